@@ -1,0 +1,180 @@
+# Sonde. `make help` lists the targets; MODE=release|debug|tsan chooses the build, V=1 shows commands.
+MODE ?= release
+B := build/$(MODE)
+PREFIX ?= /usr/local
+CC ?= gcc
+CLANG ?= $(firstword $(shell command -v clang-14 clang 2>/dev/null) clang)
+BPFTOOL ?= $(firstword $(wildcard /usr/sbin/bpftool) bpftool)
+VERSION := $(shell cat VERSION)
+
+ifeq ($(V),1)
+Q :=
+say = @:
+else
+Q := @
+say = @printf '  %-8s%s\n' '$(1)' '$(2)'
+endif
+
+# Everything that reads or writes generated goals first needs the packages; other goals do not.
+PKGS := libbpf libelf libdw liblzma libseccomp libcap libmicrohttpd gnutls libcrypt libcurl libcares libdeflate \
+	zlib jansson libprotobuf-c yaml-0.1 libpcre2-8 libzstd libxxhash nettle expat
+PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null))$(PKG_CFLAGS)
+LDLIBS_BASE = -lxxhash -lnettle -lpcre2-8 -lseccomp -lcap
+LDLIBS_NET = -lmicrohttpd -lgnutls -lcrypt -lcurl -lcares -ldeflate -lz -ljansson
+LDLIBS_EXPORTER = -lbpf -ldw -lelf -liberty -llzma
+LDLIBS_SCRAPER = -lyaml -lzstd -lprotobuf-c -lexpat
+
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings \
+	-Wcast-qual -Wundef -Wvla -Wformat=2 -Wimplicit-fallthrough -Wnull-dereference -Wredundant-decls -fno-common
+ifdef CI
+WARN += -Werror
+endif
+CFLAGS_release := -O2 -g -fno-omit-frame-pointer -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fPIE
+LDFLAGS_release := -pie -Wl,-z,relro,-z,now
+CFLAGS_debug := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
+LDFLAGS_debug := -fsanitize=address,undefined
+CFLAGS_tsan := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
+LDFLAGS_tsan := -fsanitize=thread
+ALL_CFLAGS = -std=gnu11 $(WARN) $(CFLAGS_$(MODE)) -I. -I$(B) -D_GNU_SOURCE $(PKG_CFLAGS) $(CFLAGS)
+ALL_LDFLAGS = $(LDFLAGS_$(MODE)) $(LDFLAGS) -pthread
+LDLIBS_ALL = $(LDLIBS_EXPORTER) $(LDLIBS_SCRAPER) $(LDLIBS_NET) $(LDLIBS_BASE) -lpthread -lm
+
+obj = $(patsubst %.c,$(B)/%.o,$(1))
+PROTO := $(wildcard proto/*.proto)
+PROTO_C := $(PROTO:%.proto=$(B)/%.pb-c.c)
+LIB_SRC := $(wildcard lib/*/*.c)
+EXPORTER_SRC := $(filter-out exporter/main.c,$(wildcard exporter/*.c exporter/*/*.c))
+SCRAPER_SRC := $(filter-out scraper/main.c,$(wildcard scraper/*.c scraper/*/*.c))
+CLI_SRC := $(wildcard cli/*.c)
+BPF_SRC := $(wildcard bpf/*.bpf.c)
+UNIT_SRC := $(wildcard tests/unit/test_*.c)
+FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
+BENCH_SRC := $(wildcard tests/bench/bench_*.c)
+HELPER_SRC := $(wildcard tests/e2e/*.c tests/bpf/*.c)
+LIBSONDE := $(B)/libsonde.a
+LIBEXPORTER := $(B)/libexporter.a
+LIBSCRAPER := $(B)/libscraper.a
+ARCHIVES := $(LIBEXPORTER) $(LIBSCRAPER) $(LIBSONDE)
+PROGRAMS := $(if $(wildcard exporter/main.c),$(B)/sonde-exporter) $(if $(wildcard scraper/main.c),$(B)/sonde-scraper) \
+	$(if $(wildcard cli/main.c),$(B)/sonde)
+UNIT := $(UNIT_SRC:%.c=$(B)/%)
+FUZZ := $(FUZZ_SRC:tests/fuzz/%.c=build/fuzz/%)
+BENCH := $(BENCH_SRC:%.c=$(B)/%)
+HELPERS := $(HELPER_SRC:%.c=$(B)/%)
+
+.DELETE_ON_ERROR:
+.SUFFIXES:
+.PHONY: all run test check bench deps fmt compdb help install clean unit fuzz FORCE
+
+all: $(PROGRAMS) ## build the three programs (default)
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+deps: ## install missing Debian and npm packages; silent when nothing is missing
+	@.ci/deps
+
+run: deps ## build, start exporter and scraper on this machine, print their URLs
+	@$(MAKE) --no-print-directory all
+	@.ci/run-local $(B)
+
+test: deps ## install what is missing, build, run every test
+	@$(MAKE) --no-print-directory all unit fuzz helpers
+	@tests/run $(B)
+
+unit: $(UNIT)
+fuzz: $(FUZZ)
+.PHONY: helpers
+helpers: $(HELPERS)
+
+bench: deps ## run the benchmarks beside their peers
+	@$(MAKE) --no-print-directory MODE=release all build/release/.bench
+	@tests/bench/run build/release
+.PHONY: $(B)/.bench
+$(B)/.bench: $(BENCH)
+
+check: deps ## layers, confinement, symbols, format, sizes, docs
+	@$(MAKE) --no-print-directory all
+	@.ci/check $(B)
+
+fmt: ## format the C files
+	$(Q)clang-format -i $(shell git ls-files '*.c' '*.h')
+
+compdb: ## write compile_commands.json
+	$(Q)$(MAKE) --no-print-directory -Bnk V=1 MODE=$(MODE) all unit | .ci/compdb >compile_commands.json
+
+install: all ## install the programs below $(DESTDIR)$(PREFIX)
+	install -d $(DESTDIR)$(PREFIX)/bin
+	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
+
+clean: ## remove build/
+	rm -rf build
+
+# A change of flags rebuilds everything.
+$(B)/flags: FORCE
+	@mkdir -p $(@D); echo '$(CC) $(ALL_CFLAGS) $(VERSION)' | cmp -s - $@ || echo '$(CC) $(ALL_CFLAGS) $(VERSION)' >$@
+
+$(B)/%.o: %.c $(B)/flags | $(PROTO_C)
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -DSONDE_VERSION='"$(VERSION)"' -MMD -MP -c -o $@ $<
+
+$(B)/proto/%.pb-c.c: proto/%.proto
+	$(call say,PROTOC,$<)
+	@mkdir -p $(@D)
+	$(Q)protoc-c --proto_path=proto --c_out=$(B)/proto $<
+
+$(B)/proto/%.pb-c.o: $(B)/proto/%.pb-c.c $(B)/flags
+	$(Q)$(CC) $(filter-out -W%,$(ALL_CFLAGS)) -c -o $@ $<
+
+$(B)/bpf/%.bpf.o: bpf/%.bpf.c
+	$(call say,BPF,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CLANG) -target bpf -D__TARGET_ARCH_x86 -O2 -g -Wall -Wextra -mcpu=v3 -I. -MMD -MP -c -o $@ $<
+
+$(B)/bpf/sonde.skel.h: $(BPF_SRC:%.c=$(B)/%.o)
+	$(call say,SKEL,$@)
+	$(Q)$(BPFTOOL) gen object $(@:.skel.h=.bpf.all.o) $^
+	$(Q)$(BPFTOOL) gen skeleton $(@:.skel.h=.bpf.all.o) name sonde_bpf >$@
+
+# Sources that include the skeleton (exporter/keeper only) need it before their first compile.
+$(call obj,$(wildcard exporter/keeper/*.c)): | $(B)/bpf/sonde.skel.h
+
+$(LIBSONDE): $(call obj,$(LIB_SRC))
+$(LIBEXPORTER): $(call obj,$(EXPORTER_SRC))
+$(LIBSCRAPER): $(call obj,$(SCRAPER_SRC)) $(PROTO_C:.c=.o)
+$(ARCHIVES):
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
+
+$(B)/sonde-exporter: $(B)/exporter/main.o $(LIBEXPORTER) $(LIBSONDE)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LDLIBS_EXPORTER) $(LDLIBS_NET) $(LDLIBS_BASE) -lm
+
+$(B)/sonde-scraper: $(B)/scraper/main.o $(LIBSCRAPER) $(LIBSONDE)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LDLIBS_SCRAPER) $(LDLIBS_NET) $(LDLIBS_BASE) -lm
+
+$(B)/sonde: $(call obj,$(CLI_SRC)) $(ARCHIVES)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LDLIBS_ALL)
+
+$(UNIT) $(BENCH): $(B)/%: $(B)/%.o $(ARCHIVES)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(ARCHIVES) -lcmocka $(LDLIBS_ALL)
+
+$(HELPERS): $(B)/%: %.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) -O2 -fno-omit-frame-pointer -g -o $@ $< -pthread
+
+# Fuzz targets link archives that were built with libFuzzer's coverage (tests/fuzz/build).
+build/fuzz/%: tests/fuzz/%.c $(LIB_SRC) $(EXPORTER_SRC) $(SCRAPER_SRC) FORCE
+	@$(MAKE) --no-print-directory MODE=fuzz CC=$(CLANG) build/fuzz/bin/$* && ln -sf bin/$* $@
+CFLAGS_fuzz := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined,fuzzer-no-link
+LDFLAGS_fuzz := -fsanitize=address,undefined,fuzzer
+build/fuzz/bin/%: build/fuzz/tests/fuzz/%.o $(ARCHIVES)
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(ARCHIVES) $(LDLIBS_ALL)
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Binaries: one per content, whatever number of paths, inodes and containers it appears in. A binary gets a dense id (22 bits)
+ * when first seen and a symbol file once the parser has compiled it. Files are opened through the keeper, compiled by the
+ * parser and closed again; symbol files live in a cache directory. Thread-safe; one mutex; see the lock order.
+ */
+#pragma once
+#include "exporter/keeper/keeper.h"
+#include "lib/base/budget.h"
+#include "lib/base/clock.h"
+#include "lib/base/fs.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct binary_registry;
+struct symbol_file; /* exporter/binary/symbol_file.h: the validated, mapped reader */
+
+struct binary_options {
+	struct keeper *keeper;
+	struct fs *fs;
+	struct clock *clock;
+	int parser_fd;
+	const char *cache_path;	    /* --symbols.cache-path; "" keeps them in memory only */
+	uint64_t cache_bytes;	    /* --symbols.cache-bytes */
+	double max_cpu;		    /* --symbols.max-cpu, share of one CPU */
+	struct budget *budget;
+};
+
+/* How a mapping names its file. */
+struct binary_identity {
+	const uint8_t *build_id; /* NULL when the record had none */
+	uint32_t build_id_len;
+	uint32_t dev_major, dev_minor;
+	uint64_t ino;
+	const char *path;
+};
+
+/* Where the file can be opened, best first: the process's map_files entry, then its root. */
+struct binary_source {
+	uint32_t pid;
+	uint64_t start_ns;
+	uint64_t map_start, map_end;
+	uint64_t mnt_ns; /* inode of the mount namespace, 0 unknown */
+};
+
+struct binary_registry *binary_registry_new(const struct binary_options *o, struct errbuf *eb);
+void binary_registry_freep(struct binary_registry **r);
+
+/* The id of a binary, new or known. 0 when the table is full (counted). Does no I/O. */
+uint32_t binary_get(struct binary_registry *r, const struct binary_identity *id);
+/* Asks for its symbol file (no-op when present, failed lately or under way). Called at the first sample that falls into it. */
+void binary_want(struct binary_registry *r, uint32_t binary, const struct binary_source *src);
+/* Opens and compiles what is wanted, paced; called by the symbol thread until shutdown. Blocks at most timeout_ns. */
+void binary_work(struct binary_registry *r, int64_t timeout_ns);
+
+/* A counted reference to the symbol file, waiting at most until deadline (monotonic ns; 0: do not wait) when one is being
+ * built. NULL when there is none. */
+const struct symbol_file *binary_symbols_get(struct binary_registry *r, uint32_t binary, int64_t deadline_ns);
+void binary_symbols_put(struct binary_registry *r, const struct symbol_file *s);
+
+struct binary_info {
+	char path[512];
+	char build_id[41]; /* hex, "" when none */
+};
+void binary_info(struct binary_registry *r, uint32_t binary, struct binary_info *ret);

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Processes: identity, life cycle, mappings, labels; and the capped table of tasks that samples refer to. Stage 3.
+ *
+ * A process image is (pid, start time, exec count); a recycled pid is another process. Mappings keep the time at which they
+ * appeared, so that a sample is resolved against the mappings of its own time. Exited processes stay until the samples that
+ * may need them are named. Owned by the drain thread; readers hold the pipeline's lock (see docs/ARCHITECTURE.md).
+ */
+#pragma once
+#include "exporter/binary/binary.h"
+#include "exporter/sample/drain.h"
+#include "lib/base/clock.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct proc_table;
+struct process;
+
+struct proc_options {
+	const char *procfs;	  /* --path.procfs */
+	const char *sysfs;
+	uint32_t max_processes, max_tasks;
+	struct keeper *keeper;
+	struct binary_registry *binaries;
+	struct clock *clock;
+	struct budget *budget;
+};
+
+struct proc_table *proc_table_new(const struct proc_options *o);
+void proc_table_freep(struct proc_table **t);
+
+/* Reads /proc once at start, biggest CPU users first; call proc_table_scan_step until it returns 0 (paced by the caller). */
+int proc_table_scan_step(struct proc_table *t, int64_t budget_ns);
+
+/* Side-band record, in time order. */
+void proc_table_sideband(struct proc_table *t, const struct sideband *e);
+/* Drops exited processes whose samples cannot come any more. */
+void proc_table_expire(struct proc_table *t, uint64_t up_to_ns);
+
+/* The process image of a record, created when unknown (its mappings are then read from /proc). Never NULL: when the table is
+ * full a shared "other" process is given and counted. */
+struct process *proc_table_of_record(struct proc_table *t, const struct abi_record *r);
+
+/* Resolves a user address at a time: ABI_NATIVE(binary, offset) or ABI_FRAME_JIT / ABI_FRAME_RAW with an address interned per
+ * process image (so equal addresses of two processes never meet; proc_interned_address gives it back). */
+uint64_t proc_resolve(struct proc_table *t, struct process *p, uint64_t addr, uint64_t time_ns);
+struct proc_address {
+	struct process *process;
+	uint64_t addr;
+};
+struct proc_address proc_interned_address(const struct proc_table *t, uint64_t payload);
+
+/*
+ * Tasks. A task id stands for (process image, tid, thread name); ids are dense u32 and stay valid until proc_tasks_retain
+ * says that no sample uses them. When the table is full the thread collapses into its process's task (tid 0), counted.
+ */
+uint32_t proc_task_of_record(struct proc_table *t, struct process *p, const struct abi_record *r);
+uint32_t proc_n_tasks(const struct proc_table *t);
+/* `used` has a bit per task id: others may be reused. */
+void proc_tasks_retain(struct proc_table *t, const uint64_t *used_bitmap);
+
+/* Everything a label, a filter or /targets needs. Strings are "" when unknown; valid while the lock is held. */
+struct proc_task_info {
+	uint32_t pid, tid, ppid, ns_pid;
+	uint64_t start_ns; /* monotonic, as the kernel has it */
+	const char *comm;	 /* of the process; kernel threads without suffix */
+	const char *thread_name;
+	const char *executable;	 /* path */
+	const char *cmdline;	 /* arguments joined by spaces, at most 4096 bytes */
+	const char *cgroup;	 /* path */
+	const char *container_id, *container_name, *container_image, *pod, *namespace_, *systemd_unit;
+	bool kernel_thread, exited;
+};
+void proc_task_info(const struct proc_table *t, uint32_t task, struct proc_task_info *ret);
+
+/* Counters for /metrics. */
+struct proc_stats {
+	uint64_t tracked, created, exited, recycled, maps_reads, maps_read_failed, labels_read, table_full, tasks, tasks_full, mappings;
+};
+void proc_table_stats(const struct proc_table *t, struct proc_stats *ret);

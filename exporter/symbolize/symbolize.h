@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Frames → functions. Stage 6. Called by response workers; thread-safe.
+ */
+#pragma once
+#include "exporter/binary/binary.h"
+#include "lib/base/arena.h"
+#include <stdint.h>
+
+enum symbolize_mode { SYMBOLIZE_NONE, SYMBOLIZE_FUNCTIONS, SYMBOLIZE_LINES };
+
+struct symbolizer;
+struct symbolizer_options {
+	struct binary_registry *binaries;
+	struct keeper *keeper;
+	struct clock *clock;
+	struct budget *budget;
+};
+struct symbolizer *symbolizer_new(const struct symbolizer_options *o, struct errbuf *eb);
+void symbolizer_freep(struct symbolizer **s);
+
+/* One line of a frame; inlined callees come first. */
+struct symbol_line {
+	const char *function;	 /* demangled; "module+0xoffset" when unknown */
+	const char *system_name; /* raw */
+	const char *file;	 /* "" unless mode is lines */
+	int64_t line, column, start_line;
+};
+struct symbol {
+	struct symbol_line *lines; /* n_lines ≥ 1, in the arena */
+	uint32_t n_lines;
+	uint32_t mapping;  /* index into ret_mappings */
+	uint64_t address;  /* within the file (native), kernel address, or runtime address (JIT) */
+	uint8_t named;	   /* 0: unsymbolized, counted per binary */
+};
+struct symbol_mapping {
+	const char *filename; /* path, "[kernel.kallsyms]", "[vdso]", "[jit]" */
+	const char *build_id; /* hex or "" */
+};
+struct symbol_frame {
+	uint64_t frame;	       /* ABI_FRAME_NATIVE, _KERNEL, _JIT, _RAW … */
+	uint64_t jit_addr;     /* resolved address for _JIT and _RAW */
+	const char *jit_comm;  /* names what the address belongs to */
+	uint8_t is_return;     /* a return address: looked up one byte lower */
+};
+/* Symbols of n frames, in the arena. Waits at most until deadline_ns for symbol files under way. */
+int symbolize(struct symbolizer *s, const struct symbol_frame *frames, uint32_t n, enum symbolize_mode mode, int64_t deadline_ns,
+	struct arena *arena, struct symbol *ret, struct symbol_mapping **ret_mappings, uint32_t *ret_n_mappings);

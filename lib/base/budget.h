@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A tree of memory budgets: process → head, page cache, scrape, query, symbols, log. Arenas and large buffers charge
+ * one; the limits are the caps a person sets by flags, and /metrics prints the tree.
+ *
+ * Invariants:
+ *  1. a node's `used` is the sum of its own charges and of those of all nodes below it;
+ *  2. no charge succeeds that would push a node or any ancestor above its limit;
+ *  3. all operations are thread-safe; creation is not (do it at start).
+ */
+#pragma once
+#include "lib/base/cleanup.h"
+#include "lib/base/err.h"
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct budget {
+	const char *name; /* static, as shown on /metrics */
+	const char *flag; /* static, the flag that sets the limit; NULL when it has none */
+	struct budget *parent;
+	_Atomic uint64_t used_bytes, peak_bytes, refused_total;
+	uint64_t limit_bytes; /* 0: none of its own */
+};
+
+void budget_init(struct budget *b, struct budget *parent, const char *name, const char *flag,
+	uint64_t limit_bytes);
+/* Charges `bytes` to `b` and its ancestors, all or nothing. -ENOMEM with a text naming limit, flag and amount. */
+int budget_charge(struct budget *b, uint64_t bytes, struct errbuf *eb) _must_check_;
+void budget_release(struct budget *b, uint64_t bytes);

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A growable byte buffer. An allocation failure or a passed cap sticks: later puts do nothing and bytes_error() tells
+ * it, so that a writer checks once. Integers are little-endian.
+ */
+#pragma once
+#include "lib/base/budget.h"
+#include "lib/base/cleanup.h"
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct bytes {
+	uint8_t *data;
+	size_t len, cap;
+	size_t max_bytes;      /* 0: no cap */
+	struct budget *budget; /* NULL: none; charged with cap */
+	int error;
+};
+
+void bytes_init(struct bytes *b, struct budget *budget, size_t max_bytes);
+void bytes_done(struct bytes *b);
+#define _cleanup_bytes_ _cleanup_(bytes_done)
+/* Forgets the content and a sticky error, keeps the memory. */
+void bytes_reset(struct bytes *b);
+/* Room for n more bytes; the pointer is valid until the next call. NULL after an error. Advance len yourself. */
+uint8_t *bytes_reserve(struct bytes *b, size_t n);
+void bytes_put(struct bytes *b, const void *p, size_t n);
+void bytes_put_str(struct bytes *b, const char *s);
+void bytes_printf(struct bytes *b, const char *fmt, ...) _printf_(2, 3);
+void bytes_put_u8(struct bytes *b, uint8_t v);
+void bytes_put_u16(struct bytes *b, uint16_t v);
+void bytes_put_u32(struct bytes *b, uint32_t v);
+void bytes_put_u64(struct bytes *b, uint64_t v);
+/* LEB128, 1 to 10 bytes; the signed form is zigzag. */
+void bytes_put_varint(struct bytes *b, uint64_t v);
+void bytes_put_svarint(struct bytes *b, int64_t v);
+/* 0, or the sticky error: -ENOMEM (memory or budget), -EFBIG (max_bytes). */
+int bytes_error(const struct bytes *b) _must_check_;

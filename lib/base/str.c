@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Text helpers.
+ */
+#include "lib/base/str.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+size_t str_utf8_len(const char *s, size_t n)
+{
+	const unsigned char *p = (const unsigned char *)s;
+	uint32_t cp;
+	size_t len;
+
+	if (!n)
+		return 0;
+	if (p[0] < 0x80)
+		return 1;
+	if (p[0] >= 0xc2 && p[0] <= 0xdf)
+		len = 2, cp = p[0] & 0x1f;
+	else if ((p[0] & 0xf0) == 0xe0)
+		len = 3, cp = p[0] & 0x0f;
+	else if (p[0] >= 0xf0 && p[0] <= 0xf4)
+		len = 4, cp = p[0] & 0x07;
+	else
+		return 0;
+	if (len > n)
+		return 0;
+	for (size_t i = 1; i < len; i++) {
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+		cp = cp << 6 | (p[i] & 0x3f);
+	}
+	if ((len == 3 && cp < 0x800) || (len == 4 && cp < 0x10000) || cp > 0x10ffff ||
+		(cp >= 0xd800 && cp <= 0xdfff))
+		return 0;
+	return len;
+}
+
+bool str_is_utf8(const char *s, size_t n)
+{
+	while (n) {
+		size_t len = str_utf8_len(s, n);
+
+		if (!len)
+			return false;
+		s += len;
+		n -= len;
+	}
+	return true;
+}
+
+bool str_starts_with(const char *s, const char *prefix)
+{
+	return !strncmp(s, prefix, strlen(prefix));
+}
+
+bool str_ends_with(const char *s, const char *suffix)
+{
+	size_t n = strlen(s), m = strlen(suffix);
+
+	return n >= m && !memcmp(s + n - m, suffix, m);
+}
+
+/* Digits at *s; -ERANGE on overflow, -EINVAL when there are none. */
+static int take_digits(const char **s, uint64_t *ret)
+{
+	const char *p = *s;
+	uint64_t v = 0;
+
+	if (*p < '0' || *p > '9')
+		return -EINVAL;
+	for (; *p >= '0' && *p <= '9'; p++)
+		if (__builtin_mul_overflow(v, 10, &v) ||
+			__builtin_add_overflow(v, (uint64_t)(*p - '0'), &v))
+			return -ERANGE;
+	*s = p;
+	*ret = v;
+	return 0;
+}
+
+int str_parse_u64(const char *s, uint64_t *ret, struct errbuf *eb)
+{
+	const char *p = s;
+	uint64_t v;
+	int r = take_digits(&p, &v);
+
+	if (r < 0 || *p)
+		return err_set(eb, -EINVAL, "\"%s\" is not a whole number%s", s,
+			r == -ERANGE ? " below 2^64" : "");
+	*ret = v;
+	return 0;
+}
+
+int str_parse_i64(const char *s, int64_t *ret, struct errbuf *eb)
+{
+	bool negative = *s == '-';
+	uint64_t v;
+
+	if (str_parse_u64(s + negative, &v, NULL) < 0 || v > (uint64_t)INT64_MAX + negative)
+		return err_set(eb, -EINVAL, "\"%s\" is not a whole number of 64 bits", s);
+	*ret = negative ? (int64_t)(0 - v) : (int64_t)v;
+	return 0;
+}
+
+int str_parse_double(const char *s, double *ret, struct errbuf *eb)
+{
+	char *end;
+	double v = strtod(s, &end);
+
+	if (end == s || *end || *s == ' ' || *s == '\t')
+		return err_set(eb, -EINVAL, "\"%s\" is not a number", s);
+	*ret = v;
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	int64_t ms;
+} duration_units[] = {
+	{"y", 365LL * 86400000},
+	{"w", 7LL * 86400000},
+	{"d", 86400000},
+	{"h", 3600000},
+	{"m", 60000},
+	{"s", 1000},
+	{"ms", 1},
+};
+
+int str_parse_duration_ms(const char *s, int64_t *ret_ms, struct errbuf *eb)
+{
+	const char *p = s;
+	int64_t total = 0;
+	size_t next = 0;
+
+	if (!strcmp(s, "0")) {
+		*ret_ms = 0;
+		return 0;
+	}
+	if (!*s)
+		return err_set(eb, -EINVAL, "empty duration: expected one like \"15s\" or \"1h30m\"");
+	while (*p) {
+		const char *unit;
+		size_t len, i;
+		uint64_t v;
+		int64_t add;
+
+		if (take_digits(&p, &v) < 0)
+			goto bad;
+		unit = p;
+		while (*p >= 'a' && *p <= 'z')
+			p++;
+		len = (size_t)(p - unit);
+		for (i = next; i < ARRAY_SIZE(duration_units); i++)
+			if (strlen(duration_units[i].name) == len &&
+				!memcmp(duration_units[i].name, unit, len))
+				break;
+		if (i == ARRAY_SIZE(duration_units))
+			goto bad;
+		next = i + 1;
+		if (v > INT64_MAX || __builtin_mul_overflow((int64_t)v, duration_units[i].ms, &add) ||
+			__builtin_add_overflow(total, add, &total) || total > INT64_MAX / 1000000)
+			return err_set(eb, -EINVAL, "duration \"%s\" is out of range", s);
+	}
+	*ret_ms = total;
+	return 0;
+bad:
+	return err_set(eb, -EINVAL,
+		"\"%s\" is not a duration: expected whole numbers with units y w d h m s ms, biggest first, like "
+		"\"1h30m\"",
+		s);
+}
+
+void str_format_duration_ms(int64_t ms, char ret[64])
+{
+	size_t n = 0;
+
+	if (!ms) {
+		snprintf(ret, 64, "0s");
+		return;
+	}
+	ret[0] = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(duration_units) && ms; i++) {
+		int64_t unit = duration_units[i].ms;
+
+		/* As Prometheus prints: years and weeks only when they say it all. */
+		if (ms < unit || (i < 2 && ms % unit))
+			continue;
+		n += (size_t)snprintf(
+			ret + n, 64 - n, "%" PRId64 "%s", ms / unit, duration_units[i].name);
+		ms %= unit;
+	}
+}
+
+int str_parse_bytes(const char *s, uint64_t *ret, struct errbuf *eb)
+{
+	static const char *const units[] = {"B", "KB", "MB", "GB", "TB", "PB", "EB"};
+	static const char *const binary[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+	const char *p = s;
+	uint64_t v;
+
+	if (take_digits(&p, &v) < 0)
+		goto bad;
+	if (!*p && !v) {
+		*ret = 0;
+		return 0;
+	}
+	for (unsigned i = 0; i < ARRAY_SIZE(units); i++) {
+		if (strcmp(p, units[i]) != 0 && strcmp(p, binary[i]) != 0)
+			continue;
+		if (v && v > UINT64_MAX >> (10 * i))
+			return err_set(eb, -EINVAL, "size \"%s\" is out of range", s);
+		*ret = v << (10 * i);
+		return 0;
+	}
+bad:
+	return err_set(eb, -EINVAL,
+		"\"%s\" is not a size: expected a whole number with a unit B KB MB GB TB, like \"32MB\"", s);
+}
