@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The one allocation seam. Small fixed allocations abort when memory is out (the panic names the work in hand);
- * what input can size uses the try_ forms, or an arena with a budget. Tests make the n-th allocation fail.
+ * The one allocation seam. Small fixed allocations abort when memory is out (the panic names the
+ * work in hand); what input can size uses the try_ forms, or an arena with a budget. Tests make the
+ * n-th allocation fail.
  */
 #pragma once
 #include "lib/base/cleanup.h"
@@ -21,5 +22,6 @@ void *try_realloc(void *p, size_t n, size_t bytes) _must_check_;
 /* Tests: the n-th try_ allocation from now fails (1 = the next); 0 turns it off. */
 void alloc_fail_after(unsigned n);
 
-/* Grows `*p` (element size `elem`) so that it holds `need` items; `*cap` is updated. Doubles. -ENOMEM on failure. */
+/* Grows `*p` (element size `elem`) so that it holds `need` items; `*cap` is updated. Doubles.
+ * -ENOMEM on failure. */
 int alloc_grow(void *p, size_t *cap, size_t need, size_t elem) _must_check_;

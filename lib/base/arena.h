@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bump allocation for one request, scrape, window or load. Everything is freed at once. When the budget or memory
- * refuses, the failure sticks: later calls return NULL too and arena_error() tells it, so that a
- * long build-up is checked once at its end. One owner, one thread.
+ * Bump allocation for one request, scrape, window or load. Everything is freed at once. When the
+ * budget or memory refuses, the failure sticks: later calls return NULL too and arena_error() tells
+ * it, so that a long build-up is checked once at its end. One owner, one thread.
  */
 #pragma once
 #include "lib/base/budget.h"

@@ -28,7 +28,8 @@ int budget_charge(struct budget *b, uint64_t bytes, struct errbuf *eb)
 		uint64_t peak = n->peak_bytes;
 
 		if (!n->limit_bytes || (now <= n->limit_bytes && now >= bytes)) {
-			while (now > peak && !atomic_compare_exchange_weak(&n->peak_bytes, &peak, now))
+			while (now > peak &&
+				!atomic_compare_exchange_weak(&n->peak_bytes, &peak, now))
 				;
 			continue;
 		}
@@ -39,8 +40,9 @@ int budget_charge(struct budget *b, uint64_t bytes, struct errbuf *eb)
 				break;
 		}
 		return err_set(eb, -ENOMEM,
-			"%" PRIu64 " bytes more would exceed the %s limit of %" PRIu64 " bytes%s%s", bytes,
-			n->name, n->limit_bytes, n->flag ? ": see " : "", n->flag ? n->flag : "");
+			"%" PRIu64 " bytes more would exceed the %s limit of %" PRIu64 " bytes%s%s",
+			bytes, n->name, n->limit_bytes, n->flag ? ": see " : "",
+			n->flag ? n->flag : "");
 	}
 	return 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A tree of memory budgets: process → head, page cache, scrape, query, symbols, log. Arenas and large buffers charge
- * one; the limits are the caps a person sets by flags, and /metrics prints the tree.
+ * A tree of memory budgets: process → head, page cache, scrape, query, symbols, log. Arenas and
+ * large buffers charge one; the limits are the caps a person sets by flags, and /metrics prints the
+ * tree.
  *
  * Invariants:
  *  1. a node's `used` is the sum of its own charges and of those of all nodes below it;
@@ -25,6 +26,7 @@ struct budget {
 
 void budget_init(struct budget *b, struct budget *parent, const char *name, const char *flag,
 	uint64_t limit_bytes);
-/* Charges `bytes` to `b` and its ancestors, all or nothing. -ENOMEM with a text naming limit, flag and amount. */
+/* Charges `bytes` to `b` and its ancestors, all or nothing. -ENOMEM with a text naming limit, flag
+ * and amount. */
 int budget_charge(struct budget *b, uint64_t bytes, struct errbuf *eb) _must_check_;
 void budget_release(struct budget *b, uint64_t bytes);

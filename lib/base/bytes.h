@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A growable byte buffer. An allocation failure or a passed cap sticks: later puts do nothing and bytes_error() tells
- * it, so that a writer checks once. Integers are little-endian.
+ * A growable byte buffer. An allocation failure or a passed cap sticks: later puts do nothing and
+ * bytes_error() tells it, so that a writer checks once. Integers are little-endian.
  */
 #pragma once
 #include "lib/base/budget.h"
@@ -23,7 +23,8 @@ void bytes_done(struct bytes *b);
 #define _cleanup_bytes_ _cleanup_(bytes_done)
 /* Forgets the content and a sticky error, keeps the memory. */
 void bytes_reset(struct bytes *b);
-/* Room for n more bytes; the pointer is valid until the next call. NULL after an error. Advance len yourself. */
+/* Room for n more bytes; the pointer is valid until the next call. NULL after an error. Advance len
+ * yourself. */
 uint8_t *bytes_reserve(struct bytes *b, size_t n);
 void bytes_put(struct bytes *b, const void *p, size_t n);
 void bytes_put_str(struct bytes *b, const char *s);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scope-bound ownership: `_cleanup_(x_freep) struct x *x = NULL;` frees on every way out, TAKE() hands over.
+ * Scope-bound ownership: `_cleanup_(x_freep) struct x *x = NULL;` frees on every way out, TAKE()
+ * hands over.
  */
 #pragma once
 #include <stdio.h>
@@ -13,19 +14,19 @@
 #define _unused_ __attribute__((unused))
 
 /* The value of `p`, which is left NULL: ownership moves to the receiver. */
-#define TAKE(p)                                                                                    \
-	({                                                                                         \
-		__typeof__(p) take_ = (p);                                                         \
-		(p) = NULL;                                                                        \
-		take_;                                                                             \
+#define TAKE(p)                            \
+	({                                 \
+		__typeof__(p) take_ = (p); \
+		(p) = NULL;                \
+		take_;                     \
 	})
 
 /* The value of descriptor `fd`, which is left -1. */
-#define TAKE_FD(fd)                                                                                \
-	({                                                                                         \
-		int take_fd_ = (fd);                                                               \
-		(fd) = -1;                                                                         \
-		take_fd_;                                                                          \
+#define TAKE_FD(fd)                  \
+	({                           \
+		int take_fd_ = (fd); \
+		(fd) = -1;           \
+		take_fd_;            \
 	})
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))

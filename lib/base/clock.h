@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The clock seam: programs pass a struct clock down; tests pass a virtual one that moves only when told.
- * All times are int64 nanoseconds. Monotonic stops in suspend, boottime does not, realtime can jump.
+ * The clock seam: programs pass a struct clock down; tests pass a virtual one that moves only when
+ * told. All times are int64 nanoseconds. Monotonic stops in suspend, boottime does not, realtime
+ * can jump.
  */
 #pragma once
 #include <stdint.h>
@@ -20,7 +21,8 @@ struct clock {
 /* The kernel's clocks. */
 extern struct clock clock_system;
 
-/* Starts at the given times; all three advance together by clock_virtual_advance, realtime alone by _step. */
+/* Starts at the given times; all three advance together by clock_virtual_advance, realtime alone by
+ * _step. */
 struct clock_virtual {
 	struct clock clock;
 	int64_t mono_ns, boot_ns, real_ns;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The bounded reader through which all bytes from outside pass. Reading past the end or a malformed
- * varint sets a sticky error; after it every read gives 0 and an empty range. Integers are little-endian.
+ * varint sets a sticky error; after it every read gives 0 and an empty range. Integers are
+ * little-endian.
  */
 #pragma once
 #include "lib/base/cleanup.h"

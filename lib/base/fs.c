@@ -286,8 +286,8 @@ static char *parent_of(const char *path)
 	return slash == path ? xstrdup("/") : xstrndup(path, (size_t)(slash - path));
 }
 
-int fs_write_file(struct fs *fs, const char *path, const void *p, size_t n, mode_t mode,
-	struct errbuf *eb)
+int fs_write_file(
+	struct fs *fs, const char *path, const void *p, size_t n, mode_t mode, struct errbuf *eb)
 {
 	_cleanup_free_ char *tmp = xasprintf("%s.tmp", path), *parent = parent_of(path);
 	int r, c, fd = fs->open(fs, tmp, O_WRONLY | O_CREAT | O_TRUNC, mode);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The file-system seam of the store, configuration and caches. Programs pass &fs_system; crash tests pass one that drops,
- * tears or refuses writes. Paths are absolute or relative to the working directory; descriptors are O_CLOEXEC.
- * All functions return ≥ 0 or negative errno.
+ * The file-system seam of the store, configuration and caches. Programs pass &fs_system; crash
+ * tests pass one that drops, tears or refuses writes. Paths are absolute or relative to the working
+ * directory; descriptors are O_CLOEXEC. All functions return ≥ 0 or negative errno.
  */
 #pragma once
 #include "lib/base/bytes.h"
@@ -24,7 +24,8 @@ struct fs {
 	int (*close)(struct fs *fs, int fd);
 	ssize_t (*pread)(struct fs *fs, int fd, void *buf, size_t n, uint64_t off);
 	ssize_t (*pwrite)(struct fs *fs, int fd, const void *buf, size_t n, uint64_t off);
-	int (*fallocate)(struct fs *fs, int fd, uint64_t off, uint64_t len); /* reserves blocks, extends size */
+	int (*fallocate)(struct fs *fs, int fd, uint64_t off,
+		uint64_t len); /* reserves blocks, extends size */
 	int (*ftruncate)(struct fs *fs, int fd, uint64_t len);
 	int (*fdatasync)(struct fs *fs, int fd);
 	int (*fsync)(struct fs *fs, int fd);
@@ -50,9 +51,11 @@ extern struct fs fs_system;
 int fs_pread_full(struct fs *fs, int fd, void *buf, size_t n, uint64_t off) _must_check_;
 int fs_pwrite_full(struct fs *fs, int fd, const void *buf, size_t n, uint64_t off) _must_check_;
 /* Reads a file of at most max_bytes (-EFBIG above), appended to `ret`. The text names the path. */
-int fs_read_file(struct fs *fs, const char *path, size_t max_bytes, struct bytes *ret, struct errbuf *eb) _must_check_;
+int fs_read_file(struct fs *fs, const char *path, size_t max_bytes, struct bytes *ret,
+	struct errbuf *eb) _must_check_;
 /* Writes PATH.tmp, fsyncs, renames to PATH, fsyncs the parent. */
-int fs_write_file(struct fs *fs, const char *path, const void *p, size_t n, mode_t mode, struct errbuf *eb) _must_check_;
+int fs_write_file(struct fs *fs, const char *path, const void *p, size_t n, mode_t mode,
+	struct errbuf *eb) _must_check_;
 /* mkdir -p. */
 int fs_make_dirs(struct fs *fs, const char *path, mode_t mode) _must_check_;
 /* rm -rf of a directory or file; a missing path is fine. */

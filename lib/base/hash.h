@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hashes. XXH3-64 keys are part of the store's format; CRC32C protects every file; MD5 is for hashmod, SHA-256 for content.
+ * Hashes. XXH3-64 keys are part of the store's format; CRC32C protects every file; MD5 is for
+ * hashmod, SHA-256 for content.
  */
 #pragma once
 #include <stddef.h>
@@ -8,7 +9,8 @@
 
 uint64_t hash_xxh3(const void *p, size_t n);
 uint64_t hash_xxh3_seed(const void *p, size_t n, uint64_t seed);
-/* Castagnoli, reflected, initial and final inversion included: crc32c("123456789") = 0xe3069283. `crc` continues a previous one (0 at first). */
+/* Castagnoli, reflected, initial and final inversion included: crc32c("123456789") = 0xe3069283.
+ * `crc` continues a previous one (0 at first). */
 uint32_t hash_crc32c(uint32_t crc, const void *p, size_t n);
 void hash_md5(const void *p, size_t n, uint8_t ret_digest[16]);
 void hash_sha256(const void *p, size_t n, uint8_t ret_digest[32]);

@@ -22,8 +22,8 @@ int log_set_level(const char *name, struct errbuf *eb)
 			min_level = (enum log_level)i;
 			return 0;
 		}
-	return err_set(eb, -EINVAL, "unknown log level \"%s\": expected debug, info, warn or error",
-		name);
+	return err_set(
+		eb, -EINVAL, "unknown log level \"%s\": expected debug, info, warn or error", name);
 }
 
 int log_set_format(const char *name, struct errbuf *eb)
@@ -116,7 +116,8 @@ static void write_line(enum log_level level, const char *msg, va_list *pairs)
 	char when[64], ms[48];
 	const char *key;
 
-	/* Log lines carry wall time read directly: they must work where no struct clock exists yet. */
+	/* Log lines carry wall time read directly: they must work where no struct clock exists yet.
+	 */
 	clock_gettime(CLOCK_REALTIME, &ts);
 	gmtime_r(&ts.tv_sec, &tm);
 	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
@@ -172,7 +173,8 @@ bool log_rate_allows(struct log_rate *rate, uint32_t *ret_suppressed)
 	now_ms = ts.tv_sec * 1000LL + ts.tv_nsec / 1000000;
 	next = rate->next_ms;
 	*ret_suppressed = 0;
-	if (now_ms < next || !atomic_compare_exchange_strong(&rate->next_ms, &next, now_ms + 10000)) {
+	if (now_ms < next ||
+		!atomic_compare_exchange_strong(&rate->next_ms, &next, now_ms + 10000)) {
 		rate->suppressed++;
 		return false;
 	}

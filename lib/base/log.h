@@ -11,14 +11,16 @@
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 enum log_format { LOG_LOGFMT, LOG_JSON };
 
-/* Parse the values of --log.level and --log.format; the text names the valid ones. Not thread-safe: call at start. */
+/* Parse the values of --log.level and --log.format; the text names the valid ones. Not thread-safe:
+ * call at start. */
 int log_set_level(const char *name, struct errbuf *eb) _must_check_;
 int log_set_format(const char *name, struct errbuf *eb) _must_check_;
 /* Static text put into each line as component=…, e.g. "keeper". */
 void log_set_component(const char *component);
 bool log_enabled(enum log_level level);
 
-/* One line: msg, then key/value pairs of strings, ended by NULL: log_write(LOG_INFO, "listening", "address", a, NULL). */
+/* One line: msg, then key/value pairs of strings, ended by NULL: log_write(LOG_INFO, "listening",
+ * "address", a, NULL). */
 void log_write(enum log_level level, const char *msg, ...) __attribute__((sentinel));
 /* The same with a formatted message and no pairs. */
 void log_printf(enum log_level level, const char *fmt, ...) _printf_(2, 3);
@@ -29,13 +31,13 @@ struct log_rate {
 	_Atomic uint32_t suppressed;
 };
 bool log_rate_allows(struct log_rate *rate, uint32_t *ret_suppressed);
-#define LOG_RATED(level, ...)                                                                      \
-	do {                                                                                       \
-		static struct log_rate rate_;                                                      \
-		uint32_t suppressed_;                                                              \
-		if (log_rate_allows(&rate_, &suppressed_)) {                                       \
-			log_printf(level, __VA_ARGS__);                                            \
-			if (suppressed_)                                                           \
-				log_printf(level, "%u similar lines left out", suppressed_);       \
-		}                                                                                  \
+#define LOG_RATED(level, ...)                                                                \
+	do {                                                                                 \
+		static struct log_rate rate_;                                                \
+		uint32_t suppressed_;                                                        \
+		if (log_rate_allows(&rate_, &suppressed_)) {                                 \
+			log_printf(level, __VA_ARGS__);                                      \
+			if (suppressed_)                                                     \
+				log_printf(level, "%u similar lines left out", suppressed_); \
+		}                                                                            \
 	} while (0)

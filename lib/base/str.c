@@ -139,7 +139,8 @@ int str_parse_duration_ms(const char *s, int64_t *ret_ms, struct errbuf *eb)
 		return 0;
 	}
 	if (!*s)
-		return err_set(eb, -EINVAL, "empty duration: expected one like \"15s\" or \"1h30m\"");
+		return err_set(
+			eb, -EINVAL, "empty duration: expected one like \"15s\" or \"1h30m\"");
 	while (*p) {
 		const char *unit;
 		size_t len, i;
@@ -159,7 +160,8 @@ int str_parse_duration_ms(const char *s, int64_t *ret_ms, struct errbuf *eb)
 		if (i == ARRAY_SIZE(duration_units))
 			goto bad;
 		next = i + 1;
-		if (v > INT64_MAX || __builtin_mul_overflow((int64_t)v, duration_units[i].ms, &add) ||
+		if (v > INT64_MAX ||
+			__builtin_mul_overflow((int64_t)v, duration_units[i].ms, &add) ||
 			__builtin_add_overflow(total, add, &total) || total > INT64_MAX / 1000000)
 			return err_set(eb, -EINVAL, "duration \"%s\" is out of range", s);
 	}
@@ -167,7 +169,8 @@ int str_parse_duration_ms(const char *s, int64_t *ret_ms, struct errbuf *eb)
 	return 0;
 bad:
 	return err_set(eb, -EINVAL,
-		"\"%s\" is not a duration: expected whole numbers with units y w d h m s ms, biggest first, like "
+		"\"%s\" is not a duration: expected whole numbers with units y w d h m s ms, "
+		"biggest first, like "
 		"\"1h30m\"",
 		s);
 }
@@ -216,5 +219,7 @@ int str_parse_bytes(const char *s, uint64_t *ret, struct errbuf *eb)
 	}
 bad:
 	return err_set(eb, -EINVAL,
-		"\"%s\" is not a size: expected a whole number with a unit B KB MB GB TB, like \"32MB\"", s);
+		"\"%s\" is not a size: expected a whole number with a unit B KB MB GB TB, like "
+		"\"32MB\"",
+		s);
 }

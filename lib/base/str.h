@@ -8,7 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Length of the valid UTF-8 sequence at s (1 to 4), or 0: overlong forms, surrogates and values above U+10FFFF are refused. */
+/* Length of the valid UTF-8 sequence at s (1 to 4), or 0: overlong forms, surrogates and values
+ * above U+10FFFF are refused. */
 size_t str_utf8_len(const char *s, size_t n);
 bool str_is_utf8(const char *s, size_t n);
 bool str_starts_with(const char *s, const char *prefix);
@@ -19,7 +20,8 @@ int str_parse_u64(const char *s, uint64_t *ret, struct errbuf *eb) _must_check_;
 int str_parse_i64(const char *s, int64_t *ret, struct errbuf *eb) _must_check_;
 int str_parse_double(const char *s, double *ret, struct errbuf *eb) _must_check_;
 
-/* Prometheus durations: "0" or y w d h m s ms, biggest first, integers only ("1h30m"). Source: facts/scraper.md §1.7. */
+/* Prometheus durations: "0" or y w d h m s ms, biggest first, integers only ("1h30m"). Source:
+ * facts/scraper.md §1.7. */
 int str_parse_duration_ms(const char *s, int64_t *ret_ms, struct errbuf *eb) _must_check_;
 /* The same spelling back, e.g. 5400000 → "1h30m". `ret` has room for 64 bytes. */
 void str_format_duration_ms(int64_t ms, char ret[64]);

@@ -229,8 +229,7 @@ uint32_t interner_add(struct interner *t, const void *bytes, size_t len, bool *r
 	if (!copy)
 		return INTERNER_NONE;
 	at = interner_probe(t, bytes, len, hash);
-	t->items[t->n] =
-		(struct interner_item) {.bytes = copy, .len = (uint32_t)len, .hash = hash};
+	t->items[t->n] = (struct interner_item) {.bytes = copy, .len = (uint32_t)len, .hash = hash};
 	t->slots[at] = (uint32_t)++t->n;
 	if (ret_new)
 		*ret_new = true;

@@ -3,7 +3,8 @@
  * Two hash tables with open addressing:
  *  - struct table: u64 key → u64 value, for ids and hashes;
  *  - struct interner: byte strings → dense ids 0, 1, 2 … that never move.
- * Both grow; an allocation or budget failure is reported by the inserting call and changes nothing. Not thread-safe.
+ * Both grow; an allocation or budget failure is reported by the inserting call and changes nothing.
+ * Not thread-safe.
  */
 #pragma once
 #include "lib/base/arena.h"
@@ -25,7 +26,8 @@ void table_done(struct table *t);
 #define _cleanup_table_ _cleanup_(table_done)
 /* Pointer to the value of `key`, valid until the next insertion; NULL when absent. */
 uint64_t *table_find(const struct table *t, uint64_t key);
-/* Pointer to the value of `key`, inserted with value 0 when absent (*ret_new says which). NULL when memory is out. */
+/* Pointer to the value of `key`, inserted with value 0 when absent (*ret_new says which). NULL when
+ * memory is out. */
 uint64_t *table_insert(struct table *t, uint64_t key, bool *ret_new);
 bool table_remove(struct table *t, uint64_t key);
 void table_clear(struct table *t);
@@ -38,7 +40,7 @@ struct interner {
 		const char *bytes;
 		uint32_t len;
 		uint32_t hash;
-	} *items;
+	} * items;
 	size_t n, cap_items;
 	uint32_t *slots; /* id + 1; 0 free */
 	size_t n_slots;
@@ -48,7 +50,8 @@ enum { INTERNER_NONE = 0xffffffffU };
 void interner_init(struct interner *t, struct budget *budget);
 void interner_done(struct interner *t);
 #define _cleanup_interner_ _cleanup_(interner_done)
-/* The id of these bytes, added when new (*ret_new, may be NULL). INTERNER_NONE when memory is out. */
+/* The id of these bytes, added when new (*ret_new, may be NULL). INTERNER_NONE when memory is out.
+ */
 uint32_t interner_add(struct interner *t, const void *bytes, size_t len, bool *ret_new);
 uint32_t interner_find(const struct interner *t, const void *bytes, size_t len);
 static inline const char *interner_str(const struct interner *t, uint32_t id)

@@ -1,0 +1,28 @@
+"""Runs one unittest module of this folder and writes {passed, failed, skipped} as JSON: run_module.py MODULE RESULT_FILE."""
+import json
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+
+class Result(unittest.TextTestResult):
+    passed = 0
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self.passed += 1
+
+
+def main():
+    name, out = sys.argv[1:3]
+    suite = unittest.defaultTestLoader.loadTestsFromName(name)
+    r = unittest.TextTestRunner(verbosity=2, resultclass=Result).run(suite)
+    bad = [str(t) for t, _ in r.failures + r.errors] + [str(t) for t in r.unexpectedSuccesses]
+    with open(out, '"'"'w'"'"') as f:
+        json.dump({'"'"'passed'"'"': r.passed, '"'"'failed'"'"': bad, '"'"'skipped'"'"': [(str(t), why) for t, why in r.skipped]}, f)
+    return 0 if r.wasSuccessful() else 1
+
+
+sys.exit(main())
