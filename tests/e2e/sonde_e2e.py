@@ -1,0 +1,346 @@
+"""What the end-to-end tests share: starting the programs on ephemeral ports, HTTP, pprof decoding, workloads."""
+import gzip
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+import urllib.parse
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+GO = '"'"'/usr/bin/go'"'"'
+
+
+def build_dir():
+    return os.environ.get('"'"'SONDE_BUILD'"'"') or f'"'"'{TOP}/build/release'"'"'
+
+
+def program(name):
+    return f'"'"'{build_dir()}/{name}'"'"'
+
+
+def kernel_missing():
+    """Why tests that need the kernel cannot run here, or None."""
+    if os.geteuid() != 0:
+        return '"'"'kernel: not root'"'"'
+    if not os.path.exists('"'"'/sys/kernel/btf/vmlinux'"'"'):
+        return '"'"'kernel: no BTF (/sys/kernel/btf/vmlinux)'"'"'
+    return None
+
+
+needs_kernel = unittest.skipIf(kernel_missing(), kernel_missing() or '"'"''"'"')
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(('"'"'127.0.0.1'"'"', 0))
+        return s.getsockname()[1]
+
+
+class Response:
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    @property
+    def text(self):
+        return self.body.decode(errors='"'"'replace'"'"')
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+
+def http_get(url, headers=None, method='"'"'GET'"'"', body=None, timeout=60):
+    """One request on a fresh connection; the body as sent (gzip is not undone)."""
+    u = urllib.parse.urlsplit(url)
+    c = http.client.HTTPConnection(u.hostname, u.port, timeout=timeout)
+    try:
+        c.request(method, u.path + ('"'"'?'"'"' + u.query if u.query else '"'"''"'"'), body=body, headers=headers or {})
+        r = c.getresponse()
+        return Response(r.status, r.headers, r.read())
+    finally:
+        c.close()
+
+
+class Daemon:
+    """A started program; use as a context manager. `url` is its base address."""
+
+    def __init__(self, name, *flags, port=None, wait_ready=True, env=None):
+        self.port = port or free_port()
+        self.url = f'"'"'http://127.0.0.1:{self.port}'"'"'
+        self.log = tempfile.NamedTemporaryFile(prefix=f'"'"'{name}.'"'"', suffix='"'"'.log'"'"', delete=False)
+        self.cmd = [program(name), f'"'"'--web.listen-address=127.0.0.1:{self.port}'"'"', *flags]
+        self.p = subprocess.Popen(self.cmd, stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL,
+                                  start_new_session=True, env=env)
+        if wait_ready:
+            try:
+                self.wait_ready()
+            except BaseException:
+                self.kill()
+                raise
+
+    def wait_ready(self, timeout=40):
+        end = time.time() + timeout
+        while time.time() < end:
+            if self.p.poll() is not None:
+                raise AssertionError(f'"'"'{self.cmd} ended with {self.p.returncode}:\n{self.output()}'"'"')
+            try:
+                if http_get(self.url + '"'"'/-/ready'"'"', timeout=5).status == 200:
+                    return
+            except OSError:
+                pass
+            time.sleep(0.05)
+        raise AssertionError(f'"'"'{self.cmd} not ready after {timeout} s:\n{self.output()}'"'"')
+
+    def output(self):
+        with open(self.log.name, errors='"'"'replace'"'"') as f:
+            return f.read()
+
+    def get(self, path, **kw):
+        return http_get(self.url + path, **kw)
+
+    def metrics(self):
+        """{'"'"'name{labels}'"'"': value} of /metrics."""
+        out = {}
+        for line in self.get('"'"'/metrics'"'"').text.splitlines():
+            if line and not line.startswith('"'"'#'"'"'):
+                key, _, value = line.rpartition('"'"' '"'"')
+                out[key] = float(value)
+        return out
+
+    def stop(self, timeout=20):
+        """SIGTERM; returns the exit status."""
+        if self.p.poll() is None:
+            self.p.send_signal(signal.SIGTERM)
+            try:
+                self.p.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise AssertionError(f'"'"'{self.cmd} did not end on SIGTERM:\n{self.output()}'"'"') from None
+        return self.p.returncode
+
+    def kill(self):
+        try:
+            os.killpg(self.p.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.p.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        try:
+            if exc[0] is None:
+                self.stop()
+        finally:
+            self.kill()
+            os.unlink(self.log.name)
+
+
+def exporter(*flags, **kw):
+    return Daemon('"'"'sonde-exporter'"'"', *flags, **kw)
+
+
+class scraper(Daemon):
+    """A scraper with its own data directory (removed at the end) and the given configuration text."""
+
+    def __init__(self, config, *flags, data=None, **kw):
+        self.dir = tempfile.mkdtemp(prefix='"'"'sonde-scraper.'"'"')
+        self.data = data or f'"'"'{self.dir}/data'"'"'
+        self.config = f'"'"'{self.dir}/sonde.yml'"'"'
+        self.set_config(config)
+        super().__init__('"'"'sonde-scraper'"'"', f'"'"'--config.file={self.config}'"'"', f'"'"'--storage.path={self.data}'"'"', *flags, **kw)
+
+    def set_config(self, text):
+        with open(self.config, '"'"'w'"'"') as f:
+            f.write(text)
+
+    def __exit__(self, *exc):
+        try:
+            super().__exit__(*exc)
+        finally:
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def sonde(*args, **kw):
+    """Runs the sonde tool; returns the CompletedProcess with text output."""
+    return subprocess.run([program('"'"'sonde'"'"'), *args], capture_output=True, text=kw.pop('"'"'text'"'"', True), timeout=kw.pop('"'"'timeout'"'"', 120), **kw)
+
+
+# --- pprof, decoded independently of Sonde'"'"'s own codec ---------------------------------------------------------------
+
+def _varint(b, i):
+    v = shift = 0
+    while True:
+        x = b[i]
+        i += 1
+        v |= (x & 127) << shift
+        shift += 7
+        if x < 128:
+            return v, i
+
+
+def _fields(b):
+    i = 0
+    while i < len(b):
+        key, i = _varint(b, i)
+        if key & 7 == 0:
+            v, i = _varint(b, i)
+        elif key & 7 == 2:
+            n, i = _varint(b, i)
+            v, i = b[i:i + n], i + n
+        else:
+            raise ValueError(f'"'"'wire type {key & 7}'"'"')
+        yield key >> 3, v
+
+
+def _signed(v):
+    return v - (1 << 64) if v >> 63 else v
+
+
+def _ints(v):
+    if isinstance(v, int):
+        return [_signed(v)]
+    out, i = [], 0
+    while i < len(v):
+        x, i = _varint(v, i)
+        out.append(_signed(x))
+    return out
+
+
+class Pprof:
+    """samples: list of (stack of function names leaf first, values, labels dict); types: [(type, unit)]; and the times."""
+
+    def __init__(self, data):
+        if data[:2] == b'"'"'\x1f\x8b'"'"':
+            data = gzip.decompress(data)
+        strings, types, samples, locs, funcs, self.mappings = [], [], [], {}, {}, {}
+        self.time_nanos = self.duration_nanos = self.period = 0
+        for f, v in _fields(data):
+            if f == 6:
+                strings.append(v.decode(errors='"'"'replace'"'"'))
+        s = strings.__getitem__
+        for f, v in _fields(data):
+            if f == 1:
+                d = dict(_fields(v))
+                types.append((s(d.get(1, 0)), s(d.get(2, 0))))
+            elif f == 2:
+                ids, values, labels = [], [], {}
+                for g, w in _fields(v):
+                    if g == 1:
+                        ids += _ints(w)
+                    elif g == 2:
+                        values += _ints(w)
+                    elif g == 3:
+                        d = dict(_fields(w))
+                        labels[s(d.get(1, 0))] = s(d[2]) if d.get(2) else _signed(d.get(3, 0))
+                samples.append((ids, values, labels))
+            elif f == 3:
+                d = dict(_fields(v))
+                self.mappings[d[1]] = {'"'"'file'"'"': s(d.get(5, 0)), '"'"'build_id'"'"': s(d.get(6, 0)), '"'"'start'"'"': d.get(2, 0), '"'"'limit'"'"': d.get(3, 0)}
+            elif f == 4:
+                lid, lines, mapping, address = 0, [], 0, 0
+                for g, w in _fields(v):
+                    if g == 1:
+                        lid = w
+                    elif g == 2:
+                        mapping = w
+                    elif g == 3:
+                        address = w
+                    elif g == 4:
+                        lines.append(dict(_fields(w)))
+                locs[lid] = (lines, mapping, address)
+            elif f == 5:
+                d = dict(_fields(v))
+                funcs[d[1]] = s(d.get(2, 0))
+            elif f == 9:
+                self.time_nanos = _signed(v)
+            elif f == 10:
+                self.duration_nanos = _signed(v)
+            elif f == 12:
+                self.period = _signed(v)
+        self.types = types
+        self.samples = []
+        for ids, values, labels in samples:
+            stack = []
+            for i in ids:
+                lines, mapping, address = locs[i]
+                stack += [funcs[line[1]] for line in lines] or [hex(address)]
+            self.samples.append((stack, values, labels))
+
+    def total(self, index=-1):
+        return sum(v[index] for _, v, _ in self.samples)
+
+    def by_label(self, key, index=-1):
+        out = {}
+        for _, v, labels in self.samples:
+            out[labels.get(key, '"'"''"'"')] = out.get(labels.get(key, '"'"''"'"'), 0) + v[index]
+        return out
+
+    def functions(self, index=-1):
+        """Cumulative value by function name."""
+        out = {}
+        for stack, v, _ in self.samples:
+            for name in set(stack):
+                out[name] = out.get(name, 0) + v[index]
+        return out
+
+
+# --- workloads -------------------------------------------------------------------------------------------------------
+
+class Workload:
+    """A background process in its own session, killed at the end."""
+
+    def __init__(self, *cmd, **kw):
+        self.p = subprocess.Popen(cmd, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                  start_new_session=True, **kw)
+        self.pid = self.p.pid
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        try:
+            os.killpg(self.p.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.p.wait()
+
+
+def compile_c(source, *flags, name='"'"'prog'"'"', cc='"'"'gcc'"'"'):
+    """Compiles C (or C++ with cc='"'"'g++'"'"') text into a temporary program; returns its path."""
+    d = tempfile.mkdtemp(prefix='"'"'sonde-prog.'"'"')
+    src = f'"'"'{d}/{name}.{"cc" if cc.endswith("++") else "c"}'"'"'
+    with open(src, '"'"'w'"'"') as f:
+        f.write(source)
+    subprocess.run([cc, '"'"'-o'"'"', f'"'"'{d}/{name}'"'"', src, *flags], check=True)
+    return f'"'"'{d}/{name}'"'"'
+
+
+def go_pprof(*args, timeout=120):
+    """Debian'"'"'s `go tool pprof`."""
+    env = dict(os.environ, PPROF_TMPDIR=tempfile.gettempdir(), GOFLAGS='"'"''"'"', GOTOOLCHAIN='"'"'local'"'"')
+    return subprocess.run([GO, '"'"'tool'"'"', '"'"'pprof'"'"', *args], capture_output=True, text=True, timeout=timeout, env=env)
+
+
+def wait_for(what, check, timeout=30, interval=0.1):
+    """Polls check() until it gives something true; returns it."""
+    end = time.time() + timeout
+    while True:
+        v = check()
+        if v:
+            return v
+        if time.time() > end:
+            raise AssertionError(f'"'"'{what}: not within {timeout} s'"'"')
+        time.sleep(interval)
+
+
+def cpu_samples(metrics):
+    return sum(v for k, v in metrics.items() if re.match(r'"'"'sonde_samples_total\b'"'"', k))
