@@ -114,6 +114,13 @@ clean: ## remove build/
 $(B)/flags: FORCE
 	@mkdir -p $(@D); echo '$(CC) $(ALL_CFLAGS) $(VERSION)' | cmp -s - $@ || echo '$(CC) $(ALL_CFLAGS) $(VERSION)' >$@
 
+# A change of commit rebuilds one object.
+REVISION := $(shell git describe --always --dirty --exclude '*' 2>/dev/null)
+$(B)/revision: FORCE
+	@mkdir -p $(@D); echo '$(REVISION)' | cmp -s - $@ || echo '$(REVISION)' >$@
+$(B)/lib/base/version.o: $(B)/revision
+$(B)/lib/base/version.o: private CFLAGS += -DSONDE_REVISION='"$(REVISION)"'
+
 $(B)/%.o: %.c $(B)/flags | $(PROTO_C)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
