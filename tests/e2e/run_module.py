@@ -20,8 +20,8 @@ def main():
     suite = unittest.defaultTestLoader.loadTestsFromName(name)
     r = unittest.TextTestRunner(verbosity=2, resultclass=Result).run(suite)
     bad = [str(t) for t, _ in r.failures + r.errors] + [str(t) for t in r.unexpectedSuccesses]
-    with open(out, '"'"'w'"'"') as f:
-        json.dump({'"'"'passed'"'"': r.passed, '"'"'failed'"'"': bad, '"'"'skipped'"'"': [(str(t), why) for t, why in r.skipped]}, f)
+    with open(out, 'w') as f:
+        json.dump({'passed': r.passed, 'failed': bad, 'skipped': [(str(t), why) for t, why in r.skipped]}, f)
     return 0 if r.wasSuccessful() else 1
 
 

@@ -14,32 +14,32 @@ import unittest
 import urllib.parse
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-GO = '"'"'/usr/bin/go'"'"'
+GO = '/usr/bin/go'
 
 
 def build_dir():
-    return os.environ.get('"'"'SONDE_BUILD'"'"') or f'"'"'{TOP}/build/release'"'"'
+    return os.environ.get('SONDE_BUILD') or f'{TOP}/build/release'
 
 
 def program(name):
-    return f'"'"'{build_dir()}/{name}'"'"'
+    return f'{build_dir()}/{name}'
 
 
 def kernel_missing():
     """Why tests that need the kernel cannot run here, or None."""
     if os.geteuid() != 0:
-        return '"'"'kernel: not root'"'"'
-    if not os.path.exists('"'"'/sys/kernel/btf/vmlinux'"'"'):
-        return '"'"'kernel: no BTF (/sys/kernel/btf/vmlinux)'"'"'
+        return 'kernel: not root'
+    if not os.path.exists('/sys/kernel/btf/vmlinux'):
+        return 'kernel: no BTF (/sys/kernel/btf/vmlinux)'
     return None
 
 
-needs_kernel = unittest.skipIf(kernel_missing(), kernel_missing() or '"'"''"'"')
+needs_kernel = unittest.skipIf(kernel_missing(), kernel_missing() or '')
 
 
 def free_port():
     with socket.socket() as s:
-        s.bind(('"'"'127.0.0.1'"'"', 0))
+        s.bind(('127.0.0.1', 0))
         return s.getsockname()[1]
 
 
@@ -49,19 +49,19 @@ class Response:
 
     @property
     def text(self):
-        return self.body.decode(errors='"'"'replace'"'"')
+        return self.body.decode(errors='replace')
 
     @property
     def json(self):
         return json.loads(self.body)
 
 
-def http_get(url, headers=None, method='"'"'GET'"'"', body=None, timeout=60):
+def http_get(url, headers=None, method='GET', body=None, timeout=60):
     """One request on a fresh connection; the body as sent (gzip is not undone)."""
     u = urllib.parse.urlsplit(url)
     c = http.client.HTTPConnection(u.hostname, u.port, timeout=timeout)
     try:
-        c.request(method, u.path + ('"'"'?'"'"' + u.query if u.query else '"'"''"'"'), body=body, headers=headers or {})
+        c.request(method, u.path + ('?' + u.query if u.query else ''), body=body, headers=headers or {})
         r = c.getresponse()
         return Response(r.status, r.headers, r.read())
     finally:
@@ -73,9 +73,9 @@ class Daemon:
 
     def __init__(self, name, *flags, port=None, wait_ready=True, env=None):
         self.port = port or free_port()
-        self.url = f'"'"'http://127.0.0.1:{self.port}'"'"'
-        self.log = tempfile.NamedTemporaryFile(prefix=f'"'"'{name}.'"'"', suffix='"'"'.log'"'"', delete=False)
-        self.cmd = [program(name), f'"'"'--web.listen-address=127.0.0.1:{self.port}'"'"', *flags]
+        self.url = f'http://127.0.0.1:{self.port}'
+        self.log = tempfile.NamedTemporaryFile(prefix=f'{name}.', suffix='.log', delete=False)
+        self.cmd = [program(name), f'--web.listen-address=127.0.0.1:{self.port}', *flags]
         self.p = subprocess.Popen(self.cmd, stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL,
                                   start_new_session=True, env=env)
         if wait_ready:
@@ -89,28 +89,28 @@ class Daemon:
         end = time.time() + timeout
         while time.time() < end:
             if self.p.poll() is not None:
-                raise AssertionError(f'"'"'{self.cmd} ended with {self.p.returncode}:\n{self.output()}'"'"')
+                raise AssertionError(f'{self.cmd} ended with {self.p.returncode}:\n{self.output()}')
             try:
-                if http_get(self.url + '"'"'/-/ready'"'"', timeout=5).status == 200:
+                if http_get(self.url + '/-/ready', timeout=5).status == 200:
                     return
             except OSError:
                 pass
             time.sleep(0.05)
-        raise AssertionError(f'"'"'{self.cmd} not ready after {timeout} s:\n{self.output()}'"'"')
+        raise AssertionError(f'{self.cmd} not ready after {timeout} s:\n{self.output()}')
 
     def output(self):
-        with open(self.log.name, errors='"'"'replace'"'"') as f:
+        with open(self.log.name, errors='replace') as f:
             return f.read()
 
     def get(self, path, **kw):
         return http_get(self.url + path, **kw)
 
     def metrics(self):
-        """{'"'"'name{labels}'"'"': value} of /metrics."""
+        """{'name{labels}': value} of /metrics."""
         out = {}
-        for line in self.get('"'"'/metrics'"'"').text.splitlines():
-            if line and not line.startswith('"'"'#'"'"'):
-                key, _, value = line.rpartition('"'"' '"'"')
+        for line in self.get('/metrics').text.splitlines():
+            if line and not line.startswith('#'):
+                key, _, value = line.rpartition(' ')
                 out[key] = float(value)
         return out
 
@@ -122,7 +122,7 @@ class Daemon:
                 self.p.wait(timeout)
             except subprocess.TimeoutExpired:
                 self.kill()
-                raise AssertionError(f'"'"'{self.cmd} did not end on SIGTERM:\n{self.output()}'"'"') from None
+                raise AssertionError(f'{self.cmd} did not end on SIGTERM:\n{self.output()}') from None
         return self.p.returncode
 
     def kill(self):
@@ -145,21 +145,21 @@ class Daemon:
 
 
 def exporter(*flags, **kw):
-    return Daemon('"'"'sonde-exporter'"'"', *flags, **kw)
+    return Daemon('sonde-exporter', *flags, **kw)
 
 
 class scraper(Daemon):
     """A scraper with its own data directory (removed at the end) and the given configuration text."""
 
     def __init__(self, config, *flags, data=None, **kw):
-        self.dir = tempfile.mkdtemp(prefix='"'"'sonde-scraper.'"'"')
-        self.data = data or f'"'"'{self.dir}/data'"'"'
-        self.config = f'"'"'{self.dir}/sonde.yml'"'"'
+        self.dir = tempfile.mkdtemp(prefix='sonde-scraper.')
+        self.data = data or f'{self.dir}/data'
+        self.config = f'{self.dir}/sonde.yml'
         self.set_config(config)
-        super().__init__('"'"'sonde-scraper'"'"', f'"'"'--config.file={self.config}'"'"', f'"'"'--storage.path={self.data}'"'"', *flags, **kw)
+        super().__init__('sonde-scraper', f'--config.file={self.config}', f'--storage.path={self.data}', *flags, **kw)
 
     def set_config(self, text):
-        with open(self.config, '"'"'w'"'"') as f:
+        with open(self.config, 'w') as f:
             f.write(text)
 
     def __exit__(self, *exc):
@@ -171,10 +171,10 @@ class scraper(Daemon):
 
 def sonde(*args, **kw):
     """Runs the sonde tool; returns the CompletedProcess with text output."""
-    return subprocess.run([program('"'"'sonde'"'"'), *args], capture_output=True, text=kw.pop('"'"'text'"'"', True), timeout=kw.pop('"'"'timeout'"'"', 120), **kw)
+    return subprocess.run([program('sonde'), *args], capture_output=True, text=kw.pop('text', True), timeout=kw.pop('timeout', 120), **kw)
 
 
-# --- pprof, decoded independently of Sonde'"'"'s own codec ---------------------------------------------------------------
+# --- pprof, decoded independently of Sonde's own codec ---------------------------------------------------------------
 
 def _varint(b, i):
     v = shift = 0
@@ -197,7 +197,7 @@ def _fields(b):
             n, i = _varint(b, i)
             v, i = b[i:i + n], i + n
         else:
-            raise ValueError(f'"'"'wire type {key & 7}'"'"')
+            raise ValueError(f'wire type {key & 7}')
         yield key >> 3, v
 
 
@@ -219,13 +219,13 @@ class Pprof:
     """samples: list of (stack of function names leaf first, values, labels dict); types: [(type, unit)]; and the times."""
 
     def __init__(self, data):
-        if data[:2] == b'"'"'\x1f\x8b'"'"':
+        if data[:2] == b'\x1f\x8b':
             data = gzip.decompress(data)
         strings, types, samples, locs, funcs, self.mappings = [], [], [], {}, {}, {}
         self.time_nanos = self.duration_nanos = self.period = 0
         for f, v in _fields(data):
             if f == 6:
-                strings.append(v.decode(errors='"'"'replace'"'"'))
+                strings.append(v.decode(errors='replace'))
         s = strings.__getitem__
         for f, v in _fields(data):
             if f == 1:
@@ -244,7 +244,7 @@ class Pprof:
                 samples.append((ids, values, labels))
             elif f == 3:
                 d = dict(_fields(v))
-                self.mappings[d[1]] = {'"'"'file'"'"': s(d.get(5, 0)), '"'"'build_id'"'"': s(d.get(6, 0)), '"'"'start'"'"': d.get(2, 0), '"'"'limit'"'"': d.get(3, 0)}
+                self.mappings[d[1]] = {'file': s(d.get(5, 0)), 'build_id': s(d.get(6, 0)), 'start': d.get(2, 0), 'limit': d.get(3, 0)}
             elif f == 4:
                 lid, lines, mapping, address = 0, [], 0, 0
                 for g, w in _fields(v):
@@ -281,7 +281,7 @@ class Pprof:
     def by_label(self, key, index=-1):
         out = {}
         for _, v, labels in self.samples:
-            out[labels.get(key, '"'"''"'"')] = out.get(labels.get(key, '"'"''"'"'), 0) + v[index]
+            out[labels.get(key, '')] = out.get(labels.get(key, ''), 0) + v[index]
         return out
 
     def functions(self, index=-1):
@@ -314,20 +314,20 @@ class Workload:
         self.p.wait()
 
 
-def compile_c(source, *flags, name='"'"'prog'"'"', cc='"'"'gcc'"'"'):
-    """Compiles C (or C++ with cc='"'"'g++'"'"') text into a temporary program; returns its path."""
-    d = tempfile.mkdtemp(prefix='"'"'sonde-prog.'"'"')
-    src = f'"'"'{d}/{name}.{"cc" if cc.endswith("++") else "c"}'"'"'
-    with open(src, '"'"'w'"'"') as f:
+def compile_c(source, *flags, name='prog', cc='gcc'):
+    """Compiles C (or C++ with cc='g++') text into a temporary program; returns its path."""
+    d = tempfile.mkdtemp(prefix='sonde-prog.')
+    src = f'{d}/{name}.{"cc" if cc.endswith("++") else "c"}'
+    with open(src, 'w') as f:
         f.write(source)
-    subprocess.run([cc, '"'"'-o'"'"', f'"'"'{d}/{name}'"'"', src, *flags], check=True)
-    return f'"'"'{d}/{name}'"'"'
+    subprocess.run([cc, '-o', f'{d}/{name}', src, *flags], check=True)
+    return f'{d}/{name}'
 
 
 def go_pprof(*args, timeout=120):
-    """Debian'"'"'s `go tool pprof`."""
-    env = dict(os.environ, PPROF_TMPDIR=tempfile.gettempdir(), GOFLAGS='"'"''"'"', GOTOOLCHAIN='"'"'local'"'"')
-    return subprocess.run([GO, '"'"'tool'"'"', '"'"'pprof'"'"', *args], capture_output=True, text=True, timeout=timeout, env=env)
+    """Debian's `go tool pprof`."""
+    env = dict(os.environ, PPROF_TMPDIR=tempfile.gettempdir(), GOFLAGS='', GOTOOLCHAIN='local')
+    return subprocess.run([GO, 'tool', 'pprof', *args], capture_output=True, text=True, timeout=timeout, env=env)
 
 
 def wait_for(what, check, timeout=30, interval=0.1):
@@ -338,9 +338,9 @@ def wait_for(what, check, timeout=30, interval=0.1):
         if v:
             return v
         if time.time() > end:
-            raise AssertionError(f'"'"'{what}: not within {timeout} s'"'"')
+            raise AssertionError(f'{what}: not within {timeout} s')
         time.sleep(interval)
 
 
 def cpu_samples(metrics):
-    return sum(v for k, v in metrics.items() if re.match(r'"'"'sonde_samples_total\b'"'"', k))
+    return sum(v for k, v in metrics.items() if re.match(r'sonde_samples_total\b', k))
