@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Trees as text and pictures. Every function appends to `out`, whose sticky error is theirs too;
+ * none does I/O. All take a function tree (tree_project); names come from outside and are escaped
+ * for the format.
+ */
+#pragma once
+#include "lib/base/bytes.h"
+#include "lib/tree/tree.h"
+
+struct render_input {
+	const struct tree *tree;
+	const struct tree_symbols *symbols;
+	const char *type;	      /* sample type, "cpu"; NULL: "" */
+	const char *unit;	      /* sample unit, "nanoseconds"; NULL: "count" */
+	const char *title;	      /* NULL: none */
+	const char *subtitle;	      /* NULL: none; range and selector, say */
+	int64_t time_ns, duration_ns; /* 0: unknown */
+	int64_t whole;		      /* total that percentages refer to; 0: the tree's own */
+};
+
+/* root;frame;frame value — one line per node with a self value; ';' in names becomes ':', line ends
+ * become ' '. */
+int render_folded(const struct render_input *in, struct bytes *out) _must_check_;
+/* The table of `pprof -top`. max_rows 0: all. */
+int render_text(const struct render_input *in, size_t max_rows, struct bytes *out) _must_check_;
+/* function,file,mapping,line,self,total with a header line, RFC 4180. max_rows 0: all. */
+int render_csv(const struct render_input *in, size_t max_rows, struct bytes *out) _must_check_;
+/* speedscope's own format (https://www.speedscope.app/file-format-schema.json), one sampled
+ * profile. */
+int render_speedscope(const struct render_input *in, struct bytes *out) _must_check_;
+/* Graphviz call graph of the max_nodes functions with the largest totals (0: 80), as pprof -dot
+ * draws it. */
+int render_dot(const struct render_input *in, size_t max_nodes, struct bytes *out) _must_check_;
+
+struct render_svg_options {
+	unsigned width_px;   /* 0: 1200 */
+	bool root_on_top;    /* icicle; else flames */
+	double min_width_px; /* narrower nodes are left out, what is left out is said in the footer;
+				0: 0.3 */
+	unsigned max_depth;  /* 0: 200 */
+};
+/* A static SVG: no script, no external reference; each bar has a <title> with name, value and
+ * share; legend with the unit. */
+int render_svg(const struct render_input *in, const struct render_svg_options *opt,
+	struct bytes *out) _must_check_;
+/* A self-contained page around the SVG, with the top functions as a table. */
+int render_html(const struct render_input *in, struct bytes *out) _must_check_;
+
+/*
+ * The flat arrays of the flame graph API as members of the JSON object that the caller has begun:
+ * unit, total, functions {name[], file[], mapping[]}, function[], line[], parent[], self[],
+ * total_by_node[], kind[], kinds[] (names of the numbers in kind[]) and cut {node: number of
+ * nodes}.
+ */
+struct json;
+int render_json_members(const struct render_input *in, struct json *j) _must_check_;
+/* rows [{function, file, line, mapping, self, total}] as a member of the object. limit 0: all. */
+int render_json_rows(const struct render_input *in, size_t limit, struct json *j) _must_check_;
+
+/* 1234567890 "nanoseconds" → "1.23s"; bytes in powers of 1024; counts with their unit unless it is
+ * "count". */
+void render_value(int64_t value, const char *unit, char ret[64]);
+
+/* HTML and XML text: & < > " ' escaped, control characters and invalid UTF-8 replaced. */
+void render_escape(struct bytes *out, const char *s, size_t n);
+void render_escape_str(struct bytes *out, const char *s);
+
+/*
+ * Straight from a profile: builds the tree of column `value_index` and renders it. Memory beyond
+ * `out` is charged to p->arena.budget. Errors: -EINVAL (no such column), -ENOMEM, -EFBIG.
+ */
+struct profile;
+int render_profile_folded(const struct profile *p, size_t value_index, struct bytes *out,
+	struct errbuf *eb) _must_check_;
+int render_profile_svg(const struct profile *p, size_t value_index, const char *title,
+	struct bytes *out, struct errbuf *eb) _must_check_;
+int render_profile_html(const struct profile *p, size_t value_index, const char *title,
+	struct bytes *out, struct errbuf *eb) _must_check_;
+int render_profile_text(const struct profile *p, size_t value_index, size_t max_rows,
+	struct bytes *out, struct errbuf *eb) _must_check_;

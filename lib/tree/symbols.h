@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the nodes of a tree stand for. Two levels: a location (mapping, address, inlined lines) as
+ * stacks are stored, and a frame (function in a mapping) as flame graphs show. All tables intern:
+ * equal content has one dense id. String 0 is "".
+ *
+ * A failed allocation sticks and is told once by tree_symbols_error(); until then ids that could
+ * not be made are 0.
+ */
+#pragma once
+#include "lib/base/arena.h"
+#include "lib/base/table.h"
+#include <stdint.h>
+
+enum { TREE_NONE = 0xffffffffU };
+
+/* How a frame is shown. The order is part of the JSON answer (`kind`), so new kinds go to the end.
+ */
+enum tree_kind {
+	TREE_ROOT,
+	TREE_NATIVE,
+	TREE_KERNEL,
+	TREE_JIT,
+	TREE_INTERPRETER,
+	TREE_UNKNOWN, /* no name: module+offset */
+	TREE_LABEL,   /* a label value that groups what is below it */
+	TREE_CUT,     /* what a node limit left out */
+	TREE_N_KINDS,
+};
+
+struct tree_mapping {
+	uint32_t file, build_id; /* strings */
+	uint32_t kind;		 /* enum tree_kind of its frames */
+};
+
+struct tree_function {
+	uint32_t name, system_name, file; /* strings */
+	uint32_t pad;
+	int64_t start_line;
+};
+
+struct tree_line {
+	uint32_t function; /* function id, or TREE_NONE */
+	uint32_t pad;
+	int64_t line;
+};
+
+struct tree_location {
+	uint64_t address;
+	uint32_t mapping; /* mapping id, or TREE_NONE */
+	uint32_t first_line,
+		n_lines; /* range of lines: innermost inlined first; 0 lines: no name */
+};
+
+/* A frame of a function-level tree. `name` is what is shown. */
+struct tree_frame {
+	uint32_t name, file; /* strings */
+	uint32_t mapping;    /* mapping id, or TREE_NONE */
+	uint32_t kind;	     /* enum tree_kind */
+};
+
+struct tree_symbols {
+	struct interner strings, mapping_keys, function_keys, location_keys, frame_keys;
+	struct tree_mapping *mappings;
+	struct tree_function *functions;
+	struct tree_line *lines;
+	struct tree_location *locations;
+	struct tree_frame *frames;
+	size_t n_mappings, n_functions, n_lines, n_locations, n_frames;
+	size_t cap_mappings, cap_functions, cap_lines, cap_locations, cap_frames;
+	struct budget *budget;
+	uint64_t charged_bytes;
+	int error;
+};
+
+/* All memory is charged to `budget` (NULL: none). */
+void tree_symbols_init(struct tree_symbols *s, struct budget *budget);
+void tree_symbols_done(struct tree_symbols *s);
+#define _cleanup_tree_symbols_ _cleanup_(tree_symbols_done)
+/* 0 or the sticky -ENOMEM. */
+int tree_symbols_error(const struct tree_symbols *s, struct errbuf *eb) _must_check_;
+
+uint32_t tree_symbols_string(struct tree_symbols *s, const char *text, size_t n);
+uint32_t tree_symbols_mapping(struct tree_symbols *s, const struct tree_mapping *m);
+uint32_t tree_symbols_function(struct tree_symbols *s, const struct tree_function *f);
+/* `lines` may point into s->lines. */
+uint32_t tree_symbols_location(struct tree_symbols *s, uint64_t address, uint32_t mapping,
+	const struct tree_line *lines, size_t n_lines);
+uint32_t tree_symbols_frame(struct tree_symbols *s, const struct tree_frame *f);
+
+/* NUL-terminated bytes of string `id`; *ret_len (may be NULL) is its length. "" for TREE_NONE. */
+const char *tree_symbols_text(const struct tree_symbols *s, uint32_t id, size_t *ret_len);
+/* Last path element of a file name: "/usr/lib/libc.so.6" gives "libc.so.6". */
+const char *tree_symbols_base_name(const struct tree_symbols *s, uint32_t id);
+
+/*
+ * The kind of frames in a mapping of this name: "[kernel.kallsyms]", "[vmlinux]", "[module]" and
+ * "*.ko" are the kernel's,
+ * "[jit]…", "*.map" and anonymous executable memory are JIT code, "[python]" and the like
+ * interpreters; others are native.
+ */
+enum tree_kind tree_kind_of_mapping(const char *file);
+/* "native", "kernel" …: stable, shown in legends and JSON. */
+const char *tree_kind_name(enum tree_kind kind);

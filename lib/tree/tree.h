@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A call tree as flat arrays. Pure: no I/O, no clock; one thread per tree.
+ *
+ * Invariants of a finished tree:
+ *  1. node 0 is the root: parent 0, no frame; every other node's parent has a smaller number;
+ *  2. nodes are in preorder, so the subtree of i is the range [i, i + size of its subtree);
+ *  3. siblings are in strictly increasing order of `frame` (TREE_CUT nodes last), so equal paths
+ * have one node and ordered trees over the same symbols merge in one sequential pass;
+ *  4. total[i] = self[i] + the totals of its children;
+ *  5. no node but the root is without value: each has a self other than 0 in its subtree.
+ *
+ * `frame` is a location id in a location tree and a frame id (struct tree_frame) in a function
+ * tree.
+ */
+#pragma once
+#include "lib/tree/symbols.h"
+
+struct tree {
+	size_t n; /* at least 1 once finished */
+	uint32_t *parent, *frame;
+	int64_t *self, *total;
+	int64_t *line;	 /* line number where all that was merged into the node agrees, else 0; NULL
+			    when unknown */
+	uint32_t *n_cut; /* nodes that a CUT node stands for, else 0; NULL when nothing was cut */
+	struct budget *budget;
+	uint64_t charged_bytes;
+};
+
+void tree_init(struct tree *t, struct budget *budget);
+void tree_done(struct tree *t);
+#define _cleanup_tree_ _cleanup_(tree_done)
+
+/* Is node i what a node limit left out under its parent? */
+static inline bool tree_is_cut(const struct tree *t, size_t i)
+{
+	return t->n_cut && t->n_cut[i];
+}
+/* Depth of each node (root 0) into ret_depth[n]. */
+void tree_depths(const struct tree *t, uint32_t *ret_depth);
+/* First node after the subtree of i. */
+size_t tree_subtree_end(const struct tree *t, size_t i);
+/* Largest depth. */
+uint32_t tree_max_depth(const struct tree *t);
+
+/*
+ * Builder: paths in any order, equal paths add up. Node 0 is the root. Errors stick until
+ * tree_builder_finish.
+ */
+struct tree_builder {
+	struct table children; /* (parent, frame) → node */
+	uint32_t *parent, *frame;
+	int64_t *self, *line;
+	size_t n, cap;
+	struct budget *budget;
+	uint64_t charged_bytes;
+	int error;
+};
+
+void tree_builder_init(struct tree_builder *b, struct budget *budget);
+void tree_builder_done(struct tree_builder *b);
+#define _cleanup_tree_builder_ _cleanup_(tree_builder_done)
+/* The child of `parent` for `frame`, made when absent. `line`: see struct tree; TREE_LINE_NONE
+ * leaves it alone. */
+enum { TREE_LINE_NONE = -1 };
+uint32_t tree_builder_child(struct tree_builder *b, uint32_t parent, uint32_t frame, int64_t line);
+void tree_builder_add(struct tree_builder *b, uint32_t node, int64_t value);
+/* Adds `value` at the path of `n` frames given leaf first, as pprof and the exporter keep stacks.
+ */
+void tree_builder_stack(
+	struct tree_builder *b, const uint32_t *leaf_first, size_t n, int64_t value);
+/* Sorts into a tree (tree_init'ed by the caller). The builder can only be freed after it. */
+int tree_builder_finish(struct tree_builder *b, struct tree *ret, struct errbuf *eb) _must_check_;
+
+/*
+ * Makes a tree from flat nodes in any order that puts parents first: parent[0] is ignored, values
+ * are selfs. What has no value in its subtree is left out. Equal siblings are allowed and add up.
+ * O(n log n) in the largest sibling count.
+ */
+int tree_from_nodes(const uint32_t *parent, const uint32_t *frame, const int64_t *self, size_t n,
+	struct tree *ret, struct errbuf *eb) _must_check_;
+
+/* Merges k ordered trees over the same symbols in one pass; memory proportional to the result and
+ * k. Not after a limit. */
+int tree_merge(const struct tree *const *trees, size_t k, struct tree *ret,
+	struct errbuf *eb) _must_check_;
+
+/* Puts each tree below a frame of its own under a new root (label roots). frames[i] need not be
+ * sorted or distinct. */
+int tree_graft(const struct tree *const *trees, const uint32_t *frames, size_t k, struct tree *ret,
+	struct errbuf *eb) _must_check_;
+
+/*
+ * Location tree → function tree: every line of a location becomes a node (outermost first),
+ * locations of one function in one mapping fall together, recursion stays visible. Locations
+ * without lines become "module+0xoffset" or "0xaddress".
+ */
+int tree_project(const struct tree *locations, struct tree_symbols *symbols, struct tree *ret,
+	struct errbuf *eb) _must_check_;
+
+/*
+ * Keeps the max_nodes nodes with the largest totals (by magnitude; a parent is never dropped before
+ * its child). What is dropped below a kept node becomes one child of frame TREE_NONE with n_cut
+ * set, so that all totals stay exact. 0: no limit.
+ */
+int tree_limit(
+	const struct tree *in, size_t max_nodes, struct tree *ret, struct errbuf *eb) _must_check_;
+
+/*
+ * The subtree at a path of function names, root first (function trees). Nodes above it stay, with
+ * the values that lie below the path only. Several nodes may answer to one name. An empty tree when
+ * nothing does.
+ */
+int tree_at(const struct tree *in, const struct tree_symbols *symbols, const char *const *path,
+	size_t n_path, struct tree *ret, struct errbuf *eb) _must_check_;
+
+/* One function of the table view. */
+struct tree_row {
+	uint32_t frame;
+	int64_t line;	     /* where all agree, else 0 */
+	int64_t self, total; /* total counts recursion once */
+};
+/* Rows sorted by self, then total, both descending by magnitude, then by name; into `arena`. CUT
+ * nodes are no rows. */
+int tree_top(const struct tree *in, const struct tree_symbols *symbols, struct arena *arena,
+	struct tree_row **ret_rows, size_t *ret_n, struct errbuf *eb) _must_check_;
+
+/*
+ * From a profile: its locations into `symbols`, its stacks into a location tree of value column
+ * `value_index`. Labels are ignored. -EINVAL when the column does not exist.
+ */
+struct profile;
+int tree_from_profile(const struct profile *p, size_t value_index, struct tree_symbols *symbols,
+	struct tree *ret, struct errbuf *eb) _must_check_;
