@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gzip: whole buffers through libdeflate with an output cap, and a stream over zlib for output that
+ * is larger than memory should hold.
+ */
+#pragma once
+#include "lib/base/bytes.h"
+#include "lib/base/cleanup.h"
+#include "lib/base/err.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+	GZIP_LEVEL_FAST = 1
+}; /* the default: 7 % larger than 6 on a small profile, a third of the time */
+
+/* True when the bytes start as a gzip member does. */
+bool gzip_is(const void *p, size_t n);
+
+/*
+ * Inflates all members, appended to `out`; at most max_bytes are written (and out->max_bytes,
+ * out->budget obeyed). -EBADMSG "gzip: truncated after N bytes" or "gzip: corrupt …"; -EFBIG names
+ * the cap; -ENOMEM when the budget refuses. Work is bounded by max_bytes: a bomb that declares its
+ * size is refused at once, any other after the cap is full.
+ */
+int gzip_inflate(const void *p, size_t n, size_t max_bytes, struct bytes *out,
+	struct errbuf *eb) _must_check_;
+
+/* One member, appended to `out`. Level 1 to 12. */
+int gzip_deflate(
+	const void *p, size_t n, int level, struct bytes *out, struct errbuf *eb) _must_check_;
+
+/* Output in pieces: put input, the compressed bytes appear in `out` as they come; finish writes the
+ * trailer. */
+struct gzip_stream;
+struct gzip_stream *gzip_stream_new(int level, struct bytes *out);
+void gzip_stream_freep(struct gzip_stream **s);
+int gzip_stream_put(struct gzip_stream *s, const void *p, size_t n) _must_check_;
+int gzip_stream_finish(struct gzip_stream *s) _must_check_;

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The HTTP client over libcurl's multi interface: one thread drives any number of transfers over
+ * kept-alive connections. Bodies land in budgeted buffers as they were sent (a gzip body stays
+ * gzip). Connections are opened through struct dialer.
+ */
+#pragma once
+#include "lib/base/budget.h"
+#include "lib/base/bytes.h"
+#include "lib/base/cleanup.h"
+#include "lib/base/err.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+/* The seam for connections. A NULL function means: as the system does it. */
+struct dialer {
+	/* Numeric addresses of a host name, comma-separated, into `ret` (256 bytes). Called on the
+	 * loop thread, must not block long. */
+	int (*resolve)(struct dialer *d, const char *host, char ret[256], struct errbuf *eb);
+	/* A connected stream socket for this address, or negative errno. */
+	int (*connect)(struct dialer *d, const struct sockaddr *a, socklen_t len);
+};
+extern struct dialer dialer_system;
+
+/* Transport settings of one scrape job or discovery (facts/scraper.md §1.4). NULL strings: unset.
+ * The owner keeps it alive while fetches use it. */
+struct http_tls {
+	char *ca, *ca_file, *cert, *cert_file, *key, *key_file, *server_name;
+	bool insecure_skip_verify;
+	int min_version, max_version; /* 10 … 13 for TLS10 … TLS13; 0: TLS 1.2 and the newest */
+};
+struct http_transport {
+	char *basic_username, *basic_username_file, *basic_password, *basic_password_file;
+	char *auth_type, *auth_credentials,
+		*auth_credentials_file; /* "Bearer" + token; files are read per request, space
+					   trimmed */
+	struct http_tls tls;
+	char *proxy_url, *no_proxy;
+	bool proxy_from_environment;
+	bool follow_redirects; /* credentials stay with the first host */
+	bool enable_http2;
+	struct http_header {
+		char *name, *value;
+		char *value_file; /* instead of value */
+	} * headers;
+	size_t n_headers;
+};
+
+enum http_fetch_stage { HTTP_STAGE_CONNECT, HTTP_STAGE_WAIT, HTTP_STAGE_BODY };
+struct http_response {
+	int error;	    /* 0: a complete response; -ETIMEDOUT, -EFBIG, -ECANCELED, -EPROTO,
+			       -ECONNREFUSED, -EHOSTUNREACH, -ENOMEM … */
+	struct errbuf text; /* for a person; without secrets */
+	enum http_fetch_stage stage; /* how far it got */
+	unsigned status;	     /* 0: none arrived */
+	struct bytes body;	     /* as sent; take it with its budget, or leave it to be freed */
+	struct http_response_header {
+		char *name, *value; /* name in lower case */
+	} * headers;
+	size_t n_headers;
+	int64_t duration_ns;
+};
+const char *http_response_header(
+	const struct http_response *r, const char *lower_case_name); /* NULL when absent */
+void http_response_done(struct http_response *r);
+#define _cleanup_http_response_ _cleanup_(http_response_done)
+
+struct http_fetch {
+	const char *url;
+	const char *method;	    /* NULL: GET */
+	const char *unix_socket;    /* path; NULL: by the URL's host */
+	const char *const *headers; /* "Name: value", NULL-ended; NULL: none */
+	const struct http_transport
+		*transport; /* NULL: no credentials, system CAs, redirects followed */
+	const void *body;   /* sent with POST; copied */
+	size_t n_body;
+	uint32_t timeout_ms;   /* whole transfer; 0: none */
+	size_t max_body_bytes; /* as sent; 0: none. Above it -EFBIG, at once when Content-Length
+				  says so */
+	struct budget *budget; /* charged by the body; NULL: none */
+	bool accept_gzip;      /* Accept-Encoding: gzip, else identity */
+	/* Called once on the loop thread. The response is the callee's to take from and is freed
+	 * afterwards. */
+	void (*done)(struct http_response *r, void *arg);
+	void *arg;
+};
+
+struct http_client;
+struct http_client_options {
+	const char *user_agent;
+	struct dialer *dialer;	  /* NULL: dialer_system */
+	unsigned max_connections; /* kept alive in all; 0: 4096 */
+	unsigned idle_timeout_s;  /* 0: 300 */
+};
+int http_client_new(const struct http_client_options *o, struct http_client **ret,
+	struct errbuf *eb) _must_check_;
+/* Running fetches end with -ECANCELED. */
+void http_client_freep(struct http_client **c);
+/* Starts a transfer; the strings of `f` are copied, its transport is not. *ret_id is never 0. Loop
+ * thread. */
+int http_client_start(struct http_client *c, const struct http_fetch *f, uint64_t *ret_id,
+	struct errbuf *eb) _must_check_;
+/* Ends one with -ECANCELED (its callback runs inside this call); unknown ids are ignored. Loop
+ * thread. */
+void http_client_cancel(struct http_client *c, uint64_t id);
+/* Waits up to timeout_ms (-1: for ever) for traffic or a wake-up, then runs what is due. Loop
+ * thread. */
+int http_client_run(struct http_client *c, int timeout_ms) _must_check_;
+/* Makes a waiting http_client_run return. Any thread. */
+void http_client_wake(struct http_client *c);
+size_t http_client_active(const struct http_client *c);
+
+/* One transfer on the calling thread; for the command line. `ret` needs http_response_done in any
+ * case. 0 or ret->error. */
+int http_client_fetch(const struct http_fetch *f, const char *user_agent, struct http_response *ret,
+	struct errbuf *eb) _must_check_;
