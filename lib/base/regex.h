@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Regular expressions with the syntax and meaning of Go's regexp package (RE2), as Prometheus users know them.
- * A parser of that grammar refuses everything else by position; what it accepts is matched by comparing text where the
- * expression is literals and `.*`, and by PCRE2 otherwise. Source: Go 1.19 regexp/syntax, flags syntax.Perl.
+ * Regular expressions with the syntax and meaning of Go's regexp package (RE2), as Prometheus users
+ * know them. A parser of that grammar refuses everything else by position; what it accepts is
+ * matched by comparing text where the expression is literals and `.*`, and by PCRE2 otherwise.
+ * Source: Go 1.19 regexp/syntax, flags syntax.Perl.
  *
- * Differences from Go: nesting and size are capped lower, and an expression whose matching needs more steps than
- * REGEX_MATCH_STEPS is an error (-ENOMEM) instead of a slow answer; it is never reported as a mismatch.
+ * Differences from Go: nesting and size are capped lower, and an expression whose matching needs
+ * more steps than REGEX_MATCH_STEPS is an error (-ENOMEM) instead of a slow answer; it is never
+ * reported as a mismatch.
  */
 #pragma once
 #include "lib/base/bytes.h"
@@ -34,10 +36,11 @@ struct regex_span {
 struct regex; /* immutable: any number of threads may match at once */
 
 /*
- * Compiles `text` (valid UTF-8, NUL-terminated). Errors: -EINVAL with "position N: reason" (N counts bytes from 1),
- * -ENOMEM. *ret is freed with regex_free.
+ * Compiles `text` (valid UTF-8, NUL-terminated). Errors: -EINVAL with "position N: reason" (N
+ * counts bytes from 1), -ENOMEM. *ret is freed with regex_free.
  */
-int regex_compile(const char *text, enum regex_mode mode, struct regex **ret, struct errbuf *eb) _must_check_;
+int regex_compile(
+	const char *text, enum regex_mode mode, struct regex **ret, struct errbuf *eb) _must_check_;
 void regex_free(struct regex *re);
 static inline void regex_freep(struct regex **re)
 {
@@ -52,29 +55,32 @@ unsigned regex_n_groups(const struct regex *re);
 int regex_group_named(const struct regex *re, const char *name, size_t name_len);
 
 /*
- * 1 when the n bytes match, 0 when they do not; -ENOMEM with a text when the step limit is hit or memory is out.
- * Bytes that are not UTF-8 count as U+FFFD each, as in Go.
+ * 1 when the n bytes match, 0 when they do not; -ENOMEM with a text when the step limit is hit or
+ * memory is out. Bytes that are not UTF-8 count as U+FFFD each, as in Go.
  */
 int regex_match(const struct regex *re, const char *s, size_t n, struct errbuf *eb) _must_check_;
 /*
- * The same, looking from byte `from` on (context before it stays visible to ^ and \b), and on a match fills
- * spans[0 .. n_spans): the whole match, then groups 1, 2 …; spans of groups that do not exist get -1.
+ * The same, looking from byte `from` on (context before it stays visible to ^ and \b), and on a
+ * match fills spans[0 .. n_spans): the whole match, then groups 1, 2 …; spans of groups that do not
+ * exist get -1.
  */
-int regex_match_groups(const struct regex *re, const char *s, size_t n, size_t from, struct regex_span *spans,
-	size_t n_spans, struct errbuf *eb) _must_check_;
+int regex_match_groups(const struct regex *re, const char *s, size_t n, size_t from,
+	struct regex_span *spans, size_t n_spans, struct errbuf *eb) _must_check_;
 
 /*
- * Go's Regexp.Expand: appends `template` to `out` with $1 ${1} $name ${name} replaced by the groups in `spans` (which
- * has regex_n_groups() + 1 entries) of `s`, and $$ by $. Unknown groups are empty; a malformed $ stays.
+ * Go's Regexp.Expand: appends `template` to `out` with $1 ${1} $name ${name} replaced by the groups
+ * in `spans` (which has regex_n_groups() + 1 entries) of `s`, and $$ by $. Unknown groups are
+ * empty; a malformed $ stays.
  */
-void regex_expand(const struct regex *re, const char *template, const char *s, const struct regex_span *spans,
-	struct bytes *out);
-/* What regex_expand would append when the name or number `name` stands behind $: true when `template` refers to any group. */
+void regex_expand(const struct regex *re, const char *template, const char *s,
+	const struct regex_span *spans, struct bytes *out);
+/* What regex_expand would append when the name or number `name` stands behind $: true when
+ * `template` refers to any group. */
 bool regex_template_has_groups(const char *template);
 
 /*
- * For index look-ups, anchored expressions only: when RE can match a finite list of texts, such as `a|b[cd]`, the list
- * (each once, in the order written) and its length; else NULL. Owned by `re`.
+ * For index look-ups, anchored expressions only: when RE can match a finite list of texts, such as
+ * `a|b[cd]`, the list (each once, in the order written) and its length; else NULL. Owned by `re`.
  */
 const char *const *regex_literals(const struct regex *re, size_t *ret_n);
 /* The text with which every match starts, "" when unknown. Anchored expressions only. */

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The configuration file, read and checked as a whole: an immutable tree with every default filled
+ * in. The keys, their types and defaults are a table (scraper/config/keys.h) that also drives
+ * docs/configuration.md's check.
+ */
+#pragma once
+#include "lib/base/cleanup.h"
+#include "lib/base/err.h"
+#include "lib/prof/labels.h"
+#include "scraper/relabel/relabel.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct fs;
+
+struct config_strings {
+	const char **items;
+	size_t n;
+};
+
+/* 0 means no limit. */
+struct config_limits {
+	uint64_t body_size_bytes; /* of the decompressed answer */
+	uint64_t samples;	  /* pprof samples × kept value types of one answer */
+	uint64_t targets;	  /* of the job, after relabeling */
+	uint64_t labels, label_name_bytes,
+		label_value_bytes; /* of a series, after metric relabeling */
+	uint64_t keep_dropped_targets;
+};
+
+enum config_preset { CONFIG_PRESET_AUTO, CONFIG_PRESET_NODE, CONFIG_PRESET_GO };
+enum config_symbolize { CONFIG_SYMBOLIZE_NONE, CONFIG_SYMBOLIZE_FUNCTIONS, CONFIG_SYMBOLIZE_LINES };
+/* A boolean that may be absent: the preset decides then. */
+enum config_tristate { CONFIG_UNSET = -1, CONFIG_FALSE = 0, CONFIG_TRUE = 1 };
+
+struct config_value_type {
+	const char *type, *unit;
+};
+
+/* profiling_config.pprof_config.<name>: overrides of the preset's entry of that name, or a type of
+ * its own. */
+struct config_profile {
+	const char *name;
+	enum config_tristate enabled, delta;
+	const char *path; /* NULL: of the preset; a name that no preset knows has its path set */
+	int64_t seconds;  /* 0: unset */
+	struct config_value_type *keep_sample_types; /* none: keep all */
+	size_t n_keep_sample_types;
+};
+
+struct config_profiling {
+	enum config_preset preset;
+	struct config_profile *profiles;
+	size_t n_profiles;
+	const char *path_prefix; /* "" or "/…" without a trailing slash */
+	struct config_strings sample_labels, drop_labels;
+	bool has_sample_labels, has_drop_labels; /* written, even as []; else the preset decides */
+	uint64_t max_series;			 /* per response */
+	uint64_t label_set_limit;		 /* per job and head generation */
+	bool addresses;
+	enum config_symbolize symbolize;
+};
+
+struct config_param {
+	const char *name;
+	struct config_strings values;
+};
+
+struct config_static_group {
+	struct config_strings targets;
+	struct labels labels;
+};
+
+struct config_file_sd {
+	struct config_strings files; /* joined with the configuration's directory; the last
+					component may be a glob */
+	int64_t refresh_interval_ms;
+};
+
+struct config_job {
+	const char *name;
+	int64_t scrape_interval_ms, scrape_timeout_ms;
+	const char *scheme;	  /* http or https */
+	const char *metrics_path; /* only the label __metrics_path__ */
+	struct config_param *params;
+	size_t n_params;
+	bool honor_labels, honor_timestamps, enable_compression;
+	struct config_limits limits;
+	struct config_profiling profiling;
+	struct relabel_rule *relabel, *metric_relabel;
+	size_t n_relabel, n_metric_relabel;
+	struct config_static_group *statics;
+	size_t n_statics;
+	struct config_file_sd *file_sds;
+	size_t n_file_sds;
+	/* Everything above as one text: equal texts, equal jobs. Also what /config shows of it. */
+	const char *text;
+	size_t text_len;
+	uint32_t index; /* in struct config */
+};
+
+struct config_warning {
+	const char *text; /* "FILE:LINE:COL: key.path: …" */
+};
+
+struct config {
+	_Atomic unsigned refs;
+	const char *path;
+	struct labels external_labels;
+	struct config_job *jobs;
+	size_t n_jobs;
+	struct config_warning *warnings;
+	size_t n_warnings;
+	uint8_t sha256[32];	/* of the file */
+	struct config_mem *mem; /* owns everything the tree points to */
+};
+
+/* Value of an environment variable, NULL when unset. */
+typedef const char *config_getenv_fn(const char *name, void *ctx);
+
+struct config_load_opts {
+	config_getenv_fn *getenv; /* NULL: no variable is set */
+	void *getenv_ctx;
+};
+
+/*
+ * Reads and checks `path`. Errors: -EINVAL with "FILE:LINE:COL: key.path: what is wrong, what was
+ * expected"; those of reading
+ * (-ENOENT, -EISDIR, -EACCES, -EFBIG above 16 MiB) with the path. *ret has one reference.
+ */
+int config_load(struct fs *fs, const char *path, const struct config_load_opts *opts,
+	struct config **ret, struct errbuf *eb) _must_check_;
+/* The same from memory; `path` is used in messages and as the base of relative paths. */
+int config_parse(const char *path, const void *text, size_t len,
+	const struct config_load_opts *opts, struct config **ret, struct errbuf *eb) _must_check_;
+/* Thread-safe. The last put frees. */
+struct config *config_get(struct config *c);
+void config_put(struct config *c);
+static inline void config_putp(struct config **c)
+{
+	if (*c)
+		config_put(*c);
+}
+
+/* The job of that name, or NULL. */
+const struct config_job *config_job_named(const struct config *c, const char *name);
+/* True when nothing that a scrape loop or its discovery depends on differs: the loop may go on
+ * under the new configuration. */
+bool config_job_equal(const struct config_job *a, const struct config_job *b);
+
+/* A list of relabel rules alone, as `sonde check relabel --rules FILE` takes it. Freed with
+ * config_rules_free. */
+struct config_rules {
+	struct relabel_rule *rules;
+	size_t n;
+	const char **texts; /* each rule as YAML in flow style, as it was written */
+	struct config_mem *mem;
+};
+int config_parse_rules(const char *path, const void *text, size_t len, struct config_rules *ret,
+	struct errbuf *eb) _must_check_;
+void config_rules_free(struct config_rules *r);
+
+/*
+ * The content of a file_sd file: a YAML or JSON list of {targets, labels}, strict. Groups and
+ * labels live in `*ret`, freed with config_groups_free. Errors as config_parse.
+ */
+struct config_groups {
+	struct config_static_group *items;
+	size_t n;
+	struct config_mem *mem;
+};
+int config_parse_groups(const char *path, const void *text, size_t len, struct config_groups *ret,
+	struct errbuf *eb) _must_check_;
+void config_groups_free(struct config_groups *g);

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Service discovery: runs the providers that the configuration names and keeps the groups that each
+ * job has now.
+ *
+ * Invariants:
+ *  1. everything happens on the caller's thread, in discover_apply and discover_run; callbacks come
+ * from there;
+ *  2. equal provider settings in several jobs share one provider; a reload keeps providers whose
+ * settings did not change;
+ *  3. a refresh that fails keeps the last good groups and is counted;
+ *  4. a job's groups are handed out at once when they first exist, then at most every
+ * DISCOVER_UPDATE_MS.
+ */
+#pragma once
+#include "lib/base/clock.h"
+#include "lib/base/cleanup.h"
+#include "lib/base/err.h"
+#include "scraper/discover/target.h"
+#include <stdint.h>
+
+struct config;
+struct config_job;
+struct fs;
+
+enum { DISCOVER_FIRST_UPDATE_MS = 100, DISCOVER_UPDATE_MS = 5000 };
+
+/* The job's groups as they are now; valid during the call only. `cfg` is the configuration last
+ * applied, which `job` belongs to. */
+typedef void discover_update_fn(void *ctx, struct config *cfg, const struct config_job *job,
+	const struct discover_group *const *groups, size_t n_groups);
+
+struct discover;
+int discover_new(struct fs *fs, struct clock *clock, discover_update_fn *update, void *ctx,
+	struct discover **ret, struct errbuf *eb) _must_check_;
+void discover_free(struct discover *d);
+static inline void discover_freep(struct discover **d)
+{
+	discover_free(*d);
+}
+
+/*
+ * Takes over a new configuration (a reference is kept). Providers that are new start with the next
+ * discover_run; static groups of every job are handed out by it too.
+ */
+void discover_apply(struct discover *d, struct config *cfg);
+/* A descriptor that is readable when discover_run has something to do before its next time. */
+int discover_fd(const struct discover *d);
+/* Handles what is due; returns the monotonic time in ns of the next call at the latest. */
+int64_t discover_run(struct discover *d);
+
+/* Counters for /metrics, per provider kind ("static", "file"). */
+struct discover_stats {
+	const char *kind;
+	uint64_t targets, refreshes_total, refresh_failures_total, updates_total,
+		updates_delayed_total;
+};
+/* Fills at most n entries; returns how many kinds there are. */
+size_t discover_stats(const struct discover *d, struct discover_stats *ret, size_t n);
+/* Modification times of the files that file discovery has read: calls fn(ctx, path, seconds). */
+void discover_file_mtimes(const struct discover *d,
+	void (*fn)(void *ctx, const char *path, double seconds), void *ctx);
+/* Why the last refresh of one of the job's providers failed, or NULL. */
+const char *discover_job_error(const struct discover *d, const struct config_job *job);
