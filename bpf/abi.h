@@ -14,6 +14,10 @@
 
 #define ABI_VERSION 1
 
+/* What the walker fits in a record: the leaf-most and root-most words of a stack; what lies between becomes one ELIDED word. */
+#define ABI_USER_HEAD_WORDS 512
+#define ABI_USER_TAIL_WORDS 512
+
 /* A frame is one u64: kind (4 bits, top) | the rest (60 bits) by kind. */
 enum abi_frame_kind {
 	ABI_FRAME_NATIVE = 1,	 /* binary (22 bits) | offset in file (38 bits) */
@@ -21,7 +25,7 @@ enum abi_frame_kind {
 	ABI_FRAME_RAW = 3,	 /* user address, 60 bits, not yet resolved: valid in the record's process generation */
 	ABI_FRAME_JIT = 4,	 /* user address in anonymous executable memory, 60 bits, same validity */
 	ABI_FRAME_INTERP = 5,	 /* first of two words: code pointer (60 bits); the second word is the line */
-	ABI_FRAME_REPEAT = 6,	 /* period (28 bits) | count (32 bits): the `period` frames before this one, `count` times more */
+	ABI_FRAME_REPEAT = 6,	 /* period (28 bits) | count (32 bits): the `period` frames before this word, `count` times more */
 	ABI_FRAME_ELIDED = 7,	 /* number of frames left out of the middle (60 bits) */
 	ABI_FRAME_TRUNCATED = 8, /* reason (enum abi_cut): why the stack ends here, at the root end */
 };
@@ -57,7 +61,12 @@ enum abi_counter {
 enum {
 	ABI_COMM_LEN = 16,
 	ABI_MAX_KERNEL_FRAMES = 127,
-	ABI_MAX_USER_FRAMES = 1024,
+	ABI_MAX_USER_FRAMES = ABI_USER_HEAD_WORDS + ABI_USER_TAIL_WORDS,
+	ABI_MAX_USER_WORDS = ABI_MAX_USER_FRAMES + 2, /* and ELIDED, and TRUNCATED */
+	ABI_MAX_WORDS = ABI_MAX_KERNEL_FRAMES + ABI_MAX_USER_WORDS,
+	ABI_MAX_STEPS = 8192,	    /* frames walked before a stack is cut as too deep */
+	ABI_MAX_REPEAT_PERIOD = 4,  /* longest cycle of a recursion that travels as REPEAT */
+	ABI_REPEAT_AFTER = 3,	    /* copies of a cycle seen before it becomes REPEAT */
 	ABI_MAX_CPUS = 1024,
 	ABI_CPUS_PER_RING = 16,
 	ABI_COUNTERS_STRIDE = 64, /* u64 slots per CPU row in the counter map: a multiple of cache lines */
@@ -92,10 +101,12 @@ struct abi_record {
 	__u64 frames[];
 };
 
+enum { ABI_MAX_RECORD_BYTES = sizeof(struct abi_record) + ABI_MAX_WORDS * sizeof(__u64) };
+
 /* Written by user space before load (.rodata). */
 struct abi_config {
-	__u32 version;	      /* ABI_VERSION */
-	__u32 self_pid;	      /* never sampled when non-zero is 0: Sonde samples itself too */
-	__u32 cost_interval;  /* measure own run time in one of this many runs (64) */
-	__u32 page_offset_hi; /* reserved, 0 */
+	__u32 version;	     /* ABI_VERSION */
+	__u32 n_cpus;	     /* possible CPUs: rows of the counter map */
+	__u32 cost_interval; /* own run time is measured in one of this many runs (64); a power of two */
+	__u32 has_loop;	     /* the kernel has bpf_loop (5.17); else a bounded loop of fewer frames walks */
 };

@@ -57,5 +57,5 @@ struct keeper_setup {
 	struct keeper_missing missing[16];
 	uint32_t n_missing;
 	int parser_fd;		 /* SOCK_SEQPACKET to the parser zygote */
-	uint32_t keeper_pid, parser_pid;
+	uint32_t keeper_pid, parser_pid, main_pid;
 };

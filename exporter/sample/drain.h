@@ -8,7 +8,10 @@
 #pragma once
 #include "bpf/abi.h"
 #include "exporter/keeper/keeper.h"
+#include "exporter/sample/governor.h"
+#include "lib/base/budget.h"
 #include "lib/base/clock.h"
+#include "lib/base/fs.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -42,7 +45,10 @@ struct sideband {
 	uint64_t lost;
 };
 
-/* The receiver; pipeline.c connects it. All calls come from the drain's thread, times never decrease. */
+/*
+ * The receiver; pipeline.c connects it. All calls come from the drain's thread. Side-band records and samples come merged in
+ * time order; times never decrease but for late ones.
+ */
 struct sample_sink {
 	void *ctx;
 	void (*sideband)(void *ctx, const struct sideband *e);
@@ -51,3 +57,47 @@ struct sample_sink {
 	/* End of one drain: everything up to this monotonic time has been handed on. boot_offset_ns = BOOTTIME − MONOTONIC, read now. */
 	void (*drained)(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns);
 };
+
+struct drain;
+struct capture; /* exporter/sample/capture.h */
+
+struct drain_options {
+	const struct keeper_setup *setup; /* must outlive the drain */
+	struct clock *clock;
+	struct fs *fs;
+	struct budget *budget;	    /* charged with what is held */
+	struct sample_sink sink;
+	struct governor *governor;  /* gives the rate; not owned */
+	const char *procfs, *sysfs; /* "/proc", "/sys" */
+	uint64_t max_held_bytes;    /* samples and side-band held for ordering; 0: 16 MiB. Beyond it the oldest go on early, counted */
+	struct capture *capture;    /* --debug.capture, or NULL; not owned */
+};
+
+/* Maps the rings and attaches every online CPU at the governor's rate; fails when no CPU could be attached. */
+struct drain *drain_new(const struct drain_options *o, struct errbuf *eb);
+void drain_freep(struct drain **d);
+
+/* Reads everything that is there and hands on what is older than the hold. Call each SAMPLE_DRAIN_INTERVAL_NS. Also watches
+ * CPUs coming and going, and sets the rate. */
+void drain_step(struct drain *d);
+
+/* Thread-safe snapshot, as of the last step. */
+struct drain_stats {
+	uint64_t counters[ABI_N_COUNTERS]; /* kernel half, summed over CPUs */
+	uint64_t stacks[ABI_N_CUTS];	   /* user stacks handed on, by cut reason */
+	uint64_t samples, sideband;	   /* records handed on */
+	uint64_t late_samples, late_sideband;
+	uint64_t bad_records;		   /* records that do not follow the ABI, dropped */
+	uint64_t sideband_lost;		   /* records that the kernel dropped before us */
+	uint64_t overflowed;		   /* records handed on before their hold was over */
+	uint64_t held_bytes;
+	uint64_t cpus_attached, cpus_detached, cpu_attach_failures; /* events, since start */
+	uint64_t cpus_revived;		   /* CPUs whose ticks had stopped and were attached again */
+	uint32_t n_online, n_attached;
+	uint64_t ring_bytes, ring_used_peak_bytes;
+	double coverage_ratio;		   /* sampled CPU time over busy CPU time, last minute, all CPUs; 0 until known */
+	double coverage_worst_ratio;	   /* of the worst CPU that was busy at least a tenth of it */
+	uint64_t main_cpu_ns, keeper_cpu_ns, parser_cpu_ns, bpf_ns; /* own cost since start */
+	uint64_t maps_bytes;
+};
+void drain_stats(struct drain *d, struct drain_stats *ret);
