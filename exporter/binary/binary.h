@@ -6,6 +6,7 @@
  */
 #pragma once
 #include "exporter/keeper/keeper.h"
+#include "exporter/parser/parser.h"
 #include "lib/base/budget.h"
 #include "lib/base/clock.h"
 #include "lib/base/fs.h"
@@ -31,8 +32,10 @@ struct binary_identity {
 	const uint8_t *build_id; /* NULL when the record had none */
 	uint32_t build_id_len;
 	uint32_t dev_major, dev_minor;
-	uint64_t ino;
-	const char *path;
+	uint64_t ino, ino_generation;
+	uint64_t size_bytes; /* 0 unknown, as is mtime_ns; they tell a reused inode from its predecessor */
+	int64_t mtime_ns;
+	const char *path; /* as the process sees it; "[vdso]" */
 };
 
 /* Where the file can be opened, best first: the process's map_files entry, then its root. */
@@ -46,7 +49,8 @@ struct binary_source {
 struct binary_registry *binary_registry_new(const struct binary_options *o, struct errbuf *eb);
 void binary_registry_freep(struct binary_registry **r);
 
-/* The id of a binary, new or known. 0 when the table is full (counted). Does no I/O. */
+/* The id of a binary, new or known; the same id for the same content as soon as that is known. 0 when the table is full
+ * (counted). Does no I/O. */
 uint32_t binary_get(struct binary_registry *r, const struct binary_identity *id);
 /* Asks for its symbol file (no-op when present, failed lately or under way). Called at the first sample that falls into it. */
 void binary_want(struct binary_registry *r, uint32_t binary, const struct binary_source *src);
@@ -58,8 +62,41 @@ void binary_work(struct binary_registry *r, int64_t timeout_ns);
 const struct symbol_file *binary_symbols_get(struct binary_registry *r, uint32_t binary, int64_t deadline_ns);
 void binary_symbols_put(struct binary_registry *r, const struct symbol_file *s);
 
+/* The id under which equal contents meet: two ids of one content have the same canonical id. */
+uint32_t binary_canonical(struct binary_registry *r, uint32_t binary);
+
 struct binary_info {
 	char path[512];
-	char build_id[41]; /* hex, "" when none */
+	char build_id[2 * PARSER_BUILD_ID_MAX + 1]; /* hex, "" when none */
 };
 void binary_info(struct binary_registry *r, uint32_t binary, struct binary_info *ret);
+
+/* Ids above 0 and below this are in use or free. `used` has a bit per id: the others may be given to new binaries.
+ * Called when the stack tree was rebuilt, with the ids of its frames and of all mappings (proc_table_mark_binaries). */
+uint32_t binary_n_ids(struct binary_registry *r);
+void binary_retain(struct binary_registry *r, const uint64_t *used_bitmap);
+
+/* Frames of this binary that a response could not name. */
+void binary_count_unnamed(struct binary_registry *r, uint32_t binary, uint64_t n);
+struct binary_unnamed {
+	char path[512];
+	uint64_t frames;
+};
+/* The `max` binaries with the most unnamed frames, most first; returns how many. */
+size_t binary_top_unnamed(struct binary_registry *r, struct binary_unnamed *ret, size_t max);
+
+/* Counters for /metrics. */
+struct binary_stats {
+	uint64_t binaries, contents;	       /* now */
+	uint64_t table_full;		       /* binary_get gave 0 */
+	uint64_t compiled, shared, cache_hits; /* symbol files built, found by content, found on disk */
+	uint64_t open_failed;		       /* no way to the file any more */
+	uint64_t skipped;		       /* wanted again within ten minutes of a failure */
+	uint64_t parse_failed[PARSER_N_STATUS]; /* by enum parser_status */
+	uint64_t invalid;		       /* a symbol file from the parser did not validate */
+	uint64_t cache_corrupt, cache_evicted, cache_write_failed;
+	uint64_t symbol_bytes;		       /* mapped symbol files, now */
+	uint64_t cpu_ns;		       /* spent by parser children */
+	uint64_t queued;		       /* now */
+};
+void binary_stats(struct binary_registry *r, struct binary_stats *ret);

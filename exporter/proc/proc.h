@@ -4,7 +4,7 @@
  *
  * A process image is (pid, start time, exec count); a recycled pid is another process. Mappings keep the time at which they
  * appeared, so that a sample is resolved against the mappings of its own time. Exited processes stay until the samples that
- * may need them are named. Owned by the drain thread; readers hold the pipeline's lock (see docs/ARCHITECTURE.md).
+ * may need them are named. Mappings, strings and labels that processes have in common are stored once. Owned by the drain thread; readers hold the pipeline's lock (see docs/ARCHITECTURE.md).
  */
 #pragma once
 #include "exporter/binary/binary.h"
@@ -49,6 +49,14 @@ struct proc_address {
 	uint64_t addr;
 };
 struct proc_address proc_interned_address(const struct proc_table *t, uint64_t payload);
+/* `process` is NULL for payload 0, which stands for all addresses above the caps (counted). */
+const char *proc_comm(const struct proc_table *t, const struct process *p);
+/* Payloads are below proc_n_addresses; those whose bit is not set in `used` may be reused. Called when the stack tree was
+ * rebuilt, as are proc_tasks_retain and binary_retain. */
+uint32_t proc_n_addresses(const struct proc_table *t);
+void proc_addresses_retain(struct proc_table *t, const uint64_t *used_bitmap);
+/* Sets the bits of all binaries that a live mapping refers to (for binary_retain); bits at or above n_bits are left out. */
+void proc_table_mark_binaries(const struct proc_table *t, uint64_t *bitmap, uint32_t n_bits);
 
 /*
  * Tasks. A task id stands for (process image, tid, thread name); ids are dense u32 and stay valid until proc_tasks_retain
@@ -75,6 +83,10 @@ void proc_task_info(const struct proc_table *t, uint32_t task, struct proc_task_
 
 /* Counters for /metrics. */
 struct proc_stats {
-	uint64_t tracked, created, exited, recycled, maps_reads, maps_read_failed, labels_read, table_full, tasks, tasks_full, mappings;
+	uint64_t tracked, tasks, addresses, mappings; /* now */
+	uint64_t created, exited, recycled;	      /* recycled: a pid came back as another process */
+	uint64_t maps_reads, maps_read_failed, labels_read;
+	uint64_t table_full, tasks_full, addresses_full;
+	uint64_t sideband_lost; /* records that the kernel dropped */
 };
 void proc_table_stats(const struct proc_table *t, struct proc_stats *ret);

@@ -15,6 +15,7 @@ struct symbolizer_options {
 	struct keeper *keeper;
 	struct clock *clock;
 	struct budget *budget;
+	int parser_fd; /* demangles */
 };
 struct symbolizer *symbolizer_new(const struct symbolizer_options *o, struct errbuf *eb);
 void symbolizer_freep(struct symbolizer **s);
@@ -30,12 +31,15 @@ struct symbol {
 	struct symbol_line *lines; /* n_lines ≥ 1, in the arena */
 	uint32_t n_lines;
 	uint32_t mapping;  /* index into ret_mappings */
-	uint64_t address;  /* within the file (native), kernel address, or runtime address (JIT) */
+	uint64_t address;  /* within the file (native: ELF virtual address), kernel address, or runtime address (JIT) */
 	uint8_t named;	   /* 0: unsymbolized, counted per binary */
 };
 struct symbol_mapping {
-	const char *filename; /* path, "[kernel.kallsyms]", "[vdso]", "[jit]" */
+	const char *filename; /* path, "[kernel.kallsyms]", "[MODULE]" of a kernel module, "[vdso]", "[jit]", "[unknown]" */
 	const char *build_id; /* hex or "" */
+	/* The executable segment in the file's own addresses (what symbol.address is in), as pprof's tools expect a mapping;
+	 * all 0 when unknown. */
+	uint64_t start, limit, file_off;
 };
 struct symbol_frame {
 	uint64_t frame;	       /* ABI_FRAME_NATIVE, _KERNEL, _JIT, _RAW … */
@@ -46,3 +50,12 @@ struct symbol_frame {
 /* Symbols of n frames, in the arena. Waits at most until deadline_ns for symbol files under way. */
 int symbolize(struct symbolizer *s, const struct symbol_frame *frames, uint32_t n, enum symbolize_mode mode, int64_t deadline_ns,
 	struct arena *arena, struct symbol *ret, struct symbol_mapping **ret_mappings, uint32_t *ret_n_mappings);
+
+/* Counters for /metrics. */
+struct symbolizer_stats {
+	uint64_t frames_named, frames_unnamed;
+	uint64_t demangled, demangle_failed, demangle_cache_bytes;
+	uint64_t kernel_symbols, kernel_bytes, kernel_reads; /* symbols and bytes: now */
+	uint8_t kallsyms_available;			     /* 0: kernel frames have addresses only */
+};
+void symbolizer_stats(struct symbolizer *s, struct symbolizer_stats *ret);

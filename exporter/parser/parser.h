@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The parser role: reads ELF files and mangled names, which anybody may have written, in children that own nothing.
+ *
+ * The zygote sits at one end of a SOCK_SEQPACKET pair. A request is one datagram (struct parser_request) with two
+ * descriptors: the end of a fresh socket pair that takes the reply, and the input (a regular file, or names in a memfd).
+ * For each request the zygote forks a child under memory and CPU limits; the child can do nothing but read its input and
+ * write one memfd, which the zygote seals and sends back. A child that crashes, hangs or asks for too much costs that one
+ * request. As each request brings its own reply socket, any number of threads may ask at once.
+ */
+#pragma once
+#include "lib/base/cleanup.h"
+#include "lib/base/err.h"
+#include <stddef.h>
+#include <stdint.h>
+
+enum parser_op {
+	PARSER_IDENTIFY = 1, /* ELF file → struct parser_identity */
+	PARSER_COMPILE = 2,  /* ELF file → symbol file (docs/formats/symbol-file.md) */
+	PARSER_DEMANGLE = 3, /* names, each with a NUL → u32 length + bytes for each, in order */
+};
+
+enum { PARSER_MAGIC = 0x31525053, PARSER_MAX_CHILDREN = 4, PARSER_CONTENT_ID_LEN = 16, PARSER_BUILD_ID_MAX = 32 };
+
+/* What tells two contents apart; also where the output of PARSER_IDENTIFY is laid. */
+struct parser_identity {
+	uint8_t content_id[PARSER_CONTENT_ID_LEN];
+	uint8_t build_id[PARSER_BUILD_ID_MAX]; /* GNU */
+	uint32_t build_id_len;
+	uint32_t reserved;
+};
+
+struct parser_request {
+	uint32_t magic;
+	uint32_t op;	     /* enum parser_op */
+	uint32_t timeout_ms; /* 1 to PARSER_MAX_TIMEOUT_MS: wall time, and CPU time rounded up to seconds */
+	uint32_t reserved;   /* 0 */
+};
+enum { PARSER_MAX_TIMEOUT_MS = 60000 };
+
+/* How a request ended. */
+enum parser_status {
+	PARSER_OK = 0,
+	PARSER_REFUSED = 1,   /* not an ELF file that we read, or malformed */
+	PARSER_NO_MEMORY = 2, /* the child's memory limit */
+	PARSER_TIMEOUT = 3,   /* killed by its time limit */
+	PARSER_CRASHED = 4,   /* ended by a signal */
+	PARSER_FAILED = 5,    /* the zygote could not start it, or is gone */
+};
+enum { PARSER_N_STATUS = PARSER_FAILED + 1 };
+
+struct parser_reply {
+	uint32_t magic;
+	uint32_t status;   /* enum parser_status */
+	uint64_t cpu_ns;   /* user and system time of the child */
+	uint64_t peak_rss; /* bytes */
+	char text[96];	   /* for a person, when refused */
+};
+
+/* The zygote's life: sandboxes itself, serves until `fd` is closed. Returns the exit status of the process. */
+int parser_zygote_run(int fd);
+
+/* Asks, waits for the reply. Returns the sealed memfd (the caller's) or -1 with reply->status saying why. A request of
+ * names that failed half-way still gives a descriptor: what was written is whole up to its last complete item.
+ * Thread-safe. Blocks at most timeout_ms and a grace of one second. */
+int parser_ask(int parser_fd, enum parser_op op, int input_fd, uint32_t timeout_ms, struct parser_reply *reply);
+
+/*
+ * What the children run; called in-process by tests and fuzzers. `in_fd`: a regular file; `out_fd`: an empty memfd.
+ * 0, -EBADMSG (not ELF, or malformed), -ENOTSUP (a machine or class not read), -ENOMEM, -EFBIG.
+ */
+int parser_identify(int in_fd, struct parser_identity *ret, struct errbuf *eb);
+int parser_compile(int in_fd, int out_fd, struct errbuf *eb);
+int parser_demangle(int in_fd, int out_fd, struct errbuf *eb);
+
+/* The readable form of a raw symbol name: C++ (Itanium), Rust (legacy and v0), D, OCaml. malloc'ed; NULL when the name is
+ * readable as it is. */
+char *demangle_name(const char *raw);
