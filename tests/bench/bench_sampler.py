@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""What sampling a busy machine costs: the exporter beside `perf record -a -g` + `perf script`, on two compile loops.
+
+usage: bench_sampler.py BUILD_DIR [--seconds 300] [--hz 99] [--source FILE.c] [--rounds 1] [--idle 300]
+
+Per round (ABBA over rounds): exporter CPU (schedstat of all roles, fields of /proc, so idle accounting errors do not matter) plus BPF run time
+(kernel.bpf_stats_enabled) while a symbolized pprof of all samples is fetched every 15 s; perf's CPU (rusage of both commands). The start-up of both is
+excluded: the exporter's by reading the counters after its first minute, perf's by subtracting a run of a tenth of a second. Never wall-clock slowdown.
+The source is the SQLite amalgamation when npm can bring it (`npm pack better-sqlite3`).
+"""
+import argparse
+import json
+import os
+import resource
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, f'{TOP}/tests/e2e')
+HZ_TICKS = os.sysconf('SC_CLK_TCK')
+
+
+def sqlite_source():
+    cache = f'{TOP}/build/bench/package/deps/sqlite3/sqlite3.c'
+    if not os.path.exists(cache):
+        os.makedirs(f'{TOP}/build/bench', exist_ok=True)
+        subprocess.run('npm pack --silent better-sqlite3 && tar xzf better-sqlite3-*.tgz package/deps/sqlite3/sqlite3.c', shell=True, check=True,
+                       cwd=f'{TOP}/build/bench', stdout=subprocess.DEVNULL)
+    return cache
+
+
+def tree(pid):
+    kids = {}
+    for p in os.listdir('/proc'):
+        if p.isdigit():
+            try:
+                with open(f'/proc/{p}/stat') as f:
+                    s = f.read()
+            except OSError:
+                continue
+            kids.setdefault(int(s[s.rindex(')') + 2:].split()[1]), []).append(int(p))
+    out, todo = [], [pid]
+    while todo:
+        x = todo.pop()
+        out.append(x)
+        todo += kids.get(x, [])
+    return out
+
+
+def cpu_of(pid):
+    """CPU seconds of a process tree by schedstat, plus what its ended children used (parser children)."""
+    total = 0.0
+    for p in tree(pid):
+        try:
+            for t in os.listdir(f'/proc/{p}/task'):
+                with open(f'/proc/{p}/task/{t}/schedstat') as f:
+                    total += int(f.read().split()[0]) / 1e9
+            with open(f'/proc/{p}/stat') as f:
+                s = f.read()
+            fields = s[s.rindex(')') + 2:].split()
+            total += (int(fields[13]) + int(fields[14])) / HZ_TICKS
+        except OSError:
+            continue
+    return total
+
+
+def pss_mb(pid):
+    total = 0
+    for p in tree(pid):
+        try:
+            with open(f'/proc/{p}/smaps_rollup') as f:
+                total += sum(int(line.split()[1]) for line in f if line.startswith('Pss:'))
+        except OSError:
+            continue
+    return total / 1024
+
+
+def bpf_seconds(ids=None):
+    progs = json.loads(subprocess.run(['bpftool', '-j', 'prog', 'show'], capture_output=True, text=True, check=True).stdout)
+    return {p['id']: p.get('run_time_ns', 0) / 1e9 for p in progs}
+
+
+def maps_mb():
+    m = json.loads(subprocess.run(['bpftool', '-j', 'map', 'show'], capture_output=True, text=True, check=True).stdout)
+    return {x['id']: x.get('bytes_memlock', 0) / 2**20 for x in m}
+
+
+def busy_seconds():
+    with open('/proc/stat') as f:
+        v = f.readline().split()
+    return sum(int(v[i]) for i in (1, 2, 3, 6, 7)) / HZ_TICKS
+
+
+class Load:
+    def __init__(self, source, idle):
+        self.procs = [subprocess.Popen(['sleep', '100000'], start_new_session=True) for _ in range(idle)]
+        self.procs += [subprocess.Popen(['sh', '-c', f'while :; do clang-14 -O2 -w -c -o /dev/null {source}; done'], start_new_session=True)
+                       for _ in range(os.cpu_count())]
+
+    def stop(self):
+        for p in self.procs:
+            os.killpg(p.pid, signal.SIGKILL)
+            p.wait()
+
+
+def exporter_round(build, hz, seconds, warm):
+    from sonde_e2e import Daemon, Pprof
+    os.environ['SONDE_BUILD'] = build
+    known, known_maps = set(bpf_seconds()), set(maps_mb())
+    with Daemon('sonde-exporter', f'--profile.frequency={hz}', '--profile.max-overhead=100') as d:
+        cursor, samples, named = '', 0, [0, 0]
+
+        def fetch():
+            nonlocal cursor, samples
+            while True:
+                r = d.get(f'/debug/pprof/profile?since={cursor}&span=15')
+                cursor = r.headers['Sonde-Cursor']
+                samples += len(r.body) and Pprof(r.body).total(0)
+                if int(r.headers.get('Sonde-Behind-Seconds', 0)) <= 0:
+                    return r.body
+        end = time.time() + warm
+        while time.time() < end:
+            time.sleep(min(15, max(0.1, end - time.time())))
+            fetch()
+        samples = 0
+        c0, b0, busy0, t0, pss = cpu_of(d.p.pid), bpf_seconds(), busy_seconds(), time.time(), 0
+        while time.time() - t0 < seconds:
+            time.sleep(15)
+            body = fetch()
+            pss = max(pss, pss_mb(d.p.pid))
+        cpu = cpu_of(d.p.pid) - c0
+        bpf = sum(v - b0.get(k, 0) for k, v in bpf_seconds().items() if k not in known)
+        elapsed, busy = time.time() - t0, busy_seconds() - busy0
+        maps = sum(v for k, v in maps_mb().items() if k not in known_maps)
+        last = Pprof(body)
+        for stack, v, _ in last.samples:
+            named[0] += v[0] * sum('+0x' not in f for f in stack)
+            named[1] += v[0] * len(stack)
+        return {'cpu_s': cpu, 'bpf_s': bpf, 'busy_s': busy, 'seconds': elapsed, 'samples': samples, 'pss_mb': pss, 'maps_mb': maps,
+                'named_pct': 100 * named[0] / max(1, named[1])}
+
+
+def rusage_of(cmd):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(cmd, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def perf_round(hz, seconds):
+    with tempfile.TemporaryDirectory() as d:
+        def once(t):
+            rec = rusage_of(['perf', 'record', '-q', '-a', '-g', '-e', 'cpu-clock', '-F', str(hz), '-o', f'{d}/data', '--', 'sleep', str(t)])
+            return rec, rusage_of(['perf', 'script', '--no-inline', '-i', f'{d}/data'])
+        start = once(0.1)
+        full = once(seconds)
+        return {'record_s': full[0] - start[0], 'script_s': full[1] - start[1]}
+
+
+def main():
+    ap = argparse.ArgumentParser()
+    ap.add_argument('build')
+    ap.add_argument('--seconds', type=int, default=300)
+    ap.add_argument('--warm', type=int, default=60)
+    ap.add_argument('--hz', type=int, default=99)
+    ap.add_argument('--rounds', type=int, default=1)
+    ap.add_argument('--idle', type=int, default=300)
+    ap.add_argument('--source')
+    ap.add_argument('--no-perf', action='store_true')
+    a = ap.parse_args()
+    load = Load(a.source or sqlite_source(), a.idle)
+    with open('/proc/sys/kernel/bpf_stats_enabled', 'w') as f:
+        f.write('1')
+    ours, theirs = [], []
+    try:
+        for i in range(a.rounds):
+            order = ['e', 'p'] if i % 2 == 0 else ['p', 'e']
+            for who in order:
+                if who == 'e':
+                    ours.append(exporter_round(os.path.abspath(a.build), a.hz, a.seconds, a.warm))
+                    print(json.dumps(ours[-1]), file=sys.stderr)
+                elif not a.no_perf:
+                    theirs.append(perf_round(a.hz, a.seconds))
+                    print(json.dumps(theirs[-1]), file=sys.stderr)
+    finally:
+        with open('/proc/sys/kernel/bpf_stats_enabled', 'w') as f:
+            f.write('0')
+        load.stop()
+    mid = {k: statistics.median(r[k] for r in ours) for k in ours[0]}
+    cost = mid['cpu_s'] + mid['bpf_s']
+    print(f"sampler_{a.hz}hz_cost_per_busy_core {100 * cost / mid['busy_s']:.3f} %")
+    print(f"sampler_{a.hz}hz_agent_cpu {mid['cpu_s']:.3f} s")
+    print(f"sampler_{a.hz}hz_bpf {mid['bpf_s']:.3f} s")
+    print(f"sampler_{a.hz}hz_bpf_per_sample {1e6 * mid['bpf_s'] / max(1, mid['samples']):.1f} us")
+    print(f"sampler_{a.hz}hz_named_frames {mid['named_pct']:.1f} %")
+    print(f"exporter_pss {mid['pss_mb']:.1f} MB")
+    print(f"exporter_bpf_maps {mid['maps_mb']:.1f} MB")
+    if theirs:
+        peer = statistics.median(r['record_s'] + r['script_s'] for r in theirs)
+        scaled = cost * a.seconds / mid['seconds']
+        print(f"sampler_{a.hz}hz_vs_perf {scaled:.3f} s perf_record_and_script {peer:.3f} s ratio {scaled / peer:.3f}")
+
+
+if __name__ == '__main__':
+    main()
