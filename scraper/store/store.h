@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The local time-series directory: WAL → head → block (docs/formats/store.md). The store starts no
+ * threads: the scraper's pipeline calls store_append from one thread, store_sync from one,
+ * store_maintain from one, and the read side from any.
+ */
+#pragma once
+#include "lib/base/budget.h"
+#include "lib/base/clock.h"
+#include "lib/base/fs.h"
+#include "scraper/store/append.h"
+#include "scraper/store/part.h"
+#include <stdatomic.h>
+
+struct store;
+
+enum store_fsync { STORE_FSYNC_DURATION = 0, STORE_FSYNC_ALWAYS, STORE_FSYNC_NEVER };
+
+/* Zero means the default in brackets. */
+struct store_options {
+	const char *path;	  /* --storage.path */
+	struct fs *fs;		  /* [fs_system] */
+	struct clock *clock;	  /* [clock_system] */
+	struct budget *budget;	  /* parent of "head" and "page_cache"; may be NULL */
+	uint64_t head_bytes;	  /* --storage.head-bytes [48 MiB]: a larger head becomes a block */
+	uint64_t cache_bytes;	  /* --storage.cache-bytes [32 MiB] */
+	uint64_t segment_bytes;	  /* [64 MiB]; smaller in tests */
+	int64_t block_ns;	  /* [2 h]: an older head becomes a block */
+	int64_t out_of_order_ns;  /* --storage.out-of-order [1 h] */
+	int64_t retention_ns;	  /* --storage.retention.time [15 d]; INT64_MAX: none */
+	uint64_t retention_bytes; /* --storage.retention.size; 0: none */
+	enum store_fsync fsync;	  /* --storage.fsync [DURATION] */
+	int64_t fsync_ns;	  /* [1 s] */
+	uint32_t max_nodes; /* dictionary cap of one generation [4 Mi]; other caps follow from it */
+	uint64_t seed;	    /* randomness of ULIDs in tests; 0: from the kernel */
+	bool read_only;	    /* no lock, no writes, nothing removed: `sonde tsdb` */
+	/* Called while replaying, with bytes done and in all; may be NULL. */
+	void (*progress)(void *arg, uint64_t done, uint64_t total);
+	void *progress_arg;
+};
+
+/* "always", "never" or a Prometheus duration into fsync and fsync_ns. */
+int store_parse_fsync(const char *s, struct store_options *ret, struct errbuf *eb) _must_check_;
+
+/*
+ * Takes the directory's lock (-EWOULDBLOCK, the text has the owner's pid), removes leftovers, opens
+ * blocks, quarantines damaged ones, replays the WAL. Bad data never makes it fail; a directory that
+ * cannot be written does.
+ */
+int store_open(const struct store_options *o, struct store **ret, struct errbuf *eb) _must_check_;
+/* Syncs and releases everything; the head stays in the WAL. No other call may be running, all parts
+ * must be put. */
+void store_close(struct store *s);
+void store_closep(struct store **s);
+
+/*
+ * Writes one scrape. 0, or nothing was stored and:
+ *   -ERANGE   the time is outside the accepted window: refused as `timestamp`, the text has the
+ * difference -EEXIST   every stream was already there at this time with other content -ESTALE   the
+ * stored cursor is not cursor_before: the answer overlaps what is stored; ask again from the stored
+ * one -ENOSPC   no space for the next WAL segment: ingest is stopped until there is
+ * (store_stats.stopped) -EFBIG    larger than a WAL segment, a label or column cap; the text names
+ * it -ENOMEM   the head's budget -EINVAL   a rule of struct store_scrape is broken, -EIO the disk
+ * failed
+ */
+int store_append(struct store *s, const struct store_scrape *scrape, struct store_result *ret,
+	struct errbuf *eb) _must_check_;
+
+/* Appends the stored value of a cursor to `ret`; -ENOENT when there is none. Any thread. */
+int store_cursor_get(struct store *s, struct store_blob key, struct bytes *ret) _must_check_;
+
+/* Group commit: makes everything appended so far durable. 0 or negative errno (the generation is
+ * then rewritten as a block by store_maintain). */
+int store_sync(struct store *s) _must_check_;
+/* Waits until a sync is due by the policy or `timeout_ns` passed (real time); true when due. */
+bool store_sync_wait(struct store *s, int64_t timeout_ns);
+
+/* One round of upkeep: ends a full or old generation, writes its block, removes its WAL,
+ * quarantines, retains. Call about once a second. */
+int store_maintain(struct store *s, struct errbuf *eb) _must_check_;
+/* Ends the current generation and writes everything out as blocks. */
+int store_flush(struct store *s, struct errbuf *eb) _must_check_;
+
+/* The parts whose profiles may have a time in [from, to], oldest first; each is counted. */
+struct store_parts {
+	struct part **items;
+	size_t n;
+};
+int store_parts_get(
+	struct store *s, int64_t from_ns, int64_t to_ns, struct store_parts *ret) _must_check_;
+void store_parts_put(struct store *s, struct store_parts *parts);
+
+/* Counters and sizes, for /metrics (docs/operations.md) and /status. */
+enum store_refusal {
+	STORE_REFUSED_TIMESTAMP,
+	STORE_REFUSED_CONFLICT,
+	STORE_REFUSED_CURSOR,
+	STORE_REFUSED_SPACE,
+	STORE_REFUSED_SIZE,
+	STORE_REFUSED_MEMORY,
+	STORE_REFUSED_INVALID,
+	STORE_REFUSED_IO,
+	STORE_N_REFUSALS
+};
+extern const char *const store_refusal_names[STORE_N_REFUSALS];
+
+struct store_stats {
+	bool stopped; /* ingest is stopped: stop_reason says why */
+	char stop_reason[256];
+	uint64_t appended_records, appended_profiles, appended_rows, appended_bytes, duplicates,
+		refused[STORE_N_REFUSALS];
+	uint64_t wal_syncs, wal_sync_failures, wal_write_failures, wal_segments, wal_bytes;
+	uint64_t written_sequence, synced_sequence;
+	uint64_t replayed_records, replay_damaged_records, replay_dropped_rows,
+		replay_truncated_bytes;
+	int64_t replay_ns;
+	uint64_t head_bytes, head_rows, head_streams, head_nodes, heads;
+	uint64_t flushes, flush_failures, blocks, block_bytes, blocks_quarantined, quarantine_bytes,
+		blocks_deleted;
+	uint64_t cache_bytes, cache_hits, cache_misses;
+	int64_t min_time_ns, max_time_ns; /* of everything; min > max when empty */
+	uint64_t cursors;
+};
+void store_stats(struct store *s, struct store_stats *ret);
+
+/* What stands in quarantine/: name and reason, for pages and `sonde tsdb list`. Appends one JSON
+ * array to `out`. */
+int store_quarantine_json(struct store *s, struct bytes *out) _must_check_;
