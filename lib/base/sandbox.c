@@ -218,3 +218,24 @@ int sandbox_enter(enum sandbox_role role, struct errbuf *eb)
 	r = seccomp_load(ctx);					  /* sets no_new_privs */
 	return r < 0 ? err_set(eb, r, "cannot load the seccomp filter: %s", strerror(-r)) : 0;
 }
+
+int sandbox_allow_only(const int *calls, size_t n, bool allow_exec, struct errbuf *eb)
+{
+	_cleanup_(filter_freep) scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+	int r = 0;
+
+	if (!ctx)
+		return err_set(eb, -ENOMEM, "seccomp_init failed");
+	for (size_t i = 0; i < n && r >= 0; i++) {
+		bool maps = calls[i] == SCMP_SYS(mmap) || calls[i] == SCMP_SYS(mprotect);
+
+		if (maps && !allow_exec)
+			r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, calls[i], 1,
+				SCMP_CMP(2, SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+		else
+			r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, calls[i], 0);
+	}
+	if (r >= 0)
+		r = seccomp_load(ctx);
+	return r < 0 ? err_set(eb, r, "cannot load the seccomp filter: %s", strerror(-r)) : 0;
+}
