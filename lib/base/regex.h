@@ -7,7 +7,8 @@
  *
  * Differences from Go: nesting and size are capped lower, and an expression whose matching needs
  * more steps than REGEX_MATCH_STEPS is an error (-ENOMEM) instead of a slow answer; it is never
- * reported as a mismatch.
+ * reported as a mismatch. Where a loop's body can match nothing, as in (a|)+, groups and the end of
+ * a search may be Perl's instead; whether a text matches is the same.
  */
 #pragma once
 #include "lib/base/bytes.h"
@@ -17,9 +18,9 @@
 #include <stddef.h>
 
 enum {
-	REGEX_MAX_BYTES = 1 << 20, /* length of an expression */
+	REGEX_MAX_BYTES = 1 << 18, /* length of an expression */
 	REGEX_MAX_GROUPS = 1000,
-	REGEX_MAX_DEPTH = 1000,
+	REGEX_MAX_DEPTH = 250,
 	REGEX_MATCH_STEPS = 1000000,
 };
 
@@ -74,8 +75,7 @@ int regex_match_groups(const struct regex *re, const char *s, size_t n, size_t f
  */
 void regex_expand(const struct regex *re, const char *template, const char *s,
 	const struct regex_span *spans, struct bytes *out);
-/* What regex_expand would append when the name or number `name` stands behind $: true when
- * `template` refers to any group. */
+/* True when `template` refers to any group. */
 bool regex_template_has_groups(const char *template);
 
 /*
