@@ -57,7 +57,7 @@ struct parser_reply {
 	char text[96];	   /* for a person, when refused */
 };
 
-/* The zygote's life: sandboxes itself, serves until `fd` is closed. Returns the exit status of the process. */
+/* The zygote's life, in a process that has given up its privileges: serves until `fd` is closed. Returns the exit status. */
 int parser_zygote_run(int fd);
 
 /* Asks, waits for the reply. Returns the sealed memfd (the caller's) or -1 with reply->status saying why. A request of

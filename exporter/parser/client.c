@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * main's side of the parser's protocol.
+ */
+#include "exporter/parser/parser.h"
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+enum { GRACE_MS = 1000 };
+
+static int send_request(int parser_fd, enum parser_op op, uint32_t timeout_ms, int reply_fd, int input_fd)
+{
+	struct parser_request request = {.magic = PARSER_MAGIC, .op = op, .timeout_ms = timeout_ms};
+	struct iovec iov = {.iov_base = &request, .iov_len = sizeof(request)};
+	int fds[2] = {reply_fd, input_fd};
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(fds))];
+	} control = {0};
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes),
+	};
+
+	control.header = (struct cmsghdr) {
+		.cmsg_level = SOL_SOCKET,
+		.cmsg_type = SCM_RIGHTS,
+		.cmsg_len = CMSG_LEN(sizeof(fds)),
+	};
+	memcpy(CMSG_DATA(&control.header), fds, sizeof(fds));
+	return sendmsg(parser_fd, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof(request) ? 0 : -errno;
+}
+
+/* The descriptor that came with the reply, or -1. */
+static int receive_reply(int fd, struct parser_reply *ret)
+{
+	struct parser_reply reply;
+	struct iovec iov = {.iov_base = &reply, .iov_len = sizeof(reply)};
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {0};
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes),
+	};
+	ssize_t n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	int memfd = -1;
+
+	if (n > 0 && msg.msg_controllen >= CMSG_LEN(sizeof(int)) && control.header.cmsg_type == SCM_RIGHTS &&
+		control.header.cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(&memfd, CMSG_DATA(&control.header), sizeof(int));
+	if (n != (ssize_t)sizeof(reply) || reply.magic != PARSER_MAGIC || reply.status >= PARSER_N_STATUS) {
+		if (memfd >= 0)
+			close(memfd);
+		return -1;
+	}
+	reply.text[sizeof(reply.text) - 1] = '\0';
+	*ret = reply;
+	return memfd;
+}
+
+int parser_ask(int parser_fd, enum parser_op op, int input_fd, uint32_t timeout_ms, struct parser_reply *reply)
+{
+	_cleanup_close_ int ours = -1, theirs = -1;
+	struct pollfd pfd;
+	int pair[2], r;
+
+	*reply = (struct parser_reply) {.magic = PARSER_MAGIC, .status = PARSER_FAILED};
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -1;
+	ours = pair[0];
+	theirs = pair[1];
+	r = send_request(parser_fd, op, timeout_ms, theirs, input_fd);
+	if (r < 0)
+		return -1;
+	/* With our copy gone, a zygote that dies ends the wait. */
+	close(TAKE_FD(theirs));
+	pfd = (struct pollfd) {.fd = ours, .events = POLLIN};
+	do
+		r = poll(&pfd, 1, (int)timeout_ms + GRACE_MS);
+	while (r < 0 && errno == EINTR);
+	if (r == 0)
+		reply->status = PARSER_TIMEOUT;
+	return r > 0 ? receive_reply(ours, reply) : -1;
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ELF file → symbol file. Writes through a small buffer, so that what is held at once is one record per symbol and nothing
+ * of the strings. docs/formats/symbol-file.md is the layout.
+ */
+#include "exporter/parser/elf_file.h"
+#include "lib/base/alloc.h"
+#include "lib/base/bytes.h"
+#include "lib/base/hash.h"
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { OUT_BUFFER_BYTES = 64 << 10, MAX_NAME_BYTES = 64 << 10, MAX_SECTIONS_WRITTEN = 6 };
+
+struct out {
+	int fd;
+	struct bytes buffer;
+	uint64_t written; /* bytes before the buffer */
+	int error;
+};
+
+static void out_flush(struct out *o)
+{
+	for (size_t done = 0; !o->error && done < o->buffer.len;) {
+		ssize_t n = write(o->fd, o->buffer.data + done, o->buffer.len - done);
+
+		if (n > 0)
+			done += (size_t)n;
+		else if (errno != EINTR)
+			o->error = -errno;
+	}
+	if (!o->error)
+		o->error = bytes_error(&o->buffer);
+	o->written += o->buffer.len;
+	bytes_reset(&o->buffer);
+}
+
+static void out_put(struct out *o, const void *p, size_t n)
+{
+	bytes_put(&o->buffer, p, n);
+	if (o->buffer.len >= OUT_BUFFER_BYTES)
+		out_flush(o);
+}
+
+static void out_u32(struct out *o, uint32_t v)
+{
+	bytes_put_u32(&o->buffer, v);
+	if (o->buffer.len >= OUT_BUFFER_BYTES)
+		out_flush(o);
+}
+
+static void out_align(struct out *o)
+{
+	static const uint8_t zeros[SYMBOL_ALIGN];
+	size_t over = (o->written + o->buffer.len) % SYMBOL_ALIGN;
+
+	out_put(o, zeros, over ? SYMBOL_ALIGN - over : 0);
+}
+
+struct section {
+	uint32_t kind, item_bytes;
+	uint64_t off, bytes;
+};
+
+struct compiled {
+	const struct elf_file *f;
+	const struct elf_symbols *symbols;
+	const struct elf_rows *rows;
+	uint32_t *name_offs; /* per symbol: in the strings, 0 when it has no row */
+	uint64_t string_bytes;
+	struct section sections[MAX_SECTIONS_WRITTEN];
+	uint32_t n_sections;
+};
+
+/* Without a symbol version: `memcpy@@GLIBC_2.14` and `memcpy@GLIBC_2.2.5` are both memcpy. */
+static size_t name_bytes(const char *name)
+{
+	size_t n = strnlen(name, MAX_NAME_BYTES);
+	const char *at = memchr(name, '@', n);
+
+	if (at && at != name && (at[1] == '@' || (at[1] >= 'A' && at[1] <= 'Z')))
+		return (size_t)(at - name);
+	return n;
+}
+
+static int lay_names(struct compiled *c)
+{
+	c->name_offs = try_realloc(NULL, c->symbols->n + 1, sizeof(*c->name_offs));
+	if (!c->name_offs)
+		return -ENOMEM;
+	memset(c->name_offs, 0, (c->symbols->n + 1) * sizeof(*c->name_offs));
+	c->string_bytes = 1;
+	for (size_t i = 0; i < c->rows->n; i++) {
+		uint32_t s = c->rows->items[i].symbol;
+
+		if (c->name_offs[s])
+			continue;
+		c->name_offs[s] = (uint32_t)c->string_bytes;
+		c->string_bytes += name_bytes(c->symbols->items[s].name) + 1;
+		c->string_bytes += c->symbols->items[s].plt ? strlen("@plt") : 0;
+		if (c->string_bytes > UINT32_MAX)
+			return -EFBIG;
+	}
+	return 0;
+}
+
+static void lay_section(struct compiled *c, uint32_t kind, uint32_t item_bytes, uint64_t bytes, uint64_t *off)
+{
+	*off = (*off + SYMBOL_ALIGN - 1) / SYMBOL_ALIGN * SYMBOL_ALIGN;
+	c->sections[c->n_sections++] = (struct section) {.kind = kind, .item_bytes = item_bytes, .off = *off, .bytes = bytes};
+	*off += bytes;
+}
+
+/* Returns the size of the whole file. */
+static uint64_t lay_sections(struct compiled *c)
+{
+	uint64_t off = SYMBOL_HEADER_BYTES + MAX_SECTIONS_WRITTEN * SYMBOL_SECTION_BYTES;
+
+	lay_section(c, SYMBOL_LOADS, SYMBOL_LOAD_BYTES, (uint64_t)c->f->n_loads * SYMBOL_LOAD_BYTES, &off);
+	lay_section(c, SYMBOL_FUNC_STARTS, 4, c->rows->n * 4, &off);
+	lay_section(c, SYMBOL_FUNC_SIZES, 4, c->rows->n * 4, &off);
+	lay_section(c, SYMBOL_FUNC_NAMES, 4, c->rows->n * 4, &off);
+	lay_section(c, SYMBOL_STRINGS, 1, c->string_bytes, &off);
+	lay_section(c, SYMBOL_GO_BUILD_ID, 1, strlen(c->f->go_build_id), &off);
+	return off;
+}
+
+static void write_header(const struct compiled *c, uint64_t file_bytes, struct out *o)
+{
+	static const uint8_t zeros[SYMBOL_HEADER_BYTES];
+	struct bytes *b = &o->buffer;
+	uint8_t content_id[PARSER_CONTENT_ID_LEN];
+
+	elf_file_content_id(c->f, content_id);
+	bytes_put(b, SYMBOL_MAGIC, 8);
+	bytes_put_u32(b, SYMBOL_VERSION);
+	bytes_put_u32(b, c->n_sections);
+	bytes_put_u64(b, file_bytes);
+	bytes_put_u64(b, c->rows->text_base);
+	bytes_put_u16(b, c->f->type);
+	bytes_put_u16(b, c->f->machine);
+	bytes_put_u32(b, c->f->symtab ? SYMBOL_HAS_SYMTAB : 0);
+	bytes_put_u32(b, (uint32_t)c->rows->n);
+	bytes_put_u32(b, c->rows->n_left_out);
+	bytes_put(b, content_id, sizeof(content_id));
+	bytes_put_u32(b, c->f->build_id_len);
+	bytes_put_u32(b, 0);
+	bytes_put(b, c->f->build_id, PARSER_BUILD_ID_MAX);
+	bytes_put(b, zeros, SYMBOL_HEADER_BYTES - b->len);
+	for (uint32_t i = 0; i < c->n_sections; i++) {
+		bytes_put_u32(b, c->sections[i].kind);
+		bytes_put_u32(b, c->sections[i].item_bytes);
+		bytes_put_u64(b, c->sections[i].off);
+		bytes_put_u64(b, c->sections[i].bytes);
+	}
+}
+
+static void write_strings(const struct compiled *c, struct out *o)
+{
+	uint64_t expected = 1;
+
+	out_put(o, "", 1);
+	for (size_t i = 0; i < c->rows->n; i++) {
+		const struct elf_symbol *symbol = &c->symbols->items[c->rows->items[i].symbol];
+		size_t n;
+
+		/* Each name once: at its first row, where it was given the next offset. */
+		if (c->name_offs[c->rows->items[i].symbol] != expected)
+			continue;
+		n = name_bytes(symbol->name);
+		out_put(o, symbol->name, n);
+		if (symbol->plt)
+			out_put(o, "@plt", 4);
+		out_put(o, "", 1);
+		expected += n + 1 + (symbol->plt ? 4 : 0);
+	}
+}
+
+static void write_sections(const struct compiled *c, struct out *o)
+{
+	for (uint32_t i = 0; i < c->f->n_loads; i++) {
+		const struct elf_segment *load = &c->f->loads[i];
+
+		bytes_put_u64(&o->buffer, load->vaddr);
+		bytes_put_u64(&o->buffer, load->file_off);
+		bytes_put_u64(&o->buffer, load->file_bytes);
+		bytes_put_u64(&o->buffer, load->memory_bytes);
+		bytes_put_u32(&o->buffer, load->flags);
+		out_u32(o, 0);
+	}
+	out_align(o);
+	for (size_t i = 0; i < c->rows->n; i++)
+		out_u32(o, c->rows->items[i].start);
+	out_align(o);
+	for (size_t i = 0; i < c->rows->n; i++)
+		out_u32(o, c->rows->items[i].size);
+	out_align(o);
+	for (size_t i = 0; i < c->rows->n; i++)
+		out_u32(o, c->name_offs[c->rows->items[i].symbol]);
+	out_align(o);
+	write_strings(c, o);
+	out_align(o);
+	out_put(o, c->f->go_build_id, strlen(c->f->go_build_id));
+}
+
+static int write_checksum(int fd, uint64_t file_bytes)
+{
+	uint8_t *data = mmap(NULL, file_bytes, PROT_READ, MAP_SHARED, fd, 0);
+	_cleanup_bytes_ struct bytes b;
+	uint64_t sum;
+	ssize_t n;
+
+	if (data == MAP_FAILED)
+		return -ENOMEM;
+	sum = hash_xxh3_seed(data + SYMBOL_HEADER_BYTES, file_bytes - SYMBOL_HEADER_BYTES, hash_xxh3(data, SYMBOL_OFF_CHECKSUM));
+	munmap(data, file_bytes);
+	bytes_init(&b, NULL, 0);
+	bytes_put_u64(&b, sum);
+	n = pwrite(fd, b.data, b.len, SYMBOL_OFF_CHECKSUM);
+	return n == (ssize_t)b.len ? 0 : -ENOMEM;
+}
+
+static int write_file(const struct elf_file *f, const struct elf_symbols *symbols, const struct elf_rows *rows, int out_fd)
+{
+	struct compiled c = {.f = f, .symbols = symbols, .rows = rows};
+	_cleanup_free_ uint32_t *name_offs = NULL;
+	struct out o = {.fd = out_fd};
+	uint64_t file_bytes;
+	int r = lay_names(&c);
+
+	name_offs = c.name_offs;
+	if (r < 0)
+		return r;
+	file_bytes = lay_sections(&c);
+	bytes_init(&o.buffer, NULL, 0);
+	write_header(&c, file_bytes, &o);
+	write_sections(&c, &o);
+	out_flush(&o);
+	bytes_done(&o.buffer);
+	r = o.error;
+	ASSERT(r < 0 || o.written == file_bytes);
+	return r < 0 ? r : write_checksum(out_fd, file_bytes);
+}
+
+int parser_compile(int in_fd, int out_fd, struct errbuf *eb)
+{
+	_cleanup_elf_file_ struct elf_file f = {.fd = -1};
+	_cleanup_elf_symbols_ struct elf_symbols symbols = {0};
+	_cleanup_elf_rows_ struct elf_rows rows = {0};
+	int r = elf_file_open(in_fd, &f, eb);
+
+	if (r < 0)
+		return r;
+	r = elf_read_symbols(&f, &symbols);
+	if (r == 0)
+		r = elf_read_plt(&f, &symbols);
+	if (r == 0)
+		r = elf_make_rows(&f, &symbols, &rows);
+	if (r == 0)
+		r = write_file(&f, &symbols, &rows, out_fd);
+	return r < 0 ? err_set(eb, r, "symbols: %s", strerror(-r)) : 0;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Opening an ELF file, its notes, and the hash that tells its content from any other.
+ */
+#include "exporter/parser/elf_file.h"
+#include "lib/base/bytes.h"
+#include "lib/base/hash.h"
+#include <string.h>
+#include <sys/stat.h>
+
+enum { NOTE_GNU_BUILD_ID = 3, NOTE_GO_BUILD_ID = 4, MAX_NOTE_BYTES = 1 << 20 };
+
+static int refuse(struct errbuf *eb, int code, const char *what)
+{
+	return err_set(eb, code, "%s: %s", what, elf_errno() ? elf_errmsg(-1) : "malformed");
+}
+
+static void read_note(struct elf_file *f, const GElf_Nhdr *note, const char *name, const uint8_t *desc)
+{
+	if (note->n_type == NOTE_GNU_BUILD_ID && note->n_namesz == 4 && memcmp(name, "GNU", 4) == 0 &&
+		note->n_descsz && note->n_descsz <= PARSER_BUILD_ID_MAX && !f->build_id_len) {
+		f->build_id_len = note->n_descsz;
+		memcpy(f->build_id, desc, note->n_descsz);
+	}
+	if (note->n_type == NOTE_GO_BUILD_ID && note->n_namesz == 4 && memcmp(name, "Go\0", 4) == 0 &&
+		note->n_descsz < sizeof(f->go_build_id)) {
+		memcpy(f->go_build_id, desc, note->n_descsz);
+		f->go_build_id[note->n_descsz] = '\0';
+	}
+}
+
+static void read_notes(struct elf_file *f, const GElf_Phdr *phdr)
+{
+	Elf_Type type = phdr->p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR;
+	size_t off = 0, name_off, desc_off;
+	Elf_Data *data;
+	GElf_Nhdr note;
+
+	if (phdr->p_filesz > MAX_NOTE_BYTES)
+		return;
+	data = elf_getdata_rawchunk(f->elf, (int64_t)phdr->p_offset, phdr->p_filesz, type);
+	while (data && (off = gelf_getnote(data, off, &note, &name_off, &desc_off)) > 0)
+		read_note(f, &note, (const char *)data->d_buf + name_off,
+			(const uint8_t *)data->d_buf + desc_off);
+}
+
+static int read_segments(struct elf_file *f, struct errbuf *eb)
+{
+	size_t n;
+
+	if (elf_getphdrnum(f->elf, &n) < 0)
+		return refuse(eb, -EBADMSG, "program headers");
+	for (size_t i = 0; i < n; i++) {
+		GElf_Phdr phdr;
+
+		if (!gelf_getphdr(f->elf, (int)i, &phdr))
+			return refuse(eb, -EBADMSG, "program header");
+		if (phdr.p_type == PT_NOTE)
+			read_notes(f, &phdr);
+		if (phdr.p_type != PT_LOAD || f->n_loads == SYMBOL_MAX_LOADS)
+			continue;
+		f->loads[f->n_loads++] = (struct elf_segment) {
+			.vaddr = phdr.p_vaddr,
+			.file_off = phdr.p_offset,
+			.file_bytes = phdr.p_filesz,
+			.memory_bytes = phdr.p_memsz,
+			.flags = phdr.p_flags,
+		};
+	}
+	return 0;
+}
+
+static void find_symbol_tables(struct elf_file *f)
+{
+	Elf_Scn *scn = NULL;
+	GElf_Shdr shdr;
+
+	while ((scn = elf_nextscn(f->elf, scn))) {
+		if (!gelf_getshdr(scn, &shdr))
+			continue;
+		if (shdr.sh_type == SHT_SYMTAB && !f->symtab)
+			f->symtab = scn;
+		if (shdr.sh_type == SHT_DYNSYM && !f->dynsym)
+			f->dynsym = scn;
+	}
+}
+
+int elf_file_open(int fd, struct elf_file *ret, struct errbuf *eb)
+{
+	GElf_Ehdr ehdr;
+	struct stat st;
+	int r;
+
+	*ret = (struct elf_file) {.fd = fd};
+	if (fstat(fd, &st) < 0)
+		return err_set(eb, -EBADMSG, "cannot stat the file");
+	ret->file_bytes = (uint64_t)st.st_size;
+	if (elf_version(EV_CURRENT) == EV_NONE)
+		return refuse(eb, -ENOTSUP, "libelf");
+	ret->elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	if (!ret->elf || elf_kind(ret->elf) != ELF_K_ELF || !gelf_getehdr(ret->elf, &ehdr))
+		return refuse(eb, -EBADMSG, "not an ELF file");
+	if (ehdr.e_ident[EI_DATA] != ELFDATA2LSB)
+		return err_set(eb, -ENOTSUP, "a big-endian ELF file");
+	if (ehdr.e_type != ET_EXEC && ehdr.e_type != ET_DYN)
+		return err_set(eb, -ENOTSUP, "neither a program nor a shared object");
+	ret->type = ehdr.e_type;
+	ret->machine = ehdr.e_machine;
+	r = read_segments(ret, eb);
+	if (r < 0)
+		return r;
+	find_symbol_tables(ret);
+	return 0;
+}
+
+void elf_file_done(struct elf_file *f)
+{
+	if (f->elf)
+		elf_end(f->elf);
+	f->elf = NULL;
+}
+
+Elf_Scn *elf_file_section(const struct elf_file *f, const char *name, GElf_Shdr *ret_shdr)
+{
+	Elf_Scn *scn = NULL;
+	size_t names;
+
+	if (elf_getshdrstrndx(f->elf, &names) < 0)
+		return NULL;
+	while ((scn = elf_nextscn(f->elf, scn))) {
+		const char *s;
+
+		if (!gelf_getshdr(scn, ret_shdr))
+			continue;
+		s = elf_strptr(f->elf, names, ret_shdr->sh_name);
+		if (s && strcmp(s, name) == 0)
+			return scn;
+	}
+	return NULL;
+}
+
+Elf_Data *elf_file_section_data(Elf_Scn *scn)
+{
+	GElf_Shdr shdr;
+	Elf_Data *data;
+
+	if (!scn || !gelf_getshdr(scn, &shdr) || shdr.sh_type == SHT_NOBITS || (shdr.sh_flags & SHF_COMPRESSED))
+		return NULL;
+	data = elf_rawdata(scn, NULL);
+	return data && data->d_buf ? data : NULL;
+}
+
+bool elf_file_is_code(const struct elf_file *f, uint64_t vaddr)
+{
+	for (uint32_t i = 0; i < f->n_loads; i++) {
+		const struct elf_segment *load = &f->loads[i];
+
+		if ((load->flags & PF_X) && vaddr >= load->vaddr && vaddr - load->vaddr < load->memory_bytes)
+			return true;
+	}
+	return false;
+}
+
+static void put_section(const struct elf_file *f, Elf_Scn *scn, struct bytes *out)
+{
+	Elf_Data *data = elf_file_section_data(scn);
+
+	(void)f;
+	bytes_put_u64(out, data ? data->d_size : 0);
+	bytes_put_u64(out, data ? hash_xxh3(data->d_buf, data->d_size) : 0);
+}
+
+static void put_code(const struct elf_file *f, struct bytes *out)
+{
+	for (uint32_t i = 0; i < f->n_loads; i++) {
+		const struct elf_segment *load = &f->loads[i];
+		Elf_Data *data;
+
+		if (!(load->flags & PF_X))
+			continue;
+		data = elf_getdata_rawchunk(f->elf, (int64_t)load->file_off, load->file_bytes, ELF_T_BYTE);
+		bytes_put_u64(out, data && data->d_buf ? hash_xxh3(data->d_buf, data->d_size) : 0);
+	}
+}
+
+/* A build id alone does not do: it is missing in many static and Go programs, and a stripped copy has its original's. So
+ * the hash takes in what names and unwinding are made from; without a build id also the code. */
+void elf_file_content_id(const struct elf_file *f, uint8_t ret[PARSER_CONTENT_ID_LEN])
+{
+	_cleanup_bytes_ struct bytes b;
+	uint8_t digest[32];
+	GElf_Shdr shdr;
+
+	bytes_init(&b, NULL, 0);
+	bytes_put_u32(&b, SYMBOL_VERSION);
+	bytes_put_u16(&b, f->type);
+	bytes_put_u16(&b, f->machine);
+	bytes_put_u32(&b, f->build_id_len);
+	bytes_put(&b, f->build_id, f->build_id_len);
+	bytes_put_str(&b, f->go_build_id);
+	for (uint32_t i = 0; i < f->n_loads; i++) {
+		bytes_put_u64(&b, f->loads[i].vaddr);
+		bytes_put_u64(&b, f->loads[i].file_off);
+		bytes_put_u64(&b, f->loads[i].file_bytes);
+		bytes_put_u32(&b, f->loads[i].flags);
+	}
+	put_section(f, f->symtab, &b);
+	put_section(f, f->dynsym, &b);
+	put_section(f, elf_file_section(f, ".eh_frame", &shdr), &b);
+	if (!f->build_id_len)
+		put_code(f, &b);
+	hash_sha256(b.data, b.len, digest);
+	memcpy(ret, digest, PARSER_CONTENT_ID_LEN);
+}
+
+int parser_identify(int in_fd, struct parser_identity *ret, struct errbuf *eb)
+{
+	_cleanup_elf_file_ struct elf_file f = {.fd = -1};
+	int r = elf_file_open(in_fd, &f, eb);
+
+	if (r < 0)
+		return r;
+	*ret = (struct parser_identity) {.build_id_len = f.build_id_len};
+	memcpy(ret->build_id, f.build_id, f.build_id_len);
+	elf_file_content_id(&f, ret->content_id);
+	return 0;
+}

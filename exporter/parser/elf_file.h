@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An ELF file that is open for compiling: libelf's handle, its segments and notes. Everything lies in a read-only mapping
+ * of the file; a compile keeps only what it sorts in memory of its own.
+ */
+#pragma once
+#include "exporter/binary/symbol_format.h"
+#include "exporter/parser/parser.h"
+#include <gelf.h>
+#include <stdbool.h>
+
+struct elf_segment {
+	uint64_t vaddr, file_off, file_bytes, memory_bytes;
+	uint32_t flags;
+};
+
+struct elf_file {
+	int fd;
+	Elf *elf;
+	uint64_t file_bytes;
+	uint16_t type, machine;
+	struct elf_segment loads[SYMBOL_MAX_LOADS]; /* PT_LOAD, in the file's order */
+	uint32_t n_loads;
+	uint8_t build_id[PARSER_BUILD_ID_MAX];
+	uint32_t build_id_len;
+	char go_build_id[128];
+	Elf_Scn *symtab, *dynsym;
+};
+
+/* -EBADMSG: not ELF or malformed; -ENOTSUP: big-endian or a kind that is never mapped. */
+int elf_file_open(int fd, struct elf_file *ret, struct errbuf *eb) _must_check_;
+void elf_file_done(struct elf_file *f);
+#define _cleanup_elf_file_ _cleanup_(elf_file_done)
+
+/* The section of that name, or NULL; *ret_shdr is filled when found. */
+Elf_Scn *elf_file_section(const struct elf_file *f, const char *name, GElf_Shdr *ret_shdr);
+/* The bytes of a section as they lie in the file (NULL when it has none or they lie outside). */
+Elf_Data *elf_file_section_data(Elf_Scn *scn);
+/* True when the address lies in an executable segment. */
+bool elf_file_is_code(const struct elf_file *f, uint64_t vaddr);
+void elf_file_content_id(const struct elf_file *f, uint8_t ret[PARSER_CONTENT_ID_LEN]);
+
+/* One function, or what may become one. */
+struct elf_symbol {
+	uint64_t addr, size; /* size 0: up to the next */
+	const char *name;
+	uint8_t rank; /* of its kind: lower wins among equal addresses */
+	uint8_t bind; /* lower wins among equal ranks */
+	bool plt;     /* printed as NAME@plt */
+};
+enum { ELF_RANK_FUNC = 0, ELF_RANK_PLT = 1, ELF_RANK_FUNC_UNSIZED = 2, ELF_RANK_NOTYPE = 3, ELF_RANK_NOTYPE_UNSIZED = 4 };
+
+struct elf_symbols {
+	struct elf_symbol *items;
+	size_t n, cap;
+};
+int elf_symbols_add(struct elf_symbols *s, const struct elf_symbol *symbol) _must_check_;
+void elf_symbols_done(struct elf_symbols *s);
+#define _cleanup_elf_symbols_ _cleanup_(elf_symbols_done)
+
+/* Appends what .symtab and .dynsym say. */
+int elf_read_symbols(const struct elf_file *f, struct elf_symbols *ret) _must_check_;
+/* Appends one symbol for each entry of the procedure linkage tables. */
+int elf_read_plt(const struct elf_file *f, struct elf_symbols *ret) _must_check_;
+
+/* One row of the function table: [start, start + size) belongs to symbols.items[symbol]. */
+struct elf_row {
+	uint32_t start, size, symbol;
+};
+struct elf_rows {
+	struct elf_row *items;
+	size_t n, cap;
+	uint64_t text_base;
+	uint32_t n_left_out; /* further than 4 GiB from the first, or nested too deeply */
+};
+/* Sorts symbols and makes rows that do not overlap. */
+int elf_make_rows(const struct elf_file *f, const struct elf_symbols *symbols, struct elf_rows *ret) _must_check_;
+void elf_rows_done(struct elf_rows *r);
+#define _cleanup_elf_rows_ _cleanup_(elf_rows_done)

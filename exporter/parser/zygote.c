@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The zygote: one thread, a table of children, and nothing of what it handles read by itself. A request waits in the socket
+ * while all children are busy. Its own sandbox is the role's (role_start); each child adds a narrower one.
+ */
+#include "exporter/parser/parser.h"
+#include "exporter/parser/limits.h"
+#include "lib/base/clock.h"
+#include "lib/base/err.h"
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+struct child {
+	pid_t pid; /* 0: free */
+	int reply_fd, out_fd;
+	int64_t deadline_ns;
+	bool killed;
+	struct parser_reply *shared; /* one page that the child writes status and text into */
+};
+
+struct zygote {
+	int fd;
+	bool closing;
+	struct child children[PARSER_MAX_CHILDREN];
+};
+
+static int64_t now_ns(void)
+{
+	return clock_monotonic_ns(&clock_system);
+}
+
+static enum parser_status status_of(int r)
+{
+	switch (r) {
+	case 0: return PARSER_OK;
+	case -ENOMEM: return PARSER_NO_MEMORY;
+	default: return PARSER_REFUSED;
+	}
+}
+
+static int run_identify(int in_fd, int out_fd, struct errbuf *eb)
+{
+	struct parser_identity identity;
+	int r = parser_identify(in_fd, &identity, eb);
+
+	if (r < 0)
+		return r;
+	return write(out_fd, &identity, sizeof(identity)) == (ssize_t)sizeof(identity) ? 0 : -ENOMEM;
+}
+
+_Noreturn static void child_main(const struct zygote *z, const struct parser_request *request, int in_fd, const struct child *c)
+{
+	struct errbuf eb = {{0}};
+	int r;
+
+	close(z->fd);
+	close(c->reply_fd);
+	r = parser_limit_child(request->timeout_ms, in_fd, &eb);
+	if (r == 0) {
+		switch (request->op) {
+		case PARSER_IDENTIFY: r = run_identify(in_fd, c->out_fd, &eb); break;
+		case PARSER_COMPILE: r = parser_compile(in_fd, c->out_fd, &eb); break;
+		case PARSER_DEMANGLE: r = parser_demangle(in_fd, c->out_fd, &eb); break;
+		default: r = err_set(&eb, -EPROTO, "no such request"); break;
+		}
+	}
+	c->shared->status = status_of(r);
+	snprintf(c->shared->text, sizeof(c->shared->text), "%s", r < 0 ? err_text(&eb, r) : "");
+	_exit(0);
+}
+
+static void send_reply(int fd, const struct parser_reply *reply, int memfd)
+{
+	struct parser_reply copy = *reply;
+	struct iovec iov = {.iov_base = &copy, .iov_len = sizeof(copy)};
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {0};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	if (memfd >= 0) {
+		msg.msg_control = control.bytes;
+		msg.msg_controllen = sizeof(control.bytes);
+		control.header = (struct cmsghdr) {
+			.cmsg_level = SOL_SOCKET,
+			.cmsg_type = SCM_RIGHTS,
+			.cmsg_len = CMSG_LEN(sizeof(int)),
+		};
+		memcpy(CMSG_DATA(&control.header), &memfd, sizeof(int));
+	}
+	/* Who asked may have given up: nothing to do then. */
+	(void)!sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void finish_child(struct child *c, int wait_status, const struct rusage *usage)
+{
+	struct parser_reply reply = {.magic = PARSER_MAGIC, .status = PARSER_CRASHED};
+	const struct timeval *user = &usage->ru_utime, *sys = &usage->ru_stime;
+	bool seal;
+
+	reply.cpu_ns = (uint64_t)(user->tv_sec + sys->tv_sec) * NS_PER_S + (uint64_t)(user->tv_usec + sys->tv_usec) * 1000;
+	reply.peak_rss = (uint64_t)usage->ru_maxrss * 1024;
+	if (c->killed || (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGXCPU))
+		reply.status = PARSER_TIMEOUT;
+	else if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) {
+		reply.status = c->shared->status < PARSER_N_STATUS ? c->shared->status : PARSER_CRASHED;
+		memcpy(reply.text, c->shared->text, sizeof(reply.text) - 1);
+	}
+	/* The child is gone, so nobody can write any more: what is read stays what was checked. */
+	seal = fcntl(c->out_fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0;
+	if (!seal)
+		reply.status = PARSER_FAILED;
+	send_reply(c->reply_fd, &reply, seal ? c->out_fd : -1);
+	close(c->out_fd);
+	close(c->reply_fd);
+	c->pid = 0;
+}
+
+static void refuse_request(int reply_fd, const char *text)
+{
+	struct parser_reply reply = {.magic = PARSER_MAGIC, .status = PARSER_FAILED};
+
+	snprintf(reply.text, sizeof(reply.text), "%s", text);
+	send_reply(reply_fd, &reply, -1);
+}
+
+static void start_child(struct zygote *z, struct child *c, const struct parser_request *request, int reply_fd, int in_fd)
+{
+	_cleanup_close_ int out_fd = memfd_create("symbols", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	pid_t pid;
+
+	if (out_fd < 0) {
+		refuse_request(reply_fd, "no memory for the answer");
+		return;
+	}
+	c->reply_fd = reply_fd;
+	c->out_fd = out_fd;
+	c->killed = false;
+	c->deadline_ns = now_ns() + (int64_t)request->timeout_ms * NS_PER_MS;
+	memset(c->shared, 0, sizeof(*c->shared));
+	c->shared->status = PARSER_CRASHED;
+	pid = fork();
+	if (pid == 0)
+		child_main(z, request, in_fd, c);
+	if (pid < 0) {
+		refuse_request(reply_fd, "cannot start a child");
+		return;
+	}
+	c->pid = pid;
+	c->out_fd = TAKE_FD(out_fd);
+	c->reply_fd = dup(reply_fd);
+}
+
+static bool request_is_valid(const struct parser_request *r)
+{
+	return r->magic == PARSER_MAGIC && r->op >= PARSER_IDENTIFY && r->op <= PARSER_DEMANGLE && r->timeout_ms &&
+		r->timeout_ms <= PARSER_MAX_TIMEOUT_MS && !r->reserved;
+}
+
+static void receive_request(struct zygote *z, struct child *free_slot)
+{
+	struct parser_request request;
+	struct iovec iov = {.iov_base = &request, .iov_len = sizeof(request)};
+	int fds[2] = {-1, -1};
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(fds))];
+	} control = {0};
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes),
+	};
+	ssize_t n = recvmsg(z->fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	size_t n_fds = 0;
+
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+		z->closing = true;
+	if (n <= 0)
+		return;
+	if (msg.msg_controllen >= CMSG_LEN(sizeof(int)) && control.header.cmsg_type == SCM_RIGHTS) {
+		n_fds = (control.header.cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		memcpy(fds, CMSG_DATA(&control.header), MIN(n_fds, 2) * sizeof(int));
+	}
+	if (n == (ssize_t)sizeof(request) && n_fds == 2 && request_is_valid(&request))
+		start_child(z, free_slot, &request, fds[0], fds[1]);
+	for (int i = 0; i < 2; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+}
+
+static void reap_children(struct zygote *z)
+{
+	for (int i = 0; i < PARSER_MAX_CHILDREN; i++) {
+		struct child *c = &z->children[i];
+		struct rusage usage;
+		int status;
+
+		if (!c->pid)
+			continue;
+		if (wait4(c->pid, &status, WNOHANG, &usage) == c->pid) {
+			finish_child(c, status, &usage);
+		} else if (!c->killed && now_ns() >= c->deadline_ns) {
+			c->killed = true;
+			kill(c->pid, SIGKILL);
+		}
+	}
+}
+
+static struct child *free_child(struct zygote *z)
+{
+	for (int i = 0; i < PARSER_MAX_CHILDREN; i++)
+		if (!z->children[i].pid)
+			return &z->children[i];
+	return NULL;
+}
+
+static bool any_child(const struct zygote *z)
+{
+	for (int i = 0; i < PARSER_MAX_CHILDREN; i++)
+		if (z->children[i].pid)
+			return true;
+	return false;
+}
+
+/* A child's end shows as SIGCHLD, which interrupts the wait; it is blocked everywhere else. */
+static void wait_for_work(struct zygote *z, const sigset_t *during_wait)
+{
+	struct child *slot = free_child(z);
+	struct pollfd pfd = {.fd = slot && !z->closing ? z->fd : -1, .events = POLLIN};
+	int64_t until = INT64_MAX, left;
+	struct timespec ts;
+	int r;
+
+	for (int i = 0; i < PARSER_MAX_CHILDREN; i++)
+		if (z->children[i].pid && !z->children[i].killed)
+			until = MIN(until, z->children[i].deadline_ns);
+	left = MAX(until - now_ns(), 0);
+	ts = (struct timespec) {.tv_sec = left / NS_PER_S, .tv_nsec = left % NS_PER_S};
+	r = ppoll(&pfd, 1, until == INT64_MAX ? NULL : &ts, during_wait);
+	if (r > 0 && slot)
+		receive_request(z, slot);
+}
+
+static void on_child(int sig)
+{
+	(void)sig;
+}
+
+int parser_zygote_run(int fd)
+{
+	struct sigaction act = {.sa_handler = on_child, .sa_flags = SA_NOCLDSTOP};
+	struct zygote z = {.fd = fd};
+	sigset_t blocked, during_wait;
+
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &blocked, &during_wait);
+	sigdelset(&during_wait, SIGCHLD);
+	sigaction(SIGCHLD, &act, NULL);
+	for (int i = 0; i < PARSER_MAX_CHILDREN; i++) {
+		z.children[i].shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		if (z.children[i].shared == MAP_FAILED)
+			return 1;
+	}
+	while (!z.closing || any_child(&z)) {
+		wait_for_work(&z, &during_wait);
+		reap_children(&z);
+	}
+	return 0;
+}
