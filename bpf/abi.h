@@ -8,8 +8,8 @@
  * Integers are in host byte order; both supported hosts are little-endian.
  */
 #pragma once
-#ifndef __VMLINUX_H__
-#include <linux/types.h>
+#ifndef __bpf__
+#include <linux/types.h> /* the kernel half has them from bpf/kernel.h */
 #endif
 
 #define ABI_VERSION 1

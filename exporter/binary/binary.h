@@ -46,6 +46,7 @@ struct binary_source {
 	uint64_t mnt_ns; /* inode of the mount namespace, 0 unknown */
 };
 
+/* Never NULL. When the cache path cannot be used, `eb` says why and symbol files are kept in memory only. */
 struct binary_registry *binary_registry_new(const struct binary_options *o, struct errbuf *eb);
 void binary_registry_freep(struct binary_registry **r);
 
@@ -56,6 +57,16 @@ uint32_t binary_get(struct binary_registry *r, const struct binary_identity *id)
 void binary_want(struct binary_registry *r, uint32_t binary, const struct binary_source *src);
 /* Opens and compiles what is wanted, paced; called by the symbol thread until shutdown. Blocks at most timeout_ns. */
 void binary_work(struct binary_registry *r, int64_t timeout_ns);
+
+/*
+ * Mount namespaces, so that the file of a process that is gone can still be opened. The first call for a namespace opens its
+ * root and the namespace through the keeper; both are kept until 30 s after the last reference went.
+ */
+/* The process's mount namespace (inode number), referenced; 0 when it cannot be told. Asks the keeper. */
+uint64_t binary_root_get(struct binary_registry *r, uint32_t pid, uint64_t start_ns);
+/* One more reference: a child shares its parent's. 0 is fine. */
+uint64_t binary_root_ref(struct binary_registry *r, uint64_t mnt_ns);
+void binary_root_put(struct binary_registry *r, uint64_t mnt_ns);
 
 /* A counted reference to the symbol file, waiting at most until deadline (monotonic ns; 0: do not wait) when one is being
  * built. NULL when there is none. */
@@ -95,7 +106,8 @@ struct binary_stats {
 	uint64_t parse_failed[PARSER_N_STATUS]; /* by enum parser_status */
 	uint64_t invalid;		       /* a symbol file from the parser did not validate */
 	uint64_t cache_corrupt, cache_evicted, cache_write_failed;
-	uint64_t symbol_bytes;		       /* mapped symbol files, now */
+	uint64_t symbol_bytes, cache_bytes;    /* mapped symbol files; those on disk; now */
+	uint64_t roots;			       /* mount namespaces kept open, now */
 	uint64_t cpu_ns;		       /* spent by parser children */
 	uint64_t queued;		       /* now */
 };

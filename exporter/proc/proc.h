@@ -81,6 +81,10 @@ struct proc_task_info {
 };
 void proc_task_info(const struct proc_table *t, uint32_t task, struct proc_task_info *ret);
 
+/* True when the task's process is that pid or descends from it, by the parents known at fork; parents that are gone are
+ * known while one of their children is. */
+bool proc_is_descendant(const struct proc_table *t, uint32_t task, uint32_t ancestor_pid);
+
 /* Counters for /metrics. */
 struct proc_stats {
 	uint64_t tracked, tasks, addresses, mappings; /* now */

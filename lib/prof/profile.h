@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A profile in memory, as columns. What the pprof decoder fills, the encoder writes, the exporter builds and
- * the store takes in and gives out. Everything is an index into an array of the same profile; strings are indices
- * into `strings`, 0 being "". Indices are 0-based and dense (pprof's ids do not survive decoding).
+ * A profile in memory, as columns. What the pprof decoder fills, the encoder writes, the exporter
+ * builds and the store takes in and gives out. Everything is an index into an array of the same
+ * profile; strings are indices into `strings`, 0 being "". Indices are 0-based and dense (pprof's
+ * ids do not survive decoding).
  *
- * Ownership: all arrays lie in `arena`; string bytes lie in it or in a buffer that the creator keeps alive
+ * Ownership: all arrays lie in `arena`; string bytes lie in it or in a buffer that the creator
+ * keeps alive
  * (`prof_decode` says so). One thread at a time.
  */
 #pragma once
@@ -42,14 +44,15 @@ struct prof_line {
 
 struct prof_location {
 	uint64_t address;
-	uint32_t mapping;	     /* index, or PROF_NONE */
-	uint32_t first_line, n_lines; /* range of `lines`: innermost inlined first, outermost last */
+	uint32_t mapping; /* index, or PROF_NONE */
+	uint32_t first_line,
+		n_lines; /* range of `lines`: innermost inlined first, outermost last */
 	uint8_t is_folded;
 };
 
 struct prof_label {
-	uint32_t key;	   /* string */
-	uint32_t str;	   /* string; 0 when numeric */
+	uint32_t key; /* string */
+	uint32_t str; /* string; 0 when numeric */
 	int64_t num;
 	uint32_t num_unit; /* string */
 };
@@ -66,17 +69,19 @@ struct profile {
 	uint32_t *stacks; /* location indices of all samples, leaf first, back to back */
 	struct prof_label *labels;
 	/* per sample */
-	uint64_t *stack_first; /* n_samples + 1 entries: sample i is stacks[stack_first[i] .. stack_first[i+1]) */
+	uint64_t *stack_first; /* n_samples + 1 entries: sample i is stacks[stack_first[i] ..
+				  stack_first[i+1]) */
 	uint64_t *label_first; /* n_samples + 1 entries into labels */
 	int64_t *values;       /* n_samples × n_types, row-major */
 
-	size_t n_strings, n_types, n_mappings, n_functions, n_lines, n_locations, n_stack_words, n_labels, n_samples;
+	size_t n_strings, n_types, n_mappings, n_functions, n_lines, n_locations, n_stack_words,
+		n_labels, n_samples;
 
 	struct prof_value_type period_type;
 	int64_t period, time_ns, duration_ns;
-	uint32_t default_sample_type; /* string */
+	uint32_t default_sample_type;		    /* string */
 	uint32_t drop_frames, keep_frames, doc_url; /* strings */
-	uint32_t *comments;	      /* strings */
+	uint32_t *comments;			    /* strings */
 	size_t n_comments;
 };
 
@@ -90,32 +95,51 @@ struct prof_str profile_str(const struct profile *p, uint32_t i);
 int profile_str_is(const struct profile *p, uint32_t i, const char *text);
 
 /*
- * Decodes an uncompressed pprof message into `ret` (profile_init'ed by the caller) and checks pprof's own rules
- * (facts: google/pprof profile.CheckValid): -EBADMSG with a text that names what is wrong and where.
- * Strings of `ret` point into `data`, which must outlive it.
+ * Decodes an uncompressed pprof message into `ret` (profile_init'ed by the caller) and checks
+ * pprof's own rules (google/pprof profile.CheckValid; docs/formats/profile.md lists them): -EBADMSG
+ * with a text that names what is wrong and where, -ENOMEM when the budget of `ret` refuses. On
+ * error `ret` holds no usable columns and must still be freed. Strings of `ret` point into `data`,
+ * which must outlive it. Memory: at most 16 bytes per byte of `data`, allocated after a first pass
+ * has counted everything.
  */
 int prof_decode(const void *data, size_t len, struct profile *ret, struct errbuf *eb) _must_check_;
 
 /*
- * Appends the pprof encoding to `out`. Ids are index + 1. Only what is referenced must be present; nothing is dropped.
- * Errors: those of `out` (-ENOMEM, -EFBIG).
+ * Appends the pprof encoding to `out`. Ids are index + 1. Everything in the columns is written, in
+ * the order of the columns, so equal columns give equal bytes. Errors: those of `out` (-ENOMEM,
+ * -EFBIG).
  */
 struct bytes;
 int prof_encode(const struct profile *p, struct bytes *out) _must_check_;
 
 /*
  * Builder: appends with interning; equal strings, mappings, functions, locations get one index.
- * All return the index; errors stick in p->arena (check arena_error(&p->arena) once at the end).
+ * All return the index (0 after an error); errors stick in p->arena and prof_builder_finish tells
+ * them. While a builder is at work the columns of `p` are empty; `p` must not move. Single values
+ * (period, time, drop_frames …) are set in `p` directly.
  */
 struct prof_builder; /* lib/prof/builder.c */
 struct prof_builder *prof_builder_new(struct profile *p);
 void prof_builder_freep(struct prof_builder **b);
+#define _cleanup_prof_builder_ _cleanup_(prof_builder_freep)
+/* The bytes are copied. */
 uint32_t prof_builder_string(struct prof_builder *b, const char *s, size_t n);
+/* All types come before the first sample; the main one last. */
 void prof_builder_type(struct prof_builder *b, const char *type, const char *unit);
+/* Appends to comments; an equal comment is kept once. */
+void prof_builder_comment(struct prof_builder *b, const char *s, size_t n);
 uint32_t prof_builder_mapping(struct prof_builder *b, const struct prof_mapping *m);
 uint32_t prof_builder_function(struct prof_builder *b, const struct prof_function *f);
-uint32_t prof_builder_location(struct prof_builder *b, uint64_t address, uint32_t mapping, const struct prof_line *lines, size_t n_lines);
-/* One sample: n leaf-first location indices, values of all types, labels. Equal (stack, labels) are summed when `merge`. */
-void prof_builder_sample(struct prof_builder *b, const uint32_t *locations, size_t n, const int64_t *values, const struct prof_label *labels, size_t n_labels, int merge);
+uint32_t prof_builder_location(struct prof_builder *b, uint64_t address, uint32_t mapping,
+	const struct prof_line *lines, size_t n_lines);
+/* The same with is_folded. */
+uint32_t prof_builder_location_folded(struct prof_builder *b, uint64_t address, uint32_t mapping,
+	const struct prof_line *lines, size_t n_lines, int is_folded);
+/*
+ * One sample: n leaf-first location indices, values of all types, labels. Equal (stack, labels in
+ * this order) are summed when `merge`.
+ */
+void prof_builder_sample(struct prof_builder *b, const uint32_t *locations, size_t n,
+	const int64_t *values, const struct prof_label *labels, size_t n_labels, int merge);
 /* Moves what was built into the profile; 0 or -ENOMEM. The builder can only be freed after it. */
 int prof_builder_finish(struct prof_builder *b, struct errbuf *eb) _must_check_;

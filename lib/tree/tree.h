@@ -17,11 +17,10 @@
 #include "lib/tree/symbols.h"
 
 struct tree {
-	size_t n; /* at least 1 once finished */
+	size_t n, cap; /* n is at least 1 once finished */
 	uint32_t *parent, *frame;
 	int64_t *self, *total;
-	int64_t *line;	 /* line number where all that was merged into the node agrees, else 0; NULL
-			    when unknown */
+	int64_t *line;	 /* line number where all that was merged into the node agrees, else 0 */
 	uint32_t *n_cut; /* nodes that a CUT node stands for, else 0; NULL when nothing was cut */
 	struct budget *budget;
 	uint64_t charged_bytes;
@@ -30,6 +29,16 @@ struct tree {
 void tree_init(struct tree *t, struct budget *budget);
 void tree_done(struct tree *t);
 #define _cleanup_tree_ _cleanup_(tree_done)
+
+/* Saturating, so that values from outside cannot overflow. */
+static inline int64_t tree_add(int64_t a, int64_t b)
+{
+	int64_t sum;
+
+	if (__builtin_add_overflow(a, b, &sum))
+		return b > 0 ? INT64_MAX : INT64_MIN;
+	return sum;
+}
 
 /* Is node i what a node limit left out under its parent? */
 static inline bool tree_is_cut(const struct tree *t, size_t i)

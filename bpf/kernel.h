@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+ *
+ * The few kernel types that the programs read, kept by hand. Fields are relocated at load (CO-RE), so only names and types
+ * matter here, not offsets; what a program does not read is left out.
+ */
+#pragma once
+
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed char __s8;
+typedef short __s16;
+typedef int __s32;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u64 __be64;
+typedef __u32 __wsum;
+typedef _Bool bool;
+
+/* Values of the BPF user API (include/uapi/linux/bpf.h). */
+enum {
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
+	BPF_MAP_TYPE_RINGBUF = 27,
+};
+enum { BPF_F_MMAPABLE = 1U << 10 };
+enum { BPF_RB_NO_WAKEUP = 1U << 0 };
+
+enum { PF_KTHREAD = 0x00200000 }; /* include/linux/sched.h */
+enum { USER32_CS = 0x23 };	  /* arch/x86/include/asm/segment.h: code segment of 32-bit processes */
+
+/* Context of perf_event programs on x86-64 (include/uapi/linux/bpf_perf_event.h, asm/ptrace.h): a fixed layout. */
+struct perf_event_regs {
+	__u64 r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, orig_rax, rip, cs, eflags, rsp, ss;
+};
+struct bpf_perf_event_data {
+	struct perf_event_regs regs;
+	__u64 sample_period;
+	__u64 addr;
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct pt_regs {
+	unsigned long bp, orig_ax, ip, cs, sp;
+};
+
+struct hw_perf_event {
+	__u64 sample_period;
+};
+
+struct perf_event {
+	struct hw_perf_event hw;
+};
+
+/* What the context of a perf_event program is in the kernel. */
+struct bpf_perf_event_data_kern {
+	struct perf_event *event;
+};
+
+struct mm_struct;
+
+struct task_struct {
+	unsigned int flags;
+	struct mm_struct *mm;
+	int pid, tgid;
+	__u64 start_time;
+	__u64 self_exec_id;
+	struct task_struct *group_leader;
+	char comm[16];
+};
+
+#pragma clang attribute pop

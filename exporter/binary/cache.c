@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Contents and where their symbol files lie: CACHE_PATH/<content id in hex>.sym, or in memory when there is no path. Both
+ * count towards one cap; the least recently used go first, and none that is referenced.
+ */
+#include "exporter/binary/registry.h"
+#include "lib/base/alloc.h"
+#include "lib/base/str.h"
+#include <fcntl.h>
+#include <string.h>
+
+enum { HEX_BYTES = 2 * PARSER_CONTENT_ID_LEN, MIN_BYTES = 4096 };
+
+static uint64_t key_of(const uint8_t id[PARSER_CONTENT_ID_LEN])
+{
+	uint64_t key;
+
+	memcpy(&key, id, sizeof(key));
+	return key;
+}
+
+static bool has_disk(const struct binary_registry *r)
+{
+	return r->o.cache_path && r->o.cache_path[0];
+}
+
+static char *path_of(const struct binary_registry *r, const uint8_t id[PARSER_CONTENT_ID_LEN])
+{
+	char hex[HEX_BYTES + 1];
+
+	for (int i = 0; i < PARSER_CONTENT_ID_LEN; i++)
+		snprintf(hex + (size_t)i * 2, 3, "%02x", id[i]);
+	return xasprintf("%s/%s.sym", r->o.cache_path, hex);
+}
+
+static int hex_value(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool id_of_name(const char *name, uint8_t ret[PARSER_CONTENT_ID_LEN])
+{
+	if (strlen(name) != HEX_BYTES + strlen(".sym") || strcmp(name + HEX_BYTES, ".sym") != 0)
+		return false;
+	for (int i = 0; i < PARSER_CONTENT_ID_LEN; i++) {
+		int high = hex_value(name[2 * i]), low = hex_value(name[2 * i + 1]);
+
+		if (high < 0 || low < 0)
+			return false;
+		ret[i] = (uint8_t)(high << 4 | low);
+	}
+	return true;
+}
+
+/* The table holds pointers as numbers. */
+static struct content *content_of(uint64_t value)
+{
+	union {
+		uint64_t value;
+		struct content *content;
+	} u = {.value = value};
+
+	return u.content;
+}
+
+struct content *binary_content_find_locked(struct binary_registry *r, const uint8_t id[PARSER_CONTENT_ID_LEN])
+{
+	const uint64_t *slot = table_find(&r->by_content, key_of(id));
+	struct content *c = slot ? content_of(*slot) : NULL;
+
+	return c && memcmp(c->id, id, PARSER_CONTENT_ID_LEN) == 0 ? c : NULL;
+}
+
+static struct content *new_content_locked(struct binary_registry *r, const uint8_t id[PARSER_CONTENT_ID_LEN], uint64_t bytes)
+{
+	bool is_new;
+	uint64_t *slot = table_insert(&r->by_content, key_of(id), &is_new);
+	struct content *c;
+
+	if (!slot || !is_new)
+		return NULL;
+	c = xcalloc(1, sizeof(*c));
+	memcpy(c->id, id, PARSER_CONTENT_ID_LEN);
+	c->bytes = MAX(bytes, MIN_BYTES);
+	c->last_use = ++r->use_clock;
+	*slot = (uint64_t)(uintptr_t)c;
+	r->content_bytes += c->bytes;
+	return c;
+}
+
+static void drop_content_locked(struct binary_registry *r, struct content *c)
+{
+	r->content_bytes -= c->bytes;
+	r->stats.cache_bytes -= c->on_disk ? c->bytes : 0;
+	table_remove(&r->by_content, key_of(c->id));
+	free(c);
+}
+
+/* The mapping goes, the entry is without symbols; a content that is nowhere any more is forgotten. */
+void binary_content_unmap_locked(struct binary_registry *r, struct content *c)
+{
+	ASSERT(!c->symbols.n_refs);
+	if (c->symbols.data) {
+		r->stats.symbol_bytes -= c->symbols.bytes;
+		symbol_file_unmap(&c->symbols);
+	}
+	if (c->entry) {
+		r->entries[c->entry]->content = NULL;
+		r->entries[c->entry]->state = BINARY_ABSENT;
+		c->entry = 0;
+	}
+	if (!c->on_disk)
+		drop_content_locked(r, c);
+}
+
+static struct content *oldest_locked(struct binary_registry *r, const struct content *not_this)
+{
+	struct content *oldest = NULL;
+	uint64_t key, value;
+
+	for (size_t pos = 0; table_next(&r->by_content, &pos, &key, &value);) {
+		struct content *c = content_of(value);
+
+		if (c != not_this && !c->symbols.n_refs && (!oldest || c->last_use < oldest->last_use))
+			oldest = c;
+	}
+	return oldest;
+}
+
+static void evict_locked(struct binary_registry *r, const struct content *not_this)
+{
+	while (r->o.cache_bytes && r->content_bytes > r->o.cache_bytes) {
+		struct content *c = oldest_locked(r, not_this);
+
+		if (!c)
+			return;
+		r->stats.cache_evicted++;
+		if (c->on_disk) {
+			_cleanup_free_ char *path = path_of(r, c->id);
+
+			r->o.fs->unlink(r->o.fs, path);
+			r->stats.cache_bytes -= c->bytes;
+			c->on_disk = false;
+		}
+		binary_content_unmap_locked(r, c);
+	}
+}
+
+struct found_file {
+	uint8_t id[PARSER_CONTENT_ID_LEN];
+	uint64_t bytes;
+	int64_t mtime_ns;
+};
+
+static int by_mtime(const void *pa, const void *pb)
+{
+	const struct found_file *a = pa, *b = pb;
+
+	return a->mtime_ns < b->mtime_ns ? -1 : a->mtime_ns > b->mtime_ns;
+}
+
+static void load_file(struct binary_registry *r, const char *name, struct found_file **files, size_t *n, size_t *cap)
+{
+	_cleanup_free_ char *path = xasprintf("%s/%s", r->o.cache_path, name);
+	struct found_file file;
+	struct fs_stat st;
+
+	if (str_ends_with(name, ".sym.tmp"))
+		r->o.fs->unlink(r->o.fs, path); /* of a write that never finished */
+	if (!id_of_name(name, file.id) || r->o.fs->stat(r->o.fs, path, &st) < 0 || !st.is_regular)
+		return;
+	if (alloc_grow(files, cap, *n + 1, sizeof(**files)) < 0)
+		return;
+	file.bytes = st.size_bytes;
+	file.mtime_ns = st.mtime_ns;
+	(*files)[(*n)++] = file;
+}
+
+void binary_cache_load(struct binary_registry *r, struct errbuf *eb)
+{
+	_cleanup_free_ struct found_file *files = NULL;
+	_cleanup_bytes_ struct bytes names;
+	size_t n = 0, cap = 0;
+	int e;
+
+	if (!has_disk(r))
+		return;
+	bytes_init(&names, NULL, 0);
+	e = fs_make_dirs(r->o.fs, r->o.cache_path, 0700);
+	if (e == 0)
+		e = r->o.fs->list(r->o.fs, r->o.cache_path, &names);
+	if (e < 0) {
+		err_set(eb, e, "--symbols.cache-path=%s: %s: symbol files are kept in memory only", r->o.cache_path, strerror(-e));
+		r->o.cache_path = "";
+		r->stats.cache_write_failed++;
+		return;
+	}
+	for (size_t at = 0; at < names.len; at += strlen((const char *)names.data + at) + 1)
+		load_file(r, (const char *)names.data + at, &files, &n, &cap);
+	if (n)
+		qsort(files, n, sizeof(*files), by_mtime);
+	for (size_t i = 0; i < n; i++) {
+		struct content *c = new_content_locked(r, files[i].id, files[i].bytes);
+
+		if (!c)
+			continue;
+		c->on_disk = true;
+		r->stats.cache_bytes += c->bytes;
+	}
+	evict_locked(r, NULL);
+}
+
+int binary_cache_open(struct binary_registry *r, const uint8_t id[PARSER_CONTENT_ID_LEN], struct symbol_file *ret)
+{
+	_cleanup_free_ char *path = NULL;
+	struct content *c;
+	int fd, e;
+
+	if (!has_disk(r))
+		return -ENOENT;
+	path = path_of(r, id);
+	fd = r->o.fs->open(r->o.fs, path, O_RDONLY, 0);
+	if (fd < 0)
+		return -ENOENT;
+	e = symbol_file_map(fd, ret, NULL);
+	r->o.fs->close(r->o.fs, fd);
+	if (e == 0 && memcmp(ret->identity.content_id, id, PARSER_CONTENT_ID_LEN) != 0) {
+		symbol_file_unmap(ret);
+		e = -EBADMSG;
+	}
+	if (e == 0)
+		return 0;
+	/* Corrupt, or of another version: built anew. */
+	r->o.fs->unlink(r->o.fs, path);
+	pthread_mutex_lock(&r->mutex);
+	r->stats.cache_corrupt++;
+	c = binary_content_find_locked(r, id);
+	if (c && !c->symbols.data)
+		drop_content_locked(r, c);
+	pthread_mutex_unlock(&r->mutex);
+	return -EBADMSG;
+}
+
+int binary_cache_write(struct binary_registry *r, struct symbol_file *s)
+{
+	_cleanup_free_ char *path = NULL;
+	struct symbol_file on_disk = {0};
+	int e;
+
+	if (!has_disk(r))
+		return -ENOENT;
+	path = path_of(r, s->identity.content_id);
+	e = fs_write_file(r->o.fs, path, s->data, s->bytes, 0600, NULL);
+	if (e == 0) {
+		int fd = r->o.fs->open(r->o.fs, path, O_RDONLY, 0);
+
+		e = fd < 0 ? fd : symbol_file_map(fd, &on_disk, NULL);
+		if (fd >= 0)
+			r->o.fs->close(r->o.fs, fd);
+	}
+	if (e < 0) {
+		pthread_mutex_lock(&r->mutex);
+		r->stats.cache_write_failed++;
+		pthread_mutex_unlock(&r->mutex);
+		return e;
+	}
+	symbol_file_unmap(s);
+	*s = on_disk;
+	return 0;
+}
+
+struct content *binary_content_add_locked(struct binary_registry *r, uint32_t id, const struct symbol_file *s, bool on_disk)
+{
+	struct content *c = binary_content_find_locked(r, s->identity.content_id);
+
+	if (!c)
+		c = new_content_locked(r, s->identity.content_id, s->bytes);
+	if (!c)
+		return NULL;
+	ASSERT(!c->symbols.data);
+	if (on_disk && !c->on_disk)
+		r->stats.cache_bytes += c->bytes;
+	c->on_disk |= on_disk;
+	c->symbols = *s;
+	c->symbols.owner = c;
+	c->entry = id;
+	c->last_use = ++r->use_clock;
+	r->stats.symbol_bytes += s->bytes;
+	r->entries[id]->content = c;
+	r->entries[id]->state = BINARY_READY;
+	evict_locked(r, c);
+	return c;
+}
+
+void binary_contents_free(struct binary_registry *r)
+{
+	uint64_t key, value;
+
+	for (size_t pos = 0; table_next(&r->by_content, &pos, &key, &value);) {
+		struct content *c = content_of(value);
+
+		symbol_file_unmap(&c->symbols);
+		free(c);
+	}
+}

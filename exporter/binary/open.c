@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ways to a binary's file, best first: the process's own mapping of it, its path below the process's root, its path below
+ * the root that is kept for the process's mount namespace. What is found by path must be the same file.
+ */
+#include "exporter/binary/registry.h"
+#include "lib/base/alloc.h"
+#include "lib/base/str.h"
+#include <elf.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/sysmacros.h>
+#include <fcntl.h>
+#include <sys/vfs.h>
+
+/* The vdso is part of our own process too; the parser gets a copy. */
+static int open_vdso(void)
+{
+	const uint8_t *vdso = (const uint8_t *)(uintptr_t)getauxval(AT_SYSINFO_EHDR);
+	_cleanup_close_ int fd = -1;
+	Elf64_Ehdr header;
+	size_t bytes, page = (size_t)sysconf(_SC_PAGESIZE);
+
+	if (!vdso)
+		return -ENOENT;
+	memcpy(&header, vdso, sizeof(header));
+	bytes = header.e_shoff + (size_t)header.e_shnum * header.e_shentsize;
+	bytes = (bytes + page - 1) / page * page;
+	fd = memfd_create("vdso", MFD_CLOEXEC);
+	if (fd < 0 || write(fd, vdso, bytes) != (ssize_t)bytes)
+		return -ENOMEM;
+	return TAKE_FD(fd);
+}
+
+/* Overlay and btrfs show another device number to stat than to maps and perf records. */
+static bool has_own_devices(int fd)
+{
+	struct statfs sfs;
+
+	return fstatfs(fd, &sfs) == 0 && (sfs.f_type == OVERLAYFS_SUPER_MAGIC || sfs.f_type == BTRFS_SUPER_MAGIC);
+}
+
+static bool is_same_file(int fd, const struct stat *st, const struct entry *e)
+{
+	if (!S_ISREG(st->st_mode))
+		return false;
+	/* By build id: the parser's answer decides later. */
+	if (e->build_id_len)
+		return true;
+	if (st->st_ino != e->ino || (e->size_bytes && (uint64_t)st->st_size != e->size_bytes))
+		return false;
+	return (major(st->st_dev) == e->dev_major && minor(st->st_dev) == e->dev_minor) || has_own_devices(fd);
+}
+
+static int checked(int fd, const struct entry *e, struct stat *ret_st)
+{
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, ret_st) == 0 && is_same_file(fd, ret_st, e))
+		return fd;
+	close(fd);
+	return -ENOENT;
+}
+
+/* The path without what the kernel appends to that of a deleted file. */
+static char *plain_path(const char *path)
+{
+	size_t n = strlen(path);
+
+	return xstrndup(path, str_ends_with(path, " (deleted)") ? n - strlen(" (deleted)") : n);
+}
+
+static int open_below_process(struct binary_registry *r, const struct entry *e, const char *path, struct stat *ret_st)
+{
+	struct keeper *k = r->o.keeper;
+	_cleanup_close_ int root = k->open(k, e->source.pid, e->source.start_ns, KEEPER_ROOT, 0, 0);
+
+	return root < 0 ? root : checked(k->open_at(k, root, path), e, ret_st);
+}
+
+static int open_below_kept_root(struct binary_registry *r, const struct entry *e, const char *path, struct stat *ret_st)
+{
+	struct keeper *k = r->o.keeper;
+	_cleanup_close_ int root = -1;
+
+	pthread_mutex_lock(&r->mutex);
+	for (uint32_t i = 0; i < r->n_roots; i++)
+		if (r->roots[i].mnt_ns == e->source.mnt_ns)
+			root = fcntl(r->roots[i].root_fd, F_DUPFD_CLOEXEC, 3);
+	pthread_mutex_unlock(&r->mutex);
+	return root < 0 ? -ENOENT : checked(k->open_at(k, root, path), e, ret_st);
+}
+
+int binary_open_file(struct binary_registry *r, const struct entry *e, struct stat *ret_st)
+{
+	struct keeper *k = r->o.keeper;
+	_cleanup_free_ char *path = NULL;
+	int fd;
+
+	if (strcmp(e->path, "[vdso]") == 0) {
+		fd = open_vdso();
+		return fd >= 0 && fstat(fd, ret_st) < 0 ? -errno : fd;
+	}
+	fd = -ENOENT;
+	if (e->source.map_end)
+		fd = k->open(k, e->source.pid, e->source.start_ns, KEEPER_MAP_FILE, e->source.map_start, e->source.map_end);
+	/* The range may hold another file by now, which is_same_file or the build id tells. */
+	fd = checked(fd, e, ret_st);
+	if (fd >= 0 || e->path[0] != '/')
+		return fd;
+	path = plain_path(e->path);
+	fd = open_below_process(r, e, path, ret_st);
+	return fd >= 0 ? fd : open_below_kept_root(r, e, path, ret_st);
+}
+
+uint64_t binary_root_get(struct binary_registry *r, uint32_t pid, uint64_t start_ns)
+{
+	struct keeper *k = r->o.keeper;
+	_cleanup_close_ int ns = k->open(k, pid, start_ns, KEEPER_MNT_NS, 0, 0), root = -1;
+	struct stat st;
+
+	if (ns < 0 || fstat(ns, &st) < 0 || binary_root_ref(r, st.st_ino))
+		return ns < 0 ? 0 : st.st_ino;
+	root = k->open(k, pid, start_ns, KEEPER_ROOT, 0, 0);
+	if (root < 0)
+		return 0;
+	pthread_mutex_lock(&r->mutex);
+	if (r->n_roots < BINARY_MAX_ROOTS)
+		r->roots[r->n_roots++] = (struct mount_root) {
+			.mnt_ns = st.st_ino,
+			.root_fd = TAKE_FD(root),
+			.ns_fd = TAKE_FD(ns),
+			.n_refs = 1,
+		};
+	else
+		st.st_ino = 0;
+	pthread_mutex_unlock(&r->mutex);
+	return st.st_ino;
+}
+
+static struct mount_root *find_root(struct binary_registry *r, uint64_t mnt_ns)
+{
+	for (uint32_t i = 0; mnt_ns && i < r->n_roots; i++)
+		if (r->roots[i].mnt_ns == mnt_ns)
+			return &r->roots[i];
+	return NULL;
+}
+
+uint64_t binary_root_ref(struct binary_registry *r, uint64_t mnt_ns)
+{
+	struct mount_root *root;
+
+	pthread_mutex_lock(&r->mutex);
+	root = find_root(r, mnt_ns);
+	if (root)
+		root->n_refs++;
+	pthread_mutex_unlock(&r->mutex);
+	return root ? mnt_ns : 0;
+}
+
+void binary_root_put(struct binary_registry *r, uint64_t mnt_ns)
+{
+	struct mount_root *root;
+
+	pthread_mutex_lock(&r->mutex);
+	root = find_root(r, mnt_ns);
+	if (root && root->n_refs && --root->n_refs == 0)
+		root->idle_since_ns = clock_monotonic_ns(r->o.clock);
+	pthread_mutex_unlock(&r->mutex);
+}
+
+static void close_root(struct mount_root *root)
+{
+	close(root->root_fd);
+	close(root->ns_fd);
+}
+
+void binary_expire_roots_locked(struct binary_registry *r, int64_t now_ns)
+{
+	for (uint32_t i = 0; i < r->n_roots;) {
+		struct mount_root *root = &r->roots[i];
+
+		if (root->n_refs || now_ns - root->idle_since_ns < BINARY_KEEP_ROOT_NS) {
+			i++;
+			continue;
+		}
+		close_root(root);
+		*root = r->roots[--r->n_roots];
+	}
+}
+
+void binary_close_roots(struct binary_registry *r)
+{
+	for (uint32_t i = 0; i < r->n_roots; i++)
+		close_root(&r->roots[i]);
+	r->n_roots = 0;
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The registry of binaries: identities, ids, the queue of what is wanted, references to symbol files.
+ */
+#include "exporter/binary/registry.h"
+#include "lib/base/alloc.h"
+#include "lib/base/bytes.h"
+#include "lib/base/hash.h"
+#include <string.h>
+#include <time.h>
+
+static void init_sync(struct binary_registry *r)
+{
+	pthread_condattr_t attr;
+
+	pthread_mutex_init(&r->mutex, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&r->queued, &attr);
+	pthread_cond_init(&r->settled, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+struct binary_registry *binary_registry_new(const struct binary_options *o, struct errbuf *eb)
+{
+	struct binary_registry *r = xcalloc(1, sizeof(*r));
+
+	r->o = *o;
+	r->n_ids = 1;
+	r->debt_at_ns = clock_monotonic_ns(o->clock);
+	init_sync(r);
+	table_init(&r->by_identity, o->budget);
+	table_init(&r->by_content, o->budget);
+	table_init(&r->failed, o->budget);
+	binary_cache_load(r, eb);
+	return r;
+}
+
+static uint64_t entry_bytes(const struct entry *e)
+{
+	return sizeof(*e) + (e->path ? strlen(e->path) + 1 : 0);
+}
+
+static void free_entry(struct binary_registry *r, struct entry *e)
+{
+	if (r->o.budget && e->used)
+		budget_release(r->o.budget, entry_bytes(e));
+	free(e->path);
+	free(e);
+}
+
+void binary_registry_freep(struct binary_registry **rp)
+{
+	struct binary_registry *r = *rp;
+
+	if (!r)
+		return;
+	binary_contents_free(r);
+	for (uint32_t id = 1; id < r->n_ids; id++)
+		if (r->entries[id])
+			free_entry(r, r->entries[id]);
+	free(r->entries);
+	binary_close_roots(r);
+	table_done(&r->by_identity);
+	table_done(&r->by_content);
+	table_done(&r->failed);
+	pthread_cond_destroy(&r->queued);
+	pthread_cond_destroy(&r->settled);
+	pthread_mutex_destroy(&r->mutex);
+	free(r);
+	*rp = NULL;
+}
+
+static uint64_t hash_identity(const struct binary_identity *id)
+{
+	uint64_t numbers[6] = {0};
+	uint64_t h = hash_xxh3(id->path, strlen(id->path));
+
+	if (id->build_id_len)
+		return hash_xxh3_seed(id->build_id, id->build_id_len, h);
+	numbers[0] = (uint64_t)id->dev_major << 32 | id->dev_minor;
+	numbers[1] = id->ino;
+	numbers[2] = id->ino_generation;
+	numbers[3] = id->size_bytes;
+	numbers[4] = (uint64_t)id->mtime_ns;
+	return hash_xxh3_seed(numbers, sizeof(numbers), h);
+}
+
+static bool is_identity(const struct entry *e, const struct binary_identity *id)
+{
+	if (strcmp(e->path, id->path) != 0 || e->build_id_len != id->build_id_len)
+		return false;
+	if (id->build_id_len)
+		return memcmp(e->build_id, id->build_id, id->build_id_len) == 0;
+	return e->dev_major == id->dev_major && e->dev_minor == id->dev_minor && e->ino == id->ino &&
+		e->ino_generation == id->ino_generation && e->size_bytes == id->size_bytes && e->mtime_ns == id->mtime_ns;
+}
+
+static uint32_t new_id_locked(struct binary_registry *r)
+{
+	uint32_t id = r->free_list;
+
+	if (id) {
+		r->free_list = r->entries[id]->next;
+		free(r->entries[id]);
+		r->entries[id] = NULL;
+		return id;
+	}
+	if (r->n_ids >= BINARY_MAX_ENTRIES || alloc_grow(&r->entries, &r->cap_entries, r->n_ids + 1, sizeof(*r->entries)) < 0)
+		return 0;
+	r->entries[0] = NULL;
+	r->entries[r->n_ids] = NULL;
+	return r->n_ids++;
+}
+
+static struct entry *entry_of_identity(const struct binary_identity *id, uint64_t hash)
+{
+	struct entry *e = xcalloc(1, sizeof(*e));
+
+	e->used = true;
+	e->hash = hash;
+	e->path = xstrdup(id->path);
+	e->build_id_len = MIN(id->build_id_len, PARSER_BUILD_ID_MAX);
+	if (e->build_id_len)
+		memcpy(e->build_id, id->build_id, e->build_id_len);
+	e->dev_major = id->dev_major;
+	e->dev_minor = id->dev_minor;
+	e->ino = id->ino;
+	e->ino_generation = id->ino_generation;
+	e->size_bytes = id->size_bytes;
+	e->mtime_ns = id->mtime_ns;
+	return e;
+}
+
+static uint32_t add_locked(struct binary_registry *r, const struct binary_identity *identity, uint64_t hash)
+{
+	struct entry *e = entry_of_identity(identity, hash);
+	uint64_t *slot = table_insert(&r->by_identity, hash, NULL);
+	uint32_t id = 0;
+
+	if (slot && (!r->o.budget || budget_charge(r->o.budget, entry_bytes(e), NULL) == 0)) {
+		id = new_id_locked(r);
+		if (!id && r->o.budget)
+			budget_release(r->o.budget, entry_bytes(e));
+	}
+	if (!id) {
+		if (slot && !*slot)
+			table_remove(&r->by_identity, hash);
+		r->stats.table_full++;
+		free(e->path);
+		free(e);
+		return 0;
+	}
+	e->next_same_hash = (uint32_t)*slot;
+	*slot = id;
+	r->entries[id] = e;
+	r->stats.binaries++;
+	return id;
+}
+
+uint32_t binary_get(struct binary_registry *r, const struct binary_identity *identity)
+{
+	uint64_t hash = hash_identity(identity), *slot;
+	uint32_t id = 0;
+
+	pthread_mutex_lock(&r->mutex);
+	slot = table_find(&r->by_identity, hash);
+	for (id = slot ? (uint32_t)*slot : 0; id; id = r->entries[id]->next_same_hash)
+		if (is_identity(r->entries[id], identity))
+			break;
+	if (!id)
+		id = add_locked(r, identity, hash);
+	else if (r->entries[id]->alias)
+		id = r->entries[id]->alias;
+	pthread_mutex_unlock(&r->mutex);
+	return id;
+}
+
+static void enqueue_locked(struct binary_registry *r, uint32_t id)
+{
+	struct entry *e = r->entries[id];
+
+	e->state = BINARY_QUEUED;
+	e->next = 0;
+	if (r->queue_tail)
+		r->entries[r->queue_tail]->next = id;
+	else
+		r->queue_head = id;
+	r->queue_tail = id;
+	r->stats.queued++;
+	pthread_cond_signal(&r->queued);
+}
+
+static uint32_t canonical_locked(struct binary_registry *r, uint32_t id)
+{
+	struct entry *e = id && id < r->n_ids ? r->entries[id] : NULL;
+
+	if (!e || !e->used)
+		return 0;
+	return e->alias ? e->alias : id;
+}
+
+void binary_want(struct binary_registry *r, uint32_t binary, const struct binary_source *src)
+{
+	struct entry *e;
+
+	pthread_mutex_lock(&r->mutex);
+	binary = canonical_locked(r, binary);
+	e = binary ? r->entries[binary] : NULL;
+	if (e && e->state == BINARY_ABSENT) {
+		e->source = *src;
+		e->has_source = true;
+		if (clock_monotonic_ns(r->o.clock) >= e->not_before_ns)
+			enqueue_locked(r, binary);
+		else
+			r->stats.skipped++;
+	}
+	pthread_mutex_unlock(&r->mutex);
+}
+
+static struct timespec timespec_of(int64_t ns)
+{
+	return (struct timespec) {.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
+}
+
+const struct symbol_file *binary_symbols_get(struct binary_registry *r, uint32_t binary, int64_t deadline_ns)
+{
+	struct timespec until = timespec_of(deadline_ns);
+	const struct symbol_file *found = NULL;
+
+	pthread_mutex_lock(&r->mutex);
+	for (;;) {
+		uint32_t id = canonical_locked(r, binary);
+		struct entry *e = id ? r->entries[id] : NULL;
+
+		if (e && e->state == BINARY_READY) {
+			e->content->symbols.n_refs++;
+			e->content->last_use = ++r->use_clock;
+			found = &e->content->symbols;
+			break;
+		}
+		/* Evicted, or not reachable when it was tried last. */
+		if (e && e->state == BINARY_ABSENT && e->has_source && clock_monotonic_ns(r->o.clock) >= e->not_before_ns)
+			enqueue_locked(r, id);
+		if (!e || e->state == BINARY_ABSENT || clock_monotonic_ns(r->o.clock) >= deadline_ns)
+			break;
+		pthread_cond_timedwait(&r->settled, &r->mutex, &until);
+	}
+	pthread_mutex_unlock(&r->mutex);
+	return found;
+}
+
+void binary_symbols_put(struct binary_registry *r, const struct symbol_file *s)
+{
+	struct content *c = s ? s->owner : NULL;
+
+	if (!c)
+		return;
+	pthread_mutex_lock(&r->mutex);
+	ASSERT(c->symbols.n_refs);
+	c->symbols.n_refs--;
+	pthread_mutex_unlock(&r->mutex);
+}
+
+uint32_t binary_canonical(struct binary_registry *r, uint32_t binary)
+{
+	uint32_t id;
+
+	pthread_mutex_lock(&r->mutex);
+	id = canonical_locked(r, binary);
+	pthread_mutex_unlock(&r->mutex);
+	return id;
+}
+
+static void print_hex(const uint8_t *p, uint32_t n, char *ret)
+{
+	for (uint32_t i = 0; i < n; i++)
+		snprintf(ret + (size_t)i * 2, 3, "%02x", p[i]);
+}
+
+void binary_info(struct binary_registry *r, uint32_t binary, struct binary_info *ret)
+{
+	const struct entry *e;
+
+	*ret = (struct binary_info) {{0}, {0}};
+	pthread_mutex_lock(&r->mutex);
+	e = entry_locked(r, binary);
+	if (e) {
+		const struct parser_identity *i = e->content ? &e->content->symbols.identity : NULL;
+
+		snprintf(ret->path, sizeof(ret->path), "%s", e->path);
+		if (i && i->build_id_len)
+			print_hex(i->build_id, i->build_id_len, ret->build_id);
+		else
+			print_hex(e->build_id, e->build_id_len, ret->build_id);
+	}
+	pthread_mutex_unlock(&r->mutex);
+}
+
+uint32_t binary_n_ids(struct binary_registry *r)
+{
+	uint32_t n;
+
+	pthread_mutex_lock(&r->mutex);
+	n = r->n_ids;
+	pthread_mutex_unlock(&r->mutex);
+	return n;
+}
+
+static void forget_identity_locked(struct binary_registry *r, uint32_t id)
+{
+	struct entry *e = r->entries[id];
+	uint64_t *slot = table_find(&r->by_identity, e->hash);
+	uint32_t at = (uint32_t)*slot;
+
+	if (at == id) {
+		*slot = e->next_same_hash;
+		if (!*slot)
+			table_remove(&r->by_identity, e->hash);
+		return;
+	}
+	while (r->entries[at]->next_same_hash != id)
+		at = r->entries[at]->next_same_hash;
+	r->entries[at]->next_same_hash = e->next_same_hash;
+}
+
+static void release_locked(struct binary_registry *r, uint32_t id)
+{
+	struct entry *e = r->entries[id];
+
+	forget_identity_locked(r, id);
+	if (e->content)
+		binary_content_unmap_locked(r, e->content);
+	free_entry(r, e);
+	r->entries[id] = xcalloc(1, sizeof(*e));
+	r->entries[id]->next = r->free_list;
+	r->free_list = id;
+	r->stats.binaries--;
+}
+
+static bool bit(const uint64_t *bitmap, uint32_t i)
+{
+	return bitmap[i / 64] >> (i % 64) & 1;
+}
+
+void binary_retain(struct binary_registry *r, const uint64_t *used_bitmap)
+{
+	_cleanup_free_ uint8_t *keep = NULL;
+
+	pthread_mutex_lock(&r->mutex);
+	keep = xcalloc(r->n_ids, 1);
+	for (uint32_t id = 1; id < r->n_ids; id++) {
+		struct entry *e = r->entries[id];
+
+		if (!e->used || (!bit(used_bitmap, id) && e->state != BINARY_QUEUED && e->state != BINARY_WORKING))
+			continue;
+		keep[id] = 1;
+		keep[e->alias ? e->alias : id] = 1;
+	}
+	for (uint32_t id = 1; id < r->n_ids; id++) {
+		struct entry *e = r->entries[id];
+
+		if (e->used && !keep[id] && !(e->content && e->content->symbols.n_refs))
+			release_locked(r, id);
+	}
+	pthread_mutex_unlock(&r->mutex);
+}
+
+void binary_count_unnamed(struct binary_registry *r, uint32_t binary, uint64_t n)
+{
+	struct entry *e;
+
+	pthread_mutex_lock(&r->mutex);
+	e = entry_locked(r, binary);
+	if (e)
+		e->unnamed += n;
+	pthread_mutex_unlock(&r->mutex);
+}
+
+size_t binary_top_unnamed(struct binary_registry *r, struct binary_unnamed *ret, size_t max)
+{
+	size_t n = 0;
+
+	pthread_mutex_lock(&r->mutex);
+	for (uint32_t id = 1; id < r->n_ids && max; id++) {
+		const struct entry *e = r->entries[id];
+		size_t at = n;
+
+		if (!e->used || !e->unnamed || (n == max && ret[n - 1].frames >= e->unnamed))
+			continue;
+		at = n < max ? n++ : max - 1;
+		for (; at && ret[at - 1].frames < e->unnamed; at--)
+			ret[at] = ret[at - 1];
+		ret[at].frames = e->unnamed;
+		snprintf(ret[at].path, sizeof(ret[at].path), "%s", e->path);
+	}
+	pthread_mutex_unlock(&r->mutex);
+	return n;
+}
+
+void binary_stats(struct binary_registry *r, struct binary_stats *ret)
+{
+	pthread_mutex_lock(&r->mutex);
+	*ret = r->stats;
+	ret->contents = r->by_content.n_used;
+	ret->roots = r->n_roots;
+	pthread_mutex_unlock(&r->mutex);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The registry's inside, shared by its files. One mutex guards all of it; functions ending in _locked want it held.
+ *
+ * identity (how a mapping names a file) → entry (dense id) → content (what the file holds) → symbol file.
+ *
+ * Invariants:
+ *  1. an entry's alias, when set, is the id of an entry without alias;
+ *  2. a content that is mapped has an entry; the entry of a content has no alias;
+ *  3. an entry is READY exactly when its content's symbol file is mapped.
+ */
+#pragma once
+#include "exporter/binary/binary.h"
+#include "exporter/binary/symbol_file.h"
+#include "lib/base/table.h"
+#include <pthread.h>
+#include <sys/stat.h>
+
+#define BINARY_RETRY_OPEN_NS (10 * NS_PER_S)	 /* between tries to open a file whose process went away */
+#define BINARY_SKIP_FAILED_NS (600 * NS_PER_S)	 /* a file that did not parse is left alone */
+#define BINARY_KEEP_ROOT_NS (30 * NS_PER_S)	 /* after the last process of its mount namespace */
+#define BINARY_BURST_NS (250 * NS_PER_MS)	 /* of parser CPU that each new binary has free of pacing */
+enum {
+	BINARY_MAX_ENTRIES = 1 << 16, /* at 300 bytes: 20 MB */
+	BINARY_MAX_ROOTS = 256,	      /* two descriptors each */
+	BINARY_MAX_FAILED = 4096,
+	BINARY_PARSE_TIMEOUT_MS = 30000,
+};
+
+enum binary_state { BINARY_ABSENT, BINARY_QUEUED, BINARY_WORKING, BINARY_READY };
+
+struct content {
+	uint8_t id[PARSER_CONTENT_ID_LEN];
+	uint32_t entry; /* 0: only on disk */
+	bool on_disk;
+	uint64_t bytes; /* of the symbol file, as the cap counts them: a disk block at least */
+	uint64_t last_use; /* order of use: higher is later */
+	struct symbol_file symbols; /* .data NULL: not mapped */
+};
+
+struct entry {
+	bool used;
+	enum binary_state state;
+	uint32_t alias;
+	uint32_t next; /* in the queue; in the list of equal hashes' chain */
+	uint32_t next_same_hash;
+	uint64_t hash;
+	struct content *content;
+	struct binary_source source;
+	bool has_source;
+	int64_t not_before_ns; /* no new try earlier */
+	uint64_t unnamed;
+	/* identity */
+	uint8_t build_id[PARSER_BUILD_ID_MAX];
+	uint32_t build_id_len, dev_major, dev_minor;
+	uint64_t ino, ino_generation, size_bytes;
+	int64_t mtime_ns;
+	char *path;
+};
+
+struct mount_root {
+	uint64_t mnt_ns;
+	int root_fd, ns_fd;
+	uint32_t n_refs;
+	int64_t idle_since_ns; /* when n_refs is 0 */
+};
+
+struct binary_registry {
+	struct binary_options o;
+	pthread_mutex_t mutex;
+	pthread_cond_t queued, settled; /* work came; an entry left the queue */
+	struct entry **entries;	     /* by id; [0] unused */
+	size_t cap_entries;
+	uint32_t n_ids, free_list; /* ids below n_ids; chain of free ones by .next */
+	struct table by_identity;    /* hash → id, then next_same_hash */
+	uint32_t queue_head, queue_tail;
+	struct table by_content; /* first 8 bytes of the id → struct content * */
+	uint64_t use_clock;
+	uint64_t content_bytes; /* of all contents, on disk or in memory */
+	struct table failed; /* hash of dev, ino, mtime, size → monotonic ns until which it is skipped */
+	struct mount_root roots[BINARY_MAX_ROOTS];
+	uint32_t n_roots;
+	int64_t debt_ns, debt_at_ns; /* parser CPU beyond the bursts, and when it was last paid off */
+	struct binary_stats stats;
+};
+
+static inline struct entry *entry_locked(struct binary_registry *r, uint32_t id)
+{
+	struct entry *e = id && id < r->n_ids ? r->entries[id] : NULL;
+
+	if (!e || !e->used)
+		return NULL;
+	return e->alias ? r->entries[e->alias] : e;
+}
+
+/* open.c: a descriptor of the file, and its stat; -errno when there is no way. Called without the lock. `e` is a copy. */
+int binary_open_file(struct binary_registry *r, const struct entry *e, struct stat *ret_st);
+/* Closes roots that have been idle for long enough. */
+void binary_expire_roots_locked(struct binary_registry *r, int64_t now_ns);
+void binary_close_roots(struct binary_registry *r);
+
+/* cache.c */
+/* Learns what is on disk; turns the disk off, with a text, when the path is of no use. */
+void binary_cache_load(struct binary_registry *r, struct errbuf *eb);
+struct content *binary_content_find_locked(struct binary_registry *r, const uint8_t id[PARSER_CONTENT_ID_LEN]);
+/* Maps the symbol file of that content from disk into *ret: 0, -ENOENT, or -EBADMSG after dropping a corrupt one. No lock. */
+int binary_cache_open(struct binary_registry *r, const uint8_t id[PARSER_CONTENT_ID_LEN], struct symbol_file *ret);
+/* Writes a symbol file to disk and replaces *s by a mapping of what was written; keeps *s as it is on failure. No lock. */
+int binary_cache_write(struct binary_registry *r, struct symbol_file *s);
+/* Takes a mapped symbol file in as the content of entry `id`; evicts others above the cap. NULL when memory is out. */
+struct content *binary_content_add_locked(struct binary_registry *r, uint32_t id, const struct symbol_file *s, bool on_disk);
+/* Forgets the mapping (the file on disk stays). */
+void binary_content_unmap_locked(struct binary_registry *r, struct content *c);
+void binary_contents_free(struct binary_registry *r);

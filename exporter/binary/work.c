@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The symbol thread's work: takes what is wanted from the queue, opens it, has the parser identify and, when neither another
+ * binary nor the disk has its content, compile it. Paced: a new binary has a short burst of parser CPU free; what it takes
+ * beyond that is paid off at --symbols.max-cpu before the next one starts.
+ */
+#include "exporter/binary/registry.h"
+#include "lib/base/cursor.h"
+#include "lib/base/hash.h"
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+
+/* What came of one binary. */
+struct outcome {
+	int error; /* negative errno: no symbols */
+	bool has_identity;
+	struct parser_identity identity;
+	struct symbol_file symbols; /* .data NULL when none was made */
+	bool on_disk;
+	uint64_t cpu_ns;
+};
+
+static void pay_off_locked(struct binary_registry *r, int64_t now_ns)
+{
+	r->debt_ns = MAX(r->debt_ns - (int64_t)((double)(now_ns - r->debt_at_ns) * r->o.max_cpu), 0);
+	r->debt_at_ns = now_ns;
+}
+
+static uint64_t failure_key(const struct stat *st)
+{
+	uint64_t key[5] = {st->st_dev, st->st_ino, (uint64_t)st->st_size, (uint64_t)st->st_mtim.tv_sec, (uint64_t)st->st_mtim.tv_nsec};
+
+	return hash_xxh3(key, sizeof(key));
+}
+
+static bool failed_lately_locked(struct binary_registry *r, const struct stat *st, int64_t now_ns)
+{
+	const uint64_t *until = table_find(&r->failed, failure_key(st));
+
+	return until && now_ns < (int64_t)*until;
+}
+
+static void note_failure_locked(struct binary_registry *r, const struct stat *st, int64_t now_ns)
+{
+	uint64_t *until;
+
+	if (r->failed.n_used >= BINARY_MAX_FAILED)
+		table_clear(&r->failed);
+	until = table_insert(&r->failed, failure_key(st), NULL);
+	if (until)
+		*until = (uint64_t)(now_ns + BINARY_SKIP_FAILED_NS);
+}
+
+/* One question to the parser. The answer's descriptor, or -errno after counting. */
+static int ask(struct binary_registry *r, enum parser_op op, int fd, struct outcome *out)
+{
+	struct parser_reply reply;
+	int answer = parser_ask(r->o.parser_fd, op, fd, BINARY_PARSE_TIMEOUT_MS, &reply);
+
+	out->cpu_ns += reply.cpu_ns;
+	if (reply.status == PARSER_OK && answer >= 0)
+		return answer;
+	if (answer >= 0)
+		close(answer);
+	pthread_mutex_lock(&r->mutex);
+	r->stats.parse_failed[reply.status == PARSER_OK ? PARSER_FAILED : reply.status]++;
+	pthread_mutex_unlock(&r->mutex);
+	return reply.status == PARSER_FAILED ? -EAGAIN : -EBADMSG;
+}
+
+static int identify(struct binary_registry *r, int fd, const struct entry *e, struct outcome *out)
+{
+	_cleanup_close_ int answer = ask(r, PARSER_IDENTIFY, fd, out);
+	uint8_t raw[sizeof(struct parser_identity)];
+	struct cursor c = cursor_of(raw, sizeof(raw));
+	const uint8_t *content_id, *build_id;
+
+	if (answer < 0)
+		return answer;
+	if (pread(answer, raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
+		return -EPROTO;
+	content_id = cursor_take(&c, PARSER_CONTENT_ID_LEN);
+	build_id = cursor_take(&c, PARSER_BUILD_ID_MAX);
+	out->identity.build_id_len = cursor_u32(&c);
+	if (c.error || out->identity.build_id_len > PARSER_BUILD_ID_MAX)
+		return -EPROTO;
+	memcpy(out->identity.content_id, content_id, PARSER_CONTENT_ID_LEN);
+	memcpy(out->identity.build_id, build_id, PARSER_BUILD_ID_MAX);
+	/* Another file than the one that was mapped. The kernel gives 20 bytes at most and zeros after a shorter one. */
+	if (e->build_id_len && memcmp(e->build_id, build_id, MIN(e->build_id_len, out->identity.build_id_len)) != 0)
+		return -ENOENT;
+	if (e->build_id_len && !out->identity.build_id_len)
+		return -ENOENT;
+	out->has_identity = true;
+	return 0;
+}
+
+static int compile(struct binary_registry *r, int fd, struct outcome *out)
+{
+	_cleanup_close_ int answer = ask(r, PARSER_COMPILE, fd, out);
+	int e;
+
+	if (answer < 0)
+		return answer;
+	e = symbol_file_map(answer, &out->symbols, NULL);
+	if (e == 0 && memcmp(out->symbols.identity.content_id, out->identity.content_id, PARSER_CONTENT_ID_LEN) != 0) {
+		/* The file changed between the two questions, or the child lies. */
+		symbol_file_unmap(&out->symbols);
+		e = -EBADMSG;
+	}
+	pthread_mutex_lock(&r->mutex);
+	r->stats.invalid += e < 0;
+	r->stats.compiled += e == 0;
+	pthread_mutex_unlock(&r->mutex);
+	if (e == 0)
+		out->on_disk = binary_cache_write(r, &out->symbols) == 0;
+	return e;
+}
+
+/* True when another entry has, or will have, this content: nothing is to be built. */
+static bool has_owner(struct binary_registry *r, uint32_t id, const struct outcome *out)
+{
+	const struct content *c;
+	bool owned;
+
+	pthread_mutex_lock(&r->mutex);
+	c = binary_content_find_locked(r, out->identity.content_id);
+	owned = c && c->symbols.data && c->entry && c->entry != id;
+	pthread_mutex_unlock(&r->mutex);
+	return owned;
+}
+
+static void work_on(struct binary_registry *r, uint32_t id, const struct entry *e, struct outcome *out)
+{
+	_cleanup_close_ int fd = -1;
+	struct stat st;
+	bool skip;
+
+	fd = binary_open_file(r, e, &st);
+	if (fd < 0) {
+		out->error = -ENOENT;
+		return;
+	}
+	pthread_mutex_lock(&r->mutex);
+	skip = failed_lately_locked(r, &st, clock_monotonic_ns(r->o.clock));
+	r->stats.skipped += skip;
+	pthread_mutex_unlock(&r->mutex);
+	out->error = skip ? -EBADMSG : identify(r, fd, e, out);
+	if (out->error == 0 && has_owner(r, id, out))
+		return;
+	if (out->error == 0 && binary_cache_open(r, out->identity.content_id, &out->symbols) == 0) {
+		out->on_disk = true;
+		pthread_mutex_lock(&r->mutex);
+		r->stats.cache_hits++;
+		pthread_mutex_unlock(&r->mutex);
+		return;
+	}
+	if (out->error == 0)
+		out->error = compile(r, fd, out);
+	if (out->error == -EBADMSG && !skip) {
+		pthread_mutex_lock(&r->mutex);
+		note_failure_locked(r, &st, clock_monotonic_ns(r->o.clock));
+		pthread_mutex_unlock(&r->mutex);
+	}
+}
+
+static void make_alias_locked(struct binary_registry *r, uint32_t id, uint32_t of)
+{
+	for (uint32_t i = 1; i < r->n_ids; i++)
+		if (r->entries[i]->alias == id)
+			r->entries[i]->alias = of;
+	r->entries[id]->alias = of;
+}
+
+static void settle_locked(struct binary_registry *r, uint32_t id, struct outcome *out)
+{
+	struct entry *e = r->entries[id];
+	struct content *c = out->has_identity ? binary_content_find_locked(r, out->identity.content_id) : NULL;
+	int64_t now = clock_monotonic_ns(r->o.clock);
+
+	e->state = BINARY_ABSENT;
+	if (out->error == 0 && c && c->symbols.data) {
+		/* Another path to a content that is here: its id stands for both from now on. */
+		symbol_file_unmap(&out->symbols);
+		if (c->entry != id)
+			make_alias_locked(r, id, c->entry);
+		r->stats.shared++;
+	} else if (out->error == 0 && out->symbols.data) {
+		if (!binary_content_add_locked(r, id, &out->symbols, out->on_disk))
+			symbol_file_unmap(&out->symbols);
+	} else {
+		r->stats.open_failed += out->error == -ENOENT;
+		e->not_before_ns = now + (out->error == -EBADMSG ? BINARY_SKIP_FAILED_NS : BINARY_RETRY_OPEN_NS);
+	}
+	r->stats.cpu_ns += out->cpu_ns;
+	pay_off_locked(r, now);
+	r->debt_ns += MAX((int64_t)out->cpu_ns - BINARY_BURST_NS, 0);
+	pthread_cond_broadcast(&r->settled);
+}
+
+/* Waits until something is queued and may start; 0 when the time is over. */
+static uint32_t next_locked(struct binary_registry *r, int64_t until_ns)
+{
+	for (;;) {
+		int64_t now = clock_monotonic_ns(r->o.clock), wake = until_ns;
+		struct timespec ts;
+
+		binary_expire_roots_locked(r, now);
+		pay_off_locked(r, now);
+		if (r->queue_head && !r->debt_ns)
+			return r->queue_head;
+		if (now >= until_ns)
+			return 0;
+		if (r->queue_head)
+			wake = MIN(wake, now + (int64_t)((double)r->debt_ns / MAX(r->o.max_cpu, 0.001)) + 1);
+		ts = (struct timespec) {.tv_sec = wake / NS_PER_S, .tv_nsec = wake % NS_PER_S};
+		pthread_cond_timedwait(&r->queued, &r->mutex, &ts);
+	}
+}
+
+void binary_work(struct binary_registry *r, int64_t timeout_ns)
+{
+	int64_t until = clock_monotonic_ns(r->o.clock) + timeout_ns;
+	struct outcome out = {0};
+	struct entry copy;
+	uint32_t id;
+
+	pthread_mutex_lock(&r->mutex);
+	id = next_locked(r, until);
+	if (id) {
+		struct entry *e = r->entries[id];
+
+		r->queue_head = e->next;
+		r->queue_tail = r->queue_head ? r->queue_tail : 0;
+		r->stats.queued--;
+		e->state = BINARY_WORKING;
+		/* An entry at work is never released (binary_retain), so its path stays. */
+		copy = *e;
+	}
+	pthread_mutex_unlock(&r->mutex);
+	if (!id)
+		return;
+	work_on(r, id, &copy, &out);
+	pthread_mutex_lock(&r->mutex);
+	settle_locked(r, id, &out);
+	pthread_mutex_unlock(&r->mutex);
+}

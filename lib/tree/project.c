@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Location trees to function trees, and profiles to location trees.
+ */
+#include "lib/base/alloc.h"
+#include "lib/prof/profile.h"
+#include "lib/tree/tree_internal.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The frame of a location without lines: "libfoo.so+0x1234", or the bare address. */
+static uint32_t unnamed_frame(struct tree_symbols *s, const struct tree_location *l)
+{
+	char text[320];
+	int n;
+	struct tree_frame f = {.mapping = l->mapping, .kind = TREE_UNKNOWN};
+
+	if (l->mapping != TREE_NONE && s->mappings[l->mapping].file)
+		n = snprintf(text, sizeof(text), "%.255s+0x%" PRIx64,
+			tree_symbols_base_name(s, s->mappings[l->mapping].file), l->address);
+	else
+		n = snprintf(text, sizeof(text), "0x%" PRIx64, l->address);
+	f.name = tree_symbols_string(s, text, (size_t)n);
+	return tree_symbols_frame(s, &f);
+}
+
+static uint32_t line_frame(
+	struct tree_symbols *s, const struct tree_location *l, const struct tree_line *line)
+{
+	struct tree_frame f = {.mapping = l->mapping, .kind = TREE_NATIVE};
+
+	if (line->function == TREE_NONE)
+		return unnamed_frame(s, l);
+	f.name = s->functions[line->function].name;
+	if (!f.name)
+		f.name = s->functions[line->function].system_name;
+	if (!f.name)
+		return unnamed_frame(s, l);
+	f.file = s->functions[line->function].file;
+	if (l->mapping != TREE_NONE)
+		f.kind = s->mappings[l->mapping].kind;
+	return tree_symbols_frame(s, &f);
+}
+
+/* Frames of each location, outermost first, made when first met. */
+struct projection {
+	struct tree_symbols *symbols;
+	uint32_t *first; /* per location: start of its frames, or TREE_NONE */
+	uint32_t *frames;
+	size_t n, cap;
+};
+
+static void projection_done(struct projection *p)
+{
+	free(p->first);
+	free(p->frames);
+}
+
+static int project_location(struct projection *p, uint32_t loc)
+{
+	struct tree_symbols *s = p->symbols;
+	const struct tree_location l = s->locations[loc];
+	int r = alloc_grow(&p->frames, &p->cap, p->n + l.n_lines + 1, sizeof(*p->frames));
+
+	if (r)
+		return r;
+	p->first[loc] = (uint32_t)p->n;
+	if (!l.n_lines)
+		p->frames[p->n++] = unnamed_frame(s, &l);
+	for (uint32_t i = l.n_lines; i-- > 0;) {
+		const struct tree_line line = s->lines[l.first_line + i];
+
+		p->frames[p->n++] = line_frame(s, &l, &line);
+	}
+	return 0;
+}
+
+static int project_node(
+	struct projection *p, struct tree_builder *b, uint32_t parent, uint32_t loc, uint32_t *ret)
+{
+	const struct tree_symbols *s = p->symbols;
+	const struct tree_location *l = &s->locations[loc];
+	uint32_t node = parent;
+	int r = 0;
+
+	if (p->first[loc] == TREE_NONE)
+		r = project_location(p, loc);
+	if (r)
+		return r;
+	l = &s->locations[loc];
+	if (!l->n_lines)
+		node = tree_builder_child(b, node, p->frames[p->first[loc]], 0);
+	for (uint32_t i = 0; i < l->n_lines; i++)
+		node = tree_builder_child(b, node, p->frames[p->first[loc] + i],
+			s->lines[l->first_line + l->n_lines - 1 - i].line);
+	*ret = node;
+	return 0;
+}
+
+int tree_project(
+	const struct tree *in, struct tree_symbols *symbols, struct tree *ret, struct errbuf *eb)
+{
+	_cleanup_(projection_done)
+	struct projection p = {.symbols = symbols};
+	_cleanup_tree_builder_ struct tree_builder b = {};
+	_cleanup_free_ uint32_t *to = try_realloc(NULL, MAX(in->n, (size_t)1), sizeof(*to));
+	size_t n = MAX(symbols->n_locations, (size_t)1);
+	int r = 0;
+
+	p.first = try_realloc(NULL, n, sizeof(*p.first));
+	if (!to || !p.first)
+		return err_set(eb, -ENOMEM, "out of memory for a call tree of %zu nodes", in->n);
+	memset(p.first, 0xff, n * sizeof(*p.first));
+	tree_builder_init(&b, ret->budget);
+	to[0] = 0;
+	for (size_t i = 0; !r && i < in->n; i++) {
+		if (i)
+			r = project_node(&p, &b, to[in->parent[i]], in->frame[i], &to[i]);
+		if (!r)
+			tree_builder_add(&b, to[i], in->self[i]);
+	}
+	if (r)
+		return err_set(eb, r, "out of memory for %zu locations", n);
+	r = tree_symbols_error(symbols, eb);
+	return r ? r : tree_builder_finish(&b, ret, eb);
+}
+
+/* Indices of a profile's tables to ids of the symbols. */
+struct import {
+	const struct profile *p;
+	struct tree_symbols *s;
+	uint32_t *locations;
+	struct tree_line *lines;
+	size_t cap_lines;
+};
+
+static void import_done(struct import *im)
+{
+	free(im->locations);
+	free(im->lines);
+}
+
+static uint32_t import_string(struct import *im, uint32_t i)
+{
+	struct prof_str str = profile_str(im->p, i);
+
+	return tree_symbols_string(im->s, str.p ? str.p : "", str.len);
+}
+
+static uint32_t import_mapping(struct import *im, uint32_t i)
+{
+	struct tree_mapping m = {};
+	const struct prof_mapping *from;
+
+	if (i == PROF_NONE)
+		return TREE_NONE;
+	from = &im->p->mappings[i];
+	m.file = import_string(im, from->filename);
+	m.build_id = import_string(im, from->build_id);
+	m.kind = tree_kind_of_mapping(tree_symbols_text(im->s, m.file, NULL));
+	return tree_symbols_mapping(im->s, &m);
+}
+
+static uint32_t import_function(struct import *im, uint32_t i)
+{
+	const struct prof_function *from;
+	struct tree_function f = {};
+
+	if (i == PROF_NONE)
+		return TREE_NONE;
+	from = &im->p->functions[i];
+	f.name = import_string(im, from->name);
+	f.system_name = import_string(im, from->system_name);
+	f.file = import_string(im, from->filename);
+	f.start_line = from->start_line;
+	return tree_symbols_function(im->s, &f);
+}
+
+static int import_locations(struct import *im)
+{
+	const struct profile *p = im->p;
+
+	im->locations = try_realloc(NULL, MAX(p->n_locations, (size_t)1), sizeof(*im->locations));
+	if (!im->locations)
+		return -ENOMEM;
+	for (size_t i = 0; i < p->n_locations; i++) {
+		const struct prof_location *l = &p->locations[i];
+		int r = alloc_grow(
+			&im->lines, &im->cap_lines, l->n_lines + 1UL, sizeof(*im->lines));
+
+		if (r)
+			return r;
+		for (uint32_t k = 0; k < l->n_lines; k++) {
+			const struct prof_line *line = &p->lines[l->first_line + k];
+
+			im->lines[k] =
+				(struct tree_line) {.function = import_function(im, line->function),
+					.line = line->line};
+		}
+		im->locations[i] = tree_symbols_location(
+			im->s, l->address, import_mapping(im, l->mapping), im->lines, l->n_lines);
+	}
+	return 0;
+}
+
+int tree_from_profile(const struct profile *p, size_t value_index, struct tree_symbols *symbols,
+	struct tree *ret, struct errbuf *eb)
+{
+	_cleanup_(import_done)
+	struct import im = {.p = p, .s = symbols};
+	_cleanup_tree_builder_ struct tree_builder b = {};
+	int r;
+
+	if (value_index >= p->n_types)
+		return err_set(eb, -EINVAL,
+			"the profile has %zu sample types, number %zu was asked for", p->n_types,
+			value_index);
+	r = import_locations(&im);
+	if (r)
+		return err_set(eb, r, "out of memory for %zu locations", p->n_locations);
+	tree_builder_init(&b, ret->budget);
+	for (size_t i = 0; i < p->n_samples; i++) {
+		int64_t value = p->values[i * p->n_types + value_index];
+		uint32_t node = 0;
+
+		if (!value)
+			continue;
+		for (uint64_t k = p->stack_first[i + 1]; k-- > p->stack_first[i];)
+			node = tree_builder_child(
+				&b, node, im.locations[p->stacks[k]], TREE_LINE_NONE);
+		tree_builder_add(&b, node, value);
+	}
+	r = tree_symbols_error(symbols, eb);
+	return r ? r : tree_builder_finish(&b, ret, eb);
+}

@@ -1,0 +1,58 @@
+"""The checks of `make check` find what they are for: each rule is broken in a copy of the sources and must be reported."""
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from sonde_e2e import TOP
+
+BREAKS = [
+    ('layers', 'lib/base/err.c', '#include "lib/prof/labels.h"\n', 'lib/base may not include lib/prof/labels.h'),
+    ('layers', 'scraper/store/append.h', '#include "exporter/keeper/keeper.h"\n', 'may not include exporter/keeper/keeper.h'),
+    ('confinement', 'lib/prof/labels.c', '#include <zlib.h>\n', 'zlib.h is confined to lib/net'),
+    ('banned', 'lib/base/str.c', 'int str_bad(const char *s);\nint str_bad(const char *s)\n{\n\treturn atoi(s);\n}\n', 'atoi() is banned'),
+    ('sizes', 'lib/base/str.c', '/* */\n' * 900, 'at most 800'),
+    ('heads', 'lib/base/new_file.c', 'int new_file_x;\n', 'no SPDX line'),
+    ('format', 'lib/base/str.c', 'int   str_odd ;\n', 'not formatted'),
+]
+
+
+class Checks(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix='sonde-checks.')
+        self.addCleanup(shutil.rmtree, self.dir)
+        files = subprocess.run(['git', 'ls-files'], cwd=TOP, capture_output=True, text=True, check=True).stdout.split()
+        for f in files:
+            if f.startswith(('lib/base/', 'lib/prof/', 'lib/net/', 'scraper/store/', 'exporter/keeper/', '.ci/')) or f == '.clang-format':
+                os.makedirs(os.path.dirname(f'{self.dir}/{f}') or self.dir, exist_ok=True)
+                shutil.copy(f'{TOP}/{f}', f'{self.dir}/{f}')
+        subprocess.run(['git', 'init', '-q', self.dir], check=True)
+
+    def check(self, name):
+        r = subprocess.run([f'{self.dir}/.ci/check', 'build/none', name], capture_output=True, text=True)
+        return r.returncode, r.stdout
+
+    def test_each_rule(self):
+        for name, path, text, finding in BREAKS:
+            with self.subTest(finding):
+                full = f'{self.dir}/{path}'
+                before = None
+                if os.path.exists(full):
+                    with open(full) as f:
+                        before = f.read()
+                self.assertEqual(self.check(name)[0], 0, f'{name} finds something in the untouched sources')
+                with open(full, 'a') as f:
+                    f.write(text)
+                status, out = self.check(name)
+                self.assertEqual(status, 1, out)
+                self.assertIn(finding, out)
+                if before is None:
+                    os.unlink(full)
+                else:
+                    with open(full, 'w') as f:
+                        f.write(before)
+
+
+if __name__ == '__main__':
+    unittest.main()

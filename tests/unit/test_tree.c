@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Call trees: building, the k-way merge against adding everything to one builder, projection,
+ * limit, subtree, table.
+ */
+#include "lib/tree/tree.h"
+#include <stdarg.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+static uint64_t rng = 88172645463325252ULL;
+
+static uint32_t random_below(uint32_t n)
+{
+	rng ^= rng << 13;
+	rng ^= rng >> 7;
+	rng ^= rng << 17;
+	return (uint32_t)(rng % n);
+}
+
+/* Every invariant of tree.h. */
+static void check_tree(const struct tree *t)
+{
+	int64_t below[4096] = {};
+	bool has_value[4096] = {};
+
+	assert_true(t->n >= 1 && t->n <= 4096);
+	assert_int_equal(t->parent[0], 0);
+	for (size_t i = t->n; i-- > 0;) {
+		has_value[i] |= t->self[i] != 0;
+		assert_int_equal(t->total[i], t->self[i] + below[i]);
+		if (i) {
+			assert_true(t->parent[i] < i);
+			assert_true(has_value[i]);
+			has_value[t->parent[i]] = true;
+			below[t->parent[i]] += t->total[i];
+		}
+	}
+	for (size_t i = 1; i < t->n; i++) {
+		size_t up =
+			i -
+			1; /* preorder: the parent is the previous node or one of its ancestors */
+
+		while (up != t->parent[i]) {
+			assert_true(up > 0);
+			up = t->parent[up];
+		}
+		for (size_t j = i + 1; j < t->n; j++)
+			if (t->parent[j] == t->parent[i])
+				assert_true(t->frame[j] > t->frame[i]);
+	}
+}
+
+static void assert_same(const struct tree *a, const struct tree *b)
+{
+	assert_int_equal(a->n, b->n);
+	assert_memory_equal(a->parent, b->parent, a->n * sizeof(*a->parent));
+	assert_memory_equal(a->frame, b->frame, a->n * sizeof(*a->frame));
+	assert_memory_equal(a->self, b->self, a->n * sizeof(*a->self));
+	assert_memory_equal(a->total, b->total, a->n * sizeof(*a->total));
+}
+
+static void random_stacks(struct tree_builder *a, struct tree_builder *b, unsigned n_stacks,
+	unsigned n_frames, unsigned max_depth)
+{
+	for (unsigned i = 0; i < n_stacks; i++) {
+		uint32_t stack[32], n = random_below(max_depth + 1);
+		int64_t value = random_below(8) ? 1 + random_below(100) : 0;
+
+		for (uint32_t k = 0; k < n; k++)
+			stack[k] = random_below(n_frames);
+		tree_builder_stack(a, stack, n, value);
+		tree_builder_stack(b, stack, n, value);
+	}
+}
+
+static void test_builder(void **state)
+{
+	static const uint32_t abc[] = {3, 2, 1}, ab[] = {2, 1}, a[] = {1}, zero[] = {9, 1};
+	struct tree_builder b;
+	struct tree t;
+
+	(void)state;
+	tree_builder_init(&b, NULL);
+	tree_init(&t, NULL);
+	tree_builder_stack(&b, ab, 2, 10);
+	tree_builder_stack(&b, abc, 3, 5);
+	tree_builder_stack(&b, abc, 3, 2);
+	tree_builder_stack(&b, a, 1, 1);
+	tree_builder_stack(&b, zero, 2, 0);
+	assert_int_equal(tree_builder_finish(&b, &t, NULL), 0);
+	check_tree(&t);
+	assert_int_equal(t.n, 4);
+	assert_int_equal(t.total[0], 18);
+	assert_int_equal(t.self[1], 1);
+	assert_int_equal(t.total[2], 17);
+	assert_int_equal(t.self[3], 7);
+	assert_int_equal(tree_max_depth(&t), 3);
+	assert_int_equal(tree_subtree_end(&t, 2), 4);
+	tree_builder_done(&b);
+	tree_done(&t);
+}
+
+static void test_empty(void **state)
+{
+	struct tree_builder b;
+	struct tree t, merged;
+	const struct tree *in[] = {&t, &t};
+
+	(void)state;
+	tree_builder_init(&b, NULL);
+	tree_init(&t, NULL);
+	tree_init(&merged, NULL);
+	assert_int_equal(tree_builder_finish(&b, &t, NULL), 0);
+	assert_int_equal(t.n, 1);
+	assert_int_equal(t.total[0], 0);
+	assert_int_equal(tree_merge(in, 2, &merged, NULL), 0);
+	assert_same(&t, &merged);
+	tree_done(&merged);
+	tree_init(&merged, NULL);
+	assert_int_equal(tree_merge(in, 0, &merged, NULL), 0);
+	assert_int_equal(merged.n, 1);
+	tree_builder_done(&b);
+	tree_done(&t);
+	tree_done(&merged);
+}
+
+/* Values that cancel leave nothing behind. */
+static void test_merge_cancels(void **state)
+{
+	static const uint32_t ab[] = {2, 1};
+	struct tree_builder b;
+	struct tree in[2], merged;
+	const struct tree *trees[] = {&in[0], &in[1]};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		tree_builder_init(&b, NULL);
+		tree_init(&in[i], NULL);
+		tree_builder_stack(&b, ab, 2, i ? -5 : 5);
+		assert_int_equal(tree_builder_finish(&b, &in[i], NULL), 0);
+		tree_builder_done(&b);
+	}
+	tree_init(&merged, NULL);
+	assert_int_equal(tree_merge(trees, 2, &merged, NULL), 0);
+	assert_int_equal(merged.n, 1);
+	tree_done(&merged);
+	tree_done(&in[0]);
+	tree_done(&in[1]);
+}
+
+static void test_merge_random(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 200; round++) {
+		unsigned k = random_below(7), n_frames = 1 + random_below(12);
+		struct tree in[7], merged, want;
+		const struct tree *trees[7];
+		struct tree_builder all, one;
+
+		tree_builder_init(&all, NULL);
+		for (unsigned i = 0; i < k; i++) {
+			tree_builder_init(&one, NULL);
+			tree_init(&in[i], NULL);
+			random_stacks(&one, &all, random_below(60), n_frames, random_below(10));
+			assert_int_equal(tree_builder_finish(&one, &in[i], NULL), 0);
+			check_tree(&in[i]);
+			tree_builder_done(&one);
+			trees[i] = &in[i];
+		}
+		tree_init(&merged, NULL);
+		tree_init(&want, NULL);
+		assert_int_equal(tree_merge(trees, k, &merged, NULL), 0);
+		assert_int_equal(tree_builder_finish(&all, &want, NULL), 0);
+		check_tree(&merged);
+		assert_same(&merged, &want);
+		tree_builder_done(&all);
+		tree_done(&merged);
+		tree_done(&want);
+		for (unsigned i = 0; i < k; i++)
+			tree_done(&in[i]);
+	}
+}
+
+/* Equal siblings add up, order of children does not matter. */
+static void test_from_nodes(void **state)
+{
+	static const uint32_t parent[] = {0, 0, 0, 1, 2, 0}, frame[] = {0, 7, 7, 3, 3, 1};
+	static const int64_t self[] = {1, 2, 3, 4, 5, 0};
+	struct tree t;
+
+	(void)state;
+	tree_init(&t, NULL);
+	assert_int_equal(tree_from_nodes(parent, frame, self, 6, &t, NULL), 0);
+	check_tree(&t);
+	assert_int_equal(t.n, 3);
+	assert_int_equal(t.self[1], 5);
+	assert_int_equal(t.self[2], 9);
+	assert_int_equal(t.total[0], 15);
+	tree_done(&t);
+}
+
+static void check_limit(const struct tree *t, const struct tree *limited, size_t max_nodes)
+{
+	size_t n_real = 0, n_cut = 0;
+
+	for (size_t i = 0; i < limited->n; i++) {
+		int64_t total = limited->self[i];
+
+		for (size_t j = i + 1; j < limited->n; j++)
+			if (limited->parent[j] == i)
+				total += limited->total[j];
+		assert_int_equal(limited->total[i], total);
+		if (tree_is_cut(limited, i)) {
+			n_cut += limited->n_cut[i];
+			assert_int_equal(limited->frame[i], TREE_NONE);
+		} else {
+			n_real++;
+		}
+	}
+	assert_int_equal(n_real, MIN(max_nodes, t->n));
+	assert_int_equal(n_real + n_cut, t->n);
+	assert_int_equal(limited->total[0], t->total[0]);
+}
+
+static void test_limit(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 100; round++) {
+		struct tree_builder b, unused;
+		struct tree t;
+
+		tree_builder_init(&b, NULL);
+		tree_builder_init(&unused, NULL);
+		tree_init(&t, NULL);
+		random_stacks(&b, &unused, 40, 5, 8);
+		assert_int_equal(tree_builder_finish(&b, &t, NULL), 0);
+		for (size_t max = 1; max < t.n + 2; max += 1 + max / 3) {
+			struct tree limited;
+
+			tree_init(&limited, NULL);
+			assert_int_equal(tree_limit(&t, max, &limited, NULL), 0);
+			check_limit(&t, &limited, max);
+			tree_done(&limited);
+		}
+		tree_builder_done(&b);
+		tree_builder_done(&unused);
+		tree_done(&t);
+	}
+}
+
+static uint32_t location(
+	struct tree_symbols *s, const char *mapping, const char *const *names, size_t n)
+{
+	struct tree_line lines[8] = {};
+	struct tree_mapping m = {};
+
+	for (size_t i = 0; i < n; i++) {
+		struct tree_function f = {
+			.name = tree_symbols_string(s, names[i], strlen(names[i])),
+			.file = tree_symbols_string(s, "f.c", 3)};
+
+		lines[i].function = tree_symbols_function(s, &f);
+		lines[i].line = (int64_t)(10 + i);
+	}
+	m.file = tree_symbols_string(s, mapping, strlen(mapping));
+	m.kind = tree_kind_of_mapping(mapping);
+	return tree_symbols_location(s, n ? 0 : 0x1234, tree_symbols_mapping(s, &m), lines, n);
+}
+
+/* Renders "name(self)" in preorder with a bracket pair per level. */
+static void print_tree(const struct tree *t, const struct tree_symbols *s, char *out, size_t n)
+{
+	size_t len = 0;
+
+	for (size_t i = 1; i < t->n; i++) {
+		unsigned depth = 0;
+
+		for (size_t j = i; j; j = t->parent[j])
+			depth++;
+		len += (size_t)snprintf(out + len, n - len, "%s%.*s%s=%lld", i > 1 ? " " : "",
+			(int)depth - 1, "........",
+			tree_symbols_text(s, s->frames[t->frame[i]].name, NULL),
+			(long long)t->self[i]);
+	}
+}
+
+struct fixture {
+	struct tree_symbols symbols;
+	struct tree locations, functions;
+};
+
+/* main > inl1 inlined into work > leaf; main > ??? in libx.so; main > main (recursion). */
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	struct tree_builder b;
+	uint32_t main_, work, leaf, nameless;
+
+	assert_non_null(f);
+	tree_symbols_init(&f->symbols, NULL);
+	main_ = location(&f->symbols, "/bin/app", (const char *[]) {"main"}, 1);
+	work = location(&f->symbols, "/bin/app", (const char *[]) {"inl1", "work"}, 2);
+	leaf = location(&f->symbols, "[kernel.kallsyms]", (const char *[]) {"leaf"}, 1);
+	nameless = location(&f->symbols, "/lib/libx.so", NULL, 0);
+	tree_builder_init(&b, NULL);
+	tree_builder_stack(&b, (uint32_t[]) {leaf, work, main_}, 3, 5);
+	tree_builder_stack(&b, (uint32_t[]) {work, main_}, 2, 3);
+	tree_builder_stack(&b, (uint32_t[]) {nameless, main_}, 2, 2);
+	tree_builder_stack(&b, (uint32_t[]) {main_, main_}, 2, 7);
+	tree_init(&f->locations, NULL);
+	tree_init(&f->functions, NULL);
+	assert_int_equal(tree_builder_finish(&b, &f->locations, NULL), 0);
+	assert_int_equal(tree_project(&f->locations, &f->symbols, &f->functions, NULL), 0);
+	tree_builder_done(&b);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	tree_done(&f->locations);
+	tree_done(&f->functions);
+	tree_symbols_done(&f->symbols);
+	free(f);
+	return 0;
+}
+
+static void test_project(void **state)
+{
+	struct fixture *f = *state;
+	char text[512];
+
+	check_tree(&f->functions);
+	print_tree(&f->functions, &f->symbols, text, sizeof(text));
+	assert_string_equal(text, "main=0 .main=7 .work=0 ..inl1=3 ...leaf=5 .libx.so+0x1234=2");
+	for (size_t i = 1; i < f->functions.n; i++) {
+		const struct tree_frame *fr = &f->symbols.frames[f->functions.frame[i]];
+		const char *name = tree_symbols_text(&f->symbols, fr->name, NULL);
+
+		assert_int_equal(fr->kind, !strcmp(name, "leaf")	     ? TREE_KERNEL
+					   : !strcmp(name, "libx.so+0x1234") ? TREE_UNKNOWN
+									     : TREE_NATIVE);
+		if (!strcmp(name, "work"))
+			assert_int_equal(f->functions.line[i], 11);
+	}
+}
+
+static void test_at(void **state)
+{
+	static const char *const path[] = {"main", "work"}, *const wrong[] = {"work"};
+	struct fixture *f = *state;
+	struct tree t;
+	char text[512];
+
+	tree_init(&t, NULL);
+	assert_int_equal(tree_at(&f->functions, &f->symbols, path, 2, &t, NULL), 0);
+	check_tree(&t);
+	print_tree(&t, &f->symbols, text, sizeof(text));
+	assert_string_equal(text, "main=0 .work=0 ..inl1=3 ...leaf=5");
+	assert_int_equal(t.total[0], 8);
+	tree_done(&t);
+	tree_init(&t, NULL);
+	assert_int_equal(tree_at(&f->functions, &f->symbols, wrong, 1, &t, NULL), 0);
+	assert_int_equal(t.n, 1);
+	tree_done(&t);
+	tree_init(&t, NULL);
+	assert_int_equal(tree_at(&f->functions, &f->symbols, path, 0, &t, NULL), 0);
+	assert_same(&t, &f->functions);
+	tree_done(&t);
+}
+
+static void test_top(void **state)
+{
+	static const struct {
+		const char *name;
+		int64_t self, total;
+	} want[] = {{"main", 7, 17}, {"leaf", 5, 5}, {"inl1", 3, 8}, {"libx.so+0x1234", 2, 2},
+		{"work", 0, 8}};
+	struct fixture *f = *state;
+	struct tree_row *rows;
+	struct arena arena;
+	size_t n;
+
+	arena_init(&arena, NULL);
+	assert_int_equal(tree_top(&f->functions, &f->symbols, &arena, &rows, &n, NULL), 0);
+	assert_int_equal(n, ARRAY_SIZE(want));
+	for (size_t i = 0; i < n; i++) {
+		assert_string_equal(
+			tree_symbols_text(&f->symbols, f->symbols.frames[rows[i].frame].name, NULL),
+			want[i].name);
+		assert_int_equal(rows[i].self, want[i].self);
+		assert_int_equal(rows[i].total, want[i].total);
+	}
+	arena_done(&arena);
+}
+
+static void test_graft(void **state)
+{
+	struct fixture *f = *state;
+	struct tree_frame a = {.name = tree_symbols_string(&f->symbols, "a", 1),
+		.mapping = TREE_NONE,
+		.kind = TREE_LABEL};
+	struct tree_frame b = {.name = tree_symbols_string(&f->symbols, "b", 1),
+		.mapping = TREE_NONE,
+		.kind = TREE_LABEL};
+	const struct tree *trees[] = {&f->functions, &f->functions, &f->functions};
+	uint32_t frames[] = {
+		tree_symbols_frame(&f->symbols, &b), tree_symbols_frame(&f->symbols, &a), 0};
+	struct tree t;
+
+	frames[2] = frames[0];
+	tree_init(&t, NULL);
+	assert_int_equal(tree_graft(trees, frames, 3, &t, NULL), 0);
+	check_tree(&t);
+	assert_int_equal(t.total[0], 3 * 17);
+	assert_int_equal(t.n, 1 + 2 * f->functions.n);
+	for (size_t i = 1; i < t.n; i++)
+		if (t.frame[i] == frames[0])
+			assert_int_equal(t.total[i], 2 * 17);
+	tree_done(&t);
+}
+
+static void test_saturates(void **state)
+{
+	static const uint32_t a[] = {1}, b[] = {2};
+	struct tree_builder builder;
+	struct tree t;
+
+	(void)state;
+	tree_builder_init(&builder, NULL);
+	tree_init(&t, NULL);
+	tree_builder_stack(&builder, a, 1, INT64_MAX);
+	tree_builder_stack(&builder, a, 1, 5);
+	tree_builder_stack(&builder, b, 1, INT64_MAX);
+	assert_int_equal(tree_builder_finish(&builder, &t, NULL), 0);
+	assert_int_equal(t.total[0], INT64_MAX);
+	tree_builder_done(&builder);
+	tree_done(&t);
+}
+
+static void test_budget(void **state)
+{
+	struct budget budget;
+	struct tree_builder b;
+	struct errbuf eb = {};
+	struct tree t;
+
+	(void)state;
+	budget_init(&budget, NULL, "query", "--query.max-memory", 20000);
+	tree_builder_init(&b, &budget);
+	for (uint32_t i = 0; i < 5000; i++)
+		tree_builder_stack(&b, &i, 1, 1);
+	tree_init(&t, &budget);
+	assert_int_equal(tree_builder_finish(&b, &t, &eb), -ENOMEM);
+	tree_builder_done(&b);
+	tree_done(&t);
+	assert_int_equal(budget.used_bytes, 0);
+}
+
+static void test_kinds(void **state)
+{
+	static const struct {
+		const char *file;
+		enum tree_kind kind;
+	} cases[] = {
+		{"[kernel.kallsyms]", TREE_KERNEL},
+		{"[kernel.kallsyms]_stext", TREE_KERNEL},
+		{"/lib/modules/6.1/kernel/fs/ext4.ko.xz", TREE_KERNEL},
+		{"[vdso]", TREE_NATIVE},
+		{"[jit]", TREE_JIT},
+		{"/tmp/perf-12.map", TREE_JIT},
+		{"[python]", TREE_INTERPRETER},
+		{"/usr/bin/python3.11", TREE_NATIVE},
+		{"", TREE_NATIVE},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(tree_kind_of_mapping(cases[i].file), cases[i].kind);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_builder),
+		cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_merge_cancels),
+		cmocka_unit_test(test_merge_random),
+		cmocka_unit_test(test_from_nodes),
+		cmocka_unit_test(test_limit),
+		cmocka_unit_test_setup_teardown(test_project, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_at, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_top, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_graft, setup, teardown),
+		cmocka_unit_test(test_saturates),
+		cmocka_unit_test(test_budget),
+		cmocka_unit_test(test_kinds),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
