@@ -12,14 +12,14 @@
 #include <stdint.h>
 
 enum keeper_what {
-	KEEPER_MAPS = 1,      /* /proc/PID/maps */
-	KEEPER_MAP_FILE = 2,  /* /proc/PID/map_files/START-END */
-	KEEPER_ROOT = 3,      /* /proc/PID/root, O_PATH */
-	KEEPER_MNT_NS = 4,    /* /proc/PID/ns/mnt */
-	KEEPER_MEM = 5,	      /* /proc/PID/mem, read only */
-	KEEPER_KALLSYMS = 6,  /* /proc/kallsyms; pid ignored */
-	KEEPER_EXE = 7,	      /* /proc/PID/exe */
-	KEEPER_MODULES = 8,   /* /proc/modules; pid ignored */
+	KEEPER_MAPS = 1,     /* /proc/PID/maps */
+	KEEPER_MAP_FILE = 2, /* /proc/PID/map_files/START-END */
+	KEEPER_ROOT = 3,     /* /proc/PID/root, O_PATH */
+	KEEPER_MNT_NS = 4,   /* /proc/PID/ns/mnt */
+	KEEPER_MEM = 5,	     /* /proc/PID/mem, read only */
+	KEEPER_KALLSYMS = 6, /* /proc/kallsyms; pid ignored */
+	KEEPER_EXE = 7,	     /* /proc/PID/exe */
+	KEEPER_MODULES = 8,  /* /proc/modules; pid ignored */
 };
 
 struct keeper_cpu {
@@ -30,13 +30,16 @@ struct keeper_cpu {
 struct keeper {
 	/* A descriptor, or -errno. start_ns: the process's start time as in abi_record (0: do not check); checked through a pidfd,
 	 * -ESRCH when the pid is another process by now. start/end: for KEEPER_MAP_FILE. */
-	int (*open)(struct keeper *k, uint32_t pid, uint64_t start_ns, enum keeper_what what, uint64_t start, uint64_t end);
+	int (*open)(struct keeper *k, uint32_t pid, uint64_t start_ns, enum keeper_what what,
+		uint64_t start, uint64_t end);
 	/* A regular file below root_fd (RESOLVE_IN_ROOT), read only. */
 	int (*open_at)(struct keeper *k, int root_fd, const char *path);
 	/* Events of one CPU (start-up, hot-plug). -ENODEV when it is offline. */
-	int (*attach_cpu)(struct keeper *k, uint32_t cpu, struct keeper_cpu *ret, struct errbuf *eb);
+	int (*attach_cpu)(
+		struct keeper *k, uint32_t cpu, struct keeper_cpu *ret, struct errbuf *eb);
 	/* One element of a map whose updates the kernel refuses to main. */
-	int (*map_update)(struct keeper *k, uint32_t map, const void *key, uint32_t key_len, const void *value, uint32_t value_len);
+	int (*map_update)(struct keeper *k, uint32_t map, const void *key, uint32_t key_len,
+		const void *value, uint32_t value_len);
 	void (*close)(struct keeper *k);
 };
 
@@ -50,12 +53,12 @@ struct keeper_setup {
 	struct keeper *keeper;
 	int ring_fds[(ABI_MAX_CPUS + ABI_CPUS_PER_RING - 1) / ABI_CPUS_PER_RING];
 	uint32_t n_rings;
-	uint32_t ring_bytes;	 /* of each */
-	int counters_fd;	 /* mmapable array: n_cpus rows of ABI_COUNTERS_STRIDE u64 */
-	uint32_t n_cpus;	 /* possible CPUs */
-	uint64_t maps_bytes;	 /* memlock of all BPF maps */
+	uint32_t ring_bytes; /* of each */
+	int counters_fd;     /* mmapable array: n_cpus rows of ABI_COUNTERS_STRIDE u64 */
+	uint32_t n_cpus;     /* possible CPUs */
+	uint64_t maps_bytes; /* memlock of all BPF maps */
 	struct keeper_missing missing[16];
 	uint32_t n_missing;
-	int parser_fd;		 /* SOCK_SEQPACKET to the parser zygote */
+	int parser_fd; /* SOCK_SEQPACKET to the parser zygote */
 	uint32_t keeper_pid, parser_pid, main_pid;
 };

@@ -17,13 +17,17 @@
 #include <sys/types.h>
 
 struct role_options {
-	const char *user;	   /* --user; NULL: "sonde" when there is one, else "nobody". Ignored when not started as uid 0 */
-	const char *procfs;	   /* --path.procfs, "/proc" */
-	const char *sysfs;	   /* --path.sysfs, "/sys" */
-	uint32_t frequency_hz;	   /* --profile.frequency */
-	uint32_t max_frequency_hz; /* --profile.max-frequency: both are checked against kernel.perf_event_max_sample_rate */
-	const char *state_dirs[4]; /* made, mode 0750, and given to `user` before privileges go; NULL-terminated */
-	int (*parser)(int fd);	   /* parser_zygote_run: serves the socket until it closes; the result is the exit status */
+	const char *
+		user; /* --user; NULL: "sonde" when there is one, else "nobody". Ignored when not started as uid 0 */
+	const char *procfs;    /* --path.procfs, "/proc" */
+	const char *sysfs;     /* --path.sysfs, "/sys" */
+	uint32_t frequency_hz; /* --profile.frequency */
+	uint32_t
+		max_frequency_hz; /* --profile.max-frequency: both are checked against kernel.perf_event_max_sample_rate */
+	const char *state_dirs
+		[4]; /* made, mode 0750, and given to `user` before privileges go; NULL-terminated */
+	int (*parser)(
+		int fd); /* parser_zygote_run: serves the socket until it closes; the result is the exit status */
 };
 
 /*

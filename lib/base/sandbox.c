@@ -59,11 +59,14 @@ bool sandbox_has_cap(int cap)
 	return set && !cap_get_flag(set, cap, CAP_PERMITTED, &v) && v == CAP_SET;
 }
 
-/* Best effort: without CAP_SETPCAP the bounding set stays, which matters little under no_new_privs.
- */
+/* Best effort: without CAP_SETPCAP the bounding set stays, which matters little under no_new_privs. */
 static void drop_bounding(void)
 {
-	if (!sandbox_has_cap(CAP_SETPCAP))
+	_cleanup_(cap_freep) cap_t set = cap_get_proc();
+	const cap_value_t setpcap = CAP_SETPCAP;
+
+	/* a change of user has cleared the effective set */
+	if (!set || cap_set_flag(set, CAP_EFFECTIVE, 1, &setpcap, CAP_SET) || cap_set_proc(set))
 		return;
 	for (int cap = 0; cap_get_bound(cap) >= 0; cap++)
 		(void)cap_drop_bound(cap);

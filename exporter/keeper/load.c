@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Loads the BPF object, makes the rings, opens the perf events of a CPU.
+ */
+#include "exporter/keeper/load.h"
+#include "exporter/keeper/check.h"
+#include "lib/base/alloc.h"
+#include "lib/base/clock.h"
+#include "lib/base/log.h"
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wcast-qual"
+#include "bpf/sonde.skel.h" /* generated */
+#pragma GCC diagnostic pop
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <linux/perf_event.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+enum {
+	RING_BYTES_PER_CPU = 128 * 1024, /* 100 ms at 999 Hz of stacks of 1,300 bytes */
+	RING_MIN_BYTES = 512 * 1024,
+	COST_INTERVAL = 64,
+};
+
+struct loaded {
+	struct sonde_bpf *skeleton;
+	uint64_t period_ns;
+	bool no_build_id; /* the kernel does not know attr.build_id (before 5.12) */
+};
+
+/* libbpf's last complaint, for the error text: it names the map or program. */
+static char last_complaint[256];
+
+static int _printf_(2, 0) on_print(enum libbpf_print_level level, const char *fmt, va_list ap)
+{
+	char line[256];
+
+	vsnprintf(line, sizeof(line), fmt, ap);
+	line[strcspn(line, "\n")] = 0;
+	if (level == LIBBPF_WARN)
+		snprintf(last_complaint, sizeof(last_complaint), "%s", line);
+	if (level != LIBBPF_DEBUG)
+		log_printf(LOG_DEBUG, "%s", line);
+	return 0;
+}
+
+static uint32_t ring_bytes(uint32_t n_cpus)
+{
+	uint32_t want = MIN(n_cpus, (uint32_t)ABI_CPUS_PER_RING) * RING_BYTES_PER_CPU,
+		 bytes = RING_MIN_BYTES;
+
+	while (bytes < want)
+		bytes *= 2;
+	return bytes;
+}
+
+static int explain_load(int r, struct errbuf *eb)
+{
+	struct rlimit lim;
+
+	getrlimit(RLIMIT_MEMLOCK, &lim);
+	if (r == -EPERM && lim.rlim_cur != RLIM_INFINITY)
+		return err_set(eb, r,
+			"the kernel refused the BPF object (%s): a security policy forbids bpf(), "
+			"or, before Linux 5.11, the "
+			"limit on locked memory of %llu KiB is too small (LimitMEMLOCK=infinity, "
+			"or CAP_SYS_RESOURCE)",
+			last_complaint, (unsigned long long)lim.rlim_cur / 1024);
+	return err_set(eb, r, "cannot load the BPF object: %s (%s)", strerror(-r), last_complaint);
+}
+
+static int configure(struct sonde_bpf *s, uint32_t n_cpus, uint32_t n_rings)
+{
+	s->rodata->config.version = ABI_VERSION;
+	s->rodata->config.n_cpus = n_cpus;
+	s->rodata->config.cost_interval = COST_INTERVAL;
+	if (bpf_map__set_max_entries(s->maps.counters, n_cpus))
+		return -errno;
+	return bpf_map__set_max_entries(s->maps.rings, n_rings) ? -errno : 0;
+}
+
+static int make_rings(struct sonde_bpf *s, struct keeper_setup *ret, struct errbuf *eb)
+{
+	for (uint32_t i = 0; i < ret->n_rings; i++) {
+		int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "ring", 0, 0, ret->ring_bytes, NULL);
+
+		if (fd < 0)
+			return err_set(eb, -errno, "cannot create ring %u of %u bytes: %s", i,
+				ret->ring_bytes, strerror(errno));
+		ret->ring_fds[i] = fd;
+		if (bpf_map__update_elem(s->maps.rings, &i, sizeof(i), &fd, sizeof(fd), BPF_ANY))
+			return err_set(
+				eb, -errno, "cannot install ring %u: %s", i, strerror(errno));
+	}
+	return 0;
+}
+
+/* What the kernel has charged for a map, from its fdinfo. */
+static uint64_t map_bytes(int fd)
+{
+	char path[64], line[128];
+	uint64_t bytes = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (strncmp(line, "memlock:", 8) == 0)
+			bytes = strtoull(line + 8, NULL, 10);
+	if (f)
+		fclose(f);
+	return bytes;
+}
+
+static uint64_t all_map_bytes(struct sonde_bpf *s, const struct keeper_setup *setup)
+{
+	uint64_t sum = 0;
+	struct bpf_map *m;
+
+	bpf_object__for_each_map(m, s->obj) sum += map_bytes(bpf_map__fd(m));
+	for (uint32_t i = 0; i < setup->n_rings; i++)
+		sum += map_bytes(setup->ring_fds[i]);
+	return sum;
+}
+
+int load_bpf(const struct role_options *o, struct keeper_setup *ret, struct loaded **ret_loaded,
+	struct errbuf *eb)
+{
+	_cleanup_(load_freep)
+	struct loaded *l = xcalloc(1, sizeof(*l));
+	char btf[4096];
+	LIBBPF_OPTS(bpf_object_open_opts, opts);
+	int r = libbpf_num_possible_cpus();
+
+	if (r < 0 || r > ABI_MAX_CPUS)
+		return err_set(eb, r < 0 ? r : -E2BIG,
+			"this machine has %d possible CPUs; up to %d are supported", r,
+			ABI_MAX_CPUS);
+	ret->n_cpus = (uint32_t)r;
+	ret->n_rings = (ret->n_cpus + ABI_CPUS_PER_RING - 1) / ABI_CPUS_PER_RING;
+	ret->ring_bytes = ring_bytes(ret->n_cpus);
+	libbpf_set_print(on_print);
+	snprintf(btf, sizeof(btf), "%s/kernel/btf/vmlinux", o->sysfs);
+	opts.btf_custom_path = btf;
+	l->skeleton = sonde_bpf__open_opts(&opts);
+	if (!l->skeleton)
+		return err_set(eb, -errno, "cannot open the BPF object: %s (%s)", strerror(errno),
+			last_complaint);
+	r = configure(l->skeleton, ret->n_cpus, ret->n_rings);
+	if (r == 0)
+		r = sonde_bpf__load(l->skeleton);
+	if (r < 0)
+		return explain_load(r, eb);
+	r = make_rings(l->skeleton, ret, eb);
+	if (r < 0)
+		return r;
+	ret->counters_fd = bpf_map__fd(l->skeleton->maps.counters);
+	ret->maps_bytes = all_map_bytes(l->skeleton, ret);
+	l->period_ns = (uint64_t)NS_PER_S / o->frequency_hz;
+	*ret_loaded = TAKE(l);
+	return 0;
+}
+
+void load_freep(struct loaded **l)
+{
+	if (*l && (*l)->skeleton)
+		sonde_bpf__destroy((*l)->skeleton);
+	free(*l);
+	*l = NULL;
+}
+
+int load_program_fd(const struct loaded *l)
+{
+	return bpf_program__fd(l->skeleton->progs.sample_cpu);
+}
+
+static int perf_open(struct perf_event_attr *attr, uint32_t cpu)
+{
+	int fd = (int)syscall(SYS_perf_event_open, attr, -1, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int explain_perf(int r, uint32_t cpu, struct errbuf *eb)
+{
+	if (r == -EPERM || r == -EACCES)
+		return err_set(eb, r,
+			"perf_event_open on CPU %u: %s: kernel.perf_event_paranoid, a seccomp "
+			"profile or a security module "
+			"refuses perf events; with CAP_PERFMON and paranoid at most 2 the kernel "
+			"itself allows them",
+			cpu, strerror(-r));
+	if (r == -EMFILE)
+		return err_set(eb, r,
+			"perf_event_open on CPU %u: %s: raise the limit of open files "
+			"(LimitNOFILE=)",
+			cpu, strerror(-r));
+	return err_set(eb, r, "perf_event_open on CPU %u: %s", cpu, strerror(-r));
+}
+
+static int open_clock(struct loaded *l, uint32_t cpu)
+{
+	struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.sample_period = l->period_ns,
+		.disabled = 1};
+	int fd = perf_open(&attr, cpu);
+
+	if (fd < 0)
+		return fd;
+	if (ioctl(fd, PERF_EVENT_IOC_SET_BPF, load_program_fd(l)) ||
+		ioctl(fd, PERF_EVENT_IOC_ENABLE, 0)) {
+		int r = -errno;
+
+		close(fd);
+		return r;
+	}
+	return fd;
+}
+
+/* Mappings, renames, forks and exits on this CPU; executable mappings only, with build ids where the kernel knows them. */
+static int open_sideband(struct loaded *l, uint32_t cpu)
+{
+	struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_SW_DUMMY,
+		.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU,
+		.sample_id_all = 1,
+		.mmap = 1,
+		.mmap2 = 1,
+		.comm = 1,
+		.comm_exec = 1,
+		.task = 1,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
+		.build_id = !l->no_build_id,
+		.watermark = 1,
+		.wakeup_watermark = 1U << 30};
+	int fd = perf_open(&attr, cpu);
+
+	if (fd == -EINVAL && !l->no_build_id) {
+		l->no_build_id = true;
+		return open_sideband(l, cpu);
+	}
+	return fd;
+}
+
+int load_attach_cpu(struct loaded *l, uint32_t cpu, struct keeper_cpu *ret, struct errbuf *eb)
+{
+	_cleanup_close_ int clock_fd = open_clock(l, cpu);
+	int sideband_fd;
+
+	if (clock_fd < 0)
+		return explain_perf(clock_fd, cpu, eb);
+	sideband_fd = open_sideband(l, cpu);
+	if (sideband_fd < 0)
+		return explain_perf(sideband_fd, cpu, eb);
+	ret->clock_fd = TAKE_FD(clock_fd);
+	ret->sideband_fd = sideband_fd;
+	return 0;
+}

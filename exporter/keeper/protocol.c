@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Messages between main and keeper.
+ */
+#include "exporter/keeper/protocol.h"
+#include "lib/base/cursor.h"
+#include <string.h>
+#include <sys/socket.h>
+
+static uint8_t *put_le(uint8_t *p, uint64_t v, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		*p++ = (uint8_t)(v >> (8 * i));
+	return p;
+}
+
+int protocol_put_request(const struct keeper_request *q, uint8_t *buf)
+{
+	uint8_t *p = buf;
+
+	if (q->payload_len > KEEPER_MAX_PAYLOAD)
+		return -EFBIG;
+	p = put_le(p, q->seq, 4);
+	p = put_le(p, q->op, 2);
+	p = put_le(p, q->what, 2);
+	p = put_le(p, q->id, 4);
+	p = put_le(p, q->payload_len, 4);
+	p = put_le(p, q->start_ns, 8);
+	p = put_le(p, q->start, 8);
+	p = put_le(p, q->end, 8);
+	if (q->payload_len)
+		memcpy(p, q->payload, q->payload_len);
+	return (int)(KEEPER_REQUEST_BYTES + q->payload_len);
+}
+
+int protocol_get_request(const uint8_t *buf, size_t len, struct keeper_request *ret)
+{
+	struct cursor c = cursor_of(buf, len);
+
+	ret->seq = cursor_u32(&c);
+	ret->op = cursor_u16(&c);
+	ret->what = cursor_u16(&c);
+	ret->id = cursor_u32(&c);
+	ret->payload_len = cursor_u32(&c);
+	ret->start_ns = cursor_u64(&c);
+	ret->start = cursor_u64(&c);
+	ret->end = cursor_u64(&c);
+	ret->payload = cursor_take(&c, ret->payload_len);
+	return c.error || cursor_left(&c) ? -EBADMSG : 0;
+}
+
+int protocol_put_reply(const struct keeper_reply *r, uint8_t *buf)
+{
+	size_t n = strnlen(r->text, sizeof(r->text));
+	uint8_t *p = buf;
+
+	p = put_le(p, r->seq, 4);
+	p = put_le(p, (uint32_t)r->result, 4);
+	p = put_le(p, r->n_fds, 2);
+	p = put_le(p, n, 2);
+	memcpy(p, r->text, n);
+	return (int)(KEEPER_REPLY_BYTES + n);
+}
+
+int protocol_get_reply(const uint8_t *buf, size_t len, struct keeper_reply *ret)
+{
+	struct cursor c = cursor_of(buf, len);
+	const uint8_t *text;
+	uint16_t n;
+
+	ret->seq = cursor_u32(&c);
+	ret->result = (int32_t)cursor_u32(&c);
+	ret->n_fds = cursor_u16(&c);
+	n = cursor_u16(&c);
+	text = cursor_take(&c, n);
+	if (c.error || cursor_left(&c) || n >= sizeof(ret->text) || ret->n_fds > KEEPER_MAX_FDS ||
+		ret->result > 0)
+		return -EBADMSG;
+	memcpy(ret->text, text, n);
+	ret->text[n] = 0;
+	return 0;
+}
+
+int protocol_send(int sock, const uint8_t *buf, size_t len, const int *fds, size_t n_fds)
+{
+	union {
+		char bytes[CMSG_SPACE(KEEPER_MAX_FDS * sizeof(int))];
+		struct cmsghdr align;
+	} control = {0};
+	struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	if (n_fds) {
+		msg.msg_control = control.bytes;
+		msg.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
+		control.align.cmsg_level = SOL_SOCKET;
+		control.align.cmsg_type = SCM_RIGHTS;
+		control.align.cmsg_len = CMSG_LEN(n_fds * sizeof(int));
+		memcpy(CMSG_DATA(&control.align), fds, n_fds * sizeof(int));
+	}
+	return sendmsg(sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
+}
+
+/* Takes the descriptors out of a received message; what does not fit is closed. */
+static int take_fds(struct msghdr *msg, int *ret_fds, size_t *ret_n)
+{
+	int r = msg->msg_flags & (MSG_CTRUNC | MSG_TRUNC) ? -EPROTO : 0;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < n; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+			if (*ret_n < KEEPER_MAX_FDS) {
+				ret_fds[(*ret_n)++] = fd;
+				continue;
+			}
+			close(fd);
+			r = -EPROTO;
+		}
+	}
+	for (size_t i = 0; r < 0 && i < *ret_n; i++) {
+		close(ret_fds[i]);
+		ret_fds[i] = -1;
+	}
+	return r;
+}
+
+int protocol_receive(
+	int sock, uint8_t *buf, size_t cap, int ret_fds[KEEPER_MAX_FDS], size_t *ret_n_fds)
+{
+	union {
+		char bytes[CMSG_SPACE(KEEPER_MAX_FDS * sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = {.iov_base = buf, .iov_len = cap};
+	struct msghdr msg = {.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes)};
+	ssize_t n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	int r;
+
+	*ret_n_fds = 0;
+	for (int i = 0; i < KEEPER_MAX_FDS; i++)
+		ret_fds[i] = -1;
+	if (n < 0)
+		return -errno;
+	r = take_fds(&msg, ret_fds, ret_n_fds);
+	return r < 0 ? r : (int)n;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Messages between main and keeper over SOCK_SEQPACKET; docs/formats/keeper-protocol.md has the layout. Pure but for the two
+ * functions that send and receive descriptors.
+ */
+#pragma once
+#include "exporter/keeper/keeper.h"
+#include <stddef.h>
+#include <stdint.h>
+
+enum keeper_op {
+	KEEPER_OP_OPEN = 1,
+	KEEPER_OP_OPEN_AT = 2,
+	KEEPER_OP_ATTACH_CPU = 3,
+	KEEPER_OP_MAP_UPDATE = 4,
+};
+
+enum {
+	KEEPER_MAX_PAYLOAD = 4096,
+	KEEPER_REQUEST_BYTES = 40, /* header */
+	KEEPER_REPLY_BYTES = 12,
+	KEEPER_MAX_TEXT = 512,
+	KEEPER_MAX_MESSAGE = KEEPER_REQUEST_BYTES + KEEPER_MAX_PAYLOAD,
+	KEEPER_MAX_FDS = 2,
+};
+
+struct keeper_request {
+	uint32_t seq;
+	uint16_t op;   /* enum keeper_op */
+	uint16_t what; /* OPEN: enum keeper_what; MAP_UPDATE: map */
+	uint32_t id;   /* OPEN: pid; ATTACH_CPU: cpu; MAP_UPDATE: bytes of the key */
+	uint64_t start_ns, start, end;
+	uint32_t payload_len; /* OPEN_AT: path; MAP_UPDATE: key, then value */
+	const uint8_t *payload;
+};
+
+struct keeper_reply {
+	uint32_t seq;
+	int32_t result; /* 0 or -errno */
+	uint16_t n_fds;
+	char text[KEEPER_MAX_TEXT]; /* for a person, "" when there is none */
+};
+
+/* Bytes written to `buf` (KEEPER_MAX_MESSAGE of them), or -EFBIG. */
+int protocol_put_request(const struct keeper_request *q, uint8_t *buf);
+/* -EBADMSG, with *ret half filled (seq is right when the message had one). The payload points into buf. */
+int protocol_get_request(const uint8_t *buf, size_t len, struct keeper_request *ret);
+int protocol_put_reply(const struct keeper_reply *p, uint8_t *buf);
+int protocol_get_reply(const uint8_t *buf, size_t len, struct keeper_reply *ret);
+
+/* One message with up to KEEPER_MAX_FDS descriptors. Received ones are O_CLOEXEC; more than fit are closed and -EPROTO. */
+int protocol_send(int sock, const uint8_t *buf, size_t len, const int *fds, size_t n_fds);
+/* Bytes; 0 when the peer is gone; -errno. Unused entries of ret_fds become -1. */
+int protocol_receive(
+	int sock, uint8_t *buf, size_t cap, int ret_fds[KEEPER_MAX_FDS], size_t *ret_n_fds);

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Splits the exporter into its roles, takes their privileges and keeps them together: the keeper's loop.
+ */
+#include "exporter/keeper/roles.h"
+#include "exporter/keeper/check.h"
+#include "exporter/keeper/client.h"
+#include "exporter/keeper/load.h"
+#include "exporter/keeper/server.h"
+#include "lib/base/clock.h"
+#include "lib/base/fs.h"
+#include "lib/base/log.h"
+#include "lib/base/sandbox.h"
+#include <fcntl.h>
+#include <malloc.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/capability.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+/* What the start-up passes around; lives until the roles are split. */
+struct start {
+	struct check_result check;
+	struct loaded *loaded;
+	uid_t uid;
+	gid_t gid;
+	sigset_t signals, old_signals;
+	int main_sock[2];   /* keeper's end, main's end */
+	int parser_sock[2]; /* parser's end, main's end */
+	pid_t keeper, main, parser;
+};
+
+static const int forwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+
+int64_t role_cpu_ns(pid_t pid)
+{
+	struct timespec ts;
+	clockid_t id;
+
+	if (clock_getcpuclockid(pid, &id) || clock_gettime(id, &ts))
+		return 0;
+	return ts.tv_sec * NS_PER_S + ts.tv_nsec;
+}
+
+/* A directory that exists is left as it is: its owner chose it. */
+static int make_state_dirs(const struct role_options *o, uid_t uid, gid_t gid, struct errbuf *eb)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(o->state_dirs) && o->state_dirs[i]; i++) {
+		const char *dir = o->state_dirs[i];
+		struct stat st;
+		int r;
+
+		if (!*dir || stat(dir, &st) == 0)
+			continue;
+		r = fs_make_dirs(&fs_system, dir, 0755);
+		if (r == 0 && (lchown(dir, uid, gid) || chmod(dir, 0750)))
+			r = -errno;
+		if (r < 0)
+			return err_set(
+				eb, r, "cannot make %s for uid %u: %s", dir, uid, strerror(-r));
+	}
+	return 0;
+}
+
+/* Started as root: become the unprivileged user, which keeps the keeper's capabilities. Started otherwise: stay. */
+static int change_user(const struct role_options *o, struct start *s, struct errbuf *eb)
+{
+	int r;
+
+	s->uid = getuid();
+	s->gid = getgid();
+	if (geteuid() != 0)
+		return make_state_dirs(o, s->uid, s->gid, eb);
+	r = sandbox_find_user(o->user, &s->uid, &s->gid, eb);
+	if (r == 0)
+		r = make_state_dirs(o, s->uid, s->gid, eb);
+	return r < 0 ? r : sandbox_become_user(s->uid, s->gid, eb);
+}
+
+static int prepare(
+	const struct role_options *o, struct start *s, struct keeper_setup *ret, struct errbuf *eb)
+{
+	struct keeper_cpu probe;
+	int r = check_start(o, sandbox_has_cap, &s->check, eb);
+
+	if (r == 0)
+		r = change_user(o, s, eb);
+	if (r == 0)
+		r = sandbox_limit_caps(s->check.caps, s->check.n_caps, eb);
+	if (r == 0)
+		r = load_bpf(o, ret, &s->loaded, eb);
+	if (r < 0)
+		return r;
+	for (uint32_t cpu = 0, r2 = 1; r2 && cpu < ret->n_cpus;
+		cpu++) { /* the first that is online */
+		r = load_attach_cpu(s->loaded, cpu, &probe, eb);
+		if (r == 0) {
+			close(probe.clock_fd);
+			close(probe.sideband_fd);
+		}
+		r2 = r == -ENODEV || r == -ENXIO;
+	}
+	if (r < 0)
+		return r;
+	check_final(o, &s->check);
+	memcpy(ret->missing, s->check.missing, sizeof(ret->missing));
+	ret->n_missing = s->check.n_missing;
+	return 0;
+}
+
+static void say_missing(const struct start *s)
+{
+	for (uint32_t i = 0; i < s->check.n_missing; i++)
+		log_write(LOG_WARN, "missing", "what", s->check.missing[i].cap, "effect",
+			s->check.missing[i].effect, NULL);
+	if (s->check.admin_why)
+		log_write(LOG_WARN, "keeping CAP_SYS_ADMIN", "why", s->check.admin_why, NULL);
+}
+
+/* What every child role does first. */
+static int enter_role(const struct start *s, enum sandbox_role role, const int *keep, size_t n_keep,
+	struct errbuf *eb)
+{
+	int r = sandbox_close_others(keep, n_keep);
+
+	if (r == 0)
+		r = sandbox_limit_caps(NULL, 0, eb);
+	if (r == 0)
+		r = sandbox_die_with(s->keeper);
+	if (r == 0)
+		r = sandbox_enter(role, eb);
+	return r < 0 ? err_prefix(eb, r, "cannot enter the %s role",
+			       role == SANDBOX_MAIN ? "main" : "parser")
+		     : 0;
+}
+
+/* stdin and stdout lead nowhere; stderr stays for panics. */
+static int silence_stdio(void)
+{
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0 || dup2(fd, 0) < 0 || dup2(fd, 1) < 0)
+		return -errno;
+	return fd > 2 ? close(fd) : 0;
+}
+
+static _Noreturn void run_parser(const struct role_options *o, struct start *s)
+{
+	struct errbuf eb = {0};
+	int r;
+
+	prctl(PR_SET_NAME, "sonde-parser");
+	log_set_component("parser");
+	r = silence_stdio();
+	if (r == 0)
+		r = sigprocmask(SIG_SETMASK, &s->old_signals, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(forwarded);
+		i++) /* ends with its socket, not by a terminal's signal */
+		(void)sigaction(forwarded[i], &(struct sigaction) {.sa_handler = SIG_IGN}, NULL);
+	if (r == 0)
+		r = enter_role(s, SANDBOX_PARSER, &s->parser_sock[0], 1, &eb);
+	if (r < 0) {
+		log_printf(LOG_ERROR, "%s", err_text(&eb, r));
+		_exit(1);
+	}
+	_exit(o->parser ? o->parser(s->parser_sock[0]) : 0);
+}
+
+static int become_main(struct start *s, struct keeper_setup *ret, struct errbuf *eb)
+{
+	int keep[ARRAY_SIZE(ret->ring_fds) + 3], n = 0, r;
+
+	prctl(PR_SET_NAME, "sonde-main");
+	keep[n++] = s->main_sock[1];
+	keep[n++] = s->parser_sock[1];
+	keep[n++] = ret->counters_fd;
+	for (uint32_t i = 0; i < ret->n_rings; i++)
+		keep[n++] = ret->ring_fds[i];
+	if (sigprocmask(SIG_SETMASK, &s->old_signals, NULL))
+		return err_set(eb, -errno, "sigprocmask: %s", strerror(errno));
+	r = enter_role(s, SANDBOX_MAIN, keep, (size_t)n, eb);
+	if (r < 0)
+		return r;
+	ret->keeper = keeper_client_new(s->main_sock[1], KEEPER_TIMEOUT_MS);
+	ret->parser_fd = s->parser_sock[1];
+	ret->keeper_pid = (uint32_t)s->keeper;
+	ret->parser_pid = (uint32_t)s->parser;
+	ret->main_pid = (uint32_t)getpid();
+	return 0;
+}
+
+static int attach(void *ctx, uint32_t cpu, struct keeper_cpu *ret, struct errbuf *eb)
+{
+	return load_attach_cpu(ctx, cpu, ret, eb);
+}
+
+static int keeper_lockdown(struct start *s, int signal_fd)
+{
+	int keep[] = {s->main_sock[0], signal_fd, load_program_fd(s->loaded)};
+	struct errbuf eb = {0};
+	int r = sandbox_close_others(keep, ARRAY_SIZE(keep));
+
+	if (r == 0)
+		r = sandbox_enter(SANDBOX_KEEPER, &eb);
+	if (r < 0)
+		log_printf(LOG_ERROR, "keeper cannot give up privilege: %s", err_text(&eb, r));
+	return r;
+}
+
+/* The terminal sends its signals to the whole group, so main has those already. */
+static void forward(const struct start *s, const struct signalfd_siginfo *si)
+{
+	if (si->ssi_signo != SIGCHLD && si->ssi_code != SI_KERNEL && s->main > 0)
+		kill(s->main, (int)si->ssi_signo);
+}
+
+/* The exit status when a role has ended and all must; -EAGAIN while there is none. */
+static int reap(struct start *s)
+{
+	int status;
+	pid_t pid = waitpid(-1, &status, WNOHANG);
+
+	if (pid <= 0)
+		return -EAGAIN;
+	if (pid == s->parser) {
+		s->parser = 0;
+		if (WIFEXITED(status) &&
+			WEXITSTATUS(status) == 0) /* its socket was closed: main is ending */
+			return reap(s);
+	} else {
+		s->main = 0;
+		if (WIFEXITED(status))
+			return WEXITSTATUS(status);
+	}
+	log_printf(LOG_ERROR, "%s ended unexpectedly (%s %d): stopping",
+		s->main ? "parser" : "main", WIFEXITED(status) ? "status" : "signal",
+		WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+	return WIFEXITED(status) ? 1 : 128 + WTERMSIG(status);
+}
+
+/* Of roles that are not reaped yet, so the pids cannot have come to mean other processes. */
+static void kill_roles(const struct start *s)
+{
+	if (s->main > 0)
+		kill(s->main, SIGKILL);
+	if (s->parser > 0)
+		kill(s->parser, SIGKILL);
+	while (waitpid(-1, NULL, 0) > 0)
+		;
+}
+
+static int keeper_loop(struct start *s, const struct server *server, int signal_fd)
+{
+	struct pollfd p[] = {
+		{.fd = signal_fd, .events = POLLIN}, {.fd = s->main_sock[0], .events = POLLIN}};
+
+	for (;;) {
+		struct signalfd_siginfo si;
+		int r;
+
+		if (poll(p, ARRAY_SIZE(p), -1) < 0 && errno != EINTR)
+			return 1;
+		if (p[0].revents && read(signal_fd, &si, sizeof(si)) == sizeof(si)) {
+			forward(s, &si);
+			r = reap(s);
+			if (r >= 0)
+				return r;
+		}
+		if (p[1].revents && p[1].fd >= 0 && server_answer(server, p[1].fd) < 0)
+			p[1].fd = -1; /* main has closed its end: it is about to end */
+	}
+}
+
+static _Noreturn void run_keeper(const struct role_options *o, struct start *s)
+{
+	struct server server = {.procfs = o->procfs, .attach_ctx = s->loaded, .attach = attach};
+	int signal_fd = signalfd(-1, &s->signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	int status = 1;
+
+	prctl(PR_SET_NAME, "sonde-keeper");
+	log_set_component("keeper");
+	if (signal_fd >= 0 && keeper_lockdown(s, signal_fd) == 0)
+		status = keeper_loop(s, &server, signal_fd);
+	kill_roles(s);
+	_exit(status);
+}
+
+static int split(
+	const struct role_options *o, struct start *s, struct keeper_setup *ret, struct errbuf *eb)
+{
+	sigemptyset(&s->signals);
+	for (size_t i = 0; i < ARRAY_SIZE(forwarded); i++)
+		sigaddset(&s->signals, forwarded[i]);
+	sigaddset(&s->signals, SIGCHLD);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s->main_sock) ||
+		socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s->parser_sock) ||
+		sigprocmask(SIG_BLOCK, &s->signals, &s->old_signals))
+		return err_set(eb, -errno, "cannot set up the roles: %s", strerror(errno));
+	fflush(NULL);
+	s->keeper = getpid();
+	s->parser = fork();
+	if (s->parser < 0)
+		return err_set(eb, -errno, "fork: %s", strerror(errno));
+	if (s->parser == 0)
+		run_parser(o, s);
+	s->main = fork();
+	if (s->main == 0) {
+		int r = become_main(s, ret, eb);
+
+		if (r == 0)
+			return 0;
+		log_printf(LOG_ERROR, "%s", err_text(eb, r));
+		_exit(1);
+	}
+	if (s->main < 0) {
+		int r = -errno;
+
+		kill(s->parser, SIGKILL);
+		return err_set(eb, r, "fork: %s", strerror(-r));
+	}
+	run_keeper(o, s);
+}
+
+int role_start(const struct role_options *o, struct keeper_setup *ret, struct errbuf *eb)
+{
+	struct role_options options = *o;
+	struct start s = {.main_sock = {-1, -1}, .parser_sock = {-1, -1}};
+	int r;
+
+	if (!options.procfs)
+		options.procfs = "/proc";
+	if (!options.sysfs)
+		options.sysfs = "/sys";
+	memset(ret, 0, sizeof(*ret));
+	r = prepare(&options, &s, ret, eb);
+	if (r < 0) {
+		load_freep(&s.loaded);
+		return r;
+	}
+	say_missing(&s);
+	malloc_trim(
+		0); /* the kernel's BTF was parsed: what is left would be copied into each role */
+	return split(&options, &s, ret, eb);
+}

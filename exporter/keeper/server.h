@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The keeper's side of the protocol: one request in, one reply out. Checks everything; trusts the peer with nothing but
+ * what the protocol offers.
+ */
+#pragma once
+#include "exporter/keeper/keeper.h"
+#include <stddef.h>
+
+/* A map whose elements main may set by MAP_UPDATE. */
+struct server_map {
+	int fd;
+	uint32_t key_bytes, value_bytes;
+};
+
+struct server {
+	const char *procfs;
+	const struct server_map *maps; /* by map number */
+	uint32_t n_maps;
+	void *attach_ctx;
+	int (*attach)(void *ctx, uint32_t cpu, struct keeper_cpu *ret, struct errbuf *eb);
+};
+
+/* Answers one message from the socket. 0; -EPIPE when the peer is gone; -errno when the socket fails. Malformed requests are
+ * answered with -EBADMSG. */
+int server_answer(const struct server *s, int sock);
