@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The client's loop: curl says which sockets and which timer it wants, an epoll set and a wake-up descriptor deliver them.
+ */
+#include "lib/net/http_client_impl.h"
+#include "lib/base/alloc.h"
+#include "lib/base/clock.h"
+#include "lib/base/log.h"
+#include <pthread.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+enum { EVENTS_PER_WAIT = 64, DEFAULT_CONNECTIONS = 4096, DEFAULT_IDLE_S = 300 };
+
+struct dialer dialer_system;
+
+static void global_init(void)
+{
+	if (curl_global_init(CURL_GLOBAL_DEFAULT))
+		err_panic("curl_global_init failed");
+}
+
+static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg)
+{
+	struct http_client *c = arg;
+	struct epoll_event ev = {.data.fd = fd};
+	int op = socket_arg ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+
+	(void)easy;
+	if (what == CURL_POLL_REMOVE) {
+		epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+		curl_multi_assign(c->multi, fd, NULL);
+		return 0;
+	}
+	ev.events = (what & CURL_POLL_IN ? EPOLLIN : 0U) | (what & CURL_POLL_OUT ? EPOLLOUT : 0U);
+	if (epoll_ctl(c->epoll_fd, op, fd, &ev) < 0 && errno == ENOENT)
+		(void)epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, fd, &ev);
+	curl_multi_assign(c->multi, fd, c);
+	return 0;
+}
+
+static int on_timer(CURLM *multi, long timeout_ms, void *arg)
+{
+	struct http_client *c = arg;
+
+	(void)multi;
+	c->timer_at_ns =
+		timeout_ms < 0 ? -1 : clock_monotonic_ns(&clock_system) + timeout_ms * NS_PER_MS;
+	return 0;
+}
+
+static int open_descriptors(struct http_client *c, struct errbuf *eb)
+{
+	struct epoll_event wake = {.events = EPOLLIN};
+
+	c->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	wake.data.fd = c->wake_fd;
+	if (c->epoll_fd < 0 || c->wake_fd < 0 ||
+		epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, c->wake_fd, &wake) < 0)
+		return err_set(eb, -errno, "epoll or eventfd: %s", strerror(errno));
+	return 0;
+}
+
+int http_client_new(
+	const struct http_client_options *o, struct http_client **ret, struct errbuf *eb)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	_cleanup_(http_client_freep)
+	struct http_client *c = NULL;
+	int r;
+
+	pthread_once(&once, global_init);
+	c = xcalloc(1, sizeof(*c));
+	c->epoll_fd = c->wake_fd = -1;
+	c->timer_at_ns = -1;
+	c->dialer = o->dialer ? o->dialer : &dialer_system;
+	c->idle_timeout_s = o->idle_timeout_s ? o->idle_timeout_s : DEFAULT_IDLE_S;
+	c->user_agent = xstrdup(o->user_agent);
+	table_init(&c->transfers, NULL);
+	r = open_descriptors(c, eb);
+	if (r < 0)
+		return r;
+	c->multi = curl_multi_init();
+	if (!c->multi)
+		err_panic("out of memory for the HTTP client");
+	curl_multi_setopt(c->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+	curl_multi_setopt(c->multi, CURLMOPT_SOCKETDATA, c);
+	curl_multi_setopt(c->multi, CURLMOPT_TIMERFUNCTION, on_timer);
+	curl_multi_setopt(c->multi, CURLMOPT_TIMERDATA, c);
+	curl_multi_setopt(c->multi, CURLMOPT_MAXCONNECTS,
+		(long)(o->max_connections ? o->max_connections : DEFAULT_CONNECTIONS));
+	*ret = TAKE(c);
+	return 0;
+}
+
+/* Takes the transfer out of the client and tells its owner. */
+static void complete(struct http_client *c, struct http_transfer *t)
+{
+	curl_multi_remove_handle(c->multi, t->easy);
+	table_remove(&c->transfers, t->id);
+	c->n_active--;
+	t->done(&t->response, t->arg);
+	http_transfer_freep(&t);
+}
+
+void http_client_cancel(struct http_client *c, uint64_t id)
+{
+	uint64_t *slot = table_find(&c->transfers, id);
+	struct http_transfer *t;
+
+	if (!slot)
+		return;
+	t = (struct http_transfer *)(uintptr_t)*slot;
+	t->response.error = err_set(&t->response.text, -ECANCELED, "cancelled");
+	complete(c, t);
+}
+
+void http_client_freep(struct http_client **cp)
+{
+	struct http_client *c = *cp;
+	uint64_t id, ignored;
+	size_t pos = 0;
+
+	if (!c)
+		return;
+	while (table_next(&c->transfers, &pos, &id, &ignored)) {
+		http_client_cancel(c, id);
+		pos = 0;
+	}
+	if (c->multi)
+		curl_multi_cleanup(c->multi);
+	if (c->epoll_fd >= 0)
+		close(c->epoll_fd);
+	if (c->wake_fd >= 0)
+		close(c->wake_fd);
+	table_done(&c->transfers);
+	free(c->user_agent);
+	free(c);
+	*cp = NULL;
+}
+
+int http_client_start(
+	struct http_client *c, const struct http_fetch *f, uint64_t *ret_id, struct errbuf *eb)
+{
+	struct http_transfer *t = NULL;
+	uint64_t *slot;
+	int r = http_transfer_new(c, f, &t, eb);
+
+	if (r < 0)
+		return r;
+	t->id = ++c->last_id;
+	slot = table_insert(&c->transfers, t->id, NULL);
+	if (!slot || curl_multi_add_handle(c->multi, t->easy) != CURLM_OK) {
+		table_remove(&c->transfers, t->id);
+		http_transfer_freep(&t);
+		return err_set(eb, -ENOMEM, "no memory for another transfer");
+	}
+	*slot = (uint64_t)(uintptr_t)t;
+	c->n_active++;
+	*ret_id = t->id;
+	return 0;
+}
+
+static void drain_messages(struct http_client *c)
+{
+	const CURLMsg *msg;
+	int left;
+
+	while ((msg = curl_multi_info_read(c->multi, &left))) {
+		char *private = NULL;
+		struct http_transfer *t;
+
+		if (msg->msg != CURLMSG_DONE)
+			continue;
+		curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, &private);
+		t = (struct http_transfer *)(void *)private;
+		http_transfer_finish(t, msg->data.result);
+		complete(c, t);
+	}
+}
+
+static int wait_ms(const struct http_client *c, int timeout_ms)
+{
+	int64_t left_ms;
+
+	if (c->timer_at_ns < 0)
+		return timeout_ms;
+	left_ms = (c->timer_at_ns - clock_monotonic_ns(&clock_system) + NS_PER_MS - 1) / NS_PER_MS;
+	left_ms = MAX(left_ms, 0);
+	return timeout_ms < 0 || left_ms < timeout_ms ? (int)left_ms : timeout_ms;
+}
+
+int http_client_run(struct http_client *c, int timeout_ms)
+{
+	struct epoll_event events[EVENTS_PER_WAIT];
+	int running = 0;
+	int n = epoll_wait(c->epoll_fd, events, EVENTS_PER_WAIT, wait_ms(c, timeout_ms));
+
+	if (n < 0 && errno != EINTR)
+		return -errno;
+	for (int i = 0; i < n; i++) {
+		int what = (events[i].events & (EPOLLIN | EPOLLHUP) ? CURL_CSELECT_IN : 0) |
+			   (events[i].events & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
+			   (events[i].events & EPOLLERR ? CURL_CSELECT_ERR : 0);
+		uint64_t ignored;
+
+		if (events[i].data.fd == c->wake_fd)
+			(void)!read(c->wake_fd, &ignored, sizeof(ignored));
+		else
+			curl_multi_socket_action(c->multi, events[i].data.fd, what, &running);
+	}
+	if (c->timer_at_ns >= 0 && clock_monotonic_ns(&clock_system) >= c->timer_at_ns) {
+		c->timer_at_ns = -1;
+		curl_multi_socket_action(c->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+	}
+	drain_messages(c);
+	return 0;
+}
+
+void http_client_wake(struct http_client *c)
+{
+	uint64_t one = 1;
+
+	if (write(c->wake_fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
+		log_printf(LOG_DEBUG, "eventfd: %d", errno);
+}
+
+size_t http_client_active(const struct http_client *c)
+{
+	return c->n_active;
+}
+
+struct blocking {
+	struct http_response *ret;
+	bool done;
+};
+
+static void take_response(struct http_response *r, void *arg)
+{
+	struct blocking *b = arg;
+
+	*b->ret = *r;
+	*r = (struct http_response) {0};
+	b->done = true;
+}
+
+int http_client_fetch(const struct http_fetch *f, const char *user_agent, struct http_response *ret,
+	struct errbuf *eb)
+{
+	struct http_client_options o = {.user_agent = user_agent};
+	_cleanup_(http_client_freep)
+	struct http_client *c = NULL;
+	struct blocking b = {.ret = ret};
+	struct http_fetch fetch = *f;
+	uint64_t id;
+	int r = http_client_new(&o, &c, eb);
+
+	*ret = (struct http_response) {0};
+	fetch.done = take_response;
+	fetch.arg = &b;
+	if (r == 0)
+		r = http_client_start(c, &fetch, &id, eb);
+	while (r == 0 && !b.done)
+		r = http_client_run(c, -1);
+	if (r < 0) {
+		ret->error = r;
+		return r;
+	}
+	return ret->error < 0 ? err_set(eb, ret->error, "%s", err_text(&ret->text, ret->error)) : 0;
+}

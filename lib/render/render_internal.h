@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of lib/render share.
+ */
+#pragma once
+#include "lib/render/render.h"
+
+/* Name of node i's frame: "all" for the root, "(N frames cut)" in `scratch` for a CUT node. */
+const char *render_node_name(
+	const struct render_input *in, size_t i, char scratch[64], size_t *ret_len);
+/* Base name of the mapping of a frame, "" when it has none. */
+const char *render_mapping_name(const struct render_input *in, uint32_t frame);
+enum tree_kind render_node_kind(const struct render_input *in, size_t i);
+/* What percentages refer to; never 0. */
+double render_whole(const struct render_input *in);
+static inline const char *render_unit(const struct render_input *in)
+{
+	return in->unit ? in->unit : "count";
+}

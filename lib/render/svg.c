@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A flame graph as a static SVG: siblings by value, colour by kind of code, shade by function name, tooltips as <title>.
+ * Only what is wide enough to see becomes an element, so the size follows the picture and not the profile.
+ */
+#include "lib/base/alloc.h"
+#include "lib/base/hash.h"
+#include "lib/base/str.h"
+#include "lib/render/render_internal.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	WIDTH = 1200,
+	SIDE = 10,     /* margin left and right */
+	BAR = 18,      /* height of a bar with its gap */
+	HEAD = 34,     /* title */
+	SUBTITLE = 18, /* when there is one */
+	LEGEND = 26,
+	FOOT = 24,
+	MAX_DEPTH = 200,
+	N_SHADES = 4,
+};
+static const double CHAR_PX =
+	7.25; /* of the 12 px monospace font; DejaVu Sans Mono, the widest, has 7.22 */
+
+struct svg {
+	const struct render_input *in;
+	struct bytes *out;
+	double width, min_width, px_per_unit;
+	unsigned top, max_depth, depth;
+	bool root_on_top;
+	double *x;
+	uint32_t *level;
+	bool *shown;
+	size_t n_hidden;
+	unsigned kinds; /* bits of the kinds shown */
+};
+
+static void svg_done(struct svg *s)
+{
+	free(s->x);
+	free(s->level);
+	free(s->shown);
+}
+
+static double bar_width(const struct svg *s, size_t i)
+{
+	double total = (double)s->in->tree->total[i];
+
+	return total > 0 ? total * s->px_per_unit : 0;
+}
+
+struct by_total {
+	int64_t total;
+	uint32_t parent, node;
+};
+
+static int compare_siblings(const void *a, const void *b)
+{
+	const struct by_total *x = a, *y = b;
+
+	if (x->parent != y->parent)
+		return x->parent < y->parent ? -1 : 1;
+	if (x->total != y->total)
+		return x->total < y->total ? 1 : -1;
+	return (x->node > y->node) - (x->node < y->node);
+}
+
+/* Which nodes are wide enough; a child is never wider than its parent, so what is left forms a tree. */
+static size_t choose(struct svg *s)
+{
+	const struct tree *t = s->in->tree;
+	size_t n = 0;
+
+	s->level[0] = 0;
+	for (size_t i = 0; i < t->n; i++) {
+		s->level[i] = i ? s->level[t->parent[i]] + 1 : 0;
+		s->shown[i] = !i || (s->shown[t->parent[i]] && bar_width(s, i) >= s->min_width &&
+					    s->level[i] <= s->max_depth);
+		if (!s->shown[i]) {
+			s->n_hidden += tree_is_cut(t, i) ? t->n_cut[i] : 1;
+			continue;
+		}
+		n++;
+		s->depth = MAX(s->depth, s->level[i]);
+		s->kinds |= 1U << render_node_kind(s->in, i);
+	}
+	return n;
+}
+
+static int lay_out(struct svg *s)
+{
+	const struct tree *t = s->in->tree;
+	_cleanup_free_ struct by_total *order = NULL;
+	size_t n, k = 0;
+
+	s->x = try_realloc(NULL, t->n, sizeof(*s->x));
+	s->level = try_realloc(NULL, t->n, sizeof(*s->level));
+	s->shown = try_realloc(NULL, t->n, sizeof(*s->shown));
+	if (!s->x || !s->level || !s->shown)
+		return -ENOMEM;
+	n = choose(s);
+	order = try_realloc(NULL, n, sizeof(*order));
+	if (!order)
+		return -ENOMEM;
+	for (size_t i = 1; i < t->n; i++)
+		if (s->shown[i])
+			order[k++] = (struct by_total) {t->total[i], t->parent[i], (uint32_t)i};
+	qsort(order, k, sizeof(*order), compare_siblings);
+	/* Parents have smaller numbers and are sorted first, so a parent's x is known when its children come. */
+	s->x[0] = SIDE;
+	for (size_t i = 0; i < k; i++) {
+		bool first = i == 0 || order[i - 1].parent != order[i].parent;
+		double at = first ? s->x[order[i].parent]
+				  : s->x[order[i - 1].node] + bar_width(s, order[i - 1].node);
+
+		s->x[order[i].node] = at;
+	}
+	return 0;
+}
+
+static unsigned shade(const char *name, size_t len)
+{
+	return (unsigned)(hash_xxh3(name, len) % N_SHADES);
+}
+
+/* Cuts a name to what fits, between characters. Returns the bytes to print; *ret_cut says whether some are missing. */
+static size_t fit(const char *name, size_t len, double width, bool *ret_cut)
+{
+	size_t room = width > 2 * CHAR_PX + 6 ? (size_t)((width - 6) / CHAR_PX) : 0, chars = 0,
+	       i = 0;
+
+	while (i < len && chars < room) {
+		size_t n = str_utf8_len(name + i, len - i);
+
+		i += n ? n : 1;
+		chars++;
+	}
+	*ret_cut = i < len;
+	if (!*ret_cut || !room)
+		return room ? i : 0;
+	if (i > 0) /* one character less, for the ellipsis */
+		i--;
+	while (i > 0 && ((unsigned char)name[i] & 0xc0) == 0x80)
+		i--;
+	return i;
+}
+
+static void put_tooltip(const struct svg *s, size_t i, const char *name, size_t len)
+{
+	const struct render_input *in = s->in;
+	const struct tree *t = in->tree;
+	char value[64];
+
+	render_value(t->total[i], render_unit(in), value);
+	bytes_put_str(s->out, "<title>");
+	render_escape(s->out, name, len);
+	if (i && !tree_is_cut(t, i)) {
+		const char *mapping = render_mapping_name(in, t->frame[i]);
+		const struct tree_frame *f = &in->symbols->frames[t->frame[i]];
+
+		if (*mapping && f->kind != TREE_UNKNOWN) {
+			bytes_put_str(s->out, *mapping == '[' ? " " : " [");
+			render_escape_str(s->out, mapping);
+			bytes_put_str(s->out, *mapping == '[' ? "" : "]");
+		}
+		if (f->file) {
+			bytes_put_str(s->out, "\n");
+			render_escape_str(s->out, tree_symbols_text(in->symbols, f->file, NULL));
+			if (t->line[i] > 0)
+				bytes_printf(s->out, ":%" PRId64, t->line[i]);
+		}
+	}
+	bytes_printf(s->out, "\n%s, %.2f%%", value, 100 * (double)t->total[i] / render_whole(in));
+	if (t->self[i] && t->self[i] != t->total[i]) {
+		render_value(t->self[i], render_unit(in), value);
+		bytes_printf(s->out, " (self %s, %.2f%%)", value,
+			100 * (double)t->self[i] / render_whole(in));
+	}
+	bytes_put_str(s->out, "</title>");
+}
+
+static void put_bar(const struct svg *s, size_t i)
+{
+	unsigned row = s->root_on_top ? s->level[i] : s->depth - s->level[i];
+	double w = bar_width(s, i), gap = w > 3 ? 0.8 : 0;
+	unsigned y = s->top + row * BAR;
+	char scratch[64];
+	size_t len, n;
+	const char *name = render_node_name(s->in, i, scratch, &len);
+	bool cut;
+
+	bytes_put_str(s->out, "<g>");
+	put_tooltip(s, i, name, len);
+	bytes_printf(s->out,
+		"<rect class=\"k%d s%u\" x=\"%.2f\" y=\"%u\" width=\"%.2f\" height=\"%u\" "
+		"rx=\"1.5\"/>",
+		render_node_kind(s->in, i), shade(name, len), s->x[i], y, w - gap, BAR - 1);
+	n = fit(name, len, w, &cut);
+	if (n) {
+		bytes_printf(s->out, "<text x=\"%.2f\" y=\"%u\">", s->x[i] + 3, y + 13);
+		render_escape(s->out, name, n);
+		bytes_put_str(s->out, cut ? "\xe2\x80\xa6</text>" : "</text>");
+	}
+	bytes_put_str(s->out, "</g>\n");
+}
+
+/* Hue, saturation and first lightness per kind; shades get lighter in steps of 4 %. */
+static const struct {
+	unsigned hue, saturation, lightness;
+	const char *legend;
+} colours[TREE_N_KINDS] = {
+	[TREE_ROOT] = {220, 10, 78, NULL},
+	[TREE_NATIVE] = {205, 62, 66, "native"},
+	[TREE_KERNEL] = {32, 88, 62, "kernel"},
+	[TREE_JIT] = {145, 46, 62, "JIT"},
+	[TREE_INTERPRETER] = {275, 50, 74, "interpreted"},
+	[TREE_UNKNOWN] = {210, 8, 68, "no name"},
+	[TREE_LABEL] = {50, 75, 72, "label"},
+	[TREE_CUT] = {0, 0, 84, "cut"},
+};
+
+static void put_style(const struct svg *s)
+{
+	bytes_put_str(s->out, "<style>\n"
+			      ".bg{fill:#fff}text{font:12px ui-monospace,\"DejaVu Sans "
+			      "Mono\",Menlo,Consolas,monospace;"
+			      "fill:#1b1f24;pointer-events:none}\n"
+			      ".t{font:600 16px system-ui,\"DejaVu Sans\",sans-serif}"
+			      ".l{font:12px system-ui,\"DejaVu Sans\",sans-serif;fill:#57606a}\n"
+			      "g:hover>rect{stroke:#1b1f24;stroke-width:1}\n");
+	for (unsigned k = 0; k < TREE_N_KINDS; k++)
+		for (unsigned shade_ = 0; (s->kinds & 1U << k) && shade_ < N_SHADES; shade_++)
+			bytes_printf(s->out, ".k%u.s%u{fill:hsl(%u,%u%%,%u%%)}\n", k, shade_,
+				colours[k].hue, colours[k].saturation,
+				colours[k].lightness + 4 * shade_);
+	bytes_put_str(s->out, "</style>\n");
+}
+
+static void put_legend(const struct svg *s, unsigned y)
+{
+	const struct render_input *in = s->in;
+	double x = SIDE;
+	char total[64];
+
+	render_value(in->tree->total[0], render_unit(in), total);
+	bytes_printf(s->out, "<text class=\"l\" x=\"%.0f\" y=\"%u\">", x, y + 12);
+	render_escape_str(s->out, in->type ? in->type : "value");
+	bytes_put_str(s->out, " in ");
+	render_escape_str(s->out, render_unit(in));
+	bytes_printf(s->out, ", total %s</text>\n", total);
+	x = s->width - SIDE;
+	for (unsigned k = TREE_N_KINDS; k-- > 0;) {
+		if (!colours[k].legend || !(s->kinds & 1U << k))
+			continue;
+		x -= 7.5 * (double)strlen(colours[k].legend) + 26;
+		bytes_printf(s->out,
+			"<rect class=\"k%u s1\" x=\"%.0f\" y=\"%u\" width=\"12\" height=\"12\" "
+			"rx=\"2\"/>"
+			"<text class=\"l\" x=\"%.0f\" y=\"%u\">%s</text>\n",
+			k, x, y + 2, x + 16, y + 12, colours[k].legend);
+	}
+}
+
+static void put_head(struct svg *s, unsigned height)
+{
+	const struct render_input *in = s->in;
+
+	bytes_printf(s->out,
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %u\" width=\"%.0f\" "
+		"height=\"%u\" role=\"img\">\n<title>",
+		s->width, height, s->width, height);
+	render_escape_str(s->out, in->title ? in->title : "Flame graph");
+	bytes_put_str(s->out, "</title>\n");
+	put_style(s);
+	bytes_printf(
+		s->out, "<rect class=\"bg\" width=\"%.0f\" height=\"%u\"/>\n", s->width, height);
+	bytes_printf(s->out, "<text class=\"t\" x=\"%d\" y=\"24\">", SIDE);
+	render_escape_str(s->out, in->title ? in->title : "Flame graph");
+	bytes_put_str(s->out, "</text>\n");
+	if (in->subtitle) {
+		bytes_printf(s->out, "<text class=\"l\" x=\"%d\" y=\"%d\">", SIDE, HEAD + 8);
+		render_escape_str(s->out, in->subtitle);
+		bytes_put_str(s->out, "</text>\n");
+	}
+	put_legend(s, HEAD + (in->subtitle ? SUBTITLE : 0));
+}
+
+static void put_foot(const struct svg *s, unsigned y)
+{
+	bytes_printf(s->out, "<text class=\"l\" x=\"%d\" y=\"%u\">", SIDE, y + 14);
+	if (s->in->tree->n <= 1)
+		bytes_put_str(s->out, "No samples in this selection.");
+	else if (s->n_hidden)
+		bytes_printf(s->out, "%zu frames narrower than %.1f px%s are not drawn.",
+			s->n_hidden, s->min_width, s->depth >= s->max_depth ? " or too deep" : "");
+	else
+		bytes_put_str(s->out, "All frames are drawn.");
+	bytes_put_str(s->out, "</text>\n</svg>\n");
+}
+
+int render_svg(
+	const struct render_input *in, const struct render_svg_options *opt, struct bytes *out)
+{
+	static const struct render_svg_options defaults;
+	const struct render_svg_options *o = opt ? opt : &defaults;
+	_cleanup_(svg_done)
+	struct svg s = {.in = in, .out = out, .root_on_top = o->root_on_top};
+	int64_t total = in->tree->total[0];
+	unsigned bars;
+	int r;
+
+	s.width = MAX(o->width_px ? o->width_px : WIDTH, 320U);
+	s.min_width = o->min_width_px > 0 ? o->min_width_px : 0.3;
+	s.max_depth = o->max_depth ? o->max_depth : MAX_DEPTH;
+	s.px_per_unit = total > 0 ? (s.width - 2 * SIDE) / (double)total : 0;
+	r = lay_out(&s);
+	if (r)
+		return r;
+	s.top = HEAD + (in->subtitle ? SUBTITLE : 0) + LEGEND;
+	bars = (s.depth + 1) * BAR;
+	put_head(&s, s.top + bars + FOOT);
+	for (size_t i = 0; i < in->tree->n && total > 0 && !out->error; i++)
+		if (s.shown[i])
+			put_bar(&s, i);
+	put_foot(&s, s.top + bars);
+	return bytes_error(out);
+}

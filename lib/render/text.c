@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Trees as lines of text: folded stacks, the top table, CSV.
+ */
+#include "lib/base/arena.h"
+#include "lib/base/alloc.h"
+#include "lib/render/render_internal.h"
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+const char *render_node_name(
+	const struct render_input *in, size_t i, char scratch[64], size_t *ret_len)
+{
+	if (i == 0 || tree_is_cut(in->tree, i)) {
+		snprintf(scratch, 64, i ? "(%" PRIu32 " frames cut)" : "all",
+			i ? in->tree->n_cut[i] : 0);
+		*ret_len = strlen(scratch);
+		return scratch;
+	}
+	return tree_symbols_text(
+		in->symbols, in->symbols->frames[in->tree->frame[i]].name, ret_len);
+}
+
+const char *render_mapping_name(const struct render_input *in, uint32_t frame)
+{
+	uint32_t m = in->symbols->frames[frame].mapping;
+
+	return m == TREE_NONE ? ""
+			      : tree_symbols_base_name(in->symbols, in->symbols->mappings[m].file);
+}
+
+enum tree_kind render_node_kind(const struct render_input *in, size_t i)
+{
+	if (i == 0)
+		return TREE_ROOT;
+	if (tree_is_cut(in->tree, i))
+		return TREE_CUT;
+	return in->symbols->frames[in->tree->frame[i]].kind;
+}
+
+double render_whole(const struct render_input *in)
+{
+	int64_t whole = in->whole ? in->whole : in->tree->total[0];
+
+	return whole ? fabs((double)whole) : 1;
+}
+
+static void put_folded_name(struct bytes *out, const char *s, size_t n)
+{
+	uint8_t *to = bytes_reserve(out, n);
+
+	if (!to)
+		return;
+	for (size_t i = 0; i < n; i++)
+		to[i] = s[i] == ';' ? ':' : (unsigned char)s[i] < ' ' ? ' ' : (uint8_t)s[i];
+	out->len += n;
+}
+
+/* The path of each node is the path of its parent plus a name, kept in one buffer with its length per depth. */
+int render_folded(const struct render_input *in, struct bytes *out)
+{
+	const struct tree *t = in->tree;
+	_cleanup_bytes_ struct bytes path = {};
+	_cleanup_free_ size_t *path_len = try_realloc(NULL, t->n, sizeof(*path_len));
+	char scratch[64];
+	size_t len;
+
+	if (!path_len)
+		return -ENOMEM;
+	bytes_init(&path, out->budget, 0);
+	path_len[0] = 0;
+	for (size_t i = 1; i < t->n && !path.error && !out->error; i++) {
+		const char *name = render_node_name(in, i, scratch, &len);
+
+		path.len = path_len[t->parent[i]];
+		if (path.len)
+			bytes_put_u8(&path, ';');
+		put_folded_name(&path, name, len);
+		path_len[i] = path.len;
+		if (!t->self[i])
+			continue;
+		bytes_put(out, path.data, path.len);
+		bytes_printf(out, " %" PRId64 "\n", t->self[i]);
+	}
+	return path.error ? path.error : bytes_error(out);
+}
+
+/* A name on one line. */
+static void put_line(struct bytes *out, const char *s)
+{
+	for (; *s; s++)
+		bytes_put_u8(out, (unsigned char)*s < ' ' ? ' ' : (uint8_t)*s);
+}
+
+static void put_time(struct bytes *out, int64_t time_ns)
+{
+	time_t s = (time_t)(time_ns / 1000000000);
+	struct tm tm;
+	char text[64];
+
+	gmtime_r(&s, &tm);
+	strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &tm);
+	bytes_printf(out, "Time: %s\n", text);
+}
+
+static void put_head(const struct render_input *in, int64_t whole, struct bytes *out)
+{
+	char value[64], of[64];
+
+	bytes_printf(out, "Type: %s\n", in->type ? in->type : "");
+	if (in->time_ns)
+		put_time(out, in->time_ns);
+	render_value(whole, render_unit(in), value);
+	if (in->duration_ns) {
+		render_value(in->duration_ns, "nanoseconds", of);
+		bytes_printf(out, "Duration: %s, ", of);
+	}
+	bytes_printf(out, "Total = %s", value);
+	if (in->duration_ns && !strcmp(render_unit(in), "nanoseconds"))
+		bytes_printf(out, " (%.2f%%)", 100.0 * (double)whole / (double)in->duration_ns);
+	bytes_put_u8(out, '\n');
+}
+
+static int top_rows(const struct render_input *in, size_t max_rows, struct arena *arena,
+	struct tree_row **ret_rows, size_t *ret_n, size_t *ret_all)
+{
+	int r = tree_top(in->tree, in->symbols, arena, ret_rows, ret_all, NULL);
+
+	if (r)
+		return r;
+	*ret_n = max_rows && max_rows < *ret_all ? max_rows : *ret_all;
+	return 0;
+}
+
+int render_text(const struct render_input *in, size_t max_rows, struct bytes *out)
+{
+	_cleanup_arena_ struct arena arena = {};
+	struct tree_row *rows;
+	size_t n, all;
+	double whole = render_whole(in), sum = 0;
+	char self[64], total[64];
+	int r;
+
+	arena_init(&arena, out->budget);
+	r = top_rows(in, max_rows, &arena, &rows, &n, &all);
+	if (r)
+		return r;
+	put_head(in, in->whole ? in->whole : in->tree->total[0], out);
+	bytes_printf(out, "Showing %zu of %zu functions\n", n, all);
+	bytes_printf(out, "%10s %6s %6s %10s %6s\n", "flat", "flat%", "sum%", "cum", "cum%");
+	for (size_t i = 0; i < n; i++) {
+		const struct tree_frame *f = &in->symbols->frames[rows[i].frame];
+		const char *mapping = render_mapping_name(in, rows[i].frame);
+
+		sum += (double)rows[i].self;
+		render_value(rows[i].self, render_unit(in), self);
+		render_value(rows[i].total, render_unit(in), total);
+		bytes_printf(out, "%10s %5.2f%% %5.2f%% %10s %5.2f%%  ", self,
+			100 * (double)rows[i].self / whole, 100 * sum / whole, total,
+			100 * (double)rows[i].total / whole);
+		put_line(out, tree_symbols_text(in->symbols, f->name, NULL));
+		if (*mapping && f->kind != TREE_UNKNOWN) {
+			bytes_put_str(out, *mapping == '[' ? " " : " [");
+			put_line(out, mapping);
+			bytes_put_str(out, *mapping == '[' ? "" : "]");
+		}
+		bytes_put_u8(out, '\n');
+	}
+	return bytes_error(out);
+}
+
+static void put_csv(struct bytes *out, const char *s)
+{
+	if (!*s || (!strpbrk(s, "\",\r\n") && !strchr("=+-@\t", *s))) {
+		bytes_put_str(out, s);
+		return;
+	}
+	bytes_put_u8(out, '"');
+	for (; *s; s++) {
+		if (*s == '"')
+			bytes_put_u8(out, '"');
+		bytes_put_u8(out, (uint8_t)*s);
+	}
+	bytes_put_u8(out, '"');
+}
+
+int render_csv(const struct render_input *in, size_t max_rows, struct bytes *out)
+{
+	_cleanup_arena_ struct arena arena = {};
+	struct tree_row *rows;
+	size_t n, all;
+	int r;
+
+	arena_init(&arena, out->budget);
+	r = top_rows(in, max_rows, &arena, &rows, &n, &all);
+	if (r)
+		return r;
+	bytes_put_str(out, "function,file,mapping,line,self,total\r\n");
+	for (size_t i = 0; i < n; i++) {
+		const struct tree_frame *f = &in->symbols->frames[rows[i].frame];
+
+		put_csv(out, tree_symbols_text(in->symbols, f->name, NULL));
+		bytes_put_u8(out, ',');
+		put_csv(out, tree_symbols_text(in->symbols, f->file, NULL));
+		bytes_put_u8(out, ',');
+		put_csv(out, render_mapping_name(in, rows[i].frame));
+		bytes_printf(out, ",%" PRId64 ",%" PRId64 ",%" PRId64 "\r\n", rows[i].line,
+			rows[i].self, rows[i].total);
+	}
+	return bytes_error(out);
+}

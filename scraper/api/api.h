@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The scraper's HTTP interface: own query API, Prometheus' status endpoints, the plain pages. What
+ * it shows of other stages comes through callbacks that the pipeline fills in; each may be called
+ * from any worker thread.
+ */
+#pragma once
+#include "lib/base/budget.h"
+#include "lib/base/bytes.h"
+#include "lib/base/clock.h"
+#include "lib/base/err.h"
+#include "lib/net/http_server.h"
+#include "lib/net/metrics.h"
+#include "lib/prof/labels.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct api;
+struct store;
+
+enum api_health { API_UNKNOWN, API_UP, API_DOWN };
+
+/* One profile type of a target, as of its last scrape. */
+struct api_target_profile {
+	const char *name, *url, *last_error; /* last_error "" when fine */
+	enum api_health health;
+	int64_t last_scrape_ns, last_duration_ns; /* 0: never */
+};
+
+struct api_target {
+	const struct labels *discovered, *labels;
+	const char *pool, *url, *global_url, *last_error;
+	enum api_health health;
+	int64_t last_scrape_ns, last_duration_ns, interval_ms, timeout_ms;
+	const struct api_target_profile *profiles;
+	size_t n_profiles;
+	bool dropped; /* by relabeling: only discovered and pool are set */
+};
+typedef void api_target_fn(const struct api_target *t, void *ctx);
+
+struct api_flag {
+	const char *name, *value; /* without the dashes */
+};
+
+struct api_callbacks {
+	void *arg;
+	/* Calls fn for every active target, then for every dropped one that is kept. */
+	void (*each_target)(void *arg, api_target_fn *fn, void *ctx);
+	/* Calls fn with the name of every job. */
+	void (*each_pool)(void *arg, void (*fn)(const char *name, void *ctx), void *ctx);
+	/* Appends the configuration in use as YAML, without secrets. */
+	void (*config_yaml)(void *arg, struct bytes *out);
+	/* True when queries and scrapes work; else a reason for a person ("replaying the
+	 * write-ahead log, 40 %"). */
+	bool (*ready)(void *arg, char ret_reason[256]);
+	/* 0 or an error with its text: the old configuration stays. Only with enable_lifecycle. */
+	int (*reload)(void *arg, struct errbuf *eb);
+	void (*quit)(void *arg);
+	/* Unix times; `ret_ok` tells whether the last (re)load succeeded. */
+	int64_t (*last_reload_ns)(void *arg, bool *ret_ok);
+};
+
+struct api_options {
+	struct api_callbacks callbacks;
+	struct budget *budget; /* of all queries; --query.max-memory */
+	struct clock *clock;
+	struct metrics *metrics;
+	const struct api_flag *flags;
+	size_t n_flags;
+	bool enable_lifecycle;
+	const char *version;
+	const char *route_prefix;      /* as the server's */
+	const char *storage_retention; /* "15d", for runtimeinfo; NULL: "" */
+	int64_t query_timeout_ms;      /* --query.timeout; 0: 2 min */
+	uint32_t max_nodes; /* --query.max-nodes, the most a client may ask for; 0: 1048576 */
+	int64_t start_time_ns;
+};
+
+/* Strings and arrays of `o` must outlive the api. */
+int api_new(const struct api_options *o, struct api **ret, struct errbuf *eb) _must_check_;
+void api_freep(struct api **a);
+/* The store once it is open (and NULL before it is closed): until then queries answer 503.
+ * Thread-safe. */
+void api_set_store(struct api *a, struct store *s);
+/* All routes; the server's `arg` must be the api. */
+const struct http_route *api_routes(size_t *ret_n);

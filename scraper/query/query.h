@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Queries over parts: merges to trees, series over time, and what labels and types there are. Pure:
+ * parts are the only input, no clock, no I/O of its own. One thread per query; parts may be shared.
+ *
+ * Labels. A matcher or grouping label is taken from the series; when the series has no such label,
+ * from each row's label set; else it is "". __profile_type__, __type__, __unit__, __period_type__
+ * and __period_unit__ come from the value column.
+ *
+ * Sums. A merge takes whole profiles with start ≤ time ≤ end. Delta columns are summed. Instant
+ * columns (heap in use, goroutines) are the mean over the scrapes of each series, then the sum over
+ * series. A point at t of a series over time is, for a delta column, the sum over (t − step, t] of
+ * each profile's value spread evenly over its window (time − duration, time]; for instant columns
+ * and gauges the mean per series of what lies in (t − step, t], then the sum over the group.
+ */
+#pragma once
+#include "lib/prof/labels.h"
+#include "lib/tree/tree.h"
+#include "scraper/query/selector.h"
+#include "scraper/store/part.h"
+#include <stdatomic.h>
+
+struct query_stats {
+	uint64_t parts, streams, profiles, pages, rows, nodes;
+};
+
+/* What a query may read and spend. */
+struct query_env {
+	struct part *const *parts; /* at least those with profiles in the range */
+	size_t n_parts;
+	struct budget *budget;	    /* every allocation that data can size; may be NULL */
+	const _Atomic bool *cancel; /* -ECANCELED soon after it is set; may be NULL */
+	struct query_stats stats;   /* added to */
+};
+
+/* A value column as the user names it. */
+struct query_type {
+	char *id; /* name:sample_type:sample_unit:period_type:period_unit, for gauges the name alone
+		   */
+	char *name, *sample_type, *sample_unit, *period_type, *period_unit;
+	char *metric; /* Prometheus' name: name_type_unit_total for delta columns, name_type_unit
+			 for instant ones */
+	enum store_column_kind kind;
+};
+
+struct query_spec {
+	const struct query_selector *selector;
+	int64_t start_ns, end_ns;
+	int64_t step_ns; /* series over time: points at start, start + step … ≤ end */
+	const char *const *group_by;
+	size_t n_group_by;
+	bool group; /* false: trees are one group, series stay apart; true with n_group_by 0: one
+		       group */
+	size_t max_groups; /* beyond it what comes next joins one group labelled "__other__" for
+			      each grouping label; 0: 1000 */
+};
+
+struct query_group {
+	struct labels labels; /* only the grouping labels that are there; sorted */
+	struct tree tree;     /* location tree over query_trees.symbols */
+};
+
+struct query_trees {
+	struct tree_symbols symbols;
+	struct query_group *groups; /* by total, descending; at least one unless grouped */
+	size_t n_groups;
+	struct query_type type;
+	int64_t period;			  /* of the profiles, 0 when they differ */
+	int64_t duration_ns;		  /* sum of the windows of the profiles that were merged */
+	int64_t min_time_ns, max_time_ns; /* first window's begin and last window's end; 0 when
+					     nothing was found */
+	uint64_t n_profiles, n_series;
+};
+
+/*
+ * Merges what the selector finds. Nothing found is no error: type.id is then what was asked for.
+ * -EINVAL when the selector names no type and more than one value column answers (the text lists
+ * them), or only gauges do; -ENOMEM, -ECANCELED, and the errors of part.h.
+ */
+int query_merge(struct query_env *env, const struct query_spec *spec, struct query_trees *ret,
+	struct errbuf *eb) _must_check_;
+void query_trees_done(struct query_trees *t);
+#define _cleanup_query_trees_ _cleanup_(query_trees_done)
+
+struct query_point {
+	int64_t time_ns;
+	double value;
+};
+struct query_line {
+	struct labels labels;	    /* of the series, or the grouping labels */
+	struct query_point *points; /* by time; empty buckets are left out */
+	size_t n_points;
+	double sum; /* of all points */
+};
+struct query_matrix {
+	struct query_line *lines; /* by sum, descending, then by labels */
+	size_t n_lines;
+	struct query_type type;
+};
+
+/* At most 11,000 points a line (-EINVAL). Errors as query_merge; gauges are fine here. */
+int query_over_time(struct query_env *env, const struct query_spec *spec, struct query_matrix *ret,
+	struct errbuf *eb) _must_check_;
+void query_matrix_done(struct query_matrix *m);
+#define _cleanup_query_matrix_ _cleanup_(query_matrix_done)
+
+/* In whose words __name__ is: profiles ("process_cpu", __profile_type__ …) or Prometheus
+ * ("process_cpu_cpu_nanoseconds_total"). */
+enum query_terms { QUERY_PROFILE_TERMS, QUERY_PROMETHEUS_TERMS };
+
+/* A sorted list of distinct texts. */
+struct query_strings {
+	char **items;
+	size_t n;
+};
+void query_strings_done(struct query_strings *s);
+#define _cleanup_query_strings_ _cleanup_(query_strings_done)
+
+/*
+ * What there is in parts that have profiles in [start, end]. `selectors` are alternatives; none
+ * means everything. Row labels are listed too, for the parts in range, narrowed only by matchers on
+ * row labels of the same set (rows are not read).
+ */
+int query_types(struct query_env *env, int64_t start_ns, int64_t end_ns,
+	const struct query_selector *selectors, size_t n_selectors, struct query_type **ret,
+	size_t *ret_n, struct errbuf *eb) _must_check_;
+void query_types_free(struct query_type *types, size_t n);
+int query_label_names(struct query_env *env, int64_t start_ns, int64_t end_ns,
+	const struct query_selector *selectors, size_t n_selectors, enum query_terms terms,
+	struct query_strings *ret, struct errbuf *eb) _must_check_;
+int query_label_values(struct query_env *env, int64_t start_ns, int64_t end_ns,
+	const struct query_selector *selectors, size_t n_selectors, enum query_terms terms,
+	const char *name, struct query_strings *ret, struct errbuf *eb) _must_check_;
+/* Distinct label sets of value columns; each with the __type__ … labels in profile terms. At most
+ * `limit` (0: all). */
+int query_series(struct query_env *env, int64_t start_ns, int64_t end_ns,
+	const struct query_selector *selectors, size_t n_selectors, enum query_terms terms,
+	size_t limit, struct labels **ret, size_t *ret_n, struct errbuf *eb) _must_check_;
+void query_series_free(struct labels *series, size_t n);
