@@ -37,15 +37,19 @@ static void put(struct prof_index *x, uint64_t slot)
 	x->slots[at] = slot;
 }
 
-static int grow(struct prof_index *x, struct budget *budget, struct errbuf *eb)
+int prof_index_reserve(struct prof_index *x, size_t n, struct budget *budget, struct errbuf *eb)
 {
 	struct prof_index bigger = {
-		.n_slots = MAX(x->n_slots * 2, (size_t)FIRST_SLOTS), .n_used = x->n_used};
+		.n_slots = MAX(x->n_slots, (size_t)FIRST_SLOTS), .n_used = x->n_used};
 	int r;
 
-	if (bigger.n_slots > MAX_SLOTS)
+	if (n > MAX_SLOTS / 2)
 		return err_set(
 			eb, -ENOMEM, "a profile has more than %zu distinct entries", MAX_SLOTS / 2);
+	while (n > bigger.n_slots / 2)
+		bigger.n_slots *= 2;
+	if (bigger.n_slots == x->n_slots)
+		return 0;
 	r = budget ? budget_charge(budget, bigger.n_slots * sizeof(*x->slots), eb) : 0;
 	if (r < 0)
 		return r;
@@ -68,12 +72,10 @@ static int grow(struct prof_index *x, struct budget *budget, struct errbuf *eb)
 int prof_index_add(
 	struct prof_index *x, uint64_t hash, uint32_t row, struct budget *budget, struct errbuf *eb)
 {
-	if ((x->n_used + 1) * 2 > x->n_slots) {
-		int r = grow(x, budget, eb);
+	int r = prof_index_reserve(x, x->n_used + 1, budget, eb);
 
-		if (r < 0)
-			return r;
-	}
+	if (r < 0)
+		return r;
 	put(x, hash << 32 | ((uint64_t)row + 1));
 	x->n_used++;
 	return 0;

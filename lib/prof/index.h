@@ -18,6 +18,9 @@ struct prof_index {
 /* A random number, new at each call. */
 uint64_t prof_index_seed(void);
 void prof_index_done(struct prof_index *x, struct budget *budget);
+/* Room for n rows in all, so that adding them allocates nothing. 0 or -ENOMEM. */
+int prof_index_reserve(
+	struct prof_index *x, size_t n, struct budget *budget, struct errbuf *eb) _must_check_;
 /* Adds a row that is not there; row < UINT32_MAX. 0 or -ENOMEM. */
 int prof_index_add(struct prof_index *x, uint64_t hash, uint32_t row, struct budget *budget,
 	struct errbuf *eb) _must_check_;
