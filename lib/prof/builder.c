@@ -285,7 +285,7 @@ uint32_t prof_builder_location_folded(struct prof_builder *b, uint64_t address, 
 		return 0;
 	}
 	to = append(b, &b->lines, n_lines);
-	row = to ? append_row(b, &b->locations, &b->by_location, hash) : NULL;
+	row = to || !n_lines ? append_row(b, &b->locations, &b->by_location, hash) : NULL;
 	if (!row)
 		return 0;
 	if (n_lines)
