@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Symbols become functions, locations and mappings; rows become samples.
+ */
+#include "exporter/profile/build.h"
+#include "lib/base/table.h"
+#include <ctype.h>
+#include <inttypes.h>
+#include <string.h>
+
+enum { MAX_LABELS = PROFILE_N_TASK_LABELS + 2 }; /* and cpu, stack; constants come on top */
+
+struct building {
+	const struct profile_snapshot *s;
+	const struct profile_build_options *o;
+	struct arena *arena;
+	struct prof_builder *b;
+	struct symbol *symbols; /* of real frames */
+	struct symbol_mapping *mappings;
+	uint32_t n_mappings;
+	uint32_t *symbol_of;   /* per frame: index into symbols, or PROF_NONE for pseudo frames */
+	uint32_t *mapping_ids; /* per symbol mapping: index in the profile */
+	uint32_t *locations;   /* per frame */
+	struct prof_label *constants;
+	uint32_t keys[PROFILE_N_TASK_LABELS], key_cpu, key_stack;
+};
+
+void profile_stack_label(uint32_t cut, char ret[48])
+{
+	static const char *const names[] = {
+#define CUT(name, text) #name,
+#define COUNTER(name, metric, labels, text)
+#include "bpf/counters.def"
+#undef CUT
+#undef COUNTER
+	};
+
+	if (cut == ABI_CUT_NONE) {
+		snprintf(ret, 48, "complete");
+		return;
+	}
+	snprintf(ret, 48, "truncated:%s", cut < ABI_N_CUTS ? names[cut] : "unknown");
+	for (; *ret; ret++)
+		*ret = (char)tolower((unsigned char)*ret);
+}
+
+static uint32_t add_string(struct building *k, const char *s)
+{
+	return prof_builder_string(k->b, s, strlen(s));
+}
+
+static bool is_real(uint64_t word)
+{
+	unsigned kind = ABI_FRAME_KIND(word);
+
+	return kind == ABI_FRAME_NATIVE || kind == ABI_FRAME_KERNEL || kind == ABI_FRAME_RAW ||
+	       kind == ABI_FRAME_JIT;
+}
+
+/* Asks the symbolizer for all frames that have an address. */
+static int name_frames(struct building *k, struct errbuf *eb)
+{
+	const struct profile_snapshot *s = k->s;
+	struct symbol_frame *real = arena_alloc_array(k->arena, s->n_frames, sizeof(*real));
+	uint32_t n = 0;
+	int r;
+
+	k->symbol_of = arena_alloc_array(k->arena, s->n_frames, sizeof(*k->symbol_of));
+	k->symbols = arena_alloc_array(k->arena, s->n_frames, sizeof(*k->symbols));
+	k->locations = arena_alloc_array(k->arena, s->n_frames, sizeof(*k->locations));
+	if (k->arena->error)
+		return arena_error(k->arena, eb);
+	for (size_t i = 0; i < s->n_frames; i++) {
+		k->symbol_of[i] = is_real(s->frames[i].frame) ? n : PROF_NONE;
+		if (k->symbol_of[i] != PROF_NONE)
+			real[n++] = s->frames[i];
+	}
+	if (!n)
+		return 0;
+	r = symbolize(k->o->symbolizer, real, n, k->o->mode, k->o->deadline_ns, k->arena,
+		k->symbols, &k->mappings, &k->n_mappings);
+	return r < 0 ? err_set(eb, r, "naming the frames of the profile failed: %s", strerror(-r))
+		     : 0;
+}
+
+/* The path of the executable with the most weight; NULL without samples. */
+static const char *main_executable(const struct building *k)
+{
+	_cleanup_interner_ struct interner paths;
+	const struct profile_snapshot *s = k->s;
+	uint64_t *weights = arena_zalloc(k->arena, s->n_tasks * sizeof(*weights));
+	uint32_t *path_of = arena_alloc_array(k->arena, s->n_tasks, sizeof(*path_of));
+	uint32_t best = INTERNER_NONE;
+
+	interner_init(&paths, k->arena->budget);
+	for (size_t i = 0; weights && path_of && i < s->n_tasks; i++) {
+		const char *path = s->tasks[i].labels[PROFILE_LABEL_EXECUTABLE];
+
+		path_of[i] = interner_add(&paths, path, strlen(path), NULL);
+	}
+	for (size_t i = 0; weights && path_of && i < s->n_rows; i++) {
+		uint32_t id = path_of[s->rows[i].task];
+
+		if (id == INTERNER_NONE || !*interner_str(&paths, id))
+			continue;
+		weights[id] += s->rows[i].weight;
+		if (best == INTERNER_NONE || weights[id] > weights[best])
+			best = id;
+	}
+	return best == INTERNER_NONE ? NULL : arena_strdup(k->arena, interner_str(&paths, best));
+}
+
+/* The mapping that heads every report: the main executable's, else the first that is a file. */
+static uint32_t main_mapping(const struct building *k)
+{
+	const char *path = main_executable(k);
+	uint32_t file = PROF_NONE;
+
+	for (uint32_t i = 0; i < k->n_mappings; i++) {
+		if (path && !strcmp(k->mappings[i].filename, path))
+			return i;
+		if (file == PROF_NONE && k->mappings[i].filename[0] != '[')
+			file = i;
+	}
+	return file == PROF_NONE ? 0 : file;
+}
+
+static void add_mapping(struct building *k, uint32_t i)
+{
+	const struct symbol_mapping *m = &k->mappings[i];
+	uint8_t named = k->o->mode != SYMBOLIZE_NONE;
+
+	/* All of has_* says that there is nothing left to symbolize: else pprof looks for local files, then asks /symbol. */
+	k->mapping_ids[i] =
+		prof_builder_mapping(k->b, &(struct prof_mapping) {
+						   .start = m->start,
+						   .limit = m->limit,
+						   .file_off = m->file_off,
+						   .filename = add_string(k, m->filename),
+						   .build_id = add_string(k, m->build_id),
+						   .has_functions = named,
+						   .has_filenames = named,
+						   .has_line_numbers = named,
+						   .has_inline_frames = named,
+					   });
+}
+
+static int add_mappings(struct building *k, struct errbuf *eb)
+{
+	uint32_t first;
+
+	k->mapping_ids = arena_alloc_array(k->arena, k->n_mappings, sizeof(*k->mapping_ids));
+	first = k->n_mappings ? main_mapping(k) : 0;
+	if (k->arena->error)
+		return arena_error(k->arena, eb);
+	if (k->n_mappings)
+		add_mapping(k, first);
+	for (uint32_t i = 0; i < k->n_mappings; i++)
+		if (i != first)
+			add_mapping(k, i);
+	return 0;
+}
+
+static uint32_t add_symbol(struct building *k, const struct symbol *sym)
+{
+	struct prof_line lines[64];
+	size_t n = k->o->mode == SYMBOLIZE_NONE ? 0 : MIN(sym->n_lines, ARRAY_SIZE(lines));
+
+	for (size_t i = 0; i < n; i++) {
+		const struct symbol_line *l = &sym->lines[i];
+		struct prof_function f = {
+			.name = add_string(k, l->function),
+			.system_name = add_string(k, l->system_name),
+			.filename = add_string(k, l->file),
+			.start_line = l->start_line,
+		};
+
+		lines[i] = (struct prof_line) {
+			.function = prof_builder_function(k->b, &f),
+			.line = l->line,
+			.column = l->column,
+		};
+	}
+	return prof_builder_location(k->b, sym->address, k->mapping_ids[sym->mapping], lines, n);
+}
+
+/* A frame that stands for what is not there. */
+static uint32_t add_pseudo_frame(struct building *k, uint64_t word)
+{
+	char text[64], label[48];
+	struct prof_function f;
+	struct prof_line line;
+
+	switch (ABI_FRAME_KIND(word)) {
+	case ABI_FRAME_TRUNCATED:
+		profile_stack_label(
+			(uint32_t)MIN(ABI_FRAME_VALUE(word), (uint64_t)ABI_N_CUTS), label);
+		snprintf(text, sizeof(text), "[truncated: %s]",
+			strchr(label, ':') ? strchr(label, ':') + 1 : label);
+		break;
+	case ABI_FRAME_ELIDED:
+		snprintf(text, sizeof(text), "[elided: %" PRIu64 " frames]",
+			(uint64_t)ABI_FRAME_VALUE(word));
+		break;
+	default: snprintf(text, sizeof(text), "[frame of kind %u]", ABI_FRAME_KIND(word)); break;
+	}
+	f = (struct prof_function) {
+		.name = add_string(k, text), .system_name = add_string(k, text)};
+	line = (struct prof_line) {.function = prof_builder_function(k->b, &f)};
+	return prof_builder_location(k->b, 0, PROF_NONE, &line, 1);
+}
+
+static void add_locations(struct building *k)
+{
+	for (size_t i = 0; i < k->s->n_frames; i++)
+		k->locations[i] = k->symbol_of[i] == PROF_NONE
+					  ? add_pseudo_frame(k, k->s->frames[i].frame)
+					  : add_symbol(k, &k->symbols[k->symbol_of[i]]);
+}
+
+static int add_label_keys(struct building *k, struct errbuf *eb)
+{
+	const struct labels *constants = k->o->constants;
+
+	k->constants = arena_alloc_array(k->arena, constants->n, sizeof(*k->constants));
+	if (!k->constants)
+		return arena_error(k->arena, eb);
+	for (size_t i = 0; i < constants->n; i++)
+		k->constants[i] = (struct prof_label) {
+			.key = add_string(k, constants->items[i].name),
+			.str = add_string(k, constants->items[i].value),
+		};
+	for (unsigned i = 0; i < PROFILE_N_TASK_LABELS; i++)
+		k->keys[i] = add_string(k, profile_label_name((enum profile_label)i));
+	k->key_cpu = k->s->with_cpu ? add_string(k, PROFILE_LABEL_CPU) : 0;
+	k->key_stack = add_string(k, PROFILE_LABEL_STACK);
+	return 0;
+}
+
+static size_t add_labels(struct building *k, const struct profile_row *row, struct prof_label *out)
+{
+	const struct profile_task *task = &k->s->tasks[row->task];
+	char text[48];
+	size_t n = 0;
+
+	for (unsigned i = 0; i < PROFILE_N_TASK_LABELS; i++)
+		if (*task->labels[i])
+			out[n++] = (struct prof_label) {
+				.key = k->keys[i], .str = add_string(k, task->labels[i])};
+	if (k->s->with_cpu) {
+		snprintf(text, sizeof(text), "%u", row->cpu);
+		out[n++] = (struct prof_label) {.key = k->key_cpu, .str = add_string(k, text)};
+	}
+	profile_stack_label(k->s->stacks[row->stack].cut, text);
+	out[n++] = (struct prof_label) {.key = k->key_stack, .str = add_string(k, text)};
+	for (size_t i = 0; i < k->o->constants->n; i++)
+		out[n++] = k->constants[i];
+	return n;
+}
+
+static int add_samples(struct building *k, struct errbuf *eb)
+{
+	const struct profile_snapshot *s = k->s;
+	const struct profile_type *type = k->o->type;
+	uint32_t *stack = arena_alloc_array(k->arena, s->n_refs, sizeof(*stack));
+	struct prof_label *labels =
+		arena_alloc_array(k->arena, MAX_LABELS + k->o->constants->n, sizeof(*labels));
+
+	if (!stack || !labels)
+		return arena_error(k->arena, eb);
+	for (size_t i = 0; i < s->n_refs; i++)
+		stack[i] = k->locations[s->refs[i]];
+	for (size_t i = 0; i < s->n_rows; i++) {
+		const struct profile_row *row = &s->rows[i];
+		const struct profile_stack *st = &s->stacks[row->stack];
+		int64_t values[PROFILE_MAX_VALUES];
+
+		for (size_t v = 0; v < type->n_values; v++)
+			values[v] = (int64_t)(type->values[v].value == PROFILE_COUNT ? row->count
+										     : row->weight);
+		prof_builder_sample(k->b, stack + st->first, st->n, values, labels,
+			add_labels(k, row, labels), 0);
+	}
+	return 0;
+}
+
+static void set_header(struct building *k, struct profile *p)
+{
+	const struct profile_type *type = k->o->type;
+
+	for (size_t i = 0; i < type->n_values; i++)
+		prof_builder_type(k->b, type->values[i].type, type->values[i].unit);
+	p->period_type.type = add_string(k, type->period_type);
+	p->period_type.unit = add_string(k, type->period_unit);
+	p->period = (int64_t)(k->s->period ? k->s->period : k->o->period);
+	p->default_sample_type = add_string(k, type->values[type->n_values - 1].type);
+	p->time_ns = k->s->range.wall_ns;
+	p->duration_ns = k->s->range.duration_ns;
+}
+
+int profile_build(const struct profile_snapshot *s, const struct profile_build_options *o,
+	struct arena *arena, struct profile *ret, struct errbuf *eb)
+{
+	_cleanup_prof_builder_ struct prof_builder *b = prof_builder_new(ret);
+	struct building k = {.s = s, .o = o, .arena = arena, .b = b};
+	int r = name_frames(&k, eb);
+
+	if (r < 0)
+		return r;
+	set_header(&k, ret);
+	r = add_mappings(&k, eb);
+	if (r < 0)
+		return r;
+	add_locations(&k);
+	r = add_label_keys(&k, eb);
+	if (r < 0)
+		return r;
+	r = add_samples(&k, eb);
+	return r < 0 ? r : prof_builder_finish(b, eb);
+}

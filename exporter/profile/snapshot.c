@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Two passes: rows are summed per key, then the stacks and tasks that are left are copied. Both are linear with one hash
+ * look-up a row and a frame.
+ */
+#include "exporter/profile/snapshot.h"
+#include "lib/base/alloc.h"
+#include "lib/base/str.h"
+#include "lib/base/table.h"
+#include <string.h>
+
+/* A column that grows in the arena; the old copies die with it. */
+struct column {
+	void *items;
+	size_t n, cap, elem;
+};
+
+static void *column_add(struct column *c, struct arena *arena)
+{
+	if (c->n == c->cap) {
+		size_t cap = c->cap ? 2 * c->cap : 256;
+		void *grown = arena_alloc_array(arena, cap, c->elem);
+
+		if (!grown)
+			return NULL;
+		if (c->n)
+			memcpy(grown, c->items, c->n * c->elem);
+		c->items = grown;
+		c->cap = cap;
+	}
+	return (char *)c->items + c->elem * c->n++;
+}
+
+struct taking {
+	const struct profile_tables *t;
+	const uint64_t *tasks;
+	struct arena *arena;
+	struct profile_snapshot *s;
+	struct table keys;    /* (stack, task) or, with CPUs, (stack, tuple) → row */
+	struct table tuples;  /* (task, CPU) → tuple */
+	struct table stacks;  /* id in the tree → index */
+	struct table ids;     /* task id → index */
+	struct table frames;  /* word → index */
+	struct table weights; /* weight → samples */
+	struct column rows, stack_column, task_column, frame_column, refs;
+};
+
+/* Index of `key`: the number of keys before it, when new. False when memory is out. */
+static bool index_of(struct table *t, uint64_t key, uint64_t *ret, bool *ret_new)
+{
+	uint64_t n = t->n_used;
+	uint64_t *value = table_insert(t, key, ret_new);
+
+	if (!value)
+		return false;
+	if (*ret_new)
+		*value = n;
+	*ret = *value;
+	return true;
+}
+
+static bool add_row(struct taking *k, uint32_t stack, uint32_t task, uint16_t cpu, uint64_t count,
+	uint64_t weight)
+{
+	uint64_t tuple = task, at;
+	struct profile_row *row;
+	bool is_new;
+
+	if (k->s->with_cpu && !index_of(&k->tuples, (uint64_t)task << 16 | cpu, &tuple, &is_new))
+		return false;
+	if (!index_of(&k->keys, (uint64_t)stack << 32 | tuple, &at, &is_new))
+		return false;
+	if (is_new) {
+		row = column_add(&k->rows, k->arena);
+		if (!row)
+			return false;
+		*row = (struct profile_row) {.stack = stack, .task = task, .cpu = cpu};
+	}
+	row = (struct profile_row *)k->rows.items + at;
+	row->count += count;
+	row->weight += weight;
+	return true;
+}
+
+static bool count_weight(struct taking *k, uint64_t weight, uint64_t samples)
+{
+	bool is_new;
+	uint64_t *n = table_insert(&k->weights, weight, &is_new);
+
+	if (n)
+		*n += samples;
+	return n != NULL;
+}
+
+static bool add_rows(struct taking *k, const struct sample_rows *in)
+{
+	uint64_t per_period[256] = {0};
+
+	for (uint32_t i = 0; i < in->n; i++) {
+		uint32_t task = in->task[i], count = in->count ? in->count[i] : 1;
+		uint64_t weight = in->value ? in->value[i] : in->periods[in->period[i]];
+
+		if (in->ms && (in->ms[i] < in->from_ms || in->ms[i] >= in->to_ms))
+			continue;
+		if (k->tasks && !(k->tasks[task >> 6] >> (task & 63) & 1))
+			continue;
+		if (!add_row(k, in->stack[i], task, in->cpu ? in->cpu[i] : 0, count, weight))
+			return false;
+		per_period[in->period[i]] += count;
+		k->s->count += count;
+		k->s->weight += weight;
+	}
+	for (unsigned i = 0; i < ARRAY_SIZE(per_period); i++)
+		if (per_period[i] && !count_weight(k, in->periods[i], per_period[i]))
+			return false;
+	return true;
+}
+
+static const char *clean_text(struct arena *arena, const char *text)
+{
+	size_t n = strlen(text), out = 0;
+	char *copy;
+
+	if (!n)
+		return "";
+	if (str_is_utf8(text, n))
+		return arena_strndup(arena, text, n);
+	copy = arena_alloc_array(arena, n + 1, 3);
+	for (size_t i = 0, len; copy && i < n; i += MAX(len, 1)) {
+		len = str_utf8_len(text + i, n - i);
+		memcpy(copy + out, len ? text + i : "\xef\xbf\xbd", len ? len : 3);
+		out += len ? len : 3;
+	}
+	if (copy)
+		copy[out] = 0;
+	return copy;
+}
+
+static bool copy_task(struct taking *k, uint32_t id)
+{
+	struct profile_task *task = column_add(&k->task_column, k->arena);
+	struct proc_task_info info;
+	char buf[16];
+
+	if (!task)
+		return false;
+	proc_task_info(k->t->procs, id, &info);
+	for (unsigned i = 0; i < PROFILE_N_TASK_LABELS; i++)
+		task->labels[i] = clean_text(
+			k->arena, profile_label_value(&info, (enum profile_label)i, buf));
+	return !k->arena->error;
+}
+
+static bool add_ref(struct taking *k, uint32_t frame)
+{
+	uint32_t *ref = column_add(&k->refs, k->arena);
+
+	if (ref)
+		*ref = frame;
+	return ref != NULL;
+}
+
+/* The index of a frame word; addresses of JIT code are looked up while the process table is at hand. */
+static bool add_frame(struct taking *k, uint64_t word)
+{
+	unsigned kind = ABI_FRAME_KIND(word);
+	struct symbol_frame *frame;
+	uint64_t at;
+	bool is_new;
+
+	if (!index_of(&k->frames, word, &at, &is_new))
+		return false;
+	if (is_new) {
+		frame = column_add(&k->frame_column, k->arena);
+		if (!frame)
+			return false;
+		*frame = (struct symbol_frame) {.frame = word, .jit_comm = ""};
+		if (kind == ABI_FRAME_JIT || kind == ABI_FRAME_RAW) {
+			struct proc_address a =
+				proc_interned_address(k->t->procs, ABI_FRAME_VALUE(word));
+
+			frame->jit_addr = a.addr;
+			if (a.process)
+				frame->jit_comm =
+					clean_text(k->arena, proc_comm(k->t->procs, a.process));
+		}
+	}
+	return add_ref(k, (uint32_t)at);
+}
+
+/* Words of a repeat: the `period` frames before it, `count` times more. What does not fit any more is one elided frame. */
+static bool add_repeat(struct taking *k, size_t first, uint64_t word)
+{
+	uint64_t period = ABI_FRAME_VALUE(word) >> 32, count = (uint32_t)word, fits;
+	size_t n = k->refs.n - first, room = n < PROFILE_MAX_FRAMES ? PROFILE_MAX_FRAMES - n : 0;
+
+	if (!period || period > n)
+		return true;
+	fits = MIN(count, room / period);
+	for (uint64_t i = 0; i < fits * period; i++)
+		if (!add_ref(k, ((uint32_t *)k->refs.items)[k->refs.n - period]))
+			return false;
+	return fits == count || add_frame(k, ABI_FRAME(ABI_FRAME_ELIDED, (count - fits) * period));
+}
+
+static bool copy_stack(struct taking *k, uint32_t id)
+{
+	struct profile_stack *stack = column_add(&k->stack_column, k->arena);
+	size_t first = k->refs.n;
+
+	if (!stack)
+		return false;
+	stack->first = (uint32_t)first;
+	stack->cut = ABI_CUT_NONE;
+	for (; id; id = stacks_parent(k->t->stacks, id)) {
+		uint64_t word = stacks_frame(k->t->stacks, id);
+		bool ok;
+
+		if (ABI_FRAME_KIND(word) == ABI_FRAME_REPEAT)
+			ok = add_repeat(k, first, word);
+		else
+			ok = add_frame(k, word);
+		if (!ok)
+			return false;
+		if (ABI_FRAME_KIND(word) == ABI_FRAME_TRUNCATED)
+			stack->cut = (uint32_t)MIN(ABI_FRAME_VALUE(word), (uint64_t)ABI_N_CUTS);
+	}
+	stack->n = (uint32_t)(k->refs.n - first);
+	return true;
+}
+
+/* Ids of the shared tables become indices of the snapshot. */
+static bool resolve_rows(struct taking *k)
+{
+	struct profile_row *rows = k->rows.items;
+
+	for (size_t i = 0; i < k->rows.n; i++) {
+		uint64_t stack, task;
+		bool is_new;
+
+		if (!index_of(&k->stacks, rows[i].stack, &stack, &is_new) ||
+			(is_new && !copy_stack(k, rows[i].stack)))
+			return false;
+		if (!index_of(&k->ids, rows[i].task, &task, &is_new) ||
+			(is_new && !copy_task(k, rows[i].task)))
+			return false;
+		rows[i].stack = (uint32_t)stack;
+		rows[i].task = (uint32_t)task;
+	}
+	return true;
+}
+
+static uint64_t commonest_weight(const struct table *weights)
+{
+	uint64_t weight, n, best = 0, best_n = 0;
+	size_t pos = 0;
+
+	while (table_next(weights, &pos, &weight, &n))
+		if (n > best_n || (n == best_n && weight < best)) {
+			best = weight;
+			best_n = n;
+		}
+	return best;
+}
+
+static bool take(struct taking *k, const struct sample_range *range)
+{
+	struct sample_rows rows;
+	size_t pos = 0;
+
+	while (sample_log_next(k->t->log, range, &pos, &rows))
+		if (!add_rows(k, &rows))
+			return false;
+	return resolve_rows(k);
+}
+
+int profile_snapshot_take(const struct profile_tables *t, const struct sample_range *range,
+	const uint64_t *tasks, int with_cpu, struct arena *arena, struct profile_snapshot *ret,
+	struct errbuf *eb)
+{
+	struct taking k = {
+		.t = t,
+		.tasks = tasks,
+		.arena = arena,
+		.s = ret,
+		.rows = {.elem = sizeof(struct profile_row)},
+		.stack_column = {.elem = sizeof(struct profile_stack)},
+		.task_column = {.elem = sizeof(struct profile_task)},
+		.frame_column = {.elem = sizeof(struct symbol_frame)},
+		.refs = {.elem = sizeof(uint32_t)},
+	};
+	struct table *tables[] = {&k.keys, &k.tuples, &k.stacks, &k.ids, &k.frames, &k.weights};
+	bool ok;
+
+	*ret = (struct profile_snapshot) {.range = *range, .with_cpu = with_cpu};
+	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
+		table_init(tables[i], arena->budget);
+	ok = take(&k, range);
+	ret->period = commonest_weight(&k.weights);
+	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
+		table_done(tables[i]);
+	if (!ok)
+		return arena->error
+			       ? arena_error(arena, eb)
+			       : err_set(eb, -ENOMEM,
+					 "the profile needs more memory than its budget has left");
+	ret->rows = k.rows.items;
+	ret->n_rows = k.rows.n;
+	ret->stacks = k.stack_column.items;
+	ret->n_stacks = k.stack_column.n;
+	ret->tasks = k.task_column.items;
+	ret->n_tasks = k.task_column.n;
+	ret->frames = k.frame_column.items;
+	ret->n_frames = k.frame_column.n;
+	ret->refs = k.refs.items;
+	ret->n_refs = k.refs.n;
+	return 0;
+}

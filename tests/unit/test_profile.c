@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From log to profile: sums per (stack, task), distinct frames, repeats, cut stacks, labels, mapping 0, header; the result obeys
+ * pprof's own rules. Task table and symbolizer are stand-ins; the real ones have tests of their own.
+ */
+#include "exporter/profile/build.h"
+#include "lib/base/alloc.h"
+#include "lib/base/bytes.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define BOOT0 (1000LL * NS_PER_S)
+#define NATIVE(binary, off) ABI_NATIVE(binary, off)
+#define REPEAT(period, count) ABI_FRAME(ABI_FRAME_REPEAT, (uint64_t)(period) << 32 | (count))
+
+/* ---- stand-ins ---- */
+
+static const struct proc_task_info tasks[] = {
+	{.pid = 10,
+		.tid = 10,
+		.comm = "app",
+		.thread_name = "main",
+		.executable = "/bin/app",
+		.systemd_unit = "app.service"},
+	{.pid = 10,
+		.tid = 11,
+		.comm = "app",
+		.thread_name = "io",
+		.executable = "/bin/app",
+		.systemd_unit = "app.service"},
+	{.pid = 20,
+		.tid = 20,
+		.comm = "b\xff"
+			"d",
+		.thread_name = "bd",
+		.executable = "/bin/bd",
+		.container_id = "c1"},
+};
+
+uint32_t proc_n_tasks(const struct proc_table *t)
+{
+	(void)t;
+	return ARRAY_SIZE(tasks);
+}
+
+void proc_task_info(const struct proc_table *t, uint32_t task, struct proc_task_info *ret)
+{
+	const char **strings[] = {&ret->comm, &ret->thread_name, &ret->executable, &ret->cmdline,
+		&ret->cgroup, &ret->container_id, &ret->container_name, &ret->container_image,
+		&ret->pod, &ret->namespace_, &ret->systemd_unit};
+
+	(void)t;
+	*ret = tasks[task];
+	for (size_t i = 0; i < ARRAY_SIZE(strings); i++)
+		if (!*strings[i])
+			*strings[i] = "";
+}
+
+bool proc_is_descendant(const struct proc_table *t, uint32_t task, uint32_t ancestor_pid)
+{
+	(void)t;
+	(void)task;
+	(void)ancestor_pid;
+	return false;
+}
+
+struct proc_address proc_interned_address(const struct proc_table *t, uint64_t payload)
+{
+	(void)t;
+	return (struct proc_address) {.addr = 0x7f0000000000 + payload};
+}
+
+const char *proc_comm(const struct proc_table *t, const struct process *p)
+{
+	(void)t;
+	(void)p;
+	return "";
+}
+
+static struct symbol_mapping stand_in_mappings[] = {
+	{.filename = "[kernel.kallsyms]", .build_id = ""},
+	{.filename = "/lib/libc.so.6", .build_id = "aa"},
+	{.filename = "/bin/bd",
+		.build_id = "bb",
+		.start = 0x1000,
+		.limit = 0x2000,
+		.file_off = 0x1000},
+	{.filename = "/bin/app", .build_id = "cc"},
+};
+
+int symbolize(struct symbolizer *s, const struct symbol_frame *frames, uint32_t n,
+	enum symbolize_mode mode, int64_t deadline_ns, struct arena *arena, struct symbol *ret,
+	struct symbol_mapping **ret_mappings, uint32_t *ret_n_mappings)
+{
+	(void)s;
+	(void)deadline_ns;
+	for (uint32_t i = 0; i < n; i++) {
+		bool kernel = ABI_FRAME_KIND(frames[i].frame) == ABI_FRAME_KERNEL;
+		uint64_t off = ABI_NATIVE_OFF(frames[i].frame);
+		struct symbol_line *l = arena_zalloc(arena, 2 * sizeof(*l));
+
+		ret[i] = (struct symbol) {.lines = l,
+			.n_lines = 1,
+			.address = kernel ? ABI_FRAME_VALUE(frames[i].frame) : off,
+			.named = 1};
+		ret[i].mapping = kernel ? 0 : ABI_NATIVE_BINARY(frames[i].frame);
+		l[0].function = arena_printf(arena, "f%llx", (unsigned long long)off);
+		l[0].system_name = l[0].function;
+		l[0].file = mode == SYMBOLIZE_LINES ? "x.c" : "";
+		l[0].line = mode == SYMBOLIZE_LINES ? 7 : 0;
+		if (off == 0x1a) { /* two inlined levels */
+			ret[i].n_lines = 2;
+			l[1] = l[0];
+			l[0].function = "inlined";
+		}
+	}
+	*ret_mappings = stand_in_mappings;
+	*ret_n_mappings = ARRAY_SIZE(stand_in_mappings);
+	return 0;
+}
+
+/* ---- fixture ---- */
+
+struct fixture {
+	struct clock_virtual clock;
+	struct profile_tables tables;
+	struct arena arena;
+	struct profile profile;
+	struct profile_snapshot snapshot;
+};
+
+static const struct label constant_items[] = {{"node", "n1"}};
+static const struct labels constants = {.items = (struct label *)(uintptr_t)constant_items, .n = 1};
+
+static int set_up(void **state)
+{
+	struct fixture *f = xcalloc(1, sizeof(*f));
+	struct sample_log_options o = {
+		.retention_s = 300, .window_s = 10, .retention_bytes = 1 << 20, .with_cpu = true};
+
+	clock_virtual_init(&f->clock, 1700000000 * NS_PER_S);
+	f->clock.boot_ns = f->clock.mono_ns = BOOT0;
+	o.clock = &f->clock.clock;
+	o.stacks = f->tables.stacks = stacks_new(NULL);
+	f->tables.log = sample_log_new(&o);
+	arena_init(&f->arena, NULL);
+	profile_init(&f->profile, NULL);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	sample_log_freep(&f->tables.log);
+	stacks_freep(&f->tables.stacks);
+	arena_done(&f->arena);
+	profile_done(&f->profile);
+	free(f);
+	return 0;
+}
+
+/* Frames root first. */
+static void put(struct fixture *f, const uint64_t *frames, uint32_t n, uint32_t task,
+	uint64_t weight, uint16_t cpu)
+{
+	struct sample_row row = {
+		.time_ns = (uint64_t)f->clock.mono_ns, .task = task, .weight = weight, .cpu = cpu};
+
+	assert_int_equal(stacks_add(f->tables.stacks, frames, n, &row.stack), 0);
+	assert_int_equal(sample_log_append(f->tables.log, &row), 0);
+}
+
+static void build(struct fixture *f, const uint64_t *filter, int with_cpu, enum symbolize_mode mode)
+{
+	const struct profile_build_options o = {
+		.type = &profile_type_cpu, .constants = &constants, .mode = mode, .period = 5};
+	struct sample_range range;
+	struct errbuf eb = {.text = ""};
+
+	clock_virtual_advance(&f->clock, 2 * NS_PER_S);
+	sample_log_drained(f->tables.log, f->clock.mono_ns, 0);
+	assert_int_equal(sample_log_since(f->tables.log, "", 2, &range, NULL), 0);
+	assert_int_equal(profile_snapshot_take(&f->tables, &range, filter, with_cpu, &f->arena,
+				 &f->snapshot, &eb),
+		0);
+	if (profile_build(&f->snapshot, &o, &f->arena, &f->profile, &eb) < 0)
+		fail_msg("%s", eb.text);
+}
+
+static const char *text_of(const struct profile *p, uint32_t string)
+{
+	static char buf[4][128];
+	static unsigned next;
+	struct prof_str s = profile_str(p, string);
+	char *out = buf[next++ % 4];
+
+	snprintf(out, 128, "%.*s", (int)s.len, s.p);
+	return out;
+}
+
+/* "leaf;…;root" of sample i, by function names, inlined ones included. */
+static const char *stack_of(const struct profile *p, size_t i)
+{
+	static char buf[65536];
+	size_t n = 0;
+
+	buf[0] = 0;
+	for (uint64_t k = p->stack_first[i]; k < p->stack_first[i + 1]; k++) {
+		const struct prof_location *l = &p->locations[p->stacks[k]];
+
+		for (uint32_t j = 0; j < l->n_lines; j++)
+			n += (size_t)snprintf(buf + n, sizeof(buf) - n, "%s%s", n ? ";" : "",
+				text_of(p,
+					p->functions[p->lines[l->first_line + j].function].name));
+	}
+	return buf;
+}
+
+static const char *label_of(const struct profile *p, size_t i, const char *key)
+{
+	for (uint64_t k = p->label_first[i]; k < p->label_first[i + 1]; k++)
+		if (profile_str_is(p, p->labels[k].key, key))
+			return text_of(p, p->labels[k].str);
+	return "(none)";
+}
+
+/* Encodes and decodes: pprof's CheckValid rules. */
+static void check_valid(const struct profile *p)
+{
+	_cleanup_bytes_ struct bytes out;
+	_cleanup_profile_ struct profile back;
+	struct errbuf eb = {.text = ""};
+
+	bytes_init(&out, NULL, 0);
+	profile_init(&back, NULL);
+	assert_int_equal(prof_encode(p, &out), 0);
+	if (prof_decode(out.data, out.len, &back, &eb) < 0)
+		fail_msg("%s", eb.text);
+	assert_int_equal(back.n_samples, p->n_samples);
+	assert_int_equal(back.time_ns, p->time_ns);
+}
+
+/* ---- tests ---- */
+
+static void test_sums_and_header(void **state)
+{
+	const uint64_t ab[] = {NATIVE(3, 0xa), NATIVE(1, 0xb)},
+		       k[] = {NATIVE(2, 0xc), ABI_FRAME(ABI_FRAME_KERNEL, 0xd)};
+	struct fixture *f = *state;
+	struct profile *p = &f->profile;
+
+	for (int i = 0; i < 5; i++)
+		put(f, ab, 2, 0, 100, 0);
+	put(f, ab, 2, 1, 100, 0);
+	put(f, ab, 2, 0, 30, 1);
+	put(f, k, 2, 2, 100, 0);
+	build(f, NULL, 0, SYMBOLIZE_FUNCTIONS);
+	check_valid(p);
+	assert_int_equal(p->n_samples, 3);
+	assert_string_equal(stack_of(p, 0), "fb;fa");
+	assert_int_equal(p->values[0], 6);
+	assert_int_equal(p->values[1], 530);
+	assert_int_equal(p->values[2], 1);
+	assert_int_equal(p->values[3], 100);
+	assert_string_equal(stack_of(p, 2), "fd;fc");
+	assert_int_equal(f->snapshot.count, 8);
+	assert_int_equal(f->snapshot.weight, 730);
+
+	assert_int_equal(p->n_types, 2);
+	assert_string_equal(text_of(p, p->types[0].type), "samples");
+	assert_string_equal(text_of(p, p->types[0].unit), "count");
+	assert_string_equal(text_of(p, p->types[1].type), "cpu");
+	assert_string_equal(text_of(p, p->types[1].unit), "nanoseconds");
+	assert_string_equal(text_of(p, p->default_sample_type), "cpu");
+	assert_string_equal(text_of(p, p->period_type.type), "cpu");
+	assert_int_equal(p->period, 100); /* the commonest */
+	assert_int_equal(p->time_ns, 1700000000 * NS_PER_S);
+	assert_int_equal(p->duration_ns, 2 * NS_PER_S);
+
+	/* Most weight is in /bin/app, which symbolize names last. */
+	assert_string_equal(text_of(p, p->mappings[0].filename), "/bin/app");
+	assert_string_equal(text_of(p, p->mappings[0].build_id), "cc");
+	assert_int_equal(p->mappings[0].has_functions, 1);
+	assert_int_equal(p->n_mappings, 4);
+}
+
+static void test_labels(void **state)
+{
+	const uint64_t a[] = {NATIVE(3, 0xa)};
+	struct fixture *f = *state;
+	struct profile *p = &f->profile;
+
+	put(f, a, 1, 1, 100, 3);
+	put(f, a, 1, 2, 100, 0);
+	build(f, NULL, 0, SYMBOLIZE_FUNCTIONS);
+	assert_string_equal(label_of(p, 0, "comm"), "app");
+	assert_string_equal(label_of(p, 0, "thread_name"), "io");
+	assert_string_equal(label_of(p, 0, "pid"), "10");
+	assert_string_equal(label_of(p, 0, "tid"), "11");
+	assert_string_equal(label_of(p, 0, "executable"), "/bin/app");
+	assert_string_equal(label_of(p, 0, "systemd_unit"), "app.service");
+	assert_string_equal(label_of(p, 0, "container_id"), "(none)");
+	assert_string_equal(label_of(p, 0, "stack"), "complete");
+	assert_string_equal(label_of(p, 0, "node"), "n1");
+	assert_string_equal(label_of(p, 0, "cpu"), "(none)");
+	assert_string_equal(label_of(p, 1, "comm"), "b\xef\xbf\xbd"
+						    "d");
+	assert_string_equal(label_of(p, 1, "container_id"), "c1");
+}
+
+static void test_cpu_label_parts_samples(void **state)
+{
+	const uint64_t a[] = {NATIVE(3, 0xa)};
+	struct fixture *f = *state;
+
+	put(f, a, 1, 1, 100, 3);
+	put(f, a, 1, 1, 100, 3);
+	put(f, a, 1, 1, 100, 0);
+	build(f, NULL, 1, SYMBOLIZE_FUNCTIONS);
+	assert_int_equal(f->profile.n_samples, 2);
+	assert_string_equal(label_of(&f->profile, 0, "cpu"), "3");
+	assert_int_equal(f->profile.values[0], 2);
+	assert_string_equal(label_of(&f->profile, 1, "cpu"), "0");
+}
+
+static void test_cut_stack_is_visible(void **state)
+{
+	const uint64_t cut[] = {ABI_FRAME(ABI_FRAME_TRUNCATED, ABI_CUT_READ_FAULT), NATIVE(3, 0xa)};
+	const uint64_t elided[] = {
+		NATIVE(3, 0xa), ABI_FRAME(ABI_FRAME_ELIDED, 500), NATIVE(3, 0xb)};
+	struct fixture *f = *state;
+
+	put(f, cut, 2, 0, 100, 0);
+	put(f, elided, 3, 0, 100, 0);
+	build(f, NULL, 0, SYMBOLIZE_FUNCTIONS);
+	check_valid(&f->profile);
+	assert_string_equal(stack_of(&f->profile, 0), "fa;[truncated: read_fault]");
+	assert_string_equal(label_of(&f->profile, 0, "stack"), "truncated:read_fault");
+	assert_string_equal(stack_of(&f->profile, 1), "fb;[elided: 500 frames];fa");
+	assert_string_equal(label_of(&f->profile, 1, "stack"), "complete");
+}
+
+static void test_repeats_are_expanded(void **state)
+{
+	/* Leaf first: c b a ×2 more of (b a), root. */
+	const uint64_t pair[] = {
+		NATIVE(3, 0xf), REPEAT(2, 2), NATIVE(3, 0xa), NATIVE(3, 0xb), NATIVE(3, 0xc)};
+	const uint64_t deep[] = {NATIVE(3, 0xf), REPEAT(1, 1000000), NATIVE(3, 0xa)};
+	const uint64_t bad[] = {NATIVE(3, 0xf), REPEAT(9, 1), REPEAT(0, 5), NATIVE(3, 0xa)};
+	struct fixture *f = *state;
+	struct profile *p = &f->profile;
+
+	put(f, pair, 5, 0, 100, 0);
+	put(f, deep, 3, 0, 100, 0);
+	put(f, bad, 4, 0, 100, 0);
+	build(f, NULL, 0, SYMBOLIZE_FUNCTIONS);
+	check_valid(p);
+	assert_string_equal(stack_of(p, 0), "fc;fb;fa;fb;fa;fb;fa;ff");
+	assert_int_equal(p->stack_first[2] - p->stack_first[1], PROFILE_MAX_FRAMES + 2);
+	assert_non_null(strstr(stack_of(p, 1), ";fa;[elided: 995905 frames];ff"));
+	assert_string_equal(stack_of(p, 2), "fa;ff");
+}
+
+static void test_filter_and_empty(void **state)
+{
+	const uint64_t a[] = {NATIVE(3, 0xa)};
+	const uint64_t only_two = 1 << 2, nobody = 0;
+	struct fixture *f = *state;
+
+	put(f, a, 1, 0, 100, 0);
+	put(f, a, 1, 2, 40, 0);
+	build(f, &only_two, 0, SYMBOLIZE_FUNCTIONS);
+	assert_int_equal(f->profile.n_samples, 1);
+	assert_int_equal(f->profile.values[1], 40);
+	assert_int_equal(f->profile.period, 40);
+	profile_done(&f->profile);
+	profile_init(&f->profile, NULL);
+	build(f, &nobody, 0, SYMBOLIZE_FUNCTIONS);
+	check_valid(&f->profile);
+	assert_int_equal(f->profile.n_samples, 0);
+	assert_int_equal(f->profile.period, 5);
+	assert_int_equal(f->profile.n_types, 2);
+}
+
+static void test_modes(void **state)
+{
+	const uint64_t inlined[] = {NATIVE(3, 0x1a)}, jit[] = {ABI_FRAME(ABI_FRAME_JIT, 5)};
+	struct fixture *f = *state;
+	struct profile *p = &f->profile;
+
+	put(f, inlined, 1, 0, 100, 0);
+	build(f, NULL, 0, SYMBOLIZE_LINES);
+	assert_string_equal(stack_of(p, 0), "inlined;f1a");
+	assert_int_equal(p->lines[0].line, 7);
+	profile_done(p);
+	profile_init(p, NULL);
+	put(f, jit, 1, 0, 100, 0);
+	build(f, NULL, 0, SYMBOLIZE_NONE);
+	check_valid(p);
+	assert_int_equal(p->n_functions, 0);
+	assert_int_equal(p->mappings[0].has_functions, 0);
+	assert_int_equal(f->snapshot.frames[0].jit_addr, 0x7f0000000005);
+}
+
+static void test_memory_is_capped(void **state)
+{
+	struct fixture *f = *state;
+	struct sample_range range;
+	struct errbuf eb = {.text = ""};
+	struct budget budget;
+	struct arena arena;
+
+	for (uint64_t i = 1; i < 5000; i++)
+		put(f, &i, 1, 0, 100, 0);
+	clock_virtual_advance(&f->clock, 2 * NS_PER_S);
+	sample_log_drained(f->tables.log, f->clock.mono_ns, 0);
+	assert_int_equal(sample_log_since(f->tables.log, "", 2, &range, NULL), 0);
+	budget_init(&budget, NULL, "responses", "--web.max-memory", 100 << 10);
+	arena_init(&arena, &budget);
+	assert_int_equal(
+		profile_snapshot_take(&f->tables, &range, NULL, 0, &arena, &f->snapshot, &eb),
+		-ENOMEM);
+	assert_true(eb.text[0]);
+	arena_done(&arena);
+	assert_int_equal(budget.used_bytes, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_sums_and_header, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_labels, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_cpu_label_parts_samples, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_cut_stack_is_visible, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_repeats_are_expanded, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_filter_and_empty, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_modes, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_memory_is_capped, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
