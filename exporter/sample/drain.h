@@ -23,7 +23,7 @@ enum sideband_kind {
 	SIDEBAND_FORK,	   /* a process (pid != ppid) or thread (pid == ppid) appeared */
 	SIDEBAND_EXIT,	   /* a thread ended; the process when it was its last */
 	SIDEBAND_COMM,	   /* renamed; `exec` when by exec */
-	SIDEBAND_LOST,	   /* the kernel dropped `lost` records: state must be read again from /proc */
+	SIDEBAND_LOST, /* the kernel dropped `lost` records: state must be read again from /proc */
 };
 
 struct sideband {
@@ -37,7 +37,8 @@ struct sideband {
 	uint8_t build_id[20];
 	uint8_t build_id_len; /* 0: identity is dev and ino */
 	uint32_t prot, flags;
-	const char *path; /* as the kernel prints it: "/usr/bin/x", "//anon", "[vdso]"; valid during the call */
+	const char *
+		path; /* as the kernel prints it: "/usr/bin/x", "//anon", "[vdso]"; valid during the call */
 	/* SIDEBAND_COMM */
 	char comm[ABI_COMM_LEN];
 	bool exec;
@@ -65,12 +66,13 @@ struct drain_options {
 	const struct keeper_setup *setup; /* must outlive the drain */
 	struct clock *clock;
 	struct fs *fs;
-	struct budget *budget;	    /* charged with what is held */
+	struct budget *budget; /* charged with what is held */
 	struct sample_sink sink;
 	struct governor *governor;  /* gives the rate; not owned */
 	const char *procfs, *sysfs; /* "/proc", "/sys" */
-	uint64_t max_held_bytes;    /* samples and side-band held for ordering; 0: 16 MiB. Beyond it the oldest go on early, counted */
-	struct capture *capture;    /* --debug.capture, or NULL; not owned */
+	uint64_t
+		max_held_bytes; /* samples and side-band held for ordering; 0: 16 MiB. Beyond it the oldest go on early, counted */
+	struct capture *capture; /* --debug.capture, or NULL; not owned */
 };
 
 /* Maps the rings and attaches every online CPU at the governor's rate; fails when no CPU could be attached. */
@@ -87,16 +89,17 @@ struct drain_stats {
 	uint64_t stacks[ABI_N_CUTS];	   /* user stacks handed on, by cut reason */
 	uint64_t samples, sideband;	   /* records handed on */
 	uint64_t late_samples, late_sideband;
-	uint64_t bad_records;		   /* records that do not follow the ABI, dropped */
-	uint64_t sideband_lost;		   /* records that the kernel dropped before us */
-	uint64_t overflowed;		   /* records handed on before their hold was over */
+	uint64_t bad_records;	/* records that do not follow the ABI, dropped */
+	uint64_t sideband_lost; /* records that the kernel dropped before us */
+	uint64_t overflowed;	/* records handed on before their hold was over */
+	uint64_t dropped;	/* records that the budget left no room for */
 	uint64_t held_bytes;
 	uint64_t cpus_attached, cpus_detached, cpu_attach_failures; /* events, since start */
-	uint64_t cpus_revived;		   /* CPUs whose ticks had stopped and were attached again */
+	uint64_t cpus_revived; /* CPUs whose ticks had stopped and were attached again */
 	uint32_t n_online, n_attached;
 	uint64_t ring_bytes, ring_used_peak_bytes;
-	double coverage_ratio;		   /* sampled CPU time over busy CPU time, last minute, all CPUs; 0 until known */
-	double coverage_worst_ratio;	   /* of the worst CPU that was busy at least a tenth of it */
+	double coverage_ratio; /* sampled CPU time over busy CPU time, last minute, all CPUs; 0 until known */
+	double coverage_worst_ratio; /* of the worst CPU that was busy at least a tenth of it */
 	uint64_t main_cpu_ns, keeper_cpu_ns, parser_cpu_ns, bpf_ns; /* own cost since start */
 	uint64_t maps_bytes;
 };

@@ -26,13 +26,14 @@ void governor_request(struct governor *g, uint32_t hz);
 void governor_release(struct governor *g, uint32_t hz);
 
 /* One observation: own CPU and BPF time so far (cumulative) and CPUs online. Returns the rate to sample at from now on. */
-uint32_t governor_step(struct governor *g, int64_t now_ns, uint64_t own_cpu_ns, uint64_t bpf_ns, uint32_t n_online);
+uint32_t governor_step(struct governor *g, int64_t now_ns, uint64_t own_cpu_ns, uint64_t bpf_ns,
+	uint32_t n_online);
 
 struct governor_stats {
-	uint32_t hz;		/* in force */
-	uint32_t wanted_hz;	/* base rate or the highest open request */
-	uint32_t n_requests;	/* open */
-	double overhead_ratio;	/* over the window */
+	uint32_t hz;		  /* in force */
+	uint32_t wanted_hz;	  /* base rate or the highest open request */
+	uint32_t n_requests;	  /* open */
+	double overhead_ratio;	  /* over the window */
 	uint64_t lowered, raised; /* steps taken */
 };
 void governor_stats(struct governor *g, struct governor_stats *ret);

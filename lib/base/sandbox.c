@@ -62,7 +62,8 @@ bool sandbox_has_cap(int cap)
 /* Best effort: without CAP_SETPCAP the bounding set stays, which matters little under no_new_privs. */
 static void drop_bounding(void)
 {
-	_cleanup_(cap_freep) cap_t set = cap_get_proc();
+	_cleanup_(cap_freep)
+	cap_t set = cap_get_proc();
 	const cap_value_t setpcap = CAP_SETPCAP;
 
 	/* a change of user has cleared the effective set */
@@ -224,7 +225,8 @@ int sandbox_enter(enum sandbox_role role, struct errbuf *eb)
 
 int sandbox_allow_only(const int *calls, size_t n, bool allow_exec, struct errbuf *eb)
 {
-	_cleanup_(filter_freep) scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+	_cleanup_(filter_freep)
+	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM));
 	int r = 0;
 
 	if (!ctx)

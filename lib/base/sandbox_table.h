@@ -45,6 +45,7 @@ static const struct sandbox_rule sandbox_common[] = {
 	WITHOUT("mprotect", 2, PROT_EXEC),
 	ANY("futex"),
 	ANY("clock_gettime"),
+	ANY("clock_getres"),
 	ANY("clock_nanosleep"),
 	ANY("nanosleep"),
 	ANY("restart_syscall"),

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Drains BPF rings and perf side-band buffers and hands records on in time order.
+ */
+#include "exporter/sample/drain.h"
+#include "exporter/keeper/roles.h"
+#include "exporter/sample/capture.h"
+#include "exporter/sample/coverage.h"
+#include "exporter/sample/cpus.h"
+#include "exporter/sample/hold.h"
+#include "exporter/sample/ring.h"
+#include "lib/base/alloc.h"
+#include "lib/base/log.h"
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+	DEFAULT_HELD_BYTES = 16 << 20,
+	MAX_PROC_STAT_BYTES = 1 << 20,
+};
+#define WATCH_INTERVAL_NS NS_PER_S
+
+struct drain {
+	struct drain_options options;
+	struct ring rings[ARRAY_SIZE(((struct keeper_setup *)0)->ring_fds)];
+	uint32_t n_rings;
+	const uint64_t *counters; /* n_cpus rows */
+	size_t counters_bytes;
+	struct cpus cpus;
+	struct hold hold;
+	struct coverage *coverage;
+	uint64_t *sampled_ns; /* by CPU, for coverage */
+	int64_t next_watch_ns;
+	uint64_t runs_seen, bpf_ns;
+	uint64_t ring_peak;
+	pthread_mutex_t mutex; /* leaf lock; guards stats */
+	struct drain_stats stats;
+};
+
+static uint64_t counter(const struct drain *d, uint32_t cpu, enum abi_counter which)
+{
+	return __atomic_load_n(
+		&d->counters[(size_t)cpu * ABI_COUNTERS_STRIDE + which], __ATOMIC_RELAXED);
+}
+
+static uint64_t counter_sum(const struct drain *d, enum abi_counter which)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < d->cpus.n_cpus; i++)
+		sum += counter(d, i, which);
+	return sum;
+}
+
+static int read_file(struct drain *d, const char *dir, const char *name, struct bytes *ret)
+{
+	char path[4096];
+	int r;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	bytes_reset(ret);
+	r = fs_read_file(d->options.fs, path, MAX_PROC_STAT_BYTES, ret, NULL);
+	bytes_put_u8(ret, 0);
+	return r < 0 ? r : bytes_error(ret);
+}
+
+/* CPUs that came or went, CPUs whose ticks stopped, coverage. */
+static int watch(struct drain *d, int64_t now_ns, struct errbuf *eb)
+{
+	_cleanup_bytes_ struct bytes b = {0};
+	int r = read_file(d, d->options.sysfs, "devices/system/cpu/online", &b);
+
+	if (r == 0)
+		r = cpus_follow(&d->cpus, (const char *)b.data, eb);
+	else
+		err_set(eb, r, "%s/devices/system/cpu/online: %s", d->options.sysfs, strerror(-r));
+	if (read_file(d, d->options.procfs, "stat", &b) < 0)
+		return r;
+	for (uint32_t i = 0; i < d->cpus.n_cpus; i++)
+		d->sampled_ns[i] = counter(d, i, ABI_COUNT_BUSY_NS);
+	coverage_observe(d->coverage, (const char *)b.data, b.len - 1, d->sampled_ns, now_ns);
+	for (uint32_t i = 0; i < d->cpus.n_cpus; i++)
+		cpus_revive(&d->cpus, i, counter(d, i, ABI_COUNT_RUNS),
+			coverage_busy_ns(d->coverage, i));
+	return r;
+}
+
+/* What the governor answers for: the parser's work is paced by a budget of its own. */
+static uint64_t own_cpu_ns(const struct drain *d)
+{
+	return (uint64_t)(role_cpu_ns((pid_t)d->options.setup->main_pid) +
+			  role_cpu_ns((pid_t)d->options.setup->keeper_pid));
+}
+
+static int map_kernel_memory(struct drain *d, struct errbuf *eb)
+{
+	const struct keeper_setup *s = d->options.setup;
+	void *p;
+
+	d->counters_bytes = (size_t)s->n_cpus * ABI_COUNTERS_STRIDE * sizeof(uint64_t);
+	p = mmap(NULL, d->counters_bytes, PROT_READ, MAP_SHARED, s->counters_fd, 0);
+	if (p == MAP_FAILED)
+		return err_set(eb, -errno, "cannot map the counters: %s", strerror(errno));
+	d->counters = p;
+	for (uint32_t i = 0; i < s->n_rings; i++) {
+		int r = ring_open(&d->rings[i], s->ring_fds[i], s->ring_bytes, eb);
+
+		if (r < 0)
+			return r;
+		d->n_rings++;
+	}
+	return 0;
+}
+
+struct drain *drain_new(const struct drain_options *o, struct errbuf *eb)
+{
+	_cleanup_(drain_freep)
+	struct drain *d = xcalloc(1, sizeof(*d));
+	uint32_t n_cpus = o->setup->n_cpus;
+	int64_t now = clock_monotonic_ns(o->clock);
+
+	d->options = *o;
+	if (!d->options.procfs)
+		d->options.procfs = "/proc";
+	if (!d->options.sysfs)
+		d->options.sysfs = "/sys";
+	hold_init(&d->hold, &o->sink, o->budget,
+		o->max_held_bytes ? o->max_held_bytes : DEFAULT_HELD_BYTES);
+	cpus_init(&d->cpus, o->setup->keeper, n_cpus,
+		governor_step(o->governor, now, own_cpu_ns(d), 0, 1));
+	d->coverage = coverage_new(n_cpus);
+	d->sampled_ns = xcalloc(n_cpus, sizeof(*d->sampled_ns));
+	pthread_mutex_init(&d->mutex, NULL);
+	if (map_kernel_memory(d, eb) < 0)
+		return NULL;
+	(void)watch(d, now, eb);
+	if (!d->cpus.n_attached)
+		return NULL;
+	d->next_watch_ns = now + WATCH_INTERVAL_NS;
+	return TAKE(d);
+}
+
+void drain_freep(struct drain **pd)
+{
+	struct drain *d = *pd;
+
+	if (!d)
+		return;
+	cpus_done(&d->cpus);
+	for (uint32_t i = 0; i < d->n_rings; i++)
+		ring_done(&d->rings[i]);
+	if (d->counters)
+		munmap((void *)(uintptr_t)d->counters, d->counters_bytes);
+	hold_done(&d->hold);
+	coverage_freep(&d->coverage);
+	free(d->sampled_ns);
+	pthread_mutex_destroy(&d->mutex);
+	free(d);
+	*pd = NULL;
+}
+
+static void read_ring(struct drain *d, struct ring *r)
+{
+	const void *rec;
+	uint32_t len;
+
+	d->ring_peak = MAX(d->ring_peak, ring_used(r));
+	while ((rec = ring_next(r, &len))) {
+		if (d->options.capture)
+			capture_record(d->options.capture, CAPTURE_SAMPLE, rec, len);
+		hold_add(&d->hold, HOLD_SAMPLE, rec, len);
+	}
+	ring_release(r);
+}
+
+static void read_sideband(struct drain *d, struct sideband_buffer *b)
+{
+	const void *rec;
+	size_t len;
+
+	while ((rec = sideband_next(b, &len))) {
+		if (d->options.capture)
+			capture_record(d->options.capture, CAPTURE_SIDEBAND, rec, len);
+		hold_add(&d->hold, HOLD_SIDEBAND, rec, len);
+	}
+	sideband_release(b);
+}
+
+/* The mean of the measured runs stands for all of them; accumulated so that it never goes back. */
+static void measure_bpf(struct drain *d)
+{
+	uint64_t runs = counter_sum(d, ABI_COUNT_RUNS),
+		 measured = counter_sum(d, ABI_COUNT_COST_RUNS);
+
+	if (!measured)
+		return;
+	d->bpf_ns += (runs - d->runs_seen) * counter_sum(d, ABI_COUNT_COST_NS) / measured;
+	d->runs_seen = runs;
+}
+
+static void publish(struct drain *d)
+{
+	const struct keeper_setup *setup = d->options.setup;
+	const struct hold_stats *h = &d->hold.stats;
+	struct drain_stats s = {.samples = h->samples,
+		.sideband = h->sideband,
+		.late_samples = h->late_samples,
+		.late_sideband = h->late_sideband,
+		.bad_records = h->bad_records,
+		.sideband_lost = h->sideband_lost,
+		.overflowed = h->overflowed,
+		.dropped = h->dropped,
+		.held_bytes = d->hold.bytes.len,
+		.cpus_attached = d->cpus.attached,
+		.cpus_detached = d->cpus.detached,
+		.cpu_attach_failures = d->cpus.failures,
+		.cpus_revived = d->cpus.revived,
+		.n_online = d->cpus.n_online,
+		.n_attached = d->cpus.n_attached,
+		.ring_bytes = (uint64_t)setup->ring_bytes * d->n_rings,
+		.ring_used_peak_bytes = d->ring_peak,
+		.coverage_ratio = coverage_ratio(d->coverage),
+		.coverage_worst_ratio = coverage_worst_ratio(d->coverage),
+		.main_cpu_ns = (uint64_t)role_cpu_ns((pid_t)setup->main_pid),
+		.keeper_cpu_ns = (uint64_t)role_cpu_ns((pid_t)setup->keeper_pid),
+		.parser_cpu_ns = (uint64_t)role_cpu_ns((pid_t)setup->parser_pid),
+		.bpf_ns = d->bpf_ns,
+		.maps_bytes = setup->maps_bytes};
+
+	for (uint32_t i = 0; i < ABI_N_COUNTERS; i++)
+		s.counters[i] = counter_sum(d, i);
+	memcpy(s.stacks, h->stacks, sizeof(s.stacks));
+	pthread_mutex_lock(&d->mutex);
+	d->stats = s;
+	pthread_mutex_unlock(&d->mutex);
+}
+
+void drain_step(struct drain *d)
+{
+	int64_t began = clock_monotonic_ns(d->options.clock);
+	int64_t boot_offset =
+		clock_boottime_ns(d->options.clock) - clock_monotonic_ns(d->options.clock);
+	uint64_t up_to = (uint64_t)(began - SAMPLE_HOLD_NS);
+	struct errbuf eb = {0};
+
+	for (uint32_t i = 0; i < d->cpus.n_cpus; i++)
+		if (d->cpus.cpu[i].attached)
+			read_sideband(d, &d->cpus.cpu[i].sideband);
+	for (uint32_t i = 0; i < d->n_rings; i++)
+		read_ring(d, &d->rings[i]);
+	if (d->options.capture)
+		capture_drain(d->options.capture, (uint64_t)began, boot_offset,
+			(uint64_t)clock_realtime_ns(d->options.clock));
+	hold_flush(&d->hold, up_to);
+	d->options.sink.drained(d->options.sink.ctx, up_to, boot_offset);
+
+	if (began >= d->next_watch_ns) {
+		if (watch(d, began, &eb) < 0)
+			LOG_RATED(LOG_WARN, "cannot follow CPUs: %s", eb.text);
+		d->next_watch_ns = began + WATCH_INTERVAL_NS;
+	}
+	measure_bpf(d);
+	cpus_set_hz(&d->cpus, governor_step(d->options.governor, began, own_cpu_ns(d), d->bpf_ns,
+				      d->cpus.n_online));
+	publish(d);
+}
+
+void drain_stats(struct drain *d, struct drain_stats *ret)
+{
+	pthread_mutex_lock(&d->mutex);
+	*ret = d->stats;
+	pthread_mutex_unlock(&d->mutex);
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The waiting room of the drain.
+ */
+#include "exporter/sample/hold.h"
+#include "exporter/sample/sideband.h"
+#include "lib/base/alloc.h"
+#include <string.h>
+
+void hold_init(
+	struct hold *h, const struct sample_sink *sink, struct budget *budget, uint64_t max_bytes)
+{
+	memset(h, 0, sizeof(*h));
+	h->sink = *sink;
+	h->max_bytes = max_bytes;
+	bytes_init(&h->bytes, budget, 0);
+	bytes_init(&h->spare, budget, 0);
+}
+
+void hold_done(struct hold *h)
+{
+	bytes_done(&h->bytes);
+	bytes_done(&h->spare);
+	free(h->entries);
+	memset(h, 0, sizeof(*h));
+}
+
+/* The record's time, or 0 when it does not follow the ABI. */
+static uint64_t sample_time(const void *rec, size_t len)
+{
+	struct abi_record r;
+
+	if (len < sizeof(r))
+		return 0;
+	memcpy(&r, rec, sizeof(r));
+	if (r.type != ABI_RECORD_CPU_SAMPLE || r.n_kernel > ABI_MAX_KERNEL_FRAMES ||
+		r.n_user > ABI_MAX_USER_WORDS ||
+		len != sizeof(r) + (r.n_kernel + (size_t)r.n_user) * sizeof(uint64_t))
+		return 0;
+	return r.time_ns;
+}
+
+static uint64_t sideband_time(struct hold *h, const void *rec, size_t len)
+{
+	struct sideband s;
+	int r = sideband_parse(rec, len, &s);
+
+	if (r == -EBADMSG)
+		h->stats.bad_records++;
+	return r < 0 ? 0 : s.time_ns;
+}
+
+static bool add_entry(
+	struct hold *h, enum hold_kind kind, uint64_t time_ns, const void *rec, size_t len)
+{
+	if (alloc_grow(&h->entries, &h->cap, h->n + 1, sizeof(*h->entries)) < 0)
+		return false;
+	h->entries[h->n] = (struct hold_entry) {.time_ns = time_ns,
+		.order = (uint64_t)kind << 63 | h->n_arrived,
+		.off = (uint32_t)h->bytes.len,
+		.len = (uint32_t)len};
+	bytes_put(&h->bytes, rec, len);
+	bytes_put(&h->bytes, "\0\0\0\0\0\0\0", -len & 7);
+	if (bytes_error(&h->bytes)) {
+		h->bytes.error = 0;
+		h->bytes.len = h->entries[h->n].off;
+		return false;
+	}
+	h->n++;
+	h->n_arrived++;
+	return true;
+}
+
+void hold_add(struct hold *h, enum hold_kind kind, const void *rec, size_t len)
+{
+	uint64_t t = kind == HOLD_SAMPLE ? sample_time(rec, len) : sideband_time(h, rec, len);
+
+	if (!t) {
+		h->stats.bad_records += kind == HOLD_SAMPLE;
+		return;
+	}
+	if (h->bytes.len + len > h->max_bytes || h->bytes.len > UINT32_MAX / 2) {
+		h->stats.overflowed += h->n;
+		hold_flush(h, UINT64_MAX);
+	}
+	if (add_entry(h, kind, t, rec, len))
+		return;
+	/* The budget refused to let the buffer grow: make room in it. */
+	h->stats.overflowed += h->n;
+	hold_flush(h, UINT64_MAX);
+	h->stats.dropped += !add_entry(h, kind, t, rec, len);
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+	const struct hold_entry *x = a, *y = b;
+
+	if (x->time_ns != y->time_ns)
+		return x->time_ns < y->time_ns ? -1 : 1;
+	return (x->order > y->order) - (x->order < y->order);
+}
+
+static enum abi_cut cut_of(const struct abi_record *r)
+{
+	uint64_t last = r->n_user ? r->frames[r->n_kernel + r->n_user - 1] : 0;
+	uint64_t why = ABI_FRAME_VALUE(last);
+
+	return ABI_FRAME_KIND(last) == ABI_FRAME_TRUNCATED && why < ABI_N_CUTS ? (enum abi_cut)why
+									       : ABI_CUT_NONE;
+}
+
+static void hand_on(struct hold *h, const struct hold_entry *e)
+{
+	const uint8_t *rec = h->bytes.data + e->off;
+	bool late = e->time_ns < h->handed_ns;
+	struct sideband s;
+
+	if (e->order >> 63 == HOLD_SAMPLE) {
+		const struct abi_record *r =
+			(const void *)rec; /* aligned, checked by sample_time */
+
+		h->stats.samples++;
+		h->stats.late_samples += late;
+		if (!(r->flags & ABI_FLAG_KTHREAD))
+			h->stats.stacks[cut_of(r)]++;
+		h->sink.sample(h->sink.ctx, r, late);
+	} else if (sideband_parse(rec, e->len, &s) == 0) {
+		h->stats.sideband++;
+		h->stats.late_sideband += late;
+		if (s.kind == SIDEBAND_LOST)
+			h->stats.sideband_lost += s.lost;
+		h->sink.sideband(h->sink.ctx, &s);
+	}
+	h->handed_ns = MAX(h->handed_ns, e->time_ns);
+}
+
+/* Moves what stays to the front. */
+static void keep_rest(struct hold *h, size_t from)
+{
+	struct bytes old = h->bytes;
+
+	bytes_reset(&h->spare);
+	for (size_t i = from; i < h->n; i++) {
+		struct hold_entry e = h->entries[i];
+
+		h->entries[i - from] = e;
+		h->entries[i - from].off = (uint32_t)h->spare.len;
+		bytes_put(&h->spare, old.data + e.off, (e.len + 7) & ~7U);
+	}
+	h->n -= from;
+	if (bytes_error(&h->spare)) { /* the budget refused the copy */
+		h->stats.dropped += h->n;
+		h->n = 0;
+		bytes_reset(&h->spare);
+	}
+	h->bytes = h->spare;
+	h->spare = old;
+}
+
+void hold_flush(struct hold *h, uint64_t up_to_ns)
+{
+	size_t i = 0;
+
+	if (!h->n)
+		return;
+	qsort(h->entries, h->n, sizeof(*h->entries), compare_entries);
+	while (i < h->n && h->entries[i].time_ns <= up_to_ns)
+		hand_on(h, &h->entries[i++]);
+	if (i)
+		keep_rest(h, i);
+}
