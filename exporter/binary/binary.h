@@ -21,9 +21,9 @@ struct binary_options {
 	struct fs *fs;
 	struct clock *clock;
 	int parser_fd;
-	const char *cache_path;	    /* --symbols.cache-path; "" keeps them in memory only */
-	uint64_t cache_bytes;	    /* --symbols.cache-bytes */
-	double max_cpu;		    /* --symbols.max-cpu, share of one CPU */
+	const char *cache_path; /* --symbols.cache-path; "" keeps them in memory only */
+	uint64_t cache_bytes;	/* --symbols.cache-bytes */
+	double max_cpu;		/* --symbols.max-cpu, share of one CPU */
 	struct budget *budget;
 };
 
@@ -33,7 +33,8 @@ struct binary_identity {
 	uint32_t build_id_len;
 	uint32_t dev_major, dev_minor;
 	uint64_t ino, ino_generation;
-	uint64_t size_bytes; /* 0 unknown, as is mtime_ns; they tell a reused inode from its predecessor */
+	uint64_t
+		size_bytes; /* 0 unknown, as is mtime_ns; they tell a reused inode from its predecessor */
 	int64_t mtime_ns;
 	const char *path; /* as the process sees it; "[vdso]" */
 };
@@ -70,7 +71,8 @@ void binary_root_put(struct binary_registry *r, uint64_t mnt_ns);
 
 /* A counted reference to the symbol file, waiting at most until deadline (monotonic ns; 0: do not wait) when one is being
  * built. NULL when there is none. */
-const struct symbol_file *binary_symbols_get(struct binary_registry *r, uint32_t binary, int64_t deadline_ns);
+const struct symbol_file *binary_symbols_get(
+	struct binary_registry *r, uint32_t binary, int64_t deadline_ns);
 void binary_symbols_put(struct binary_registry *r, const struct symbol_file *s);
 
 /* The id under which equal contents meet: two ids of one content have the same canonical id. */
@@ -98,17 +100,18 @@ size_t binary_top_unnamed(struct binary_registry *r, struct binary_unnamed *ret,
 
 /* Counters for /metrics. */
 struct binary_stats {
-	uint64_t binaries, contents;	       /* now */
-	uint64_t table_full;		       /* binary_get gave 0 */
-	uint64_t compiled, shared, cache_hits; /* symbol files built, found by content, found on disk */
-	uint64_t open_failed;		       /* no way to the file any more */
-	uint64_t skipped;		       /* wanted again within ten minutes of a failure */
+	uint64_t binaries, contents; /* now */
+	uint64_t table_full;	     /* binary_get gave 0 */
+	uint64_t compiled, shared,
+		cache_hits;   /* symbol files built, found by content, found on disk */
+	uint64_t open_failed; /* no way to the file any more */
+	uint64_t skipped;     /* wanted again within ten minutes of a failure */
 	uint64_t parse_failed[PARSER_N_STATUS]; /* by enum parser_status */
-	uint64_t invalid;		       /* a symbol file from the parser did not validate */
+	uint64_t invalid;			/* a symbol file from the parser did not validate */
 	uint64_t cache_corrupt, cache_evicted, cache_write_failed;
-	uint64_t symbol_bytes, cache_bytes;    /* mapped symbol files; those on disk; now */
-	uint64_t roots;			       /* mount namespaces kept open, now */
-	uint64_t cpu_ns;		       /* spent by parser children */
-	uint64_t queued;		       /* now */
+	uint64_t symbol_bytes, cache_bytes; /* mapped symbol files; those on disk; now */
+	uint64_t roots;			    /* mount namespaces kept open, now */
+	uint64_t cpu_ns;		    /* spent by parser children */
+	uint64_t queued;		    /* now */
 };
 void binary_stats(struct binary_registry *r, struct binary_stats *ret);

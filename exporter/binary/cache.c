@@ -65,7 +65,8 @@ static struct content *content_of(uint64_t value)
 	return u.content;
 }
 
-struct content *binary_content_find_locked(struct binary_registry *r, const uint8_t id[PARSER_CONTENT_ID_LEN])
+struct content *binary_content_find_locked(
+	struct binary_registry *r, const uint8_t id[PARSER_CONTENT_ID_LEN])
 {
 	const uint64_t *slot = table_find(&r->by_content, key_of(id));
 	struct content *c = slot ? content_of(*slot) : NULL;
@@ -73,7 +74,8 @@ struct content *binary_content_find_locked(struct binary_registry *r, const uint
 	return c && memcmp(c->id, id, PARSER_CONTENT_ID_LEN) == 0 ? c : NULL;
 }
 
-static struct content *new_content_locked(struct binary_registry *r, const uint8_t id[PARSER_CONTENT_ID_LEN], uint64_t bytes)
+static struct content *new_content_locked(
+	struct binary_registry *r, const uint8_t id[PARSER_CONTENT_ID_LEN], uint64_t bytes)
 {
 	bool is_new;
 	uint64_t *slot = table_insert(&r->by_content, key_of(id), &is_new);
@@ -123,7 +125,8 @@ static struct content *oldest_locked(struct binary_registry *r, const struct con
 	for (size_t pos = 0; table_next(&r->by_content, &pos, &key, &value);) {
 		struct content *c = content_of(value);
 
-		if (c != not_this && !c->symbols.n_refs && (!oldest || c->last_use < oldest->last_use))
+		if (c != not_this && !c->symbols.n_refs &&
+			(!oldest || c->last_use < oldest->last_use))
 			oldest = c;
 	}
 	return oldest;
@@ -161,7 +164,8 @@ static int by_mtime(const void *pa, const void *pb)
 	return a->mtime_ns < b->mtime_ns ? -1 : a->mtime_ns > b->mtime_ns;
 }
 
-static void load_file(struct binary_registry *r, const char *name, struct found_file **files, size_t *n, size_t *cap)
+static void load_file(struct binary_registry *r, const char *name, struct found_file **files,
+	size_t *n, size_t *cap)
 {
 	_cleanup_free_ char *path = xasprintf("%s/%s", r->o.cache_path, name);
 	struct found_file file;
@@ -192,7 +196,8 @@ void binary_cache_load(struct binary_registry *r, struct errbuf *eb)
 	if (e == 0)
 		e = r->o.fs->list(r->o.fs, r->o.cache_path, &names);
 	if (e < 0) {
-		err_set(eb, e, "--symbols.cache-path=%s: %s: symbol files are kept in memory only", r->o.cache_path, strerror(-e));
+		err_set(eb, e, "--symbols.cache-path=%s: %s: symbol files are kept in memory only",
+			r->o.cache_path, strerror(-e));
 		r->o.cache_path = "";
 		r->stats.cache_write_failed++;
 		return;
@@ -212,7 +217,8 @@ void binary_cache_load(struct binary_registry *r, struct errbuf *eb)
 	evict_locked(r, NULL);
 }
 
-int binary_cache_open(struct binary_registry *r, const uint8_t id[PARSER_CONTENT_ID_LEN], struct symbol_file *ret)
+int binary_cache_open(
+	struct binary_registry *r, const uint8_t id[PARSER_CONTENT_ID_LEN], struct symbol_file *ret)
 {
 	_cleanup_free_ char *path = NULL;
 	struct content *c;
@@ -271,7 +277,8 @@ int binary_cache_write(struct binary_registry *r, struct symbol_file *s)
 	return 0;
 }
 
-struct content *binary_content_add_locked(struct binary_registry *r, uint32_t id, const struct symbol_file *s, bool on_disk)
+struct content *binary_content_add_locked(
+	struct binary_registry *r, uint32_t id, const struct symbol_file *s, bool on_disk)
 {
 	struct content *c = binary_content_find_locked(r, s->identity.content_id);
 

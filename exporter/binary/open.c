@@ -39,7 +39,8 @@ static bool has_own_devices(int fd)
 {
 	struct statfs sfs;
 
-	return fstatfs(fd, &sfs) == 0 && (sfs.f_type == OVERLAYFS_SUPER_MAGIC || sfs.f_type == BTRFS_SUPER_MAGIC);
+	return fstatfs(fd, &sfs) == 0 &&
+	       (sfs.f_type == OVERLAYFS_SUPER_MAGIC || sfs.f_type == BTRFS_SUPER_MAGIC);
 }
 
 static bool is_same_file(int fd, const struct stat *st, const struct entry *e)
@@ -51,7 +52,8 @@ static bool is_same_file(int fd, const struct stat *st, const struct entry *e)
 		return true;
 	if (st->st_ino != e->ino || (e->size_bytes && (uint64_t)st->st_size != e->size_bytes))
 		return false;
-	return (major(st->st_dev) == e->dev_major && minor(st->st_dev) == e->dev_minor) || has_own_devices(fd);
+	return (major(st->st_dev) == e->dev_major && minor(st->st_dev) == e->dev_minor) ||
+	       has_own_devices(fd);
 }
 
 static int checked(int fd, const struct entry *e, struct stat *ret_st)
@@ -72,7 +74,8 @@ static char *plain_path(const char *path)
 	return xstrndup(path, str_ends_with(path, " (deleted)") ? n - strlen(" (deleted)") : n);
 }
 
-static int open_below_process(struct binary_registry *r, const struct entry *e, const char *path, struct stat *ret_st)
+static int open_below_process(
+	struct binary_registry *r, const struct entry *e, const char *path, struct stat *ret_st)
 {
 	struct keeper *k = r->o.keeper;
 	_cleanup_close_ int root = k->open(k, e->source.pid, e->source.start_ns, KEEPER_ROOT, 0, 0);
@@ -80,7 +83,8 @@ static int open_below_process(struct binary_registry *r, const struct entry *e, 
 	return root < 0 ? root : checked(k->open_at(k, root, path), e, ret_st);
 }
 
-static int open_below_kept_root(struct binary_registry *r, const struct entry *e, const char *path, struct stat *ret_st)
+static int open_below_kept_root(
+	struct binary_registry *r, const struct entry *e, const char *path, struct stat *ret_st)
 {
 	struct keeper *k = r->o.keeper;
 	_cleanup_close_ int root = -1;
@@ -105,7 +109,8 @@ int binary_open_file(struct binary_registry *r, const struct entry *e, struct st
 	}
 	fd = -ENOENT;
 	if (e->source.map_end)
-		fd = k->open(k, e->source.pid, e->source.start_ns, KEEPER_MAP_FILE, e->source.map_start, e->source.map_end);
+		fd = k->open(k, e->source.pid, e->source.start_ns, KEEPER_MAP_FILE,
+			e->source.map_start, e->source.map_end);
 	/* The range may hold another file by now, which is_same_file or the build id tells. */
 	fd = checked(fd, e, ret_st);
 	if (fd >= 0 || e->path[0] != '/')

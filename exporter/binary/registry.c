@@ -92,8 +92,9 @@ static bool is_identity(const struct entry *e, const struct binary_identity *id)
 		return false;
 	if (id->build_id_len)
 		return memcmp(e->build_id, id->build_id, id->build_id_len) == 0;
-	return e->dev_major == id->dev_major && e->dev_minor == id->dev_minor && e->ino == id->ino &&
-		e->ino_generation == id->ino_generation && e->size_bytes == id->size_bytes && e->mtime_ns == id->mtime_ns;
+	return e->dev_major == id->dev_major && e->dev_minor == id->dev_minor &&
+	       e->ino == id->ino && e->ino_generation == id->ino_generation &&
+	       e->size_bytes == id->size_bytes && e->mtime_ns == id->mtime_ns;
 }
 
 static uint32_t new_id_locked(struct binary_registry *r)
@@ -106,7 +107,8 @@ static uint32_t new_id_locked(struct binary_registry *r)
 		r->entries[id] = NULL;
 		return id;
 	}
-	if (r->n_ids >= BINARY_MAX_ENTRIES || alloc_grow(&r->entries, &r->cap_entries, r->n_ids + 1, sizeof(*r->entries)) < 0)
+	if (r->n_ids >= BINARY_MAX_ENTRIES ||
+		alloc_grow(&r->entries, &r->cap_entries, r->n_ids + 1, sizeof(*r->entries)) < 0)
 		return 0;
 	r->entries[0] = NULL;
 	r->entries[r->n_ids] = NULL;
@@ -132,7 +134,8 @@ static struct entry *entry_of_identity(const struct binary_identity *id, uint64_
 	return e;
 }
 
-static uint32_t add_locked(struct binary_registry *r, const struct binary_identity *identity, uint64_t hash)
+static uint32_t add_locked(
+	struct binary_registry *r, const struct binary_identity *identity, uint64_t hash)
 {
 	struct entry *e = entry_of_identity(identity, hash);
 	uint64_t *slot = table_insert(&r->by_identity, hash, NULL);
@@ -223,7 +226,8 @@ static struct timespec timespec_of(int64_t ns)
 	return (struct timespec) {.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
 }
 
-const struct symbol_file *binary_symbols_get(struct binary_registry *r, uint32_t binary, int64_t deadline_ns)
+const struct symbol_file *binary_symbols_get(
+	struct binary_registry *r, uint32_t binary, int64_t deadline_ns)
 {
 	struct timespec until = timespec_of(deadline_ns);
 	const struct symbol_file *found = NULL;
@@ -240,9 +244,11 @@ const struct symbol_file *binary_symbols_get(struct binary_registry *r, uint32_t
 			break;
 		}
 		/* Evicted, or not reachable when it was tried last. */
-		if (e && e->state == BINARY_ABSENT && e->has_source && clock_monotonic_ns(r->o.clock) >= e->not_before_ns)
+		if (e && e->state == BINARY_ABSENT && e->has_source &&
+			clock_monotonic_ns(r->o.clock) >= e->not_before_ns)
 			enqueue_locked(r, id);
-		if (!e || e->state == BINARY_ABSENT || clock_monotonic_ns(r->o.clock) >= deadline_ns)
+		if (!e || e->state == BINARY_ABSENT ||
+			clock_monotonic_ns(r->o.clock) >= deadline_ns)
 			break;
 		pthread_cond_timedwait(&r->settled, &r->mutex, &until);
 	}
@@ -352,7 +358,8 @@ void binary_retain(struct binary_registry *r, const uint64_t *used_bitmap)
 	for (uint32_t id = 1; id < r->n_ids; id++) {
 		struct entry *e = r->entries[id];
 
-		if (!e->used || (!bit(used_bitmap, id) && e->state != BINARY_QUEUED && e->state != BINARY_WORKING))
+		if (!e->used || (!bit(used_bitmap, id) && e->state != BINARY_QUEUED &&
+					e->state != BINARY_WORKING))
 			continue;
 		keep[id] = 1;
 		keep[e->alias ? e->alias : id] = 1;

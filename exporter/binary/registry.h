@@ -16,10 +16,12 @@
 #include <pthread.h>
 #include <sys/stat.h>
 
-#define BINARY_RETRY_OPEN_NS (10 * NS_PER_S)	 /* between tries to open a file whose process went away */
-#define BINARY_SKIP_FAILED_NS (600 * NS_PER_S)	 /* a file that did not parse is left alone */
-#define BINARY_KEEP_ROOT_NS (30 * NS_PER_S)	 /* after the last process of its mount namespace */
-#define BINARY_BURST_NS (250 * NS_PER_MS)	 /* of parser CPU that each new binary has free of pacing */
+#define BINARY_RETRY_OPEN_NS \
+	(10 * NS_PER_S) /* between tries to open a file whose process went away */
+#define BINARY_SKIP_FAILED_NS (600 * NS_PER_S) /* a file that did not parse is left alone */
+#define BINARY_KEEP_ROOT_NS (30 * NS_PER_S)    /* after the last process of its mount namespace */
+#define BINARY_BURST_NS \
+	(250 * NS_PER_MS) /* of parser CPU that each new binary has free of pacing */
 enum {
 	BINARY_MAX_ENTRIES = 1 << 16, /* at 300 bytes: 20 MB */
 	BINARY_MAX_ROOTS = 256,	      /* two descriptors each */
@@ -33,7 +35,7 @@ struct content {
 	uint8_t id[PARSER_CONTENT_ID_LEN];
 	uint32_t entry; /* 0: only on disk */
 	bool on_disk;
-	uint64_t bytes; /* of the symbol file, as the cap counts them: a disk block at least */
+	uint64_t bytes;	   /* of the symbol file, as the cap counts them: a disk block at least */
 	uint64_t last_use; /* order of use: higher is later */
 	struct symbol_file symbols; /* .data NULL: not mapped */
 };
@@ -69,18 +71,20 @@ struct binary_registry {
 	struct binary_options o;
 	pthread_mutex_t mutex;
 	pthread_cond_t queued, settled; /* work came; an entry left the queue */
-	struct entry **entries;	     /* by id; [0] unused */
+	struct entry **entries;		/* by id; [0] unused */
 	size_t cap_entries;
 	uint32_t n_ids, free_list; /* ids below n_ids; chain of free ones by .next */
-	struct table by_identity;    /* hash → id, then next_same_hash */
+	struct table by_identity;  /* hash → id, then next_same_hash */
 	uint32_t queue_head, queue_tail;
 	struct table by_content; /* first 8 bytes of the id → struct content * */
 	uint64_t use_clock;
 	uint64_t content_bytes; /* of all contents, on disk or in memory */
-	struct table failed; /* hash of dev, ino, mtime, size → monotonic ns until which it is skipped */
+	struct table
+		failed; /* hash of dev, ino, mtime, size → monotonic ns until which it is skipped */
 	struct mount_root roots[BINARY_MAX_ROOTS];
 	uint32_t n_roots;
-	int64_t debt_ns, debt_at_ns; /* parser CPU beyond the bursts, and when it was last paid off */
+	int64_t debt_ns,
+		debt_at_ns; /* parser CPU beyond the bursts, and when it was last paid off */
 	struct binary_stats stats;
 };
 
@@ -102,13 +106,16 @@ void binary_close_roots(struct binary_registry *r);
 /* cache.c */
 /* Learns what is on disk; turns the disk off, with a text, when the path is of no use. */
 void binary_cache_load(struct binary_registry *r, struct errbuf *eb);
-struct content *binary_content_find_locked(struct binary_registry *r, const uint8_t id[PARSER_CONTENT_ID_LEN]);
+struct content *binary_content_find_locked(
+	struct binary_registry *r, const uint8_t id[PARSER_CONTENT_ID_LEN]);
 /* Maps the symbol file of that content from disk into *ret: 0, -ENOENT, or -EBADMSG after dropping a corrupt one. No lock. */
-int binary_cache_open(struct binary_registry *r, const uint8_t id[PARSER_CONTENT_ID_LEN], struct symbol_file *ret);
+int binary_cache_open(struct binary_registry *r, const uint8_t id[PARSER_CONTENT_ID_LEN],
+	struct symbol_file *ret);
 /* Writes a symbol file to disk and replaces *s by a mapping of what was written; keeps *s as it is on failure. No lock. */
 int binary_cache_write(struct binary_registry *r, struct symbol_file *s);
 /* Takes a mapped symbol file in as the content of entry `id`; evicts others above the cap. NULL when memory is out. */
-struct content *binary_content_add_locked(struct binary_registry *r, uint32_t id, const struct symbol_file *s, bool on_disk);
+struct content *binary_content_add_locked(
+	struct binary_registry *r, uint32_t id, const struct symbol_file *s, bool on_disk);
 /* Forgets the mapping (the file on disk stays). */
 void binary_content_unmap_locked(struct binary_registry *r, struct content *c);
 void binary_contents_free(struct binary_registry *r);

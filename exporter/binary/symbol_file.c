@@ -23,7 +23,8 @@ static int bad(struct errbuf *eb, const char *what)
 	return err_set(eb, -EBADMSG, "symbol file: %s", what);
 }
 
-static int check_header(struct cursor *c, struct symbol_file *s, uint32_t *ret_n_sections, struct errbuf *eb)
+static int check_header(
+	struct cursor *c, struct symbol_file *s, uint32_t *ret_n_sections, struct errbuf *eb)
 {
 	const uint8_t *magic = cursor_take(c, 8), *p;
 	uint32_t version = cursor_u32(c);
@@ -32,8 +33,8 @@ static int check_header(struct cursor *c, struct symbol_file *s, uint32_t *ret_n
 	if (!magic || memcmp(magic, SYMBOL_MAGIC, 8) != 0)
 		return bad(eb, "no magic");
 	if (version != SYMBOL_VERSION)
-		return err_set(eb, -ENOTSUP, "symbol file: version %u, this program reads %u", version,
-			SYMBOL_VERSION);
+		return err_set(eb, -ENOTSUP, "symbol file: version %u, this program reads %u",
+			version, SYMBOL_VERSION);
 	*ret_n_sections = cursor_u32(c);
 	if (cursor_u64(c) != s->bytes)
 		return bad(eb, "size differs from the header's");
@@ -53,9 +54,11 @@ static int check_header(struct cursor *c, struct symbol_file *s, uint32_t *ret_n
 		memcpy(s->identity.build_id, p, PARSER_BUILD_ID_MAX);
 	cursor_skip(c, SYMBOL_OFF_CHECKSUM - SYMBOL_OFF_BUILD_ID - PARSER_BUILD_ID_MAX);
 	checksum = cursor_u64(c);
-	if (c->error || s->identity.build_id_len > PARSER_BUILD_ID_MAX || *ret_n_sections > SYMBOL_MAX_SECTIONS)
+	if (c->error || s->identity.build_id_len > PARSER_BUILD_ID_MAX ||
+		*ret_n_sections > SYMBOL_MAX_SECTIONS)
 		return bad(eb, "malformed header");
-	if (checksum != hash_xxh3_seed(s->data + SYMBOL_HEADER_BYTES, s->bytes - SYMBOL_HEADER_BYTES,
+	if (checksum != hash_xxh3_seed(s->data + SYMBOL_HEADER_BYTES,
+				s->bytes - SYMBOL_HEADER_BYTES,
 				hash_xxh3(s->data, SYMBOL_OFF_CHECKSUM)))
 		return bad(eb, "checksum differs");
 	return 0;
@@ -102,7 +105,8 @@ static int check_functions(const struct symbol_file *s, struct errbuf *eb)
 {
 	uint64_t want_bytes = (uint64_t)s->n_functions * 4, end = 0;
 
-	if (s->starts.bytes != want_bytes || s->sizes.bytes != want_bytes || s->names.bytes != want_bytes)
+	if (s->starts.bytes != want_bytes || s->sizes.bytes != want_bytes ||
+		s->names.bytes != want_bytes)
 		return bad(eb, "the function tables differ in length");
 	if (s->n_functions && (!s->strings.bytes || s->strings.data[s->strings.bytes - 1]))
 		return bad(eb, "the strings do not end in NUL");
@@ -154,7 +158,8 @@ int symbol_file_map(int fd, struct symbol_file *ret, struct errbuf *eb)
 		return bad(eb, "shorter than its header");
 	data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
 	if (data == MAP_FAILED)
-		return err_set(eb, -ENOMEM, "symbol file: cannot map %lld bytes", (long long)st.st_size);
+		return err_set(
+			eb, -ENOMEM, "symbol file: cannot map %lld bytes", (long long)st.st_size);
 	r = symbol_file_parse(data, (size_t)st.st_size, ret, eb);
 	if (r < 0) {
 		munmap(data, (size_t)st.st_size);
@@ -205,7 +210,8 @@ bool symbol_file_find(const struct symbol_file *s, uint64_t vaddr, struct symbol
 
 void symbol_file_load(const struct symbol_file *s, uint32_t i, struct symbol_load *ret)
 {
-	struct cursor c = cursor_of(s->loads.data + (size_t)i * SYMBOL_LOAD_BYTES, SYMBOL_LOAD_BYTES);
+	struct cursor c =
+		cursor_of(s->loads.data + (size_t)i * SYMBOL_LOAD_BYTES, SYMBOL_LOAD_BYTES);
 
 	ret->vaddr = cursor_u64(&c);
 	ret->file_off = cursor_u64(&c);

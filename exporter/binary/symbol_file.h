@@ -32,13 +32,14 @@ struct symbol_file {
 
 /* Checks `bytes` bytes at `data`, which must outlive `ret`. -EBADMSG with a text on any violation, -ENOTSUP for another
  * version. */
-int symbol_file_parse(const void *data, size_t bytes, struct symbol_file *ret, struct errbuf *eb) _must_check_;
+int symbol_file_parse(
+	const void *data, size_t bytes, struct symbol_file *ret, struct errbuf *eb) _must_check_;
 /* Maps a descriptor (which may be closed afterwards) read-only, checks it and lets its pages go. */
 int symbol_file_map(int fd, struct symbol_file *ret, struct errbuf *eb) _must_check_;
 void symbol_file_unmap(struct symbol_file *s);
 
 struct symbol_function {
-	const char *name;    /* raw; in the file */
+	const char *name;     /* raw; in the file */
 	uint64_t start, size; /* ELF virtual address, bytes */
 };
 /* The function that covers an ELF virtual address. */

@@ -23,13 +23,15 @@ struct outcome {
 
 static void pay_off_locked(struct binary_registry *r, int64_t now_ns)
 {
-	r->debt_ns = MAX(r->debt_ns - (int64_t)((double)(now_ns - r->debt_at_ns) * r->o.max_cpu), 0);
+	r->debt_ns =
+		MAX(r->debt_ns - (int64_t)((double)(now_ns - r->debt_at_ns) * r->o.max_cpu), 0);
 	r->debt_at_ns = now_ns;
 }
 
 static uint64_t failure_key(const struct stat *st)
 {
-	uint64_t key[5] = {st->st_dev, st->st_ino, (uint64_t)st->st_size, (uint64_t)st->st_mtim.tv_sec, (uint64_t)st->st_mtim.tv_nsec};
+	uint64_t key[5] = {st->st_dev, st->st_ino, (uint64_t)st->st_size,
+		(uint64_t)st->st_mtim.tv_sec, (uint64_t)st->st_mtim.tv_nsec};
 
 	return hash_xxh3(key, sizeof(key));
 }
@@ -88,7 +90,8 @@ static int identify(struct binary_registry *r, int fd, const struct entry *e, st
 	memcpy(out->identity.content_id, content_id, PARSER_CONTENT_ID_LEN);
 	memcpy(out->identity.build_id, build_id, PARSER_BUILD_ID_MAX);
 	/* Another file than the one that was mapped. The kernel gives 20 bytes at most and zeros after a shorter one. */
-	if (e->build_id_len && memcmp(e->build_id, build_id, MIN(e->build_id_len, out->identity.build_id_len)) != 0)
+	if (e->build_id_len && memcmp(e->build_id, build_id,
+				       MIN(e->build_id_len, out->identity.build_id_len)) != 0)
 		return -ENOENT;
 	if (e->build_id_len && !out->identity.build_id_len)
 		return -ENOENT;
@@ -104,7 +107,8 @@ static int compile(struct binary_registry *r, int fd, struct outcome *out)
 	if (answer < 0)
 		return answer;
 	e = symbol_file_map(answer, &out->symbols, NULL);
-	if (e == 0 && memcmp(out->symbols.identity.content_id, out->identity.content_id, PARSER_CONTENT_ID_LEN) != 0) {
+	if (e == 0 && memcmp(out->symbols.identity.content_id, out->identity.content_id,
+			      PARSER_CONTENT_ID_LEN) != 0) {
 		/* The file changed between the two questions, or the child lies. */
 		symbol_file_unmap(&out->symbols);
 		e = -EBADMSG;
@@ -131,7 +135,8 @@ static bool has_owner(struct binary_registry *r, uint32_t id, const struct outco
 	return owned;
 }
 
-static void work_on(struct binary_registry *r, uint32_t id, const struct entry *e, struct outcome *out)
+static void work_on(
+	struct binary_registry *r, uint32_t id, const struct entry *e, struct outcome *out)
 {
 	_cleanup_close_ int fd = -1;
 	struct stat st;
@@ -176,7 +181,8 @@ static void make_alias_locked(struct binary_registry *r, uint32_t id, uint32_t o
 static void settle_locked(struct binary_registry *r, uint32_t id, struct outcome *out)
 {
 	struct entry *e = r->entries[id];
-	struct content *c = out->has_identity ? binary_content_find_locked(r, out->identity.content_id) : NULL;
+	struct content *c =
+		out->has_identity ? binary_content_find_locked(r, out->identity.content_id) : NULL;
 	int64_t now = clock_monotonic_ns(r->o.clock);
 
 	e->state = BINARY_ABSENT;
@@ -191,7 +197,8 @@ static void settle_locked(struct binary_registry *r, uint32_t id, struct outcome
 			symbol_file_unmap(&out->symbols);
 	} else {
 		r->stats.open_failed += out->error == -ENOENT;
-		e->not_before_ns = now + (out->error == -EBADMSG ? BINARY_SKIP_FAILED_NS : BINARY_RETRY_OPEN_NS);
+		e->not_before_ns = now + (out->error == -EBADMSG ? BINARY_SKIP_FAILED_NS
+								 : BINARY_RETRY_OPEN_NS);
 	}
 	r->stats.cpu_ns += out->cpu_ns;
 	pay_off_locked(r, now);
@@ -213,7 +220,8 @@ static uint32_t next_locked(struct binary_registry *r, int64_t until_ns)
 		if (now >= until_ns)
 			return 0;
 		if (r->queue_head)
-			wake = MIN(wake, now + (int64_t)((double)r->debt_ns / MAX(r->o.max_cpu, 0.001)) + 1);
+			wake = MIN(wake,
+				now + (int64_t)((double)r->debt_ns / MAX(r->o.max_cpu, 0.001)) + 1);
 		ts = (struct timespec) {.tv_sec = wake / NS_PER_S, .tv_nsec = wake % NS_PER_S};
 		pthread_cond_timedwait(&r->queued, &r->mutex, &ts);
 	}

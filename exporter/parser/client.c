@@ -9,7 +9,8 @@
 
 enum { GRACE_MS = 1000 };
 
-static int send_request(int parser_fd, enum parser_op op, uint32_t timeout_ms, int reply_fd, int input_fd)
+static int send_request(
+	int parser_fd, enum parser_op op, uint32_t timeout_ms, int reply_fd, int input_fd)
 {
 	struct parser_request request = {.magic = PARSER_MAGIC, .op = op, .timeout_ms = timeout_ms};
 	struct iovec iov = {.iov_base = &request, .iov_len = sizeof(request)};
@@ -52,10 +53,12 @@ static int receive_reply(int fd, struct parser_reply *ret)
 	ssize_t n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	int memfd = -1;
 
-	if (n > 0 && msg.msg_controllen >= CMSG_LEN(sizeof(int)) && control.header.cmsg_type == SCM_RIGHTS &&
+	if (n > 0 && msg.msg_controllen >= CMSG_LEN(sizeof(int)) &&
+		control.header.cmsg_type == SCM_RIGHTS &&
 		control.header.cmsg_len == CMSG_LEN(sizeof(int)))
 		memcpy(&memfd, CMSG_DATA(&control.header), sizeof(int));
-	if (n != (ssize_t)sizeof(reply) || reply.magic != PARSER_MAGIC || reply.status >= PARSER_N_STATUS) {
+	if (n != (ssize_t)sizeof(reply) || reply.magic != PARSER_MAGIC ||
+		reply.status >= PARSER_N_STATUS) {
 		if (memfd >= 0)
 			close(memfd);
 		return -1;
@@ -65,7 +68,8 @@ static int receive_reply(int fd, struct parser_reply *ret)
 	return memfd;
 }
 
-int parser_ask(int parser_fd, enum parser_op op, int input_fd, uint32_t timeout_ms, struct parser_reply *reply)
+int parser_ask(int parser_fd, enum parser_op op, int input_fd, uint32_t timeout_ms,
+	struct parser_reply *reply)
 {
 	_cleanup_close_ int ours = -1, theirs = -1;
 	struct pollfd pfd;

@@ -105,10 +105,12 @@ static int lay_names(struct compiled *c)
 	return 0;
 }
 
-static void lay_section(struct compiled *c, uint32_t kind, uint32_t item_bytes, uint64_t bytes, uint64_t *off)
+static void lay_section(
+	struct compiled *c, uint32_t kind, uint32_t item_bytes, uint64_t bytes, uint64_t *off)
 {
 	*off = (*off + SYMBOL_ALIGN - 1) / SYMBOL_ALIGN * SYMBOL_ALIGN;
-	c->sections[c->n_sections++] = (struct section) {.kind = kind, .item_bytes = item_bytes, .off = *off, .bytes = bytes};
+	c->sections[c->n_sections++] = (struct section) {
+		.kind = kind, .item_bytes = item_bytes, .off = *off, .bytes = bytes};
 	*off += bytes;
 }
 
@@ -117,7 +119,8 @@ static uint64_t lay_sections(struct compiled *c)
 {
 	uint64_t off = SYMBOL_HEADER_BYTES + MAX_SECTIONS_WRITTEN * SYMBOL_SECTION_BYTES;
 
-	lay_section(c, SYMBOL_LOADS, SYMBOL_LOAD_BYTES, (uint64_t)c->f->n_loads * SYMBOL_LOAD_BYTES, &off);
+	lay_section(c, SYMBOL_LOADS, SYMBOL_LOAD_BYTES, (uint64_t)c->f->n_loads * SYMBOL_LOAD_BYTES,
+		&off);
 	lay_section(c, SYMBOL_FUNC_STARTS, 4, c->rows->n * 4, &off);
 	lay_section(c, SYMBOL_FUNC_SIZES, 4, c->rows->n * 4, &off);
 	lay_section(c, SYMBOL_FUNC_NAMES, 4, c->rows->n * 4, &off);
@@ -213,7 +216,8 @@ static int write_checksum(int fd, uint64_t file_bytes)
 
 	if (data == MAP_FAILED)
 		return -ENOMEM;
-	sum = hash_xxh3_seed(data + SYMBOL_HEADER_BYTES, file_bytes - SYMBOL_HEADER_BYTES, hash_xxh3(data, SYMBOL_OFF_CHECKSUM));
+	sum = hash_xxh3_seed(data + SYMBOL_HEADER_BYTES, file_bytes - SYMBOL_HEADER_BYTES,
+		hash_xxh3(data, SYMBOL_OFF_CHECKSUM));
 	munmap(data, file_bytes);
 	bytes_init(&b, NULL, 0);
 	bytes_put_u64(&b, sum);
@@ -221,7 +225,8 @@ static int write_checksum(int fd, uint64_t file_bytes)
 	return n == (ssize_t)b.len ? 0 : -ENOMEM;
 }
 
-static int write_file(const struct elf_file *f, const struct elf_symbols *symbols, const struct elf_rows *rows, int out_fd)
+static int write_file(const struct elf_file *f, const struct elf_symbols *symbols,
+	const struct elf_rows *rows, int out_fd)
 {
 	struct compiled c = {.f = f, .symbols = symbols, .rows = rows};
 	_cleanup_free_ uint32_t *name_offs = NULL;

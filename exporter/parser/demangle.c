@@ -53,8 +53,10 @@ static size_t put_ocaml(struct bytes *out, const char *s, size_t n, size_t i)
 		bytes_put_u8(out, '.');
 		return i + 2;
 	}
-	if (s[i] == '$' && i + escape + 1 < n && hex_digit(s[i + escape]) >= 0 && hex_digit(s[i + escape + 1]) >= 0) {
-		bytes_put_u8(out, (uint8_t)(hex_digit(s[i + escape]) << 4 | hex_digit(s[i + escape + 1])));
+	if (s[i] == '$' && i + escape + 1 < n && hex_digit(s[i + escape]) >= 0 &&
+		hex_digit(s[i + escape + 1]) >= 0) {
+		bytes_put_u8(out,
+			(uint8_t)(hex_digit(s[i + escape]) << 4 | hex_digit(s[i + escape + 1])));
 		return i + escape + 2;
 	}
 	bytes_put_u8(out, (uint8_t)(s[i] == '$' ? '.' : s[i]));
@@ -91,7 +93,8 @@ static char *demangle_one(const char *raw)
 {
 	char *readable = NULL;
 
-	if (str_starts_with(raw, "_R") || str_starts_with(raw, "_ZN") || str_starts_with(raw, "__ZN") || str_starts_with(raw, "__R"))
+	if (str_starts_with(raw, "_R") || str_starts_with(raw, "_ZN") ||
+		str_starts_with(raw, "__ZN") || str_starts_with(raw, "__R"))
 		readable = rust_demangle(raw[1] == '_' ? raw + 1 : raw, 0);
 	if (readable)
 		return readable;

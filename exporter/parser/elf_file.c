@@ -15,15 +15,17 @@ static int refuse(struct errbuf *eb, int code, const char *what)
 	return err_set(eb, code, "%s: %s", what, elf_errno() ? elf_errmsg(-1) : "malformed");
 }
 
-static void read_note(struct elf_file *f, const GElf_Nhdr *note, const char *name, const uint8_t *desc)
+static void read_note(
+	struct elf_file *f, const GElf_Nhdr *note, const char *name, const uint8_t *desc)
 {
-	if (note->n_type == NOTE_GNU_BUILD_ID && note->n_namesz == 4 && memcmp(name, "GNU", 4) == 0 &&
-		note->n_descsz && note->n_descsz <= PARSER_BUILD_ID_MAX && !f->build_id_len) {
+	if (note->n_type == NOTE_GNU_BUILD_ID && note->n_namesz == 4 &&
+		memcmp(name, "GNU", 4) == 0 && note->n_descsz &&
+		note->n_descsz <= PARSER_BUILD_ID_MAX && !f->build_id_len) {
 		f->build_id_len = note->n_descsz;
 		memcpy(f->build_id, desc, note->n_descsz);
 	}
-	if (note->n_type == NOTE_GO_BUILD_ID && note->n_namesz == 4 && memcmp(name, "Go\0", 4) == 0 &&
-		note->n_descsz < sizeof(f->go_build_id)) {
+	if (note->n_type == NOTE_GO_BUILD_ID && note->n_namesz == 4 &&
+		memcmp(name, "Go\0", 4) == 0 && note->n_descsz < sizeof(f->go_build_id)) {
 		memcpy(f->go_build_id, desc, note->n_descsz);
 		f->go_build_id[note->n_descsz] = '\0';
 	}
@@ -144,7 +146,8 @@ Elf_Data *elf_file_section_data(Elf_Scn *scn)
 	GElf_Shdr shdr;
 	Elf_Data *data;
 
-	if (!scn || !gelf_getshdr(scn, &shdr) || shdr.sh_type == SHT_NOBITS || (shdr.sh_flags & SHF_COMPRESSED))
+	if (!scn || !gelf_getshdr(scn, &shdr) || shdr.sh_type == SHT_NOBITS ||
+		(shdr.sh_flags & SHF_COMPRESSED))
 		return NULL;
 	data = elf_rawdata(scn, NULL);
 	return data && data->d_buf ? data : NULL;
@@ -155,7 +158,8 @@ bool elf_file_is_code(const struct elf_file *f, uint64_t vaddr)
 	for (uint32_t i = 0; i < f->n_loads; i++) {
 		const struct elf_segment *load = &f->loads[i];
 
-		if ((load->flags & PF_X) && vaddr >= load->vaddr && vaddr - load->vaddr < load->memory_bytes)
+		if ((load->flags & PF_X) && vaddr >= load->vaddr &&
+			vaddr - load->vaddr < load->memory_bytes)
 			return true;
 	}
 	return false;
@@ -178,7 +182,8 @@ static void put_code(const struct elf_file *f, struct bytes *out)
 
 		if (!(load->flags & PF_X))
 			continue;
-		data = elf_getdata_rawchunk(f->elf, (int64_t)load->file_off, load->file_bytes, ELF_T_BYTE);
+		data = elf_getdata_rawchunk(
+			f->elf, (int64_t)load->file_off, load->file_bytes, ELF_T_BYTE);
 		bytes_put_u64(out, data && data->d_buf ? hash_xxh3(data->d_buf, data->d_size) : 0);
 	}
 }

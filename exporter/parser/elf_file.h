@@ -48,7 +48,13 @@ struct elf_symbol {
 	uint8_t bind; /* lower wins among equal ranks */
 	bool plt;     /* printed as NAME@plt */
 };
-enum { ELF_RANK_FUNC = 0, ELF_RANK_PLT = 1, ELF_RANK_FUNC_UNSIZED = 2, ELF_RANK_NOTYPE = 3, ELF_RANK_NOTYPE_UNSIZED = 4 };
+enum {
+	ELF_RANK_FUNC = 0,
+	ELF_RANK_PLT = 1,
+	ELF_RANK_FUNC_UNSIZED = 2,
+	ELF_RANK_NOTYPE = 3,
+	ELF_RANK_NOTYPE_UNSIZED = 4
+};
 
 struct elf_symbols {
 	struct elf_symbol *items;
@@ -74,6 +80,7 @@ struct elf_rows {
 	uint32_t n_left_out; /* further than 4 GiB from the first, or nested too deeply */
 };
 /* Sorts symbols and makes rows that do not overlap. */
-int elf_make_rows(const struct elf_file *f, const struct elf_symbols *symbols, struct elf_rows *ret) _must_check_;
+int elf_make_rows(const struct elf_file *f, const struct elf_symbols *symbols,
+	struct elf_rows *ret) _must_check_;
 void elf_rows_done(struct elf_rows *r);
 #define _cleanup_elf_rows_ _cleanup_(elf_rows_done)

@@ -96,7 +96,8 @@ static int open_function(struct sweep *s, uint64_t addr, uint64_t end, uint32_t 
 	if (s->depth)
 		r = emit(s, addr, s->stack[s->depth - 1].symbol);
 	s->pos = MAX(s->pos, addr);
-	s->stack[s->depth++] = (struct open_function) {.end = MIN(end, UINT32_MAX), .symbol = symbol};
+	s->stack[s->depth++] =
+		(struct open_function) {.end = MIN(end, UINT32_MAX), .symbol = symbol};
 	return r;
 }
 
@@ -107,16 +108,18 @@ static uint64_t section_end(const struct elf_file *f, uint64_t addr)
 	GElf_Shdr shdr;
 
 	while ((scn = elf_nextscn(f->elf, scn)))
-		if (gelf_getshdr(scn, &shdr) && (shdr.sh_flags & SHF_EXECINSTR) && addr >= shdr.sh_addr &&
-			addr - shdr.sh_addr < shdr.sh_size)
+		if (gelf_getshdr(scn, &shdr) && (shdr.sh_flags & SHF_EXECINSTR) &&
+			addr >= shdr.sh_addr && addr - shdr.sh_addr < shdr.sh_size)
 			return shdr.sh_addr + shdr.sh_size;
 	for (uint32_t i = 0; i < f->n_loads; i++)
-		if (addr >= f->loads[i].vaddr && addr - f->loads[i].vaddr < f->loads[i].memory_bytes)
+		if (addr >= f->loads[i].vaddr &&
+			addr - f->loads[i].vaddr < f->loads[i].memory_bytes)
 			return f->loads[i].vaddr + f->loads[i].memory_bytes;
 	return addr;
 }
 
-static int sweep_symbols(const struct elf_file *f, const struct elf_symbols *symbols, const struct radix_item *order, size_t n, struct elf_rows *rows)
+static int sweep_symbols(const struct elf_file *f, const struct elf_symbols *symbols,
+	const struct radix_item *order, size_t n, struct elf_rows *rows)
 {
 	struct sweep s = {.rows = rows};
 	uint64_t end_known = 0; /* of the section that the last unsized symbol lay in */
@@ -148,7 +151,8 @@ static int sweep_symbols(const struct elf_file *f, const struct elf_symbols *sym
 
 int elf_make_rows(const struct elf_file *f, const struct elf_symbols *symbols, struct elf_rows *ret)
 {
-	_cleanup_free_ struct radix_item *order = try_realloc(NULL, symbols->n + 1, 2 * sizeof(*order));
+	_cleanup_free_ struct radix_item *order =
+		try_realloc(NULL, symbols->n + 1, 2 * sizeof(*order));
 	size_t n = 0;
 
 	if (!order)
@@ -160,7 +164,8 @@ int elf_make_rows(const struct elf_file *f, const struct elf_symbols *symbols, s
 		uint64_t rel = symbols->items[i].addr - ret->text_base;
 
 		if (rel < UINT32_MAX)
-			order[n++] = (struct radix_item) {.key = (uint32_t)rel, .value = (uint32_t)i};
+			order[n++] =
+				(struct radix_item) {.key = (uint32_t)rel, .value = (uint32_t)i};
 		else
 			ret->n_left_out++;
 	}

@@ -33,8 +33,8 @@ void elf_symbols_done(struct elf_symbols *s)
 /* Names that assemblers and compilers leave behind: they mark places, not functions. */
 static bool is_marker(const char *name)
 {
-	static const char *const suffixes[] = {
-		"code_begin", "code_end", "data_begin", "data_end", "frametable", "data_segments", "code_segments"};
+	static const char *const suffixes[] = {"code_begin", "code_end", "data_begin", "data_end",
+		"frametable", "data_segments", "code_segments"};
 
 	if (!name[0] || name[0] == '$' || str_starts_with(name, ".L"))
 		return true;
@@ -59,7 +59,8 @@ static bool candidate_of(const struct elf_file *f, const GElf_Sym *sym, struct e
 	unsigned type = GELF_ST_TYPE(sym->st_info), bind = GELF_ST_BIND(sym->st_info);
 	bool func = type == STT_FUNC || type == STT_GNU_IFUNC;
 
-	if (sym->st_shndx == SHN_UNDEF || (!func && type != STT_NOTYPE) || !elf_file_is_code(f, sym->st_value))
+	if (sym->st_shndx == SHN_UNDEF || (!func && type != STT_NOTYPE) ||
+		!elf_file_is_code(f, sym->st_value))
 		return false;
 	if (!func && !section_is_code(f, sym->st_shndx))
 		return false;
@@ -141,7 +142,8 @@ static int read_relocations(const struct elf_file *f, const char *section, struc
 	Elf_Scn *scn = elf_file_section(f, section, &shdr);
 	Elf_Data *data = scn ? elf_getdata(scn, NULL) : NULL, *symbols;
 
-	if (!data || shdr.sh_type != SHT_RELA || !shdr.sh_entsize || !f->dynsym || !gelf_getshdr(f->dynsym, &symbols_shdr))
+	if (!data || shdr.sh_type != SHT_RELA || !shdr.sh_entsize || !f->dynsym ||
+		!gelf_getshdr(f->dynsym, &symbols_shdr))
 		return 0;
 	symbols = elf_getdata(f->dynsym, NULL);
 	for (size_t i = 0; symbols && i < data->d_size / shdr.sh_entsize && i <= INT32_MAX; i++) {
@@ -151,7 +153,8 @@ static int read_relocations(const struct elf_file *f, const char *section, struc
 
 		if (!gelf_getrela(data, (int)i, &rela))
 			break;
-		if (!GELF_R_SYM(rela.r_info) || !gelf_getsym(symbols, (int)GELF_R_SYM(rela.r_info), &sym))
+		if (!GELF_R_SYM(rela.r_info) ||
+			!gelf_getsym(symbols, (int)GELF_R_SYM(rela.r_info), &sym))
 			continue;
 		if (slots->n == MAX_SYMBOLS)
 			return -EFBIG;
@@ -200,7 +203,8 @@ static uint64_t arm64_slot(const uint8_t *code, size_t n, uint64_t vaddr)
 	return (vaddr & ~0xfffULL) + (uint64_t)(pages * 4096) + (uint64_t)(ldr >> 10 & 0xfff) * 8;
 }
 
-static int read_plt_section(const struct elf_file *f, const char *name, const struct plt_slots *slots, struct elf_symbols *ret)
+static int read_plt_section(const struct elf_file *f, const char *name,
+	const struct plt_slots *slots, struct elf_symbols *ret)
 {
 	GElf_Shdr shdr;
 	Elf_Scn *scn = elf_file_section(f, name, &shdr);
@@ -214,7 +218,8 @@ static int read_plt_section(const struct elf_file *f, const char *name, const st
 	for (size_t off = 0; off + step <= data->d_size; off += step) {
 		const uint8_t *code = (const uint8_t *)data->d_buf + off;
 		uint64_t vaddr = shdr.sh_addr + off;
-		uint64_t slot = f->machine == EM_X86_64 ? x86_slot(code, step, vaddr) : arm64_slot(code, step, vaddr);
+		uint64_t slot = f->machine == EM_X86_64 ? x86_slot(code, step, vaddr)
+							: arm64_slot(code, step, vaddr);
 		struct plt_slot key = {.addr = slot}, *found;
 		int r;
 
@@ -237,7 +242,8 @@ static int read_plt_section(const struct elf_file *f, const char *name, const st
 int elf_read_plt(const struct elf_file *f, struct elf_symbols *ret)
 {
 	static const char *const tables[] = {".plt", ".plt.sec", ".plt.got"};
-	_cleanup_(plt_slots_done) struct plt_slots slots = {0};
+	_cleanup_(plt_slots_done)
+	struct plt_slots slots = {0};
 	int r;
 
 	if (f->machine != EM_X86_64 && f->machine != EM_AARCH64)

@@ -31,10 +31,11 @@ static int limit(int what, uint64_t value)
 int parser_limit_child(uint32_t timeout_ms, int in_fd, struct errbuf *eb)
 {
 	static const int calls[] = {
-		SYS_read, SYS_pread64, SYS_write, SYS_pwrite64, SYS_lseek, SYS_fstat, SYS_newfstatat, SYS_close, SYS_fcntl,
-		SYS_mmap, SYS_munmap, SYS_mprotect, SYS_madvise, SYS_mremap, SYS_brk, SYS_futex, SYS_getrandom,
-		SYS_rt_sigreturn, SYS_rt_sigprocmask, SYS_restart_syscall, SYS_exit, SYS_exit_group,
-		SYS_gettid, SYS_getpid, SYS_tgkill, /* abort() */
+		SYS_read, SYS_pread64, SYS_write, SYS_pwrite64, SYS_lseek, SYS_fstat,
+		SYS_newfstatat, SYS_close, SYS_fcntl, SYS_mmap, SYS_munmap, SYS_mprotect,
+		SYS_madvise, SYS_mremap, SYS_brk, SYS_futex, SYS_getrandom, SYS_rt_sigreturn,
+		SYS_rt_sigprocmask, SYS_restart_syscall, SYS_exit, SYS_exit_group, SYS_gettid,
+		SYS_getpid, SYS_tgkill, /* abort() */
 	};
 	struct stat st;
 	int r;
@@ -49,7 +50,8 @@ int parser_limit_child(uint32_t timeout_ms, int in_fd, struct errbuf *eb)
 	if (r == 0 && !SANITIZER_BUILD)
 		r = limit(RLIMIT_DATA, PARSER_MEMORY_BYTES);
 	if (r == 0 && !SANITIZER_BUILD)
-		r = limit(RLIMIT_AS, 2ULL * PARSER_MEMORY_BYTES + PARSER_OUTPUT_BYTES + (uint64_t)st.st_size);
+		r = limit(RLIMIT_AS,
+			2ULL * PARSER_MEMORY_BYTES + PARSER_OUTPUT_BYTES + (uint64_t)st.st_size);
 	if (r < 0)
 		return err_set(eb, r, "cannot limit the child");
 	if (SANITIZER_BUILD)

@@ -20,7 +20,12 @@ enum parser_op {
 	PARSER_DEMANGLE = 3, /* names, each with a NUL → u32 length + bytes for each, in order */
 };
 
-enum { PARSER_MAGIC = 0x31525053, PARSER_MAX_CHILDREN = 4, PARSER_CONTENT_ID_LEN = 16, PARSER_BUILD_ID_MAX = 32 };
+enum {
+	PARSER_MAGIC = 0x31525053,
+	PARSER_MAX_CHILDREN = 4,
+	PARSER_CONTENT_ID_LEN = 16,
+	PARSER_BUILD_ID_MAX = 32
+};
 
 /* What tells two contents apart; also where the output of PARSER_IDENTIFY is laid. */
 struct parser_identity {
@@ -32,9 +37,10 @@ struct parser_identity {
 
 struct parser_request {
 	uint32_t magic;
-	uint32_t op;	     /* enum parser_op */
-	uint32_t timeout_ms; /* 1 to PARSER_MAX_TIMEOUT_MS: wall time, and CPU time rounded up to seconds */
-	uint32_t reserved;   /* 0 */
+	uint32_t op; /* enum parser_op */
+	uint32_t
+		timeout_ms; /* 1 to PARSER_MAX_TIMEOUT_MS: wall time, and CPU time rounded up to seconds */
+	uint32_t reserved; /* 0 */
 };
 enum { PARSER_MAX_TIMEOUT_MS = 60000 };
 
@@ -63,7 +69,8 @@ int parser_zygote_run(int fd);
 /* Asks, waits for the reply. Returns the sealed memfd (the caller's) or -1 with reply->status saying why. A request of
  * names that failed half-way still gives a descriptor: what was written is whole up to its last complete item.
  * Thread-safe. Blocks at most timeout_ms and a grace of one second. */
-int parser_ask(int parser_fd, enum parser_op op, int input_fd, uint32_t timeout_ms, struct parser_reply *reply);
+int parser_ask(int parser_fd, enum parser_op op, int input_fd, uint32_t timeout_ms,
+	struct parser_reply *reply);
 
 /*
  * What the children run; called in-process by tests and fuzzers. `in_fd`: a regular file; `out_fd`: an empty memfd.

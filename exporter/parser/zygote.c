@@ -51,10 +51,12 @@ static int run_identify(int in_fd, int out_fd, struct errbuf *eb)
 
 	if (r < 0)
 		return r;
-	return write(out_fd, &identity, sizeof(identity)) == (ssize_t)sizeof(identity) ? 0 : -ENOMEM;
+	return write(out_fd, &identity, sizeof(identity)) == (ssize_t)sizeof(identity) ? 0
+										       : -ENOMEM;
 }
 
-_Noreturn static void child_main(const struct zygote *z, const struct parser_request *request, int in_fd, const struct child *c)
+_Noreturn static void child_main(const struct zygote *z, const struct parser_request *request,
+	int in_fd, const struct child *c)
 {
 	struct errbuf eb = {{0}};
 	int r;
@@ -105,16 +107,19 @@ static void finish_child(struct child *c, int wait_status, const struct rusage *
 	const struct timeval *user = &usage->ru_utime, *sys = &usage->ru_stime;
 	bool seal;
 
-	reply.cpu_ns = (uint64_t)(user->tv_sec + sys->tv_sec) * NS_PER_S + (uint64_t)(user->tv_usec + sys->tv_usec) * 1000;
+	reply.cpu_ns = (uint64_t)(user->tv_sec + sys->tv_sec) * NS_PER_S +
+		       (uint64_t)(user->tv_usec + sys->tv_usec) * 1000;
 	reply.peak_rss = (uint64_t)usage->ru_maxrss * 1024;
 	if (c->killed || (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGXCPU))
 		reply.status = PARSER_TIMEOUT;
 	else if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) {
-		reply.status = c->shared->status < PARSER_N_STATUS ? c->shared->status : PARSER_CRASHED;
+		reply.status =
+			c->shared->status < PARSER_N_STATUS ? c->shared->status : PARSER_CRASHED;
 		memcpy(reply.text, c->shared->text, sizeof(reply.text) - 1);
 	}
 	/* The child is gone, so nobody can write any more: what is read stays what was checked. */
-	seal = fcntl(c->out_fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0;
+	seal = fcntl(c->out_fd, F_ADD_SEALS,
+		       F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0;
 	if (!seal)
 		reply.status = PARSER_FAILED;
 	send_reply(c->reply_fd, &reply, seal ? c->out_fd : -1);
@@ -131,7 +136,8 @@ static void refuse_request(int reply_fd, const char *text)
 	send_reply(reply_fd, &reply, -1);
 }
 
-static void start_child(struct zygote *z, struct child *c, const struct parser_request *request, int reply_fd, int in_fd)
+static void start_child(struct zygote *z, struct child *c, const struct parser_request *request,
+	int reply_fd, int in_fd)
 {
 	_cleanup_close_ int out_fd = memfd_create("symbols", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	pid_t pid;
@@ -160,8 +166,8 @@ static void start_child(struct zygote *z, struct child *c, const struct parser_r
 
 static bool request_is_valid(const struct parser_request *r)
 {
-	return r->magic == PARSER_MAGIC && r->op >= PARSER_IDENTIFY && r->op <= PARSER_DEMANGLE && r->timeout_ms &&
-		r->timeout_ms <= PARSER_MAX_TIMEOUT_MS && !r->reserved;
+	return r->magic == PARSER_MAGIC && r->op >= PARSER_IDENTIFY && r->op <= PARSER_DEMANGLE &&
+	       r->timeout_ms && r->timeout_ms <= PARSER_MAX_TIMEOUT_MS && !r->reserved;
 }
 
 static void receive_request(struct zygote *z, struct child *free_slot)
@@ -267,7 +273,8 @@ int parser_zygote_run(int fd)
 	sigdelset(&during_wait, SIGCHLD);
 	sigaction(SIGCHLD, &act, NULL);
 	for (int i = 0; i < PARSER_MAX_CHILDREN; i++) {
-		z.children[i].shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		z.children[i].shared =
+			mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 		if (z.children[i].shared == MAP_FAILED)
 			return 1;
 	}

@@ -10,6 +10,7 @@
 #include "exporter/binary/binary.h"
 #include "exporter/sample/drain.h"
 #include "lib/base/clock.h"
+#include "lib/base/fs.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -17,19 +18,21 @@ struct proc_table;
 struct process;
 
 struct proc_options {
-	const char *procfs;	  /* --path.procfs */
+	const char *procfs; /* --path.procfs */
 	const char *sysfs;
 	uint32_t max_processes, max_tasks;
 	struct keeper *keeper;
 	struct binary_registry *binaries;
 	struct clock *clock;
+	struct fs *fs; /* reads below procfs; NULL: fs_system */
 	struct budget *budget;
 };
 
 struct proc_table *proc_table_new(const struct proc_options *o);
 void proc_table_freep(struct proc_table **t);
 
-/* Reads /proc once at start, biggest CPU users first; call proc_table_scan_step until it returns 0 (paced by the caller). */
+/* Reads /proc once at start, biggest CPU users first; call proc_table_scan_step until it returns 0 (paced by the caller).
+ * After SIDEBAND_LOST there is something to scan again, of which proc_table_expire does a little at each call. */
 int proc_table_scan_step(struct proc_table *t, int64_t budget_ns);
 
 /* Side-band record, in time order. */
@@ -71,12 +74,13 @@ void proc_tasks_retain(struct proc_table *t, const uint64_t *used_bitmap);
 struct proc_task_info {
 	uint32_t pid, tid, ppid, ns_pid;
 	uint64_t start_ns; /* monotonic, as the kernel has it */
-	const char *comm;	 /* of the process; kernel threads without suffix */
+	const char *comm;  /* of the process; kernel threads without suffix */
 	const char *thread_name;
-	const char *executable;	 /* path */
-	const char *cmdline;	 /* arguments joined by spaces, at most 4096 bytes */
-	const char *cgroup;	 /* path */
-	const char *container_id, *container_name, *container_image, *pod, *namespace_, *systemd_unit;
+	const char *executable; /* path */
+	const char *cmdline;	/* arguments joined by spaces, at most 4096 bytes */
+	const char *cgroup;	/* path */
+	const char *container_id, *container_name, *container_image, *pod, *namespace_,
+		*systemd_unit;
 	bool kernel_thread, exited;
 };
 void proc_task_info(const struct proc_table *t, uint32_t task, struct proc_task_info *ret);
@@ -88,7 +92,7 @@ bool proc_is_descendant(const struct proc_table *t, uint32_t task, uint32_t ance
 /* Counters for /metrics. */
 struct proc_stats {
 	uint64_t tracked, tasks, addresses, mappings; /* now */
-	uint64_t created, exited, recycled;	      /* recycled: a pid came back as another process */
+	uint64_t created, exited, recycled; /* recycled: a pid came back as another process */
 	uint64_t maps_reads, maps_read_failed, labels_read;
 	uint64_t table_full, tasks_full, addresses_full;
 	uint64_t sideband_lost; /* records that the kernel dropped */

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Addresses → frames. What lies in a file becomes (binary, offset); what does not is interned for its process image, so that
+ * equal addresses of two processes never meet in the stack tree.
+ */
+#include "exporter/proc/table.h"
+#include "lib/base/alloc.h"
+#include "lib/base/hash.h"
+#include <string.h>
+
+static uint64_t address_hash(const struct process *p, uint64_t addr)
+{
+	return hash_mix(number_of(p)) ^ hash_mix(addr * 3 + 1);
+}
+
+static uint32_t add_address(struct proc_table *t, struct process *p, uint64_t addr, uint64_t hash)
+{
+	uint32_t id = t->free_addresses;
+	uint64_t *slot;
+
+	if (p == t->other || p->n_addresses >= PROC_ADDRESSES_PER_PROCESS)
+		return 0;
+	if (!id && (t->n_addresses >= PROC_MAX_ADDRESSES ||
+			   alloc_grow(&t->addresses, &t->cap_addresses, t->n_addresses + 1,
+				   sizeof(*t->addresses)) < 0))
+		return 0;
+	slot = table_insert(&t->by_address, hash, NULL);
+	if (!slot)
+		return 0;
+	if (id)
+		t->free_addresses = t->addresses[id].next;
+	else
+		id = t->n_addresses++;
+	t->addresses[id] = (struct address) {.addr = addr, .process = p, .next = (uint32_t)*slot};
+	p->n_addresses++;
+	proc_ref(p);
+	*slot = id;
+	return id;
+}
+
+static uint64_t intern(struct proc_table *t, struct process *p, uint64_t addr)
+{
+	uint64_t hash = address_hash(p, addr);
+	const uint64_t *slot = table_find(&t->by_address, hash);
+	uint32_t id = slot ? (uint32_t)*slot : 0;
+
+	while (id && (t->addresses[id].process != p || t->addresses[id].addr != addr))
+		id = t->addresses[id].next;
+	if (!id)
+		id = add_address(t, p, addr, hash);
+	t->stats.addresses_full += !id;
+	return id;
+}
+
+/* The mapping of that time, after reading /proc when a miss is a reason to. */
+static struct mapping *mapping_of(
+	struct proc_table *t, struct process *p, uint64_t addr, uint64_t time_ns)
+{
+	struct mapping *m = maps_find(p->maps, addr);
+
+	if (m && m->since_ns <= time_ns)
+		return m;
+	/* munmap and mremap send no record, so even a complete array may be out of date. */
+	if (p->exited || p->kernel_thread || p == t->other || t->now_ns < p->maps_due_ns ||
+		!proc_may_read(t))
+		return NULL;
+	proc_read_maps(t, p);
+	m = maps_find(p->maps, addr);
+	return m && m->since_ns <= time_ns ? m : NULL;
+}
+
+static void want_symbols(struct proc_table *t, const struct process *p, struct mapping *m)
+{
+	uint32_t now_s = (uint32_t)(t->now_ns / NS_PER_S) + 1;
+
+	if (m->wanted_s && now_s - m->wanted_s < PROC_WANT_INTERVAL_S)
+		return;
+	m->wanted_s = now_s;
+	binary_want(t->o.binaries, m->binary,
+		&(struct binary_source) {
+			.pid = p->pid,
+			.start_ns = p->start_ns,
+			.map_start = m->start,
+			.map_end = m->end,
+			.mnt_ns = p->mnt_ns,
+		});
+}
+
+uint64_t proc_resolve(struct proc_table *t, struct process *p, uint64_t addr, uint64_t time_ns)
+{
+	struct mapping *m = mapping_of(t, p, addr, time_ns);
+
+	if (m && m->kind == MAPPING_FILE && m->binary) {
+		want_symbols(t, p, m);
+		return ABI_NATIVE(m->binary, addr - m->start + m->file_off);
+	}
+	return ABI_FRAME(
+		m && m->kind == MAPPING_JIT ? ABI_FRAME_JIT : ABI_FRAME_RAW, intern(t, p, addr));
+}
+
+struct proc_address proc_interned_address(const struct proc_table *t, uint64_t payload)
+{
+	if (!payload || payload >= t->n_addresses)
+		return (struct proc_address) {0};
+	return (struct proc_address) {
+		.process = t->addresses[payload].process, .addr = t->addresses[payload].addr};
+}
+
+uint32_t proc_n_addresses(const struct proc_table *t)
+{
+	return t->n_addresses;
+}
+
+static void unlink_address(struct proc_table *t, uint32_t id)
+{
+	uint64_t hash = address_hash(t->addresses[id].process, t->addresses[id].addr);
+	uint64_t *slot = table_find(&t->by_address, hash);
+	uint32_t at = (uint32_t)*slot;
+
+	if (at == id) {
+		*slot = t->addresses[id].next;
+		if (!*slot)
+			table_remove(&t->by_address, hash);
+		return;
+	}
+	while (t->addresses[at].next != id)
+		at = t->addresses[at].next;
+	t->addresses[at].next = t->addresses[id].next;
+}
+
+void proc_addresses_retain(struct proc_table *t, const uint64_t *used_bitmap)
+{
+	for (uint32_t id = 1; id < t->n_addresses; id++) {
+		struct address *a = &t->addresses[id];
+
+		if (!a->process || used_bitmap[id / 64] >> (id % 64) & 1)
+			continue;
+		unlink_address(t, id);
+		a->process->n_addresses--;
+		proc_unref(t, a->process);
+		*a = (struct address) {.next = t->free_addresses};
+		t->free_addresses = id;
+	}
+}
+
+void proc_addresses_done(struct proc_table *t)
+{
+	free(t->addresses);
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Mapping arrays, copied on write.
+ */
+#include "exporter/proc/maps.h"
+#include "lib/base/alloc.h"
+#include "lib/base/str.h"
+#include <errno.h>
+#include <string.h>
+
+struct maps {
+	uint32_t n_refs, n, cap;
+	struct mapping items[];
+};
+
+struct maps *maps_ref(struct maps *m)
+{
+	if (m)
+		m->n_refs++;
+	return m;
+}
+
+void maps_put(struct maps **m)
+{
+	if (*m && --(*m)->n_refs == 0)
+		free(*m);
+	*m = NULL;
+}
+
+uint32_t maps_count(const struct maps *m)
+{
+	return m ? m->n : 0;
+}
+
+const struct mapping *maps_at(const struct maps *m, uint32_t i)
+{
+	return &m->items[i];
+}
+
+/* Index of the first mapping that ends above addr. */
+static uint32_t first_above(const struct maps *m, uint64_t addr)
+{
+	uint32_t low = 0, high = m->n;
+
+	while (low < high) {
+		uint32_t mid = low + (high - low) / 2;
+
+		if (m->items[mid].end > addr)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	return low;
+}
+
+struct mapping *maps_find(struct maps *m, uint64_t addr)
+{
+	uint32_t i = m ? first_above(m, addr) : 0;
+
+	return m && i < m->n && m->items[i].start <= addr ? &m->items[i] : NULL;
+}
+
+static struct maps *with_room(const struct maps *m, uint32_t cap)
+{
+	struct maps *copy = try_malloc(sizeof(*copy) + (size_t)cap * sizeof(copy->items[0]));
+
+	if (!copy)
+		return NULL;
+	*copy = (struct maps) {.n_refs = 1, .cap = cap};
+	if (m) {
+		copy->n = m->n;
+		memcpy(copy->items, m->items, m->n * sizeof(m->items[0]));
+	}
+	return copy;
+}
+
+/* Makes *m private with room for two more. */
+static int make_private(struct maps **m)
+{
+	struct maps *old = *m, *copy;
+
+	if (old && old->n_refs == 1 && old->n + 2 <= old->cap)
+		return 0;
+	if (old && old->n + 2 > MAPS_MAX)
+		return -ENOSPC;
+	copy = with_room(old, old ? old->n + old->n / 2 + 8 : 8);
+	if (!copy)
+		return -ENOMEM;
+	maps_put(m);
+	*m = copy;
+	return 0;
+}
+
+static void insert(struct maps *m, uint32_t at, const struct mapping *mapping)
+{
+	memmove(&m->items[at + 1], &m->items[at], (m->n - at) * sizeof(m->items[0]));
+	m->items[at] = *mapping;
+	m->n++;
+}
+
+static void erase(struct maps *m, uint32_t at, uint32_t n)
+{
+	memmove(&m->items[at], &m->items[at + n], (m->n - at - n) * sizeof(m->items[0]));
+	m->n -= n;
+}
+
+/* `addr` must lie inside: what is below it goes. */
+static void cut_front(struct mapping *p, uint64_t addr)
+{
+	p->file_off += addr - p->start;
+	p->start = addr;
+}
+
+int maps_add(struct maps **mp, const struct mapping *mapping)
+{
+	struct maps *m;
+	uint32_t at, last;
+	int r;
+
+	if (mapping->start >= mapping->end)
+		return 0;
+	r = make_private(mp);
+	if (r < 0)
+		return r;
+	m = *mp;
+	at = first_above(m, mapping->start);
+	if (at < m->n && m->items[at].start < mapping->start) {
+		struct mapping rest = m->items[at];
+
+		m->items[at++].end = mapping->start;
+		if (rest.end > mapping->end) {
+			cut_front(&rest, mapping->end);
+			insert(m, at, &rest);
+		}
+	}
+	for (last = at; last < m->n && m->items[last].end <= mapping->end; last++)
+		;
+	if (last < m->n && m->items[last].start < mapping->end)
+		cut_front(&m->items[last], mapping->end);
+	erase(m, at, last - at);
+	insert(m, at, mapping);
+	return 0;
+}
+
+static bool take_hex(char **s, char stop, uint64_t *ret)
+{
+	uint64_t v = 0;
+	char *p = *s;
+
+	for (; *p && *p != stop; p++) {
+		int digit = *p >= '0' && *p <= '9'   ? *p - '0'
+			    : *p >= 'a' && *p <= 'f' ? *p - 'a' + 10
+						     : -1;
+
+		if (digit < 0 || v >> 60)
+			return false;
+		v = v << 4 | (uint64_t)digit;
+	}
+	if (p == *s || *p != stop)
+		return false;
+	*s = p + 1;
+	*ret = v;
+	return true;
+}
+
+static bool take_decimal(char **s, uint64_t *ret)
+{
+	uint64_t v = 0;
+	char *p = *s;
+
+	for (; *p >= '0' && *p <= '9'; p++)
+		if (__builtin_mul_overflow(v, 10, &v) ||
+			__builtin_add_overflow(v, (uint64_t)(*p - '0'), &v))
+			return false;
+	if (p == *s)
+		return false;
+	*s = p;
+	*ret = v;
+	return true;
+}
+
+bool maps_parse_line(char *line, struct maps_line *ret)
+{
+	uint64_t major, minor;
+	char *s = line;
+
+	if (!take_hex(&s, '-', &ret->start) || !take_hex(&s, ' ', &ret->end) || strnlen(s, 5) < 5 ||
+		s[4] != ' ')
+		return false;
+	ret->executable = s[2] == 'x';
+	s += 5;
+	if (!take_hex(&s, ' ', &ret->file_off) || !take_hex(&s, ':', &major) ||
+		!take_hex(&s, ' ', &minor) || !take_decimal(&s, &ret->ino))
+		return false;
+	ret->dev_major = (uint32_t)major;
+	ret->dev_minor = (uint32_t)minor;
+	s += strspn(s, " ");
+	ret->path = s;
+	return ret->start < ret->end;
+}
+
+enum mapping_kind maps_kind(const char *path)
+{
+	static const char *const jit[] = {"/dev/zero", "/SYSV", "anon_inode:", "/anon_hugepage",
+		"/memfd:doublemapper", "/memfd:JITCode", "/memfd:sljit", "[heap]", "[stack",
+		"[anon"};
+
+	if (strcmp(path, "[vdso]") == 0)
+		return MAPPING_FILE;
+	if (!path[0] || strncmp(path, "//", 2) == 0)
+		return MAPPING_JIT;
+	for (size_t i = 0; i < ARRAY_SIZE(jit); i++)
+		if (str_starts_with(path, jit[i]))
+			return MAPPING_JIT;
+	return path[0] == '/' ? MAPPING_FILE : MAPPING_OTHER;
+}

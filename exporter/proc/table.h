@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The process table's inside, shared by its files.
+ *
+ * Invariants:
+ *  1. images of one pid form a list from the newest to the oldest (by_pid points at the newest); at most the newest is live;
+ *  2. an image whose references (tasks, children, addresses) and time are over is freed; one whose time alone is over keeps
+ *     its labels but no mappings;
+ *  3. start_ns 0 and exec_known false mean "not told yet": the first record that fits fills them in.
+ */
+#pragma once
+#include "exporter/proc/cgroup.h"
+#include "exporter/proc/maps.h"
+#include "exporter/proc/proc.h"
+#include "lib/base/table.h"
+
+#define PROC_LINGER_NS (2 * NS_PER_S)	    /* an exited image keeps its mappings */
+#define PROC_LABELS_TTL_NS (30 * NS_PER_S)  /* a live process's cgroup is read again */
+#define PROC_MAPS_BACKOFF_NS (1 * NS_PER_S) /* between two reads of one process's maps */
+#define PROC_WANT_INTERVAL_S 10		    /* between two requests for one mapping's symbols */
+#define PROC_EXEC_SLACK_NS \
+	(1 * NS_PER_MS) /* after an exec's record the task may still show its old exec count */
+#define PROC_FORK_SLACK_NS \
+	(1 * NS_PER_S) /* a fork's record comes later than the start time it stands for */
+enum {
+	PROC_READS_PER_S = 500, /* reads of labels and maps together, after a burst of as many */
+	PROC_MAX_DEPTH = 64,	/* of remembered ancestors */
+	PROC_CMDLINE_BYTES = 4096,
+	PROC_MAX_CGROUP_IDS = 4096,
+	PROC_ADDRESSES_PER_PROCESS = 1 << 16,
+	PROC_MAX_ADDRESSES = 1 << 19,
+	PROC_READ_BYTES = 64 << 10,
+};
+
+/* A string that several images share. */
+struct text {
+	uint32_t n_refs;
+	char s[];
+};
+struct text *text_new(const char *s, size_t n);
+struct text *text_ref(struct text *t);
+void text_put(struct text **t);
+static inline const char *text_str(const struct text *t)
+{
+	return t ? t->s : "";
+}
+
+/* A control group that processes are in. */
+struct cgroup {
+	uint32_t n_refs;
+	uint64_t hash;
+	struct cgroup *next_same_hash;
+	struct cgroup_info info;
+	char path[];
+};
+
+struct process {
+	uint32_t pid, ns_pid;
+	uint64_t start_ns; /* 0: not known yet */
+	uint32_t exec_id;
+	bool exec_known;
+	bool kernel_thread, exited, reaped; /* reaped: exited long ago, mappings gone */
+	bool maps_complete; /* from fork, exec or /proc: a miss is no reason to read */
+	bool labels_read;
+	bool found_running;	   /* its start was not seen: any start time before begin_ns fits */
+	bool in_scan;		   /* seen by the scan that is under way */
+	uint64_t start_ticks;	   /* as /proc/PID/stat has it, 0 unknown */
+	uint64_t begin_ns, end_ns; /* of this image; end_ns UINT64_MAX while live */
+	uint64_t labels_due_ns, maps_due_ns;
+	struct maps *maps;
+	struct text *executable, *cmdline;
+	struct cgroup *cgroup;
+	uint64_t cgroup_id; /* of the last record whose cgroup these labels are, 0 unknown */
+	uint64_t mnt_ns;    /* referenced in the binary registry; 0 unknown */
+	char comm[ABI_COMM_LEN];
+	uint32_t depth;
+	uint32_t n_refs; /* tasks, addresses, children */
+	uint32_t n_addresses;
+	struct process *parent, *older;
+	struct process *prev, *next; /* of all images */
+	struct process *next_exited; /* in the queue of those to reap */
+};
+
+struct task {
+	bool used;
+	uint32_t tid;
+	uint64_t hash;
+	uint32_t next; /* same hash; or free */
+	struct process *process;
+	struct cgroup *cgroup;
+	char comm[ABI_COMM_LEN], thread_name[ABI_COMM_LEN];
+};
+
+struct address {
+	uint64_t addr;
+	struct process *process; /* NULL: free */
+	uint32_t next;		 /* same hash; or free */
+};
+
+struct scan_item {
+	uint32_t pid;
+	uint64_t cpu_ticks;
+};
+
+struct scan {
+	bool pending;
+	bool listed; /* items are there */
+	struct scan_item *items;
+	size_t n, cap, at;
+	uint64_t begin_ns;
+};
+
+struct proc_table {
+	struct proc_options o;
+	struct table by_pid;	   /* pid → newest image */
+	struct table by_cgroup;	   /* hash of path → struct cgroup * */
+	struct table by_cgroup_id; /* v2 id → struct cgroup *, referenced */
+	struct process *all;
+	uint32_t n_images, n_live;
+	struct process *exited_head, *exited_tail;
+	struct process *other; /* stands for all above max_processes */
+	struct task *tasks;
+	size_t cap_tasks;
+	uint32_t n_tasks, free_tasks; /* ids below n_tasks; chain of free ones */
+	struct table by_task;
+	struct address *addresses;
+	size_t cap_addresses;
+	uint32_t n_addresses, free_addresses;
+	struct table by_address;
+	struct scan scan;
+	double read_tokens;
+	uint64_t read_tokens_ns; /* when they were last filled */
+	uint64_t now_ns;	 /* of the newest record or side-band record */
+	char *buffer;		 /* PROC_READ_BYTES */
+	struct proc_stats stats;
+};
+
+/* The table holds pointers as numbers. */
+static inline void *pointer_of(uint64_t value)
+{
+	return (void *)(uintptr_t)value; /* NOLINT: the inverse of number_of */
+}
+static inline uint64_t number_of(const void *p)
+{
+	return (uint64_t)(uintptr_t)p;
+}
+
+/* table.c */
+struct process *proc_newest(const struct proc_table *t, uint32_t pid);
+/* A new image, the newest of its pid; NULL when the table is full (counted). begin_ns: since when it is there. */
+struct process *proc_image_new(struct proc_table *t, uint32_t pid, uint64_t begin_ns);
+/* Takes over what a child or the next image has from `from`: labels, cgroup, mount namespace, parenthood. */
+void proc_image_inherit(
+	struct proc_table *t, struct process *p, struct process *from, bool is_child);
+void proc_image_end(struct proc_table *t, struct process *p, uint64_t time_ns);
+/* Back to life: what looked like the end of the process was that of its first thread. */
+void proc_image_revive(struct proc_table *t, struct process *p);
+void proc_ref(struct process *p);
+void proc_unref(struct proc_table *t, struct process *p);
+struct cgroup *proc_cgroup_get(struct proc_table *t, const char *path, size_t n);
+struct cgroup *proc_cgroup_ref(struct cgroup *c);
+void proc_cgroup_put(struct proc_table *t, struct cgroup **c);
+/* One read of /proc may be made now. */
+bool proc_may_read(struct proc_table *t);
+
+/* procfs.c */
+/* Reads the executable mappings; the process may be gone. Replaces what is there. */
+void proc_read_maps(struct proc_table *t, struct process *p);
+/* Reads name, parent, namespace pid, command line and cgroup; what cannot be read any more stays. */
+void proc_read_labels(struct proc_table *t, struct process *p);
+/* Reads the cgroup again when that is due, or when the record's cgroup is another. */
+void proc_refresh_labels(struct proc_table *t, struct process *p, uint64_t cgroup_id);
+/* Identity of a mapping's file → binary id. */
+uint32_t proc_binary_of(struct proc_table *t, struct binary_identity *identity);
+
+/* sideband.c */
+void proc_add_mapping(
+	struct proc_table *t, struct process *p, const struct mapping *m, const char *path);
+
+/* task.c, address.c */
+void proc_tasks_done(struct proc_table *t);
+void proc_addresses_done(struct proc_table *t);
