@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct bytes;
 struct fs;
 
 struct config_strings {
@@ -101,6 +102,13 @@ struct config_job {
 	uint32_t index; /* in struct config */
 };
 
+struct config_global {
+	int64_t scrape_interval_ms, scrape_timeout_ms;
+	struct labels external_labels;
+	struct config_limits limits; /* what jobs inherit */
+	int name_scheme;	     /* always 0: utf8 */
+};
+
 struct config_warning {
 	const char *text; /* "FILE:LINE:COL: key.path: …" */
 };
@@ -108,7 +116,7 @@ struct config_warning {
 struct config {
 	_Atomic unsigned refs;
 	const char *path;
-	struct labels external_labels;
+	struct config_global global;
 	struct config_job *jobs;
 	size_t n_jobs;
 	struct config_warning *warnings;
@@ -149,6 +157,9 @@ const struct config_job *config_job_named(const struct config *c, const char *na
 /* True when nothing that a scrape loop or its discovery depends on differs: the loop may go on
  * under the new configuration. */
 bool config_job_equal(const struct config_job *a, const struct config_job *b);
+
+/* Appends the effective configuration as YAML, defaults filled in. */
+void config_print(const struct config *c, struct bytes *out);
 
 /* A list of relabel rules alone, as `sonde check relabel --rules FILE` takes it. Freed with
  * config_rules_free. */

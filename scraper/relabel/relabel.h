@@ -13,6 +13,10 @@
 
 struct regex;
 
+#define RELABEL_DEFAULT_SEPARATOR ";"
+#define RELABEL_DEFAULT_REGEX "(.*)"
+#define RELABEL_DEFAULT_REPLACEMENT "$1"
+
 enum relabel_action {
 	RELABEL_REPLACE,
 	RELABEL_KEEP,

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Loading a configuration, a list of relabel rules, a list of target groups; references and comparison.
+ */
+#include "scraper/config/config.h"
+#include "lib/base/alloc.h"
+#include "lib/base/fs.h"
+#include "lib/base/hash.h"
+#include "scraper/config/keys.h"
+#include <string.h>
+
+enum { MAX_FILE = 16 << 20 };
+
+static int check_job_names(
+	struct config_reader *r, const struct config_node *root, const struct config_top *top)
+{
+	const struct config_node *jobs = root ? config_node_get(root, "scrape_configs") : NULL;
+
+	for (size_t i = 0; i < top->n_jobs; i++) {
+		for (size_t k = 0; k < i; k++) {
+			const struct config_node *at = config_node_get(jobs->items[i], "job_name");
+			size_t mark;
+			int e;
+
+			if (strcmp(top->jobs[i].name, top->jobs[k].name))
+				continue;
+			mark = config_path_push(r, "scrape_configs[%zu]", i);
+			e = config_fail(r, at, "job_name",
+				"\"%.100s\" is listed twice, first as scrape_configs[%zu] in line "
+				"%u",
+				top->jobs[i].name, k,
+				config_node_get(jobs->items[k], "job_name")->line);
+			config_path_pop(r, mark);
+			return e;
+		}
+	}
+	return 0;
+}
+
+/* Texts of the jobs, for comparison and for showing. */
+static int print_jobs(struct config_reader *r, struct config_top *top)
+{
+	for (size_t i = 0; i < top->n_jobs; i++) {
+		_cleanup_bytes_ struct bytes text = {0};
+		struct config_job *job = &top->jobs[i];
+
+		config_print_section(&config_keys_job, job, 2, &text);
+		if (bytes_error(&text) < 0)
+			return config_out_of_memory(r);
+		text.data[0] = '-';
+		job->text = arena_strndup(config_mem_arena(r->mem), (char *)text.data, text.len);
+		job->text_len = text.len;
+		job->index = (uint32_t)i;
+		if (!job->text)
+			return config_out_of_memory(r);
+	}
+	return 0;
+}
+
+static int finish(struct config_reader *r, const struct config_top *top, const void *text,
+	size_t len, struct config **ret)
+{
+	struct arena *arena = config_mem_arena(r->mem);
+	struct config *c = xcalloc(1, sizeof(*c));
+
+	c->refs = 1;
+	c->path = arena_strdup(arena, r->file);
+	c->global = top->global;
+	c->jobs = top->jobs;
+	c->n_jobs = top->n_jobs;
+	c->warnings = arena_alloc_array(arena, r->n_warnings + 1, sizeof(*c->warnings));
+	hash_sha256(text, len, c->sha256);
+	if (arena_error(arena, NULL) < 0) {
+		free(c);
+		return config_out_of_memory(r);
+	}
+	c->n_warnings = r->n_warnings;
+	for (size_t i = 0; i < r->n_warnings; i++)
+		c->warnings[i].text = r->warnings[i];
+	c->mem = TAKE(r->mem);
+	*ret = c;
+	return 0;
+}
+
+static int read_top(struct config_reader *r, const void *text, size_t len, struct config **ret)
+{
+	struct config_node *root = NULL;
+	struct config_top top;
+	int e = config_yaml_parse(r->file, text, len, config_mem_arena(r->mem), &root, r->eb);
+
+	if (root && config_node_is_null(root))
+		root = NULL;
+	if (e == 0)
+		e = config_read_section(r, &config_keys_top, root, &top);
+	if (e == 0)
+		e = check_job_names(r, root, &top);
+	if (e == 0)
+		e = print_jobs(r, &top);
+	return e < 0 ? e : finish(r, &top, text, len, ret);
+}
+
+int config_parse(const char *path, const void *text, size_t len,
+	const struct config_load_opts *opts, struct config **ret, struct errbuf *eb)
+{
+	struct config_reader r = {.file = path, .mem = config_mem_new(), .opts = opts, .eb = eb};
+	int e = read_top(&r, text, len, ret);
+
+	free(r.warnings);
+	config_mem_free(r.mem);
+	return e;
+}
+
+int config_load(struct fs *fs, const char *path, const struct config_load_opts *opts,
+	struct config **ret, struct errbuf *eb)
+{
+	_cleanup_bytes_ struct bytes text = {0};
+	struct fs_stat st;
+	int e = fs->stat(fs, path, &st);
+
+	if (e == 0 && st.is_dir)
+		return err_set(eb, -EISDIR, "%s: is a directory, expected a YAML file", path);
+	if (e < 0)
+		return err_set(eb, e, "%s: %s", path, strerror(-e));
+	e = fs_read_file(fs, path, MAX_FILE, &text, eb);
+	return e < 0 ? e : config_parse(path, text.data, text.len, opts, ret, eb);
+}
+
+struct config *config_get(struct config *c)
+{
+	c->refs++;
+	return c;
+}
+
+void config_put(struct config *c)
+{
+	if (--c->refs)
+		return;
+	config_mem_free(c->mem);
+	free(c);
+}
+
+const struct config_job *config_job_named(const struct config *c, const char *name)
+{
+	for (size_t i = 0; i < c->n_jobs; i++) {
+		if (!strcmp(c->jobs[i].name, name))
+			return &c->jobs[i];
+	}
+	return NULL;
+}
+
+bool config_job_equal(const struct config_job *a, const struct config_job *b)
+{
+	return a->text_len == b->text_len && !memcmp(a->text, b->text, a->text_len);
+}
+
+void config_print(const struct config *c, struct bytes *out)
+{
+	bytes_put_str(out, "global:\n");
+	config_print_section(&config_keys_global, &c->global, 2, out);
+	if (c->n_jobs)
+		bytes_put_str(out, "scrape_configs:\n");
+	for (size_t i = 0; i < c->n_jobs; i++)
+		bytes_put(out, c->jobs[i].text, c->jobs[i].text_len);
+}
+
+static int read_rules(
+	struct config_reader *r, const void *text, size_t len, struct config_rules *ret)
+{
+	struct arena *arena = config_mem_arena(r->mem);
+	struct config_node *root = NULL;
+	void *rules;
+	int e = config_yaml_parse(r->file, text, len, arena, &root, r->eb);
+
+	if (e < 0)
+		return e;
+	if (!root || config_node_is_null(root))
+		return config_fail(r, root, NULL, "expected a list of relabel rules, got nothing");
+	e = config_read_list(r, &config_keys_relabel, root, &rules, &ret->n);
+	if (e < 0)
+		return e;
+	ret->rules = rules;
+	ret->texts = arena_alloc_array(arena, ret->n + 1, sizeof(*ret->texts));
+	for (size_t i = 0; i < ret->n && ret->texts; i++) {
+		_cleanup_bytes_ struct bytes line = {0};
+
+		config_node_print(root->items[i], &line);
+		ret->texts[i] = bytes_error(&line) < 0
+					? NULL
+					: arena_strndup(arena, (char *)line.data, line.len);
+		if (!ret->texts[i])
+			return config_out_of_memory(r);
+	}
+	return arena_error(arena, NULL) < 0 ? config_out_of_memory(r) : 0;
+}
+
+int config_parse_rules(
+	const char *path, const void *text, size_t len, struct config_rules *ret, struct errbuf *eb)
+{
+	struct config_reader r = {.file = path, .mem = config_mem_new(), .eb = eb};
+	int e;
+
+	*ret = (struct config_rules) {0};
+	e = read_rules(&r, text, len, ret);
+	ret->mem = r.mem;
+	free(r.warnings);
+	if (e < 0)
+		config_rules_free(ret);
+	return e;
+}
+
+void config_rules_free(struct config_rules *rules)
+{
+	config_mem_free(rules->mem);
+	*rules = (struct config_rules) {0};
+}
+
+int config_parse_groups(const char *path, const void *text, size_t len, struct config_groups *ret,
+	struct errbuf *eb)
+{
+	struct config_reader r = {.file = path, .mem = config_mem_new(), .eb = eb};
+	struct config_node *root = NULL;
+	void *groups = NULL;
+	int e;
+
+	*ret = (struct config_groups) {0};
+	e = config_yaml_parse(path, text, len, config_mem_arena(r.mem), &root, eb);
+	if (e == 0 && root && !config_node_is_null(root))
+		e = config_read_list(&r, &config_keys_static, root, &groups, &ret->n);
+	ret->items = groups;
+	ret->mem = r.mem;
+	free(r.warnings);
+	if (e < 0)
+		config_groups_free(ret);
+	return e;
+}
+
+void config_groups_free(struct config_groups *g)
+{
+	config_mem_free(g->mem);
+	*g = (struct config_groups) {0};
+}
