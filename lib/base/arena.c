@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ALIGN = 16, FIRST_CHUNK = 4096, MAX_CHUNK = 1 << 20 };
+enum { ALIGN = 16, FIRST_CHUNK = 4096, MAX_CHUNK = 1 << 20, MAX_KEPT = 8 << 20 };
 
 struct arena_chunk {
 	struct arena_chunk *older;
@@ -45,14 +45,21 @@ void arena_done(struct arena *a)
 
 void arena_reset(struct arena *a)
 {
-	while (a->chunks && a->chunks->older) {
-		struct arena_chunk *c = a->chunks;
+	struct arena_chunk *keep = NULL;
 
-		a->chunks = c->older;
-		free_chunk(a, c);
+	for (struct arena_chunk *c = a->chunks; c; c = c->older)
+		if (c->bytes <= MAX_KEPT && (!keep || c->bytes > keep->bytes))
+			keep = c;
+	for (struct arena_chunk *c = a->chunks, *older; c; c = older) {
+		older = c->older;
+		if (c != keep)
+			free_chunk(a, c);
 	}
-	a->next = a->chunks ? a->chunks->data : NULL;
-	a->end = a->chunks ? (char *)a->chunks + a->chunks->bytes : NULL;
+	if (keep)
+		keep->older = NULL;
+	a->chunks = keep;
+	a->next = keep ? keep->data : NULL;
+	a->end = keep ? (char *)keep + keep->bytes : NULL;
 	a->error = 0;
 	a->errbuf.text[0] = 0;
 }

@@ -175,15 +175,21 @@ uint32_t prof_builder_string(struct prof_builder *b, const char *s, size_t n)
 	return (uint32_t)b->strings.n - 1;
 }
 
-void prof_builder_type(struct prof_builder *b, const char *type, const char *unit)
+void prof_builder_type_of(struct prof_builder *b, struct prof_value_type t)
 {
-	struct prof_value_type t = {.type = prof_builder_string(b, type, strlen(type))}, *row;
+	struct prof_value_type *row = append(b, &b->types, 1);
 
 	ASSERT(!b->n_samples);
-	t.unit = prof_builder_string(b, unit, strlen(unit));
-	row = append(b, &b->types, 1);
 	if (row)
 		*row = t;
+}
+
+void prof_builder_type(struct prof_builder *b, const char *type, const char *unit)
+{
+	struct prof_value_type t = {.type = prof_builder_string(b, type, strlen(type))};
+
+	t.unit = prof_builder_string(b, unit, strlen(unit));
+	prof_builder_type_of(b, t);
 }
 
 void prof_builder_comment(struct prof_builder *b, const char *s, size_t n)

@@ -88,11 +88,19 @@ struct profile {
 void profile_init(struct profile *p, struct budget *budget);
 void profile_done(struct profile *p);
 #define _cleanup_profile_ _cleanup_(profile_done)
+/* Empties it for the next decode or build; memory is kept for that (arena_reset). */
+void profile_reset(struct profile *p);
 
 /* Bytes of string i; PROF_NONE-safe (""). */
 struct prof_str profile_str(const struct profile *p, uint32_t i);
 /* True when string i equals the NUL-terminated text. */
 int profile_str_is(const struct profile *p, uint32_t i, const char *text);
+/*
+ * The value column of a name as `go tool pprof -sample_index` takes it: a type ("cpu"), or a number from 0. NULL or "":
+ * default_sample_type where it names one, else the last. -EINVAL with a text that lists the types.
+ */
+int profile_find_type(
+	const struct profile *p, const char *name, size_t *ret, struct errbuf *eb) _must_check_;
 
 /*
  * Decodes an uncompressed pprof message into `ret` (profile_init'ed by the caller) and checks
@@ -126,6 +134,8 @@ void prof_builder_freep(struct prof_builder **b);
 uint32_t prof_builder_string(struct prof_builder *b, const char *s, size_t n);
 /* All types come before the first sample; the main one last. */
 void prof_builder_type(struct prof_builder *b, const char *type, const char *unit);
+/* The same from string indices. */
+void prof_builder_type_of(struct prof_builder *b, struct prof_value_type t);
 /* Appends to comments; an equal comment is kept once. */
 void prof_builder_comment(struct prof_builder *b, const char *s, size_t n);
 uint32_t prof_builder_mapping(struct prof_builder *b, const struct prof_mapping *m);

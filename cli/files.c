@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading profiles, writing results.
+ */
+#include "cli/files.h"
+#include "lib/base/fs.h"
+#include "lib/base/options.h"
+#include "lib/net/gzip.h"
+#include "lib/prof/merge.h"
+#include <fcntl.h>
+#include <limits.h>
+
+/* What prof_decode takes. */
+#define MAX_PROFILE_BYTES ((size_t)UINT32_MAX)
+enum { PIPE_CHUNK = 1 << 16 };
+
+void cli_profile_init(struct cli_profile *in)
+{
+	profile_init(&in->p, NULL);
+	bytes_init(&in->file, NULL, 0);
+	bytes_init(&in->raw, NULL, 0);
+}
+
+void cli_profile_done(struct cli_profile *in)
+{
+	profile_done(&in->p);
+	bytes_done(&in->file);
+	bytes_done(&in->raw);
+}
+
+static int read_stdin(struct bytes *out)
+{
+	for (;;) {
+		uint8_t *to = bytes_reserve(out, PIPE_CHUNK);
+		ssize_t n = to ? read(STDIN_FILENO, to, PIPE_CHUNK) : 0;
+
+		if (!to)
+			return bytes_error(out);
+		if (!n)
+			return 0;
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		out->len += n > 0 ? (size_t)n : 0;
+		if (out->len > MAX_PROFILE_BYTES)
+			return -EFBIG;
+	}
+}
+
+static int read_bytes(struct bytes *out, const char *path, struct errbuf *eb)
+{
+	int r;
+
+	bytes_reset(out);
+	if (strcmp(path, "-") != 0)
+		return fs_read_file(&fs_system, path, MAX_PROFILE_BYTES, out, eb);
+	r = read_stdin(out);
+	return r < 0 ? err_set(eb, r, "standard input: %s", strerror(-r)) : 0;
+}
+
+int cli_profile_read(struct cli_profile *in, const char *path, struct errbuf *eb)
+{
+	const char *name = strcmp(path, "-") != 0 ? path : "standard input";
+	const struct bytes *raw = &in->file;
+	int r = read_bytes(&in->file, path, eb);
+
+	if (r < 0)
+		return r;
+	if (gzip_is(in->file.data, in->file.len)) {
+		bytes_reset(&in->raw);
+		r = gzip_inflate(in->file.data, in->file.len, MAX_PROFILE_BYTES, &in->raw, eb);
+		if (r < 0)
+			return err_prefix(eb, r, "%s", name);
+		raw = &in->raw;
+	}
+	profile_reset(&in->p);
+	r = prof_decode(raw->data, raw->len, &in->p, eb);
+	return r < 0 ? err_prefix(eb, r, "%s", name) : 0;
+}
+
+int cli_merge_files(struct prof_merge *m, const struct option_list *files, struct errbuf *eb)
+{
+	_cleanup_cli_profile_ struct cli_profile in;
+	int r = 0;
+
+	cli_profile_init(&in);
+	for (size_t i = 0; r >= 0 && i < files->n; i++) {
+		r = cli_profile_read(&in, files->items[i], eb);
+		if (r >= 0)
+			r = prof_merge_add(m, &in.p, files->items[i], eb);
+	}
+	return r;
+}
+
+static int write_all(int fd, const struct bytes *b)
+{
+	for (size_t done = 0; done < b->len;) {
+		ssize_t n = write(fd, b->data + done, b->len - done);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		done += n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}
+
+/* A pipe, a device, a socket: written, never replaced. */
+static int write_special(const char *path, const struct bytes *b)
+{
+	struct fs *fs = &fs_system;
+	int fd = fs->open(fs, path, O_WRONLY, 0), r, c;
+
+	if (fd < 0)
+		return fd;
+	r = write_all(fd, b);
+	c = fs->close(fs, fd);
+	return r < 0 ? r : c;
+}
+
+int cli_write_output(const char *path, const struct bytes *b, struct errbuf *eb)
+{
+	_cleanup_free_ char *target = NULL;
+	struct fs_stat st;
+	int r;
+
+	if (!strcmp(path, "-")) {
+		r = write_all(STDOUT_FILENO, b);
+		return r < 0 ? err_set(eb, r, "standard output: %s", strerror(-r)) : 0;
+	}
+	if (!fs_system.stat(&fs_system, path, &st) && !st.is_regular) {
+		r = write_special(path, b);
+		return r < 0 ? err_set(eb, r, "%s: %s", path, strerror(-r)) : 0;
+	}
+	target = realpath(path, NULL); /* a symbolic link stays one */
+	return fs_write_file(&fs_system, target ? target : path, b->data, b->len, 0666, eb);
+}

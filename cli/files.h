@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Profiles from files and results to files, for every command that takes "FILE" and "-o OUT".
+ */
+#pragma once
+#include "lib/base/bytes.h"
+#include "lib/base/err.h"
+#include "lib/prof/profile.h"
+
+/* A profile read from a file; its strings point into `raw`. Reuse one for many files: memory is kept. */
+struct cli_profile {
+	struct profile p;
+	struct bytes file, raw;
+};
+
+void cli_profile_init(struct cli_profile *in);
+void cli_profile_done(struct cli_profile *in);
+#define _cleanup_cli_profile_ _cleanup_(cli_profile_done)
+/* Reads pprof, gzipped or not; "-" is standard input. The text begins with the path. */
+int cli_profile_read(struct cli_profile *in, const char *path, struct errbuf *eb) _must_check_;
+
+/* Adds the profiles of these files up, one at a time. */
+struct prof_merge;
+struct option_list;
+int cli_merge_files(
+	struct prof_merge *m, const struct option_list *files, struct errbuf *eb) _must_check_;
+
+/*
+ * Writes a result. "-" is standard output; what is there and no regular file (a pipe, /dev/null) is written to; a
+ * regular file is replaced as a whole once everything is on disk, so that a failure leaves the old one.
+ */
+int cli_write_output(const char *path, const struct bytes *b, struct errbuf *eb) _must_check_;
