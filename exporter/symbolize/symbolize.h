@@ -15,10 +15,15 @@ struct symbolizer_options {
 	struct keeper *keeper;
 	struct clock *clock;
 	struct budget *budget;
-	int parser_fd; /* demangles */
+	int parser_fd;	   /* demangles */
+	const char *sysfs; /* --path.sysfs, for the kernel's build id; NULL: /sys */
+	struct fs *fs;	   /* NULL: fs_system */
 };
+/* Never NULL. When the kernel's symbols cannot be read, `eb` says why. */
 struct symbolizer *symbolizer_new(const struct symbolizer_options *o, struct errbuf *eb);
 void symbolizer_freep(struct symbolizer **s);
+
+enum { SYMBOL_NO_MAPPING = 0xffffffffU };
 
 /* One line of a frame; inlined callees come first. */
 struct symbol_line {
@@ -28,34 +33,38 @@ struct symbol_line {
 	int64_t line, column, start_line;
 };
 struct symbol {
-	struct symbol_line *lines; /* n_lines ≥ 1, in the arena */
+	struct symbol_line *lines; /* n_lines, in the arena; none for code when mode is none */
 	uint32_t n_lines;
-	uint32_t mapping;  /* index into ret_mappings */
-	uint64_t address;  /* within the file (native: ELF virtual address), kernel address, or runtime address (JIT) */
-	uint8_t named;	   /* 0: unsymbolized, counted per binary */
+	uint32_t
+		mapping; /* index into ret_mappings; SYMBOL_NO_MAPPING for [truncated: …] and [elided: …] */
+	uint64_t
+		address; /* within the file (native: ELF virtual address), kernel address, or runtime address (JIT) */
+	uint8_t named; /* 0: unsymbolized, counted per binary */
 };
 struct symbol_mapping {
-	const char *filename; /* path, "[kernel.kallsyms]", "[MODULE]" of a kernel module, "[vdso]", "[jit]", "[unknown]" */
+	const char *
+		filename; /* path, "[kernel.kallsyms]", "[MODULE]" of a kernel module, "[vdso]", "[jit]", "[unknown]" */
 	const char *build_id; /* hex or "" */
 	/* The executable segment in the file's own addresses (what symbol.address is in), as pprof's tools expect a mapping;
 	 * all 0 when unknown. */
 	uint64_t start, limit, file_off;
 };
 struct symbol_frame {
-	uint64_t frame;	       /* ABI_FRAME_NATIVE, _KERNEL, _JIT, _RAW … */
-	uint64_t jit_addr;     /* resolved address for _JIT and _RAW */
-	const char *jit_comm;  /* names what the address belongs to */
-	uint8_t is_return;     /* a return address: looked up one byte lower */
+	uint64_t frame;	      /* ABI_FRAME_NATIVE, _KERNEL, _JIT, _RAW … */
+	uint64_t jit_addr;    /* resolved address for _JIT and _RAW */
+	const char *jit_comm; /* names what the address belongs to */
+	uint8_t is_return;    /* a return address: looked up one byte lower */
 };
 /* Symbols of n frames, in the arena. Waits at most until deadline_ns for symbol files under way. */
-int symbolize(struct symbolizer *s, const struct symbol_frame *frames, uint32_t n, enum symbolize_mode mode, int64_t deadline_ns,
-	struct arena *arena, struct symbol *ret, struct symbol_mapping **ret_mappings, uint32_t *ret_n_mappings);
+int symbolize(struct symbolizer *s, const struct symbol_frame *frames, uint32_t n,
+	enum symbolize_mode mode, int64_t deadline_ns, struct arena *arena, struct symbol *ret,
+	struct symbol_mapping **ret_mappings, uint32_t *ret_n_mappings);
 
 /* Counters for /metrics. */
 struct symbolizer_stats {
 	uint64_t frames_named, frames_unnamed;
 	uint64_t demangled, demangle_failed, demangle_cache_bytes;
 	uint64_t kernel_symbols, kernel_bytes, kernel_reads; /* symbols and bytes: now */
-	uint8_t kallsyms_available;			     /* 0: kernel frames have addresses only */
+	uint8_t kallsyms_available; /* 0: kernel frames have addresses only */
 };
 void symbolizer_stats(struct symbolizer *s, struct symbolizer_stats *ret);

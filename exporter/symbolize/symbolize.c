@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Frames → names, in three passes: what each frame is and its raw name; the raw names demangled in one batch; the result.
+ */
+#include "exporter/symbolize/symbolize.h"
+#include "exporter/binary/symbol_file.h"
+#include "exporter/symbolize/kernel.h"
+#include "exporter/symbolize/names.h"
+#include "lib/base/alloc.h"
+#include "lib/base/bytes.h"
+#include "lib/base/cursor.h"
+#include "lib/base/hash.h"
+#include "lib/base/str.h"
+#include "lib/base/table.h"
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+
+#define KERNEL_CHECK_NS (30 * NS_PER_S) /* between two looks at whether modules came or went */
+
+struct symbolizer {
+	struct symbolizer_options o;
+	pthread_mutex_t mutex; /* kernel, names, stats */
+	struct kernel_symbols kernel;
+	char kernel_build_id[2 * PARSER_BUILD_ID_MAX + 1];
+	uint64_t modules_hash;
+	int64_t checked_ns;
+	struct names names;
+	struct symbolizer_stats stats;
+};
+
+/* A mapping of one request: a binary, a kernel module, or one of the bracketed ones. */
+struct module {
+	uint32_t binary; /* 0: not a binary */
+	const struct symbol_file *symbols;
+	const char *base_name; /* of the path */
+	uint64_t unnamed;
+};
+
+struct request {
+	struct symbolizer *s;
+	enum symbolize_mode mode;
+	int64_t deadline_ns;
+	struct arena *arena;
+	struct symbol_mapping *mappings;
+	struct module *modules; /* parallel to mappings */
+	size_t n_mappings, cap_mappings, cap_modules;
+	struct table by_binary, by_name; /* → index of the mapping */
+	const char **raw;		 /* per frame: name as the file has it; NULL: unknown */
+	bool failed;
+};
+
+/* Names are bytes of files that anybody wrote; pprof wants UTF-8. */
+static const char *clean(struct request *q, const char *s)
+{
+	size_t n = strlen(s);
+	char *copy;
+
+	copy = arena_strndup(q->arena, s, n);
+	if (!copy || str_is_utf8(copy, n))
+		return copy;
+	for (size_t i = 0; i < n;) {
+		size_t len = str_utf8_len(copy + i, n - i);
+
+		if (!len)
+			copy[i] = '?';
+		i += len ? len : 1;
+	}
+	return copy;
+}
+
+static uint32_t add_mapping(struct request *q, const char *filename, const char *build_id)
+{
+	if (alloc_grow(&q->mappings, &q->cap_mappings, q->n_mappings + 1, sizeof(*q->mappings)) <
+			0 ||
+		alloc_grow(&q->modules, &q->cap_modules, q->n_mappings + 1, sizeof(*q->modules)) <
+			0) {
+		q->failed = true;
+		return SYMBOL_NO_MAPPING;
+	}
+	q->mappings[q->n_mappings] = (struct symbol_mapping) {
+		.filename = clean(q, filename), .build_id = clean(q, build_id)};
+	q->modules[q->n_mappings] = (struct module) {0};
+	return (uint32_t)q->n_mappings++;
+}
+
+static uint32_t mapping_of_name(struct request *q, const char *filename, const char *build_id)
+{
+	bool is_new;
+	uint64_t *slot = table_insert(&q->by_name, hash_xxh3(filename, strlen(filename)), &is_new);
+
+	if (!slot) {
+		q->failed = true;
+		return SYMBOL_NO_MAPPING;
+	}
+	if (is_new)
+		*slot = add_mapping(q, filename, build_id);
+	return (uint32_t)*slot;
+}
+
+static void describe_segment(const struct symbol_file *s, struct symbol_mapping *ret)
+{
+	for (uint32_t i = 0; i < s->n_loads; i++) {
+		struct symbol_load load;
+
+		symbol_file_load(s, i, &load);
+		if (!(load.flags & 1 /* PF_X */))
+			continue;
+		ret->start = load.vaddr;
+		ret->limit = load.vaddr + load.memory_bytes;
+		ret->file_off = load.file_off;
+		return;
+	}
+}
+
+static uint32_t mapping_of_binary(struct request *q, uint32_t binary)
+{
+	struct binary_registry *r = q->s->o.binaries;
+	const struct symbol_file *symbols;
+	struct binary_info info;
+	const char *slash;
+	uint64_t *slot;
+	uint32_t i;
+	bool is_new;
+
+	slot = table_find(&q->by_binary, binary);
+	if (slot)
+		return (uint32_t)*slot;
+	/* The id under which contents meet may be known only once the file was looked at. */
+	symbols = binary_symbols_get(r, binary, q->deadline_ns);
+	slot = table_insert(&q->by_binary, binary_canonical(r, binary), &is_new);
+	if (slot && !is_new) {
+		i = (uint32_t)*slot;
+		binary_symbols_put(r, symbols);
+	} else {
+		binary_info(r, binary, &info);
+		i = add_mapping(q, info.path[0] ? info.path : "[unknown]", info.build_id);
+		if (!slot || i == SYMBOL_NO_MAPPING) {
+			q->failed = true;
+			binary_symbols_put(r, symbols);
+			return SYMBOL_NO_MAPPING;
+		}
+		*slot = i;
+		slash = strrchr(q->mappings[i].filename ? q->mappings[i].filename : "", '/');
+		q->modules[i] = (struct module) {
+			.binary = binary,
+			.symbols = symbols,
+			.base_name = slash && slash[1] ? slash + 1 : q->mappings[i].filename,
+		};
+		if (symbols)
+			describe_segment(symbols, &q->mappings[i]);
+	}
+	slot = table_insert(&q->by_binary, binary, NULL);
+	if (slot)
+		*slot = i;
+	return i;
+}
+
+static void resolve_native(
+	struct request *q, const struct symbol_frame *f, size_t at, struct symbol *ret)
+{
+	uint64_t off = ABI_NATIVE_OFF(f->frame), look_up = off - (f->is_return && off ? 1 : 0);
+	uint32_t i = mapping_of_binary(q, ABI_NATIVE_BINARY(f->frame));
+	const struct symbol_file *symbols = i == SYMBOL_NO_MAPPING ? NULL : q->modules[i].symbols;
+	struct symbol_function function;
+	uint64_t vaddr;
+
+	*ret = (struct symbol) {.mapping = i, .address = off};
+	if (!symbols || !symbol_file_vaddr(symbols, look_up, &vaddr))
+		return;
+	ret->address = vaddr + (off - look_up);
+	if (symbol_file_find(symbols, vaddr, &function))
+		q->raw[at] = function.name;
+}
+
+/* The names point into the table, which is not read again before the request is done: the caller holds the lock. */
+static void resolve_kernel_locked(
+	struct request *q, const struct symbol_frame *f, size_t at, struct symbol *ret)
+{
+	/* Bits above the payload are those of every kernel address: ones. */
+	uint64_t addr = ABI_FRAME_VALUE(f->frame) | ~ABI_FRAME_PAYLOAD;
+	struct kernel_symbol symbol;
+	char name[80];
+
+	*ret = (struct symbol) {.address = addr};
+	if (!kernel_symbols_find(&q->s->kernel, addr - (f->is_return ? 1 : 0), &symbol)) {
+		ret->mapping = mapping_of_name(q, "[kernel.kallsyms]", q->s->kernel_build_id);
+		return;
+	}
+	q->raw[at] = clean(q, symbol.name);
+	if (!symbol.module[0]) {
+		ret->mapping = mapping_of_name(q, "[kernel.kallsyms]", q->s->kernel_build_id);
+		return;
+	}
+	snprintf(name, sizeof(name), "[%s]", symbol.module);
+	ret->mapping = mapping_of_name(q, name, "");
+}
+
+static void give_line(
+	struct request *q, struct symbol *s, const char *function, const char *system_name)
+{
+	struct symbol_line *line = arena_alloc(q->arena, sizeof(*line));
+
+	if (!line || !function || !system_name) {
+		q->failed = true;
+		return;
+	}
+	*line = (struct symbol_line) {.function = function, .system_name = system_name, .file = ""};
+	s->lines = line;
+	s->n_lines = 1;
+}
+
+static const char *cut_name(unsigned reason)
+{
+	static const char *const names[] = {
+#define CUT(name, text) #name,
+#define COUNTER(name, metric, labels, text)
+#include "bpf/counters.def"
+#undef CUT
+#undef COUNTER
+	};
+
+	return reason < ARRAY_SIZE(names) ? names[reason] : "UNKNOWN";
+}
+
+static void resolve_mark(struct request *q, const struct symbol_frame *f, struct symbol *ret)
+{
+	uint64_t value = ABI_FRAME_VALUE(f->frame);
+	char *text = NULL;
+
+	*ret = (struct symbol) {.mapping = SYMBOL_NO_MAPPING, .named = 1};
+	switch (ABI_FRAME_KIND(f->frame)) {
+	case ABI_FRAME_TRUNCATED:
+		text = arena_printf(q->arena, "[truncated: %s]", cut_name((unsigned)value));
+		for (char *c = text; c && *c; c++)
+			*c = *c >= 'A' && *c <= 'Z' ? (char)(*c + 'a' - 'A') : *c;
+		break;
+	case ABI_FRAME_ELIDED:
+		text = arena_printf(q->arena, "[elided: %llu frames]", (unsigned long long)value);
+		break;
+	default: text = arena_strdup(q->arena, "[unknown]"); break;
+	}
+	give_line(q, ret, text, text);
+}
+
+static void resolve_address(struct request *q, const struct symbol_frame *f, struct symbol *ret)
+{
+	bool jit = ABI_FRAME_KIND(f->frame) == ABI_FRAME_JIT;
+
+	*ret = (struct symbol) {.mapping = mapping_of_name(q, jit ? "[jit]" : "[unknown]", ""),
+		.address = f->jit_addr};
+}
+
+static void resolve(struct request *q, const struct symbol_frame *f, size_t at, struct symbol *ret)
+{
+	switch (ABI_FRAME_KIND(f->frame)) {
+	case ABI_FRAME_NATIVE: resolve_native(q, f, at, ret); break;
+	case ABI_FRAME_KERNEL: break; /* in a pass of its own, under the lock */
+	case ABI_FRAME_JIT:
+	case ABI_FRAME_RAW: resolve_address(q, f, ret); break;
+	default: resolve_mark(q, f, ret); break;
+	}
+}
+
+static const char *unknown_name(
+	struct request *q, const struct symbol_frame *f, const struct symbol *s)
+{
+	unsigned kind = ABI_FRAME_KIND(f->frame);
+	const char *module =
+		s->mapping == SYMBOL_NO_MAPPING ? NULL : q->modules[s->mapping].base_name;
+
+	if (kind == ABI_FRAME_KERNEL)
+		module = "[kernel.kallsyms]";
+	if (kind == ABI_FRAME_JIT || kind == ABI_FRAME_RAW) {
+		if (!f->jit_addr)
+			return arena_strdup(q->arena, "[unknown]");
+		module = f->jit_comm && f->jit_comm[0] ? clean(q, f->jit_comm) : "[unknown]";
+	}
+	return arena_printf(q->arena, "%s+0x%llx", module ? module : "[unknown]",
+		(unsigned long long)s->address);
+}
+
+static void name_locked(
+	struct request *q, const struct symbol_frame *f, const char *raw, struct symbol *s)
+{
+	const char *readable, *text;
+
+	if (!raw) {
+		text = unknown_name(q, f, s);
+		give_line(q, s, text, text);
+		q->s->stats.frames_unnamed++;
+		if (s->mapping != SYMBOL_NO_MAPPING)
+			q->modules[s->mapping].unnamed++;
+		return;
+	}
+	s->named = 1;
+	q->s->stats.frames_named++;
+	readable = names_is_mangled(raw) ? names_find(&q->s->names, raw) : NULL;
+	text = clean(q, raw);
+	give_line(q, s, readable && strcmp(readable, raw) != 0 ? clean(q, readable) : text, text);
+}
+
+static void demangle_locked(struct request *q, size_t n)
+{
+	_cleanup_free_ const char **mangled = try_realloc(NULL, n + 1, sizeof(*mangled));
+	_cleanup_interner_ struct interner seen;
+	size_t n_mangled = 0;
+
+	if (!mangled)
+		return;
+	interner_init(&seen, NULL);
+	for (size_t i = 0; i < n; i++) {
+		bool is_new = false;
+
+		if (!q->raw[i] || !names_is_mangled(q->raw[i]))
+			continue;
+		interner_add(&seen, q->raw[i], strlen(q->raw[i]), &is_new);
+		if (is_new)
+			mangled[n_mangled++] = q->raw[i];
+	}
+	if (n_mangled)
+		names_demangle(&q->s->names, mangled, n_mangled);
+}
+
+static void read_kernel_locked(struct symbolizer *s, struct errbuf *eb)
+{
+	struct keeper *k = s->o.keeper;
+	_cleanup_close_ int fd = k->open(k, 0, 0, KEEPER_KALLSYMS, 0, 0);
+	struct kernel_symbols fresh;
+	int r;
+
+	s->stats.kernel_reads++;
+	r = fd < 0 ? err_set(eb, fd, "/proc/kallsyms: %s", strerror(-fd))
+		   : kernel_symbols_read(fd, &fresh, eb);
+	if (r < 0)
+		return;
+	kernel_symbols_done(&s->kernel);
+	s->kernel = fresh;
+	s->stats.kallsyms_available = 1;
+	s->stats.kernel_symbols = fresh.n;
+	s->stats.kernel_bytes = kernel_symbols_bytes(&fresh);
+}
+
+static uint64_t hash_modules(struct symbolizer *s)
+{
+	struct keeper *k = s->o.keeper;
+	_cleanup_close_ int fd = k->open(k, 0, 0, KEEPER_MODULES, 0, 0);
+	_cleanup_bytes_ struct bytes b;
+	uint64_t hash = 0;
+	ssize_t n;
+
+	bytes_init(&b, NULL, 0);
+	if (fd < 0 || !bytes_reserve(&b, 16384))
+		return 0;
+	/* Name and address only: use counts change all the time. */
+	while ((n = read(fd, b.data + b.len, b.cap - b.len - 1)) > 0) {
+		b.len += (size_t)n;
+		if (b.cap - b.len < 4096 && !bytes_reserve(&b, b.cap))
+			return 0;
+	}
+	b.data[b.len] = '\0';
+	for (const char *line = (const char *)b.data; *line;) {
+		hash = hash_xxh3_seed(line, strcspn(line, " \n"), hash + 1);
+		line += strcspn(line, "\n");
+		line += *line == '\n';
+	}
+	return hash;
+}
+
+/* Modules that were loaded since have symbols too. */
+static void refresh_kernel_locked(struct symbolizer *s)
+{
+	int64_t now = clock_monotonic_ns(s->o.clock);
+	uint64_t hash;
+
+	if (now - s->checked_ns < KERNEL_CHECK_NS)
+		return;
+	s->checked_ns = now;
+	hash = hash_modules(s);
+	if (hash == s->modules_hash && s->stats.kallsyms_available)
+		return;
+	s->modules_hash = hash;
+	read_kernel_locked(s, NULL);
+}
+
+static int resolve_all(
+	struct request *q, const struct symbol_frame *frames, uint32_t n, struct symbol *ret)
+{
+	bool any_kernel = false;
+
+	for (uint32_t i = 0; i < n; i++) {
+		resolve(q, &frames[i], i, &ret[i]);
+		any_kernel |= ABI_FRAME_KIND(frames[i].frame) == ABI_FRAME_KERNEL;
+	}
+	pthread_mutex_lock(&q->s->mutex);
+	if (any_kernel && q->mode != SYMBOLIZE_NONE)
+		refresh_kernel_locked(q->s);
+	for (uint32_t i = 0; any_kernel && i < n; i++)
+		if (ABI_FRAME_KIND(frames[i].frame) == ABI_FRAME_KERNEL)
+			resolve_kernel_locked(q, &frames[i], i, &ret[i]);
+	if (q->mode != SYMBOLIZE_NONE) {
+		demangle_locked(q, n);
+		for (uint32_t i = 0; i < n; i++)
+			if (!ret[i].n_lines)
+				name_locked(q, &frames[i], q->raw[i], &ret[i]);
+	}
+	pthread_mutex_unlock(&q->s->mutex);
+	return arena_error(q->arena, NULL) < 0 || q->failed ? -ENOMEM : 0;
+}
+
+static int hand_over(struct request *q, struct symbol_mapping **ret_mappings, uint32_t *ret_n)
+{
+	*ret_mappings = arena_alloc_array(q->arena, q->n_mappings + 1, sizeof(**ret_mappings));
+	if (!*ret_mappings)
+		return -ENOMEM;
+	if (q->n_mappings)
+		memcpy(*ret_mappings, q->mappings, q->n_mappings * sizeof(**ret_mappings));
+	*ret_n = (uint32_t)q->n_mappings;
+	return 0;
+}
+
+static void request_done(struct request *q)
+{
+	for (size_t i = 0; i < q->n_mappings; i++) {
+		binary_symbols_put(q->s->o.binaries, q->modules[i].symbols);
+		if (q->modules[i].binary && q->modules[i].unnamed)
+			binary_count_unnamed(
+				q->s->o.binaries, q->modules[i].binary, q->modules[i].unnamed);
+	}
+	free(q->mappings);
+	free(q->modules);
+	free(q->raw);
+	table_done(&q->by_binary);
+	table_done(&q->by_name);
+}
+
+int symbolize(struct symbolizer *s, const struct symbol_frame *frames, uint32_t n,
+	enum symbolize_mode mode, int64_t deadline_ns, struct arena *arena, struct symbol *ret,
+	struct symbol_mapping **ret_mappings, uint32_t *ret_n_mappings)
+{
+	_cleanup_(request_done)
+	struct request q = {.s = s, .mode = mode, .deadline_ns = deadline_ns, .arena = arena};
+	int r;
+
+	table_init(&q.by_binary, NULL);
+	table_init(&q.by_name, NULL);
+	q.raw = try_realloc(NULL, (size_t)n + 1, sizeof(*q.raw));
+	if (!q.raw)
+		return -ENOMEM;
+	memset(q.raw, 0, ((size_t)n + 1) * sizeof(*q.raw));
+	r = resolve_all(&q, frames, n, ret);
+	return r < 0 ? r : hand_over(&q, ret_mappings, ret_n_mappings);
+}
+
+/* /sys/kernel/notes: ELF notes, of which one is the build id. */
+static void read_kernel_build_id(struct symbolizer *s)
+{
+	_cleanup_free_ char *path = xasprintf("%s/kernel/notes", s->o.sysfs);
+	_cleanup_bytes_ struct bytes b;
+	struct cursor c;
+
+	bytes_init(&b, NULL, 0);
+	if (fs_read_file(s->o.fs, path, 1 << 20, &b, NULL) < 0)
+		return;
+	c = cursor_of(b.data, b.len);
+	while (cursor_left(&c) >= 12) {
+		uint32_t name_bytes = cursor_u32(&c), desc_bytes = cursor_u32(&c),
+			 type = cursor_u32(&c);
+		const uint8_t *name = cursor_take(&c, ((size_t)name_bytes + 3) & ~(size_t)3);
+		const uint8_t *desc = cursor_take(&c, ((size_t)desc_bytes + 3) & ~(size_t)3);
+
+		if (c.error || type != 3 || name_bytes != 4 || memcmp(name, "GNU", 4) != 0 ||
+			desc_bytes > PARSER_BUILD_ID_MAX)
+			continue;
+		for (uint32_t i = 0; i < desc_bytes; i++)
+			snprintf(s->kernel_build_id + (size_t)i * 2, 3, "%02x", desc[i]);
+	}
+}
+
+struct symbolizer *symbolizer_new(const struct symbolizer_options *o, struct errbuf *eb)
+{
+	struct symbolizer *s = xcalloc(1, sizeof(*s));
+
+	s->o = *o;
+	s->o.fs = o->fs ? o->fs : &fs_system;
+	s->o.sysfs = o->sysfs ? o->sysfs : "/sys";
+	pthread_mutex_init(&s->mutex, NULL);
+	names_init(&s->names, o->parser_fd, NAMES_MAX_BYTES);
+	read_kernel_build_id(s);
+	s->checked_ns = clock_monotonic_ns(o->clock);
+	s->modules_hash = hash_modules(s);
+	read_kernel_locked(s, eb);
+	return s;
+}
+
+void symbolizer_freep(struct symbolizer **sp)
+{
+	struct symbolizer *s = *sp;
+
+	if (!s)
+		return;
+	names_done(&s->names);
+	kernel_symbols_done(&s->kernel);
+	pthread_mutex_destroy(&s->mutex);
+	free(s);
+	*sp = NULL;
+}
+
+void symbolizer_stats(struct symbolizer *s, struct symbolizer_stats *ret)
+{
+	pthread_mutex_lock(&s->mutex);
+	*ret = s->stats;
+	ret->demangled = s->names.demangled;
+	ret->demangle_failed = s->names.failed;
+	ret->demangle_cache_bytes = names_bytes(&s->names);
+	pthread_mutex_unlock(&s->mutex);
+}
