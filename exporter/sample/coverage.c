@@ -98,7 +98,7 @@ void coverage_observe(struct coverage *c, const char *proc_stat, size_t len,
 		c->cpus[i].busy *= keep;
 		c->cpus[i].sampled *= keep;
 	}
-	c->elapsed = c->elapsed * keep + (c->last_ns ? (double)(now_ns - c->last_ns) : 0);
+	c->elapsed = c->elapsed * keep + (1 - keep) * FADE_NS;
 	c->last_ns = now_ns;
 	while (take_line(&all, &line)) {
 		uint64_t cpu;

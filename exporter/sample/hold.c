@@ -14,13 +14,11 @@ void hold_init(
 	h->sink = *sink;
 	h->max_bytes = max_bytes;
 	bytes_init(&h->bytes, budget, 0);
-	bytes_init(&h->spare, budget, 0);
 }
 
 void hold_done(struct hold *h)
 {
 	bytes_done(&h->bytes);
-	bytes_done(&h->spare);
 	free(h->entries);
 	memset(h, 0, sizeof(*h));
 }
@@ -134,27 +132,30 @@ static void hand_on(struct hold *h, const struct hold_entry *e)
 	h->handed_ns = MAX(h->handed_ns, e->time_ns);
 }
 
-/* Moves what stays to the front. */
+static int compare_offsets(const void *a, const void *b)
+{
+	const struct hold_entry *x = a, *y = b;
+
+	return (x->off > y->off) - (x->off < y->off);
+}
+
+/* Moves what stays to the front of the buffer. */
 static void keep_rest(struct hold *h, size_t from)
 {
-	struct bytes old = h->bytes;
+	size_t n = h->n - from, to = 0;
 
-	bytes_reset(&h->spare);
-	for (size_t i = from; i < h->n; i++) {
-		struct hold_entry e = h->entries[i];
+	memmove(h->entries, h->entries + from, n * sizeof(*h->entries));
+	qsort(h->entries, n, sizeof(*h->entries), compare_offsets);
+	for (size_t i = 0; i < n; i++) {
+		struct hold_entry *e = &h->entries[i];
+		size_t len = (e->len + 7) & ~(size_t)7;
 
-		h->entries[i - from] = e;
-		h->entries[i - from].off = (uint32_t)h->spare.len;
-		bytes_put(&h->spare, old.data + e.off, (e.len + 7) & ~7U);
+		memmove(h->bytes.data + to, h->bytes.data + e->off, len);
+		e->off = (uint32_t)to;
+		to += len;
 	}
-	h->n -= from;
-	if (bytes_error(&h->spare)) { /* the budget refused the copy */
-		h->stats.dropped += h->n;
-		h->n = 0;
-		bytes_reset(&h->spare);
-	}
-	h->bytes = h->spare;
-	h->spare = old;
+	h->n = n;
+	h->bytes.len = to;
 }
 
 void hold_flush(struct hold *h, uint64_t up_to_ns)

@@ -28,7 +28,7 @@ struct hold {
 	struct sample_sink sink;
 	struct hold_entry *entries;
 	size_t n, cap;
-	struct bytes bytes, spare; /* records, each at a multiple of 8 */
+	struct bytes bytes; /* records, each at a multiple of 8 */
 	uint64_t max_bytes;
 	uint64_t n_arrived;
 	uint64_t handed_ns; /* time of the youngest record handed on */

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Plays a bundle (docs/formats/bundle.md).
+ */
+#include "exporter/sample/replay.h"
+#include "exporter/sample/capture.h"
+#include "exporter/sample/hold.h"
+#include "lib/base/alloc.h"
+#include "lib/base/cursor.h"
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#define MAX_BUNDLE_BYTES (4ULL << 30)
+
+struct blob {
+	uint8_t digest[32];
+	const uint8_t *data;
+	size_t len;
+};
+
+struct answer {
+	struct capture_answer a;
+	const uint8_t *path;
+	uint32_t path_len;
+	bool used;
+};
+
+/* A directory handed out: the memfd that stands for it. */
+struct root {
+	uint64_t memfd_ino, dev, ino;
+};
+
+struct replay {
+	struct keeper keeper;
+	struct bytes file;
+	struct cursor at; /* the next entry to play */
+	struct hold hold;
+	struct sample_sink sink;
+	struct clock_virtual *clock;
+	struct blob *blobs;
+	size_t n_blobs, cap_blobs;
+	struct answer *answers;
+	size_t n_answers, cap_answers;
+	struct root *roots;
+	size_t n_roots, cap_roots;
+};
+
+/* The next entry: kind and its bytes. False at the end or on damage (cursor error). */
+static bool next_entry(struct cursor *c, uint32_t *ret_kind, struct cursor *ret_body)
+{
+	uint32_t len;
+
+	if (c->error || !cursor_left(c))
+		return false;
+	*ret_kind = cursor_u32(c);
+	len = cursor_u32(c);
+	*ret_body = cursor_sub(c, len);
+	cursor_skip(c, -(size_t)len & 7);
+	return !c->error;
+}
+
+static int index_answer(struct replay *r, struct cursor c)
+{
+	struct answer an = {0};
+	const uint8_t *digest;
+
+	an.a.op = cursor_u16(&c);
+	an.a.what = cursor_u16(&c);
+	an.a.pid = cursor_u32(&c);
+	an.a.start_ns = cursor_u64(&c);
+	an.a.start = cursor_u64(&c);
+	an.a.end = cursor_u64(&c);
+	an.a.root_dev = cursor_u64(&c);
+	an.a.root_ino = cursor_u64(&c);
+	an.a.result = (int32_t)cursor_u32(&c);
+	an.a.has_blob = cursor_u32(&c);
+	an.a.dev = cursor_u64(&c);
+	an.a.ino = cursor_u64(&c);
+	digest = cursor_take(&c, sizeof(an.a.digest));
+	an.path_len = cursor_u32(&c);
+	an.path = cursor_take(&c, an.path_len);
+	if (c.error || cursor_left(&c) || an.a.result > 0)
+		return -EBADMSG;
+	memcpy(an.a.digest, digest, sizeof(an.a.digest));
+	if (alloc_grow(&r->answers, &r->cap_answers, r->n_answers + 1, sizeof(*r->answers)) < 0)
+		return -ENOMEM;
+	r->answers[r->n_answers++] = an;
+	return 0;
+}
+
+static int index_blob(struct replay *r, struct cursor c)
+{
+	const uint8_t *digest = cursor_take(&c, 32);
+	struct blob *b;
+
+	if (!digest)
+		return -EBADMSG;
+	if (alloc_grow(&r->blobs, &r->cap_blobs, r->n_blobs + 1, sizeof(*r->blobs)) < 0)
+		return -ENOMEM;
+	b = &r->blobs[r->n_blobs++];
+	memcpy(b->digest, digest, sizeof(b->digest));
+	b->data = c.pos;
+	b->len = cursor_left(&c);
+	return 0;
+}
+
+/* Walks the whole file once: answers and blobs are indexed, everything else is only checked for its shape. */
+static int index_file(struct replay *r, struct errbuf *eb)
+{
+	struct cursor c = cursor_of(r->file.data, r->file.len), body;
+	uint64_t magic = cursor_u64(&c);
+	uint32_t version = cursor_u32(&c), abi = cursor_u32(&c), kind;
+
+	if (c.error || magic != CAPTURE_MAGIC)
+		return err_set(eb, -EBADMSG, "not a bundle");
+	if (version != CAPTURE_VERSION || abi != ABI_VERSION)
+		return err_set(eb, -ENOTSUP,
+			"bundle version %u with ABI %u; this program reads %d with ABI %d", version,
+			abi, CAPTURE_VERSION, ABI_VERSION);
+	r->at = c;
+	while (next_entry(&c, &kind, &body)) {
+		size_t off = cursor_off(&c);
+		int e = 0;
+
+		if (kind == CAPTURE_OPEN)
+			e = index_answer(r, body);
+		else if (kind == CAPTURE_BLOB)
+			e = index_blob(r, body);
+		else if (kind == CAPTURE_DRAIN && cursor_left(&body) != 3 * sizeof(uint64_t))
+			e = -EBADMSG;
+		if (e < 0)
+			return err_set(
+				eb, e, "bundle entry that ends at byte %zu: %s", off, strerror(-e));
+	}
+	return c.error ? err_set(eb, -EBADMSG, "bundle is cut at byte %zu", c.error_off) : 0;
+}
+
+static int find_root(const struct replay *r, int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return -1;
+	for (size_t i = 0; i < r->n_roots; i++)
+		if (r->roots[i].memfd_ino == st.st_ino)
+			return (int)i;
+	return -1;
+}
+
+static int hand_out_root(struct replay *r, const struct capture_answer *a, int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) ||
+		alloc_grow(&r->roots, &r->cap_roots, r->n_roots + 1, sizeof(*r->roots)) < 0)
+		return -ENOMEM;
+	r->roots[r->n_roots++] =
+		(struct root) {.memfd_ino = st.st_ino, .dev = a->dev, .ino = a->ino};
+	return 0;
+}
+
+static const struct blob *find_blob(const struct replay *r, const uint8_t digest[32])
+{
+	for (size_t i = 0; i < r->n_blobs; i++)
+		if (memcmp(r->blobs[i].digest, digest, 32) == 0)
+			return &r->blobs[i];
+	return NULL;
+}
+
+static int make_file(const struct blob *b)
+{
+	_cleanup_close_ int fd = memfd_create("replay", MFD_CLOEXEC);
+	size_t off = 0;
+
+	if (fd < 0)
+		return -errno;
+	while (b && off < b->len) {
+		ssize_t n = pwrite(fd, b->data + off, b->len - off, (off_t)off);
+
+		if (n < 0)
+			return -errno;
+		off += (size_t)n;
+	}
+	return TAKE_FD(fd);
+}
+
+static int give(struct replay *r, struct answer *an)
+{
+	const struct blob *b = an->a.has_blob ? find_blob(r, an->a.digest) : NULL;
+	int fd;
+
+	an->used = true;
+	if (an->a.result < 0)
+		return an->a.result;
+	if (an->a.has_blob && !b)
+		return -ENOENT; /* left out of the bundle */
+	fd = make_file(b);
+	if (fd >= 0 && !an->a.has_blob && hand_out_root(r, &an->a, fd) < 0) {
+		close(fd);
+		return -ENOMEM;
+	}
+	return fd;
+}
+
+static bool same_question(const struct answer *an, const struct capture_answer *q, const char *path)
+{
+	return an->a.op == q->op && an->a.what == q->what && an->a.pid == q->pid &&
+	       an->a.start_ns == q->start_ns && an->a.start == q->start && an->a.end == q->end &&
+	       an->a.root_dev == q->root_dev && an->a.root_ino == q->root_ino &&
+	       an->path_len == strlen(path) && memcmp(an->path, path, an->path_len) == 0;
+}
+
+static int ask(struct replay *r, const struct capture_answer *q, const char *path)
+{
+	struct answer *last = NULL;
+
+	for (size_t i = 0; i < r->n_answers; i++) {
+		if (!same_question(&r->answers[i], q, path))
+			continue;
+		last = &r->answers[i];
+		if (!last->used)
+			break;
+	}
+	return last ? give(r, last) : -ESRCH;
+}
+
+static int keeper_open(struct keeper *k, uint32_t pid, uint64_t start_ns, enum keeper_what what,
+	uint64_t start, uint64_t end)
+{
+	struct capture_answer q = {.op = CAPTURE_OP_OPEN,
+		.what = what,
+		.pid = pid,
+		.start_ns = start_ns,
+		.start = start,
+		.end = end};
+
+	return ask((struct replay *)k, &q, "");
+}
+
+static int keeper_open_at(struct keeper *k, int root_fd, const char *path)
+{
+	struct replay *r = (struct replay *)k;
+	int i = find_root(r, root_fd);
+	struct capture_answer q = {.op = CAPTURE_OP_OPEN_AT};
+
+	if (i < 0)
+		return -EBADF;
+	q.root_dev = r->roots[i].dev;
+	q.root_ino = r->roots[i].ino;
+	return ask(r, &q, path);
+}
+
+static int keeper_attach_cpu(
+	struct keeper *k, uint32_t cpu, struct keeper_cpu *ret, struct errbuf *eb)
+{
+	(void)k;
+	(void)ret;
+	return err_set(eb, -ENODEV, "CPU %u: a replay has no CPUs", cpu);
+}
+
+static int keeper_map_update(struct keeper *k, uint32_t map, const void *key, uint32_t key_len,
+	const void *value, uint32_t value_len)
+{
+	(void)k;
+	(void)map;
+	(void)key;
+	(void)key_len;
+	(void)value;
+	(void)value_len;
+	return 0; /* nothing runs that would read it */
+}
+
+static void keeper_close(struct keeper *k)
+{
+	(void)k;
+}
+
+int replay_open_bytes(const void *p, size_t len, const struct sample_sink *sink,
+	struct clock_virtual *clock, struct replay **ret, struct errbuf *eb)
+{
+	_cleanup_(replay_freep)
+	struct replay *r = xcalloc(1, sizeof(*r));
+	int e;
+
+	r->keeper = (struct keeper) {.open = keeper_open,
+		.open_at = keeper_open_at,
+		.attach_cpu = keeper_attach_cpu,
+		.map_update = keeper_map_update,
+		.close = keeper_close};
+	r->sink = *sink;
+	r->clock = clock;
+	bytes_init(&r->file, NULL, 0);
+	hold_init(&r->hold, sink, NULL, UINT32_MAX / 4);
+	bytes_put(&r->file, p, len);
+	e = bytes_error(&r->file);
+	if (e == 0)
+		e = index_file(r, eb);
+	if (e < 0)
+		return e;
+	*ret = TAKE(r);
+	return 0;
+}
+
+int replay_open(struct fs *fs, const char *path, const struct sample_sink *sink,
+	struct clock_virtual *clock, struct replay **ret, struct errbuf *eb)
+{
+	_cleanup_bytes_ struct bytes b = {0};
+	int r = fs_read_file(fs, path, MAX_BUNDLE_BYTES, &b, eb);
+
+	if (r == 0)
+		r = replay_open_bytes(b.data, b.len, sink, clock, ret, eb);
+	return r < 0 ? err_prefix(eb, r, "%s", path) : 0;
+}
+
+void replay_freep(struct replay **pr)
+{
+	struct replay *r = *pr;
+
+	if (!r)
+		return;
+	hold_done(&r->hold);
+	bytes_done(&r->file);
+	free(r->blobs);
+	free(r->answers);
+	free(r->roots);
+	free(r);
+	*pr = NULL;
+}
+
+static void end_drain(struct replay *r, struct cursor c)
+{
+	uint64_t mono = cursor_u64(&c), offset = cursor_u64(&c), real = cursor_u64(&c);
+	uint64_t up_to = mono - (uint64_t)SAMPLE_HOLD_NS;
+
+	r->clock->mono_ns = (int64_t)mono;
+	r->clock->boot_ns = (int64_t)(mono + offset);
+	r->clock->real_ns = (int64_t)real;
+	hold_flush(&r->hold, up_to);
+	r->sink.drained(r->sink.ctx, up_to, (int64_t)offset);
+}
+
+int replay_step(struct replay *r)
+{
+	struct cursor body;
+	uint32_t kind;
+
+	while (next_entry(&r->at, &kind, &body)) {
+		if (kind == CAPTURE_SAMPLE)
+			hold_add(&r->hold, HOLD_SAMPLE, body.pos, cursor_left(&body));
+		else if (kind == CAPTURE_SIDEBAND)
+			hold_add(&r->hold, HOLD_SIDEBAND, body.pos, cursor_left(&body));
+		if (kind != CAPTURE_DRAIN)
+			continue;
+		end_drain(r, body);
+		return 1;
+	}
+	return 0;
+}
+
+struct keeper *replay_keeper(struct replay *r)
+{
+	return &r->keeper;
+}

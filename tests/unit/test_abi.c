@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The layout that the kernel half, user space and captured bundles share (docs/formats/abi.md). A failure here means that
+ * ABI_VERSION must be raised.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+#include "bpf/abi.h"
+#include "lib/base/cleanup.h"
+
+#define FIELD(type, field, offset, size)                                                           \
+	{                                                                                          \
+#type "." #field, offsetof(struct type, field), sizeof(((struct type *)0)->field), \
+			offset, size                                                               \
+	}
+
+static void record_layout(void **state)
+{
+	static const struct {
+		const char *name;
+		size_t offset, size, want_offset, want_size;
+	} fields[] = {
+		FIELD(abi_record, type, 0, 2),
+		FIELD(abi_record, flags, 2, 2),
+		FIELD(abi_record, n_kernel, 4, 2),
+		FIELD(abi_record, n_user, 6, 2),
+		FIELD(abi_record, time_ns, 8, 8),
+		FIELD(abi_record, weight, 16, 8),
+		FIELD(abi_record, start_ns, 24, 8),
+		FIELD(abi_record, pid, 32, 4),
+		FIELD(abi_record, tid, 36, 4),
+		FIELD(abi_record, exec_id, 40, 4),
+		FIELD(abi_record, cpu, 44, 4),
+		FIELD(abi_record, cgroup_id, 48, 8),
+		FIELD(abi_record, comm, 56, 16),
+		FIELD(abi_record, leader_comm, 72, 16),
+		FIELD(abi_config, version, 0, 4),
+		FIELD(abi_config, n_cpus, 4, 4),
+		FIELD(abi_config, cost_interval, 8, 4),
+	};
+
+	(void)state;
+	assert_int_equal(ABI_VERSION, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
+		if (fields[i].offset != fields[i].want_offset ||
+			fields[i].size != fields[i].want_size)
+			fail_msg("%s is %zu bytes at %zu", fields[i].name, fields[i].size,
+				fields[i].offset);
+	}
+	assert_int_equal(sizeof(struct abi_record), 88);
+	assert_int_equal(offsetof(struct abi_record, frames), 88);
+	assert_int_equal(ABI_MAX_RECORD_BYTES, 88 + 8 * (127 + 1026));
+}
+
+static void frame_words(void **state)
+{
+	(void)state;
+	assert_int_equal(ABI_FRAME_NATIVE, 1);
+	assert_int_equal(ABI_FRAME_KERNEL, 2);
+	assert_int_equal(ABI_FRAME_RAW, 3);
+	assert_int_equal(ABI_FRAME_JIT, 4);
+	assert_int_equal(ABI_FRAME_INTERP, 5);
+	assert_int_equal(ABI_FRAME_REPEAT, 6);
+	assert_int_equal(ABI_FRAME_ELIDED, 7);
+	assert_int_equal(ABI_FRAME_TRUNCATED, 8);
+	assert_int_equal(ABI_NATIVE(5, 0x1234), 0x1000000000000000ULL | 5ULL << 38 | 0x1234);
+	assert_int_equal(ABI_NATIVE_BINARY(ABI_NATIVE(ABI_BINARY_MAX, 7)), ABI_BINARY_MAX);
+	assert_int_equal(
+		ABI_NATIVE_OFF(ABI_NATIVE(ABI_BINARY_MAX, (1ULL << 38) - 1)), (1ULL << 38) - 1);
+	/* a kernel address loses its top four bits, which are all ones */
+	assert_int_equal(ABI_FRAME(ABI_FRAME_KERNEL, 0xffffffff81000000ULL), 0x2fffffff81000000ULL);
+	assert_int_equal(
+		ABI_FRAME_KIND(ABI_FRAME(ABI_FRAME_TRUNCATED, ABI_CUT_DEPTH)), ABI_FRAME_TRUNCATED);
+	assert_int_equal(
+		ABI_FRAME_VALUE(ABI_FRAME(ABI_FRAME_TRUNCATED, ABI_CUT_DEPTH)), ABI_CUT_DEPTH);
+}
+
+/* Numbers of cut reasons are in bundles: rows may only be added at the end. */
+static void cut_numbers(void **state)
+{
+	(void)state;
+	assert_int_equal(ABI_CUT_NONE, 0);
+	assert_int_equal(ABI_CUT_NO_USER_REGS, 1);
+	assert_int_equal(ABI_CUT_COMPAT32, 2);
+	assert_int_equal(ABI_CUT_READ_FAULT, 3);
+	assert_int_equal(ABI_CUT_FP_INSANE, 4);
+	assert_int_equal(ABI_CUT_BAD_PC, 5);
+	assert_int_equal(ABI_CUT_DEPTH, 6);
+	assert_true((int)ABI_N_COUNTERS <= (int)ABI_COUNTERS_STRIDE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(record_layout),
+		cmocka_unit_test(frame_words),
+		cmocka_unit_test(cut_numbers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

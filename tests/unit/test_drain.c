@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What surrounds the drain and needs no kernel: the order in which held records go on, CPU lists, coverage, the governor in
+ * virtual time.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+#include "exporter/sample/coverage.h"
+#include "exporter/sample/cpus.h"
+#include "exporter/sample/governor.h"
+#include "exporter/sample/hold.h"
+#include "lib/base/clock.h"
+#include "tests/unit/sideband_records.h"
+
+/* What the sink saw, as text: "m5" side-band at 5, "s6" sample at 6, "s4!" late. */
+struct seen {
+	char text[4096];
+};
+
+static void see(struct seen *s, char kind, uint64_t t, bool late)
+{
+	size_t n = strlen(s->text);
+
+	snprintf(s->text + n, sizeof(s->text) - n, "%s%c%llu%s", n ? " " : "", kind,
+		(unsigned long long)t, late ? "!" : "");
+}
+
+static void see_sideband(void *ctx, const struct sideband *e)
+{
+	see(ctx, e->kind == SIDEBAND_LOST ? 'l' : 'm', e->time_ns, false);
+}
+
+static void see_sample(void *ctx, const struct abi_record *r, bool late)
+{
+	assert_int_equal(r->pid, 7);
+	see(ctx, 's', r->time_ns, late);
+}
+
+static struct sample_sink sink_of(struct seen *s)
+{
+	return (struct sample_sink) {.ctx = s, .sideband = see_sideband, .sample = see_sample};
+}
+
+static void add_sample(struct hold *h, uint64_t t, uint16_t n_user, enum abi_cut cut)
+{
+	union {
+		struct abi_record r;
+		uint64_t words[32];
+	} u = {.r = {.type = ABI_RECORD_CPU_SAMPLE, .time_ns = t, .pid = 7, .n_user = n_user}};
+
+	if (cut != ABI_CUT_NONE)
+		u.r.frames[n_user - 1] = ABI_FRAME(ABI_FRAME_TRUNCATED, cut);
+	hold_add(h, HOLD_SAMPLE, &u, sizeof(struct abi_record) + n_user * 8U);
+}
+
+static void add_sideband(struct hold *h, uint64_t t)
+{
+	_cleanup_bytes_ struct bytes b = {0};
+	size_t len = record_comm(&b, t, 7, 7, "x", false);
+
+	hold_add(h, HOLD_SIDEBAND, b.data, len);
+}
+
+static void merged_by_time(void **state)
+{
+	struct seen seen = {""};
+	struct sample_sink sink = sink_of(&seen);
+	struct hold h;
+
+	(void)state;
+	hold_init(&h, &sink, NULL, 1 << 20);
+	add_sample(&h, 5, 2, ABI_CUT_NONE);
+	add_sample(&h, 3, 2, ABI_CUT_FP_INSANE);
+	add_sideband(&h, 3); /* arrived later, yet before the sample of the same time */
+	add_sample(&h, 9, 1, ABI_CUT_NONE);
+	add_sideband(&h, 1);
+	hold_flush(&h, 0);
+	assert_string_equal(seen.text, "");
+	hold_flush(&h, 5);
+	assert_string_equal(seen.text, "m1 m3 s3 s5");
+	assert_int_equal(h.n, 1);
+	add_sample(&h, 7, 2, ABI_CUT_NONE);
+	hold_flush(&h, 8);
+	add_sample(&h, 4, 2, ABI_CUT_NONE); /* too late for its place */
+	add_sideband(&h, 6);
+	hold_flush(&h, 10);
+	assert_string_equal(seen.text, "m1 m3 s3 s5 s7 s4! m6 s9");
+	assert_int_equal(h.stats.samples, 5);
+	assert_int_equal(h.stats.sideband, 3);
+	assert_int_equal(h.stats.late_samples, 1);
+	assert_int_equal(h.stats.late_sideband, 1);
+	assert_int_equal(h.stats.stacks[ABI_CUT_FP_INSANE], 1);
+	assert_int_equal(h.stats.stacks[ABI_CUT_NONE], 4);
+	hold_done(&h);
+}
+
+static void bad_records_are_dropped(void **state)
+{
+	struct seen seen = {""};
+	struct sample_sink sink = sink_of(&seen);
+	struct abi_record r = {.type = ABI_RECORD_CPU_SAMPLE, .time_ns = 5, .n_user = 1};
+	struct hold h;
+
+	(void)state;
+	hold_init(&h, &sink, NULL, 1 << 20);
+	hold_add(&h, HOLD_SAMPLE, &r, sizeof(r));     /* a word is missing */
+	hold_add(&h, HOLD_SAMPLE, &r, sizeof(r) - 1); /* cut */
+	r.n_user = 0;
+	r.type = 99;
+	hold_add(&h, HOLD_SAMPLE, &r, sizeof(r));
+	hold_add(&h, HOLD_SIDEBAND, "nonsense", 8);
+	hold_flush(&h, UINT64_MAX);
+	assert_string_equal(seen.text, "");
+	assert_int_equal(h.stats.bad_records, 4);
+	hold_done(&h);
+}
+
+static void full_room_hands_on_early(void **state)
+{
+	struct seen seen = {""};
+	struct sample_sink sink = sink_of(&seen);
+	struct hold h;
+
+	(void)state;
+	hold_init(&h, &sink, NULL, 3 * sizeof(struct abi_record));
+	for (uint64_t t = 1; t <= 4; t++)
+		add_sample(&h, t, 0, ABI_CUT_NONE);
+	assert_string_equal(seen.text, "s1 s2 s3");
+	assert_int_equal(h.stats.overflowed, 3);
+	hold_flush(&h, 10);
+	assert_string_equal(seen.text, "s1 s2 s3 s4");
+	assert_int_equal(h.stats.dropped, 0);
+	hold_done(&h);
+}
+
+static void refused_memory_drops_counted(void **state)
+{
+	struct budget budget;
+	struct seen seen = {""};
+	struct sample_sink sink = sink_of(&seen);
+	struct hold h;
+
+	(void)state;
+	budget_init(&budget, NULL, "test", "--test", 2048);
+	hold_init(&h, &sink, &budget, 1 << 20);
+	for (uint64_t t = 1; t <= 200; t++)
+		add_sample(&h, t, 0, ABI_CUT_NONE);
+	hold_flush(&h, UINT64_MAX);
+	assert_true(h.stats.overflowed > 0);
+	assert_int_equal(h.stats.samples + h.stats.dropped, 200);
+	assert_int_equal(h.stats.samples, 200);
+	hold_done(&h);
+}
+
+static void cpu_lists(void **state)
+{
+	static const struct {
+		const char *list, *want; /* want: NULL for an error */
+	} cases[] = {
+		{"0-1\n", "1100000000"},
+		{"0", "1000000000"},
+		{"0-2,4,8-9\n", "1110100011"},
+		{"8-4096", "0000000011"},
+		{"", "0000000000"},
+		{"\n", "0000000000"},
+		{"x", NULL},
+		{"0-", NULL},
+		{"3-1", NULL},
+		{"1;2", NULL},
+		{"0,,1", NULL},
+		{"-1", NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		bool up[10];
+		int r = cpus_parse_list(cases[i].list, up, 10);
+
+		assert_int_equal(r, cases[i].want ? 0 : -EBADMSG);
+		for (size_t k = 0; cases[i].want && k < 10; k++)
+			if (up[k] != (cases[i].want[k] == '1'))
+				fail_msg("\"%s\": CPU %zu", cases[i].list, k);
+	}
+}
+
+static void observe(
+	struct coverage *c, unsigned busy0, unsigned busy1, uint64_t s0, uint64_t s1, int64_t t)
+{
+	uint64_t sampled[2] = {s0, s1};
+	char text[512];
+
+	/* user 1 of 4 parts, nice, system and irq the rest; idle, iowait, steal and guest do not count */
+	snprintf(text, sizeof(text),
+		"cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 %u 1 2 77777 66666 3 4 5555 444 33\ncpu1 %u 0 0 0 "
+		"0 0 0 0 0 0\nintr 1 2 3\nctxt 5\n",
+		busy0, busy1);
+	coverage_observe(c, text, strlen(text), sampled, t);
+}
+
+static void coverage_tells_missing_ticks(void **state)
+{
+	struct coverage *c = coverage_new(2);
+
+	(void)state;
+	observe(c, 100, 100, 500, 500, 1 * NS_PER_S);
+	assert_true(coverage_ratio(c) == 0);
+	assert_int_equal(coverage_busy_ns(c, 0), (100 + 1 + 2 + 3 + 4) * 10 * NS_PER_MS);
+	observe(c, 200, 200, 500 + NS_PER_S, 500 + NS_PER_S / 2, 2 * NS_PER_S);
+	observe(c, 400, 400, 500 + 3 * NS_PER_S, 500 + NS_PER_S * 3 / 2, 4 * NS_PER_S);
+	assert_true(coverage_ratio(c) > 0.74 && coverage_ratio(c) < 0.76);
+	assert_true(coverage_worst_ratio(c) > 0.49 && coverage_worst_ratio(c) < 0.51);
+	/* much later the old gap has faded */
+	observe(c, 400, 400, 500 + 3 * NS_PER_S, 500 + NS_PER_S * 3 / 2, 600 * NS_PER_S);
+	observe(c, 1400, 1400, 500 + 13 * NS_PER_S, 500 + NS_PER_S * 23 / 2, 610 * NS_PER_S);
+	assert_true(coverage_worst_ratio(c) > 0.99);
+	coverage_freep(&c);
+}
+
+struct world {
+	int64_t now;
+	uint64_t cpu, bpf;
+	double cost_per_tick; /* ns on one CPU */
+	uint32_t n_online, hz;
+};
+
+/* Lets time pass in steps of 100 ms as the drain does, at a cost in proportion to the rate. */
+static void pass(struct governor *g, struct world *w, unsigned seconds)
+{
+	for (unsigned i = 0; i < seconds * 10; i++) {
+		w->now += NS_PER_S / 10;
+		w->bpf += (uint64_t)(w->cost_per_tick * w->hz * w->n_online / 10);
+		w->hz = governor_step(g, w->now, w->cpu, w->bpf, w->n_online);
+	}
+}
+
+static void governor_lowers_and_raises(void **state)
+{
+	struct governor_options o = {.base_hz = 100, .max_hz = 999, .max_overhead = 0.005};
+	struct governor *g = governor_new(&o);
+	struct world w = {.now = 50, .n_online = 4, .cost_per_tick = 10000};
+	struct governor_stats s;
+
+	(void)state;
+	w.hz = governor_step(g, w.now, 0, 0, 4);
+	assert_int_equal(w.hz, 100);
+	pass(g, &w, 200); /* 100 Hz × 10 µs = 0.1 % */
+	governor_stats(g, &s);
+	assert_int_equal(s.hz, 100);
+	assert_int_equal(s.lowered, 0);
+	assert_true(s.overhead_ratio > 0.00099 && s.overhead_ratio < 0.00101);
+
+	w.cost_per_tick = 150000; /* 1.5 %: 50 Hz is 0.75 %, 25 Hz 0.375 % */
+	pass(g, &w, 300);
+	governor_stats(g, &s);
+	assert_int_equal(w.hz, 25);
+	assert_int_equal(s.wanted_hz, 100);
+	assert_true(s.overhead_ratio < 0.005);
+
+	w.cost_per_tick = 10000;
+	pass(g, &w, 300);
+	assert_int_equal(w.hz, 100);
+	governor_freep(&g);
+}
+
+static void governor_reacts_within_a_window(void **state)
+{
+	struct governor_options o = {.base_hz = 100, .max_hz = 999, .max_overhead = 0.005};
+	struct governor *g = governor_new(&o);
+	struct world w = {.now = 50, .n_online = 2, .cost_per_tick = 1e6}; /* 10 % */
+
+	(void)state;
+	w.hz = governor_step(g, w.now, 0, 0, 2);
+	pass(g, &w, 4); /* a window's allowance of 0.3 s a CPU is used up in 3 s */
+	assert_int_equal(w.hz, 50);
+	pass(g, &w, 300);
+	assert_true(w.hz >= 3 && w.hz <= 6);
+	o.max_overhead = 0; /* no limit */
+	governor_freep(&g);
+	g = governor_new(&o);
+	w.hz = governor_step(g, w.now, 0, 0, 2);
+	pass(g, &w, 100);
+	assert_int_equal(w.hz, 100);
+	governor_freep(&g);
+}
+
+static void governor_requests(void **state)
+{
+	struct governor_options o = {.base_hz = 19, .max_hz = 999, .max_overhead = 0.005};
+	struct governor *g = governor_new(&o);
+	struct world w = {.now = 50, .n_online = 2};
+	struct governor_stats s;
+
+	(void)state;
+	w.hz = governor_step(g, w.now, 0, 0, 2);
+	governor_request(g, 99);
+	governor_request(g, 5000);
+	governor_request(g, 5);
+	pass(g, &w, 1);
+	assert_int_equal(w.hz, 999);
+	governor_release(g, 5000);
+	pass(g, &w, 1);
+	assert_int_equal(w.hz, 99);
+	governor_release(g, 99);
+	governor_release(g, 12345); /* never asked for */
+	pass(g, &w, 1);
+	governor_stats(g, &s);
+	assert_int_equal(w.hz, 19);
+	assert_int_equal(s.n_requests, 1);
+	governor_freep(&g);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(merged_by_time),
+		cmocka_unit_test(bad_records_are_dropped),
+		cmocka_unit_test(full_room_hands_on_early),
+		cmocka_unit_test(refused_memory_drops_counted),
+		cmocka_unit_test(cpu_lists),
+		cmocka_unit_test(coverage_tells_missing_ticks),
+		cmocka_unit_test(governor_lowers_and_raises),
+		cmocka_unit_test(governor_reacts_within_a_window),
+		cmocka_unit_test(governor_requests),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The walker of the kernel half, compiled for the host: frames kept within a record (repeat, elision), and the frame-pointer
+ * step over a stack in memory.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "lib/base/cleanup.h"
+
+/* The stack of the walked program: words from STACK_BASE up. */
+#define STACK_BASE 0x7fff00000000ULL
+enum { STACK_WORDS = 40000 };
+static uint64_t stack_words[STACK_WORDS];
+
+static int read_stack(void *to, size_t len, uint64_t from)
+{
+	if (from < STACK_BASE || from + len > STACK_BASE + sizeof(stack_words))
+		return -1;
+	memcpy(to, (const uint8_t *)stack_words + (from - STACK_BASE), len);
+	return 0;
+}
+#define unwind_read_user(w, to, len, from) read_stack(to, len, from)
+#include "bpf/unwind_step.h"
+
+static __u64 words[ABI_MAX_WORDS + 1], spare[ABI_USER_TAIL_WORDS];
+
+/* Ends the stack as the program does; returns the number of user words. */
+static uint32_t finish(struct frames *f, uint32_t cut)
+{
+	struct frames_copy copy;
+	uint32_t steps = frames_finish(f, words, spare, &copy);
+
+	for (uint32_t i = 0; i < steps; i++)
+		frames_copy_word(&copy, i);
+	return frames_close(f, words, cut);
+}
+
+/* What the words stand for: frames, with ELIDED as that many zeros. */
+static size_t expand(const __u64 *w, uint32_t n, uint64_t *out, size_t cap)
+{
+	size_t k = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t v = ABI_FRAME_VALUE(w[i]);
+		uint32_t period = (uint32_t)(v >> 32), count = (uint32_t)v;
+
+		switch (ABI_FRAME_KIND(w[i])) {
+		case ABI_FRAME_REPEAT:
+			assert_in_range(period, 1, ABI_MAX_REPEAT_PERIOD);
+			assert_true(k >= period && k + (size_t)period * count <= cap);
+			for (uint32_t j = 0; j < period;
+				j++) /* the cycle itself must be there, not elided */
+				assert_int_not_equal(out[k - period + j], 0);
+			for (size_t j = 0; j < (size_t)period * count; j++, k++)
+				out[k] = out[k - period];
+			break;
+		case ABI_FRAME_ELIDED:
+			assert_true(k + v <= cap);
+			memset(out + k, 0, v * sizeof(*out));
+			k += v;
+			break;
+		case ABI_FRAME_TRUNCATED: assert_int_equal(i, n - 1); break;
+		default: out[k++] = w[i];
+		}
+	}
+	return k;
+}
+
+/* Puts n frames through and checks that what comes out stands for them. Returns the number of words. */
+static uint32_t check_frames(const uint64_t *frames, size_t n, uint32_t n_kernel)
+{
+	static uint64_t out[100000];
+	struct frames f;
+	uint32_t n_words;
+	size_t k;
+
+	memset(words, 0xee, sizeof(words));
+	frames_init(&f, n_kernel);
+	for (size_t i = 0; i < n; i++)
+		frames_add(&f, words, frames[i]);
+	n_words = finish(&f, ABI_CUT_NONE);
+	assert_true(n_words <= ABI_MAX_USER_WORDS);
+	k = expand(words + n_kernel, n_words, out, ARRAY_SIZE(out));
+	assert_int_equal(k, n);
+	for (size_t i = 0; i < n; i++)
+		if (out[i] && out[i] != frames[i])
+			fail_msg("frame %zu of %zu differs", i, n);
+	assert_int_equal(out[0], frames[0]);
+	assert_int_equal(out[n - 1], frames[n - 1]);
+	return n_words;
+}
+
+static uint64_t raw(uint64_t i)
+{
+	return ABI_FRAME(ABI_FRAME_RAW, 0x400000 + i);
+}
+
+/* head frames, then `copies` of a cycle, then tail frames */
+static void recursion(void **state)
+{
+	static const struct {
+		unsigned head, period, copies, tail, want_words;
+	} cases[] = {
+		{1, 0, 0, 0, 1},
+		{20, 0, 0, 3, 23},
+		{2, 1, 2, 2, 6}, /* two in a row stay as they are */
+		{2, 1, 3, 2, 6}, /* A REPEAT(2) */
+		{2, 1, 100000 - 4, 2, 6},
+		{0, 1, 5000, 0, 2},
+		{3, 2, 3000, 1, 3 + 3 + 1},
+		{3, 3, 3000, 1, 3 + 4 + 1},
+		{3, 4, 3000, 1, 3 + 5 + 1},
+	};
+
+	(void)state;
+	for (size_t c = 0; c < ARRAY_SIZE(cases); c++) {
+		static uint64_t frames[100000];
+		size_t n = 0;
+
+		for (unsigned i = 0; i < cases[c].head; i++)
+			frames[n++] = raw(1000 + i);
+		for (unsigned i = 0; i < cases[c].copies; i++)
+			for (unsigned j = 0; j < cases[c].period; j++)
+				frames[n++] = raw(j);
+		for (unsigned i = 0; i < cases[c].tail; i++)
+			frames[n++] = raw(2000 + i);
+		if (check_frames(frames, n, (unsigned)c) != cases[c].want_words)
+			fail_msg("case %zu", c);
+	}
+}
+
+static void elision(void **state)
+{
+	static uint64_t frames[100000];
+
+	(void)state;
+	for (size_t n = 1020; n < 1030; n++) {
+		for (size_t i = 0; i < n; i++)
+			frames[i] = raw(i * 16);
+		assert_int_equal(check_frames(frames, n, 127), n <= 1024 ? n : 1025);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(frames); i++)
+		frames[i] = raw(i * 16);
+	assert_int_equal(check_frames(frames, ARRAY_SIZE(frames), 0), 1025);
+	/* the first and the last 512 are kept */
+	assert_int_equal(words[511], frames[511]);
+	assert_int_equal(ABI_FRAME_KIND(words[512]), ABI_FRAME_ELIDED);
+	assert_int_equal(ABI_FRAME_VALUE(words[512]), ARRAY_SIZE(frames) - 1024);
+	assert_int_equal(words[513], frames[ARRAY_SIZE(frames) - 512]);
+}
+
+/* A long stack of many short recursions: REPEAT words fall on both ends of what is elided. */
+static void elided_recursion(void **state)
+{
+	static uint64_t frames[60000];
+	uint64_t seed = 88172645463325252ULL;
+
+	(void)state;
+	for (int round = 0; round < 400; round++) {
+		size_t n = 0, target = 1 + (size_t)(seed % 30000);
+
+		while (n < target) {
+			unsigned period, copies;
+			uint64_t base;
+
+			seed ^= seed << 13;
+			seed ^= seed >> 7;
+			seed ^= seed << 17;
+			period = 1 + seed % 5;
+			copies = 1 + (seed >> 8) % 6 * ((seed >> 16) % 3);
+			base = (seed >> 24) % 50;
+			for (unsigned i = 0; i < copies * period; i++)
+				frames[n++] = raw(base + i % period);
+		}
+		check_frames(frames, n, (uint32_t)(seed % 128));
+	}
+}
+
+struct stack_case {
+	const char *name;
+	uint64_t fp; /* word index, ~0: the value in fp_value */
+	uint64_t fp_value;
+	unsigned n_frames; /* frames of two words laid out from word 10, 4 words apart */
+	uint64_t last_fp;  /* saved rbp of the outermost frame */
+	uint64_t last_ra;  /* its return address */
+	uint32_t want_cut, want_frames; /* callers */
+};
+
+static uint32_t walk(struct walk *w, uint64_t fp)
+{
+	memset(words, 0, sizeof(words));
+	walk_init(w, 0x401000, STACK_BASE + 8, fp, 0);
+	frames_add(&w->frames, words, ABI_FRAME(ABI_FRAME_RAW, w->pc));
+	for (int i = 0; i < ABI_MAX_STEPS; i++)
+		if (walk_turn(w, words))
+			break;
+	return finish(&w->frames, w->cut);
+}
+
+static void frame_pointers(void **state)
+{
+	static const struct stack_case cases[] = {
+		{"root by saved rbp 0", 10, 0, 5, 0, 0x400005, ABI_CUT_NONE, 5},
+		{"root by return address 0", 10, 0, 5, STACK_BASE + 8000, 0, ABI_CUT_NONE, 4},
+		{"rbp 0 at the leaf", ~0ULL, 0, 0, 0, 0, ABI_CUT_FP_INSANE, 0},
+		{"rbp below the stack pointer", ~0ULL, STACK_BASE, 0, 0, 0, ABI_CUT_FP_INSANE, 0},
+		{"rbp odd", ~0ULL, STACK_BASE + 81, 0, 0, 0, ABI_CUT_FP_INSANE, 0},
+		{"rbp far away", ~0ULL, STACK_BASE + (2ULL << 20), 0, 0, 0, ABI_CUT_FP_INSANE, 0},
+		{"rbp on no page", ~0ULL, STACK_BASE + sizeof(stack_words) + 64, 0, 0, 0,
+			ABI_CUT_READ_FAULT, 0},
+		{"saved rbp goes down", 10, 0, 3, STACK_BASE + 16, 0x400003, ABI_CUT_FP_INSANE, 3},
+		{"saved rbp stays", 10, 0, 3, STACK_BASE + (10 + 2 * 4) * 8, 0x400003,
+			ABI_CUT_FP_INSANE, 3},
+		{"return address is data", 10, 0, 3, 0, 0x123, ABI_CUT_BAD_PC, 2},
+		{"return address is no user address", 10, 0, 3, 0, 0xffffffff81000000ULL,
+			ABI_CUT_BAD_PC, 2},
+	};
+
+	(void)state;
+	for (size_t c = 0; c < ARRAY_SIZE(cases); c++) {
+		const struct stack_case *t = &cases[c];
+		struct walk w;
+		uint32_t n, want = 1 + t->want_frames + (t->want_cut != ABI_CUT_NONE);
+
+		memset(stack_words, 0, sizeof(stack_words));
+		for (unsigned i = 0; i < t->n_frames; i++) {
+			uint64_t *pair = &stack_words[10 + 4 * i];
+
+			pair[0] = i + 1 < t->n_frames ? STACK_BASE + (10 + 4 * (i + 1)) * 8
+						      : t->last_fp;
+			pair[1] = i + 1 < t->n_frames ? 0x400000 + i * 16 : t->last_ra;
+		}
+		n = walk(&w, t->fp == ~0ULL ? t->fp_value : STACK_BASE + t->fp * 8);
+		if (n != want || w.cut != t->want_cut)
+			fail_msg("%s: %u words, cut %u", t->name, n, w.cut);
+		if (t->want_cut != ABI_CUT_NONE)
+			assert_int_equal(words[n - 1], ABI_FRAME(ABI_FRAME_TRUNCATED, t->want_cut));
+	}
+}
+
+static void step_limit(void **state)
+{
+	struct walk w;
+	uint32_t n;
+
+	(void)state;
+	for (unsigned i = 0; i < ABI_MAX_STEPS + 100; i++) {
+		stack_words[10 + 2 * i] = STACK_BASE + (10 + 2 * (i + 1)) * 8;
+		stack_words[11 + 2 * i] = 0x400000 + i * 16;
+	}
+	n = walk(&w, STACK_BASE + 80);
+	assert_int_equal(n, ABI_MAX_USER_WORDS);
+	assert_int_equal(words[n - 1], ABI_FRAME(ABI_FRAME_TRUNCATED, ABI_CUT_DEPTH));
+	assert_int_equal(ABI_FRAME_VALUE(words[512]), ABI_MAX_STEPS + 1 - 1024);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(recursion),
+		cmocka_unit_test(elision),
+		cmocka_unit_test(elided_recursion),
+		cmocka_unit_test(frame_pointers),
+		cmocka_unit_test(step_limit),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
