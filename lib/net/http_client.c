@@ -117,18 +117,21 @@ void http_client_cancel(struct http_client *c, uint64_t id)
 	complete(c, t);
 }
 
+void http_client_cancel_all(struct http_client *c)
+{
+	uint64_t id, ignored;
+
+	for (size_t pos = 0; table_next(&c->transfers, &pos, &id, &ignored); pos = 0)
+		http_client_cancel(c, id);
+}
+
 void http_client_freep(struct http_client **cp)
 {
 	struct http_client *c = *cp;
-	uint64_t id, ignored;
-	size_t pos = 0;
 
 	if (!c)
 		return;
-	while (table_next(&c->transfers, &pos, &id, &ignored)) {
-		http_client_cancel(c, id);
-		pos = 0;
-	}
+	http_client_cancel_all(c);
 	if (c->multi)
 		curl_multi_cleanup(c->multi);
 	if (c->epoll_fd >= 0)

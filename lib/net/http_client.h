@@ -104,6 +104,7 @@ int http_client_start(struct http_client *c, const struct http_fetch *f, uint64_
 /* Ends one with -ECANCELED (its callback runs inside this call); unknown ids are ignored. Loop
  * thread. */
 void http_client_cancel(struct http_client *c, uint64_t id);
+void http_client_cancel_all(struct http_client *c);
 /* Waits up to timeout_ms (-1: for ever) for traffic or a wake-up, then runs what is due. Loop
  * thread. */
 int http_client_run(struct http_client *c, int timeout_ms) _must_check_;

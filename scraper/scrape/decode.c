@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From an answer to a record: status, headers, cursor, content, pprof, time, differences, series, report. Each step may refuse with a
+ * reason; a refused answer still makes a record with `up` 0.
+ */
+#include "scraper/scrape/check.h"
+#include "scraper/scrape/scrape_impl.h"
+#include "lib/base/log.h"
+
+static uint64_t inflated_limit(const struct scrape *s, const struct config_job *job)
+{
+	uint64_t limit = s->o.max_inflated_bytes;
+
+	return job->limits.body_size_bytes ? MIN(limit, job->limits.body_size_bytes) : limit;
+}
+
+static enum scrape_reason decode_body(struct scrape *s, struct scrape_request *r)
+{
+	const uint8_t *p = NULL;
+	size_t n = 0;
+	int res;
+	enum scrape_reason reason = scrape_check_body(&r->response, &r->response.body,
+		inflated_limit(s, r->job), &r->inflated, &p, &n, &r->error);
+
+	if (reason)
+		return reason;
+	metric_add(s->m.bytes, (double)r->response.body.len);
+	res = prof_decode(p, n, &r->profile, &r->error);
+	if (res == -ENOMEM)
+		return SCRAPE_FAIL_MEMORY;
+	if (res < 0)
+		err_prefix(&r->error, res, "not a valid pprof profile");
+	return res < 0 ? SCRAPE_FAIL_PPROF : SCRAPE_OK;
+}
+
+/* A row's time is the end of its window. */
+static enum scrape_reason set_time(struct scrape_request *r)
+{
+	const struct profile *p = &r->profile;
+	int64_t took_ns = r->end_mono_ns - r->start_mono_ns;
+
+	if (p->time_ns < 0 || p->duration_ns < 0 ||
+		__builtin_add_overflow(p->time_ns, p->duration_ns, &r->out.time_ns)) {
+		err_set(&r->error, -EBADMSG,
+			"not a valid pprof profile: time_nanos %lld with duration_nanos %lld",
+			(long long)p->time_ns, (long long)p->duration_ns);
+		return SCRAPE_FAIL_PPROF;
+	}
+	if (!p->time_ns || !r->job->honor_timestamps)
+		r->out.time_ns = r->start_real_ns + took_ns;
+	r->out.duration_ns = p->duration_ns;
+	return SCRAPE_OK;
+}
+
+static enum scrape_reason subtract(struct scrape *s, struct scrape_request *r)
+{
+	bool is_cumulative[STORE_MAX_COLUMNS] = {false};
+	struct profile *p = &r->profile;
+
+	if (!r->type->spec.is_cumulative || p->n_types > STORE_MAX_COLUMNS)
+		return SCRAPE_OK;
+	for (size_t c = 0; c < p->n_types; c++) {
+		struct prof_str type = profile_str(p, p->types[c].type);
+
+		is_cumulative[c] = !scrape_column_is_instant(&r->type->spec, type.p, type.len);
+	}
+	if (scrape_delta_apply(&r->type->delta, p, is_cumulative, r->out.time_ns, &r->delta_result,
+		    &r->out.duration_ns, &r->delta_evicted, &r->error) < 0)
+		return SCRAPE_FAIL_MEMORY;
+	if (r->delta_result == SCRAPE_DELTA_RESET)
+		metric_inc(s->m.resets);
+	if (r->delta_evicted)
+		metric_inc(s->m.evictions);
+	return SCRAPE_OK;
+}
+
+/* Streams that the previous answer of this type did not have. */
+static void count_new_series(struct scrape_request *r)
+{
+	struct table now;
+
+	table_init(&now, NULL);
+	for (size_t i = 0; i < r->series.n_streams; i++) {
+		r->n_series_added += !table_find(&r->type->seen_series, r->series.stream_hashes[i]);
+		(void)!table_insert(&now, r->series.stream_hashes[i], NULL);
+	}
+	table_done(&r->type->seen_series);
+	r->type->seen_series = now;
+}
+
+static enum scrape_reason make_series(struct scrape *s, struct scrape_request *r)
+{
+	const struct scrape_series_input in = {
+		.profile = &r->profile,
+		.job = r->job,
+		.spec = &r->type->spec,
+		.preset = r->is_sonde ? SCRAPE_PRESET_NODE : r->preset,
+		.labels_header = r->answer_labels ? r->answer_labels : r->labels_header,
+		.target = &r->type->t.labels,
+		.limit = r->limit,
+		.now_ns = r->end_mono_ns,
+	};
+	uint64_t collapsed = r->limit->n_collapsed_total;
+	enum scrape_reason reason =
+		scrape_series_build(&in, &r->arena, &r->out, &r->series, &r->error);
+
+	if (reason)
+		return reason;
+	count_new_series(r);
+	metric_add(metric_cell(s->m.samples, r->job->name, r->type->spec.name),
+		(double)r->series.n_samples);
+	metric_add(metric_cell(s->m.relabel_dropped, r->job->name),
+		(double)r->series.n_dropped_series);
+	metric_add(metric_cell(s->m.joined, r->job->name), (double)r->series.n_joined_series);
+	metric_add(metric_cell(s->m.collapsed, r->job->name),
+		(double)(r->limit->n_collapsed_total - collapsed));
+	return SCRAPE_OK;
+}
+
+static enum scrape_reason decode(struct scrape *s, struct scrape_request *r)
+{
+	enum scrape_reason reason = r->reason;
+
+	if (!reason)
+		reason = scrape_check_transfer(&r->response, &r->error);
+	if (!reason)
+		reason = scrape_cursor_read(s, r);
+	if (reason || r->discard)
+		return reason;
+	if (r->is_unchanged)
+		r->out.cursor_key.len = 0;
+	r->skip_report = r->behind_s > 0 && r->type->n_asks < SCRAPE_MAX_ASKS;
+	reason = decode_body(s, r);
+	if (!reason)
+		reason = set_time(r);
+	if (!reason && !r->is_unchanged)
+		reason = subtract(s, r);
+	if (!reason && !r->is_unchanged)
+		reason = make_series(s, r);
+	return reason;
+}
+
+/* A refused answer leaves nothing of itself in the record; its cursor stays where it was. */
+static void clear_record(struct scrape_request *r)
+{
+	scrape_series_done(&r->series);
+	r->out = (struct store_scrape) {.period_type = "", .period_unit = ""};
+	r->skip_report = false;
+}
+
+void scrape_decode(struct scrape *s, struct scrape_request *r)
+{
+	int64_t start_ns = clock_monotonic_ns(s->o.clock);
+
+	r->out.period_type = r->out.period_unit = "";
+	r->reason = decode(s, r);
+	if (r->reason)
+		clear_record(r);
+	/* first answer of a cumulative type: instant columns count, differences need a second one */
+	if (!r->discard && !scrape_report_fill(s, r)) {
+		r->has_record = false;
+		r->reason = SCRAPE_FAIL_MEMORY;
+		err_set(&r->error, -ENOMEM, "no memory for the scrape's own series");
+	}
+	metric_add(s->m.decode_seconds, (double)(clock_monotonic_ns(s->o.clock) - start_ns) / 1e9);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Counting of label sets and of each label's distinct values, by hash.
+ */
+#include "scraper/scrape/limit.h"
+#include "lib/base/alloc.h"
+#include "lib/base/hash.h"
+#include <stdio.h>
+#include <string.h>
+
+struct scrape_limit_name {
+	char *name;
+	struct table values;
+	bool is_collapsed;
+};
+
+struct scrape_limit *scrape_limit_new(uint64_t max_sets, int64_t generation_ns)
+{
+	struct scrape_limit *l = xcalloc(1, sizeof(*l));
+
+	l->refs = 1;
+	l->max_sets = max_sets;
+	l->generation_ns = generation_ns;
+	pthread_mutex_init(&l->lock, NULL);
+	table_init(&l->sets, NULL);
+	return l;
+}
+
+struct scrape_limit *scrape_limit_get(struct scrape_limit *l)
+{
+	l->refs++;
+	return l;
+}
+
+static void clear_names(struct scrape_limit *l)
+{
+	for (size_t i = 0; i < l->n_names; i++) {
+		free(l->names[i].name);
+		table_done(&l->names[i].values);
+	}
+	l->n_names = 0;
+}
+
+void scrape_limit_put(struct scrape_limit *l)
+{
+	if (!l || --l->refs)
+		return;
+	clear_names(l);
+	free(l->names);
+	table_done(&l->sets);
+	pthread_mutex_destroy(&l->lock);
+	free(l);
+}
+
+static struct scrape_limit_name *find_name(struct scrape_limit *l, const char *name, size_t n)
+{
+	for (size_t i = 0; i < l->n_names; i++)
+		if (strlen(l->names[i].name) == n && !memcmp(l->names[i].name, name, n))
+			return &l->names[i];
+	return NULL;
+}
+
+bool scrape_limit_is_collapsed(struct scrape_limit *l, const char *name, size_t n)
+{
+	const struct scrape_limit_name *found;
+	bool collapsed;
+
+	pthread_mutex_lock(&l->lock);
+	found = find_name(l, name, n);
+	collapsed = found && found->is_collapsed;
+	pthread_mutex_unlock(&l->lock);
+	return collapsed;
+}
+
+static void count_value(struct scrape_limit *l, const struct label *label)
+{
+	struct scrape_limit_name *name = find_name(l, label->name, strlen(label->name));
+
+	if (!name) {
+		if (alloc_grow(&l->names, &l->cap_names, l->n_names + 1, sizeof(*l->names)) < 0)
+			return;
+		name = &l->names[l->n_names++];
+		*name = (struct scrape_limit_name) {.name = xstrdup(label->name)};
+		table_init(&name->values, NULL);
+	}
+	(void)!table_insert(&name->values, hash_xxh3(label->value, strlen(label->value)), NULL);
+}
+
+/* The label with most values that is not collapsed yet; NULL when none has two. */
+static struct scrape_limit_name *widest(struct scrape_limit *l)
+{
+	struct scrape_limit_name *best = NULL;
+
+	for (size_t i = 0; i < l->n_names; i++)
+		if (!l->names[i].is_collapsed &&
+			l->names[i].values.n_used > (best ? best->values.n_used : 1))
+			best = &l->names[i];
+	return best;
+}
+
+static void start_generation(struct scrape_limit *l, int64_t now_ns)
+{
+	if (l->generation_started_ns && now_ns - l->generation_started_ns < l->generation_ns)
+		return;
+	l->generation_started_ns = now_ns;
+	table_clear(&l->sets);
+	clear_names(l);
+}
+
+static size_t count_new(struct scrape_limit *l, const struct scrape_limit_set *sets, size_t n)
+{
+	size_t n_new = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (table_find(&l->sets, sets[i].hash))
+			continue;
+		n_new++;
+		for (size_t j = 0; j < sets[i].n; j++)
+			count_value(l, &sets[i].labels[j]);
+	}
+	return n_new;
+}
+
+bool scrape_limit_admit(
+	struct scrape_limit *l, const struct scrape_limit_set *sets, size_t n, int64_t now_ns)
+{
+	struct scrape_limit_name *name = NULL;
+
+	pthread_mutex_lock(&l->lock);
+	start_generation(l, now_ns);
+	if (l->sets.n_used + count_new(l, sets, n) > l->max_sets && l->max_sets)
+		name = widest(l);
+	if (name) {
+		name->is_collapsed = true;
+		l->n_collapsed_total++;
+	}
+	for (size_t i = 0; i < n && !name; i++)
+		(void)!table_insert(&l->sets, sets[i].hash, NULL);
+	pthread_mutex_unlock(&l->lock);
+	return !name;
+}
+
+void scrape_limit_describe(struct scrape_limit *l, char *ret, size_t n)
+{
+	size_t len = 0;
+
+	ret[0] = '\0';
+	pthread_mutex_lock(&l->lock);
+	for (size_t i = 0; i < l->n_names && len < n; i++)
+		if (l->names[i].is_collapsed)
+			len += (size_t)snprintf(
+				ret + len, n - len, "%s%s", len ? ", " : "", l->names[i].name);
+	pthread_mutex_unlock(&l->lock);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Queues of requests between threads. They need no own byte bound: what stands in them is charged to the scrape budget, and the loop
+ * starts nothing that does not fit there.
+ */
+#include "scraper/scrape/scrape_impl.h"
+
+void scrape_queue_init(struct scrape_queue *q)
+{
+	*q = (struct scrape_queue) {0};
+	q->tail = &q->head;
+	pthread_mutex_init(&q->lock, NULL);
+	pthread_cond_init(&q->ready, NULL);
+}
+
+void scrape_queue_done(struct scrape_queue *q)
+{
+	pthread_mutex_destroy(&q->lock);
+	pthread_cond_destroy(&q->ready);
+}
+
+void scrape_queue_put(struct scrape_queue *q, struct scrape_request *r)
+{
+	pthread_mutex_lock(&q->lock);
+	r->next = NULL;
+	*q->tail = r;
+	q->tail = &r->next;
+	q->n++;
+	pthread_cond_signal(&q->ready);
+	pthread_mutex_unlock(&q->lock);
+}
+
+static struct scrape_request *pop_locked(struct scrape_queue *q)
+{
+	struct scrape_request *r = q->head;
+
+	if (!r)
+		return NULL;
+	q->head = r->next;
+	if (!q->head)
+		q->tail = &q->head;
+	q->n--;
+	r->next = NULL;
+	return r;
+}
+
+struct scrape_request *scrape_queue_take(struct scrape_queue *q)
+{
+	struct scrape_request *r;
+
+	pthread_mutex_lock(&q->lock);
+	while (!q->head && !q->closed)
+		pthread_cond_wait(&q->ready, &q->lock);
+	r = pop_locked(q);
+	pthread_mutex_unlock(&q->lock);
+	return r;
+}
+
+struct scrape_request *scrape_queue_poll(struct scrape_queue *q)
+{
+	struct scrape_request *r;
+
+	pthread_mutex_lock(&q->lock);
+	r = pop_locked(q);
+	pthread_mutex_unlock(&q->lock);
+	return r;
+}
+
+void scrape_queue_close(struct scrape_queue *q)
+{
+	pthread_mutex_lock(&q->lock);
+	q->closed = true;
+	pthread_cond_broadcast(&q->ready);
+	pthread_mutex_unlock(&q->lock);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A request: its URL, its deadline, its life.
+ */
+#include "scraper/scrape/scrape_impl.h"
+#include "lib/base/alloc.h"
+#include "lib/net/url.h"
+#include <string.h>
+
+struct scrape_request *scrape_request_new(struct scrape_type *type, int64_t slot_real_ns)
+{
+	struct scrape_target *t = type->target;
+	struct scrape *s = t->stage;
+	struct scrape_request *r = xcalloc(1, sizeof(*r));
+
+	r->type = type;
+	r->cfg = config_get(t->pool->cfg);
+	r->job = t->pool->job;
+	r->limit = scrape_limit_get(t->pool->limit);
+	r->is_main = type == t->types[0];
+	r->preset = t->preset;
+	r->labels_header = t->labels_header ? xstrdup(t->labels_header) : NULL;
+	r->slot_real_ns = slot_real_ns;
+	r->start_mono_ns = r->end_mono_ns = clock_monotonic_ns(s->o.clock);
+	r->start_real_ns = clock_realtime_ns(s->o.clock);
+	r->cursor_sent = type->spec.has_cursor ? xstrdup(type->cursor ? type->cursor : "") : NULL;
+	bytes_init(&r->inflated, s->o.budget, 0);
+	arena_init(&r->arena, s->o.budget);
+	profile_init(&r->profile, s->o.budget);
+	t->n_in_flight++;
+	s->n_in_flight++;
+	type->request = r;
+	metric_set(s->m.in_flight, (double)s->n_in_flight);
+	return r;
+}
+
+void scrape_request_free(struct scrape_request *r)
+{
+	http_response_done(&r->response);
+	bytes_done(&r->inflated);
+	scrape_series_done(&r->series);
+	for (size_t i = 0; i < SCRAPE_REPORT_GAUGES; i++)
+		labels_done(&r->report_labels[i]);
+	labels_done(&r->coverage_labels);
+	profile_done(&r->profile);
+	arena_done(&r->arena);
+	free(r->labels_header);
+	free(r->cursor_sent);
+	free(r->answer_types);
+	free(r->answer_labels);
+	free(r->cursor_next);
+	free(r->cursor_key);
+	free(r->cursor_stored);
+	scrape_limit_put(r->limit);
+	config_put(r->cfg);
+	free(r);
+}
+
+static const char *symbolize_text(enum config_symbolize s)
+{
+	return s == CONFIG_SYMBOLIZE_NONE	 ? "none"
+	       : s == CONFIG_SYMBOLIZE_FUNCTIONS ? "functions"
+						 : "lines";
+}
+
+int scrape_request_url(const struct scrape_request *r, struct bytes *out)
+{
+	const struct scrape_type *type = r->type;
+	char lead = type->has_query ? '&' : '?';
+
+	bytes_put_str(out, type->url);
+	if (type->spec.is_windowed && type->spec.seconds) {
+		bytes_printf(out, "%cseconds=%lld", lead, (long long)type->spec.seconds);
+		lead = '&';
+	}
+	if (type->spec.has_cursor) {
+		bytes_printf(out, "%csince=", lead);
+		url_escape_query(out, r->cursor_sent, strlen(r->cursor_sent));
+		bytes_printf(out, "&span=%lld&symbolize=%s",
+			(long long)MAX(type->target->t.interval_ms / 1000, 1),
+			symbolize_text(r->job->profiling.symbolize));
+	}
+	bytes_put_u8(out, 0);
+	return bytes_error(out);
+}
+
+/* An exporter with a cursor answers at once; everything else that is windowed takes its seconds first. */
+int64_t scrape_request_timeout_ms(const struct scrape_request *r)
+{
+	const struct scrape_type *type = r->type;
+	int64_t ms = type->target->t.timeout_ms;
+
+	if (type->spec.is_windowed && !(type->spec.has_cursor && r->preset == SCRAPE_PRESET_NODE))
+		ms += type->spec.seconds * 1000;
+	return ms;
+}

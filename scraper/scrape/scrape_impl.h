@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The stage's structs, shared by the files of this folder alone.
+ *
+ * Invariants:
+ *  1. pools, targets, types and the wait lists belong to the loop thread; `lock` guards what scrape_status_get reads of them (the lists and
+ *     the `last_*` fields): the loop takes it to change those, others to read;
+ *  2. at most one request of a type is in flight (`request` set); while it is, the request's thread alone uses the type's
+ *     delta state and series set, and the target stays allocated (n_in_flight);
+ *  3. a target that is `gone` starts nothing and is freed when n_in_flight is 0;
+ *  4. reserved_bytes is the sum over started transfers of what they were expected to need.
+ */
+#pragma once
+#include "scraper/config/config.h"
+#include "scraper/discover/target.h"
+#include "scraper/scrape/delta.h"
+#include "scraper/scrape/limit.h"
+#include "scraper/scrape/offset.h"
+#include "scraper/scrape/preset.h"
+#include "scraper/scrape/reason.h"
+#include "scraper/scrape/scrape.h"
+#include "scraper/scrape/series.h"
+#include <pthread.h>
+
+enum {
+	SCRAPE_FIRST_RESERVE_BYTES = 1 << 20, /* before a type's size is known */
+	SCRAPE_MAX_ASKS = 64,	/* of one slot: catching up behind a cursor, and asking again */
+	SCRAPE_MAX_RETRIES = 3, /* of one slot: answers that overlapped what is stored */
+	SCRAPE_GRID_SNAP_NS = 2 * 1000000,
+	SCRAPE_REPORT_GAUGES = 5,
+};
+#define SCRAPE_GENERATION_NS (2 * 3600 * NS_PER_S)
+
+struct scrape_pool {
+	struct scrape_pool *next;
+	struct config *cfg; /* a reference */
+	const struct config_job *job;
+	struct scrape_limit *limit;
+	struct scrape_target *targets;
+	size_t n_targets;
+	struct labels *dropped; /* discovered labels, at most keep_dropped_targets */
+	size_t n_dropped, n_dropped_total;
+	uint64_t over_target_limit; /* number of targets when above it, else 0 */
+};
+
+struct scrape_target {
+	struct scrape_target *next;
+	struct scrape *stage;
+	struct scrape_pool *pool; /* NULL once gone */
+	struct target t;
+	uint64_t hash;
+	char *url, *address; /* of the base; host:port for the one-CPU-profile rule */
+	enum scrape_preset preset;
+	char *types_header, *labels_header; /* of an exporter; NULL: not seen */
+	int64_t slot_real_ns, slot_mono_ns; /* the next one */
+	size_t heap_idx;
+	bool is_gone, is_marked;
+	unsigned n_in_flight;
+	struct scrape_type **types;
+	size_t n_types;
+};
+
+struct scrape_type {
+	struct scrape_target *target;
+	struct scrape_spec spec;
+	struct target t;    /* relabeled with __name__ and __profile_path__ */
+	char *url, *filter; /* with the job's params; the params alone */
+	bool has_query;
+	bool is_gone;		    /* no longer among the target's types */
+	char *cursor;		    /* of the last acknowledged answer; NULL: none */
+	unsigned n_asks, n_retries; /* in this slot */
+	uint64_t last_size_bytes;
+	struct scrape_request *request; /* in flight */
+	struct scrape_wait *wait;	/* wants to start */
+	struct scrape_delta delta;
+	struct table seen_series; /* hashes of the previous answer's streams */
+
+	/* under the lock */
+	enum scrape_health health;
+	char *last_error;
+	int64_t last_scrape_ns, last_duration_ns;
+	uint64_t last_samples, last_series;
+	double behind_s;
+};
+
+/* A type whose slot has come but which may not start yet: budget spent, or its address is busy. */
+struct scrape_wait {
+	struct scrape_wait *next;
+	struct scrape_type *type;
+	int64_t slot_real_ns, deadline_mono_ns;
+	enum scrape_reason why;
+};
+
+/* One ask of one type, from start to acknowledgement. */
+struct scrape_request {
+	struct scrape_request *next; /* of the queue it stands in */
+	struct scrape_type *type;
+	struct config *cfg; /* a reference: `job` lives in it */
+	const struct config_job *job;
+	struct scrape_limit *limit;
+	bool is_main; /* decides `up` */
+	enum scrape_preset preset;
+	char *labels_header;
+	uint64_t transfer_id, reserved_bytes;
+	bool holds_address;
+	int64_t slot_real_ns, start_mono_ns, start_real_ns, end_mono_ns;
+	char *cursor_sent;
+	bool skip_report; /* more answers of this slot follow: the gauges come with the last one */
+
+	struct http_response response;
+	/* decode's result */
+	enum scrape_reason reason;
+	struct errbuf error;
+	bool is_sonde, discard, is_unchanged;
+	char *answer_types, *answer_labels;		/* Sonde-Types, Sonde-Labels */
+	char *cursor_next, *cursor_key, *cursor_stored; /* key: bytes, key_len */
+	size_t cursor_key_len;
+	double behind_s, lost_s;
+	bool restarted;
+	struct bytes inflated;
+	struct arena arena;
+	struct profile profile;
+	struct scrape_series_result series;
+	struct store_scrape out;
+	struct store_result stored;
+	struct labels report_labels[SCRAPE_REPORT_GAUGES], coverage_labels;
+	struct store_gauge gauges[SCRAPE_REPORT_GAUGES];
+	struct store_coverage coverage;
+	uint64_t n_series_added;
+	enum scrape_delta_result delta_result;
+	bool delta_evicted;
+	bool has_record;
+};
+
+struct scrape_queue {
+	pthread_mutex_t lock; /* leaf */
+	pthread_cond_t ready;
+	struct scrape_request *head, **tail;
+	size_t n;
+	bool closed;
+};
+
+struct scrape_metrics {
+	struct metric *scrapes, *failures, *samples, *pool_targets, *pool_dropped, *relabel_dropped,
+		*joined, *collapsed, *interval;
+	struct metric_cell *bytes, *lost, *restarts, *discarded, *stale, *resets, *evictions,
+		*missed, *deferred, *in_flight, *decode_seconds, *sync_failed;
+};
+
+struct scrape {
+	struct scrape_options o;
+	struct http_client *client;
+	uint64_t seed;
+	pthread_mutex_t lock;
+	struct scrape_pool *pools;
+	struct scrape_target *gone; /* still in flight */
+	struct scrape_target **heap;
+	size_t n_heap, cap_heap;
+	struct scrape_wait *waiting; /* by deadline */
+	struct table busy_addresses; /* hash → 1: a foreign CPU profile runs there */
+	uint64_t reserved_bytes;
+	size_t n_in_flight;
+	bool stopping;
+
+	struct scrape_queue to_decode, to_append, finished;
+	pthread_t *decoders, appender;
+	unsigned n_decoders_started;
+	bool appender_started, stopped;
+	struct scrape_metrics m;
+};
+
+/* queue.c */
+void scrape_queue_init(struct scrape_queue *q);
+void scrape_queue_done(struct scrape_queue *q);
+void scrape_queue_put(struct scrape_queue *q, struct scrape_request *r);
+/* Waits for a request; NULL once the queue is closed and empty. */
+struct scrape_request *scrape_queue_take(struct scrape_queue *q);
+/* The same without waiting. */
+struct scrape_request *scrape_queue_poll(struct scrape_queue *q);
+void scrape_queue_close(struct scrape_queue *q);
+
+/* heap.c: targets by slot_mono_ns */
+void scrape_heap_put(struct scrape *s, struct scrape_target *t);
+void scrape_heap_remove(struct scrape *s, struct scrape_target *t);
+
+/* pool.c */
+struct scrape_pool *scrape_pool_find(struct scrape *s, const char *job_name);
+void scrape_pool_free(struct scrape *s, struct scrape_pool *p);
+/* Both with the lock held: nothing new starts, the memory goes with the last request in flight. */
+void scrape_target_release(struct scrape *s, struct scrape_target *t);
+void scrape_type_release(struct scrape *s, struct scrape_type *type);
+void scrape_target_free(struct scrape *s, struct scrape_target *t);
+/* (Re)builds the types of a target for what is known of it now; unchanged ones are kept. */
+int scrape_target_set_types(struct scrape_target *t, struct errbuf *eb) _must_check_;
+
+/* request.c: loop thread */
+struct scrape_request *scrape_request_new(struct scrape_type *type, int64_t slot_real_ns);
+void scrape_request_free(struct scrape_request *r);
+int scrape_request_url(const struct scrape_request *r, struct bytes *out) _must_check_;
+int64_t scrape_request_timeout_ms(const struct scrape_request *r);
+
+/* start.c: loop thread. Wants an answer for this slot: starts, waits or coalesces. */
+void scrape_type_want(struct scrape_type *type, int64_t slot_real_ns);
+void scrape_start_waiting(struct scrape *s);
+/* Ends a slot without an answer: the failure is reported like any other. */
+void scrape_type_fail(struct scrape_type *type, int64_t slot_real_ns, enum scrape_reason reason,
+	const char *text);
+void scrape_address_release(struct scrape *s, struct scrape_request *r);
+
+/* finish.c: loop thread */
+void scrape_finish(struct scrape *s, struct scrape_request *r);
+
+/* decode.c: decode thread. Fills the result and, unless the answer is discarded, the record. */
+void scrape_decode(struct scrape *s, struct scrape_request *r);
+
+/* report.c: adds gauges and coverage to r->out; false when memory is out. */
+bool scrape_report_fill(struct scrape *s, struct scrape_request *r);
+
+/* cursor.c: reads Sonde-* headers into the request, looks up what is stored. */
+enum scrape_reason scrape_cursor_read(struct scrape *s, struct scrape_request *r) _must_check_;
+
+/* scrape_metrics.c */
+void scrape_metrics_init(struct scrape *s);
