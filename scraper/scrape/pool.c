@@ -410,7 +410,7 @@ void scrape_apply(struct scrape *s, struct config *cfg)
 {
 	struct scrape_pool *next;
 
-	s->seed = scrape_offset_seed(s->o.host_name, &cfg->external_labels);
+	s->seed = scrape_offset_seed(s->o.host_name, &cfg->global.external_labels);
 	pthread_mutex_lock(&s->lock);
 	for (struct scrape_pool *p = s->pools; p; p = next) {
 		const struct config_job *job = config_job_named(cfg, p->job->name);
