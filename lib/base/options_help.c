@@ -20,8 +20,10 @@ static void print_filled(struct bytes *out, const char *text, int indent)
 		size_t len = strcspn(text, " \n");
 
 		if (*text == '\n') {
+			bool is_blank = text[1] == '\n' || !column;
+
 			bytes_put_str(out, column ? "\n" : "");
-			if (text[1] == '\n')
+			if (is_blank)
 				bytes_put_str(out, "\n");
 			column = 0;
 			text += strspn(text, "\n");
