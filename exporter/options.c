@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of flags and the checks across them.
+ */
+#include "exporter/options.h"
+#include "exporter/profile/labels.h"
+#include "lib/base/log.h"
+#include <limits.h>
+#include <string.h>
+
+#define AT(field) offsetof(struct exporter_options, field)
+
+static const struct option_spec specs[] = {
+	OPTION_HEADING("Web"),
+	{"web.listen-address", OPTION_STRINGS, AT(listen), .value = "ADDRESS",
+		.fallback = "127.0.0.1:7273",
+		.help = "Where to listen: HOST:PORT, :PORT for all interfaces, [V6]:PORT, or "
+			"unix:/PATH (mode 0660). May be repeated. A "
+			"loopback listener refuses requests with a foreign Host header."},
+	{"web.cors.origin", OPTION_STRING, AT(cors_origin), .value = "ORIGIN",
+		.help = "Origin that browsers may read answers from, or * for any. Without it no "
+			"CORS headers are sent."},
+	{"web.max-bytes", OPTION_BYTES, AT(web_bytes), .fallback = "64MB", .min = 1 << 20,
+		.max = 1LL << 40,
+		.help = "Memory that answers being made may take together; above it a request gets "
+			"503."},
+
+	OPTION_HEADING("Profiles"),
+	{"profile.frequency", OPTION_U64, AT(frequency_hz), .value = "HZ", .fallback = "19",
+		.min = 1, .max = 10000,
+		.help = "Samples per second and CPU. Primes do not run in step with timers."},
+	{"profile.max-frequency", OPTION_U64, AT(max_frequency_hz), .value = "HZ",
+		.fallback = "999", .min = 1, .max = 10000,
+		.help = "Highest rate that a request may ask for with hz=."},
+	{"profile.max-overhead", OPTION_DOUBLE, AT(max_overhead), .value = "SHARE",
+		.fallback = "0.005", .min = 0, .max = 1,
+		.help = "Own CPU and BPF time over the last minute as a share of all online CPU "
+			"time, above which the rate is lowered "
+			"in steps. 0 turns it off."},
+	{"profile.window", OPTION_DURATION, AT(window_ms), .fallback = "10s", .min = 1000,
+		.max = 3600000,
+		.help = "What since= gives when the request has no span=, and what old seconds are "
+			"merged into. Whole seconds."},
+	{"profile.retention", OPTION_DURATION, AT(retention_ms), .fallback = "5m", .min = 10000,
+		.max = 86400000,
+		.help = "How long samples are kept for cursors, and the longest seconds= that is "
+			"answered. Whole seconds."},
+	{"profile.retention-bytes", OPTION_BYTES, AT(retention_bytes), .fallback = "16MB",
+		.min = 1 << 20, .max = 1LL << 40,
+		.help = "Size of the sample log above which its oldest seconds are merged per "
+			"window, then dropped."},
+	{"profile.cpu-label", OPTION_BOOL, AT(cpu_label),
+		.help = "Give each sample the label cpu. Profiles get larger."},
+	{"profile.max-processes", OPTION_U64, AT(max_processes), .fallback = "32768", .min = 64,
+		.max = 4194304,
+		.help = "Processes tracked; samples of further ones are counted under a common "
+			"one."},
+	{"profile.max-tasks", OPTION_U64, AT(max_tasks), .fallback = "131072", .min = 64,
+		.max = 16777216,
+		.help = "Threads that samples can refer to; further ones are counted under their "
+			"process."},
+
+	OPTION_HEADING("Labels"),
+	{"node.name", OPTION_STRING, AT(node_name), .value = "NAME",
+		.help = "Value of the label node. The host's name when not given."},
+	{"external-label", OPTION_LABELS, AT(external_labels),
+		.help = "A label that every sample gets. May be repeated."},
+
+	OPTION_HEADING("Names"),
+	{"symbols.cache-path", OPTION_STRING, AT(symbols_cache_path), .value = "DIR",
+		.fallback = "/var/cache/sonde/symbols",
+		.help = "Where symbol files are kept across restarts. Made when missing. Empty: in "
+			"memory only."},
+	{"symbols.cache-bytes", OPTION_BYTES, AT(symbols_cache_bytes), .fallback = "512MB",
+		.min = 1 << 20, .max = 1LL << 40,
+		.help = "Size of that directory; the least recently used files go."},
+	{"symbols.max-cpu", OPTION_DOUBLE, AT(symbols_max_cpu), .value = "SHARE", .fallback = "0.1",
+		.min = 0.001, .max = 64,
+		.help = "CPU time for making symbol files, as a share of one CPU, beyond a short "
+			"burst per new binary."},
+
+	OPTION_HEADING("System"),
+	{"path.procfs", OPTION_STRING, AT(procfs), .value = "DIR", .fallback = "/proc",
+		.help = "The host's procfs."},
+	{"path.sysfs", OPTION_STRING, AT(sysfs), .value = "DIR", .fallback = "/sys",
+		.help = "The host's sysfs."},
+	{"user", OPTION_STRING, AT(user), .value = "NAME",
+		.help = "User that all roles run as. When not given: sonde if there is one, else "
+			"nobody. Ignored when not started as root."},
+	{"debug.capture", OPTION_STRING, AT(capture), .value = "FILE",
+		.help = "Write everything that comes in to FILE, for replay in tests. Holds names "
+			"and file contents of this machine."},
+	OPTIONS_LOG(struct exporter_options),
+};
+
+const struct option_program exporter_program = {
+	.name = "sonde-exporter",
+	.summary = "continuous CPU profiles of this machine over HTTP",
+	.description =
+		"Samples all CPUs with eBPF and serves what it saw as pprof: symbolized kernel and "
+		"user stacks of every process, with nothing "
+		"installed in any of them. Ask with curl, go tool pprof or sonde-scraper.\n\n"
+		"  GET /debug/pprof/profile?seconds=N   the N seconds that begin now\n"
+		"  GET /debug/pprof/profile?since=      the last window; then pass the "
+		"Sonde-Cursor header\n"
+		"  GET /targets, /metrics, /-/healthy, /-/ready, /\n\n"
+		"Start it as root: it splits into a keeper with a handful of capabilities, a main "
+		"process and a parser with none, all under "
+		"an unprivileged user. What the kernel refuses, and what that costs, is said at "
+		"start, on the index page and as "
+		"sonde_capability_missing.\n\n"
+		"SIGTERM and SIGINT end it: listeners close, requests being answered have three "
+		"seconds, waiting ones get 503.",
+	.specs = specs,
+	.n_specs = ARRAY_SIZE(specs),
+	.exit_status = "1      it could not start, or a role died; stderr says what to do",
+	.examples = "sonde-exporter --web.listen-address=:7273 --external-label dc=ams\n"
+		    "curl -o cpu.pb.gz "
+		    "'http://127.0.0.1:7273/debug/pprof/profile?seconds=10&comm=postgres'\n"
+		    "go tool pprof -top http://127.0.0.1:7273\n"
+		    "curl 'http://127.0.0.1:7273/debug/pprof/profile?seconds=5&hz=199&format=html' "
+		    ">flames.html",
+};
+
+static int whole_seconds(const char *flag, int64_t ms, struct errbuf *eb)
+{
+	if (ms % 1000)
+		return err_set(eb, -EINVAL, "--%s: expected whole seconds", flag);
+	return 0;
+}
+
+int exporter_options_check(const struct exporter_options *o, struct errbuf *eb)
+{
+	if (whole_seconds("profile.window", o->window_ms, eb) < 0 ||
+		whole_seconds("profile.retention", o->retention_ms, eb) < 0)
+		return -EINVAL;
+	if (o->frequency_hz > o->max_frequency_hz)
+		return err_set(eb, -EINVAL,
+			"--profile.frequency=%llu is above --profile.max-frequency=%llu",
+			(unsigned long long)o->frequency_hz,
+			(unsigned long long)o->max_frequency_hz);
+	if (o->window_ms > o->retention_ms)
+		return err_set(eb, -EINVAL, "--profile.window is longer than --profile.retention");
+	for (size_t i = 0; i < o->external_labels.n; i++) {
+		const char *text = o->external_labels.items[i];
+		char name[64];
+
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(text, "="), text);
+		if (profile_label_is_reserved(name))
+			return err_set(eb, -EINVAL,
+				"--external-label=%s: samples have a label of this name by "
+				"themselves%s",
+				text, strcmp(name, PROFILE_LABEL_NODE) ? "" : ": use --node.name");
+	}
+	return 0;
+}
+
+int exporter_options_labels(const struct exporter_options *o, struct labels *ret, struct errbuf *eb)
+{
+	_cleanup_labels_builder_ struct labels_builder b;
+	char host[HOST_NAME_MAX + 1] = "";
+
+	labels_builder_init(&b);
+	if (!o->node_name && gethostname(host, sizeof(host) - 1) < 0)
+		return err_set(eb, -errno, "the host's name cannot be read: give --node.name");
+	labels_builder_set(&b, PROFILE_LABEL_NODE, o->node_name ? o->node_name : host);
+	for (size_t i = 0; i < o->external_labels.n; i++) {
+		const char *text = o->external_labels.items[i];
+		size_t n = strcspn(text, "=");
+
+		labels_builder_set_n(&b, text, n, text + n + 1, strlen(text + n + 1));
+	}
+	return labels_builder_finish(&b, ret);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The exporter's flags: one table for parsing, --help, /flags and the documentation check.
+ */
+#pragma once
+#include "lib/base/options.h"
+#include "lib/prof/labels.h"
+
+struct exporter_options {
+	struct option_list listen;
+	const char *cors_origin; /* NULL: none */
+	uint64_t web_bytes;
+
+	uint64_t frequency_hz, max_frequency_hz;
+	int64_t window_ms, retention_ms;
+	uint64_t retention_bytes;
+	double max_overhead;
+	bool cpu_label;
+	uint64_t max_processes, max_tasks;
+
+	const char *node_name; /* NULL: the host's name */
+	struct option_list external_labels;
+
+	const char *symbols_cache_path;
+	uint64_t symbols_cache_bytes;
+	double symbols_max_cpu;
+
+	const char *procfs, *sysfs;
+	const char *user;    /* NULL: sonde, else nobody */
+	const char *capture; /* NULL: off */
+	const char *log_level, *log_format;
+};
+
+extern const struct option_program exporter_program;
+
+/* What the table cannot say: flags that contradict each other. -EINVAL with a text. */
+int exporter_options_check(const struct exporter_options *o, struct errbuf *eb) _must_check_;
+/* The labels that every sample has: node and the external ones. */
+int exporter_options_labels(
+	const struct exporter_options *o, struct labels *ret, struct errbuf *eb) _must_check_;

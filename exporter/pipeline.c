@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *	rings, side-band ─ drain ─┬─ process table ─ binaries ◄─ parser
+ *	                          │        │ frames resolved
+ *	                          └─ stacks, sample log ─ snapshot ─ names ─ profile ─ sink
+ */
+#include "exporter/pipeline.h"
+#include "exporter/collect.h"
+#include "exporter/record.h"
+#include "exporter/sample/capture.h"
+#include "lib/base/alloc.h"
+#include "lib/base/log.h"
+#include <string.h>
+#include <sys/random.h>
+
+enum { MAX_HELD_BYTES = 16 << 20, CAPTURE_BYTES = 1 << 30 };
+#define SCAN_STEP_NS (5 * NS_PER_MS)
+#define SYMBOL_STEP_NS (100 * NS_PER_MS)
+
+enum {
+	BUDGET_PROCESS,
+	BUDGET_LOG,
+	BUDGET_STACKS,
+	BUDGET_PROC,
+	BUDGET_SYMBOLS,
+	BUDGET_HELD,
+	BUDGET_WEB,
+	N_BUDGETS
+};
+
+struct exporter_pipeline {
+	const struct exporter_options *o;
+	const struct keeper_setup *setup;
+	struct clock *clock;
+	struct budget budgets[N_BUDGETS], *budget_list[N_BUDGETS];
+	struct labels labels;
+
+	struct capture *capture;
+	struct keeper *keeper;
+	struct binary_registry *binaries;
+	struct symbolizer *symbolizer;
+	struct governor *governor;
+	struct drain *drain;
+
+	pthread_mutex_t lock; /* what follows */
+	struct proc_table *procs;
+	struct stacks *stacks;
+	struct sample_log *log;
+	struct collector collector;
+	struct record_buffer frames;
+
+	struct profile_source source;
+	pthread_t drain_thread, symbol_thread;
+	_Atomic bool stopping;
+};
+
+/* ---- the drain's records, on its thread ---- */
+
+static void on_sideband(void *ctx, const struct sideband *e)
+{
+	struct exporter_pipeline *p = ctx;
+
+	pthread_mutex_lock(&p->lock);
+	proc_table_sideband(p->procs, e);
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* record → process, frames → stack → row */
+static void take_sample_locked(struct exporter_pipeline *p, const struct abi_record *r)
+{
+	struct process *process = proc_table_of_record(p->procs, r);
+	uint32_t n = record_frames(r, p->procs, process, &p->frames);
+	struct sample_row row = {
+		.time_ns = r->time_ns,
+		.weight = r->weight,
+		.task = proc_task_of_record(p->procs, process, r),
+		.cpu = (uint16_t)r->cpu,
+	};
+
+	/* A tree that has no room left still counts the time, under the empty stack. */
+	if (stacks_add(p->stacks, p->frames.words, n, &row.stack) < 0)
+		row.stack = 0;
+	if (sample_log_append(p->log, &row) < 0)
+		LOG_RATED(LOG_DEBUG, "a sample was left out: the log's memory is full");
+}
+
+static void on_sample(void *ctx, const struct abi_record *r, bool late)
+{
+	struct exporter_pipeline *p = ctx;
+
+	(void)late; /* the log decides by its own slots */
+	pthread_mutex_lock(&p->lock);
+	take_sample_locked(p, r);
+	pthread_mutex_unlock(&p->lock);
+}
+
+static void on_drained(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns)
+{
+	struct exporter_pipeline *p = ctx;
+
+	pthread_mutex_lock(&p->lock);
+	sample_log_drained(p->log, (int64_t)up_to_ns, boot_offset_ns);
+	proc_table_expire(p->procs, up_to_ns);
+	collect_garbage(&p->collector);
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- threads ---- */
+
+static void *drain_main(void *arg)
+{
+	struct exporter_pipeline *p = arg;
+	int64_t next_ns = clock_monotonic_ns(p->clock);
+	int more = 1;
+
+	pthread_setname_np(pthread_self(), "drain");
+	while (!p->stopping) {
+		drain_step(p->drain);
+		if (more) {
+			pthread_mutex_lock(&p->lock);
+			more = proc_table_scan_step(p->procs, SCAN_STEP_NS);
+			pthread_mutex_unlock(&p->lock);
+		}
+		next_ns = MAX(next_ns + SAMPLE_DRAIN_INTERVAL_NS, clock_monotonic_ns(p->clock));
+		p->clock->sleep_until_ns(p->clock, next_ns);
+	}
+	return NULL;
+}
+
+static void *symbol_main(void *arg)
+{
+	struct exporter_pipeline *p = arg;
+
+	pthread_setname_np(pthread_self(), "symbols");
+	while (!p->stopping)
+		binary_work(p->binaries, SYMBOL_STEP_NS);
+	return NULL;
+}
+
+/* ---- building and taking down ---- */
+
+static void init_budgets(struct exporter_pipeline *p)
+{
+	static const struct {
+		const char *name, *flag;
+	} rows[N_BUDGETS] = {
+		[BUDGET_PROCESS] = {"process", NULL},
+		[BUDGET_LOG] = {"log", "--profile.retention-bytes"},
+		[BUDGET_STACKS] = {"stacks", "--profile.retention-bytes"},
+		[BUDGET_PROC] = {"processes", "--profile.max-processes"},
+		[BUDGET_SYMBOLS] = {"symbols", NULL},
+		[BUDGET_HELD] = {"held", NULL},
+		[BUDGET_WEB] = {"web", "--web.max-bytes"},
+	};
+	/* The log's own cap is retention-bytes; its budget leaves room for the open seconds. Stacks of a log are of its size. */
+	const uint64_t limits[N_BUDGETS] = {
+		[BUDGET_LOG] = 2 * p->o->retention_bytes,
+		[BUDGET_STACKS] = 2 * p->o->retention_bytes,
+		[BUDGET_HELD] = 2 * MAX_HELD_BYTES,
+		[BUDGET_WEB] = p->o->web_bytes,
+	};
+
+	for (size_t i = 0; i < N_BUDGETS; i++) {
+		budget_init(&p->budgets[i],
+			i == BUDGET_PROCESS ? NULL : &p->budgets[BUDGET_PROCESS], rows[i].name,
+			rows[i].flag, limits[i]);
+		p->budget_list[i] = &p->budgets[i];
+	}
+}
+
+static int build_log(struct exporter_pipeline *p, struct errbuf *eb)
+{
+	struct sample_log_options o = {
+		.clock = p->clock,
+		.retention_s = (uint32_t)(p->o->retention_ms / 1000),
+		.window_s = (uint32_t)(p->o->window_ms / 1000),
+		.retention_bytes = p->o->retention_bytes,
+		.budget = &p->budgets[BUDGET_LOG],
+		.with_cpu = p->o->cpu_label,
+	};
+
+	if (getrandom(&o.start_id, sizeof(o.start_id), 0) != sizeof(o.start_id))
+		return err_set(eb, -EIO, "no random numbers from the kernel: %s", strerror(errno));
+	p->stacks = stacks_new(&p->budgets[BUDGET_STACKS]);
+	o.stacks = p->stacks;
+	p->log = sample_log_new(&o);
+	return 0;
+}
+
+static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
+{
+	p->binaries = binary_registry_new(
+		&(struct binary_options) {
+			.keeper = p->keeper,
+			.fs = &fs_system,
+			.clock = p->clock,
+			.parser_fd = p->setup->parser_fd,
+			.cache_path = p->o->symbols_cache_path,
+			.cache_bytes = p->o->symbols_cache_bytes,
+			.max_cpu = p->o->symbols_max_cpu,
+			.budget = &p->budgets[BUDGET_SYMBOLS],
+		},
+		eb);
+	if (!p->binaries)
+		return -EIO;
+	p->symbolizer = symbolizer_new(
+		&(struct symbolizer_options) {
+			.binaries = p->binaries,
+			.keeper = p->keeper,
+			.clock = p->clock,
+			.budget = &p->budgets[BUDGET_SYMBOLS],
+			.parser_fd = p->setup->parser_fd,
+		},
+		eb);
+	if (!p->symbolizer)
+		return -EIO;
+	p->procs = proc_table_new(&(struct proc_options) {
+		.procfs = p->o->procfs,
+		.sysfs = p->o->sysfs,
+		.max_processes = (uint32_t)p->o->max_processes,
+		.max_tasks = (uint32_t)p->o->max_tasks,
+		.keeper = p->keeper,
+		.binaries = p->binaries,
+		.clock = p->clock,
+		.fs = &fs_system,
+		.budget = &p->budgets[BUDGET_PROC],
+	});
+	return 0;
+}
+
+static int build_drain(struct exporter_pipeline *p, struct errbuf *eb)
+{
+	p->governor = governor_new(&(struct governor_options) {
+		.base_hz = (uint32_t)p->o->frequency_hz,
+		.max_hz = (uint32_t)p->o->max_frequency_hz,
+		.max_overhead = p->o->max_overhead,
+	});
+	p->drain = drain_new(
+		&(struct drain_options) {
+			.setup = p->setup,
+			.clock = p->clock,
+			.fs = &fs_system,
+			.budget = &p->budgets[BUDGET_HELD],
+			.sink = {.ctx = p,
+				.sideband = on_sideband,
+				.sample = on_sample,
+				.drained = on_drained},
+			.governor = p->governor,
+			.procfs = p->o->procfs,
+			.sysfs = p->o->sysfs,
+			.max_held_bytes = MAX_HELD_BYTES,
+			.capture = p->capture,
+		},
+		eb);
+	return p->drain ? 0 : -EIO;
+}
+
+static void build_source(struct exporter_pipeline *p)
+{
+	p->collector = (struct collector) {
+		.log = p->log, .stacks = p->stacks, .procs = p->procs, .binaries = p->binaries};
+	p->source = (struct profile_source) {
+		.lock = &p->lock,
+		.tables = {.log = p->log, .stacks = p->stacks, .procs = p->procs},
+		.symbolizer = p->symbolizer,
+		.governor = p->governor,
+		.clock = p->clock,
+		.type = &profile_type_cpu,
+		.constants = &p->labels,
+		.period_ns = (uint64_t)NS_PER_S / p->o->frequency_hz,
+		.retention_s = (uint32_t)(p->o->retention_ms / 1000),
+		.window_s = (uint32_t)(p->o->window_ms / 1000),
+		.with_cpu = p->o->cpu_label,
+	};
+}
+
+static int build(struct exporter_pipeline *p, struct errbuf *eb)
+{
+	int r = exporter_options_labels(p->o, &p->labels, eb);
+
+	if (r < 0)
+		return r;
+	if (p->o->capture) {
+		p->capture = capture_open(&fs_system, p->o->capture, CAPTURE_BYTES, eb);
+		if (!p->capture)
+			return -EIO;
+	}
+	p->keeper = p->capture ? capture_keeper(p->capture, p->setup->keeper) : p->setup->keeper;
+	r = build_log(p, eb);
+	if (r >= 0)
+		r = build_names(p, eb);
+	if (r >= 0)
+		r = build_drain(p, eb);
+	if (r >= 0)
+		build_source(p);
+	return r;
+}
+
+static void pipeline_free(struct exporter_pipeline **pp)
+{
+	struct exporter_pipeline *p = *pp;
+
+	drain_freep(&p->drain);
+	governor_freep(&p->governor);
+	proc_table_freep(&p->procs);
+	symbolizer_freep(&p->symbolizer);
+	binary_registry_freep(&p->binaries);
+	sample_log_freep(&p->log);
+	stacks_freep(&p->stacks);
+	capture_freep(&p->capture);
+	labels_done(&p->labels);
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+	*pp = NULL;
+}
+
+static int run_threads(
+	struct exporter_pipeline *p, const struct exporter_sink *sink, struct errbuf *eb)
+{
+	int status, r = pthread_create(&p->drain_thread, NULL, drain_main, p);
+
+	if (r)
+		return err_set(eb, -r, "the drain thread cannot be started: %s", strerror(r));
+	r = pthread_create(&p->symbol_thread, NULL, symbol_main, p);
+	if (r) {
+		p->stopping = true;
+		pthread_join(p->drain_thread, NULL);
+		return err_set(eb, -r, "the symbol thread cannot be started: %s", strerror(r));
+	}
+	status = sink->run(sink->ctx);
+	p->stopping = true;
+	pthread_join(p->drain_thread, NULL);
+	pthread_join(p->symbol_thread, NULL);
+	return status;
+}
+
+int exporter_pipeline_run(const struct exporter_options *o, const struct keeper_setup *setup,
+	const struct exporter_sink *sink, struct errbuf *eb)
+{
+	_cleanup_(pipeline_free)
+	struct exporter_pipeline *p = xcalloc(1, sizeof(*p));
+	struct exporter_stages stages;
+	int r;
+
+	p->o = o;
+	p->setup = setup;
+	p->clock = &clock_system;
+	pthread_mutex_init(&p->lock, NULL);
+	init_budgets(p);
+	r = build(p, eb);
+	if (r < 0)
+		return r;
+	stages = (struct exporter_stages) {
+		.source = &p->source,
+		.drain = p->drain,
+		.binaries = p->binaries,
+		.setup = setup,
+		.clock = p->clock,
+		.web_budget = &p->budgets[BUDGET_WEB],
+		.budgets = p->budget_list,
+		.n_budgets = N_BUDGETS,
+	};
+	r = sink->open(sink->ctx, &stages, eb);
+	if (r >= 0)
+		r = run_threads(p, sink, eb);
+	sink->close(sink->ctx);
+	return r;
+}

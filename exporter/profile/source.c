@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where the lock is taken.
+ */
+#include "exporter/profile/source.h"
+
+int64_t profile_source_covered_ns(const struct profile_source *s)
+{
+	int64_t covered_ns;
+
+	pthread_mutex_lock(s->lock);
+	covered_ns = sample_log_covered_ns(s->tables.log);
+	pthread_mutex_unlock(s->lock);
+	return covered_ns;
+}
+
+static int take_locked(const struct profile_source *s, const struct profile_query *q,
+	struct arena *arena, struct profile_snapshot *ret, struct errbuf *eb)
+{
+	struct sample_range range;
+	uint64_t *tasks = NULL;
+	int r = 0;
+
+	if (q->cursor)
+		r = sample_log_since(s->tables.log, q->cursor, q->span_s, &range, eb);
+	else
+		sample_log_window(s->tables.log, q->from_ns, q->to_ns, &range);
+	if (r >= 0 && q->filter)
+		r = profile_filter_tasks(q->filter, s->tables.procs, arena, &tasks, eb);
+	if (r < 0)
+		return r;
+	return profile_snapshot_take(&s->tables, &range, tasks, s->with_cpu, arena, ret, eb);
+}
+
+int profile_source_take(const struct profile_source *s, const struct profile_query *q,
+	struct arena *arena, struct profile *profile, struct sample_range *ret_range,
+	struct errbuf *eb)
+{
+	const struct profile_build_options o = {
+		.type = s->type,
+		.constants = s->constants,
+		.symbolizer = s->symbolizer,
+		.mode = q->mode,
+		.deadline_ns = clock_monotonic_ns(s->clock) + PROFILE_SYMBOLS_WAIT_NS,
+		.period = s->period_ns,
+	};
+	struct profile_snapshot snapshot;
+	int r;
+
+	pthread_mutex_lock(s->lock);
+	r = take_locked(s, q, arena, &snapshot, eb);
+	pthread_mutex_unlock(s->lock);
+	if (r < 0)
+		return r;
+	*ret_range = snapshot.range;
+	return profile_build(&snapshot, &o, arena, profile, eb);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One profile type as its consumers see it (the HTTP server, a recording tool): ask for a range, get a named profile. Any
+ * thread may ask; the tables are locked only while rows are aggregated.
+ */
+#pragma once
+#include "exporter/profile/build.h"
+#include "exporter/profile/filter.h"
+#include "exporter/sample/governor.h"
+#include <pthread.h>
+
+struct profile_source {
+	pthread_mutex_t *lock; /* the pipeline's */
+	struct profile_tables tables;
+	struct symbolizer *symbolizer;
+	struct governor *governor;
+	struct clock *clock;
+	const struct profile_type *type;
+	const struct labels *constants; /* node and external labels */
+	uint64_t period_ns;		/* of the base rate */
+	uint32_t retention_s, window_s;
+	int with_cpu;
+};
+
+#define PROFILE_SYMBOLS_WAIT_NS \
+	(2 * NS_PER_S) /* how long a response waits for symbol files being built */
+
+struct profile_query {
+	const struct profile_filter *filter; /* NULL: everything */
+	enum symbolize_mode mode;
+	const char *cursor; /* not NULL: closed slots after it, at most span_s of them */
+	uint32_t span_s;
+	int64_t from_ns, to_ns; /* without cursor: CLOCK_BOOTTIME */
+};
+
+/* CLOCK_BOOTTIME up to which samples are in the log. */
+int64_t profile_source_covered_ns(const struct profile_source *s);
+/* Fills `profile` (profile_init'ed by the caller) and *ret_range. Works in `arena`. -EINVAL (cursor, filter), -ENOMEM. */
+int profile_source_take(const struct profile_source *s, const struct profile_query *q,
+	struct arena *arena, struct profile *profile, struct sample_range *ret_range,
+	struct errbuf *eb) _must_check_;

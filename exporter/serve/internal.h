@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of exporter/serve share.
+ */
+#pragma once
+#include "exporter/serve/serve.h"
+#include "lib/net/metrics.h"
+
+struct serve {
+	struct serve_options o;
+	struct http_server *http;
+	struct metrics *metrics;
+	struct metric *profiles; /* answered, by format */
+	char *types;		 /* value of Sonde-Types */
+	char retention[24];	 /* value of Sonde-Retention-Seconds */
+	int64_t started_ns;	 /* CLOCK_BOOTTIME */
+};
+
+/* text/plain with X-Go-Pprof: 1, which makes `go tool pprof` show the text. */
+void serve_reply_error(struct http_request *r, unsigned code, const char *text);
+
+/* profile.c */
+http_handler_fn serve_profile;
+/* targets.c */
+http_handler_fn serve_targets;
+/* pages.c */
+http_handler_fn serve_index, serve_pprof_index, serve_flags;
+/* stats.c: collectors for /metrics */
+void serve_add_metrics(struct serve *s);

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pages for people: the index, the list that /debug/pprof/ shows in any Go program, the flags. No script, no outside reference.
+ */
+#include "exporter/profile/build.h"
+#include "exporter/serve/internal.h"
+#include "lib/base/version.h"
+#include "lib/render/render.h"
+#include <inttypes.h>
+#include <string.h>
+
+#define PAGE_TYPE "text/html; charset=utf-8"
+
+static void page_begin(struct bytes *out, const char *title)
+{
+	bytes_printf(out,
+		"<!doctype html>\n<html lang=\"en\"><head><meta "
+		"charset=\"utf-8\"><title>%s</title>\n"
+		"<style>body{font:15px/1.5 system-ui,sans-serif;margin:2rem "
+		"auto;max-width:60rem;padding:0 1rem;color:#222}"
+		"table{border-collapse:collapse;margin:.5rem 0 "
+		"1.5rem}td,th{text-align:left;padding:.15rem 1.2rem .15rem 0;"
+		"vertical-align:top}td.n{text-align:right;font-variant-numeric:tabular-nums}code{"
+		"background:#f3f3f3;"
+		"padding:0 .2rem}.warn{color:#a40000}h2{font-size:1.1rem;margin:1.5rem 0 "
+		"0}</style></head><body>\n"
+		"<h1>%s</h1>\n",
+		title, title);
+}
+
+static void page_end(struct bytes *out)
+{
+	bytes_put_str(out, "</body></html>\n");
+}
+
+static void row(struct bytes *out, const char *name, const char *fmt, ...) _printf_(3, 4);
+
+static void row(struct bytes *out, const char *name, const char *fmt, ...)
+{
+	char text[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	bytes_put_str(out, "<tr><td>");
+	render_escape_str(out, name);
+	bytes_put_str(out, "</td><td class=\"n\">");
+	render_escape_str(out, text);
+	bytes_put_str(out, "</td></tr>\n");
+}
+
+static void put_links(const struct serve *s, struct bytes *out)
+{
+	static const struct {
+		const char *href, *text;
+	} links[] = {
+		{"debug/pprof/profile?seconds=10&amp;format=html",
+			"Flame graph of the next 10 seconds"},
+		{"debug/pprof/profile?since=&amp;format=html", "Flame graph of the last window"},
+		{"debug/pprof/profile?since=&amp;debug=1", "The same as a table"},
+		{"debug/pprof/", "Profiles"},
+		{"targets", "Processes as service discovery"},
+		{"metrics", "Metrics"},
+		{"flags", "Flags in force"},
+	};
+	const char *address = serve_address(s, 0);
+
+	bytes_put_str(out, "<ul>\n");
+	for (size_t i = 0; i < ARRAY_SIZE(links); i++)
+		bytes_printf(out, "<li><a href=\"%s\">%s</a></li>\n", links[i].href, links[i].text);
+	bytes_put_str(out, "</ul>\n<p><code>go tool pprof http://");
+	render_escape_str(out, address ? address : "");
+	bytes_put_str(out, "</code></p>\n");
+}
+
+static void put_cost(const struct serve *s, const struct drain_stats *d, struct bytes *out)
+{
+	struct governor_stats g;
+
+	governor_stats(s->o.source->governor, &g);
+	bytes_put_str(out, "<h2>Own cost and coverage</h2>\n<table>\n");
+	row(out, "own cost, share of all CPU time, last minute", "%.4f %%", 100 * g.overhead_ratio);
+	row(out, "sampling rate in force", "%" PRIu32 " Hz", g.hz);
+	if (g.hz < g.wanted_hz)
+		row(out, "wanted rate (lowered to keep to --profile.max-overhead)",
+			"%" PRIu32 " Hz", g.wanted_hz);
+	row(out, "CPU of the main role", "%.2f s", (double)d->main_cpu_ns / 1e9);
+	row(out, "CPU of the keeper", "%.2f s", (double)d->keeper_cpu_ns / 1e9);
+	row(out, "CPU of the parser", "%.2f s", (double)d->parser_cpu_ns / 1e9);
+	row(out, "BPF programs", "%.2f s", (double)d->bpf_ns / 1e9);
+	row(out, "sampled share of busy CPU time, last minute",
+		d->coverage_ratio > 0 ? "%.1f %%" : "not known yet", 100 * d->coverage_ratio);
+	row(out, "the same of the worst CPU",
+		d->coverage_worst_ratio > 0 ? "%.1f %%" : "not known yet",
+		100 * d->coverage_worst_ratio);
+	row(out, "CPUs attached of those online", "%" PRIu32 " of %" PRIu32, d->n_attached,
+		d->n_online);
+	bytes_put_str(out, "</table>\n");
+}
+
+static void put_log(const struct serve *s, const struct drain_stats *d, struct bytes *out)
+{
+	struct sample_log_stats l;
+	struct proc_stats p;
+
+	pthread_mutex_lock(s->o.source->lock);
+	sample_log_stats(s->o.source->tables.log, &l);
+	proc_table_stats(s->o.source->tables.procs, &p);
+	pthread_mutex_unlock(s->o.source->lock);
+	bytes_put_str(out, "<h2>Sample log</h2>\n<table>\n");
+	row(out, "samples since start", "%" PRIu64, l.appended);
+	row(out, "samples kept", "%" PRIu64, l.rows);
+	row(out, "seconds kept", "%" PRIu64, l.slots);
+	row(out, "dropped in the kernel: ring full", "%" PRIu64, d->counters[ABI_COUNT_RING_FULL]);
+	row(out, "dropped here: log full", "%" PRIu64, l.refused);
+	row(out, "late", "%" PRIu64, l.late);
+	row(out, "seconds lost to the size cap", "%" PRIu64, l.lost_seconds);
+	row(out, "processes tracked", "%" PRIu64, p.tracked);
+	bytes_put_str(out, "</table>\n");
+}
+
+static void put_stacks(const struct drain_stats *d, struct bytes *out)
+{
+	static const char *const texts[] = {
+#define CUT(name, text) text,
+#define COUNTER(name, metric, labels, text)
+#include "bpf/counters.def"
+#undef CUT
+#undef COUNTER
+	};
+	uint64_t total = 0;
+
+	for (size_t i = 0; i < ABI_N_CUTS; i++)
+		total += d->stacks[i];
+	bytes_put_str(out, "<h2>User stacks by how they end</h2>\n<table>\n");
+	for (uint32_t i = 0; i < ABI_N_CUTS; i++) {
+		char label[48];
+
+		if (!d->stacks[i])
+			continue;
+		profile_stack_label(i, label);
+		bytes_printf(out,
+			"<tr><td>%s</td><td class=\"n\">%" PRIu64
+			"</td><td class=\"n\">%.1f %%</td><td>",
+			label, d->stacks[i], 100 * (double)d->stacks[i] / (double)total);
+		render_escape_str(out, texts[i]);
+		bytes_put_str(out, "</td></tr>\n");
+	}
+	bytes_put_str(out, "</table>\n");
+}
+
+static void put_missing(const struct keeper_setup *setup, struct bytes *out)
+{
+	if (!setup->n_missing)
+		return;
+	bytes_put_str(out, "<h2 class=\"warn\">Missing, and what that costs</h2>\n<table>\n");
+	for (uint32_t i = 0; i < setup->n_missing; i++) {
+		bytes_put_str(out, "<tr><td>");
+		render_escape_str(out, setup->missing[i].cap);
+		bytes_put_str(out, "</td><td>");
+		render_escape_str(out, setup->missing[i].effect);
+		bytes_put_str(out, "</td></tr>\n");
+	}
+	bytes_put_str(out, "</table>\n");
+}
+
+void serve_index(struct http_request *r, void *arg)
+{
+	const struct serve *s = arg;
+	struct drain_stats d;
+	struct bytes out;
+
+	drain_stats(s->o.drain, &d);
+	bytes_init(&out, s->o.budget, 0);
+	page_begin(&out, "Sonde exporter");
+	bytes_printf(&out, "<p>Version %s %s on ", version_number(), version_revision());
+	render_escape_str(&out, labels_get(s->o.source->constants, PROFILE_LABEL_NODE));
+	bytes_put_str(&out, "</p>\n");
+	put_links(s, &out);
+	put_missing(s->o.setup, &out);
+	put_cost(s, &d, &out);
+	put_stacks(&d, &out);
+	put_log(s, &d, &out);
+	page_end(&out);
+	http_reply_bytes(r, 200, PAGE_TYPE, &out);
+}
+
+void serve_pprof_index(struct http_request *r, void *arg)
+{
+	const struct profile_type *type = ((const struct serve *)arg)->o.source->type;
+	struct bytes out;
+
+	bytes_init(&out, NULL, 0);
+	page_begin(&out, "/debug/pprof/");
+	bytes_put_str(&out, "<p>Set debug=1 as a query parameter for text, format=html for a flame "
+			    "graph.</p>\n<table>\n");
+	bytes_printf(&out,
+		"<tr><td><a href=\"%s\">%s</a></td><td>%s Parameters: seconds, since, span, hz, "
+		"symbolize, format, %s.</td></tr>\n"
+		"<tr><td><a href=\"cmdline\">cmdline</a></td><td>The command line of the "
+		"exporter.</td></tr>\n"
+		"<tr><td><a href=\"symbol\">symbol</a></td><td>Names are in the profiles; there is "
+		"nothing to look up.</td></tr>\n",
+		type->endpoint, type->endpoint, type->description, profile_filter_names);
+	bytes_put_str(&out, "</table>\n");
+	page_end(&out);
+	http_reply_bytes(r, 200, PAGE_TYPE, &out);
+}
+
+void serve_flags(struct http_request *r, void *arg)
+{
+	const struct serve *s = arg;
+	const struct option_program *program = s->o.program;
+	struct bytes out;
+
+	bytes_init(&out, s->o.budget, 0);
+	page_begin(&out, "Flags in force");
+	bytes_put_str(&out, "<table>\n");
+	for (size_t i = 0; i < program->n_specs; i++) {
+		_cleanup_bytes_ struct bytes value;
+
+		if (program->specs[i].kind == OPTION_KIND_HEADING)
+			continue;
+		bytes_init(&value, NULL, 0);
+		option_print_value(&program->specs[i], s->o.option_values, &value);
+		bytes_printf(&out, "<tr><td>--%s</td><td>", program->specs[i].name);
+		render_escape(&out, (const char *)value.data, value.len);
+		bytes_put_str(&out, "</td></tr>\n");
+	}
+	bytes_put_str(&out, "</table>\n");
+	page_end(&out);
+	http_reply_bytes(r, 200, PAGE_TYPE, &out);
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * /metrics of the stages: each asked once a scrape. docs/metrics-exporter.md lists every name; a test compares.
+ */
+#include "exporter/profile/build.h"
+#include "exporter/serve/internal.h"
+#include "lib/base/version.h"
+#include <string.h>
+
+enum { TOP_BINARIES = 50 };
+
+/* One family with one sample. */
+static void one(struct metrics_writer *w, enum metric_kind kind, const char *name, const char *help,
+	double value)
+{
+	metrics_write_family(w, kind, name, help);
+	metrics_write(w, value, NULL);
+}
+
+static void counter(struct metrics_writer *w, const char *name, const char *help, uint64_t value)
+{
+	one(w, METRIC_COUNTER, name, help, (double)value);
+}
+
+static void gauge(struct metrics_writer *w, const char *name, const char *help, double value)
+{
+	one(w, METRIC_GAUGE, name, help, value);
+}
+
+/* Labels of a counters.def row, `event="cpu",reason="idle"`, as name/value pairs: at most two. */
+static void write_counter(struct metrics_writer *w, const char *labels, uint64_t value)
+{
+	char buf[128], *pair[4] = {NULL, NULL, NULL, NULL};
+	size_t n = 0;
+
+	snprintf(buf, sizeof(buf), "%s", labels);
+	for (char *p = buf; *p && n + 1 < ARRAY_SIZE(pair); n += 2) {
+		char *name = p, *quote = strchr(p, '"'),
+		     *end = quote ? strchr(quote + 1, '"') : NULL;
+
+		if (!end)
+			break;
+		name[strcspn(name, "=")] = 0;
+		*end = 0;
+		pair[n] = name;
+		pair[n + 1] = quote + 1;
+		p = end + 1 + (end[1] == ',');
+	}
+	metrics_write(w, (double)value, pair[0], pair[1], pair[2], pair[3], NULL);
+}
+
+/* Rows of the kernel half's table; those of one metric follow each other. */
+static void collect_kernel(
+	struct metrics_writer *w, const struct drain_stats *d, uint64_t log_refused)
+{
+	static const struct {
+		const char *metric, *labels, *text;
+	} rows[] = {
+#define CUT(name, text)
+#define COUNTER(name, metric, labels, text) {metric, labels, text},
+#include "bpf/counters.def"
+#undef CUT
+#undef COUNTER
+	};
+	const char *last = "";
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		if (strcmp(rows[i].metric, last) != 0)
+			metrics_write_family(w, METRIC_COUNTER, rows[i].metric, rows[i].text);
+		last = rows[i].metric;
+		write_counter(w, rows[i].labels, d->counters[i]);
+		if (i == ABI_COUNT_SCRATCH_BUSY) {
+			/* User space drops for two reasons of its own. */
+			metrics_write(
+				w, (double)d->dropped, "event", "cpu", "reason", "held_full", NULL);
+			metrics_write(
+				w, (double)log_refused, "event", "cpu", "reason", "log_full", NULL);
+		}
+	}
+	metrics_write_family(
+		w, METRIC_COUNTER, "sonde_stacks_total", "User stacks by how they end.");
+	for (uint32_t i = 0; i < ABI_N_CUTS; i++) {
+		char label[48];
+
+		profile_stack_label(i, label);
+		metrics_write(w, (double)d->stacks[i], "event", "cpu", "result",
+			strchr(label, ':') ? strchr(label, ':') + 1 : label, NULL);
+	}
+}
+
+static void collect_drain(struct metrics_writer *w, const struct drain_stats *d)
+{
+	counter(w, "sonde_drain_samples_total", "Samples handed on by the drain.", d->samples);
+	counter(w, "sonde_drain_late_samples_total",
+		"Samples older than what had been handed on before them.", d->late_samples);
+	counter(w, "sonde_drain_bad_records_total", "Records that do not follow the ABI.",
+		d->bad_records);
+	counter(w, "sonde_drain_overflowed_total",
+		"Records handed on before their hold was over, for want of room.", d->overflowed);
+	gauge(w, "sonde_drain_held_bytes", "Records held to be ordered.", (double)d->held_bytes);
+	counter(w, "sonde_sideband_records_total",
+		"Side-band records (mappings, forks, names, exits) handed on.", d->sideband);
+	counter(w, "sonde_sideband_late_total",
+		"Side-band records older than what had been handed on before them.",
+		d->late_sideband);
+	counter(w, "sonde_sideband_lost_total", "Side-band records that the kernel dropped.",
+		d->sideband_lost);
+	gauge(w, "sonde_cpus_online", "CPUs online.", d->n_online);
+	gauge(w, "sonde_cpus_attached", "CPUs being sampled.", d->n_attached);
+	counter(w, "sonde_cpu_attached_total", "CPUs attached since start.", d->cpus_attached);
+	counter(w, "sonde_cpu_detached_total", "CPUs that went offline.", d->cpus_detached);
+	counter(w, "sonde_cpu_attach_failures_total", "Attempts to attach a CPU that failed.",
+		d->cpu_attach_failures);
+	counter(w, "sonde_cpu_revived_total",
+		"CPUs whose ticks had stopped and that were attached again.", d->cpus_revived);
+	gauge(w, "sonde_ring_bytes", "Size of all rings.", (double)d->ring_bytes);
+	gauge(w, "sonde_ring_used_peak_bytes", "Most that was found in a ring.",
+		(double)d->ring_used_peak_bytes);
+	gauge(w, "sonde_sampling_coverage_ratio",
+		"Sampled CPU time over busy CPU time, last minute; 0 until known.",
+		d->coverage_ratio);
+	gauge(w, "sonde_sampling_coverage_worst_cpu_ratio", "The same of the worst busy CPU.",
+		d->coverage_worst_ratio);
+}
+
+static void collect_cost(
+	struct metrics_writer *w, const struct serve *s, const struct drain_stats *d)
+{
+	struct governor_stats g;
+
+	governor_stats(s->o.source->governor, &g);
+	metrics_write_family(w, METRIC_COUNTER, "sonde_self_cpu_seconds_total",
+		"CPU time of the exporter's processes.");
+	metrics_write(w, (double)d->main_cpu_ns / 1e9, "role", "main", NULL);
+	metrics_write(w, (double)d->keeper_cpu_ns / 1e9, "role", "keeper", NULL);
+	metrics_write(w, (double)d->parser_cpu_ns / 1e9, "role", "parser", NULL);
+	one(w, METRIC_COUNTER, "sonde_bpf_seconds_total",
+		"Time in BPF programs, measured in one of 64 runs.", (double)d->bpf_ns / 1e9);
+	gauge(w, "sonde_bpf_map_bytes", "Locked memory of all BPF maps.", (double)d->maps_bytes);
+	gauge(w, "sonde_overhead_ratio",
+		"Own CPU and BPF time over all online CPU time, last minute.", g.overhead_ratio);
+	gauge(w, "sonde_profile_frequency_hz", "Sampling rate in force.", g.hz);
+	gauge(w, "sonde_profile_frequency_wanted_hz",
+		"The base rate, or the highest rate asked for by hz=.", g.wanted_hz);
+	gauge(w, "sonde_profile_frequency_requests", "Open requests with hz=.", g.n_requests);
+	metrics_write_family(w, METRIC_COUNTER, "sonde_profile_frequency_changes_total",
+		"Steps taken to keep to --profile.max-overhead.");
+	metrics_write(w, (double)g.lowered, "direction", "down", NULL);
+	metrics_write(w, (double)g.raised, "direction", "up", NULL);
+	metrics_write_family(w, METRIC_GAUGE, "sonde_capability_missing",
+		"1 for what the exporter was not given, and what that costs.");
+	for (uint32_t i = 0; i < s->o.setup->n_missing; i++)
+		metrics_write(w, 1, "cap", s->o.setup->missing[i].cap, "effect",
+			s->o.setup->missing[i].effect, NULL);
+}
+
+static void collect_log(
+	struct metrics_writer *w, const struct sample_log_stats *l, const struct profile_tables *t)
+{
+	counter(w, "sonde_sample_log_samples_total", "Samples appended to the log.", l->appended);
+	counter(w, "sonde_sample_log_late_total",
+		"Samples that came after their second had closed and went to the open one.",
+		l->late);
+	counter(w, "sonde_sample_log_merged_slots_total",
+		"Seconds merged into windows for --profile.retention-bytes.", l->merged_slots);
+	counter(w, "sonde_sample_log_dropped_slots_total", "Slots dropped by age or size.",
+		l->dropped_slots);
+	counter(w, "sonde_sample_log_lost_seconds_total",
+		"Seconds dropped for --profile.retention-bytes before their time.",
+		l->lost_seconds);
+	one(w, METRIC_COUNTER, "sonde_suspended_seconds_total", "Time in suspend.",
+		(double)l->suspended_ns / 1e9);
+	gauge(w, "sonde_sample_log_rows", "Rows in the log.", (double)l->rows);
+	gauge(w, "sonde_sample_log_bytes", "Bytes of the log's columns.", (double)l->bytes);
+	gauge(w, "sonde_sample_log_slots", "Slots in the log.", (double)l->slots);
+	gauge(w, "sonde_stack_nodes", "Nodes of the prefix tree of stacks.",
+		stacks_count(t->stacks));
+	gauge(w, "sonde_stack_bytes", "Bytes of the prefix tree of stacks.",
+		(double)stacks_bytes(t->stacks));
+}
+
+static void collect_proc(struct metrics_writer *w, const struct proc_stats *p)
+{
+	gauge(w, "sonde_process_tracked", "Processes known, exited ones with samples included.",
+		(double)p->tracked);
+	counter(w, "sonde_process_created_total", "Process images seen.", p->created);
+	counter(w, "sonde_process_exited_total", "Processes that exited.", p->exited);
+	counter(w, "sonde_process_recycled_total", "Pids that came back as another process.",
+		p->recycled);
+	gauge(w, "sonde_process_mappings", "Executable mappings known.", (double)p->mappings);
+	gauge(w, "sonde_process_tasks", "Tasks (process, thread, name) that samples refer to.",
+		(double)p->tasks);
+	gauge(w, "sonde_process_addresses", "Interned addresses outside files.",
+		(double)p->addresses);
+	counter(w, "sonde_process_maps_reads_total", "Readings of /proc/PID/maps.", p->maps_reads);
+	counter(w, "sonde_process_maps_read_failures_total",
+		"Readings of /proc/PID/maps that failed.", p->maps_read_failed);
+	counter(w, "sonde_process_labels_reads_total", "Processes whose labels were read.",
+		p->labels_read);
+	metrics_write_family(w, METRIC_COUNTER, "sonde_process_table_full_total",
+		"Times that a table was full and samples lost detail.");
+	metrics_write(w, (double)p->table_full, "table", "processes", NULL);
+	metrics_write(w, (double)p->tasks_full, "table", "tasks", NULL);
+	metrics_write(w, (double)p->addresses_full, "table", "addresses", NULL);
+}
+
+static void collect_binary(struct metrics_writer *w, struct binary_registry *registry)
+{
+	static const char *const reasons[PARSER_N_STATUS] = {
+		NULL, "refused", "no_memory", "timeout", "crashed", "failed"};
+	struct binary_unnamed top[TOP_BINARIES];
+	struct binary_stats b;
+	size_t n;
+
+	binary_stats(registry, &b);
+	gauge(w, "sonde_binaries", "Binary ids in use.", (double)b.binaries);
+	gauge(w, "sonde_binary_contents", "Different contents among them.", (double)b.contents);
+	counter(w, "sonde_binary_table_full_total", "Binaries that got no id.", b.table_full);
+	metrics_write_family(w, METRIC_COUNTER, "sonde_symbol_files_total",
+		"Symbol files by where they came from.");
+	metrics_write(w, (double)b.compiled, "source", "compiled", NULL);
+	metrics_write(w, (double)b.shared, "source", "same_content", NULL);
+	metrics_write(w, (double)b.cache_hits, "source", "cache", NULL);
+	metrics_write_family(w, METRIC_COUNTER, "sonde_symbol_file_failures_total",
+		"Symbol files that could not be had.");
+	for (size_t i = 1; i < ARRAY_SIZE(reasons); i++)
+		metrics_write(w, (double)b.parse_failed[i], "reason", reasons[i], NULL);
+	metrics_write(w, (double)b.open_failed, "reason", "open", NULL);
+	metrics_write(w, (double)b.invalid, "reason", "invalid", NULL);
+	metrics_write(w, (double)b.skipped, "reason", "failed_lately", NULL);
+	metrics_write_family(w, METRIC_COUNTER, "sonde_symbol_cache_events_total",
+		"What happened in --symbols.cache-path.");
+	metrics_write(w, (double)b.cache_corrupt, "event", "corrupt", NULL);
+	metrics_write(w, (double)b.cache_evicted, "event", "evicted", NULL);
+	metrics_write(w, (double)b.cache_write_failed, "event", "write_failed", NULL);
+	gauge(w, "sonde_symbol_bytes", "Mapped symbol files.", (double)b.symbol_bytes);
+	gauge(w, "sonde_symbol_queue_length", "Binaries waiting for the parser.", (double)b.queued);
+	one(w, METRIC_COUNTER, "sonde_symbols_cpu_seconds_total",
+		"CPU time of the parser's children.", (double)b.cpu_ns / 1e9);
+	metrics_write_family(w, METRIC_COUNTER, "sonde_unsymbolized_frames_total",
+		"Frames without a name, the 50 binaries with most of them.");
+	n = binary_top_unnamed(registry, top, ARRAY_SIZE(top));
+	for (size_t i = 0; i < n; i++)
+		metrics_write(w, (double)top[i].frames, "binary", top[i].path, NULL);
+}
+
+static void collect_symbolizer(struct metrics_writer *w, struct symbolizer *symbolizer)
+{
+	struct symbolizer_stats y;
+
+	symbolizer_stats(symbolizer, &y);
+	metrics_write_family(w, METRIC_COUNTER, "sonde_symbolized_frames_total",
+		"Frames that responses asked names for.");
+	metrics_write(w, (double)y.frames_named, "result", "named", NULL);
+	metrics_write(w, (double)y.frames_unnamed, "result", "unnamed", NULL);
+	metrics_write_family(
+		w, METRIC_COUNTER, "sonde_demangled_names_total", "Names passed to the demangler.");
+	metrics_write(w, (double)y.demangled, "result", "ok", NULL);
+	metrics_write(w, (double)y.demangle_failed, "result", "failed", NULL);
+	gauge(w, "sonde_demangle_cache_bytes", "Cache of demangled names.",
+		(double)y.demangle_cache_bytes);
+	gauge(w, "sonde_kernel_symbols", "Kernel symbols known.", (double)y.kernel_symbols);
+	gauge(w, "sonde_kernel_symbol_bytes", "Memory of kernel symbols.", (double)y.kernel_bytes);
+	counter(w, "sonde_kallsyms_reads_total", "Readings of /proc/kallsyms.", y.kernel_reads);
+	gauge(w, "sonde_kallsyms_available", "0: kernel frames have addresses only.",
+		y.kallsyms_available);
+}
+
+static void collect(struct metrics_writer *w, void *arg)
+{
+	const struct serve *s = arg;
+	const struct profile_tables *t = &s->o.source->tables;
+	struct sample_log_stats l;
+	struct proc_stats p;
+	struct drain_stats d;
+
+	drain_stats(s->o.drain, &d);
+	pthread_mutex_lock(s->o.source->lock);
+	sample_log_stats(t->log, &l);
+	proc_table_stats(t->procs, &p);
+	collect_log(w, &l, t);
+	pthread_mutex_unlock(s->o.source->lock);
+	collect_kernel(w, &d, l.refused);
+	collect_drain(w, &d);
+	collect_cost(w, s, &d);
+	collect_proc(w, &p);
+	collect_binary(w, s->o.binaries);
+	collect_symbolizer(w, s->o.source->symbolizer);
+}
+
+void serve_add_metrics(struct serve *s)
+{
+	metrics_add_process(s->metrics, "sonde_exporter_build_info", version_number(), s->o.clock);
+	metrics_add_budgets(s->metrics, s->o.budgets, s->o.n_budgets);
+	s->profiles = metrics_counter(s->metrics, "sonde_profiles_served_total",
+		"Profiles answered, by format.", "format");
+	metrics_add_collector(s->metrics, collect, s);
+}
