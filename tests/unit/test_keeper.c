@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The keeper's protocol: messages, the server's answers over a socket pair on this test's own process, and the client's
+ * timeouts. Needs no privilege.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include "exporter/keeper/client.h"
+#include "exporter/keeper/protocol.h"
+#include "exporter/keeper/server.h"
+#include "lib/base/clock.h"
+#include "lib/base/fs.h"
+
+static void messages(void **state)
+{
+	uint8_t buf[KEEPER_MAX_MESSAGE];
+	const struct keeper_request q = {.seq = 0x01020304,
+		.op = KEEPER_OP_OPEN,
+		.what = KEEPER_MAP_FILE,
+		.id = 77,
+		.start_ns = 1ULL << 60,
+		.start = 0x1000,
+		.end = 0x2000,
+		.payload = (const uint8_t *)"abc",
+		.payload_len = 3};
+	const struct keeper_reply p = {.seq = 9, .result = -13, .n_fds = 2, .text = "no"};
+	struct keeper_request q2;
+	struct keeper_reply p2;
+	int n = protocol_put_request(&q, buf);
+
+	(void)state;
+	assert_int_equal(n, KEEPER_REQUEST_BYTES + 3);
+	assert_memory_equal(buf, "\4\3\2\1\1\0\2\0", 8);
+	assert_int_equal(protocol_get_request(buf, (size_t)n, &q2), 0);
+	assert_int_equal(q2.seq, q.seq);
+	assert_int_equal(q2.op, q.op);
+	assert_int_equal(q2.what, q.what);
+	assert_int_equal(q2.id, q.id);
+	assert_int_equal(q2.start_ns, q.start_ns);
+	assert_int_equal(q2.start, q.start);
+	assert_int_equal(q2.end, q.end);
+	assert_memory_equal(q2.payload, "abc", 3);
+	for (int cut = 0; cut < n; cut++)
+		assert_int_equal(protocol_get_request(buf, (size_t)cut, &q2), -EBADMSG);
+	assert_int_equal(protocol_get_request(buf, (size_t)n + 1, &q2), -EBADMSG);
+
+	n = protocol_put_reply(&p, buf);
+	assert_int_equal(protocol_get_reply(buf, (size_t)n, &p2), 0);
+	assert_int_equal(p2.result, -13);
+	assert_int_equal(p2.n_fds, 2);
+	assert_string_equal(p2.text, "no");
+	for (int cut = 0; cut < n; cut++)
+		assert_int_equal(protocol_get_reply(buf, (size_t)cut, &p2), -EBADMSG);
+	buf[4] = 1; /* a positive result */
+	buf[5] = buf[6] = buf[7] = 0;
+	assert_int_equal(protocol_get_reply(buf, (size_t)n, &p2), -EBADMSG);
+}
+
+/* A server in a thread, a client of it. */
+struct pair {
+	int sock[2];
+	struct server server;
+	struct server_map map;
+	pthread_t thread;
+	struct keeper *keeper;
+	char dir[64];
+};
+
+static int fake_attach(void *ctx, uint32_t cpu, struct keeper_cpu *ret, struct errbuf *eb)
+{
+	(void)ctx;
+	if (cpu == 5)
+		return err_set(eb, -ENODEV, "CPU 5 sleeps");
+	ret->clock_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	ret->sideband_fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	return 0;
+}
+
+static void *serve(void *arg)
+{
+	struct pair *p = arg;
+
+	for (;;) {
+		fd_set set;
+
+		FD_ZERO(&set);
+		FD_SET(p->sock[0], &set);
+		if (select(p->sock[0] + 1, &set, NULL, NULL, NULL) < 0 ||
+			server_answer(&p->server, p->sock[0]) < 0)
+			return NULL;
+	}
+}
+
+static int setup(void **state)
+{
+	struct pair *p = calloc(1, sizeof(*p));
+
+	p->map = (struct server_map) {.fd = -1, .key_bytes = 4, .value_bytes = 8};
+	p->server = (struct server) {
+		.procfs = "/proc", .attach = fake_attach, .maps = &p->map, .n_maps = 1};
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p->sock) ||
+		pthread_create(&p->thread, NULL, serve, p))
+		return -1;
+	p->keeper = keeper_client_new(p->sock[1], 5000);
+	snprintf(p->dir, sizeof(p->dir), "/tmp/test_keeper.XXXXXX");
+	*state = p;
+	return mkdtemp(p->dir) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	struct pair *p = *state;
+
+	p->keeper->close(p->keeper);
+	pthread_join(p->thread, NULL);
+	close(p->sock[0]);
+	if (fs_remove_all(&fs_system, p->dir) < 0)
+		return -1;
+	free(p);
+	return 0;
+}
+
+/* Field 22 of a process's stat, in ns of CLOCK_BOOTTIME; no name with blanks here. */
+static uint64_t started_ns(pid_t pid)
+{
+	char path[64], buf[1024], *s;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "r");
+	assert_non_null(f);
+	assert_non_null(fgets(buf, sizeof(buf), f));
+	fclose(f);
+	s = strrchr(buf, ')');
+	for (int i = 2; i < 22; i++)
+		s = strchr(s + 1, ' ');
+	return strtoull(s, NULL, 10) * 10000000ULL;
+}
+
+static void expect_file(int fd, const char *start)
+{
+	char buf[64] = "";
+
+	assert_true(fd >= 0);
+	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	assert_true(read(fd, buf, strlen(start)) == (ssize_t)strlen(start));
+	assert_string_equal(buf, start);
+	close(fd);
+}
+
+static void open_checks_the_start_time(void **state)
+{
+	struct pair *p = *state;
+	struct keeper *k = p->keeper;
+	uint32_t me = (uint32_t)getpid();
+	/* CLOCK_MONOTONIC as the kernel half reports it: what was spent in suspend is not in it */
+	int64_t suspended = clock_boottime_ns(&clock_system) - clock_monotonic_ns(&clock_system);
+	uint64_t boot = started_ns(getpid()), mono = boot - (uint64_t)suspended;
+	int fd = k->open(k, me, mono + 3000000, KEEPER_MAPS, 0, 0);
+
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(k->open(k, me, mono + 10000000, KEEPER_MAPS, 0, 0), -ESRCH);
+	assert_int_equal(k->open(k, me, mono - 5000000000, KEEPER_MAPS, 0, 0), -ESRCH);
+	fd = k->open(k, me, 0, KEEPER_MAPS, 0, 0);
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(k->open(k, 0x7ffffff0, 0, KEEPER_MAPS, 0, 0), -ESRCH);
+}
+
+static void a_dead_process_is_gone(void **state)
+{
+	struct pair *p = *state;
+	struct keeper *k = p->keeper;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(0);
+	waitpid(pid, NULL, 0);
+	assert_int_equal(k->open(k, (uint32_t)pid, 0, KEEPER_MAPS, 0, 0), -ESRCH);
+}
+
+static void open_kinds(void **state)
+{
+	struct pair *p = *state;
+	struct keeper *k = p->keeper;
+	uint32_t me = (uint32_t)getpid();
+	struct stat a, b;
+	int fd;
+
+	expect_file(k->open(k, me, 0, KEEPER_EXE, 0, 0), "\177ELF");
+	expect_file(k->open(k, 0, 0, KEEPER_KALLSYMS, 0, 0), "");
+	fd = k->open(k, me, 0, KEEPER_ROOT, 0, 0);
+	assert_true(fd >= 0);
+	assert_true(fcntl(fd, F_GETFL) & O_PATH);
+	assert_int_equal(fstat(fd, &a), 0);
+	assert_int_equal(stat("/", &b), 0);
+	assert_int_equal(a.st_ino, b.st_ino);
+	close(fd);
+	fd = k->open(k, me, 0, KEEPER_MNT_NS, 0, 0);
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(k->open(k, me, 0, (enum keeper_what)99, 0, 0), -EINVAL);
+	assert_true(k->open(k, me, 0, KEEPER_MAP_FILE, 0x1000, 0x2000) < 0);
+}
+
+static void write_file(const char *dir, const char *name, const char *text)
+{
+	char path[256];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void link_to(const char *dir, const char *name, const char *target)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	assert_int_equal(symlink(target, path), 0);
+}
+
+static void open_at_stays_below_the_root(void **state)
+{
+	struct pair *p = *state;
+	struct keeper *k = p->keeper;
+	char path[256];
+	int root;
+
+	write_file(p->dir, "file", "content");
+	link_to(p->dir, "absolute", "/file");
+	link_to(p->dir, "up", "../../../../../file");
+	link_to(p->dir, "outside", "/etc/hostname");
+	link_to(p->dir, "magic", "/proc/self/exe");
+	snprintf(path, sizeof(path), "%s/fifo", p->dir);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	root = open(p->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	assert_true(root >= 0);
+
+	expect_file(k->open_at(k, root, "/file"), "content");
+	expect_file(k->open_at(k, root, "file"), "content");
+	expect_file(k->open_at(k, root, "/absolute"), "content");
+	expect_file(k->open_at(k, root, "/up"), "content");
+	expect_file(k->open_at(k, root, "/../file"), "content");
+	assert_int_equal(k->open_at(k, root, "/outside"), -ENOENT);
+	assert_int_equal(k->open_at(k, root, "/magic"), -ENOENT);
+	assert_int_equal(k->open_at(k, root, "/fifo"), -EINVAL);
+	assert_int_equal(k->open_at(k, root, "/"), -EINVAL);
+	assert_int_equal(k->open_at(k, root, ""), -EINVAL);
+	assert_int_equal(k->open_at(k, -1, "/file"), -EBADF);
+	close(root);
+	root = open("/dev", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(k->open_at(k, root, "/null"), -EINVAL);
+	close(root);
+}
+
+static void attach_hands_over_two(void **state)
+{
+	struct pair *p = *state;
+	struct keeper *k = p->keeper;
+	struct keeper_cpu c = {-1, -1};
+	struct errbuf eb = {0};
+	char byte = 1;
+
+	assert_int_equal(k->attach_cpu(k, 0, &c, &eb), 0);
+	assert_int_equal(read(c.clock_fd, &byte, 1), 0); /* /dev/null */
+	assert_int_equal(read(c.sideband_fd, &byte, 1), 1);
+	close(c.clock_fd);
+	close(c.sideband_fd);
+	assert_int_equal(k->attach_cpu(k, 5, &c, &eb), -ENODEV);
+	assert_string_equal(eb.text, "CPU 5 sleeps");
+	assert_int_equal(k->attach_cpu(k, 4000000, &c, &eb), -EINVAL);
+}
+
+static void map_update_checks_sizes(void **state)
+{
+	struct pair *p = *state;
+	struct keeper *k = p->keeper;
+	char bytes[8000] = "";
+
+	assert_int_equal(k->map_update(k, 1, bytes, 4, bytes, 8), -ENOENT);
+	assert_int_equal(k->map_update(k, 0, bytes, 5, bytes, 8), -EINVAL);
+	assert_int_equal(k->map_update(k, 0, bytes, 4, bytes, 7), -EINVAL);
+	assert_int_equal(k->map_update(k, 0, bytes, 4, bytes, 8000), -EFBIG);
+	assert_true(k->map_update(k, 0, bytes, 4, bytes, 8) <
+		    0); /* the test's map is no map: the kernel refuses */
+}
+
+static int raw_call(const struct pair *p, const void *msg, size_t len, const int *fds, size_t n_fds,
+	struct keeper_reply *ret)
+{
+	uint8_t buf[KEEPER_MAX_MESSAGE];
+	struct timeval wait = {.tv_sec = 5};
+	int got[KEEPER_MAX_FDS], n;
+	size_t n_got;
+	fd_set set;
+
+	assert_int_equal(protocol_send(p->sock[1], msg, len, fds, n_fds), 0);
+	FD_ZERO(&set);
+	FD_SET(p->sock[1], &set);
+	assert_int_equal(select(p->sock[1] + 1, &set, NULL, NULL, &wait), 1);
+	n = protocol_receive(p->sock[1], buf, sizeof(buf), got, &n_got);
+	assert_true(n > 0);
+	assert_int_equal(n_got, 0);
+	return protocol_get_reply(buf, (size_t)n, ret);
+}
+
+static void malformed_requests_are_answered(void **state)
+{
+	struct pair *p = *state;
+	uint8_t buf[KEEPER_MAX_MESSAGE];
+	struct keeper_request q = {.seq = 7, .op = 99};
+	struct keeper_reply reply;
+	int fds[] = {0, 0}, n;
+
+	assert_int_equal(raw_call(p, "x", 1, NULL, 0, &reply), 0);
+	assert_int_equal(reply.result, -EBADMSG);
+	n = protocol_put_request(&q, buf);
+	assert_int_equal(raw_call(p, buf, (size_t)n, NULL, 0, &reply), 0);
+	assert_int_equal(reply.result, -ENOTSUP);
+	assert_int_equal(reply.seq, 7);
+	assert_int_equal(raw_call(p, buf, (size_t)n - 1, fds, 2, &reply), 0);
+	assert_int_equal(reply.result, -EBADMSG);
+	q.op = KEEPER_OP_OPEN_AT; /* a NUL inside a path */
+	q.payload = (const uint8_t *)"a\0b";
+	q.payload_len = 3;
+	n = protocol_put_request(&q, buf);
+	assert_int_equal(raw_call(p, buf, (size_t)n, fds, 1, &reply), 0);
+	assert_int_equal(reply.result, -EINVAL);
+}
+
+/* Nobody answers; then the answer to the first request comes during the second one. */
+static void late_answers_are_dropped(void **state)
+{
+	int sock[2], fds[KEEPER_MAX_FDS];
+	uint8_t buf[KEEPER_MAX_MESSAGE];
+	struct keeper_reply late = {.seq = 1, .n_fds = 1};
+	struct keeper *k;
+	size_t n_fds;
+	int n, fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock), 0);
+	k = keeper_client_new(sock[1], 50);
+	assert_int_equal(k->open(k, 1, 0, KEEPER_MAPS, 0, 0), -ETIMEDOUT);
+	assert_true(protocol_receive(sock[0], buf, sizeof(buf), fds, &n_fds) > 0);
+	n = protocol_put_reply(&late, buf);
+	assert_int_equal(protocol_send(sock[0], buf, (size_t)n, &fd, 1), 0);
+	assert_int_equal(k->open(k, 1, 0, KEEPER_MAPS, 0, 0), -ETIMEDOUT);
+	assert_true(protocol_receive(sock[0], buf, sizeof(buf), fds, &n_fds) > 0);
+	close(sock[0]);
+	assert_int_equal(k->open(k, 1, 0, KEEPER_MAPS, 0, 0), -EPIPE);
+	k->close(k);
+	close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(messages),
+		cmocka_unit_test_setup_teardown(open_checks_the_start_time, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_dead_process_is_gone, setup, teardown),
+		cmocka_unit_test_setup_teardown(open_kinds, setup, teardown),
+		cmocka_unit_test_setup_teardown(open_at_stays_below_the_root, setup, teardown),
+		cmocka_unit_test_setup_teardown(attach_hands_over_two, setup, teardown),
+		cmocka_unit_test_setup_teardown(map_update_checks_sizes, setup, teardown),
+		cmocka_unit_test_setup_teardown(malformed_requests_are_answered, setup, teardown),
+		cmocka_unit_test(late_answers_are_dropped),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
