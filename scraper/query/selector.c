@@ -187,6 +187,8 @@ static int add_matcher(struct parser *p, struct query_selector *s, size_t at, ch
 	int r = 0;
 
 	*m = (struct query_matcher) {.op = op, .name = name, .value = value};
+	if (!str_is_utf8(value, strlen(value)) || !str_is_utf8(name, strlen(name)))
+		return fail(p, at, "not valid UTF-8");
 	if (op == QUERY_RE || op == QUERY_NRE)
 		r = regex_compile(value, REGEX_ANCHORED, &m->re, &reason);
 	if (r)
@@ -220,7 +222,7 @@ static int parse_matcher(struct parser *p, struct query_selector *s, bool *seen_
 {
 	_cleanup_free_ char *name = NULL, *value = NULL;
 	size_t start = p->pos, at;
-	enum query_op op;
+	enum query_op op = QUERY_EQ;
 	bool quoted = at_string(p);
 	int r = 0;
 

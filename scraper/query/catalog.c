@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What there is: profile types, label names and values, series. Reads streams and label sets, never rows.
+ */
+#include "lib/base/alloc.h"
+#include "scraper/query/scan.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct catalog {
+	struct scan scan;
+	struct interner texts;
+	int64_t start_ns, end_ns;
+};
+
+static void catalog_done(struct catalog *c)
+{
+	interner_done(&c->texts);
+	scan_done(&c->scan);
+}
+
+#define _cleanup_catalog_ _cleanup_(catalog_done)
+
+static int no_memory(struct errbuf *eb)
+{
+	return err_set(eb, -ENOMEM, "out of memory for the query");
+}
+
+typedef int row_set_fn(struct catalog *c, const struct scan_part *p, uint32_t set);
+
+/* Row label sets that pass the matchers on labels they have. Called after each selector, while its bits stand. */
+static int visit_row_sets(struct catalog *c, row_set_fn *fn)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < c->scan.n_parts; i++) {
+		const struct scan_part *p = &c->scan.parts[i];
+
+		for (uint32_t set = 1; p->n_hits && !r && set < p->info->n_label_sets; set++)
+			if (!p->is_stream_set[set] && (p->bits[set] & p->has[set]) == p->has[set])
+				r = fn(c, p, set);
+	}
+	return r;
+}
+
+static int catalog_open(struct catalog *c, struct query_env *env, enum query_terms terms,
+	int64_t start_ns, int64_t end_ns, const struct query_selector *selectors, size_t n,
+	row_set_fn *fn, struct errbuf *eb)
+{
+	int r;
+
+	c->start_ns = start_ns;
+	c->end_ns = end_ns;
+	interner_init(&c->texts, env->budget);
+	r = scan_open(&c->scan, env, terms, start_ns, end_ns, NULL, 0, eb);
+	for (size_t i = 0; !r && i < MAX(n, (size_t)1); i++) {
+		r = scan_select(&c->scan, n ? &selectors[i] : NULL, eb);
+		if (!r && fn && visit_row_sets(c, fn) < 0)
+			r = no_memory(eb);
+	}
+	return r;
+}
+
+/* Has the stream a profile in the range? Most are told by their own limits. */
+static int in_range(struct catalog *c, struct scan_part *p, uint32_t stream, struct errbuf *eb)
+{
+	const struct part_stream *st = &p->streams[stream];
+	struct part_profiles profiles;
+	int r;
+
+	if (st->max_time_ns < c->start_ns || st->min_time_ns > c->end_ns || !st->n_profiles)
+		return 0;
+	if ((st->min_time_ns >= c->start_ns && st->min_time_ns <= c->end_ns) ||
+		(st->max_time_ns >= c->start_ns && st->max_time_ns <= c->end_ns))
+		return 1;
+	r = part_profiles(p->reader, stream, c->start_ns, c->end_ns, &profiles);
+	return r ? scan_failed(p, r, eb) : profiles.n > 0;
+}
+
+typedef int hit_fn(
+	struct catalog *c, const struct scan_part *p, const struct scan_hit *hit, void *ctx);
+
+/* Calls `fn` for every hit with a profile in the range. */
+static int visit_hits(struct catalog *c, hit_fn *fn, void *ctx, struct errbuf *eb)
+{
+	for (size_t i = 0; i < c->scan.n_parts; i++) {
+		struct scan_part *p = &c->scan.parts[i];
+
+		for (size_t h = 0; h < p->n_hits; h++) {
+			int r = in_range(c, p, p->hits[h].stream, eb);
+
+			if (r < 0)
+				return r;
+			if (r && fn(c, p, &p->hits[h], ctx) < 0)
+				return no_memory(eb);
+		}
+	}
+	return 0;
+}
+
+static int add_text(struct catalog *c, const char *text, size_t n)
+{
+	return interner_add(&c->texts, text, n, NULL) == INTERNER_NONE ? -ENOMEM : 0;
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int take_texts(const struct catalog *c, struct query_strings *ret)
+{
+	ret->items = xcalloc(c->texts.n + 1, sizeof(*ret->items));
+	for (size_t i = 0; i < c->texts.n; i++)
+		if (c->texts.items[i].len)
+			ret->items[ret->n++] =
+				xstrndup(c->texts.items[i].bytes, c->texts.items[i].len);
+	qsort(ret->items, ret->n, sizeof(*ret->items), compare_texts);
+	return 0;
+}
+
+void query_strings_done(struct query_strings *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		free(s->items[i]);
+	free(s->items);
+	*s = (struct query_strings) {};
+}
+
+/* ---- types ---- */
+
+/* CPU comes first: Grafana opens the first type whose id contains "cpu". */
+static int compare_types(const void *a, const void *b)
+{
+	const struct query_type *x = a, *y = b;
+	bool x_cpu = !strcmp(x->name, "process_cpu"), y_cpu = !strcmp(y->name, "process_cpu");
+
+	return x_cpu != y_cpu ? (x_cpu ? -1 : 1) : strcmp(x->id, y->id);
+}
+
+static int mark_type(
+	struct catalog *c, const struct scan_part *p, const struct scan_hit *hit, void *ctx)
+{
+	uint8_t *seen = ctx;
+
+	(void)p;
+	seen[hit->type] = c->scan.types[hit->type].kind != STORE_GAUGE;
+	return 0;
+}
+
+int query_types(struct query_env *env, int64_t start_ns, int64_t end_ns,
+	const struct query_selector *selectors, size_t n_selectors, struct query_type **ret,
+	size_t *ret_n, struct errbuf *eb)
+{
+	_cleanup_catalog_ struct catalog c = {};
+	_cleanup_free_ uint8_t *seen = NULL;
+	struct query_type *types;
+	size_t n = 0;
+	int r = catalog_open(
+		&c, env, QUERY_PROFILE_TERMS, start_ns, end_ns, selectors, n_selectors, NULL, eb);
+
+	seen = xcalloc(c.scan.n_types + 1, 1);
+	if (!r)
+		r = visit_hits(&c, mark_type, seen, eb);
+	if (r)
+		return r;
+	types = xcalloc(c.scan.n_types + 1, sizeof(*types));
+	for (size_t i = 0; i < c.scan.n_types; i++)
+		if (seen[i])
+			query_type_copy(&c.scan.types[i], &types[n++]);
+	qsort(types, n, sizeof(*types), compare_types);
+	*ret = types;
+	*ret_n = n;
+	return 0;
+}
+
+void query_types_free(struct query_type *types, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		query_type_done(&types[i]);
+	free(types);
+}
+
+/* ---- labels ---- */
+
+static int add_set_names(struct catalog *c, const struct scan_part *p, uint32_t set)
+{
+	int r = 0;
+
+	for (uint32_t i = p->sets.first[set]; !r && i < p->sets.first[set + 1]; i++) {
+		struct prof_str name = scan_string(p, p->sets.pairs[i].name);
+
+		r = add_text(c, name.p, name.len);
+	}
+	return r;
+}
+
+static int add_hit_names(
+	struct catalog *c, const struct scan_part *p, const struct scan_hit *hit, void *ctx)
+{
+	bool is_profile = c->scan.types[hit->type].kind != STORE_GAUGE;
+	int r = add_set_names(c, p, p->streams[hit->stream].label_set);
+
+	(void)ctx;
+	for (size_t i = 0; !r && i < QUERY_N_TYPE_LABELS; i++)
+		if (is_profile && c->scan.terms == QUERY_PROFILE_TERMS)
+			r = add_text(c, query_type_labels[i], strlen(query_type_labels[i]));
+	return r;
+}
+
+int query_label_names(struct query_env *env, int64_t start_ns, int64_t end_ns,
+	const struct query_selector *selectors, size_t n_selectors, enum query_terms terms,
+	struct query_strings *ret, struct errbuf *eb)
+{
+	_cleanup_catalog_ struct catalog c = {};
+	int r = catalog_open(
+		&c, env, terms, start_ns, end_ns, selectors, n_selectors, add_set_names, eb);
+
+	if (!r)
+		r = visit_hits(&c, add_hit_names, NULL, eb);
+	return r ? r : take_texts(&c, ret);
+}
+
+/* The label in question, found by one scan of each set. */
+struct values {
+	struct catalog c;
+	const char *name;
+};
+
+static int add_set_values(struct catalog *c, const struct scan_part *p, uint32_t set)
+{
+	const char *name = ((struct values *)c)->name;
+	size_t n = strlen(name);
+
+	for (uint32_t i = p->sets.first[set]; i < p->sets.first[set + 1]; i++) {
+		struct prof_str have = scan_string(p, p->sets.pairs[i].name), value;
+
+		if (have.len != n || memcmp(have.p, name, n) != 0)
+			continue;
+		value = scan_string(p, p->sets.pairs[i].value);
+		return add_text(c, value.p, value.len);
+	}
+	return 0;
+}
+
+static int add_hit_values(
+	struct catalog *c, const struct scan_part *p, const struct scan_hit *hit, void *ctx)
+{
+	const struct query_type *t = &c->scan.types[hit->type];
+	const char *name = ctx, *value = NULL;
+
+	if (c->scan.terms == QUERY_PROFILE_TERMS)
+		value = query_type_label(t, name);
+	else if (!strcmp(name, "__name__"))
+		value = t->metric;
+	if (value)
+		return add_text(c, value, strlen(value));
+	return add_set_values(c, p, p->streams[hit->stream].label_set);
+}
+
+int query_label_values(struct query_env *env, int64_t start_ns, int64_t end_ns,
+	const struct query_selector *selectors, size_t n_selectors, enum query_terms terms,
+	const char *name, struct query_strings *ret, struct errbuf *eb)
+{
+	struct values v = {.name = name};
+	char *copy = xstrdup(name);
+	int r = catalog_open(
+		&v.c, env, terms, start_ns, end_ns, selectors, n_selectors, add_set_values, eb);
+
+	if (!r)
+		r = visit_hits(&v.c, add_hit_values, copy, eb);
+	if (!r)
+		r = take_texts(&v.c, ret);
+	catalog_done(&v.c);
+	free(copy);
+	return r;
+}
+
+/* ---- series ---- */
+
+struct series_list {
+	struct labels *items;
+	size_t n, cap, limit;
+	uint8_t *seen; /* per series of the scan */
+	size_t n_seen;
+};
+
+static int add_series(
+	struct catalog *c, const struct scan_part *p, const struct scan_hit *hit, void *ctx)
+{
+	_cleanup_labels_builder_ struct labels_builder b = {};
+	const struct query_type *t = &c->scan.types[hit->type];
+	struct series_list *l = ctx;
+	int r;
+
+	if (l->seen[hit->series] || (l->limit && l->n == l->limit))
+		return 0;
+	l->seen[hit->series] = 1;
+	labels_builder_init(&b);
+	scan_set_labels(p, p->streams[hit->stream].label_set, &b);
+	if (c->scan.terms == QUERY_PROMETHEUS_TERMS)
+		labels_builder_set(&b, "__name__", t->metric);
+	for (size_t i = 0; c->scan.terms == QUERY_PROFILE_TERMS && i < QUERY_N_TYPE_LABELS; i++)
+		if (query_type_label(t, query_type_labels[i]))
+			labels_builder_set(&b, query_type_labels[i],
+				query_type_label(t, query_type_labels[i]));
+	r = alloc_grow(&l->items, &l->cap, l->n + 1, sizeof(*l->items));
+	if (!r)
+		r = labels_builder_finish(&b, &l->items[l->n]);
+	l->n += !r;
+	return r;
+}
+
+static int compare_series(const void *a, const void *b)
+{
+	return labels_compare(a, b);
+}
+
+int query_series(struct query_env *env, int64_t start_ns, int64_t end_ns,
+	const struct query_selector *selectors, size_t n_selectors, enum query_terms terms,
+	size_t limit, struct labels **ret, size_t *ret_n, struct errbuf *eb)
+{
+	_cleanup_catalog_ struct catalog c = {};
+	struct series_list list = {.limit = limit};
+	int r = catalog_open(&c, env, terms, start_ns, end_ns, selectors, n_selectors, NULL, eb);
+
+	list.seen = xcalloc(c.scan.series_keys.n + 1, 1);
+	if (!r)
+		r = visit_hits(&c, add_series, &list, eb);
+	free(list.seen);
+	if (r) {
+		query_series_free(list.items, list.n);
+		return r;
+	}
+	if (list.n)
+		qsort(list.items, list.n, sizeof(*list.items), compare_series);
+	*ret = list.items;
+	*ret_n = list.n;
+	return 0;
+}
+
+void query_series_free(struct labels *series, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		labels_done(&series[i]);
+	free(series);
+}

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Series over time. Most of it reads profile totals only; rows are read where a matcher or grouping label is not a label of
+ * the series.
+ *
+ * A delta column adds to the buckets of its line as it comes. An instant column or gauge adds to a cell of (series, line),
+ * with the number of scrapes per series and bucket beside it, since its mean is per series.
+ */
+#include "lib/base/alloc.h"
+#include "scraper/query/group.h"
+#include "scraper/query/rows.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_POINTS = 11000 };
+
+/* One array of buckets, with what was put there at all. */
+struct buckets {
+	double *sum;
+	uint8_t *present;
+};
+
+struct line {
+	struct buckets b;
+	bool has_labels;
+	struct labels labels;
+};
+
+struct cell {
+	uint32_t series, line;
+	struct buckets b;
+};
+
+struct over_time {
+	struct scan scan;
+	struct group_set groups;
+	const struct query_spec *spec;
+	struct arena arena; /* buckets */
+	size_t n_points;
+	uint32_t type;
+	bool is_delta;
+	struct line *lines;
+	size_t n_lines, cap_lines;
+	struct cell *cells;
+	size_t n_cells, cap_cells;
+	struct table cell_of; /* series << 32 | line → cell */
+	uint32_t **scrapes;   /* per series: scrapes in each bucket, NULL until touched */
+	size_t cap_scrapes;
+
+	/* of the part in hand */
+	struct scan_part *part;
+	struct rows_ranges ranges;
+	struct group_view view;
+	uint32_t view_hit;
+};
+
+static void over_time_done(struct over_time *o)
+{
+	for (size_t i = 0; i < o->n_lines; i++)
+		labels_done(&o->lines[i].labels);
+	free(o->lines);
+	free(o->cells);
+	free(o->scrapes);
+	free(o->ranges.items);
+	table_done(&o->cell_of);
+	group_view_done(&o->view);
+	group_set_done(&o->groups);
+	arena_done(&o->arena);
+	scan_done(&o->scan);
+}
+
+static int no_memory(struct errbuf *eb)
+{
+	return err_set(eb, -ENOMEM, "out of memory for the query");
+}
+
+static int buckets_alloc(struct over_time *o, struct buckets *b)
+{
+	if (b->sum)
+		return 0;
+	b->sum = arena_zalloc(&o->arena, o->n_points * sizeof(*b->sum));
+	b->present = arena_zalloc(&o->arena, o->n_points);
+	return b->sum && b->present ? 0 : -ENOMEM;
+}
+
+static int line_at(struct over_time *o, uint32_t i, struct line **ret)
+{
+	size_t old = o->cap_lines;
+	int r = alloc_grow(&o->lines, &o->cap_lines, i + 1UL, sizeof(*o->lines));
+
+	if (r)
+		return r;
+	if (o->cap_lines > old)
+		memset(o->lines + old, 0, (o->cap_lines - old) * sizeof(*o->lines));
+	o->n_lines = MAX(o->n_lines, i + 1UL);
+	*ret = &o->lines[i];
+	return buckets_alloc(o, &(*ret)->b);
+}
+
+/* The bucket that holds time t, which may lie outside 0 .. n_points − 1: the k with t in (start + (k − 1) step, start + k step]. */
+static int64_t bucket_of(const struct over_time *o, int64_t t)
+{
+	int64_t step = o->spec->step_ns, d = t - o->spec->start_ns;
+
+	return d > 0 ? (d - 1) / step + 1 : -(-d / step);
+}
+
+/* Spreads `value` evenly over (time − duration, time]. */
+static void spread(
+	const struct over_time *o, struct buckets *b, int64_t time, int64_t duration, double value)
+{
+	int64_t step = o->spec->step_ns, start = o->spec->start_ns, first, last;
+
+	duration = MAX(duration, 0);
+	first = duration ? bucket_of(o, time - duration + 1) : bucket_of(o, time);
+	last = bucket_of(o, time);
+	for (int64_t k = MAX(first, 0); k <= last && k < (int64_t)o->n_points; k++) {
+		int64_t from = MAX(time - duration, start + (k - 1) * step);
+		int64_t to = MIN(time, start + k * step);
+
+		b->sum[k] += duration ? value * ((double)(to - from) / (double)duration) : value;
+		b->present[k] = 1;
+	}
+}
+
+static int cell_at(struct over_time *o, uint32_t series, uint32_t line, struct cell **ret)
+{
+	bool is_new;
+	uint64_t *slot = table_insert(&o->cell_of, (uint64_t)series << 32 | line, &is_new);
+	struct line *unused;
+	int r = slot ? line_at(o, line, &unused) : -ENOMEM;
+
+	if (!r && is_new)
+		r = alloc_grow(&o->cells, &o->cap_cells, o->n_cells + 1, sizeof(*o->cells));
+	if (r)
+		return r;
+	if (is_new) {
+		*slot = o->n_cells;
+		o->cells[o->n_cells++] = (struct cell) {.series = series, .line = line};
+	}
+	*ret = &o->cells[*slot];
+	return buckets_alloc(o, &(*ret)->b);
+}
+
+static int count_scrapes(struct over_time *o, uint32_t series, int64_t time, uint32_t n)
+{
+	int64_t k = bucket_of(o, time);
+	size_t old = o->cap_scrapes;
+	int r = alloc_grow(&o->scrapes, &o->cap_scrapes, series + 1UL, sizeof(*o->scrapes));
+
+	if (r)
+		return r;
+	if (o->cap_scrapes > old)
+		memset(o->scrapes + old, 0, (o->cap_scrapes - old) * sizeof(*o->scrapes));
+	if (!o->scrapes[series])
+		o->scrapes[series] = arena_zalloc(&o->arena, o->n_points * sizeof(uint32_t));
+	if (!o->scrapes[series])
+		return -ENOMEM;
+	if (k >= 0 && k < (int64_t)o->n_points)
+		o->scrapes[series][k] += MAX(n, 1U);
+	return 0;
+}
+
+/* Puts the value of one profile (or of some of its rows) where it belongs. */
+static int put(struct over_time *o, const struct scan_hit *hit, uint32_t line, int64_t time,
+	int64_t duration, double value)
+{
+	struct line *l;
+	struct cell *c = NULL;
+	int64_t k;
+	int r;
+
+	if (o->is_delta) {
+		r = line_at(o, line, &l);
+		if (!r)
+			spread(o, &l->b, time, duration, value);
+		return r;
+	}
+	r = cell_at(o, hit->series, line, &c);
+	k = bucket_of(o, time);
+	if (r || k < 0 || k >= (int64_t)o->n_points)
+		return r;
+	c->b.sum[k] += value;
+	c->b.present[k] = 1;
+	return 0;
+}
+
+/* Labels of an ungrouped series' line, once. */
+static int label_series(struct over_time *o, const struct scan_part *p, const struct scan_hit *hit)
+{
+	_cleanup_labels_builder_ struct labels_builder b = {};
+	struct line *l;
+	int r;
+
+	if (o->spec->group)
+		return 0;
+	r = line_at(o, hit->series, &l);
+	if (r || l->has_labels)
+		return r;
+	labels_builder_init(&b);
+	scan_set_labels(p, p->streams[hit->stream].label_set, &b);
+	r = labels_builder_finish(&b, &l->labels);
+	l->has_labels = !r;
+	return r;
+}
+
+static uint32_t line_of_stream(const struct over_time *o, const struct scan_hit *hit)
+{
+	return o->spec->group ? o->view.constant : hit->series;
+}
+
+static int add_profile(
+	struct over_time *o, uint32_t h, const struct part_profiles *p, size_t i, bool by_row)
+{
+	const struct scan_hit *hit = &o->part->hits[h];
+	int64_t total = p->total[hit->column] ? p->total[hit->column][i] : 0;
+	bool is_gauge = o->scan.types[o->type].kind == STORE_GAUGE;
+	int r = 0;
+
+	o->scan.env->stats.profiles++;
+	if (!o->is_delta)
+		r = count_scrapes(o, hit->series, p->time_ns[i], p->n_profiles[i]);
+	if (r)
+		return r;
+	if (by_row)
+		return rows_add(&o->ranges, p, i, h);
+	return put(o, hit, line_of_stream(o, hit), p->time_ns[i], p->duration_ns[i],
+		is_gauge ? part_f64(total) : (double)total);
+}
+
+static int add_hit(struct over_time *o, uint32_t h, struct errbuf *eb)
+{
+	const struct query_spec *q = o->spec;
+	struct scan_part *p = o->part;
+	const struct scan_hit *hit = &p->hits[h];
+	const struct part_stream *st = &p->streams[hit->stream];
+	int64_t until = q->start_ns + (int64_t)(o->n_points - 1) * q->step_ns;
+	struct part_profiles profiles;
+	bool by_row = hit->row_mask;
+	int r = label_series(o, p, hit);
+
+	if (!r && q->group) {
+		r = group_view_start(&o->view, &o->groups, p, hit);
+		by_row |= o->view.constant == TREE_NONE;
+	}
+	if (r)
+		return no_memory(eb);
+	if (o->is_delta)
+		until = tree_add(until, MAX(st->max_duration_ns, 0));
+	r = part_profiles(p->reader, hit->stream, q->start_ns - q->step_ns + 1, until, &profiles);
+	if (r)
+		return scan_failed(p, r, eb);
+	for (size_t i = 0; !r && i < profiles.n; i++)
+		if (profiles.resolution[i] == PART_RAW)
+			r = add_profile(o, h, &profiles, i, by_row);
+	return r ? no_memory(eb) : 0;
+}
+
+/* Rows of one profile, summed per line before they are spread: neighbours mostly belong to the same line. */
+static int add_piece(const struct rows_piece *p, void *ctx, struct errbuf *eb)
+{
+	struct over_time *o = ctx;
+	const struct rows_range *range = p->range;
+	int64_t line = -1;
+	double sum = 0;
+	int r = 0;
+
+	if (o->spec->group && o->view_hit != range->hit)
+		r = group_view_start(&o->view, &o->groups, o->part, p->hit);
+	o->view_hit = range->hit;
+	for (size_t i = 0; !r && i < p->n; i++) {
+		uint32_t set = p->label_sets ? p->label_sets[i] : p->const_label_set;
+		int64_t at;
+
+		if (!scan_row_passes(o->part, p->hit->row_mask, set))
+			continue;
+		at = o->spec->group ? group_view_of(&o->view, set) : (int64_t)p->hit->series;
+		if (at < 0)
+			return no_memory(eb);
+		if (line >= 0 && at != line) {
+			r = put(o, p->hit, (uint32_t)line, range->time_ns, range->duration_ns, sum);
+			sum = 0;
+		}
+		line = at;
+		sum += (double)p->values[i];
+	}
+	if (!r && line >= 0)
+		r = put(o, p->hit, (uint32_t)line, range->time_ns, range->duration_ns, sum);
+	return r ? no_memory(eb) : 0;
+}
+
+static int read_part(struct over_time *o, struct scan_part *p, struct errbuf *eb)
+{
+	int r = scan_cancelled(&o->scan, eb);
+
+	o->part = p;
+	o->ranges.n = 0;
+	for (uint32_t h = 0; !r && h < p->n_hits; h++)
+		r = add_hit(o, h, eb);
+	o->view_hit = TREE_NONE;
+	return r ? r : rows_walk(&o->scan, p, &o->ranges, add_piece, o, eb);
+}
+
+/* Means of the cells into their lines. */
+static void fold_cells(struct over_time *o)
+{
+	for (size_t i = 0; i < o->n_cells; i++) {
+		const struct cell *c = &o->cells[i];
+		struct buckets *to = &o->lines[c->line].b;
+		const uint32_t *scrapes = o->scrapes[c->series];
+
+		for (size_t k = 0; k < o->n_points; k++) {
+			if (!c->b.present[k])
+				continue;
+			to->sum[k] += c->b.sum[k] / MAX(scrapes[k], 1U);
+			to->present[k] = 1;
+		}
+	}
+}
+
+static int emit_line(struct over_time *o, uint32_t i, struct query_line *ret)
+{
+	struct line *l = &o->lines[i];
+	size_t n = 0;
+
+	for (size_t k = 0; k < o->n_points; k++)
+		n += l->b.present[k];
+	if (!n)
+		return 0;
+	ret->points = try_realloc(NULL, n, sizeof(*ret->points));
+	if (!ret->points)
+		return -ENOMEM;
+	for (size_t k = 0; k < o->n_points; k++) {
+		if (!l->b.present[k])
+			continue;
+		ret->points[ret->n_points++] = (struct query_point) {
+			o->spec->start_ns + (int64_t)k * o->spec->step_ns, l->b.sum[k]};
+		ret->sum += l->b.sum[k];
+	}
+	if (o->spec->group)
+		return group_set_labels(&o->groups, i, &ret->labels);
+	ret->labels = l->labels;
+	l->labels = (struct labels) {};
+	return 0;
+}
+
+static int compare_lines(const void *a, const void *b)
+{
+	const struct query_line *x = a, *y = b;
+
+	if (x->sum != y->sum)
+		return x->sum < y->sum ? 1 : -1;
+	return labels_compare(&x->labels, &y->labels);
+}
+
+static int finish(struct over_time *o, struct query_matrix *ret, struct errbuf *eb)
+{
+	int r = 0;
+
+	fold_cells(o);
+	ret->lines = xcalloc(o->n_lines + 1, sizeof(*ret->lines));
+	for (uint32_t i = 0; !r && i < o->n_lines; i++) {
+		if (!o->lines[i].b.sum)
+			continue;
+		r = emit_line(o, i, &ret->lines[ret->n_lines]);
+		ret->n_lines += ret->lines[ret->n_lines].n_points > 0;
+	}
+	qsort(ret->lines, ret->n_lines, sizeof(*ret->lines), compare_lines);
+	return r ? no_memory(eb) : 0;
+}
+
+static int check_spec(const struct query_spec *q, struct errbuf *eb)
+{
+	if (q->step_ns < 1000000)
+		return err_set(eb, -EINVAL, "step: must be at least 1 ms");
+	if (q->end_ns < q->start_ns)
+		return err_set(eb, -EINVAL, "end is before start");
+	if ((q->end_ns - q->start_ns) / q->step_ns >= MAX_POINTS)
+		return err_set(eb, -EINVAL,
+			"exceeded maximum resolution of 11,000 points per timeseries; use a larger "
+			"step");
+	return 0;
+}
+
+static int run(struct over_time *o, struct query_matrix *ret, struct errbuf *eb)
+{
+	int r = scan_select(&o->scan, o->spec->selector, eb);
+
+	if (!r)
+		r = query_find_type(&o->scan, o->spec->selector, &o->type, &ret->type, eb);
+	if (r)
+		return r == -ENOENT ? 0 : r;
+	o->is_delta = ret->type.kind == STORE_DELTA;
+	for (size_t i = 0; !r && i < o->scan.n_parts; i++) {
+		r = read_part(o, &o->scan.parts[i], eb);
+		scan_close_part(&o->scan.parts[i]);
+	}
+	return r ? r : finish(o, ret, eb);
+}
+
+int query_over_time(struct query_env *env, const struct query_spec *spec, struct query_matrix *ret,
+	struct errbuf *eb)
+{
+	_cleanup_(over_time_done)
+	struct over_time o = {.spec = spec};
+	int r = check_spec(spec, eb);
+
+	*ret = (struct query_matrix) {};
+	if (r)
+		return r;
+	arena_init(&o.arena, env->budget);
+	table_init(&o.cell_of, env->budget);
+	o.n_points = (size_t)((spec->end_ns - spec->start_ns) / spec->step_ns) + 1;
+	r = scan_open(&o.scan, env, QUERY_PROFILE_TERMS, spec->start_ns - spec->step_ns + 1,
+		spec->end_ns, spec->group_by, spec->n_group_by, eb);
+	group_set_init(&o.groups, &o.scan, spec->max_groups);
+	if (!r)
+		r = run(&o, ret, eb);
+	if (r)
+		query_matrix_done(ret);
+	return r;
+}
+
+void query_matrix_done(struct query_matrix *m)
+{
+	for (size_t i = 0; i < m->n_lines; i++) {
+		labels_done(&m->lines[i].labels);
+		free(m->lines[i].points);
+	}
+	free(m->lines);
+	query_type_done(&m->type);
+	*m = (struct query_matrix) {};
+}

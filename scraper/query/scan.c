@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a selector to streams and columns: strings of label sets are read once, every matcher runs once per distinct value,
+ * every type is named once per (schema, name).
+ */
+#include "scraper/query/scan.h"
+#include "lib/base/alloc.h"
+#include <string.h>
+
+enum { UNASKED = 0, NO = 1, YES = 2, MAX_GROUP_BY = 32 };
+
+int scan_failed(const struct scan_part *p, int r, struct errbuf *eb)
+{
+	return err_set(
+		eb, r, "part %s: %s", p->info ? p->info->ulid : "?", part_reader_error(p->reader));
+}
+
+int scan_cancelled(const struct scan *s, struct errbuf *eb)
+{
+	if (s->env->cancel && atomic_load_explicit(s->env->cancel, memory_order_relaxed))
+		return err_set(eb, -ECANCELED, "the query was cancelled or ran into its deadline");
+	return 0;
+}
+
+void scan_close_part(struct scan_part *p)
+{
+	part_reader_closep(&p->reader);
+	p->reader = NULL;
+}
+
+void scan_done(struct scan *s)
+{
+	for (size_t i = 0; i < s->n_parts; i++) {
+		scan_close_part(&s->parts[i]);
+		free(s->parts[i].hits);
+	}
+	for (size_t i = 0; i < s->n_types; i++)
+		query_type_done(&s->types[i]);
+	free(s->types);
+	interner_done(&s->type_keys);
+	interner_done(&s->series_keys);
+	arena_done(&s->arena);
+}
+
+/* Reads the strings with these ids, each once. */
+static int load_strings(
+	struct scan *s, struct scan_part *p, const uint8_t *wanted, struct errbuf *eb)
+{
+	size_t n = 0, k = 0;
+	uint32_t *ids;
+	struct prof_str *texts;
+	int r;
+
+	for (uint32_t i = 0; i < p->info->n_strings; i++)
+		n += wanted[i];
+	ids = arena_alloc_array(&s->arena, MAX(n, (size_t)1), sizeof(*ids));
+	texts = arena_alloc_array(&s->arena, MAX(n, (size_t)1), sizeof(*texts));
+	r = arena_error(&s->arena, eb);
+	if (r)
+		return r;
+	for (uint32_t i = 0; i < p->info->n_strings; i++)
+		if (wanted[i])
+			ids[k++] = i;
+	r = part_strings(p->reader, ids, n, texts);
+	if (r)
+		return scan_failed(p, r, eb);
+	for (size_t i = 0; i < n; i++)
+		p->strings[ids[i]] = texts[i];
+	return 0;
+}
+
+static int check_ids(struct scan_part *p, struct errbuf *eb)
+{
+	const struct part_info *in = p->info;
+	const char *what = NULL;
+
+	for (uint32_t i = 0; i < p->sets.first[in->n_label_sets] && !what; i++)
+		if (p->sets.pairs[i].name >= in->n_strings ||
+			p->sets.pairs[i].value >= in->n_strings)
+			what = "a label refers to no string";
+	for (uint32_t i = 0; i < in->n_streams && !what; i++)
+		if (p->streams[i].schema >= in->n_schemas ||
+			p->streams[i].label_set >= in->n_label_sets)
+			what = "a stream refers to no schema or label set";
+	for (uint32_t i = 0; i < in->n_schemas && !what; i++) {
+		const struct part_schema *sc = &p->schemas[i];
+
+		if (sc->n_columns > STORE_MAX_COLUMNS || sc->period_type >= in->n_strings ||
+			sc->period_unit >= in->n_strings)
+			what = "a schema refers to no string";
+		for (uint32_t c = 0; c < sc->n_columns && !what; c++)
+			if (sc->columns[c].type >= in->n_strings ||
+				sc->columns[c].unit >= in->n_strings)
+				what = "a column refers to no string";
+	}
+	return what ? err_set(eb, -EBADMSG, "part %s: %s", in->ulid, what) : 0;
+}
+
+static int load_label_strings(struct scan *s, struct scan_part *p, struct errbuf *eb)
+{
+	const struct part_info *in = p->info;
+	uint8_t *wanted = arena_zalloc(&s->arena, in->n_strings + 1UL);
+	int r = check_ids(p, eb);
+
+	if (r)
+		return r;
+	p->strings = arena_zalloc(&s->arena, (in->n_strings + 1UL) * sizeof(*p->strings));
+	r = arena_error(&s->arena, eb);
+	if (r)
+		return r;
+	for (uint32_t i = 0; i < p->sets.first[in->n_label_sets]; i++)
+		wanted[p->sets.pairs[i].name] = wanted[p->sets.pairs[i].value] = 1;
+	for (uint32_t i = 0; i < in->n_schemas; i++) {
+		const struct part_schema *sc = &p->schemas[i];
+
+		wanted[sc->period_type] = wanted[sc->period_unit] = 1;
+		for (uint32_t c = 0; c < sc->n_columns; c++)
+			wanted[sc->columns[c].type] = wanted[sc->columns[c].unit] = 1;
+	}
+	return load_strings(s, p, wanted, eb);
+}
+
+static int find_group_values(struct scan *s, struct scan_part *p, struct errbuf *eb)
+{
+	size_t n_sets = p->info->n_label_sets, n_group = s->n_group_by;
+	int r;
+
+	p->group_values = arena_alloc_array(&s->arena, n_sets * n_group + 1, sizeof(uint32_t));
+	p->is_stream_set = arena_zalloc(&s->arena, n_sets + 1);
+	r = arena_error(&s->arena, eb);
+	if (r)
+		return r;
+	memset(p->group_values, 0xff, (n_sets * n_group + 1) * sizeof(uint32_t));
+	for (size_t set = 0; set < n_sets; set++)
+		for (uint32_t i = p->sets.first[set]; n_group && i < p->sets.first[set + 1]; i++) {
+			struct prof_str name = scan_string(p, p->sets.pairs[i].name);
+
+			for (size_t g = 0; g < n_group; g++) {
+				if (strlen(s->group_by[g]) != name.len ||
+					memcmp(s->group_by[g], name.p, name.len) != 0)
+					continue;
+				p->group_values[set * n_group + g] = p->sets.pairs[i].value;
+				p->group_labels_any |= 1U << g;
+			}
+		}
+	for (uint32_t i = 0; i < p->info->n_streams; i++)
+		p->is_stream_set[p->streams[i].label_set] = 1;
+	return 0;
+}
+
+static int load_part(struct scan *s, struct scan_part *p, struct errbuf *eb)
+{
+	int r;
+
+	r = part_schemas(p->reader, &p->schemas);
+	if (!r)
+		r = part_streams(p->reader, &p->streams);
+	if (!r)
+		r = part_label_sets(p->reader, &p->sets);
+	if (r)
+		return scan_failed(p, r, eb);
+	r = load_label_strings(s, p, eb);
+	return r ? r : find_group_values(s, p, eb);
+}
+
+int scan_open(struct scan *s, struct query_env *env, enum query_terms terms, int64_t start_ns,
+	int64_t end_ns, const char *const *group_by, size_t n_group_by, struct errbuf *eb)
+{
+	int r = 0;
+
+	*s = (struct scan) {
+		.env = env, .terms = terms, .group_by = group_by, .n_group_by = n_group_by};
+	arena_init(&s->arena, env->budget);
+	interner_init(&s->type_keys, env->budget);
+	interner_init(&s->series_keys, env->budget);
+	if (n_group_by > MAX_GROUP_BY)
+		return err_set(eb, -EINVAL, "group_by: more than %d labels", MAX_GROUP_BY);
+	s->parts = arena_zalloc(&s->arena, (env->n_parts + 1) * sizeof(*s->parts));
+	r = arena_error(&s->arena, eb);
+	for (size_t i = 0; !r && i < env->n_parts; i++) {
+		struct scan_part *p = &s->parts[s->n_parts];
+
+		*p = (struct scan_part) {};
+		r = part_reader_open(env->parts[i], env->budget, &p->reader, eb);
+		if (r)
+			return r;
+		p->info = part_reader_info(p->reader);
+		s->n_parts++;
+		if (p->info->max_time_ns < start_ns ||
+			p->info->min_time_ns - MAX(p->info->max_duration_ns, 0) > end_ns ||
+			p->info->min_time_ns > p->info->max_time_ns) {
+			scan_close_part(p);
+			s->n_parts--;
+			continue;
+		}
+		env->stats.parts++;
+		r = load_part(s, p, eb);
+		if (!r)
+			r = scan_cancelled(s, eb);
+	}
+	return r;
+}
+
+/* ---- matchers against label sets ---- */
+
+struct matching {
+	struct scan *s;
+	const struct query_selector *selector;
+	struct errbuf *eb;
+	uint32_t label_mask;  /* matchers on labels; the others are on the column */
+	uint32_t absent_bits; /* matchers that hold for "" */
+	uint8_t *answers[QUERY_MAX_MATCHERS];
+};
+
+static bool is_column_label(const struct scan *s, const char *name)
+{
+	for (size_t i = 0; i < QUERY_N_TYPE_LABELS; i++)
+		if (!strcmp(name, query_type_labels[i]))
+			return true;
+	return s->terms == QUERY_PROMETHEUS_TERMS && !strcmp(name, "__name__");
+}
+
+static int matching_init(struct matching *m)
+{
+	for (size_t i = 0; m->selector && i < m->selector->n_matchers; i++) {
+		const struct query_matcher *q = &m->selector->matchers[i];
+		int r = query_matcher_matches(q, "", 0, m->eb);
+
+		if (r < 0)
+			return r;
+		if (!is_column_label(m->s, q->name))
+			m->label_mask |= 1U << i;
+		if (r)
+			m->absent_bits |= 1U << i;
+	}
+	m->absent_bits &= m->label_mask;
+	return 0;
+}
+
+static int ask(struct matching *m, const struct scan_part *p, size_t matcher, uint32_t value)
+{
+	uint8_t **answers = &m->answers[matcher];
+	struct prof_str text = scan_string(p, value);
+	int r;
+
+	if (!*answers) {
+		*answers = arena_zalloc(&m->s->arena, p->info->n_strings + 1UL);
+		r = arena_error(&m->s->arena, m->eb);
+		if (r)
+			return r;
+	}
+	if ((*answers)[value] == UNASKED) {
+		r = query_matcher_matches(&m->selector->matchers[matcher], text.p, text.len, m->eb);
+		if (r < 0)
+			return r;
+		(*answers)[value] = r ? YES : NO;
+	}
+	return (*answers)[value] == YES;
+}
+
+/* Which matchers look at the label with this name. */
+static uint32_t matchers_of(const struct matching *m, struct prof_str name)
+{
+	uint32_t bits = 0;
+
+	for (size_t i = 0; m->selector && i < m->selector->n_matchers; i++) {
+		const char *want = m->selector->matchers[i].name;
+
+		if (strlen(want) == name.len && !memcmp(want, name.p, name.len))
+			bits |= 1U << i;
+	}
+	return bits & m->label_mask;
+}
+
+static int match_set(struct matching *m, struct scan_part *p, uint32_t *names, size_t set)
+{
+	uint32_t bits = m->absent_bits, has = 0;
+
+	for (uint32_t i = p->sets.first[set]; i < p->sets.first[set + 1]; i++) {
+		const struct part_label *l = &p->sets.pairs[i];
+		uint32_t todo;
+
+		if (names[l->name] == UINT32_MAX)
+			names[l->name] = matchers_of(m, scan_string(p, l->name));
+		todo = names[l->name];
+		has |= todo;
+		bits &= ~todo;
+		for (; todo; todo &= todo - 1) {
+			size_t matcher = (size_t)__builtin_ctz(todo);
+			int r = ask(m, p, matcher, l->value);
+
+			if (r < 0)
+				return r;
+			bits |= (uint32_t)r << matcher;
+		}
+	}
+	p->bits[set] = bits;
+	p->has[set] = has;
+	p->any_has |= has;
+	return 0;
+}
+
+static int match_sets(struct matching *m, struct scan_part *p)
+{
+	size_t n = p->info->n_label_sets;
+	uint32_t *names = arena_alloc_array(&m->s->arena, p->info->n_strings + 1UL, sizeof(*names));
+	int r;
+
+	p->bits = arena_alloc_array(&m->s->arena, n + 1, sizeof(*p->bits));
+	p->has = arena_alloc_array(&m->s->arena, n + 1, sizeof(*p->has));
+	p->any_has = 0;
+	memset(m->answers, 0, sizeof(m->answers));
+	r = arena_error(&m->s->arena, m->eb);
+	if (r)
+		return r;
+	memset(names, 0xff, (p->info->n_strings + 1UL) * sizeof(*names));
+	for (size_t set = 0; !r && set < n; set++)
+		r = match_set(m, p, names, set);
+	return r;
+}
+
+bool scan_row_passes(const struct scan_part *p, uint32_t row_mask, uint32_t label_set)
+{
+	return (p->bits[label_set] & row_mask) == row_mask;
+}
+
+/* Whether rows or all of the stream may pass; *ret_row_mask is what rows must be asked. */
+static bool stream_passes(const struct matching *m, const struct scan_part *p, uint32_t stream,
+	uint32_t *ret_row_mask)
+{
+	const struct part_stream *st = &p->streams[stream];
+	uint32_t has = p->has[st->label_set], left = m->label_mask & ~has;
+	bool has_rows = p->schemas[st->schema].kind == STORE_PROFILE;
+	uint32_t never = has_rows ? left & ~p->any_has : left;
+
+	if ((p->bits[st->label_set] & has) != has || (m->absent_bits & never) != never)
+		return false;
+	*ret_row_mask = left & ~never;
+	return true;
+}
+
+/* ---- types ---- */
+
+/* The index of this type among scan.types; negative errno when memory is out. */
+static int64_t intern_type(struct scan *s, struct query_type *t)
+{
+	_cleanup_free_ char *key = xasprintf("%d%s", (int)t->kind, t->id);
+	bool is_new;
+	uint32_t id = interner_add(&s->type_keys, key, strlen(key), &is_new);
+	int r = id == INTERNER_NONE ? -ENOMEM : 0;
+
+	if (!r && is_new)
+		r = alloc_grow(&s->types, &s->cap_types, id + 1UL, sizeof(*s->types));
+	if (!r && is_new) {
+		s->types[id] = *t;
+		s->n_types = id + 1UL;
+		*t = (struct query_type) {};
+	}
+	query_type_done(t);
+	return r ? r : (int64_t)id;
+}
+
+static int type_passes(const struct matching *m, const struct query_type *t)
+{
+	const struct query_selector *q = m->selector;
+
+	if (!q)
+		return 1;
+	if (q->has_type && (t->kind == STORE_GAUGE || strcmp(q->type.name, t->name) != 0 ||
+				   strcmp(q->type.sample_type, t->sample_type) != 0 ||
+				   strcmp(q->type.sample_unit, t->sample_unit) != 0 ||
+				   strcmp(q->type.period_type, t->period_type) != 0 ||
+				   strcmp(q->type.period_unit, t->period_unit) != 0))
+		return 0;
+	for (size_t i = 0; i < q->n_matchers; i++) {
+		const char *value;
+		int r;
+
+		if (m->label_mask & 1U << i)
+			continue;
+		value = query_type_label(t, q->matchers[i].name);
+		if (!value)
+			value = !strcmp(q->matchers[i].name, "__name__") ? t->metric : "";
+		r = query_matcher_matches(&q->matchers[i], value, strlen(value), m->eb);
+		if (r <= 0)
+			return r;
+	}
+	return 1;
+}
+
+static uint32_t name_of(const struct scan_part *p, uint32_t set)
+{
+	for (uint32_t i = p->sets.first[set]; i < p->sets.first[set + 1]; i++) {
+		struct prof_str name = scan_string(p, p->sets.pairs[i].name);
+
+		if (name.len == 8 && !memcmp(name.p, "__name__", 8))
+			return p->sets.pairs[i].value;
+	}
+	return STORE_NONE;
+}
+
+/* For each (schema, name) of a part: first entry in `columns`, whose values are type + 1, or 0 when it does not pass. */
+struct type_memo {
+	struct table first;
+	uint32_t *columns;
+	size_t n, cap;
+};
+
+static void type_memo_done(struct type_memo *t)
+{
+	table_done(&t->first);
+	free(t->columns);
+}
+
+static int memo_types(struct matching *m, const struct scan_part *p, struct type_memo *memo,
+	uint32_t schema, uint32_t name, const uint32_t **ret)
+{
+	const struct part_schema *sc = &p->schemas[schema];
+	bool is_new;
+	uint64_t *first = table_insert(&memo->first, (uint64_t)schema << 32 | name, &is_new);
+	int r = first ? alloc_grow(&memo->columns, &memo->cap, memo->n + sc->n_columns + 1, 4)
+		      : -ENOMEM;
+
+	if (r)
+		return err_set(m->eb, r, "out of memory for profile types");
+	if (is_new) {
+		*first = memo->n;
+		for (uint32_t c = 0; c < sc->n_columns; c++) {
+			struct query_type t;
+			int64_t id = 0;
+
+			query_type_name(p, sc, c, name, &t);
+			r = type_passes(m, &t);
+			if (r > 0) {
+				id = intern_type(m->s, &t);
+				r = id < 0 ? (int)id : 0;
+				id++;
+			}
+			query_type_done(&t);
+			if (r < 0)
+				return r;
+			memo->columns[memo->n++] = (uint32_t)id;
+		}
+	}
+	*ret = memo->columns + *first;
+	return 0;
+}
+
+/* ---- hits ---- */
+
+static int64_t intern_series(struct scan *s, const struct scan_part *p, uint32_t set, uint32_t type)
+{
+	_cleanup_bytes_ struct bytes key = {};
+	uint32_t id;
+
+	bytes_put_u32(&key, type);
+	for (uint32_t i = p->sets.first[set]; i < p->sets.first[set + 1]; i++) {
+		struct prof_str name = scan_string(p, p->sets.pairs[i].name),
+				value = scan_string(p, p->sets.pairs[i].value);
+
+		bytes_put_varint(&key, name.len);
+		bytes_put(&key, name.p, name.len);
+		bytes_put_varint(&key, value.len);
+		bytes_put(&key, value.p, value.len);
+	}
+	if (bytes_error(&key))
+		return -ENOMEM;
+	id = interner_add(&s->series_keys, key.data, key.len, NULL);
+	return id == INTERNER_NONE ? -ENOMEM : (int64_t)id;
+}
+
+static int add_hit(struct scan *s, struct scan_part *p, uint32_t stream, uint32_t column,
+	uint32_t type, uint32_t row_mask)
+{
+	int64_t series = intern_series(s, p, p->streams[stream].label_set, type);
+	int r = series < 0 ? (int)series
+			   : alloc_grow(&p->hits, &p->cap_hits, p->n_hits + 1, sizeof(*p->hits));
+
+	if (r)
+		return r;
+	p->hits[p->n_hits++] = (struct scan_hit) {stream, type, column, row_mask, (uint32_t)series};
+	return 0;
+}
+
+static int select_part(struct matching *m, struct scan_part *p)
+{
+	_cleanup_(type_memo_done)
+	struct type_memo memo = {};
+	int r = match_sets(m, p);
+
+	table_init(&memo.first, m->s->env->budget);
+	for (uint32_t i = 0; !r && i < p->info->n_streams; i++) {
+		const struct part_stream *st = &p->streams[i];
+		const struct part_schema *sc = &p->schemas[st->schema];
+		const uint32_t *types = NULL;
+		uint32_t row_mask;
+
+		if (sc->kind == STORE_COVERAGE || !stream_passes(m, p, i, &row_mask))
+			continue;
+		r = memo_types(m, p, &memo, st->schema, name_of(p, st->label_set), &types);
+		for (uint32_t c = 0; !r && c < sc->n_columns; c++)
+			if (types[c])
+				r = add_hit(m->s, p, i, c, types[c] - 1, row_mask);
+		m->s->env->stats.streams++;
+	}
+	return r;
+}
+
+int scan_select(struct scan *s, const struct query_selector *selector, struct errbuf *eb)
+{
+	struct matching m = {.s = s, .selector = selector, .eb = eb};
+	int r = matching_init(&m);
+
+	for (size_t i = 0; !r && i < s->n_parts; i++) {
+		r = select_part(&m, &s->parts[i]);
+		if (!r)
+			r = scan_cancelled(s, eb);
+	}
+	return r;
+}
+
+void scan_set_labels(const struct scan_part *p, uint32_t set, struct labels_builder *b)
+{
+	for (uint32_t i = p->sets.first[set]; i < p->sets.first[set + 1]; i++) {
+		struct prof_str name = scan_string(p, p->sets.pairs[i].name),
+				value = scan_string(p, p->sets.pairs[i].value);
+
+		labels_builder_set_n(b, name.p, name.len, value.p, value.len);
+	}
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which streams and value columns of which parts a selector means. What the other files of scraper/query build on.
+ *
+ * A matcher on a label that a stream has is decided here, once per label set. What is left (row_mask) is asked of each row's
+ * label set: it passes when (bits[set] & row_mask) == row_mask.
+ */
+#pragma once
+#include "lib/base/arena.h"
+#include "lib/base/table.h"
+#include "scraper/query/query.h"
+
+struct scan_hit {
+	uint32_t stream, type; /* type: index in scan.types */
+	uint32_t column;
+	uint32_t row_mask;
+	uint32_t series; /* index in scan.series: label set and type, equal in all parts */
+};
+
+struct scan_part {
+	struct part_reader *reader;
+	const struct part_info *info;
+	const struct part_schema *schemas;
+	const struct part_stream *streams;
+	struct part_label_sets sets;
+	struct prof_str
+		*strings;     /* per id, for those of label sets and schemas; p NULL elsewhere */
+	uint32_t *bits, *has; /* per label set: matchers that hold, matchers whose label is there */
+	uint32_t any_has;
+	uint8_t *is_stream_set;	   /* per label set */
+	uint32_t *group_values;	   /* per label set × grouping label: string id or STORE_NONE */
+	uint32_t group_labels_any; /* bits of the grouping labels that some label set has */
+	struct scan_hit *hits;
+	size_t n_hits, cap_hits;
+};
+
+struct scan {
+	struct query_env *env;
+	struct arena arena; /* of the plan */
+	enum query_terms terms;
+	const char *const *group_by;
+	size_t n_group_by;
+	struct scan_part *parts;
+	size_t n_parts;
+	struct query_type *types;
+	size_t n_types, cap_types;
+	struct interner type_keys, series_keys;
+};
+
+/* `group_by` has at most 32 names. Opens every part whose profiles or windows may touch [start, end]. */
+int scan_open(struct scan *s, struct query_env *env, enum query_terms terms, int64_t start_ns,
+	int64_t end_ns, const char *const *group_by, size_t n_group_by,
+	struct errbuf *eb) _must_check_;
+void scan_done(struct scan *s);
+#define _cleanup_scan_ _cleanup_(scan_done)
+/* Adds the hits of a selector to every part; NULL selects everything. Coverage streams are never hit. */
+int scan_select(
+	struct scan *s, const struct query_selector *selector, struct errbuf *eb) _must_check_;
+
+/* Closes a part's reader when it is no longer needed. */
+void scan_close_part(struct scan_part *p);
+
+static inline struct prof_str scan_string(const struct scan_part *p, uint32_t id)
+{
+	return p->strings[id];
+}
+/* -ECANCELED once the query's flag is set. */
+int scan_cancelled(const struct scan *s, struct errbuf *eb) _must_check_;
+/* A reader's failure with its text. */
+int scan_failed(const struct scan_part *p, int r, struct errbuf *eb);
+bool scan_row_passes(const struct scan_part *p, uint32_t row_mask, uint32_t label_set);
+/* Labels of a set into a builder. */
+void scan_set_labels(const struct scan_part *p, uint32_t set, struct labels_builder *b);
+
+/*
+ * The only type among the hits, as an index and a copy. -ENOENT when nothing was hit (the copy then says what was asked
+ * for); -EINVAL with a list when there are several.
+ */
+int query_find_type(const struct scan *s, const struct query_selector *q, uint32_t *ret_index,
+	struct query_type *ret, struct errbuf *eb) _must_check_;
+/* The type of a column of streams with this name (string id or STORE_NONE). */
+void query_type_name(const struct scan_part *p, const struct part_schema *sc, uint32_t column,
+	uint32_t name, struct query_type *ret);
+/* The labels that a value column gives its series, and their values; NULL for other names and for gauges. */
+enum { QUERY_N_TYPE_LABELS = 5 };
+extern const char *const query_type_labels[QUERY_N_TYPE_LABELS];
+const char *query_type_label(const struct query_type *t, const char *name);
+void query_type_copy(const struct query_type *from, struct query_type *ret);
+void query_type_done(struct query_type *t);
