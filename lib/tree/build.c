@@ -301,3 +301,17 @@ int tree_finish(struct tree *t, struct errbuf *eb)
 	tree_sum(t);
 	return 0;
 }
+
+int tree_divide(struct tree *t, int64_t divisor, struct errbuf *eb)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		int64_t rest = t->self[i] % divisor, quotient = t->self[i] / divisor;
+
+		if (rest >= divisor - divisor / 2)
+			quotient++;
+		else if (-rest >= divisor - divisor / 2)
+			quotient--;
+		t->self[i] = quotient;
+	}
+	return tree_finish(t, eb);
+}

@@ -99,6 +99,9 @@ int tree_merge(const struct tree *const *trees, size_t k, struct tree *ret,
 int tree_graft(const struct tree *const *trees, const uint32_t *frames, size_t k, struct tree *ret,
 	struct errbuf *eb) _must_check_;
 
+/* Divides all selfs, rounded to the nearest; what becomes 0 is left out. Not after a limit. */
+int tree_divide(struct tree *t, int64_t divisor, struct errbuf *eb) _must_check_;
+
 /*
  * Location tree → function tree: every line of a location becomes a node (outermost first),
  * locations of one function in one mapping fall together, recursion stays visible. Locations

@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Means are kept in this fraction until all parts are merged, so that rounding happens once. */
+enum { MEAN_SCALE = 1024 };
+
 /* Trees of one group, one per part that had any of it. */
 struct pile {
 	struct tree *trees;
@@ -212,7 +215,12 @@ struct touched {
 
 static int64_t self_of(const struct merger *m, const void *sums, size_t node)
 {
-	return m->is_mean ? llround(((const double *)sums)[node]) : ((const int64_t *)sums)[node];
+	double mean;
+
+	if (!m->is_mean)
+		return ((const int64_t *)sums)[node];
+	mean = ((const double *)sums)[node] * MEAN_SCALE;
+	return fabs(mean) < 9e18 ? llround(mean) : mean > 0 ? INT64_MAX : INT64_MIN;
 }
 
 static int find_touched(struct merger *m, const void *sums, const uint32_t *parents,
@@ -368,6 +376,8 @@ static int merge_pile(struct merger *m, uint32_t group, struct query_group *ret,
 		trees[i] = &pile->trees[i];
 	tree_init(&ret->tree, m->scan.env->budget);
 	r = tree_merge((const struct tree *const *)trees, pile->n, &ret->tree, eb);
+	if (!r && m->is_mean)
+		r = tree_divide(&ret->tree, MEAN_SCALE, eb);
 	if (!r)
 		r = group_set_labels(&m->groups, group, &ret->labels);
 	return r;

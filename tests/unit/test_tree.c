@@ -184,6 +184,33 @@ static void test_merge_random(void **state)
 	}
 }
 
+static void test_divide(void **state)
+{
+	static const struct {
+		int64_t self, divisor, want;
+	} cases[] = {{14, 10, 1}, {15, 10, 2}, {-15, 10, -2}, {-14, 10, -1}, {4, 10, 0},
+		{-4, 10, 0}, {INT64_MAX, 1024, INT64_MAX / 1024 + 1},
+		{INT64_MIN, 1024, INT64_MIN / 1024}, {3, 2, 2}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		static const uint32_t stack[] = {2, 1};
+		struct tree_builder b;
+		struct tree t;
+
+		tree_builder_init(&b, NULL);
+		tree_init(&t, NULL);
+		tree_builder_stack(&b, stack, 2, cases[i].self);
+		assert_int_equal(tree_builder_finish(&b, &t, NULL), 0);
+		assert_int_equal(tree_divide(&t, cases[i].divisor, NULL), 0);
+		check_tree(&t);
+		assert_int_equal(t.n, cases[i].want ? 3 : 1);
+		assert_int_equal(t.total[0], cases[i].want);
+		tree_builder_done(&b);
+		tree_done(&t);
+	}
+}
+
 /* Equal siblings add up, order of children does not matter. */
 static void test_from_nodes(void **state)
 {
@@ -492,6 +519,7 @@ int main(void)
 		cmocka_unit_test(test_merge_cancels),
 		cmocka_unit_test(test_merge_random),
 		cmocka_unit_test(test_from_nodes),
+		cmocka_unit_test(test_divide),
 		cmocka_unit_test(test_limit),
 		cmocka_unit_test_setup_teardown(test_project, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_at, setup, teardown),
