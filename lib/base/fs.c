@@ -327,13 +327,10 @@ int fs_make_dirs(struct fs *fs, const char *path, mode_t mode)
 int fs_remove_all(struct fs *fs, const char *path)
 {
 	_cleanup_bytes_ struct bytes names = {.data = NULL};
-	struct fs_stat st;
-	int r = fs->stat(fs, path, &st);
+	int r = fs->unlink(fs, path); /* first, because it does not follow symbolic links */
 
-	if (r < 0)
+	if (r != -EISDIR)
 		return r == -ENOENT ? 0 : r;
-	if (!st.is_dir)
-		return fs->unlink(fs, path);
 	r = fs->list(fs, path, &names);
 	for (size_t at = 0; !r && at < names.len; at += strlen((char *)names.data + at) + 1) {
 		_cleanup_free_ char *child = xasprintf("%s/%s", path, (char *)names.data + at);
