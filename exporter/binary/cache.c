@@ -189,9 +189,9 @@ void binary_cache_load(struct binary_registry *r, struct errbuf *eb)
 	size_t n = 0, cap = 0;
 	int e;
 
+	bytes_init(&names, NULL, 0);
 	if (!has_disk(r))
 		return;
-	bytes_init(&names, NULL, 0);
 	e = fs_make_dirs(r->o.fs, r->o.cache_path, 0700);
 	if (e == 0)
 		e = r->o.fs->list(r->o.fs, r->o.cache_path, &names);

@@ -214,12 +214,12 @@ static int write_checksum(int fd, uint64_t file_bytes)
 	uint64_t sum;
 	ssize_t n;
 
+	bytes_init(&b, NULL, 0);
 	if (data == MAP_FAILED)
 		return -ENOMEM;
 	sum = hash_xxh3_seed(data + SYMBOL_HEADER_BYTES, file_bytes - SYMBOL_HEADER_BYTES,
 		hash_xxh3(data, SYMBOL_OFF_CHECKSUM));
 	munmap(data, file_bytes);
-	bytes_init(&b, NULL, 0);
 	bytes_put_u64(&b, sum);
 	n = pwrite(fd, b.data, b.len, SYMBOL_OFF_CHECKSUM);
 	return n == (ssize_t)b.len ? 0 : -ENOMEM;

@@ -306,9 +306,9 @@ static void demangle_locked(struct request *q, size_t n)
 	_cleanup_interner_ struct interner seen;
 	size_t n_mangled = 0;
 
+	interner_init(&seen, NULL);
 	if (!mangled)
 		return;
-	interner_init(&seen, NULL);
 	for (size_t i = 0; i < n; i++) {
 		bool is_new = false;
 
