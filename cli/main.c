@@ -12,6 +12,9 @@
 static const struct cli_command commands[] = {
 	{"merge", "add profiles up into one", cli_merge},
 	{"fold", "print profiles as folded stacks", cli_fold},
+	{"check config", "check configuration files", cli_check_config},
+	{"check service-discovery", "print the targets of a job", cli_check_service_discovery},
+	{"check relabel", "show what relabel rules do", cli_check_relabel},
 };
 
 int cli_fail(const struct errbuf *eb, int code)

@@ -6,6 +6,8 @@
 #include "lib/base/alloc.h"
 #include "lib/base/fs.h"
 #include "lib/base/hash.h"
+#include "lib/base/str.h"
+#include "scraper/config/json.h"
 #include "scraper/config/keys.h"
 #include <string.h>
 
@@ -223,7 +225,10 @@ int config_parse_groups(const char *path, const void *text, size_t len, struct c
 	int e;
 
 	*ret = (struct config_groups) {0};
-	e = config_yaml_parse(path, text, len, config_mem_arena(r.mem), &root, eb);
+	if (str_ends_with(path, ".json") || str_ends_with(path, ".JSON"))
+		e = config_json_parse(path, text, len, config_mem_arena(r.mem), &root, eb);
+	else
+		e = config_yaml_parse(path, text, len, config_mem_arena(r.mem), &root, eb);
 	if (e == 0 && root && !config_node_is_null(root))
 		e = config_read_list(&r, &config_keys_static, root, &groups, &ret->n);
 	ret->items = groups;

@@ -166,7 +166,7 @@ void config_print(const struct config *c, struct bytes *out);
 struct config_rules {
 	struct relabel_rule *rules;
 	size_t n;
-	const char **texts; /* each rule as YAML in flow style, as it was written */
+	const char **texts; /* each rule as JSON, with the keys that were written */
 	struct config_mem *mem;
 };
 int config_parse_rules(const char *path, const void *text, size_t len, struct config_rules *ret,

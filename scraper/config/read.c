@@ -89,7 +89,7 @@ static void put_place(struct config_reader *r, const struct config_node *at, con
 
 	if (key)
 		config_path_push(r, mark && *key != '[' ? ".%s" : "%s", key);
-	if (at)
+	if (at && at->line)
 		snprintf(place, sizeof(place), ":%u:%u", at->line, at->column);
 	snprintf(ret, size, "%s%s: %s%s%s", r->file, place, r->path, r->path_len ? ": " : "", text);
 	config_path_pop(r, mark);

@@ -5,6 +5,7 @@
 #include <yaml.h>
 #include "scraper/config/yaml.h"
 #include "lib/base/bytes.h"
+#include "lib/base/json.h"
 #include "lib/base/str.h"
 #include <string.h>
 
@@ -504,24 +505,48 @@ void config_print_scalar(const char *s, struct bytes *out)
 	bytes_put_u8(out, '"');
 }
 
+static void print_json_text(const char *s, struct bytes *out)
+{
+	struct json j = json_to(out);
+
+	json_string(&j, s);
+}
+
+/* A whole number, true, false or null. */
+static bool is_json_literal(const struct config_node *n)
+{
+	size_t digits = strspn(n->text, "0123456789");
+
+	if (!n->is_plain)
+		return false;
+	if (!strcmp(n->text, "true") || !strcmp(n->text, "false"))
+		return true;
+	return digits && !n->text[digits] && digits < 16 && (n->text[0] != '0' || digits == 1);
+}
+
 void config_node_print(const struct config_node *n, struct bytes *out)
 {
 	bool is_map = n->kind == CONFIG_MAPPING;
 
 	if (n->kind == CONFIG_SCALAR) {
-		if (n->is_plain)
-			bytes_put_str(out, *n->text ? n->text : "null");
+		if (config_node_is_null(n))
+			bytes_put_str(out, "null");
+		else if (is_json_literal(n))
+			bytes_put_str(out, n->text);
 		else
-			config_print_scalar(n->text, out);
+			print_json_text(n->text, out);
 		return;
 	}
 	bytes_put_str(out, is_map ? "{" : "[");
 	for (size_t i = 0; i < n->n; i++) {
-		config_node_print(n->items[i], out);
 		if (is_map && i % 2 == 0)
-			bytes_put_str(out, ": ");
+			print_json_text(n->items[i]->text, out);
+		else
+			config_node_print(n->items[i], out);
+		if (is_map && i % 2 == 0)
+			bytes_put_str(out, ":");
 		else if (i + 1 < n->n)
-			bytes_put_str(out, ", ");
+			bytes_put_str(out, ",");
 	}
 	bytes_put_str(out, is_map ? "}" : "]");
 }

@@ -38,7 +38,7 @@ bool config_node_is_null(const struct config_node *n);
 const char *config_node_kind_name(const struct config_node *n);
 /* The value of a mapping's key, or NULL. */
 struct config_node *config_node_get(const struct config_node *mapping, const char *key);
-/* Appends the node in YAML's flow style, on one line. */
+/* Appends the node as JSON on one line, which is YAML too. */
 struct bytes;
 void config_node_print(const struct config_node *n, struct bytes *out);
 /* Appends text as a YAML scalar: plain where that reads back the same, else in double quotes. */

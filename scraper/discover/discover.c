@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The manager: which providers the configuration needs, when they refresh, and when jobs hear of it.
+ */
+#include "scraper/discover/discover.h"
+#include <sys/inotify.h>
+#include "lib/base/alloc.h"
+#include "lib/base/bytes.h"
+#include "lib/base/fs.h"
+#include "lib/base/log.h"
+#include "scraper/config/config.h"
+#include "scraper/discover/provider.h"
+#include <string.h>
+
+static const struct discover_kind *const kinds[] = {&discover_static, &discover_file};
+
+struct job_state {
+	const struct config_job *job; /* of d->cfg */
+	struct discover_provider **providers;
+	size_t n_providers;
+	bool dirty;
+	int64_t sent_ns, delay_ns; /* last update, and how long the next one waits */
+};
+
+struct discover {
+	struct fs *fs;
+	struct clock *clock;
+	discover_update_fn *update;
+	void *ctx;
+	struct config *cfg;
+	int inotify_fd;
+	struct discover_provider **providers;
+	size_t n_providers, cap_providers;
+	struct job_state *jobs; /* one per job of cfg, in its order */
+	uint64_t updates[ARRAY_SIZE(kinds)], delayed[ARRAY_SIZE(kinds)];
+	uint64_t gone_refreshes[ARRAY_SIZE(kinds)],
+		gone_failures[ARRAY_SIZE(kinds)]; /* of providers that ended */
+};
+
+int discover_new(struct fs *fs, struct clock *clock, discover_update_fn *update, void *ctx,
+	struct discover **ret, struct errbuf *eb)
+{
+	int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	struct discover *d;
+
+	if (fd < 0)
+		return err_set(eb, -errno, "inotify: %s%s", strerror(errno),
+			errno == EMFILE ? " (see fs.inotify.max_user_instances)" : "");
+	d = xcalloc(1, sizeof(*d));
+	*d = (struct discover) {
+		.fs = fs, .clock = clock, .update = update, .ctx = ctx, .inotify_fd = fd};
+	*ret = d;
+	return 0;
+}
+
+static size_t kind_index(const struct discover_kind *kind)
+{
+	size_t i = 0;
+
+	while (kinds[i] != kind)
+		i++;
+	return i;
+}
+
+static void provider_free(struct discover_provider *p)
+{
+	bool owns_groups = p->kind == &discover_static;
+
+	p->kind->stop(p);
+	for (size_t i = 0; owns_groups && i < p->n_groups; i++)
+		discover_group_done(&p->groups[i]);
+	free(p->groups);
+	free(p->watches);
+	free(p->key);
+	free(p);
+}
+
+static void jobs_free(struct discover *d)
+{
+	for (size_t i = 0; d->cfg && i < d->cfg->n_jobs; i++)
+		free(d->jobs[i].providers);
+	free(d->jobs);
+	d->jobs = NULL;
+}
+
+void discover_free(struct discover *d)
+{
+	if (!d)
+		return;
+	jobs_free(d);
+	for (size_t i = 0; i < d->n_providers; i++)
+		provider_free(d->providers[i]);
+	free(d->providers);
+	if (d->cfg)
+		config_put(d->cfg);
+	close(d->inotify_fd);
+	free(d);
+}
+
+/* The provider of these settings, started when there is none yet. */
+static struct discover_provider *get_provider(struct discover *d, const struct discover_kind *kind,
+	const struct config_job *job, size_t i)
+{
+	_cleanup_bytes_ struct bytes key = {0};
+	struct discover_provider *p;
+
+	bytes_put_str(&key, kind->name);
+	bytes_put_u8(&key, 0);
+	kind->key(job, i, &key);
+	for (size_t k = 0; k < d->n_providers; k++) {
+		p = d->providers[k];
+		if (!memcmp(p->key, &key.len, sizeof(key.len)) &&
+			!memcmp(p->key + sizeof(key.len), key.data, key.len))
+			return p;
+	}
+	p = xcalloc(1, sizeof(*p));
+	p->kind = kind;
+	p->fs = d->fs;
+	p->inotify_fd = d->inotify_fd;
+	p->key = xmalloc(sizeof(key.len) + key.len);
+	memcpy(p->key, &key.len, sizeof(key.len));
+	memcpy(p->key + sizeof(key.len), key.data, key.len);
+	if (kind->start(p, job, i) < 0) {
+		p->failures++;
+		snprintf(p->error, sizeof(p->error), "out of memory");
+	}
+	d->providers =
+		xrealloc(d->providers, (d->n_providers + 1) * sizeof(struct discover_provider *));
+	d->providers[d->n_providers++] = p;
+	return p;
+}
+
+static void start_job(struct discover *d, struct job_state *state, const struct config_job *job)
+{
+	size_t n = 0;
+
+	for (size_t k = 0; k < ARRAY_SIZE(kinds); k++)
+		n += kinds[k]->count(job);
+	state->job = job;
+	state->dirty = true;
+	state->providers = xcalloc(n, sizeof(struct discover_provider *));
+	for (size_t k = 0; k < ARRAY_SIZE(kinds); k++) {
+		for (size_t i = 0; i < kinds[k]->count(job); i++) {
+			struct discover_provider *p = get_provider(d, kinds[k], job, i);
+
+			p->in_use = true;
+			state->providers[state->n_providers++] = p;
+		}
+	}
+}
+
+/* Watches of directories that no provider needs any more. */
+static void drop_watches(struct discover *d, const struct discover_provider *gone)
+{
+	for (size_t i = 0; i < gone->n_watches; i++) {
+		bool used = false;
+
+		for (size_t k = 0; k < d->n_providers; k++) {
+			const struct discover_provider *p = d->providers[k];
+
+			for (size_t w = 0; p->in_use && w < p->n_watches; w++)
+				used |= p->watches[w] == gone->watches[i];
+		}
+		if (!used)
+			inotify_rm_watch(d->inotify_fd, gone->watches[i]);
+	}
+}
+
+static void drop_unused_providers(struct discover *d)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->n_providers; i++) {
+		struct discover_provider *p = d->providers[i];
+
+		if (!p->in_use) {
+			drop_watches(d, p);
+			d->gone_refreshes[kind_index(p->kind)] += p->refreshes;
+			d->gone_failures[kind_index(p->kind)] += p->failures;
+		}
+	}
+	for (size_t i = 0; i < d->n_providers; i++) {
+		if (d->providers[i]->in_use)
+			d->providers[n++] = d->providers[i];
+		else
+			provider_free(d->providers[i]);
+	}
+	d->n_providers = n;
+}
+
+void discover_apply(struct discover *d, struct config *cfg)
+{
+	jobs_free(d);
+	for (size_t i = 0; i < d->n_providers; i++)
+		d->providers[i]->in_use = false;
+	if (d->cfg)
+		config_put(d->cfg);
+	d->cfg = config_get(cfg);
+	d->jobs = xcalloc(cfg->n_jobs, sizeof(*d->jobs));
+	for (size_t i = 0; i < cfg->n_jobs; i++)
+		start_job(d, &d->jobs[i], &cfg->jobs[i]);
+	drop_unused_providers(d);
+}
+
+int discover_fd(const struct discover *d)
+{
+	return d->inotify_fd;
+}
+
+/* Marks providers whose directories had an event as due. */
+static void read_events(struct discover *d)
+{
+	union {
+		struct inotify_event event;
+		char bytes[16 << 10];
+	} buf;
+	ssize_t n;
+
+	while ((n = read(d->inotify_fd, &buf, sizeof(buf))) > 0) {
+		for (ssize_t off = 0; off < n;) {
+			struct inotify_event e;
+
+			memcpy(&e, buf.bytes + off, sizeof(e));
+			off += (ssize_t)(sizeof(e) + e.len);
+			for (size_t i = 0; i < d->n_providers; i++) {
+				struct discover_provider *p = d->providers[i];
+
+				for (size_t w = 0; w < p->n_watches; w++) {
+					if ((e.mask & IN_Q_OVERFLOW) || p->watches[w] == e.wd)
+						p->next_ns = 0;
+				}
+			}
+		}
+	}
+}
+
+static void refresh_providers(struct discover *d, int64_t now_ns)
+{
+	for (size_t i = 0; i < d->n_providers; i++) {
+		struct discover_provider *p = d->providers[i];
+
+		if (p->next_ns > now_ns)
+			continue;
+		p->kind->refresh(p, now_ns);
+		if (p->error[0])
+			log_write(LOG_DEBUG, "discovery failed", "kind", p->kind->name, "error",
+				p->error, NULL);
+	}
+}
+
+/* Jobs of a provider whose groups differ have something to hear. */
+static void mark_jobs(struct discover *d)
+{
+	for (size_t i = 0; d->cfg && i < d->cfg->n_jobs; i++) {
+		struct job_state *state = &d->jobs[i];
+
+		for (size_t k = 0; k < state->n_providers; k++)
+			state->dirty |= state->providers[k]->changed;
+	}
+	for (size_t i = 0; i < d->n_providers; i++)
+		d->providers[i]->changed = false;
+}
+
+static void send_update(struct discover *d, struct job_state *state)
+{
+	const struct discover_group **groups;
+	size_t n = 0;
+
+	for (size_t k = 0; k < state->n_providers; k++) {
+		n += state->providers[k]->n_groups;
+		d->updates[kind_index(state->providers[k]->kind)]++;
+	}
+	groups = xcalloc(n, sizeof(const struct discover_group *));
+	n = 0;
+	for (size_t k = 0; k < state->n_providers; k++) {
+		for (size_t i = 0; i < state->providers[k]->n_groups; i++)
+			groups[n++] = &state->providers[k]->groups[i];
+	}
+	d->update(d->ctx, d->cfg, state->job, groups, n);
+	free(groups);
+}
+
+/* After quiet an update goes out at once; the ones after it wait 100 ms, 200 ms … 5 s while changes keep coming. */
+static int64_t update_jobs(struct discover *d, int64_t now_ns)
+{
+	const int64_t first_ns = DISCOVER_FIRST_UPDATE_MS * NS_PER_MS,
+		      max_ns = DISCOVER_UPDATE_MS * NS_PER_MS;
+	int64_t next_ns = INT64_MAX;
+
+	for (size_t i = 0; d->cfg && i < d->cfg->n_jobs; i++) {
+		struct job_state *state = &d->jobs[i];
+
+		if (!state->dirty)
+			continue;
+		if (state->delay_ns && now_ns < state->sent_ns + state->delay_ns) {
+			next_ns = MIN(next_ns, state->sent_ns + state->delay_ns);
+			for (size_t k = 0; k < state->n_providers; k++)
+				d->delayed[kind_index(state->providers[k]->kind)]++;
+			continue;
+		}
+		state->delay_ns = !state->delay_ns || now_ns - state->sent_ns > max_ns
+					  ? first_ns
+					  : MIN(2 * state->delay_ns, max_ns);
+		state->sent_ns = now_ns;
+		state->dirty = false;
+		send_update(d, state);
+	}
+	return next_ns;
+}
+
+int64_t discover_run(struct discover *d)
+{
+	int64_t now_ns = clock_monotonic_ns(d->clock), next_ns;
+
+	read_events(d);
+	refresh_providers(d, now_ns);
+	mark_jobs(d);
+	next_ns = update_jobs(d, now_ns);
+	for (size_t i = 0; i < d->n_providers; i++)
+		next_ns = MIN(next_ns, d->providers[i]->next_ns);
+	return next_ns;
+}
+
+size_t discover_stats(const struct discover *d, struct discover_stats *ret, size_t n)
+{
+	for (size_t k = 0; k < ARRAY_SIZE(kinds) && k < n; k++) {
+		ret[k] = (struct discover_stats) {
+			.kind = kinds[k]->name,
+			.refreshes_total = d->gone_refreshes[k],
+			.refresh_failures_total = d->gone_failures[k],
+			.updates_total = d->updates[k],
+			.updates_delayed_total = d->delayed[k],
+		};
+		for (size_t i = 0; i < d->n_providers; i++) {
+			const struct discover_provider *p = d->providers[i];
+
+			if (p->kind != kinds[k])
+				continue;
+			ret[k].refreshes_total += p->refreshes;
+			ret[k].refresh_failures_total += p->failures;
+			for (size_t g = 0; g < p->n_groups; g++)
+				ret[k].targets += p->groups[g].n_targets;
+		}
+	}
+	return ARRAY_SIZE(kinds);
+}
+
+void discover_file_mtimes(const struct discover *d,
+	void (*fn)(void *ctx, const char *path, double seconds), void *ctx)
+{
+	for (size_t i = 0; i < d->n_providers; i++) {
+		if (d->providers[i]->kind == &discover_file)
+			discover_file_each_mtime(d->providers[i], fn, ctx);
+	}
+}
+
+const char *discover_job_error(const struct discover *d, const struct config_job *job)
+{
+	const struct job_state *state = &d->jobs[job->index];
+
+	for (size_t k = 0; k < state->n_providers; k++) {
+		if (state->providers[k]->error[0])
+			return state->providers[k]->error;
+	}
+	return NULL;
+}
