@@ -251,6 +251,9 @@ static const struct sandbox_rule sandbox_parser[] = {
 	ANY("socketpair"),
 	ANY("pipe2"),
 	IS("prctl", 0, PR_SET_PDEATHSIG),
+	/* children add a tighter filter of their own */
+	IS("prctl", 0, PR_SET_NO_NEW_PRIVS),
+	ANY("seccomp"),
 	IS("prctl", 0, PR_SET_NAME),
 	ANY("setpriority"),
 	ANY("rt_sigtimedwait"),
