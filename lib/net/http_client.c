@@ -73,7 +73,7 @@ int http_client_new(
 
 	pthread_once(&once, global_init);
 	c = xcalloc(1, sizeof(*c));
-	c->epoll_fd = c->wake_fd = -1;
+	c->epoll_fd = c->wake_fd = c->watch_fd = -1;
 	c->timer_at_ns = -1;
 	c->dialer = o->dialer ? o->dialer : &dialer_system;
 	c->idle_timeout_s = o->idle_timeout_s ? o->idle_timeout_s : DEFAULT_IDLE_S;
@@ -211,7 +211,7 @@ int http_client_run(struct http_client *c, int timeout_ms)
 
 		if (events[i].data.fd == c->wake_fd)
 			(void)!read(c->wake_fd, &ignored, sizeof(ignored));
-		else
+		else if (events[i].data.fd != c->watch_fd)
 			curl_multi_socket_action(c->multi, events[i].data.fd, what, &running);
 	}
 	if (c->timer_at_ns >= 0 && clock_monotonic_ns(&clock_system) >= c->timer_at_ns) {
@@ -228,6 +228,14 @@ void http_client_wake(struct http_client *c)
 
 	if (write(c->wake_fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
 		log_printf(LOG_DEBUG, "eventfd: %d", errno);
+}
+
+int http_client_watch(struct http_client *c, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
+
+	c->watch_fd = fd;
+	return epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
 }
 
 size_t http_client_active(const struct http_client *c)

@@ -110,6 +110,8 @@ void http_client_cancel_all(struct http_client *c);
 int http_client_run(struct http_client *c, int timeout_ms) _must_check_;
 /* Makes a waiting http_client_run return. Any thread. */
 void http_client_wake(struct http_client *c);
+/* A further descriptor: http_client_run returns when it is readable, and its owner then reads it. One at most. */
+int http_client_watch(struct http_client *c, int fd) _must_check_;
 size_t http_client_active(const struct http_client *c);
 
 /* One transfer on the calling thread; for the command line. `ret` needs http_response_done in any

@@ -28,7 +28,7 @@ struct http_client {
 	char *user_agent;
 	struct dialer *dialer;
 	unsigned idle_timeout_s;
-	int epoll_fd, wake_fd;
+	int epoll_fd, wake_fd, watch_fd;
 	int64_t timer_at_ns;	/* curl's own; -1: none */
 	struct table transfers; /* id → struct http_transfer * */
 	uint64_t last_id;

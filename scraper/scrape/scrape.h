@@ -65,6 +65,8 @@ void scrape_update(void *ctx, struct config *cfg, const struct config_job *job,
 	const struct discover_group *const *groups, size_t n_groups);
 /* Runs what is due and waits for traffic until `until_ns` (monotonic) at most. */
 int scrape_run(struct scrape *s, int64_t until_ns) _must_check_;
+/* scrape_run also returns when this descriptor (discovery's) is readable. */
+int scrape_watch(struct scrape *s, int fd) _must_check_;
 /* Makes scrape_run return soon. Any thread. */
 void scrape_wake(struct scrape *s);
 

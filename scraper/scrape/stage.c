@@ -199,6 +199,11 @@ int scrape_run(struct scrape *s, int64_t until_ns)
 	return http_client_run(s->client, (int)MAX(0, MIN(wait_ms, 60000)));
 }
 
+int scrape_watch(struct scrape *s, int fd)
+{
+	return http_client_watch(s->client, fd);
+}
+
 void scrape_wake(struct scrape *s)
 {
 	http_client_wake(s->client);

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of flags. docs/scraper.md names each one.
+ */
+#include "scraper/options.h"
+
+#define FIELD(name) offsetof(struct scraper_options, name)
+
+static const struct option_spec specs[] = {
+	OPTION_HEADING("Configuration"),
+	{"config.file", OPTION_STRING, FIELD(config_file), .value = "FILE", .fallback = "sonde.yml",
+		.help = "What to scrape, in the format of Prometheus. Read again on SIGHUP and on "
+			"POST /-/reload."},
+
+	OPTION_HEADING("Web"),
+	{"web.listen-address", OPTION_STRINGS, FIELD(listen), .value = "HOST:PORT",
+		.fallback = "127.0.0.1:7272",
+		.help = "Address to serve on: HOST:PORT, :PORT, port 0 for any, or unix:/path "
+			"(mode 0660). Repeatable."},
+	{"web.external-url", OPTION_STRING, FIELD(external_url), .value = "URL",
+		.help = "The URL under which this scraper is reached from outside, behind a proxy "
+			"for example. Its host is accepted on "
+			"loopback listeners, its path is the default of --web.route-prefix."},
+	{"web.route-prefix", OPTION_STRING, FIELD(route_prefix), .value = "PATH",
+		.help = "Prefix of all paths served."},
+	{"web.cors.origin", OPTION_STRING, FIELD(cors_origin), .value = "ORIGIN",
+		.help = "An origin whose pages may read the API, or * for any. Without it no CORS "
+			"header is sent."},
+	{"web.enable-lifecycle", OPTION_BOOL, FIELD(enable_lifecycle),
+		.help = "Allow POST and PUT on /-/reload and /-/quit."},
+	{"web.max-connections", OPTION_U64, FIELD(max_connections), .value = "N", .fallback = "512",
+		.min = 1, .max = 65536, .help = "Open connections at most; further ones get 503."},
+
+	OPTION_HEADING("Storage"),
+	{"storage.path", OPTION_STRING, FIELD(storage_path), .value = "DIR", .fallback = "data/",
+		.help = "The data directory; made when missing."},
+	{"storage.retention.time", OPTION_STRING, FIELD(retention_time), .value = "DURATION",
+		.fallback = "15d",
+		.help = "Blocks older than this are deleted; 0 keeps everything."},
+	{"storage.retention.size", OPTION_BYTES, FIELD(retention_bytes), .value = "BYTES",
+		.fallback = "0",
+		.help = "The oldest blocks are deleted while the directory is larger than this; 0 "
+			"means no limit."},
+	{"storage.fsync", OPTION_STRING, FIELD(fsync), .value = "always|never|DURATION",
+		.fallback = "1s",
+		.help = "How often the write-ahead log is synced. What a power cut takes is pulled "
+			"again where exporters still have it."},
+	{"storage.head-bytes", OPTION_BYTES, FIELD(head_bytes), .value = "BYTES",
+		.fallback = "48MiB", .min = 1 << 20, .max = 1e15,
+		.help = "Memory of the newest data; a larger head becomes a block."},
+	{"storage.cache-bytes", OPTION_BYTES, FIELD(cache_bytes), .value = "BYTES",
+		.fallback = "32MiB", .min = 1 << 20, .max = 1e15,
+		.help = "Memory of the page cache over blocks."},
+	{"storage.out-of-order", OPTION_DURATION, FIELD(out_of_order_ms), .value = "DURATION",
+		.fallback = "1h",
+		.help = "How far behind the newest profile one may be and still be stored."},
+
+	OPTION_HEADING("Scraping"),
+	{"scrape.max-memory", OPTION_BYTES, FIELD(scrape_max_memory), .value = "BYTES",
+		.fallback = "512MiB", .min = 4 << 20, .max = 1e15,
+		.help = "Memory of all scrapes together: bodies, decoded profiles and the totals "
+			"of cumulative profiles. When it is spent scrapes "
+			"wait."},
+	{"scrape.max-body-bytes", OPTION_BYTES, FIELD(max_body_bytes), .value = "BYTES",
+		.fallback = "32MiB", .min = 1024, .max = 1e12, .help = "Largest body as sent."},
+	{"scrape.max-inflated-bytes", OPTION_BYTES, FIELD(max_inflated_bytes), .value = "BYTES",
+		.fallback = "256MiB", .min = 1024, .max = 1e12,
+		.help = "Largest body when decompressed; a job's body_size_limit may lower it."},
+
+	OPTION_HEADING("Queries"),
+	{"query.max-memory", OPTION_BYTES, FIELD(query_max_memory), .value = "BYTES",
+		.fallback = "512MiB", .min = 1 << 20, .max = 1e15,
+		.help = "Memory of all queries together."},
+	{"query.timeout", OPTION_DURATION, FIELD(query_timeout_ms), .value = "DURATION",
+		.fallback = "2m", .min = 100, .max = 86400000,
+		.help = "A query that runs longer is ended."},
+	{"query.max-nodes", OPTION_U64, FIELD(query_max_nodes), .value = "N", .fallback = "1048576",
+		.min = 1, .max = 67108864,
+		.help = "Most nodes of a tree that a client may ask for."},
+	{"query.threads", OPTION_U64, FIELD(query_threads), .value = "N", .fallback = "0", .min = 0,
+		.max = 256, .help = "Threads that answer requests; 0 means one per CPU."},
+
+	OPTIONS_LOG(struct scraper_options),
+};
+
+const struct option_program scraper_program = {
+	.name = "sonde-scraper",
+	.summary = "pulls pprof profiles on a schedule, stores them, answers queries",
+	.description = "Finds targets by service discovery, asks each for its profiles, relabels "
+		       "and stores them in a local directory, and "
+		       "serves them to browsers, Grafana, curl and go tool pprof.\n\n"
+		       "SIGHUP reads the configuration again; a file with an error leaves the old "
+		       "one in force. SIGTERM and SIGINT end it cleanly.",
+	.specs = specs,
+	.n_specs = sizeof(specs) / sizeof(specs[0]),
+	.exit_status = "1  it could not start; the text on stderr says why",
+	.examples = "  sonde-scraper --config.file=sonde.yml --storage.path=/var/lib/sonde\n"
+		    "  go tool pprof "
+		    "'http://127.0.0.1:7272/api/v1/"
+		    "profile?query=process_cpu:cpu:nanoseconds:cpu:nanoseconds{}'\n",
+};

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The scraper's command line.
+ */
+#pragma once
+#include "lib/base/options.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct scraper_options {
+	const char *config_file;
+	struct option_list listen;
+	const char *external_url, *route_prefix, *cors_origin;
+	bool enable_lifecycle;
+	uint64_t max_connections;
+	const char *storage_path, *retention_time, *fsync;
+	uint64_t retention_bytes, head_bytes, cache_bytes;
+	int64_t out_of_order_ms;
+	uint64_t scrape_max_memory, max_body_bytes, max_inflated_bytes;
+	uint64_t query_max_memory, query_max_nodes, query_threads;
+	int64_t query_timeout_ms;
+	const char *log_level, *log_format;
+};
+
+extern const struct option_program scraper_program;

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Start, reload and stop of the scraper.
+ */
+#include "scraper/pipeline_impl.h"
+#include "lib/base/alloc.h"
+#include "lib/base/log.h"
+#include "lib/base/str.h"
+#include "lib/base/version.h"
+#include "lib/net/url.h"
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { STOP_GRACE_MS = 5000, QUERY_NICE = 5, HOST_NAME_BYTES = 256 };
+
+static const char *get_variable(const char *name, void *ctx)
+{
+	(void)ctx;
+	return getenv(name);
+}
+
+static int load_config(struct scraper_pipeline *p, struct config **ret, struct errbuf *eb)
+{
+	const struct config_load_opts opts = {.getenv = get_variable};
+	int r = config_load(p->fs, p->o->config_file, &opts, ret, eb);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < (*ret)->n_warnings; i++)
+		log_write(LOG_WARN, "configuration", "warning", (*ret)->warnings[i].text, NULL);
+	return 0;
+}
+
+static void note_reload(struct scraper_pipeline *p, struct config *cfg)
+{
+	struct config *old = NULL, *unused = NULL;
+
+	pthread_mutex_lock(&p->lock);
+	p->reload_ok = cfg != NULL;
+	p->n_reloads++;
+	p->n_reload_failures += !cfg;
+	if (cfg) {
+		old = p->config;
+		unused = p->pending;
+		p->config = cfg;
+		p->pending = config_get(cfg);
+		p->reload_ns = clock_realtime_ns(p->clock);
+	}
+	pthread_mutex_unlock(&p->lock);
+	config_putp(&old);
+	config_putp(&unused);
+}
+
+int scraper_pipeline_reload(struct scraper_pipeline *p, struct errbuf *eb)
+{
+	struct config *cfg = NULL;
+	int r;
+
+	pthread_mutex_lock(&p->reload_lock);
+	r = load_config(p, &cfg, eb);
+	note_reload(p, r < 0 ? NULL : cfg);
+	pthread_mutex_unlock(&p->reload_lock);
+	if (r < 0) {
+		log_write(LOG_ERROR, "configuration not loaded, the old one stays in force",
+			"error", eb->text, NULL);
+		return r;
+	}
+	log_write(LOG_INFO, "configuration loaded", "file", p->o->config_file, NULL);
+	if (p->scrape)
+		scrape_wake(p->scrape);
+	return 0;
+}
+
+/* Budgets: what input can size is bounded by these. */
+static void init_budgets(struct scraper_pipeline *p)
+{
+	budget_init(&p->process, NULL, "process", NULL, 0);
+	budget_init(&p->scrape_budget, &p->process, "scrape", "--scrape.max-memory",
+		p->o->scrape_max_memory);
+	budget_init(&p->query_budget, &p->process, "query", "--query.max-memory",
+		p->o->query_max_memory);
+}
+
+/* The external URL gives the route prefix, unless one was set, and a Host that loopback listeners accept. */
+static int read_external_url(struct scraper_pipeline *p, struct errbuf *eb)
+{
+	const char *prefix = p->o->route_prefix;
+	_cleanup_url_ struct url u = {0};
+	size_t n;
+	int r;
+
+	if (p->o->external_url) {
+		r = url_parse(p->o->external_url, &u, eb);
+		if (r < 0)
+			return err_prefix(eb, r, "--web.external-url \"%s\"", p->o->external_url);
+		p->external_host = xasprintf(strchr(u.host, ':') ? "[%s]" : "%s", u.host);
+	}
+	p->route_prefix = xstrdup(prefix ? prefix : u.path ? u.path : "");
+	n = strlen(p->route_prefix);
+	while (n && p->route_prefix[n - 1] == '/')
+		p->route_prefix[--n] = '\0';
+	if (n && p->route_prefix[0] != '/')
+		return err_set(eb, -EINVAL, "--web.route-prefix \"%s\" must start with '/'",
+			p->route_prefix);
+	return 0;
+}
+
+static unsigned n_query_threads(const struct scraper_pipeline *p)
+{
+	return p->o->query_threads ? (unsigned)p->o->query_threads
+				   : (unsigned)MAX(1L, sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+static int open_server(struct scraper_pipeline *p, struct errbuf *eb)
+{
+	size_t n_routes = 0;
+	const struct http_route *routes = api_routes(&n_routes);
+	const struct http_server_options o = {
+		.listen = p->o->listen.items,
+		.n_listen = p->o->listen.n,
+		.route_prefix = p->route_prefix,
+		.cors_origin = p->o->cors_origin,
+		.external_host = p->external_host,
+		.server_name = p->server_name,
+		.n_workers = n_query_threads(p),
+		.max_connections = (unsigned)p->o->max_connections,
+		.job_timeout_ms = (uint32_t)MIN(p->o->query_timeout_ms, (int64_t)UINT32_MAX),
+		.worker_nice = QUERY_NICE,
+		.clock = p->clock,
+		.budget = &p->query_budget,
+		.metrics = p->metrics,
+	};
+	int r = http_server_open(&o, routes, n_routes, p->api, &p->server, eb);
+
+	return r < 0 ? r : http_server_start(p->server, eb);
+}
+
+static int make_api(struct scraper_pipeline *p, struct errbuf *eb)
+{
+	const struct api_options o = {
+		.callbacks = scraper_api_callbacks(p),
+		.budget = &p->query_budget,
+		.clock = p->clock,
+		.metrics = p->metrics,
+		.flags = p->flags,
+		.n_flags = p->n_flags,
+		.enable_lifecycle = p->o->enable_lifecycle,
+		.version = version_number(),
+		.route_prefix = p->route_prefix,
+		.storage_retention = p->o->retention_time,
+		.query_timeout_ms = p->o->query_timeout_ms,
+		.max_nodes = (uint32_t)p->o->query_max_nodes,
+		.start_time_ns = clock_realtime_ns(p->clock),
+	};
+
+	return api_new(&o, &p->api, eb);
+}
+
+static void on_progress(void *arg, uint64_t done, uint64_t total)
+{
+	struct scraper_pipeline *p = arg;
+
+	pthread_mutex_lock(&p->lock);
+	p->replay_done = done;
+	p->replay_total = total;
+	pthread_mutex_unlock(&p->lock);
+}
+
+static int retention_ns(const char *text, int64_t *ret, struct errbuf *eb)
+{
+	int64_t ms = 0;
+	int r = str_parse_duration_ms(text, &ms, eb);
+
+	if (r < 0)
+		return err_prefix(eb, r, "--storage.retention.time");
+	*ret = !ms || ms > INT64_MAX / NS_PER_MS ? INT64_MAX : ms * NS_PER_MS;
+	return 0;
+}
+
+static int open_store(struct scraper_pipeline *p, struct errbuf *eb)
+{
+	struct store_options o = {
+		.path = p->o->storage_path,
+		.fs = p->fs,
+		.clock = p->clock,
+		.budget = &p->process,
+		.head_bytes = p->o->head_bytes,
+		.cache_bytes = p->o->cache_bytes,
+		.out_of_order_ns = p->o->out_of_order_ms * NS_PER_MS,
+		.retention_bytes = p->o->retention_bytes,
+		.progress = on_progress,
+		.progress_arg = p,
+	};
+	int r = retention_ns(p->o->retention_time, &o.retention_ns, eb);
+
+	if (r == 0) {
+		r = store_parse_fsync(p->o->fsync, &o, eb);
+		if (r < 0)
+			return err_prefix(eb, r, "--storage.fsync");
+	}
+	if (r == 0)
+		r = fs_make_dirs(p->fs, p->o->storage_path, 0755);
+	if (r < 0)
+		return err_set(eb, r, "cannot make the data directory %s: %s", p->o->storage_path,
+			strerror(-r));
+	return store_open(&o, &p->store, eb);
+}
+
+static int sink_append(
+	void *arg, const struct store_scrape *s, struct store_result *ret, struct errbuf *eb)
+{
+	return store_append(arg, s, ret, eb);
+}
+
+static int sink_cursor_get(void *arg, struct store_blob key, struct bytes *ret)
+{
+	return store_cursor_get(arg, key, ret);
+}
+
+static int make_scrape(struct scraper_pipeline *p, struct errbuf *eb)
+{
+	const struct scrape_options o = {
+		.clock = p->clock,
+		.budget = &p->scrape_budget,
+		.metrics = p->metrics,
+		.sink = {.arg = p->store, .append = sink_append, .cursor_get = sink_cursor_get},
+		.user_agent = p->user_agent,
+		.host_name = p->host_name,
+		.max_body_bytes = p->o->max_body_bytes,
+		.max_inflated_bytes = p->o->max_inflated_bytes,
+	};
+	struct scrape *scrape = NULL;
+	int r = scrape_new(&o, &scrape, eb);
+
+	if (r == 0)
+		r = discover_new(p->fs, p->clock, scrape_update, scrape, &p->discover, eb);
+	if (r == 0 && discover_fd(p->discover) >= 0)
+		r = scrape_watch(scrape, discover_fd(p->discover));
+	if (r == 0)
+		r = scrape_start(scrape, eb);
+	if (r < 0) {
+		scrape_freep(&scrape);
+		return r;
+	}
+	pthread_mutex_lock(&p->lock);
+	p->scrape = scrape;
+	pthread_mutex_unlock(&p->lock);
+	return 0;
+}
+
+static void set_names(struct scraper_pipeline *p)
+{
+	char host[HOST_NAME_BYTES] = "";
+
+	if (gethostname(host, sizeof(host) - 1) < 0)
+		host[0] = '\0';
+	p->host_name = xstrdup(host);
+	p->user_agent = xasprintf("sonde/%s", version_number());
+	p->server_name = xasprintf("sonde-scraper/%s", version_number());
+}
+
+static struct scraper_pipeline *pipeline_new(const struct scraper_options *o)
+{
+	struct scraper_pipeline *p = xcalloc(1, sizeof(*p));
+
+	p->o = o;
+	p->clock = &clock_system;
+	p->fs = &fs_system;
+	pthread_mutex_init(&p->reload_lock, NULL);
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_cond_init(&p->tick, NULL);
+	init_budgets(p);
+	set_names(p);
+	p->metrics = metrics_new();
+	scraper_metrics_add(p);
+	scraper_api_flags(p);
+	return p;
+}
+
+int scraper_pipeline_start(
+	const struct scraper_options *o, struct scraper_pipeline **ret, struct errbuf *eb)
+{
+	_cleanup_(scraper_pipeline_freep)
+	struct scraper_pipeline *p = pipeline_new(o);
+	struct config *cfg = NULL;
+	int r = load_config(p, &cfg, eb);
+
+	if (r < 0)
+		return r;
+	note_reload(p, cfg);
+	r = read_external_url(p, eb);
+	if (r == 0)
+		r = make_api(p, eb);
+	if (r == 0)
+		r = open_server(p, eb);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; http_server_address(p->server, i); i++)
+		log_write(
+			LOG_INFO, "listening", "address", http_server_address(p->server, i), NULL);
+	r = open_store(p, eb);
+	if (r < 0)
+		return r;
+	api_set_store(p->api, p->store);
+	r = make_scrape(p, eb);
+	if (r == 0)
+		r = scraper_threads_start(p, eb);
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&p->lock);
+	p->is_ready = true;
+	pthread_mutex_unlock(&p->lock);
+	log_write(LOG_INFO, "ready", "storage", o->storage_path, NULL);
+	*ret = TAKE(p);
+	return 0;
+}
+
+int scraper_pipeline_run(struct scraper_pipeline *p)
+{
+	sigset_t set;
+	int sig = 0;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGUSR1); /* /-/quit */
+	while (sigwait(&set, &sig) == 0 && sig == SIGHUP) {
+		struct errbuf eb = {0};
+
+		(void)!scraper_pipeline_reload(p, &eb);
+	}
+	log_write(
+		LOG_INFO, "stopping", "signal", sig == SIGUSR1 ? "/-/quit" : strsignal(sig), NULL);
+	return 0;
+}
+
+void scraper_pipeline_stop(struct scraper_pipeline *p)
+{
+	if (p->stopped)
+		return;
+	p->stopped = true;
+	p->stopping = true;
+	if (p->server)
+		http_server_stop(p->server, STOP_GRACE_MS);
+	scraper_threads_stop(p);
+	if (p->scrape)
+		scrape_stop(p->scrape);
+	if (p->api)
+		api_set_store(p->api, NULL);
+	if (p->store)
+		store_close(TAKE(p->store));
+}
+
+void scraper_pipeline_freep(struct scraper_pipeline **pp)
+{
+	struct scraper_pipeline *p = *pp;
+
+	if (!p)
+		return;
+	scraper_pipeline_stop(p);
+	http_server_freep(&p->server);
+	api_freep(&p->api);
+	discover_freep(&p->discover);
+	scrape_freep(&p->scrape);
+	config_putp(&p->config);
+	config_putp(&p->pending);
+	metrics_freep(&p->metrics);
+	for (size_t i = 0; i < p->n_flags; i++)
+		free(p->flag_values[i]);
+	free(p->flag_values);
+	free(p->flags);
+	free(p->route_prefix);
+	free(p->external_host);
+	free(p->user_agent);
+	free(p->server_name);
+	free(p->host_name);
+	pthread_cond_destroy(&p->tick);
+	pthread_mutex_destroy(&p->lock);
+	pthread_mutex_destroy(&p->reload_lock);
+	free(p);
+	*pp = NULL;
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the API asks of the other stages. Each callback may run on any worker.
+ */
+#include "scraper/pipeline_impl.h"
+#include "lib/base/alloc.h"
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { STATUS_MAX_TYPES = 128 };
+
+static struct scrape *get_scrape(struct scraper_pipeline *p)
+{
+	struct scrape *s;
+
+	pthread_mutex_lock(&p->lock);
+	s = p->scrape;
+	pthread_mutex_unlock(&p->lock);
+	return s;
+}
+
+static enum api_health health(enum scrape_health h)
+{
+	return h == SCRAPE_UP ? API_UP : h == SCRAPE_DOWN ? API_DOWN : API_UNKNOWN;
+}
+
+static void give_target(const struct scrape_status_target *t, api_target_fn *fn, void *ctx)
+{
+	struct api_target_profile profiles[STATUS_MAX_TYPES];
+	struct api_target out = {
+		.discovered = &t->discovered,
+		.labels = &t->labels,
+		.pool = t->pool,
+		.url = t->url,
+		.global_url = t->url,
+		.last_error = t->last_error,
+		.health = health(t->health),
+		.last_scrape_ns = t->last_scrape_ns,
+		.last_duration_ns = t->last_duration_ns,
+		.interval_ms = t->interval_ms,
+		.timeout_ms = t->timeout_ms,
+		.profiles = profiles,
+		.dropped = t->dropped,
+	};
+
+	for (size_t i = 0; i < t->n_types && i < STATUS_MAX_TYPES; i++) {
+		const struct scrape_status_type *type = &t->types[i];
+
+		profiles[out.n_profiles++] = (struct api_target_profile) {
+			.name = type->name,
+			.url = type->url,
+			.last_error = type->last_error,
+			.health = health(type->health),
+			.last_scrape_ns = type->last_scrape_ns,
+			.last_duration_ns = type->last_duration_ns,
+		};
+	}
+	fn(&out, ctx);
+}
+
+static void each_target(void *arg, api_target_fn *fn, void *ctx)
+{
+	struct scraper_pipeline *p = arg;
+	struct scrape *s = get_scrape(p);
+	struct scrape_status status;
+	_cleanup_arena_ struct arena a = {0};
+
+	arena_init(&a, &p->query_budget);
+	if (!s || scrape_status_get(s, &a, &status) < 0)
+		return;
+	for (size_t i = 0; i < status.n_targets; i++)
+		give_target(&status.targets[i], fn, ctx);
+}
+
+static void each_pool(void *arg, void (*fn)(const char *name, void *ctx), void *ctx)
+{
+	struct scraper_pipeline *p = arg;
+	struct config *cfg;
+
+	pthread_mutex_lock(&p->lock);
+	cfg = config_get(p->config);
+	pthread_mutex_unlock(&p->lock);
+	for (size_t i = 0; i < cfg->n_jobs; i++)
+		fn(cfg->jobs[i].name, ctx);
+	config_put(cfg);
+}
+
+static void config_yaml(void *arg, struct bytes *out)
+{
+	struct scraper_pipeline *p = arg;
+	struct config *cfg;
+
+	pthread_mutex_lock(&p->lock);
+	cfg = config_get(p->config);
+	pthread_mutex_unlock(&p->lock);
+	config_print(cfg, out);
+	config_put(cfg);
+}
+
+static bool is_ready(void *arg, char ret_reason[256])
+{
+	struct scraper_pipeline *p = arg;
+	struct store_stats stats = {0};
+	bool ready;
+
+	pthread_mutex_lock(&p->lock);
+	ready = p->is_ready;
+	if (!ready)
+		snprintf(ret_reason, 256, "replaying the write-ahead log, %llu %%",
+			(unsigned long long)(p->replay_total
+						     ? 100 * p->replay_done / p->replay_total
+						     : 0));
+	pthread_mutex_unlock(&p->lock);
+	if (!ready)
+		return false;
+	store_stats(p->store, &stats);
+	if (stats.stopped)
+		snprintf(ret_reason, 256, "%s", stats.stop_reason);
+	return !stats.stopped;
+}
+
+static int reload(void *arg, struct errbuf *eb)
+{
+	return scraper_pipeline_reload(arg, eb);
+}
+
+/* The main thread waits for signals; this one means /-/quit. */
+static void quit(void *arg)
+{
+	(void)arg;
+	kill(getpid(), SIGUSR1);
+}
+
+static int64_t last_reload(void *arg, bool *ret_ok)
+{
+	struct scraper_pipeline *p = arg;
+	int64_t at_ns;
+
+	pthread_mutex_lock(&p->lock);
+	at_ns = p->reload_ns;
+	*ret_ok = p->reload_ok;
+	pthread_mutex_unlock(&p->lock);
+	return at_ns;
+}
+
+struct api_callbacks scraper_api_callbacks(struct scraper_pipeline *p)
+{
+	return (struct api_callbacks) {
+		.arg = p,
+		.each_target = each_target,
+		.each_pool = each_pool,
+		.config_yaml = config_yaml,
+		.ready = is_ready,
+		.reload = reload,
+		.quit = quit,
+		.last_reload_ns = last_reload,
+	};
+}
+
+void scraper_api_flags(struct scraper_pipeline *p)
+{
+	p->flags = xcalloc(scraper_program.n_specs, sizeof(*p->flags));
+	p->flag_values = xcalloc(scraper_program.n_specs, sizeof(*p->flag_values));
+	for (size_t i = 0; i < scraper_program.n_specs; i++) {
+		const struct option_spec *spec = &scraper_program.specs[i];
+		_cleanup_bytes_ struct bytes text = {0};
+
+		if (spec->kind == OPTION_KIND_HEADING)
+			continue;
+		bytes_init(&text, NULL, 0);
+		option_print_value(spec, p->o, &text);
+		p->flag_values[p->n_flags] =
+			xstrndup(text.len ? (const char *)text.data : "", text.len);
+		p->flags[p->n_flags] =
+			(struct api_flag) {.name = spec->name, .value = p->flag_values[p->n_flags]};
+		p->n_flags++;
+	}
+}
