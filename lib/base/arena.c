@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ALIGN = 16, FIRST_CHUNK = 4096, MAX_CHUNK = 1 << 20, MAX_KEPT = 8 << 20 };
+enum { ALIGN = 16, FIRST_CHUNK = 4096, MAX_CHUNK = 1 << 20, MAX_KEPT = 16 << 20 };
 
 struct arena_chunk {
 	struct arena_chunk *older;

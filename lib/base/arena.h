@@ -21,7 +21,7 @@ struct arena {
 
 void arena_init(struct arena *a, struct budget *budget);
 void arena_done(struct arena *a);
-/* Frees everything but the largest chunk up to 8 MiB, which serves again; clears a sticky error. */
+/* Frees everything but the largest chunk up to 16 MiB, which serves again; clears a sticky error. */
 void arena_reset(struct arena *a);
 #define _cleanup_arena_ _cleanup_(arena_done)
 

@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading protobuf's wire format field by field through the bounded cursor, inline for the decoder's loops.
+ * Reading protobuf's wire format, inline for the decoder's loops, in two ways:
+ *  - wire_next and friends go through the bounded cursor and take every valid message;
+ *  - wire_fast_* take what encoders usually write. They may read up to WIRE_SLACK bytes past the message in
+ *    hand, so they are used only where that many bytes of the buffer follow it, and what they read counts only when
+ *    it ended exactly at the message's end. In any other case the message is read again by the first way, which also
+ *    says what is wrong.
  */
 #pragma once
 #include "lib/base/cursor.h"
 #include <stdbool.h>
 
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
+/* A tag, a length of two bytes and a varint. */
+enum { WIRE_SLACK = 16 };
+
+#define WIRE_TAG(number, wire) ((uint8_t)((number) << 3 | (wire)))
 
 struct wire_field {
 	uint64_t number, value; /* value: of a varint; length of bytes */
@@ -65,36 +74,83 @@ static inline struct cursor wire_bytes(struct cursor *c, const struct wire_field
 	return cursor_of(c->end, 0);
 }
 
-static inline size_t wire_bytes_len(struct cursor *c, const struct wire_field *f)
-{
-	if (f->wire != WIRE_BYTES)
-		cursor_fail(c);
-	return f->wire == WIRE_BYTES ? f->value : 0;
-}
-
-/* How many varints end in these bytes: each at a byte below 0x80. */
-static inline size_t wire_count_varints(const uint8_t *p, size_t n)
-{
-	const uint64_t ones = 0x0101010101010101ULL;
-	size_t count = 0;
-
-	for (; n >= 8; n -= 8, p += 8) {
-		uint64_t v;
-
-		memcpy(&v, p, 8);
-		count += ((~v >> 7 & ones) * ones) >> 56;
-	}
-	for (; n; n--)
-		count += *p++ < 0x80;
-	return count;
-}
-
-/* How many numbers a field adds to a repeated number: packed, or one. */
+/* How many numbers a field adds to a repeated number: packed (each varint ends at a byte below 0x80), or one. */
 static inline size_t wire_count_numbers(struct cursor *c, const struct wire_field *f)
 {
-	if (f->wire == WIRE_BYTES)
-		return wire_count_varints(f->bytes, f->value);
-	if (f->wire != WIRE_VARINT)
+	size_t n = 0;
+
+	if (f->wire == WIRE_VARINT)
+		return 1;
+	if (f->wire != WIRE_BYTES)
 		cursor_fail(c);
-	return 1;
+	for (uint64_t i = 0; f->bytes && i < f->value; i++)
+		n += f->bytes[i] < 0x80;
+	return n;
+}
+
+/* Nine or ten bytes of which the first eight are in x, all continued. */
+static inline const uint8_t *wire_fast_long(const uint8_t *p, uint64_t low56, uint64_t *ret)
+{
+	*ret = low56 | (uint64_t)(p[8] & 0x7f) << 56;
+	if (p[8] < 0x80)
+		return p + 9;
+	*ret |= (uint64_t)p[9] << 63;
+	return p[9] < 2 ? p + 10 : NULL;
+}
+
+/* Reads up to ten bytes; what follows the varint, or NULL when it is malformed. */
+static inline const uint8_t *wire_fast_varint(const uint8_t *p, uint64_t *ret)
+{
+	uint64_t x, last;
+
+	if (p[0] < 0x80) {
+		*ret = p[0];
+		return p + 1;
+	}
+	if (p[1] < 0x80) {
+		*ret = (uint64_t)(p[0] & 0x7f) | (uint64_t)p[1] << 7;
+		return p + 2;
+	}
+	memcpy(&x, p, 8);
+	last = ~x & 0x8080808080808080ULL; /* where a varint ends */
+	if (last)
+		x &= last ^ (last - 1);
+	/* Eight groups of 7 bits close up pairwise, in three steps. */
+	x = (x & 0x007f007f007f007fULL) | (x & 0x7f007f007f007f00ULL) >> 1;
+	x = (x & 0x00003fff00003fffULL) | (x & 0x3fff00003fff0000ULL) >> 2;
+	x = (x & 0x000000000fffffffULL) | (x & 0x0fffffff00000000ULL) >> 4;
+	if (!last)
+		return wire_fast_long(p, x, ret);
+	*ret = x;
+	return p + __builtin_ctzll(last) / 8 + 1;
+}
+
+/*
+ * The bytes after a tag at p: its length of one or two bytes. True when they end at or before `end`. The length may
+ * be read past it.
+ */
+static inline bool wire_fast_bytes(
+	const uint8_t *p, const uint8_t *end, const uint8_t **ret_from, const uint8_t **ret_to)
+{
+	size_t len = p[1];
+
+	p += 2;
+	if (len >= 0x80) {
+		if (*p >= 0x80)
+			return false;
+		len = (len & 0x7f) | (size_t)*p++ << 7;
+	}
+	*ret_from = p;
+	*ret_to = p + len;
+	return p <= end && len <= (size_t)(end - p);
+}
+
+/* An optional number field: *p is moved past it when it is there. False when it is malformed. */
+static inline bool wire_fast_number(
+	const uint8_t **p, const uint8_t *end, unsigned number, uint64_t *ret)
+{
+	if (*p >= end || **p != WIRE_TAG(number, WIRE_VARINT))
+		return true;
+	*p = wire_fast_varint(*p + 1, ret);
+	return *p != NULL;
 }

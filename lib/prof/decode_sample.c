@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The samples of a pprof message: nearly all of its numbers.
+ */
+#include "lib/prof/decoder.h"
+#include "lib/base/alloc.h"
+#include "lib/base/str.h"
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+/* Where the next row of each column goes. */
+struct sample_fill {
+	uint32_t *stack;
+	int64_t *value;
+};
+
+/* The general way. */
+
+static uint32_t location_row(struct decoder *d, uint64_t id)
+{
+	uint32_t row = prof_ids_row(&d->locations, id);
+
+	if (row == PROF_NONE)
+		decoder_fail(d, "location id %llu is not in the profile", (unsigned long long)id);
+	return row;
+}
+
+/* One number, or packed ones through `packed`; false at the end. */
+static bool next_number(struct decoder *d, struct cursor *packed, uint64_t *ret)
+{
+	if (!cursor_left(packed))
+		return false;
+	*ret = cursor_varint(packed);
+	return !packed->error || decoder_check_wire(d, packed) == 0;
+}
+
+static void fill_stack(
+	struct decoder *d, struct cursor *c, const struct wire_field *f, struct sample_fill *w)
+{
+	struct cursor packed;
+	uint64_t id;
+
+	if (f->wire == WIRE_VARINT) {
+		*w->stack++ = location_row(d, f->value);
+		return;
+	}
+	packed = wire_bytes(c, f);
+	while (next_number(d, &packed, &id))
+		*w->stack++ = location_row(d, id);
+}
+
+/* Values beyond the row's end are counted but not kept. */
+static size_t fill_values(struct decoder *d, struct cursor *c, const struct wire_field *f,
+	struct sample_fill *w, const int64_t *row_end)
+{
+	struct cursor packed;
+	size_t n = 0;
+	uint64_t v;
+
+	if (f->wire == WIRE_VARINT) {
+		if (w->value < row_end)
+			*w->value++ = (int64_t)f->value;
+		return 1;
+	}
+	packed = wire_bytes(c, f);
+	for (; next_number(d, &packed, &v); n++)
+		if (w->value < row_end)
+			*w->value++ = (int64_t)v;
+	return n;
+}
+
+static size_t count_labels(struct decoder *d)
+{
+	struct decoder_walk w = decoder_walk_of(d, SAMPLE);
+	size_t n = 0;
+
+	while (decoder_walk_next(d, &w)) {
+		struct cursor c = cursor_of(w.from, (size_t)(w.to - w.from));
+
+		for (struct wire_field f; wire_next(&c, &f);)
+			n += f.number == 3 && f.value >= DECODER_MIN_MESSAGE;
+	}
+	return n;
+}
+
+/* The first label of a profile: counts all of them. Happens once. */
+static bool make_labels(struct decoder *d)
+{
+	d->cap_labels = count_labels(d);
+	d->p->labels = arena_alloc_array(&d->p->arena, d->cap_labels, sizeof(*d->p->labels));
+	if (!d->p->labels)
+		d->error = arena_error(&d->p->arena, d->eb);
+	return d->p->labels;
+}
+
+/* Without string, number and unit a label says nothing and is left out; with a string the number does not count. */
+static void put_label(struct decoder *d, struct prof_label l)
+{
+	if (l.str)
+		l.num = l.num_unit = 0;
+	if (!(l.str || l.num || l.num_unit) || (!d->cap_labels && !make_labels(d)))
+		return;
+	ASSERT(d->p->n_labels < d->cap_labels);
+	d->p->labels[d->p->n_labels++] = l;
+}
+
+static void fill_label(struct decoder *d, struct cursor c)
+{
+	struct prof_label l = {0};
+
+	for (struct wire_field f; wire_next(&c, &f);) {
+		switch (f.number) {
+		case 1: l.key = decoder_string(d, &c, &f); break;
+		case 2: l.str = decoder_string(d, &c, &f); break;
+		case 3: l.num = (int64_t)wire_number(&c, &f); break;
+		case 4: l.num_unit = decoder_string(d, &c, &f); break;
+		}
+	}
+	if (!decoder_check_wire(d, &c))
+		put_label(d, l);
+}
+
+static void fill_sample(struct decoder *d, struct cursor c, struct sample_fill *w)
+{
+	const int64_t *row_end = w->value + d->p->n_types;
+	size_t n_values = 0;
+
+	for (struct wire_field f; !d->error && wire_next(&c, &f);) {
+		if (f.number == 1)
+			fill_stack(d, &c, &f, w);
+		else if (f.number == 2)
+			n_values += fill_values(d, &c, &f, w, row_end);
+		else if (f.number == 3)
+			fill_label(d, wire_bytes(&c, &f));
+	}
+	decoder_check_wire(d, &c);
+	if (n_values != d->p->n_types)
+		decoder_fail(d, "has %zu values for %zu sample types", n_values, d->p->n_types);
+}
+
+/* The usual way: ids, values and labels in this order, the first two packed or not. */
+
+/* One packed id, nearly always of one or two bytes, as a row. NULL when it is malformed or too large for a row. */
+static inline const uint8_t *sequential_id(const uint8_t *p, uint32_t *ret_row)
+{
+	const uint32_t first = p[0], second = p[1];
+	uint64_t id;
+
+	if (first < 0x80) {
+		*ret_row = first - 1;
+		return p + 1;
+	}
+	if (second < 0x80) {
+		*ret_row = ((first & 0x7f) | second << 7) - 1;
+		return p + 2;
+	}
+	p = wire_fast_varint(p, &id);
+	*ret_row = (uint32_t)id - 1;
+	return id <= UINT32_MAX ? p : NULL;
+}
+
+/* Eight ids of one byte, as they are near the root, at once. False when the next eight bytes are anything else. */
+static inline bool eight_sequential_ids(const uint8_t *p, uint32_t *to)
+{
+#ifdef __SSE2__
+	const __m128i zero = _mm_setzero_si128(), minus_one = _mm_set1_epi32(-1);
+	const __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)p);
+	const __m128i shorts = _mm_unpacklo_epi8(bytes, zero);
+	__m128i *w = (__m128i *)(void *)to;
+
+	if (_mm_movemask_epi8(bytes))
+		return false;
+	_mm_storeu_si128(w, _mm_add_epi32(_mm_unpacklo_epi16(shorts, zero), minus_one));
+	_mm_storeu_si128(w + 1, _mm_add_epi32(_mm_unpackhi_epi16(shorts, zero), minus_one));
+	return true;
+#else
+	(void)p;
+	(void)to;
+	return false;
+#endif
+}
+
+/*
+ * Packed ids → *to; what follows them, NULL when anything is unusual. Here ids are row + 1. Rows are unchecked yet:
+ * check_rows looks at all of them at the end, four at a time. (Cutting ids out of eight bytes by pext, without a branch on
+ * their lengths, was measured and is slower.)
+ */
+static inline const uint8_t *sequential_ids(const uint8_t *p, const uint8_t *end, uint32_t **to)
+{
+	uint32_t *w = *to;
+
+	while (p < end) {
+		if (end - p >= 8 && eight_sequential_ids(p, w)) {
+			p += 8;
+			w += 8;
+			continue;
+		}
+		p = sequential_id(p, w++);
+		if (p && p < end)
+			p = sequential_id(p, w++);
+		if (!p)
+			return NULL;
+	}
+	*to = w;
+	return p;
+}
+
+static const uint8_t *other_ids(
+	const struct decoder *d, const uint8_t *p, const uint8_t *end, uint32_t **to)
+{
+	uint32_t *w = *to;
+
+	while (p < end) {
+		uint64_t id;
+
+		p = wire_fast_varint(p, &id);
+		*w = p ? prof_ids_row(&d->locations, id) : PROF_NONE;
+		if (*w++ == PROF_NONE)
+			return NULL;
+	}
+	*to = w;
+	return p;
+}
+
+/* Are all these words rows? */
+static bool check_rows(const uint32_t *rows, size_t n, uint32_t n_locations)
+{
+	typedef uint32_t four __attribute__((vector_size(16), aligned(4)));
+	four bad = {0, 0, 0, 0};
+	size_t i = 0;
+
+	for (; i + 4 <= n; i += 4)
+		bad |= (four)(*(const four *)(const void *)(rows + i) >= n_locations);
+	for (; i < n; i++)
+		bad[0] |= rows[i] >= n_locations;
+	return !(bad[0] | bad[1] | bad[2] | bad[3]);
+}
+
+static inline const uint8_t *fast_stack(
+	const struct decoder *d, const uint8_t *p, const uint8_t *end, struct sample_fill *w)
+{
+	const uint8_t *to;
+
+	if (p < end && *p == WIRE_TAG(1, WIRE_BYTES)) {
+		if (!wire_fast_bytes(p, end, &p, &to))
+			return NULL;
+		if (prof_ids_are_sequential(&d->locations))
+			p = sequential_ids(p, to, &w->stack);
+		else
+			p = other_ids(d, p, to, &w->stack);
+		return p == to ? p : NULL;
+	}
+	while (p < end && *p == WIRE_TAG(1, WIRE_VARINT)) {
+		uint64_t id;
+
+		p = wire_fast_varint(p + 1, &id);
+		*w->stack = p ? prof_ids_row(&d->locations, id) : PROF_NONE;
+		if (*w->stack++ == PROF_NONE)
+			return NULL;
+	}
+	return p;
+}
+
+static inline const uint8_t *fast_values(
+	const struct decoder *d, const uint8_t *p, const uint8_t *end, struct sample_fill *w)
+{
+	const bool packed = p < end && *p == WIRE_TAG(2, WIRE_BYTES);
+	const uint8_t *to = end;
+
+	if (packed && !wire_fast_bytes(p, end, &p, &to))
+		return NULL;
+	for (size_t i = 0; i < d->p->n_types; i++) {
+		uint64_t v;
+
+		if (p >= to || (!packed && *p++ != WIRE_TAG(2, WIRE_VARINT)))
+			return NULL;
+		p = wire_fast_varint(p, &v);
+		if (!p)
+			return NULL;
+		*w->value++ = (int64_t)v;
+	}
+	return packed && p != to ? NULL : p;
+}
+
+static inline bool fast_labels(struct decoder *d, const uint8_t *p, const uint8_t *end)
+{
+	const uint64_t n = d->n[STRING_TABLE];
+
+	while (p < end && *p == WIRE_TAG(3, WIRE_BYTES)) {
+		uint64_t key = 0, str = 0, num = 0, unit = 0;
+		const uint8_t *to;
+
+		if (!wire_fast_bytes(p, end, &p, &to) || !wire_fast_number(&p, to, 1, &key) ||
+			!wire_fast_number(&p, to, 2, &str) || !wire_fast_number(&p, to, 3, &num) ||
+			!wire_fast_number(&p, to, 4, &unit) || p != to || key >= n || str >= n ||
+			unit >= n)
+			return false;
+		put_label(d, (struct prof_label) {.key = (uint32_t)key,
+				     .str = (uint32_t)str,
+				     .num = (int64_t)num,
+				     .num_unit = (uint32_t)unit});
+	}
+	return p == end;
+}
+
+static inline bool fast_sample(
+	struct decoder *d, const struct decoder_walk *walk, struct sample_fill *w)
+{
+	const uint8_t *p = walk->from, *end = walk->to;
+	const struct sample_fill before = *w;
+	const size_t n_labels = d->p->n_labels;
+
+	if (end > d->fast_end)
+		return false;
+	p = fast_stack(d, p, end, w);
+	if (p)
+		p = fast_values(d, p, end, w);
+	if (p && (p == end || fast_labels(d, p, end)))
+		return true;
+	*w = before;
+	d->p->n_labels = n_labels;
+	return false;
+}
+
+static void fill_samples(struct decoder *d, bool fast)
+{
+	struct profile *p = d->p;
+	struct sample_fill fill = {.stack = p->stacks, .value = p->values};
+	struct decoder_walk w = decoder_walk_of(d, SAMPLE);
+
+	p->n_labels = 0;
+	p->stack_first[0] = p->label_first[0] = 0;
+	while (decoder_walk_next(d, &w)) {
+		if (!fast || !fast_sample(d, &w, &fill))
+			fill_sample(d, decoder_walk_cursor(d, &w), &fill);
+		p->stack_first[w.row] = (uint64_t)(fill.stack - p->stacks);
+		p->label_first[w.row] = p->n_labels;
+	}
+	p->n_stack_words = (size_t)(fill.stack - p->stacks);
+}
+
+void decoder_fill_samples(struct decoder *d)
+{
+	fill_samples(d, true);
+	/* Once more by the way that names the culprit. */
+	if (!d->error &&
+		!check_rows(d->p->stacks, d->p->n_stack_words, (uint32_t)d->p->n_locations))
+		fill_samples(d, false);
+}
+
+void decoder_find_wrong_values(struct decoder *d)
+{
+	struct decoder_walk w = decoder_walk_of(d, SAMPLE);
+
+	while (decoder_walk_next(d, &w)) {
+		struct cursor c = decoder_walk_cursor(d, &w);
+		size_t n = 0;
+
+		for (struct wire_field f; wire_next(&c, &f);)
+			n += f.number == 2 ? wire_count_numbers(&c, &f) : 0;
+		decoder_check_wire(d, &c);
+		if (n != d->n[SAMPLE_TYPE])
+			decoder_fail(
+				d, "has %zu values for %zu sample types", n, d->n[SAMPLE_TYPE]);
+	}
+}
+
+/* Which sample owns label i. */
+static size_t sample_of_label(const struct profile *p, size_t i)
+{
+	size_t lo = 0, hi = p->n_samples;
+
+	while (hi - lo > 1) {
+		size_t mid = (lo + hi) / 2;
+
+		if (p->label_first[mid] <= i)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+void decoder_check_label_texts(struct decoder *d)
+{
+	static const char *const names[] = {"the key", "the value", "the unit"};
+	struct profile *p = d->p;
+	_cleanup_free_ uint8_t *seen = NULL; /* each string is looked at once */
+
+	if (!p->n_labels || d->error)
+		return;
+	seen = try_malloc(p->n_strings);
+	if (!seen) {
+		d->error =
+			err_set(d->eb, -ENOMEM, "out of memory checking %zu strings", p->n_strings);
+		return;
+	}
+	memset(seen, 0, p->n_strings);
+	for (size_t i = 0; i < p->n_labels; i++) {
+		const uint32_t texts[] = {
+			p->labels[i].key, p->labels[i].str, p->labels[i].num_unit};
+
+		for (size_t k = 0; k < ARRAY_SIZE(texts); k++) {
+			struct prof_str s = p->strings[texts[k]];
+
+			if (!seen[texts[k]] && !str_is_utf8(s.p, s.len)) {
+				decoder_fail(d,
+					"sample %zu: %s of a label (string %u) is not UTF-8",
+					sample_of_label(p, i), names[k], texts[k]);
+				return;
+			}
+			seen[texts[k]] = 1;
+		}
+	}
+}
