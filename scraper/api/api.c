@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The API's life, its routes, and the frame that every query runs in: parameters, parts, budget, reply, metrics.
+ */
+#include "lib/base/alloc.h"
+#include "lib/base/clock.h"
+#include "scraper/api/api_impl.h"
+#include <inttypes.h>
+#include <string.h>
+
+static const struct http_route routes[] = {
+	{HTTP_GET | HTTP_POST, "/api/v1/flamegraph", api_flamegraph, HTTP_ON_WORKER, 0},
+	{HTTP_GET | HTTP_POST, "/api/v1/top", api_top, HTTP_ON_WORKER, 0},
+	{HTTP_GET | HTTP_POST, "/api/v1/profile", api_profile, HTTP_ON_WORKER, 0},
+	{HTTP_GET | HTTP_POST, "/api/v1/query_series", api_query_series, HTTP_ON_WORKER, 0},
+	{HTTP_GET | HTTP_POST, "/api/v1/profile_types", api_profile_types, HTTP_ON_WORKER, 0},
+	{HTTP_GET | HTTP_POST, "/api/v1/labels", api_labels, HTTP_ON_WORKER, 0},
+	{HTTP_GET, "/api/v1/label/*/values", api_label_values, HTTP_ON_WORKER, 0},
+	{HTTP_GET | HTTP_POST, "/api/v1/series", api_series, HTTP_ON_WORKER, 0},
+	{HTTP_GET, "/api/v1/targets", api_targets, HTTP_ON_WORKER, 0},
+	{HTTP_GET, "/api/v1/scrape_pools", api_scrape_pools, HTTP_ON_WORKER, 0},
+	{HTTP_GET, "/api/v1/status/config", api_status_config, HTTP_ON_WORKER, 0},
+	{HTTP_GET, "/api/v1/status/flags", api_status_flags, 0, 0},
+	{HTTP_GET, "/api/v1/status/runtimeinfo", api_runtimeinfo, HTTP_ON_WORKER, 0},
+	{HTTP_GET, "/api/v1/status/buildinfo", api_buildinfo, 0, 0},
+	{HTTP_GET, "/api/v1/status/tsdb", api_tsdb, HTTP_ON_WORKER, 0},
+	{HTTP_GET, "/metrics", api_metrics, HTTP_ON_WORKER, 0},
+	{HTTP_GET, "/-/healthy", api_healthy, 0, 0},
+	{HTTP_GET, "/-/ready", api_ready, 0, 0},
+	{HTTP_GET, "/ready", api_ready, 0, 0},
+	{HTTP_POST | HTTP_PUT, "/-/reload", api_reload, HTTP_ON_WORKER | HTTP_CHANGES_STATE, 0},
+	{HTTP_POST | HTTP_PUT, "/-/quit", api_quit, HTTP_ON_WORKER | HTTP_CHANGES_STATE, 0},
+	{HTTP_GET, "/", page_home, HTTP_ON_WORKER, 0},
+	{HTTP_GET, "/targets", page_targets, HTTP_ON_WORKER, 0},
+	{HTTP_GET, "/config", page_config, HTTP_ON_WORKER, 0},
+	{HTTP_GET, "/flags", page_flags, 0, 0},
+	{HTTP_GET, "/status", page_status, HTTP_ON_WORKER, 0},
+};
+
+const struct http_route *api_routes(size_t *ret_n)
+{
+	*ret_n = ARRAY_SIZE(routes);
+	return routes;
+}
+
+static const double duration_bounds[] = {0.001, 0.01, 0.1, 0.5, 1, 2, 5, 10, 30, 60};
+
+int api_new(const struct api_options *o, struct api **ret, struct errbuf *eb)
+{
+	struct api *a = xcalloc(1, sizeof(*a));
+
+	a->o = *o;
+	if (!a->o.query_timeout_ms)
+		a->o.query_timeout_ms = 120000;
+	if (!a->o.max_nodes)
+		a->o.max_nodes = 1048576;
+	if (!a->o.route_prefix)
+		a->o.route_prefix = "";
+	if (pthread_rwlock_init(&a->lock, NULL) != 0) {
+		free(a);
+		return err_set(eb, -ENOMEM, "cannot make a lock");
+	}
+	if (o->metrics) {
+		a->queries = metrics_counter(o->metrics, "sonde_queries_total",
+			"Queries begun, by endpoint.", "endpoint");
+		a->failures = metrics_counter(o->metrics, "sonde_query_failures_total",
+			"Queries that failed, by reason.", "reason");
+		a->duration = metrics_histogram(o->metrics, "sonde_query_duration_seconds",
+			"Time from a query's parameters to its reply.", "endpoint", duration_bounds,
+			ARRAY_SIZE(duration_bounds));
+		a->rows = metric_only(metrics_counter(
+			o->metrics, "sonde_query_rows_total", "Rows read by queries.", NULL));
+		a->profiles = metric_only(metrics_counter(o->metrics, "sonde_query_profiles_total",
+			"Profiles read by queries.", NULL));
+	}
+	*ret = a;
+	return 0;
+}
+
+void api_freep(struct api **a)
+{
+	if (!*a)
+		return;
+	pthread_rwlock_destroy(&(*a)->lock);
+	free(*a);
+	*a = NULL;
+}
+
+void api_set_store(struct api *a, struct store *s)
+{
+	pthread_rwlock_wrlock(&a->lock);
+	a->store = s;
+	pthread_rwlock_unlock(&a->lock);
+}
+
+/* ---- replies ---- */
+
+static const struct {
+	int error;
+	const char *type;
+	unsigned code;
+} error_types[] = {
+	{-EINVAL, "bad_data", 400},
+	{-ENOENT, "not_found", 404},
+	{-ENOMEM, "execution", 422},
+	{-EFBIG, "execution", 422},
+	{-ENOTSUP, "execution", 422},
+	{-ETIMEDOUT, "timeout", 503},
+	{-ECANCELED, "canceled", 503},
+	{-EAGAIN, "unavailable", 503},
+	{-EPERM, "forbidden", 403},
+	{0, "internal", 500},
+};
+
+static size_t error_type(int error)
+{
+	size_t i = 0;
+
+	while (error_types[i].error && error_types[i].error != error)
+		i++;
+	return i;
+}
+
+void api_reply_error(struct http_request *r, enum api_format format, int error, const char *text)
+{
+	size_t t = error_type(error);
+	struct bytes out = {};
+	struct json j = json_to(&out);
+
+	if (format != API_JSON) {
+		http_reply_header(r, "X-Go-Pprof", "1");
+		http_reply_text(r, error_types[t].code, "%s", text);
+		return;
+	}
+	json_object_begin(&j);
+	json_kv_string(&j, "status", "error");
+	json_kv_string(&j, "errorType", error_types[t].type);
+	json_kv_string(&j, "error", text);
+	json_object_end(&j);
+	http_reply_bytes(r, error_types[t].code, "application/json", &out);
+}
+
+void api_json_begin(struct bytes *out, struct json *ret)
+{
+	*ret = json_to(out);
+	json_object_begin(ret);
+	json_kv_string(ret, "status", "success");
+	json_key(ret, "data");
+}
+
+void api_reply_json(struct http_request *r, struct json *j, struct bytes *out)
+{
+	json_object_end(j);
+	http_reply_bytes(r, 200, "application/json", out);
+}
+
+void api_put_labels(struct json *j, const char *key, const struct labels *l)
+{
+	if (key)
+		json_key(j, key);
+	json_object_begin(j);
+	for (size_t i = 0; i < l->n; i++)
+		json_kv_string(j, l->items[i].name, l->items[i].value);
+	json_object_end(j);
+}
+
+/* ---- queries ---- */
+
+/* The parts that hold profiles of the range. A profile's time is its window's end, so the range is open to later ones. */
+static int take_parts(struct query_job *q, struct errbuf *eb)
+{
+	int64_t from;
+	char reason[256] = "the store is not open";
+	int r;
+
+	pthread_rwlock_rdlock(&q->api->lock);
+	q->locked = true;
+	if (!q->api->store) {
+		if (q->api->o.callbacks.ready)
+			q->api->o.callbacks.ready(q->api->o.callbacks.arg, reason);
+		return err_set(eb, -EAGAIN, "not ready: %s", reason);
+	}
+	if (__builtin_sub_overflow(q->params.start_ns, q->params.step_ns, &from))
+		from = INT64_MIN;
+	r = store_parts_get(q->api->store, from, INT64_MAX, &q->parts);
+	q->env.parts = q->parts.items;
+	q->env.n_parts = q->parts.n;
+	return r ? err_set(eb, r, "reading the store: %s", err_text(NULL, r)) : 0;
+}
+
+int query_job_start(struct query_job *q, struct http_request *r, struct api *a,
+	const char *endpoint, enum api_format fallback, struct errbuf *eb)
+{
+	const struct url_params *u = http_request_params(r);
+	int e;
+
+	*q = (struct query_job) {.api = a,
+		.request = r,
+		.endpoint = endpoint,
+		.begun_ns = clock_monotonic_ns(a->o.clock),
+		.format = api_format_of(u, fallback)};
+	budget_init(&q->budget, a->o.budget, "query", "--query.max-memory", 0);
+	q->env.budget = &q->budget;
+	q->env.cancel = http_job_cancel_flag(r);
+	if (a->queries)
+		metric_inc(metric_cell(a->queries, endpoint));
+	e = api_params_parse(
+		u, clock_realtime_ns(a->o.clock), fallback, a->o.max_nodes, &q->params, eb);
+	return e ? e : take_parts(q, eb);
+}
+
+int query_job_begin(struct query_job *q, struct http_request *r, struct api *a,
+	const char *endpoint, enum api_format fallback)
+{
+	struct errbuf eb = {};
+	int e = query_job_start(q, r, a, endpoint, fallback, &eb);
+
+	if (e)
+		query_job_fail(q, e, &eb);
+	return e;
+}
+
+/* Gives the parts back before the reply is sent: a slow reader must not hold the store. */
+static void release(struct query_job *q)
+{
+	struct api *a = q->api;
+
+	if (q->parts.items)
+		store_parts_put(a->store, &q->parts);
+	if (q->locked)
+		pthread_rwlock_unlock(&a->lock);
+	q->locked = false;
+	q->parts = (struct store_parts) {};
+	q->env.n_parts = 0;
+}
+
+void query_job_done(struct query_job *q)
+{
+	release(q);
+	api_params_done(&q->params);
+}
+
+int query_job_one_selector(const struct query_job *q, struct errbuf *eb)
+{
+	if (!q->params.query)
+		return err_set(eb, -EINVAL,
+			"query: missing; for example "
+			"process_cpu:cpu:nanoseconds:cpu:nanoseconds{}");
+	return q->params.n_selectors == 1 ? 0 : err_set(eb, -EINVAL, "query: more than one");
+}
+
+static double elapsed(const struct query_job *q)
+{
+	return (double)(clock_monotonic_ns(q->api->o.clock) - q->begun_ns) / 1e9;
+}
+
+void query_job_count(struct query_job *q)
+{
+	struct api *a = q->api;
+
+	if (!a->duration)
+		return;
+	metric_observe(metric_cell(a->duration, q->endpoint), elapsed(q));
+	metric_add(a->rows, (double)q->env.stats.rows);
+	metric_add(a->profiles, (double)q->env.stats.profiles);
+}
+
+void query_job_fail(struct query_job *q, int r, const struct errbuf *eb)
+{
+	if (r == -ECANCELED && elapsed(q) * 1000 >= (double)q->api->o.query_timeout_ms)
+		r = -ETIMEDOUT;
+	if (q->api->failures)
+		metric_inc(metric_cell(q->api->failures, error_types[error_type(r)].type));
+	query_job_count(q);
+	release(q);
+	api_reply_error(q->request, q->format, r, err_text(eb, r));
+}
+
+void query_job_json_begin(struct query_job *q, struct bytes *out, struct json *ret)
+{
+	bytes_init(out, NULL, 0);
+	(void)q;
+	api_json_begin(out, ret);
+}
+
+void query_job_reply_json(struct query_job *q, struct json *j, struct bytes *out)
+{
+	const struct query_stats *s = &q->env.stats;
+
+	json_key(j, "stats");
+	json_object_begin(j);
+	json_kv_uint(j, "parts", s->parts);
+	json_kv_uint(j, "streams", s->streams);
+	json_kv_uint(j, "profiles", s->profiles);
+	json_kv_uint(j, "pages", s->pages);
+	json_kv_uint(j, "rows", s->rows);
+	json_kv_uint(j, "nodes", s->nodes);
+	json_kv_uint(j, "peakBytes", q->budget.peak_bytes);
+	json_kv_double(j, "seconds", elapsed(q));
+	json_object_end(j);
+	query_job_count(q);
+	release(q);
+	api_reply_json(q->request, j, out);
+}
+
+void query_job_reply(struct query_job *q, const char *file_name, struct bytes *out)
+{
+	const struct query_stats *s = &q->env.stats;
+	char text[256];
+
+	snprintf(text, sizeof(text),
+		"parts=%" PRIu64 " streams=%" PRIu64 " profiles=%" PRIu64 " pages=%" PRIu64
+		" rows=%" PRIu64 " nodes=%" PRIu64 " seconds=%.6f",
+		s->parts, s->streams, s->profiles, s->pages, s->rows, s->nodes, elapsed(q));
+	http_reply_header(q->request, "Sonde-Stats", text);
+	if (q->format == API_PPROF || q->format == API_SPEEDSCOPE) {
+		snprintf(text, sizeof(text), "attachment; filename=\"%.100s.%s\"", file_name,
+			api_format_suffix(q->format));
+		http_reply_header(q->request, "Content-Disposition", text);
+	}
+	http_reply_header(q->request, "X-Content-Type-Options", "nosniff");
+	if (q->format == API_SVG || q->format == API_HTML)
+		http_reply_header(q->request, "Content-Security-Policy",
+			"default-src 'none'; style-src 'unsafe-inline'");
+	query_job_count(q);
+	release(q);
+	http_reply_bytes(q->request, 200, api_format_type(q->format), out);
+}

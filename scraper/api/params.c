@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parameters of query endpoints.
+ */
+#include "scraper/api/params.h"
+#include "lib/base/alloc.h"
+#include "lib/base/clock.h"
+#include "lib/base/regex.h"
+#include "lib/base/str.h"
+#include "lib/net/url.h"
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+static const struct {
+	const char *name, *type, *suffix;
+} formats[API_N_FORMATS] = {
+	[API_JSON] = {"json", "application/json", "json"},
+	[API_PPROF] = {"pprof", "application/octet-stream", "pb.gz"},
+	[API_FOLDED] = {"folded", "text/plain; charset=utf-8", "folded"},
+	[API_SPEEDSCOPE] = {"speedscope", "application/json", "speedscope.json"},
+	[API_SVG] = {"svg", "image/svg+xml", "svg"},
+	[API_HTML] = {"html", "text/html; charset=utf-8", "html"},
+	[API_DOT] = {"dot", "text/vnd.graphviz", "dot"},
+	[API_CSV] = {"csv", "text/csv; charset=utf-8", "csv"},
+	[API_TEXT] = {"text", "text/plain; charset=utf-8", "txt"},
+};
+
+static int find_format(const char *name)
+{
+	for (int i = 0; i < API_N_FORMATS; i++)
+		if (!strcmp(name, formats[i].name))
+			return i;
+	return -EINVAL;
+}
+
+enum api_format api_format_of(const struct url_params *params, enum api_format fallback)
+{
+	const char *name = url_params_get(params, "format");
+	int f = name && *name ? find_format(name) : (int)fallback;
+
+	return f < 0 ? fallback : (enum api_format)f;
+}
+
+const char *api_format_type(enum api_format f)
+{
+	return formats[f].type;
+}
+
+const char *api_format_suffix(enum api_format f)
+{
+	return formats[f].suffix;
+}
+
+/* ---- times ---- */
+
+static bool digits(const char *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (s[i] < '0' || s[i] > '9')
+			return false;
+	return true;
+}
+
+static int number(const char *s, size_t n)
+{
+	int v = 0;
+
+	for (size_t i = 0; i < n; i++)
+		v = v * 10 + (s[i] - '0');
+	return v;
+}
+
+/* The fraction and zone after "YYYY-MM-DDTHH:MM:SS". */
+static int parse_rest(const char *s, int64_t *ret_fraction_ns, int64_t *ret_offset_s)
+{
+	int64_t unit = NS_PER_S;
+
+	*ret_fraction_ns = *ret_offset_s = 0;
+	if (*s == '.') {
+		for (s++; *s >= '0' && *s <= '9'; s++) {
+			unit /= 10;
+			*ret_fraction_ns += (*s - '0') * unit;
+		}
+		if (unit == NS_PER_S)
+			return -EINVAL;
+	}
+	if ((*s == 'Z' || *s == 'z') && !s[1])
+		return 0;
+	if ((*s != '+' && *s != '-') || strlen(s) != 6 || s[3] != ':' || !digits(s + 1, 2) ||
+		!digits(s + 4, 2) || number(s + 1, 2) > 23 || number(s + 4, 2) > 59)
+		return -EINVAL;
+	*ret_offset_s = (number(s + 1, 2) * 3600 + number(s + 4, 2) * 60) * (*s == '-' ? -1 : 1);
+	return 0;
+}
+
+static int parse_rfc3339(const char *s, int64_t *ret_ns)
+{
+	static const char shape[] = "dddd-dd-ddTdd:dd:dd";
+	int64_t fraction, offset, seconds;
+	struct tm tm = {}, back;
+	time_t t;
+
+	for (size_t i = 0; shape[i]; i++)
+		if (shape[i] == 'd' ? !digits(s + i, 1)
+				    : s[i] != shape[i] &&
+					      !(shape[i] == 'T' && s[i] && strchr("t ", s[i])))
+			return -EINVAL;
+	tm.tm_year = number(s, 4) - 1900;
+	tm.tm_mon = number(s + 5, 2) - 1;
+	tm.tm_mday = number(s + 8, 2);
+	tm.tm_hour = number(s + 11, 2);
+	tm.tm_min = number(s + 14, 2);
+	tm.tm_sec = number(s + 17, 2);
+	if (parse_rest(s + sizeof(shape) - 1, &fraction, &offset) < 0)
+		return -EINVAL;
+	back = tm;
+	t = timegm(&back);
+	if (back.tm_mday != tm.tm_mday || back.tm_mon != tm.tm_mon || back.tm_hour != tm.tm_hour ||
+		back.tm_min != tm.tm_min || back.tm_sec != tm.tm_sec)
+		return -EINVAL;
+	if (__builtin_sub_overflow((int64_t)t, offset, &seconds) ||
+		__builtin_mul_overflow(seconds, NS_PER_S, &seconds) ||
+		__builtin_add_overflow(seconds, fraction, ret_ns))
+		return -EINVAL;
+	return 0;
+}
+
+/* A number of seconds; 13, 16 and 19 digits are milli-, micro- and nanoseconds. */
+static int parse_epoch(const char *text, int64_t *ret_ns)
+{
+	double v;
+	int64_t whole;
+
+	if (str_parse_i64(text, &whole, NULL) == 0) {
+		uint64_t size = whole < 0 ? -(uint64_t)whole : (uint64_t)whole;
+		int64_t scale = size < 100000000000ULL	       ? NS_PER_S
+				: size < 100000000000000ULL    ? 1000000
+				: size < 100000000000000000ULL ? 1000
+							       : 1;
+
+		return __builtin_mul_overflow(whole, scale, ret_ns) ? -EINVAL : 0;
+	}
+	if (str_parse_double(text, &v, NULL) < 0 || !isfinite(v) || fabs(v) > 9e9)
+		return -EINVAL;
+	*ret_ns = (int64_t)floor(v) * NS_PER_S + llround((v - floor(v)) * 1e9);
+	return 0;
+}
+
+int api_parse_time(const char *text, int64_t now_ns, int64_t *ret_ns, struct errbuf *eb)
+{
+	int64_t ms;
+
+	if (!strcmp(text, "now")) {
+		*ret_ns = now_ns;
+		return 0;
+	}
+	if (str_starts_with(text, "now-") && text[4] &&
+		str_parse_duration_ms(text + 4, &ms, NULL) == 0 && ms <= now_ns / NS_PER_MS) {
+		*ret_ns = now_ns - ms * NS_PER_MS;
+		return 0;
+	}
+	if (parse_epoch(text, ret_ns) == 0 || parse_rfc3339(text, ret_ns) == 0)
+		return 0;
+	return err_set(eb, -EINVAL,
+		"cannot parse \"%.40s\" as a time: unix seconds, RFC 3339 or now-1h", text);
+}
+
+int api_parse_step(const char *text, int64_t *ret_ns, struct errbuf *eb)
+{
+	double seconds;
+	int64_t ms;
+
+	if (str_parse_double(text, &seconds, NULL) == 0 && isfinite(seconds) && seconds >= 0.001 &&
+		seconds <= 1e9) {
+		*ret_ns = llround(seconds * 1e9);
+		return 0;
+	}
+	if (str_parse_duration_ms(text, &ms, NULL) == 0 && ms >= 1 && ms <= 1000000000000) {
+		*ret_ns = ms * NS_PER_MS;
+		return 0;
+	}
+	return err_set(eb, -EINVAL,
+		"cannot parse \"%.40s\" as a step: seconds or a duration of at least 1ms", text);
+}
+
+void api_format_time(int64_t ns, char ret[40])
+{
+	time_t s = (time_t)(ns / NS_PER_S);
+	struct tm tm;
+	size_t n;
+
+	if (!ns) {
+		snprintf(ret, 40, "0001-01-01T00:00:00Z");
+		return;
+	}
+	gmtime_r(&s, &tm);
+	n = strftime(ret, 40, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(ret + n, 40 - n, ".%03dZ", (int)(llabs(ns) % NS_PER_S / NS_PER_MS));
+}
+
+/* ---- all of them ---- */
+
+static int parse_range(
+	const struct url_params *u, int64_t now, struct api_params *p, struct errbuf *eb)
+{
+	const char *start = url_params_get(u, "start"), *end = url_params_get(u, "end");
+	const char *seconds = url_params_get(u, "seconds");
+	int64_t range = 3600 * NS_PER_S, n;
+	int r = 0;
+
+	p->end_ns = now;
+	if (end && *end)
+		r = api_parse_time(end, now, &p->end_ns, eb);
+	if (r)
+		return err_prefix(eb, r, "end: ");
+	if (seconds && *seconds) {
+		r = str_parse_i64(seconds, &n, NULL);
+		if (r || n < 1 || n > 10 * 365 * 86400LL)
+			return err_set(eb, -EINVAL,
+				"seconds: \"%.40s\" is no number of seconds above 0", seconds);
+		range = n * NS_PER_S;
+	}
+	if (__builtin_sub_overflow(p->end_ns, range, &p->start_ns))
+		return err_set(eb, -EINVAL, "end: out of range");
+	if (start && *start && !(seconds && *seconds))
+		r = api_parse_time(start, now, &p->start_ns, eb);
+	if (r)
+		return err_prefix(eb, r, "start: ");
+	if (p->start_ns > p->end_ns)
+		return err_set(eb, -EINVAL, "end: is before start");
+	if (p->end_ns / NS_PER_S - p->start_ns / NS_PER_S > 100LL * 365 * 86400)
+		return err_set(eb, -EINVAL, "end: more than a hundred years after start");
+	return 0;
+}
+
+static int parse_selectors(const struct url_params *u, struct api_params *p, struct errbuf *eb)
+{
+	struct errbuf reason = {};
+	int r;
+
+	p->query = url_params_get(u, "query");
+	p->terms = p->query ? QUERY_PROFILE_TERMS : QUERY_PROMETHEUS_TERMS;
+	p->selectors = xcalloc(u->n + 1, sizeof(*p->selectors));
+	for (size_t i = 0; i < u->n; i++) {
+		const char *name = u->items[i].name;
+
+		if (strcmp(name, p->query ? "query" : "match[]") != 0)
+			continue;
+		r = query_selector_parse(u->items[i].value, &p->selectors[p->n_selectors], &reason);
+		if (r)
+			return err_set(eb, r, "%s: %s", name, err_text(&reason, r));
+		p->n_selectors++;
+		if (p->query)
+			break;
+	}
+	return 0;
+}
+
+static int parse_regex(
+	const struct url_params *u, const char *name, struct regex **ret, struct errbuf *eb)
+{
+	const char *text = url_params_get(u, name);
+	struct errbuf reason = {};
+	int r;
+
+	if (!text || !*text)
+		return 0;
+	if (!str_is_utf8(text, strlen(text)))
+		return err_set(eb, -EINVAL, "%s: not valid UTF-8", name);
+	r = regex_compile(text, REGEX_SEARCH, ret, &reason);
+	return r ? err_set(eb, r, "%s: %s", name, err_text(&reason, r)) : 0;
+}
+
+static int parse_count(
+	const struct url_params *u, const char *name, uint64_t max, size_t *ret, struct errbuf *eb)
+{
+	const char *text = url_params_get(u, name);
+	uint64_t v;
+
+	if (!text || !*text)
+		return 0;
+	if (str_parse_u64(text, &v, NULL) < 0)
+		return err_set(eb, -EINVAL, "%s: \"%.40s\" is no whole number", name, text);
+	if (v > max)
+		return err_set(eb, -EINVAL, "%s: %" PRIu64 " is above the limit of %" PRIu64, name,
+			v, max);
+	*ret = (size_t)v;
+	return 0;
+}
+
+static int parse_lists(const struct url_params *u, struct api_params *p, struct errbuf *eb)
+{
+	p->group_by = xcalloc(u->n + 1, sizeof(*p->group_by));
+	p->at = xcalloc(u->n + 1, sizeof(*p->at));
+	for (size_t i = 0; i < u->n; i++) {
+		const struct url_param *q = &u->items[i];
+
+		if (!strcmp(q->name, "at"))
+			p->at[p->n_at++] = q->value;
+		if (strcmp(q->name, "group_by") != 0)
+			continue;
+		p->group = true;
+		if (*q->value)
+			p->group_by[p->n_group_by++] = q->value;
+	}
+	if (p->n_group_by > 8)
+		return err_set(eb, -EINVAL, "group_by: more than 8 labels");
+	if (p->n_at > API_MAX_AT)
+		return err_set(eb, -EINVAL, "at: more than %d functions", API_MAX_AT);
+	return 0;
+}
+
+static int parse_all(const struct url_params *u, int64_t now, enum api_format fallback,
+	uint32_t max_max_nodes, struct api_params *p, struct errbuf *eb)
+{
+	const char *format = url_params_get(u, "format"), *step = url_params_get(u, "step");
+	const struct {
+		const char *name;
+		struct regex **re;
+	} filters[] = {{"focus", &p->focus}, {"ignore", &p->ignore}, {"hide", &p->hide},
+		{"show", &p->show}, {"show_from", &p->show_from}};
+	int r = 0;
+
+	p->format = api_format_of(u, fallback);
+	if (format && *format && find_format(format) < 0)
+		return err_set(eb, -EINVAL,
+			"format: \"%.40s\" is none of json pprof folded speedscope svg html dot "
+			"csv text",
+			format);
+	r = parse_range(u, now, p, eb);
+	if (!r)
+		r = parse_selectors(u, p, eb);
+	for (size_t i = 0; !r && i < ARRAY_SIZE(filters); i++)
+		r = parse_regex(u, filters[i].name, filters[i].re, eb);
+	if (!r)
+		r = parse_lists(u, p, eb);
+	if (!r)
+		r = parse_count(u, "max_nodes", max_max_nodes, &p->max_nodes, eb);
+	if (!r)
+		r = parse_count(u, "limit", UINT32_MAX, &p->limit, eb);
+	p->step_ns = MAX((p->end_ns - p->start_ns) / 250 / NS_PER_S, 15) * NS_PER_S;
+	if (!r && step && *step && api_parse_step(step, &p->step_ns, eb) < 0)
+		r = err_prefix(eb, -EINVAL, "step: ");
+	return r;
+}
+
+int api_params_parse(const struct url_params *params, int64_t now_ns, enum api_format fallback,
+	uint32_t max_max_nodes, struct api_params *ret, struct errbuf *eb)
+{
+	int r;
+
+	*ret = (struct api_params) {};
+	r = parse_all(params, now_ns, fallback, max_max_nodes, ret, eb);
+	if (r)
+		api_params_done(ret);
+	return r;
+}
+
+void api_params_done(struct api_params *p)
+{
+	struct regex *const filters[] = {p->focus, p->ignore, p->hide, p->show, p->show_from};
+
+	for (size_t i = 0; i < p->n_selectors; i++)
+		query_selector_done(&p->selectors[i]);
+	free(p->selectors);
+	for (size_t i = 0; i < ARRAY_SIZE(filters); i++)
+		if (filters[i])
+			regex_free(filters[i]);
+	free(p->group_by);
+	free(p->at);
+	*p = (struct api_params) {};
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * /api/v1/flamegraph, /api/v1/top and /api/v1/profile: one merge, filters, then any format.
+ */
+#include "lib/base/alloc.h"
+#include "lib/base/bytes.h"
+#include "lib/render/render.h"
+#include "lib/tree/filter.h"
+#include "scraper/api/api_impl.h"
+#include <inttypes.h>
+#include <string.h>
+
+void tree_view_done(struct tree_view *v)
+{
+	for (size_t i = 0; v->filtered && i < v->merged.n_groups; i++)
+		tree_done(&v->filtered[i]);
+	free(v->filtered);
+	tree_done(&v->functions);
+	query_trees_done(&v->merged);
+}
+
+static int filter(struct query_job *q, struct tree_view *v, struct errbuf *eb)
+{
+	const struct api_params *p = &q->params;
+	const struct tree_filter f = {.focus = p->focus,
+		.ignore = p->ignore,
+		.hide = p->hide,
+		.show = p->show,
+		.show_from = p->show_from};
+	int r = 0;
+
+	v->filtered = xcalloc(v->merged.n_groups + 1, sizeof(*v->filtered));
+	for (size_t i = 0; !r && i < v->merged.n_groups; i++) {
+		tree_init(&v->filtered[i], q->env.budget);
+		if (tree_filter_is_empty(&f)) {
+			v->filtered[i] = v->merged.groups[i].tree;
+			tree_init(&v->merged.groups[i].tree, q->env.budget);
+		} else {
+			r = tree_filter_apply(&v->merged.groups[i].tree, &f, &v->merged.symbols,
+				&v->filtered[i], eb);
+			tree_done(&v->merged.groups[i].tree);
+		}
+	}
+	return r;
+}
+
+/* "job=api, comm=sh", the frame that stands above a group. */
+static uint32_t label_frame(struct tree_symbols *s, const struct labels *l)
+{
+	_cleanup_bytes_ struct bytes text = {};
+	struct tree_frame f = {.mapping = TREE_NONE, .kind = TREE_LABEL};
+
+	for (size_t i = 0; i < l->n; i++) {
+		bytes_put_str(&text, i ? ", " : "");
+		bytes_put_str(&text, l->items[i].name);
+		bytes_put_u8(&text, '=');
+		bytes_put_str(&text, l->items[i].value);
+	}
+	if (!l->n)
+		bytes_put_str(&text, "(without label)");
+	if (text.error)
+		s->error = text.error;
+	else
+		f.name = tree_symbols_string(s, (const char *)text.data, text.len);
+	return tree_symbols_frame(s, &f);
+}
+
+/* All groups as one function tree; with group_by each below a frame of its labels. */
+static int project(struct query_job *q, struct tree_view *v, struct tree *ret, struct errbuf *eb)
+{
+	size_t n = v->merged.n_groups;
+	_cleanup_free_ struct tree *trees = xcalloc(n + 1, sizeof(*trees));
+	_cleanup_free_ const struct tree **list = xcalloc(n + 1, sizeof(struct tree *));
+	_cleanup_free_ uint32_t *frames = xcalloc(n + 1, sizeof(*frames));
+	int r = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		tree_init(&trees[i], q->env.budget);
+		list[i] = &trees[i];
+		if (!r)
+			r = tree_project(&v->filtered[i], &v->merged.symbols, &trees[i], eb);
+		frames[i] = label_frame(&v->merged.symbols, &v->merged.groups[i].labels);
+	}
+	if (!r)
+		r = tree_symbols_error(&v->merged.symbols, eb);
+	if (!r && q->params.n_group_by)
+		r = tree_graft((const struct tree *const *)list, frames, n, ret, eb);
+	else if (!r)
+		r = tree_merge((const struct tree *const *)list, n, ret, eb);
+	for (size_t i = 0; i < n; i++)
+		tree_done(&trees[i]);
+	return r;
+}
+
+/* The node limit of a format: the JSON arrays have one unless told otherwise, pictures cull by width. */
+static size_t node_limit(const struct query_job *q)
+{
+	if (q->params.max_nodes || q->format != API_JSON)
+		return q->format == API_DOT ? 0 : q->params.max_nodes;
+	return API_DEFAULT_NODES;
+}
+
+static int shape(struct query_job *q, struct tree_view *v, struct errbuf *eb)
+{
+	const struct api_params *p = &q->params;
+	_cleanup_tree_ struct tree all = {}, at = {};
+	struct tree *shown = &all;
+	int r;
+
+	tree_init(&all, q->env.budget);
+	tree_init(&at, q->env.budget);
+	tree_init(&v->functions, q->env.budget);
+	r = project(q, v, &all, eb);
+	if (r)
+		return r;
+	v->whole = all.total[0];
+	if (p->n_at) {
+		r = tree_at(&all, &v->merged.symbols, p->at, p->n_at, &at, eb);
+		shown = &at;
+	}
+	return r ? r : tree_limit(shown, node_limit(q), &v->functions, eb);
+}
+
+static void describe(const struct query_job *q, struct tree_view *v)
+{
+	char from[40], to[40];
+
+	api_format_time(q->params.start_ns, from);
+	api_format_time(q->params.end_ns, to);
+	snprintf(v->subtitle, sizeof(v->subtitle),
+		"%.300s, %.19sZ to %.19sZ, %" PRIu64 " profiles of %" PRIu64 " series",
+		q->params.query ? q->params.query : "", from, to, v->merged.n_profiles,
+		v->merged.n_series);
+}
+
+static int merge(struct query_job *q, struct tree_view *v, struct errbuf *eb)
+{
+	const struct api_params *p = &q->params;
+	struct query_spec spec = {.selector = p->selectors,
+		.start_ns = p->start_ns,
+		.end_ns = p->end_ns,
+		.group_by = p->group_by,
+		.n_group_by = p->n_group_by,
+		.group = true,
+		.max_groups = 256};
+	int r = query_job_one_selector(q, eb);
+
+	if (!r)
+		r = query_merge(&q->env, &spec, &v->merged, eb);
+	if (!r)
+		r = filter(q, v, eb);
+	if (!r)
+		describe(q, v);
+	return r;
+}
+
+int tree_view_make(struct query_job *q, struct tree_view *ret, struct errbuf *eb)
+{
+	int r = merge(q, ret, eb);
+
+	return r ? r : shape(q, ret, eb);
+}
+
+struct render_input tree_view_input(const struct query_job *q, const struct tree_view *v)
+{
+	(void)q;
+	return (struct render_input) {.tree = &v->functions,
+		.symbols = &v->merged.symbols,
+		.type = v->merged.type.sample_type,
+		.unit = v->merged.type.sample_unit,
+		.title = v->merged.type.id,
+		.subtitle = v->subtitle,
+		.time_ns = v->merged.min_time_ns,
+		.duration_ns = v->merged.max_time_ns - v->merged.min_time_ns,
+		.whole = v->whole};
+}
+
+static int reply_json(struct query_job *q, struct tree_view *v, bool rows)
+{
+	struct render_input in = tree_view_input(q, v);
+	_cleanup_bytes_ struct bytes out = {};
+	struct json j;
+	int r;
+
+	query_job_json_begin(q, &out, &j);
+	json_object_begin(&j);
+	json_kv_string(&j, "profile_type", v->merged.type.id);
+	json_kv_uint(&j, "n_profiles", v->merged.n_profiles);
+	json_kv_uint(&j, "n_series", v->merged.n_series);
+	r = rows ? render_json_rows(&in, q->params.limit, &j) : render_json_members(&in, &j);
+	if (r)
+		return r;
+	json_object_end(&j);
+	query_job_reply_json(q, &j, &out);
+	return 0;
+}
+
+static int render(struct query_job *q, struct tree_view *v, struct bytes *out)
+{
+	const struct render_svg_options icicle = {.root_on_top = true};
+	struct render_input in = tree_view_input(q, v);
+
+	switch (q->format) {
+	case API_FOLDED: return render_folded(&in, out);
+	case API_SPEEDSCOPE: return render_speedscope(&in, out);
+	case API_SVG: return render_svg(&in, &icicle, out);
+	case API_HTML: return render_html(&in, out);
+	case API_DOT: return render_dot(&in, q->params.max_nodes, out);
+	case API_CSV: return render_csv(&in, q->params.limit, out);
+	case API_TEXT: return render_text(&in, q->params.limit, out);
+	default: return -ENOTSUP;
+	}
+}
+
+/* pprof keeps locations, so only `at` and the limit that need functions are refused or applied differently. */
+static int render_pprof(
+	struct query_job *q, struct tree_view *v, struct bytes *out, struct errbuf *eb)
+{
+	size_t n = v->merged.n_groups;
+	_cleanup_free_ struct tree *limited = xcalloc(n + 1, sizeof(*limited));
+	_cleanup_free_ const struct tree **list = xcalloc(n + 1, sizeof(struct tree *));
+	int r = 0;
+
+	if (q->params.n_at)
+		return err_set(eb, -EINVAL, "at: not with format=pprof; use show_from");
+	for (size_t i = 0; i < n; i++) {
+		tree_init(&limited[i], q->env.budget);
+		list[i] = q->params.max_nodes ? &limited[i] : &v->filtered[i];
+		if (!r && q->params.max_nodes)
+			r = tree_limit(&v->filtered[i], q->params.max_nodes, &limited[i], eb);
+	}
+	if (!r)
+		r = export_pprof(&v->merged, (const struct tree *const *)list, v->subtitle,
+			q->env.budget, out, eb);
+	for (size_t i = 0; i < n; i++)
+		tree_done(&limited[i]);
+	return r;
+}
+
+static void answer(struct query_job *q, bool rows)
+{
+	_cleanup_tree_view_ struct tree_view v = {};
+	_cleanup_bytes_ struct bytes out = {};
+	struct errbuf eb = {};
+	int r;
+
+	r = q->format == API_PPROF ? merge(q, &v, &eb) : tree_view_make(q, &v, &eb);
+	if (!r && q->format == API_JSON)
+		r = reply_json(q, &v, rows);
+	else if (!r && q->format == API_PPROF)
+		r = render_pprof(q, &v, &out, &eb);
+	else if (!r)
+		r = render(q, &v, &out);
+	if (r)
+		query_job_fail(q, r, &eb);
+	else if (q->format != API_JSON)
+		query_job_reply(q, *v.merged.type.name ? v.merged.type.name : "profile", &out);
+}
+
+void api_flamegraph(struct http_request *r, void *arg)
+{
+	_cleanup_query_job_ struct query_job q = {};
+
+	if (query_job_begin(&q, r, arg, "flamegraph", API_JSON) == 0)
+		answer(&q, false);
+}
+
+void api_top(struct http_request *r, void *arg)
+{
+	_cleanup_query_job_ struct query_job q = {};
+
+	if (query_job_begin(&q, r, arg, "top", API_JSON) == 0)
+		answer(&q, true);
+}
+
+void api_profile(struct http_request *r, void *arg)
+{
+	_cleanup_query_job_ struct query_job q = {};
+
+	if (query_job_begin(&q, r, arg, "profile", API_PPROF) == 0)
+		answer(&q, false);
+}
