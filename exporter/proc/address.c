@@ -66,7 +66,13 @@ static struct mapping *mapping_of(
 		return NULL;
 	proc_read_maps(t, p);
 	m = maps_find(p->maps, addr);
-	return m && m->since_ns <= time_ns ? m : NULL;
+	if (m && m->since_ns <= time_ns) {
+		p->maps_misses = 0;
+		return m;
+	}
+	/* A walk through code without frame pointers gives addresses that are none. */
+	p->maps_misses = (uint8_t)MIN(p->maps_misses + 1, PROC_MAX_MISSES);
+	return NULL;
 }
 
 static void want_symbols(struct proc_table *t, const struct process *p, struct mapping *m)

@@ -161,8 +161,7 @@ static void read_all_labels(struct proc_table *t, struct process *p, const struc
 		return;
 	read_cmdline(t, p);
 	read_ns_pid(t, p);
-	if (!p->mnt_ns)
-		p->mnt_ns = binary_root_get(t->o.binaries, p->pid, p->start_ns);
+	proc_check_root(t, p);
 }
 
 /* The same process as the one that /proc shows now? Ticks are 10 ms; a pid comes back later than that. */
@@ -284,7 +283,7 @@ void proc_read_maps(struct proc_table *t, struct process *p)
 	bool any = false;
 	ssize_t n;
 
-	p->maps_due_ns = t->now_ns + PROC_MAPS_BACKOFF_NS;
+	p->maps_due_ns = t->now_ns + ((uint64_t)PROC_MAPS_BACKOFF_NS << p->maps_misses);
 	t->stats.maps_reads++;
 	fd = k->open(k, p->pid, p->start_ns, KEEPER_MAPS, 0, 0);
 	while (fd >= 0 && (n = read(fd, t->buffer + held, PROC_READ_BYTES - held)) > 0) {

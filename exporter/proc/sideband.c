@@ -59,14 +59,9 @@ static void on_exec(struct proc_table *t, const struct sideband *e)
 	p->exec_id += p->exec_known;
 	p->maps_complete = true; /* its mappings follow as records */
 	memcpy(p->comm, e->comm, sizeof(p->comm));
-	/* A container's first program comes after the change of namespace. */
-	if (proc_may_read(t)) {
-		uint64_t ns = binary_root_get(t->o.binaries, p->pid, p->start_ns);
-
-		if (ns && p->mnt_ns)
-			binary_root_put(t->o.binaries, p->mnt_ns);
-		p->mnt_ns = ns ? ns : p->mnt_ns;
-	}
+	/* A container's first program comes after the change of namespace. What is sampled is asked for its namespace anyway. */
+	if (proc_may(t, &t->roots, PROC_ROOTS_PER_S))
+		proc_check_root(t, p);
 }
 
 static void on_comm(struct proc_table *t, const struct sideband *e)

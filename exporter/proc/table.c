@@ -87,7 +87,8 @@ struct proc_table *proc_table_new(const struct proc_options *o)
 	if (!t->o.fs)
 		t->o.fs = &fs_system;
 	t->buffer = xmalloc(PROC_READ_BYTES);
-	t->read_tokens = PROC_READS_PER_S;
+	t->reads.tokens = PROC_READS_PER_S;
+	t->roots.tokens = PROC_ROOTS_PER_S;
 	t->scan.pending = true;
 	table_init(&t->by_pid, o->budget);
 	table_init(&t->by_cgroup, o->budget);
@@ -399,19 +400,33 @@ struct process *proc_table_of_record(struct proc_table *t, const struct abi_reco
 	return p;
 }
 
-bool proc_may_read(struct proc_table *t)
+bool proc_may(struct proc_table *t, struct bucket *b, double per_s)
 {
-	double elapsed_s = (double)(int64_t)(t->now_ns - t->read_tokens_ns) / NS_PER_S;
+	double elapsed_s = (double)(int64_t)(t->now_ns - b->filled_ns) / NS_PER_S;
 
 	if (elapsed_s > 0) {
-		t->read_tokens =
-			MIN(t->read_tokens + elapsed_s * PROC_READS_PER_S, PROC_READS_PER_S);
-		t->read_tokens_ns = t->now_ns;
+		b->tokens = MIN(b->tokens + elapsed_s * per_s, per_s);
+		b->filled_ns = t->now_ns;
 	}
-	if (t->read_tokens < 1)
+	if (b->tokens < 1)
 		return false;
-	t->read_tokens -= 1;
+	b->tokens -= 1;
 	return true;
+}
+
+void proc_check_root(struct proc_table *t, struct process *p)
+{
+	uint64_t ns;
+
+	if (p->mnt_checked || p->kernel_thread)
+		return;
+	p->mnt_checked = true;
+	ns = binary_root_get(t->o.binaries, p->pid, p->start_ns);
+	if (!ns)
+		return;
+	if (p->mnt_ns)
+		binary_root_put(t->o.binaries, p->mnt_ns);
+	p->mnt_ns = ns;
 }
 
 void proc_table_mark_binaries(const struct proc_table *t, uint64_t *bitmap, uint32_t n_bits)

@@ -16,7 +16,7 @@
 
 #define PROC_LINGER_NS (2 * NS_PER_S)	    /* an exited image keeps its mappings */
 #define PROC_LABELS_TTL_NS (30 * NS_PER_S)  /* a live process's cgroup is read again */
-#define PROC_MAPS_BACKOFF_NS (1 * NS_PER_S) /* between two reads of one process's maps */
+#define PROC_MAPS_BACKOFF_NS (1 * NS_PER_S)  /* between reads of one process's maps; doubles while they do not help */
 #define PROC_WANT_INTERVAL_S 10		    /* between two requests for one mapping's symbols */
 #define PROC_EXEC_SLACK_NS \
 	(1 * NS_PER_MS) /* after an exec's record the task may still show its old exec count */
@@ -24,6 +24,8 @@
 	(1 * NS_PER_S) /* a fork's record comes later than the start time it stands for */
 enum {
 	PROC_READS_PER_S = 500, /* reads of labels and maps together, after a burst of as many */
+	PROC_ROOTS_PER_S = 5,	/* looks at the mount namespace of what has just been exec'ed */
+	PROC_MAX_MISSES = 6,
 	PROC_MAX_DEPTH = 64,	/* of remembered ancestors */
 	PROC_CMDLINE_BYTES = 4096,
 	PROC_MAX_CGROUP_IDS = 4096,
@@ -62,11 +64,13 @@ struct process {
 	bool kernel_thread, exited, reaped; /* reaped: exited long ago, mappings gone */
 	bool maps_complete; /* from fork, exec or /proc: a miss is no reason to read */
 	bool labels_read;
+	bool mnt_checked;    /* mnt_ns is its own, not only its parent's */
 	bool found_running;	   /* its start was not seen: any start time before begin_ns fits */
 	bool in_scan;		   /* seen by the scan that is under way */
 	uint64_t start_ticks;	   /* as /proc/PID/stat has it, 0 unknown */
 	uint64_t begin_ns, end_ns; /* of this image; end_ns UINT64_MAX while live */
 	uint64_t labels_due_ns, maps_due_ns;
+	uint8_t maps_misses; /* reads in a row that did not help */
 	struct maps *maps;
 	struct text *executable, *cmdline;
 	struct cgroup *cgroup;
@@ -128,8 +132,10 @@ struct proc_table {
 	uint32_t n_addresses, free_addresses;
 	struct table by_address;
 	struct scan scan;
-	double read_tokens;
-	uint64_t read_tokens_ns; /* when they were last filled */
+	struct bucket {
+		double tokens;
+		uint64_t filled_ns;
+	} reads, roots;
 	uint64_t now_ns;	 /* of the newest record or side-band record */
 	char *buffer;		 /* PROC_READ_BYTES */
 	struct proc_stats stats;
@@ -160,8 +166,15 @@ void proc_unref(struct proc_table *t, struct process *p);
 struct cgroup *proc_cgroup_get(struct proc_table *t, const char *path, size_t n);
 struct cgroup *proc_cgroup_ref(struct cgroup *c);
 void proc_cgroup_put(struct proc_table *t, struct cgroup **c);
+/* Takes one token of `b`, which fills with per_s a second up to as many. */
+bool proc_may(struct proc_table *t, struct bucket *b, double per_s);
 /* One read of /proc may be made now. */
-bool proc_may_read(struct proc_table *t);
+static inline bool proc_may_read(struct proc_table *t)
+{
+	return proc_may(t, &t->reads, PROC_READS_PER_S);
+}
+/* Asks which mount namespace the process is in, once an image. */
+void proc_check_root(struct proc_table *t, struct process *p);
 
 /* procfs.c */
 /* Reads the executable mappings; the process may be gone. Replaces what is there. */

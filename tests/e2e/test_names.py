@@ -1,0 +1,267 @@
+"""Names of real programs: C, C++, Rust, Go, stripped, deleted while running, living 20 ms; kernel and vdso."""
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import sonde_e2e as e2e
+
+BURN_C = r'''
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+static volatile unsigned long sink;
+__attribute__((noinline)) void burn_in_c(void) { for (int i = 0; i < 10000; i++) sink += i * sink + 1; }
+int main(void) { for (;;) burn_in_c(); }
+'''
+
+BURN_CXX = r'''
+#include <vector>
+static volatile unsigned long sink;
+namespace shop {
+template <typename Key, int N> struct counter {
+  __attribute__((noinline)) void count(const Key &key) { for (int i = 0; i < N; i++) sink += key[i % key.size()]; }
+};
+}
+int main() { shop::counter<std::vector<int>, 1000> c; std::vector<int> key(7, 3); for (;;) c.count(key); }
+'''
+
+BURN_RS = r'''
+mod shop {
+    pub struct Till { pub sum: u64 }
+    impl Till {
+        #[inline(never)]
+        pub fn ring(&mut self, n: u64) { for i in 0..n { self.sum = std::hint::black_box(self.sum.wrapping_mul(31) + i); } }
+    }
+}
+fn main() { let mut t = shop::Till { sum: 1 }; loop { t.ring(10000); } }
+'''
+
+BURN_GO = r'''
+package main
+
+type till struct{ sum uint64 }
+
+//go:noinline
+func (t *till) ring(n uint64) {
+	for i := uint64(0); i < n; i++ {
+		t.sum = t.sum*31 + i
+	}
+}
+
+func main() {
+	t := &till{}
+	for {
+		t.ring(10000)
+	}
+}
+'''
+
+VDSO_C = r'''
+#include <time.h>
+int main(void) { struct timespec ts; for (;;) clock_gettime(CLOCK_MONOTONIC, &ts); }
+'''
+
+KERNEL_C = r'''
+#include <fcntl.h>
+#include <sys/syscall.h>
+static char buffer[65536];
+/* The system call itself, so that no frame of libc's assembly stands between. */
+__attribute__((noinline, optimize("O0"))) long read_zeros(long fd)
+{
+	register long n __asm__("rax") = SYS_read, a __asm__("rdi") = fd, b __asm__("rsi") = (long)buffer, c __asm__("rdx") = sizeof(buffer);
+	__asm__ volatile("syscall" : "+r"(n) : "r"(a), "r"(b), "r"(c) : "rcx", "r11", "memory");
+	return n;
+}
+int main(void) { int fd = open("/dev/zero", O_RDONLY); for (;;) if (read_zeros(fd) < 0) return 1; }
+'''
+
+# Starts its own file again and again, each time as a process that works for 20 ms.
+STORM_C = r'''
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+static volatile unsigned long sink;
+static double now(void) { struct timespec ts; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts); return ts.tv_sec + ts.tv_nsec / 1e9; }
+__attribute__((noinline)) void burn_briefly(void) { while (now() < 0.02) for (int i = 0; i < 10000; i++) sink += i; }
+int main(int argc, char **argv)
+{
+	if (argc > 2) { burn_briefly(); return 0; }
+	for (;;) {
+		pid_t pid = fork();
+		if (pid == 0) { execl(argv[1], "child", "child", "now", (char *)0); _exit(1); }
+		waitpid(pid, 0, 0);
+	}
+}
+'''
+
+FLAGS = ('-O1', '-g', '-fno-omit-frame-pointer', '-mno-omit-leaf-frame-pointer')
+
+
+def remove(path):
+    shutil.rmtree(os.path.dirname(path), ignore_errors=True)
+
+
+@e2e.needs_kernel
+class Names(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.top = tempfile.mkdtemp(prefix='sonde-symbols.')
+        os.chmod(cls.top, 0o755)
+        cls.cache = f'{cls.top}/symbols'
+        cls.daemon = e2e.exporter(f'--symbols.cache-path={cls.cache}', '--profile.max-overhead=0')
+
+    @classmethod
+    def tearDownClass(cls):
+        try:
+            cls.daemon.__exit__(None, None, None)
+        finally:
+            shutil.rmtree(cls.top, ignore_errors=True)
+
+    def profile(self, query, seconds=2, hz=199):
+        r = self.daemon.get(f'/debug/pprof/profile?seconds={seconds}&hz={hz}&{query}')
+        self.assertEqual(r.status, 200, r.text[:200])
+        p = e2e.Pprof(r.body)
+        self.assertTrue(p.samples, f'no samples for {query}')
+        return p
+
+    def share(self, profile, *names):
+        """Of the value of all samples: those whose leaf is one of these names."""
+        good = sum(v[-1] for stack, v, _ in profile.samples if stack[0] in names)
+        return good / profile.total()
+
+    def leaves(self, profile):
+        out = {}
+        for stack, v, _ in profile.samples:
+            out[stack[0]] = out.get(stack[0], 0) + v[-1]
+        return dict(sorted(out.items(), key=lambda kv: -kv[1])[:8])
+
+    def check_program(self, path, want, at_least=0.9):
+        with e2e.Workload(path) as w:
+            p = self.profile(f'pid={w.pid}')
+        self.assertGreater(sum(v[-1] for stack, v, _ in p.samples if any(want in f for f in stack)) / p.total(), at_least,
+                           self.leaves(p))
+        self.assertEqual(set(p.by_label('executable')), {path})
+        files = {m['file']: m for m in p.mappings.values()}
+        self.assertIn(path, files)
+        return p, files[path]
+
+    def test_c(self):
+        prog = e2e.compile_c(BURN_C, *FLAGS)
+        self.addCleanup(remove, prog)
+        _, mapping = self.check_program(prog, 'burn_in_c')
+        note = subprocess.run(['readelf', '-n', prog], capture_output=True, text=True, check=True).stdout
+        self.assertIn(mapping['build_id'], note)
+        self.assertEqual(len(mapping['build_id']), 40)
+
+    def test_stripped_is_named_by_offset(self):
+        prog = e2e.compile_c(BURN_C, *FLAGS, '-s', name='bare')
+        self.addCleanup(remove, prog)
+        p, _ = self.check_program(prog, 'bare+0x')
+        address = int(next(f for stack, _, _ in p.samples for f in stack if f.startswith('bare+')).split('+')[1], 16)
+        # An address of the file's own: objdump finds code there.
+        text = subprocess.run(['objdump', '-d', f'--start-address={address}', f'--stop-address={address + 16}', prog],
+                              capture_output=True, text=True, check=True).stdout
+        self.assertRegex(text, rf'\n\s+{address:x}:')
+        self.assertGreater(sum(v for k, v in self.daemon.metrics().items() if 'bare"' in k and 'unsymbolized' in k.lower() or
+                               ('bare"' in k and 'unnamed' in k)), 0)
+
+    def test_cxx_templates(self):
+        prog = e2e.compile_c(BURN_CXX, *FLAGS, cc='g++')
+        self.addCleanup(remove, prog)
+        self.check_program(prog, 'shop::counter<std::vector<int, std::allocator<int> >, 1000>::count('
+                                 'std::vector<int, std::allocator<int> > const&)')
+
+    def test_rust(self):
+        rustc = shutil.which('rustc')
+        if not rustc:
+            self.skipTest('no rustc')
+        d = tempfile.mkdtemp(prefix='sonde-prog.')
+        self.addCleanup(shutil.rmtree, d)
+        with open(f'{d}/till.rs', 'w') as f:
+            f.write(BURN_RS)
+        for scheme, want in (('legacy', 'till::shop::Till::ring'), ('v0', '<till::shop::Till>::ring')):
+            with self.subTest(scheme):
+                flags = ['-C', 'symbol-mangling-version=' + scheme]
+                if scheme == 'legacy':
+                    flags += ['-Z', 'unstable-options']
+                r = subprocess.run([rustc, '-O', '-C', 'force-frame-pointers=yes', *flags, '-o', f'{d}/{scheme}', f'{d}/till.rs'],
+                                   capture_output=True, text=True)
+                if r.returncode and scheme == 'legacy':
+                    # The option is unstable in this compiler; the default is one of the two.
+                    continue
+                self.assertEqual(r.returncode, 0, r.stderr)
+                self.check_program(f'{d}/{scheme}', want)
+
+    def test_go(self):
+        if not os.path.exists(e2e.GO):
+            self.skipTest('no go')
+        d = tempfile.mkdtemp(prefix='sonde-prog.')
+        self.addCleanup(shutil.rmtree, d)
+        with open(f'{d}/till.go', 'w') as f:
+            f.write(BURN_GO)
+        env = dict(os.environ, GOCACHE=f'{d}/cache', GO111MODULE='off', GOTOOLCHAIN='local', GOFLAGS='')
+        subprocess.run([e2e.GO, 'build', '-o', f'{d}/till', f'{d}/till.go'], check=True, env=env)
+        self.check_program(f'{d}/till', 'main.(*till).ring')
+
+    def test_deleted_while_running(self):
+        prog = e2e.compile_c(BURN_C, *FLAGS, name='gone')
+        with e2e.Workload(prog) as w:
+            remove(prog)
+            p = self.profile(f'pid={w.pid}')
+        self.assertGreater(self.share(p, 'burn_in_c'), 0.9, self.leaves(p))
+
+    def test_kernel(self):
+        prog = e2e.compile_c(KERNEL_C, *FLAGS)
+        self.addCleanup(remove, prog)
+        with e2e.Workload(prog) as w:
+            p = self.profile(f'pid={w.pid}')
+        names = p.functions()
+        self.assertIn('vfs_read', names)
+        self.assertTrue(any(m['file'] == '[kernel.kallsyms]' and len(m['build_id']) == 40 for m in p.mappings.values()), p.mappings)
+        # The path from main into the kernel is whole.
+        self.assertTrue(any('vfs_read' in stack and stack.index('vfs_read') < stack.index('read_zeros') < stack.index('main')
+                            for stack, _, _ in p.samples if 'read_zeros' in stack and 'main' in stack), self.leaves(p))
+
+    def test_vdso(self):
+        prog = e2e.compile_c(VDSO_C, *FLAGS)
+        self.addCleanup(remove, prog)
+        with e2e.Workload(prog) as w:
+            p = self.profile(f'pid={w.pid}')
+        self.assertIn('[vdso]', {m['file'] for m in p.mappings.values()})
+        self.assertTrue(any('vdso' in f for stack, _, _ in p.samples for f in stack), self.leaves(p))
+
+    def test_processes_of_20_ms(self):
+        prog = e2e.compile_c(STORM_C, *FLAGS, name='storm')
+        self.addCleanup(remove, prog)
+        child = os.path.dirname(prog) + '/shortlived'
+        shutil.copy(prog, child)
+        with e2e.Workload(prog, child) as w:
+            p = self.profile(f'pid={w.pid}&children=1', seconds=4)
+        brief = [(stack, v, labels) for stack, v, labels in p.samples if 'burn_briefly' in stack]
+        self.assertGreater(len({labels['pid'] for _, _, labels in brief}), 20)
+        for _, _, labels in brief:
+            self.assertEqual((labels['comm'], labels['executable']), ('shortlived', child), labels)
+        # What the children did after their exec has names, whoever was gone when they were asked for.
+        of_child = [(stack, v) for stack, v, labels in p.samples if labels['comm'] == 'shortlived']
+        total = sum(v[-1] for _, v in of_child)
+        named = sum(v[-1] for stack, v in of_child if '+0x' not in stack[0])
+        self.assertGreater(named / total, 0.95)
+
+    def test_cache_survives_restart(self):
+        prog = e2e.compile_c(BURN_C, *FLAGS)
+        self.addCleanup(remove, prog)
+        self.check_program(prog, 'burn_in_c')
+        self.assertTrue([f for f in os.listdir(self.cache) if f.endswith('.sym')])
+        with e2e.exporter(f'--symbols.cache-path={self.cache}') as again, e2e.Workload(prog) as w:
+            r = again.get(f'/debug/pprof/profile?seconds=2&hz=99&pid={w.pid}')
+            self.assertIn('burn_in_c', e2e.Pprof(r.body).functions())
+            m = again.metrics()
+        self.assertGreater(m['sonde_symbol_files_total{source="cache"}'], 0)
+
+
+if __name__ == '__main__':
+    unittest.main()
