@@ -125,6 +125,7 @@ void scrape_finish(struct scrape *s, struct scrape_request *r)
 	int64_t slot_real_ns = r->slot_real_ns;
 	bool again = false;
 
+	r->is_finishing = true;
 	if (r->response.body.len)
 		type->last_size_bytes = r->response.body.len + r->inflated.len +
 					r->arena.total_bytes + r->profile.arena.total_bytes;

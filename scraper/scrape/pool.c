@@ -132,21 +132,38 @@ static struct scrape_pool *pool_new(
 
 /* ---- types ---- */
 
+/* A decode thread may be reading the spec of a type in flight. */
+static bool may_change(const struct scrape_type *type)
+{
+	return !type->request || type->request->is_finishing;
+}
+
+static bool same_kind(const struct scrape_spec *a, const struct scrape_spec *b)
+{
+	return a->is_windowed == b->is_windowed && a->is_cumulative == b->is_cumulative &&
+	       a->has_cursor == b->has_cursor && a->seconds == b->seconds;
+}
+
+/* Takes over the target's type of the same name and URL, with its cursor, totals and status. */
 static struct scrape_type *find_type(struct scrape_target *t, const struct scrape_spec *spec,
 	const struct target *built, const char *url)
 {
 	for (size_t i = 0; i < t->n_types; i++) {
 		struct scrape_type *type = t->types[i];
 
-		if (type && !strcmp(type->spec.name, spec->name) && !strcmp(type->url, url) &&
-			type->spec.is_windowed == spec->is_windowed &&
-			type->spec.is_cumulative == spec->is_cumulative &&
-			type->spec.has_cursor == spec->has_cursor &&
-			type->spec.seconds == spec->seconds &&
-			labels_equal(&type->t.labels, &built->labels)) {
-			t->types[i] = NULL;
-			return type;
+		if (!type || strcmp(type->spec.name, spec->name) || strcmp(type->url, url) ||
+			!labels_equal(&type->t.labels, &built->labels))
+			continue;
+		if (!same_kind(&type->spec, spec) && !may_change(type))
+			return NULL;
+		if (!same_kind(&type->spec, spec)) {
+			type->spec.is_windowed = spec->is_windowed;
+			type->spec.is_cumulative = spec->is_cumulative;
+			type->spec.has_cursor = spec->has_cursor;
+			type->spec.seconds = spec->seconds;
 		}
+		t->types[i] = NULL;
+		return type;
 	}
 	return NULL;
 }

@@ -130,6 +130,7 @@ struct scrape_request {
 	enum scrape_delta_result delta_result;
 	bool delta_evicted;
 	bool has_record;
+	bool is_finishing; /* back on the loop thread */
 };
 
 struct scrape_queue {

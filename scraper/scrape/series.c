@@ -434,7 +434,7 @@ static enum scrape_reason make_streams(
 		uint32_t id = b->sample_series[i];
 		struct labels l = {0};
 		bool kept = false;
-		uint64_t hash;
+		uint64_t hash = 0;
 
 		if (stream_of[id] != STORE_NONE)
 			continue;
