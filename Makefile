@@ -50,7 +50,8 @@ BPF_SRC := $(wildcard bpf/*.bpf.c)
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_SRC := $(wildcard tests/bench/bench_*.c)
-HELPER_SRC := $(wildcard tests/e2e/*.c tests/bpf/*.c)
+HELPER_SRC := $(wildcard tests/e2e/*.c)
+KERNEL_SRC := $(wildcard tests/bpf/*.c)
 LIBSONDE := $(B)/libsonde.a
 LIBEXPORTER := $(B)/libexporter.a
 LIBSCRAPER := $(B)/libscraper.a
@@ -61,6 +62,7 @@ UNIT := $(UNIT_SRC:%.c=$(B)/%)
 FUZZ := $(FUZZ_SRC:tests/fuzz/%.c=build/fuzz/%)
 BENCH := $(BENCH_SRC:%.c=$(B)/%)
 HELPERS := $(HELPER_SRC:%.c=$(B)/%)
+KERNEL := $(KERNEL_SRC:%.c=$(B)/%)
 
 .DELETE_ON_ERROR:
 .SUFFIXES:
@@ -85,7 +87,7 @@ test: deps ## install what is missing, build, run every test
 unit: $(UNIT)
 fuzz: $(FUZZ)
 .PHONY: helpers
-helpers: $(HELPERS)
+helpers: $(HELPERS) $(KERNEL)
 
 bench: deps ## run the benchmarks beside their peers
 	@$(MAKE) --no-print-directory MODE=release all build/release/.bench
@@ -166,7 +168,7 @@ $(B)/sonde: $(call obj,$(CLI_SRC)) $(ARCHIVES)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LDLIBS_ALL)
 
-$(UNIT) $(BENCH): $(B)/%: $(B)/%.o $(ARCHIVES)
+$(UNIT) $(BENCH) $(KERNEL): $(B)/%: $(B)/%.o $(ARCHIVES)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(ARCHIVES) -lcmocka $(LDLIBS_ALL)
 

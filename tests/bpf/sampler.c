@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The first two stages alone: roles, then a drain that prints what it hands on, one JSON object a line; tests of the kernel
+ * half read it. The last line has the counters.
+ *
+ * usage: sampler HZ SECONDS [HZ2]     (HZ2: asked for after half of the time, as a request with hz= does)
+ */
+#include "exporter/keeper/roles.h"
+#include "exporter/sample/drain.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const counter_names[] = {
+#define CUT(name, text)
+#define COUNTER(name, metric, labels, text) #name,
+#include "bpf/counters.def"
+#undef CUT
+#undef COUNTER
+};
+
+static void on_sideband(void *ctx, const struct sideband *e)
+{
+	(void)ctx;
+	printf("{\"sideband\":%d,\"t\":%" PRIu64
+	       ",\"pid\":%u,\"tid\":%u,\"ppid\":%u,\"exec\":%d,\"comm\":\"%s\",\"path\":\"%s\","
+	       "\"build_id\":%u}\n",
+		e->kind, e->time_ns, e->pid, e->tid, e->ppid, e->exec,
+		e->kind == SIDEBAND_COMM && !strpbrk(e->comm, "\"\\") ? e->comm : "",
+		e->kind == SIDEBAND_MMAP && !strpbrk(e->path, "\"\\") ? e->path : "",
+		e->build_id_len);
+}
+
+static void print_words(const char *name, const __u64 *words, unsigned n)
+{
+	printf("\"%s\":[", name);
+	for (unsigned i = 0; i < n; i++)
+		printf("%s\"%llx\"", i ? "," : "", words[i]);
+	printf("],");
+}
+
+static void on_sample(void *ctx, const struct abi_record *r, bool late)
+{
+	(void)ctx;
+	printf("{\"sample\":1,\"t\":%llu,\"weight\":%llu,\"pid\":%u,\"tid\":%u,\"cpu\":%u,"
+	       "\"flags\":%u,\"start_ns\":%llu,\"exec_id\":%u,\"cgroup\":%llu,\"late\":%d,",
+		r->time_ns, r->weight, r->pid, r->tid, r->cpu, r->flags, r->start_ns, r->exec_id,
+		r->cgroup_id, late);
+	printf("\"comm\":\"%s\",\"leader\":\"%s\",", strpbrk(r->comm, "\"\\") ? "" : r->comm,
+		strpbrk(r->leader_comm, "\"\\") ? "" : r->leader_comm);
+	print_words("kernel", r->frames, r->n_kernel);
+	print_words("user", r->frames + r->n_kernel, r->n_user);
+	printf("\"end\":0}\n");
+}
+
+static void on_drained(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns)
+{
+	(void)ctx;
+	(void)up_to_ns;
+	(void)boot_offset_ns;
+}
+
+static void print_stats(struct drain *d)
+{
+	struct drain_stats s;
+
+	drain_stats(d, &s);
+	printf("{\"stats\":1,\"online\":%u,\"attached\":%u,\"revived\":%" PRIu64
+	       ",\"coverage\":%.4f,\"bpf_ns\":%" PRIu64 ",\"late\":%" PRIu64 ",\"bad\":%" PRIu64
+	       ",\"lost\":%" PRIu64 ",\"complete\":%" PRIu64 ",\"ring_peak\":%" PRIu64 ",",
+		s.n_online, s.n_attached, s.cpus_revived, s.coverage_ratio, s.bpf_ns,
+		s.late_samples, s.bad_records, s.sideband_lost, s.stacks[ABI_CUT_NONE],
+		s.ring_used_peak_bytes);
+	for (int i = 0; i < ABI_N_COUNTERS; i++)
+		printf("\"%s\":%" PRIu64 ",", counter_names[i], s.counters[i]);
+	printf("\"end\":0}\n");
+}
+
+static int run(const struct keeper_setup *setup, uint32_t hz, int seconds, uint32_t hz2)
+{
+	const struct governor_options go = {.base_hz = hz, .max_hz = 9999};
+	_cleanup_(governor_freep)
+	struct governor *g = governor_new(&go);
+	_cleanup_(drain_freep)
+	struct drain *d = NULL;
+	struct errbuf eb = {0};
+	const struct drain_options o = {.setup = setup,
+		.clock = &clock_system,
+		.fs = &fs_system,
+		.governor = g,
+		.sink = {.sideband = on_sideband, .sample = on_sample, .drained = on_drained}};
+	int64_t next = clock_monotonic_ns(&clock_system);
+
+	d = drain_new(&o, &eb);
+	if (!d) {
+		fprintf(stderr, "sampler: %s\n", eb.text);
+		return 1;
+	}
+	printf("{\"ready\":1}\n");
+	fflush(stdout);
+	for (int i = 0; i < seconds * 10; i++) {
+		if (hz2 && i == seconds * 5)
+			governor_request(g, hz2);
+		next += SAMPLE_DRAIN_INTERVAL_NS;
+		clock_system.sleep_until_ns(&clock_system, next);
+		drain_step(d);
+		fflush(stdout);
+	}
+	print_stats(d);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	uint32_t hz = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 19;
+	int seconds = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 5;
+	const struct role_options o = {.frequency_hz = hz, .max_frequency_hz = hz};
+	struct keeper_setup setup;
+	struct errbuf eb = {0};
+	int r = role_start(&o, &setup, &eb);
+
+	if (r < 0) {
+		fprintf(stderr, "sampler: %s\n", err_text(&eb, r));
+		return 1;
+	}
+	r = run(&setup, hz, seconds, argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 0);
+	setup.keeper->close(setup.keeper);
+	return r;
+}

@@ -1,0 +1,141 @@
+"""Running the sampler (tests/bpf/sampler.c) beside workloads whose stacks are known, and reading what it saw."""
+import bisect
+import json
+import os
+import subprocess
+
+from sonde_e2e import build_dir
+
+KINDS = {1: 'native', 2: 'kernel', 3: 'raw', 4: 'jit', 6: 'repeat', 7: 'elided', 8: 'truncated'}
+CUTS = ['none', 'no_user_regs', 'compat32', 'read_fault', 'fp_insane', 'bad_pc', 'depth']
+USER_MODE, KTHREAD, COMPAT32, FIRST_IS_RETURN = 1, 2, 4, 8
+
+
+def kind(word):
+    return KINDS[word >> 60]
+
+
+def value(word):
+    return word & ((1 << 60) - 1)
+
+
+def expand(words):
+    """Frames, leaf first: raw addresses, ('elided', n), ('truncated', reason)."""
+    out = []
+    for w in words:
+        k, v = kind(w), value(w)
+        if k == 'repeat':
+            period, count = v >> 32, v & 0xffffffff
+            assert 1 <= period <= 4 and len(out) >= period, (period, count)
+            cycle = out[-period:]
+            assert all(isinstance(f, int) for f in cycle), cycle
+            out += cycle * count
+        elif k == 'elided':
+            out.append(('elided', v))
+        elif k == 'truncated':
+            out.append(('truncated', CUTS[v]))
+        else:
+            out.append(v)
+    return out
+
+
+class Symbols:
+    """Function names of one mapped binary, by nm and the process's maps."""
+
+    def __init__(self, pid, path):
+        path = os.path.realpath(path)
+        with open(f'/proc/{pid}/maps') as f:
+            base = min(int(line.split('-')[0], 16) for line in f if line.rstrip().endswith(path))
+        rows = subprocess.run(['nm', '-n', '--defined-only', path], capture_output=True, text=True, check=True).stdout.splitlines()
+        self.table = sorted((int(r.split()[0], 16) + base, r.split()[2]) for r in rows if r.split()[1] in 'tT')
+        self.starts = [a for a, _ in self.table]
+
+    def name(self, addr):
+        i = bisect.bisect_right(self.starts, addr) - 1
+        return self.table[i][1] if i >= 0 and addr - self.starts[i] < 65536 else '?'
+
+    def names(self, frames, first_exact=True):
+        """Names leaf first; return addresses are looked up one byte lower."""
+        return [f if isinstance(f, tuple) else self.name(f - (0 if i == 0 and first_exact else 1)) for i, f in enumerate(frames)]
+
+
+class KernelSymbols:
+    """/proc/kallsyms."""
+
+    def __init__(self):
+        with open('/proc/kallsyms') as f:
+            self.table = sorted((int(line.split(' ', 2)[0], 16), line.split(' ', 2)[2].split()[0]) for line in f)
+        self.starts = [a for a, _ in self.table]
+
+    def name(self, word):
+        """Of a kernel frame word, whose top four bits are the kind."""
+        i = bisect.bisect_right(self.starts, value(word) | 0xf << 60) - 1
+        return self.table[i][1] if i >= 0 else '?'
+
+
+class Workload:
+    def __init__(self, *args, prefix=()):
+        self.path = f'{build_dir()}/tests/e2e/stacks'
+        self.p = subprocess.Popen([*prefix, self.path, *map(str, args)], stdin=subprocess.DEVNULL)
+        self.pid = self.p.pid
+
+    def symbols(self):
+        return Symbols(self.pid, self.path)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.p.kill()
+        self.p.wait()
+
+
+class Sampler:
+    """The sampler from its first drain on; result() waits for its end."""
+
+    def __init__(self, hz, seconds, *more):
+        cmd = [f'{build_dir()}/tests/bpf/sampler', str(hz), str(seconds), *map(str, more)]
+        self.p = subprocess.Popen(cmd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+        self.seconds = seconds
+        first = self.p.stdout.readline()
+        if '"ready"' not in first:
+            raise AssertionError(first + self.p.communicate()[1])
+
+    def result(self):
+        out, err = self.p.communicate(timeout=self.seconds + 30)
+        if self.p.returncode:
+            raise AssertionError(f'sampler ended with {self.p.returncode}: {err}')
+        return Result(out)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        if self.p.poll() is None:
+            self.p.kill()
+            self.p.wait()
+        self.p.stdout.close()
+        self.p.stderr.close()
+
+
+class Result:
+    def __init__(self, text):
+        self.samples, self.sideband, self.stats = [], [], None
+        for line in text.splitlines():
+            o = json.loads(line)
+            if 'sample' in o:
+                o['kernel'] = [int(w, 16) for w in o['kernel']]
+                o['user'] = [int(w, 16) for w in o['user']]
+                self.samples.append(o)
+            elif 'sideband' in o:
+                self.sideband.append(o)
+            elif 'stats' in o:
+                self.stats = o
+
+    def of(self, pid):
+        return [s for s in self.samples if s['pid'] == pid]
+
+
+def sample(hz, seconds, *more):
+    with Sampler(hz, seconds, *more) as s:
+        return s.result()

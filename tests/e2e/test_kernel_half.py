@@ -1,0 +1,217 @@
+"""The kernel half on the real kernel: what arrives for workloads whose stacks, time and identity are known."""
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from kernel_half import COMPAT32, FIRST_IS_RETURN, KTHREAD, USER_MODE, KernelSymbols, Sampler, Workload, expand, kind, sample
+from sonde_e2e import needs_kernel
+
+
+def read(path):
+    with open(path) as f:
+        return f.read()
+
+
+def cpu_seconds(pid):
+    fields = read(f'/proc/{pid}/stat').rsplit(')', 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+
+
+@needs_kernel
+class Stacks(unittest.TestCase):
+    def stacks(self, hz, seconds, *mode):
+        with Workload(*mode) as w:
+            time.sleep(0.2)
+            r = sample(hz, seconds)
+            samples = [s for s in r.of(w.pid) if s['flags'] & USER_MODE]
+            self.assertGreater(len(samples), 20)
+            for s in samples:
+                self.assertLessEqual(len(s['user']), 1026)
+            symbols = w.symbols()
+            distinct = {tuple(s['user']): s for s in samples}
+            self.assertLess(len(distinct), len(samples) / 2)
+            return [(s, symbols.names(expand(s['user']))) for s in distinct.values()]
+
+    def test_a_chain_in_order(self):
+        want = ['leaf_work', 'chain_c', 'chain_b', 'chain_a', 'call_body', 'stack_root']
+        for _, names in self.stacks(99, 2, 'chain'):
+            self.assertEqual(names, want)
+
+    def test_recursion_is_one_word(self):
+        for s, names in self.stacks(99, 2, 'recurse', 5000):
+            self.assertEqual(names, ['leaf_work'] + ['recurse'] * 5000 + ['start_recurse', 'call_body', 'stack_root'])
+            self.assertLess(len(s['user']), 12)
+
+    def test_mutual_recursion_is_one_word(self):
+        for s, names in self.stacks(99, 2, 'mutual', 3001):
+            self.assertEqual(names, ['leaf_work', 'mutual_a'] + ['mutual_b', 'mutual_a'] * 1500
+                             + ['start_mutual', 'call_body', 'stack_root'])
+            self.assertLess(len(s['user']), 16)
+
+    def test_the_middle_of_a_deep_stack_is_elided(self):
+        for s, names in self.stacks(99, 2, 'scatter', 5000):
+            elided = [f for f in names if isinstance(f, tuple)]
+            self.assertEqual([f[0] for f in elided], ['elided'])
+            self.assertEqual(len(names) - 1 + elided[0][1], 1 + 5000 + 3)
+            self.assertEqual(names[0], 'leaf_work')
+            self.assertEqual(names[-3:], ['start_scatter', 'call_body', 'stack_root'])
+            self.assertGreater(len(names), 1024)
+
+    def test_a_stack_beyond_the_step_limit_says_so(self):
+        for s, names in self.stacks(99, 2, 'scatter', 20000):
+            self.assertEqual(names[-1], ('truncated', 'depth'))
+            self.assertGreater(len(s['user']), 1020)
+
+    def test_kernel_frames_and_the_way_back(self):
+        with Workload('kernel') as w:
+            time.sleep(0.2)
+            r = sample(99, 2)
+            inside = [s for s in r.of(w.pid) if not s['flags'] & USER_MODE]
+            self.assertGreater(len(inside), 50)
+            kernel = KernelSymbols()
+            roots = set()
+            for s in inside:
+                self.assertTrue(s['kernel'])
+                self.assertTrue(all(kind(f) == 'kernel' for f in s['kernel']))
+                self.assertTrue(s['flags'] & FIRST_IS_RETURN)
+                roots.add(kernel.name(s['kernel'][-1]))
+            self.assertTrue(any('syscall' in r or 'entry' in r for r in roots), roots)
+            # read() in the C library has no frame of its own, kernel_work below it has
+            symbols = w.symbols()
+            named = [symbols.names(expand(s['user']), first_exact=False) for s in inside]
+            self.assertGreater(sum('stack_root' in n for n in named), len(named) / 2)
+
+
+@needs_kernel
+class Records(unittest.TestCase):
+    def test_weights_add_up_to_cpu_time_at_two_rates(self):
+        with Workload('chain') as w:
+            time.sleep(0.2)
+            with Sampler(99, 4, 499) as s:
+                before = cpu_seconds(w.pid)
+                r = s.result()
+                used = cpu_seconds(w.pid) - before
+        samples = r.of(w.pid)
+        self.assertEqual({s['weight'] for s in samples}, {10**9 // 99, 10**9 // 499})
+        self.assertAlmostEqual(sum(s['weight'] for s in samples) / 1e9, used, delta=0.15 * used + 0.1)
+        self.assertEqual(r.stats['late'], 0)
+        self.assertEqual(r.stats['bad'], 0)
+
+    def test_every_run_is_accounted_for(self):
+        def idle_of_cpu0():
+            return int(read('/proc/stat').splitlines()[1].split()[4]) / os.sysconf('SC_CLK_TCK')
+        before = idle_of_cpu0()
+        r = sample(199, 3)
+        idle = idle_of_cpu0() - before
+        s = r.stats
+        self.assertEqual(s['RUNS'], s['IDLE'] + s['SAMPLES'] + s['RING_FULL'] + s['SCRATCH_BUSY'])
+        self.assertEqual(s['SCRATCH_BUSY'], 0)
+        self.assertFalse([x for x in r.samples if x['pid'] == 0])
+        self.assertGreater(s['COST_RUNS'], 0)
+        self.assertAlmostEqual(s['COST_RUNS'], s['RUNS'] / 64, delta=3)
+        if idle > 0.5:
+            self.assertGreater(s['IDLE'], 0)
+
+    def test_threads_and_exec_are_told_apart(self):
+        with Workload('threads') as w, Workload('chain', prefix=['sh', '-c', 'exec "$0" "$@"']) as shell:
+            time.sleep(0.2)
+            r = sample(99, 2)
+            tids = {s['tid'] for s in r.of(w.pid)}
+            self.assertEqual(len(tids), 1)
+            self.assertNotEqual(tids, {w.pid})
+            s = r.of(w.pid)[0]
+            self.assertEqual((s['comm'], s['leader']), ('second-thread', 'stacks'))
+            self.assertGreater(r.of(shell.pid)[0]['exec_id'], s['exec_id'])
+            ticks = int(read(f'/proc/{w.pid}/stat').rsplit(')', 1)[1].split()[19])
+            boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.clock_gettime_ns(time.CLOCK_MONOTONIC) + s['start_ns']
+            self.assertAlmostEqual(ticks / os.sysconf('SC_CLK_TCK'), boot_ns / 1e9, delta=0.011)
+
+    def test_cgroup_ids(self):
+        base = next((line.split()[1] for line in read('/proc/mounts').splitlines() if line.split()[2] == 'cgroup2'), None)
+        if base is None:
+            self.skipTest('kernel: no cgroup v2 hierarchy')
+        path = tempfile.mkdtemp(prefix='sonde-test-', dir=base)
+        try:
+            with Workload('chain') as w:
+                with open(f'{path}/cgroup.procs', 'w') as f:
+                    f.write(str(w.pid))
+                r = sample(99, 1)
+                self.assertEqual({s['cgroup'] for s in r.of(w.pid)}, {os.stat(path).st_ino})
+        finally:
+            os.rmdir(path)
+
+    def test_kernel_threads(self):
+        with tempfile.NamedTemporaryFile(dir='/var/tmp') as f, Sampler(999, 4) as s:
+            end = time.time() + 3
+            while time.time() < end:
+                f.seek(0)
+                f.write(os.urandom(1 << 20) * 64)
+                f.flush()
+                os.fsync(f.fileno())
+            r = s.result()
+        threads = [x for x in r.samples if x['flags'] & KTHREAD]
+        if not threads:
+            self.skipTest('no kernel thread took CPU time while files were written')
+        for x in threads:
+            self.assertEqual(x['user'], [])
+            self.assertTrue(x['kernel'])
+            self.assertEqual(os.readlink(f'/proc/{x["pid"]}/exe') if os.path.exists(f'/proc/{x["pid"]}/exe') else '', '')
+
+    def test_32_bit_code_is_refused_by_name(self):
+        with tempfile.TemporaryDirectory() as d:
+            cmd = ['gcc', '-m32', '-nostdlib', '-static', '-fno-pie', '-no-pie', '-x', 'c', '-', '-o', f'{d}/spin']
+            if subprocess.run(cmd, input=b'void _start(void) { for (;;); }', capture_output=True, check=False).returncode:
+                self.skipTest('no compiler for 32-bit code')
+            try:
+                p = subprocess.Popen([f'{d}/spin'])
+            except OSError as e:
+                self.skipTest(f'kernel: runs no 32-bit code: {e}')
+            try:
+                samples = sample(99, 1).of(p.pid)
+            finally:
+                p.kill()
+                p.wait()
+            self.assertGreater(len(samples), 20)
+            for s in samples:
+                self.assertTrue(s['flags'] & COMPAT32)
+                self.assertEqual(expand(s['user']), [('truncated', 'compat32')])
+
+    def test_side_band_of_a_short_process(self):
+        with Sampler(19, 2) as s:
+            time.sleep(0.5)
+            p = subprocess.Popen([sys.executable, '-c', 'pass'])
+            p.wait()
+            r = s.result()
+        mine = [e for e in r.sideband if e['pid'] == p.pid]
+        self.assertEqual([e['sideband'] for e in mine][0], 2)
+        self.assertEqual(mine[0]['ppid'], os.getpid())
+        execs = [e for e in mine if e['sideband'] == 4 and e['exec']]
+        self.assertEqual(len(execs), 1)
+        self.assertTrue(execs[0]['comm'].startswith('python3'))
+        maps = [e for e in mine if e['sideband'] == 1 and 'libc.so' in e['path']]
+        self.assertEqual(len(maps), 1)
+        self.assertEqual(maps[0]['build_id'], 20)
+        self.assertEqual(mine[-1]['sideband'], 3)
+        self.assertEqual(sorted(e['t'] for e in mine), [e['t'] for e in mine])
+
+
+@needs_kernel
+class Load(unittest.TestCase):
+    def test_the_program_passes_the_verifier_in_few_instructions(self):
+        """The kernel's own count: a blow-up shows here long before a kernel refuses the program."""
+        from sonde_e2e import build_dir
+        with Sampler(19, 2) as s:
+            out = subprocess.run(['bpftool', '-j', 'prog', 'list'], capture_output=True, text=True, check=True).stdout
+            s.result()
+        import json
+        mine = [p for p in json.loads(out) if p.get('name') == 'sample_cpu']
+        self.assertTrue(mine)
+        self.assertTrue(os.path.exists(f'{build_dir()}/bpf/sonde.bpf.all.o'))
+        self.assertLess(min(p['bytes_xlated'] for p in mine), 32768)
+
+
+if __name__ == '__main__':
+    unittest.main()
