@@ -127,10 +127,10 @@ static int add_mapping(struct prof_merge *m, uint64_t hash, struct mapping_row *
 	if (alloc_grow(&m->mappings, &m->cap_mappings, m->n_mappings + 1, sizeof(*key)) < 0)
 		return -ENOMEM;
 	m->mappings[m->n_mappings++] = *key;
-	r = prof_index_add(
-		&m->by_mapping, hash, (uint32_t)m->n_mappings - 1, m->sum.arena.budget, NULL);
+	r = prof_index_add(&m->by_mapping, hash, (uint32_t)m->n_mappings - 1, m->sum.arena.budget,
+		&m->sum.arena.errbuf);
 	if (r < 0)
-		return r;
+		return m->sum.arena.error = r;
 	m->map_rows[i] = (uint32_t)m->n_mappings - 1;
 	return 0;
 }
@@ -398,6 +398,8 @@ int prof_merge_add(
 	int r = add(m, p, name, &why);
 
 	m->p = NULL;
+	if (r == -ENOMEM && !why.text[0])
+		r = MIN(r, arena_error(&m->sum.arena, &why));
 	if (r == -ENOMEM)
 		return err_set(eb, r, "%s: merging: %s", name, err_text(&why, r));
 	return r < 0 ? err_set(eb, r, "%s", why.text) : 0;

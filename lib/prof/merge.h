@@ -16,7 +16,7 @@
 
 struct prof_merge;
 
-/* Memory is charged to `budget` (NULL: none). */
+/* The sum is charged to `budget` (NULL: none); beside it there are 4 bytes for each row of the profile in hand. */
 struct prof_merge *prof_merge_new(struct budget *budget);
 void prof_merge_freep(struct prof_merge **m);
 #define _cleanup_prof_merge_ _cleanup_(prof_merge_freep)

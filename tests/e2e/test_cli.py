@@ -1,0 +1,62 @@
+"""sonde's dispatch: help, version, unknown commands, and that every command has help."""
+import re
+import subprocess
+import unittest
+
+from sonde_e2e import TOP, program
+
+
+def sonde(*args):
+    p = subprocess.run([program('sonde'), *args], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    return p.returncode, p.stdout, p.stderr
+
+
+def commands():
+    return re.findall(r'^  (\S+(?: \S+)?) {2,}\S', sonde('--help')[1], re.M)
+
+
+class Dispatch(unittest.TestCase):
+    def test_help(self):
+        for flag in ('--help', '-h', 'help'):
+            status, out, err = sonde(flag)
+            self.assertEqual((status, err), (0, ''))
+            self.assertIn('usage: sonde COMMAND', out)
+        self.assertTrue({'merge', 'fold'} <= set(commands()))
+
+    def test_version(self):
+        with open(f'{TOP}/VERSION') as f:
+            version = f.read().strip()
+        status, out, err = sonde('--version')
+        self.assertEqual((status, err), (0, ''))
+        self.assertIn(f'sonde, version {version}', out)
+
+    def test_wrong_commands(self):
+        for args in ((), ('nonsense',), ('merg',), ('mergex',), ('',), ('--nonsense',), ('check', 'nonsense'), ('tsdb',)):
+            with self.subTest(args):
+                status, out, err = sonde(*args)
+                self.assertEqual((status, out), (2, ''))
+                self.assertTrue(err.startswith('sonde: '))
+                self.assertIn('usage: ', err)
+
+    def test_every_command_explains_itself(self):
+        self.assertTrue(commands())
+        for command in commands():
+            with self.subTest(command):
+                status, out, err = sonde(*command.split(), '--help')
+                self.assertEqual((status, err), (0, ''))
+                self.assertIn(f'sonde {command} - ', out)
+                self.assertIn('EXIT STATUS', out)
+                status, out, err = sonde(*command.split(), '--no-such-flag')
+                self.assertEqual((status, out), (2, ''))
+                self.assertIn('no-such-flag', err)
+
+    def test_missing_arguments(self):
+        for args in (('merge',), ('merge', '-o', '/dev/null'), ('merge', 'x.pb'), ('fold',)):
+            with self.subTest(args):
+                status, out, err = sonde(*args)
+                self.assertEqual((status, out), (2, ''))
+                self.assertIn(f'sonde {args[0]}: ', err)
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Any bytes as a pprof message. What is accepted must be accepted by protobuf-c too (strings aside), survive encoding and
+ * decoding unchanged, and merge with itself. The budget holds the promise of prof_decode: 16 bytes a byte.
+ */
+#include "lib/prof/merge.h"
+#include "tests/prof_oracle.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_merge(const struct profile *p)
+{
+	_cleanup_prof_merge_ struct prof_merge *m = prof_merge_new(NULL);
+	_cleanup_profile_ struct profile sum;
+
+	profile_init(&sum, NULL);
+	ASSERT(prof_merge_add(m, p, "a", NULL) == 0);
+	ASSERT(prof_merge_add(m, p, "b", NULL) == 0);
+	ASSERT(prof_merge_finish(m, &sum, NULL) == 0);
+	ASSERT(sum.n_samples <= p->n_samples);
+}
+
+static void check_encoding(const struct profile *p)
+{
+	_cleanup_bytes_ struct bytes b;
+	_cleanup_profile_ struct profile back;
+
+	bytes_init(&b, NULL, 0);
+	profile_init(&back, NULL);
+	ASSERT(prof_encode(p, &b) == 0);
+	ASSERT(prof_decode(b.data, b.len, &back, NULL) == 0);
+	ASSERT(!oracle_difference(p, &back));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct budget budget;
+	_cleanup_profile_ struct profile p;
+	struct errbuf eb = {.text = ""};
+	int r;
+
+	budget_init(&budget, NULL, "fuzz", NULL, 16 * size + (16 << 10));
+	profile_init(&p, &budget);
+	r = prof_decode(data, size, &p, &eb);
+	ASSERT(!r || (r == -EBADMSG && eb.text[0]));
+	if (!r) {
+		Pprof__Profile *t = pprof__profile__unpack(NULL, size, data);
+
+		ASSERT(!t || t->n_sample == p.n_samples);
+		if (t)
+			pprof__profile__free_unpacked(t, NULL);
+		check_encoding(&p);
+		check_merge(&p);
+	}
+	return 0;
+}
