@@ -13,6 +13,8 @@
 #include <string.h>
 #include <time.h>
 
+static const int64_t MAX_TIME_S = 4000000000;
+
 static const struct {
 	const char *name, *type, *suffix;
 } formats[API_N_FORMATS] = {
@@ -214,7 +216,7 @@ static int parse_range(
 	if (end && *end)
 		r = api_parse_time(end, now, &p->end_ns, eb);
 	if (r)
-		return err_prefix(eb, r, "end: ");
+		return err_prefix(eb, r, "end");
 	if (seconds && *seconds) {
 		r = str_parse_i64(seconds, &n, NULL);
 		if (r || n < 1 || n > 10 * 365 * 86400LL)
@@ -227,7 +229,10 @@ static int parse_range(
 	if (start && *start && !(seconds && *seconds))
 		r = api_parse_time(start, now, &p->start_ns, eb);
 	if (r)
-		return err_prefix(eb, r, "start: ");
+		return err_prefix(eb, r, "start");
+	/* Far beyond what is stored, so that sums of times cannot overflow later. */
+	p->start_ns = MAX(MIN(p->start_ns, MAX_TIME_S * NS_PER_S), -MAX_TIME_S * NS_PER_S);
+	p->end_ns = MAX(MIN(p->end_ns, MAX_TIME_S * NS_PER_S), -MAX_TIME_S * NS_PER_S);
 	if (p->start_ns > p->end_ns)
 		return err_set(eb, -EINVAL, "end: is before start");
 	if (p->end_ns / NS_PER_S - p->start_ns / NS_PER_S > 100LL * 365 * 86400)
@@ -340,9 +345,10 @@ static int parse_all(const struct url_params *u, int64_t now, enum api_format fa
 		r = parse_count(u, "max_nodes", max_max_nodes, &p->max_nodes, eb);
 	if (!r)
 		r = parse_count(u, "limit", UINT32_MAX, &p->limit, eb);
-	p->step_ns = MAX((p->end_ns - p->start_ns) / 250 / NS_PER_S, 15) * NS_PER_S;
+	if (!r)
+		p->step_ns = MAX((p->end_ns - p->start_ns) / 250 / NS_PER_S, 15) * NS_PER_S;
 	if (!r && step && *step && api_parse_step(step, &p->step_ns, eb) < 0)
-		r = err_prefix(eb, -EINVAL, "step: ");
+		r = err_prefix(eb, -EINVAL, "step");
 	return r;
 }
 

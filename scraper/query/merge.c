@@ -83,7 +83,7 @@ static int count_scrape(struct merger *m, uint32_t series, uint64_t n)
 static void count_profile(struct merger *m, const struct part_profiles *p, size_t i)
 {
 	struct query_trees *o = m->out;
-	int64_t begin = p->time_ns[i] - MAX(p->duration_ns[i], 0);
+	int64_t begin = tree_add(p->time_ns[i], -MAX(p->duration_ns[i], 0));
 
 	if (!o->n_profiles)
 		o->period = p->period[i];

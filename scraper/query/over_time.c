@@ -14,6 +14,7 @@
 #include <string.h>
 
 enum { MAX_POINTS = 11000 };
+static const int64_t MAX_WINDOW_NS = 100000000000000000; /* three years; longer ones are cut */
 
 /* One array of buckets, with what was put there at all. */
 struct buckets {
@@ -112,7 +113,7 @@ static void spread(
 {
 	int64_t step = o->spec->step_ns, start = o->spec->start_ns, first, last;
 
-	duration = MAX(duration, 0);
+	duration = MIN(MAX(duration, 0), MAX_WINDOW_NS);
 	first = duration ? bucket_of(o, time - duration + 1) : bucket_of(o, time);
 	last = bucket_of(o, time);
 	for (int64_t k = MAX(first, 0); k <= last && k < (int64_t)o->n_points; k++) {

@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The API over real HTTP on loopback, with fake parts and a fake store behind it: shapes, formats, errors, readiness,
+ * lifecycle, pages with hostile label values.
+ */
+#include "scraper/api/api.h"
+#include "lib/base/alloc.h"
+#include "lib/net/gzip.h"
+#include "lib/net/json_read.h"
+#include "lib/prof/profile.h"
+#include "scraper/store/store.h"
+#include "tests/unit/fake_part.h"
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+/* ---- a fake store ---- */
+
+struct store {
+	int n_taken;
+};
+
+int store_parts_get(struct store *s, int64_t from, int64_t to, struct store_parts *ret)
+{
+	(void)from;
+	(void)to;
+	__atomic_add_fetch(&s->n_taken, 1, __ATOMIC_SEQ_CST);
+	*ret = (struct store_parts) {.items = fakes, .n = n_fakes};
+	return 0;
+}
+
+void store_parts_put(struct store *s, struct store_parts *parts)
+{
+	__atomic_sub_fetch(&s->n_taken, 1, __ATOMIC_SEQ_CST);
+	*parts = (struct store_parts) {};
+}
+
+void store_stats(struct store *s, struct store_stats *ret)
+{
+	(void)s;
+	*ret = (struct store_stats) {.head_streams = 7, .min_time_ns = 1, .max_time_ns = 2};
+}
+
+/* ---- the server under test ---- */
+
+static const char evil[] = "<script>alert(1)</script>\"'&";
+
+struct fixture {
+	struct store store;
+	struct api *api;
+	struct metrics *metrics;
+	struct budget budget;
+	struct clock_virtual clock;
+	struct http_server *server;
+	int port;
+	bool ready;
+	int n_reloads, n_quits;
+};
+
+static void each_target(void *arg, api_target_fn *fn, void *ctx)
+{
+	static struct label discovered[] = {{"__address__", "a:1"}, {"__meta_x", evil}};
+	static struct label labels[] = {{"instance", "a:1"}, {"job", evil}};
+	static const struct labels d = {discovered, 2, NULL}, l = {labels, 2, NULL};
+	const struct api_target_profile profile = {.name = "process_cpu",
+		.url = "http://a:1/debug/pprof/profile",
+		.last_error = "",
+		.health = API_UP,
+		.last_scrape_ns = 1700000000000000000};
+	const struct api_target up = {.discovered = &d,
+		.labels = &l,
+		.pool = "job1",
+		.url = "http://a:1/",
+		.last_error = "",
+		.health = API_UP,
+		.last_scrape_ns = 1700000000000000000,
+		.last_duration_ns = 5000000,
+		.interval_ms = 15000,
+		.timeout_ms = 10000,
+		.profiles = &profile,
+		.n_profiles = 1};
+	const struct api_target down = {.discovered = &d,
+		.labels = &l,
+		.pool = "job2",
+		.url = "http://b:1/",
+		.last_error = evil,
+		.health = API_DOWN,
+		.interval_ms = 90000,
+		.timeout_ms = 10000};
+	const struct api_target dropped = {.discovered = &d, .pool = "job2", .dropped = true};
+
+	(void)arg;
+	fn(&up, ctx);
+	fn(&down, ctx);
+	fn(&dropped, ctx);
+}
+
+static void each_pool(void *arg, void (*fn)(const char *, void *), void *ctx)
+{
+	(void)arg;
+	fn("job1", ctx);
+	fn("job2", ctx);
+}
+
+static void config_yaml(void *arg, struct bytes *out)
+{
+	(void)arg;
+	bytes_put_str(out, "scrape_configs: [] # <b>\n");
+}
+
+static bool is_ready(void *arg, char ret_reason[256])
+{
+	struct fixture *f = arg;
+
+	snprintf(ret_reason, 256, "replaying");
+	return f->ready;
+}
+
+static int reload(void *arg, struct errbuf *eb)
+{
+	struct fixture *f = arg;
+
+	return ++f->n_reloads > 1 ? err_set(eb, -EINVAL, "bad.yml:1:2: no") : 0;
+}
+
+static void quit(void *arg)
+{
+	((struct fixture *)arg)->n_quits++;
+}
+
+/* Two parts; a profile of one second every second, a heap, `up`. */
+static void records_for_api(void)
+{
+	n_records = 0;
+	n_fakes = 2;
+	for (int i = 0; i < 20; i++) {
+		struct record *r = &records[n_records++];
+
+		*r = (struct record) {.part = (unsigned)i / 10,
+			.time = (1000 + i) * SEC,
+			.duration = SEC,
+			.gauge = 1,
+			.kind = i % 5 == 4 ? STORE_GAUGE : STORE_DELTA};
+		r->series.value[NAME] = r->kind == STORE_GAUGE ? "up" : "process_cpu";
+		r->series.value[2] = i % 2 ? "api" : evil;
+		if (r->kind == STORE_GAUGE)
+			continue;
+		r->n_rows = 2;
+		r->rows = xcalloc(2, sizeof(*r->rows));
+		for (int k = 0; k < 2; k++) {
+			r->rows[k].depth = 2;
+			r->rows[k].stack[0] = 1;
+			r->rows[k].stack[1] = (uint8_t)(2 + k);
+			r->rows[k].value[0] = 1;
+			r->rows[k].value[1] = 10000000;
+		}
+	}
+	for (unsigned i = 0; i < n_fakes; i++)
+		fakes[i] = fake_new(i);
+}
+
+static const struct api_flag flags[] = {{"web.listen-address", "127.0.0.1:0"}};
+
+static int setup(void **state)
+{
+	struct fixture *f = xcalloc(1, sizeof(*f));
+	struct api_options o = {.clock = &f->clock.clock,
+		.budget = &f->budget,
+		.flags = flags,
+		.n_flags = 1,
+		.enable_lifecycle = true,
+		.version = "1.2.3"};
+	const char *listen = "127.0.0.1:0";
+	struct http_server_options so = {
+		.listen = &listen, .n_listen = 1, .n_workers = 2, .clock = &clock_system};
+	const struct http_route *routes;
+	struct errbuf eb = {};
+	size_t n;
+
+	records_for_api();
+	f->ready = true;
+	clock_virtual_init(&f->clock, 1020 * SEC);
+	budget_init(&f->budget, NULL, "query", "--query.max-memory", 64 << 20);
+	f->metrics = metrics_new();
+	o.metrics = f->metrics;
+	o.callbacks = (struct api_callbacks) {
+		f, each_target, each_pool, config_yaml, is_ready, reload, quit, NULL};
+	assert_int_equal(api_new(&o, &f->api, &eb), 0);
+	api_set_store(f->api, &f->store);
+	routes = api_routes(&n);
+	if (http_server_open(&so, routes, n, f->api, &f->server, &eb) < 0)
+		fail_msg("%s", eb.text);
+	assert_int_equal(http_server_start(f->server, &eb), 0);
+	assert_int_equal(sscanf(http_server_address(f->server, 0), "127.0.0.1:%d", &f->port), 1);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	http_server_stop(f->server, 1000);
+	http_server_freep(&f->server);
+	assert_int_equal(f->store.n_taken, 0); /* every query gave its parts back */
+	assert_int_equal(f->budget.used_bytes, 0);
+	api_freep(&f->api);
+	metrics_freep(&f->metrics);
+	for (size_t i = 0; i < n_records; i++)
+		free(records[i].rows);
+	for (unsigned i = 0; i < n_fakes; i++)
+		free(fakes[i]);
+	free(f);
+	return 0;
+}
+
+/* ---- a client of a few lines ---- */
+
+struct answer {
+	unsigned status;
+	char *head;
+	struct bytes body;
+};
+
+static void answer_done(struct answer *a)
+{
+	free(a->head);
+	bytes_done(&a->body);
+}
+
+#define _cleanup_answer_ _cleanup_(answer_done)
+
+static struct answer ask(struct fixture *f, const char *method, const char *path)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET,
+		.sin_port = htons((uint16_t)f->port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	_cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	_cleanup_free_ char *request =
+		xasprintf("%s %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\n"
+			  "Content-Length: 0\r\n\r\n",
+			method, path, f->port);
+	struct answer a = {};
+	struct bytes all = {};
+	char *end;
+	ssize_t n;
+
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	assert_int_equal(write(fd, request, strlen(request)), strlen(request));
+	while ((n = read(fd, bytes_reserve(&all, 65536), 65536)) > 0)
+		all.len += (size_t)n;
+	bytes_put_u8(&all, 0);
+	end = strstr((char *)all.data, "\r\n\r\n");
+	assert_non_null(end);
+	assert_int_equal(sscanf((char *)all.data, "HTTP/1.1 %u", &a.status), 1);
+	a.head = xstrndup((char *)all.data, (size_t)(end - (char *)all.data));
+	bytes_put(&a.body, end + 4, all.len - 1 - (size_t)(end + 4 - (char *)all.data));
+	bytes_put_u8(&a.body, 0);
+	a.body.len--;
+	bytes_done(&all);
+	return a;
+}
+
+static bool has(const struct answer *a, const char *text)
+{
+	return memmem(a->body.data, a->body.len, text, strlen(text)) != NULL;
+}
+
+#define CPU "process_cpu:cpu:nanoseconds:cpu:nanoseconds%7B%7D"
+#define RANGE "&start=0&end=2000"
+
+static struct json_doc *read_json(const struct answer *a)
+{
+	struct json_doc *doc = NULL;
+	struct errbuf eb = {};
+
+	if (json_read(a->body.data, a->body.len, 1 << 24, &doc, &eb) < 0)
+		fail_msg("%s in %s", eb.text, (const char *)a->body.data);
+	return doc;
+}
+
+static const struct json_value *member(const struct json_value *v, const char *path)
+{
+	char key[64];
+
+	while (*path) {
+		size_t n = strcspn(path, ".");
+
+		snprintf(key, sizeof(key), "%.*s", (int)n, path);
+		v = json_value_kind(v) == JSON_KIND_ARRAY ? json_value_at(v, (size_t)atol(key))
+							  : json_value_get(v, key);
+		if (!v)
+			fail_msg("no member %s", key);
+		path += n + (path[n] == '.');
+	}
+	return v;
+}
+
+static void test_json(void **state)
+{
+	static const struct {
+		const char *path;
+		struct {
+			const char *member, *text; /* text NULL: the number */
+			int64_t number;
+		} want[5];
+	} cases[] = {
+		{"/api/v1/profile_types?start=0&end=2000",
+			{{"status", "success", 0},
+				{"data.0.id", "process_cpu:cpu:nanoseconds:cpu:nanoseconds", 0},
+				{"data.0.kind", "delta", 0}, {"data.1.sample_type", "samples", 0},
+				{"stats.parts", NULL, 2}}},
+		{"/api/v1/flamegraph?query=" CPU RANGE,
+			{{"data.total", NULL, 320000000}, {"data.unit", "nanoseconds", 0},
+				{"data.parent.2", NULL, 1}, {"data.functions.name.2", "f1", 0},
+				{"stats.rows", NULL, 32}}},
+		{"/api/v1/flamegraph?query=" CPU RANGE "&at=f1&at=f2",
+			{{"data.total", NULL, 320000000},
+				{"data.total_by_node.0", NULL, 160000000}}},
+		{"/api/v1/flamegraph?query=" CPU RANGE "&focus=f3&ignore=nothing",
+			{{"data.total", NULL, 160000000}}},
+		{"/api/v1/flamegraph?query=" CPU RANGE "&max_nodes=2",
+			{{"data.total", NULL, 320000000}, {"data.kind.2", NULL, 7},
+				{"data.cut.2", NULL, 2}}},
+		{"/api/v1/flamegraph?query=" CPU RANGE "&group_by=job",
+			{{"data.total", NULL, 320000000}}},
+		{"/api/v1/top?query=" CPU RANGE "&limit=1",
+			{{"data.n_rows", NULL, 3}, {"data.rows.0.self", NULL, 160000000},
+				{"data.rows.0.function", "f2", 0}}},
+		{"/api/v1/query_series?query=up&start=1000&end=1020&step=10&group_by=",
+			{{"data.resultType", "matrix", 0}, {"data.result.0.values.0.0", NULL, 1010},
+				{"data.result.0.values.0.1", "2", 0}}},
+		{"/api/v1/labels?start=0&end=2000",
+			{{"data.0", "__name__", 0}, {"data.1", "job", 0}}},
+		{"/api/v1/label/job/values?start=0&end=2000", {{"data.1", "api", 0}}},
+		{"/api/v1/label/U__job/values?start=0&end=2000", {{"data.1", "api", 0}}},
+		{"/api/v1/label/__name__/values?start=0&end=2000",
+			{{"data.0", "process_cpu_cpu_nanoseconds_total", 0}, {"data.2", "up", 0}}},
+		{"/api/v1/series?match%5B%5D=up&start=0&end=2000", {{"data.0.__name__", "up", 0}}},
+		{"/api/v1/targets",
+			{{"data.activeTargets.0.health", "up", 0},
+				{"data.activeTargets.1.scrapeInterval", "1m30s", 0},
+				{"data.activeTargets.1.lastScrape", "0001-01-01T00:00:00Z", 0},
+				{"data.droppedTargets.0.scrapePool", "job2", 0},
+				{"data.droppedTargetCounts.job2", NULL, 1}}},
+		{"/api/v1/targets?state=active&scrapePool=job2",
+			{{"data.activeTargets.0.scrapePool", "job2", 0}}},
+		{"/api/v1/scrape_pools", {{"data.scrapePools.1", "job2", 0}}},
+		{"/api/v1/status/config", {{"data.yaml", "scrape_configs: [] # <b>\n", 0}}},
+		{"/api/v1/status/flags", {{"data.web\1listen-address", "127.0.0.1:0", 0}}},
+		{"/api/v1/status/runtimeinfo", {{"data.reloadConfigSuccess", NULL, 0}}},
+		{"/api/v1/status/buildinfo", {{"data.version", "1.2.3", 0}}},
+		{"/api/v1/status/tsdb", {{"data.headStats.numSeries", NULL, 7}}},
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_answer_ struct answer a = ask(f, "GET", cases[i].path);
+		struct json_doc *doc = read_json(&a);
+
+		if (a.status != 200)
+			fail_msg("%s: %s", cases[i].path, (char *)a.body.data);
+		assert_non_null(strstr(a.head, "application/json"));
+		for (size_t k = 0; k < 5 && cases[i].want[k].member; k++) {
+			const struct json_value *v;
+
+			if (strchr(cases[i].want[k].member, '\1')) /* a name with a dot */
+				v = json_value_get(
+					member(json_doc_root(doc), "data"), "web.listen-address");
+			else
+				v = member(json_doc_root(doc), cases[i].want[k].member);
+			assert_non_null(v);
+			if (cases[i].want[k].text)
+				assert_string_equal(json_value_str(v), cases[i].want[k].text);
+			else if (json_value_int(v) != cases[i].want[k].number &&
+				 json_value_double(v) != (double)cases[i].want[k].number)
+				fail_msg("%s: %s is %lld", cases[i].path, cases[i].want[k].member,
+					(long long)json_value_int(v));
+		}
+		json_doc_freep(&doc);
+	}
+}
+
+static void test_formats(void **state)
+{
+	static const struct {
+		const char *format, *type, *text;
+	} cases[] = {
+		{"folded", "text/plain", "f1;f2 160000000\n"},
+		{"speedscope", "application/json", "\"type\":\"sampled\""},
+		{"svg", "image/svg+xml", "<svg xmlns"},
+		{"html", "text/html", "<!DOCTYPE html>"},
+		{"dot", "text/vnd.graphviz", "digraph"},
+		{"csv", "text/csv", "function,file,mapping"},
+		{"text", "text/plain", "Showing 3 of 3 functions"},
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_free_ char *path = xasprintf(
+			"/api/v1/flamegraph?query=%s&format=%s", CPU RANGE, cases[i].format);
+		_cleanup_answer_ struct answer a = ask(f, "GET", path);
+
+		assert_int_equal(a.status, 200);
+		assert_non_null(strstr(a.head, cases[i].type));
+		assert_non_null(strstr(a.head, "Sonde-Stats: parts=2 "));
+		assert_true(has(&a, cases[i].text));
+		assert_false(has(&a, "<script"));
+	}
+	_cleanup_answer_ struct answer csv = ask(
+		f, "GET", "/api/v1/query_series?query=up&start=1000&end=1020&step=10&format=csv");
+	assert_true(has(&csv, "\"{__name__=\"\"up\"\",job=\"\"api\"\"}\",1010.000,1\r\n"));
+}
+
+/* What go tool pprof gets: valid by pprof's rules, whatever the groups and filters. */
+static void test_pprof(void **state)
+{
+	static const struct {
+		const char *query;
+		size_t n_samples, n_labels;
+		int64_t total;
+	} cases[] = {
+		{"", 2, 0, 320000000},
+		{"&group_by=job", 4, 4, 320000000},
+		{"&focus=f2", 1, 0, 160000000},
+		{"&max_nodes=2", 1, 0, 320000000},
+		{"&seconds=5", 2, 0, 80000000},
+		{"&start=0&end=1", 0, 0, 0},
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_free_ char *path = xasprintf("/api/v1/profile?query=%s%s%s", CPU, cases[i].query,
+			strchr(cases[i].query, 's') == cases[i].query + 1 ? ""
+									  : "&start=0&end=2000");
+		_cleanup_answer_ struct answer a = ask(f, "GET", path);
+		_cleanup_bytes_ struct bytes raw = {};
+		_cleanup_profile_ struct profile p;
+		struct errbuf eb = {};
+		int64_t total = 0;
+
+		profile_init(&p, NULL);
+		assert_int_equal(a.status, 200);
+		assert_non_null(strstr(a.head, "application/octet-stream"));
+		assert_int_equal(gzip_inflate(a.body.data, a.body.len, 1 << 20, &raw, &eb), 0);
+		if (prof_decode(raw.data, raw.len, &p, &eb) < 0)
+			fail_msg("%s: %s", cases[i].query, eb.text);
+		for (size_t k = 0; k < p.n_samples; k++)
+			total += p.values[k];
+		assert_int_equal(total, cases[i].total);
+		assert_int_equal(p.n_samples, cases[i].n_samples);
+		assert_int_equal(p.n_labels, cases[i].n_labels);
+		assert_int_equal(p.n_types, 1);
+		assert_true(profile_str_is(&p, p.types[0].type, "cpu"));
+		assert_true(profile_str_is(&p, p.period_type.unit, "nanoseconds"));
+		if (total && !strcmp(cases[i].query, "&seconds=5")) {
+			assert_int_equal(p.time_ns, 1014 * SEC);
+			assert_int_equal(p.duration_ns, 4 * SEC);
+		}
+	}
+}
+
+static void test_errors(void **state)
+{
+	static const struct {
+		const char *path;
+		unsigned status;
+		const char *text;
+	} cases[] = {
+		{"/api/v1/flamegraph", 400,
+			"{\"status\":\"error\",\"errorType\":\"bad_data\",\"error\":\"query: "
+			"missing; "
+			"for example process_cpu:cpu:nanoseconds:cpu:nanoseconds{}\"}"},
+		{"/api/v1/flamegraph?query=%7B", 400,
+			"\"error\":\"query: selector, position 1: { is not closed\""},
+		{"/api/v1/flamegraph?query=process_cpu" RANGE, 400,
+			"the selector means 2 profile types"},
+		{"/api/v1/flamegraph?query=up" RANGE, 400, "is a number over time"},
+		{"/api/v1/flamegraph?query=" CPU "&format=pprof&at=x" RANGE, 400,
+			"at: not with format=pprof"},
+		{"/api/v1/query_series?query=" CPU "&start=0&end=1000000&step=1", 400,
+			"11,000 points"},
+		{"/api/v1/query_series?query=" CPU "&format=svg", 400,
+			"query_series answers json and csv"},
+		{"/api/v1/targets?state=x", 400, "state: is none of"},
+		{"/api/v1/nothing", 404, ""},
+		{"/api/v1/profile?query=%7B", 400,
+			"query: selector, position 1: { is not closed\n"},
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_answer_ struct answer a = ask(f, "GET", cases[i].path);
+
+		if (a.status != cases[i].status || !has(&a, cases[i].text))
+			fail_msg("%s: %u %s", cases[i].path, a.status, (char *)a.body.data);
+	}
+	_cleanup_answer_ struct answer pprof = ask(f, "GET", "/api/v1/profile?query=%7B");
+	assert_non_null(strstr(pprof.head, "X-Go-Pprof: 1"));
+	assert_non_null(strstr(pprof.head, "text/plain"));
+	f->budget.limit_bytes = 3000;
+	_cleanup_answer_ struct answer big = ask(f, "GET", "/api/v1/flamegraph?query=" CPU RANGE);
+	assert_int_equal(big.status, 422);
+	assert_true(has(&big, "\"errorType\":\"execution\""));
+	assert_true(has(&big, "--query.max-memory"));
+	f->budget.limit_bytes = 0;
+}
+
+static void test_lifecycle(void **state)
+{
+	struct fixture *f = *state;
+	static const struct {
+		const char *method, *path;
+		unsigned status;
+		const char *text;
+	} cases[] = {
+		{"GET", "/-/healthy", 200, "healthy"},
+		{"GET", "/-/ready", 200, "ready"},
+		{"GET", "/-/reload", 405, ""},
+		{"POST", "/-/reload", 200, ""},
+		{"PUT", "/-/reload", 500, "failed to reload config: bad.yml:1:2: no"},
+		{"POST", "/-/quit", 200, "termination"},
+		{"GET", "/metrics", 200, "sonde_queries_total"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_answer_ struct answer a = ask(f, cases[i].method, cases[i].path);
+
+		if (a.status != cases[i].status || !has(&a, cases[i].text))
+			fail_msg("%s %s: %u %s", cases[i].method, cases[i].path, a.status,
+				(char *)a.body.data);
+	}
+	assert_int_equal(f->n_quits, 1);
+	f->ready = false;
+	api_set_store(f->api, NULL);
+	_cleanup_answer_ struct answer ready = ask(f, "GET", "/-/ready");
+	assert_int_equal(ready.status, 503);
+	assert_true(has(&ready, "replaying"));
+	_cleanup_answer_ struct answer query = ask(f, "GET", "/api/v1/flamegraph?query=" CPU);
+	assert_int_equal(query.status, 503);
+	assert_true(
+		has(&query, "\"errorType\":\"unavailable\",\"error\":\"not ready: replaying\""));
+	_cleanup_answer_ struct answer page = ask(f, "GET", "/");
+	assert_int_equal(page.status, 200);
+	assert_true(has(&page, "not ready: replaying"));
+}
+
+static void test_pages(void **state)
+{
+	static const struct {
+		const char *path, *text;
+	} cases[] = {
+		{"/?start=0&end=2000", "<svg xmlns"},
+		{"/?query=" CPU "&start=0&end=2000&group_by=job", "Flame graph"},
+		{"/?query=%3Cscript%3E", "&lt;script&gt;"},
+		{"/targets", "&lt;script&gt;alert(1)"},
+		{"/config", "scrape_configs: [] # &lt;b&gt;"},
+		{"/flags", "web.listen-address"},
+		{"/status", "Head streams"},
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_answer_ struct answer a = ask(f, "GET", cases[i].path);
+
+		assert_int_equal(a.status, 200);
+		if (!has(&a, cases[i].text))
+			fail_msg("%s lacks %s", cases[i].path, cases[i].text);
+		assert_non_null(strstr(a.head, "Content-Security-Policy: default-src 'none'"));
+		assert_false(has(&a, "<script"));
+		assert_true(has(&a, "</html>"));
+	}
+}
+
+#define WITH_SERVER(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_SERVER(test_json),
+		WITH_SERVER(test_formats),
+		WITH_SERVER(test_pprof),
+		WITH_SERVER(test_errors),
+		WITH_SERVER(test_lifecycle),
+		WITH_SERVER(test_pages),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
