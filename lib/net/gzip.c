@@ -144,9 +144,11 @@ int gzip_inflate(const void *p, size_t n, size_t max_bytes, struct bytes *out, s
 		size_t used = 0;
 		int r;
 
-		if (n - at < GZIP_MIN_BYTES || !gzip_is(b + at, n - at))
+		if (n - at < GZIP_MIN_BYTES || !gzip_is(b + at, n - at)) {
+			out->len = start_len;
 			return err_set(eb, -EBADMSG,
 				"gzip: %zu bytes of other data after the stream", n - at);
+		}
 		r = inflate_member(d, b + at, n - at, max_len, out, &used);
 		if (r < 0)
 			out->len = start_len;

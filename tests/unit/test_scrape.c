@@ -548,7 +548,9 @@ static void test_bad_targets(void **state)
 
 	(void)state;
 	e->mode = cases[0].mode;
-	env_apply(e, "  profiling_config: {pprof_config: {process_cpu: {seconds: 1}}}\n");
+	env_apply(e, "  profiling_config: {pprof_config: {process_cpu: {seconds: 1}, memory: "
+		     "{enabled: false}, mutex: {enabled: false}, block: {enabled: false}, "
+		     "goroutine: {enabled: false}}}\n");
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		_cleanup_bytes_ struct bytes page = {0};
 		_cleanup_free_ char *counter = xasprintf(
