@@ -204,13 +204,37 @@ static void collect_proc(struct metrics_writer *w, const struct proc_stats *p)
 	metrics_write(w, (double)p->addresses_full, "table", "addresses", NULL);
 }
 
+/* Files of one path (in containers, say) are one series. */
+static void write_unnamed(struct metrics_writer *w, struct binary_registry *registry)
+{
+	struct binary_unnamed top[TOP_BINARIES];
+	size_t n = binary_top_unnamed(registry, top, ARRAY_SIZE(top));
+
+	metrics_write_family(w, METRIC_COUNTER, "sonde_unsymbolized_frames_total",
+		"Frames without a name, the 50 binaries with most of them.");
+	for (size_t i = 0; i < n; i++) {
+		size_t first = 0;
+
+		while (strcmp(top[first].path, top[i].path) != 0)
+			first++;
+		if (first < i)
+			top[first].frames += top[i].frames;
+	}
+	for (size_t i = 0; i < n; i++) {
+		size_t first = 0;
+
+		while (strcmp(top[first].path, top[i].path) != 0)
+			first++;
+		if (first == i)
+			metrics_write(w, (double)top[i].frames, "binary", top[i].path, NULL);
+	}
+}
+
 static void collect_binary(struct metrics_writer *w, struct binary_registry *registry)
 {
 	static const char *const reasons[PARSER_N_STATUS] = {
 		NULL, "refused", "no_memory", "timeout", "crashed", "failed"};
-	struct binary_unnamed top[TOP_BINARIES];
 	struct binary_stats b;
-	size_t n;
 
 	binary_stats(registry, &b);
 	gauge(w, "sonde_binaries", "Binary ids in use.", (double)b.binaries);
@@ -237,11 +261,7 @@ static void collect_binary(struct metrics_writer *w, struct binary_registry *reg
 	gauge(w, "sonde_symbol_queue_length", "Binaries waiting for the parser.", (double)b.queued);
 	one(w, METRIC_COUNTER, "sonde_symbols_cpu_seconds_total",
 		"CPU time of the parser's children.", (double)b.cpu_ns / 1e9);
-	metrics_write_family(w, METRIC_COUNTER, "sonde_unsymbolized_frames_total",
-		"Frames without a name, the 50 binaries with most of them.");
-	n = binary_top_unnamed(registry, top, ARRAY_SIZE(top));
-	for (size_t i = 0; i < n; i++)
-		metrics_write(w, (double)top[i].frames, "binary", top[i].path, NULL);
+	write_unnamed(w, registry);
 }
 
 static void collect_symbolizer(struct metrics_writer *w, struct symbolizer *symbolizer)
