@@ -83,46 +83,57 @@ static int name_frames(struct building *k, struct errbuf *eb)
 		     : 0;
 }
 
-/* The path of the executable with the most weight; NULL without samples. */
-static const char *main_executable(const struct building *k)
+/* The mapping of a user frame nearest to the leaf, or PROF_NONE. */
+static uint32_t leaf_file(const struct building *k, const struct profile_stack *st)
 {
-	_cleanup_interner_ struct interner paths;
-	const struct profile_snapshot *s = k->s;
-	uint64_t *weights = arena_zalloc(k->arena, s->n_tasks * sizeof(*weights));
-	uint32_t *path_of = arena_alloc_array(k->arena, s->n_tasks, sizeof(*path_of));
-	uint32_t best = INTERNER_NONE;
+	for (uint32_t i = 0; i < st->n; i++) {
+		uint32_t symbol = k->symbol_of[k->s->refs[st->first + i]];
 
-	interner_init(&paths, k->arena->budget);
-	for (size_t i = 0; weights && path_of && i < s->n_tasks; i++) {
-		const char *path = s->tasks[i].labels[PROFILE_LABEL_EXECUTABLE];
-
-		path_of[i] = interner_add(&paths, path, strlen(path), NULL);
+		if (symbol != PROF_NONE &&
+			k->mappings[k->symbols[symbol].mapping].filename[0] != '[')
+			return k->symbols[symbol].mapping;
 	}
-	for (size_t i = 0; weights && path_of && i < s->n_rows; i++) {
-		uint32_t id = path_of[s->rows[i].task];
-
-		if (id == INTERNER_NONE || !*interner_str(&paths, id))
-			continue;
-		weights[id] += s->rows[i].weight;
-		if (best == INTERNER_NONE || weights[id] > weights[best])
-			best = id;
-	}
-	return best == INTERNER_NONE ? NULL : arena_strdup(k->arena, interner_str(&paths, best));
+	return PROF_NONE;
 }
 
-/* The mapping that heads every report: the main executable's, else the first that is a file. */
+/*
+ * The mapping that heads every report: of the executables, the one that most weight belongs to; when none of them is among
+ * the mappings, the file that most weight was found in; else the first.
+ */
 static uint32_t main_mapping(const struct building *k)
 {
-	const char *path = main_executable(k);
-	uint32_t file = PROF_NONE;
+	const struct profile_snapshot *s = k->s;
+	_cleanup_interner_ struct interner files;
+	uint64_t *owned = arena_zalloc(k->arena, k->n_mappings * sizeof(*owned));
+	uint64_t *found = arena_zalloc(k->arena, k->n_mappings * sizeof(*found));
+	uint32_t *mapping_of = arena_alloc_array(k->arena, k->n_mappings, sizeof(*mapping_of));
+	uint32_t best = 0;
 
+	interner_init(&files, k->arena->budget);
+	if (!owned || !found || !mapping_of)
+		return 0;
 	for (uint32_t i = 0; i < k->n_mappings; i++) {
-		if (path && !strcmp(k->mappings[i].filename, path))
-			return i;
-		if (file == PROF_NONE && k->mappings[i].filename[0] != '[')
-			file = i;
+		bool is_new;
+		uint32_t id = interner_add(
+			&files, k->mappings[i].filename, strlen(k->mappings[i].filename), &is_new);
+
+		if (id != INTERNER_NONE && is_new)
+			mapping_of[id] = i;
 	}
-	return file == PROF_NONE ? 0 : file;
+	for (size_t i = 0; i < s->n_rows; i++) {
+		const char *path = s->tasks[s->rows[i].task].labels[PROFILE_LABEL_EXECUTABLE];
+		uint32_t id = interner_find(&files, path, strlen(path)),
+			 file = leaf_file(k, &s->stacks[s->rows[i].stack]);
+
+		if (id != INTERNER_NONE)
+			owned[mapping_of[id]] += s->rows[i].weight;
+		if (file != PROF_NONE)
+			found[file] += s->rows[i].weight;
+	}
+	for (uint32_t i = 1; i < k->n_mappings; i++)
+		if (owned[i] > owned[best] || (owned[i] == owned[best] && found[i] > found[best]))
+			best = i;
+	return best;
 }
 
 static void add_mapping(struct building *k, uint32_t i)

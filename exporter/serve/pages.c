@@ -218,11 +218,10 @@ void serve_flags(struct http_request *r, void *arg)
 	page_begin(&out, "Flags in force");
 	bytes_put_str(&out, "<table>\n");
 	for (size_t i = 0; i < program->n_specs; i++) {
-		_cleanup_bytes_ struct bytes value;
+		_cleanup_bytes_ struct bytes value = {.len = 0};
 
 		if (program->specs[i].kind == OPTION_KIND_HEADING)
 			continue;
-		bytes_init(&value, NULL, 0);
 		option_print_value(&program->specs[i], s->o.option_values, &value);
 		bytes_printf(&out, "<tr><td>--%s</td><td>", program->specs[i].name);
 		render_escape(&out, (const char *)value.data, value.len);

@@ -88,7 +88,7 @@ static const char *group_key(const struct proc_task_info *info, enum by by, char
 		return info->container_id;
 	if (by == BY_UNIT)
 		return info->systemd_unit;
-	if (info->exited)
+	if (info->exited || info->kernel_thread)
 		return "";
 	snprintf(buf, 48, "%" PRIu32 ".%" PRIu64, info->pid, info->start_ns);
 	return buf;

@@ -54,7 +54,7 @@ static void collect_process(struct metrics_writer *w, void *arg)
 	struct rusage usage = {0};
 	struct rlimit limit = {0};
 
-	bytes_init(&status, NULL, 65536);
+	bytes_init(&status, NULL, 0);
 	if (fs_read_file(&fs_system, "/proc/self/status", 65536, &status, NULL) < 0)
 		bytes_reset(&status);
 	bytes_put_u8(&status, 0);

@@ -1,0 +1,251 @@
+"""Many clients of one exporter: windows, cursors, filters and rates do not disturb each other."""
+import concurrent.futures
+import os
+import threading
+import time
+import unittest
+
+import sonde_e2e as e2e
+
+SOURCE = r'''
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <unistd.h>
+static volatile unsigned long x;
+static void spin(void) { for (;;) x++; }
+static void *thread(void *arg) { (void)arg; pthread_setname_np(pthread_self(), "second"); spin(); return 0; }
+int main(int argc, char **argv)
+{
+	pthread_t t;
+	(void)argv;
+	if (argc > 1 && fork() == 0) /* a child that is found by its parent only */
+		execl("/bin/sh", "sh", "-c", "while :; do :; done", (char *)0);
+	pthread_create(&t, 0, thread, 0);
+	spin();
+}
+'''
+
+
+class CursorClient:
+    """Reads with a cursor; `slots` has (first, end, samples, nanoseconds) of each answer in wall time."""
+
+    def __init__(self, exporter, cursor=''):
+        self.exporter, self.cursor = exporter, cursor
+        self.samples = self.ns = self.lost = 0
+        self.slots = []
+        self.behind = 0
+
+    def read(self, span=1, query=''):
+        r = self.exporter.get(f'/debug/pprof/profile?since={self.cursor}&span={span}{query}')
+        assert r.status == 200, r.text
+        p = e2e.Pprof(r.body)
+        self.cursor, self.behind = r.headers['Sonde-Cursor'], int(r.headers['Sonde-Behind-Seconds'])
+        self.lost += int(r.headers.get('Sonde-Lost-Seconds', 0))
+        if p.duration_nanos:
+            self.slots.append((p.time_nanos, p.time_nanos + p.duration_nanos, p.total(0), p.total(1)))
+        self.samples += p.total(0) if p.samples else 0
+        self.ns += p.total(1) if p.samples else 0
+        return p
+
+    def read_all(self, span=1, query=''):
+        self.read(span, query)
+        while self.behind:
+            self.read(span, query)
+
+
+def cpu_ns(pid):
+    """User and system time of a process so far, with all threads, by the scheduler."""
+    total = 0
+    for tid in os.listdir(f'/proc/{pid}/task'):
+        with open(f'/proc/{pid}/task/{tid}/schedstat') as f:
+            total += int(f.read().split()[0])
+    return total
+
+
+@e2e.needs_kernel
+class Clients(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.program = e2e.compile_c(SOURCE, '-O0', '-fno-omit-frame-pointer', '-pthread', name='spinner')
+        cls.exporter = e2e.exporter('--profile.frequency=99', '--profile.max-overhead=0')
+        cls.work = e2e.Workload(cls.program, 'fork')
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.work.__exit__(None, None, None)
+        cls.exporter.__exit__(None, None, None)
+
+    def test_ten_clients_with_different_windows_agree(self):
+        """A window's total lies between the sums of the seconds inside it and of those that touch it."""
+        x = self.exporter
+        seconds = CursorClient(x)
+        seconds.read()
+        with concurrent.futures.ThreadPoolExecutor(10) as pool:
+            windows = []
+            for i in range(10):
+                windows.append(pool.submit(x.get, f'/debug/pprof/profile?seconds={1 + i % 5}'))
+                time.sleep(0.17)
+            profiles = [e2e.Pprof(w.result(60).body) for w in windows]
+        time.sleep(1.5)
+        seconds.read_all()
+        slack = 2_000_000  # wall clock slew while it runs
+        for i, p in enumerate(profiles):
+            self.assertEqual(p.duration_nanos, (1 + i % 5) * 10**9)
+            start, end = p.time_nanos, p.time_nanos + p.duration_nanos
+            inside = sum(n for a, b, n, _ in seconds.slots if a >= start + slack and b <= end - slack)
+            touched = sum(n for a, b, n, _ in seconds.slots if a < end + slack and b > start - slack)
+            self.assertGreater(touched, 0)
+            self.assertLessEqual(inside, p.total(0))
+            self.assertLessEqual(p.total(0), touched)
+            self.assertEqual(p.total(1), p.total(0) * (10**9 // 99))
+
+    def test_equal_cursors_get_equal_answers(self):
+        a, b = CursorClient(self.exporter), CursorClient(self.exporter)
+        first = a.read(5)
+        b.cursor = ''
+        for _ in range(3):
+            again = self.exporter.get(f'/debug/pprof/profile?since={a.cursor}&span=60')
+            if again.headers['Sonde-Cursor'] != a.cursor:
+                break
+            time.sleep(0.5)
+        twice = self.exporter.get(f'/debug/pprof/profile?since={a.cursor}&span=1')
+        thrice = self.exporter.get(f'/debug/pprof/profile?since={a.cursor}&span=1')
+        one, two = e2e.Pprof(twice.body), e2e.Pprof(thrice.body)
+        self.assertEqual(twice.headers['Sonde-Cursor'], thrice.headers['Sonde-Cursor'])
+        self.assertEqual((one.time_nanos, one.total(0), one.total(1)), (two.time_nanos, two.total(0), two.total(1)))
+        self.assertGreater(first.total(0), 0)
+
+    def test_cursors_get_every_sample_once(self):
+        """From the oldest second on, clients with different spans and pauses all count what the kernel half counted."""
+        x = self.exporter
+        clients = [CursorClient(x, '0000000000000000.0') for _ in range(4)]
+        stop = time.time() + 8
+
+        def follow(i):
+            while time.time() < stop:
+                clients[i].read(span=(1, 2, 10, 300)[i])
+                time.sleep((0.1, 0.7, 2.3, 3.9)[i])
+
+        threads = [threading.Thread(target=follow, args=(i,)) for i in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        # Closed seconds hold no more than was counted by now; one drain and one second later they hold at least that.
+        for c in clients:
+            c.read_all(300)
+        dropped = lambda m: sum(v for k, v in m.items() if k.startswith('sonde_samples_dropped_total') and ('held_full' in k or 'log_full' in k))
+        m = x.metrics()
+        counted = e2e.cpu_samples(m)
+        for c in clients:
+            self.assertLessEqual(c.samples, counted)
+        time.sleep(2.5)
+        for c in clients:
+            c.read_all(300)
+            self.assertGreaterEqual(c.samples, counted - dropped(m))
+        m = x.metrics()
+        for c in clients:
+            self.assertLessEqual(c.samples, e2e.cpu_samples(m))
+            self.assertEqual(c.lost, 0)
+        # All clients stand at the same second after this and then have the same sums.
+        last = CursorClient(x, clients[0].cursor)
+        for c in clients:
+            c.read_all(300)
+        by_cursor = {}
+        for c in clients + [last]:
+            by_cursor.setdefault(c.cursor, set()).add(c.samples if c is not last else None)
+        for sums in by_cursor.values():
+            self.assertEqual(len(sums - {None}) <= 1, True, by_cursor)
+
+    def test_answers_follow_each_other_without_a_gap(self):
+        c = CursorClient(self.exporter)
+        c.read(2)
+        for _ in range(4):
+            time.sleep(1.1)
+            c.read(2)
+        for (_, end, _, _), (start, _, _, _) in zip(c.slots, c.slots[1:]):
+            self.assertLess(abs(start - end), 2_000_000)
+
+    def test_restart_is_told(self):
+        r = self.exporter.get('/debug/pprof/profile?since=00000000000000aa.123&span=300')
+        self.assertEqual(r.headers['Sonde-Restarted'], '1')
+        self.assertNotIn('Sonde-Restarted', self.exporter.get(f'/debug/pprof/profile?since={r.headers["Sonde-Cursor"]}').headers)
+
+    def test_nothing_new_keeps_the_cursor(self):
+        c = CursorClient(self.exporter)
+        c.read(300)
+        before = c.cursor
+        for _ in range(20):
+            p = c.read(1)
+            if c.cursor == before:
+                self.assertEqual((p.samples, p.duration_nanos), ([], 0))
+                self.assertEqual(p.types, [('samples', 'count'), ('cpu', 'nanoseconds')])
+                return
+            before = c.cursor
+        self.fail('each of 20 requests had a new second')
+
+    def test_filters(self):
+        x, pid = self.exporter, self.work.pid
+        whole = CursorClient(x)
+        at = whole.read(2) and whole.cursor
+
+        def get(query):
+            r = x.get(f'/debug/pprof/profile?since={at}&span=2&{query}')
+            self.assertEqual(r.status, 200, r.text)
+            return e2e.Pprof(r.body)
+
+        e2e.wait_for('two more seconds', lambda: int(x.get(f'/debug/pprof/profile?since={at}&span=1').headers['Sonde-Behind-Seconds']) >= 2)
+        every, mine = get(''), get(f'pid={pid}')
+        self.assertEqual(set(mine.by_label('pid')), {str(pid)})
+        self.assertEqual(mine.total(0), every.by_label('pid', 0)[str(pid)])
+        self.assertEqual(set(mine.by_label('thread_name')), {'spinner', 'second'})
+        one = get(f'pid={pid}&thread=second')
+        self.assertEqual(set(one.by_label('thread_name')), {'second'})
+        self.assertLess(one.total(0), mine.total(0))
+        family = get(f'pid={pid}&children=1')
+        self.assertIn('sh', family.by_label('comm'))
+        self.assertGreater(family.total(0), mine.total(0))
+        self.assertEqual(get('comm=spinner&comm=sh&thread=sh').by_label('comm').keys(), {'sh'})
+        self.assertEqual(get('comm=~spin.*').total(0), get('comm=spinner').total(0))
+        self.assertEqual(get('comm=~spin').samples, [])
+        self.assertEqual(get(f'label.executable={self.program}').total(0), get('comm=spinner').total(0))
+        self.assertEqual(get('label.node=nowhere').samples, [])
+        self.assertEqual(get('comm=~.*').total(0), every.total(0))
+
+    def test_a_higher_rate_leaves_other_clients_right(self):
+        """hz= of one client: ten times the samples for all, the same time."""
+        x, pid = self.exporter, self.work.pid
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            fast = pool.submit(x.get, f'/debug/pprof/profile?seconds=6&hz=499&pid={pid}')
+            e2e.wait_for('the rate is raised', lambda: x.metrics()['sonde_profile_frequency_hz'] == 499)
+            time.sleep(0.3)
+            before = cpu_ns(pid)
+            base = e2e.Pprof(x.get(f'/debug/pprof/profile?seconds=4&pid={pid}').body)
+            used = cpu_ns(pid) - before
+            p = e2e.Pprof(fast.result(60).body)
+        self.assertAlmostEqual(base.total(1) / used, 1, delta=0.15)
+        self.assertGreater(base.total(0), used / 1e9 * 499 * 0.8)
+        self.assertEqual(p.period, 10**9 // 499)
+        e2e.wait_for('the rate is back', lambda: x.metrics()['sonde_profile_frequency_hz'] == 99)
+        before = cpu_ns(pid)
+        slow = e2e.Pprof(x.get(f'/debug/pprof/profile?seconds=3&pid={pid}').body)
+        used = cpu_ns(pid) - before
+        self.assertEqual(slow.period, 10**9 // 99)
+        self.assertAlmostEqual(slow.total(1) / used, 1, delta=0.2)
+
+    def test_many_waiting_clients_cost_no_threads(self):
+        x = self.exporter
+        threads = lambda: x.metrics()['process_threads']
+        before = threads()
+        with concurrent.futures.ThreadPoolExecutor(60) as pool:
+            waiting = [pool.submit(x.get, '/debug/pprof/profile?seconds=3') for _ in range(60)]
+            e2e.wait_for('requests parked', lambda: x.metrics()['sonde_http_parked_requests'] >= 60)
+            self.assertEqual(threads(), before)
+            for w in waiting:
+                r = w.result(30)
+                self.assertEqual(r.status, 200)
+                self.assertGreater(e2e.Pprof(r.body).total(0), 0)
+
+
+if __name__ == '__main__':
+    unittest.main()
