@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Relabel rules as in Prometheus 3 (model/relabel/relabel.go): pure functions from labels to labels
- * or to "dropped". Used on targets, on profile types and on series.
+ * or to "dropped". Used on targets, on profile types and on series. Where labelmap gives two labels
+ * one name, the one whose old name sorts last wins.
  */
 #pragma once
 #include "lib/base/cleanup.h"

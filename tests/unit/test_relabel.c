@@ -187,18 +187,14 @@ static void test_checks(void **state)
 				     "labelkeep, lowercase, uppercase"},
 		{"", "rules: expected a list of relabel rules, got nothing"},
 	};
-	static const char
-		*const
-			accepted
-				[] =
-					{
-						"[]",
-						"[{action: lowercase, target_label: x, "
-						"replacement: $1}]", /* the default may be written */
-						"[{action: keepequal, target_label: x, separator: "
-						";}]",
-						"[{action: labeldrop}]",
-					};
+	static const char *const accepted[] = {
+		"[]",
+		"[{action: lowercase, target_label: x, "
+		"replacement: $1}]", /* the default may be written */
+		"[{action: keepequal, target_label: x, separator: "
+		";}]",
+		"[{action: labeldrop}]",
+	};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
