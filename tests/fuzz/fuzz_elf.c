@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a parser child runs, in-process: ELF → identity and symbol file. What is compiled must be what the reader takes.
+ */
+#include "exporter/binary/symbol_file.h"
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	int in = memfd_create("in", 0), out = memfd_create("out", 0);
+	struct parser_identity identity;
+	struct symbol_file s;
+
+	if (write(in, data, size) == (ssize_t)size && parser_compile(in, out, NULL) == 0) {
+		if (symbol_file_map(out, &s, NULL) < 0)
+			abort();
+		if (parser_identify(in, &identity, NULL) < 0 || memcmp(&identity, &s.identity, sizeof(identity)) != 0)
+			abort();
+		symbol_file_unmap(&s);
+	}
+	close(in);
+	close(out);
+	return 0;
+}

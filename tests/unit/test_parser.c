@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ELF files made by the compiler → function tables, checked against what nm says; the zygote with children that are refused,
+ * hang and crash.
+ */
+#include "exporter/binary/symbol_file.h"
+#include "exporter/parser/elf_file.h"
+#include "tests/unit/names_fixture.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <cmocka.h>
+
+/* This very file, compiled. */
+static struct symbol_file compile_path(const char *path)
+{
+	_cleanup_close_ int in = open(path, O_RDONLY), out = memfd_create("out", 0);
+	struct symbol_file s = {0};
+	struct errbuf eb = {{0}};
+
+	assert_true(in >= 0);
+	if (parser_compile(in, out, &eb) < 0 || symbol_file_map(out, &s, &eb) < 0)
+		fail_msg("%s: %s", path, eb.text);
+	return s;
+}
+
+static uint64_t own_base(void)
+{
+	char line[512];
+	_cleanup_fclose_ FILE *f = fopen("/proc/self/maps", "r");
+
+	/* A sanitizer's shadow may lie below. */
+	do
+		assert_non_null(fgets(line, sizeof(line), f));
+	while (!strstr(line, "test_parser"));
+	return strtoull(line, NULL, 16);
+}
+
+static void test_own_file(void **state)
+{
+	struct symbol_file s = compile_path("/proc/self/exe");
+	uint64_t base = own_base();
+	struct symbol_function f;
+	uint64_t end = 0;
+
+	(void)state;
+	assert_true(s.flags & SYMBOL_HAS_SYMTAB);
+	assert_int_equal(s.n_left_out, 0);
+	assert_true(symbol_file_find(&s, (uint64_t)(uintptr_t)test_own_file - base, &f));
+	assert_string_equal(f.name, "test_own_file");
+	assert_true(f.start == (uint64_t)(uintptr_t)test_own_file - base);
+	assert_true(symbol_file_find(&s, (uint64_t)(uintptr_t)parser_compile - base + 4, &f));
+	assert_string_equal(f.name, "parser_compile");
+	/* Every row is found under its own first and last byte. */
+	for (uint32_t i = 0; i < s.n_functions; i++) {
+		uint32_t start;
+
+		memcpy(&start, s.starts.data + i * 4, 4);
+		assert_true(symbol_file_find(&s, s.text_base + start, &f));
+		assert_true(f.start == s.text_base + start && f.start >= end && f.name[0]);
+		end = f.start + f.size;
+		assert_true(symbol_file_find(&s, end - 1, &f) && f.start == s.text_base + start);
+	}
+	symbol_file_unmap(&s);
+}
+
+/* A table of symbols by hand → rows. */
+static void rows_of(const struct elf_symbol *symbols, size_t n, char *ret, size_t cap)
+{
+	_cleanup_close_ int fd = open("/proc/self/exe", O_RDONLY);
+	_cleanup_elf_file_ struct elf_file f = {.fd = -1};
+	_cleanup_elf_symbols_ struct elf_symbols table = {0};
+	_cleanup_elf_rows_ struct elf_rows rows = {0};
+	size_t len = 0;
+
+	assert_int_equal(elf_file_open(fd, &f, NULL), 0);
+	/* One executable segment from 0 to 0x10000. */
+	f.n_loads = 1;
+	f.loads[0] = (struct elf_segment) {.memory_bytes = 0x10000, .flags = PF_X};
+	elf_end(TAKE(f.elf));
+	f.elf = elf_memory((char[1]) {0}, 1);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(elf_symbols_add(&table, &symbols[i]), 0);
+	assert_int_equal(elf_make_rows(&f, &table, &rows), 0);
+	ret[0] = '\0';
+	for (size_t i = 0; i < rows.n; i++)
+		len += (size_t)snprintf(ret + len, cap - len, "%s%s:%llx+%x", i ? " " : "", table.items[rows.items[i].symbol].name,
+			(unsigned long long)(rows.text_base + rows.items[i].start), rows.items[i].size);
+}
+
+static void test_rows(void **state)
+{
+	enum { F = ELF_RANK_FUNC, U = ELF_RANK_FUNC_UNSIZED, N = ELF_RANK_NOTYPE_UNSIZED };
+	static const struct rows_case {
+		const char *want;
+		struct elf_symbol s[6];
+	} cases[] = {
+		{"", {{0}}},
+		{"a:100+10 b:200+20", {{0x200, 0x20, "b", F, 0, 0}, {0x100, 0x10, "a", F, 0, 0}}},
+		/* typed and sized before marks, global before weak before local, fewer underscores */
+		{"f:100+10", {{0x100, 0, "mark", N, 0, 0}, {0x100, 0x10, "f", F, 2, 0}}},
+		{"g:100+10", {{0x100, 0x10, "a_weak", F, 1, 0}, {0x100, 0x10, "__g", F, 0, 0}, {0x100, 0x10, "g", F, 0, 0}}},
+		/* a mark inside a function */
+		{"f:100+40", {{0x100, 0x40, "f", F, 0, 0}, {0x110, 0, "label", N, 2, 0}}},
+		/* without size: up to the next, the last up to the segment's end */
+		{"a:100+100 b:200+10 c:300+fd00", {{0x100, 0, "a", U, 0, 0}, {0x200, 0x10, "b", F, 0, 0}, {0x300, 0, "c", U, 0, 0}}},
+		/* nested: the outer one goes on behind */
+		{"out:100+10 in:110+10 out:120+20", {{0x100, 0x40, "out", F, 0, 0}, {0x110, 0x10, "in", F, 0, 0}}},
+		/* overlapping: the later start wins its range */
+		{"a:100+10 b:110+40", {{0x100, 0x20, "a", F, 0, 0}, {0x110, 0x40, "b", F, 0, 0}}},
+		{"a:100+10 b:110+10 c:120+30 a:150+b0", {{0x100, 0x100, "a", F, 0, 0}, {0x110, 0x20, "b", F, 0, 0}, {0x120, 0x30, "c", F, 0, 0}}},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char got[512];
+		size_t n = 0;
+
+		while (n < 6 && cases[i].s[n].name)
+			n++;
+		rows_of(cases[i].s, n, got, sizeof(got));
+		assert_string_equal(got, cases[i].want);
+	}
+}
+
+static void test_rows_far_apart(void **state)
+{
+	const struct elf_symbol s[] = {{0x100, 0x10, "near", 0, 0, 0}, {0x500000100, 0x10, "far", 0, 0, 0}, {0x200, UINT64_MAX, "endless", 0, 0, 0}};
+	char got[256];
+
+	(void)state;
+	rows_of(s, ARRAY_SIZE(s), got, sizeof(got));
+	assert_string_equal(got, "near:100+10 endless:200+fffffeff");
+}
+
+/* PLT entries are named by what they jump to: the C library calls of this program have some. */
+static void test_plt(void **state)
+{
+	static const char *const libs[] = {"/bin/bash", "/bin/ls"};
+	size_t n = 0;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(libs); i++) {
+		struct symbol_file s = compile_path(libs[i]);
+
+		for (const char *p = (const char *)s.strings.data, *end = p + s.strings.bytes; p < end; p += strlen(p) + 1)
+			n += strcmp(p, "malloc@plt") == 0 || strcmp(p, "strlen@plt") == 0 || strcmp(p, "free@plt") == 0;
+		symbol_file_unmap(&s);
+	}
+	assert_true(n > 0);
+}
+
+static void test_content_id(void **state)
+{
+	_cleanup_close_ int self = open("/proc/self/exe", O_RDONLY), ls = open("/bin/ls", O_RDONLY), copy = memfd_create("copy", 0);
+	struct parser_identity a, b, c;
+	struct stat st;
+
+	(void)state;
+	fstat(self, &st);
+	assert_int_equal(ftruncate(copy, st.st_size), 0);
+	void *from = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, self, 0);
+
+	assert_int_equal(pwrite(copy, from, (size_t)st.st_size, 0), st.st_size);
+	munmap(from, (size_t)st.st_size);
+	assert_int_equal(parser_identify(self, &a, NULL), 0);
+	assert_int_equal(parser_identify(copy, &b, NULL), 0);
+	assert_int_equal(parser_identify(ls, &c, NULL), 0);
+	assert_memory_equal(&a, &b, sizeof(a));
+	assert_true(memcmp(a.content_id, c.content_id, sizeof(a.content_id)) != 0);
+	assert_int_equal(a.build_id_len, 20);
+}
+
+static void test_refused_in_process(void **state)
+{
+	static const struct {
+		const char *bytes;
+		size_t n;
+	} bad[] = {{"", 0}, {"\x7f", 1}, {"\x7f" "ELF", 4}, {"#!/bin/sh\n", 10},
+		{"\x7f" "ELF\2\2\1\0\0\0\0\0\0\0\0\0\2\0\0\x3e\0\0\0\1", 24}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		_cleanup_close_ int in = memfd_create("bad", 0), out = memfd_create("out", 0);
+		struct errbuf eb = {{0}};
+
+		assert_int_equal(write(in, bad[i].bytes, bad[i].n), (ssize_t)bad[i].n);
+		assert_true(parser_compile(in, out, &eb) < 0);
+		assert_true(eb.text[0]);
+	}
+}
+
+static int names_fd(const char *names, size_t n)
+{
+	int fd = memfd_create("names", 0);
+
+	assert_int_equal(write(fd, names, n), (ssize_t)n);
+	return fd;
+}
+
+static void test_zygote(void **state)
+{
+	struct fake_parser p = fake_parser_start();
+	_cleanup_close_ int self = open("/bin/bash", O_RDONLY), names = names_fd("_Z1fv\0main\0", 11), text = open("/etc/passwd", O_RDONLY);
+	struct parser_reply reply;
+	struct symbol_file s;
+	uint8_t raw[64];
+	int fd;
+
+	(void)state;
+	fd = parser_ask(p.fd, PARSER_COMPILE, self, 10000, &reply);
+	assert_int_equal(reply.status, PARSER_OK);
+	assert_true(reply.cpu_ns > 0 && reply.peak_rss > 0);
+	/* Nobody can change it any more. */
+	assert_int_equal(fcntl(fd, F_GET_SEALS), F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+	assert_true(pwrite(fd, "x", 1, 0) < 0);
+	assert_int_equal(symbol_file_map(fd, &s, NULL), 0);
+	symbol_file_unmap(&s);
+	close(fd);
+
+	fd = parser_ask(p.fd, PARSER_DEMANGLE, names, 1000, &reply);
+	assert_int_equal(reply.status, PARSER_OK);
+	assert_int_equal(pread(fd, raw, sizeof(raw), 0), 4 + 3 + 4);
+	assert_memory_equal(raw, "\3\0\0\0f()\0\0\0\0", 11);
+	close(fd);
+
+	fd = parser_ask(p.fd, PARSER_COMPILE, text, 1000, &reply);
+	assert_int_equal(reply.status, PARSER_REFUSED);
+	assert_non_null(strstr(reply.text, "not an ELF file"));
+	close(fd);
+	/* Malformed requests are dropped without an answer. */
+	fd = parser_ask(p.fd, PARSER_COMPILE, self, 0, &reply);
+	assert_int_equal(fd, -1);
+	assert_int_equal(reply.status, PARSER_FAILED);
+	kill(p.pid, SIGKILL);
+	waitpid(p.pid, NULL, 0);
+	fd = parser_ask(p.fd, PARSER_COMPILE, self, 1000, &reply);
+	assert_int_equal(fd, -1);
+	assert_int_equal(reply.status, PARSER_FAILED);
+	close(p.fd);
+}
+
+/* So many names that a child works on them for seconds. */
+static int many_names(void)
+{
+	enum { N = 400000 };
+	static const char name[] = "_ZNSt6vectorISt4pairIKSsSt3mapISsSsSt4lessISsESaIS0_IS1_SsEEEESaIS8_EE9push_backEOS8_";
+	char *all = xmalloc(N * sizeof(name));
+	int fd;
+
+	for (size_t i = 0; i < N; i++)
+		memcpy(all + i * sizeof(name), name, sizeof(name));
+	fd = names_fd(all, N * sizeof(name));
+	free(all);
+	return fd;
+}
+
+static void test_hanging_child(void **state)
+{
+	struct fake_parser p = fake_parser_start();
+	_cleanup_close_ int names = many_names(), self = open("/bin/bash", O_RDONLY);
+	struct parser_reply reply;
+	struct stat st;
+	int fd;
+
+	(void)state;
+	fd = parser_ask(p.fd, PARSER_DEMANGLE, names, 100, &reply);
+	assert_int_equal(reply.status, PARSER_TIMEOUT);
+	/* What it had done by then is there. */
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_true(st.st_size > 0);
+	close(fd);
+	fd = parser_ask(p.fd, PARSER_IDENTIFY, self, 1000, &reply);
+	assert_int_equal(reply.status, PARSER_OK);
+	close(fd);
+	assert_int_equal(fake_parser_stop(&p), 0);
+}
+
+struct cutter {
+	int fd;
+};
+
+static void *cut_soon(void *arg)
+{
+	usleep(50000);
+	if (ftruncate(((struct cutter *)arg)->fd, 0) < 0)
+		abort();
+	return NULL;
+}
+
+/* The input is cut while the child reads its mapping: SIGBUS. */
+static void test_crashing_child(void **state)
+{
+	struct fake_parser p = fake_parser_start();
+	_cleanup_close_ int names = many_names(), self = open("/bin/bash", O_RDONLY);
+	struct cutter cutter = {names};
+	struct parser_reply reply;
+	pthread_t thread;
+	int fd;
+
+	(void)state;
+	pthread_create(&thread, NULL, cut_soon, &cutter);
+	fd = parser_ask(p.fd, PARSER_DEMANGLE, names, 30000, &reply);
+	pthread_join(thread, NULL);
+	assert_int_equal(reply.status, PARSER_CRASHED);
+	close(fd);
+	fd = parser_ask(p.fd, PARSER_IDENTIFY, self, 1000, &reply);
+	assert_int_equal(reply.status, PARSER_OK);
+	close(fd);
+	assert_int_equal(fake_parser_stop(&p), 0);
+}
+
+struct asker {
+	int parser_fd, file;
+	unsigned n_ok;
+};
+
+static void *ask_often(void *arg)
+{
+	struct asker *a = arg;
+
+	for (int i = 0; i < 20; i++) {
+		struct parser_reply reply;
+		int fd = parser_ask(a->parser_fd, i % 2 ? PARSER_COMPILE : PARSER_IDENTIFY, a->file, 10000, &reply);
+
+		a->n_ok += reply.status == PARSER_OK;
+		if (fd >= 0)
+			close(fd);
+	}
+	return NULL;
+}
+
+static void test_many_askers(void **state)
+{
+	enum { ASKERS = 8 };
+	struct fake_parser p = fake_parser_start();
+	_cleanup_close_ int self = open("/bin/ls", O_RDONLY);
+	struct asker askers[ASKERS];
+	pthread_t threads[ASKERS];
+
+	(void)state;
+	for (int i = 0; i < ASKERS; i++) {
+		askers[i] = (struct asker) {.parser_fd = p.fd, .file = self};
+		pthread_create(&threads[i], NULL, ask_often, &askers[i]);
+	}
+	for (int i = 0; i < ASKERS; i++) {
+		pthread_join(threads[i], NULL);
+		assert_int_equal(askers[i].n_ok, 20);
+	}
+	assert_int_equal(fake_parser_stop(&p), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_own_file),
+		cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_rows_far_apart),
+		cmocka_unit_test(test_plt),
+		cmocka_unit_test(test_content_id),
+		cmocka_unit_test(test_refused_in_process),
+		cmocka_unit_test(test_zygote),
+		cmocka_unit_test(test_hanging_child),
+		cmocka_unit_test(test_crashing_child),
+		cmocka_unit_test(test_many_askers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
