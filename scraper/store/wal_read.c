@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading the log back: every record is believed only after both of its checksums, and what stands
+ * where none is valid is told apart by the highest sequence known to be synced
+ * (docs/formats/wal.md, "Replay").
+ */
+#include "lib/base/alloc.h"
+#include "lib/base/cursor.h"
+#include "lib/base/hash.h"
+#include "scraper/store/wal.h"
+#include <fcntl.h>
+#include <inttypes.h>
+
+enum { WINDOW = 1 << 20 };
+
+void wal_files_done(struct wal_files *f)
+{
+	free(f->items);
+	*f = (struct wal_files) {.items = NULL};
+}
+
+/* 1: valid, 0: not. */
+static int parse_header(
+	const uint8_t *p, struct wal_segment *ret, const char *name, struct errbuf *eb)
+{
+	struct cursor c = cursor_of(p, WAL_HEADER);
+	uint32_t magic = cursor_u32(&c);
+	uint16_t version = cursor_u16(&c);
+	uint64_t incompat;
+	const uint8_t *generation;
+
+	cursor_skip(&c, 2);
+	incompat = cursor_u64(&c);
+	generation = cursor_take(&c, ULID_BYTES);
+	ret->first_sequence = cursor_u64(&c);
+	ret->number = cursor_u64(&c);
+	cursor_skip(&c, 12);
+	if (c.error || magic != WAL_MAGIC || cursor_u32(&c) != hash_crc32c(0, p, WAL_HEADER - 4))
+		return 0;
+	if (version != WAL_VERSION || incompat)
+		return err_set(eb, -ENOTSUP,
+			"WAL segment %s has version %u and features 0x%" PRIx64
+			", which this program does not know",
+			name, version, incompat);
+	memcpy(ret->generation, generation, ULID_BYTES);
+	return 1;
+}
+
+static int read_header(
+	struct fs *fs, const char *dir, const char *name, struct wal_file *f, struct errbuf *eb)
+{
+	_cleanup_free_ char *path = xasprintf("%s/%s", dir, name);
+	uint8_t both[WAL_FIRST];
+	struct wal_segment s = f->segment;
+	struct fs_stat st;
+	int fd = fs->open(fs, path, O_RDONLY, 0), r;
+
+	if (fd < 0)
+		return err_set(eb, fd, "%s: %s", path, strerror(-fd));
+	r = fs->fstat(fs, fd, &st);
+	if (r >= 0) {
+		f->size = st.size_bytes;
+		f->segment.bytes = MAX(st.size_bytes, st.allocated_bytes);
+		r = f->size < WAL_FIRST				       ? 0
+		    : fs_pread_full(fs, fd, both, sizeof(both), 0) < 0 ? 0
+								       : 1;
+	}
+	fs->close(fs, fd);
+	if (r > 0) {
+		r = parse_header(both, &s, name, eb);
+		if (!r)
+			r = parse_header(both + WAL_HEADER, &s, name, eb);
+	}
+	if (r < 0)
+		return r;
+	f->damaged = !r || s.number != f->segment.number;
+	if (!f->damaged) {
+		s.bytes = f->segment.bytes;
+		f->segment = s;
+	}
+	return 0;
+}
+
+int wal_list(struct fs *fs, const char *dir, struct wal_files *ret, struct errbuf *eb)
+{
+	_cleanup_bytes_ struct bytes names = {.data = NULL};
+	int r = fs->list(fs, dir, &names);
+
+	if (r < 0)
+		return err_set(eb, r, "%s: %s", dir, strerror(-r));
+	for (size_t at = 0; at < names.len; at += strlen((char *)names.data + at) + 1) {
+		const char *name = (char *)names.data + at;
+		struct wal_file f = {.size = 0};
+
+		if (strspn(name, "0123456789") != strlen(name) || strlen(name) < 8 ||
+			strlen(name) > 18)
+			continue;
+		for (const char *p = name; *p; p++)
+			f.segment.number = f.segment.number * 10 + (uint64_t)(*p - '0');
+		r = read_header(fs, dir, name, &f, eb);
+		if (r < 0)
+			return r;
+		if (f.damaged && ret->n)
+			memcpy(f.segment.generation, ret->items[ret->n - 1].segment.generation,
+				ULID_BYTES);
+		f.unusable = f.damaged && (!ret->n || ret->items[ret->n - 1].unusable);
+		if (alloc_grow(&ret->items, &ret->cap, ret->n + 1, sizeof(f)) < 0)
+			return -ENOMEM;
+		ret->items[ret->n++] = f;
+	}
+	return 0;
+}
+
+/* A window over one segment after another. */
+struct reader {
+	struct fs *fs;
+	const char *dir;
+	const struct wal_files *files;
+	size_t file, end_file;
+	int fd;
+	uint8_t *buf;
+	size_t cap, len;
+	uint64_t buf_off;
+	uint32_t seed;
+};
+
+static int open_file(struct reader *r, size_t file)
+{
+	_cleanup_free_ char *path = NULL;
+
+	if (r->fd >= 0)
+		r->fs->close(r->fs, r->fd);
+	r->file = file;
+	r->len = 0;
+	path = xasprintf("%s/%08" PRIu64, r->dir, r->files->items[file].segment.number);
+	r->fd = r->fs->open(r->fs, path, O_RDONLY, 0);
+	return r->fd < 0 ? r->fd : 0;
+}
+
+static void reader_done(struct reader *r)
+{
+	if (r->fd >= 0)
+		r->fs->close(r->fs, r->fd);
+	free(r->buf);
+}
+
+static uint64_t file_size(const struct reader *r)
+{
+	return r->files->items[r->file].size;
+}
+
+/* n bytes at `off` of the current file; NULL when it does not have them or they cannot be read (as
+ * good as damaged). */
+static const uint8_t *at(struct reader *r, uint64_t off, size_t n)
+{
+	size_t want;
+
+	if (off > file_size(r) || n > file_size(r) - off)
+		return NULL;
+	if (off >= r->buf_off && off + n <= r->buf_off + r->len)
+		return r->buf + (off - r->buf_off);
+	want = (size_t)MIN(MAX((uint64_t)n, (uint64_t)WINDOW), file_size(r) - off);
+	r->len = 0;
+	if (alloc_grow(&r->buf, &r->cap, want, 1) < 0)
+		return NULL;
+	if (fs_pread_full(r->fs, r->fd, r->buf, want, off) < 0) {
+		want = n;
+		if (fs_pread_full(r->fs, r->fd, r->buf, want, off) < 0)
+			return NULL;
+	}
+	r->buf_off = off;
+	r->len = want;
+	return r->buf;
+}
+
+struct found {
+	size_t file;
+	uint64_t offset, sequence;
+	size_t len;
+	const uint8_t *body; /* until the next read */
+};
+
+static bool valid_record(struct reader *r, uint64_t off, struct found *ret)
+{
+	const uint8_t *p = at(r, off, WAL_RECORD_HEADER);
+	struct cursor c = cursor_of(p, p ? WAL_RECORD_HEADER : 0);
+	uint32_t body_crc;
+	size_t len;
+
+	if (!p || cursor_u32(&c) != WAL_RECORD_MAGIC)
+		return false;
+	len = cursor_u32(&c);
+	ret->sequence = cursor_u64(&c);
+	body_crc = cursor_u32(&c);
+	if (cursor_u32(&c) != hash_crc32c(r->seed, p, WAL_RECORD_HEADER - 4))
+		return false;
+	p = at(r, off + WAL_RECORD_HEADER, len);
+	if (!p || hash_crc32c(r->seed, p, len) != body_crc)
+		return false;
+	ret->file = r->file;
+	ret->offset = off;
+	ret->len = len;
+	ret->body = p;
+	return true;
+}
+
+/* The next valid record with at least this sequence, from `off` of the current file on. */
+static bool find_record(struct reader *r, uint64_t off, uint64_t least, struct found *ret)
+{
+	for (;;) {
+		for (off = (off + 7) & ~7ULL; off + WAL_RECORD_HEADER <= file_size(r); off += 8)
+			if (valid_record(r, off, ret) && ret->sequence >= least)
+				return true;
+		if (r->file + 1 >= r->end_file || open_file(r, r->file + 1) < 0)
+			return false;
+		off = WAL_FIRST;
+	}
+}
+
+/* The highest synced sequence that any record from here on states. */
+static uint64_t highest_synced(struct reader *r, const struct found *from, uint64_t so_far)
+{
+	struct found f = *from;
+	uint64_t off = from->offset, least = from->sequence;
+
+	while (find_record(r, off, least, &f)) {
+		struct cursor c = cursor_of(f.body, f.len);
+
+		cursor_skip(&c, 2);
+		so_far = MAX(so_far, cursor_varint(&c));
+		off = f.offset + WAL_RECORD_HEADER + f.len;
+		least = f.sequence + 1;
+	}
+	return so_far;
+}
+
+static uint64_t bytes_from(const struct wal_files *files, size_t file, size_t end, uint64_t off)
+{
+	uint64_t bytes = files->items[file].size - MIN(off, files->items[file].size);
+
+	for (size_t i = file + 1; i < end; i++)
+		bytes += files->items[i].size;
+	return bytes;
+}
+
+static int deliver(struct wal_replay *w, const struct found *f, uint64_t *synced, struct errbuf *eb)
+{
+	struct cursor c = cursor_of(f->body, f->len);
+	struct errbuf ignored = {.text = ""};
+	int r;
+
+	cursor_skip(&c, 2);
+	*synced = MAX(*synced, cursor_varint(&c));
+	r = w->record(w->arg, f->body, f->len, f->sequence, &ignored);
+	if (r == -ENOMEM)
+		return err_set(eb, r, "replay: %s", err_text(&ignored, r));
+	w->n_records++;
+	w->damaged_records += r < 0;
+	w->last_sequence = f->sequence;
+	return 0;
+}
+
+int wal_replay_generation(struct fs *fs, const char *dir, const struct wal_files *files,
+	size_t first, size_t end, struct wal_replay *w, struct errbuf *eb)
+{
+	_cleanup_(reader_done)
+	struct reader r = {
+		.fs = fs,
+		.dir = dir,
+		.files = files,
+		.end_file = end,
+		.fd = -1,
+		.seed = hash_crc32c(0, files->items[first].segment.generation, ULID_BYTES),
+	};
+	uint64_t expected = files->items[first].segment.first_sequence, synced = 0, off = WAL_FIRST;
+	struct found f;
+	int e = open_file(&r, first);
+
+	w->end_file = first;
+	w->end_offset = off;
+	if (e < 0)
+		return err_set(eb, e, "%s: cannot open a segment: %s", dir, strerror(-e));
+	while (find_record(&r, off, expected, &f)) {
+		if (f.sequence > expected) {
+			uint64_t s =
+				w->last_generation ? highest_synced(&r, &f, synced) : UINT64_MAX;
+
+			if (expected > s) {
+				w->truncated_bytes =
+					bytes_from(files, w->end_file, end, w->end_offset);
+				return 0;
+			}
+			w->damaged_records += f.sequence - expected;
+			/* The search for S moved on: come back. */
+			e = open_file(&r, f.file);
+			if (e < 0 || !valid_record(&r, f.offset, &f))
+				return err_set(
+					eb, -EIO, "%s: a segment changed while it was read", dir);
+		}
+		e = deliver(w, &f, &synced, eb);
+		if (e < 0)
+			return e;
+		expected = f.sequence + 1;
+		off = (f.offset + WAL_RECORD_HEADER + f.len + 7) & ~7ULL;
+		w->end_file = f.file;
+		w->end_offset = off;
+	}
+	return 0;
+}
