@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A block: an immutable directory of files, as a part.
+ */
+#pragma once
+#include "scraper/store/head.h"
+#include "scraper/store/meta.h"
+#include "scraper/store/part_impl.h"
+
+struct block {
+	struct part part;
+	struct fs *fs;
+	struct cache *cache;
+	char *dir;
+	struct meta meta;
+	struct frame frames[FRAME_N];
+	_Atomic bool damaged; /* a reader met a bad checksum: to be quarantined */
+	_Atomic bool doomed;  /* remove the directory with the last reference */
+	char damage[256];     /* what the reader met; written before `damaged` */
+	pthread_mutex_t lock; /* of `damage` */
+};
+
+/* Checks meta.json, the sizes and the section tables; -EBADMSG, -ENOTSUP: to be quarantined. */
+int block_open(struct fs *fs, struct cache *cache, const char *dir, uint32_t part_id,
+	struct block **ret, struct errbuf *eb) _must_check_;
+/* Checks every checksum of every file. */
+int block_verify(struct block *b, struct errbuf *eb) _must_check_;
+/* Remembers that a reader met damage (part_block.c). */
+void block_report_damage(struct block *b, const char *text);
+extern const struct part_ops block_part_ops; /* part_block.c */
+void block_free(struct part *p);
+
+/*
+ * Writes a sealed head as a block DIR/ULID: under DIR/ULID.tmp, then renamed. The block names the head's generation. Memory beyond the
+ * head: 16 bytes per node and a batch of rows. -ENODATA when the head holds no profile: nothing is written.
+ */
+int block_write_head(struct fs *fs, const char *dir, const uint8_t ulid[ULID_BYTES], struct head *h,
+	struct errbuf *eb) _must_check_;

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * meta.json: written by the streaming writer, read strictly.
+ */
+#include "scraper/store/meta.h"
+#include "lib/base/alloc.h"
+#include "lib/base/hash.h"
+#include "lib/base/json.h"
+#include "lib/net/json_read.h"
+#include <stdio.h>
+#include <string.h>
+
+/* Members of "stats", in order. */
+#define STATS(X)         \
+	X(label_strings) \
+	X(strings)       \
+	X(functions)     \
+	X(mappings)      \
+	X(locations)     \
+	X(label_sets)    \
+	X(nodes)         \
+	X(schemas)       \
+	X(streams)       \
+	X(profiles)      \
+	X(rows) X(row_pages)
+
+enum { CRC_LINE = 16 }; /* "crc32c xxxxxxxx\n" */
+
+void meta_done(struct meta *m)
+{
+	free(m->generations.items);
+	free(m->replaces.items);
+	*m = (struct meta) {.level = 0};
+}
+
+static void put_ulids(struct json *j, const char *key, const struct meta_ulids *u)
+{
+	char text[ULID_TEXT];
+
+	json_key(j, key);
+	json_array_begin(j);
+	for (size_t i = 0; i < u->n; i++) {
+		ulid_format(u->items[i], text);
+		json_string(j, text);
+	}
+	json_array_end(j);
+}
+
+int meta_write(const struct meta *m, struct bytes *out)
+{
+	struct json j = json_to(out);
+	size_t start = out->len;
+	char text[ULID_TEXT];
+
+	ulid_format(m->ulid, text);
+	json_object_begin(&j);
+	json_kv_int(&j, "version", META_VERSION);
+	json_kv_string(&j, "ulid", text);
+	json_key(&j, "incompat");
+	json_array_begin(&j);
+	json_array_end(&j);
+	json_key(&j, "compat");
+	json_array_begin(&j);
+	json_array_end(&j);
+	json_kv_uint(&j, "level", m->level);
+	put_ulids(&j, "generations", &m->generations);
+	put_ulids(&j, "replaces", &m->replaces);
+	json_kv_int(&j, "min_time", m->min_time_ns);
+	json_kv_int(&j, "max_time", m->max_time_ns);
+	json_kv_int(&j, "max_duration", m->max_duration_ns);
+	json_key(&j, "stats");
+	json_object_begin(&j);
+#define PUT(name) json_kv_uint(&j, #name, m->stats.name);
+	STATS(PUT)
+#undef PUT
+	json_object_end(&j);
+	json_key(&j, "files");
+	json_array_begin(&j);
+	for (enum frame_file f = FRAME_INDEX; f < FRAME_N; f++) {
+		json_object_begin(&j);
+		json_kv_string(&j, "name", frame_file_name(f));
+		json_kv_uint(&j, "size", m->files[f].size);
+		json_kv_uint(&j, "crc32c", m->files[f].table_crc);
+		json_object_end(&j);
+	}
+	json_array_end(&j);
+	json_object_end(&j);
+	bytes_put_u8(out, '\n');
+	if (out->error)
+		return out->error;
+	bytes_printf(out, "crc32c %08x\n", hash_crc32c(0, out->data + start, out->len - start));
+	return bytes_error(out);
+}
+
+static int bad(struct errbuf *eb, const char *key)
+{
+	return err_set(eb, -EBADMSG, "meta.json: \"%s\" is missing or has the wrong type", key);
+}
+
+static int get_int(const struct json_value *o, const char *key, int64_t *ret, struct errbuf *eb)
+{
+	const struct json_value *v = json_value_get(o, key);
+
+	if (!v || json_value_kind(v) != JSON_KIND_INT)
+		return bad(eb, key);
+	*ret = json_value_int(v);
+	return 0;
+}
+
+static int get_uint(
+	const struct json_value *o, const char *key, uint64_t max, uint64_t *ret, struct errbuf *eb)
+{
+	int64_t v = 0;
+	int r = get_int(o, key, &v, eb);
+
+	if (r < 0)
+		return r;
+	if (v < 0 || (uint64_t)v > max)
+		return bad(eb, key);
+	*ret = (uint64_t)v;
+	return 0;
+}
+
+static int get_ulids(
+	const struct json_value *o, const char *key, struct meta_ulids *ret, struct errbuf *eb)
+{
+	const struct json_value *a = json_value_get(o, key);
+	size_t n = a ? json_value_len(a) : 0;
+
+	if (!a || json_value_kind(a) != JSON_KIND_ARRAY || n > META_MAX_ULIDS)
+		return bad(eb, key);
+	ret->items = try_realloc(NULL, n, ULID_BYTES);
+	if (!ret->items)
+		return -ENOMEM;
+	for (; ret->n < n; ret->n++) {
+		const char *text = json_value_str(json_value_at(a, ret->n));
+
+		if (!text || !ulid_parse(text, ret->items[ret->n]))
+			return bad(eb, key);
+	}
+	return 0;
+}
+
+/* This version knows no feature: whatever stands in `incompat` is one too many. */
+static int check_features(const struct json_value *o, struct errbuf *eb)
+{
+	const struct json_value *a = json_value_get(o, "incompat");
+	const char *name;
+
+	if (!a || json_value_kind(a) != JSON_KIND_ARRAY)
+		return bad(eb, "incompat");
+	if (!json_value_len(a))
+		return 0;
+	name = json_value_str(json_value_at(a, 0));
+	return err_set(eb, -ENOTSUP,
+		"the block needs feature \"%s\", which this program does not know",
+		name ? name : "?");
+}
+
+static int get_files(const struct json_value *o, struct meta *ret, struct errbuf *eb)
+{
+	const struct json_value *a = json_value_get(o, "files");
+	int r = 0;
+
+	for (enum frame_file f = FRAME_INDEX; !r && f < FRAME_N; f++) {
+		const struct json_value *v = a ? json_value_at(a, f - 1) : NULL;
+		const char *name = v ? json_value_str(json_value_get(v, "name")) : NULL;
+		uint64_t crc = 0;
+
+		if (!name || strcmp(name, frame_file_name(f)))
+			return bad(eb, "files");
+		r = get_uint(v, "size", INT64_MAX, &ret->files[f].size, eb);
+		r = r ? r : get_uint(v, "crc32c", UINT32_MAX, &crc, eb);
+		ret->files[f].table_crc = (uint32_t)crc;
+	}
+	return r;
+}
+
+static int get_members(const struct json_value *o, struct meta *ret, struct errbuf *eb)
+{
+	const struct json_value *stats = json_value_get(o, "stats"),
+				*ulid = json_value_get(o, "ulid");
+	const char *text = ulid ? json_value_str(ulid) : NULL;
+	uint64_t level = 0, version = 0;
+	int r;
+
+	r = get_uint(o, "version", UINT32_MAX, &version, eb);
+	if (!r && version != META_VERSION)
+		return err_set(eb, -ENOTSUP, "the block has version %llu, this program knows %d",
+			(unsigned long long)version, META_VERSION);
+	r = r ? r : check_features(o, eb);
+	if (!r && (!text || !ulid_parse(text, ret->ulid)))
+		return bad(eb, "ulid");
+	r = r ? r : get_uint(o, "level", UINT32_MAX, &level, eb);
+	ret->level = (uint32_t)level;
+	r = r ? r : get_ulids(o, "generations", &ret->generations, eb);
+	r = r ? r : get_ulids(o, "replaces", &ret->replaces, eb);
+	r = r ? r : get_int(o, "min_time", &ret->min_time_ns, eb);
+	r = r ? r : get_int(o, "max_time", &ret->max_time_ns, eb);
+	r = r ? r : get_int(o, "max_duration", &ret->max_duration_ns, eb);
+	if (!r && !stats)
+		return bad(eb, "stats");
+#define GET(name) r = r ? r : get_uint(stats, #name, INT64_MAX, &ret->stats.name, eb);
+	STATS(GET)
+#undef GET
+	return r ? r : get_files(o, ret, eb);
+}
+
+int meta_read(const void *p, size_t n, struct meta *ret, struct errbuf *eb)
+{
+	_cleanup_(json_doc_freep)
+	struct json_doc *doc = NULL;
+	char want[CRC_LINE + 1];
+	int r;
+
+	*ret = (struct meta) {.level = 0};
+	if (n < CRC_LINE)
+		return err_set(eb, -EBADMSG, "meta.json is cut short");
+	n -= CRC_LINE;
+	snprintf(want, sizeof(want), "crc32c %08x\n", hash_crc32c(0, p, n));
+	if (memcmp((const char *)p + n, want, CRC_LINE))
+		return err_set(eb, -EBADMSG, "meta.json has a wrong checksum");
+	r = json_read(p, n, META_MAX_BYTES, &doc, eb);
+	if (r >= 0)
+		r = get_members(json_doc_root(doc), ret, eb);
+	if (r < 0)
+		meta_done(ret);
+	return r;
+}
+
+uint64_t meta_bytes(const struct meta *m)
+{
+	uint64_t bytes = 4096; /* the directory and meta.json itself */
+
+	for (enum frame_file f = FRAME_INDEX; f < FRAME_N; f++)
+		bytes += m->files[f].size;
+	return bytes;
+}
+
+bool meta_has_generation(const struct meta *m, const uint8_t generation[ULID_BYTES])
+{
+	for (size_t i = 0; i < m->generations.n; i++)
+		if (!memcmp(m->generations.items[i], generation, ULID_BYTES))
+			return true;
+	return false;
+}

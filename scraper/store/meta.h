@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * meta.json of a block (docs/formats/block.md, "meta.json").
+ */
+#pragma once
+#include "lib/base/fs.h"
+#include "scraper/store/frame.h"
+#include "scraper/store/ulid.h"
+
+enum { META_VERSION = 1, META_MAX_BYTES = 1 << 20, META_MAX_ULIDS = 4096 };
+
+struct meta_ulids {
+	uint8_t (*items)[ULID_BYTES];
+	size_t n;
+};
+
+struct meta_stats {
+	uint64_t label_strings, strings, functions, mappings, locations, label_sets, nodes, schemas,
+		streams, profiles, rows, row_pages;
+};
+
+struct meta {
+	uint8_t ulid[ULID_BYTES];
+	uint32_t level;
+	struct meta_ulids generations, replaces;
+	int64_t min_time_ns, max_time_ns, max_duration_ns;
+	struct meta_stats stats;
+	struct {
+		uint64_t size;
+		uint32_t table_crc;
+	} files[FRAME_N];
+};
+
+void meta_done(struct meta *m);
+/* Appends the text with its checksum line. */
+int meta_write(const struct meta *m, struct bytes *out) _must_check_;
+/* -EBADMSG (damaged), -ENOTSUP (version or feature that is not known; the text names it). */
+int meta_read(const void *p, size_t n, struct meta *ret, struct errbuf *eb) _must_check_;
+/* Bytes of the block's files. */
+uint64_t meta_bytes(const struct meta *m);
+bool meta_has_generation(const struct meta *m, const uint8_t generation[ULID_BYTES]);

@@ -1,0 +1,675 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The block as a part: tables and pages decoded once into the page cache and pinned while a reader uses them.
+ */
+#include "lib/base/alloc.h"
+#include "scraper/store/block_read.h"
+#include <string.h>
+
+static struct block *block_of(const struct part_reader *r)
+{
+	return (struct block *)r->part;
+}
+
+/* Every failure that shows damage is remembered for the quarantine. */
+static int failed(struct part_reader *r, int error)
+{
+	if (error == -EBADMSG || error == -ENOTSUP)
+		block_report_damage(block_of(r), err_text(&r->errbuf, error));
+	return error;
+}
+
+static void block_damaged(struct part_reader *r)
+{
+	block_report_damage(block_of(r), r->errbuf.text);
+}
+
+static int block_reader_open(struct part_reader *r)
+{
+	const struct meta *m = &block_of(r)->meta;
+	const struct meta_stats *s = &m->stats;
+
+	r->info = (struct part_info) {
+		.min_time_ns = m->min_time_ns,
+		.max_time_ns = m->max_time_ns,
+		.max_duration_ns = m->max_duration_ns,
+		.n_strings = (uint32_t)s->strings,
+		.n_functions = (uint32_t)s->functions,
+		.n_mappings = (uint32_t)s->mappings,
+		.n_locations = (uint32_t)s->locations,
+		.n_nodes = (uint32_t)s->nodes,
+		.n_label_sets = (uint32_t)s->label_sets,
+		.n_schemas = (uint32_t)s->schemas,
+		.n_streams = (uint32_t)s->streams,
+		.n_profiles = s->profiles,
+		.n_rows = s->rows,
+		.n_pages = (uint32_t)s->row_pages,
+	};
+	ulid_format(m->ulid, r->info.ulid);
+	return 0;
+}
+
+static void block_reader_close(struct part_reader *r)
+{
+	struct cache *c = block_of(r)->cache;
+
+	for (size_t i = 0; i < r->n_pins; i++)
+		cache_unpin(c, r->pins[i]);
+	if (r->page_pin)
+		cache_unpin(c, r->page_pin);
+}
+
+static char *path_of(const struct block *b, enum frame_table t)
+{
+	return xasprintf("%s/%s", b->dir, frame_file_name(frame_file_of(t)));
+}
+
+static const struct frame *frame_of(const struct block *b, enum frame_table t)
+{
+	return &b->frames[frame_file_of(t)];
+}
+
+/* Puts into the cache, pins for the reader's life. */
+static int keep(struct part_reader *r, enum frame_table t, uint32_t page, struct decoded d,
+	const void **ret)
+{
+	struct cache *c = block_of(r)->cache;
+	struct cache_entry *e = cache_put(c, r->part->id, t, page, d.data, d.bytes);
+	int x;
+
+	if (!e)
+		return err_set(&r->errbuf, -ENOMEM, "out of memory reading a block");
+	x = part_reader_pin(r, e);
+	if (x < 0) {
+		cache_unpin(c, e);
+		return x;
+	}
+	*ret = e->data;
+	return 0;
+}
+
+/* 1 when it was cached. */
+static int cached(struct part_reader *r, enum frame_table t, uint32_t page, const void **ret)
+{
+	struct cache *c = block_of(r)->cache;
+	struct cache_entry *e = cache_get(c, r->part->id, t, page);
+	int x;
+
+	if (!e)
+		return 0;
+	x = part_reader_pin(r, e);
+	if (x < 0) {
+		cache_unpin(c, e);
+		return x;
+	}
+	*ret = e->data;
+	return 1;
+}
+
+/* The page table of `t`; its rows must be as many as meta.json says. */
+static int page_table(
+	struct part_reader *r, enum frame_table t, uint64_t n_rows, const struct frame_pages **ret)
+{
+	struct block *b = block_of(r);
+	struct part_table *table = &r->tables[t];
+	_cleanup_free_ char *path = NULL;
+	struct frame_pages *pages;
+	const void *p = table->pages;
+	int x = p ? 1 : cached(r, t, CACHE_INDEX, &p);
+
+	if (!x) {
+		path = path_of(b, t);
+		x = frame_read_pages(b->fs, path, frame_of(b, t), t, &pages, &r->errbuf);
+		if (x >= 0 && pages->n_rows != n_rows) {
+			x = err_set(&r->errbuf, -EBADMSG, "%s: %llu rows of %s, %llu expected",
+				path, (unsigned long long)pages->n_rows, frame_table_name(t),
+				(unsigned long long)n_rows);
+			free(pages);
+		}
+		if (x < 0)
+			return failed(r, x);
+		x = keep(r, t, CACHE_INDEX,
+			(struct decoded) {.data = pages,
+				.bytes = sizeof(*pages) + pages->n_pages * sizeof(pages->pages[0])},
+			&p);
+	}
+	if (x < 0)
+		return x;
+	*ret = table->pages = p;
+	if (table->page_data)
+		return 0;
+	table->page_data =
+		arena_zalloc(&r->arena, table->pages->n_pages * sizeof(*table->page_data));
+	return arena_error(&r->arena, &r->errbuf);
+}
+
+/* A page table may promise more rows than memory has: asked of the reader's budget before it is believed. */
+static int afford(struct part_reader *r, uint64_t bytes)
+{
+	struct budget *b = r->arena.budget;
+	int x = b ? budget_charge(b, bytes, &r->errbuf) : 0;
+
+	if (!x && b)
+		budget_release(b, bytes);
+	return x;
+}
+
+static int decode_table(struct part_reader *r, enum frame_table t, const struct block_table *how,
+	const struct frame_pages *pages, struct decoded *d)
+{
+	struct block *b = block_of(r);
+	_cleanup_free_ char *path = path_of(b, t);
+	int x = afford(r, pages->n_rows * 8);
+
+	if (x >= 0)
+		x = how->begin(&r->info, pages->n_rows, d, &r->errbuf);
+	for (uint32_t i = 0; x >= 0 && i < pages->n_pages; i++) {
+		_cleanup_free_ struct page *p = NULL;
+
+		x = frame_read_page(b->fs, path, &pages->pages[i], &p, &r->errbuf);
+		if (x >= 0)
+			x = how->page(
+				&r->info, p, (uint32_t)pages->pages[i].first_row, d, &r->errbuf);
+	}
+	if (x >= 0 && how->end)
+		x = how->end(&r->info, d, &r->errbuf);
+	return x < 0 ? failed(r, x) : 0;
+}
+
+static int whole_table(struct part_reader *r, enum frame_table t, const struct block_table *how,
+	uint64_t n_rows, const void **ret)
+{
+	const struct frame_pages *pages = NULL;
+	struct decoded d = {.data = NULL};
+	int x;
+
+	*ret = r->tables[t].whole;
+	x = *ret ? 1 : cached(r, t, CACHE_TABLE, ret);
+	if (x) {
+		r->tables[t].whole = *ret;
+		return x < 0 ? x : 0;
+	}
+	x = page_table(r, t, n_rows, &pages);
+	if (x < 0)
+		return x;
+	x = decode_table(r, t, how, pages, &d);
+	if (x < 0) {
+		free(d.data);
+		return x;
+	}
+	x = keep(r, t, CACHE_TABLE, d, ret);
+	r->tables[t].whole = *ret;
+	return x;
+}
+
+typedef int decode_page_fn(
+	const struct part_info *info, const struct page *p, struct decoded *ret, struct errbuf *eb);
+
+static int decode_strings(
+	const struct part_info *info, const struct page *p, struct decoded *ret, struct errbuf *eb)
+{
+	(void)info;
+	return block_decode_strings(p, ret, eb);
+}
+
+static int decode_profiles(
+	const struct part_info *info, const struct page *p, struct decoded *ret, struct errbuf *eb)
+{
+	(void)info;
+	return block_decode_profiles(p, ret, eb);
+}
+
+static int one_page(struct part_reader *r, enum frame_table t, const struct frame_pages *pages,
+	uint32_t number, decode_page_fn *decode, const void **ret)
+{
+	struct block *b = block_of(r);
+	_cleanup_free_ struct page *p = NULL;
+	_cleanup_free_ char *path = NULL;
+	const void **memo = &r->tables[t].page_data[number];
+	struct decoded d = {.data = NULL};
+	int x;
+
+	*ret = *memo;
+	x = *ret ? 1 : cached(r, t, number, ret);
+	if (x) {
+		*memo = *ret;
+		return x < 0 ? x : 0;
+	}
+	path = path_of(b, t);
+	x = frame_read_page(b->fs, path, &pages->pages[number], &p, &r->errbuf);
+	if (x >= 0)
+		x = decode(&r->info, p, &d, &r->errbuf);
+	if (x < 0) {
+		free(d.data);
+		return failed(r, x);
+	}
+	x = keep(r, t, number, d, ret);
+	*memo = *ret;
+	return x;
+}
+
+static uint32_t page_with_row(const struct frame_pages *pages, uint64_t row)
+{
+	uint32_t lo = 0, hi = pages->n_pages;
+
+	while (lo + 1 < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+
+		if (pages->pages[mid].first_row <= row)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static int block_schemas_of(struct part_reader *r, const struct part_schema **ret)
+{
+	const void *p = NULL;
+	int x = whole_table(r, TABLE_SCHEMAS, &block_schemas, r->info.n_schemas, &p);
+
+	*ret = p;
+	return x;
+}
+
+static int stream_table_of(struct part_reader *r, const struct stream_table **ret)
+{
+	const void *p = NULL;
+	int x = whole_table(r, TABLE_STREAMS, &block_streams, r->info.n_streams, &p);
+
+	*ret = p;
+	return x;
+}
+
+static int block_streams_of(struct part_reader *r, const struct part_stream **ret)
+{
+	const struct stream_table *t = NULL;
+	int x = stream_table_of(r, &t);
+
+	*ret = t ? t->streams : NULL;
+	return x;
+}
+
+static int block_label_sets_of(struct part_reader *r, struct part_label_sets *ret)
+{
+	const void *p = NULL;
+	int x = whole_table(r, TABLE_LABEL_SETS, &block_label_sets, r->info.n_label_sets, &p);
+	const struct label_table *t = p;
+
+	if (x >= 0)
+		*ret = (struct part_label_sets) {.first = t->first, .pairs = t->pairs};
+	return x;
+}
+
+static int block_mappings_of(struct part_reader *r, const struct part_mapping **ret)
+{
+	const void *p = NULL;
+	int x = whole_table(r, TABLE_MAPPINGS, &block_mappings, r->info.n_mappings, &p);
+
+	*ret = p;
+	return x;
+}
+
+static int block_nodes_of(
+	struct part_reader *r, const uint32_t **ret_parents, const uint32_t **ret_locations)
+{
+	const void *p = NULL;
+	int x = whole_table(r, TABLE_NODES, &block_nodes, r->info.n_nodes, &p);
+	const struct node_table *t = p;
+
+	if (x >= 0) {
+		*ret_parents = t->arrays;
+		*ret_locations = t->arrays + t->n;
+	}
+	return x;
+}
+
+static int block_keys_of(struct part_reader *r, const uint64_t **ret)
+{
+	const void *p = NULL;
+	int x = whole_table(r, TABLE_KEYS, &block_keys, r->info.n_locations, &p);
+
+	*ret = p;
+	return x;
+}
+
+/* One lookup of ids: consecutive ones of the same page cost nothing. */
+struct lookup {
+	enum frame_table table;
+	uint32_t limit;
+	decode_page_fn *decode;
+	const struct frame_pages *pages;
+	uint32_t page;
+	const void *data;
+};
+
+static int look_up(struct part_reader *r, struct lookup *l, uint32_t id, uint32_t *ret_index)
+{
+	const struct frame_page *at;
+	uint32_t page;
+	int x;
+
+	if (id >= l->limit)
+		return err_set(&r->errbuf, -EBADMSG, "%s %u of %u", frame_table_name(l->table), id,
+			l->limit);
+	if (!l->pages) {
+		x = page_table(r, l->table, l->limit, &l->pages);
+		if (x < 0)
+			return x;
+		l->page = STORE_NONE;
+	}
+	at = l->page != STORE_NONE ? &l->pages->pages[l->page] : NULL;
+	if (!at || id < at->first_row || id - at->first_row >= at->n_rows) {
+		page = page_with_row(l->pages, id);
+		x = one_page(r, l->table, l->pages, page, l->decode, &l->data);
+		if (x < 0)
+			return x;
+		l->page = page;
+		at = &l->pages->pages[page];
+	}
+	*ret_index = id - (uint32_t)at->first_row;
+	return 0;
+}
+
+static int block_strings_of(
+	struct part_reader *r, const uint32_t *ids, size_t n, struct prof_str *ret)
+{
+	struct lookup l = {
+		.table = TABLE_STRINGS, .limit = r->info.n_strings, .decode = decode_strings};
+	uint32_t at = 0;
+	int x = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!ids[i]) {
+			ret[i] = (struct prof_str) {.p = "", .len = 0};
+			continue;
+		}
+		x = look_up(r, &l, ids[i], &at);
+		if (x < 0)
+			return x;
+		ret[i] = ((const struct text_page *)l.data)->strings[at];
+	}
+	return x;
+}
+
+static int block_functions_of(
+	struct part_reader *r, const uint32_t *ids, size_t n, struct part_function *ret)
+{
+	struct lookup l = {.table = TABLE_FUNCTIONS,
+		.limit = r->info.n_functions,
+		.decode = block_decode_functions};
+	uint32_t at = 0;
+	int x = 0;
+
+	for (size_t i = 0; i < n && x >= 0; i++) {
+		x = look_up(r, &l, ids[i], &at);
+		if (x >= 0)
+			ret[i] = ((const struct part_function *)l.data)[at];
+	}
+	return x;
+}
+
+static int block_locations_of(
+	struct part_reader *r, const uint32_t *ids, size_t n, struct part_location *ret)
+{
+	struct lookup l = {.table = TABLE_LOCATIONS,
+		.limit = r->info.n_locations,
+		.decode = block_decode_locations};
+	uint32_t at = 0;
+	int x = 0;
+
+	for (size_t i = 0; i < n && x >= 0; i++) {
+		x = look_up(r, &l, ids[i], &at);
+		if (x >= 0)
+			ret[i] = ((const struct location_page *)l.data)->locations[at];
+	}
+	return x;
+}
+
+/* First index of time[0 .. n) that is ≥ t. */
+static size_t lower_bound(const int64_t *time, size_t n, int64_t t)
+{
+	size_t lo = 0;
+
+	while (n) {
+		size_t half = n / 2;
+
+		if (time[lo + half] < t) {
+			lo += half + 1;
+			n -= half + 1;
+		} else {
+			n = half;
+		}
+	}
+	return lo;
+}
+
+static void view_profiles(
+	const struct profile_page *p, size_t first, size_t n, struct part_profiles *ret)
+{
+	*ret = (struct part_profiles) {
+		.n = n,
+		.time_ns = p->time_ns + first,
+		.duration_ns = p->duration_ns + first,
+		.period = p->period + first,
+		.resolution = p->resolution + first,
+		.n_profiles = p->n_profiles + first,
+		.n_rows = p->n_rows + first,
+		.first_row = p->first_row + first,
+	};
+	for (uint32_t k = 0; k < p->n_columns; k++)
+		ret->total[k] = p->total[k] + first;
+}
+
+/* A stream that goes over pages is copied together. */
+struct joined {
+	int64_t *time, *duration, *period, *total[STORE_MAX_COLUMNS];
+	uint8_t *resolution;
+	uint32_t *n_profiles, *n_rows;
+	uint64_t *first_row;
+};
+
+static int joined_alloc(struct part_reader *r, struct joined *j, size_t n, uint32_t n_columns)
+{
+	struct arena *a = &r->arena;
+
+	j->time = arena_alloc_array(a, n, sizeof(*j->time));
+	j->duration = arena_alloc_array(a, n, sizeof(*j->duration));
+	j->period = arena_alloc_array(a, n, sizeof(*j->period));
+	j->resolution = arena_alloc(a, n);
+	j->n_profiles = arena_alloc_array(a, n, sizeof(*j->n_profiles));
+	j->n_rows = arena_alloc_array(a, n, sizeof(*j->n_rows));
+	j->first_row = arena_alloc_array(a, n, sizeof(*j->first_row));
+	for (uint32_t k = 0; k < n_columns; k++)
+		j->total[k] = arena_alloc_array(a, n, sizeof(**j->total));
+	return arena_error(a, &r->errbuf);
+}
+
+static void join(struct joined *j, size_t at, const struct part_profiles *p, uint32_t n_columns)
+{
+	memcpy(j->time + at, p->time_ns, p->n * sizeof(*j->time));
+	memcpy(j->duration + at, p->duration_ns, p->n * sizeof(*j->duration));
+	memcpy(j->period + at, p->period, p->n * sizeof(*j->period));
+	memcpy(j->resolution + at, p->resolution, p->n);
+	memcpy(j->n_profiles + at, p->n_profiles, p->n * sizeof(*j->n_profiles));
+	memcpy(j->n_rows + at, p->n_rows, p->n * sizeof(*j->n_rows));
+	memcpy(j->first_row + at, p->first_row, p->n * sizeof(*j->first_row));
+	for (uint32_t k = 0; k < n_columns; k++)
+		memcpy(j->total[k] + at, p->total[k], p->n * sizeof(**j->total));
+}
+
+static int join_pages(struct part_reader *r, const struct frame_pages *pages, uint64_t first,
+	uint64_t end, uint32_t n_columns, struct part_profiles *ret)
+{
+	struct joined j = {.time = NULL};
+	int x = joined_alloc(r, &j, (size_t)(end - first), n_columns);
+
+	for (uint64_t row = first; x >= 0 && row < end;) {
+		uint32_t number = page_with_row(pages, row);
+		const struct frame_page *at = &pages->pages[number];
+		uint64_t last = MIN(end, at->first_row + at->n_rows);
+		struct part_profiles view;
+		const void *p = NULL;
+
+		x = one_page(r, TABLE_PROFILES, pages, number, decode_profiles, &p);
+		if (x < 0)
+			return x;
+		if (((const struct profile_page *)p)->n_columns != n_columns)
+			return failed(
+				r, err_set(&r->errbuf, -EBADMSG,
+					   "profile page %u has %u columns, %u expected", number,
+					   ((const struct profile_page *)p)->n_columns, n_columns));
+		view_profiles(p, (size_t)(row - at->first_row), (size_t)(last - row), &view);
+		join(&j, (size_t)(row - first), &view, n_columns);
+		row = last;
+	}
+	*ret = (struct part_profiles) {
+		.n = (size_t)(end - first),
+		.time_ns = j.time,
+		.duration_ns = j.duration,
+		.period = j.period,
+		.resolution = j.resolution,
+		.n_profiles = j.n_profiles,
+		.n_rows = j.n_rows,
+		.first_row = j.first_row,
+	};
+	for (uint32_t k = 0; k < n_columns; k++)
+		ret->total[k] = j.total[k];
+	return x;
+}
+
+static void cut_to_range(struct part_profiles *p, int64_t from, int64_t to)
+{
+	size_t lo = lower_bound(p->time_ns, p->n, from);
+	size_t hi = to == INT64_MAX ? p->n : lower_bound(p->time_ns, p->n, to + 1);
+
+	p->n = hi > lo ? hi - lo : 0;
+	p->time_ns += lo;
+	p->duration_ns += lo;
+	p->period += lo;
+	p->resolution += lo;
+	p->n_profiles += lo;
+	p->n_rows += lo;
+	p->first_row += lo;
+	for (unsigned k = 0; k < STORE_MAX_COLUMNS; k++)
+		p->total[k] = p->total[k] ? p->total[k] + lo : NULL;
+}
+
+static int block_profiles_of(
+	struct part_reader *r, uint32_t stream, int64_t from, int64_t to, struct part_profiles *ret)
+{
+	const struct frame_pages *pages = NULL;
+	const struct stream_table *streams = NULL;
+	const struct part_schema *schemas = NULL;
+	uint64_t first, end;
+	uint32_t number, n_columns;
+	const void *p = NULL;
+	int x = stream_table_of(r, &streams);
+
+	*ret = (struct part_profiles) {.n = 0};
+	x = x < 0 ? x : block_schemas_of(r, &schemas);
+	x = x < 0 ? x : page_table(r, TABLE_PROFILES, r->info.n_profiles, &pages);
+	if (x < 0)
+		return x;
+	first = streams->first_profile[stream];
+	end = streams->first_profile[stream + 1];
+	if (first == end || streams->streams[stream].max_time_ns < from ||
+		streams->streams[stream].min_time_ns > to)
+		return 0;
+	n_columns = schemas[streams->streams[stream].schema].n_columns;
+	number = page_with_row(pages, first);
+	if (end > pages->pages[number].first_row + pages->pages[number].n_rows) {
+		x = join_pages(r, pages, first, end, n_columns, ret);
+	} else {
+		x = one_page(r, TABLE_PROFILES, pages, number, decode_profiles, &p);
+		if (x >= 0 && ((const struct profile_page *)p)->n_columns != n_columns)
+			x = failed(r, err_set(&r->errbuf, -EBADMSG,
+					      "profile page %u has too few columns", number));
+		if (x >= 0)
+			view_profiles(p, (size_t)(first - pages->pages[number].first_row),
+				(size_t)(end - first), ret);
+	}
+	if (x >= 0)
+		cut_to_range(ret, from, to);
+	return x;
+}
+
+static int block_pages_of(struct part_reader *r, const struct part_page **ret)
+{
+	const struct frame_pages *pages = NULL;
+	struct part_page *copy;
+	int x;
+
+	if (!r->pages) {
+		x = page_table(r, TABLE_ROWS, r->info.n_rows, &pages);
+		if (x < 0)
+			return x;
+		if (pages->n_pages != r->info.n_pages)
+			return failed(
+				r, err_set(&r->errbuf, -EBADMSG, "%u pages of rows, %u expected",
+					   pages->n_pages, r->info.n_pages));
+		copy = arena_alloc_array(&r->arena, pages->n_pages, sizeof(*copy));
+		if (!copy)
+			return arena_error(&r->arena, &r->errbuf);
+		for (uint32_t i = 0; i < pages->n_pages; i++) {
+			const struct frame_page *p = &pages->pages[i];
+
+			copy[i] = (struct part_page) {.first_row = p->first_row,
+				.n_rows = p->n_rows,
+				.first_stream = p->first_stream,
+				.last_stream = p->last_stream,
+				.min_time_ns = p->min_time_ns,
+				.max_time_ns = p->max_time_ns};
+		}
+		r->pages = copy;
+	}
+	*ret = r->pages;
+	return 0;
+}
+
+static int block_page_of(struct part_reader *r, uint32_t number, const struct page **ret)
+{
+	struct block *b = block_of(r);
+	const struct part_page *ignored;
+	_cleanup_free_ char *path = NULL;
+	struct page *p = NULL;
+	int x = block_pages_of(r, &ignored);
+
+	if (x < 0)
+		return x;
+	if (r->page_pin)
+		cache_unpin(b->cache, TAKE(r->page_pin));
+	r->page_pin = cache_get(b->cache, r->part->id, TABLE_ROWS, number);
+	if (!r->page_pin) {
+		path = path_of(b, TABLE_ROWS);
+		x = frame_read_page(
+			b->fs, path, &r->tables[TABLE_ROWS].pages->pages[number], &p, &r->errbuf);
+		if (x < 0)
+			return failed(r, x);
+		r->page_pin =
+			cache_put(b->cache, r->part->id, TABLE_ROWS, number, p, p->allocated_bytes);
+		if (!r->page_pin)
+			return err_set(&r->errbuf, -ENOMEM, "out of memory reading a block");
+	}
+	*ret = r->page_pin->data;
+	return 0;
+}
+
+const struct part_ops block_part_ops = {
+	.open = block_reader_open,
+	.close = block_reader_close,
+	.schemas = block_schemas_of,
+	.streams = block_streams_of,
+	.label_sets = block_label_sets_of,
+	.mappings = block_mappings_of,
+	.nodes = block_nodes_of,
+	.location_keys = block_keys_of,
+	.strings = block_strings_of,
+	.functions = block_functions_of,
+	.locations = block_locations_of,
+	.profiles = block_profiles_of,
+	.pages = block_pages_of,
+	.page = block_page_of,
+	.damaged = block_damaged,
+	.free = block_free,
+};
