@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The list of blocks: opening, quarantine, retention.
+ */
+#include "lib/base/alloc.h"
+#include "lib/base/json.h"
+#include "lib/base/log.h"
+#include "scraper/store/store_impl.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { REASON_MAX = 4096 };
+
+static uint64_t tree_bytes(struct fs *fs, const char *path)
+{
+	_cleanup_bytes_ struct bytes names = {.data = NULL};
+	struct fs_stat st;
+	uint64_t bytes;
+
+	if (fs->stat(fs, path, &st) < 0)
+		return 0;
+	bytes = st.is_dir ? 4096 : st.size_bytes;
+	if (!st.is_dir || fs->list(fs, path, &names) < 0)
+		return bytes;
+	for (size_t at = 0; at < names.len; at += strlen((char *)names.data + at) + 1) {
+		_cleanup_free_ char *child = xasprintf("%s/%s", path, (char *)names.data + at);
+
+		bytes += tree_bytes(fs, child);
+	}
+	return bytes;
+}
+
+uint64_t store_quarantine_bytes(struct store *s)
+{
+	uint64_t bytes = tree_bytes(s->fs, s->quarantine_dir);
+
+	return bytes > 4096 ? bytes - 4096 : 0;
+}
+
+int store_quarantine(struct store *s, const char *path, const char *name, const char *reason)
+{
+	_cleanup_free_ char *to = xasprintf("%s/%s", s->quarantine_dir, name), *text = NULL,
+			    *note = NULL;
+	struct fs_stat st;
+	int r;
+
+	for (unsigned i = 1; s->fs->stat(s->fs, to, &st) == 0; i++) {
+		free(to);
+		to = xasprintf("%s/%s.%u", s->quarantine_dir, name, i);
+	}
+	r = s->fs->rename(s->fs, path, to);
+	if (r < 0)
+		return r;
+	text = xasprintf("%s\n", reason);
+	note = s->fs->stat(s->fs, to, &st) == 0 && st.is_dir ? xasprintf("%s/reason", to)
+							     : xasprintf("%s.reason", to);
+	/* The move is what counts. */
+	r = fs_write_file(s->fs, note, text, strlen(text), 0640, NULL);
+	r = s->fs->sync_dir(s->fs, s->quarantine_dir);
+	pthread_mutex_lock(&s->state_lock);
+	s->stats.blocks_quarantined++;
+	pthread_mutex_unlock(&s->state_lock);
+	LOG_RATED(LOG_WARN, "store: %s is damaged and was moved to quarantine/%s: %s", name, name,
+		reason);
+	return r;
+}
+
+int store_add_block(struct store *s, struct block *b)
+{
+	int r;
+
+	pthread_mutex_lock(&s->state_lock);
+	r = alloc_grow(&s->blocks, &s->cap_blocks, s->n_blocks + 1, sizeof(struct block *));
+	if (!r)
+		s->blocks[s->n_blocks++] = b;
+	pthread_mutex_unlock(&s->state_lock);
+	return r;
+}
+
+static struct block *take_block(struct store *s, size_t i)
+{
+	struct block *b = s->blocks[i];
+
+	s->n_blocks--;
+	memmove(&s->blocks[i], &s->blocks[i + 1], (s->n_blocks - i) * sizeof(struct block *));
+	return b;
+}
+
+static int open_one(struct store *s, const char *name, struct errbuf *eb)
+{
+	_cleanup_free_ char *path = xasprintf("%s/%s", s->block_dir, name);
+	struct errbuf why = {.text = ""};
+	struct block *b = NULL;
+	int r = block_open(s->fs, s->cache, path, s->next_part_id++, &b, &why);
+
+	if (!r) {
+		r = store_add_block(s, b);
+		if (r < 0)
+			part_put(&b->part);
+		return r;
+	}
+	if (r != -EBADMSG && r != -ENOTSUP)
+		return err_set(eb, r, "%s", err_text(&why, r));
+	if (s->o.read_only) {
+		s->stats.blocks_quarantined++;
+		return 0;
+	}
+	return store_quarantine(s, path, name, err_text(&why, r));
+}
+
+static bool replaced_by(const struct block *b, const uint8_t ulid[ULID_BYTES])
+{
+	for (size_t i = 0; i < b->meta.replaces.n; i++)
+		if (!memcmp(b->meta.replaces.items[i], ulid, ULID_BYTES))
+			return true;
+	return false;
+}
+
+/* A block that replaces others is read back before they go; when it does not agree, they stay. */
+static void drop_replaced(struct store *s)
+{
+	for (size_t i = 0; i < s->n_blocks; i++) {
+		struct errbuf why = {.text = ""};
+
+		if (s->blocks[i]->meta.replaces.n && block_verify(s->blocks[i], &why) < 0)
+			block_report_damage(s->blocks[i], why.text);
+	}
+	store_quarantine_damaged(s);
+	for (size_t i = 0; i < s->n_blocks; i++)
+		for (size_t k = 0; k < s->n_blocks;) {
+			struct block *b = s->blocks[k];
+
+			if (!replaced_by(s->blocks[i], b->meta.ulid)) {
+				k++;
+				continue;
+			}
+			take_block(s, k);
+			if (k < i)
+				i--;
+			b->doomed = !s->o.read_only;
+			part_put(&b->part);
+		}
+}
+
+int store_open_blocks(struct store *s, struct errbuf *eb)
+{
+	_cleanup_bytes_ struct bytes names = {.data = NULL};
+	int r = s->fs->list(s->fs, s->block_dir, &names);
+
+	if (r == -ENOENT && s->o.read_only)
+		return 0;
+	if (r < 0)
+		return err_set(eb, r, "%s: %s", s->block_dir, strerror(-r));
+	for (size_t at = 0; !r && at < names.len; at += strlen((char *)names.data + at) + 1) {
+		const char *name = (char *)names.data + at, *tmp = strstr(name, ".tmp");
+		_cleanup_free_ char *path = xasprintf("%s/%s", s->block_dir, name);
+		uint8_t ulid[ULID_BYTES];
+
+		if (tmp && !tmp[4]) {
+			r = s->o.read_only ? 0 : fs_remove_all(s->fs, path);
+			if (r < 0)
+				return err_set(eb, r, "%s: %s", path, strerror(-r));
+		} else if (ulid_parse(name, ulid)) {
+			r = open_one(s, name, eb);
+		}
+	}
+	if (!r)
+		drop_replaced(s);
+	return r;
+}
+
+/* A block stands for its generation only when every byte of it is right: asked while the generation's WAL still exists. */
+bool store_has_generation(struct store *s, const uint8_t generation[ULID_BYTES])
+{
+	for (size_t i = 0; i < s->n_blocks; i++) {
+		struct errbuf why = {.text = ""};
+
+		if (!meta_has_generation(&s->blocks[i]->meta, generation))
+			continue;
+		if (block_verify(s->blocks[i], &why) == 0)
+			return true;
+		block_report_damage(s->blocks[i], why.text);
+		store_quarantine_damaged(s);
+		return store_has_generation(s, generation);
+	}
+	return false;
+}
+
+void store_quarantine_damaged(struct store *s)
+{
+	for (;;) {
+		struct block *b = NULL;
+		char name[ULID_TEXT];
+
+		pthread_mutex_lock(&s->state_lock);
+		for (size_t i = 0; !b && i < s->n_blocks; i++)
+			if (s->blocks[i]->damaged)
+				b = take_block(s, i);
+		pthread_mutex_unlock(&s->state_lock);
+		if (!b)
+			return;
+		ulid_format(b->meta.ulid, name);
+		/* Readers that still hold it get errors, which is what it deserves. */
+		if (!s->o.read_only && store_quarantine(s, b->dir, name, b->damage) < 0)
+			LOG_RATED(LOG_ERROR, "store: block %s is damaged and cannot be moved away",
+				name);
+		part_put(&b->part);
+	}
+}
+
+/* The oldest thing in quarantine by name; its reason goes with it. */
+static bool remove_from_quarantine(struct store *s)
+{
+	_cleanup_bytes_ struct bytes names = {.data = NULL};
+	_cleanup_free_ char *path = NULL;
+
+	if (s->fs->list(s->fs, s->quarantine_dir, &names) < 0 || !names.len)
+		return false;
+	path = xasprintf("%s/%s", s->quarantine_dir, (char *)names.data);
+	return fs_remove_all(s->fs, path) == 0;
+}
+
+static struct block *take_oldest(struct store *s, int64_t before)
+{
+	struct block *b = NULL;
+	size_t oldest = 0;
+
+	pthread_mutex_lock(&s->state_lock);
+	for (size_t i = 1; i < s->n_blocks; i++)
+		if (s->blocks[i]->meta.max_time_ns < s->blocks[oldest]->meta.max_time_ns)
+			oldest = i;
+	if (s->n_blocks && s->blocks[oldest]->meta.max_time_ns < before) {
+		b = take_block(s, oldest);
+		s->stats.blocks_deleted++;
+	}
+	pthread_mutex_unlock(&s->state_lock);
+	return b;
+}
+
+static void delete_block(struct block *b)
+{
+	b->doomed = true; /* with the last reader */
+	part_put(&b->part);
+}
+
+static uint64_t all_bytes(struct store *s, uint64_t quarantine)
+{
+	uint64_t bytes = wal_bytes(&s->wal) + quarantine;
+
+	pthread_mutex_lock(&s->state_lock);
+	for (size_t i = 0; i < s->n_blocks; i++)
+		bytes += meta_bytes(&s->blocks[i]->meta);
+	pthread_mutex_unlock(&s->state_lock);
+	return bytes;
+}
+
+void store_retain(struct store *s)
+{
+	struct store_stats now;
+	struct block *b;
+
+	store_stats(s, &now);
+	if (s->o.retention_ns != INT64_MAX && now.max_time_ns > INT64_MIN + s->o.retention_ns)
+		while ((b = take_oldest(s, now.max_time_ns - s->o.retention_ns)) != NULL)
+			delete_block(b);
+	while (s->o.retention_bytes) {
+		uint64_t quarantine = store_quarantine_bytes(s);
+
+		if (all_bytes(s, quarantine) <= s->o.retention_bytes)
+			break;
+		if (quarantine && remove_from_quarantine(s))
+			continue;
+		b = take_oldest(s, INT64_MAX);
+		if (!b)
+			break;
+		delete_block(b);
+	}
+}
+
+int store_quarantine_json(struct store *s, struct bytes *out)
+{
+	_cleanup_bytes_ struct bytes names = {.data = NULL};
+	struct json j = json_to(out);
+	int r = s->fs->list(s->fs, s->quarantine_dir, &names);
+
+	if (r < 0 && r != -ENOENT)
+		return r;
+	json_array_begin(&j);
+	for (size_t at = 0; at < names.len; at += strlen((char *)names.data + at) + 1) {
+		const char *name = (char *)names.data + at;
+		_cleanup_free_ char *inside = xasprintf("%s/%s/reason", s->quarantine_dir, name);
+		_cleanup_free_ char *beside = xasprintf("%s/%s.reason", s->quarantine_dir, name);
+		_cleanup_bytes_ struct bytes reason = {.data = NULL};
+		const char *dot = strrchr(name, '.');
+
+		if (dot && !strcmp(dot, ".reason"))
+			continue;
+		if (fs_read_file(s->fs, inside, REASON_MAX, &reason, NULL) < 0) {
+			bytes_reset(&reason);
+			r = fs_read_file(
+				s->fs, beside, REASON_MAX, &reason, NULL); /* may be missing */
+		}
+		while (reason.len && reason.data[reason.len - 1] == '\n')
+			reason.len--;
+		json_object_begin(&j);
+		json_kv_string(&j, "name", name);
+		json_key(&j, "reason");
+		json_string_n(&j, (const char *)reason.data, reason.len);
+		json_object_end(&j);
+	}
+	json_array_end(&j);
+	return bytes_error(out);
+}

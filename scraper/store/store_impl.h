@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The inside of the store, shared by the files that implement store.h.
+ *
+ * Locks, in this order: append_lock (the appender's state, rotation), state_lock (lists of parts, counters, stop reason).
+ * The WAL, the cursors, heads and the cache have leaf locks of their own.
+ */
+#pragma once
+#include "scraper/store/block.h"
+#include "scraper/store/cache.h"
+#include "scraper/store/cursors.h"
+#include "scraper/store/head.h"
+#include "scraper/store/store.h"
+#include "scraper/store/wal.h"
+
+enum { CURSOR_KEEP_HOURS = 24, FUTURE_MINUTES = 10 };
+
+struct store {
+	struct store_options o; /* defaults filled in */
+	struct fs *fs;
+	struct clock *clock;
+	char *path, *wal_dir, *block_dir, *quarantine_dir;
+	int lock_fd;
+	struct ulid_source ulids;
+	struct budget head_budget;
+	struct cache *cache;
+	struct wal wal;
+	struct cursors cursors;
+
+	pthread_mutex_t append_lock;
+	struct head *head; /* NULL: the next append begins a generation */
+	struct arena scratch;
+	struct bytes record, page;
+	struct page_writer *pages;
+	int64_t retry_ns; /* monotonic: no attempt to begin a segment before this after one failed */
+
+	pthread_mutex_t state_lock;
+	pthread_cond_t sync_due;
+	struct head **sealed;
+	size_t n_sealed, cap_sealed;
+	struct block **blocks; /* by max_time */
+	size_t n_blocks, cap_blocks;
+	/* Generations whose block is durable and whose WAL waits for the next one's cursors to be. */
+	uint8_t (*obsolete)[ULID_BYTES];
+	size_t n_obsolete, cap_obsolete;
+	uint32_t next_part_id;
+	struct store_stats stats; /* what is counted; the rest is filled in by store_stats() */
+	int64_t flush_retry_ns;
+	pthread_mutex_t maintain_lock; /* before append_lock: one round at a time */
+};
+
+/* generation.c */
+/* Makes a head and a WAL generation whose first record restates the cursors. */
+int store_begin_generation(struct store *s, struct errbuf *eb) _must_check_;
+/* Seals the current head (synced first) and begins the next generation. Holds append_lock. */
+int store_rotate(struct store *s, struct errbuf *eb) _must_check_;
+/* True when the head should become a block. */
+bool store_rotation_due(struct store *s);
+/* Writes every sealed head as a block and removes what that makes obsolete. */
+int store_flush_sealed(struct store *s, struct errbuf *eb) _must_check_;
+int store_remove_obsolete(struct store *s, struct errbuf *eb) _must_check_;
+int store_add_obsolete(struct store *s, const uint8_t generation[ULID_BYTES]) _must_check_;
+int store_add_sealed(struct store *s, struct head *h) _must_check_;
+
+/* replay.c */
+int store_replay(struct store *s, struct errbuf *eb) _must_check_;
+
+/* blocks.c */
+/* Opens what is in blocks/: leftovers removed, damaged ones quarantined, replaced ones dropped. */
+int store_open_blocks(struct store *s, struct errbuf *eb) _must_check_;
+int store_add_block(struct store *s, struct block *b) _must_check_;
+/* Takes damaged blocks out of service. */
+void store_quarantine_damaged(struct store *s);
+/* Moves a path into quarantine/NAME with the reason beside it. */
+int store_quarantine(
+	struct store *s, const char *path, const char *name, const char *reason) _must_check_;
+uint64_t store_quarantine_bytes(struct store *s);
+/* Retention by time and size. */
+void store_retain(struct store *s);
+bool store_has_generation(struct store *s, const uint8_t generation[ULID_BYTES]);
+
+/* duplicate.c */
+enum store_duplicate { STORE_NEW, STORE_EQUAL, STORE_DIFFERENT };
+struct duplicate_rows {
+	uint32_t n;
+	const uint32_t *label_set, *node;
+	const int64_t *values; /* column k at values + k * stride */
+	size_t stride;
+	uint32_t n_values;
+};
+/* Whether (stream, time) is stored, and with these rows. */
+int store_find_duplicate(struct store *s, uint32_t stream, int64_t time_ns,
+	const struct duplicate_rows *rows, enum store_duplicate *ret,
+	struct errbuf *eb) _must_check_;
+
+/* append.c */
+/* Says that ingest stopped, or goes on (NULL). */
+void store_set_stopped(struct store *s, const char *reason);
