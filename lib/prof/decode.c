@@ -420,7 +420,7 @@ static inline uint64_t fast_location(
 		!wire_fast_number(&p, end, 2, &mapping) || !wire_fast_number(&p, end, 3, &address))
 		return 0;
 	p = fast_lines(d, p, end, &n_lines);
-	if (!p || !wire_fast_number(&p, end, 5, &is_folded) || p != end)
+	if (!p || !wire_fast_number(&p, end, 5, &is_folded) || p != end || !id)
 		return 0;
 	if (mapping) {
 		row = prof_ids_row(&d->mappings, mapping);
