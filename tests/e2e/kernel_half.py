@@ -3,6 +3,8 @@ import bisect
 import json
 import os
 import subprocess
+import tempfile
+import time
 
 from sonde_e2e import build_dir
 
@@ -91,21 +93,28 @@ class Workload:
 
 
 class Sampler:
-    """The sampler from its first drain on; result() waits for its end."""
+    """The sampler from its first drain on; result() waits for its end. It writes to a file: a full pipe would stop its drains."""
 
     def __init__(self, hz, seconds, *more):
         cmd = [f'{build_dir()}/tests/bpf/sampler', str(hz), str(seconds), *map(str, more)]
-        self.p = subprocess.Popen(cmd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+        self.out, self.err = tempfile.TemporaryFile('w+'), tempfile.TemporaryFile('w+')
+        self.p = subprocess.Popen(cmd, stdout=self.out, stderr=self.err, stdin=subprocess.DEVNULL)
         self.seconds = seconds
-        first = self.p.stdout.readline()
-        if '"ready"' not in first:
-            raise AssertionError(first + self.p.communicate()[1])
+        end = time.time() + 30
+        while not os.fstat(self.out.fileno()).st_size:
+            if self.p.poll() is not None or time.time() > end:
+                raise AssertionError(f'sampler did not start: {self.read(self.err)}')
+            time.sleep(0.02)
+
+    @staticmethod
+    def read(f):
+        f.seek(0)
+        return f.read()
 
     def result(self):
-        out, err = self.p.communicate(timeout=self.seconds + 30)
-        if self.p.returncode:
-            raise AssertionError(f'sampler ended with {self.p.returncode}: {err}')
-        return Result(out)
+        if self.p.wait(self.seconds + 30):
+            raise AssertionError(f'sampler ended with {self.p.returncode}: {self.read(self.err)}')
+        return Result(self.read(self.out))
 
     def __enter__(self):
         return self
@@ -114,8 +123,8 @@ class Sampler:
         if self.p.poll() is None:
             self.p.kill()
             self.p.wait()
-        self.p.stdout.close()
-        self.p.stderr.close()
+        self.out.close()
+        self.err.close()
 
 
 class Result:

@@ -71,11 +71,11 @@ def http_get(url, headers=None, method='GET', body=None, timeout=60):
 class Daemon:
     """A started program; use as a context manager. `url` is its base address."""
 
-    def __init__(self, name, *flags, port=None, wait_ready=True, env=None):
+    def __init__(self, name, *flags, port=None, wait_ready=True, env=None, prefix=()):
         self.port = port or free_port()
         self.url = f'http://127.0.0.1:{self.port}'
         self.log = tempfile.NamedTemporaryFile(prefix=f'{name}.', suffix='.log', delete=False)
-        self.cmd = [program(name), f'--web.listen-address=127.0.0.1:{self.port}', *flags]
+        self.cmd = [*prefix, program(name), f'--web.listen-address=127.0.0.1:{self.port}', *flags]
         self.p = subprocess.Popen(self.cmd, stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL,
                                   start_new_session=True, env=env)
         if wait_ready:

@@ -1,4 +1,5 @@
 """The kernel half on the real kernel: what arrives for workloads whose stacks, time and identity are known."""
+import json
 import os
 import subprocess
 import sys
@@ -200,17 +201,13 @@ class Records(unittest.TestCase):
 
 @needs_kernel
 class Load(unittest.TestCase):
-    def test_the_program_passes_the_verifier_in_few_instructions(self):
-        """The kernel's own count: a blow-up shows here long before a kernel refuses the program."""
-        from sonde_e2e import build_dir
+    def test_the_program_stays_small(self):
         with Sampler(19, 2) as s:
             out = subprocess.run(['bpftool', '-j', 'prog', 'list'], capture_output=True, text=True, check=True).stdout
             s.result()
-        import json
-        mine = [p for p in json.loads(out) if p.get('name') == 'sample_cpu']
-        self.assertTrue(mine)
-        self.assertTrue(os.path.exists(f'{build_dir()}/bpf/sonde.bpf.all.o'))
-        self.assertLess(min(p['bytes_xlated'] for p in mine), 32768)
+        sizes = [p['bytes_xlated'] for p in json.loads(out) if p.get('name') == 'sample_cpu']
+        self.assertTrue(sizes)
+        self.assertLess(min(sizes), 16384)
 
 
 if __name__ == '__main__':

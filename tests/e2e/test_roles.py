@@ -1,0 +1,152 @@
+"""The exporter's roles, read from /proc; no role outlives another."""
+import os
+import pwd
+import signal
+import time
+import unittest
+
+from sonde_e2e import exporter, needs_kernel
+
+KEEPER_CAPS = {2: 'DAC_READ_SEARCH', 19: 'SYS_PTRACE', 34: 'SYSLOG', 38: 'PERFMON', 39: 'BPF', 40: 'CHECKPOINT_RESTORE'}
+SYS_ADMIN = 21
+
+
+def status(pid):
+    with open(f'/proc/{pid}/status') as f:
+        return dict(line.rstrip('\n').split(':\t', 1) for line in f if ':\t' in line)
+
+
+def children(pid):
+    with open(f'/proc/{pid}/task/{pid}/children') as f:
+        return [int(p) for p in f.read().split()]
+
+
+def alive(pid):
+    try:
+        return status(pid)['State'][0] not in 'ZX'
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def wait_gone(pids, seconds=5):
+    end = time.time() + seconds
+    while time.time() < end and any(alive(p) for p in pids):
+        time.sleep(0.02)
+    return [p for p in pids if alive(p)]
+
+
+def descriptors(pid):
+    out = {}
+    for fd in os.listdir(f'/proc/{pid}/fd'):
+        try:
+            out[int(fd)] = os.readlink(f'/proc/{pid}/fd/{fd}')
+        except FileNotFoundError:
+            pass
+    return out
+
+
+def roles(daemon):
+    """{'keeper': pid, 'main': pid, 'parser': pid}"""
+    found = {'keeper': daemon.p.pid}
+    for pid in children(daemon.p.pid):
+        found[status(pid)['Name'].removeprefix('sonde-')] = pid
+    return found
+
+
+def unprivileged():
+    for name in ('sonde', 'nobody'):
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            pass
+    raise AssertionError('neither sonde nor nobody exists')
+
+
+@needs_kernel
+class Roles(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.daemon = exporter().__enter__()
+        cls.roles = roles(cls.daemon)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.__exit__(None, None, None)
+
+    def test_there_are_three(self):
+        self.assertEqual(set(self.roles), {'keeper', 'main', 'parser'})
+
+    def test_users(self):
+        user = unprivileged()
+        for role, pid in self.roles.items():
+            s = status(pid)
+            self.assertEqual(set(s['Uid'].split()), {str(user.pw_uid)}, role)
+            self.assertEqual(set(s['Gid'].split()), {str(user.pw_gid)}, role)
+            self.assertEqual(s['Groups'].strip(), '', role)
+
+    def test_capabilities(self):
+        with open('/proc/sys/kernel/perf_event_paranoid') as f:
+            paranoid = int(f.read())
+        for role, pid in self.roles.items():
+            s = status(pid)
+            sets = {k: int(s[k], 16) for k in ('CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb')}
+            want = sum(1 << c for c in KEEPER_CAPS) | (1 << SYS_ADMIN if paranoid > 2 else 0) if role == 'keeper' else 0
+            self.assertEqual(sets, {'CapInh': 0, 'CapPrm': want, 'CapEff': want, 'CapBnd': 0, 'CapAmb': 0}, role)
+
+    def test_system_calls_are_filtered(self):
+        for role, pid in self.roles.items():
+            s = status(pid)
+            self.assertEqual((s['Seccomp'], s['NoNewPrivs']), ('2', '1'), role)
+
+    def test_descriptors(self):
+        main, keeper, parser = (descriptors(self.roles[r]) for r in ('main', 'keeper', 'parser'))
+        kinds = {role: sorted({v.split('[')[0].split(':')[0] if v.startswith('socket') else v for k, v in fds.items() if k > 2})
+                 for role, fds in (('keeper', keeper), ('parser', parser))}
+        self.assertEqual(kinds['parser'], ['socket'])
+        self.assertEqual(sum(v.startswith('socket') for v in parser.values()), 1)
+        self.assertEqual(kinds['keeper'], ['anon_inode:[signalfd]', 'anon_inode:bpf-prog', 'socket'])
+        self.assertEqual({parser[0], parser[1]}, {'/dev/null'})
+        self.assertIn('anon_inode:[perf_event]', main.values())
+        self.assertIn('anon_inode:bpf-map', main.values())
+        for v in main.values():
+            self.assertNotIn('bpf-prog', v)
+            self.assertFalse(v.startswith('/proc/') and v.endswith('/mem'), v)
+
+    def test_main_cannot_be_attached_to_by_its_user(self):
+        # not dumpable: /proc files of the process belong to root
+        for role, pid in self.roles.items():
+            self.assertEqual(os.stat(f'/proc/{pid}/mem').st_uid, 0, role)
+
+
+@needs_kernel
+class Together(unittest.TestCase):
+    def test_none_outlives_another(self):
+        for victim in ('keeper', 'main', 'parser'):
+            with self.subTest(victim), exporter() as d:
+                r = roles(d)
+                os.kill(r[victim], signal.SIGKILL)
+                left = wait_gone([p for p in r.values() if p != d.p.pid])
+                d.p.wait(5)
+                self.assertEqual(left, [])
+                self.assertNotEqual(d.p.returncode, 0)
+                if victim != 'keeper':
+                    self.assertEqual(d.p.returncode, 128 + 9)
+                    self.assertIn(f'{victim} ended unexpectedly (signal 9)', d.output())
+
+    def test_signals_reach_main_through_the_keeper(self):
+        for sig in (signal.SIGTERM, signal.SIGINT):
+            with self.subTest(sig), exporter() as d:
+                r = roles(d)
+                d.p.send_signal(sig)
+                self.assertEqual(d.p.wait(10), 0)
+                self.assertEqual(wait_gone(r.values()), [])
+
+    def test_the_user_can_be_chosen(self):
+        with exporter('--user=daemon') as d:
+            uid = str(pwd.getpwnam('daemon').pw_uid)
+            for role, pid in roles(d).items():
+                self.assertEqual(set(status(pid)['Uid'].split()), {uid}, role)
+
+
+if __name__ == '__main__':
+    unittest.main()
