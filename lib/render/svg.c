@@ -225,16 +225,17 @@ static const struct {
 
 static void put_style(const struct svg *s)
 {
-	bytes_put_str(s->out, "<style>\n"
-			      ".bg{fill:#fff}text{font:12px ui-monospace,\"DejaVu Sans "
-			      "Mono\",Menlo,Consolas,monospace;"
-			      "fill:#1b1f24;pointer-events:none}\n"
-			      ".t{font:600 16px system-ui,\"DejaVu Sans\",sans-serif}"
-			      ".l{font:12px system-ui,\"DejaVu Sans\",sans-serif;fill:#57606a}\n"
-			      "g:hover>rect{stroke:#1b1f24;stroke-width:1}\n");
+	bytes_put_str(s->out,
+		"<style>\n"
+		".fg .bg{fill:#fff}.fg text{font:12px ui-monospace,\"DejaVu Sans "
+		"Mono\",Menlo,Consolas,"
+		"monospace;fill:#1b1f24;pointer-events:none}\n"
+		".fg .t{font:600 16px system-ui,\"DejaVu Sans\",sans-serif}"
+		".fg .l{font:12px system-ui,\"DejaVu Sans\",sans-serif;fill:#57606a}\n"
+		".fg g:hover>rect{stroke:#1b1f24;stroke-width:1}\n");
 	for (unsigned k = 0; k < TREE_N_KINDS; k++)
 		for (unsigned shade_ = 0; (s->kinds & 1U << k) && shade_ < N_SHADES; shade_++)
-			bytes_printf(s->out, ".k%u.s%u{fill:hsl(%u,%u%%,%u%%)}\n", k, shade_,
+			bytes_printf(s->out, ".fg .k%u.s%u{fill:hsl(%u,%u%%,%u%%)}\n", k, shade_,
 				colours[k].hue, colours[k].saturation,
 				colours[k].lightness + 4 * shade_);
 	bytes_put_str(s->out, "</style>\n");
@@ -270,7 +271,8 @@ static void put_head(struct svg *s, unsigned height)
 	const struct render_input *in = s->in;
 
 	bytes_printf(s->out,
-		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %u\" width=\"%.0f\" "
+		"<svg class=\"fg\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %u\" "
+		"width=\"%.0f\" "
 		"height=\"%u\" role=\"img\">\n<title>",
 		s->width, height, s->width, height);
 	render_escape_str(s->out, in->title ? in->title : "Flame graph");

@@ -45,7 +45,7 @@ static const char style[] =
 	"10px;background:#fff}\n"
 	"input[name=query]{flex:1;min-width:420px}button{background:#0b66c3;color:#fff;"
 	"border-color:#0b66c3;font-weight:600;cursor:pointer}\n"
-	"svg{max-width:100%;height:auto;border:1px solid #d0d7de;border-radius:6px}\n";
+	"svg{width:100%;height:auto;border:1px solid #d0d7de;border-radius:6px}\n";
 
 void page_put(struct bytes *out, const char *text)
 {

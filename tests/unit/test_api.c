@@ -387,7 +387,7 @@ static void test_formats(void **state)
 	} cases[] = {
 		{"folded", "text/plain", "f1;f2 160000000\n"},
 		{"speedscope", "application/json", "\"type\":\"sampled\""},
-		{"svg", "image/svg+xml", "<svg xmlns"},
+		{"svg", "image/svg+xml", "<svg class=\"fg\" xmlns"},
 		{"html", "text/html", "<!DOCTYPE html>"},
 		{"dot", "text/vnd.graphviz", "digraph"},
 		{"csv", "text/csv", "function,file,mapping"},
@@ -429,7 +429,8 @@ static void test_pprof(void **state)
 	struct fixture *f = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		_cleanup_free_ char *path = xasprintf("/api/v1/profile?query=%s%s%s", CPU, cases[i].query,
+		_cleanup_free_ char *path = xasprintf("/api/v1/profile?query=%s%s%s", CPU,
+			cases[i].query,
 			strchr(cases[i].query, 's') == cases[i].query + 1 ? ""
 									  : "&start=0&end=2000");
 		_cleanup_answer_ struct answer a = ask(f, "GET", path);
@@ -549,7 +550,7 @@ static void test_pages(void **state)
 	static const struct {
 		const char *path, *text;
 	} cases[] = {
-		{"/?start=0&end=2000", "<svg xmlns"},
+		{"/?start=0&end=2000", "<svg class=\"fg\" xmlns"},
 		{"/?query=" CPU "&start=0&end=2000&group_by=job", "Flame graph"},
 		{"/?query=%3Cscript%3E", "&lt;script&gt;"},
 		{"/targets", "&lt;script&gt;alert(1)"},
