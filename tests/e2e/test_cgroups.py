@@ -1,0 +1,135 @@
+"""Labels from control groups: directories named as the runtimes name them, in the hierarchies that this machine has."""
+import os
+import signal
+import subprocess
+import unittest
+
+import sonde_e2e as e2e
+
+ID = ''.join(f'{i % 16:x}' for i in range(64))
+UID = '1f2e3d4c-5b6a-4798-8a9b-acbdcedfe0f1'
+
+BURN_C = 'volatile unsigned long sink; int main(void) { for (;;) sink++; }'
+
+
+def hierarchies():
+    """{'v2': mount point, controller: mount point …} of what is mounted and can be written."""
+    out = {}
+    with open('/proc/self/mountinfo') as f:
+        for line in f:
+            fields, _, fs = line.partition(' - ')
+            where, kind = fields.split()[4], fs.split()[0]
+            if not os.access(where, os.W_OK):
+                continue
+            if kind == 'cgroup2':
+                out['v2'] = where
+            elif kind == 'cgroup':
+                out[os.path.basename(where)] = where
+    return out
+
+
+# What is made, relative to the hierarchy, and the labels that must come of it.
+CASES = {
+    'docker, cgroupfs driver': (f'docker/{ID}', {'container_id': ID}),
+    'docker, systemd driver': (f'system.slice/docker-{ID}.scope', {'container_id': ID, 'systemd_unit': f'docker-{ID}.scope'}),
+    'containerd': (f'kubepods.slice/kubepods-pod{UID.replace("-", "_")}.slice/cri-containerd-{ID}.scope', {'container_id': ID}),
+    'kubelet, cgroupfs driver': (f'kubepods/burstable/pod{UID}/{ID}', {'container_id': ID}),
+    'CRI-O': (f'kubepods.slice/kubepods-besteffort.slice/crio-{ID}.scope', {'container_id': ID}),
+    'podman': (f'machine.slice/libpod-{ID}.scope/container', {'container_id': ID, 'systemd_unit': f'libpod-{ID}.scope'}),
+    'systemd service': ('system.slice/sonde-test.service', {'systemd_unit': 'sonde-test.service', 'container_id': ''}),
+    'systemd user unit': ('user.slice/user-7.slice/user@7.service/app.slice/x.service', {'systemd_unit': 'x.service'}),
+    'LXC': ('lxc.payload.sonde-test', {'container_name': 'sonde-test', 'container_id': ''}),
+    'nspawn': ('machine.slice/systemd-nspawn@sonde-test.service', {'container_name': 'sonde-test'}),
+}
+
+
+@e2e.needs_kernel
+class Cgroups(unittest.TestCase):
+    def setUp(self):
+        self.made, self.running = [], []
+        self.addCleanup(self.clean)
+        self.mounts = hierarchies()
+        self.prog = e2e.compile_c(BURN_C, '-O1', name='burner')
+        self.addCleanup(lambda: (os.unlink(self.prog), os.unlink(self.prog + '.c'), os.rmdir(os.path.dirname(self.prog))))
+
+    def clean(self):
+        for p in self.running:
+            p.send_signal(signal.SIGKILL)
+            p.wait()
+        for path in reversed(self.made):
+            e2e.wait_for(f'rmdir {path}', lambda path=path: self.rmdir(path), timeout=10)
+
+    @staticmethod
+    def rmdir(path):
+        try:
+            os.rmdir(path)
+        except OSError:
+            return not os.path.exists(path)
+        return True
+
+    def make(self, mount, path):
+        """Makes the directories that are missing; remembers those it made."""
+        at = mount
+        for part in path.split('/'):
+            at = f'{at}/{part}'
+            if not os.path.isdir(at):
+                os.mkdir(at)
+                self.made.append(at)
+        return at
+
+    def start_in(self, *directories):
+        def enter():
+            for directory in directories:
+                with open(f'{directory}/cgroup.procs', 'w') as f:
+                    f.write(str(os.getpid()))
+        p = subprocess.Popen([self.prog], preexec_fn=enter, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        self.running.append(p)
+        return p.pid
+
+    def labels_by_pid(self, daemon, seconds=3):
+        r = daemon.get(f'/debug/pprof/profile?seconds={seconds}&hz=499&comm=burner')
+        self.assertEqual(r.status, 200, r.text[:200])
+        out = {}
+        for _, _, labels in e2e.Pprof(r.body).samples:
+            out[int(labels['pid'])] = labels
+        return out
+
+    def check_all(self, mounts):
+        started = {}
+        for what, (path, want) in CASES.items():
+            started[what] = (self.start_in(*[self.make(mount, path) for mount in mounts]), '/' + path, want)
+        with e2e.exporter('--symbols.cache-path=', '--profile.max-overhead=0') as daemon:
+            by_pid = self.labels_by_pid(daemon)
+        for what, (pid, path, want) in started.items():
+            with self.subTest(what):
+                labels = by_pid[pid]
+                self.assertEqual(labels.get('cgroup', ''), path)
+                for name, value in want.items():
+                    self.assertEqual(labels.get(name, ''), value, labels)
+
+    def test_v2(self):
+        if 'v2' not in self.mounts:
+            self.skipTest('no cgroup v2 hierarchy here')
+        self.check_all([self.mounts['v2']])
+
+    def test_v1(self):
+        # As runtimes do: the same path in each; the longest of all is what names the process.
+        v1 = [m for name, m in self.mounts.items() if name in ('memory', 'pids', 'systemd')]
+        if not v1:
+            self.skipTest('no cgroup v1 hierarchy here')
+        self.check_all(v1)
+
+    def test_move_is_seen(self):
+        if 'v2' not in self.mounts:
+            self.skipTest('no cgroup v2 hierarchy here')
+        before, after = (self.make(self.mounts['v2'], f'system.slice/sonde-{x}.service') for x in ('before', 'after'))
+        pid = self.start_in(before)
+        with e2e.exporter('--symbols.cache-path=', '--profile.max-overhead=0') as daemon:
+            self.assertEqual(self.labels_by_pid(daemon, 1)[pid]['systemd_unit'], 'sonde-before.service')
+            with open(f'{after}/cgroup.procs', 'w') as f:
+                f.write(str(pid))
+            self.assertEqual(self.labels_by_pid(daemon, 1)[pid]['systemd_unit'], 'sonde-after.service')
+
+
+if __name__ == '__main__':
+    unittest.main()
