@@ -116,8 +116,8 @@ static void read_cmdline(struct proc_table *t, struct process *p)
 		return;
 	for (ssize_t i = 0; i < n; i++)
 		t->buffer[i] = t->buffer[i] ? t->buffer[i] : ' ';
-	text_put(&p->cmdline);
-	p->cmdline = text_new(t->buffer, (size_t)n);
+	proc_text_put(&p->cmdline);
+	p->cmdline = proc_text_new(t->buffer, (size_t)n);
 }
 
 /* The pid inside the innermost PID namespace: the last number of the line NSpid of /proc/PID/status. */

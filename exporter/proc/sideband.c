@@ -94,7 +94,7 @@ void proc_add_mapping(
 		return;
 	}
 	if (!p->executable && m->kind == MAPPING_FILE && path[0] == '/')
-		p->executable = text_new(path, strlen(path));
+		p->executable = proc_text_new(path, strlen(path));
 }
 
 static void on_mmap(struct proc_table *t, const struct sideband *e)

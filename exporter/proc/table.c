@@ -7,7 +7,7 @@
 #include "lib/base/hash.h"
 #include <string.h>
 
-struct text *text_new(const char *s, size_t n)
+struct text *proc_text_new(const char *s, size_t n)
 {
 	struct text *t = xmalloc(sizeof(*t) + n + 1);
 
@@ -17,14 +17,14 @@ struct text *text_new(const char *s, size_t n)
 	return t;
 }
 
-struct text *text_ref(struct text *t)
+struct text *proc_text_ref(struct text *t)
 {
 	if (t)
 		t->n_refs++;
 	return t;
 }
 
-void text_put(struct text **t)
+void proc_text_put(struct text **t)
 {
 	if (*t && --(*t)->n_refs == 0)
 		free(*t);
@@ -111,8 +111,8 @@ struct proc_table *proc_table_new(const struct proc_options *o)
 static void free_image(struct proc_table *t, struct process *p)
 {
 	maps_put(&p->maps);
-	text_put(&p->executable);
-	text_put(&p->cmdline);
+	proc_text_put(&p->executable);
+	proc_text_put(&p->cmdline);
 	proc_cgroup_put(t, &p->cgroup);
 	if (t->o.budget)
 		budget_release(t->o.budget, sizeof(*p));
@@ -263,8 +263,8 @@ void proc_image_inherit(
 		return;
 	}
 	p->kernel_thread = from->kernel_thread;
-	p->executable = text_ref(from->executable);
-	p->cmdline = text_ref(from->cmdline);
+	p->executable = proc_text_ref(from->executable);
+	p->cmdline = proc_text_ref(from->cmdline);
 	p->maps = maps_ref(from->maps);
 	p->maps_complete = from->maps_complete;
 }

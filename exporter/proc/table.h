@@ -14,10 +14,11 @@
 #include "exporter/proc/proc.h"
 #include "lib/base/table.h"
 
-#define PROC_LINGER_NS (2 * NS_PER_S)	    /* an exited image keeps its mappings */
-#define PROC_LABELS_TTL_NS (30 * NS_PER_S)  /* a live process's cgroup is read again */
-#define PROC_MAPS_BACKOFF_NS (1 * NS_PER_S)  /* between reads of one process's maps; doubles while they do not help */
-#define PROC_WANT_INTERVAL_S 10		    /* between two requests for one mapping's symbols */
+#define PROC_LINGER_NS (2 * NS_PER_S)	   /* an exited image keeps its mappings */
+#define PROC_LABELS_TTL_NS (30 * NS_PER_S) /* a live process's cgroup is read again */
+#define PROC_MAPS_BACKOFF_NS \
+	(1 * NS_PER_S) /* between reads of one process's maps; doubles while they do not help */
+#define PROC_WANT_INTERVAL_S 10 /* between two requests for one mapping's symbols */
 #define PROC_EXEC_SLACK_NS \
 	(1 * NS_PER_MS) /* after an exec's record the task may still show its old exec count */
 #define PROC_FORK_SLACK_NS \
@@ -26,7 +27,7 @@ enum {
 	PROC_READS_PER_S = 500, /* reads of labels and maps together, after a burst of as many */
 	PROC_ROOTS_PER_S = 5,	/* looks at the mount namespace of what has just been exec'ed */
 	PROC_MAX_MISSES = 6,
-	PROC_MAX_DEPTH = 64,	/* of remembered ancestors */
+	PROC_MAX_DEPTH = 64, /* of remembered ancestors */
 	PROC_CMDLINE_BYTES = 4096,
 	PROC_MAX_CGROUP_IDS = 4096,
 	PROC_ADDRESSES_PER_PROCESS = 1 << 16,
@@ -39,10 +40,10 @@ struct text {
 	uint32_t n_refs;
 	char s[];
 };
-struct text *text_new(const char *s, size_t n);
-struct text *text_ref(struct text *t);
-void text_put(struct text **t);
-static inline const char *text_str(const struct text *t)
+struct text *proc_text_new(const char *s, size_t n);
+struct text *proc_text_ref(struct text *t);
+void proc_text_put(struct text **t);
+static inline const char *proc_text_str(const struct text *t)
 {
 	return t ? t->s : "";
 }
@@ -64,7 +65,7 @@ struct process {
 	bool kernel_thread, exited, reaped; /* reaped: exited long ago, mappings gone */
 	bool maps_complete; /* from fork, exec or /proc: a miss is no reason to read */
 	bool labels_read;
-	bool mnt_checked;    /* mnt_ns is its own, not only its parent's */
+	bool mnt_checked;	   /* mnt_ns is its own, not only its parent's */
 	bool found_running;	   /* its start was not seen: any start time before begin_ns fits */
 	bool in_scan;		   /* seen by the scan that is under way */
 	uint64_t start_ticks;	   /* as /proc/PID/stat has it, 0 unknown */
@@ -136,8 +137,8 @@ struct proc_table {
 		double tokens;
 		uint64_t filled_ns;
 	} reads, roots;
-	uint64_t now_ns;	 /* of the newest record or side-band record */
-	char *buffer;		 /* PROC_READ_BYTES */
+	uint64_t now_ns; /* of the newest record or side-band record */
+	char *buffer;	 /* PROC_READ_BYTES */
 	struct proc_stats stats;
 };
 

@@ -4,30 +4,13 @@
  */
 #include "exporter/symbolize/symbolize.h"
 #include "exporter/binary/symbol_file.h"
-#include "exporter/symbolize/kernel.h"
-#include "exporter/symbolize/names.h"
+#include "exporter/symbolize/symbolizer.h"
 #include "lib/base/alloc.h"
 #include "lib/base/bytes.h"
-#include "lib/base/cursor.h"
 #include "lib/base/hash.h"
 #include "lib/base/str.h"
 #include "lib/base/table.h"
-#include <fcntl.h>
-#include <pthread.h>
 #include <string.h>
-
-#define KERNEL_CHECK_NS (30 * NS_PER_S) /* between two looks at whether modules came or went */
-
-struct symbolizer {
-	struct symbolizer_options o;
-	pthread_mutex_t mutex; /* kernel, names, stats */
-	struct kernel_symbols kernel;
-	char kernel_build_id[2 * PARSER_BUILD_ID_MAX + 1];
-	uint64_t modules_hash;
-	int64_t checked_ns;
-	struct names names;
-	struct symbolizer_stats stats;
-};
 
 /* A mapping of one request: a binary, a kernel module, or one of the bracketed ones. */
 struct module {
@@ -322,67 +305,6 @@ static void demangle_locked(struct request *q, size_t n)
 		names_demangle(&q->s->names, mangled, n_mangled);
 }
 
-static void read_kernel_locked(struct symbolizer *s, struct errbuf *eb)
-{
-	struct keeper *k = s->o.keeper;
-	_cleanup_close_ int fd = k->open(k, 0, 0, KEEPER_KALLSYMS, 0, 0);
-	struct kernel_symbols fresh;
-	int r;
-
-	s->stats.kernel_reads++;
-	r = fd < 0 ? err_set(eb, fd, "/proc/kallsyms: %s", strerror(-fd))
-		   : kernel_symbols_read(fd, &fresh, eb);
-	if (r < 0)
-		return;
-	kernel_symbols_done(&s->kernel);
-	s->kernel = fresh;
-	s->stats.kallsyms_available = 1;
-	s->stats.kernel_symbols = fresh.n;
-	s->stats.kernel_bytes = kernel_symbols_bytes(&fresh);
-}
-
-static uint64_t hash_modules(struct symbolizer *s)
-{
-	struct keeper *k = s->o.keeper;
-	_cleanup_close_ int fd = k->open(k, 0, 0, KEEPER_MODULES, 0, 0);
-	_cleanup_bytes_ struct bytes b;
-	uint64_t hash = 0;
-	ssize_t n;
-
-	bytes_init(&b, NULL, 0);
-	if (fd < 0 || !bytes_reserve(&b, 16384))
-		return 0;
-	/* Name and address only: use counts change all the time. */
-	while ((n = read(fd, b.data + b.len, b.cap - b.len - 1)) > 0) {
-		b.len += (size_t)n;
-		if (b.cap - b.len < 4096 && !bytes_reserve(&b, b.cap))
-			return 0;
-	}
-	b.data[b.len] = '\0';
-	for (const char *line = (const char *)b.data; *line;) {
-		hash = hash_xxh3_seed(line, strcspn(line, " \n"), hash + 1);
-		line += strcspn(line, "\n");
-		line += *line == '\n';
-	}
-	return hash;
-}
-
-/* Modules that were loaded since have symbols too. */
-static void refresh_kernel_locked(struct symbolizer *s)
-{
-	int64_t now = clock_monotonic_ns(s->o.clock);
-	uint64_t hash;
-
-	if (now - s->checked_ns < KERNEL_CHECK_NS)
-		return;
-	s->checked_ns = now;
-	hash = hash_modules(s);
-	if (hash == s->modules_hash && s->stats.kallsyms_available)
-		return;
-	s->modules_hash = hash;
-	read_kernel_locked(s, NULL);
-}
-
 static int resolve_all(
 	struct request *q, const struct symbol_frame *frames, uint32_t n, struct symbol *ret)
 {
@@ -394,7 +316,7 @@ static int resolve_all(
 	}
 	pthread_mutex_lock(&q->s->mutex);
 	if (any_kernel && q->mode != SYMBOLIZE_NONE)
-		refresh_kernel_locked(q->s);
+		symbolizer_refresh_kernel_locked(q->s);
 	for (uint32_t i = 0; any_kernel && i < n; i++)
 		if (ABI_FRAME_KIND(frames[i].frame) == ABI_FRAME_KERNEL)
 			resolve_kernel_locked(q, &frames[i], i, &ret[i]);
@@ -450,68 +372,4 @@ int symbolize(struct symbolizer *s, const struct symbol_frame *frames, uint32_t 
 	memset(q.raw, 0, ((size_t)n + 1) * sizeof(*q.raw));
 	r = resolve_all(&q, frames, n, ret);
 	return r < 0 ? r : hand_over(&q, ret_mappings, ret_n_mappings);
-}
-
-/* /sys/kernel/notes: ELF notes, of which one is the build id. */
-static void read_kernel_build_id(struct symbolizer *s)
-{
-	_cleanup_free_ char *path = xasprintf("%s/kernel/notes", s->o.sysfs);
-	_cleanup_bytes_ struct bytes b;
-	struct cursor c;
-
-	bytes_init(&b, NULL, 0);
-	if (fs_read_file(s->o.fs, path, 1 << 20, &b, NULL) < 0)
-		return;
-	c = cursor_of(b.data, b.len);
-	while (cursor_left(&c) >= 12) {
-		uint32_t name_bytes = cursor_u32(&c), desc_bytes = cursor_u32(&c),
-			 type = cursor_u32(&c);
-		const uint8_t *name = cursor_take(&c, ((size_t)name_bytes + 3) & ~(size_t)3);
-		const uint8_t *desc = cursor_take(&c, ((size_t)desc_bytes + 3) & ~(size_t)3);
-
-		if (c.error || type != 3 || name_bytes != 4 || memcmp(name, "GNU", 4) != 0 ||
-			desc_bytes > PARSER_BUILD_ID_MAX)
-			continue;
-		for (uint32_t i = 0; i < desc_bytes; i++)
-			snprintf(s->kernel_build_id + (size_t)i * 2, 3, "%02x", desc[i]);
-	}
-}
-
-struct symbolizer *symbolizer_new(const struct symbolizer_options *o, struct errbuf *eb)
-{
-	struct symbolizer *s = xcalloc(1, sizeof(*s));
-
-	s->o = *o;
-	s->o.fs = o->fs ? o->fs : &fs_system;
-	s->o.sysfs = o->sysfs ? o->sysfs : "/sys";
-	pthread_mutex_init(&s->mutex, NULL);
-	names_init(&s->names, o->parser_fd, NAMES_MAX_BYTES);
-	read_kernel_build_id(s);
-	s->checked_ns = clock_monotonic_ns(o->clock);
-	s->modules_hash = hash_modules(s);
-	read_kernel_locked(s, eb);
-	return s;
-}
-
-void symbolizer_freep(struct symbolizer **sp)
-{
-	struct symbolizer *s = *sp;
-
-	if (!s)
-		return;
-	names_done(&s->names);
-	kernel_symbols_done(&s->kernel);
-	pthread_mutex_destroy(&s->mutex);
-	free(s);
-	*sp = NULL;
-}
-
-void symbolizer_stats(struct symbolizer *s, struct symbolizer_stats *ret)
-{
-	pthread_mutex_lock(&s->mutex);
-	*ret = s->stats;
-	ret->demangled = s->names.demangled;
-	ret->demangle_failed = s->names.failed;
-	ret->demangle_cache_bytes = names_bytes(&s->names);
-	pthread_mutex_unlock(&s->mutex);
 }

@@ -18,7 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (write(in, data, size) == (ssize_t)size && parser_compile(in, out, NULL) == 0) {
 		if (symbol_file_map(out, &s, NULL) < 0)
 			abort();
-		if (parser_identify(in, &identity, NULL) < 0 || memcmp(&identity, &s.identity, sizeof(identity)) != 0)
+		if (parser_identify(in, &identity, NULL) < 0 ||
+			memcmp(&identity, &s.identity, sizeof(identity)) != 0)
 			abort();
 		symbol_file_unmap(&s);
 	}

@@ -21,7 +21,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		uint64_t sum, bytes = size;
 
 		memcpy(copy + SYMBOL_OFF_FILE_BYTES, &bytes, 8);
-		sum = hash_xxh3_seed(copy + SYMBOL_HEADER_BYTES, size - SYMBOL_HEADER_BYTES, hash_xxh3(copy, SYMBOL_OFF_CHECKSUM));
+		sum = hash_xxh3_seed(copy + SYMBOL_HEADER_BYTES, size - SYMBOL_HEADER_BYTES,
+			hash_xxh3(copy, SYMBOL_OFF_CHECKSUM));
 		memcpy(copy + SYMBOL_OFF_CHECKSUM, &sum, 8);
 	}
 	if (symbol_file_parse(copy, size, &s, NULL) == 0) {
@@ -29,7 +30,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			struct symbol_function f;
 			uint64_t vaddr;
 
-			if (symbol_file_find(&s, probes[i] + s.text_base, &f) && strlen(f.name) > size)
+			if (symbol_file_find(&s, probes[i] + s.text_base, &f) &&
+				strlen(f.name) > size)
 				abort();
 			symbol_file_vaddr(&s, probes[i], &vaddr);
 		}

@@ -38,7 +38,8 @@ static int fake_text(const char *text)
 	return fd;
 }
 
-static int fake_open(struct keeper *k, uint32_t pid, uint64_t start_ns, enum keeper_what what, uint64_t start, uint64_t end)
+static int fake_open(struct keeper *k, uint32_t pid, uint64_t start_ns, enum keeper_what what,
+	uint64_t start, uint64_t end)
 {
 	struct fake_keeper *f = (struct fake_keeper *)k;
 	char path[128];
@@ -60,7 +61,8 @@ static int fake_open(struct keeper *k, uint32_t pid, uint64_t start_ns, enum kee
 	switch (what) {
 	case KEEPER_MAPS: snprintf(path, sizeof(path), "/proc/%u/maps", pid); break;
 	case KEEPER_MAP_FILE:
-		snprintf(path, sizeof(path), "/proc/%u/map_files/%llx-%llx", pid, (unsigned long long)start, (unsigned long long)end);
+		snprintf(path, sizeof(path), "/proc/%u/map_files/%llx-%llx", pid,
+			(unsigned long long)start, (unsigned long long)end);
 		break;
 	case KEEPER_ROOT:
 		snprintf(path, sizeof(path), "/proc/%u/root", pid);

@@ -29,42 +29,55 @@ static const struct path_case {
 	{"/system.slice/docker.service", "", "", "docker.service", ""},
 	/* containerd, by the kubelet and by nerdctl */
 	{"/kubepods/burstable/pod" UID "/" ID, ID, "", "", UID},
-	{"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_ ".slice/cri-containerd-" ID ".scope", ID, "",
+	{"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_
+	 ".slice/cri-containerd-" ID ".scope",
+		ID, "", "cri-containerd-" ID ".scope", UID},
+	{"/system.slice/containerd.service/kubepods-besteffort-pod" UID_
+	 ".slice:cri-containerd:" ID,
+		ID, "", "containerd.service", UID},
+	{"/kubepods.slice/kubepods-pod" UID_ ".slice/cri-containerd-" ID ".scope", ID, "",
 		"cri-containerd-" ID ".scope", UID},
-	{"/system.slice/containerd.service/kubepods-besteffort-pod" UID_ ".slice:cri-containerd:" ID, ID, "", "containerd.service", UID},
-	{"/kubepods.slice/kubepods-pod" UID_ ".slice/cri-containerd-" ID ".scope", ID, "", "cri-containerd-" ID ".scope", UID},
-	{"/kubepods/pod0123456789abcdef0123456789abcdef/" ID, ID, "", "", "0123456789abcdef0123456789abcdef"},
-	{"/user.slice/user-1000.slice/user@1000.service/user.slice/nerdctl-" ID ".scope", ID, "", "nerdctl-" ID ".scope", ""},
+	{"/kubepods/pod0123456789abcdef0123456789abcdef/" ID, ID, "", "",
+		"0123456789abcdef0123456789abcdef"},
+	{"/user.slice/user-1000.slice/user@1000.service/user.slice/nerdctl-" ID ".scope", ID, "",
+		"nerdctl-" ID ".scope", ""},
 	{"/default/" ID, ID, "", "", ""},
 	/* CRI-O */
-	{"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" UID_ ".slice/crio-" ID ".scope", ID, "",
-		"crio-" ID ".scope", UID},
+	{"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" UID_ ".slice/crio-" ID
+	 ".scope",
+		ID, "", "crio-" ID ".scope", UID},
 	{"/kubepods/besteffort/pod" UID "/crio-" ID, ID, "", "", UID},
-	{"/kubepods.slice/kubepods-pod" UID_ ".slice/crio-conmon-" ID ".scope", "", "", "crio-conmon-" ID ".scope", UID},
-	{"/kubepods.slice/kubepods-pod" UID_ ".slice/crio-" ID ".scope/container", ID, "", "crio-" ID ".scope", UID},
+	{"/kubepods.slice/kubepods-pod" UID_ ".slice/crio-conmon-" ID ".scope", "", "",
+		"crio-conmon-" ID ".scope", UID},
+	{"/kubepods.slice/kubepods-pod" UID_ ".slice/crio-" ID ".scope/container", ID, "",
+		"crio-" ID ".scope", UID},
 	/* podman */
 	{"/machine.slice/libpod-" ID ".scope", ID, "", "libpod-" ID ".scope", ""},
 	{"/machine.slice/libpod-" ID ".scope/container", ID, "", "libpod-" ID ".scope", ""},
 	{"/machine.slice/libpod-conmon-" ID ".scope", "", "", "libpod-conmon-" ID ".scope", ""},
 	{"/libpod_parent/libpod-" ID, ID, "", "", ""},
 	{"/libpod_parent/" ID, ID, "", "", ""},
-	{"/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" ID ".scope/container", ID, "", "libpod-" ID ".scope", ""},
+	{"/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" ID ".scope/container",
+		ID, "", "libpod-" ID ".scope", ""},
 	/* systemd */
 	{"/system.slice/nginx.service", "", "", "nginx.service", ""},
 	{"/system.slice/system-getty.slice/getty@tty1.service", "", "", "getty@tty1.service", ""},
 	{"/init.scope", "", "", "init.scope", ""},
 	{"/user.slice/user-1000.slice/session-3.scope", "", "", "session-3.scope", ""},
-	{"/user.slice/user-1000.slice/user@1000.service/app.slice/app-gnome-firefox-1234.scope", "", "", "app-gnome-firefox-1234.scope", ""},
+	{"/user.slice/user-1000.slice/user@1000.service/app.slice/app-gnome-firefox-1234.scope", "",
+		"", "app-gnome-firefox-1234.scope", ""},
 	{"/user.slice/user-1000.slice/user@1000.service/init.scope", "", "", "init.scope", ""},
 	{"/user.slice/user-1000.slice", "", "", "user-1000.slice", ""},
 	{"/system.slice/postgres.service/worker", "", "", "postgres.service", ""},
-	{"/system.slice/run-r0123456789abcdef0123456789abcdef.scope", "", "", "run-r0123456789abcdef0123456789abcdef.scope", ""},
+	{"/system.slice/run-r0123456789abcdef0123456789abcdef.scope", "", "",
+		"run-r0123456789abcdef0123456789abcdef.scope", ""},
 	/* machines: LXC, nspawn, machined */
 	{"/lxc/web1", "", "web1", "", ""},
 	{"/lxc.payload.web1/system.slice/cron.service", "", "web1", "cron.service", ""},
 	{"/lxc.payload/web1", "", "web1", "", ""},
 	{"/lxc.monitor.web1", "", "", "", ""},
-	{"/machine.slice/systemd-nspawn@debian.service/payload", "", "debian", "systemd-nspawn@debian.service", ""},
+	{"/machine.slice/systemd-nspawn@debian.service/payload", "", "debian",
+		"systemd-nspawn@debian.service", ""},
 	{"/machine.slice/machine-my\\x2dbox.scope", "", "my-box", "machine-my\\x2dbox.scope", ""},
 	/* ECS */
 	{"/ecs/0123456789abcdef0123456789abcdef/" ID, ID, "", "", ""},
@@ -87,10 +100,12 @@ static void test_paths(void **state)
 		struct cgroup_info got;
 
 		cgroup_parse(c->path, &got);
-		if (strcmp(got.container_id, c->id) != 0 || strcmp(got.container_name, c->name) != 0 ||
+		if (strcmp(got.container_id, c->id) != 0 ||
+			strcmp(got.container_name, c->name) != 0 ||
 			strcmp(got.systemd_unit, c->unit) != 0 || strcmp(got.pod_uid, c->pod) != 0)
-			fail_msg("%s: id '%s' name '%s' unit '%s' pod '%s'", c->path, got.container_id, got.container_name,
-				got.systemd_unit, got.pod_uid);
+			fail_msg("%s: id '%s' name '%s' unit '%s' pod '%s'", c->path,
+				got.container_id, got.container_name, got.systemd_unit,
+				got.pod_uid);
 	}
 }
 
@@ -114,7 +129,8 @@ static const struct select_case {
 } select_cases[] = {
 	{"0::/system.slice/a.service\n", "/system.slice/a.service", true},
 	/* hybrid: v2 is mounted and empty */
-	{"4:memory:/docker/abc\n3:cpuset:/\n1:name=systemd:/docker/abcdef\n0::/\n", "/docker/abcdef", false},
+	{"4:memory:/docker/abc\n3:cpuset:/\n1:name=systemd:/docker/abcdef\n0::/\n",
+		"/docker/abcdef", false},
 	{"0::/\n4:memory:/docker/abc\n", "/docker/abc", false},
 	/* v2 wins however long the others are */
 	{"4:memory:/very/long/path/of/v1\n0::/x\n", "/x", true},

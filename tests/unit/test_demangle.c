@@ -23,7 +23,8 @@ static const struct name_case {
 	{"runtime.mallocgc", NULL},
 	/* C++ */
 	{"_ZN3foo3barEi", "foo::bar(int)"},
-	{"_ZNSt6vectorIiSaIiEE9push_backERKi", "std::vector<int, std::allocator<int> >::push_back(int const&)"},
+	{"_ZNSt6vectorIiSaIiEE9push_backERKi",
+		"std::vector<int, std::allocator<int> >::push_back(int const&)"},
 	{"_ZN3foo3barEv.cold", "foo::bar() [clone .cold]"},
 	{"_ZN3foo3barEv.isra.0", "foo::bar() [clone .isra.0]"},
 	{"_ZZN1AclEvENKUlvE_clEv", "A::operator()()::{lambda()#1}::operator()() const"},
@@ -34,7 +35,8 @@ static const struct name_case {
 	{"_ZN9999999999foo", NULL},
 	/* Rust */
 	{"_ZN4core3fmt9Formatter3pad17h0123456789abcdefE", "core::fmt::Formatter::pad"},
-	{"_ZN58_$LT$alloc..string..String$u20$as$u20$core..fmt..Write$GT$9write_str17h0123456789abcdefE",
+	{"_ZN58_$LT$alloc..string..String$u20$as$u20$core..fmt..Write$GT$9write_"
+	 "str17h0123456789abcdefE",
 		"<alloc::string::String as core::fmt::Write>::write_str"},
 	{"_RNvCskwGfYPst2Cb_3foo3bar", "foo::bar"},
 	{"_RNvMs0_NtCs1234_7mycrate3fooNtB5_3Bar3baz", "<mycrate::foo::Bar>::baz"},

@@ -26,14 +26,16 @@ static const char *name_at(const struct kernel_symbols *k, uint64_t addr)
 static void test_table(void **state)
 {
 	static const char text[] = "ffffffff81000300 t third\n"
-				   "ffffffff81000100 t a_local\nffffffff81000100 W weak\nffffffff81000100 T __global\nffffffff81000100 T _global\n"
+				   "ffffffff81000100 t a_local\nffffffff81000100 W "
+				   "weak\nffffffff81000100 T __global\nffffffff81000100 T _global\n"
 				   "ffffffff81000200 D data\n"
 				   "0000000000000000 A zero\n"
 				   "ffffffff81000500 T _etext\n"
 				   "ffffffffc0001000 t in_module\t[nf_tables]\n"
 				   "ffffffffc0002000 t in_bpf\t[bpf]\n"
 				   "ffffffffc0001800 t later\t[nf_tables]";
-	_cleanup_(kernel_symbols_done) struct kernel_symbols k = {0};
+	_cleanup_(kernel_symbols_done)
+	struct kernel_symbols k = {0};
 	struct kernel_symbol s;
 
 	(void)state;
@@ -72,13 +74,15 @@ static void test_malformed(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		_cleanup_(kernel_symbols_done) struct kernel_symbols k = {0};
+		_cleanup_(kernel_symbols_done)
+		struct kernel_symbols k = {0};
 
 		if (read_text(cases[i].text, &k) != cases[i].error)
 			fail_msg("case %zu", i);
 	}
 	_cleanup_free_ char *line = xmalloc(100001);
-	_cleanup_(kernel_symbols_done) struct kernel_symbols k = {0};
+	_cleanup_(kernel_symbols_done)
+	struct kernel_symbols k = {0};
 
 	memset(line, 'a', 100000);
 	line[100000] = '\0';
@@ -87,7 +91,8 @@ static void test_malformed(void **state)
 
 static void test_own_kernel(void **state)
 {
-	_cleanup_(kernel_symbols_done) struct kernel_symbols k = {0};
+	_cleanup_(kernel_symbols_done)
+	struct kernel_symbols k = {0};
 	_cleanup_close_ int fd = open("/proc/kallsyms", O_RDONLY);
 	int r = fd < 0 ? -EPERM : kernel_symbols_read(fd, &k, NULL);
 

@@ -85,8 +85,10 @@ static void rows_of(const struct elf_symbol *symbols, size_t n, char *ret, size_
 	assert_int_equal(elf_make_rows(&f, &table, &rows), 0);
 	ret[0] = '\0';
 	for (size_t i = 0; i < rows.n; i++)
-		len += (size_t)snprintf(ret + len, cap - len, "%s%s:%llx+%x", i ? " " : "", table.items[rows.items[i].symbol].name,
-			(unsigned long long)(rows.text_base + rows.items[i].start), rows.items[i].size);
+		len += (size_t)snprintf(ret + len, cap - len, "%s%s:%llx+%x", i ? " " : "",
+			table.items[rows.items[i].symbol].name,
+			(unsigned long long)(rows.text_base + rows.items[i].start),
+			rows.items[i].size);
 }
 
 static void test_rows(void **state)
@@ -100,16 +102,22 @@ static void test_rows(void **state)
 		{"a:100+10 b:200+20", {{0x200, 0x20, "b", F, 0, 0}, {0x100, 0x10, "a", F, 0, 0}}},
 		/* typed and sized before marks, global before weak before local, fewer underscores */
 		{"f:100+10", {{0x100, 0, "mark", N, 0, 0}, {0x100, 0x10, "f", F, 2, 0}}},
-		{"g:100+10", {{0x100, 0x10, "a_weak", F, 1, 0}, {0x100, 0x10, "__g", F, 0, 0}, {0x100, 0x10, "g", F, 0, 0}}},
+		{"g:100+10", {{0x100, 0x10, "a_weak", F, 1, 0}, {0x100, 0x10, "__g", F, 0, 0},
+				     {0x100, 0x10, "g", F, 0, 0}}},
 		/* a mark inside a function */
 		{"f:100+40", {{0x100, 0x40, "f", F, 0, 0}, {0x110, 0, "label", N, 2, 0}}},
 		/* without size: up to the next, the last up to the segment's end */
-		{"a:100+100 b:200+10 c:300+fd00", {{0x100, 0, "a", U, 0, 0}, {0x200, 0x10, "b", F, 0, 0}, {0x300, 0, "c", U, 0, 0}}},
+		{"a:100+100 b:200+10 c:300+fd00",
+			{{0x100, 0, "a", U, 0, 0}, {0x200, 0x10, "b", F, 0, 0},
+				{0x300, 0, "c", U, 0, 0}}},
 		/* nested: the outer one goes on behind */
-		{"out:100+10 in:110+10 out:120+20", {{0x100, 0x40, "out", F, 0, 0}, {0x110, 0x10, "in", F, 0, 0}}},
+		{"out:100+10 in:110+10 out:120+20",
+			{{0x100, 0x40, "out", F, 0, 0}, {0x110, 0x10, "in", F, 0, 0}}},
 		/* overlapping: the later start wins its range */
 		{"a:100+10 b:110+40", {{0x100, 0x20, "a", F, 0, 0}, {0x110, 0x40, "b", F, 0, 0}}},
-		{"a:100+10 b:110+10 c:120+30 a:150+b0", {{0x100, 0x100, "a", F, 0, 0}, {0x110, 0x20, "b", F, 0, 0}, {0x120, 0x30, "c", F, 0, 0}}},
+		{"a:100+10 b:110+10 c:120+30 a:150+b0",
+			{{0x100, 0x100, "a", F, 0, 0}, {0x110, 0x20, "b", F, 0, 0},
+				{0x120, 0x30, "c", F, 0, 0}}},
 	};
 
 	(void)state;
@@ -126,7 +134,8 @@ static void test_rows(void **state)
 
 static void test_rows_far_apart(void **state)
 {
-	const struct elf_symbol s[] = {{0x100, 0x10, "near", 0, 0, 0}, {0x500000100, 0x10, "far", 0, 0, 0}, {0x200, UINT64_MAX, "endless", 0, 0, 0}};
+	const struct elf_symbol s[] = {{0x100, 0x10, "near", 0, 0, 0},
+		{0x500000100, 0x10, "far", 0, 0, 0}, {0x200, UINT64_MAX, "endless", 0, 0, 0}};
 	char got[256];
 
 	(void)state;
@@ -144,8 +153,10 @@ static void test_plt(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(libs); i++) {
 		struct symbol_file s = compile_path(libs[i]);
 
-		for (const char *p = (const char *)s.strings.data, *end = p + s.strings.bytes; p < end; p += strlen(p) + 1)
-			n += strcmp(p, "malloc@plt") == 0 || strcmp(p, "strlen@plt") == 0 || strcmp(p, "free@plt") == 0;
+		for (const char *p = (const char *)s.strings.data, *end = p + s.strings.bytes;
+			p < end; p += strlen(p) + 1)
+			n += strcmp(p, "malloc@plt") == 0 || strcmp(p, "strlen@plt") == 0 ||
+			     strcmp(p, "free@plt") == 0;
 		symbol_file_unmap(&s);
 	}
 	assert_true(n > 0);
@@ -153,7 +164,8 @@ static void test_plt(void **state)
 
 static void test_content_id(void **state)
 {
-	_cleanup_close_ int self = open("/proc/self/exe", O_RDONLY), ls = open("/bin/ls", O_RDONLY), copy = memfd_create("copy", 0);
+	_cleanup_close_ int self = open("/proc/self/exe", O_RDONLY), ls = open("/bin/ls", O_RDONLY),
+			    copy = memfd_create("copy", 0);
 	struct parser_identity a, b, c;
 	struct stat st;
 
@@ -177,8 +189,14 @@ static void test_refused_in_process(void **state)
 	static const struct {
 		const char *bytes;
 		size_t n;
-	} bad[] = {{"", 0}, {"\x7f", 1}, {"\x7f" "ELF", 4}, {"#!/bin/sh\n", 10},
-		{"\x7f" "ELF\2\2\1\0\0\0\0\0\0\0\0\0\2\0\0\x3e\0\0\0\1", 24}};
+	} bad[] = {{"", 0}, {"\x7f", 1},
+		{"\x7f"
+		 "ELF",
+			4},
+		{"#!/bin/sh\n", 10},
+		{"\x7f"
+		 "ELF\2\2\1\0\0\0\0\0\0\0\0\0\2\0\0\x3e\0\0\0\1",
+			24}};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
@@ -202,7 +220,9 @@ static int names_fd(const char *names, size_t n)
 static void test_zygote(void **state)
 {
 	struct fake_parser p = fake_parser_start();
-	_cleanup_close_ int self = open("/bin/bash", O_RDONLY), names = names_fd("_Z1fv\0main\0", 11), text = open("/etc/passwd", O_RDONLY);
+	_cleanup_close_ int self = open("/bin/bash", O_RDONLY),
+			    names = names_fd("_Z1fv\0main\0", 11),
+			    text = open("/etc/passwd", O_RDONLY);
 	struct parser_reply reply;
 	struct symbol_file s;
 	uint8_t raw[64];
@@ -213,7 +233,8 @@ static void test_zygote(void **state)
 	assert_int_equal(reply.status, PARSER_OK);
 	assert_true(reply.cpu_ns > 0 && reply.peak_rss > 0);
 	/* Nobody can change it any more. */
-	assert_int_equal(fcntl(fd, F_GET_SEALS), F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+	assert_int_equal(
+		fcntl(fd, F_GET_SEALS), F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
 	assert_true(pwrite(fd, "x", 1, 0) < 0);
 	assert_int_equal(symbol_file_map(fd, &s, NULL), 0);
 	symbol_file_unmap(&s);
@@ -245,7 +266,8 @@ static void test_zygote(void **state)
 static int many_names(void)
 {
 	enum { N = 400000 };
-	static const char name[] = "_ZNSt6vectorISt4pairIKSsSt3mapISsSsSt4lessISsESaIS0_IS1_SsEEEESaIS8_EE9push_backEOS8_";
+	static const char name[] = "_ZNSt6vectorISt4pairIKSsSt3mapISsSsSt4lessISsESaIS0_IS1_"
+				   "SsEEEESaIS8_EE9push_backEOS8_";
 	char *all = xmalloc(N * sizeof(name));
 	int fd;
 
@@ -322,7 +344,8 @@ static void *ask_often(void *arg)
 
 	for (int i = 0; i < 20; i++) {
 		struct parser_reply reply;
-		int fd = parser_ask(a->parser_fd, i % 2 ? PARSER_COMPILE : PARSER_IDENTIFY, a->file, 10000, &reply);
+		int fd = parser_ask(a->parser_fd, i % 2 ? PARSER_COMPILE : PARSER_IDENTIFY, a->file,
+			10000, &reply);
 
 		a->n_ok += reply.status == PARSER_OK;
 		if (fd >= 0)

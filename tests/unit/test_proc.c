@@ -56,19 +56,24 @@ static void teardown(struct fixture *f)
 	temp_dir_done(&f->procfs);
 }
 
-static void write_proc(const struct fixture *f, uint32_t pid, const char *name, const char *text, size_t n)
+static void write_proc(
+	const struct fixture *f, uint32_t pid, const char *name, const char *text, size_t n)
 {
-	_cleanup_free_ char *dir = xasprintf("%s/%u", f->procfs, pid), *path = xasprintf("%s/%s", dir, name);
+	_cleanup_free_ char *dir = xasprintf("%s/%u", f->procfs, pid),
+			    *path = xasprintf("%s/%s", dir, name);
 
 	mkdir(dir, 0755);
 	assert_int_equal(fs_write_file(&fs_system, path, text, n, 0644, NULL), 0);
 }
 
-static void write_process(const struct fixture *f, uint32_t pid, uint32_t ppid, const char *comm, uint64_t start_ticks, const char *cgroup)
+static void write_process(const struct fixture *f, uint32_t pid, uint32_t ppid, const char *comm,
+	uint64_t start_ticks, const char *cgroup)
 {
-	_cleanup_free_ char *stat = xasprintf(
-		"%u (%s) S %u 1 1 0 -1 4194304 1 2 3 4 50 60 0 0 20 0 1 0 %llu 1 2", pid, comm, ppid, (unsigned long long)start_ticks);
-	_cleanup_free_ char *status = xasprintf("Name:\t%s\nNSpid:\t%u\t7\nNStgid:\t1\n", comm, pid);
+	_cleanup_free_ char *stat =
+		xasprintf("%u (%s) S %u 1 1 0 -1 4194304 1 2 3 4 50 60 0 0 20 0 1 0 %llu 1 2", pid,
+			comm, ppid, (unsigned long long)start_ticks);
+	_cleanup_free_ char *status =
+		xasprintf("Name:\t%s\nNSpid:\t%u\t7\nNStgid:\t1\n", comm, pid);
 
 	write_proc(f, pid, "stat", stat, strlen(stat));
 	write_proc(f, pid, "cgroup", cgroup, strlen(cgroup));
@@ -85,12 +90,18 @@ static void sideband(struct fixture *f, struct sideband e)
 
 static void forked(struct fixture *f, uint32_t ppid, uint32_t pid, uint64_t at_ms)
 {
-	sideband(f, (struct sideband) {.kind = SIDEBAND_FORK, .time_ns = at_ms * MS, .pid = pid, .tid = pid, .ppid = ppid, .ptid = ppid});
+	sideband(f, (struct sideband) {.kind = SIDEBAND_FORK,
+			    .time_ns = at_ms * MS,
+			    .pid = pid,
+			    .tid = pid,
+			    .ppid = ppid,
+			    .ptid = ppid});
 }
 
 static void execed(struct fixture *f, uint32_t pid, const char *comm, uint64_t at_ms)
 {
-	struct sideband e = {.kind = SIDEBAND_COMM, .time_ns = at_ms * MS, .pid = pid, .tid = pid, .exec = true};
+	struct sideband e = {
+		.kind = SIDEBAND_COMM, .time_ns = at_ms * MS, .pid = pid, .tid = pid, .exec = true};
 
 	snprintf(e.comm, sizeof(e.comm), "%s", comm);
 	sideband(f, e);
@@ -98,10 +109,12 @@ static void execed(struct fixture *f, uint32_t pid, const char *comm, uint64_t a
 
 static void exited(struct fixture *f, uint32_t pid, uint64_t at_ms)
 {
-	sideband(f, (struct sideband) {.kind = SIDEBAND_EXIT, .time_ns = at_ms * MS, .pid = pid, .tid = pid});
+	sideband(f, (struct sideband) {
+			    .kind = SIDEBAND_EXIT, .time_ns = at_ms * MS, .pid = pid, .tid = pid});
 }
 
-static void mapped(struct fixture *f, uint32_t pid, uint64_t addr, uint64_t len, uint64_t off, const char *path, uint64_t at_ms)
+static void mapped(struct fixture *f, uint32_t pid, uint64_t addr, uint64_t len, uint64_t off,
+	const char *path, uint64_t at_ms)
 {
 	sideband(f, (struct sideband) {.kind = SIDEBAND_MMAP,
 			    .time_ns = at_ms * MS,
@@ -117,14 +130,20 @@ static void mapped(struct fixture *f, uint32_t pid, uint64_t addr, uint64_t len,
 
 static struct abi_record record(uint32_t pid, uint64_t start_ms, uint32_t exec_id, uint64_t at_ms)
 {
-	struct abi_record r = {.type = ABI_RECORD_CPU_SAMPLE, .time_ns = at_ms * MS, .start_ns = start_ms * MS, .pid = pid, .tid = pid, .exec_id = exec_id};
+	struct abi_record r = {.type = ABI_RECORD_CPU_SAMPLE,
+		.time_ns = at_ms * MS,
+		.start_ns = start_ms * MS,
+		.pid = pid,
+		.tid = pid,
+		.exec_id = exec_id};
 
 	snprintf(r.comm, sizeof(r.comm), "t%u", pid);
 	snprintf(r.leader_comm, sizeof(r.leader_comm), "p%u", pid);
 	return r;
 }
 
-static struct proc_task_info info_of(struct fixture *f, struct process *p, const struct abi_record *r)
+static struct proc_task_info info_of(
+	struct fixture *f, struct process *p, const struct abi_record *r)
 {
 	struct proc_task_info info;
 
@@ -171,12 +190,14 @@ static void test_short_process(void **state)
 	b = proc_table_of_record(f.t, &after);
 	assert_ptr_not_equal(a, b);
 	/* Before the exec it was bash. */
-	assert_string_equal(path_of(&f, proc_resolve(f.t, a, 0x1234, before.time_ns), &bi), "/bin/bash");
+	assert_string_equal(
+		path_of(&f, proc_resolve(f.t, a, 0x1234, before.time_ns), &bi), "/bin/bash");
 	assert_string_equal(info_of(&f, a, &before).executable, "/bin/bash");
 	frame = proc_resolve(f.t, b, 0x400010, after.time_ns);
 	assert_string_equal(path_of(&f, frame, &bi), "/bin/true");
 	assert_int_equal(ABI_NATIVE_OFF(frame), 0x1010);
-	assert_int_equal(ABI_FRAME_KIND(proc_resolve(f.t, b, 0x1234, after.time_ns)), ABI_FRAME_RAW);
+	assert_int_equal(
+		ABI_FRAME_KIND(proc_resolve(f.t, b, 0x1234, after.time_ns)), ABI_FRAME_RAW);
 	info = info_of(&f, b, &after);
 	assert_string_equal(info.executable, "/bin/true");
 	assert_string_equal(info.comm, "true");
@@ -191,7 +212,8 @@ static void test_short_process(void **state)
 
 static void test_recycled_pid(void **state)
 {
-	struct abi_record r1 = record(20, 1000, 1, 1500), r2 = record(20, 2000, 1, 2500), r3 = record(20, 3000, 1, 3500);
+	struct abi_record r1 = record(20, 1000, 1, 1500), r2 = record(20, 2000, 1, 2500),
+			  r3 = record(20, 3000, 1, 3500);
 	struct process *p1, *p2, *p3;
 	struct proc_stats stats;
 	struct binary_info bi;
@@ -209,8 +231,10 @@ static void test_recycled_pid(void **state)
 	p1 = proc_table_of_record(f.t, &r1);
 	p2 = proc_table_of_record(f.t, &r2);
 	assert_ptr_not_equal(p1, p2);
-	assert_string_equal(path_of(&f, proc_resolve(f.t, p1, 0x1800, r1.time_ns), &bi), "/bin/first");
-	assert_string_equal(path_of(&f, proc_resolve(f.t, p2, 0x1800, r2.time_ns), &bi), "/bin/second");
+	assert_string_equal(
+		path_of(&f, proc_resolve(f.t, p1, 0x1800, r1.time_ns), &bi), "/bin/first");
+	assert_string_equal(
+		path_of(&f, proc_resolve(f.t, p2, 0x1800, r2.time_ns), &bi), "/bin/second");
 	t1 = proc_task_of_record(f.t, p1, &r1);
 	t2 = proc_task_of_record(f.t, p2, &r2);
 	assert_int_not_equal(t1, t2);
@@ -219,7 +243,8 @@ static void test_recycled_pid(void **state)
 	assert_ptr_not_equal(p3, p2);
 	assert_int_equal(ABI_FRAME_KIND(proc_resolve(f.t, p3, 0x1800, r3.time_ns)), ABI_FRAME_RAW);
 	/* Equal addresses of the two never meet. */
-	assert_true(proc_resolve(f.t, p3, 0x10, r3.time_ns) != proc_resolve(f.t, p2, 0x10, r2.time_ns));
+	assert_true(
+		proc_resolve(f.t, p3, 0x10, r3.time_ns) != proc_resolve(f.t, p2, 0x10, r2.time_ns));
 	proc_table_stats(f.t, &stats);
 	assert_int_equal(stats.recycled, 2);
 	teardown(&f);
@@ -248,7 +273,13 @@ static void test_mapping_times(void **state)
 	/* A sample from before is not put into the new file. */
 	assert_int_equal(ABI_FRAME_KIND(proc_resolve(f.t, p, 0x2800, 1900 * MS)), ABI_FRAME_RAW);
 	/* Data is no code. */
-	sideband(&f, (struct sideband) {.kind = SIDEBAND_MMAP, .time_ns = 2200 * MS, .pid = 30, .addr = 0x9000, .len = 0x1000, .prot = PROT_READ, .path = "/lib/data"});
+	sideband(&f, (struct sideband) {.kind = SIDEBAND_MMAP,
+			     .time_ns = 2200 * MS,
+			     .pid = 30,
+			     .addr = 0x9000,
+			     .len = 0x1000,
+			     .prot = PROT_READ,
+			     .path = "/lib/data"});
 	assert_int_equal(ABI_FRAME_KIND(proc_resolve(f.t, p, 0x9800, 2300 * MS)), ABI_FRAME_RAW);
 	mapped(&f, 30, 0x9000, 0x1000, 0, "//anon", 2400);
 	assert_int_equal(ABI_FRAME_KIND(proc_resolve(f.t, p, 0x9800, 2500 * MS)), ABI_FRAME_JIT);
@@ -271,9 +302,12 @@ static void test_fork_shares_until_changed(void **state)
 	mapped(&f, 40, 0x1000, 0x1000, 0, "/bin/b", 1300);
 	parent = proc_table_of_record(f.t, &rp);
 	child = proc_table_of_record(f.t, &rc);
-	assert_string_equal(path_of(&f, proc_resolve(f.t, parent, 0x1800, rp.time_ns), &bi), "/bin/b");
-	assert_string_equal(path_of(&f, proc_resolve(f.t, child, 0x1800, rc.time_ns), &bi), "/bin/a");
-	assert_string_equal(path_of(&f, proc_resolve(f.t, child, 0x5800, rc.time_ns), &bi), "/lib/child");
+	assert_string_equal(
+		path_of(&f, proc_resolve(f.t, parent, 0x1800, rp.time_ns), &bi), "/bin/b");
+	assert_string_equal(
+		path_of(&f, proc_resolve(f.t, child, 0x1800, rc.time_ns), &bi), "/bin/a");
+	assert_string_equal(
+		path_of(&f, proc_resolve(f.t, child, 0x5800, rc.time_ns), &bi), "/lib/child");
 	assert_string_equal(path_of(&f, proc_resolve(f.t, parent, 0x5800, rp.time_ns), &bi), "");
 	teardown(&f);
 }
@@ -371,11 +405,13 @@ static void test_descendants(void **state)
 
 static void test_scan_and_lost(void **state)
 {
-	static const char maps[] = "400000-401000 r--p 00000000 08:01 11   /bin/x\n"
-				   "401000-402000 r-xp 00001000 08:01 11                         /bin/x with space\n"
-				   "7f00000000-7f00001000 r-xp 00000000 00:00 0 \n"
-				   "7ffc0000-7ffc1000 r-xp 00000000 00:00 0                          [vdso]\n"
-				   "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]\n";
+	static const char maps[] =
+		"400000-401000 r--p 00000000 08:01 11   /bin/x\n"
+		"401000-402000 r-xp 00001000 08:01 11                         /bin/x with space\n"
+		"7f00000000-7f00001000 r-xp 00000000 00:00 0 \n"
+		"7ffc0000-7ffc1000 r-xp 00000000 00:00 0                          [vdso]\n"
+		"ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  "
+		"[vsyscall]\n";
 	struct abi_record r = record(80, 10, 1, 3000), r2;
 	struct proc_task_info info;
 	struct proc_stats stats;
@@ -396,9 +432,12 @@ static void test_scan_and_lost(void **state)
 	assert_int_equal(stats.mappings, 8);
 	r.start_ns = 0;
 	p = proc_table_of_record(f.t, &r);
-	assert_string_equal(path_of(&f, proc_resolve(f.t, p, 0x401010, r.time_ns), &bi), "/bin/x with space");
-	assert_string_equal(path_of(&f, proc_resolve(f.t, p, 0x7ffc0010, r.time_ns), &bi), "[vdso]");
-	assert_int_equal(ABI_FRAME_KIND(proc_resolve(f.t, p, 0x7f00000800, r.time_ns)), ABI_FRAME_JIT);
+	assert_string_equal(
+		path_of(&f, proc_resolve(f.t, p, 0x401010, r.time_ns), &bi), "/bin/x with space");
+	assert_string_equal(
+		path_of(&f, proc_resolve(f.t, p, 0x7ffc0010, r.time_ns), &bi), "[vdso]");
+	assert_int_equal(
+		ABI_FRAME_KIND(proc_resolve(f.t, p, 0x7f00000800, r.time_ns)), ABI_FRAME_JIT);
 	info = info_of(&f, p, &r);
 	assert_string_equal(info.cmdline, "prog --flag x");
 	assert_int_equal(info.ns_pid, 7);
@@ -457,7 +496,8 @@ static void test_kernel_threads(void **state)
 {
 	static const struct {
 		const char *comm, *want;
-	} cases[] = {{"kworker/1:2", "kworker"}, {"ksoftirqd/0", "ksoftirqd"}, {"kswapd0", "kswapd0"}, {"/x", "/x"}};
+	} cases[] = {{"kworker/1:2", "kworker"}, {"ksoftirqd/0", "ksoftirqd"},
+		{"kswapd0", "kswapd0"}, {"/x", "/x"}};
 	struct fixture f;
 
 	(void)state;
@@ -588,7 +628,8 @@ static void test_maps_model(void **state)
 
 			assert_int_equal(found ? found->binary : 0, owner[i]);
 			if (found)
-				assert_true(i * 4096ULL - found->start + found->file_off == offset[i]);
+				assert_true(
+					i * 4096ULL - found->start + found->file_off == offset[i]);
 		}
 	}
 	maps_put(&shared);
@@ -597,8 +638,10 @@ static void test_maps_model(void **state)
 
 static void test_bad_map_lines(void **state)
 {
-	static const char *const bad[] = {"", "x", "1000", "1000-2000", "1000-2000 r-x", "2000-1000 r-xp 0 8:1 1 /x", "g000-2000 r-xp 0 8:1 1 /x",
-		"1000-2000 r-xp 0 8 1 /x", "10000000000000000-2 r-xp 0 8:1 1 /x", "1000-2000 r-xp 0 8:1 99999999999999999999999 /x", "1000-2000 r-xp 0 8:1"};
+	static const char *const bad[] = {"", "x", "1000", "1000-2000", "1000-2000 r-x",
+		"2000-1000 r-xp 0 8:1 1 /x", "g000-2000 r-xp 0 8:1 1 /x", "1000-2000 r-xp 0 8 1 /x",
+		"10000000000000000-2 r-xp 0 8:1 1 /x",
+		"1000-2000 r-xp 0 8:1 99999999999999999999999 /x", "1000-2000 r-xp 0 8:1"};
 	struct maps_line line;
 
 	(void)state;
@@ -611,7 +654,8 @@ static void test_bad_map_lines(void **state)
 	_cleanup_free_ char *good = xstrdup("1000-2000 r-xp 00000a00 fd:01 123 ");
 
 	assert_true(maps_parse_line(good, &line));
-	assert_true(line.start == 0x1000 && line.end == 0x2000 && line.file_off == 0xa00 && line.dev_major == 0xfd && line.ino == 123);
+	assert_true(line.start == 0x1000 && line.end == 0x2000 && line.file_off == 0xa00 &&
+		    line.dev_major == 0xfd && line.ino == 123);
 	assert_string_equal(line.path, "");
 }
 

@@ -43,7 +43,8 @@ static void seal(struct bytes *b)
 /* Three functions: [0x1000, 0x1010) alpha, [0x1020, 0x1040) beta, [0x1040, 0x1041) gamma. */
 static void lay(struct bytes *b)
 {
-	static const uint32_t starts[] = {0, 0x20, 0x40, 0}, sizes[] = {0x10, 0x20, 1, 0}, names[] = {1, 7, 12, 0};
+	static const uint32_t starts[] = {0, 0x20, 0x40, 0}, sizes[] = {0x10, 0x20, 1, 0},
+			      names[] = {1, 7, 12, 0};
 	static const char strings[] = "\0alpha\0beta\0gamma";
 	uint64_t at = DATA_OFF;
 

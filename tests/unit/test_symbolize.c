@@ -34,7 +34,8 @@ static void setup(struct fixture *f, bool with_cache)
 {
 	struct binary_options bo;
 
-	*f = (struct fixture) {.parser = fake_parser_start(), .cache = with_cache ? temp_dir() : NULL};
+	*f = (struct fixture) {
+		.parser = fake_parser_start(), .cache = with_cache ? temp_dir() : NULL};
 	fake_keeper_init(&f->keeper);
 	bo = (struct binary_options) {
 		.keeper = &f->keeper.keeper,
@@ -112,14 +113,17 @@ static struct abi_record record_of(pid_t pid)
 	return r;
 }
 
-static struct symbol symbol_of(struct fixture *f, uint64_t frame, struct arena *arena, struct symbol_mapping *ret_mapping)
+static struct symbol symbol_of(
+	struct fixture *f, uint64_t frame, struct arena *arena, struct symbol_mapping *ret_mapping)
 {
 	struct symbol_frame sf = {.frame = frame, .jit_comm = "leader", .jit_addr = 0x1234};
 	struct symbol_mapping *mappings;
 	struct symbol s;
 	uint32_t n;
 
-	assert_int_equal(symbolize(f->symbolizer, &sf, 1, SYMBOLIZE_FUNCTIONS, soon(), arena, &s, &mappings, &n), 0);
+	assert_int_equal(symbolize(f->symbolizer, &sf, 1, SYMBOLIZE_FUNCTIONS, soon(), arena, &s,
+				 &mappings, &n),
+		0);
 	assert_int_equal(s.n_lines, 1);
 	*ret_mapping = s.mapping < n ? mappings[s.mapping] : (struct symbol_mapping) {0};
 	return s;
@@ -197,7 +201,8 @@ static void test_marks_and_addresses(void **state)
 	p = proc_table_of_record(f.procs, &r);
 	frame = proc_resolve(f.procs, p, (uint64_t)(uintptr_t)jit + 8, r.time_ns);
 	assert_int_equal(ABI_FRAME_KIND(frame), ABI_FRAME_JIT);
-	assert_int_equal(proc_interned_address(f.procs, ABI_FRAME_VALUE(frame)).addr, (uint64_t)(uintptr_t)jit + 8);
+	assert_int_equal(proc_interned_address(f.procs, ABI_FRAME_VALUE(frame)).addr,
+		(uint64_t)(uintptr_t)jit + 8);
 	assert_true(proc_resolve(f.procs, p, (uint64_t)(uintptr_t)jit + 8, r.time_ns) == frame);
 	s = symbol_of(&f, frame, &arena, &mapping);
 	assert_string_equal(s.lines[0].function, "leader+0x1234");
@@ -231,10 +236,12 @@ static void test_kernel(void **state)
 	(void)state;
 	setup(&f, false);
 	symbolizer_freep(&f.symbolizer);
-	f.keeper.kallsyms_text = "0000000000001000 A fixed_percpu_data\n"
-				 "ffffffff81000000 T _stext\nffffffff81000000 T _text\nffffffff81000000 t local\nffffffff81000000 T first\n"
-				 "ffffffff81000100 T second\nffffffff81000180 D data\nffffffff81000200 T _etext\n"
-				 "ffffffffc0000000 t mod_init\t[mod]\nffffffffc0000040 t mod_more\t[mod]\n";
+	f.keeper.kallsyms_text =
+		"0000000000001000 A fixed_percpu_data\n"
+		"ffffffff81000000 T _stext\nffffffff81000000 T _text\nffffffff81000000 t "
+		"local\nffffffff81000000 T first\n"
+		"ffffffff81000100 T second\nffffffff81000180 D data\nffffffff81000200 T _etext\n"
+		"ffffffffc0000000 t mod_init\t[mod]\nffffffffc0000040 t mod_more\t[mod]\n";
 	f.keeper.modules_text = "mod 16384 0 - Live 0xffffffffc0000000\n";
 	f.symbolizer = symbolizer_new(&(struct symbolizer_options) {.binaries = f.registry,
 					      .keeper = &f.keeper.keeper,
@@ -439,7 +446,11 @@ static void test_failures(void **state)
 	(void)state;
 	setup(&f, true);
 	bad = xasprintf("%s/bad", f.cache);
-	assert_int_equal(fs_write_file(&fs_system, bad, "\x7f" "ELF nonsense", 13, 0755, NULL), 0);
+	assert_int_equal(fs_write_file(&fs_system, bad,
+				 "\x7f"
+				 "ELF nonsense",
+				 13, 0755, NULL),
+		0);
 	identity = identity_of(bad, &st);
 	id = binary_get(f.registry, &identity);
 	binary_want(f.registry, id, &src);
@@ -521,7 +532,8 @@ static void test_deleted_file(void **state)
 
 		while (fgets(line, sizeof(line), in))
 			if (strstr(line, "/gone (deleted)"))
-				frame = proc_resolve(f.procs, p, strtoull(line, NULL, 16) + 0x40000, r.time_ns);
+				frame = proc_resolve(
+					f.procs, p, strtoull(line, NULL, 16) + 0x40000, r.time_ns);
 	}
 	assert_int_equal(ABI_FRAME_KIND(frame), ABI_FRAME_NATIVE);
 	symbol_of(&f, frame, &arena, &mapping);
