@@ -1,0 +1,643 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The HTTP side over a real server on loopback, with a log that the test fills: parameters and their errors, headers, cursors,
+ * windows that wait, formats, /targets, shutdown. The stages that need a kernel are stand-ins.
+ */
+#include "exporter/options.h"
+#include "exporter/serve/serve.h"
+#include "lib/base/alloc.h"
+#include "lib/net/gzip.h"
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <cmocka.h>
+
+/* ---- stand-ins ---- */
+
+static const struct proc_task_info tasks[] = {
+	{.pid = 10,
+		.tid = 10,
+		.ppid = 1,
+		.comm = "app",
+		.thread_name = "main",
+		.executable = "/bin/app",
+		.cmdline = "/bin/app -x \"q\"",
+		.systemd_unit = "app.service",
+		.start_ns = 5},
+	{.pid = 10,
+		.tid = 11,
+		.ppid = 1,
+		.comm = "app",
+		.thread_name = "io",
+		.executable = "/bin/app",
+		.cmdline = "/bin/app -x \"q\"",
+		.systemd_unit = "app.service",
+		.start_ns = 5},
+	{.pid = 20,
+		.tid = 20,
+		.ppid = 10,
+		.comm = "web",
+		.thread_name = "web",
+		.executable = "/bin/web",
+		.container_id = "c0ffee00c0ffee00",
+		.container_name = "w",
+		.start_ns = 6},
+	{.pid = 2,
+		.tid = 2,
+		.comm = "kworker",
+		.thread_name = "kworker/0:1",
+		.kernel_thread = true},
+	{.pid = 30,
+		.tid = 30,
+		.comm = "gone",
+		.thread_name = "gone",
+		.executable = "/bin/gone",
+		.exited = true},
+};
+
+uint32_t proc_n_tasks(const struct proc_table *t)
+{
+	(void)t;
+	return ARRAY_SIZE(tasks);
+}
+
+void proc_task_info(const struct proc_table *t, uint32_t task, struct proc_task_info *ret)
+{
+	const char **strings[] = {&ret->comm, &ret->thread_name, &ret->executable, &ret->cmdline,
+		&ret->cgroup, &ret->container_id, &ret->container_name, &ret->container_image,
+		&ret->pod, &ret->namespace_, &ret->systemd_unit};
+
+	(void)t;
+	*ret = tasks[task];
+	for (size_t i = 0; i < ARRAY_SIZE(strings); i++)
+		if (!*strings[i])
+			*strings[i] = "";
+}
+
+bool proc_is_descendant(const struct proc_table *t, uint32_t task, uint32_t ancestor_pid)
+{
+	(void)t;
+	return tasks[task].pid == ancestor_pid || tasks[task].ppid == ancestor_pid;
+}
+
+struct proc_address proc_interned_address(const struct proc_table *t, uint64_t payload)
+{
+	(void)t;
+	return (struct proc_address) {.addr = payload};
+}
+
+const char *proc_comm(const struct proc_table *t, const struct process *p)
+{
+	(void)t;
+	(void)p;
+	return "";
+}
+
+void proc_table_stats(const struct proc_table *t, struct proc_stats *ret)
+{
+	(void)t;
+	*ret = (struct proc_stats) {.tracked = 4};
+}
+
+int symbolize(struct symbolizer *s, const struct symbol_frame *frames, uint32_t n,
+	enum symbolize_mode mode, int64_t deadline_ns, struct arena *arena, struct symbol *ret,
+	struct symbol_mapping **ret_mappings, uint32_t *ret_n_mappings)
+{
+	struct symbol_mapping *m = arena_zalloc(arena, sizeof(*m));
+
+	(void)s;
+	(void)mode;
+	(void)deadline_ns;
+	*m = (struct symbol_mapping) {.filename = "/bin/app", .build_id = "aa"};
+	for (uint32_t i = 0; i < n; i++) {
+		struct symbol_line *l = arena_zalloc(arena, sizeof(*l));
+
+		l->function = l->system_name =
+			arena_printf(arena, "f%" PRIu64, (uint64_t)ABI_NATIVE_OFF(frames[i].frame));
+		l->file = "";
+		ret[i] = (struct symbol) {.lines = l,
+			.n_lines = 1,
+			.address = ABI_NATIVE_OFF(frames[i].frame),
+			.named = 1};
+	}
+	*ret_mappings = m;
+	*ret_n_mappings = 1;
+	return 0;
+}
+
+void symbolizer_stats(struct symbolizer *s, struct symbolizer_stats *ret)
+{
+	(void)s;
+	*ret = (struct symbolizer_stats) {.kallsyms_available = 1};
+}
+
+void drain_stats(struct drain *d, struct drain_stats *ret)
+{
+	(void)d;
+	*ret = (struct drain_stats) {.n_online = 2, .n_attached = 2};
+	ret->stacks[ABI_CUT_NONE] = 3;
+	ret->stacks[ABI_CUT_READ_FAULT] = 1;
+}
+
+void binary_stats(struct binary_registry *r, struct binary_stats *ret)
+{
+	(void)r;
+	*ret = (struct binary_stats) {.binaries = 1};
+}
+
+size_t binary_top_unnamed(struct binary_registry *r, struct binary_unnamed *ret, size_t max)
+{
+	(void)r;
+	(void)max;
+	/* One path twice, as in two containers: one series. */
+	ret[0] = (struct binary_unnamed) {.path = "/lib/libc.so.6", .frames = 5};
+	ret[1] = (struct binary_unnamed) {.path = "/lib/libm.so.6", .frames = 4};
+	ret[2] = (struct binary_unnamed) {.path = "/lib/libc.so.6", .frames = 3};
+	return 3;
+}
+
+/* ---- fixture ---- */
+
+struct fixture {
+	pthread_mutex_t lock;
+	struct profile_source source;
+	struct labels labels;
+	struct budget budget, *budgets[1];
+	struct keeper_setup setup;
+	struct exporter_options options;
+	struct serve *serve;
+	uint16_t port;
+};
+
+static int64_t boot_offset_ns(void)
+{
+	return clock_boottime_ns(&clock_system) - clock_monotonic_ns(&clock_system);
+}
+
+static void drained(struct fixture *f, int64_t monotonic_ns)
+{
+	pthread_mutex_lock(&f->lock);
+	sample_log_drained(f->source.tables.log, monotonic_ns, boot_offset_ns());
+	pthread_mutex_unlock(&f->lock);
+}
+
+static void put(struct fixture *f, int64_t monotonic_ns, uint32_t task, uint64_t weight)
+{
+	const uint64_t frames[] = {ABI_NATIVE(1, 7), ABI_NATIVE(1, 8 + task)};
+	struct sample_row row = {.time_ns = (uint64_t)monotonic_ns, .task = task, .weight = weight};
+
+	pthread_mutex_lock(&f->lock);
+	assert_int_equal(stacks_add(f->source.tables.stacks, frames, 2, &row.stack), 0);
+	assert_int_equal(sample_log_append(f->source.tables.log, &row), 0);
+	pthread_mutex_unlock(&f->lock);
+}
+
+static int set_up(void **state)
+{
+	static const char *const listen[] = {"127.0.0.1:0"};
+	static char *const argv[] = {
+		(char *)(uintptr_t) "sonde-exporter", (char *)(uintptr_t) "--x", NULL};
+	struct fixture *f = xcalloc(1, sizeof(*f));
+	struct sample_log_options lo = {.clock = &clock_system,
+		.retention_s = 300,
+		.window_s = 10,
+		.retention_bytes = 1 << 20,
+		.start_id = 0xabc};
+	_cleanup_labels_builder_ struct labels_builder b;
+	struct errbuf eb = {.text = ""};
+	char *args[] = {argv[0]};
+
+	pthread_mutex_init(&f->lock, NULL);
+	budget_init(&f->budget, NULL, "web", "--web.max-bytes", 16 << 20);
+	f->budgets[0] = &f->budget;
+	labels_builder_init(&b);
+	labels_builder_set(&b, "node", "n1");
+	assert_int_equal(labels_builder_finish(&b, &f->labels), 0);
+	assert_int_equal(
+		options_parse(&exporter_program, 1, args, &f->options, NULL, &eb), OPTIONS_RUN);
+	lo.stacks = stacks_new(NULL);
+	f->source = (struct profile_source) {
+		.lock = &f->lock,
+		.tables = {.stacks = lo.stacks, .log = sample_log_new(&lo)},
+		.governor = governor_new(&(struct governor_options) {.base_hz = 19, .max_hz = 999}),
+		.clock = &clock_system,
+		.type = &profile_type_cpu,
+		.constants = &f->labels,
+		.period_ns = NS_PER_S / 19,
+		.retention_s = 300,
+		.window_s = 10,
+	};
+	f->setup.missing[f->setup.n_missing++] = (struct keeper_missing) {"CAP_<X>", "no \"y\""};
+	if (serve_open(
+		    &(struct serve_options) {
+			    .source = &f->source,
+			    .setup = &f->setup,
+			    .clock = &clock_system,
+			    .budget = &f->budget,
+			    .budgets = f->budgets,
+			    .n_budgets = 1,
+			    .listen = listen,
+			    .n_listen = 1,
+			    .max_frequency_hz = 999,
+			    .program = &exporter_program,
+			    .option_values = &f->options,
+			    .argv = argv,
+		    },
+		    &f->serve, &eb) < 0 ||
+		serve_start(f->serve, &eb) < 0)
+		fail_msg("%s", eb.text);
+	f->port = (uint16_t)strtoul(strchr(serve_address(f->serve, 0), ':') + 1, NULL, 10);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	serve_freep(&f->serve);
+	governor_freep(&f->source.governor);
+	sample_log_freep(&f->source.tables.log);
+	stacks_freep(&f->source.tables.stacks);
+	labels_done(&f->labels);
+	options_done(&exporter_program, &f->options);
+	pthread_mutex_destroy(&f->lock);
+	assert_int_equal(f->budget.used_bytes, 0);
+	free(f);
+	return 0;
+}
+
+static int send_request(struct fixture *f, const char *method, const char *path)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET,
+		.sin_port = htons(f->port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	_cleanup_free_ char *text =
+		xasprintf("%s %s HTTP/1.1\r\nHost: localhost:%u\r\nConnection: close\r\n\r\n",
+			method, path, f->port);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	return fd;
+}
+
+/* Everything until the server closes, NUL-terminated. */
+static void read_answer(int fd, struct bytes *out)
+{
+	ssize_t n;
+
+	bytes_init(out, NULL, 0);
+	do {
+		uint8_t *to = bytes_reserve(out, 65536);
+
+		n = read(fd, to, 65536);
+		out->len += n > 0 ? (size_t)n : 0;
+	} while (n > 0);
+	bytes_put_u8(out, 0);
+	close(fd);
+}
+
+static void get(struct fixture *f, const char *path, struct bytes *out)
+{
+	read_answer(send_request(f, "GET", path), out);
+}
+
+static int code_of(const struct bytes *answer)
+{
+	return answer->len > 12 ? (int)strtol((const char *)answer->data + 9, NULL, 10) : 0;
+}
+
+static const char *body_of(const struct bytes *answer)
+{
+	const char *at = strstr((const char *)answer->data, "\r\n\r\n");
+
+	assert_non_null(at);
+	return at + 4;
+}
+
+static bool has(const struct bytes *answer, const char *text)
+{
+	return strstr((const char *)answer->data, text) != NULL;
+}
+
+/* Value of a header into `ret`; "" when absent. */
+static void header_of(const struct bytes *answer, const char *name, char ret[64])
+{
+	_cleanup_free_ char *key = xasprintf("\r\n%s: ", name);
+	const char *at = strstr((const char *)answer->data, key);
+
+	ret[0] = 0;
+	if (at && at < body_of(answer))
+		snprintf(ret, 64, "%.*s", (int)strcspn(at + strlen(key), "\r"), at + strlen(key));
+}
+
+static void decode(const struct bytes *answer, struct bytes *raw, struct profile *ret)
+{
+	const char *body = body_of(answer);
+	struct errbuf eb = {.text = ""};
+
+	assert_int_equal(code_of(answer), 200);
+	bytes_init(raw, NULL, 0);
+	profile_init(ret, NULL);
+	if (gzip_inflate(body, answer->len - 1 - (size_t)(body - (const char *)answer->data),
+		    1 << 20, raw, &eb) < 0 ||
+		prof_decode(raw->data, raw->len, ret, &eb) < 0)
+		fail_msg("%s", eb.text);
+}
+
+static int64_t total_of(const struct bytes *answer)
+{
+	_cleanup_bytes_ struct bytes raw = {.len = 0};
+	_cleanup_profile_ struct profile p = {.n_samples = 0};
+	int64_t sum = 0;
+
+	decode(answer, &raw, &p);
+	for (size_t i = 0; i < p.n_samples; i++)
+		sum += p.values[i * p.n_types + p.n_types - 1];
+	return sum;
+}
+
+/* Three seconds of history: the log began 3 s ago as far as it knows, task k has weight 10^k in each of them. */
+static void fill(struct fixture *f)
+{
+	int64_t now_ns = clock_monotonic_ns(&clock_system), weight = 1;
+
+	for (uint32_t task = 0; task < ARRAY_SIZE(tasks); task++, weight *= 10)
+		for (int s = 0; s < 3; s++)
+			put(f, now_ns + s * NS_PER_S, task, (uint64_t)weight);
+	drained(f, now_ns + 5 * NS_PER_S);
+}
+
+/* ---- tests ---- */
+
+static void test_wrong_parameters(void **state)
+{
+	static const struct {
+		const char *query, *text;
+	} cases[] = {
+		{"seconds=x", "seconds=x: expected a whole number from 0 to"},
+		{"seconds=-1", "seconds=-1: expected a whole number"},
+		{"seconds=1.5", "expected a whole number"},
+		{"seconds=301", "seconds=301 is above --profile.retention (300s)"},
+		{"hz=0", "hz=0: expected a rate from 1 to 999 (--profile.max-frequency)"},
+		{"hz=1000", "hz=1000: expected a rate"},
+		{"span=0", "span=0: expected at least 1"},
+		{"span=x", "span=x: expected"},
+		{"debug=3", "debug=3: expected a whole number from 0 to 2"},
+		{"gc=x", "gc=x: expected"},
+		{"format=pdf", "format=pdf: expected one of pprof, folded, svg, html"},
+		{"symbolize=yes", "symbolize=yes: expected one of none, functions, lines"},
+		{"pid=one", "pid=one: expected a process id"},
+		{"comm=~%28", "comm=~(: position"},
+		{"label.x=1", "unknown label \"x\": valid ones are comm thread_name"},
+		{"frequency=5", "unknown parameter \"frequency\": valid ones are seconds since "
+				"span debug gc hz symbolize format pid children"},
+		{"since=zz", "malformed cursor"},
+		{"since=0000000000000abc.99999999999", "ahead of the sample log"},
+	};
+	struct governor_stats g;
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_free_ char *path =
+			xasprintf("/debug/pprof/profile?hz=99&%s", cases[i].query);
+		_cleanup_bytes_ struct bytes a = {.len = 0};
+
+		get(f, path, &a);
+		if (code_of(&a) != 400 || !strstr(body_of(&a), cases[i].text))
+			fail_msg("%s: %s", cases[i].query, (char *)a.data);
+		assert_true(has(&a, "X-Go-Pprof: 1"));
+		assert_true(has(&a, "Content-Type: text/plain"));
+	}
+	governor_stats(f->source.governor, &g);
+	assert_int_equal(g.n_requests, 0);
+}
+
+static void test_cursor_answers(void **state)
+{
+	_cleanup_bytes_ struct bytes a = {.len = 0}, b = {.len = 0}, c = {.len = 0};
+	struct fixture *f = *state;
+	char cursor[64], value[64], path[128];
+
+	fill(f);
+	get(f, "/debug/pprof/profile?since=0000000000000000.1&span=2", &a);
+	header_of(&a, "Sonde-Restarted", value);
+	assert_string_equal(value, "1");
+	header_of(&a, "Sonde-Types", value);
+	assert_string_equal(value, "process_cpu=profile");
+	header_of(&a, "Sonde-Retention-Seconds", value);
+	assert_string_equal(value, "300");
+	header_of(&a, "Content-Type", value);
+	assert_string_equal(value, "application/octet-stream");
+	header_of(&a, "Content-Encoding", value);
+	assert_string_equal(value, "");
+	header_of(&a, "Sonde-Behind-Seconds", value);
+	assert_true(strtol(value, NULL, 10) >= 2);
+	header_of(&a, "Sonde-Cursor", cursor);
+	snprintf(path, sizeof(path), "/debug/pprof/profile?since=%s&span=300", cursor);
+	get(f, path, &b);
+	header_of(&b, "Sonde-Behind-Seconds", value);
+	assert_string_equal(value, "0");
+	assert_int_equal(total_of(&a) + total_of(&b), 3 * 11111);
+
+	header_of(&b, "Sonde-Cursor", cursor);
+	snprintf(path, sizeof(path), "/debug/pprof/profile?since=%s", cursor);
+	get(f, path, &c);
+	header_of(&c, "Sonde-Cursor", value);
+	assert_string_equal(value, cursor);
+	assert_int_equal(total_of(&c), 0);
+}
+
+static void test_filters_and_formats(void **state)
+{
+	static const struct {
+		const char *query;
+		int64_t total;
+	} filters[] = {
+		{"comm=app", 33},
+		{"comm=app&thread=io", 30},
+		{"pid=20", 300},
+		{"pid=10&children=1", 333},
+		{"container=c0ffee00c0ff", 300},
+		{"unit=app.service", 33},
+		{"comm=~app%7Cweb", 333},
+		{"comm=app&comm=web", 333},
+		{"label.executable=%2Fbin%2Fweb", 300},
+		{"comm=none", 0},
+	};
+	_cleanup_bytes_ struct bytes folded = {.len = 0}, svg = {.len = 0}, html = {.len = 0},
+				     text = {.len = 0};
+	struct fixture *f = *state;
+
+	fill(f);
+	for (size_t i = 0; i < ARRAY_SIZE(filters); i++) {
+		_cleanup_free_ char *path =
+			xasprintf("/debug/pprof/profile?since=&%s", filters[i].query);
+		_cleanup_bytes_ struct bytes a = {.len = 0};
+
+		get(f, path, &a);
+		assert_int_equal(total_of(&a), filters[i].total);
+	}
+	get(f, "/debug/pprof/profile?since=&format=folded&comm=app", &folded);
+	assert_string_equal(body_of(&folded), "f7;f8 3\nf7;f9 30\n");
+	get(f, "/debug/pprof/profile?since=&format=svg", &svg);
+	assert_true(has(&svg, "Content-Type: image/svg+xml") && has(&svg, "<svg"));
+	get(f, "/debug/pprof/profile?since=&format=html", &html);
+	assert_true(has(&html, "Content-Type: text/html") && has(&html, "f12"));
+	get(f, "/debug/pprof/profile?since=&debug=1", &text);
+	assert_int_equal(strncmp(body_of(&text),
+				 "# cpu profile in nanoseconds: 5 stacks of 15 samples in ", 56),
+		0);
+	assert_true(has(&text, "f12"));
+}
+
+static void test_window_waits_for_its_samples(void **state)
+{
+	_cleanup_bytes_ struct bytes a = {.len = 0};
+	_cleanup_bytes_ struct bytes raw = {.len = 0};
+	_cleanup_profile_ struct profile p = {.n_samples = 0};
+	struct fixture *f = *state;
+	int64_t start_ns = clock_monotonic_ns(&clock_system);
+	struct governor_stats g;
+	int fd;
+
+	drained(f, start_ns);
+	fd = send_request(f, "GET", "/debug/pprof/profile?seconds=1&hz=499");
+	do {
+		governor_stats(f->source.governor, &g);
+	} while (!g.n_requests);
+	assert_int_equal(governor_step(f->source.governor, start_ns, 0, 0, 2), 499);
+	/* Samples of its second, drained long after its end. */
+	put(f, start_ns + 700 * NS_PER_MS, 0, 5);
+	put(f, start_ns + 3000 * NS_PER_MS, 0, 50);
+	clock_system.sleep_until_ns(&clock_system, start_ns + 1500 * NS_PER_MS);
+	drained(f, start_ns + 5 * NS_PER_S);
+	read_answer(fd, &a);
+	decode(&a, &raw, &p);
+	assert_int_equal(p.duration_ns, NS_PER_S);
+	assert_int_equal(p.n_samples, 1);
+	assert_int_equal(p.values[1], 5);
+	do {
+		governor_stats(f->source.governor, &g);
+	} while (g.n_requests);
+}
+
+static void test_stopping_ends_waiting_requests(void **state)
+{
+	_cleanup_bytes_ struct bytes a = {.len = 0};
+	struct fixture *f = *state;
+	struct governor_stats g;
+	int fd = send_request(f, "GET", "/debug/pprof/profile?seconds=200&hz=99");
+
+	do {
+		governor_stats(f->source.governor, &g);
+	} while (!g.n_requests);
+	serve_stop(f->serve);
+	read_answer(fd, &a);
+	assert_int_equal(code_of(&a), 503);
+	assert_true(has(&a, "shutting down"));
+}
+
+static void test_targets(void **state)
+{
+	_cleanup_bytes_ struct bytes a = {.len = 0}, b = {.len = 0}, c = {.len = 0}, d = {.len = 0};
+	struct fixture *f = *state;
+
+	fill(f);
+	get(f, "/targets", &a);
+	assert_true(has(&a, "Content-Type: application/json"));
+	assert_true(has(&a, "\"__param_pid\":\"10\"") && has(&a, "\"__param_pid\":\"20\""));
+	assert_false(has(&a, "\"__param_pid\":\"2\"") || has(&a, "\"__param_pid\":\"30\""));
+	assert_true(has(&a, "\"__meta_process_cmdline\":\"/bin/app -x \\\"q\\\"\""));
+	assert_true(has(&a, "\"targets\":[\"localhost:"));
+	get(f, "/targets?by=container", &b);
+	assert_true(has(&b, "[{\"targets\":[\"localhost:") &&
+		    has(&b, "\"__param_container\":\"c0ffee00c0ffee00\""));
+	assert_true(has(&b, "\"__meta_container_name\":\"w\""));
+	assert_false(has(&b, "__param_pid"));
+	get(f, "/targets?by=unit&min_cpu=0", &c);
+	assert_true(has(
+		&c, "{\"__param_unit\":\"app.service\",\"__meta_systemd_unit\":\"app.service\"}"));
+	get(f, "/targets?min_cpu=nan", &d);
+	assert_int_equal(code_of(&d), 400);
+}
+
+static void test_small_answers(void **state)
+{
+	static const struct {
+		const char *path;
+		int code;
+		const char *text;
+	} cases[] = {
+		{"/-/healthy", 200, "Healthy"},
+		{"/-/ready", 503, "starting"},
+		{"/debug/pprof", 302, "Location: /debug/pprof/"},
+		{"/debug/pprof/", 200, "href=\"profile\""},
+		{"/debug/pprof/symbol", 200, "num_symbols: 0\n"},
+		{"/debug/pprof/goroutine", 404, "Unknown profile"},
+		{"/nothing", 404, ""},
+		{"/", 200, "CAP_&lt;X&gt;</td><td>no &quot;y&quot;"},
+		{"/", 200,
+			"truncated:read_fault</td><td class=\"n\">1</td><td class=\"n\">25.0 "
+			"%</td><td>A stack page"},
+		{"/flags", 200, "<td>--profile.window</td><td>10s</td>"},
+		{"/metrics", 200, "sonde_unsymbolized_frames_total{binary=\"/lib/libc.so.6\"} 8\n"},
+		{"/metrics", 200, "sonde_stacks_total{event=\"cpu\",result=\"read_fault\"} 1\n"},
+		{"/metrics", 200,
+			"sonde_capability_missing{cap=\"CAP_<X>\",effect=\"no \\\"y\\\"\"} 1\n"},
+		{"/metrics", 200,
+			"sonde_samples_dropped_total{event=\"cpu\",reason=\"log_full\"} 0\n"},
+	};
+	_cleanup_bytes_ struct bytes a = {.len = 0}, b = {.len = 0};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_bytes_ struct bytes answer = {.len = 0};
+
+		get(f, cases[i].path, &answer);
+		if (code_of(&answer) != cases[i].code || !has(&answer, cases[i].text))
+			fail_msg("%s: %s", cases[i].path, (char *)answer.data);
+	}
+	fill(f);
+	get(f, "/-/ready", &a);
+	assert_int_equal(code_of(&a), 200);
+	get(f, "/debug/pprof/cmdline", &b);
+	assert_memory_equal(body_of(&b), "sonde-exporter\0--x", 19);
+}
+
+static void test_memory_cap_is_told(void **state)
+{
+	_cleanup_bytes_ struct bytes a = {.len = 0};
+	struct fixture *f = *state;
+
+	fill(f);
+	f->budget.limit_bytes = f->budget.used_bytes + 9000;
+	get(f, "/debug/pprof/profile?since=", &a);
+	assert_int_equal(code_of(&a), 503);
+	assert_true(has(&a, "--web.max-bytes"));
+	f->budget.limit_bytes = 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_wrong_parameters, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_cursor_answers, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_filters_and_formats, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_window_waits_for_its_samples, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_stopping_ends_waiting_requests, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_targets, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_small_answers, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_memory_cap_is_told, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
