@@ -178,7 +178,7 @@ static enum MHD_Result send_reply(struct http_request *r)
 	pthread_mutex_lock(&s->lock);
 	r->state = HTTP_SENDING;
 	r->write_deadline_ns = now_ns + s->o.write_timeout_ms * NS_PER_MS +
-			       (int64_t)(r->n_response / HTTP_STREAM_RATE) * NS_PER_S;
+			       (int64_t)(r->n_response / s->o.min_write_rate) * NS_PER_S;
 	pthread_mutex_unlock(&s->lock);
 	ok = MHD_queue_response(r->mhd, r->code, r->response);
 	if (ok != MHD_YES)

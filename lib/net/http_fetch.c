@@ -157,7 +157,7 @@ static int read_secret(const char *path, char **ret, struct errbuf *eb)
 	const char *start, *end;
 	int r;
 
-	bytes_init(&b, NULL, SECRET_FILE_MAX);
+	bytes_init(&b, NULL, 0);
 	r = fs_read_file(&fs_system, path, SECRET_FILE_MAX, &b, eb);
 	if (r < 0)
 		return r;

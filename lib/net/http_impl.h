@@ -25,8 +25,7 @@
 enum {
 	HTTP_MAX_PARAMS = 1000,
 	HTTP_MAX_WILDCARDS = 4,
-	HTTP_MAX_HEADERS = 16,	  /* of our replies */
-	HTTP_STREAM_RATE = 65536, /* bytes a second that a slow reader must take at least */
+	HTTP_MAX_HEADERS = 16, /* of our replies */
 	HTTP_SWEEP_MS = 1000,
 	HTTP_GZIP_MIN_BYTES = 1024,
 	HTTP_NEVER = 0,

@@ -22,6 +22,7 @@ static void set_defaults(struct http_server_options *o)
 	o->read_timeout_ms = o->read_timeout_ms ? o->read_timeout_ms : 30000;
 	o->idle_timeout_ms = o->idle_timeout_ms ? o->idle_timeout_ms : 300000;
 	o->write_timeout_ms = o->write_timeout_ms ? o->write_timeout_ms : 60000;
+	o->min_write_rate = o->min_write_rate ? o->min_write_rate : 64 << 10;
 	o->job_timeout_ms = o->job_timeout_ms ? o->job_timeout_ms : 120000;
 	o->clock = o->clock ? o->clock : &clock_system;
 }

@@ -57,25 +57,25 @@ struct http_route {
 struct http_server_options {
 	const char *const *listen; /* "host:port", ":port", "[::1]:0", "unix:/path" (mode 0660) */
 	size_t n_listen;
-	const char *route_prefix; /* "" or "/sonde", no '/' at the end; NULL: "" */
-	const char *
-		cors_origin; /* an origin as browsers send it, "*" for any, NULL: no CORS headers */
-	const char *external_host;	 /* a further Host that loopback listeners accept (of
-					    --web.external-url); NULL: none */
-	const char *server_name;	 /* "sonde-exporter/0.1", for the Server header */
-	unsigned n_workers;		 /* at least 1 */
-	unsigned max_connections;	 /* 0: 512 */
-	unsigned max_connections_per_ip; /* 0: no own cap */
-	unsigned max_jobs;		 /* queued or parked requests; 0: 1024; above it 503 */
-	uint32_t max_header_bytes;	 /* 0: 32 KiB */
-	uint32_t max_body_bytes;	 /* 0: 1 MiB */
-	uint32_t read_timeout_ms;	 /* from a request's first byte to its last; 0: 30 s */
-	uint32_t idle_timeout_ms;	 /* between requests; 0: 5 min */
-	uint32_t write_timeout_ms; /* base time for a response, plus one second per 64 KiB; 0: 60 s
-				    */
-	uint32_t job_timeout_ms; /* default deadline of a job, counted from its first run; 0: 2 min
-				  */
-	int worker_nice;	 /* nice value of the workers, 0 none */
+	const char *route_prefix;  /* "" or "/sonde", no '/' at the end; NULL: "" */
+	const char *cors_origin;   /* as browsers send it, "*" for any; NULL: no CORS headers */
+	const char *external_host; /* a further Host that loopback listeners accept; NULL: none */
+	const char *server_name;   /* for the Server header; NULL: none */
+	unsigned n_workers;	   /* at least 1 */
+	int worker_nice;	   /* nice value of the workers */
+
+	/* Caps and times; 0 means the default in brackets. */
+	unsigned max_connections;	 /* [512] */
+	unsigned max_connections_per_ip; /* [none] */
+	unsigned max_jobs;		 /* parked requests; above it 503 [1024] */
+	uint32_t max_header_bytes;	 /* [32 KiB] */
+	uint32_t max_body_bytes;	 /* of requests [1 MiB] */
+	uint32_t read_timeout_ms;	 /* from a request's first byte to its last [30 s] */
+	uint32_t idle_timeout_ms;	 /* between requests [5 min] */
+	uint32_t write_timeout_ms;	 /* base time for a response [60 s] */
+	uint32_t min_write_rate;	 /* bytes/s that a client must take beyond it [64 KiB] */
+	uint32_t job_timeout_ms;	 /* default deadline of a job, from its first run [2 min] */
+
 	struct clock *clock;
 	struct budget *budget;	 /* request arenas and response buffers; NULL: none */
 	struct metrics *metrics; /* sonde_http_* families are added; NULL: none */

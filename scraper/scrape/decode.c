@@ -128,7 +128,8 @@ static enum scrape_reason decode(struct scrape *s, struct scrape_request *r)
 	if (reason || r->discard)
 		return reason;
 	if (r->is_unchanged)
-		r->out.cursor_key.len = 0;
+		r->out.cursor_key = r->out.cursor_before = r->out.cursor_after =
+			(struct store_blob) {0};
 	r->skip_report = r->behind_s > 0 && r->type->n_asks < SCRAPE_MAX_ASKS;
 	reason = decode_body(s, r);
 	if (!reason)
