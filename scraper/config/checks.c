@@ -18,6 +18,7 @@ int config_check_global(struct config_reader *r, void *object, const struct conf
 	struct config_global *g = object;
 
 	(void)node;
+	r->global = g;
 	/* As in Prometheus, zero means the default. */
 	if (!g->scrape_interval_ms)
 		g->scrape_interval_ms = 15000;
@@ -28,7 +29,6 @@ int config_check_global(struct config_reader *r, void *object, const struct conf
 		return config_warn(r, config_seen_key(seen, "scrape_timeout"), "scrape_timeout",
 			"longer than scrape_interval: a slow scrape delays the next one of its "
 			"target");
-	r->global = g;
 	return 0;
 }
 

@@ -355,7 +355,7 @@ static void env_apply(struct env *e, const char *job)
 {
 	_cleanup_free_ char *text =
 		xasprintf("global:\n  scrape_interval: 250ms\n  scrape_timeout: "
-			  "500ms\nscrape_configs:\n- job_name: j\n"
+			  "200ms\nscrape_configs:\n- job_name: j\n"
 			  "  static_configs:\n  - targets: ['%s']\n%s",
 			e->address, job);
 	struct errbuf eb = {0};
