@@ -46,7 +46,7 @@ static int print_jobs(struct config_reader *r, struct config_top *top)
 		_cleanup_bytes_ struct bytes text = {0};
 		struct config_job *job = &top->jobs[i];
 
-		config_print_section(&config_keys_job, job, 2, &text);
+		config_print_section(config_keys(CONFIG_KEYS_JOB), job, 2, &text);
 		if (bytes_error(&text) < 0)
 			return config_out_of_memory(r);
 		text.data[0] = '-';
@@ -93,7 +93,7 @@ static int read_top(struct config_reader *r, const void *text, size_t len, struc
 	if (root && config_node_is_null(root))
 		root = NULL;
 	if (e == 0)
-		e = config_read_section(r, &config_keys_top, root, &top);
+		e = config_read_section(r, config_keys(CONFIG_KEYS_TOP), root, &top);
 	if (e == 0)
 		e = check_job_names(r, root, &top);
 	if (e == 0)
@@ -158,7 +158,7 @@ bool config_job_equal(const struct config_job *a, const struct config_job *b)
 void config_print(const struct config *c, struct bytes *out)
 {
 	bytes_put_str(out, "global:\n");
-	config_print_section(&config_keys_global, &c->global, 2, out);
+	config_print_section(config_keys(CONFIG_KEYS_GLOBAL), &c->global, 2, out);
 	if (c->n_jobs)
 		bytes_put_str(out, "scrape_configs:\n");
 	for (size_t i = 0; i < c->n_jobs; i++)
@@ -177,7 +177,7 @@ static int read_rules(
 		return e;
 	if (!root || config_node_is_null(root))
 		return config_fail(r, root, NULL, "expected a list of relabel rules, got nothing");
-	e = config_read_list(r, &config_keys_relabel, root, &rules, &ret->n);
+	e = config_read_list(r, config_keys(CONFIG_KEYS_RELABEL), root, &rules, &ret->n);
 	if (e < 0)
 		return e;
 	ret->rules = rules;
@@ -230,7 +230,7 @@ int config_parse_groups(const char *path, const void *text, size_t len, struct c
 	else
 		e = config_yaml_parse(path, text, len, config_mem_arena(r.mem), &root, eb);
 	if (e == 0 && root && !config_node_is_null(root))
-		e = config_read_list(&r, &config_keys_static, root, &groups, &ret->n);
+		e = config_read_list(&r, config_keys(CONFIG_KEYS_STATIC), root, &groups, &ret->n);
 	ret->items = groups;
 	ret->mem = r.mem;
 	free(r.warnings);

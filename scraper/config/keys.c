@@ -41,14 +41,14 @@ static const struct config_key relabel_keys[] = {
 		RELABEL_DEFAULT_REPLACEMENT),
 	VALUE(struct relabel_rule, action, CONFIG_TYPE_ACTION, "action", "replace"),
 };
-const struct config_section config_keys_relabel =
+static const struct config_section keys_relabel =
 	SECTION("relabel_configs[]", relabel_keys, struct relabel_rule, config_check_relabel);
 
 static const struct config_key static_keys[] = {
 	VALUE(struct config_static_group, targets, CONFIG_TYPE_STRINGS, "targets", NULL),
 	VALUE(struct config_static_group, labels, CONFIG_TYPE_LABELS, "labels", NULL),
 };
-const struct config_section config_keys_static =
+static const struct config_section keys_static =
 	SECTION("static_configs[]", static_keys, struct config_static_group, config_check_static);
 
 static const struct config_key file_sd_keys[] = {
@@ -56,14 +56,14 @@ static const struct config_key file_sd_keys[] = {
 	VALUE(struct config_file_sd, refresh_interval_ms, CONFIG_TYPE_DURATION, "refresh_interval",
 		"5m"),
 };
-const struct config_section config_keys_file_sd =
+static const struct config_section keys_file_sd =
 	SECTION("file_sd_configs[]", file_sd_keys, struct config_file_sd, config_check_file_sd);
 
 static const struct config_key value_type_keys[] = {
 	VALUE(struct config_value_type, type, CONFIG_TYPE_STRING, "type", ""),
 	VALUE(struct config_value_type, unit, CONFIG_TYPE_STRING, "unit", ""),
 };
-const struct config_section config_keys_value_type =
+static const struct config_section keys_value_type =
 	SECTION("keep_sample_type[]", value_type_keys, struct config_value_type, NULL);
 
 static const struct config_key profile_keys[] = {
@@ -72,9 +72,9 @@ static const struct config_key profile_keys[] = {
 	VALUE(struct config_profile, delta, CONFIG_TYPE_TRISTATE, "delta", NULL),
 	VALUE(struct config_profile, seconds, CONFIG_TYPE_SECONDS, "seconds", NULL),
 	COUNTED(struct config_profile, keep_sample_types, n_keep_sample_types, CONFIG_TYPE_LIST,
-		"keep_sample_type", &config_keys_value_type),
+		"keep_sample_type", &keys_value_type),
 };
-const struct config_section config_keys_profile =
+static const struct config_section keys_profile =
 	SECTION("pprof_config.<name>", profile_keys, struct config_profile, config_check_profile);
 
 static const char *const presets[] = {"auto", "node", "go", NULL};
@@ -86,7 +86,7 @@ static const struct config_key profiling_keys[] = {
 		.default_text = "auto",
 		.names = presets},
 	COUNTED(struct config_profiling, profiles, n_profiles, CONFIG_TYPE_MAP, "pprof_config",
-		&config_keys_profile),
+		&keys_profile),
 	VALUE(struct config_profiling, path_prefix, CONFIG_TYPE_STRING, "path_prefix", ""),
 	VALUE(struct config_profiling, sample_labels, CONFIG_TYPE_NAMES, "sample_labels", NULL),
 	VALUE(struct config_profiling, drop_labels, CONFIG_TYPE_NAMES, "drop_labels", NULL),
@@ -100,7 +100,7 @@ static const struct config_key profiling_keys[] = {
 		.default_text = "lines",
 		.names = symbolize},
 };
-const struct config_section config_keys_profiling = SECTION(
+static const struct config_section keys_profiling = SECTION(
 	"profiling_config", profiling_keys, struct config_profiling, config_check_profiling);
 
 /* Of global and, with other offsets, of each job. */
@@ -137,15 +137,15 @@ static const struct config_key job_keys[] = {
 	{.name = "profiling_config",
 		.type = CONFIG_TYPE_SECTION,
 		.offset = offsetof(struct config_job, profiling),
-		.section = &config_keys_profiling},
+		.section = &keys_profiling},
 	COUNTED(struct config_job, relabel, n_relabel, CONFIG_TYPE_LIST, "relabel_configs",
-		&config_keys_relabel),
+		&keys_relabel),
 	COUNTED(struct config_job, metric_relabel, n_metric_relabel, CONFIG_TYPE_LIST,
-		"metric_relabel_configs", &config_keys_relabel),
+		"metric_relabel_configs", &keys_relabel),
 	COUNTED(struct config_job, statics, n_statics, CONFIG_TYPE_LIST, "static_configs",
-		&config_keys_static),
+		&keys_static),
 	COUNTED(struct config_job, file_sds, n_file_sds, CONFIG_TYPE_LIST, "file_sd_configs",
-		&config_keys_file_sd),
+		&keys_file_sd),
 	LATER("basic_auth"),
 	LATER("authorization"),
 	LATER("bearer_token"),
@@ -170,7 +170,7 @@ static const struct config_key job_keys[] = {
 	IGNORED("metric_name_validation_scheme", NULL),
 	METRICS_ONLY,
 };
-const struct config_section config_keys_job =
+static const struct config_section keys_job =
 	SECTION("scrape_configs[]", job_keys, struct config_job, config_check_job);
 
 static const char *const name_schemes[] = {"utf8", NULL};
@@ -194,16 +194,15 @@ static const struct config_key global_keys[] = {
 	IGNORED("query_log_file", NULL),
 	METRICS_ONLY,
 };
-const struct config_section config_keys_global =
+static const struct config_section keys_global =
 	SECTION("global", global_keys, struct config_global, config_check_global);
 
 static const struct config_key top_keys[] = {
 	{.name = "global",
 		.type = CONFIG_TYPE_SECTION,
 		.offset = offsetof(struct config_top, global),
-		.section = &config_keys_global},
-	COUNTED(struct config_top, jobs, n_jobs, CONFIG_TYPE_LIST, "scrape_configs",
-		&config_keys_job),
+		.section = &keys_global},
+	COUNTED(struct config_top, jobs, n_jobs, CONFIG_TYPE_LIST, "scrape_configs", &keys_job),
 	LATER("scrape_config_files"),
 	IGNORED("object_storage", "profiles are kept in --storage.path"),
 	IGNORED("storage",
@@ -216,21 +215,25 @@ static const struct config_key top_keys[] = {
 	IGNORED("otlp", NULL),
 	IGNORED("runtime", NULL),
 };
-const struct config_section config_keys_top =
+static const struct config_section keys_top =
 	SECTION("top level", top_keys, struct config_top, NULL);
 
-const struct config_section *const config_keys_all[] = {
-	&config_keys_top,
-	&config_keys_global,
-	&config_keys_job,
-	&config_keys_static,
-	&config_keys_file_sd,
-	&config_keys_relabel,
-	&config_keys_profiling,
-	&config_keys_profile,
-	&config_keys_value_type,
-	NULL,
-};
+const struct config_section *config_keys(enum config_keys_id id)
+{
+	static const struct config_section *const all[CONFIG_KEYS_N] = {
+		[CONFIG_KEYS_TOP] = &keys_top,
+		[CONFIG_KEYS_GLOBAL] = &keys_global,
+		[CONFIG_KEYS_JOB] = &keys_job,
+		[CONFIG_KEYS_STATIC] = &keys_static,
+		[CONFIG_KEYS_FILE_SD] = &keys_file_sd,
+		[CONFIG_KEYS_RELABEL] = &keys_relabel,
+		[CONFIG_KEYS_PROFILING] = &keys_profiling,
+		[CONFIG_KEYS_PROFILE] = &keys_profile,
+		[CONFIG_KEYS_VALUE_TYPE] = &keys_value_type,
+	};
+
+	return all[id];
+}
 
 enum config_sd_kind config_keys_sd_kind(const char *key)
 {

@@ -5,11 +5,19 @@
 #pragma once
 #include "scraper/config/read.h"
 
-extern const struct config_section config_keys_top, config_keys_global, config_keys_job,
-	config_keys_static, config_keys_file_sd, config_keys_relabel, config_keys_profiling,
-	config_keys_profile, config_keys_value_type;
-/* All of them, ended by NULL. */
-extern const struct config_section *const config_keys_all[];
+enum config_keys_id {
+	CONFIG_KEYS_TOP,
+	CONFIG_KEYS_GLOBAL,
+	CONFIG_KEYS_JOB,
+	CONFIG_KEYS_STATIC, /* also the items of a file_sd file */
+	CONFIG_KEYS_FILE_SD,
+	CONFIG_KEYS_RELABEL,
+	CONFIG_KEYS_PROFILING,
+	CONFIG_KEYS_PROFILE,
+	CONFIG_KEYS_VALUE_TYPE,
+	CONFIG_KEYS_N,
+};
+const struct config_section *config_keys(enum config_keys_id id);
 
 /* What the top level reads into. */
 struct config_top {

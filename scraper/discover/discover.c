@@ -12,7 +12,12 @@
 #include "scraper/discover/provider.h"
 #include <string.h>
 
-static const struct discover_kind *const kinds[] = {&discover_static, &discover_file};
+enum { N_KINDS = 2 };
+
+static const struct discover_kind *kind_at(size_t i)
+{
+	return i == 0 ? discover_static() : discover_file();
+}
 
 struct job_state {
 	const struct config_job *job; /* of d->cfg */
@@ -32,9 +37,8 @@ struct discover {
 	struct discover_provider **providers;
 	size_t n_providers, cap_providers;
 	struct job_state *jobs; /* one per job of cfg, in its order */
-	uint64_t updates[ARRAY_SIZE(kinds)], delayed[ARRAY_SIZE(kinds)];
-	uint64_t gone_refreshes[ARRAY_SIZE(kinds)],
-		gone_failures[ARRAY_SIZE(kinds)]; /* of providers that ended */
+	uint64_t updates[N_KINDS], delayed[N_KINDS];
+	uint64_t gone_refreshes[N_KINDS], gone_failures[N_KINDS]; /* of providers that ended */
 };
 
 int discover_new(struct fs *fs, struct clock *clock, discover_update_fn *update, void *ctx,
@@ -57,14 +61,14 @@ static size_t kind_index(const struct discover_kind *kind)
 {
 	size_t i = 0;
 
-	while (kinds[i] != kind)
+	while (kind_at(i) != kind)
 		i++;
 	return i;
 }
 
 static void provider_free(struct discover_provider *p)
 {
-	bool owns_groups = p->kind == &discover_static;
+	bool owns_groups = p->kind == discover_static();
 
 	p->kind->stop(p);
 	for (size_t i = 0; owns_groups && i < p->n_groups; i++)
@@ -134,14 +138,14 @@ static void start_job(struct discover *d, struct job_state *state, const struct 
 {
 	size_t n = 0;
 
-	for (size_t k = 0; k < ARRAY_SIZE(kinds); k++)
-		n += kinds[k]->count(job);
+	for (size_t k = 0; k < N_KINDS; k++)
+		n += kind_at(k)->count(job);
 	state->job = job;
 	state->dirty = true;
 	state->providers = xcalloc(n, sizeof(struct discover_provider *));
-	for (size_t k = 0; k < ARRAY_SIZE(kinds); k++) {
-		for (size_t i = 0; i < kinds[k]->count(job); i++) {
-			struct discover_provider *p = get_provider(d, kinds[k], job, i);
+	for (size_t k = 0; k < N_KINDS; k++) {
+		for (size_t i = 0; i < kind_at(k)->count(job); i++) {
+			struct discover_provider *p = get_provider(d, kind_at(k), job, i);
 
 			p->in_use = true;
 			state->providers[state->n_providers++] = p;
@@ -323,9 +327,9 @@ int64_t discover_run(struct discover *d)
 
 size_t discover_stats(const struct discover *d, struct discover_stats *ret, size_t n)
 {
-	for (size_t k = 0; k < ARRAY_SIZE(kinds) && k < n; k++) {
+	for (size_t k = 0; k < N_KINDS && k < n; k++) {
 		ret[k] = (struct discover_stats) {
-			.kind = kinds[k]->name,
+			.kind = kind_at(k)->name,
 			.refreshes_total = d->gone_refreshes[k],
 			.refresh_failures_total = d->gone_failures[k],
 			.updates_total = d->updates[k],
@@ -334,7 +338,7 @@ size_t discover_stats(const struct discover *d, struct discover_stats *ret, size
 		for (size_t i = 0; i < d->n_providers; i++) {
 			const struct discover_provider *p = d->providers[i];
 
-			if (p->kind != kinds[k])
+			if (p->kind != kind_at(k))
 				continue;
 			ret[k].refreshes_total += p->refreshes;
 			ret[k].refresh_failures_total += p->failures;
@@ -342,14 +346,14 @@ size_t discover_stats(const struct discover *d, struct discover_stats *ret, size
 				ret[k].targets += p->groups[g].n_targets;
 		}
 	}
-	return ARRAY_SIZE(kinds);
+	return N_KINDS;
 }
 
 void discover_file_mtimes(const struct discover *d,
 	void (*fn)(void *ctx, const char *path, double seconds), void *ctx)
 {
 	for (size_t i = 0; i < d->n_providers; i++) {
-		if (d->providers[i]->kind == &discover_file)
+		if (d->providers[i]->kind == discover_file())
 			discover_file_each_mtime(d->providers[i], fn, ctx);
 	}
 }

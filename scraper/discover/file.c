@@ -305,4 +305,9 @@ void discover_file_each_mtime(const struct discover_provider *p,
 		fn(ctx, state->files[i].path, (double)state->files[i].mtime_ns / NS_PER_S);
 }
 
-const struct discover_kind discover_file = {"file", count, put_key, start, refresh, stop};
+const struct discover_kind *discover_file(void)
+{
+	static const struct discover_kind kind = {"file", count, put_key, start, refresh, stop};
+
+	return &kind;
+}

@@ -45,7 +45,8 @@ struct discover_provider {
 	bool in_use; /* by a job of the configuration that is being applied */
 };
 
-extern const struct discover_kind discover_static, discover_file;
+const struct discover_kind *discover_static(void);
+const struct discover_kind *discover_file(void);
 
 /* Group of `g` with its strings copied; `meta` (may be NULL) is set as label `meta_name` on all. */
 struct config_static_group;

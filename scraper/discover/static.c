@@ -100,4 +100,9 @@ static void stop(struct discover_provider *p)
 	(void)p;
 }
 
-const struct discover_kind discover_static = {"static", count, put_key, start, refresh, stop};
+const struct discover_kind *discover_static(void)
+{
+	static const struct discover_kind kind = {"static", count, put_key, start, refresh, stop};
+
+	return &kind;
+}

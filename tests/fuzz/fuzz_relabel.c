@@ -35,8 +35,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct errbuf eb = {0};
 
 	labels_builder_init(&b);
-	if (!line || config_parse_rules(
-			     "r", line + 1, size - (size_t)(line + 1 - data), &rules, &eb) < 0)
+	if (!line || memchr(data, 0, (size_t)(line - data)) ||
+		config_parse_rules("r", line + 1, size - (size_t)(line + 1 - data), &rules, &eb) <
+			0)
 		return 0;
 	set_labels(&b, (const char *)data, (size_t)(line - data));
 	if (relabel_apply(rules.rules, rules.n, &b, NULL, &eb) >= 0) {

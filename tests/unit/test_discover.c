@@ -312,7 +312,7 @@ static void test_static(void **state)
 
 static void apply_files(struct fixture *f, const char *pattern, const char *more)
 {
-	char text[400];
+	char text[700];
 
 	snprintf(text, sizeof(text),
 		"scrape_configs: [{job_name: a, file_sd_configs: [{files: ['%s/%s'], "
