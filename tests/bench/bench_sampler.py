@@ -5,7 +5,8 @@ usage: bench_sampler.py BUILD_DIR [--seconds 300] [--hz 99] [--source FILE.c] [-
 
 Per round (ABBA over rounds): exporter CPU (schedstat of all roles, fields of /proc, so idle accounting errors do not matter) plus BPF run time
 (kernel.bpf_stats_enabled) while a symbolized pprof of all samples is fetched every 15 s; perf's CPU (rusage of both commands). The start-up of both is
-excluded: the exporter's by reading the counters after its first minute, perf's by subtracting a run of a tenth of a second. Never wall-clock slowdown.
+excluded: the exporter's by reading the counters after its first minute, perf's by subtracting a run of a tenth of a second. Never wall-clock slowdown. perf's own
+pass over the data for build ids is switched off (-N -B): it only adds to its cost.
 The source is the SQLite amalgamation when npm can bring it (`npm pack better-sqlite3`).
 """
 import argparse
@@ -111,7 +112,7 @@ def exporter_round(build, hz, seconds, warm):
     from sonde_e2e import Daemon, Pprof
     os.environ['SONDE_BUILD'] = build
     known, known_maps = set(bpf_seconds()), set(maps_mb())
-    with Daemon('sonde-exporter', f'--profile.frequency={hz}', '--profile.max-overhead=100') as d:
+    with Daemon('sonde-exporter', f'--profile.frequency={hz}', '--profile.max-overhead=0') as d:
         cursor, samples, named = '', 0, [0, 0]
 
         def fetch():
@@ -154,7 +155,7 @@ def rusage_of(cmd):
 def perf_round(hz, seconds):
     with tempfile.TemporaryDirectory() as d:
         def once(t):
-            rec = rusage_of(['perf', 'record', '-q', '-a', '-g', '-e', 'cpu-clock', '-F', str(hz), '-o', f'{d}/data', '--', 'sleep', str(t)])
+            rec = rusage_of(['perf', 'record', '-q', '-N', '-B', '-a', '-g', '-e', 'cpu-clock', '-F', str(hz), '-o', f'{d}/data', '--', 'sleep', str(t)])
             return rec, rusage_of(['perf', 'script', '--no-inline', '-i', f'{d}/data'])
         start = once(0.1)
         full = once(seconds)
