@@ -25,6 +25,16 @@ static uint32_t unnamed_frame(struct tree_symbols *s, const struct tree_location
 	return tree_symbols_frame(s, &f);
 }
 
+/* "libfoo.so+0x1234" of libfoo.so: a producer's own way to say that there is no name. */
+static bool is_unnamed(const struct tree_symbols *s, uint32_t name, uint32_t mapping)
+{
+	const char *module = tree_symbols_base_name(s, s->mappings[mapping].file);
+	const char *text = tree_symbols_text(s, name, NULL);
+	size_t n = strlen(module);
+
+	return n && !strncmp(text, module, n) && !strncmp(text + n, "+0x", 3);
+}
+
 static uint32_t line_frame(
 	struct tree_symbols *s, const struct tree_location *l, const struct tree_line *line)
 {
@@ -39,7 +49,8 @@ static uint32_t line_frame(
 		return unnamed_frame(s, l);
 	f.file = s->functions[line->function].file;
 	if (l->mapping != TREE_NONE)
-		f.kind = s->mappings[l->mapping].kind;
+		f.kind = is_unnamed(s, f.name, l->mapping) ? TREE_UNKNOWN
+							   : s->mappings[l->mapping].kind;
 	return tree_symbols_frame(s, &f);
 }
 

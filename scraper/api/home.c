@@ -245,7 +245,8 @@ static void put_error(struct home *h, int r, const struct errbuf *eb)
 static void put_flamegraph(struct home *h)
 {
 	_cleanup_tree_view_ struct tree_view v = {};
-	const struct render_svg_options opt = {.root_on_top = true, .min_width_px = 0.5};
+	const struct render_svg_options opt = {
+		.root_on_top = true, .min_width_px = 0.8, .max_depth = 96};
 	struct render_input in;
 	struct errbuf eb = {};
 	int r = tree_view_make(&h->q, &v, &eb);

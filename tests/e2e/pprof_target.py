@@ -1,0 +1,104 @@
+"""A pprof endpoint whose answers are known to the last nanosecond: what was served can be compared with what is stored."""
+import gzip
+import http.server
+import threading
+import time
+import urllib.parse
+
+
+def _varint(v):
+    v &= (1 << 64) - 1
+    out = bytearray()
+    while v > 127:
+        out.append(v & 127 | 128)
+        v >>= 7
+    out.append(v)
+    return bytes(out)
+
+
+def _int(field, v):
+    return _varint(field << 3) + _varint(v) if v else b''
+
+
+def _bytes(field, b):
+    return _varint(field << 3 | 2) + _varint(len(b)) + b
+
+
+def encode(types, period_type, samples, time_ns, duration_ns, period=1):
+    """types, period_type: (type, unit) pairs. samples: (stack of function names leaf first, values, labels)."""
+    strings, functions = {'': 0}, {}
+
+    def s(text):
+        return strings.setdefault(text, len(strings))
+
+    out = b''.join(_bytes(1, _int(1, s(t)) + _int(2, s(u))) for t, u in types)
+    for stack, values, labels in samples:
+        ids = b''.join(_varint(functions.setdefault(f, len(functions) + 1)) for f in stack)
+        out += _bytes(2, _bytes(1, ids) + _bytes(2, b''.join(map(_varint, values)))
+                      + b''.join(_bytes(3, _int(1, s(k)) + _int(2, s(v))) for k, v in labels.items()))
+    out += _bytes(3, _int(1, 1) + _int(5, s('/usr/bin/app')) + _int(7, 1))
+    for name, i in functions.items():
+        out += _bytes(4, _int(1, i) + _int(2, 1) + _bytes(4, _int(1, i) + _int(2, 10)))
+        out += _bytes(5, _int(1, i) + _int(2, s(name)) + _int(4, s('/src/app.c')))
+    out += _int(9, time_ns) + _int(10, duration_ns)
+    out += _bytes(11, _int(1, s(period_type[0])) + _int(2, s(period_type[1]))) + _int(12, period)
+    out += b''.join(_bytes(6, t.encode()) for t in strings)
+    return gzip.compress(out, 1)
+
+
+EVIL = '<img src=x onerror="document.title=\'pwned\'">'
+CPU_SAMPLES = [
+    (['leaf', 'work', 'main'], [3, 30000000], {'thread_name': 'main'}),
+    (['idle', 'main'], [1, 10000000], {'thread_name': 'gc'}),
+    ([EVIL, 'main'], [1, 5000000], {'thread_name': 'main'}),
+]
+CPU_TOTAL = 45000000
+GOROUTINES = [(['park', 'run'], [7], {}), (['serve', 'run'], [2], {})]
+
+
+class PprofTarget:
+    """`served` counts the CPU profiles sent; each is one second long and holds CPU_SAMPLES. 404 for unknown types."""
+
+    def __init__(self):
+        target = self
+        self.served = 0
+        self.last_end_ns = 0
+        self.lock = threading.Lock()
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = 'HTTP/1.1'
+
+            def do_GET(self):
+                path = urllib.parse.urlsplit(self.path).path
+                now = time.time_ns()
+                if path == '/debug/pprof/profile':
+                    with target.lock:
+                        target.served += 1
+                    body = encode([('samples', 'count'), ('cpu', 'nanoseconds')], ('cpu', 'nanoseconds'),
+                                  CPU_SAMPLES, now - 10**9, 10**9, 10000000)
+                elif path == '/debug/pprof/goroutine':
+                    body = encode([('goroutine', 'count')], ('goroutine', 'count'), GOROUTINES, now, 0)
+                else:
+                    self.send_error(404)
+                    return
+                self.send_response(200)
+                self.send_header('Content-Type', 'application/octet-stream')
+                self.send_header('Content-Length', str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+        self.address = f'127.0.0.1:{self.server.server_address[1]}'
+        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+        self.thread.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
