@@ -70,10 +70,9 @@ static void *sync_main(void *arg)
 /* False once the pipeline stops. */
 static bool wait_tick(struct scraper_pipeline *p, int64_t ms)
 {
-	struct timespec until;
+	int64_t until_ns = clock_realtime_ns(p->clock) + ms * NS_PER_MS;
+	const struct timespec until = {.tv_sec = until_ns / NS_PER_S, .tv_nsec = until_ns % NS_PER_S};
 
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += ms / 1000;
 	pthread_mutex_lock(&p->lock);
 	if (!p->stopping)
 		pthread_cond_timedwait(&p->tick, &p->lock, &until);
