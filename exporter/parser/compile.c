@@ -65,7 +65,7 @@ struct section {
 
 struct compiled {
 	const struct elf_file *f;
-	const struct elf_symbols *symbols;
+	struct elf_symbols *symbols;
 	const struct elf_rows *rows;
 	uint32_t *name_offs; /* per symbol: in the strings, 0 when it has no row */
 	uint64_t string_bytes;
@@ -97,7 +97,8 @@ static int lay_names(struct compiled *c)
 		if (c->name_offs[s])
 			continue;
 		c->name_offs[s] = (uint32_t)c->string_bytes;
-		c->string_bytes += name_bytes(c->symbols->items[s].name) + 1;
+		c->symbols->items[s].name_bytes = (uint32_t)name_bytes(c->symbols->items[s].name);
+		c->string_bytes += c->symbols->items[s].name_bytes + 1;
 		c->string_bytes += c->symbols->items[s].plt ? strlen("@plt") : 0;
 		if (c->string_bytes > UINT32_MAX)
 			return -EFBIG;
@@ -171,7 +172,7 @@ static void write_strings(const struct compiled *c, struct out *o)
 		/* Each name once: at its first row, where it was given the next offset. */
 		if (c->name_offs[c->rows->items[i].symbol] != expected)
 			continue;
-		n = name_bytes(symbol->name);
+		n = symbol->name_bytes;
 		out_put(o, symbol->name, n);
 		if (symbol->plt)
 			out_put(o, "@plt", 4);
@@ -225,7 +226,7 @@ static int write_checksum(int fd, uint64_t file_bytes)
 	return n == (ssize_t)b.len ? 0 : -ENOMEM;
 }
 
-static int write_file(const struct elf_file *f, const struct elf_symbols *symbols,
+static int write_file(const struct elf_file *f, struct elf_symbols *symbols,
 	const struct elf_rows *rows, int out_fd)
 {
 	struct compiled c = {.f = f, .symbols = symbols, .rows = rows};

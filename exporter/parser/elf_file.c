@@ -3,12 +3,18 @@
  * Opening an ELF file, its notes, and the hash that tells its content from any other.
  */
 #include "exporter/parser/elf_file.h"
+#include "lib/base/alloc.h"
 #include "lib/base/bytes.h"
 #include "lib/base/hash.h"
 #include <string.h>
 #include <sys/stat.h>
 
-enum { NOTE_GNU_BUILD_ID = 3, NOTE_GO_BUILD_ID = 4, MAX_NOTE_BYTES = 1 << 20 };
+enum {
+	NOTE_GNU_BUILD_ID = 3,
+	NOTE_GO_BUILD_ID = 4,
+	MAX_NOTE_BYTES = 1 << 20,
+	HASH_BYTES = 256 << 10
+};
 
 static int refuse(struct errbuf *eb, int code, const char *what)
 {
@@ -165,26 +171,31 @@ bool elf_file_is_code(const struct elf_file *f, uint64_t vaddr)
 	return false;
 }
 
-static void put_section(const struct elf_file *f, Elf_Scn *scn, struct bytes *out)
+static void put_section(Elf_Scn *scn, struct bytes *out)
 {
 	Elf_Data *data = elf_file_section_data(scn);
 
-	(void)f;
 	bytes_put_u64(out, data ? data->d_size : 0);
 	bytes_put_u64(out, data ? hash_xxh3(data->d_buf, data->d_size) : 0);
 }
 
+/* Read, not mapped: the code of a big binary would stay in memory for nothing. */
 static void put_code(const struct elf_file *f, struct bytes *out)
 {
+	_cleanup_free_ uint8_t *buffer = xmalloc(HASH_BYTES);
+
 	for (uint32_t i = 0; i < f->n_loads; i++) {
 		const struct elf_segment *load = &f->loads[i];
-		Elf_Data *data;
+		uint64_t done = 0, hash = 0;
+		ssize_t n = 1;
 
-		if (!(load->flags & PF_X))
-			continue;
-		data = elf_getdata_rawchunk(
-			f->elf, (int64_t)load->file_off, load->file_bytes, ELF_T_BYTE);
-		bytes_put_u64(out, data && data->d_buf ? hash_xxh3(data->d_buf, data->d_size) : 0);
+		for (; (load->flags & PF_X) && n > 0 && done < load->file_bytes;
+			done += (uint64_t)n) {
+			n = pread(f->fd, buffer, MIN(HASH_BYTES, load->file_bytes - done),
+				(off_t)(load->file_off + done));
+			hash = n > 0 ? hash_xxh3_seed(buffer, (size_t)n, hash) : hash;
+		}
+		bytes_put_u64(out, hash);
 	}
 }
 
@@ -209,9 +220,9 @@ void elf_file_content_id(const struct elf_file *f, uint8_t ret[PARSER_CONTENT_ID
 		bytes_put_u64(&b, f->loads[i].file_bytes);
 		bytes_put_u32(&b, f->loads[i].flags);
 	}
-	put_section(f, f->symtab, &b);
-	put_section(f, f->dynsym, &b);
-	put_section(f, elf_file_section(f, ".eh_frame", &shdr), &b);
+	put_section(f->symtab, &b);
+	put_section(f->dynsym, &b);
+	put_section(elf_file_section(f, ".eh_frame", &shdr), &b);
 	if (!f->build_id_len)
 		put_code(f, &b);
 	hash_sha256(b.data, b.len, digest);

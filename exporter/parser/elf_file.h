@@ -44,9 +44,10 @@ void elf_file_content_id(const struct elf_file *f, uint8_t ret[PARSER_CONTENT_ID
 struct elf_symbol {
 	uint64_t addr, size; /* size 0: up to the next */
 	const char *name;
-	uint8_t rank; /* of its kind: lower wins among equal addresses */
-	uint8_t bind; /* lower wins among equal ranks */
-	bool plt;     /* printed as NAME@plt */
+	uint8_t rank;	     /* of its kind: lower wins among equal addresses */
+	uint8_t bind;	     /* lower wins among equal ranks */
+	bool plt;	     /* printed as NAME@plt */
+	uint32_t name_bytes; /* of what is kept of it; known once it has a row */
 };
 enum {
 	ELF_RANK_FUNC = 0,

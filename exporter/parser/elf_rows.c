@@ -34,7 +34,11 @@ void elf_rows_done(struct elf_rows *r)
 
 static size_t leading_underscores(const char *name)
 {
-	return strspn(name, "_");
+	size_t n = 0;
+
+	while (name[n] == '_')
+		n++;
+	return n;
 }
 
 static bool wins(const struct elf_symbol *a, const struct elf_symbol *b)

@@ -36,9 +36,11 @@ static bool is_marker(const char *name)
 	static const char *const suffixes[] = {"code_begin", "code_end", "data_begin", "data_end",
 		"frametable", "data_segments", "code_segments"};
 
-	if (!name[0] || name[0] == '$' || str_starts_with(name, ".L"))
+	if (!name[0] || name[0] == '$' || (name[0] == '.' && name[1] == 'L'))
 		return true;
-	for (size_t i = 0; str_starts_with(name, "caml") && i < ARRAY_SIZE(suffixes); i++)
+	if (name[0] != 'c' || !str_starts_with(name, "caml"))
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++)
 		if (str_ends_with(name, suffixes[i]))
 			return true;
 	return false;

@@ -58,6 +58,7 @@ static void on_exec(struct proc_table *t, const struct sideband *e)
 		p->found_running = true;
 	p->exec_id += p->exec_known;
 	p->maps_complete = true; /* its mappings follow as records */
+	p->maps_due_ns = e->time_ns + PROC_MAPS_YOUNG_NS;
 	memcpy(p->comm, e->comm, sizeof(p->comm));
 	/* A container's first program comes after the change of namespace. What is sampled is asked for its namespace anyway. */
 	if (proc_may(t, &t->roots, PROC_ROOTS_PER_S))

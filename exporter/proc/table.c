@@ -267,6 +267,7 @@ void proc_image_inherit(
 	p->cmdline = proc_text_ref(from->cmdline);
 	p->maps = maps_ref(from->maps);
 	p->maps_complete = from->maps_complete;
+	p->maps_due_ns = p->maps_complete ? p->begin_ns + PROC_MAPS_YOUNG_NS : 0;
 }
 
 void proc_image_end(struct proc_table *t, struct process *p, uint64_t time_ns)

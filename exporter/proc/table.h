@@ -18,6 +18,8 @@
 #define PROC_LABELS_TTL_NS (30 * NS_PER_S) /* a live process's cgroup is read again */
 #define PROC_MAPS_BACKOFF_NS \
 	(1 * NS_PER_S) /* between reads of one process's maps; doubles while they do not help */
+#define PROC_MAPS_YOUNG_NS \
+	(2 * NS_PER_S) /* what was mapped since a fork or exec is known from records; little went since */
 #define PROC_WANT_INTERVAL_S 10 /* between two requests for one mapping's symbols */
 #define PROC_EXEC_SLACK_NS \
 	(1 * NS_PER_MS) /* after an exec's record the task may still show its old exec count */
