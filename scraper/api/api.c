@@ -30,11 +30,11 @@ static const struct http_route routes[] = {
 	{HTTP_GET, "/ready", api_ready, 0, 0},
 	{HTTP_POST | HTTP_PUT, "/-/reload", api_reload, HTTP_ON_WORKER | HTTP_CHANGES_STATE, 0},
 	{HTTP_POST | HTTP_PUT, "/-/quit", api_quit, HTTP_ON_WORKER | HTTP_CHANGES_STATE, 0},
-	{HTTP_GET, "/", page_home, HTTP_ON_WORKER, 0},
-	{HTTP_GET, "/targets", page_targets, HTTP_ON_WORKER, 0},
-	{HTTP_GET, "/config", page_config, HTTP_ON_WORKER, 0},
-	{HTTP_GET, "/flags", page_flags, 0, 0},
-	{HTTP_GET, "/status", page_status, HTTP_ON_WORKER, 0},
+	{HTTP_GET, "/", api_page_home, HTTP_ON_WORKER, 0},
+	{HTTP_GET, "/targets", api_page_targets, HTTP_ON_WORKER, 0},
+	{HTTP_GET, "/config", api_page_config, HTTP_ON_WORKER, 0},
+	{HTTP_GET, "/flags", api_page_flags, 0, 0},
+	{HTTP_GET, "/status", api_page_status, HTTP_ON_WORKER, 0},
 };
 
 const struct http_route *api_routes(size_t *ret_n)
@@ -167,7 +167,7 @@ void api_put_labels(struct json *j, const char *key, const struct labels *l)
 /* ---- queries ---- */
 
 /* The parts that hold profiles of the range. A profile's time is its window's end, so the range is open to later ones. */
-static int take_parts(struct query_job *q, struct errbuf *eb)
+static int take_parts(struct api_job *q, struct errbuf *eb)
 {
 	int64_t from;
 	char reason[256] = "the store is not open";
@@ -188,13 +188,13 @@ static int take_parts(struct query_job *q, struct errbuf *eb)
 	return r ? err_set(eb, r, "reading the store: %s", err_text(NULL, r)) : 0;
 }
 
-int query_job_start(struct query_job *q, struct http_request *r, struct api *a,
-	const char *endpoint, enum api_format fallback, struct errbuf *eb)
+int api_job_start(struct api_job *q, struct http_request *r, struct api *a, const char *endpoint,
+	enum api_format fallback, struct errbuf *eb)
 {
 	const struct url_params *u = http_request_params(r);
 	int e;
 
-	*q = (struct query_job) {.api = a,
+	*q = (struct api_job) {.api = a,
 		.request = r,
 		.endpoint = endpoint,
 		.begun_ns = clock_monotonic_ns(a->o.clock),
@@ -209,19 +209,19 @@ int query_job_start(struct query_job *q, struct http_request *r, struct api *a,
 	return e ? e : take_parts(q, eb);
 }
 
-int query_job_begin(struct query_job *q, struct http_request *r, struct api *a,
-	const char *endpoint, enum api_format fallback)
+int api_job_begin(struct api_job *q, struct http_request *r, struct api *a, const char *endpoint,
+	enum api_format fallback)
 {
 	struct errbuf eb = {};
-	int e = query_job_start(q, r, a, endpoint, fallback, &eb);
+	int e = api_job_start(q, r, a, endpoint, fallback, &eb);
 
 	if (e)
-		query_job_fail(q, e, &eb);
+		api_job_fail(q, e, &eb);
 	return e;
 }
 
 /* Gives the parts back before the reply is sent: a slow reader must not hold the store. */
-static void release(struct query_job *q)
+static void release(struct api_job *q)
 {
 	struct api *a = q->api;
 
@@ -234,13 +234,13 @@ static void release(struct query_job *q)
 	q->env.n_parts = 0;
 }
 
-void query_job_done(struct query_job *q)
+void api_job_done(struct api_job *q)
 {
 	release(q);
 	api_params_done(&q->params);
 }
 
-int query_job_one_selector(const struct query_job *q, struct errbuf *eb)
+int api_job_one_selector(const struct api_job *q, struct errbuf *eb)
 {
 	if (!q->params.query)
 		return err_set(eb, -EINVAL,
@@ -249,12 +249,12 @@ int query_job_one_selector(const struct query_job *q, struct errbuf *eb)
 	return q->params.n_selectors == 1 ? 0 : err_set(eb, -EINVAL, "query: more than one");
 }
 
-static double elapsed(const struct query_job *q)
+static double elapsed(const struct api_job *q)
 {
 	return (double)(clock_monotonic_ns(q->api->o.clock) - q->begun_ns) / 1e9;
 }
 
-void query_job_count(struct query_job *q)
+void api_job_count(struct api_job *q)
 {
 	struct api *a = q->api;
 
@@ -265,25 +265,25 @@ void query_job_count(struct query_job *q)
 	metric_add(a->profiles, (double)q->env.stats.profiles);
 }
 
-void query_job_fail(struct query_job *q, int r, const struct errbuf *eb)
+void api_job_fail(struct api_job *q, int r, const struct errbuf *eb)
 {
 	if (r == -ECANCELED && elapsed(q) * 1000 >= (double)q->api->o.query_timeout_ms)
 		r = -ETIMEDOUT;
 	if (q->api->failures)
 		metric_inc(metric_cell(q->api->failures, error_types[error_type(r)].type));
-	query_job_count(q);
+	api_job_count(q);
 	release(q);
 	api_reply_error(q->request, q->format, r, err_text(eb, r));
 }
 
-void query_job_json_begin(struct query_job *q, struct bytes *out, struct json *ret)
+void api_job_json_begin(struct api_job *q, struct bytes *out, struct json *ret)
 {
 	bytes_init(out, NULL, 0);
 	(void)q;
 	api_json_begin(out, ret);
 }
 
-void query_job_reply_json(struct query_job *q, struct json *j, struct bytes *out)
+void api_job_reply_json(struct api_job *q, struct json *j, struct bytes *out)
 {
 	const struct query_stats *s = &q->env.stats;
 
@@ -298,12 +298,12 @@ void query_job_reply_json(struct query_job *q, struct json *j, struct bytes *out
 	json_kv_uint(j, "peakBytes", q->budget.peak_bytes);
 	json_kv_double(j, "seconds", elapsed(q));
 	json_object_end(j);
-	query_job_count(q);
+	api_job_count(q);
 	release(q);
 	api_reply_json(q->request, j, out);
 }
 
-void query_job_reply(struct query_job *q, const char *file_name, struct bytes *out)
+void api_job_reply(struct api_job *q, const char *file_name, struct bytes *out)
 {
 	const struct query_stats *s = &q->env.stats;
 	char text[256];
@@ -322,7 +322,7 @@ void query_job_reply(struct query_job *q, const char *file_name, struct bytes *o
 	if (q->format == API_SVG || q->format == API_HTML)
 		http_reply_header(q->request, "Content-Security-Policy",
 			"default-src 'none'; style-src 'unsafe-inline'");
-	query_job_count(q);
+	api_job_count(q);
 	release(q);
 	http_reply_bytes(q->request, 200, api_format_type(q->format), out);
 }

@@ -19,7 +19,7 @@ struct api {
 
 /* ---- one query: from its parameters to its reply ---- */
 
-struct query_job {
+struct api_job {
 	struct api *api;
 	struct http_request *request;
 	const char *endpoint; /* for metrics */
@@ -33,24 +33,24 @@ struct query_job {
 };
 
 /* Parses parameters, takes the store's parts of the range. On failure the reply was sent. */
-int query_job_begin(struct query_job *q, struct http_request *r, struct api *a,
-	const char *endpoint, enum api_format fallback) _must_check_;
+int api_job_begin(struct api_job *q, struct http_request *r, struct api *a, const char *endpoint,
+	enum api_format fallback) _must_check_;
 /* The same without a reply: the caller shows the error. */
-int query_job_start(struct query_job *q, struct http_request *r, struct api *a,
-	const char *endpoint, enum api_format fallback, struct errbuf *eb) _must_check_;
+int api_job_start(struct api_job *q, struct http_request *r, struct api *a, const char *endpoint,
+	enum api_format fallback, struct errbuf *eb) _must_check_;
 /* Into the metrics, once; the reply functions do it themselves. */
-void query_job_count(struct query_job *q);
-void query_job_done(struct query_job *q);
-#define _cleanup_query_job_ _cleanup_(query_job_done)
+void api_job_count(struct api_job *q);
+void api_job_done(struct api_job *q);
+#define _cleanup_api_job_ _cleanup_(api_job_done)
 /* -EINVAL unless exactly one selector was given. */
-int query_job_one_selector(const struct query_job *q, struct errbuf *eb) _must_check_;
+int api_job_one_selector(const struct api_job *q, struct errbuf *eb) _must_check_;
 
-/* {"status":"success","data": — the caller writes the value — then query_job_reply_json closes it with the stats. */
-void query_job_json_begin(struct query_job *q, struct bytes *out, struct json *ret);
-void query_job_reply_json(struct query_job *q, struct json *j, struct bytes *out);
+/* {"status":"success","data": — the caller writes the value — then api_job_reply_json closes it with the stats. */
+void api_job_json_begin(struct api_job *q, struct bytes *out, struct json *ret);
+void api_job_reply_json(struct api_job *q, struct json *j, struct bytes *out);
 /* Any other format: headers with the statistics and a file name. */
-void query_job_reply(struct query_job *q, const char *file_name, struct bytes *out);
-void query_job_fail(struct query_job *q, int r, const struct errbuf *eb);
+void api_job_reply(struct api_job *q, const char *file_name, struct bytes *out);
+void api_job_fail(struct api_job *q, int r, const struct errbuf *eb);
 
 /* ---- replies without a query ---- */
 
@@ -67,8 +67,8 @@ http_handler_fn api_profile_types, api_labels, api_label_values, api_series;	   
 http_handler_fn api_targets, api_scrape_pools, api_status_config, api_status_flags; /* status.c */
 http_handler_fn api_runtimeinfo, api_buildinfo, api_tsdb;			    /* status.c */
 http_handler_fn api_metrics, api_healthy, api_ready, api_reload, api_quit; /* lifecycle.c */
-http_handler_fn page_home;						   /* home.c */
-http_handler_fn page_targets, page_config, page_flags, page_status;	   /* pages.c */
+http_handler_fn api_page_home;						   /* home.c */
+http_handler_fn api_page_targets, api_page_config, api_page_flags, api_page_status; /* pages.c */
 
 /* pprof of grouped location trees: groups become labels. export.c */
 struct query_trees;
@@ -76,25 +76,25 @@ int export_pprof(const struct query_trees *t, const struct tree *const *trees, c
 	struct budget *budget, struct bytes *out, struct errbuf *eb) _must_check_;
 
 /* What trees.c makes of a merge: filtered location trees, and the function tree that is shown. home.c uses it too. */
-struct tree_view {
+struct api_view {
 	struct query_trees merged;
 	struct tree *filtered; /* per group */
 	struct tree functions;
 	int64_t whole; /* total before `at` */
 	char subtitle[512];
 };
-int tree_view_make(struct query_job *q, struct tree_view *ret, struct errbuf *eb) _must_check_;
-void tree_view_done(struct tree_view *v);
-#define _cleanup_tree_view_ _cleanup_(tree_view_done)
-struct render_input tree_view_input(const struct query_job *q, const struct tree_view *v);
+int api_view_make(struct api_job *q, struct api_view *ret, struct errbuf *eb) _must_check_;
+void api_view_done(struct api_view *v);
+#define _cleanup_api_view_ _cleanup_(api_view_done)
+struct render_input api_view_input(const struct api_job *q, const struct api_view *v);
 
 /* ---- pages ---- */
-void page_begin(struct api *a, struct bytes *out, const char *title, const char *active);
-void page_end(struct bytes *out);
-void page_reply(struct http_request *r, struct bytes *out);
+void api_page_begin(struct api *a, struct bytes *out, const char *title, const char *active);
+void api_page_end(struct bytes *out);
+void api_page_reply(struct http_request *r, struct bytes *out);
 /* Text, escaped for markup. */
-void page_put(struct bytes *out, const char *text);
+void api_page_put(struct bytes *out, const char *text);
 /* "3.2s ago", "never". */
-void page_ago(struct bytes *out, int64_t then_ns, int64_t now_ns);
+void api_page_ago(struct bytes *out, int64_t then_ns, int64_t now_ns);
 /* name="value", … of labels as small boxes. */
-void page_labels(struct bytes *out, const struct labels *l);
+void api_page_labels(struct bytes *out, const struct labels *l);

@@ -14,7 +14,7 @@ static const char *kind_name(enum store_column_kind kind)
 
 void api_profile_types(struct http_request *r, void *arg)
 {
-	_cleanup_query_job_ struct query_job q = {};
+	_cleanup_api_job_ struct api_job q = {};
 	_cleanup_bytes_ struct bytes out = {};
 	struct query_type *types = NULL;
 	struct errbuf eb = {};
@@ -22,15 +22,15 @@ void api_profile_types(struct http_request *r, void *arg)
 	size_t n = 0;
 	int e;
 
-	if (query_job_begin(&q, r, arg, "profile_types", API_JSON) != 0)
+	if (api_job_begin(&q, r, arg, "profile_types", API_JSON) != 0)
 		return;
 	e = query_types(&q.env, q.params.start_ns, q.params.end_ns, q.params.selectors,
 		q.params.n_selectors, &types, &n, &eb);
 	if (e) {
-		query_job_fail(&q, e, &eb);
+		api_job_fail(&q, e, &eb);
 		return;
 	}
-	query_job_json_begin(&q, &out, &j);
+	api_job_json_begin(&q, &out, &j);
 	json_array_begin(&j);
 	for (size_t i = 0; i < n; i++) {
 		json_object_begin(&j);
@@ -45,35 +45,35 @@ void api_profile_types(struct http_request *r, void *arg)
 	}
 	json_array_end(&j);
 	query_types_free(types, n);
-	query_job_reply_json(&q, &j, &out);
+	api_job_reply_json(&q, &j, &out);
 }
 
 static void reply_strings(
-	struct query_job *q, int r, const struct query_strings *s, const struct errbuf *eb)
+	struct api_job *q, int r, const struct query_strings *s, const struct errbuf *eb)
 {
 	_cleanup_bytes_ struct bytes out = {};
 	struct json j;
 
 	if (r) {
-		query_job_fail(q, r, eb);
+		api_job_fail(q, r, eb);
 		return;
 	}
-	query_job_json_begin(q, &out, &j);
+	api_job_json_begin(q, &out, &j);
 	json_array_begin(&j);
 	for (size_t i = 0; i < s->n && (!q->params.limit || i < q->params.limit); i++)
 		json_string(&j, s->items[i]);
 	json_array_end(&j);
-	query_job_reply_json(q, &j, &out);
+	api_job_reply_json(q, &j, &out);
 }
 
 void api_labels(struct http_request *r, void *arg)
 {
-	_cleanup_query_job_ struct query_job q = {};
+	_cleanup_api_job_ struct api_job q = {};
 	_cleanup_query_strings_ struct query_strings s = {};
 	struct errbuf eb = {};
 	int e;
 
-	if (query_job_begin(&q, r, arg, "labels", API_JSON) != 0)
+	if (api_job_begin(&q, r, arg, "labels", API_JSON) != 0)
 		return;
 	e = query_label_names(&q.env, q.params.start_ns, q.params.end_ns, q.params.selectors,
 		q.params.n_selectors, q.params.terms, &s, &eb);
@@ -129,14 +129,14 @@ static int unescape_name(const char *name, struct bytes *out)
 
 void api_label_values(struct http_request *r, void *arg)
 {
-	_cleanup_query_job_ struct query_job q = {};
+	_cleanup_api_job_ struct api_job q = {};
 	_cleanup_query_strings_ struct query_strings s = {};
 	_cleanup_bytes_ struct bytes unescaped = {};
 	const char *name = http_request_wildcard(r, 0);
 	struct errbuf eb = {};
 	int e;
 
-	if (query_job_begin(&q, r, arg, "label_values", API_JSON) != 0)
+	if (api_job_begin(&q, r, arg, "label_values", API_JSON) != 0)
 		return;
 	if (unescape_name(name, &unescaped) == 0)
 		name = (const char *)unescaped.data;
@@ -149,7 +149,7 @@ void api_label_values(struct http_request *r, void *arg)
 
 void api_series(struct http_request *r, void *arg)
 {
-	_cleanup_query_job_ struct query_job q = {};
+	_cleanup_api_job_ struct api_job q = {};
 	_cleanup_bytes_ struct bytes out = {};
 	struct labels *series = NULL;
 	struct errbuf eb = {};
@@ -157,19 +157,19 @@ void api_series(struct http_request *r, void *arg)
 	size_t n = 0;
 	int e = 0;
 
-	if (query_job_begin(&q, r, arg, "series", API_JSON) != 0)
+	if (api_job_begin(&q, r, arg, "series", API_JSON) != 0)
 		return;
 	e = query_series(&q.env, q.params.start_ns, q.params.end_ns, q.params.selectors,
 		q.params.n_selectors, q.params.terms, q.params.limit, &series, &n, &eb);
 	if (e) {
-		query_job_fail(&q, e, &eb);
+		api_job_fail(&q, e, &eb);
 		return;
 	}
-	query_job_json_begin(&q, &out, &j);
+	api_job_json_begin(&q, &out, &j);
 	json_array_begin(&j);
 	for (size_t i = 0; i < n; i++)
 		api_put_labels(&j, NULL, &series[i]);
 	json_array_end(&j);
 	query_series_free(series, n);
-	query_job_reply_json(&q, &j, &out);
+	api_job_reply_json(&q, &j, &out);
 }

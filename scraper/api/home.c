@@ -21,7 +21,7 @@ enum {
 };
 
 struct home {
-	struct query_job q;
+	struct api_job q;
 	struct bytes out;
 	struct query_type *types;
 	size_t n_types;
@@ -31,7 +31,7 @@ struct home {
 
 static void home_done(struct home *h)
 {
-	query_job_done(&h->q);
+	api_job_done(&h->q);
 	query_types_free(h->types, h->n_types);
 	free(h->default_query);
 	bytes_done(&h->out);
@@ -88,7 +88,7 @@ static void put_link(
 {
 	struct bytes *out = &h->out;
 
-	page_put(out, h->q.api->o.route_prefix);
+	api_page_put(out, h->q.api->o.route_prefix);
 	bytes_printf(out, "%s?query=", path);
 	url_escape_query(out, query, n);
 	bytes_printf(out, "&amp;start=%" PRId64 "&amp;end=%" PRId64,
@@ -104,7 +104,7 @@ static void put_link(
 
 static void put_page_link(struct home *h, const char *query, size_t n)
 {
-	page_put(&h->out, h->q.api->o.route_prefix);
+	api_page_put(&h->out, h->q.api->o.route_prefix);
 	bytes_put_str(&h->out, "/?query=");
 	url_escape_query(&h->out, query, n);
 	bytes_printf(&h->out, "&amp;seconds=%" PRId64, h->seconds);
@@ -121,14 +121,14 @@ static void put_form(struct home *h)
 	bool listed = false;
 
 	bytes_put_str(&h->out, "<form action=\"");
-	page_put(&h->out, h->q.api->o.route_prefix);
+	api_page_put(&h->out, h->q.api->o.route_prefix);
 	bytes_put_str(&h->out, "/\"><input name=\"query\" aria-label=\"Selector\" value=\"");
-	page_put(&h->out, query);
+	api_page_put(&h->out, query);
 	bytes_put_str(&h->out,
 		"\"><input name=\"group_by\" size=\"14\" placeholder=\"group by label\" "
 		"aria-label=\"Group by\" value=\"");
 	if (h->q.params.n_group_by)
-		page_put(&h->out, h->q.params.group_by[0]);
+		api_page_put(&h->out, h->q.params.group_by[0]);
 	bytes_put_str(&h->out, "\"><select name=\"seconds\" aria-label=\"Range\">");
 	for (size_t i = 0; i < ARRAY_SIZE(ranges); i++) {
 		listed |= ranges[i].seconds == h->seconds;
@@ -150,7 +150,7 @@ static void put_types(struct home *h)
 		bytes_put_str(&h->out, "<span class=\"l\"><a href=\"");
 		put_page_link(h, h->types[i].id, strlen(h->types[i].id));
 		bytes_put_str(&h->out, "\">");
-		page_put(&h->out, h->types[i].id);
+		api_page_put(&h->out, h->types[i].id);
 		bytes_put_str(&h->out, "</a></span> ");
 	}
 	bytes_put_str(&h->out, "</p>\n");
@@ -169,7 +169,7 @@ static void put_graph_labels(struct home *h, const struct query_matrix *m, doubl
 		render_value(llround(MIN(max, 9e18)), m->type.sample_unit, text);
 	bytes_printf(&h->out, "<text x=\"6\" y=\"14\" font-size=\"11\" fill=\"#57606a\" "
 			      "font-family=\"sans-serif\">max ");
-	page_put(&h->out, text);
+	api_page_put(&h->out, text);
 	bytes_printf(&h->out, ", one bar per %.0f s</text></svg>\n", per);
 }
 
@@ -238,24 +238,24 @@ static void put_downloads(struct home *h)
 static void put_error(struct home *h, int r, const struct errbuf *eb)
 {
 	bytes_put_str(&h->out, "<div class=\"e\">");
-	page_put(&h->out, err_text(eb, r));
+	api_page_put(&h->out, err_text(eb, r));
 	bytes_put_str(&h->out, "</div>\n");
 }
 
 static void put_flamegraph(struct home *h)
 {
-	_cleanup_tree_view_ struct tree_view v = {};
+	_cleanup_api_view_ struct api_view v = {};
 	const struct render_svg_options opt = {
 		.root_on_top = true, .min_width_px = 0.8, .max_depth = 96};
 	struct render_input in;
 	struct errbuf eb = {};
-	int r = tree_view_make(&h->q, &v, &eb);
+	int r = api_view_make(&h->q, &v, &eb);
 
 	if (r) {
 		put_error(h, r, &eb);
 		return;
 	}
-	in = tree_view_input(&h->q, &v);
+	in = api_view_input(&h->q, &v);
 	bytes_put_str(&h->out, "<h2>Flame graph</h2>\n");
 	put_downloads(h);
 	r = render_svg(&in, &opt, &h->out);
@@ -273,7 +273,7 @@ static void put_values(struct home *h, const char *name, const struct query_sele
 		    QUERY_PROFILE_TERMS, name, &values, NULL) < 0)
 		return;
 	bytes_put_str(&h->out, "<tr><td class=\"c n\">");
-	page_put(&h->out, name);
+	api_page_put(&h->out, name);
 	bytes_put_str(&h->out, "</td><td>");
 	for (size_t i = 0; i < values.n && i < MAX_VALUES; i++) {
 		_cleanup_bytes_ struct bytes query = {};
@@ -282,7 +282,7 @@ static void put_values(struct home *h, const char *name, const struct query_sele
 		bytes_put_str(&h->out, "<span class=\"l\"><a href=\"");
 		put_page_link(h, (const char *)query.data, query.len);
 		bytes_put_str(&h->out, "\">");
-		page_put(&h->out, values.items[i]);
+		api_page_put(&h->out, values.items[i]);
 		bytes_put_str(&h->out, "</a></span>");
 	}
 	if (values.n > MAX_VALUES)
@@ -323,14 +323,14 @@ static void put_target(const struct api_target *t, void *ctx)
 	if (t->dropped)
 		return;
 	bytes_put_str(&h->out, "<tr><td class=\"n\">");
-	page_put(&h->out, t->pool);
+	api_page_put(&h->out, t->pool);
 	bytes_put_str(&h->out, "</td><td class=\"c\">");
-	page_put(&h->out, t->url);
+	api_page_put(&h->out, t->url);
 	bytes_printf(&h->out, "</td><td><span class=\"s %s\">%s</span></td><td class=\"n\">",
 		names[t->health], names[t->health]);
-	page_ago(&h->out, t->last_scrape_ns, clock_realtime_ns(h->q.api->o.clock));
+	api_page_ago(&h->out, t->last_scrape_ns, clock_realtime_ns(h->q.api->o.clock));
 	bytes_put_str(&h->out, "</td><td>");
-	page_put(&h->out, t->last_error ? t->last_error : "");
+	api_page_put(&h->out, t->last_error ? t->last_error : "");
 	bytes_put_str(&h->out, "</td></tr>\n");
 }
 
@@ -387,14 +387,14 @@ static void put_body(struct home *h)
 	put_labels(h);
 }
 
-void page_home(struct http_request *r, void *arg)
+void api_page_home(struct http_request *r, void *arg)
 {
 	_cleanup_(home_done)
 	struct home h = {};
 	bool has_range = http_request_param(r, "seconds") || http_request_param(r, "start");
 	struct errbuf eb = {};
 	struct bytes out;
-	int e = query_job_start(&h.q, r, arg, "page", API_HTML, &eb);
+	int e = api_job_start(&h.q, r, arg, "page", API_HTML, &eb);
 
 	if (!e && !has_range)
 		h.q.params.start_ns = h.q.params.end_ns - DEFAULT_SECONDS * NS_PER_S;
@@ -402,7 +402,7 @@ void page_home(struct http_request *r, void *arg)
 		e ? DEFAULT_SECONDS : MAX((h.q.params.end_ns - h.q.params.start_ns) / NS_PER_S, 1);
 	h.q.params.step_ns = MAX((int64_t)h.seconds / 200, 15) * NS_PER_S;
 	h.q.format = API_SVG; /* pictures have no node limit */
-	page_begin(arg, &h.out, "Profiles", "/");
+	api_page_begin(arg, &h.out, "Profiles", "/");
 	if (e) {
 		put_form(&h);
 		put_error(&h, e, &eb);
@@ -410,9 +410,9 @@ void page_home(struct http_request *r, void *arg)
 		put_body(&h);
 	}
 	put_targets(&h);
-	page_end(&h.out);
-	query_job_count(&h.q);
+	api_page_end(&h.out);
+	api_job_count(&h.q);
 	out = h.out;
 	h.out = (struct bytes) {};
-	page_reply(r, &out);
+	api_page_reply(r, &out);
 }

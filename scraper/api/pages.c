@@ -47,12 +47,12 @@ static const char style[] =
 	"border-color:#0b66c3;font-weight:600;cursor:pointer}\n"
 	"svg{width:100%;height:auto;border:1px solid #d0d7de;border-radius:6px}\n";
 
-void page_put(struct bytes *out, const char *text)
+void api_page_put(struct bytes *out, const char *text)
 {
 	render_escape_str(out, text);
 }
 
-void page_begin(struct api *a, struct bytes *out, const char *title, const char *active)
+void api_page_begin(struct api *a, struct bytes *out, const char *title, const char *active)
 {
 	static const struct {
 		const char *path, *name;
@@ -62,25 +62,25 @@ void page_begin(struct api *a, struct bytes *out, const char *title, const char 
 	bytes_put_str(out,
 		"<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
 		"<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>");
-	page_put(out, title);
+	api_page_put(out, title);
 	bytes_put_str(out, "</title>\n<style>\n");
 	bytes_put_str(out, style);
 	bytes_put_str(out, "</style></head><body>\n<header><b>Sonde</b>");
 	for (size_t i = 0; i < ARRAY_SIZE(links); i++) {
 		bytes_put_str(out, "<a href=\"");
-		page_put(out, a->o.route_prefix);
+		api_page_put(out, a->o.route_prefix);
 		bytes_printf(out, "%s\"%s>%s</a>", links[i].path,
 			!strcmp(links[i].path, active) ? " class=\"on\"" : "", links[i].name);
 	}
 	bytes_put_str(out, "</header>\n<main>\n");
 }
 
-void page_end(struct bytes *out)
+void api_page_end(struct bytes *out)
 {
 	bytes_put_str(out, "</main></body></html>\n");
 }
 
-void page_reply(struct http_request *r, struct bytes *out)
+void api_page_reply(struct http_request *r, struct bytes *out)
 {
 	http_reply_header(r, "Content-Security-Policy",
 		"default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri "
@@ -90,7 +90,7 @@ void page_reply(struct http_request *r, struct bytes *out)
 	http_reply_bytes(r, 200, "text/html; charset=utf-8", out);
 }
 
-void page_ago(struct bytes *out, int64_t then_ns, int64_t now_ns)
+void api_page_ago(struct bytes *out, int64_t then_ns, int64_t now_ns)
 {
 	char text[64];
 
@@ -99,17 +99,17 @@ void page_ago(struct bytes *out, int64_t then_ns, int64_t now_ns)
 		return;
 	}
 	render_value(MAX(now_ns - then_ns, 0) / NS_PER_MS, "milliseconds", text);
-	page_put(out, text);
+	api_page_put(out, text);
 	bytes_put_str(out, " ago");
 }
 
-void page_labels(struct bytes *out, const struct labels *l)
+void api_page_labels(struct bytes *out, const struct labels *l)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		bytes_put_str(out, "<span class=\"l\">");
-		page_put(out, l->items[i].name);
+		api_page_put(out, l->items[i].name);
 		bytes_put_str(out, "=&quot;");
-		page_put(out, l->items[i].value);
+		api_page_put(out, l->items[i].value);
 		bytes_put_str(out, "&quot;</span>");
 	}
 }
@@ -135,7 +135,7 @@ static void put_error(struct bytes *out, const char *error)
 	if (!error || !*error)
 		return;
 	bytes_put_str(out, "<div class=\"e\">");
-	page_put(out, error);
+	api_page_put(out, error);
 	bytes_put_str(out, "</div>");
 }
 
@@ -147,9 +147,9 @@ static void put_profiles(struct target_page *p, const struct api_target *t)
 		bytes_put_str(p->out, "<div>");
 		put_health(p->out, f->health);
 		bytes_put_str(p->out, " <code>");
-		page_put(p->out, f->name);
+		api_page_put(p->out, f->name);
 		bytes_put_str(p->out, "</code> <span class=\"m\">");
-		page_ago(p->out, f->last_scrape_ns, p->now_ns);
+		api_page_ago(p->out, f->last_scrape_ns, p->now_ns);
 		bytes_put_str(p->out, "</span>");
 		if (f->last_error && strcmp(f->last_error, t->last_error ? t->last_error : "") != 0)
 			put_error(p->out, f->last_error);
@@ -164,16 +164,16 @@ static void put_active(struct target_page *p, const struct api_target *t)
 	p->n_active++;
 	p->n_up += t->health == API_UP;
 	bytes_put_str(p->out, "<tr><td class=\"n\">");
-	page_put(p->out, t->pool);
+	api_page_put(p->out, t->pool);
 	bytes_put_str(p->out, "</td><td class=\"c\">");
-	page_put(p->out, t->url);
+	api_page_put(p->out, t->url);
 	put_error(p->out, t->last_error);
 	bytes_put_str(p->out, "</td><td>");
 	put_health(p->out, t->health);
 	bytes_put_str(p->out, "</td><td>");
-	page_labels(p->out, t->labels);
+	api_page_labels(p->out, t->labels);
 	bytes_put_str(p->out, "</td><td class=\"n\">");
-	page_ago(p->out, t->last_scrape_ns, p->now_ns);
+	api_page_ago(p->out, t->last_scrape_ns, p->now_ns);
 	render_value(t->last_duration_ns, "nanoseconds", text);
 	bytes_printf(p->out, "<br><span class=\"m\">took %s</span></td><td class=\"n\">", text);
 	put_profiles(p, t);
@@ -192,9 +192,9 @@ static void put_target(const struct api_target *t, void *ctx)
 	}
 	p->n_dropped++;
 	bytes_put_str(p->out, "<tr><td class=\"n\">");
-	page_put(p->out, t->pool);
+	api_page_put(p->out, t->pool);
 	bytes_put_str(p->out, "</td><td>");
-	page_labels(p->out, t->discovered);
+	api_page_labels(p->out, t->discovered);
 	bytes_put_str(p->out, "</td></tr>\n");
 }
 
@@ -204,13 +204,13 @@ static void each_target(struct api *a, struct target_page *p)
 		a->o.callbacks.each_target(a->o.callbacks.arg, put_target, p);
 }
 
-void page_targets(struct http_request *r, void *arg)
+void api_page_targets(struct http_request *r, void *arg)
 {
 	struct api *a = arg;
 	struct bytes out = {};
 	struct target_page p = {.out = &out, .now_ns = clock_realtime_ns(a->o.clock)};
 
-	page_begin(a, &out, "Targets", "/targets");
+	api_page_begin(a, &out, "Targets", "/targets");
 	bytes_put_str(&out,
 		"<h1>Targets</h1><table><thead><tr><th>Job</th><th>URL</th><th>State</th>"
 		"<th>Labels</th><th>Last scrape</th><th>Profiles</th></tr></thead><tbody>\n");
@@ -222,13 +222,13 @@ void page_targets(struct http_request *r, void *arg)
 			    "<th>Discovered labels</th></tr></thead><tbody>\n");
 	each_target(a, &p);
 	bytes_printf(&out, "</tbody></table><p class=\"m\">%zu dropped.</p>\n", p.n_dropped);
-	page_end(&out);
-	page_reply(r, &out);
+	api_page_end(&out);
+	api_page_reply(r, &out);
 }
 
 /* ---- configuration, flags, status ---- */
 
-void page_config(struct http_request *r, void *arg)
+void api_page_config(struct http_request *r, void *arg)
 {
 	_cleanup_bytes_ struct bytes yaml = {};
 	struct api *a = arg;
@@ -236,35 +236,35 @@ void page_config(struct http_request *r, void *arg)
 
 	if (a->o.callbacks.config_yaml)
 		a->o.callbacks.config_yaml(a->o.callbacks.arg, &yaml);
-	page_begin(a, &out, "Configuration", "/config");
+	api_page_begin(a, &out, "Configuration", "/config");
 	bytes_put_str(&out, "<h1>Configuration</h1><pre>");
 	render_escape(&out, yaml.data ? (const char *)yaml.data : "", yaml.len);
 	bytes_put_str(&out, "</pre>\n");
-	page_end(&out);
-	page_reply(r, &out);
+	api_page_end(&out);
+	api_page_reply(r, &out);
 }
 
 static void put_row(struct bytes *out, const char *name, const char *value)
 {
 	bytes_put_str(out, "<tr><td class=\"n\">");
-	page_put(out, name);
+	api_page_put(out, name);
 	bytes_put_str(out, "</td><td class=\"c\">");
-	page_put(out, value);
+	api_page_put(out, value);
 	bytes_put_str(out, "</td></tr>\n");
 }
 
-void page_flags(struct http_request *r, void *arg)
+void api_page_flags(struct http_request *r, void *arg)
 {
 	struct api *a = arg;
 	struct bytes out = {};
 
-	page_begin(a, &out, "Flags", "/flags");
+	api_page_begin(a, &out, "Flags", "/flags");
 	bytes_put_str(&out, "<h1>Command line</h1><table><tbody>\n");
 	for (size_t i = 0; i < a->o.n_flags; i++)
 		put_row(&out, a->o.flags[i].name, a->o.flags[i].value);
 	bytes_put_str(&out, "</tbody></table>\n");
-	page_end(&out);
-	page_reply(r, &out);
+	api_page_end(&out);
+	api_page_reply(r, &out);
 }
 
 static void put_count(struct bytes *out, const char *name, uint64_t v, const char *unit)
@@ -296,7 +296,7 @@ static void put_store(struct bytes *out, const struct store_stats *s)
 	put_count(out, "Page cache", s->cache_bytes, "bytes");
 }
 
-void page_status(struct http_request *r, void *arg)
+void api_page_status(struct http_request *r, void *arg)
 {
 	struct api *a = arg;
 	struct store_stats s = {};
@@ -310,7 +310,7 @@ void page_status(struct http_request *r, void *arg)
 		store_stats(a->store, &s);
 	pthread_rwlock_unlock(&a->lock);
 	ready = !a->o.callbacks.ready || a->o.callbacks.ready(a->o.callbacks.arg, reason);
-	page_begin(a, &out, "Status", "/status");
+	api_page_begin(a, &out, "Status", "/status");
 	bytes_put_str(&out, "<h1>Status</h1><table><tbody>\n");
 	put_row(&out, "Version", a->o.version ? a->o.version : version_number());
 	put_row(&out, "Revision", version_revision());
@@ -322,6 +322,6 @@ void page_status(struct http_request *r, void *arg)
 	if (open)
 		put_store(&out, &s);
 	bytes_put_str(&out, "</tbody></table>\n");
-	page_end(&out);
-	page_reply(r, &out);
+	api_page_end(&out);
+	api_page_reply(r, &out);
 }

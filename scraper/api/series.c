@@ -35,17 +35,17 @@ static void put_line(struct json *j, const struct query_line *l)
 	json_object_end(j);
 }
 
-static size_t n_shown(const struct query_job *q, const struct query_matrix *m)
+static size_t n_shown(const struct api_job *q, const struct query_matrix *m)
 {
 	return q->params.limit && q->params.limit < m->n_lines ? q->params.limit : m->n_lines;
 }
 
-static void reply_json(struct query_job *q, const struct query_matrix *m)
+static void reply_json(struct api_job *q, const struct query_matrix *m)
 {
 	_cleanup_bytes_ struct bytes out = {};
 	struct json j;
 
-	query_job_json_begin(q, &out, &j);
+	api_job_json_begin(q, &out, &j);
 	json_object_begin(&j);
 	json_kv_string(&j, "resultType", "matrix");
 	json_kv_string(&j, "profile_type", m->type.id);
@@ -58,7 +58,7 @@ static void reply_json(struct query_job *q, const struct query_matrix *m)
 		put_line(&j, &m->lines[i]);
 	json_array_end(&j);
 	json_object_end(&j);
-	query_job_reply_json(q, &j, &out);
+	api_job_reply_json(q, &j, &out);
 }
 
 /* Doubles every '"' of the label text. */
@@ -76,7 +76,7 @@ static void put_csv_labels(struct bytes *out, const struct labels *l)
 	bytes_put_u8(out, '"');
 }
 
-static void reply_csv(struct query_job *q, const struct query_matrix *m)
+static void reply_csv(struct api_job *q, const struct query_matrix *m)
 {
 	_cleanup_bytes_ struct bytes out = {};
 
@@ -89,20 +89,20 @@ static void reply_csv(struct query_job *q, const struct query_matrix *m)
 			bytes_printf(&out, ",%lld.%03d,%.17g\r\n", p->time_ns / NS_PER_S,
 				(int)(p->time_ns % NS_PER_S / NS_PER_MS), p->value);
 		}
-	query_job_reply(q, "series", &out);
+	api_job_reply(q, "series", &out);
 }
 
 void api_query_series(struct http_request *r, void *arg)
 {
-	_cleanup_query_job_ struct query_job q = {};
+	_cleanup_api_job_ struct api_job q = {};
 	_cleanup_query_matrix_ struct query_matrix m = {};
 	struct query_spec spec = {};
 	struct errbuf eb = {};
 	int e;
 
-	if (query_job_begin(&q, r, arg, "query_series", API_JSON) != 0)
+	if (api_job_begin(&q, r, arg, "query_series", API_JSON) != 0)
 		return;
-	e = query_job_one_selector(&q, &eb);
+	e = api_job_one_selector(&q, &eb);
 	if (!e && q.format != API_JSON && q.format != API_CSV)
 		e = err_set(&eb, -EINVAL, "format: query_series answers json and csv");
 	spec = (struct query_spec) {.selector = q.params.selectors,
@@ -115,7 +115,7 @@ void api_query_series(struct http_request *r, void *arg)
 	if (!e)
 		e = query_over_time(&q.env, &spec, &m, &eb);
 	if (e)
-		query_job_fail(&q, e, &eb);
+		api_job_fail(&q, e, &eb);
 	else if (q.format == API_CSV)
 		reply_csv(&q, &m);
 	else

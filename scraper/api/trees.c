@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-void tree_view_done(struct tree_view *v)
+void api_view_done(struct api_view *v)
 {
 	for (size_t i = 0; v->filtered && i < v->merged.n_groups; i++)
 		tree_done(&v->filtered[i]);
@@ -19,7 +19,7 @@ void tree_view_done(struct tree_view *v)
 	query_trees_done(&v->merged);
 }
 
-static int filter(struct query_job *q, struct tree_view *v, struct errbuf *eb)
+static int filter(struct api_job *q, struct api_view *v, struct errbuf *eb)
 {
 	const struct api_params *p = &q->params;
 	const struct tree_filter f = {.focus = p->focus,
@@ -66,7 +66,7 @@ static uint32_t label_frame(struct tree_symbols *s, const struct labels *l)
 }
 
 /* All groups as one function tree; with group_by each below a frame of its labels. */
-static int project(struct query_job *q, struct tree_view *v, struct tree *ret, struct errbuf *eb)
+static int project(struct api_job *q, struct api_view *v, struct tree *ret, struct errbuf *eb)
 {
 	size_t n = v->merged.n_groups;
 	_cleanup_free_ struct tree *trees = xcalloc(n + 1, sizeof(*trees));
@@ -93,14 +93,14 @@ static int project(struct query_job *q, struct tree_view *v, struct tree *ret, s
 }
 
 /* The node limit of a format: the JSON arrays have one unless told otherwise, pictures cull by width. */
-static size_t node_limit(const struct query_job *q)
+static size_t node_limit(const struct api_job *q)
 {
 	if (q->params.max_nodes || q->format != API_JSON)
 		return q->format == API_DOT ? 0 : q->params.max_nodes;
 	return API_DEFAULT_NODES;
 }
 
-static int shape(struct query_job *q, struct tree_view *v, struct errbuf *eb)
+static int shape(struct api_job *q, struct api_view *v, struct errbuf *eb)
 {
 	const struct api_params *p = &q->params;
 	_cleanup_tree_ struct tree all = {}, at = {};
@@ -121,7 +121,7 @@ static int shape(struct query_job *q, struct tree_view *v, struct errbuf *eb)
 	return r ? r : tree_limit(shown, node_limit(q), &v->functions, eb);
 }
 
-static void describe(const struct query_job *q, struct tree_view *v)
+static void describe(const struct api_job *q, struct api_view *v)
 {
 	char from[40], to[40];
 
@@ -133,7 +133,7 @@ static void describe(const struct query_job *q, struct tree_view *v)
 		v->merged.n_series);
 }
 
-static int merge(struct query_job *q, struct tree_view *v, struct errbuf *eb)
+static int merge(struct api_job *q, struct api_view *v, struct errbuf *eb)
 {
 	const struct api_params *p = &q->params;
 	struct query_spec spec = {.selector = p->selectors,
@@ -143,7 +143,7 @@ static int merge(struct query_job *q, struct tree_view *v, struct errbuf *eb)
 		.n_group_by = p->n_group_by,
 		.group = true,
 		.max_groups = 256};
-	int r = query_job_one_selector(q, eb);
+	int r = api_job_one_selector(q, eb);
 
 	if (!r)
 		r = query_merge(&q->env, &spec, &v->merged, eb);
@@ -154,14 +154,14 @@ static int merge(struct query_job *q, struct tree_view *v, struct errbuf *eb)
 	return r;
 }
 
-int tree_view_make(struct query_job *q, struct tree_view *ret, struct errbuf *eb)
+int api_view_make(struct api_job *q, struct api_view *ret, struct errbuf *eb)
 {
 	int r = merge(q, ret, eb);
 
 	return r ? r : shape(q, ret, eb);
 }
 
-struct render_input tree_view_input(const struct query_job *q, const struct tree_view *v)
+struct render_input api_view_input(const struct api_job *q, const struct api_view *v)
 {
 	(void)q;
 	return (struct render_input) {.tree = &v->functions,
@@ -175,14 +175,14 @@ struct render_input tree_view_input(const struct query_job *q, const struct tree
 		.whole = v->whole};
 }
 
-static int reply_json(struct query_job *q, struct tree_view *v, bool rows)
+static int reply_json(struct api_job *q, struct api_view *v, bool rows)
 {
-	struct render_input in = tree_view_input(q, v);
+	struct render_input in = api_view_input(q, v);
 	_cleanup_bytes_ struct bytes out = {};
 	struct json j;
 	int r;
 
-	query_job_json_begin(q, &out, &j);
+	api_job_json_begin(q, &out, &j);
 	json_object_begin(&j);
 	json_kv_string(&j, "profile_type", v->merged.type.id);
 	json_kv_uint(&j, "n_profiles", v->merged.n_profiles);
@@ -191,14 +191,14 @@ static int reply_json(struct query_job *q, struct tree_view *v, bool rows)
 	if (r)
 		return r;
 	json_object_end(&j);
-	query_job_reply_json(q, &j, &out);
+	api_job_reply_json(q, &j, &out);
 	return 0;
 }
 
-static int render(struct query_job *q, struct tree_view *v, struct bytes *out)
+static int render(struct api_job *q, struct api_view *v, struct bytes *out)
 {
 	const struct render_svg_options icicle = {.root_on_top = true};
-	struct render_input in = tree_view_input(q, v);
+	struct render_input in = api_view_input(q, v);
 
 	switch (q->format) {
 	case API_FOLDED: return render_folded(&in, out);
@@ -213,8 +213,7 @@ static int render(struct query_job *q, struct tree_view *v, struct bytes *out)
 }
 
 /* pprof keeps locations, so only `at` and the limit that need functions are refused or applied differently. */
-static int render_pprof(
-	struct query_job *q, struct tree_view *v, struct bytes *out, struct errbuf *eb)
+static int render_pprof(struct api_job *q, struct api_view *v, struct bytes *out, struct errbuf *eb)
 {
 	size_t n = v->merged.n_groups;
 	_cleanup_free_ struct tree *limited = xcalloc(n + 1, sizeof(*limited));
@@ -237,14 +236,14 @@ static int render_pprof(
 	return r;
 }
 
-static void answer(struct query_job *q, bool rows)
+static void answer(struct api_job *q, bool rows)
 {
-	_cleanup_tree_view_ struct tree_view v = {};
+	_cleanup_api_view_ struct api_view v = {};
 	_cleanup_bytes_ struct bytes out = {};
 	struct errbuf eb = {};
 	int r;
 
-	r = q->format == API_PPROF ? merge(q, &v, &eb) : tree_view_make(q, &v, &eb);
+	r = q->format == API_PPROF ? merge(q, &v, &eb) : api_view_make(q, &v, &eb);
 	if (!r && q->format == API_JSON)
 		r = reply_json(q, &v, rows);
 	else if (!r && q->format == API_PPROF)
@@ -252,31 +251,31 @@ static void answer(struct query_job *q, bool rows)
 	else if (!r)
 		r = render(q, &v, &out);
 	if (r)
-		query_job_fail(q, r, &eb);
+		api_job_fail(q, r, &eb);
 	else if (q->format != API_JSON)
-		query_job_reply(q, *v.merged.type.name ? v.merged.type.name : "profile", &out);
+		api_job_reply(q, *v.merged.type.name ? v.merged.type.name : "profile", &out);
 }
 
 void api_flamegraph(struct http_request *r, void *arg)
 {
-	_cleanup_query_job_ struct query_job q = {};
+	_cleanup_api_job_ struct api_job q = {};
 
-	if (query_job_begin(&q, r, arg, "flamegraph", API_JSON) == 0)
+	if (api_job_begin(&q, r, arg, "flamegraph", API_JSON) == 0)
 		answer(&q, false);
 }
 
 void api_top(struct http_request *r, void *arg)
 {
-	_cleanup_query_job_ struct query_job q = {};
+	_cleanup_api_job_ struct api_job q = {};
 
-	if (query_job_begin(&q, r, arg, "top", API_JSON) == 0)
+	if (api_job_begin(&q, r, arg, "top", API_JSON) == 0)
 		answer(&q, true);
 }
 
 void api_profile(struct http_request *r, void *arg)
 {
-	_cleanup_query_job_ struct query_job q = {};
+	_cleanup_api_job_ struct api_job q = {};
 
-	if (query_job_begin(&q, r, arg, "profile", API_PPROF) == 0)
+	if (api_job_begin(&q, r, arg, "profile", API_PPROF) == 0)
 		answer(&q, false);
 }

@@ -187,7 +187,8 @@ int scan_open(struct scan *s, struct query_env *env, enum query_terms terms, int
 		p->info = part_reader_info(p->reader);
 		s->n_parts++;
 		if (p->info->max_time_ns < start_ns ||
-			tree_add(p->info->min_time_ns, -MAX(p->info->max_duration_ns, 0)) > end_ns ||
+			tree_add(p->info->min_time_ns, -MAX(p->info->max_duration_ns, 0)) >
+				end_ns ||
 			p->info->min_time_ns > p->info->max_time_ns) {
 			scan_close_part(p);
 			s->n_parts--;
