@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include "lib/base/alloc.h"
 #include "lib/base/bytes.h"
 #include "lib/base/fs.h"
 #include "lib/base/regex.h"
@@ -436,19 +437,32 @@ static void test_groups(void **state)
 	}
 }
 
-/* One row of docs/configuration.md: "| `key` | type | default | …". */
-static bool parse_row(const char *line, char key[64], char type[64], char standard[64])
-{
-	int n = sscanf(line, "| `%63[^`]` | %63[^|]| %63[^|]|", key, type, standard);
+/* One row of docs/configuration.md: "| `key` | type | default | example | meaning |"; cells without blanks and backquotes. */
+struct row {
+	char key[64], type[64], standard[64], example[128];
+};
 
-	if (n < 2)
+static void copy_cell(const char **line, char *ret, size_t size)
+{
+	size_t len = strcspn(*line, "|"), end = len, start = 0;
+
+	while (start < end && strchr(" `", (*line)[start]))
+		start++;
+	while (end > start && strchr(" `", (*line)[end - 1]))
+		end--;
+	snprintf(ret, size, "%.*s", (int)(end - start), *line + start);
+	*line += len + ((*line)[len] == '|');
+}
+
+static bool parse_row(const char *line, struct row *ret)
+{
+	if (strncmp(line, "| `", 3) != 0)
 		return false;
-	if (n == 2)
-		standard[0] = 0;
-	for (size_t len = strlen(type); len && type[len - 1] == ' ';)
-		type[--len] = 0;
-	for (size_t len = strlen(standard); len && standard[len - 1] == ' ';)
-		standard[--len] = 0;
+	line++;
+	copy_cell(&line, ret->key, sizeof(ret->key));
+	copy_cell(&line, ret->type, sizeof(ret->type));
+	copy_cell(&line, ret->standard, sizeof(ret->standard));
+	copy_cell(&line, ret->example, sizeof(ret->example));
 	return true;
 }
 
@@ -462,39 +476,83 @@ static const struct config_section *section_of(const char *title, size_t len)
 	return NULL;
 }
 
-static void check_row(
-	const struct config_section *s, const char *key, const char *type, const char *standard)
+/* Puts the example where its key belongs and loads it. */
+static void check_example(const struct config_section *s, const struct row *row)
 {
-	char expected[80] = "";
+	static const char *const around[CONFIG_KEYS_N][2] = {
+		[CONFIG_KEYS_TOP] = {"{", "}"},
+		[CONFIG_KEYS_GLOBAL] = {"global: {", "}"},
+		[CONFIG_KEYS_JOB] = {"scrape_configs: [{", "}]"},
+		[CONFIG_KEYS_STATIC] = {"scrape_configs: [{job_name: j, static_configs: [{",
+			"}]}]"},
+		[CONFIG_KEYS_FILE_SD] = {"scrape_configs: [{job_name: j, file_sd_configs: [{",
+			"}]}]"},
+		[CONFIG_KEYS_RELABEL] = {"scrape_configs: [{job_name: j, relabel_configs: [{",
+			"}]}]"},
+		[CONFIG_KEYS_PROFILING] = {"scrape_configs: [{job_name: j, profiling_config: {",
+			"}}]"},
+		[CONFIG_KEYS_PROFILE] =
+			{"scrape_configs: [{job_name: j, profiling_config: {pprof_config: {x: {",
+				"}}}}]"},
+		[CONFIG_KEYS_VALUE_TYPE] =
+			{"scrape_configs: [{job_name: j, profiling_config: {pprof_config: {memory: "
+			 "{keep_sample_type: [{",
+				"}]}}}}]"},
+	};
+	/* Another key that the section cannot do without. */
+	static const char *const needed[CONFIG_KEYS_N][2] = {
+		[CONFIG_KEYS_JOB] = {"job_name", "j"},
+		[CONFIG_KEYS_FILE_SD] = {"files", "[a.yml]"},
+		[CONFIG_KEYS_RELABEL] = {"target_label", "t"},
+		[CONFIG_KEYS_PROFILE] = {"path", "/x"},
+		[CONFIG_KEYS_VALUE_TYPE] = {"type", "x"},
+	};
+	char text[512], more[64] = "";
+	unsigned id = 0;
 
+	while (config_keys(id) != s)
+		id++;
+	if (needed[id][0] && strcmp(needed[id][0], row->key) != 0)
+		snprintf(more, sizeof(more), ", %s: %s", needed[id][0], needed[id][1]);
+	snprintf(text, sizeof(text), "%s%s: %s%s%s", around[id][0], row->key, row->example, more,
+		around[id][1]);
+	config_put(parse_ok(text));
+}
+
+static void check_row(const struct config_section *s, const struct row *row)
+{
 	for (size_t i = 0; i < s->n_keys; i++) {
 		const struct config_key *k = &s->keys[i];
+		const char *standard = !k->default_text	  ? ""
+				       : *k->default_text ? k->default_text
+							  : "\"\"";
 
-		if (strcmp(k->name, key))
+		if (strcmp(k->name, row->key) != 0)
 			continue;
 		if (k->support != CONFIG_READ) {
 			assert_string_equal(
-				type, k->support == CONFIG_IGNORED ? "ignored" : "not yet");
+				row->type, k->support == CONFIG_IGNORED ? "ignored" : "not yet");
 			return;
 		}
-		if (k->default_text)
-			snprintf(expected, sizeof(expected), "`%s`",
-				*k->default_text ? k->default_text : "\"\"");
-		if (strcmp(type, config_type_name(k->type)) || strcmp(standard, expected))
+		if (strcmp(row->type, config_type_name(k->type)) != 0 ||
+			strcmp(row->standard, standard) != 0)
 			fail_msg("%s.%s: the page says \"%s\" \"%s\", the table \"%s\" \"%s\"",
-				s->title, key, type, standard, config_type_name(k->type), expected);
+				s->title, row->key, row->type, row->standard,
+				config_type_name(k->type), standard);
+		check_example(s, row);
 		return;
 	}
-	fail_msg("docs/configuration.md: %s has no key %s", s->title, key);
+	fail_msg("docs/configuration.md: %s has no key %s", s->title, row->key);
 }
 
-/* The page and the tables name the same keys, with the same types and defaults. */
+/* The page and the tables name the same keys, with the same types and defaults; every example loads. */
 static void test_docs(void **state)
 {
 	_cleanup_fclose_ FILE *f = fopen("docs/configuration.md", "r");
 	const struct config_section *section = NULL;
 	size_t n_rows = 0, n_keys = 0;
-	char line[2048], key[64], type[64], standard[64];
+	char line[2048];
+	struct row row;
 
 	(void)state;
 	if (!f)
@@ -505,14 +563,46 @@ static void test_docs(void **state)
 			const char *title = strchr(line, '`');
 
 			section = title ? section_of(title + 1, strcspn(title + 1, "`")) : NULL;
-		} else if (section && parse_row(line, key, type, standard)) {
-			check_row(section, key, type, standard);
+		} else if (section && parse_row(line, &row)) {
+			check_row(section, &row);
 			n_rows++;
 		}
 	}
 	for (unsigned i = 0; i < CONFIG_KEYS_N; i++)
 		n_keys += config_keys(i)->n_keys;
 	assert_int_equal(n_rows, n_keys);
+}
+
+/* Memory may run out at every allocation of a load: an error, nothing leaked, nothing half made. */
+static void test_out_of_memory(void **state)
+{
+	static const char text[] =
+		"global: {external_labels: {a: $B}}\n" JOB
+		"static_configs: [{targets: [a, b], labels: {x: y}}]\n"
+		"  file_sd_configs: [{files: [a.yml]}]\n  params: {p: [q]}\n"
+		"  relabel_configs: [{regex: '(a+)b', target_label: x}]\n"
+		"  profiling_config: {sample_labels: [c], pprof_config: {memory: {delta: true}}}\n";
+	bool done = false;
+	unsigned n;
+
+	(void)state;
+	for (n = 1; n < 2000 && !done; n++) {
+		struct config *c = NULL;
+		struct errbuf eb = {0};
+		int r;
+
+		alloc_fail_after(n);
+		r = config_parse("f.yml", text, strlen(text), &opts, &c, &eb);
+		alloc_fail_after(0);
+		done = r == 0;
+		if (!done) {
+			assert_int_equal(r, -ENOMEM);
+			assert_null(c);
+		} else {
+			config_put(c);
+		}
+	}
+	assert_true(done && n > 20);
 }
 
 int main(void)
@@ -528,6 +618,7 @@ int main(void)
 		cmocka_unit_test(test_load),
 		cmocka_unit_test(test_groups),
 		cmocka_unit_test(test_docs),
+		cmocka_unit_test(test_out_of_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
