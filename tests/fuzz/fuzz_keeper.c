@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The keeper's side of its protocol, its client's side, side-band records and bundles, on any bytes. The first byte chooses.
+ * The server runs on this process's own socket pair; what it opens lies below an empty directory.
+ */
+#include "exporter/keeper/client.h"
+#include "exporter/keeper/protocol.h"
+#include "exporter/keeper/server.h"
+#include "exporter/sample/replay.h"
+#include "exporter/sample/sideband.h"
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static int no_attach(void *ctx, uint32_t cpu, struct keeper_cpu *ret, struct errbuf *eb)
+{
+	(void)ctx;
+	(void)ret;
+	return err_set(eb, -ENODEV, "CPU %u", cpu);
+}
+
+static void fuzz_server(const uint8_t *data, size_t size)
+{
+	static const struct server_map map = {.fd = -1, .key_bytes = 4, .value_bytes = 8};
+	static const struct server server = {
+		.procfs = "/nowhere", .attach = no_attach, .maps = &map, .n_maps = 1};
+	_cleanup_close_ int root = open("/proc/self/fdinfo", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	uint8_t buf[KEEPER_MAX_MESSAGE];
+	struct keeper_reply reply;
+	int sock[2], fds[KEEPER_MAX_FDS], r;
+	size_t n_fds;
+
+	if (!size || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock))
+		return;
+	if (protocol_send(sock[0], data, size, &root, size & 1) == 0 &&
+		server_answer(&server, sock[1]) == 0) {
+		r = protocol_receive(sock[0], buf, sizeof(buf), fds, &n_fds);
+		if (r <= 0 || protocol_get_reply(buf, (size_t)r, &reply) < 0 ||
+			reply.n_fds != n_fds)
+			__builtin_trap(); /* whatever was asked, the answer is well-formed */
+		for (size_t i = 0; i < n_fds; i++)
+			close(fds[i]);
+	}
+	close(sock[0]);
+	close(sock[1]);
+}
+
+/* The input is what a broken keeper answers. */
+static void fuzz_client(const uint8_t *data, size_t size)
+{
+	int sock[2], fd;
+	struct keeper *k;
+
+	if (!size || size > 2000 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock))
+		return;
+	k = keeper_client_new(sock[1], 1);
+	if (protocol_send(sock[0], data, size, sock, 1) == 0) {
+		shutdown(sock[0], SHUT_WR);
+		fd = k->open(k, 1, 0, KEEPER_MAPS, 0, 0);
+		if (fd >= 0)
+			close(fd);
+	}
+	k->close(k);
+	close(sock[0]);
+}
+
+static void on_sideband(void *ctx, const struct sideband *e)
+{
+	*(size_t *)ctx += e->path ? strlen(e->path) : 0;
+}
+
+static void on_sample(void *ctx, const struct abi_record *r, bool late)
+{
+	for (unsigned i = 0; i < (unsigned)r->n_kernel + r->n_user; i++)
+		*(size_t *)ctx += r->frames[i] + late;
+}
+
+static void on_drained(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns)
+{
+	*(size_t *)ctx += up_to_ns + (uint64_t)boot_offset_ns;
+}
+
+static void fuzz_replay(const uint8_t *data, size_t size)
+{
+	size_t sum = 0;
+	const struct sample_sink sink = {&sum, on_sideband, on_sample, on_drained};
+	_cleanup_(replay_freep)
+	struct replay *r = NULL;
+	struct clock_virtual clock;
+	struct keeper *k;
+	int fd;
+
+	clock_virtual_init(&clock, 0);
+	if (replay_open_bytes(data, size, &sink, &clock, &r, NULL) < 0)
+		return;
+	while (replay_step(r))
+		;
+	k = replay_keeper(r);
+	fd = k->open(k, 1, 0, KEEPER_MAPS, 0, 0);
+	if (fd >= 0)
+		close(fd);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct sideband s;
+
+	if (!size)
+		return 0;
+	switch (data[0] & 3) {
+	case 0: fuzz_server(data + 1, size - 1); break;
+	case 1: fuzz_client(data + 1, size - 1); break;
+	case 2: sideband_parse(data + 1, size - 1, &s); break;
+	default: fuzz_replay(data + 1, size - 1); break;
+	}
+	return 0;
+}
