@@ -191,7 +191,8 @@ int wal_write(struct wal *w, struct bytes *record, uint64_t *ret_sequence, struc
 		w->n_write_failures++;
 	} else {
 		w->offset += record->len;
-		*ret_sequence = w->written_sequence = w->next_sequence++;
+		*ret_sequence = w->next_sequence++;
+		w->written_sequence = *ret_sequence;
 	}
 	pthread_mutex_unlock(&w->lock);
 	if (r < 0) {
