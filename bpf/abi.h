@@ -20,20 +20,25 @@
 
 /* A frame is one u64: kind (4 bits, top) | the rest (60 bits) by kind. */
 enum abi_frame_kind {
-	ABI_FRAME_NATIVE = 1,	 /* binary (22 bits) | offset in file (38 bits) */
-	ABI_FRAME_KERNEL = 2,	 /* kernel address, low 60 bits; user space sign-extends */
-	ABI_FRAME_RAW = 3,	 /* user address, 60 bits, not yet resolved: valid in the record's process generation */
-	ABI_FRAME_JIT = 4,	 /* user address in anonymous executable memory, 60 bits, same validity */
-	ABI_FRAME_INTERP = 5,	 /* first of two words: code pointer (60 bits); the second word is the line */
-	ABI_FRAME_REPEAT = 6,	 /* period (28 bits) | count (32 bits): the `period` frames before this word, `count` times more */
-	ABI_FRAME_ELIDED = 7,	 /* number of frames left out of the middle (60 bits) */
-	ABI_FRAME_TRUNCATED = 8, /* reason (enum abi_cut): why the stack ends here, at the root end */
+	ABI_FRAME_NATIVE = 1, /* binary (22 bits) | offset in file (38 bits) */
+	ABI_FRAME_KERNEL = 2, /* kernel address, low 60 bits; user space sign-extends */
+	ABI_FRAME_RAW =
+		3, /* user address, 60 bits, not yet resolved: valid in the record's process generation */
+	ABI_FRAME_JIT = 4, /* user address in anonymous executable memory, 60 bits, same validity */
+	ABI_FRAME_INTERP =
+		5, /* first of two words: code pointer (60 bits); the second word is the line */
+	ABI_FRAME_REPEAT =
+		6, /* period (28 bits) | count (32 bits): the `period` frames before this word, `count` times more */
+	ABI_FRAME_ELIDED = 7, /* number of frames left out of the middle (60 bits) */
+	ABI_FRAME_TRUNCATED =
+		8, /* reason (enum abi_cut): why the stack ends here, at the root end */
 };
 #define ABI_FRAME_PAYLOAD ((1ULL << 60) - 1)
-#define ABI_FRAME(kind, payload) (((__u64)(kind) << 60) | ((__u64)(payload) & ABI_FRAME_PAYLOAD))
+#define ABI_FRAME(kind, payload) (((__u64)(kind) << 60) | ((__u64)(payload)&ABI_FRAME_PAYLOAD))
 #define ABI_FRAME_KIND(f) ((unsigned)((f) >> 60))
-#define ABI_FRAME_VALUE(f) ((f) & ABI_FRAME_PAYLOAD)
-#define ABI_NATIVE(binary, off) ABI_FRAME(ABI_FRAME_NATIVE, ((__u64)(binary) << 38) | ((off) & ((1ULL << 38) - 1)))
+#define ABI_FRAME_VALUE(f) ((f)&ABI_FRAME_PAYLOAD)
+#define ABI_NATIVE(binary, off) \
+	ABI_FRAME(ABI_FRAME_NATIVE, ((__u64)(binary) << 38) | ((off) & ((1ULL << 38) - 1)))
 #define ABI_NATIVE_BINARY(f) ((__u32)(((f) >> 38) & ((1U << 22) - 1)))
 #define ABI_NATIVE_OFF(f) ((f) & ((1ULL << 38) - 1))
 #define ABI_BINARY_MAX ((1U << 22) - 1)
@@ -64,12 +69,13 @@ enum {
 	ABI_MAX_USER_FRAMES = ABI_USER_HEAD_WORDS + ABI_USER_TAIL_WORDS,
 	ABI_MAX_USER_WORDS = ABI_MAX_USER_FRAMES + 2, /* and ELIDED, and TRUNCATED */
 	ABI_MAX_WORDS = ABI_MAX_KERNEL_FRAMES + ABI_MAX_USER_WORDS,
-	ABI_MAX_STEPS = 8192,	    /* frames walked before a stack is cut as too deep */
-	ABI_MAX_REPEAT_PERIOD = 4,  /* longest cycle of a recursion that travels as REPEAT */
-	ABI_REPEAT_AFTER = 3,	    /* copies of a cycle seen before it becomes REPEAT */
+	ABI_MAX_STEPS = 8192,	   /* frames walked before a stack is cut as too deep */
+	ABI_MAX_REPEAT_PERIOD = 4, /* longest cycle of a recursion that travels as REPEAT */
+	ABI_REPEAT_AFTER = 3,	   /* copies of a cycle seen before it becomes REPEAT */
 	ABI_MAX_CPUS = 1024,
 	ABI_CPUS_PER_RING = 16,
-	ABI_COUNTERS_STRIDE = 64, /* u64 slots per CPU row in the counter map: a multiple of cache lines */
+	ABI_COUNTERS_STRIDE =
+		64, /* u64 slots per CPU row in the counter map: a multiple of cache lines */
 };
 
 enum abi_record_type {
@@ -77,25 +83,27 @@ enum abi_record_type {
 };
 
 enum abi_record_flags {
-	ABI_FLAG_USER_MODE = 1 << 0,   /* the tick interrupted user code: the first user frame is exact, not a return address */
-	ABI_FLAG_KTHREAD = 1 << 1,     /* no user stack exists */
-	ABI_FLAG_COMPAT32 = 1 << 2,    /* 32-bit process: kernel frames only */
+	ABI_FLAG_USER_MODE =
+		1
+		<< 0, /* the tick interrupted user code: the first user frame is exact, not a return address */
+	ABI_FLAG_KTHREAD = 1 << 1,	   /* no user stack exists */
+	ABI_FLAG_COMPAT32 = 1 << 2,	   /* 32-bit process: kernel frames only */
 	ABI_FLAG_FIRST_IS_RETURN = 1 << 3, /* user pc is where a system call returns to */
 };
 
 /* Header of every record in a ring. Followed by n_kernel, then n_user frame words (leaf first in each part). */
 struct abi_record {
-	__u16 type;	  /* enum abi_record_type */
-	__u16 flags;	  /* enum abi_record_flags */
-	__u16 n_kernel;	  /* words of kernel frames */
-	__u16 n_user;	  /* words of user frames; the last is ABI_FRAME_TRUNCATED when the stack was cut */
-	__u64 time_ns;	  /* when */
-	__u64 weight;	  /* what this sample stands for: nanoseconds for the CPU clock */
-	__u64 start_ns;	  /* start time of the thread-group leader, CLOCK_MONOTONIC (task->start_time) */
-	__u32 pid, tid;	  /* in the host's PID namespace; pid is the thread group */
-	__u32 exec_id;	  /* task->self_exec_id: counts execs, so (pid, start_ns, exec_id) is a process image */
+	__u16 type;	/* enum abi_record_type */
+	__u16 flags;	/* enum abi_record_flags */
+	__u16 n_kernel; /* words of kernel frames */
+	__u16 n_user; /* words of user frames; the last is ABI_FRAME_TRUNCATED when the stack was cut */
+	__u64 time_ns; /* when */
+	__u64 weight;  /* what this sample stands for: nanoseconds for the CPU clock */
+	__u64 start_ns; /* start time of the thread-group leader, CLOCK_MONOTONIC (task->start_time) */
+	__u32 pid, tid; /* in the host's PID namespace; pid is the thread group */
+	__u32 exec_id; /* task->self_exec_id: counts execs, so (pid, start_ns, exec_id) is a process image */
 	__u32 cpu;
-	__u64 cgroup_id;  /* cgroup v2 id, 0 when unknown */
+	__u64 cgroup_id;		/* cgroup v2 id, 0 when unknown */
 	char comm[ABI_COMM_LEN];	/* of the thread */
 	char leader_comm[ABI_COMM_LEN]; /* of the thread-group leader */
 	__u64 frames[];
@@ -108,5 +116,5 @@ struct abi_config {
 	__u32 version;	     /* ABI_VERSION */
 	__u32 n_cpus;	     /* possible CPUs: rows of the counter map */
 	__u32 cost_interval; /* own run time is measured in one of this many runs (64); a power of two */
-	__u32 has_loop;	     /* the kernel has bpf_loop (5.17); else a bounded loop of fewer frames walks */
+	__u32 has_loop; /* the kernel has bpf_loop (5.17); else a bounded loop of fewer frames walks */
 };

@@ -22,7 +22,8 @@ struct scratch {
 	__u32 busy, pad;
 	struct walk walk;
 	__u64 spare[ABI_USER_TAIL_WORDS];
-	__u64 record[sizeof(struct abi_record) / sizeof(__u64)]; /* struct abi_record, its frames follow */
+	__u64 record[sizeof(struct abi_record) /
+		     sizeof(__u64)]; /* struct abi_record, its frames follow */
 	__u64 words[ABI_MAX_WORDS + 1];
 };
 _Static_assert(sizeof(struct scratch) <= 32 * 1024, "limit of per-CPU map values");
@@ -262,6 +263,17 @@ static __always_inline void tick_run(struct tick *t, __u64 now)
 	scratch_release(t->s);
 }
 
+/* A run that took longer was interrupted, by a hypervisor or an NMI, and says nothing of what it costs. */
+#define MAX_COST_NS 1000000
+
+static __always_inline void count_cost(struct tick *t, __u64 ns)
+{
+	if (ns > MAX_COST_NS)
+		return;
+	t->count[ABI_COUNT_COST_RUNS]++;
+	t->count[ABI_COUNT_COST_NS] += ns;
+}
+
 SEC("perf_event")
 int sample_cpu(struct bpf_perf_event_data *ctx)
 {
@@ -276,9 +288,7 @@ int sample_cpu(struct bpf_perf_event_data *ctx)
 		return 0;
 	measured = (t.count[ABI_COUNT_RUNS]++ & (config.cost_interval - 1)) == 0;
 	tick_run(&t, now);
-	if (measured) {
-		t.count[ABI_COUNT_COST_RUNS]++;
-		t.count[ABI_COUNT_COST_NS] += bpf_ktime_get_ns() - now;
-	}
+	if (measured)
+		count_cost(&t, bpf_ktime_get_ns() - now);
 	return 0;
 }

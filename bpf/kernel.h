@@ -30,11 +30,12 @@ enum { BPF_F_MMAPABLE = 1U << 10 };
 enum { BPF_RB_NO_WAKEUP = 1U << 0 };
 
 enum { PF_KTHREAD = 0x00200000 }; /* include/linux/sched.h */
-enum { USER32_CS = 0x23 };	  /* arch/x86/include/asm/segment.h: code segment of 32-bit processes */
+enum { USER32_CS = 0x23 }; /* arch/x86/include/asm/segment.h: code segment of 32-bit processes */
 
 /* Context of perf_event programs on x86-64 (include/uapi/linux/bpf_perf_event.h, asm/ptrace.h): a fixed layout. */
 struct perf_event_regs {
-	__u64 r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, orig_rax, rip, cs, eflags, rsp, ss;
+	__u64 r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, orig_rax,
+		rip, cs, eflags, rsp, ss;
 };
 struct bpf_perf_event_data {
 	struct perf_event_regs regs;

@@ -22,17 +22,20 @@
 #define UNWIND_BASE_MASK 127
 #define UNWIND_TAIL_MASK (ABI_USER_TAIL_WORDS - 1)
 _Static_assert(ABI_MAX_KERNEL_FRAMES <= UNWIND_BASE_MASK, "base mask");
-_Static_assert((ABI_USER_TAIL_WORDS & UNWIND_TAIL_MASK) == 0 && ABI_USER_HEAD_WORDS % ABI_USER_TAIL_WORDS == 0, "tail mask");
+_Static_assert((ABI_USER_TAIL_WORDS & UNWIND_TAIL_MASK) == 0 &&
+		       ABI_USER_HEAD_WORDS % ABI_USER_TAIL_WORDS == 0,
+	"tail mask");
 _Static_assert(ABI_MAX_REPEAT_PERIOD == 4, "hist and cycle are written out");
 
 struct frames {
 	__u64 elided;
-	__u64 hist[ABI_MAX_REPEAT_PERIOD];  /* the last plain frames, newest first; 0 where there is none */
+	__u64 hist
+		[ABI_MAX_REPEAT_PERIOD]; /* the last plain frames, newest first; 0 where there is none */
 	__u64 cycle[ABI_MAX_REPEAT_PERIOD]; /* of the running REPEAT, in order */
-	__u32 base;	  /* index of the first user word: after the kernel frames */
-	__u32 n;	  /* logical words written */
-	__u32 tail_lo;	  /* lowest logical word still in the tail ring */
-	__u32 candidate;  /* period that the last `run` frames follow, 0: none */
+	__u32 base;	 /* index of the first user word: after the kernel frames */
+	__u32 n;	 /* logical words written */
+	__u32 tail_lo;	 /* lowest logical word still in the tail ring */
+	__u32 candidate; /* period that the last `run` frames follow, 0: none */
 	__u32 run;
 	__u32 period;	  /* of the running REPEAT, 0: none */
 	__u32 pos, count; /* within the cycle; whole cycles so far */
@@ -108,7 +111,11 @@ UNWIND_FN void frames_begin_repeat(struct frames *f)
 
 UNWIND_FN __u32 frames_find_period(const struct frames *f, __u64 frame)
 {
-	return frame == f->hist[0] ? 1 : frame == f->hist[1] ? 2 : frame == f->hist[2] ? 3 : frame == f->hist[3] ? 4 : 0;
+	return frame == f->hist[0]   ? 1
+	       : frame == f->hist[1] ? 2
+	       : frame == f->hist[2] ? 3
+	       : frame == f->hist[3] ? 4
+				     : 0;
 }
 
 /* One more frame. `words` is the array of a record: kernel words first, then the user words. */
@@ -171,13 +178,15 @@ UNWIND_FN void frames_copy_word(struct frames_copy *c, __u32 i)
 	__u32 base = c->base & UNWIND_BASE_MASK;
 
 	if (i < ABI_USER_TAIL_WORDS)
-		c->spare[k] = c->words[base + ABI_USER_HEAD_WORDS + ((c->lo + k) & UNWIND_TAIL_MASK)];
+		c->spare[k] =
+			c->words[base + ABI_USER_HEAD_WORDS + ((c->lo + k) & UNWIND_TAIL_MASK)];
 	else
 		c->words[base + ABI_USER_HEAD_WORDS + 1 + k] = c->spare[k];
 }
 
 /* Ends the running REPEAT; returns how many frames_copy_word steps the caller must take before frames_close. */
-UNWIND_FN __u32 frames_finish(struct frames *f, __u64 *words, __u64 *spare, struct frames_copy *ret_copy)
+UNWIND_FN __u32 frames_finish(
+	struct frames *f, __u64 *words, __u64 *spare, struct frames_copy *ret_copy)
 {
 	frames_end_repeat(f, words);
 	ret_copy->words = words;

@@ -12,9 +12,11 @@
 #define unwind_read_user(w, to, len, from) bpf_probe_read_user(to, len, (const void *)(from))
 #endif
 
-#define UNWIND_USER_MAX (1ULL << 47) /* x86-64, four-level page tables; larger addresses need an explicit mmap hint */
+#define UNWIND_USER_MAX \
+	(1ULL << 47) /* x86-64, four-level page tables; larger addresses need an explicit mmap hint */
 #define UNWIND_USER_MIN 4096
-#define UNWIND_MAX_FRAME_BYTES (1ULL << 20) /* a larger distance between two frames is taken for a stray rbp */
+#define UNWIND_MAX_FRAME_BYTES \
+	(1ULL << 20) /* a larger distance between two frames is taken for a stray rbp */
 
 enum unwind_result {
 	UNWIND_MORE,
