@@ -113,7 +113,11 @@ static __always_inline __u64 period_ns(struct bpf_perf_event_data *ctx)
 	return BPF_CORE_READ(kern, event, hw.sample_period);
 }
 
-static __always_inline __u32 kernel_frames(struct tick *t)
+/*
+ * Sets the record's n_kernel. Readers take it from there, not from a register: the verifier would else follow each possible
+ * count through the rest of the program.
+ */
+static __always_inline void kernel_frames(struct tick *t)
 {
 	struct scratch *s = t->s;
 	long bytes = bpf_get_stack(t->ctx, s->words, ABI_MAX_KERNEL_FRAMES * sizeof(__u64), 0);
@@ -121,13 +125,13 @@ static __always_inline __u32 kernel_frames(struct tick *t)
 
 	if (bytes < 0) {
 		t->count[ABI_COUNT_KERNEL_STACK_FAILED]++;
-		return 0;
+		return;
 	}
 	n = (__u32)bytes / sizeof(__u64);
+	record_of(s)->n_kernel = n;
+	t->count[ABI_COUNT_FRAMES_KERNEL] += n;
 	for (__u32 i = 0; i < ABI_MAX_KERNEL_FRAMES && i < n; i++)
 		s->words[i] = ABI_FRAME(ABI_FRAME_KERNEL, s->words[i]);
-	t->count[ABI_COUNT_FRAMES_KERNEL] += n;
-	return n & UNWIND_BASE_MASK;
 }
 
 static long walk_callback(__u32 i, struct tick *t)
@@ -158,14 +162,14 @@ static __always_inline __u32 walk_user(struct tick *t)
 	return frames_close(&s->walk.frames, s->words, s->walk.cut);
 }
 
-static __always_inline __u32 cut_at_once(struct scratch *s, __u32 n_kernel, enum abi_cut why)
+static __always_inline __u32 cut_at_once(struct scratch *s, enum abi_cut why)
 {
-	s->words[n_kernel & UNWIND_BASE_MASK] = ABI_FRAME(ABI_FRAME_TRUNCATED, why);
+	s->words[record_of(s)->n_kernel & UNWIND_BASE_MASK] = ABI_FRAME(ABI_FRAME_TRUNCATED, why);
 	return 1;
 }
 
 /* The user half of a stack; sets the record's flags. */
-static __always_inline __u32 user_frames(struct tick *t, __u32 n_kernel, bool user_mode)
+static __always_inline __u32 user_frames(struct tick *t, bool user_mode)
 {
 	struct abi_record *r = record_of(t->s);
 	struct pt_regs *regs;
@@ -188,11 +192,11 @@ static __always_inline __u32 user_frames(struct tick *t, __u32 n_kernel, bool us
 	}
 	if ((cs & 0xffff) == USER32_CS) {
 		r->flags |= ABI_FLAG_COMPAT32;
-		return cut_at_once(t->s, n_kernel, ABI_CUT_COMPAT32);
+		return cut_at_once(t->s, ABI_CUT_COMPAT32);
 	}
 	if (!pc)
-		return cut_at_once(t->s, n_kernel, ABI_CUT_NO_USER_REGS);
-	walk_init(&t->s->walk, pc, sp, fp, n_kernel);
+		return cut_at_once(t->s, ABI_CUT_NO_USER_REGS);
+	walk_init(&t->s->walk, pc, sp, fp, r->n_kernel);
 	return walk_user(t);
 }
 
@@ -236,12 +240,14 @@ static __always_inline void sample(struct tick *t, __u64 now)
 	bool user_mode = (CTX_READ(t->ctx, regs.cs) & 3) == 3;
 
 	fill_header(t, now);
-	r->n_kernel = user_mode ? 0 : kernel_frames(t);
+	r->n_kernel = 0;
+	if (!user_mode)
+		kernel_frames(t);
 	if (t->task->flags & PF_KTHREAD || !t->task->mm) {
 		r->flags |= ABI_FLAG_KTHREAD;
 		r->n_user = 0;
 	} else {
-		r->n_user = user_frames(t, r->n_kernel, user_mode);
+		r->n_user = user_frames(t, user_mode);
 	}
 	output(t);
 }
