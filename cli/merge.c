@@ -7,6 +7,9 @@
 #include "lib/base/options.h"
 #include "lib/net/gzip.h"
 #include "lib/prof/merge.h"
+#include <malloc.h>
+
+enum { MMAP_THRESHOLD = 128 << 10 };
 
 struct merge_options {
 	const char *output;
@@ -43,33 +46,36 @@ static const struct option_program program = {
 	.examples = "sonde merge -o day.pb.gz hours/*.pb.gz\n",
 };
 
-static int write_profile(const struct profile *p, const struct merge_options *o, struct errbuf *eb)
+static int write_gzip(const struct bytes *raw, const struct merge_options *o, struct errbuf *eb)
 {
-	_cleanup_bytes_ struct bytes raw, gz;
+	_cleanup_bytes_ struct bytes gz;
 	int r;
 
-	bytes_init(&raw, NULL, 0);
 	bytes_init(&gz, NULL, 0);
-	r = prof_encode(p, &raw);
-	if (r < 0)
-		return err_set(eb, r, "encoding the sum: %s", err_text(NULL, r));
-	if (!o->level)
-		return cli_write_output(o->output, &raw, eb);
-	r = gzip_deflate(raw.data, raw.len, (int)o->level, &gz, eb);
+	r = gzip_deflate(raw->data, raw->len, (int)o->level, &gz, eb);
 	return r < 0 ? r : cli_write_output(o->output, &gz, eb);
 }
 
+/* Each stage frees what the next one does not need. */
 static int merge(const struct merge_options *o, const struct option_list *files, struct errbuf *eb)
 {
 	_cleanup_prof_merge_ struct prof_merge *m = prof_merge_new(NULL);
 	_cleanup_profile_ struct profile sum;
+	_cleanup_bytes_ struct bytes raw;
 	int r = cli_merge_files(m, files, eb);
 
 	profile_init(&sum, NULL);
+	bytes_init(&raw, NULL, 0);
 	if (r >= 0)
 		r = prof_merge_finish(m, &sum, eb);
+	if (r < 0)
+		return r;
 	prof_merge_freep(&m);
-	return r < 0 ? r : write_profile(&sum, o, eb);
+	r = prof_encode(&sum, &raw);
+	if (r < 0)
+		return err_set(eb, r, "encoding the sum: %s", err_text(NULL, r));
+	profile_done(&sum);
+	return o->level ? write_gzip(&raw, o, eb) : cli_write_output(o->output, &raw, eb);
 }
 
 int cli_merge(int argc, char **argv)
@@ -82,6 +88,8 @@ int cli_merge(int argc, char **argv)
 
 	if (status >= 0)
 		return status;
+	/* Large blocks of their own, so that growing moves pages, not bytes, and freeing gives them back. */
+	mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD);
 	if (!o.output || !files.n) {
 		fprintf(stderr, "sonde merge: %s; see sonde merge --help\n",
 			!files.n ? "which files?" : "-o FILE says where the sum goes");

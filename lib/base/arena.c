@@ -17,6 +17,12 @@ struct arena_chunk {
 	_Alignas(ALIGN) char data[];
 };
 
+struct arena_adopted {
+	struct arena_adopted *older;
+	void *p;
+	size_t bytes;
+};
+
 void arena_init(struct arena *a, struct budget *budget)
 {
 	*a = (struct arena) {.budget = budget};
@@ -30,8 +36,21 @@ static void free_chunk(struct arena *a, struct arena_chunk *c)
 	free(c);
 }
 
+/* Their list lies in the chunks, so they go first. */
+static void free_adopted(struct arena *a)
+{
+	for (struct arena_adopted *x = a->adopted; x; x = x->older) {
+		a->total_bytes -= x->bytes;
+		if (a->budget)
+			budget_release(a->budget, x->bytes);
+		free(x->p);
+	}
+	a->adopted = NULL;
+}
+
 void arena_done(struct arena *a)
 {
+	free_adopted(a);
 	while (a->chunks) {
 		struct arena_chunk *c = a->chunks;
 
@@ -47,6 +66,7 @@ void arena_reset(struct arena *a)
 {
 	struct arena_chunk *keep = NULL;
 
+	free_adopted(a);
 	for (struct arena_chunk *c = a->chunks; c; c = c->older)
 		if (c->bytes <= MAX_KEPT && (!keep || c->bytes > keep->bytes))
 			keep = c;
@@ -109,6 +129,18 @@ void *arena_alloc(struct arena *a, size_t bytes)
 	p = a->next;
 	a->next += rounded;
 	return p;
+}
+
+bool arena_adopt(struct arena *a, void *p, size_t bytes)
+{
+	struct arena_adopted *x = arena_alloc(a, sizeof(*x));
+
+	if (!x)
+		return false;
+	*x = (struct arena_adopted) {.older = a->adopted, .p = p, .bytes = bytes};
+	a->adopted = x;
+	a->total_bytes += bytes;
+	return true;
 }
 
 void *arena_alloc_array(struct arena *a, size_t n, size_t bytes)

@@ -7,12 +7,14 @@
 #pragma once
 #include "lib/base/budget.h"
 #include "lib/base/cleanup.h"
+#include <stdbool.h>
 #include <stddef.h>
 
 struct arena_chunk;
 struct arena {
 	struct budget *budget; /* NULL: none */
 	struct arena_chunk *chunks;
+	struct arena_adopted *adopted;
 	char *next, *end;
 	size_t total_bytes;
 	int error;
@@ -30,6 +32,11 @@ void *arena_alloc(struct arena *a, size_t bytes);
 void *arena_alloc_array(struct arena *a, size_t n, size_t bytes);
 /* The same, zeroed. */
 void *arena_zalloc(struct arena *a, size_t bytes);
+/*
+ * Takes over a heap block of this size that is already charged to the arena's budget; freed with everything else. False
+ * on refusal: it stays the caller's.
+ */
+bool arena_adopt(struct arena *a, void *p, size_t bytes) _must_check_;
 /* A NUL-terminated copy; NULL on refusal. */
 char *arena_strndup(struct arena *a, const char *s, size_t n);
 char *arena_strdup(struct arena *a, const char *s);

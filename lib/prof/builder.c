@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Builds a profile row by row with interning. Columns grow on the heap (realloc moves large ones by
- * remapping) and are copied at their exact size into the profile's arena at the end, one after the
- * other, so that a finished profile carries no slack. Everything is charged to the arena's budget.
+ * Builds a profile row by row with interning. Columns grow on the heap (realloc moves large ones by remapping); at the
+ * end small ones are copied into the profile's arena and large ones handed to it, cut to size, so that a finished profile
+ * carries no slack and nothing large is ever there twice. Everything is charged to the arena's budget.
  */
 #include "lib/prof/profile.h"
 #include "lib/base/alloc.h"
 #include "lib/base/hash.h"
 #include "lib/prof/index.h"
 #include <string.h>
+
+enum { HAND_OVER_BYTES = 64 << 10 };
 
 struct column {
 	void *data;
@@ -420,16 +422,36 @@ void prof_builder_sample(struct prof_builder *b, const uint32_t *locations, size
 		b->p->arena.error = r;
 }
 
-/* Copies a column into the arena and frees it. */
+/* Gives a large column's memory to the arena, cut to size; the charge goes with it. */
+static void *hand_over(struct prof_builder *b, struct column *c)
+{
+	size_t bytes = c->n * c->elem, slack = (c->cap - c->n) * c->elem;
+	void *data = realloc(c->data, bytes);
+
+	if (data)
+		c->data = data;
+	if (!arena_adopt(&b->p->arena, c->data, bytes))
+		return NULL;
+	if (b->budget)
+		budget_release(b->budget, slack);
+	c->cap = 0;
+	return TAKE(c->data);
+}
+
+/* Moves a column into the arena. */
 static void *move(struct prof_builder *b, struct column *c, size_t *ret_n)
 {
-	void *to = arena_alloc_array(&b->p->arena, c->n, c->elem);
+	size_t n = c->n;
+	void *to;
 
-	*ret_n = 0;
-	if (to && c->n) {
-		memcpy(to, c->data, c->n * c->elem);
-		*ret_n = c->n;
+	if (n * c->elem >= HAND_OVER_BYTES) {
+		to = hand_over(b, c);
+	} else {
+		to = arena_alloc_array(&b->p->arena, n, c->elem);
+		if (to && n)
+			memcpy(to, c->data, n * c->elem);
 	}
+	*ret_n = to ? n : 0;
 	column_done(b, c);
 	return to;
 }

@@ -5,12 +5,12 @@
  * each by walking only the bytes between the first and the last message of its kind. No allocation per message, no
  * tree. Refused is what google/pprof refuses (profile.CheckValid) and a little more (docs/formats/profile.md).
  */
-#include "lib/prof/decoder.h"
+#include "lib/prof/decode.h"
 #include <stdarg.h>
 #include <stdio.h>
 
 /* Of the repeated messages. */
-static const char *const kind_names[DECODER_N_KINDS] = {
+static const char *const kind_names[DECODE_N_KINDS] = {
 	[SAMPLE_TYPE] = "sample type",
 	[SAMPLE] = "sample",
 	[MAPPING] = "mapping",
@@ -22,7 +22,7 @@ static const char *const kind_names[DECODER_N_KINDS] = {
 /* A location with a line takes at least this many bytes of content. */
 enum { MIN_LINED_LOCATION = 6 };
 
-int decoder_fail(struct decoder *d, const char *fmt, ...)
+int decode_fail(struct decoder *d, const char *fmt, ...)
 {
 	char text[256];
 	va_list ap;
@@ -40,29 +40,29 @@ int decoder_fail(struct decoder *d, const char *fmt, ...)
 	return d->error;
 }
 
-size_t decoder_offset(const struct decoder *d, const uint8_t *p)
+size_t decode_offset(const struct decoder *d, const uint8_t *p)
 {
 	return (size_t)(p - d->data);
 }
 
-int decoder_check_wire(struct decoder *d, const struct cursor *c)
+int decode_check_wire(struct decoder *d, const struct cursor *c)
 {
 	if (!c->error)
 		return d->error;
-	return decoder_fail(
-		d, "malformed field near byte %zu", decoder_offset(d, c->start) + c->error_off);
+	return decode_fail(
+		d, "malformed field near byte %zu", decode_offset(d, c->start) + c->error_off);
 }
 
 static uint32_t check_string(struct decoder *d, uint64_t i)
 {
 	if (i < d->n[STRING_TABLE])
 		return (uint32_t)i;
-	decoder_fail(d, "string index %lld is not in the table of %zu", (long long)i,
+	decode_fail(d, "string index %lld is not in the table of %zu", (long long)i,
 		d->n[STRING_TABLE]);
 	return 0;
 }
 
-uint32_t decoder_string(struct decoder *d, struct cursor *c, const struct wire_field *f)
+uint32_t decode_string(struct decoder *d, struct cursor *c, const struct wire_field *f)
 {
 	uint64_t i = wire_number(c, f);
 
@@ -90,7 +90,7 @@ static void count_field(struct decoder *d, struct cursor *c, const struct wire_f
 	case STRING_TABLE: count_message(d, c, f); break;
 	case TIME_NANOS:
 		if (d->single[TIME_NANOS])
-			decoder_fail(d, "time_nanos occurs twice: concatenated profiles");
+			decode_fail(d, "time_nanos occurs twice: concatenated profiles");
 		d->single[TIME_NANOS] = wire_number(c, f);
 		break;
 	case PERIOD_TYPE: d->period_type = wire_bytes(c, f); break;
@@ -142,25 +142,25 @@ static int count(struct decoder *d)
 			extend_span(d, *at >> 3, at, c.pos);
 			at = c.pos;
 		}
-		if (!wire_next(&c, &f) || f.number >= DECODER_N_KINDS)
+		if (!wire_next(&c, &f) || f.number >= DECODE_N_KINDS)
 			continue;
 		count_field(d, &c, &f);
 		extend_span(d, f.number, at, c.pos);
 	}
-	return decoder_check_wire(d, &c);
+	return decode_check_wire(d, &c);
 }
 
 /* The walks of the second pass. */
 
-struct decoder_walk decoder_walk_of(const struct decoder *d, unsigned kind)
+struct decode_walk decode_walk_of(const struct decoder *d, unsigned kind)
 {
-	const struct decoder_span *s = &d->span[kind];
+	const struct decode_span *s = &d->span[kind];
 
-	return (struct decoder_walk) {
+	return (struct decode_walk) {
 		.c = cursor_of(s->first, (size_t)(s->end - s->first)), .kind = kind};
 }
 
-bool decoder_walk_slow(struct decoder *d, struct decoder_walk *w)
+bool decode_walk_slow(struct decoder *d, struct decode_walk *w)
 {
 	struct wire_field f;
 
@@ -180,28 +180,28 @@ static void fill_value_type(struct decoder *d, struct cursor c, struct prof_valu
 	*t = (struct prof_value_type) {0};
 	for (struct wire_field f; wire_next(&c, &f);) {
 		if (f.number == 1)
-			t->type = decoder_string(d, &c, &f);
+			t->type = decode_string(d, &c, &f);
 		else if (f.number == 2)
-			t->unit = decoder_string(d, &c, &f);
+			t->unit = decode_string(d, &c, &f);
 	}
-	decoder_check_wire(d, &c);
+	decode_check_wire(d, &c);
 }
 
 static void fill_strings(struct decoder *d)
 {
-	struct decoder_walk w = decoder_walk_of(d, STRING_TABLE);
+	struct decode_walk w = decode_walk_of(d, STRING_TABLE);
 
-	while (decoder_walk_next(d, &w))
+	while (decode_walk_next(d, &w))
 		d->p->strings[w.row - 1] =
 			(struct prof_str) {(const char *)w.from, (uint32_t)(w.to - w.from)};
 	if (d->p->strings[0].len)
-		decoder_fail(d, "string_table[0] is not empty");
+		decode_fail(d, "string_table[0] is not empty");
 }
 
 static void add_id(struct decoder *d, struct prof_ids *ids, uint64_t id)
 {
 	if (!id)
-		decoder_fail(d, "has no id (0 is none)");
+		decode_fail(d, "has no id (0 is none)");
 	else if (!d->error)
 		d->error = prof_ids_add(ids, id, d->eb);
 }
@@ -212,7 +212,7 @@ static void finish_ids(struct decoder *d, struct prof_ids *ids, const char *what
 	int r = d->error ? d->error : prof_ids_finish(ids, twice, d->eb);
 
 	if (r == -EEXIST)
-		decoder_fail(d, "%ss %zu and %zu have the same id %llu", what, twice[0], twice[1],
+		decode_fail(d, "%ss %zu and %zu have the same id %llu", what, twice[0], twice[1],
 			(unsigned long long)ids->ids[twice[1]]);
 	else
 		d->error = r;
@@ -229,25 +229,25 @@ static uint64_t fill_mapping(struct decoder *d, struct cursor c, struct prof_map
 		case 2: m->start = wire_number(&c, &f); break;
 		case 3: m->limit = wire_number(&c, &f); break;
 		case 4: m->file_off = wire_number(&c, &f); break;
-		case 5: m->filename = decoder_string(d, &c, &f); break;
-		case 6: m->build_id = decoder_string(d, &c, &f); break;
+		case 5: m->filename = decode_string(d, &c, &f); break;
+		case 6: m->build_id = decode_string(d, &c, &f); break;
 		case 7: m->has_functions = !!wire_number(&c, &f); break;
 		case 8: m->has_filenames = !!wire_number(&c, &f); break;
 		case 9: m->has_line_numbers = !!wire_number(&c, &f); break;
 		case 10: m->has_inline_frames = !!wire_number(&c, &f); break;
 		}
 	}
-	decoder_check_wire(d, &c);
+	decode_check_wire(d, &c);
 	return id;
 }
 
 static void fill_mappings(struct decoder *d)
 {
-	struct decoder_walk w = decoder_walk_of(d, MAPPING);
+	struct decode_walk w = decode_walk_of(d, MAPPING);
 
-	while (decoder_walk_next(d, &w))
+	while (decode_walk_next(d, &w))
 		add_id(d, &d->mappings,
-			fill_mapping(d, decoder_walk_cursor(d, &w), &d->p->mappings[w.row - 1]));
+			fill_mapping(d, decode_walk_cursor(d, &w), &d->p->mappings[w.row - 1]));
 	finish_ids(d, &d->mappings, "mapping");
 }
 
@@ -259,19 +259,19 @@ static uint64_t fill_function(struct decoder *d, struct cursor c, struct prof_fu
 	for (struct wire_field f; wire_next(&c, &f);) {
 		switch (f.number) {
 		case 1: id = wire_number(&c, &f); break;
-		case 2: fn->name = decoder_string(d, &c, &f); break;
-		case 3: fn->system_name = decoder_string(d, &c, &f); break;
-		case 4: fn->filename = decoder_string(d, &c, &f); break;
+		case 2: fn->name = decode_string(d, &c, &f); break;
+		case 3: fn->system_name = decode_string(d, &c, &f); break;
+		case 4: fn->filename = decode_string(d, &c, &f); break;
 		case 5: fn->start_line = (int64_t)wire_number(&c, &f); break;
 		}
 	}
-	decoder_check_wire(d, &c);
+	decode_check_wire(d, &c);
 	return id;
 }
 
 /* 0 when the message is not of the usual form. */
 static inline uint64_t fast_function(
-	const struct decoder *d, const struct decoder_walk *w, struct prof_function *fn)
+	const struct decoder *d, const struct decode_walk *w, struct prof_function *fn)
 {
 	const uint8_t *p = w->from, *end = w->to;
 	uint64_t id = 0, name = 0, system_name = 0, filename = 0, start_line = 0,
@@ -293,14 +293,14 @@ static inline uint64_t fast_function(
 
 static void fill_functions(struct decoder *d)
 {
-	struct decoder_walk w = decoder_walk_of(d, FUNCTION);
+	struct decode_walk w = decode_walk_of(d, FUNCTION);
 
-	while (decoder_walk_next(d, &w)) {
+	while (decode_walk_next(d, &w)) {
 		struct prof_function *fn = &d->p->functions[w.row - 1];
 		uint64_t id = fast_function(d, &w, fn);
 
 		if (!id)
-			id = fill_function(d, decoder_walk_cursor(d, &w), fn);
+			id = fill_function(d, decode_walk_cursor(d, &w), fn);
 		add_id(d, &d->functions, id);
 	}
 	finish_ids(d, &d->functions, "function");
@@ -308,10 +308,10 @@ static void fill_functions(struct decoder *d)
 
 static size_t count_lines(struct decoder *d)
 {
-	struct decoder_walk w = decoder_walk_of(d, LOCATION);
+	struct decode_walk w = decode_walk_of(d, LOCATION);
 	size_t n = 0;
 
-	while (decoder_walk_next(d, &w)) {
+	while (decode_walk_next(d, &w)) {
 		struct cursor c = cursor_of(w.from, (size_t)(w.to - w.from));
 
 		for (struct wire_field f; wire_next(&c, &f);)
@@ -351,10 +351,10 @@ static void fill_line(struct decoder *d, struct cursor c)
 		case 3: l.column = (int64_t)wire_number(&c, &f); break;
 		}
 	}
-	decoder_check_wire(d, &c);
+	decode_check_wire(d, &c);
 	l.function = prof_ids_row(&d->functions, id);
 	if (l.function == PROF_NONE)
-		decoder_fail(d, "function id %llu of a line is not in the profile",
+		decode_fail(d, "function id %llu of a line is not in the profile",
 			(unsigned long long)id);
 	if (!d->error && (d->p->n_lines < d->cap_lines || grow_lines(d)))
 		d->p->lines[d->p->n_lines++] = l;
@@ -375,11 +375,11 @@ static uint64_t fill_location(struct decoder *d, struct cursor c, struct prof_lo
 		}
 	}
 	l->n_lines = (uint32_t)d->p->n_lines - l->first_line;
-	decoder_check_wire(d, &c);
+	decode_check_wire(d, &c);
 	if (mapping) {
 		l->mapping = prof_ids_row(&d->mappings, mapping);
 		if (l->mapping == PROF_NONE)
-			decoder_fail(d, "mapping id %llu is not in the profile",
+			decode_fail(d, "mapping id %llu is not in the profile",
 				(unsigned long long)mapping);
 	}
 	return id;
@@ -409,7 +409,7 @@ static inline const uint8_t *fast_lines(
 
 /* 0 when the message is not of the usual form; nothing is changed then. */
 static inline uint64_t fast_location(
-	const struct decoder *d, const struct decoder_walk *w, struct prof_location *l)
+	const struct decoder *d, const struct decode_walk *w, struct prof_location *l)
 {
 	const uint8_t *p = w->from, *end = w->to;
 	uint64_t id = 0, mapping = 0, address = 0, is_folded = 0;
@@ -438,14 +438,14 @@ static inline uint64_t fast_location(
 
 static void fill_locations(struct decoder *d)
 {
-	struct decoder_walk w = decoder_walk_of(d, LOCATION);
+	struct decode_walk w = decode_walk_of(d, LOCATION);
 
-	while (decoder_walk_next(d, &w)) {
+	while (decode_walk_next(d, &w)) {
 		struct prof_location *l = &d->p->locations[w.row - 1];
 		uint64_t id = fast_location(d, &w, l);
 
 		if (!id)
-			id = fill_location(d, decoder_walk_cursor(d, &w), l);
+			id = fill_location(d, decode_walk_cursor(d, &w), l);
 		add_id(d, &d->locations, id);
 	}
 	finish_ids(d, &d->locations, "location");
@@ -453,10 +453,10 @@ static void fill_locations(struct decoder *d)
 
 static void fill_types(struct decoder *d)
 {
-	struct decoder_walk w = decoder_walk_of(d, SAMPLE_TYPE);
+	struct decode_walk w = decode_walk_of(d, SAMPLE_TYPE);
 
-	while (decoder_walk_next(d, &w))
-		fill_value_type(d, decoder_walk_cursor(d, &w), &d->p->types[w.row - 1]);
+	while (decode_walk_next(d, &w))
+		fill_value_type(d, decode_walk_cursor(d, &w), &d->p->types[w.row - 1]);
 	d->kind = 0;
 }
 
@@ -464,22 +464,22 @@ static void fill_types(struct decoder *d)
 static int check_counts(struct decoder *d)
 {
 	if (!d->n[STRING_TABLE])
-		return decoder_fail(d, "no string table");
+		return decode_fail(d, "no string table");
 	if (d->n[SAMPLE] && !d->n[SAMPLE_TYPE])
-		return decoder_fail(d, "samples without a sample type");
+		return decode_fail(d, "samples without a sample type");
 	/* Every value takes a byte, every id two: a message cannot ask for more than it is long. */
 	if ((uint64_t)d->n[SAMPLE] * d->n[SAMPLE_TYPE] > d->content_bytes[SAMPLE])
-		decoder_find_wrong_values(d);
+		decode_find_wrong_values(d);
 	for (unsigned kind = MAPPING; kind <= FUNCTION; kind++) {
-		struct decoder_walk w = decoder_walk_of(d, kind);
+		struct decode_walk w = decode_walk_of(d, kind);
 
-		if (d->content_bytes[kind] >= d->n[kind] * DECODER_MIN_MESSAGE)
+		if (d->content_bytes[kind] >= d->n[kind] * DECODE_MIN_MESSAGE)
 			continue;
-		while (decoder_walk_next(d, &w))
+		while (decode_walk_next(d, &w))
 			if (cursor_left(&(struct cursor) {.pos = w.from, .end = w.to}) <
-				DECODER_MIN_MESSAGE) {
-				decoder_walk_cursor(d, &w);
-				decoder_fail(d, "has no id (0 is none)");
+				DECODE_MIN_MESSAGE) {
+				decode_walk_cursor(d, &w);
+				decode_fail(d, "has no id (0 is none)");
 			}
 	}
 	return d->error;
@@ -544,7 +544,7 @@ static int allocate(struct decoder *d)
 
 static void fill_comments(struct decoder *d)
 {
-	const struct decoder_span *s = &d->span[COMMENT];
+	const struct decode_span *s = &d->span[COMMENT];
 	struct cursor c = cursor_of(s->first, (size_t)(s->end - s->first));
 	uint32_t *to = d->p->comments;
 
@@ -564,7 +564,7 @@ static void fill_comments(struct decoder *d)
 			if (!packed.error)
 				*to++ = check_string(d, i);
 		}
-		decoder_check_wire(d, &packed);
+		decode_check_wire(d, &packed);
 	}
 }
 
@@ -598,8 +598,8 @@ static int decode(struct decoder *d)
 	fill_mappings(d);
 	fill_functions(d);
 	fill_locations(d);
-	decoder_fill_samples(d);
-	decoder_check_label_texts(d);
+	decode_fill_samples(d);
+	decode_check_label_texts(d);
 	prof_ids_done(&d->mappings);
 	prof_ids_done(&d->functions);
 	prof_ids_done(&d->locations);

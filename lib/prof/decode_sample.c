@@ -2,7 +2,7 @@
  *
  * The samples of a pprof message: nearly all of its numbers.
  */
-#include "lib/prof/decoder.h"
+#include "lib/prof/decode.h"
 #include "lib/base/alloc.h"
 #include "lib/base/str.h"
 #ifdef __SSE2__
@@ -22,7 +22,7 @@ static uint32_t location_row(struct decoder *d, uint64_t id)
 	uint32_t row = prof_ids_row(&d->locations, id);
 
 	if (row == PROF_NONE)
-		decoder_fail(d, "location id %llu is not in the profile", (unsigned long long)id);
+		decode_fail(d, "location id %llu is not in the profile", (unsigned long long)id);
 	return row;
 }
 
@@ -32,7 +32,7 @@ static bool next_number(struct decoder *d, struct cursor *packed, uint64_t *ret)
 	if (!cursor_left(packed))
 		return false;
 	*ret = cursor_varint(packed);
-	return !packed->error || decoder_check_wire(d, packed) == 0;
+	return !packed->error || decode_check_wire(d, packed) == 0;
 }
 
 static void fill_stack(
@@ -72,14 +72,14 @@ static size_t fill_values(struct decoder *d, struct cursor *c, const struct wire
 
 static size_t count_labels(struct decoder *d)
 {
-	struct decoder_walk w = decoder_walk_of(d, SAMPLE);
+	struct decode_walk w = decode_walk_of(d, SAMPLE);
 	size_t n = 0;
 
-	while (decoder_walk_next(d, &w)) {
+	while (decode_walk_next(d, &w)) {
 		struct cursor c = cursor_of(w.from, (size_t)(w.to - w.from));
 
 		for (struct wire_field f; wire_next(&c, &f);)
-			n += f.number == 3 && f.value >= DECODER_MIN_MESSAGE;
+			n += f.number == 3 && f.value >= DECODE_MIN_MESSAGE;
 	}
 	return n;
 }
@@ -111,13 +111,13 @@ static void fill_label(struct decoder *d, struct cursor c)
 
 	for (struct wire_field f; wire_next(&c, &f);) {
 		switch (f.number) {
-		case 1: l.key = decoder_string(d, &c, &f); break;
-		case 2: l.str = decoder_string(d, &c, &f); break;
+		case 1: l.key = decode_string(d, &c, &f); break;
+		case 2: l.str = decode_string(d, &c, &f); break;
 		case 3: l.num = (int64_t)wire_number(&c, &f); break;
-		case 4: l.num_unit = decoder_string(d, &c, &f); break;
+		case 4: l.num_unit = decode_string(d, &c, &f); break;
 		}
 	}
-	if (!decoder_check_wire(d, &c))
+	if (!decode_check_wire(d, &c))
 		put_label(d, l);
 }
 
@@ -134,9 +134,9 @@ static void fill_sample(struct decoder *d, struct cursor c, struct sample_fill *
 		else if (f.number == 3)
 			fill_label(d, wire_bytes(&c, &f));
 	}
-	decoder_check_wire(d, &c);
+	decode_check_wire(d, &c);
 	if (n_values != d->p->n_types)
-		decoder_fail(d, "has %zu values for %zu sample types", n_values, d->p->n_types);
+		decode_fail(d, "has %zu values for %zu sample types", n_values, d->p->n_types);
 }
 
 /* The usual way: ids, values and labels in this order, the first two packed or not. */
@@ -305,7 +305,7 @@ static inline bool fast_labels(struct decoder *d, const uint8_t *p, const uint8_
 }
 
 static inline bool fast_sample(
-	struct decoder *d, const struct decoder_walk *walk, struct sample_fill *w)
+	struct decoder *d, const struct decode_walk *walk, struct sample_fill *w)
 {
 	const uint8_t *p = walk->from, *end = walk->to;
 	const struct sample_fill before = *w;
@@ -327,20 +327,20 @@ static void fill_samples(struct decoder *d, bool fast)
 {
 	struct profile *p = d->p;
 	struct sample_fill fill = {.stack = p->stacks, .value = p->values};
-	struct decoder_walk w = decoder_walk_of(d, SAMPLE);
+	struct decode_walk w = decode_walk_of(d, SAMPLE);
 
 	p->n_labels = 0;
 	p->stack_first[0] = p->label_first[0] = 0;
-	while (decoder_walk_next(d, &w)) {
+	while (decode_walk_next(d, &w)) {
 		if (!fast || !fast_sample(d, &w, &fill))
-			fill_sample(d, decoder_walk_cursor(d, &w), &fill);
+			fill_sample(d, decode_walk_cursor(d, &w), &fill);
 		p->stack_first[w.row] = (uint64_t)(fill.stack - p->stacks);
 		p->label_first[w.row] = p->n_labels;
 	}
 	p->n_stack_words = (size_t)(fill.stack - p->stacks);
 }
 
-void decoder_fill_samples(struct decoder *d)
+void decode_fill_samples(struct decoder *d)
 {
 	fill_samples(d, true);
 	/* Once more by the way that names the culprit. */
@@ -349,20 +349,19 @@ void decoder_fill_samples(struct decoder *d)
 		fill_samples(d, false);
 }
 
-void decoder_find_wrong_values(struct decoder *d)
+void decode_find_wrong_values(struct decoder *d)
 {
-	struct decoder_walk w = decoder_walk_of(d, SAMPLE);
+	struct decode_walk w = decode_walk_of(d, SAMPLE);
 
-	while (decoder_walk_next(d, &w)) {
-		struct cursor c = decoder_walk_cursor(d, &w);
+	while (decode_walk_next(d, &w)) {
+		struct cursor c = decode_walk_cursor(d, &w);
 		size_t n = 0;
 
 		for (struct wire_field f; wire_next(&c, &f);)
 			n += f.number == 2 ? wire_count_numbers(&c, &f) : 0;
-		decoder_check_wire(d, &c);
+		decode_check_wire(d, &c);
 		if (n != d->n[SAMPLE_TYPE])
-			decoder_fail(
-				d, "has %zu values for %zu sample types", n, d->n[SAMPLE_TYPE]);
+			decode_fail(d, "has %zu values for %zu sample types", n, d->n[SAMPLE_TYPE]);
 	}
 }
 
@@ -382,7 +381,7 @@ static size_t sample_of_label(const struct profile *p, size_t i)
 	return lo;
 }
 
-void decoder_check_label_texts(struct decoder *d)
+void decode_check_label_texts(struct decoder *d)
 {
 	static const char *const names[] = {"the key", "the value", "the unit"};
 	struct profile *p = d->p;
@@ -405,8 +404,7 @@ void decoder_check_label_texts(struct decoder *d)
 			struct prof_str s = p->strings[texts[k]];
 
 			if (!seen[texts[k]] && !str_is_utf8(s.p, s.len)) {
-				decoder_fail(d,
-					"sample %zu: %s of a label (string %u) is not UTF-8",
+				decode_fail(d, "sample %zu: %s of a label (string %u) is not UTF-8",
 					sample_of_label(p, i), names[k], texts[k]);
 				return;
 			}

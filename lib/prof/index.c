@@ -43,10 +43,10 @@ int prof_index_reserve(struct prof_index *x, size_t n, struct budget *budget, st
 		.n_slots = MAX(x->n_slots, (size_t)FIRST_SLOTS), .n_used = x->n_used};
 	int r;
 
-	if (n > MAX_SLOTS / 2)
-		return err_set(
-			eb, -ENOMEM, "a profile has more than %zu distinct entries", MAX_SLOTS / 2);
-	while (n > bigger.n_slots / 2)
+	if (n > MAX_SLOTS / 4 * 3)
+		return err_set(eb, -ENOMEM, "a profile has more than %zu distinct entries",
+			MAX_SLOTS / 4 * 3);
+	while (n > bigger.n_slots / 4 * 3)
 		bigger.n_slots *= 2;
 	if (bigger.n_slots == x->n_slots)
 		return 0;

@@ -2,7 +2,7 @@
  *
  * A hash index over rows that live elsewhere: hash → candidate row numbers, of which the caller
  * picks the equal one. A slot keeps 32 bits of the hash, so that a miss rarely looks at a row and
- * growing never does. Linear probing, at most half full. Keys come from outside, so callers hash
+ * growing never does. Linear probing, at most three quarters full. Keys come from outside, so callers hash
  * with prof_index_seed(): nobody can choose collisions.
  */
 #pragma once

@@ -2,7 +2,7 @@
 """sonde merge beside `go tool pprof -proto`: 100 profiles with real stacks (corpus.py), gzip in and out, ABBA, medians.
 
 usage: bench_merge.py BUILD_DIR [PROFILES] [SAMPLES]
-Wall time, user + system time and peak RSS are those of the process (wait4); per-function totals of both results must be equal.
+Wall time, user + system time and peak RSS are those of the process; per-function totals of both results must be equal.
 One line a figure: name value unit peer value ratio.
 """
 import os
@@ -10,7 +10,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import corpus  # noqa: E402
@@ -19,16 +18,22 @@ GO = '/usr/bin/go'
 ROUNDS = 5
 
 
+# A process starts with the peak RSS of the one that forked it, so a small one does that and asks.
+LAUNCHER = """import os, sys, time
+t = time.perf_counter()
+pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
+_, status, u = os.wait4(pid, 0)
+print(status, time.perf_counter() - t, u.ru_utime + u.ru_stime, u.ru_maxrss / 1024, file=sys.stderr)
+"""
+
+
 def run(cmd):
-    """(wall seconds, CPU seconds, peak RSS in MB); go tool runs pprof as a child, so that is asked for directly."""
-    t = time.perf_counter()
-    with open(os.devnull, 'wb') as null:
-        p = subprocess.Popen(cmd, stdout=null, stderr=null)
-        _, status, usage = os.wait4(p.pid, 0)
-    if status != 0:
-        sys.exit(f'{cmd[0]} failed: status {status}')
-    p.returncode = 0
-    return time.perf_counter() - t, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+    """(wall seconds, CPU seconds, peak RSS in MB) of a program."""
+    p = subprocess.run([sys.executable, '-IS', '-c', LAUNCHER, *cmd], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    status, wall, cpu, rss = p.stderr.splitlines()[-1].split()
+    if int(status):
+        sys.exit(f'{cmd[0]} failed: {p.stderr}')
+    return float(wall), float(cpu), float(rss)
 
 
 def totals(path):

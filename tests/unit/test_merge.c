@@ -4,7 +4,7 @@
  */
 #include "lib/prof/merge.h"
 #include "lib/base/alloc.h"
-#include "tests/prof_oracle.h"
+#include "tests/prof_random.h"
 #include "tests/unit/pprof_notation.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -162,96 +162,89 @@ static void test_valid_corners(void **state)
 	}
 }
 
+static const struct {
+	const char *text, *error;
+} refusals[] = {
+	{"", "empty profile"},
+	{"!1f!8b!08!00", "gzip where an uncompressed pprof message was expected"},
+	{"!3c!68!74!6d!6c!3e", "malformed field near byte 1"}, /* <html> */
+	{"99:1", "no string table"},
+	{TYPES, "no string table"},
+	{"6'x'", "string_table[0] is not empty"},
+	{"6'' 2{2:1}", "samples without a sample type"},
+	{VALID "2{1:1}", "sample 1 at byte 64: has 0 values for 1 sample types"},
+	{VALID "2{1:1 2[1 2]}", "sample 1 at byte 64: has 2 values for 1 sample types"},
+	{VALID "2{2[1 2]} 2{1:1}", "sample 1 at byte 64: has 2 values for 1 sample types"},
+	{VALID "2{1:1} 2{2:1 2:2}", "sample 1 at byte 64: has 0 values for 1 sample types"},
+	{VALID "2{1:3 2:1}", "sample 1 at byte 64: location id 3 is not in the profile"},
+	{VALID "2{1:0 2:1}", "sample 1 at byte 64: location id 0 is not in the profile"},
+	{VALID "2{1[1 0] 2:1}", "sample 1 at byte 64: location id 0 is not in the profile"},
+	{VALID "2{1[18446744073709551615] 2:1}",
+		"sample 1 at byte 64: location id 18446744073709551615 is not in the "
+		"profile"},
+	{VALID "4{1:2}", "locations 1 and 2 have the same id 2"},
+	{VALID "4{1:99999999} 4{1:99999999}", "locations 2 and 3 have the same id 99999999"},
+	{TYPES "4{4{1:1 2:5}} 5{1:1} " STRINGS "6'long enough for the fast way'",
+		"location 0 at byte 8: has no id (0 is none)"},
+	{VALID "4{2:1}", "location 2 at byte 64: has no id (0 is none)"},
+	{VALID "4{}", "location 2 at byte 64: has no id (0 is none)"},
+	{VALID "4{1:3 2:2}", "location 2 at byte 64: mapping id 2 is not in the profile"},
+	{VALID "4{1:3 4{1:2}}",
+		"location 2 at byte 64: function id 2 of a line is not in the profile"},
+	{VALID "4{1:3 4{2:2}}",
+		"location 2 at byte 64: function id 0 of a line is not in the profile"},
+	{VALID "4{1:3 4{}}",
+		"location 2 at byte 64: function id 0 of a line is not in the profile"},
+	{VALID "3{1:1}", "mappings 0 and 1 have the same id 1"},
+	{VALID "3{5:1}", "mapping 1 at byte 64: has no id (0 is none)"},
+	{VALID "5{1:1}", "functions 0 and 1 have the same id 1"},
+	{VALID "5{2:1}", "function 1 at byte 64: has no id (0 is none)"},
+	{VALID "5{1:2 2:4}", "function 1 at byte 64: string index 4 is not in the table of 4"},
+	{VALID "5{1:2 2:-1}", "function 1 at byte 64: string index -1 is not in the table of 4"},
+	{VALID "3{1:2 6:4}", "mapping 1 at byte 64: string index 4 is not in the table of 4"},
+	{VALID "1{1:1}", "sample 0 at byte 8: has 1 values for 2 sample types"},
+	{VALID "1{1:4}", "sample type 1 at byte 64: string index 4 is not in the table of 4"},
+	{"1{1:4} " STRINGS, "sample type 0 at byte 2: string index 4 is not in the table of 4"},
+	{VALID "14:4", "string index 4 is not in the table of 4"},
+	{VALID "13[1 4]", "string index 4 is not in the table of 4"},
+	{VALID "13:4", "string index 4 is not in the table of 4"},
+	{VALID "11{1:4}", "string index 4 is not in the table of 4"},
+	{VALID "9:1 9:2", "time_nanos occurs twice: concatenated profiles"},
+	{VALID "2{2:1 3{1:4 2:1}}", "sample 1 at byte 64: string index 4 is not in the table of 4"},
+	{VALID "6'\\xff' 2{2:1 3{1:1 2:4}}",
+		"sample 1: the value of a label (string 4) is not UTF-8"},
+	{VALID "6'\\xc0\\x80' 2{2:1 3{1:4 2:1}}",
+		"sample 1: the key of a label (string 4) is not UTF-8"},
+	{VALID "6'a\\xe2\\x82' 2{2:1} 2{2:1 3{1:1 3:1 4:4}}",
+		"sample 2: the unit of a label (string 4) is not UTF-8"},
+	/* wrong wire types of known fields */
+	{VALID "2:1", "malformed field near byte 64"},
+	{VALID "9'x'", "malformed field near byte 65"},
+	{VALID "9=8", "malformed field near byte 71"},
+	{VALID "2{1=4 2:1}", "sample 1 at byte 64: malformed field near byte 69"},
+	{VALID "4{1'x'}", "location 2 at byte 64: malformed field near byte 67"},
+	/* groups, field 0, truncated and endless varints */
+	{VALID "!13", "malformed field near byte 63"},
+	{VALID "!00!00", "malformed field near byte 64"},
+	{VALID "!12!05!00", "malformed field near byte 64"},
+	{VALID "!12", "malformed field near byte 63"},
+	{VALID "2{1:1 2{!80}}", "sample 1 at byte 64: malformed field near byte 68"},
+	{VALID "2{!0a!01!80 2:1}", "sample 1 at byte 64: malformed field near byte 66"},
+	{VALID "2{2:1 !0a!0b!80!80!80!80!80!80!80!80!80!80!01}",
+		"sample 1 at byte 64: malformed field near byte 68"},
+	{VALID "2{2:1 !0a!0a!80!80!80!80!80!80!80!80!80!02}",
+		"sample 1 at byte 64: malformed field near byte 68"},
+};
+
 static void test_refusals(void **state)
 {
-	static const struct {
-		const char *text, *error;
-	} cases[] = {
-		{"", "empty profile"},
-		{"!1f!8b!08!00", "gzip where an uncompressed pprof message was expected"},
-		{"!3c!68!74!6d!6c!3e", "malformed field near byte 1"}, /* <html> */
-		{"99:1", "no string table"},
-		{TYPES, "no string table"},
-		{"6'x'", "string_table[0] is not empty"},
-		{"6'' 2{2:1}", "samples without a sample type"},
-		{VALID "2{1:1}", "sample 1 at byte 64: has 0 values for 1 sample types"},
-		{VALID "2{1:1 2[1 2]}", "sample 1 at byte 64: has 2 values for 1 sample types"},
-		{VALID "2{2[1 2]} 2{1:1}", "sample 1 at byte 64: has 2 values for 1 sample types"},
-		{VALID "2{1:1} 2{2:1 2:2}", "sample 1 at byte 64: has 0 values for 1 sample types"},
-		{VALID "2{1:3 2:1}", "sample 1 at byte 64: location id 3 is not in the profile"},
-		{VALID "2{1:0 2:1}", "sample 1 at byte 64: location id 0 is not in the profile"},
-		{VALID "2{1[1 0] 2:1}", "sample 1 at byte 64: location id 0 is not in the profile"},
-		{VALID "2{1[18446744073709551615] 2:1}",
-			"sample 1 at byte 64: location id 18446744073709551615 is not in the "
-			"profile"},
-		{VALID "4{1:2}", "locations 1 and 2 have the same id 2"},
-		{VALID "4{1:99999999} 4{1:99999999}",
-			"locations 2 and 3 have the same id 99999999"},
-		{TYPES "4{4{1:1 2:5}} 5{1:1} " STRINGS "6'long enough for the fast way'",
-			"location 0 at byte 8: has no id (0 is none)"},
-		{VALID "4{2:1}", "location 2 at byte 64: has no id (0 is none)"},
-		{VALID "4{}", "location 2 at byte 64: has no id (0 is none)"},
-		{VALID "4{1:3 2:2}", "location 2 at byte 64: mapping id 2 is not in the profile"},
-		{VALID "4{1:3 4{1:2}}",
-			"location 2 at byte 64: function id 2 of a line is not in the profile"},
-		{VALID "4{1:3 4{2:2}}",
-			"location 2 at byte 64: function id 0 of a line is not in the profile"},
-		{VALID "4{1:3 4{}}",
-			"location 2 at byte 64: function id 0 of a line is not in the profile"},
-		{VALID "3{1:1}", "mappings 0 and 1 have the same id 1"},
-		{VALID "3{5:1}", "mapping 1 at byte 64: has no id (0 is none)"},
-		{VALID "5{1:1}", "functions 0 and 1 have the same id 1"},
-		{VALID "5{2:1}", "function 1 at byte 64: has no id (0 is none)"},
-		{VALID "5{1:2 2:4}",
-			"function 1 at byte 64: string index 4 is not in the table of 4"},
-		{VALID "5{1:2 2:-1}",
-			"function 1 at byte 64: string index -1 is not in the table of 4"},
-		{VALID "3{1:2 6:4}",
-			"mapping 1 at byte 64: string index 4 is not in the table of 4"},
-		{VALID "1{1:1}", "sample 0 at byte 8: has 1 values for 2 sample types"},
-		{VALID "1{1:4}",
-			"sample type 1 at byte 64: string index 4 is not in the table of 4"},
-		{"1{1:4} " STRINGS,
-			"sample type 0 at byte 2: string index 4 is not in the table of 4"},
-		{VALID "14:4", "string index 4 is not in the table of 4"},
-		{VALID "13[1 4]", "string index 4 is not in the table of 4"},
-		{VALID "13:4", "string index 4 is not in the table of 4"},
-		{VALID "11{1:4}", "string index 4 is not in the table of 4"},
-		{VALID "9:1 9:2", "time_nanos occurs twice: concatenated profiles"},
-		{VALID "2{2:1 3{1:4 2:1}}",
-			"sample 1 at byte 64: string index 4 is not in the table of 4"},
-		{VALID "6'\\xff' 2{2:1 3{1:1 2:4}}",
-			"sample 1: the value of a label (string 4) is not UTF-8"},
-		{VALID "6'\\xc0\\x80' 2{2:1 3{1:4 2:1}}",
-			"sample 1: the key of a label (string 4) is not UTF-8"},
-		{VALID "6'a\\xe2\\x82' 2{2:1} 2{2:1 3{1:1 3:1 4:4}}",
-			"sample 2: the unit of a label (string 4) is not UTF-8"},
-		/* wrong wire types of known fields */
-		{VALID "2:1", "malformed field near byte 64"},
-		{VALID "9'x'", "malformed field near byte 65"},
-		{VALID "9=8", "malformed field near byte 71"},
-		{VALID "2{1=4 2:1}", "sample 1 at byte 64: malformed field near byte 69"},
-		{VALID "4{1'x'}", "location 2 at byte 64: malformed field near byte 67"},
-		/* groups, field 0, truncated and endless varints */
-		{VALID "!13", "malformed field near byte 63"},
-		{VALID "!00!00", "malformed field near byte 64"},
-		{VALID "!12!05!00", "malformed field near byte 64"},
-		{VALID "!12", "malformed field near byte 63"},
-		{VALID "2{1:1 2{!80}}", "sample 1 at byte 64: malformed field near byte 68"},
-		{VALID "2{!0a!01!80 2:1}", "sample 1 at byte 64: malformed field near byte 66"},
-		{VALID "2{2:1 !0a!0b!80!80!80!80!80!80!80!80!80!80!01}",
-			"sample 1 at byte 64: malformed field near byte 68"},
-		{VALID "2{2:1 !0a!0a!80!80!80!80!80!80!80!80!80!02}",
-			"sample 1 at byte 64: malformed field near byte 68"},
-	};
-
 	/* Followed by more of the buffer, messages are read the fast way first. */
 	static const char *const tails[] = {"", " 1000'0123456789abcdef'"};
 	size_t wrong = 0;
 
 	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(cases) * 2; i++) {
-		const char *text = cases[i / 2].text, *error = cases[i / 2].error;
+	for (size_t i = 0; i < ARRAY_SIZE(refusals) * 2; i++) {
+		const char *text = refusals[i / 2].text, *error = refusals[i / 2].error;
 		_cleanup_free_ char *whole = xasprintf("%s%s", text, tails[i % 2]);
 		_cleanup_bytes_ struct bytes b;
 		_cleanup_profile_ struct profile p;

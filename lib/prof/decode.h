@@ -8,7 +8,7 @@
 #include "lib/prof/wire.h"
 
 /* An id or a function reference takes a tag and a number: shorter messages have none. */
-enum { DECODER_MIN_MESSAGE = 2 };
+enum { DECODE_MIN_MESSAGE = 2 };
 
 /* Field numbers of Profile. */
 enum {
@@ -27,7 +27,7 @@ enum {
 	COMMENT,
 	DEFAULT_SAMPLE_TYPE,
 	DOC_URL,
-	DECODER_N_KINDS,
+	DECODE_N_KINDS,
 };
 
 struct decoder {
@@ -42,11 +42,11 @@ struct decoder {
 	unsigned kind;
 	size_t row, row_off;
 	/* counted by the first pass: messages, their content, where the first begins and the last ends */
-	size_t n[DECODER_N_KINDS], content_bytes[DECODER_N_KINDS];
-	struct decoder_span {
+	size_t n[DECODE_N_KINDS], content_bytes[DECODE_N_KINDS];
+	struct decode_span {
 		const uint8_t *first, *end;
-	} span[DECODER_N_KINDS];
-	uint64_t single[DECODER_N_KINDS]; /* raw values of the fields that are one number */
+	} span[DECODE_N_KINDS];
+	uint64_t single[DECODE_N_KINDS]; /* raw values of the fields that are one number */
 	struct cursor period_type;
 	struct prof_ids mappings, functions, locations;
 	size_t cap_lines,
@@ -54,50 +54,50 @@ struct decoder {
 };
 
 /* Records the first error with the message in hand; returns d->error. */
-int decoder_fail(struct decoder *d, const char *fmt, ...) _printf_(2, 3);
+int decode_fail(struct decoder *d, const char *fmt, ...) _printf_(2, 3);
 /* Ends a walk over a message through a cursor: its error, if any, becomes the decoder's. */
-int decoder_check_wire(struct decoder *d, const struct cursor *c);
+int decode_check_wire(struct decoder *d, const struct cursor *c);
 /* A string index that must be in the table. */
-uint32_t decoder_string(struct decoder *d, struct cursor *c, const struct wire_field *f);
-size_t decoder_offset(const struct decoder *d, const uint8_t *p);
+uint32_t decode_string(struct decoder *d, struct cursor *c, const struct wire_field *f);
+size_t decode_offset(const struct decoder *d, const uint8_t *p);
 
 /* A walk over the messages of one kind. */
-struct decoder_walk {
+struct decode_walk {
 	struct cursor c;
 	unsigned kind;
 	size_t row; /* messages taken */
 	const uint8_t *from, *to;
 };
 
-struct decoder_walk decoder_walk_of(const struct decoder *d, unsigned kind);
+struct decode_walk decode_walk_of(const struct decoder *d, unsigned kind);
 /* Takes the next one by the general way. */
-bool decoder_walk_slow(struct decoder *d, struct decoder_walk *w);
+bool decode_walk_slow(struct decoder *d, struct decode_walk *w);
 
 /* The next message's content in w->from and w->to; false at the end and after an error. */
-static inline bool decoder_walk_next(struct decoder *d, struct decoder_walk *w)
+static inline bool decode_walk_next(struct decoder *d, struct decode_walk *w)
 {
 	const uint8_t *p = w->c.pos;
 
 	if (cursor_left(&w->c) < WIRE_SLACK || *p != WIRE_TAG(w->kind, WIRE_BYTES) || d->error ||
 		!wire_fast_bytes(p, w->c.end, &w->from, &w->to))
-		return decoder_walk_slow(d, w);
+		return decode_walk_slow(d, w);
 	w->c.pos = w->to;
 	w->row++;
 	return true;
 }
 
 /* The message in hand as a cursor, and its place for error texts. */
-static inline struct cursor decoder_walk_cursor(struct decoder *d, const struct decoder_walk *w)
+static inline struct cursor decode_walk_cursor(struct decoder *d, const struct decode_walk *w)
 {
 	d->kind = w->kind;
 	d->row = w->row - 1;
-	d->row_off = decoder_offset(d, w->from);
+	d->row_off = decode_offset(d, w->from);
 	return cursor_of(w->from, (size_t)(w->to - w->from));
 }
 
 /* decode_sample.c: after everything else. */
-void decoder_fill_samples(struct decoder *d);
+void decode_fill_samples(struct decoder *d);
 /* Names the first sample with a wrong number of values. */
-void decoder_find_wrong_values(struct decoder *d);
+void decode_find_wrong_values(struct decoder *d);
 /* Labels become series names: they must be UTF-8. */
-void decoder_check_label_texts(struct decoder *d);
+void decode_check_label_texts(struct decoder *d);
