@@ -41,8 +41,18 @@ size_t str_utf8_len(const char *s, size_t n)
 bool str_is_utf8(const char *s, size_t n)
 {
 	while (n) {
-		size_t len = str_utf8_len(s, n);
+		uint64_t eight;
+		size_t len;
 
+		if (n >= sizeof(eight)) { /* most text is ASCII */
+			memcpy(&eight, s, sizeof(eight));
+			if (!(eight & 0x8080808080808080ULL)) {
+				s += sizeof(eight);
+				n -= sizeof(eight);
+				continue;
+			}
+		}
+		len = str_utf8_len(s, n);
 		if (!len)
 			return false;
 		s += len;

@@ -5,6 +5,7 @@
 #include "scraper/config/json.h"
 #include "lib/net/json_read.h"
 #include <inttypes.h>
+#include <string.h>
 
 enum { MAX_JSON = 16 << 20 };
 
@@ -16,6 +17,7 @@ static struct config_node *new_scalar(struct arena *a, const char *text, bool is
 		return NULL;
 	n->kind = CONFIG_SCALAR;
 	n->is_plain = is_plain;
+	n->is_not_text = is_plain && strcmp(text, "null") != 0;
 	n->text = arena_strdup(a, text);
 	return n->text ? n : NULL;
 }

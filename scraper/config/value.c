@@ -41,7 +41,7 @@ bool config_value_takes_null(enum config_type type)
 
 static int fail_kind(struct config_reader *r, const struct config_node *node, const char *expected)
 {
-	if (node->kind != CONFIG_SCALAR || config_node_is_null(node))
+	if (node->kind != CONFIG_SCALAR || config_node_is_null(node) || node->is_not_text)
 		return config_fail(r, node, NULL, "expected %s, got %s", expected,
 			config_node_kind_name(node));
 	return config_fail(r, node, NULL, "expected %s, got \"%.80s\"", expected, node->text);
@@ -172,7 +172,7 @@ static int read_strings(struct config_reader *r, const struct config_node *node,
 		size_t mark = config_path_push(r, "[%zu]", i);
 		int e = 0;
 
-		if (item->kind != CONFIG_SCALAR || config_node_is_null(item))
+		if (item->kind != CONFIG_SCALAR || item->is_not_text || config_node_is_null(item))
 			e = fail_kind(r, item, names ? "a label name" : "text");
 		else if (names && !*item->text)
 			e = config_fail(r, item, NULL, "a label name cannot be empty");
@@ -267,7 +267,7 @@ static int read_labels(
 
 		if (!*name->text)
 			e = config_fail(r, name, NULL, "a label name cannot be empty");
-		else if (value->kind != CONFIG_SCALAR)
+		else if (value->kind != CONFIG_SCALAR || value->is_not_text)
 			e = fail_kind(r, value, "text");
 		else if (env)
 			e = expand_env(r, value, &expanded);

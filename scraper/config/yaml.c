@@ -451,6 +451,8 @@ const char *config_node_kind_name(const struct config_node *n)
 	case CONFIG_SEQUENCE: return "a list";
 	case CONFIG_SCALAR: break;
 	}
+	if (n->is_not_text)
+		return "a number or boolean";
 	return config_node_is_null(n) ? "null" : "text";
 }
 

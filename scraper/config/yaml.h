@@ -22,6 +22,7 @@ struct config_node {
 	uint32_t line, column;	    /* from 1; columns count characters */
 	const char *text;	    /* scalar: NUL-terminated, no NUL inside, valid UTF-8 */
 	bool is_plain;		    /* scalar without quotes: may be null, a number, a boolean */
+	bool is_not_text;	    /* scalar: a number or boolean of JSON */
 	bool is_complete;	    /* false while its own content is read */
 	struct config_node **items; /* sequence: items; mapping: key, value, key, value … */
 	size_t n, cap;		    /* of `items` */

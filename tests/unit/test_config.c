@@ -422,6 +422,11 @@ static void test_groups(void **state)
 		{"t.json", "{}", "t.json: expected a list, got a mapping"},
 		{"t.json", "[{\"targets\":[[]]}]",
 			"t.json: [0].targets[0]: expected text, got a list"},
+		{"t.json", "[{\"targets\":[1]}]",
+			"t.json: [0].targets[0]: expected text, got a number or boolean"},
+		{"t.json", "[{\"labels\":{\"a\":true}}]",
+			"t.json: [0].labels.a: expected text, got a number or boolean"},
+		{"t.yml", "- labels: {a: 5, b: true}", NULL},
 	};
 
 	(void)state;
