@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Queries over the real store against sums kept while appending: from the head, from a block beside a head, after a reopening.
+ */
+#include "tests/unit/store_gen.h"
+#include "scraper/query/query.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+/* cmocka wants the four above first. */
+#include <cmocka.h>
+#include <math.h>
+
+static const int64_t start_ns = 1700000000LL * NS_PER_S;
+
+/* One appended row, as text: what a query may ask for. */
+struct row {
+	uint32_t path, instance, comm, thread; /* strings */
+	int64_t time_ns, value;
+};
+
+struct fixture {
+	char path[64];
+	struct clock_virtual clock;
+	struct store_options o;
+	struct store *s;
+	struct gen g;
+	struct interner strings;
+	struct row *rows;
+	size_t n_rows, cap_rows;
+};
+
+static uint32_t string(struct fixture *f, const char *s)
+{
+	uint32_t id = interner_add(&f->strings, s, strlen(s), NULL);
+
+	assert_true(id != INTERNER_NONE);
+	return id;
+}
+
+/* Names without an address: the store rewrites addresses of nameless locations to those within the file. */
+static void put_name(struct bytes *path, const char *s, size_t n)
+{
+	const char *plus = memmem(s, n, "+0x", 3);
+
+	bytes_put_u8(path, ';');
+	if (plus)
+		bytes_put_str(path, "?");
+	else
+		bytes_put(path, s, n);
+}
+
+static uint32_t path_of_sample(struct fixture *f, const struct profile *p, size_t sample)
+{
+	_cleanup_bytes_ struct bytes path = {.data = NULL};
+
+	for (uint64_t i = p->stack_first[sample + 1]; i-- > p->stack_first[sample];) {
+		const struct prof_location *l = &p->locations[p->stacks[i]];
+
+		if (!l->n_lines)
+			put_name(&path, "+0x", 3);
+		for (uint32_t k = l->n_lines; k-- > 0;) {
+			struct prof_str name = profile_str(
+				p, p->functions[p->lines[l->first_line + k].function].name);
+
+			put_name(&path, name.p, name.len);
+		}
+	}
+	bytes_put_u8(&path, 0);
+	return string(f, (const char *)path.data);
+}
+
+static void remember(struct fixture *f, const struct gen_scrape *x)
+{
+	for (size_t i = 0; i < x->s.n_rows; i++) {
+		const struct labels *stream = &x->streams[x->row_stream[i]];
+		uint32_t set = x->row_labels[i];
+
+		assert_int_equal(
+			alloc_grow(&f->rows, &f->cap_rows, f->n_rows + 1, sizeof(*f->rows)), 0);
+		f->rows[f->n_rows++] = (struct row) {
+			.path = path_of_sample(f, &x->profile, x->row_sample[i]),
+			.instance = string(f, labels_get(stream, "instance")),
+			.comm = string(f, labels_get(stream, "comm")),
+			.thread = string(f,
+				set == STORE_NONE ? "" : labels_get(&x->sets[set], "thread_name")),
+			.time_ns = x->s.time_ns,
+			.value = x->values[2 * i + 1]};
+	}
+}
+
+static void append_rounds(struct fixture *f, unsigned n_targets, uint64_t first, uint64_t n)
+{
+	for (uint64_t step = first; step < first + n; step++)
+		for (unsigned t = 0; t < n_targets; t++) {
+			int64_t time = start_ns + (int64_t)step * 15 * NS_PER_S + t;
+			struct gen_scrape *x = gen_scrape(&f->g, t, step, time);
+			struct store_result result;
+			struct errbuf eb = {.text = ""};
+
+			f->clock.real_ns = time;
+			if (store_append(f->s, &x->s, &result, &eb) < 0)
+				fail_msg("store_append: %s", eb.text);
+			remember(f, x);
+			gen_scrape_free(x);
+		}
+}
+
+static void open_store(struct fixture *f)
+{
+	struct errbuf eb = {.text = ""};
+
+	if (f->s)
+		store_close(TAKE(f->s));
+	if (store_open(&f->o, &f->s, &eb) < 0)
+		fail_msg("store_open: %s", eb.text);
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = xcalloc(1, sizeof(*f));
+
+	snprintf(f->path, sizeof(f->path), "/tmp/sonde-query-XXXXXX");
+	assert_non_null(mkdtemp(f->path));
+	clock_virtual_init(&f->clock, start_ns);
+	interner_init(&f->strings, NULL);
+	f->o = (struct store_options) {.path = f->path,
+		.clock = &f->clock.clock,
+		.segment_bytes = 1 << 20,
+		.max_nodes = 1 << 16,
+		.seed = 7,
+		.fsync = STORE_FSYNC_NEVER};
+	f->g = (struct gen) {
+		.state = 7, .n_functions = 60, .max_depth = 12, .max_rows = 40, .n_streams = 3};
+	open_store(f);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	store_close(f->s);
+	assert_int_equal(fs_remove_all(&fs_system, f->path), 0);
+	interner_done(&f->strings);
+	free(f->rows);
+	free(f);
+	return 0;
+}
+
+/* What to ask, and which rows answer: NULL any, else the value. */
+struct ask {
+	const char *matchers, *instance, *comm, *thread;
+	const char *group_by; /* "thread_name", or NULL */
+};
+
+static bool answers(const struct fixture *f, const struct row *r, const struct ask *a)
+{
+	return (!a->instance || !strcmp(a->instance, interner_str(&f->strings, r->instance))) &&
+	       (!a->comm || !strcmp(a->comm, interner_str(&f->strings, r->comm))) &&
+	       (!a->thread || !strcmp(a->thread, interner_str(&f->strings, r->thread)));
+}
+
+/* Sums per "thread|path" key; ids of f->strings index them. */
+struct sums {
+	int64_t *by_key;
+	size_t cap;
+};
+
+static void add(
+	struct fixture *f, struct sums *s, const char *group, const char *path, int64_t value)
+{
+	_cleanup_free_ char *key = xasprintf("%s|%s", group, path);
+	size_t old = s->cap;
+	uint32_t id = string(f, key);
+
+	assert_int_equal(alloc_grow(&s->by_key, &s->cap, id + 1UL, sizeof(*s->by_key)), 0);
+	memset(s->by_key + old, 0, (s->cap - old) * sizeof(*s->by_key));
+	s->by_key[id] += value;
+}
+
+static void subtract_tree(struct fixture *f, struct sums *s, const struct query_group *g,
+	struct tree_symbols *symbols)
+{
+	_cleanup_tree_ struct tree t = {.n = 0};
+
+	tree_init(&t, NULL);
+	assert_int_equal(tree_project(&g->tree, symbols, &t, NULL), 0);
+	for (size_t i = 0; i < t.n; i++) {
+		_cleanup_bytes_ struct bytes path = {.data = NULL};
+		uint32_t up[512], n = 0;
+
+		if (!t.self[i])
+			continue;
+		for (size_t k = i; k; k = t.parent[k])
+			up[n++] = t.frame[k];
+		while (n-- > 0) {
+			size_t len;
+			const char *name =
+				tree_symbols_text(symbols, symbols->frames[up[n]].name, &len);
+
+			put_name(&path, name, len);
+		}
+		bytes_put_u8(&path, 0);
+		add(f, s, labels_get(&g->labels, "thread_name"), (const char *)path.data,
+			-t.self[i]);
+	}
+}
+
+static void check(struct fixture *f, const struct ask *a, int64_t from, int64_t to)
+{
+	_cleanup_free_ char *text =
+		xasprintf("process_cpu:cpu:nanoseconds:cpu:nanoseconds{%s}", a->matchers);
+	_cleanup_query_selector_ struct query_selector selector = {.n_matchers = 0};
+	_cleanup_query_trees_ struct query_trees trees = {.n_groups = 0};
+	_cleanup_query_matrix_ struct query_matrix matrix = {.n_lines = 0};
+	struct query_spec spec = {.selector = &selector,
+		.start_ns = from,
+		.end_ns = to,
+		.group = true,
+		.group_by = &a->group_by,
+		.n_group_by = a->group_by != NULL,
+		.step_ns = to - from + 1};
+	struct store_parts parts;
+	struct query_env env = {.budget = NULL};
+	struct sums s = {.by_key = NULL};
+	struct errbuf eb = {.text = ""};
+	int64_t total = 0;
+	double points = 0;
+
+	assert_int_equal(query_selector_parse(text, &selector, &eb), 0);
+	assert_int_equal(store_parts_get(f->s, from, to, &parts), 0);
+	env.parts = parts.items;
+	env.n_parts = parts.n;
+	if (query_merge(&env, &spec, &trees, &eb) < 0)
+		fail_msg("%s: %s", text, eb.text);
+	for (size_t i = 0; i < f->n_rows; i++) {
+		const struct row *r = &f->rows[i];
+
+		if (r->time_ns < from || r->time_ns > to || !answers(f, r, a))
+			continue;
+		total += r->value;
+		/* `string` may move the texts of the interner's table, never the bytes. */
+		add(f, &s, a->group_by ? interner_str(&f->strings, r->thread) : "",
+			interner_str(&f->strings, r->path), r->value);
+	}
+	for (size_t i = 0; i < trees.n_groups; i++) {
+		total -= trees.groups[i].tree.total[0];
+		subtract_tree(f, &s, &trees.groups[i], &trees.symbols);
+	}
+	assert_int_equal(total, 0);
+	for (size_t i = 0; i < s.cap; i++)
+		if (s.by_key[i])
+			fail_msg("%s: %s differs by %lld", text,
+				interner_str(&f->strings, (uint32_t)i), (long long)s.by_key[i]);
+	/* One bucket over everything holds the same sum, windows cut at its ends aside. */
+	spec.start_ns = to + 15 * NS_PER_S;
+	spec.end_ns = spec.start_ns;
+	spec.step_ns = to - from + 60 * NS_PER_S;
+	assert_int_equal(query_over_time(&env, &spec, &matrix, &eb), 0);
+	for (size_t i = 0; i < matrix.n_lines; i++)
+		points += matrix.lines[i].sum;
+	for (size_t i = 0; i < f->n_rows; i++)
+		if (answers(f, &f->rows[i], a) && from == INT64_MIN / 4)
+			points -= (double)f->rows[i].value;
+	if (from == INT64_MIN / 4)
+		assert_true(fabs(points) < 1);
+	store_parts_put(f->s, &parts);
+	free(s.by_key);
+}
+
+static void check_all(struct fixture *f)
+{
+	static const struct ask asks[] = {
+		{"", NULL, NULL, NULL, NULL},
+		{"comm=\"comm-1\"", NULL, "comm-1", NULL, NULL},
+		{"comm=~\"comm-(2|9)\",instance=\"host-1:7273\"", "host-1:7273", "comm-2", NULL,
+			NULL},
+		{"thread_name=\"thread_name-3\"", NULL, NULL, "thread_name-3", NULL},
+		{"thread_name=\"\"", NULL, NULL, "", NULL},
+		{"instance=~\"host-0.*\"", "host-0:7273", NULL, NULL, "thread_name"},
+		{"comm=\"none\"", NULL, "none", NULL, NULL},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(asks); i++) {
+		check(f, &asks[i], INT64_MIN / 4, INT64_MAX / 4);
+		check(f, &asks[i], start_ns + 100 * NS_PER_S, start_ns + 300 * NS_PER_S);
+	}
+}
+
+static void test_head_and_blocks(void **state)
+{
+	struct fixture *f = *state;
+	struct errbuf eb = {.text = ""};
+
+	append_rounds(f, 3, 0, 20);
+	check_all(f);
+	if (store_flush(f->s, &eb) < 0)
+		fail_msg("store_flush: %s", eb.text);
+	check_all(f);
+	append_rounds(f, 3, 20, 15); /* a block and a head that share most of their stacks */
+	check_all(f);
+	assert_int_equal(store_flush(f->s, &eb), 0);
+	append_rounds(f, 3, 35, 5);
+	check_all(f);
+	open_store(f);
+	check_all(f);
+}
+
+static void test_gauges(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_query_selector_ struct query_selector selector = {.n_matchers = 0};
+	_cleanup_query_matrix_ struct query_matrix m = {.n_lines = 0};
+	struct query_spec spec = {.selector = &selector,
+		.start_ns = start_ns + 600 * NS_PER_S,
+		.end_ns = start_ns + 600 * NS_PER_S,
+		.step_ns = 1000 * NS_PER_S};
+	struct query_env env = {.budget = NULL};
+	struct store_parts parts;
+
+	append_rounds(f, 3, 0, 10);
+	assert_int_equal(
+		query_selector_parse("up{instance=~\"host-[01]:.*\"}", &selector, NULL), 0);
+	assert_int_equal(store_parts_get(f->s, INT64_MIN, INT64_MAX, &parts), 0);
+	env.parts = parts.items;
+	env.n_parts = parts.n;
+	assert_int_equal(query_over_time(&env, &spec, &m, NULL), 0);
+	assert_int_equal(m.n_lines, 2);
+	assert_string_equal(labels_get(&m.lines[1].labels, "instance"), "host-1:7273");
+	assert_int_equal(m.lines[0].n_points, 1);
+	assert_true(m.lines[0].points[0].value == 1);
+	assert_int_equal(m.type.kind, STORE_GAUGE);
+	store_parts_put(f->s, &parts);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_head_and_blocks, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_gauges, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
