@@ -200,8 +200,9 @@ static int open_store(struct scraper_pipeline *p, struct errbuf *eb)
 		if (r < 0)
 			return err_prefix(eb, r, "--storage.fsync");
 	}
-	if (r == 0)
-		r = fs_make_dirs(p->fs, p->o->storage_path, 0755);
+	if (r < 0)
+		return r;
+	r = fs_make_dirs(p->fs, p->o->storage_path, 0755);
 	if (r < 0)
 		return err_set(eb, r, "cannot make the data directory %s: %s", p->o->storage_path,
 			strerror(-r));

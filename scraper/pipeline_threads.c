@@ -71,7 +71,8 @@ static void *sync_main(void *arg)
 static bool wait_tick(struct scraper_pipeline *p, int64_t ms)
 {
 	int64_t until_ns = clock_realtime_ns(p->clock) + ms * NS_PER_MS;
-	const struct timespec until = {.tv_sec = until_ns / NS_PER_S, .tv_nsec = until_ns % NS_PER_S};
+	const struct timespec until = {
+		.tv_sec = until_ns / NS_PER_S, .tv_nsec = until_ns % NS_PER_S};
 
 	pthread_mutex_lock(&p->lock);
 	if (!p->stopping)

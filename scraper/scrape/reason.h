@@ -23,8 +23,7 @@
 	X(TARGET_LIMIT, "target_limit", "The job has more targets than target_limit.")             \
 	X(BACKPRESSURE, "backpressure",                                                            \
 		"The scrape budget was spent until the next scrape was due.")                      \
-	X(BUSY, "busy",                                                                            \
-		"Another CPU profile of the same address ran until the next scrape was due.")      \
+	X(BUSY, "busy", "Another CPU profile of the same URL ran until the next scrape was due.")  \
 	X(MEMORY, "memory", "The scrape budget could not hold the decoded profile.")               \
 	X(STORE_TIMESTAMP, "store_timestamp",                                                      \
 		"The profile's time is outside the window that the store accepts.")                \

@@ -7,15 +7,17 @@
 #include "lib/base/hash.h"
 #include <string.h>
 
+/* The URL without its query: behind one address a proxy may have several programs. */
 static uint64_t address_key(const struct scrape_type *type)
 {
-	return hash_xxh3(type->target->address, strlen(type->target->address));
+	return hash_xxh3(type->url, strcspn(type->url, "?"));
 }
 
 /* A Go program takes one CPU profile at a time, whoever asks. */
 static bool needs_address(const struct scrape_type *type)
 {
-	return type->spec.is_windowed && type->target->preset != SCRAPE_PRESET_NODE;
+	return type->target->preset != SCRAPE_PRESET_NODE &&
+	       !strcmp(type->spec.name, "process_cpu");
 }
 
 void scrape_address_release(struct scrape *s, struct scrape_request *r)
@@ -155,7 +157,7 @@ static void slot_passed(struct scrape_type *type, int64_t slot_real_ns)
 		return;
 	scrape_type_fail(type, passed_ns, w->why,
 		w->why == SCRAPE_FAIL_BUSY
-			? "another CPU profile of this address ran until the next scrape was due"
+			? "another CPU profile of this URL ran until the next scrape was due"
 			: "the scrape budget (--scrape.max-memory) was spent until the next scrape "
 			  "was due");
 }
