@@ -5,8 +5,7 @@
  *	                          └─ stacks, sample log ─ snapshot ─ names ─ profile ─ sink
  */
 #include "exporter/pipeline.h"
-#include "exporter/collect.h"
-#include "exporter/record.h"
+#include "exporter/intake.h"
 #include "exporter/sample/capture.h"
 #include "lib/base/alloc.h"
 #include "lib/base/log.h"
@@ -42,68 +41,15 @@ struct exporter_pipeline {
 	struct governor *governor;
 	struct drain *drain;
 
-	pthread_mutex_t lock; /* what follows */
 	struct proc_table *procs;
 	struct stacks *stacks;
 	struct sample_log *log;
-	struct collector collector;
-	struct record_buffer frames;
+	struct intake intake; /* fills these three, has their lock */
 
 	struct profile_source source;
 	pthread_t drain_thread, symbol_thread;
 	_Atomic bool stopping;
 };
-
-/* ---- the drain's records, on its thread ---- */
-
-static void on_sideband(void *ctx, const struct sideband *e)
-{
-	struct exporter_pipeline *p = ctx;
-
-	pthread_mutex_lock(&p->lock);
-	proc_table_sideband(p->procs, e);
-	pthread_mutex_unlock(&p->lock);
-}
-
-/* record → process, frames → stack → row */
-static void take_sample_locked(struct exporter_pipeline *p, const struct abi_record *r)
-{
-	struct process *process = proc_table_of_record(p->procs, r);
-	uint32_t n = record_frames(r, p->procs, process, &p->frames);
-	struct sample_row row = {
-		.time_ns = r->time_ns,
-		.weight = r->weight,
-		.task = proc_task_of_record(p->procs, process, r),
-		.cpu = (uint16_t)r->cpu,
-	};
-
-	/* A tree that has no room left still counts the time, under the empty stack. */
-	if (stacks_add(p->stacks, p->frames.words, n, &row.stack) < 0)
-		row.stack = 0;
-	if (sample_log_append(p->log, &row) < 0)
-		LOG_RATED(LOG_DEBUG, "a sample was left out: the log's memory is full");
-}
-
-static void on_sample(void *ctx, const struct abi_record *r, bool late)
-{
-	struct exporter_pipeline *p = ctx;
-
-	(void)late; /* the log decides by its own slots */
-	pthread_mutex_lock(&p->lock);
-	take_sample_locked(p, r);
-	pthread_mutex_unlock(&p->lock);
-}
-
-static void on_drained(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns)
-{
-	struct exporter_pipeline *p = ctx;
-
-	pthread_mutex_lock(&p->lock);
-	sample_log_drained(p->log, (int64_t)up_to_ns, boot_offset_ns);
-	proc_table_expire(p->procs, up_to_ns);
-	collect_garbage(&p->collector);
-	pthread_mutex_unlock(&p->lock);
-}
 
 /* ---- threads ---- */
 
@@ -117,9 +63,9 @@ static void *drain_main(void *arg)
 	while (!p->stopping) {
 		drain_step(p->drain);
 		if (more) {
-			pthread_mutex_lock(&p->lock);
+			pthread_mutex_lock(&p->intake.lock);
 			more = proc_table_scan_step(p->procs, SCAN_STEP_NS);
-			pthread_mutex_unlock(&p->lock);
+			pthread_mutex_unlock(&p->intake.lock);
 		}
 		next_ns = MAX(next_ns + SAMPLE_DRAIN_INTERVAL_NS, clock_monotonic_ns(p->clock));
 		p->clock->sleep_until_ns(p->clock, next_ns);
@@ -225,6 +171,7 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 		.fs = &fs_system,
 		.budget = &p->budgets[BUDGET_PROC],
 	});
+	intake_init(&p->intake, p->procs, p->stacks, p->log, p->binaries);
 	return 0;
 }
 
@@ -241,10 +188,7 @@ static int build_drain(struct exporter_pipeline *p, struct errbuf *eb)
 			.clock = p->clock,
 			.fs = &fs_system,
 			.budget = &p->budgets[BUDGET_HELD],
-			.sink = {.ctx = p,
-				.sideband = on_sideband,
-				.sample = on_sample,
-				.drained = on_drained},
+			.sink = intake_sink(&p->intake),
 			.governor = p->governor,
 			.procfs = p->o->procfs,
 			.sysfs = p->o->sysfs,
@@ -257,10 +201,8 @@ static int build_drain(struct exporter_pipeline *p, struct errbuf *eb)
 
 static void build_source(struct exporter_pipeline *p)
 {
-	p->collector = (struct collector) {
-		.log = p->log, .stacks = p->stacks, .procs = p->procs, .binaries = p->binaries};
 	p->source = (struct profile_source) {
-		.lock = &p->lock,
+		.lock = &p->intake.lock,
 		.tables = {.log = p->log, .stacks = p->stacks, .procs = p->procs},
 		.symbolizer = p->symbolizer,
 		.governor = p->governor,
@@ -301,6 +243,8 @@ static void pipeline_free(struct exporter_pipeline **pp)
 	struct exporter_pipeline *p = *pp;
 
 	drain_freep(&p->drain);
+	if (p->procs)
+		intake_done(&p->intake);
 	governor_freep(&p->governor);
 	proc_table_freep(&p->procs);
 	symbolizer_freep(&p->symbolizer);
@@ -309,7 +253,6 @@ static void pipeline_free(struct exporter_pipeline **pp)
 	stacks_freep(&p->stacks);
 	capture_freep(&p->capture);
 	labels_done(&p->labels);
-	pthread_mutex_destroy(&p->lock);
 	free(p);
 	*pp = NULL;
 }
@@ -345,7 +288,6 @@ int exporter_pipeline_run(const struct exporter_options *o, const struct keeper_
 	p->o = o;
 	p->setup = setup;
 	p->clock = &clock_system;
-	pthread_mutex_init(&p->lock, NULL);
 	init_budgets(p);
 	r = build(p, eb);
 	if (r < 0)

@@ -23,7 +23,7 @@ struct stacks {
 	uint32_t n, cap;
 	uint32_t *slots;
 	uint32_t n_slots;
-	uint64_t charged_bytes;
+	uint64_t charged_bytes, refused;
 };
 
 static uint64_t bytes_of(uint32_t cap, uint32_t n_slots)
@@ -160,8 +160,10 @@ int stacks_add(struct stacks *s, const uint64_t *frames_root_first, uint32_t n, 
 	for (uint32_t i = 0; i < n; i++) {
 		int r = add_child(s, id, frames_root_first[i], &id);
 
-		if (r < 0)
+		if (r < 0) {
+			s->refused++;
 			return r;
+		}
 	}
 	*ret_id = id;
 	return 0;
@@ -185,6 +187,11 @@ uint32_t stacks_count(const struct stacks *s)
 uint64_t stacks_bytes(const struct stacks *s)
 {
 	return bytes_of(s->cap, s->n_slots);
+}
+
+uint64_t stacks_refused(const struct stacks *s)
+{
+	return s->refused;
 }
 
 uint32_t stacks_mark(const struct stacks *s, uint32_t id, uint64_t *live)

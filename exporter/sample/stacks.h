@@ -24,6 +24,8 @@ uint32_t stacks_parent(const struct stacks *s, uint32_t id);
 /* Nodes, the empty stack included: ids are below it. */
 uint32_t stacks_count(const struct stacks *s);
 uint64_t stacks_bytes(const struct stacks *s);
+/* Times that stacks_add gave -ENOMEM. */
+uint64_t stacks_refused(const struct stacks *s);
 
 /* Sets the bit of `id` and of all its ancestors in `live` (stacks_count bits); returns how many
  * were clear. */

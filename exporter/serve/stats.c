@@ -173,6 +173,9 @@ static void collect_log(
 	gauge(w, "sonde_sample_log_rows", "Rows in the log.", (double)l->rows);
 	gauge(w, "sonde_sample_log_bytes", "Bytes of the log's columns.", (double)l->bytes);
 	gauge(w, "sonde_sample_log_slots", "Slots in the log.", (double)l->slots);
+	counter(w, "sonde_stacks_refused_total",
+		"Samples counted without their stack, for want of room in the tree.",
+		stacks_refused(t->stacks));
 	gauge(w, "sonde_stack_nodes", "Nodes of the prefix tree of stacks.",
 		stacks_count(t->stacks));
 	gauge(w, "sonde_stack_bytes", "Bytes of the prefix tree of stacks.",

@@ -115,6 +115,7 @@ static void test_refusals_change_nothing(void **state)
 	for (uint64_t frame = 1; r == 0; frame++, n++)
 		r = stacks_add(s, &frame, 1, &id);
 	assert_int_equal(r, -ENOMEM);
+	assert_int_equal(stacks_refused(s), 1);
 	assert_true(n > 1000);
 	for (uint64_t frame = 1; frame < n; frame++) {
 		assert_int_equal(stacks_add(s, &frame, 1, &id), 0);

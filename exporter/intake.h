@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The receiving end of the drain: side-band records → process table; samples → process, frames, stack, row of the log. All
+ * that it fills is behind one lock, which responses take while they aggregate.
+ */
+#pragma once
+#include "exporter/collect.h"
+#include "exporter/record.h"
+#include "exporter/sample/drain.h"
+#include <pthread.h>
+
+struct intake {
+	pthread_mutex_t lock; /* what follows */
+	struct proc_table *procs;
+	struct stacks *stacks;
+	struct sample_log *log;
+	struct collector collector;
+	struct record_buffer frames;
+};
+
+/* Owns nothing but the lock. */
+void intake_init(struct intake *in, struct proc_table *procs, struct stacks *stacks,
+	struct sample_log *log, struct binary_registry *binaries);
+void intake_done(struct intake *in);
+/* What the drain, or a replayed bundle, calls; on one thread. */
+struct sample_sink intake_sink(struct intake *in);
