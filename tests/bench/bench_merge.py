@@ -18,22 +18,21 @@ GO = '/usr/bin/go'
 ROUNDS = 5
 
 
-# A process starts with the peak RSS of the one that forked it, so a small one does that and asks.
-LAUNCHER = """import os, sys, time
-t = time.perf_counter()
-pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
-_, status, u = os.wait4(pid, 0)
-print(status, time.perf_counter() - t, u.ru_utime + u.ru_stime, u.ru_maxrss / 1024, file=sys.stderr)
-"""
+def launcher():
+    """tests/bench/rusage.c, compiled."""
+    path = f'{corpus.TOP}/build/bench/rusage'
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    subprocess.run(['cc', '-O2', '-o', path, f'{corpus.TOP}/tests/bench/rusage.c'], check=True)
+    return path
 
 
-def run(cmd):
+def run(rusage, cmd):
     """(wall seconds, CPU seconds, peak RSS in MB) of a program."""
-    p = subprocess.run([sys.executable, '-IS', '-c', LAUNCHER, *cmd], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    status, wall, cpu, rss = p.stderr.splitlines()[-1].split()
-    if int(status):
+    p = subprocess.run([rusage, *cmd], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    status, wall, cpu, rss_kb = p.stderr.splitlines()[-1].split() if not p.returncode else ('1', 0, 0, 0)
+    if status != '0':
         sys.exit(f'{cmd[0]} failed: {p.stderr}')
-    return float(wall), float(cpu), float(rss)
+    return float(wall), float(cpu), float(rss_kb) / 1024
 
 
 def totals(path):
@@ -48,7 +47,7 @@ def main():
     n = int(sys.argv[2]) if len(sys.argv) > 2 else 100
     samples = int(sys.argv[3]) if len(sys.argv) > 3 else 285
     pprof = subprocess.run([GO, 'tool', '-n', 'pprof'], capture_output=True, text=True, check=True).stdout.strip()
-    stacks = corpus.pool()
+    rusage, stacks = launcher(), corpus.pool()
     with tempfile.TemporaryDirectory() as d:
         files = []
         for i in range(n):
@@ -58,11 +57,11 @@ def main():
         ours, theirs = [], []
         our_cmd = [f'{build}/sonde', 'merge', '-o', f'{d}/ours.pb.gz', *files]
         their_cmd = [pprof, '-proto', '-symbolize=none', f'-output={d}/theirs.pb.gz', *files]
-        run(our_cmd), run(their_cmd)
+        run(rusage, our_cmd), run(rusage, their_cmd)
         for _ in range(ROUNDS):
-            ours.append(run(our_cmd))
-            theirs += [run(their_cmd), run(their_cmd)]
-            ours.append(run(our_cmd))
+            ours.append(run(rusage, our_cmd))
+            theirs += [run(rusage, their_cmd), run(rusage, their_cmd)]
+            ours.append(run(rusage, our_cmd))
         a = [statistics.median(x[i] for x in ours) for i in range(3)]
         b = [statistics.median(x[i] for x in theirs) for i in range(3)]
         name = f'merge_{n}x{samples}'

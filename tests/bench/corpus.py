@@ -8,9 +8,11 @@ import os
 import random
 import re
 import subprocess
+import zlib
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 POOL = f'{TOP}/build/bench/pool.json'
+MAPPING = 1 << 28
 
 
 def record():
@@ -76,9 +78,11 @@ def encode(rows, period=10101010):
             ids += varint(locs.setdefault((f, m), len(locs) + 1))
         out += blob(2, blob(1, ids) + blob(2, varint(n) + varint(n * period)))
     for dso, i in maps.items():
-        out += blob(3, num(1, i) + num(2, 0x1000 * i) + num(3, 0x1000 * i + 0xfff) + num(5, s(dso)) + num(7, 1))
+        out += blob(3, num(1, i) + num(2, MAPPING * i) + num(3, MAPPING * (i + 1)) + num(5, s(dso)) + num(7, 1))
+    names = list(funcs)
     for (f, m), i in locs.items():
-        out += blob(4, num(1, i) + num(2, m) + num(3, 0x1000 * m + i) + blob(4, num(1, f)))
+        # A function has one address in its file, whatever else a profile holds.
+        out += blob(4, num(1, i) + num(2, m) + num(3, MAPPING * m + zlib.crc32(names[f - 1][0].encode()) % MAPPING) + blob(4, num(1, f)))
     for (name, _), i in funcs.items():
         out += blob(5, num(1, i) + num(2, s(name)) + num(3, s(name)))
     out += blob(11, num(1, s('cpu')) + num(2, s('nanoseconds'))) + num(12, period)
