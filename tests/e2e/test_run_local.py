@@ -20,7 +20,7 @@ int main(void) { volatile uint64_t v = 1; for (;;) v = outer_work(v); }
 @needs_kernel
 class RunLocal(unittest.TestCase):
     def setUp(self):
-        prog = compile_c(SPIN, '-O1', '-fno-omit-frame-pointer', name='spinner')
+        prog = compile_c(SPIN, '-O0', '-fno-omit-frame-pointer', name='spinner')
         self.load = Workload(prog)
         self.dir = tempfile.mkdtemp(prefix='sonde-run.')
         self.ports = free_port(), free_port()
