@@ -56,6 +56,8 @@ void binary_registry_freep(struct binary_registry **r);
 uint32_t binary_get(struct binary_registry *r, const struct binary_identity *id);
 /* Asks for its symbol file (no-op when present, failed lately or under way). Called at the first sample that falls into it. */
 void binary_want(struct binary_registry *r, uint32_t binary, const struct binary_source *src);
+/* True when binary_want would do something: worth finding out a good source. */
+bool binary_is_missing(struct binary_registry *r, uint32_t binary);
 /* Opens and compiles what is wanted, paced; called by the symbol thread until shutdown. Blocks at most timeout_ns. */
 void binary_work(struct binary_registry *r, int64_t timeout_ns);
 
@@ -84,8 +86,8 @@ struct binary_info {
 };
 void binary_info(struct binary_registry *r, uint32_t binary, struct binary_info *ret);
 
-/* Ids above 0 and below this are in use or free. `used` has a bit per id: the others may be given to new binaries.
- * Called when the stack tree was rebuilt, with the ids of its frames and of all mappings (proc_table_mark_binaries). */
+/* Ids above 0 and below this are in use or free. `used` has a bit per id: others may be given to new binaries once they have
+ * been unused for a minute, since a response that is being made may still have them. Called when the stack tree was rebuilt, with the ids of its frames and of all mappings (proc_table_mark_binaries). */
 uint32_t binary_n_ids(struct binary_registry *r);
 void binary_retain(struct binary_registry *r, const uint64_t *used_bitmap);
 

@@ -221,6 +221,18 @@ void binary_want(struct binary_registry *r, uint32_t binary, const struct binary
 	pthread_mutex_unlock(&r->mutex);
 }
 
+bool binary_is_missing(struct binary_registry *r, uint32_t binary)
+{
+	const struct entry *e;
+	bool missing;
+
+	pthread_mutex_lock(&r->mutex);
+	e = entry_locked(r, binary);
+	missing = e && e->state == BINARY_ABSENT;
+	pthread_mutex_unlock(&r->mutex);
+	return missing;
+}
+
 static struct timespec timespec_of(int64_t ns)
 {
 	return (struct timespec) {.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
@@ -349,25 +361,43 @@ static bool bit(const uint64_t *bitmap, uint32_t i)
 	return bitmap[i / 64] >> (i % 64) & 1;
 }
 
-void binary_retain(struct binary_registry *r, const uint64_t *used_bitmap)
+/* Keeps what is used, what is at work, and what an alias that is kept stands for. */
+static void mark_kept_locked(struct binary_registry *r, const uint64_t *used_bitmap, uint8_t *keep)
 {
-	_cleanup_free_ uint8_t *keep = NULL;
-
-	pthread_mutex_lock(&r->mutex);
-	keep = xcalloc(r->n_ids, 1);
 	for (uint32_t id = 1; id < r->n_ids; id++) {
-		struct entry *e = r->entries[id];
+		const struct entry *e = r->entries[id];
+		bool at_work = e->state == BINARY_QUEUED || e->state == BINARY_WORKING;
 
-		if (!e->used || (!bit(used_bitmap, id) && e->state != BINARY_QUEUED &&
-					e->state != BINARY_WORKING))
+		if (!e->used || (!bit(used_bitmap, id) && !at_work &&
+					!(e->content && e->content->symbols.n_refs)))
 			continue;
 		keep[id] = 1;
 		keep[e->alias ? e->alias : id] = 1;
 	}
+}
+
+void binary_retain(struct binary_registry *r, const uint64_t *used_bitmap)
+{
+	_cleanup_free_ uint8_t *keep = NULL;
+	int64_t now = clock_monotonic_ns(r->o.clock);
+
+	pthread_mutex_lock(&r->mutex);
+	keep = xcalloc(r->n_ids, 1);
+	mark_kept_locked(r, used_bitmap, keep);
 	for (uint32_t id = 1; id < r->n_ids; id++) {
 		struct entry *e = r->entries[id];
 
-		if (e->used && !keep[id] && !(e->content && e->content->symbols.n_refs))
+		if (!e->used)
+			continue;
+		if (keep[id])
+			e->unused_since_ns = 0;
+		else if (!e->unused_since_ns)
+			e->unused_since_ns = now;
+	}
+	for (uint32_t id = 1; id < r->n_ids; id++) {
+		const struct entry *e = r->entries[id];
+
+		if (e->used && e->unused_since_ns && now - e->unused_since_ns >= BINARY_RELEASE_NS)
 			release_locked(r, id);
 	}
 	pthread_mutex_unlock(&r->mutex);

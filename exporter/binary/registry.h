@@ -16,12 +16,16 @@
 #include <pthread.h>
 #include <sys/stat.h>
 
-#define BINARY_RETRY_OPEN_NS \
-	(10 * NS_PER_S) /* between tries to open a file whose process went away */
-#define BINARY_SKIP_FAILED_NS (600 * NS_PER_S) /* a file that did not parse is left alone */
-#define BINARY_KEEP_ROOT_NS (30 * NS_PER_S)    /* after the last process of its mount namespace */
-#define BINARY_BURST_NS \
-	(250 * NS_PER_MS) /* of parser CPU that each new binary has free of pacing */
+/* Between tries to open a file whose process went away. */
+#define BINARY_RETRY_OPEN_NS (2 * NS_PER_S)
+/* A file that did not parse is left alone. */
+#define BINARY_SKIP_FAILED_NS (600 * NS_PER_S)
+/* After the last process of its mount namespace. */
+#define BINARY_KEEP_ROOT_NS (30 * NS_PER_S)
+/* Unused for so long: no response that is being made has its id. */
+#define BINARY_RELEASE_NS (60 * NS_PER_S)
+/* Of parser CPU that each new binary has free of pacing. */
+#define BINARY_BURST_NS (250 * NS_PER_MS)
 enum {
 	BINARY_MAX_ENTRIES = 1 << 16, /* at 300 bytes: 20 MB */
 	BINARY_MAX_ROOTS = 256,	      /* two descriptors each */
@@ -50,7 +54,8 @@ struct entry {
 	struct content *content;
 	struct binary_source source;
 	bool has_source;
-	int64_t not_before_ns; /* no new try earlier */
+	int64_t not_before_ns;	 /* no new try earlier */
+	int64_t unused_since_ns; /* when binary_retain first found it unused; 0: it is used */
 	uint64_t unnamed;
 	/* identity */
 	uint8_t build_id[PARSER_BUILD_ID_MAX];

@@ -75,20 +75,33 @@ static struct mapping *mapping_of(
 	return NULL;
 }
 
-static void want_symbols(struct proc_table *t, const struct process *p, struct mapping *m)
+/* The process's own mount namespace; when it is gone by now, that of the nearest ancestor that is not. */
+static uint64_t mount_namespace_of(struct proc_table *t, struct process *p)
+{
+	for (struct process *at = p; at && at != t->other; at = at->parent) {
+		proc_check_root(t, at);
+		if (at->mnt_checked)
+			return at->mnt_ns;
+	}
+	return p->mnt_ns;
+}
+
+static void want_symbols(struct proc_table *t, struct process *p, struct mapping *m)
 {
 	uint32_t now_s = (uint32_t)(t->now_ns / NS_PER_S) + 1;
 
 	if (m->wanted_s && now_s - m->wanted_s < PROC_WANT_INTERVAL_S)
 		return;
 	m->wanted_s = now_s;
+	if (!binary_is_missing(t->o.binaries, m->binary))
+		return;
 	binary_want(t->o.binaries, m->binary,
 		&(struct binary_source) {
 			.pid = p->pid,
 			.start_ns = p->start_ns,
 			.map_start = m->start,
 			.map_end = m->end,
-			.mnt_ns = p->mnt_ns,
+			.mnt_ns = mount_namespace_of(t, p),
 		});
 }
 

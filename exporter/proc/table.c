@@ -262,6 +262,7 @@ void proc_image_inherit(
 		p->start_ticks = from->start_ticks;
 		return;
 	}
+	p->mnt_checked = from->mnt_checked;
 	p->kernel_thread = from->kernel_thread;
 	p->executable = proc_text_ref(from->executable);
 	p->cmdline = proc_text_ref(from->cmdline);
@@ -419,12 +420,13 @@ void proc_check_root(struct proc_table *t, struct process *p)
 {
 	uint64_t ns;
 
-	if (p->mnt_checked || p->kernel_thread)
+	/* The pid must still be this process. */
+	if (p->mnt_checked || p->kernel_thread || proc_newest(t, p->pid) != p)
 		return;
-	p->mnt_checked = true;
 	ns = binary_root_get(t->o.binaries, p->pid, p->start_ns);
 	if (!ns)
 		return;
+	p->mnt_checked = true;
 	if (p->mnt_ns)
 		binary_root_put(t->o.binaries, p->mnt_ns);
 	p->mnt_ns = ns;

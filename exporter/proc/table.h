@@ -14,17 +14,20 @@
 #include "exporter/proc/proc.h"
 #include "lib/base/table.h"
 
-#define PROC_LINGER_NS (2 * NS_PER_S)	   /* an exited image keeps its mappings */
-#define PROC_LABELS_TTL_NS (30 * NS_PER_S) /* a live process's cgroup is read again */
-#define PROC_MAPS_BACKOFF_NS \
-	(1 * NS_PER_S) /* between reads of one process's maps; doubles while they do not help */
-#define PROC_MAPS_YOUNG_NS \
-	(2 * NS_PER_S) /* what was mapped since a fork or exec is known from records; little went since */
-#define PROC_WANT_INTERVAL_S 10 /* between two requests for one mapping's symbols */
-#define PROC_EXEC_SLACK_NS \
-	(1 * NS_PER_MS) /* after an exec's record the task may still show its old exec count */
-#define PROC_FORK_SLACK_NS \
-	(1 * NS_PER_S) /* a fork's record comes later than the start time it stands for */
+/* An exited image keeps its mappings. */
+#define PROC_LINGER_NS (2 * NS_PER_S)
+/* A live process's cgroup is read again. */
+#define PROC_LABELS_TTL_NS (30 * NS_PER_S)
+/* Between reads of one process's maps; doubles while they do not help. */
+#define PROC_MAPS_BACKOFF_NS (1 * NS_PER_S)
+/* What was mapped since a fork or exec is known from records; little went since. */
+#define PROC_MAPS_YOUNG_NS (2 * NS_PER_S)
+/* Between two requests for one mapping's symbols. */
+#define PROC_WANT_INTERVAL_S 5
+/* After an exec's record the task may still show its old exec count. */
+#define PROC_EXEC_SLACK_NS (1 * NS_PER_MS)
+/* A fork's record comes later than the start time it stands for. */
+#define PROC_FORK_SLACK_NS (1 * NS_PER_S)
 enum {
 	PROC_READS_PER_S = 500, /* reads of labels and maps together, after a burst of as many */
 	PROC_ROOTS_PER_S = 5,	/* looks at the mount namespace of what has just been exec'ed */

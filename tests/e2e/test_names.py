@@ -251,6 +251,18 @@ class Names(unittest.TestCase):
         named = sum(v[-1] for stack, v in of_child if '+0x' not in stack[0])
         self.assertGreater(named / total, 0.95)
 
+    def test_short_processes_in_a_mount_namespace(self):
+        # Their files are on a file system that only that namespace has, and they are gone before they are asked for.
+        prog = e2e.compile_c(STORM_C, *FLAGS, name='storm')
+        self.addCleanup(remove, prog)
+        script = (f'mount -t tmpfs none /mnt && cp {prog} /mnt/storm && cp {prog} /mnt/inner && '
+                  'printf unlike >> /mnt/inner && exec /mnt/storm /mnt/inner')
+        with e2e.Workload('unshare', '-m', 'sh', '-c', script) as w:
+            p = self.profile(f'pid={w.pid}&children=1', seconds=4)
+        inner = [(stack, v) for stack, v, labels in p.samples if labels['comm'] == 'inner']
+        total = sum(v[-1] for _, v in inner)
+        self.assertGreater(sum(v[-1] for stack, v in inner if 'burn_briefly' in stack) / total, 0.8, self.leaves(p))
+
     def test_cache_survives_restart(self):
         prog = e2e.compile_c(BURN_C, *FLAGS)
         self.addCleanup(remove, prog)
