@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sonde check config | service-discovery | relabel: what the scraper would make of a file, without a scraper.
+ * sonde check config | service-discovery | relabel: what the scraper would make of a file, without
+ * a scraper.
  */
 #include "cli/cli.h"
 #include "lib/base/bytes.h"

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * PCRE2 behind the seam: compile, match with limits. Match data of about 20 KB is kept for the next
- * match, one per expression; a second thread that matches at the same moment makes its own.
+ * PCRE2 behind the seam: compile, match with limits. Match data (20 KB once used) lives for one
+ * match: keeping it costs more in memory, with thousands of relabel rules, than it saves in time.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include "lib/base/re2_pcre.h"
 #include "lib/base/alloc.h"
-#include <stdatomic.h>
 
 enum { HEAP_LIMIT_KIB = 64 << 10, NEST_LIMIT = 4000 };
 
@@ -15,7 +14,6 @@ struct re2_pcre {
 	pcre2_code *code;
 	pcre2_match_context *limits;
 	pcre2_general_context *memory;
-	_Atomic(pcre2_match_data *) spare;
 };
 
 static void *seam_malloc(size_t n, void *ctx)
@@ -78,26 +76,10 @@ void re2_pcre_free(struct re2_pcre *p)
 {
 	if (!p)
 		return;
-	pcre2_match_data_free(p->spare);
 	pcre2_code_free(p->code);
 	pcre2_match_context_free(p->limits);
 	pcre2_general_context_free(p->memory);
 	free(p);
-}
-
-static pcre2_match_data *borrow_data(struct re2_pcre *p)
-{
-	pcre2_match_data *data = atomic_exchange(&p->spare, NULL);
-
-	return data ? data : pcre2_match_data_create_from_pattern(p->code, p->memory);
-}
-
-static void return_data(struct re2_pcre *p, pcre2_match_data *data)
-{
-	pcre2_match_data *none = NULL;
-
-	if (!atomic_compare_exchange_strong(&p->spare, &none, data))
-		pcre2_match_data_free(data);
 }
 
 static void copy_spans(pcre2_match_data *data, struct regex_span *spans, size_t n_spans)
@@ -114,10 +96,10 @@ static void copy_spans(pcre2_match_data *data, struct regex_span *spans, size_t 
 	}
 }
 
-int re2_pcre_match(struct re2_pcre *p, const char *s, size_t n, size_t from,
+int re2_pcre_match(const struct re2_pcre *p, const char *s, size_t n, size_t from,
 	struct regex_span *spans, size_t n_spans, struct errbuf *eb)
 {
-	pcre2_match_data *data = borrow_data(p);
+	pcre2_match_data *data = pcre2_match_data_create_from_pattern(p->code, p->memory);
 	int r;
 
 	if (!data)
@@ -125,7 +107,7 @@ int re2_pcre_match(struct re2_pcre *p, const char *s, size_t n, size_t from,
 	r = pcre2_match(p->code, (PCRE2_SPTR)s, n, from, PCRE2_NO_UTF_CHECK, data, p->limits);
 	if (r >= 0)
 		copy_spans(data, spans, n_spans);
-	return_data(p, data);
+	pcre2_match_data_free(data);
 	if (r >= 0)
 		return 1;
 	if (r == PCRE2_ERROR_NOMATCH)

@@ -22,5 +22,5 @@ static inline void re2_pcre_freep(struct re2_pcre **p)
 }
 
 /* As regex_match_groups; `s` must be valid UTF-8. Any number of threads at once. */
-int re2_pcre_match(struct re2_pcre *p, const char *s, size_t n, size_t from,
+int re2_pcre_match(const struct re2_pcre *p, const char *s, size_t n, size_t from,
 	struct regex_span *spans, size_t n_spans, struct errbuf *eb) _must_check_;

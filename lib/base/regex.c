@@ -307,17 +307,3 @@ void regex_expand(const struct regex *re, const char *template, const char *s,
 			bytes_put(out, s + span.start, (size_t)(span.end - span.start));
 	}
 }
-
-bool regex_template_has_groups(const char *template)
-{
-	struct template_ref ref;
-
-	for (const char *s = strchr(template, '$'); s; s = strchr(s, '$')) {
-		s++;
-		if (*s == '$')
-			s++;
-		else if (*s && parse_ref(s, &ref))
-			return true;
-	}
-	return false;
-}

@@ -3,7 +3,7 @@
  * Regular expressions with the syntax and meaning of Go's regexp package (RE2), as Prometheus users
  * know them. A parser of that grammar refuses everything else by position; what it accepts is
  * matched by comparing text where the expression is literals and `.*`, and by PCRE2 otherwise.
- * Source: Go 1.19 regexp/syntax, flags syntax.Perl.
+ * Source: regexp/syntax of Go 1.26, flags syntax.Perl.
  *
  * Differences from Go: nesting and size are capped lower, and an expression whose matching needs
  * more steps than REGEX_MATCH_STEPS is an error (-ENOMEM) instead of a slow answer; it is never
@@ -75,8 +75,6 @@ int regex_match_groups(const struct regex *re, const char *s, size_t n, size_t f
  */
 void regex_expand(const struct regex *re, const char *template, const char *s,
 	const struct regex_span *spans, struct bytes *out);
-/* True when `template` refers to any group. */
-bool regex_template_has_groups(const char *template);
 
 /*
  * For index look-ups, anchored expressions only: when RE can match a finite list of texts, such as

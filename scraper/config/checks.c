@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the sections mean together: inheritance from global, values that contradict each other, paths, names.
+ * What the sections mean together: inheritance from global, values that contradict each other,
+ * paths, names.
  */
 #include "lib/base/regex.h"
 #include "lib/base/str.h"
@@ -89,7 +90,8 @@ static int check_profile_seconds(
 	return 0;
 }
 
-/* Without relabeling a slash in an address can only be a mistake; with it the rules may still cut it off. */
+/* Without relabeling a slash in an address can only be a mistake; with it the rules may still cut
+ * it off. */
 static int check_static_addresses(
 	struct config_reader *r, const struct config_job *job, const struct config_seen *seen)
 {

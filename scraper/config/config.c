@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loading a configuration, a list of relabel rules, a list of target groups; references and comparison.
+ * Loading a configuration, a list of relabel rules, a list of target groups; references and
+ * comparison.
  */
 #include "scraper/config/config.h"
 #include "lib/base/alloc.h"

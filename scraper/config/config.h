@@ -135,8 +135,8 @@ struct config_load_opts {
 
 /*
  * Reads and checks `path`. Errors: -EINVAL with "FILE:LINE:COL: key.path: what is wrong, what was
- * expected"; those of reading
- * (-ENOENT, -EISDIR, -EACCES, -EFBIG above 16 MiB) with the path. *ret has one reference.
+ * expected"; those of reading (-ENOENT, -EISDIR, -EACCES, -EFBIG above 16 MiB) with the path. *ret
+ * has one reference.
  */
 int config_load(struct fs *fs, const char *path, const struct config_load_opts *opts,
 	struct config **ret, struct errbuf *eb) _must_check_;

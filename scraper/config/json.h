@@ -5,6 +5,7 @@
 #pragma once
 #include "scraper/config/yaml.h"
 
-/* -EINVAL "FILE: line …, column …: …". Numbers and booleans become plain scalars. Nodes lie in `arena`. */
+/* -EINVAL "FILE: line …, column …: …". Numbers and booleans become plain scalars. Nodes lie in
+ * `arena`. */
 int config_json_parse(const char *file, const void *text, size_t len, struct arena *arena,
 	struct config_node **ret, struct errbuf *eb) _must_check_;

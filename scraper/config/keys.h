@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tables of all configuration keys: what exists, its type and default. docs/configuration.md is compared with them.
+ * The tables of all configuration keys: what exists, its type and default. docs/configuration.md is
+ * compared with them.
  */
 #pragma once
 #include "scraper/config/read.h"
@@ -26,7 +27,8 @@ struct config_top {
 	size_t n_jobs;
 };
 
-/* Kinds of service discovery that exist elsewhere: "known" (will come), "foreign" (not built in), NULL (no kind at all). */
+/* Kinds of service discovery that exist elsewhere: those that will come, those that are not built
+ * in; unknown is no kind at all. */
 enum config_sd_kind { CONFIG_SD_UNKNOWN, CONFIG_SD_LATER, CONFIG_SD_FOREIGN };
 enum config_sd_kind config_keys_sd_kind(const char *key);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The effective configuration as YAML, from the same tables that read it. Equal texts mean equal settings.
+ * The effective configuration as YAML, from the same tables that read it. Equal texts mean equal
+ * settings.
  */
 #include "scraper/config/keys.h"
 #include "scraper/config/value.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reader that the tables of keys drive: defaults, types, unknown keys, and where in the file everything stands.
+ * The reader that the tables of keys drive: defaults, types, unknown keys, and where in the file
+ * everything stands.
  */
 #include "scraper/config/read.h"
 #include "lib/base/alloc.h"

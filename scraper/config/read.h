@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From a tree of YAML to structs, driven by tables of keys: types, defaults and nesting stand in scraper/config/keys.c, and nothing
- * else knows how a key is spelled.
+ * From a tree of YAML to structs, driven by tables of keys: types, defaults and nesting stand in
+ * scraper/config/keys.c, and nothing else knows how a key is spelled.
  */
 #pragma once
 #include "lib/base/arena.h"
@@ -109,8 +109,9 @@ size_t config_path_push(struct config_reader *r, const char *fmt, ...) _printf_(
 void config_path_pop(struct config_reader *r, size_t mark);
 int config_out_of_memory(struct config_reader *r);
 
-/* "a duration such as 15s": what a value of the type looks like; and the type's name in the docs. */
+/* How the docs call the type: "duration". */
 const char *config_type_name(enum config_type type);
-/* Appends the object's keys in YAML block style, `indent` deep; values as read, so defaults are there. */
+/* Appends the object's keys in YAML block style, `indent` deep; values as read, so defaults are
+ * there. */
 void config_print_section(const struct config_section *section, const void *object, unsigned indent,
 	struct bytes *out);

@@ -187,7 +187,8 @@ static int read_strings(struct config_reader *r, const struct config_node *node,
 	return 0;
 }
 
-/* Length of the variable's name behind '$' at s[-1], as Go's os.Expand sees it; 0 when there is none. */
+/* Length of the variable's name behind '$' at s[-1], as Go's os.Expand sees it; 0 when there is
+ * none. */
 static size_t env_name(const char *s, const char **ret_name, size_t *ret_len)
 {
 	size_t n = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From libyaml's events to a tree. The text is checked for UTF-8 first, since libyaml reports that without a line.
+ * From libyaml's events to a tree. The text is checked for UTF-8 first, since libyaml reports that
+ * without a line.
  */
 #include <yaml.h>
 #include "scraper/config/yaml.h"

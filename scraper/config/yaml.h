@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * YAML as a tree with positions. One document; aliases share nodes, `<<` is merged; duplicate keys, aliases that contain
- * themselves, keys that are not scalars, unknown tags and text that is not UTF-8 are errors. JSON is a subset.
+ * YAML as a tree with positions. One document; aliases share nodes, `<<` is merged; duplicate keys,
+ * aliases that contain themselves, keys that are not scalars, unknown tags and text that is not
+ * UTF-8 are errors. JSON is a subset.
  */
 #pragma once
 #include "lib/base/arena.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The manager: which providers the configuration needs, when they refresh, and when jobs hear of it.
+ * The manager: which providers the configuration needs, when they refresh, and when jobs hear of
+ * it.
  */
 #include "scraper/discover/discover.h"
 #include <sys/inotify.h>
@@ -284,7 +285,8 @@ static void send_update(struct discover *d, struct job_state *state)
 	free(groups);
 }
 
-/* After quiet an update goes out at once; the ones after it wait 100 ms, 200 ms … 5 s while changes keep coming. */
+/* After quiet an update goes out at once; the ones after it wait 100 ms, 200 ms … 5 s while changes
+ * keep coming. */
 static int64_t update_jobs(struct discover *d, int64_t now_ns)
 {
 	const int64_t first_ns = DISCOVER_FIRST_UPDATE_MS * NS_PER_MS,

@@ -4,13 +4,11 @@
  * job has now.
  *
  * Invariants:
- *  1. everything happens on the caller's thread, in discover_apply and discover_run; callbacks come
- * from there;
- *  2. equal provider settings in several jobs share one provider; a reload keeps providers whose
- * settings did not change;
+ *  1. everything happens on the caller's thread, in discover_apply and discover_run; callbacks too;
+ *  2. equal settings of a provider in several jobs share one; a reload keeps unchanged providers;
  *  3. a refresh that fails keeps the last good groups and is counted;
- *  4. a job's groups are handed out at once when they first exist, then at most every
- * DISCOVER_UPDATE_MS.
+ *  4. after quiet a change is handed out at once; while changes keep coming the next ones wait
+ *     DISCOVER_FIRST_UPDATE_MS, twice that … DISCOVER_UPDATE_MS, and the last state always arrives.
  */
 #pragma once
 #include "lib/base/clock.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * file_sd_configs: files of target groups, found by globs, read again when inotify says that something in their directories happened
- * and every refresh_interval. Directories are watched, not files, since editors and Kubernetes replace files by renaming.
+ * file_sd_configs: files of target groups, found by globs, read again when inotify says that
+ * something in their directories happened and every refresh_interval. Directories are watched, not
+ * files, since editors and Kubernetes replace files by renaming.
  */
 #include <fnmatch.h>
 #include <sys/inotify.h>

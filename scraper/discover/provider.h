@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Inside of scraper/discover: what a kind of discovery provides. A new kind is one file with a table of these functions and
- * one line in discover.c.
+ * Inside of scraper/discover: what a kind of discovery provides. A new kind is one file with a
+ * table of these functions and one line in discover.c.
  */
 #pragma once
 #include "lib/base/clock.h"
@@ -18,12 +18,14 @@ struct discover_provider;
 
 struct discover_kind {
 	const char *name; /* "file" */
-	/* How many of these the job has; and the settings of the i-th as text: equal texts share a provider. */
+	/* How many of these the job has; and the settings of the i-th as text: equal texts share a
+	 * provider. */
 	size_t (*count)(const struct config_job *job);
 	void (*key)(const struct config_job *job, size_t i, struct bytes *out);
 	/* Fills provider->state from the job's i-th settings. */
 	int (*start)(struct discover_provider *p, const struct config_job *job, size_t i);
-	/* Brings the groups up to date; sets p->changed when they differ, p->next_ns for the next time. Counts failures. */
+	/* Brings the groups up to date; sets p->changed when they differ, p->next_ns for the next
+	 * time. Counts failures. */
 	void (*refresh)(struct discover_provider *p, int64_t now_ns);
 	void (*stop)(struct discover_provider *p);
 };

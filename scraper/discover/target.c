@@ -42,7 +42,8 @@ static void set_duration_if_absent(struct labels_builder *b, const char *name, i
 	set_if_absent(b, name, text);
 }
 
-/* The discovered labels: those of the target, of its group, of the job; the first that has one wins. */
+/* The discovered labels: those of the target, of its group, of the job; the first that has one
+ * wins. */
 static int discovered_labels(const struct config_job *job, const struct discover_group *group,
 	size_t i, const char *profile_name, const char *profile_path, struct labels_builder *b)
 {

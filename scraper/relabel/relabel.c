@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The eleven relabel actions. Each function follows its case in Prometheus's model/relabel/relabel.go.
+ * The eleven relabel actions. Each function follows its case in Prometheus's
+ * model/relabel/relabel.go.
  */
 #include "scraper/relabel/relabel.h"
 #include "lib/base/bytes.h"
@@ -85,7 +86,8 @@ static const struct {
 	{RELABEL_KEY_REPLACEMENT, "replacement"},
 };
 
-/* Keys whose value differs from the default; writing a default is harmless, except for regex, as in Prometheus. */
+/* Keys whose value differs from the default; writing a default is harmless, except for regex, as in
+ * Prometheus. */
 static unsigned keys_that_say_something(const struct relabel_rule *rule, unsigned written)
 {
 	unsigned keys = written & (RELABEL_KEY_REGEX | RELABEL_KEY_SOURCE_LABELS);

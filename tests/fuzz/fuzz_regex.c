@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Regular expressions: expression, NUL, text. Matching with and without groups must agree, spans must lie in the text, and what the
- * literals say must match.
+ * Regular expressions: expression, NUL, text. Matching with and without groups must agree, spans
+ * must lie in the text, and what the literals say must match.
  */
 #include "lib/base/bytes.h"
 #include "lib/base/regex.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Relabel rules on labels: a line "name=value,…", then a YAML list of rules. The result is a label set: names sorted, once each,
- * nothing empty.
+ * Relabel rules on labels: a line "name=value,…", then a YAML list of rules. The result is a label
+ * set: names sorted, once each, nothing empty.
  */
 #include "lib/base/str.h"
 #include "scraper/config/config.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Configuration files. What loads must print, and what was printed must load again to the same jobs.
+ * Configuration files. What loads must print, and what was printed must load again to the same
+ * jobs.
  */
 #include "lib/base/bytes.h"
 #include "scraper/config/config.h"

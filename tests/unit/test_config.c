@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The configuration: defaults and inheritance, every way to get it wrong with the exact text, comparison of jobs, and the
- * page in docs/ beside the tables of keys.
+ * The configuration: defaults and inheritance, every way to get it wrong with the exact text,
+ * comparison of jobs, and the page in docs/ beside the tables of keys.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -442,7 +442,8 @@ static void test_groups(void **state)
 	}
 }
 
-/* One row of docs/configuration.md: "| `key` | type | default | example | meaning |"; cells without blanks and backquotes. */
+/* One row of docs/configuration.md: "| `key` | type | default | example | meaning |"; cells without
+ * blanks and backquotes. */
 struct row {
 	char key[64], type[64], standard[64], example[128];
 };
@@ -550,7 +551,8 @@ static void check_row(const struct config_section *s, const struct row *row)
 	fail_msg("docs/configuration.md: %s has no key %s", s->title, row->key);
 }
 
-/* The page and the tables name the same keys, with the same types and defaults; every example loads. */
+/* The page and the tables name the same keys, with the same types and defaults; every example
+ * loads. */
 static void test_docs(void **state)
 {
 	_cleanup_fclose_ FILE *f = fopen("docs/configuration.md", "r");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Discovery: the life of a target's labels, providers that are shared and kept, files that come, change, break and go,
- * updates that wait.
+ * Discovery: the life of a target's labels, providers that are shared and kept, files that come,
+ * change, break and go, updates that wait.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -423,7 +423,8 @@ static void test_sharing(void **state)
 	assert_int_equal(stats_of(f, "file").targets, 0);
 }
 
-/* Changes that keep coming are handed out after 100 ms, 200 ms … at most every 5 s; after quiet at once. */
+/* Changes that keep coming are handed out after 100 ms, 200 ms … at most every 5 s; after quiet at
+ * once. */
 static void test_throttle(void **state)
 {
 	struct fixture *f = *state;

@@ -290,9 +290,6 @@ static void test_expand(void **state)
 		bytes_put_u8(&out, 0);
 		assert_string_equal((char *)out.data, cases[i].result);
 	}
-	assert_true(regex_template_has_groups("a$b"));
-	assert_true(regex_template_has_groups("$$$1"));
-	assert_false(regex_template_has_groups("$$1 $ ${ ${}"));
 }
 
 static void test_names(void **state)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Relabel rules: a table of rules in YAML, labels before and after. Cases follow Prometheus's relabel_test.go.
+ * Relabel rules: a table of rules in YAML, labels before and after. Cases follow Prometheus's
+ * relabel_test.go.
  */
 #include <setjmp.h>
 #include <stdarg.h>
