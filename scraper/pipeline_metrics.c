@@ -166,7 +166,7 @@ void scraper_metrics_add(struct scraper_pipeline *p)
 {
 	struct budget *const budgets[] = {&p->process, &p->scrape_budget, &p->query_budget};
 
-	metrics_add_process(p->metrics, "sonde_build_info", version_number(), p->clock);
+	metrics_add_process(p->metrics, "sonde_scraper_build_info", version_number(), p->clock);
 	metrics_add_budgets(p->metrics, budgets, ARRAY_SIZE(budgets));
 	metrics_add_collector(p->metrics, collect_config, p);
 	metrics_add_collector(p->metrics, collect_discovery, p);
