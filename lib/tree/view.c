@@ -23,24 +23,26 @@ static void weigh(const struct tree *t, uint64_t *ret)
 			ret[t->parent[i]] = UINT64_MAX;
 }
 
-/* The value that n items of `v` reach or exceed, found by bisection over bits; *ret_above: how many
- * exceed it. */
+/* The n-th largest of the values, found a byte at a time from the top; *ret_above: how many exceed it. */
 static uint64_t nth_largest(const uint64_t *v, size_t n_items, size_t n, size_t *ret_above)
 {
-	uint64_t low = 0;
+	uint64_t found = 0, mask = 0;
+	size_t above = 0;
 
-	for (uint64_t bit = 1ULL << 63; bit; bit >>= 1) {
-		size_t count = 0;
+	for (int shift = 56; shift >= 0; shift -= 8) {
+		size_t count[256] = {0};
+		unsigned byte = 255;
 
 		for (size_t i = 0; i < n_items; i++)
-			count += v[i] >= (low | bit);
-		if (count >= n)
-			low |= bit;
+			if ((v[i] & mask) == found)
+				count[v[i] >> shift & 255]++;
+		while (above + count[byte] < n)
+			above += count[byte--];
+		found |= (uint64_t)byte << shift;
+		mask |= 255ULL << shift;
 	}
-	*ret_above = 0;
-	for (size_t i = 0; i < n_items; i++)
-		*ret_above += v[i] > low;
-	return low;
+	*ret_above = above;
+	return found;
 }
 
 static int copy_tree(const struct tree *in, struct tree *ret, struct errbuf *eb)

@@ -515,6 +515,24 @@ static void test_errors(void **state)
 			query_trees_done(&trees);
 		assert_int_equal(small.used_bytes, 0);
 	}
+	env.budget = NULL;
+	for (unsigned n = 1; n < 3000; n += 1 + n / 8) { /* whichever allocation fails */
+		int r;
+
+		alloc_fail_after(n);
+		r = query_merge(&env, &spec, &trees, &eb);
+		assert_true(r == 0 || r == -ENOMEM);
+		if (!r)
+			query_trees_done(&trees);
+		alloc_fail_after(n);
+		spec.end_ns = 2000 * SEC;
+		r = query_over_time(&env, &spec, &m, &eb);
+		assert_true(r == 0 || r == -ENOMEM);
+		if (!r)
+			query_matrix_done(&m);
+		spec.end_ns = INT64_MAX / 2;
+	}
+	alloc_fail_after(0);
 	query_selector_done(&selector);
 	drop_records();
 }
