@@ -105,16 +105,28 @@ static void want_symbols(struct proc_table *t, struct process *p, struct mapping
 		});
 }
 
-uint64_t proc_resolve(struct proc_table *t, struct process *p, uint64_t addr, uint64_t time_ns)
+static uint64_t frame_of(struct proc_table *t, struct process *p, struct mapping *m, uint64_t addr)
 {
-	struct mapping *m = mapping_of(t, p, addr, time_ns);
-
 	if (m && m->kind == MAPPING_FILE && m->binary) {
 		want_symbols(t, p, m);
 		return ABI_NATIVE(m->binary, addr - m->start + m->file_off);
 	}
 	return ABI_FRAME(
 		m && m->kind == MAPPING_JIT ? ABI_FRAME_JIT : ABI_FRAME_RAW, intern(t, p, addr));
+}
+
+uint64_t proc_resolve(struct proc_table *t, struct process *p, uint64_t addr, uint64_t time_ns)
+{
+	return frame_of(t, p, mapping_of(t, p, addr, time_ns), addr);
+}
+
+uint64_t proc_resolve_return(
+	struct proc_table *t, struct process *p, uint64_t addr, uint64_t time_ns)
+{
+	struct mapping *m = mapping_of(t, p, addr, time_ns);
+
+	t->stats.unmapped_returns += !m;
+	return m ? frame_of(t, p, m, addr) : 0;
 }
 
 struct proc_address proc_interned_address(const struct proc_table *t, uint64_t payload)

@@ -47,6 +47,10 @@ struct process *proc_table_of_record(struct proc_table *t, const struct abi_reco
 /* Resolves a user address at a time: ABI_NATIVE(binary, offset) or ABI_FRAME_JIT / ABI_FRAME_RAW with an address interned per
  * process image (so equal addresses of two processes never meet; proc_interned_address gives it back). */
 uint64_t proc_resolve(struct proc_table *t, struct process *p, uint64_t addr, uint64_t time_ns);
+/* The same for a return address, 0 when no executable mapping holds it: a walk through code without frame pointers takes all
+ * kinds of words for one. */
+uint64_t proc_resolve_return(
+	struct proc_table *t, struct process *p, uint64_t addr, uint64_t time_ns);
 struct proc_address {
 	struct process *process;
 	uint64_t addr;
@@ -95,6 +99,7 @@ struct proc_stats {
 	uint64_t created, exited, recycled; /* recycled: a pid came back as another process */
 	uint64_t maps_reads, maps_read_failed, labels_read;
 	uint64_t table_full, tasks_full, addresses_full;
-	uint64_t sideband_lost; /* records that the kernel dropped */
+	uint64_t sideband_lost;	   /* records that the kernel dropped */
+	uint64_t unmapped_returns; /* proc_resolve_return gave 0 */
 };
 void proc_table_stats(const struct proc_table *t, struct proc_stats *ret);

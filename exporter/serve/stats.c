@@ -200,6 +200,9 @@ static void collect_proc(struct metrics_writer *w, const struct proc_stats *p)
 		"Readings of /proc/PID/maps that failed.", p->maps_read_failed);
 	counter(w, "sonde_process_labels_reads_total", "Processes whose labels were read.",
 		p->labels_read);
+	counter(w, "sonde_process_unmapped_returns_total",
+		"Stacks cut at a return address that lies in no executable mapping.",
+		p->unmapped_returns);
 	metrics_write_family(w, METRIC_COUNTER, "sonde_process_table_full_total",
 		"Times that a table was full and samples lost detail.");
 	metrics_write(w, (double)p->table_full, "table", "processes", NULL);

@@ -5,6 +5,7 @@
  */
 #include "exporter/proc/maps.h"
 #include "exporter/proc/proc.h"
+#include "exporter/record.h"
 #include "tests/unit/names_fixture.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -598,6 +599,54 @@ static void test_binaries_are_marked(void **state)
 	teardown(&f);
 }
 
+/* A walk through code without frame pointers took a stack address for a return address: the stack ends there. */
+static void test_record_is_cut_at_no_code(void **state)
+{
+	enum { N_KERNEL = 2, N_USER = 5 };
+	struct {
+		struct abi_record r;
+		uint64_t frames[N_KERNEL + N_USER];
+	} rec = {.r = record(320, 1000, 1, 1500)};
+	struct record_buffer words;
+	struct proc_stats stats;
+	struct fixture f;
+
+	(void)state;
+	setup(&f);
+	forked(&f, 1, 320, 1000);
+	mapped(&f, 320, 0x1000, 0x1000, 0, "/bin/one", 1001);
+	mapped(&f, 320, 0x3000, 0x1000, 0, "//anon", 1002);
+	rec.r.n_kernel = N_KERNEL;
+	rec.r.n_user = N_USER;
+	rec.frames[0] = ABI_FRAME(ABI_FRAME_KERNEL, 0x100);
+	rec.frames[1] = ABI_FRAME(ABI_FRAME_KERNEL, 0x200);
+	rec.frames[2] = ABI_FRAME(ABI_FRAME_RAW, 0x9999); /* the leaf stays, wherever it is */
+	rec.frames[3] = ABI_FRAME(ABI_FRAME_RAW, 0x1800);
+	rec.frames[4] = ABI_FRAME(ABI_FRAME_RAW, 0x3100);
+	rec.frames[5] = ABI_FRAME(ABI_FRAME_RAW, 0x7ffc5b77e4bf);
+	rec.frames[6] = ABI_FRAME(ABI_FRAME_RAW, 0x1900);
+	assert_int_equal(record_frames(&rec.r, f.t, proc_table_of_record(f.t, &rec.r), &words), 6);
+	assert_true(words.words[0] == ABI_FRAME(ABI_FRAME_TRUNCATED, ABI_CUT_BAD_PC));
+	assert_int_equal(ABI_FRAME_KIND(words.words[1]), ABI_FRAME_JIT);
+	assert_int_equal(ABI_FRAME_KIND(words.words[2]), ABI_FRAME_NATIVE);
+	assert_int_equal(ABI_NATIVE_OFF(words.words[2]), 0x7ff);
+	assert_int_equal(ABI_FRAME_KIND(words.words[3]), ABI_FRAME_RAW);
+	assert_true(words.words[4] == ABI_FRAME(ABI_FRAME_KERNEL, 0x1ff));
+	assert_true(words.words[5] == ABI_FRAME(ABI_FRAME_KERNEL, 0x100));
+	proc_table_stats(f.t, &stats);
+	assert_int_equal(stats.unmapped_returns, 1);
+	assert_int_equal(stats.addresses, 2); /* what was cut is not remembered */
+
+	/* A whole stack, in a system call: the first frame is a return address too. */
+	rec.r.flags = ABI_FLAG_FIRST_IS_RETURN;
+	rec.frames[2] = ABI_FRAME(ABI_FRAME_RAW, 0x1010);
+	rec.frames[5] = ABI_FRAME(ABI_FRAME_RAW, 0x1020);
+	assert_int_equal(record_frames(&rec.r, f.t, proc_table_of_record(f.t, &rec.r), &words), 7);
+	assert_int_equal(ABI_NATIVE_OFF(words.words[0]), 0x8ff);
+	assert_int_equal(ABI_NATIVE_OFF(words.words[4]), 0x00f);
+	teardown(&f);
+}
+
 /* Mapping arrays against a model of 256 pages. */
 static void test_maps_model(void **state)
 {
@@ -679,6 +728,7 @@ int main(void)
 		cmocka_unit_test(test_caps),
 		cmocka_unit_test(test_addresses_are_given_back),
 		cmocka_unit_test(test_binaries_are_marked),
+		cmocka_unit_test(test_record_is_cut_at_no_code),
 		cmocka_unit_test(test_maps_model),
 		cmocka_unit_test(test_bad_map_lines),
 	};
