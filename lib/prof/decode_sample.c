@@ -70,6 +70,26 @@ static size_t fill_values(struct decoder *d, struct cursor *c, const struct wire
 	return n;
 }
 
+/* Labels of a sample in the usual form: packed ids, packed values, labels. False when it has another. */
+static inline bool fast_count_labels(
+	const struct decoder *d, const struct decode_walk *w, size_t *ret)
+{
+	const uint8_t *p = w->from, *end = w->to, *from, *to;
+	size_t n = 0;
+
+	if (end > d->fast_end)
+		return false;
+	for (unsigned number = 1; number <= 3; number++)
+		while (p < end && *p == WIRE_TAG(number, WIRE_BYTES)) {
+			if (!wire_fast_bytes(p, end, &from, &to))
+				return false;
+			n += number == 3 && to - from >= DECODE_MIN_MESSAGE;
+			p = to;
+		}
+	*ret += p == end ? n : 0;
+	return p == end;
+}
+
 static size_t count_labels(struct decoder *d)
 {
 	struct decode_walk w = decode_walk_of(d, SAMPLE);
@@ -78,6 +98,8 @@ static size_t count_labels(struct decoder *d)
 	while (decode_walk_next(d, &w)) {
 		struct cursor c = cursor_of(w.from, (size_t)(w.to - w.from));
 
+		if (fast_count_labels(d, &w, &n))
+			continue;
 		for (struct wire_field f; wire_next(&c, &f);)
 			n += f.number == 3 && f.value >= DECODE_MIN_MESSAGE;
 	}
