@@ -82,6 +82,8 @@ int head_reserve(struct head *h, size_t n_profiles, size_t n_windows, size_t n_t
 	/* Forces a chunk with this much left, then gives it back to the bump pointer. Pages are
 	 * rounded to 16 bytes. */
 	n_bytes += n_pages * 16;
+	if (!n_bytes)
+		return 0;
 	room = arena_alloc(&h->bytes, n_bytes);
 	if (!room) {
 		h->bytes.error = 0;

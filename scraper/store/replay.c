@@ -11,6 +11,7 @@
 struct replaying {
 	struct store *s;
 	struct head *head; /* NULL: cursors only */
+	bool restated;	   /* this generation's first record, with all cursors, is there */
 	uint64_t done, total;
 };
 
@@ -25,6 +26,8 @@ static int replay_record(
 	(void)sequence;
 	if (!r)
 		r = cursors_apply(&w->s->cursors, &record, eb);
+	if (!r && record.kind == RECORD_CURSORS)
+		w->restated = true;
 	if (!r && w->head)
 		r = head_apply(w->head, &record, false, &applied, eb);
 	w->s->stats.replay_dropped_rows += applied.dropped_rows;
@@ -34,14 +37,30 @@ static int replay_record(
 	return r;
 }
 
+/* Nothing but a torn header: the process or the power went while the segment was made. */
+static bool is_torn_creation(struct store *s, const char *path)
+{
+	_cleanup_bytes_ struct bytes all = {.data = NULL};
+
+	if (fs_read_file(s->fs, path, UINT32_MAX, &all, NULL) < 0)
+		return false;
+	for (size_t i = WAL_FIRST; i < all.len; i++)
+		if (all.data[i])
+			return false;
+	return true;
+}
+
 static int quarantine_segment(struct store *s, const struct wal_file *f)
 {
 	_cleanup_free_ char *path = xasprintf("%s/%08" PRIu64, s->wal_dir, f->segment.number);
 	_cleanup_free_ char *name = xasprintf("wal-%08" PRIu64, f->segment.number);
 
-	return s->o.read_only ? 0
-			      : store_quarantine(s, path, name,
-					"both headers of the WAL segment are damaged");
+	if (is_torn_creation(s, path))
+		return s->o.read_only ? 0 : s->fs->unlink(s->fs, path);
+	s->stats.replay_damaged_records++;
+	if (s->o.read_only)
+		return 0;
+	return store_quarantine(s, path, name, "both headers of the WAL segment are damaged");
 }
 
 /* Cuts the torn tail off: later segments first, so that a crash in between leaves the same answer. */
@@ -141,12 +160,13 @@ static void continue_generation(struct store *s, struct head *h)
 	s->head = h;
 }
 
-static int end_generation(struct store *s, struct head *h, bool last, struct errbuf *eb)
+/* A generation without its first record does not hold all cursors: it ends too, and the next one restates them. */
+static int end_generation(struct store *s, struct head *h, bool goes_on, struct errbuf *eb)
 {
 	int r;
 
 	record_mark_take(&h->mark, &h->dict);
-	if (last && !s->o.read_only) {
+	if (goes_on && !s->o.read_only) {
 		continue_generation(s, h);
 		return 0;
 	}
@@ -171,6 +191,7 @@ static int replay_generation(struct store *s, const struct wal_files *files, siz
 	int r;
 
 	w->head = NULL;
+	w->restated = false;
 	if (!skip) {
 		r = new_head(s, generation, &w->head, eb);
 		if (r < 0)
@@ -193,7 +214,7 @@ static int replay_generation(struct store *s, const struct wal_files *files, siz
 		return r;
 	}
 	return skip ? store_add_obsolete(s, generation)
-		    : end_generation(s, w->head, replay.last_generation, eb);
+		    : end_generation(s, w->head, replay.last_generation && w->restated, eb);
 }
 
 static size_t generation_end(const struct wal_files *files, size_t first)
@@ -216,7 +237,6 @@ static int drop_unusable(struct store *s, struct wal_files *files, struct errbuf
 			files->items[n++] = files->items[i];
 			continue;
 		}
-		s->stats.replay_damaged_records++;
 		if (quarantine_segment(s, &files->items[i]) < 0)
 			return err_set(eb, -EIO, "cannot quarantine WAL segment %" PRIu64,
 				files->items[i].segment.number);

@@ -4,6 +4,7 @@
  */
 #include "scraper/store/store.h"
 #include "lib/base/alloc.h"
+#include "lib/base/log.h"
 #include "lib/base/str.h"
 #include "scraper/store/store_impl.h"
 #include <fcntl.h>
@@ -117,6 +118,21 @@ static void free_store(struct store *s)
 	free(s);
 }
 
+/* A new directory is durable when its name is: up to the root, as any of them may be new. */
+static void sync_ancestors(struct store *s)
+{
+	_cleanup_free_ char *path = xstrdup(s->path);
+	char *slash;
+
+	while ((slash = strrchr(path, '/')) != NULL && slash != path) {
+		*slash = 0;
+		if (s->fs->sync_dir(s->fs, path) < 0)
+			return; /* not ours to read: then it was there before */
+	}
+	if (s->fs->sync_dir(s->fs, slash ? "/" : ".") < 0)
+		LOG_RATED(LOG_DEBUG, "store: cannot sync the parent of %s", s->path);
+}
+
 static int make_dirs(struct store *s, struct errbuf *eb)
 {
 	const char *dirs[] = {s->path, s->wal_dir, s->block_dir, s->quarantine_dir};
@@ -127,6 +143,7 @@ static int make_dirs(struct store *s, struct errbuf *eb)
 		if (r < 0)
 			return err_set(eb, r, "--storage.path: %s: %s", dirs[i], strerror(-r));
 	}
+	sync_ancestors(s);
 	return s->fs->sync_dir(s->fs, s->path);
 }
 

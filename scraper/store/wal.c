@@ -100,6 +100,9 @@ static int fill_segment(struct wal *w, int fd, const struct wal_segment *s)
 		r = bytes_error(&header);
 	if (r >= 0)
 		r = fs_pwrite_full(w->fs, fd, header.data, header.len, 0);
+	/* A header that is durable before the first record tells a torn creation from damage. */
+	if (r >= 0)
+		r = w->fs->fdatasync(w->fs, fd);
 	return r < 0 ? r : w->fs->sync_dir(w->fs, w->dir);
 }
 

@@ -217,6 +217,15 @@ static bool find_record(struct reader *r, uint64_t off, uint64_t least, struct f
 	}
 }
 
+/* The "synced sequence" of a record's body. */
+static uint64_t stated_synced(const struct found *f)
+{
+	struct cursor c = cursor_of(f->body, f->len);
+
+	cursor_skip(&c, 2);
+	return cursor_varint(&c);
+}
+
 /* The highest synced sequence that any record from here on states. */
 static uint64_t highest_synced(struct reader *r, const struct found *from, uint64_t so_far)
 {
@@ -224,10 +233,9 @@ static uint64_t highest_synced(struct reader *r, const struct found *from, uint6
 	uint64_t off = from->offset, least = from->sequence;
 
 	while (find_record(r, off, least, &f)) {
-		struct cursor c = cursor_of(f.body, f.len);
+		uint64_t synced = stated_synced(&f);
 
-		cursor_skip(&c, 2);
-		so_far = MAX(so_far, cursor_varint(&c));
+		so_far = MAX(so_far, synced);
 		off = f.offset + WAL_RECORD_HEADER + f.len;
 		least = f.sequence + 1;
 	}
@@ -245,12 +253,11 @@ static uint64_t bytes_from(const struct wal_files *files, size_t file, size_t en
 
 static int deliver(struct wal_replay *w, const struct found *f, uint64_t *synced, struct errbuf *eb)
 {
-	struct cursor c = cursor_of(f->body, f->len);
 	struct errbuf ignored = {.text = ""};
+	uint64_t stated = stated_synced(f);
 	int r;
 
-	cursor_skip(&c, 2);
-	*synced = MAX(*synced, cursor_varint(&c));
+	*synced = MAX(*synced, stated);
 	r = w->record(w->arg, f->body, f->len, f->sequence, &ignored);
 	if (r == -ENOMEM)
 		return err_set(eb, r, "replay: %s", err_text(&ignored, r));
