@@ -455,6 +455,21 @@ class Life(unittest.TestCase):
             progs = subprocess.run(['/usr/sbin/bpftool', 'prog', 'show'], capture_output=True, text=True)
             self.assertEqual(progs.returncode, 0)
 
+    def test_a_captured_bundle_replays(self):
+        burn = e2e.compile_c(C_SOURCE, *FRAME_POINTERS, name='burnb')
+        with tempfile.TemporaryDirectory() as dir:
+            os.chmod(dir, 0o777)
+            # The workload starts later: what /proc said of older processes is not in a bundle.
+            with e2e.exporter(f'--debug.capture={dir}/bundle', '--symbols.cache-path=') as x, e2e.Workload(burn):
+                self.assertEqual(x.get('/debug/pprof/profile?seconds=3').status, 200)
+                samples = x.metrics()['sonde_sample_log_samples_total']
+                x.stop()
+            r = subprocess.run([f'{e2e.build_dir()}/tests/unit/test_intake'], capture_output=True, text=True, timeout=300, cwd=e2e.TOP,
+                               env=dict(os.environ, SONDE_BUNDLE=f'{dir}/bundle'))
+            self.assertEqual(r.returncode, 0, r.stdout[-2000:] + r.stderr[-2000:])
+            self.assertGreaterEqual(int(re.search(r'(?m)^samples (\d+)$', r.stdout).group(1)), samples)
+            self.assertRegex(r.stdout, r'main;middle_work;leaf_work \d+')
+
     @unittest.skipIf(e2e.is_sanitized(), 'sanitizers: shadow memory')
     def test_memory_with_300_processes(self):
         sleepers = [subprocess.Popen(['sleep', '600']) for _ in range(300)]

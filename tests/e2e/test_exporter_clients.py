@@ -208,7 +208,8 @@ class Clients(unittest.TestCase):
         self.assertEqual(get('comm=spinner&comm=sh&thread=sh').by_label('comm').keys(), {'sh'})
         self.assertEqual(get('comm=~spin.*').total(0), get('comm=spinner').total(0))
         self.assertEqual(get('comm=~spin').samples, [])
-        self.assertEqual(get(f'label.executable={self.program}').total(0), get('comm=spinner').total(0))
+        self.assertEqual(get(f'pid={pid}&label.executable={self.program}').total(0), mine.total(0))
+        self.assertEqual(get(f'pid={pid}&label.executable=/bin/true').samples, [])
         self.assertEqual(get('label.node=nowhere').samples, [])
         self.assertEqual(get('comm=~.*').total(0), every.total(0))
 
