@@ -4,6 +4,7 @@
  * locations get ids that hold in all parts; then the parts' trees merge in order.
  */
 #include "lib/base/alloc.h"
+#include "scraper/query/coverage.h"
 #include "scraper/query/group.h"
 #include "scraper/query/import.h"
 #include "scraper/query/rows.h"
@@ -25,8 +26,9 @@ struct merger {
 	struct group_set groups;
 	struct query_trees *out;
 	uint32_t type;
-	bool is_mean;	   /* instant column: mean over the scrapes of each series */
-	uint64_t *scrapes; /* per series, of an instant column */
+	bool is_mean;		  /* instant column: mean over the scrapes of each series */
+	struct coverage coverage; /* of an instant column */
+	uint64_t *scrapes;	  /* per series */
 	size_t cap_scrapes;
 	struct pile *piles; /* per group */
 	size_t n_piles, cap_piles;
@@ -51,6 +53,7 @@ static void merger_done(struct merger *m)
 	}
 	free(m->piles);
 	free(m->scrapes);
+	coverage_done(&m->coverage);
 	free(m->sums);
 	free(m->ranges.items);
 	group_view_done(&m->view);
@@ -412,6 +415,30 @@ static int finish(struct merger *m, const struct query_spec *spec, struct errbuf
 	return r;
 }
 
+/* A series' mean is over all scrapes of its target, whether or not it was in them. */
+static int cover(struct merger *m, const struct query_spec *spec, struct errbuf *eb)
+{
+	int r = coverage_load(&m->coverage, &m->scan, spec->start_ns, spec->end_ns, eb);
+
+	for (size_t i = 0; i < m->scan.n_parts; i++) {
+		const struct scan_part *p = &m->scan.parts[i];
+
+		for (size_t h = 0; !r && h < p->n_hits; h++) {
+			uint32_t series = p->hits[h].series, target;
+
+			if (series >= m->cap_scrapes || !m->scrapes[series])
+				continue;
+			r = coverage_find(
+				&m->coverage, p, p->streams[p->hits[h].stream].label_set, &target);
+			if (!r && target != TREE_NONE)
+				m->scrapes[series] =
+					MAX(m->scrapes[series], m->coverage.items[target].n);
+			r = r ? no_memory(eb) : 0;
+		}
+	}
+	return r;
+}
+
 static int run(struct merger *m, const struct query_spec *spec, struct errbuf *eb)
 {
 	struct scan *s = &m->scan;
@@ -432,6 +459,8 @@ static int run(struct merger *m, const struct query_spec *spec, struct errbuf *e
 		for (uint32_t h = 0; !r && h < s->parts[i].n_hits; h++)
 			r = plan_hit(m, &s->parts[i], h, spec, false, eb);
 	s->env->stats.profiles += m->out->n_profiles;
+	if (!r && m->is_mean)
+		r = cover(m, spec, eb);
 	for (size_t i = 0; !r && i < s->n_parts; i++) {
 		r = merge_part(m, &s->parts[i], spec, eb);
 		scan_close_part(&s->parts[i]);

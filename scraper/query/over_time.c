@@ -7,6 +7,7 @@
  * with the number of scrapes per series and bucket beside it, since its mean is per series.
  */
 #include "lib/base/alloc.h"
+#include "scraper/query/coverage.h"
 #include "scraper/query/group.h"
 #include "scraper/query/rows.h"
 #include <math.h>
@@ -33,6 +34,12 @@ struct cell {
 	struct buckets b;
 };
 
+/* Of an instant column or gauge. */
+struct series {
+	uint32_t *scrapes; /* in each bucket; NULL until touched */
+	uint32_t target;   /* of the coverage, or TREE_NONE */
+};
+
 struct over_time {
 	struct scan scan;
 	struct group_set groups;
@@ -46,8 +53,10 @@ struct over_time {
 	struct cell *cells;
 	size_t n_cells, cap_cells;
 	struct table cell_of; /* series << 32 | line → cell */
-	uint32_t **scrapes;   /* per series: scrapes in each bucket, NULL until touched */
-	size_t cap_scrapes;
+	struct series *series;
+	size_t cap_series;
+	struct coverage coverage; /* of an instant column */
+	uint32_t **covered;	  /* per target: scrapes in each bucket */
 
 	/* of the part in hand */
 	struct scan_part *part;
@@ -62,7 +71,9 @@ static void over_time_done(struct over_time *o)
 		labels_done(&o->lines[i].labels);
 	free(o->lines);
 	free(o->cells);
-	free(o->scrapes);
+	free(o->series);
+	free(o->covered);
+	coverage_done(&o->coverage);
 	free(o->ranges.items);
 	table_done(&o->cell_of);
 	group_view_done(&o->view);
@@ -144,23 +155,57 @@ static int cell_at(struct over_time *o, uint32_t series, uint32_t line, struct c
 	return buckets_alloc(o, &(*ret)->b);
 }
 
-static int count_scrapes(struct over_time *o, uint32_t series, int64_t time, uint32_t n)
+/* Scrapes per bucket of every target. */
+static int load_coverage(struct over_time *o, struct errbuf *eb)
 {
-	int64_t k = bucket_of(o, time);
-	size_t old = o->cap_scrapes;
-	int r = alloc_grow(&o->scrapes, &o->cap_scrapes, series + 1UL, sizeof(*o->scrapes));
+	int64_t from = o->spec->start_ns - o->spec->step_ns + 1;
+	int r = coverage_load(&o->coverage, &o->scan, from, o->spec->end_ns, eb);
+	size_t n = o->coverage.targets.n;
+
+	o->covered = try_realloc(NULL, n + 1, sizeof(*o->covered));
+	for (size_t i = 0; !r && o->covered && i < n; i++) {
+		const struct coverage_target *t = &o->coverage.items[i];
+
+		o->covered[i] = arena_zalloc(&o->arena, o->n_points * sizeof(uint32_t));
+		for (size_t k = 0; o->covered[i] && k < t->n; k++) {
+			int64_t at = bucket_of(o, t->times_ns[k]);
+
+			if (at >= 0 && at < (int64_t)o->n_points)
+				o->covered[i][at]++;
+		}
+	}
+	if (!r && (!o->covered || arena_error(&o->arena, NULL)))
+		r = no_memory(eb);
+	return r;
+}
+
+static int series_at(struct over_time *o, const struct scan_hit *hit, struct series **ret)
+{
+	const struct scan_part *p = o->part;
+	size_t old = o->cap_series;
+	int r = alloc_grow(&o->series, &o->cap_series, hit->series + 1UL, sizeof(*o->series));
 
 	if (r)
 		return r;
-	if (o->cap_scrapes > old)
-		memset(o->scrapes + old, 0, (o->cap_scrapes - old) * sizeof(*o->scrapes));
-	if (!o->scrapes[series])
-		o->scrapes[series] = arena_zalloc(&o->arena, o->n_points * sizeof(uint32_t));
-	if (!o->scrapes[series])
+	memset(o->series + old, 0, (o->cap_series - old) * sizeof(*o->series));
+	*ret = &o->series[hit->series];
+	if ((*ret)->scrapes)
+		return 0;
+	(*ret)->scrapes = arena_zalloc(&o->arena, o->n_points * sizeof(uint32_t));
+	if (!(*ret)->scrapes)
 		return -ENOMEM;
-	if (k >= 0 && k < (int64_t)o->n_points)
-		o->scrapes[series][k] += MAX(n, 1U);
-	return 0;
+	return coverage_find(&o->coverage, p, p->streams[hit->stream].label_set, &(*ret)->target);
+}
+
+static int count_scrapes(struct over_time *o, const struct scan_hit *hit, int64_t time, uint32_t n)
+{
+	int64_t k = bucket_of(o, time);
+	struct series *series;
+	int r = series_at(o, hit, &series);
+
+	if (!r && k >= 0 && k < (int64_t)o->n_points)
+		series->scrapes[k] += MAX(n, 1U);
+	return r;
 }
 
 /* Puts the value of one profile (or of some of its rows) where it belongs. */
@@ -221,7 +266,7 @@ static int add_profile(
 
 	o->scan.env->stats.profiles++;
 	if (!o->is_delta)
-		r = count_scrapes(o, hit->series, p->time_ns[i], p->n_profiles[i]);
+		r = count_scrapes(o, hit, p->time_ns[i], p->n_profiles[i]);
 	if (r)
 		return r;
 	if (by_row)
@@ -303,18 +348,25 @@ static int read_part(struct over_time *o, struct scan_part *p, struct errbuf *eb
 	return r ? r : rows_walk(&o->scan, p, &o->ranges, add_piece, o, eb);
 }
 
-/* Means of the cells into their lines. */
+/*
+ * Means of the cells into their lines. The mean is over all scrapes of the series' target, whether or not the series was in
+ * them.
+ */
 static void fold_cells(struct over_time *o)
 {
 	for (size_t i = 0; i < o->n_cells; i++) {
 		const struct cell *c = &o->cells[i];
 		struct buckets *to = &o->lines[c->line].b;
-		const uint32_t *scrapes = o->scrapes[c->series];
+		const struct series *series = &o->series[c->series];
 
 		for (size_t k = 0; k < o->n_points; k++) {
+			uint32_t n = series->scrapes[k];
+
 			if (!c->b.present[k])
 				continue;
-			to->sum[k] += c->b.sum[k] / MAX(scrapes[k], 1U);
+			if (series->target != TREE_NONE)
+				n = MAX(n, o->covered[series->target][k]);
+			to->sum[k] += c->b.sum[k] / MAX(n, 1U);
 			to->present[k] = 1;
 		}
 	}
@@ -393,6 +445,8 @@ static int run(struct over_time *o, struct query_matrix *ret, struct errbuf *eb)
 	if (r)
 		return r == -ENOENT ? 0 : r;
 	o->is_delta = ret->type.kind == STORE_DELTA;
+	if (ret->type.kind == STORE_INSTANT)
+		r = load_coverage(o, eb);
 	for (size_t i = 0; !r && i < o->scan.n_parts; i++) {
 		r = read_part(o, &o->scan.parts[i], eb);
 		scan_close_part(&o->scan.parts[i]);

@@ -23,6 +23,7 @@ enum {
 	MAX_DEPTH = 5,
 	PAGE_ROWS = 7,
 	N_FUNCTIONS = 9,
+	COVERAGE = 3,
 };
 static const int64_t SEC = 1000000000;
 
@@ -46,7 +47,7 @@ struct row {
 struct record {
 	unsigned part;
 	struct set series;
-	enum store_column_kind kind; /* of both columns */
+	int kind; /* of both columns: enum store_column_kind, or COVERAGE */
 	int64_t time, duration;
 	struct row *rows;
 	size_t n_rows;
@@ -62,7 +63,7 @@ static unsigned n_fakes;
 struct part {
 	struct part_info info;
 	const char *strings[MAX_STRINGS];
-	struct part_schema schemas[3];
+	struct part_schema schemas[4]; /* by column kind, the last for coverage */
 	struct part_stream streams[MAX_STREAMS];
 	struct set stream_labels[MAX_STREAMS];
 	uint32_t first[MAX_SETS + 1];
@@ -147,7 +148,8 @@ static void fake_schemas(struct part *p)
 	static const char *const types[] = {"samples", "cpu"}, *const units[] = {
 								       "count", "nanoseconds"};
 
-	p->info.n_schemas = 3;
+	p->info.n_schemas = 4;
+	p->schemas[COVERAGE].kind = STORE_COVERAGE;
 	for (int k = 0; k < 3; k++) {
 		struct part_schema *s = &p->schemas[k];
 

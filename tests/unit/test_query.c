@@ -100,7 +100,7 @@ static void drop_records(void)
 
 struct want {
 	const char *selector;
-	enum store_column_kind kind;
+	int kind;
 	int column;
 	/* wanted values per label, with '!' first for "not"; NULL: any */
 	const char *match[N_NAMES];
@@ -469,6 +469,66 @@ static void test_spread(void **state)
 	drop_records();
 }
 
+/* A series seen in two of the four scrapes of its target, and one whose target cannot be told. */
+static void test_coverage(void **state)
+{
+	static const struct {
+		const char *selector;
+		double want;
+	} cases[] = {
+		{"goroutine:samples:count:cpu:nanoseconds{job=\"api\"}", 10},
+		{"goroutine:samples:count:cpu:nanoseconds{job=\"db\"}", 20},
+		{"goroutine:samples:count:cpu:nanoseconds{}", 30},
+	};
+
+	(void)state;
+	n_records = 0;
+	n_fakes = 2;
+	for (int i = 0; i < 8; i++) {
+		struct record *r = &records[n_records++];
+
+		*r = (struct record) {.part = (unsigned)i / 4,
+			.time = (100 + i / 2) * SEC,
+			.kind = i % 2 ? STORE_INSTANT : COVERAGE};
+		r->series.value[NAME] = "goroutine";
+		r->series.value[2] = "api";
+		if (!(i % 2))
+			continue;
+		r->series.value[2] = i < 5 ? "api" : "db";
+		r->series.value[1] = "sh";
+		r->n_rows = 1;
+		r->rows = calloc(1, sizeof(*r->rows));
+		assert_non_null(r->rows);
+		r->rows[0].depth = 1;
+		r->rows[0].value[0] = 20;
+	}
+	for (unsigned i = 0; i < n_fakes; i++)
+		fakes[i] = fake_new(i);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct query_env env = {.parts = fakes, .n_parts = n_fakes};
+		struct query_selector selector;
+		struct query_trees trees;
+		struct query_matrix m;
+
+		assert_int_equal(query_selector_parse(cases[i].selector, &selector, NULL), 0);
+		struct query_spec spec = {.selector = &selector,
+			.start_ns = 200 * SEC,
+			.end_ns = 200 * SEC,
+			.step_ns = 150 * SEC,
+			.group = true};
+		assert_int_equal(query_over_time(&env, &spec, &m, NULL), 0);
+		assert_int_equal(m.n_lines, 1);
+		assert_true(m.lines[0].points[0].value == cases[i].want);
+		query_matrix_done(&m);
+		spec.start_ns = 0;
+		assert_int_equal(query_merge(&env, &spec, &trees, NULL), 0);
+		assert_int_equal(trees.groups[0].tree.total[0], (int64_t)cases[i].want);
+		query_trees_done(&trees);
+		query_selector_done(&selector);
+	}
+	drop_records();
+}
+
 static void test_errors(void **state)
 {
 	struct query_selector selector;
@@ -676,6 +736,7 @@ int main(void)
 		cmocka_unit_test(test_merge_random),
 		cmocka_unit_test(test_over_time_random),
 		cmocka_unit_test(test_spread),
+		cmocka_unit_test(test_coverage),
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_types),
 		cmocka_unit_test(test_labels),

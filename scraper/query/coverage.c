@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A series is matched to its target by restricting its labels to the names that coverage streams have: few distinct sets of
+ * names exist, so that is a look-up or two per series.
+ */
+#include "scraper/query/coverage.h"
+#include "lib/base/alloc.h"
+#include <string.h>
+
+void coverage_done(struct coverage *c)
+{
+	if (!c->scan)
+		return;
+	for (size_t i = 0; i < c->targets.n && i < c->cap; i++)
+		free(c->items[i].times_ns);
+	free(c->items);
+	interner_done(&c->name_sets);
+	interner_done(&c->targets);
+}
+
+static void put_pair(struct bytes *key, struct prof_str name, struct prof_str value)
+{
+	bytes_put_varint(key, name.len);
+	bytes_put(key, name.p, name.len);
+	bytes_put_varint(key, value.len);
+	bytes_put(key, value.p, value.len);
+}
+
+static int add_target(
+	struct coverage *c, const struct scan_part *p, uint32_t set, struct coverage_target **ret)
+{
+	_cleanup_bytes_ struct bytes names = {}, key = {};
+	size_t old = c->cap;
+	uint32_t id;
+	int r;
+
+	for (uint32_t i = p->sets.first[set]; i < p->sets.first[set + 1]; i++) {
+		struct prof_str name = scan_string(p, p->sets.pairs[i].name);
+
+		bytes_put(&names, name.p, name.len);
+		bytes_put_u8(&names, 0);
+		put_pair(&key, name, scan_string(p, p->sets.pairs[i].value));
+	}
+	if (names.error || key.error ||
+		interner_add(&c->name_sets, names.data, names.len, NULL) == INTERNER_NONE)
+		return -ENOMEM;
+	id = interner_add(&c->targets, key.data, key.len, NULL);
+	r = id == INTERNER_NONE ? -ENOMEM
+				: alloc_grow(&c->items, &c->cap, id + 1UL, sizeof(*c->items));
+	if (r)
+		return r;
+	memset(c->items + old, 0, (c->cap - old) * sizeof(*c->items));
+	*ret = &c->items[id];
+	return 0;
+}
+
+static int load_stream(struct coverage *c, struct scan_part *p, uint32_t stream, int64_t from_ns,
+	int64_t to_ns, struct errbuf *eb)
+{
+	struct part_profiles profiles;
+	struct coverage_target *t;
+	int r = part_profiles(p->reader, stream, from_ns, to_ns, &profiles);
+
+	if (r)
+		return scan_failed(p, r, eb);
+	r = add_target(c, p, p->streams[stream].label_set, &t);
+	if (!r)
+		r = alloc_grow(&t->times_ns, &t->cap, t->n + profiles.n + 1, sizeof(*t->times_ns));
+	if (r)
+		return err_set(eb, r, "out of memory for the query");
+	for (size_t i = 0; i < profiles.n; i++)
+		if (profiles.resolution[i] == PART_RAW)
+			t->times_ns[t->n++] = profiles.time_ns[i];
+	return 0;
+}
+
+int coverage_load(
+	struct coverage *c, struct scan *s, int64_t from_ns, int64_t to_ns, struct errbuf *eb)
+{
+	int r = 0;
+
+	c->scan = s;
+	interner_init(&c->name_sets, s->env->budget);
+	interner_init(&c->targets, s->env->budget);
+	for (size_t i = 0; i < s->n_parts; i++) {
+		struct scan_part *p = &s->parts[i];
+
+		for (uint32_t st = 0; !r && st < p->info->n_streams; st++)
+			if (p->schemas[p->streams[st].schema].kind == STORE_COVERAGE)
+				r = load_stream(c, p, st, from_ns, to_ns, eb);
+	}
+	return r;
+}
+
+/* The labels of the set with these names, as a key; false when one is missing. */
+static bool restrict_set(const struct scan_part *p, uint32_t set, const struct interner_item *names,
+	struct bytes *key)
+{
+	const char *name = names->bytes, *end = names->bytes + names->len;
+	uint32_t i = p->sets.first[set];
+
+	bytes_reset(key);
+	while (name < end && i < p->sets.first[set + 1]) { /* both are sorted by name */
+		struct prof_str have = scan_string(p, p->sets.pairs[i].name);
+
+		if (have.len == strlen(name) && !memcmp(have.p, name, have.len)) {
+			put_pair(key, have, scan_string(p, p->sets.pairs[i].value));
+			name += have.len + 1;
+		}
+		i++;
+	}
+	return name >= end;
+}
+
+int coverage_find(
+	const struct coverage *c, const struct scan_part *p, uint32_t label_set, uint32_t *ret)
+{
+	_cleanup_bytes_ struct bytes key = {};
+
+	*ret = TREE_NONE;
+	for (size_t i = 0; i < c->name_sets.n; i++) {
+		uint32_t id;
+
+		if (!restrict_set(p, label_set, &c->name_sets.items[i], &key))
+			continue;
+		if (key.error)
+			return key.error;
+		id = interner_find(&c->targets, key.data, key.len);
+		if (id != INTERNER_NONE && (*ret == TREE_NONE || c->items[id].n > c->items[*ret].n))
+			*ret = id;
+	}
+	return 0;
+}

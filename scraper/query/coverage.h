@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * When targets were watched. A series of an instant type that is absent from a scrape (no such goroutines, no such process) was
+ * 0 then; its mean is over all scrapes of its target, and those are the coverage entries whose labels the series carries.
+ */
+#pragma once
+#include "scraper/query/scan.h"
+
+struct coverage_target {
+	int64_t *times_ns; /* unordered */
+	size_t n, cap;
+};
+
+struct coverage {
+	struct scan *scan;
+	struct interner name_sets;     /* label names of coverage streams, each NUL-ended */
+	struct interner targets;       /* canonical bytes of label sets */
+	struct coverage_target *items; /* per target */
+	size_t cap;
+};
+
+/* Reads the coverage entries with time in [from, to] of all parts of the scan; `c` is zero-initialised. */
+int coverage_load(struct coverage *c, struct scan *s, int64_t from_ns, int64_t to_ns,
+	struct errbuf *eb) _must_check_;
+void coverage_done(struct coverage *c);
+#define _cleanup_coverage_ _cleanup_(coverage_done)
+/* The target that a series with this label set belongs to, as an index in items; TREE_NONE when it cannot be told. -ENOMEM. */
+int coverage_find(const struct coverage *c, const struct scan_part *p, uint32_t label_set,
+	uint32_t *ret) _must_check_;
