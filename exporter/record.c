@@ -20,12 +20,14 @@ static uint64_t user_word(struct proc_table *procs, struct process *process, uin
 	}
 }
 
-/* Leaf first, up to the first return address that is none: what lies above it was found by chance. */
+/* Leaf first, up to the first return address that is none: what lies above it was found by
+ * chance. */
 static uint32_t user_frames(const struct abi_record *r, const uint64_t *user, uint32_t n_user,
 	struct proc_table *procs, struct process *process, uint64_t *ret)
 {
 	for (uint32_t i = 0; i < n_user; i++) {
-		/* The leaf is where the program was interrupted, unless it waits in a system call. */
+		/* The leaf is where the program was interrupted, unless it waits in a system
+		 * call. */
 		bool is_return = i > 0 || (r->flags & ABI_FLAG_FIRST_IS_RETURN);
 
 		ret[i] = user_word(procs, process, user[i], is_return, r->time_ns);

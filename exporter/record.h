@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The frames of a record as the stack tree wants them: root first, addresses resolved against the process's mappings at the
- * record's time, return addresses one byte lower, inside the call.
+ * The frames of a record as the stack tree wants them: root first, addresses resolved against
+ * the process's mappings at the record's time, return addresses one byte lower, inside the call.
  */
 #pragma once
 #include "exporter/proc/proc.h"

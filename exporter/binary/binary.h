@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Binaries: one per content, whatever number of paths, inodes and containers it appears in. A binary gets a dense id (22 bits)
- * when first seen and a symbol file once the parser has compiled it. Files are opened through the keeper, compiled by the
- * parser and closed again; symbol files live in a cache directory. Thread-safe; one mutex; see the lock order.
+ * Binaries: one per content, whatever number of paths, inodes and containers it appears in. A
+ * binary gets a dense id (22 bits) when first seen and a symbol file once the parser has
+ * compiled it. Files are opened through the keeper, compiled by the parser and closed again;
+ * symbol files live in a cache directory. Thread-safe; one mutex; see the lock order.
  */
 #pragma once
 #include "exporter/keeper/keeper.h"
@@ -34,7 +35,8 @@ struct binary_identity {
 	uint32_t dev_major, dev_minor;
 	uint64_t ino, ino_generation;
 	uint64_t
-		size_bytes; /* 0 unknown, as is mtime_ns; they tell a reused inode from its predecessor */
+		/* size and mtime tell a reused inode from its predecessor; 0 unknown */
+		size_bytes;
 	int64_t mtime_ns;
 	const char *path; /* as the process sees it; "[vdso]" */
 };
@@ -47,32 +49,37 @@ struct binary_source {
 	uint64_t mnt_ns; /* inode of the mount namespace, 0 unknown */
 };
 
-/* Never NULL. When the cache path cannot be used, `eb` says why and symbol files are kept in memory only. */
+/* Never NULL. When the cache path cannot be used, `eb` says why and symbol files are kept in
+ * memory only. */
 struct binary_registry *binary_registry_new(const struct binary_options *o, struct errbuf *eb);
 void binary_registry_freep(struct binary_registry **r);
 
-/* The id of a binary, new or known; the same id for the same content as soon as that is known. 0 when the table is full
- * (counted). Does no I/O. */
+/* The id of a binary, new or known; the same id for the same content as soon as that is known. 0
+ * when the table is full (counted). Does no I/O. */
 uint32_t binary_get(struct binary_registry *r, const struct binary_identity *id);
-/* Asks for its symbol file (no-op when present, failed lately or under way). Called at the first sample that falls into it. */
+/* Asks for its symbol file (no-op when present, failed lately or under way). Called at the first
+ * sample that falls into it. */
 void binary_want(struct binary_registry *r, uint32_t binary, const struct binary_source *src);
 /* True when binary_want would do something: worth finding out a good source. */
 bool binary_is_missing(struct binary_registry *r, uint32_t binary);
-/* Opens and compiles what is wanted, paced; called by the symbol thread until shutdown. Blocks at most timeout_ns. */
+/* Opens and compiles what is wanted, paced; called by the symbol thread until shutdown. Blocks
+ * at most timeout_ns. */
 void binary_work(struct binary_registry *r, int64_t timeout_ns);
 
 /*
- * Mount namespaces, so that the file of a process that is gone can still be opened. The first call for a namespace opens its
- * root and the namespace through the keeper; both are kept until 30 s after the last reference went.
+ * Mount namespaces, so that the file of a process that is gone can still be opened. The first
+ * call for a namespace opens its root and the namespace through the keeper; both are kept until
+ * 30 s after the last reference went.
  */
-/* The process's mount namespace (inode number), referenced; 0 when it cannot be told. Asks the keeper. */
+/* The process's mount namespace (inode number), referenced; 0 when it cannot be told. Asks the
+ * keeper. */
 uint64_t binary_root_get(struct binary_registry *r, uint32_t pid, uint64_t start_ns);
 /* One more reference: a child shares its parent's. 0 is fine. */
 uint64_t binary_root_ref(struct binary_registry *r, uint64_t mnt_ns);
 void binary_root_put(struct binary_registry *r, uint64_t mnt_ns);
 
-/* A counted reference to the symbol file, waiting at most until deadline (monotonic ns; 0: do not wait) when one is being
- * built. NULL when there is none. */
+/* A counted reference to the symbol file, waiting at most until deadline (monotonic ns; 0: do
+ * not wait) when one is being built. NULL when there is none. */
 const struct symbol_file *binary_symbols_get(
 	struct binary_registry *r, uint32_t binary, int64_t deadline_ns);
 void binary_symbols_put(struct binary_registry *r, const struct symbol_file *s);
@@ -86,8 +93,10 @@ struct binary_info {
 };
 void binary_info(struct binary_registry *r, uint32_t binary, struct binary_info *ret);
 
-/* Ids above 0 and below this are in use or free. `used` has a bit per id: others may be given to new binaries once they have
- * been unused for a minute, since a response that is being made may still have them. Called when the stack tree was rebuilt, with the ids of its frames and of all mappings (proc_table_mark_binaries). */
+/* Ids above 0 and below this are in use or free. `used` has a bit per id: others may be given to
+ * new binaries once they have been unused for a minute, since a response that is being made may
+ * still have them. Called when the stack tree was rebuilt, with the ids of its frames and of all
+ * mappings (proc_table_mark_binaries). */
 uint32_t binary_n_ids(struct binary_registry *r);
 void binary_retain(struct binary_registry *r, const uint64_t *used_bitmap);
 

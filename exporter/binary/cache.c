@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Contents and where their symbol files lie: CACHE_PATH/<content id in hex>.sym, or in memory when there is no path. Both
- * count towards one cap; the least recently used go first, and none that is referenced.
+ * Contents and where their symbol files lie: CACHE_PATH/<content id in hex>.sym, or in memory
+ * when there is no path. Both count towards one cap; the least recently used go first, and none
+ * that is referenced.
  */
 #include "exporter/binary/registry.h"
 #include "lib/base/alloc.h"
@@ -100,7 +101,8 @@ static void drop_content_locked(struct binary_registry *r, struct content *c)
 	free(c);
 }
 
-/* The mapping goes, the entry is without symbols; a content that is nowhere any more is forgotten. */
+/* The mapping goes, the entry is without symbols; a content that is nowhere any more is
+ * forgotten. */
 void binary_content_unmap_locked(struct binary_registry *r, struct content *c)
 {
 	ASSERT(!c->symbols.n_refs);

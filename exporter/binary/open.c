@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ways to a binary's file, best first: the process's own mapping of it, its path below the process's root, its path below
- * the root that is kept for the process's mount namespace. What is found by path must be the same file.
+ * Ways to a binary's file, best first: the process's own mapping of it, its path below the
+ * process's root, its path below the root that is kept for the process's mount namespace. What
+ * is found by path must be the same file.
  */
 #include "exporter/binary/registry.h"
 #include "lib/base/alloc.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The registry of binaries: identities, ids, the queue of what is wanted, references to symbol files.
+ * The registry of binaries: identities, ids, the queue of what is wanted, references to symbol
+ * files.
  */
 #include "exporter/binary/registry.h"
 #include "lib/base/alloc.h"

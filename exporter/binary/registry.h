@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The registry's inside, shared by its files. One mutex guards all of it; functions ending in _locked want it held.
+ * The registry's inside, shared by its files. One mutex guards all of it; functions ending in
+ * _locked want it held.
  *
- * identity (how a mapping names a file) → entry (dense id) → content (what the file holds) → symbol file.
+ * identity (how a mapping names a file) → entry (dense id) → content (what the file holds) →
+ * symbol file.
  *
  * Invariants:
  *  1. an entry's alias, when set, is the id of an entry without alias;
@@ -102,7 +104,8 @@ static inline struct entry *entry_locked(struct binary_registry *r, uint32_t id)
 	return e->alias ? r->entries[e->alias] : e;
 }
 
-/* open.c: a descriptor of the file, and its stat; -errno when there is no way. Called without the lock. `e` is a copy. */
+/* open.c: a descriptor of the file, and its stat; -errno when there is no way. Called without
+ * the lock. `e` is a copy. */
 int binary_open_file(struct binary_registry *r, const struct entry *e, struct stat *ret_st);
 /* Closes roots that have been idle for long enough. */
 void binary_expire_roots_locked(struct binary_registry *r, int64_t now_ns);
@@ -113,12 +116,15 @@ void binary_close_roots(struct binary_registry *r);
 void binary_cache_load(struct binary_registry *r, struct errbuf *eb);
 struct content *binary_content_find_locked(
 	struct binary_registry *r, const uint8_t id[PARSER_CONTENT_ID_LEN]);
-/* Maps the symbol file of that content from disk into *ret: 0, -ENOENT, or -EBADMSG after dropping a corrupt one. No lock. */
+/* Maps the symbol file of that content from disk into *ret: 0, -ENOENT, or -EBADMSG after
+ * dropping a corrupt one. No lock. */
 int binary_cache_open(struct binary_registry *r, const uint8_t id[PARSER_CONTENT_ID_LEN],
 	struct symbol_file *ret);
-/* Writes a symbol file to disk and replaces *s by a mapping of what was written; keeps *s as it is on failure. No lock. */
+/* Writes a symbol file to disk and replaces *s by a mapping of what was written; keeps *s as it
+ * is on failure. No lock. */
 int binary_cache_write(struct binary_registry *r, struct symbol_file *s);
-/* Takes a mapped symbol file in as the content of entry `id`; evicts others above the cap. NULL when memory is out. */
+/* Takes a mapped symbol file in as the content of entry `id`; evicts others above the cap. NULL
+ * when memory is out. */
 struct content *binary_content_add_locked(
 	struct binary_registry *r, uint32_t id, const struct symbol_file *s, bool on_disk);
 /* Forgets the mapping (the file on disk stays). */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reader of symbol files. A file is checked whole when it is opened (checksum, bounds, order), since it comes from a
- * process that has read hostile input or from a disk; look-ups after that are two binary searches and allocate nothing.
+ * The reader of symbol files. A file is checked whole when it is opened (checksum, bounds,
+ * order), since it comes from a process that has read hostile input or from a disk; look-ups
+ * after that are two binary searches and allocate nothing.
  */
 #pragma once
 #include "exporter/binary/symbol_format.h"
@@ -30,8 +31,8 @@ struct symbol_file {
 	void *owner;	 /* the registry's */
 };
 
-/* Checks `bytes` bytes at `data`, which must outlive `ret`. -EBADMSG with a text on any violation, -ENOTSUP for another
- * version. */
+/* Checks `bytes` bytes at `data`, which must outlive `ret`. -EBADMSG with a text on any
+ * violation, -ENOTSUP for another version. */
 int symbol_file_parse(
 	const void *data, size_t bytes, struct symbol_file *ret, struct errbuf *eb) _must_check_;
 /* Maps a descriptor (which may be closed afterwards) read-only, checks it and lets its pages go. */

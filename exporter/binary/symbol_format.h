@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The symbol file's layout, for its writer (exporter/parser) and its reader (symbol_file.h). docs/formats/symbol-file.md
- * describes it byte by byte. All integers are little-endian; a change of any meaning raises SYMBOL_VERSION.
+ * The symbol file's layout, for its writer (exporter/parser) and its reader (symbol_file.h).
+ * docs/formats/symbol-file.md describes it byte by byte. All integers are little-endian; a
+ * change of any meaning raises SYMBOL_VERSION.
  */
 #pragma once
 #include <stdint.h>

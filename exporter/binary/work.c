@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The symbol thread's work: takes what is wanted from the queue, opens it, has the parser identify and, when neither another
- * binary nor the disk has its content, compile it. Paced: a new binary has a short burst of parser CPU free; what it takes
- * beyond that is paid off at --symbols.max-cpu before the next one starts.
+ * The symbol thread's work: takes what is wanted from the queue, opens it, has the parser
+ * identify and, when neither another binary nor the disk has its content, compile it. Paced: a
+ * new binary has a short burst of parser CPU free; what it takes beyond that is paid off at
+ * --symbols.max-cpu before the next one starts.
  */
 #include "exporter/binary/registry.h"
 #include "lib/base/cursor.h"
@@ -89,7 +90,8 @@ static int identify(struct binary_registry *r, int fd, const struct entry *e, st
 		return -EPROTO;
 	memcpy(out->identity.content_id, content_id, PARSER_CONTENT_ID_LEN);
 	memcpy(out->identity.build_id, build_id, PARSER_BUILD_ID_MAX);
-	/* Another file than the one that was mapped. The kernel gives 20 bytes at most and zeros after a shorter one. */
+	/* Another file than the one that was mapped. The kernel gives 20 bytes at most and zeros
+	 * after a shorter one. */
 	if (e->build_id_len && memcmp(e->build_id, build_id,
 				       MIN(e->build_id_len, out->identity.build_id_len)) != 0)
 		return -ENOENT;

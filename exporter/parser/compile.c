@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ELF file → symbol file. Writes through a small buffer, so that what is held at once is one record per symbol and nothing
- * of the strings. docs/formats/symbol-file.md is the layout.
+ * ELF file → symbol file. Writes through a small buffer, so that what is held at once is one
+ * record per symbol and nothing of the strings. docs/formats/symbol-file.md is the layout.
  */
 #include "exporter/parser/elf_file.h"
 #include "lib/base/alloc.h"

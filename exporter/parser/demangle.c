@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Raw symbol names → readable ones. The languages are told apart by their prefixes; libiberty knows C++, Rust and D, OCaml's
- * three schemes are undone here (facts: ocaml #11430, #13050).
+ * Raw symbol names → readable ones. The languages are told apart by their prefixes; libiberty
+ * knows C++, Rust and D, OCaml's three schemes are undone here (facts: ocaml #11430, #13050).
  */
 #include "exporter/parser/parser.h"
 #include "lib/base/alloc.h"

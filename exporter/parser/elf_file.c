@@ -199,8 +199,9 @@ static void put_code(const struct elf_file *f, struct bytes *out)
 	}
 }
 
-/* A build id alone does not do: it is missing in many static and Go programs, and a stripped copy has its original's. So
- * the hash takes in what names and unwinding are made from; without a build id also the code. */
+/* A build id alone does not do: it is missing in many static and Go programs, and a stripped
+ * copy has its original's. So the hash takes in what names and unwinding are made from; without
+ * a build id also the code. */
 void elf_file_content_id(const struct elf_file *f, uint8_t ret[PARSER_CONTENT_ID_LEN])
 {
 	_cleanup_bytes_ struct bytes b;

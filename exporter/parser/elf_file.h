@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An ELF file that is open for compiling: libelf's handle, its segments and notes. Everything lies in a read-only mapping
- * of the file; a compile keeps only what it sorts in memory of its own.
+ * An ELF file that is open for compiling: libelf's handle, its segments and notes. Everything
+ * lies in a read-only mapping of the file; a compile keeps only what it sorts in memory of its
+ * own.
  */
 #pragma once
 #include "exporter/binary/symbol_format.h"

@@ -46,7 +46,8 @@ static bool is_marker(const char *name)
 	return false;
 }
 
-/* Untyped symbols count when their section holds code: hand-written assembly often gives neither type nor size. */
+/* Untyped symbols count when their section holds code: hand-written assembly often gives neither
+ * type nor size. */
 static bool section_is_code(const struct elf_file *f, uint32_t index)
 {
 	Elf_Scn *scn = index && index < SHN_LORESERVE ? elf_getscn(f->elf, index) : NULL;
@@ -112,8 +113,8 @@ int elf_read_symbols(const struct elf_file *f, struct elf_symbols *ret)
 }
 
 /*
- * Procedure linkage tables. An entry jumps through a slot of the global offset table; the relocation of that slot names
- * the function.
+ * Procedure linkage tables. An entry jumps through a slot of the global offset table; the
+ * relocation of that slot names the function.
  */
 
 struct plt_slot {
@@ -171,7 +172,8 @@ static int read_relocations(const struct elf_file *f, const char *section, struc
 	return 0;
 }
 
-/* x86-64: `jmp *disp(%rip)` (ff 25), maybe after endbr64 and with a bnd prefix. The slot's address, or 0. */
+/* x86-64: `jmp *disp(%rip)` (ff 25), maybe after endbr64 and with a bnd prefix. The slot's
+ * address, or 0. */
 static uint64_t x86_slot(const uint8_t *code, size_t n, uint64_t vaddr)
 {
 	struct cursor c = cursor_of(code, n);

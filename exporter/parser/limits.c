@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Resource limits and system calls of parser children. Sanitizer builds keep neither the memory limit nor the filter: their
- * shadow memory and their reports need more.
+ * Resource limits and system calls of parser children. Sanitizer builds keep neither the memory
+ * limit nor the filter: their shadow memory and their reports need more.
  */
 #include "exporter/parser/limits.h"
 #include "lib/base/cleanup.h"

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parser role: reads ELF files and mangled names, which anybody may have written, in children that own nothing.
+ * The parser role: reads ELF files and mangled names, which anybody may have written, in
+ * children that own nothing.
  *
- * The zygote sits at one end of a SOCK_SEQPACKET pair. A request is one datagram (struct parser_request) with two
- * descriptors: the end of a fresh socket pair that takes the reply, and the input (a regular file, or names in a memfd).
- * For each request the zygote forks a child under memory and CPU limits; the child can do nothing but read its input and
- * write one memfd, which the zygote seals and sends back. A child that crashes, hangs or asks for too much costs that one
- * request. As each request brings its own reply socket, any number of threads may ask at once.
+ * The zygote sits at one end of a SOCK_SEQPACKET pair. A request is one datagram (struct
+ * parser_request) with two descriptors: the end of a fresh socket pair that takes the reply, and
+ * the input (a regular file, or names in a memfd). For each request the zygote forks a child
+ * under memory and CPU limits; the child can do nothing but read its input and write one memfd,
+ * which the zygote seals and sends back. A child that crashes, hangs or asks for too much costs
+ * that one request. As each request brings its own reply socket, any number of threads may ask
+ * at once.
  */
 #pragma once
 #include "lib/base/cleanup.h"
@@ -63,23 +66,26 @@ struct parser_reply {
 	char text[96];	   /* for a person, when refused */
 };
 
-/* The zygote's life, in a process that has given up its privileges: serves until `fd` is closed. Returns the exit status. */
+/* The zygote's life, in a process that has given up its privileges: serves until `fd` is closed.
+ * Returns the exit status. */
 int parser_zygote_run(int fd);
 
-/* Asks, waits for the reply. Returns the sealed memfd (the caller's) or -1 with reply->status saying why. A request of
- * names that failed half-way still gives a descriptor: what was written is whole up to its last complete item.
- * Thread-safe. Blocks at most timeout_ms and a grace of one second. */
+/* Asks, waits for the reply. Returns the sealed memfd (the caller's) or -1 with reply->status
+ * saying why. A request of names that failed half-way still gives a descriptor: what was written
+ * is whole up to its last complete item. Thread-safe. Blocks at most timeout_ms and a grace of
+ * one second. */
 int parser_ask(int parser_fd, enum parser_op op, int input_fd, uint32_t timeout_ms,
 	struct parser_reply *reply);
 
 /*
- * What the children run; called in-process by tests and fuzzers. `in_fd`: a regular file; `out_fd`: an empty memfd.
- * 0, -EBADMSG (not ELF, or malformed), -ENOTSUP (a machine or class not read), -ENOMEM, -EFBIG.
+ * What the children run; called in-process by tests and fuzzers. `in_fd`: a regular file;
+ * `out_fd`: an empty memfd. 0, -EBADMSG (not ELF, or malformed), -ENOTSUP (a machine or class
+ * not read), -ENOMEM, -EFBIG.
  */
 int parser_identify(int in_fd, struct parser_identity *ret, struct errbuf *eb);
 int parser_compile(int in_fd, int out_fd, struct errbuf *eb);
 int parser_demangle(int in_fd, int out_fd, struct errbuf *eb);
 
-/* The readable form of a raw symbol name: C++ (Itanium), Rust (legacy and v0), D, OCaml. malloc'ed; NULL when the name is
- * readable as it is. */
+/* The readable form of a raw symbol name: C++ (Itanium), Rust (legacy and v0), D, OCaml.
+ * malloc'ed; NULL when the name is readable as it is. */
 char *demangle_name(const char *raw);

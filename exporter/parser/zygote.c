@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The zygote: one thread, a table of children, and nothing of what it handles read by itself. A request waits in the socket
- * while all children are busy. Its own sandbox is the role's (role_start); each child adds a narrower one.
+ * The zygote: one thread, a table of children, and nothing of what it handles read by itself. A
+ * request waits in the socket while all children are busy. Its own sandbox is the role's
+ * (role_start); each child adds a narrower one.
  */
 #include "exporter/parser/parser.h"
 #include "exporter/parser/limits.h"

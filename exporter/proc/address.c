@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Addresses → frames. What lies in a file becomes (binary, offset); what does not is interned for its process image, so that
- * equal addresses of two processes never meet in the stack tree.
+ * Addresses → frames. What lies in a file becomes (binary, offset); what does not is interned
+ * for its process image, so that equal addresses of two processes never meet in the stack tree.
  */
 #include "exporter/proc/table.h"
 #include "lib/base/alloc.h"
@@ -75,7 +75,8 @@ static struct mapping *mapping_of(
 	return NULL;
 }
 
-/* The process's own mount namespace; when it is gone by now, that of the nearest ancestor that is not. */
+/* The process's own mount namespace; when it is gone by now, that of the nearest ancestor that
+ * is not. */
 static uint64_t mount_namespace_of(struct proc_table *t, struct process *p)
 {
 	for (struct process *at = p; at && at != t->other; at = at->parent) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cgroup paths. Each component is looked at from the root on, so that what is innermost wins: a container in a container.
+ * Cgroup paths. Each component is looked at from the root on, so that what is innermost wins: a
+ * container in a container.
  */
 #include "exporter/proc/cgroup.h"
 #include "lib/base/cleanup.h"
@@ -94,9 +95,9 @@ static void put_unescaped(char *ret, size_t cap, struct part p)
 	ret[out] = '\0';
 }
 
-/* `docker-ID.scope`, `crio-ID.scope`, `cri-containerd-ID.scope`, `libpod-ID.scope`, `libpod-ID`, `nerdctl-ID.scope`;
- * `SLICE:cri-containerd:ID` (systemd's names under the cgroupfs driver). The monitors `crio-conmon-ID.scope` and
- * `libpod-conmon-ID.scope` are not the container. */
+/* `docker-ID.scope`, `crio-ID.scope`, `cri-containerd-ID.scope`, `libpod-ID.scope`, `libpod-ID`,
+ * `nerdctl-ID.scope`; `SLICE:cri-containerd:ID` (systemd's names under the cgroupfs driver). The
+ * monitors `crio-conmon-ID.scope` and `libpod-conmon-ID.scope` are not the container. */
 static bool take_container_id(struct part p, struct cgroup_info *ret)
 {
 	struct part id = ends(p, ".scope") ? without(p, "", ".scope") : p;

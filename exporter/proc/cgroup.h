@@ -14,9 +14,11 @@ struct cgroup_info {
 	char pod_uid[40];	  /* Kubernetes, with dashes */
 };
 
-/* Paths as docker, containerd, CRI-O, podman, LXC, systemd and the kubelet make them, with either cgroup driver. */
+/* Paths as docker, containerd, CRI-O, podman, LXC, systemd and the kubelet make them, with
+ * either cgroup driver. */
 void cgroup_parse(const char *path, struct cgroup_info *ret);
 
-/* The path that names a process, from the text of /proc/PID/cgroup: that of the v2 hierarchy; where it is "/" (v1, hybrid), the
- * longest of all. Returns its length and where it starts; *ret_v2: it is the v2 one. 0 when there is none. */
+/* The path that names a process, from the text of /proc/PID/cgroup: that of the v2 hierarchy;
+ * where it is "/" (v1, hybrid), the longest of all. Returns its length and where it starts;
+ * *ret_v2: it is the v2 one. 0 when there is none. */
 size_t cgroup_select(const char *text, size_t n, const char **ret_path, bool *ret_v2);

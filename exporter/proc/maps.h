@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The executable mappings of a process: a sorted array that processes share until one of them changes it (fork).
+ * The executable mappings of a process: a sorted array that processes share until one of them
+ * changes it (fork).
  */
 #pragma once
 #include "lib/base/cleanup.h"
@@ -29,8 +30,8 @@ uint32_t maps_count(const struct maps *m);
 const struct mapping *maps_at(const struct maps *m, uint32_t i);
 /* The mapping that holds addr, or NULL. */
 struct mapping *maps_find(struct maps *m, uint64_t addr);
-/* Adds a mapping; what it overlaps is cut or dropped, as mmap does. Copies *m first when it is shared. -ENOSPC above
- * MAPS_MAX. */
+/* Adds a mapping; what it overlaps is cut or dropped, as mmap does. Copies *m first when it is
+ * shared. -ENOSPC above MAPS_MAX. */
 int maps_add(struct maps **m, const struct mapping *mapping) _must_check_;
 enum { MAPS_MAX = 16384 };
 

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Processes: identity, life cycle, mappings, labels; and the capped table of tasks that samples refer to. Stage 3.
+ * Processes: identity, life cycle, mappings, labels; and the capped table of tasks that samples
+ * refer to. Stage 3.
  *
- * A process image is (pid, start time, exec count); a recycled pid is another process. Mappings keep the time at which they
- * appeared, so that a sample is resolved against the mappings of its own time. Exited processes stay until the samples that
- * may need them are named. Mappings, strings and labels that processes have in common are stored once. Owned by the drain thread; readers hold the pipeline's lock (see docs/ARCHITECTURE.md).
+ * A process image is (pid, start time, exec count); a recycled pid is another process. Mappings
+ * keep the time at which they appeared, so that a sample is resolved against the mappings of its
+ * own time. Exited processes stay until the samples that may need them are named. Mappings,
+ * strings and labels that processes have in common are stored once. Owned by the drain thread;
+ * readers hold the pipeline's lock (see docs/ARCHITECTURE.md).
  */
 #pragma once
 #include "exporter/binary/binary.h"
@@ -31,8 +34,9 @@ struct proc_options {
 struct proc_table *proc_table_new(const struct proc_options *o);
 void proc_table_freep(struct proc_table **t);
 
-/* Reads /proc once at start, biggest CPU users first; call proc_table_scan_step until it returns 0 (paced by the caller).
- * After SIDEBAND_LOST there is something to scan again, of which proc_table_expire does a little at each call. */
+/* Reads /proc once at start, biggest CPU users first; call proc_table_scan_step until it returns
+ * 0 (paced by the caller). After SIDEBAND_LOST there is something to scan again, of which
+ * proc_table_expire does a little at each call. */
 int proc_table_scan_step(struct proc_table *t, int64_t budget_ns);
 
 /* Side-band record, in time order. */
@@ -40,15 +44,16 @@ void proc_table_sideband(struct proc_table *t, const struct sideband *e);
 /* Drops exited processes whose samples cannot come any more. */
 void proc_table_expire(struct proc_table *t, uint64_t up_to_ns);
 
-/* The process image of a record, created when unknown (its mappings are then read from /proc). Never NULL: when the table is
- * full a shared "other" process is given and counted. */
+/* The process image of a record, created when unknown (its mappings are then read from /proc).
+ * Never NULL: when the table is full a shared "other" process is given and counted. */
 struct process *proc_table_of_record(struct proc_table *t, const struct abi_record *r);
 
-/* Resolves a user address at a time: ABI_NATIVE(binary, offset) or ABI_FRAME_JIT / ABI_FRAME_RAW with an address interned per
- * process image (so equal addresses of two processes never meet; proc_interned_address gives it back). */
+/* Resolves a user address at a time: ABI_NATIVE(binary, offset) or ABI_FRAME_JIT / ABI_FRAME_RAW
+ * with an address interned per process image (so equal addresses of two processes never meet;
+ * proc_interned_address gives it back). */
 uint64_t proc_resolve(struct proc_table *t, struct process *p, uint64_t addr, uint64_t time_ns);
-/* The same for a return address, 0 when no executable mapping holds it: a walk through code without frame pointers takes all
- * kinds of words for one. */
+/* The same for a return address, 0 when no executable mapping holds it: a walk through code
+ * without frame pointers takes all kinds of words for one. */
 uint64_t proc_resolve_return(
 	struct proc_table *t, struct process *p, uint64_t addr, uint64_t time_ns);
 struct proc_address {
@@ -58,23 +63,26 @@ struct proc_address {
 struct proc_address proc_interned_address(const struct proc_table *t, uint64_t payload);
 /* `process` is NULL for payload 0, which stands for all addresses above the caps (counted). */
 const char *proc_comm(const struct proc_table *t, const struct process *p);
-/* Payloads are below proc_n_addresses; those whose bit is not set in `used` may be reused. Called when the stack tree was
- * rebuilt, as are proc_tasks_retain and binary_retain. */
+/* Payloads are below proc_n_addresses; those whose bit is not set in `used` may be reused.
+ * Called when the stack tree was rebuilt, as are proc_tasks_retain and binary_retain. */
 uint32_t proc_n_addresses(const struct proc_table *t);
 void proc_addresses_retain(struct proc_table *t, const uint64_t *used_bitmap);
-/* Sets the bits of all binaries that a live mapping refers to (for binary_retain); bits at or above n_bits are left out. */
+/* Sets the bits of all binaries that a live mapping refers to (for binary_retain); bits at or
+ * above n_bits are left out. */
 void proc_table_mark_binaries(const struct proc_table *t, uint64_t *bitmap, uint32_t n_bits);
 
 /*
- * Tasks. A task id stands for (process image, tid, thread name); ids are dense u32 and stay valid until proc_tasks_retain
- * says that no sample uses them. When the table is full the thread collapses into its process's task (tid 0), counted.
+ * Tasks. A task id stands for (process image, tid, thread name); ids are dense u32 and stay
+ * valid until proc_tasks_retain says that no sample uses them. When the table is full the thread
+ * collapses into its process's task (tid 0), counted.
  */
 uint32_t proc_task_of_record(struct proc_table *t, struct process *p, const struct abi_record *r);
 uint32_t proc_n_tasks(const struct proc_table *t);
 /* `used` has a bit per task id: others may be reused. */
 void proc_tasks_retain(struct proc_table *t, const uint64_t *used_bitmap);
 
-/* Everything a label, a filter or /targets needs. Strings are "" when unknown; valid while the lock is held. */
+/* Everything a label, a filter or /targets needs. Strings are "" when unknown; valid while the
+ * lock is held. */
 struct proc_task_info {
 	uint32_t pid, tid, ppid, ns_pid;
 	uint64_t start_ns; /* monotonic, as the kernel has it */
@@ -89,8 +97,8 @@ struct proc_task_info {
 };
 void proc_task_info(const struct proc_table *t, uint32_t task, struct proc_task_info *ret);
 
-/* True when the task's process is that pid or descends from it, by the parents known at fork; parents that are gone are
- * known while one of their children is. */
+/* True when the task's process is that pid or descends from it, by the parents known at fork;
+ * parents that are gone are known while one of their children is. */
 bool proc_is_descendant(const struct proc_table *t, uint32_t task, uint32_t ancestor_pid);
 
 /* Counters for /metrics. */

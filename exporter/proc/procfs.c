@@ -55,7 +55,8 @@ static bool take_number(const char **s, uint64_t *ret)
 	return true;
 }
 
-/* proc(5), /proc/PID/stat: the name may hold anything, so what follows starts after the last parenthesis. */
+/* proc(5), /proc/PID/stat: the name may hold anything, so what follows starts after the last
+ * parenthesis. */
 static int read_stat(struct proc_table *t, uint32_t pid, struct proc_stat *ret)
 {
 	enum { PPID = 4, FLAGS = 9, UTIME = 14, STIME = 15, START = 22 };
@@ -96,7 +97,8 @@ static void read_cgroup(struct proc_table *t, struct process *p, uint64_t cgroup
 	p->cgroup = c;
 	p->cgroup_id = cgroup_id;
 	if (v2 && len > 1 && cgroup_id && t->by_cgroup_id.n_used < PROC_MAX_CGROUP_IDS) {
-		/* From now on the id in a record is enough, also for processes that are gone when it is read. */
+		/* From now on the id in a record is enough, also for processes that are gone
+		 * when it is read. */
 		uint64_t *slot = table_insert(&t->by_cgroup_id, cgroup_id, NULL);
 		struct cgroup *old = slot ? pointer_of(*slot) : NULL;
 
@@ -120,7 +122,8 @@ static void read_cmdline(struct proc_table *t, struct process *p)
 	p->cmdline = proc_text_new(t->buffer, (size_t)n);
 }
 
-/* The pid inside the innermost PID namespace: the last number of the line NSpid of /proc/PID/status. */
+/* The pid inside the innermost PID namespace: the last number of the line NSpid of
+ * /proc/PID/status. */
 static void read_ns_pid(struct proc_table *t, struct process *p)
 {
 	ssize_t n = read_small(t, p->pid, "status", 8192);
@@ -164,7 +167,8 @@ static void read_all_labels(struct proc_table *t, struct process *p, const struc
 	proc_check_root(t, p);
 }
 
-/* The same process as the one that /proc shows now? Ticks are 10 ms; a pid comes back later than that. */
+/* The same process as the one that /proc shows now? Ticks are 10 ms; a pid comes back later than
+ * that. */
 static bool is_same_process(const struct process *p, const struct proc_stat *st)
 {
 	return !p->start_ticks || p->start_ticks == st->start_ticks;
@@ -210,8 +214,8 @@ void proc_refresh_labels(struct proc_table *t, struct process *p, uint64_t cgrou
 	}
 }
 
-/* Without a build id a reused inode looks like its predecessor; size and time of change tell them apart where the path leads
- * there from here too. */
+/* Without a build id a reused inode looks like its predecessor; size and time of change tell
+ * them apart where the path leads there from here too. */
 uint32_t proc_binary_of(struct proc_table *t, struct binary_identity *identity)
 {
 	struct fs_stat st;
@@ -246,7 +250,8 @@ static void add_line(struct proc_table *t, struct process *p, char *text)
 	proc_add_mapping(t, p, &m, line.path);
 }
 
-/* Adds the lines in the buffer; returns how many bytes of an unfinished one are left at its front. */
+/* Adds the lines in the buffer; returns how many bytes of an unfinished one are left at its
+ * front. */
 static size_t add_lines(struct proc_table *t, struct process *p, size_t n)
 {
 	char *line = t->buffer, *end = t->buffer + n, *newline;

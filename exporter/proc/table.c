@@ -219,7 +219,8 @@ static void unlink_image(struct proc_table *t, struct process *p)
 	t->n_images--;
 }
 
-/* Frees an image that nothing needs any more, and then its parents for which the same is true now. */
+/* Frees an image that nothing needs any more, and then its parents for which the same is true
+ * now. */
 static void release_image(struct proc_table *t, struct process *p)
 {
 	while (p && p != t->other && p->reaped && !p->n_refs) {

@@ -3,10 +3,12 @@
  * The process table's inside, shared by its files.
  *
  * Invariants:
- *  1. images of one pid form a list from the newest to the oldest (by_pid points at the newest); at most the newest is live;
- *  2. an image whose references (tasks, children, addresses) and time are over is freed; one whose time alone is over keeps
- *     its labels but no mappings;
- *  3. start_ns 0 and exec_known false mean "not told yet": the first record that fits fills them in.
+ *  1. images of one pid form a list from the newest to the oldest (by_pid points at the newest);
+ *     at most the newest is live;
+ *  2. an image whose references (tasks, children, addresses) and time are over is freed; one whose
+ *     time alone is over keeps its labels but no mappings;
+ *  3. start_ns 0 and exec_known false mean "not told yet": the first record that fits fills them
+ *     in.
  */
 #pragma once
 #include "exporter/proc/cgroup.h"
@@ -159,9 +161,11 @@ static inline uint64_t number_of(const void *p)
 
 /* table.c */
 struct process *proc_newest(const struct proc_table *t, uint32_t pid);
-/* A new image, the newest of its pid; NULL when the table is full (counted). begin_ns: since when it is there. */
+/* A new image, the newest of its pid; NULL when the table is full (counted). begin_ns: since
+ * when it is there. */
 struct process *proc_image_new(struct proc_table *t, uint32_t pid, uint64_t begin_ns);
-/* Takes over what a child or the next image has from `from`: labels, cgroup, mount namespace, parenthood. */
+/* Takes over what a child or the next image has from `from`: labels, cgroup, mount namespace,
+ * parenthood. */
 void proc_image_inherit(
 	struct proc_table *t, struct process *p, struct process *from, bool is_child);
 void proc_image_end(struct proc_table *t, struct process *p, uint64_t time_ns);
@@ -185,7 +189,8 @@ void proc_check_root(struct proc_table *t, struct process *p);
 /* procfs.c */
 /* Reads the executable mappings; the process may be gone. Replaces what is there. */
 void proc_read_maps(struct proc_table *t, struct process *p);
-/* Reads name, parent, namespace pid, command line and cgroup; what cannot be read any more stays. */
+/* Reads name, parent, namespace pid, command line and cgroup; what cannot be read any more
+ * stays. */
 void proc_read_labels(struct proc_table *t, struct process *p);
 /* Reads the cgroup again when that is due, or when the record's cgroup is another. */
 void proc_refresh_labels(struct proc_table *t, struct process *p, uint64_t cgroup_id);

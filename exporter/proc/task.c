@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tasks: what samples refer to. A task is a process image, a thread, both their names and the control group at that time.
+ * Tasks: what samples refer to. A task is a process image, a thread, both their names and the
+ * control group at that time.
  */
 #include "exporter/proc/table.h"
 #include "lib/base/alloc.h"
@@ -21,8 +22,8 @@ static bool is_key(const struct task *k, const struct task_key *key)
 	       memcmp(k->thread_name, key->thread_name, ABI_COMM_LEN) == 0;
 }
 
-/* Kernel threads carry what they work on in their names: `kworker/1:2-events` is kworker. The names of user processes, which
- * may hold anything, stay. */
+/* Kernel threads carry what they work on in their names: `kworker/1:2-events` is kworker. The
+ * names of user processes, which may hold anything, stay. */
 static void without_suffix(char comm[ABI_COMM_LEN])
 {
 	size_t n = strcspn(comm, "/");

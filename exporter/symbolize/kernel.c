@@ -12,7 +12,8 @@ enum {
 	READ_BYTES = 64 << 10,
 	MAX_SYMBOLS = 4 << 20,
 	MAX_MODULES = 4096,
-	/* kallsyms has no sizes: a function reaches to the next symbol, but no further than this. */
+	/* kallsyms has no sizes: a function reaches to the next symbol, but no further than
+	 * this. */
 	MAX_FUNCTION_BYTES = 1 << 20,
 };
 
@@ -42,7 +43,8 @@ static void reader_done(struct reader *r)
 	free(r->modules);
 }
 
-/* Among names of one address: marks of sections last, global before weak before local, fewer underscores first. */
+/* Among names of one address: marks of sections last, global before weak before local, fewer
+ * underscores first. */
 static uint8_t rank_of(char type, const char *name)
 {
 	static const char *const marks[] = {"_text", "_stext", "_etext", "__init_begin",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kernel's functions: /proc/kallsyms as a sorted table of some 25 bytes a symbol. Not thread-safe.
+ * The kernel's functions: /proc/kallsyms as a sorted table of some 25 bytes a symbol. Not
+ * thread-safe.
  */
 #pragma once
 #include "lib/base/err.h"
@@ -25,7 +26,8 @@ struct kernel_symbol {
 	uint64_t start;
 };
 
-/* Reads an open /proc/kallsyms. -EPERM when all addresses are zero (kptr_restrict, no CAP_SYSLOG), -EBADMSG when it is none. */
+/* Reads an open /proc/kallsyms. -EPERM when all addresses are zero (kptr_restrict, no
+ * CAP_SYSLOG), -EBADMSG when it is none. */
 int kernel_symbols_read(int fd, struct kernel_symbols *ret, struct errbuf *eb) _must_check_;
 void kernel_symbols_done(struct kernel_symbols *k);
 bool kernel_symbols_find(const struct kernel_symbols *k, uint64_t addr, struct kernel_symbol *ret);

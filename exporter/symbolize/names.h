@@ -28,8 +28,10 @@ void names_init(struct names *n, int parser_fd, size_t max_bytes);
 void names_done(struct names *n);
 /* Could this raw name have a readable form? A cheap look at its first letters. */
 bool names_is_mangled(const char *raw);
-/* The readable form, or NULL when it is not remembered. Valid until the next call of names_demangle. */
+/* The readable form, or NULL when it is not remembered. Valid until the next call of
+ * names_demangle. */
 const char *names_find(struct names *n, const char *raw);
-/* Demangles those of the raw names that are not remembered. A name on which the parser fails stays as it is. */
+/* Demangles those of the raw names that are not remembered. A name on which the parser fails
+ * stays as it is. */
 void names_demangle(struct names *n, const char *const *raw, size_t count);
 size_t names_bytes(const struct names *n);

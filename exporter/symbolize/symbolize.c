@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Frames → names, in three passes: what each frame is and its raw name; the raw names demangled in one batch; the result.
+ * Frames → names, in three passes: what each frame is and its raw name; the raw names demangled
+ * in one batch; the result.
  */
 #include "exporter/symbolize/symbolize.h"
 #include "exporter/binary/symbol_file.h"
@@ -156,7 +157,8 @@ static void resolve_native(
 		q->raw[at] = function.name;
 }
 
-/* The names point into the table, which is not read again before the request is done: the caller holds the lock. */
+/* The names point into the table, which is not read again before the request is done: the caller
+ * holds the lock. */
 static void resolve_kernel_locked(
 	struct request *q, const struct symbol_frame *f, size_t at, struct symbol *ret)
 {

@@ -45,8 +45,8 @@ struct symbol_mapping {
 	const char *
 		filename; /* path, "[kernel.kallsyms]", "[MODULE]" of a kernel module, "[vdso]", "[jit]", "[unknown]" */
 	const char *build_id; /* hex or "" */
-	/* The executable segment in the file's own addresses (what symbol.address is in), as pprof's tools expect a mapping;
-	 * all 0 when unknown. */
+	/* The executable segment in the file's own addresses (what symbol.address is in), as
+	 * pprof's tools expect a mapping; all 0 when unknown. */
 	uint64_t start, limit, file_off;
 };
 struct symbol_frame {

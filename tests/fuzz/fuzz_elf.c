@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a parser child runs, in-process: ELF → identity and symbol file. What is compiled must be what the reader takes.
+ * What a parser child runs, in-process: ELF → identity and symbol file. What is compiled must be
+ * what the reader takes.
  */
 #include "exporter/binary/symbol_file.h"
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What tests of processes, binaries and names share: a keeper that opens /proc itself (or answers with given text), a parser
- * zygote, temporary directories, the symbol thread.
+ * What tests of processes, binaries and names share: a keeper that opens /proc itself (or
+ * answers with given text), a parser zygote, temporary directories, the symbol thread.
  */
 #pragma once
 #include "exporter/binary/binary.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ELF files made by the compiler → function tables, checked against what nm says; the zygote with children that are refused,
- * hang and crash.
+ * ELF files made by the compiler → function tables, checked against what nm says; the zygote
+ * with children that are refused, hang and crash.
  */
 #include "exporter/binary/symbol_file.h"
 #include "exporter/parser/elf_file.h"
@@ -91,6 +91,11 @@ static void rows_of(const struct elf_symbol *symbols, size_t n, char *ret, size_
 			rows.items[i].size);
 }
 
+#define SYM(at, bytes, text, of_rank, of_bind)                                            \
+	{                                                                                 \
+		.addr = at, .size = bytes, .name = text, .rank = of_rank, .bind = of_bind \
+	}
+
 static void test_rows(void **state)
 {
 	enum { F = ELF_RANK_FUNC, U = ELF_RANK_FUNC_UNSIZED, N = ELF_RANK_NOTYPE_UNSIZED };
@@ -98,26 +103,27 @@ static void test_rows(void **state)
 		const char *want;
 		struct elf_symbol s[6];
 	} cases[] = {
-		{"", {{0}}},
-		{"a:100+10 b:200+20", {{0x200, 0x20, "b", F, 0, 0}, {0x100, 0x10, "a", F, 0, 0}}},
-		/* typed and sized before marks, global before weak before local, fewer underscores */
-		{"f:100+10", {{0x100, 0, "mark", N, 0, 0}, {0x100, 0x10, "f", F, 2, 0}}},
-		{"g:100+10", {{0x100, 0x10, "a_weak", F, 1, 0}, {0x100, 0x10, "__g", F, 0, 0},
-				     {0x100, 0x10, "g", F, 0, 0}}},
+		{"", {SYM(0, 0, NULL, 0, 0)}},
+		{"a:100+10 b:200+20", {SYM(0x200, 0x20, "b", F, 0), SYM(0x100, 0x10, "a", F, 0)}},
+		/* typed and sized before marks, global before weak before local, fewer
+		 * underscores */
+		{"f:100+10", {SYM(0x100, 0, "mark", N, 0), SYM(0x100, 0x10, "f", F, 2)}},
+		{"g:100+10", {SYM(0x100, 0x10, "a_weak", F, 1), SYM(0x100, 0x10, "__g", F, 0),
+				     SYM(0x100, 0x10, "g", F, 0)}},
 		/* a mark inside a function */
-		{"f:100+40", {{0x100, 0x40, "f", F, 0, 0}, {0x110, 0, "label", N, 2, 0}}},
+		{"f:100+40", {SYM(0x100, 0x40, "f", F, 0), SYM(0x110, 0, "label", N, 2)}},
 		/* without size: up to the next, the last up to the segment's end */
 		{"a:100+100 b:200+10 c:300+fd00",
-			{{0x100, 0, "a", U, 0, 0}, {0x200, 0x10, "b", F, 0, 0},
-				{0x300, 0, "c", U, 0, 0}}},
+			{SYM(0x100, 0, "a", U, 0), SYM(0x200, 0x10, "b", F, 0),
+				SYM(0x300, 0, "c", U, 0)}},
 		/* nested: the outer one goes on behind */
 		{"out:100+10 in:110+10 out:120+20",
-			{{0x100, 0x40, "out", F, 0, 0}, {0x110, 0x10, "in", F, 0, 0}}},
+			{SYM(0x100, 0x40, "out", F, 0), SYM(0x110, 0x10, "in", F, 0)}},
 		/* overlapping: the later start wins its range */
-		{"a:100+10 b:110+40", {{0x100, 0x20, "a", F, 0, 0}, {0x110, 0x40, "b", F, 0, 0}}},
+		{"a:100+10 b:110+40", {SYM(0x100, 0x20, "a", F, 0), SYM(0x110, 0x40, "b", F, 0)}},
 		{"a:100+10 b:110+10 c:120+30 a:150+b0",
-			{{0x100, 0x100, "a", F, 0, 0}, {0x110, 0x20, "b", F, 0, 0},
-				{0x120, 0x30, "c", F, 0, 0}}},
+			{SYM(0x100, 0x100, "a", F, 0), SYM(0x110, 0x20, "b", F, 0),
+				SYM(0x120, 0x30, "c", F, 0)}},
 	};
 
 	(void)state;
@@ -134,8 +140,8 @@ static void test_rows(void **state)
 
 static void test_rows_far_apart(void **state)
 {
-	const struct elf_symbol s[] = {{0x100, 0x10, "near", 0, 0, 0},
-		{0x500000100, 0x10, "far", 0, 0, 0}, {0x200, UINT64_MAX, "endless", 0, 0, 0}};
+	const struct elf_symbol s[] = {SYM(0x100, 0x10, "near", 0, 0),
+		SYM(0x500000100, 0x10, "far", 0, 0), SYM(0x200, UINT64_MAX, "endless", 0, 0)};
 	char got[256];
 
 	(void)state;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The process table against synthetic side-band records and records: fork, exec, exit, recycled pids, lost records, mappings and
- * their times, tasks, addresses, caps. /proc is an empty directory unless a test fills it.
+ * The process table against synthetic side-band records and records: fork, exec, exit, recycled
+ * pids, lost records, mappings and their times, tasks, addresses, caps. /proc is an empty
+ * directory unless a test fills it.
  */
 #include "exporter/proc/maps.h"
 #include "exporter/proc/proc.h"
@@ -160,7 +161,8 @@ static const char *path_of(struct fixture *f, uint64_t frame, struct binary_info
 	return info->path;
 }
 
-/* A shell forks, the child execs and exits within 20 ms; nothing of it is in /proc when its sample is handed on. */
+/* A shell forks, the child execs and exits within 20 ms; nothing of it is in /proc when its
+ * sample is handed on. */
 static void test_short_process(void **state)
 {
 	struct abi_record before, after;
@@ -599,33 +601,34 @@ static void test_binaries_are_marked(void **state)
 	teardown(&f);
 }
 
-/* A walk through code without frame pointers took a stack address for a return address: the stack ends there. */
+/* A walk through code without frame pointers took a stack address for a return address: the
+ * stack ends there. */
 static void test_record_is_cut_at_no_code(void **state)
 {
 	enum { N_KERNEL = 2, N_USER = 5 };
-	struct {
-		struct abi_record r;
-		uint64_t frames[N_KERNEL + N_USER];
-	} rec = {.r = record(320, 1000, 1, 1500)};
+	uint64_t raw[sizeof(struct abi_record) / 8 + N_KERNEL + N_USER];
+	uint64_t *frames = raw + sizeof(struct abi_record) / 8;
+	struct abi_record *r = (struct abi_record *)raw;
 	struct record_buffer words;
 	struct proc_stats stats;
 	struct fixture f;
 
 	(void)state;
 	setup(&f);
+	*r = record(320, 1000, 1, 1500);
 	forked(&f, 1, 320, 1000);
 	mapped(&f, 320, 0x1000, 0x1000, 0, "/bin/one", 1001);
 	mapped(&f, 320, 0x3000, 0x1000, 0, "//anon", 1002);
-	rec.r.n_kernel = N_KERNEL;
-	rec.r.n_user = N_USER;
-	rec.frames[0] = ABI_FRAME(ABI_FRAME_KERNEL, 0x100);
-	rec.frames[1] = ABI_FRAME(ABI_FRAME_KERNEL, 0x200);
-	rec.frames[2] = ABI_FRAME(ABI_FRAME_RAW, 0x9999); /* the leaf stays, wherever it is */
-	rec.frames[3] = ABI_FRAME(ABI_FRAME_RAW, 0x1800);
-	rec.frames[4] = ABI_FRAME(ABI_FRAME_RAW, 0x3100);
-	rec.frames[5] = ABI_FRAME(ABI_FRAME_RAW, 0x7ffc5b77e4bf);
-	rec.frames[6] = ABI_FRAME(ABI_FRAME_RAW, 0x1900);
-	assert_int_equal(record_frames(&rec.r, f.t, proc_table_of_record(f.t, &rec.r), &words), 6);
+	r->n_kernel = N_KERNEL;
+	r->n_user = N_USER;
+	frames[0] = ABI_FRAME(ABI_FRAME_KERNEL, 0x100);
+	frames[1] = ABI_FRAME(ABI_FRAME_KERNEL, 0x200);
+	frames[2] = ABI_FRAME(ABI_FRAME_RAW, 0x9999); /* the leaf stays, wherever it is */
+	frames[3] = ABI_FRAME(ABI_FRAME_RAW, 0x1800);
+	frames[4] = ABI_FRAME(ABI_FRAME_RAW, 0x3100);
+	frames[5] = ABI_FRAME(ABI_FRAME_RAW, 0x7ffc5b77e4bf);
+	frames[6] = ABI_FRAME(ABI_FRAME_RAW, 0x1900);
+	assert_int_equal(record_frames(r, f.t, proc_table_of_record(f.t, r), &words), 6);
 	assert_true(words.words[0] == ABI_FRAME(ABI_FRAME_TRUNCATED, ABI_CUT_BAD_PC));
 	assert_int_equal(ABI_FRAME_KIND(words.words[1]), ABI_FRAME_JIT);
 	assert_int_equal(ABI_FRAME_KIND(words.words[2]), ABI_FRAME_NATIVE);
@@ -638,10 +641,10 @@ static void test_record_is_cut_at_no_code(void **state)
 	assert_int_equal(stats.addresses, 2); /* what was cut is not remembered */
 
 	/* A whole stack, in a system call: the first frame is a return address too. */
-	rec.r.flags = ABI_FLAG_FIRST_IS_RETURN;
-	rec.frames[2] = ABI_FRAME(ABI_FRAME_RAW, 0x1010);
-	rec.frames[5] = ABI_FRAME(ABI_FRAME_RAW, 0x1020);
-	assert_int_equal(record_frames(&rec.r, f.t, proc_table_of_record(f.t, &rec.r), &words), 7);
+	r->flags = ABI_FLAG_FIRST_IS_RETURN;
+	frames[2] = ABI_FRAME(ABI_FRAME_RAW, 0x1010);
+	frames[5] = ABI_FRAME(ABI_FRAME_RAW, 0x1020);
+	assert_int_equal(record_frames(r, f.t, proc_table_of_record(f.t, r), &words), 7);
 	assert_int_equal(ABI_NATIVE_OFF(words.words[0]), 0x8ff);
 	assert_int_equal(ABI_NATIVE_OFF(words.words[4]), 0x00f);
 	teardown(&f);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reader of symbol files: a file laid out by hand byte by byte as docs/formats/symbol-file.md says, then every way to break it.
+ * The reader of symbol files: a file laid out by hand byte by byte as
+ * docs/formats/symbol-file.md says, then every way to break it.
  */
 #include "exporter/binary/symbol_file.h"
 #include "lib/base/bytes.h"

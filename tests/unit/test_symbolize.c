@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From an address in this very process to its name: process table, registry, parser and symbolizer together, with a keeper
- * that opens /proc itself. The cache on disk, copies of one content, files that are gone.
+ * From an address in this very process to its name: process table, registry, parser and
+ * symbolizer together, with a keeper that opens /proc itself. The cache on disk, copies of one
+ * content, files that are gone.
  */
 #include "exporter/proc/proc.h"
 #include "exporter/symbolize/symbolize.h"
