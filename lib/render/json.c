@@ -10,39 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-/* The frames that the tree uses, numbered in order of appearance. */
-struct used {
-	uint32_t *number; /* per frame: number + 1; 0 unused */
-	uint32_t *frames;
-	size_t n;
-};
-
-static void used_done(struct used *u)
-{
-	free(u->number);
-	free(u->frames);
-}
-
-static int find_used(const struct render_input *in, struct used *u)
-{
-	size_t n = MAX(in->symbols->n_frames, (size_t)1);
-
-	u->number = try_realloc(NULL, n, sizeof(*u->number));
-	u->frames = try_realloc(NULL, n, sizeof(*u->frames));
-	if (!u->number || !u->frames)
-		return -ENOMEM;
-	memset(u->number, 0, n * sizeof(*u->number));
-	for (size_t i = 1; i < in->tree->n; i++) {
-		uint32_t f = in->tree->frame[i];
-
-		if (f == TREE_NONE || u->number[f])
-			continue;
-		u->frames[u->n++] = f;
-		u->number[f] = (uint32_t)u->n;
-	}
-	return 0;
-}
-
 static void put_text(struct json *j, const struct tree_symbols *s, uint32_t id)
 {
 	size_t len;
@@ -52,7 +19,8 @@ static void put_text(struct json *j, const struct tree_symbols *s, uint32_t id)
 }
 
 /* Function 0 is the root's name and function 1 that of what was cut. */
-static void put_functions(const struct render_input *in, const struct used *u, struct json *j)
+static void put_functions(
+	const struct render_input *in, const struct render_used *u, struct json *j)
 {
 	const struct tree_symbols *s = in->symbols;
 
@@ -109,7 +77,8 @@ static void put_array(struct json *j, const char *key, const struct tree *t, con
 	bytes_put_u8(j->out, ']');
 }
 
-static void put_derived_arrays(const struct render_input *in, const struct used *u, struct json *j)
+static void put_derived_arrays(
+	const struct render_input *in, const struct render_used *u, struct json *j)
 {
 	const struct tree *t = in->tree;
 
@@ -142,10 +111,10 @@ static void put_derived_arrays(const struct render_input *in, const struct used 
 
 int render_json_members(const struct render_input *in, struct json *j)
 {
-	_cleanup_(used_done)
-	struct used u = {};
+	_cleanup_(render_used_done)
+	struct render_used u = {};
 	const struct tree *t = in->tree;
-	int r = find_used(in, &u);
+	int r = render_find_used(in, &u);
 
 	if (r)
 		return r;
@@ -214,7 +183,7 @@ static const char *speedscope_unit(const char *unit)
 }
 
 static void put_speedscope_frames(
-	const struct render_input *in, const struct used *u, struct json *j)
+	const struct render_input *in, const struct render_used *u, struct json *j)
 {
 	const struct tree_symbols *s = in->symbols;
 
@@ -246,8 +215,8 @@ static void put_speedscope_frames(
 }
 
 /* The stack of node i, root first, as frame numbers. */
-static void put_stack(
-	const struct tree *t, const struct used *u, size_t i, uint32_t *scratch, struct json *j)
+static void put_stack(const struct tree *t, const struct render_used *u, size_t i,
+	uint32_t *scratch, struct json *j)
 {
 	size_t n = 0;
 
@@ -262,14 +231,14 @@ static void put_stack(
 
 int render_speedscope(const struct render_input *in, struct bytes *out)
 {
-	_cleanup_(used_done)
-	struct used u = {};
+	_cleanup_(render_used_done)
+	struct render_used u = {};
 	const struct tree *t = in->tree;
 	_cleanup_free_ uint32_t *scratch =
 		try_realloc(NULL, tree_max_depth(t) + 1UL, sizeof(*scratch));
 	struct json j = json_to(out);
 	const char *name = in->title ? in->title : in->type ? in->type : "profile";
-	int r = find_used(in, &u);
+	int r = render_find_used(in, &u);
 
 	if (r || !scratch)
 		return -ENOMEM;

@@ -55,6 +55,8 @@ int render_html(const struct render_input *in, struct bytes *out) _must_check_;
  */
 struct json;
 int render_json_members(const struct render_input *in, struct json *j) _must_check_;
+/* The same as protobuf: proto/flamegraph.proto, title as profile_type. */
+int render_protobuf(const struct render_input *in, struct bytes *out) _must_check_;
 /* rows [{function, file, line, mapping, self, total}] as a member of the object. limit 0: all. */
 int render_json_rows(const struct render_input *in, size_t limit, struct json *j) _must_check_;
 

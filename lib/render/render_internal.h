@@ -17,3 +17,12 @@ static inline const char *render_unit(const struct render_input *in)
 {
 	return in->unit ? in->unit : "count";
 }
+
+/* The frames that the tree uses, numbered in order of appearance. */
+struct render_used {
+	uint32_t *number; /* per frame: number + 1; 0 unused */
+	uint32_t *frames;
+	size_t n;
+};
+void render_used_done(struct render_used *u);
+int render_find_used(const struct render_input *in, struct render_used *u) _must_check_;

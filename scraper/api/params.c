@@ -27,6 +27,7 @@ static const struct {
 	[API_DOT] = {"dot", "text/vnd.graphviz", "dot"},
 	[API_CSV] = {"csv", "text/csv; charset=utf-8", "csv"},
 	[API_TEXT] = {"text", "text/plain; charset=utf-8", "txt"},
+	[API_PROTOBUF] = {"protobuf", "application/x-protobuf", "pb"},
 };
 
 static int find_format(const char *name)

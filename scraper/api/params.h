@@ -22,6 +22,7 @@ enum api_format {
 	API_DOT,
 	API_CSV,
 	API_TEXT,
+	API_PROTOBUF,
 	API_N_FORMATS,
 };
 

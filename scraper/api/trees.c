@@ -92,10 +92,10 @@ static int project(struct api_job *q, struct api_view *v, struct tree *ret, stru
 	return r;
 }
 
-/* The node limit of a format: the JSON arrays have one unless told otherwise, pictures cull by width. */
+/* The node limit of a format: the arrays have one unless told otherwise, pictures cull by width. */
 static size_t node_limit(const struct api_job *q)
 {
-	if (q->params.max_nodes || q->format != API_JSON)
+	if (q->params.max_nodes || (q->format != API_JSON && q->format != API_PROTOBUF))
 		return q->format == API_DOT ? 0 : q->params.max_nodes;
 	return API_DEFAULT_NODES;
 }
@@ -207,6 +207,7 @@ static int render(struct api_job *q, struct api_view *v, struct bytes *out)
 	case API_HTML: return render_html(&in, out);
 	case API_DOT: return render_dot(&in, q->params.max_nodes, out);
 	case API_CSV: return render_csv(&in, q->params.limit, out);
+	case API_PROTOBUF: return render_protobuf(&in, out);
 	case API_TEXT: return render_text(&in, q->params.limit, out);
 	default: return -ENOTSUP;
 	}

@@ -229,7 +229,7 @@ static struct part *fake_new(unsigned number)
 		if (r->part != number)
 			continue;
 		while (s < p->info.n_streams && (!same_set(&p->stream_labels[s], &r->series) ||
-							p->streams[s].schema != r->kind))
+							p->streams[s].schema != (uint32_t)r->kind))
 			s++;
 		if (s < p->info.n_streams)
 			continue;

@@ -5,6 +5,7 @@
 #include "lib/render/render.h"
 #include "lib/base/json.h"
 #include "lib/prof/profile.h"
+#include "proto/flamegraph.pb-c.h"
 #include <stdarg.h>
 #include <setjmp.h>
 #include <cmocka.h>
@@ -212,6 +213,41 @@ static void test_json(void **state)
 	assert_golden(&f->out, "render_flamegraph.json");
 }
 
+/* Read back by protobuf-c from the .proto file. */
+static void test_protobuf(void **state)
+{
+	struct fixture *f = *state;
+	struct tree limited;
+	Sonde__FlameGraph *g;
+
+	tree_init(&limited, NULL);
+	assert_int_equal(tree_limit(&f->tree, 4, &limited, NULL), 0);
+	f->in.tree = &limited;
+	assert_int_equal(render_protobuf(&f->in, &f->out), 0);
+	g = sonde__flame_graph__unpack(NULL, f->out.len, f->out.data);
+	assert_non_null(g);
+	assert_string_equal(g->profile_type, "app <1>");
+	assert_string_equal(g->unit, "nanoseconds");
+	assert_int_equal(g->total, f->tree.total[0]);
+	assert_int_equal(g->n_name, g->n_file);
+	assert_int_equal(g->n_name, g->n_mapping);
+	assert_int_equal(g->n_function, limited.n);
+	assert_int_equal(g->n_line, limited.n);
+	assert_int_equal(g->n_kind, limited.n);
+	assert_memory_equal(g->parent, limited.parent, limited.n * sizeof(*limited.parent));
+	assert_memory_equal(g->self, limited.self, limited.n * sizeof(*limited.self));
+	assert_memory_equal(g->total_by_node, limited.total, limited.n * sizeof(*limited.total));
+	assert_int_equal(g->n_cut_node, 3);
+	for (size_t i = 0; i < g->n_cut_node; i++) {
+		assert_int_equal(g->cut_count[i], limited.n_cut[g->cut_node[i]]);
+		assert_string_equal(g->name[g->function[g->cut_node[i]]], "(cut)");
+		assert_string_equal(g->kinds[g->kind[g->cut_node[i]]], "cut");
+	}
+	assert_string_equal(g->name[g->function[1]], "main");
+	sonde__flame_graph__free_unpacked(g, NULL);
+	tree_done(&limited);
+}
+
 static bool contains(const struct bytes *b, const char *text)
 {
 	return memmem(b->data, b->len, text, strlen(text)) != NULL;
@@ -343,6 +379,7 @@ int main(void)
 		WITH_FIXTURE(test_svg),
 		WITH_FIXTURE(test_html),
 		WITH_FIXTURE(test_json),
+		WITH_FIXTURE(test_protobuf),
 		WITH_FIXTURE(test_hostile),
 		WITH_FIXTURE(test_empty),
 		WITH_FIXTURE(test_profile),
