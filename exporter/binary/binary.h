@@ -34,9 +34,8 @@ struct binary_identity {
 	uint32_t build_id_len;
 	uint32_t dev_major, dev_minor;
 	uint64_t ino, ino_generation;
-	uint64_t
-		/* size and mtime tell a reused inode from its predecessor; 0 unknown */
-		size_bytes;
+	/* size and mtime tell a reused inode from its predecessor; 0 unknown */
+	uint64_t size_bytes;
 	int64_t mtime_ns;
 	const char *path; /* as the process sees it; "[vdso]" */
 };
@@ -111,12 +110,11 @@ size_t binary_top_unnamed(struct binary_registry *r, struct binary_unnamed *ret,
 
 /* Counters for /metrics. */
 struct binary_stats {
-	uint64_t binaries, contents; /* now */
-	uint64_t table_full;	     /* binary_get gave 0 */
-	uint64_t compiled, shared,
-		cache_hits;   /* symbol files built, found by content, found on disk */
-	uint64_t open_failed; /* no way to the file any more */
-	uint64_t skipped;     /* wanted again within ten minutes of a failure */
+	uint64_t binaries, contents;		/* now */
+	uint64_t table_full;			/* binary_get gave 0 */
+	uint64_t compiled, shared, cache_hits;	/* built, found by content, found on disk */
+	uint64_t open_failed;			/* no way to the file any more */
+	uint64_t skipped;			/* wanted again within ten minutes of a failure */
 	uint64_t parse_failed[PARSER_N_STATUS]; /* by enum parser_status */
 	uint64_t invalid;			/* a symbol file from the parser did not validate */
 	uint64_t cache_corrupt, cache_evicted, cache_write_failed;

@@ -86,12 +86,12 @@ struct binary_registry {
 	struct table by_content; /* first 8 bytes of the id → struct content * */
 	uint64_t use_clock;
 	uint64_t content_bytes; /* of all contents, on disk or in memory */
-	struct table
-		failed; /* hash of dev, ino, mtime, size → monotonic ns until which it is skipped */
+	/* hash of dev, ino, mtime, size → monotonic ns until which it is skipped */
+	struct table failed;
 	struct mount_root roots[BINARY_MAX_ROOTS];
 	uint32_t n_roots;
-	int64_t debt_ns,
-		debt_at_ns; /* parser CPU beyond the bursts, and when it was last paid off */
+	/* parser CPU beyond the bursts, and when it was last paid off */
+	int64_t debt_ns, debt_at_ns;
 	struct binary_stats stats;
 };
 

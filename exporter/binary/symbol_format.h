@@ -38,13 +38,14 @@ enum {
 };
 
 enum symbol_flags {
-	SYMBOL_HAS_SYMTAB =
-		1, /* names come from .symtab; otherwise only what is exported has one */
+	/* names come from .symtab; otherwise only what is exported has one */
+	SYMBOL_HAS_SYMTAB = 1,
 };
 
 enum symbol_section {
-	SYMBOL_LOADS =
-		1, /* SYMBOL_LOAD_BYTES each: u64 vaddr, file offset, bytes in file, bytes in memory; u32 flags, 0 */
+	/* SYMBOL_LOAD_BYTES each: u64 vaddr, file offset, bytes in file, bytes in memory;
+	 * u32 flags, 0 */
+	SYMBOL_LOADS = 1,
 	SYMBOL_FUNC_STARTS = 2, /* u32 each: address less text base, ascending */
 	SYMBOL_FUNC_SIZES = 3,	/* u32 each */
 	SYMBOL_FUNC_NAMES = 4,	/* u32 each: offset in SYMBOL_STRINGS */

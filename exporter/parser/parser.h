@@ -41,8 +41,8 @@ struct parser_identity {
 struct parser_request {
 	uint32_t magic;
 	uint32_t op; /* enum parser_op */
-	uint32_t
-		timeout_ms; /* 1 to PARSER_MAX_TIMEOUT_MS: wall time, and CPU time rounded up to seconds */
+	/* 1 to PARSER_MAX_TIMEOUT_MS: wall time, and CPU time rounded up to seconds */
+	uint32_t timeout_ms;
 	uint32_t reserved; /* 0 */
 };
 enum { PARSER_MAX_TIMEOUT_MS = 60000 };

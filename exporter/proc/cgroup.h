@@ -7,8 +7,8 @@
 #include <stddef.h>
 
 struct cgroup_info {
-	char container_id
-		[72]; /* as the runtime prints it in full; "" when in no container, or one without id (LXC) */
+	/* in full; "" when in no container, or one without id (LXC) */
+	char container_id[72];
 	char container_name[128]; /* where the path has it: LXC, systemd-nspawn, machined */
 	char systemd_unit[256];	  /* the innermost service or scope, else slice */
 	char pod_uid[40];	  /* Kubernetes, with dashes */

@@ -35,15 +35,15 @@ struct symbol_line {
 struct symbol {
 	struct symbol_line *lines; /* n_lines, in the arena; none for code when mode is none */
 	uint32_t n_lines;
-	uint32_t
-		mapping; /* index into ret_mappings; SYMBOL_NO_MAPPING for [truncated: …] and [elided: …] */
-	uint64_t
-		address; /* within the file (native: ELF virtual address), kernel address, or runtime address (JIT) */
+	/* index into ret_mappings; SYMBOL_NO_MAPPING for [truncated: …] and [elided: …] */
+	uint32_t mapping;
+	/* native: ELF virtual address in the file; kernel and JIT: runtime address */
+	uint64_t address;
 	uint8_t named; /* 0: unsymbolized, counted per binary */
 };
 struct symbol_mapping {
-	const char *
-		filename; /* path, "[kernel.kallsyms]", "[MODULE]" of a kernel module, "[vdso]", "[jit]", "[unknown]" */
+	/* path, "[kernel.kallsyms]", "[MODULE]" of the kernel, "[vdso]", "[jit]", "[unknown]" */
+	const char *filename;
 	const char *build_id; /* hex or "" */
 	/* The executable segment in the file's own addresses (what symbol.address is in), as
 	 * pprof's tools expect a mapping; all 0 when unknown. */
