@@ -15,6 +15,9 @@ static const struct cli_command commands[] = {
 	{"check config", "check configuration files", cli_check_config},
 	{"check service-discovery", "print the targets of a job", cli_check_service_discovery},
 	{"check relabel", "show what relabel rules do", cli_check_relabel},
+	{"tsdb list", "list the parts of a store", cli_tsdb_list},
+	{"tsdb verify", "check every byte of a store", cli_tsdb_verify},
+	{"tsdb dump", "print what a store holds", cli_tsdb_dump},
 };
 
 int cli_fail(const struct errbuf *eb, int code)

@@ -103,6 +103,7 @@ static int open_one(struct store *s, const char *name, struct errbuf *eb)
 		return err_set(eb, r, "%s", err_text(&why, r));
 	if (s->o.read_only) {
 		s->stats.blocks_quarantined++;
+		log_printf(LOG_WARN, "store: %s cannot be opened: %s", name, err_text(&why, r));
 		return 0;
 	}
 	return store_quarantine(s, path, name, err_text(&why, r));

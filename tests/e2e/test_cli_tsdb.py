@@ -1,0 +1,127 @@
+"""sonde tsdb: what it says of a store that a scraper wrote, beside a running scraper and after it, and of damage."""
+import json
+import os
+import shutil
+import tempfile
+import time
+import unittest
+
+from pprof_target import CPU_TOTAL, PprofTarget
+from sonde_e2e import scraper, sonde
+
+CONFIG = """
+scrape_configs:
+  - job_name: app
+    scrape_interval: 1s
+    static_configs:
+      - targets: ['{address}']
+    profiling_config:
+      preset: go
+"""
+
+
+def tree(path):
+    """Every file with its content."""
+    out = {}
+    for base, _, names in os.walk(path):
+        for n in names:
+            with open(os.path.join(base, n), 'rb') as f:
+                out[os.path.relpath(os.path.join(base, n), path)] = f.read()
+    return out
+
+
+class Tsdb(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = tempfile.mkdtemp(prefix='sonde-tsdb.')
+        cls.data = f'{cls.dir}/data'
+        with PprofTarget() as target, scraper(CONFIG.format(address=target.address), '--storage.head-bytes=1MiB', data=cls.data) as s:
+            end = time.time() + 60
+            while target.served < 4 and time.time() < end:
+                time.sleep(.1)
+            cls.beside = sonde('tsdb', 'list', cls.data)
+            assert s.stop() == 0
+            cls.served = target.served
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.dir)
+
+    def test_list_beside_a_running_scraper(self):
+        self.assertEqual(self.beside.returncode, 0, self.beside.stderr)
+        self.assertIn('PROFILES', self.beside.stdout)
+
+    def test_list(self):
+        parts = json.loads(sonde('tsdb', 'list', '--format', 'json', self.data).stdout)
+        self.assertTrue(parts)
+        self.assertGreaterEqual(sum(p['profiles'] for p in parts), self.served)
+        text = sonde('tsdb', 'list', self.data).stdout.splitlines()
+        self.assertEqual(len(text), len(parts) + 1)
+        for part, line in zip(parts, text[1:]):
+            self.assertTrue(line.startswith(part['ulid']))
+            self.assertIn(part['kind'], line.split())
+            if part['profiles']:
+                self.assertIn(time.strftime('%Y-%m-%dT%H:%M', time.gmtime(part['min_time_ns'] / 1e9)), line)
+
+    def test_verify(self):
+        p = sonde('tsdb', 'verify', self.data)
+        self.assertEqual((p.returncode, p.stderr), (0, ''))
+        self.assertTrue(all(line.endswith(': good') for line in p.stdout.splitlines()))
+
+    def test_dump(self):
+        p = sonde('tsdb', 'dump', self.data)
+        self.assertEqual((p.returncode, p.stderr), (0, ''))
+        self.assertIn('job="app"', p.stdout)
+        rows = sonde('tsdb', 'dump', '--rows', self.data)
+        self.assertEqual(rows.returncode, 0)
+        self.assertGreater(len(rows.stdout), len(p.stdout))
+        self.assertIn('leaf', rows.stdout)
+        self.assertIn(str(CPU_TOTAL), p.stdout)
+        self.assertNotIn('leaf', p.stdout)
+
+    def test_dump_of_one_part(self):
+        parts = json.loads(sonde('tsdb', 'list', '--format', 'json', self.data).stdout)
+        whole = sonde('tsdb', 'dump', self.data).stdout
+        self.assertEqual(''.join(sonde('tsdb', 'dump', '--part', p['ulid'], self.data).stdout for p in parts), whole)
+        p = sonde('tsdb', 'dump', '--part', '0' * 26, self.data)
+        self.assertEqual((p.returncode, p.stdout), (1, ''))
+        self.assertIn('has no part', p.stderr)
+
+    def test_nothing_is_changed(self):
+        before = tree(self.data)
+        for args in (('list',), ('verify',), ('dump', '--rows')):
+            self.assertEqual(sonde('tsdb', *args, self.data).returncode, 0)
+        self.assertEqual(tree(self.data), before)
+
+    def test_damage_is_found(self):
+        block = next(p['ulid'] for p in json.loads(sonde('tsdb', 'list', '--format', 'json', self.data).stdout) if p['kind'] == 'block')
+        with tempfile.TemporaryDirectory() as d:
+            shutil.copytree(f'{self.data}/blocks/{block}', f'{d}/blocks/{block}')
+            self.assertEqual(sonde('tsdb', 'verify', d).returncode, 0)
+            for name in os.listdir(f'{d}/blocks/{block}'):
+                path = f'{d}/blocks/{block}/{name}'
+                with open(path, 'rb') as f:
+                    good = f.read()
+                for at in (0, len(good) // 2, len(good) - 1):
+                    with self.subTest(name, at=at):
+                        with open(path, 'wb') as f:
+                            f.write(good[:at] + bytes([good[at] ^ 0x55]) + good[at + 1:])
+                        before = tree(d)
+                        p = sonde('tsdb', 'verify', d)
+                        self.assertEqual(p.returncode, 1, p.stdout)
+                        self.assertIn(block, p.stderr)
+                        self.assertEqual(tree(d), before)
+                with open(path, 'wb') as f:
+                    f.write(good)
+
+    def test_wrong_directories(self):
+        for command in ('list', 'verify', 'dump'):
+            for args, status in (((), 2), (('a', 'b'), 2), (('/nonexistent',), 1), ((self.dir,), 1)):
+                with self.subTest(command=command, args=args):
+                    p = sonde('tsdb', command, *args)
+                    self.assertEqual((p.returncode, p.stdout), (status, ''))
+                    self.assertIn('sonde', p.stderr)
+
+
+if __name__ == '__main__':
+    unittest.main()
