@@ -121,6 +121,17 @@ static size_t count_new(struct scrape_limit *l, const struct scrape_limit_set *s
 	return n_new;
 }
 
+/* Sets with a collapsed label are new too: each collapse leaves room for an eighth more, else one would bring on all others. */
+static uint64_t allowed_sets(const struct scrape_limit *l)
+{
+	uint64_t allowed = l->max_sets;
+
+	for (size_t i = 0; i < l->n_names; i++)
+		if (l->names[i].is_collapsed)
+			allowed += MAX(l->max_sets / 8, 8U);
+	return allowed;
+}
+
 bool scrape_limit_admit(
 	struct scrape_limit *l, const struct scrape_limit_set *sets, size_t n, int64_t now_ns)
 {
@@ -128,7 +139,7 @@ bool scrape_limit_admit(
 
 	pthread_mutex_lock(&l->lock);
 	start_generation(l, now_ns);
-	if (l->sets.n_used + count_new(l, sets, n) > l->max_sets && l->max_sets)
+	if (l->sets.n_used + count_new(l, sets, n) > allowed_sets(l) && l->max_sets)
 		name = widest(l);
 	if (name) {
 		name->is_collapsed = true;

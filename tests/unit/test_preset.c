@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Presets with overrides, label tiers, slots, the label set limit, and from samples to series.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include "lib/base/alloc.h"
+#include "lib/base/clock.h"
+#include "lib/base/hash.h"
+#include "scraper/scrape/offset.h"
+#include "scraper/scrape/series.h"
+#include <stdio.h>
+#include <string.h>
+
+static struct config *config_of(const char *profiling)
+{
+	_cleanup_free_ char *text = xasprintf("scrape_configs:\n- job_name: j\n%s", profiling);
+	struct config *c = NULL;
+	struct errbuf eb = {0};
+
+	if (config_parse("t.yml", text, strlen(text), NULL, &c, &eb) < 0)
+		fail_msg("%s", eb.text);
+	return c;
+}
+
+/* "name:path:flags seconds;…": w windowed, c cumulative, s since */
+static void print_specs(const struct scrape_specs *s, char *ret, size_t n)
+{
+	size_t len = 0;
+
+	ret[0] = 0;
+	for (size_t i = 0; i < s->n; i++)
+		len += (size_t)snprintf(ret + len, n - len, "%s%s %s %s%s%s%lld", i ? "; " : "",
+			s->items[i].name, s->items[i].path, s->items[i].is_windowed ? "w" : "",
+			s->items[i].is_cumulative ? "c" : "", s->items[i].has_cursor ? "s" : "",
+			(long long)s->items[i].seconds);
+}
+
+static void test_presets(void **state)
+{
+	static const struct {
+		const char *profiling, *types;
+		enum scrape_preset preset;
+		const char *specs;
+	} cases[] = {
+		{"", NULL, SCRAPE_PRESET_AUTO, "process_cpu /debug/pprof/profile ws14"},
+		{"", NULL, SCRAPE_PRESET_NODE, "process_cpu /debug/pprof/profile ws14"},
+		{"", "offcpu=offcpu, process_cpu=profile", SCRAPE_PRESET_NODE,
+			"process_cpu /debug/pprof/profile ws14; offcpu /debug/pprof/offcpu ws14"},
+		{"", NULL, SCRAPE_PRESET_GO,
+			"process_cpu /debug/pprof/profile w14; memory /debug/pprof/allocs c0; "
+			"mutex /debug/pprof/mutex c0; "
+			"block /debug/pprof/block c0; goroutine /debug/pprof/goroutine 0"},
+		{"  scrape_interval: 1s\n", NULL, SCRAPE_PRESET_AUTO,
+			"process_cpu /debug/pprof/profile ws1"},
+		{"  profiling_config: {pprof_config: {mutex: {enabled: false}, block: {enabled: "
+		 "false}, process_cpu: {enabled: false}, memory: {path: "
+		 "/x/heap, delta: false}, goroutine: {seconds: 5}}}\n",
+			NULL, SCRAPE_PRESET_GO,
+			"memory /x/heap 0; goroutine /debug/pprof/goroutine w5"},
+		{"  profiling_config: {pprof_config: {fgprof: {path: /debug/fgprof, delta: true}, "
+		 "custom: {path: /c}, process_cpu: {seconds: 7}}}\n",
+			NULL, SCRAPE_PRESET_AUTO,
+			"process_cpu /debug/pprof/profile ws7; fgprof /debug/fgprof w14; custom /c "
+			"0"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(config_putp)
+		struct config *c = config_of(cases[i].profiling);
+		_cleanup_scrape_specs_ struct scrape_specs s = {0};
+		struct errbuf eb = {0};
+		char text[1024];
+
+		if (scrape_specs_build(&c->jobs[0].profiling, cases[i].preset, cases[i].types,
+			    c->jobs[0].scrape_interval_ms, &s, &eb) < 0)
+			fail_msg("%s", eb.text);
+		print_specs(&s, text, sizeof(text));
+		assert_string_equal(text, cases[i].specs);
+	}
+}
+
+static void test_bad_types_header(void **state)
+{
+	static const char *const bad[] = {"x", "a=b/c", "=p", "a=", "a b=c", "a=../../etc"};
+	_cleanup_(config_putp)
+	struct config *c = config_of("");
+	struct scrape_specs s = {0};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		assert_int_equal(scrape_specs_build(&c->jobs[0].profiling, SCRAPE_PRESET_NODE,
+					 bad[i], 1000, &s, NULL),
+			-EPROTO);
+}
+
+static void test_tiers(void **state)
+{
+	static const struct {
+		const char *profiling;
+		enum scrape_preset preset;
+		const char *name;
+		enum scrape_tier tier;
+	} cases[] = {
+		{"", SCRAPE_PRESET_NODE, "comm", SCRAPE_TIER_SERIES},
+		{"", SCRAPE_PRESET_NODE, "pid", SCRAPE_TIER_DROP},
+		{"", SCRAPE_PRESET_NODE, "thread_name", SCRAPE_TIER_ROW},
+		{"", SCRAPE_PRESET_NODE, "rack", SCRAPE_TIER_SERIES}, /* in Sonde-Labels */
+		{"", SCRAPE_PRESET_NODE, "rac", SCRAPE_TIER_ROW},
+		{"", SCRAPE_PRESET_GO, "comm", SCRAPE_TIER_ROW},
+		{"", SCRAPE_PRESET_GO, "pid", SCRAPE_TIER_ROW},
+		{"  profiling_config: {sample_labels: [thread_name], drop_labels: []}\n",
+			SCRAPE_PRESET_NODE, "thread_name", SCRAPE_TIER_SERIES},
+		{"  profiling_config: {sample_labels: [thread_name], drop_labels: []}\n",
+			SCRAPE_PRESET_NODE, "comm", SCRAPE_TIER_ROW},
+		{"  profiling_config: {sample_labels: [thread_name], drop_labels: []}\n",
+			SCRAPE_PRESET_NODE, "pid", SCRAPE_TIER_ROW},
+		{"  profiling_config: {drop_labels: [x]}\n", SCRAPE_PRESET_GO, "x",
+			SCRAPE_TIER_DROP},
+		{"  profiling_config: {sample_labels: []}\n", SCRAPE_PRESET_NODE, "node",
+			SCRAPE_TIER_SERIES},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(config_putp)
+		struct config *c = config_of(cases[i].profiling);
+
+		assert_int_equal(scrape_label_tier(&c->jobs[0].profiling, cases[i].preset,
+					 "node, rack", cases[i].name, strlen(cases[i].name)),
+			cases[i].tier);
+	}
+}
+
+/* 10,000 targets over 10 s: each second holds its share; slots are pinned to absolute time. */
+static void test_slots(void **state)
+{
+	const struct labels none = {0};
+	uint64_t seed = scrape_offset_seed("host", &none);
+	int64_t interval_ns = 10 * NS_PER_S, now_ns = 1795258903 * NS_PER_S + 123456789;
+	unsigned buckets[10] = {0};
+
+	(void)state;
+	for (uint64_t i = 0; i < 10000; i++) {
+		uint64_t hash = hash_mix(i + 1);
+		int64_t slot = scrape_next_slot(now_ns, interval_ns, hash, seed);
+
+		assert_true(slot > now_ns && slot <= now_ns + interval_ns);
+		assert_int_equal(scrape_next_slot(slot - 1, interval_ns, hash, seed), slot);
+		assert_int_equal(
+			scrape_next_slot(slot, interval_ns, hash, seed), slot + interval_ns);
+		buckets[slot / NS_PER_S % 10]++;
+	}
+	for (size_t i = 0; i < 10; i++)
+		assert_in_range(buckets[i], 850, 1150);
+	assert_true(seed != scrape_offset_seed("other", &none));
+}
+
+static void test_limit(void **state)
+{
+	struct scrape_limit *l = scrape_limit_new(10, NS_PER_S);
+	char text[64];
+
+	(void)state;
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < 20; i++) {
+			char id[16];
+			struct label labels[] = {{"kind", i % 2 ? "a" : "b"}, {"request", id}};
+			struct scrape_limit_set set = {.labels = labels, .n = 2};
+			bool admitted;
+
+			snprintf(id, sizeof(id), "%d", i);
+			if (scrape_limit_is_collapsed(l, "request", 7))
+				labels[1].value = SCRAPE_OTHER;
+			set.hash = hash_mix((uint64_t)(labels[1].value == id ? i + 10 : i % 2) + 1);
+			admitted =
+				scrape_limit_admit(l, &set, 1, NS_PER_S / 2 + round * 2 * NS_PER_S);
+			assert_int_equal(admitted, i != 10);
+		}
+		scrape_limit_describe(l, text, sizeof(text));
+		assert_string_equal(text, "request");
+		assert_false(scrape_limit_is_collapsed(l, "kind", 4));
+	}
+	assert_int_equal(l->n_collapsed_total, 2);
+	scrape_limit_put(l);
+}
+
+/* ---- series ---- */
+
+static const char *const base_pairs[][2] = {
+	{"__name__", "process_cpu"}, {"instance", "i:1"}, {"job", "j"}};
+
+struct fixture {
+	struct config *config;
+	struct labels target;
+	struct profile profile;
+	struct arena arena;
+	struct scrape_limit *limit;
+	struct store_scrape out;
+	struct scrape_series_result res;
+	struct errbuf eb;
+	enum scrape_reason reason;
+};
+
+/* samples: rows of "key=value,key=value"; value of sample i is i + 1 */
+static void run(struct fixture *f, const char *job, const char *const *samples, size_t n)
+{
+	_cleanup_(prof_builder_freep)
+	struct prof_builder *b = NULL;
+	_cleanup_labels_builder_ struct labels_builder lb;
+	static char spec_name[] = "process_cpu";
+	static struct scrape_spec spec = {.name = spec_name, .is_windowed = true};
+	struct scrape_series_input in;
+
+	*f = (struct fixture) {.config = config_of(job), .limit = NULL};
+	labels_builder_init(&lb);
+	for (size_t i = 0; i < ARRAY_SIZE(base_pairs); i++)
+		labels_builder_set(&lb, base_pairs[i][0], base_pairs[i][1]);
+	assert_int_equal(labels_builder_finish(&lb, &f->target), 0);
+	f->limit = scrape_limit_new(f->config->jobs[0].profiling.label_set_limit, 3600 * NS_PER_S);
+	arena_init(&f->arena, NULL);
+	profile_init(&f->profile, NULL);
+	b = prof_builder_new(&f->profile);
+	prof_builder_type(b, "samples", "count");
+	prof_builder_type(b, "cpu", "nanoseconds");
+	for (size_t i = 0; i < n; i++) {
+		struct prof_label labels[8];
+		size_t n_labels = 0;
+		_cleanup_free_ char *copy = xstrdup(samples[i]);
+		char *save = NULL;
+
+		for (char *pair = strtok_r(copy, ",", &save); pair;
+			pair = strtok_r(NULL, ",", &save)) {
+			char *eq = strchr(pair, '=');
+
+			labels[n_labels++] = (struct prof_label) {
+				.key = prof_builder_string(b, pair, (size_t)(eq - pair)),
+				.str = prof_builder_string(b, eq + 1, strlen(eq + 1))};
+		}
+		prof_builder_sample(b, NULL, 0,
+			(const int64_t[]) {(int64_t)i + 1, ((int64_t)i + 1) * 1000}, labels,
+			n_labels, 0);
+	}
+	assert_int_equal(prof_builder_finish(b, NULL), 0);
+	in = (struct scrape_series_input) {
+		.profile = &f->profile,
+		.job = &f->config->jobs[0],
+		.spec = &spec,
+		.preset = SCRAPE_PRESET_NODE,
+		.target = &f->target,
+		.limit = f->limit,
+	};
+	f->reason = scrape_series_build(&in, &f->arena, &f->out, &f->res, &f->eb);
+}
+
+static void done(struct fixture *f)
+{
+	scrape_series_done(&f->res);
+	arena_done(&f->arena);
+	profile_done(&f->profile);
+	labels_done(&f->target);
+	scrape_limit_put(f->limit);
+	config_put(f->config);
+}
+
+/* "STREAM|ROW LABELS|samples" per row, by line */
+static void expect_rows(struct fixture *f, const char *want)
+{
+	_cleanup_bytes_ struct bytes out = {0};
+
+	if (f->reason)
+		fail_msg("%s", f->eb.text);
+	for (size_t i = 0; i < f->out.n_rows; i++) {
+		labels_print(f->out.streams[f->out.row_stream[i]], &out);
+		bytes_put_str(&out, "|");
+		if (f->out.row_labels[i] != STORE_NONE)
+			labels_print(&f->out.label_sets[f->out.row_labels[i]], &out);
+		bytes_printf(&out, "|%lld\n", (long long)f->out.values[i * f->out.n_columns]);
+	}
+	bytes_put_u8(&out, 0);
+	assert_string_equal((char *)out.data, want);
+}
+
+static void test_series(void **state)
+{
+	static const char *const samples[] = {"comm=a,pid=1,thread_name=t",
+		"comm=a,pid=2,thread_name=t", "comm=b,job=theirs,tid=9",
+		"node=n,exported_job=x,job=y"};
+	struct fixture f;
+
+	(void)state;
+	run(&f, "", samples, 4);
+	expect_rows(&f, "{__name__=\"process_cpu\",comm=\"a\",instance=\"i:1\",job=\"j\",service_"
+			"name=\"a\"}|{thread_name=\"t\"}|1\n"
+			"{__name__=\"process_cpu\",comm=\"a\",instance=\"i:1\",job=\"j\",service_"
+			"name=\"a\"}|{thread_name=\"t\"}|2\n"
+			"{__name__=\"process_cpu\",comm=\"b\",instance=\"i:1\",job=\"j\",service_"
+			"name=\"b\"}|{exported_job=\"theirs\"}|3\n"
+			"{__name__=\"process_cpu\",instance=\"i:1\",job=\"j\",node=\"n\",service_"
+			"name=\"j\"}|{exported_exported_job=\"y\",exported_job=\"x\"}|4\n");
+	assert_int_equal(f.res.n_samples, 8);
+	assert_int_equal(f.out.columns[0].kind, STORE_DELTA);
+	done(&f);
+	run(&f, "  honor_labels: true\n", samples + 2, 1);
+	expect_rows(&f, "{__name__=\"process_cpu\",comm=\"b\",instance=\"i:1\",job=\"theirs\","
+			"service_name=\"b\"}||1\n");
+	done(&f);
+	run(&f,
+		"  metric_relabel_configs: [{action: drop, source_labels: [comm], regex: a}, "
+		"{action: labeldrop, regex: comm}]\n",
+		samples, 4);
+	assert_int_equal(f.out.n_rows, 2);
+	assert_int_equal(f.res.n_dropped_series, 1);
+	assert_int_equal(f.out.n_streams, 2);
+	assert_int_equal(f.res.n_kept, 4);
+	done(&f);
+	/* rules that make two series equal: one stream */
+	run(&f, "  metric_relabel_configs: [{action: labeldrop, regex: comm}]\n", samples, 3);
+	assert_int_equal(f.out.n_streams, 1);
+	assert_int_equal(f.out.n_rows, 3);
+	done(&f);
+}
+
+static void test_series_limits(void **state)
+{
+	static const char *const samples[] = {
+		"comm=a", "comm=b", "comm=c", "comm=a,x=1", "comm=a,x=2", "comm=a,x=3"};
+	static const struct {
+		const char *job, *error;
+		enum scrape_reason reason;
+	} cases[] = {
+		{"  sample_limit: 11\n", "sample_limit exceeded: 12 samples",
+			SCRAPE_FAIL_SAMPLE_LIMIT},
+		{"  label_limit: 3\n", "label_limit exceeded", SCRAPE_FAIL_LABELS},
+		{"  label_name_length_limit: 5\n", "label_name_length_limit exceeded",
+			SCRAPE_FAIL_LABELS},
+		{"  label_value_length_limit: 5\n", "label_value_length_limit exceeded",
+			SCRAPE_FAIL_LABELS},
+		{"  profiling_config: {pprof_config: {process_cpu: {keep_sample_type: [{type: x, "
+		 "unit: y}]}}}\n",
+			"keep_sample_type matches none", SCRAPE_FAIL_PPROF},
+	};
+	struct fixture f;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		run(&f, cases[i].job, samples, 6);
+		assert_int_equal(f.reason, cases[i].reason);
+		assert_non_null(strstr(f.eb.text, cases[i].error));
+		done(&f);
+	}
+	run(&f, "  profiling_config: {max_series: 2}\n", samples, 3);
+	assert_int_equal(f.reason, SCRAPE_OK);
+	assert_int_equal(f.out.n_streams, 2); /* a, and b with c without their label */
+	assert_int_equal(f.res.n_joined_series, 2);
+	assert_int_equal(f.out.n_rows, 3);
+	done(&f);
+	run(&f,
+		"  profiling_config: {pprof_config: {process_cpu: {keep_sample_type: [{type: cpu, "
+		"unit: nanoseconds}]}}}\n",
+		samples, 2);
+	assert_int_equal(f.out.n_columns, 1);
+	assert_int_equal(f.out.values[1], 2000);
+	done(&f);
+	run(&f, "  profiling_config: {label_set_limit: 6}\n", samples, 6);
+	assert_int_equal(f.reason, SCRAPE_OK);
+	assert_int_equal(f.limit->n_collapsed_total, 1);
+	assert_int_equal(f.out.n_rows, 6);
+	done(&f);
+}
+
+static void test_service_name(void **state)
+{
+	static const struct {
+		const char *pairs[6], *want;
+	} cases[] = {
+		{{"namespace", "ns", "container_name", "c"}, "ns/c"},
+		{{"container_name", "c", "systemd_unit", "u"}, "c"},
+		{{"namespace", "ns", "systemd_unit", "u"}, "u"},
+		{{"executable", "/usr/bin/x", "comm", "y"}, "x"},
+		{{"comm", "y", "job", "j"}, "y"},
+		{{"job", "j"}, "j"},
+		{{"service_name", "own", "comm", "y"}, "own"},
+		{{"x", "y"}, ""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_labels_builder_ struct labels_builder b;
+
+		labels_builder_init(&b);
+		for (size_t k = 0; k < 6 && cases[i].pairs[k]; k += 2)
+			labels_builder_set(&b, cases[i].pairs[k], cases[i].pairs[k + 1]);
+		scrape_series_set_service(&b);
+		assert_string_equal(labels_builder_get(&b, "service_name"), cases[i].want);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_presets),
+		cmocka_unit_test(test_bad_types_header),
+		cmocka_unit_test(test_tiers),
+		cmocka_unit_test(test_slots),
+		cmocka_unit_test(test_limit),
+		cmocka_unit_test(test_series),
+		cmocka_unit_test(test_series_limits),
+		cmocka_unit_test(test_service_name),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
