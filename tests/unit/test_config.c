@@ -317,6 +317,22 @@ static void test_warnings(void **state)
 	config_put(c);
 }
 
+/* Jobs still inherit from a global section that earned a warning. */
+static void test_global_warning(void **state)
+{
+	struct config *c = parse_ok("global: {scrape_interval: 5s, scrape_timeout: 30s}\n"
+				    "scrape_configs: [{job_name: a}]\n");
+
+	(void)state;
+	assert_int_equal(c->n_warnings, 1);
+	assert_string_equal(c->warnings[0].text, "dir/f.yml:1:47: global.scrape_timeout: longer "
+						 "than scrape_interval: a slow scrape delays "
+						 "the next one of its target");
+	assert_int_equal(c->jobs[0].scrape_interval_ms, 5000);
+	assert_int_equal(c->jobs[0].scrape_timeout_ms, 5000);
+	config_put(c);
+}
+
 /* Parca's own file loads: its timeout rule is the opposite of Prometheus's. */
 static void test_parca_file(void **state)
 {
@@ -619,6 +635,7 @@ int main(void)
 		cmocka_unit_test(test_everything),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_warnings),
+		cmocka_unit_test(test_global_warning),
 		cmocka_unit_test(test_parca_file),
 		cmocka_unit_test(test_equality),
 		cmocka_unit_test(test_print),
