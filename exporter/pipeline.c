@@ -14,7 +14,8 @@
 
 enum { MAX_HELD_BYTES = 16 << 20, CAPTURE_BYTES = 1 << 30 };
 #define SCAN_STEP_NS (5 * NS_PER_MS)
-#define SYMBOL_STEP_NS (500 * NS_PER_MS) /* it wakes when there is work; this bounds the wait at the end */
+#define SYMBOL_STEP_NS \
+	(500 * NS_PER_MS) /* it wakes when there is work; this bounds the wait at the end */
 
 enum {
 	BUDGET_PROCESS,
