@@ -4,6 +4,7 @@
  */
 #include "exporter/profile/build.h"
 #include "exporter/serve/internal.h"
+#include "lib/base/str.h"
 #include "lib/base/version.h"
 #include <string.h>
 
@@ -28,7 +29,7 @@ static void gauge(struct metrics_writer *w, const char *name, const char *help, 
 }
 
 /* Labels of a counters.def row, `event="cpu",reason="idle"`, as name/value pairs: at most two. */
-static void write_counter(struct metrics_writer *w, const char *labels, uint64_t value)
+static void write_counter(struct metrics_writer *w, const char *labels, double value)
 {
 	char buf[128], *pair[4] = {NULL, NULL, NULL, NULL};
 	size_t n = 0;
@@ -46,7 +47,7 @@ static void write_counter(struct metrics_writer *w, const char *labels, uint64_t
 		pair[n + 1] = quote + 1;
 		p = end + 1 + (end[1] == ',');
 	}
-	metrics_write(w, (double)value, pair[0], pair[1], pair[2], pair[3], NULL);
+	metrics_write(w, value, pair[0], pair[1], pair[2], pair[3], NULL);
 }
 
 /* Rows of the kernel half's table; those of one metric follow each other. */
@@ -54,10 +55,10 @@ static void collect_kernel(
 	struct metrics_writer *w, const struct drain_stats *d, uint64_t log_refused)
 {
 	static const struct {
-		const char *metric, *labels, *text;
+		const char *name, *metric, *labels, *text;
 	} rows[] = {
 #define CUT(name, text)
-#define COUNTER(name, metric, labels, text) {metric, labels, text},
+#define COUNTER(name, metric, labels, text) {#name, metric, labels, text},
 #include "bpf/counters.def"
 #undef CUT
 #undef COUNTER
@@ -68,7 +69,8 @@ static void collect_kernel(
 		if (strcmp(rows[i].metric, last) != 0)
 			metrics_write_family(w, METRIC_COUNTER, rows[i].metric, rows[i].text);
 		last = rows[i].metric;
-		write_counter(w, rows[i].labels, d->counters[i]);
+		write_counter(w, rows[i].labels,
+			(double)d->counters[i] / (str_ends_with(rows[i].name, "_NS") ? 1e9 : 1));
 		if (i == ABI_COUNT_SCRATCH_BUSY) {
 			/* User space drops for two reasons of its own. */
 			metrics_write(

@@ -309,6 +309,41 @@ class Runtimes(unittest.TestCase):
                 self.assertNotIn(key, seen, 'a series twice')
                 seen.add(key)
 
+    def test_promtool_likes_the_metrics(self):
+        r = subprocess.run(['/usr/bin/promtool', 'check', 'metrics'], input=self.exporter.get('/metrics').text, capture_output=True, text=True)
+        self.assertEqual((r.returncode, r.stdout + r.stderr), (0, ''))
+
+    def test_prometheus_scrapes_and_discovers(self):
+        """Debian's Prometheus reads /metrics, and /targets as HTTP service discovery."""
+        port = e2e.free_port()
+        with tempfile.TemporaryDirectory() as dir:
+            with open(f'{dir}/prometheus.yml', 'w') as f:
+                f.write(f'''
+global: {{scrape_interval: 1s}}
+scrape_configs:
+- job_name: node
+  static_configs: [{{targets: ['127.0.0.1:{self.exporter.port}']}}]
+- job_name: processes
+  http_sd_configs: [{{url: '{self.exporter.url}/targets?min_cpu=0.05', refresh_interval: 1s}}]
+  relabel_configs:
+  - {{source_labels: [__meta_process_comm], target_label: comm}}
+  - {{source_labels: [__param_pid], target_label: instance}}
+''')
+            with e2e.Workload('/usr/bin/prometheus', f'--config.file={dir}/prometheus.yml', f'--storage.tsdb.path={dir}/data',
+                              f'--web.listen-address=127.0.0.1:{port}'):
+                pid = str(self.work['c'].pid)
+
+                def ask(query):
+                    try:
+                        r = e2e.http_get(f'http://127.0.0.1:{port}/api/v1/query?query={query}')
+                        return [x for x in r.json['data']['result'] if x['value'][1] != '0']
+                    except (OSError, KeyError):
+                        return None
+
+                e2e.wait_for('a scrape of the node', lambda: ask('sonde_samples_total'))
+                up = e2e.wait_for('a discovered process', lambda: ask(f'up%7Bjob=%22processes%22,instance=%22{pid}%22%7D'))
+                self.assertEqual(up[0]['metric']['comm'], 'burnc')
+
     def test_every_metric_is_documented(self):
         with open(f'{e2e.TOP}/docs/metrics-exporter.md') as f:
             documented = set(re.findall(r'`((?:sonde|process)_\w+)', f.read()))
