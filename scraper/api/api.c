@@ -188,6 +188,16 @@ static int take_parts(struct api_job *q, struct errbuf *eb)
 	return r ? err_set(eb, r, "reading the store: %s", err_text(NULL, r)) : 0;
 }
 
+/* Refusals of the budgets that a query charges. */
+static uint64_t refusals(const struct api *a)
+{
+	uint64_t n = 0;
+
+	for (const struct budget *b = a->o.budget; b; b = b->parent)
+		n += b->refused_total;
+	return n;
+}
+
 int api_job_start(struct api_job *q, struct http_request *r, struct api *a, const char *endpoint,
 	enum api_format fallback, struct errbuf *eb)
 {
@@ -199,6 +209,7 @@ int api_job_start(struct api_job *q, struct http_request *r, struct api *a, cons
 		.endpoint = endpoint,
 		.begun_ns = clock_monotonic_ns(a->o.clock),
 		.format = api_format_of(u, fallback)};
+	q->refusals = refusals(a);
 	budget_init(&q->budget, a->o.budget, "query", "--query.max-memory", 0);
 	q->env.budget = &q->budget;
 	q->env.cancel = http_job_cancel_flag(r);
@@ -265,27 +276,49 @@ void api_job_count(struct api_job *q)
 	metric_add(a->profiles, (double)q->env.stats.profiles);
 }
 
+/* Adds the limit and its flag to the text of a failure that a budget caused, unless it is there already. */
+static void name_limit(const struct api_job *q, int r, const struct errbuf *eb, struct errbuf *ret)
+{
+	const struct budget *b = q->api->o.budget;
+
+	snprintf(ret->text, sizeof(ret->text), "%s", err_text(eb, r));
+	if (r == -ENOMEM && b && refusals(q->api) != q->refusals && !strstr(ret->text, "--"))
+		err_set(ret, r,
+			"%.300s: --query.max-memory allows %" PRIu64 " bytes for all queries",
+			err_text(eb, r), b->limit_bytes);
+}
+
 void api_job_fail(struct api_job *q, int r, const struct errbuf *eb)
 {
+	struct errbuf text = {};
+
 	if (r == -ECANCELED && elapsed(q) * 1000 >= (double)q->api->o.query_timeout_ms)
 		r = -ETIMEDOUT;
 	if (q->api->failures)
 		metric_inc(metric_cell(q->api->failures, error_types[error_type(r)].type));
 	api_job_count(q);
 	release(q);
-	api_reply_error(q->request, q->format, r, err_text(eb, r));
+	name_limit(q, r, eb, &text);
+	api_reply_error(q->request, q->format, r, text.text);
+}
+
+int api_job_too_large(struct errbuf *eb)
+{
+	return err_set(eb, -ENOMEM,
+		"the answer does not fit into --query.max-memory; ask for fewer nodes, rows or a "
+		"shorter range");
 }
 
 void api_job_json_begin(struct api_job *q, struct bytes *out, struct json *ret)
 {
-	bytes_init(out, NULL, 0);
-	(void)q;
+	bytes_init(out, q->api->o.budget, 0); /* outlives the query's own budget */
 	api_json_begin(out, ret);
 }
 
 void api_job_reply_json(struct api_job *q, struct json *j, struct bytes *out)
 {
 	const struct query_stats *s = &q->env.stats;
+	struct errbuf eb = {};
 
 	json_key(j, "stats");
 	json_object_begin(j);
@@ -298,6 +331,10 @@ void api_job_reply_json(struct api_job *q, struct json *j, struct bytes *out)
 	json_kv_uint(j, "peakBytes", q->budget.peak_bytes);
 	json_kv_double(j, "seconds", elapsed(q));
 	json_object_end(j);
+	if (bytes_error(out)) {
+		api_job_fail(q, api_job_too_large(&eb), &eb);
+		return;
+	}
 	api_job_count(q);
 	release(q);
 	api_reply_json(q->request, j, out);
@@ -306,8 +343,13 @@ void api_job_reply_json(struct api_job *q, struct json *j, struct bytes *out)
 void api_job_reply(struct api_job *q, const char *file_name, struct bytes *out)
 {
 	const struct query_stats *s = &q->env.stats;
+	struct errbuf eb = {};
 	char text[256];
 
+	if (bytes_error(out)) {
+		api_job_fail(q, api_job_too_large(&eb), &eb);
+		return;
+	}
 	snprintf(text, sizeof(text),
 		"parts=%" PRIu64 " streams=%" PRIu64 " profiles=%" PRIu64 " pages=%" PRIu64
 		" rows=%" PRIu64 " nodes=%" PRIu64 " seconds=%.6f",

@@ -28,6 +28,7 @@ struct api_job {
 	struct query_env env;
 	struct budget budget; /* of this query, below the api's */
 	int64_t begun_ns;
+	uint64_t refusals; /* of the budgets when it began */
 	bool locked;
 	enum api_format format;
 };
@@ -44,6 +45,9 @@ void api_job_done(struct api_job *q);
 #define _cleanup_api_job_ _cleanup_(api_job_done)
 /* -EINVAL unless exactly one selector was given. */
 int api_job_one_selector(const struct api_job *q, struct errbuf *eb) _must_check_;
+
+/* -ENOMEM with a text, for an answer that its buffer refused. */
+int api_job_too_large(struct errbuf *eb);
 
 /* {"status":"success","data": — the caller writes the value — then api_job_reply_json closes it with the stats. */
 void api_job_json_begin(struct api_job *q, struct bytes *out, struct json *ret);

@@ -80,6 +80,7 @@ static void reply_csv(struct api_job *q, const struct query_matrix *m)
 {
 	_cleanup_bytes_ struct bytes out = {};
 
+	bytes_init(&out, q->api->o.budget, 0);
 	bytes_put_str(&out, "series,time,value\r\n");
 	for (size_t i = 0; i < n_shown(q, m); i++)
 		for (size_t k = 0; k < m->lines[i].n_points; k++) {

@@ -175,7 +175,7 @@ struct render_input api_view_input(const struct api_job *q, const struct api_vie
 		.whole = v->whole};
 }
 
-static int reply_json(struct api_job *q, struct api_view *v, bool rows)
+static int reply_json(struct api_job *q, struct api_view *v, bool rows, struct errbuf *eb)
 {
 	struct render_input in = api_view_input(q, v);
 	_cleanup_bytes_ struct bytes out = {};
@@ -189,7 +189,7 @@ static int reply_json(struct api_job *q, struct api_view *v, bool rows)
 	json_kv_uint(&j, "n_series", v->merged.n_series);
 	r = rows ? render_json_rows(&in, q->params.limit, &j) : render_json_members(&in, &j);
 	if (r)
-		return r;
+		return api_job_too_large(eb);
 	json_object_end(&j);
 	api_job_reply_json(q, &j, &out);
 	return 0;
@@ -244,13 +244,14 @@ static void answer(struct api_job *q, bool rows)
 	struct errbuf eb = {};
 	int r;
 
+	bytes_init(&out, q->api->o.budget, 0); /* outlives the query's own budget */
 	r = q->format == API_PPROF ? merge(q, &v, &eb) : api_view_make(q, &v, &eb);
 	if (!r && q->format == API_JSON)
-		r = reply_json(q, &v, rows);
+		r = reply_json(q, &v, rows, &eb);
 	else if (!r && q->format == API_PPROF)
 		r = render_pprof(q, &v, &out, &eb);
 	else if (!r)
-		r = render(q, &v, &out);
+		r = render(q, &v, &out) < 0 ? api_job_too_large(&eb) : 0;
 	if (r)
 		api_job_fail(q, r, &eb);
 	else if (q->format != API_JSON)

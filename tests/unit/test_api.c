@@ -498,11 +498,25 @@ static void test_errors(void **state)
 	_cleanup_answer_ struct answer pprof = ask(f, "GET", "/api/v1/profile?query=%7B");
 	assert_non_null(strstr(pprof.head, "X-Go-Pprof: 1"));
 	assert_non_null(strstr(pprof.head, "text/plain"));
-	f->budget.limit_bytes = 3000;
-	_cleanup_answer_ struct answer big = ask(f, "GET", "/api/v1/flamegraph?query=" CPU RANGE);
-	assert_int_equal(big.status, 422);
-	assert_true(has(&big, "\"errorType\":\"execution\""));
-	assert_true(has(&big, "--query.max-memory"));
+	/* Wherever the budget ends, also in the middle of the answer. */
+	for (uint64_t limit = 3000; limit < 400000; limit += limit / 4) {
+		static const char *const formats[] = {
+			"json", "folded", "svg", "pprof", "speedscope", "csv"};
+
+		for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
+			_cleanup_free_ char *path = xasprintf(
+				"/api/v1/flamegraph?query=%s&format=%s", CPU RANGE, formats[i]);
+			_cleanup_answer_ struct answer big = {};
+
+			f->budget.limit_bytes = limit;
+			big = ask(f, "GET", path);
+			if (big.status != 200 &&
+				(big.status != 422 || !has(&big, "--query.max-memory")))
+				fail_msg("%s at %llu: %u %s", formats[i], (unsigned long long)limit,
+					big.status, (char *)big.body.data);
+			assert_true(limit > 3000 || big.status == 422);
+		}
+	}
 	f->budget.limit_bytes = 0;
 }
 
