@@ -262,6 +262,17 @@ static void set_names(struct scraper_pipeline *p)
 	p->server_name = xasprintf("sonde-scraper/%s", version_number());
 }
 
+/* Waits follow the monotonic clock: a step of the wall clock must not stall upkeep. */
+static void init_tick(struct scraper_pipeline *p)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&p->tick, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
 static struct scraper_pipeline *pipeline_new(const struct scraper_options *o)
 {
 	struct scraper_pipeline *p = xcalloc(1, sizeof(*p));
@@ -271,7 +282,7 @@ static struct scraper_pipeline *pipeline_new(const struct scraper_options *o)
 	p->fs = &fs_system;
 	pthread_mutex_init(&p->reload_lock, NULL);
 	pthread_mutex_init(&p->lock, NULL);
-	pthread_cond_init(&p->tick, NULL);
+	init_tick(p);
 	init_budgets(p);
 	set_names(p);
 	p->metrics = metrics_new();

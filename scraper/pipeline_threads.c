@@ -70,7 +70,7 @@ static void *sync_main(void *arg)
 /* False once the pipeline stops. */
 static bool wait_tick(struct scraper_pipeline *p, int64_t ms)
 {
-	int64_t until_ns = clock_realtime_ns(p->clock) + ms * NS_PER_MS;
+	int64_t until_ns = clock_monotonic_ns(p->clock) + ms * NS_PER_MS;
 	const struct timespec until = {
 		.tv_sec = until_ns / NS_PER_S, .tv_nsec = until_ns % NS_PER_S};
 

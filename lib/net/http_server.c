@@ -52,6 +52,7 @@ static void add_metrics(struct http_server *s)
 static struct http_server *server_new(const struct http_server_options *o)
 {
 	struct http_server *s = xcalloc(1, sizeof(*s));
+	pthread_condattr_t attr;
 
 	s->o = *o;
 	set_defaults(&s->o);
@@ -65,7 +66,10 @@ static struct http_server *server_new(const struct http_server_options *o)
 	s->queue_tail = &s->queue;
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->job_ready, NULL);
-	pthread_cond_init(&s->drained, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&s->drained, &attr);
+	pthread_condattr_destroy(&attr);
 	table_init(&s->conns, NULL);
 	add_metrics(s);
 	return s;
@@ -179,15 +183,10 @@ static void cancel_parked_locked(struct http_server *s, bool and_running)
 
 static void wait_drained_locked(struct http_server *s, const size_t *count, uint32_t ms)
 {
-	struct timespec until;
+	int64_t until_ns = clock_monotonic_ns(&clock_system) + ms * NS_PER_MS;
+	const struct timespec until = {
+		.tv_sec = until_ns / NS_PER_S, .tv_nsec = until_ns % NS_PER_S};
 
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += ms / 1000;
-	until.tv_nsec += (long)(ms % 1000) * 1000000;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_sec++;
-		until.tv_nsec -= 1000000000;
-	}
 	while (*count && pthread_cond_timedwait(&s->drained, &s->lock, &until) == 0)
 		;
 }
