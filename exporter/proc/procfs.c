@@ -155,7 +155,7 @@ static void note_stat(struct proc_table *t, struct process *p, const struct proc
 
 static void read_all_labels(struct proc_table *t, struct process *p, const struct proc_stat *st)
 {
-	p->labels_read = true;
+	p->labels_read = p->labels_own = true;
 	p->labels_due_ns = t->now_ns + PROC_LABELS_TTL_NS;
 	t->stats.labels_read++;
 	note_stat(t, p, st);
@@ -174,14 +174,46 @@ static bool is_same_process(const struct process *p, const struct proc_stat *st)
 	return !p->start_ticks || p->start_ticks == st->start_ticks;
 }
 
-void proc_read_labels(struct proc_table *t, struct process *p)
+static bool read_own_labels(struct proc_table *t, struct process *p)
 {
 	struct proc_stat st;
 
-	if (read_stat(t, p->pid, &st) == 0 && is_same_process(p, &st))
-		read_all_labels(t, p, &st);
-	else
-		p->labels_read = true; /* gone: what it has from its parent stays */
+	p->labels_read = true;
+	if (p->exited || read_stat(t, p->pid, &st) < 0 || !is_same_process(p, &st))
+		return false;
+	read_all_labels(t, p, &st);
+	return true;
+}
+
+/* Gone before it could be asked: it was where its parent is. That one may not have been asked
+ * either, and what it has from its own parent may be from before it entered a container. */
+static void labels_of_ancestor(struct proc_table *t, struct process *p)
+{
+	for (struct process *at = p->parent; !p->labels_own && at && at != t->other;
+		at = at->parent) {
+		if (!at->labels_own && !at->labels_read && proc_may_read(t))
+			read_own_labels(t, at);
+		if (!at->labels_own)
+			continue;
+		proc_cgroup_put(t, &p->cgroup);
+		p->cgroup = proc_cgroup_ref(at->cgroup);
+		return;
+	}
+}
+
+void proc_read_labels(struct proc_table *t, struct process *p)
+{
+	if (!read_own_labels(t, p))
+		labels_of_ancestor(t, p);
+}
+
+/* `told`: the record's cgroup id is known, so an ancestor's is not wanted. */
+static void read_first_labels(
+	struct proc_table *t, struct process *p, uint64_t cgroup_id, bool told)
+{
+	p->cgroup_id = cgroup_id;
+	if (!read_own_labels(t, p) && !told)
+		labels_of_ancestor(t, p);
 }
 
 void proc_refresh_labels(struct proc_table *t, struct process *p, uint64_t cgroup_id)
@@ -199,11 +231,10 @@ void proc_refresh_labels(struct proc_table *t, struct process *p, uint64_t cgrou
 		p->cgroup = proc_cgroup_ref(pointer_of(*known));
 		p->cgroup_id = cgroup_id;
 	}
-	if (p->exited || !proc_may_read(t))
+	if ((p->exited && p->labels_read) || !proc_may_read(t))
 		return;
 	if (!p->labels_read) {
-		p->cgroup_id = cgroup_id;
-		proc_read_labels(t, p);
+		read_first_labels(t, p, cgroup_id, known != NULL);
 		return;
 	}
 	p->labels_due_ns = t->now_ns + PROC_LABELS_TTL_NS;

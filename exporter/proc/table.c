@@ -259,6 +259,7 @@ void proc_image_inherit(
 	p->mnt_ns = from->mnt_ns ? binary_root_ref(t->o.binaries, from->mnt_ns) : 0;
 	p->ns_pid = is_child ? 0 : from->ns_pid;
 	if (!is_child) {
+		p->labels_own = from->labels_own;
 		p->start_ns = from->start_ns;
 		p->start_ticks = from->start_ticks;
 		return;

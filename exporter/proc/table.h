@@ -71,8 +71,9 @@ struct process {
 	bool exec_known;
 	bool kernel_thread, exited, reaped; /* reaped: exited long ago, mappings gone */
 	bool maps_complete; /* from fork, exec or /proc: a miss is no reason to read */
-	bool labels_read;
-	bool mnt_checked;	   /* mnt_ns is its own, not only its parent's */
+	bool labels_read;   /* or tried */
+	bool labels_own;  /* the cgroup was read for this process, not only taken from its parent */
+	bool mnt_checked; /* mnt_ns is its own, not only its parent's */
 	bool found_running;	   /* its start was not seen: any start time before begin_ns fits */
 	bool in_scan;		   /* seen by the scan that is under way */
 	uint64_t start_ticks;	   /* as /proc/PID/stat has it, 0 unknown */

@@ -495,6 +495,31 @@ static void test_cgroup_moves(void **state)
 	teardown(&f);
 }
 
+/* A container's first process was never sampled; its child was, and is gone. */
+static void test_labels_of_a_dead_child(void **state)
+{
+	struct abi_record r = record(96, 1100, 4, 1150);
+	struct process *p;
+	struct fixture f;
+
+	(void)state;
+	setup(&f);
+	write_process(&f, 94, 1, "runtime", 90, "0::/system.slice/runtime.service\n");
+	while (proc_table_scan_step(f.t, NS_PER_S))
+		;
+	clock_virtual_advance(&f.clock, NS_PER_S);
+	forked(&f, 94, 95, 1000000);
+	write_process(&f, 95, 94, "init", 95, "0::/docker.slice/inner.service\n");
+	execed(&f, 95, "init", 1000001);
+	forked(&f, 95, 96, 1000002);
+	execed(&f, 96, "brief", 1000003);
+	exited(&f, 96, 1000020);
+	r = record(96, 1000002, 4, 1000010);
+	p = proc_table_of_record(f.t, &r);
+	assert_string_equal(info_of(&f, p, &r).systemd_unit, "inner.service");
+	teardown(&f);
+}
+
 static void test_kernel_threads(void **state)
 {
 	static const struct {
@@ -727,6 +752,7 @@ int main(void)
 		cmocka_unit_test(test_descendants),
 		cmocka_unit_test(test_scan_and_lost),
 		cmocka_unit_test(test_cgroup_moves),
+		cmocka_unit_test(test_labels_of_a_dead_child),
 		cmocka_unit_test(test_kernel_threads),
 		cmocka_unit_test(test_caps),
 		cmocka_unit_test(test_addresses_are_given_back),
