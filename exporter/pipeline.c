@@ -7,6 +7,7 @@
 #include "exporter/pipeline.h"
 #include "exporter/intake.h"
 #include "exporter/sample/capture.h"
+#include "exporter/sample/replay.h"
 #include "lib/base/alloc.h"
 #include "lib/base/log.h"
 #include <string.h>
@@ -31,11 +32,14 @@ enum {
 struct exporter_pipeline {
 	const struct exporter_options *o;
 	const struct keeper_setup *setup;
-	struct clock *clock;
+	struct clock *clock,
+		*sample_clock; /* differ in a replay: the bundle's time is the samples' */
 	struct budget budgets[N_BUDGETS], *budget_list[N_BUDGETS];
 	struct labels labels;
 
 	struct capture *capture;
+	struct replay *replay; /* in place of the drain */
+	struct clock_virtual replay_clock;
 	struct keeper *keeper;
 	struct binary_registry *binaries;
 	struct symbolizer *symbolizer;
@@ -118,7 +122,7 @@ static void init_budgets(struct exporter_pipeline *p)
 static int build_log(struct exporter_pipeline *p, struct errbuf *eb)
 {
 	struct sample_log_options o = {
-		.clock = p->clock,
+		.clock = p->sample_clock,
 		.retention_s = (uint32_t)(p->o->retention_ms / 1000),
 		.window_s = (uint32_t)(p->o->window_ms / 1000),
 		.retention_bytes = p->o->retention_bytes,
@@ -168,7 +172,7 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 		.max_tasks = (uint32_t)p->o->max_tasks,
 		.keeper = p->keeper,
 		.binaries = p->binaries,
-		.clock = p->clock,
+		.clock = p->sample_clock,
 		.fs = &fs_system,
 		.budget = &p->budgets[BUDGET_PROC],
 	});
@@ -183,6 +187,8 @@ static int build_drain(struct exporter_pipeline *p, struct errbuf *eb)
 		.max_hz = (uint32_t)p->o->max_frequency_hz,
 		.max_overhead = p->o->max_overhead,
 	});
+	if (p->replay)
+		return 0;
 	p->drain = drain_new(
 		&(struct drain_options) {
 			.setup = p->setup,
@@ -223,7 +229,7 @@ static int build(struct exporter_pipeline *p, struct errbuf *eb)
 
 	if (r < 0)
 		return r;
-	if (p->o->capture) {
+	if (p->o->capture && !p->replay) {
 		p->capture = capture_open(&fs_system, p->o->capture, CAPTURE_BYTES, eb);
 		if (!p->capture)
 			return -EIO;
@@ -253,56 +259,97 @@ static void pipeline_free(struct exporter_pipeline **pp)
 	sample_log_freep(&p->log);
 	stacks_freep(&p->stacks);
 	capture_freep(&p->capture);
+	replay_freep(&p->replay);
 	labels_done(&p->labels);
 	free(p);
 	*pp = NULL;
 }
 
+/* The sink's run with the threads beside it; a replay has been played by now and needs no drain. */
 static int run_threads(
 	struct exporter_pipeline *p, const struct exporter_sink *sink, struct errbuf *eb)
 {
-	int status, r = pthread_create(&p->drain_thread, NULL, drain_main, p);
+	int status, r = p->replay ? 0 : pthread_create(&p->drain_thread, NULL, drain_main, p);
 
 	if (r)
 		return err_set(eb, -r, "the drain thread cannot be started: %s", strerror(r));
 	r = pthread_create(&p->symbol_thread, NULL, symbol_main, p);
-	if (r) {
-		p->stopping = true;
-		pthread_join(p->drain_thread, NULL);
-		return err_set(eb, -r, "the symbol thread cannot be started: %s", strerror(r));
-	}
-	status = sink->run(sink->ctx);
+	status = r ? err_set(eb, -r, "the symbol thread cannot be started: %s", strerror(r))
+		   : sink->run(sink->ctx);
 	p->stopping = true;
-	pthread_join(p->drain_thread, NULL);
-	pthread_join(p->symbol_thread, NULL);
+	if (!p->replay)
+		pthread_join(p->drain_thread, NULL);
+	if (!r)
+		pthread_join(p->symbol_thread, NULL);
 	return status;
+}
+
+static struct exporter_stages stages_of(struct exporter_pipeline *p)
+{
+	return (struct exporter_stages) {
+		.source = &p->source,
+		.drain = p->drain,
+		.binaries = p->binaries,
+		.setup = p->setup,
+		.clock = p->clock,
+		.web_budget = &p->budgets[BUDGET_WEB],
+		.budgets = p->budget_list,
+		.n_budgets = N_BUDGETS,
+	};
+}
+
+static struct exporter_pipeline *pipeline_new(
+	const struct exporter_options *o, const struct keeper_setup *setup, bool replay)
+{
+	struct exporter_pipeline *p = xcalloc(1, sizeof(*p));
+
+	p->o = o;
+	p->setup = setup;
+	p->clock = &clock_system;
+	p->sample_clock = replay ? &p->replay_clock.clock : p->clock;
+	init_budgets(p);
+	return p;
 }
 
 int exporter_pipeline_run(const struct exporter_options *o, const struct keeper_setup *setup,
 	const struct exporter_sink *sink, struct errbuf *eb)
 {
 	_cleanup_(pipeline_free)
-	struct exporter_pipeline *p = xcalloc(1, sizeof(*p));
+	struct exporter_pipeline *p = pipeline_new(o, setup, false);
+	struct exporter_stages stages;
+	int r = build(p, eb);
+
+	if (r < 0)
+		return r;
+	stages = stages_of(p);
+	r = sink->open(sink->ctx, &stages, eb);
+	if (r >= 0)
+		r = run_threads(p, sink, eb);
+	sink->close(sink->ctx);
+	return r;
+}
+
+int exporter_pipeline_replay(const struct exporter_options *o, const char *bundle, int parser_fd,
+	const struct exporter_sink *sink, struct errbuf *eb)
+{
+	struct keeper_setup setup = {.parser_fd = parser_fd};
+	_cleanup_(pipeline_free)
+	struct exporter_pipeline *p = pipeline_new(o, &setup, true);
+	const struct sample_sink samples = intake_sink(&p->intake);
 	struct exporter_stages stages;
 	int r;
 
-	p->o = o;
-	p->setup = setup;
-	p->clock = &clock_system;
-	init_budgets(p);
+	clock_virtual_init(&p->replay_clock, 0);
+	r = replay_open(&fs_system, bundle, &samples, &p->replay_clock, &p->replay, eb);
+	if (r < 0)
+		return r;
+	setup.keeper = replay_keeper(p->replay);
 	r = build(p, eb);
 	if (r < 0)
 		return r;
-	stages = (struct exporter_stages) {
-		.source = &p->source,
-		.drain = p->drain,
-		.binaries = p->binaries,
-		.setup = setup,
-		.clock = p->clock,
-		.web_budget = &p->budgets[BUDGET_WEB],
-		.budgets = p->budget_list,
-		.n_budgets = N_BUDGETS,
-	};
+	while (replay_step(p->replay))
+		;
+	stages = stages_of(p);
 	r = sink->open(sink->ctx, &stages, eb);
 	if (r >= 0)
 		r = run_threads(p, sink, eb);

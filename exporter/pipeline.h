@@ -42,3 +42,8 @@ struct exporter_sink {
  * when it could not start. Signals that the sink waits for must be blocked by the caller. */
 int exporter_pipeline_run(const struct exporter_options *o, const struct keeper_setup *setup,
 	const struct exporter_sink *sink, struct errbuf *eb) _must_check_;
+
+/* The same stages fed from a bundle (docs/formats/bundle.md), all of it, on this thread and by the bundle's clock; then the
+ * sink's run with the symbol thread beside it. `drain` of the stages is NULL. parser_fd: the socket of a parser zygote. Needs no privilege. */
+int exporter_pipeline_replay(const struct exporter_options *o, const char *bundle, int parser_fd,
+	const struct exporter_sink *sink, struct errbuf *eb) _must_check_;

@@ -7,6 +7,7 @@
 #include "exporter/sample/hold.h"
 #include "lib/base/alloc.h"
 #include "lib/base/cursor.h"
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -42,6 +43,7 @@ struct replay {
 	size_t n_blobs, cap_blobs;
 	struct answer *answers;
 	size_t n_answers, cap_answers;
+	pthread_mutex_t mutex; /* leaf lock; guards roots and `used` of answers */
 	struct root *roots;
 	size_t n_roots, cap_roots;
 };
@@ -214,7 +216,9 @@ static bool same_question(const struct answer *an, const struct capture_answer *
 static int ask(struct replay *r, const struct capture_answer *q, const char *path)
 {
 	struct answer *last = NULL;
+	int fd;
 
+	pthread_mutex_lock(&r->mutex);
 	for (size_t i = 0; i < r->n_answers; i++) {
 		if (!same_question(&r->answers[i], q, path))
 			continue;
@@ -222,7 +226,9 @@ static int ask(struct replay *r, const struct capture_answer *q, const char *pat
 		if (!last->used)
 			break;
 	}
-	return last ? give(r, last) : -ESRCH;
+	fd = last ? give(r, last) : -ESRCH;
+	pthread_mutex_unlock(&r->mutex);
+	return fd;
 }
 
 static int keeper_open(struct keeper *k, uint32_t pid, uint64_t start_ns, enum keeper_what what,
@@ -241,14 +247,17 @@ static int keeper_open(struct keeper *k, uint32_t pid, uint64_t start_ns, enum k
 static int keeper_open_at(struct keeper *k, int root_fd, const char *path)
 {
 	struct replay *r = (struct replay *)k;
-	int i = find_root(r, root_fd);
 	struct capture_answer q = {.op = CAPTURE_OP_OPEN_AT};
+	int i;
 
-	if (i < 0)
-		return -EBADF;
-	q.root_dev = r->roots[i].dev;
-	q.root_ino = r->roots[i].ino;
-	return ask(r, &q, path);
+	pthread_mutex_lock(&r->mutex);
+	i = find_root(r, root_fd);
+	if (i >= 0) {
+		q.root_dev = r->roots[i].dev;
+		q.root_ino = r->roots[i].ino;
+	}
+	pthread_mutex_unlock(&r->mutex);
+	return i < 0 ? -EBADF : ask(r, &q, path);
 }
 
 static int keeper_attach_cpu(
@@ -288,6 +297,7 @@ int replay_open_bytes(const void *p, size_t len, const struct sample_sink *sink,
 		.attach_cpu = keeper_attach_cpu,
 		.map_update = keeper_map_update,
 		.close = keeper_close};
+	pthread_mutex_init(&r->mutex, NULL);
 	r->sink = *sink;
 	r->clock = clock;
 	bytes_init(&r->file, NULL, 0);
@@ -324,6 +334,7 @@ void replay_freep(struct replay **pr)
 	free(r->blobs);
 	free(r->answers);
 	free(r->roots);
+	pthread_mutex_destroy(&r->mutex);
 	free(r);
 	*pr = NULL;
 }

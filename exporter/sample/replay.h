@@ -24,5 +24,5 @@ void replay_freep(struct replay **r);
 int replay_step(struct replay *r);
 
 /* Answers as captured: the same question gets the captured answers in turn, then the last one again; -ESRCH when it was never
- * asked. Files come as memfds. Lives as long as the replay; not thread-safe against itself. */
+ * asked. Files come as memfds. Lives as long as the replay; thread-safe. */
 struct keeper *replay_keeper(struct replay *r);
