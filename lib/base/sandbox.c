@@ -18,7 +18,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include "lib/base/sandbox_table.h"
+#include "lib/base/sandbox_rules.def"
 
 static const struct {
 	int cap;

@@ -2,7 +2,7 @@
  *
  * Giving up privilege: capabilities, user, descriptors, system calls. Used once per role, before
  * any thread exists; nothing here can be undone. What each role may call is a table in
- * sandbox_table.h.
+ * sandbox_rules.def.
  */
 #pragma once
 #include "lib/base/err.h"
