@@ -160,25 +160,29 @@ static int add_plain(struct merger *m, const struct rows_piece *p, uint32_t grou
 	return 0;
 }
 
+/* Rows come ordered by label set, so equal ones are added together. */
 static int add_by_row(struct merger *m, const struct rows_piece *p)
 {
 	uint32_t mask = p->hit->row_mask;
+	size_t n;
 
-	for (size_t i = 0; i < p->n; i++) {
+	for (size_t i = 0; i < p->n; i += n) {
 		uint32_t set = p->label_sets ? p->label_sets[i] : p->const_label_set;
-		struct rows_piece one = *p;
+		struct rows_piece run = *p;
 		int64_t group;
 		int r;
 
+		for (n = 1; i + n < p->n && (!p->label_sets || p->label_sets[i + n] == set);)
+			n++;
 		if (mask && !scan_row_passes(m->part, mask, set))
 			continue;
 		group = group_view_of(&m->view, set);
 		if (group < 0)
 			return (int)group;
-		one.n = 1;
-		one.nodes += i;
-		one.values += i;
-		r = add_plain(m, &one, (uint32_t)group);
+		run.n = n;
+		run.nodes += i;
+		run.values += i;
+		r = add_plain(m, &run, (uint32_t)group);
 		if (r)
 			return r;
 	}
