@@ -114,7 +114,5 @@ enum { ABI_MAX_RECORD_BYTES = sizeof(struct abi_record) + ABI_MAX_WORDS * sizeof
 /* Written by user space before load (.rodata). */
 struct abi_config {
 	__u32 version;	     /* ABI_VERSION */
-	__u32 n_cpus;	     /* possible CPUs: rows of the counter map */
-	__u32 cost_interval; /* own run time is measured in one of this many runs (64); a power of two */
-	__u32 has_loop; /* the kernel has bpf_loop (5.17); else a bounded loop of fewer frames walks */
+	__u32 cost_interval; /* own run time is measured in one of this many runs; a power of two */
 };

@@ -76,7 +76,6 @@ static int explain_load(int r, struct errbuf *eb)
 static int configure(struct sonde_bpf *s, uint32_t n_cpus, uint32_t n_rings)
 {
 	s->rodata->config.version = ABI_VERSION;
-	s->rodata->config.n_cpus = n_cpus;
 	s->rodata->config.cost_interval = COST_INTERVAL;
 	if (bpf_map__set_max_entries(s->maps.counters, n_cpus))
 		return -errno;

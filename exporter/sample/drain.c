@@ -33,6 +33,7 @@ struct drain {
 	uint64_t *sampled_ns; /* by CPU, for coverage */
 	int64_t next_watch_ns;
 	uint64_t runs_seen, bpf_ns;
+	uint64_t main_cpu_ns, keeper_cpu_ns, parser_cpu_ns; /* once a second */
 	uint64_t ring_peak;
 	pthread_mutex_t mutex; /* leaf lock; guards stats */
 	struct drain_stats stats;
@@ -86,11 +87,20 @@ static int watch(struct drain *d, int64_t now_ns, struct errbuf *eb)
 	return r;
 }
 
-/* What the governor answers for: the parser's work is paced by a budget of its own. */
-static uint64_t own_cpu_ns(const struct drain *d)
+/* The roles' own time; what the governor answers for is main and keeper: the parser's work is paced by a budget of its own. */
+static void measure_roles(struct drain *d)
 {
-	return (uint64_t)(role_cpu_ns((pid_t)d->options.setup->main_pid) +
-			  role_cpu_ns((pid_t)d->options.setup->keeper_pid));
+	const struct keeper_setup *s = d->options.setup;
+
+	d->main_cpu_ns = (uint64_t)role_cpu_ns((pid_t)s->main_pid);
+	d->keeper_cpu_ns = (uint64_t)role_cpu_ns((pid_t)s->keeper_pid);
+	d->parser_cpu_ns = (uint64_t)role_cpu_ns((pid_t)s->parser_pid);
+}
+
+static uint32_t govern(struct drain *d, int64_t now_ns)
+{
+	return governor_step(d->options.governor, now_ns, d->main_cpu_ns + d->keeper_cpu_ns,
+		d->bpf_ns, d->cpus.n_online);
 }
 
 static int map_kernel_memory(struct drain *d, struct errbuf *eb)
@@ -127,8 +137,8 @@ struct drain *drain_new(const struct drain_options *o, struct errbuf *eb)
 		d->options.sysfs = "/sys";
 	hold_init(&d->hold, &o->sink, o->budget,
 		o->max_held_bytes ? o->max_held_bytes : DEFAULT_HELD_BYTES);
-	cpus_init(&d->cpus, o->setup->keeper, n_cpus,
-		governor_step(o->governor, now, own_cpu_ns(d), 0, 1));
+	measure_roles(d);
+	cpus_init(&d->cpus, o->setup->keeper, n_cpus, govern(d, now));
 	d->coverage = coverage_new(n_cpus);
 	d->sampled_ns = xcalloc(n_cpus, sizeof(*d->sampled_ns));
 	pthread_mutex_init(&d->mutex, NULL);
@@ -222,9 +232,9 @@ static void publish(struct drain *d)
 		.ring_used_peak_bytes = d->ring_peak,
 		.coverage_ratio = coverage_ratio(d->coverage),
 		.coverage_worst_ratio = coverage_worst_ratio(d->coverage),
-		.main_cpu_ns = (uint64_t)role_cpu_ns((pid_t)setup->main_pid),
-		.keeper_cpu_ns = (uint64_t)role_cpu_ns((pid_t)setup->keeper_pid),
-		.parser_cpu_ns = (uint64_t)role_cpu_ns((pid_t)setup->parser_pid),
+		.main_cpu_ns = d->main_cpu_ns,
+		.keeper_cpu_ns = d->keeper_cpu_ns,
+		.parser_cpu_ns = d->parser_cpu_ns,
 		.bpf_ns = d->bpf_ns,
 		.maps_bytes = setup->maps_bytes};
 
@@ -258,11 +268,11 @@ void drain_step(struct drain *d)
 	if (began >= d->next_watch_ns) {
 		if (watch(d, began, &eb) < 0)
 			LOG_RATED(LOG_WARN, "cannot follow CPUs: %s", eb.text);
+		measure_roles(d);
 		d->next_watch_ns = began + WATCH_INTERVAL_NS;
 	}
 	measure_bpf(d);
-	cpus_set_hz(&d->cpus, governor_step(d->options.governor, began, own_cpu_ns(d), d->bpf_ns,
-				      d->cpus.n_online));
+	cpus_set_hz(&d->cpus, govern(d, began));
 	publish(d);
 }
 

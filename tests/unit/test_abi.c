@@ -39,8 +39,7 @@ static void record_layout(void **state)
 		FIELD(abi_record, comm, 56, 16),
 		FIELD(abi_record, leader_comm, 72, 16),
 		FIELD(abi_config, version, 0, 4),
-		FIELD(abi_config, n_cpus, 4, 4),
-		FIELD(abi_config, cost_interval, 8, 4),
+		FIELD(abi_config, cost_interval, 4, 4),
 	};
 
 	(void)state;
