@@ -204,11 +204,45 @@ static bool valid_record(struct reader *r, uint64_t off, struct found *ret)
 	return true;
 }
 
+/* How much to look at from `off`: what is at hand, else a window full. */
+static size_t in_window(const struct reader *r, uint64_t off)
+{
+	if (off >= r->buf_off && off + WAL_RECORD_HEADER <= r->buf_off + r->len)
+		return (size_t)(r->buf_off + r->len - off);
+	return (size_t)MIN((uint64_t)WINDOW, file_size(r) - off);
+}
+
+/* The first place from `off` on, in steps of 8, where the magic of a record stands; past the file's end when there is none. */
+static uint64_t next_magic(struct reader *r, uint64_t off)
+{
+	for (off = (off + 7) & ~7ULL; off + WAL_RECORD_HEADER <= file_size(r);) {
+		size_t n = in_window(r, off);
+		const uint8_t *p = at(r, off, n);
+		uint64_t word;
+
+		if (!p) { /* a bad sector: one word further */
+			off += 8;
+			continue;
+		}
+		for (size_t i = 0; i + 8 <= n; i += 8) {
+			memcpy(&word, p + i, sizeof(word));
+			if (word && (uint32_t)(p[i] | p[i + 1] << 8 | p[i + 2] << 16) ==
+					    (WAL_RECORD_MAGIC & 0xffffff))
+				return off + i;
+		}
+		off += n & ~(size_t)7;
+		if (n < 8)
+			break;
+	}
+	return file_size(r);
+}
+
 /* The next valid record with at least this sequence, from `off` of the current file on. */
 static bool find_record(struct reader *r, uint64_t off, uint64_t least, struct found *ret)
 {
 	for (;;) {
-		for (off = (off + 7) & ~7ULL; off + WAL_RECORD_HEADER <= file_size(r); off += 8)
+		for (off = next_magic(r, off); off + WAL_RECORD_HEADER <= file_size(r);
+			off = next_magic(r, off + 8))
 			if (valid_record(r, off, ret) && ret->sequence >= least)
 				return true;
 		if (r->file + 1 >= r->end_file || open_file(r, r->file + 1) < 0)
