@@ -56,6 +56,15 @@ struct simfs {
 		n_syncs; /* the n-th sync fails once with EIO and loses what it should have kept */
 };
 
+/* Grows an array; not through the seam that tests make fail. */
+static inline void sim_grow(void *p, size_t *cap, size_t need, size_t elem)
+{
+	if (need <= *cap)
+		return;
+	*cap = MAX(need, *cap * 2);
+	*(void **)p = xrealloc(*(void **)p, *cap * elem);
+}
+
 static inline uint64_t sim_random(struct simfs *s)
 {
 	return hash_mix(s->random += 0x9e3779b97f4a7c15ULL);
@@ -95,11 +104,8 @@ static inline void sim_remove(struct sim_dir *d, const char *name)
 
 static inline void sim_add(struct sim_dir *d, const char *name, struct sim_inode *inode)
 {
-	int r;
-
 	sim_remove(d, name);
-	r = alloc_grow(&d->items, &d->cap, d->n + 1, sizeof(*d->items));
-	ASSERT(!r);
+	sim_grow(&d->items, &d->cap, d->n + 1, sizeof(*d->items));
 	d->items[d->n].inode = inode;
 	snprintf(d->items[d->n++].name, SIM_NAME, "%s", name);
 }
@@ -138,11 +144,9 @@ static inline struct sim_inode *sim_walk(
 static inline void sim_change(
 	struct sim_inode *dir, const char *from, const char *to, struct sim_inode *inode)
 {
-	int r = alloc_grow(
-		&dir->changes, &dir->cap_changes, dir->n_changes + 1, sizeof(*dir->changes));
 	struct sim_change *c;
 
-	ASSERT(!r);
+	sim_grow(&dir->changes, &dir->cap_changes, dir->n_changes + 1, sizeof(*dir->changes));
 	c = &dir->changes[dir->n_changes++];
 	snprintf(c->from, SIM_NAME, "%s", from);
 	snprintf(c->to, SIM_NAME, "%s", to);
@@ -226,9 +230,7 @@ static inline ssize_t sim_pread(struct fs *fs, int fd, void *buf, size_t n, uint
 
 static inline void sim_size(uint8_t **p, size_t *size, size_t *cap, size_t want)
 {
-	int r = alloc_grow(p, cap, want, 1);
-
-	ASSERT(!r);
+	sim_grow(p, cap, want, 1);
 	if (want > *size)
 		memset(*p + *size, 0, want - *size);
 	*size = want;

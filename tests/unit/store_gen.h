@@ -261,7 +261,8 @@ static inline char *gen_dump_store(struct store *s, bool check)
 		lines[n++] = l[2] != ' ' ? xasprintf("%s%s", stream, l)
 					 : xasprintf("%s%s%s", stream, profile, l);
 	}
-	qsort(lines, n, sizeof(*lines), gen_by_line);
+	if (n)
+		qsort(lines, n, sizeof(*lines), gen_by_line);
 	for (size_t i = 0; i < n; i++) {
 		bytes_put_str(&out, lines[i]);
 		bytes_put_u8(&out, '\n');
