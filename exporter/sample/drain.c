@@ -249,8 +249,7 @@ static void publish(struct drain *d)
 void drain_step(struct drain *d)
 {
 	int64_t began = clock_monotonic_ns(d->options.clock);
-	int64_t boot_offset =
-		clock_boottime_ns(d->options.clock) - clock_monotonic_ns(d->options.clock);
+	int64_t boot_offset = clock_boot_offset_ns(d->options.clock);
 	uint64_t up_to = (uint64_t)(began - SAMPLE_HOLD_NS);
 	struct errbuf eb = {0};
 

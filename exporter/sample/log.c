@@ -101,7 +101,7 @@ struct sample_log *sample_log_new(const struct sample_log_options *o)
 	struct sample_log *l = xcalloc(1, sizeof(*l));
 
 	l->o = *o;
-	l->offset_ns = clock_boottime_ns(o->clock) - clock_monotonic_ns(o->clock);
+	l->offset_ns = clock_boot_offset_ns(o->clock);
 	l->start_ns = l->origin_ns = l->covered_ns = clock_boottime_ns(o->clock);
 	l->open_index = (uint64_t)(l->covered_ns / NS_PER_S);
 	return l;
@@ -228,9 +228,7 @@ int sample_log_append(struct sample_log *l, const struct sample_row *row)
  * slot's end. */
 static void slot_close(struct sample_log *l, struct slot *s)
 {
-	int64_t since_end_ns = clock_boottime_ns(l->o.clock) - s->end_ns;
-
-	s->wall_end_ns = clock_realtime_ns(l->o.clock) - since_end_ns;
+	s->wall_end_ns = s->end_ns + clock_wall_offset_ns(l->o.clock);
 	s->closed = true;
 	if (s->n < s->cap)
 		sample_slot_shrink(l, s);

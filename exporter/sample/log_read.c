@@ -129,7 +129,7 @@ static int64_t wall_of(const struct sample_log *l, int64_t boot_ns)
 		if (s->closed && s->start_ns <= boot_ns && boot_ns < s->end_ns)
 			return s->wall_end_ns - (s->end_ns - boot_ns);
 	}
-	return clock_realtime_ns(l->o.clock) - (clock_boottime_ns(l->o.clock) - boot_ns);
+	return boot_ns + clock_wall_offset_ns(l->o.clock);
 }
 
 static bool partly_inside(const struct slot *s, int64_t from_ns, int64_t to_ns)

@@ -92,3 +92,32 @@ void clock_virtual_step(struct clock_virtual *v, int64_t ns)
 {
 	v->real_ns += ns;
 }
+
+enum { DIFFERENCE_TRIES = 8, DIFFERENCE_GOOD_NS = 20000 };
+
+/* a − b, by the closest of a few pairs of readings of b around one of a. */
+static int64_t difference_ns(
+	struct clock *c, int64_t (*a)(struct clock *), int64_t (*b)(struct clock *))
+{
+	int64_t best_gap_ns = INT64_MAX, best_ns = 0;
+
+	for (int i = 0; i < DIFFERENCE_TRIES && best_gap_ns > DIFFERENCE_GOOD_NS; i++) {
+		int64_t before_ns = b(c), at_ns = a(c), gap_ns = b(c) - before_ns;
+
+		if (gap_ns < best_gap_ns) {
+			best_gap_ns = gap_ns;
+			best_ns = at_ns - before_ns - gap_ns / 2;
+		}
+	}
+	return best_ns;
+}
+
+int64_t clock_boot_offset_ns(struct clock *c)
+{
+	return difference_ns(c, c->boottime_ns, c->monotonic_ns);
+}
+
+int64_t clock_wall_offset_ns(struct clock *c)
+{
+	return difference_ns(c, c->realtime_ns, c->boottime_ns);
+}

@@ -43,3 +43,7 @@ static inline int64_t clock_realtime_ns(struct clock *c)
 {
 	return c->realtime_ns(c);
 }
+
+/* Differences of two clocks as of one instant: two plain reads lie apart by as long as the thread was off its CPU between them. */
+int64_t clock_boot_offset_ns(struct clock *c); /* boottime − monotonic */
+int64_t clock_wall_offset_ns(struct clock *c); /* realtime − boottime */

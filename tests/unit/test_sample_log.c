@@ -220,6 +220,31 @@ static void test_short_suspend_within_a_second(void **state)
 	tear_down(&f);
 }
 
+/* A clock whose reader loses its CPU for 30 ms between every third pair of readings. */
+static int64_t preempted_monotonic(struct clock *c)
+{
+	static unsigned reads;
+	struct clock_virtual *v = (struct clock_virtual *)c;
+
+	if (++reads % 3 == 0)
+		clock_virtual_advance(v, 30 * NS_PER_MS);
+	return v->mono_ns;
+}
+
+static void test_lost_cpu_between_clocks_is_no_suspend(void **state)
+{
+	struct clock_virtual clock;
+
+	(void)state;
+	clock_virtual_init(&clock, REAL0);
+	clock.boot_ns += 7777;
+	clock.clock.monotonic_ns = preempted_monotonic;
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(clock_boot_offset_ns(&clock.clock), 7777);
+		assert_int_equal(clock_wall_offset_ns(&clock.clock), REAL0 - NS_PER_S - 7777);
+	}
+}
+
 static void test_windows_are_exact_to_the_millisecond(void **state)
 {
 	struct sample_range r;
@@ -446,6 +471,7 @@ int main(void)
 		cmocka_unit_test(test_clock_step_moves_only_later_slots),
 		cmocka_unit_test(test_suspend_is_lost_and_parts_answers),
 		cmocka_unit_test(test_short_suspend_within_a_second),
+		cmocka_unit_test(test_lost_cpu_between_clocks_is_no_suspend),
 		cmocka_unit_test(test_windows_are_exact_to_the_millisecond),
 		cmocka_unit_test(test_retention_drops_without_loss),
 		cmocka_unit_test(test_merging_keeps_totals),

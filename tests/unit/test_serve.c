@@ -175,7 +175,7 @@ struct fixture {
 
 static int64_t boot_offset_ns(void)
 {
-	return clock_boottime_ns(&clock_system) - clock_monotonic_ns(&clock_system);
+	return clock_boot_offset_ns(&clock_system);
 }
 
 static void drained(struct fixture *f, int64_t monotonic_ns)
@@ -503,10 +503,12 @@ static void test_window_waits_for_its_samples(void **state)
 	_cleanup_bytes_ struct bytes raw = {.len = 0};
 	_cleanup_profile_ struct profile p = {.n_samples = 0};
 	struct fixture *f = *state;
-	int64_t start_ns = clock_monotonic_ns(&clock_system);
+	int64_t start_ns = clock_monotonic_ns(&clock_system) + 2 * NS_PER_MS;
 	struct governor_stats g;
 	int fd;
 
+	/* A window is whole milliseconds: its first one must not have begun before the log did. */
+	clock_system.sleep_until_ns(&clock_system, start_ns);
 	drained(f, start_ns);
 	fd = send_request(f, "GET", "/debug/pprof/profile?seconds=1&hz=499");
 	do {
