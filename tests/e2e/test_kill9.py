@@ -1,11 +1,13 @@
 """kill -9 of either program at random moments while scraping: no acknowledged profile is lost, none is stored twice.
 
 The scraper reaches the exporter through a proxy that keeps every answer. An answer is acknowledged once a later request carries the cursor
-that it gave (the scraper asks from its durable cursor only). At the end the store must hold exactly the acknowledged answers.
+that it gave (the scraper asks from its durable cursor only). At the end each stored window (known by its end and length) must be one that was
+delivered, with that answer's total, and each acknowledged answer must be stored: so none is lost, none is there twice, none is mixed up.
 """
 import http.server
 import os
 import random
+import re
 import shutil
 import tempfile
 import threading
@@ -13,7 +15,7 @@ import time
 import unittest
 import urllib.parse
 
-from sonde_e2e import Pprof, compile_c, exporter, free_port, http_get, needs_kernel, scraper, wait_for, Workload
+from sonde_e2e import Pprof, compile_c, exporter, free_port, http_get, needs_kernel, scraper, sonde, wait_for, Workload
 
 SPIN = r'''
 #include <unistd.h>
@@ -45,9 +47,10 @@ class Proxy:
                     self.close_connection = True
                     return
                 if r.status == 200 and since is not None:
+                    p = Pprof(r.body)
                     with proxy.lock:
-                        proxy.answers.append({'since': since, 'next': r.headers.get('Sonde-Cursor'),
-                                              'total': Pprof(r.body).total(0), 'restarted': r.headers.get('Sonde-Restarted')})
+                        proxy.answers.append({'since': since, 'next': r.headers.get('Sonde-Cursor'), 'total': p.total(0),
+                                              'window': (p.time_nanos + p.duration_nanos, p.duration_nanos)})
                 try:
                     self.send_response(r.status)
                     for k, v in r.headers.items():
@@ -64,27 +67,36 @@ class Proxy:
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
-    def acknowledged(self):
-        """Totals of the answers whose cursor was sent back later, one per (since, next)."""
-        out, waiting = {}, {}
+    def delivered(self):
+        """{window: total} of all answers and the set of windows whose cursor was sent back; a window is (end, length) in ns."""
+        totals, of_cursor, acknowledged = {}, {}, set()
         with self.lock:
             answers = list(self.answers)
         for a in answers:
-            if 'next' in a:
-                if a['since'] != a['next']:
-                    waiting[a['next']] = (a['since'], a['total'])
-            elif a['since'] in waiting:
-                since, total = waiting[a['since']]
-                out[a['since']] = total
-        return out
+            if 'next' not in a:
+                if a['since'] in of_cursor:
+                    acknowledged.add(of_cursor[a['since']])
+            elif a['since'] != a['next']:
+                totals[a['window']] = a['total']
+                of_cursor[a['next']] = a['window']
+        return totals, acknowledged
 
 
 @needs_kernel
 class Kill9(unittest.TestCase):
-    def stored(self, s):
-        r = s.get('/api/v1/profile?query=process_cpu:samples:count:cpu:nanoseconds{}&start=now-1h', timeout=60)
-        self.assertEqual(r.status, 200, r.text[:500])
-        return Pprof(r.body).total(0)
+    def stored(self, data):
+        """{window: total of the sample counts over all streams} of a store, read without a server."""
+        r = sonde('tsdb', 'dump', data)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        out, counts = {}, False
+        for line in r.stdout.splitlines():
+            if line.startswith('{'):
+                counts = '__name__="process_cpu"' in line and 'samples/count' in line
+            elif counts:
+                m = re.match(r'\s+time=(\d+) duration=(\d+) .* totals (\d+)', line)
+                window = int(m[1]), int(m[2])
+                out[window] = out.get(window, 0) + int(m[3])
+        return out
 
     def run_kills(self, seconds, kill_exporter, kill_scraper):
         rnd = random.Random(int(os.environ.get('SONDE_SEED', '7')))
@@ -112,22 +124,19 @@ scrape_configs:
                     e = exporter('--profile.frequency=99', port=port)
                 kills += 1
             self.assertGreater(kills, seconds / 10)
-            # Let the scraper catch up, then freeze what it can see by stopping it after its answers are acknowledged.
-            n = len(proxy.acknowledged())
-            wait_for('scrapes after the last kill', lambda: len(proxy.acknowledged()) > n + 3, timeout=60)
+            n = len(proxy.delivered()[1])
+            wait_for('scrapes after the last kill', lambda: len(proxy.delivered()[1]) > n + 3, timeout=60)
             s.stop()
-            expected = proxy.acknowledged()
-            total = sum(expected.values())
-            # The last answer may have been stored though no later request shows it.
-            with proxy.lock:
-                last = [a for a in proxy.answers if 'next' in a and a['next'] not in expected and a['since'] != a['next']]
-            s = scraper('scrape_configs: []', data=data)
-            got = self.stored(s)
-            allowed = {total}
-            if last:
-                allowed.add(total + last[-1]['total'])
-            self.assertIn(got, allowed, f'{kills} kills, {len(expected)} acknowledged answers')
-            self.assertGreater(total, 0)
+            delivered, acknowledged = proxy.delivered()
+            stored = self.stored(data)
+            what = f'{kills} kills, {len(delivered)} windows delivered, {len(acknowledged)} acknowledged, {len(stored)} stored'
+            self.assertEqual({w for w in acknowledged if delivered[w]} - set(stored), set(), f'lost: {what}')
+            self.assertEqual({w: t for w, t in stored.items() if delivered.get(w) != t}, {}, f'not what was delivered: {what}')
+            # Two windows of one exporter never overlap: the same second is not stored in two of them.
+            ends = sorted(stored)
+            for a, b in zip(ends, ends[1:]):
+                self.assertGreaterEqual(b[0] - b[1], a[0] - 2000000, f'windows overlap: {a} {b}: {what}')
+            self.assertGreater(sum(stored.values()), 0)
         finally:
             e.kill()
             s.kill()
