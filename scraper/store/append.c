@@ -325,34 +325,24 @@ static int encode(struct store *s, const struct store_scrape *scrape, const stru
 	return cursor.error ? cursor.error : bytes_error(b);
 }
 
-static int reserve(struct store *s, const struct store_scrape *scrape, const struct prepared *p)
+/* Makes the plan of publication from the body just encoded. */
+static int plan(struct store *s, struct head_plan *ret, struct errbuf *eb)
 {
-	size_t n = p->profiles.n + p->gauges.n + p->coverage.n;
-	size_t n_totals = p->profiles.n * scrape->n_columns + p->gauges.n + p->coverage.n;
-	size_t n_pages = (p->n_rows + PAGE_MAX_ROWS - 1) / PAGE_MAX_ROWS;
+	struct record record;
+	int r = record_parse(
+		s->record.data + WAL_RECORD_HEADER, s->record.len - WAL_RECORD_HEADER, &record, eb);
 
-	return head_reserve(s->head, n, n, n_totals, n_pages, n_pages ? s->record.len : 0);
+	return r ? r : head_plan_make(s->head, &record, true, ret, eb);
 }
 
-/* After the write nothing may fail: memory is reserved and the body is our own. */
-static void publish(struct store *s, const struct store_result *ret)
+static void count(struct store *s, const struct store_result *res, size_t bytes)
 {
-	struct head_applied applied;
-	struct errbuf eb = {.text = ""};
-	struct record record;
-	size_t len = s->record.len - WAL_RECORD_HEADER;
-	int r = record_parse(s->record.data + WAL_RECORD_HEADER, len, &record, &eb);
-
-	r = r ? r : head_apply(s->head, &record, true, &applied, &eb);
-	if (r < 0)
-		err_panic("own WAL record does not apply: %s", eb.text);
-	record_mark_take(&s->head->mark, &s->head->dict);
 	pthread_mutex_lock(&s->state_lock);
 	s->stats.appended_records++;
-	s->stats.appended_profiles += ret->n_streams;
-	s->stats.appended_rows += ret->n_rows;
-	s->stats.appended_bytes += s->record.len;
-	s->stats.duplicates += ret->n_duplicates;
+	s->stats.appended_profiles += res->n_streams;
+	s->stats.appended_rows += res->n_rows;
+	s->stats.appended_bytes += bytes;
+	s->stats.duplicates += res->n_duplicates;
 	pthread_cond_signal(&s->sync_due);
 	pthread_mutex_unlock(&s->state_lock);
 }
@@ -362,15 +352,19 @@ static int write_record(struct store *s, const struct store_scrape *scrape,
 	struct errbuf *eb)
 {
 	struct cursors_pending cursor = {.entry = {.time_ns = 0}};
+	_cleanup_(head_plan_done)
+	struct head_plan publication = {.n = 0};
 	size_t body;
 	int r = encode(s, scrape, in, p);
 
 	if (r < 0)
 		return r == -EFBIG ? err_set(eb, r, "scrape does not fit the WAL's pages") : r;
-	/* The padding after the record is not part of what head_apply parses. */
-	body = s->record.len;
-	r = reserve(s, scrape, p);
-	r = r ? r : wal_reserve(&s->wal, body - WAL_RECORD_HEADER, false, eb);
+	body = s->record.len - WAL_RECORD_HEADER;
+	/* The padding is put now, so that the buffer, into which the plan points, does not move. */
+	if (!bytes_reserve(&s->record, 8))
+		return -ENOMEM;
+	r = plan(s, &publication, eb);
+	r = r ? r : wal_reserve(&s->wal, body, false, eb);
 	if (!r && scrape->cursor_key.len)
 		r = cursors_prepare(&s->cursors, scrape->cursor_key, scrape->cursor_after,
 			clock_realtime_ns(s->clock), &cursor);
@@ -380,10 +374,11 @@ static int write_record(struct store *s, const struct store_scrape *scrape,
 		return r;
 	}
 	cursors_commit(&s->cursors, &cursor);
-	s->record.len = body;
+	head_plan_commit(s->head, &publication);
+	record_mark_take(&s->head->mark, &s->head->dict);
 	ret->n_streams = (uint32_t)p->profiles.n;
 	ret->n_rows = p->n_rows;
-	publish(s, ret);
+	count(s, ret, body);
 	return 0;
 }
 

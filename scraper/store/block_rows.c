@@ -52,18 +52,17 @@ struct state {
 
 static int state_init(struct state *s)
 {
+	s->schema = s->page = STORE_NONE;
 	s->rows = try_malloc(sizeof(*s->rows));
+	if (s->rows)
+		memset(s->rows, 0, sizeof(*s->rows));
 	s->profiles = try_malloc(sizeof(*s->profiles));
+	if (s->profiles)
+		memset(s->profiles, 0, sizeof(*s->profiles));
 	s->label_set = try_realloc(NULL, PAGE_MAX_ROWS, sizeof(*s->label_set));
 	s->node = try_realloc(NULL, PAGE_MAX_ROWS, sizeof(*s->node));
 	s->value = try_realloc(NULL, (size_t)PAGE_MAX_ROWS * MAX_VALUES, sizeof(*s->value));
-	if (!s->rows || !s->profiles || !s->label_set || !s->node || !s->value)
-		return -ENOMEM;
-	memset(s->rows->value, 0, sizeof(s->rows->value));
-	memset(s->profiles->total, 0, sizeof(s->profiles->total));
-	s->rows->n = s->profiles->n = 0;
-	s->schema = s->page = STORE_NONE;
-	return 0;
+	return s->rows && s->profiles && s->label_set && s->node && s->value ? 0 : -ENOMEM;
 }
 
 static void state_done(struct state *s)

@@ -4,7 +4,7 @@
  * the encoded pages of rows exactly as they stand in the WAL (about 3 bytes a row).
  *
  * Invariants:
- *  1. one thread interns and applies; what it has not published (head_apply) no reader sees;
+ *  1. one thread interns and applies; what it has not published (head_plan_commit) no reader sees;
  *  2. `lock` covers publication and the per-stream chains; arrays below published lengths need no
  * lock;
  *  3. a sealed head never changes again.
@@ -70,7 +70,7 @@ void head_free(struct part *p);
 /* Memory in use, budget-wise. */
 uint64_t head_bytes(const struct head *h);
 
-/* Makes sure that head_apply of this much cannot fail for memory. -ENOMEM, -ENOSPC. */
+/* Makes sure that head_plan_commit of this much cannot fail for memory. -ENOMEM, -ENOSPC. */
 int head_reserve(struct head *h, size_t n_profiles, size_t n_windows, size_t n_totals,
 	size_t n_pages, size_t n_bytes) _must_check_;
 
@@ -78,11 +78,22 @@ struct head_applied {
 	uint64_t n_profiles, n_rows, dropped_rows;
 };
 /*
- * Applies the groups of one record and publishes. Dictionary groups that are already there (the
- * appending thread interned them) are skipped when `live`. Rows that refer to holes are dropped.
- * -EBADMSG leaves what was applied before the bad group unpublished.
+ * One record in two steps. Making the plan does all that can fail: decoding, checks, memory; rows that refer to holes are dropped.
+ * When `live`, the appending thread interned the dictionary groups already and wrote the body itself. Committing publishes. The
+ * record's bytes must stay until then.
  */
-int head_apply(struct head *h, const struct record *r, bool live, struct head_applied *ret,
+struct head_unit;
+struct head_plan {
+	struct head_unit *units;
+	size_t n, cap;
+	struct head_applied applied;
+};
+int head_plan_make(struct head *h, const struct record *r, bool live, struct head_plan *ret,
+	struct errbuf *eb) _must_check_;
+void head_plan_commit(struct head *h, struct head_plan *p);
+void head_plan_done(struct head_plan *p);
+/* Both steps, for replay. -EBADMSG: nothing but dictionary entries was taken. */
+int head_apply(struct head *h, const struct record *r, struct head_applied *ret,
 	struct errbuf *eb) _must_check_;
 
 /* Profile of (stream, time), or STORE_NONE. The appending thread. */

@@ -8,16 +8,17 @@
 #include <string.h>
 
 /* One group of profiles and the row groups that follow it. */
-struct unit {
+struct head_unit {
 	uint32_t n, n_values;
 	uint32_t *stream, *n_rows;
 	int64_t *time, *duration, *period, *totals; /* totals row-major */
 	struct record_group *pages;
 	size_t n_pages, cap_pages;
 	uint64_t rows_expected, rows_seen;
+	struct bytes filtered; /* pages that were rewritten without rows that refer to holes */
 };
 
-static void unit_done(struct unit *u)
+static void unit_done(struct head_unit *u)
 {
 	free(u->stream);
 	free(u->n_rows);
@@ -26,10 +27,11 @@ static void unit_done(struct unit *u)
 	free(u->period);
 	free(u->totals);
 	free(u->pages);
-	*u = (struct unit) {.n = 0};
+	bytes_done(&u->filtered);
+	*u = (struct head_unit) {.n = 0};
 }
 
-static int unit_alloc(struct unit *u)
+static int unit_alloc(struct head_unit *u)
 {
 	u->stream = try_realloc(NULL, u->n, sizeof(*u->stream));
 	u->n_rows = try_realloc(NULL, u->n, sizeof(*u->n_rows));
@@ -42,7 +44,7 @@ static int unit_alloc(struct unit *u)
 }
 
 static int unit_begin(
-	struct unit *u, struct head *h, const struct record_group *g, struct errbuf *eb)
+	struct head_unit *u, struct head *h, const struct record_group *g, struct errbuf *eb)
 {
 	struct page p;
 	int64_t *column;
@@ -82,7 +84,7 @@ static int unit_begin(
 	return r;
 }
 
-static int unit_add_page(struct unit *u, const struct record_group *g, struct errbuf *eb)
+static int unit_add_page(struct head_unit *u, const struct record_group *g, struct errbuf *eb)
 {
 	if (!g->n || g->n > PAGE_MAX_ROWS || g->n_columns != ROW_COLUMNS + u->n_values ||
 		g->n > u->rows_expected - u->rows_seen)
@@ -131,7 +133,7 @@ static int read_rows(const struct head *h, const struct record_group *g, struct 
 }
 
 static void add_page(
-	struct head *h, const struct unit *u, const void *data, size_t len, uint32_t n_rows)
+	struct head *h, const struct head_unit *u, const void *data, size_t len, uint32_t n_rows)
 {
 	int r = 0;
 	struct part_page *page = varr_room(&h->pages, 1, &r);
@@ -162,7 +164,7 @@ static void add_page(
 	h->published.n_rows += n_rows;
 }
 
-static void add_profile(struct head *h, const struct unit *u, uint32_t i, uint64_t first_row)
+static void add_profile(struct head *h, const struct head_unit *u, uint32_t i, uint64_t first_row)
 {
 	int r = 0;
 	struct head_profile *p = varr_room(&h->profiles, 1, &r);
@@ -192,7 +194,7 @@ static void add_profile(struct head *h, const struct unit *u, uint32_t i, uint64
 }
 
 /* Profiles of one scrape share their window. */
-static void add_window(struct head *h, const struct unit *u, uint32_t i)
+static void add_window(struct head *h, const struct head_unit *u, uint32_t i)
 {
 	const struct head_window *last = h->windows.n ? &head_windows(h)[h->windows.n - 1] : NULL;
 	int r = 0;
@@ -209,7 +211,7 @@ static void add_window(struct head *h, const struct unit *u, uint32_t i)
 }
 
 /* Rewrites the pages of a unit without the rows that refer to holes; counts and totals follow. */
-static int filter_rows(struct head *h, struct unit *u, struct bytes *out, size_t *ends,
+static int filter_rows(struct head *h, struct head_unit *u, struct bytes *out, size_t *ends,
 	uint32_t *ret_n_rows, uint64_t *ret_dropped, struct errbuf *eb)
 {
 	_cleanup_(rows_done)
@@ -263,8 +265,9 @@ static int filter_rows(struct head *h, struct unit *u, struct bytes *out, size_t
 }
 
 static int unit_filter(
-	struct head *h, struct unit *u, struct bytes *out, uint64_t *ret_dropped, struct errbuf *eb)
+	struct head *h, struct head_unit *u, uint64_t *ret_dropped, struct errbuf *eb)
 {
+	struct bytes *out = &u->filtered;
 	_cleanup_free_ uint32_t *n_rows = try_realloc(NULL, u->n, sizeof(*n_rows));
 	_cleanup_free_ size_t *ends = try_realloc(NULL, u->n_pages, sizeof(*ends));
 	_cleanup_free_ int64_t *totals =
@@ -292,7 +295,7 @@ static int unit_filter(
 	return 0;
 }
 
-static int unit_check(struct head *h, const struct unit *u, struct errbuf *eb)
+static int unit_check(struct head *h, const struct head_unit *u, struct errbuf *eb)
 {
 	_cleanup_(rows_done)
 	struct rows w = {.node = NULL};
@@ -303,36 +306,27 @@ static int unit_check(struct head *h, const struct unit *u, struct errbuf *eb)
 	return r;
 }
 
+/* The unit is complete: checked, or filtered when the generation has holes. */
 static int unit_end(
-	struct head *h, struct unit *u, bool live, struct head_applied *ret, struct errbuf *eb)
+	struct head *h, struct head_unit *u, bool live, uint64_t *ret_dropped, struct errbuf *eb)
 {
-	_cleanup_bytes_ struct bytes filtered = {.data = NULL};
-	bool holes = h->dict.holes.n_used;
-	uint64_t first_row;
-	size_t n_bytes = 0;
-	int r = 0;
-
-	if (!u->n)
-		return 0;
 	if (u->rows_seen != u->rows_expected)
 		return err_set(eb, -EBADMSG, "%llu rows, %llu expected",
 			(unsigned long long)u->rows_seen, (unsigned long long)u->rows_expected);
-	if (holes)
-		r = unit_filter(h, u, &filtered, &ret->dropped_rows, eb);
-	else if (!live)
-		r = unit_check(h, u, eb);
-	for (size_t at = 0; at < u->n_pages; at++)
-		n_bytes += u->pages[at].len;
-	if (r >= 0 && !live)
-		r = head_reserve(h, u->n, u->n, (size_t)u->n * u->n_values, u->n_pages, n_bytes);
-	if (r < 0)
-		return r;
-	first_row = h->published.n_rows;
+	if (h->dict.holes.n_used)
+		return unit_filter(h, u, ret_dropped, eb);
+	return live ? 0 : unit_check(h, u, eb);
+}
+
+static void unit_commit(struct head *h, const struct head_unit *u, struct head_applied *ret)
+{
+	uint64_t first_row = h->published.n_rows;
+
 	for (size_t at = 0; at < u->n_pages; at++)
 		if (u->pages[at].n)
 			add_page(h, u, u->pages[at].data, u->pages[at].len, u->pages[at].n);
 	for (uint32_t i = 0; i < u->n; i++) {
-		if (holes && dict_is_hole(&h->dict, DICT_STREAMS, u->stream[i]))
+		if (dict_is_hole(&h->dict, DICT_STREAMS, u->stream[i]))
 			continue;
 		add_window(h, u, i);
 		add_profile(h, u, i, first_row);
@@ -340,58 +334,105 @@ static int unit_end(
 		ret->n_profiles++;
 		ret->n_rows += u->n_rows[i];
 	}
-	unit_done(u);
-	return 0;
 }
 
-static int apply_group(struct head *h, struct unit *u, const struct record_group *g, bool live,
-	struct head_applied *ret, struct errbuf *eb)
+void head_plan_done(struct head_plan *p)
 {
-	int r, none = 0;
+	for (size_t i = 0; i < p->n; i++)
+		unit_done(&p->units[i]);
+	free(p->units);
+	*p = (struct head_plan) {.n = 0};
+}
+
+static int begin_unit(
+	struct head *h, struct head_plan *p, const struct record_group *g, struct errbuf *eb)
+{
+	struct head_unit *u;
+
+	if (alloc_grow(&p->units, &p->cap, p->n + 1, sizeof(*p->units)) < 0)
+		return -ENOMEM;
+	u = &p->units[p->n++];
+	*u = (struct head_unit) {.n = 0};
+	return unit_begin(u, h, g, eb);
+}
+
+static int plan_group(struct head *h, struct head_plan *p, const struct record_group *g, bool live,
+	struct errbuf *eb)
+{
+	int r = 0;
 
 	if (g->tag >= (enum record_tag)DICT_STRINGS && g->tag < (enum record_tag)DICT_N)
 		return live ? 0 : record_apply_dict(&h->dict, g, eb);
 	switch (g->tag) {
 	case RECORD_PROFILES:
-		r = unit_end(h, u, live, ret, eb);
-		if (r < 0)
-			return r;
-		/* Streams that the dictionary gained need their entry before profiles chain to
-		 * them. */
-		if (!varr_room(&h->streams, h->dict.streams.n - h->streams.n, &none))
-			return none;
-		h->streams.n = h->dict.streams.n;
-		return unit_begin(u, h, g, eb);
-	case RECORD_ROWS: return unit_add_page(u, g, eb);
+		if (p->n)
+			r = unit_end(h, &p->units[p->n - 1], live, &p->applied.dropped_rows, eb);
+		return r ? r : begin_unit(h, p, g, eb);
+	case RECORD_ROWS:
+		if (!p->n)
+			return err_set(eb, -EBADMSG, "rows before any profile");
+		return unit_add_page(&p->units[p->n - 1], g, eb);
 	case RECORD_CURSOR:
 	case RECORD_RESTATED: return 0;
 	default: return err_set(eb, -EBADMSG, "record group of unknown tag %u", g->tag);
 	}
 }
 
-int head_apply(struct head *h, const struct record *record, bool live, struct head_applied *ret,
+static int plan_reserve(struct head *h, const struct head_plan *p)
+{
+	size_t n = 0, n_totals = 0, n_pages = 0, n_bytes = 0;
+
+	for (size_t i = 0; i < p->n; i++) {
+		const struct head_unit *u = &p->units[i];
+
+		n += u->n;
+		n_totals += (size_t)u->n * u->n_values;
+		n_pages += u->n_pages;
+		for (size_t at = 0; at < u->n_pages; at++)
+			n_bytes += u->pages[at].len;
+	}
+	return head_reserve(h, n, n, n_totals, n_pages, n_bytes);
+}
+
+int head_plan_make(struct head *h, const struct record *record, bool live, struct head_plan *ret,
 	struct errbuf *eb)
 {
-	_cleanup_(unit_done)
-	struct unit u = {.n = 0};
 	struct record groups = *record;
 	struct record_group g;
 	int r;
 
-	*ret = (struct head_applied) {.n_profiles = 0};
-	pthread_mutex_lock(&h->lock);
 	while ((r = record_next(&groups, &g, eb)) > 0) {
-		r = apply_group(h, &u, &g, live, ret, eb);
+		r = plan_group(h, ret, &g, live, eb);
 		if (r < 0)
-			break;
+			return r;
 	}
-	if (r >= 0)
-		r = unit_end(h, &u, live, ret, eb);
+	if (r >= 0 && ret->n)
+		r = unit_end(h, &ret->units[ret->n - 1], live, &ret->applied.dropped_rows, eb);
+	return r < 0 ? r : plan_reserve(h, ret);
+}
+
+void head_plan_commit(struct head *h, struct head_plan *p)
+{
+	pthread_mutex_lock(&h->lock);
+	h->streams.n = h->dict.streams.n;
+	for (size_t i = 0; i < p->n; i++)
+		unit_commit(h, &p->units[i], &p->applied);
 	for (unsigned k = DICT_STRINGS; k < DICT_N; k++)
 		h->published.n[k] = dict_n(&h->dict, k);
-	h->published.n[DICT_STREAMS] = h->streams.n;
 	h->published.n_profiles = h->profiles.n;
 	h->published.n_pages = h->pages.n;
 	pthread_mutex_unlock(&h->lock);
+}
+
+int head_apply(
+	struct head *h, const struct record *record, struct head_applied *ret, struct errbuf *eb)
+{
+	_cleanup_(head_plan_done)
+	struct head_plan p = {.n = 0};
+	int r = head_plan_make(h, record, false, &p, eb);
+
+	if (!r)
+		head_plan_commit(h, &p);
+	*ret = p.applied;
 	return r;
 }

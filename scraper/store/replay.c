@@ -29,7 +29,7 @@ static int replay_record(
 	if (!r && record.kind == RECORD_CURSORS)
 		w->restated = true;
 	if (!r && w->head)
-		r = head_apply(w->head, &record, false, &applied, eb);
+		r = head_apply(w->head, &record, &applied, eb);
 	w->s->stats.replay_dropped_rows += applied.dropped_rows;
 	w->done += len;
 	if (w->s->o.progress)
