@@ -74,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		int r = record_parse(body, n, &record, &eb);
 
 		r = r ? r : cursors_apply(&cursors, &record, &eb);
-		r = r ? r : head_apply(h, &record, false, &applied, &eb);
+		r = r ? r : head_apply(h, &record, &applied, &eb);
 		clean &= r >= 0;
 	}
 	if (clean)

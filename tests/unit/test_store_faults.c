@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Damage and want: the WAL cut at every byte of its last records, every byte of a WAL and of a block flipped, a disk that is full at the
- * n-th wish for space, a sync that fails. An error or the same answer, never a crash or another one; and what can
+ * n-th wish for space, a sync that fails, the n-th allocation
+ * refused. An error or the same answer, never a crash or another one; and what can
  * be done again is done again.
  */
 #include "tests/unit/store_run.h"
@@ -303,6 +304,27 @@ static void test_failed_sync(void **state)
 	free(want);
 }
 
+static void test_no_memory(void **state)
+{
+	char *want = run_reference(9, 1, 4), *text;
+
+	(void)state;
+	for (unsigned n = 1; n < 1500; n += 1 + n / 40) {
+		struct run r;
+
+		run_init(&r, 9, 1, 4);
+		run_make_ready(&r);
+		alloc_fail_after(n);
+		work_off(&r, 2);
+		alloc_fail_after(0);
+		text = gen_dump_store(r.s, true);
+		assert_string_equal(text, want);
+		free(text);
+		run_done(&r);
+	}
+	free(want);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -311,6 +333,7 @@ int main(void)
 		cmocka_unit_test(test_flipped_block),
 		cmocka_unit_test(test_no_space),
 		cmocka_unit_test(test_failed_sync),
+		cmocka_unit_test(test_no_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
