@@ -45,7 +45,7 @@ struct binary_source {
 	uint32_t pid;
 	uint64_t start_ns;
 	uint64_t map_start, map_end;
-	uint64_t mnt_ns; /* inode of the mount namespace, 0 unknown */
+	uint64_t root; /* of binary_root_get, 0 unknown */
 };
 
 /* Never NULL. When the cache path cannot be used, `eb` says why and symbol files are kept in
@@ -66,16 +66,16 @@ bool binary_is_missing(struct binary_registry *r, uint32_t binary);
 void binary_work(struct binary_registry *r, int64_t timeout_ns);
 
 /*
- * Mount namespaces, so that the file of a process that is gone can still be opened. The first
- * call for a namespace opens its root and the namespace through the keeper; both are kept until
- * 30 s after the last reference went.
+ * Root directories, so that the file of a process that is gone can still be opened: one per mount
+ * namespace, and one more for each chroot in it. The first call for a root opens it and its
+ * namespace through the keeper; both are kept until 30 s after the last reference went.
  */
-/* The process's mount namespace (inode number), referenced; 0 when it cannot be told. Asks the
- * keeper. */
+/* The process's root as a number, referenced; 0 when it cannot be told. Asks the keeper once, and
+ * again for the namespace of a root that is new. */
 uint64_t binary_root_get(struct binary_registry *r, uint32_t pid, uint64_t start_ns);
 /* One more reference: a child shares its parent's. 0 is fine. */
-uint64_t binary_root_ref(struct binary_registry *r, uint64_t mnt_ns);
-void binary_root_put(struct binary_registry *r, uint64_t mnt_ns);
+uint64_t binary_root_ref(struct binary_registry *r, uint64_t root);
+void binary_root_put(struct binary_registry *r, uint64_t root);
 
 /* A counted reference to the symbol file, waiting at most until deadline (monotonic ns; 0: do
  * not wait) when one is being built. NULL when there is none. */
@@ -119,7 +119,7 @@ struct binary_stats {
 	uint64_t invalid;			/* a symbol file from the parser did not validate */
 	uint64_t cache_corrupt, cache_evicted, cache_write_failed;
 	uint64_t symbol_bytes, cache_bytes; /* mapped symbol files; those on disk; now */
-	uint64_t roots;			    /* mount namespaces kept open, now */
+	uint64_t roots;			    /* root directories kept open, now */
 	uint64_t cpu_ns;		    /* spent by parser children */
 	uint64_t queued;		    /* now */
 };

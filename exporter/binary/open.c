@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Ways to a binary's file, best first: the process's own mapping of it, its path below the
- * process's root, its path below the root that is kept for the process's mount namespace. What
- * is found by path must be the same file.
+ * process's root, its path below that root as it was kept. What is found by path must be the same
+ * file.
  */
 #include "exporter/binary/registry.h"
 #include "lib/base/alloc.h"
@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <fcntl.h>
 #include <sys/vfs.h>
@@ -84,18 +85,58 @@ static int open_below_process(
 	return root < 0 ? root : checked(k->open_at(k, root, path), e, ret_st);
 }
 
-static int open_below_kept_root(
+static struct mount_root *find_root(struct binary_registry *r, uint64_t id)
+{
+	for (uint32_t i = 0; id && i < r->n_roots; i++)
+		if (r->roots[i].id == id)
+			return &r->roots[i];
+	return NULL;
+}
+
+/* May the path be looked up there? That of a record is below the process's own root. That of
+ * /proc/PID/maps is as this program sees it: for a process in a chroot, below another root of the
+ * namespace; the inode tells whether it is the file. */
+static bool is_candidate(const struct mount_root *root, const struct mount_root *own,
+	const struct entry *e, bool other_roots)
+{
+	if (!other_roots)
+		return root->id == e->source.root;
+	return own && root != own && !e->build_id_len && root->ns_ino &&
+	       root->ns_ino == own->ns_ino;
+}
+
+/* A copy of the descriptor of the next root after *at. */
+static int next_root(
+	struct binary_registry *r, const struct entry *e, bool other_roots, uint32_t *at)
+{
+	const struct mount_root *own;
+	int fd = -ENOENT;
+
+	pthread_mutex_lock(&r->mutex);
+	own = find_root(r, e->source.root);
+	for (; fd < 0 && *at < r->n_roots; ++*at)
+		if (is_candidate(&r->roots[*at], own, e, other_roots))
+			fd = fcntl(r->roots[*at].root_fd, F_DUPFD_CLOEXEC, 3);
+	pthread_mutex_unlock(&r->mutex);
+	return fd;
+}
+
+static int open_below_kept_roots(
 	struct binary_registry *r, const struct entry *e, const char *path, struct stat *ret_st)
 {
 	struct keeper *k = r->o.keeper;
-	_cleanup_close_ int root = -1;
 
-	pthread_mutex_lock(&r->mutex);
-	for (uint32_t i = 0; i < r->n_roots; i++)
-		if (r->roots[i].mnt_ns == e->source.mnt_ns)
-			root = fcntl(r->roots[i].root_fd, F_DUPFD_CLOEXEC, 3);
-	pthread_mutex_unlock(&r->mutex);
-	return root < 0 ? -ENOENT : checked(k->open_at(k, root, path), e, ret_st);
+	for (int other_roots = 0; other_roots < 2; other_roots++)
+		for (uint32_t at = 0;;) {
+			_cleanup_close_ int root = next_root(r, e, other_roots, &at);
+			int fd = root < 0 ? root : checked(k->open_at(k, root, path), e, ret_st);
+
+			if (fd >= 0)
+				return fd;
+			if (root < 0)
+				break;
+		}
+	return -ENOENT;
 }
 
 int binary_open_file(struct binary_registry *r, const struct entry *e, struct stat *ret_st)
@@ -118,69 +159,104 @@ int binary_open_file(struct binary_registry *r, const struct entry *e, struct st
 		return fd;
 	path = plain_path(e->path);
 	fd = open_below_process(r, e, path, ret_st);
-	return fd >= 0 ? fd : open_below_kept_root(r, e, path, ret_st);
+	return fd >= 0 ? fd : open_below_kept_roots(r, e, path, ret_st);
 }
 
-uint64_t binary_root_get(struct binary_registry *r, uint32_t pid, uint64_t start_ns)
+/* Which root the descriptor is. Kernels before 5.8 do not tell the mount. */
+static int identify_root(int fd, struct mount_root *ret)
 {
-	struct keeper *k = r->o.keeper;
-	_cleanup_close_ int ns = k->open(k, pid, start_ns, KEEPER_MNT_NS, 0, 0), root = -1;
-	struct stat st;
+	struct statx st;
 
-	if (ns < 0 || fstat(ns, &st) < 0 || binary_root_ref(r, st.st_ino))
-		return ns < 0 ? 0 : st.st_ino;
-	root = k->open(k, pid, start_ns, KEEPER_ROOT, 0, 0);
-	if (root < 0)
-		return 0;
-	pthread_mutex_lock(&r->mutex);
-	if (r->n_roots < BINARY_MAX_ROOTS)
-		r->roots[r->n_roots++] = (struct mount_root) {
-			.mnt_ns = st.st_ino,
-			.root_fd = TAKE_FD(root),
-			.ns_fd = TAKE_FD(ns),
-			.n_refs = 1,
-		};
-	else
-		st.st_ino = 0;
-	pthread_mutex_unlock(&r->mutex);
-	return st.st_ino;
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_MNT_ID, &st) < 0)
+		return -errno;
+	ret->mount_id = st.stx_mask & STATX_MNT_ID ? st.stx_mnt_id : 0;
+	ret->dev = makedev(st.stx_dev_major, st.stx_dev_minor);
+	ret->ino = st.stx_ino;
+	return 0;
 }
 
-static struct mount_root *find_root(struct binary_registry *r, uint64_t mnt_ns)
+/* One more reference to the same root, if it is there: its id, or 0. A mount that is held open
+ * keeps its number. */
+static uint64_t ref_same_root(struct binary_registry *r, const struct mount_root *like)
 {
-	for (uint32_t i = 0; mnt_ns && i < r->n_roots; i++)
-		if (r->roots[i].mnt_ns == mnt_ns)
-			return &r->roots[i];
-	return NULL;
-}
-
-uint64_t binary_root_ref(struct binary_registry *r, uint64_t mnt_ns)
-{
-	struct mount_root *root;
+	uint64_t id = 0;
 
 	pthread_mutex_lock(&r->mutex);
-	root = find_root(r, mnt_ns);
-	if (root)
+	for (uint32_t i = 0; !id && i < r->n_roots; i++) {
+		struct mount_root *root = &r->roots[i];
+
+		if (root->mount_id != like->mount_id || root->dev != like->dev ||
+			root->ino != like->ino)
+			continue;
 		root->n_refs++;
+		id = root->id;
+	}
 	pthread_mutex_unlock(&r->mutex);
-	return root ? mnt_ns : 0;
-}
-
-void binary_root_put(struct binary_registry *r, uint64_t mnt_ns)
-{
-	struct mount_root *root;
-
-	pthread_mutex_lock(&r->mutex);
-	root = find_root(r, mnt_ns);
-	if (root && root->n_refs && --root->n_refs == 0)
-		root->idle_since_ns = clock_monotonic_ns(r->o.clock);
-	pthread_mutex_unlock(&r->mutex);
+	return id;
 }
 
 static void close_root(struct mount_root *root)
 {
 	close(root->root_fd);
-	close(root->ns_fd);
+	if (root->ns_fd >= 0)
+		close(root->ns_fd);
+}
+
+/* Takes the root's descriptors over; its id, or 0 when there are too many. */
+static uint64_t add_root(struct binary_registry *r, struct mount_root *root)
+{
+	pthread_mutex_lock(&r->mutex);
+	if (r->n_roots < BINARY_MAX_ROOTS) {
+		root->id = ++r->last_root;
+		r->roots[r->n_roots++] = *root;
+	}
+	pthread_mutex_unlock(&r->mutex);
+	if (!root->id)
+		close_root(root);
+	return root->id;
+}
+
+uint64_t binary_root_get(struct binary_registry *r, uint32_t pid, uint64_t start_ns)
+{
+	struct keeper *k = r->o.keeper;
+	struct mount_root root = {.n_refs = 1};
+	_cleanup_close_ int fd = k->open(k, pid, start_ns, KEEPER_ROOT, 0, 0);
+	struct stat st;
+	uint64_t id;
+
+	if (fd < 0 || identify_root(fd, &root) < 0)
+		return 0;
+	id = ref_same_root(r, &root);
+	if (id)
+		return id;
+	root.root_fd = TAKE_FD(fd);
+	root.ns_fd = k->open(k, pid, start_ns, KEEPER_MNT_NS, 0, 0);
+	if (root.ns_fd >= 0 && fstat(root.ns_fd, &st) == 0)
+		root.ns_ino = st.st_ino;
+	return add_root(r, &root);
+}
+
+uint64_t binary_root_ref(struct binary_registry *r, uint64_t id)
+{
+	struct mount_root *root;
+
+	pthread_mutex_lock(&r->mutex);
+	root = find_root(r, id);
+	if (root)
+		root->n_refs++;
+	pthread_mutex_unlock(&r->mutex);
+	return root ? id : 0;
+}
+
+void binary_root_put(struct binary_registry *r, uint64_t id)
+{
+	struct mount_root *root;
+
+	pthread_mutex_lock(&r->mutex);
+	root = find_root(r, id);
+	if (root && root->n_refs && --root->n_refs == 0)
+		root->idle_since_ns = clock_monotonic_ns(r->o.clock);
+	pthread_mutex_unlock(&r->mutex);
 }
 
 void binary_expire_roots_locked(struct binary_registry *r, int64_t now_ns)

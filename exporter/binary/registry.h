@@ -22,7 +22,7 @@
 #define BINARY_RETRY_OPEN_NS (2 * NS_PER_S)
 /* A file that did not parse is left alone. */
 #define BINARY_SKIP_FAILED_NS (600 * NS_PER_S)
-/* After the last process of its mount namespace. */
+/* After the last process that had it. */
 #define BINARY_KEEP_ROOT_NS (30 * NS_PER_S)
 /* Unused for so long: no response that is being made has its id. */
 #define BINARY_RELEASE_NS (60 * NS_PER_S)
@@ -67,9 +67,13 @@ struct entry {
 	char *path;
 };
 
+/* A root directory of processes. The mount (of one namespace only) and the directory in it tell
+ * one from another. */
 struct mount_root {
-	uint64_t mnt_ns;
-	int root_fd, ns_fd;
+	uint64_t id; /* never used again */
+	uint64_t mount_id, dev, ino;
+	uint64_t ns_ino;
+	int root_fd, ns_fd; /* without the namespace its bind mounts vanish */
 	uint32_t n_refs;
 	int64_t idle_since_ns; /* when n_refs is 0 */
 };
@@ -90,6 +94,7 @@ struct binary_registry {
 	struct table failed;
 	struct mount_root roots[BINARY_MAX_ROOTS];
 	uint32_t n_roots;
+	uint64_t last_root; /* the newest id */
 	/* parser CPU beyond the bursts, and when it was last paid off */
 	int64_t debt_ns, debt_at_ns;
 	struct binary_stats stats;

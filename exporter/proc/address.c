@@ -75,16 +75,15 @@ static struct mapping *mapping_of(
 	return NULL;
 }
 
-/* The process's own mount namespace; when it is gone by now, that of the nearest ancestor that
- * is not. */
-static uint64_t mount_namespace_of(struct proc_table *t, struct process *p)
+/* The process's own root; when it is gone by now, that of the nearest ancestor that is not. */
+static uint64_t root_of(struct proc_table *t, struct process *p)
 {
 	for (struct process *at = p; at && at != t->other; at = at->parent) {
 		proc_check_root(t, at);
-		if (at->mnt_checked)
-			return at->mnt_ns;
+		if (at->root_checked && at->root)
+			return at->root;
 	}
-	return p->mnt_ns;
+	return p->root;
 }
 
 static void want_symbols(struct proc_table *t, struct process *p, struct mapping *m)
@@ -102,7 +101,7 @@ static void want_symbols(struct proc_table *t, struct process *p, struct mapping
 			.start_ns = p->start_ns,
 			.map_start = m->start,
 			.map_end = m->end,
-			.mnt_ns = mount_namespace_of(t, p),
+			.root = root_of(t, p),
 		});
 }
 

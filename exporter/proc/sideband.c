@@ -60,8 +60,8 @@ static void on_exec(struct proc_table *t, const struct sideband *e)
 	p->maps_complete = true; /* its mappings follow as records */
 	p->maps_due_ns = e->time_ns + PROC_MAPS_YOUNG_NS;
 	memcpy(p->comm, e->comm, sizeof(p->comm));
-	/* A container's first program comes after the change of namespace. What is sampled is
-	 * asked for its namespace anyway. */
+	/* A container's first program comes after the change of namespace, that in a chroot after
+	 * the change of root. What is sampled is asked for its root anyway. */
 	if (proc_may(t, &t->roots, PROC_ROOTS_PER_S))
 		proc_check_root(t, p);
 }

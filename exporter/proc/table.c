@@ -130,8 +130,8 @@ void proc_table_freep(struct proc_table **tp)
 	proc_addresses_done(t);
 	for (struct process *p = t->all, *next; p; p = next) {
 		next = p->next;
-		if (p->mnt_ns)
-			binary_root_put(t->o.binaries, p->mnt_ns);
+		if (p->root)
+			binary_root_put(t->o.binaries, p->root);
 		free_image(t, p);
 	}
 	for (size_t pos = 0; table_next(&t->by_cgroup_id, &pos, &key, &value);) {
@@ -256,7 +256,7 @@ void proc_image_inherit(
 	p->exec_known = from->exec_known;
 	p->cgroup = proc_cgroup_ref(from->cgroup);
 	p->cgroup_id = from->cgroup_id;
-	p->mnt_ns = from->mnt_ns ? binary_root_ref(t->o.binaries, from->mnt_ns) : 0;
+	p->root = from->root ? binary_root_ref(t->o.binaries, from->root) : 0;
 	p->ns_pid = is_child ? 0 : from->ns_pid;
 	if (!is_child) {
 		p->labels_own = from->labels_own;
@@ -264,7 +264,7 @@ void proc_image_inherit(
 		p->start_ticks = from->start_ticks;
 		return;
 	}
-	p->mnt_checked = from->mnt_checked;
+	p->root_checked = from->root_checked;
 	p->kernel_thread = from->kernel_thread;
 	p->executable = proc_text_ref(from->executable);
 	p->cmdline = proc_text_ref(from->cmdline);
@@ -320,9 +320,9 @@ void proc_table_expire(struct proc_table *t, uint64_t up_to_ns)
 			t->exited_tail = NULL;
 		p->reaped = true;
 		maps_put(&p->maps);
-		if (p->mnt_ns)
-			binary_root_put(t->o.binaries, p->mnt_ns);
-		p->mnt_ns = 0;
+		if (p->root)
+			binary_root_put(t->o.binaries, p->root);
+		p->root = 0;
 		release_image(t, p);
 	}
 	t->now_ns = MAX(t->now_ns, up_to_ns);
@@ -420,18 +420,18 @@ bool proc_may(struct proc_table *t, struct bucket *b, double per_s)
 
 void proc_check_root(struct proc_table *t, struct process *p)
 {
-	uint64_t ns;
+	uint64_t root;
 
 	/* The pid must still be this process. */
-	if (p->mnt_checked || p->kernel_thread || proc_newest(t, p->pid) != p)
+	if (p->root_checked || p->kernel_thread || proc_newest(t, p->pid) != p)
 		return;
-	ns = binary_root_get(t->o.binaries, p->pid, p->start_ns);
-	if (!ns)
+	root = binary_root_get(t->o.binaries, p->pid, p->start_ns);
+	if (!root)
 		return;
-	p->mnt_checked = true;
-	if (p->mnt_ns)
-		binary_root_put(t->o.binaries, p->mnt_ns);
-	p->mnt_ns = ns;
+	p->root_checked = true;
+	if (p->root)
+		binary_root_put(t->o.binaries, p->root);
+	p->root = root;
 }
 
 void proc_table_mark_binaries(const struct proc_table *t, uint64_t *bitmap, uint32_t n_bits)

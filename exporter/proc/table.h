@@ -32,7 +32,7 @@
 #define PROC_FORK_SLACK_NS (1 * NS_PER_S)
 enum {
 	PROC_READS_PER_S = 500, /* reads of labels and maps together, after a burst of as many */
-	PROC_ROOTS_PER_S = 5,	/* looks at the mount namespace of what has just been exec'ed */
+	PROC_ROOTS_PER_S = 5,	/* looks at the root of what has just been exec'ed */
 	PROC_MAX_MISSES = 6,
 	PROC_MAX_DEPTH = 64, /* of remembered ancestors */
 	PROC_CMDLINE_BYTES = 4096,
@@ -72,8 +72,8 @@ struct process {
 	bool kernel_thread, exited, reaped; /* reaped: exited long ago, mappings gone */
 	bool maps_complete; /* from fork, exec or /proc: a miss is no reason to read */
 	bool labels_read;   /* or tried */
-	bool labels_own;  /* the cgroup was read for this process, not only taken from its parent */
-	bool mnt_checked; /* mnt_ns is its own, not only its parent's */
+	bool labels_own; /* the cgroup was read for this process, not only taken from its parent */
+	bool root_checked;	   /* the root is its own, not only its parent's */
 	bool found_running;	   /* its start was not seen: any start time before begin_ns fits */
 	bool in_scan;		   /* seen by the scan that is under way */
 	uint64_t start_ticks;	   /* as /proc/PID/stat has it, 0 unknown */
@@ -84,7 +84,7 @@ struct process {
 	struct text *executable, *cmdline;
 	struct cgroup *cgroup;
 	uint64_t cgroup_id; /* of the last record whose cgroup these labels are, 0 unknown */
-	uint64_t mnt_ns;    /* referenced in the binary registry; 0 unknown */
+	uint64_t root;	    /* referenced in the binary registry; 0 unknown */
 	char comm[ABI_COMM_LEN];
 	uint32_t depth;
 	uint32_t n_refs; /* tasks, addresses, children */
@@ -165,8 +165,7 @@ struct process *proc_newest(const struct proc_table *t, uint32_t pid);
 /* A new image, the newest of its pid; NULL when the table is full (counted). begin_ns: since
  * when it is there. */
 struct process *proc_image_new(struct proc_table *t, uint32_t pid, uint64_t begin_ns);
-/* Takes over what a child or the next image has from `from`: labels, cgroup, mount namespace,
- * parenthood. */
+/* Takes over what a child or the next image has from `from`: labels, cgroup, root, parenthood. */
 void proc_image_inherit(
 	struct proc_table *t, struct process *p, struct process *from, bool is_child);
 void proc_image_end(struct proc_table *t, struct process *p, uint64_t time_ns);
@@ -184,7 +183,7 @@ static inline bool proc_may_read(struct proc_table *t)
 {
 	return proc_may(t, &t->reads, PROC_READS_PER_S);
 }
-/* Asks which mount namespace the process is in, once an image. */
+/* Asks which root the process has, once an image. */
 void proc_check_root(struct proc_table *t, struct process *p);
 
 /* procfs.c */
