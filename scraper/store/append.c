@@ -222,12 +222,19 @@ static int keep_new(struct store *s, const struct store_scrape *scrape, struct i
 	return 0;
 }
 
-static bool have_profile(struct store *s, const struct entries *e, uint32_t stream, int64_t time_ns)
+/* Whether (stream, time) of a gauge or coverage entry is there: in this scrape or stored. */
+static int have_entry(struct store *s, const struct entries *e, uint32_t stream, int64_t time_ns,
+	struct errbuf *eb)
 {
+	struct duplicate_rows none = {.n = 0};
+	enum store_duplicate what;
+	int r;
+
 	for (size_t i = 0; i < e->n; i++)
 		if (e->stream[i] == stream && e->time[i] == time_ns)
-			return true;
-	return head_find_profile(s->head, stream, time_ns) != STORE_NONE;
+			return 1;
+	r = store_find_duplicate(s, stream, time_ns, &none, &what, eb);
+	return r ? r : what != STORE_NEW;
 }
 
 static int gather_gauges(
@@ -236,10 +243,14 @@ static int gather_gauges(
 	for (size_t i = 0; i < scrape->n_gauges; i++) {
 		const struct store_gauge *g = &scrape->gauges[i];
 		int64_t stream = intern_gauge_stream(&s->head->dict, g->labels, eb);
+		int r;
 
 		if (stream < 0)
 			return (int)stream;
-		if (have_profile(s, e, (uint32_t)stream, g->time_ns))
+		r = have_entry(s, e, (uint32_t)stream, g->time_ns, eb);
+		if (r < 0)
+			return r;
+		if (r)
 			continue;
 		e->stream[e->n] = (uint32_t)stream;
 		e->n_rows[e->n] = 0;
@@ -257,10 +268,14 @@ static int gather_coverage(
 	for (size_t i = 0; i < scrape->n_coverage; i++) {
 		const struct store_coverage *c = &scrape->coverage[i];
 		int64_t stream = intern_coverage_stream(&s->head->dict, scrape, c->labels, eb);
+		int r;
 
 		if (stream < 0)
 			return (int)stream;
-		if (have_profile(s, e, (uint32_t)stream, c->time_ns))
+		r = have_entry(s, e, (uint32_t)stream, c->time_ns, eb);
+		if (r < 0)
+			return r;
+		if (r)
 			continue;
 		e->stream[e->n] = (uint32_t)stream;
 		e->n_rows[e->n] = 0;
