@@ -125,10 +125,251 @@ static void test_found_again(void **state)
 	free(reopened);
 }
 
+/* The same scrape again is dropped, another one at the same time refused; from the head, a sealed generation and a block. */
+static void test_duplicates(void **state)
+{
+	struct fixture *f = *state;
+	struct errbuf eb = {.text = ""};
+	struct store_result res;
+	struct gen_scrape *first, *other;
+	struct store_stats st;
+	char *before, *after;
+
+	open_store(f);
+	f->g.max_rows = 20;
+	first = gen_scrape(&f->g, 1, 0, start_ns);
+	other = gen_scrape(&f->g, 1, 0, start_ns);
+	first->s.cursor_key.len = other->s.cursor_key.len = 0;
+	assert_int_equal(store_append(f->s, &first->s, &res, &eb), 0);
+	assert_int_equal(res.n_streams, 3);
+	before = gen_dump_store(f->s, true);
+	for (unsigned round = 0; round < 3; round++) {
+		assert_int_equal(store_append(f->s, &first->s, &res, &eb), 0);
+		assert_int_equal(res.n_duplicates, 3);
+		assert_int_equal(res.n_streams, 0);
+		assert_int_equal(store_append(f->s, &other->s, &res, &eb), -EEXIST);
+		after = gen_dump_store(f->s, true);
+		assert_string_equal(before, after);
+		free(after);
+		if (round == 0)
+			assert_int_equal(store_flush(f->s, &eb), 0);
+		if (round == 1)
+			open_store(f);
+	}
+	store_stats(f->s, &st);
+	assert_int_equal(st.refused[STORE_REFUSED_CONFLICT], 3); /* since the reopening */
+	gen_scrape_free(first);
+	gen_scrape_free(other);
+	free(before);
+}
+
+static void test_time_rules(void **state)
+{
+	static const struct {
+		int64_t off_s;
+		int r;
+		const char *text;
+	} cases[] = {
+		{0, 0, ""},
+		{-3600, 0, ""},
+		{-3601, -ERANGE, "3601.000 s old"},
+		{600, 0, ""},
+		{601, -ERANGE, "601.000 s ahead"},
+	};
+	struct fixture *f = *state;
+	struct store_result res;
+
+	open_store(f);
+	for (unsigned i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct errbuf eb = {.text = ""};
+
+		assert_int_equal(append(f, i, 0, start_ns + cases[i].off_s * NS_PER_S, &res, &eb),
+			cases[i].r);
+		assert_non_null(strstr(eb.text, cases[i].text));
+	}
+}
+
+static void test_cursors(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_bytes_ struct bytes value = {.data = NULL};
+	struct errbuf eb = {.text = ""};
+	struct store_result res;
+
+	open_store(f);
+	assert_int_equal(
+		store_cursor_get(f->s, (struct store_blob) {"node/0", 6}, &value), -ENOENT);
+	assert_int_equal(append(f, 0, 7, start_ns, &res, &eb), 0);
+	assert_int_equal(append(f, 0, 7, start_ns + NS_PER_S, &res, &eb), -ESTALE);
+	assert_int_equal(append(f, 0, 8, start_ns + NS_PER_S, &res, &eb), 0);
+	assert_int_equal(store_flush(f->s, &eb), 0);
+	open_store(f);
+	assert_int_equal(store_cursor_get(f->s, (struct store_blob) {"node/0", 6}, &value), 0);
+	assert_int_equal(value.len, 1);
+	assert_int_equal(value.data[0], '9');
+	/* A cursor that nobody moves for a day is forgotten with the next generation. */
+	clock_virtual_advance(&f->clock, 25 * 3600 * NS_PER_S);
+	assert_int_equal(append(f, 1, 0, f->clock.real_ns, &res, &eb), 0);
+	assert_int_equal(store_flush(f->s, &eb), 0);
+	assert_int_equal(
+		store_cursor_get(f->s, (struct store_blob) {"node/0", 6}, &value), -ENOENT);
+	assert_int_equal(store_cursor_get(f->s, (struct store_blob) {"node/1", 6}, &value), 0);
+}
+
+static void test_one_writer(void **state)
+{
+	struct fixture *f = *state;
+	struct errbuf eb = {.text = ""};
+	struct store *second = NULL;
+	char pid[32];
+
+	open_store(f);
+	assert_int_equal(store_open(&f->o, &second, &eb), -EWOULDBLOCK);
+	snprintf(pid, sizeof(pid), "process %d", (int)getpid());
+	assert_non_null(strstr(eb.text, pid));
+	/* A reader needs no lock. */
+	f->o.read_only = true;
+	assert_int_equal(store_open(&f->o, &second, &eb), 0);
+	store_close(second);
+	f->o.read_only = false;
+}
+
+static void test_retention_by_time(void **state)
+{
+	struct fixture *f = *state;
+	struct errbuf eb = {.text = ""};
+	struct store_stats st;
+
+	f->o.retention_ns = 600 * NS_PER_S;
+	open_store(f);
+	append_rounds(f, 1, 0, 10);
+	assert_int_equal(store_flush(f->s, &eb), 0);
+	append_rounds(f, 1, 10, 30);
+	assert_int_equal(store_maintain(f->s, &eb), 0);
+	store_stats(f->s, &st);
+	assert_int_equal(st.blocks, 1);
+	append_rounds(f, 1, 40, 11); /* the newest is now 615 s after the block's last */
+	assert_int_equal(store_maintain(f->s, &eb), 0);
+	store_stats(f->s, &st);
+	assert_int_equal(st.blocks, 0);
+	assert_int_equal(st.blocks_deleted, 1);
+	assert_int_equal(st.min_time_ns, start_ns + 150 * NS_PER_S);
+	/* A clock that jumps a year ahead removes nothing. */
+	clock_virtual_step(&f->clock, 365LL * 86400 * NS_PER_S);
+	assert_int_equal(store_flush(f->s, &eb), 0);
+	store_stats(f->s, &st);
+	assert_int_equal(st.blocks, 1);
+}
+
+static void test_retention_by_size(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_free_ char *junk = xasprintf("%s/quarantine/old", f->path);
+	struct errbuf eb = {.text = ""};
+	struct store_stats st;
+
+	f->o.retention_bytes = 1200 << 10; /* a segment of 1 MiB is allocated at any time */
+	open_store(f);
+	assert_int_equal(fs_write_file(&fs_system, junk, f->path, 60, 0644, &eb), 0);
+	for (unsigned i = 0; i < 20; i++) {
+		append_rounds(f, 2, 5 * i, 5);
+		assert_int_equal(store_flush(f->s, &eb), 0);
+		store_stats(f->s, &st);
+		assert_true(st.wal_bytes + st.block_bytes + st.quarantine_bytes <=
+			    f->o.retention_bytes);
+	}
+	assert_true(st.blocks > 2 && st.blocks < 20);
+	assert_int_equal(st.quarantine_bytes, 0); /* it went first */
+	assert_true(st.blocks_deleted > 0);
+}
+
+/* A dictionary that is full ends the generation; nothing is lost. */
+static void test_full_dictionary(void **state)
+{
+	struct fixture *f = *state;
+	struct errbuf eb = {.text = ""};
+	struct store_stats st;
+
+	f->o.max_nodes = 600;
+	f->g.n_functions = 400;
+	open_store(f);
+	append_rounds(f, 2, 0, 12);
+	assert_int_equal(store_maintain(f->s, &eb), 0);
+	store_stats(f->s, &st);
+	assert_true(st.blocks >= 1 && st.head_rows > 0);
+	assert_int_equal(st.refused[STORE_REFUSED_SIZE], 0);
+	assert_int_equal(st.appended_profiles, 2 * 12 * 3);
+}
+
+static void test_quarantine_while_running(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_bytes_ struct bytes names = {.data = NULL}, json = {.data = NULL},
+				     rows = {.data = NULL};
+	_cleanup_free_ char *dir = xasprintf("%s/blocks", f->path), *path = NULL;
+	struct errbuf eb = {.text = ""};
+	struct part_reader *reader = NULL;
+	struct dump_counts counts;
+	struct store_parts parts;
+	struct store_stats st;
+
+	open_store(f);
+	append_rounds(f, 1, 0, 5);
+	assert_int_equal(store_flush(f->s, &eb), 0);
+	append_rounds(f, 1, 5, 5);
+	assert_int_equal(fs_system.list(&fs_system, dir, &names), 0);
+	path = xasprintf("%s/%s/rows", dir, (char *)names.data);
+	assert_int_equal(fs_read_file(&fs_system, path, 1 << 20, &rows, &eb), 0);
+	rows.data[20] ^= 1;
+	assert_int_equal(fs_write_file(&fs_system, path, rows.data, rows.len, 0644, &eb), 0);
+	assert_int_equal(store_parts_get(f->s, INT64_MIN, INT64_MAX, &parts), 0);
+	assert_int_equal(parts.n, 2);
+	assert_int_equal(part_reader_open(parts.items[0], NULL, &reader, &eb), 0);
+	assert_int_equal(dump_check(reader, &counts), -EBADMSG);
+	part_reader_close(reader);
+	store_parts_put(f->s, &parts);
+	assert_int_equal(store_maintain(f->s, &eb), 0);
+	store_stats(f->s, &st);
+	assert_int_equal(st.blocks, 0);
+	assert_int_equal(st.blocks_quarantined, 1);
+	assert_int_equal(store_quarantine_json(f->s, &json), 0);
+	bytes_put_u8(&json, 0);
+	assert_non_null(strstr((char *)json.data, (char *)names.data));
+	assert_non_null(strstr((char *)json.data, "wrong checksum"));
+	/* Everything else is served. */
+	assert_int_equal(store_parts_get(f->s, INT64_MIN, INT64_MAX, &parts), 0);
+	assert_int_equal(parts.n, 1);
+	store_parts_put(f->s, &parts);
+}
+
+static void test_fsync_flag(void **state)
+{
+	struct store_options o = {.fsync = STORE_FSYNC_NEVER};
+	struct errbuf eb = {.text = ""};
+
+	(void)state;
+	assert_int_equal(store_parse_fsync("always", &o, &eb), 0);
+	assert_int_equal(o.fsync, STORE_FSYNC_ALWAYS);
+	assert_int_equal(store_parse_fsync("250ms", &o, &eb), 0);
+	assert_int_equal(o.fsync, STORE_FSYNC_DURATION);
+	assert_int_equal(o.fsync_ns, 250 * NS_PER_MS);
+	assert_int_equal(store_parse_fsync("sometimes", &o, &eb), -EINVAL);
+	assert_int_equal(store_parse_fsync("0s", &o, &eb), -EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_found_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_duplicates, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_time_rules, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_cursors, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_one_writer, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_retention_by_time, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_retention_by_size, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_full_dictionary, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_quarantine_while_running, setup, teardown),
+		cmocka_unit_test(test_fsync_flag),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
