@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import unittest
 
-from sonde_e2e import GO, program
+from sonde_e2e import GO, build_dir, program
 
 MB = 1 << 20
 
@@ -226,7 +226,9 @@ class MergeFiles(unittest.TestCase):
 
     def test_a_gzip_bomb_is_refused(self):
         bomb = self.write('bomb.pb.gz', gzip.compress(bytes(64 * MB), 9))
-        p = subprocess.run(['prlimit', f'--as={400 * MB}', program('sonde'), 'merge', '-o', self.path('o'), bomb], capture_output=True)
+        # A sanitizer's shadow does not fit such a limit: there only the refusal is checked.
+        limit = [] if os.path.basename(build_dir()) != 'release' else ['prlimit', f'--as={400 * MB}']
+        p = subprocess.run([*limit, program('sonde'), 'merge', '-o', self.path('o'), bomb], capture_output=True)
         self.assertEqual(p.returncode, 1)
         self.assertIn(b'bomb.pb.gz', p.stderr)
 
