@@ -48,6 +48,21 @@ def free_port():
         return s.getsockname()[1]
 
 
+def mounted(fstype, point, script, *flags):
+    """The command that runs a shell script in its own mount namespace, with a file system of that type on `point`.
+
+    `point` must be a mount point, whose copy is made private: in a chroot the root is none, so that not all mounts at once can be.
+    """
+    return ['unshare', '--mount', '--propagation', 'unchanged', *flags, 'sh', '-c',
+            f'mount --make-private {point} && mount -t {fstype} none {point} && {script}']
+
+
+def mounts_on(point):
+    """What is mounted there, for this process."""
+    with open('/proc/self/mounts') as f:
+        return [line for line in f if line.split()[1] == point]
+
+
 class Response:
     def __init__(self, status, headers, body):
         self.status, self.headers, self.body = status, headers, body

@@ -255,13 +255,15 @@ class Names(unittest.TestCase):
         # Their files are on a file system that only that namespace has, and they are gone before they are asked for.
         prog = e2e.compile_c(STORM_C, *FLAGS, name='storm')
         self.addCleanup(remove, prog)
-        script = (f'mount -t tmpfs none /mnt && cp {prog} /mnt/storm && cp {prog} /mnt/inner && '
-                  'printf unlike >> /mnt/inner && exec /mnt/storm /mnt/inner')
-        with e2e.Workload('unshare', '-m', 'sh', '-c', script) as w:
+        before = e2e.mounts_on('/sys')
+        script = (f'cp {prog} /sys/storm && cp {prog} /sys/inner && printf unlike >> /sys/inner && '
+                  'exec /sys/storm /sys/inner')
+        with e2e.Workload(*e2e.mounted('tmpfs', '/sys', script)) as w:
             p = self.profile(f'pid={w.pid}&children=1', seconds=4)
         inner = [(stack, v) for stack, v, labels in p.samples if labels['comm'] == 'inner']
         total = sum(v[-1] for _, v in inner)
         self.assertGreater(sum(v[-1] for stack, v in inner if 'burn_briefly' in stack) / total, 0.8, self.leaves(p))
+        self.assertEqual(e2e.mounts_on('/sys'), before)
 
     def test_cache_survives_restart(self):
         prog = e2e.compile_c(BURN_C, *FLAGS)

@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import unittest
 
-from sonde_e2e import exporter, free_port, needs_kernel, program
+from sonde_e2e import exporter, free_port, mounted, mounts_on, needs_kernel, program
 
 CAPS = ['bpf', 'perfmon', 'sys_ptrace', 'dac_read_search', 'syslog', 'checkpoint_restore']
 
@@ -44,7 +44,10 @@ class Refused(unittest.TestCase):
         self.refused(start(flags=['--user=root']), '--user root is root')
 
     def test_another_pid_namespace(self):
-        self.refused(start('unshare', '--pid', '--fork', '--mount-proc'), "not in the host's PID namespace", '--pid=host', 'hostPID')
+        before = mounts_on('/proc')
+        elsewhere = mounted('proc', '/proc', 'exec "$0" "$@"', '--pid', '--fork')
+        self.refused(start(*elsewhere), "not in the host's PID namespace", '--pid=host', 'hostPID')
+        self.assertEqual(mounts_on('/proc'), before)
 
     def test_settings_of_the_kernel(self):
         with tempfile.TemporaryDirectory() as d:
