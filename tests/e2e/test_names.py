@@ -265,6 +265,20 @@ class Names(unittest.TestCase):
         self.assertGreater(sum(v[-1] for stack, v in inner if 'burn_briefly' in stack) / total, 0.8, self.leaves(p))
         self.assertEqual(e2e.mounts_on('/sys'), before)
 
+    def test_short_processes_in_a_chroot(self):
+        # In the exporter's mount namespace, but their paths are below another root than the exporter's.
+        prog = e2e.compile_c(STORM_C, '-static', *FLAGS, name='storm')
+        self.addCleanup(remove, prog)
+        shutil.copy(prog, os.path.dirname(prog) + '/inner')
+        with open(os.path.dirname(prog) + '/inner', 'a') as f:
+            f.write('unlike')
+        with e2e.Workload('chroot', os.path.dirname(prog), '/storm', '/inner') as w:
+            p = self.profile(f'pid={w.pid}&children=1', seconds=4)
+        inner = [(stack, v, labels) for stack, v, labels in p.samples if labels['comm'] == 'inner']
+        total = sum(v[-1] for _, v, _ in inner)
+        self.assertGreater(sum(v[-1] for stack, v, _ in inner if 'burn_briefly' in stack) / total, 0.8, self.leaves(p))
+        self.assertEqual({labels['executable'] for _, _, labels in inner}, {'/inner'})
+
     def test_cache_survives_restart(self):
         prog = e2e.compile_c(BURN_C, *FLAGS)
         self.addCleanup(remove, prog)
