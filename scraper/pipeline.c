@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { STOP_GRACE_MS = 5000, QUERY_NICE = 5, HOST_NAME_BYTES = 256 };
+enum { STOP_GRACE_MS = 5000, QUERY_NICE = 5, HOST_NAME_BYTES = 256, SCRAPE_RESERVE_SHARE = 4 };
 
 static const char *get_variable(const char *name, void *ctx)
 {
@@ -79,6 +79,7 @@ static void init_budgets(struct scraper_pipeline *p)
 	budget_init(&p->process, NULL, "process", NULL, 0);
 	budget_init(&p->scrape_budget, &p->process, "scrape", "--scrape.max-memory",
 		p->o->scrape_max_memory);
+	p->scrape_budget.reserve_bytes = p->o->scrape_max_memory / SCRAPE_RESERVE_SHARE;
 	budget_init(&p->query_budget, &p->process, "query", "--query.max-memory",
 		p->o->query_max_memory);
 }

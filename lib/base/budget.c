@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Budget accounting: optimistic add, undo on refusal.
+ * Budget accounting: node by node towards the root, undone below the one that refuses.
  */
 #include "lib/base/budget.h"
 #include <inttypes.h>
@@ -21,24 +21,32 @@ void budget_release(struct budget *b, uint64_t bytes)
 	}
 }
 
+/* Adds `bytes` to one node unless they do not fit there. */
+static bool add(struct budget *b, uint64_t bytes)
+{
+	uint64_t reserve = bytes >= BUDGET_LARGE_BYTES ? b->reserve_bytes : 0;
+	uint64_t used = b->used_bytes, now, peak;
+
+	do {
+		if (__builtin_add_overflow(used, bytes, &now))
+			return false;
+		if (b->limit_bytes && (now > b->limit_bytes || b->limit_bytes - now < reserve))
+			return false;
+	} while (!atomic_compare_exchange_weak(&b->used_bytes, &used, now));
+	for (peak = b->peak_bytes; now > peak;)
+		if (atomic_compare_exchange_weak(&b->peak_bytes, &peak, now))
+			break;
+	return true;
+}
+
 int budget_charge(struct budget *b, uint64_t bytes, struct errbuf *eb)
 {
 	for (struct budget *n = b; n; n = n->parent) {
-		uint64_t now = atomic_fetch_add(&n->used_bytes, bytes) + bytes;
-		uint64_t peak = n->peak_bytes;
-
-		if (!n->limit_bytes || (now <= n->limit_bytes && now >= bytes)) {
-			while (now > peak &&
-				!atomic_compare_exchange_weak(&n->peak_bytes, &peak, now))
-				;
+		if (add(n, bytes))
 			continue;
-		}
 		n->refused_total++;
-		for (struct budget *undo = b;; undo = undo->parent) {
+		for (struct budget *undo = b; undo != n; undo = undo->parent)
 			atomic_fetch_sub(&undo->used_bytes, bytes);
-			if (undo == n)
-				break;
-		}
 		return err_set(eb, -ENOMEM,
 			"%" PRIu64 " bytes more would exceed the %s limit of %" PRIu64 " bytes%s%s",
 			bytes, n->name, n->limit_bytes, n->flag ? ": see " : "",

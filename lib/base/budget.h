@@ -7,7 +7,9 @@
  * Invariants:
  *  1. a node's `used` is the sum of its own charges and of those of all nodes below it;
  *  2. no charge succeeds that would push a node or any ancestor above its limit;
- *  3. all operations are thread-safe; creation is not (do it at start).
+ *  3. all operations are thread-safe; creation is not (do it at start);
+ *  4. a refused charge was never visible in the node that refused it: others are not refused for it;
+ *  5. charges of BUDGET_LARGE_BYTES or more leave `reserve_bytes` of the limit to smaller ones.
  */
 #pragma once
 #include "lib/base/cleanup.h"
@@ -16,12 +18,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { BUDGET_LARGE_BYTES = 1 << 20 };
+
 struct budget {
 	const char *name; /* static, as shown on /metrics */
 	const char *flag; /* static, the flag that sets the limit; NULL when it has none */
 	struct budget *parent;
 	_Atomic uint64_t used_bytes, peak_bytes, refused_total;
-	uint64_t limit_bytes; /* 0: none of its own */
+	uint64_t limit_bytes;	/* 0: none of its own */
+	uint64_t reserve_bytes; /* of the limit, for small charges alone */
 };
 
 void budget_init(struct budget *b, struct budget *parent, const char *name, const char *flag,

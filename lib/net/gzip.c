@@ -42,6 +42,11 @@ static uint32_t stated_size(const uint8_t *p, size_t n)
 	return cursor_u32(&c);
 }
 
+size_t gzip_stated_size(const void *p, size_t n)
+{
+	return n < GZIP_MIN_BYTES || !gzip_is(p, n) ? 0 : stated_size(p, n);
+}
+
 /* libdeflate says only "bad data"; zlib, run once more over a refused member, tells a cut stream
  * from a corrupt one. */
 static int bad_member(const uint8_t *p, size_t n, size_t at, size_t max_bytes, struct errbuf *eb)

@@ -16,6 +16,8 @@ enum {
 
 /* True when the bytes start as a gzip member does. */
 bool gzip_is(const void *p, size_t n);
+/* What the trailer of the last member says of its size (modulo 2^32); a hint, it may lie. 0 when there is none. */
+size_t gzip_stated_size(const void *p, size_t n);
 
 /*
  * Inflates all members, appended to `out`; at most max_bytes are written (and out->max_bytes,

@@ -14,13 +14,31 @@ static uint64_t inflated_limit(const struct scrape *s, const struct config_job *
 	return job->limits.body_size_bytes ? MIN(limit, job->limits.body_size_bytes) : limit;
 }
 
+/* The trailer does not tell all (several members, two layers): what passes the small size without its turn starts again in its turn. */
+static enum scrape_reason inflate_body(
+	struct scrape *s, struct scrape_request *r, const uint8_t **ret_p, size_t *ret_n)
+{
+	uint64_t limit = inflated_limit(s, r->job);
+	uint64_t max = r->is_large ? limit : MIN(limit, (uint64_t)SCRAPE_LARGE_BYTES);
+	enum scrape_reason reason = scrape_check_body(
+		&r->response, &r->response.body, max, &r->inflated, ret_p, ret_n, &r->error);
+
+	if (reason != SCRAPE_FAIL_INFLATED_SIZE || max == limit)
+		return reason;
+	scrape_room_enter(s, r);
+	r->error = (struct errbuf) {0};
+	bytes_done(&r->inflated);
+	bytes_init(&r->inflated, s->o.budget, 0);
+	return scrape_check_body(
+		&r->response, &r->response.body, limit, &r->inflated, ret_p, ret_n, &r->error);
+}
+
 static enum scrape_reason decode_body(struct scrape *s, struct scrape_request *r)
 {
 	const uint8_t *p = NULL;
 	size_t n = 0;
 	int res;
-	enum scrape_reason reason = scrape_check_body(&r->response, &r->response.body,
-		inflated_limit(s, r->job), &r->inflated, &p, &n, &r->error);
+	enum scrape_reason reason = inflate_body(s, r, &p, &n);
 
 	if (reason)
 		return reason;

@@ -112,7 +112,7 @@ static void release(struct scrape *s, struct scrape_request *r)
 	t->n_in_flight--;
 	metric_set(s->m.in_flight, (double)s->n_in_flight);
 	type->request = NULL;
-	scrape_request_free(r);
+	scrape_request_free(s, r);
 	if (type->is_gone)
 		scrape_type_release(s, type);
 	if (t->is_gone && !t->n_in_flight)

@@ -30,7 +30,7 @@ void scrape_queue_put(struct scrape_queue *q, struct scrape_request *r)
 	pthread_mutex_unlock(&q->lock);
 }
 
-static struct scrape_request *pop_locked(struct scrape_queue *q)
+struct scrape_request *scrape_queue_pop_locked(struct scrape_queue *q)
 {
 	struct scrape_request *r = q->head;
 
@@ -51,7 +51,7 @@ struct scrape_request *scrape_queue_take(struct scrape_queue *q)
 	pthread_mutex_lock(&q->lock);
 	while (!q->head && !q->closed)
 		pthread_cond_wait(&q->ready, &q->lock);
-	r = pop_locked(q);
+	r = scrape_queue_pop_locked(q);
 	pthread_mutex_unlock(&q->lock);
 	return r;
 }
@@ -61,7 +61,7 @@ struct scrape_request *scrape_queue_poll(struct scrape_queue *q)
 	struct scrape_request *r;
 
 	pthread_mutex_lock(&q->lock);
-	r = pop_locked(q);
+	r = scrape_queue_pop_locked(q);
 	pthread_mutex_unlock(&q->lock);
 	return r;
 }

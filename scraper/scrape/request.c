@@ -34,7 +34,7 @@ struct scrape_request *scrape_request_new(struct scrape_type *type, int64_t slot
 	return r;
 }
 
-void scrape_request_free(struct scrape_request *r)
+void scrape_request_free(struct scrape *s, struct scrape_request *r)
 {
 	http_response_done(&r->response);
 	bytes_done(&r->inflated);
@@ -44,6 +44,7 @@ void scrape_request_free(struct scrape_request *r)
 	labels_done(&r->coverage_labels);
 	profile_done(&r->profile);
 	arena_done(&r->arena);
+	scrape_room_leave(s, r);
 	free(r->labels_header);
 	free(r->cursor_sent);
 	free(r->answer_types);

@@ -8,7 +8,8 @@
  *  2. at most one request of a type is in flight (`request` set); while it is, the request's thread alone uses the type's
  *     delta state and series set, and the target stays allocated (n_in_flight);
  *  3. a target that is `gone` starts nothing and is freed when n_in_flight is 0;
- *  4. reserved_bytes is the sum over started transfers of what they were expected to need.
+ *  4. reserved_bytes is the sum over started transfers of what they were expected to need;
+ *  5. at most one request `is_large`, from before it is decompressed until it is freed.
  */
 #pragma once
 #include "scraper/config/config.h"
@@ -24,6 +25,7 @@
 
 enum {
 	SCRAPE_FIRST_RESERVE_BYTES = 1 << 20, /* before a type's size is known */
+	SCRAPE_LARGE_BYTES = 4 << 20, /* decompressed: larger ones are decoded one at a time */
 	SCRAPE_MAX_ASKS = 64,	/* of one slot: catching up behind a cursor, and asking again */
 	SCRAPE_MAX_RETRIES = 3, /* of one slot: answers that overlapped what is stored */
 	SCRAPE_GRID_SNAP_NS = 2 * 1000000,
@@ -105,6 +107,7 @@ struct scrape_request {
 	bool holds_address;
 	int64_t slot_real_ns, start_mono_ns, start_real_ns, end_mono_ns;
 	char *cursor_sent;
+	bool is_large;	  /* holds the room for large answers */
 	bool skip_report; /* more answers of this slot follow: the gauges come with the last one */
 
 	struct http_response response;
@@ -131,6 +134,13 @@ struct scrape_request {
 	bool delta_evicted;
 	bool has_record;
 	bool is_finishing; /* back on the loop thread */
+};
+
+/* Between loop and decoders. Under to_decode's lock: what was found to be large and waits for its turn. */
+struct scrape_room {
+	struct scrape_request *head, **tail;
+	pthread_cond_t given_back;
+	bool is_taken;
 };
 
 struct scrape_queue {
@@ -164,6 +174,7 @@ struct scrape {
 	bool stopping;
 
 	struct scrape_queue to_decode, to_append, finished;
+	struct scrape_room large;
 	pthread_t *decoders, appender;
 	unsigned n_decoders_started;
 	bool appender_started, stopped;
@@ -176,9 +187,25 @@ void scrape_queue_done(struct scrape_queue *q);
 void scrape_queue_put(struct scrape_queue *q, struct scrape_request *r);
 /* Waits for a request; NULL once the queue is closed and empty. */
 struct scrape_request *scrape_queue_take(struct scrape_queue *q);
+/* The head with the lock held, or NULL. */
+struct scrape_request *scrape_queue_pop_locked(struct scrape_queue *q);
 /* The same without waiting. */
 struct scrape_request *scrape_queue_poll(struct scrape_queue *q);
 void scrape_queue_close(struct scrape_queue *q);
+
+/* room.c: large answers are decompressed and decoded one at a time, so that together they cannot spend what small ones need. */
+void scrape_room_init(struct scrape *s);
+/* Decode threads: the next request of to_decode, large ones in turn; NULL once it is closed and nothing is left that may run. */
+struct scrape_request *scrape_room_take(struct scrape *s);
+/* An answer that turned out to be large waits here for its turn. Decode thread. */
+void scrape_room_enter(struct scrape *s, struct scrape_request *r);
+/* Gives the room back, when `r` holds it. */
+void scrape_room_leave(struct scrape *s, struct scrape_request *r);
+/* Closes to_decode: decoders end, nobody waits any more. */
+void scrape_room_close(struct scrape *s);
+void scrape_room_done(struct scrape *s);
+/* What waits when the threads have ended, or NULL. */
+struct scrape_request *scrape_room_poll(struct scrape *s);
 
 /* heap.c: targets by slot_mono_ns */
 void scrape_heap_put(struct scrape *s, struct scrape_target *t);
@@ -196,7 +223,7 @@ int scrape_target_set_types(struct scrape_target *t, struct errbuf *eb) _must_ch
 
 /* request.c: loop thread */
 struct scrape_request *scrape_request_new(struct scrape_type *type, int64_t slot_real_ns);
-void scrape_request_free(struct scrape_request *r);
+void scrape_request_free(struct scrape *s, struct scrape_request *r);
 int scrape_request_url(const struct scrape_request *r, struct bytes *out) _must_check_;
 int64_t scrape_request_timeout_ms(const struct scrape_request *r);
 

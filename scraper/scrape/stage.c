@@ -26,6 +26,7 @@ int scrape_new(const struct scrape_options *o, struct scrape **ret, struct errbu
 	table_init(&s->busy_addresses, NULL);
 	scrape_queue_init(&s->to_decode);
 	scrape_queue_init(&s->to_append);
+	scrape_room_init(s);
 	scrape_queue_init(&s->finished);
 	scrape_metrics_init(s);
 	r = http_client_new(&client, &s->client, eb);
@@ -41,7 +42,7 @@ static void *decoder_main(void *arg)
 	struct scrape_request *r;
 
 	pthread_setname_np(pthread_self(), "decode");
-	while ((r = scrape_queue_take(&s->to_decode))) {
+	while ((r = scrape_room_take(s))) {
 		err_set_work(r->type->url);
 		scrape_decode(s, r);
 		err_set_work(NULL);
@@ -219,14 +220,14 @@ void scrape_stop(struct scrape *s)
 	s->stopping = true;
 	/* transfers end as cancelled, straight into `finished`; what was decoded still reaches the sink */
 	http_client_cancel_all(s->client);
-	scrape_queue_close(&s->to_decode);
+	scrape_room_close(s);
 	for (unsigned i = 0; i < s->n_decoders_started; i++)
 		pthread_join(s->decoders[i], NULL);
 	scrape_queue_close(&s->to_append);
 	if (s->appender_started)
 		pthread_join(s->appender, NULL);
-	while ((r = scrape_queue_poll(&s->to_decode)) || (r = scrape_queue_poll(&s->to_append)) ||
-		(r = scrape_queue_poll(&s->finished)))
+	while ((r = scrape_queue_poll(&s->to_decode)) || (r = scrape_room_poll(s)) ||
+		(r = scrape_queue_poll(&s->to_append)) || (r = scrape_queue_poll(&s->finished)))
 		scrape_finish(s, r);
 }
 
@@ -243,6 +244,7 @@ void scrape_freep(struct scrape **sp)
 		scrape_pool_free(s, s->pools);
 	pthread_mutex_unlock(&s->lock);
 	http_client_freep(&s->client);
+	scrape_room_done(s);
 	scrape_queue_done(&s->to_decode);
 	scrape_queue_done(&s->to_append);
 	scrape_queue_done(&s->finished);

@@ -148,7 +148,8 @@ class BadTargets(unittest.TestCase):
                     t = targets[name]
                     if error is None:
                         self.assertEqual((t['health'], t['lastError']), ('up', ''))
-                        self.assertEqual([k for k in metrics if k.startswith(f'sonde_scrape_failures_total{{job="{name}"')], [])
+                        self.assertEqual([k for k in metrics if k.startswith(f'sonde_scrape_failures_total{{job="{name}"')], [],
+                                         [line for line in s.output().split('\n') if f'job={name} ' in line])
                         continue
                     self.assertEqual(t['health'], 'down')
                     self.assertIn(error, t['lastError'])
