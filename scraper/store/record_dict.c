@@ -285,6 +285,8 @@ static int64_t apply_simple(
 	}
 	if (kind == DICT_MAPPINGS) {
 		*ret_ref = MAX(ref(d, DICT_STRINGS, a), ref(d, DICT_STRINGS, b));
+		if (g->row[2][i] < 0 || g->row[2][i] > UINT8_MAX)
+			*ret_ref = BAD_REF;
 		if (*ret_ref)
 			return 0;
 		return dict_mapping(d, &(struct part_mapping) {.filename = (uint32_t)a,
@@ -312,6 +314,8 @@ static int64_t apply_location(
 	};
 
 	*ret_ref = g->row[0][i] ? ref(d, DICT_MAPPINGS, g->row[0][i] - 1) : OK_REF;
+	if (g->row[1][i] < 0 || g->row[1][i] > UINT8_MAX)
+		*ret_ref = BAD_REF;
 	for (uint32_t k = 0; k < l.n_lines; k++) {
 		*ret_ref = MAX(*ret_ref, ref(d, DICT_FUNCTIONS, g->item[0][item + k]));
 		lines[k] = (struct part_line) {.function = (uint32_t)g->item[0][item + k],
@@ -356,6 +360,8 @@ static int64_t apply_schema(
 	for (unsigned k = 0; k < s.n_columns; k++) {
 		*ret_ref = MAX(*ret_ref, MAX(ref(d, DICT_STRINGS, g->item[0][item + k]),
 						 ref(d, DICT_STRINGS, g->item[1][item + k])));
+		if (g->item[2][item + k] < 0 || g->item[2][item + k] > STORE_GAUGE)
+			*ret_ref = BAD_REF;
 		s.columns[k] = (struct part_column) {.type = (uint32_t)g->item[0][item + k],
 			.unit = (uint32_t)g->item[1][item + k],
 			.kind = (uint8_t)g->item[2][item + k]};
