@@ -31,8 +31,15 @@ extern const struct part_ops block_part_ops; /* part_block.c */
 void block_free(struct part *p);
 
 /*
- * Writes a sealed head as a block DIR/ULID: under DIR/ULID.tmp, then renamed. The block names the head's generation. Memory beyond the
- * head: 16 bytes per node and a batch of rows. -ENODATA when the head holds no profile: nothing is written.
+ * Writes a sealed head as a block: its files under DIR/ULID.tmp, complete and durable (-ENODATA when the head holds no profile: nothing is
+ * written), then the name. A failure leaves nothing, and neither does discarding what was not committed. The block names the head's
+ * generation. Memory beyond the head: 16 bytes per node and a batch of rows.
  */
+int block_write_files(struct fs *fs, const char *dir, const uint8_t ulid[ULID_BYTES],
+	struct head *h, struct errbuf *eb) _must_check_;
+int block_commit(struct fs *fs, const char *dir, const uint8_t ulid[ULID_BYTES],
+	struct errbuf *eb) _must_check_;
+void block_discard(struct fs *fs, const char *dir, const uint8_t ulid[ULID_BYTES]);
+/* Both steps. */
 int block_write_head(struct fs *fs, const char *dir, const uint8_t ulid[ULID_BYTES], struct head *h,
 	struct errbuf *eb) _must_check_;

@@ -29,21 +29,33 @@ static int write_meta(struct fs *fs, const char *dir, const struct meta *m, stru
 	return r ? r : fs_write_file(fs, path, text.data, text.len, 0640, eb);
 }
 
-int block_write_head(struct fs *fs, const char *dir, const uint8_t ulid[ULID_BYTES], struct head *h,
-	struct errbuf *eb)
+static char *path_of(const char *dir, const uint8_t ulid[ULID_BYTES], const char *suffix)
 {
-	_cleanup_free_ char *final = NULL, *tmp = NULL;
+	char text[ULID_TEXT];
+
+	ulid_format(ulid, text);
+	return xasprintf("%s/%s%s", dir, text, suffix);
+}
+
+void block_discard(struct fs *fs, const char *dir, const uint8_t ulid[ULID_BYTES])
+{
+	_cleanup_free_ char *tmp = path_of(dir, ulid, ".tmp");
+	int removed = fs_remove_all(fs, tmp); /* else start-up does */
+
+	(void)removed;
+}
+
+int block_write_files(struct fs *fs, const char *dir, const uint8_t ulid[ULID_BYTES],
+	struct head *h, struct errbuf *eb)
+{
+	_cleanup_free_ char *tmp = path_of(dir, ulid, ".tmp");
 	_cleanup_(meta_done)
 	struct meta m = {.level = 1};
 	struct errbuf local = {.text = ""};
-	char text[ULID_TEXT];
 	int r;
 
 	if (!h->profiles.n)
 		return -ENODATA;
-	ulid_format(ulid, text);
-	final = xasprintf("%s/%s", dir, text);
-	tmp = xasprintf("%s.tmp", final);
 	memcpy(m.ulid, ulid, ULID_BYTES);
 	m.generations.items = xmalloc(ULID_BYTES);
 	memcpy(m.generations.items[0], h->generation, ULID_BYTES);
@@ -54,13 +66,36 @@ int block_write_head(struct fs *fs, const char *dir, const uint8_t ulid[ULID_BYT
 	r = write_files(fs, tmp, h, &m, &local);
 	r = r ? r : write_meta(fs, tmp, &m, &local);
 	r = r ? r : fs->sync_dir(fs, tmp);
-	r = r ? r : fs->rename(fs, tmp, final);
 	if (r < 0) {
-		int removed = fs_remove_all(fs, tmp); /* else start-up does */
+		block_discard(fs, dir, ulid);
+		return err_set(eb, r, "%s: %s", tmp, err_text(&local, r));
+	}
+	return 0;
+}
 
-		(void)removed;
-		return err_set(eb, r, "%s: %s", final, err_text(&local, r));
+int block_commit(struct fs *fs, const char *dir, const uint8_t ulid[ULID_BYTES], struct errbuf *eb)
+{
+	_cleanup_free_ char *tmp = path_of(dir, ulid, ".tmp"), *final = path_of(dir, ulid, "");
+	int r = fs->rename(fs, tmp, final);
+
+	if (r < 0) {
+		block_discard(fs, dir, ulid);
+		return err_set(eb, r, "%s: %s", final, strerror(-r));
 	}
 	r = fs->sync_dir(fs, dir);
-	return r < 0 ? err_set(eb, r, "%s: %s", dir, strerror(-r)) : 0;
+	if (r < 0) {
+		/* What is tried again must not stand there twice after a restart. */
+		int removed = fs_remove_all(fs, final);
+
+		return err_set(eb, removed < 0 ? removed : r, "%s: %s", dir, strerror(-r));
+	}
+	return 0;
+}
+
+int block_write_head(struct fs *fs, const char *dir, const uint8_t ulid[ULID_BYTES], struct head *h,
+	struct errbuf *eb)
+{
+	int r = block_write_files(fs, dir, ulid, h, eb);
+
+	return r < 0 ? r : block_commit(fs, dir, ulid, eb);
 }

@@ -125,7 +125,7 @@ static int compare_in(struct view *v, struct view *mine, uint32_t id, int64_t ti
 	if (r < 0 || !p.n)
 		return r;
 	*ret = STORE_DIFFERENT;
-	if (p.n_rows[0] != rows->n)
+	if (!rows || p.n_rows[0] != rows->n)
 		return 0;
 	r = stored_digest(v, p.first_row[0], p.n_rows[0], rows->n_values, &a);
 	r = r ? r : new_digest(mine, rows, &b);
@@ -158,20 +158,10 @@ static int find_in_part(struct part *p, struct view *mine, const struct dict_str
 	return r ? r : error;
 }
 
-static bool reaches(const struct part *p, int64_t time_ns)
+/* The new rows carry ids of the head being filled, some of which are not published: read straight from its dictionaries. */
+static void view_own(struct head *h, struct part_reader *r, struct view *v)
 {
-	const struct block *b = (const struct block *)p;
-	const struct head *h = (const struct head *)p;
-
-	return p->ops == &head_part_ops
-		       ? h->published.min_time_ns <= time_ns && time_ns <= h->published.max_time_ns
-		       : b->meta.min_time_ns <= time_ns && time_ns <= b->meta.max_time_ns;
-}
-
-/* The new rows carry ids of the current head, some of which are not published: read straight from its dictionaries. */
-static void view_own(struct store *s, struct part_reader *r, struct view *v)
-{
-	const struct dict *d = &s->head->dict;
+	const struct dict *d = &h->dict;
 
 	r->info.n_strings = (uint32_t)d->strings.n;
 	*v = (struct view) {
@@ -184,17 +174,18 @@ static void view_own(struct store *s, struct part_reader *r, struct view *v)
 	};
 }
 
-static int find_in_parts(struct store *s, struct view *mine, uint32_t stream, int64_t time_ns,
-	const struct duplicate_rows *rows, enum store_duplicate *ret, struct errbuf *eb)
+static int find_in_parts(struct store *s, struct head *h, struct view *mine, uint32_t stream,
+	int64_t time_ns, const struct duplicate_rows *rows, enum store_duplicate *ret,
+	struct errbuf *eb)
 {
 	struct store_parts parts = {.n = 0};
 	int r = store_parts_get(s, time_ns, time_ns, &parts);
 
 	for (size_t i = 0; !r && i < parts.n && *ret == STORE_NEW; i++) {
-		if (parts.items[i] == &s->head->part || !reaches(parts.items[i], time_ns))
+		if (parts.items[i] == &h->part)
 			continue;
-		r = find_in_part(parts.items[i], mine, &dict_streams(&s->head->dict)[stream],
-			time_ns, rows, ret, eb);
+		r = find_in_part(parts.items[i], mine, &dict_streams(&h->dict)[stream], time_ns,
+			rows, ret, eb);
 		/* A damaged block is the quarantine's business, not this scrape's. */
 		if (r == -EBADMSG || r == -ENOTSUP || r == -EIO || r == -ENOENT)
 			r = 0;
@@ -203,8 +194,8 @@ static int find_in_parts(struct store *s, struct view *mine, uint32_t stream, in
 	return r;
 }
 
-/* The newest time of anything but the current head. */
-static int64_t older_max_time(struct store *s)
+/* The newest time of anything but `h`. */
+static int64_t other_max_time(struct store *s, const struct head *h)
 {
 	int64_t max = INT64_MIN;
 
@@ -213,25 +204,45 @@ static int64_t older_max_time(struct store *s)
 		max = MAX(max, s->blocks[i]->meta.max_time_ns);
 	for (size_t i = 0; i < s->n_sealed; i++)
 		max = MAX(max, s->sealed[i]->published.max_time_ns);
+	if (s->head && s->head != h) {
+		pthread_mutex_lock(&s->head->lock);
+		max = MAX(max, s->head->published.max_time_ns);
+		pthread_mutex_unlock(&s->head->lock);
+	}
 	pthread_mutex_unlock(&s->state_lock);
 	return max;
 }
 
-int store_find_duplicate(struct store *s, uint32_t stream, int64_t time_ns,
+int store_find_elsewhere(struct store *s, struct head *h, uint32_t stream, int64_t time_ns,
 	const struct duplicate_rows *rows, enum store_duplicate *ret, struct errbuf *eb)
 {
-	bool here = head_find_profile(s->head, stream, time_ns) != STORE_NONE;
 	_cleanup_part_reader_ struct part_reader *reader = NULL;
 	struct view mine;
 	int r;
 
 	*ret = STORE_NEW;
-	if (!here && time_ns > older_max_time(s))
+	if (time_ns > other_max_time(s, h))
 		return 0;
-	r = part_reader_open(&s->head->part, NULL, &reader, eb);
+	r = part_reader_open(&h->part, NULL, &reader, eb);
 	if (r < 0)
 		return r;
-	view_own(s, reader, &mine);
-	return here ? compare_in(&mine, &mine, stream, time_ns, rows, ret)
-		    : find_in_parts(s, &mine, stream, time_ns, rows, ret, eb);
+	view_own(h, reader, &mine);
+	return find_in_parts(s, h, &mine, stream, time_ns, rows, ret, eb);
+}
+
+int store_find_duplicate(struct store *s, struct head *h, uint32_t stream, int64_t time_ns,
+	const struct duplicate_rows *rows, enum store_duplicate *ret, struct errbuf *eb)
+{
+	_cleanup_part_reader_ struct part_reader *reader = NULL;
+	struct view mine;
+	int r;
+
+	if (head_find_profile(h, stream, time_ns) == STORE_NONE)
+		return store_find_elsewhere(s, h, stream, time_ns, rows, ret, eb);
+	*ret = STORE_NEW;
+	r = part_reader_open(&h->part, NULL, &reader, eb);
+	if (r < 0)
+		return r;
+	view_own(h, reader, &mine);
+	return compare_in(&mine, &mine, stream, time_ns, rows, ret);
 }

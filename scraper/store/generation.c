@@ -9,6 +9,13 @@
 
 enum { FLUSH_RETRY_S = 10 };
 
+void store_next_ulid(struct store *s, uint8_t ret[ULID_BYTES])
+{
+	pthread_mutex_lock(&s->state_lock);
+	ulid_next(&s->ulids, clock_realtime_ns(s->clock), ret);
+	pthread_mutex_unlock(&s->state_lock);
+}
+
 static int write_cursors(struct store *s, struct errbuf *eb)
 {
 	_cleanup_bytes_ struct bytes all = {.data = NULL};
@@ -19,17 +26,17 @@ static int write_cursors(struct store *s, struct errbuf *eb)
 	cursors_expire(
 		&s->cursors, clock_realtime_ns(s->clock) - CURSOR_KEEP_HOURS * 3600LL * NS_PER_S);
 	cursors_put_all(&s->cursors, &all, &n);
-	bytes_reset(&s->record);
-	if (bytes_reserve(&s->record, WAL_RECORD_HEADER))
-		s->record.len = WAL_RECORD_HEADER;
-	record_begin(&s->record, RECORD_CURSORS, s->wal.synced_sequence);
-	record_put_group(&s->record, &(struct record_group) {.tag = RECORD_RESTATED,
-					     .n = (uint32_t)n,
-					     .data = all.data,
-					     .len = (uint32_t)all.len});
-	r = all.error ? all.error : bytes_error(&s->record);
-	r = r ? r : wal_reserve(&s->wal, s->record.len - WAL_RECORD_HEADER, true, eb);
-	return r ? r : wal_write(&s->wal, &s->record, &sequence, eb);
+	bytes_reset(&s->encoder.record);
+	if (bytes_reserve(&s->encoder.record, WAL_RECORD_HEADER))
+		s->encoder.record.len = WAL_RECORD_HEADER;
+	record_begin(&s->encoder.record, RECORD_CURSORS, s->wal.synced_sequence);
+	record_put_group(&s->encoder.record, &(struct record_group) {.tag = RECORD_RESTATED,
+						     .n = (uint32_t)n,
+						     .data = all.data,
+						     .len = (uint32_t)all.len});
+	r = all.error ? all.error : bytes_error(&s->encoder.record);
+	r = r ? r : wal_reserve(&s->wal, s->encoder.record.len - WAL_RECORD_HEADER, true, eb);
+	return r ? r : wal_write(&s->wal, &s->encoder.record, &sequence, eb);
 }
 
 int store_begin_generation(struct store *s, struct errbuf *eb)
@@ -38,7 +45,7 @@ int store_begin_generation(struct store *s, struct errbuf *eb)
 	struct head *h = NULL;
 	int r;
 
-	ulid_next(&s->ulids, clock_realtime_ns(s->clock), generation);
+	store_next_ulid(s, generation);
 	pthread_mutex_lock(&s->state_lock);
 	r = head_new(generation, s->o.max_nodes, &s->head_budget, s->next_part_id++, &h);
 	pthread_mutex_unlock(&s->state_lock);
@@ -173,21 +180,17 @@ static int make_room(struct store *s)
 	return r;
 }
 
-static int write_block(struct store *s, struct head *h, struct block **ret, struct errbuf *eb)
+int store_open_written(
+	struct store *s, const uint8_t ulid[ULID_BYTES], struct block **ret, struct errbuf *eb)
 {
-	uint8_t ulid[ULID_BYTES];
 	char text[ULID_TEXT];
 	_cleanup_free_ char *dir = NULL;
 	struct block *b = NULL;
 	uint32_t id;
 	int r;
 
-	ulid_next(&s->ulids, clock_realtime_ns(s->clock), ulid);
 	ulid_format(ulid, text);
 	dir = xasprintf("%s/%s", s->block_dir, text);
-	r = block_write_head(s->fs, s->block_dir, ulid, h, eb);
-	if (r < 0)
-		return r;
 	pthread_mutex_lock(&s->state_lock);
 	id = s->next_part_id++;
 	pthread_mutex_unlock(&s->state_lock);
@@ -195,7 +198,7 @@ static int write_block(struct store *s, struct head *h, struct block **ret, stru
 	if (!r)
 		r = block_verify(b, eb);
 	if (r < 0) {
-		/* Not what was written: the head and its WAL stay. */
+		/* Not what was written: what it was written from stays. */
 		int removed;
 
 		if (b)
@@ -205,6 +208,16 @@ static int write_block(struct store *s, struct head *h, struct block **ret, stru
 	}
 	*ret = b;
 	return 0;
+}
+
+static int write_block(struct store *s, struct head *h, struct block **ret, struct errbuf *eb)
+{
+	uint8_t ulid[ULID_BYTES];
+	int r;
+
+	store_next_ulid(s, ulid);
+	r = block_write_head(s->fs, s->block_dir, ulid, h, eb);
+	return r < 0 ? r : store_open_written(s, ulid, ret, eb);
 }
 
 static int flush_head(struct store *s, struct head *h, struct errbuf *eb)

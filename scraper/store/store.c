@@ -75,11 +75,13 @@ static struct store *new_store(const struct store_options *o)
 	s->cache = cache_new(s->o.cache_bytes, o->budget);
 	wal_init(&s->wal, s->fs, s->wal_dir, s->o.segment_bytes);
 	cursors_init(&s->cursors);
-	arena_init(&s->scratch, &s->head_budget);
-	s->pages = page_writer_new(false);
+	budget_init(&s->import_budget, o->budget, "import", "--storage.head-bytes",
+		2 * s->o.head_bytes + (16 << 20));
+	encode_init(&s->encoder, &s->head_budget);
 	pthread_mutex_init(&s->append_lock, NULL);
 	pthread_mutex_init(&s->state_lock, NULL);
 	pthread_mutex_init(&s->maintain_lock, NULL);
+	pthread_mutex_init(&s->import_lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&s->sync_due, &attr);
@@ -101,15 +103,13 @@ static void free_store(struct store *s)
 	wal_done(&s->wal);
 	cursors_done(&s->cursors);
 	cache_free(s->cache);
-	arena_done(&s->scratch);
-	bytes_done(&s->record);
-	bytes_done(&s->page);
-	page_writer_free(s->pages);
+	encode_done(&s->encoder);
 	if (s->lock_fd >= 0)
 		s->fs->close(s->fs, s->lock_fd);
 	pthread_mutex_destroy(&s->append_lock);
 	pthread_mutex_destroy(&s->state_lock);
 	pthread_mutex_destroy(&s->maintain_lock);
+	pthread_mutex_destroy(&s->import_lock);
 	pthread_cond_destroy(&s->sync_due);
 	free(s->path);
 	free(s->wal_dir);

@@ -2,13 +2,15 @@
  *
  * The inside of the store, shared by the files that implement store.h.
  *
- * Locks, in this order: append_lock (the appender's state, rotation), state_lock (lists of parts, counters, stop reason).
- * The WAL, the cursors, heads and the cache have leaf locks of their own.
+ * Locks, in this order: import_lock (one import at a time) and maintain_lock (one round of upkeep), which no thread holds both, append_lock
+ * (the appender's state, rotation), state_lock (lists of parts, counters, stop reason). The WAL, the cursors, heads and the cache have
+ * leaf locks of their own.
  */
 #pragma once
 #include "scraper/store/block.h"
 #include "scraper/store/cache.h"
 #include "scraper/store/cursors.h"
+#include "scraper/store/encode.h"
 #include "scraper/store/head.h"
 #include "scraper/store/store.h"
 #include "scraper/store/wal.h"
@@ -22,16 +24,15 @@ struct store {
 	char *path, *wal_dir, *block_dir, *quarantine_dir;
 	int lock_fd;
 	struct ulid_source ulids;
-	struct budget head_budget;
+	struct budget head_budget, import_budget;
 	struct cache *cache;
 	struct wal wal;
 	struct cursors cursors;
 
+	pthread_mutex_t import_lock;
 	pthread_mutex_t append_lock;
 	struct head *head; /* NULL: the next append begins a generation */
-	struct arena scratch;
-	struct bytes record, page;
-	struct page_writer *pages;
+	struct encoder encoder;
 	int64_t retry_ns; /* monotonic: no attempt to begin a segment before this after one failed */
 
 	pthread_mutex_t state_lock;
@@ -50,6 +51,10 @@ struct store {
 };
 
 /* generation.c */
+void store_next_ulid(struct store *s, uint8_t ret[ULID_BYTES]);
+/* Opens a block just written and reads all of it back; one that is not right is removed. */
+int store_open_written(struct store *s, const uint8_t ulid[ULID_BYTES], struct block **ret,
+	struct errbuf *eb) _must_check_;
 /* Makes a head and a WAL generation whose first record restates the cursors. */
 int store_begin_generation(struct store *s, struct errbuf *eb) _must_check_;
 /* Seals the current head (synced first) and begins the next generation. Holds append_lock. */
@@ -88,11 +93,17 @@ struct duplicate_rows {
 	size_t stride;
 	uint32_t n_values;
 };
-/* Whether (stream, time) is stored, and with these rows. */
-int store_find_duplicate(struct store *s, uint32_t stream, int64_t time_ns,
+/* Whether (stream, time) is stored, and with these rows; without rows whatever is there counts as different. The stream and the rows
+ * are ids of `h`, which the calling thread fills. */
+int store_find_duplicate(struct store *s, struct head *h, uint32_t stream, int64_t time_ns,
+	const struct duplicate_rows *rows, enum store_duplicate *ret,
+	struct errbuf *eb) _must_check_;
+/* The same in all parts but `h`. */
+int store_find_elsewhere(struct store *s, struct head *h, uint32_t stream, int64_t time_ns,
 	const struct duplicate_rows *rows, enum store_duplicate *ret,
 	struct errbuf *eb) _must_check_;
 
 /* append.c */
+enum store_refusal store_refusal_of(int error);
 /* Says that ingest stopped, or goes on (NULL). */
 void store_set_stopped(struct store *s, const char *reason);
