@@ -30,6 +30,9 @@ static const struct {
 		"Bytes written to the write-ahead log."),
 	ROW(COUNTER, duplicates, "duplicates_total",
 		"Profiles that were already there with equal content."),
+	ROW(COUNTER, imports, "imports_total", "Imports stored."),
+	ROW(COUNTER, imported_profiles, "imported_profiles_total", "Profiles stored by imports."),
+	ROW(COUNTER, imported_rows, "imported_rows_total", "Rows stored by imports."),
 	ROW(COUNTER, wal_syncs, "wal_syncs_total", "Syncs of the write-ahead log."),
 	ROW(COUNTER, wal_sync_failures, "wal_sync_failures_total", "Syncs that failed."),
 	ROW(COUNTER, wal_write_failures, "wal_write_failures_total",
@@ -89,7 +92,7 @@ static void collect_store(struct metrics_writer *w, void *arg)
 		metrics_write(w, (double)v * store_rows[i].scale, NULL);
 	}
 	metrics_write_family(w, METRIC_COUNTER, "sonde_store_refused_total",
-		"Scrapes that the store refused, by reason.");
+		"Scrapes and imports that the store refused, by reason.");
 	for (int i = 0; i < STORE_N_REFUSALS; i++)
 		metrics_write(w, (double)stats.refused[i], "reason", store_refusal_names[i], NULL);
 	metrics_write_family(w, METRIC_GAUGE, "sonde_store_stopped",

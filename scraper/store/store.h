@@ -66,6 +66,17 @@ void store_closep(struct store **s);
 int store_append(struct store *s, const struct store_scrape *scrape, struct store_result *ret,
 	struct errbuf *eb) _must_check_;
 
+/*
+ * Stores profiles of any time within retention, all or none, as one block of their own; durable when it returns. What is there already
+ * with equal content is dropped, and coverage and gauges with it. Any thread; the appender goes on meanwhile. 0, or nothing was stored and:
+ *   -ERANGE   a time is older than what is kept or more than ten minutes ahead; the text has the difference
+ *   -EEXIST   profiles are there at the same time with other content: ret->n_conflicts of them
+ *   -ENOSPC, -EIO   no space, the disk failed; ingest is not affected
+ *   -EFBIG, -ENOMEM, -EINVAL, -EROFS   as store_append
+ */
+int store_import(struct store *s, const struct store_scrape *scrapes, size_t n,
+	struct store_result *ret, struct errbuf *eb) _must_check_;
+
 /* Appends the stored value of a cursor to `ret`; -ENOENT when there is none. Any thread. */
 int store_cursor_get(struct store *s, struct store_blob key, struct bytes *ret) _must_check_;
 
@@ -109,6 +120,7 @@ struct store_stats {
 	char stop_reason[256];
 	uint64_t appended_records, appended_profiles, appended_rows, appended_bytes, duplicates,
 		refused[STORE_N_REFUSALS];
+	uint64_t imports, imported_profiles, imported_rows;
 	uint64_t wal_syncs, wal_sync_failures, wal_write_failures, wal_segments, wal_bytes;
 	uint64_t written_sequence, synced_sequence;
 	uint64_t replayed_records, replay_damaged_records, replay_dropped_rows,
