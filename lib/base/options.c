@@ -96,7 +96,8 @@ static int set_value(const struct option_spec *s, const char *text, void *values
 		r = check_choice(s, text, eb);
 		if (r < 0)
 			return r;
-		/* fall through */
+		*(const char **)at = text;
+		break;
 	case OPTION_STRING: *(const char **)at = text; break;
 	case OPTION_U64:
 		r = str_parse_u64(text, &v.u, eb) < 0 ? -EINVAL : check_range(s, (double)v.u, eb);

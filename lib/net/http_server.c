@@ -110,7 +110,7 @@ const char *http_server_address(const struct http_server *s, size_t i)
 	return i < s->n_listeners ? s->listeners[i].address : NULL;
 }
 
-static void log_mhd(void *cls, const char *fmt, va_list ap)
+static void _printf_(2, 0) log_mhd(void *cls, const char *fmt, va_list ap)
 {
 	char text[256];
 
