@@ -117,7 +117,7 @@ static unsigned n_query_threads(const struct scraper_pipeline *p)
 static int open_server(struct scraper_pipeline *p, struct errbuf *eb)
 {
 	size_t n_routes = 0;
-	const struct http_route *routes = api_routes(&n_routes);
+	const struct http_route *routes = api_routes(p->api, &n_routes);
 	const struct http_server_options o = {
 		.listen = p->o->listen.items,
 		.n_listen = p->o->listen.n,
@@ -153,6 +153,8 @@ static int make_api(struct scraper_pipeline *p, struct errbuf *eb)
 		.storage_retention = p->o->retention_time,
 		.query_timeout_ms = p->o->query_timeout_ms,
 		.max_nodes = (uint32_t)p->o->query_max_nodes,
+		.max_body_bytes = p->o->max_body_bytes,
+		.max_inflated_bytes = p->o->max_inflated_bytes,
 		.start_time_ns = clock_realtime_ns(p->clock),
 	};
 

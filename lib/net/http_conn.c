@@ -229,8 +229,9 @@ static bool is_form(const struct http_request *r)
 {
 	const char *type = http_request_header(r, "Content-Type");
 
-	return type && !strncasecmp(type, "application/x-www-form-urlencoded",
-			       strlen("application/x-www-form-urlencoded"));
+	return !(r->route->flags & HTTP_RAW_BODY) && type &&
+	       !strncasecmp(type, "application/x-www-form-urlencoded",
+		       strlen("application/x-www-form-urlencoded"));
 }
 
 /* Form parameters first, then those of the query, as Go's Request.Form has them. */

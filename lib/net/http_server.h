@@ -41,6 +41,7 @@ enum http_route_flags {
 	HTTP_ON_WORKER = 1,	/* the handler itself runs on a worker: it may compute */
 	HTTP_CHANGES_STATE = 2, /* a foreign Origin is refused; set for every POST or PUT that
 				   changes something */
+	HTTP_RAW_BODY = 4,	/* the body is no form, whatever type the client gives it */
 };
 
 struct http_route {

@@ -17,6 +17,8 @@ static const struct http_route routes[] = {
 	{HTTP_GET | HTTP_POST, "/api/v1/labels", api_labels, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/api/v1/label/*/values", api_label_values, HTTP_ON_WORKER, 0},
 	{HTTP_GET | HTTP_POST, "/api/v1/series", api_series, HTTP_ON_WORKER, 0},
+	{HTTP_POST | HTTP_PUT, "/api/v1/import", api_import,
+		HTTP_ON_WORKER | HTTP_CHANGES_STATE | HTTP_RAW_BODY, 0},
 	{HTTP_GET, "/api/v1/targets", api_targets, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/api/v1/scrape_pools", api_scrape_pools, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/api/v1/status/config", api_status_config, HTTP_ON_WORKER, 0},
@@ -37,10 +39,20 @@ static const struct http_route routes[] = {
 	{HTTP_GET, "/status", api_page_status, HTTP_ON_WORKER, 0},
 };
 
-const struct http_route *api_routes(size_t *ret_n)
+const struct http_route *api_routes(const struct api *a, size_t *ret_n)
 {
 	*ret_n = ARRAY_SIZE(routes);
-	return routes;
+	return a->routes;
+}
+
+static void make_routes(struct api *a)
+{
+	a->routes = xcalloc(ARRAY_SIZE(routes), sizeof(*a->routes));
+	memcpy(a->routes, routes, sizeof(routes));
+	for (size_t i = 0; i < ARRAY_SIZE(routes); i++)
+		if (routes[i].handler == api_import)
+			a->routes[i].max_body_bytes =
+				(uint32_t)MIN(a->o.max_body_bytes, (uint64_t)UINT32_MAX);
 }
 
 static const double duration_bounds[] = {0.001, 0.01, 0.1, 0.5, 1, 2, 5, 10, 30, 60};
@@ -56,11 +68,20 @@ int api_new(const struct api_options *o, struct api **ret, struct errbuf *eb)
 		a->o.max_nodes = 1048576;
 	if (!a->o.route_prefix)
 		a->o.route_prefix = "";
+	if (!a->o.max_body_bytes)
+		a->o.max_body_bytes = 32 << 20;
+	if (!a->o.max_inflated_bytes)
+		a->o.max_inflated_bytes = 256 << 20;
 	if (pthread_rwlock_init(&a->lock, NULL) != 0) {
 		free(a);
 		return err_set(eb, -ENOMEM, "cannot make a lock");
 	}
+	make_routes(a);
 	if (o->metrics) {
+		a->imports = metric_only(
+			metrics_counter(o->metrics, "sonde_imports_total", "Imports begun.", NULL));
+		a->import_failures = metrics_counter(o->metrics, "sonde_import_failures_total",
+			"Imports that were refused, by reason.", "reason");
 		a->queries = metrics_counter(o->metrics, "sonde_queries_total",
 			"Queries begun, by endpoint.", "endpoint");
 		a->failures = metrics_counter(o->metrics, "sonde_query_failures_total",
@@ -82,6 +103,7 @@ void api_freep(struct api **a)
 	if (!*a)
 		return;
 	pthread_rwlock_destroy(&(*a)->lock);
+	free((*a)->routes);
 	free(*a);
 	*a = NULL;
 }
@@ -109,6 +131,9 @@ static const struct {
 	{-ECANCELED, "canceled", 503},
 	{-EAGAIN, "unavailable", 503},
 	{-EPERM, "forbidden", 403},
+	{-EEXIST, "conflict", 409},
+	{-ERANGE, "timestamp", 422},
+	{-ENOSPC, "unavailable", 503},
 	{0, "internal", 500},
 };
 
@@ -119,6 +144,11 @@ static size_t error_type(int error)
 	while (error_types[i].error && error_types[i].error != error)
 		i++;
 	return i;
+}
+
+const char *api_error_type(int error)
+{
+	return error_types[error_type(error)].type;
 }
 
 void api_reply_error(struct http_request *r, enum api_format format, int error, const char *text)

@@ -72,7 +72,10 @@ struct api_options {
 	const char *route_prefix;      /* as the server's */
 	const char *storage_retention; /* "15d", for runtimeinfo; NULL: "" */
 	int64_t query_timeout_ms;      /* --query.timeout; 0: 2 min */
-	uint32_t max_nodes; /* --query.max-nodes, the most a client may ask for; 0: 1048576 */
+	uint32_t max_nodes;	 /* --query.max-nodes, the most a client may ask for; 0: 1048576 */
+	uint64_t max_body_bytes; /* of an import, --scrape.max-body-bytes; 0: 32 MiB */
+	uint64_t
+		max_inflated_bytes; /* the same decompressed, --scrape.max-inflated-bytes; 0: 256 MiB */
 	int64_t start_time_ns;
 };
 
@@ -82,5 +85,5 @@ void api_freep(struct api **a);
 /* The store once it is open (and NULL before it is closed): until then queries answer 503.
  * Thread-safe. */
 void api_set_store(struct api *a, struct store *s);
-/* All routes; the server's `arg` must be the api. */
-const struct http_route *api_routes(size_t *ret_n);
+/* All routes, owned by the api; the server's `arg` must be the api. */
+const struct http_route *api_routes(const struct api *a, size_t *ret_n);

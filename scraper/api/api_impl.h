@@ -14,7 +14,9 @@ struct api {
 	pthread_rwlock_t lock; /* held for reading while a query uses the store */
 	struct store *store;
 	struct metric *queries, *failures, *duration;
-	struct metric_cell *rows, *profiles;
+	struct metric_cell *rows, *profiles, *imports;
+	struct metric *import_failures;
+	struct http_route *routes; /* the table with the caps of the options */
 };
 
 /* ---- one query: from its parameters to its reply ---- */
@@ -58,6 +60,8 @@ void api_job_fail(struct api_job *q, int r, const struct errbuf *eb);
 
 /* ---- replies without a query ---- */
 
+/* errorType of one of our errors. */
+const char *api_error_type(int error);
 /* Prometheus' error object, or text/plain with X-Go-Pprof: 1 when `format` is not JSON. */
 void api_reply_error(struct http_request *r, enum api_format format, int error, const char *text);
 void api_json_begin(struct bytes *out, struct json *ret);
@@ -66,6 +70,7 @@ void api_put_labels(struct json *j, const char *key, const struct labels *l);
 
 /* ---- handlers, by file ---- */
 http_handler_fn api_flamegraph, api_top, api_profile;				    /* trees.c */
+http_handler_fn api_import;							    /* import.c */
 http_handler_fn api_query_series;						    /* series.c */
 http_handler_fn api_profile_types, api_labels, api_label_values, api_series;	    /* catalog.c */
 http_handler_fn api_targets, api_scrape_pools, api_status_config, api_status_flags; /* status.c */

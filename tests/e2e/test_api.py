@@ -1,10 +1,13 @@
 """The scraper's query API over a target whose profiles are known exactly."""
+import gzip
 import json
+import os
+import tempfile
 import time
 import unittest
 import urllib.parse
 
-from pprof_target import CPU_TOTAL, EVIL, PprofTarget
+from pprof_target import CPU_SAMPLES, CPU_TOTAL, EVIL, PprofTarget, encode
 from sonde_e2e import Pprof, go_pprof, scraper, wait_for
 
 CPU = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds'
@@ -179,6 +182,86 @@ class ApiTest(unittest.TestCase):
                              headers={'Content-Type': 'application/x-www-form-urlencoded'},
                              body=urllib.parse.urlencode({**self.range, 'query': f'{CPU}{{}}'}))
         self.assertEqual(json.loads(r.body)['data']['total'], CPU_TOTAL * self.n)
+
+    def send(self, body, headers=None, method='POST', **params):
+        return self.scraper.get(url('/api/v1/import', **params), method=method, body=body, headers=headers or {})
+
+    @staticmethod
+    def totals(profile, column):
+        """Per function, self and total."""
+        out = {}
+        for stack, values, _ in profile.samples:
+            for f in set(stack):
+                own, total = out.get(f, (0, 0))
+                out[f] = own + (values[column] if f == stack[0] else 0), total + values[column]
+        return out
+
+    def test_import(self):
+        day_ago = time.time_ns() - 86400 * 10**9
+        types = [('samples', 'count'), ('cpu', 'nanoseconds')]
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, 'in.pb.gz')
+            with open(path, 'wb') as f:
+                f.write(encode(types, types[1], CPU_SAMPLES, day_ago, 10**9, 10000000))
+            out = os.path.join(d, 'out.pb.gz')
+            r = go_pprof('-proto', '-output', out, path)
+            self.assertEqual(r.returncode, 0, r.stderr)
+            with open(out, 'rb') as f:
+                body = f.read()
+        want = self.totals(Pprof(body), 1)
+        labels = {'name': 'nightly', 'label.job': 'bench', 'label.commit': '4f1c'}
+        r = self.send(body, **labels)
+        self.assertEqual(r.status, 200, r.text)
+        data = r.json['data']
+        self.assertEqual((data['profiles'], data['rows'], data['duplicates']), (1, 3, 0))
+        self.assertEqual(data['profile_types'][1], 'nightly:cpu:nanoseconds:cpu:nanoseconds')
+        times = {'start': day_ago / 1e9 - 10, 'end': day_ago / 1e9 + 10}
+        query = data['profile_types'][1] + '{job="bench",commit="4f1c"}'
+        p = Pprof(self.scraper.get(url('/api/v1/profile', query=query, **times)).body)
+        self.assertEqual(self.totals(p, 0), want)
+        gc = Pprof(self.scraper.get(url('/api/v1/profile', query=query[:-1] + ',thread_name="gc"}', **times)).body)
+        self.assertEqual(self.totals(gc, 0), {'idle': (10000000, 10000000), 'main': (0, 10000000)})
+        # Once more, with one more layer of gzip and curl's content type: it is there already.
+        again = self.send(gzip.compress(body), method='PUT', **labels,
+                          headers={'Content-Encoding': 'gzip', 'Content-Type': 'application/x-www-form-urlencoded'})
+        self.assertEqual((again.status, again.json['data']['profiles'], again.json['data']['duplicates']), (200, 0, 1))
+        other = encode(types, types[1], CPU_SAMPLES[:1], day_ago, 10**9, 10000000)
+        self.assertEqual((r := self.send(other, **labels)).status, 409, r.text)
+        self.assertEqual(self.totals(Pprof(self.scraper.get(url('/api/v1/profile', query=query, **times)).body), 0), want)
+        metrics = self.scraper.metrics()
+        self.assertEqual(metrics['sonde_import_failures_total{reason="conflict"}'], 1)
+        self.assertGreaterEqual(metrics['sonde_store_imported_rows_total'], 3)
+
+    def test_import_series(self):
+        now = time.time_ns() - 86400 * 10**9
+        body = encode([('inuse_space', 'bytes')], ('space', 'bytes'),
+                      [(['f'], [7], {'region': 'a'}), (['g'], [5], {'region': 'b'})], now, 0)
+        r = self.send(body, name='heap', sample_labels='region')
+        self.assertEqual((r.status, r.json['data']['profiles']), (200, 2))
+        times = {'start': now / 1e9 - 10, 'end': now / 1e9 + 10}
+        types = self.scraper.get(url('/api/v1/profile_types', **times)).json['data']
+        self.assertIn(('heap:inuse_space:bytes:space:bytes', 'instant'), {(t['id'], t['kind']) for t in types})
+        series = self.scraper.get(url('/api/v1/series', query='heap:inuse_space:bytes:space:bytes{}', **times)).json['data']
+        self.assertEqual({s['region'] for s in series}, {'a', 'b'})
+
+    def test_import_refused(self):
+        now = time.time_ns()
+        good = [(['f'], [1], {})]
+
+        def pprof(time_ns):
+            return encode([('cpu', 'nanoseconds')], ('cpu', 'nanoseconds'), good, time_ns, 1)
+
+        for body, code, text, params in [
+                (pprof(0), 400, 'time_nanos', {}), (b'<html>', 400, 'not a valid pprof profile', {}),
+                (pprof(now)[:-20], 400, 'gzip', {}), (pprof(now), 400, 'label.1x', {'label.1x': 'y'}),
+                (pprof(now - 20 * 86400 * 10**9), 422, '--storage.retention.time', {}),
+                (pprof(now + 3600 * 10**9), 422, 'ahead of this machine', {})]:
+            r = self.send(body, **params)
+            self.assertEqual(r.status, code, r.text)
+            self.assertIn(text, r.json['error'])
+        r = self.send(pprof(now), headers={'Origin': 'http://elsewhere.example'})
+        self.assertEqual(r.status, 403)
+        self.assertEqual(self.scraper.get('/api/v1/import').status, 405)
 
 
 if __name__ == '__main__':

@@ -40,6 +40,35 @@ void store_stats(struct store *s, struct store_stats *ret)
 	*ret = (struct store_stats) {.head_streams = 7, .min_time_ns = 1, .max_time_ns = 2};
 }
 
+/* Keeps what it was given last; refuses the times 1 and 2. */
+static struct {
+	size_t n_streams, n_rows;
+	int64_t time_ns;
+	char labels[256];
+} imported;
+
+int store_import(struct store *s, const struct store_scrape *scrapes, size_t n,
+	struct store_result *ret, struct errbuf *eb)
+{
+	_cleanup_bytes_ struct bytes text = {};
+
+	(void)s;
+	*ret = (struct store_result) {};
+	if (n != 1 || scrapes->time_ns == 1)
+		return err_set(eb, -ERANGE, "timestamp: too old");
+	if (scrapes->time_ns == 2)
+		return err_set(eb, -EEXIST, "other content");
+	labels_print(scrapes->streams[0], &text);
+	bytes_put_u8(&text, 0);
+	snprintf(imported.labels, sizeof(imported.labels), "%s", (const char *)text.data);
+	imported.n_streams = scrapes->n_streams;
+	imported.n_rows = scrapes->n_rows;
+	imported.time_ns = scrapes->time_ns;
+	ret->n_streams = (uint32_t)scrapes->n_streams;
+	ret->n_rows = (uint32_t)scrapes->n_rows;
+	return 0;
+}
+
 /* ---- the server under test ---- */
 
 static const char evil[] = "<script>alert(1)</script>\"'&";
@@ -186,7 +215,7 @@ static int setup(void **state)
 		f, each_target, each_pool, config_yaml, is_ready, reload, quit, NULL};
 	assert_int_equal(api_new(&o, &f->api, &eb), 0);
 	api_set_store(f->api, &f->store);
-	routes = api_routes(&n);
+	routes = api_routes(f->api, &n);
 	if (http_server_open(&so, routes, n, f->api, &f->server, &eb) < 0)
 		fail_msg("%s", eb.text);
 	assert_int_equal(http_server_start(f->server, &eb), 0);
@@ -229,7 +258,8 @@ static void answer_done(struct answer *a)
 
 #define _cleanup_answer_ _cleanup_(answer_done)
 
-static struct answer ask(struct fixture *f, const char *method, const char *path)
+static struct answer send_body(struct fixture *f, const char *method, const char *path,
+	const char *header, const void *body, size_t n_body)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET,
 		.sin_port = htons((uint16_t)f->port),
@@ -237,8 +267,8 @@ static struct answer ask(struct fixture *f, const char *method, const char *path
 	_cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	_cleanup_free_ char *request =
 		xasprintf("%s %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\n"
-			  "Content-Length: 0\r\n\r\n",
-			method, path, f->port);
+			  "%sContent-Length: %zu\r\n\r\n",
+			method, path, f->port, header, n_body);
 	struct answer a = {};
 	struct bytes all = {};
 	char *end;
@@ -246,6 +276,8 @@ static struct answer ask(struct fixture *f, const char *method, const char *path
 
 	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
 	assert_int_equal(write(fd, request, strlen(request)), strlen(request));
+	if (n_body)
+		assert_int_equal(write(fd, body, n_body), n_body);
 	while ((n = read(fd, bytes_reserve(&all, 65536), 65536)) > 0)
 		all.len += (size_t)n;
 	bytes_put_u8(&all, 0);
@@ -258,6 +290,11 @@ static struct answer ask(struct fixture *f, const char *method, const char *path
 	a.body.len--;
 	bytes_done(&all);
 	return a;
+}
+
+static struct answer ask(struct fixture *f, const char *method, const char *path)
+{
+	return send_body(f, method, path, "", NULL, 0);
 }
 
 static bool has(const struct answer *a, const char *text)
@@ -588,6 +625,111 @@ static void test_pages(void **state)
 
 #define WITH_SERVER(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
 
+/* ---- imports ---- */
+
+static void make_pprof(struct bytes *out, int64_t time_ns, const char *thread)
+{
+	_cleanup_profile_ struct profile p;
+	_cleanup_prof_builder_ struct prof_builder *b;
+	struct prof_function fn = {};
+	struct prof_line line = {};
+	struct prof_label label = {};
+	const int64_t values[2] = {3, 30};
+	struct errbuf eb = {};
+	uint32_t at;
+
+	profile_init(&p, NULL);
+	b = prof_builder_new(&p);
+	prof_builder_type(b, "samples", "count");
+	prof_builder_type(b, "cpu", "nanoseconds");
+	fn.name = prof_builder_string(b, "main", 4);
+	line.function = prof_builder_function(b, &fn);
+	at = prof_builder_location(b, 0, PROF_NONE, &line, 1);
+	label.key = prof_builder_string(b, "thread_name", 11);
+	label.str = prof_builder_string(b, thread, strlen(thread));
+	prof_builder_sample(b, &at, 1, values, &label, 1, 0);
+	label.str = prof_builder_string(b, "other", 5);
+	prof_builder_sample(b, &at, 1, values, &label, 1, 0);
+	p.time_ns = time_ns;
+	assert_int_equal(prof_builder_finish(b, &eb), 0);
+	assert_int_equal(prof_encode(&p, out), 0);
+}
+
+static void test_import(void **state)
+{
+	static const char form[] = "Content-Type: application/x-www-form-urlencoded\r\n";
+	static const char zipped[] = "Content-Encoding: gzip\r\n";
+	static const struct {
+		const char *query, *header;
+		int64_t time_ns;
+		int layers; /* of gzip; -1: a damaged one */
+		unsigned status;
+		const char *text;
+	} cases[] = {
+		{"", form, 9, 0, 200, "\"profiles\":1,\"rows\":2,\"duplicates\":0"},
+		{"?name=wall", "", 9, 1, 200, "\"wall:cpu:nanoseconds:"},
+		{"?label.job=x", zipped, 9, 2, 200, "\"profiles\":1"},
+		{"?sample_labels=a,thread_name", "", 9, 1, 200, "\"profiles\":2"},
+		{"", "", 9, -1, 400, "bad_data"},
+		{"", "", 0, 1, 400, "time_nanos"},
+		{"", "", 1, 1, 422, "\"errorType\":\"timestamp\""},
+		{"", "", 2, 1, 409, "\"errorType\":\"conflict\""},
+		{"?label.=x", "", 9, 1, 400, "label."},
+		{"?label.1a=x", "", 9, 1, 400, "label.1a"},
+		{"?label.__name__=x", "", 9, 1, 400, "label.__name__"},
+		{"?label.a=x&label.a=y", "", 9, 1, 400, "given twice"},
+		{"?label.a=%ff", "", 9, 1, 400, "UTF-8"},
+		{"?name=a:b", "", 9, 1, 400, "name:"},
+		{"?labels.a=x", "", 9, 1, 400, "unknown parameter"},
+		{"", "Content-Encoding: br\r\n", 9, 1, 400, "Content-Encoding"},
+		{"", "Origin: http://elsewhere.example\r\n", 9, 1, 403, "rigin"},
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_free_ char *path = xasprintf("/api/v1/import%s", cases[i].query);
+		_cleanup_answer_ struct answer a = {};
+		_cleanup_bytes_ struct bytes body = {};
+		struct errbuf eb = {};
+
+		make_pprof(&body, cases[i].time_ns, "main");
+		for (int layer = 0; layer < abs(cases[i].layers); layer++) {
+			struct bytes out = {};
+
+			assert_int_equal(gzip_deflate(body.data, body.len, 1, &out, &eb), 0);
+			bytes_done(&body);
+			body = out;
+		}
+		if (cases[i].layers < 0)
+			body.len -= 9;
+		a = send_body(f, "POST", path, cases[i].header, body.data, body.len);
+		if (a.status != cases[i].status || !has(&a, cases[i].text))
+			fail_msg("case %zu: %u %s", i, a.status, (const char *)a.body.data);
+	}
+}
+
+static void test_import_labels(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_answer_ struct answer a = {}, empty = {}, junk = {}, get = {};
+	_cleanup_bytes_ struct bytes body = {};
+
+	make_pprof(&body, 9, "same");
+	a = send_body(f, "PUT", "/api/v1/import?label.job=nightly&label.comm=cc", "", body.data,
+		body.len);
+	assert_int_equal(a.status, 200);
+	assert_string_equal(imported.labels,
+		"{__name__=\"process_cpu\",comm=\"cc\",job=\"nightly\",service_name=\"cc\"}");
+	assert_int_equal(imported.time_ns, 9);
+	empty = ask(f, "POST", "/api/v1/import");
+	assert_int_equal(empty.status, 400);
+	junk = send_body(f, "POST", "/api/v1/import", "", "<html>", 6);
+	assert_int_equal(junk.status, 400);
+	assert_true(has(&junk, "not a valid pprof profile"));
+	get = ask(f, "GET", "/api/v1/import");
+	assert_int_equal(get.status, 405);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -597,6 +739,8 @@ int main(void)
 		WITH_SERVER(test_errors),
 		WITH_SERVER(test_lifecycle),
 		WITH_SERVER(test_pages),
+		cmocka_unit_test_setup_teardown(test_import, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_import_labels, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
