@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Memory and CPU of the scraper with 100 targets at 10 s: real profiles, WAL and store on.
+"""Memory and CPU of the scraper with 100 targets at 10 s (or another interval, for the CPU of one scrape): real profiles, WAL and store on.
 
-usage: bench_scraper_memory.py BUILD_DIR [--targets 100] [--seconds 120]
+usage: bench_scraper_memory.py BUILD_DIR [--targets 100] [--interval 10] [--seconds 120]
 The targets are 100 addresses of 127/8 on one server that answers as a Go program does: eight different captured profiles in turn, each with times
 of its own (tests/bench/corpus.py).
 """
@@ -21,6 +21,8 @@ sys.path.insert(0, f'{TOP}/tests/bench')
 from bench_sampler import cpu_of, pss_mb  # noqa: E402
 import corpus  # noqa: E402
 from sonde_e2e import scraper  # noqa: E402
+
+SAMPLES = 285
 
 
 class Target(http.server.BaseHTTPRequestHandler):
@@ -50,10 +52,11 @@ def main():
     ap = argparse.ArgumentParser()
     ap.add_argument('build')
     ap.add_argument('--targets', type=int, default=100)
+    ap.add_argument('--interval', type=int, default=10)
     ap.add_argument('--seconds', type=int, default=120)
     a = ap.parse_args()
     os.environ['SONDE_BUILD'] = os.path.abspath(a.build)
-    Target.profiles = [corpus.profile(285, seed) for seed in range(8)]
+    Target.profiles = [corpus.profile(SAMPLES, seed) for seed in range(8)]
     server = Server(('0.0.0.0', 0), Target)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     port = server.server_address[1]
@@ -61,7 +64,7 @@ def main():
     config = f'''
 scrape_configs:
   - job_name: go
-    scrape_interval: 10s
+    scrape_interval: {a.interval}s
     profiling_config:
       preset: go
       pprof_config:
@@ -72,15 +75,19 @@ scrape_configs:
     static_configs: [{{targets: [{targets}]}}]
 '''
     with scraper(config) as s:
-        pss, t0, c0 = [], time.time(), cpu_of(s.p.pid)
+        pss, t0, c0, served = [], time.time(), cpu_of(s.p.pid), Target.served
         while time.time() - t0 < a.seconds:
             time.sleep(2)
             pss.append(pss_mb(s.p.pid))
-        cpu = cpu_of(s.p.pid) - c0
+        cpu, served = cpu_of(s.p.pid) - c0, Target.served - served
         m = s.metrics()
     stored = sum(v for k, v in m.items() if k.startswith('sonde_store_appended_profiles_total'))
+    samples = sum(v for k, v in m.items() if k.startswith('sonde_scrape_samples_total'))
+    if stored < served or samples < served * SAMPLES:
+        sys.exit(f'{served} scrapes served, but {stored:.0f} profiles stored with {samples:.0f} values')
     print(f'scraper_{a.targets}_targets_pss_max {max(pss):.1f} MB median {statistics.median(pss):.1f} MB')
-    print(f'scraper_{a.targets}_targets_cpu {100 * cpu / a.seconds:.2f} % of a core, {Target.served} scrapes served, {stored:.0f} profiles stored')
+    print(f'scraper_{a.targets}_targets_cpu {100 * cpu / a.seconds:.2f} % of a core, {served} scrapes served, {stored:.0f} profiles stored')
+    print(f'scraper_cpu_per_scrape {1000 * cpu / served:.3f} ms')
 
 
 if __name__ == '__main__':

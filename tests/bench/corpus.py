@@ -13,6 +13,7 @@ import zlib
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 POOL = f'{TOP}/build/bench/pool.json'
 MAPPING = 1 << 28
+MIN_STACKS = 1000
 
 
 def record():
@@ -32,6 +33,8 @@ def record():
             pool[tuple(stack)] = pool.get(tuple(stack), 0) + 1
             stack = []
     os.unlink(data)
+    if len(pool) < MIN_STACKS:
+        raise RuntimeError(f'perf recorded {len(pool)} stacks of clang-14, at least {MIN_STACKS} are needed')
     ordered = sorted(pool.items(), key=lambda x: -x[1])
     with open(POOL, 'w') as f:
         json.dump([[list(k), n] for k, n in ordered], f)
