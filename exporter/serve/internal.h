@@ -12,6 +12,7 @@ struct serve {
 	struct metrics *metrics;
 	struct metric *profiles; /* answered, by format */
 	char *types;		 /* value of Sonde-Types */
+	char *labels;		 /* value of Sonde-Labels */
 	char retention[24];	 /* value of Sonde-Retention-Seconds */
 	int64_t started_ns;	 /* CLOCK_BOOTTIME */
 };

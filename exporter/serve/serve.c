@@ -89,6 +89,17 @@ static const struct http_route routes[] = {
 	{HTTP_GET, "/debug/pprof/*", serve_unknown_profile, 0, 0},
 };
 
+/* Names of the labels that every sample has: what a scraper should make part of the series. */
+static char *labels_header(const struct labels *constants)
+{
+	_cleanup_bytes_ struct bytes b = {0};
+
+	bytes_init(&b, NULL, 0);
+	for (size_t i = 0; i < constants->n; i++)
+		bytes_printf(&b, "%s%s", i ? ", " : "", constants->items[i].name);
+	return xstrndup(b.len ? (const char *)b.data : "", b.len);
+}
+
 /* "process_cpu=profile": store name = endpoint, those that are on. */
 static char *types_header(const struct profile_source *source)
 {
@@ -106,6 +117,7 @@ int serve_open(const struct serve_options *o, struct serve **ret, struct errbuf 
 	s->started_ns = clock_boottime_ns(o->clock);
 	s->metrics = metrics_new();
 	s->types = types_header(o->source);
+	s->labels = labels_header(o->source->constants);
 	snprintf(s->retention, sizeof(s->retention), "%" PRIu32, o->source->retention_s);
 	snprintf(name, sizeof(name), "sonde-exporter/%s", version_number());
 	serve_add_metrics(s);
@@ -151,6 +163,7 @@ void serve_freep(struct serve **sp)
 	http_server_freep(&s->http);
 	metrics_freep(&s->metrics);
 	free(s->types);
+	free(s->labels);
 	free(s);
 	*sp = NULL;
 }

@@ -153,6 +153,7 @@ scrape_configs:
                 labels = [x for x in series if x.get('comm') == 'e2e-spin'][0]
                 self.assertEqual(labels['service_name'], 'e2e-spin')
                 self.assertTrue(labels['node'])
+                self.assertEqual(labels['rack'], 'r7')  # named by Sonde-Labels
                 self.assertNotIn('pid', labels)
                 self.assertEqual([x for x in series if x.get('comm', '').startswith('kworker')], [])
                 # the filtered job has nothing but that program

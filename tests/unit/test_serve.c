@@ -216,6 +216,7 @@ static int set_up(void **state)
 	f->budgets[0] = &f->budget;
 	labels_builder_init(&b);
 	labels_builder_set(&b, "node", "n1");
+	labels_builder_set(&b, "rack", "r7");
 	assert_int_equal(labels_builder_finish(&b, &f->labels), 0);
 	assert_int_equal(
 		options_parse(&exporter_program, 1, args, &f->options, NULL, &eb), OPTIONS_RUN);
@@ -431,6 +432,8 @@ static void test_cursor_answers(void **state)
 	assert_string_equal(value, "1");
 	header_of(&a, "Sonde-Types", value);
 	assert_string_equal(value, "process_cpu=profile");
+	header_of(&a, "Sonde-Labels", value);
+	assert_string_equal(value, "node, rack");
 	header_of(&a, "Sonde-Retention-Seconds", value);
 	assert_string_equal(value, "300");
 	header_of(&a, "Content-Type", value);
