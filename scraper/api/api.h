@@ -30,6 +30,7 @@ struct api_target_profile {
 struct api_target {
 	const struct labels *discovered, *labels;
 	const char *pool, *url, *global_url, *last_error;
+	const char *collapsed; /* labels that are __other__ at label_set_limit; "" or NULL: none */
 	enum api_health health;
 	int64_t last_scrape_ns, last_duration_ns, interval_ms, timeout_ms;
 	const struct api_target_profile *profiles;

@@ -168,6 +168,11 @@ static void put_active(struct target_page *p, const struct api_target *t)
 	bytes_put_str(p->out, "</td><td class=\"c\">");
 	api_page_put(p->out, t->url);
 	put_error(p->out, t->last_error);
+	if (t->collapsed && *t->collapsed) {
+		bytes_put_str(p->out, "<div class=\"e\">label_set_limit: __other__ for ");
+		api_page_put(p->out, t->collapsed);
+		bytes_put_str(p->out, "</div>");
+	}
 	bytes_put_str(p->out, "</td><td>");
 	put_health(p->out, t->health);
 	bytes_put_str(p->out, "</td><td>");

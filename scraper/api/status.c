@@ -51,6 +51,7 @@ static void put_active(struct json *j, const struct api_target *t)
 	put_scrape(j, t->last_error, t->last_scrape_ns, t->last_duration_ns, t->health);
 	put_interval(j, "scrapeInterval", t->interval_ms);
 	put_interval(j, "scrapeTimeout", t->timeout_ms);
+	json_kv_string(j, "collapsedLabels", t->collapsed ? t->collapsed : "");
 	json_key(j, "profiles");
 	json_array_begin(j);
 	for (size_t i = 0; i < t->n_profiles; i++) {

@@ -83,6 +83,8 @@ struct scrape_status_target {
 	struct labels discovered, labels; /* the arena's */
 	const char *pool, *url, *last_error;
 	const char *preset; /* "auto", "node" or "go" */
+	const char *
+		collapsed; /* labels that are __other__ at the job's label_set_limit, "a, b"; "" when none */
 	enum scrape_health health;
 	int64_t last_scrape_ns, last_duration_ns, interval_ms, timeout_ms;
 	struct scrape_status_type *types;

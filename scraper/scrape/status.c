@@ -5,6 +5,8 @@
 #include "scraper/scrape/scrape_impl.h"
 #include <stdio.h>
 
+enum { COLLAPSED_TEXT_MAX = 512 };
+
 static bool copy_labels(struct arena *a, const struct labels *from, struct labels *ret)
 {
 	struct label *items = arena_alloc_array(a, from->n + 1, sizeof(*items));
@@ -44,8 +46,16 @@ static const char *target_error(struct arena *a, const struct scrape_target *t)
 	return arena_strdup(a, "");
 }
 
+static const char *collapsed_labels(struct arena *a, const struct scrape_pool *p)
+{
+	char text[COLLAPSED_TEXT_MAX];
+
+	scrape_limit_describe(p->limit, text, sizeof(text));
+	return arena_strdup(a, text);
+}
+
 static void copy_target(struct arena *a, const struct scrape_pool *p, const struct scrape_target *t,
-	struct scrape_status_target *ret)
+	const char *collapsed, struct scrape_status_target *ret)
 {
 	const struct scrape_type *main = t->n_types ? t->types[0] : NULL;
 
@@ -54,6 +64,7 @@ static void copy_target(struct arena *a, const struct scrape_pool *p, const stru
 		.url = arena_strdup(a, t->url),
 		.last_error = target_error(a, t),
 		.preset = scrape_preset_name(t->preset),
+		.collapsed = collapsed,
 		.health = main ? main->health : SCRAPE_UNKNOWN,
 		.last_scrape_ns = main ? main->last_scrape_ns : 0,
 		.last_duration_ns = main ? main->last_duration_ns : 0,
@@ -80,6 +91,7 @@ static void copy_dropped(struct arena *a, const struct scrape_pool *p,
 static void copy_all(struct scrape *s, struct arena *a, struct scrape_status *ret)
 {
 	size_t n = 0, n_pools = 0;
+	const char *collapsed;
 
 	for (const struct scrape_pool *p = s->pools; p; p = p->next) {
 		n += p->n_targets + p->n_dropped;
@@ -91,8 +103,9 @@ static void copy_all(struct scrape *s, struct arena *a, struct scrape_status *re
 		return;
 	for (const struct scrape_pool *p = s->pools; p; p = p->next) {
 		ret->pools[ret->n_pools++] = arena_strdup(a, p->job->name);
+		collapsed = collapsed_labels(a, p);
 		for (const struct scrape_target *t = p->targets; t; t = t->next)
-			copy_target(a, p, t, &ret->targets[ret->n_targets++]);
+			copy_target(a, p, t, collapsed, &ret->targets[ret->n_targets++]);
 	}
 	ret->n_active = ret->n_targets;
 	for (const struct scrape_pool *p = s->pools; p; p = p->next)

@@ -114,7 +114,8 @@ static void each_target(void *arg, api_target_fn *fn, void *ctx)
 		.last_error = evil,
 		.health = API_DOWN,
 		.interval_ms = 90000,
-		.timeout_ms = 10000};
+		.timeout_ms = 10000,
+		.collapsed = "comm, pid"};
 	const struct api_target dropped = {.discovered = &d, .pool = "job2", .dropped = true};
 
 	(void)arg;
@@ -339,7 +340,7 @@ static void test_json(void **state)
 		struct {
 			const char *member, *text; /* text NULL: the number */
 			int64_t number;
-		} want[5];
+		} want[7];
 	} cases[] = {
 		{"/api/v1/profile_types?start=0&end=2000",
 			{{"status", "success", 0},
@@ -376,6 +377,8 @@ static void test_json(void **state)
 		{"/api/v1/targets",
 			{{"data.activeTargets.0.health", "up", 0},
 				{"data.activeTargets.1.scrapeInterval", "1m30s", 0},
+				{"data.activeTargets.0.collapsedLabels", "", 0},
+				{"data.activeTargets.1.collapsedLabels", "comm, pid", 0},
 				{"data.activeTargets.1.lastScrape", "0001-01-01T00:00:00Z", 0},
 				{"data.droppedTargets.0.scrapePool", "job2", 0},
 				{"data.droppedTargetCounts.job2", NULL, 1}}},
@@ -397,7 +400,7 @@ static void test_json(void **state)
 		if (a.status != 200)
 			fail_msg("%s: %s", cases[i].path, (char *)a.body.data);
 		assert_non_null(strstr(a.head, "application/json"));
-		for (size_t k = 0; k < 5 && cases[i].want[k].member; k++) {
+		for (size_t k = 0; k < ARRAY_SIZE(cases[i].want) && cases[i].want[k].member; k++) {
 			const struct json_value *v;
 
 			if (strchr(cases[i].want[k].member, '\1')) /* a name with a dot */
