@@ -208,7 +208,8 @@ static void expect(
 	int got = get_with(e, path, f, text, NULL);
 
 	if (got != status || (body && !strstr(text, body)))
-		fail_msg("%s: %d \"%s\", expected %d \"%s\"", path, got, text, status, body);
+		fail_msg("%s: %d \"%.500s\", expected %d \"%.300s\"", path, got, text, status,
+			body ? body : "");
 }
 
 /* ---- raw sockets ---- */
