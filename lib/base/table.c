@@ -39,6 +39,8 @@ static size_t probe(const struct table *t, uint64_t key)
 {
 	size_t mask = t->n_slots - 1, i = hash_mix(key) & mask, first_tomb = SIZE_MAX;
 
+	/* in large tables both miss the cache: let them miss together */
+	__builtin_prefetch(&t->slots[i]);
 	for (; t->used[i] != FREE; i = (i + 1) & mask) {
 		if (t->used[i] == USED && t->slots[i].key == key)
 			return i;
