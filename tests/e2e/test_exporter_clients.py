@@ -62,6 +62,36 @@ def cpu_ns(pid):
     return total
 
 
+class CpuWatch(threading.Thread):
+    """Notes a process's CPU time all along, to tell how much of it lies in a profile's window: the answer may come later than that ends."""
+
+    def __init__(self, pid):
+        super().__init__()
+        self.pid, self.notes, self.stop = pid, [], threading.Event()
+
+    def run(self):
+        while not self.stop.wait(0.02):
+            self.notes.append((time.time_ns(), cpu_ns(self.pid)))
+
+    def __enter__(self):
+        self.start()
+        time.sleep(0.3)  # a window begins where the drain before the request ended
+        return self
+
+    def __exit__(self, *exc):
+        self.stop.set()
+        self.join()
+
+    def at(self, when):
+        for (t0, a), (t1, b) in zip(self.notes, self.notes[1:]):
+            if t0 <= when <= t1:
+                return a + (b - a) * (when - t0) / (t1 - t0)
+        raise AssertionError(f'{when} is outside of {self.notes[0][0]}..{self.notes[-1][0]}')
+
+    def within(self, profile):
+        return self.at(profile.time_nanos + profile.duration_nanos) - self.at(profile.time_nanos)
+
+
 @e2e.needs_kernel
 class Clients(unittest.TestCase):
     @classmethod
@@ -220,17 +250,17 @@ class Clients(unittest.TestCase):
             fast = pool.submit(x.get, f'/debug/pprof/profile?seconds=6&hz=499&pid={pid}')
             e2e.wait_for('the rate is raised', lambda: x.metrics()['sonde_profile_frequency_hz'] == 499)
             time.sleep(0.3)
-            before = cpu_ns(pid)
-            base = e2e.Pprof(x.get(f'/debug/pprof/profile?seconds=4&pid={pid}').body)
-            used = cpu_ns(pid) - before
+            with CpuWatch(pid) as watch:
+                base = e2e.Pprof(x.get(f'/debug/pprof/profile?seconds=4&pid={pid}').body)
+            used = watch.within(base)
             p = e2e.Pprof(fast.result(60).body)
         self.assertAlmostEqual(base.total(1) / used, 1, delta=0.15)
         self.assertGreater(base.total(0), used / 1e9 * 499 * 0.8)
         self.assertEqual(p.period, 10**9 // 499)
         e2e.wait_for('the rate is back', lambda: x.metrics()['sonde_profile_frequency_hz'] == 99)
-        before = cpu_ns(pid)
-        slow = e2e.Pprof(x.get(f'/debug/pprof/profile?seconds=3&pid={pid}').body)
-        used = cpu_ns(pid) - before
+        with CpuWatch(pid) as watch:
+            slow = e2e.Pprof(x.get(f'/debug/pprof/profile?seconds=3&pid={pid}').body)
+        used = watch.within(slow)
         self.assertEqual(slow.period, 10**9 // 99)
         self.assertAlmostEqual(slow.total(1) / used, 1, delta=0.2)
 
