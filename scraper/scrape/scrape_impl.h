@@ -195,16 +195,14 @@ void scrape_queue_close(struct scrape_queue *q);
 
 /* room.c: large answers are decompressed and decoded one at a time, so that together they cannot spend what small ones need. */
 void scrape_room_init(struct scrape *s);
+void scrape_room_done(struct scrape *s);
 /* Decode threads: the next request of to_decode, large ones in turn; NULL once it is closed and nothing is left that may run. */
 struct scrape_request *scrape_room_take(struct scrape *s);
-/* An answer that turned out to be large waits here for its turn. Decode thread. */
+/* Decode thread: an answer that turned out to be large waits for its turn. leave: gives it back, when `r` has it. */
 void scrape_room_enter(struct scrape *s, struct scrape_request *r);
-/* Gives the room back, when `r` holds it. */
 void scrape_room_leave(struct scrape *s, struct scrape_request *r);
-/* Closes to_decode: decoders end, nobody waits any more. */
+/* Closes to_decode: decoders end, nobody waits any more; what still waited is polled once the threads have ended. */
 void scrape_room_close(struct scrape *s);
-void scrape_room_done(struct scrape *s);
-/* What waits when the threads have ended, or NULL. */
 struct scrape_request *scrape_room_poll(struct scrape *s);
 
 /* heap.c: targets by slot_mono_ns */
