@@ -392,8 +392,8 @@ static size_t n_records(struct env *e)
 	return n;
 }
 
-/* The i-th record that moved a cursor; slots without news make records without one. */
-static const struct record *moved(struct env *e, size_t i)
+/* The i-th record that moved a cursor, or NULL; slots without news make records without one. */
+static const struct record *find_moved(struct env *e, size_t i)
 {
 	const struct record *found = NULL;
 
@@ -403,6 +403,16 @@ static const struct record *moved(struct env *e, size_t i)
 			found = &e->records[k];
 	pthread_mutex_unlock(&e->lock);
 	return found;
+}
+
+/* The same, which must be there. */
+static const struct record *moved(struct env *e, size_t i)
+{
+	static const struct record none;
+	const struct record *r = find_moved(e, i);
+
+	assert_non_null(r);
+	return r ? r : &none;
 }
 
 static void step(struct env *e)
@@ -437,7 +447,7 @@ static const struct record *run_until_moved(struct env *e, size_t n)
 {
 	int64_t end_ns = clock_monotonic_ns(&clock_system) + WAIT_MS * NS_PER_MS;
 
-	for (; !moved(e, n - 1); step(e))
+	for (; !find_moved(e, n - 1); step(e))
 		if (clock_monotonic_ns(&clock_system) > end_ns)
 			fail_msg("fewer than %zu records that move a cursor", n);
 	settle(e);
