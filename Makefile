@@ -59,7 +59,7 @@ ARCHIVES := $(LIBEXPORTER) $(LIBSCRAPER) $(LIBSONDE)
 PROGRAMS := $(if $(wildcard exporter/main.c),$(B)/sonde-exporter) $(if $(wildcard scraper/main.c),$(B)/sonde-scraper) \
 	$(if $(wildcard cli/main.c),$(B)/sonde)
 UNIT := $(UNIT_SRC:%.c=$(B)/%)
-FUZZ := $(FUZZ_SRC:tests/fuzz/%.c=build/fuzz/%)
+FUZZ := $(FUZZ_SRC:tests/fuzz/%.c=build/fuzz/bin/%)
 BENCH := $(BENCH_SRC:%.c=$(B)/%)
 HELPERS := $(HELPER_SRC:%.c=$(B)/%)
 KERNEL := $(KERNEL_SRC:%.c=$(B)/%)
@@ -85,7 +85,11 @@ test: deps ## install what is missing, build, run every test
 	@tests/run $(B)
 
 unit: $(UNIT)
-fuzz: $(FUZZ)
+# One sub-make builds them all: several would race for the same objects.
+fuzz:
+	@$(MAKE) --no-print-directory MODE=fuzz CC=$(CLANG) fuzz-programs
+.PHONY: fuzz-programs
+fuzz-programs: $(FUZZ)
 .PHONY: helpers
 helpers: $(HELPERS) $(KERNEL)
 
@@ -176,9 +180,7 @@ $(HELPERS): $(B)/%: %.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) -O2 -fno-omit-frame-pointer -g -o $@ $< -pthread
 
-# Fuzz targets link archives that were built with libFuzzer's coverage (tests/fuzz/build).
-build/fuzz/%: tests/fuzz/%.c $(LIB_SRC) $(EXPORTER_SRC) $(SCRAPER_SRC) FORCE
-	@$(MAKE) --no-print-directory MODE=fuzz CC=$(CLANG) build/fuzz/bin/$* && ln -sf bin/$* $@
+# Fuzz targets link archives that were built with libFuzzer's coverage, in build/fuzz.
 CFLAGS_fuzz := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined,fuzzer-no-link
 LDFLAGS_fuzz := -fsanitize=address,undefined,fuzzer
 build/fuzz/bin/%: build/fuzz/tests/fuzz/%.o $(ARCHIVES)
