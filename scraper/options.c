@@ -46,7 +46,7 @@ static const struct option_spec specs[] = {
 		.help = "How often the write-ahead log is synced. What a power cut takes is pulled "
 			"again where exporters still have it."},
 	{"storage.head-bytes", OPTION_BYTES, FIELD(head_bytes), .value = "BYTES",
-		.fallback = "48MiB", .min = 1 << 20, .max = 1e15,
+		.fallback = "48MiB", .min = 64 << 10, .max = 1e15,
 		.help = "Memory of the newest data; a larger head becomes a block."},
 	{"storage.cache-bytes", OPTION_BYTES, FIELD(cache_bytes), .value = "BYTES",
 		.fallback = "32MiB", .min = 1 << 20, .max = 1e15,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Bytes on disk beside the gzipped profiles that were scraped: exporter and scraper on a compiler load and on a repetitive server load.
 
-usage: bench_disk.py BUILD_DIR [--seconds 180] [--interval 10]
+usage: bench_disk.py BUILD_DIR [--seconds 180] [--interval 10] [--only compiler|server]
 The scraper pulls the exporter of this machine; then it is started again with a small --storage.head-bytes, so that all it holds becomes a block.
 Figures: bytes of blocks (stacks and symbols included) over bytes of the answers as sent (gzip), and bytes a stored row.
 """
@@ -59,15 +59,18 @@ def main():
     ap.add_argument('build')
     ap.add_argument('--seconds', type=int, default=180)
     ap.add_argument('--interval', type=int, default=10)
+    ap.add_argument('--only', choices=['compiler', 'server'])
     a = ap.parse_args()
     os.environ['SONDE_BUILD'] = os.path.abspath(a.build)
-    load = Load(sqlite_source(), 0)
-    try:
-        measure('compiler_load', 0.25, a.seconds, a.interval)
-    finally:
-        load.stop()
-    with Workload('node', '-e', SERVER):
-        measure('server_load', 0.1, a.seconds, a.interval)
+    if a.only != 'server':
+        load = Load(sqlite_source(), 0)
+        try:
+            measure('compiler_load', 0.25, a.seconds, a.interval)
+        finally:
+            load.stop()
+    if a.only != 'compiler':
+        with Workload('node', '-e', SERVER):
+            measure('server_load', 0.1, a.seconds, a.interval)
 
 
 if __name__ == '__main__':
