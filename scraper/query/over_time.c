@@ -46,6 +46,7 @@ struct over_time {
 	const struct query_spec *spec;
 	struct arena arena; /* buckets */
 	size_t n_points;
+	int64_t window_ns;
 	uint32_t type;
 	bool is_delta;
 	struct line *lines;
@@ -110,26 +111,33 @@ static int line_at(struct over_time *o, uint32_t i, struct line **ret)
 	return buckets_alloc(o, &(*ret)->b);
 }
 
-/* The bucket that holds time t, which may lie outside 0 .. n_points − 1: the k with t in (start + (k − 1) step, start + k step]. */
-static int64_t bucket_of(const struct over_time *o, int64_t t)
+/* The first point at or after time t, which may lie outside 0 .. n_points − 1. */
+static int64_t point_from(const struct over_time *o, int64_t t)
 {
 	int64_t step = o->spec->step_ns, d = t - o->spec->start_ns;
 
 	return d > 0 ? (d - 1) / step + 1 : -(-d / step);
 }
 
+/* The points whose windows (t − window, t] touch (after, until]: [*ret_first, *ret_end). */
+static void points_of(const struct over_time *o, int64_t after, int64_t until, int64_t *ret_first,
+	int64_t *ret_end)
+{
+	*ret_first = MAX(point_from(o, after + 1), (int64_t)0);
+	*ret_end = MIN(point_from(o, until + o->window_ns), (int64_t)o->n_points);
+}
+
 /* Spreads `value` evenly over (time − duration, time]. */
 static void spread(
 	const struct over_time *o, struct buckets *b, int64_t time, int64_t duration, double value)
 {
-	int64_t step = o->spec->step_ns, start = o->spec->start_ns, first, last;
+	int64_t first, end;
 
 	duration = MIN(MAX(duration, 0), MAX_WINDOW_NS);
-	first = duration ? bucket_of(o, time - duration + 1) : bucket_of(o, time);
-	last = bucket_of(o, time);
-	for (int64_t k = MAX(first, 0); k <= last && k < (int64_t)o->n_points; k++) {
-		int64_t from = MAX(time - duration, start + (k - 1) * step);
-		int64_t to = MIN(time, start + k * step);
+	points_of(o, time - MAX(duration, (int64_t)1), time, &first, &end);
+	for (int64_t k = first; k < end; k++) {
+		int64_t t = o->spec->start_ns + k * o->spec->step_ns;
+		int64_t from = MAX(time - duration, t - o->window_ns), to = MIN(time, t);
 
 		b->sum[k] += duration ? value * ((double)(to - from) / (double)duration) : value;
 		b->present[k] = 1;
@@ -158,7 +166,7 @@ static int cell_at(struct over_time *o, uint32_t series, uint32_t line, struct c
 /* Scrapes per bucket of every target. */
 static int load_coverage(struct over_time *o, struct errbuf *eb)
 {
-	int64_t from = o->spec->start_ns - o->spec->step_ns + 1;
+	int64_t from = o->spec->start_ns - o->window_ns + 1, first, end;
 	int r = coverage_load(&o->coverage, &o->scan, from, o->spec->end_ns, eb);
 	size_t n = o->coverage.targets.n;
 
@@ -168,9 +176,8 @@ static int load_coverage(struct over_time *o, struct errbuf *eb)
 
 		o->covered[i] = arena_zalloc(&o->arena, o->n_points * sizeof(uint32_t));
 		for (size_t k = 0; o->covered[i] && k < t->n; k++) {
-			int64_t at = bucket_of(o, t->times_ns[k]);
-
-			if (at >= 0 && at < (int64_t)o->n_points)
+			points_of(o, t->times_ns[k] - 1, t->times_ns[k], &first, &end);
+			for (int64_t at = first; at < end; at++)
 				o->covered[i][at]++;
 		}
 	}
@@ -199,11 +206,12 @@ static int series_at(struct over_time *o, const struct scan_hit *hit, struct ser
 
 static int count_scrapes(struct over_time *o, const struct scan_hit *hit, int64_t time, uint32_t n)
 {
-	int64_t k = bucket_of(o, time);
+	int64_t first, end;
 	struct series *series;
 	int r = series_at(o, hit, &series);
 
-	if (!r && k >= 0 && k < (int64_t)o->n_points)
+	points_of(o, time - 1, time, &first, &end);
+	for (int64_t k = first; !r && k < end; k++)
 		series->scrapes[k] += MAX(n, 1U);
 	return r;
 }
@@ -214,7 +222,7 @@ static int put(struct over_time *o, const struct scan_hit *hit, uint32_t line, i
 {
 	struct line *l;
 	struct cell *c = NULL;
-	int64_t k;
+	int64_t first, end;
 	int r;
 
 	if (o->is_delta) {
@@ -224,12 +232,12 @@ static int put(struct over_time *o, const struct scan_hit *hit, uint32_t line, i
 		return r;
 	}
 	r = cell_at(o, hit->series, line, &c);
-	k = bucket_of(o, time);
-	if (r || k < 0 || k >= (int64_t)o->n_points)
-		return r;
-	c->b.sum[k] += value;
-	c->b.present[k] = 1;
-	return 0;
+	points_of(o, time - 1, time, &first, &end);
+	for (int64_t k = first; !r && k < end; k++) {
+		c->b.sum[k] += value;
+		c->b.present[k] = 1;
+	}
+	return r;
 }
 
 /* Labels of an ungrouped series' line, once. */
@@ -294,7 +302,7 @@ static int add_hit(struct over_time *o, uint32_t h, struct errbuf *eb)
 		return no_memory(eb);
 	if (o->is_delta)
 		until = tree_add(until, MAX(st->max_duration_ns, 0));
-	r = part_profiles(p->reader, hit->stream, q->start_ns - q->step_ns + 1, until, &profiles);
+	r = part_profiles(p->reader, hit->stream, q->start_ns - o->window_ns + 1, until, &profiles);
 	if (r)
 		return scan_failed(p, r, eb);
 	for (size_t i = 0; !r && i < profiles.n; i++)
@@ -427,6 +435,8 @@ static int check_spec(const struct query_spec *q, struct errbuf *eb)
 {
 	if (q->step_ns < 1000000)
 		return err_set(eb, -EINVAL, "step: must be at least 1 ms");
+	if (q->window_ns < 0 || q->window_ns > MAX_WINDOW_NS)
+		return err_set(eb, -EINVAL, "window: must be between 0 and three years");
 	if (q->end_ns < q->start_ns)
 		return err_set(eb, -EINVAL, "end is before start");
 	if ((q->end_ns - q->start_ns) / q->step_ns >= MAX_POINTS)
@@ -467,7 +477,8 @@ int query_over_time(struct query_env *env, const struct query_spec *spec, struct
 	arena_init(&o.arena, env->budget);
 	table_init(&o.cell_of, env->budget);
 	o.n_points = (size_t)((spec->end_ns - spec->start_ns) / spec->step_ns) + 1;
-	r = scan_open(&o.scan, env, QUERY_PROFILE_TERMS, spec->start_ns - spec->step_ns + 1,
+	o.window_ns = spec->window_ns ? spec->window_ns : spec->step_ns;
+	r = scan_open(&o.scan, env, QUERY_PROFILE_TERMS, spec->start_ns - o.window_ns + 1,
 		spec->end_ns, spec->group_by, spec->n_group_by, eb);
 	group_set_init(&o.groups, &o.scan, spec->max_groups);
 	if (!r)

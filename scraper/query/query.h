@@ -46,7 +46,8 @@ struct query_type {
 struct query_spec {
 	const struct query_selector *selector;
 	int64_t start_ns, end_ns;
-	int64_t step_ns; /* series over time: points at start, start + step … ≤ end */
+	int64_t step_ns;   /* series over time: points at start, start + step … ≤ end */
+	int64_t window_ns; /* what a point at t covers: (t − window, t]; 0: the step */
 	const char *const *group_by;
 	size_t n_group_by;
 	bool group; /* false: trees are one group, series stay apart; true with n_group_by 0: one

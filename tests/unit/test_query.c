@@ -307,13 +307,13 @@ static void test_merge_random(void **state)
 
 /* ---- series over time ---- */
 
-/* Share of the window (time − duration, time] that lies in (t − step, t]. */
-static double share(const struct record *r, int64_t t, int64_t step)
+/* Share of the window (time − duration, time] that lies in (t − window, t]. */
+static double share(const struct record *r, int64_t t, int64_t window)
 {
-	int64_t from = MAX(r->time - r->duration, t - step), to = MIN(r->time, t);
+	int64_t from = MAX(r->time - r->duration, t - window), to = MIN(r->time, t);
 
 	if (!r->duration || r->kind != STORE_DELTA)
-		return r->time > t - step && r->time <= t;
+		return r->time > t - window && r->time <= t;
 	return to > from ? (double)(to - from) / (double)r->duration : 0;
 }
 
@@ -324,27 +324,28 @@ static double naive_value(const struct record *r, const struct row *row, const s
 
 /* Adds one value to every bucket it touches; *present marks them. */
 static void naive_spread(const struct want *w, const struct record *r, const struct row *row,
-	int64_t start, int64_t step, size_t n_points, struct sums *out, struct sums *present)
+	int64_t start, int64_t step, int64_t window, size_t n_points, struct sums *out,
+	struct sums *present)
 {
 	char line[128], key[256];
 
 	naive_group(w, &r->series, row ? &row->labels : NULL, line);
 	for (size_t k = 0; k < n_points; k++) {
 		int64_t t = start + (int64_t)k * step;
-		double s = share(r, t, step), v = naive_value(r, row, w) * s;
+		double s = share(r, t, window), v = naive_value(r, row, w) * s;
 
 		if (s == 0)
 			continue;
 		if (w->kind != STORE_DELTA)
-			v /= scrapes_of(r, t - step + 1, t);
+			v /= scrapes_of(r, t - window + 1, t);
 		snprintf(key, sizeof(key), "%s|%zu", line, k);
 		add_sum(out, key, v);
 		add_sum(present, key, 1);
 	}
 }
 
-static void naive_over_time(const struct want *w, int64_t start, int64_t step, size_t n_points,
-	struct sums *out, struct sums *present)
+static void naive_over_time(const struct want *w, int64_t start, int64_t step, int64_t window,
+	size_t n_points, struct sums *out, struct sums *present)
 {
 	for (size_t i = 0; i < n_records; i++) {
 		const struct record *r = &records[i];
@@ -352,15 +353,16 @@ static void naive_over_time(const struct want *w, int64_t start, int64_t step, s
 		if (r->kind != w->kind)
 			continue;
 		if (r->kind == STORE_GAUGE && naive_matches(w, &r->series, NULL))
-			naive_spread(w, r, NULL, start, step, n_points, out, present);
+			naive_spread(w, r, NULL, start, step, window, n_points, out, present);
 		for (size_t k = 0; k < r->n_rows; k++)
 			if (naive_matches(w, &r->series, &r->rows[k].labels))
-				naive_spread(
-					w, r, &r->rows[k], start, step, n_points, out, present);
+				naive_spread(w, r, &r->rows[k], start, step, window, n_points, out,
+					present);
 	}
 }
 
-static void check_over_time(const struct want *w, int64_t start, int64_t end, int64_t step)
+static void check_over_time(
+	const struct want *w, int64_t start, int64_t end, int64_t step, int64_t window)
 {
 	struct query_selector selector;
 	struct query_env env = {.parts = fakes, .n_parts = n_fakes};
@@ -374,12 +376,14 @@ static void check_over_time(const struct want *w, int64_t start, int64_t end, in
 		.start_ns = start,
 		.end_ns = end,
 		.step_ns = step,
+		.window_ns = window,
 		.group_by = w->group_by,
 		.n_group_by = w->n_group_by,
 		.group = w->group};
 	if (query_over_time(&env, &spec, &m, &eb) < 0)
 		fail_msg("%s: %s", w->selector, eb.text);
-	naive_over_time(w, start, step, (size_t)((end - start) / step) + 1, sums, present);
+	naive_over_time(w, start, step, window ? window : step, (size_t)((end - start) / step) + 1,
+		sums, present);
 	for (size_t i = 0; i < m.n_lines; i++) {
 		char line[128], key[256];
 
@@ -423,7 +427,8 @@ static void test_over_time_random(void **state)
 			int64_t step = steps[random_below(ARRAY_SIZE(steps))] * SEC;
 			int64_t start = 980 * SEC + random_below(150) * SEC;
 
-			check_over_time(w, start, start + random_below(120) * SEC, step);
+			check_over_time(w, start, start + random_below(120) * SEC, step,
+				random_below(2) ? 0 : (1 + random_below(200)) * SEC / 2);
 		}
 		drop_records();
 	}
