@@ -108,6 +108,9 @@ struct binary_unnamed {
 /* The `max` binaries with the most unnamed frames, most first; returns how many. */
 size_t binary_top_unnamed(struct binary_registry *r, struct binary_unnamed *ret, size_t max);
 
+/* What became of files with debug information that were found. */
+enum binary_debug { BINARY_DEBUG_USED, BINARY_DEBUG_MISMATCH, BINARY_N_DEBUG };
+
 /* Counters for /metrics. */
 struct binary_stats {
 	uint64_t binaries, contents;		/* now */
@@ -117,6 +120,7 @@ struct binary_stats {
 	uint64_t skipped;			/* wanted again within ten minutes of a failure */
 	uint64_t parse_failed[PARSER_N_STATUS]; /* by enum parser_status */
 	uint64_t invalid;			/* a symbol file from the parser did not validate */
+	uint64_t debug_files[BINARY_N_DEBUG];
 	uint64_t cache_corrupt, cache_evicted, cache_write_failed;
 	uint64_t symbol_bytes, cache_bytes; /* mapped symbol files; those on disk; now */
 	uint64_t roots;			    /* root directories kept open, now */

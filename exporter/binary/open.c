@@ -76,13 +76,18 @@ static char *plain_path(const char *path)
 	return xstrndup(path, str_ends_with(path, " (deleted)") ? n - strlen(" (deleted)") : n);
 }
 
-static int open_below_process(
-	struct binary_registry *r, const struct entry *e, const char *path, struct stat *ret_st)
+static int open_at_process(struct binary_registry *r, const struct entry *e, const char *path)
 {
 	struct keeper *k = r->o.keeper;
 	_cleanup_close_ int root = k->open(k, e->source.pid, e->source.start_ns, KEEPER_ROOT, 0, 0);
 
-	return root < 0 ? root : checked(k->open_at(k, root, path), e, ret_st);
+	return root < 0 ? root : k->open_at(k, root, path);
+}
+
+static int open_below_process(
+	struct binary_registry *r, const struct entry *e, const char *path, struct stat *ret_st)
+{
+	return checked(open_at_process(r, e, path), e, ret_st);
 }
 
 static struct mount_root *find_root(struct binary_registry *r, uint64_t id)
@@ -137,6 +142,21 @@ static int open_below_kept_roots(
 				break;
 		}
 	return -ENOENT;
+}
+
+int binary_open_path(struct binary_registry *r, const struct entry *e, const char *path)
+{
+	struct keeper *k = r->o.keeper;
+	int fd = open_at_process(r, e, path);
+
+	for (uint32_t at = 0; fd < 0;) {
+		_cleanup_close_ int root = next_root(r, e, false, &at);
+
+		if (root < 0)
+			break;
+		fd = k->open_at(k, root, path);
+	}
+	return fd;
 }
 
 int binary_open_file(struct binary_registry *r, const struct entry *e, struct stat *ret_st)

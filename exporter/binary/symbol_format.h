@@ -38,8 +38,11 @@ enum {
 };
 
 enum symbol_flags {
-	/* names come from .symtab; otherwise only what is exported has one */
+	/* names come from a .symtab (the file's, its debug file's, that of .gnu_debugdata);
+	 * otherwise only what is exported has one */
 	SYMBOL_HAS_SYMTAB = 1,
+	/* a file with the debug information of this one was read too */
+	SYMBOL_HAS_DEBUG_FILE = 2,
 };
 
 enum symbol_section {

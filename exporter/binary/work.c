@@ -16,8 +16,8 @@
 struct outcome {
 	int error; /* negative errno: no symbols */
 	bool has_identity;
-	struct parser_identity identity;
-	struct symbol_file symbols; /* .data NULL when none was made */
+	struct parser_description file; /* its identity when has_identity */
+	struct symbol_file symbols;	/* .data NULL when none was made */
 	bool on_disk;
 	uint64_t cpu_ns;
 };
@@ -56,10 +56,12 @@ static void note_failure_locked(struct binary_registry *r, const struct stat *st
 }
 
 /* One question to the parser. The answer's descriptor, or -errno after counting. */
-static int ask(struct binary_registry *r, enum parser_op op, int fd, struct outcome *out)
+static int ask(
+	struct binary_registry *r, enum parser_op op, int fd, int debug_fd, struct outcome *out)
 {
 	struct parser_reply reply;
-	int answer = parser_ask(r->o.parser_fd, op, fd, BINARY_PARSE_TIMEOUT_MS, &reply);
+	int answer =
+		parser_ask_with(r->o.parser_fd, op, fd, debug_fd, BINARY_PARSE_TIMEOUT_MS, &reply);
 
 	out->cpu_ns += reply.cpu_ns;
 	if (reply.status == PARSER_OK && answer >= 0)
@@ -72,44 +74,60 @@ static int ask(struct binary_registry *r, enum parser_op op, int fd, struct outc
 	return reply.status == PARSER_FAILED ? -EAGAIN : -EBADMSG;
 }
 
-static int identify(struct binary_registry *r, int fd, const struct entry *e, struct outcome *out)
+/* What the child says of the file: laid out as the struct, checked as from a stranger. */
+static int read_description(int fd, struct parser_description *ret)
 {
-	_cleanup_close_ int answer = ask(r, PARSER_IDENTIFY, fd, out);
-	uint8_t raw[sizeof(struct parser_identity)];
+	uint8_t raw[sizeof(struct parser_description)];
 	struct cursor c = cursor_of(raw, sizeof(raw));
-	const uint8_t *content_id, *build_id;
+	struct parser_identity *id = &ret->identity;
+	const uint8_t *content_id, *build_id, *link;
 
-	if (answer < 0)
-		return answer;
-	if (pread(answer, raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
+	if (pread(fd, raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
 		return -EPROTO;
 	content_id = cursor_take(&c, PARSER_CONTENT_ID_LEN);
 	build_id = cursor_take(&c, PARSER_BUILD_ID_MAX);
-	out->identity.build_id_len = cursor_u32(&c);
-	if (c.error || out->identity.build_id_len > PARSER_BUILD_ID_MAX)
+	id->build_id_len = cursor_u32(&c);
+	cursor_skip(&c, 4);
+	ret->has = cursor_u32(&c);
+	ret->debug_link_crc = cursor_u32(&c);
+	link = cursor_take(&c, PARSER_DEBUG_LINK_MAX);
+	if (c.error || id->build_id_len > PARSER_BUILD_ID_MAX || link[PARSER_DEBUG_LINK_MAX - 1])
 		return -EPROTO;
-	memcpy(out->identity.content_id, content_id, PARSER_CONTENT_ID_LEN);
-	memcpy(out->identity.build_id, build_id, PARSER_BUILD_ID_MAX);
+	memcpy(id->content_id, content_id, PARSER_CONTENT_ID_LEN);
+	memcpy(id->build_id, build_id, PARSER_BUILD_ID_MAX);
+	memcpy(ret->debug_link, link, PARSER_DEBUG_LINK_MAX);
+	return 0;
+}
+
+static int identify(struct binary_registry *r, int fd, const struct entry *e, struct outcome *out)
+{
+	_cleanup_close_ int answer = ask(r, PARSER_IDENTIFY, fd, -1, out);
+	const uint8_t *build_id = out->file.identity.build_id;
+
+	if (answer < 0)
+		return answer;
+	if (read_description(answer, &out->file) < 0)
+		return -EPROTO;
 	/* Another file than the one that was mapped. The kernel gives 20 bytes at most and zeros
 	 * after a shorter one. */
 	if (e->build_id_len && memcmp(e->build_id, build_id,
-				       MIN(e->build_id_len, out->identity.build_id_len)) != 0)
+				       MIN(e->build_id_len, out->file.identity.build_id_len)) != 0)
 		return -ENOENT;
-	if (e->build_id_len && !out->identity.build_id_len)
+	if (e->build_id_len && !out->file.identity.build_id_len)
 		return -ENOENT;
 	out->has_identity = true;
 	return 0;
 }
 
-static int compile(struct binary_registry *r, int fd, struct outcome *out)
+static int compile(struct binary_registry *r, int fd, int debug_fd, struct outcome *out)
 {
-	_cleanup_close_ int answer = ask(r, PARSER_COMPILE, fd, out);
+	_cleanup_close_ int answer = ask(r, PARSER_COMPILE, fd, debug_fd, out);
 	int e;
 
 	if (answer < 0)
 		return answer;
 	e = symbol_file_map(answer, &out->symbols, NULL);
-	if (e == 0 && memcmp(out->symbols.identity.content_id, out->identity.content_id,
+	if (e == 0 && memcmp(out->symbols.identity.content_id, out->file.identity.content_id,
 			      PARSER_CONTENT_ID_LEN) != 0) {
 		/* The file changed between the two questions, or the child lies. */
 		symbol_file_unmap(&out->symbols);
@@ -118,6 +136,10 @@ static int compile(struct binary_registry *r, int fd, struct outcome *out)
 	pthread_mutex_lock(&r->mutex);
 	r->stats.invalid += e < 0;
 	r->stats.compiled += e == 0;
+	if (e == 0 && debug_fd >= 0)
+		r->stats.debug_files[out->symbols.flags & SYMBOL_HAS_DEBUG_FILE
+					     ? BINARY_DEBUG_USED
+					     : BINARY_DEBUG_MISMATCH]++;
 	pthread_mutex_unlock(&r->mutex);
 	if (e == 0)
 		out->on_disk = binary_cache_write(r, &out->symbols) == 0;
@@ -131,16 +153,38 @@ static bool has_owner(struct binary_registry *r, uint32_t id, const struct outco
 	bool owned;
 
 	pthread_mutex_lock(&r->mutex);
-	c = binary_content_find_locked(r, out->identity.content_id);
+	c = binary_content_find_locked(r, out->file.identity.content_id);
 	owned = c && c->symbols.data && c->entry && c->entry != id;
 	pthread_mutex_unlock(&r->mutex);
 	return owned;
 }
 
+/* The symbol file from disk, unless a debug file has appeared since it was made. That one is left
+ * in *ret_debug_fd. */
+static bool open_cached(struct binary_registry *r, const struct entry *e, const struct stat *st,
+	int *ret_debug_fd, struct outcome *out)
+{
+	int cached = binary_cache_open(r, out->file.identity.content_id, &out->symbols);
+
+	if (cached < 0 || !(out->symbols.flags & SYMBOL_HAS_DEBUG_FILE))
+		*ret_debug_fd = binary_open_debug(r, e, &out->file, st);
+	if (cached < 0)
+		return false;
+	if (*ret_debug_fd >= 0) {
+		symbol_file_unmap(&out->symbols);
+		return false;
+	}
+	out->on_disk = true;
+	pthread_mutex_lock(&r->mutex);
+	r->stats.cache_hits++;
+	pthread_mutex_unlock(&r->mutex);
+	return true;
+}
+
 static void work_on(
 	struct binary_registry *r, uint32_t id, const struct entry *e, struct outcome *out)
 {
-	_cleanup_close_ int fd = -1;
+	_cleanup_close_ int fd = -1, debug_fd = -1;
 	struct stat st;
 	bool skip;
 
@@ -156,15 +200,10 @@ static void work_on(
 	out->error = skip ? -EBADMSG : identify(r, fd, e, out);
 	if (out->error == 0 && has_owner(r, id, out))
 		return;
-	if (out->error == 0 && binary_cache_open(r, out->identity.content_id, &out->symbols) == 0) {
-		out->on_disk = true;
-		pthread_mutex_lock(&r->mutex);
-		r->stats.cache_hits++;
-		pthread_mutex_unlock(&r->mutex);
+	if (out->error == 0 && open_cached(r, e, &st, &debug_fd, out))
 		return;
-	}
 	if (out->error == 0)
-		out->error = compile(r, fd, out);
+		out->error = compile(r, fd, debug_fd, out);
 	if (out->error == -EBADMSG && !skip) {
 		pthread_mutex_lock(&r->mutex);
 		note_failure_locked(r, &st, clock_monotonic_ns(r->o.clock));
@@ -183,8 +222,9 @@ static void make_alias_locked(struct binary_registry *r, uint32_t id, uint32_t o
 static void settle_locked(struct binary_registry *r, uint32_t id, struct outcome *out)
 {
 	struct entry *e = r->entries[id];
-	struct content *c =
-		out->has_identity ? binary_content_find_locked(r, out->identity.content_id) : NULL;
+	struct content *c = out->has_identity
+				    ? binary_content_find_locked(r, out->file.identity.content_id)
+				    : NULL;
 	int64_t now = clock_monotonic_ns(r->o.clock);
 
 	e->state = BINARY_ABSENT;

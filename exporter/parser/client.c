@@ -9,12 +9,13 @@
 
 enum { GRACE_MS = 1000 };
 
-static int send_request(
-	int parser_fd, enum parser_op op, uint32_t timeout_ms, int reply_fd, int input_fd)
+static int send_request(int parser_fd, enum parser_op op, uint32_t timeout_ms, int reply_fd,
+	int input_fd, int debug_fd)
 {
 	struct parser_request request = {.magic = PARSER_MAGIC, .op = op, .timeout_ms = timeout_ms};
 	struct iovec iov = {.iov_base = &request, .iov_len = sizeof(request)};
-	int fds[2] = {reply_fd, input_fd};
+	int fds[PARSER_MAX_FDS] = {reply_fd, input_fd, debug_fd};
+	size_t n_fds = debug_fd >= 0 ? 3 : 2;
 	union {
 		struct cmsghdr header;
 		char bytes[CMSG_SPACE(sizeof(fds))];
@@ -23,15 +24,15 @@ static int send_request(
 		.msg_iov = &iov,
 		.msg_iovlen = 1,
 		.msg_control = control.bytes,
-		.msg_controllen = sizeof(control.bytes),
+		.msg_controllen = CMSG_SPACE(n_fds * sizeof(int)),
 	};
 
 	control.header = (struct cmsghdr) {
 		.cmsg_level = SOL_SOCKET,
 		.cmsg_type = SCM_RIGHTS,
-		.cmsg_len = CMSG_LEN(sizeof(fds)),
+		.cmsg_len = CMSG_LEN(n_fds * sizeof(int)),
 	};
-	memcpy(CMSG_DATA(&control.header), fds, sizeof(fds));
+	memcpy(CMSG_DATA(&control.header), fds, n_fds * sizeof(int));
 	return sendmsg(parser_fd, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof(request) ? 0 : -errno;
 }
 
@@ -71,6 +72,12 @@ static int receive_reply(int fd, struct parser_reply *ret)
 int parser_ask(int parser_fd, enum parser_op op, int input_fd, uint32_t timeout_ms,
 	struct parser_reply *reply)
 {
+	return parser_ask_with(parser_fd, op, input_fd, -1, timeout_ms, reply);
+}
+
+int parser_ask_with(int parser_fd, enum parser_op op, int input_fd, int debug_fd,
+	uint32_t timeout_ms, struct parser_reply *reply)
+{
 	_cleanup_close_ int ours = -1, theirs = -1;
 	struct pollfd pfd;
 	int pair[2], r;
@@ -80,7 +87,7 @@ int parser_ask(int parser_fd, enum parser_op op, int input_fd, uint32_t timeout_
 		return -1;
 	ours = pair[0];
 	theirs = pair[1];
-	r = send_request(parser_fd, op, timeout_ms, theirs, input_fd);
+	r = send_request(parser_fd, op, timeout_ms, theirs, input_fd, debug_fd);
 	if (r < 0)
 		return -1;
 	/* With our copy gone, a zygote that dies ends the wait. */

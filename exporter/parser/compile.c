@@ -71,6 +71,7 @@ struct compiled {
 	uint64_t string_bytes;
 	struct section sections[MAX_SECTIONS_WRITTEN];
 	uint32_t n_sections;
+	uint32_t flags; /* enum symbol_flags */
 };
 
 /* Without a symbol version: `memcpy@@GLIBC_2.14` and `memcpy@GLIBC_2.2.5` are both memcpy. */
@@ -144,7 +145,7 @@ static void write_header(const struct compiled *c, uint64_t file_bytes, struct o
 	bytes_put_u64(b, c->rows->text_base);
 	bytes_put_u16(b, c->f->type);
 	bytes_put_u16(b, c->f->machine);
-	bytes_put_u32(b, c->f->symtab ? SYMBOL_HAS_SYMTAB : 0);
+	bytes_put_u32(b, c->flags);
 	bytes_put_u32(b, (uint32_t)c->rows->n);
 	bytes_put_u32(b, c->rows->n_left_out);
 	bytes_put(b, content_id, sizeof(content_id));
@@ -227,9 +228,9 @@ static int write_checksum(int fd, uint64_t file_bytes)
 }
 
 static int write_file(const struct elf_file *f, struct elf_symbols *symbols,
-	const struct elf_rows *rows, int out_fd)
+	const struct elf_rows *rows, uint32_t flags, int out_fd)
 {
-	struct compiled c = {.f = f, .symbols = symbols, .rows = rows};
+	struct compiled c = {.f = f, .symbols = symbols, .rows = rows, .flags = flags};
 	_cleanup_free_ uint32_t *name_offs = NULL;
 	struct out o = {.fd = out_fd};
 	uint64_t file_bytes;
@@ -249,21 +250,62 @@ static int write_file(const struct elf_file *f, struct elf_symbols *symbols,
 	return r < 0 ? r : write_checksum(out_fd, file_bytes);
 }
 
-int parser_compile(int in_fd, int out_fd, struct errbuf *eb)
+/* The file and what more is known of it; names of all point into them until the end. */
+struct inputs {
+	struct elf_file f, debug, mini;
+	uint32_t flags; /* enum symbol_flags */
+};
+
+static void inputs_done(struct inputs *in)
 {
-	_cleanup_elf_file_ struct elf_file f = {.fd = -1};
+	elf_file_done(&in->f);
+	elf_file_done(&in->debug);
+	elf_file_done(&in->mini);
+}
+
+/* Debug information that is damaged, or of another file, costs what it would have added. */
+static void open_debug(struct inputs *in, int debug_fd)
+{
+	if (debug_fd < 0)
+		return;
+	if (elf_file_open(debug_fd, &in->debug, NULL) < 0 ||
+		!elf_file_is_debug_of(&in->debug, &in->f)) {
+		elf_file_done(&in->debug);
+		return;
+	}
+	in->flags |= SYMBOL_HAS_DEBUG_FILE;
+}
+
+static int read_symbols(struct inputs *in, struct elf_symbols *ret)
+{
+	const struct elf_file *f = &in->f, *debug = in->debug.elf ? &in->debug : NULL;
+	int r = elf_read_symbols(f, f, ret);
+
+	if (r == 0 && debug && !f->symtab)
+		r = elf_read_symbols(f, debug, ret);
+	if (r == 0 && !f->symtab && !(debug && debug->symtab) &&
+		elf_file_open_mini(f, &in->mini, NULL) == 0)
+		r = elf_read_symbols(f, &in->mini, ret);
+	if (f->symtab || (debug && debug->symtab) || (in->mini.elf && in->mini.symtab))
+		in->flags |= SYMBOL_HAS_SYMTAB;
+	return r < 0 ? r : elf_read_plt(f, ret);
+}
+
+int parser_compile(int in_fd, int debug_fd, int out_fd, struct errbuf *eb)
+{
+	_cleanup_(inputs_done)
+	struct inputs in = {.f = {.fd = -1}};
 	_cleanup_elf_symbols_ struct elf_symbols symbols = {0};
 	_cleanup_elf_rows_ struct elf_rows rows = {0};
-	int r = elf_file_open(in_fd, &f, eb);
+	int r = elf_file_open(in_fd, &in.f, eb);
 
 	if (r < 0)
 		return r;
-	r = elf_read_symbols(&f, &symbols);
+	open_debug(&in, debug_fd);
+	r = read_symbols(&in, &symbols);
 	if (r == 0)
-		r = elf_read_plt(&f, &symbols);
+		r = elf_make_rows(&in.f, &symbols, &rows);
 	if (r == 0)
-		r = elf_make_rows(&f, &symbols, &rows);
-	if (r == 0)
-		r = write_file(&f, &symbols, &rows, out_fd);
+		r = write_file(&in.f, &symbols, &rows, in.flags, out_fd);
 	return r < 0 ? err_set(eb, r, "symbols: %s", strerror(-r)) : 0;
 }

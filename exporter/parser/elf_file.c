@@ -93,19 +93,11 @@ static void find_symbol_tables(struct elf_file *f)
 	}
 }
 
-int elf_file_open(int fd, struct elf_file *ret, struct errbuf *eb)
+static int read_headers(struct elf_file *ret, struct errbuf *eb)
 {
 	GElf_Ehdr ehdr;
-	struct stat st;
 	int r;
 
-	*ret = (struct elf_file) {.fd = fd};
-	if (fstat(fd, &st) < 0)
-		return err_set(eb, -EBADMSG, "cannot stat the file");
-	ret->file_bytes = (uint64_t)st.st_size;
-	if (elf_version(EV_CURRENT) == EV_NONE)
-		return refuse(eb, -ENOTSUP, "libelf");
-	ret->elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
 	if (!ret->elf || elf_kind(ret->elf) != ELF_K_ELF || !gelf_getehdr(ret->elf, &ehdr))
 		return refuse(eb, -EBADMSG, "not an ELF file");
 	if (ehdr.e_ident[EI_DATA] != ELFDATA2LSB)
@@ -121,11 +113,44 @@ int elf_file_open(int fd, struct elf_file *ret, struct errbuf *eb)
 	return 0;
 }
 
+int elf_file_open(int fd, struct elf_file *ret, struct errbuf *eb)
+{
+	struct stat st;
+
+	*ret = (struct elf_file) {.fd = fd};
+	if (fstat(fd, &st) < 0)
+		return err_set(eb, -EBADMSG, "cannot stat the file");
+	ret->file_bytes = (uint64_t)st.st_size;
+	if (elf_version(EV_CURRENT) == EV_NONE)
+		return refuse(eb, -ENOTSUP, "libelf");
+	ret->elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	return read_headers(ret, eb);
+}
+
+int elf_file_open_mini(const struct elf_file *f, struct elf_file *ret, struct errbuf *eb)
+{
+	GElf_Shdr shdr;
+	Elf_Data *packed = elf_file_section_data(elf_file_section(f, ".gnu_debugdata", &shdr));
+	size_t n;
+	int r;
+
+	*ret = (struct elf_file) {.fd = -1};
+	if (!packed)
+		return -ENOENT;
+	r = elf_unpack_xz(packed->d_buf, packed->d_size, &ret->memory, &n);
+	if (r < 0)
+		return err_set(eb, r, ".gnu_debugdata: %s", strerror(-r));
+	ret->file_bytes = n;
+	ret->elf = elf_memory((char *)ret->memory, n);
+	return read_headers(ret, eb);
+}
+
 void elf_file_done(struct elf_file *f)
 {
 	if (f->elf)
 		elf_end(f->elf);
 	f->elf = NULL;
+	free(TAKE(f->memory));
 }
 
 Elf_Scn *elf_file_section(const struct elf_file *f, const char *name, GElf_Shdr *ret_shdr)
@@ -230,15 +255,19 @@ void elf_file_content_id(const struct elf_file *f, uint8_t ret[PARSER_CONTENT_ID
 	memcpy(ret, digest, PARSER_CONTENT_ID_LEN);
 }
 
-int parser_identify(int in_fd, struct parser_identity *ret, struct errbuf *eb)
+int parser_identify(int in_fd, struct parser_description *ret, struct errbuf *eb)
 {
 	_cleanup_elf_file_ struct elf_file f = {.fd = -1};
 	int r = elf_file_open(in_fd, &f, eb);
+	GElf_Shdr shdr;
 
 	if (r < 0)
 		return r;
-	*ret = (struct parser_identity) {.build_id_len = f.build_id_len};
-	memcpy(ret->build_id, f.build_id, f.build_id_len);
-	elf_file_content_id(&f, ret->content_id);
+	*ret = (struct parser_description) {.identity = {.build_id_len = f.build_id_len}};
+	memcpy(ret->identity.build_id, f.build_id, f.build_id_len);
+	elf_file_content_id(&f, ret->identity.content_id);
+	ret->has = (f.symtab ? PARSER_HAS_SYMTAB : 0) |
+		   (elf_file_section(&f, ".debug_info", &shdr) ? PARSER_HAS_DWARF : 0);
+	elf_file_debug_link(&f, ret->debug_link, &ret->debug_link_crc);
 	return 0;
 }

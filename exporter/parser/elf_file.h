@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * An ELF file that is open for compiling: libelf's handle, its segments and notes. Everything
- * lies in a read-only mapping of the file; a compile keeps only what it sorts in memory of its
- * own.
+ * lies in a read-only mapping of the file; a compile keeps only what it sorts, and unpacked
+ * MiniDebugInfo, in memory of its own.
  */
 #pragma once
 #include "exporter/binary/symbol_format.h"
@@ -26,10 +26,23 @@ struct elf_file {
 	uint32_t build_id_len;
 	char go_build_id[128];
 	Elf_Scn *symtab, *dynsym;
+	uint8_t *memory; /* what a file of .gnu_debugdata lies in; owned */
 };
 
 /* -EBADMSG: not ELF or malformed; -ENOTSUP: big-endian or a kind that is never mapped. */
 int elf_file_open(int fd, struct elf_file *ret, struct errbuf *eb) _must_check_;
+/* The same for what .gnu_debugdata of `f` (MiniDebugInfo: a file of symbols, compressed by xz)
+ * holds; -ENOENT when there is none. */
+int elf_file_open_mini(
+	const struct elf_file *f, struct elf_file *ret, struct errbuf *eb) _must_check_;
+/* The file that .gnu_debuglink names and its CRC; false when there is none. */
+bool elf_file_debug_link(
+	const struct elf_file *f, char ret[PARSER_DEBUG_LINK_MAX], uint32_t *ret_crc);
+/* True when `debug` was split off `f`: by build id, or by the debug link's CRC. */
+bool elf_file_is_debug_of(const struct elf_file *debug, const struct elf_file *f);
+/* xz → malloc'ed memory, at most ELF_MAX_UNPACKED_BYTES. -EBADMSG, -EFBIG, -ENOMEM. */
+int elf_unpack_xz(const void *packed, size_t n, uint8_t **ret, size_t *ret_n) _must_check_;
+enum { ELF_MAX_UNPACKED_BYTES = 128 << 20 };
 void elf_file_done(struct elf_file *f);
 #define _cleanup_elf_file_ _cleanup_(elf_file_done)
 
@@ -66,8 +79,9 @@ int elf_symbols_add(struct elf_symbols *s, const struct elf_symbol *symbol) _mus
 void elf_symbols_done(struct elf_symbols *s);
 #define _cleanup_elf_symbols_ _cleanup_(elf_symbols_done)
 
-/* Appends what .symtab and .dynsym say. */
-int elf_read_symbols(const struct elf_file *f, struct elf_symbols *ret) _must_check_;
+/* Appends what .symtab and .dynsym of `tables` say of the code in `f` (mostly the same file). */
+int elf_read_symbols(const struct elf_file *f, const struct elf_file *tables,
+	struct elf_symbols *ret) _must_check_;
 /* Appends one symbol for each entry of the procedure linkage tables. */
 int elf_read_plt(const struct elf_file *f, struct elf_symbols *ret) _must_check_;
 

@@ -56,7 +56,8 @@ static bool section_is_code(const struct elf_file *f, uint32_t index)
 	return scn && gelf_getshdr(scn, &shdr) && (shdr.sh_flags & SHF_EXECINSTR);
 }
 
-static bool candidate_of(const struct elf_file *f, const GElf_Sym *sym, struct elf_symbol *ret)
+static bool candidate_of(const struct elf_file *f, const struct elf_file *tables,
+	const GElf_Sym *sym, struct elf_symbol *ret)
 {
 	static const uint8_t bind_rank[] = {[STB_LOCAL] = 2, [STB_GLOBAL] = 0, [STB_WEAK] = 1};
 	unsigned type = GELF_ST_TYPE(sym->st_info), bind = GELF_ST_BIND(sym->st_info);
@@ -65,7 +66,7 @@ static bool candidate_of(const struct elf_file *f, const GElf_Sym *sym, struct e
 	if (sym->st_shndx == SHN_UNDEF || (!func && type != STT_NOTYPE) ||
 		!elf_file_is_code(f, sym->st_value))
 		return false;
-	if (!func && !section_is_code(f, sym->st_shndx))
+	if (!func && !section_is_code(tables, sym->st_shndx))
 		return false;
 	*ret = (struct elf_symbol) {
 		.addr = sym->st_value,
@@ -77,7 +78,8 @@ static bool candidate_of(const struct elf_file *f, const GElf_Sym *sym, struct e
 	return true;
 }
 
-static int read_table(const struct elf_file *f, Elf_Scn *scn, struct elf_symbols *ret)
+static int read_table(const struct elf_file *f, const struct elf_file *tables, Elf_Scn *scn,
+	struct elf_symbols *ret)
 {
 	Elf_Data *data = scn ? elf_getdata(scn, NULL) : NULL;
 	GElf_Shdr shdr;
@@ -93,9 +95,9 @@ static int read_table(const struct elf_file *f, Elf_Scn *scn, struct elf_symbols
 
 		if (!gelf_getsym(data, (int)i, &sym))
 			break;
-		if (!candidate_of(f, &sym, &symbol))
+		if (!candidate_of(f, tables, &sym, &symbol))
 			continue;
-		symbol.name = elf_strptr(f->elf, shdr.sh_link, sym.st_name);
+		symbol.name = elf_strptr(tables->elf, shdr.sh_link, sym.st_name);
 		if (!symbol.name || is_marker(symbol.name))
 			continue;
 		r = elf_symbols_add(ret, &symbol);
@@ -105,11 +107,12 @@ static int read_table(const struct elf_file *f, Elf_Scn *scn, struct elf_symbols
 	return 0;
 }
 
-int elf_read_symbols(const struct elf_file *f, struct elf_symbols *ret)
+int elf_read_symbols(
+	const struct elf_file *f, const struct elf_file *tables, struct elf_symbols *ret)
 {
-	int r = read_table(f, f->symtab, ret);
+	int r = read_table(f, tables, tables->symtab, ret);
 
-	return r < 0 ? r : read_table(f, f->dynsym, ret);
+	return r < 0 ? r : read_table(f, tables, tables->dynsym, ret);
 }
 
 /*

@@ -4,8 +4,9 @@
  * children that own nothing.
  *
  * The zygote sits at one end of a SOCK_SEQPACKET pair. A request is one datagram (struct
- * parser_request) with two descriptors: the end of a fresh socket pair that takes the reply, and
- * the input (a regular file, or names in a memfd). For each request the zygote forks a child
+ * parser_request) with two or three descriptors: the end of a fresh socket pair that takes the
+ * reply, the input (a regular file, or names in a memfd) and maybe a second input (the file with
+ * the debug information of the first). For each request the zygote forks a child
  * under memory and CPU limits; the child can do nothing but read its input and write one memfd,
  * which the zygote seals and sends back. A child that crashes, hangs or asks for too much costs
  * that one request. As each request brings its own reply socket, any number of threads may ask
@@ -18,24 +19,39 @@
 #include <stdint.h>
 
 enum parser_op {
-	PARSER_IDENTIFY = 1, /* ELF file → struct parser_identity */
-	PARSER_COMPILE = 2,  /* ELF file → symbol file (docs/formats/symbol-file.md) */
+	PARSER_IDENTIFY = 1, /* ELF file → struct parser_description */
+	PARSER_COMPILE = 2, /* ELF file, debug file → symbol file (docs/formats/symbol-file.md) */
 	PARSER_DEMANGLE = 3, /* names, each with a NUL → u32 length + bytes for each, in order */
 };
 
 enum {
 	PARSER_MAGIC = 0x31525053,
 	PARSER_MAX_CHILDREN = 4,
+	PARSER_MAX_FDS = 3, /* of a request */
 	PARSER_CONTENT_ID_LEN = 16,
-	PARSER_BUILD_ID_MAX = 32
+	PARSER_BUILD_ID_MAX = 32,
+	PARSER_DEBUG_LINK_MAX = 256,
 };
 
-/* What tells two contents apart; also where the output of PARSER_IDENTIFY is laid. */
+/* What tells two contents apart. */
 struct parser_identity {
 	uint8_t content_id[PARSER_CONTENT_ID_LEN];
 	uint8_t build_id[PARSER_BUILD_ID_MAX]; /* GNU */
 	uint32_t build_id_len;
 	uint32_t reserved;
+};
+
+enum parser_has {
+	PARSER_HAS_SYMTAB = 1, /* .symtab */
+	PARSER_HAS_DWARF = 2,  /* .debug_info */
+};
+
+/* Identity, and what the file says of where more is; the output of PARSER_IDENTIFY. */
+struct parser_description {
+	struct parser_identity identity;
+	uint32_t has;		 /* enum parser_has */
+	uint32_t debug_link_crc; /* of the whole file that is named, as CRC-32 of ISO 3309 */
+	char debug_link[PARSER_DEBUG_LINK_MAX]; /* .gnu_debuglink: a file name, "" when none */
 };
 
 struct parser_request {
@@ -76,14 +92,19 @@ int parser_zygote_run(int fd);
  * one second. */
 int parser_ask(int parser_fd, enum parser_op op, int input_fd, uint32_t timeout_ms,
 	struct parser_reply *reply);
+/* The same with a second input (-1: none). */
+int parser_ask_with(int parser_fd, enum parser_op op, int input_fd, int debug_fd,
+	uint32_t timeout_ms, struct parser_reply *reply);
 
 /*
  * What the children run; called in-process by tests and fuzzers. `in_fd`: a regular file;
  * `out_fd`: an empty memfd. 0, -EBADMSG (not ELF, or malformed), -ENOTSUP (a machine or class
  * not read), -ENOMEM, -EFBIG.
  */
-int parser_identify(int in_fd, struct parser_identity *ret, struct errbuf *eb);
-int parser_compile(int in_fd, int out_fd, struct errbuf *eb);
+int parser_identify(int in_fd, struct parser_description *ret, struct errbuf *eb);
+/* debug_fd: a file with the debug information of in_fd, or -1. It is used when its build id is the
+ * same, or its CRC that of in_fd's debug link; SYMBOL_HAS_DEBUG_FILE says so. */
+int parser_compile(int in_fd, int debug_fd, int out_fd, struct errbuf *eb);
 int parser_demangle(int in_fd, int out_fd, struct errbuf *eb);
 
 /* The readable form of a raw symbol name: C++ (Itanium), Rust (legacy and v0), D, OCaml.

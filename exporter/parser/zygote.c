@@ -47,28 +47,27 @@ static enum parser_status status_of(int r)
 
 static int run_identify(int in_fd, int out_fd, struct errbuf *eb)
 {
-	struct parser_identity identity;
-	int r = parser_identify(in_fd, &identity, eb);
+	struct parser_description d;
+	int r = parser_identify(in_fd, &d, eb);
 
 	if (r < 0)
 		return r;
-	return write(out_fd, &identity, sizeof(identity)) == (ssize_t)sizeof(identity) ? 0
-										       : -ENOMEM;
+	return write(out_fd, &d, sizeof(d)) == (ssize_t)sizeof(d) ? 0 : -ENOMEM;
 }
 
 _Noreturn static void child_main(const struct zygote *z, const struct parser_request *request,
-	int in_fd, const struct child *c)
+	const int *inputs, const struct child *c)
 {
+	int in_fd = inputs[0], debug_fd = inputs[1], r;
 	struct errbuf eb = {{0}};
-	int r;
 
 	close(z->fd);
 	close(c->reply_fd);
-	r = parser_limit_child(request->timeout_ms, in_fd, &eb);
+	r = parser_limit_child(request->timeout_ms, in_fd, debug_fd, &eb);
 	if (r == 0) {
 		switch (request->op) {
 		case PARSER_IDENTIFY: r = run_identify(in_fd, c->out_fd, &eb); break;
-		case PARSER_COMPILE: r = parser_compile(in_fd, c->out_fd, &eb); break;
+		case PARSER_COMPILE: r = parser_compile(in_fd, debug_fd, c->out_fd, &eb); break;
 		case PARSER_DEMANGLE: r = parser_demangle(in_fd, c->out_fd, &eb); break;
 		default: r = err_set(&eb, -EPROTO, "no such request"); break;
 		}
@@ -138,7 +137,7 @@ static void refuse_request(int reply_fd, const char *text)
 }
 
 static void start_child(struct zygote *z, struct child *c, const struct parser_request *request,
-	int reply_fd, int in_fd)
+	int reply_fd, const int *inputs)
 {
 	_cleanup_close_ int out_fd = memfd_create("symbols", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	pid_t pid;
@@ -155,7 +154,7 @@ static void start_child(struct zygote *z, struct child *c, const struct parser_r
 	c->shared->status = PARSER_CRASHED;
 	pid = fork();
 	if (pid == 0)
-		child_main(z, request, in_fd, c);
+		child_main(z, request, inputs, c);
 	if (pid < 0) {
 		refuse_request(reply_fd, "cannot start a child");
 		return;
@@ -175,7 +174,7 @@ static void receive_request(struct zygote *z, struct child *free_slot)
 {
 	struct parser_request request;
 	struct iovec iov = {.iov_base = &request, .iov_len = sizeof(request)};
-	int fds[2] = {-1, -1};
+	int fds[PARSER_MAX_FDS] = {-1, -1, -1};
 	union {
 		struct cmsghdr header;
 		char bytes[CMSG_SPACE(sizeof(fds))];
@@ -195,11 +194,11 @@ static void receive_request(struct zygote *z, struct child *free_slot)
 		return;
 	if (msg.msg_controllen >= CMSG_LEN(sizeof(int)) && control.header.cmsg_type == SCM_RIGHTS) {
 		n_fds = (control.header.cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		memcpy(fds, CMSG_DATA(&control.header), MIN(n_fds, 2) * sizeof(int));
+		memcpy(fds, CMSG_DATA(&control.header), MIN(n_fds, PARSER_MAX_FDS) * sizeof(int));
 	}
-	if (n == (ssize_t)sizeof(request) && n_fds == 2 && request_is_valid(&request))
-		start_child(z, free_slot, &request, fds[0], fds[1]);
-	for (int i = 0; i < 2; i++)
+	if (n == (ssize_t)sizeof(request) && n_fds >= 2 && request_is_valid(&request))
+		start_child(z, free_slot, &request, fds[0], fds + 1);
+	for (int i = 0; i < PARSER_MAX_FDS; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
 }

@@ -242,6 +242,10 @@ static void collect_binary(struct metrics_writer *w, struct binary_registry *reg
 {
 	static const char *const reasons[PARSER_N_STATUS] = {
 		NULL, "refused", "no_memory", "timeout", "crashed", "failed"};
+	static const char *const results[BINARY_N_DEBUG] = {
+		[BINARY_DEBUG_USED] = "used",
+		[BINARY_DEBUG_MISMATCH] = "mismatch",
+	};
 	struct binary_stats b;
 
 	binary_stats(registry, &b);
@@ -260,6 +264,10 @@ static void collect_binary(struct metrics_writer *w, struct binary_registry *reg
 	metrics_write(w, (double)b.open_failed, "reason", "open", NULL);
 	metrics_write(w, (double)b.invalid, "reason", "invalid", NULL);
 	metrics_write(w, (double)b.skipped, "reason", "failed_lately", NULL);
+	metrics_write_family(w, METRIC_COUNTER, "sonde_debug_files_total",
+		"Files with debug information of others, by what became of them.");
+	for (size_t i = 0; i < BINARY_N_DEBUG; i++)
+		metrics_write(w, (double)b.debug_files[i], "result", results[i], NULL);
 	metrics_write_family(w, METRIC_COUNTER, "sonde_symbol_cache_events_total",
 		"What happened in --symbols.cache-path.");
 	metrics_write(w, (double)b.cache_corrupt, "event", "corrupt", NULL);

@@ -13,14 +13,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	int in = memfd_create("in", 0), out = memfd_create("out", 0);
-	struct parser_identity identity;
+	struct parser_description file;
 	struct symbol_file s;
 
-	if (write(in, data, size) == (ssize_t)size && parser_compile(in, out, NULL) == 0) {
+	if (write(in, data, size) == (ssize_t)size && parser_compile(in, -1, out, NULL) == 0) {
 		if (symbol_file_map(out, &s, NULL) < 0)
 			abort();
-		if (parser_identify(in, &identity, NULL) < 0 ||
-			memcmp(&identity, &s.identity, sizeof(identity)) != 0)
+		if (parser_identify(in, &file, NULL) < 0 ||
+			memcmp(&file.identity, &s.identity, sizeof(s.identity)) != 0)
 			abort();
 		symbol_file_unmap(&s);
 	}

@@ -20,7 +20,7 @@ static struct symbol_file compile_path(const char *path)
 	struct errbuf eb = {{0}};
 
 	assert_true(in >= 0);
-	if (parser_compile(in, out, &eb) < 0 || symbol_file_map(out, &s, &eb) < 0)
+	if (parser_compile(in, -1, out, &eb) < 0 || symbol_file_map(out, &s, &eb) < 0)
 		fail_msg("%s: %s", path, eb.text);
 	return s;
 }
@@ -172,7 +172,7 @@ static void test_content_id(void **state)
 {
 	_cleanup_close_ int self = open("/proc/self/exe", O_RDONLY), ls = open("/bin/ls", O_RDONLY),
 			    copy = memfd_create("copy", 0);
-	struct parser_identity a, b, c;
+	struct parser_description a, b, c;
 	struct stat st;
 
 	(void)state;
@@ -186,8 +186,9 @@ static void test_content_id(void **state)
 	assert_int_equal(parser_identify(copy, &b, NULL), 0);
 	assert_int_equal(parser_identify(ls, &c, NULL), 0);
 	assert_memory_equal(&a, &b, sizeof(a));
-	assert_true(memcmp(a.content_id, c.content_id, sizeof(a.content_id)) != 0);
-	assert_int_equal(a.build_id_len, 20);
+	assert_true(memcmp(a.identity.content_id, c.identity.content_id,
+			    sizeof(a.identity.content_id)) != 0);
+	assert_int_equal(a.identity.build_id_len, 20);
 }
 
 static void test_refused_in_process(void **state)
@@ -210,7 +211,7 @@ static void test_refused_in_process(void **state)
 		struct errbuf eb = {{0}};
 
 		assert_int_equal(write(in, bad[i].bytes, bad[i].n), (ssize_t)bad[i].n);
-		assert_true(parser_compile(in, out, &eb) < 0);
+		assert_true(parser_compile(in, -1, out, &eb) < 0);
 		assert_true(eb.text[0]);
 	}
 }

@@ -1,0 +1,156 @@
+"""Names that lie outside a stripped program: inside it compressed, beside it, in the build-id directory, of its own root too."""
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import sonde_e2e as e2e
+
+# A static function, whose name no dynamic symbol table has.
+BURN_C = r'''
+static volatile unsigned long sink;
+static __attribute__((noinline)) void burn_hidden(void) { for (int i = 0; i < 10000; i++) sink += i * sink + 1; }
+int main(void) { for (;;) burn_hidden(); }
+'''
+FLAGS = ('-O1', '-g', '-fno-omit-frame-pointer', '-mno-omit-leaf-frame-pointer')
+
+
+def run(*cmd):
+    subprocess.run(cmd, check=True, stdout=subprocess.DEVNULL)
+
+
+def build_id(path):
+    out = subprocess.run(['readelf', '-n', path], capture_output=True, text=True, check=True).stdout
+    return out.split('Build ID: ')[1].split()[0]
+
+
+def split(prog, debug):
+    """Moves the debug information of prog into a file of its own and strips it."""
+    os.makedirs(os.path.dirname(debug), exist_ok=True)
+    run('objcopy', '--only-keep-debug', prog, debug)
+    run('strip', '--strip-all', prog)
+
+
+@e2e.needs_kernel
+class DebugFiles(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.top = tempfile.mkdtemp(prefix='sonde-debug.')
+        os.chmod(cls.top, 0o755)
+        cls.daemon = e2e.exporter(f'--symbols.cache-path={cls.top}/symbols', '--profile.max-overhead=0')
+
+    @classmethod
+    def tearDownClass(cls):
+        try:
+            cls.daemon.__exit__(None, None, None)
+        finally:
+            shutil.rmtree(cls.top, ignore_errors=True)
+
+    def program(self, name, *flags):
+        # Its own salt, so that no two tests share a content.
+        prog = e2e.compile_c(f'const char salt_{name.replace("-", "_")}[] = "{name}";\n' + BURN_C, *FLAGS, *flags, name=name)
+        os.chmod(os.path.dirname(prog), 0o755)
+        self.addCleanup(shutil.rmtree, os.path.dirname(prog), ignore_errors=True)
+        return prog
+
+    def share(self, *cmd):
+        """Of the samples of that command: those in burn_hidden."""
+        with e2e.Workload(*cmd) as w:
+            r = self.daemon.get(f'/debug/pprof/profile?seconds=2&hz=99&pid={w.pid}')
+        p = e2e.Pprof(r.body)
+        return sum(v[-1] for stack, v, _ in p.samples if 'burn_hidden' in stack) / p.total()
+
+    def counted(self, result):
+        return self.daemon.metrics()[f'sonde_debug_files_total{{result="{result}"}}']
+
+    def test_stripped_has_no_name(self):
+        prog = self.program('bare')
+        run('strip', '--strip-all', prog)
+        self.assertEqual(self.share(prog), 0)
+
+    def test_mini_debug_info(self):
+        prog = self.program('mini')
+        d = os.path.dirname(prog)
+        # As Fedora's find-debuginfo.sh makes it.
+        run('objcopy', '-S', '--remove-section', '.gdb_index', '--remove-section', '.comment', '--keep-symbol', 'burn_hidden', prog, f'{d}/m')
+        run('xz', '-9', f'{d}/m')
+        run('strip', '--strip-all', prog)
+        run('objcopy', '--add-section', f'.gnu_debugdata={d}/m.xz', prog)
+        self.assertGreater(self.share(prog), 0.9)
+
+    def test_damaged_mini_debug_info(self):
+        prog = self.program('damaged')
+        d = os.path.dirname(prog)
+        with open(f'{d}/m', 'wb') as f:
+            f.write(b'\xfd7zXZ\0' + bytes(range(256)) * 8)
+        run('strip', '--strip-all', prog)
+        run('objcopy', '--add-section', f'.gnu_debugdata={d}/m', prog)
+        self.assertEqual(self.share(prog), 0)
+
+    def test_debug_link_beside(self):
+        for where in ('{d}/{n}.debug', '{d}/.debug/{n}.debug'):
+            with self.subTest(where):
+                prog = self.program('beside' if '.debug/' not in where else 'below')
+                debug = where.format(d=os.path.dirname(prog), n=os.path.basename(prog))
+                split(prog, debug)
+                run('objcopy', f'--add-gnu-debuglink={debug}', prog)
+                used = self.counted('used')
+                self.assertGreater(self.share(prog), 0.9)
+                self.assertGreater(self.counted('used'), used)
+
+    def test_crc_decides_without_build_id(self):
+        prog = self.program('crc', '-Wl,--build-id=none')
+        debug = prog + '.debug'
+        split(prog, debug)
+        run('objcopy', f'--add-gnu-debuglink={debug}', prog)
+        self.assertGreater(self.share(prog), 0.9)
+
+    def test_wrong_crc_is_left_aside(self):
+        prog = self.program('wrong-crc', '-Wl,--build-id=none')
+        debug = prog + '.debug'
+        split(prog, debug)
+        run('objcopy', f'--add-gnu-debuglink={debug}', prog)
+        with open(debug, 'ab') as f:
+            f.write(b'another')
+        mismatched = self.counted('mismatch')
+        self.assertEqual(self.share(prog), 0)
+        self.assertGreater(self.counted('mismatch'), mismatched)
+
+    def test_build_id_directory_of_its_own_root(self):
+        prog = self.program('jail', '-static')
+        root = os.path.dirname(prog)
+        bid = build_id(prog)
+        split(prog, f'{root}/usr/lib/debug/.build-id/{bid[:2]}/{bid[2:]}.debug')
+        self.assertGreater(self.share('chroot', root, '/jail'), 0.9)
+
+    def test_another_build_id_is_left_aside(self):
+        prog, other = self.program('own'), self.program('other')
+        bid = build_id(prog)
+        path = f'/usr/lib/debug/.build-id/{bid[:2]}/{bid[2:]}.debug'
+        had = [p for p in ('/usr/lib/debug', '/usr/lib/debug/.build-id', os.path.dirname(path)) if not os.path.isdir(p)]
+        split(other, path)
+        self.addCleanup(lambda: [os.unlink(path)] + [os.rmdir(p) for p in reversed(had)])
+        run('strip', '--strip-all', prog)
+        mismatched = self.counted('mismatch')
+        self.assertEqual(self.share(prog), 0)
+        self.assertGreater(self.counted('mismatch'), mismatched)
+
+    def test_debug_file_that_comes_later(self):
+        # A symbol file in the cache without one is made anew.
+        prog = self.program('later')
+        debug = os.path.dirname(prog) + '/aside'
+        split(prog, debug)
+        run('objcopy', f'--add-gnu-debuglink={debug}', prog)
+        os.rename(debug, debug + '.hidden')
+        with e2e.exporter(f'--symbols.cache-path={self.top}/later') as first, e2e.Workload(prog) as w:
+            r = first.get(f'/debug/pprof/profile?seconds=1&hz=99&pid={w.pid}')
+            self.assertNotIn('burn_hidden', e2e.Pprof(r.body).functions())
+        os.rename(debug + '.hidden', debug)
+        with e2e.exporter(f'--symbols.cache-path={self.top}/later') as second, e2e.Workload(prog) as w:
+            r = second.get(f'/debug/pprof/profile?seconds=1&hz=99&pid={w.pid}')
+            self.assertIn('burn_hidden', e2e.Pprof(r.body).functions())
+
+
+if __name__ == '__main__':
+    unittest.main()
