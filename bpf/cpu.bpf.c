@@ -8,6 +8,35 @@
 #include "bpf/abi.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
+#include "bpf/unwind_tables.h"
+
+/* No tables and no mappings yet: every step is by frame pointer. */
+struct walk;
+static __always_inline struct unwind_binary *unwind_binary_at(struct walk *w, __u32 binary)
+{
+	(void)w, (void)binary;
+	return NULL;
+}
+
+static __always_inline const __u32 *unwind_slab_at(struct walk *w, __u32 slab)
+{
+	(void)w, (void)slab;
+	return NULL;
+}
+
+static __always_inline const struct unwind_rule *unwind_rule_at(struct walk *w, __u32 rule)
+{
+	(void)w, (void)rule;
+	return NULL;
+}
+
+static __always_inline __u64 *unwind_cache_at(struct walk *w, __u32 i)
+{
+	(void)w, (void)i;
+	return NULL;
+}
+
+#define unwind_locate(w, addr) UNWIND_SOMEWHERE
 #include "bpf/unwind_step.h"
 
 char dual_license[] SEC("license") = "GPL";
@@ -153,8 +182,7 @@ static __always_inline __u32 walk_user(struct tick *t)
 	struct frames_copy copy;
 	__u32 steps;
 
-	frames_add(&s->walk.frames, s->words, ABI_FRAME(ABI_FRAME_RAW, s->walk.pc));
-	bpf_loop(ABI_MAX_STEPS, walk_callback, t, 0);
+	bpf_loop(ABI_MAX_STEPS + 1, walk_callback, t, 0);
 	t->count[ABI_COUNT_FRAMES_FP] += s->walk.n_steps;
 	steps = frames_finish(&s->walk.frames, s->words, s->spare, &copy);
 	if (steps)
@@ -196,7 +224,11 @@ static __always_inline __u32 user_frames(struct tick *t, bool user_mode)
 	}
 	if (!pc)
 		return cut_at_once(t->s, ABI_CUT_NO_USER_REGS);
-	walk_init(&t->s->walk, pc, sp, fp, r->n_kernel);
+	walk_init(&t->s->walk, r->n_kernel);
+	t->s->walk.pc = pc;
+	t->s->walk.regs[UNWIND_SP] = sp;
+	t->s->walk.regs[UNWIND_FP] = fp;
+	t->s->walk.known = 1U << UNWIND_SP | 1U << UNWIND_FP;
 	return walk_user(t);
 }
 

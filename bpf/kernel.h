@@ -18,6 +18,8 @@ typedef __u32 __be32;
 typedef __u64 __be64;
 typedef __u32 __wsum;
 typedef _Bool bool;
+#define true 1
+#define false 0
 
 /* Values of the BPF user API (include/uapi/linux/bpf.h). */
 enum {

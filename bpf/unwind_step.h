@@ -1,87 +1,116 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * One step from a frame to its caller. unwind_step() is the walker's interface: the loop and the frames know nothing of how
- * the caller is found. Here it is found by frame pointer (rbp → {saved rbp, return address}). Compiled for BPF and for the
- * host, which supplies unwind_read_user.
+ * One turn of a walk: where the frame's code is, what its frame is called, and one step to its caller: by unwind tables where
+ * a row covers the code, by what the code itself says or by frame pointer where none does. ABI_MAX_STEPS bounds a walk that goes
+ * in circles.
  */
 #pragma once
-#include "bpf/unwind_frames.h"
+#include "bpf/unwind_rule.h"
 
-/* Reads user memory: 0, or negative when the page is not there. */
-#ifdef __bpf__
-#define unwind_read_user(w, to, len, from) bpf_probe_read_user(to, len, (const void *)(from))
-#endif
-
-#define UNWIND_USER_MAX \
-	(1ULL << 47) /* x86-64, four-level page tables; larger addresses need an explicit mmap hint */
-#define UNWIND_USER_MIN 4096
-#define UNWIND_MAX_FRAME_BYTES \
-	(1ULL << 20) /* a larger distance between two frames is taken for a stray rbp */
-
-enum unwind_result {
-	UNWIND_MORE,
-	UNWIND_ROOT, /* the outermost frame was the last one */
-	UNWIND_CUT,  /* walk.cut says why */
-};
-
-struct walk {
-	__u64 pc, sp, fp;
-	__u64 pair[2]; /* {saved rbp, return address} */
-	__u32 n_steps; /* callers found so far */
-	__u32 cut;     /* enum abi_cut */
-	struct frames frames;
-};
-
-UNWIND_FN void walk_init(struct walk *w, __u64 pc, __u64 sp, __u64 fp, __u32 n_kernel)
+/* A rule of the walker's own: the return address lies `above` bytes above sp, below it the frame pointer when there is room. */
+UNWIND_FN void walk_set_rule(struct walk *w, enum unwind_cfa cfa, __s32 above)
 {
-	w->pc = pc;
-	w->sp = sp;
-	w->fp = fp;
-	w->n_steps = 0;
-	w->cut = ABI_CUT_NONE;
-	frames_init(&w->frames, n_kernel);
+	w->rule = (struct unwind_rule) {
+		.cfa = cfa,
+		.reg = UNWIND_SP,
+		.ra = UNWIND_AT_CFA,
+		.fp = above ? UNWIND_AT_CFA : UNWIND_SAME,
+		.off = above + 8,
+		.ra_off = -8,
+		.fp_off = -16,
+	};
 }
 
-UNWIND_FN enum unwind_result walk_cut(struct walk *w, enum abi_cut why)
+/* mov $15, %rax (or %eax); syscall; arm64: mov x8, #139; svc #0 */
+UNWIND_FN bool walk_is_trampoline(__u64 lo, __u64 hi)
 {
-	w->cut = why;
-	return UNWIND_CUT;
+	if (UNWIND_ARM64)
+		return lo == 0xd4000001d2801168ULL;
+	return (lo == 0x0f0000000fc0c748ULL && (__u8)hi == 0x05) ||
+	       (lo & 0xffffffffffffffULL) == 0x050f0000000fb8ULL;
 }
 
 /*
- * By frame pointer. The ABI has rbp = 0 in the outermost frame; at the leaf a zero says that the code uses rbp for something
- * else. The stack grows down, so each frame must lie above the last one.
+ * No row covers the code. It may still be the trampoline of a signal handler (musl and Go have no rows for theirs); where pc
+ * is exact, the first instructions of a function and its return tell that the frame pointer is not set up yet or no more;
+ * everywhere else the frame pointer is what there is.
  */
-UNWIND_FN enum unwind_result unwind_step(struct walk *w)
+UNWIND_FN void walk_rule_from_code(struct walk *w)
 {
-	__u64 fp = w->fp, pc;
+	__u64 lo;
 
-	if (!fp)
-		return w->n_steps ? UNWIND_ROOT : walk_cut(w, ABI_CUT_FP_INSANE);
-	if (fp < w->sp || fp - w->sp > UNWIND_MAX_FRAME_BYTES || fp & 7)
-		return walk_cut(w, ABI_CUT_FP_INSANE);
-	if (unwind_read_user(w, w->pair, sizeof(w->pair), fp))
-		return walk_cut(w, ABI_CUT_READ_FAULT);
-	pc = w->pair[1];
-	if (!pc)
-		return UNWIND_ROOT;
-	if (pc < UNWIND_USER_MIN || pc >= UNWIND_USER_MAX)
-		return walk_cut(w, ABI_CUT_BAD_PC);
-	w->pc = pc;
-	w->sp = fp + sizeof(w->pair);
-	w->fp = w->pair[0];
-	w->n_steps++;
-	return UNWIND_MORE;
+	walk_set_rule(w, UNWIND_CFA_FP, 0);
+	if (unwind_read_user(w, w->code, sizeof(w->code), w->pc))
+		return;
+	lo = w->code[0];
+	if (walk_is_trampoline(lo, w->code[1])) {
+		walk_set_rule(w, UNWIND_CFA_SIGNAL, 0);
+		w->rule.off = UNWIND_SIGNAL_UCONTEXT;
+	}
+	if (UNWIND_ARM64 || !w->exact)
+		return;
+	/* push %rbp; ret; endbr64 */
+	if ((__u8)lo == 0x55 || (__u8)lo == 0xc3 || (__u32)lo == 0xfa1e0ff3)
+		walk_set_rule(w, UNWIND_CFA_REG, 0);
+	/* mov %rsp, %rbp in its two encodings */
+	else if ((lo & 0xffffff) == 0xe58948 || (lo & 0xffffff) == 0xec8b48)
+		walk_set_rule(w, UNWIND_CFA_REG, 8);
 }
 
-/* One turn of the loop: 1 ends it. */
+/* From a located frame to its caller. */
+UNWIND_FN enum unwind_result unwind_step(struct walk *w, enum unwind_place place)
+{
+	enum unwind_found found = UNWIND_NO_ROW;
+
+	w->fp_cut = ABI_CUT_NONE;
+	if (place == UNWIND_IN_FILE)
+		found = unwind_lookup(w, w->binary, w->off, &w->rule, &w->scratch);
+	if (found == UNWIND_NO_TABLE || place == UNWIND_SOMEWHERE) {
+		if (!w->n_guessed++)
+			w->guessed = place == UNWIND_IN_FILE ? w->binary : 0;
+		w->fp_cut = place == UNWIND_IN_FILE ? ABI_CUT_NO_TABLE : ABI_CUT_FP_INSANE;
+		walk_set_rule(w, UNWIND_CFA_FP, 0);
+	} else if (found == UNWIND_NO_ROW) {
+		w->fp_cut = ABI_CUT_FP_INSANE;
+		walk_rule_from_code(w);
+	}
+	return walk_by_rule(w);
+}
+
+/*
+ * The word that a located frame is recorded as. Readers look one byte lower for all but the leaf, as return addresses want it;
+ * code that a signal interrupted, and the trampoline below its handler, are recorded one byte higher so that this finds them.
+ */
+UNWIND_FN __u64 walk_frame(const struct walk *w, enum unwind_place place, bool leaf)
+{
+	__u32 up = !leaf || !w->exact;
+
+	if (place == UNWIND_IN_FILE)
+		return ABI_NATIVE(w->binary, w->off + up);
+	return ABI_FRAME(
+		place == UNWIND_IN_JIT ? ABI_FRAME_JIT : ABI_FRAME_RAW, w->pc - !w->exact + up);
+}
+
+/* One turn of the loop: records the frame and goes on to its caller. 1 ends it. */
 UNWIND_FN int walk_turn(struct walk *w, __u64 *words)
 {
-	if (unwind_step(w) != UNWIND_MORE)
+	enum unwind_place place = unwind_locate(w, w->pc - !w->exact);
+	enum unwind_result r = UNWIND_CUT;
+	__u64 frame;
+
+	if (place == UNWIND_IN_DATA && w->n_steps) {
+		w->cut = ABI_CUT_BAD_PC;
 		return 1;
-	frames_add(&w->frames, words, ABI_FRAME(ABI_FRAME_RAW, w->pc));
-	if (w->n_steps < ABI_MAX_STEPS)
-		return 0;
-	w->cut = ABI_CUT_DEPTH;
-	return 1;
+	}
+	frame = walk_frame(w, place, !w->n_steps);
+	if (w->n_steps < ABI_MAX_STEPS) {
+		__u32 trampoline = !w->exact && w->n_steps;
+
+		r = unwind_step(w, place);
+		frame += trampoline && w->rule.cfa == UNWIND_CFA_SIGNAL;
+	} else {
+		w->cut = ABI_CUT_DEPTH;
+	}
+	frames_add(&w->frames, words, frame);
+	return r != UNWIND_MORE;
 }

@@ -9,7 +9,8 @@ import time
 from sonde_e2e import build_dir
 
 KINDS = {1: 'native', 2: 'kernel', 3: 'raw', 4: 'jit', 6: 'repeat', 7: 'elided', 8: 'truncated'}
-CUTS = ['none', 'no_user_regs', 'compat32', 'read_fault', 'fp_insane', 'bad_pc', 'depth']
+CUTS = ['none', 'no_user_regs', 'compat32', 'read_fault', 'fp_insane', 'bad_pc', 'depth', 'no_table', 'bad_rule', 'lost_register',
+        'cfa_insane']
 USER_MODE, KTHREAD, COMPAT32, FIRST_IS_RETURN = 1, 2, 4, 8
 
 

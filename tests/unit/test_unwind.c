@@ -25,6 +25,35 @@ static int read_stack(void *to, size_t len, uint64_t from)
 	return 0;
 }
 #define unwind_read_user(w, to, len, from) read_stack(to, len, from)
+#include "bpf/unwind_tables.h"
+
+/* No tables and no mappings: every step is by frame pointer. */
+struct walk;
+static inline struct unwind_binary *unwind_binary_at(struct walk *w, __u32 binary)
+{
+	(void)w, (void)binary;
+	return NULL;
+}
+
+static inline const __u32 *unwind_slab_at(struct walk *w, __u32 slab)
+{
+	(void)w, (void)slab;
+	return NULL;
+}
+
+static inline const struct unwind_rule *unwind_rule_at(struct walk *w, __u32 rule)
+{
+	(void)w, (void)rule;
+	return NULL;
+}
+
+static inline __u64 *unwind_cache_at(struct walk *w, __u32 i)
+{
+	(void)w, (void)i;
+	return NULL;
+}
+
+#define unwind_locate(w, addr) UNWIND_SOMEWHERE
 #include "bpf/unwind_step.h"
 
 static __u64 words[ABI_MAX_WORDS + 1], spare[ABI_USER_TAIL_WORDS];
@@ -194,9 +223,12 @@ struct stack_case {
 static uint32_t walk(struct walk *w, uint64_t fp)
 {
 	memset(words, 0, sizeof(words));
-	walk_init(w, 0x401000, STACK_BASE + 8, fp, 0);
-	frames_add(&w->frames, words, ABI_FRAME(ABI_FRAME_RAW, w->pc));
-	for (int i = 0; i < ABI_MAX_STEPS; i++)
+	walk_init(w, 0);
+	w->pc = 0x401000;
+	w->regs[UNWIND_SP] = STACK_BASE + 8;
+	w->regs[UNWIND_FP] = fp;
+	w->known = 1U << UNWIND_SP | 1U << UNWIND_FP;
+	for (int i = 0; i <= ABI_MAX_STEPS; i++)
 		if (walk_turn(w, words))
 			break;
 	return finish(&w->frames, w->cut);

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+ *
+ * Place in a file → unwind rule. Compiled for BPF and for the host.
+ *
+ * Whoever compiles the walker defines these static functions before this header. They give a pointer, or NULL when there is no
+ * such thing; `w` is the walk (unwind_step.h).
+ *
+ *   struct unwind_binary *unwind_binary_at(w, binary)
+ *   const __u32 *unwind_slab_at(w, slab)              UNWIND_SLAB_WORDS words
+ *   const struct unwind_rule *unwind_rule_at(w, rule)
+ *   __u64 *unwind_cache_at(w, i)                      NULL: do without
+ */
+#pragma once
+#include "bpf/unwind_frames.h"
+#include "bpf/unwind_tables.h"
+#ifndef __bpf__
+#include <stdbool.h>
+#include <stddef.h>
+#endif
+
+struct walk;
+
+enum unwind_found {
+	UNWIND_FOUND,	 /* *rule is what holds there */
+	UNWIND_NO_ROW,	 /* the binary has a table and it covers the place with nothing */
+	UNWIND_NO_TABLE, /* the binary has none, or it changed under the look-up */
+};
+
+/* Loads keep their order around it. */
+#if defined(__bpf__) && UNWIND_ARM64
+#define unwind_read_barrier(word) ((void)__sync_fetch_and_add(word, 0))
+#elif defined(__bpf__)
+#define unwind_read_barrier(word) ((void)(word), ({ __asm__ volatile("" ::: "memory"); }))
+#else
+#define unwind_read_barrier(word) ((void)(word), __atomic_thread_fence(__ATOMIC_ACQUIRE))
+#endif
+#define UNWIND_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
+
+UNWIND_FN __u64 unwind_cache_hash(__u32 binary, __u32 seq, __u32 rel)
+{
+	__u64 key = (__u64)binary << 42 | (__u64)(seq >> 1 & (UNWIND_GENERATIONS - 1)) << 30 | rel;
+
+	return key * 0x9e3779b97f4a7c15ULL;
+}
+#define UNWIND_CACHE_INDEX(hash) ((__u32)((hash) >> (64 - UNWIND_CACHE_SHIFT)))
+#define UNWIND_CACHE_WORD(hash, rule) ((hash) << UNWIND_CACHE_SHIFT | (rule))
+
+/* The last of rows [0, hi] that begins at or before `low`; row 0 always does. */
+struct unwind_search {
+	const __u32 *slab;
+	__u32 first; /* word of row 0 */
+	__u32 lo, hi;
+	__u32 low;
+};
+
+UNWIND_FN long unwind_search_turn(__u32 i, struct unwind_search *s)
+{
+	__u32 mid = (s->lo + s->hi + 1) / 2;
+
+	(void)i;
+	if (s->lo >= s->hi)
+		return 1;
+	if (UNWIND_ROW_OFF(s->slab[(s->first + mid) & UNWIND_SLAB_MASK]) <= s->low)
+		s->lo = mid;
+	else
+		s->hi = mid - 1;
+	return 0;
+}
+
+#ifdef __bpf__
+static long unwind_search_callback(__u32 i, struct unwind_search *s)
+{
+	return unwind_search_turn(i, s);
+}
+#endif
+
+UNWIND_FN void unwind_search(struct unwind_search *s)
+{
+#ifdef __bpf__
+	bpf_loop(UNWIND_SLAB_SHIFT + 1, unwind_search_callback, s, 0);
+#else
+	while (!unwind_search_turn(0, s))
+		;
+#endif
+}
+
+/* Rows of one page → rule id. The carry row, the count and the rows lie in one slab. */
+UNWIND_FN __u32 unwind_find_in_page(const __u32 *slab, __u32 entry, __u32 off)
+{
+	__u32 carry = UNWIND_PAGE_WORD(entry) & UNWIND_SLAB_MASK;
+	struct unwind_search s = {.slab = slab, .first = carry, .low = off & 0xffff};
+
+	s.hi = UNWIND_PAGE_N(entry);
+	if (s.hi == UNWIND_PAGE_MANY) {
+		s.first = carry + 1;
+		s.hi = slab[s.first & UNWIND_SLAB_MASK];
+	}
+	if (s.hi)
+		unwind_search(&s);
+	return UNWIND_ROW_RULE(slab[(s.lo ? s.first + s.lo : carry) & UNWIND_SLAB_MASK]);
+}
+
+/* Page of a binary → its entry, 0 when nothing covers it. */
+UNWIND_FN __u32 unwind_page_entry(struct walk *w, const struct unwind_binary *b, __u32 page)
+{
+	const __u32 *words;
+	__u32 slab = b->slab;
+
+	if (page >= b->n_pages)
+		return 0;
+	words = unwind_slab_at(w, slab);
+	if (words && b->is_listed) {
+		slab = words[page >> UNWIND_SLAB_SHIFT & UNWIND_SLAB_MASK];
+		words = unwind_slab_at(w, slab);
+	}
+	return words ? words[page & UNWIND_SLAB_MASK] : 0;
+}
+
+/* `rel`: offset from the binary's first page on; `off`: in the file. */
+UNWIND_FN __u32 unwind_find_rule(
+	struct walk *w, const struct unwind_binary *b, __u32 rel, __u64 off)
+{
+	__u32 entry = unwind_page_entry(w, b, rel >> UNWIND_PAGE_SHIFT);
+	const __u32 *slab;
+
+	if (!entry)
+		return UNWIND_RULE_NONE;
+	slab = unwind_slab_at(w, UNWIND_PAGE_WORD(entry) >> UNWIND_SLAB_SHIFT);
+	return slab ? unwind_find_in_page(slab, entry, (__u32)off & 0xffff) : UNWIND_RULE_NONE;
+}
+
+/*
+ * The rule at offset `off` of the file of that binary, copied to *ret. What is read may change meanwhile: seq tells in the
+ * end, and nothing on the way trusts a number further than its mask. `scratch`: a word of the walker's own.
+ */
+UNWIND_FN enum unwind_found unwind_lookup(
+	struct walk *w, __u32 binary, __u64 off, struct unwind_rule *ret, __u32 *scratch)
+{
+	struct unwind_binary *b = unwind_binary_at(w, binary);
+	const struct unwind_rule *rule;
+	__u64 hash, *cached, rel, hit = 0;
+	__u32 seq, id;
+
+	if (!b)
+		return UNWIND_NO_TABLE;
+	if (!b->used)
+		b->used = 1;
+	seq = UNWIND_ONCE(b->seq);
+	unwind_read_barrier(scratch);
+	if (seq & 1 || b->slab == UNWIND_SLAB_NONE)
+		return UNWIND_NO_TABLE;
+	rel = off - ((__u64)b->first_page << UNWIND_PAGE_SHIFT);
+	if (rel >= (__u64)UNWIND_MAX_PAGES << UNWIND_PAGE_SHIFT) /* also before the first page */
+		return UNWIND_NO_ROW;
+	hash = unwind_cache_hash(binary, seq, (__u32)rel);
+	cached = unwind_cache_at(w, UNWIND_CACHE_INDEX(hash));
+	if (cached)
+		hit = UNWIND_ONCE(*cached);
+	if ((hit ^ UNWIND_CACHE_WORD(hash, 0)) >> UNWIND_CACHE_SHIFT)
+		hit = 0;
+	id = (__u16)hit;
+	if (id == UNWIND_RULE_NONE)
+		id = unwind_find_rule(w, b, (__u32)rel, off);
+	rule = unwind_rule_at(w, id);
+	if (id == UNWIND_RULE_NONE || !rule)
+		return UNWIND_NO_ROW;
+	*ret = *rule;
+	unwind_read_barrier(scratch);
+	if (UNWIND_ONCE(b->seq) != seq)
+		return UNWIND_NO_TABLE;
+	if (cached && !hit)
+		*(volatile __u64 *)cached = UNWIND_CACHE_WORD(hash, id);
+	return UNWIND_FOUND;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+ *
+ * A walk in progress: the registers of the frame that it has reached, and the frames found so far. Compiled for BPF and for
+ * the host, x86-64 and arm64.
+ *
+ * Whoever compiles the walker defines, beside the functions of unwind_lookup.h,
+ *
+ *   int unwind_read_user(w, to, len, from)      reads user memory: 0, or negative when the page is not there
+ *   enum unwind_place unwind_locate(w, addr)    what an address lies in; for UNWIND_IN_FILE sets w->binary and w->off, the
+ *                                               offset in the file
+ */
+#pragma once
+#include "bpf/unwind_lookup.h"
+
+#ifdef __bpf__
+#define unwind_read_user(w, to, len, from) bpf_probe_read_user(to, len, (const void *)(from))
+#endif
+
+/* What an address lies in. */
+enum unwind_place {
+	UNWIND_IN_FILE,	  /* executable mapping of a file, or the vdso: w->binary, w->off */
+	UNWIND_IN_JIT,	  /* executable memory without a file */
+	UNWIND_IN_DATA,	  /* mappings are known and this is no code */
+	UNWIND_SOMEWHERE, /* the mappings are not known */
+};
+
+#define UNWIND_USER_MAX \
+	(1ULL << (UNWIND_ARM64 ? 52 : 47)) /* larger ones on x86-64 need an explicit mmap hint */
+#define UNWIND_USER_MIN 4096
+#define UNWIND_MAX_FRAME_BYTES \
+	(1ULL << 20) /* a larger distance between two frames is taken for a stray frame pointer */
+
+enum unwind_result {
+	UNWIND_MORE,
+	UNWIND_ROOT, /* the outermost frame was the last one */
+	UNWIND_CUT,  /* walk.cut says why */
+};
+
+/* From the stack pointer in a signal trampoline to the ucontext. arm64 has the siginfo_t before it. */
+#define UNWIND_SIGNAL_UCONTEXT (UNWIND_ARM64 ? 128 : 0)
+
+/* How callers were found. */
+enum unwind_method {
+	UNWIND_BY_CFI,
+	UNWIND_BY_FP,
+	UNWIND_BY_PLT,
+	UNWIND_BY_SIGNAL,
+	UNWIND_N_METHODS
+};
+
+struct walk {
+	__u64 pc;
+	__u64 regs[UNWIND_N_REGS]; /* DWARF numbers */
+	__u64 fp_at,
+		bx_at; /* where the value of that register is in memory, not read yet; 0: in regs */
+	__u64 pac_mask; /* bits of a return address that are its signature; arm64 */
+	__u64 off;	/* of the code looked up, in file `binary` */
+	__u64 cfa;
+	union {
+		__u64 pair[2];		     /* {saved frame pointer, return address} */
+		__u64 code[2];		     /* at pc */
+		__u64 gregs[UNWIND_N_GREGS]; /* of a signal frame */
+	};
+	struct unwind_rule rule;
+	__u32 binary;
+	__u32 known;   /* registers that hold the frame's values, a bit each */
+	__u32 exact;   /* pc is the instruction to run next; otherwise a return address */
+	__u32 n_steps; /* callers found so far */
+	__u32 by[UNWIND_N_METHODS];
+	__u32 n_guessed; /* of the steps by frame pointer: because the binary has no table yet */
+	__u32 guessed;	 /* the first such binary */
+	__u32 fp_cut;	 /* enum abi_cut of a guess that fails */
+	__u32 cut;	 /* enum abi_cut */
+	__u32 scratch;
+	struct frames frames;
+};
+
+/* Next the caller fills in pc, regs, known and exact, and on arm64 pac_mask. */
+UNWIND_FN void walk_init(struct walk *w, __u32 n_kernel)
+{
+	w->fp_at = w->bx_at = 0;
+	w->pac_mask = 0;
+	w->known = 0;
+	w->exact = 1;
+	w->n_steps = w->n_guessed = w->guessed = 0;
+	for (__u32 i = 0; i < UNWIND_N_METHODS; i++)
+		w->by[i] = 0;
+	w->cut = ABI_CUT_NONE;
+	frames_init(&w->frames, n_kernel);
+}
+
+UNWIND_FN enum unwind_result walk_cut(struct walk *w, enum abi_cut why)
+{
+	w->cut = why;
+	return UNWIND_CUT;
+}
+
+#define WALK_KNOWS(w, reg) ((w)->known >> (reg)&1)
+
+/* Fetches a followed register's value that is still in memory. */
+UNWIND_FN enum unwind_result walk_fetch(struct walk *w, __u32 reg, __u64 *at)
+{
+	__u64 from = *at;
+
+	*at = 0;
+	if (from && unwind_read_user(w, &w->regs[reg], sizeof(w->regs[reg]), from))
+		return walk_cut(w, ABI_CUT_READ_FAULT);
+	return UNWIND_MORE;
+}
+
+/* Makes regs[reg] hold the value that the register has in this frame. */
+UNWIND_FN enum unwind_result walk_need(struct walk *w, __u32 reg)
+{
+	if (!WALK_KNOWS(w, reg))
+		return walk_cut(w, ABI_CUT_LOST_REGISTER);
+	if (reg == UNWIND_FP)
+		return walk_fetch(w, UNWIND_FP, &w->fp_at);
+	if (reg == UNWIND_BX)
+		return walk_fetch(w, UNWIND_BX, &w->bx_at);
+	return UNWIND_MORE;
+}
+
+/* To the caller, whose registers are in place but for these three. */
+UNWIND_FN enum unwind_result walk_arrive(
+	struct walk *w, __u64 pc, __u64 sp, enum unwind_method method)
+{
+	pc &= ~w->pac_mask;
+	if (!pc)
+		return UNWIND_ROOT;
+	if (pc < UNWIND_USER_MIN || pc >= UNWIND_USER_MAX)
+		return walk_cut(w, ABI_CUT_BAD_PC);
+	w->pc = pc;
+	w->regs[UNWIND_SP] = sp;
+	w->n_steps++;
+	w->by[method]++;
+	return UNWIND_MORE;
+}
