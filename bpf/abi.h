@@ -12,7 +12,7 @@
 #include <linux/types.h> /* the kernel half has them from bpf/kernel.h */
 #endif
 
-#define ABI_VERSION 1
+#define ABI_VERSION 2
 
 /* What the walker fits in a record: the leaf-most and root-most words of a stack; what lies between becomes one ELIDED word. */
 #define ABI_USER_HEAD_WORDS 512
@@ -80,6 +80,7 @@ enum {
 
 enum abi_record_type {
 	ABI_RECORD_CPU_SAMPLE = 1,
+	ABI_RECORD_STACK = 2, /* struct abi_stack; the sample that it belongs to follows */
 };
 
 enum abi_record_flags {
@@ -89,6 +90,9 @@ enum abi_record_flags {
 	ABI_FLAG_KTHREAD = 1 << 1,	   /* no user stack exists */
 	ABI_FLAG_COMPAT32 = 1 << 2,	   /* 32-bit process: kernel frames only */
 	ABI_FLAG_FIRST_IS_RETURN = 1 << 3, /* user pc is where a system call returns to */
+	ABI_FLAG_COPIED =
+		1
+		<< 4, /* a copy of the stack was sent before (ABI_RECORD_STACK of the same time and CPU) */
 };
 
 /* Header of every record in a ring. Followed by n_kernel, then n_user frame words (leaf first in each part). */
@@ -111,8 +115,21 @@ struct abi_record {
 
 enum { ABI_MAX_RECORD_BYTES = sizeof(struct abi_record) + ABI_MAX_WORDS * sizeof(__u64) };
 
+/* Registers and the top of a user stack that could not be walked yet. */
+struct abi_stack {
+	__u16 type;  /* ABI_RECORD_STACK */
+	__u16 flags; /* 0 */
+	__u32 bytes; /* of the stack, from its stack pointer up; behind this header. A multiple of 8 */
+	__u64 time_ns; /* of its sample */
+	__u32 pid, tid, cpu, reserved;
+	__u64 pc;
+	__u64 regs[16]; /* DWARF numbers */
+};
+enum { ABI_MAX_STACK_BYTES = 28 * 1024 };
+
 /* Written by user space before load (.rodata). */
 struct abi_config {
 	__u32 version;	     /* ABI_VERSION */
 	__u32 cost_interval; /* own run time is measured in one of this many runs; a power of two */
+	__u32 bucket_mask; /* buckets of process heads (bpf/process.h), less one; a power of two */
 };

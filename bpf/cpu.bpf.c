@@ -4,78 +4,10 @@
  * outside the idle task becomes one record (bpf/abi.h) in the ring of its group of CPUs; user space drains the rings.
  * Oldest kernel tested: 6.18. Needs bpf_loop (5.17), bpf_task_pt_regs (5.15), bpf_get_current_task_btf (5.11).
  */
-#include "bpf/kernel.h"
-#include "bpf/abi.h"
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_helpers.h>
-#include "bpf/unwind_tables.h"
-
-/* No tables and no mappings yet: every step is by frame pointer. */
-struct walk;
-static __always_inline struct unwind_binary *unwind_binary_at(struct walk *w, __u32 binary)
-{
-	(void)w, (void)binary;
-	return NULL;
-}
-
-static __always_inline const __u32 *unwind_slab_at(struct walk *w, __u32 slab)
-{
-	(void)w, (void)slab;
-	return NULL;
-}
-
-static __always_inline const struct unwind_rule *unwind_rule_at(struct walk *w, __u32 rule)
-{
-	(void)w, (void)rule;
-	return NULL;
-}
-
-static __always_inline __u64 *unwind_cache_at(struct walk *w, __u32 i)
-{
-	(void)w, (void)i;
-	return NULL;
-}
-
-#define unwind_locate(w, addr) UNWIND_SOMEWHERE
-#include "bpf/unwind_step.h"
+#include "bpf/walker.h"
+#include "bpf/stack_copy.h"
 
 char dual_license[] SEC("license") = "GPL";
-
-const volatile struct abi_config config;
-
-/* Walker scratch: one record under construction. Claimed by exchange of `busy`, so that a program that interrupts another one
- * of the same attach kind on its CPU takes the next slot instead of its memory. */
-enum { N_SCRATCH = 2 };
-
-struct scratch {
-	__u32 busy, pad;
-	struct walk walk;
-	__u64 spare[ABI_USER_TAIL_WORDS];
-	__u64 record[sizeof(struct abi_record) /
-		     sizeof(__u64)]; /* struct abi_record, its frames follow */
-	__u64 words[ABI_MAX_WORDS + 1];
-};
-_Static_assert(sizeof(struct scratch) <= 32 * 1024, "limit of per-CPU map values");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, N_SCRATCH);
-	__type(key, __u32);
-	__type(value, struct scratch);
-} scratch_cpu SEC(".maps");
-
-struct counter_row {
-	__u64 count[ABI_COUNTERS_STRIDE];
-};
-_Static_assert(ABI_N_COUNTERS <= ABI_COUNTERS_STRIDE, "counters fit their row");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* possible CPUs, set at load */
-	__type(key, __u32);
-	__type(value, struct counter_row);
-} counters SEC(".maps");
 
 struct ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -98,35 +30,6 @@ struct tick {
 	__u64 period;
 	__u32 cpu;
 };
-
-static __always_inline __u64 *counter_row(__u32 cpu)
-{
-	struct counter_row *row = bpf_map_lookup_elem(&counters, &cpu);
-
-	return row ? row->count : NULL;
-}
-
-static __always_inline struct scratch *scratch_claim(void)
-{
-	for (__u32 i = 0; i < N_SCRATCH; i++) {
-		__u32 key = i;
-		struct scratch *s = bpf_map_lookup_elem(&scratch_cpu, &key);
-
-		if (s && __sync_lock_test_and_set(&s->busy, 1) == 0)
-			return s;
-	}
-	return NULL;
-}
-
-static __always_inline struct abi_record *record_of(struct scratch *s)
-{
-	return (struct abi_record *)s->record;
-}
-
-static __always_inline void scratch_release(struct scratch *s)
-{
-	*(volatile __u32 *)&s->busy = 0;
-}
 
 /* Context fields are read as whole, separate words: narrowed or merged loads are refused by the verifier. */
 #define CTX_READ(ctx, field) (*(volatile __u64 *)&(ctx)->field)
@@ -163,73 +66,61 @@ static __always_inline void kernel_frames(struct tick *t)
 		s->words[i] = ABI_FRAME(ABI_FRAME_KERNEL, s->words[i]);
 }
 
-static long walk_callback(__u32 i, struct tick *t)
-{
-	(void)i;
-	return walk_turn(&t->s->walk, t->s->words);
-}
-
-static long copy_callback(__u32 i, struct frames_copy *c)
-{
-	frames_copy_word(c, i);
-	return 0;
-}
-
-/* Walks the user stack from the registers in scratch; returns the number of words. */
-static __always_inline __u32 walk_user(struct tick *t)
-{
-	struct scratch *s = t->s;
-	struct frames_copy copy;
-	__u32 steps;
-
-	bpf_loop(ABI_MAX_STEPS + 1, walk_callback, t, 0);
-	t->count[ABI_COUNT_FRAMES_FP] += s->walk.n_steps;
-	steps = frames_finish(&s->walk.frames, s->words, s->spare, &copy);
-	if (steps)
-		bpf_loop(steps, copy_callback, &copy, 0);
-	return frames_close(&s->walk.frames, s->words, s->walk.cut);
-}
-
 static __always_inline __u32 cut_at_once(struct scratch *s, enum abi_cut why)
 {
 	s->words[record_of(s)->n_kernel & UNWIND_BASE_MASK] = ABI_FRAME(ABI_FRAME_TRUNCATED, why);
 	return 1;
 }
 
+/* The registers with which the task left user mode, or is in it. */
+static __always_inline void user_regs(struct tick *t, bool user_mode)
+{
+	struct perf_event_regs *to = &t->s->regs;
+
+	if (!user_mode) {
+		/* The kernel's struct pt_regs has the same layout: ptrace and perf hand it out. */
+		bpf_probe_read_kernel(to, sizeof(*to), (void *)bpf_task_pt_regs(t->task));
+		return;
+	}
+#define COPY(reg) to->reg = CTX_READ(t->ctx, regs.reg)
+	COPY(r15), COPY(r14), COPY(r13), COPY(r12), COPY(rbp), COPY(rbx), COPY(r11), COPY(r10);
+	COPY(r9), COPY(r8), COPY(rax), COPY(rcx), COPY(rdx), COPY(rsi), COPY(rdi), COPY(rip);
+	COPY(cs), COPY(rsp);
+#undef COPY
+}
+
+static __always_inline void count_steps(struct tick *t)
+{
+	const struct walk *w = &t->s->walk;
+
+	t->count[ABI_COUNT_FRAMES_CFI] += w->by[UNWIND_BY_CFI];
+	t->count[ABI_COUNT_FRAMES_FP] += w->by[UNWIND_BY_FP];
+	t->count[ABI_COUNT_FRAMES_PLT] += w->by[UNWIND_BY_PLT];
+	t->count[ABI_COUNT_FRAMES_SIGNAL] += w->by[UNWIND_BY_SIGNAL];
+}
+
 /* The user half of a stack; sets the record's flags. */
 static __always_inline __u32 user_frames(struct tick *t, bool user_mode)
 {
-	struct abi_record *r = record_of(t->s);
-	struct pt_regs *regs;
-	__u64 pc, sp, fp, cs;
+	struct scratch *s = t->s;
+	struct abi_record *r = record_of(s);
+	__u32 n;
 
-	if (user_mode) {
+	user_regs(t, user_mode);
+	if (user_mode)
 		r->flags |= ABI_FLAG_USER_MODE;
-		pc = CTX_READ(t->ctx, regs.rip);
-		sp = CTX_READ(t->ctx, regs.rsp);
-		fp = CTX_READ(t->ctx, regs.rbp);
-		cs = CTX_READ(t->ctx, regs.cs);
-	} else {
-		regs = (struct pt_regs *)bpf_task_pt_regs(t->task);
-		pc = BPF_CORE_READ(regs, ip);
-		sp = BPF_CORE_READ(regs, sp);
-		fp = BPF_CORE_READ(regs, bp);
-		cs = BPF_CORE_READ(regs, cs);
-		if ((__s64)BPF_CORE_READ(regs, orig_ax) >= 0)
-			r->flags |= ABI_FLAG_FIRST_IS_RETURN;
-	}
-	if ((cs & 0xffff) == USER32_CS) {
+	else if ((__s64)s->regs.orig_rax >= 0)
+		r->flags |= ABI_FLAG_FIRST_IS_RETURN;
+	if ((s->regs.cs & 0xffff) == USER32_CS) {
 		r->flags |= ABI_FLAG_COMPAT32;
-		return cut_at_once(t->s, ABI_CUT_COMPAT32);
+		return cut_at_once(s, ABI_CUT_COMPAT32);
 	}
-	if (!pc)
-		return cut_at_once(t->s, ABI_CUT_NO_USER_REGS);
-	walk_init(&t->s->walk, r->n_kernel);
-	t->s->walk.pc = pc;
-	t->s->walk.regs[UNWIND_SP] = sp;
-	t->s->walk.regs[UNWIND_FP] = fp;
-	t->s->walk.known = 1U << UNWIND_SP | 1U << UNWIND_FP;
-	return walk_user(t);
+	if (!s->regs.rip)
+		return cut_at_once(s, ABI_CUT_NO_USER_REGS);
+	walker_begin(s);
+	n = walker_run(s);
+	count_steps(t);
+	return n;
 }
 
 static __always_inline void fill_header(struct tick *t, __u64 now)
@@ -251,12 +142,35 @@ static __always_inline void fill_header(struct tick *t, __u64 now)
 	bpf_probe_read_kernel(r->leader_comm, sizeof(r->leader_comm), leader->comm);
 }
 
+/* A copy of the stack goes before the sample that it belongs to. */
+static __always_inline void output_copy(struct tick *t, void *ring)
+{
+	struct stack_copy *c = stack_copy_take(t->s, t->task);
+	__u64 bytes;
+
+	if (!c)
+		return;
+	bytes = sizeof(c->head) + c->head.bytes;
+	if (bytes > sizeof(c->head) + ABI_MAX_STACK_BYTES)
+		bytes = sizeof(c->head) + ABI_MAX_STACK_BYTES;
+	if (bpf_ringbuf_output(ring, &c->head, bytes, BPF_RB_NO_WAKEUP) == 0) {
+		record_of(t->s)->flags |= ABI_FLAG_COPIED;
+		t->count[ABI_COUNT_COPIES]++;
+	} else {
+		t->count[ABI_COUNT_COPIES_RING_FULL]++;
+	}
+	stack_copy_release(c);
+}
+
 static __always_inline void output(struct tick *t)
 {
 	struct abi_record *r = record_of(t->s);
 	__u32 group = t->cpu / ABI_CPUS_PER_RING;
 	__u64 bytes = sizeof(*r) + (r->n_kernel + (__u64)r->n_user) * sizeof(__u64);
 	void *ring = bpf_map_lookup_elem(&rings, &group);
+
+	if (ring && r->n_user && stack_copy_is_wanted(t->s))
+		output_copy(t, ring);
 
 	if (bytes > ABI_MAX_RECORD_BYTES)
 		bytes = ABI_MAX_RECORD_BYTES;

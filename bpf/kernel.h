@@ -64,7 +64,17 @@ struct bpf_perf_event_data_kern {
 	struct perf_event *event;
 };
 
-struct mm_struct;
+struct mm_struct {
+	unsigned long start_stack;
+};
+
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct signal_struct {
+	atomic_t live;
+};
 
 struct task_struct {
 	unsigned int flags;
@@ -73,6 +83,7 @@ struct task_struct {
 	__u64 start_time;
 	__u64 self_exec_id;
 	struct task_struct *group_leader;
+	struct signal_struct *signal;
 	char comm[16];
 };
 

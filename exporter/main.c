@@ -88,6 +88,7 @@ static int start_roles(
 		.sysfs = o->sysfs,
 		.frequency_hz = (uint32_t)o->frequency_hz,
 		.max_frequency_hz = (uint32_t)o->max_frequency_hz,
+		.table_bytes = o->table_bytes,
 		.state_dirs = {*o->symbols_cache_path ? o->symbols_cache_path : NULL},
 		.parser = parser_zygote_run,
 	};

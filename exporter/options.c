@@ -79,6 +79,12 @@ static const struct option_spec specs[] = {
 		.help = "CPU time for making symbol files, as a share of one CPU, beyond a short "
 			"burst per new binary."},
 
+	OPTION_HEADING("Unwinding"),
+	{"unwind.table-bytes", OPTION_BYTES, AT(table_bytes), .fallback = "20MB", .min = 1 << 20,
+		.max = 128 << 20,
+		.help = "Memory of the kernel for unwind tables; those that have not been used for "
+			"longest go."},
+
 	OPTION_HEADING("System"),
 	{"path.procfs", OPTION_STRING, AT(procfs), .value = "DIR", .fallback = "/proc",
 		.help = "The host's procfs."},

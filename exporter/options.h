@@ -25,6 +25,8 @@ struct exporter_options {
 	uint64_t symbols_cache_bytes;
 	double symbols_max_cpu;
 
+	uint64_t table_bytes;
+
 	const char *procfs, *sysfs;
 	const char *user;    /* NULL: sonde, else nobody */
 	const char *capture; /* NULL: off */

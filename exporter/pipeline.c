@@ -6,6 +6,8 @@
  */
 #include "exporter/pipeline.h"
 #include "exporter/intake.h"
+#include "exporter/keeper/memory.h"
+#include "exporter/proc/runs.h"
 #include "exporter/sample/capture.h"
 #include "exporter/sample/replay.h"
 #include "lib/base/alloc.h"
@@ -46,6 +48,8 @@ struct exporter_pipeline {
 	struct governor *governor;
 	struct drain *drain;
 
+	void *kernel_memory[KEEPER_N_MAPS];
+	struct runs *runs;
 	struct proc_table *procs;
 	struct stacks *stacks;
 	struct sample_log *log;
@@ -138,6 +142,27 @@ static int build_log(struct exporter_pipeline *p, struct errbuf *eb)
 	return 0;
 }
 
+/* What the kernel half reads while it walks. A replay has no kernel half. */
+static int build_kernel_memory(struct exporter_pipeline *p, struct errbuf *eb)
+{
+	const struct keeper_setup *s = p->setup;
+
+	if (p->replay)
+		return 0;
+	for (int i = 0; i < KEEPER_N_MAPS; i++) {
+		p->kernel_memory[i] = keeper_memory_map(s, i, eb);
+		if (!p->kernel_memory[i])
+			return -EIO;
+	}
+	p->runs = runs_new(&(struct runs_memory) {
+		.buckets = p->kernel_memory[KEEPER_HEADS],
+		.n_buckets = s->maps[KEEPER_HEADS].n,
+		.words = p->kernel_memory[KEEPER_WORDS],
+		.n_words = s->maps[KEEPER_WORDS].n,
+	});
+	return 0;
+}
+
 static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 {
 	p->binaries = binary_registry_new(
@@ -175,6 +200,8 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 		.clock = p->sample_clock,
 		.fs = &fs_system,
 		.budget = &p->budgets[BUDGET_PROC],
+		/* A bundle must replay anywhere: its frames are addresses, not ids of this run. */
+		.runs = p->capture ? NULL : p->runs,
 	});
 	intake_init(&p->intake, p->procs, p->stacks, p->log, p->binaries);
 	return 0;
@@ -237,6 +264,8 @@ static int build(struct exporter_pipeline *p, struct errbuf *eb)
 	p->keeper = p->capture ? capture_keeper(p->capture, p->setup->keeper) : p->setup->keeper;
 	r = build_log(p, eb);
 	if (r >= 0)
+		r = build_kernel_memory(p, eb);
+	if (r >= 0)
 		r = build_names(p, eb);
 	if (r >= 0)
 		r = build_drain(p, eb);
@@ -254,6 +283,9 @@ static void pipeline_free(struct exporter_pipeline **pp)
 		intake_done(&p->intake);
 	governor_freep(&p->governor);
 	proc_table_freep(&p->procs);
+	runs_freep(&p->runs);
+	for (int i = 0; i < KEEPER_N_MAPS; i++)
+		keeper_memory_unmap(p->setup, i, p->kernel_memory[i]);
 	symbolizer_freep(&p->symbolizer);
 	binary_registry_freep(&p->binaries);
 	sample_log_freep(&p->log);

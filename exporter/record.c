@@ -15,7 +15,10 @@ static uint64_t user_word(struct proc_table *procs, struct process *process, uin
 		return is_return ? proc_resolve_return(
 					   procs, process, ABI_FRAME_VALUE(word) - 1, time_ns)
 				 : proc_resolve(procs, process, ABI_FRAME_VALUE(word), time_ns);
-	case ABI_FRAME_NATIVE: return word - (is_return && ABI_NATIVE_OFF(word));
+	case ABI_FRAME_NATIVE:
+		word -= is_return && ABI_NATIVE_OFF(word);
+		proc_note_native(procs, process, word);
+		return word;
 	default: return word;
 	}
 }

@@ -48,6 +48,17 @@ struct keeper_missing {
 	const char *cap, *effect;
 };
 
+/* BPF maps that main reads and writes in place (mmapable arrays). */
+enum keeper_map {
+	KEEPER_HEADS,	 /* struct process_bucket (bpf/process.h) */
+	KEEPER_WORDS,	 /* u64: runs of mappings */
+	KEEPER_SLABS,	 /* UNWIND_SLAB_WORDS u32 each (bpf/unwind_tables.h) */
+	KEEPER_RULES,	 /* struct unwind_rule */
+	KEEPER_BINARIES, /* struct unwind_binary */
+	KEEPER_CACHE,	 /* u64 */
+	KEEPER_N_MAPS,
+};
+
 /* What main inherits: filled by role_start (roles.h) before privileges are dropped. */
 struct keeper_setup {
 	struct keeper *keeper;
@@ -56,6 +67,11 @@ struct keeper_setup {
 	uint32_t ring_bytes; /* of each */
 	int counters_fd;     /* mmapable array: n_cpus rows of ABI_COUNTERS_STRIDE u64 */
 	uint32_t n_cpus;     /* possible CPUs */
+	struct {
+		int fd;		/* -1: none */
+		uint32_t n;	/* elements */
+		uint64_t bytes; /* all of them */
+	} maps[KEEPER_N_MAPS];
 	uint64_t maps_bytes; /* memlock of all BPF maps */
 	struct keeper_missing missing[16];
 	uint32_t n_missing;

@@ -3,6 +3,7 @@
  * Loads the BPF object, makes the rings, opens the perf events of a CPU.
  */
 #include "exporter/keeper/load.h"
+#include "bpf/unwind_tables.h"
 #include "exporter/keeper/check.h"
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
@@ -22,8 +23,12 @@
 
 enum {
 	RING_BYTES_PER_CPU = 128 * 1024, /* 100 ms at 999 Hz of stacks of 1,300 bytes */
-	RING_MIN_BYTES = 512 * 1024,
+	RING_MIN_BYTES = 1024 * 1024,	 /* copies of stacks come in bursts */
 	COST_INTERVAL = 64,
+	N_BUCKETS = 8192,     /* of four processes that are being sampled */
+	N_WORDS = 256 << 10,  /* 2 MiB: about 4,000 different sets of 20 mappings */
+	N_BINARIES = 1 << 16, /* ids of the registry: BINARY_MAX_ENTRIES */
+	MIN_SLABS = 16,
 };
 
 struct loaded {
@@ -73,13 +78,50 @@ static int explain_load(int r, struct errbuf *eb)
 	return err_set(eb, r, "cannot load the BPF object: %s (%s)", strerror(-r), last_complaint);
 }
 
-static int configure(struct sonde_bpf *s, uint32_t n_cpus, uint32_t n_rings)
+static int configure(
+	struct sonde_bpf *s, const struct role_options *o, uint32_t n_cpus, uint32_t n_rings)
 {
+	uint64_t slabs = o->table_bytes / (UNWIND_SLAB_WORDS * sizeof(uint32_t));
+	const struct {
+		struct bpf_map *map;
+		uint64_t n;
+	} sizes[] = {
+		{s->maps.counters, n_cpus},
+		{s->maps.rings, n_rings},
+		{s->maps.heads, N_BUCKETS},
+		{s->maps.run_words, N_WORDS},
+		{s->maps.unwind_slabs,
+			MIN(MAX(slabs, (uint64_t)MIN_SLABS), (uint64_t)UNWIND_MAX_SLABS)},
+		{s->maps.unwind_rules, UNWIND_MAX_RULES},
+		{s->maps.unwind_binaries, N_BINARIES},
+		{s->maps.unwind_cache, UNWIND_CACHE_WORDS},
+	};
+
 	s->rodata->config.version = ABI_VERSION;
 	s->rodata->config.cost_interval = COST_INTERVAL;
-	if (bpf_map__set_max_entries(s->maps.counters, n_cpus))
-		return -errno;
-	return bpf_map__set_max_entries(s->maps.rings, n_rings) ? -errno : 0;
+	s->rodata->config.bucket_mask = s->rodata->bucket_mask = N_BUCKETS - 1;
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)
+		if (bpf_map__set_max_entries(sizes[i].map, (uint32_t)sizes[i].n))
+			return -errno;
+	return 0;
+}
+
+static void hand_over_maps(struct sonde_bpf *s, struct keeper_setup *ret)
+{
+	const struct bpf_map *maps[KEEPER_N_MAPS] = {
+		[KEEPER_HEADS] = s->maps.heads,
+		[KEEPER_WORDS] = s->maps.run_words,
+		[KEEPER_SLABS] = s->maps.unwind_slabs,
+		[KEEPER_RULES] = s->maps.unwind_rules,
+		[KEEPER_BINARIES] = s->maps.unwind_binaries,
+		[KEEPER_CACHE] = s->maps.unwind_cache,
+	};
+
+	for (int i = 0; i < KEEPER_N_MAPS; i++) {
+		ret->maps[i].fd = bpf_map__fd(maps[i]);
+		ret->maps[i].n = bpf_map__max_entries(maps[i]);
+		ret->maps[i].bytes = (uint64_t)ret->maps[i].n * bpf_map__value_size(maps[i]);
+	}
 }
 
 static int make_rings(struct sonde_bpf *s, struct keeper_setup *ret, struct errbuf *eb)
@@ -149,7 +191,7 @@ int load_bpf(const struct role_options *o, struct keeper_setup *ret, struct load
 	if (!l->skeleton)
 		return err_set(eb, -errno, "cannot open the BPF object: %s (%s)", strerror(errno),
 			last_complaint);
-	r = configure(l->skeleton, ret->n_cpus, ret->n_rings);
+	r = configure(l->skeleton, o, ret->n_cpus, ret->n_rings);
 	if (r == 0)
 		r = sonde_bpf__load(l->skeleton);
 	if (r < 0)
@@ -157,7 +199,12 @@ int load_bpf(const struct role_options *o, struct keeper_setup *ret, struct load
 	r = make_rings(l->skeleton, ret, eb);
 	if (r < 0)
 		return r;
+	r = sonde_bpf__attach(l->skeleton);
+	if (r < 0)
+		return err_set(eb, r, "cannot attach to forks and exits: %s (%s)", strerror(-r),
+			last_complaint);
 	ret->counters_fd = bpf_map__fd(l->skeleton->maps.counters);
+	hand_over_maps(l->skeleton, ret);
 	ret->maps_bytes = all_map_bytes(l->skeleton, ret);
 	l->period_ns = (uint64_t)NS_PER_S / o->frequency_hz;
 	*ret_loaded = TAKE(l);
@@ -172,9 +219,21 @@ void load_freep(struct loaded **l)
 	*l = NULL;
 }
 
-int load_program_fd(const struct loaded *l)
+static int program_fd(const struct loaded *l)
 {
 	return bpf_program__fd(l->skeleton->progs.sample_cpu);
+}
+
+size_t load_fds(const struct loaded *l, int ret[LOAD_MAX_FDS])
+{
+	const struct bpf_link *links[] = {
+		l->skeleton->links.process_fork, l->skeleton->links.process_exit};
+	size_t n = 0;
+
+	ret[n++] = program_fd(l);
+	for (size_t i = 0; i < ARRAY_SIZE(links); i++)
+		ret[n++] = bpf_link__fd(links[i]);
+	return n;
 }
 
 static int perf_open(struct perf_event_attr *attr, uint32_t cpu)
@@ -212,7 +271,7 @@ static int open_clock(struct loaded *l, uint32_t cpu)
 
 	if (fd < 0)
 		return fd;
-	if (ioctl(fd, PERF_EVENT_IOC_SET_BPF, load_program_fd(l)) ||
+	if (ioctl(fd, PERF_EVENT_IOC_SET_BPF, program_fd(l)) ||
 		ioctl(fd, PERF_EVENT_IOC_ENABLE, 0)) {
 		int r = -errno;
 

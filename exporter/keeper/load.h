@@ -15,5 +15,6 @@ void load_freep(struct loaded **l);
 /* Both events of one CPU, enabled, at the base rate. -ENODEV when the CPU is offline. */
 int load_attach_cpu(struct loaded *l, uint32_t cpu, struct keeper_cpu *ret, struct errbuf *eb);
 
-/* Descriptors that attaching needs later: everything else may be closed. */
-int load_program_fd(const struct loaded *l);
+enum { LOAD_MAX_FDS = 8 };
+/* Descriptors that attaching needs later and links that must stay: everything else may be closed. Returns how many. */
+size_t load_fds(const struct loaded *l, int ret[LOAD_MAX_FDS]);

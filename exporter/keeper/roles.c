@@ -174,7 +174,7 @@ static _Noreturn void run_parser(const struct role_options *o, struct start *s)
 
 static int become_main(struct start *s, struct keeper_setup *ret, struct errbuf *eb)
 {
-	int keep[ARRAY_SIZE(ret->ring_fds) + 3], n = 0, r;
+	int keep[ARRAY_SIZE(ret->ring_fds) + 3 + KEEPER_N_MAPS], n = 0, r;
 
 	prctl(PR_SET_NAME, "sonde-main");
 	keep[n++] = s->main_sock[1];
@@ -182,6 +182,8 @@ static int become_main(struct start *s, struct keeper_setup *ret, struct errbuf 
 	keep[n++] = ret->counters_fd;
 	for (uint32_t i = 0; i < ret->n_rings; i++)
 		keep[n++] = ret->ring_fds[i];
+	for (uint32_t i = 0; i < KEEPER_N_MAPS; i++)
+		keep[n++] = ret->maps[i].fd;
 	if (sigprocmask(SIG_SETMASK, &s->old_signals, NULL))
 		return err_set(eb, -errno, "sigprocmask: %s", strerror(errno));
 	r = enter_role(s, SANDBOX_MAIN, keep, (size_t)n, eb);
@@ -202,9 +204,10 @@ static int attach(void *ctx, uint32_t cpu, struct keeper_cpu *ret, struct errbuf
 
 static int keeper_lockdown(struct start *s, int signal_fd)
 {
-	int keep[] = {s->main_sock[0], signal_fd, load_program_fd(s->loaded)};
+	int keep[2 + LOAD_MAX_FDS] = {s->main_sock[0], signal_fd};
+	size_t n = 2 + load_fds(s->loaded, keep + 2);
 	struct errbuf eb = {0};
-	int r = sandbox_close_others(keep, ARRAY_SIZE(keep));
+	int r = sandbox_close_others(keep, n);
 
 	if (r == 0)
 		r = sandbox_enter(SANDBOX_KEEPER, &eb);

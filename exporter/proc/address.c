@@ -105,6 +105,46 @@ static void want_symbols(struct proc_table *t, struct process *p, struct mapping
 		});
 }
 
+/* When the binary was last asked for; NULL when memory is out. */
+static uint32_t *wanted_slot(struct proc_table *t, uint32_t binary)
+{
+	size_t had = t->cap_wanted;
+
+	if (binary >= t->cap_wanted) {
+		if (alloc_grow(&t->wanted_s, &t->cap_wanted, (size_t)binary + 1,
+			    sizeof(*t->wanted_s)) < 0)
+			return NULL;
+		memset(t->wanted_s + had, 0, (t->cap_wanted - had) * sizeof(*t->wanted_s));
+	}
+	return &t->wanted_s[binary];
+}
+
+static bool holds(const struct mapping *m, uint64_t word)
+{
+	uint64_t off = ABI_NATIVE_OFF(word);
+
+	return m->kind == MAPPING_FILE && m->binary == ABI_NATIVE_BINARY(word) &&
+	       off >= m->file_off && off - m->file_off < m->end - m->start;
+}
+
+void proc_note_native(struct proc_table *t, struct process *p, uint64_t word)
+{
+	uint32_t *asked_s = wanted_slot(t, ABI_NATIVE_BINARY(word));
+	uint32_t now_s = (uint32_t)(t->now_ns / NS_PER_S) + 1;
+
+	if (!asked_s || (*asked_s && now_s - *asked_s < PROC_WANT_INTERVAL_S))
+		return;
+	*asked_s = now_s;
+	for (uint32_t i = 0; i < maps_count(p->maps); i++) {
+		const struct mapping *at = maps_at(p->maps, i);
+
+		if (holds(at, word)) {
+			want_symbols(t, p, maps_find(p->maps, at->start));
+			return;
+		}
+	}
+}
+
 static uint64_t frame_of(struct proc_table *t, struct process *p, struct mapping *m, uint64_t addr)
 {
 	if (m && m->kind == MAPPING_FILE && m->binary) {
@@ -177,4 +217,5 @@ void proc_addresses_retain(struct proc_table *t, const uint64_t *used_bitmap)
 void proc_addresses_done(struct proc_table *t)
 {
 	free(t->addresses);
+	free(t->wanted_s);
 }

@@ -3,6 +3,7 @@
  * Mapping arrays, copied on write.
  */
 #include "exporter/proc/maps.h"
+#include "exporter/proc/runs.h"
 #include "lib/base/alloc.h"
 #include "lib/base/str.h"
 #include <errno.h>
@@ -10,6 +11,8 @@
 
 struct maps {
 	uint32_t n_refs, n, cap;
+	struct runs *runs; /* where `run` is, NULL when it has none */
+	uint64_t run;
 	struct mapping items[];
 };
 
@@ -20,10 +23,20 @@ struct maps *maps_ref(struct maps *m)
 	return m;
 }
 
+static void drop_run(struct maps *m)
+{
+	if (m->runs)
+		runs_release(m->runs, m->run);
+	m->runs = NULL;
+	m->run = 0;
+}
+
 void maps_put(struct maps **m)
 {
-	if (*m && --(*m)->n_refs == 0)
+	if (*m && --(*m)->n_refs == 0) {
+		drop_run(*m);
 		free(*m);
+	}
 	*m = NULL;
 }
 
@@ -123,6 +136,7 @@ int maps_add(struct maps **mp, const struct mapping *mapping)
 	if (r < 0)
 		return r;
 	m = *mp;
+	drop_run(m);
 	at = first_above(m, mapping->start);
 	if (at < m->n && m->items[at].start < mapping->start) {
 		struct mapping rest = m->items[at];
@@ -140,6 +154,32 @@ int maps_add(struct maps **mp, const struct mapping *mapping)
 	erase(m, at, last - at);
 	insert(m, at, mapping);
 	return 0;
+}
+
+/* The frame word of the mapping's first address. */
+static uint64_t base_of(const struct mapping *m)
+{
+	if (m->kind == MAPPING_FILE && m->binary)
+		return ABI_NATIVE(m->binary, m->file_off);
+	return ABI_FRAME(m->kind == MAPPING_JIT ? ABI_FRAME_JIT : ABI_FRAME_RAW, m->start);
+}
+
+uint64_t maps_run(struct maps *m, struct runs *r)
+{
+	uint64_t *words;
+
+	if (!m || !m->n || m->runs)
+		return m ? m->run : 0;
+	m->run = runs_alloc(r, m->n, &words);
+	if (!m->run)
+		return 0;
+	m->runs = r;
+	for (uint32_t i = 0; i < m->n; i++) {
+		words[i] = m->items[i].start;
+		words[m->n + 2 * i] = m->items[i].end;
+		words[m->n + 2 * i + 1] = base_of(&m->items[i]);
+	}
+	return m->run;
 }
 
 static bool take_hex(char **s, char stop, uint64_t *ret)

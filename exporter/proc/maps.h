@@ -23,6 +23,7 @@ struct mapping {
 	uint8_t kind;
 };
 
+struct runs;
 struct maps; /* NULL is the empty one */
 struct maps *maps_ref(struct maps *m);
 void maps_put(struct maps **m);
@@ -34,6 +35,9 @@ struct mapping *maps_find(struct maps *m, uint64_t addr);
  * shared. -ENOSPC above MAPS_MAX. */
 int maps_add(struct maps **m, const struct mapping *mapping) _must_check_;
 enum { MAPS_MAX = 16384 };
+
+/* The same mappings as the kernel half reads them: made once per array, released when it changes or goes. 0: no room. */
+uint64_t maps_run(struct maps *m, struct runs *r);
 
 /* One line of /proc/PID/maps. */
 struct maps_line {

@@ -29,6 +29,8 @@ struct proc_options {
 	struct clock *clock;
 	struct fs *fs; /* reads below procfs; NULL: fs_system */
 	struct budget *budget;
+	struct runs *
+		runs; /* where mappings are published for the kernel half; NULL: nowhere. Not owned */
 };
 
 struct proc_table *proc_table_new(const struct proc_options *o);
@@ -56,6 +58,8 @@ uint64_t proc_resolve(struct proc_table *t, struct process *p, uint64_t addr, ui
  * without frame pointers takes all kinds of words for one. */
 uint64_t proc_resolve_return(
 	struct proc_table *t, struct process *p, uint64_t addr, uint64_t time_ns);
+/* A frame that the kernel half resolved: asks for the binary's symbols when they are missing. */
+void proc_note_native(struct proc_table *t, struct process *p, uint64_t word);
 struct proc_address {
 	struct process *process;
 	uint64_t addr;

@@ -39,6 +39,8 @@ static void on_fork(struct proc_table *t, const struct sideband *e)
 	p = proc_image_new(t, e->pid, e->time_ns);
 	if (p && parent)
 		proc_image_inherit(t, p, parent, true);
+	if (p)
+		proc_publish_child(t, p);
 	if (p && !parent)
 		memcpy(p->comm, e->comm, sizeof(p->comm));
 }
@@ -95,6 +97,7 @@ void proc_add_mapping(
 		t->stats.maps_read_failed++;
 		return;
 	}
+	proc_publish_soon(t, p);
 	if (!p->executable && m->kind == MAPPING_FILE && path[0] == '/')
 		p->executable = proc_text_new(path, strlen(path));
 }

@@ -278,6 +278,7 @@ void proc_image_end(struct proc_table *t, struct process *p, uint64_t time_ns)
 	if (p->exited)
 		return;
 	p->exited = true;
+	proc_unpublish(t, p);
 	p->end_ns = time_ns;
 	p->next_exited = NULL;
 	if (t->exited_tail)
@@ -312,6 +313,8 @@ void proc_image_revive(struct proc_table *t, struct process *p)
 
 void proc_table_expire(struct proc_table *t, uint64_t up_to_ns)
 {
+	t->now_ns = MAX(t->now_ns, up_to_ns);
+	proc_publish(t, t->now_ns);
 	while (t->exited_head && t->exited_head->end_ns + PROC_LINGER_NS < up_to_ns) {
 		struct process *p = t->exited_head;
 
@@ -325,7 +328,6 @@ void proc_table_expire(struct proc_table *t, uint64_t up_to_ns)
 		p->root = 0;
 		release_image(t, p);
 	}
-	t->now_ns = MAX(t->now_ns, up_to_ns);
 	if (t->scan.pending && t->scan.begin_ns)
 		proc_table_scan_step(t, 2 * NS_PER_MS);
 }
@@ -401,6 +403,8 @@ struct process *proc_table_of_record(struct proc_table *t, const struct abi_reco
 	t->now_ns = MAX(t->now_ns, r->time_ns);
 	if (!p)
 		p = adopt(t, r);
+	if (p->start_ns == r->start_ns)
+		proc_publish_sampled(t, p, r);
 	return p;
 }
 

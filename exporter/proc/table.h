@@ -92,6 +92,10 @@ struct process {
 	struct process *parent, *older;
 	struct process *prev, *next; /* of all images */
 	struct process *next_exited; /* in the queue of those to reap */
+	uint64_t image;		     /* process_image(), 0 while the start time is not known */
+	bool has_head;		     /* the kernel half may have its mappings */
+	bool to_publish;	     /* in the list of those whose mappings changed */
+	struct process *next_publish;
 };
 
 struct task {
@@ -140,11 +144,15 @@ struct proc_table {
 	size_t cap_addresses;
 	uint32_t n_addresses, free_addresses;
 	struct table by_address;
+	uint32_t
+		*wanted_s; /* by binary: second in which its symbols were last asked for, 0 never */
+	size_t cap_wanted;
 	struct scan scan;
 	struct bucket {
 		double tokens;
 		uint64_t filled_ns;
 	} reads, roots;
+	struct process *publish_list;
 	uint64_t now_ns; /* of the newest record or side-band record */
 	char *buffer;	 /* PROC_READ_BYTES */
 	struct proc_stats stats;
@@ -185,6 +193,18 @@ static inline bool proc_may_read(struct proc_table *t)
 }
 /* Asks which root the process has, once an image. */
 void proc_check_root(struct proc_table *t, struct process *p);
+
+/* publish.c */
+/* A record of the image came: it is worth telling its mappings. */
+void proc_publish_sampled(struct proc_table *t, struct process *p, const struct abi_record *r);
+/* Its mappings changed. */
+void proc_publish_soon(struct proc_table *t, struct process *p);
+/* After a fork: the kernel half copied the parent's head, perhaps. */
+void proc_publish_child(struct proc_table *t, struct process *p);
+/* The image ended or lost its mappings. */
+void proc_unpublish(struct proc_table *t, struct process *p);
+/* Tells the kernel half of all changes since the last call. */
+void proc_publish(struct proc_table *t, uint64_t now_ns);
 
 /* procfs.c */
 /* Reads the executable mappings; the process may be gone. Replaces what is there. */

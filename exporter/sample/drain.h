@@ -53,6 +53,8 @@ struct sideband {
 struct sample_sink {
 	void *ctx;
 	void (*sideband)(void *ctx, const struct sideband *e);
+	/* A copy of a stack: of the sample that comes next with its time and CPU. Valid during the call only; may be NULL. */
+	void (*stack)(void *ctx, const struct abi_stack *s);
 	/* The record is valid during the call only. late: older than what was already handed on. */
 	void (*sample)(void *ctx, const struct abi_record *r, bool late);
 	/* End of one drain: everything up to this monotonic time has been handed on. boot_offset_ns = BOOTTIME − MONOTONIC, read now. */

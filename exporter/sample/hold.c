@@ -23,6 +23,18 @@ void hold_done(struct hold *h)
 	memset(h, 0, sizeof(*h));
 }
 
+static uint64_t stack_time(const void *rec, size_t len)
+{
+	struct abi_stack s;
+
+	if (len < sizeof(s))
+		return 0;
+	memcpy(&s, rec, sizeof(s));
+	if (s.bytes > ABI_MAX_STACK_BYTES || len != sizeof(s) + s.bytes)
+		return 0;
+	return s.time_ns;
+}
+
 /* The record's time, or 0 when it does not follow the ABI. */
 static uint64_t sample_time(const void *rec, size_t len)
 {
@@ -31,6 +43,8 @@ static uint64_t sample_time(const void *rec, size_t len)
 	if (len < sizeof(r))
 		return 0;
 	memcpy(&r, rec, sizeof(r));
+	if (r.type == ABI_RECORD_STACK)
+		return stack_time(rec, len);
 	if (r.type != ABI_RECORD_CPU_SAMPLE || r.n_kernel > ABI_MAX_KERNEL_FRAMES ||
 		r.n_user > ABI_MAX_USER_WORDS ||
 		len != sizeof(r) + (r.n_kernel + (size_t)r.n_user) * sizeof(uint64_t))
@@ -113,7 +127,11 @@ static void hand_on(struct hold *h, const struct hold_entry *e)
 	bool late = e->time_ns < h->handed_ns;
 	struct sideband s;
 
-	if (e->order >> 63 == HOLD_SAMPLE) {
+	if (e->order >> 63 == HOLD_SAMPLE &&
+		*(const uint16_t *)(const void *)rec == ABI_RECORD_STACK) {
+		if (h->sink.stack)
+			h->sink.stack(h->sink.ctx, (const void *)rec);
+	} else if (e->order >> 63 == HOLD_SAMPLE) {
 		const struct abi_record *r =
 			(const void *)rec; /* aligned, checked by sample_time */
 

@@ -116,7 +116,7 @@ static int index_file(struct replay *r, struct errbuf *eb)
 
 	if (c.error || magic != CAPTURE_MAGIC)
 		return err_set(eb, -EBADMSG, "not a bundle");
-	if (version != CAPTURE_VERSION || abi != ABI_VERSION)
+	if (version != CAPTURE_VERSION || !abi || abi > ABI_VERSION)
 		return err_set(eb, -ENOTSUP,
 			"bundle version %u with ABI %u; this program reads %d with ABI %d", version,
 			abi, CAPTURE_VERSION, ABI_VERSION);

@@ -38,12 +38,21 @@ static void record_layout(void **state)
 		FIELD(abi_record, cgroup_id, 48, 8),
 		FIELD(abi_record, comm, 56, 16),
 		FIELD(abi_record, leader_comm, 72, 16),
+		FIELD(abi_stack, type, 0, 2),
+		FIELD(abi_stack, bytes, 4, 4),
+		FIELD(abi_stack, time_ns, 8, 8),
+		FIELD(abi_stack, pid, 16, 4),
+		FIELD(abi_stack, tid, 20, 4),
+		FIELD(abi_stack, cpu, 24, 4),
+		FIELD(abi_stack, pc, 32, 8),
+		FIELD(abi_stack, regs, 40, 128),
 		FIELD(abi_config, version, 0, 4),
 		FIELD(abi_config, cost_interval, 4, 4),
+		FIELD(abi_config, bucket_mask, 8, 4),
 	};
 
 	(void)state;
-	assert_int_equal(ABI_VERSION, 1);
+	assert_int_equal(ABI_VERSION, 2);
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
 		if (fields[i].offset != fields[i].want_offset ||
 			fields[i].size != fields[i].want_size)
@@ -51,6 +60,7 @@ static void record_layout(void **state)
 				fields[i].offset);
 	}
 	assert_int_equal(sizeof(struct abi_record), 88);
+	assert_int_equal(sizeof(struct abi_stack), 168);
 	assert_int_equal(offsetof(struct abi_record, frames), 88);
 	assert_int_equal(ABI_MAX_RECORD_BYTES, 88 + 8 * (127 + 1026));
 }

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+ *
+ * Maps that several programs use. Sizes are set at load.
+ */
+#pragma once
+#include "bpf/kernel.h"
+#include <bpf/bpf_helpers.h>
+
+#include "bpf/process.h"
+
+struct counter_row {
+	__u64 count[ABI_COUNTERS_STRIDE];
+};
+_Static_assert(ABI_N_COUNTERS <= ABI_COUNTERS_STRIDE, "counters fit their row");
+
+struct counters_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* possible CPUs */
+	__type(key, __u32);
+	__type(value, struct counter_row);
+};
+struct counters_map counters SEC(".maps") __weak;
+
+struct heads_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct process_bucket);
+};
+struct heads_map heads SEC(".maps") __weak;
+
+static __always_inline __u64 *counter_row(__u32 cpu)
+{
+	struct counter_row *row = bpf_map_lookup_elem(&counters, &cpu);
+
+	return row ? row->count : NULL;
+}
+
+/* The head of a pid: found, or taken when `claim`; NULL when there is none. */
+static __always_inline struct process_head *head_of(__u32 pid, __u32 bucket_mask, bool claim)
+{
+	__u32 key = pid & bucket_mask, i;
+	struct process_bucket *b = bpf_map_lookup_elem(&heads, &key);
+
+	if (!b)
+		return NULL;
+	i = claim ? process_claim(b, pid) : process_find(b, pid);
+	return i < PROCESS_HEADS_PER_BUCKET ? &b->heads[i] : NULL;
+}

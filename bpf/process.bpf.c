@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+ *
+ * Forks and exits, as far as the walker must not learn of them late: a child has its parent's mappings from its first
+ * instruction on. An exec needs nothing: it makes another image of the pid (task->self_exec_id), of which the head says nothing.
+ */
+#include "bpf/maps.h"
+#include <bpf/bpf_core_read.h>
+#pragma clang diagnostic ignored "-Wunused-parameter" /* of BPF_PROG */
+#include <bpf/bpf_tracing.h>
+
+char process_license[] SEC("license") = "GPL";
+
+const volatile __u32 bucket_mask;
+
+static __always_inline __u64 image_of(struct task_struct *task)
+{
+	return process_image(task->group_leader->start_time, (__u32)task->self_exec_id);
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct process_head *from, *to;
+	__u64 image, run;
+
+	if (child->pid != child->tgid) /* a thread */
+		return 0;
+	from = head_of(parent->tgid, bucket_mask, false);
+	run = from ? process_run(from, image_of(parent)) : 0;
+	if (!run)
+		return 0;
+	to = head_of(child->tgid, bucket_mask, true);
+	if (!to)
+		return 0;
+	image = image_of(child);
+	process_begin(to, image);
+	to->flags = from->flags;
+	process_set_run(to, image, run);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(process_exit, struct task_struct *task)
+{
+	struct process_head *h;
+
+	if (task->signal->live.counter > 0)
+		return 0;
+	h = head_of(task->tgid, bucket_mask, false);
+	if (!h || h->image != image_of(task))
+		return 0;
+	*(volatile __u64 *)&h->run = 0;
+	*(volatile __u32 *)&h->pid = 0;
+	return 0;
+}

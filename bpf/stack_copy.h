@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+ *
+ * Copies of stacks that could not be walked here, because the process or one of its binaries is new: user space walks them when
+ * it knows more. Rationed per process and per node.
+ */
+#pragma once
+#include "bpf/walker.h"
+
+enum {
+	STACK_PAGE = 4096,
+	STACK_MAX_PAGES = ABI_MAX_STACK_BYTES / STACK_PAGE + 1,
+	STACK_ROOM_ABOVE_START = 64, /* of the main thread's first frame */
+};
+#define STACK_COPY_EACH_NS 250000000ULL /* a process may have four a second … */
+#define STACK_COPY_BURST 64		/* … and so many at once */
+#define STACK_COPY_NODE_EACH_NS 2000000ULL
+#define STACK_COPY_NODE_BURST 200
+
+struct stack_copy {
+	struct abi_stack head;
+	__u8 stack[ABI_MAX_STACK_BYTES];
+	__u32 busy, limit;
+};
+_Static_assert(sizeof(struct stack_copy) <= 32 * 1024, "limit of per-CPU map values");
+_Static_assert(
+	__builtin_offsetof(struct stack_copy, stack) == sizeof(struct abi_stack), "one record");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct stack_copy);
+} stack_copies SEC(".maps");
+
+/* When the node's own bucket is full again. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} copy_budget SEC(".maps");
+
+static __always_inline bool stack_copy_is_wanted(const struct scratch *s)
+{
+	return s->walk.n_guessed || s->walk.cut == ABI_CUT_BAD_PC;
+}
+
+static __always_inline bool stack_copy_is_allowed(struct scratch *s)
+{
+	const struct abi_record *r = record_of(s);
+	struct process_head *h = head_of(r->pid, config.bucket_mask, false);
+	__u32 zero = 0;
+	__u64 *node = bpf_map_lookup_elem(&copy_budget, &zero), now = r->time_ns;
+
+	if (h && !process_may_copy(&h->copy_ns, now, STACK_COPY_EACH_NS, STACK_COPY_BURST))
+		return false;
+	return node && process_may_copy(node, now, STACK_COPY_NODE_EACH_NS, STACK_COPY_NODE_BURST);
+}
+
+struct stack_copying {
+	struct stack_copy *copy;
+};
+
+/* One page more, as far as it is mapped and in memory. */
+static long stack_copy_page(__u32 i, struct stack_copying *k)
+{
+	struct stack_copy *c = k->copy;
+	__u32 at = c->head.bytes;
+	__u64 from = c->head.regs[UNWIND_SP] + at;
+	__u32 n = STACK_PAGE - (from & (STACK_PAGE - 1));
+
+	(void)i;
+	if (at >= c->limit || at > ABI_MAX_STACK_BYTES - STACK_PAGE)
+		return 1;
+	if (n > c->limit - at)
+		n = c->limit - at;
+	if (n > STACK_PAGE || bpf_probe_read_user(c->stack + at, n, (void *)from))
+		return 1;
+	c->head.bytes = at + n;
+	return 0;
+}
+
+static __always_inline void stack_copy_fill(
+	struct stack_copy *c, const struct scratch *s, struct task_struct *task)
+{
+	const struct abi_record *r = (const void *)s->record;
+	const struct perf_event_regs *from = &s->regs;
+	__u64 start = task->mm->start_stack, *to = c->head.regs;
+	struct stack_copying copying = {.copy = c};
+
+	c->head = (struct abi_stack) {.type = ABI_RECORD_STACK,
+		.time_ns = r->time_ns,
+		.pid = r->pid,
+		.tid = r->tid,
+		.cpu = r->cpu,
+		.pc = from->rip};
+	to[0] = from->rax, to[1] = from->rdx, to[2] = from->rcx, to[3] = from->rbx;
+	to[4] = from->rsi, to[5] = from->rdi, to[6] = from->rbp, to[7] = from->rsp;
+	to[8] = from->r8, to[9] = from->r9, to[10] = from->r10, to[11] = from->r11;
+	to[12] = from->r12, to[13] = from->r13, to[14] = from->r14, to[15] = from->r15;
+	c->limit = ABI_MAX_STACK_BYTES;
+	/* The main thread's stack ends below its arguments and environment. */
+	start = (start & ~7ULL) + STACK_ROOM_ABOVE_START;
+	if (start > from->rsp && start - from->rsp < ABI_MAX_STACK_BYTES)
+		c->limit = start - from->rsp;
+	bpf_loop(STACK_MAX_PAGES, stack_copy_page, &copying, 0);
+}
+
+/* The copy of the stack that was just walked, ready to be sent, or NULL; given back with stack_copy_release. */
+static __always_inline struct stack_copy *stack_copy_take(
+	struct scratch *s, struct task_struct *task)
+{
+	__u32 zero = 0;
+	struct stack_copy *c;
+
+	if (s->regs.rsp & 7 || !stack_copy_is_allowed(s))
+		return NULL;
+	c = bpf_map_lookup_elem(&stack_copies, &zero);
+	if (!c || __sync_lock_test_and_set(&c->busy, 1))
+		return NULL;
+	stack_copy_fill(c, s, task);
+	return c;
+}
+
+static __always_inline void stack_copy_release(struct stack_copy *c)
+{
+	*(volatile __u32 *)&c->busy = 0;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+ *
+ * The walker in the kernel: its scratch, and what bpf/unwind_step.h asks for, from maps. One bpf_loop walks a stack; two more
+ * inside it search a run of mappings and a page of rows. State lies in scratch, where the verifier does not follow each value.
+ */
+#pragma once
+#include "bpf/maps.h"
+#include <bpf/bpf_core_read.h>
+
+#include "bpf/unwind_tables.h"
+
+const volatile struct abi_config config;
+
+struct walk;
+static __always_inline struct unwind_binary *unwind_binary_at(struct walk *w, __u32 binary);
+static __always_inline const __u32 *unwind_slab_at(struct walk *w, __u32 slab);
+static __always_inline const struct unwind_rule *unwind_rule_at(struct walk *w, __u32 rule);
+static __always_inline __u64 *unwind_cache_at(struct walk *w, __u32 i);
+#define unwind_locate(w, addr) walker_locate(w, addr)
+#include "bpf/unwind_walk.h"
+static __always_inline enum unwind_place walker_locate(struct walk *w, __u64 addr);
+#include "bpf/unwind_step.h"
+
+struct slab {
+	__u32 words[UNWIND_SLAB_WORDS];
+};
+struct cache_word {
+	__u64 word;
+};
+
+#define MMAPABLE_ARRAY(name, type_of_value)               \
+	struct {                                          \
+		__uint(type, BPF_MAP_TYPE_ARRAY);         \
+		__uint(map_flags, BPF_F_MMAPABLE);        \
+		__uint(max_entries, 1); /* set at load */ \
+		__type(key, __u32);                       \
+		__type(value, type_of_value);             \
+	} name SEC(".maps")
+
+MMAPABLE_ARRAY(run_words, __u64);
+MMAPABLE_ARRAY(unwind_slabs, struct slab);
+MMAPABLE_ARRAY(unwind_rules, struct unwind_rule);
+MMAPABLE_ARRAY(unwind_binaries, struct unwind_binary);
+MMAPABLE_ARRAY(unwind_cache, struct cache_word);
+
+/* Walker scratch: one record under construction. Claimed by exchange of `busy`, so that a program that interrupts another one
+ * of the same attach kind on its CPU takes the next slot instead of its memory. */
+enum { N_SCRATCH = 2 };
+
+struct scratch {
+	__u32 busy, pad;
+	struct walk walk;
+	struct process_place place;
+	struct perf_event_regs regs;
+	__u64 spare[ABI_USER_TAIL_WORDS];
+	__u64 record[sizeof(struct abi_record) /
+		     sizeof(__u64)]; /* struct abi_record, its frames follow */
+	__u64 words[ABI_MAX_WORDS + 1];
+};
+_Static_assert(sizeof(struct scratch) <= 32 * 1024, "limit of per-CPU map values");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, N_SCRATCH);
+	__type(key, __u32);
+	__type(value, struct scratch);
+} scratch_cpu SEC(".maps");
+
+static __always_inline struct scratch *scratch_claim(void)
+{
+	for (__u32 i = 0; i < N_SCRATCH; i++) {
+		__u32 key = i;
+		struct scratch *s = bpf_map_lookup_elem(&scratch_cpu, &key);
+
+		if (s && __sync_lock_test_and_set(&s->busy, 1) == 0)
+			return s;
+	}
+	return NULL;
+}
+
+static __always_inline void scratch_release(struct scratch *s)
+{
+	*(volatile __u32 *)&s->busy = 0;
+}
+
+static __always_inline struct abi_record *record_of(struct scratch *s)
+{
+	return (struct abi_record *)s->record;
+}
+
+static __always_inline const __u64 *word_at(__u32 i)
+{
+	return bpf_map_lookup_elem(&run_words, &i);
+}
+#define process_word_at(i) word_at(i)
+#include "bpf/process_search.h"
+
+static __always_inline struct unwind_binary *unwind_binary_at(struct walk *w, __u32 binary)
+{
+	(void)w;
+	return bpf_map_lookup_elem(&unwind_binaries, &binary);
+}
+
+static __always_inline const __u32 *unwind_slab_at(struct walk *w, __u32 slab)
+{
+	struct slab *s = bpf_map_lookup_elem(&unwind_slabs, &slab);
+
+	(void)w;
+	return s ? s->words : NULL;
+}
+
+static __always_inline const struct unwind_rule *unwind_rule_at(struct walk *w, __u32 rule)
+{
+	(void)w;
+	return bpf_map_lookup_elem(&unwind_rules, &rule);
+}
+
+static __always_inline __u64 *unwind_cache_at(struct walk *w, __u32 i)
+{
+	struct cache_word *c = bpf_map_lookup_elem(&unwind_cache, &i);
+
+	(void)w;
+	return c ? &c->word : NULL;
+}
+
+/* bpf_loop wants its context on the stack. */
+struct place_search {
+	struct process_place *place;
+};
+
+static long search_callback(__u32 i, struct place_search *s)
+{
+	(void)i;
+	return process_search_turn(s->place);
+}
+
+static __always_inline bool find_mapping(struct process_place *p, __u64 addr)
+{
+	struct place_search search = {.place = p};
+
+	p->addr = addr;
+	if (addr - p->start < p->end - p->start)
+		return true;
+	p->lo = 0;
+	p->hi = p->n;
+	bpf_loop(PROCESS_SEARCH_STEPS, search_callback, &search, 0);
+	return process_take(p);
+}
+
+static __always_inline enum unwind_place walker_locate(struct walk *w, __u64 addr)
+{
+	struct scratch *s = (void *)w - __builtin_offsetof(struct scratch, walk);
+	__u64 word;
+
+	if (!s->place.n)
+		return UNWIND_SOMEWHERE;
+	if (!find_mapping(&s->place, addr))
+		return UNWIND_IN_DATA;
+	word = process_word(&s->place, addr);
+	if (ABI_FRAME_KIND(word) != ABI_FRAME_NATIVE)
+		return UNWIND_IN_JIT;
+	w->binary = ABI_NATIVE_BINARY(word);
+	w->off = ABI_NATIVE_OFF(word);
+	return UNWIND_IN_FILE;
+}
+
+/* Takes over the registers in scratch and what is known of the process, whose first sample makes a head for it. */
+static __always_inline void walker_begin(struct scratch *s)
+{
+	const struct abi_record *r = record_of(s);
+	const struct perf_event_regs *from = &s->regs;
+	__u64 image = process_image(r->start_ns, r->exec_id);
+	struct process_head *h = head_of(r->pid, config.bucket_mask, true);
+	__u64 *to = s->walk.regs;
+
+	if (h && h->image != image)
+		process_begin(h, image);
+	process_place_init(&s->place, h ? process_run(h, image) : 0);
+	walk_init(&s->walk, r->n_kernel);
+	s->walk.pc = from->rip;
+	to[0] = from->rax, to[1] = from->rdx, to[2] = from->rcx, to[3] = from->rbx;
+	to[4] = from->rsi, to[5] = from->rdi, to[6] = from->rbp, to[7] = from->rsp;
+	to[8] = from->r8, to[9] = from->r9, to[10] = from->r10, to[11] = from->r11;
+	to[12] = from->r12, to[13] = from->r13, to[14] = from->r14, to[15] = from->r15;
+	s->walk.known = UNWIND_ALL_REGS;
+	s->walk.exact = !(r->flags & ABI_FLAG_FIRST_IS_RETURN);
+}
+
+struct walking {
+	struct scratch *s;
+};
+
+static long walk_callback(__u32 i, struct walking *k)
+{
+	(void)i;
+	return walk_turn(&k->s->walk, k->s->words);
+}
+
+static long tail_callback(__u32 i, struct frames_copy *c)
+{
+	frames_copy_word(c, i);
+	return 0;
+}
+
+/* Walks; returns the number of user words. */
+static __always_inline __u32 walker_run(struct scratch *s)
+{
+	struct walking walking = {.s = s};
+	struct frames_copy copy;
+	__u32 steps;
+
+	bpf_loop(ABI_MAX_STEPS + 1, walk_callback, &walking, 0);
+	steps = frames_finish(&s->walk.frames, s->words, s->spare, &copy);
+	if (steps)
+		bpf_loop(steps, tail_callback, &copy, 0);
+	return frames_close(&s->walk.frames, s->words, s->walk.cut);
+}
