@@ -79,6 +79,11 @@ static const struct option_spec specs[] = {
 		.help = "CPU time for making symbol files, as a share of one CPU, beyond a short "
 			"burst per new binary."},
 
+	{"jit.max-bytes", OPTION_BYTES, AT(jit_bytes), .fallback = "16MB", .min = 1 << 20,
+		.max = 1LL << 40,
+		.help = "Memory for where JIT code lies, as perf maps and jitdumps tell it; what "
+			"has not been asked for longest is forgotten and read again when needed."},
+
 	OPTION_HEADING("Unwinding"),
 	{"unwind.table-bytes", OPTION_BYTES, AT(table_bytes), .fallback = "20MB", .min = 1 << 20,
 		.max = 128 << 20,

@@ -24,6 +24,7 @@ struct exporter_options {
 	const char *symbols_cache_path;
 	uint64_t symbols_cache_bytes;
 	double symbols_max_cpu;
+	uint64_t jit_bytes;
 
 	uint64_t table_bytes;
 

@@ -6,6 +6,7 @@
  */
 #include "exporter/pipeline.h"
 #include "exporter/intake.h"
+#include "exporter/jit/jit.h"
 #include "exporter/keeper/memory.h"
 #include "exporter/proc/runs.h"
 #include "exporter/sample/capture.h"
@@ -14,9 +15,11 @@
 #include "lib/base/log.h"
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 enum { MAX_HELD_BYTES = 16 << 20, CAPTURE_BYTES = 1 << 30 };
 #define SCAN_STEP_NS (5 * NS_PER_MS)
+#define JIT_STEP_NS NS_PER_S
 #define SYMBOL_STEP_NS \
 	(500 * NS_PER_MS) /* it wakes when there is work; this bounds the wait at the end */
 
@@ -26,6 +29,7 @@ enum {
 	BUDGET_STACKS,
 	BUDGET_PROC,
 	BUDGET_SYMBOLS,
+	BUDGET_JIT,
 	BUDGET_HELD,
 	BUDGET_WEB,
 	N_BUDGETS
@@ -45,6 +49,7 @@ struct exporter_pipeline {
 	struct keeper *keeper;
 	struct binary_registry *binaries;
 	struct symbolizer *symbolizer;
+	struct jit *jit;
 	struct governor *governor;
 	struct drain *drain;
 
@@ -56,7 +61,9 @@ struct exporter_pipeline {
 	struct intake intake; /* fills these three, has their lock */
 
 	struct profile_source source;
-	pthread_t drain_thread, symbol_thread;
+	pthread_t drain_thread, symbol_thread, jit_thread;
+	pthread_mutex_t stop_lock; /* a leaf: wakes what sleeps when it is time to stop */
+	pthread_cond_t stop;
 	_Atomic bool stopping;
 };
 
@@ -92,6 +99,27 @@ static void *symbol_main(void *arg)
 	return NULL;
 }
 
+/* Names JIT code when its second is over, while its process is there. */
+static void *jit_main(void *arg)
+{
+	struct exporter_pipeline *p = arg;
+
+	pthread_setname_np(pthread_self(), "jit");
+	pthread_mutex_lock(&p->stop_lock);
+	while (!p->stopping) {
+		int64_t next_ns = clock_monotonic_ns(p->clock) + JIT_STEP_NS;
+		struct timespec ts = {.tv_sec = next_ns / NS_PER_S, .tv_nsec = next_ns % NS_PER_S};
+
+		pthread_cond_timedwait(&p->stop, &p->stop_lock, &ts);
+		pthread_mutex_unlock(&p->stop_lock);
+		if (!p->stopping)
+			jit_round(p->jit);
+		pthread_mutex_lock(&p->stop_lock);
+	}
+	pthread_mutex_unlock(&p->stop_lock);
+	return NULL;
+}
+
 /* ---- building and taking down ---- */
 
 static void init_budgets(struct exporter_pipeline *p)
@@ -104,6 +132,7 @@ static void init_budgets(struct exporter_pipeline *p)
 		[BUDGET_STACKS] = {"stacks", "--profile.retention-bytes"},
 		[BUDGET_PROC] = {"processes", "--profile.max-processes"},
 		[BUDGET_SYMBOLS] = {"symbols", NULL},
+		[BUDGET_JIT] = {"jit", "--jit.max-bytes"},
 		[BUDGET_HELD] = {"held", NULL},
 		[BUDGET_WEB] = {"web", "--web.max-bytes"},
 	};
@@ -111,6 +140,7 @@ static void init_budgets(struct exporter_pipeline *p)
 	const uint64_t limits[N_BUDGETS] = {
 		[BUDGET_LOG] = 2 * p->o->retention_bytes,
 		[BUDGET_STACKS] = 2 * p->o->retention_bytes,
+		[BUDGET_JIT] = p->o->jit_bytes,
 		[BUDGET_HELD] = 2 * MAX_HELD_BYTES,
 		[BUDGET_WEB] = p->o->web_bytes,
 	};
@@ -186,6 +216,7 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 			.clock = p->clock,
 			.budget = &p->budgets[BUDGET_SYMBOLS],
 			.parser_fd = p->setup->parser_fd,
+			.sysfs = p->o->sysfs,
 		},
 		eb);
 	if (!p->symbolizer)
@@ -204,6 +235,13 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 		.runs = p->capture ? NULL : p->runs,
 	});
 	intake_init(&p->intake, p->procs, p->stacks, p->log, p->binaries);
+	p->jit = jit_new(&(struct jit_options) {
+		.procs = p->procs,
+		.procs_lock = &p->intake.lock,
+		.binaries = p->binaries,
+		.clock = p->clock,
+		.budget = &p->budgets[BUDGET_JIT],
+	});
 	return 0;
 }
 
@@ -239,6 +277,7 @@ static void build_source(struct exporter_pipeline *p)
 		.lock = &p->intake.lock,
 		.tables = {.log = p->log, .stacks = p->stacks, .procs = p->procs},
 		.symbolizer = p->symbolizer,
+		.jit = p->jit,
 		.governor = p->governor,
 		.clock = p->clock,
 		.type = &profile_type_cpu,
@@ -279,6 +318,7 @@ static void pipeline_free(struct exporter_pipeline **pp)
 	struct exporter_pipeline *p = *pp;
 
 	drain_freep(&p->drain);
+	jit_freep(&p->jit);
 	if (p->procs)
 		intake_done(&p->intake);
 	governor_freep(&p->governor);
@@ -293,6 +333,8 @@ static void pipeline_free(struct exporter_pipeline **pp)
 	capture_freep(&p->capture);
 	replay_freep(&p->replay);
 	labels_done(&p->labels);
+	pthread_cond_destroy(&p->stop);
+	pthread_mutex_destroy(&p->stop_lock);
 	free(p);
 	*pp = NULL;
 }
@@ -301,18 +343,31 @@ static void pipeline_free(struct exporter_pipeline **pp)
 static int run_threads(
 	struct exporter_pipeline *p, const struct exporter_sink *sink, struct errbuf *eb)
 {
-	int status, r = p->replay ? 0 : pthread_create(&p->drain_thread, NULL, drain_main, p);
+	const struct {
+		const char *name;
+		pthread_t *thread;
+		void *(*main)(void *);
+	} threads[] = {
+		{"symbol", &p->symbol_thread, symbol_main},
+		{"JIT", &p->jit_thread, jit_main},
+		{"drain", &p->drain_thread, drain_main},
+	};
+	size_t n = ARRAY_SIZE(threads) - (p->replay ? 1 : 0), started = 0;
+	int status = 0, r = 0;
 
-	if (r)
-		return err_set(eb, -r, "the drain thread cannot be started: %s", strerror(r));
-	r = pthread_create(&p->symbol_thread, NULL, symbol_main, p);
-	status = r ? err_set(eb, -r, "the symbol thread cannot be started: %s", strerror(r))
+	while (started < n && !r) {
+		r = pthread_create(threads[started].thread, NULL, threads[started].main, p);
+		started += !r;
+	}
+	status = r ? err_set(eb, -r, "the %s thread cannot be started: %s", threads[started].name,
+			     strerror(r))
 		   : sink->run(sink->ctx);
+	pthread_mutex_lock(&p->stop_lock);
 	p->stopping = true;
-	if (!p->replay)
-		pthread_join(p->drain_thread, NULL);
-	if (!r)
-		pthread_join(p->symbol_thread, NULL);
+	pthread_cond_broadcast(&p->stop);
+	pthread_mutex_unlock(&p->stop_lock);
+	while (started)
+		pthread_join(*threads[--started].thread, NULL);
 	return status;
 }
 
@@ -330,6 +385,17 @@ static struct exporter_stages stages_of(struct exporter_pipeline *p)
 	};
 }
 
+static void init_stop(struct exporter_pipeline *p)
+{
+	pthread_condattr_t attr;
+
+	pthread_mutex_init(&p->stop_lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&p->stop, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
 static struct exporter_pipeline *pipeline_new(
 	const struct exporter_options *o, const struct keeper_setup *setup, bool replay)
 {
@@ -340,6 +406,7 @@ static struct exporter_pipeline *pipeline_new(
 	p->clock = &clock_system;
 	p->sample_clock = replay ? &p->replay_clock.clock : p->clock;
 	init_budgets(p);
+	init_stop(p);
 	return p;
 }
 

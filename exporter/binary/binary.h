@@ -77,6 +77,11 @@ uint64_t binary_root_get(struct binary_registry *r, uint32_t pid, uint64_t start
 uint64_t binary_root_ref(struct binary_registry *r, uint64_t root);
 void binary_root_put(struct binary_registry *r, uint64_t root);
 
+/* A file at a path as the process sees it, or saw it while its root is kept: only that it is a
+ * regular one is known of it. flags: enum keeper_open_at. -errno when there is none. */
+int binary_open_below(
+	struct binary_registry *r, const struct binary_source *src, const char *path, int flags);
+
 /* A counted reference to the symbol file, waiting at most until deadline (monotonic ns; 0: do
  * not wait) when one is being built. NULL when there is none. */
 const struct symbol_file *binary_symbols_get(

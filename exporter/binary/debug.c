@@ -50,7 +50,7 @@ static int open_by_link(
 		_cleanup_free_ char *path = xasprintf("%s%.*s/%s%s", i == 2 ? DEBUG_DIR : "", n,
 			e->path, i == 1 ? ".debug/" : "", link);
 
-		fd = other_than(binary_open_path(r, e, path), st);
+		fd = other_than(binary_open_below(r, &e->source, path, 0), st);
 	}
 	return fd;
 }
@@ -74,7 +74,7 @@ int binary_open_debug(struct binary_registry *r, const struct entry *e,
 		return -ENOENT;
 	by_id = build_id_path(&file->identity);
 	if (by_id)
-		fd = other_than(binary_open_path(r, e, by_id), st);
+		fd = other_than(binary_open_below(r, &e->source, by_id, 0), st);
 	if (fd < 0)
 		fd = open_by_link(r, e, file->debug_link, st);
 	if (fd < 0 && by_id)

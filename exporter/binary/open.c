@@ -76,18 +76,19 @@ static char *plain_path(const char *path)
 	return xstrndup(path, str_ends_with(path, " (deleted)") ? n - strlen(" (deleted)") : n);
 }
 
-static int open_at_process(struct binary_registry *r, const struct entry *e, const char *path)
+static int open_at_process(
+	struct binary_registry *r, uint32_t pid, uint64_t start_ns, const char *path, int flags)
 {
 	struct keeper *k = r->o.keeper;
-	_cleanup_close_ int root = k->open(k, e->source.pid, e->source.start_ns, KEEPER_ROOT, 0, 0);
+	_cleanup_close_ int root = k->open(k, pid, start_ns, KEEPER_ROOT, 0, 0);
 
-	return root < 0 ? root : k->open_at(k, root, path);
+	return root < 0 ? root : k->open_at(k, root, path, flags);
 }
 
 static int open_below_process(
 	struct binary_registry *r, const struct entry *e, const char *path, struct stat *ret_st)
 {
-	return checked(open_at_process(r, e, path), e, ret_st);
+	return checked(open_at_process(r, e->source.pid, e->source.start_ns, path, 0), e, ret_st);
 }
 
 static struct mount_root *find_root(struct binary_registry *r, uint64_t id)
@@ -134,7 +135,7 @@ static int open_below_kept_roots(
 	for (int other_roots = 0; other_roots < 2; other_roots++)
 		for (uint32_t at = 0;;) {
 			_cleanup_close_ int root = next_root(r, e, other_roots, &at);
-			int fd = root < 0 ? root : checked(k->open_at(k, root, path), e, ret_st);
+			int fd = root < 0 ? root : checked(k->open_at(k, root, path, 0), e, ret_st);
 
 			if (fd >= 0)
 				return fd;
@@ -144,19 +145,21 @@ static int open_below_kept_roots(
 	return -ENOENT;
 }
 
-int binary_open_path(struct binary_registry *r, const struct entry *e, const char *path)
+int binary_open_below(
+	struct binary_registry *r, const struct binary_source *src, const char *path, int flags)
 {
 	struct keeper *k = r->o.keeper;
-	int fd = open_at_process(r, e, path);
+	int fd = open_at_process(r, src->pid, src->start_ns, path, flags);
+	_cleanup_close_ int root = -1;
+	const struct mount_root *kept;
 
-	for (uint32_t at = 0; fd < 0;) {
-		_cleanup_close_ int root = next_root(r, e, false, &at);
-
-		if (root < 0)
-			break;
-		fd = k->open_at(k, root, path);
-	}
-	return fd;
+	if (fd >= 0 || !src->root)
+		return fd;
+	pthread_mutex_lock(&r->mutex);
+	kept = find_root(r, src->root);
+	root = kept ? fcntl(kept->root_fd, F_DUPFD_CLOEXEC, 3) : -1;
+	pthread_mutex_unlock(&r->mutex);
+	return root < 0 ? fd : k->open_at(k, root, path, flags);
 }
 
 int binary_open_file(struct binary_registry *r, const struct entry *e, struct stat *ret_st)

@@ -112,9 +112,6 @@ static inline struct entry *entry_locked(struct binary_registry *r, uint32_t id)
 /* open.c: a descriptor of the file, and its stat; -errno when there is no way. Called without
  * the lock. `e` is a copy. */
 int binary_open_file(struct binary_registry *r, const struct entry *e, struct stat *ret_st);
-/* The same for any file at a path that the process would see there; only that it is a regular file
- * is known of it. open.c */
-int binary_open_path(struct binary_registry *r, const struct entry *e, const char *path);
 /* debug.c: a file with the debug information of `file` (at `st`), where such lie by custom. -ENOENT
  * when there is none, or the file has all itself. Whether it is the right one the parser finds
  * out. Called without the lock. */

@@ -121,9 +121,10 @@ static int client_open(struct keeper *k, uint32_t pid, uint64_t start_ns, enum k
 	return only_fd(call((struct keeper_client *)k, &q, -1, fds, &reply), fds);
 }
 
-static int client_open_at(struct keeper *k, int root_fd, const char *path)
+static int client_open_at(struct keeper *k, int root_fd, const char *path, int flags)
 {
 	struct keeper_request q = {.op = KEEPER_OP_OPEN_AT,
+		.what = (uint16_t)flags,
 		.payload = (const uint8_t *)path,
 		.payload_len = (uint32_t)strlen(path)};
 	struct keeper_reply reply;

@@ -22,6 +22,10 @@ enum keeper_what {
 	KEEPER_MODULES = 8,  /* /proc/modules; pid ignored */
 };
 
+enum keeper_open_at {
+	KEEPER_NO_LINK = 1, /* the path's last part must not be a symbolic link */
+};
+
 struct keeper_cpu {
 	int clock_fd;	 /* perf event of the CPU clock, BPF attached, enabled */
 	int sideband_fd; /* perf dummy event with MMAP2, COMM, TASK records, to be mmapped */
@@ -32,8 +36,8 @@ struct keeper {
 	 * -ESRCH when the pid is another process by now. start/end: for KEEPER_MAP_FILE. */
 	int (*open)(struct keeper *k, uint32_t pid, uint64_t start_ns, enum keeper_what what,
 		uint64_t start, uint64_t end);
-	/* A regular file below root_fd (RESOLVE_IN_ROOT), read only. */
-	int (*open_at)(struct keeper *k, int root_fd, const char *path);
+	/* A regular file below root_fd (RESOLVE_IN_ROOT), read only. flags: enum keeper_open_at. */
+	int (*open_at)(struct keeper *k, int root_fd, const char *path, int flags);
 	/* Events of one CPU (start-up, hot-plug). -ENODEV when it is offline. */
 	int (*attach_cpu)(
 		struct keeper *k, uint32_t cpu, struct keeper_cpu *ret, struct errbuf *eb);

@@ -27,7 +27,7 @@ enum {
 struct keeper_request {
 	uint32_t seq;
 	uint16_t op;   /* enum keeper_op */
-	uint16_t what; /* OPEN: enum keeper_what; MAP_UPDATE: map */
+	uint16_t what; /* OPEN: enum keeper_what; OPEN_AT: enum keeper_open_at; MAP_UPDATE: map */
 	uint32_t id;   /* OPEN: pid; ATTACH_CPU: cpu; MAP_UPDATE: bytes of the key */
 	uint64_t start_ns, start, end;
 	uint32_t payload_len; /* OPEN_AT: path; MAP_UPDATE: key, then value */

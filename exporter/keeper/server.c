@@ -136,7 +136,8 @@ static int answer_open(const struct server *s, const struct keeper_request *q, i
 static int answer_open_at(const struct keeper_request *q, int root_fd, int *ret_fd)
 {
 	struct open_how how = {
-		.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+		.flags = O_PATH | O_CLOEXEC | (q->what & KEEPER_NO_LINK ? O_NOFOLLOW : 0),
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
 	_cleanup_close_ int path_fd = -1;
 	char path[KEEPER_MAX_PAYLOAD + 1], link[64];
 	struct stat st;

@@ -30,11 +30,15 @@ static uint32_t add_address(struct proc_table *t, struct process *p, uint64_t ad
 	if (id)
 		t->free_addresses = t->addresses[id].next;
 	else
-		id = t->n_addresses++;
-	t->addresses[id] = (struct address) {.addr = addr, .process = p, .next = (uint32_t)*slot};
+		t->addresses[id = t->n_addresses++] = (struct address) {0};
+	t->addresses[id] = (struct address) {.addr = addr,
+		.process = p,
+		.next = (uint32_t)*slot,
+		.is_waiting = t->addresses[id].is_waiting};
 	p->n_addresses++;
 	proc_ref(p);
 	*slot = id;
+	proc_code_wait(t, id);
 	return id;
 }
 
@@ -169,12 +173,27 @@ uint64_t proc_resolve_return(
 	return m ? frame_of(t, p, m, addr) : 0;
 }
 
+static const char *name_of(const struct code_name *n)
+{
+	return n ? n->name : NULL;
+}
+
+static const char *file_of(const struct code_name *n)
+{
+	return n ? n->file : "";
+}
+
 struct proc_address proc_interned_address(const struct proc_table *t, uint64_t payload)
 {
 	if (!payload || payload >= t->n_addresses)
 		return (struct proc_address) {0};
 	return (struct proc_address) {
-		.process = t->addresses[payload].process, .addr = t->addresses[payload].addr};
+		.process = t->addresses[payload].process,
+		.addr = t->addresses[payload].addr,
+		.name = name_of(t->addresses[payload].name),
+		.file = file_of(t->addresses[payload].name),
+		.line = t->addresses[payload].name ? t->addresses[payload].name->line : 0,
+	};
 }
 
 uint32_t proc_n_addresses(const struct proc_table *t)
@@ -182,7 +201,7 @@ uint32_t proc_n_addresses(const struct proc_table *t)
 	return t->n_addresses;
 }
 
-static void unlink_address(struct proc_table *t, uint32_t id)
+void proc_address_unlink(struct proc_table *t, uint32_t id)
 {
 	uint64_t hash = address_hash(t->addresses[id].process, t->addresses[id].addr);
 	uint64_t *slot = table_find(&t->by_address, hash);
@@ -206,16 +225,21 @@ void proc_addresses_retain(struct proc_table *t, const uint64_t *used_bitmap)
 
 		if (!a->process || used_bitmap[id / 64] >> (id % 64) & 1)
 			continue;
-		unlink_address(t, id);
+		if (!a->is_retired)
+			proc_address_unlink(t, id);
+		proc_code_name_put(&a->name);
 		a->process->n_addresses--;
 		proc_unref(t, a->process);
-		*a = (struct address) {.next = t->free_addresses};
+		*a = (struct address) {.next = t->free_addresses, .is_waiting = a->is_waiting};
 		t->free_addresses = id;
 	}
 }
 
 void proc_addresses_done(struct proc_table *t)
 {
+	for (uint32_t id = 1; id < t->n_addresses; id++)
+		proc_code_name_put(&t->addresses[id].name);
+	free(t->waiting);
 	free(t->addresses);
 	free(t->wanted_s);
 }

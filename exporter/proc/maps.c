@@ -239,6 +239,18 @@ bool maps_parse_line(char *line, struct maps_line *ret)
 	return ret->start < ret->end;
 }
 
+bool maps_is_dump(const char *path)
+{
+	const char *name = strrchr(path, '/');
+	size_t digits;
+
+	if (!name || !str_starts_with(name + 1, "jit-"))
+		return false;
+	name += strlen("/jit-");
+	digits = strspn(name, "0123456789");
+	return digits && strcmp(name + digits, ".dump") == 0;
+}
+
 enum mapping_kind maps_kind(const char *path)
 {
 	static const char *const jit[] = {"/dev/zero", "/SYSV", "anon_inode:", "/anon_hugepage",
@@ -252,5 +264,5 @@ enum mapping_kind maps_kind(const char *path)
 	for (size_t i = 0; i < ARRAY_SIZE(jit); i++)
 		if (str_starts_with(path, jit[i]))
 			return MAPPING_JIT;
-	return path[0] == '/' ? MAPPING_FILE : MAPPING_OTHER;
+	return path[0] == '/' && !maps_is_dump(path) ? MAPPING_FILE : MAPPING_OTHER;
 }

@@ -48,5 +48,7 @@ struct maps_line {
 };
 /* Parses a line without its newline in place; false when malformed. */
 bool maps_parse_line(char *line, struct maps_line *ret);
+/* The page of a jitdump that its writer maps so that profilers find the file: DIR/jit-PID.dump. */
+bool maps_is_dump(const char *path);
 /* What kind of memory a path of maps or of a perf record stands for. */
 enum mapping_kind maps_kind(const char *path);

@@ -63,6 +63,9 @@ void proc_note_native(struct proc_table *t, struct process *p, uint64_t word);
 struct proc_address {
 	struct process *process;
 	uint64_t addr;
+	const char *name; /* of JIT code; NULL: not known. Until the lock is let go */
+	const char *file; /* "" when not known */
+	uint32_t line;
 };
 struct proc_address proc_interned_address(const struct proc_table *t, uint64_t payload);
 /* `process` is NULL for payload 0, which stands for all addresses above the caps (counted). */
@@ -74,6 +77,48 @@ void proc_addresses_retain(struct proc_table *t, const uint64_t *used_bitmap);
 /* Sets the bits of all binaries that a live mapping refers to (for binary_retain); bits at or
  * above n_bits are left out. */
 void proc_table_mark_binaries(const struct proc_table *t, uint64_t *bitmap, uint32_t n_bits);
+
+/*
+ * Names of JIT code, which its runtime tells in files (exporter/jit). Addresses outside files wait
+ * for one from their first sample on; a name stays with the address, also for samples before it
+ * was known.
+ */
+struct proc_code_address {
+	uint64_t addr;
+	uint32_t id;	  /* as in a frame */
+	uint32_t process; /* index in the batch */
+	bool was_tried;
+};
+struct proc_code_process {
+	uint32_t pid, ns_pid, uid;
+	uint64_t start_ns, root;
+	bool uid_known, exited;
+	char *dump; /* path of its jitdump, NULL none */
+};
+struct proc_code_batch {
+	struct proc_code_address *addresses; /* in order of process */
+	struct proc_code_process *processes;
+	size_t n_addresses, n_processes;
+};
+/* At most `max` addresses that wait. Those of processes whose root is gone are given up. */
+void proc_code_take(struct proc_table *t, size_t max, struct proc_code_batch *ret);
+void proc_code_batch_done(struct proc_code_batch *b);
+/* The answer for one of them; `name` NULL: not found, it goes on waiting. Addresses that came to
+ * mean something else meanwhile are left alone. */
+void proc_code_name(struct proc_table *t, const struct proc_code_batch *b,
+	const struct proc_code_address *a, const char *name, const char *file, uint32_t line);
+/* The named addresses of a process, to see whether other code is there now; `ret` is malloc'ed, NULL
+ * when there are none or memory is out. Returns how many. */
+struct proc_code_named {
+	uint64_t addr;
+	uint32_t id;
+	uint64_t name_hash; /* XXH3 of the name */
+};
+size_t proc_code_list_named(const struct proc_table *t, const struct proc_code_process *p,
+	struct proc_code_named **ret);
+/* Other code is at that address by now: samples from now on get an address of their own. */
+void proc_code_retire(struct proc_table *t, const struct proc_code_process *p,
+	const struct proc_code_named *named);
 
 /*
  * Tasks. A task id stands for (process image, tid, thread name); ids are dense u32 and stay
@@ -113,5 +158,6 @@ struct proc_stats {
 	uint64_t table_full, tasks_full, addresses_full;
 	uint64_t sideband_lost;	   /* records that the kernel dropped */
 	uint64_t unmapped_returns; /* proc_resolve_return gave 0 */
+	uint64_t code_waiting;	   /* addresses without a name, now */
 };
 void proc_table_stats(const struct proc_table *t, struct proc_stats *ret);

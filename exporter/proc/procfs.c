@@ -122,12 +122,20 @@ static void read_cmdline(struct proc_table *t, struct process *p)
 	p->cmdline = proc_text_new(t->buffer, (size_t)n);
 }
 
-/* The pid inside the innermost PID namespace: the last number of the line NSpid of
- * /proc/PID/status. */
-static void read_ns_pid(struct proc_table *t, struct process *p)
+/* From /proc/PID/status: the effective user, the second number of Uid; the pid inside the innermost
+ * PID namespace, the last one of NSpid. */
+static void read_status(struct proc_table *t, struct process *p)
 {
 	ssize_t n = read_small(t, p->pid, "status", 8192);
 	const char *line = n > 0 ? strstr(t->buffer, "\nNSpid:") : NULL;
+	const char *uid = n > 0 ? strstr(t->buffer, "\nUid:\t") : NULL;
+	uint64_t user;
+
+	uid = uid ? strchr(uid + strlen("\nUid:\t"), '\t') : NULL;
+	if (uid && take_number(&(const char *) {uid + 1}, &user)) {
+		p->uid = (uint32_t)user;
+		p->uid_known = true;
+	}
 
 	for (const char *s = line ? line + strlen("\nNSpid:") : NULL; s && *s && *s != '\n';) {
 		uint64_t pid;
@@ -163,7 +171,7 @@ static void read_all_labels(struct proc_table *t, struct process *p, const struc
 	if (p->kernel_thread)
 		return;
 	read_cmdline(t, p);
-	read_ns_pid(t, p);
+	read_status(t, p);
 	proc_check_root(t, p);
 }
 

@@ -98,6 +98,10 @@ void proc_add_mapping(
 		return;
 	}
 	proc_publish_soon(t, p);
+	if (maps_is_dump(path)) {
+		proc_text_put(&p->dump);
+		p->dump = proc_text_new(path, strlen(path));
+	}
 	if (!p->executable && m->kind == MAPPING_FILE && path[0] == '/')
 		p->executable = proc_text_new(path, strlen(path));
 }

@@ -113,6 +113,7 @@ static void free_image(struct proc_table *t, struct process *p)
 	maps_put(&p->maps);
 	proc_text_put(&p->executable);
 	proc_text_put(&p->cmdline);
+	proc_text_put(&p->dump);
 	proc_cgroup_put(t, &p->cgroup);
 	if (t->o.budget)
 		budget_release(t->o.budget, sizeof(*p));
@@ -459,4 +460,5 @@ void proc_table_stats(const struct proc_table *t, struct proc_stats *ret)
 		ret->mappings += maps_count(p->maps);
 	ret->tasks = t->by_task.n_used + 1;
 	ret->addresses = t->by_address.n_used;
+	ret->code_waiting = t->n_waiting;
 }

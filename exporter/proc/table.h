@@ -65,10 +65,11 @@ struct cgroup {
 };
 
 struct process {
-	uint32_t pid, ns_pid;
+	uint32_t pid, ns_pid, uid;
 	uint64_t start_ns; /* 0: not known yet */
 	uint32_t exec_id;
 	bool exec_known;
+	bool uid_known;
 	bool kernel_thread, exited, reaped; /* reaped: exited long ago, mappings gone */
 	bool maps_complete; /* from fork, exec or /proc: a miss is no reason to read */
 	bool labels_read;   /* or tried */
@@ -82,6 +83,7 @@ struct process {
 	uint8_t maps_misses; /* reads in a row that did not help */
 	struct maps *maps;
 	struct text *executable, *cmdline;
+	struct text *dump; /* path of its jitdump */
 	struct cgroup *cgroup;
 	uint64_t cgroup_id; /* of the last record whose cgroup these labels are, 0 unknown */
 	uint64_t root;	    /* referenced in the binary registry; 0 unknown */
@@ -111,7 +113,18 @@ struct task {
 struct address {
 	uint64_t addr;
 	struct process *process; /* NULL: free */
+	struct code_name *name;	 /* of JIT code; NULL: not known */
 	uint32_t next;		 /* same hash; or free */
+	bool is_waiting;	 /* for a name, in t->waiting */
+	bool was_tried;
+	bool is_retired; /* other code is there by now: no new sample finds it */
+};
+
+/* What JIT code is called, shared by addresses. */
+struct code_name {
+	uint32_t n_refs, line;
+	const char *file; /* in name[] behind the name */
+	char name[];
 };
 
 struct scan_item {
@@ -147,6 +160,8 @@ struct proc_table {
 	uint32_t
 		*wanted_s; /* by binary: second in which its symbols were last asked for, 0 never */
 	size_t cap_wanted;
+	uint32_t *waiting; /* ids of addresses without a name */
+	size_t n_waiting, cap_waiting;
 	struct scan scan;
 	struct bucket {
 		double tokens;
@@ -221,6 +236,12 @@ uint32_t proc_binary_of(struct proc_table *t, struct binary_identity *identity);
 void proc_add_mapping(
 	struct proc_table *t, struct process *p, const struct mapping *m, const char *path);
 
+/* code.c */
+void proc_code_wait(struct proc_table *t, uint32_t id);
+void proc_code_name_put(struct code_name **n);
+
 /* task.c, address.c */
+/* Takes an address out of the look-up: the next sample there gets another one. */
+void proc_address_unlink(struct proc_table *t, uint32_t id);
 void proc_tasks_done(struct proc_table *t);
 void proc_addresses_done(struct proc_table *t);

@@ -174,7 +174,7 @@ static bool add_frame(struct taking *k, uint64_t word)
 		frame = column_add(&k->frame_column, k->arena);
 		if (!frame)
 			return false;
-		*frame = (struct symbol_frame) {.frame = word, .jit_comm = ""};
+		*frame = (struct symbol_frame) {.frame = word, .jit_comm = "", .jit_file = ""};
 		if (kind == ABI_FRAME_JIT || kind == ABI_FRAME_RAW) {
 			struct proc_address a =
 				proc_interned_address(k->t->procs, ABI_FRAME_VALUE(word));
@@ -183,6 +183,11 @@ static bool add_frame(struct taking *k, uint64_t word)
 			if (a.process)
 				frame->jit_comm =
 					clean_text(k->arena, proc_comm(k->t->procs, a.process));
+			if (a.name) {
+				frame->jit_name = clean_text(k->arena, a.name);
+				frame->jit_file = clean_text(k->arena, a.file);
+				frame->jit_line = a.line;
+			}
 		}
 	}
 	return add_ref(k, (uint32_t)at);

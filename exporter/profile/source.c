@@ -47,6 +47,8 @@ int profile_source_take(const struct profile_source *s, const struct profile_que
 	struct profile_snapshot snapshot;
 	int r;
 
+	if (s->jit && q->mode != SYMBOLIZE_NONE)
+		jit_round(s->jit);
 	pthread_mutex_lock(s->lock);
 	r = take_locked(s, q, arena, &snapshot, eb);
 	pthread_mutex_unlock(s->lock);

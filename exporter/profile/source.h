@@ -5,6 +5,7 @@
  */
 #pragma once
 #include "exporter/profile/build.h"
+#include "exporter/jit/jit.h"
 #include "exporter/profile/filter.h"
 #include "exporter/sample/governor.h"
 #include <pthread.h>
@@ -13,6 +14,7 @@ struct profile_source {
 	pthread_mutex_t *lock; /* the pipeline's */
 	struct profile_tables tables;
 	struct symbolizer *symbolizer;
+	struct jit *jit; /* NULL: JIT code has no names */
 	struct governor *governor;
 	struct clock *clock;
 	const struct profile_type *type;

@@ -213,11 +213,11 @@ static int keeper_open(struct keeper *k, uint32_t pid, uint64_t start_ns, enum k
 	return fd;
 }
 
-static int keeper_open_at(struct keeper *k, int root_fd, const char *path)
+static int keeper_open_at(struct keeper *k, int root_fd, const char *path, int flags)
 {
 	struct capture_keeper *ck = (struct capture_keeper *)k;
-	struct capture_answer o = {.op = CAPTURE_OP_OPEN_AT};
-	int fd = ck->real->open_at(ck->real, root_fd, path);
+	struct capture_answer o = {.op = CAPTURE_OP_OPEN_AT, .what = (uint16_t)flags};
+	int fd = ck->real->open_at(ck->real, root_fd, path, flags);
 	struct stat st;
 
 	if (fstat(root_fd, &st) == 0) {

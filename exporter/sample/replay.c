@@ -244,10 +244,10 @@ static int keeper_open(struct keeper *k, uint32_t pid, uint64_t start_ns, enum k
 	return ask((struct replay *)k, &q, "");
 }
 
-static int keeper_open_at(struct keeper *k, int root_fd, const char *path)
+static int keeper_open_at(struct keeper *k, int root_fd, const char *path, int flags)
 {
 	struct replay *r = (struct replay *)k;
-	struct capture_answer q = {.op = CAPTURE_OP_OPEN_AT};
+	struct capture_answer q = {.op = CAPTURE_OP_OPEN_AT, .what = (uint16_t)flags};
 	int i;
 
 	pthread_mutex_lock(&r->mutex);

@@ -197,6 +197,8 @@ static void collect_proc(struct metrics_writer *w, const struct proc_stats *p)
 		(double)p->tasks);
 	gauge(w, "sonde_process_addresses", "Interned addresses outside files.",
 		(double)p->addresses);
+	gauge(w, "sonde_jit_waiting_addresses", "Addresses outside files without a name.",
+		(double)p->code_waiting);
 	counter(w, "sonde_process_maps_reads_total", "Readings of /proc/PID/maps.", p->maps_reads);
 	counter(w, "sonde_process_maps_read_failures_total",
 		"Readings of /proc/PID/maps that failed.", p->maps_read_failed);
@@ -280,6 +282,42 @@ static void collect_binary(struct metrics_writer *w, struct binary_registry *reg
 	write_unnamed(w, registry);
 }
 
+static void collect_jit(struct metrics_writer *w, struct jit *jit)
+{
+	static const char *const reasons[JIT_N_REFUSED] = {
+		[JIT_REFUSED_OWNER] = "owner",
+		[JIT_REFUSED_MALFORMED] = "malformed",
+		[JIT_REFUSED_SIZE] = "size",
+		[JIT_REFUSED_MEMORY] = "memory",
+		[JIT_REFUSED_READ] = "read",
+	};
+	struct jit_stats j;
+
+	jit_stats(jit, &j);
+	gauge(w, "sonde_jit_processes", "Processes whose JIT code was looked for.",
+		(double)j.processes);
+	gauge(w, "sonde_jit_codes", "Pieces of JIT code known.", (double)j.codes);
+	counter(w, "sonde_jit_named_addresses_total", "Addresses in JIT code that got a name.",
+		j.named);
+	counter(w, "sonde_jit_retired_addresses_total",
+		"Addresses at which other code has come to lie.", j.retired);
+	metrics_write_family(w, METRIC_COUNTER, "sonde_jit_reads_total",
+		"Readings of files with JIT code that told of something.");
+	metrics_write(w, (double)j.map_reads, "kind", "perf_map", NULL);
+	metrics_write(w, (double)j.dump_reads, "kind", "jitdump", NULL);
+	counter(w, "sonde_jit_bad_lines_total", "Lines and records of such files that say nothing.",
+		j.bad_lines);
+	counter(w, "sonde_jit_dropped_codes_total",
+		"Pieces of JIT code dropped, the oldest first, above the cap of a process.",
+		j.dropped);
+	counter(w, "sonde_jit_evicted_processes_total",
+		"Processes whose JIT code was forgotten for --jit.max-bytes.", j.evicted);
+	metrics_write_family(w, METRIC_COUNTER, "sonde_jit_files_refused_total",
+		"Files with JIT code that were not read, or not to their end.");
+	for (size_t i = 0; i < JIT_N_REFUSED; i++)
+		metrics_write(w, (double)j.refused[i], "reason", reasons[i], NULL);
+}
+
 static void collect_symbolizer(struct metrics_writer *w, struct symbolizer *symbolizer)
 {
 	struct symbolizer_stats y;
@@ -322,6 +360,8 @@ static void collect(struct metrics_writer *w, void *arg)
 	collect_proc(w, &p);
 	collect_binary(w, s->o.binaries);
 	collect_symbolizer(w, s->o.source->symbolizer);
+	if (s->o.source->jit)
+		collect_jit(w, s->o.source->jit);
 }
 
 void serve_add_metrics(struct serve *s)

@@ -228,12 +228,15 @@ static void resolve_mark(struct request *q, const struct symbol_frame *f, struct
 	give_line(q, ret, text, text);
 }
 
-static void resolve_address(struct request *q, const struct symbol_frame *f, struct symbol *ret)
+static void resolve_address(
+	struct request *q, const struct symbol_frame *f, size_t at, struct symbol *ret)
 {
 	bool jit = ABI_FRAME_KIND(f->frame) == ABI_FRAME_JIT;
 
+	jit |= f->jit_name != NULL;
 	*ret = (struct symbol) {.mapping = mapping_of_name(q, jit ? "[jit]" : "[unknown]", ""),
 		.address = f->jit_addr};
+	q->raw[at] = f->jit_name;
 }
 
 static void resolve(struct request *q, const struct symbol_frame *f, size_t at, struct symbol *ret)
@@ -242,7 +245,7 @@ static void resolve(struct request *q, const struct symbol_frame *f, size_t at, 
 	case ABI_FRAME_NATIVE: resolve_native(q, f, at, ret); break;
 	case ABI_FRAME_KERNEL: break; /* in a pass of its own, under the lock */
 	case ABI_FRAME_JIT:
-	case ABI_FRAME_RAW: resolve_address(q, f, ret); break;
+	case ABI_FRAME_RAW: resolve_address(q, f, at, ret); break;
 	default: resolve_mark(q, f, ret); break;
 	}
 }
@@ -283,6 +286,10 @@ static void name_locked(
 	readable = names_is_mangled(raw) ? names_find(&q->s->names, raw) : NULL;
 	text = clean(q, raw);
 	give_line(q, s, readable && strcmp(readable, raw) != 0 ? clean(q, readable) : text, text);
+	if (f->jit_name && f->jit_line && q->mode == SYMBOLIZE_LINES && s->lines) {
+		s->lines[0].file = clean(q, f->jit_file);
+		s->lines[0].line = f->jit_line;
+	}
 }
 
 static void demangle_locked(struct request *q, size_t n)

@@ -53,7 +53,10 @@ struct symbol_frame {
 	uint64_t frame;	      /* ABI_FRAME_NATIVE, _KERNEL, _JIT, _RAW … */
 	uint64_t jit_addr;    /* resolved address for _JIT and _RAW */
 	const char *jit_comm; /* names what the address belongs to */
-	uint8_t is_return;    /* a return address: looked up one byte lower */
+	const char *jit_name; /* what the runtime told of that code; NULL: nothing */
+	const char *jit_file; /* "" when not told */
+	uint32_t jit_line;
+	uint8_t is_return; /* a return address: looked up one byte lower */
 };
 /* Symbols of n frames, in the arena. Waits at most until deadline_ns for symbol files under way. */
 int symbolize(struct symbolizer *s, const struct symbol_frame *frames, uint32_t n,

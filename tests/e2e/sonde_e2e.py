@@ -292,12 +292,19 @@ class Pprof:
                 self.period = _signed(v)
         self.types = types
         self.samples = []
+        self._leaves = []
         for ids, values, labels in samples:
+            lines, mapping, address = locs[ids[0]] if ids else ([], 0, 0)
+            self._leaves.append((funcs[lines[0][1]] if lines else hex(address), self.mappings.get(mapping, {}).get('file', '')))
             stack = []
             for i in ids:
                 lines, mapping, address = locs[i]
                 stack += [funcs[line[1]] for line in lines] or [hex(address)]
             self.samples.append((stack, values, labels))
+
+    def leaf(self, i):
+        """(function, file of the mapping) of the leaf of sample i."""
+        return self._leaves[i]
 
     def total(self, index=-1):
         return sum(v[index] for _, v, _ in self.samples)

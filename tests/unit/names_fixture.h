@@ -79,7 +79,7 @@ static int fake_open(struct keeper *k, uint32_t pid, uint64_t start_ns, enum kee
 	return fd < 0 ? -errno : fd;
 }
 
-static int fake_open_at(struct keeper *k, int root_fd, const char *path)
+static int fake_open_at(struct keeper *k, int root_fd, const char *path, int flags)
 {
 	struct fake_keeper *f = (struct fake_keeper *)k;
 	int fd;
@@ -87,7 +87,8 @@ static int fake_open_at(struct keeper *k, int root_fd, const char *path)
 	f->n_opens++;
 	while (*path == '/')
 		path++;
-	fd = openat(root_fd, path, O_RDONLY | O_CLOEXEC);
+	fd = openat(
+		root_fd, path, O_RDONLY | O_CLOEXEC | (flags & KEEPER_NO_LINK ? O_NOFOLLOW : 0));
 	return fd < 0 ? -errno : fd;
 }
 

@@ -47,11 +47,12 @@ static int bundle_open(struct keeper *k, uint32_t pid, uint64_t start_ns, enum k
 	return fd;
 }
 
-static int bundle_open_at(struct keeper *k, int root_fd, const char *path)
+static int bundle_open_at(struct keeper *k, int root_fd, const char *path, int flags)
 {
 	(void)k;
 	(void)root_fd;
 	(void)path;
+	(void)flags;
 	return -ENOENT;
 }
 

@@ -252,20 +252,22 @@ static void open_at_stays_below_the_root(void **state)
 	root = open(p->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	assert_true(root >= 0);
 
-	expect_file(k->open_at(k, root, "/file"), "content");
-	expect_file(k->open_at(k, root, "file"), "content");
-	expect_file(k->open_at(k, root, "/absolute"), "content");
-	expect_file(k->open_at(k, root, "/up"), "content");
-	expect_file(k->open_at(k, root, "/../file"), "content");
-	assert_int_equal(k->open_at(k, root, "/outside"), -ENOENT);
-	assert_int_equal(k->open_at(k, root, "/magic"), -ENOENT);
-	assert_int_equal(k->open_at(k, root, "/fifo"), -EINVAL);
-	assert_int_equal(k->open_at(k, root, "/"), -EINVAL);
-	assert_int_equal(k->open_at(k, root, ""), -EINVAL);
-	assert_int_equal(k->open_at(k, -1, "/file"), -EBADF);
+	expect_file(k->open_at(k, root, "/file", 0), "content");
+	expect_file(k->open_at(k, root, "file", 0), "content");
+	expect_file(k->open_at(k, root, "/absolute", 0), "content");
+	expect_file(k->open_at(k, root, "/up", 0), "content");
+	expect_file(k->open_at(k, root, "/../file", 0), "content");
+	assert_int_equal(k->open_at(k, root, "/outside", 0), -ENOENT);
+	assert_int_equal(k->open_at(k, root, "/magic", 0), -ENOENT);
+	expect_file(k->open_at(k, root, "/file", KEEPER_NO_LINK), "content");
+	assert_int_equal(k->open_at(k, root, "/absolute", KEEPER_NO_LINK), -EINVAL);
+	assert_int_equal(k->open_at(k, root, "/fifo", 0), -EINVAL);
+	assert_int_equal(k->open_at(k, root, "/", 0), -EINVAL);
+	assert_int_equal(k->open_at(k, root, "", 0), -EINVAL);
+	assert_int_equal(k->open_at(k, -1, "/file", 0), -EBADF);
 	close(root);
 	root = open("/dev", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	assert_int_equal(k->open_at(k, root, "/null"), -EINVAL);
+	assert_int_equal(k->open_at(k, root, "/null", 0), -EINVAL);
 	close(root);
 }
 

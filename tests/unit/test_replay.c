@@ -134,7 +134,7 @@ static void what_was_captured_comes_back(void **state)
 	assert_string_equal(text, "second maps");
 	assert_int_equal(k->open(k, 8, 0, KEEPER_EXE, 0, 0), -ESRCH);
 	assert_int_equal(k->open(k, 9, 0, KEEPER_EXE, 0, 0), -ESRCH);
-	assert_int_equal(k->open_at(k, 0, "/x"), -EBADF);
+	assert_int_equal(k->open_at(k, 0, "/x", 0), -EBADF);
 }
 
 static void damaged_bundles_are_refused(void **state)

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names of JIT code, from the files in which runtimes tell of it: /tmp/perf-PID.map inside the
+ * process's own root (PID as it sees itself) and the jitdump that it maps. Addresses wait in the
+ * process table; a round asks for them, reads on in the files of their processes and gives the
+ * names back. A file counts when the process's user (or root) owns it and no link led to it.
+ * Thread-safe: one round at a time, under a lock outside the pipeline's.
+ */
+#pragma once
+#include "exporter/binary/binary.h"
+#include "exporter/proc/proc.h"
+#include "lib/base/budget.h"
+#include "lib/base/clock.h"
+#include <pthread.h>
+
+struct jit;
+struct jit_options {
+	struct proc_table *procs;
+	pthread_mutex_t *procs_lock; /* the pipeline's */
+	struct binary_registry *binaries;
+	struct clock *clock;
+	struct budget *budget; /* --jit.max-bytes */
+};
+struct jit *jit_new(const struct jit_options *o);
+void jit_freep(struct jit **j);
+
+/* One round. Called once a second, when slots have closed, and before a profile is made. */
+void jit_round(struct jit *j);
+
+enum jit_refusal {
+	JIT_REFUSED_OWNER,     /* another user's file */
+	JIT_REFUSED_MALFORMED, /* a jitdump that is none */
+	JIT_REFUSED_SIZE,      /* larger than 4 GiB */
+	JIT_REFUSED_MEMORY,    /* --jit.max-bytes */
+	JIT_REFUSED_READ,
+	JIT_N_REFUSED,
+};
+struct jit_stats {
+	uint64_t processes, codes, waiting; /* now */
+	uint64_t map_reads, dump_reads;	    /* that told of something */
+	uint64_t named, retired;
+	uint64_t bad_lines; /* lines and records that say nothing */
+	uint64_t dropped;   /* pieces of code above the cap of a process */
+	uint64_t evicted;   /* processes whose code was forgotten for another's */
+	uint64_t refused[JIT_N_REFUSED];
+};
+void jit_stats(struct jit *j, struct jit_stats *ret);

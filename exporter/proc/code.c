@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names of JIT code: which addresses wait for one, and what they were given.
+ */
+#include "exporter/proc/table.h"
+#include "lib/base/alloc.h"
+#include "lib/base/hash.h"
+#include <string.h>
+
+void proc_code_wait(struct proc_table *t, uint32_t id)
+{
+	struct address *a = &t->addresses[id];
+
+	if (a->is_waiting ||
+		alloc_grow(&t->waiting, &t->cap_waiting, t->n_waiting + 1, sizeof(*t->waiting)) < 0)
+		return;
+	a->is_waiting = true;
+	t->waiting[t->n_waiting++] = id;
+}
+
+void proc_code_name_put(struct code_name **n)
+{
+	if (*n && --(*n)->n_refs == 0)
+		free(*n);
+	*n = NULL;
+}
+
+static bool is_hopeless(const struct address *a)
+{
+	return !a->process || a->name || a->is_retired || (a->process->reaped && !a->process->root);
+}
+
+/* The list without those that need no name any more. */
+static void drop_settled(struct proc_table *t)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < t->n_waiting; i++) {
+		struct address *a = &t->addresses[t->waiting[i]];
+
+		if (is_hopeless(a))
+			a->is_waiting = false;
+		else
+			t->waiting[kept++] = t->waiting[i];
+	}
+	t->n_waiting = kept;
+}
+
+struct found {
+	const struct process *process;
+	uint32_t id;
+};
+
+static int by_process(const void *pa, const void *pb)
+{
+	const struct found *a = pa, *b = pb;
+
+	if (a->process != b->process)
+		return number_of(a->process) < number_of(b->process) ? -1 : 1;
+	return a->id < b->id ? -1 : a->id > b->id;
+}
+
+static void add_process(struct proc_code_batch *b, const struct process *p)
+{
+	b->processes[b->n_processes++] = (struct proc_code_process) {
+		.pid = p->pid,
+		.ns_pid = p->ns_pid ? p->ns_pid : p->pid,
+		.uid = p->uid,
+		.uid_known = p->uid_known,
+		.start_ns = p->start_ns,
+		.root = p->root,
+		.exited = p->exited,
+		.dump = p->dump ? xstrdup(p->dump->s) : NULL,
+	};
+}
+
+void proc_code_take(struct proc_table *t, size_t max, struct proc_code_batch *ret)
+{
+	_cleanup_free_ struct found *found = NULL;
+	size_t n;
+
+	*ret = (struct proc_code_batch) {0};
+	drop_settled(t);
+	n = MIN(t->n_waiting, max);
+	if (!n)
+		return;
+	found = try_realloc(NULL, n, sizeof(*found));
+	ret->addresses = try_realloc(NULL, n, sizeof(*ret->addresses));
+	ret->processes = try_realloc(NULL, n, sizeof(*ret->processes));
+	if (!found || !ret->addresses || !ret->processes) {
+		proc_code_batch_done(ret);
+		return;
+	}
+	/* The newest: older ones have been tried. */
+	for (size_t i = 0; i < n; i++) {
+		uint32_t id = t->waiting[t->n_waiting - 1 - i];
+
+		found[i] = (struct found) {.process = t->addresses[id].process, .id = id};
+	}
+	qsort(found, n, sizeof(*found), by_process);
+	for (size_t i = 0; i < n; i++) {
+		const struct address *a = &t->addresses[found[i].id];
+
+		if (!i || found[i].process != found[i - 1].process)
+			add_process(ret, found[i].process);
+		ret->addresses[ret->n_addresses++] = (struct proc_code_address) {
+			.addr = a->addr,
+			.id = found[i].id,
+			.process = (uint32_t)(ret->n_processes - 1),
+			.was_tried = a->was_tried,
+		};
+	}
+}
+
+void proc_code_batch_done(struct proc_code_batch *b)
+{
+	for (size_t i = 0; i < b->n_processes; i++)
+		free(b->processes[i].dump);
+	free(b->addresses);
+	free(b->processes);
+	*b = (struct proc_code_batch) {0};
+}
+
+static struct address *still(
+	struct proc_table *t, const struct proc_code_process *p, uint32_t id, uint64_t addr)
+{
+	struct address *a = id < t->n_addresses ? &t->addresses[id] : NULL;
+
+	return a && a->process && a->addr == addr && a->process->pid == p->pid &&
+			       a->process->start_ns == p->start_ns
+		       ? a
+		       : NULL;
+}
+
+static bool is_name(const struct code_name *n, const char *name, const char *file, uint32_t line)
+{
+	return n && n->line == line && strcmp(n->name, name) == 0 && strcmp(n->file, file) == 0;
+}
+
+/* A new name, or that of the address before it in the batch when it is the same. */
+static struct code_name *name_of(struct proc_table *t, const struct proc_code_batch *b,
+	const struct proc_code_address *a, const char *name, const char *file, uint32_t line)
+{
+	const struct proc_code_address *before = a > b->addresses ? a - 1 : NULL;
+	const struct proc_code_process *p = &b->processes[a->process];
+	const struct address *other = before && before->process == a->process
+					      ? still(t, p, before->id, before->addr)
+					      : NULL;
+	size_t n = strlen(name) + 1, n_file = strlen(file) + 1;
+	struct code_name *fresh;
+
+	if (other && is_name(other->name, name, file, line)) {
+		other->name->n_refs++;
+		return other->name;
+	}
+	fresh = try_malloc(sizeof(*fresh) + n + n_file);
+	if (!fresh)
+		return NULL;
+	*fresh = (struct code_name) {.n_refs = 1, .line = line, .file = fresh->name + n};
+	memcpy(fresh->name, name, n);
+	memcpy(fresh->name + n, file, n_file);
+	return fresh;
+}
+
+void proc_code_name(struct proc_table *t, const struct proc_code_batch *b,
+	const struct proc_code_address *a, const char *name, const char *file, uint32_t line)
+{
+	struct address *at = still(t, &b->processes[a->process], a->id, a->addr);
+
+	if (!at)
+		return;
+	at->was_tried = true;
+	if (name && !at->name)
+		at->name = name_of(t, b, a, name, file, line);
+}
+
+size_t proc_code_list_named(
+	const struct proc_table *t, const struct proc_code_process *p, struct proc_code_named **ret)
+{
+	size_t n = 0, cap = 0;
+
+	*ret = NULL;
+	for (uint32_t id = 1; id < t->n_addresses; id++) {
+		const struct address *a = &t->addresses[id];
+
+		if (!a->process || !a->name || a->is_retired || a->process->pid != p->pid ||
+			a->process->start_ns != p->start_ns)
+			continue;
+		if (alloc_grow(ret, &cap, n + 1, sizeof(**ret)) < 0)
+			break;
+		(*ret)[n++] = (struct proc_code_named) {.addr = a->addr,
+			.id = id,
+			.name_hash = hash_xxh3(a->name->name, strlen(a->name->name))};
+	}
+	return n;
+}
+
+void proc_code_retire(struct proc_table *t, const struct proc_code_process *p,
+	const struct proc_code_named *named)
+{
+	struct address *a = still(t, p, named->id, named->addr);
+
+	if (!a || a->is_retired)
+		return;
+	proc_address_unlink(t, named->id);
+	a->is_retired = true;
+}
