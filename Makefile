@@ -65,6 +65,7 @@ HELPERS := $(HELPER_SRC:%.c=$(B)/%)
 KERNEL := $(KERNEL_SRC:%.c=$(B)/%)
 
 .DELETE_ON_ERROR:
+.SECONDARY: $(PROTO_C)
 .SUFFIXES:
 .PHONY: all run test check bench deps fmt compdb help install clean unit fuzz FORCE
 
@@ -137,7 +138,7 @@ $(B)/proto/%.pb-c.c: proto/%.proto
 	@mkdir -p $(@D)
 	$(Q)protoc-c --proto_path=proto --c_out=$(B)/proto $<
 
-$(B)/proto/%.pb-c.o: $(B)/proto/%.pb-c.c $(B)/flags
+$(B)/proto/%.pb-c.o: $(B)/proto/%.pb-c.c $(B)/flags | $(PROTO_C)
 	$(Q)$(CC) $(filter-out -W%,$(ALL_CFLAGS)) -c -o $@ $<
 
 $(B)/bpf/%.bpf.o: bpf/%.bpf.c

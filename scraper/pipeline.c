@@ -140,7 +140,7 @@ static int open_server(struct scraper_pipeline *p, struct errbuf *eb)
 
 static int make_api(struct scraper_pipeline *p, struct errbuf *eb)
 {
-	const struct api_options o = {
+	struct api_options o = {
 		.callbacks = scraper_api_callbacks(p),
 		.budget = &p->query_budget,
 		.clock = p->clock,
@@ -156,8 +156,11 @@ static int make_api(struct scraper_pipeline *p, struct errbuf *eb)
 		.max_body_bytes = p->o->max_body_bytes,
 		.max_inflated_bytes = p->o->max_inflated_bytes,
 		.start_time_ns = clock_realtime_ns(p->clock),
+		.fs = p->fs,
 	};
 
+	p->settings_path = xasprintf("%s/settings.json", p->o->storage_path);
+	o.settings_path = p->settings_path;
 	return api_new(&o, &p->api, eb);
 }
 
@@ -389,6 +392,7 @@ void scraper_pipeline_freep(struct scraper_pipeline **pp)
 	free(p->flags);
 	free(p->route_prefix);
 	free(p->external_host);
+	free(p->settings_path);
 	free(p->user_agent);
 	free(p->server_name);
 	free(p->host_name);

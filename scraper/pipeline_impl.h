@@ -31,7 +31,7 @@ struct scraper_pipeline {
 	struct discover *discover;
 	struct api *api;
 	struct http_server *server;
-	char *route_prefix, *external_host, *user_agent, *server_name, *host_name;
+	char *route_prefix, *external_host, *settings_path, *user_agent, *server_name, *host_name;
 	struct api_flag *flags;
 	size_t n_flags;
 	char **flag_values;

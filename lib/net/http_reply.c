@@ -120,9 +120,11 @@ static bool accepts_gzip(const struct http_request *r)
 	       strpbrk(q, "123456789");
 }
 
-static bool is_text(const char *content_type)
+/* Protobuf messages of APIs compress as text does; a profile is sent as application/octet-stream and is gzip already. */
+static bool is_compressible(const char *content_type)
 {
 	return str_starts_with(content_type, "text/") ||
+	       str_starts_with(content_type, "application/proto") ||
 	       str_starts_with(content_type, "application/json") ||
 	       str_starts_with(content_type, "image/svg+xml") ||
 	       str_starts_with(content_type, "application/javascript");
@@ -153,7 +155,8 @@ void http_reply_bytes(
 		http_reply_text(r, 503, "the answer does not fit into the memory left for it");
 		return;
 	}
-	if (r->state == HTTP_RUNNING && is_text(content_type) && body->len >= HTTP_GZIP_MIN_BYTES) {
+	if (r->state == HTTP_RUNNING && is_compressible(content_type) &&
+		body->len >= HTTP_GZIP_MIN_BYTES) {
 		http_reply_header(r, "Vary", "Accept-Encoding");
 		if (accepts_gzip(r))
 			compress(r, body);

@@ -32,6 +32,18 @@ static const struct http_route routes[] = {
 	{HTTP_GET, "/ready", api_ready, 0, 0},
 	{HTTP_POST | HTTP_PUT, "/-/reload", api_reload, HTTP_ON_WORKER | HTTP_CHANGES_STATE, 0},
 	{HTTP_POST | HTTP_PUT, "/-/quit", api_quit, HTTP_ON_WORKER | HTTP_CHANGES_STATE, 0},
+	{HTTP_POST, "/querier.v1.QuerierService/*", api_connect, HTTP_RAW_BODY, 0},
+	{HTTP_POST, "/settings.v1.SettingsService/Get", api_connect, HTTP_RAW_BODY, 0},
+	{HTTP_POST, "/settings.v1.SettingsService/*", api_connect,
+		HTTP_RAW_BODY | HTTP_CHANGES_STATE, 0},
+	/* Services that are not there say so the way their clients understand. */
+	{HTTP_POST, "/settings.v1.RecordingRulesService/*", api_connect, HTTP_RAW_BODY, 0},
+	{HTTP_POST, "/adhocprofiles.v1.AdHocProfileService/*", api_connect, HTTP_RAW_BODY, 0},
+	{HTTP_POST, "/vcs.v1.VCSService/*", api_connect, HTTP_RAW_BODY, 0},
+	{HTTP_POST, "/capabilities.v1.FeatureFlagsService/*", api_connect, HTTP_RAW_BODY, 0},
+	{HTTP_GET, "/pyroscope/render", api_pyroscope_render, HTTP_ON_WORKER, 0},
+	{HTTP_GET, "/pyroscope/render-diff", api_pyroscope_diff, HTTP_ON_WORKER, 0},
+	{HTTP_GET, "/pyroscope/label-values", api_pyroscope_values, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/", api_page_home, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/targets", api_page_targets, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/config", api_page_config, HTTP_ON_WORKER, 0},
@@ -76,6 +88,7 @@ int api_new(const struct api_options *o, struct api **ret, struct errbuf *eb)
 		free(a);
 		return err_set(eb, -ENOMEM, "cannot make a lock");
 	}
+	pthread_mutex_init(&a->settings_lock, NULL);
 	make_routes(a);
 	if (o->metrics) {
 		a->imports = metric_only(
@@ -103,6 +116,7 @@ void api_freep(struct api **a)
 	if (!*a)
 		return;
 	pthread_rwlock_destroy(&(*a)->lock);
+	pthread_mutex_destroy(&(*a)->settings_lock);
 	free((*a)->routes);
 	free(*a);
 	*a = NULL;
@@ -197,9 +211,8 @@ void api_put_labels(struct json *j, const char *key, const struct labels *l)
 /* ---- queries ---- */
 
 /* The parts that hold profiles of the range. A profile's time is its window's end, so the range is open to later ones. */
-static int take_parts(struct api_job *q, struct errbuf *eb)
+int api_job_take(struct api_job *q, int64_t from_ns, struct errbuf *eb)
 {
-	int64_t from;
 	char reason[256] = "the store is not open";
 	int r;
 
@@ -210,9 +223,7 @@ static int take_parts(struct api_job *q, struct errbuf *eb)
 			q->api->o.callbacks.ready(q->api->o.callbacks.arg, reason);
 		return err_set(eb, -EAGAIN, "not ready: %s", reason);
 	}
-	if (__builtin_sub_overflow(q->params.start_ns, q->params.step_ns, &from))
-		from = INT64_MIN;
-	r = store_parts_get(q->api->store, from, INT64_MAX, &q->parts);
+	r = store_parts_get(q->api->store, from_ns, INT64_MAX, &q->parts);
 	q->env.parts = q->parts.items;
 	q->env.n_parts = q->parts.n;
 	return r ? err_set(eb, r, "reading the store: %s", err_text(NULL, r)) : 0;
@@ -228,26 +239,36 @@ static uint64_t refusals(const struct api *a)
 	return n;
 }
 
-int api_job_start(struct api_job *q, struct http_request *r, struct api *a, const char *endpoint,
-	enum api_format fallback, struct errbuf *eb)
+void api_job_init(struct api_job *q, struct http_request *r, struct api *a, const char *endpoint)
 {
-	const struct url_params *u = http_request_params(r);
-	int e;
-
 	*q = (struct api_job) {.api = a,
 		.request = r,
 		.endpoint = endpoint,
-		.begun_ns = clock_monotonic_ns(a->o.clock),
-		.format = api_format_of(u, fallback)};
+		.begun_ns = clock_monotonic_ns(a->o.clock)};
 	q->refusals = refusals(a);
 	budget_init(&q->budget, a->o.budget, "query", "--query.max-memory", 0);
 	q->env.budget = &q->budget;
 	q->env.cancel = http_job_cancel_flag(r);
 	if (a->queries)
 		metric_inc(metric_cell(a->queries, endpoint));
+}
+
+int api_job_start(struct api_job *q, struct http_request *r, struct api *a, const char *endpoint,
+	enum api_format fallback, struct errbuf *eb)
+{
+	const struct url_params *u = http_request_params(r);
+	int64_t from;
+	int e;
+
+	api_job_init(q, r, a, endpoint);
+	q->format = api_format_of(u, fallback);
 	e = api_params_parse(
 		u, clock_realtime_ns(a->o.clock), fallback, a->o.max_nodes, &q->params, eb);
-	return e ? e : take_parts(q, eb);
+	if (e)
+		return e;
+	if (__builtin_sub_overflow(q->params.start_ns, q->params.step_ns, &from))
+		from = INT64_MIN;
+	return api_job_take(q, from, eb);
 }
 
 int api_job_begin(struct api_job *q, struct http_request *r, struct api *a, const char *endpoint,
@@ -318,17 +339,24 @@ static void name_limit(const struct api_job *q, int r, const struct errbuf *eb, 
 			err_text(eb, r), b->limit_bytes);
 }
 
+int api_job_end(struct api_job *q, int r, const struct errbuf *eb, struct errbuf *ret)
+{
+	if (r == -ECANCELED && elapsed(q) * 1000 >= (double)q->api->o.query_timeout_ms)
+		r = -ETIMEDOUT;
+	if (r && q->api->failures)
+		metric_inc(metric_cell(q->api->failures, error_types[error_type(r)].type));
+	api_job_count(q);
+	release(q);
+	if (r)
+		name_limit(q, r, eb, ret);
+	return r;
+}
+
 void api_job_fail(struct api_job *q, int r, const struct errbuf *eb)
 {
 	struct errbuf text = {};
 
-	if (r == -ECANCELED && elapsed(q) * 1000 >= (double)q->api->o.query_timeout_ms)
-		r = -ETIMEDOUT;
-	if (q->api->failures)
-		metric_inc(metric_cell(q->api->failures, error_types[error_type(r)].type));
-	api_job_count(q);
-	release(q);
-	name_limit(q, r, eb, &text);
+	r = api_job_end(q, r, eb, &text);
 	api_reply_error(q->request, q->format, r, text.text);
 }
 

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 struct api;
+struct fs;
 struct store;
 
 enum api_health { API_UNKNOWN, API_UP, API_DOWN };
@@ -70,7 +71,10 @@ struct api_options {
 	size_t n_flags;
 	bool enable_lifecycle;
 	const char *version;
-	const char *route_prefix;      /* as the server's */
+	const char *route_prefix; /* as the server's */
+	struct fs *fs;		  /* for settings_path */
+	const char *
+		settings_path; /* where settings of Grafana's plugins are kept; NULL: they are not */
 	const char *storage_retention; /* "15d", for runtimeinfo; NULL: "" */
 	int64_t query_timeout_ms;      /* --query.timeout; 0: 2 min */
 	uint32_t max_nodes;	 /* --query.max-nodes, the most a client may ask for; 0: 1048576 */

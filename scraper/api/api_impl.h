@@ -16,7 +16,8 @@ struct api {
 	struct metric *queries, *failures, *duration;
 	struct metric_cell *rows, *profiles, *imports;
 	struct metric *import_failures;
-	struct http_route *routes; /* the table with the caps of the options */
+	pthread_mutex_t settings_lock; /* the settings file is read and written whole */
+	struct http_route *routes;     /* the table with the caps of the options */
 };
 
 /* ---- one query: from its parameters to its reply ---- */
@@ -41,6 +42,15 @@ int api_job_begin(struct api_job *q, struct http_request *r, struct api *a, cons
 /* The same without a reply: the caller shows the error. */
 int api_job_start(struct api_job *q, struct http_request *r, struct api *a, const char *endpoint,
 	enum api_format fallback, struct errbuf *eb) _must_check_;
+/* The pieces of it, for queries with parameters of their own: the frame without parameters … */
+void api_job_init(struct api_job *q, struct http_request *r, struct api *a, const char *endpoint);
+/* … the parts with profiles from `from_ns` on … */
+int api_job_take(struct api_job *q, int64_t from_ns, struct errbuf *eb) _must_check_;
+/*
+ * … and the end, before the reply: counts, gives the parts back. For a failure returns what it is to the client (a passed
+ * deadline is no cancellation), with its text in `ret`.
+ */
+int api_job_end(struct api_job *q, int r, const struct errbuf *eb, struct errbuf *ret);
 /* Into the metrics, once; the reply functions do it themselves. */
 void api_job_count(struct api_job *q);
 void api_job_done(struct api_job *q);
@@ -75,13 +85,18 @@ http_handler_fn api_query_series;						    /* series.c */
 http_handler_fn api_profile_types, api_labels, api_label_values, api_series;	    /* catalog.c */
 http_handler_fn api_targets, api_scrape_pools, api_status_config, api_status_flags; /* status.c */
 http_handler_fn api_runtimeinfo, api_buildinfo, api_tsdb;			    /* status.c */
-http_handler_fn api_metrics, api_healthy, api_ready, api_reload, api_quit; /* lifecycle.c */
-http_handler_fn api_page_home;						   /* home.c */
+http_handler_fn api_metrics, api_healthy, api_ready, api_reload, api_quit;	/* lifecycle.c */
+http_handler_fn api_page_home;							/* home.c */
+http_handler_fn api_connect;							/* connect.c */
+http_handler_fn api_pyroscope_render, api_pyroscope_diff, api_pyroscope_values; /* pyroscope.c */
 http_handler_fn api_page_targets, api_page_config, api_page_flags, api_page_status; /* pages.c */
 
 /* pprof of grouped location trees: groups become labels. export.c */
 struct query_trees;
 int export_pprof(const struct query_trees *t, const struct tree *const *trees, const char *comment,
+	struct budget *budget, struct bytes *out, struct errbuf *eb) _must_check_;
+/* The same without gzip. */
+int export_encode(const struct query_trees *t, const struct tree *const *trees, const char *comment,
 	struct budget *budget, struct bytes *out, struct errbuf *eb) _must_check_;
 
 /* What trees.c makes of a merge: filtered location trees, and the function tree that is shown. home.c uses it too. */

@@ -188,18 +188,27 @@ static int build(
 	return prof_builder_finish(e->b, eb);
 }
 
-int export_pprof(const struct query_trees *t, const struct tree *const *trees, const char *comment,
+int export_encode(const struct query_trees *t, const struct tree *const *trees, const char *comment,
 	struct budget *budget, struct bytes *out, struct errbuf *eb)
 {
 	_cleanup_(export_done)
 	struct export e = {.t = t, .s = &t->symbols};
-	_cleanup_bytes_ struct bytes raw = {};
 	int r;
 
 	profile_init(&e.profile, budget);
-	bytes_init(&raw, budget, 0);
 	r = build(&e, trees, comment, eb);
-	if (!r && prof_encode(&e.profile, &raw) < 0)
+	if (!r && prof_encode(&e.profile, out) < 0)
 		r = err_set(eb, -ENOMEM, "out of memory for the encoded profile");
+	return r;
+}
+
+int export_pprof(const struct query_trees *t, const struct tree *const *trees, const char *comment,
+	struct budget *budget, struct bytes *out, struct errbuf *eb)
+{
+	_cleanup_bytes_ struct bytes raw = {};
+	int r;
+
+	bytes_init(&raw, budget, 0);
+	r = export_encode(t, trees, comment, budget, &raw, eb);
 	return r ? r : gzip_deflate(raw.data, raw.len, GZIP_LEVEL_FAST, out, eb);
 }

@@ -1,0 +1,373 @@
+"""The Pyroscope querier over Connect and the /pyroscope endpoints: what Grafana's datasource and Profiles Drilldown rely on."""
+import concurrent.futures
+import gzip
+import http.client
+import json
+import tempfile
+import unittest
+import urllib.parse
+
+from filled import CPU, CPU_TYPES, HEAP, HEAP_BYTES, N, SAMPLES, SERVICES, SPAN, Filled, total
+from pprof_target import encode
+from sonde_e2e import Pprof, go_pprof, http_get, scraper
+
+QUERIER = 'querier.v1.QuerierService'
+SETTINGS = 'settings.v1.SettingsService'
+ALL = total('alpha') + total('beta')
+
+
+def as_tree(graph):
+    """{path of names: (total, self)} of a flame graph, by the rules that Grafana's decoder goes by."""
+    names, levels = graph['names'], [[int(v) for v in level['values']] for level in graph['levels']]
+    out, parents = {}, []  # parents: (begin, end, path)
+    for level in levels:
+        x, row = 0, []
+        for i in range(0, len(level), 4):
+            x += level[i]
+            value, own, name = level[i + 1], level[i + 2], names[level[i + 3]]
+            path = ''
+            if parents:
+                path = next(p for a, b, p in parents if a <= x < b)
+            path = f'{path};{name}' if parents else name
+            out[path] = (value, own)
+            row.append((x, x + value, path))
+            x += value
+        parents = row
+    return out
+
+
+class Base(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.s = Filled()
+        cls.range = {'start': cls.s.start_ms, 'end': cls.s.end_ms}
+        cls.query = {**cls.range, 'profileTypeID': CPU, 'labelSelector': '{}'}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.s.__exit__(None, None, None)
+
+    def send(self, method, body, service=QUERIER, content='application/json', **headers):
+        headers = {'Content-Type': content, **{k.replace('_', '-'): v for k, v in headers.items()}}
+        return http_get(f'{self.s.url}/{service}/{method}', method='POST', headers=headers,
+                        body=body if isinstance(body, bytes) else json.dumps(body))
+
+    def call(self, method, body, service=QUERIER, **headers):
+        r = self.send(method, body, service, **headers)
+        self.assertEqual(r.status, 200, r.text)
+        return r.json
+
+    def refused(self, status, code, text, method, body, **kw):
+        r = self.send(method, body, **kw)
+        self.assertEqual((r.status, r.headers['Content-Type'], r.json.get('code')), (status, 'application/json', code), r.text)
+        self.assertIn(text, r.json['message'])
+
+
+class QuerierTest(Base):
+    """The checklist of the datasource and of Drilldown, row by row."""
+
+    def test_profile_types(self):
+        self.assertEqual(self.call('ProfileTypes', {'start': 1000, 'end': 4000}), {})  # Save & test
+        types = self.call('ProfileTypes', self.range)['profileTypes']
+        self.assertEqual([t['ID'] for t in types], [CPU, SAMPLES, HEAP])
+        self.assertEqual(types[2], {'ID': HEAP, 'name': 'memory', 'sampleType': 'inuse_space', 'sampleUnit': 'bytes',
+                                    'periodType': 'space', 'periodUnit': 'bytes'})
+        self.assertEqual(self.call('ProfileTypes', {}), self.call('ProfileTypes', self.range))  # 0 to 0: the last hour
+
+    def test_label_names(self):
+        names = self.call('LabelNames', self.range)['names']
+        for name in ('service_name', 'job', '__profile_type__', '__name__', 'thread_name'):
+            self.assertIn(name, names)
+        self.assertNotIn('http.route', names)
+        names = self.call('LabelNames', self.range, Accept='*/*;allow-utf8-labelnames=true')['names']
+        self.assertIn('http.route', names)
+        heap = self.call('LabelNames', {**self.range, 'matchers': [f'{{__profile_type__="{HEAP}"}}']})['names']
+        self.assertIn('service_name', heap)
+
+    def test_label_values(self):
+        def values(name, *matchers):
+            return self.call('LabelValues', {**self.range, 'name': name, 'matchers': matchers}).get('names', [])
+        self.assertEqual(values('service_name'), ['alpha', 'beta'])
+        self.assertEqual(values('service_name', '{}', f'{{__profile_type__="{HEAP}",}}'), ['alpha'])
+        self.assertEqual(values('service_name', f'{HEAP}{{}}'), ['alpha'])  # as dashboard variables ask
+        self.assertEqual(values('service_name', '{service_name=~"alpha|beta"}', '{service_name!="alpha"}'), ['beta'])
+        self.assertEqual(values('service_name', '{service_name="alpha"}', '{service_name="beta"}'), [])
+        self.assertEqual(values('http.route'), ['/x'])
+        self.assertEqual(values('nothing'), [])
+        self.assertEqual(values('__profile_type__'), sorted([CPU, SAMPLES, HEAP]))
+        self.refused(400, 'invalid_argument', 'name', 'LabelValues', self.range)
+
+    def test_series(self):
+        r = self.call('Series', {**self.range, 'labelNames': ['service_name', '__profile_type__']})
+        sets = [{p['name']: p['value'] for p in s['labels']} for s in r['labelsSet']]
+        self.assertEqual(sorted((s['service_name'], s['__profile_type__']) for s in sets),
+                         sorted([('alpha', CPU), ('alpha', SAMPLES), ('alpha', HEAP), ('beta', CPU), ('beta', SAMPLES)]))
+        r = self.call('Series', {**self.range, 'matchers': ['{service_name="beta"}'], 'label_names': ['service_name']})
+        self.assertEqual(r, {'labelsSet': [{'labels': [{'name': 'service_name', 'value': 'beta'}]}]})
+        whole = self.call('Series', {**self.range, 'matchers': [f'{{__profile_type__="{HEAP}"}}']})['labelsSet']
+        self.assertEqual({p['name'] for p in whole[0]['labels']} & {'job', '__unit__', 'service_name'},
+                         {'job', '__unit__', 'service_name'})
+        self.assertEqual(self.call('Series', {'start': 1, 'end': 2}), {})
+
+    def test_stats_and_settings(self):
+        self.assertEqual(self.call('GetProfileStats', {}),
+                         {'dataIngested': True, 'oldestProfileTime': str(self.s.begin * 1000), 'newestProfileTime': str(self.s.end * 1000)})
+        self.assertEqual(self.call('Get', {}, SETTINGS), {})
+        saved = self.call('Set', {'setting': {'name': 'pluginSettings', 'value': '{"maxNodes":16384}'}}, SETTINGS)['setting']
+        self.assertGreater(int(saved['modifiedAt']), 1700000000000)
+        self.call('Set', {'setting': {'name': 'other', 'value': 'x'}}, SETTINGS)
+        self.assertEqual(self.call('Get', {}, SETTINGS)['settings'][0], saved)
+        with open(f'{self.s.data}/settings.json') as f:
+            self.assertEqual(json.load(f)['pluginSettings']['value'], '{"maxNodes":16384}')
+        self.assertEqual(self.call('Delete', {'name': 'other'}, SETTINGS), {})
+        self.assertEqual(self.call('Get', {}, SETTINGS), {'settings': [saved]})
+        self.refused(400, 'invalid_argument', 'setting.name', 'Set', {}, service=SETTINGS)
+        r = self.send('Set', {'setting': {'name': 'a', 'value': 'b'}}, SETTINGS, Origin='http://elsewhere.example')
+        self.assertEqual(r.status, 403)
+        # A damaged file hides what it held and nothing else.
+        with open(f'{self.s.data}/settings.json', 'w') as f:
+            f.write('{')
+        self.assertEqual(self.call('Get', {}, SETTINGS), {})
+        self.call('Set', {'setting': {'name': 'a', 'value': 'b'}}, SETTINGS)
+        self.assertEqual(self.call('Get', {}, SETTINGS)['settings'][0]['value'], 'b')
+        self.call('Delete', {'name': 'a'}, SETTINGS)
+
+    def test_select_series(self):
+        def series(**kw):
+            return self.call('SelectSeries', {**self.query, 'step': 60, **kw}).get('series', [])
+        lines = series(groupBy=['service_name'])
+        self.assertEqual([line['labels'] for line in lines],
+                         [[{'name': 'service_name', 'value': v}] for v in ('beta', 'alpha')])  # by their sums
+        times = [str((self.s.begin + i * 60) * 1000) for i in range(N)]  # the first point has nothing: left out
+        self.assertEqual(lines[1]['points'], [{'value': total('alpha'), 'timestamp': t} for t in times])
+        self.assertEqual(len(series(group_by=['service_name'], limit=1)), 1)
+        one = series()
+        self.assertEqual((len(one), one[0].get('labels')), (1, None))
+        self.assertEqual(sum(p['value'] for p in one[0]['points']), N * ALL)
+        self.assertEqual(len(series(groupBy=['job', 'service_name'])[0]['labels']), 2)
+        self.assertEqual(series(groupBy=['nothing'])[0].get('labels'), None)  # without the label: one series without labels
+        routes = series(groupBy=['http.route'])
+        self.assertEqual(sorted(len(line.get('labels', [])) for line in routes), [0, 1])
+        self.assertEqual(sum(p['value'] for p in series(step=5)[0]['points']), N * ALL)
+        heap = series(profileTypeID=HEAP)
+        self.assertEqual({p['value'] for p in heap[0]['points']}, {sum(HEAP_BYTES)})
+        self.assertEqual(series(profileTypeID=HEAP, aggregation='TIME_SERIES_AGGREGATION_TYPE_AVERAGE'), heap)
+        self.assertEqual(self.call('SelectSeries', {**self.query, 'step': 60, 'labelSelector': '{job="none"}'}), {})
+        self.refused(400, 'invalid_argument', 'step', 'SelectSeries', self.query)
+        self.refused(400, 'invalid_argument', 'step', 'SelectSeries', {**self.query, 'step': 0.0001})
+        self.refused(400, 'invalid_argument', '11,000', 'SelectSeries', {**self.query, 'step': 0.01})
+
+    def test_stacktraces(self):
+        def tree(**kw):
+            return as_tree(self.call('SelectMergeStacktraces', {**self.query, **kw})['flamegraph'])
+        whole = tree()
+        self.assertEqual(whole['total'], (N * ALL, 0))
+        self.assertEqual(whole['total;main;work;leaf'], (N * 90000000, N * 90000000))
+        self.assertEqual(whole['total;main;idle'], (N * 30000000, N * 30000000))
+        self.assertEqual(tree(maxNodes=0), whole)
+        cut = tree(maxNodes='3')
+        self.assertEqual(cut['total'], whole['total'])
+        self.assertEqual(cut['total;main;other'], (N * 45000000, N * 45000000))
+        self.assertEqual(tree(labelSelector='{service_name="alpha",}')['total'], (N * total('alpha'), 0))
+        self.assertEqual(tree(labelSelector='process_cpu{thread_name="gc"}')['total'], (N * 30000000, 0))
+        self.assertEqual(tree(stackTraceSelector={'call_site': [{'name': 'main'}, {'name': 'work'}]})['total'], (N * 90000000, 0))
+        self.assertEqual(tree(stackTraceSelector={'callSite': [{'name': 'work'}]})['total'], (0, 0))
+        dot = self.call('SelectMergeStacktraces', {**self.query, 'format': 'PROFILE_FORMAT_DOT'})['dot']
+        self.assertIn('digraph', dot)
+        # [t-1, t] and [t, t+1] both hold the profile at t.
+        t = self.s.begin * 1000
+        for start, end in ((t - 1, t), (t, t + 1)):
+            self.assertEqual(tree(start=start, end=end)['total'], (ALL, 0))
+
+    def test_no_data(self):
+        empty = {**self.query, 'start': 1, 'end': 2}
+        graph = {'names': ['total'], 'levels': [{'values': ['0', '0', '0', '0']}]}
+        self.assertEqual(self.call('SelectMergeStacktraces', empty), {'flamegraph': graph})
+        graph = {'names': ['total'], 'levels': [{'values': ['0'] * 7}]}
+        self.assertEqual(self.call('Diff', {'left': empty, 'right': empty}), {'flamegraph': graph})
+        self.assertEqual(self.call('SelectSeries', {**empty, 'step': 15}), {})
+        profile = self.send('SelectMergeProfile', empty)
+        self.assertEqual(profile.status, 200)
+        self.assertNotIn('sample', profile.json)
+        self.assertIn('stringTable', profile.json)
+
+    def test_spans(self):
+        tree = as_tree(self.call('SelectMergeSpanProfile', {**self.query, 'spanSelector': [SPAN]})['flamegraph'])
+        self.assertEqual(tree['total'], (N * 60000000, 0))
+        tree = as_tree(self.call('SelectMergeStacktraces', {**self.query, 'spanSelector': ['0' * 16, SPAN]})['flamegraph'])
+        self.assertEqual(tree['total'], (N * 60000000, 0))
+        self.refused(400, 'invalid_argument', '16', 'SelectMergeSpanProfile', {**self.query, 'spanSelector': ['abc']})
+        self.refused(400, 'invalid_argument', 'exclude', 'SelectMergeStacktraces',
+                     {**self.query, 'spanSelector': [SPAN], 'traceIdSelector': ['0' * 32]})
+
+    def test_profile(self):
+        r = self.call('SelectMergeProfile', {**self.query, 'stackTraceSelector': {'callSite': [{'name': 'main'}, {'name': 'idle'}]}})
+        self.assertEqual([s['value'] for s in r['sample']], [[str(N * 30000000)]])
+        names = r['stringTable']
+        self.assertIn('/src/app.c', names)
+        self.assertEqual(names[int(r['sampleType'][0]['unit'])], 'nanoseconds')
+
+    def test_diff(self):
+        sides = {'left': {**self.query, 'labelSelector': '{service_name="alpha"}'},
+                 'right': {**self.query, 'label_selector': '{service_name="beta"}', 'labelSelector': None}}
+        g = self.call('Diff', sides)['flamegraph']
+        self.assertEqual((g['leftTicks'], g['rightTicks'], g['total']),
+                         (str(N * total('alpha')), str(N * total('beta')), str(N * ALL)))
+        self.assertEqual(g['levels'][0]['values'], ['0', g['leftTicks'], '0', '0', g['rightTicks'], '0', '0'])
+        self.refused(400, 'invalid_argument', 'right', 'Diff', {'left': sides['left']})
+        self.refused(400, 'invalid_argument', 'left', 'Diff', {'left': {**self.query, 'start': 5, 'end': 4}, 'right': sides['right']})
+
+    def test_errors(self):
+        for text, body in [('profile_typeID', {'profileTypeID': 'cpu'}), ('profile_typeID', {'profileTypeID': ''}),
+                           ('position 2', {'labelSelector': '{1="x"}'}), ('label_selector', {'labelSelector': ''}),
+                           ('time range', {'start': 0}), ('after end', {'start': 5, 'end': 4}),
+                           ('max_nodes', {'maxNodes': -1}), ('max_nodes', {'maxNodes': 1 << 40}),
+                           ('label_selector', {'labelSelector': 7}), ('start', {'start': 'soon'}), ('start', {'start': 1.5})]:
+            self.refused(400, 'invalid_argument', text, 'SelectMergeStacktraces', {**self.query, **body})
+        for method, body in [('SelectHeatmap', {}), ('Nothing', {}), ('selectseries', {})]:
+            self.refused(501, 'unimplemented', '', method, body)
+        self.refused(501, 'unimplemented', '', 'ListRecordingRules', {}, service='settings.v1.RecordingRulesService')
+        self.refused(501, 'unimplemented', '', 'Upload', {}, service='adhocprofiles.v1.AdHocProfileService')
+        self.refused(501, 'unimplemented', '', 'GithubApp', {}, service='vcs.v1.VCSService')
+        self.refused(501, 'unimplemented', 'profile_id_selector', 'SelectMergeStacktraces', {**self.query, 'profileIdSelector': ['x']})
+        self.refused(501, 'unimplemented', 'tree', 'SelectMergeStacktraces', {**self.query, 'format': 'PROFILE_FORMAT_TREE'})
+        self.assertEqual(self.call('AnalyzeQuery', {'query': '{}'}), {'queryImpact': {}})
+        metrics = self.s.metrics()
+        self.assertGreater(metrics['sonde_query_failures_total{reason="bad_data"}'], 5)
+        self.assertGreater(metrics['sonde_queries_total{endpoint="SelectMergeStacktraces"}'], 5)
+
+
+class TransportTest(Base):
+    """Connect's rules for one call: types, encodings, framing, deadlines."""
+
+    def test_content_types(self):
+        for content in ('application/json', 'application/json; charset=utf-8', 'application/proto'):
+            r = self.send('GetProfileStats', b'' if content == 'application/proto' else b'{}', content=content)
+            self.assertEqual((r.status, r.headers['Content-Type']), (200, content))
+        for content in ('text/plain', 'application/grpc-web+proto', ''):
+            self.refused(415, 'unknown', 'Content-Type', 'GetProfileStats', b'{}', content=content)
+        r = http_get(f'{self.s.url}/{QUERIER}/GetProfileStats')
+        self.assertEqual((r.status, r.headers['Allow']), (405, 'POST'))
+
+    def test_bodies(self):
+        self.refused(400, 'invalid_argument', 'JSON', 'ProfileTypes', b'')
+        self.refused(400, 'invalid_argument', 'line 1', 'ProfileTypes', b'{')
+        self.refused(400, 'invalid_argument', 'object', 'ProfileTypes', b'[]')
+        self.refused(400, 'invalid_argument', 'ProfileTypesRequest', 'ProfileTypes', b'\x0a\xff', content='application/proto')
+        self.assertEqual(self.call('ProfileTypes', b'{"start":1e3,"end":"4000","unknown":{"a":[1]}}'), {})
+        self.assertEqual(self.call('ProfileTypes', b'{"start":null}'), self.call('ProfileTypes', self.range))
+        body = gzip.compress(json.dumps(self.range).encode())
+        self.assertEqual(self.call('ProfileTypes', body, Content_Encoding='gzip'), self.call('ProfileTypes', self.range))
+        self.refused(501, 'unimplemented', 'zstd', 'ProfileTypes', b'{}', Content_Encoding='zstd')
+        self.refused(400, 'invalid_argument', 'gzip', 'ProfileTypes', b'{}', Content_Encoding='gzip')
+        self.refused(429, 'resource_exhausted', '', 'ProfileTypes', gzip.compress(b' ' * (5 << 20)), Content_Encoding='gzip')
+        # No bytes are an empty message, never gzip.
+        r = self.send('GetProfileStats', b'', content='application/proto', Content_Encoding='gzip')
+        self.assertEqual(r.status, 200)
+
+    def test_gzipped_answers(self):
+        wide = 'wide:samples:count:cpu:nanoseconds'
+        samples = [([f'function_with_a_long_name_{i}', 'main'], [1, 10], {}) for i in range(200)]
+        self.s.load(encode(CPU_TYPES, CPU_TYPES[1], samples, self.s.begin * 10**9, 10**9), 'wide', 'gamma')
+        for content, body in (('application/json', json.dumps({**self.query, 'profileTypeID': wide}).encode()),
+                              ('application/proto', b'\x0a' + bytes([len(wide)]) + wide.encode() + b'\x12\x02{}')):
+            plain = self.send('SelectMergeProfile', body, content=content)
+            packed = self.send('SelectMergeProfile', body, content=content, Accept_Encoding='gzip')
+            self.assertEqual((plain.status, packed.status), (200, 200))
+            self.assertEqual((plain.headers['Content-Encoding'], packed.headers['Content-Encoding']), (None, 'gzip'))
+            self.assertEqual(gzip.decompress(packed.body), plain.body)
+
+    def test_chunked(self):
+        c = http.client.HTTPConnection('127.0.0.1', self.s.port, timeout=30)
+        body = json.dumps(self.range).encode()
+        c.request('POST', f'/{QUERIER}/ProfileTypes', body=iter([body[:10], body[10:]]),
+                  headers={'Content-Type': 'application/json'}, encode_chunked=True)
+        r = c.getresponse()
+        self.assertEqual((r.status, json.loads(r.read())), (200, self.call('ProfileTypes', self.range)))
+        c.close()
+
+    def test_headers(self):
+        fine = {'Connect_Protocol_Version': '1', 'X_Scope_OrgID': 'a', 'X_Grafana_Org_Id': '1', 'Connect_Timeout_Ms': '60000',
+                'Accept': '*/*; allow-utf8-labelnames=true', 'User_Agent': 'connect-go/1.19'}
+        self.assertTrue(self.call('GetProfileStats', {}, **fine)['dataIngested'])
+        self.refused(400, 'invalid_argument', 'Protocol-Version', 'GetProfileStats', {}, Connect_Protocol_Version='2')
+        self.refused(400, 'invalid_argument', 'Timeout', 'GetProfileStats', {}, Connect_Timeout_Ms='12345678901')
+        self.refused(400, 'invalid_argument', 'Timeout', 'GetProfileStats', {}, Connect_Timeout_Ms='1s')
+
+    def test_profile_opens_in_pprof(self):
+        body = b''.join([b'\x0a', bytes([len(CPU)]), CPU.encode(), b'\x12\x02{}'])
+        r = self.send('SelectMergeProfile', body, content='application/proto')
+        self.assertEqual((r.status, Pprof(r.body).total()), (200, N * ALL))
+        with tempfile.NamedTemporaryFile(suffix='.pb') as f:
+            f.write(r.body)
+            f.flush()
+            top = go_pprof('-top', '-sample_index=cpu', f.name)
+        self.assertIn('100% of 1350ms total', top.stdout, top.stderr)
+
+    def test_many_at_once(self):
+        names = self.call('LabelNames', self.range)['names'] * 3
+        with concurrent.futures.ThreadPoolExecutor(20) as pool:
+            answers = list(pool.map(lambda n: self.send('LabelValues', {**self.range, 'name': n}).status, names))
+        self.assertEqual(set(answers), {200})
+
+    def test_prefix(self):
+        with scraper('scrape_configs: []\n', '--web.route-prefix=/sonde', wait_ready=False) as s:
+            s.url += '/sonde'
+            s.wait_ready()
+            r = http_get(f'{s.url}/{QUERIER}/GetProfileStats', method='POST', body='{}', headers={'Content-Type': 'application/json'})
+            self.assertEqual((r.status, r.json), (200, {}))  # nothing stored: not ingested
+
+
+class RenderTest(Base):
+    def render(self, path='/pyroscope/render', status=200, **params):
+        params = {k.replace('_', '-'): v for k, v in params.items()}
+        r = self.s.get(f'{path}?{urllib.parse.urlencode(params)}')
+        self.assertEqual(r.status, status, r.text)
+        return r
+
+    def test_json(self):
+        base = {'from': self.s.start_ms, 'until': self.s.end_ms}
+        r = self.render(query=f'{CPU}{{}}', **base).json
+        f = r['flamebearer']
+        self.assertEqual((r['version'], f['numTicks'], f['maxSelf']), (1, N * ALL, N * 90000000))
+        self.assertEqual(f['levels'][0], [0, N * ALL, 0, 0])
+        self.assertEqual(r['metadata'], {'format': 'single', 'spyName': '', 'sampleRate': 10**9, 'units': 'samples', 'name': 'cpu'})
+        self.assertEqual((sum(r['timeline']['samples']), r['timeline']['durationDelta']), (N * ALL, 15))
+        self.assertEqual((r['groups'], r['heatmap']), ({}, None))
+        r = self.render(query=f'{CPU}{{}}', groupBy='service_name', max_nodes=3, **base).json
+        self.assertEqual({k: sum(g['samples']) for k, g in r['groups'].items()}, {s: N * total(s) for s in SERVICES})
+        self.assertIn('other', r['flamebearer']['names'])
+        heap = self.render(query=f'{HEAP}{{}}', **base).json
+        self.assertEqual((heap['metadata']['units'], heap['metadata']['sampleRate']), ('bytes', 100))
+        for times in ({'from': 'now-1h', 'until': 'now'}, {'from': 'now-1M'}, {'from': 'now-60min'}, {},
+                      {'from': self.s.begin - 60, 'until': self.s.end}, {'from': self.s.start_ms * 10**6, 'until': self.s.end_ms * 1000}):
+            self.assertEqual(self.render(query=f'{CPU}{{}}', **times).json['flamebearer']['numTicks'], N * ALL, times)
+        none = self.render(query=f'{CPU}{{}}', **{'from': '19700101', 'until': '19700102'}).json['flamebearer']
+        self.assertEqual(none, {'names': ['total'], 'levels': [[0, 0, 0, 0]], 'numTicks': 0, 'maxSelf': 0})
+
+    def test_dot(self):
+        r = self.render(query=f'{CPU}{{}}', format='dot')
+        self.assertTrue(r.headers['Content-Type'].startswith('text/plain'))
+        self.assertIn('digraph', r.text)
+        self.assertEqual(self.render(query=f'{CPU}{{job="none"}}', format='dot').body, b'')
+
+    def test_diff(self):
+        sides = {'leftQuery': f'{CPU}{{service_name="alpha"}}', 'rightQuery': f'{CPU}{{service_name="beta"}}',
+                 'leftFrom': self.s.start_ms, 'leftUntil': self.s.end_ms, 'rightFrom': self.s.start_ms, 'rightUntil': self.s.end_ms}
+        r = self.render('/pyroscope/render-diff', **sides).json
+        self.assertEqual((r['leftTicks'], r['rightTicks'], r['metadata']['format']), (N * total('alpha'), N * total('beta'), 'double'))
+        self.assertTrue(all(len(level) % 7 == 0 for level in r['flamebearer']['levels']))
+        r = self.render('/pyroscope/render-diff', 400, **{**sides, 'leftQuery': f'{SAMPLES}{{}}'}).json
+        self.assertEqual(r['code'], 'invalid_argument')
+
+    def test_errors(self):
+        for params in ({}, {'query': '{}'}, {'query': f'{CPU}{{}}', 'from': 'yesterday'}, {'query': f'{CPU}{{}}', 'format': 'svg'},
+                       {'query': f'{CPU}{{}}', 'from': 'now', 'until': 'now-1h'}, {'query': f'{CPU}{{}}', 'max-nodes': 'x'}):
+            self.assertEqual(self.render(status=400, **params).json['code'], 'invalid_argument')
+        self.assertEqual(self.render('/pyroscope/label-values', label='__name__').json, ['memory', 'process_cpu'])
+        self.assertEqual(self.render('/pyroscope/label-values', 400).json['code'], 'invalid_argument')
+        self.assertEqual(self.s.get('/ready').status, 200)
+
+
+if __name__ == '__main__':
+    unittest.main()
