@@ -71,6 +71,8 @@ static const struct option_spec specs[] = {
 	{"query.max-memory", OPTION_BYTES, FIELD(query_max_memory), .value = "BYTES",
 		.fallback = "512MiB", .min = 1 << 20, .max = 1e15,
 		.help = "Memory of all queries together."},
+	{"query.max-bytes", OPTION_BYTES, FIELD(query_max_bytes), .value = "BYTES",
+		.fallback = "256MiB", .min = 64 << 10, .max = 1e15, .help = "Memory of one query."},
 	{"query.timeout", OPTION_DURATION, FIELD(query_timeout_ms), .value = "DURATION",
 		.fallback = "2m", .min = 100, .max = 86400000,
 		.help = "A query that runs longer is ended."},
@@ -78,7 +80,9 @@ static const struct option_spec specs[] = {
 		.min = 1, .max = 67108864,
 		.help = "Most nodes of a tree that a client may ask for."},
 	{"query.threads", OPTION_U64, FIELD(query_threads), .value = "N", .fallback = "0", .min = 0,
-		.max = 256, .help = "Threads that answer requests; 0 means one per CPU."},
+		.max = 256,
+		.help = "Threads that answer requests, and that one "
+			"query may use; 0 means one per CPU."},
 
 	OPTIONS_LOG(struct scraper_options),
 };

@@ -8,6 +8,7 @@
 #include "lib/base/str.h"
 #include "lib/base/version.h"
 #include "lib/net/url.h"
+#include "scraper/query/workers.h"
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -140,9 +141,12 @@ static int open_server(struct scraper_pipeline *p, struct errbuf *eb)
 
 static int make_api(struct scraper_pipeline *p, struct errbuf *eb)
 {
+	int r = query_workers_new(n_query_threads(p) - 1, QUERY_NICE, &p->workers, eb);
 	struct api_options o = {
 		.callbacks = scraper_api_callbacks(p),
 		.budget = &p->query_budget,
+		.max_query_bytes = p->o->query_max_bytes,
+		.workers = p->workers,
 		.clock = p->clock,
 		.metrics = p->metrics,
 		.flags = p->flags,
@@ -161,7 +165,7 @@ static int make_api(struct scraper_pipeline *p, struct errbuf *eb)
 
 	p->settings_path = xasprintf("%s/settings.json", p->o->storage_path);
 	o.settings_path = p->settings_path;
-	return api_new(&o, &p->api, eb);
+	return r < 0 ? r : api_new(&o, &p->api, eb);
 }
 
 static void on_progress(void *arg, uint64_t done, uint64_t total)
@@ -381,6 +385,7 @@ void scraper_pipeline_freep(struct scraper_pipeline **pp)
 	scraper_pipeline_stop(p);
 	http_server_freep(&p->server);
 	api_freep(&p->api);
+	query_workers_freep(&p->workers);
 	discover_freep(&p->discover);
 	scrape_freep(&p->scrape);
 	config_putp(&p->config);

@@ -25,6 +25,7 @@ struct scraper_pipeline {
 	struct clock *clock;
 	struct fs *fs;
 	struct budget process, scrape_budget, query_budget;
+	struct query_workers *workers;
 	struct metrics *metrics;
 	struct store *store;
 	struct scrape *scrape;

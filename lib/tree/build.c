@@ -266,6 +266,24 @@ int tree_from_nodes(const uint32_t *parent, const uint32_t *frame, const int64_t
 	return tree_from_lined_nodes(parent, frame, self, NULL, n, ret, eb);
 }
 
+int tree_from_ordered(const uint32_t *parent, const uint32_t *frame, const int64_t *self, size_t n,
+	struct tree *ret, struct errbuf *eb)
+{
+	int r = tree_reserve(ret, MAX(n, (size_t)1), eb);
+
+	if (r)
+		return r;
+	if (!n)
+		return tree_from_nodes(parent, frame, self, n, ret, eb);
+	memcpy(ret->parent, parent, n * sizeof(*parent));
+	memcpy(ret->frame, frame, n * sizeof(*frame));
+	memcpy(ret->self, self, n * sizeof(*self));
+	memset(ret->line, 0, n * sizeof(*ret->line));
+	ret->frame[0] = TREE_NONE;
+	ret->n = n;
+	return tree_finish(ret, eb);
+}
+
 int tree_builder_finish(struct tree_builder *b, struct tree *ret, struct errbuf *eb)
 {
 	if (b->error)

@@ -89,6 +89,10 @@ int tree_builder_finish(struct tree_builder *b, struct tree *ret, struct errbuf 
 int tree_from_nodes(const uint32_t *parent, const uint32_t *frame, const int64_t *self, size_t n,
 	struct tree *ret, struct errbuf *eb) _must_check_;
 
+/* The same from nodes that are a tree's already but for what has no value: preorder, siblings in strictly increasing order. */
+int tree_from_ordered(const uint32_t *parent, const uint32_t *frame, const int64_t *self, size_t n,
+	struct tree *ret, struct errbuf *eb) _must_check_;
+
 /* Merges k ordered trees over the same symbols in one pass; memory proportional to the result and
  * k. Not after a limit. */
 int tree_merge(const struct tree *const *trees, size_t k, struct tree *ret,

@@ -246,8 +246,9 @@ void api_job_init(struct api_job *q, struct http_request *r, struct api *a, cons
 		.endpoint = endpoint,
 		.begun_ns = clock_monotonic_ns(a->o.clock)};
 	q->refusals = refusals(a);
-	budget_init(&q->budget, a->o.budget, "query", "--query.max-memory", 0);
+	budget_init(&q->budget, a->o.budget, "query", "--query.max-bytes", a->o.max_query_bytes);
 	q->env.budget = &q->budget;
+	q->env.workers = a->o.workers;
 	q->env.cancel = http_job_cancel_flag(r);
 	if (a->queries)
 		metric_inc(metric_cell(a->queries, endpoint));
@@ -333,7 +334,10 @@ static void name_limit(const struct api_job *q, int r, const struct errbuf *eb, 
 	const struct budget *b = q->api->o.budget;
 
 	snprintf(ret->text, sizeof(ret->text), "%s", err_text(eb, r));
-	if (r == -ENOMEM && b && refusals(q->api) != q->refusals && !strstr(ret->text, "--"))
+	if (r == -ENOMEM && q->budget.refused_total && !strstr(ret->text, "--"))
+		err_set(ret, r, "%.300s: --query.max-bytes allows %" PRIu64 " bytes for one query",
+			err_text(eb, r), q->budget.limit_bytes);
+	else if (r == -ENOMEM && b && refusals(q->api) != q->refusals && !strstr(ret->text, "--"))
 		err_set(ret, r,
 			"%.300s: --query.max-memory allows %" PRIu64 " bytes for all queries",
 			err_text(eb, r), b->limit_bytes);

@@ -17,6 +17,7 @@
 
 struct api;
 struct fs;
+struct query_workers;
 struct store;
 
 enum api_health { API_UNKNOWN, API_UP, API_DOWN };
@@ -64,7 +65,9 @@ struct api_callbacks {
 
 struct api_options {
 	struct api_callbacks callbacks;
-	struct budget *budget; /* of all queries; --query.max-memory */
+	struct budget *budget;	       /* of all queries; --query.max-memory */
+	uint64_t max_query_bytes;      /* of one query, --query.max-bytes; 0: no limit of its own */
+	struct query_workers *workers; /* threads that help queries; NULL: none */
 	struct clock *clock;
 	struct metrics *metrics;
 	const struct api_flag *flags;

@@ -9,12 +9,16 @@ void group_set_init(struct group_set *g, struct scan *s, size_t max_groups)
 {
 	*g = (struct group_set) {
 		.scan = s, .max_groups = max_groups ? max_groups : 1000, .other = TREE_NONE};
+	pthread_mutex_init(&g->lock, NULL);
 	interner_init(&g->keys, s->env->budget);
 }
 
 void group_set_done(struct group_set *g)
 {
+	if (!g->scan)
+		return;
 	interner_done(&g->keys);
+	pthread_mutex_destroy(&g->lock);
 }
 
 static uint32_t value_of(const struct group_view *v, uint32_t row_set, size_t label)
@@ -25,7 +29,7 @@ static uint32_t value_of(const struct group_view *v, uint32_t row_set, size_t la
 	return value != STORE_NONE ? value : v->part->group_values[row_set * n + label];
 }
 
-static int64_t add_key(struct group_set *g, const struct bytes *key)
+static int64_t add_key_locked(struct group_set *g, const struct bytes *key)
 {
 	static const char other[] = "__other__";
 	struct bytes all_other = {};
@@ -47,6 +51,16 @@ static int64_t add_key(struct group_set *g, const struct bytes *key)
 		bytes_done(&all_other);
 	}
 	return id == INTERNER_NONE ? -ENOMEM : (int64_t)id;
+}
+
+static int64_t add_key(struct group_set *g, const struct bytes *key)
+{
+	int64_t id;
+
+	pthread_mutex_lock(&g->lock);
+	id = add_key_locked(g, key);
+	pthread_mutex_unlock(&g->lock);
+	return id;
 }
 
 static int64_t find_group(struct group_view *v, uint32_t row_set)

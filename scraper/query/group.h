@@ -5,9 +5,12 @@
  */
 #pragma once
 #include "scraper/query/scan.h"
+#include <pthread.h>
 
 struct group_set {
 	struct scan *scan;
+	pthread_mutex_t
+		lock; /* of keys and other: threads of one query share a set, each with views of its own */
 	struct interner keys; /* per group: for each label 0, or 1 with length and bytes */
 	size_t max_groups;
 	uint32_t other; /* the group of what came beyond max_groups, or TREE_NONE */

@@ -3,7 +3,6 @@
  * Each table is read once per part for what is needed of it: locations, then their functions and mappings, then strings.
  */
 #include "scraper/query/import.h"
-#include "lib/base/alloc.h"
 #include <string.h>
 
 struct import {
@@ -14,18 +13,28 @@ struct import {
 	struct part_location *locations;
 	size_t n;
 	const struct part_mapping *mappings;
-	uint32_t *function_ids; /* of the part */
+	uint32_t *mapping_map;	/* per mapping: id in symbols, TREE_NONE not made yet */
+	uint32_t *function_ids; /* of the part, ascending */
 	struct part_function *functions;
+	uint32_t *function_map; /* per entry of functions: as mapping_map */
 	size_t n_functions;
-	uint32_t *function_at; /* per function of the part: index in functions + 1 */
-	uint32_t *string_map;  /* per string of the part: id in symbols, TREE_NONE not asked for */
-	struct tree_line *lines;
-	size_t cap_lines;
+	uint32_t *function_at;	 /* per function of the part: index in functions + 1 */
+	uint32_t *string_map;	 /* per string of the part: as mapping_map */
+	struct tree_line *lines; /* room for those of any location */
 };
 
 static int bad(const struct import *im, const char *what)
 {
 	return err_set(im->eb, -EBADMSG, "part %s: %s", im->part->info->ulid, what);
+}
+
+static uint32_t *new_map(struct import *im, size_t n)
+{
+	uint32_t *map = arena_alloc_array(im->arena, n + 1, sizeof(*map));
+
+	if (map)
+		memset(map, 0xff, (n + 1) * sizeof(*map));
+	return map;
 }
 
 static int read_functions(struct import *im)
@@ -50,12 +59,15 @@ static int read_functions(struct import *im)
 				continue;
 			if (f >= in->n_functions)
 				return bad(im, "a line refers to no function");
-			if (im->function_at[f])
-				continue;
+			im->function_at[f] = 1;
+		}
+	for (uint32_t f = 0; f < in->n_functions; f++)
+		if (im->function_at[f]) {
 			im->function_ids[im->n_functions] = f;
 			im->function_at[f] = (uint32_t)++im->n_functions;
 		}
 	im->functions = arena_alloc_array(im->arena, im->n_functions + 1, sizeof(*im->functions));
+	im->function_map = new_map(im, im->n_functions);
 	r = arena_error(im->arena, im->eb);
 	if (r)
 		return r;
@@ -63,28 +75,25 @@ static int read_functions(struct import *im)
 	return r ? scan_failed(im->part, r, im->eb) : 0;
 }
 
-/* Marks a string as needed; appends it to `ids` when it is new. */
-static int want(struct import *im, uint32_t id, uint32_t *ids, size_t *n)
+/* Marks a string as needed. */
+static int want(struct import *im, uint32_t id)
 {
 	if (id >= im->part->info->n_strings)
 		return bad(im, "a name refers to no string");
-	if (im->string_map[id] == TREE_NONE) {
-		im->string_map[id] = 0;
-		ids[(*n)++] = id;
-	}
+	im->string_map[id] = 0;
 	return 0;
 }
 
-static int want_all(struct import *im, uint32_t *ids, size_t *n)
+static int want_all(struct import *im)
 {
 	int r = 0;
 
 	for (size_t i = 0; !r && i < im->n_functions; i++) {
-		r = want(im, im->functions[i].name, ids, n);
+		r = want(im, im->functions[i].name);
 		if (!r)
-			r = want(im, im->functions[i].system_name, ids, n);
+			r = want(im, im->functions[i].system_name);
 		if (!r)
-			r = want(im, im->functions[i].filename, ids, n);
+			r = want(im, im->functions[i].filename);
 	}
 	for (size_t i = 0; !r && i < im->n; i++) {
 		uint32_t m = im->locations[i].mapping;
@@ -93,9 +102,9 @@ static int want_all(struct import *im, uint32_t *ids, size_t *n)
 			continue;
 		if (m >= im->part->info->n_mappings)
 			return bad(im, "a location refers to no mapping");
-		r = want(im, im->mappings[m].filename, ids, n);
+		r = want(im, im->mappings[m].filename);
 		if (!r)
-			r = want(im, im->mappings[m].build_id, ids, n);
+			r = want(im, im->mappings[m].build_id);
 	}
 	return r;
 }
@@ -107,12 +116,14 @@ static int read_strings(struct import *im)
 	struct prof_str *texts;
 	int r;
 
-	im->string_map = arena_alloc_array(im->arena, n_strings + 1, sizeof(*im->string_map));
+	im->string_map = new_map(im, n_strings);
 	r = arena_error(im->arena, im->eb);
 	if (r)
 		return r;
-	memset(im->string_map, 0xff, (n_strings + 1) * sizeof(*im->string_map));
-	r = want_all(im, ids, &n);
+	r = want_all(im);
+	for (uint32_t i = 0; i < n_strings; i++)
+		if (!im->string_map[i])
+			ids[n++] = i;
 	texts = arena_alloc_array(im->arena, n + 1, sizeof(*texts));
 	if (!r)
 		r = arena_error(im->arena, im->eb);
@@ -138,26 +149,34 @@ static uint32_t import_mapping(struct import *im, uint32_t mapping)
 
 	if (mapping == STORE_NONE)
 		return TREE_NONE;
+	if (im->mapping_map[mapping] != TREE_NONE)
+		return im->mapping_map[mapping];
 	from = &im->mappings[mapping];
 	m.file = im->string_map[from->filename];
 	m.build_id = im->string_map[from->build_id];
 	m.kind = from->kind < ARRAY_SIZE(kinds) ? kinds[from->kind] : TREE_NATIVE;
-	return tree_symbols_mapping(im->symbols, &m);
+	im->mapping_map[mapping] = tree_symbols_mapping(im->symbols, &m);
+	return im->mapping_map[mapping];
 }
 
 static uint32_t import_function(struct import *im, uint32_t function)
 {
 	const struct part_function *from;
 	struct tree_function f = {};
+	uint32_t at;
 
 	if (function == STORE_NONE)
 		return TREE_NONE;
-	from = &im->functions[im->function_at[function] - 1];
+	at = im->function_at[function] - 1;
+	if (im->function_map[at] != TREE_NONE)
+		return im->function_map[at];
+	from = &im->functions[at];
 	f.name = im->string_map[from->name];
 	f.system_name = im->string_map[from->system_name];
 	f.file = im->string_map[from->filename];
 	f.start_line = from->start_line;
-	return tree_symbols_function(im->symbols, &f);
+	im->function_map[at] = tree_symbols_function(im->symbols, &f);
+	return im->function_map[at];
 }
 
 /* What stands for frames that were cut off has no lines of its own, but a name. */
@@ -170,26 +189,24 @@ static uint32_t truncated_function(struct import *im)
 	return tree_symbols_function(im->symbols, &f);
 }
 
-static int import_location(struct import *im, const struct part_location *l, uint32_t *ret)
+uint32_t import_location(struct import *im, size_t i)
 {
+	const struct part_location *l = &im->locations[i];
 	size_t n = l->n_lines;
-	int r = alloc_grow(&im->lines, &im->cap_lines, n + 1, sizeof(*im->lines));
 
-	if (r)
-		return r;
 	for (size_t k = 0; k < n; k++)
 		im->lines[k] =
 			(struct tree_line) {.function = import_function(im, l->lines[k].function),
 				.line = l->lines[k].line};
 	if (!n && (l->flags & PART_LOCATION_TRUNCATED))
 		im->lines[n++] = (struct tree_line) {.function = truncated_function(im)};
-	*ret = tree_symbols_location(
+	return tree_symbols_location(
 		im->symbols, l->address, import_mapping(im, l->mapping), im->lines, n);
-	return 0;
 }
 
-static int run(struct import *im, const uint32_t *ids, uint32_t *ret_map)
+static int read_tables(struct import *im, const uint32_t *ids)
 {
+	size_t n_lines = 1;
 	int r;
 
 	im->locations = arena_alloc_array(im->arena, im->n + 1, sizeof(*im->locations));
@@ -201,20 +218,27 @@ static int run(struct import *im, const uint32_t *ids, uint32_t *ret_map)
 		r = part_mappings(im->part->reader, &im->mappings);
 	if (r)
 		return scan_failed(im->part, r, im->eb);
-	r = read_functions(im);
+	for (size_t i = 0; i < im->n; i++)
+		n_lines = MAX(n_lines, (size_t)im->locations[i].n_lines);
+	im->lines = arena_alloc_array(im->arena, n_lines, sizeof(*im->lines));
+	im->mapping_map = new_map(im, im->part->info->n_mappings);
+	r = arena_error(im->arena, im->eb);
 	if (!r)
-		r = read_strings(im);
-	for (size_t i = 0; !r && i < im->n; i++)
-		r = import_location(im, &im->locations[i], &ret_map[ids[i]]);
-	return r ? r : tree_symbols_error(im->symbols, im->eb);
+		r = read_functions(im);
+	return r ? r : read_strings(im);
 }
 
-int import_locations(struct scan_part *p, const uint32_t *ids, size_t n,
-	struct tree_symbols *symbols, struct arena *arena, uint32_t *ret_map, struct errbuf *eb)
+int import_open(struct scan_part *p, const uint32_t *ids, size_t n, struct tree_symbols *symbols,
+	struct arena *arena, struct import **ret, struct errbuf *eb)
 {
-	struct import im = {.part = p, .symbols = symbols, .arena = arena, .eb = eb, .n = n};
-	int r = run(&im, ids, ret_map);
+	struct import *im = arena_zalloc(arena, sizeof(*im));
+	int r = arena_error(arena, eb);
 
-	free(im.lines);
+	if (r)
+		return r;
+	*im = (struct import) {.part = p, .symbols = symbols, .arena = arena, .eb = eb, .n = n};
+	r = read_tables(im, ids);
+	if (!r)
+		*ret = im;
 	return r;
 }

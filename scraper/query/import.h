@@ -6,10 +6,13 @@
 #include "lib/tree/symbols.h"
 #include "scraper/query/scan.h"
 
+struct import;
+
 /*
- * For each of the n locations `ids` of the part (each once), ret_map[id] becomes the id in `symbols`. ret_map has n_locations
- * entries. Scratch memory comes from `arena`.
+ * Reads all that the n locations `ids` of the part need; their names are in `symbols` then. Everything lies in `arena`; `eb` and the
+ * part's reader are used until the last import_location.
  */
-int import_locations(struct scan_part *p, const uint32_t *ids, size_t n,
-	struct tree_symbols *symbols, struct arena *arena, uint32_t *ret_map,
-	struct errbuf *eb) _must_check_;
+int import_open(struct scan_part *p, const uint32_t *ids, size_t n, struct tree_symbols *symbols,
+	struct arena *arena, struct import **ret, struct errbuf *eb) _must_check_;
+/* The id in `symbols` of the i-th location; tree_symbols_error() tells failures. */
+uint32_t import_location(struct import *im, size_t i);

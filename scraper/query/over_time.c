@@ -353,7 +353,15 @@ static int read_part(struct over_time *o, struct scan_part *p, struct errbuf *eb
 	for (uint32_t h = 0; !r && h < p->n_hits; h++)
 		r = add_hit(o, h, eb);
 	o->view_hit = TREE_NONE;
-	return r ? r : rows_walk(&o->scan, p, &o->ranges, add_piece, o, eb);
+	rows_sort(&o->ranges);
+	return r ? r
+		 : rows_walk(&(struct rows_job) {.scan = &o->scan,
+				     .part = p,
+				     .reader = p->reader,
+				     .ranges = &o->ranges,
+				     .to_row = UINT64_MAX,
+				     .stats = &o->scan.env->stats},
+			   add_piece, o, eb);
 }
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Queries over parts: merges to trees, series over time, and what labels and types there are. Pure:
- * parts are the only input, no clock, no I/O of its own. One thread per query; parts may be shared.
+ * parts are the only input, no clock, no I/O of its own. A query belongs to one thread, which workers may help; parts are shared.
  *
  * Labels. A matcher or grouping label is taken from the series; when the series has no such label,
  * from each row's label set; else it is "". __profile_type__, __type__, __unit__, __period_type__
@@ -20,6 +20,8 @@
 #include "scraper/store/part.h"
 #include <stdatomic.h>
 
+struct query_workers;
+
 struct query_stats {
 	uint64_t parts, streams, profiles, pages, rows, nodes;
 };
@@ -28,9 +30,12 @@ struct query_stats {
 struct query_env {
 	struct part *const *parts; /* at least those with profiles in the range */
 	size_t n_parts;
-	struct budget *budget;	    /* every allocation that data can size; may be NULL */
-	const _Atomic bool *cancel; /* -ECANCELED soon after it is set; may be NULL */
-	struct query_stats stats;   /* added to */
+	struct budget *budget;	       /* every allocation that data can size; may be NULL */
+	const _Atomic bool *cancel;    /* -ECANCELED soon after it is set; may be NULL */
+	struct query_workers *workers; /* threads that help; NULL: none */
+	uint64_t
+		share_rows; /* a part with more rows than this may be shared by threads; 0: 262,144 */
+	struct query_stats stats; /* added to */
 };
 
 /* A value column as the user names it. */

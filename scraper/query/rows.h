@@ -5,12 +5,12 @@
 #pragma once
 #include "scraper/query/scan.h"
 
-/* The rows of one profile that a hit asks for. */
+/* Rows that a hit asks for: of one profile, or of several that follow each other. */
 struct rows_range {
-	uint64_t first_row;
-	uint32_t n_rows;
-	uint32_t hit; /* index in the part's hits */
-	int64_t time_ns, duration_ns;
+	uint64_t first_row, n_rows;
+	uint32_t hit;		      /* index in the part's hits */
+	uint32_t group;		      /* of all these rows, or TREE_NONE */
+	int64_t time_ns, duration_ns; /* of the one profile */
 };
 
 struct rows_ranges {
@@ -29,9 +29,22 @@ struct rows_piece {
 };
 typedef int rows_fn(const struct rows_piece *piece, void *ctx, struct errbuf *eb);
 
-/* Adds the rows of every raw profile of the hit with time in [from, to]; profiles are counted in the query's statistics. */
+/* Adds the rows of profile i. */
 int rows_add(struct rows_ranges *r, const struct part_profiles *profiles, size_t i,
 	uint32_t hit) _must_check_;
-/* Sorts the ranges by row and calls `fn` for every piece. Row ids are checked against the part's tables. */
-int rows_walk(struct scan *s, struct scan_part *p, struct rows_ranges *r, rows_fn *fn, void *ctx,
-	struct errbuf *eb) _must_check_;
+/* Adds rows, to the last range where they follow it and hit and group are the same. */
+int rows_extend(struct rows_ranges *r, uint64_t first_row, uint64_t n_rows, uint32_t hit,
+	uint32_t group) _must_check_;
+void rows_sort(struct rows_ranges *r);
+
+/* Which rows of a part one thread walks. */
+struct rows_job {
+	struct scan *scan;
+	struct scan_part *part;
+	struct part_reader *reader;	  /* of the same part, this thread's */
+	const struct rows_ranges *ranges; /* sorted */
+	uint64_t from_row, to_row;
+	struct query_stats *stats; /* added to */
+};
+/* Calls `fn` for every piece. Row ids are checked against the part's tables. */
+int rows_walk(const struct rows_job *job, rows_fn *fn, void *ctx, struct errbuf *eb) _must_check_;

@@ -9,10 +9,16 @@
 
 enum { UNASKED = 0, NO = 1, YES = 2, MAX_GROUP_BY = 32 };
 
-int scan_failed(const struct scan_part *p, int r, struct errbuf *eb)
+int scan_reader_failed(
+	const struct scan_part *p, const struct part_reader *reader, int r, struct errbuf *eb)
 {
 	return err_set(
-		eb, r, "part %s: %s", p->info ? p->info->ulid : "?", part_reader_error(p->reader));
+		eb, r, "part %s: %s", p->info ? p->info->ulid : "?", part_reader_error(reader));
+}
+
+int scan_failed(const struct scan_part *p, int r, struct errbuf *eb)
+{
+	return scan_reader_failed(p, p->reader, r, eb);
 }
 
 int scan_cancelled(const struct scan *s, struct errbuf *eb)
@@ -180,7 +186,7 @@ int scan_open(struct scan *s, struct query_env *env, enum query_terms terms, int
 	for (size_t i = 0; !r && i < env->n_parts; i++) {
 		struct scan_part *p = &s->parts[s->n_parts];
 
-		*p = (struct scan_part) {};
+		*p = (struct scan_part) {.part = env->parts[i]};
 		r = part_reader_open(env->parts[i], env->budget, &p->reader, eb);
 		if (r)
 			return r;

@@ -18,6 +18,7 @@ struct scan_hit {
 };
 
 struct scan_part {
+	struct part *part;
 	struct part_reader *reader;
 	const struct part_info *info;
 	const struct part_schema *schemas;
@@ -68,6 +69,9 @@ static inline struct prof_str scan_string(const struct scan_part *p, uint32_t id
 int scan_cancelled(const struct scan *s, struct errbuf *eb) _must_check_;
 /* A reader's failure with its text. */
 int scan_failed(const struct scan_part *p, int r, struct errbuf *eb);
+/* The same of another reader of this part. */
+int scan_reader_failed(
+	const struct scan_part *p, const struct part_reader *reader, int r, struct errbuf *eb);
 bool scan_row_passes(const struct scan_part *p, uint32_t row_mask, uint32_t label_set);
 /* Labels of a set into a builder. */
 void scan_set_labels(const struct scan_part *p, uint32_t set, struct labels_builder *b);

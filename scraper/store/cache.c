@@ -48,6 +48,14 @@ static void link_newest(struct cache *c, struct cache_entry *e)
 	c->lru.older = e;
 }
 
+static void link_oldest(struct cache *c, struct cache_entry *e)
+{
+	e->newer = c->lru.newer;
+	e->older = &c->lru;
+	c->lru.newer->older = e;
+	c->lru.newer = e;
+}
+
 static void free_entry(struct cache_entry *e)
 {
 	free(e->data);
@@ -121,8 +129,8 @@ static bool make_room(struct cache *c, size_t bytes)
 	return true;
 }
 
-struct cache_entry *cache_put(
-	struct cache *c, uint32_t part, uint32_t table, uint32_t page, void *data, size_t bytes)
+static struct cache_entry *put(struct cache *c, uint32_t part, uint32_t table, uint32_t page,
+	void *data, size_t bytes, bool cold)
 {
 	uint64_t key = key_of(part, table, page), *slot;
 	struct cache_entry *e;
@@ -147,13 +155,28 @@ struct cache_entry *cache_put(
 		if (slot) {
 			*slot = (uintptr_t)e;
 			e->cached = true;
-			link_newest(c, e);
+			if (cold)
+				link_oldest(c, e);
+			else
+				link_newest(c, e);
 		} else {
 			budget_release(&c->budget, e->bytes);
 		}
 	}
 	pthread_mutex_unlock(&c->lock);
 	return e;
+}
+
+struct cache_entry *cache_put(
+	struct cache *c, uint32_t part, uint32_t table, uint32_t page, void *data, size_t bytes)
+{
+	return put(c, part, table, page, data, bytes, false);
+}
+
+struct cache_entry *cache_put_cold(
+	struct cache *c, uint32_t part, uint32_t table, uint32_t page, void *data, size_t bytes)
+{
+	return put(c, part, table, page, data, bytes, true);
 }
 
 void cache_unpin(struct cache *c, struct cache_entry *e)

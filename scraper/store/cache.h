@@ -33,6 +33,10 @@ struct cache_entry *cache_get(struct cache *c, uint32_t part, uint32_t table, ui
  * when memory is out: data is freed. */
 struct cache_entry *cache_put(
 	struct cache *c, uint32_t part, uint32_t table, uint32_t page, void *data, size_t bytes);
+/* The same for what one pass reads: it is the first to go until it is asked for again, so a long query does not drive out what short
+ * ones share. */
+struct cache_entry *cache_put_cold(
+	struct cache *c, uint32_t part, uint32_t table, uint32_t page, void *data, size_t bytes);
 void cache_unpin(struct cache *c, struct cache_entry *e);
 /* Forgets everything of a part that has no pins left. */
 void cache_drop(struct cache *c, uint32_t part);

@@ -53,6 +53,11 @@ int page_view(const void *p, size_t len, uint32_t n_columns, uint32_t n_rows, st
 int page_load(const void *p, size_t len, uint32_t n_columns, uint32_t n_rows, struct page **ret,
 	struct errbuf *eb) _must_check_;
 
+/* The same, but columns outside `wanted` (bit i: column i) stay undecoded and do not decode, but for what a wanted ratio refers
+ * to. */
+int page_load_columns(const void *p, size_t len, uint32_t n_columns, uint32_t n_rows,
+	uint32_t wanted, struct page **ret, struct errbuf *eb) _must_check_;
+
 /* Decodes n values of a column. Every byte of it must be used. */
 int page_i64(const struct page *p, unsigned column, size_t n, int64_t *ret,
 	struct errbuf *eb) _must_check_;

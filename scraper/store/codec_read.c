@@ -81,8 +81,33 @@ int page_view(const void *bytes, size_t len, uint32_t n_columns, uint32_t n_rows
 	return r;
 }
 
+/* A ratio needs an earlier column, which one its compressed bytes say: all of them. */
+static uint32_t with_bases(const struct page *p, uint32_t wanted)
+{
+	for (unsigned i = p->n_columns; i-- > 0;)
+		if (wanted >> i & 1 && p->columns[i].codec == CODEC_RATIO)
+			return wanted | ((1U << i) - 1);
+	return wanted;
+}
+
+static int load_column(const struct column *from, uint8_t compression, uint8_t *to, size_t n,
+	unsigned i, struct errbuf *eb)
+{
+	if (compression == CODEC_PLAIN)
+		memcpy(to, from->data, n);
+	else if (ZSTD_decompress(to, n, from->data, from->len) != n)
+		return err_set(eb, -EBADMSG, "column %u does not decompress", i);
+	return 0;
+}
+
 int page_load(const void *bytes, size_t len, uint32_t n_columns, uint32_t n_rows, struct page **ret,
 	struct errbuf *eb)
+{
+	return page_load_columns(bytes, len, n_columns, n_rows, UINT32_MAX, ret, eb);
+}
+
+int page_load_columns(const void *bytes, size_t len, uint32_t n_columns, uint32_t n_rows,
+	uint32_t wanted, struct page **ret, struct errbuf *eb)
 {
 	struct page view = {.n_rows = n_rows, .n_columns = n_columns};
 	struct header headers[PAGE_MAX_COLUMNS];
@@ -93,8 +118,9 @@ int page_load(const void *bytes, size_t len, uint32_t n_columns, uint32_t n_rows
 
 	if (r < 0)
 		return r;
+	wanted = with_bases(&view, wanted);
 	for (unsigned i = 0; i < n_columns; i++)
-		total += headers[i].raw;
+		total += wanted >> i & 1 ? headers[i].raw : 0;
 	view.allocated_bytes = total;
 	p = try_malloc(total);
 	if (!p)
@@ -103,12 +129,11 @@ int page_load(const void *bytes, size_t len, uint32_t n_columns, uint32_t n_rows
 	to = (uint8_t *)(p + 1);
 	for (unsigned i = 0; i < n_columns; i++) {
 		struct column *col = &p->columns[i];
-		size_t n = headers[i].raw;
+		size_t n = wanted >> i & 1 ? headers[i].raw : 0;
 
-		if (headers[i].compression == CODEC_PLAIN)
-			memcpy(to, view.columns[i].data, n);
-		else if (ZSTD_decompress(to, n, view.columns[i].data, col->len) != n)
-			return err_set(eb, -EBADMSG, "column %u does not decompress", i);
+		r = n ? load_column(&view.columns[i], headers[i].compression, to, n, i, eb) : 0;
+		if (r < 0)
+			return r;
 		col->data = to;
 		col->len = (uint32_t)n;
 		to += n;

@@ -80,6 +80,9 @@ int frame_read_pages(struct fs *fs, const char *path, const struct frame *f, enu
 	struct frame_pages **ret, struct errbuf *eb) _must_check_;
 int frame_read_page(struct fs *fs, const char *path, const struct frame_page *entry,
 	struct page **ret, struct errbuf *eb) _must_check_;
+/* Some columns of it: page_load_columns. */
+int frame_read_columns(struct fs *fs, const char *path, const struct frame_page *entry,
+	uint32_t columns, struct page **ret, struct errbuf *eb) _must_check_;
 
 /* Writing, front to back, through a buffer of 1 MiB. Errors stick; frame_writer_finish tells. */
 struct frame_writer {

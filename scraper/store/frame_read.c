@@ -250,6 +250,12 @@ int frame_read_pages(struct fs *fs, const char *path, const struct frame *f, enu
 int frame_read_page(struct fs *fs, const char *path, const struct frame_page *e, struct page **ret,
 	struct errbuf *eb)
 {
+	return frame_read_columns(fs, path, e, UINT32_MAX, ret, eb);
+}
+
+int frame_read_columns(struct fs *fs, const char *path, const struct frame_page *e,
+	uint32_t columns, struct page **ret, struct errbuf *eb)
+{
 	_cleanup_free_ uint8_t *raw = try_malloc(e->length);
 	int r;
 
@@ -262,6 +268,6 @@ int frame_read_page(struct fs *fs, const char *path, const struct frame_page *e,
 	if (hash_crc32c(0, raw, e->length) != e->crc)
 		return err_set(eb, -EBADMSG, "%s: page at %" PRIu64 " has a wrong checksum", path,
 			e->offset);
-	r = page_load(raw, e->length, e->n_columns, e->n_rows, ret, eb);
+	r = page_load_columns(raw, e->length, e->n_columns, e->n_rows, columns, ret, eb);
 	return r < 0 ? err_prefix(eb, r, "%s: page at %" PRIu64, path, e->offset) : 0;
 }

@@ -34,6 +34,7 @@ int part_reader_open(struct part *p, struct budget *b, struct part_reader **ret,
 		return err_set(eb, -ENOMEM, "out of memory opening a part");
 	*r = (struct part_reader) {.part = p};
 	arena_init(&r->arena, b);
+	arena_init(&r->profiles, b);
 	e = p->ops->open(r);
 	if (e < 0) {
 		err_set(eb, e, "%s", err_text(&r->errbuf, e));
@@ -51,6 +52,7 @@ void part_reader_close(struct part_reader *r)
 	if (r->part->ops->close)
 		r->part->ops->close(r);
 	arena_done(&r->arena);
+	arena_done(&r->profiles);
 	free(r->pins);
 	free(r);
 }
@@ -121,6 +123,14 @@ int part_profiles(struct part_reader *r, uint32_t stream, int64_t from_ns, int64
 	if (stream >= r->info.n_streams)
 		return err_set(&r->errbuf, -EINVAL, "stream %u of %u", stream, r->info.n_streams);
 	return r->part->ops->profiles(r, stream, from_ns, to_ns, ret);
+}
+
+int part_span(struct part_reader *r, uint32_t stream, uint32_t n_streams, struct part_span *ret)
+{
+	if (n_streams > r->info.n_streams || stream > r->info.n_streams - n_streams)
+		return err_set(&r->errbuf, -EINVAL, "streams %u and %u following ones of %u",
+			stream, n_streams, r->info.n_streams);
+	return r->part->ops->span ? r->part->ops->span(r, stream, n_streams, ret) : 1;
 }
 
 int part_pages(struct part_reader *r, const struct part_page **ret)

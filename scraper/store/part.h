@@ -153,9 +153,22 @@ int part_functions(struct part_reader *r, const uint32_t *ids, size_t n,
 int part_locations(struct part_reader *r, const uint32_t *ids, size_t n,
 	struct part_location *ret) _must_check_;
 
-/* Profiles of a stream with time in [from, to], by time. */
+/* Profiles of a stream with time in [from, to], by time; valid until the next part_profiles() on this reader. */
 int part_profiles(struct part_reader *r, uint32_t stream, int64_t from_ns, int64_t to_ns,
 	struct part_profiles *ret) _must_check_;
+
+/*
+ * All profiles of n neighbouring streams of one schema together, without decoding each: their rows are consecutive. 1, with *ret
+ * undefined, when this part does not keep them so or some are not raw: part_profiles() then tells.
+ */
+struct part_span {
+	uint64_t first_row, n_rows, n_profiles;
+	int64_t min_begin_ns, max_time_ns; /* first window's begin, last one's end */
+	int64_t duration_ns;		   /* sum of the windows */
+	int64_t period;			   /* 0 when they differ */
+};
+int part_span(struct part_reader *r, uint32_t stream, uint32_t n_streams,
+	struct part_span *ret) _must_check_;
 
 /* The page table, ordered by first_row, and the page that holds a row. */
 int part_pages(struct part_reader *r, const struct part_page **ret) _must_check_;

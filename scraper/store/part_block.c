@@ -3,7 +3,7 @@
  * The block as a part: tables and pages decoded once into the page cache and pinned while a reader uses them.
  */
 #include "lib/base/alloc.h"
-#include "scraper/store/block_read.h"
+#include "scraper/store/part_block.h"
 #include <string.h>
 
 static struct block *block_of(const struct part_reader *r)
@@ -12,7 +12,7 @@ static struct block *block_of(const struct part_reader *r)
 }
 
 /* Every failure that shows damage is remembered for the quarantine. */
-static int failed(struct part_reader *r, int error)
+int part_block_failed(struct part_reader *r, int error)
 {
 	if (error == -EBADMSG || error == -ENOTSUP)
 		block_report_damage(block_of(r), err_text(&r->errbuf, error));
@@ -57,9 +57,11 @@ static void block_reader_close(struct part_reader *r)
 		cache_unpin(c, r->pins[i]);
 	if (r->page_pin)
 		cache_unpin(c, r->page_pin);
+	if (r->profiles_pin)
+		cache_unpin(c, r->profiles_pin);
 }
 
-static char *path_of(const struct block *b, enum frame_table t)
+char *part_block_path(const struct block *b, enum frame_table t)
 {
 	return xasprintf("%s/%s", b->dir, frame_file_name(frame_file_of(t)));
 }
@@ -107,7 +109,7 @@ static int cached(struct part_reader *r, enum frame_table t, uint32_t page, cons
 }
 
 /* The page table of `t`; its rows must be as many as meta.json says. */
-static int page_table(
+int part_block_pages(
 	struct part_reader *r, enum frame_table t, uint64_t n_rows, const struct frame_pages **ret)
 {
 	struct block *b = block_of(r);
@@ -118,7 +120,7 @@ static int page_table(
 	int x = p ? 1 : cached(r, t, CACHE_INDEX, &p);
 
 	if (!x) {
-		path = path_of(b, t);
+		path = part_block_path(b, t);
 		x = frame_read_pages(b->fs, path, frame_of(b, t), t, &pages, &r->errbuf);
 		if (x >= 0 && pages->n_rows != n_rows) {
 			x = err_set(&r->errbuf, -EBADMSG, "%s: %llu rows of %s, %llu expected",
@@ -127,7 +129,7 @@ static int page_table(
 			free(pages);
 		}
 		if (x < 0)
-			return failed(r, x);
+			return part_block_failed(r, x);
 		x = keep(r, t, CACHE_INDEX,
 			(struct decoded) {.data = pages,
 				.bytes = sizeof(*pages) + pages->n_pages * sizeof(pages->pages[0])},
@@ -158,7 +160,7 @@ static int decode_table(struct part_reader *r, enum frame_table t, const struct 
 	const struct frame_pages *pages, struct decoded *d)
 {
 	struct block *b = block_of(r);
-	_cleanup_free_ char *path = path_of(b, t);
+	_cleanup_free_ char *path = part_block_path(b, t);
 	int x = afford(r, pages->n_rows * 8);
 
 	if (x >= 0)
@@ -173,7 +175,7 @@ static int decode_table(struct part_reader *r, enum frame_table t, const struct 
 	}
 	if (x >= 0 && how->end)
 		x = how->end(&r->info, d, &r->errbuf);
-	return x < 0 ? failed(r, x) : 0;
+	return x < 0 ? part_block_failed(r, x) : 0;
 }
 
 static int whole_table(struct part_reader *r, enum frame_table t, const struct block_table *how,
@@ -189,7 +191,7 @@ static int whole_table(struct part_reader *r, enum frame_table t, const struct b
 		r->tables[t].whole = *ret;
 		return x < 0 ? x : 0;
 	}
-	x = page_table(r, t, n_rows, &pages);
+	x = part_block_pages(r, t, n_rows, &pages);
 	if (x < 0)
 		return x;
 	x = decode_table(r, t, how, pages, &d);
@@ -212,13 +214,6 @@ static int decode_strings(
 	return block_decode_strings(p, ret, eb);
 }
 
-static int decode_profiles(
-	const struct part_info *info, const struct page *p, struct decoded *ret, struct errbuf *eb)
-{
-	(void)info;
-	return block_decode_profiles(p, ret, eb);
-}
-
 static int one_page(struct part_reader *r, enum frame_table t, const struct frame_pages *pages,
 	uint32_t number, decode_page_fn *decode, const void **ret)
 {
@@ -235,20 +230,20 @@ static int one_page(struct part_reader *r, enum frame_table t, const struct fram
 		*memo = *ret;
 		return x < 0 ? x : 0;
 	}
-	path = path_of(b, t);
+	path = part_block_path(b, t);
 	x = frame_read_page(b->fs, path, &pages->pages[number], &p, &r->errbuf);
 	if (x >= 0)
 		x = decode(&r->info, p, &d, &r->errbuf);
 	if (x < 0) {
 		free(d.data);
-		return failed(r, x);
+		return part_block_failed(r, x);
 	}
 	x = keep(r, t, number, d, ret);
 	*memo = *ret;
 	return x;
 }
 
-static uint32_t page_with_row(const struct frame_pages *pages, uint64_t row)
+uint32_t part_block_page_of(const struct frame_pages *pages, uint64_t row)
 {
 	uint32_t lo = 0, hi = pages->n_pages;
 
@@ -263,7 +258,7 @@ static uint32_t page_with_row(const struct frame_pages *pages, uint64_t row)
 	return lo;
 }
 
-static int block_schemas_of(struct part_reader *r, const struct part_schema **ret)
+int part_block_schemas(struct part_reader *r, const struct part_schema **ret)
 {
 	const void *p = NULL;
 	int x = whole_table(r, TABLE_SCHEMAS, &block_schemas, r->info.n_schemas, &p);
@@ -272,7 +267,7 @@ static int block_schemas_of(struct part_reader *r, const struct part_schema **re
 	return x;
 }
 
-static int stream_table_of(struct part_reader *r, const struct stream_table **ret)
+int part_block_streams(struct part_reader *r, const struct stream_table **ret)
 {
 	const void *p = NULL;
 	int x = whole_table(r, TABLE_STREAMS, &block_streams, r->info.n_streams, &p);
@@ -284,7 +279,7 @@ static int stream_table_of(struct part_reader *r, const struct stream_table **re
 static int block_streams_of(struct part_reader *r, const struct part_stream **ret)
 {
 	const struct stream_table *t = NULL;
-	int x = stream_table_of(r, &t);
+	int x = part_block_streams(r, &t);
 
 	*ret = t ? t->streams : NULL;
 	return x;
@@ -353,14 +348,14 @@ static int look_up(struct part_reader *r, struct lookup *l, uint32_t id, uint32_
 		return err_set(&r->errbuf, -EBADMSG, "%s %u of %u", frame_table_name(l->table), id,
 			l->limit);
 	if (!l->pages) {
-		x = page_table(r, l->table, l->limit, &l->pages);
+		x = part_block_pages(r, l->table, l->limit, &l->pages);
 		if (x < 0)
 			return x;
 		l->page = STORE_NONE;
 	}
 	at = l->page != STORE_NONE ? &l->pages->pages[l->page] : NULL;
 	if (!at || id < at->first_row || id - at->first_row >= at->n_rows) {
-		page = page_with_row(l->pages, id);
+		page = part_block_page_of(l->pages, id);
 		x = one_page(r, l->table, l->pages, page, l->decode, &l->data);
 		if (x < 0)
 			return x;
@@ -426,174 +421,6 @@ static int block_locations_of(
 	return x;
 }
 
-/* First index of time[0 .. n) that is ≥ t. */
-static size_t lower_bound(const int64_t *time, size_t n, int64_t t)
-{
-	size_t lo = 0;
-
-	while (n) {
-		size_t half = n / 2;
-
-		if (time[lo + half] < t) {
-			lo += half + 1;
-			n -= half + 1;
-		} else {
-			n = half;
-		}
-	}
-	return lo;
-}
-
-static void view_profiles(
-	const struct profile_page *p, size_t first, size_t n, struct part_profiles *ret)
-{
-	*ret = (struct part_profiles) {
-		.n = n,
-		.time_ns = p->time_ns + first,
-		.duration_ns = p->duration_ns + first,
-		.period = p->period + first,
-		.resolution = p->resolution + first,
-		.n_profiles = p->n_profiles + first,
-		.n_rows = p->n_rows + first,
-		.first_row = p->first_row + first,
-	};
-	for (uint32_t k = 0; k < p->n_columns; k++)
-		ret->total[k] = p->total[k] + first;
-}
-
-/* A stream that goes over pages is copied together. */
-struct joined {
-	int64_t *time, *duration, *period, *total[STORE_MAX_COLUMNS];
-	uint8_t *resolution;
-	uint32_t *n_profiles, *n_rows;
-	uint64_t *first_row;
-};
-
-static int joined_alloc(struct part_reader *r, struct joined *j, size_t n, uint32_t n_columns)
-{
-	struct arena *a = &r->arena;
-
-	j->time = arena_alloc_array(a, n, sizeof(*j->time));
-	j->duration = arena_alloc_array(a, n, sizeof(*j->duration));
-	j->period = arena_alloc_array(a, n, sizeof(*j->period));
-	j->resolution = arena_alloc(a, n);
-	j->n_profiles = arena_alloc_array(a, n, sizeof(*j->n_profiles));
-	j->n_rows = arena_alloc_array(a, n, sizeof(*j->n_rows));
-	j->first_row = arena_alloc_array(a, n, sizeof(*j->first_row));
-	for (uint32_t k = 0; k < n_columns; k++)
-		j->total[k] = arena_alloc_array(a, n, sizeof(**j->total));
-	return arena_error(a, &r->errbuf);
-}
-
-static void join(struct joined *j, size_t at, const struct part_profiles *p, uint32_t n_columns)
-{
-	memcpy(j->time + at, p->time_ns, p->n * sizeof(*j->time));
-	memcpy(j->duration + at, p->duration_ns, p->n * sizeof(*j->duration));
-	memcpy(j->period + at, p->period, p->n * sizeof(*j->period));
-	memcpy(j->resolution + at, p->resolution, p->n);
-	memcpy(j->n_profiles + at, p->n_profiles, p->n * sizeof(*j->n_profiles));
-	memcpy(j->n_rows + at, p->n_rows, p->n * sizeof(*j->n_rows));
-	memcpy(j->first_row + at, p->first_row, p->n * sizeof(*j->first_row));
-	for (uint32_t k = 0; k < n_columns; k++)
-		memcpy(j->total[k] + at, p->total[k], p->n * sizeof(**j->total));
-}
-
-static int join_pages(struct part_reader *r, const struct frame_pages *pages, uint64_t first,
-	uint64_t end, uint32_t n_columns, struct part_profiles *ret)
-{
-	struct joined j = {.time = NULL};
-	int x = joined_alloc(r, &j, (size_t)(end - first), n_columns);
-
-	for (uint64_t row = first; x >= 0 && row < end;) {
-		uint32_t number = page_with_row(pages, row);
-		const struct frame_page *at = &pages->pages[number];
-		uint64_t last = MIN(end, at->first_row + at->n_rows);
-		struct part_profiles view;
-		const void *p = NULL;
-
-		x = one_page(r, TABLE_PROFILES, pages, number, decode_profiles, &p);
-		if (x < 0)
-			return x;
-		if (((const struct profile_page *)p)->n_columns != n_columns)
-			return failed(
-				r, err_set(&r->errbuf, -EBADMSG,
-					   "profile page %u has %u columns, %u expected", number,
-					   ((const struct profile_page *)p)->n_columns, n_columns));
-		view_profiles(p, (size_t)(row - at->first_row), (size_t)(last - row), &view);
-		join(&j, (size_t)(row - first), &view, n_columns);
-		row = last;
-	}
-	*ret = (struct part_profiles) {
-		.n = (size_t)(end - first),
-		.time_ns = j.time,
-		.duration_ns = j.duration,
-		.period = j.period,
-		.resolution = j.resolution,
-		.n_profiles = j.n_profiles,
-		.n_rows = j.n_rows,
-		.first_row = j.first_row,
-	};
-	for (uint32_t k = 0; k < n_columns; k++)
-		ret->total[k] = j.total[k];
-	return x;
-}
-
-static void cut_to_range(struct part_profiles *p, int64_t from, int64_t to)
-{
-	size_t lo = lower_bound(p->time_ns, p->n, from);
-	size_t hi = to == INT64_MAX ? p->n : lower_bound(p->time_ns, p->n, to + 1);
-
-	p->n = hi > lo ? hi - lo : 0;
-	p->time_ns += lo;
-	p->duration_ns += lo;
-	p->period += lo;
-	p->resolution += lo;
-	p->n_profiles += lo;
-	p->n_rows += lo;
-	p->first_row += lo;
-	for (unsigned k = 0; k < STORE_MAX_COLUMNS; k++)
-		p->total[k] = p->total[k] ? p->total[k] + lo : NULL;
-}
-
-static int block_profiles_of(
-	struct part_reader *r, uint32_t stream, int64_t from, int64_t to, struct part_profiles *ret)
-{
-	const struct frame_pages *pages = NULL;
-	const struct stream_table *streams = NULL;
-	const struct part_schema *schemas = NULL;
-	uint64_t first, end;
-	uint32_t number, n_columns;
-	const void *p = NULL;
-	int x = stream_table_of(r, &streams);
-
-	*ret = (struct part_profiles) {.n = 0};
-	x = x < 0 ? x : block_schemas_of(r, &schemas);
-	x = x < 0 ? x : page_table(r, TABLE_PROFILES, r->info.n_profiles, &pages);
-	if (x < 0)
-		return x;
-	first = streams->first_profile[stream];
-	end = streams->first_profile[stream + 1];
-	if (first == end || streams->streams[stream].max_time_ns < from ||
-		streams->streams[stream].min_time_ns > to)
-		return 0;
-	n_columns = schemas[streams->streams[stream].schema].n_columns;
-	number = page_with_row(pages, first);
-	if (end > pages->pages[number].first_row + pages->pages[number].n_rows) {
-		x = join_pages(r, pages, first, end, n_columns, ret);
-	} else {
-		x = one_page(r, TABLE_PROFILES, pages, number, decode_profiles, &p);
-		if (x >= 0 && ((const struct profile_page *)p)->n_columns != n_columns)
-			x = failed(r, err_set(&r->errbuf, -EBADMSG,
-					      "profile page %u has too few columns", number));
-		if (x >= 0)
-			view_profiles(p, (size_t)(first - pages->pages[number].first_row),
-				(size_t)(end - first), ret);
-	}
-	if (x >= 0)
-		cut_to_range(ret, from, to);
-	return x;
-}
-
 static int block_pages_of(struct part_reader *r, const struct part_page **ret)
 {
 	const struct frame_pages *pages = NULL;
@@ -601,11 +428,11 @@ static int block_pages_of(struct part_reader *r, const struct part_page **ret)
 	int x;
 
 	if (!r->pages) {
-		x = page_table(r, TABLE_ROWS, r->info.n_rows, &pages);
+		x = part_block_pages(r, TABLE_ROWS, r->info.n_rows, &pages);
 		if (x < 0)
 			return x;
 		if (pages->n_pages != r->info.n_pages)
-			return failed(
+			return part_block_failed(
 				r, err_set(&r->errbuf, -EBADMSG, "%u pages of rows, %u expected",
 					   pages->n_pages, r->info.n_pages));
 		copy = arena_alloc_array(&r->arena, pages->n_pages, sizeof(*copy));
@@ -641,13 +468,13 @@ static int block_page_of(struct part_reader *r, uint32_t number, const struct pa
 		cache_unpin(b->cache, TAKE(r->page_pin));
 	r->page_pin = cache_get(b->cache, r->part->id, TABLE_ROWS, number);
 	if (!r->page_pin) {
-		path = path_of(b, TABLE_ROWS);
+		path = part_block_path(b, TABLE_ROWS);
 		x = frame_read_page(
 			b->fs, path, &r->tables[TABLE_ROWS].pages->pages[number], &p, &r->errbuf);
 		if (x < 0)
-			return failed(r, x);
-		r->page_pin =
-			cache_put(b->cache, r->part->id, TABLE_ROWS, number, p, p->allocated_bytes);
+			return part_block_failed(r, x);
+		r->page_pin = cache_put_cold(
+			b->cache, r->part->id, TABLE_ROWS, number, p, p->allocated_bytes);
 		if (!r->page_pin)
 			return err_set(&r->errbuf, -ENOMEM, "out of memory reading a block");
 	}
@@ -658,7 +485,7 @@ static int block_page_of(struct part_reader *r, uint32_t number, const struct pa
 const struct part_ops block_part_ops = {
 	.open = block_reader_open,
 	.close = block_reader_close,
-	.schemas = block_schemas_of,
+	.schemas = part_block_schemas,
 	.streams = block_streams_of,
 	.label_sets = block_label_sets_of,
 	.mappings = block_mappings_of,
@@ -667,9 +494,10 @@ const struct part_ops block_part_ops = {
 	.strings = block_strings_of,
 	.functions = block_functions_of,
 	.locations = block_locations_of,
-	.profiles = block_profiles_of,
+	.profiles = part_block_profiles,
 	.pages = block_pages_of,
 	.page = block_page_of,
+	.span = part_block_span,
 	.damaged = block_damaged,
 	.free = block_free,
 };

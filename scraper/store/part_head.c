@@ -224,16 +224,17 @@ static int head_profiles_of(
 
 	if (e < 0)
 		return e;
-	time = arena_alloc_array(&r->arena, n, sizeof(*time));
-	duration = arena_alloc_array(&r->arena, n, sizeof(*duration));
-	period = arena_alloc_array(&r->arena, n, sizeof(*period));
-	n_profiles = arena_alloc_array(&r->arena, n, sizeof(*n_profiles));
-	n_rows = arena_alloc_array(&r->arena, n, sizeof(*n_rows));
-	first_row = arena_alloc_array(&r->arena, n, sizeof(*first_row));
-	resolution = arena_zalloc(&r->arena, n);
+	arena_reset(&r->profiles);
+	time = arena_alloc_array(&r->profiles, n, sizeof(*time));
+	duration = arena_alloc_array(&r->profiles, n, sizeof(*duration));
+	period = arena_alloc_array(&r->profiles, n, sizeof(*period));
+	n_profiles = arena_alloc_array(&r->profiles, n, sizeof(*n_profiles));
+	n_rows = arena_alloc_array(&r->profiles, n, sizeof(*n_rows));
+	first_row = arena_alloc_array(&r->profiles, n, sizeof(*first_row));
+	resolution = arena_zalloc(&r->profiles, n);
 	for (unsigned k = 0; k < schema->n_columns; k++)
-		total[k] = arena_alloc_array(&r->arena, n, sizeof(**total));
-	e = arena_error(&r->arena, &r->errbuf);
+		total[k] = arena_alloc_array(&r->profiles, n, sizeof(**total));
+	e = arena_error(&r->profiles, &r->errbuf);
 	if (e < 0)
 		return e;
 	for (size_t i = 0; i < n; i++) {

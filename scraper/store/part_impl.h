@@ -25,6 +25,9 @@ struct part_ops {
 		struct part_reader *r, const uint32_t *ids, size_t n, struct part_location *ret);
 	int (*profiles)(struct part_reader *r, uint32_t stream, int64_t from, int64_t to,
 		struct part_profiles *ret);
+	/* May be NULL: 1 is answered. */
+	int (*span)(
+		struct part_reader *r, uint32_t stream, uint32_t n_streams, struct part_span *ret);
 	int (*pages)(struct part_reader *r, const struct part_page **ret);
 	/* The encoded page; valid until the next call on this reader. */
 	int (*page)(struct part_reader *r, uint32_t number, const struct page **ret);
@@ -70,6 +73,9 @@ struct part_reader {
 	/* part_rows */
 	struct page page_view;
 	struct cache_entry *page_pin;
+	/* part_profiles */
+	struct cache_entry *profiles_pin;
+	struct arena profiles;
 	uint32_t *nodes, *label_sets;
 	int64_t *values[STORE_MAX_COLUMNS];
 };

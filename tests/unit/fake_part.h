@@ -338,6 +338,17 @@ int part_functions(struct part_reader *r, const uint32_t *ids, size_t n, struct 
 	return 0;
 }
 
+int part_location_keys(struct part_reader *r, const uint64_t **ret)
+{
+	static uint64_t keys[8][N_FUNCTIONS];
+	uint64_t *mine = keys[r->part->info.ulid[4] % 8];
+
+	for (uint32_t f = 0; f < N_FUNCTIONS; f++)
+		mine[r->part->location_of[f]] = (f + 1) * 0x9e3779b97f4a7c15ULL;
+	*ret = mine;
+	return 0;
+}
+
 int part_locations(struct part_reader *r, const uint32_t *ids, size_t n, struct part_location *ret)
 {
 	static struct part_line lines[N_FUNCTIONS];
@@ -373,6 +384,31 @@ int part_profiles(
 		.n_rows = p->profiles.n_rows + first,
 		.first_row = p->profiles.first_row + first,
 		.total = {p->profiles.total[0] + first, p->profiles.total[1] + first}};
+	return 0;
+}
+
+int part_span(struct part_reader *r, uint32_t stream, uint32_t n_streams, struct part_span *ret)
+{
+	const struct part *p = r->part;
+	size_t first = p->first_profile[stream], end = p->first_profile[stream + n_streams];
+
+	*ret = (struct part_span) {.first_row = first < end ? p->profiles.first_row[first] : 0,
+		.n_profiles = end - first};
+	for (size_t i = first; i < end; i++) {
+		int64_t begin = p->profiles.time[i] - p->profiles.duration[i];
+
+		if (p->profiles.first_row[i] != ret->first_row + ret->n_rows ||
+			p->profiles.resolution[i] != PART_RAW)
+			return 1;
+		ret->n_rows += p->profiles.n_rows[i];
+		ret->duration_ns += p->profiles.duration[i];
+		ret->min_begin_ns = i == first ? begin : MIN(ret->min_begin_ns, begin);
+		ret->max_time_ns = i == first ? p->profiles.time[i]
+					      : MAX(ret->max_time_ns, p->profiles.time[i]);
+		ret->period = i == first || ret->period == p->profiles.period[i]
+				      ? p->profiles.period[i]
+				      : 0;
+	}
 	return 0;
 }
 

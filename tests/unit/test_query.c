@@ -4,9 +4,11 @@
  */
 #include "lib/base/alloc.h"
 #include "scraper/query/query.h"
+#include "scraper/query/workers.h"
 #include "tests/unit/fake_part.h"
 #include <math.h>
 
+static struct query_workers *workers;
 static uint64_t rng = 0x2545f4914f6cdd1dULL;
 
 static uint32_t random_below(uint32_t n)
@@ -261,7 +263,10 @@ static void add_tree(struct query_trees *t, const struct query_group *g, struct 
 static void check_merge(const struct want *w, int64_t from, int64_t to)
 {
 	struct query_selector selector;
-	struct query_env env = {.parts = fakes, .n_parts = n_fakes};
+	struct query_env env = {.parts = fakes,
+		.n_parts = n_fakes,
+		.workers = random_below(2) ? workers : NULL,
+		.share_rows = 1 + random_below(40)};
 	struct sums *sums = calloc(1, sizeof(*sums));
 	struct query_trees trees;
 	struct errbuf eb = {};
@@ -748,5 +753,11 @@ int main(void)
 		cmocka_unit_test(test_series),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	int failed;
+
+	if (query_workers_new(3, 0, &workers, NULL) < 0)
+		return 1;
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	query_workers_freep(&workers);
+	return failed;
 }

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the steps of a merge share:
+ *  1. merge_plan.c: per part, which rows to read, and what the profiles they belong to say together;
+ *  2. merge_add.c: rows into a dense array per part and group, then the nodes that were touched;
+ *  3. merge_unify.c: the parts' locations to ids of one set of symbols, in order of their keys, and the nodes to ordered trees.
+ * Steps 1 and 2 run on all of the query's threads, each piece (a part, or a stretch of its rows) on one.
+ */
+#pragma once
+#include "scraper/query/coverage.h"
+#include "scraper/query/group.h"
+#include "scraper/query/rows.h"
+#include <pthread.h>
+
+/* Means are kept in this fraction until all parts are merged, so that rounding happens once. */
+enum { MERGE_MEAN_SCALE = 1024 };
+
+/* What profiles say together; zero when there are none. */
+struct merge_counts {
+	uint64_t n_profiles;
+	int64_t period, duration_ns, min_time_ns, max_time_ns;
+};
+
+struct merge_plan {
+	struct rows_ranges ranges; /* sorted */
+	uint64_t n_rows;
+	struct merge_counts counts;
+};
+
+/* A stretch of a part's rows for one thread. */
+struct merge_task {
+	uint32_t part;
+	uint64_t from_row, to_row;
+};
+
+/* The touched nodes of one group in one stretch, in the part's order, the root first. One allocation, charged. */
+struct merge_nodes {
+	uint32_t group, part;
+	size_t n;
+	uint32_t *parent, *location; /* location: of the part */
+	int64_t *self;
+};
+
+struct merger {
+	struct scan scan;
+	struct group_set groups;
+	struct query_trees *out;
+	const struct query_spec *spec;
+	bool is_mean;		   /* instant column: mean over the scrapes of each series */
+	struct coverage coverage;  /* of an instant column */
+	_Atomic uint64_t *scrapes; /* per series */
+	struct merge_plan *plans;  /* per part */
+	struct merge_task *tasks;
+	size_t n_tasks;
+	_Atomic size_t next; /* piece of the step in hand */
+
+	pthread_mutex_t lock; /* of what follows */
+	struct merge_nodes *nodes;
+	size_t n_nodes, cap_nodes;
+	int error;
+	struct errbuf error_text;
+	_Atomic bool failed;
+};
+
+/* Pieces of a step: 0 or the error that ends the query. */
+typedef int merge_piece_fn(struct merger *m, size_t piece, struct errbuf *eb);
+/* Runs pieces 0 … n - 1 on the query's threads. */
+int merge_run(struct merger *m, size_t n, merge_piece_fn *fn, struct errbuf *eb) _must_check_;
+
+int merge_plan_part(struct merger *m, size_t part, struct errbuf *eb) _must_check_;
+void merge_plan_done(struct merge_plan *p);
+/* Into m->nodes. */
+int merge_add_task(struct merger *m, size_t task, struct errbuf *eb) _must_check_;
+/* Frees the arrays; group and part stay. */
+void merge_nodes_done(struct merger *m, struct merge_nodes *n);
+/* Into m->out, one group with anything in it after the other; frees m->nodes. */
+int merge_unify(struct merger *m, struct errbuf *eb) _must_check_;
+
+static inline int merge_no_memory(struct errbuf *eb)
+{
+	return err_set(eb, -ENOMEM, "out of memory for the query");
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From nodes of parts to trees over one set of symbols. A location's key is the same in every part, so its names are read from one
+ * part only. Ids are given in order of the keys, which is the order of a block's locations: its nodes then are an ordered tree as they
+ * stand. Nodes of a head, and what does not keep that order, are sorted.
+ */
+#include "lib/base/alloc.h"
+#include "scraper/query/import.h"
+#include "scraper/query/merge.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { WANTED = TREE_NONE - 1 }; /* in a map: used, not looked up yet */
+
+/* A location that some part's nodes use. */
+struct known {
+	uint64_t key;
+	uint32_t part, location; /* where its names are read */
+	uint32_t at;		 /* among those of this part */
+	uint32_t id;		 /* in the symbols */
+};
+
+struct unifier {
+	struct merger *m;
+	struct arena arena;
+	struct table by_key; /* → index in known */
+	struct known *known;
+	size_t n_known, cap_known;
+	uint32_t **maps; /* per part: location → index in known, later → id; NULL: no nodes */
+	struct tree *trees; /* per entry of m->nodes */
+};
+
+static void unifier_done(struct unifier *u)
+{
+	for (size_t i = 0; u->trees && i < u->m->n_nodes; i++)
+		tree_done(&u->trees[i]);
+	free(u->trees);
+	free(u->known);
+	table_done(&u->by_key);
+	arena_done(&u->arena);
+}
+
+static int add_known(
+	struct unifier *u, uint64_t key, uint32_t part, uint32_t location, uint32_t *ret)
+{
+	bool is_new;
+	uint64_t *slot = table_insert(&u->by_key, key, &is_new);
+	int r = slot ? 0 : -ENOMEM;
+
+	if (!r && is_new)
+		r = alloc_grow(&u->known, &u->cap_known, u->n_known + 1, sizeof(*u->known));
+	if (r)
+		return r;
+	if (is_new) {
+		*slot = u->n_known;
+		u->known[u->n_known++] =
+			(struct known) {.key = key, .part = part, .location = location};
+	}
+	*ret = (uint32_t)*slot;
+	return 0;
+}
+
+static int know_nodes(struct unifier *u, const struct merge_nodes *n, struct errbuf *eb)
+{
+	struct scan_part *p = &u->m->scan.parts[n->part];
+	uint32_t n_locations = p->info->n_locations, **map = &u->maps[n->part];
+	const uint64_t *keys;
+	int r = part_location_keys(p->reader, &keys);
+
+	if (r)
+		return scan_failed(p, r, eb);
+	if (!*map) {
+		*map = arena_alloc_array(&u->arena, n_locations + 1UL, sizeof(**map));
+		r = arena_error(&u->arena, eb);
+		if (r)
+			return r;
+		memset(*map, 0xff, (n_locations + 1UL) * sizeof(**map));
+	}
+	for (size_t i = 1; i < n->n; i++) {
+		uint32_t l = n->location[i];
+
+		if (l >= n_locations)
+			return err_set(eb, -EBADMSG, "part %s: a node refers to no location",
+				p->info->ulid);
+		if ((*map)[l] == TREE_NONE)
+			(*map)[l] = WANTED;
+	}
+	for (uint32_t l = 0; !r && l < n_locations; l++)
+		if ((*map)[l] == WANTED)
+			r = add_known(u, keys[l], n->part, l, &(*map)[l]);
+	return r ? merge_no_memory(eb) : 0;
+}
+
+struct place {
+	uint64_t key;
+	size_t at;
+};
+
+static int by_key(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	return x->key < y->key ? -1 : x->key > y->key;
+}
+
+/* Indices of `known` in order of the keys. What came from one block is in order already. */
+static struct place *sort_known(struct unifier *u)
+{
+	struct place *order = arena_alloc_array(&u->arena, u->n_known + 1, sizeof(*order));
+	bool sorted = true;
+
+	for (size_t i = 0; order && i < u->n_known; i++) {
+		order[i] = (struct place) {u->known[i].key, i};
+		sorted &= !i || order[i - 1].key < order[i].key;
+	}
+	if (order && !sorted)
+		qsort(order, u->n_known, sizeof(*order), by_key);
+	return order;
+}
+
+/* Reads the names of the locations that are read from this part. */
+static int open_import(struct unifier *u, uint32_t part, struct import **ret, struct errbuf *eb)
+{
+	uint32_t *ids, n = 0;
+	int r;
+
+	ids = arena_alloc_array(&u->arena, u->n_known + 1, sizeof(*ids));
+	r = arena_error(&u->arena, eb);
+	if (r)
+		return r;
+	for (size_t i = 0; i < u->n_known; i++)
+		if (u->known[i].part == part) {
+			u->known[i].at = n;
+			ids[n++] = u->known[i].location;
+		}
+	return n ? import_open(
+			   &u->m->scan.parts[part], ids, n, &u->m->out->symbols, &u->arena, ret, eb)
+		 : 0;
+}
+
+/* Gives every known location its id, in order of the keys. */
+static int import_known(struct unifier *u, struct errbuf *eb)
+{
+	size_t n_parts = u->m->scan.n_parts;
+	struct place *order = sort_known(u);
+	struct import **imports = arena_zalloc(&u->arena, (n_parts + 1) * sizeof(*imports));
+	int r = arena_error(&u->arena, eb);
+
+	for (uint32_t p = 0; !r && p < n_parts; p++)
+		if (u->maps[p])
+			r = open_import(u, p, &imports[p], eb);
+	if (r)
+		return r;
+	for (size_t i = 0; i < u->n_known; i++) {
+		struct known *k = &u->known[order[i].at];
+
+		k->id = import_location(imports[k->part], k->at);
+	}
+	return tree_symbols_error(&u->m->out->symbols, eb);
+}
+
+/* Is this the preorder of a tree whose siblings are in order of `frame`? */
+static bool is_ordered(const struct merge_nodes *n)
+{
+	uint32_t path[STORE_MAX_DEPTH + 2], last[STORE_MAX_DEPTH + 2], depth = 0;
+
+	path[0] = last[0] = 0;
+	for (uint32_t i = 1; i < n->n; i++) {
+		uint32_t up = depth;
+
+		while (up && path[up] != n->parent[i])
+			up--;
+		if (path[up] != n->parent[i] || up >= STORE_MAX_DEPTH ||
+			(up < depth && n->location[i] <= last[up + 1]))
+			return false;
+		depth = up + 1;
+		path[depth] = i;
+		last[depth] = n->location[i];
+	}
+	return true;
+}
+
+/* One entry of m->nodes to a tree. */
+static int make_tree(struct unifier *u, size_t i, struct errbuf *eb)
+{
+	struct merge_nodes *n = &u->m->nodes[i];
+	const uint32_t *map = u->maps[n->part];
+	int r;
+
+	for (size_t k = 1; k < n->n; k++)
+		n->location[k] = u->known[map[n->location[k]]].id;
+	u->m->scan.env->stats.nodes += n->n;
+	tree_init(&u->trees[i], u->m->scan.env->budget);
+	r = is_ordered(n)
+		    ? tree_from_ordered(n->parent, n->location, n->self, n->n, &u->trees[i], eb)
+		    : tree_from_nodes(n->parent, n->location, n->self, n->n, &u->trees[i], eb);
+	merge_nodes_done(u->m, n);
+	return r;
+}
+
+static int by_group(const void *a, const void *b)
+{
+	const struct merge_nodes *x = a, *y = b;
+
+	if (x->group != y->group)
+		return x->group < y->group ? -1 : 1;
+	return (x->part > y->part) - (x->part < y->part);
+}
+
+/* The trees first … first + n - 1 are of one group. */
+static int merge_group(struct unifier *u, size_t first, size_t n, struct errbuf *eb)
+{
+	struct query_group *ret = &u->m->out->groups[u->m->out->n_groups++];
+	_cleanup_free_ const struct tree **trees = try_realloc(NULL, n, sizeof(struct tree *));
+	int r = 0;
+
+	if (!trees)
+		return merge_no_memory(eb);
+	for (size_t i = 0; i < n; i++)
+		trees[i] = &u->trees[first + i];
+	tree_init(&ret->tree, u->m->scan.env->budget);
+	if (n == 1)
+		ret->tree = u->trees[first];
+	else
+		r = tree_merge((const struct tree *const *)trees, n, &ret->tree, eb);
+	if (n == 1)
+		tree_init(&u->trees[first], NULL);
+	for (size_t i = 0; i < n; i++)
+		tree_done(&u->trees[first + i]);
+	if (!r && u->m->is_mean)
+		r = tree_divide(&ret->tree, MERGE_MEAN_SCALE, eb);
+	if (!r)
+		r = group_set_labels(&u->m->groups, u->m->nodes[first].group, &ret->labels);
+	return r;
+}
+
+static int run(struct unifier *u, struct errbuf *eb)
+{
+	struct merger *m = u->m;
+	int r;
+
+	u->maps = arena_zalloc(&u->arena, (m->scan.n_parts + 1) * sizeof(*u->maps));
+	u->trees = xcalloc(m->n_nodes + 1, sizeof(*u->trees));
+	m->out->groups = xcalloc(m->n_nodes + 1, sizeof(*m->out->groups));
+	r = arena_error(&u->arena, eb);
+	if (m->n_nodes)
+		qsort(m->nodes, m->n_nodes, sizeof(*m->nodes), by_group);
+	for (size_t i = 0; !r && i < m->n_nodes; i++)
+		r = know_nodes(u, &m->nodes[i], eb);
+	if (!r)
+		r = import_known(u, eb);
+	for (size_t p = 0; p < m->scan.n_parts; p++)
+		scan_close_part(&m->scan.parts[p]);
+	for (size_t i = 0; !r && i < m->n_nodes; i++)
+		r = make_tree(u, i, eb);
+	for (size_t i = 0, n; !r && i < m->n_nodes; i += n) {
+		for (n = 1; i + n < m->n_nodes && m->nodes[i + n].group == m->nodes[i].group; n++)
+			;
+		r = merge_group(u, i, n, eb);
+	}
+	return r;
+}
+
+int merge_unify(struct merger *m, struct errbuf *eb)
+{
+	_cleanup_(unifier_done)
+	struct unifier u = {.m = m};
+
+	arena_init(&u.arena, m->scan.env->budget);
+	table_init(&u.by_key, m->scan.env->budget);
+	return run(&u, eb);
+}
