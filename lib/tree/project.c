@@ -207,6 +207,7 @@ static int import_locations(struct import *im)
 
 			im->lines[k] =
 				(struct tree_line) {.function = import_function(im, line->function),
+					.column = tree_column(line->column),
 					.line = line->line};
 		}
 		im->locations[i] = tree_symbols_location(

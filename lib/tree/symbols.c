@@ -142,6 +142,7 @@ uint32_t tree_symbols_location(struct tree_symbols *s, uint64_t address, uint32_
 	memcpy(p + 8, &mapping, 4);
 	for (size_t i = 0; i < n_lines; i++) {
 		memcpy(p + 16 + i * 16, &lines[i].function, 4);
+		memcpy(p + 16 + i * 16 + 4, &lines[i].column, 4);
 		memcpy(p + 16 + i * 16 + 8, &lines[i].line, 8);
 	}
 	id = intern(s, &s->location_keys, p, n, &is_new);
@@ -155,6 +156,7 @@ uint32_t tree_symbols_location(struct tree_symbols *s, uint64_t address, uint32_
 	for (size_t i = 0; i < n_lines; i++) {
 		s->lines[first + i] = (struct tree_line) {};
 		memcpy(&s->lines[first + i].function, p + 16 + i * 16, 4);
+		memcpy(&s->lines[first + i].column, p + 16 + i * 16 + 4, 4);
 		memcpy(&s->lines[first + i].line, p + 16 + i * 16 + 8, 8);
 	}
 	s->n_lines = first + n_lines;

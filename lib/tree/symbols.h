@@ -41,7 +41,7 @@ struct tree_function {
 
 struct tree_line {
 	uint32_t function; /* function id, or TREE_NONE */
-	uint32_t pad;
+	uint32_t column;   /* 0: unknown */
 	int64_t line;
 };
 
@@ -83,6 +83,11 @@ int tree_symbols_error(const struct tree_symbols *s, struct errbuf *eb) _must_ch
 uint32_t tree_symbols_string(struct tree_symbols *s, const char *text, size_t n);
 uint32_t tree_symbols_mapping(struct tree_symbols *s, const struct tree_mapping *m);
 uint32_t tree_symbols_function(struct tree_symbols *s, const struct tree_function *f);
+/* A column as a profile has it, whatever it has. */
+static inline uint32_t tree_column(int64_t column)
+{
+	return column < 0 || column > UINT32_MAX ? 0 : (uint32_t)column;
+}
 /* `lines` may point into s->lines. */
 uint32_t tree_symbols_location(struct tree_symbols *s, uint64_t address, uint32_t mapping,
 	const struct tree_line *lines, size_t n_lines);

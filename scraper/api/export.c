@@ -95,8 +95,9 @@ static int put_location(struct export *e, uint32_t id, uint32_t *ret)
 			.system_name = put_symbol(e, ff->system_name),
 			.filename = put_symbol(e, ff->file),
 			.start_line = ff->start_line};
-		lines[n++] = (struct prof_line) {
-			.function = prof_builder_function(e->b, &f), .line = from->line};
+		lines[n++] = (struct prof_line) {.function = prof_builder_function(e->b, &f),
+			.line = from->line,
+			.column = from->column};
 	}
 	if (!n)
 		lines[n++] = (struct prof_line) {.function = put_unnamed(e, l)};

@@ -197,6 +197,7 @@ uint32_t import_location(struct import *im, size_t i)
 	for (size_t k = 0; k < n; k++)
 		im->lines[k] =
 			(struct tree_line) {.function = import_function(im, l->lines[k].function),
+				.column = tree_column(l->lines[k].column),
 				.line = l->lines[k].line};
 	if (!n && (l->flags & PART_LOCATION_TRUNCATED))
 		im->lines[n++] = (struct tree_line) {.function = truncated_function(im)};
