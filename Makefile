@@ -21,7 +21,7 @@ PKGS := libbpf libelf libdw liblzma libseccomp libcap libmicrohttpd gnutls libcr
 PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null))$(PKG_CFLAGS)
 LDLIBS_BASE = -lxxhash -lnettle -lpcre2-8 -lseccomp -lcap
 LDLIBS_NET = -lmicrohttpd -lgnutls -lcrypt -lcurl -lcares -ldeflate -lz -ljansson
-LDLIBS_EXPORTER = -lbpf -ldw -lelf -liberty -llzma
+LDLIBS_EXPORTER = -lbpf -ldw -lelf -liberty -llzma -lzstd
 LDLIBS_SCRAPER = -lyaml -lzstd -lprotobuf-c -lexpat
 
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings \
@@ -51,7 +51,8 @@ UNIT_SRC := $(wildcard tests/unit/test_*.c)
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_SRC := $(wildcard tests/bench/bench_*.c)
 HELPER_SRC := $(wildcard tests/e2e/*.c)
-KERNEL_SRC := $(wildcard tests/bpf/*.c)
+# Programs of tests that link our archives.
+KERNEL_SRC := $(wildcard tests/bpf/*.c tests/tools/*.c)
 LIBSONDE := $(B)/libsonde.a
 LIBEXPORTER := $(B)/libexporter.a
 LIBSCRAPER := $(B)/libscraper.a

@@ -52,7 +52,9 @@ static int check_header(
 	p = cursor_take(c, PARSER_BUILD_ID_MAX);
 	if (p)
 		memcpy(s->identity.build_id, p, PARSER_BUILD_ID_MAX);
-	cursor_skip(c, SYMBOL_OFF_CHECKSUM - SYMBOL_OFF_BUILD_ID - PARSER_BUILD_ID_MAX);
+	s->debug_base = cursor_u64(c);
+	s->n_debug_left_out = cursor_u32(c);
+	cursor_skip(c, SYMBOL_OFF_CHECKSUM - SYMBOL_OFF_DEBUG_LEFT_OUT - 4);
 	checksum = cursor_u64(c);
 	if (c->error || s->identity.build_id_len > PARSER_BUILD_ID_MAX ||
 		*ret_n_sections > SYMBOL_MAX_SECTIONS)
@@ -64,38 +66,41 @@ static int check_header(
 	return 0;
 }
 
-static struct symbol_range *range_of(struct symbol_file *s, uint32_t kind, uint32_t *ret_item_bytes)
-{
-	static const uint8_t item_bytes[] = {[SYMBOL_LOADS] = SYMBOL_LOAD_BYTES,
-		[SYMBOL_FUNC_STARTS] = 4,
-		[SYMBOL_FUNC_SIZES] = 4,
-		[SYMBOL_FUNC_NAMES] = 4,
-		[SYMBOL_STRINGS] = 1,
-		[SYMBOL_GO_BUILD_ID] = 1};
+struct section_kind {
+	size_t off; /* of its range in struct symbol_file */
+	uint32_t item_bytes;
+};
 
-	*ret_item_bytes = kind < ARRAY_SIZE(item_bytes) ? item_bytes[kind] : 0;
-	switch (kind) {
-	case SYMBOL_LOADS: return &s->loads;
-	case SYMBOL_FUNC_STARTS: return &s->starts;
-	case SYMBOL_FUNC_SIZES: return &s->sizes;
-	case SYMBOL_FUNC_NAMES: return &s->names;
-	case SYMBOL_STRINGS: return &s->strings;
-	case SYMBOL_GO_BUILD_ID: return &s->go_build_id;
-	default: return NULL;
-	}
-}
+static const struct section_kind section_kinds[] = {
+	[SYMBOL_LOADS] = {offsetof(struct symbol_file, loads), SYMBOL_LOAD_BYTES},
+	[SYMBOL_FUNC_STARTS] = {offsetof(struct symbol_file, starts), 4},
+	[SYMBOL_FUNC_SIZES] = {offsetof(struct symbol_file, sizes), 4},
+	[SYMBOL_FUNC_NAMES] = {offsetof(struct symbol_file, names), 4},
+	[SYMBOL_STRINGS] = {offsetof(struct symbol_file, strings), 1},
+	[SYMBOL_GO_BUILD_ID] = {offsetof(struct symbol_file, go_build_id), 1},
+	[SYMBOL_FILES] = {offsetof(struct symbol_file, files), 4},
+	[SYMBOL_LINE_INDEX] = {offsetof(struct symbol_file, line_index), SYMBOL_BLOCK_BYTES},
+	[SYMBOL_LINES] = {offsetof(struct symbol_file, lines), 1},
+	[SYMBOL_SCOPE_INDEX] = {offsetof(struct symbol_file, scope_index), SYMBOL_BLOCK_BYTES},
+	[SYMBOL_SCOPE_RANGES] = {offsetof(struct symbol_file, scope_ranges), 1},
+	[SYMBOL_SCOPES] = {offsetof(struct symbol_file, scopes), 1},
+	[SYMBOL_DEBUG_FUNCTIONS] = {offsetof(struct symbol_file, debug_functions),
+		SYMBOL_DEBUG_FUNCTION_BYTES},
+	[SYMBOL_DEBUG_STRINGS] = {offsetof(struct symbol_file, debug_strings), 1},
+};
 
 static int read_section(struct cursor *c, struct symbol_file *s, struct errbuf *eb)
 {
-	uint32_t kind = cursor_u32(c), item_bytes = cursor_u32(c), want_bytes;
+	uint32_t kind = cursor_u32(c), item_bytes = cursor_u32(c);
 	uint64_t off = cursor_u64(c), len = cursor_u64(c);
-	struct symbol_range *range = range_of(s, kind, &want_bytes);
+	struct symbol_range *range;
 
 	if (c->error || off > s->bytes || len > s->bytes - off || off % SYMBOL_ALIGN)
 		return bad(eb, "a section lies outside the file");
-	if (!range)
+	if (kind >= ARRAY_SIZE(section_kinds) || !section_kinds[kind].item_bytes)
 		return 0;
-	if (item_bytes != want_bytes || len % item_bytes || range->data)
+	range = (struct symbol_range *)(void *)((char *)s + section_kinds[kind].off);
+	if (item_bytes != section_kinds[kind].item_bytes || len % item_bytes || range->data)
 		return bad(eb, "a section has another item size or is there twice");
 	*range = (struct symbol_range) {.data = s->data + off, .bytes = len};
 	return 0;
@@ -110,6 +115,8 @@ static int check_functions(const struct symbol_file *s, struct errbuf *eb)
 		return bad(eb, "the function tables differ in length");
 	if (s->n_functions && (!s->strings.bytes || s->strings.data[s->strings.bytes - 1]))
 		return bad(eb, "the strings do not end in NUL");
+	if (s->debug_strings.bytes && s->debug_strings.data[s->debug_strings.bytes - 1])
+		return bad(eb, "the debug strings do not end in NUL");
 	for (uint32_t i = 0; i < s->n_functions; i++) {
 		uint32_t start = le32_at(&s->starts, i), size = le32_at(&s->sizes, i);
 

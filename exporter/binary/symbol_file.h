@@ -22,8 +22,12 @@ struct symbol_file {
 	const uint8_t *data;
 	size_t bytes;
 	struct symbol_range loads, starts, sizes, names, strings, go_build_id;
+	/* symbol_lines.h */
+	struct symbol_range files, line_index, lines, scope_index, scope_ranges, scopes,
+		debug_functions, debug_strings;
 	struct parser_identity identity;
-	uint64_t text_base;
+	uint64_t text_base, debug_base;
+	uint32_t n_debug_left_out;
 	uint32_t n_loads, n_functions, n_left_out, flags;
 	uint16_t elf_type, elf_machine;
 	bool mapped;	 /* `data` is a mapping of our own */

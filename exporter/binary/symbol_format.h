@@ -10,13 +10,16 @@
 #define SYMBOL_MAGIC "SONDESYM"
 
 enum {
-	SYMBOL_VERSION = 1,
+	SYMBOL_VERSION = 2,
 	SYMBOL_HEADER_BYTES = 128,
 	SYMBOL_SECTION_BYTES = 24,
 	SYMBOL_MAX_SECTIONS = 32,
 	SYMBOL_ALIGN = 8, /* of each section's offset */
 	SYMBOL_LOAD_BYTES = 40,
 	SYMBOL_MAX_LOADS = 512,
+	SYMBOL_BLOCK_BYTES = 8, /* an index entry of lines and scopes */
+	SYMBOL_BLOCK_ROWS = 32, /* points in a block */
+	SYMBOL_DEBUG_FUNCTION_BYTES = 16,
 };
 
 /* Offsets in the header. */
@@ -34,6 +37,8 @@ enum {
 	SYMBOL_OFF_CONTENT_ID = 48,
 	SYMBOL_OFF_BUILD_ID_LEN = 64,
 	SYMBOL_OFF_BUILD_ID = 72,
+	SYMBOL_OFF_DEBUG_BASE = 104,
+	SYMBOL_OFF_DEBUG_LEFT_OUT = 112,
 	SYMBOL_OFF_CHECKSUM = 120,
 };
 
@@ -43,7 +48,15 @@ enum symbol_flags {
 	SYMBOL_HAS_SYMTAB = 1,
 	/* a file with the debug information of this one was read too */
 	SYMBOL_HAS_DEBUG_FILE = 2,
+	/* there are lines, but they were too much for the parser */
+	SYMBOL_DEBUG_FAILED = 4,
 };
+
+/* Low bits of a row's first number; the rest is the distance from the row before. */
+enum symbol_row_flags { SYMBOL_ROW_END = 1, SYMBOL_ROW_NEW_FILE = 2 };
+
+/* Of a debug function: its name is better than the symbol table's (OCaml's module path). */
+enum symbol_debug_flags { SYMBOL_NAME_WINS = 1 };
 
 enum symbol_section {
 	/* SYMBOL_LOAD_BYTES each: u64 vaddr, file offset, bytes in file, bytes in memory;
@@ -54,10 +67,16 @@ enum symbol_section {
 	SYMBOL_FUNC_NAMES = 4,	/* u32 each: offset in SYMBOL_STRINGS */
 	SYMBOL_STRINGS = 5,	/* NUL-terminated; the first is "" */
 	SYMBOL_GO_BUILD_ID = 6, /* text */
+	/* Files, lines and inlined calls; addresses are relative to SYMBOL_OFF_DEBUG_BASE. */
+	SYMBOL_FILES = 16,	/* u32 each: offset in SYMBOL_DEBUG_STRINGS */
+	SYMBOL_LINE_INDEX = 17, /* SYMBOL_BLOCK_BYTES each: u32 first address, offset in the rows */
+	SYMBOL_LINES = 18,	/* rows */
+	SYMBOL_SCOPE_INDEX = 19, /* as SYMBOL_LINE_INDEX */
+	SYMBOL_SCOPE_RANGES = 20,
+	SYMBOL_SCOPES = 21,	     /* records */
+	SYMBOL_DEBUG_FUNCTIONS = 22, /* SYMBOL_DEBUG_FUNCTION_BYTES: u32 name, file, line, flags */
+	SYMBOL_DEBUG_STRINGS = 23,   /* as SYMBOL_STRINGS */
 	/* Kinds kept free for what is to come; a reader skips kinds that it does not know. */
-	SYMBOL_FILES = 16,
-	SYMBOL_LINES = 17,
-	SYMBOL_INLINES = 18,
 	SYMBOL_UNWIND_RULES = 32,
 	SYMBOL_UNWIND_ROWS = 33,
 	SYMBOL_UNWIND_PAGES = 34,

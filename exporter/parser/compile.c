@@ -3,7 +3,8 @@
  * ELF file → symbol file. Writes through a small buffer, so that what is held at once is one
  * record per symbol and nothing of the strings. docs/formats/symbol-file.md is the layout.
  */
-#include "exporter/parser/elf_file.h"
+#include "exporter/parser/debug_tables.h"
+#include "exporter/parser/dwarf.h"
 #include "lib/base/alloc.h"
 #include "lib/base/bytes.h"
 #include "lib/base/hash.h"
@@ -11,7 +12,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { OUT_BUFFER_BYTES = 64 << 10, MAX_NAME_BYTES = 64 << 10, MAX_SECTIONS_WRITTEN = 6 };
+enum {
+	OUT_BUFFER_BYTES = 64 << 10,
+	MAX_NAME_BYTES = 64 << 10,
+	N_OWN_SECTIONS = 6,
+	MAX_SECTIONS_WRITTEN = N_OWN_SECTIONS + DEBUG_N_SECTIONS
+};
 
 struct out {
 	int fd;
@@ -67,6 +73,7 @@ struct compiled {
 	const struct elf_file *f;
 	struct elf_symbols *symbols;
 	const struct elf_rows *rows;
+	const struct debug_sections *debug;
 	uint32_t *name_offs; /* per symbol: in the strings, 0 when it has no row */
 	uint64_t string_bytes;
 	struct section sections[MAX_SECTIONS_WRITTEN];
@@ -119,7 +126,8 @@ static void lay_section(
 /* Returns the size of the whole file. */
 static uint64_t lay_sections(struct compiled *c)
 {
-	uint64_t off = SYMBOL_HEADER_BYTES + MAX_SECTIONS_WRITTEN * SYMBOL_SECTION_BYTES;
+	uint64_t off = SYMBOL_HEADER_BYTES +
+		       (N_OWN_SECTIONS + (uint64_t)c->debug->n) * SYMBOL_SECTION_BYTES;
 
 	lay_section(c, SYMBOL_LOADS, SYMBOL_LOAD_BYTES, (uint64_t)c->f->n_loads * SYMBOL_LOAD_BYTES,
 		&off);
@@ -128,6 +136,9 @@ static uint64_t lay_sections(struct compiled *c)
 	lay_section(c, SYMBOL_FUNC_NAMES, 4, c->rows->n * 4, &off);
 	lay_section(c, SYMBOL_STRINGS, 1, c->string_bytes, &off);
 	lay_section(c, SYMBOL_GO_BUILD_ID, 1, strlen(c->f->go_build_id), &off);
+	for (uint32_t i = 0; i < c->debug->n; i++)
+		lay_section(c, c->debug->items[i].kind, c->debug->items[i].item_bytes,
+			c->debug->items[i].data.len, &off);
 	return off;
 }
 
@@ -145,13 +156,15 @@ static void write_header(const struct compiled *c, uint64_t file_bytes, struct o
 	bytes_put_u64(b, c->rows->text_base);
 	bytes_put_u16(b, c->f->type);
 	bytes_put_u16(b, c->f->machine);
-	bytes_put_u32(b, c->flags);
+	bytes_put_u32(b, c->flags | (c->debug->failed ? SYMBOL_DEBUG_FAILED : 0));
 	bytes_put_u32(b, (uint32_t)c->rows->n);
 	bytes_put_u32(b, c->rows->n_left_out);
 	bytes_put(b, content_id, sizeof(content_id));
 	bytes_put_u32(b, c->f->build_id_len);
 	bytes_put_u32(b, 0);
 	bytes_put(b, c->f->build_id, PARSER_BUILD_ID_MAX);
+	bytes_put_u64(b, c->debug->base);
+	bytes_put_u32(b, c->debug->n_left_out);
 	bytes_put(b, zeros, SYMBOL_HEADER_BYTES - b->len);
 	for (uint32_t i = 0; i < c->n_sections; i++) {
 		bytes_put_u32(b, c->sections[i].kind);
@@ -207,6 +220,10 @@ static void write_sections(const struct compiled *c, struct out *o)
 	write_strings(c, o);
 	out_align(o);
 	out_put(o, c->f->go_build_id, strlen(c->f->go_build_id));
+	for (uint32_t i = 0; i < c->debug->n; i++) {
+		out_align(o);
+		out_put(o, c->debug->items[i].data.data, c->debug->items[i].data.len);
+	}
 }
 
 static int write_checksum(int fd, uint64_t file_bytes)
@@ -228,9 +245,10 @@ static int write_checksum(int fd, uint64_t file_bytes)
 }
 
 static int write_file(const struct elf_file *f, struct elf_symbols *symbols,
-	const struct elf_rows *rows, uint32_t flags, int out_fd)
+	const struct elf_rows *rows, const struct debug_sections *debug, uint32_t flags, int out_fd)
 {
-	struct compiled c = {.f = f, .symbols = symbols, .rows = rows, .flags = flags};
+	struct compiled c = {
+		.f = f, .symbols = symbols, .rows = rows, .debug = debug, .flags = flags};
 	_cleanup_free_ uint32_t *name_offs = NULL;
 	struct out o = {.fd = out_fd};
 	uint64_t file_bytes;
@@ -291,12 +309,32 @@ static int read_symbols(struct inputs *in, struct elf_symbols *ret)
 	return r < 0 ? r : elf_read_plt(f, ret);
 }
 
+/* Lines are worth having, but not worth the names: what goes wrong here costs the lines alone. */
+static void gather_debug(const struct inputs *in, struct debug_sections *ret)
+{
+	_cleanup_debug_tables_ struct debug_tables t;
+	int r;
+
+	debug_tables_init(&t, &in->f);
+	r = dwarf_read(&in->f, &t);
+	if (r == 0 && in->debug.elf)
+		r = dwarf_read(&in->debug, &t);
+	if (r == 0)
+		r = debug_tables_encode(&t, ret);
+	if (r < 0) {
+		debug_sections_done(ret);
+		ret->failed = true;
+	}
+	ret->n_left_out = t.n_left_out;
+}
+
 int parser_compile(int in_fd, int debug_fd, int out_fd, struct errbuf *eb)
 {
 	_cleanup_(inputs_done)
 	struct inputs in = {.f = {.fd = -1}};
 	_cleanup_elf_symbols_ struct elf_symbols symbols = {0};
 	_cleanup_elf_rows_ struct elf_rows rows = {0};
+	_cleanup_debug_sections_ struct debug_sections debug = {.n = 0};
 	int r = elf_file_open(in_fd, &in.f, eb);
 
 	if (r < 0)
@@ -306,6 +344,8 @@ int parser_compile(int in_fd, int debug_fd, int out_fd, struct errbuf *eb)
 	if (r == 0)
 		r = elf_make_rows(&in.f, &symbols, &rows);
 	if (r == 0)
-		r = write_file(&in.f, &symbols, &rows, in.flags, out_fd);
+		gather_debug(&in, &debug);
+	if (r == 0)
+		r = write_file(&in.f, &symbols, &rows, &debug, in.flags, out_fd);
 	return r < 0 ? err_set(eb, r, "symbols: %s", strerror(-r)) : 0;
 }

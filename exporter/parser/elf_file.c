@@ -224,6 +224,17 @@ static void put_code(const struct elf_file *f, struct bytes *out)
 	}
 }
 
+/* Debug information by its size: with the same code it differs by being there or not. */
+static void put_debug_sizes(const struct elf_file *f, struct bytes *out)
+{
+	static const char *const names[] = {
+		".debug_info", ".debug_line", ".zdebug_info", ".zdebug_line"};
+	GElf_Shdr shdr;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		bytes_put_u64(out, elf_file_section(f, names[i], &shdr) ? shdr.sh_size : 0);
+}
+
 /* A build id alone does not do: it is missing in many static and Go programs, and a stripped
  * copy has its original's. So the hash takes in what names and unwinding are made from; without
  * a build id also the code. */
@@ -249,6 +260,7 @@ void elf_file_content_id(const struct elf_file *f, uint8_t ret[PARSER_CONTENT_ID
 	put_section(f->symtab, &b);
 	put_section(f->dynsym, &b);
 	put_section(elf_file_section(f, ".eh_frame", &shdr), &b);
+	put_debug_sizes(f, &b);
 	if (!f->build_id_len)
 		put_code(f, &b);
 	hash_sha256(b.data, b.len, digest);

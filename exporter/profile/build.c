@@ -141,7 +141,7 @@ static void add_mapping(struct building *k, uint32_t i)
 	const struct symbol_mapping *m = &k->mappings[i];
 	uint8_t named = k->o->mode != SYMBOLIZE_NONE;
 
-	/* All of has_* says that there is nothing left to symbolize: else pprof looks for local files, then asks /symbol. */
+	/* has_functions alone tells pprof to look neither for local files nor at /symbol. */
 	k->mapping_ids[i] =
 		prof_builder_mapping(k->b, &(struct prof_mapping) {
 						   .start = m->start,
@@ -150,9 +150,9 @@ static void add_mapping(struct building *k, uint32_t i)
 						   .filename = add_string(k, m->filename),
 						   .build_id = add_string(k, m->build_id),
 						   .has_functions = named,
-						   .has_filenames = named,
-						   .has_line_numbers = named,
-						   .has_inline_frames = named,
+						   .has_filenames = m->has_lines,
+						   .has_line_numbers = m->has_lines,
+						   .has_inline_frames = m->has_lines,
 					   });
 }
 
@@ -174,9 +174,11 @@ static int add_mappings(struct building *k, struct errbuf *eb)
 
 static uint32_t add_symbol(struct building *k, const struct symbol *sym)
 {
-	struct prof_line lines[64];
-	size_t n = k->o->mode == SYMBOLIZE_NONE ? 0 : MIN(sym->n_lines, ARRAY_SIZE(lines));
+	size_t n = k->o->mode == SYMBOLIZE_NONE ? 0 : sym->n_lines;
+	struct prof_line *lines = arena_alloc_array(k->arena, n + 1, sizeof(*lines));
 
+	if (!lines)
+		return 0;
 	for (size_t i = 0; i < n; i++) {
 		const struct symbol_line *l = &sym->lines[i];
 		struct prof_function f = {
@@ -323,6 +325,8 @@ int profile_build(const struct profile_snapshot *s, const struct profile_build_o
 	if (r < 0)
 		return r;
 	add_locations(&k);
+	if (arena->error)
+		return arena_error(arena, eb);
 	r = add_label_keys(&k, eb);
 	if (r < 0)
 		return r;

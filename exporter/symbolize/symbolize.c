@@ -4,7 +4,7 @@
  * in one batch; the result.
  */
 #include "exporter/symbolize/symbolize.h"
-#include "exporter/binary/symbol_file.h"
+#include "exporter/binary/symbol_lines.h"
 #include "exporter/symbolize/symbolizer.h"
 #include "lib/base/alloc.h"
 #include "lib/base/bytes.h"
@@ -21,6 +21,13 @@ struct module {
 	uint64_t unnamed;
 };
 
+/* What the files say of one frame; strings lie in the mapped symbol files. */
+struct found {
+	const char *raw; /* the function that has the code, as the file has it; NULL: unknown */
+	struct symbol_place *places; /* innermost first; in the arena; mode is lines */
+	uint32_t n_places;
+};
+
 struct request {
 	struct symbolizer *s;
 	enum symbolize_mode mode;
@@ -30,7 +37,7 @@ struct request {
 	struct module *modules; /* parallel to mappings */
 	size_t n_mappings, cap_mappings, cap_modules;
 	struct table by_binary, by_name; /* → index of the mapping */
-	const char **raw;		 /* per frame: name as the file has it; NULL: unknown */
+	struct found *found;		 /* per frame */
 	bool failed;
 };
 
@@ -133,11 +140,28 @@ static uint32_t mapping_of_binary(struct request *q, uint32_t binary)
 		};
 		if (symbols)
 			describe_segment(symbols, &q->mappings[i]);
+		q->mappings[i].has_lines =
+			q->mode == SYMBOLIZE_LINES && symbols && symbol_file_has_lines(symbols);
 	}
 	slot = table_insert(&q->by_binary, binary, NULL);
 	if (slot)
 		*slot = i;
 	return i;
+}
+
+static void find_places(
+	struct request *q, const struct symbol_file *symbols, uint64_t vaddr, struct found *ret)
+{
+	struct symbol_place places[SYMBOL_MAX_PLACES];
+	size_t n = symbol_file_places(symbols, vaddr, places);
+
+	if (!n)
+		return;
+	ret->places = arena_alloc_array(q->arena, n, sizeof(*places));
+	if (!ret->places)
+		return;
+	memcpy(ret->places, places, n * sizeof(*places));
+	ret->n_places = (uint32_t)n;
 }
 
 static void resolve_native(
@@ -154,7 +178,9 @@ static void resolve_native(
 		return;
 	ret->address = vaddr + (off - look_up);
 	if (symbol_file_find(symbols, vaddr, &function))
-		q->raw[at] = function.name;
+		q->found[at].raw = function.name;
+	if (q->mode == SYMBOLIZE_LINES)
+		find_places(q, symbols, vaddr, &q->found[at]);
 }
 
 /* The names point into the table, which is not read again before the request is done: the caller
@@ -172,7 +198,7 @@ static void resolve_kernel_locked(
 		ret->mapping = mapping_of_name(q, "[kernel.kallsyms]", q->s->kernel_build_id);
 		return;
 	}
-	q->raw[at] = clean(q, symbol.name);
+	q->found[at].raw = clean(q, symbol.name);
 	if (!symbol.module[0]) {
 		ret->mapping = mapping_of_name(q, "[kernel.kallsyms]", q->s->kernel_build_id);
 		return;
@@ -236,7 +262,7 @@ static void resolve_address(
 	jit |= f->jit_name != NULL;
 	*ret = (struct symbol) {.mapping = mapping_of_name(q, jit ? "[jit]" : "[unknown]", ""),
 		.address = f->jit_addr};
-	q->raw[at] = f->jit_name;
+	q->found[at].raw = f->jit_name;
 }
 
 static void resolve(struct request *q, const struct symbol_frame *f, size_t at, struct symbol *ret)
@@ -268,12 +294,47 @@ static const char *unknown_name(
 		(unsigned long long)s->address);
 }
 
-static void name_locked(
-	struct request *q, const struct symbol_frame *f, const char *raw, struct symbol *s)
+static const char *readable_locked(struct request *q, const char *raw)
 {
-	const char *readable, *text;
+	const char *readable = names_is_mangled(raw) ? names_find(&q->s->names, raw) : NULL;
 
-	if (!raw) {
+	return clean(q, readable ? readable : raw);
+}
+
+/* All lines of a frame whose binary has them. Inlined functions have the names of the debug
+ * information; the one that has the code has the symbol table's, unless the other is better. */
+static void give_places_locked(struct request *q, const struct found *found, struct symbol *s)
+{
+	struct symbol_line *lines = arena_alloc_array(q->arena, found->n_places, sizeof(*lines));
+
+	for (uint32_t i = 0; lines && i < found->n_places; i++) {
+		const struct symbol_place *p = &found->places[i];
+		bool last = i + 1 == found->n_places && found->raw;
+		const char *raw = last ? found->raw : p->function;
+		const char *shown = last && !p->name_wins ? found->raw : p->function;
+
+		lines[i] = (struct symbol_line) {
+			.function = readable_locked(q, *shown ? shown : "[unknown]"),
+			.system_name = clean(q, *raw ? raw : "[unknown]"),
+			.file = clean(q, p->file),
+			.line = p->line,
+			.column = p->column,
+			.start_line = p->start_line,
+		};
+	}
+	s->lines = lines;
+	s->n_lines = lines ? found->n_places : 0;
+}
+
+static void name_locked(struct request *q, const struct symbol_frame *f, const struct found *found,
+	struct symbol *s)
+{
+	const char *text;
+
+	/* A place without any name says less than module+0xoffset. */
+	s->named =
+		found->raw || (found->n_places && found->places[found->n_places - 1].function[0]);
+	if (!s->named) {
 		text = unknown_name(q, f, s);
 		give_line(q, s, text, text);
 		q->s->stats.frames_unnamed++;
@@ -281,37 +342,49 @@ static void name_locked(
 			q->modules[s->mapping].unnamed++;
 		return;
 	}
-	s->named = 1;
 	q->s->stats.frames_named++;
-	readable = names_is_mangled(raw) ? names_find(&q->s->names, raw) : NULL;
-	text = clean(q, raw);
-	give_line(q, s, readable && strcmp(readable, raw) != 0 ? clean(q, readable) : text, text);
+	if (found->n_places)
+		give_places_locked(q, found, s);
+	else
+		give_line(q, s, readable_locked(q, found->raw), clean(q, found->raw));
 	if (f->jit_name && f->jit_line && q->mode == SYMBOLIZE_LINES && s->lines) {
 		s->lines[0].file = clean(q, f->jit_file);
 		s->lines[0].line = f->jit_line;
+		q->mappings[s->mapping].has_lines = 1;
 	}
+}
+
+struct mangled {
+	const char **names;
+	size_t n, cap;
+	struct interner seen;
+};
+
+static void add_mangled(struct mangled *m, const char *raw)
+{
+	bool is_new = false;
+
+	if (!raw || !names_is_mangled(raw))
+		return;
+	interner_add(&m->seen, raw, strlen(raw), &is_new);
+	if (is_new && alloc_grow(&m->names, &m->cap, m->n + 1, sizeof(*m->names)) == 0)
+		m->names[m->n++] = raw;
 }
 
 static void demangle_locked(struct request *q, size_t n)
 {
-	_cleanup_free_ const char **mangled = try_realloc(NULL, n + 1, sizeof(*mangled));
-	_cleanup_interner_ struct interner seen;
-	size_t n_mangled = 0;
+	struct mangled m = {.n = 0};
 
-	interner_init(&seen, NULL);
-	if (!mangled)
-		return;
+	interner_init(&m.seen, NULL);
 	for (size_t i = 0; i < n; i++) {
-		bool is_new = false;
-
-		if (!q->raw[i] || !names_is_mangled(q->raw[i]))
-			continue;
-		interner_add(&seen, q->raw[i], strlen(q->raw[i]), &is_new);
-		if (is_new)
-			mangled[n_mangled++] = q->raw[i];
+		add_mangled(&m, q->found[i].raw);
+		for (uint32_t k = 0; k < q->found[i].n_places; k++)
+			add_mangled(&m, q->found[i].places[k].function);
 	}
-	if (n_mangled)
-		names_demangle(&q->s->names, mangled, n_mangled);
+	if (m.n)
+		names_demangle(&q->s->names, m.names, m.n);
+	interner_done(&m.seen);
+	free(m.names);
 }
 
 static int resolve_all(
@@ -333,7 +406,7 @@ static int resolve_all(
 		demangle_locked(q, n);
 		for (uint32_t i = 0; i < n; i++)
 			if (!ret[i].n_lines)
-				name_locked(q, &frames[i], q->raw[i], &ret[i]);
+				name_locked(q, &frames[i], &q->found[i], &ret[i]);
 	}
 	pthread_mutex_unlock(&q->s->mutex);
 	return arena_error(q->arena, NULL) < 0 || q->failed ? -ENOMEM : 0;
@@ -360,7 +433,7 @@ static void request_done(struct request *q)
 	}
 	free(q->mappings);
 	free(q->modules);
-	free(q->raw);
+	free(q->found);
 	table_done(&q->by_binary);
 	table_done(&q->by_name);
 }
@@ -375,10 +448,10 @@ int symbolize(struct symbolizer *s, const struct symbol_frame *frames, uint32_t 
 
 	table_init(&q.by_binary, NULL);
 	table_init(&q.by_name, NULL);
-	q.raw = try_realloc(NULL, (size_t)n + 1, sizeof(*q.raw));
-	if (!q.raw)
+	q.found = try_realloc(NULL, (size_t)n + 1, sizeof(*q.found));
+	if (!q.found)
 		return -ENOMEM;
-	memset(q.raw, 0, ((size_t)n + 1) * sizeof(*q.raw));
+	memset(q.found, 0, ((size_t)n + 1) * sizeof(*q.found));
 	r = resolve_all(&q, frames, n, ret);
 	return r < 0 ? r : hand_over(&q, ret_mappings, ret_n_mappings);
 }

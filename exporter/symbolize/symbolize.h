@@ -48,6 +48,7 @@ struct symbol_mapping {
 	/* The executable segment in the file's own addresses (what symbol.address is in), as
 	 * pprof's tools expect a mapping; all 0 when unknown. */
 	uint64_t start, limit, file_off;
+	uint8_t has_lines; /* files and lines were asked for, and the file has them */
 };
 struct symbol_frame {
 	uint64_t frame;	      /* ABI_FRAME_NATIVE, _KERNEL, _JIT, _RAW … */

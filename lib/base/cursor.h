@@ -65,6 +65,8 @@ static inline uint64_t cursor_le(struct cursor *c, unsigned n)
 	const uint8_t *p = cursor_take(c, n);
 	uint64_t v = 0;
 
+	if (p && n == 4)
+		return p[0] | p[1] << 8 | p[2] << 16 | (uint32_t)p[3] << 24;
 	for (unsigned i = 0; p && i < n; i++)
 		v |= (uint64_t)p[i] << (8 * i);
 	return v;
@@ -105,6 +107,27 @@ static inline uint64_t cursor_varint(struct cursor *c)
 		if (!(b & 0x80)) {
 			c->pos = p;
 			return v;
+		}
+	}
+	cursor_fail(c);
+	return 0;
+}
+
+/* DWARF's signed LEB128: two's complement, sign-extended from the last byte. */
+static inline int64_t cursor_sleb(struct cursor *c)
+{
+	const uint8_t *p = c->pos;
+	uint64_t v = 0;
+
+	for (unsigned shift = 0; shift < 70 && p < c->end; shift += 7) {
+		uint8_t b = *p++;
+
+		v |= (uint64_t)(b & 0x7f) << shift;
+		if (!(b & 0x80)) {
+			c->pos = p;
+			if (shift < 57 && (b & 0x40))
+				v |= ~0ULL << (shift + 7);
+			return (int64_t)v;
 		}
 	}
 	cursor_fail(c);

@@ -245,7 +245,7 @@ class Pprof:
     def __init__(self, data):
         if data[:2] == b'\x1f\x8b':
             data = gzip.decompress(data)
-        strings, types, samples, locs, funcs, self.mappings = [], [], [], {}, {}, {}
+        strings, types, samples, locs, funcs, files, self.mappings = [], [], [], {}, {}, {}, {}
         self.time_nanos = self.duration_nanos = self.period = 0
         for f, v in _fields(data):
             if f == 6:
@@ -268,7 +268,8 @@ class Pprof:
                 samples.append((ids, values, labels))
             elif f == 3:
                 d = dict(_fields(v))
-                self.mappings[d[1]] = {'file': s(d.get(5, 0)), 'build_id': s(d.get(6, 0)), 'start': d.get(2, 0), 'limit': d.get(3, 0)}
+                self.mappings[d[1]] = {'file': s(d.get(5, 0)), 'build_id': s(d.get(6, 0)), 'start': d.get(2, 0), 'limit': d.get(3, 0),
+                                       'has': [bool(d.get(i)) for i in (7, 8, 9, 10)]}
             elif f == 4:
                 lid, lines, mapping, address = 0, [], 0, 0
                 for g, w in _fields(v):
@@ -284,6 +285,7 @@ class Pprof:
             elif f == 5:
                 d = dict(_fields(v))
                 funcs[d[1]] = s(d.get(2, 0))
+                files[d[1]] = (s(d.get(4, 0)), _signed(d.get(5, 0)))
             elif f == 9:
                 self.time_nanos = _signed(v)
             elif f == 10:
@@ -293,6 +295,9 @@ class Pprof:
         self.types = types
         self.samples = []
         self._leaves = []
+        # Per location: (function, file, line, column, first line), innermost first.
+        self.places = [[(funcs[line[1]], files[line[1]][0], _signed(line.get(2, 0)), _signed(line.get(3, 0)), files[line[1]][1])
+                        for line in lines] for lines, _, _ in locs.values()]
         for ids, values, labels in samples:
             lines, mapping, address = locs[ids[0]] if ids else ([], 0, 0)
             self._leaves.append((funcs[lines[0][1]] if lines else hex(address), self.mappings.get(mapping, {}).get('file', '')))

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Gathered lines and scopes → sections of the symbol file. Both become a sorted series of points,
+ * "from this address on", in blocks of SYMBOL_BLOCK_ROWS that an index of 8 bytes each finds.
+ */
+#include "exporter/parser/debug_tables.h"
+#include "lib/base/alloc.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_STREAM_BYTES = 1 << 30, MAX_NESTING = 4096 };
+
+struct blocks {
+	struct bytes index, stream;
+	uint32_t n_in_block, addr; /* the last point's */
+	uint32_t line, file, scope;
+};
+
+static void blocks_init(struct blocks *b)
+{
+	*b = (struct blocks) {.n_in_block = SYMBOL_BLOCK_ROWS};
+	bytes_init(&b->index, NULL, MAX_STREAM_BYTES);
+	bytes_init(&b->stream, NULL, MAX_STREAM_BYTES);
+}
+
+/* Begins a block where one is due; returns the distance from the last point. */
+static uint32_t step_to(struct blocks *b, uint32_t addr)
+{
+	uint32_t delta = addr - b->addr;
+
+	if (b->n_in_block == SYMBOL_BLOCK_ROWS) {
+		bytes_put_u32(&b->index, addr);
+		bytes_put_u32(&b->index, (uint32_t)b->stream.len);
+		b->n_in_block = 0;
+		b->line = b->file = b->scope = 0;
+		delta = 0;
+	}
+	b->n_in_block++;
+	b->addr = addr;
+	return delta;
+}
+
+static void put_row(struct blocks *b, uint32_t addr, const struct debug_row *row)
+{
+	uint64_t delta = step_to(b, addr);
+	bool new_file = !row->end && row->file != b->file;
+
+	bytes_put_varint(&b->stream, delta << 2 | (new_file ? SYMBOL_ROW_NEW_FILE : 0) |
+					     (row->end ? SYMBOL_ROW_END : 0));
+	if (row->end)
+		return;
+	bytes_put_svarint(&b->stream, (int64_t)row->line - b->line);
+	bytes_put_varint(&b->stream, row->column);
+	if (new_file)
+		bytes_put_varint(&b->stream, row->file);
+	b->line = row->line;
+	b->file = row->file;
+}
+
+/* Sequences in order; where two overlap the first one has the bytes. */
+static int encode_lines(const struct debug_tables *t, struct blocks *b)
+{
+	_cleanup_free_ struct radix_item *order =
+		try_realloc(NULL, t->n_sequences + 1, 2 * sizeof(*order));
+	static const struct debug_row end_row = {.end = 1};
+	uint32_t pos = 0;
+
+	if (!order)
+		return -ENOMEM;
+	for (size_t i = 0; i < t->n_sequences; i++)
+		order[i] = (struct radix_item) {.key = t->sequences[i].start, .value = (uint32_t)i};
+	radix_sort(order, order + t->n_sequences + 1, t->n_sequences);
+	for (size_t i = 0; i < t->n_sequences; i++) {
+		const struct debug_sequence *s = &t->sequences[order[i].value];
+		const struct debug_row *rows = t->rows + s->first;
+
+		if (s->end <= pos)
+			continue;
+		if (pos && s->start > pos)
+			put_row(b, pos, &end_row);
+		for (uint32_t k = 0; k + 1 < s->n; k++)
+			if (rows[k + 1].addr > pos)
+				put_row(b, MAX(rows[k].addr, pos), &rows[k]);
+		pos = s->end;
+	}
+	if (pos)
+		put_row(b, pos, &end_row);
+	return 0;
+}
+
+struct open_scope {
+	uint32_t end, scope;
+};
+
+struct scope_sweep {
+	struct blocks *blocks;
+	struct open_scope *stack;
+	size_t depth, cap;
+	uint32_t addr, scope;	/* not yet written; scope + 1, 0: none */
+	uint32_t written_scope; /* the last one that was */
+};
+
+static void flush_point(struct scope_sweep *s)
+{
+	struct blocks *b = s->blocks;
+	uint32_t delta;
+
+	if (s->scope == s->written_scope)
+		return;
+	delta = step_to(b, s->addr);
+	bytes_put_varint(&b->stream, delta);
+	bytes_put_svarint(&b->stream, (int64_t)s->scope - b->scope);
+	b->scope = s->written_scope = s->scope;
+}
+
+static void set_point(struct scope_sweep *s, uint32_t addr)
+{
+	if (addr != s->addr)
+		flush_point(s);
+	s->addr = addr;
+	s->scope = s->depth ? s->stack[s->depth - 1].scope + 1 : 0;
+}
+
+static void close_until(struct scope_sweep *s, uint32_t addr)
+{
+	while (s->depth && s->stack[s->depth - 1].end <= addr) {
+		uint32_t end = s->stack[--s->depth].end;
+
+		while (s->depth && s->stack[s->depth - 1].end <= end)
+			s->depth--;
+		set_point(s, end);
+	}
+}
+
+static int encode_scopes(struct debug_tables *t, struct blocks *b)
+{
+	_cleanup_free_ struct radix_item *tmp = try_realloc(NULL, t->n_ranges + 1, sizeof(*tmp));
+	struct scope_sweep s = {.blocks = b};
+	int r = tmp ? 0 : -ENOMEM;
+
+	if (r == 0 && t->n_ranges)
+		radix_sort(t->range_starts, tmp, t->n_ranges);
+	for (size_t i = 0; r == 0 && i < t->n_ranges; i++) {
+		const struct debug_range *range = &t->ranges[t->range_starts[i].value];
+
+		close_until(&s, t->range_starts[i].key);
+		if (s.depth == MAX_NESTING) {
+			t->n_left_out++;
+			continue;
+		}
+		r = alloc_grow(&s.stack, &s.cap, s.depth + 1, sizeof(*s.stack));
+		if (r < 0)
+			break;
+		s.stack[s.depth++] = (struct open_scope) {.end = range->end, .scope = range->scope};
+		set_point(&s, t->range_starts[i].key);
+	}
+	close_until(&s, UINT32_MAX);
+	flush_point(&s);
+	free(s.stack);
+	return r;
+}
+
+/* Appends every string and, where `offs` is given, the offset of each. */
+static void put_strings(const struct interner *from, struct bytes *strings, struct bytes *offs)
+{
+	for (size_t i = 0; i < from->n; i++) {
+		if (offs)
+			bytes_put_u32(offs, (uint32_t)strings->len);
+		bytes_put(strings, from->items[i].bytes, from->items[i].len);
+		bytes_put_u8(strings, 0);
+	}
+}
+
+static void put_functions(
+	const struct debug_tables *t, const struct bytes *name_offs, struct bytes *out)
+{
+	for (size_t i = 0; i < t->n_functions; i++) {
+		const struct debug_function *f = &t->functions[i];
+		uint32_t name_off = 0;
+
+		if (f->name != DEBUG_NO_NAME && !bytes_error(name_offs))
+			memcpy(&name_off, name_offs->data + (size_t)f->name * 4, 4);
+		bytes_put_u32(out, name_off);
+		bytes_put_u32(out, f->file);
+		bytes_put_u32(out, f->line);
+		bytes_put_u32(out, f->name_wins ? SYMBOL_NAME_WINS : 0);
+	}
+}
+
+static void add_section(
+	struct debug_sections *s, uint32_t kind, uint32_t item_bytes, struct bytes *data)
+{
+	s->items[s->n++] =
+		(struct debug_section) {.kind = kind, .item_bytes = item_bytes, .data = *data};
+	bytes_init(data, NULL, 0);
+}
+
+int debug_tables_encode(struct debug_tables *t, struct debug_sections *ret)
+{
+	struct blocks lines, scopes;
+	struct bytes files, functions, strings;
+	_cleanup_bytes_ struct bytes name_offs;
+	int r = t->error;
+
+	*ret = (struct debug_sections) {.base = t->base};
+	if (r < 0 || (!t->n_sequences && !t->n_ranges))
+		return r;
+	blocks_init(&lines);
+	blocks_init(&scopes);
+	bytes_init(&files, NULL, 0);
+	bytes_init(&functions, NULL, 0);
+	bytes_init(&strings, NULL, UINT32_MAX);
+	bytes_init(&name_offs, NULL, 0);
+	r = encode_lines(t, &lines);
+	if (r == 0)
+		r = encode_scopes(t, &scopes);
+	put_strings(&t->files, &strings, &files);
+	put_strings(&t->names, &strings, &name_offs);
+	put_functions(t, &name_offs, &functions);
+	add_section(ret, SYMBOL_FILES, 4, &files);
+	add_section(ret, SYMBOL_LINE_INDEX, SYMBOL_BLOCK_BYTES, &lines.index);
+	add_section(ret, SYMBOL_LINES, 1, &lines.stream);
+	add_section(ret, SYMBOL_SCOPE_INDEX, SYMBOL_BLOCK_BYTES, &scopes.index);
+	add_section(ret, SYMBOL_SCOPE_RANGES, 1, &scopes.stream);
+	add_section(ret, SYMBOL_SCOPES, 1, &t->scopes);
+	add_section(ret, SYMBOL_DEBUG_FUNCTIONS, SYMBOL_DEBUG_FUNCTION_BYTES, &functions);
+	add_section(ret, SYMBOL_DEBUG_STRINGS, 1, &strings);
+	for (uint32_t i = 0; i < ret->n && r == 0; i++)
+		r = bytes_error(&ret->items[i].data);
+	return r < 0 ? r : bytes_error(&name_offs);
+}
+
+void debug_sections_done(struct debug_sections *s)
+{
+	for (uint32_t i = 0; i < s->n; i++)
+		bytes_done(&s->items[i].data);
+	s->n = 0;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files, lines and inlined calls while they are gathered. Nothing here trusts its caller's
+ * numbers: they come from files that anybody may have written.
+ */
+#include "exporter/parser/debug_tables.h"
+#include "lib/base/alloc.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_SCOPE_BYTES = 1 << 30, MAX_COLUMN = UINT16_MAX };
+
+static uint64_t lowest_code(const struct elf_file *f)
+{
+	uint64_t low = UINT64_MAX;
+
+	for (uint32_t i = 0; i < f->n_loads; i++)
+		if (f->loads[i].flags & PF_X)
+			low = MIN(low, f->loads[i].vaddr);
+	return low == UINT64_MAX ? 0 : low;
+}
+
+void debug_tables_init(struct debug_tables *t, const struct elf_file *f)
+{
+	*t = (struct debug_tables) {.f = f, .base = lowest_code(f)};
+	interner_init(&t->files, NULL);
+	interner_init(&t->names, NULL);
+	bytes_init(&t->scopes, NULL, MAX_SCOPE_BYTES);
+	if (interner_add(&t->files, "", 0, NULL) != DEBUG_NO_FILE)
+		t->error = -ENOMEM;
+}
+
+void debug_tables_done(struct debug_tables *t)
+{
+	interner_done(&t->files);
+	interner_done(&t->names);
+	bytes_done(&t->scopes);
+	free(t->rows);
+	free(t->sequences);
+	free(t->functions);
+	free(t->range_starts);
+	free(t->ranges);
+}
+
+static bool grow(struct debug_tables *t, void *items, size_t *cap, size_t n, size_t item_bytes)
+{
+	if (!t->error && n >= UINT32_MAX)
+		t->error = -EFBIG;
+	if (!t->error)
+		t->error = alloc_grow(items, cap, n + 1, item_bytes);
+	return !t->error;
+}
+
+uint32_t debug_tables_file(struct debug_tables *t, const char *path, size_t n)
+{
+	uint32_t id = n ? interner_add(&t->files, path, n, NULL) : DEBUG_NO_FILE;
+
+	if (id != INTERNER_NONE)
+		return id;
+	t->error = -ENOMEM;
+	return DEBUG_NO_FILE;
+}
+
+uint32_t debug_tables_function(struct debug_tables *t, const char *name, size_t name_bytes,
+	uint32_t file, uint32_t line, bool name_wins)
+{
+	struct debug_function f = {
+		.name = DEBUG_NO_NAME, .file = file, .line = line, .name_wins = name_wins};
+
+	if (!grow(t, &t->functions, &t->cap_functions, t->n_functions, sizeof(*t->functions)))
+		return 0;
+	if (name_bytes) {
+		f.name = interner_add(&t->names, name, name_bytes, NULL);
+		t->error = f.name == INTERNER_NONE ? -ENOMEM : 0;
+	}
+	t->functions[t->n_functions] = f;
+	return (uint32_t)t->n_functions++;
+}
+
+bool debug_tables_is_code(const struct debug_tables *t, uint64_t start, uint64_t end)
+{
+	for (uint32_t i = 0; i < t->f->n_loads; i++) {
+		const struct elf_segment *load = &t->f->loads[i];
+
+		if ((load->flags & PF_X) && start >= load->vaddr && start < end &&
+			end - load->vaddr <= load->memory_bytes)
+			return end - t->base < UINT32_MAX;
+	}
+	return false;
+}
+
+void debug_tables_row(
+	struct debug_tables *t, uint64_t vaddr, uint32_t file, uint32_t line, uint32_t column)
+{
+	uint64_t rel = vaddr - t->base;
+	struct debug_row row = {.addr = (uint32_t)rel,
+		.file = file,
+		.line = line,
+		.column = (uint16_t)MIN(column, (uint32_t)MAX_COLUMN)};
+	struct debug_row *last = t->n_rows > t->n_closed_rows ? &t->rows[t->n_rows - 1] : NULL;
+
+	/* What is not code is never found; the end tells whether the whole sequence is. */
+	if (vaddr < t->base || rel >= UINT32_MAX || (last && row.addr < last->addr))
+		return;
+	if (last && last->addr == row.addr) {
+		*last = row;
+		return;
+	}
+	if (last && last->file == file && last->line == line && last->column == row.column)
+		return;
+	if (grow(t, &t->rows, &t->cap_rows, t->n_rows, sizeof(*t->rows)))
+		t->rows[t->n_rows++] = row;
+}
+
+void debug_tables_drop_sequence(struct debug_tables *t)
+{
+	t->n_rows = t->n_closed_rows;
+}
+
+void debug_tables_end_sequence(struct debug_tables *t, uint64_t vaddr)
+{
+	size_t first = t->n_closed_rows;
+	uint64_t rel = vaddr - t->base;
+
+	/* Rows of no bytes before the end, as assemblers write them. */
+	while (vaddr > t->base && t->n_rows > first && t->rows[t->n_rows - 1].addr >= rel)
+		t->n_rows--;
+	if (t->error || t->n_rows == first ||
+		!debug_tables_is_code(t, t->base + t->rows[first].addr, vaddr)) {
+		debug_tables_drop_sequence(t);
+		return;
+	}
+	if (!grow(t, &t->rows, &t->cap_rows, t->n_rows, sizeof(*t->rows)) ||
+		!grow(t, &t->sequences, &t->cap_sequences, t->n_sequences, sizeof(*t->sequences)))
+		return;
+	t->rows[t->n_rows++] = (struct debug_row) {.addr = (uint32_t)rel, .end = 1};
+	t->sequences[t->n_sequences++] = (struct debug_sequence) {
+		.start = t->rows[first].addr,
+		.end = (uint32_t)rel,
+		.first = (uint32_t)first,
+		.n = (uint32_t)(t->n_rows - first),
+	};
+	t->n_closed_rows = t->n_rows;
+}
+
+uint32_t debug_tables_scope(struct debug_tables *t, uint32_t parent, uint32_t function,
+	uint32_t call_file, uint32_t call_line, uint32_t call_column)
+{
+	uint32_t at = (uint32_t)t->scopes.len;
+
+	if (parent == DEBUG_NO_SCOPE) {
+		bytes_put_varint(&t->scopes, 0);
+		bytes_put_varint(&t->scopes, function);
+	} else {
+		bytes_put_varint(&t->scopes, at - parent);
+		bytes_put_varint(&t->scopes, function);
+		bytes_put_varint(&t->scopes, call_file);
+		bytes_put_varint(&t->scopes, call_line);
+		bytes_put_varint(&t->scopes, call_column);
+	}
+	if (!t->error)
+		t->error = bytes_error(&t->scopes);
+	return at;
+}
+
+void debug_tables_range(struct debug_tables *t, uint64_t start, uint64_t end, uint32_t scope)
+{
+	size_t n = t->n_ranges;
+
+	if (!debug_tables_is_code(t, start, end) ||
+		!grow(t, &t->range_starts, &t->cap_starts, n, sizeof(*t->range_starts)) ||
+		!grow(t, &t->ranges, &t->cap_ranges, n, sizeof(*t->ranges)))
+		return;
+	t->range_starts[n] =
+		(struct radix_item) {.key = (uint32_t)(start - t->base), .value = (uint32_t)n};
+	t->ranges[n] = (struct debug_range) {.end = (uint32_t)(end - t->base), .scope = scope};
+	t->n_ranges++;
+}

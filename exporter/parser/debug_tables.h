@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files, lines and inlined calls on their way into a symbol file: what the readers of DWARF, of
+ * OCaml's frametables and of Go's tables fill, whatever the order in which they come. Addresses
+ * are ELF virtual addresses; what lies outside the executable segments is left out, as linkers
+ * leave the tables of code that they dropped. Memory: 16 bytes a row, 24 a range, until encoded.
+ *
+ * A scope is one function's body: a root (a function as it stands in the file) or an inlined copy
+ * within another scope. Of ranges that overlap the one that starts later is the inner one.
+ */
+#pragma once
+#include "exporter/parser/elf_file.h"
+#include "lib/base/bytes.h"
+#include "lib/base/radix.h"
+#include "lib/base/table.h"
+
+struct debug_row {
+	uint32_t addr, file, line; /* addr: less the base */
+	uint16_t column;
+	uint16_t end; /* nothing is known from here on */
+};
+
+struct debug_sequence {
+	uint32_t start, end; /* less the base */
+	uint32_t first, n;   /* rows; the last one is an end */
+};
+
+struct debug_function {
+	uint32_t name; /* id in names, or DEBUG_NO_NAME */
+	uint32_t file;
+	uint32_t line;
+	bool name_wins; /* over the symbol table's */
+};
+enum { DEBUG_NO_NAME = 0xffffffffU, DEBUG_NO_FILE = 0 };
+
+struct debug_range {
+	uint32_t end, scope;
+};
+
+struct debug_tables {
+	const struct elf_file *f;
+	uint64_t base; /* the lowest executable address */
+	struct interner files, names;
+	struct debug_row *rows;
+	struct debug_sequence *sequences;
+	struct debug_function *functions;
+	struct radix_item *range_starts; /* value: index into ranges */
+	struct debug_range *ranges;
+	struct bytes scopes; /* records as they are written */
+	size_t n_rows, cap_rows, n_sequences, cap_sequences, n_functions, cap_functions, n_ranges,
+		cap_starts, cap_ranges;
+	size_t n_closed_rows; /* of sequences that have ended */
+	uint32_t n_left_out;  /* units (of any source) that were malformed or too much */
+	int error;	      /* sticky: -ENOMEM, -EFBIG */
+};
+
+void debug_tables_init(struct debug_tables *t, const struct elf_file *f);
+void debug_tables_done(struct debug_tables *t);
+#define _cleanup_debug_tables_ _cleanup_(debug_tables_done)
+
+/* The id of a path; DEBUG_NO_FILE for "". */
+uint32_t debug_tables_file(struct debug_tables *t, const char *path, size_t n);
+/* A function: name NULL or "" when only the symbol table has one. */
+uint32_t debug_tables_function(struct debug_tables *t, const char *name, size_t name_bytes,
+	uint32_t file, uint32_t line, bool name_wins);
+
+/* Rows of one sequence, in ascending order of addresses; of several at one address the last
+ * counts. `end` closes it at the first address behind. */
+void debug_tables_row(
+	struct debug_tables *t, uint64_t vaddr, uint32_t file, uint32_t line, uint32_t column);
+void debug_tables_end_sequence(struct debug_tables *t, uint64_t vaddr);
+/* Forgets what was added since the last end. */
+void debug_tables_drop_sequence(struct debug_tables *t);
+
+enum { DEBUG_NO_SCOPE = 0xffffffffU };
+/* Appends a scope; parent DEBUG_NO_SCOPE: a root, else where it was called. */
+uint32_t debug_tables_scope(struct debug_tables *t, uint32_t parent, uint32_t function,
+	uint32_t call_file, uint32_t call_line, uint32_t call_column);
+/* [start, end) belongs to the scope. Outer scopes come before inner ones. */
+void debug_tables_range(struct debug_tables *t, uint64_t start, uint64_t end, uint32_t scope);
+/* True when the range lies in an executable segment. */
+bool debug_tables_is_code(const struct debug_tables *t, uint64_t start, uint64_t end);
+
+/* The sections of the symbol file, in this order. */
+enum { DEBUG_N_SECTIONS = 8 };
+struct debug_section {
+	uint32_t kind, item_bytes;
+	struct bytes data;
+};
+struct debug_sections {
+	struct debug_section items[DEBUG_N_SECTIONS];
+	uint32_t n; /* 0: there are no lines */
+	uint32_t n_left_out;
+	bool failed; /* there were lines, but too many for the memory */
+	uint64_t base;
+};
+/* Frees nothing but hands the scopes over. Sections come in the order of the format page. */
+int debug_tables_encode(struct debug_tables *t, struct debug_sections *ret) _must_check_;
+void debug_sections_done(struct debug_sections *s);
+#define _cleanup_debug_sections_ _cleanup_(debug_sections_done)

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Abbreviation tables (DWARF 5 §7.5.3). Most entries are never looked at: for each abbreviation a
+ * short program tells how to get over one, runs of fixed sizes taken together.
+ */
+#include "exporter/parser/dwarf_file.h"
+#include "lib/base/alloc.h"
+#include <dwarf.h>
+#include <stdlib.h>
+
+enum { MAX_ABBREVS = 1 << 20, MAX_ATTRS = 1 << 22 };
+
+/* A step: what, and for SKIP_FIXED how many bytes above it. */
+enum skip {
+	SKIP_FIXED,
+	SKIP_LEB,
+	SKIP_CSTR,
+	SKIP_BLOCK1,
+	SKIP_BLOCK2,
+	SKIP_BLOCK4,
+	SKIP_BLOCK,
+	SKIP_INDIRECT,
+	SKIP_BAD,
+	SKIP_SHIFT = 4,
+	SKIP_MASK = (1 << SKIP_SHIFT) - 1,
+};
+
+/* The bytes of a form, or what else gets over it. */
+static uint32_t skip_of(const struct dwarf_unit *u, uint32_t form)
+{
+	uint32_t n;
+
+	switch (form) {
+	case DW_FORM_flag_present:
+	case DW_FORM_implicit_const: n = 0; break;
+	case DW_FORM_data1:
+	case DW_FORM_ref1:
+	case DW_FORM_flag:
+	case DW_FORM_strx1:
+	case DW_FORM_addrx1: n = 1; break;
+	case DW_FORM_data2:
+	case DW_FORM_ref2:
+	case DW_FORM_strx2:
+	case DW_FORM_addrx2: n = 2; break;
+	case DW_FORM_strx3:
+	case DW_FORM_addrx3: n = 3; break;
+	case DW_FORM_data4:
+	case DW_FORM_ref4:
+	case DW_FORM_ref_sup4:
+	case DW_FORM_strx4:
+	case DW_FORM_addrx4: n = 4; break;
+	case DW_FORM_data8:
+	case DW_FORM_ref8:
+	case DW_FORM_ref_sup8:
+	case DW_FORM_ref_sig8: n = 8; break;
+	case DW_FORM_data16: n = 16; break;
+	case DW_FORM_addr: n = u->addr_bytes; break;
+	case DW_FORM_ref_addr: n = u->version == 2 ? u->addr_bytes : u->offset_bytes; break;
+	case DW_FORM_strp:
+	case DW_FORM_line_strp:
+	case DW_FORM_sec_offset:
+	case DW_FORM_strp_sup:
+	case DW_FORM_GNU_ref_alt:
+	case DW_FORM_GNU_strp_alt: n = u->offset_bytes; break;
+	case DW_FORM_sdata:
+	case DW_FORM_udata:
+	case DW_FORM_ref_udata:
+	case DW_FORM_strx:
+	case DW_FORM_addrx:
+	case DW_FORM_loclistx:
+	case DW_FORM_rnglistx:
+	case DW_FORM_GNU_addr_index:
+	case DW_FORM_GNU_str_index: return SKIP_LEB;
+	case DW_FORM_string: return SKIP_CSTR;
+	case DW_FORM_block1: return SKIP_BLOCK1;
+	case DW_FORM_block2: return SKIP_BLOCK2;
+	case DW_FORM_block4: return SKIP_BLOCK4;
+	case DW_FORM_block:
+	case DW_FORM_exprloc: return SKIP_BLOCK;
+	case DW_FORM_indirect: return SKIP_INDIRECT;
+	default: return SKIP_BAD;
+	}
+	return n << SKIP_SHIFT | SKIP_FIXED;
+}
+
+static int add_skip(struct dwarf_abbrevs *t, struct dwarf_abbrev *a, uint32_t skip)
+{
+	uint32_t *last = a->n_skips ? &t->skips[t->n_skips - 1] : NULL;
+	int r;
+
+	if ((skip & SKIP_MASK) == SKIP_FIXED) {
+		if (!(skip >> SKIP_SHIFT))
+			return 0;
+		if (last && (*last & SKIP_MASK) == SKIP_FIXED && *last < UINT32_MAX - skip) {
+			*last += skip;
+			return 0;
+		}
+	}
+	r = alloc_grow(&t->skips, &t->cap_skips, t->n_skips + 1, sizeof(*t->skips));
+	if (r < 0)
+		return r;
+	t->skips[t->n_skips++] = skip;
+	a->n_skips++;
+	return 0;
+}
+
+static int read_attrs(const struct dwarf_unit *u, struct cursor *c, struct dwarf_abbrevs *t,
+	struct dwarf_abbrev *a)
+{
+	for (;;) {
+		uint64_t name = cursor_varint(c), form = cursor_varint(c);
+		struct dwarf_attr *attr;
+		int r;
+
+		if (c->error || (!name && !form))
+			return c->error;
+		if (name > UINT16_MAX || form > UINT16_MAX || t->n_attrs == MAX_ATTRS)
+			return -EBADMSG;
+		r = alloc_grow(&t->attrs, &t->cap_attrs, t->n_attrs + 1, sizeof(*t->attrs));
+		if (r < 0)
+			return r;
+		attr = &t->attrs[t->n_attrs++];
+		a->n_attrs++;
+		*attr = (struct dwarf_attr) {.name = (uint16_t)name, .form = (uint16_t)form};
+		if (form == DW_FORM_implicit_const)
+			attr->implicit = cursor_sleb(c);
+		a->has_pc |= name == DW_AT_low_pc || name == DW_AT_ranges;
+		a->has_sibling |= name == DW_AT_sibling;
+		r = add_skip(t, a, skip_of(u, (uint32_t)form));
+		if (r < 0)
+			return r;
+	}
+}
+
+static int by_code(const void *pa, const void *pb)
+{
+	const struct dwarf_abbrev *a = pa, *b = pb;
+
+	return a->code < b->code ? -1 : a->code > b->code;
+}
+
+static int read_abbrevs(const struct dwarf_unit *u, uint64_t off, struct dwarf_abbrevs *t)
+{
+	struct cursor c = dwarf_cursor(u->file, DWARF_ABBREV, off);
+
+	t->dense = true;
+	for (;;) {
+		struct dwarf_abbrev a = {.code = cursor_varint(&c)};
+		uint64_t tag;
+		int r;
+
+		if (c.error || !a.code || t->n == MAX_ABBREVS) {
+			dwarf_work(u->file, cursor_off(&c) - off);
+			break;
+		}
+		tag = cursor_varint(&c);
+		a.tag = tag > UINT16_MAX ? 0 : (uint16_t)tag;
+		a.has_children = cursor_u8(&c) != 0;
+		a.first_attr = (uint32_t)t->n_attrs;
+		a.first_skip = (uint32_t)t->n_skips;
+		r = read_attrs(u, &c, t, &a);
+		if (r == 0)
+			r = alloc_grow(&t->items, &t->cap, t->n + 1, sizeof(*t->items));
+		if (r < 0)
+			return r;
+		t->dense &= a.code == t->n + 1;
+		t->items[t->n++] = a;
+	}
+	if (!t->dense)
+		qsort(t->items, t->n, sizeof(*t->items), by_code);
+	return c.error;
+}
+
+const struct dwarf_abbrevs *dwarf_abbrevs_of(struct dwarf_unit *u)
+{
+	struct dwarf_file *d = u->file;
+	uint64_t off = u->abbrev_off, key, *slot;
+	bool is_new;
+	int r;
+
+	if (u->abbrevs)
+		return &d->abbrevs[u->abbrevs - 1];
+	if (off > UINT32_MAX || !dwarf_work(d, 1))
+		return NULL;
+	key = off << 8 | (uint64_t)(u->version == 2) << 7 | u->addr_bytes << 3 |
+	      u->offset_bytes >> 3;
+	slot = table_insert(&d->abbrevs_by_off, key, &is_new);
+	if (!slot)
+		return NULL;
+	if (is_new) {
+		r = alloc_grow(&d->abbrevs, &d->cap_abbrevs, d->n_abbrevs + 1, sizeof(*d->abbrevs));
+		if (r < 0) {
+			table_remove(&d->abbrevs_by_off, key);
+			return NULL;
+		}
+		d->abbrevs[d->n_abbrevs] = (struct dwarf_abbrevs) {.n = 0};
+		*slot = ++d->n_abbrevs;
+		/* What follows a malformed one is not known; what precedes it is. */
+		(void)!read_abbrevs(u, off, &d->abbrevs[*slot - 1]);
+	}
+	u->abbrevs = (uint32_t)*slot;
+	return &d->abbrevs[u->abbrevs - 1];
+}
+
+const struct dwarf_abbrev *dwarf_abbrev_find(const struct dwarf_abbrevs *t, uint64_t code)
+{
+	if (t->dense)
+		return code && code <= t->n ? &t->items[code - 1] : NULL;
+	return t->n ? bsearch(&(struct dwarf_abbrev) {.code = code}, t->items, t->n,
+			      sizeof(*t->items), by_code)
+		    : NULL;
+}
+
+void dwarf_skip_entry(
+	const struct dwarf_abbrevs *t, const struct dwarf_abbrev *abbrev, struct cursor *c)
+{
+	const uint32_t *skips = t->skips + abbrev->first_skip;
+
+	for (uint32_t i = 0; i < abbrev->n_skips; i++) {
+		const uint8_t *nul;
+
+		switch (skips[i] & SKIP_MASK) {
+		case SKIP_FIXED: cursor_skip(c, skips[i] >> SKIP_SHIFT); break;
+		case SKIP_LEB: (void)cursor_varint(c); break;
+		case SKIP_CSTR:
+			nul = cursor_left(c) ? memchr(c->pos, 0, cursor_left(c)) : NULL;
+			cursor_skip(c, nul ? (size_t)(nul - c->pos) + 1 : SIZE_MAX);
+			break;
+		case SKIP_BLOCK1: cursor_skip(c, cursor_u8(c)); break;
+		case SKIP_BLOCK2: cursor_skip(c, cursor_u16(c)); break;
+		case SKIP_BLOCK4: cursor_skip(c, cursor_u32(c)); break;
+		case SKIP_BLOCK: cursor_skip(c, cursor_varint(c)); break;
+		default: cursor_fail(c); break; /* DW_FORM_indirect is not seen in practice */
+		}
+	}
+}

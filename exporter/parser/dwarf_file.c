@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * DWARF sections and units.
+ */
+#include "exporter/parser/dwarf_file.h"
+#include "exporter/parser/dwarf_line.h"
+#include "lib/base/alloc.h"
+#include <dwarf.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zstd.h>
+
+enum {
+	MAX_INFLATED_BYTES = 256 << 20,
+	MAX_UNITS = 1 << 20,
+	COMPRESSED_ZSTD = 2, /* ELFCOMPRESS_ZSTD, which libelf 0.188 does not inflate */
+	GNU_ZLIB_HEADER = 12,
+};
+#define WORK_PER_BYTE 32U
+#define WORK_MIN (1U << 20)
+
+static const char *const names[DWARF_N_SECTIONS] = {
+	[DWARF_INFO] = "info",
+	[DWARF_ABBREV] = "abbrev",
+	[DWARF_LINE] = "line",
+	[DWARF_STR] = "str",
+	[DWARF_LINE_STR] = "line_str",
+	[DWARF_STR_OFFSETS] = "str_offsets",
+	[DWARF_ADDR] = "addr",
+	[DWARF_RANGES] = "ranges",
+	[DWARF_RNGLISTS] = "rnglists",
+};
+
+static int inflate_zstd(Elf_Scn *scn, const GElf_Chdr *chdr, struct dwarf_section *ret)
+{
+	Elf_Data *raw = elf_rawdata(scn, NULL);
+	size_t header = sizeof(Elf64_Chdr), n;
+
+	if (!raw || !raw->d_buf || raw->d_size < header)
+		return -EBADMSG;
+	ret->own = try_malloc(chdr->ch_size + 1);
+	if (!ret->own)
+		return -ENOMEM;
+	n = ZSTD_decompress(
+		ret->own, chdr->ch_size, (const char *)raw->d_buf + header, raw->d_size - header);
+	if (ZSTD_isError(n) || n != chdr->ch_size)
+		return -EBADMSG;
+	ret->data = ret->own;
+	ret->bytes = n;
+	return 0;
+}
+
+static int take_data(Elf_Scn *scn, struct dwarf_section *ret)
+{
+	Elf_Data *data = elf_rawdata(scn, NULL);
+
+	if (!data || !data->d_buf)
+		return -EBADMSG;
+	ret->data = data->d_buf;
+	ret->bytes = data->d_size;
+	return 0;
+}
+
+/* .zdebug_…: "ZLIB", the size in big-endian, the stream. */
+static int inflate_gnu(Elf_Scn *scn, uint64_t *inflated, struct dwarf_section *ret)
+{
+	Elf_Data *raw = elf_rawdata(scn, NULL);
+	uint64_t bytes = 0;
+
+	if (!raw || !raw->d_buf || raw->d_size < GNU_ZLIB_HEADER)
+		return -EBADMSG;
+	for (int i = 4; i < GNU_ZLIB_HEADER; i++)
+		bytes = bytes << 8 | ((const uint8_t *)raw->d_buf)[i];
+	if (bytes > MAX_INFLATED_BYTES - *inflated)
+		return -EFBIG;
+	*inflated += bytes;
+	return elf_compress_gnu(scn, 0, 0) < 0 ? -EBADMSG : take_data(scn, ret);
+}
+
+static int load_section(Elf_Scn *scn, const GElf_Shdr *shdr, bool gnu, uint64_t *inflated,
+	struct dwarf_section *ret)
+{
+	GElf_Chdr chdr;
+
+	if (shdr->sh_type == SHT_NOBITS || ret->data)
+		return 0;
+	if (gnu)
+		return inflate_gnu(scn, inflated, ret);
+	if (!(shdr->sh_flags & SHF_COMPRESSED))
+		return take_data(scn, ret);
+	if (!gelf_getchdr(scn, &chdr))
+		return -EBADMSG;
+	if (chdr.ch_size > MAX_INFLATED_BYTES - *inflated)
+		return -EFBIG;
+	*inflated += chdr.ch_size;
+	if (chdr.ch_type == COMPRESSED_ZSTD)
+		return inflate_zstd(scn, &chdr, ret);
+	return elf_compress(scn, 0, 0) < 0 ? -EBADMSG : take_data(scn, ret);
+}
+
+static int load_sections(const struct elf_file *f, struct dwarf_file *d)
+{
+	Elf_Scn *scn = NULL;
+	uint64_t inflated = 0;
+	size_t strings;
+	GElf_Shdr shdr;
+	int r = 0;
+
+	if (elf_getshdrstrndx(f->elf, &strings) < 0)
+		return -ENOENT;
+	while (r >= 0 && (scn = elf_nextscn(f->elf, scn))) {
+		const char *name =
+			gelf_getshdr(scn, &shdr) ? elf_strptr(f->elf, strings, shdr.sh_name) : NULL;
+		bool gnu = name && strncmp(name, ".zdebug_", 8) == 0;
+
+		if (!name || (!gnu && strncmp(name, ".debug_", 7) != 0))
+			continue;
+		for (int i = 0; i < DWARF_N_SECTIONS; i++)
+			if (strcmp(name + (gnu ? 8 : 7), names[i]) == 0)
+				r = load_section(scn, &shdr, gnu, &inflated, &d->sections[i]);
+		/* A section that cannot be read is as if it were not there. */
+		r = r == -EBADMSG ? 0 : r;
+	}
+	return r;
+}
+
+struct cursor dwarf_cursor(const struct dwarf_file *d, enum dwarf_section_kind kind, uint64_t off)
+{
+	const struct dwarf_section *s = &d->sections[kind];
+	struct cursor c = cursor_of(s->data, s->bytes);
+
+	if (off > s->bytes)
+		cursor_fail(&c);
+	else
+		c.pos = c.start + off;
+	return c;
+}
+
+const char *dwarf_string_at(const struct dwarf_file *d, enum dwarf_section_kind kind, uint64_t off)
+{
+	const struct dwarf_section *s = &d->sections[kind];
+
+	if (off >= s->bytes || !memchr(s->data + off, 0, s->bytes - off))
+		return NULL;
+	return (const char *)s->data + off;
+}
+
+/* §7.5.1: a unit's header. False at the end of what can be told apart. */
+static bool read_header(struct dwarf_file *d, struct cursor *c, struct dwarf_unit *ret)
+{
+	struct dwarf_unit u = {.file = d, .off = cursor_off(c), .offset_bytes = 4};
+	uint64_t length = cursor_u32(c);
+
+	if (length == 0xffffffffU) {
+		u.offset_bytes = 8;
+		length = cursor_u64(c);
+	}
+	if (c->error || length > cursor_left(c))
+		return false;
+	u.end = cursor_off(c) + length;
+	u.version = cursor_u16(c);
+	u.type = DW_UT_compile;
+	if (u.version >= 5) {
+		u.type = cursor_u8(c);
+		u.addr_bytes = cursor_u8(c);
+		u.abbrev_off = cursor_le(c, u.offset_bytes);
+		if (u.type == DW_UT_skeleton || u.type == DW_UT_split_compile)
+			u.dwo_id = cursor_u64(c);
+	} else {
+		u.abbrev_off = cursor_le(c, u.offset_bytes);
+		u.addr_bytes = cursor_u8(c);
+	}
+	u.die_off = cursor_off(c);
+	u.is_broken = u.version < 2 || u.version > 5 || c->error || u.die_off > u.end ||
+		      (u.addr_bytes != 4 && u.addr_bytes != 8) || u.type == DW_UT_type ||
+		      u.type == DW_UT_split_type;
+	if (u.end > d->sections[DWARF_INFO].bytes)
+		return false;
+	c->error = 0;
+	c->pos = c->start + u.end;
+	*ret = u;
+	return true;
+}
+
+static void take_unit_attr(struct dwarf_unit *u, uint16_t name, struct dwarf_value v,
+	struct dwarf_value *low_pc, struct dwarf_value *comp_dir, struct dwarf_value *dwo_name)
+{
+	switch (name) {
+	case DW_AT_stmt_list:
+		u->line_off = v.u;
+		u->has_lines = true;
+		break;
+	case DW_AT_low_pc: *low_pc = v; break;
+	case DW_AT_comp_dir: *comp_dir = v; break;
+	case DW_AT_str_offsets_base: u->str_offsets_base = v.u; break;
+	case DW_AT_addr_base:
+	case DW_AT_GNU_addr_base: u->addr_base = v.u; break;
+	case DW_AT_rnglists_base: u->rnglists_base = v.u; break;
+	case DW_AT_GNU_ranges_base: u->ranges_base = v.u; break;
+	case DW_AT_GNU_dwo_id: u->dwo_id = v.u; break;
+	case DW_AT_dwo_name:
+	case DW_AT_GNU_dwo_name: *dwo_name = v; break;
+	default: break;
+	}
+}
+
+/* The unit's own entry: the bases come first, since the others may be told in terms of them. */
+static bool read_unit_entry(struct dwarf_unit *u)
+{
+	struct dwarf_value low_pc = {0}, comp_dir = {0}, dwo_name = {0};
+	struct cursor c = dwarf_cursor(u->file, DWARF_INFO, u->die_off);
+	const struct dwarf_abbrevs *abbrevs = dwarf_abbrevs_of(u);
+	const struct dwarf_abbrev *a;
+
+	c.end = c.start + u->end;
+	a = abbrevs ? dwarf_abbrev_find(abbrevs, cursor_varint(&c)) : NULL;
+	if (!a)
+		return false;
+	for (uint32_t i = 0; i < a->n_attrs && !c.error; i++) {
+		const struct dwarf_attr *attr = &abbrevs->attrs[a->first_attr + i];
+
+		take_unit_attr(u, attr->name, dwarf_read_form(u, &c, attr->form, attr->implicit),
+			&low_pc, &comp_dir, &dwo_name);
+	}
+	if (c.error)
+		return false;
+	u->comp_dir = dwarf_string(u, comp_dir);
+	u->dwo_name = dwarf_string(u, dwo_name);
+	if (!dwarf_address(u, low_pc, &u->low_pc))
+		u->low_pc = 0;
+	return true;
+}
+
+static int list_units(struct dwarf_file *d)
+{
+	struct cursor c = dwarf_cursor(d, DWARF_INFO, 0);
+	struct dwarf_unit u;
+
+	while (cursor_left(&c) && d->n_units < MAX_UNITS && read_header(d, &c, &u)) {
+		int r = alloc_grow(&d->units, &d->cap_units, d->n_units + 1, sizeof(*d->units));
+
+		if (r < 0)
+			return r;
+		d->units[d->n_units++] = u;
+	}
+	for (size_t i = 0; i < d->n_units; i++)
+		if (!d->units[i].is_broken)
+			d->units[i].is_broken = !read_unit_entry(&d->units[i]);
+	return 0;
+}
+
+int dwarf_file_open(const struct elf_file *f, struct dwarf_file *ret)
+{
+	uint64_t bytes = 0;
+	int r;
+
+	*ret = (struct dwarf_file) {.max_work = WORK_MIN};
+	table_init(&ret->abbrevs_by_off, NULL);
+	table_init(&ret->programs_by_off, NULL);
+	table_init(&ret->functions, NULL);
+	r = load_sections(f, ret);
+	if (r < 0)
+		return r;
+	for (int i = 0; i < DWARF_N_SECTIONS; i++)
+		bytes += ret->sections[i].bytes;
+	ret->max_work += bytes * WORK_PER_BYTE;
+	if (!ret->sections[DWARF_INFO].bytes && !ret->sections[DWARF_LINE].bytes)
+		return -ENOENT;
+	return list_units(ret);
+}
+
+static void abbrevs_done(struct dwarf_abbrevs *a)
+{
+	free(a->items);
+	free(a->attrs);
+	free(a->skips);
+}
+
+struct dwarf_unit *dwarf_unit_at(struct dwarf_file *d, uint64_t off)
+{
+	size_t low = 0, n = d->n_units;
+
+	while (n > 1) {
+		size_t half = n / 2;
+
+		low += d->units[low + half].off <= off ? half : 0;
+		n -= half;
+	}
+	if (!n || off < d->units[low].die_off || off >= d->units[low].end)
+		return NULL;
+	return &d->units[low];
+}
+
+void dwarf_file_done(struct dwarf_file *d)
+{
+	for (int i = 0; i < DWARF_N_SECTIONS; i++)
+		free(d->sections[i].own);
+	for (size_t i = 0; i < d->n_abbrevs; i++)
+		abbrevs_done(&d->abbrevs[i]);
+	for (size_t i = 0; i < d->n_programs; i++)
+		dwarf_program_done(&d->programs[i]);
+	free(d->programs);
+	free(d->units);
+	free(d->abbrevs);
+	table_done(&d->abbrevs_by_off);
+	table_done(&d->programs_by_off);
+	table_done(&d->functions);
+	*d = (struct dwarf_file) {.units = NULL};
+}

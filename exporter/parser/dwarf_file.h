@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * DWARF 2 to 5 as it lies in an ELF file: sections, units, abbreviations, forms. Sources: the
+ * DWARF 5 standard (sections by number in dwarf_*.c) and the GNU extensions that gcc, clang and
+ * dwz write. All reading is bounded; what one file may cost in time is counted in `work`.
+ */
+#pragma once
+#include "exporter/parser/elf_file.h"
+#include "lib/base/cursor.h"
+#include "lib/base/table.h"
+
+enum dwarf_section_kind {
+	DWARF_INFO,
+	DWARF_ABBREV,
+	DWARF_LINE,
+	DWARF_STR,
+	DWARF_LINE_STR,
+	DWARF_STR_OFFSETS,
+	DWARF_ADDR,
+	DWARF_RANGES,
+	DWARF_RNGLISTS,
+	DWARF_N_SECTIONS
+};
+
+struct dwarf_section {
+	const uint8_t *data;
+	size_t bytes;
+	void *own; /* decompressed by ourselves */
+};
+
+/* One value: a number, an offset, an index; of an inline string and of a block the offset in
+ * .debug_info. */
+struct dwarf_value {
+	uint64_t u;
+	uint32_t form; /* 0: the attribute is not there */
+};
+
+struct dwarf_attr {
+	uint16_t name, form;
+	int64_t implicit;
+};
+
+struct dwarf_abbrev {
+	uint64_t code;
+	uint32_t first_attr, n_attrs;
+	uint32_t first_skip, n_skips; /* how to get over an entry without looking at it */
+	uint16_t tag;
+	bool has_children, has_pc, has_sibling;
+};
+
+/* The abbreviations at one offset, as units of one shape read them. */
+struct dwarf_abbrevs {
+	struct dwarf_abbrev *items;
+	struct dwarf_attr *attrs;
+	uint32_t *skips;
+	size_t n, cap, n_attrs, cap_attrs, n_skips, cap_skips;
+	bool dense; /* items[code - 1] */
+};
+
+struct dwarf_unit {
+	struct dwarf_file *file;
+	struct dwarf_file *addr_file; /* that has its addresses and old ranges; NULL: file */
+	struct dwarf_unit *skeleton;  /* of a split unit: has the lines; NULL: not split */
+	uint64_t off, die_off, end;   /* in .debug_info */
+	uint64_t low_pc;	      /* base of its range lists */
+	uint64_t str_offsets_base, addr_base, rnglists_base, ranges_base;
+	uint64_t abbrev_off, line_off, dwo_id;
+	const char *comp_dir, *dwo_name;
+	uint32_t abbrevs; /* index + 1; 0: not read yet */
+	uint32_t program; /* index + 1 of its line program; 0: not read yet */
+	uint16_t version;
+	uint8_t type, addr_bytes, offset_bytes;
+	bool has_lines, is_broken;
+};
+
+struct dwarf_program; /* exporter/parser/dwarf_line.h */
+
+struct dwarf_file {
+	struct dwarf_section sections[DWARF_N_SECTIONS];
+	struct dwarf_unit *units; /* ascending by offset */
+	struct dwarf_abbrevs *abbrevs;
+	struct dwarf_program *programs;
+	size_t n_units, cap_units, n_abbrevs, cap_abbrevs, n_programs, cap_programs;
+	struct table abbrevs_by_off, programs_by_off, functions;
+	struct dwarf_file *alt;	 /* of .gnu_debugaltlink; NULL: not there */
+	uint64_t work, max_work; /* bytes read, roughly: what nests or repeats has an end */
+};
+
+/* Finds sections, decompresses what is compressed, lists the units. -ENOENT: no .debug_info and no
+ * .debug_line; -EFBIG: more than 256 MiB decompressed; -ENOMEM. */
+int dwarf_file_open(const struct elf_file *f, struct dwarf_file *ret) _must_check_;
+void dwarf_file_done(struct dwarf_file *d);
+#define _cleanup_dwarf_file_ _cleanup_(dwarf_file_done)
+
+/* Counts work; false when the file has had its share. */
+static inline bool dwarf_work(struct dwarf_file *d, uint64_t n)
+{
+	d->work += n;
+	return d->work <= d->max_work;
+}
+
+struct cursor dwarf_cursor(const struct dwarf_file *d, enum dwarf_section_kind kind, uint64_t off);
+/* The string at an offset of a section, or NULL. */
+const char *dwarf_string_at(const struct dwarf_file *d, enum dwarf_section_kind kind, uint64_t off);
+/* The unit that holds an offset of .debug_info, or NULL. */
+struct dwarf_unit *dwarf_unit_at(struct dwarf_file *d, uint64_t off);
+
+/* NULL: malformed or out of memory. Those of all units are read when the file is opened. */
+const struct dwarf_abbrevs *dwarf_abbrevs_of(struct dwarf_unit *u);
+const struct dwarf_abbrev *dwarf_abbrev_find(const struct dwarf_abbrevs *a, uint64_t code);
+/* Moves the cursor over an entry's attributes. */
+void dwarf_skip_entry(
+	const struct dwarf_abbrevs *a, const struct dwarf_abbrev *abbrev, struct cursor *c);
+
+/* Reads one value; the cursor's error is set when it is malformed or of an unknown form. */
+struct dwarf_value dwarf_read_form(
+	const struct dwarf_unit *u, struct cursor *c, uint32_t form, int64_t implicit);
+/* What a value means; false or NULL when it is of another class or points nowhere. */
+bool dwarf_address(const struct dwarf_unit *u, struct dwarf_value v, uint64_t *ret);
+const char *dwarf_string(const struct dwarf_unit *u, struct dwarf_value v);
+bool dwarf_is_address(uint32_t form);
+/* The entry that a reference points to: its file in *ret_file. */
+bool dwarf_reference(const struct dwarf_unit *u, struct dwarf_value v, struct dwarf_file **ret_file,
+	uint64_t *ret_off);
+
+/* Calls for each range of a DW_AT_ranges value. */
+typedef void dwarf_range_fn(void *arg, uint64_t start, uint64_t end);
+void dwarf_ranges(const struct dwarf_unit *u, struct dwarf_value v, dwarf_range_fn *fn, void *arg);

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Line programs, version 2 to 5.
+ */
+#include "exporter/parser/dwarf_line.h"
+#include "lib/base/alloc.h"
+#include <dwarf.h>
+#include <stdlib.h>
+
+enum { MAX_PATHS = 1 << 20, MAX_FORMATS = 16 };
+
+void dwarf_program_done(struct dwarf_program *p)
+{
+	free(p->dirs);
+	free(p->paths);
+}
+
+static const char *read_string(struct cursor *c)
+{
+	const uint8_t *s = c->pos;
+	const uint8_t *nul = cursor_left(c) ? memchr(s, 0, cursor_left(c)) : NULL;
+
+	cursor_skip(c, nul ? (size_t)(nul - s) + 1 : SIZE_MAX);
+	return nul ? (const char *)s : "";
+}
+
+static int add_dir(struct dwarf_program *p, const char *dir)
+{
+	int r = p->n_dirs == MAX_PATHS
+			? -EFBIG
+			: alloc_grow(&p->dirs, &p->cap_dirs, p->n_dirs + 1, sizeof(*p->dirs));
+
+	if (r == 0)
+		p->dirs[p->n_dirs++] = dir;
+	return r;
+}
+
+static int add_path(struct dwarf_program *p, const char *name, uint64_t dir)
+{
+	int r = p->n_paths == MAX_PATHS
+			? -EFBIG
+			: alloc_grow(&p->paths, &p->cap_paths, p->n_paths + 1, sizeof(*p->paths));
+
+	if (r == 0)
+		p->paths[p->n_paths++] = (struct dwarf_path) {
+			.name = name,
+			.dir = (uint32_t)MIN(dir, (uint64_t)UINT32_MAX),
+			.id = DWARF_NO_ID,
+		};
+	return r;
+}
+
+static int read_old_path(struct dwarf_program *p, struct cursor *c, const char *name)
+{
+	uint64_t dir = cursor_varint(c);
+
+	(void)cursor_varint(c); /* time of change */
+	(void)cursor_varint(c); /* size */
+	return add_path(p, name, dir);
+}
+
+/* Versions 2 to 4: directory 0 is the unit's, paths count from 1. */
+static int read_old_tables(struct dwarf_program *p, struct cursor *c)
+{
+	const char *s;
+	int r = add_dir(p, "");
+
+	while (r == 0 && *(s = read_string(c)))
+		r = add_dir(p, s);
+	if (r == 0)
+		r = add_path(p, "", 0);
+	while (r == 0 && *(s = read_string(c)))
+		r = read_old_path(p, c, s);
+	return r;
+}
+
+struct entry_format {
+	uint64_t content, form;
+};
+
+/* One entry of a version 5 table. */
+static void read_entry(const struct dwarf_unit *u, struct cursor *c,
+	const struct entry_format *formats, unsigned n, const char **ret_name, uint64_t *ret_dir)
+{
+	*ret_name = "";
+	*ret_dir = 0;
+	for (unsigned i = 0; i < n; i++) {
+		struct dwarf_value v = {.form = DW_FORM_string};
+		const char *s;
+
+		if (formats[i].form == DW_FORM_string) {
+			s = read_string(c);
+		} else {
+			v = dwarf_read_form(u, c,
+				formats[i].form > UINT16_MAX ? 0 : (uint32_t)formats[i].form, 0);
+			s = formats[i].content == DW_LNCT_path ? dwarf_string(u, v) : NULL;
+		}
+		if (formats[i].content == DW_LNCT_path)
+			*ret_name = s ? s : "";
+		else if (formats[i].content == DW_LNCT_directory_index)
+			*ret_dir = v.u;
+	}
+}
+
+/* Version 5: one of its two tables. */
+static int read_table(
+	struct dwarf_program *p, const struct dwarf_unit *u, struct cursor *c, bool dirs)
+{
+	struct entry_format formats[MAX_FORMATS];
+	unsigned n_formats = cursor_u8(c);
+	uint64_t n;
+	int r = 0;
+
+	if (n_formats > MAX_FORMATS)
+		return -EBADMSG;
+	for (unsigned i = 0; i < n_formats; i++) {
+		formats[i].content = cursor_varint(c);
+		formats[i].form = cursor_varint(c);
+	}
+	n = cursor_varint(c);
+	for (uint64_t i = 0; r == 0 && i < n && n_formats && !c->error && cursor_left(c); i++) {
+		const char *name;
+		uint64_t dir;
+
+		read_entry(u, c, formats, n_formats, &name, &dir);
+		r = dirs ? add_dir(p, name) : add_path(p, name, dir);
+	}
+	return r;
+}
+
+static int read_header(struct dwarf_program *p, const struct dwarf_unit *unit, uint64_t off)
+{
+	struct cursor c = dwarf_cursor(unit->file, DWARF_LINE, off);
+	struct dwarf_unit u = *unit;
+	uint64_t length, header_bytes;
+	int r;
+
+	p->offset_bytes = 4;
+	length = cursor_u32(&c);
+	if (length == 0xffffffffU) {
+		p->offset_bytes = 8;
+		length = cursor_u64(&c);
+	}
+	if (c.error || length > cursor_left(&c))
+		return -EBADMSG;
+	p->end = cursor_off(&c) + length;
+	c.end = c.pos + length;
+	p->version = cursor_u16(&c);
+	if (p->version < 2 || p->version > 5)
+		return -ENOTSUP;
+	if (p->version >= 5)
+		cursor_skip(&c, 2); /* bytes of an address and of a segment */
+	header_bytes = cursor_le(&c, p->offset_bytes);
+	if (header_bytes > cursor_left(&c))
+		return -EBADMSG;
+	p->code_off = cursor_off(&c) + header_bytes;
+	c.end = c.pos + header_bytes;
+	p->min_step = cursor_u8(&c);
+	if (p->version >= 4)
+		cursor_skip(
+			&c, 1); /* operations of an instruction: none of our machines has more */
+	cursor_skip(&c, 1);	/* is_stmt */
+	p->line_base = (int8_t)cursor_u8(&c);
+	p->line_range = cursor_u8(&c);
+	p->opcode_base = cursor_u8(&c);
+	for (unsigned i = 1; i < p->opcode_base; i++)
+		p->operands[i] = cursor_u8(&c);
+	if (c.error || !p->line_range || !p->opcode_base)
+		return -EBADMSG;
+	u.offset_bytes = p->offset_bytes;
+	if (p->version < 5)
+		return read_old_tables(p, &c);
+	r = read_table(p, &u, &c, true);
+	return r < 0 ? r : read_table(p, &u, &c, false);
+}
+
+struct dwarf_program *dwarf_program_of(struct dwarf_unit *u)
+{
+	struct dwarf_file *d = u->file;
+	struct dwarf_program *p;
+	uint64_t *slot;
+	bool is_new;
+	int r = 0;
+
+	if (!u->has_lines || u->is_broken)
+		return NULL;
+	if (!u->program) {
+		slot = table_insert(&d->programs_by_off, u->line_off, &is_new);
+		if (!slot)
+			return NULL;
+		if (is_new)
+			r = alloc_grow(&d->programs, &d->cap_programs, d->n_programs + 1,
+				sizeof(*d->programs));
+		if (r < 0) {
+			table_remove(&d->programs_by_off, u->line_off);
+			return NULL;
+		}
+		if (is_new) {
+			p = &d->programs[d->n_programs];
+			*slot = ++d->n_programs;
+			*p = (struct dwarf_program) {.unit = u};
+			if (!dwarf_work(d, 64) || read_header(p, u, u->line_off) < 0)
+				p->end = p->code_off = 0;
+			dwarf_work(d, (p->n_dirs + p->n_paths) * 8);
+		}
+		u->program = (uint32_t)*slot;
+	}
+	p = &d->programs[u->program - 1];
+	if (!p->comp_dir)
+		p->comp_dir = u->comp_dir;
+	return p;
+}
+
+static uint32_t compose_path(
+	const struct dwarf_program *p, const struct dwarf_path *path, struct debug_tables *t)
+{
+	const char *dir = path->dir < p->n_dirs ? p->dirs[path->dir] : "";
+	const char *parts[3] = {p->comp_dir && *dir != '/' ? p->comp_dir : "", dir, path->name};
+	_cleanup_bytes_ struct bytes b;
+
+	if (path->name[0] == '/')
+		return debug_tables_file(t, path->name, strlen(path->name));
+	bytes_init(&b, NULL, 0);
+	for (int i = 0; i < 3; i++) {
+		if (!*parts[i])
+			continue;
+		if (b.len && b.data[b.len - 1] != '/')
+			bytes_put_u8(&b, '/');
+		bytes_put_str(&b, parts[i]);
+	}
+	return bytes_error(&b) < 0 ? DEBUG_NO_FILE
+				   : debug_tables_file(t, (const char *)b.data, b.len);
+}
+
+uint32_t dwarf_program_file(struct dwarf_program *p, uint64_t number, struct debug_tables *t)
+{
+	struct dwarf_path *path;
+
+	if (!p || number >= p->n_paths)
+		return DEBUG_NO_FILE;
+	path = &p->paths[number];
+	if (path->id == DWARF_NO_ID)
+		path->id = *path->name ? compose_path(p, path, t) : DEBUG_NO_FILE;
+	return path->id;
+}
+
+struct line_state {
+	struct dwarf_program *p;
+	struct debug_tables *t;
+	uint64_t addr;
+	uint64_t file;
+	uint32_t line, column;
+	bool dead; /* the sequence is of code that the linker dropped */
+};
+
+static void reset(struct line_state *s)
+{
+	s->addr = 0;
+	s->file = 1;
+	s->line = 1;
+	s->column = 0;
+	s->dead = !debug_tables_is_code(s->t, 0, 1);
+}
+
+static void put_row(struct line_state *s)
+{
+	if (!s->dead)
+		debug_tables_row(
+			s->t, s->addr, dwarf_program_file(s->p, s->file, s->t), s->line, s->column);
+}
+
+static void run_extended(struct line_state *s, struct cursor *c)
+{
+	uint64_t bytes = cursor_varint(c);
+	struct cursor sub = cursor_sub(c, bytes);
+
+	switch (cursor_u8(&sub)) {
+	case DW_LNE_end_sequence:
+		if (!s->dead)
+			debug_tables_end_sequence(s->t, s->addr);
+		reset(s);
+		break;
+	case DW_LNE_set_address:
+		s->addr = cursor_le(&sub, cursor_left(&sub) >= 8 ? 8 : 4);
+		s->dead = !debug_tables_is_code(s->t, s->addr, s->addr + 1);
+		break;
+	case DW_LNE_define_file:
+		if (s->p->version < 5)
+			(void)!read_old_path(s->p, &sub, read_string(&sub));
+		break;
+	default: break; /* discriminators and vendors' own */
+	}
+}
+
+static void run_standard(struct line_state *s, struct cursor *c, uint8_t op)
+{
+	const struct dwarf_program *p = s->p;
+	uint64_t column;
+
+	switch (op) {
+	case DW_LNS_copy: put_row(s); break;
+	case DW_LNS_advance_pc: s->addr += cursor_varint(c) * p->min_step; break;
+	case DW_LNS_advance_line: s->line = (uint32_t)(s->line + (uint64_t)cursor_sleb(c)); break;
+	case DW_LNS_set_file: s->file = cursor_varint(c); break;
+	case DW_LNS_set_column:
+		column = cursor_varint(c);
+		s->column = (uint32_t)MIN(column, (uint64_t)UINT32_MAX);
+		break;
+	case DW_LNS_negate_stmt:
+	case DW_LNS_set_basic_block:
+	case DW_LNS_set_prologue_end:
+	case DW_LNS_set_epilogue_begin: break;
+	case DW_LNS_const_add_pc:
+		s->addr += (uint64_t)((255 - p->opcode_base) / p->line_range) * p->min_step;
+		break;
+	case DW_LNS_fixed_advance_pc: s->addr += cursor_u16(c); break;
+	default: /* DW_LNS_set_isa and later ones */
+		for (unsigned i = 0; i < p->operands[op]; i++)
+			(void)cursor_varint(c);
+	}
+}
+
+void dwarf_program_run(struct dwarf_program *p, struct debug_tables *t)
+{
+	struct line_state s = {.p = p, .t = t};
+	struct dwarf_file *d = p->unit->file;
+	struct cursor c;
+
+	if (!p->end || p->code_off > p->end || !dwarf_work(d, p->end - p->code_off))
+		return;
+	c = dwarf_cursor(d, DWARF_LINE, p->code_off);
+	c.end = c.start + p->end;
+	reset(&s);
+	while (c.pos < c.end && !t->error) {
+		uint8_t op = cursor_u8(&c);
+
+		if (op >= p->opcode_base) {
+			unsigned adjusted = op - p->opcode_base;
+
+			s.addr += (uint64_t)(adjusted / p->line_range) * p->min_step;
+			s.line += (uint32_t)(p->line_base + (int)(adjusted % p->line_range));
+			put_row(&s);
+		} else if (op == 0) {
+			run_extended(&s, &c);
+		} else {
+			run_standard(&s, &c, op);
+		}
+	}
+	/* What has no end is not known to be whole. */
+	debug_tables_drop_sequence(t);
+	t->n_left_out += c.error != 0;
+}

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Functions and inlined calls from the entries of .debug_info (DWARF 5 §3.3). Entries without
+ * code are passed over unread; names are looked up once per function, through abstract origins
+ * and specifications of whatever unit or file.
+ */
+#include "exporter/parser/dwarf.h"
+#include "exporter/parser/dwarf_line.h"
+#include "lib/base/alloc.h"
+#include <dwarf.h>
+#include <stdlib.h>
+
+enum { MAX_ORIGINS = 16, MAX_DEPTH = 1 << 16 };
+
+/* What of an entry matters. */
+struct entry {
+	struct dwarf_value low_pc, high_pc, ranges, origin, specification, name, linkage_name;
+	uint64_t decl_file, decl_line, call_file, call_line, call_column, sibling;
+	bool has_decl_file, has_decl_line;
+};
+
+static void take_attr(struct entry *e, uint16_t name, struct dwarf_value v)
+{
+	switch (name) {
+	case DW_AT_low_pc: e->low_pc = v; break;
+	case DW_AT_high_pc: e->high_pc = v; break;
+	case DW_AT_ranges: e->ranges = v; break;
+	case DW_AT_abstract_origin: e->origin = v; break;
+	case DW_AT_specification: e->specification = v; break;
+	case DW_AT_name: e->name = v; break;
+	case DW_AT_linkage_name:
+	case DW_AT_MIPS_linkage_name: e->linkage_name = v; break;
+	case DW_AT_decl_file:
+		e->decl_file = v.u;
+		e->has_decl_file = true;
+		break;
+	case DW_AT_decl_line:
+		e->decl_line = v.u;
+		e->has_decl_line = true;
+		break;
+	case DW_AT_call_file: e->call_file = v.u; break;
+	case DW_AT_call_line: e->call_line = v.u; break;
+	case DW_AT_call_column: e->call_column = v.u; break;
+	case DW_AT_sibling: e->sibling = v.u; break;
+	default: break;
+	}
+}
+
+static void read_entry(const struct dwarf_unit *u, const struct dwarf_abbrevs *abbrevs,
+	const struct dwarf_abbrev *a, struct cursor *c, struct entry *ret)
+{
+	const struct dwarf_attr *attrs = abbrevs->attrs + a->first_attr;
+
+	*ret = (struct entry) {.sibling = 0};
+	for (uint32_t i = 0; i < a->n_attrs && !c->error; i++)
+		take_attr(ret, attrs[i].name,
+			dwarf_read_form(u, c, attrs[i].form, attrs[i].implicit));
+}
+
+static uint32_t to_u32(uint64_t v)
+{
+	return (uint32_t)MIN(v, (uint64_t)UINT32_MAX);
+}
+
+/* The entry at an offset of a file; false when there is none. */
+static bool entry_at(
+	struct dwarf_file *d, uint64_t off, struct dwarf_unit **ret_unit, struct entry *ret)
+{
+	struct dwarf_unit *u = dwarf_unit_at(d, off);
+	struct cursor c = dwarf_cursor(d, DWARF_INFO, off);
+	const struct dwarf_abbrevs *abbrevs;
+	const struct dwarf_abbrev *a;
+
+	if (!u || u->is_broken || !dwarf_work(d, 16))
+		return false;
+	abbrevs = dwarf_abbrevs_of(u);
+	c.end = c.start + u->end;
+	a = abbrevs ? dwarf_abbrev_find(abbrevs, cursor_varint(&c)) : NULL;
+	if (!a)
+		return false;
+	read_entry(u, abbrevs, a, &c, ret);
+	*ret_unit = u;
+	return !c.error;
+}
+
+/* Name, file and line of the function at an entry: each from the first entry that has it, on the
+ * way from the copy to what it is a copy of. */
+static uint32_t make_function(struct dwarf_file *d, uint64_t off, struct debug_tables *t)
+{
+	const char *name = NULL, *linkage_name = NULL, *best;
+	bool has_file = false, has_line = false;
+	uint32_t file = DEBUG_NO_FILE, line = 0;
+
+	for (int i = 0; i < MAX_ORIGINS; i++) {
+		struct dwarf_unit *u = NULL;
+		struct entry e;
+
+		if (!entry_at(d, off, &u, &e))
+			break;
+		name = name ? name : dwarf_string(u, e.name);
+		linkage_name = linkage_name ? linkage_name : dwarf_string(u, e.linkage_name);
+		if (!has_file && e.has_decl_file) {
+			file = dwarf_program_file(
+				dwarf_program_of(u->skeleton ? u->skeleton : u), e.decl_file, t);
+			has_file = true;
+		}
+		line = has_line ? line : to_u32(e.decl_line);
+		has_line |= e.has_decl_line;
+		if (!dwarf_reference(u, e.origin.form ? e.origin : e.specification, &d, &off))
+			break;
+	}
+	best = linkage_name && *linkage_name ? linkage_name : name;
+	return debug_tables_function(t, best, best ? strlen(best) : 0, file, line, false);
+}
+
+static uint32_t function_at(struct dwarf_file *d, uint64_t off, struct debug_tables *t)
+{
+	uint64_t *slot = table_find(&d->functions, off);
+	uint32_t function;
+
+	if (slot)
+		return (uint32_t)*slot;
+	function = make_function(d, off, t);
+	slot = table_insert(&d->functions, off, NULL);
+	if (slot)
+		*slot = function;
+	else
+		t->error = -ENOMEM;
+	return function;
+}
+
+struct range_sink {
+	struct debug_tables *t;
+	uint32_t scope;
+};
+
+static void add_range(void *arg, uint64_t start, uint64_t end)
+{
+	struct range_sink *s = arg;
+
+	debug_tables_range(s->t, start, end, s->scope);
+}
+
+static void any_code(void *arg, uint64_t start, uint64_t end)
+{
+	struct range_sink *s = arg;
+
+	s->scope |= debug_tables_is_code(s->t, start, end);
+}
+
+static void each_range(
+	const struct dwarf_unit *u, const struct entry *e, dwarf_range_fn *fn, void *arg)
+{
+	uint64_t low, high;
+
+	if (e->ranges.form) {
+		dwarf_ranges(u, e->ranges, fn, arg);
+		return;
+	}
+	if (!e->high_pc.form || !dwarf_address(u, e->low_pc, &low))
+		return;
+	if (dwarf_is_address(e->high_pc.form)) {
+		if (!dwarf_address(u, e->high_pc, &high))
+			return;
+	} else if (__builtin_add_overflow(low, e->high_pc.u, &high)) {
+		return;
+	}
+	if (low < high)
+		fn(arg, low, high);
+}
+
+/* The walk over one unit. */
+struct walk {
+	struct dwarf_unit *u;
+	struct debug_tables *t;
+	uint32_t *parents; /* per open entry: the scope that its children lie in */
+	size_t depth, cap;
+};
+
+/* The scope of an entry that has code; `parent` when it has none here. */
+static uint32_t add_scope(
+	struct walk *w, const struct entry *e, uint64_t off, bool inlined, uint32_t parent)
+{
+	struct range_sink sink = {.t = w->t};
+	struct dwarf_unit *u = w->u, *lines = u->skeleton ? u->skeleton : u;
+	struct dwarf_file *d = u->file;
+	uint32_t function, call_file = DEBUG_NO_FILE;
+
+	each_range(u, e, any_code, &sink);
+	if (!sink.scope || (inlined && parent == DEBUG_NO_SCOPE))
+		return parent;
+	/* All copies of one function share its record. */
+	if (e->origin.form && !dwarf_reference(u, e->origin, &d, &off))
+		return parent;
+	function = function_at(d, off, w->t);
+	if (inlined)
+		call_file = dwarf_program_file(dwarf_program_of(lines), e->call_file, w->t);
+	sink.scope = debug_tables_scope(w->t, inlined ? parent : DEBUG_NO_SCOPE, function,
+		call_file, to_u32(e->call_line), to_u32(e->call_column));
+	each_range(u, e, add_range, &sink);
+	return sink.scope;
+}
+
+static bool is_type(uint16_t tag)
+{
+	return tag == DW_TAG_structure_type || tag == DW_TAG_class_type ||
+	       tag == DW_TAG_union_type || tag == DW_TAG_enumeration_type ||
+	       tag == DW_TAG_array_type || tag == DW_TAG_subroutine_type;
+}
+
+/* Reads the entry behind its code; returns the scope of its children. */
+static uint32_t visit(struct walk *w, const struct dwarf_abbrevs *abbrevs,
+	const struct dwarf_abbrev *a, uint64_t off, struct cursor *c, bool *ret_skipped)
+{
+	uint32_t parent = w->depth ? w->parents[w->depth - 1] : DEBUG_NO_SCOPE;
+	bool function = a->tag == DW_TAG_subprogram, inlined = a->tag == DW_TAG_inlined_subroutine;
+	struct entry e;
+
+	if ((function || inlined) && a->has_pc) {
+		read_entry(w->u, abbrevs, a, c, &e);
+		return c->error ? parent : add_scope(w, &e, off, inlined, parent);
+	}
+	if (a->has_children && a->has_sibling && is_type(a->tag)) {
+		read_entry(w->u, abbrevs, a, c, &e);
+		/* Types hold declarations only: on behind them. */
+		if (!c->error && e.sibling < w->u->end - w->u->off &&
+			w->u->off + e.sibling > cursor_off(c)) {
+			c->pos = c->start + w->u->off + e.sibling;
+			*ret_skipped = true;
+		}
+		return parent;
+	}
+	dwarf_skip_entry(abbrevs, a, c);
+	return function ? DEBUG_NO_SCOPE : parent;
+}
+
+static int open_entry(struct walk *w, uint32_t scope)
+{
+	int r = w->depth == MAX_DEPTH
+			? -EBADMSG
+			: alloc_grow(&w->parents, &w->cap, w->depth + 1, sizeof(*w->parents));
+
+	if (r == 0)
+		w->parents[w->depth++] = scope;
+	return r;
+}
+
+static int walk_entries(struct walk *w)
+{
+	const struct dwarf_abbrevs *abbrevs = dwarf_abbrevs_of(w->u);
+	struct cursor c = dwarf_cursor(w->u->file, DWARF_INFO, w->u->die_off);
+
+	c.end = c.start + w->u->end;
+	while (abbrevs && cursor_left(&c) && !w->t->error) {
+		uint64_t off = cursor_off(&c), code = cursor_varint(&c);
+		const struct dwarf_abbrev *a;
+		bool skipped = false;
+		uint32_t scope;
+		int r;
+
+		if (!code) {
+			if (w->depth <= 1)
+				return 0;
+			w->depth--;
+			continue;
+		}
+		a = dwarf_abbrev_find(abbrevs, code);
+		if (!a)
+			return -EBADMSG;
+		scope = visit(w, abbrevs, a, off, &c, &skipped);
+		if (c.error)
+			return c.error;
+		if (a->has_children && !skipped) {
+			r = open_entry(w, scope);
+			if (r < 0)
+				return r;
+		} else if (!w->depth) {
+			return 0;
+		}
+	}
+	return c.error;
+}
+
+static void walk_unit(struct dwarf_unit *u, struct debug_tables *t)
+{
+	struct walk w = {.u = u, .t = t};
+	int r;
+
+	if (u->is_broken || !dwarf_work(u->file, u->end - u->off)) {
+		t->n_left_out += u->type != DW_UT_type;
+		return;
+	}
+	r = walk_entries(&w);
+	free(w.parents);
+	if (r == -ENOMEM)
+		t->error = r;
+	t->n_left_out += r < 0;
+}
+
+int dwarf_read(const struct elf_file *debug, struct debug_tables *t)
+{
+	_cleanup_dwarf_file_ struct dwarf_file d;
+	int r = dwarf_file_open(debug, &d);
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	for (size_t i = 0; i < d.n_units; i++)
+		(void)!dwarf_program_of(&d.units[i]);
+	for (size_t i = 0; i < d.n_programs && !t->error; i++)
+		dwarf_program_run(&d.programs[i], t);
+	for (size_t i = 0; i < d.n_units && !t->error; i++)
+		walk_unit(&d.units[i], t);
+	return t->error;
+}

@@ -1,0 +1,404 @@
+"""Lines and inlined calls of real compilers' output, beside llvm-symbolizer, over every kind of DWARF."""
+import os
+import random
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+import urllib.parse
+
+import sonde_e2e as e2e
+
+LINES = os.path.join(e2e.build_dir(), 'tests/tools/lines')
+SYMBOLIZER = shutil.which('llvm-symbolizer') or shutil.which('llvm-symbolizer-14')
+EXAMPLES = 3000
+
+HEADER = r'''
+#pragma once
+static inline int clamp(int v, int low, int high)
+{
+	if (v < low)
+		return low;
+	return v > high ? high : v;
+}
+#define SUM_OF_SQUARES(n) ({ int sum_ = 0; for (int i_ = 0; i_ < (n); i_++) sum_ += i_ * clamp(i_, 3, 90); sum_; })
+'''
+MAIN_C = r'''
+#include "shapes.h"
+#include <stdio.h>
+#include <stdlib.h>
+int area(int w, int h);
+__attribute__((always_inline)) static inline int deep0(int x) { return clamp(x, 0, x / 3) + x; }
+#define DEEP(a, b) __attribute__((always_inline)) static inline int a(int x) { return b(x + 1) * 3 + clamp(x, 2, 70); }
+DEEP(deep1, deep0) DEEP(deep2, deep1) DEEP(deep3, deep2) DEEP(deep4, deep3) DEEP(deep5, deep4) DEEP(deep6, deep5)
+__attribute__((cold, noinline)) static void fail(const char *why) { fprintf(stderr, "%s\n", why); exit(2); }
+__attribute__((used)) int never_called(int x) { return deep3(x); }
+static int compare(const void *a, const void *b) { return clamp(*(const int *)a - *(const int *)b, -1, 1); }
+int main(int argc, char **argv)
+{
+	int values[64], total = 0;
+
+	for (int i = 0; i < 64; i++)
+		values[i] = deep6(i * argc) ^ area(i, argc);
+	qsort(values, 64, sizeof(values[0]), compare);
+	if (values[0] == 77)
+		fail("unlucky");
+	switch (argc) {
+	case 1: total = SUM_OF_SQUARES(values[3] & 15); break;
+	case 2: total = area(values[9], values[4]); break;
+	default: total = atoi(argv[1]);
+	}
+	printf("%d\n", total);
+	return clamp(total, 0, 1);
+}
+'''
+AREA_C = r'''
+#include "shapes.h"
+__attribute__((noinline)) static int slow_path(int w) { return w * 17 % 11; }
+static int perimeter(int w, int h) { return 2 * (clamp(w, 1, 50) + clamp(h, 1, 50)); }
+int unused_here(int x) { return perimeter(x, x) * 3; }
+int area(int w, int h)
+{
+	int a = clamp(w * h, 0, 1 << 20);
+
+	if (a > 1000)
+		a += slow_path(w);
+	return a + perimeter(w, h);
+}
+'''
+SHOP_CC = r'''
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+#include <cstdio>
+namespace shop {
+namespace { int discount(int price) { return price - price / 7; } }
+struct item { std::string name; int price; virtual ~item() = default; virtual int cost() const { return discount(price); } };
+struct tea final : item { int cost() const override { return item::cost() + 3; } };
+template <typename T, int N> struct basket {
+	std::vector<std::unique_ptr<T>> items;
+	template <typename F> int sum(F f) const { int s = N; for (auto &i : items) s += f(*i); return s; }
+	basket &operator+=(std::unique_ptr<T> t) { items.push_back(std::move(t)); return *this; }
+};
+}
+int main(int argc, char **argv)
+{
+	shop::basket<shop::item, 5> b;
+	std::map<std::string, int> counts;
+	for (int i = 0; i < argc + 40; i++) {
+		std::unique_ptr<shop::item> t(i % 3 ? static_cast<shop::item *>(new shop::item) : new shop::tea);
+		t->name = std::string(argv[0]) + std::to_string(i);
+		t->price = i * 3;
+		counts[t->name.substr(0, 3)]++;
+		b += std::move(t);
+	}
+	std::sort(b.items.begin(), b.items.end(), [](const auto &x, const auto &y) { return x->cost() < y->cost() || x->name < y->name; });
+	auto cheap = [&](const shop::item &i) { struct local { static int twice(int v) { return v * 2; } }; return local::twice(i.cost()); };
+	printf("%d %zu\n", b.sum(cheap), counts.size());
+	try { if (b.items.at(static_cast<size_t>(argc) * 7)->price > 1000) throw std::string("dear"); } catch (const std::string &s) { puts(s.c_str()); }
+}
+'''
+TILL_RS = r'''
+use std::collections::HashMap;
+mod shop {
+    #[inline(always)] fn clamp(v: u64) -> u64 { if v > 90 { 90 } else { v } }
+    pub trait Ring { fn ring(&mut self, n: u64) -> u64; }
+    #[derive(Default)] pub struct Till { pub sum: u64 }
+    impl Ring for Till { fn ring(&mut self, n: u64) -> u64 { for i in 0..n { self.sum = self.sum.wrapping_mul(31) + clamp(i); } self.sum } }
+}
+use shop::Ring;
+fn main() {
+    let mut m: HashMap<String, shop::Till> = HashMap::new();
+    for a in std::env::args().chain((0..50).map(|i| format!("x{}", i % 7))) { let k = a.chars().rev().collect::<String>(); m.entry(k).or_default().ring(a.len() as u64); }
+    let mut v: Vec<_> = m.iter().map(|(k, t)| (t.sum, k.clone())).collect();
+    v.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    println!("{:?}", v.first());
+}
+'''
+TILL_GO = r'''
+package main
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+)
+
+type till struct{ sum uint64 }
+
+func clamp(v uint64) uint64 {
+	if v > 90 {
+		return 90
+	}
+	return v
+}
+
+func (t *till) ring(n uint64) { t.sum = t.sum*31 + clamp(n) }
+
+func main() {
+	tills := map[string]*till{}
+	for i := uint64(0); i < 100; i++ {
+		k := strings.Repeat("x", int(i%9))
+		if tills[k] == nil {
+			tills[k] = &till{}
+		}
+		tills[k].ring(i)
+	}
+	keys := []string{}
+	for k := range tills {
+		keys = append(keys, k)
+	}
+	sort.Slice(keys, func(a, b int) bool { return tills[keys[a]].sum < tills[keys[b]].sum })
+	fmt.Println(keys)
+}
+'''
+
+
+def code_ranges(path):
+    out = subprocess.run(['readelf', '-SW', path], capture_output=True, text=True, check=True).stdout
+    return [(int(m[1], 16), int(m[2], 16)) for m in re.finditer(r'\] \.text\S*\s+\S+\s+([0-9a-f]+)\s+[0-9a-f]+\s+([0-9a-f]+)', out)]
+
+
+def addresses_of(path, n=EXAMPLES):
+    every = [(a, s) for a, s in code_ranges(path)]
+    total = sum(s for _, s in every)
+    chosen = []
+    # The same ones each time; all of them where there are few.
+    for k in sorted(random.Random(7).sample(range(total), min(n, total))):
+        for a, s in every:
+            if k < s:
+                chosen.append(a + k)
+                break
+            k -= s
+    return chosen
+
+
+def places(program, addresses):
+    """For each address: [(function, file, line, column)], innermost first."""
+    out = subprocess.run(program, input=''.join(f'0x{a:x}\n' for a in addresses), capture_output=True, text=True, errors='replace', check=True)
+    answers = []
+    for block in out.stdout.split('\n\n')[:len(addresses)]:
+        rows = block.split('\n')
+        chain = []
+        for function, where in zip(rows[::2], rows[1::2]):
+            file, line, column = where.rsplit(':', 2)
+            # A file without a line is a mark of the symbol table, not debug information.
+            chain.append((function, '??' if line == '0' and '/' not in file else file, int(line), int(column)))
+        answers.append(chain)
+    return answers
+
+
+def ours(path, addresses, debug=None):
+    return places([LINES, path] + ([debug] if debug else []), addresses)
+
+
+def theirs(path, addresses, *flags):
+    return places([SYMBOLIZER, '--no-demangle', '--inlines', *flags, '-e', path], addresses)
+
+
+def same(p, q, symbols):
+    """Equal, or of functions whose code is one (aliases, merged templates) another name for the outermost."""
+    if not p or not q or p[:-1] != q[:-1] or p[-1][1:] != q[-1][1:]:
+        return False
+    return p[-1][0] == q[-1][0] or bool(symbols.get(p[-1][0], set()) & symbols.get(q[-1][0], set()))
+
+
+def symbols_of(path):
+    out = {}
+    for line in subprocess.run(['nm', path], capture_output=True, text=True).stdout.splitlines():
+        fields = line.split()
+        if len(fields) == 3:
+            out.setdefault(fields[2], set()).add(fields[0])
+    return out
+
+
+def run(*argv, cwd=None, env=None):
+    r = subprocess.run(argv, cwd=cwd, env=env, capture_output=True, text=True)
+    if r.returncode:
+        raise AssertionError(f'{argv}: {r.stderr[-1500:]}')
+    return r
+
+
+class Lines(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = tempfile.mkdtemp(prefix='sonde-lines.')
+        for name, text in (('shapes.h', HEADER), ('main.c', MAIN_C), ('area.c', AREA_C), ('shop.cc', SHOP_CC), ('till.rs', TILL_RS), ('till.go', TILL_GO)):
+            with open(f'{cls.dir}/{name}', 'w') as f:
+                f.write(text)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.dir, ignore_errors=True)
+
+    def compare(self, path, debug=None, oracle=None, at_least=0.999, inlined=True):
+        addresses = addresses_of(path)
+        a, b = ours(path, addresses, debug), theirs(oracle or path, addresses)
+        self.assertEqual((len(a), len(b)), (len(addresses), len(addresses)))
+        symbols = symbols_of(oracle or path)
+        wrong = [(hex(x), p, q) for x, p, q in zip(addresses, a, b) if not same(p, q, symbols)]
+        self.assertGreaterEqual(1 - len(wrong) / len(addresses), at_least, wrong[:4])
+        # The comparison says something: there are lines, and inlined calls.
+        self.assertGreater(sum(q[0][2] > 0 for q in b), len(b) * 0.3)
+        if inlined:
+            self.assertGreater(sum(len(p) > 1 for p in a), 20)
+
+    def build(self, name, *flags, cc='gcc', sources=('main.c', 'area.c')):
+        out = f'{self.dir}/{name}'
+        run(cc, '-o', out, *flags, *sources, cwd=self.dir)
+        return out
+
+    def test_c(self):
+        for name, cc, *flags in (
+                ('gcc5', 'gcc', '-O2', '-gdwarf-5'), ('gcc4', 'gcc', '-O2', '-gdwarf-4'), ('gcc3', 'gcc', '-O2', '-gdwarf-3'), ('gcc2', 'gcc', '-O2', '-gdwarf-2'),
+                ('gcc64', 'gcc', '-O2', '-g', '-gdwarf64'), ('gcc0', 'gcc', '-O0', '-g'), ('static', 'gcc', '-O2', '-g', '-no-pie'),
+                ('clang5', 'clang', '-O2', '-gdwarf-5'), ('clang4', 'clang', '-O2', '-gdwarf-4'), ('clang1', 'clang', '-O1', '-g'),
+                ('sections', 'gcc', '-O2', '-g', '-ffunction-sections', '-Wl,--gc-sections'), ('lto', 'gcc', '-O2', '-g', '-flto'),
+                ('gz', 'gcc', '-O2', '-g', '-gz'), ('zdebug', 'gcc', '-O2', '-gdwarf-4', '-gz=zlib-gnu'), ('types', 'gcc', '-O2', '-g', '-fdebug-types-section')):
+            with self.subTest(name):
+                self.compare(self.build(name, *flags, cc=cc), inlined='0' not in name)
+
+    def test_zstd(self):
+        plain = self.build('plain', '-O2', '-g')
+        run('objcopy', '--compress-debug-sections=zstd', plain, f'{self.dir}/zstd')
+        self.assertIn('ZSTD', run('readelf', '-tW', f'{self.dir}/zstd').stdout)
+        self.compare(f'{self.dir}/zstd', oracle=plain)
+
+    def test_debug_file(self):
+        whole = self.build('whole', '-O2', '-g')
+        run('objcopy', '--only-keep-debug', whole, f'{self.dir}/whole.debug')
+        run('strip', '-o', f'{self.dir}/bare', whole)
+        self.compare(f'{self.dir}/bare', debug=f'{self.dir}/whole.debug', oracle=whole)
+
+    def test_cxx(self):
+        for name, cc, *flags in (('gxx5', 'g++', '-O2', '-g'), ('gxx4', 'g++', '-O2', '-gdwarf-4'), ('gxxlto', 'g++', '-O2', '-g', '-flto'), ('gxxtypes', 'g++', '-O2', '-g', '-fdebug-types-section'),
+                                 ('clangxx5', 'clang++', '-O2', '-gdwarf-5'), ('clangxx4', 'clang++', '-O1', '-gdwarf-4')):
+            with self.subTest(name):
+                self.compare(self.build(name, *flags, cc=cc, sources=('shop.cc',)))
+
+    def test_rust(self):
+        rustc = shutil.which('rustc')
+        if not rustc:
+            self.skipTest('no rustc')
+        run(rustc, '-O', '-g', '-o', f'{self.dir}/till-rs', 'till.rs', cwd=self.dir)
+        self.compare(f'{self.dir}/till-rs')
+
+    def test_go(self):
+        if not os.path.exists(e2e.GO):
+            self.skipTest('no go')
+        env = dict(os.environ, GOCACHE=f'{self.dir}/cache', GO111MODULE='off', GOTOOLCHAIN='local', GOFLAGS='')
+        run(e2e.GO, 'build', '-o', 'till-go', 'till.go', cwd=self.dir, env=env)
+        self.compare(f'{self.dir}/till-go')
+
+
+SERVED_C = r'''
+static volatile unsigned long sink;
+static inline __attribute__((always_inline)) void innermost(int n)
+{
+	for (int i = 0; i < n; i++)
+		sink += i * sink + 1; /* hot */
+}
+static inline __attribute__((always_inline)) void middle(int n)
+{
+	innermost(n * 2); /* call of innermost */
+}
+__attribute__((noipa)) static void touch(void) {} /* a call makes gcc keep a frame */
+__attribute__((noinline)) void outer(void)
+{
+	middle(5000); /* call of middle */
+	touch();
+}
+int main(int argc, char **argv)
+{
+	while (argc)
+		outer(); /* call of outer */
+	return argv[0][0];
+}
+'''
+
+
+@e2e.needs_kernel
+class Served(unittest.TestCase):
+    """The whole way: sampled, named, served, scraped, stored and given out again."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.daemon = e2e.exporter('--profile.max-overhead=0')
+        cls.program = e2e.compile_c(SERVED_C, '-O1', '-g', '-fno-omit-frame-pointer', '-mno-omit-leaf-frame-pointer', name='served')
+        cls.source = cls.program + '.c'
+        cls.work = e2e.Workload(cls.program)
+        cls.line = {}
+        for i, text in enumerate(SERVED_C.splitlines(), 1):
+            for mark in ('hot', 'call of innermost', 'call of middle', 'call of outer', 'void outer'):
+                if mark in text:
+                    cls.line[mark] = i
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.work.__exit__()
+        cls.daemon.__exit__(None, None, None)
+        shutil.rmtree(os.path.dirname(cls.program), ignore_errors=True)
+
+    def query(self, more):
+        r = self.daemon.get(f'/debug/pprof/profile?seconds=1&hz=199&pid={self.work.pid}&{more}')
+        self.assertEqual(r.status, 200, r.text[:200])
+        return r.body
+
+    def check(self, p):
+        """The chain of the hot line, and the flags of its mapping."""
+        chains = [[place[:3] for place in chain] for chain in p.places]
+        want = [('innermost', self.source, self.line['hot']), ('middle', self.source, self.line['call of innermost']),
+                ('outer', self.source, self.line['call of middle'])]
+        self.assertIn(want, chains)
+        self.assertIn([('main', self.source, self.line['call of outer'])], chains)
+        self.assertIn(self.line['void outer'], [place[4] for chain in p.places for place in chain if place[0] == 'outer'])
+        self.assertTrue(any(place[3] > 0 for chain in p.places for place in chain))
+        self.assertEqual([m['has'] for m in p.mappings.values() if m['file'] == self.program], [[True] * 4])
+
+    def test_modes(self):
+        p = e2e.Pprof(self.query('symbolize=lines'))
+        self.check(p)
+        self.assertTrue(all(m['has'][0] for m in p.mappings.values()))
+        p = e2e.Pprof(self.query('symbolize=functions'))
+        self.assertEqual({len(chain) for chain in p.places}, {1})
+        self.assertEqual({place[1:] for chain in p.places for place in chain}, {('', 0, 0, 0)})
+        self.assertEqual([m['has'] for m in p.mappings.values() if m['file'] == self.program], [[True, False, False, False]])
+        p = e2e.Pprof(self.query('symbolize=none'))
+        self.assertFalse({'innermost', 'middle', 'outer', 'main'} & {place[0] for chain in p.places for place in chain})
+        self.assertEqual({tuple(m['has']) for m in p.mappings.values()}, {(False,) * 4})
+
+    def test_texts(self):
+        folded = self.query('symbolize=lines&format=folded').decode()
+        self.assertIn('main;outer;middle;innermost ', folded)
+        self.assertIn('innermost', self.query('symbolize=lines&debug=1').decode())
+        if not os.path.exists(e2e.GO):
+            self.skipTest('no go')
+        with tempfile.NamedTemporaryFile(suffix='.pb.gz') as f:
+            f.write(self.query('symbolize=lines'))
+            f.flush()
+            self.assertIn(f'served.c:{self.line["hot"]}', e2e.go_pprof('-top', '-lines', f.name).stdout)
+            shown = e2e.go_pprof('-list=outer', f.name).stdout
+            self.assertIn('call of middle', shown)
+            self.assertRegex(shown, rf'ms +{self.line["call of middle"]}:\tmiddle')
+
+    def test_scraped(self):
+        config = f'''
+scrape_configs:
+  - job_name: node
+    scrape_interval: 1s
+    static_configs: [{{targets: ["127.0.0.1:{self.daemon.port}"]}}]
+    params: {{pid: ["{self.work.pid}"]}}
+'''
+        with e2e.scraper(config) as s:
+            def stored():
+                r = s.get('/api/v1/profile?seconds=3600&query=' + urllib.parse.quote('process_cpu:cpu:nanoseconds:cpu:nanoseconds{job="node"}'))
+                p = e2e.Pprof(r.body) if r.status == 200 else None
+                return p if p and any(place[0] == 'innermost' for chain in p.places for place in chain) else None
+            self.check(e2e.wait_for('a stored profile', stored))
+
+
+if __name__ == '__main__':
+    unittest.main()
