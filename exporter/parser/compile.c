@@ -294,19 +294,34 @@ static void open_debug(struct inputs *in, int debug_fd)
 	in->flags |= SYMBOL_HAS_DEBUG_FILE;
 }
 
+/* Of a file that was stripped: the symbols of its debug file, else those packed into it, else what
+ * Go's runtime needs at run time. */
+static int read_symbols_elsewhere(struct inputs *in, struct elf_symbols *ret)
+{
+	int r;
+
+	if (in->debug.elf && in->debug.symtab) {
+		in->flags |= SYMBOL_HAS_SYMTAB;
+		return elf_read_symbols(&in->f, &in->debug, ret);
+	}
+	if (elf_file_open_mini(&in->f, &in->mini, NULL) == 0 && in->mini.symtab) {
+		in->flags |= SYMBOL_HAS_SYMTAB;
+		return elf_read_symbols(&in->f, &in->mini, ret);
+	}
+	r = elf_read_go_functions(&in->f, ret);
+	in->flags |= r == 0 ? SYMBOL_HAS_SYMTAB : 0;
+	return r == -ENOENT ? 0 : r;
+}
+
 static int read_symbols(struct inputs *in, struct elf_symbols *ret)
 {
-	const struct elf_file *f = &in->f, *debug = in->debug.elf ? &in->debug : NULL;
-	int r = elf_read_symbols(f, f, ret);
+	int r = elf_read_symbols(&in->f, &in->f, ret);
 
-	if (r == 0 && debug && !f->symtab)
-		r = elf_read_symbols(f, debug, ret);
-	if (r == 0 && !f->symtab && !(debug && debug->symtab) &&
-		elf_file_open_mini(f, &in->mini, NULL) == 0)
-		r = elf_read_symbols(f, &in->mini, ret);
-	if (f->symtab || (debug && debug->symtab) || (in->mini.elf && in->mini.symtab))
+	if (r == 0 && in->f.symtab)
 		in->flags |= SYMBOL_HAS_SYMTAB;
-	return r < 0 ? r : elf_read_plt(f, ret);
+	else if (r == 0)
+		r = read_symbols_elsewhere(in, ret);
+	return r < 0 ? r : elf_read_plt(&in->f, ret);
 }
 
 /* Lines are worth having, but not worth the names: what goes wrong here costs the lines alone. */

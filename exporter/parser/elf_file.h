@@ -82,6 +82,12 @@ void elf_symbols_done(struct elf_symbols *s);
 /* Appends what .symtab and .dynsym of `tables` say of the code in `f` (mostly the same file). */
 int elf_read_symbols(const struct elf_file *f, const struct elf_file *tables,
 	struct elf_symbols *ret) _must_check_;
+/* Appends the functions of a Go program's own table; -ENOENT when it has none. */
+int elf_read_go_functions(const struct elf_file *f, struct elf_symbols *ret) _must_check_;
+/* The same from the table's bytes. `text`: where the code begins when the table does not tell;
+ * nothing that ends above text_end counts. */
+int elf_go_functions(const void *table, size_t n, uint64_t text, uint64_t text_end,
+	struct elf_symbols *ret) _must_check_;
 /* Appends one symbol for each entry of the procedure linkage tables. */
 int elf_read_plt(const struct elf_file *f, struct elf_symbols *ret) _must_check_;
 

@@ -4,7 +4,6 @@ import shutil
 import struct
 import subprocess
 import tempfile
-import time
 import unittest
 
 import sonde_e2e as e2e
@@ -136,9 +135,13 @@ class Jit(unittest.TestCase):
         print(f'{self.id().split(".")[-1]}: {100 * named / total:.1f} % of {total} JIT samples named')
         return named / total
 
-    def wait_named(self, pid, want):
+    def wait_named(self, pid, want, before=lambda: None):
         """Profiles of a second until that function is in one: runtimes warm up in their own time."""
-        return e2e.wait_for(want, lambda: (lambda p: p if any(want in f for f in p.functions()) else None)(self.profile(pid, 1)), 60)
+        def look():
+            before()
+            p = self.profile(pid, 1)
+            return p if any(want in f for f in p.functions()) else None
+        return e2e.wait_for(want, look, 120)
 
     def check(self, pid, *want, share=0.95):
         for name in want:
@@ -157,6 +160,9 @@ class Jit(unittest.TestCase):
             self.addCleanup(lambda: os.path.exists(f'/tmp/perf-{w.pid}.map') and os.unlink(f'/tmp/perf-{w.pid}.map'))
             self.check(w.pid, 'shopTill')
 
+    def jcmd(self, pid):
+        subprocess.run(['jcmd', str(pid), 'Compiler.perfmap'], capture_output=True, check=False)
+
     @need('java')
     def test_java_by_jcmd(self):
         src = self.write('java/Till.java', BURN_JAVA)
@@ -164,8 +170,7 @@ class Jit(unittest.TestCase):
         with e2e.Workload('java', '-XX:+PreserveFramePointer', '-cp', os.path.dirname(src), 'Till') as w:
             path = f'/tmp/perf-{w.pid}.map'
             self.addCleanup(lambda: os.path.exists(path) and os.unlink(path))
-            time.sleep(2)
-            e2e.wait_for('jcmd', lambda: subprocess.run(['jcmd', str(w.pid), 'Compiler.perfmap'], capture_output=True).returncode == 0)
+            self.wait_named(w.pid, 'Till.ring', lambda: self.jcmd(w.pid))
             self.check(w.pid, 'Till.ring')
 
     @need('clojure')
@@ -175,8 +180,7 @@ class Jit(unittest.TestCase):
                           '/usr/share/java/spec.alpha.jar', 'clojure.main', src) as w:
             path = f'/tmp/perf-{w.pid}.map'
             self.addCleanup(lambda: os.path.exists(path) and os.unlink(path))
-            time.sleep(6)
-            e2e.wait_for('jcmd', lambda: subprocess.run(['jcmd', str(w.pid), 'Compiler.perfmap'], capture_output=True).returncode == 0)
+            self.wait_named(w.pid, 'till$ring', lambda: self.jcmd(w.pid))
             self.check(w.pid, 'till$ring')
 
     @need('erlc')
