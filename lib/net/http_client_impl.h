@@ -7,8 +7,20 @@
 #include "lib/base/table.h"
 #include <curl/curl.h>
 
+/*
+ * curl walks all connections of a multi handle at each end of a transfer, so a client with many has several handles. What goes to one
+ * host and port always goes through the same one and finds its kept connection there. Made at first use.
+ */
+struct http_shard {
+	struct http_client *client;
+	CURLM *multi;
+	uint32_t idx;
+	int64_t timer_at_ns; /* curl's own; -1: none */
+};
+
 struct http_transfer {
 	struct http_client *client;
+	struct http_shard *shard;
 	uint64_t id;
 	CURL *easy;
 	struct curl_slist *headers, *resolve, *connect_to;
@@ -23,17 +35,25 @@ struct http_transfer {
 	void *arg;
 };
 
+enum { HTTP_SPARE_HANDLES = 64 };
+
 struct http_client {
-	CURLM *multi;
+	struct http_shard *shards;
+	uint32_t n_shards;
+	unsigned connections_per_shard;
 	char *user_agent;
 	struct dialer *dialer;
 	unsigned idle_timeout_s;
-	int epoll_fd, wake_fd, watch_fd;
-	int64_t timer_at_ns;	/* curl's own; -1: none */
+	int epoll_fd, wake_fd;
 	struct table transfers; /* id → struct http_transfer * */
 	uint64_t last_id;
 	size_t n_active;
+	CURL *spare[HTTP_SPARE_HANDLES]; /* of ended transfers: a new one costs several µs */
+	size_t n_spare;
 };
+
+/* The handle for a host and port. */
+struct http_shard *http_shard_get(struct http_client *c, const char *host, uint16_t port);
 
 /* http_fetch.c */
 int http_transfer_new(struct http_client *c, const struct http_fetch *f, struct http_transfer **ret,

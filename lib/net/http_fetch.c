@@ -16,7 +16,9 @@ enum {
 	MAX_REDIRECTS = 10,
 	SECRET_FILE_MAX = 1 << 20,
 	MAX_RESPONSE_HEADERS = 256,
-	DIAL_TEXT_MAX = 256
+	DIAL_TEXT_MAX = 256,
+	BUFFER_BYTES = 32 << 10,
+	MAX_RESERVE = 256 << 10,
 };
 
 static void headers_free(struct http_response *r)
@@ -44,13 +46,35 @@ void http_response_done(struct http_response *r)
 	bytes_done(&r->body);
 }
 
+static CURL *take_handle(struct http_client *c)
+{
+	CURL *easy = c->n_spare ? c->spare[--c->n_spare] : curl_easy_init();
+
+	if (!easy)
+		err_panic("out of memory for a transfer");
+	return easy;
+}
+
+static void put_handle(struct http_client *c, CURL *easy)
+{
+	if (!easy)
+		return;
+	if (c->n_spare == HTTP_SPARE_HANDLES) {
+		curl_easy_cleanup(easy);
+		return;
+	}
+	/* at once: options hold secrets and point to the transfer */
+	curl_easy_reset(easy);
+	c->spare[c->n_spare++] = easy;
+}
+
 void http_transfer_freep(struct http_transfer **tp)
 {
 	struct http_transfer *t = *tp;
 
 	if (!t)
 		return;
-	curl_easy_cleanup(t->easy);
+	put_handle(t->client, t->easy);
 	curl_slist_free_all(t->headers);
 	curl_slist_free_all(t->resolve);
 	curl_slist_free_all(t->connect_to);
@@ -61,10 +85,22 @@ void http_transfer_freep(struct http_transfer **tp)
 
 /* ---- curl's callbacks ---- */
 
+/* What Content-Length announces at once, if it is nothing large. */
+static void reserve_body(struct http_transfer *t)
+{
+	curl_off_t announced = -1;
+
+	curl_easy_getinfo(t->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced);
+	if (announced > 0 && announced <= MAX_RESERVE)
+		(void)bytes_reserve(&t->response.body, (size_t)announced);
+}
+
 static size_t on_body(char *p, size_t size, size_t n, void *arg)
 {
 	struct http_transfer *t = arg;
 
+	if (!t->response.body.len)
+		reserve_body(t);
 	bytes_put(&t->response.body, p, size * n);
 	t->refused = bytes_error(&t->response.body);
 	return t->refused < 0 ? 0 : size * n;
@@ -372,6 +408,7 @@ static int set_options(struct http_transfer *t, const struct http_fetch *f, stru
 
 	if (r < 0)
 		return r;
+	t->shard = http_shard_get(t->client, f->unix_socket ? f->unix_socket : u.host, u.port);
 	set_callbacks(t);
 	curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(e, CURLOPT_URL, f->url);
@@ -382,6 +419,9 @@ static int set_options(struct http_transfer *t, const struct http_fetch *f, stru
 	curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)f->timeout_ms);
 	curl_easy_setopt(e, CURLOPT_MAXAGE_CONN, (long)t->client->idle_timeout_s);
 	curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
+	curl_easy_setopt(e, CURLOPT_BUFFERSIZE, (long)BUFFER_BYTES);
+	/* a cached name would be looked at, with all others, at each new connection; kept ones are the better cache */
+	curl_easy_setopt(e, CURLOPT_DNS_CACHE_TIMEOUT, 0L);
 	if (f->max_body_bytes)
 		curl_easy_setopt(e, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)f->max_body_bytes);
 	if (f->unix_socket)
@@ -411,9 +451,7 @@ int http_transfer_new(struct http_client *c, const struct http_fetch *f, struct 
 	t->timeout_ms = f->timeout_ms;
 	t->start_ns = clock_monotonic_ns(&clock_system);
 	bytes_init(&t->response.body, f->budget, f->max_body_bytes);
-	t->easy = curl_easy_init();
-	if (!t->easy)
-		err_panic("out of memory for a transfer");
+	t->easy = take_handle(c);
 	r = set_options(t, f, eb);
 	if (r < 0)
 		return r;
