@@ -66,6 +66,11 @@ static const struct option_spec specs[] = {
 	{"scrape.max-inflated-bytes", OPTION_BYTES, FIELD(max_inflated_bytes), .value = "BYTES",
 		.fallback = "256MiB", .min = 1024, .max = 1e12,
 		.help = "Largest body when decompressed; a job's body_size_limit may lower it."},
+	{"scrape.max-per-host", OPTION_U64, FIELD(max_per_host), .value = "N", .fallback = "0",
+		.max = 1e6,
+		.help = "Requests in flight to one host at most, whatever their ports; further "
+			"ones "
+			"wait. 0 means no limit."},
 
 	OPTION_HEADING("Queries"),
 	{"query.max-memory", OPTION_BYTES, FIELD(query_max_memory), .value = "BYTES",

@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 enum { STOP_GRACE_MS = 5000, QUERY_NICE = 5, HOST_NAME_BYTES = 256, SCRAPE_RESERVE_SHARE = 4 };
+/* Descriptors of the store, logs and listeners; connections that are kept open at most. */
+enum { FILE_DESCRIPTORS = 512, MAX_SCRAPE_CONNECTIONS = 1 << 20 };
 
 static const char *get_variable(const char *name, void *ctx)
 {
@@ -230,6 +232,21 @@ static int sink_cursor_get(void *arg, struct store_blob key, struct bytes *ret)
 	return store_cursor_get(arg, key, ret);
 }
 
+/* Connections to targets stay open while descriptors last: the soft limit is often a historical 1024. */
+static unsigned max_scrape_connections(const struct scraper_pipeline *p)
+{
+	struct rlimit limit = {.rlim_cur = 0};
+	rlim_t others = p->o->max_connections + FILE_DESCRIPTORS;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+		getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = MIN(limit.rlim_cur, (rlim_t)MAX_SCRAPE_CONNECTIONS);
+	return (unsigned)(limit.rlim_cur > 2 * others ? limit.rlim_cur - others
+						      : limit.rlim_cur / 2);
+}
+
 static int make_scrape(struct scraper_pipeline *p, struct errbuf *eb)
 {
 	const struct scrape_options o = {
@@ -241,6 +258,8 @@ static int make_scrape(struct scraper_pipeline *p, struct errbuf *eb)
 		.host_name = p->host_name,
 		.max_body_bytes = p->o->max_body_bytes,
 		.max_inflated_bytes = p->o->max_inflated_bytes,
+		.max_connections = max_scrape_connections(p),
+		.max_per_host = (unsigned)p->o->max_per_host,
 	};
 	struct scrape *scrape = NULL;
 	int r = scrape_new(&o, &scrape, eb);

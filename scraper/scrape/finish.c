@@ -106,7 +106,7 @@ static void release(struct scrape *s, struct scrape_request *r)
 	struct scrape_type *type = r->type;
 	struct scrape_target *t = type->target;
 
-	scrape_address_release(s, r);
+	scrape_gates_leave(s, r);
 	s->reserved_bytes -= r->reserved_bytes;
 	s->n_in_flight--;
 	t->n_in_flight--;
@@ -115,8 +115,18 @@ static void release(struct scrape *s, struct scrape_request *r)
 	scrape_request_free(s, r);
 	if (type->is_gone)
 		scrape_type_release(s, type);
+	else if (type->wait && !type->wait->list && !s->stopping)
+		scrape_wait_retry(type->wait);
 	if (t->is_gone && !t->n_in_flight)
 		scrape_target_free(s, t);
+}
+
+/* What must be there before the next answer may be asked for. Small ones are decoded a few at a time, so of them only the body waits. */
+static uint64_t size_of(const struct scrape_request *r)
+{
+	uint64_t decoded = r->inflated.len + r->arena.total_bytes + r->profile.arena.total_bytes;
+
+	return r->response.body.len + (decoded > SCRAPE_LARGE_BYTES ? decoded : 0);
 }
 
 void scrape_finish(struct scrape *s, struct scrape_request *r)
@@ -127,8 +137,7 @@ void scrape_finish(struct scrape *s, struct scrape_request *r)
 
 	r->is_finishing = true;
 	if (r->response.body.len)
-		type->last_size_bytes = r->response.body.len + r->inflated.len +
-					r->arena.total_bytes + r->profile.arena.total_bytes;
+		type->last_size_bytes = size_of(r);
 	if (!s->stopping) {
 		if (!r->discard)
 			update_status(s, r);

@@ -9,7 +9,7 @@
 #include "scraper/discover/discover.h"
 #include <string.h>
 
-enum { MAX_DROPPED_KEPT = 10000 };
+enum { MAX_DROPPED_KEPT = 10000, HOST_SEED = 1 };
 
 struct scrape_pool *scrape_pool_find(struct scrape *s, const char *job_name)
 {
@@ -34,22 +34,9 @@ static void type_free(struct scrape_type *type)
 	free(type);
 }
 
-static void forget_wait(struct scrape *s, struct scrape_type *type)
-{
-	struct scrape_wait **at = &s->waiting, *w = type->wait;
-
-	if (!w)
-		return;
-	while (*at != w)
-		at = &(*at)->next;
-	*at = w->next;
-	type->wait = NULL;
-	free(w);
-}
-
 void scrape_type_release(struct scrape *s, struct scrape_type *type)
 {
-	forget_wait(s, type);
+	scrape_wait_free(s, type->wait);
 	type->is_gone = true;
 	if (!type->request)
 		type_free(type);
@@ -183,6 +170,7 @@ static struct scrape_type *type_new(struct scrape_target *t, struct scrape_spec 
 	type->url = xstrdup(url);
 	type->has_query = has_query;
 	type->filter = xstrdup(query ? query + 1 : "");
+	type->profiler_key = hash_xxh3(url, strcspn(url, "?"));
 	type->last_error = xstrdup("");
 	scrape_delta_init(&type->delta, t->stage->o.budget);
 	table_init(&type->seen_series, NULL);
@@ -251,6 +239,14 @@ static enum scrape_preset first_preset(enum config_preset p)
 				       : SCRAPE_PRESET_AUTO;
 }
 
+static uint64_t host_key(const char *address)
+{
+	const char *port = strrchr(address, ':');
+
+	return hash_xxh3_seed(
+		address, port ? (size_t)(port - address) : strlen(address), HOST_SEED);
+}
+
 static struct scrape_target *target_new(
 	struct scrape *s, struct scrape_pool *p, struct target *built, uint64_t hash)
 {
@@ -264,6 +260,7 @@ static struct scrape_target *target_new(
 	*built = (struct target) {0};
 	t->preset = first_preset(p->job->profiling.preset);
 	t->address = xstrdup(labels_get(&t->t.relabeled, "__address__"));
+	t->host_key = host_key(t->address);
 	t->slot_real_ns = scrape_next_slot(
 		clock_realtime_ns(s->o.clock), t->t.interval_ms * NS_PER_MS, hash, s->seed);
 	t->slot_mono_ns =

@@ -5,23 +5,27 @@
  */
 #include "scraper/scrape/scrape_impl.h"
 
-void scrape_queue_init(struct scrape_queue *q)
+void scrape_queue_init(struct scrape_queue *q, size_t n_max)
 {
-	*q = (struct scrape_queue) {0};
+	*q = (struct scrape_queue) {.n_max = n_max};
 	q->tail = &q->head;
 	pthread_mutex_init(&q->lock, NULL);
 	pthread_cond_init(&q->ready, NULL);
+	pthread_cond_init(&q->has_room, NULL);
 }
 
 void scrape_queue_done(struct scrape_queue *q)
 {
 	pthread_mutex_destroy(&q->lock);
 	pthread_cond_destroy(&q->ready);
+	pthread_cond_destroy(&q->has_room);
 }
 
 void scrape_queue_put(struct scrape_queue *q, struct scrape_request *r)
 {
 	pthread_mutex_lock(&q->lock);
+	while (q->n_max && q->n >= q->n_max && !q->closed)
+		pthread_cond_wait(&q->has_room, &q->lock);
 	r->next = NULL;
 	*q->tail = r;
 	q->tail = &r->next;
@@ -40,6 +44,8 @@ struct scrape_request *scrape_queue_pop_locked(struct scrape_queue *q)
 	if (!q->head)
 		q->tail = &q->head;
 	q->n--;
+	if (q->n_max)
+		pthread_cond_signal(&q->has_room);
 	r->next = NULL;
 	return r;
 }
@@ -71,5 +77,6 @@ void scrape_queue_close(struct scrape_queue *q)
 	pthread_mutex_lock(&q->lock);
 	q->closed = true;
 	pthread_cond_broadcast(&q->ready);
+	pthread_cond_broadcast(&q->has_room);
 	pthread_mutex_unlock(&q->lock);
 }

@@ -24,6 +24,9 @@
 	X(BACKPRESSURE, "backpressure",                                                            \
 		"The scrape budget was spent until the next scrape was due.")                      \
 	X(BUSY, "busy", "Another CPU profile of the same URL ran until the next scrape was due.")  \
+	X(HOST_LIMIT, "host_limit",                                                                \
+		"Requests to the same host, as many as --scrape.max-per-host allows, ran until "   \
+		"the next scrape was due.")                                                        \
 	X(MEMORY, "memory", "The scrape budget could not hold the decoded profile.")               \
 	X(STORE_TIMESTAMP, "store_timestamp",                                                      \
 		"The profile's time is outside the window that the store accepts.")                \

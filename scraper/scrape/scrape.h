@@ -48,6 +48,8 @@ struct scrape_options {
 		max_body_bytes; /* as sent; a job's body_size_limit also bounds the decompressed size */
 	uint64_t max_inflated_bytes; /* decompressed */
 	unsigned n_decoders;	     /* 0: min(4, CPUs) */
+	unsigned max_connections;    /* kept alive in all; 0: the client's default */
+	unsigned max_per_host;	     /* requests in flight to one host; 0: no limit */
 };
 
 /* Starts no thread. `o` is copied; what it points to must outlive the stage. */

@@ -21,6 +21,7 @@
 #include "scraper/scrape/reason.h"
 #include "scraper/scrape/scrape.h"
 #include "scraper/scrape/series.h"
+#include "scraper/scrape/wait.h"
 #include <pthread.h>
 
 enum {
@@ -51,7 +52,8 @@ struct scrape_target {
 	struct scrape_pool *pool; /* NULL once gone */
 	struct target t;
 	uint64_t hash;
-	char *url, *address; /* of the base; host:port for the one-CPU-profile rule */
+	char *url, *address; /* of the base; host:port */
+	uint64_t host_key;   /* of the address without its port */
 	enum scrape_preset preset;
 	char *types_header, *labels_header; /* of an exporter; NULL: not seen */
 	int64_t slot_real_ns, slot_mono_ns; /* the next one */
@@ -67,6 +69,8 @@ struct scrape_type {
 	struct scrape_spec spec;
 	struct target t;    /* relabeled with __name__ and __profile_path__ */
 	char *url, *filter; /* with the job's params; the params alone */
+	uint64_t
+		profiler_key; /* of the URL without its query: behind one address a proxy may have several programs */
 	bool has_query;
 	bool is_gone;		    /* no longer among the target's types */
 	char *cursor;		    /* of the last acknowledged answer; NULL: none */
@@ -85,14 +89,6 @@ struct scrape_type {
 	double behind_s;
 };
 
-/* A type whose slot has come but which may not start yet: budget spent, or its address is busy. */
-struct scrape_wait {
-	struct scrape_wait *next;
-	struct scrape_type *type;
-	int64_t slot_real_ns, deadline_mono_ns;
-	enum scrape_reason why;
-};
-
 /* One ask of one type, from start to acknowledgement. */
 struct scrape_request {
 	struct scrape_request *next; /* of the queue it stands in */
@@ -104,7 +100,7 @@ struct scrape_request {
 	enum scrape_preset preset;
 	char *labels_header;
 	uint64_t transfer_id, reserved_bytes;
-	bool holds_address;
+	struct scrape_gate *profiler, *host; /* held */
 	int64_t slot_real_ns, start_mono_ns, start_real_ns, end_mono_ns;
 	char *cursor_sent;
 	bool is_large;	  /* holds the room for large answers */
@@ -147,7 +143,8 @@ struct scrape_queue {
 	pthread_mutex_t lock; /* leaf */
 	pthread_cond_t ready;
 	struct scrape_request *head, **tail;
-	size_t n;
+	size_t n, n_max;	 /* n_max 0: any number */
+	pthread_cond_t has_room; /* n fell below n_max */
 	bool closed;
 };
 
@@ -167,8 +164,8 @@ struct scrape {
 	struct scrape_target *gone; /* still in flight */
 	struct scrape_target **heap;
 	size_t n_heap, cap_heap;
-	struct scrape_wait *waiting; /* by deadline */
-	struct table busy_addresses; /* hash → 1: a foreign CPU profile runs there */
+	struct scrape_waits waiting; /* for the budget */
+	struct table gates;	     /* key → struct scrape_gate */
 	uint64_t reserved_bytes;
 	size_t n_in_flight;
 	bool stopping;
@@ -182,8 +179,9 @@ struct scrape {
 };
 
 /* queue.c */
-void scrape_queue_init(struct scrape_queue *q);
+void scrape_queue_init(struct scrape_queue *q, size_t n_max);
 void scrape_queue_done(struct scrape_queue *q);
+/* Waits while n_max stand in it. */
 void scrape_queue_put(struct scrape_queue *q, struct scrape_request *r);
 /* Waits for a request; NULL once the queue is closed and empty. */
 struct scrape_request *scrape_queue_take(struct scrape_queue *q);
@@ -227,11 +225,11 @@ int64_t scrape_request_timeout_ms(const struct scrape_request *r);
 
 /* start.c: loop thread. Wants an answer for this slot: starts, waits or coalesces. */
 void scrape_type_want(struct scrape_type *type, int64_t slot_real_ns);
+/* What waits for the budget and may start now, oldest deadline first. */
 void scrape_start_waiting(struct scrape *s);
 /* Ends a slot without an answer: the failure is reported like any other. */
 void scrape_type_fail(struct scrape_type *type, int64_t slot_real_ns, enum scrape_reason reason,
 	const char *text);
-void scrape_address_release(struct scrape *s, struct scrape_request *r);
 
 /* finish.c: loop thread */
 void scrape_finish(struct scrape *s, struct scrape_request *r);

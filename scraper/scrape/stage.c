@@ -8,14 +8,17 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_DECODERS = 4 };
+enum { MAX_DECODERS = 4, DECODED_PER_DECODER = 4 };
 
 int scrape_new(const struct scrape_options *o, struct scrape **ret, struct errbuf *eb)
 {
 	_cleanup_(scrape_freep)
 	struct scrape *s = xcalloc(1, sizeof(*s));
 	const struct http_client_options client = {
-		.user_agent = o->user_agent, .dialer = o->dialer};
+		.user_agent = o->user_agent,
+		.dialer = o->dialer,
+		.max_connections = o->max_connections,
+	};
 	int r;
 
 	s->o = *o;
@@ -23,11 +26,12 @@ int scrape_new(const struct scrape_options *o, struct scrape **ret, struct errbu
 		s->o.n_decoders =
 			(unsigned)MAX(1L, MIN(sysconf(_SC_NPROCESSORS_ONLN), (long)MAX_DECODERS));
 	pthread_mutex_init(&s->lock, NULL);
-	table_init(&s->busy_addresses, NULL);
-	scrape_queue_init(&s->to_decode);
-	scrape_queue_init(&s->to_append);
+	table_init(&s->gates, NULL);
+	scrape_queue_init(&s->to_decode, 0);
+	/* a decoded answer is many times as large as its body: none are made long before they are appended */
+	scrape_queue_init(&s->to_append, (size_t)s->o.n_decoders * DECODED_PER_DECODER);
 	scrape_room_init(s);
-	scrape_queue_init(&s->finished);
+	scrape_queue_init(&s->finished, 0);
 	scrape_metrics_init(s);
 	r = http_client_new(&client, &s->client, eb);
 	if (r < 0)
@@ -248,7 +252,7 @@ void scrape_freep(struct scrape **sp)
 	scrape_queue_done(&s->to_decode);
 	scrape_queue_done(&s->to_append);
 	scrape_queue_done(&s->finished);
-	table_done(&s->busy_addresses);
+	table_done(&s->gates);
 	pthread_mutex_destroy(&s->lock);
 	free(s->heap);
 	free(s->decoders);

@@ -4,28 +4,16 @@
  */
 #include "scraper/scrape/scrape_impl.h"
 #include "lib/base/alloc.h"
-#include "lib/base/hash.h"
 #include <string.h>
 
-/* The URL without its query: behind one address a proxy may have several programs. */
-static uint64_t address_key(const struct scrape_type *type)
-{
-	return hash_xxh3(type->url, strcspn(type->url, "?"));
-}
+/* A large one at the head of those who wait for the budget lets so many smaller ones pass. */
+enum { MAX_LOOK_PAST = 16 };
 
 /* A Go program takes one CPU profile at a time, whoever asks. */
-static bool needs_address(const struct scrape_type *type)
+static bool needs_profiler(const struct scrape_type *type)
 {
 	return type->target->preset != SCRAPE_PRESET_NODE &&
 	       !strcmp(type->spec.name, "process_cpu");
-}
-
-void scrape_address_release(struct scrape *s, struct scrape_request *r)
-{
-	if (!r->holds_address)
-		return;
-	r->holds_address = false;
-	table_remove(&s->busy_addresses, address_key(r->type));
 }
 
 static uint64_t expected_bytes(const struct scrape_type *type)
@@ -51,7 +39,7 @@ static void on_done(struct http_response *response, void *arg)
 	*response = (struct http_response) {0};
 	r->transfer_id = 0;
 	r->end_mono_ns = clock_monotonic_ns(s->o.clock);
-	scrape_address_release(s, r);
+	scrape_gates_leave(s, r);
 	scrape_queue_put(s->stopping ? &s->finished : &s->to_decode, r);
 }
 
@@ -85,6 +73,14 @@ static int start_transfer(struct scrape *s, struct scrape_request *r, struct err
 		&r->transfer_id, eb);
 }
 
+static struct scrape_gate *enter(struct scrape *s, uint64_t key, unsigned n_max)
+{
+	struct scrape_gate *g = scrape_gate_get(s, key, n_max);
+
+	g->n_held++;
+	return g;
+}
+
 static void start(struct scrape_type *type, int64_t slot_real_ns)
 {
 	struct scrape *s = type->target->stage;
@@ -93,44 +89,55 @@ static void start(struct scrape_type *type, int64_t slot_real_ns)
 	type->n_asks++;
 	r->reserved_bytes = expected_bytes(type);
 	s->reserved_bytes += r->reserved_bytes;
-	if (needs_address(type)) {
-		r->holds_address = true;
-		if (!table_insert(&s->busy_addresses, address_key(type), NULL))
-			err_panic("out of memory for addresses");
-	}
+	if (needs_profiler(type))
+		r->profiler = enter(s, type->profiler_key, 1);
+	if (s->o.max_per_host)
+		r->host = enter(s, type->target->host_key, s->o.max_per_host);
 	if (start_transfer(s, r, &r->error) < 0) {
 		r->reason = SCRAPE_FAIL_CONNECT;
-		scrape_address_release(s, r);
+		scrape_gates_leave(s, r);
 		scrape_queue_put(&s->to_decode, r);
 	}
 }
 
-/* SCRAPE_OK when it may start now, else what it has to wait for. */
-static enum scrape_reason must_wait(const struct scrape_type *type)
+static struct scrape_gate *closed(struct scrape *s, uint64_t key)
 {
-	const struct scrape *s = type->target->stage;
+	struct scrape_gate *g = scrape_gate_find(s, key);
 
-	if (needs_address(type) && table_find(&s->busy_addresses, address_key(type)))
+	return g && g->n_held >= g->n_max ? g : NULL;
+}
+
+/* SCRAPE_OK when it may start now, else what it has to wait for, with the gate. */
+static enum scrape_reason must_wait(const struct scrape_type *type, struct scrape_gate **ret_gate)
+{
+	struct scrape *s = type->target->stage;
+
+	*ret_gate = needs_profiler(type) ? closed(s, type->profiler_key) : NULL;
+	if (*ret_gate)
 		return SCRAPE_FAIL_BUSY;
+	*ret_gate = s->o.max_per_host ? closed(s, type->target->host_key) : NULL;
+	if (*ret_gate)
+		return SCRAPE_FAIL_HOST_LIMIT;
 	return budget_allows(s, expected_bytes(type)) ? SCRAPE_OK : SCRAPE_FAIL_BACKPRESSURE;
 }
 
-static void wait_for_turn(struct scrape_type *type, int64_t slot_real_ns, enum scrape_reason why)
+static int64_t deadline_ns(const struct scrape_type *type)
+{
+	return clock_monotonic_ns(type->target->stage->o.clock) +
+	       type->target->t.interval_ms * NS_PER_MS;
+}
+
+static void wait_for_turn(struct scrape_type *type, int64_t slot_real_ns)
 {
 	struct scrape *s = type->target->stage;
-	struct scrape_wait *w = xcalloc(1, sizeof(*w)), **at = &s->waiting;
+	struct scrape_wait *w = xcalloc(1, sizeof(*w));
 
 	w->type = type;
 	w->slot_real_ns = slot_real_ns;
-	w->deadline_mono_ns =
-		clock_monotonic_ns(s->o.clock) + type->target->t.interval_ms * NS_PER_MS;
-	w->why = why;
-	while (*at && (*at)->deadline_mono_ns <= w->deadline_mono_ns)
-		at = &(*at)->next;
-	w->next = *at;
-	*at = w;
+	w->deadline_mono_ns = deadline_ns(type);
 	type->wait = w;
 	metric_inc(s->m.deferred);
+	scrape_wait_retry(w);
 }
 
 void scrape_type_fail(
@@ -146,6 +153,20 @@ void scrape_type_fail(
 	scrape_queue_put(&type->target->stage->to_decode, r);
 }
 
+static const char *why_waited(enum scrape_reason why)
+{
+	switch (why) {
+	case SCRAPE_FAIL_BUSY:
+		return "another CPU profile of this URL ran until the next scrape was due";
+	case SCRAPE_FAIL_HOST_LIMIT:
+		return "--scrape.max-per-host requests to this host ran until the next scrape was "
+		       "due";
+	default:
+		return "the scrape budget (--scrape.max-memory) was spent until the next scrape "
+		       "was due";
+	}
+}
+
 /* Its slot passed while it waited: an exporter's answer comes later and loses nothing, a foreign one is lost and reported. */
 static void slot_passed(struct scrape_type *type, int64_t slot_real_ns)
 {
@@ -155,48 +176,57 @@ static void slot_passed(struct scrape_type *type, int64_t slot_real_ns)
 	w->slot_real_ns = slot_real_ns;
 	if (type->spec.has_cursor && type->target->preset == SCRAPE_PRESET_NODE)
 		return;
-	scrape_type_fail(type, passed_ns, w->why,
-		w->why == SCRAPE_FAIL_BUSY
-			? "another CPU profile of this URL ran until the next scrape was due"
-			: "the scrape budget (--scrape.max-memory) was spent until the next scrape "
-			  "was due");
+	/* for the new slot it waits in its turn, once the passed one is reported */
+	scrape_wait_take(type->target->stage, w);
+	w->deadline_mono_ns = deadline_ns(type);
+	scrape_type_fail(type, passed_ns, w->why, why_waited(w->why));
+}
+
+void scrape_wait_retry(struct scrape_wait *w)
+{
+	struct scrape_type *type = w->type;
+	struct scrape *s = type->target->stage;
+	int64_t slot_real_ns = w->slot_real_ns;
+	struct scrape_gate *gate;
+	enum scrape_reason why;
+
+	/* the report of a slot that passed: scrape_finish tries again after it */
+	if (type->request)
+		return;
+	why = must_wait(type, &gate);
+	if (why) {
+		w->why = why;
+		scrape_wait_put(gate ? &gate->waits : &s->waiting, gate, w);
+		return;
+	}
+	scrape_wait_free(s, w);
+	start(type, slot_real_ns);
 }
 
 void scrape_type_want(struct scrape_type *type, int64_t slot_real_ns)
 {
-	enum scrape_reason why;
+	struct scrape_gate *gate;
 
 	if (type->wait || type->request) {
 		metric_inc(type->target->stage->m.missed);
 		if (type->wait)
 			slot_passed(type, slot_real_ns);
-		return;
-	}
-	why = must_wait(type);
-	if (why)
-		wait_for_turn(type, slot_real_ns, why);
-	else
+	} else if (must_wait(type, &gate)) {
+		wait_for_turn(type, slot_real_ns);
+	} else {
 		start(type, slot_real_ns);
+	}
 }
 
 void scrape_start_waiting(struct scrape *s)
 {
-	struct scrape_wait **at = &s->waiting;
+	struct scrape_wait *w = s->waiting.first, *next;
 
-	while (*at) {
-		struct scrape_wait *w = *at;
-		struct scrape_type *type = w->type;
-		int64_t slot_real_ns = w->slot_real_ns;
-		enum scrape_reason why = must_wait(type);
-
-		if (type->request || why) {
-			w->why = why ? why : w->why;
-			at = &w->next;
+	for (int seen = 0; w && seen < MAX_LOOK_PAST; w = next, seen++) {
+		next = w->next;
+		if (!budget_allows(s, expected_bytes(w->type)))
 			continue;
-		}
-		*at = w->next;
-		type->wait = NULL;
-		free(w);
-		start(type, slot_real_ns);
+		scrape_wait_take(s, w);
+		scrape_wait_retry(w);
 	}
 }

@@ -15,7 +15,7 @@ static struct scrape *stage_new(void)
 	struct scrape *s = calloc(1, sizeof(*s));
 
 	assert_non_null(s);
-	scrape_queue_init(&s->to_decode);
+	scrape_queue_init(&s->to_decode, 0);
 	scrape_room_init(s);
 	return s;
 }
