@@ -18,6 +18,13 @@ uint64_t hash_xxh3_seed(const void *p, size_t n, uint64_t seed)
 	return XXH3_64bits_withSeed(p, n, seed);
 }
 
+struct hash128 hash_xxh3_128(const void *p, size_t n, uint64_t seed)
+{
+	XXH128_hash_t h = XXH3_128bits_withSeed(p, n, seed);
+
+	return (struct hash128) {.lo = h.low64, .hi = h.high64};
+}
+
 static uint32_t crc32c_bytewise(uint32_t crc, const uint8_t *p, size_t n)
 {
 	for (; n; n--) {

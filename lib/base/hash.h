@@ -9,6 +9,11 @@
 
 uint64_t hash_xxh3(const void *p, size_t n);
 uint64_t hash_xxh3_seed(const void *p, size_t n, uint64_t seed);
+/* Wide enough that equal hashes are equal content where the seed is secret. Not stored. */
+struct hash128 {
+	uint64_t lo, hi;
+};
+struct hash128 hash_xxh3_128(const void *p, size_t n, uint64_t seed);
 /* Castagnoli, reflected, initial and final inversion included: crc32c("123456789") = 0xe3069283.
  * `crc` continues a previous one (0 at first). */
 uint32_t hash_crc32c(uint32_t crc, const void *p, size_t n);

@@ -11,11 +11,13 @@ void encode_init(struct encoder *e, struct budget *budget)
 {
 	*e = (struct encoder) {.pages = page_writer_new(false)};
 	arena_init(&e->scratch, budget);
+	known_init(&e->known, budget);
 }
 
 void encode_done(struct encoder *e)
 {
 	arena_done(&e->scratch);
+	known_done(&e->known);
 	bytes_done(&e->record);
 	bytes_done(&e->page);
 	page_writer_free(e->pages);
@@ -223,7 +225,8 @@ int encode_prepare(struct encoder *e, struct store *s, struct head *h,
 	arena_reset(a);
 	*ret = (struct encoded) {.n_rows = 0};
 	*res = (struct store_result) {.n_rows = 0};
-	r = intern_scrape(&h->dict, scrape, a, &ret->in, eb);
+	known_use(&e->known, h->generation);
+	r = intern_scrape(&h->dict, &e->known, scrape, a, &ret->in, eb);
 	r = r ? r : entries_alloc(a, scrape->n_streams, scrape->n_columns, &ret->profiles);
 	r = r ? r : entries_alloc(a, scrape->n_gauges, 1, &ret->gauges);
 	r = r ? r : entries_alloc(a, scrape->n_coverage, 1, &ret->coverage);

@@ -13,6 +13,7 @@ struct encoder {
 	struct arena scratch;
 	struct bytes record, page;
 	struct page_writer *pages;
+	struct known known;
 };
 void encode_init(struct encoder *e, struct budget *budget);
 void encode_done(struct encoder *e);

@@ -5,6 +5,7 @@
  */
 #include "scraper/store/intern.h"
 #include "scraper/store/codec.h"
+#include "scraper/store/content.h"
 #include "lib/base/alloc.h"
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +13,12 @@
 /* Ids of one profile's tables in the dictionaries, STORE_NONE where not yet looked up. */
 struct memo {
 	struct dict *d;
+	struct known *known;
 	const struct profile *p;
 	bool keep_addresses;
 	uint32_t *strings, *functions, *mappings, *locations;
-	uint32_t truncated; /* location that stands for cut frames */
+	struct hash128 *location_hashes; /* of content; {0, 0}: none */
+	uint32_t truncated;		 /* location that stands for cut frames */
 	/* The last stack: locations from the root, and the node of each. */
 	uint32_t path_location[STORE_MAX_DEPTH + 1], path_node[STORE_MAX_DEPTH + 1], depth;
 };
@@ -124,14 +127,6 @@ static int64_t intern_mapping(struct memo *m, uint32_t i)
 	return id;
 }
 
-/* Only the file's own address says the same in every process; where there is no mapping nothing better is known. */
-static uint64_t file_address(const struct profile *p, const struct prof_location *l)
-{
-	const struct prof_mapping *m = l->mapping < p->n_mappings ? &p->mappings[l->mapping] : NULL;
-
-	return m ? l->address - m->start + m->file_off : l->address;
-}
-
 static int intern_lines(struct memo *m, const struct prof_location *l, struct part_line *lines,
 	uint32_t *ret_n, bool *ret_named)
 {
@@ -179,11 +174,14 @@ static int64_t intern_location(struct memo *m, uint32_t i)
 		key.flags |= PART_LOCATION_FOLDED;
 	if (!named || m->keep_addresses) {
 		key.flags |= PART_LOCATION_HAS_ADDRESS;
-		key.address = file_address(m->p, from);
+		key.address = content_file_address(m->p, from);
 	}
 	id = dict_location(m->d, &key);
-	if (id >= 0)
-		m->locations[i] = (uint32_t)id;
+	if (id < 0)
+		return id;
+	m->locations[i] = (uint32_t)id;
+	if (m->location_hashes[i].lo | m->location_hashes[i].hi)
+		known_add(m->known->locations, m->location_hashes[i], (uint32_t)id);
 	return id;
 }
 
@@ -350,9 +348,30 @@ static int check_row(const struct store_scrape *s, size_t i, struct errbuf *eb)
 	return 0;
 }
 
-static int memo_init(struct memo *m, struct dict *d, const struct store_scrape *s, struct arena *a)
+/* Ids of the locations whose content came before. In two passes, so that the table's slots are fetched while others are hashed. */
+static int find_known_locations(struct memo *m, struct arena *a)
+{
+	const struct profile *p = m->p;
+	struct content content;
+	int r = content_init(&content, p, m->keep_addresses, m->known->seed, a);
+
+	if (r < 0)
+		return r;
+	for (uint32_t i = 0; i < p->n_locations; i++) {
+		if (!content_location(&content, i, &m->location_hashes[i]))
+			m->location_hashes[i] = (struct hash128) {0, 0};
+		known_prefetch(m->known->locations, m->location_hashes[i]);
+	}
+	for (uint32_t i = 0; i < p->n_locations; i++)
+		m->locations[i] = known_find(m->known->locations, m->location_hashes[i]);
+	return 0;
+}
+
+static int memo_init(struct memo *m, struct dict *d, struct known *known,
+	const struct store_scrape *s, struct arena *a)
 {
 	m->d = d;
+	m->known = known;
 	m->p = s->profile;
 	m->keep_addresses = s->keep_addresses;
 	m->truncated = STORE_NONE;
@@ -361,13 +380,71 @@ static int memo_init(struct memo *m, struct dict *d, const struct store_scrape *
 	m->functions = new_map(a, s->profile->n_functions);
 	m->mappings = new_map(a, s->profile->n_mappings);
 	m->locations = new_map(a, s->profile->n_locations);
-	return arena_error(a, NULL);
+	m->location_hashes =
+		arena_alloc_array(a, s->profile->n_locations, sizeof(*m->location_hashes));
+	return arena_error(a, NULL) < 0 ? -ENOMEM : find_known_locations(m, a);
 }
 
-static int make_keys(struct dict *d, const struct store_scrape *s, struct arena *a,
-	struct key **ret, struct errbuf *eb)
+/* Finds the stack's locations and hashes their ids; {0, 0} for a stack that is cut or has no frames. */
+static int hash_stack(struct memo *m, uint32_t sample, struct hash128 *ret)
+{
+	const uint32_t *stack = m->p->stacks + m->p->stack_first[sample];
+	uint64_t n = m->p->stack_first[sample + 1] - m->p->stack_first[sample];
+	uint32_t ids[STORE_MAX_DEPTH];
+
+	*ret = (struct hash128) {0, 0};
+	if (!n || n > STORE_MAX_DEPTH)
+		return 0;
+	for (uint64_t i = 0; i < n; i++) {
+		int64_t id = m->locations[stack[i]];
+
+		if (id == STORE_NONE)
+			id = intern_location(m, stack[i]);
+		if (id < 0)
+			return (int)id;
+		ids[i] = (uint32_t)id;
+	}
+	*ret = hash_xxh3_128(ids, n * sizeof(*ids), m->known->seed);
+	known_prefetch(m->known->stacks, *ret);
+	return 0;
+}
+
+static int64_t find_node(struct memo *m, uint32_t sample, struct hash128 hash)
+{
+	bool is_hashed = hash.lo | hash.hi;
+	uint32_t known = is_hashed ? known_find(m->known->stacks, hash) : STORE_NONE;
+	int64_t node;
+
+	if (known != STORE_NONE)
+		return known;
+	node = intern_stack(m, sample);
+	if (node >= 0 && is_hashed)
+		known_add(m->known->stacks, hash, (uint32_t)node);
+	return node;
+}
+
+/* Label sets of rows, each looked up once. */
+static int64_t row_label_set(struct dict *d, const struct store_scrape *s, size_t row,
+	uint32_t *label_sets, struct errbuf *eb)
+{
+	uint32_t labels = s->row_labels[row];
+	int64_t id;
+
+	if (labels == STORE_NONE)
+		return 0;
+	if (label_sets[labels] != STORE_NONE)
+		return label_sets[labels];
+	id = intern_labels(d, &s->label_sets[labels], eb);
+	if (id >= 0)
+		label_sets[labels] = (uint32_t)id;
+	return id;
+}
+
+static int make_keys(struct dict *d, struct known *known, const struct store_scrape *s,
+	struct arena *a, struct key **ret, struct errbuf *eb)
 {
 	struct key *keys = arena_alloc_array(a, s->n_rows, sizeof(*keys));
+	struct hash128 *stacks = arena_alloc_array(a, s->n_rows, sizeof(*stacks));
 	struct memo *m = arena_alloc(a, sizeof(*m));
 	uint32_t *label_sets = new_map(a, s->n_label_sets);
 	int r = arena_error(a, eb);
@@ -375,27 +452,19 @@ static int make_keys(struct dict *d, const struct store_scrape *s, struct arena 
 	if (r < 0)
 		return r;
 	if (s->n_rows)
-		r = memo_init(m, d, s, a);
+		r = memo_init(m, d, known, s, a);
 	for (size_t i = 0; r >= 0 && i < s->n_rows; i++) {
-		uint32_t labels = s->row_labels[i];
-		int64_t id = 0, node;
-
 		r = check_row(s, i, eb);
-		if (r < 0)
-			return r;
-		if (labels != STORE_NONE) {
-			id = label_sets[labels] == STORE_NONE
-				     ? intern_labels(d, &s->label_sets[labels], eb)
-				     : label_sets[labels];
-			if (id < 0)
-				return (int)id;
-			label_sets[labels] = (uint32_t)id;
-		}
-		node = intern_stack(m, s->row_sample[i]);
+		r = r ? r : hash_stack(m, s->row_sample[i], &stacks[i]);
+	}
+	for (size_t i = 0; r >= 0 && i < s->n_rows; i++) {
+		int64_t labels = row_label_set(d, s, i, label_sets, eb);
+		int64_t node = labels < 0 ? labels : find_node(m, s->row_sample[i], stacks[i]);
+
 		if (node < 0)
 			return (int)node;
 		keys[i] = (struct key) {
-			.stream_labels = (uint64_t)s->row_stream[i] << 32 | (uint32_t)id,
+			.stream_labels = (uint64_t)s->row_stream[i] << 32 | (uint32_t)labels,
 			.node = (uint32_t)node,
 			.row = (uint32_t)i,
 		};
@@ -449,8 +518,8 @@ static int check_scrape(const struct store_scrape *s, struct errbuf *eb)
 	return 0;
 }
 
-int intern_scrape(struct dict *d, const struct store_scrape *s, struct arena *a,
-	struct interned *ret, struct errbuf *eb)
+int intern_scrape(struct dict *d, struct known *known, const struct store_scrape *s,
+	struct arena *a, struct interned *ret, struct errbuf *eb)
 {
 	struct key *keys = NULL;
 	int64_t id;
@@ -474,7 +543,7 @@ int intern_scrape(struct dict *d, const struct store_scrape *s, struct arena *a,
 			return (int)id;
 		ret->streams[i] = (uint32_t)id;
 	}
-	r = r ? r : make_keys(d, s, a, &keys, eb);
+	r = r ? r : make_keys(d, known, s, a, &keys, eb);
 	if (r < 0 || !s->n_rows)
 		return r;
 	qsort(keys, s->n_rows, sizeof(*keys), by_key);

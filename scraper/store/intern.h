@@ -4,6 +4,7 @@
  */
 #pragma once
 #include "scraper/store/dict.h"
+#include "scraper/store/known.h"
 
 /* All arrays lie in `arena`, which the caller resets per scrape. */
 struct interned {
@@ -17,9 +18,9 @@ struct interned {
 	int64_t *values; /* column by column, `n` each */
 };
 
-/* -EFBIG, -EINVAL with texts, -ENOSPC (a dictionary is full: end the generation), -ENOMEM. */
-int intern_scrape(struct dict *d, const struct store_scrape *s, struct arena *arena,
-	struct interned *ret, struct errbuf *eb) _must_check_;
+/* `known` is of the dictionary's generation. -EFBIG, -EINVAL with texts, -ENOSPC (a dictionary is full: end the generation), -ENOMEM. */
+int intern_scrape(struct dict *d, struct known *known, const struct store_scrape *s,
+	struct arena *arena, struct interned *ret, struct errbuf *eb) _must_check_;
 /* The stream of one gauge or coverage entry. */
 int64_t intern_gauge_stream(struct dict *d, const struct labels *labels, struct errbuf *eb);
 int64_t intern_coverage_stream(struct dict *d, const struct store_scrape *s,
