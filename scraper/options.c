@@ -54,6 +54,10 @@ static const struct option_spec specs[] = {
 	{"storage.out-of-order", OPTION_DURATION, FIELD(out_of_order_ms), .value = "DURATION",
 		.fallback = "1h",
 		.help = "How far behind the newest profile one may be and still be stored."},
+	{"storage.rollup.without", OPTION_STRING, FIELD(rollup_without), .value = "LABELS",
+		.fallback = "pid,tid,thread_name,cpu",
+		.help = "Row labels, comma-separated, that rollups of 10 minutes and 1 hour do not "
+			"keep. A query that needs one of them reads raw rows."},
 
 	OPTION_HEADING("Scraping"),
 	{"scrape.max-memory", OPTION_BYTES, FIELD(scrape_max_memory), .value = "BYTES",

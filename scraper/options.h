@@ -13,7 +13,7 @@ struct scraper_options {
 	const char *external_url, *route_prefix, *cors_origin;
 	bool enable_lifecycle;
 	uint64_t max_connections;
-	const char *storage_path, *retention_time, *fsync;
+	const char *storage_path, *retention_time, *fsync, *rollup_without;
 	uint64_t retention_bytes, head_bytes, cache_bytes;
 	int64_t out_of_order_ms;
 	uint64_t scrape_max_memory, max_body_bytes, max_inflated_bytes, max_per_host;

@@ -202,6 +202,7 @@ static int open_store(struct scraper_pipeline *p, struct errbuf *eb)
 		.cache_bytes = p->o->cache_bytes,
 		.out_of_order_ns = p->o->out_of_order_ms * NS_PER_MS,
 		.retention_bytes = p->o->retention_bytes,
+		.rollup_without = p->o->rollup_without,
 		.progress = on_progress,
 		.progress_arg = p,
 	};
@@ -386,6 +387,8 @@ void scraper_pipeline_stop(struct scraper_pipeline *p)
 	p->stopping = true;
 	if (p->server)
 		http_server_stop(p->server, STOP_GRACE_MS);
+	if (p->store)
+		store_cancel(p->store);
 	scraper_threads_stop(p);
 	if (p->scrape)
 		scrape_stop(p->scrape);

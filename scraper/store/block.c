@@ -34,8 +34,11 @@ static int read_frames(struct block *b, struct errbuf *eb)
 	int r = 0;
 
 	for (enum frame_file f = FRAME_INDEX; r >= 0 && f < FRAME_N; f++) {
-		_cleanup_free_ char *path = xasprintf("%s/%s", b->dir, frame_file_name(f));
+		_cleanup_free_ char *path = NULL;
 
+		if (!b->meta.files[f].size)
+			continue;
+		path = xasprintf("%s/%s", b->dir, frame_file_name(f));
 		r = frame_read(b->fs, path, f, b->meta.files[f].size, b->meta.files[f].table_crc,
 			&b->frames[f], eb);
 		if (r == -ENOENT)
@@ -79,8 +82,11 @@ int block_verify(struct block *b, struct errbuf *eb)
 	int r = 0;
 
 	for (enum frame_file f = FRAME_INDEX; r >= 0 && f < FRAME_N; f++) {
-		_cleanup_free_ char *path = xasprintf("%s/%s", b->dir, frame_file_name(f));
+		_cleanup_free_ char *path = NULL;
 
+		if (!b->meta.files[f].size)
+			continue;
+		path = xasprintf("%s/%s", b->dir, frame_file_name(f));
 		r = frame_verify(b->fs, path, &b->frames[f], eb);
 	}
 	return r;
@@ -95,6 +101,17 @@ void block_report_damage(struct block *b, const char *text)
 	b->damaged = true;
 }
 
+/* By way of a name that start-up removes: a block of which only a part is left would look damaged. */
+static int remove_directory(struct block *b)
+{
+	_cleanup_free_ char *tmp = xasprintf("%s.tmp", b->dir), *parent = xstrdup(b->dir);
+	int r = b->fs->rename(b->fs, b->dir, tmp);
+
+	*strrchr(parent, '/') = 0;
+	r = r < 0 ? r : b->fs->sync_dir(b->fs, parent);
+	return r < 0 ? r : fs_remove_all(b->fs, tmp);
+}
+
 void block_free(struct part *p)
 {
 	struct block *b = (struct block *)p;
@@ -102,7 +119,7 @@ void block_free(struct part *p)
 
 	cache_drop(b->cache, p->id);
 	if (b->doomed) {
-		r = fs_remove_all(b->fs, b->dir);
+		r = remove_directory(b);
 		if (r < 0 && log_enabled(LOG_DEBUG))
 			log_printf(LOG_DEBUG, "%s: cannot remove: %s", b->dir, strerror(-r));
 	}

@@ -14,10 +14,11 @@ struct block {
 	char *dir;
 	struct meta meta;
 	struct frame frames[FRAME_N];
-	_Atomic bool damaged; /* a reader met a bad checksum: to be quarantined */
-	_Atomic bool doomed;  /* remove the directory with the last reference */
-	char damage[256];     /* what the reader met; written before `damaged` */
-	pthread_mutex_t lock; /* of `damage` */
+	_Atomic bool damaged;	  /* a reader met a bad checksum: to be quarantined */
+	_Atomic bool doomed;	  /* remove the directory with the last reference */
+	int64_t compact_retry_ns; /* monotonic: a compaction with it failed; the upkeep's */
+	char damage[256];	  /* what the reader met; written before `damaged` */
+	pthread_mutex_t lock;	  /* of `damage` */
 };
 
 /* Checks meta.json, the sizes and the section tables; -EBADMSG, -ENOTSUP: to be quarantined. */

@@ -148,9 +148,11 @@ int block_decode_locations(
 }
 
 /* Lays the arrays of a profile page out in one allocation. */
-static struct profile_page *profile_page_new(struct decoded *d, uint32_t n, uint32_t n_columns)
+static struct profile_page *profile_page_new(
+	struct decoded *d, uint32_t n, uint32_t n_columns, bool is_rollup)
 {
-	size_t bytes = sizeof(struct profile_page) + (size_t)n * ((4 + n_columns) * 8 + 2 * 4 + 1);
+	const uint32_t n_wide = n_columns + (is_rollup ? 6 : 4);
+	size_t bytes = sizeof(struct profile_page) + (size_t)n * (n_wide * 8 + 2 * 4 + 1);
 	struct profile_page *t;
 	int64_t *wide;
 
@@ -167,39 +169,62 @@ static struct profile_page *profile_page_new(struct decoded *d, uint32_t n, uint
 	t->first_row = (uint64_t *)wide + (size_t)n * 3;
 	for (uint32_t k = 0; k < n_columns; k++)
 		t->total[k] = wide + (size_t)n * (4 + k);
-	t->n_profiles = (uint32_t *)(void *)(wide + (size_t)n * (4 + n_columns));
+	if (is_rollup) {
+		t->begin_ns = wide + (size_t)n * (4 + n_columns);
+		t->last_ns = t->begin_ns + n;
+	}
+	t->n_profiles = (uint32_t *)(void *)(wide + (size_t)n * n_wide);
 	t->n_rows = t->n_profiles + n;
 	t->resolution = (uint8_t *)(t->n_rows + n);
 	return t;
 }
 
-int block_decode_profiles(const struct page *p, struct decoded *ret, struct errbuf *eb)
+static int decode_range(const struct page *p, struct profile_page *t, struct errbuf *eb)
 {
-	enum { BEFORE_TOTALS = 7 };
-	_cleanup_free_ uint32_t *resolution = NULL;
+	int r = page_i64(p, FRAME_PROFILE_COLUMNS, t->n, t->begin_ns, eb);
+
+	r = r ? r : page_i64(p, FRAME_PROFILE_COLUMNS + 1, t->n, t->last_ns, eb);
+	for (uint32_t i = 0; !r && i < t->n; i++) {
+		t->begin_ns[i] = (int64_t)((uint64_t)t->time_ns[i] - (uint64_t)t->begin_ns[i]);
+		t->last_ns[i] = (int64_t)((uint64_t)t->time_ns[i] - (uint64_t)t->last_ns[i]);
+	}
+	return r;
+}
+
+int block_decode_profiles(const struct page *p, enum part_resolution resolution,
+	struct decoded *ret, struct errbuf *eb)
+{
+	const bool is_rollup = resolution != PART_RAW;
+	const uint32_t before = is_rollup ? FRAME_ROLLUP_COLUMNS : FRAME_PROFILE_COLUMNS;
+	_cleanup_free_ uint32_t *resolutions = NULL;
 	struct profile_page *t;
 	int64_t first = 0;
 	uint32_t n = p->n_rows;
 	int r;
 
-	if (p->n_columns < BEFORE_TOTALS || p->n_columns > BEFORE_TOTALS + STORE_MAX_COLUMNS)
+	if (p->n_columns < before || p->n_columns > before + STORE_MAX_COLUMNS)
 		return err_set(eb, -EBADMSG, "profile page of %u columns", p->n_columns);
-	t = profile_page_new(ret, n, p->n_columns - BEFORE_TOTALS);
+	t = profile_page_new(ret, n, p->n_columns - before, is_rollup);
 	if (!t)
 		return no_memory(eb, ret->bytes);
 	r = page_i64(p, 0, n, t->time_ns, eb);
 	r = r ? r : page_i64(p, 1, n, t->duration_ns, eb);
 	r = r ? r : page_i64(p, 2, n, t->period, eb);
-	r = r ? r : column_u32(p, 3, n, PART_1H + 1, &resolution, eb);
+	r = r ? r : column_u32(p, 3, n, PART_1H + 1, &resolutions, eb);
 	r = r ? r : page_u32(p, 4, n, UINT32_MAX, t->n_profiles, eb);
 	r = r ? r : page_u32(p, 5, n, UINT32_MAX, t->n_rows, eb);
 	r = r ? r : page_i64(p, 6, 1, &first, eb);
+	if (!r && is_rollup)
+		r = decode_range(p, t, eb);
 	for (uint32_t k = 0; !r && k < t->n_columns; k++)
-		r = page_i64(p, BEFORE_TOTALS + k, n, t->total[k], eb);
+		r = page_i64(p, before + k, n, t->total[k], eb);
 	for (uint32_t i = 0; !r && i < n; i++) {
-		t->resolution[i] = (uint8_t)resolution[i];
+		t->resolution[i] = (uint8_t)resolutions[i];
 		t->first_row[i] = (uint64_t)first;
 		first = (int64_t)((uint64_t)first + t->n_rows[i]);
+		if (resolutions[i] != resolution)
+			r = err_set(eb, -EBADMSG, "profile of resolution %u among those of %d",
+				resolutions[i], (int)resolution);
 	}
 	return r;
 }

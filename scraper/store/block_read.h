@@ -17,6 +17,7 @@ struct location_page {
 struct profile_page {
 	uint32_t n, n_columns;
 	int64_t *time_ns, *duration_ns, *period;
+	int64_t *begin_ns, *last_ns; /* of rollups, else NULL */
 	uint64_t *first_row;
 	int64_t *total[STORE_MAX_COLUMNS];
 	uint32_t *n_profiles, *n_rows;
@@ -48,8 +49,8 @@ int block_decode_functions(const struct part_info *info, const struct page *p, s
 	struct errbuf *eb) _must_check_;
 int block_decode_locations(const struct part_info *info, const struct page *p, struct decoded *ret,
 	struct errbuf *eb) _must_check_;
-int block_decode_profiles(
-	const struct page *p, struct decoded *ret, struct errbuf *eb) _must_check_;
+int block_decode_profiles(const struct page *p, enum part_resolution resolution,
+	struct decoded *ret, struct errbuf *eb) _must_check_;
 
 /* Whole tables, page by page: `begin` makes room for all rows, `page` decodes number `i` whose first row is `first`. */
 struct block_table {
@@ -62,3 +63,14 @@ struct block_table {
 };
 extern const struct block_table block_schemas, block_streams, block_label_sets, block_mappings,
 	block_nodes, block_keys;
+
+/* The streams as they were written, deletions not applied. */
+int block_streams_written(struct part_reader *r, const struct part_stream **ret) _must_check_;
+int block_profiles_written(struct part_reader *r, uint32_t stream, int64_t from, int64_t to,
+	struct part_profiles *ret) _must_check_;
+
+/* block_deleted.c: the same without what tombstones cover; `*ret` goes in as written. */
+int block_streams_left(struct part_reader *r, const struct part_stream **ret) _must_check_;
+int block_profiles_left(
+	struct part_reader *r, uint32_t stream, struct part_profiles *ret) _must_check_;
+void block_deletions_free(struct part_reader *r);

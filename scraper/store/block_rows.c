@@ -5,25 +5,10 @@
  */
 #include "lib/base/alloc.h"
 #include "scraper/store/block_tables.h"
+#include "scraper/store/row_writer.h"
 #include <string.h>
 
-enum { BATCH_ROWS = 256 << 10, PROFILE_PAGE = 8192, MAX_VALUES = STORE_MAX_COLUMNS };
-
-/* Columns of the page of rows that is being filled. */
-struct row_page {
-	uint32_t label_set[PAGE_MAX_ROWS], node[PAGE_MAX_ROWS], n;
-	int64_t *value[MAX_VALUES];
-	uint32_t first_stream, last_stream;
-	int64_t min_time, max_time;
-};
-
-struct profile_rows {
-	int64_t time[PROFILE_PAGE], duration[PROFILE_PAGE], period[PROFILE_PAGE], first_row;
-	uint32_t n_rows[PROFILE_PAGE], n;
-	int64_t *total[MAX_VALUES];
-	uint32_t first_stream, last_stream;
-	int64_t min_time, max_time;
-};
+enum { BATCH_ROWS = 256 << 10, MAX_VALUES = STORE_MAX_COLUMNS };
 
 struct gathered_row {
 	uint64_t key; /* label set << 32 | node, new ids */
@@ -33,12 +18,8 @@ struct gathered_row {
 struct state {
 	struct head *h;
 	const struct block_order *o;
-	struct meta *m;
-	struct frame_writer rows_file, profiles_file;
-	struct row_page *rows;
-	struct profile_rows *profiles;
-	uint32_t schema, n_values; /* of the pages being filled */
-	uint64_t n_rows;
+	struct row_writer out;
+	uint32_t schema, n_values; /* of the batch */
 
 	/* The batch. */
 	struct gathered_row *gathered;
@@ -53,154 +34,42 @@ struct state {
 static int state_init(struct state *s)
 {
 	s->schema = s->page = STORE_NONE;
-	s->rows = try_malloc(sizeof(*s->rows));
-	if (s->rows)
-		memset(s->rows, 0, sizeof(*s->rows));
-	s->profiles = try_malloc(sizeof(*s->profiles));
-	if (s->profiles)
-		memset(s->profiles, 0, sizeof(*s->profiles));
 	s->label_set = try_realloc(NULL, PAGE_MAX_ROWS, sizeof(*s->label_set));
 	s->node = try_realloc(NULL, PAGE_MAX_ROWS, sizeof(*s->node));
 	s->value = try_realloc(NULL, (size_t)PAGE_MAX_ROWS * MAX_VALUES, sizeof(*s->value));
-	return s->rows && s->profiles && s->label_set && s->node && s->value ? 0 : -ENOMEM;
+	return s->label_set && s->node && s->value ? 0 : -ENOMEM;
 }
 
 static void state_done(struct state *s)
 {
-	for (unsigned i = 0; i < MAX_VALUES; i++) {
-		free(s->rows ? s->rows->value[i] : NULL);
-		free(s->profiles ? s->profiles->total[i] : NULL);
-	}
-	free(s->rows);
-	free(s->profiles);
 	free(s->gathered);
 	free(s->values);
 	free(s->label_set);
 	free(s->node);
 	free(s->value);
-	frame_writer_done(&s->rows_file);
-	frame_writer_done(&s->profiles_file);
-}
-
-static void flush_rows(struct state *s)
-{
-	struct page_writer *w = s->rows_file.pages;
-	struct row_page *p = s->rows;
-
-	if (!p->n)
-		return;
-	page_writer_begin(w);
-	page_writer_u32(w, p->label_set, p->n);
-	page_writer_u32(w, p->node, p->n);
-	for (uint32_t k = 0; k < s->n_values; k++) {
-		if (k)
-			page_writer_ratio(w, p->value[k], p->n, k + 1, p->value[k - 1]);
-		else
-			page_writer_i64(w, p->value[0], p->n);
-	}
-	frame_writer_page(
-		&s->rows_file, p->n, p->first_stream, p->last_stream, p->min_time, p->max_time);
-	s->m->stats.row_pages++;
-	p->n = 0;
-}
-
-static void flush_profiles(struct state *s)
-{
-	struct page_writer *w = s->profiles_file.pages;
-	struct profile_rows *p = s->profiles;
-	const int64_t raw = PART_RAW, one = 1;
-	int64_t constant[1];
-
-	if (!p->n)
-		return;
-	page_writer_begin(w);
-	page_writer_i64(w, p->time, p->n);
-	page_writer_i64(w, p->duration, p->n);
-	page_writer_i64(w, p->period, p->n);
-	constant[0] = raw;
-	page_writer_i64(w, constant, 1); /* const: holds for every row */
-	constant[0] = one;
-	page_writer_i64(w, constant, 1);
-	page_writer_u32(w, p->n_rows, p->n);
-	page_writer_i64(w, &p->first_row, 1);
-	for (uint32_t k = 0; k < s->n_values; k++) {
-		/* Totals start at column 7. */
-		if (k)
-			page_writer_ratio(w, p->total[k], p->n, 7 + k - 1, p->total[k - 1]);
-		else
-			page_writer_i64(w, p->total[0], p->n);
-	}
-	frame_writer_page(
-		&s->profiles_file, p->n, p->first_stream, p->last_stream, p->min_time, p->max_time);
-	p->n = 0;
+	row_writer_done(&s->out);
 }
 
 static int begin_schema(struct state *s, uint32_t schema)
 {
-	uint32_t n = dict_schemas(&s->h->dict)[schema].n_columns;
-
-	flush_rows(s);
-	flush_profiles(s);
 	s->schema = schema;
-	s->n_values = n;
-	for (uint32_t k = 0; k < n; k++) {
-		if (!s->rows->value[k])
-			s->rows->value[k] = try_realloc(NULL, PAGE_MAX_ROWS, sizeof(int64_t));
-		if (!s->profiles->total[k])
-			s->profiles->total[k] = try_realloc(NULL, PROFILE_PAGE, sizeof(int64_t));
-		if (!s->rows->value[k] || !s->profiles->total[k])
-			return -ENOMEM;
-	}
-	return 0;
-}
-
-static void put_row(
-	struct state *s, uint32_t stream, int64_t time, uint64_t key, const int64_t *values)
-{
-	struct row_page *p = s->rows;
-
-	if (!p->n) {
-		p->first_stream = stream;
-		p->min_time = p->max_time = time;
-	}
-	p->last_stream = stream;
-	p->min_time = MIN(p->min_time, time);
-	p->max_time = MAX(p->max_time, time);
-	p->label_set[p->n] = (uint32_t)(key >> 32);
-	p->node[p->n] = (uint32_t)key;
-	for (uint32_t k = 0; k < s->n_values; k++)
-		p->value[k][p->n] = values[k];
-	if (++p->n == PAGE_MAX_ROWS)
-		flush_rows(s);
+	s->n_values = dict_schemas(&s->h->dict)[schema].n_columns;
+	return row_writer_schema(&s->out, s->n_values);
 }
 
 static void put_profile(struct state *s, uint32_t stream, const struct head_profile *from)
 {
 	const struct head_window *w = &head_windows(s->h)[from->window];
-	struct profile_rows *p = s->profiles;
-	struct meta *m = s->m;
 
-	if (!p->n) {
-		p->first_stream = stream;
-		p->first_row = (int64_t)s->n_rows;
-		p->min_time = p->max_time = w->time_ns;
-	}
-	p->last_stream = stream;
-	p->min_time = MIN(p->min_time, w->time_ns);
-	p->max_time = MAX(p->max_time, w->time_ns);
-	p->time[p->n] = w->time_ns;
-	p->duration[p->n] = w->duration_ns;
-	p->period[p->n] = w->period;
-	p->n_rows[p->n] = from->n_rows;
-	for (uint32_t k = 0; k < s->n_values; k++)
-		p->total[k][p->n] = head_totals(s->h)[from->first_total + k];
-	s->n_rows += from->n_rows;
-	m->stats.profiles++;
-	m->min_time_ns = MIN(m->min_time_ns, w->time_ns);
-	m->max_time_ns = MAX(m->max_time_ns, w->time_ns);
-	m->max_duration_ns = MAX(m->max_duration_ns, w->duration_ns);
-	if (++p->n == PROFILE_PAGE)
-		flush_profiles(s);
+	row_writer_profile(&s->out, stream,
+		&(struct row_writer_profile) {
+			.time_ns = w->time_ns,
+			.duration_ns = w->duration_ns,
+			.period = w->period,
+			.n_profiles = 1,
+			.n_rows = from->n_rows,
+			.totals = head_totals(s->h) + from->first_total,
+		});
 }
 
 /* Makes head page `number` the decoded one. */
@@ -332,7 +201,8 @@ static void write_batch(struct state *s, const struct place *places, size_t n)
 			qsort(g, p->n_rows, sizeof(*g), by_key);
 		put_profile(s, places[i].stream, p);
 		for (uint32_t k = 0; k < p->n_rows; k++)
-			put_row(s, places[i].stream, places[i].time_ns, g[k].key,
+			row_writer_row(&s->out, places[i].stream, places[i].time_ns,
+				(uint32_t)(g[k].key >> 32), (uint32_t)g[k].key,
 				s->values + (size_t)g[k].at * s->n_values);
 		g = g ? g + p->n_rows : NULL;
 	}
@@ -378,23 +248,7 @@ static int write_all(struct state *s, const struct place *places, size_t n, stru
 		if (r >= 0)
 			write_batch(s, places + i, end - i);
 	}
-	flush_rows(s);
-	flush_profiles(s);
 	return r;
-}
-
-static int open_files(struct state *s, struct fs *fs, const char *dir)
-{
-	_cleanup_free_ char *rows = xasprintf("%s/%s", dir, frame_file_name(FRAME_ROWS));
-	_cleanup_free_ char *profiles = xasprintf("%s/%s", dir, frame_file_name(FRAME_PROFILES));
-	int r = frame_writer_open(&s->rows_file, fs, rows, FRAME_ROWS);
-
-	r = r ? r : frame_writer_open(&s->profiles_file, fs, profiles, FRAME_PROFILES);
-	if (r < 0)
-		return r;
-	frame_writer_table_begin(&s->rows_file, TABLE_ROWS);
-	frame_writer_table_begin(&s->profiles_file, TABLE_PROFILES);
-	return 0;
 }
 
 int block_write_profiles(struct fs *fs, const char *dir, struct head *h,
@@ -402,19 +256,13 @@ int block_write_profiles(struct fs *fs, const char *dir, struct head *h,
 {
 	_cleanup_(state_done)
 	struct state s = {
-		.h = h, .o = o, .m = m, .rows_file = {.fd = -1}, .profiles_file = {.fd = -1}};
+		.h = h, .o = o, .out = {.rows_file = {.fd = -1}, .profiles_file = {.fd = -1}}};
 	_cleanup_free_ struct place *places = make_places(h, o);
 	int r = places ? state_init(&s) : -ENOMEM;
 
-	m->min_time_ns = INT64_MAX;
-	m->max_time_ns = INT64_MIN;
-	r = r ? r : open_files(&s, fs, dir);
+	r = r ? r : row_writer_open(&s.out, fs, dir, PART_RAW);
 	r = r ? r : write_all(&s, places, h->profiles.n, eb);
 	if (r < 0)
 		return eb->text[0] ? r : err_set(eb, r, "%s: writing rows: %s", dir, strerror(-r));
-	m->stats.rows = s.n_rows;
-	frame_writer_table_end(&s.rows_file);
-	frame_writer_table_end(&s.profiles_file);
-	r = block_finish_file(&s.rows_file, FRAME_ROWS, m, eb);
-	return r < 0 ? r : block_finish_file(&s.profiles_file, FRAME_PROFILES, m, eb);
+	return row_writer_finish(&s.out, NULL, 0, m, eb);
 }

@@ -150,6 +150,9 @@ int store_open_blocks(struct store *s, struct errbuf *eb)
 
 	if (r == -ENOENT && s->o.read_only)
 		return 0;
+	/* A process that died may have left names that the power could still take: what is built on them below must not be first. */
+	if (!r && !s->o.read_only)
+		r = s->fs->sync_dir(s->fs, s->block_dir);
 	if (r < 0)
 		return err_set(eb, r, "%s: %s", s->block_dir, strerror(-r));
 	for (size_t at = 0; !r && at < names.len; at += strlen((char *)names.data + at) + 1) {
@@ -221,16 +224,29 @@ static bool remove_from_quarantine(struct store *s)
 	return fs_remove_all(s->fs, path) == 0;
 }
 
+bool store_is_obsolete_pending(const struct store *s, const struct block *b)
+{
+	for (size_t i = 0; i < s->n_obsolete; i++)
+		if (meta_has_generation(&b->meta, s->obsolete[i]))
+			return true;
+	return false;
+}
+
+/* One whose WAL is still there would come back with it. */
 static struct block *take_oldest(struct store *s, int64_t before)
 {
 	struct block *b = NULL;
-	size_t oldest = 0;
+	size_t oldest = SIZE_MAX;
 
 	pthread_mutex_lock(&s->state_lock);
-	for (size_t i = 1; i < s->n_blocks; i++)
-		if (s->blocks[i]->meta.max_time_ns < s->blocks[oldest]->meta.max_time_ns)
+	for (size_t i = 0; i < s->n_blocks; i++) {
+		int64_t max = s->blocks[i]->meta.max_time_ns;
+
+		if (max < before && !store_is_obsolete_pending(s, s->blocks[i]) &&
+			(oldest == SIZE_MAX || max < s->blocks[oldest]->meta.max_time_ns))
 			oldest = i;
-	if (s->n_blocks && s->blocks[oldest]->meta.max_time_ns < before) {
+	}
+	if (oldest != SIZE_MAX) {
 		b = take_block(s, oldest);
 		s->stats.blocks_deleted++;
 	}

@@ -26,7 +26,7 @@ enum codec {
 };
 enum codec_compression { CODEC_PLAIN, CODEC_ZSTD };
 enum {
-	PAGE_MAX_COLUMNS = 24,
+	PAGE_MAX_COLUMNS = 32,
 	PAGE_MAX_ROWS = 32768,
 	PAGE_MAX_ITEMS = 65536, /* a writer ends a page when its items pass this */
 	COLUMN_MAX_RAW = 1 << 20,

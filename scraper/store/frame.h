@@ -13,7 +13,12 @@ enum frame_file {
 	FRAME_STACKS,
 	FRAME_PROFILES,
 	FRAME_ROWS,
-	FRAME_N
+	FRAME_PROFILES_10M, /* of compacted blocks only */
+	FRAME_ROWS_10M,
+	FRAME_PROFILES_1H,
+	FRAME_ROWS_1H,
+	FRAME_N,
+	FRAME_N_RAW = FRAME_ROWS + 1 /* below it: in every block */
 };
 enum frame_table {
 	TABLE_SCHEMAS = 1,
@@ -36,7 +41,10 @@ enum {
 	FRAME_MAGIC = 0x746b6c62,
 	FRAME_VERSION = 1,
 	FRAME_MAX_SECTIONS = 32,
-	PAGE_ENTRY = 48
+	PAGE_ENTRY = 48,
+	/* Columns of a page of profiles before the totals, raw and in rollups. */
+	FRAME_PROFILE_COLUMNS = 7,
+	FRAME_ROLLUP_COLUMNS = 9
 };
 
 /* "index", "symbols" …; the file that holds a table; the table's name for people. */

@@ -16,6 +16,10 @@ static const char *const file_names[FRAME_N] = {
 	[FRAME_STACKS] = "stacks",
 	[FRAME_PROFILES] = "profiles",
 	[FRAME_ROWS] = "rows",
+	[FRAME_PROFILES_10M] = "profiles_10m",
+	[FRAME_ROWS_10M] = "rows_10m",
+	[FRAME_PROFILES_1H] = "profiles_1h",
+	[FRAME_ROWS_1H] = "rows_1h",
 };
 
 static const struct {

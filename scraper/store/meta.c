@@ -24,12 +24,33 @@
 	X(profiles)      \
 	X(rows) X(row_pages)
 
+static const char feature_tombstones[] = "tombstones";
+static const char *const resolutions[META_N_RESOLUTIONS] = {"raw", "10m", "1h"};
+
 enum { CRC_LINE = 16 }; /* "crc32c xxxxxxxx\n" */
+
+static void names_done(struct meta_names *n)
+{
+	for (size_t i = 0; i < n->n; i++)
+		free(n->items[i]);
+	free(n->items);
+	*n = (struct meta_names) {.items = NULL};
+}
+
+void meta_names_set(struct meta_names *to, const char *const *names, size_t n)
+{
+	names_done(to);
+	to->items = xcalloc(n + 1, sizeof(*to->items));
+	for (; to->n < n; to->n++)
+		to->items[to->n] = xstrdup(names[to->n]);
+}
 
 void meta_done(struct meta *m)
 {
 	free(m->generations.items);
 	free(m->replaces.items);
+	names_done(&m->rollup_without);
+	tombstone_done(&m->tombstones);
 	*m = (struct meta) {.level = 0};
 }
 
@@ -46,6 +67,32 @@ static void put_ulids(struct json *j, const char *key, const struct meta_ulids *
 	json_array_end(j);
 }
 
+static bool has_rollups(const struct meta *m)
+{
+	return m->files[FRAME_PROFILES_10M].size || m->files[FRAME_PROFILES_1H].size;
+}
+
+static void put_rollups(struct json *j, const struct meta *m)
+{
+	json_key(j, "rollups");
+	json_array_begin(j);
+	for (unsigned i = 1; i < META_N_RESOLUTIONS; i++) {
+		json_object_begin(j);
+		json_kv_string(j, "resolution", resolutions[i]);
+		json_kv_uint(j, "streams", m->rollups[i].streams);
+		json_kv_uint(j, "profiles", m->rollups[i].profiles);
+		json_kv_uint(j, "rows", m->rollups[i].rows);
+		json_kv_uint(j, "row_pages", m->rollups[i].row_pages);
+		json_object_end(j);
+	}
+	json_array_end(j);
+	json_key(j, "rollup_without");
+	json_array_begin(j);
+	for (size_t i = 0; i < m->rollup_without.n; i++)
+		json_string(j, m->rollup_without.items[i]);
+	json_array_end(j);
+}
+
 int meta_write(const struct meta *m, struct bytes *out)
 {
 	struct json j = json_to(out);
@@ -58,9 +105,13 @@ int meta_write(const struct meta *m, struct bytes *out)
 	json_kv_string(&j, "ulid", text);
 	json_key(&j, "incompat");
 	json_array_begin(&j);
+	if (m->tombstones.n)
+		json_string(&j, feature_tombstones);
 	json_array_end(&j);
 	json_key(&j, "compat");
 	json_array_begin(&j);
+	if (has_rollups(m))
+		json_string(&j, "rollups");
 	json_array_end(&j);
 	json_kv_uint(&j, "level", m->level);
 	put_ulids(&j, "generations", &m->generations);
@@ -77,6 +128,8 @@ int meta_write(const struct meta *m, struct bytes *out)
 	json_key(&j, "files");
 	json_array_begin(&j);
 	for (enum frame_file f = FRAME_INDEX; f < FRAME_N; f++) {
+		if (f >= FRAME_N_RAW && !m->files[f].size)
+			continue;
 		json_object_begin(&j);
 		json_kv_string(&j, "name", frame_file_name(f));
 		json_kv_uint(&j, "size", m->files[f].size);
@@ -84,6 +137,10 @@ int meta_write(const struct meta *m, struct bytes *out)
 		json_object_end(&j);
 	}
 	json_array_end(&j);
+	if (has_rollups(m))
+		put_rollups(&j, m);
+	if (m->tombstones.n)
+		tombstone_write(&j, &m->tombstones);
 	json_object_end(&j);
 	bytes_put_u8(out, '\n');
 	if (out->error)
@@ -141,37 +198,101 @@ static int get_ulids(
 	return 0;
 }
 
-/* This version knows no feature: whatever stands in `incompat` is one too many. */
 static int check_features(const struct json_value *o, struct errbuf *eb)
 {
 	const struct json_value *a = json_value_get(o, "incompat");
-	const char *name;
 
 	if (!a || json_value_kind(a) != JSON_KIND_ARRAY)
 		return bad(eb, "incompat");
-	if (!json_value_len(a))
-		return 0;
-	name = json_value_str(json_value_at(a, 0));
-	return err_set(eb, -ENOTSUP,
-		"the block needs feature \"%s\", which this program does not know",
-		name ? name : "?");
+	for (size_t i = 0; i < json_value_len(a); i++) {
+		const char *name = json_value_str(json_value_at(a, i));
+
+		if (!name || strcmp(name, feature_tombstones) != 0)
+			return err_set(eb, -ENOTSUP,
+				"the block needs feature \"%s\", which this program does not know",
+				name ? name : "?");
+	}
+	return 0;
 }
 
+static int get_file(
+	const struct json_value *v, enum frame_file f, struct meta *ret, struct errbuf *eb)
+{
+	uint64_t crc = 0;
+	int r = get_uint(v, "size", INT64_MAX, &ret->files[f].size, eb);
+
+	r = r ? r : get_uint(v, "crc32c", UINT32_MAX, &crc, eb);
+	ret->files[f].table_crc = (uint32_t)crc;
+	return r;
+}
+
+/* The five that every block has come first; further ones may be unknown. */
 static int get_files(const struct json_value *o, struct meta *ret, struct errbuf *eb)
 {
 	const struct json_value *a = json_value_get(o, "files");
 	int r = 0;
 
-	for (enum frame_file f = FRAME_INDEX; !r && f < FRAME_N; f++) {
-		const struct json_value *v = a ? json_value_at(a, f - 1) : NULL;
-		const char *name = v ? json_value_str(json_value_get(v, "name")) : NULL;
-		uint64_t crc = 0;
+	if (!a || json_value_kind(a) != JSON_KIND_ARRAY)
+		return bad(eb, "files");
+	for (size_t i = 0; !r && i < json_value_len(a); i++) {
+		const struct json_value *v = json_value_at(a, i);
+		const char *name = json_value_str(json_value_get(v, "name"));
+		enum frame_file f = FRAME_INDEX;
 
-		if (!name || strcmp(name, frame_file_name(f)))
+		while (name && f < FRAME_N && strcmp(name, frame_file_name(f)) != 0)
+			f++;
+		if (!name || (i < FRAME_N_RAW - 1 && f != i + 1))
 			return bad(eb, "files");
-		r = get_uint(v, "size", INT64_MAX, &ret->files[f].size, eb);
-		r = r ? r : get_uint(v, "crc32c", UINT32_MAX, &crc, eb);
-		ret->files[f].table_crc = (uint32_t)crc;
+		if (f < FRAME_N)
+			r = get_file(v, f, ret, eb);
+	}
+	for (enum frame_file f = FRAME_INDEX; !r && f < FRAME_N_RAW; f++)
+		if (!ret->files[f].size)
+			r = bad(eb, "files");
+	return r;
+}
+
+static int get_rollup(const struct json_value *v, struct meta *ret, struct errbuf *eb)
+{
+	const char *name = json_value_str(json_value_get(v, "resolution"));
+	struct meta_rollup *to;
+	unsigned i = 1;
+	int r;
+
+	while (name && i < META_N_RESOLUTIONS && strcmp(name, resolutions[i]) != 0)
+		i++;
+	if (!name)
+		return bad(eb, "rollups");
+	if (i == META_N_RESOLUTIONS)
+		return 0; /* of a version to come */
+	to = &ret->rollups[i];
+	r = get_uint(v, "streams", UINT32_MAX - 1, &to->streams, eb);
+	r = r ? r : get_uint(v, "profiles", INT64_MAX, &to->profiles, eb);
+	r = r ? r : get_uint(v, "rows", INT64_MAX, &to->rows, eb);
+	return r ? r : get_uint(v, "row_pages", UINT32_MAX - 1, &to->row_pages, eb);
+}
+
+static int get_rollups(const struct json_value *o, struct meta *ret, struct errbuf *eb)
+{
+	const struct json_value *a = json_value_get(o, "rollups"),
+				*names = json_value_get(o, "rollup_without");
+	int r = 0;
+
+	if (!has_rollups(ret))
+		return 0;
+	if (!a || json_value_kind(a) != JSON_KIND_ARRAY || !names ||
+		json_value_kind(names) != JSON_KIND_ARRAY)
+		return bad(eb, "rollups");
+	for (size_t i = 0; !r && i < json_value_len(a); i++)
+		r = get_rollup(json_value_at(a, i), ret, eb);
+	ret->rollup_without.items =
+		xcalloc(json_value_len(names) + 1, sizeof(*ret->rollup_without.items));
+	for (size_t i = 0; !r && i < json_value_len(names); i++) {
+		const char *name = json_value_str(json_value_at(names, i));
+
+		if (!name)
+			return bad(eb, "rollup_without");
+		ret->rollup_without.items[ret->rollup_without.n++] = xstrdup(name);
 	}
 	return r;
 }
@@ -203,7 +324,9 @@ static int get_members(const struct json_value *o, struct meta *ret, struct errb
 #define GET(name) r = r ? r : get_uint(stats, #name, INT64_MAX, &ret->stats.name, eb);
 	STATS(GET)
 #undef GET
-	return r ? r : get_files(o, ret, eb);
+	r = r ? r : get_files(o, ret, eb);
+	r = r ? r : get_rollups(o, ret, eb);
+	return r ? r : tombstone_read(json_value_get(o, "tombstones"), &ret->tombstones, eb);
 }
 
 int meta_read(const void *p, size_t n, struct meta *ret, struct errbuf *eb)

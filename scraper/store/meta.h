@@ -5,6 +5,7 @@
 #pragma once
 #include "lib/base/fs.h"
 #include "scraper/store/frame.h"
+#include "scraper/store/tombstone.h"
 #include "scraper/store/ulid.h"
 
 enum { META_VERSION = 1, META_MAX_BYTES = 1 << 20, META_MAX_ULIDS = 4096 };
@@ -14,9 +15,20 @@ struct meta_ulids {
 	size_t n;
 };
 
+struct meta_names {
+	char **items;
+	size_t n;
+};
+
 struct meta_stats {
 	uint64_t label_strings, strings, functions, mappings, locations, label_sets, nodes, schemas,
 		streams, profiles, rows, row_pages;
+};
+
+enum { META_N_RESOLUTIONS = 3 }; /* as enum part_resolution */
+
+struct meta_rollup {
+	uint64_t streams, profiles, rows, row_pages; /* all 0: there is none */
 };
 
 struct meta {
@@ -28,10 +40,15 @@ struct meta {
 	struct {
 		uint64_t size;
 		uint32_t table_crc;
-	} files[FRAME_N];
+	} files[FRAME_N]; /* size 0: the block has no such file */
+	struct meta_rollup rollups[META_N_RESOLUTIONS];
+	struct meta_names rollup_without; /* label names that rows of rollups do not have */
+	struct tombstones tombstones;
 };
 
 void meta_done(struct meta *m);
+/* Copies a list of names. */
+void meta_names_set(struct meta_names *to, const char *const *names, size_t n);
 /* Appends the text with its checksum line. */
 int meta_write(const struct meta *m, struct bytes *out) _must_check_;
 /* -EBADMSG (damaged), -ENOTSUP (version or feature that is not known; the text names it). */

@@ -27,12 +27,18 @@ void part_put(struct part *p)
 
 int part_reader_open(struct part *p, struct budget *b, struct part_reader **ret, struct errbuf *eb)
 {
+	return part_reader_open_at(p, PART_RAW, b, ret, eb);
+}
+
+int part_reader_open_at(struct part *p, enum part_resolution resolution, struct budget *b,
+	struct part_reader **ret, struct errbuf *eb)
+{
 	struct part_reader *r = try_malloc(sizeof(*r));
 	int e;
 
 	if (!r)
 		return err_set(eb, -ENOMEM, "out of memory opening a part");
-	*r = (struct part_reader) {.part = p};
+	*r = (struct part_reader) {.part = p, .info = {.resolution = resolution}};
 	arena_init(&r->arena, b);
 	arena_init(&r->profiles, b);
 	e = p->ops->open(r);

@@ -20,9 +20,16 @@
 struct part;
 struct part_reader;
 
+enum part_resolution { PART_RAW = 0, PART_10M = 1, PART_1H = 2 };
+
 struct part_info {
 	char ulid[27];
 	bool is_head;
+	enum part_resolution resolution;   /* of this reader */
+	uint32_t rollups;		   /* what else there is: 1 << PART_10M, 1 << PART_1H */
+	const char *const *rollup_without; /* names that label sets of their rows do not have */
+	size_t n_rollup_without;
+	bool has_deletions; /* pages hold rows of profiles that are not there any more */
 	int64_t min_time_ns, max_time_ns; /* of profile times (window ends); min > max when empty */
 	int64_t max_duration_ns; /* longest window: profiles with time in (t0, t1 + max_duration]
 				    may touch (t0, t1] */
@@ -58,8 +65,6 @@ struct part_label_sets {
 	const struct part_label *pairs;
 };
 
-enum part_resolution { PART_RAW = 0, PART_10M = 1, PART_1H = 2 };
-
 /* Profiles of one stream, by time. Totals of a gauge column are float64 bits: part_f64(). */
 struct part_profiles {
 	size_t n;
@@ -69,6 +74,8 @@ struct part_profiles {
 	const uint32_t *n_rows;
 	const uint64_t
 		*first_row; /* rows of one profile are consecutive; they may cross a page's end */
+	/* Of rollups, else NULL: where the first window begins, and the time of the last profile. */
+	const int64_t *begin_ns, *last_ns;
 	const int64_t *total[STORE_MAX_COLUMNS];
 };
 
@@ -126,6 +133,13 @@ struct part_location {
  * putting the part. */
 int part_reader_open(
 	struct part *p, struct budget *b, struct part_reader **ret, struct errbuf *eb) _must_check_;
+/*
+ * The same with streams, profiles, pages and rows of a rollup; everything else is shared with the raw reader, same ids. A profile there
+ * sums the raw ones of its stream with time in (T - width, T], T its time and a multiple of the width; totals, values and durations are
+ * sums, the period is 0 where they differ. Streams have the labels of the raw ones, rows lack `rollup_without`. -ENOENT: there is none.
+ */
+int part_reader_open_at(struct part *p, enum part_resolution resolution, struct budget *b,
+	struct part_reader **ret, struct errbuf *eb) _must_check_;
 void part_reader_close(struct part_reader *r);
 void part_reader_closep(struct part_reader **r);
 const struct part_info *part_reader_info(const struct part_reader *r);

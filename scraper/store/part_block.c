@@ -24,10 +24,37 @@ static void block_damaged(struct part_reader *r)
 	block_report_damage(block_of(r), r->errbuf.text);
 }
 
+/* What was deleted is still in the rollups: they serve again when the block is written anew. */
+static uint32_t rollups_of(const struct meta *m)
+{
+	uint32_t bits = 0;
+
+	if (m->tombstones.n)
+		return 0;
+	for (unsigned i = PART_10M; i < META_N_RESOLUTIONS; i++)
+		if (m->rollups[i].streams)
+			bits |= 1U << i;
+	return bits;
+}
+
+static int use_rollup(struct part_reader *r, enum part_resolution resolution)
+{
+	const struct meta_rollup *u = &block_of(r)->meta.rollups[resolution];
+
+	if (!(r->info.rollups >> resolution & 1))
+		return err_set(&r->errbuf, -ENOENT, "the block has no such rollup");
+	r->info.n_streams = (uint32_t)u->streams;
+	r->info.n_profiles = u->profiles;
+	r->info.n_rows = u->rows;
+	r->info.n_pages = (uint32_t)u->row_pages;
+	return 0;
+}
+
 static int block_reader_open(struct part_reader *r)
 {
 	const struct meta *m = &block_of(r)->meta;
 	const struct meta_stats *s = &m->stats;
+	const enum part_resolution resolution = r->info.resolution;
 
 	r->info = (struct part_info) {
 		.min_time_ns = m->min_time_ns,
@@ -44,9 +71,14 @@ static int block_reader_open(struct part_reader *r)
 		.n_profiles = s->profiles,
 		.n_rows = s->rows,
 		.n_pages = (uint32_t)s->row_pages,
+		.resolution = resolution,
+		.rollups = rollups_of(m),
+		.rollup_without = (const char *const *)m->rollup_without.items,
+		.n_rollup_without = m->rollup_without.n,
+		.has_deletions = m->tombstones.n > 0,
 	};
 	ulid_format(m->ulid, r->info.ulid);
-	return 0;
+	return resolution == PART_RAW ? 0 : use_rollup(r, resolution);
 }
 
 static void block_reader_close(struct part_reader *r)
@@ -59,16 +91,37 @@ static void block_reader_close(struct part_reader *r)
 		cache_unpin(c, r->page_pin);
 	if (r->profiles_pin)
 		cache_unpin(c, r->profiles_pin);
+	block_deletions_free(r);
 }
 
-char *part_block_path(const struct block *b, enum frame_table t)
+/* The file in which this reader finds a table: rollups have streams, profiles and rows of their own. */
+static enum frame_file file_of(const struct part_reader *r, enum frame_table t)
 {
-	return xasprintf("%s/%s", b->dir, frame_file_name(frame_file_of(t)));
+	const bool is_10m = r->info.resolution == PART_10M;
+
+	if (r->info.resolution == PART_RAW)
+		return frame_file_of(t);
+	switch (t) {
+	case TABLE_STREAMS:
+	case TABLE_PROFILES: return is_10m ? FRAME_PROFILES_10M : FRAME_PROFILES_1H;
+	case TABLE_ROWS: return is_10m ? FRAME_ROWS_10M : FRAME_ROWS_1H;
+	default: return frame_file_of(t);
+	}
 }
 
-static const struct frame *frame_of(const struct block *b, enum frame_table t)
+char *part_block_path(const struct part_reader *r, enum frame_table t)
 {
-	return &b->frames[frame_file_of(t)];
+	return xasprintf("%s/%s", block_of(r)->dir, frame_file_name(file_of(r, t)));
+}
+
+static const struct frame *frame_of(const struct part_reader *r, enum frame_table t)
+{
+	return &block_of(r)->frames[file_of(r, t)];
+}
+
+uint32_t part_block_cache_table(const struct part_reader *r, enum frame_table t)
+{
+	return file_of(r, t) == frame_file_of(t) ? t : TABLE_N * r->info.resolution + t;
 }
 
 /* Puts into the cache, pins for the reader's life. */
@@ -76,7 +129,8 @@ static int keep(struct part_reader *r, enum frame_table t, uint32_t page, struct
 	const void **ret)
 {
 	struct cache *c = block_of(r)->cache;
-	struct cache_entry *e = cache_put(c, r->part->id, t, page, d.data, d.bytes);
+	struct cache_entry *e =
+		cache_put(c, r->part->id, part_block_cache_table(r, t), page, d.data, d.bytes);
 	int x;
 
 	if (!e)
@@ -94,7 +148,7 @@ static int keep(struct part_reader *r, enum frame_table t, uint32_t page, struct
 static int cached(struct part_reader *r, enum frame_table t, uint32_t page, const void **ret)
 {
 	struct cache *c = block_of(r)->cache;
-	struct cache_entry *e = cache_get(c, r->part->id, t, page);
+	struct cache_entry *e = cache_get(c, r->part->id, part_block_cache_table(r, t), page);
 	int x;
 
 	if (!e)
@@ -120,8 +174,8 @@ int part_block_pages(
 	int x = p ? 1 : cached(r, t, CACHE_INDEX, &p);
 
 	if (!x) {
-		path = part_block_path(b, t);
-		x = frame_read_pages(b->fs, path, frame_of(b, t), t, &pages, &r->errbuf);
+		path = part_block_path(r, t);
+		x = frame_read_pages(b->fs, path, frame_of(r, t), t, &pages, &r->errbuf);
 		if (x >= 0 && pages->n_rows != n_rows) {
 			x = err_set(&r->errbuf, -EBADMSG, "%s: %llu rows of %s, %llu expected",
 				path, (unsigned long long)pages->n_rows, frame_table_name(t),
@@ -160,7 +214,7 @@ static int decode_table(struct part_reader *r, enum frame_table t, const struct 
 	const struct frame_pages *pages, struct decoded *d)
 {
 	struct block *b = block_of(r);
-	_cleanup_free_ char *path = part_block_path(b, t);
+	_cleanup_free_ char *path = part_block_path(r, t);
 	int x = afford(r, pages->n_rows * 8);
 
 	if (x >= 0)
@@ -230,7 +284,7 @@ static int one_page(struct part_reader *r, enum frame_table t, const struct fram
 		*memo = *ret;
 		return x < 0 ? x : 0;
 	}
-	path = part_block_path(b, t);
+	path = part_block_path(r, t);
 	x = frame_read_page(b->fs, path, &pages->pages[number], &p, &r->errbuf);
 	if (x >= 0)
 		x = decode(&r->info, p, &d, &r->errbuf);
@@ -276,13 +330,20 @@ int part_block_streams(struct part_reader *r, const struct stream_table **ret)
 	return x;
 }
 
-static int block_streams_of(struct part_reader *r, const struct part_stream **ret)
+int block_streams_written(struct part_reader *r, const struct part_stream **ret)
 {
 	const struct stream_table *t = NULL;
 	int x = part_block_streams(r, &t);
 
 	*ret = t ? t->streams : NULL;
 	return x;
+}
+
+static int block_streams_of(struct part_reader *r, const struct part_stream **ret)
+{
+	int x = block_streams_written(r, ret);
+
+	return x < 0 || !block_of(r)->meta.tombstones.n ? x : block_streams_left(r, ret);
 }
 
 static int block_label_sets_of(struct part_reader *r, struct part_label_sets *ret)
@@ -466,15 +527,16 @@ static int block_page_of(struct part_reader *r, uint32_t number, const struct pa
 		return x;
 	if (r->page_pin)
 		cache_unpin(b->cache, TAKE(r->page_pin));
-	r->page_pin = cache_get(b->cache, r->part->id, TABLE_ROWS, number);
+	r->page_pin =
+		cache_get(b->cache, r->part->id, part_block_cache_table(r, TABLE_ROWS), number);
 	if (!r->page_pin) {
-		path = part_block_path(b, TABLE_ROWS);
+		path = part_block_path(r, TABLE_ROWS);
 		x = frame_read_page(
 			b->fs, path, &r->tables[TABLE_ROWS].pages->pages[number], &p, &r->errbuf);
 		if (x < 0)
 			return part_block_failed(r, x);
-		r->page_pin = cache_put_cold(
-			b->cache, r->part->id, TABLE_ROWS, number, p, p->allocated_bytes);
+		r->page_pin = cache_put_cold(b->cache, r->part->id,
+			part_block_cache_table(r, TABLE_ROWS), number, p, p->allocated_bytes);
 		if (!r->page_pin)
 			return err_set(&r->errbuf, -ENOMEM, "out of memory reading a block");
 	}

@@ -8,7 +8,9 @@
 /* Every failure that shows damage is remembered for the quarantine; returns `error`. */
 int part_block_failed(struct part_reader *r, int error);
 /* The path of the file that holds a table, on the heap. */
-char *part_block_path(const struct block *b, enum frame_table t);
+char *part_block_path(const struct part_reader *r, enum frame_table t);
+/* Its number in the cache: tables of rollups have numbers of their own. */
+uint32_t part_block_cache_table(const struct part_reader *r, enum frame_table t);
 /* The page table of `t`; its rows must be as many as meta.json says. */
 int part_block_pages(struct part_reader *r, enum frame_table t, uint64_t n_rows,
 	const struct frame_pages **ret) _must_check_;

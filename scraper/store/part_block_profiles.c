@@ -37,6 +37,8 @@ static void view_profiles(
 		.n_profiles = p->n_profiles + first,
 		.n_rows = p->n_rows + first,
 		.first_row = p->first_row + first,
+		.begin_ns = p->begin_ns ? p->begin_ns + first : NULL,
+		.last_ns = p->last_ns ? p->last_ns + first : NULL,
 	};
 	for (uint32_t k = 0; k < p->n_columns; k++)
 		ret->total[k] = p->total[k] + first;
@@ -54,18 +56,19 @@ static int profile_page(struct part_reader *r, const struct frame_pages *pages, 
 
 	if (r->profiles_pin)
 		cache_unpin(b->cache, TAKE(r->profiles_pin));
-	r->profiles_pin = cache_get(b->cache, r->part->id, TABLE_PROFILES, number);
+	r->profiles_pin =
+		cache_get(b->cache, r->part->id, part_block_cache_table(r, TABLE_PROFILES), number);
 	if (!r->profiles_pin) {
-		path = part_block_path(b, TABLE_PROFILES);
+		path = part_block_path(r, TABLE_PROFILES);
 		x = frame_read_page(b->fs, path, &pages->pages[number], &p, &r->errbuf);
 		if (x >= 0)
-			x = block_decode_profiles(p, &d, &r->errbuf);
+			x = block_decode_profiles(p, r->info.resolution, &d, &r->errbuf);
 		if (x < 0) {
 			free(d.data);
 			return part_block_failed(r, x);
 		}
-		r->profiles_pin = cache_put_cold(
-			b->cache, r->part->id, TABLE_PROFILES, number, d.data, d.bytes);
+		r->profiles_pin = cache_put_cold(b->cache, r->part->id,
+			part_block_cache_table(r, TABLE_PROFILES), number, d.data, d.bytes);
 		if (!r->profiles_pin)
 			return err_set(&r->errbuf, -ENOMEM, "out of memory reading a block");
 	}
@@ -79,7 +82,7 @@ static int profile_page(struct part_reader *r, const struct frame_pages *pages, 
 
 /* A stream that goes over pages is copied together. */
 struct joined {
-	int64_t *time, *duration, *period, *total[STORE_MAX_COLUMNS];
+	int64_t *time, *duration, *period, *begin, *last, *total[STORE_MAX_COLUMNS];
 	uint8_t *resolution;
 	uint32_t *n_profiles, *n_rows;
 	uint64_t *first_row;
@@ -92,6 +95,10 @@ static int joined_alloc(struct part_reader *r, struct joined *j, size_t n, uint3
 	j->time = arena_alloc_array(a, n, sizeof(*j->time));
 	j->duration = arena_alloc_array(a, n, sizeof(*j->duration));
 	j->period = arena_alloc_array(a, n, sizeof(*j->period));
+	if (r->info.resolution != PART_RAW) {
+		j->begin = arena_alloc_array(a, n, sizeof(*j->begin));
+		j->last = arena_alloc_array(a, n, sizeof(*j->last));
+	}
 	j->resolution = arena_alloc(a, n);
 	j->n_profiles = arena_alloc_array(a, n, sizeof(*j->n_profiles));
 	j->n_rows = arena_alloc_array(a, n, sizeof(*j->n_rows));
@@ -106,6 +113,10 @@ static void join(struct joined *j, size_t at, const struct part_profiles *p, uin
 	memcpy(j->time + at, p->time_ns, p->n * sizeof(*j->time));
 	memcpy(j->duration + at, p->duration_ns, p->n * sizeof(*j->duration));
 	memcpy(j->period + at, p->period, p->n * sizeof(*j->period));
+	if (j->begin) {
+		memcpy(j->begin + at, p->begin_ns, p->n * sizeof(*j->begin));
+		memcpy(j->last + at, p->last_ns, p->n * sizeof(*j->last));
+	}
 	memcpy(j->resolution + at, p->resolution, p->n);
 	memcpy(j->n_profiles + at, p->n_profiles, p->n * sizeof(*j->n_profiles));
 	memcpy(j->n_rows + at, p->n_rows, p->n * sizeof(*j->n_rows));
@@ -143,6 +154,8 @@ static int join_pages(struct part_reader *r, const struct frame_pages *pages, ui
 		.n_profiles = j.n_profiles,
 		.n_rows = j.n_rows,
 		.first_row = j.first_row,
+		.begin_ns = j.begin,
+		.last_ns = j.last,
 	};
 	for (uint32_t k = 0; k < n_columns; k++)
 		ret->total[k] = j.total[k];
@@ -162,11 +175,13 @@ static void cut_to_range(struct part_profiles *p, int64_t from, int64_t to)
 	p->n_profiles += lo;
 	p->n_rows += lo;
 	p->first_row += lo;
+	p->begin_ns = p->begin_ns ? p->begin_ns + lo : NULL;
+	p->last_ns = p->last_ns ? p->last_ns + lo : NULL;
 	for (unsigned k = 0; k < STORE_MAX_COLUMNS; k++)
 		p->total[k] = p->total[k] ? p->total[k] + lo : NULL;
 }
 
-int part_block_profiles(
+int block_profiles_written(
 	struct part_reader *r, uint32_t stream, int64_t from, int64_t to, struct part_profiles *ret)
 {
 	const struct frame_pages *pages = NULL;
@@ -201,6 +216,15 @@ int part_block_profiles(
 	if (x >= 0)
 		cut_to_range(ret, from, to);
 	return x;
+}
+
+int part_block_profiles(
+	struct part_reader *r, uint32_t stream, int64_t from, int64_t to, struct part_profiles *ret)
+{
+	const struct block *b = (const struct block *)r->part;
+	int x = block_profiles_written(r, stream, from, to, ret);
+
+	return x < 0 || !b->meta.tombstones.n ? x : block_profiles_left(r, stream, ret);
 }
 
 /* ---- spans ---- */
@@ -277,7 +301,7 @@ static int span_page(struct part_reader *r, const struct frame_page *at, uint64_
 	uint64_t end, struct part_span *s)
 {
 	const struct block *b = (const struct block *)r->part;
-	_cleanup_free_ char *path = part_block_path(b, TABLE_PROFILES);
+	_cleanup_free_ char *path = part_block_path(r, TABLE_PROFILES);
 	uint64_t after = at->first_row + at->n_rows, row = 0, row_end = 0;
 	bool inner = at->first_row > first && after < end;
 	int64_t duration = 0, period = 0, resolution = 0, merged = 0;
@@ -315,9 +339,12 @@ int part_block_span(
 	const struct frame_pages *pages = NULL;
 	const struct stream_table *streams = NULL;
 	uint64_t first, end;
-	int x = part_block_streams(r, &streams);
+	int x;
 
 	*ret = (struct part_span) {.n_rows = 0};
+	if (r->info.resolution != PART_RAW || r->info.has_deletions)
+		return 1;
+	x = part_block_streams(r, &streams);
 	x = x < 0 ? x : part_block_pages(r, TABLE_PROFILES, r->info.n_profiles, &pages);
 	if (x < 0)
 		return x;

@@ -17,6 +17,8 @@ static int head_open(struct part_reader *r)
 	struct head *h = head_of(r);
 	struct head_published p;
 
+	if (r->info.resolution != PART_RAW)
+		return err_set(&r->errbuf, -ENOENT, "a head has no rollups");
 	pthread_mutex_lock(&h->lock);
 	p = h->published;
 	pthread_mutex_unlock(&h->lock);

@@ -49,6 +49,7 @@ void part_get(struct part *p);
 /* Frees with the last reference. */
 void part_put(struct part *p);
 
+struct deletions;
 struct frame_pages;
 
 /* What a reader of a block has pinned of one table. */
@@ -66,6 +67,7 @@ struct part_reader {
 	struct errbuf errbuf;
 	struct cache_entry **pins;
 	size_t n_pins, cap_pins;
+	struct deletions *deletions; /* of a block with tombstones, once asked for */
 	/* Whole tables, once asked for. */
 	const struct part_stream *streams;
 	const struct part_page *pages;

@@ -53,6 +53,19 @@ int store_parse_fsync(const char *text, struct store_options *ret, struct errbuf
 	return 0;
 }
 
+/* A comma-separated list; empty names are dropped. */
+static void split_names(struct store *s, const char *list)
+{
+	size_t n;
+
+	s->rollup_without = xcalloc(strlen(list) / 2 + 2, sizeof(*s->rollup_without));
+	for (const char *p = list; *p; p += n + (p[n] == ',')) {
+		n = strcspn(p, ",");
+		if (n)
+			s->rollup_without[s->n_rollup_without++] = xstrndup(p, n);
+	}
+}
+
 static struct store *new_store(const struct store_options *o)
 {
 	struct store *s = xcalloc(1, sizeof(*s));
@@ -68,6 +81,7 @@ static struct store *new_store(const struct store_options *o)
 	s->quarantine_dir = xasprintf("%s/quarantine", o->path);
 	s->lock_fd = -1;
 	s->next_part_id = 1;
+	split_names(s, o->rollup_without ? o->rollup_without : "pid,tid,thread_name,cpu");
 	ulid_source_init(&s->ulids, o->seed);
 	/* One head that fills while the one before is written out, and the appender's working memory. */
 	budget_init(&s->head_budget, o->budget, "head", "--storage.head-bytes",
@@ -111,6 +125,9 @@ static void free_store(struct store *s)
 	pthread_mutex_destroy(&s->maintain_lock);
 	pthread_mutex_destroy(&s->import_lock);
 	pthread_cond_destroy(&s->sync_due);
+	for (size_t i = 0; i < s->n_rollup_without; i++)
+		free(s->rollup_without[i]);
+	free(s->rollup_without);
 	free(s->path);
 	free(s->wal_dir);
 	free(s->block_dir);
@@ -280,23 +297,33 @@ static int begin_after_failure(struct store *s, struct errbuf *eb)
 	return r;
 }
 
+int store_flush_locked(struct store *s, bool force, struct errbuf *eb)
+{
+	int r, first = rotate_if_due(s, force, eb);
+
+	r = force || clock_monotonic_ns(s->clock) >= s->flush_retry_ns ? store_flush_sealed(s, eb)
+								       : 0;
+	first = first ? first : r;
+	r = begin_after_failure(s, eb);
+	first = first ? first : r;
+	r = store_remove_obsolete(s, eb);
+	return first ? first : r;
+}
+
 static int maintain(struct store *s, bool force, struct errbuf *eb)
 {
 	struct errbuf local = {.text = ""};
 	int r, first;
 
 	pthread_mutex_lock(&s->maintain_lock);
-	first = rotate_if_due(s, force, &local);
-	r = force || clock_monotonic_ns(s->clock) >= s->flush_retry_ns
-		    ? store_flush_sealed(s, &local)
-		    : 0;
-	first = first ? first : r;
-	r = begin_after_failure(s, &local);
-	first = first ? first : r;
-	r = store_remove_obsolete(s, &local);
-	first = first ? first : r;
+	first = store_flush_locked(s, force, &local);
 	store_quarantine_damaged(s);
 	store_retain(s);
+	if (!s->o.no_compaction) {
+		r = store_compact_once(s, &local);
+		first = first < 0 ? first : r;
+		store_quarantine_damaged(s);
+	}
 	pthread_mutex_unlock(&s->maintain_lock);
 	return first < 0 ? err_set(eb, first, "%s", err_text(&local, first)) : 0;
 }
@@ -427,6 +454,7 @@ void store_stats(struct store *s, struct store_stats *ret)
 		ret->min_time_ns = MIN(ret->min_time_ns, m->min_time_ns);
 		ret->max_time_ns = MAX(ret->max_time_ns, m->max_time_ns);
 		ret->block_bytes += meta_bytes(m);
+		ret->tombstones += m->tombstones.n;
 	}
 	for (size_t i = 0; i < s->n_sealed; i++)
 		head_stats(s->sealed[i], ret);

@@ -10,6 +10,7 @@
 #include "lib/base/fs.h"
 #include "scraper/store/append.h"
 #include "scraper/store/part.h"
+#include "scraper/store/tombstone.h"
 #include <stdatomic.h>
 
 struct store;
@@ -32,8 +33,11 @@ struct store_options {
 	enum store_fsync fsync;	  /* --storage.fsync [DURATION] */
 	int64_t fsync_ns;	  /* [1 s] */
 	uint32_t max_nodes; /* dictionary cap of one generation [4 Mi]; other caps follow from it */
+	/* Labels that rows of rollups lose, comma-separated [pid,tid,thread_name,cpu]; --storage.rollup.without */
+	const char *rollup_without;
+	bool no_compaction; /* blocks stay as they were flushed: tests, `sonde tsdb compact` says when */
 	uint64_t seed;	    /* randomness of ULIDs in tests; 0: from the kernel */
-	bool read_only;	    /* no lock, no writes, nothing removed: `sonde tsdb` */
+	bool read_only; /* no lock, no writes, nothing removed: `sonde tsdb` */
 	/* Called while replaying, with bytes done and in all; may be NULL. */
 	void (*progress)(void *arg, uint64_t done, uint64_t total);
 	void *progress_arg;
@@ -92,6 +96,26 @@ int store_maintain(struct store *s, struct errbuf *eb) _must_check_;
 /* Ends the current generation and writes everything out as blocks. */
 int store_flush(struct store *s, struct errbuf *eb) _must_check_;
 
+/* Compacts until there is nothing left to do. */
+int store_compact(struct store *s, struct errbuf *eb) _must_check_;
+/* A long compaction or flush of another thread ends soon with -ECANCELED; for stopping. */
+void store_cancel(struct store *s);
+
+/*
+ * Deletes the profiles of all streams that match, with a time in [min, max], as far as they are stored when it is called. What is in
+ * memory becomes a block first. It is durable when it returns; the space comes back when the upkeep has written the blocks anew.
+ * *ret_n: blocks that had some. -EINVAL: an expression does not compile.
+ */
+int store_delete(struct store *s, const struct store_matcher *m, size_t n, int64_t min_ns,
+	int64_t max_ns, uint64_t *ret_n, struct errbuf *eb) _must_check_;
+/* Writes every block anew that has deletions. */
+int store_clean_tombstones(struct store *s, struct errbuf *eb) _must_check_;
+/* Links every block into PATH/snapshots/NAME, which is a directory like --storage.path; with_head: what is in memory becomes a block first.
+ * The name (at most STORE_SNAPSHOT_NAME bytes) is given back. */
+enum { STORE_SNAPSHOT_NAME = 40 };
+int store_snapshot(struct store *s, bool with_head, char ret_name[STORE_SNAPSHOT_NAME],
+	struct errbuf *eb) _must_check_;
+
 /* The parts whose profiles may have a time in [from, to], oldest first; each is counted. */
 struct store_parts {
 	struct part **items;
@@ -129,6 +153,7 @@ struct store_stats {
 	uint64_t head_bytes, head_rows, head_streams, head_nodes, heads;
 	uint64_t flushes, flush_failures, blocks, block_bytes, blocks_quarantined, quarantine_bytes,
 		blocks_deleted;
+	uint64_t compactions, compaction_failures, compacted_blocks, tombstones;
 	uint64_t cache_bytes, cache_hits, cache_misses;
 	int64_t min_time_ns, max_time_ns; /* of everything; min > max when empty */
 	uint64_t cursors;

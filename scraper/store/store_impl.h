@@ -48,6 +48,9 @@ struct store {
 	struct store_stats stats; /* what is counted; the rest is filled in by store_stats() */
 	int64_t flush_retry_ns;
 	pthread_mutex_t maintain_lock; /* before append_lock: one round at a time */
+	_Atomic bool cancelled;
+	char **rollup_without;
+	size_t n_rollup_without;
 };
 
 /* generation.c */
@@ -83,6 +86,18 @@ uint64_t store_quarantine_bytes(struct store *s);
 /* Retention by time and size. */
 void store_retain(struct store *s);
 bool store_has_generation(struct store *s, const uint8_t generation[ULID_BYTES]);
+
+/* The WAL of a generation of this block is still there: the block must stay as it is. Holds state_lock. */
+bool store_is_obsolete_pending(const struct store *s, const struct block *b);
+
+/* compact_plan.c; all hold maintain_lock. */
+/* One compaction, if one is due: 1 when there was one. */
+int store_compact_once(struct store *s, struct errbuf *eb) _must_check_;
+/* The same for blocks with deletions only. */
+int store_rewrite_once(struct store *s, struct errbuf *eb) _must_check_;
+
+/* store.c; holds maintain_lock. */
+int store_flush_locked(struct store *s, bool force, struct errbuf *eb) _must_check_;
 
 /* duplicate.c */
 enum store_duplicate { STORE_NEW, STORE_EQUAL, STORE_DIFFERENT };

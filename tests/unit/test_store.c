@@ -268,6 +268,7 @@ static void test_retention_by_size(void **state)
 	struct errbuf eb = {.text = ""};
 	struct store_stats st;
 
+	f->o.no_compaction = true;	   /* many blocks, not few small ones */
 	f->o.retention_bytes = 1200 << 10; /* a segment of 1 MiB is allocated at any time */
 	open_store(f);
 	assert_int_equal(fs_write_file(&fs_system, junk, f->path, 60, 0644, &eb), 0);

@@ -13,6 +13,9 @@
 
 enum { TARGETS = 3, STEPS = 24, MAX_LIVES = 40 };
 
+/* Over all rounds: that the lives did what they are there for. */
+static uint64_t n_compactions, n_deaths, n_cuts;
+
 static uint64_t from_env(const char *name, uint64_t otherwise)
 {
 	const char *text = getenv(name);
@@ -38,12 +41,14 @@ static void note_synced(struct run *r, struct promise *p)
 }
 
 /* Works until all is scraped or the process died. Returns true when all is there. */
-static bool live(struct run *r, struct gen *g, struct promise *p)
+static bool live(struct run *r, struct gen *g, struct promise *p, uint64_t *seen)
 {
 	struct errbuf eb = {.text = ""};
 	unsigned done = 0;
 
 	while (done < TARGETS) {
+		struct store_stats now;
+
 		done = 0;
 		for (unsigned t = 0; t < TARGETS; t++) {
 			struct store_stats st;
@@ -61,10 +66,13 @@ static bool live(struct run *r, struct gen *g, struct promise *p)
 			note_synced(r, p);
 		if (gen_below(g, 4) == 0 && store_maintain(r->s, &eb) < 0)
 			return false;
-		if (gen_below(g, 12) == 0 && store_flush(r->s, &eb) < 0)
+		if (gen_below(g, 5) == 0 && store_flush(r->s, &eb) < 0)
 			return false;
 		note_synced(r, p);
 		clock_virtual_advance(&r->clock, NS_PER_S);
+		store_stats(r->s, &now);
+		n_compactions += now.compactions > *seen;
+		*seen = now.compactions;
 	}
 	return true;
 }
@@ -96,6 +104,7 @@ static void one_round(uint64_t seed)
 
 	run_init(&r, seed, TARGETS, STEPS);
 	for (unsigned life = 0; !all; life++) {
+		uint64_t seen = 0;
 		int e;
 
 		/* The last lives are not disturbed, so that the work gets done. */
@@ -104,13 +113,15 @@ static void one_round(uint64_t seed)
 		if (e == 0) {
 			check_promise(&r, &p, power, seed, life);
 			power = false;
-			all = live(&r, &g, &p);
+			all = live(&r, &g, &p, &seen);
 			store_close(TAKE(r.s));
 		} else if (e != -EIO) {
 			fail_msg("seed %" PRIu64 ", life %u: store_open: %s", seed, life, eb.text);
 		}
+		n_deaths += !all;
 		if (gen_below(&g, 2)) {
 			power = true;
+			n_cuts++;
 			simfs_power_cut(&r.fs);
 		} else {
 			simfs_restart(&r.fs);
@@ -143,6 +154,10 @@ static void test_crashes(void **state)
 	}
 	for (uint64_t i = 1; i <= rounds; i++)
 		one_round(i);
+	print_message("%" PRIu64 " rounds: %" PRIu64 " deaths, %" PRIu64 " power cuts, %" PRIu64
+		      " compactions\n",
+		rounds, n_deaths, n_cuts, n_compactions);
+	assert_true(n_compactions > rounds / 2 && n_cuts > rounds);
 }
 
 int main(void)

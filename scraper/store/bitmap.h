@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Bit sets with rank and select, by which compaction remembers where the nodes of an input went: ids keep their order, so that one bit
+ * per node of the result is enough.
+ */
+#pragma once
+#include "lib/base/err.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct bitmap {
+	uint64_t *words;
+	uint32_t *before; /* bits set before each BITMAP_BLOCK; NULL until bitmap_index() */
+	uint32_t n, n_set;
+};
+enum { BITMAP_BLOCK = 512 };
+
+/* n zero bits. -ENOMEM. */
+int bitmap_init(struct bitmap *b, size_t n) _must_check_;
+void bitmap_done(struct bitmap *b);
+static inline void bitmap_set(struct bitmap *b, uint32_t i)
+{
+	b->words[i / 64] |= 1ULL << (i % 64);
+}
+static inline bool bitmap_has(const struct bitmap *b, uint32_t i)
+{
+	return b->words[i / 64] >> (i % 64) & 1;
+}
+/* Makes rank and select possible; nothing may be set any more. -ENOMEM. */
+int bitmap_index(struct bitmap *b) _must_check_;
+/* How many bits are set below i. */
+uint32_t bitmap_rank(const struct bitmap *b, uint32_t i);
+/* Place of the k-th set bit, k < n_set. *hint: a block to try first, for ascending k. */
+uint32_t bitmap_select(const struct bitmap *b, uint32_t k, uint32_t *hint);
