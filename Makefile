@@ -20,9 +20,9 @@ PKGS := libbpf libelf libdw liblzma libseccomp libcap libmicrohttpd gnutls libcr
 	zlib jansson libprotobuf-c yaml-0.1 libpcre2-8 libzstd libxxhash nettle expat
 PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null))$(PKG_CFLAGS)
 LDLIBS_BASE = -lxxhash -lnettle -lpcre2-8 -lseccomp -lcap
-LDLIBS_NET = -lmicrohttpd -lgnutls -lcrypt -lcurl -lcares -ldeflate -lz -ljansson
+LDLIBS_NET = -lyaml -lmicrohttpd -lgnutls -lcrypt -lcurl -lcares -ldeflate -lz -ljansson
 LDLIBS_EXPORTER = -lbpf -ldw -lelf -liberty -llzma -lzstd
-LDLIBS_SCRAPER = -lyaml -lzstd -lprotobuf-c -lexpat
+LDLIBS_SCRAPER = -lzstd -lprotobuf-c -lexpat
 
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings \
 	-Wcast-qual -Wundef -Wvla -Wformat=2 -Wimplicit-fallthrough -Wnull-dereference -Wredundant-decls -fno-common

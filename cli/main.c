@@ -14,6 +14,7 @@ static const struct cli_command commands[] = {
 	{"fold", "print profiles as folded stacks", cli_fold},
 	{"check config", "check configuration files", cli_check_config},
 	{"check service-discovery", "print the targets of a job", cli_check_service_discovery},
+	{"check web-config", "check web configuration files", cli_check_web_config},
 	{"check relabel", "show what relabel rules do", cli_check_relabel},
 	{"tsdb list", "list the parts of a store", cli_tsdb_list},
 	{"tsdb verify", "check every byte of a store", cli_tsdb_verify},

@@ -33,6 +33,7 @@ static int daemon_open(void *ctx, const struct exporter_stages *s, struct errbuf
 			.listen = d->o->listen.items,
 			.n_listen = d->o->listen.n,
 			.cors_origin = d->o->cors_origin,
+			.web_config_file = d->o->web_config_file,
 			.max_frequency_hz = (uint32_t)d->o->max_frequency_hz,
 			.program = &exporter_program,
 			.option_values = d->o,

@@ -20,6 +20,10 @@ static const struct option_spec specs[] = {
 	{"web.cors.origin", OPTION_STRING, AT(cors_origin), .value = "ORIGIN",
 		.help = "Origin that browsers may read answers from, or * for any. Without it no "
 			"CORS headers are sent."},
+	{"web.config.file", OPTION_STRING, AT(web_config_file), .value = "FILE",
+		.help = "TLS, users, headers and rate limit, in the format of Prometheus's "
+			"exporters. Read again within a second of a change; it and the files it "
+			"names must be readable by the user of --user too."},
 	{"web.max-bytes", OPTION_BYTES, AT(web_bytes), .fallback = "64MB", .min = 1 << 20,
 		.max = 1LL << 40,
 		.help = "Memory that answers being made may take together; above it a request gets "

@@ -9,6 +9,7 @@
 struct exporter_options {
 	struct option_list listen;
 	const char *cors_origin; /* NULL: none */
+	const char *web_config_file;
 	uint64_t web_bytes;
 
 	uint64_t frequency_hz, max_frequency_hz;

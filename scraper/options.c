@@ -26,6 +26,9 @@ static const struct option_spec specs[] = {
 	{"web.cors.origin", OPTION_STRING, FIELD(cors_origin), .value = "ORIGIN",
 		.help = "An origin whose pages may read the API, or * for any. Without it no CORS "
 			"header is sent."},
+	{"web.config.file", OPTION_STRING, FIELD(web_config_file), .value = "FILE",
+		.help = "TLS, users, headers and rate limit, in the format of Prometheus. Read "
+			"again within a second of a change."},
 	{"web.enable-lifecycle", OPTION_BOOL, FIELD(enable_lifecycle),
 		.help = "Allow POST and PUT on /-/reload and /-/quit."},
 	{"web.max-connections", OPTION_U64, FIELD(max_connections), .value = "N", .fallback = "512",

@@ -10,7 +10,7 @@
 struct scraper_options {
 	const char *config_file;
 	struct option_list listen;
-	const char *external_url, *route_prefix, *cors_origin;
+	const char *external_url, *route_prefix, *cors_origin, *web_config_file;
 	bool enable_lifecycle;
 	uint64_t max_connections;
 	const char *storage_path, *retention_time, *fsync, *rollup_without;

@@ -126,6 +126,7 @@ static int open_server(struct scraper_pipeline *p, struct errbuf *eb)
 		.n_listen = p->o->listen.n,
 		.route_prefix = p->route_prefix,
 		.cors_origin = p->o->cors_origin,
+		.web_config_file = p->o->web_config_file,
 		.external_host = p->external_host,
 		.server_name = p->server_name,
 		.n_workers = n_query_threads(p),

@@ -126,6 +126,7 @@ int serve_open(const struct serve_options *o, struct serve **ret, struct errbuf 
 			.listen = o->listen,
 			.n_listen = o->n_listen,
 			.cors_origin = o->cors_origin,
+			.web_config_file = o->web_config_file,
 			.server_name = name,
 			.n_workers = N_WORKERS,
 			.clock = o->clock,

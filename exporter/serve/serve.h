@@ -22,7 +22,7 @@ struct serve_options {
 	size_t n_budgets;
 	const char *const *listen;
 	size_t n_listen;
-	const char *cors_origin;
+	const char *cors_origin, *web_config_file;
 	uint32_t max_frequency_hz;
 	const struct option_program *program; /* for /flags */
 	const void *option_values;

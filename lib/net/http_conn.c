@@ -55,6 +55,7 @@ static void conn_open(struct http_server *s, struct MHD_Connection *mhd, void **
 	c->idle_since_ns = clock_monotonic_ns(s->o.clock);
 	c->checks_host = is_loopback_listener(s, c->fd);
 	http_peer_text(address->client_addr, c->peer, sizeof(c->peer));
+	c->guard = http_guard_begin_tls(s, mhd);
 	pthread_mutex_lock(&s->lock);
 	c->id = ++s->next_conn_id;
 	slot = table_insert(&s->conns, c->id, NULL);
@@ -83,6 +84,7 @@ static void conn_close(struct http_server *s, struct http_conn *c)
 	s->n_conns--;
 	metric_set(s->m_conns, (double)s->n_conns);
 	pthread_mutex_unlock(&s->lock);
+	http_guard_put(c->guard);
 	free(c);
 }
 
@@ -204,8 +206,8 @@ static bool begin_request(struct http_request *r, const char *method)
 	pthread_mutex_unlock(&r->server->lock);
 	if (stopping)
 		http_reply_cut(r, 503, "the server is shutting down");
-	else if (!http_route_request(r) && length && str_parse_u64(length, &n, NULL) == 0 &&
-		 n > r->max_body_bytes)
+	else if (!http_guard_refuses(r) && !http_route_request(r) && length &&
+		 str_parse_u64(length, &n, NULL) == 0 && n > r->max_body_bytes)
 		http_reply_cut(r, 413, "request body too large");
 	return http_is_replied(r);
 }
@@ -261,7 +263,9 @@ static void dispatch(struct http_request *r)
 		read_params(r);
 	if (http_is_replied(r))
 		return;
-	if (r->route->flags & HTTP_ON_WORKER)
+	if (r->must_verify)
+		http_job_run(r, http_guard_verify);
+	else if (r->route->flags & HTTP_ON_WORKER)
 		http_job_run(r, r->route->handler);
 	else
 		r->route->handler(r, r->server->arg);

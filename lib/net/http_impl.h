@@ -29,6 +29,13 @@ enum {
 	HTTP_SWEEP_MS = 1000,
 	HTTP_GZIP_MIN_BYTES = 1024,
 	HTTP_NEVER = 0,
+	HTTP_MAX_VERDICTS = 128,
+};
+
+/* Whether this name and password belong to this hash: bcrypt is slow on purpose. */
+struct http_verdict {
+	uint8_t key[32]; /* SHA-256 of salt, hash, name and password */
+	bool is_used, is_right;
 };
 
 enum http_state {
@@ -50,7 +57,8 @@ struct http_conn {
 	struct http_request *request; /* the current one */
 	int64_t idle_since_ns;	      /* since the last response, or the accept */
 	int64_t partial_since_ns;     /* bytes of an unfinished request seen since; 0: none */
-	uint64_t idle_bytes; /* received when idleness began; UINT64_MAX: not sampled yet */
+	uint64_t idle_bytes;	  /* received when idleness began; UINT64_MAX: not sampled yet */
+	struct http_guard *guard; /* of its TLS session, which uses its credentials; or NULL */
 	struct http_conn *prev, *next;
 };
 
@@ -70,6 +78,7 @@ struct http_request {
 	struct bytes body;
 	size_t max_body_bytes;
 	bool body_too_big;
+	bool must_verify; /* a worker has to check the password first */
 	int64_t start_ns;
 
 	void *data;
@@ -109,7 +118,8 @@ struct http_server {
 	const struct http_route *routes;
 	size_t n_routes;
 	void *arg;
-	char *route_prefix, *cors_origin, *external_host, *server_name;
+	char *route_prefix, *cors_origin, *external_host, *server_name, *web_config_file;
+	bool has_tls; /* from the start to the end */
 	struct http_listener *listeners;
 	size_t n_listeners;
 
@@ -135,9 +145,16 @@ struct http_server {
 	struct http_request **heap;
 	size_t n_heap, cap_heap;
 	int64_t accept_paused_until_ns;
+	struct http_guard *guard; /* what new requests meet; NULL: no web configuration */
+	double rate_tokens;
+	int64_t rate_at_ns;
+	struct http_verdict verdicts[HTTP_MAX_VERDICTS]; /* of passwords already checked */
+	unsigned next_verdict;
+	uint64_t guard_failure; /* the net thread: hash of the last message */
+	uint8_t verdict_salt[32];
 
 	struct metric *m_requests, *m_duration, *m_refused, *m_cut;
-	struct metric_cell *m_conns, *m_parked, *m_gone;
+	struct metric_cell *m_conns, *m_parked, *m_gone, *m_guard_ok, *m_guard_time;
 };
 
 /* http_listen.c */
@@ -162,6 +179,31 @@ void http_on_connection(void *cls, struct MHD_Connection *mhd, void **socket_ctx
 /* The socket has stayed too long in one state: cuts it. Called with the lock held, once a second.
  */
 void http_conn_sweep_locked(struct http_server *s, int64_t now_ns);
+
+/* http_guard.c: the web configuration that is in force */
+void http_guard_add_metrics(struct http_server *s);
+int http_guard_open(struct http_server *s, struct errbuf *eb) _must_check_;
+void http_guard_close(struct http_server *s);
+/* Reads the files again when one has changed; a bad one changes nothing. The net thread, once a
+ * second. */
+void http_guard_refresh(struct http_server *s);
+/* Readies the TLS of a new connection, which keeps the returned guard until it ends; NULL without. */
+struct http_guard *http_guard_begin_tls(struct http_server *s, struct MHD_Connection *mhd);
+void http_guard_put(struct http_guard *g);
+/* Rate and users, once a request's headers are in. True when the reply is set. */
+bool http_guard_refuses(struct http_request *r);
+/* The job that checks a password and goes on with the request. */
+void http_guard_verify(struct http_request *r, void *arg);
+
+/* http_tls.c */
+struct http_tls;
+struct web_config;
+int http_tls_new(const struct web_config *c, struct http_tls **ret, struct errbuf *eb) _must_check_;
+void http_tls_freep(struct http_tls **t);
+/* Gives a session that has not begun its credentials. `t` must outlive it. */
+void http_tls_begin(struct http_tls *t, struct MHD_Connection *mhd);
+/* For libmicrohttpd's start, which wants a source of certificates. */
+struct MHD_OptionItem http_tls_mhd_option(void);
 
 /* http_route.c */
 /* Finds the route, fills path, wildcards and params; 0, or the reply is set and its code is

@@ -122,17 +122,20 @@ static int run_timers(
 	struct http_server *s, int64_t *next_sweep_ns, bool *ret_stopping, bool *ret_quit)
 {
 	int64_t now_ns = clock_monotonic_ns(s->o.clock);
+	bool is_sweep = now_ns >= *next_sweep_ns;
 	int64_t next_ns, wait_ms;
 
 	pthread_mutex_lock(&s->lock);
 	next_ns = http_job_run_due_locked(s, now_ns);
-	if (now_ns >= *next_sweep_ns) {
+	if (is_sweep) {
 		http_conn_sweep_locked(s, now_ns);
 		*next_sweep_ns = now_ns + HTTP_SWEEP_MS * NS_PER_MS;
 	}
 	*ret_stopping = s->stopping;
 	*ret_quit = s->quit;
 	pthread_mutex_unlock(&s->lock);
+	if (is_sweep)
+		http_guard_refresh(s);
 	if (next_ns == HTTP_NEVER || next_ns > *next_sweep_ns)
 		next_ns = *next_sweep_ns;
 	if (s->accept_paused_until_ns)

@@ -25,6 +25,7 @@ static void set_defaults(struct http_server_options *o)
 	o->min_write_rate = o->min_write_rate ? o->min_write_rate : 64 << 10;
 	o->job_timeout_ms = o->job_timeout_ms ? o->job_timeout_ms : 120000;
 	o->clock = o->clock ? o->clock : &clock_system;
+	o->fs = o->fs ? o->fs : &fs_system;
 }
 
 static void add_metrics(struct http_server *s)
@@ -45,6 +46,7 @@ static void add_metrics(struct http_server *s)
 		metrics_gauge(m, "sonde_http_connections", "Open HTTP connections.", NULL));
 	s->m_parked = metric_only(metrics_gauge(m, "sonde_http_parked_requests",
 		"Requests that wait for their time, for a worker or for their job.", NULL));
+	http_guard_add_metrics(s);
 	s->m_gone = metric_only(metrics_counter(m, "sonde_http_aborted_requests_total",
 		"Requests whose client left before the reply was sent.", NULL));
 }
@@ -60,6 +62,8 @@ static struct http_server *server_new(const struct http_server_options *o)
 	s->cors_origin = o->cors_origin ? xstrdup(o->cors_origin) : NULL;
 	s->external_host = o->external_host ? xstrdup(o->external_host) : NULL;
 	s->server_name = o->server_name ? xstrdup(o->server_name) : NULL;
+	s->web_config_file =
+		o->web_config_file && *o->web_config_file ? xstrdup(o->web_config_file) : NULL;
 	s->own_metrics = o->metrics ? NULL : metrics_new();
 	s->o.metrics = o->metrics ? o->metrics : s->own_metrics;
 	s->epoll_fd = s->wake_fd = -1;
@@ -81,6 +85,7 @@ int http_server_open(const struct http_server_options *o, const struct http_rout
 	_cleanup_(http_server_freep)
 	struct http_server *s = server_new(o);
 	size_t prefix_len = strlen(s->route_prefix);
+	int r;
 
 	if (prefix_len && (s->route_prefix[0] != '/' || s->route_prefix[prefix_len - 1] == '/'))
 		return err_set(eb, -EINVAL,
@@ -88,6 +93,9 @@ int http_server_open(const struct http_server_options *o, const struct http_rout
 			s->route_prefix);
 	if (!o->n_listen)
 		return err_set(eb, -EINVAL, "no address to listen on");
+	r = http_guard_open(s, eb);
+	if (r < 0)
+		return r;
 	s->routes = routes;
 	s->n_routes = n_routes;
 	s->arg = arg;
@@ -96,8 +104,7 @@ int http_server_open(const struct http_server_options *o, const struct http_rout
 	if (s->epoll_fd < 0 || s->wake_fd < 0)
 		return err_set(eb, -errno, "epoll or eventfd: %s", strerror(errno));
 	for (size_t i = 0; i < o->n_listen; i++) {
-		int r = http_listen_open(s, o->listen[i], eb);
-
+		r = http_listen_open(s, o->listen[i], eb);
 		if (r < 0)
 			return r;
 	}
@@ -133,14 +140,16 @@ static int start_daemon(struct http_server *s, struct errbuf *eb)
 		{MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)s->o.max_header_bytes, NULL},
 		{MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)((s->o.idle_timeout_ms + 999) / 1000),
 			NULL},
+		s->has_tls ? http_tls_mhd_option()
+			   : (struct MHD_OptionItem) {MHD_OPTION_END, 0, NULL},
 		{MHD_OPTION_END, 0, NULL},
 	};
 
-	s->daemon =
-		MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_NO_LISTEN_SOCKET |
-					 MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG,
-			0, NULL, NULL, http_on_request, s, MHD_OPTION_EXTERNAL_LOGGER, log_mhd, s,
-			MHD_OPTION_ARRAY, options, MHD_OPTION_END);
+	s->daemon = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_NO_LISTEN_SOCKET |
+					     MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC |
+					     MHD_USE_ERROR_LOG | (s->has_tls ? MHD_USE_TLS : 0),
+		0, NULL, NULL, http_on_request, s, MHD_OPTION_EXTERNAL_LOGGER, log_mhd, s,
+		MHD_OPTION_ARRAY, options, MHD_OPTION_END);
 	if (!s->daemon)
 		return err_set(eb, -EIO, "cannot start the HTTP server: %s", strerror(errno));
 	return 0;
@@ -243,6 +252,8 @@ void http_server_freep(struct http_server **sp)
 	free(s->cors_origin);
 	free(s->external_host);
 	free(s->server_name);
+	free(s->web_config_file);
+	http_guard_close(s);
 	metrics_freep(&s->own_metrics);
 	pthread_cond_destroy(&s->job_ready);
 	pthread_cond_destroy(&s->drained);

@@ -12,7 +12,8 @@
  *
  * Refused before any handler: foreign Host on a loopback listener (403), foreign Origin on a route
  * that changes state (403), unknown path (404), other method (405 with Allow), body above the cap
- * (413), more parameters than 1,000 (400), bad escapes (400).
+ * (413), more parameters than 1,000 (400), bad escapes (400); with a web configuration also requests
+ * above its rate (429) and those without a user's name and password (401).
  */
 #pragma once
 #include "lib/base/arena.h"
@@ -21,6 +22,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/clock.h"
 #include "lib/base/err.h"
+#include "lib/base/fs.h"
 #include "lib/net/metrics.h"
 #include "lib/net/url.h"
 #include <stdatomic.h>
@@ -62,8 +64,11 @@ struct http_server_options {
 	const char *cors_origin;   /* as browsers send it, "*" for any; NULL: no CORS headers */
 	const char *external_host; /* a further Host that loopback listeners accept; NULL: none */
 	const char *server_name;   /* for the Server header; NULL: none */
-	unsigned n_workers;	   /* at least 1 */
-	int worker_nice;	   /* nice value of the workers */
+	/* TLS, users, headers and rate (lib/net/web_config.h), read again when it or a file it names
+	 * changes; only whether there is TLS stays as it was. NULL or "": none. */
+	const char *web_config_file;
+	unsigned n_workers; /* at least 1 */
+	int worker_nice;    /* nice value of the workers */
 
 	/* Caps and times; 0 means the default in brackets. */
 	unsigned max_connections;	 /* [512] */
@@ -77,7 +82,8 @@ struct http_server_options {
 	uint32_t min_write_rate;	 /* bytes/s that a client must take beyond it [64 KiB] */
 	uint32_t job_timeout_ms;	 /* default deadline of a job, from its first run [2 min] */
 
-	struct clock *clock;
+	struct clock *clock;	 /* NULL: the system's */
+	struct fs *fs;		 /* of the web configuration; NULL: the system's */
 	struct budget *budget;	 /* request arenas and response buffers; NULL: none */
 	struct metrics *metrics; /* sonde_http_* families are added; NULL: none */
 };
@@ -86,6 +92,8 @@ struct http_server_options {
  * every handler. The text names the address. */
 int http_server_open(const struct http_server_options *o, const struct http_route *routes,
 	size_t n_routes, void *arg, struct http_server **ret, struct errbuf *eb) _must_check_;
+/* Whether a server would start with this web configuration: syntax, files, certificate and key. */
+int http_server_check_web_config(const char *path, struct errbuf *eb) _must_check_;
 int http_server_start(struct http_server *s, struct errbuf *eb) _must_check_;
 /* "127.0.0.1:41234", "[::1]:41234", "unix:/path" of listener i as bound (port 0 resolved), or NULL
  * past the last. */

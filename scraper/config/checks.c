@@ -13,7 +13,7 @@ static const char *const known_profiles[] = {"process_cpu", "memory", "block", "
 	"threadcreate", "fgprof", "godeltaprof_memory", "godeltaprof_mutex", "godeltaprof_block",
 	"offcpu", "pagefaults", "block_io", "file_io", "net_io", "locks", "gc"};
 
-int config_check_global(struct config_reader *r, void *object, const struct config_node *node,
+int config_check_global(struct config_reader *r, void *object, const struct conf_node *node,
 	const struct config_seen *seen)
 {
 	struct config_global *g = object;
@@ -68,20 +68,19 @@ static int check_times(
 static int check_profile_seconds(
 	struct config_reader *r, const struct config_job *job, const struct config_seen *seen)
 {
-	const struct config_node *profiling = config_seen_key(seen, "profiling_config");
-	const struct config_node *types =
-		profiling ? config_node_get(profiling, "pprof_config") : NULL;
+	const struct conf_node *profiling = config_seen_key(seen, "profiling_config");
+	const struct conf_node *types = profiling ? conf_node_get(profiling, "pprof_config") : NULL;
 
 	for (size_t i = 0; i < job->profiling.n_profiles; i++) {
 		const struct config_profile *p = &job->profiling.profiles[i];
-		const struct config_node *own = types ? config_node_get(types, p->name) : NULL;
+		const struct conf_node *own = types ? conf_node_get(types, p->name) : NULL;
 		size_t mark;
 		int e;
 
 		if (p->seconds * 1000 <= job->scrape_interval_ms)
 			continue;
 		mark = config_path_push(r, ".profiling_config.pprof_config.%s", p->name);
-		e = config_fail(r, own ? config_node_get(own, "seconds") : NULL, "seconds",
+		e = config_fail(r, own ? conf_node_get(own, "seconds") : NULL, "seconds",
 			"%lld is longer than the scrape_interval of %lld ms, expected at most that",
 			(long long)p->seconds, (long long)job->scrape_interval_ms);
 		config_path_pop(r, mark);
@@ -95,7 +94,7 @@ static int check_profile_seconds(
 static int check_static_addresses(
 	struct config_reader *r, const struct config_job *job, const struct config_seen *seen)
 {
-	const struct config_node *groups = config_seen_key(seen, "static_configs");
+	const struct conf_node *groups = config_seen_key(seen, "static_configs");
 
 	for (size_t i = 0; i < job->n_statics && !job->n_relabel; i++) {
 		const struct config_strings *targets = &job->statics[i].targets;
@@ -107,7 +106,7 @@ static int check_static_addresses(
 			if (!strchr(targets->items[k], '/'))
 				continue;
 			mark = config_path_push(r, ".static_configs[%zu].targets[%zu]", i, k);
-			e = config_fail(r, config_node_get(groups->items[i], "targets")->items[k],
+			e = config_fail(r, conf_node_get(groups->items[i], "targets")->items[k],
 				NULL, "\"%.100s\" is not a valid address, expected host:port",
 				targets->items[k]);
 			config_path_pop(r, mark);
@@ -117,7 +116,7 @@ static int check_static_addresses(
 	return 0;
 }
 
-int config_check_job(struct config_reader *r, void *object, const struct config_node *node,
+int config_check_job(struct config_reader *r, void *object, const struct conf_node *node,
 	const struct config_seen *seen)
 {
 	struct config_job *job = object;
@@ -141,7 +140,7 @@ int config_check_job(struct config_reader *r, void *object, const struct config_
 	return e < 0 ? e : check_static_addresses(r, job, seen);
 }
 
-int config_check_static(struct config_reader *r, void *object, const struct config_node *node,
+int config_check_static(struct config_reader *r, void *object, const struct conf_node *node,
 	const struct config_seen *seen)
 {
 	struct config_static_group *g = object;
@@ -170,10 +169,10 @@ static bool is_sd_file_pattern(const char *s)
 	return false;
 }
 
-int config_check_file_sd(struct config_reader *r, void *object, const struct config_node *node,
+int config_check_file_sd(struct config_reader *r, void *object, const struct conf_node *node,
 	const struct config_seen *seen)
 {
-	const struct config_node *files = config_seen_key(seen, "files");
+	const struct conf_node *files = config_seen_key(seen, "files");
 	const char *slash = strrchr(r->file, '/');
 	struct config_file_sd *sd = object;
 
@@ -204,7 +203,7 @@ int config_check_file_sd(struct config_reader *r, void *object, const struct con
 	return 0;
 }
 
-int config_check_relabel(struct config_reader *r, void *object, const struct config_node *node,
+int config_check_relabel(struct config_reader *r, void *object, const struct conf_node *node,
 	const struct config_seen *seen)
 {
 	static const struct {
@@ -230,7 +229,7 @@ int config_check_relabel(struct config_reader *r, void *object, const struct con
 	if (relabel_rule_check(rule, written, &wrong, &eb) == 0)
 		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
-		const struct config_node *at = config_seen_key(seen, keys[i].name);
+		const struct conf_node *at = config_seen_key(seen, keys[i].name);
 
 		if (wrong == keys[i].key)
 			return config_fail(r, at ? at : node, keys[i].name, "%s", eb.text);
@@ -238,7 +237,7 @@ int config_check_relabel(struct config_reader *r, void *object, const struct con
 	return config_fail(r, node, NULL, "%s", eb.text);
 }
 
-int config_check_profiling(struct config_reader *r, void *object, const struct config_node *node,
+int config_check_profiling(struct config_reader *r, void *object, const struct conf_node *node,
 	const struct config_seen *seen)
 {
 	struct config_profiling *p = object;
@@ -263,7 +262,7 @@ static bool is_known_profile(const char *name)
 	return false;
 }
 
-int config_check_profile(struct config_reader *r, void *object, const struct config_node *node,
+int config_check_profile(struct config_reader *r, void *object, const struct conf_node *node,
 	const struct config_seen *seen)
 {
 	struct config_profile *p = object;
@@ -284,7 +283,7 @@ int config_check_profile(struct config_reader *r, void *object, const struct con
 		return config_fail(
 			r, config_seen_key(seen, "seconds"), "seconds", "must be at least 1");
 	for (size_t i = 0; i < p->n_keep_sample_types; i++) {
-		const struct config_node *types = config_seen_key(seen, "keep_sample_type");
+		const struct conf_node *types = config_seen_key(seen, "keep_sample_type");
 
 		if (!*p->keep_sample_types[i].type)
 			return config_fail(

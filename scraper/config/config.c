@@ -15,13 +15,13 @@
 enum { MAX_FILE = 16 << 20 };
 
 static int check_job_names(
-	struct config_reader *r, const struct config_node *root, const struct config_top *top)
+	struct config_reader *r, const struct conf_node *root, const struct config_top *top)
 {
-	const struct config_node *jobs = root ? config_node_get(root, "scrape_configs") : NULL;
+	const struct conf_node *jobs = root ? conf_node_get(root, "scrape_configs") : NULL;
 
 	for (size_t i = 0; i < top->n_jobs; i++) {
 		for (size_t k = 0; k < i; k++) {
-			const struct config_node *at = config_node_get(jobs->items[i], "job_name");
+			const struct conf_node *at = conf_node_get(jobs->items[i], "job_name");
 			size_t mark;
 			int e;
 
@@ -32,7 +32,7 @@ static int check_job_names(
 				"\"%.100s\" is listed twice, first as scrape_configs[%zu] in line "
 				"%u",
 				top->jobs[i].name, k,
-				config_node_get(jobs->items[k], "job_name")->line);
+				conf_node_get(jobs->items[k], "job_name")->line);
 			config_path_pop(r, mark);
 			return e;
 		}
@@ -87,11 +87,11 @@ static int finish(struct config_reader *r, const struct config_top *top, const v
 
 static int read_top(struct config_reader *r, const void *text, size_t len, struct config **ret)
 {
-	struct config_node *root = NULL;
+	struct conf_node *root = NULL;
 	struct config_top top;
-	int e = config_yaml_parse(r->file, text, len, config_mem_arena(r->mem), &root, r->eb);
+	int e = conf_yaml_parse(r->file, text, len, config_mem_arena(r->mem), &root, r->eb);
 
-	if (root && config_node_is_null(root))
+	if (root && conf_node_is_null(root))
 		root = NULL;
 	if (e == 0)
 		e = config_read_section(r, config_keys(CONFIG_KEYS_TOP), root, &top);
@@ -170,13 +170,13 @@ static int read_rules(
 	struct config_reader *r, const void *text, size_t len, struct config_rules *ret)
 {
 	struct arena *arena = config_mem_arena(r->mem);
-	struct config_node *root = NULL;
+	struct conf_node *root = NULL;
 	void *rules;
-	int e = config_yaml_parse(r->file, text, len, arena, &root, r->eb);
+	int e = conf_yaml_parse(r->file, text, len, arena, &root, r->eb);
 
 	if (e < 0)
 		return e;
-	if (!root || config_node_is_null(root))
+	if (!root || conf_node_is_null(root))
 		return config_fail(r, root, NULL, "expected a list of relabel rules, got nothing");
 	e = config_read_list(r, config_keys(CONFIG_KEYS_RELABEL), root, &rules, &ret->n);
 	if (e < 0)
@@ -186,7 +186,7 @@ static int read_rules(
 	for (size_t i = 0; i < ret->n && ret->texts; i++) {
 		_cleanup_bytes_ struct bytes line = {0};
 
-		config_node_print(root->items[i], &line);
+		conf_node_print(root->items[i], &line);
 		ret->texts[i] = bytes_error(&line) < 0
 					? NULL
 					: arena_strndup(arena, (char *)line.data, line.len);
@@ -221,7 +221,7 @@ int config_parse_groups(const char *path, const void *text, size_t len, struct c
 	struct errbuf *eb)
 {
 	struct config_reader r = {.file = path, .mem = config_mem_new(), .eb = eb};
-	struct config_node *root = NULL;
+	struct conf_node *root = NULL;
 	void *groups = NULL;
 	int e;
 
@@ -229,8 +229,8 @@ int config_parse_groups(const char *path, const void *text, size_t len, struct c
 	if (str_ends_with(path, ".json") || str_ends_with(path, ".JSON"))
 		e = config_json_parse(path, text, len, config_mem_arena(r.mem), &root, eb);
 	else
-		e = config_yaml_parse(path, text, len, config_mem_arena(r.mem), &root, eb);
-	if (e == 0 && root && !config_node_is_null(root))
+		e = conf_yaml_parse(path, text, len, config_mem_arena(r.mem), &root, eb);
+	if (e == 0 && root && !conf_node_is_null(root))
 		e = config_read_list(&r, config_keys(CONFIG_KEYS_STATIC), root, &groups, &ret->n);
 	ret->items = groups;
 	ret->mem = r.mem;

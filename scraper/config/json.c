@@ -9,34 +9,34 @@
 
 enum { MAX_JSON = 16 << 20 };
 
-static struct config_node *new_scalar(struct arena *a, const char *text, bool is_plain)
+static struct conf_node *new_scalar(struct arena *a, const char *text, bool is_plain)
 {
-	struct config_node *n = arena_zalloc(a, sizeof(*n));
+	struct conf_node *n = arena_zalloc(a, sizeof(*n));
 
 	if (!n)
 		return NULL;
-	n->kind = CONFIG_SCALAR;
+	n->kind = CONF_SCALAR;
 	n->is_plain = is_plain;
 	n->is_not_text = is_plain && strcmp(text, "null") != 0;
 	n->text = arena_strdup(a, text);
 	return n->text ? n : NULL;
 }
 
-static struct config_node *convert(const struct json_value *v, struct arena *a);
+static struct conf_node *convert(const struct json_value *v, struct arena *a);
 
-static struct config_node *convert_collection(const struct json_value *v, struct arena *a)
+static struct conf_node *convert_collection(const struct json_value *v, struct arena *a)
 {
 	bool is_map = json_value_kind(v) == JSON_KIND_OBJECT;
-	struct config_node *n = arena_zalloc(a, sizeof(*n));
+	struct conf_node *n = arena_zalloc(a, sizeof(*n));
 	const struct json_value *value;
 	const char *key;
 	void *pos = NULL;
 
 	if (!n)
 		return NULL;
-	n->kind = is_map ? CONFIG_MAPPING : CONFIG_SEQUENCE;
+	n->kind = is_map ? CONF_MAPPING : CONF_SEQUENCE;
 	n->cap = json_value_len(v) * (is_map ? 2 : 1);
-	n->items = arena_alloc_array(a, n->cap + 1, sizeof(struct config_node *));
+	n->items = arena_alloc_array(a, n->cap + 1, sizeof(struct conf_node *));
 	if (!n->items)
 		return NULL;
 	while (is_map && json_value_next(v, &pos, &key, &value)) {
@@ -49,7 +49,7 @@ static struct config_node *convert_collection(const struct json_value *v, struct
 }
 
 /* The reader bounds the depth. */
-static struct config_node *convert(const struct json_value *v, struct arena *a)
+static struct conf_node *convert(const struct json_value *v, struct arena *a)
 {
 	char text[40];
 
@@ -70,7 +70,7 @@ static struct config_node *convert(const struct json_value *v, struct arena *a)
 }
 
 int config_json_parse(const char *file, const void *text, size_t len, struct arena *arena,
-	struct config_node **ret, struct errbuf *eb)
+	struct conf_node **ret, struct errbuf *eb)
 {
 	_cleanup_(json_doc_freep)
 	struct json_doc *doc = NULL;

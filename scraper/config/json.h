@@ -3,9 +3,9 @@
  * JSON as the same tree that YAML gives, without positions.
  */
 #pragma once
-#include "scraper/config/yaml.h"
+#include "lib/conf/conf_yaml.h"
 
 /* -EINVAL "FILE: line …, column …: …". Numbers and booleans become plain scalars. Nodes lie in
  * `arena`. */
 int config_json_parse(const char *file, const void *text, size_t len, struct arena *arena,
-	struct config_node **ret, struct errbuf *eb) _must_check_;
+	struct conf_node **ret, struct errbuf *eb) _must_check_;

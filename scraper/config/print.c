@@ -42,7 +42,7 @@ static void print_map(
 		size_t start;
 
 		put_indent(indent, out);
-		config_print_scalar(
+		conf_print_scalar(
 			*(const char *const *)(const void *)(items + i * key->section->size), out);
 		bytes_put_str(out, ":\n");
 		start = out->len;

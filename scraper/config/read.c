@@ -82,7 +82,7 @@ void config_path_pop(struct config_reader *r, size_t mark)
 	r->path[mark] = 0;
 }
 
-static void put_place(struct config_reader *r, const struct config_node *at, const char *key,
+static void put_place(struct config_reader *r, const struct conf_node *at, const char *key,
 	const char *text, char *ret, size_t size)
 {
 	size_t mark = r->path_len;
@@ -96,8 +96,8 @@ static void put_place(struct config_reader *r, const struct config_node *at, con
 	config_path_pop(r, mark);
 }
 
-int config_fail(struct config_reader *r, const struct config_node *at, const char *key,
-	const char *fmt, ...)
+int config_fail(
+	struct config_reader *r, const struct conf_node *at, const char *key, const char *fmt, ...)
 {
 	struct errbuf text = {0};
 	va_list ap;
@@ -110,8 +110,8 @@ int config_fail(struct config_reader *r, const struct config_node *at, const cha
 	return -EINVAL;
 }
 
-int config_warn(struct config_reader *r, const struct config_node *at, const char *key,
-	const char *fmt, ...)
+int config_warn(
+	struct config_reader *r, const struct conf_node *at, const char *key, const char *fmt, ...)
 {
 	struct errbuf text = {0};
 	char line[1024];
@@ -156,7 +156,7 @@ static size_t distance(const char *a, const char *b)
 }
 
 static int fail_unknown_key(
-	struct config_reader *r, const struct config_section *s, const struct config_node *key)
+	struct config_reader *r, const struct config_section *s, const struct conf_node *key)
 {
 	size_t best = MAX((size_t)2, strlen(key->text) / 3) + 1;
 	const char *nearest = NULL;
@@ -194,25 +194,25 @@ static void *field(void *object, size_t offset)
 
 /* A mapping of names to sections. */
 static int read_map(struct config_reader *r, const struct config_key *key,
-	const struct config_node *node, void *object)
+	const struct conf_node *node, void *object)
 {
 	size_t n = node->n / 2, size = key->section->size;
 	char *items;
 
-	if (node->kind != CONFIG_MAPPING)
+	if (node->kind != CONF_MAPPING)
 		return config_fail(r, node, NULL, "expected a mapping of names, got %s",
-			config_node_kind_name(node));
+			conf_node_kind_name(node));
 	items = arena_alloc_array(config_mem_arena(r->mem), MAX(n, 1U), size);
 	if (!items)
 		return config_out_of_memory(r);
 	for (size_t i = 0; i < n; i++) {
-		const struct config_node *value = node->items[2 * i + 1];
+		const struct conf_node *value = node->items[2 * i + 1];
 		size_t mark = config_path_push(r, ".%s", node->items[2 * i]->text);
 		int e;
 
 		r->map_name = node->items[2 * i]->text;
-		e = config_read_section(r, key->section, config_node_is_null(value) ? NULL : value,
-			items + i * size);
+		e = config_read_section(
+			r, key->section, conf_node_is_null(value) ? NULL : value, items + i * size);
 
 		config_path_pop(r, mark);
 		if (e < 0)
@@ -226,19 +226,19 @@ static int read_map(struct config_reader *r, const struct config_key *key,
 }
 
 int config_read_list(struct config_reader *r, const struct config_section *section,
-	const struct config_node *node, void **ret, size_t *ret_n)
+	const struct conf_node *node, void **ret, size_t *ret_n)
 {
 	char *items;
 
-	if (node->kind != CONFIG_SEQUENCE)
+	if (node->kind != CONF_SEQUENCE)
 		return config_fail(
-			r, node, NULL, "expected a list, got %s", config_node_kind_name(node));
+			r, node, NULL, "expected a list, got %s", conf_node_kind_name(node));
 	items = arena_alloc_array(config_mem_arena(r->mem), MAX(node->n, 1U), section->size);
 	if (!items)
 		return config_out_of_memory(r);
 	for (size_t i = 0; i < node->n; i++) {
 		size_t mark = config_path_push(r, "[%zu]", i);
-		int e = config_node_is_null(node->items[i])
+		int e = conf_node_is_null(node->items[i])
 				? config_fail(r, node->items[i], NULL,
 					  "empty or null entry, expected a mapping")
 				: config_read_section(
@@ -255,7 +255,7 @@ int config_read_list(struct config_reader *r, const struct config_section *secti
 
 /* `node` is NULL when the key was not written. */
 static int read_key(struct config_reader *r, const struct config_key *key,
-	const struct config_node *node, void *object)
+	const struct conf_node *node, void *object)
 {
 	void *at = field(object, key->offset);
 	int e;
@@ -283,10 +283,10 @@ static const struct config_key *find_key(const struct config_section *s, const c
 
 /* Sorts the written values by key; keys without effect get their warning or error here. */
 static int collect_keys(struct config_reader *r, const struct config_section *s,
-	const struct config_node *node, const struct config_node **values)
+	const struct conf_node *node, const struct conf_node **values)
 {
 	for (size_t i = 0; node && i < node->n; i += 2) {
-		const struct config_node *name = node->items[i];
+		const struct conf_node *name = node->items[i];
 		const struct config_key *key = find_key(s, name->text);
 		int e = 0;
 
@@ -307,17 +307,17 @@ static int collect_keys(struct config_reader *r, const struct config_section *s,
 }
 
 int config_read_section(struct config_reader *r, const struct config_section *s,
-	const struct config_node *node, void *object)
+	const struct conf_node *node, void *object)
 {
 	struct config_seen seen = {.section = s};
 	int e;
 
 	memset(object, 0, s->size);
-	if (node && node->kind != CONFIG_MAPPING)
+	if (node && node->kind != CONF_MAPPING)
 		return config_fail(
-			r, node, NULL, "expected a mapping, got %s", config_node_kind_name(node));
+			r, node, NULL, "expected a mapping, got %s", conf_node_kind_name(node));
 	seen.values =
-		arena_zalloc(config_mem_arena(r->mem), s->n_keys * sizeof(struct config_node *));
+		arena_zalloc(config_mem_arena(r->mem), s->n_keys * sizeof(struct conf_node *));
 	if (!seen.values)
 		return config_out_of_memory(r);
 	e = collect_keys(r, s, node, seen.values);
@@ -329,7 +329,7 @@ int config_read_section(struct config_reader *r, const struct config_section *s,
 
 		if (key->support != CONFIG_READ)
 			continue;
-		if (seen.values[i] && config_node_is_null(seen.values[i]) &&
+		if (seen.values[i] && conf_node_is_null(seen.values[i]) &&
 			!config_value_takes_null(key->type))
 			seen.values[i] = NULL;
 		mark = config_path_push(r, r->path_len ? ".%s" : "%s", key->name);
@@ -341,7 +341,7 @@ int config_read_section(struct config_reader *r, const struct config_section *s,
 	return s->check ? s->check(r, object, node, &seen) : 0;
 }
 
-const struct config_node *config_seen_key(const struct config_seen *seen, const char *name)
+const struct conf_node *config_seen_key(const struct config_seen *seen, const char *name)
 {
 	const struct config_key *key = find_key(seen->section, name);
 

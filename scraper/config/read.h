@@ -6,7 +6,7 @@
 #pragma once
 #include "lib/base/arena.h"
 #include "scraper/config/config.h"
-#include "scraper/config/yaml.h"
+#include "lib/conf/conf_yaml.h"
 #include <stddef.h>
 
 enum config_type {
@@ -53,7 +53,7 @@ struct config_key {
 struct config_reader;
 struct config_seen;
 /* Checks one object after its keys were read; `seen` tells which were written. */
-typedef int config_check_fn(struct config_reader *r, void *object, const struct config_node *node,
+typedef int config_check_fn(struct config_reader *r, void *object, const struct conf_node *node,
 	const struct config_seen *seen);
 
 struct config_section {
@@ -66,7 +66,7 @@ struct config_section {
 /* Values as written, by index of the section's key; NULL where absent or null. */
 struct config_seen {
 	const struct config_section *section;
-	const struct config_node **values;
+	const struct conf_node **values;
 };
 
 struct config_reader {
@@ -92,17 +92,17 @@ int config_mem_keep_labels(
 
 /* Reads `node` (NULL: nothing written) into `object`, which is cleared first. */
 int config_read_section(struct config_reader *r, const struct config_section *section,
-	const struct config_node *node, void *object) _must_check_;
+	const struct conf_node *node, void *object) _must_check_;
 /* The same for a list of objects; null items are errors. */
 int config_read_list(struct config_reader *r, const struct config_section *section,
-	const struct config_node *node, void **ret, size_t *ret_n) _must_check_;
+	const struct conf_node *node, void **ret, size_t *ret_n) _must_check_;
 
 /* The node of the key that was written, or NULL. */
-const struct config_node *config_seen_key(const struct config_seen *seen, const char *name);
+const struct conf_node *config_seen_key(const struct config_seen *seen, const char *name);
 /* -EINVAL "FILE:LINE:COL: path[.key]: …"; `at` or, when NULL, `fallback` gives the place. */
-int config_fail(struct config_reader *r, const struct config_node *at, const char *key,
+int config_fail(struct config_reader *r, const struct conf_node *at, const char *key,
 	const char *fmt, ...) _printf_(4, 5);
-int config_warn(struct config_reader *r, const struct config_node *at, const char *key,
+int config_warn(struct config_reader *r, const struct conf_node *at, const char *key,
 	const char *fmt, ...) _printf_(4, 5);
 /* Longer and shorter path: config_path_push returns what config_path_pop takes back. */
 size_t config_path_push(struct config_reader *r, const char *fmt, ...) _printf_(2, 3);

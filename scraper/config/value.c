@@ -39,11 +39,11 @@ bool config_value_takes_null(enum config_type type)
 	return type == CONFIG_TYPE_REGEX || type == CONFIG_TYPE_ACTION;
 }
 
-static int fail_kind(struct config_reader *r, const struct config_node *node, const char *expected)
+static int fail_kind(struct config_reader *r, const struct conf_node *node, const char *expected)
 {
-	if (node->kind != CONFIG_SCALAR || config_node_is_null(node) || node->is_not_text)
-		return config_fail(r, node, NULL, "expected %s, got %s", expected,
-			config_node_kind_name(node));
+	if (node->kind != CONF_SCALAR || conf_node_is_null(node) || node->is_not_text)
+		return config_fail(
+			r, node, NULL, "expected %s, got %s", expected, conf_node_kind_name(node));
 	return config_fail(r, node, NULL, "expected %s, got \"%.80s\"", expected, node->text);
 }
 
@@ -52,20 +52,20 @@ static const char *keep(struct config_reader *r, const char *text)
 	return arena_strdup(config_mem_arena(r->mem), text);
 }
 
-static int read_string(struct config_reader *r, const struct config_node *node, const char **ret)
+static int read_string(struct config_reader *r, const struct conf_node *node, const char **ret)
 {
-	if (node->kind != CONFIG_SCALAR)
+	if (node->kind != CONF_SCALAR)
 		return fail_kind(r, node, "text");
 	*ret = keep(r, node->text);
 	return *ret ? 0 : config_out_of_memory(r);
 }
 
-static int read_bool(struct config_reader *r, const struct config_node *node, bool *ret)
+static int read_bool(struct config_reader *r, const struct conf_node *node, bool *ret)
 {
 	static const char *const words[2][4] = {
 		{"false", "no", "off", "n"}, {"true", "yes", "on", "y"}};
 
-	for (int value = 0; value < 2 && node->kind == CONFIG_SCALAR && node->is_plain; value++) {
+	for (int value = 0; value < 2 && node->kind == CONF_SCALAR && node->is_plain; value++) {
 		for (size_t i = 0; i < ARRAY_SIZE(words[0]); i++) {
 			if (strcasecmp(node->text, words[value][i]))
 				continue;
@@ -76,20 +76,20 @@ static int read_bool(struct config_reader *r, const struct config_node *node, bo
 	return fail_kind(r, node, "true or false");
 }
 
-static int read_uint(struct config_reader *r, const struct config_node *node, const char *expected,
-	uint64_t *ret)
+static int read_uint(
+	struct config_reader *r, const struct conf_node *node, const char *expected, uint64_t *ret)
 {
-	if (node->kind != CONFIG_SCALAR || !node->is_plain ||
+	if (node->kind != CONF_SCALAR || !node->is_plain ||
 		str_parse_u64(node->text, ret, NULL) < 0 || *ret > INT64_MAX)
 		return fail_kind(r, node, expected);
 	return 0;
 }
 
-static int read_duration(struct config_reader *r, const struct config_node *node, int64_t *ret)
+static int read_duration(struct config_reader *r, const struct conf_node *node, int64_t *ret)
 {
 	static const char expected[] = "a duration such as 15s or 1h30m";
 
-	if (node->kind != CONFIG_SCALAR)
+	if (node->kind != CONF_SCALAR)
 		return fail_kind(r, node, expected);
 	if (node->text[0] == '-')
 		return config_fail(
@@ -99,23 +99,23 @@ static int read_duration(struct config_reader *r, const struct config_node *node
 	return 0;
 }
 
-static int read_bytes(struct config_reader *r, const struct config_node *node, uint64_t *ret)
+static int read_bytes(struct config_reader *r, const struct conf_node *node, uint64_t *ret)
 {
-	if (node->kind != CONFIG_SCALAR || str_parse_bytes(node->text, ret, NULL) < 0)
+	if (node->kind != CONF_SCALAR || str_parse_bytes(node->text, ret, NULL) < 0)
 		return fail_kind(
 			r, node, "a size with a unit such as 32MB (32 × 1024 × 1024 bytes)");
 	return 0;
 }
 
 static int read_enum(struct config_reader *r, const struct config_key *key,
-	const struct config_node *node, int *ret)
+	const struct conf_node *node, int *ret)
 {
 	char expected[128] = "one of";
 
 	for (int i = 0; key->names[i]; i++) {
 		size_t len = strlen(expected);
 
-		if (node->kind == CONFIG_SCALAR && !strcmp(node->text, key->names[i])) {
+		if (node->kind == CONF_SCALAR && !strcmp(node->text, key->names[i])) {
 			*ret = i;
 			return 0;
 		}
@@ -126,27 +126,27 @@ static int read_enum(struct config_reader *r, const struct config_key *key,
 }
 
 static int read_action(
-	struct config_reader *r, const struct config_node *node, enum relabel_action *ret)
+	struct config_reader *r, const struct conf_node *node, enum relabel_action *ret)
 {
 	struct errbuf eb = {0};
 
-	if (node->kind != CONFIG_SCALAR)
+	if (node->kind != CONF_SCALAR)
 		return fail_kind(r, node, "a relabel action");
-	if (relabel_action_parse(config_node_is_null(node) ? "" : node->text, ret, &eb) < 0)
+	if (relabel_action_parse(conf_node_is_null(node) ? "" : node->text, ret, &eb) < 0)
 		return config_fail(r, node, NULL, "%s", eb.text);
 	return 0;
 }
 
-static int read_regex(struct config_reader *r, const struct config_node *node, struct regex **ret)
+static int read_regex(struct config_reader *r, const struct conf_node *node, struct regex **ret)
 {
 	_cleanup_(regex_freep)
 	struct regex *re = NULL;
 	struct errbuf eb = {0};
 	int e;
 
-	if (node->kind != CONFIG_SCALAR)
+	if (node->kind != CONF_SCALAR)
 		return fail_kind(r, node, "a regular expression");
-	e = regex_compile(config_node_is_null(node) ? "" : node->text, REGEX_ANCHORED, &re, &eb);
+	e = regex_compile(conf_node_is_null(node) ? "" : node->text, REGEX_ANCHORED, &re, &eb);
 	if (e == -ENOMEM)
 		return config_out_of_memory(r);
 	if (e < 0)
@@ -156,23 +156,23 @@ static int read_regex(struct config_reader *r, const struct config_node *node, s
 	return config_mem_keep_regex(r->mem, &re) < 0 ? config_out_of_memory(r) : 0;
 }
 
-static int read_strings(struct config_reader *r, const struct config_node *node, bool names,
+static int read_strings(struct config_reader *r, const struct conf_node *node, bool names,
 	struct config_strings *ret)
 {
 	const char *expected = names ? "a list of label names" : "a list of texts";
 
-	if (node->kind != CONFIG_SEQUENCE)
+	if (node->kind != CONF_SEQUENCE)
 		return fail_kind(r, node, expected);
 	ret->items =
 		arena_alloc_array(config_mem_arena(r->mem), MAX(node->n, 1U), sizeof(*ret->items));
 	if (!ret->items)
 		return config_out_of_memory(r);
 	for (size_t i = 0; i < node->n; i++) {
-		const struct config_node *item = node->items[i];
+		const struct conf_node *item = node->items[i];
 		size_t mark = config_path_push(r, "[%zu]", i);
 		int e = 0;
 
-		if (item->kind != CONFIG_SCALAR || item->is_not_text || config_node_is_null(item))
+		if (item->kind != CONF_SCALAR || item->is_not_text || conf_node_is_null(item))
 			e = fail_kind(r, item, names ? "a label name" : "text");
 		else if (names && !*item->text)
 			e = config_fail(r, item, NULL, "a label name cannot be empty");
@@ -211,7 +211,7 @@ static size_t env_name(const char *s, const char **ret_name, size_t *ret_len)
 }
 
 /* $VAR and ${VAR} from the environment, $$ for $. */
-static int expand_env(struct config_reader *r, const struct config_node *node, struct bytes *out)
+static int expand_env(struct config_reader *r, const struct conf_node *node, struct bytes *out)
 {
 	for (const char *s = node->text; *s;) {
 		const char *dollar = strchrnul(s, '$'), *name_at, *value = NULL;
@@ -253,29 +253,29 @@ static int expand_env(struct config_reader *r, const struct config_node *node, s
 }
 
 static int read_labels(
-	struct config_reader *r, const struct config_node *node, bool env, struct labels *ret)
+	struct config_reader *r, const struct conf_node *node, bool env, struct labels *ret)
 {
 	_cleanup_labels_builder_ struct labels_builder b;
 
 	labels_builder_init(&b);
-	if (node->kind != CONFIG_MAPPING)
+	if (node->kind != CONF_MAPPING)
 		return fail_kind(r, node, "a mapping of label names to values");
 	for (size_t i = 0; i < node->n; i += 2) {
 		_cleanup_bytes_ struct bytes expanded = {0};
-		const struct config_node *name = node->items[i], *value = node->items[i + 1];
+		const struct conf_node *name = node->items[i], *value = node->items[i + 1];
 		size_t mark = config_path_push(r, ".%s", name->text);
 		int e = 0;
 
 		if (!*name->text)
 			e = config_fail(r, name, NULL, "a label name cannot be empty");
-		else if (value->kind != CONFIG_SCALAR || value->is_not_text)
+		else if (value->kind != CONF_SCALAR || value->is_not_text)
 			e = fail_kind(r, value, "text");
 		else if (env)
 			e = expand_env(r, value, &expanded);
 		config_path_pop(r, mark);
 		if (e < 0)
 			return e;
-		if (!config_node_is_null(value))
+		if (!conf_node_is_null(value))
 			labels_builder_set(
 				&b, name->text, env ? (char *)expanded.data : value->text);
 	}
@@ -284,25 +284,25 @@ static int read_labels(
 	return 0;
 }
 
-static int read_params(struct config_reader *r, const struct config_node *node,
+static int read_params(struct config_reader *r, const struct conf_node *node,
 	struct config_param **ret, size_t *ret_n)
 {
 	struct config_param *params;
 
-	if (node->kind != CONFIG_MAPPING)
+	if (node->kind != CONF_MAPPING)
 		return fail_kind(r, node, "a mapping of parameter names to lists of values");
 	params = arena_alloc_array(config_mem_arena(r->mem), MAX(node->n / 2, 1U), sizeof(*params));
 	if (!params)
 		return config_out_of_memory(r);
 	for (size_t i = 0; i < node->n / 2; i++) {
-		const struct config_node *values = node->items[2 * i + 1];
+		const struct conf_node *values = node->items[2 * i + 1];
 		size_t mark = config_path_push(r, ".%s", node->items[2 * i]->text);
 		int e = 0;
 
 		params[i] = (struct config_param) {.name = keep(r, node->items[2 * i]->text)};
 		if (!params[i].name)
 			return config_out_of_memory(r);
-		if (!config_node_is_null(values))
+		if (!conf_node_is_null(values))
 			e = read_strings(r, values, false, &params[i].values);
 		config_path_pop(r, mark);
 		if (e < 0)
@@ -314,10 +314,10 @@ static int read_params(struct config_reader *r, const struct config_node *node,
 }
 
 int config_value_read(struct config_reader *r, const struct config_key *key,
-	const struct config_node *node, void *object)
+	const struct conf_node *node, void *object)
 {
-	struct config_node standard = {
-		.kind = CONFIG_SCALAR, .is_plain = true, .text = key->default_text};
+	struct conf_node standard = {
+		.kind = CONF_SCALAR, .is_plain = true, .text = key->default_text};
 	void *at = (char *)object + key->offset, *n_at = (char *)object + key->n_offset;
 	struct config_strings sources;
 	uint64_t seconds;
@@ -374,7 +374,7 @@ static void print_list(const char *const *items, size_t n, struct bytes *out)
 	bytes_put_u8(out, '[');
 	for (size_t i = 0; i < n; i++) {
 		bytes_put_str(out, i ? ", " : "");
-		config_print_scalar(items[i], out);
+		conf_print_scalar(items[i], out);
 	}
 	bytes_put_u8(out, ']');
 }
@@ -384,9 +384,9 @@ static void print_labels(const struct labels *l, struct bytes *out)
 	bytes_put_u8(out, '{');
 	for (size_t i = 0; i < l->n; i++) {
 		bytes_put_str(out, i ? ", " : "");
-		config_print_scalar(l->items[i].name, out);
+		conf_print_scalar(l->items[i].name, out);
 		bytes_put_str(out, ": ");
-		config_print_scalar(l->items[i].value, out);
+		conf_print_scalar(l->items[i].value, out);
 	}
 	bytes_put_u8(out, '}');
 }
@@ -396,7 +396,7 @@ static void print_params(const struct config_param *params, size_t n, struct byt
 	bytes_put_u8(out, '{');
 	for (size_t i = 0; i < n; i++) {
 		bytes_put_str(out, i ? ", " : "");
-		config_print_scalar(params[i].name, out);
+		conf_print_scalar(params[i].name, out);
 		bytes_put_str(out, ": ");
 		print_list(params[i].values.items, params[i].values.n, out);
 	}
@@ -429,7 +429,7 @@ bool config_value_print(const struct config_key *key, const void *object, struct
 	switch (key->type) {
 	case CONFIG_TYPE_STRING:
 		if (*(const char *const *)at)
-			config_print_scalar(*(const char *const *)at, out);
+			conf_print_scalar(*(const char *const *)at, out);
 		return *(const char *const *)at;
 	case CONFIG_TYPE_BOOL:
 		bytes_put_str(out, *(const bool *)at ? "true" : "false");
@@ -452,7 +452,7 @@ bool config_value_print(const struct config_key *key, const void *object, struct
 		bytes_put_str(out, relabel_action_name(*(const enum relabel_action *)at));
 		return true;
 	case CONFIG_TYPE_REGEX:
-		config_print_scalar(regex_text(*(struct regex *const *)at), out);
+		conf_print_scalar(regex_text(*(struct regex *const *)at), out);
 		return true;
 	case CONFIG_TYPE_STRINGS:
 	case CONFIG_TYPE_NAMES: print_list(strings->items, strings->n, out); return strings->items;

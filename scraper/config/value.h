@@ -8,7 +8,7 @@
 
 /* Reads the node, or the key's default when it is NULL, into the object's field. */
 int config_value_read(struct config_reader *r, const struct config_key *key,
-	const struct config_node *node, void *object) _must_check_;
+	const struct conf_node *node, void *object) _must_check_;
 /* Types for which null is a value, not an absence: as in Prometheus, `regex:` alone matches only
  * the empty text. */
 bool config_value_takes_null(enum config_type type);

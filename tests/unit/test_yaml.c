@@ -9,12 +9,12 @@
 #include <cmocka.h>
 #include "lib/base/bytes.h"
 #include "scraper/config/json.h"
-#include "scraper/config/yaml.h"
+#include "lib/conf/conf_yaml.h"
 #include <string.h>
 
 struct fixture {
 	struct arena arena;
-	struct config_node *root;
+	struct conf_node *root;
 	struct errbuf eb;
 	int r;
 };
@@ -24,7 +24,7 @@ static struct fixture parse_n(const char *text, size_t n)
 	struct fixture f = {.root = NULL};
 
 	arena_init(&f.arena, NULL);
-	f.r = config_yaml_parse("f.yml", text, n, &f.arena, &f.root, &f.eb);
+	f.r = conf_yaml_parse("f.yml", text, n, &f.arena, &f.root, &f.eb);
 	return f;
 }
 
@@ -63,7 +63,7 @@ static void test_as_json(void **state)
 
 		if (f.r < 0)
 			fail_msg("%s: %s", cases[i].yaml, f.eb.text);
-		config_node_print(f.root, &out);
+		conf_node_print(f.root, &out);
 		bytes_put_u8(&out, 0);
 		assert_string_equal((char *)out.data, cases[i].json);
 		arena_done(&f.arena);
@@ -74,15 +74,15 @@ static void test_positions(void **state)
 {
 	struct fixture f =
 		parse("a:\n  - b: \"\xc3\xa9\xc3\xa9\"  # two characters\n    c: {d: e}\n");
-	const struct config_node *item = config_node_get(f.root, "a")->items[0];
+	const struct conf_node *item = conf_node_get(f.root, "a")->items[0];
 
 	(void)state;
 	assert_int_equal(f.r, 0);
 	assert_int_equal(item->line, 2);
 	assert_int_equal(item->column, 5);
-	assert_int_equal(config_node_get(item, "b")->column, 8);
-	assert_int_equal(config_node_get(config_node_get(item, "c"), "d")->line, 3);
-	assert_int_equal(config_node_get(config_node_get(item, "c"), "d")->column, 12);
+	assert_int_equal(conf_node_get(item, "b")->column, 8);
+	assert_int_equal(conf_node_get(conf_node_get(item, "c"), "d")->line, 3);
+	assert_int_equal(conf_node_get(conf_node_get(item, "c"), "d")->column, 12);
 	arena_done(&f.arena);
 }
 
@@ -95,7 +95,7 @@ static void test_empty(void **state)
 		struct fixture f = parse(empty[i]);
 
 		assert_int_equal(f.r, 0);
-		assert_true(!f.root || config_node_is_null(f.root));
+		assert_true(!f.root || conf_node_is_null(f.root));
 		arena_done(&f.arena);
 	}
 }
@@ -176,14 +176,14 @@ static void test_json(void **state)
 	static const char good[] =
 		"[{\"targets\": [\"a\\ud83d\\ude00\"], \"n\": 1, \"t\": true, \"z\": null}]";
 	_cleanup_bytes_ struct bytes out = {.data = NULL};
-	struct config_node *root;
+	struct conf_node *root;
 	struct errbuf eb = {0};
 	struct arena arena;
 
 	(void)state;
 	arena_init(&arena, NULL);
 	assert_int_equal(config_json_parse("f.json", good, strlen(good), &arena, &root, &eb), 0);
-	config_node_print(root, &out);
+	conf_node_print(root, &out);
 	bytes_put_u8(&out, 0);
 	assert_string_equal((char *)out.data,
 		"[{\"targets\":[\"a\xf0\x9f\x98\x80\"],\"n\":1,\"t\":true,\"z\":null}]");

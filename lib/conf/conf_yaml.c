@@ -4,7 +4,7 @@
  * without a line.
  */
 #include <yaml.h>
-#include "scraper/config/yaml.h"
+#include "lib/conf/conf_yaml.h"
 #include "lib/base/bytes.h"
 #include "lib/base/json.h"
 #include "lib/base/str.h"
@@ -12,7 +12,7 @@
 
 struct anchor {
 	const char *name;
-	struct config_node *node;
+	struct conf_node *node;
 	struct anchor *next;
 };
 
@@ -78,9 +78,9 @@ static int next_event(struct loader *l, yaml_event_t *ret)
 	}
 }
 
-static struct config_node *new_node(struct loader *l, enum config_node_kind kind, yaml_mark_t at)
+static struct conf_node *new_node(struct loader *l, enum conf_node_kind kind, yaml_mark_t at)
 {
-	struct config_node *n = arena_zalloc(l->arena, sizeof(*n));
+	struct conf_node *n = arena_zalloc(l->arena, sizeof(*n));
 
 	if (n) {
 		n->kind = kind;
@@ -91,33 +91,33 @@ static struct config_node *new_node(struct loader *l, enum config_node_kind kind
 	return n;
 }
 
-static int add_item(struct loader *l, struct config_node *to, struct config_node *item)
+static int add_item(struct loader *l, struct conf_node *to, struct conf_node *item)
 {
 	if (to->n == to->cap) {
 		size_t cap = to->cap ? to->cap * 2 : 8;
-		struct config_node **items =
-			arena_alloc_array(l->arena, cap, sizeof(struct config_node *));
+		struct conf_node **items =
+			arena_alloc_array(l->arena, cap, sizeof(struct conf_node *));
 
 		if (!items)
 			return out_of_memory(l);
 		if (to->n)
-			memcpy(items, to->items, to->n * sizeof(struct config_node *));
+			memcpy(items, to->items, to->n * sizeof(struct conf_node *));
 		to->items = items;
 		to->cap = cap;
 	}
 	to->items[to->n++] = item;
 	to->expanded += item->expanded;
 	to->height = MAX(to->height, item->height + 1);
-	if (to->height > CONFIG_YAML_MAX_DEPTH)
+	if (to->height > CONF_YAML_MAX_DEPTH)
 		return fail_node(l, to, "nested deeper than %d after aliases are followed",
-			CONFIG_YAML_MAX_DEPTH);
-	if (to->expanded > CONFIG_YAML_MAX_NODES)
+			CONF_YAML_MAX_DEPTH);
+	if (to->expanded > CONF_YAML_MAX_NODES)
 		return fail_node(l, item, "more than %d values after aliases are followed",
-			CONFIG_YAML_MAX_NODES);
+			CONF_YAML_MAX_NODES);
 	return 0;
 }
 
-static int add_anchor(struct loader *l, const yaml_char_t *name, struct config_node *node)
+static int add_anchor(struct loader *l, const yaml_char_t *name, struct conf_node *node)
 {
 	struct anchor *a;
 
@@ -131,7 +131,7 @@ static int add_anchor(struct loader *l, const yaml_char_t *name, struct config_n
 	return a->name ? 0 : out_of_memory(l);
 }
 
-static int follow_alias(struct loader *l, const yaml_event_t *e, struct config_node **ret)
+static int follow_alias(struct loader *l, const yaml_event_t *e, struct conf_node **ret)
 {
 	const char *name = (const char *)e->data.alias.anchor;
 
@@ -203,12 +203,12 @@ static int check_tag(
 	return *ret_binary ? 0 : fail_mark(l, e->start_mark, "tag %s is not supported", t);
 }
 
-static int load_scalar(struct loader *l, const yaml_event_t *e, struct config_node **ret)
+static int load_scalar(struct loader *l, const yaml_event_t *e, struct conf_node **ret)
 {
 	_cleanup_bytes_ struct bytes binary = {0};
 	const char *text = (const char *)e->data.scalar.value;
 	size_t len = e->data.scalar.length;
-	struct config_node *n = new_node(l, CONFIG_SCALAR, e->start_mark);
+	struct conf_node *n = new_node(l, CONF_SCALAR, e->start_mark);
 	bool is_binary;
 	int r = check_tag(l, e, e->data.scalar.tag, &is_binary);
 
@@ -237,7 +237,7 @@ static int load_scalar(struct loader *l, const yaml_event_t *e, struct config_no
 
 static int compare_keys(const void *a, const void *b)
 {
-	const struct config_node *const *x = a, *const *y = b;
+	const struct conf_node *const *x = a, *const *y = b;
 	int c = strcmp((*x)->text, (*y)->text);
 
 	if (c)
@@ -247,26 +247,26 @@ static int compare_keys(const void *a, const void *b)
 		       : ((*x)->column > (*y)->column) - ((*x)->column < (*y)->column);
 }
 
-static bool is_merge_key(const struct config_node *key)
+static bool is_merge_key(const struct conf_node *key)
 {
 	return key->is_plain && !strcmp(key->text, "<<");
 }
 
-static int check_keys(struct loader *l, const struct config_node *map)
+static int check_keys(struct loader *l, const struct conf_node *map)
 {
-	const struct config_node **keys =
-		arena_alloc_array(l->arena, map->n / 2 + 1, sizeof(struct config_node *));
-	const struct config_node *duplicate = NULL, *first = NULL;
+	const struct conf_node **keys =
+		arena_alloc_array(l->arena, map->n / 2 + 1, sizeof(struct conf_node *));
+	const struct conf_node *duplicate = NULL, *first = NULL;
 
 	if (!keys)
 		return out_of_memory(l);
 	for (size_t i = 0; i < map->n; i += 2) {
-		if (map->items[i]->kind != CONFIG_SCALAR)
+		if (map->items[i]->kind != CONF_SCALAR)
 			return fail_node(l, map->items[i], "a key must be text, not %s",
-				config_node_kind_name(map->items[i]));
+				conf_node_kind_name(map->items[i]));
 		keys[i / 2] = map->items[i];
 	}
-	qsort(keys, map->n / 2, sizeof(struct config_node *), compare_keys);
+	qsort(keys, map->n / 2, sizeof(struct conf_node *), compare_keys);
 	for (size_t i = 1; i < map->n / 2; i++) {
 		if (strcmp(keys[i]->text, keys[i - 1]->text))
 			continue;
@@ -282,14 +282,14 @@ static int check_keys(struct loader *l, const struct config_node *map)
 }
 
 /* Adds the pairs of `from` whose keys `to` lacks. */
-static int merge_from(struct loader *l, struct config_node *to, const struct config_node *from)
+static int merge_from(struct loader *l, struct conf_node *to, const struct conf_node *from)
 {
 	int r = 0;
 
-	if (from->kind != CONFIG_MAPPING)
+	if (from->kind != CONF_MAPPING)
 		return fail_node(l, from, "<< needs a mapping or a list of mappings");
 	for (size_t i = 0; i < from->n && r == 0; i += 2) {
-		if (config_node_get(to, from->items[i]->text))
+		if (conf_node_get(to, from->items[i]->text))
 			continue;
 		r = add_item(l, to, from->items[i]);
 		if (r == 0)
@@ -298,9 +298,9 @@ static int merge_from(struct loader *l, struct config_node *to, const struct con
 	return r;
 }
 
-static int merge(struct loader *l, struct config_node *map)
+static int merge(struct loader *l, struct conf_node *map)
 {
-	struct config_node *from = NULL;
+	struct conf_node *from = NULL;
 	int r = 0;
 
 	for (size_t i = 0; i < map->n; i += 2) {
@@ -308,26 +308,26 @@ static int merge(struct loader *l, struct config_node *map)
 			continue;
 		from = map->items[i + 1];
 		memmove(&map->items[i], &map->items[i + 2],
-			(map->n - i - 2) * sizeof(struct config_node *));
+			(map->n - i - 2) * sizeof(struct conf_node *));
 		map->n -= 2;
 		break;
 	}
 	if (!from)
 		return 0;
-	if (from->kind != CONFIG_SEQUENCE)
+	if (from->kind != CONF_SEQUENCE)
 		return merge_from(l, map, from);
 	for (size_t i = 0; i < from->n && r == 0; i++)
 		r = merge_from(l, map, from->items[i]);
 	return r;
 }
 
-static int load_node(struct loader *l, yaml_event_t *e, struct config_node **ret);
+static int load_node(struct loader *l, yaml_event_t *e, struct conf_node **ret);
 
 /* Items up to the end event of a sequence or mapping. */
-static int load_items(struct loader *l, struct config_node *to, yaml_event_type_t end)
+static int load_items(struct loader *l, struct conf_node *to, yaml_event_type_t end)
 {
 	for (;;) {
-		struct config_node *item = NULL;
+		struct conf_node *item = NULL;
 		yaml_event_t e;
 		int r = next_event(l, &e);
 
@@ -346,11 +346,10 @@ static int load_items(struct loader *l, struct config_node *to, yaml_event_type_
 	}
 }
 
-static int load_collection(struct loader *l, const yaml_event_t *e, struct config_node **ret)
+static int load_collection(struct loader *l, const yaml_event_t *e, struct conf_node **ret)
 {
 	bool is_map = e->type == YAML_MAPPING_START_EVENT, is_binary;
-	struct config_node *n =
-		new_node(l, is_map ? CONFIG_MAPPING : CONFIG_SEQUENCE, e->start_mark);
+	struct conf_node *n = new_node(l, is_map ? CONF_MAPPING : CONF_SEQUENCE, e->start_mark);
 	int r = check_tag(
 		l, e, is_map ? e->data.mapping_start.tag : e->data.sequence_start.tag, &is_binary);
 
@@ -361,8 +360,8 @@ static int load_collection(struct loader *l, const yaml_event_t *e, struct confi
 			is_map ? e->data.mapping_start.anchor : e->data.sequence_start.anchor, n);
 	if (r < 0)
 		return r;
-	if (++l->depth > CONFIG_YAML_MAX_DEPTH)
-		return fail_node(l, n, "nested deeper than %d", CONFIG_YAML_MAX_DEPTH);
+	if (++l->depth > CONF_YAML_MAX_DEPTH)
+		return fail_node(l, n, "nested deeper than %d", CONF_YAML_MAX_DEPTH);
 	r = load_items(l, n, is_map ? YAML_MAPPING_END_EVENT : YAML_SEQUENCE_END_EVENT);
 	l->depth--;
 	if (r == 0 && is_map)
@@ -374,10 +373,10 @@ static int load_collection(struct loader *l, const yaml_event_t *e, struct confi
 	return r;
 }
 
-static int load_node(struct loader *l, yaml_event_t *e, struct config_node **ret)
+static int load_node(struct loader *l, yaml_event_t *e, struct conf_node **ret)
 {
-	if (++l->n_nodes > CONFIG_YAML_MAX_NODES)
-		return fail_mark(l, e->start_mark, "more than %d values", CONFIG_YAML_MAX_NODES);
+	if (++l->n_nodes > CONF_YAML_MAX_NODES)
+		return fail_mark(l, e->start_mark, "more than %d values", CONF_YAML_MAX_NODES);
 	switch (e->type) {
 	case YAML_ALIAS_EVENT: return follow_alias(l, e, ret);
 	case YAML_SCALAR_EVENT: return load_scalar(l, e, ret);
@@ -388,7 +387,7 @@ static int load_node(struct loader *l, yaml_event_t *e, struct config_node **ret
 }
 
 /* STREAM-START [DOCUMENT-START node DOCUMENT-END] STREAM-END */
-static int load_stream(struct loader *l, struct config_node **ret)
+static int load_stream(struct loader *l, struct conf_node **ret)
 {
 	unsigned n_documents = 0;
 	int r = 0;
@@ -414,8 +413,8 @@ static int load_stream(struct loader *l, struct config_node **ret)
 	return r;
 }
 
-int config_yaml_parse(const char *file, const void *text, size_t len, struct arena *arena,
-	struct config_node **ret, struct errbuf *eb)
+int conf_yaml_parse(const char *file, const void *text, size_t len, struct arena *arena,
+	struct conf_node **ret, struct errbuf *eb)
 {
 	struct loader l = {.file = file, .arena = arena, .eb = eb};
 	int r = check_utf8(&l, text, len);
@@ -432,11 +431,11 @@ int config_yaml_parse(const char *file, const void *text, size_t len, struct are
 	return r;
 }
 
-bool config_node_is_null(const struct config_node *n)
+bool conf_node_is_null(const struct conf_node *n)
 {
 	static const char *const nulls[] = {"", "~", "null", "Null", "NULL"};
 
-	if (n->kind != CONFIG_SCALAR || !n->is_plain)
+	if (n->kind != CONF_SCALAR || !n->is_plain)
 		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(nulls); i++) {
 		if (!strcmp(n->text, nulls[i]))
@@ -445,19 +444,19 @@ bool config_node_is_null(const struct config_node *n)
 	return false;
 }
 
-const char *config_node_kind_name(const struct config_node *n)
+const char *conf_node_kind_name(const struct conf_node *n)
 {
 	switch (n->kind) {
-	case CONFIG_MAPPING: return "a mapping";
-	case CONFIG_SEQUENCE: return "a list";
-	case CONFIG_SCALAR: break;
+	case CONF_MAPPING: return "a mapping";
+	case CONF_SEQUENCE: return "a list";
+	case CONF_SCALAR: break;
 	}
 	if (n->is_not_text)
 		return "a number or boolean";
-	return config_node_is_null(n) ? "null" : "text";
+	return conf_node_is_null(n) ? "null" : "text";
 }
 
-struct config_node *config_node_get(const struct config_node *mapping, const char *key)
+struct conf_node *conf_node_get(const struct conf_node *mapping, const char *key)
 {
 	for (size_t i = 0; i < mapping->n; i += 2) {
 		if (!strcmp(mapping->items[i]->text, key))
@@ -488,7 +487,7 @@ static bool reads_back_plain(const char *s)
 	return *s && has_letter;
 }
 
-void config_print_scalar(const char *s, struct bytes *out)
+void conf_print_scalar(const char *s, struct bytes *out)
 {
 	if (reads_back_plain(s)) {
 		bytes_put_str(out, s);
@@ -516,7 +515,7 @@ static void print_json_text(const char *s, struct bytes *out)
 }
 
 /* A whole number, true, false or null. */
-static bool is_json_literal(const struct config_node *n)
+static bool is_json_literal(const struct conf_node *n)
 {
 	size_t digits = strspn(n->text, "0123456789");
 
@@ -527,12 +526,12 @@ static bool is_json_literal(const struct config_node *n)
 	return digits && !n->text[digits] && digits < 16 && (n->text[0] != '0' || digits == 1);
 }
 
-void config_node_print(const struct config_node *n, struct bytes *out)
+void conf_node_print(const struct conf_node *n, struct bytes *out)
 {
-	bool is_map = n->kind == CONFIG_MAPPING;
+	bool is_map = n->kind == CONF_MAPPING;
 
-	if (n->kind == CONFIG_SCALAR) {
-		if (config_node_is_null(n))
+	if (n->kind == CONF_SCALAR) {
+		if (conf_node_is_null(n))
 			bytes_put_str(out, "null");
 		else if (is_json_literal(n))
 			bytes_put_str(out, n->text);
@@ -545,7 +544,7 @@ void config_node_print(const struct config_node *n, struct bytes *out)
 		if (is_map && i % 2 == 0)
 			print_json_text(n->items[i]->text, out);
 		else
-			config_node_print(n->items[i], out);
+			conf_node_print(n->items[i], out);
 		if (is_map && i % 2 == 0)
 			bytes_put_str(out, ":");
 		else if (i + 1 < n->n)

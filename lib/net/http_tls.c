@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * TLS of the server. libmicrohttpd starts each session with credentials of its own start; before the handshake they
+ * are replaced by those of the web configuration in force, so certificates, client rules, versions and suites change
+ * without a restart.
+ */
+#include "lib/net/http_impl.h"
+#include "lib/base/alloc.h"
+#include "lib/net/web_config.h"
+#include <gnutls/abstract.h>
+#include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
+#include <arpa/inet.h>
+#include <string.h>
+
+enum { MAX_SAN_BYTES = 512 };
+
+struct http_tls {
+	const struct web_config *config;
+	gnutls_certificate_credentials_t credentials;
+	gnutls_priority_t priority;
+};
+
+static gnutls_datum_t datum(const char *text)
+{
+	return (gnutls_datum_t) {
+		.data = (unsigned char *)(uintptr_t)text, .size = (unsigned)strlen(text)};
+}
+
+/* Whether one of the certificate's alternative names is in the list. */
+static bool has_allowed_san(gnutls_x509_crt_t cert, const struct web_config *c)
+{
+	for (unsigned seq = 0;; seq++) {
+		char name[MAX_SAN_BYTES], text[INET6_ADDRSTRLEN];
+		size_t size = sizeof(name) - 1;
+		unsigned critical;
+		int kind = gnutls_x509_crt_get_subject_alt_name(cert, seq, name, &size, &critical);
+
+		if (kind == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
+			return false;
+		if (kind < 0)
+			continue; /* too long to be listed, or of a kind without text */
+		name[size] = '\0';
+		if (kind == GNUTLS_SAN_IPADDRESS) {
+			if (!inet_ntop(size == 4 ? AF_INET : AF_INET6, name, text, sizeof(text)))
+				continue;
+			snprintf(name, sizeof(name), "%s", text);
+		}
+		for (size_t i = 0; i < c->n_client_sans; i++)
+			if (!strcmp(c->client_sans[i], name))
+				return true;
+	}
+}
+
+static bool client_is_allowed(gnutls_session_t session, const struct web_config *c)
+{
+	unsigned n = 0;
+	const gnutls_datum_t *chain = gnutls_certificate_get_peers(session, &n);
+	gnutls_x509_crt_t cert;
+	bool ok;
+
+	if (!c->n_client_sans)
+		return true;
+	if (!chain || !n || gnutls_x509_crt_init(&cert) < 0)
+		return false;
+	ok = gnutls_x509_crt_import(cert, &chain[0], GNUTLS_X509_FMT_DER) >= 0 &&
+	     has_allowed_san(cert, c);
+	gnutls_x509_crt_deinit(cert);
+	return ok;
+}
+
+/* GnuTLS asks at the end of the handshake; anything but 0 ends the connection. */
+static int verify_client(gnutls_session_t session)
+{
+	const struct http_tls *t = gnutls_db_get_ptr(session);
+	unsigned n = 0, status = 0;
+	bool is_given = gnutls_certificate_get_peers(session, &n) && n;
+
+	if (t->config->client_auth < WEB_CLIENT_VERIFY_GIVEN)
+		return 0;
+	if (!is_given)
+		return t->config->client_auth == WEB_CLIENT_REQUIRE_VERIFY
+			       ? GNUTLS_E_CERTIFICATE_ERROR
+			       : 0;
+	if (gnutls_certificate_verify_peers2(session, &status) < 0 || status)
+		return GNUTLS_E_CERTIFICATE_ERROR;
+	return client_is_allowed(session, t->config) ? 0 : GNUTLS_E_CERTIFICATE_ERROR;
+}
+
+int http_tls_new(const struct web_config *c, struct http_tls **ret, struct errbuf *eb)
+{
+	_cleanup_(http_tls_freep)
+	struct http_tls *t = xcalloc(1, sizeof(*t));
+	const gnutls_datum_t cert = datum(c->cert_pem), key = datum(c->key_pem);
+	const char *bad = NULL;
+	int r;
+
+	t->config = c;
+	r = gnutls_certificate_allocate_credentials(&t->credentials);
+	if (r < 0)
+		return err_set(eb, -ENOMEM, "TLS: %s", gnutls_strerror(r));
+	r = gnutls_certificate_set_x509_key_mem2(
+		t->credentials, &cert, &key, GNUTLS_X509_FMT_PEM, NULL, 0);
+	if (r < 0)
+		return err_set(eb, -EINVAL,
+			"%s: tls_server_config: certificate and key cannot be used: %s",
+			c->files[0].path, gnutls_strerror(r));
+	if (c->client_ca_pem) {
+		const gnutls_datum_t ca = datum(c->client_ca_pem);
+
+		r = gnutls_certificate_set_x509_trust_mem(t->credentials, &ca, GNUTLS_X509_FMT_PEM);
+		if (r <= 0)
+			return err_set(eb, -EINVAL,
+				"%s: tls_server_config.client_ca_file: no certificate could be "
+				"read: %s",
+				c->files[0].path, r < 0 ? gnutls_strerror(r) : "the file has none");
+	}
+	gnutls_certificate_set_verify_function(t->credentials, verify_client);
+	r = gnutls_priority_init(&t->priority, c->priority, &bad);
+	if (r < 0)
+		return err_set(eb, -EINVAL,
+			"%s: tls_server_config: GnuTLS refuses the versions and suites: %s",
+			c->files[0].path, bad ? bad : gnutls_strerror(r));
+	*ret = TAKE(t);
+	return 0;
+}
+
+void http_tls_freep(struct http_tls **tp)
+{
+	struct http_tls *t = *tp;
+
+	if (!t)
+		return;
+	if (t->credentials)
+		gnutls_certificate_free_credentials(t->credentials);
+	if (t->priority)
+		gnutls_priority_deinit(t->priority);
+	free(t);
+	*tp = NULL;
+}
+
+void http_tls_begin(struct http_tls *t, struct MHD_Connection *mhd)
+{
+	static const gnutls_certificate_request_t requests[] = {
+		[WEB_CLIENT_NONE] = GNUTLS_CERT_IGNORE,
+		[WEB_CLIENT_REQUEST] = GNUTLS_CERT_REQUEST,
+		[WEB_CLIENT_REQUIRE_ANY] = GNUTLS_CERT_REQUIRE,
+		[WEB_CLIENT_VERIFY_GIVEN] = GNUTLS_CERT_REQUEST,
+		[WEB_CLIENT_REQUIRE_VERIFY] = GNUTLS_CERT_REQUIRE,
+	};
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+	gnutls_session_t session = info->tls_session;
+
+	gnutls_credentials_clear(session);
+	gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, t->credentials);
+	gnutls_priority_set(session, t->priority);
+	gnutls_certificate_server_set_request(session, requests[t->config->client_auth]);
+	gnutls_db_set_ptr(session, t); /* sessions are not kept, so the place for that is free */
+}
+
+/* libmicrohttpd wants a source of certificates at its start; no session is left to ask it. */
+static int no_certificate(gnutls_session_t session, const gnutls_datum_t *req_ca_dn, int nreqs,
+	const gnutls_pk_algorithm_t *pk_algos, int pk_algos_length, gnutls_pcert_st **pcert,
+	unsigned int *pcert_length, gnutls_privkey_t *privkey)
+{
+	(void)session, (void)req_ca_dn, (void)nreqs, (void)pk_algos, (void)pk_algos_length;
+	(void)pcert, (void)pcert_length, (void)privkey;
+	return -1;
+}
+
+struct MHD_OptionItem http_tls_mhd_option(void)
+{
+	return (struct MHD_OptionItem) {
+		MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)(uintptr_t)no_certificate};
+}
