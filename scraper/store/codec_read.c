@@ -5,6 +5,7 @@
 #include "lib/base/alloc.h"
 #include "lib/base/cursor.h"
 #include "scraper/store/codec.h"
+#include "scraper/store/varints.h"
 #include <inttypes.h>
 #include <zstd.h>
 
@@ -168,6 +169,32 @@ static int read_delta2(struct cursor *c, size_t n, int64_t *v)
 	return c->error;
 }
 
+static inline uint64_t unzigzag(uint64_t v)
+{
+	return v >> 1 ^ -(v & 1);
+}
+
+/* Codecs of one varint a value, all at once; false: value by value. */
+static bool read_together(struct cursor *c, unsigned codec, size_t n, int64_t *values)
+{
+	uint64_t *v = (uint64_t *)values, last = 0, step = 0;
+
+	if ((codec != CODEC_VARINT && codec != CODEC_ZIGZAG && codec != CODEC_DELTA &&
+		    codec != CODEC_WRAP && codec != CODEC_DELTA2) ||
+		!varints_u64(c->pos, cursor_left(c), n, v))
+		return false;
+	c->pos = c->end;
+	for (size_t i = 0; codec == CODEC_ZIGZAG && i < n; i++)
+		v[i] = unzigzag(v[i]);
+	for (size_t i = 0; codec == CODEC_DELTA && i < n; i++)
+		v[i] = last += unzigzag(v[i]);
+	for (size_t i = 0; codec == CODEC_WRAP && i < n; i++)
+		v[i] = last = (uint32_t)(last + v[i]);
+	for (size_t i = 0; codec == CODEC_DELTA2 && i < n; i++)
+		v[i] = last += step += unzigzag(v[i]);
+	return true;
+}
+
 static int read_plain(struct cursor *c, unsigned codec, size_t n, int64_t *v)
 {
 	uint64_t last = 0;
@@ -210,6 +237,8 @@ int page_i64(const struct page *p, unsigned column, size_t n, int64_t *ret, stru
 		return err_set(eb, -EBADMSG, "page has %u columns, number %u expected",
 			p->n_columns, column);
 	c = cursor_of(col->data, col->len);
+	if (read_together(&c, col->codec, n, ret))
+		return 0;
 	switch (col->codec) {
 	case CODEC_CONST: {
 		int64_t value = cursor_svarint(&c);
@@ -239,51 +268,26 @@ int page_i64(const struct page *p, unsigned column, size_t n, int64_t *ret, stru
 	return 0;
 }
 
-/* Ten bytes at least are left at every call, so no bound is checked inside. */
-static inline const uint8_t *unchecked_varint(const uint8_t *p, uint64_t *ret)
-{
-	uint64_t v = *p++;
-
-	if (v < 0x80) {
-		*ret = v;
-		return p;
-	}
-	v &= 0x7f;
-	for (unsigned shift = 7; shift < 70; shift += 7) {
-		uint64_t b = *p++;
-
-		v |= (b & 0x7f) << (shift & 63);
-		if (b < 0x80)
-			break;
-	}
-	*ret = v;
-	return p;
-}
-
-/* The two codecs of node and count columns; what is decoded here is checked against `limit` by the
- * caller. */
+/* The two codecs of node and count columns; what is decoded here is checked against `limit` by the caller. */
 static int read_u32(const struct column *col, size_t n, uint32_t *v, uint64_t *ret_bits)
 {
-	const uint8_t *p = col->data, *end = p + col->len;
 	bool wrap = col->codec == CODEC_WRAP;
-	uint64_t bits = 0, x;
+	uint64_t bits = 0;
 	uint32_t last = 0;
-	struct cursor c;
-	size_t i = 0;
+	struct cursor c = cursor_of(col->data, col->len);
 
-	for (; i < n && end - p >= 10; i++) {
-		p = unchecked_varint(p, &x);
-		bits |= x;
-		last = (uint32_t)x + (wrap ? last : 0);
-		v[i] = last;
+	if (varints_u32(col->data, col->len, n, v, &bits)) {
+		c.pos = c.end;
+	} else {
+		for (size_t i = 0; i < n; i++) {
+			uint64_t x = cursor_varint(&c);
+
+			bits |= x;
+			v[i] = (uint32_t)x;
+		}
 	}
-	c = cursor_of(p, (size_t)(end - p));
-	for (; i < n; i++) {
-		x = cursor_varint(&c);
-		bits |= x;
-		last = (uint32_t)x + (wrap ? last : 0);
-		v[i] = last;
-	}
+	for (size_t i = 0; wrap && i < n; i++)
+		v[i] = last += v[i];
 	*ret_bits = wrap ? 0 : bits;
 	return c.error || cursor_left(&c) ? -EBADMSG : 0;
 }

@@ -138,14 +138,19 @@ static inline void day_append(struct day *d, unsigned target, unsigned step)
 		{"samples", "count", STORE_DELTA}, {"cpu", "nanoseconds", STORE_DELTA}};
 	int64_t time = day_start_ns + ((int64_t)step + 1) * DAY_STEP_S * NS_PER_S -
 		       (int64_t)target * 1000003;
+	_cleanup_free_ uint8_t *picked = xcalloc(d->pool.n_samples + 1, 1);
 	struct store_result result;
 	struct errbuf eb = {.text = ""};
 
 	for (unsigned i = 0; i < d->n_streams; i++)
 		list[i] = &d->labels[target * d->n_streams + i];
-	for (size_t i = 0; i < DAY_ROWS; i++) {
+	memset(picked, 0, d->pool.n_samples);
+	for (size_t i = 0; i < DAY_ROWS;) {
 		samples[i] = day_draw(d);
-		no_labels[i] = STORE_NONE;
+		if (d->pool.n_samples > DAY_ROWS && picked[samples[i]])
+			continue;
+		picked[samples[i]] = 1;
+		no_labels[i++] = STORE_NONE;
 	}
 	qsort(samples, DAY_ROWS, sizeof(*samples), day_compare_u32);
 	for (size_t i = 0; i < DAY_ROWS; i++) {

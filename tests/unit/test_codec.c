@@ -5,6 +5,9 @@
 #include "lib/base/alloc.h"
 #include "lib/base/hash.h"
 #include "scraper/store/codec.h"
+#include "scraper/store/varints.h"
+#include "lib/base/cursor.h"
+#include "lib/base/hash.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -144,9 +147,48 @@ static void test_unknown_is_named(void **state)
 	assert_string_equal(eb.text, "column 0 has unknown compression 9");
 }
 
+/* The lanes against one value at a time, on runs of every width and on bytes that are no such run. */
+static void test_varints(void **state)
+{
+	enum { MOST = 400 };
+	uint64_t random = 1, wide[MOST + 1], bits;
+	uint32_t narrow[MOST + 1];
+	unsigned n_together = 0;
+
+	(void)state;
+	for (unsigned round = 0; round < 3000; round++) {
+		_cleanup_bytes_ struct bytes run = {.data = NULL};
+		unsigned width = round % 64 + 1, n = 1 + round % MOST;
+		struct cursor c;
+		bool ok32, ok64;
+
+		for (unsigned i = 0; i < n; i++) {
+			random = hash_mix(random + i + 1);
+			bytes_put_varint(&run, random >> (64 - width) >> (random & 15));
+		}
+		if (round % 3 == 0) /* broken somewhere, the last byte often */
+			run.data[round % 2 ? run.len - 1 : random % run.len] ^= 0x80;
+		ok32 = varints_u32(run.data, run.len, n, narrow, &bits);
+		ok64 = varints_u64(run.data, run.len, n, wide);
+		c = cursor_of(run.data, run.len);
+		for (unsigned i = 0; i < n && (ok32 || ok64); i++) {
+			uint64_t x = cursor_varint(&c);
+
+			assert_true(!ok32 || narrow[i] == (uint32_t)x);
+			assert_true(!ok64 || wide[i] == x);
+		}
+		assert_true((!ok32 && !ok64) || (!c.error && !cursor_left(&c)));
+		if (round % 3 && run.len >= 200 && width <= 28)
+			assert_true(ok32 && ok64);
+		n_together += ok64;
+	}
+	assert_true(n_together > 500);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_varints),
 		cmocka_unit_test(test_codecs),
 		cmocka_unit_test(test_extremes),
 		cmocka_unit_test(test_flips),
