@@ -47,6 +47,7 @@ static void give_back_names(struct collector *c)
 	proc_addresses_retain(c->procs, addresses);
 	proc_table_mark_binaries(c->procs, binaries, n_binaries);
 	binary_retain(c->binaries, binaries);
+	outcomes_retain(c->outcomes, binaries, n_binaries);
 }
 
 static uint32_t count_bits(const uint64_t *bits, uint32_t n_bits)

@@ -5,12 +5,14 @@
 #pragma once
 #include "exporter/proc/proc.h"
 #include "exporter/sample/log.h"
+#include "exporter/sample/outcomes.h"
 
 struct collector {
 	struct sample_log *log;
 	struct stacks *stacks;
 	struct proc_table *procs;
 	struct binary_registry *binaries;
+	struct outcomes *outcomes;
 	uint32_t next_nodes, next_tasks; /* sizes at which to look again */
 	uint64_t runs;			 /* times that the tree was rebuilt */
 };

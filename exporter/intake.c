@@ -5,20 +5,32 @@
 #include "exporter/intake.h"
 #include "lib/base/log.h"
 
+/* How long a sample waits for unwind tables being made; answers that cover its time wait with it. */
+#define INTAKE_MAX_WAIT_NS (2 * NS_PER_S)
+
 void intake_init(struct intake *in, struct proc_table *procs, struct stacks *stacks,
 	struct sample_log *log, struct binary_registry *binaries)
 {
+	struct outcomes *outcomes = outcomes_new();
+
 	*in = (struct intake) {
+		.outcomes = outcomes,
 		.procs = procs,
 		.stacks = stacks,
 		.log = log,
-		.collector = {.log = log, .stacks = stacks, .procs = procs, .binaries = binaries},
+		.collector = {.log = log,
+			.stacks = stacks,
+			.procs = procs,
+			.binaries = binaries,
+			.outcomes = outcomes},
 	};
 	pthread_mutex_init(&in->lock, NULL);
 }
 
 void intake_done(struct intake *in)
 {
+	deferred_freep(&in->deferred);
+	outcomes_freep(&in->outcomes);
 	pthread_mutex_destroy(&in->lock);
 }
 
@@ -42,11 +54,28 @@ static void take_sample_locked(struct intake *in, const struct abi_record *r)
 		.cpu = (uint16_t)r->cpu,
 	};
 
+	if (!(r->flags & ABI_FLAG_KTHREAD)) {
+		outcomes_add(in->outcomes, r->leader_comm, in->frames.words, in->frames.n_user);
+		proc_count_stack(process, outcomes_cut(in->frames.words, in->frames.n_user));
+	}
 	/* A tree that has no room left still counts the time, under the empty stack. */
 	if (stacks_add(in->stacks, in->frames.words, n, &row.stack) < 0)
 		row.stack = 0;
 	if (sample_log_append(in->log, &row) < 0)
 		LOG_RATED(LOG_DEBUG, "a sample was left out: the log's memory is full");
+}
+
+static void take_stack(void *ctx, const struct abi_stack *s)
+{
+	struct intake *in = ctx;
+
+	if (in->deferred)
+		deferred_stack(in->deferred, s);
+}
+
+static void take_deferred(void *ctx, const struct abi_record *r)
+{
+	take_sample_locked(ctx, r);
 }
 
 /* Whether a sample is late the log decides by its own slots. */
@@ -55,7 +84,10 @@ static void take_sample(void *ctx, const struct abi_record *r, _unused_ bool lat
 	struct intake *in = ctx;
 
 	pthread_mutex_lock(&in->lock);
-	take_sample_locked(in, r);
+	if (in->deferred)
+		deferred_sample(in->deferred, r);
+	else
+		take_sample_locked(in, r);
 	pthread_mutex_unlock(&in->lock);
 }
 
@@ -64,10 +96,25 @@ static void take_drained(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns)
 	struct intake *in = ctx;
 
 	pthread_mutex_lock(&in->lock);
-	sample_log_drained(in->log, (int64_t)up_to_ns, boot_offset_ns);
+	in->covered_ns = MAX(
+		in->covered_ns, in->deferred ? deferred_retry(in->deferred, up_to_ns) : up_to_ns);
+	sample_log_drained(in->log, (int64_t)in->covered_ns, boot_offset_ns);
 	proc_table_expire(in->procs, up_to_ns);
 	collect_garbage(&in->collector);
 	pthread_mutex_unlock(&in->lock);
+}
+
+void intake_defer(struct intake *in, const struct deferred_tables *tables, struct budget *budget)
+{
+	in->deferred = deferred_new(&(struct deferred_options) {
+		.tables = *tables,
+		.procs = in->procs,
+		.binaries = in->collector.binaries,
+		.budget = budget,
+		.max_wait_ns = INTAKE_MAX_WAIT_NS,
+		.ctx = in,
+		.sample = take_deferred,
+	});
 }
 
 struct sample_sink intake_sink(struct intake *in)
@@ -75,6 +122,7 @@ struct sample_sink intake_sink(struct intake *in)
 	return (struct sample_sink) {
 		.ctx = in,
 		.sideband = take_sideband,
+		.stack = take_stack,
 		.sample = take_sample,
 		.drained = take_drained,
 	};

@@ -5,6 +5,7 @@
  */
 #pragma once
 #include "exporter/collect.h"
+#include "exporter/deferred.h"
 #include "exporter/record.h"
 #include "exporter/sample/drain.h"
 #include <pthread.h>
@@ -16,11 +17,16 @@ struct intake {
 	struct sample_log *log;
 	struct collector collector;
 	struct record_buffer frames;
+	struct outcomes *outcomes; /* owned */
+	struct deferred *deferred; /* NULL: no sample waits. Owned */
+	uint64_t covered_ns;	   /* up to which the log has all samples */
 };
 
-/* Owns nothing but the lock. */
+/* Owns the lock, `outcomes` and `deferred`. */
 void intake_init(struct intake *in, struct proc_table *procs, struct stacks *stacks,
 	struct sample_log *log, struct binary_registry *binaries);
+/* From now on samples wait for the tables that their stacks need. Before the first record. */
+void intake_defer(struct intake *in, const struct deferred_tables *tables, struct budget *budget);
 void intake_done(struct intake *in);
 /* What the drain, or a replayed bundle, calls; on one thread. */
 struct sample_sink intake_sink(struct intake *in);

@@ -54,6 +54,7 @@ struct exporter_pipeline {
 	struct drain *drain;
 
 	void *kernel_memory[KEEPER_N_MAPS];
+	struct deferred_tables tables;
 	struct runs *runs;
 	struct proc_table *procs;
 	struct stacks *stacks;
@@ -190,6 +191,14 @@ static int build_kernel_memory(struct exporter_pipeline *p, struct errbuf *eb)
 		.words = p->kernel_memory[KEEPER_WORDS],
 		.n_words = s->maps[KEEPER_WORDS].n,
 	});
+	p->tables = (struct deferred_tables) {
+		.binaries = p->kernel_memory[KEEPER_BINARIES],
+		.slabs = p->kernel_memory[KEEPER_SLABS],
+		.rules = p->kernel_memory[KEEPER_RULES],
+		.n_binaries = s->maps[KEEPER_BINARIES].n,
+		.n_slabs = s->maps[KEEPER_SLABS].n,
+		.n_rules = s->maps[KEEPER_RULES].n,
+	};
 	return 0;
 }
 
@@ -242,6 +251,8 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 		.clock = p->clock,
 		.budget = &p->budgets[BUDGET_JIT],
 	});
+	if (p->tables.binaries)
+		intake_defer(&p->intake, &p->tables, &p->budgets[BUDGET_HELD]);
 	return 0;
 }
 
@@ -275,7 +286,11 @@ static void build_source(struct exporter_pipeline *p)
 {
 	p->source = (struct profile_source) {
 		.lock = &p->intake.lock,
-		.tables = {.log = p->log, .stacks = p->stacks, .procs = p->procs},
+		.tables = {.log = p->log,
+			.stacks = p->stacks,
+			.procs = p->procs,
+			.outcomes = p->intake.outcomes,
+			.deferred = p->intake.deferred},
 		.symbolizer = p->symbolizer,
 		.jit = p->jit,
 		.governor = p->governor,

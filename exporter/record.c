@@ -60,6 +60,7 @@ uint32_t record_frames(const struct abi_record *r, struct proc_table *procs,
 	uint32_t n = user_frames(r, user, n_user, procs, process, ret->words);
 
 	reverse(ret->words, n);
+	ret->n_user = n;
 	for (uint32_t i = MIN(r->n_kernel, ABI_MAX_KERNEL_FRAMES); i > 0; i--)
 		ret->words[n++] = kernel[i - 1] - (i > 1 && ABI_FRAME_VALUE(kernel[i - 1]));
 	return n;

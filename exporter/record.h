@@ -7,6 +7,7 @@
 #include "exporter/proc/proc.h"
 
 struct record_buffer {
+	uint32_t n_user; /* words of the user stack, which come first */
 	uint64_t words[ABI_MAX_KERNEL_FRAMES + ABI_MAX_USER_FRAMES + 64];
 };
 

@@ -61,6 +61,8 @@ uint32_t binary_get(struct binary_registry *r, const struct binary_identity *id)
 void binary_want(struct binary_registry *r, uint32_t binary, const struct binary_source *src);
 /* True when binary_want would do something: worth finding out a good source. */
 bool binary_is_missing(struct binary_registry *r, uint32_t binary);
+/* True while its symbol file is being made or waits for that. */
+bool binary_is_coming(struct binary_registry *r, uint32_t binary);
 /* Opens and compiles what is wanted, paced; called by the symbol thread until shutdown. Blocks
  * at most timeout_ns. */
 void binary_work(struct binary_registry *r, int64_t timeout_ns);

@@ -234,6 +234,18 @@ bool binary_is_missing(struct binary_registry *r, uint32_t binary)
 	return missing;
 }
 
+bool binary_is_coming(struct binary_registry *r, uint32_t binary)
+{
+	const struct entry *e;
+	bool coming;
+
+	pthread_mutex_lock(&r->mutex);
+	e = entry_locked(r, binary);
+	coming = e && (e->state == BINARY_QUEUED || e->state == BINARY_WORKING);
+	pthread_mutex_unlock(&r->mutex);
+	return coming;
+}
+
 static struct timespec timespec_of(int64_t ns)
 {
 	return (struct timespec) {.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};

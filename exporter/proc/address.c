@@ -153,10 +153,17 @@ static uint64_t frame_of(struct proc_table *t, struct process *p, struct mapping
 {
 	if (m && m->kind == MAPPING_FILE && m->binary) {
 		want_symbols(t, p, m);
-		return ABI_NATIVE(m->binary, addr - m->start + m->file_off);
+		return maps_word(m, addr);
 	}
 	return ABI_FRAME(
 		m && m->kind == MAPPING_JIT ? ABI_FRAME_JIT : ABI_FRAME_RAW, intern(t, p, addr));
+}
+
+uint64_t proc_locate(struct proc_table *t, struct process *p, uint64_t addr, uint64_t time_ns)
+{
+	const struct mapping *m = mapping_of(t, p, addr, time_ns);
+
+	return m ? maps_word(m, addr) : 0;
 }
 
 uint64_t proc_resolve(struct proc_table *t, struct process *p, uint64_t addr, uint64_t time_ns)

@@ -156,12 +156,11 @@ int maps_add(struct maps **mp, const struct mapping *mapping)
 	return 0;
 }
 
-/* The frame word of the mapping's first address. */
-static uint64_t base_of(const struct mapping *m)
+uint64_t maps_word(const struct mapping *m, uint64_t addr)
 {
 	if (m->kind == MAPPING_FILE && m->binary)
-		return ABI_NATIVE(m->binary, m->file_off);
-	return ABI_FRAME(m->kind == MAPPING_JIT ? ABI_FRAME_JIT : ABI_FRAME_RAW, m->start);
+		return ABI_NATIVE(m->binary, addr - m->start + m->file_off);
+	return ABI_FRAME(m->kind == MAPPING_JIT ? ABI_FRAME_JIT : ABI_FRAME_RAW, addr);
 }
 
 uint64_t maps_run(struct maps *m, struct runs *r)
@@ -177,7 +176,7 @@ uint64_t maps_run(struct maps *m, struct runs *r)
 	for (uint32_t i = 0; i < m->n; i++) {
 		words[i] = m->items[i].start;
 		words[m->n + 2 * i] = m->items[i].end;
-		words[m->n + 2 * i + 1] = base_of(&m->items[i]);
+		words[m->n + 2 * i + 1] = maps_word(&m->items[i], m->items[i].start);
 	}
 	return m->run;
 }

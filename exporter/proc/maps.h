@@ -31,6 +31,8 @@ uint32_t maps_count(const struct maps *m);
 const struct mapping *maps_at(const struct maps *m, uint32_t i);
 /* The mapping that holds addr, or NULL. */
 struct mapping *maps_find(struct maps *m, uint64_t addr);
+/* The frame word of an address in it: native, JIT or raw. */
+uint64_t maps_word(const struct mapping *m, uint64_t addr);
 /* Adds a mapping; what it overlaps is cut or dropped, as mmap does. Copies *m first when it is
  * shared. -ENOSPC above MAPS_MAX. */
 int maps_add(struct maps **m, const struct mapping *mapping) _must_check_;

@@ -58,6 +58,9 @@ uint64_t proc_resolve(struct proc_table *t, struct process *p, uint64_t addr, ui
  * without frame pointers takes all kinds of words for one. */
 uint64_t proc_resolve_return(
 	struct proc_table *t, struct process *p, uint64_t addr, uint64_t time_ns);
+/* Where an address lies at a time, as a frame word that is not interned: native, JIT or raw; 0 when no executable mapping
+ * holds it. */
+uint64_t proc_locate(struct proc_table *t, struct process *p, uint64_t addr, uint64_t time_ns);
 /* A frame that the kernel half resolved: asks for the binary's symbols when they are missing. */
 void proc_note_native(struct proc_table *t, struct process *p, uint64_t word);
 struct proc_address {
@@ -149,6 +152,18 @@ void proc_task_info(const struct proc_table *t, uint32_t task, struct proc_task_
 /* True when the task's process is that pid or descends from it, by the parents known at fork;
  * parents that are gone are known while one of their children is. */
 bool proc_is_descendant(const struct proc_table *t, uint32_t task, uint32_t ancestor_pid);
+
+/* A stack of the process that ended so. */
+void proc_count_stack(struct process *p, enum abi_cut cut);
+struct proc_stacks {
+	uint32_t pid;
+	const char *comm, *executable; /* valid while the lock is held */
+	bool exited;
+	uint64_t whole, cut;
+	enum abi_cut last_cut; /* ABI_CUT_NONE: none yet */
+};
+/* The `max` process images with the most stacks cut, then with the most stacks; returns how many. */
+size_t proc_top_stacks(const struct proc_table *t, struct proc_stacks *ret, size_t max);
 
 /* Counters for /metrics. */
 struct proc_stats {

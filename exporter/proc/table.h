@@ -80,7 +80,9 @@ struct process {
 	uint64_t start_ticks;	   /* as /proc/PID/stat has it, 0 unknown */
 	uint64_t begin_ns, end_ns; /* of this image; end_ns UINT64_MAX while live */
 	uint64_t labels_due_ns, maps_due_ns;
-	uint8_t maps_misses; /* reads in a row that did not help */
+	uint32_t stacks_whole, stacks_cut; /* by how they ended */
+	uint8_t last_cut;		   /* enum abi_cut */
+	uint8_t maps_misses;		   /* reads in a row that did not help */
 	struct maps *maps;
 	struct text *executable, *cmdline;
 	struct text *dump; /* path of its jitdump */

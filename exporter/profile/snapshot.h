@@ -10,11 +10,16 @@
 #include "exporter/symbolize/symbolize.h"
 #include "lib/base/arena.h"
 
+struct deferred;
+struct outcomes;
+
 /* The shared state of one profile type. Everything but `lock` itself is used with the lock held. */
 struct profile_tables {
 	struct sample_log *log;
 	struct stacks *stacks;
 	struct proc_table *procs;
+	const struct outcomes *outcomes; /* how stacks ended; NULL: not counted */
+	const struct deferred *deferred; /* stacks that wait for tables; NULL: none do */
 };
 
 enum { PROFILE_MAX_FRAMES = 4096 }; /* of one stack after repeats are expanded */

@@ -26,5 +26,14 @@ http_handler_fn serve_profile;
 http_handler_fn serve_targets;
 /* pages.c */
 http_handler_fn serve_index, serve_pprof_index, serve_flags;
+#define SERVE_PAGE_TYPE "text/html; charset=utf-8"
+void serve_page_begin(struct bytes *out, const char *title);
+void serve_page_end(struct bytes *out);
+/* unwind.c */
+http_handler_fn serve_unwind;
+/* The table of user stacks by how they end. */
+void serve_put_stacks(const struct serve *s, struct bytes *out);
+/* sonde_stacks_total and what belongs to it. The pipeline's lock is held. */
+void serve_collect_stacks(struct metrics_writer *w, const struct serve *s);
 /* stats.c: collectors for /metrics */
 void serve_add_metrics(struct serve *s);

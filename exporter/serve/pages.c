@@ -2,16 +2,13 @@
  *
  * Pages for people: the index, the list that /debug/pprof/ shows in any Go program, the flags. No script, no outside reference.
  */
-#include "exporter/profile/build.h"
 #include "exporter/serve/internal.h"
 #include "lib/base/version.h"
 #include "lib/render/render.h"
 #include <inttypes.h>
 #include <string.h>
 
-#define PAGE_TYPE "text/html; charset=utf-8"
-
-static void page_begin(struct bytes *out, const char *title)
+void serve_page_begin(struct bytes *out, const char *title)
 {
 	bytes_printf(out,
 		"<!doctype html>\n<html lang=\"en\"><head><meta "
@@ -28,7 +25,7 @@ static void page_begin(struct bytes *out, const char *title)
 		title, title);
 }
 
-static void page_end(struct bytes *out)
+void serve_page_end(struct bytes *out)
 {
 	bytes_put_str(out, "</body></html>\n");
 }
@@ -61,6 +58,7 @@ static void put_links(const struct serve *s, struct bytes *out)
 		{"debug/pprof/profile?since=&amp;debug=1", "The same as a table"},
 		{"debug/pprof/", "Profiles"},
 		{"targets", "Processes as service discovery"},
+		{"unwind", "How stacks end, by process and binary"},
 		{"metrics", "Metrics"},
 		{"flags", "Flags in force"},
 	};
@@ -120,36 +118,6 @@ static void put_log(const struct serve *s, const struct drain_stats *d, struct b
 	bytes_put_str(out, "</table>\n");
 }
 
-static void put_stacks(const struct drain_stats *d, struct bytes *out)
-{
-	static const char *const texts[] = {
-#define CUT(name, text) text,
-#define COUNTER(name, metric, labels, text)
-#include "bpf/counters.def"
-#undef CUT
-#undef COUNTER
-	};
-	uint64_t total = 0;
-
-	for (size_t i = 0; i < ABI_N_CUTS; i++)
-		total += d->stacks[i];
-	bytes_put_str(out, "<h2>User stacks by how they end</h2>\n<table>\n");
-	for (uint32_t i = 0; i < ABI_N_CUTS; i++) {
-		char label[48];
-
-		if (!d->stacks[i])
-			continue;
-		profile_stack_label(i, label);
-		bytes_printf(out,
-			"<tr><td>%s</td><td class=\"n\">%" PRIu64
-			"</td><td class=\"n\">%.1f %%</td><td>",
-			label, d->stacks[i], 100 * (double)d->stacks[i] / (double)total);
-		render_escape_str(out, texts[i]);
-		bytes_put_str(out, "</td></tr>\n");
-	}
-	bytes_put_str(out, "</table>\n");
-}
-
 static void put_missing(const struct keeper_setup *setup, struct bytes *out)
 {
 	if (!setup->n_missing)
@@ -173,17 +141,17 @@ void serve_index(struct http_request *r, void *arg)
 
 	drain_stats(s->o.drain, &d);
 	bytes_init(&out, s->o.budget, 0);
-	page_begin(&out, "Sonde exporter");
+	serve_page_begin(&out, "Sonde exporter");
 	bytes_printf(&out, "<p>Version %s %s on ", version_number(), version_revision());
 	render_escape_str(&out, labels_get(s->o.source->constants, PROFILE_LABEL_NODE));
 	bytes_put_str(&out, "</p>\n");
 	put_links(s, &out);
 	put_missing(s->o.setup, &out);
 	put_cost(s, &d, &out);
-	put_stacks(&d, &out);
+	serve_put_stacks(s, &out);
 	put_log(s, &d, &out);
-	page_end(&out);
-	http_reply_bytes(r, 200, PAGE_TYPE, &out);
+	serve_page_end(&out);
+	http_reply_bytes(r, 200, SERVE_PAGE_TYPE, &out);
 }
 
 void serve_pprof_index(struct http_request *r, void *arg)
@@ -192,7 +160,7 @@ void serve_pprof_index(struct http_request *r, void *arg)
 	struct bytes out;
 
 	bytes_init(&out, NULL, 0);
-	page_begin(&out, "/debug/pprof/");
+	serve_page_begin(&out, "/debug/pprof/");
 	bytes_put_str(&out, "<p>Set debug=1 as a query parameter for text, format=html for a flame "
 			    "graph.</p>\n<table>\n");
 	bytes_printf(&out,
@@ -204,8 +172,8 @@ void serve_pprof_index(struct http_request *r, void *arg)
 		"nothing to look up.</td></tr>\n",
 		type->endpoint, type->endpoint, type->description, profile_filter_names);
 	bytes_put_str(&out, "</table>\n");
-	page_end(&out);
-	http_reply_bytes(r, 200, PAGE_TYPE, &out);
+	serve_page_end(&out);
+	http_reply_bytes(r, 200, SERVE_PAGE_TYPE, &out);
 }
 
 void serve_flags(struct http_request *r, void *arg)
@@ -215,7 +183,7 @@ void serve_flags(struct http_request *r, void *arg)
 	struct bytes out;
 
 	bytes_init(&out, s->o.budget, 0);
-	page_begin(&out, "Flags in force");
+	serve_page_begin(&out, "Flags in force");
 	bytes_put_str(&out, "<table>\n");
 	for (size_t i = 0; i < program->n_specs; i++) {
 		_cleanup_bytes_ struct bytes value = {.len = 0};
@@ -228,6 +196,6 @@ void serve_flags(struct http_request *r, void *arg)
 		bytes_put_str(&out, "</td></tr>\n");
 	}
 	bytes_put_str(&out, "</table>\n");
-	page_end(&out);
-	http_reply_bytes(r, 200, PAGE_TYPE, &out);
+	serve_page_end(&out);
+	http_reply_bytes(r, 200, SERVE_PAGE_TYPE, &out);
 }

@@ -79,6 +79,7 @@ static const struct http_route routes[] = {
 	{HTTP_GET, "/flags", serve_flags, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/metrics", serve_metrics, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/targets", serve_targets, HTTP_ON_WORKER, 0},
+	{HTTP_GET, "/unwind", serve_unwind, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/-/healthy", serve_healthy, 0, 0},
 	{HTTP_GET, "/-/ready", serve_ready, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/debug/pprof", serve_pprof_redirect, 0, 0},

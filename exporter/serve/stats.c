@@ -79,15 +79,6 @@ static void collect_kernel(
 				w, (double)log_refused, "event", "cpu", "reason", "log_full", NULL);
 		}
 	}
-	metrics_write_family(
-		w, METRIC_COUNTER, "sonde_stacks_total", "User stacks by how they end.");
-	for (uint32_t i = 0; i < ABI_N_CUTS; i++) {
-		char label[48];
-
-		profile_stack_label(i, label);
-		metrics_write(w, (double)d->stacks[i], "event", "cpu", "result",
-			strchr(label, ':') ? strchr(label, ':') + 1 : label, NULL);
-	}
 }
 
 static void collect_drain(struct metrics_writer *w, const struct drain_stats *d)
@@ -353,6 +344,7 @@ static void collect(struct metrics_writer *w, void *arg)
 	sample_log_stats(t->log, &l);
 	proc_table_stats(t->procs, &p);
 	collect_log(w, &l, t);
+	serve_collect_stacks(w, s);
 	pthread_mutex_unlock(s->o.source->lock);
 	collect_kernel(w, &d, l.refused);
 	collect_drain(w, &d);

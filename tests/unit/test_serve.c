@@ -3,7 +3,9 @@
  * The HTTP side over a real server on loopback, with a log that the test fills: parameters and their errors, headers, cursors,
  * windows that wait, formats, /targets, shutdown. The stages that need a kernel are stand-ins.
  */
+#include "exporter/deferred.h"
 #include "exporter/options.h"
+#include "exporter/sample/outcomes.h"
 #include "exporter/serve/serve.h"
 #include "lib/base/alloc.h"
 #include "lib/net/gzip.h"
@@ -139,8 +141,33 @@ void drain_stats(struct drain *d, struct drain_stats *ret)
 {
 	(void)d;
 	*ret = (struct drain_stats) {.n_online = 2, .n_attached = 2};
-	ret->stacks[ABI_CUT_NONE] = 3;
-	ret->stacks[ABI_CUT_READ_FAULT] = 1;
+}
+
+size_t proc_top_stacks(const struct proc_table *t, struct proc_stacks *ret, size_t max)
+{
+	(void)t;
+	(void)max;
+	*ret = (struct proc_stacks) {.pid = 77,
+		.comm = "a<b",
+		.executable = "/bin/a",
+		.whole = 3,
+		.cut = 1,
+		.last_cut = ABI_CUT_READ_FAULT};
+	return 1;
+}
+
+void deferred_stats(const struct deferred *d, struct deferred_stats *ret)
+{
+	(void)d;
+	*ret = (struct deferred_stats) {.whole = 1};
+}
+
+void binary_info(struct binary_registry *r, uint32_t binary, struct binary_info *ret)
+{
+	(void)r;
+	/* 4 and 5 are one file in two containers */
+	*ret = (struct binary_info) {.build_id = ""};
+	snprintf(ret->path, sizeof(ret->path), "/lib/%s", binary == 3 ? "three" : "four");
 }
 
 void jit_round(struct jit *j)
@@ -207,6 +234,20 @@ static void put(struct fixture *f, int64_t monotonic_ns, uint32_t task, uint64_t
 	pthread_mutex_unlock(&f->lock);
 }
 
+/* Three whole stacks, one that was cut in binary 4, one in 5. */
+static struct outcomes *some_outcomes(void)
+{
+	static const uint64_t cut = ABI_FRAME(ABI_FRAME_TRUNCATED, ABI_CUT_READ_FAULT);
+	const uint64_t whole[] = {ABI_NATIVE(3, 1), ABI_NATIVE(4, 1)};
+	struct outcomes *o = outcomes_new();
+
+	for (int i = 0; i < 3; i++)
+		outcomes_add(o, "app", whole, 2);
+	outcomes_add(o, "app", (uint64_t[]) {cut, ABI_NATIVE(4, 1)}, 2);
+	outcomes_add(o, "web", (uint64_t[]) {cut, ABI_NATIVE(5, 1)}, 2);
+	return o;
+}
+
 static int set_up(void **state)
 {
 	static const char *const listen[] = {"127.0.0.1:0"};
@@ -234,7 +275,9 @@ static int set_up(void **state)
 	lo.stacks = stacks_new(NULL);
 	f->source = (struct profile_source) {
 		.lock = &f->lock,
-		.tables = {.stacks = lo.stacks, .log = sample_log_new(&lo)},
+		.tables = {.stacks = lo.stacks,
+			.log = sample_log_new(&lo),
+			.outcomes = some_outcomes()},
 		.governor = governor_new(&(struct governor_options) {.base_hz = 19, .max_hz = 999}),
 		.clock = &clock_system,
 		.type = &profile_type_cpu,
@@ -274,6 +317,7 @@ static int tear_down(void **state)
 	serve_freep(&f->serve);
 	governor_freep(&f->source.governor);
 	sample_log_freep(&f->source.tables.log);
+	outcomes_freep((struct outcomes **)(uintptr_t)&f->source.tables.outcomes);
 	stacks_freep(&f->source.tables.stacks);
 	labels_done(&f->labels);
 	options_done(&exporter_program, &f->options);
@@ -600,11 +644,28 @@ static void test_small_answers(void **state)
 		{"/nothing", 404, ""},
 		{"/", 200, "CAP_&lt;X&gt;</td><td>no &quot;y&quot;"},
 		{"/", 200,
-			"truncated:read_fault</td><td class=\"n\">1</td><td class=\"n\">25.0 "
+			"truncated:read_fault</td><td class=\"n\">2</td><td class=\"n\">40.0 "
 			"%</td><td>A stack page"},
 		{"/flags", 200, "<td>--profile.window</td><td>10s</td>"},
 		{"/metrics", 200, "sonde_unsymbolized_frames_total{binary=\"/lib/libc.so.6\"} 8\n"},
-		{"/metrics", 200, "sonde_stacks_total{event=\"cpu\",result=\"read_fault\"} 1\n"},
+		{"/metrics", 200, "sonde_stacks_total{event=\"cpu\",result=\"read_fault\"} 2\n"},
+		{"/metrics", 200,
+			"sonde_truncated_by_binary_total{binary=\"/lib/"
+			"four\",reason=\"read_fault\"} "
+			"2\n"},
+		{"/unwind", 200,
+			"<tr><td>app</td><td class=\"n\">4</td><td class=\"n\">75.0 "
+			"%</td><td>read_fault 1</td></tr>\n"},
+		{"/unwind", 200,
+			"<tr><td>/lib/three</td><td class=\"n\">3</td><td class=\"n\">100.0 "
+			"%</td><td></td></tr>\n"},
+		{"/unwind", 200,
+			"<tr><td>/lib/four</td><td class=\"n\">4</td><td class=\"n\">75.0 "
+			"%</td><td>read_fault 1</td></tr>\n"},
+		{"/unwind", 200,
+			"<tr><td class=\"n\">77</td><td>a&lt;b</td><td>/bin/a</td><td "
+			"class=\"n\">4</td><td class=\"n\">75.0 "
+			"%</td><td>read_fault</td></tr>\n"},
 		{"/metrics", 200,
 			"sonde_capability_missing{cap=\"CAP_<X>\",effect=\"no \\\"y\\\"\"} 1\n"},
 		{"/metrics", 200,

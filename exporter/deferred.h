@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Samples whose stacks the kernel half could not walk, because a process or a binary was new. They wait, with the copy of their
+ * stack, until the tables are there, and are walked here by the same steps; what waits for too long goes on as it came.
+ * Owned by the drain thread; the pipeline's lock is held.
+ */
+#pragma once
+#include "bpf/unwind_tables.h"
+#include "exporter/proc/proc.h"
+#include "lib/base/budget.h"
+
+struct deferred;
+
+/* The tables that the walker reads (bpf/unwind_tables.h). */
+struct deferred_tables {
+	struct unwind_binary *binaries;
+	const uint32_t *slabs;
+	const struct unwind_rule *rules;
+	uint32_t n_binaries, n_slabs, n_rules;
+};
+
+struct deferred_options {
+	struct deferred_tables tables;
+	struct proc_table *procs;
+	struct binary_registry *binaries; /* tells what is being made */
+	struct budget *budget;		  /* of what waits */
+	uint64_t max_wait_ns;
+	void *ctx;
+	/* A sample that is done. */
+	void (*sample)(void *ctx, const struct abi_record *r);
+};
+
+struct deferred *deferred_new(const struct deferred_options *o);
+void deferred_freep(struct deferred **d);
+
+/* A stack copy: of the sample that comes next with its time and CPU. */
+void deferred_stack(struct deferred *d, const struct abi_stack *s);
+/* A sample: goes on at once, as it is or walked anew, or waits. */
+void deferred_sample(struct deferred *d, const struct abi_record *r);
+/* Goes over what waits. Returns the time before which nothing waits any more, at most now_ns. */
+uint64_t deferred_retry(struct deferred *d, uint64_t now_ns);
+
+struct deferred_stats {
+	uint64_t waiting, waiting_bytes; /* now */
+	uint64_t whole, cut,
+		given_up; /* walked to the root; walked, and cut; gone on as they came */
+};
+void deferred_stats(const struct deferred *d, struct deferred_stats *ret);

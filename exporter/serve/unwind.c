@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * /unwind: for each binary and process how many stacks were whole, and why the others were not; the same as metrics.
+ */
+#include "exporter/deferred.h"
+#include "exporter/profile/build.h"
+#include "exporter/sample/outcomes.h"
+#include "exporter/serve/internal.h"
+#include "lib/base/alloc.h"
+#include "lib/render/render.h"
+#include <inttypes.h>
+#include <string.h>
+
+enum { MAX_ROWS = 200, TOP_BINARIES = 50 };
+
+/* A row of the page: copied under the lock. */
+struct place {
+	struct outcome o;
+	struct binary_info info; /* of binaries */
+};
+
+static uint64_t n_cut(const struct outcome *o)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < ABI_N_CUTS; i++)
+		n += o->cut[i];
+	return n;
+}
+
+static int most_cut_first(const void *a, const void *b)
+{
+	const struct outcome *x = &((const struct place *)a)->o, *y = &((const struct place *)b)->o;
+	uint64_t p = n_cut(x), q = n_cut(y);
+
+	if (p != q)
+		return p > q ? -1 : 1;
+	return (x->stacks < y->stacks) - (x->stacks > y->stacks);
+}
+
+typedef const struct outcome *row_fn(const struct outcomes *o, uint32_t i);
+
+/* The rows, those with most stacks cut first. The lock is held. */
+static struct place *copy_rows(const struct outcomes *o, row_fn *row, size_t *ret_n)
+{
+	struct place *rows;
+	uint32_t n = 0;
+
+	while (row(o, n))
+		n++;
+	rows = xcalloc(n + 1, sizeof(*rows));
+	for (uint32_t i = 0; i < n; i++)
+		rows[i].o = *row(o, i);
+	qsort(rows, n, sizeof(*rows), most_cut_first);
+	*ret_n = n;
+	return rows;
+}
+
+static const char *reason_text(uint32_t cut)
+{
+	static const char *const texts[] = {
+#define CUT(name, text) text,
+#define COUNTER(name, metric, labels, text)
+#include "bpf/counters.def"
+#undef CUT
+#undef COUNTER
+	};
+
+	return texts[cut];
+}
+
+/* "fp_insane" of "truncated:fp_insane". */
+static const char *reason_name(uint32_t cut, char buf[48])
+{
+	const char *colon;
+
+	profile_stack_label(cut, buf);
+	colon = strchr(buf, ':');
+	return colon ? colon + 1 : buf;
+}
+
+static void get_total(const struct serve *s, uint64_t ret[ABI_N_CUTS])
+{
+	memset(ret, 0, ABI_N_CUTS * sizeof(*ret));
+	if (s->o.source->tables.outcomes)
+		outcomes_total(s->o.source->tables.outcomes, ret);
+}
+
+void serve_put_stacks(const struct serve *s, struct bytes *out)
+{
+	uint64_t count[ABI_N_CUTS], total = 0;
+
+	pthread_mutex_lock(s->o.source->lock);
+	get_total(s, count);
+	pthread_mutex_unlock(s->o.source->lock);
+	for (size_t i = 0; i < ABI_N_CUTS; i++)
+		total += count[i];
+	bytes_put_str(out, "<h2>User stacks by how they end</h2>\n<table>\n");
+	for (uint32_t i = 0; i < ABI_N_CUTS; i++) {
+		char label[48];
+
+		if (!count[i])
+			continue;
+		profile_stack_label(i, label);
+		bytes_printf(out,
+			"<tr><td>%s</td><td class=\"n\">%" PRIu64
+			"</td><td class=\"n\">%.1f %%</td><td>",
+			label, count[i], 100 * (double)count[i] / (double)total);
+		render_escape_str(out, reason_text(i));
+		bytes_put_str(out, "</td></tr>\n");
+	}
+	bytes_put_str(out, "</table>\n");
+}
+
+static void put_counts(struct bytes *out, uint64_t stacks, uint64_t whole)
+{
+	bytes_printf(out, "</td><td class=\"n\">%" PRIu64 "</td><td class=\"n\">%.1f %%</td><td>",
+		stacks, 100 * (double)whole / (double)MAX(stacks, 1));
+}
+
+static void put_reasons(struct bytes *out, const struct outcome *o)
+{
+	const char *before = "";
+	char buf[48];
+
+	for (uint32_t i = 1; i < ABI_N_CUTS; i++) {
+		if (!o->cut[i])
+			continue;
+		bytes_printf(out, "%s%s %" PRIu64, before, reason_name(i, buf), o->cut[i]);
+		before = ", ";
+	}
+	bytes_put_str(out, "</td></tr>\n");
+}
+
+static void put_head(struct bytes *out, const char *title, const char *columns)
+{
+	bytes_printf(out, "<h2>%s</h2>\n<table>\n<tr>%s</tr>\n", title, columns);
+}
+
+static void put_programs(struct bytes *out, const struct place *rows, size_t n)
+{
+	put_head(out, "By program",
+		"<th>name</th><th>stacks</th><th>whole</th><th>cut, by reason</th>");
+	for (size_t i = 0; i < MIN(n, (size_t)MAX_ROWS); i++) {
+		if (!rows[i].o.stacks)
+			continue;
+		bytes_put_str(out, "<tr><td>");
+		render_escape_str(out, rows[i].o.comm);
+		put_counts(out, rows[i].o.stacks, rows[i].o.stacks - n_cut(&rows[i].o));
+		put_reasons(out, &rows[i].o);
+	}
+	bytes_put_str(out, "</table>\n");
+}
+
+static void put_binaries(struct bytes *out, const struct place *rows, size_t n)
+{
+	put_head(out, "By binary: stacks with a frame in it, and those that were cut at one",
+		"<th>file</th><th>stacks</th><th>whole</th><th>cut here, by reason</th>");
+	for (size_t i = 0; i < MIN(n, (size_t)MAX_ROWS); i++) {
+		bytes_put_str(out, "<tr><td>");
+		render_escape_str(out, rows[i].info.path);
+		put_counts(out, rows[i].o.stacks, rows[i].o.stacks - n_cut(&rows[i].o));
+		put_reasons(out, &rows[i].o);
+	}
+	bytes_put_str(out, "</table>\n");
+}
+
+/* The lock is held. */
+static void put_processes(struct bytes *out, const struct proc_table *procs)
+{
+	_cleanup_free_ struct proc_stacks *rows = xcalloc(MAX_ROWS, sizeof(*rows));
+	size_t n = proc_top_stacks(procs, rows, MAX_ROWS);
+
+	put_head(out, "By process",
+		"<th>pid</th><th>name</th><th>executable</th><th>stacks</th><th>whole</th><th>last "
+		"cut</th>");
+	for (size_t i = 0; i < n; i++) {
+		char buf[48];
+
+		bytes_printf(out, "<tr><td class=\"n\">%" PRIu32 "</td><td>", rows[i].pid);
+		render_escape_str(out, rows[i].comm);
+		bytes_put_str(out, "</td><td>");
+		render_escape_str(out, rows[i].executable);
+		put_counts(out, rows[i].whole + rows[i].cut, rows[i].whole);
+		bytes_printf(out, "%s%s</td></tr>\n",
+			rows[i].last_cut ? reason_name(rows[i].last_cut, buf) : "",
+			rows[i].exited ? " (ended)" : "");
+	}
+	bytes_put_str(out, "</table>\n");
+}
+
+void serve_unwind(struct http_request *r, void *arg)
+{
+	const struct serve *s = arg;
+	const struct profile_tables *t = &s->o.source->tables;
+	_cleanup_free_ struct place *programs = NULL, *binaries = NULL;
+	size_t n_programs = 0, n_binaries = 0;
+	struct bytes out;
+
+	bytes_init(&out, s->o.budget, 0);
+	serve_page_begin(&out, "How stacks end");
+	serve_put_stacks(s, &out);
+	pthread_mutex_lock(s->o.source->lock);
+	if (t->outcomes) {
+		programs = copy_rows(t->outcomes, outcomes_program, &n_programs);
+		binaries = copy_rows(t->outcomes, outcomes_binary, &n_binaries);
+		put_processes(&out, t->procs);
+	}
+	pthread_mutex_unlock(s->o.source->lock);
+	for (size_t i = 0; i < MIN(n_binaries, (size_t)MAX_ROWS); i++)
+		binary_info(s->o.binaries, binaries[i].o.binary, &binaries[i].info);
+	put_programs(&out, programs, n_programs);
+	put_binaries(&out, binaries, n_binaries);
+	serve_page_end(&out);
+	http_reply_bytes(r, 200, SERVE_PAGE_TYPE, &out);
+}
+
+/* Files of one path are one series. */
+static void write_cut_binaries(struct metrics_writer *w, const struct serve *s)
+{
+	_cleanup_free_ struct place *rows = NULL;
+	size_t n = 0;
+
+	if (s->o.source->tables.outcomes)
+		rows = copy_rows(s->o.source->tables.outcomes, outcomes_binary, &n);
+	n = MIN(n, (size_t)TOP_BINARIES);
+	metrics_write_family(w, METRIC_COUNTER, "sonde_truncated_by_binary_total",
+		"Stacks cut at a frame in a binary, the 50 binaries with most of them.");
+	for (size_t i = 0; i < n; i++) {
+		size_t first = 0;
+
+		binary_info(s->o.binaries, rows[i].o.binary, &rows[i].info);
+		while (strcmp(rows[first].info.path, rows[i].info.path) != 0)
+			first++;
+		for (uint32_t k = 0; first < i && k < ABI_N_CUTS; k++) {
+			rows[first].o.cut[k] += rows[i].o.cut[k];
+			rows[i].o.cut[k] = 0;
+		}
+	}
+	for (size_t i = 0; i < n; i++)
+		for (uint32_t k = 1; k < ABI_N_CUTS; k++) {
+			char buf[48];
+
+			if (rows[i].o.cut[k])
+				metrics_write(w, (double)rows[i].o.cut[k], "binary",
+					rows[i].info.path, "reason", reason_name(k, buf), NULL);
+		}
+}
+
+static void write_deferred(struct metrics_writer *w, const struct deferred *d)
+{
+	struct deferred_stats st = {.waiting = 0};
+
+	if (d)
+		deferred_stats(d, &st);
+	metrics_write_family(w, METRIC_COUNTER, "sonde_deferred_stacks_total",
+		"Stacks walked in user space, by what became of them.");
+	metrics_write(w, (double)st.whole, "result", "whole", NULL);
+	metrics_write(w, (double)st.cut, "result", "cut", NULL);
+	metrics_write(w, (double)st.given_up, "result", "given_up", NULL);
+	metrics_write_family(w, METRIC_GAUGE, "sonde_deferred_waiting",
+		"Samples that wait for the unwind tables of their stacks.");
+	metrics_write(w, (double)st.waiting, NULL);
+	metrics_write_family(w, METRIC_GAUGE, "sonde_deferred_waiting_bytes", "Their memory.");
+	metrics_write(w, (double)st.waiting_bytes, NULL);
+}
+
+void serve_collect_stacks(struct metrics_writer *w, const struct serve *s)
+{
+	uint64_t count[ABI_N_CUTS];
+
+	get_total(s, count);
+	metrics_write_family(
+		w, METRIC_COUNTER, "sonde_stacks_total", "User stacks by how they end.");
+	for (uint32_t i = 0; i < ABI_N_CUTS; i++) {
+		char buf[48];
+
+		metrics_write(
+			w, (double)count[i], "event", "cpu", "result", reason_name(i, buf), NULL);
+	}
+	write_cut_binaries(w, s);
+	write_deferred(w, s->o.source->tables.deferred);
+}
