@@ -125,8 +125,6 @@ UNWIND_FN enum unwind_result walk_return_address(struct walk *w, bool *ret_paire
 	__u64 at;
 
 	*ret_paired = false;
-	if (rule->ra == UNWIND_GONE)
-		return UNWIND_ROOT;
 	if (rule->ra == UNWIND_IN_REG) {
 		w->pair[1] = w->regs[reg];
 		return WALK_KNOWS(w, reg) ? UNWIND_MORE : walk_cut(w, ABI_CUT_LOST_REGISTER);
@@ -147,6 +145,8 @@ UNWIND_FN enum unwind_result walk_by_cfi(struct walk *w)
 	enum unwind_result r;
 	bool paired;
 
+	if (rule->ra == UNWIND_GONE)
+		return UNWIND_ROOT;
 	/* Slots that hang on the frame pointer want its value of this frame. */
 	if (rule->fp == UNWIND_AT_FP || rule->bx == UNWIND_AT_FP || rule->ra == UNWIND_AT_FP) {
 		r = walk_need(w, UNWIND_FP);

@@ -7,8 +7,8 @@
 #pragma once
 #include "bpf/abi.h"
 
-/* Slabs. A binary's words are its page entries, one per KiB of the file, and behind them its rows. */
-#define UNWIND_PAGE_SHIFT 10
+/* Slabs. A binary's words are its page entries, one for each 2 KiB of the file, and behind them its rows. */
+#define UNWIND_PAGE_SHIFT 11
 #define UNWIND_PAGE_BYTES (1U << UNWIND_PAGE_SHIFT)
 #define UNWIND_SLAB_SHIFT 10
 #define UNWIND_SLAB_WORDS (1U << UNWIND_SLAB_SHIFT)
@@ -16,7 +16,7 @@
 #define UNWIND_SLABS_PER_CHUNK 256 /* slabs come into being 1 MiB at a time */
 #define UNWIND_MAX_SLABS (1U << 15)
 #define UNWIND_MAX_CHUNKS (UNWIND_MAX_SLABS / UNWIND_SLABS_PER_CHUNK)
-#define UNWIND_MAX_PAGES (1U << 20) /* of one binary: 1 GiB of code */
+#define UNWIND_MAX_PAGES (1U << 19) /* of one binary: 1 GiB of code */
 
 /* A row: where it begins, in the low 16 bits of the file offset, and the rule that holds from there. */
 #define UNWIND_ROW(off, rule) ((__u32)(rule) << 16 | ((__u32)(off)&0xffff))
@@ -86,11 +86,11 @@ _Static_assert(sizeof(struct unwind_rule) == 32, "never across a cache line");
 
 /* One per binary id. */
 struct unwind_binary {
-	__u32 seq;	/* odd: being changed. Raised by two for each change */
-	__u16 slab;	/* of the words */
-	__u8 is_listed; /* there are several: `slab` has the list of their numbers, a word each */
+	__u32 seq;  /* odd: being changed. Raised by two for each change */
+	__u16 slab; /* of the words */
+	__u8 is_listed; /* more than 1,024 pages: `slab` has the numbers of the slabs with page entries */
 	__u8 used; /* set by a look-up, whether there was a table or not; cleared by user space */
-	__u32 first_page; /* file offset / 1 KiB */
+	__u32 first_page; /* file offset / 2 KiB */
 	__u32 n_pages;	  /* 0 with a slab: the file has no rows at all */
 };
 _Static_assert(sizeof(struct unwind_binary) == 16, "layout");

@@ -3,6 +3,7 @@
  * Symbol file reader: checks once, looks up often.
  */
 #include "exporter/binary/symbol_file.h"
+#include "exporter/binary/symbol_unwind.h"
 #include "lib/base/cursor.h"
 #include "lib/base/hash.h"
 #include <elf.h>
@@ -87,6 +88,11 @@ static const struct section_kind section_kinds[] = {
 	[SYMBOL_DEBUG_FUNCTIONS] = {offsetof(struct symbol_file, debug_functions),
 		SYMBOL_DEBUG_FUNCTION_BYTES},
 	[SYMBOL_DEBUG_STRINGS] = {offsetof(struct symbol_file, debug_strings), 1},
+	[SYMBOL_UNWIND_RULES] = {offsetof(struct symbol_file, unwind_rules),
+		sizeof(struct unwind_rule)},
+	[SYMBOL_UNWIND_WORDS] = {offsetof(struct symbol_file, unwind_words), 4},
+	[SYMBOL_UNWIND_INFO] = {offsetof(struct symbol_file, unwind_info),
+		SYMBOL_UNWIND_INFO_BYTES},
 };
 
 static int read_section(struct cursor *c, struct symbol_file *s, struct errbuf *eb)
@@ -147,6 +153,8 @@ int symbol_file_parse(const void *data, size_t bytes, struct symbol_file *ret, s
 	if (s.n_loads > SYMBOL_MAX_LOADS)
 		return bad(eb, "too many segments");
 	r = check_functions(&s, eb);
+	if (r == 0)
+		r = symbol_unwind_check(&s, eb);
 	if (r < 0)
 		return r;
 	*ret = s;

@@ -10,7 +10,7 @@
 #define SYMBOL_MAGIC "SONDESYM"
 
 enum {
-	SYMBOL_VERSION = 2,
+	SYMBOL_VERSION = 3,
 	SYMBOL_HEADER_BYTES = 128,
 	SYMBOL_SECTION_BYTES = 24,
 	SYMBOL_MAX_SECTIONS = 32,
@@ -50,6 +50,8 @@ enum symbol_flags {
 	SYMBOL_HAS_DEBUG_FILE = 2,
 	/* there are lines, but they were too much for the parser */
 	SYMBOL_DEBUG_FAILED = 4,
+	/* it has more unwind information than is read */
+	SYMBOL_UNWIND_FAILED = 16,
 };
 
 /* Low bits of a row's first number; the rest is the distance from the row before. */
@@ -77,7 +79,29 @@ enum symbol_section {
 	SYMBOL_DEBUG_FUNCTIONS = 22, /* SYMBOL_DEBUG_FUNCTION_BYTES: u32 name, file, line, flags */
 	SYMBOL_DEBUG_STRINGS = 23,   /* as SYMBOL_STRINGS */
 	/* Kinds kept free for what is to come; a reader skips kinds that it does not know. */
-	SYMBOL_UNWIND_RULES = 32,
-	SYMBOL_UNWIND_ROWS = 33,
-	SYMBOL_UNWIND_PAGES = 34,
+	/* docs/formats/unwind-tables.md */
+	SYMBOL_UNWIND_RULES = 32, /* struct unwind_rule each; number 0 is of no use */
+	SYMBOL_UNWIND_WORDS = 33, /* u32 each: page entries, then rows */
+	SYMBOL_UNWIND_INFO = 34,  /* one, SYMBOL_UNWIND_INFO_BYTES */
+};
+
+/* SYMBOL_UNWIND_INFO: u32 each. */
+enum symbol_unwind_info {
+	SYMBOL_UNWIND_FIRST_PAGE, /* file offset / 2 KiB */
+	SYMBOL_UNWIND_N_PAGES,
+	SYMBOL_UNWIND_SOURCES, /* enum symbol_unwind_source */
+	SYMBOL_UNWIND_N_ROWS,
+	SYMBOL_UNWIND_N_FUNCTIONS,
+	SYMBOL_UNWIND_N_BAD, /* functions whose information is malformed or overlaps another's */
+	SYMBOL_UNWIND_N_RULES_REFUSED, /* rows whose rule is unknown because there are too many rules */
+	SYMBOL_UNWIND_N_PAGES_REFUSED, /* pages with more rows than fit a slab */
+	SYMBOL_UNWIND_N_INFO
+};
+enum { SYMBOL_UNWIND_INFO_BYTES = 4 * SYMBOL_UNWIND_N_INFO };
+
+/* Where rows come from. */
+enum symbol_unwind_source {
+	SYMBOL_UNWIND_EH_FRAME = 1,
+	SYMBOL_UNWIND_DEBUG_FRAME = 2,
+	SYMBOL_UNWIND_PCLNTAB = 4, /* Go */
 };

@@ -5,6 +5,7 @@
  */
 #include "exporter/parser/debug_tables.h"
 #include "exporter/parser/dwarf.h"
+#include "exporter/parser/unwind.h"
 #include "lib/base/alloc.h"
 #include "lib/base/bytes.h"
 #include "lib/base/hash.h"
@@ -16,7 +17,14 @@ enum {
 	OUT_BUFFER_BYTES = 64 << 10,
 	MAX_NAME_BYTES = 64 << 10,
 	N_OWN_SECTIONS = 6,
-	MAX_SECTIONS_WRITTEN = N_OWN_SECTIONS + DEBUG_N_SECTIONS
+	N_UNWIND_SECTIONS = 3,
+	MAX_SECTIONS_WRITTEN = N_OWN_SECTIONS + DEBUG_N_SECTIONS + N_UNWIND_SECTIONS
+};
+
+/* The file and what more is known of it; names of all point into them until the end. */
+struct inputs {
+	struct elf_file f, debug, mini;
+	uint32_t flags; /* enum symbol_flags */
 };
 
 struct out {
@@ -126,8 +134,9 @@ static void lay_section(
 /* Returns the size of the whole file. */
 static uint64_t lay_sections(struct compiled *c)
 {
-	uint64_t off = SYMBOL_HEADER_BYTES +
-		       (N_OWN_SECTIONS + (uint64_t)c->debug->n) * SYMBOL_SECTION_BYTES;
+	uint64_t off =
+		SYMBOL_HEADER_BYTES +
+		(N_OWN_SECTIONS + N_UNWIND_SECTIONS + (uint64_t)c->debug->n) * SYMBOL_SECTION_BYTES;
 
 	lay_section(c, SYMBOL_LOADS, SYMBOL_LOAD_BYTES, (uint64_t)c->f->n_loads * SYMBOL_LOAD_BYTES,
 		&off);
@@ -140,6 +149,50 @@ static uint64_t lay_sections(struct compiled *c)
 		lay_section(c, c->debug->items[i].kind, c->debug->items[i].item_bytes,
 			c->debug->items[i].data.len, &off);
 	return off;
+}
+
+static int write_unwind_info(const struct unwind_sections *u, int fd, uint64_t off)
+{
+	const uint32_t info[SYMBOL_UNWIND_N_INFO] = {
+		[SYMBOL_UNWIND_FIRST_PAGE] = u->first_page,
+		[SYMBOL_UNWIND_N_PAGES] = u->n_pages,
+		[SYMBOL_UNWIND_SOURCES] = u->sources,
+		[SYMBOL_UNWIND_N_ROWS] = u->n_rows,
+		[SYMBOL_UNWIND_N_FUNCTIONS] = u->n_fdes,
+		[SYMBOL_UNWIND_N_BAD] = u->n_bad,
+		[SYMBOL_UNWIND_N_RULES_REFUSED] = u->n_rules_refused,
+		[SYMBOL_UNWIND_N_PAGES_REFUSED] = u->n_pages_refused,
+	};
+	_cleanup_bytes_ struct bytes b;
+
+	bytes_init(&b, NULL, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(info); i++)
+		bytes_put_u32(&b, info[i]);
+	return pwrite(fd, b.data, b.len, (off_t)off) == (ssize_t)b.len ? 0 : -ENOMEM;
+}
+
+/*
+ * How many unwind rows there are shows when they are made. So they are written first, behind the place of
+ * all else, and *off is moved behind them. What their source lacks or says wrong costs the rows alone.
+ */
+static int write_unwind(struct compiled *c, const struct elf_file *debug, uint64_t *off, int out_fd)
+{
+	struct unwind_sections u;
+	int r;
+
+	*off = (*off + SYMBOL_ALIGN - 1) / SYMBOL_ALIGN * SYMBOL_ALIGN;
+	r = unwind_compile(c->f, debug, out_fd, *off, &u);
+	if (r == -ENOTSUP || r == -E2BIG) {
+		c->flags |= r == -E2BIG ? SYMBOL_UNWIND_FAILED : 0;
+		return 0;
+	}
+	if (r < 0)
+		return r;
+	lay_section(c, SYMBOL_UNWIND_WORDS, 4, (uint64_t)u.n_words * 4, off);
+	lay_section(c, SYMBOL_UNWIND_RULES, sizeof(struct unwind_rule),
+		(uint64_t)u.n_rules * sizeof(struct unwind_rule), off);
+	lay_section(c, SYMBOL_UNWIND_INFO, SYMBOL_UNWIND_INFO_BYTES, SYMBOL_UNWIND_INFO_BYTES, off);
+	return write_unwind_info(&u, out_fd, c->sections[c->n_sections - 1].off);
 }
 
 static void write_header(const struct compiled *c, uint64_t file_bytes, struct out *o)
@@ -244,35 +297,32 @@ static int write_checksum(int fd, uint64_t file_bytes)
 	return n == (ssize_t)b.len ? 0 : -ENOMEM;
 }
 
-static int write_file(const struct elf_file *f, struct elf_symbols *symbols,
-	const struct elf_rows *rows, const struct debug_sections *debug, uint32_t flags, int out_fd)
+static int write_file(const struct inputs *in, struct elf_symbols *symbols,
+	const struct elf_rows *rows, const struct debug_sections *debug, int out_fd)
 {
 	struct compiled c = {
-		.f = f, .symbols = symbols, .rows = rows, .debug = debug, .flags = flags};
+		.f = &in->f, .symbols = symbols, .rows = rows, .debug = debug, .flags = in->flags};
 	_cleanup_free_ uint32_t *name_offs = NULL;
 	struct out o = {.fd = out_fd};
-	uint64_t file_bytes;
+	uint64_t file_bytes, named_bytes;
 	int r = lay_names(&c);
 
 	name_offs = c.name_offs;
 	if (r < 0)
 		return r;
-	file_bytes = lay_sections(&c);
+	named_bytes = file_bytes = lay_sections(&c);
+	r = write_unwind(&c, in->debug.elf ? &in->debug : NULL, &file_bytes, out_fd);
+	if (r < 0)
+		return r;
 	bytes_init(&o.buffer, NULL, 0);
 	write_header(&c, file_bytes, &o);
 	write_sections(&c, &o);
 	out_flush(&o);
 	bytes_done(&o.buffer);
 	r = o.error;
-	ASSERT(r < 0 || o.written == file_bytes);
+	ASSERT(r < 0 || o.written == named_bytes);
 	return r < 0 ? r : write_checksum(out_fd, file_bytes);
 }
-
-/* The file and what more is known of it; names of all point into them until the end. */
-struct inputs {
-	struct elf_file f, debug, mini;
-	uint32_t flags; /* enum symbol_flags */
-};
 
 static void inputs_done(struct inputs *in)
 {
@@ -361,6 +411,6 @@ int parser_compile(int in_fd, int debug_fd, int out_fd, struct errbuf *eb)
 	if (r == 0)
 		gather_debug(&in, &debug);
 	if (r == 0)
-		r = write_file(&in.f, &symbols, &rows, &debug, in.flags, out_fd);
+		r = write_file(&in, &symbols, &rows, &debug, out_fd);
 	return r < 0 ? err_set(eb, r, "symbols: %s", strerror(-r)) : 0;
 }

@@ -51,7 +51,7 @@ static void lay(struct bytes *b)
 
 	bytes_init(b, NULL, 0);
 	bytes_put(b, "SONDESYM", 8);
-	bytes_put_u32(b, 2);
+	bytes_put_u32(b, SYMBOL_VERSION);
 	bytes_put_u32(b, N_SECTIONS);
 	bytes_put_u64(b, DATA_OFF + 80 + 16 * 3 + 24 + 8);
 	bytes_put_u64(b, 0x1000);
@@ -152,7 +152,7 @@ static void test_sealed_lies(void **state)
 		int error;
 		const char *text;
 	} lies[] = {
-		{8, 3, -ENOTSUP, "version 3"},
+		{8, 4, -ENOTSUP, "version 4"},
 		{12, 33, -EBADMSG, "malformed header"},
 		{16, 1, -EBADMSG, "size differs"},
 		{40, 2, -EBADMSG, "differ in length"},

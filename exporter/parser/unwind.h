@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ELF file → unwind sections of the symbol file: rules, words (page entries and rows), counts.
+ * Streams in the order of addresses: what is held at once is 8 bytes an FDE, the rules seen and
+ * some buffers, at most UNWIND_TRANSIENT_BYTES in all.
+ */
+#pragma once
+#include "exporter/parser/cfi.h"
+#include "exporter/parser/elf_file.h"
+
+enum {
+	UNWIND_TRANSIENT_BYTES = 8 << 20,
+	UNWIND_MAX_LOCAL_RULES = 8192, /* of one binary; the largest seen has 1,500 */
+};
+
+/* Where the sections went, and what else SYMBOL_UNWIND_INFO says (docs/formats/symbol-file.md). */
+struct unwind_sections {
+	uint64_t rules_off, words_off;
+	uint32_t n_rules, n_words;
+	uint32_t first_page, n_pages;
+	uint32_t sources; /* enum symbol_unwind_source */
+	uint32_t n_rows, n_fdes;
+	uint32_t n_bad; /* FDEs malformed, without code, overlapping others */
+	uint32_t n_rules_refused, n_pages_refused;
+};
+
+/* Writes words, then rules, at `off` of out_fd and behind; both are multiples of SYMBOL_ALIGN.
+ * `debug`: the file's separate debug information, or NULL. What is malformed is left out and counted.
+ * -ENOTSUP: a machine that is not unwound; -E2BIG: more functions than are read; -ENOMEM, or what
+ * writing says. In the first two cases nothing was written. */
+int unwind_compile(const struct elf_file *f, const struct elf_file *debug, int out_fd, uint64_t off,
+	struct unwind_sections *ret) _must_check_;
+
+enum { UNWIND_RULE_UNKNOWN = 1 }; /* number of UNWIND_CFA_UNKNOWN in every file */
+
+/* Rules seen in this file: equal ones have one number. */
+struct unwind_rules {
+	struct unwind_rule *items; /* [0] unused: UNWIND_RULE_NONE */
+	uint16_t *slots;	   /* hash → number, 0 free */
+	uint32_t n, n_refused;
+};
+int unwind_rules_init(struct unwind_rules *r) _must_check_;
+void unwind_rules_done(struct unwind_rules *r);
+/* The number of a rule; that of the unknown one when there is no room. */
+uint32_t unwind_rules_number(struct unwind_rules *r, const struct unwind_rule *rule);
+
+/*
+ * Rows in ascending order → words as they lie in memory later (docs/formats/unwind-tables.md), but
+ * for slab numbers and rule ids, which are the file's own.
+ */
+struct unwind_words;
+/* Covers pages [first_page, first_page + n_pages). Writes at `off` of `fd`. A page
+ * with more rows than fit is UNWIND_RULE_UNKNOWN's. NULL: out of memory. */
+struct unwind_words *unwind_words_new(int fd, uint64_t off, uint32_t first_page, uint32_t n_pages);
+void unwind_words_freep(struct unwind_words **w);
+/* From `off` on (of the file; not lower than the last one) rule number `rule` holds. */
+void unwind_words_add(struct unwind_words *w, uint64_t off, uint32_t rule);
+/* Writes what is left. Returns the number of words or -errno. */
+int64_t unwind_words_finish(struct unwind_words *w);
+/* Rows given that differ from the one before; pages with more rows than a slab holds. */
+uint32_t unwind_words_n_rows(const struct unwind_words *w);
+uint32_t unwind_words_n_refused(const struct unwind_words *w);

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Call frame information of a whole file → its unwind sections. An index of FDEs, in order of
+ * addresses and mostly already so in the file, then each of them once.
+ */
+#include "exporter/parser/unwind.h"
+#include "lib/base/alloc.h"
+#include "lib/base/radix.h"
+#include <dwarf.h>
+#include <stdlib.h>
+
+/* Value of an index item: offset in its section, and which that is. */
+enum source { FROM_EH_FRAME = 0, FROM_DEBUG_FRAME = 1, N_SOURCES = 2 };
+#define SOURCE_SHIFT 30
+#define MAX_SECTION_BYTES (1ULL << SOURCE_SHIFT)
+
+enum { MAX_FDES = 6 * (1 << 20) / (int)sizeof(struct radix_item), ALIGNMENT = 16 };
+
+struct compile {
+	const struct elf_file *f;
+	const struct cfi_machine *machine;
+	struct cfi_section sections[N_SOURCES];
+	struct radix_item *index; /* key: offset in file less that of the first page */
+	size_t n, cap;
+	bool sorted;
+	struct unwind_rules rules;
+	struct unwind_words *words;
+	uint64_t base;	/* offset of the first page */
+	uint64_t limit; /* offset of the end of the last page */
+	uint64_t pos;	/* offset in file: up to here code is covered, or known not to be */
+	/* of the FDE under way */
+	uint64_t slide; /* address − offset in file */
+	uint64_t end;	/* offset in file */
+	struct unwind_sections *ret;
+};
+
+static void compile_done(struct compile *c)
+{
+	free(c->index);
+	unwind_rules_done(&c->rules);
+	unwind_words_freep(&c->words);
+}
+
+/* The executable segment that holds an address; NULL when none does. */
+static const struct elf_segment *segment_of(const struct elf_file *f, uint64_t vaddr)
+{
+	for (uint32_t i = 0; i < f->n_loads; i++) {
+		const struct elf_segment *load = &f->loads[i];
+
+		if ((load->flags & PF_X) && vaddr >= load->vaddr &&
+			vaddr - load->vaddr < load->file_bytes)
+			return load;
+	}
+	return NULL;
+}
+
+/* Pages of executable segments; false when there are none. */
+static bool find_pages(struct compile *c)
+{
+	uint64_t lo = UINT64_MAX, hi = 0;
+
+	for (uint32_t i = 0; i < c->f->n_loads; i++) {
+		const struct elf_segment *load = &c->f->loads[i];
+		uint64_t end;
+
+		if (!(load->flags & PF_X) || !load->file_bytes ||
+			__builtin_add_overflow(load->file_off, load->file_bytes, &end) ||
+			end > (uint64_t)UINT32_MAX << UNWIND_PAGE_SHIFT)
+			continue;
+		lo = MIN(lo, load->file_off);
+		hi = MAX(hi, end);
+	}
+	if (lo >= hi)
+		return false;
+	lo >>= UNWIND_PAGE_SHIFT;
+	hi = MIN((hi - 1) >> UNWIND_PAGE_SHIFT, lo + UNWIND_MAX_PAGES - 1);
+	c->ret->first_page = (uint32_t)lo;
+	c->ret->n_pages = (uint32_t)(hi - lo + 1);
+	c->base = lo << UNWIND_PAGE_SHIFT;
+	c->limit = (hi + 1) << UNWIND_PAGE_SHIFT;
+	return true;
+}
+
+static void add_to_index(struct compile *c, uint64_t vaddr, uint64_t off, enum source source)
+{
+	const struct elf_segment *load = segment_of(c->f, vaddr);
+	uint64_t at = load ? vaddr - load->vaddr + load->file_off : 0;
+	struct radix_item *item = &c->index[c->n];
+
+	if (!load || at < c->base || at >= c->limit || off >= MAX_SECTION_BYTES || c->n == c->cap) {
+		c->ret->n_bad++;
+		return;
+	}
+	item->key = (uint32_t)(at - c->base);
+	item->value = (uint32_t)off | (uint32_t)source << SOURCE_SHIFT;
+	if (c->n && item->key < c->index[c->n - 1].key)
+		c->sorted = false;
+	c->n++;
+}
+
+static int make_room(struct compile *c, size_t n)
+{
+	struct radix_item *index;
+
+	if (n > MAX_FDES - c->cap)
+		return -E2BIG;
+	if (!n)
+		return 0;
+	index = try_realloc(c->index, c->cap + n, sizeof(*index));
+	if (!index)
+		return -ENOMEM;
+	c->index = index;
+	c->cap += n;
+	return 0;
+}
+
+/* Every FDE of a section, in two passes: how many, then where. */
+static int index_section(struct compile *c, enum source source)
+{
+	struct cfi_section *s = &c->sections[source];
+	struct cfi_fde fde;
+	size_t n = 0;
+	int r = 0;
+
+	for (int pass = 0; r == 0 && pass < 2; pass++) {
+		enum cfi_entry kind;
+		uint64_t off = 0, at;
+
+		do {
+			at = off;
+			kind = pass ? cfi_read(s, &off, &fde) : cfi_skip(s, &off);
+			n += !pass && kind == CFI_FDE;
+			if (pass && kind == CFI_FDE && fde.end > fde.begin)
+				add_to_index(c, fde.begin, at, source);
+			else if (pass && kind == CFI_BAD)
+				c->ret->n_bad++;
+		} while (kind != CFI_END && off != at);
+		if (!pass)
+			r = make_room(c, n);
+	}
+	return r;
+}
+
+/* By .eh_frame_hdr's table, which the linker has sorted. -ENOENT: there is none. */
+static int index_by_header(struct compile *c, const struct cfi_section *hdr)
+{
+	const struct cfi_section *s = &c->sections[FROM_EH_FRAME];
+	struct cursor cursor = cursor_of(hdr->data, hdr->bytes);
+	uint8_t version = cursor_u8(&cursor), eh_encoding = cursor_u8(&cursor);
+	uint8_t count_encoding = cursor_u8(&cursor), encoding = cursor_u8(&cursor);
+	uint64_t n;
+	int r;
+
+	(void)cfi_read_address(hdr, &cursor, eh_encoding);
+	if (version != 1 || count_encoding == DW_EH_PE_omit || cursor.error ||
+		encoding != (DW_EH_PE_datarel | DW_EH_PE_sdata4))
+		return -ENOENT;
+	n = cfi_read_address(hdr, &cursor, count_encoding);
+	if (cursor.error || !n || n > cursor_left(&cursor) / 8)
+		return -ENOENT;
+	r = make_room(c, n);
+	for (uint64_t i = 0; r == 0 && i < n; i++) {
+		uint64_t vaddr = hdr->vaddr + (uint64_t)(int32_t)cursor_u32(&cursor);
+		uint64_t fde = hdr->vaddr + (uint64_t)(int32_t)cursor_u32(&cursor);
+
+		add_to_index(c, vaddr, fde - s->vaddr, FROM_EH_FRAME);
+	}
+	return r;
+}
+
+/* The bytes of a section that is loaded, by the program headers: stripped of section headers, a file
+ * still has them. `max`: up to there at most. */
+static bool data_at(const struct elf_file *f, uint64_t vaddr, struct cfi_section *ret)
+{
+	size_t n_raw;
+	const uint8_t *raw = (const uint8_t *)elf_rawfile(f->elf, &n_raw);
+
+	for (uint32_t i = 0; raw && i < f->n_loads; i++) {
+		const struct elf_segment *load = &f->loads[i];
+		uint64_t in = vaddr - load->vaddr;
+
+		if (vaddr < load->vaddr || in >= load->file_bytes || load->file_off > n_raw ||
+			load->file_bytes > n_raw - load->file_off)
+			continue;
+		cfi_section_init(ret, cfi_machine_of(f->machine), raw + load->file_off + in,
+			load->file_bytes - in, vaddr);
+		return true;
+	}
+	return false;
+}
+
+static bool section_named(const struct elf_file *f, const char *name, struct cfi_section *ret)
+{
+	GElf_Shdr shdr;
+	Elf_Data *data = elf_file_section_data(elf_file_section(f, name, &shdr));
+
+	if (!data || data->d_size >= MAX_SECTION_BYTES)
+		return false;
+	cfi_section_init(ret, cfi_machine_of(f->machine), data->d_buf, data->d_size, shdr.sh_addr);
+	return true;
+}
+
+static bool find_header(const struct elf_file *f, struct cfi_section *ret)
+{
+	size_t n = 0;
+
+	if (elf_getphdrnum(f->elf, &n) < 0)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		GElf_Phdr phdr;
+
+		if (!gelf_getphdr(f->elf, (int)i, &phdr) || phdr.p_type != PT_GNU_EH_FRAME ||
+			!data_at(f, phdr.p_vaddr, ret))
+			continue;
+		ret->bytes = MIN(ret->bytes, phdr.p_filesz);
+		ret->data_rel = phdr.p_vaddr;
+		return true;
+	}
+	return false;
+}
+
+static int index_eh_frame(struct compile *c)
+{
+	struct cfi_section hdr = {0}, *s = &c->sections[FROM_EH_FRAME];
+	bool has_hdr = find_header(c->f, &hdr);
+	int r = -ENOENT;
+
+	if (!section_named(c->f, ".eh_frame", s)) {
+		struct cursor cursor = cursor_of(hdr.data, has_hdr ? hdr.bytes : 0);
+		uint8_t encoding;
+
+		cursor_skip(&cursor, 1);
+		encoding = cursor_u8(&cursor);
+		cursor_skip(&cursor, 2);
+		if (!has_hdr || !data_at(c->f, cfi_read_address(&hdr, &cursor, encoding), s))
+			return 0;
+	}
+	c->ret->sources |= SYMBOL_UNWIND_EH_FRAME;
+	if (has_hdr)
+		r = index_by_header(c, &hdr);
+	return r == -ENOENT ? index_section(c, FROM_EH_FRAME) : r;
+}
+
+static int index_debug_frame(struct compile *c, const struct elf_file *f)
+{
+	struct cfi_section *s = &c->sections[FROM_DEBUG_FRAME];
+
+	if (s->data || !f || !section_named(f, ".debug_frame", s))
+		return 0;
+	s->is_debug_frame = true;
+	c->ret->sources |= SYMBOL_UNWIND_DEBUG_FRAME;
+	return index_section(c, FROM_DEBUG_FRAME);
+}
+
+static int sort_index(struct compile *c)
+{
+	struct radix_item *tmp;
+
+	if (c->sorted)
+		return 0;
+	if (c->n > MAX_FDES / 2)
+		return -E2BIG;
+	tmp = try_realloc(NULL, c->n, sizeof(*tmp));
+	if (!tmp)
+		return -ENOMEM;
+	radix_sort(c->index, tmp, c->n);
+	free(tmp);
+	return 0;
+}
+
+static void add_row(void *ctx, uint64_t begin, const struct unwind_rule *rule)
+{
+	struct compile *c = ctx;
+	uint64_t off = MAX(begin - c->slide, c->pos);
+
+	if (off < c->end)
+		unwind_words_add(c->words, off, unwind_rules_number(&c->rules, rule));
+}
+
+/* A trampoline that the kernel returns to from a signal handler: told by its code. OCaml marks other
+ * code as a signal frame too. */
+static bool is_trampoline(const struct compile *c, const struct cfi_fde *fde)
+{
+	static const uint8_t x86[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+	static const uint8_t arm64[] = {0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4};
+	const uint8_t *code = c->machine->ra_is_reg ? arm64 : x86;
+	size_t n = c->machine->ra_is_reg ? sizeof(arm64) : sizeof(x86);
+	struct cfi_section bytes;
+
+	if (!fde->cie->is_signal_frame || !data_at(c->f, fde->begin, &bytes))
+		return false;
+	/* The FDE begins a little early: callers are looked up before their return address. */
+	for (size_t i = 0; i <= 4 && i + n <= bytes.bytes; i++)
+		if (memcmp(bytes.data + i, code, n) == 0)
+			return true;
+	return false;
+}
+
+static void compile_fde(struct compile *c, const struct cfi_fde *fde)
+{
+	const struct elf_segment *load = segment_of(c->f, fde->begin);
+	uint64_t begin, gap;
+
+	if (!load) {
+		c->ret->n_bad++;
+		return;
+	}
+	c->slide = load->vaddr - load->file_off;
+	begin = fde->begin - c->slide;
+	c->end = MIN(fde->end - c->slide, load->file_off + load->file_bytes);
+	if (c->end <= c->pos)
+		return; /* .debug_frame says again what .eh_frame has said */
+	c->ret->n_bad += begin < c->pos;
+	/* What only aligns the next function is never run; a return address may be its first byte. */
+	gap = begin - MIN(c->pos, begin);
+	if (gap >= ALIGNMENT || (gap && fde->begin % ALIGNMENT))
+		unwind_words_add(c->words, c->pos, UNWIND_RULE_NONE);
+	if (is_trampoline(c, fde))
+		add_row(c, fde->begin,
+			&(struct unwind_rule) {.cfa = UNWIND_CFA_SIGNAL,
+				.reg = c->machine->sp,
+				.off = c->machine->ra_is_reg ? 128 : 0});
+	else if (!cfi_run(c->machine, fde, add_row, c))
+		c->ret->n_bad++;
+	c->pos = c->end;
+	c->ret->n_fdes++;
+}
+
+static void compile_rows(struct compile *c)
+{
+	c->pos = c->base;
+	for (size_t i = 0; i < c->n; i++) {
+		enum source source = c->index[i].value >> SOURCE_SHIFT;
+		uint64_t off = c->index[i].value & (MAX_SECTION_BYTES - 1);
+		struct cfi_fde fde;
+
+		if (cfi_read(&c->sections[source], &off, &fde) == CFI_FDE)
+			compile_fde(c, &fde);
+		else
+			c->ret->n_bad++;
+	}
+	unwind_words_add(c->words, c->pos, UNWIND_RULE_NONE);
+}
+
+static int write_rules(const struct compile *c, int fd, uint64_t off)
+{
+	const uint8_t *p = (const uint8_t *)c->rules.items;
+
+	for (size_t left = c->rules.n * sizeof(*c->rules.items); left;) {
+		ssize_t n = pwrite(fd, p, left, (off_t)off);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n > 0) {
+			p += n;
+			off += (uint64_t)n;
+			left -= (size_t)n;
+		}
+	}
+	return 0;
+}
+
+static int write_sections(struct compile *c, int fd, uint64_t off)
+{
+	struct unwind_sections *ret = c->ret;
+	int64_t n;
+
+	c->words = unwind_words_new(fd, off, ret->first_page, ret->n_pages);
+	if (!c->words || unwind_rules_init(&c->rules) < 0)
+		return -ENOMEM;
+	compile_rows(c);
+	n = unwind_words_finish(c->words);
+	if (n < 0)
+		return (int)n;
+	ret->words_off = off;
+	ret->n_words = (uint32_t)n;
+	ret->n_rows = unwind_words_n_rows(c->words);
+	ret->n_pages_refused = unwind_words_n_refused(c->words);
+	ret->rules_off = (off + (uint64_t)n * sizeof(uint32_t) + SYMBOL_ALIGN - 1) / SYMBOL_ALIGN *
+			 SYMBOL_ALIGN;
+	ret->n_rules = c->rules.n;
+	ret->n_rules_refused = c->rules.n_refused;
+	return write_rules(c, fd, ret->rules_off);
+}
+
+int unwind_compile(const struct elf_file *f, const struct elf_file *debug, int out_fd, uint64_t off,
+	struct unwind_sections *ret)
+{
+	_cleanup_(compile_done)
+	struct compile c = {.f = f, .machine = cfi_machine_of(f->machine), .sorted = true};
+	int r;
+
+	*ret = (struct unwind_sections) {0};
+	c.ret = ret;
+	if (!c.machine)
+		return -ENOTSUP;
+	if (!find_pages(&c))
+		return write_sections(&c, out_fd, off);
+	r = index_eh_frame(&c);
+	if (r == 0)
+		r = index_debug_frame(&c, f);
+	if (r == 0)
+		r = index_debug_frame(&c, debug);
+	if (r == 0)
+		r = sort_index(&c);
+	return r < 0 ? r : write_sections(&c, out_fd, off);
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Unwind rows of real binaries against libdw's reading of the same call frame information: at the
+ * begin of every row, and at its last byte.
+ */
+#include "exporter/binary/symbol_unwind.h"
+#include "lib/base/alloc.h"
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <cmocka.h>
+
+struct subject {
+	const char *path;
+	int fd;
+	struct symbol_file file;
+	struct symbol_unwind unwind;
+	Elf *elf;
+	Dwarf_CFI *cfi;
+	uint32_t n_same, n_padding,
+		n_beyond; /* beyond: libdw says what no rule can, and so do we */
+};
+
+static bool subject_open(struct subject *s, const char *path)
+{
+	int out = memfd_create("out", 0);
+	struct errbuf eb = {{0}};
+
+	*s = (struct subject) {.path = path, .fd = open(path, O_RDONLY | O_CLOEXEC)};
+	if (s->fd < 0) {
+		close(out);
+		return false;
+	}
+	if (parser_compile(s->fd, -1, out, &eb) < 0 || symbol_file_map(out, &s->file, &eb) < 0)
+		fail_msg("%s: %s", path, eb.text);
+	close(out);
+	assert_true(symbol_unwind_of(&s->file, &s->unwind));
+	elf_version(EV_CURRENT);
+	s->elf = elf_begin(s->fd, ELF_C_READ_MMAP, NULL);
+	s->cfi = dwarf_getcfi_elf(s->elf);
+	assert_non_null(s->cfi);
+	return true;
+}
+
+static void subject_close(struct subject *s)
+{
+	dwarf_cfi_end(s->cfi);
+	elf_end(s->elf);
+	symbol_file_unmap(&s->file);
+	close(s->fd);
+}
+
+/* A location or value that libdw gives as operations, told in our terms. False: it is neither. */
+static bool slot_of(
+	const Dwarf_Op *ops, size_t n, const Dwarf_Op *mem, uint8_t *where, int64_t *off)
+{
+	*off = 0;
+	if (!n) {
+		*where = ops == mem ? UNWIND_GONE : UNWIND_SAME;
+		return true;
+	}
+	if (n == 1 && ops[0].atom == DW_OP_regx) {
+		*where = UNWIND_IN_REG;
+		*off = (int64_t)ops[0].number;
+		return true;
+	}
+	if (n == 1 && (ops[0].atom == DW_OP_breg6 || ops[0].atom == DW_OP_breg7)) {
+		*where = ops[0].atom == DW_OP_breg6 ? UNWIND_AT_FP : UNWIND_AT_SP;
+		*off = (int64_t)ops[0].number;
+		return true;
+	}
+	*where = UNWIND_AT_CFA;
+	if (ops[0].atom != DW_OP_call_frame_cfa)
+		return false;
+	if (n == 2 && ops[1].atom == DW_OP_plus_uconst)
+		*off = (int64_t)ops[1].number;
+	return n == 1 || (n == 2 && ops[1].atom == DW_OP_plus_uconst);
+}
+
+static bool same_slot(Dwarf_Frame *frame, int reg, uint8_t where, int32_t off)
+{
+	Dwarf_Op mem[3], *ops;
+	size_t n;
+	uint8_t want;
+	int64_t want_off;
+
+	if (dwarf_frame_register(frame, reg, mem, &ops, &n) < 0 ||
+		!slot_of(ops, n, mem, &want, &want_off))
+		return where == UNWIND_GONE;
+	/* libdw has rax in rbx's place in its list of preserved registers. */
+	if (reg == 3 && want == UNWIND_GONE)
+		want = UNWIND_SAME;
+	return where == want && (where == UNWIND_SAME || where == UNWIND_GONE || off == want_off);
+}
+
+static bool same_cfa(Dwarf_Frame *frame, const struct unwind_rule *rule)
+{
+	Dwarf_Op *ops;
+	size_t n;
+
+	if (dwarf_frame_cfa(frame, &ops, &n) < 0 || !n)
+		return rule->cfa == UNWIND_CFA_UNKNOWN;
+	if (n == 1 && ops[0].atom == DW_OP_bregx)
+		return rule->cfa == UNWIND_CFA_REG && rule->reg == ops[0].number &&
+		       rule->off == (int64_t)ops[0].number2;
+	if (ops[0].atom < DW_OP_breg0 || ops[0].atom > DW_OP_breg31 ||
+		rule->reg != ops[0].atom - DW_OP_breg0)
+		return rule->cfa == UNWIND_CFA_UNKNOWN;
+	if (n == 1)
+		return rule->cfa == UNWIND_CFA_REG && rule->off == (int64_t)ops[0].number;
+	if (n == 2 && ops[1].atom == DW_OP_plus_uconst)
+		return rule->cfa == UNWIND_CFA_REG &&
+		       rule->off == (int64_t)(ops[0].number + ops[1].number);
+	if (n == 2 && ops[1].atom == DW_OP_deref)
+		return rule->cfa == UNWIND_CFA_DEREF && rule->d1 == (int64_t)ops[0].number &&
+		       !rule->off;
+	if (n == 3 && ops[1].atom == DW_OP_deref && ops[2].atom == DW_OP_plus_uconst)
+		return rule->cfa == UNWIND_CFA_DEREF && rule->d1 == (int64_t)ops[0].number &&
+		       rule->off == (int64_t)ops[2].number;
+	if (n == 9 && ops[0].atom == DW_OP_breg7 && ops[5].atom == DW_OP_ge)
+		return rule->cfa == UNWIND_CFA_PLT && rule->off == 8 &&
+		       rule->d1 == ops[4].atom - DW_OP_lit0;
+	return rule->cfa == UNWIND_CFA_UNKNOWN;
+}
+
+static void print_rule(const struct unwind_rule *r)
+{
+	print_error("cfa %u reg %u off %d d1 %d d2 %d, ra %u %d, fp %u %d, bx %u %d\n", r->cfa,
+		r->reg, r->off, r->d1, r->d2, r->ra, r->ra_off, r->fp, r->fp_off, r->bx, r->bx_off);
+}
+
+/* `off` lies in [begin of a row, its end): what libdw says there must be `rule`. */
+static void check_at(struct subject *s, uint64_t off, uint32_t number, uint64_t row_end)
+{
+	struct unwind_rule rule;
+	Dwarf_Frame *frame;
+	Dwarf_Addr begin, end;
+	bool is_signal, same;
+	uint64_t vaddr;
+
+	if (!symbol_file_vaddr(&s->file, off, &vaddr))
+		return; /* behind the last executable byte */
+	symbol_unwind_rule(&s->unwind, number, &rule);
+	if (dwarf_cfi_addrframe(s->cfi, vaddr, &frame) < 0) {
+		if (number != UNWIND_RULE_NONE && row_end - off < 16)
+			s->n_padding++;
+		else if (number != UNWIND_RULE_NONE)
+			fail_msg("%s: %#lx has a rule, libdw none", s->path, vaddr);
+		return;
+	}
+	if (rule.ra == UNWIND_GONE && rule.cfa == UNWIND_CFA_REG)
+		same = same_slot(frame, 16, UNWIND_GONE, 0);
+	else
+		same = same_cfa(frame, &rule) && same_slot(frame, 16, rule.ra, rule.ra_off) &&
+		       same_slot(frame, 6, rule.fp, rule.fp_off) &&
+		       same_slot(frame, 3, rule.bx, rule.bx_off);
+	(void)dwarf_frame_info(frame, &begin, &end, &is_signal);
+	if (rule.cfa == UNWIND_CFA_UNKNOWN || (rule.cfa == UNWIND_CFA_SIGNAL && is_signal)) {
+		s->n_beyond++;
+	} else if (!same) {
+		print_rule(&rule);
+		fail_msg("%s: %#lx differs from libdw", s->path, vaddr);
+	} else {
+		s->n_same++;
+	}
+	free(frame);
+}
+
+static uint32_t word_at(const struct subject *s, uint32_t i)
+{
+	uint32_t v;
+
+	memcpy(&v, s->unwind.words.data + (size_t)i * 4, 4);
+	return v;
+}
+
+/* Every row of a page, with what holds where the page begins. */
+static void check_page(struct subject *s, uint32_t page)
+{
+	uint32_t entry = word_at(s, page), first = UNWIND_PAGE_WORD(entry),
+		 n = UNWIND_PAGE_N(entry);
+	uint64_t base = (uint64_t)(s->unwind.info[SYMBOL_UNWIND_FIRST_PAGE] + page)
+			<< UNWIND_PAGE_SHIFT;
+	uint64_t begin = base, end;
+	uint32_t rule = entry ? UNWIND_ROW_RULE(word_at(s, first)) : UNWIND_RULE_NONE;
+
+	if (n == UNWIND_PAGE_MANY)
+		n = word_at(s, ++first);
+	for (uint32_t i = 1; i <= n + 1; i++) {
+		uint32_t row = i <= n ? word_at(s, first + i) : 0;
+
+		end = i <= n ? base + (UNWIND_ROW_OFF(row) & (UNWIND_PAGE_BYTES - 1))
+			     : base + UNWIND_PAGE_BYTES;
+		assert_true(end > begin || (i == 1 && end == begin));
+		if (end > begin) {
+			check_at(s, begin, rule, end);
+			check_at(s, end - 1, rule, end);
+		}
+		begin = end;
+		rule = UNWIND_ROW_RULE(row);
+	}
+}
+
+static void check_binary(const char *path, bool must_exist)
+{
+	struct subject s;
+
+	if (!subject_open(&s, path)) {
+		print_message("%s: not here\n", path);
+		assert_false(must_exist);
+		return;
+	}
+	for (uint32_t page = 0; page < s.unwind.info[SYMBOL_UNWIND_N_PAGES]; page++)
+		check_page(&s, page);
+	print_message("%s: %u rows, %u rules; %u places the same, %u in padding, %u beyond rules\n",
+		path, s.unwind.info[SYMBOL_UNWIND_N_ROWS], s.unwind.n_rules, s.n_same, s.n_padding,
+		s.n_beyond);
+	assert_true(s.n_same > 1000);
+	assert_true(s.n_beyond * 1000ULL < s.n_same + 10000ULL);
+	assert_int_equal(s.unwind.info[SYMBOL_UNWIND_N_BAD], 0);
+	assert_int_equal(s.unwind.info[SYMBOL_UNWIND_N_RULES_REFUSED], 0);
+	assert_int_equal(s.unwind.info[SYMBOL_UNWIND_N_PAGES_REFUSED], 0);
+	subject_close(&s);
+}
+
+static void libc(void **state)
+{
+	(void)state;
+	check_binary("/lib/x86_64-linux-gnu/libc.so.6", true);
+}
+
+static void libcrypto(void **state)
+{
+	(void)state;
+	check_binary("/usr/lib/x86_64-linux-gnu/libcrypto.so.3", true);
+}
+
+static void dynamic_loader(void **state)
+{
+	(void)state;
+	check_binary("/lib64/ld-linux-x86-64.so.2", true);
+}
+
+static void python(void **state)
+{
+	(void)state;
+	check_binary("/usr/bin/python3.11", false);
+}
+
+static void this_program(void **state)
+{
+	(void)state;
+	check_binary("/proc/self/exe", true);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(libc),
+		cmocka_unit_test(libcrypto),
+		cmocka_unit_test(dynamic_loader),
+		cmocka_unit_test(python),
+		cmocka_unit_test(this_program),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
