@@ -89,6 +89,10 @@ http_handler_fn api_metrics, api_healthy, api_ready, api_reload, api_quit;	/* li
 http_handler_fn api_page_home;							/* home.c */
 http_handler_fn api_connect;							/* connect.c */
 http_handler_fn api_pyroscope_render, api_pyroscope_diff, api_pyroscope_values; /* pyroscope.c */
+http_handler_fn api_prometheus_query, api_prometheus_query_range,
+	api_prometheus_metadata; /* prometheus.c */
+http_handler_fn api_prometheus_rules, api_prometheus_alerts,
+	api_prometheus_exemplars; /* prometheus.c */
 http_handler_fn api_page_targets, api_page_config, api_page_flags, api_page_status; /* pages.c */
 
 /* pprof of grouped location trees: groups become labels. export.c */

@@ -3,21 +3,9 @@
  * /api/v1/query_series: values over time as Prometheus' matrix, CSV or folded-like text.
  */
 #include "lib/base/clock.h"
-#include "scraper/api/api_impl.h"
+#include "scraper/api/prometheus.h"
 #include <math.h>
 #include <string.h>
-
-static void put_value(struct json *j, double v)
-{
-	char text[40];
-
-	for (int digits = 15; digits <= 17; digits++) {
-		snprintf(text, sizeof(text), "%.*g", digits, v);
-		if (strtod(text, NULL) == v)
-			break;
-	}
-	json_string(j, isnan(v) ? "NaN" : isinf(v) ? (v > 0 ? "+Inf" : "-Inf") : text);
-}
 
 static void put_line(struct json *j, const struct query_line *l)
 {
@@ -27,8 +15,8 @@ static void put_line(struct json *j, const struct query_line *l)
 	json_array_begin(j);
 	for (size_t i = 0; i < l->n_points; i++) {
 		json_array_begin(j);
-		json_double(j, (double)(l->points[i].time_ns / NS_PER_MS) / 1000);
-		put_value(j, l->points[i].value);
+		prometheus_put_time(j, l->points[i].time_ns);
+		prometheus_put_value(j, l->points[i].value);
 		json_array_end(j);
 	}
 	json_array_end(j);

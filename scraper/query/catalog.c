@@ -138,13 +138,41 @@ static int compare_types(const void *a, const void *b)
 	return x_cpu != y_cpu ? (x_cpu ? -1 : 1) : strcmp(x->id, y->id);
 }
 
+/* Which types were seen; gauges only when asked for. */
+struct type_marks {
+	uint8_t *seen;
+	bool gauges;
+};
+
 static int mark_type(
 	struct catalog *c, const struct scan_part *p, const struct scan_hit *hit, void *ctx)
 {
-	uint8_t *seen = ctx;
+	struct type_marks *m = ctx;
 
 	(void)p;
-	seen[hit->type] = c->scan.types[hit->type].kind != STORE_GAUGE;
+	m->seen[hit->type] = m->gauges || c->scan.types[hit->type].kind != STORE_GAUGE;
+	return 0;
+}
+
+/* Types of what was selected in an open catalog. */
+static int take_types(
+	struct catalog *c, bool gauges, struct query_type **ret, size_t *ret_n, struct errbuf *eb)
+{
+	_cleanup_free_ uint8_t *seen = xcalloc(c->scan.n_types + 1, 1);
+	struct type_marks m = {seen, gauges};
+	struct query_type *types;
+	size_t n = 0;
+	int r = visit_hits(c, mark_type, &m, eb);
+
+	if (r)
+		return r;
+	types = xcalloc(c->scan.n_types + 1, sizeof(*types));
+	for (size_t i = 0; i < c->scan.n_types; i++)
+		if (seen[i])
+			query_type_copy(&c->scan.types[i], &types[n++]);
+	qsort(types, n, sizeof(*types), compare_types);
+	*ret = types;
+	*ret_n = n;
 	return 0;
 }
 
@@ -153,25 +181,21 @@ int query_types(struct query_env *env, int64_t start_ns, int64_t end_ns,
 	size_t *ret_n, struct errbuf *eb)
 {
 	_cleanup_catalog_ struct catalog c = {};
-	_cleanup_free_ uint8_t *seen = NULL;
-	struct query_type *types;
-	size_t n = 0;
 	int r = catalog_open(
 		&c, env, QUERY_PROFILE_TERMS, start_ns, end_ns, selectors, n_selectors, NULL, eb);
 
-	seen = xcalloc(c.scan.n_types + 1, 1);
-	if (!r)
-		r = visit_hits(&c, mark_type, seen, eb);
-	if (r)
-		return r;
-	types = xcalloc(c.scan.n_types + 1, sizeof(*types));
-	for (size_t i = 0; i < c.scan.n_types; i++)
-		if (seen[i])
-			query_type_copy(&c.scan.types[i], &types[n++]);
-	qsort(types, n, sizeof(*types), compare_types);
-	*ret = types;
-	*ret_n = n;
-	return 0;
+	return r ? r : take_types(&c, false, ret, ret_n, eb);
+}
+
+int query_metrics(struct query_env *env, int64_t start_ns, int64_t end_ns,
+	const struct query_selector *selectors, size_t n_selectors, struct query_type **ret,
+	size_t *ret_n, struct errbuf *eb)
+{
+	_cleanup_catalog_ struct catalog c = {};
+	int r = catalog_open(&c, env, QUERY_PROMETHEUS_TERMS, start_ns, end_ns, selectors,
+		n_selectors, NULL, eb);
+
+	return r ? r : take_types(&c, true, ret, ret_n, eb);
 }
 
 void query_types_free(struct query_type *types, size_t n)

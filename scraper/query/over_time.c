@@ -486,8 +486,8 @@ int query_over_time(struct query_env *env, const struct query_spec *spec, struct
 	table_init(&o.cell_of, env->budget);
 	o.n_points = (size_t)((spec->end_ns - spec->start_ns) / spec->step_ns) + 1;
 	o.window_ns = spec->window_ns ? spec->window_ns : spec->step_ns;
-	r = scan_open(&o.scan, env, QUERY_PROFILE_TERMS, spec->start_ns - o.window_ns + 1,
-		spec->end_ns, spec->group_by, spec->n_group_by, eb);
+	r = scan_open(&o.scan, env, spec->terms, spec->start_ns - o.window_ns + 1, spec->end_ns,
+		spec->group_by, spec->n_group_by, eb);
 	group_set_init(&o.groups, &o.scan, spec->max_groups);
 	if (!r)
 		r = run(&o, ret, eb);

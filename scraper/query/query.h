@@ -48,8 +48,13 @@ struct query_type {
 	enum store_column_kind kind;
 };
 
+/* In whose words __name__ is: profiles ("process_cpu", __profile_type__ …) or Prometheus
+ * ("process_cpu_cpu_nanoseconds_total"). */
+enum query_terms { QUERY_PROFILE_TERMS, QUERY_PROMETHEUS_TERMS };
+
 struct query_spec {
 	const struct query_selector *selector;
+	enum query_terms terms; /* of the selector's matchers on __name__; series over time only */
 	int64_t start_ns, end_ns;
 	int64_t step_ns;   /* series over time: points at start, start + step … ≤ end */
 	int64_t window_ns; /* what a point at t covers: (t − window, t]; 0: the step */
@@ -110,10 +115,6 @@ int query_over_time(struct query_env *env, const struct query_spec *spec, struct
 void query_matrix_done(struct query_matrix *m);
 #define _cleanup_query_matrix_ _cleanup_(query_matrix_done)
 
-/* In whose words __name__ is: profiles ("process_cpu", __profile_type__ …) or Prometheus
- * ("process_cpu_cpu_nanoseconds_total"). */
-enum query_terms { QUERY_PROFILE_TERMS, QUERY_PROMETHEUS_TERMS };
-
 /* A sorted list of distinct texts. */
 struct query_strings {
 	char **items;
@@ -128,6 +129,10 @@ void query_strings_done(struct query_strings *s);
  * row labels of the same set (rows are not read).
  */
 int query_types(struct query_env *env, int64_t start_ns, int64_t end_ns,
+	const struct query_selector *selectors, size_t n_selectors, struct query_type **ret,
+	size_t *ret_n, struct errbuf *eb) _must_check_;
+/* The same in Prometheus' terms: metrics, gauges too. */
+int query_metrics(struct query_env *env, int64_t start_ns, int64_t end_ns,
 	const struct query_selector *selectors, size_t n_selectors, struct query_type **ret,
 	size_t *ret_n, struct errbuf *eb) _must_check_;
 void query_types_free(struct query_type *types, size_t n);

@@ -12,12 +12,14 @@
 struct parser {
 	const char *text;
 	size_t pos, len;
+	size_t wrong; /* where a failure was */
 	struct errbuf *eb;
 };
 
-static int fail(const struct parser *p, size_t at, const char *what)
+static int fail(struct parser *p, size_t at, const char *what)
 {
-	return err_set(p->eb, -EINVAL, "selector, position %zu: %s", at + 1, what);
+	p->wrong = at;
+	return err_set(p->eb, -EINVAL, "%s", what);
 }
 
 static void skip_space(struct parser *p)
@@ -192,8 +194,9 @@ static int add_matcher(struct parser *p, struct query_selector *s, size_t at, ch
 	if (op == QUERY_RE || op == QUERY_NRE)
 		r = regex_compile(value, REGEX_ANCHORED, &m->re, &reason);
 	if (r)
-		return err_set(p->eb, r, "selector, position %zu: regular expression: %s", at + 1,
-			err_text(&reason, r));
+		p->wrong = at;
+	if (r)
+		return err_set(p->eb, r, "regular expression: %s", err_text(&reason, r));
 	return 0;
 }
 
@@ -308,7 +311,8 @@ static int parse(struct parser *p, struct query_selector *s)
 	return p->pos == p->len ? 0 : fail(p, p->pos, "unexpected text after the selector");
 }
 
-int query_selector_parse(const char *text, struct query_selector *ret, struct errbuf *eb)
+int query_selector_parse_at(
+	const char *text, struct query_selector *ret, size_t *ret_wrong, struct errbuf *eb)
 {
 	_cleanup_query_selector_ struct query_selector s = {};
 	struct parser p = {.text = text, .len = strlen(text), .eb = eb};
@@ -316,11 +320,20 @@ int query_selector_parse(const char *text, struct query_selector *ret, struct er
 
 	s.matchers = xcalloc(QUERY_MAX_MATCHERS, sizeof(*s.matchers));
 	r = parse(&p, &s);
+	*ret_wrong = p.wrong;
 	if (r)
 		return r;
 	*ret = s;
 	s = (struct query_selector) {};
 	return 0;
+}
+
+int query_selector_parse(const char *text, struct query_selector *ret, struct errbuf *eb)
+{
+	size_t wrong;
+	int r = query_selector_parse_at(text, ret, &wrong, eb);
+
+	return r ? err_prefix(eb, r, "selector, position %zu", wrong + 1) : 0;
 }
 
 void query_selector_done(struct query_selector *s)

@@ -42,6 +42,9 @@ struct query_selector {
 /* -EINVAL with "position N: …" (bytes from 1), -ENOMEM when an expression is too large. */
 int query_selector_parse(
 	const char *text, struct query_selector *ret, struct errbuf *eb) _must_check_;
+/* The same for a part of another text: *ret_wrong is the offset of what is wrong, which the text does not name. */
+int query_selector_parse_at(const char *text, struct query_selector *ret, size_t *ret_wrong,
+	struct errbuf *eb) _must_check_;
 void query_selector_done(struct query_selector *s);
 #define _cleanup_query_selector_ _cleanup_(query_selector_done)
 
