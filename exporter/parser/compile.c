@@ -5,6 +5,7 @@
  */
 #include "exporter/parser/debug_tables.h"
 #include "exporter/parser/dwarf.h"
+#include "exporter/parser/ocaml_frames.h"
 #include "exporter/parser/unwind.h"
 #include "lib/base/alloc.h"
 #include "lib/base/bytes.h"
@@ -375,7 +376,8 @@ static int read_symbols(struct inputs *in, struct elf_symbols *ret)
 }
 
 /* Lines are worth having, but not worth the names: what goes wrong here costs the lines alone. */
-static void gather_debug(const struct inputs *in, struct debug_sections *ret)
+static void gather_debug(const struct inputs *in, const struct elf_symbols *symbols,
+	const struct elf_rows *rows, struct debug_sections *ret)
 {
 	_cleanup_debug_tables_ struct debug_tables t;
 	int r;
@@ -384,6 +386,8 @@ static void gather_debug(const struct inputs *in, struct debug_sections *ret)
 	r = dwarf_read(&in->f, &t);
 	if (r == 0 && in->debug.elf)
 		r = dwarf_read(&in->debug, &t);
+	if (r == 0)
+		r = ocaml_frames_read(&in->f, symbols, rows, &t);
 	if (r == 0)
 		r = debug_tables_encode(&t, ret);
 	if (r < 0) {
@@ -409,7 +413,7 @@ int parser_compile(int in_fd, int debug_fd, int out_fd, struct errbuf *eb)
 	if (r == 0)
 		r = elf_make_rows(&in.f, &symbols, &rows);
 	if (r == 0)
-		gather_debug(&in, &debug);
+		gather_debug(&in, &symbols, &rows, &debug);
 	if (r == 0)
 		r = write_file(&in, &symbols, &rows, &debug, out_fd);
 	return r < 0 ? err_set(eb, r, "symbols: %s", strerror(-r)) : 0;

@@ -57,16 +57,51 @@ static void put_row(struct blocks *b, uint32_t addr, const struct debug_row *row
 	b->file = row->file;
 }
 
+/* Points in order, on their way between the rows. */
+struct line_writer {
+	struct blocks *blocks;
+	const struct debug_row *points;
+	size_t n_points, next;
+};
+
+static const struct debug_row end_row = {.end = 1};
+
+/* Writes `row` for [from, to): a point in there has its byte. */
+static void put_span(struct line_writer *w, uint32_t from, uint32_t to, const struct debug_row *row)
+{
+	while (w->next < w->n_points && w->points[w->next].addr < to) {
+		const struct debug_row *point = &w->points[w->next++];
+
+		if (point->addr < from)
+			continue;
+		if (point->addr > from)
+			put_row(w->blocks, from, row);
+		put_row(w->blocks, point->addr, point);
+		from = point->addr + 1;
+	}
+	if (from < to)
+		put_row(w->blocks, from, row);
+}
+
+static int by_addr(const void *pa, const void *pb)
+{
+	const struct debug_row *a = pa, *b = pb;
+
+	return a->addr < b->addr ? -1 : a->addr > b->addr;
+}
+
 /* Sequences in order; where two overlap the first one has the bytes. */
 static int encode_lines(const struct debug_tables *t, struct blocks *b)
 {
+	struct line_writer w = {.blocks = b, .points = t->points, .n_points = t->n_points};
 	_cleanup_free_ struct radix_item *order =
 		try_realloc(NULL, t->n_sequences + 1, 2 * sizeof(*order));
-	static const struct debug_row end_row = {.end = 1};
 	uint32_t pos = 0;
 
 	if (!order)
 		return -ENOMEM;
+	if (t->n_points)
+		qsort(t->points, t->n_points, sizeof(*t->points), by_addr);
 	for (size_t i = 0; i < t->n_sequences; i++)
 		order[i] = (struct radix_item) {.key = t->sequences[i].start, .value = (uint32_t)i};
 	radix_sort(order, order + t->n_sequences + 1, t->n_sequences);
@@ -76,15 +111,14 @@ static int encode_lines(const struct debug_tables *t, struct blocks *b)
 
 		if (s->end <= pos)
 			continue;
-		if (pos && s->start > pos)
-			put_row(b, pos, &end_row);
+		if (s->start > pos)
+			put_span(&w, pos, s->start, &end_row);
 		for (uint32_t k = 0; k + 1 < s->n; k++)
 			if (rows[k + 1].addr > pos)
-				put_row(b, MAX(rows[k].addr, pos), &rows[k]);
+				put_span(&w, MAX(rows[k].addr, pos), rows[k + 1].addr, &rows[k]);
 		pos = s->end;
 	}
-	if (pos)
-		put_row(b, pos, &end_row);
+	put_span(&w, pos, UINT32_MAX, &end_row);
 	return 0;
 }
 
@@ -203,7 +237,7 @@ int debug_tables_encode(struct debug_tables *t, struct debug_sections *ret)
 	int r = t->error;
 
 	*ret = (struct debug_sections) {.base = t->base};
-	if (r < 0 || (!t->n_sequences && !t->n_ranges))
+	if (r < 0 || (!t->n_sequences && !t->n_points && !t->n_ranges))
 		return r;
 	blocks_init(&lines);
 	blocks_init(&scopes);

@@ -36,6 +36,7 @@ void debug_tables_done(struct debug_tables *t)
 	interner_done(&t->names);
 	bytes_done(&t->scopes);
 	free(t->rows);
+	free(t->points);
 	free(t->sequences);
 	free(t->functions);
 	free(t->range_starts);
@@ -110,6 +111,18 @@ void debug_tables_row(
 		return;
 	if (grow(t, &t->rows, &t->cap_rows, t->n_rows, sizeof(*t->rows)))
 		t->rows[t->n_rows++] = row;
+}
+
+void debug_tables_point(
+	struct debug_tables *t, uint64_t vaddr, uint32_t file, uint32_t line, uint32_t column)
+{
+	if (!debug_tables_is_code(t, vaddr, vaddr + 1) ||
+		!grow(t, &t->points, &t->cap_points, t->n_points, sizeof(*t->points)))
+		return;
+	t->points[t->n_points++] = (struct debug_row) {.addr = (uint32_t)(vaddr - t->base),
+		.file = file,
+		.line = line,
+		.column = (uint16_t)MIN(column, (uint32_t)MAX_COLUMN)};
 }
 
 void debug_tables_drop_sequence(struct debug_tables *t)

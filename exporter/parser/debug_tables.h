@@ -43,12 +43,13 @@ struct debug_tables {
 	struct interner files, names;
 	struct debug_row *rows;
 	struct debug_sequence *sequences;
+	struct debug_row *points; /* rows of one byte each, over those of any sequence */
 	struct debug_function *functions;
 	struct radix_item *range_starts; /* value: index into ranges */
 	struct debug_range *ranges;
 	struct bytes scopes; /* records as they are written */
-	size_t n_rows, cap_rows, n_sequences, cap_sequences, n_functions, cap_functions, n_ranges,
-		cap_starts, cap_ranges;
+	size_t n_points, cap_points, n_rows, cap_rows, n_sequences, cap_sequences, n_functions,
+		cap_functions, n_ranges, cap_starts, cap_ranges;
 	size_t n_closed_rows; /* of sequences that have ended */
 	uint32_t n_left_out;  /* units (of any source) that were malformed or too much */
 	int error;	      /* sticky: -ENOMEM, -EFBIG */
@@ -69,6 +70,9 @@ uint32_t debug_tables_function(struct debug_tables *t, const char *name, size_t 
 void debug_tables_row(
 	struct debug_tables *t, uint64_t vaddr, uint32_t file, uint32_t line, uint32_t column);
 void debug_tables_end_sequence(struct debug_tables *t, uint64_t vaddr);
+/* The line of one byte alone, whatever a sequence says of it. */
+void debug_tables_point(
+	struct debug_tables *t, uint64_t vaddr, uint32_t file, uint32_t line, uint32_t column);
 /* Forgets what was added since the last end. */
 void debug_tables_drop_sequence(struct debug_tables *t);
 

@@ -214,13 +214,12 @@ const struct dwarf_abbrev *dwarf_abbrev_find(const struct dwarf_abbrevs *t, uint
 void dwarf_skip_entry(
 	const struct dwarf_abbrevs *t, const struct dwarf_abbrev *abbrev, struct cursor *c)
 {
-	const uint32_t *skips = t->skips + abbrev->first_skip;
-
 	for (uint32_t i = 0; i < abbrev->n_skips; i++) {
+		uint32_t skip = t->skips[abbrev->first_skip + i];
 		const uint8_t *nul;
 
-		switch (skips[i] & SKIP_MASK) {
-		case SKIP_FIXED: cursor_skip(c, skips[i] >> SKIP_SHIFT); break;
+		switch (skip & SKIP_MASK) {
+		case SKIP_FIXED: cursor_skip(c, skip >> SKIP_SHIFT); break;
 		case SKIP_LEB: (void)cursor_varint(c); break;
 		case SKIP_CSTR:
 			nul = cursor_left(c) ? memchr(c->pos, 0, cursor_left(c)) : NULL;

@@ -249,24 +249,32 @@ static int list_units(struct dwarf_file *d)
 	return 0;
 }
 
-int dwarf_file_open(const struct elf_file *f, struct dwarf_file *ret)
+void dwarf_file_init(struct dwarf_file *d, const struct dwarf_section *sections)
+{
+	*d = (struct dwarf_file) {.units = NULL};
+	table_init(&d->abbrevs_by_off, NULL);
+	table_init(&d->programs_by_off, NULL);
+	table_init(&d->functions, NULL);
+	if (sections)
+		memcpy(d->sections, sections, sizeof(d->sections));
+}
+
+int dwarf_file_load(const struct elf_file *f, struct dwarf_file *ret)
+{
+	dwarf_file_init(ret, NULL);
+	return load_sections(f, ret);
+}
+
+int dwarf_file_list(struct dwarf_file *d)
 {
 	uint64_t bytes = 0;
-	int r;
 
-	*ret = (struct dwarf_file) {.max_work = WORK_MIN};
-	table_init(&ret->abbrevs_by_off, NULL);
-	table_init(&ret->programs_by_off, NULL);
-	table_init(&ret->functions, NULL);
-	r = load_sections(f, ret);
-	if (r < 0)
-		return r;
 	for (int i = 0; i < DWARF_N_SECTIONS; i++)
-		bytes += ret->sections[i].bytes;
-	ret->max_work += bytes * WORK_PER_BYTE;
-	if (!ret->sections[DWARF_INFO].bytes && !ret->sections[DWARF_LINE].bytes)
+		bytes += d->sections[i].bytes;
+	d->max_work = WORK_MIN + bytes * WORK_PER_BYTE;
+	if (!d->sections[DWARF_INFO].bytes && !d->sections[DWARF_LINE].bytes)
 		return -ENOENT;
-	return list_units(ret);
+	return list_units(d);
 }
 
 static void abbrevs_done(struct dwarf_abbrevs *a)

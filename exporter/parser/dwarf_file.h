@@ -86,9 +86,12 @@ struct dwarf_file {
 	uint64_t work, max_work; /* bytes read, roughly: what nests or repeats has an end */
 };
 
-/* Finds sections, decompresses what is compressed, lists the units. -ENOENT: no .debug_info and no
- * .debug_line; -EFBIG: more than 256 MiB decompressed; -ENOMEM. */
-int dwarf_file_open(const struct elf_file *f, struct dwarf_file *ret) _must_check_;
+/* Finds sections, decompresses what is compressed. -EFBIG: more than 256 MiB decompressed; -ENOMEM. */
+int dwarf_file_load(const struct elf_file *f, struct dwarf_file *ret) _must_check_;
+/* The same with sections that are at hand, whose `own` it takes over. */
+void dwarf_file_init(struct dwarf_file *d, const struct dwarf_section *sections);
+/* Lists the units. -ENOENT: neither .debug_info nor .debug_line is there; -ENOMEM. */
+int dwarf_file_list(struct dwarf_file *d) _must_check_;
 void dwarf_file_done(struct dwarf_file *d);
 #define _cleanup_dwarf_file_ _cleanup_(dwarf_file_done)
 

@@ -218,9 +218,9 @@ static uint32_t compose_path(
 	const char *parts[3] = {p->comp_dir && *dir != '/' ? p->comp_dir : "", dir, path->name};
 	_cleanup_bytes_ struct bytes b;
 
+	bytes_init(&b, NULL, 0);
 	if (path->name[0] == '/')
 		return debug_tables_file(t, path->name, strlen(path->name));
-	bytes_init(&b, NULL, 0);
 	for (int i = 0; i < 3; i++) {
 		if (!*parts[i])
 			continue;

@@ -49,12 +49,12 @@ static void take_attr(struct entry *e, uint16_t name, struct dwarf_value v)
 static void read_entry(const struct dwarf_unit *u, const struct dwarf_abbrevs *abbrevs,
 	const struct dwarf_abbrev *a, struct cursor *c, struct entry *ret)
 {
-	const struct dwarf_attr *attrs = abbrevs->attrs + a->first_attr;
-
 	*ret = (struct entry) {.sibling = 0};
-	for (uint32_t i = 0; i < a->n_attrs && !c->error; i++)
-		take_attr(ret, attrs[i].name,
-			dwarf_read_form(u, c, attrs[i].form, attrs[i].implicit));
+	for (uint32_t i = 0; i < a->n_attrs && !c->error; i++) {
+		const struct dwarf_attr *attr = &abbrevs->attrs[a->first_attr + i];
+
+		take_attr(ret, attr->name, dwarf_read_form(u, c, attr->form, attr->implicit));
+	}
 }
 
 static uint32_t to_u32(uint64_t v)
@@ -297,18 +297,33 @@ static void walk_unit(struct dwarf_unit *u, struct debug_tables *t)
 	t->n_left_out += r < 0;
 }
 
-int dwarf_read(const struct elf_file *debug, struct debug_tables *t)
+static int read_file(struct dwarf_file *d, struct debug_tables *t)
 {
-	_cleanup_dwarf_file_ struct dwarf_file d;
-	int r = dwarf_file_open(debug, &d);
+	int r = dwarf_file_list(d);
 
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	for (size_t i = 0; i < d.n_units; i++)
-		(void)!dwarf_program_of(&d.units[i]);
-	for (size_t i = 0; i < d.n_programs && !t->error; i++)
-		dwarf_program_run(&d.programs[i], t);
-	for (size_t i = 0; i < d.n_units && !t->error; i++)
-		walk_unit(&d.units[i], t);
+	for (size_t i = 0; i < d->n_units; i++)
+		(void)!dwarf_program_of(&d->units[i]);
+	for (size_t i = 0; i < d->n_programs && !t->error; i++)
+		dwarf_program_run(&d->programs[i], t);
+	for (size_t i = 0; i < d->n_units && !t->error; i++)
+		walk_unit(&d->units[i], t);
 	return t->error;
+}
+
+int dwarf_read(const struct elf_file *debug, struct debug_tables *t)
+{
+	_cleanup_dwarf_file_ struct dwarf_file d;
+	int r = dwarf_file_load(debug, &d);
+
+	return r < 0 ? r : read_file(&d, t);
+}
+
+int dwarf_read_sections(const struct dwarf_section *sections, struct debug_tables *t)
+{
+	_cleanup_dwarf_file_ struct dwarf_file d;
+
+	dwarf_file_init(&d, sections);
+	return read_file(&d, t);
 }

@@ -74,6 +74,9 @@ enum {
 struct elf_symbols {
 	struct elf_symbol *items;
 	size_t n, cap;
+	uint64_t ocaml_frametable; /* address of caml_frametable; 0: no OCaml */
+	/* of the runtime: 5.0 or later; with the next one 5.2 or later */
+	bool ocaml_has_effects, ocaml_has_compaction;
 };
 int elf_symbols_add(struct elf_symbols *s, const struct elf_symbol *symbol) _must_check_;
 void elf_symbols_done(struct elf_symbols *s);

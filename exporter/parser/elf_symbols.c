@@ -78,6 +78,19 @@ static bool candidate_of(const struct elf_file *f, const struct elf_file *tables
 	return true;
 }
 
+/* Marks of OCaml's runtime, which every program that has OCaml code exports. */
+static void note_ocaml(const char *name, const GElf_Sym *sym, struct elf_symbols *ret)
+{
+	if (!name || !str_starts_with(name, "caml_") || sym->st_shndx == SHN_UNDEF)
+		return;
+	if (!strcmp(name, "caml_frametable"))
+		ret->ocaml_frametable = sym->st_value;
+	else if (!strcmp(name, "caml_runstack"))
+		ret->ocaml_has_effects = true;
+	else if (!strcmp(name, "caml_compact_heap"))
+		ret->ocaml_has_compaction = true;
+}
+
 static int read_table(const struct elf_file *f, const struct elf_file *tables, Elf_Scn *scn,
 	struct elf_symbols *ret)
 {
@@ -90,16 +103,17 @@ static int read_table(const struct elf_file *f, const struct elf_file *tables, E
 	n = data->d_size / shdr.sh_entsize;
 	for (size_t i = 1; i < n && i <= INT32_MAX; i++) {
 		struct elf_symbol symbol;
+		const char *name;
 		GElf_Sym sym;
 		int r;
 
 		if (!gelf_getsym(data, (int)i, &sym))
 			break;
-		if (!candidate_of(f, tables, &sym, &symbol))
+		name = elf_strptr(tables->elf, shdr.sh_link, sym.st_name);
+		note_ocaml(name, &sym, ret);
+		if (!name || !candidate_of(f, tables, &sym, &symbol) || is_marker(name))
 			continue;
-		symbol.name = elf_strptr(tables->elf, shdr.sh_link, sym.st_name);
-		if (!symbol.name || is_marker(symbol.name))
-			continue;
+		symbol.name = name;
 		r = elf_symbols_add(ret, &symbol);
 		if (r < 0)
 			return r;
