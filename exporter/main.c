@@ -2,6 +2,7 @@
  *
  * sonde-exporter: flags, roles, then the pipeline with the HTTP server as its sink.
  */
+#include "exporter/fetcher/fetcher.h"
 #include "exporter/keeper/roles.h"
 #include "exporter/parser/parser.h"
 #include "exporter/pipeline.h"
@@ -80,9 +81,20 @@ static void daemon_close(void *ctx)
 	serve_freep(&d->serve);
 }
 
+static int run_fetcher(const void *ctx, int fd)
+{
+	return fetcher_run(ctx, fd);
+}
+
 static int start_roles(
 	const struct exporter_options *o, struct keeper_setup *ret, struct errbuf *eb)
 {
+	const struct fetcher_options fetch = {
+		.debuginfod = (const char *const *)o->debuginfod.items,
+		.n_debuginfod = o->debuginfod.n,
+		.timeout_ms = (uint32_t)o->debuginfod_timeout_ms,
+		.max_bytes = o->debuginfod_bytes,
+	};
 	const struct role_options roles = {
 		.user = o->user,
 		.procfs = o->procfs,
@@ -92,6 +104,8 @@ static int start_roles(
 		.table_bytes = o->table_bytes,
 		.state_dirs = {*o->symbols_cache_path ? o->symbols_cache_path : NULL},
 		.parser = parser_zygote_run,
+		.fetcher = fetch.n_debuginfod ? run_fetcher : NULL,
+		.fetcher_ctx = &fetch,
 	};
 
 	return role_start(&roles, ret, eb);

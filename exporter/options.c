@@ -83,6 +83,15 @@ static const struct option_spec specs[] = {
 		.help = "CPU time for making symbol files, as a share of one CPU, beyond a short "
 			"burst per new binary."},
 
+	{"symbols.debuginfod", OPTION_STRINGS, AT(debuginfod), .value = "URL",
+		.help = "A debuginfod server to ask for debug information of stripped binaries, by "
+			"their build ids. May be repeated: asked in this order. Starts a role of "
+			"its own that has the network and nothing else."},
+	{"symbols.debuginfod-timeout", OPTION_DURATION, AT(debuginfod_timeout_ms),
+		.fallback = "60s", .min = 100, .max = 3600000,
+		.help = "How long one server may take for one file."},
+	{"symbols.debuginfod-max-bytes", OPTION_BYTES, AT(debuginfod_bytes), .fallback = "1GB",
+		.min = 1 << 10, .max = 1LL << 40, .help = "Larger files are not fetched."},
 	{"jit.max-bytes", OPTION_BYTES, AT(jit_bytes), .fallback = "16MB", .min = 1 << 20,
 		.max = 1LL << 40,
 		.help = "Memory for where JIT code lies, as perf maps and jitdumps tell it; what "

@@ -25,6 +25,9 @@ struct exporter_options {
 	const char *symbols_cache_path;
 	uint64_t symbols_cache_bytes;
 	double symbols_max_cpu;
+	struct option_list debuginfod;
+	uint64_t debuginfod_bytes;
+	int64_t debuginfod_timeout_ms;
 	uint64_t jit_bytes;
 
 	uint64_t table_bytes;

@@ -62,7 +62,7 @@ struct exporter_pipeline {
 	struct intake intake; /* fills these three, has their lock */
 
 	struct profile_source source;
-	pthread_t drain_thread, symbol_thread, jit_thread;
+	pthread_t drain_thread, symbol_thread, jit_thread, fetch_thread;
 	pthread_mutex_t stop_lock; /* a leaf: wakes what sleeps when it is time to stop */
 	pthread_cond_t stop;
 	_Atomic bool stopping;
@@ -97,6 +97,16 @@ static void *symbol_main(void *arg)
 	pthread_setname_np(pthread_self(), "symbols");
 	while (!p->stopping)
 		binary_work(p->binaries, SYMBOL_STEP_NS);
+	return NULL;
+}
+
+static void *fetch_main(void *arg)
+{
+	struct exporter_pipeline *p = arg;
+
+	pthread_setname_np(pthread_self(), "fetch");
+	while (!p->stopping)
+		binary_fetch_work(p->binaries, SYMBOL_STEP_NS);
 	return NULL;
 }
 
@@ -210,6 +220,7 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 			.fs = &fs_system,
 			.clock = p->clock,
 			.parser_fd = p->setup->parser_fd,
+			.fetcher_fd = p->setup->fetcher_fd,
 			.cache_path = p->o->symbols_cache_path,
 			.cache_bytes = p->o->symbols_cache_bytes,
 			.max_cpu = p->o->symbols_max_cpu,
@@ -365,15 +376,15 @@ static int run_threads(
 	} threads[] = {
 		{"symbol", &p->symbol_thread, symbol_main},
 		{"JIT", &p->jit_thread, jit_main},
-		{"drain", &p->drain_thread, drain_main},
+		{"drain", p->replay ? NULL : &p->drain_thread, drain_main},
+		{"fetch", p->setup->fetcher_fd <= 0 ? NULL : &p->fetch_thread, fetch_main},
 	};
-	size_t n = ARRAY_SIZE(threads) - (p->replay ? 1 : 0), started = 0;
+	size_t started = 0;
 	int status = 0, r = 0;
 
-	while (started < n && !r) {
-		r = pthread_create(threads[started].thread, NULL, threads[started].main, p);
-		started += !r;
-	}
+	for (; started < ARRAY_SIZE(threads) && !r; started += !r)
+		if (threads[started].thread)
+			r = pthread_create(threads[started].thread, NULL, threads[started].main, p);
 	status = r ? err_set(eb, -r, "the %s thread cannot be started: %s", threads[started].name,
 			     strerror(r))
 		   : sink->run(sink->ctx);
@@ -381,8 +392,9 @@ static int run_threads(
 	p->stopping = true;
 	pthread_cond_broadcast(&p->stop);
 	pthread_mutex_unlock(&p->stop_lock);
-	while (started)
-		pthread_join(*threads[--started].thread, NULL);
+	while (started--)
+		if (threads[started].thread)
+			pthread_join(*threads[started].thread, NULL);
 	return status;
 }
 
@@ -446,7 +458,7 @@ int exporter_pipeline_run(const struct exporter_options *o, const struct keeper_
 int exporter_pipeline_replay(const struct exporter_options *o, const char *bundle, int parser_fd,
 	const struct exporter_sink *sink, struct errbuf *eb)
 {
-	struct keeper_setup setup = {.parser_fd = parser_fd};
+	struct keeper_setup setup = {.parser_fd = parser_fd, .fetcher_fd = -1};
 	_cleanup_(pipeline_free)
 	struct exporter_pipeline *p = pipeline_new(o, &setup, true);
 	const struct sample_sink samples = intake_sink(&p->intake);

@@ -6,6 +6,7 @@
  * symbol files live in a cache directory. Thread-safe; one mutex; see the lock order.
  */
 #pragma once
+#include "exporter/fetcher/fetcher.h"
 #include "exporter/keeper/keeper.h"
 #include "exporter/parser/parser.h"
 #include "lib/base/budget.h"
@@ -22,6 +23,7 @@ struct binary_options {
 	struct fs *fs;
 	struct clock *clock;
 	int parser_fd;
+	int fetcher_fd;		/* 0 or less: nothing is fetched */
 	const char *cache_path; /* --symbols.cache-path; "" keeps them in memory only */
 	uint64_t cache_bytes;	/* --symbols.cache-bytes */
 	double max_cpu;		/* --symbols.max-cpu, share of one CPU */
@@ -66,6 +68,10 @@ bool binary_is_coming(struct binary_registry *r, uint32_t binary);
 /* Opens and compiles what is wanted, paced; called by the symbol thread until shutdown. Blocks
  * at most timeout_ns. */
 void binary_work(struct binary_registry *r, int64_t timeout_ns);
+
+/* Asks debuginfod for what binaries lack; called by the fetch thread until shutdown, when there is a
+ * fetcher. Waits at most timeout_ns for work, and then for the fetcher's answer. */
+void binary_fetch_work(struct binary_registry *r, int64_t timeout_ns);
 
 /*
  * Root directories, so that the file of a process that is gone can still be opened: one per mount
@@ -128,6 +134,8 @@ struct binary_stats {
 	uint64_t parse_failed[PARSER_N_STATUS]; /* by enum parser_status */
 	uint64_t invalid;			/* a symbol file from the parser did not validate */
 	uint64_t debug_files[BINARY_N_DEBUG];
+	uint64_t fetched[FETCHER_N_STATUS];	  /* asked of debuginfod, by how it ended */
+	uint64_t fetch_skipped, fetch_queue_full; /* not asked: asked lately; too many wait */
 	uint64_t cache_corrupt, cache_evicted, cache_write_failed;
 	uint64_t symbol_bytes, cache_bytes; /* mapped symbol files; those on disk; now */
 	uint64_t roots;			    /* root directories kept open, now */

@@ -279,6 +279,15 @@ int binary_cache_write(struct binary_registry *r, struct symbol_file *s)
 	return 0;
 }
 
+/* The file was made anew, with debug information that was not there before. */
+static void resize_locked(struct binary_registry *r, struct content *c, uint64_t bytes)
+{
+	bytes = MAX(bytes, MIN_BYTES);
+	r->content_bytes += bytes - c->bytes;
+	r->stats.cache_bytes += c->on_disk ? bytes - c->bytes : 0;
+	c->bytes = bytes;
+}
+
 struct content *binary_content_add_locked(
 	struct binary_registry *r, uint32_t id, const struct symbol_file *s, bool on_disk)
 {
@@ -289,6 +298,7 @@ struct content *binary_content_add_locked(
 	if (!c)
 		return NULL;
 	ASSERT(!c->symbols.data);
+	resize_locked(r, c, s->bytes);
 	if (on_disk && !c->on_disk)
 		r->stats.cache_bytes += c->bytes;
 	c->on_disk |= on_disk;

@@ -3,7 +3,8 @@
  * Where debug information that was split off a file lies: by its build id, or by the name that the
  * file has of it (its debug link) beside it and below /usr/lib/debug. First as the process would
  * see it, then by build id on this machine: containers share binaries with nobody, but their
- * images are made from packages whose debug information may be here.
+ * images are made from packages whose debug information may be here. Servers are asked last, and
+ * their answer is not waited for.
  */
 #include "exporter/binary/registry.h"
 #include "lib/base/alloc.h"
@@ -64,7 +65,7 @@ static int open_here(struct binary_registry *r, const char *path)
 	return r->o.fs->open(r->o.fs, path, O_RDONLY | O_NONBLOCK, 0);
 }
 
-int binary_open_debug(struct binary_registry *r, const struct entry *e,
+int binary_open_debug(struct binary_registry *r, uint32_t binary, const struct entry *e,
 	const struct parser_description *file, const struct stat *st)
 {
 	_cleanup_free_ char *by_id = NULL;
@@ -79,5 +80,9 @@ int binary_open_debug(struct binary_registry *r, const struct entry *e,
 		fd = open_by_link(r, e, file->debug_link, st);
 	if (fd < 0 && by_id)
 		fd = open_here(r, by_id);
+	if (fd < 0)
+		fd = binary_fetched_open(r, &file->identity);
+	if (fd < 0)
+		binary_fetch_want(r, binary, &file->identity);
 	return fd;
 }

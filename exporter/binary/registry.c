@@ -19,6 +19,7 @@ static void init_sync(struct binary_registry *r)
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&r->queued, &attr);
 	pthread_cond_init(&r->settled, &attr);
+	pthread_cond_init(&r->fetches.cond, &attr);
 	pthread_condattr_destroy(&attr);
 }
 
@@ -33,6 +34,7 @@ struct binary_registry *binary_registry_new(const struct binary_options *o, stru
 	table_init(&r->by_identity, o->budget);
 	table_init(&r->by_content, o->budget);
 	table_init(&r->failed, o->budget);
+	table_init(&r->fetches.not_before, o->budget);
 	binary_cache_load(r, eb);
 	return r;
 }
@@ -62,11 +64,13 @@ void binary_registry_freep(struct binary_registry **rp)
 			free_entry(r, r->entries[id]);
 	free(r->entries);
 	binary_close_roots(r);
+	binary_fetch_done(r);
 	table_done(&r->by_identity);
 	table_done(&r->by_content);
 	table_done(&r->failed);
 	pthread_cond_destroy(&r->queued);
 	pthread_cond_destroy(&r->settled);
+	pthread_cond_destroy(&r->fetches.cond);
 	pthread_mutex_destroy(&r->mutex);
 	free(r);
 	*rp = NULL;
@@ -180,7 +184,7 @@ uint32_t binary_get(struct binary_registry *r, const struct binary_identity *ide
 	return id;
 }
 
-static void enqueue_locked(struct binary_registry *r, uint32_t id)
+void binary_enqueue_locked(struct binary_registry *r, uint32_t id)
 {
 	struct entry *e = r->entries[id];
 
@@ -195,7 +199,7 @@ static void enqueue_locked(struct binary_registry *r, uint32_t id)
 	pthread_cond_signal(&r->queued);
 }
 
-static uint32_t canonical_locked(struct binary_registry *r, uint32_t id)
+uint32_t binary_canonical_locked(struct binary_registry *r, uint32_t id)
 {
 	struct entry *e = id && id < r->n_ids ? r->entries[id] : NULL;
 
@@ -209,13 +213,13 @@ void binary_want(struct binary_registry *r, uint32_t binary, const struct binary
 	struct entry *e;
 
 	pthread_mutex_lock(&r->mutex);
-	binary = canonical_locked(r, binary);
+	binary = binary_canonical_locked(r, binary);
 	e = binary ? r->entries[binary] : NULL;
 	if (e && e->state == BINARY_ABSENT) {
 		e->source = *src;
 		e->has_source = true;
 		if (clock_monotonic_ns(r->o.clock) >= e->not_before_ns)
-			enqueue_locked(r, binary);
+			binary_enqueue_locked(r, binary);
 		else
 			r->stats.skipped++;
 	}
@@ -259,7 +263,7 @@ const struct symbol_file *binary_symbols_get(
 
 	pthread_mutex_lock(&r->mutex);
 	for (;;) {
-		uint32_t id = canonical_locked(r, binary);
+		uint32_t id = binary_canonical_locked(r, binary);
 		struct entry *e = id ? r->entries[id] : NULL;
 
 		if (e && e->state == BINARY_READY) {
@@ -271,7 +275,7 @@ const struct symbol_file *binary_symbols_get(
 		/* Evicted, or not reachable when it was tried last. */
 		if (e && e->state == BINARY_ABSENT && e->has_source &&
 			clock_monotonic_ns(r->o.clock) >= e->not_before_ns)
-			enqueue_locked(r, id);
+			binary_enqueue_locked(r, id);
 		if (!e || e->state == BINARY_ABSENT ||
 			clock_monotonic_ns(r->o.clock) >= deadline_ns)
 			break;
@@ -298,7 +302,7 @@ uint32_t binary_canonical(struct binary_registry *r, uint32_t binary)
 	uint32_t id;
 
 	pthread_mutex_lock(&r->mutex);
-	id = canonical_locked(r, binary);
+	id = binary_canonical_locked(r, binary);
 	pthread_mutex_unlock(&r->mutex);
 	return id;
 }

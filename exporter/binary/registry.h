@@ -32,6 +32,7 @@ enum {
 	BINARY_MAX_ENTRIES = 1 << 16, /* at 300 bytes: 20 MB */
 	BINARY_MAX_ROOTS = 256,	      /* two descriptors each */
 	BINARY_MAX_FAILED = 4096,
+	BINARY_MAX_FETCHES = 64,
 	BINARY_PARSE_TIMEOUT_MS = 30000,
 };
 
@@ -78,8 +79,27 @@ struct mount_root {
 	int64_t idle_since_ns; /* when n_refs is 0 */
 };
 
+/* Debug information that servers are asked for (fetch.c). */
+struct fetch_item {
+	uint32_t binary;
+	struct parser_identity id;
+};
+struct fetched {
+	struct parser_identity id;
+	int fd;
+	int64_t at_ns;
+};
+struct fetch {
+	pthread_cond_t cond;
+	struct fetch_item wanted[BINARY_MAX_FETCHES];
+	struct fetched done[BINARY_MAX_FETCHES];
+	size_t n_wanted, n_done;
+	struct table not_before; /* hash of build id → monotonic ns */
+};
+
 struct binary_registry {
 	struct binary_options o;
+	struct fetch fetches;
 	pthread_mutex_t mutex;
 	pthread_cond_t queued, settled; /* work came; an entry left the queue */
 	struct entry **entries;		/* by id; [0] unused */
@@ -115,8 +135,19 @@ int binary_open_file(struct binary_registry *r, const struct entry *e, struct st
 /* debug.c: a file with the debug information of `file` (at `st`), where such lie by custom. -ENOENT
  * when there is none, or the file has all itself. Whether it is the right one the parser finds
  * out. Called without the lock. */
-int binary_open_debug(struct binary_registry *r, const struct entry *e,
+int binary_open_debug(struct binary_registry *r, uint32_t binary, const struct entry *e,
 	const struct parser_description *file, const struct stat *st);
+/* registry.c */
+void binary_enqueue_locked(struct binary_registry *r, uint32_t id);
+uint32_t binary_canonical_locked(struct binary_registry *r, uint32_t id);
+
+/* fetch.c */
+/* Asks the servers, unless that was done lately. */
+void binary_fetch_want(
+	struct binary_registry *r, uint32_t binary, const struct parser_identity *id);
+/* What they gave, to be used once; -ENOENT. */
+int binary_fetched_open(struct binary_registry *r, const struct parser_identity *id);
+void binary_fetch_done(struct binary_registry *r);
 /* Closes roots that have been idle for long enough. */
 void binary_expire_roots_locked(struct binary_registry *r, int64_t now_ns);
 void binary_close_roots(struct binary_registry *r);

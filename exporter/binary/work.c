@@ -161,13 +161,13 @@ static bool has_owner(struct binary_registry *r, uint32_t id, const struct outco
 
 /* The symbol file from disk, unless a debug file has appeared since it was made. That one is left
  * in *ret_debug_fd. */
-static bool open_cached(struct binary_registry *r, const struct entry *e, const struct stat *st,
-	int *ret_debug_fd, struct outcome *out)
+static bool open_cached(struct binary_registry *r, uint32_t id, const struct entry *e,
+	const struct stat *st, int *ret_debug_fd, struct outcome *out)
 {
 	int cached = binary_cache_open(r, out->file.identity.content_id, &out->symbols);
 
 	if (cached < 0 || !(out->symbols.flags & SYMBOL_HAS_DEBUG_FILE))
-		*ret_debug_fd = binary_open_debug(r, e, &out->file, st);
+		*ret_debug_fd = binary_open_debug(r, id, e, &out->file, st);
 	if (cached < 0)
 		return false;
 	if (*ret_debug_fd >= 0) {
@@ -200,7 +200,7 @@ static void work_on(
 	out->error = skip ? -EBADMSG : identify(r, fd, e, out);
 	if (out->error == 0 && has_owner(r, id, out))
 		return;
-	if (out->error == 0 && open_cached(r, e, &st, &debug_fd, out))
+	if (out->error == 0 && open_cached(r, id, e, &st, &debug_fd, out))
 		return;
 	if (out->error == 0)
 		out->error = compile(r, fd, debug_fd, out);

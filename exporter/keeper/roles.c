@@ -33,7 +33,8 @@ struct start {
 	sigset_t signals, old_signals;
 	int main_sock[2];   /* keeper's end, main's end */
 	int parser_sock[2]; /* parser's end, main's end */
-	pid_t keeper, main, parser;
+	int fetcher_sock[2];
+	pid_t keeper, main, parser, fetcher;
 };
 
 static const int forwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
@@ -136,7 +137,9 @@ static int enter_role(const struct start *s, enum sandbox_role role, const int *
 	if (r == 0)
 		r = sandbox_enter(role, eb);
 	return r < 0 ? err_prefix(eb, r, "cannot enter the %s role",
-			       role == SANDBOX_MAIN ? "main" : "parser")
+			       role == SANDBOX_MAIN	? "main"
+			       : role == SANDBOX_PARSER ? "parser"
+							: "fetcher")
 		     : 0;
 }
 
@@ -150,35 +153,49 @@ static int silence_stdio(void)
 	return fd > 2 ? close(fd) : 0;
 }
 
-static _Noreturn void run_parser(const struct role_options *o, struct start *s)
+/* What parser and fetcher do before they serve; ends with their socket, not by a terminal's signal. */
+static void become_server(
+	const struct start *s, enum sandbox_role role, const char *component, int sock)
 {
 	struct errbuf eb = {0};
 	int r;
 
-	prctl(PR_SET_NAME, "sonde-parser");
-	log_set_component("parser");
+	log_set_component(component);
 	r = silence_stdio();
 	if (r == 0)
 		r = sigprocmask(SIG_SETMASK, &s->old_signals, NULL);
-	for (size_t i = 0; i < ARRAY_SIZE(forwarded);
-		i++) /* ends with its socket, not by a terminal's signal */
+	for (size_t i = 0; i < ARRAY_SIZE(forwarded); i++)
 		(void)sigaction(forwarded[i], &(struct sigaction) {.sa_handler = SIG_IGN}, NULL);
 	if (r == 0)
-		r = enter_role(s, SANDBOX_PARSER, &s->parser_sock[0], 1, &eb);
+		r = enter_role(s, role, &sock, 1, &eb);
 	if (r < 0) {
 		log_printf(LOG_ERROR, "%s", err_text(&eb, r));
 		_exit(1);
 	}
+}
+
+static _Noreturn void run_parser(const struct role_options *o, struct start *s)
+{
+	prctl(PR_SET_NAME, "sonde-parser");
+	become_server(s, SANDBOX_PARSER, "parser", s->parser_sock[0]);
 	_exit(o->parser ? o->parser(s->parser_sock[0]) : 0);
+}
+
+static _Noreturn void run_fetcher(const struct role_options *o, struct start *s)
+{
+	prctl(PR_SET_NAME, "sonde-fetcher");
+	become_server(s, SANDBOX_FETCHER, "fetcher", s->fetcher_sock[0]);
+	_exit(o->fetcher(o->fetcher_ctx, s->fetcher_sock[0]));
 }
 
 static int become_main(struct start *s, struct keeper_setup *ret, struct errbuf *eb)
 {
-	int keep[ARRAY_SIZE(ret->ring_fds) + 3 + KEEPER_N_MAPS], n = 0, r;
+	int keep[ARRAY_SIZE(ret->ring_fds) + 4 + KEEPER_N_MAPS], n = 0, r;
 
 	prctl(PR_SET_NAME, "sonde-main");
 	keep[n++] = s->main_sock[1];
 	keep[n++] = s->parser_sock[1];
+	keep[n++] = s->fetcher_sock[1];
 	keep[n++] = ret->counters_fd;
 	for (uint32_t i = 0; i < ret->n_rings; i++)
 		keep[n++] = ret->ring_fds[i];
@@ -191,6 +208,8 @@ static int become_main(struct start *s, struct keeper_setup *ret, struct errbuf 
 		return r;
 	ret->keeper = keeper_client_new(s->main_sock[1], KEEPER_TIMEOUT_MS);
 	ret->parser_fd = s->parser_sock[1];
+	ret->fetcher_fd = s->fetcher_sock[1];
+	ret->fetcher_pid = (uint32_t)s->fetcher;
 	ret->keeper_pid = (uint32_t)s->keeper;
 	ret->parser_pid = (uint32_t)s->parser;
 	ret->main_pid = (uint32_t)getpid();
@@ -226,13 +245,15 @@ static void forward(const struct start *s, const struct signalfd_siginfo *si)
 /* The exit status when a role has ended and all must; -EAGAIN while there is none. */
 static int reap(struct start *s)
 {
+	const char *who = "main";
 	int status;
 	pid_t pid = waitpid(-1, &status, WNOHANG);
 
 	if (pid <= 0)
 		return -EAGAIN;
-	if (pid == s->parser) {
-		s->parser = 0;
+	if (pid == s->parser || pid == s->fetcher) {
+		who = pid == s->parser ? "parser" : "fetcher";
+		*(pid == s->parser ? &s->parser : &s->fetcher) = 0;
 		if (WIFEXITED(status) &&
 			WEXITSTATUS(status) == 0) /* its socket was closed: main is ending */
 			return reap(s);
@@ -241,8 +262,8 @@ static int reap(struct start *s)
 		if (WIFEXITED(status))
 			return WEXITSTATUS(status);
 	}
-	log_printf(LOG_ERROR, "%s ended unexpectedly (%s %d): stopping",
-		s->main ? "parser" : "main", WIFEXITED(status) ? "status" : "signal",
+	log_printf(LOG_ERROR, "%s ended unexpectedly (%s %d): stopping", who,
+		WIFEXITED(status) ? "status" : "signal",
 		WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
 	return WIFEXITED(status) ? 1 : 128 + WTERMSIG(status);
 }
@@ -254,6 +275,8 @@ static void kill_roles(const struct start *s)
 		kill(s->main, SIGKILL);
 	if (s->parser > 0)
 		kill(s->parser, SIGKILL);
+	if (s->fetcher > 0)
+		kill(s->fetcher, SIGKILL);
 	while (waitpid(-1, NULL, 0) > 0)
 		;
 }
@@ -303,6 +326,8 @@ static int split(
 	sigaddset(&s->signals, SIGCHLD);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s->main_sock) ||
 		socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s->parser_sock) ||
+		(o->fetcher &&
+			socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s->fetcher_sock)) ||
 		sigprocmask(SIG_BLOCK, &s->signals, &s->old_signals))
 		return err_set(eb, -errno, "cannot set up the roles: %s", strerror(errno));
 	fflush(NULL);
@@ -312,7 +337,10 @@ static int split(
 		return err_set(eb, -errno, "fork: %s", strerror(errno));
 	if (s->parser == 0)
 		run_parser(o, s);
-	s->main = fork();
+	s->fetcher = o->fetcher ? fork() : 0;
+	if (o->fetcher && s->fetcher == 0)
+		run_fetcher(o, s);
+	s->main = s->fetcher < 0 ? -1 : fork();
 	if (s->main == 0) {
 		int r = become_main(s, ret, eb);
 
@@ -325,6 +353,8 @@ static int split(
 		int r = -errno;
 
 		kill(s->parser, SIGKILL);
+		if (s->fetcher > 0)
+			kill(s->fetcher, SIGKILL);
 		return err_set(eb, r, "fork: %s", strerror(-r));
 	}
 	run_keeper(o, s);
@@ -333,7 +363,7 @@ static int split(
 int role_start(const struct role_options *o, struct keeper_setup *ret, struct errbuf *eb)
 {
 	struct role_options options = *o;
-	struct start s = {.main_sock = {-1, -1}, .parser_sock = {-1, -1}};
+	struct start s = {.main_sock = {-1, -1}, .parser_sock = {-1, -1}, .fetcher_sock = {-1, -1}};
 	int r;
 
 	if (!options.procfs)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The exporter's roles: one binary, three processes, split before any thread exists (design: overview.md §5).
+ * The exporter's roles: one binary, three or four processes, split before any thread exists (design: overview.md §5).
  *
  *   keeper  the process that was started: few capabilities, unprivileged uid; loads the BPF object, answers OPEN, ATTACH_CPU …
  *   parser  no capabilities, no network, no files: a zygote that forks one child per file
+ *   fetcher no capabilities, but the network: there only when something is to be fetched
  *   main    no capabilities: everything else
  *
- * All three run under `user` with no_new_privs and a seccomp filter each. Each dies when the keeper dies, and the keeper
+ * All run under `user` with no_new_privs and a seccomp filter each. Each dies when the keeper dies, and the keeper
  * ends all when one of them does; it exits with main's status.
  */
 #pragma once
@@ -27,6 +28,9 @@ struct role_options {
 	uint64_t table_bytes; /* --unwind.table-bytes */
 	const char *state_dirs
 		[4]; /* made, mode 0750, and given to `user` before privileges go; NULL-terminated */
+	int (*fetcher)(const void *ctx,
+		int fd); /* fetcher_run, when something is to be fetched; NULL: there is no such role */
+	const void *fetcher_ctx;
 	int (*parser)(
 		int fd); /* parser_zygote_run: serves the socket until it closes; the result is the exit status */
 };

@@ -233,7 +233,7 @@ int debug_tables_encode(struct debug_tables *t, struct debug_sections *ret)
 {
 	struct blocks lines, scopes;
 	struct bytes files, functions, strings;
-	_cleanup_bytes_ struct bytes name_offs;
+	_cleanup_bytes_ struct bytes name_offs = {.data = NULL};
 	int r = t->error;
 
 	*ret = (struct debug_sections) {.base = t->base};

@@ -33,7 +33,7 @@ struct drain {
 	uint64_t *sampled_ns; /* by CPU, for coverage */
 	int64_t next_watch_ns;
 	uint64_t runs_seen, bpf_ns;
-	uint64_t main_cpu_ns, keeper_cpu_ns, parser_cpu_ns; /* once a second */
+	uint64_t main_cpu_ns, keeper_cpu_ns, parser_cpu_ns, fetcher_cpu_ns; /* once a second */
 	uint64_t ring_peak;
 	pthread_mutex_t mutex; /* leaf lock; guards stats */
 	struct drain_stats stats;
@@ -95,6 +95,7 @@ static void measure_roles(struct drain *d)
 	d->main_cpu_ns = (uint64_t)role_cpu_ns((pid_t)s->main_pid);
 	d->keeper_cpu_ns = (uint64_t)role_cpu_ns((pid_t)s->keeper_pid);
 	d->parser_cpu_ns = (uint64_t)role_cpu_ns((pid_t)s->parser_pid);
+	d->fetcher_cpu_ns = s->fetcher_pid ? (uint64_t)role_cpu_ns((pid_t)s->fetcher_pid) : 0;
 }
 
 static uint32_t govern(struct drain *d, int64_t now_ns)
@@ -235,6 +236,7 @@ static void publish(struct drain *d)
 		.main_cpu_ns = d->main_cpu_ns,
 		.keeper_cpu_ns = d->keeper_cpu_ns,
 		.parser_cpu_ns = d->parser_cpu_ns,
+		.fetcher_cpu_ns = d->fetcher_cpu_ns,
 		.bpf_ns = d->bpf_ns,
 		.maps_bytes = setup->maps_bytes};
 

@@ -127,6 +127,8 @@ static void collect_cost(
 	metrics_write(w, (double)d->main_cpu_ns / 1e9, "role", "main", NULL);
 	metrics_write(w, (double)d->keeper_cpu_ns / 1e9, "role", "keeper", NULL);
 	metrics_write(w, (double)d->parser_cpu_ns / 1e9, "role", "parser", NULL);
+	if (s->o.setup->fetcher_pid)
+		metrics_write(w, (double)d->fetcher_cpu_ns / 1e9, "role", "fetcher", NULL);
 	one(w, METRIC_COUNTER, "sonde_bpf_seconds_total",
 		"Time in BPF programs, measured in one of 64 runs.", (double)d->bpf_ns / 1e9);
 	gauge(w, "sonde_bpf_map_bytes", "Locked memory of all BPF maps.", (double)d->maps_bytes);
@@ -231,6 +233,25 @@ static void write_unnamed(struct metrics_writer *w, struct binary_registry *regi
 	}
 }
 
+static void write_fetches(struct metrics_writer *w, const struct binary_stats *b)
+{
+	static const char *const results[FETCHER_N_STATUS] = {
+		[FETCHER_OK] = "found",
+		[FETCHER_NOT_FOUND] = "not_found",
+		[FETCHER_TOO_LARGE] = "too_large",
+		[FETCHER_TIMEOUT] = "timeout",
+		[FETCHER_ERROR] = "error",
+		[FETCHER_FAILED] = "failed",
+	};
+
+	metrics_write_family(w, METRIC_COUNTER, "sonde_debuginfod_requests_total",
+		"Debug files asked of the servers of --symbols.debuginfod.");
+	for (size_t i = 0; i < FETCHER_N_STATUS; i++)
+		metrics_write(w, (double)b->fetched[i], "result", results[i], NULL);
+	metrics_write(w, (double)b->fetch_skipped, "result", "asked_lately", NULL);
+	metrics_write(w, (double)b->fetch_queue_full, "result", "queue_full", NULL);
+}
+
 static void collect_binary(struct metrics_writer *w, struct binary_registry *registry)
 {
 	static const char *const reasons[PARSER_N_STATUS] = {
@@ -261,6 +282,7 @@ static void collect_binary(struct metrics_writer *w, struct binary_registry *reg
 		"Files with debug information of others, by what became of them.");
 	for (size_t i = 0; i < BINARY_N_DEBUG; i++)
 		metrics_write(w, (double)b.debug_files[i], "result", results[i], NULL);
+	write_fetches(w, &b);
 	metrics_write_family(w, METRIC_COUNTER, "sonde_symbol_cache_events_total",
 		"What happened in --symbols.cache-path.");
 	metrics_write(w, (double)b.cache_corrupt, "event", "corrupt", NULL);

@@ -202,6 +202,7 @@ int sandbox_enter(enum sandbox_role role, struct errbuf *eb)
 		[SANDBOX_KEEPER] = {sandbox_keeper, ARRAY_SIZE(sandbox_keeper)},
 		[SANDBOX_MAIN] = {sandbox_main, ARRAY_SIZE(sandbox_main)},
 		[SANDBOX_PARSER] = {sandbox_parser, ARRAY_SIZE(sandbox_parser)},
+		[SANDBOX_FETCHER] = {sandbox_fetcher, ARRAY_SIZE(sandbox_fetcher)},
 	};
 	_cleanup_(filter_freep)
 	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM));

@@ -15,6 +15,7 @@ enum sandbox_role {
 	SANDBOX_KEEPER,
 	SANDBOX_MAIN,
 	SANDBOX_PARSER,
+	SANDBOX_FETCHER,
 };
 
 /* Does this process have the capability (CAP_BPF …) in its permitted set? Names the number. */

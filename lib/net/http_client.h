@@ -78,6 +78,8 @@ struct http_fetch {
 	uint32_t timeout_ms;   /* whole transfer; 0: none */
 	size_t max_body_bytes; /* as sent; 0: none. Above it -EFBIG, at once when Content-Length
 				  says so */
+	const int *
+		body_fd; /* the body of a 200 is written there, and nothing of it held; NULL: off */
 	struct budget *budget; /* charged by the body; NULL: none */
 	bool accept_gzip;      /* Accept-Encoding: gzip, else identity */
 	/* Called once on the loop thread. The response is the callee's to take from and is freed

@@ -27,6 +27,8 @@ struct http_transfer {
 	struct http_response response;
 	size_t cap_headers;
 	size_t max_body_bytes;
+	int body_fd; /* -1: into the response */
+	size_t n_written;
 	uint32_t timeout_ms;
 	int refused; /* by our own callbacks: -EFBIG, -ENOMEM */
 	int64_t start_ns;

@@ -95,10 +95,37 @@ static void reserve_body(struct http_transfer *t)
 		(void)bytes_reserve(&t->response.body, (size_t)announced);
 }
 
+static int write_body(struct http_transfer *t, const char *p, size_t n)
+{
+	long status = 0;
+
+	curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
+	if (status != 200)
+		return 0;
+	if (t->max_body_bytes && n > t->max_body_bytes - t->n_written)
+		return -EFBIG;
+	t->n_written += n;
+	while (n) {
+		ssize_t done = write(t->body_fd, p, n);
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done <= 0)
+			return done < 0 ? -errno : -EIO;
+		p += done;
+		n -= (size_t)done;
+	}
+	return 0;
+}
+
 static size_t on_body(char *p, size_t size, size_t n, void *arg)
 {
 	struct http_transfer *t = arg;
 
+	if (t->body_fd >= 0) {
+		t->refused = write_body(t, p, size * n);
+		return t->refused < 0 ? 0 : size * n;
+	}
 	if (!t->response.body.len)
 		reserve_body(t);
 	bytes_put(&t->response.body, p, size * n);
@@ -448,6 +475,7 @@ int http_transfer_new(struct http_client *c, const struct http_fetch *f, struct 
 	t->done = f->done;
 	t->arg = f->arg;
 	t->max_body_bytes = f->max_body_bytes;
+	t->body_fd = f->body_fd ? *f->body_fd : -1;
 	t->timeout_ms = f->timeout_ms;
 	t->start_ns = clock_monotonic_ns(&clock_system);
 	bytes_init(&t->response.body, f->budget, f->max_body_bytes);

@@ -1,8 +1,11 @@
 """Names that lie outside a stripped program: inside it compressed, beside it, in the build-id directory, of its own root too."""
+import http.server
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
+import threading
 import unittest
 
 import sonde_e2e as e2e
@@ -150,6 +153,119 @@ class DebugFiles(unittest.TestCase):
         with e2e.exporter(f'--symbols.cache-path={self.top}/later') as second, e2e.Workload(prog) as w:
             r = second.get(f'/debug/pprof/profile?seconds=1&hz=99&pid={w.pid}')
             self.assertIn('burn_hidden', e2e.Pprof(r.body).functions())
+
+
+class Debuginfod:
+    """Debian's server on loopback, with the files of one directory."""
+
+    def __init__(self, where):
+        self.port = e2e.free_port()
+        self.url = f'http://127.0.0.1:{self.port}'
+        self.work = e2e.Workload('debuginfod', '-p', str(self.port), '-d', ':memory:', '-t', '1', '-F', where)
+
+    def __enter__(self):
+        e2e.wait_for('debuginfod', self.answers, 60)
+        return self
+
+    def answers(self):
+        try:
+            return e2e.http_get(self.url + '/metrics', timeout=5).status == 200
+        except OSError:
+            return False
+
+    def has(self, bid):
+        return e2e.http_get(f'{self.url}/buildid/{bid}/debuginfo', timeout=30).status == 200
+
+    def __exit__(self, *exc):
+        self.work.__exit__(*exc)
+
+
+@e2e.needs_kernel
+@unittest.skipUnless(shutil.which('debuginfod'), 'no debuginfod')
+class FromServers(unittest.TestCase):
+    def setUp(self):
+        self.top = tempfile.mkdtemp(prefix='sonde-debuginfod.')
+        os.chmod(self.top, 0o755)
+        self.addCleanup(shutil.rmtree, self.top, ignore_errors=True)
+        self.n = 0
+
+    def program(self):
+        """A stripped program whose debug file only the server has."""
+        prog = e2e.compile_c(f'const char salt[] = "{self.id()}{self.n}";\n' + BURN_C, *FLAGS, name='far')
+        self.n += 1
+        os.chmod(os.path.dirname(prog), 0o755)
+        self.addCleanup(shutil.rmtree, os.path.dirname(prog), ignore_errors=True)
+        bid = build_id(prog)
+        split(prog, f'{self.top}/served/{bid}.debug')
+        return prog, bid
+
+    def functions(self, d, pid):
+        return e2e.Pprof(d.get(f'/debug/pprof/profile?seconds=1&hz=99&pid={pid}').body).functions()
+
+    def result(self, d, result):
+        return d.metrics()[f'sonde_debuginfod_requests_total{{result="{result}"}}']
+
+    def test_found(self):
+        prog, bid = self.program()
+        with Debuginfod(f'{self.top}/served') as server:
+            e2e.wait_for('the scan', lambda: server.has(bid), 60)
+            # The first server has nothing; for another path of its own it needs no slash.
+            empty = f'{self.top}/empty'
+            os.mkdir(empty)
+            with Debuginfod(empty) as other, e2e.exporter(
+                    f'--symbols.cache-path={self.top}/symbols', f'--symbols.debuginfod={other.url}/',
+                    f'--symbols.debuginfod={server.url}') as d, e2e.Workload(prog) as w:
+                e2e.wait_for('the name', lambda: 'burn_hidden' in self.functions(d, w.pid), 60)
+                self.assertEqual(self.result(d, 'found'), 1)
+                # What is needed no more is gone: no descriptor of a file without a name is left.
+                self.assertGreaterEqual(d.metrics()['sonde_debug_files_total{result="used"}'], 1)
+        # The symbol file stays: no server is needed again.
+        with e2e.exporter(f'--symbols.cache-path={self.top}/symbols', f'--symbols.debuginfod={server.url}') as d, e2e.Workload(prog) as w:
+            self.assertIn('burn_hidden', self.functions(d, w.pid))
+            self.assertEqual(self.result(d, 'found'), 0)
+
+    def test_not_found_is_remembered(self):
+        prog, bid = self.program()
+        asked = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                asked.append(self.path)
+                self.send_error(404)
+
+            def log_message(self, *args):
+                pass
+
+        server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        # Another content with the same build id: a file of its own to the exporter.
+        again = os.path.dirname(prog) + '/again'
+        shutil.copy(prog, again)
+        run('objcopy', '--add-symbol', 'extra=.text:0,global', again)
+        with e2e.exporter('--symbols.cache-path=', f'--symbols.debuginfod=http://127.0.0.1:{server.server_port}') as d:
+            with e2e.Workload(prog) as w:
+                e2e.wait_for('the question', lambda: self.functions(d, w.pid) and f'/buildid/{bid}/debuginfo' in asked)
+            with e2e.Workload(again) as w:
+                e2e.wait_for('no question', lambda: self.functions(d, w.pid) and self.result(d, 'asked_lately'))
+        self.assertEqual(asked.count(f'/buildid/{bid}/debuginfo'), 1)
+
+    def test_failures(self):
+        prog, bid = self.program()
+        with Debuginfod(f'{self.top}/served') as server:
+            e2e.wait_for('the scan', lambda: server.has(bid), 60)
+            with e2e.exporter('--symbols.cache-path=', f'--symbols.debuginfod={server.url}',
+                              '--symbols.debuginfod-max-bytes=1KB') as d, e2e.Workload(prog) as w:
+                e2e.wait_for('too large', lambda: self.functions(d, w.pid) and self.result(d, 'too_large'))
+        with e2e.exporter('--symbols.cache-path=', f'--symbols.debuginfod={server.url}') as d, e2e.Workload(prog) as w:
+            e2e.wait_for('no server', lambda: self.functions(d, w.pid) and self.result(d, 'error'))
+        with socket.socket() as silent:
+            silent.bind(('127.0.0.1', 0))
+            silent.listen()
+            with e2e.exporter('--symbols.cache-path=', f'--symbols.debuginfod=http://127.0.0.1:{silent.getsockname()[1]}',
+                              '--symbols.debuginfod-timeout=300ms') as d, e2e.Workload(prog) as w:
+                e2e.wait_for('silence', lambda: self.functions(d, w.pid) and self.result(d, 'timeout'))
 
 
 if __name__ == '__main__':

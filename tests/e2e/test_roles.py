@@ -64,9 +64,11 @@ def unprivileged():
 
 @needs_kernel
 class Roles(unittest.TestCase):
+    flags = ()
+
     @classmethod
     def setUpClass(cls):
-        cls.daemon = exporter().__enter__()
+        cls.daemon = exporter(*cls.flags).__enter__()
         cls.roles = roles(cls.daemon)
 
     @classmethod
@@ -104,7 +106,7 @@ class Roles(unittest.TestCase):
                  for role, fds in (('keeper', keeper), ('parser', parser))}
         self.assertEqual(kinds['parser'], ['socket'])
         self.assertEqual(sum(v.startswith('socket') for v in parser.values()), 1)
-        self.assertEqual(kinds['keeper'], ['anon_inode:[signalfd]', 'anon_inode:bpf-prog', 'socket'])
+        self.assertEqual(kinds['keeper'], ['anon_inode:[signalfd]', 'anon_inode:bpf-prog', 'anon_inode:bpf_link', 'socket'])
         self.assertEqual({parser[0], parser[1]}, {'/dev/null'})
         self.assertIn('anon_inode:[perf_event]', main.values())
         self.assertIn('anon_inode:bpf-map', main.values())
@@ -116,6 +118,29 @@ class Roles(unittest.TestCase):
         # not dumpable: /proc files of the process belong to root
         for role, pid in self.roles.items():
             self.assertEqual(os.stat(f'/proc/{pid}/mem').st_uid, 0, role)
+
+
+@needs_kernel
+class RolesWithFetcher(Roles):
+    """The same, with a role that has the network."""
+    flags = ('--symbols.debuginfod=http://127.0.0.1:1',)
+
+    def test_there_are_three(self):
+        self.assertEqual(set(self.roles), {'keeper', 'main', 'parser', 'fetcher'})
+
+    def test_descriptors(self):
+        super().test_descriptors()
+        fetcher = descriptors(self.roles['fetcher'])
+        self.assertEqual([v.split(':')[0] for k, v in sorted(fetcher.items()) if k > 2], ['socket'])
+        self.assertEqual({fetcher[0], fetcher[1]}, {'/dev/null'})
+
+    def test_it_ends_all(self):
+        with exporter(*self.flags) as d:
+            r = roles(d)
+            os.kill(r['fetcher'], signal.SIGKILL)
+            self.assertEqual(wait_gone([p for p in r.values() if p != d.p.pid]), [])
+            self.assertEqual(d.p.wait(5), 128 + 9)
+            self.assertIn('fetcher ended unexpectedly (signal 9)', d.output())
 
 
 @needs_kernel

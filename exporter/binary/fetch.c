@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Debug information from servers. What a binary lacks is asked for once, on a thread of its own; when
+ * it has come, the binary's symbol file is made anew and finds it here, by its build id. It lies in a
+ * file without a name, so that it goes when it is not needed any more or the program ends.
+ */
+#include "exporter/binary/registry.h"
+#include "exporter/fetcher/fetcher.h"
+#include "lib/base/alloc.h"
+#include "lib/base/hash.h"
+#include "lib/base/log.h"
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define FORGET_MISSING_NS (3600 * NS_PER_S) /* no server has it */
+#define FORGET_FAILED_NS (600 * NS_PER_S)
+#define KEEP_FETCHED_NS (60 * NS_PER_S) /* for the symbol thread to find */
+#define WAIT_UNUSED_NS (10 * NS_PER_S)
+enum { MAX_REMEMBERED = 4096 };
+
+static uint64_t key_of(const struct parser_identity *id)
+{
+	return hash_xxh3(id->build_id, id->build_id_len);
+}
+
+static bool is_same(const struct parser_identity *a, const struct parser_identity *b)
+{
+	return a->build_id_len == b->build_id_len &&
+	       memcmp(a->build_id, b->build_id, a->build_id_len) == 0;
+}
+
+static void drop_fetched_locked(struct binary_registry *r, size_t i)
+{
+	struct fetch *f = &r->fetches;
+
+	close(f->done[i].fd);
+	f->done[i] = f->done[--f->n_done];
+}
+
+void binary_fetch_done(struct binary_registry *r)
+{
+	while (r->fetches.n_done)
+		drop_fetched_locked(r, 0);
+	table_done(&r->fetches.not_before);
+}
+
+int binary_fetched_open(struct binary_registry *r, const struct parser_identity *id)
+{
+	struct fetch *f = &r->fetches;
+	int fd = -ENOENT;
+
+	pthread_mutex_lock(&r->mutex);
+	for (size_t i = 0; i < f->n_done && fd < 0; i++)
+		if (is_same(&f->done[i].id, id)) {
+			fd = fcntl(f->done[i].fd, F_DUPFD_CLOEXEC, 3);
+			drop_fetched_locked(r, i);
+		}
+	pthread_mutex_unlock(&r->mutex);
+	return fd;
+}
+
+void binary_fetch_want(struct binary_registry *r, uint32_t binary, const struct parser_identity *id)
+{
+	struct fetch *f = &r->fetches;
+	int64_t now = clock_monotonic_ns(r->o.clock);
+	uint64_t *not_before;
+
+	if (r->o.fetcher_fd <= 0 || !id->build_id_len)
+		return;
+	pthread_mutex_lock(&r->mutex);
+	not_before = table_find(&f->not_before, key_of(id));
+	if (not_before && now < (int64_t)*not_before) {
+		r->stats.fetch_skipped++;
+	} else if (f->n_wanted == BINARY_MAX_FETCHES) {
+		r->stats.fetch_queue_full++;
+	} else {
+		if (f->not_before.n_used >= MAX_REMEMBERED)
+			table_clear(&f->not_before);
+		not_before = table_insert(&f->not_before, key_of(id), NULL);
+		if (not_before) /* until there is an answer */
+			*not_before = INT64_MAX;
+		f->wanted[f->n_wanted++] = (struct fetch_item) {.binary = binary, .id = *id};
+		pthread_cond_signal(&f->cond);
+	}
+	pthread_mutex_unlock(&r->mutex);
+}
+
+/* A file without a name beside the symbol files, else in memory. */
+static int open_output(struct binary_registry *r)
+{
+	int fd = -ENOENT;
+
+	if (r->o.cache_path && r->o.cache_path[0])
+		fd = r->o.fs->open(r->o.fs, r->o.cache_path, O_TMPFILE | O_RDWR, 0600);
+	return fd >= 0 ? fd : memfd_create("debuginfo", MFD_CLOEXEC);
+}
+
+/* At work still (the answer was quick), or being read. */
+static bool is_busy(const struct entry *e)
+{
+	return e->state == BINARY_QUEUED || e->state == BINARY_WORKING ||
+	       (e->state == BINARY_READY && e->content->symbols.n_refs);
+}
+
+/* The binary's symbol file goes once nobody reads it, and the binary back into the queue. */
+static void make_anew_locked(struct binary_registry *r, uint32_t binary)
+{
+	int64_t give_up = clock_monotonic_ns(r->o.clock) + WAIT_UNUSED_NS;
+	struct entry *e;
+
+	while ((e = entry_locked(r, binary)) && is_busy(e) &&
+		clock_monotonic_ns(r->o.clock) < give_up) {
+		pthread_mutex_unlock(&r->mutex);
+		r->o.clock->sleep_until_ns(
+			r->o.clock, clock_monotonic_ns(r->o.clock) + 20 * NS_PER_MS);
+		pthread_mutex_lock(&r->mutex);
+	}
+	if (!e || !e->has_source || e->state != BINARY_READY || is_busy(e))
+		return;
+	binary_content_unmap_locked(r, e->content);
+	e->not_before_ns = 0;
+	binary_enqueue_locked(r, binary_canonical_locked(r, binary));
+}
+
+static void settle_locked(struct binary_registry *r, const struct fetch_item *item, int fd,
+	enum fetcher_status status)
+{
+	struct fetch *f = &r->fetches;
+	int64_t now = clock_monotonic_ns(r->o.clock);
+	uint64_t *not_before = table_insert(&f->not_before, key_of(&item->id), NULL);
+
+	r->stats.fetched[status]++;
+	if (not_before)
+		*not_before = (uint64_t)(now + (status == FETCHER_OK || status == FETCHER_NOT_FOUND
+							       ? FORGET_MISSING_NS
+							       : FORGET_FAILED_NS));
+	for (size_t i = 0; i < f->n_done;)
+		if (now - f->done[i].at_ns > KEEP_FETCHED_NS)
+			drop_fetched_locked(r, i);
+		else
+			i++;
+	if (status != FETCHER_OK || f->n_done == BINARY_MAX_FETCHES) {
+		close(fd);
+		return;
+	}
+	f->done[f->n_done++] = (struct fetched) {.id = item->id, .fd = fd, .at_ns = now};
+	make_anew_locked(r, item->binary);
+}
+
+void binary_fetch_work(struct binary_registry *r, int64_t timeout_ns)
+{
+	struct fetch *f = &r->fetches;
+	int64_t until = clock_monotonic_ns(r->o.clock) + timeout_ns;
+	struct timespec ts = {.tv_sec = until / NS_PER_S, .tv_nsec = until % NS_PER_S};
+	enum fetcher_status status = FETCHER_FAILED;
+	struct fetcher_reply reply = {.text = ""};
+	struct fetch_item item;
+	int fd;
+
+	pthread_mutex_lock(&r->mutex);
+	if (!f->n_wanted)
+		pthread_cond_timedwait(&f->cond, &r->mutex, &ts);
+	if (!f->n_wanted) {
+		pthread_mutex_unlock(&r->mutex);
+		return;
+	}
+	item = f->wanted[0];
+	memmove(f->wanted, f->wanted + 1, --f->n_wanted * sizeof(*f->wanted));
+	pthread_mutex_unlock(&r->mutex);
+	fd = open_output(r);
+	if (fd >= 0)
+		status = fetcher_debuginfo(
+			r->o.fetcher_fd, item.id.build_id, item.id.build_id_len, fd, &reply);
+	if (reply.text[0])
+		LOG_RATED(LOG_WARN, "debuginfod: %s", reply.text);
+	pthread_mutex_lock(&r->mutex);
+	settle_locked(r, &item, fd, status);
+	pthread_mutex_unlock(&r->mutex);
+}

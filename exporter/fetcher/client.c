@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * main's side of the fetcher's protocol.
+ */
+#include "exporter/fetcher/protocol.h"
+#include "lib/base/cleanup.h"
+#include <string.h>
+#include <sys/socket.h>
+
+static int send_request(int fetcher_fd, const struct fetcher_request *q, int reply_fd, int out_fd)
+{
+	struct fetcher_request copy = *q;
+	struct iovec iov = {.iov_base = &copy, .iov_len = sizeof(copy)};
+	int fds[2] = {reply_fd, out_fd};
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(fds))];
+	} control = {0};
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes),
+	};
+
+	control.header = (struct cmsghdr) {
+		.cmsg_level = SOL_SOCKET,
+		.cmsg_type = SCM_RIGHTS,
+		.cmsg_len = CMSG_LEN(sizeof(fds)),
+	};
+	memcpy(CMSG_DATA(&control.header), fds, sizeof(fds));
+	return sendmsg(fetcher_fd, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof(copy) ? 0 : -errno;
+}
+
+enum fetcher_status fetcher_debuginfo(int fetcher_fd, const uint8_t *build_id,
+	uint32_t build_id_len, int out_fd, struct fetcher_reply *ret)
+{
+	struct fetcher_request q = {
+		.magic = FETCHER_MAGIC, .op = FETCHER_DEBUGINFO, .id_len = build_id_len};
+	_cleanup_close_ int ours = -1, theirs = -1;
+	int pair[2];
+	ssize_t n;
+
+	*ret = (struct fetcher_reply) {.status = FETCHER_FAILED};
+	if (build_id_len > FETCHER_MAX_ID ||
+		socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return FETCHER_FAILED;
+	ours = pair[0];
+	theirs = pair[1];
+	memcpy(q.id, build_id, build_id_len);
+	if (send_request(fetcher_fd, &q, theirs, out_fd) < 0)
+		return FETCHER_FAILED;
+	/* With our copy gone, a role that ends ends the wait. */
+	close(TAKE_FD(theirs));
+	do
+		n = recv(ours, ret, sizeof(*ret), 0);
+	while (n < 0 && errno == EINTR);
+	if (n != (ssize_t)sizeof(*ret) || ret->magic != FETCHER_MAGIC ||
+		ret->status >= FETCHER_N_STATUS) {
+		*ret = (struct fetcher_reply) {.status = FETCHER_FAILED};
+		return FETCHER_FAILED;
+	}
+	ret->text[sizeof(ret->text) - 1] = '\0';
+	return (enum fetcher_status)ret->status;
+}
