@@ -19,7 +19,7 @@ static void put_text(struct json *j, const struct tree_symbols *s, uint32_t id)
 }
 
 /* Function 0 is the root's name and function 1 that of what was cut. */
-static void put_functions(
+void render_json_functions(
 	const struct render_input *in, const struct render_used *u, struct json *j)
 {
 	const struct tree_symbols *s = in->symbols;
@@ -67,7 +67,7 @@ static void put_number(struct bytes *out, int64_t v, bool first)
 	bytes_put(out, p, (size_t)(text + sizeof(text) - p));
 }
 
-static void put_array(struct json *j, const char *key, const struct tree *t, const int64_t *wide,
+void render_json_array(struct json *j, const char *key, const struct tree *t, const int64_t *wide,
 	const uint32_t *narrow)
 {
 	json_key(j, key);
@@ -77,8 +77,7 @@ static void put_array(struct json *j, const char *key, const struct tree *t, con
 	bytes_put_u8(j->out, ']');
 }
 
-static void put_derived_arrays(
-	const struct render_input *in, const struct render_used *u, struct json *j)
+void render_json_derived(const struct render_input *in, const struct render_used *u, struct json *j)
 {
 	const struct tree *t = in->tree;
 
@@ -121,12 +120,12 @@ int render_json_members(const struct render_input *in, struct json *j)
 	json_kv_string(j, "type", in->type ? in->type : "");
 	json_kv_string(j, "unit", render_unit(in));
 	json_kv_int(j, "total", in->whole ? in->whole : t->total[0]);
-	put_functions(in, &u, j);
-	put_array(j, "parent", t, NULL, t->parent);
-	put_array(j, "line", t, t->line, NULL);
-	put_array(j, "self", t, t->self, NULL);
-	put_array(j, "total_by_node", t, t->total, NULL);
-	put_derived_arrays(in, &u, j);
+	render_json_functions(in, &u, j);
+	render_json_array(j, "parent", t, NULL, t->parent);
+	render_json_array(j, "line", t, t->line, NULL);
+	render_json_array(j, "self", t, t->self, NULL);
+	render_json_array(j, "total_by_node", t, t->total, NULL);
+	render_json_derived(in, &u, j);
 	json_key(j, "kinds");
 	json_array_begin(j);
 	for (int k = 0; k < TREE_N_KINDS; k++)

@@ -60,6 +60,24 @@ int render_protobuf(const struct render_input *in, struct bytes *out) _must_chec
 /* rows [{function, file, line, mapping, self, total}] as a member of the object. limit 0: all. */
 int render_json_rows(const struct render_input *in, size_t limit, struct json *j) _must_check_;
 
+/*
+ * A difference: `in` has its shape as tree. JSON members as render_json_members has them, but self_a[], self_b[], total_a[], total_b[]
+ * and mark[] per node, marks[] (the names), and rows; folded: `stack a b` a line, as difffolded.pl writes it; CSV and text: the table.
+ */
+struct tree_diff;
+struct tree_diff_row;
+struct render_diff {
+	struct render_input in;
+	const struct tree_diff *diff;
+	const struct tree_diff_row *rows;
+	size_t n_rows; /* those to show */
+	double scale_a, scale_b;
+};
+int render_diff_json(const struct render_diff *d, struct json *j) _must_check_;
+int render_diff_folded(const struct render_diff *d, struct bytes *out) _must_check_;
+int render_diff_csv(const struct render_diff *d, struct bytes *out) _must_check_;
+int render_diff_text(const struct render_diff *d, struct bytes *out) _must_check_;
+
 /* 1234567890 "nanoseconds" → "1.23s"; bytes in powers of 1024; counts with their unit unless it is
  * "count". */
 void render_value(int64_t value, const char *unit, char ret[64]);

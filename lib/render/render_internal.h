@@ -26,3 +26,17 @@ struct render_used {
 };
 void render_used_done(struct render_used *u);
 int render_find_used(const struct render_input *in, struct render_used *u) _must_check_;
+
+/* Pieces of the formats. */
+struct json;
+void render_put_folded(struct bytes *out, const char *s, size_t n); /* a frame's name */
+void render_put_line(struct bytes *out, const char *s);		    /* on one line */
+void render_put_csv(struct bytes *out, const char *s);		    /* a field */
+void render_json_functions(
+	const struct render_input *in, const struct render_used *u, struct json *j);
+/* An array of numbers per node; either is NULL. */
+void render_json_array(struct json *j, const char *key, const struct tree *t, const int64_t *wide,
+	const uint32_t *narrow);
+/* function[], kind[], cut{}. */
+void render_json_derived(
+	const struct render_input *in, const struct render_used *u, struct json *j);

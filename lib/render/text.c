@@ -47,7 +47,7 @@ double render_whole(const struct render_input *in)
 	return whole ? fabs((double)whole) : 1;
 }
 
-static void put_folded_name(struct bytes *out, const char *s, size_t n)
+void render_put_folded(struct bytes *out, const char *s, size_t n)
 {
 	uint8_t *to = bytes_reserve(out, n);
 
@@ -77,7 +77,7 @@ int render_folded(const struct render_input *in, struct bytes *out)
 		path.len = path_len[t->parent[i]];
 		if (path.len)
 			bytes_put_u8(&path, ';');
-		put_folded_name(&path, name, len);
+		render_put_folded(&path, name, len);
 		path_len[i] = path.len;
 		if (!t->self[i])
 			continue;
@@ -88,7 +88,7 @@ int render_folded(const struct render_input *in, struct bytes *out)
 }
 
 /* A name on one line. */
-static void put_line(struct bytes *out, const char *s)
+void render_put_line(struct bytes *out, const char *s)
 {
 	for (; *s; s++)
 		bytes_put_u8(out, (unsigned char)*s < ' ' ? ' ' : (uint8_t)*s);
@@ -160,10 +160,10 @@ int render_text(const struct render_input *in, size_t max_rows, struct bytes *ou
 		bytes_printf(out, "%10s %5.2f%% %5.2f%% %10s %5.2f%%  ", self,
 			100 * (double)rows[i].self / whole, 100 * sum / whole, total,
 			100 * (double)rows[i].total / whole);
-		put_line(out, tree_symbols_text(in->symbols, f->name, NULL));
+		render_put_line(out, tree_symbols_text(in->symbols, f->name, NULL));
 		if (*mapping && f->kind != TREE_UNKNOWN) {
 			bytes_put_str(out, *mapping == '[' ? " " : " [");
-			put_line(out, mapping);
+			render_put_line(out, mapping);
 			bytes_put_str(out, *mapping == '[' ? "" : "]");
 		}
 		bytes_put_u8(out, '\n');
@@ -171,7 +171,7 @@ int render_text(const struct render_input *in, size_t max_rows, struct bytes *ou
 	return bytes_error(out);
 }
 
-static void put_csv(struct bytes *out, const char *s)
+void render_put_csv(struct bytes *out, const char *s)
 {
 	if (!*s || (!strpbrk(s, "\",\r\n") && !strchr("=+-@\t", *s))) {
 		bytes_put_str(out, s);
@@ -201,11 +201,11 @@ int render_csv(const struct render_input *in, size_t max_rows, struct bytes *out
 	for (size_t i = 0; i < n; i++) {
 		const struct tree_frame *f = &in->symbols->frames[rows[i].frame];
 
-		put_csv(out, tree_symbols_text(in->symbols, f->name, NULL));
+		render_put_csv(out, tree_symbols_text(in->symbols, f->name, NULL));
 		bytes_put_u8(out, ',');
-		put_csv(out, tree_symbols_text(in->symbols, f->file, NULL));
+		render_put_csv(out, tree_symbols_text(in->symbols, f->file, NULL));
 		bytes_put_u8(out, ',');
-		put_csv(out, render_mapping_name(in, rows[i].frame));
+		render_put_csv(out, render_mapping_name(in, rows[i].frame));
 		bytes_printf(out, ",%" PRId64 ",%" PRId64 ",%" PRId64 "\r\n", rows[i].line,
 			rows[i].self, rows[i].total);
 	}

@@ -333,3 +333,28 @@ int tree_divide(struct tree *t, int64_t divisor, struct errbuf *eb)
 	}
 	return tree_finish(t, eb);
 }
+
+int tree_tag(const struct tree *in, const uint32_t *roots, size_t n_roots, const uint32_t *leaves,
+	size_t n_leaves, struct tree *ret, struct errbuf *eb)
+{
+	_cleanup_tree_builder_ struct tree_builder b = {};
+	_cleanup_free_ uint32_t *to = try_realloc(NULL, in->n + 1, sizeof(*to));
+
+	if (!to)
+		return err_set(eb, -ENOMEM, "out of memory for a call tree of %zu nodes", in->n);
+	tree_builder_init(&b, ret->budget);
+	tree_builder_add(&b, 0, 0); /* the root, also of nothing */
+	for (size_t i = 0; i < in->n; i++) {
+		uint32_t node;
+
+		to[i] = i ? tree_builder_child(&b, to[in->parent[i]], in->frame[i], in->line[i])
+			  : 0;
+		for (size_t k = 0; !i && k < n_roots; k++)
+			to[0] = tree_builder_child(&b, to[0], roots[k], 0);
+		node = to[i];
+		for (size_t k = 0; in->self[i] && k < n_leaves; k++)
+			node = tree_builder_child(&b, node, leaves[k], 0);
+		tree_builder_add(&b, node, in->self[i]);
+	}
+	return tree_builder_finish(&b, ret, eb);
+}

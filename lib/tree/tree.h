@@ -103,6 +103,10 @@ int tree_merge(const struct tree *const *trees, size_t k, struct tree *ret,
 int tree_graft(const struct tree *const *trees, const uint32_t *frames, size_t k, struct tree *ret,
 	struct errbuf *eb) _must_check_;
 
+/* Puts frames above and below every stack (pprof's tagroot and tagleaf): `roots` from the root on, `leaves` ending in the leaf. */
+int tree_tag(const struct tree *in, const uint32_t *roots, size_t n_roots, const uint32_t *leaves,
+	size_t n_leaves, struct tree *ret, struct errbuf *eb) _must_check_;
+
 /* Divides all selfs, rounded to the nearest; what becomes 0 is left out. Not after a limit. */
 int tree_divide(struct tree *t, int64_t divisor, struct errbuf *eb) _must_check_;
 

@@ -12,6 +12,7 @@ static const struct http_route routes[] = {
 	{HTTP_GET | HTTP_POST, "/api/v1/flamegraph", api_flamegraph, HTTP_ON_WORKER, 0},
 	{HTTP_GET | HTTP_POST, "/api/v1/top", api_top, HTTP_ON_WORKER, 0},
 	{HTTP_GET | HTTP_POST, "/api/v1/profile", api_profile, HTTP_ON_WORKER, 0},
+	{HTTP_GET | HTTP_POST, "/api/v1/diff", api_diff, HTTP_ON_WORKER, 0},
 	{HTTP_GET | HTTP_POST, "/api/v1/query_series", api_query_series, HTTP_ON_WORKER, 0},
 	{HTTP_GET | HTTP_POST, "/api/v1/profile_types", api_profile_types, HTTP_ON_WORKER, 0},
 	{HTTP_GET | HTTP_POST, "/api/v1/labels", api_labels, HTTP_ON_WORKER, 0},
@@ -310,13 +311,31 @@ void api_job_done(struct api_job *q)
 	api_params_done(&q->params);
 }
 
-int api_job_one_selector(const struct api_job *q, struct errbuf *eb)
+int api_params_one_selector(const struct api_params *p, struct errbuf *eb)
 {
-	if (!q->params.query)
+	if (!p->query)
 		return err_set(eb, -EINVAL,
 			"query: missing; for example "
 			"process_cpu:cpu:nanoseconds:cpu:nanoseconds{}");
-	return q->params.n_selectors == 1 ? 0 : err_set(eb, -EINVAL, "query: more than one");
+	return p->n_selectors == 1 ? 0 : err_set(eb, -EINVAL, "query: more than one");
+}
+
+int api_job_one_selector(const struct api_job *q, struct errbuf *eb)
+{
+	return api_params_one_selector(&q->params, eb);
+}
+
+int api_job_widen(struct api_job *q, int64_t from_ns, struct errbuf *eb)
+{
+	int r;
+
+	store_parts_put(q->api->store, &q->parts);
+	q->parts = (struct store_parts) {};
+	q->env.n_parts = 0;
+	r = store_parts_get(q->api->store, from_ns, INT64_MAX, &q->parts);
+	q->env.parts = q->parts.items;
+	q->env.n_parts = q->parts.n;
+	return r ? err_set(eb, r, "reading the store: %s", err_text(NULL, r)) : 0;
 }
 
 static double elapsed(const struct api_job *q)

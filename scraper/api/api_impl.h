@@ -56,6 +56,9 @@ void api_job_count(struct api_job *q);
 void api_job_done(struct api_job *q);
 #define _cleanup_api_job_ _cleanup_(api_job_done)
 /* -EINVAL unless exactly one selector was given. */
+int api_params_one_selector(const struct api_params *p, struct errbuf *eb) _must_check_;
+/* Takes the parts again, for a range that begins at `from_ns`. */
+int api_job_widen(struct api_job *q, int64_t from_ns, struct errbuf *eb) _must_check_;
 int api_job_one_selector(const struct api_job *q, struct errbuf *eb) _must_check_;
 
 /* -ENOMEM with a text, for an answer that its buffer refused. */
@@ -80,6 +83,7 @@ void api_put_labels(struct json *j, const char *key, const struct labels *l);
 
 /* ---- handlers, by file ---- */
 http_handler_fn api_flamegraph, api_top, api_profile;				    /* trees.c */
+http_handler_fn api_diff;							    /* diff.c */
 http_handler_fn api_import;							    /* import.c */
 http_handler_fn api_query_series;						    /* series.c */
 http_handler_fn api_profile_types, api_labels, api_label_values, api_series;	    /* catalog.c */
@@ -105,6 +109,8 @@ int export_encode(const struct query_trees *t, const struct tree *const *trees, 
 
 /* What trees.c makes of a merge: filtered location trees, and the function tree that is shown. home.c uses it too. */
 struct api_view {
+	const struct api_params *params;
+	struct tree_symbols *symbols; /* of all its trees */
 	struct query_trees merged;
 	struct tree *filtered; /* per group */
 	struct tree functions;
@@ -112,6 +118,14 @@ struct api_view {
 	char subtitle[512];
 };
 int api_view_make(struct api_job *q, struct api_view *ret, struct errbuf *eb) _must_check_;
+/* Its steps, for answers of more than one merge: merged and filtered, names into `symbols` (NULL: its own; not NULL: with coverage);
+ * then one function tree without a limit. */
+int api_view_merge(struct api_job *q, const struct api_params *p, struct tree_symbols *symbols,
+	struct api_view *ret, struct errbuf *eb) _must_check_;
+/* Labels of p->tags become frames (tags.c); groups that then have equal labels are one. */
+int api_view_tag(struct api_job *q, struct api_view *v, struct errbuf *eb) _must_check_;
+int api_view_project(
+	struct api_job *q, struct api_view *v, struct tree *ret, struct errbuf *eb) _must_check_;
 void api_view_done(struct api_view *v);
 #define _cleanup_api_view_ _cleanup_(api_view_done)
 struct render_input api_view_input(const struct api_job *q, const struct api_view *v);

@@ -318,6 +318,39 @@ static int parse_lists(const struct url_params *u, struct api_params *p, struct 
 	return 0;
 }
 
+/* "a,b" of one parameter into p->tags. */
+static size_t split_tags(struct api_params *p, char *text, size_t at)
+{
+	size_t n = 0;
+
+	for (char *comma; text && *text; text = comma ? comma + 1 : NULL) {
+		comma = strchr(text, ',');
+		if (comma)
+			*comma = 0;
+		if (*text)
+			p->tags[at + n++] = text;
+	}
+	return n;
+}
+
+static int parse_tags(const struct url_params *u, struct api_params *p, struct errbuf *eb)
+{
+	const char *roots = url_params_get(u, "tagroot"), *leaves = url_params_get(u, "tagleaf");
+	size_t n_roots = roots ? strlen(roots) : 0, n_leaves = leaves ? strlen(leaves) : 0;
+
+	p->tag_text = xcalloc(n_roots + n_leaves + 2, 1);
+	p->tags = xcalloc(n_roots + n_leaves + 2, sizeof(*p->tags));
+	if (n_roots)
+		memcpy(p->tag_text, roots, n_roots);
+	if (n_leaves)
+		memcpy(p->tag_text + n_roots + 1, leaves, n_leaves);
+	p->n_tag_roots = split_tags(p, p->tag_text, 0);
+	p->n_tag_leaves = split_tags(p, p->tag_text + n_roots + 1, p->n_tag_roots);
+	return p->n_tag_roots + p->n_tag_leaves > API_MAX_TAGS
+		       ? err_set(eb, -EINVAL, "tagroot, tagleaf: more than %d labels", API_MAX_TAGS)
+		       : 0;
+}
+
 static int parse_all(const struct url_params *u, int64_t now, enum api_format fallback,
 	uint32_t max_max_nodes, struct api_params *p, struct errbuf *eb)
 {
@@ -342,6 +375,8 @@ static int parse_all(const struct url_params *u, int64_t now, enum api_format fa
 		r = parse_regex(u, filters[i].name, filters[i].re, eb);
 	if (!r)
 		r = parse_lists(u, p, eb);
+	if (!r)
+		r = parse_tags(u, p, eb);
 	if (!r)
 		r = parse_count(u, "max_nodes", max_max_nodes, &p->max_nodes, eb);
 	if (!r)
@@ -377,5 +412,7 @@ void api_params_done(struct api_params *p)
 			regex_free(filters[i]);
 	free(p->group_by);
 	free(p->at);
+	free(p->tag_text);
+	free(p->tags);
 	*p = (struct api_params) {};
 }

@@ -26,7 +26,7 @@ enum api_format {
 	API_N_FORMATS,
 };
 
-enum { API_MAX_AT = 1024, API_DEFAULT_NODES = 8192 };
+enum { API_MAX_AT = 1024, API_DEFAULT_NODES = 8192, API_MAX_TAGS = 8 };
 
 struct api_params {
 	enum api_format format;
@@ -38,6 +38,10 @@ struct api_params {
 	struct regex *focus, *ignore, *hide, *show, *show_from;
 	const char **group_by, **at; /* texts belong to the request */
 	size_t n_group_by, n_at;
+	char *tag_text; /* what tags point into */
+	const char **
+		tags; /* labels that become frames: first those above the stack, then those below it */
+	size_t n_tag_roots, n_tag_leaves;
 	bool group;	  /* group_by was given, even empty: `group_by=` puts all series together */
 	size_t max_nodes; /* 0: not given */
 	size_t limit;	  /* 0: none */

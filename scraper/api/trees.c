@@ -21,7 +21,7 @@ void api_view_done(struct api_view *v)
 
 static int filter(struct api_job *q, struct api_view *v, struct errbuf *eb)
 {
-	const struct api_params *p = &q->params;
+	const struct api_params *p = v->params;
 	const struct tree_filter f = {.focus = p->focus,
 		.ignore = p->ignore,
 		.hide = p->hide,
@@ -36,8 +36,8 @@ static int filter(struct api_job *q, struct api_view *v, struct errbuf *eb)
 			v->filtered[i] = v->merged.groups[i].tree;
 			tree_init(&v->merged.groups[i].tree, q->env.budget);
 		} else {
-			r = tree_filter_apply(&v->merged.groups[i].tree, &f, &v->merged.symbols,
-				&v->filtered[i], eb);
+			r = tree_filter_apply(
+				&v->merged.groups[i].tree, &f, v->symbols, &v->filtered[i], eb);
 			tree_done(&v->merged.groups[i].tree);
 		}
 	}
@@ -78,12 +78,12 @@ static int project(struct api_job *q, struct api_view *v, struct tree *ret, stru
 		tree_init(&trees[i], q->env.budget);
 		list[i] = &trees[i];
 		if (!r)
-			r = tree_project(&v->filtered[i], &v->merged.symbols, &trees[i], eb);
-		frames[i] = label_frame(&v->merged.symbols, &v->merged.groups[i].labels);
+			r = tree_project(&v->filtered[i], v->symbols, &trees[i], eb);
+		frames[i] = label_frame(v->symbols, &v->merged.groups[i].labels);
 	}
 	if (!r)
-		r = tree_symbols_error(&v->merged.symbols, eb);
-	if (!r && q->params.n_group_by)
+		r = tree_symbols_error(v->symbols, eb);
+	if (!r && v->params->n_group_by)
 		r = tree_graft((const struct tree *const *)list, frames, n, ret, eb);
 	else if (!r)
 		r = tree_merge((const struct tree *const *)list, n, ret, eb);
@@ -100,58 +100,77 @@ static size_t node_limit(const struct api_job *q)
 	return API_DEFAULT_NODES;
 }
 
-static int shape(struct api_job *q, struct api_view *v, struct errbuf *eb)
+int api_view_project(struct api_job *q, struct api_view *v, struct tree *ret, struct errbuf *eb)
 {
-	const struct api_params *p = &q->params;
-	_cleanup_tree_ struct tree all = {}, at = {};
-	struct tree *shown = &all;
+	const struct api_params *p = v->params;
+	_cleanup_tree_ struct tree all;
 	int r;
 
 	tree_init(&all, q->env.budget);
-	tree_init(&at, q->env.budget);
-	tree_init(&v->functions, q->env.budget);
-	r = project(q, v, &all, eb);
+	r = project(q, v, p->n_at ? &all : ret, eb);
 	if (r)
 		return r;
-	v->whole = all.total[0];
-	if (p->n_at) {
-		r = tree_at(&all, &v->merged.symbols, p->at, p->n_at, &at, eb);
-		shown = &at;
-	}
-	return r ? r : tree_limit(shown, node_limit(q), &v->functions, eb);
+	v->whole = (p->n_at ? &all : ret)->total[0];
+	return p->n_at ? tree_at(&all, v->symbols, p->at, p->n_at, ret, eb) : 0;
 }
 
-static void describe(const struct api_job *q, struct api_view *v)
+static int shape(struct api_job *q, struct api_view *v, struct errbuf *eb)
 {
+	_cleanup_tree_ struct tree all;
+	int r;
+
+	tree_init(&all, q->env.budget);
+	tree_init(&v->functions, q->env.budget);
+	r = api_view_project(q, v, &all, eb);
+	return r ? r : tree_limit(&all, node_limit(q), &v->functions, eb);
+}
+
+static void describe(struct api_view *v)
+{
+	const struct api_params *p = v->params;
 	char from[40], to[40];
 
-	api_format_time(q->params.start_ns, from);
-	api_format_time(q->params.end_ns, to);
+	api_format_time(p->start_ns, from);
+	api_format_time(p->end_ns, to);
 	snprintf(v->subtitle, sizeof(v->subtitle),
 		"%.300s, %.19sZ to %.19sZ, %" PRIu64 " profiles of %" PRIu64 " series",
-		q->params.query ? q->params.query : "", from, to, v->merged.n_profiles,
-		v->merged.n_series);
+		p->query ? p->query : "", from, to, v->merged.n_profiles, v->merged.n_series);
+}
+
+int api_view_merge(struct api_job *q, const struct api_params *p, struct tree_symbols *symbols,
+	struct api_view *v, struct errbuf *eb)
+{
+	size_t n_tags = p->n_tag_roots + p->n_tag_leaves;
+	_cleanup_free_ const char **labels = xcalloc(p->n_group_by + n_tags + 1, sizeof(char *));
+	struct query_spec spec = {.selector = p->selectors,
+		.symbols = symbols,
+		.want_coverage = symbols != NULL,
+		.start_ns = p->start_ns,
+		.end_ns = p->end_ns,
+		.group_by = labels,
+		.n_group_by = p->n_group_by + n_tags,
+		.group = true,
+		.max_groups = 256};
+	int r = api_params_one_selector(p, eb);
+
+	v->params = p;
+	v->symbols = symbols ? symbols : &v->merged.symbols;
+	for (size_t i = 0; i < spec.n_group_by; i++)
+		labels[i] = i < p->n_group_by ? p->group_by[i] : p->tags[i - p->n_group_by];
+	if (!r)
+		r = query_merge(&q->env, &spec, &v->merged, eb);
+	if (!r && n_tags)
+		r = api_view_tag(q, v, eb);
+	if (!r)
+		r = filter(q, v, eb);
+	if (!r)
+		describe(v);
+	return r;
 }
 
 static int merge(struct api_job *q, struct api_view *v, struct errbuf *eb)
 {
-	const struct api_params *p = &q->params;
-	struct query_spec spec = {.selector = p->selectors,
-		.start_ns = p->start_ns,
-		.end_ns = p->end_ns,
-		.group_by = p->group_by,
-		.n_group_by = p->n_group_by,
-		.group = true,
-		.max_groups = 256};
-	int r = api_job_one_selector(q, eb);
-
-	if (!r)
-		r = query_merge(&q->env, &spec, &v->merged, eb);
-	if (!r)
-		r = filter(q, v, eb);
-	if (!r)
-		describe(q, v);
-	return r;
+	return api_view_merge(q, &q->params, NULL, v, eb);
 }
 
 int api_view_make(struct api_job *q, struct api_view *ret, struct errbuf *eb)
@@ -165,7 +184,7 @@ struct render_input api_view_input(const struct api_job *q, const struct api_vie
 {
 	(void)q;
 	return (struct render_input) {.tree = &v->functions,
-		.symbols = &v->merged.symbols,
+		.symbols = v->symbols,
 		.type = v->merged.type.sample_type,
 		.unit = v->merged.type.sample_unit,
 		.title = v->merged.type.id,

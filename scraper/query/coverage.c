@@ -69,8 +69,13 @@ static int load_stream(struct coverage *c, struct scan_part *p, uint32_t stream,
 	if (r)
 		return err_set(eb, r, "out of memory for the query");
 	for (size_t i = 0; i < profiles.n; i++)
-		if (profiles.resolution[i] == PART_RAW)
+		if (profiles.resolution[i] == PART_RAW) {
+			int64_t lost = profiles.total[0] ? profiles.total[0][i] : 0;
+
 			t->times_ns[t->n++] = profiles.time_ns[i];
+			t->covered_ns = tree_add(
+				t->covered_ns, MAX(tree_add(profiles.duration_ns[i], -lost), 0));
+		}
 	return 0;
 }
 

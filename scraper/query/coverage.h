@@ -9,6 +9,7 @@
 struct coverage_target {
 	int64_t *times_ns; /* unordered */
 	size_t n, cap;
+	int64_t covered_ns; /* sum of the windows less what was lost of them */
 };
 
 struct coverage {

@@ -156,10 +156,24 @@ static int finish(struct merger *m, struct errbuf *eb)
 	return r;
 }
 
-/* A series' mean is over all scrapes of its target, whether or not it was in them. */
+/* A target that a series belongs to: a series' mean is over all its scrapes, whether or not the series was in them. */
+static void cover_series(struct merger *m, uint32_t series, uint32_t target, bool *seen)
+{
+	const struct coverage_target *t = &m->coverage.items[target];
+
+	if (m->is_mean)
+		m->scrapes[series] = MAX(m->scrapes[series], (uint64_t)t->n);
+	if (seen[target])
+		return;
+	seen[target] = true;
+	m->out->covered_ns = tree_add(m->out->covered_ns, t->covered_ns);
+	m->out->n_targets++;
+}
+
 static int cover(struct merger *m, struct errbuf *eb)
 {
 	int r = coverage_load(&m->coverage, &m->scan, m->spec->start_ns, m->spec->end_ns, eb);
+	_cleanup_free_ bool *seen = xcalloc(m->coverage.targets.n + 1, 1);
 
 	for (size_t i = 0; i < m->scan.n_parts; i++) {
 		const struct scan_part *p = &m->scan.parts[i];
@@ -171,10 +185,10 @@ static int cover(struct merger *m, struct errbuf *eb)
 				continue;
 			r = coverage_find(
 				&m->coverage, p, p->streams[p->hits[h].stream].label_set, &target);
-			if (!r && target != TREE_NONE)
-				m->scrapes[series] = MAX(
-					m->scrapes[series], (uint64_t)m->coverage.items[target].n);
-			r = r ? merge_no_memory(eb) : 0;
+			if (r)
+				return merge_no_memory(eb);
+			if (target != TREE_NONE)
+				cover_series(m, series, target, seen);
 		}
 	}
 	return r;
@@ -205,7 +219,7 @@ static int run(struct merger *m, struct errbuf *eb)
 	if (r)
 		return r;
 	add_up(m);
-	if (m->is_mean)
+	if (m->is_mean || m->spec->want_coverage)
 		r = cover(m, eb);
 	make_tasks(m);
 	if (!r)
@@ -217,12 +231,14 @@ int query_merge(struct query_env *env, const struct query_spec *spec, struct que
 	struct errbuf *eb)
 {
 	_cleanup_(merger_done)
-	struct merger m = {.out = ret, .spec = spec};
+	struct merger m = {.out = ret, .spec = spec, .symbols = &ret->symbols};
 	int r;
 
 	*ret = (struct query_trees) {};
 	pthread_mutex_init(&m.lock, NULL);
 	tree_symbols_init(&ret->symbols, env->budget);
+	if (spec->symbols)
+		m.symbols = spec->symbols;
 	r = scan_open(&m.scan, env, QUERY_PROFILE_TERMS, spec->start_ns, spec->end_ns,
 		spec->group_by, spec->n_group_by, eb);
 	group_set_init(&m.groups, &m.scan, spec->max_groups);

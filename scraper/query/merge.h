@@ -45,6 +45,7 @@ struct merger {
 	struct scan scan;
 	struct group_set groups;
 	struct query_trees *out;
+	struct tree_symbols *symbols;
 	const struct query_spec *spec;
 	bool is_mean;		   /* instant column: mean over the scrapes of each series */
 	struct coverage coverage;  /* of an instant column */

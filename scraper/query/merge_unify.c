@@ -133,8 +133,7 @@ static int open_import(struct unifier *u, uint32_t part, struct import **ret, st
 			u->known[i].at = n;
 			ids[n++] = u->known[i].location;
 		}
-	return n ? import_open(
-			   &u->m->scan.parts[part], ids, n, &u->m->out->symbols, &u->arena, ret, eb)
+	return n ? import_open(&u->m->scan.parts[part], ids, n, u->m->symbols, &u->arena, ret, eb)
 		 : 0;
 }
 
@@ -156,7 +155,7 @@ static int import_known(struct unifier *u, struct errbuf *eb)
 
 		k->id = import_location(imports[k->part], k->at);
 	}
-	return tree_symbols_error(&u->m->out->symbols, eb);
+	return tree_symbols_error(u->m->symbols, eb);
 }
 
 /* Is this the preorder of a tree whose siblings are in order of `frame`? */

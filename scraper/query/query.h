@@ -55,6 +55,9 @@ enum query_terms { QUERY_PROFILE_TERMS, QUERY_PROMETHEUS_TERMS };
 struct query_spec {
 	const struct query_selector *selector;
 	enum query_terms terms; /* of the selector's matchers on __name__; series over time only */
+	/* Merges: names go here, so that several answers share them; NULL: the answer's own. */
+	struct tree_symbols *symbols;
+	bool want_coverage; /* merges: covered_ns and n_targets */
 	int64_t start_ns, end_ns;
 	int64_t step_ns;   /* series over time: points at start, start + step … ≤ end */
 	int64_t window_ns; /* what a point at t covers: (t − window, t]; 0: the step */
@@ -81,6 +84,8 @@ struct query_trees {
 	int64_t min_time_ns, max_time_ns; /* first window's begin and last window's end; 0 when
 					     nothing was found */
 	uint64_t n_profiles, n_series;
+	int64_t covered_ns; /* with want_coverage: how long the targets of these series were watched, all together; 0 unknown */
+	uint64_t n_targets;
 };
 
 /*

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * /api/v1/diff: two selections beside each other. Both merges share one set of symbols, so their trees can be laid over each other.
+ */
+#include "lib/base/alloc.h"
+#include "lib/base/str.h"
+#include "lib/net/url.h"
+#include "lib/render/render.h"
+#include "lib/tree/diff.h"
+#include "scraper/api/api_impl.h"
+#include <string.h>
+
+enum { DEFAULT_ROWS = 1000 };
+
+enum per { PER_SECOND, PER_RUN };
+
+struct side {
+	const char *suffix;
+	struct url_params url;
+	struct api_params params;
+	struct api_view view;
+	struct tree tree; /* of functions, without a limit */
+	double seconds;	  /* covered; 0 unknown */
+	double scale;
+};
+
+struct diff {
+	struct api_job *q;
+	struct side a, b;
+	struct tree_symbols symbols;
+	bool relative;
+	enum per per;
+	struct tree_diff laid;
+	struct arena arena; /* of the rows */
+	struct tree_diff_row *rows;
+	size_t n_rows, n_shown;
+};
+
+static void side_done(struct side *s)
+{
+	tree_done(&s->tree);
+	api_view_done(&s->view);
+	api_params_done(&s->params);
+	url_params_done(&s->url);
+}
+
+static void diff_done(struct diff *d)
+{
+	side_done(&d->a);
+	side_done(&d->b);
+	tree_diff_done(&d->laid);
+	tree_symbols_done(&d->symbols);
+	arena_done(&d->arena);
+}
+
+/* "query_a" → "query" for side "_a", and so on; what is of the other side is left out. */
+static int parse_side(struct diff *d, struct side *s, int64_t now_ns, struct errbuf *eb)
+{
+	static const char *const names[] = {"query", "start", "end"};
+	const struct url_params *u = http_request_params(d->q->request);
+	int r;
+
+	for (size_t i = 0; i < u->n; i++)
+		if (!str_ends_with(u->items[i].name, "_a") &&
+			!str_ends_with(u->items[i].name, "_b"))
+			url_params_add(&s->url, u->items[i].name, u->items[i].value);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		_cleanup_free_ char *name = xasprintf("%s%s", names[i], s->suffix);
+		const char *value = url_params_get(u, name);
+
+		if (value)
+			url_params_set(&s->url, names[i], value);
+	}
+	r = api_params_parse(&s->url, now_ns, API_JSON, d->q->api->o.max_nodes, &s->params, eb);
+	if (!r && s->params.n_group_by)
+		r = err_set(eb, -EINVAL, "group_by: not in a difference");
+	if (!r)
+		r = api_params_one_selector(&s->params, eb);
+	return r ? err_prefix(eb, r, "side %s", s->suffix + 1) : 0;
+}
+
+static int parse_choices(struct diff *d, struct errbuf *eb)
+{
+	const struct url_params *u = http_request_params(d->q->request);
+	const char *mode = url_params_get(u, "mode"), *per = url_params_get(u, "per");
+
+	if (mode && strcmp(mode, "relative") != 0 && strcmp(mode, "absolute") != 0)
+		return err_set(eb, -EINVAL, "mode: \"%.40s\" is none of relative, absolute", mode);
+	d->relative = mode && !strcmp(mode, "relative");
+	if (!per || !strcmp(per, "second"))
+		d->per = PER_SECOND;
+	else if (!strcmp(per, "run"))
+		d->per = PER_RUN;
+	else if (!strcmp(per, "cpu-second"))
+		return err_set(eb, -ENOTSUP,
+			"per: the number of CPUs of a target is not stored, so cpu-second cannot "
+			"be told; per=second and mode=relative can");
+	else
+		return err_set(
+			eb, -EINVAL, "per: \"%.40s\" is none of run, second, cpu-second", per);
+	return 0;
+}
+
+static int merge_side(struct diff *d, struct side *s, struct errbuf *eb)
+{
+	const struct query_trees *m = &s->view.merged;
+	int r = api_view_merge(d->q, &s->params, &d->symbols, &s->view, eb);
+
+	tree_init(&s->tree, d->q->env.budget);
+	if (!r)
+		r = api_view_project(d->q, &s->view, &s->tree, eb);
+	/* What was imported has no coverage: then from the first window's begin to the last one's end. */
+	s->seconds = (double)(m->n_targets ? m->covered_ns : m->max_time_ns - m->min_time_ns) / 1e9;
+	return r ? err_prefix(eb, r, "side %s", s->suffix + 1) : 0;
+}
+
+static void choose_scales(struct diff *d)
+{
+	struct side *const sides[] = {&d->a, &d->b};
+
+	for (int i = 0; i < 2; i++) {
+		struct side *s = sides[i];
+
+		s->scale = 1;
+		if (d->relative && s->view.whole)
+			s->scale = 1 / (double)s->view.whole;
+		else if (!d->relative && d->per == PER_SECOND && s->seconds > 0 &&
+			 s->view.merged.type.kind == STORE_DELTA)
+			s->scale = 1 / s->seconds;
+	}
+}
+
+static size_t node_limit(const struct diff *d)
+{
+	if (d->b.params.max_nodes || d->b.params.format != API_JSON)
+		return d->b.params.max_nodes;
+	return API_DEFAULT_NODES;
+}
+
+static int make(struct diff *d, struct errbuf *eb)
+{
+	int64_t now_ns = clock_realtime_ns(d->q->api->o.clock);
+	size_t limit;
+	int r = parse_choices(d, eb);
+
+	if (!r)
+		r = parse_side(d, &d->a, now_ns, eb);
+	if (!r)
+		r = parse_side(d, &d->b, now_ns, eb);
+	if (!r)
+		r = api_job_widen(d->q, MIN(d->a.params.start_ns, d->b.params.start_ns), eb);
+	if (!r)
+		r = merge_side(d, &d->a, eb);
+	if (!r)
+		r = merge_side(d, &d->b, eb);
+	if (!r && strcmp(d->a.view.merged.type.id, d->b.view.merged.type.id) != 0)
+		r = err_set(eb, -EINVAL, "the sides are of different profile types, %s and %s",
+			d->a.view.merged.type.id, d->b.view.merged.type.id);
+	if (r)
+		return r;
+	choose_scales(d);
+	r = tree_diff_make(&d->a.tree, &d->b.tree, node_limit(d), d->q->env.budget, &d->laid, eb);
+	if (!r)
+		r = tree_diff_top(&d->a.tree, &d->b.tree, &d->symbols, d->a.scale, d->b.scale,
+			&d->arena, &d->rows, &d->n_rows, eb);
+	limit = d->b.params.limit ? d->b.params.limit : DEFAULT_ROWS;
+	d->n_shown = MIN(d->n_rows, limit);
+	return r;
+}
+
+static struct render_diff render_of(const struct diff *d)
+{
+	return (struct render_diff) {.in = {.tree = &d->laid.shape,
+					     .symbols = &d->symbols,
+					     .type = d->b.view.merged.type.sample_type,
+					     .unit = d->b.view.merged.type.sample_unit,
+					     .title = d->b.view.merged.type.id},
+		.diff = &d->laid,
+		.rows = d->rows,
+		.n_rows = d->n_shown,
+		.scale_a = d->a.scale,
+		.scale_b = d->b.scale};
+}
+
+static void put_side(const struct side *s, struct json *j)
+{
+	const struct query_trees *m = &s->view.merged;
+
+	json_key(j, s->suffix + 1);
+	json_object_begin(j);
+	json_kv_string(j, "query", s->params.query);
+	json_kv_double(j, "start", (double)s->params.start_ns / 1e9);
+	json_kv_double(j, "end", (double)s->params.end_ns / 1e9);
+	json_kv_uint(j, "n_profiles", m->n_profiles);
+	json_kv_uint(j, "n_series", m->n_series);
+	json_kv_uint(j, "n_targets", m->n_targets);
+	json_kv_int(j, "total", s->view.whole);
+	json_kv_double(j, "covered_seconds", s->seconds);
+	json_kv_double(j, "scale", s->scale);
+	json_object_end(j);
+}
+
+static int reply_json(const struct diff *d, struct errbuf *eb)
+{
+	struct render_diff shown = render_of(d);
+	_cleanup_bytes_ struct bytes out = {};
+	struct json j;
+
+	api_job_json_begin(d->q, &out, &j);
+	json_object_begin(&j);
+	json_kv_string(&j, "profile_type", d->b.view.merged.type.id);
+	json_kv_string(&j, "mode", d->relative ? "relative" : "absolute");
+	json_kv_string(&j, "per", d->per == PER_RUN ? "run" : "second");
+	put_side(&d->a, &j);
+	put_side(&d->b, &j);
+	json_kv_uint(&j, "n_rows", d->n_rows);
+	if (render_diff_json(&shown, &j) < 0)
+		return api_job_too_large(eb);
+	json_object_end(&j);
+	api_job_reply_json(d->q, &j, &out);
+	return 0;
+}
+
+static void negate(struct tree *t)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		t->self[i] = t->self[i] == INT64_MIN ? INT64_MAX : -t->self[i];
+		t->total[i] = t->total[i] == INT64_MIN ? INT64_MAX : -t->total[i];
+	}
+}
+
+/* As `go tool pprof -diff_base -proto` writes one: the base with negative values and the label that makes it open as a difference. */
+static int render_pprof(struct diff *d, struct bytes *out, struct errbuf *eb)
+{
+	_cleanup_labels_builder_ struct labels_builder base = {};
+	struct query_group groups[2] = {};
+	const struct tree *const trees[] = {d->a.view.filtered, d->b.view.filtered};
+	struct query_trees both = d->b.view.merged;
+	_cleanup_free_ char *comment =
+		xasprintf("difference of %s against %s", d->b.view.subtitle, d->a.view.subtitle);
+	int r;
+
+	if (d->b.params.n_at)
+		return err_set(eb, -EINVAL, "at: not with format=pprof; use show_from");
+	labels_builder_init(&base);
+	labels_builder_set(&base, "pprof::base", "true");
+	r = labels_builder_finish(&base, &groups[0].labels);
+	if (r)
+		return err_set(eb, r, "out of memory for the profile");
+	negate(d->a.view.filtered);
+	both.symbols = d->symbols;
+	both.groups = groups;
+	both.n_groups = 2;
+	r = export_pprof(&both, trees, comment, d->q->env.budget, out, eb);
+	labels_done(&groups[0].labels);
+	return r;
+}
+
+static int render(struct diff *d, struct bytes *out, struct errbuf *eb)
+{
+	struct render_diff shown = render_of(d);
+	int r;
+
+	switch (d->b.params.format) {
+	case API_PPROF: return render_pprof(d, out, eb);
+	case API_FOLDED: r = render_diff_folded(&shown, out); break;
+	case API_CSV: r = render_diff_csv(&shown, out); break;
+	case API_TEXT: r = render_diff_text(&shown, out); break;
+	default:
+		return err_set(
+			eb, -EINVAL, "format: diff answers json, pprof, folded, csv and text");
+	}
+	return r < 0 ? api_job_too_large(eb) : 0;
+}
+
+static void answer(struct diff *d)
+{
+	_cleanup_bytes_ struct bytes out = {};
+	struct errbuf eb = {};
+	int r = make(d, &eb);
+
+	bytes_init(&out, d->q->api->o.budget, 0); /* outlives the query's own budget */
+	if (!r && d->b.params.format == API_JSON)
+		r = reply_json(d, &eb);
+	else if (!r)
+		r = render(d, &out, &eb);
+	if (r)
+		api_job_fail(d->q, r, &eb);
+	else if (d->b.params.format != API_JSON)
+		api_job_reply(d->q, "diff", &out);
+}
+
+void api_diff(struct http_request *r, void *arg)
+{
+	_cleanup_api_job_ struct api_job q = {};
+	_cleanup_(diff_done)
+	struct diff d = {.q = &q, .a = {.suffix = "_a"}, .b = {.suffix = "_b"}};
+
+	if (api_job_begin(&q, r, arg, "diff", API_JSON) != 0)
+		return;
+	tree_symbols_init(&d.symbols, q.env.budget);
+	arena_init(&d.arena, q.env.budget);
+	answer(&d);
+}

@@ -1,0 +1,168 @@
+"""What the query API makes of stored profiles, beside `go tool pprof` on the same profiles and beside sums made here."""
+import os
+import random
+import tempfile
+import time
+import unittest
+
+from pprof_target import encode
+from sonde_e2e import Pprof, go_pprof, scraper
+from test_api import url
+
+TYPES = [('samples', 'count'), ('cpu', 'nanoseconds')]
+CPU = 'p:cpu:nanoseconds:cpu:nanoseconds'
+PERIOD = 10000000
+FUNCTIONS = ['main', 'work', 'parse', 'alloc', 'free', 'read', 'hash', 'Sort', 'idle']
+
+
+def random_samples(rnd, n, functions=FUNCTIONS):
+    """Recursion, one-frame stacks and a missing label included."""
+    out = []
+    for _ in range(n):
+        stack = [rnd.choice(functions) for _ in range(rnd.randrange(1, 7))] + ['main']
+        count = rnd.randrange(1, 9)
+        labels = {'thread_name': rnd.choice(['gc', 'main', 'io'])} if rnd.random() < .8 else {}
+        if rnd.random() < .5:
+            labels['stage'] = rnd.choice(['one', 'two'])
+        out.append((stack, [count, count * PERIOD], labels))
+    return out
+
+
+def by_stack(samples, column, labels=()):
+    """Sums per stack of function names, leaf first, and of these labels."""
+    out = {}
+    for stack, values, have in samples:
+        key = (tuple(stack), *(have.get(k, '') for k in labels))
+        out[key] = out.get(key, 0) + values[column]
+    return {k: v for k, v in out.items() if v}
+
+
+class QueryTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scraper = scraper('scrape_configs: []\n')
+        rnd = random.Random(11)
+        cls.time = time.time_ns() // 10**9 - 7200
+        cls.samples = [random_samples(rnd, 60), random_samples(rnd, 60, FUNCTIONS[:-1] + ['fresh'])]
+        cls.files = tempfile.TemporaryDirectory()
+        cls.paths = []
+        for i, samples in enumerate(cls.samples):
+            body = encode(TYPES, TYPES[1], samples, (cls.time + 600 * i) * 10**9, 10 * 10**9, PERIOD)
+            cls.paths.append(os.path.join(cls.files.name, f'{i}.pb.gz'))
+            with open(cls.paths[-1], 'wb') as f:
+                f.write(body)
+            r = cls.scraper.get(url('/api/v1/import', name='p', **{'label.run': str(i)}), method='POST', body=body)
+            assert r.status == 200, r.text
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scraper.__exit__(None, None, None)
+        cls.files.cleanup()
+
+    def ask(self, path, **params):
+        r = self.scraper.get(url(path, **{'start': self.time - 60, 'end': self.time + 3600, **params}))
+        self.assertEqual(r.status, 200, r.text)
+        return r
+
+    def of_pprof(self, *args, path=None):
+        """Sums per stack of what go tool pprof writes with these options."""
+        with tempfile.TemporaryDirectory() as d:
+            out = os.path.join(d, 'out.pb.gz')
+            r = go_pprof('-proto', '-symbolize=none', '-output', out, *args, path or self.paths[0])
+            self.assertEqual(r.returncode, 0, r.stderr)
+            with open(out, 'rb') as f:
+                p = Pprof(f.read())
+        return by_stack(p.samples, [t for t, _ in p.types].index('cpu'))
+
+    def of_sonde(self, **params):
+        p = Pprof(self.ask('/api/v1/profile', query=f'{CPU}{{run="0"}}', **params).body)
+        return by_stack(p.samples, 0)
+
+    def test_filters_are_those_of_pprof(self):
+        for options in ({'focus': 'alloc'}, {'ignore': 'alloc|free'}, {'hide': '^(read|work)$'}, {'show': 'main|hash|Sort'},
+                        {'show_from': 'work'}, {'show_from': 'parse|read', 'hide': 'alloc'}, {'focus': 'hash', 'ignore': 'idle', 'show': 'a'},
+                        {'focus': 'nothing'}, {'focus': 'app.c'}, {'hide': 'main'}, {'focus': '(?i)SORT'}):
+            with self.subTest(options=options):
+                want = self.of_pprof(*(f'-{k}={v}' for k, v in options.items()))
+                self.assertEqual(self.of_sonde(**options), want)
+
+    def test_tags_are_those_of_pprof(self):
+        for options in ({'tagroot': 'thread_name'}, {'tagleaf': 'thread_name'}, {'tagroot': 'thread_name,stage'},
+                        {'tagroot': 'stage', 'tagleaf': 'thread_name'}, {'tagroot': 'thread_name', 'focus': 'gc'}):
+            with self.subTest(options=options):
+                want = self.of_pprof(*(f'-{k}={v}' for k, v in options.items()))
+                self.assertEqual(self.of_sonde(**options), want)
+
+    def test_tags_beside_groups(self):
+        p = Pprof(self.ask('/api/v1/profile', query=f'{CPU}{{run="0"}}', group_by='stage', tagroot='thread_name').body)
+        want = {}
+        for stack, values, labels in self.samples[0]:
+            key = ((*stack, labels.get('thread_name', '')), labels.get('stage', ''))
+            want[key] = want.get(key, 0) + values[1]
+        self.assertEqual(by_stack(p.samples, 0, ['stage']), want)
+
+    def diff(self, **params):
+        return self.ask('/api/v1/diff', query_a=f'{CPU}{{run="0"}}', query_b=f'{CPU}{{run="1"}}', **params)
+
+    def test_diff(self):
+        d = self.diff(per='run', max_nodes=100000).json['data']
+        names = [d['functions']['name'][f] for f in d['function']]
+        paths = [()]
+        for i in range(1, len(names)):
+            paths.append((names[i], *paths[d['parent'][i]]))
+        a, b = (by_stack(s, 1) for s in self.samples)
+        for column, want in (('self_a', a), ('self_b', b)):
+            self.assertEqual({(p,): v for p, v in zip(paths, d[column]) if v}, want)
+        self.assertEqual((d['a']['total'], d['b']['total']), (sum(a.values()), sum(b.values())))
+        for i, path in enumerate(paths):
+            sums = [sum(v for (s,), v in side.items() if not path or s[-len(path):] == path) for side in (a, b)]
+            self.assertEqual([d['total_a'][i], d['total_b'][i]], sums)
+            mark = 'new' if not sums[0] else 'gone' if not sums[1] else 'same' if sums[0] == sums[1] else 'changed'
+            self.assertEqual(d['marks'][d['mark'][i]], mark)
+        marks = {r['function']: r['mark'] for r in d['rows']}
+        self.assertEqual((marks['fresh'], marks['idle'], marks['main']), ('new', 'gone', 'changed'))
+        self.assertEqual(sum(r['self_a'] for r in d['rows']), sum(a.values()))
+
+    def test_diff_cut_is_exact(self):
+        d = self.diff(per='run', max_nodes=10).json['data']
+        for column, samples in zip(('self_a', 'self_b'), self.samples):
+            self.assertEqual(sum(d[column]), sum(values[1] for _, values, _ in samples))
+        self.assertTrue(d['cut'])
+
+    def test_diff_scales(self):
+        relative = self.diff(mode='relative').json['data']
+        self.assertAlmostEqual(relative['a']['scale'] * relative['a']['total'], 1)
+        self.assertAlmostEqual(sum(r['delta_self'] for r in relative['rows']), 0, places=6)
+        second = self.diff().json['data']
+        self.assertEqual((second['mode'], second['per'], second['b']['covered_seconds']), ('absolute', 'second', 10))
+        self.assertAlmostEqual(second['b']['scale'], .1)
+
+    def test_diff_formats(self):
+        a, b = (by_stack(s, 1) for s in self.samples)
+        lines = dict((k, (int(x), int(y))) for k, x, y in (line.rsplit(' ', 2) for line in self.diff(format='folded').text.splitlines()))
+        self.assertEqual(lines, {';'.join(reversed(s)): (a.get((s,), 0), b.get((s,), 0)) for s, in set(a) | set(b)})
+        self.assertRegex(self.diff(format='text').text, r'(?m) new .* fresh$')
+        self.assertEqual(self.diff(format='csv').text.splitlines()[0].split(',')[-1], 'mark')
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, 'diff.pb.gz')
+            with open(path, 'wb') as f:
+                f.write(self.diff(format='pprof').body)
+            ours = go_pprof('-top', '-symbolize=none', path)
+        theirs = go_pprof('-top', '-symbolize=none', f'-diff_base={self.paths[0]}', self.paths[1])
+        rows = [sorted(line.split() for line in r.stdout.splitlines() if '%' in line and not line.startswith(('Showing', 'Duration')) and 'flat%' not in line)
+                for r in (ours, theirs)]
+        self.assertTrue(rows[0], ours.stdout + ours.stderr)
+        # The running sum depends on the order of equals.
+        self.assertEqual(*([[*x[:2], *x[3:]] for x in r] for r in rows))
+
+    def test_diff_refused(self):
+        for params, text in (({'query_b': ''}, 'side b: the selector means 2 profile types'), ({'query_b': f'{CPU}{{', 'x': 1}, 'side b: query: '), ({'mode': 'x'}, 'mode'),
+                             ({'per': 'cpu-second'}, 'not stored'), ({'format': 'svg'}, 'diff answers'), ({'start_b': 'x'}, 'side b: start'),
+                             ({'query_b': 'p:samples:count:cpu:nanoseconds{}'}, 'different profile types')):
+            r = self.scraper.get(url('/api/v1/diff', **{'query_a': f'{CPU}{{}}', 'query_b': f'{CPU}{{}}', 'start': self.time - 60, 'end': self.time + 3600, **params}))
+            self.assertGreaterEqual(r.status, 400, params)
+            self.assertIn(text, r.text)
+
+
+if __name__ == '__main__':
+    unittest.main()
