@@ -236,6 +236,7 @@ int debug_tables_encode(struct debug_tables *t, struct debug_sections *ret)
 	_cleanup_bytes_ struct bytes name_offs = {.data = NULL};
 	int r = t->error;
 
+	bytes_init(&name_offs, NULL, 0);
 	*ret = (struct debug_sections) {.base = t->base};
 	if (r < 0 || (!t->n_sequences && !t->n_points && !t->n_ranges))
 		return r;
@@ -244,7 +245,6 @@ int debug_tables_encode(struct debug_tables *t, struct debug_sections *ret)
 	bytes_init(&files, NULL, 0);
 	bytes_init(&functions, NULL, 0);
 	bytes_init(&strings, NULL, UINT32_MAX);
-	bytes_init(&name_offs, NULL, 0);
 	r = encode_lines(t, &lines);
 	if (r == 0)
 		r = encode_scopes(t, &scopes);

@@ -220,7 +220,7 @@ void dwarf_skip_entry(
 
 		switch (skip & SKIP_MASK) {
 		case SKIP_FIXED: cursor_skip(c, skip >> SKIP_SHIFT); break;
-		case SKIP_LEB: (void)cursor_varint(c); break;
+		case SKIP_LEB: cursor_skip_leb(c); break;
 		case SKIP_CSTR:
 			nul = cursor_left(c) ? memchr(c->pos, 0, cursor_left(c)) : NULL;
 			cursor_skip(c, nul ? (size_t)(nul - c->pos) + 1 : SIZE_MAX);

@@ -134,6 +134,15 @@ static inline int64_t cursor_sleb(struct cursor *c)
 	return 0;
 }
 
+/* Moves over a LEB128 number of either kind and any length. */
+static inline void cursor_skip_leb(struct cursor *c)
+{
+	while (c->pos < c->end)
+		if (!(*c->pos++ & 0x80))
+			return;
+	cursor_fail(c);
+}
+
 static inline int64_t cursor_svarint(struct cursor *c)
 {
 	uint64_t v = cursor_varint(c);

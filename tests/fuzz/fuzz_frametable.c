@@ -21,6 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	_cleanup_debug_tables_ struct debug_tables t;
 	uint8_t *copy;
 
+	debug_tables_init(&t, &f);
 	if (!size)
 		return 0;
 	symbols.ocaml_has_effects = symbols.ocaml_has_compaction = data[0] & 1;
@@ -29,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(copy, data + 1, size - 1);
 	f.loads[0] = (struct elf_segment) {
 		.vaddr = BASE, .file_bytes = size - 1, .memory_bytes = 0x4000, .flags = PF_X};
-	debug_tables_init(&t, &f);
+	t.base = BASE;
 	if (ocaml_frames_read_image(&image, &symbols, &rows, &t) == 0)
 		(void)!debug_tables_encode(&t, &encoded);
 	free(copy);
