@@ -127,6 +127,7 @@ int http_client_new(
 /* Takes the transfer out of the client and tells its owner. */
 static void complete(struct http_client *c, struct http_transfer *t)
 {
+	http_token_forget(t);
 	curl_multi_remove_handle(t->shard->multi, t->easy);
 	table_remove(&c->transfers, t->id);
 	c->n_active--;
@@ -163,6 +164,7 @@ void http_client_freep(struct http_client **cp)
 	if (!c)
 		return;
 	http_client_cancel_all(c);
+	http_tokens_free(c);
 	while (c->n_spare)
 		curl_easy_cleanup(c->spare[--c->n_spare]);
 	for (uint32_t i = 0; c->shards && i < c->n_shards; i++)
@@ -190,7 +192,9 @@ int http_client_start(
 		return r;
 	t->id = ++c->last_id;
 	slot = table_insert(&c->transfers, t->id, NULL);
-	if (!slot || curl_multi_add_handle(t->shard->multi, t->easy) != CURLM_OK) {
+	if (!slot ||
+		(!t->waits_for && curl_multi_add_handle(t->shard->multi, t->easy) != CURLM_OK)) {
+		http_token_forget(t);
 		table_remove(&c->transfers, t->id);
 		http_transfer_freep(&t);
 		return err_set(eb, -ENOMEM, "no memory for another transfer");
@@ -199,6 +203,15 @@ int http_client_start(
 	c->n_active++;
 	*ret_id = t->id;
 	return 0;
+}
+
+void http_client_go_on(struct http_transfer *t, int error, const char *why)
+{
+	if (error == 0 && curl_multi_add_handle(t->shard->multi, t->easy) == CURLM_OK)
+		return;
+	t->response.error = err_set(&t->response.text, error < 0 ? error : -ENOMEM, "%s",
+		error < 0 ? why : "no memory for another transfer");
+	complete(t->client, t);
 }
 
 static void drain_messages(struct http_shard *shard)

@@ -25,26 +25,39 @@ extern struct dialer dialer_system;
 
 /* Transport settings of one scrape job or discovery (facts/scraper.md §1.4). NULL strings: unset.
  * The owner keeps it alive while fetches use it. */
-struct http_tls {
-	char *ca, *ca_file, *cert, *cert_file, *key, *key_file, *server_name;
+struct http_oauth2;
+struct http_client_tls {
+	const char *ca, *ca_file, *cert, *cert_file, *key, *key_file, *server_name;
 	bool insecure_skip_verify;
 	int min_version, max_version; /* 10 … 13 for TLS10 … TLS13; 0: TLS 1.2 and the newest */
 };
 struct http_transport {
-	char *basic_username, *basic_username_file, *basic_password, *basic_password_file;
-	char *auth_type, *auth_credentials,
+	const char *basic_username, *basic_username_file, *basic_password, *basic_password_file;
+	const char *auth_type, *auth_credentials,
 		*auth_credentials_file; /* "Bearer" + token; files are read per request, space
 					   trimmed */
-	struct http_tls tls;
-	char *proxy_url, *no_proxy;
+	struct http_client_tls tls;
+	const char *proxy_url, *no_proxy;
 	bool proxy_from_environment;
-	bool follow_redirects; /* credentials stay with the first host */
+	const struct http_oauth2 *oauth2; /* instead of other credentials; NULL: none */
+	bool follow_redirects;		  /* credentials stay with the first host */
 	bool enable_http2;
-	struct http_header {
-		char *name, *value;
-		char *value_file; /* instead of value */
-	} * headers;
-	size_t n_headers;
+	const struct http_header {
+		const char *name, *value;
+		const char *value_file; /* instead of value */
+	} * headers, *proxy_headers;	/* the latter for CONNECT */
+	size_t n_headers, n_proxy_headers;
+};
+
+/* A token from an OAuth 2.0 server by the client-credentials grant, asked for when the first request needs it and again
+ * before it expires. */
+struct http_oauth2 {
+	const char *client_id, *client_secret, *client_secret_file, *token_url;
+	const char *const *scopes;
+	size_t n_scopes;
+	const struct http_header *params; /* further ones of the request for the token */
+	size_t n_params;
+	const struct http_transport *transport; /* of that request */
 };
 
 enum http_fetch_stage { HTTP_STAGE_CONNECT, HTTP_STAGE_WAIT, HTTP_STAGE_BODY };

@@ -23,7 +23,7 @@ struct http_transfer {
 	struct http_shard *shard;
 	uint64_t id;
 	CURL *easy;
-	struct curl_slist *headers, *resolve, *connect_to;
+	struct curl_slist *headers, *resolve, *connect_to, *proxy_headers;
 	struct http_response response;
 	size_t cap_headers;
 	size_t max_body_bytes;
@@ -35,6 +35,8 @@ struct http_transfer {
 	char curl_error[CURL_ERROR_SIZE];
 	void (*done)(struct http_response *r, void *arg);
 	void *arg;
+	struct http_token *waits_for; /* not given to curl before it is there; NULL: none */
+	struct http_transfer *next_waiting;
 };
 
 enum { HTTP_SPARE_HANDLES = 64 };
@@ -50,6 +52,7 @@ struct http_client {
 	struct table transfers; /* id → struct http_transfer * */
 	uint64_t last_id;
 	size_t n_active;
+	struct http_token *tokens;
 	CURL *spare[HTTP_SPARE_HANDLES]; /* of ended transfers: a new one costs several µs */
 	size_t n_spare;
 };
@@ -57,7 +60,18 @@ struct http_client {
 /* The handle for a host and port. */
 struct http_shard *http_shard_get(struct http_client *c, const char *host, uint16_t port);
 
+/* A transfer whose token is there or has failed. */
+void http_client_go_on(struct http_transfer *t, int error, const char *why);
+
+/* http_oauth2.c. The header of the token is added to the transfer at once, or the transfer waits for it. */
+int http_token_get(struct http_transfer *t, const struct http_oauth2 *o, const char *secret,
+	struct errbuf *eb) _must_check_;
+/* The transfer ends before its token came. */
+void http_token_forget(struct http_transfer *t);
+void http_tokens_free(struct http_client *c);
+
 /* http_fetch.c */
+void http_transfer_add_header(struct http_transfer *t, const char *line);
 int http_transfer_new(struct http_client *c, const struct http_fetch *f, struct http_transfer **ret,
 	struct errbuf *eb) _must_check_;
 void http_transfer_freep(struct http_transfer **t);

@@ -19,6 +19,7 @@ enum {
 	DIAL_TEXT_MAX = 256,
 	BUFFER_BYTES = 32 << 10,
 	MAX_RESERVE = 256 << 10,
+	TLS_FILES_LIFETIME_S = 60, /* of a connection: then its certificates are read again */
 };
 
 static void headers_free(struct http_response *r)
@@ -74,10 +75,12 @@ void http_transfer_freep(struct http_transfer **tp)
 
 	if (!t)
 		return;
+	http_token_forget(t);
 	put_handle(t->client, t->easy);
 	curl_slist_free_all(t->headers);
 	curl_slist_free_all(t->resolve);
 	curl_slist_free_all(t->connect_to);
+	curl_slist_free_all(t->proxy_headers);
 	http_response_done(&t->response);
 	free(t);
 	*tp = NULL;
@@ -289,6 +292,30 @@ static int set_own_headers(
 	return 0;
 }
 
+void http_transfer_add_header(struct http_transfer *t, const char *line)
+{
+	add_line(&t->headers, line);
+	curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, t->headers);
+}
+
+static int set_token(struct http_transfer *t, const struct http_oauth2 *o, struct errbuf *eb)
+{
+	_cleanup_(free_secret)
+	char *secret = NULL;
+	int r = resolve_secret(o->client_secret, o->client_secret_file, &secret, eb);
+
+	return r < 0 ? r : http_token_get(t, o, secret, eb);
+}
+
+/* Those of CONNECT, which the proxy sees. */
+static void set_proxy_headers(struct http_transfer *t, const struct http_transport *tr)
+{
+	for (size_t i = 0; i < tr->n_proxy_headers; i++)
+		add_pair(&t->proxy_headers, tr->proxy_headers[i].name, tr->proxy_headers[i].value);
+	curl_easy_setopt(t->easy, CURLOPT_PROXYHEADER, t->proxy_headers);
+	curl_easy_setopt(t->easy, CURLOPT_HEADEROPT, (long)CURLHEADER_SEPARATE);
+}
+
 static void set_blob(CURL *easy, CURLoption option, const char *text)
 {
 	struct curl_blob blob = {
@@ -309,7 +336,7 @@ static long tls_version(int v, bool is_max)
 	return is_max ? max[v - 10] : min[v - 10];
 }
 
-static void set_tls(struct http_transfer *t, const struct http_tls *tls)
+static void set_tls(struct http_transfer *t, const struct http_client_tls *tls)
 {
 	CURL *e = t->easy;
 
@@ -325,6 +352,11 @@ static void set_tls(struct http_transfer *t, const struct http_tls *tls)
 		set_blob(e, CURLOPT_SSLKEY_BLOB, tls->key);
 	if (tls->key_file)
 		curl_easy_setopt(e, CURLOPT_SSLKEY, tls->key_file);
+	/* A file may change: curl would keep the authorities for a day and a connection for ever. */
+	if (tls->ca_file)
+		curl_easy_setopt(e, CURLOPT_CA_CACHE_TIMEOUT, 0L);
+	if (tls->ca_file || tls->cert_file)
+		curl_easy_setopt(e, CURLOPT_MAXLIFETIME_CONN, (long)TLS_FILES_LIFETIME_S);
 	if (tls->insecure_skip_verify) {
 		curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, 0L);
 		curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, 0L);
@@ -368,6 +400,8 @@ static int set_transport(struct http_transfer *t, const struct http_transport *t
 		curl_easy_setopt(e, CURLOPT_PROXY, "");
 	if (tr->no_proxy)
 		curl_easy_setopt(e, CURLOPT_NOPROXY, tr->no_proxy);
+	if (tr->n_proxy_headers)
+		set_proxy_headers(t, tr);
 	curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, tr->follow_redirects ? 1L : 0L);
 	curl_easy_setopt(e, CURLOPT_HTTP_VERSION,
 		tr->enable_http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1);
@@ -461,6 +495,8 @@ static int set_options(struct http_transfer *t, const struct http_fetch *f, stru
 	if (r == 0)
 		r = set_dialer(t, t->client->dialer, &u, eb);
 	curl_easy_setopt(e, CURLOPT_HTTPHEADER, t->headers);
+	if (r == 0 && f->transport && f->transport->oauth2)
+		r = set_token(t, f->transport->oauth2, eb);
 	return r;
 }
 

@@ -134,7 +134,9 @@ int config_check_job(struct config_reader *r, void *object, const struct conf_no
 				"a parameter's name cannot be empty");
 	}
 	inherit_limits(&job->limits, &r->global->limits);
-	e = check_times(r, job, seen);
+	e = config_check_http(r, &job->http, seen);
+	if (e == 0)
+		e = check_times(r, job, seen);
 	if (e == 0)
 		e = check_profile_seconds(r, job, seen);
 	return e < 0 ? e : check_static_addresses(r, job, seen);
@@ -173,7 +175,6 @@ int config_check_file_sd(struct config_reader *r, void *object, const struct con
 	const struct config_seen *seen)
 {
 	const struct conf_node *files = config_seen_key(seen, "files");
-	const char *slash = strrchr(r->file, '/');
 	struct config_file_sd *sd = object;
 
 	if (!sd->files.n)
@@ -193,10 +194,7 @@ int config_check_file_sd(struct config_reader *r, void *object, const struct con
 				"or .yaml with at most one *, in the last component",
 				file);
 		}
-		if (*file == '/' || !slash)
-			continue;
-		sd->files.items[i] = arena_printf(
-			config_mem_arena(r->mem), "%.*s/%s", (int)(slash - r->file), r->file, file);
+		sd->files.items[i] = config_join_path(r, file);
 		if (!sd->files.items[i])
 			return config_out_of_memory(r);
 	}

@@ -47,7 +47,15 @@ static int print_jobs(struct config_reader *r, struct config_top *top)
 		_cleanup_bytes_ struct bytes text = {0};
 		struct config_job *job = &top->jobs[i];
 
-		config_print_section(config_keys(CONFIG_KEYS_JOB), job, 2, &text);
+		config_print_section(
+			config_keys(CONFIG_KEYS_JOB), job, 2, CONFIG_SHOW_SECRETS, &text);
+		if (bytes_error(&text) < 0)
+			return config_out_of_memory(r);
+		hash_sha256(text.data, text.len, job->identity);
+		explicit_bzero(text.data, text.len);
+		bytes_reset(&text);
+		config_print_section(
+			config_keys(CONFIG_KEYS_JOB), job, 2, CONFIG_HIDE_SECRETS, &text);
 		if (bytes_error(&text) < 0)
 			return config_out_of_memory(r);
 		text.data[0] = '-';
@@ -153,13 +161,14 @@ const struct config_job *config_job_named(const struct config *c, const char *na
 
 bool config_job_equal(const struct config_job *a, const struct config_job *b)
 {
-	return a->text_len == b->text_len && !memcmp(a->text, b->text, a->text_len);
+	return !memcmp(a->identity, b->identity, sizeof(a->identity));
 }
 
 void config_print(const struct config *c, struct bytes *out)
 {
 	bytes_put_str(out, "global:\n");
-	config_print_section(config_keys(CONFIG_KEYS_GLOBAL), &c->global, 2, out);
+	config_print_section(
+		config_keys(CONFIG_KEYS_GLOBAL), &c->global, 2, CONFIG_HIDE_SECRETS, out);
 	if (c->n_jobs)
 		bytes_put_str(out, "scrape_configs:\n");
 	for (size_t i = 0; i < c->n_jobs; i++)

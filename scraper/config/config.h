@@ -8,6 +8,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/err.h"
 #include "lib/prof/labels.h"
+#include "scraper/config/http.h"
 #include "scraper/relabel/relabel.h"
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -15,11 +16,6 @@
 
 struct bytes;
 struct fs;
-
-struct config_strings {
-	const char **items;
-	size_t n;
-};
 
 /* 0 means no limit. */
 struct config_limits {
@@ -64,11 +60,6 @@ struct config_profiling {
 	enum config_symbolize symbolize;
 };
 
-struct config_param {
-	const char *name;
-	struct config_strings values;
-};
-
 struct config_static_group {
 	struct config_strings targets;
 	struct labels labels;
@@ -89,6 +80,7 @@ struct config_job {
 	size_t n_params;
 	bool honor_labels, honor_timestamps, enable_compression;
 	struct config_limits limits;
+	struct config_http http;
 	struct config_profiling profiling;
 	struct relabel_rule *relabel, *metric_relabel;
 	size_t n_relabel, n_metric_relabel;
@@ -96,10 +88,11 @@ struct config_job {
 	size_t n_statics;
 	struct config_file_sd *file_sds;
 	size_t n_file_sds;
-	/* Everything above as one text: equal texts, equal jobs. Also what /config shows of it. */
+	/* Everything above as one text, which /config shows: without secrets. */
 	const char *text;
 	size_t text_len;
-	uint32_t index; /* in struct config */
+	uint8_t identity[32]; /* of the text with its secrets: equal ones, equal jobs */
+	uint32_t index;	      /* in struct config */
 };
 
 struct config_global {

@@ -5,77 +5,53 @@
 #include "scraper/config/keys.h"
 #include <string.h>
 
-#define VALUE(struct_, field_, type_, name_, default_)                                 \
-	{                                                                              \
-		.name = (name_), .type = (type_), .offset = offsetof(struct_, field_), \
-		.default_text = (default_)                                             \
-	}
-#define COUNTED(struct_, field_, n_field_, type_, name_, section_)                     \
-	{                                                                              \
-		.name = (name_), .type = (type_), .offset = offsetof(struct_, field_), \
-		.n_offset = offsetof(struct_, n_field_), .section = (section_)         \
-	}
-#define IGNORED(name_, note_)                                               \
-	{                                                                   \
-		.name = (name_), .support = CONFIG_IGNORED, .note = (note_) \
-	}
-#define LATER(name_)                                     \
-	{                                                \
-		.name = (name_), .support = CONFIG_LATER \
-	}
-#define SECTION(title_, keys_, struct_, check_)                                  \
-	{                                                                        \
-		.title = (title_), .keys = (keys_), .n_keys = ARRAY_SIZE(keys_), \
-		.size = sizeof(struct_), .check = (check_)                       \
-	}
-
 static const struct config_key relabel_keys[] = {
-	COUNTED(struct relabel_rule, source_labels, n_source_labels, CONFIG_TYPE_SOURCES,
+	CONFIG_COUNTED(struct relabel_rule, source_labels, n_source_labels, CONFIG_TYPE_SOURCES,
 		"source_labels", NULL),
-	VALUE(struct relabel_rule, separator, CONFIG_TYPE_STRING, "separator",
+	CONFIG_VALUE(struct relabel_rule, separator, CONFIG_TYPE_STRING, "separator",
 		RELABEL_DEFAULT_SEPARATOR),
-	VALUE(struct relabel_rule, regex, CONFIG_TYPE_REGEX, "regex", RELABEL_DEFAULT_REGEX),
-	VALUE(struct relabel_rule, modulus, CONFIG_TYPE_UINT, "modulus", "0"),
-	VALUE(struct relabel_rule, target_label, CONFIG_TYPE_STRING, "target_label", ""),
-	VALUE(struct relabel_rule, replacement, CONFIG_TYPE_STRING, "replacement",
+	CONFIG_VALUE(struct relabel_rule, regex, CONFIG_TYPE_REGEX, "regex", RELABEL_DEFAULT_REGEX),
+	CONFIG_VALUE(struct relabel_rule, modulus, CONFIG_TYPE_UINT, "modulus", "0"),
+	CONFIG_VALUE(struct relabel_rule, target_label, CONFIG_TYPE_STRING, "target_label", ""),
+	CONFIG_VALUE(struct relabel_rule, replacement, CONFIG_TYPE_STRING, "replacement",
 		RELABEL_DEFAULT_REPLACEMENT),
-	VALUE(struct relabel_rule, action, CONFIG_TYPE_ACTION, "action", "replace"),
+	CONFIG_VALUE(struct relabel_rule, action, CONFIG_TYPE_ACTION, "action", "replace"),
 };
-static const struct config_section keys_relabel =
-	SECTION("relabel_configs[]", relabel_keys, struct relabel_rule, config_check_relabel);
+static const struct config_section keys_relabel = CONFIG_SECTION(
+	"relabel_configs[]", relabel_keys, struct relabel_rule, config_check_relabel);
 
 static const struct config_key static_keys[] = {
-	VALUE(struct config_static_group, targets, CONFIG_TYPE_STRINGS, "targets", NULL),
-	VALUE(struct config_static_group, labels, CONFIG_TYPE_LABELS, "labels", NULL),
+	CONFIG_VALUE(struct config_static_group, targets, CONFIG_TYPE_STRINGS, "targets", NULL),
+	CONFIG_VALUE(struct config_static_group, labels, CONFIG_TYPE_LABELS, "labels", NULL),
 };
-static const struct config_section keys_static =
-	SECTION("static_configs[]", static_keys, struct config_static_group, config_check_static);
+static const struct config_section keys_static = CONFIG_SECTION(
+	"static_configs[]", static_keys, struct config_static_group, config_check_static);
 
 static const struct config_key file_sd_keys[] = {
-	VALUE(struct config_file_sd, files, CONFIG_TYPE_STRINGS, "files", NULL),
-	VALUE(struct config_file_sd, refresh_interval_ms, CONFIG_TYPE_DURATION, "refresh_interval",
-		"5m"),
+	CONFIG_VALUE(struct config_file_sd, files, CONFIG_TYPE_STRINGS, "files", NULL),
+	CONFIG_VALUE(struct config_file_sd, refresh_interval_ms, CONFIG_TYPE_DURATION,
+		"refresh_interval", "5m"),
 };
-static const struct config_section keys_file_sd =
-	SECTION("file_sd_configs[]", file_sd_keys, struct config_file_sd, config_check_file_sd);
+static const struct config_section keys_file_sd = CONFIG_SECTION(
+	"file_sd_configs[]", file_sd_keys, struct config_file_sd, config_check_file_sd);
 
 static const struct config_key value_type_keys[] = {
-	VALUE(struct config_value_type, type, CONFIG_TYPE_STRING, "type", ""),
-	VALUE(struct config_value_type, unit, CONFIG_TYPE_STRING, "unit", ""),
+	CONFIG_VALUE(struct config_value_type, type, CONFIG_TYPE_STRING, "type", ""),
+	CONFIG_VALUE(struct config_value_type, unit, CONFIG_TYPE_STRING, "unit", ""),
 };
 static const struct config_section keys_value_type =
-	SECTION("keep_sample_type[]", value_type_keys, struct config_value_type, NULL);
+	CONFIG_SECTION("keep_sample_type[]", value_type_keys, struct config_value_type, NULL);
 
 static const struct config_key profile_keys[] = {
-	VALUE(struct config_profile, enabled, CONFIG_TYPE_TRISTATE, "enabled", NULL),
-	VALUE(struct config_profile, path, CONFIG_TYPE_STRING, "path", NULL),
-	VALUE(struct config_profile, delta, CONFIG_TYPE_TRISTATE, "delta", NULL),
-	VALUE(struct config_profile, seconds, CONFIG_TYPE_SECONDS, "seconds", NULL),
-	COUNTED(struct config_profile, keep_sample_types, n_keep_sample_types, CONFIG_TYPE_LIST,
-		"keep_sample_type", &keys_value_type),
+	CONFIG_VALUE(struct config_profile, enabled, CONFIG_TYPE_TRISTATE, "enabled", NULL),
+	CONFIG_VALUE(struct config_profile, path, CONFIG_TYPE_STRING, "path", NULL),
+	CONFIG_VALUE(struct config_profile, delta, CONFIG_TYPE_TRISTATE, "delta", NULL),
+	CONFIG_VALUE(struct config_profile, seconds, CONFIG_TYPE_SECONDS, "seconds", NULL),
+	CONFIG_COUNTED(struct config_profile, keep_sample_types, n_keep_sample_types,
+		CONFIG_TYPE_LIST, "keep_sample_type", &keys_value_type),
 };
-static const struct config_section keys_profile =
-	SECTION("pprof_config.<name>", profile_keys, struct config_profile, config_check_profile);
+static const struct config_section keys_profile = CONFIG_SECTION(
+	"pprof_config.<name>", profile_keys, struct config_profile, config_check_profile);
 
 static const char *const presets[] = {"auto", "node", "go", NULL};
 static const char *const symbolize[] = {"none", "functions", "lines", NULL};
@@ -85,138 +61,133 @@ static const struct config_key profiling_keys[] = {
 		.offset = offsetof(struct config_profiling, preset),
 		.default_text = "auto",
 		.names = presets},
-	COUNTED(struct config_profiling, profiles, n_profiles, CONFIG_TYPE_MAP, "pprof_config",
-		&keys_profile),
-	VALUE(struct config_profiling, path_prefix, CONFIG_TYPE_STRING, "path_prefix", ""),
-	VALUE(struct config_profiling, sample_labels, CONFIG_TYPE_NAMES, "sample_labels", NULL),
-	VALUE(struct config_profiling, drop_labels, CONFIG_TYPE_NAMES, "drop_labels", NULL),
-	VALUE(struct config_profiling, max_series, CONFIG_TYPE_UINT, "max_series", "500"),
-	VALUE(struct config_profiling, label_set_limit, CONFIG_TYPE_UINT, "label_set_limit",
+	CONFIG_COUNTED(struct config_profiling, profiles, n_profiles, CONFIG_TYPE_MAP,
+		"pprof_config", &keys_profile),
+	CONFIG_VALUE(struct config_profiling, path_prefix, CONFIG_TYPE_STRING, "path_prefix", ""),
+	CONFIG_VALUE(
+		struct config_profiling, sample_labels, CONFIG_TYPE_NAMES, "sample_labels", NULL),
+	CONFIG_VALUE(struct config_profiling, drop_labels, CONFIG_TYPE_NAMES, "drop_labels", NULL),
+	CONFIG_VALUE(struct config_profiling, max_series, CONFIG_TYPE_UINT, "max_series", "500"),
+	CONFIG_VALUE(struct config_profiling, label_set_limit, CONFIG_TYPE_UINT, "label_set_limit",
 		"50000"),
-	VALUE(struct config_profiling, addresses, CONFIG_TYPE_BOOL, "addresses", "false"),
+	CONFIG_VALUE(struct config_profiling, addresses, CONFIG_TYPE_BOOL, "addresses", "false"),
 	{.name = "symbolize",
 		.type = CONFIG_TYPE_ENUM,
 		.offset = offsetof(struct config_profiling, symbolize),
 		.default_text = "lines",
 		.names = symbolize},
 };
-static const struct config_section keys_profiling = SECTION(
+static const struct config_section keys_profiling = CONFIG_SECTION(
 	"profiling_config", profiling_keys, struct config_profiling, config_check_profiling);
 
 /* Of global and, with other offsets, of each job. */
-#define LIMITS(struct_, field_)                                                            \
-	VALUE(struct_, field_.body_size_bytes, CONFIG_TYPE_BYTES, "body_size_limit", "0"), \
-		VALUE(struct_, field_.samples, CONFIG_TYPE_UINT, "sample_limit", "0"),     \
-		VALUE(struct_, field_.targets, CONFIG_TYPE_UINT, "target_limit", "0"),     \
-		VALUE(struct_, field_.labels, CONFIG_TYPE_UINT, "label_limit", "0"),       \
-		VALUE(struct_, field_.label_name_bytes, CONFIG_TYPE_UINT,                  \
-			"label_name_length_limit", "0"),                                   \
-		VALUE(struct_, field_.label_value_bytes, CONFIG_TYPE_UINT,                 \
-			"label_value_length_limit", "0"),                                  \
-		VALUE(struct_, field_.keep_dropped_targets, CONFIG_TYPE_UINT,              \
+#define LIMITS(struct_, field_)                                                                   \
+	CONFIG_VALUE(struct_, field_.body_size_bytes, CONFIG_TYPE_BYTES, "body_size_limit", "0"), \
+		CONFIG_VALUE(struct_, field_.samples, CONFIG_TYPE_UINT, "sample_limit", "0"),     \
+		CONFIG_VALUE(struct_, field_.targets, CONFIG_TYPE_UINT, "target_limit", "0"),     \
+		CONFIG_VALUE(struct_, field_.labels, CONFIG_TYPE_UINT, "label_limit", "0"),       \
+		CONFIG_VALUE(struct_, field_.label_name_bytes, CONFIG_TYPE_UINT,                  \
+			"label_name_length_limit", "0"),                                          \
+		CONFIG_VALUE(struct_, field_.label_value_bytes, CONFIG_TYPE_UINT,                 \
+			"label_value_length_limit", "0"),                                         \
+		CONFIG_VALUE(struct_, field_.keep_dropped_targets, CONFIG_TYPE_UINT,              \
 			"keep_dropped_targets", "0")
 
-#define METRICS_ONLY                                                                  \
-	IGNORED("scrape_protocols", NULL), IGNORED("scrape_native_histograms", NULL), \
-		IGNORED("convert_classic_histograms_to_nhcb", NULL),                  \
-		IGNORED("always_scrape_classic_histograms", NULL),                    \
-		IGNORED("metric_name_escaping_scheme", NULL)
+#define METRICS_ONLY                                                        \
+	CONFIG_IGNORED("scrape_protocols", NULL),                           \
+		CONFIG_IGNORED("scrape_native_histograms", NULL),           \
+		CONFIG_IGNORED("convert_classic_histograms_to_nhcb", NULL), \
+		CONFIG_IGNORED("always_scrape_classic_histograms", NULL),   \
+		CONFIG_IGNORED("metric_name_escaping_scheme", NULL)
 
 static const struct config_key job_keys[] = {
-	VALUE(struct config_job, name, CONFIG_TYPE_STRING, "job_name", NULL),
-	VALUE(struct config_job, scrape_interval_ms, CONFIG_TYPE_DURATION, "scrape_interval", "0s"),
-	VALUE(struct config_job, scrape_timeout_ms, CONFIG_TYPE_DURATION, "scrape_timeout", "0s"),
-	VALUE(struct config_job, scheme, CONFIG_TYPE_STRING, "scheme", "http"),
-	VALUE(struct config_job, metrics_path, CONFIG_TYPE_STRING, "metrics_path", "/metrics"),
-	COUNTED(struct config_job, params, n_params, CONFIG_TYPE_PARAMS, "params", NULL),
-	VALUE(struct config_job, honor_labels, CONFIG_TYPE_BOOL, "honor_labels", "false"),
-	VALUE(struct config_job, honor_timestamps, CONFIG_TYPE_BOOL, "honor_timestamps", "true"),
-	VALUE(struct config_job, enable_compression, CONFIG_TYPE_BOOL, "enable_compression",
+	CONFIG_VALUE(struct config_job, name, CONFIG_TYPE_STRING, "job_name", NULL),
+	CONFIG_VALUE(struct config_job, scrape_interval_ms, CONFIG_TYPE_DURATION, "scrape_interval",
+		"0s"),
+	CONFIG_VALUE(
+		struct config_job, scrape_timeout_ms, CONFIG_TYPE_DURATION, "scrape_timeout", "0s"),
+	CONFIG_VALUE(struct config_job, scheme, CONFIG_TYPE_STRING, "scheme", "http"),
+	CONFIG_VALUE(
+		struct config_job, metrics_path, CONFIG_TYPE_STRING, "metrics_path", "/metrics"),
+	CONFIG_COUNTED(struct config_job, params, n_params, CONFIG_TYPE_PARAMS, "params", NULL),
+	CONFIG_VALUE(struct config_job, honor_labels, CONFIG_TYPE_BOOL, "honor_labels", "false"),
+	CONFIG_VALUE(
+		struct config_job, honor_timestamps, CONFIG_TYPE_BOOL, "honor_timestamps", "true"),
+	CONFIG_VALUE(struct config_job, enable_compression, CONFIG_TYPE_BOOL, "enable_compression",
 		"true"),
 	LIMITS(struct config_job, limits),
 	{.name = "profiling_config",
 		.type = CONFIG_TYPE_SECTION,
 		.offset = offsetof(struct config_job, profiling),
 		.section = &keys_profiling},
-	COUNTED(struct config_job, relabel, n_relabel, CONFIG_TYPE_LIST, "relabel_configs",
+	CONFIG_COUNTED(struct config_job, relabel, n_relabel, CONFIG_TYPE_LIST, "relabel_configs",
 		&keys_relabel),
-	COUNTED(struct config_job, metric_relabel, n_metric_relabel, CONFIG_TYPE_LIST,
+	CONFIG_COUNTED(struct config_job, metric_relabel, n_metric_relabel, CONFIG_TYPE_LIST,
 		"metric_relabel_configs", &keys_relabel),
-	COUNTED(struct config_job, statics, n_statics, CONFIG_TYPE_LIST, "static_configs",
+	CONFIG_COUNTED(struct config_job, statics, n_statics, CONFIG_TYPE_LIST, "static_configs",
 		&keys_static),
-	COUNTED(struct config_job, file_sds, n_file_sds, CONFIG_TYPE_LIST, "file_sd_configs",
+	CONFIG_COUNTED(struct config_job, file_sds, n_file_sds, CONFIG_TYPE_LIST, "file_sd_configs",
 		&keys_file_sd),
-	LATER("basic_auth"),
-	LATER("authorization"),
-	LATER("bearer_token"),
-	LATER("bearer_token_file"),
-	LATER("oauth2"),
-	LATER("tls_config"),
-	LATER("proxy_url"),
-	LATER("no_proxy"),
-	LATER("proxy_from_environment"),
-	LATER("proxy_connect_header"),
-	LATER("follow_redirects"),
-	LATER("enable_http2"),
-	LATER("http_headers"),
-	LATER("scrape_failure_log_file"),
-	LATER("extra_scrape_metrics"),
-	IGNORED("normalized_addresses", "addresses are always those within the file"),
-	IGNORED("track_timestamps_staleness", NULL),
-	IGNORED("fallback_scrape_protocol", NULL),
-	IGNORED("native_histogram_bucket_limit", NULL),
-	IGNORED("native_histogram_min_bucket_factor", NULL),
-	IGNORED("scrape_classic_histograms", NULL),
-	IGNORED("metric_name_validation_scheme", NULL),
+	CONFIG_HTTP_KEYS(struct config_job, http),
+	CONFIG_LATER("scrape_failure_log_file"),
+	CONFIG_LATER("extra_scrape_metrics"),
+	CONFIG_IGNORED("normalized_addresses", "addresses are always those within the file"),
+	CONFIG_IGNORED("track_timestamps_staleness", NULL),
+	CONFIG_IGNORED("fallback_scrape_protocol", NULL),
+	CONFIG_IGNORED("native_histogram_bucket_limit", NULL),
+	CONFIG_IGNORED("native_histogram_min_bucket_factor", NULL),
+	CONFIG_IGNORED("scrape_classic_histograms", NULL),
+	CONFIG_IGNORED("metric_name_validation_scheme", NULL),
 	METRICS_ONLY,
 };
 static const struct config_section keys_job =
-	SECTION("scrape_configs[]", job_keys, struct config_job, config_check_job);
+	CONFIG_SECTION("scrape_configs[]", job_keys, struct config_job, config_check_job);
 
 static const char *const name_schemes[] = {"utf8", NULL};
 static const struct config_key global_keys[] = {
-	VALUE(struct config_global, scrape_interval_ms, CONFIG_TYPE_DURATION, "scrape_interval",
-		"15s"),
-	VALUE(struct config_global, scrape_timeout_ms, CONFIG_TYPE_DURATION, "scrape_timeout",
-		"10s"),
-	VALUE(struct config_global, external_labels, CONFIG_TYPE_ENV_LABELS, "external_labels",
-		NULL),
+	CONFIG_VALUE(struct config_global, scrape_interval_ms, CONFIG_TYPE_DURATION,
+		"scrape_interval", "15s"),
+	CONFIG_VALUE(struct config_global, scrape_timeout_ms, CONFIG_TYPE_DURATION,
+		"scrape_timeout", "10s"),
+	CONFIG_VALUE(struct config_global, external_labels, CONFIG_TYPE_ENV_LABELS,
+		"external_labels", NULL),
 	LIMITS(struct config_global, limits),
 	{.name = "metric_name_validation_scheme",
 		.type = CONFIG_TYPE_ENUM,
 		.offset = offsetof(struct config_global, name_scheme),
 		.default_text = "utf8",
 		.names = name_schemes},
-	LATER("scrape_failure_log_file"),
-	LATER("extra_scrape_metrics"),
-	IGNORED("evaluation_interval", NULL),
-	IGNORED("rule_query_offset", NULL),
-	IGNORED("query_log_file", NULL),
+	CONFIG_LATER("scrape_failure_log_file"),
+	CONFIG_LATER("extra_scrape_metrics"),
+	CONFIG_IGNORED("evaluation_interval", NULL),
+	CONFIG_IGNORED("rule_query_offset", NULL),
+	CONFIG_IGNORED("query_log_file", NULL),
 	METRICS_ONLY,
 };
 static const struct config_section keys_global =
-	SECTION("global", global_keys, struct config_global, config_check_global);
+	CONFIG_SECTION("global", global_keys, struct config_global, config_check_global);
 
 static const struct config_key top_keys[] = {
 	{.name = "global",
 		.type = CONFIG_TYPE_SECTION,
 		.offset = offsetof(struct config_top, global),
 		.section = &keys_global},
-	COUNTED(struct config_top, jobs, n_jobs, CONFIG_TYPE_LIST, "scrape_configs", &keys_job),
-	LATER("scrape_config_files"),
-	IGNORED("object_storage", "profiles are kept in --storage.path"),
-	IGNORED("storage",
+	CONFIG_COUNTED(
+		struct config_top, jobs, n_jobs, CONFIG_TYPE_LIST, "scrape_configs", &keys_job),
+	CONFIG_LATER("scrape_config_files"),
+	CONFIG_IGNORED("object_storage", "profiles are kept in --storage.path"),
+	CONFIG_IGNORED("storage",
 		"retention is set with --storage.retention.time and --storage.retention.size"),
-	IGNORED("remote_write", NULL),
-	IGNORED("remote_read", NULL),
-	IGNORED("rule_files", NULL),
-	IGNORED("alerting", NULL),
-	IGNORED("tracing", NULL),
-	IGNORED("otlp", NULL),
-	IGNORED("runtime", NULL),
+	CONFIG_IGNORED("remote_write", NULL),
+	CONFIG_IGNORED("remote_read", NULL),
+	CONFIG_IGNORED("rule_files", NULL),
+	CONFIG_IGNORED("alerting", NULL),
+	CONFIG_IGNORED("tracing", NULL),
+	CONFIG_IGNORED("otlp", NULL),
+	CONFIG_IGNORED("runtime", NULL),
 };
 static const struct config_section keys_top =
-	SECTION("top level", top_keys, struct config_top, NULL);
+	CONFIG_SECTION("top level", top_keys, struct config_top, NULL);
 
 const struct config_section *config_keys(enum config_keys_id id)
 {
@@ -230,6 +201,11 @@ const struct config_section *config_keys(enum config_keys_id id)
 		[CONFIG_KEYS_PROFILING] = &keys_profiling,
 		[CONFIG_KEYS_PROFILE] = &keys_profile,
 		[CONFIG_KEYS_VALUE_TYPE] = &keys_value_type,
+		[CONFIG_KEYS_BASIC_AUTH] = &config_keys_basic_auth,
+		[CONFIG_KEYS_AUTHORIZATION] = &config_keys_authorization,
+		[CONFIG_KEYS_OAUTH2] = &config_keys_oauth2,
+		[CONFIG_KEYS_TLS] = &config_keys_tls,
+		[CONFIG_KEYS_HTTP_HEADER] = &config_keys_http_header,
 	};
 
 	return all[id];

@@ -261,7 +261,13 @@ static int read_key(struct config_reader *r, const struct config_key *key,
 	int e;
 
 	switch (key->type) {
-	case CONFIG_TYPE_SECTION: return config_read_section(r, key->section, node, at);
+	case CONFIG_TYPE_SECTION:
+		if (key->is_optional && !node)
+			return 0;
+		e = config_read_section(r, key->section, node, at);
+		if (key->is_optional)
+			*(bool *)field(object, key->n_offset) = true;
+		return e;
 	case CONFIG_TYPE_LIST:
 		if (!node)
 			return 0;

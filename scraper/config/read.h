@@ -11,6 +11,9 @@
 
 enum config_type {
 	CONFIG_TYPE_STRING,	/* const char * */
+	CONFIG_TYPE_SECRET,	/* the same, never shown */
+	CONFIG_TYPE_PATH,	/* the same, joined with the directory of the file it stands in */
+	CONFIG_TYPE_URL,	/* the same, its password never shown */
 	CONFIG_TYPE_BOOL,	/* bool */
 	CONFIG_TYPE_TRISTATE,	/* enum config_tristate */
 	CONFIG_TYPE_UINT,	/* uint64_t */
@@ -21,14 +24,17 @@ enum config_type {
 	CONFIG_TYPE_ACTION,	/* enum relabel_action */
 	CONFIG_TYPE_REGEX,	/* struct regex *, anchored */
 	CONFIG_TYPE_STRINGS,	/* struct config_strings */
+	CONFIG_TYPE_SECRETS,	/* the same, never shown */
+	CONFIG_TYPE_PATHS,	/* the same, joined with the directory */
 	CONFIG_TYPE_NAMES,	/* struct config_strings of label names */
 	CONFIG_TYPE_SOURCES,	/* the same as const char ** and a count */
 	CONFIG_TYPE_LABELS,	/* struct labels */
 	CONFIG_TYPE_ENV_LABELS, /* the same, $VAR expanded in values */
 	CONFIG_TYPE_PARAMS,	/* struct config_param * and a count */
-	CONFIG_TYPE_SECTION,	/* struct of key->section */
-	CONFIG_TYPE_LIST,	/* pointer to an array of them and a count */
-	CONFIG_TYPE_MAP,	/* the same, each with a name */
+	CONFIG_TYPE_SECRET_PARAMS, /* the same, values never shown */
+	CONFIG_TYPE_SECTION,	   /* struct of key->section */
+	CONFIG_TYPE_LIST,	   /* pointer to an array of them and a count */
+	CONFIG_TYPE_MAP,	   /* the same, each with a name */
 };
 
 enum config_support {
@@ -46,6 +52,7 @@ struct config_key {
 	size_t offset, n_offset;  /* of the value, and of its count where it has one */
 	const char *default_text; /* as written in a file and in the docs; NULL: none */
 	const struct config_section *section;
+	bool is_optional;	  /* SECTION: n_offset is that of a bool, whether it was written */
 	const char *const *names; /* ENUM: ended by NULL, values 0, 1 … */
 	const char *note;	  /* IGNORED, LATER: what to do instead, or NULL */
 };
@@ -111,7 +118,10 @@ int config_out_of_memory(struct config_reader *r);
 
 /* How the docs call the type: "duration". */
 const char *config_type_name(enum config_type type);
+enum config_print { CONFIG_HIDE_SECRETS, CONFIG_SHOW_SECRETS };
 /* Appends the object's keys in YAML block style, `indent` deep; values as read, so defaults are
- * there. */
+ * there. Secrets are written as <secret> unless they are to be shown, which is for comparison. */
 void config_print_section(const struct config_section *section, const void *object, unsigned indent,
-	struct bytes *out);
+	enum config_print how, struct bytes *out);
+/* The path, or the path below the directory of the file that is read. NULL: out of memory. */
+const char *config_join_path(struct config_reader *r, const char *path);

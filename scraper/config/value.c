@@ -3,12 +3,17 @@
  * Readers and printers of scalar values, lists of text, label sets and parameters.
  */
 #include "scraper/config/value.h"
+#include "lib/base/alloc.h"
 #include "lib/base/str.h"
+#include "lib/net/url.h"
 #include <inttypes.h>
 #include <string.h>
 
 static const char *const type_names[] = {
 	[CONFIG_TYPE_STRING] = "string",
+	[CONFIG_TYPE_SECRET] = "secret",
+	[CONFIG_TYPE_PATH] = "path",
+	[CONFIG_TYPE_URL] = "URL",
 	[CONFIG_TYPE_BOOL] = "boolean",
 	[CONFIG_TYPE_TRISTATE] = "boolean",
 	[CONFIG_TYPE_UINT] = "number",
@@ -19,11 +24,14 @@ static const char *const type_names[] = {
 	[CONFIG_TYPE_ACTION] = "action",
 	[CONFIG_TYPE_REGEX] = "regex",
 	[CONFIG_TYPE_STRINGS] = "strings",
+	[CONFIG_TYPE_SECRETS] = "secrets",
+	[CONFIG_TYPE_PATHS] = "paths",
 	[CONFIG_TYPE_NAMES] = "label names",
 	[CONFIG_TYPE_SOURCES] = "label names",
 	[CONFIG_TYPE_LABELS] = "labels",
 	[CONFIG_TYPE_ENV_LABELS] = "labels",
 	[CONFIG_TYPE_PARAMS] = "parameters",
+	[CONFIG_TYPE_SECRET_PARAMS] = "parameters",
 	[CONFIG_TYPE_SECTION] = "section",
 	[CONFIG_TYPE_LIST] = "list",
 	[CONFIG_TYPE_MAP] = "map",
@@ -58,6 +66,50 @@ static int read_string(struct config_reader *r, const struct conf_node *node, co
 		return fail_kind(r, node, "text");
 	*ret = keep(r, node->text);
 	return *ret ? 0 : config_out_of_memory(r);
+}
+
+const char *config_join_path(struct config_reader *r, const char *path)
+{
+	const char *slash = strrchr(r->file, '/');
+
+	if (*path == '/' || !*path || !slash)
+		return keep(r, path);
+	return arena_printf(
+		config_mem_arena(r->mem), "%.*s/%s", (int)(slash - r->file), r->file, path);
+}
+
+static int read_path(struct config_reader *r, const struct conf_node *node, const char **ret)
+{
+	if (node->kind != CONF_SCALAR)
+		return fail_kind(r, node, "a path");
+	*ret = config_join_path(r, node->text);
+	return *ret ? 0 : config_out_of_memory(r);
+}
+
+/* No message shows the value. */
+static int read_secret(struct config_reader *r, const struct conf_node *node, const char **ret)
+{
+	if (node->kind != CONF_SCALAR)
+		return config_fail(
+			r, node, NULL, "expected text, got %s", conf_node_kind_name(node));
+	*ret = keep(r, node->text);
+	return *ret ? 0 : config_out_of_memory(r);
+}
+
+static int read_url(struct config_reader *r, const struct conf_node *node, const char **ret)
+{
+	_cleanup_url_ struct url u = {0};
+	struct errbuf eb = {0};
+	int e = read_secret(r, node, ret);
+
+	if (e < 0 || !**ret)
+		return e;
+	if (str_starts_with(*ret, "socks5://") || str_starts_with(*ret, "socks5h://"))
+		return 0; /* a proxy's */
+	if (url_parse(*ret, &u, &eb) < 0)
+		return config_fail(r, node, NULL, "expected a URL such as http://host:3128: %s",
+			err_text(&eb, -EINVAL));
+	return 0;
 }
 
 static int read_bool(struct config_reader *r, const struct conf_node *node, bool *ret)
@@ -119,8 +171,9 @@ static int read_enum(struct config_reader *r, const struct config_key *key,
 			*ret = i;
 			return 0;
 		}
-		snprintf(expected + len, sizeof(expected) - len, "%s %s", i ? "," : "",
-			key->names[i]);
+		if (*key->names[i])
+			snprintf(expected + len, sizeof(expected) - len, "%s %s",
+				len > strlen("one of") ? "," : "", key->names[i]);
 	}
 	return fail_kind(r, node, key->names[1] ? expected : key->names[0]);
 }
@@ -185,6 +238,19 @@ static int read_strings(struct config_reader *r, const struct conf_node *node, b
 	}
 	ret->n = node->n;
 	return 0;
+}
+
+static int read_paths(
+	struct config_reader *r, const struct conf_node *node, struct config_strings *ret)
+{
+	int e = read_strings(r, node, false, ret);
+
+	for (size_t i = 0; e == 0 && i < ret->n; i++) {
+		ret->items[i] = config_join_path(r, ret->items[i]);
+		if (!ret->items[i])
+			return config_out_of_memory(r);
+	}
+	return e;
 }
 
 /* Length of the variable's name behind '$' at s[-1], as Go's os.Expand sees it; 0 when there is
@@ -332,6 +398,9 @@ int config_value_read(struct config_reader *r, const struct config_key *key,
 		node = &standard;
 	switch (key->type) {
 	case CONFIG_TYPE_STRING: return read_string(r, node, at);
+	case CONFIG_TYPE_SECRET: return read_secret(r, node, at);
+	case CONFIG_TYPE_PATH: return read_path(r, node, at);
+	case CONFIG_TYPE_URL: return read_url(r, node, at);
 	case CONFIG_TYPE_BOOL: return read_bool(r, node, at);
 	case CONFIG_TYPE_TRISTATE:
 		e = read_bool(r, node, &value);
@@ -349,7 +418,9 @@ int config_value_read(struct config_reader *r, const struct config_key *key,
 	case CONFIG_TYPE_ENUM: return read_enum(r, key, node, at);
 	case CONFIG_TYPE_ACTION: return read_action(r, node, at);
 	case CONFIG_TYPE_REGEX: return read_regex(r, node, at);
+	case CONFIG_TYPE_PATHS: return read_paths(r, node, at);
 	case CONFIG_TYPE_STRINGS:
+	case CONFIG_TYPE_SECRETS:
 	case CONFIG_TYPE_NAMES: return read_strings(r, node, key->type == CONFIG_TYPE_NAMES, at);
 	case CONFIG_TYPE_SOURCES:
 		e = read_strings(r, node, true, &sources);
@@ -361,7 +432,8 @@ int config_value_read(struct config_reader *r, const struct config_key *key,
 	case CONFIG_TYPE_LABELS:
 	case CONFIG_TYPE_ENV_LABELS:
 		return read_labels(r, node, key->type == CONFIG_TYPE_ENV_LABELS, at);
-	case CONFIG_TYPE_PARAMS: return read_params(r, node, at, n_at);
+	case CONFIG_TYPE_PARAMS:
+	case CONFIG_TYPE_SECRET_PARAMS: return read_params(r, node, at, n_at);
 	case CONFIG_TYPE_SECTION:
 	case CONFIG_TYPE_LIST:
 	case CONFIG_TYPE_MAP: break;
@@ -391,14 +463,45 @@ static void print_labels(const struct labels *l, struct bytes *out)
 	bytes_put_u8(out, '}');
 }
 
-static void print_params(const struct config_param *params, size_t n, struct bytes *out)
+static const char secret_text[] = "<secret>";
+
+/* As many of them as there are values. */
+static void print_secrets(size_t n, struct bytes *out)
+{
+	bytes_put_u8(out, '[');
+	for (size_t i = 0; i < n; i++)
+		bytes_printf(out, "%s%s", i ? ", " : "", secret_text);
+	bytes_put_u8(out, ']');
+}
+
+/* "http://user:password@host" with xxxxx for the password, as Go prints URLs. */
+static void print_url(const char *url, enum config_print how, struct bytes *out)
+{
+	const char *start = strstr(url, "://"), *colon, *at;
+	_cleanup_free_ char *redacted = NULL;
+
+	start = start ? start + 3 : url;
+	at = start + strcspn(start, "/?#@");
+	colon = memchr(start, ':', (size_t)(at - start));
+	if (how == CONFIG_SHOW_SECRETS || *at != '@' || !colon) {
+		conf_print_scalar(url, out);
+		return;
+	}
+	redacted = xasprintf("%.*s:xxxxx%s", (int)(colon - url), url, at);
+	conf_print_scalar(redacted, out);
+}
+
+static void print_params(const struct config_param *params, size_t n, bool hide, struct bytes *out)
 {
 	bytes_put_u8(out, '{');
 	for (size_t i = 0; i < n; i++) {
 		bytes_put_str(out, i ? ", " : "");
 		conf_print_scalar(params[i].name, out);
 		bytes_put_str(out, ": ");
-		print_list(params[i].values.items, params[i].values.n, out);
+		if (hide)
+			print_secrets(params[i].values.n, out);
+		else
+			print_list(params[i].values.items, params[i].values.n, out);
 	}
 	bytes_put_u8(out, '}');
 }
@@ -419,14 +522,25 @@ static void print_bytes(uint64_t v, struct bytes *out)
 		bytes_put_str(out, "0");
 }
 
-bool config_value_print(const struct config_key *key, const void *object, struct bytes *out)
+bool config_value_print(
+	const struct config_key *key, const void *object, enum config_print how, struct bytes *out)
 {
+	bool hide = how == CONFIG_HIDE_SECRETS;
 	const void *at = (const char *)object + key->offset,
 		   *n_at = (const char *)object + key->n_offset;
 	const struct config_strings *strings = at;
 	char duration[64];
 
 	switch (key->type) {
+	case CONFIG_TYPE_SECRET:
+		if (*(const char *const *)at)
+			conf_print_scalar(hide ? secret_text : *(const char *const *)at, out);
+		return *(const char *const *)at;
+	case CONFIG_TYPE_URL:
+		if (*(const char *const *)at)
+			print_url(*(const char *const *)at, how, out);
+		return *(const char *const *)at;
+	case CONFIG_TYPE_PATH:
 	case CONFIG_TYPE_STRING:
 		if (*(const char *const *)at)
 			conf_print_scalar(*(const char *const *)at, out);
@@ -447,14 +561,23 @@ bool config_value_print(const struct config_key *key, const void *object, struct
 		bytes_put_str(out, duration);
 		return true;
 	case CONFIG_TYPE_BYTES: print_bytes(*(const uint64_t *)at, out); return true;
-	case CONFIG_TYPE_ENUM: bytes_put_str(out, key->names[*(const int *)at]); return true;
+	case CONFIG_TYPE_ENUM:
+		bytes_put_str(out, key->names[*(const int *)at]);
+		return *key->names[*(const int *)at];
 	case CONFIG_TYPE_ACTION:
 		bytes_put_str(out, relabel_action_name(*(const enum relabel_action *)at));
 		return true;
 	case CONFIG_TYPE_REGEX:
 		conf_print_scalar(regex_text(*(struct regex *const *)at), out);
 		return true;
+	case CONFIG_TYPE_SECRETS:
+		if (hide)
+			print_secrets(strings->n, out);
+		else
+			print_list(strings->items, strings->n, out);
+		return strings->items;
 	case CONFIG_TYPE_STRINGS:
+	case CONFIG_TYPE_PATHS:
 	case CONFIG_TYPE_NAMES: print_list(strings->items, strings->n, out); return strings->items;
 	case CONFIG_TYPE_SOURCES:
 		print_list(*(const char *const *const *)at, *(const size_t *)n_at, out);
@@ -462,7 +585,9 @@ bool config_value_print(const struct config_key *key, const void *object, struct
 	case CONFIG_TYPE_LABELS:
 	case CONFIG_TYPE_ENV_LABELS: print_labels(at, out); return ((const struct labels *)at)->n;
 	case CONFIG_TYPE_PARAMS:
-		print_params(*(const struct config_param *const *)at, *(const size_t *)n_at, out);
+	case CONFIG_TYPE_SECRET_PARAMS:
+		print_params(*(const struct config_param *const *)at, *(const size_t *)n_at,
+			hide && key->type == CONFIG_TYPE_SECRET_PARAMS, out);
 		return *(const size_t *)n_at;
 	case CONFIG_TYPE_SECTION:
 	case CONFIG_TYPE_LIST:

@@ -13,6 +13,7 @@ int config_value_read(struct config_reader *r, const struct config_key *key,
  * the empty text. */
 bool config_value_takes_null(enum config_type type);
 /* True when there is something to print: lists and optional values may be absent. */
-bool config_value_print(const struct config_key *key, const void *object, struct bytes *out);
+bool config_value_print(
+	const struct config_key *key, const void *object, enum config_print how, struct bytes *out);
 /* `m` takes over *re. */
 int config_mem_keep_regex(struct config_mem *m, struct regex **re) _must_check_;

@@ -60,6 +60,7 @@ static int start_transfer(struct scrape *s, struct scrape_request *r, struct err
 	return http_client_start(s->client,
 		&(struct http_fetch) {
 			.url = (const char *)url.data,
+			.transport = &r->job->http.transport,
 			.headers = headers,
 			.timeout_ms = (uint32_t)MIN(timeout_ms, (int64_t)UINT32_MAX),
 			.max_body_bytes = r->job->limits.body_size_bytes

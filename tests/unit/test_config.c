@@ -197,8 +197,45 @@ static const struct {
 				     "expected true or false, got \"true\""},
 	{JOB "params: {a: b}", "dir/f.yml:3:15: scrape_configs[0].params.a: expected a "
 			       "list of texts, got \"b\""},
-	{JOB "basic_auth: {}",
-		"dir/f.yml:3:3: scrape_configs[0].basic_auth: known but not supported yet"},
+	{JOB "basic_auth: {password: a, password_file: b}",
+		"dir/f.yml:3:44: scrape_configs[0].basic_auth.password_file: stands beside "
+		"password, "
+		"expected at most one of them"},
+	{JOB "basic_auth: {password: [hunter2]}",
+		"dir/f.yml:3:26: scrape_configs[0].basic_auth.password: expected text, got a list"},
+	{JOB "authorization: {type: BASIC}",
+		"dir/f.yml:3:25: scrape_configs[0].authorization.type: "
+		"cannot be \"BASIC\": use basic_auth for a user's "
+		"name and password"},
+	{JOB "authorization: {credentials: x}\n  bearer_token: y",
+		"dir/f.yml:4:17: scrape_configs[0].bearer_token: stands beside authorization, "
+		"expected "
+		"at most one of basic_auth, authorization, bearer_token, bearer_token_file and "
+		"oauth2"},
+	{JOB "tls_config: {cert_file: c}", "dir/f.yml:3:15: scrape_configs[0].tls_config.key_file: "
+					   "is missing beside the certificate"},
+	{JOB "tls_config: {min_version: TLS13, max_version: TLS12}",
+		"dir/f.yml:3:29: scrape_configs[0].tls_config.min_version: TLS13 is above "
+		"max_version TLS12"},
+	{JOB "tls_config: {min_version: TLS9}",
+		"dir/f.yml:3:29: scrape_configs[0].tls_config.min_version: expected one of TLS10, "
+		"TLS11, "
+		"TLS12, TLS13, got \"TLS9\""},
+	{JOB "no_proxy: a",
+		"dir/f.yml:3:13: scrape_configs[0].no_proxy: has no effect without proxy_url"},
+	{JOB "proxy_url: 'http://h'\n  proxy_from_environment: true",
+		"dir/f.yml:3:14: scrape_configs[0].proxy_url: stands beside "
+		"proxy_from_environment, "
+		"expected one of them"},
+	{JOB "oauth2: {client_id: a}",
+		"dir/f.yml:3:11: scrape_configs[0].oauth2.token_url: is missing"},
+	{JOB "http_headers: {Host: {values: [a]}}",
+		"dir/f.yml:3:24: scrape_configs[0].http_headers.Host: this header cannot be set: "
+		"requests "
+		"set it themselves"},
+	{JOB "http_headers: {X-A: {values: [\"a\\nb\"]}}",
+		"dir/f.yml:3:23: scrape_configs[0].http_headers.X-A: a header's value cannot have "
+		"line ends"},
 	{JOB "kubernetes_sd_configs: []",
 		"dir/f.yml:3:3: scrape_configs[0].kubernetes_sd_configs: this kind of "
 		"service "
@@ -388,6 +425,11 @@ static void test_print(void **state)
 	struct config *c = parse_ok(
 		"global: {scrape_interval: 20s, external_labels: {a: 'x y', b: 'true'}}\n" JOB
 		"params: {a: ['', '1', \"q\\\"\\n\"]}\n  body_size_limit: 3MB\n"
+		"  oauth2: {client_id: a, token_url: 'http://h', scopes: [s], endpoint_params: {a: "
+		"b}}\n"
+		"  tls_config: {min_version: TLS13}\n  proxy_url: "
+		"'socks5://p:1'\n"
+		"  http_headers: {X-A: {values: [v], files: [f]}}\n"
 		"  relabel_configs: [{target_label: \"\xc3\xa9\", replacement: '', regex: "
 		"'a\\.b'}, {action: keep}]\n"
 		"  static_configs: [{targets: [h:1], labels: {x: y}}, {}]\n"
@@ -520,21 +562,29 @@ static void check_example(const struct config_section *s, const struct row *row)
 			{"scrape_configs: [{job_name: j, profiling_config: {pprof_config: {memory: "
 			 "{keep_sample_type: [{",
 				"}]}}}}]"},
+		[CONFIG_KEYS_BASIC_AUTH] = {"scrape_configs: [{job_name: j, basic_auth: {", "}}]"},
+		[CONFIG_KEYS_AUTHORIZATION] = {"scrape_configs: [{job_name: j, authorization: {",
+			"}}]"},
+		[CONFIG_KEYS_OAUTH2] = {"scrape_configs: [{job_name: j, oauth2: {", "}}]"},
+		[CONFIG_KEYS_TLS] = {"scrape_configs: [{job_name: j, tls_config: {", "}}]"},
+		[CONFIG_KEYS_HTTP_HEADER] = {"scrape_configs: [{job_name: j, http_headers: {X-A: {",
+			"}}}]"},
 	};
-	/* Another key that the section cannot do without. */
+	/* What the section cannot do without; the example of such a key has the others. */
 	static const char *const needed[CONFIG_KEYS_N][2] = {
 		[CONFIG_KEYS_JOB] = {"job_name", "j"},
 		[CONFIG_KEYS_FILE_SD] = {"files", "[a.yml]"},
 		[CONFIG_KEYS_RELABEL] = {"target_label", "t"},
 		[CONFIG_KEYS_PROFILE] = {"path", "/x"},
 		[CONFIG_KEYS_VALUE_TYPE] = {"type", "x"},
+		[CONFIG_KEYS_OAUTH2] = {"client_id: i, token_url", "'http://h'"},
 	};
 	char text[512], more[64] = "";
 	unsigned id = 0;
 
 	while (config_keys(id) != s)
 		id++;
-	if (needed[id][0] && strcmp(needed[id][0], row->key) != 0)
+	if (needed[id][0] && !strstr(needed[id][0], row->key))
 		snprintf(more, sizeof(more), ", %s: %s", needed[id][0], needed[id][1]);
 	snprintf(text, sizeof(text), "%s%s: %s%s%s", around[id][0], row->key, row->example, more,
 		around[id][1]);
@@ -565,6 +615,38 @@ static void check_row(const struct config_section *s, const struct row *row)
 		return;
 	}
 	fail_msg("docs/configuration.md: %s has no key %s", s->title, row->key);
+}
+
+/* What a page shows has no secret; what decides whether a job changed has. */
+static void test_secrets(void **state)
+{
+	static const char form[] =
+		JOB "authorization: {credentials: hunter%d}\n  proxy_url: 'http://u:hunter%d@p:1'\n"
+		    "  proxy_connect_header: {X-P: [hunter%d]}\n  tls_config: {key: hunter%d, "
+		    "cert: c}\n"
+		    "  http_headers: {X-S: {secrets: [hunter%d], values: [seen]}}";
+	struct config *a, *b, *c;
+	_cleanup_bytes_ struct bytes out = {0};
+	char text[512], other[512];
+
+	(void)state;
+	snprintf(text, sizeof(text), form, 1, 1, 1, 1, 1);
+	snprintf(other, sizeof(other), form, 2, 1, 1, 1, 1);
+	a = parse_ok(text);
+	b = parse_ok(text);
+	c = parse_ok(other);
+	assert_true(config_job_equal(&a->jobs[0], &b->jobs[0]));
+	assert_false(config_job_equal(&a->jobs[0], &c->jobs[0]));
+	config_print(a, &out);
+	bytes_put_u8(&out, 0);
+	assert_null(strstr((char *)out.data, "hunter"));
+	assert_non_null(strstr((char *)out.data, "<secret>"));
+	assert_non_null(strstr((char *)out.data, "http://u:xxxxx@p:1"));
+	assert_non_null(strstr((char *)out.data, "seen"));
+	assert_string_equal(a->jobs[0].http.transport.auth_credentials, "hunter1");
+	config_put(a);
+	config_put(b);
+	config_put(c);
 }
 
 /* The page and the tables name the same keys, with the same types and defaults; every example
@@ -641,6 +723,7 @@ int main(void)
 		cmocka_unit_test(test_print),
 		cmocka_unit_test(test_load),
 		cmocka_unit_test(test_groups),
+		cmocka_unit_test(test_secrets),
 		cmocka_unit_test(test_docs),
 		cmocka_unit_test(test_out_of_memory),
 	};
