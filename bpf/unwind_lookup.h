@@ -138,8 +138,8 @@ UNWIND_FN enum unwind_found unwind_lookup(
 {
 	struct unwind_binary *b = unwind_binary_at(w, binary);
 	const struct unwind_rule *rule;
-	__u64 hash, *cached, rel, hit = 0;
-	__u32 seq, id;
+	__u64 hash = 0, *cached = NULL, rel, hit = 0;
+	__u32 seq, id = UNWIND_RULE_NONE;
 
 	if (!b)
 		return UNWIND_NO_TABLE;
@@ -150,24 +150,25 @@ UNWIND_FN enum unwind_found unwind_lookup(
 	if (seq & 1 || b->slab == UNWIND_SLAB_NONE)
 		return UNWIND_NO_TABLE;
 	rel = off - ((__u64)b->first_page << UNWIND_PAGE_SHIFT);
-	if (rel >= (__u64)UNWIND_MAX_PAGES << UNWIND_PAGE_SHIFT) /* also before the first page */
-		return UNWIND_NO_ROW;
-	hash = unwind_cache_hash(binary, seq, (__u32)rel);
-	cached = unwind_cache_at(w, UNWIND_CACHE_INDEX(hash));
-	if (cached)
-		hit = UNWIND_ONCE(*cached);
-	if ((hit ^ UNWIND_CACHE_WORD(hash, 0)) >> UNWIND_CACHE_SHIFT)
-		hit = 0;
-	id = (__u16)hit;
-	if (id == UNWIND_RULE_NONE)
-		id = unwind_find_rule(w, b, (__u32)rel, off);
+	if (rel < (__u64)UNWIND_MAX_PAGES << UNWIND_PAGE_SHIFT) { /* not so before the first page */
+		hash = unwind_cache_hash(binary, seq, (__u32)rel);
+		cached = unwind_cache_at(w, UNWIND_CACHE_INDEX(hash));
+		if (cached)
+			hit = UNWIND_ONCE(*cached);
+		if ((hit ^ UNWIND_CACHE_WORD(hash, 0)) >> UNWIND_CACHE_SHIFT)
+			hit = 0;
+		id = (__u16)hit;
+		if (id == UNWIND_RULE_NONE)
+			id = unwind_find_rule(w, b, (__u32)rel, off);
+	}
 	rule = unwind_rule_at(w, id);
-	if (id == UNWIND_RULE_NONE || !rule)
-		return UNWIND_NO_ROW;
-	*ret = *rule;
+	if (rule)
+		*ret = *rule;
 	unwind_read_barrier(scratch);
 	if (UNWIND_ONCE(b->seq) != seq)
 		return UNWIND_NO_TABLE;
+	if (id == UNWIND_RULE_NONE || !rule)
+		return UNWIND_NO_ROW;
 	if (cached && !hit)
 		*(volatile __u64 *)cached = UNWIND_CACHE_WORD(hash, id);
 	return UNWIND_FOUND;

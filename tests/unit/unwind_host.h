@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The walker on the host: tables in plain memory. A test that walks defines UNWIND_HOST_READ(to, len, from) and
+ * unwind_locate() before it includes this.
+ */
+#pragma once
+#include "bpf/unwind_tables.h"
+#include "exporter/unwind/tables.h"
+#include "lib/base/alloc.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct walk;
+static struct unwind_memory host_memory;
+
+static inline struct unwind_binary *unwind_binary_at(struct walk *w, __u32 binary)
+{
+	(void)w;
+	return binary < host_memory.n_binaries ? &host_memory.binaries[binary] : NULL;
+}
+
+static inline const __u32 *unwind_slab_at(struct walk *w, __u32 slab)
+{
+	(void)w;
+	return slab < host_memory.n_slabs ? host_memory.slabs + (size_t)slab * UNWIND_SLAB_WORDS
+					  : NULL;
+}
+
+static inline const struct unwind_rule *unwind_rule_at(struct walk *w, __u32 rule)
+{
+	(void)w;
+	return rule < host_memory.n_rules ? &host_memory.rules[rule] : NULL;
+}
+
+static inline __u64 *unwind_cache_at(struct walk *w, __u32 i)
+{
+	union {
+		uint64_t *in;
+		__u64 *out;
+	} u = {.in = host_memory.cache};
+
+	(void)w;
+	return u.out && i < host_memory.n_cache ? &u.out[i] : NULL;
+}
+
+static inline void host_memory_init(uint32_t n_slabs, uint32_t n_rules, uint32_t n_binaries)
+{
+	host_memory = (struct unwind_memory) {
+		.slabs = xcalloc((size_t)n_slabs * UNWIND_SLAB_WORDS, sizeof(uint32_t)),
+		.n_slabs = n_slabs,
+		.rules = xcalloc(n_rules, sizeof(struct unwind_rule)),
+		.n_rules = n_rules,
+		.binaries = xcalloc(n_binaries, sizeof(struct unwind_binary)),
+		.n_binaries = n_binaries,
+		.cache = xcalloc(UNWIND_CACHE_WORDS, sizeof(uint64_t)),
+		.n_cache = UNWIND_CACHE_WORDS,
+	};
+}
+
+static inline void host_memory_done(void)
+{
+	free(host_memory.slabs);
+	free(host_memory.rules);
+	free(host_memory.binaries);
+	free(host_memory.cache);
+	host_memory = (struct unwind_memory) {0};
+}
