@@ -14,8 +14,11 @@
 #include "bpf/abi.h"
 #ifdef __bpf__
 #define UNWIND_FN static __always_inline
+/* A function that the verifier looks at once, by itself: what happens in it does not multiply the paths of its caller. */
+#define UNWIND_ALONE __attribute__((noinline, weak))
 #else
 #define UNWIND_FN static inline
+#define UNWIND_ALONE static inline
 #endif
 
 /* Word i of a stack's user part. The masks tell the verifier what holds anyway. */

@@ -57,14 +57,26 @@ UNWIND_FN void walk_rule_from_code(struct walk *w)
 		walk_set_rule(w, UNWIND_CFA_REG, 8);
 }
 
+/* The rule at w->off of w->binary, into w->rule: enum unwind_found. */
+UNWIND_ALONE int unwind_find(struct walk *w)
+{
+	return w ? unwind_lookup(w, w->binary, w->off, &w->rule, &w->scratch) : UNWIND_NO_TABLE;
+}
+
+/* The step that w->rule says: enum unwind_result. */
+UNWIND_ALONE int unwind_apply(struct walk *w)
+{
+	return w ? walk_by_rule(w) : UNWIND_CUT;
+}
+
 /* From a located frame to its caller. */
 UNWIND_FN enum unwind_result unwind_step(struct walk *w, enum unwind_place place)
 {
-	enum unwind_found found = UNWIND_NO_ROW;
+	int found = UNWIND_NO_ROW;
 
 	w->fp_cut = ABI_CUT_NONE;
 	if (place == UNWIND_IN_FILE)
-		found = unwind_lookup(w, w->binary, w->off, &w->rule, &w->scratch);
+		found = unwind_find(w);
 	if (found == UNWIND_NO_TABLE || place == UNWIND_SOMEWHERE) {
 		if (!w->n_guessed++)
 			w->guessed = place == UNWIND_IN_FILE ? w->binary : 0;
@@ -74,7 +86,7 @@ UNWIND_FN enum unwind_result unwind_step(struct walk *w, enum unwind_place place
 		w->fp_cut = ABI_CUT_FP_INSANE;
 		walk_rule_from_code(w);
 	}
-	return walk_by_rule(w);
+	return unwind_apply(w);
 }
 
 /*
