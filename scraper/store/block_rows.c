@@ -260,7 +260,7 @@ int block_write_profiles(struct fs *fs, const char *dir, struct head *h,
 	_cleanup_free_ struct place *places = make_places(h, o);
 	int r = places ? state_init(&s) : -ENOMEM;
 
-	r = r ? r : row_writer_open(&s.out, fs, dir, PART_RAW);
+	r = r ? r : row_writer_open(&s.out, fs, dir, PART_RAW, 1);
 	r = r ? r : write_all(&s, places, h->profiles.n, eb);
 	if (r < 0)
 		return eb->text[0] ? r : err_set(eb, r, "%s: writing rows: %s", dir, strerror(-r));

@@ -153,6 +153,7 @@ int block_write_symbols(struct fs *fs, const char *dir, const struct head *h,
 
 	if (r < 0)
 		return r;
+	page_writer_level(w.pages, FRAME_LEVEL_NAMES);
 	r = put_strings(&w, &h->dict, &o->of[DICT_STRINGS]);
 	r = r ? r : put_functions(&w, &h->dict, o);
 	r = r ? r : put_mappings(&w, &h->dict, o);

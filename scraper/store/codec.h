@@ -72,6 +72,8 @@ bool page_is_const(const struct page *p, unsigned column, int64_t *ret);
 
 struct page_writer;
 struct page_writer *page_writer_new(bool compress);
+/* How hard zstd tries from now on [1]. */
+void page_writer_level(struct page_writer *w, int level);
 void page_writer_free(struct page_writer *w);
 void page_writer_freep(struct page_writer **w);
 void page_writer_begin(struct page_writer *w);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writing pages. One pass over a column sizes every codec, the smallest is written; zstd -1 is kept
+ * Writing pages. One pass over a column sizes every codec, the smallest is written; zstd is kept
  * where it saves an eighth.
  */
 #include "lib/base/alloc.h"
@@ -15,6 +15,7 @@ struct page_writer {
 	unsigned n_columns;
 	bool too_large;
 	ZSTD_CCtx *cctx; /* NULL: no compression */
+	int level;
 	int64_t *wide;
 	size_t cap_wide;
 };
@@ -25,7 +26,13 @@ struct page_writer *page_writer_new(bool compress)
 
 	if (compress)
 		w->cctx = ZSTD_createCCtx();
+	w->level = ZSTD_LEVEL;
 	return w;
+}
+
+void page_writer_level(struct page_writer *w, int level)
+{
+	w->level = level;
 }
 
 void page_writer_free(struct page_writer *w)
@@ -64,7 +71,7 @@ static void put_column(struct page_writer *w, enum codec codec)
 		size_t room = ZSTD_compressBound(raw);
 		uint8_t *to = bytes_reserve(&w->data, room);
 		size_t n =
-			to ? ZSTD_compressCCtx(w->cctx, to, room, w->raw.data, raw, ZSTD_LEVEL) : 0;
+			to ? ZSTD_compressCCtx(w->cctx, to, room, w->raw.data, raw, w->level) : 0;
 
 		if (to && !ZSTD_isError(n) && n <= raw - raw / 8) {
 			compression = CODEC_ZSTD;

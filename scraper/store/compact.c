@@ -24,7 +24,11 @@ int compact_open_file(struct compaction *c, struct frame_writer *w, enum frame_f
 	_cleanup_free_ char *path = xasprintf("%s/%s", c->tmp, frame_file_name(f));
 	int r = frame_writer_open(w, c->o->fs, path, f);
 
-	return r < 0 ? err_set(c->eb, r, "%s: %s", path, strerror(-r)) : 0;
+	if (r < 0)
+		return err_set(c->eb, r, "%s: %s", path, strerror(-r));
+	page_writer_level(w->pages,
+		f == FRAME_SYMBOLS ? FRAME_LEVEL_COMPACTED_NAMES : FRAME_LEVEL_COMPACTED);
+	return 0;
 }
 
 static int open_inputs(struct compaction *c)

@@ -216,7 +216,7 @@ int compact_rows(struct compaction *c, struct part_stream *streams)
 		streams[c->inputs[from->input].stream_ids[from->stream]] =
 			(struct part_stream) {.schema = from->schema, .label_set = from->label_set};
 	}
-	r = r ? r : row_writer_open(&w.out, c->o->fs, c->tmp, PART_RAW);
+	r = r ? r : row_writer_open(&w.out, c->o->fs, c->tmp, PART_RAW, FRAME_LEVEL_COMPACTED);
 	r = r ? r : open_rollups(&w);
 	while (!r && (s = next_source(&w)) != NULL) {
 		r = copy_profile(&w, s);

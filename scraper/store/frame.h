@@ -42,6 +42,10 @@ enum {
 	FRAME_VERSION = 1,
 	FRAME_MAX_SECTIONS = 32,
 	PAGE_ENTRY = 48,
+	/* How hard zstd tries: names are most of a young block, and compaction has time. */
+	FRAME_LEVEL_NAMES = 9,
+	FRAME_LEVEL_COMPACTED_NAMES = 19,
+	FRAME_LEVEL_COMPACTED = 6,
 	/* Columns of a page of profiles before the totals, raw and in rollups. */
 	FRAME_PROFILE_COLUMNS = 7,
 	FRAME_ROLLUP_COLUMNS = 9

@@ -17,7 +17,7 @@ int rollup_open(struct rollup *u, struct fs *fs, const char *dir, enum part_reso
 		.n_values = STORE_NONE,
 		.coarser = coarser};
 	table_init(&u->by_key, NULL);
-	return row_writer_open(&u->out, fs, dir, resolution);
+	return row_writer_open(&u->out, fs, dir, resolution, FRAME_LEVEL_COMPACTED);
 }
 
 void rollup_done(struct rollup *u)

@@ -39,8 +39,8 @@ static enum frame_file rows_of(enum part_resolution r)
 	return r == PART_RAW ? FRAME_ROWS : r == PART_10M ? FRAME_ROWS_10M : FRAME_ROWS_1H;
 }
 
-int row_writer_open(
-	struct row_writer *w, struct fs *fs, const char *dir, enum part_resolution resolution)
+int row_writer_open(struct row_writer *w, struct fs *fs, const char *dir,
+	enum part_resolution resolution, int level)
 {
 	_cleanup_free_ char *rows = xasprintf("%s/%s", dir, frame_file_name(rows_of(resolution)));
 	_cleanup_free_ char *profiles =
@@ -65,6 +65,8 @@ int row_writer_open(
 	r = r < 0 ? r : frame_writer_open(&w->profiles_file, fs, profiles, profiles_of(resolution));
 	if (r < 0)
 		return r;
+	page_writer_level(w->rows_file.pages, level);
+	page_writer_level(w->profiles_file.pages, level);
 	frame_writer_table_begin(&w->rows_file, TABLE_ROWS);
 	frame_writer_table_begin(&w->profiles_file, TABLE_PROFILES);
 	return 0;

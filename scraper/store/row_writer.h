@@ -28,9 +28,9 @@ struct row_writer_profile {
 	const int64_t *totals;
 };
 
-/* Makes the files in `dir`. row_writer_done is due either way. */
+/* Makes the files in `dir`; level: how hard zstd tries. row_writer_done is due either way. */
 int row_writer_open(struct row_writer *w, struct fs *fs, const char *dir,
-	enum part_resolution resolution) _must_check_;
+	enum part_resolution resolution, int level) _must_check_;
 /* What follows has this many value columns: pages hold streams of one schema. -ENOMEM. */
 int row_writer_schema(struct row_writer *w, uint32_t n_values) _must_check_;
 /* The profile, then its rows. */
