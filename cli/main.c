@@ -19,6 +19,10 @@ static const struct cli_command commands[] = {
 	{"tsdb list", "list the parts of a store", cli_tsdb_list},
 	{"tsdb verify", "check every byte of a store", cli_tsdb_verify},
 	{"tsdb dump", "print what a store holds", cli_tsdb_dump},
+	{"tsdb stats", "print what takes space in a store", cli_tsdb_stats},
+	{"tsdb compact", "compact a store now", cli_tsdb_compact},
+	{"tsdb repair", "take what is damaged out of a store", cli_tsdb_repair},
+	{"tsdb snapshot", "link all blocks into a directory of their own", cli_tsdb_snapshot},
 };
 
 int cli_fail(const struct errbuf *eb, int code)

@@ -182,17 +182,11 @@ static unsigned verify_parts(const struct view *v)
 		_cleanup_part_reader_ struct part_reader *reader = NULL;
 		struct dump_counts counts = {.rows = 0};
 		struct errbuf eb = {.text = ""};
-		int r = part_reader_open(v->parts.items[i], NULL, &reader, &eb);
+		int r = dump_check_part(v->parts.items[i], &counts, &eb);
 
+		r = r ? r : part_reader_open(v->parts.items[i], NULL, &reader, &eb);
 		if (r < 0) {
-			fprintf(stderr, "sonde: part %zu: %s\n", i, err_text(&eb, r));
-			n_damaged++;
-			continue;
-		}
-		r = dump_check(reader, &counts);
-		if (r < 0) {
-			fprintf(stderr, "sonde: %s: %s\n", part_reader_info(reader)->ulid,
-				part_reader_error(reader));
+			fprintf(stderr, "sonde: %s\n", err_text(&eb, r));
 			n_damaged++;
 			continue;
 		}

@@ -31,6 +31,9 @@ static const struct option_spec specs[] = {
 			"again within a second of a change."},
 	{"web.enable-lifecycle", OPTION_BOOL, FIELD(enable_lifecycle),
 		.help = "Allow POST and PUT on /-/reload and /-/quit."},
+	{"web.enable-admin-api", OPTION_BOOL, FIELD(enable_admin),
+		.help = "Allow POST and PUT on /api/v1/admin/tsdb/: snapshot, delete_series, "
+			"clean_tombstones."},
 	{"web.max-connections", OPTION_U64, FIELD(max_connections), .value = "N", .fallback = "512",
 		.min = 1, .max = 65536, .help = "Open connections at most; further ones get 503."},
 

@@ -11,7 +11,7 @@ struct scraper_options {
 	const char *config_file;
 	struct option_list listen;
 	const char *external_url, *route_prefix, *cors_origin, *web_config_file;
-	bool enable_lifecycle;
+	bool enable_lifecycle, enable_admin;
 	uint64_t max_connections;
 	const char *storage_path, *retention_time, *fsync, *rollup_without;
 	uint64_t retention_bytes, head_bytes, cache_bytes;

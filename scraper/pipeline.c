@@ -155,6 +155,7 @@ static int make_api(struct scraper_pipeline *p, struct errbuf *eb)
 		.flags = p->flags,
 		.n_flags = p->n_flags,
 		.enable_lifecycle = p->o->enable_lifecycle,
+		.enable_admin = p->o->enable_admin,
 		.version = version_number(),
 		.route_prefix = p->route_prefix,
 		.storage_retention = p->o->retention_time,

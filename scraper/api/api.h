@@ -72,7 +72,7 @@ struct api_options {
 	struct metrics *metrics;
 	const struct api_flag *flags;
 	size_t n_flags;
-	bool enable_lifecycle;
+	bool enable_lifecycle, enable_admin;
 	const char *version;
 	const char *route_prefix; /* as the server's */
 	struct fs *fs;		  /* for settings_path */

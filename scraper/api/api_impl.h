@@ -89,7 +89,9 @@ http_handler_fn api_query_series;						    /* series.c */
 http_handler_fn api_profile_types, api_labels, api_label_values, api_series;	    /* catalog.c */
 http_handler_fn api_targets, api_scrape_pools, api_status_config, api_status_flags; /* status.c */
 http_handler_fn api_runtimeinfo, api_buildinfo, api_tsdb;			    /* status.c */
-http_handler_fn api_metrics, api_healthy, api_ready, api_reload, api_quit;	/* lifecycle.c */
+http_handler_fn api_metrics, api_healthy, api_ready, api_reload, api_quit; /* lifecycle.c */
+http_handler_fn api_admin_snapshot, api_admin_delete_series,
+	api_admin_clean_tombstones;						/* admin.c */
 http_handler_fn api_page_home;							/* home.c */
 http_handler_fn api_connect;							/* connect.c */
 http_handler_fn api_pyroscope_render, api_pyroscope_diff, api_pyroscope_values; /* pyroscope.c */

@@ -298,14 +298,29 @@ static void put_store(struct bytes *out, const struct store_stats *s)
 	put_count(out, "Blocks", s->blocks, "count");
 	put_count(out, "Blocks on disk", s->block_bytes, "bytes");
 	put_count(out, "Blocks in quarantine", s->blocks_quarantined, "count");
+	put_count(out, "Compactions", s->compactions, "count");
+	put_count(out, "Deletions not yet on disk", s->tombstones, "count");
 	put_count(out, "Page cache", s->cache_bytes, "bytes");
+}
+
+static void put_quarantined(void *arg, const char *name, const char *reason)
+{
+	put_row(arg, name, reason);
+}
+
+static void put_quarantine(struct bytes *out, struct store *s)
+{
+	bytes_put_str(out, "<h1>Quarantine</h1><table><tbody>\n");
+	if (store_each_quarantined(s, put_quarantined, out) < 0)
+		put_row(out, "quarantine/", "cannot be read");
+	bytes_put_str(out, "</tbody></table>\n");
 }
 
 void api_page_status(struct http_request *r, void *arg)
 {
 	struct api *a = arg;
 	struct store_stats s = {};
-	struct bytes out = {};
+	struct bytes out = {}, quarantine = {};
 	char time[40], reason[256] = "";
 	bool open, ready;
 
@@ -313,6 +328,8 @@ void api_page_status(struct http_request *r, void *arg)
 	open = a->store != NULL;
 	if (open)
 		store_stats(a->store, &s);
+	if (open && s.quarantine_bytes)
+		put_quarantine(&quarantine, a->store);
 	pthread_rwlock_unlock(&a->lock);
 	ready = !a->o.callbacks.ready || a->o.callbacks.ready(a->o.callbacks.arg, reason);
 	api_page_begin(a, &out, "Status", "/status");
@@ -327,6 +344,8 @@ void api_page_status(struct http_request *r, void *arg)
 	if (open)
 		put_store(&out, &s);
 	bytes_put_str(&out, "</tbody></table>\n");
+	bytes_put(&out, quarantine.data, quarantine.len);
+	bytes_done(&quarantine);
 	api_page_end(&out);
 	api_page_reply(r, &out);
 }

@@ -205,7 +205,10 @@ void store_quarantine_damaged(struct store *s)
 			return;
 		ulid_format(b->meta.ulid, name);
 		/* Readers that still hold it get errors, which is what it deserves. */
-		if (!s->o.read_only && store_quarantine(s, b->dir, name, b->damage) < 0)
+		if (s->o.read_only) {
+			s->stats.blocks_quarantined++;
+			log_printf(LOG_WARN, "store: %s is damaged: %s", name, b->damage);
+		} else if (store_quarantine(s, b->dir, name, b->damage) < 0)
 			LOG_RATED(LOG_ERROR, "store: block %s is damaged and cannot be moved away",
 				name);
 		part_put(&b->part);
@@ -294,15 +297,14 @@ void store_retain(struct store *s)
 	}
 }
 
-int store_quarantine_json(struct store *s, struct bytes *out)
+int store_each_quarantined(
+	struct store *s, void (*fn)(void *arg, const char *name, const char *reason), void *arg)
 {
 	_cleanup_bytes_ struct bytes names = {.data = NULL};
-	struct json j = json_to(out);
 	int r = s->fs->list(s->fs, s->quarantine_dir, &names);
 
 	if (r < 0 && r != -ENOENT)
 		return r;
-	json_array_begin(&j);
 	for (size_t at = 0; at < names.len; at += strlen((char *)names.data + at) + 1) {
 		const char *name = (char *)names.data + at;
 		_cleanup_free_ char *inside = xasprintf("%s/%s/reason", s->quarantine_dir, name);
@@ -319,12 +321,29 @@ int store_quarantine_json(struct store *s, struct bytes *out)
 		}
 		while (reason.len && reason.data[reason.len - 1] == '\n')
 			reason.len--;
-		json_object_begin(&j);
-		json_kv_string(&j, "name", name);
-		json_key(&j, "reason");
-		json_string_n(&j, (const char *)reason.data, reason.len);
-		json_object_end(&j);
+		bytes_put_u8(&reason, 0);
+		fn(arg, name, reason.error ? "" : (const char *)reason.data);
 	}
+	return 0;
+}
+
+static void put_quarantined(void *arg, const char *name, const char *reason)
+{
+	struct json *j = arg;
+
+	json_object_begin(j);
+	json_kv_string(j, "name", name);
+	json_kv_string(j, "reason", reason);
+	json_object_end(j);
+}
+
+int store_quarantine_json(struct store *s, struct bytes *out)
+{
+	struct json j = json_to(out);
+	int r;
+
+	json_array_begin(&j);
+	r = store_each_quarantined(s, put_quarantined, &j);
 	json_array_end(&j);
-	return bytes_error(out);
+	return r < 0 ? r : bytes_error(out);
 }

@@ -26,8 +26,8 @@ int compact_open_file(struct compaction *c, struct frame_writer *w, enum frame_f
 
 	if (r < 0)
 		return err_set(c->eb, r, "%s: %s", path, strerror(-r));
-	page_writer_level(w->pages,
-		f == FRAME_SYMBOLS ? FRAME_LEVEL_COMPACTED_NAMES : FRAME_LEVEL_COMPACTED);
+	page_writer_level(
+		w->pages, f == FRAME_SYMBOLS ? FRAME_LEVEL_COMPACTED_NAMES : FRAME_LEVEL_COMPACTED);
 	return 0;
 }
 

@@ -21,3 +21,5 @@ struct dump_counts {
 };
 /* Decodes every table and page; rows of a profile must be in order and add up to its totals. -EBADMSG with the reader's text. */
 int dump_check(struct part_reader *r, struct dump_counts *ret) _must_check_;
+/* The same of a part and of its rollups; damage is queued for quarantine. Counts are those of the raw data. */
+int dump_check_part(struct part *p, struct dump_counts *ret, struct errbuf *eb) _must_check_;

@@ -162,3 +162,33 @@ int dump_check(struct part_reader *reader, struct dump_counts *ret)
 		r = check_profiles(&c, i);
 	return r;
 }
+
+static int check_at(struct part *p, enum part_resolution resolution, struct dump_counts *counts,
+	uint32_t *ret_rollups, struct errbuf *eb)
+{
+	_cleanup_part_reader_ struct part_reader *r = NULL;
+	int e = part_reader_open_at(p, resolution, NULL, &r, eb);
+
+	if (e < 0)
+		return e;
+	*ret_rollups = part_reader_info(r)->rollups;
+	e = dump_check(r, counts);
+	if (e == -EBADMSG || e == -ENOTSUP)
+		part_report_damage(r);
+	return e < 0 ? err_set(eb, e, "%s: %s", part_reader_info(r)->ulid, part_reader_error(r))
+		     : 0;
+}
+
+int dump_check_part(struct part *p, struct dump_counts *ret, struct errbuf *eb)
+{
+	uint32_t rollups = 0, same;
+	int r = check_at(p, PART_RAW, ret, &rollups, eb);
+
+	for (enum part_resolution i = PART_10M; !r && i <= PART_1H; i++) {
+		struct dump_counts counts;
+
+		if (rollups >> i & 1)
+			r = check_at(p, i, &counts, &same, eb);
+	}
+	return r;
+}

@@ -78,6 +78,12 @@ const char *part_reader_error(const struct part_reader *r)
 	return r->errbuf.text;
 }
 
+void part_report_damage(struct part_reader *r)
+{
+	if (r->part->ops->damaged)
+		r->part->ops->damaged(r);
+}
+
 int part_schemas(struct part_reader *r, const struct part_schema **ret)
 {
 	return r->part->ops->schemas(r, ret);

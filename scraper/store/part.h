@@ -145,6 +145,8 @@ void part_reader_closep(struct part_reader **r);
 const struct part_info *part_reader_info(const struct part_reader *r);
 /* The text of the last failure of this reader. */
 const char *part_reader_error(const struct part_reader *r);
+/* A check of the caller's own showed damage: queued for quarantine with the last failure's text. */
+void part_report_damage(struct part_reader *r);
 
 /* Whole small tables; lengths are in part_info. */
 int part_schemas(struct part_reader *r, const struct part_schema **ret) _must_check_;

@@ -160,6 +160,8 @@ struct store_stats {
 };
 void store_stats(struct store *s, struct store_stats *ret);
 
-/* What stands in quarantine/: name and reason, for pages and `sonde tsdb list`. Appends one JSON
- * array to `out`. */
+/* What stands in quarantine/: name and reason, for pages. Negative when the directory cannot be read. */
+int store_each_quarantined(struct store *s,
+	void (*fn)(void *arg, const char *name, const char *reason), void *arg) _must_check_;
+/* The same as one JSON array, appended to `out`. */
 int store_quarantine_json(struct store *s, struct bytes *out) _must_check_;

@@ -75,8 +75,8 @@ static inline void ingest_init(struct ingest *b, const char *dir, size_t n_targe
 			continue;
 		b->files = xrealloc(b->files, (b->n_files + 1) * sizeof(*b->files));
 		bytes_init(&b->files[b->n_files], NULL, 0);
-		ingest_check(fs_read_file(&fs_system, file, 1 << 24, &b->files[b->n_files++], &eb),
-			&eb);
+		ingest_check(
+			fs_read_file(&fs_system, file, 1 << 24, &b->files[b->n_files++], &eb), &eb);
 	}
 	ingest_check(fs_write_file(&fs_system, path, config, strlen(config), 0600, &eb), &eb);
 	ingest_check(config_load(&fs_system, path, NULL, &b->config, &eb), &eb);

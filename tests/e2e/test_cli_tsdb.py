@@ -114,8 +114,69 @@ class Tsdb(unittest.TestCase):
                 with open(path, 'wb') as f:
                     f.write(good)
 
+    def copy(self, d):
+        shutil.copytree(self.data, f'{d}/data')
+        return f'{d}/data'
+
+    def test_stats(self):
+        p = sonde('tsdb', 'stats', self.data)
+        self.assertEqual((p.returncode, p.stderr), (0, ''))
+        blocks = [x for x in json.loads(sonde('tsdb', 'list', '--format', 'json', self.data).stdout) if x['kind'] == 'block']
+        self.assertTrue(blocks)
+        self.assertEqual(p.stdout.count(' profiles, '), len(blocks) + 1)
+        size = sum(os.path.getsize(os.path.join(base, n)) for base, _, names in os.walk(f'{self.data}/blocks') for n in names)
+        self.assertIn(f' {size} ', p.stdout.splitlines()[-1])
+
+    def test_compact(self):
+        with tempfile.TemporaryDirectory() as d:
+            data = self.copy(d)
+            before = sonde('tsdb', 'dump', '--rows', data).stdout
+            p = sonde('tsdb', 'compact', data)
+            self.assertEqual((p.returncode, p.stderr), (0, ''))
+            parts = json.loads(sonde('tsdb', 'list', '--format', 'json', data).stdout)
+            old = json.loads(sonde('tsdb', 'list', '--format', 'json', self.data).stdout)
+            self.assertLess(len(parts), max(3, len(old)))
+            self.assertEqual(sum(x['profiles'] for x in parts), sum(x['profiles'] for x in old))
+            self.assertEqual(sonde('tsdb', 'verify', data).returncode, 0)
+            profiles = [x for x in sonde('tsdb', 'dump', '--rows', data).stdout.splitlines() if x.startswith('  ')]
+            self.assertEqual(sorted(profiles), sorted(x for x in before.splitlines() if x.startswith('  ')))
+
+    def test_repair(self):
+        with tempfile.TemporaryDirectory() as d:
+            data = self.copy(d)
+            blocks = [p for p in json.loads(sonde('tsdb', 'list', '--format', 'json', data).stdout) if p['kind'] == 'block']
+            path = f'{data}/blocks/{blocks[0]["ulid"]}/rows'
+            with open(path, 'r+b') as f:
+                f.seek(100)
+                f.write(b'damage')
+            p = sonde('tsdb', 'repair', data)
+            self.assertEqual(p.returncode, 0, p.stderr)
+            self.assertIn(f'in quarantine: {blocks[0]["ulid"]}: ', p.stdout)
+            self.assertIn('rows', p.stdout)
+            self.assertTrue(os.path.exists(f'{data}/quarantine/{blocks[0]["ulid"]}/reason'))
+            left = json.loads(sonde('tsdb', 'list', '--format', 'json', data).stdout)
+            self.assertNotIn(blocks[0]['ulid'], [x['ulid'] for x in left])
+            self.assertEqual(sonde('tsdb', 'dump', data).returncode, 0)
+
+    def test_snapshot(self):
+        with tempfile.TemporaryDirectory() as d:
+            data = self.copy(d)
+            p = sonde('tsdb', 'snapshot', data)
+            self.assertEqual((p.returncode, p.stderr), (0, ''))
+            name = p.stdout.strip()
+            self.assertTrue(name.startswith(f'{data}/snapshots/'))
+            self.assertEqual(sonde('tsdb', 'verify', name).returncode, 0)
+            self.assertEqual(sonde('tsdb', 'dump', name).stdout, sonde('tsdb', 'dump', data).stdout)
+
+    def test_one_writer(self):
+        with tempfile.TemporaryDirectory() as d, scraper('scrape_configs: []', data=f'{d}/data') as s:
+            for command in ('compact', 'repair', 'snapshot'):
+                p = sonde('tsdb', command, s.data)
+                self.assertEqual((p.returncode, p.stdout), (1, ''))
+                self.assertIn(f'in use by process {s.p.pid}', p.stderr)
+
     def test_wrong_directories(self):
-        for command in ('list', 'verify', 'dump'):
+        for command in ('list', 'verify', 'dump', 'stats', 'compact', 'repair', 'snapshot'):
             for args, status in (((), 2), (('a', 'b'), 2), (('/nonexistent',), 1), ((self.dir,), 1)):
                 with self.subTest(command=command, args=args):
                     p = sonde('tsdb', command, *args)

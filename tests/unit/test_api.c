@@ -40,6 +40,42 @@ void store_stats(struct store *s, struct store_stats *ret)
 	*ret = (struct store_stats) {.head_streams = 7, .min_time_ns = 1, .max_time_ns = 2};
 }
 
+/* The admin API is tests/e2e/test_admin.py's. */
+int store_each_quarantined(
+	struct store *s, void (*fn)(void *arg, const char *name, const char *reason), void *arg)
+{
+	(void)s;
+	fn(arg, "01NAME", "why <so>");
+	return 0;
+}
+
+int store_snapshot(
+	struct store *s, bool with_head, char name[STORE_SNAPSHOT_NAME], struct errbuf *eb)
+{
+	(void)s;
+	(void)with_head;
+	(void)name;
+	return err_set(eb, -EIO, "no snapshot");
+}
+
+int store_clean_tombstones(struct store *s, struct errbuf *eb)
+{
+	(void)s;
+	return err_set(eb, -EIO, "no cleaning");
+}
+
+int store_delete(struct store *s, const struct store_matcher *m, size_t n, int64_t min_ns,
+	int64_t max_ns, uint64_t *ret_n, struct errbuf *eb)
+{
+	(void)s;
+	(void)m;
+	(void)n;
+	(void)min_ns;
+	(void)max_ns;
+	*ret_n = 0;
+	return err_set(eb, -EIO, "no deletion");
+}
+
 /* Keeps what it was given last; refuses the times 1 and 2. */
 static struct {
 	size_t n_streams, n_rows;

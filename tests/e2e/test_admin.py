@@ -1,0 +1,110 @@
+"""The TSDB admin API: snapshots, deletions, clean_tombstones, in Prometheus' paths and shapes; and what a damaged block leaves on the pages."""
+import json
+import os
+import time
+import unittest
+import urllib.error
+import urllib.parse
+import urllib.request
+
+from pprof_target import PprofTarget
+from sonde_e2e import scraper, sonde, wait_for
+
+CONFIG = """
+scrape_configs:
+  - job_name: app
+    scrape_interval: 1s
+    static_configs:
+      - targets: ['{address}']
+        labels: {{team: a}}
+      - targets: ['{other}']
+        labels: {{team: b}}
+    profiling_config:
+      preset: go
+"""
+ADMIN = '/api/v1/admin/tsdb/'
+
+
+def post(s, path, *params, method='POST'):
+    """Status and body."""
+    url = f'http://127.0.0.1:{s.port}{path}?{urllib.parse.urlencode(params)}'
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, method=method, data=b''), timeout=60) as r:
+            return r.status, r.read()
+    except urllib.error.HTTPError as e:
+        return e.code, e.read()
+
+
+def teams(s):
+    return json.loads(s.get('/api/v1/label/team/values').text)['data']
+
+
+class Admin(unittest.TestCase):
+    def test_off_by_default(self):
+        with scraper('scrape_configs: []') as s:
+            for name in ('snapshot', 'delete_series', 'clean_tombstones'):
+                code, body = post(s, ADMIN + name)
+                self.assertEqual((code, json.loads(body)['errorType']), (503, 'unavailable'))
+
+    def test_snapshot_and_deletion(self):
+        with PprofTarget() as a, PprofTarget() as b:
+            with scraper(CONFIG.format(address=a.address, other=b.address), '--web.enable-admin-api') as s:
+                wait_for('both', lambda: a.served > 2 and b.served > 2 and teams(s) == ['a', 'b'], timeout=60)
+                code, body = post(s, ADMIN + 'snapshot')
+                self.assertEqual(code, 200, body)
+                answer = json.loads(body)
+                self.assertEqual(answer['status'], 'success')
+                snapshot = f'{s.data}/snapshots/{answer["data"]["name"]}'
+                self.assertEqual(sonde('tsdb', 'verify', snapshot).returncode, 0)
+                for bad in ((), (('match[]', 'x{'),), (('match[]', '{}'),), (('match[]', 'a:b:c:d:e{}'),),
+                            (('match[]', '{__type__="x"}'),), (('match[]', 'x'), ('start', 'soon')), (('nonsense', '1'),)):
+                    code, body = post(s, ADMIN + 'delete_series', *bad)
+                    self.assertEqual((code, json.loads(body)['errorType']), (400, 'bad_data'), bad)
+                b.__exit__(None, None, None)
+                # What team b left: its profiles go, what is scraped later (up = 0) is new.
+                before = time.time()
+                code, body = post(s, ADMIN + 'delete_series', ('match[]', '{team="b",__name__!~"up|scrape_.*"}'), ('match[]', 'nothing_of_the_kind'), ('end', str(before)))
+                self.assertEqual((code, body), (204, b''))
+                query = urllib.parse.quote('process_cpu:cpu:nanoseconds:cpu:nanoseconds{team="b"}')
+                gone = json.loads(s.get(f'/api/v1/flamegraph?query={query}&start={before - 3600}&end={before}').text)
+                self.assertEqual(gone['data']['total'], 0, gone)
+                there = json.loads(s.get(f'/api/v1/flamegraph?query={query.replace("b%22", "a%22")}&start={before - 3600}&end={before}').text)
+                self.assertGreater(there['data']['total'], 0)
+                self.assertEqual(post(s, ADMIN + 'clean_tombstones', method='PUT'), (204, b''))
+                self.assertEqual(s.metrics()['sonde_store_tombstones'], 0)
+                dump = sonde('tsdb', 'dump', s.data).stdout
+                kept = sonde('tsdb', 'dump', snapshot).stdout
+            self.assertNotRegex(dump, r'__name__="process_cpu"[^\n]*team="b"')
+            self.assertRegex(dump, r'__name__="process_cpu"[^\n]*team="a"')
+            self.assertRegex(kept, r'__name__="process_cpu"[^\n]*team="b"')
+
+    def test_damage_is_shown(self):
+        with PprofTarget() as a:
+            with scraper(CONFIG.format(address=a.address, other=a.address), '--web.enable-admin-api') as s:
+                wait_for('profiles', lambda: a.served > 2, timeout=60)
+                self.assertEqual(post(s, ADMIN + 'snapshot')[0], 200)
+                block = os.listdir(f'{s.data}/blocks')[0]
+                with open(f'{s.data}/blocks/{block}/symbols', 'r+b') as f:
+                    f.seek(20)
+                    f.write(b'damage')
+                query = urllib.parse.quote('process_cpu:cpu:nanoseconds:cpu:nanoseconds{}')
+
+                def ask():
+                    try:
+                        s.get(f'/api/v1/flamegraph?query={query}')
+                    except urllib.error.HTTPError:
+                        pass
+                    return s.metrics().get('sonde_store_blocks_quarantined', 0) == 1
+                wait_for('the quarantine', ask, timeout=60)
+                page = s.get('/status').text
+                self.assertIn(block, page)
+                self.assertIn('wrong checksum', page)
+                self.assertTrue(os.path.exists(f'{s.data}/quarantine/{block}/reason'))
+                # Everything else is served.
+                served = a.served
+                wait_for('more', lambda: a.served > served + 1, timeout=60)
+                self.assertGreater(json.loads(s.get(f'/api/v1/flamegraph?query={query}').text)['data']['total'], 0)
+
+
+if __name__ == '__main__':
+    unittest.main()
