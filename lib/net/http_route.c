@@ -135,8 +135,9 @@ static void reply_405(struct http_request *r, unsigned allowed)
 static void reply_preflight(struct http_request *r)
 {
 	http_reply_header(r, "Access-Control-Allow-Methods", "GET, POST, PUT, DELETE, OPTIONS");
-	http_reply_header(
-		r, "Access-Control-Allow-Headers", "Accept, Authorization, Content-Type, Origin");
+	http_reply_header(r, "Access-Control-Allow-Headers",
+		"Accept, Authorization, Connect-Protocol-Version, Connect-Timeout-Ms, "
+		"Content-Encoding, Content-Type, Origin");
 	http_reply_header(r, "Access-Control-Max-Age", "600");
 	http_reply_static(r, 204, "text/plain", "", 0);
 }

@@ -318,6 +318,38 @@ class TransportTest(Base):
             self.assertEqual((r.status, r.json), (200, {}))  # nothing stored: not ingested
 
 
+class OriginTest(unittest.TestCase):
+    """Pages of other origins: they read where --web.cors.origin lets them, and never change anything."""
+    FRIEND, OTHER = 'https://grafana.example', 'https://elsewhere.example'
+
+    def ask(self, s, path, origin, method='POST', body='{}', **headers):
+        return http_get(f'{s.url}{path}', method=method, body=body,
+                        headers={'Origin': origin, 'Content-Type': 'application/json', **headers})
+
+    def test_origins(self):
+        stats, change = f'/{QUERIER}/GetProfileStats', f'/{SETTINGS}/Set'
+        setting = '{"setting":{"name":"a","value":"b"}}'
+        with scraper('scrape_configs: []\n', f'--web.cors.origin={self.FRIEND}') as s:
+            r = self.ask(s, stats, self.FRIEND)
+            self.assertEqual((r.status, r.headers['Access-Control-Allow-Origin']), (200, self.FRIEND))
+            self.assertIsNone(self.ask(s, stats, self.OTHER).headers['Access-Control-Allow-Origin'])
+            self.assertEqual(self.ask(s, change, self.FRIEND, body=setting).status, 200)
+            self.assertEqual(self.ask(s, change, self.OTHER, body=setting).status, 403)
+            r = self.ask(s, stats, self.FRIEND, 'OPTIONS', None, **{'Access-Control-Request-Method': 'POST'})
+            self.assertEqual(r.status, 204)
+            allowed = r.headers['Access-Control-Allow-Headers'].lower()
+            for name in ('content-type', 'connect-protocol-version', 'connect-timeout-ms'):
+                self.assertIn(name, allowed)
+            r = self.ask(s, '/api/v1/query?query=1', self.FRIEND, 'GET', None)
+            self.assertEqual(r.headers['Access-Control-Allow-Origin'], self.FRIEND)
+            self.assertIn('Sonde-Stats', r.headers['Access-Control-Expose-Headers'])
+            self.assertEqual(http_get(f'{s.url}{stats}', method='POST', body='{}', headers={
+                'Content-Type': 'application/json', 'Host': 'rebound.example'}).status, 403)
+        with scraper('scrape_configs: []\n') as s:
+            self.assertIsNone(self.ask(s, stats, self.FRIEND).headers['Access-Control-Allow-Origin'])
+            self.assertEqual(self.ask(s, change, self.FRIEND, body=setting).status, 403)
+
+
 class RenderTest(Base):
     def render(self, path='/pyroscope/render', status=200, **params):
         params = {k.replace('_', '-'): v for k, v in params.items()}
