@@ -404,6 +404,7 @@ void api_pyroscope_values(struct http_request *r, void *arg)
 {
 	const char *name = http_request_param(r, "label");
 	_cleanup_query_strings_ struct query_strings values = {};
+	_cleanup_query_selector_ struct query_selector all = {};
 	struct page p = {};
 	struct json j;
 	int64_t from = 0, until = 0;
@@ -417,10 +418,12 @@ void api_pyroscope_values(struct http_request *r, void *arg)
 	if (!e)
 		e = parse_time(&p, "until", "now", &until, &p.eb);
 	if (!e)
+		e = querier_matchers(NULL, 0, &all, &p.eb);
+	if (!e)
 		e = api_job_take(&p.q, from, &p.eb);
 	if (!e)
 		e = query_label_values(
-			&p.q.env, from, until, NULL, 0, QUERY_PROFILE_TERMS, name, &values, &p.eb);
+			&p.q.env, from, until, &all, 1, QUERY_PROFILE_TERMS, name, &values, &p.eb);
 	j = json_to(&p.out);
 	json_array_begin(&j);
 	for (size_t i = 0; i < values.n; i++)

@@ -64,7 +64,8 @@ int querier_selector(
 int querier_matchers(char *const *matchers, size_t n, struct query_selector *ret, struct errbuf *eb)
 {
 	_cleanup_query_selector_ struct query_selector all = {};
-	int r = query_selector_parse("{}", &all, eb);
+	/* The scraper's own series (up …) are no profiles. */
+	int r = query_selector_parse("{__profile_type__!=\"\"}", &all, eb);
 
 	for (size_t i = 0; !r && i < n; i++) {
 		_cleanup_query_selector_ struct query_selector s = {};

@@ -8,8 +8,8 @@ import unittest
 import urllib.parse
 
 from filled import CPU, CPU_TYPES, HEAP, HEAP_BYTES, N, SAMPLES, SERVICES, SPAN, Filled, total
-from pprof_target import encode
-from sonde_e2e import Pprof, go_pprof, http_get, scraper
+from pprof_target import PprofTarget, encode
+from sonde_e2e import Pprof, go_pprof, http_get, scraper, wait_for
 
 QUERIER = 'querier.v1.QuerierService'
 SETTINGS = 'settings.v1.SettingsService'
@@ -316,6 +316,24 @@ class TransportTest(Base):
             s.wait_ready()
             r = http_get(f'{s.url}/{QUERIER}/GetProfileStats', method='POST', body='{}', headers={'Content-Type': 'application/json'})
             self.assertEqual((r.status, r.json), (200, {}))  # nothing stored: not ingested
+
+
+class ScrapedTest(unittest.TestCase):
+    """Beside profiles a scraper stores series of its own: the Pyroscope API shows profiles alone."""
+
+    def test_own_series_are_hidden(self):
+        config = 'scrape_configs:\n- {{job_name: app, scrape_interval: 1s, static_configs: [{{targets: ["{}"]}}], profiling_config: {{preset: go}}}}\n'
+        with PprofTarget() as target, scraper(config.format(target.address)) as s:
+            def call(method, body):
+                return http_get(f'{s.url}/{QUERIER}/{method}', method='POST', body=json.dumps(body),
+                                headers={'Content-Type': 'application/json'}).json
+            wait_for('profiles', lambda: call('ProfileTypes', {}))
+            up = wait_for('up', lambda: s.get('/api/v1/query?query=up').json['data']['result'])
+            self.assertEqual(up[0]['value'][1], '1')
+            self.assertNotIn('up', call('LabelValues', {'name': '__name__'})['names'])
+            self.assertNotIn('up', s.get('/pyroscope/label-values?label=__name__').json)
+            for labels in call('Series', {})['labelsSet']:
+                self.assertIn('__profile_type__', {p['name'] for p in labels['labels']})
 
 
 class OriginTest(unittest.TestCase):
