@@ -171,8 +171,9 @@ struct proc_stats {
 	uint64_t created, exited, recycled; /* recycled: a pid came back as another process */
 	uint64_t maps_reads, maps_read_failed, labels_read;
 	uint64_t table_full, tasks_full, addresses_full;
-	uint64_t sideband_lost;	   /* records that the kernel dropped */
-	uint64_t unmapped_returns; /* proc_resolve_return gave 0 */
-	uint64_t code_waiting;	   /* addresses without a name, now */
+	uint64_t sideband_lost;			      /* records that the kernel dropped */
+	uint64_t unmapped_returns;		      /* proc_resolve_return gave 0 */
+	uint64_t containers_found, containers_missed; /* looks into the runtimes' files */
+	uint64_t code_waiting;			      /* addresses without a name, now */
 };
 void proc_table_stats(const struct proc_table *t, struct proc_stats *ret);

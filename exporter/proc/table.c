@@ -31,6 +31,25 @@ void proc_text_put(struct text **t)
 	*t = NULL;
 }
 
+/* Mostly there at once: runtimes write a container's file before they start it. */
+static void look_for_container(struct proc_table *t, struct cgroup *c)
+{
+	struct container_info found;
+
+	if (!c->info.container_id[0] || t->now_ns < c->container_due_ns ||
+		c->container_tries == PROC_CONTAINER_TRIES)
+		return;
+	if (container_read(t->o.keeper, c->info.container_id, &found)) {
+		c->container = found;
+		c->container_due_ns = UINT64_MAX;
+		t->stats.containers_found++;
+		return;
+	}
+	c->container_due_ns = t->now_ns + ((uint64_t)PROC_CONTAINER_RETRY_NS << c->container_tries);
+	c->container_tries++;
+	t->stats.containers_missed++;
+}
+
 struct cgroup *proc_cgroup_get(struct proc_table *t, const char *path, size_t n)
 {
 	uint64_t hash = hash_xxh3(path, n), *slot = table_insert(&t->by_cgroup, hash, NULL);
@@ -39,14 +58,17 @@ struct cgroup *proc_cgroup_get(struct proc_table *t, const char *path, size_t n)
 	if (!slot)
 		return NULL;
 	for (c = pointer_of(*slot); c; c = c->next_same_hash)
-		if (strlen(c->path) == n && memcmp(c->path, path, n) == 0)
+		if (strlen(c->path) == n && memcmp(c->path, path, n) == 0) {
+			look_for_container(t, c);
 			return proc_cgroup_ref(c);
+		}
 	c = xcalloc(1, sizeof(*c) + n + 1);
 	memcpy(c->path, path, n);
 	c->n_refs = 1;
 	c->hash = hash;
 	c->next_same_hash = pointer_of(*slot);
 	cgroup_parse(c->path, &c->info);
+	look_for_container(t, c);
 	*slot = number_of(c);
 	return c;
 }

@@ -12,10 +12,14 @@
  */
 #pragma once
 #include "exporter/proc/cgroup.h"
+#include "exporter/proc/code.h"
+#include "exporter/proc/container.h"
 #include "exporter/proc/maps.h"
 #include "exporter/proc/proc.h"
 #include "lib/base/table.h"
 
+/* Between looks for a container that no runtime's file knows yet; doubles. */
+#define PROC_CONTAINER_RETRY_NS (5 * NS_PER_S)
 /* An exited image keeps its mappings. */
 #define PROC_LINGER_NS (2 * NS_PER_S)
 /* A live process's cgroup is read again. */
@@ -34,6 +38,7 @@ enum {
 	PROC_READS_PER_S = 500, /* reads of labels and maps together, after a burst of as many */
 	PROC_ROOTS_PER_S = 5,	/* looks at the root of what has just been exec'ed */
 	PROC_MAX_MISSES = 6,
+	PROC_CONTAINER_TRIES = 8,
 	PROC_MAX_DEPTH = 64, /* of remembered ancestors */
 	PROC_CMDLINE_BYTES = 4096,
 	PROC_MAX_CGROUP_IDS = 4096,
@@ -61,6 +66,10 @@ struct cgroup {
 	uint64_t hash;
 	struct cgroup *next_same_hash;
 	struct cgroup_info info;
+	struct container_info container; /* of info.container_id */
+	uint8_t container_tries;
+	uint64_t
+		container_due_ns; /* when its runtime's files are looked at again; UINT64_MAX: known */
 	char path[];
 };
 
@@ -120,13 +129,6 @@ struct address {
 	bool is_waiting;	 /* for a name, in t->waiting */
 	bool was_tried;
 	bool is_retired; /* other code is there by now: no new sample finds it */
-};
-
-/* What JIT code is called, shared by addresses. */
-struct code_name {
-	uint32_t n_refs, line;
-	const char *file; /* in name[] behind the name */
-	char name[];
 };
 
 struct scan_item {
@@ -237,10 +239,6 @@ uint32_t proc_binary_of(struct proc_table *t, struct binary_identity *identity);
 /* sideband.c */
 void proc_add_mapping(
 	struct proc_table *t, struct process *p, const struct mapping *m, const char *path);
-
-/* code.c */
-void proc_code_wait(struct proc_table *t, uint32_t id);
-void proc_code_name_put(struct code_name **n);
 
 /* task.c, address.c */
 /* Takes an address out of the look-up: the next sample there gets another one. */

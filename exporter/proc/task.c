@@ -171,6 +171,8 @@ void proc_task_info(const struct proc_table *t, uint32_t task, struct proc_task_
 	const struct task *k = &t->tasks[task < t->n_tasks && t->tasks[task].used ? task : 0];
 	const struct process *p = k->process;
 	const struct cgroup_info *c = k->cgroup ? &k->cgroup->info : &none;
+	static const struct container_info unknown;
+	const struct container_info *container = k->cgroup ? &k->cgroup->container : &unknown;
 
 	*ret = (struct proc_task_info) {
 		.pid = p->pid,
@@ -184,10 +186,10 @@ void proc_task_info(const struct proc_table *t, uint32_t task, struct proc_task_
 		.cmdline = proc_text_str(p->cmdline),
 		.cgroup = k->cgroup ? k->cgroup->path : "",
 		.container_id = c->container_id,
-		.container_name = c->container_name,
-		.container_image = "",
-		.pod = "",
-		.namespace_ = "",
+		.container_name = container->name[0] ? container->name : c->container_name,
+		.container_image = container->image,
+		.pod = container->pod,
+		.namespace_ = container->namespace_,
 		.systemd_unit = c->systemd_unit,
 		.kernel_thread = p->kernel_thread,
 		.exited = p->exited,

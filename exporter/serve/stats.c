@@ -197,6 +197,10 @@ static void collect_proc(struct metrics_writer *w, const struct proc_stats *p)
 		"Readings of /proc/PID/maps that failed.", p->maps_read_failed);
 	counter(w, "sonde_process_labels_reads_total", "Processes whose labels were read.",
 		p->labels_read);
+	metrics_write_family(w, METRIC_COUNTER, "sonde_container_lookups_total",
+		"Looks into the files of container runtimes, by what they gave.");
+	metrics_write(w, (double)p->containers_found, "result", "found", NULL);
+	metrics_write(w, (double)p->containers_missed, "result", "missed", NULL);
 	counter(w, "sonde_process_unmapped_returns_total",
 		"Stacks cut at a return address that lies in no executable mapping.",
 		p->unmapped_returns);

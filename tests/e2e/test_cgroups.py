@@ -1,4 +1,5 @@
 """Labels from control groups: directories named as the runtimes name them, in the hierarchies that this machine has."""
+import json
 import os
 import signal
 import subprocess
@@ -118,6 +119,58 @@ class Cgroups(unittest.TestCase):
         if not v1:
             self.skipTest('no cgroup v1 hierarchy here')
         self.check_all(v1)
+
+    def state_file(self, path, document):
+        """A file as a runtime keeps it; what was made is taken away again."""
+        at, missing = os.path.dirname(path), []
+        while not os.path.isdir(at):
+            missing.append(at)
+            at = os.path.dirname(at)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        self.assertFalse(os.path.exists(path), f'{path} is there already')
+        with open(path, 'w') as f:
+            json.dump(document, f)
+        os.chmod(path, 0o600)
+        self.addCleanup(lambda: [os.unlink(path)] + [os.rmdir(d) for d in missing])
+
+    def test_state_of_container_runtimes(self):
+        mount = self.mounts.get('v2') or next((m for n, m in self.mounts.items() if n in ('memory', 'pids')), None)
+        if not mount:
+            self.skipTest('no cgroup hierarchy here')
+        ids = [f'{i:x}' * 64 for i in range(4, 8)]
+        task = '/run/containerd/io.containerd.runtime.v2.task/k8s.io'
+        cases = {
+            'docker': (f'docker/{ids[0]}', f'/var/lib/docker/containers/{ids[0]}/config.v2.json',
+                       {'ID': ids[0], 'Name': '/shop-1', 'Config': {'Image': 'shop:1.2', 'Labels': {'a': 'b'}}},
+                       {'container_name': 'shop-1', 'container_image': 'shop:1.2', 'pod': ''}),
+            'containerd': (f'kubepods/pod{UID}/{ids[1]}', f'{task}/{ids[1]}/config.json',
+                           {'ociVersion': '1.1.0', 'annotations': {
+                               'io.kubernetes.cri.container-name': 'till', 'io.kubernetes.cri.image-name': 'reg/till:7',
+                               'io.kubernetes.cri.sandbox-name': 'till-5f6d', 'io.kubernetes.cri.sandbox-namespace': 'shop'}},
+                           {'container_name': 'till', 'container_image': 'reg/till:7', 'pod': 'till-5f6d', 'namespace': 'shop'}),
+            'CRI-O': (f'kubepods.slice/crio-{ids[2]}.scope', f'/run/containers/storage/overlay-containers/{ids[2]}/userdata/config.json',
+                      {'annotations': {'io.kubernetes.container.name': 'cart', 'io.kubernetes.cri-o.ImageName': 'reg/cart:2',
+                                       'io.kubernetes.pod.name': 'cart-0', 'io.kubernetes.pod.namespace': 'shop'}},
+                      {'container_name': 'cart', 'container_image': 'reg/cart:2', 'pod': 'cart-0', 'namespace': 'shop'}),
+            'podman': (f'machine.slice/libpod-{ids[3]}.scope', '/var/lib/containers/storage/overlay-containers/containers.json',
+                       [{'id': 'f' * 64, 'names': ['other']},
+                        {'id': ids[3], 'names': ['stall'], 'metadata': json.dumps({'image-name': 'docker.io/library/stall:9', 'name': 'stall'})}],
+                       {'container_name': 'stall', 'container_image': 'docker.io/library/stall:9', 'pod': ''}),
+        }
+        pids = {}
+        for what, (group, path, document, _) in cases.items():
+            self.state_file(path, document)
+            pids[what] = self.start_in(self.make(mount, group))
+        with e2e.exporter('--symbols.cache-path=', '--profile.max-overhead=0') as daemon:
+            by_pid = self.labels_by_pid(daemon)
+            found = daemon.metrics()['sonde_container_lookups_total{result="found"}']
+            r = daemon.get('/debug/pprof/profile?seconds=1&hz=99&container=till')
+        for what, (_, _, _, want) in cases.items():
+            with self.subTest(what):
+                labels = by_pid[pids[what]]
+                self.assertEqual({k: labels.get(k, '') for k in want}, want)
+        self.assertEqual(found, len(cases))
+        self.assertEqual(set(e2e.Pprof(r.body).by_label('container_name')), {'till'})
 
     def test_move_is_seen(self):
         if 'v2' not in self.mounts:

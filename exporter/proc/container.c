@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files of docker, containerd, k3s, CRI-O and podman.
+ */
+#include "exporter/proc/container.h"
+#include "lib/base/alloc.h"
+#include "lib/base/bytes.h"
+#include "lib/net/json_read.h"
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_FILE_BYTES = 4 << 20 };
+
+static const struct place {
+	enum container_format format;
+	const char *path; /* %s: the id */
+} places[] = {
+	{CONTAINER_DOCKER, "/var/lib/docker/containers/%s/config.v2.json"},
+	{CONTAINER_OCI, "/run/containerd/io.containerd.runtime.v2.task/k8s.io/%s/config.json"},
+	{CONTAINER_OCI, "/run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io/%s/config.json"},
+	{CONTAINER_OCI, "/run/containerd/io.containerd.runtime.v2.task/default/%s/config.json"},
+	{CONTAINER_OCI, "/run/containers/storage/overlay-containers/%s/userdata/config.json"},
+	{CONTAINER_PODMAN, "/var/lib/containers/storage/overlay-containers/containers.json"},
+};
+
+static bool take(char *ret, size_t cap, const struct json_value *v)
+{
+	const char *s = json_value_str(v);
+
+	if (!s || !s[0] || strlen(s) >= cap)
+		return false;
+	memcpy(ret, s, strlen(s) + 1);
+	return true;
+}
+
+/* Labels and annotations: the same facts under each runtime's own keys. */
+static void take_annotations(const struct json_value *from, struct container_info *ret)
+{
+	const struct {
+		char *to;
+		size_t cap;
+		const char *keys[4];
+	} facts[] = {
+		{ret->name, sizeof(ret->name),
+			{"io.kubernetes.cri.container-name", "io.kubernetes.container.name",
+				"nerdctl/name", NULL}},
+		{ret->image, sizeof(ret->image),
+			{"io.kubernetes.cri.image-name", "io.kubernetes.cri-o.ImageName",
+				"io.kubernetes.cri-o.Image", NULL}},
+		{ret->pod, sizeof(ret->pod),
+			{"io.kubernetes.cri.sandbox-name", "io.kubernetes.pod.name", NULL}},
+		{ret->namespace_, sizeof(ret->namespace_),
+			{"io.kubernetes.cri.sandbox-namespace", "io.kubernetes.pod.namespace",
+				NULL}},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(facts); i++)
+		for (const char *const *key = facts[i].keys; *key; key++)
+			if (take(facts[i].to, facts[i].cap, json_value_get(from, *key)))
+				break;
+}
+
+static void parse_docker(const struct json_value *root, struct container_info *ret)
+{
+	const struct json_value *config = json_value_get(root, "Config");
+	const char *name = json_value_str(json_value_get(root, "Name"));
+
+	if (name && strlen(name) < sizeof(ret->name))
+		snprintf(ret->name, sizeof(ret->name), "%s", name + (name[0] == '/'));
+	take(ret->image, sizeof(ret->image), json_value_get(config, "Image"));
+	take_annotations(json_value_get(config, "Labels"), ret);
+}
+
+/* The image's name is in a text of JSON of its own. */
+static void parse_podman_metadata(const char *text, struct container_info *ret)
+{
+	_cleanup_(json_doc_freep)
+	struct json_doc *doc = NULL;
+
+	if (text && json_read(text, strlen(text), MAX_FILE_BYTES, &doc, NULL) == 0)
+		take(ret->image, sizeof(ret->image),
+			json_value_get(json_doc_root(doc), "image-name"));
+}
+
+static void parse_podman(const struct json_value *root, const char *id, struct container_info *ret)
+{
+	for (size_t i = 0; i < json_value_len(root); i++) {
+		const struct json_value *c = json_value_at(root, i);
+		const char *its_id = json_value_str(json_value_get(c, "id"));
+
+		if (!its_id || strcmp(its_id, id) != 0)
+			continue;
+		take(ret->name, sizeof(ret->name), json_value_at(json_value_get(c, "names"), 0));
+		parse_podman_metadata(json_value_str(json_value_get(c, "metadata")), ret);
+	}
+}
+
+bool container_parse(enum container_format format, const char *id, const void *p, size_t n,
+	struct container_info *ret)
+{
+	_cleanup_(json_doc_freep)
+	struct json_doc *doc = NULL;
+	const struct json_value *root;
+
+	*ret = (struct container_info) {{0}, {0}, {0}, {0}};
+	if (json_read(p, n, MAX_FILE_BYTES, &doc, NULL) < 0)
+		return false;
+	root = json_doc_root(doc);
+	switch (format) {
+	case CONTAINER_DOCKER: parse_docker(root, ret); break;
+	case CONTAINER_OCI: take_annotations(json_value_get(root, "annotations"), ret); break;
+	case CONTAINER_PODMAN: parse_podman(root, id, ret); break;
+	}
+	return ret->name[0] || ret->image[0] || ret->pod[0];
+}
+
+static bool read_all(int fd, struct bytes *out)
+{
+	ssize_t n;
+
+	do {
+		if (!bytes_reserve(out, 64 << 10))
+			return false;
+		n = read(fd, out->data + out->len, out->cap - out->len);
+		out->len += n > 0 ? (size_t)n : 0;
+	} while (n > 0 && out->len <= MAX_FILE_BYTES);
+	return n == 0;
+}
+
+static bool read_below(struct keeper *k, int root, const char *id, struct container_info *ret)
+{
+	for (size_t i = 0; root >= 0 && i < ARRAY_SIZE(places); i++) {
+		const char *mark = strstr(places[i].path, "%s");
+		int before = mark ? (int)(mark - places[i].path) : (int)strlen(places[i].path);
+		_cleanup_close_ int fd = -1;
+		_cleanup_bytes_ struct bytes text = {.data = NULL};
+		char path[256];
+
+		snprintf(path, sizeof(path), "%.*s%s%s", before, places[i].path, mark ? id : "",
+			mark ? mark + 2 : "");
+		fd = k->open_at(k, root, path, 0);
+		bytes_init(&text, NULL, 0);
+		if (fd >= 0 && read_all(fd, &text) &&
+			container_parse(places[i].format, id, text.data, text.len, ret))
+			return true;
+	}
+	return false;
+}
+
+bool container_read(struct keeper *k, const char *id, struct container_info *ret)
+{
+	const uint32_t pids[] = {1, (uint32_t)getpid()};
+
+	for (size_t i = 0; i < ARRAY_SIZE(pids); i++) {
+		_cleanup_close_ int root = k->open(k, pids[i], 0, KEEPER_ROOT, 0, 0);
+
+		if (read_below(k, root, id, ret))
+			return true;
+	}
+	return false;
+}
