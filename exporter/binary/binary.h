@@ -134,6 +134,9 @@ struct binary_stats {
 	uint64_t parse_failed[PARSER_N_STATUS]; /* by enum parser_status */
 	uint64_t invalid;			/* a symbol file from the parser did not validate */
 	uint64_t debug_files[BINARY_N_DEBUG];
+	/* of compiled symbol files: parts of debug information that were malformed; files whose
+	 * lines were too much for the parser */
+	uint64_t debug_left_out, debug_failed;
 	uint64_t fetched[FETCHER_N_STATUS];	  /* asked of debuginfod, by how it ended */
 	uint64_t fetch_skipped, fetch_queue_full; /* not asked: asked lately; too many wait */
 	uint64_t cache_corrupt, cache_evicted, cache_write_failed;

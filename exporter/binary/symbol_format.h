@@ -18,7 +18,7 @@ enum {
 	SYMBOL_LOAD_BYTES = 40,
 	SYMBOL_MAX_LOADS = 512,
 	SYMBOL_BLOCK_BYTES = 8, /* an index entry of lines and scopes */
-	SYMBOL_BLOCK_ROWS = 32, /* points in a block */
+	SYMBOL_BLOCK_ROWS = 16, /* points in a block */
 	SYMBOL_DEBUG_FUNCTION_BYTES = 16,
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lines and inlined calls: two binary searches over the block indexes, at most 32 rows of each
+ * Lines and inlined calls: two binary searches over the block indexes, at most 16 rows of each
  * decoded, then the chain of scopes outwards.
  */
 #include "exporter/binary/symbol_lines.h"
@@ -12,9 +12,10 @@ struct row {
 
 static uint32_t u32_at(const struct symbol_range *r, size_t off)
 {
-	struct cursor c = cursor_of(r->data + off, 4);
+	uint32_t v;
 
-	return cursor_u32(&c);
+	memcpy(&v, r->data + off, 4);
+	return v;
 }
 
 /* The stream's bytes of the block that holds `rel`; false when it is before the first. */

@@ -136,6 +136,8 @@ static int compile(struct binary_registry *r, int fd, int debug_fd, struct outco
 	pthread_mutex_lock(&r->mutex);
 	r->stats.invalid += e < 0;
 	r->stats.compiled += e == 0;
+	r->stats.debug_left_out += e == 0 ? out->symbols.n_debug_left_out : 0;
+	r->stats.debug_failed += e == 0 && (out->symbols.flags & SYMBOL_DEBUG_FAILED);
 	if (e == 0 && debug_fd >= 0)
 		r->stats.debug_files[out->symbols.flags & SYMBOL_HAS_DEBUG_FILE
 					     ? BINARY_DEBUG_USED

@@ -40,21 +40,41 @@ static uint32_t step_to(struct blocks *b, uint32_t addr)
 	return delta;
 }
 
+/* Room for a row or a point: four numbers. */
+enum { MAX_ROW_BYTES = 4 * 10 };
+
+static uint8_t *put_number(uint8_t *p, uint64_t v)
+{
+	for (; v >= 0x80; v >>= 7)
+		*p++ = (uint8_t)(v | 0x80);
+	*p++ = (uint8_t)v;
+	return p;
+}
+
+static uint64_t zigzag(int64_t v)
+{
+	return (uint64_t)v << 1 ^ (uint64_t)(v >> 63);
+}
+
 static void put_row(struct blocks *b, uint32_t addr, const struct debug_row *row)
 {
 	uint64_t delta = step_to(b, addr);
 	bool new_file = !row->end && row->file != b->file;
+	uint8_t *start = bytes_reserve(&b->stream, MAX_ROW_BYTES), *p = start;
 
-	bytes_put_varint(&b->stream, delta << 2 | (new_file ? SYMBOL_ROW_NEW_FILE : 0) |
-					     (row->end ? SYMBOL_ROW_END : 0));
-	if (row->end)
+	if (!start)
 		return;
-	bytes_put_svarint(&b->stream, (int64_t)row->line - b->line);
-	bytes_put_varint(&b->stream, row->column);
-	if (new_file)
-		bytes_put_varint(&b->stream, row->file);
-	b->line = row->line;
-	b->file = row->file;
+	p = put_number(p, delta << 2 | (new_file ? SYMBOL_ROW_NEW_FILE : 0) |
+				  (row->end ? SYMBOL_ROW_END : 0));
+	if (!row->end) {
+		p = put_number(p, zigzag((int64_t)row->line - b->line));
+		p = put_number(p, row->column);
+		if (new_file)
+			p = put_number(p, row->file);
+		b->line = row->line;
+		b->file = row->file;
+	}
+	b->stream.len += (size_t)(p - start);
 }
 
 /* Points in order, on their way between the rows. */

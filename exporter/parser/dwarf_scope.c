@@ -129,25 +129,6 @@ static uint32_t function_at(struct dwarf_file *d, uint64_t off, struct debug_tab
 	return function;
 }
 
-struct range_sink {
-	struct debug_tables *t;
-	uint32_t scope;
-};
-
-static void add_range(void *arg, uint64_t start, uint64_t end)
-{
-	struct range_sink *s = arg;
-
-	debug_tables_range(s->t, start, end, s->scope);
-}
-
-static void any_code(void *arg, uint64_t start, uint64_t end)
-{
-	struct range_sink *s = arg;
-
-	s->scope |= debug_tables_is_code(s->t, start, end);
-}
-
 static void each_range(
 	const struct dwarf_unit *u, const struct entry *e, dwarf_range_fn *fn, void *arg)
 {
@@ -177,28 +158,58 @@ struct walk {
 	size_t depth, cap;
 };
 
+/* An entry on its way to a scope, which is made at its first range of code. */
+struct scope_sink {
+	struct walk *w;
+	const struct entry *e;
+	uint64_t off;
+	uint32_t parent, scope; /* scope DEBUG_NO_SCOPE: not made yet */
+	bool inlined;
+};
+
+static uint32_t make_scope(const struct scope_sink *s)
+{
+	struct dwarf_unit *u = s->w->u, *lines = u->skeleton ? u->skeleton : u;
+	struct dwarf_file *d = u->file;
+	uint64_t off = s->off;
+	uint32_t call_file = DEBUG_NO_FILE;
+
+	/* All copies of one function share its record. */
+	if (s->e->origin.form && !dwarf_reference(u, s->e->origin, &d, &off))
+		return DEBUG_NO_SCOPE;
+	if (s->inlined)
+		call_file = dwarf_program_file(dwarf_program_of(lines), s->e->call_file, s->w->t);
+	return debug_tables_scope(s->w->t, s->parent, function_at(d, off, s->w->t), call_file,
+		to_u32(s->e->call_line), to_u32(s->e->call_column));
+}
+
+static void add_range(void *arg, uint64_t start, uint64_t end)
+{
+	struct scope_sink *s = arg;
+
+	if (!debug_tables_is_code(s->w->t, start, end))
+		return;
+	if (s->scope == DEBUG_NO_SCOPE)
+		s->scope = make_scope(s);
+	if (s->scope != DEBUG_NO_SCOPE)
+		debug_tables_range(s->w->t, start, end, s->scope);
+}
+
 /* The scope of an entry that has code; `parent` when it has none here. */
 static uint32_t add_scope(
 	struct walk *w, const struct entry *e, uint64_t off, bool inlined, uint32_t parent)
 {
-	struct range_sink sink = {.t = w->t};
-	struct dwarf_unit *u = w->u, *lines = u->skeleton ? u->skeleton : u;
-	struct dwarf_file *d = u->file;
-	uint32_t function, call_file = DEBUG_NO_FILE;
+	struct scope_sink sink = {.w = w,
+		.e = e,
+		.off = off,
+		.parent = inlined ? parent : DEBUG_NO_SCOPE,
+		.scope = DEBUG_NO_SCOPE,
+		.inlined = inlined};
 
-	each_range(u, e, any_code, &sink);
-	if (!sink.scope || (inlined && parent == DEBUG_NO_SCOPE))
+	if (inlined && parent == DEBUG_NO_SCOPE)
 		return parent;
-	/* All copies of one function share its record. */
-	if (e->origin.form && !dwarf_reference(u, e->origin, &d, &off))
-		return parent;
-	function = function_at(d, off, w->t);
-	if (inlined)
-		call_file = dwarf_program_file(dwarf_program_of(lines), e->call_file, w->t);
-	sink.scope = debug_tables_scope(w->t, inlined ? parent : DEBUG_NO_SCOPE, function,
-		call_file, to_u32(e->call_line), to_u32(e->call_column));
-	each_range(u, e, add_range, &sink);
-	return sink.scope;
+	each_range(w->u, e, add_range, &sink);
+	return sink.scope == DEBUG_NO_SCOPE ? parent : sink.scope;
 }
 
 static bool is_type(uint16_t tag)

@@ -286,6 +286,12 @@ static void collect_binary(struct metrics_writer *w, struct binary_registry *reg
 		"Files with debug information of others, by what became of them.");
 	for (size_t i = 0; i < BINARY_N_DEBUG; i++)
 		metrics_write(w, (double)b.debug_files[i], "result", results[i], NULL);
+	metrics_write_family(w, METRIC_COUNTER, "sonde_debug_information_left_out_total",
+		"Debug information that gives no lines: malformed parts, and files with more than "
+		"the "
+		"parser may use.");
+	metrics_write(w, (double)b.debug_left_out, "reason", "malformed", NULL);
+	metrics_write(w, (double)b.debug_failed, "reason", "too_large", NULL);
 	write_fetches(w, &b);
 	metrics_write_family(w, METRIC_COUNTER, "sonde_symbol_cache_events_total",
 		"What happened in --symbols.cache-path.");

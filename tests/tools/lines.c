@@ -16,8 +16,13 @@
 
 static void print_place(const struct symbol_place *p, const char *function)
 {
-	printf("%s\n%s:%u:%u\n", function && *function ? function : "??", *p->file ? p->file : "??",
-		p->line, p->column);
+	char place[32];
+
+	snprintf(place, sizeof(place), ":%u:%u\n", p->line, p->column);
+	fputs_unlocked(function && *function ? function : "??", stdout);
+	putchar_unlocked('\n');
+	fputs_unlocked(*p->file ? p->file : "??", stdout);
+	fputs_unlocked(place, stdout);
 }
 
 static void print_address(const struct symbol_file *s, uint64_t vaddr)
