@@ -6,6 +6,7 @@
  * tree. Refused is what google/pprof refuses (profile.CheckValid) and a little more (docs/formats/profile.md).
  */
 #include "lib/prof/decode.h"
+#include "lib/prof/packed.h"
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -198,12 +199,19 @@ static void fill_strings(struct decoder *d)
 		decode_fail(d, "string_table[0] is not empty");
 }
 
-static void add_id(struct decoder *d, struct prof_ids *ids, uint64_t id)
+static __attribute__((noinline)) void add_other_id(
+	struct decoder *d, struct prof_ids *ids, uint64_t id)
 {
 	if (!id)
 		decode_fail(d, "has no id (0 is none)");
 	else if (!d->error)
 		d->error = prof_ids_add(ids, id, d->eb);
+}
+
+static inline void add_id(struct decoder *d, struct prof_ids *ids, uint64_t id)
+{
+	if (!prof_ids_add_next(ids, id))
+		add_other_id(d, ids, id);
 }
 
 static void finish_ids(struct decoder *d, struct prof_ids *ids, const char *what)
@@ -514,8 +522,8 @@ static void carve_columns(struct decoder *d, struct block *b)
 	p->locations = carve(b, p->n_locations, sizeof(*p->locations));
 	p->lines = carve(b, d->cap_lines, sizeof(*p->lines));
 	p->comments = carve(b, p->n_comments, sizeof(*p->comments));
-	/* An id takes a byte or more. Last, because its end often stays untouched. */
-	p->stacks = carve(b, d->content_bytes[SAMPLE], sizeof(*p->stacks));
+	/* Last, because its end often stays untouched. */
+	p->stacks = carve(b, d->cap_words + PACKED_WRITE_SLACK, sizeof(*p->stacks));
 }
 
 static int allocate(struct decoder *d)
@@ -531,6 +539,7 @@ static int allocate(struct decoder *d)
 	p->n_locations = d->n[LOCATION];
 	p->n_comments = d->n[COMMENT];
 	d->cap_lines = MIN(p->n_locations, d->content_bytes[LOCATION] / MIN_LINED_LOCATION);
+	d->cap_words = decode_guess_words(d);
 	carve_columns(d, &b);
 	b.base = arena_alloc(&p->arena, b.bytes);
 	if (!b.base) {
@@ -620,6 +629,7 @@ int prof_decode(const void *data, size_t len, struct profile *ret, struct errbuf
 	if (len > 2 && b[0] == 0x1f && b[1] == 0x8b)
 		return err_set(
 			eb, -EBADMSG, "gzip where an uncompressed pprof message was expected");
+	d.has_packed = packed_is_fast();
 	d.fast_end = b + (len > WIRE_SLACK ? len - WIRE_SLACK : 0);
 	if (!decode(&d))
 		return 0;

@@ -49,8 +49,9 @@ struct decoder {
 	uint64_t single[DECODE_N_KINDS]; /* raw values of the fields that are one number */
 	struct cursor period_type;
 	struct prof_ids mappings, functions, locations;
-	size_t cap_lines,
-		cap_labels; /* room in p->lines, p->labels; p->n_lines, p->n_labels are used */
+	size_t cap_lines, cap_labels,
+		cap_words; /* room in p->lines, p->labels, p->stacks; p->n_lines … are used */
+	bool has_packed;   /* packed_is_fast */
 };
 
 /* Records the first error with the message in hand; returns d->error. */
@@ -95,7 +96,9 @@ static inline struct cursor decode_walk_cursor(struct decoder *d, const struct d
 	return cursor_of(w->from, (size_t)(w->to - w->from));
 }
 
-/* decode_sample.c: after everything else. */
+/* decode_sample.c. How many location ids all samples will have, by the first ones. */
+size_t decode_guess_words(const struct decoder *d);
+/* After everything else. */
 void decode_fill_samples(struct decoder *d);
 /* Names the first sample with a wrong number of values. */
 void decode_find_wrong_values(struct decoder *d);

@@ -5,9 +5,10 @@
 #include "lib/prof/decode.h"
 #include "lib/base/alloc.h"
 #include "lib/base/str.h"
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
+#include "lib/prof/packed.h"
+
+/* How many samples say what the others are like, of stacks and of labels; labels beyond what as many have; bytes for each of those expected. */
+enum { GUESS_STACKS = 8, GUESS_SAMPLES = 32, GUESS_LABELS = 4, MIN_LABEL_SHARE = 8 };
 
 /* Where the next row of each column goes. */
 struct sample_fill {
@@ -90,12 +91,13 @@ static inline bool fast_count_labels(
 	return p == end;
 }
 
-static size_t count_labels(struct decoder *d)
+/* Of the first samples. */
+static size_t count_labels(struct decoder *d, size_t n_samples)
 {
 	struct decode_walk w = decode_walk_of(d, SAMPLE);
 	size_t n = 0;
 
-	while (decode_walk_next(d, &w)) {
+	while (w.row < n_samples && decode_walk_next(d, &w)) {
 		struct cursor c = cursor_of(w.from, (size_t)(w.to - w.from));
 
 		if (fast_count_labels(d, &w, &n))
@@ -106,22 +108,38 @@ static size_t count_labels(struct decoder *d)
 	return n;
 }
 
-/* The first label of a profile: counts all of them. Happens once. */
-static bool make_labels(struct decoder *d)
+/* At the first label, room for as many as the first samples let expect; if that was not enough, for all, counted. */
+static bool grow_labels(struct decoder *d)
 {
-	d->cap_labels = count_labels(d);
-	d->p->labels = arena_alloc_array(&d->p->arena, d->cap_labels, sizeof(*d->p->labels));
-	if (!d->p->labels)
-		d->error = arena_error(&d->p->arena, d->eb);
-	return d->p->labels;
+	struct profile *p = d->p;
+	size_t first = count_labels(d, GUESS_SAMPLES) + GUESS_LABELS;
+	size_t cap = GUESS_LABELS + p->n_samples / GUESS_SAMPLES * first;
+	struct prof_label *labels;
+
+	/* a few samples must not make a small message large */
+	cap = MIN(cap, d->content_bytes[SAMPLE] / MIN_LABEL_SHARE);
+	if (d->cap_labels || cap < first)
+		cap = count_labels(d, p->n_samples);
+	labels = arena_alloc_array(&p->arena, cap, sizeof(*labels));
+	if (!labels) {
+		d->error = arena_error(&p->arena, d->eb);
+		return false;
+	}
+	if (p->n_labels)
+		memcpy(labels, p->labels, p->n_labels * sizeof(*labels));
+	p->labels = labels;
+	d->cap_labels = cap;
+	return true;
 }
 
 /* Without string, number and unit a label says nothing and is left out; with a string the number does not count. */
-static void put_label(struct decoder *d, struct prof_label l)
+static inline void put_label(struct decoder *d, struct prof_label l)
 {
 	if (l.str)
 		l.num = l.num_unit = 0;
-	if (!(l.str || l.num || l.num_unit) || (!d->cap_labels && !make_labels(d)))
+	if (!(l.str || l.num || l.num_unit))
+		return;
+	if (d->p->n_labels == d->cap_labels && !grow_labels(d))
 		return;
 	ASSERT(d->p->n_labels < d->cap_labels);
 	d->p->labels[d->p->n_labels++] = l;
@@ -182,49 +200,17 @@ static inline const uint8_t *sequential_id(const uint8_t *p, uint32_t *ret_row)
 	return id <= UINT32_MAX ? p : NULL;
 }
 
-/* Eight ids of one byte, as they are near the root, at once. False when the next eight bytes are anything else. */
-static inline bool eight_sequential_ids(const uint8_t *p, uint32_t *to)
+/* Packed ids → *to; what follows them, NULL when anything is unusual. Here ids are row + 1. Rows are unchecked yet: check_rows looks at all
+ * of them at the end, four at a time. */
+static inline const uint8_t *sequential_ids(
+	const struct decoder *d, const uint8_t *p, const uint8_t *end, uint32_t **to)
 {
-#ifdef __SSE2__
-	const __m128i zero = _mm_setzero_si128(), minus_one = _mm_set1_epi32(-1);
-	const __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)p);
-	const __m128i shorts = _mm_unpacklo_epi8(bytes, zero);
-	__m128i *w = (__m128i *)(void *)to;
-
-	if (_mm_movemask_epi8(bytes))
-		return false;
-	_mm_storeu_si128(w, _mm_add_epi32(_mm_unpacklo_epi16(shorts, zero), minus_one));
-	_mm_storeu_si128(w + 1, _mm_add_epi32(_mm_unpackhi_epi16(shorts, zero), minus_one));
-	return true;
-#else
-	(void)p;
-	(void)to;
-	return false;
-#endif
-}
-
-/*
- * Packed ids → *to; what follows them, NULL when anything is unusual. Here ids are row + 1. Rows are unchecked yet:
- * check_rows looks at all of them at the end, four at a time. (Cutting ids out of eight bytes by pext, without a branch on
- * their lengths, was measured and is slower.)
- */
-static inline const uint8_t *sequential_ids(const uint8_t *p, const uint8_t *end, uint32_t **to)
-{
-	uint32_t *w = *to;
-
-	while (p < end) {
-		if (end - p >= 8 && eight_sequential_ids(p, w)) {
-			p += 8;
-			w += 8;
-			continue;
-		}
-		p = sequential_id(p, w++);
-		if (p && p < end)
-			p = sequential_id(p, w++);
-		if (!p)
-			return NULL;
+	while (p && p < end) {
+		if (d->has_packed)
+			p = packed_rows(p, end, to);
+		if (p < end)
+			p = sequential_id(p, (*to)++);
 	}
-	*to = w;
 	return p;
 }
 
@@ -268,7 +254,7 @@ static inline const uint8_t *fast_stack(
 		if (!wire_fast_bytes(p, end, &p, &to))
 			return NULL;
 		if (prof_ids_are_sequential(&d->locations))
-			p = sequential_ids(p, to, &w->stack);
+			p = sequential_ids(d, p, to, &w->stack);
 		else
 			p = other_ids(d, p, to, &w->stack);
 		return p == to ? p : NULL;
@@ -345,6 +331,52 @@ static inline bool fast_sample(
 	return false;
 }
 
+/* Room for as many words as the samples left have bytes; what is filled moves. Happens once, where samples are unlike the first ones. */
+static bool grow_stacks(struct decoder *d, const struct decode_walk *walk, struct sample_fill *w)
+{
+	struct profile *p = d->p;
+	size_t n = (size_t)(w->stack - p->stacks);
+	size_t cap = n + (size_t)(walk->c.end - walk->from);
+	uint32_t *stacks = arena_alloc_array(&p->arena, cap + PACKED_WRITE_SLACK, sizeof(*stacks));
+
+	if (!stacks) {
+		d->error = arena_error(&p->arena, d->eb);
+		return false;
+	}
+	if (n)
+		memcpy(stacks, p->stacks, n * sizeof(*stacks));
+	p->stacks = stacks;
+	w->stack = stacks + n;
+	d->cap_words = cap;
+	return true;
+}
+
+/* A sample has no more ids than bytes. */
+static inline bool has_room(
+	struct decoder *d, const struct decode_walk *walk, struct sample_fill *w)
+{
+	size_t left = d->cap_words - (size_t)(w->stack - d->p->stacks);
+
+	return left >= (size_t)(walk->to - walk->from) || grow_stacks(d, walk, w);
+}
+
+size_t decode_guess_words(const struct decoder *d)
+{
+	struct decoder quiet = *d;
+	struct decode_walk w = decode_walk_of(d, SAMPLE);
+	size_t n_bytes = 0, n_ids = 0, all = d->content_bytes[SAMPLE];
+
+	while (w.row < GUESS_STACKS && decode_walk_next(&quiet, &w)) {
+		n_bytes += (size_t)(w.to - w.from);
+		/* nearly all of its bytes are ids, and each number ends in one byte below 0x80 */
+		for (const uint8_t *p = w.from; p < w.to; p++)
+			n_ids += *p < 0x80;
+	}
+	if (!n_bytes)
+		return all;
+	return MIN((size_t)((double)all / (double)n_bytes * (double)n_ids * 1.125) + 1024, all);
+}
+
 static void fill_samples(struct decoder *d, bool fast)
 {
 	struct profile *p = d->p;
@@ -353,7 +385,7 @@ static void fill_samples(struct decoder *d, bool fast)
 
 	p->n_labels = 0;
 	p->stack_first[0] = p->label_first[0] = 0;
-	while (decode_walk_next(d, &w)) {
+	while (decode_walk_next(d, &w) && has_room(d, &w, &fill)) {
 		if (!fast || !fast_sample(d, &w, &fill))
 			fill_sample(d, decode_walk_cursor(d, &w), &fill);
 		p->stack_first[w.row] = (uint64_t)(fill.stack - p->stacks);
@@ -419,8 +451,11 @@ void decode_check_label_texts(struct decoder *d)
 	}
 	memset(seen, 0, p->n_strings);
 	for (size_t i = 0; i < p->n_labels; i++) {
-		const uint32_t texts[] = {
-			p->labels[i].key, p->labels[i].str, p->labels[i].num_unit};
+		const struct prof_label *l = &p->labels[i];
+		const uint32_t texts[] = {l->key, l->str, l->num_unit};
+
+		if (seen[l->key] & seen[l->str] & seen[l->num_unit])
+			continue;
 
 		for (size_t k = 0; k < ARRAY_SIZE(texts); k++) {
 			struct prof_str s = p->strings[texts[k]];

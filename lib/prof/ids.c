@@ -44,10 +44,8 @@ static void *charged_alloc(struct prof_ids *t, size_t n, size_t bytes, struct er
 int prof_ids_add(struct prof_ids *t, uint64_t id, struct errbuf *eb)
 {
 	ASSERT(id && t->n_added < t->n);
-	if (!t->ids && id == t->n_added + 1) {
-		t->n_added++;
+	if (prof_ids_add_next(t, id))
 		return 0;
-	}
 	if (!t->ids) {
 		t->ids = charged_alloc(t, t->n, sizeof(*t->ids), eb);
 		if (!t->ids)

@@ -6,6 +6,7 @@
 #pragma once
 #include "lib/base/hash.h"
 #include "lib/prof/index.h"
+#include <stdbool.h>
 
 struct prof_ids {
 	size_t n; /* rows */
@@ -22,6 +23,14 @@ void prof_ids_init(struct prof_ids *t, size_t n, struct budget *budget);
 void prof_ids_done(struct prof_ids *t);
 /* Rows in order, n times; `id` is not 0. 0 or -ENOMEM. */
 int prof_ids_add(struct prof_ids *t, uint64_t id, struct errbuf *eb) _must_check_;
+/* The usual case of it: false, and nothing is added, where ids are not 1, 2, 3 …. */
+static inline bool prof_ids_add_next(struct prof_ids *t, uint64_t id)
+{
+	if (t->ids || id != t->n_added + 1)
+		return false;
+	t->n_added++;
+	return true;
+}
 /* After the last row: prof_ids_row works from now on. 0, -ENOMEM, or -EEXIST with both rows of an id that occurs twice. */
 int prof_ids_finish(struct prof_ids *t, size_t ret_twice[2], struct errbuf *eb) _must_check_;
 

@@ -108,7 +108,7 @@ int profile_find_type(
  * with a text that names what is wrong and where, -ENOMEM when the budget of `ret` refuses. On
  * error `ret` holds no usable columns and must still be freed. Strings of `ret` point into `data`,
  * which must outlive it. Memory: at most 16 bytes per byte of `data`, allocated after a first pass
- * has counted everything.
+ * has counted everything, stacks and labels by what the first samples have, or once more for all.
  */
 int prof_decode(const void *data, size_t len, struct profile *ret, struct errbuf *eb) _must_check_;
 
