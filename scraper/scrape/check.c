@@ -9,12 +9,35 @@
 #include <string.h>
 #include <strings.h>
 
-enum { SHOWN_BYTES = 60 };
+enum { SHOWN_BYTES = 120 };
+
+/* What answers of net/http/pprof mean for who configures a scrape. */
+static const char *hint_for(const char *text)
+{
+	static const struct {
+		const char *part, *hint;
+	} hints[] = {
+		{"cpu profiling already in use",
+			"another tool or the program itself is taking a CPU profile; a Go program "
+			"gives one at a time"},
+		{"profile duration exceeds server's WriteTimeout",
+			"set seconds of this type below the WriteTimeout of the program's "
+			"http.Server, or raise that"},
+		{"Unknown profile",
+			"this program has no such profile: set enabled: false in pprof_config"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(hints); i++)
+		if (strstr(text, hints[i].part))
+			return hints[i].hint;
+	return NULL;
+}
 
 enum scrape_reason scrape_check_transfer(const struct http_response *r, struct errbuf *eb)
 {
 	char text[SHOWN_BYTES + 1];
 	size_t n = MIN(r->body.len, (size_t)SHOWN_BYTES);
+	const char *hint;
 
 	switch (r->error) {
 	case 0: break;
@@ -44,7 +67,9 @@ enum scrape_reason scrape_check_transfer(const struct http_response *r, struct e
 			text[i] = (char)c;
 	}
 	text[n] = '\0';
-	err_set(eb, -EPROTO, "server returned HTTP status %u%s%s", r->status, n ? ": " : "", text);
+	hint = hint_for(text);
+	err_set(eb, -EPROTO, "server returned HTTP status %u%s%s%s%s%s", r->status, n ? ": " : "",
+		text, hint ? " (" : "", hint ? hint : "", hint ? ")" : "");
 	return SCRAPE_FAIL_HTTP_STATUS;
 }
 

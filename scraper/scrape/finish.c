@@ -108,6 +108,7 @@ static void release(struct scrape *s, struct scrape_request *r)
 
 	scrape_gates_leave(s, r);
 	s->reserved_bytes -= r->reserved_bytes;
+	s->small_bytes -= r->small_bytes;
 	s->n_in_flight--;
 	t->n_in_flight--;
 	metric_set(s->m.in_flight, (double)s->n_in_flight);

@@ -8,7 +8,7 @@
  *  2. at most one request of a type is in flight (`request` set); while it is, the request's thread alone uses the type's
  *     delta state and series set, and the target stays allocated (n_in_flight);
  *  3. a target that is `gone` starts nothing and is freed when n_in_flight is 0;
- *  4. reserved_bytes is the sum over started transfers of what they were expected to need;
+ *  4. reserved_bytes is the sum over requests in flight of what they should need; small_bytes, of those not known to be large, what they hold;
  *  5. at most one request `is_large`, from before it is decompressed until it is freed.
  */
 #pragma once
@@ -25,7 +25,9 @@
 #include <pthread.h>
 
 enum {
-	SCRAPE_FIRST_RESERVE_BYTES = 1 << 20, /* before a type's size is known */
+	SCRAPE_SMALL_RESERVE_BYTES =
+		4096, /* of an answer that is not expected to be large, until it is there */
+	SCRAPE_SMALL_SHARE = 4,	      /* of the budget: small bodies that wait to be decoded */
 	SCRAPE_LARGE_BYTES = 4 << 20, /* decompressed: larger ones are decoded one at a time */
 	SCRAPE_MAX_ASKS = 64,	/* of one slot: catching up behind a cursor, and asking again */
 	SCRAPE_MAX_RETRIES = 3, /* of one slot: answers that overlapped what is stored */
@@ -99,7 +101,7 @@ struct scrape_request {
 	bool is_main; /* decides `up` */
 	enum scrape_preset preset;
 	char *labels_header;
-	uint64_t transfer_id, reserved_bytes;
+	uint64_t transfer_id, reserved_bytes, small_bytes;
 	struct scrape_gate *profiler, *host; /* held */
 	int64_t slot_real_ns, start_mono_ns, start_real_ns, end_mono_ns;
 	char *cursor_sent;
@@ -166,7 +168,7 @@ struct scrape {
 	size_t n_heap, cap_heap;
 	struct scrape_waits waiting; /* for the budget */
 	struct table gates;	     /* key → struct scrape_gate */
-	uint64_t reserved_bytes;
+	uint64_t reserved_bytes, small_bytes;
 	size_t n_in_flight;
 	bool stopping;
 

@@ -16,18 +16,34 @@ static bool needs_profiler(const struct scrape_type *type)
 	       !strcmp(type->spec.name, "process_cpu");
 }
 
+/* A large answer is reserved whole. Most are small, and many are a long time away (windows, targets that hang): of them only what is there
+ * counts, and nothing starts while that is a lot. */
 static uint64_t expected_bytes(const struct scrape_type *type)
 {
-	return type->last_size_bytes ? type->last_size_bytes : SCRAPE_FIRST_RESERVE_BYTES;
+	return MAX(type->last_size_bytes, (uint64_t)SCRAPE_SMALL_RESERVE_BYTES);
+}
+
+static bool is_small(uint64_t bytes)
+{
+	return bytes <= SCRAPE_LARGE_BYTES;
 }
 
 /* One request is always allowed, else a cap below one body would stop everything. */
 static bool budget_allows(const struct scrape *s, uint64_t bytes)
 {
-	uint64_t used = s->o.budget->used_bytes;
+	uint64_t used = s->o.budget->used_bytes, limit = s->o.budget->limit_bytes;
 
-	return !s->n_in_flight || !s->o.budget->limit_bytes ||
-	       used + s->reserved_bytes + bytes <= s->o.budget->limit_bytes;
+	if (!s->n_in_flight || !limit)
+		return true;
+	if (is_small(bytes) && s->small_bytes >= limit / SCRAPE_SMALL_SHARE)
+		return false;
+	return used + s->reserved_bytes + bytes <= limit;
+}
+
+static void hold_small(struct scrape *s, struct scrape_request *r, uint64_t bytes)
+{
+	s->small_bytes += bytes - r->small_bytes;
+	r->small_bytes = bytes;
 }
 
 static void on_done(struct http_response *response, void *arg)
@@ -39,6 +55,8 @@ static void on_done(struct http_response *response, void *arg)
 	*response = (struct http_response) {0};
 	r->transfer_id = 0;
 	r->end_mono_ns = clock_monotonic_ns(s->o.clock);
+	if (r->small_bytes)
+		hold_small(s, r, MAX(r->response.body.len, (size_t)1));
 	scrape_gates_leave(s, r);
 	scrape_queue_put(s->stopping ? &s->finished : &s->to_decode, r);
 }
@@ -88,7 +106,9 @@ static void start(struct scrape_type *type, int64_t slot_real_ns)
 	struct scrape_request *r = scrape_request_new(type, slot_real_ns);
 
 	type->n_asks++;
-	r->reserved_bytes = expected_bytes(type);
+	if (is_small(expected_bytes(type)))
+		hold_small(s, r, SCRAPE_SMALL_RESERVE_BYTES);
+	r->reserved_bytes = r->small_bytes ? r->small_bytes : expected_bytes(type);
 	s->reserved_bytes += r->reserved_bytes;
 	if (needs_profiler(type))
 		r->profiler = enter(s, type->profiler_key, 1);

@@ -119,7 +119,9 @@ enum {
 	MODE_BIG,
 	MODE_SLOW,
 	MODE_JSON,
-	MODE_BAD_UTF8
+	MODE_BAD_UTF8,
+	MODE_BUSY,
+	MODE_WRITE_TIMEOUT
 };
 
 static void reply_gzip(struct http_request *r, const struct bytes *raw, size_t cut)
@@ -145,6 +147,14 @@ static bool reply_bad(struct http_request *r, int mode, struct bytes *raw)
 
 	switch (mode) {
 	case MODE_404: http_reply_text(r, 404, "404 page not found"); return true;
+	/* as net/http/pprof says it */
+	case MODE_BUSY:
+		http_reply_text(
+			r, 500, "Could not enable CPU profiling: cpu profiling already in use");
+		return true;
+	case MODE_WRITE_TIMEOUT:
+		http_reply_text(r, 400, "profile duration exceeds server's WriteTimeout");
+		return true;
 	case MODE_HTML: http_reply_static(r, 200, "text/html", html, sizeof(html) - 1); return true;
 	case MODE_JSON:
 		http_reply_static(r, 200, "application/json", json, sizeof(json) - 1);
@@ -606,6 +616,16 @@ static void test_bad_targets(void **state)
 		const char *error, *reason;
 	} cases[] = {
 		{MODE_404, "server returned HTTP status 404: 404 page not found", "http_status"},
+		{MODE_BUSY,
+			"server returned HTTP status 500: Could not enable CPU profiling: cpu "
+			"profiling already in use (another tool or the program itself is taking a "
+			"CPU profile; a Go program gives one at a time)",
+			"http_status"},
+		{MODE_WRITE_TIMEOUT,
+			"status 400: profile duration exceeds server's WriteTimeout (set seconds "
+			"of "
+			"this type below the WriteTimeout",
+			"http_status"},
 		{MODE_HTML, "the answer is an HTML or XML page, not a pprof profile", "content"},
 		{MODE_JSON, "the answer is JSON, not a pprof profile", "content"},
 		{MODE_EMPTY, "empty answer (0 bytes)", "empty"},
