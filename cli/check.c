@@ -13,6 +13,8 @@
 #include "scraper/config/config.h"
 #include "scraper/discover/discover.h"
 #include "scraper/relabel/relabel.h"
+#include <poll.h>
+#include <stddef.h>
 #include <string.h>
 
 enum { MAX_RULES_FILE = 16 << 20 };
@@ -218,24 +220,51 @@ static void on_update(void *ctx, struct config *cfg, const struct config_job *jo
 	}
 }
 
-static int print_targets(struct config *config, const struct config_job *job)
+/* Runs the discovery until each of the job's providers has answered, well or not. */
+static bool wait_settled(struct discover *d, const struct config_job *job, int64_t timeout_ms)
 {
+	int64_t end_ns = clock_monotonic_ns(&clock_system) + timeout_ms * NS_PER_MS, next_ns;
+
+	for (;;) {
+		struct pollfd fd = {.fd = discover_fd(d), .events = POLLIN};
+		int64_t now_ns;
+
+		next_ns = MIN(discover_run(d), end_ns);
+		now_ns = clock_monotonic_ns(&clock_system);
+		if (discover_job_settled(d, job) || now_ns >= end_ns)
+			return discover_job_settled(d, job);
+		(void)poll(&fd, 1, (int)MAX((next_ns - now_ns) / NS_PER_MS + 1, 1));
+	}
+}
+
+static int print_targets(struct config *config, const struct config_job *job, int64_t timeout_ms)
+{
+	bool is_settled;
 	_cleanup_(discover_freep)
 	struct discover *d = NULL;
 	_cleanup_bytes_ struct bytes out = {0};
 	struct targets t = {.job = job->name, .json = json_to(&out)};
 	struct errbuf eb = {0};
-	int r = discover_new(&fs_system, &clock_system, on_update, &t, &d, &eb);
+	int r = discover_new(&(struct discover_options) {.fs = &fs_system,
+				     .clock = &clock_system,
+				     .update = on_update,
+				     .ctx = &t,
+				     .user_agent = "sonde"},
+		&d, &eb);
 
 	if (r < 0)
 		return cli_fail(&eb, r);
 	json_array_begin(&t.json);
 	discover_apply(d, config);
-	discover_run(d);
+	is_settled = wait_settled(d, job, timeout_ms);
 	json_array_end(&t.json);
 	bytes_done(&t.seen);
 	if (t.error)
 		return cli_fail(&eb, t.error);
+	if (!is_settled) {
+		fprintf(stderr, "sonde: no answer within the --timeout\n");
+		return CLI_FAILED;
+	}
 	if (discover_job_error(d, job)) {
 		fprintf(stderr, "%s\n", discover_job_error(d, job));
 		return CLI_FAILED;
@@ -243,7 +272,7 @@ static int print_targets(struct config *config, const struct config_job *job)
 	return print_indented(&out);
 }
 
-static int check_service_discovery(const char *file, const char *name)
+static int check_service_discovery(const char *file, const char *name, int64_t timeout_ms)
 {
 	_cleanup_(config_putp)
 	struct config *config = NULL;
@@ -254,7 +283,7 @@ static int check_service_discovery(const char *file, const char *name)
 		return status;
 	job = config_job_named(config, name);
 	if (job)
-		return print_targets(config, job);
+		return print_targets(config, job, timeout_ms);
 	fprintf(stderr, "sonde: %s has no job \"%s\"; its jobs are", file, name);
 	for (size_t i = 0; i < config->n_jobs; i++)
 		fprintf(stderr, "%s %s", i ? "," : "", config->jobs[i].name);
@@ -262,8 +291,17 @@ static int check_service_discovery(const char *file, const char *name)
 	return CLI_FAILED;
 }
 
+struct sd_options {
+	int64_t timeout_ms;
+};
+
 int cli_check_service_discovery(int argc, char **argv)
 {
+	static const struct option_spec specs[] = {
+		{"timeout", OPTION_DURATION, offsetof(struct sd_options, timeout_ms),
+			.value = "DURATION", .fallback = "30s", .min = 1, .max = 3600000,
+			.help = "How long to wait for answers of the discovery."},
+	};
 	static const struct option_program program = {
 		.name = "sonde check service-discovery",
 		.summary = "print what discovery and relabeling make of a job",
@@ -274,17 +312,19 @@ int cli_check_service_discovery(int argc, char **argv)
 			       "dropped; error says why a target cannot "
 			       "be scraped.",
 		.exit_status = "1  the file is not valid, has no such job, or discovery failed",
+		.specs = specs,
+		.n_specs = ARRAY_SIZE(specs),
 	};
 	struct option_list args = {0};
-	struct no_options none = {0};
-	int status = options_parse_or_exit(&program, argc, argv, &none, &args);
+	struct sd_options options = {0};
+	int status = options_parse_or_exit(&program, argc, argv, &options, &args);
 
 	if (status < 0 && args.n != 2) {
 		fprintf(stderr, "sonde check service-discovery: expected FILE and JOB\n");
 		status = CLI_USAGE;
 	}
 	if (status < 0)
-		status = check_service_discovery(args.items[0], args.items[1]);
+		status = check_service_discovery(args.items[0], args.items[1], options.timeout_ms);
 	option_list_done(&args);
 	return status;
 }

@@ -268,7 +268,12 @@ static int make_scrape(struct scraper_pipeline *p, struct errbuf *eb)
 	int r = scrape_new(&o, &scrape, eb);
 
 	if (r == 0)
-		r = discover_new(p->fs, p->clock, scrape_update, scrape, &p->discover, eb);
+		r = discover_new(&(struct discover_options) {.fs = p->fs,
+					 .clock = p->clock,
+					 .update = scrape_update,
+					 .ctx = scrape,
+					 .user_agent = p->user_agent},
+			&p->discover, eb);
 	if (r == 0 && discover_fd(p->discover) >= 0)
 		r = scrape_watch(scrape, discover_fd(p->discover));
 	if (r == 0)

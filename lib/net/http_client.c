@@ -246,6 +246,16 @@ static int wait_ms(const struct http_client *c, int timeout_ms)
 	return timeout_ms < 0 || left_ms < timeout_ms ? (int)left_ms : timeout_ms;
 }
 
+int http_client_fd(const struct http_client *c)
+{
+	return c->epoll_fd;
+}
+
+int http_client_next_ms(const struct http_client *c)
+{
+	return wait_ms(c, -1);
+}
+
 static void on_event(struct http_client *c, const struct epoll_event *ev)
 {
 	uint64_t shard = ev->data.u64 >> EVENT_SHARD_SHIFT, ignored;

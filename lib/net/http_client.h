@@ -127,6 +127,10 @@ int http_client_run(struct http_client *c, int timeout_ms) _must_check_;
 void http_client_wake(struct http_client *c);
 /* A further descriptor: http_client_run returns when it is readable, and its owner then reads it. One at most. */
 int http_client_watch(struct http_client *c, int fd) _must_check_;
+/* For a client inside another loop: readable when http_client_run(c, 0) has something to do, and in how
+ * many ms it has even so (-1: not by itself). */
+int http_client_fd(const struct http_client *c);
+int http_client_next_ms(const struct http_client *c);
 size_t http_client_active(const struct http_client *c);
 
 /* One transfer on the calling thread; for the command line. `ret` needs http_response_done in any

@@ -179,9 +179,8 @@ int config_check_file_sd(struct config_reader *r, void *object, const struct con
 
 	if (!sd->files.n)
 		return config_fail(r, files ? files : node, "files", "expected at least one file");
-	if (!sd->refresh_interval_ms)
-		return config_fail(r, config_seen_key(seen, "refresh_interval"), "refresh_interval",
-			"must not be zero");
+	if (config_check_refresh(r, sd->refresh_interval_ms, seen) < 0)
+		return -EINVAL;
 	for (size_t i = 0; i < sd->files.n; i++) {
 		const char *file = sd->files.items[i];
 

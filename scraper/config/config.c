@@ -164,6 +164,22 @@ bool config_job_equal(const struct config_job *a, const struct config_job *b)
 	return !memcmp(a->identity, b->identity, sizeof(a->identity));
 }
 
+void config_sd_key(const struct config_job *job, const char *kind, size_t i, struct bytes *out)
+{
+	const struct config_section *keys = config_keys(CONFIG_KEYS_JOB);
+
+	for (size_t k = 0; k < keys->n_keys; k++) {
+		const struct config_key *key = &keys->keys[k];
+		const char *items;
+
+		if (strcmp(key->name, kind))
+			continue;
+		memcpy(&items, (const char *)job + key->offset, sizeof(items));
+		config_print_section(
+			key->section, items + i * key->section->size, 0, CONFIG_SHOW_SECRETS, out);
+	}
+}
+
 void config_print(const struct config *c, struct bytes *out)
 {
 	bytes_put_str(out, "global:\n");

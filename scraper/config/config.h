@@ -8,7 +8,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/err.h"
 #include "lib/prof/labels.h"
-#include "scraper/config/http.h"
+#include "scraper/config/sd.h"
 #include "scraper/relabel/relabel.h"
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -65,12 +65,6 @@ struct config_static_group {
 	struct labels labels;
 };
 
-struct config_file_sd {
-	struct config_strings files; /* joined with the configuration's directory; the last
-					component may be a glob */
-	int64_t refresh_interval_ms;
-};
-
 struct config_job {
 	const char *name;
 	int64_t scrape_interval_ms, scrape_timeout_ms;
@@ -88,6 +82,8 @@ struct config_job {
 	size_t n_statics;
 	struct config_file_sd *file_sds;
 	size_t n_file_sds;
+	struct config_http_sd *http_sds;
+	size_t n_http_sds;
 	/* Everything above as one text, which /config shows: without secrets. */
 	const char *text;
 	size_t text_len;
@@ -150,6 +146,10 @@ const struct config_job *config_job_named(const struct config *c, const char *na
 /* True when nothing that a scrape loop or its discovery depends on differs: the loop may go on
  * under the new configuration. */
 bool config_job_equal(const struct config_job *a, const struct config_job *b);
+
+/* Appends all settings of the job's i-th discovery of a kind ("http_sd_configs"), secrets too: equal texts, equal
+ * settings. */
+void config_sd_key(const struct config_job *job, const char *kind, size_t i, struct bytes *out);
 
 /* Appends the effective configuration as YAML, defaults filled in. */
 void config_print(const struct config *c, struct bytes *out);

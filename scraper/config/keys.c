@@ -128,6 +128,8 @@ static const struct config_key job_keys[] = {
 		&keys_static),
 	CONFIG_COUNTED(struct config_job, file_sds, n_file_sds, CONFIG_TYPE_LIST, "file_sd_configs",
 		&keys_file_sd),
+	CONFIG_COUNTED(struct config_job, http_sds, n_http_sds, CONFIG_TYPE_LIST, "http_sd_configs",
+		&config_keys_http_sd),
 	CONFIG_HTTP_KEYS(struct config_job, http),
 	CONFIG_LATER("scrape_failure_log_file"),
 	CONFIG_LATER("extra_scrape_metrics"),
@@ -206,6 +208,7 @@ const struct config_section *config_keys(enum config_keys_id id)
 		[CONFIG_KEYS_OAUTH2] = &config_keys_oauth2,
 		[CONFIG_KEYS_TLS] = &config_keys_tls,
 		[CONFIG_KEYS_HTTP_HEADER] = &config_keys_http_header,
+		[CONFIG_KEYS_HTTP_SD] = &config_keys_http_sd,
 	};
 
 	return all[id];
@@ -213,8 +216,8 @@ const struct config_section *config_keys(enum config_keys_id id)
 
 enum config_sd_kind config_keys_sd_kind(const char *key)
 {
-	static const char *const later[] = {"http", "dns", "kubernetes", "docker", "dockerswarm",
-		"consul", "nomad", "ec2", NULL};
+	static const char *const later[] = {
+		"dns", "kubernetes", "docker", "dockerswarm", "consul", "nomad", "ec2", NULL};
 	static const char *const foreign[] = {"aws", "ecs", "lightsail", "rds", "msk",
 		"elasticache", "azure", "gce", "digitalocean", "hetzner", "linode", "scaleway",
 		"vultr", "ionos", "oci", "openstack", "ovhcloud", "outscale", "stackit", "marathon",

@@ -66,6 +66,10 @@
 			"http_headers", &config_keys_http_header)
 extern const struct config_section config_keys_basic_auth, config_keys_authorization,
 	config_keys_oauth2, config_keys_tls, config_keys_http_header;
+/* Sections of service discoveries, scraper/config/sd_keys.c. */
+extern const struct config_section config_keys_http_sd;
+int config_check_refresh(struct config_reader *r, int64_t refresh_interval_ms,
+	const struct config_seen *seen) _must_check_;
 /* Checks across those keys and makes h->transport. */
 int config_check_http(struct config_reader *r, struct config_http *h,
 	const struct config_seen *seen) _must_check_;
@@ -85,6 +89,7 @@ enum config_keys_id {
 	CONFIG_KEYS_OAUTH2,
 	CONFIG_KEYS_TLS,
 	CONFIG_KEYS_HTTP_HEADER,
+	CONFIG_KEYS_HTTP_SD,
 	CONFIG_KEYS_N,
 };
 const struct config_section *config_keys(enum config_keys_id id);

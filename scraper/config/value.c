@@ -474,21 +474,34 @@ static void print_secrets(size_t n, struct bytes *out)
 	bytes_put_u8(out, ']');
 }
 
-/* "http://user:password@host" with xxxxx for the password, as Go prints URLs. */
-static void print_url(const char *url, enum config_print how, struct bytes *out)
+/* The length of the URL before its password, 0 without one; *ret_rest begins with '@'. */
+static size_t before_password(const char *url, const char **ret_rest)
 {
-	const char *start = strstr(url, "://"), *colon, *at;
-	_cleanup_free_ char *redacted = NULL;
+	const char *start = strstr(url, "://"), *colon;
 
 	start = start ? start + 3 : url;
-	at = start + strcspn(start, "/?#@");
-	colon = memchr(start, ':', (size_t)(at - start));
-	if (how == CONFIG_SHOW_SECRETS || *at != '@' || !colon) {
-		conf_print_scalar(url, out);
-		return;
-	}
-	redacted = xasprintf("%.*s:xxxxx%s", (int)(colon - url), url, at);
-	conf_print_scalar(redacted, out);
+	*ret_rest = start + strcspn(start, "/?#@");
+	colon = memchr(start, ':', (size_t)(*ret_rest - start));
+	return **ret_rest == '@' && colon ? (size_t)(colon - url) : 0;
+}
+
+const char *config_redact_url(struct config_reader *r, const char *url)
+{
+	const char *rest;
+	size_t n = before_password(url, &rest);
+
+	return n ? arena_printf(config_mem_arena(r->mem), "%.*s:xxxxx%s", (int)n, url, rest) : url;
+}
+
+static void print_url(const char *url, enum config_print how, struct bytes *out)
+{
+	const char *rest;
+	size_t n = before_password(url, &rest);
+	_cleanup_free_ char *redacted = n && how == CONFIG_HIDE_SECRETS
+						? xasprintf("%.*s:xxxxx%s", (int)n, url, rest)
+						: NULL;
+
+	conf_print_scalar(redacted ? redacted : url, out);
 }
 
 static void print_params(const struct config_param *params, size_t n, bool hide, struct bytes *out)

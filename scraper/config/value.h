@@ -15,5 +15,7 @@ bool config_value_takes_null(enum config_type type);
 /* True when there is something to print: lists and optional values may be absent. */
 bool config_value_print(
 	const struct config_key *key, const void *object, enum config_print how, struct bytes *out);
+/* The URL with xxxxx for its password, as Go prints URLs; NULL: out of memory. */
+const char *config_redact_url(struct config_reader *r, const char *url);
 /* `m` takes over *re. */
 int config_mem_keep_regex(struct config_mem *m, struct regex **re) _must_check_;

@@ -4,6 +4,7 @@
  * it.
  */
 #include "scraper/discover/discover.h"
+#include <sys/epoll.h>
 #include <sys/inotify.h>
 #include "lib/base/alloc.h"
 #include "lib/base/bytes.h"
@@ -13,11 +14,13 @@
 #include "scraper/discover/provider.h"
 #include <string.h>
 
-enum { N_KINDS = 2 };
+static const struct discover_kind *(*const kinds[])(void) = {
+	discover_static, discover_file, discover_http};
+enum { N_KINDS = ARRAY_SIZE(kinds) };
 
 static const struct discover_kind *kind_at(size_t i)
 {
-	return i == 0 ? discover_static() : discover_file();
+	return kinds[i]();
 }
 
 struct job_state {
@@ -34,7 +37,8 @@ struct discover {
 	discover_update_fn *update;
 	void *ctx;
 	struct config *cfg;
-	int inotify_fd;
+	int inotify_fd, epoll_fd; /* the latter waits for the former and for the client */
+	struct http_client *client;
 	struct discover_provider **providers;
 	size_t n_providers, cap_providers;
 	struct job_state *jobs; /* one per job of cfg, in its order */
@@ -42,19 +46,38 @@ struct discover {
 	uint64_t gone_refreshes[N_KINDS], gone_failures[N_KINDS]; /* of providers that ended */
 };
 
-int discover_new(struct fs *fs, struct clock *clock, discover_update_fn *update, void *ctx,
-	struct discover **ret, struct errbuf *eb)
+static int watch(int epoll_fd, int fd)
 {
-	int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	struct discover *d;
+	struct epoll_event ev = {.events = EPOLLIN};
 
-	if (fd < 0)
+	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
+}
+
+int discover_new(const struct discover_options *o, struct discover **ret, struct errbuf *eb)
+{
+	_cleanup_(discover_freep)
+	struct discover *d = xcalloc(1, sizeof(*d));
+	int r;
+
+	*d = (struct discover) {.fs = o->fs, .clock = o->clock, .update = o->update, .ctx = o->ctx};
+	d->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (d->inotify_fd < 0)
 		return err_set(eb, -errno, "inotify: %s%s", strerror(errno),
 			errno == EMFILE ? " (see fs.inotify.max_user_instances)" : "");
-	d = xcalloc(1, sizeof(*d));
-	*d = (struct discover) {
-		.fs = fs, .clock = clock, .update = update, .ctx = ctx, .inotify_fd = fd};
-	*ret = d;
+	d->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (d->epoll_fd < 0)
+		return err_set(eb, -errno, "epoll: %s", strerror(errno));
+	r = http_client_new(
+		&(struct http_client_options) {.user_agent = o->user_agent, .max_connections = 64},
+		&d->client, eb);
+	if (r < 0)
+		return r;
+	r = watch(d->epoll_fd, d->inotify_fd);
+	if (r == 0)
+		r = watch(d->epoll_fd, http_client_fd(d->client));
+	if (r < 0)
+		return err_set(eb, r, "epoll: %s", strerror(-r));
+	*ret = TAKE(d);
 	return 0;
 }
 
@@ -69,12 +92,13 @@ static size_t kind_index(const struct discover_kind *kind)
 
 static void provider_free(struct discover_provider *p)
 {
-	bool owns_groups = p->kind == discover_static();
-
+	if (p->fetch_id)
+		http_client_cancel(p->client, p->fetch_id);
 	p->kind->stop(p);
-	for (size_t i = 0; owns_groups && i < p->n_groups; i++)
+	for (size_t i = 0; !p->kind->shares_groups && i < p->n_groups; i++)
 		discover_group_done(&p->groups[i]);
 	free(p->groups);
+	config_put(p->cfg);
 	free(p->watches);
 	free(p->key);
 	free(p);
@@ -98,7 +122,11 @@ void discover_free(struct discover *d)
 	free(d->providers);
 	if (d->cfg)
 		config_put(d->cfg);
-	close(d->inotify_fd);
+	http_client_freep(&d->client);
+	if (d->inotify_fd >= 0)
+		close(d->inotify_fd);
+	if (d->epoll_fd > 0)
+		close(d->epoll_fd);
 	free(d);
 }
 
@@ -121,7 +149,12 @@ static struct discover_provider *get_provider(struct discover *d, const struct d
 	p = xcalloc(1, sizeof(*p));
 	p->kind = kind;
 	p->fs = d->fs;
+	p->clock = d->clock;
 	p->inotify_fd = d->inotify_fd;
+	p->client = d->client;
+	p->cfg = config_get(d->cfg);
+	p->job = job;
+	p->idx = i;
 	p->key = xmalloc(sizeof(key.len) + key.len);
 	memcpy(p->key, &key.len, sizeof(key.len));
 	memcpy(p->key + sizeof(key.len), key.data, key.len);
@@ -209,7 +242,7 @@ void discover_apply(struct discover *d, struct config *cfg)
 
 int discover_fd(const struct discover *d)
 {
-	return d->inotify_fd;
+	return d->epoll_fd;
 }
 
 /* Marks providers whose directories had an event as due. */
@@ -317,13 +350,19 @@ static int64_t update_jobs(struct discover *d, int64_t now_ns)
 int64_t discover_run(struct discover *d)
 {
 	int64_t now_ns = clock_monotonic_ns(d->clock), next_ns;
+	int client_ms;
 
 	read_events(d);
 	refresh_providers(d, now_ns);
+	if (http_client_run(d->client, 0) < 0)
+		LOG_RATED(LOG_ERROR, "the discovery's HTTP client failed");
+	client_ms = http_client_next_ms(d->client);
 	mark_jobs(d);
 	next_ns = update_jobs(d, now_ns);
 	for (size_t i = 0; i < d->n_providers; i++)
 		next_ns = MIN(next_ns, d->providers[i]->next_ns);
+	if (client_ms >= 0)
+		next_ns = MIN(next_ns, now_ns + client_ms * NS_PER_MS);
 	return next_ns;
 }
 
@@ -358,6 +397,16 @@ void discover_file_mtimes(const struct discover *d,
 		if (d->providers[i]->kind == discover_file())
 			discover_file_each_mtime(d->providers[i], fn, ctx);
 	}
+}
+
+bool discover_job_settled(const struct discover *d, const struct config_job *job)
+{
+	const struct job_state *state = &d->jobs[job->index];
+
+	for (size_t k = 0; k < state->n_providers; k++)
+		if (!state->providers[k]->is_settled)
+			return false;
+	return !state->dirty;
 }
 
 const char *discover_job_error(const struct discover *d, const struct config_job *job)

@@ -28,9 +28,17 @@ enum { DISCOVER_FIRST_UPDATE_MS = 100, DISCOVER_UPDATE_MS = 5000 };
 typedef void discover_update_fn(void *ctx, struct config *cfg, const struct config_job *job,
 	const struct discover_group *const *groups, size_t n_groups);
 
+struct discover_options {
+	struct fs *fs;
+	struct clock *clock;
+	discover_update_fn *update;
+	void *ctx;
+	const char *user_agent; /* of requests */
+};
+
 struct discover;
-int discover_new(struct fs *fs, struct clock *clock, discover_update_fn *update, void *ctx,
-	struct discover **ret, struct errbuf *eb) _must_check_;
+int discover_new(
+	const struct discover_options *o, struct discover **ret, struct errbuf *eb) _must_check_;
 void discover_free(struct discover *d);
 static inline void discover_freep(struct discover **d)
 {
@@ -58,5 +66,7 @@ size_t discover_stats(const struct discover *d, struct discover_stats *ret, size
 /* Modification times of the files that file discovery has read: calls fn(ctx, path, seconds). */
 void discover_file_mtimes(const struct discover *d,
 	void (*fn)(void *ctx, const char *path, double seconds), void *ctx);
+/* True once each of the job's providers has ended a refresh, well or not, and its targets were handed out. */
+bool discover_job_settled(const struct discover *d, const struct config_job *job);
 /* Why the last refresh of one of the job's providers failed, or NULL. */
 const char *discover_job_error(const struct discover *d, const struct config_job *job);

@@ -286,6 +286,7 @@ static void refresh(struct discover_provider *p, int64_t now_ns)
 	struct file_state *state = p->state;
 
 	p->refreshes++;
+	p->is_settled = true;
 	p->error[0] = 0;
 	p->next_ns = now_ns + state->refresh_ns;
 	watch_directories(p); /* first, so that nothing is missed in between */
@@ -308,7 +309,8 @@ void discover_file_each_mtime(const struct discover_provider *p,
 
 const struct discover_kind *discover_file(void)
 {
-	static const struct discover_kind kind = {"file", count, put_key, start, refresh, stop};
+	static const struct discover_kind kind = {
+		"file", count, put_key, start, refresh, stop, .shares_groups = true};
 
 	return &kind;
 }

@@ -5,7 +5,9 @@
  */
 #pragma once
 #include "lib/base/clock.h"
+#include "lib/base/cleanup.h"
 #include "lib/base/err.h"
+#include "lib/net/http_client.h"
 #include "scraper/discover/target.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,13 +30,21 @@ struct discover_kind {
 	 * time. Counts failures. */
 	void (*refresh)(struct discover_provider *p, int64_t now_ns);
 	void (*stop)(struct discover_provider *p);
+	bool shares_groups; /* the provider's groups belong to its state, which frees them */
 };
 
 struct discover_provider {
 	const struct discover_kind *kind;
 	char *key;
 	struct fs *fs;
+	struct clock *clock;
 	int inotify_fd;
+	struct http_client *client; /* of all providers; its callbacks run inside discover_run */
+	struct config *cfg; /* a reference: job and its settings stay while the provider lives */
+	const struct config_job *job;
+	size_t idx;		       /* the job's idx-th settings of this kind */
+	uint64_t fetch_id;	       /* of the one request under way; 0: none */
+	bool is_settled;	       /* a refresh has ended, well or not */
 	struct discover_group *groups; /* what the provider knows now */
 	size_t n_groups, cap_groups;
 	int64_t next_ns; /* of the next refresh; INT64_MAX: never by itself */
@@ -49,6 +59,22 @@ struct discover_provider {
 
 const struct discover_kind *discover_static(void);
 const struct discover_kind *discover_file(void);
+const struct discover_kind *discover_http(void);
+
+/* What asynchronous kinds are made of (scraper/discover/provider.c). */
+/* A failed refresh: the groups stay, `error` and the counter tell. */
+void discover_failed(struct discover_provider *p, const char *fmt, ...) _printf_(2, 3);
+/* A refresh that worked: takes over the groups and frees the old ones; notes whether they differ. */
+void discover_set_groups(struct discover_provider *p, struct discover_group *groups, size_t n);
+/* The same for one source: replaces its group or adds it; a group without targets is removed. */
+void discover_put_group(struct discover_provider *p, struct discover_group *group);
+void discover_groups_free(struct discover_group *groups, size_t n);
+/* GET; `done` runs inside discover_run unless the provider stops first. `headers` as in struct http_fetch. -EBUSY while
+ * another request of this provider is under way. */
+int discover_fetch(struct discover_provider *p, const char *url, const char *const *headers,
+	const struct http_transport *transport, uint32_t timeout_ms,
+	void (*done)(struct discover_provider *p, struct http_response *r),
+	struct errbuf *eb) _must_check_;
 
 /* Group of `g` with its strings copied; `meta` (may be NULL) is set as label `meta_name` on all. */
 struct config_static_group;

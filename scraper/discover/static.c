@@ -75,6 +75,7 @@ static int start(struct discover_provider *p, const struct config_job *job, size
 	p->groups = xcalloc(job->n_statics, sizeof(*p->groups));
 	p->next_ns = INT64_MAX;
 	p->refreshes = 1;
+	p->is_settled = true;
 	p->changed = true;
 	for (size_t k = 0; k < job->n_statics; k++) {
 		char source[32];
@@ -102,7 +103,8 @@ static void stop(struct discover_provider *p)
 
 const struct discover_kind *discover_static(void)
 {
-	static const struct discover_kind kind = {"static", count, put_key, start, refresh, stop};
+	static const struct discover_kind kind = {
+		"static", count, put_key, start, refresh, stop, .shares_groups = false};
 
 	return &kind;
 }

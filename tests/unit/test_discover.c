@@ -239,8 +239,12 @@ static int setup(void **state)
 
 	clock_virtual_init(&f->clock, 1000 * NS_PER_S);
 	snprintf(f->dir, sizeof(f->dir), "/tmp/sonde-discover-XXXXXX");
-	if (!mkdtemp(f->dir) ||
-		discover_new(&fs_system, &f->clock.clock, on_update, &f->recorder, &f->d, NULL) < 0)
+	if (!mkdtemp(f->dir) || discover_new(&(struct discover_options) {.fs = &fs_system,
+						     .clock = &f->clock.clock,
+						     .update = on_update,
+						     .ctx = &f->recorder,
+						     .user_agent = "test"},
+					&f->d, NULL) < 0)
 		return -1;
 	*state = f;
 	return 0;

@@ -343,7 +343,11 @@ static void env_start(struct env *e)
 	assert_int_equal(http_server_start(e->server, &eb), 0);
 	snprintf(e->address, sizeof(e->address), "%s", http_server_address(e->server, 0));
 	assert_int_equal(scrape_new(&o, &e->scrape, &eb), 0);
-	assert_int_equal(discover_new(&fs_system, &clock_system, scrape_update, e->scrape,
+	assert_int_equal(discover_new(&(struct discover_options) {.fs = &fs_system,
+					      .clock = &clock_system,
+					      .update = scrape_update,
+					      .ctx = e->scrape,
+					      .user_agent = "test"},
 				 &e->discover, &eb),
 		0);
 	assert_int_equal(scrape_start(e->scrape, &eb), 0);

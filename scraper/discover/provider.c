@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What kinds of discovery that ask over the network have in common: requests, and groups that come whole or
+ * one by one.
+ */
+#include "scraper/discover/provider.h"
+#include "lib/base/alloc.h"
+#include <string.h>
+
+enum { MAX_ANSWER_BYTES = 64 << 20 };
+
+void discover_failed(struct discover_provider *p, const char *fmt, ...)
+{
+	va_list ap;
+
+	p->failures++;
+	p->is_settled = true;
+	va_start(ap, fmt);
+	vsnprintf(p->error, sizeof(p->error), fmt, ap);
+	va_end(ap);
+}
+
+void discover_groups_free(struct discover_group *groups, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		discover_group_done(&groups[i]);
+	free(groups);
+}
+
+static void settled(struct discover_provider *p)
+{
+	p->error[0] = '\0';
+	p->is_settled = true;
+}
+
+void discover_set_groups(struct discover_provider *p, struct discover_group *groups, size_t n)
+{
+	bool same = p->n_groups == n;
+
+	for (size_t i = 0; i < n && same; i++)
+		same = discover_group_equal(&p->groups[i], &groups[i]);
+	settled(p);
+	if (same) {
+		discover_groups_free(groups, n);
+		return;
+	}
+	discover_groups_free(p->groups, p->n_groups);
+	p->groups = groups;
+	p->n_groups = p->cap_groups = n;
+	p->changed = true;
+}
+
+void discover_put_group(struct discover_provider *p, struct discover_group *group)
+{
+	size_t i = 0;
+
+	settled(p);
+	while (i < p->n_groups && strcmp(p->groups[i].source, group->source))
+		i++;
+	if (i < p->n_groups && discover_group_equal(&p->groups[i], group)) {
+		discover_group_done(group);
+		return;
+	}
+	if (i < p->n_groups) {
+		discover_group_done(&p->groups[i]);
+		p->groups[i] = *group;
+	} else if (group->n_targets) {
+		if (alloc_grow((void **)&p->groups, &p->cap_groups, p->n_groups + 1,
+			    sizeof(*p->groups)) < 0) {
+			discover_group_done(group);
+			discover_failed(p, "out of memory");
+			return;
+		}
+		p->groups[p->n_groups++] = *group;
+	} else {
+		discover_group_done(group);
+		return;
+	}
+	p->changed = true;
+	if (!p->groups[i].n_targets) {
+		discover_group_done(&p->groups[i]);
+		p->groups[i] = p->groups[--p->n_groups];
+	}
+}
+
+/* Lives from the start of a request to its callback. */
+struct fetch {
+	struct discover_provider *provider;
+	void (*done)(struct discover_provider *p, struct http_response *r);
+};
+
+static void on_done(struct http_response *r, void *arg)
+{
+	struct fetch f = *(struct fetch *)arg;
+
+	free(arg);
+	f.provider->fetch_id = 0;
+	if (r->error != -ECANCELED)
+		f.done(f.provider, r);
+}
+
+int discover_fetch(struct discover_provider *p, const char *url, const char *const *headers,
+	const struct http_transport *transport, uint32_t timeout_ms,
+	void (*done)(struct discover_provider *p, struct http_response *r), struct errbuf *eb)
+{
+	struct fetch *f;
+	int r;
+
+	if (p->fetch_id)
+		return err_set(eb, -EBUSY, "the last request has not ended");
+	f = xmalloc(sizeof(*f));
+	*f = (struct fetch) {p, done};
+	r = http_client_start(p->client,
+		&(struct http_fetch) {
+			.url = url,
+			.headers = headers,
+			.transport = transport,
+			.timeout_ms = timeout_ms,
+			.max_body_bytes = MAX_ANSWER_BYTES,
+			.done = on_done,
+			.arg = f,
+		},
+		&p->fetch_id, eb);
+	if (r < 0)
+		free(f);
+	return r;
+}
