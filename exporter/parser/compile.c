@@ -25,6 +25,8 @@ enum {
 /* The file and what more is known of it; names of all point into them until the end. */
 struct inputs {
 	struct elf_file f, debug, mini;
+	/* Told before anything is decompressed: libelf changes the section headers then. */
+	uint8_t content_id[PARSER_CONTENT_ID_LEN];
 	uint32_t flags; /* enum symbol_flags */
 };
 
@@ -83,6 +85,7 @@ struct compiled {
 	struct elf_symbols *symbols;
 	const struct elf_rows *rows;
 	const struct debug_sections *debug;
+	const uint8_t *content_id;
 	uint32_t *name_offs; /* per symbol: in the strings, 0 when it has no row */
 	uint64_t string_bytes;
 	struct section sections[MAX_SECTIONS_WRITTEN];
@@ -200,9 +203,7 @@ static void write_header(const struct compiled *c, uint64_t file_bytes, struct o
 {
 	static const uint8_t zeros[SYMBOL_HEADER_BYTES];
 	struct bytes *b = &o->buffer;
-	uint8_t content_id[PARSER_CONTENT_ID_LEN];
 
-	elf_file_content_id(c->f, content_id);
 	bytes_put(b, SYMBOL_MAGIC, 8);
 	bytes_put_u32(b, SYMBOL_VERSION);
 	bytes_put_u32(b, c->n_sections);
@@ -213,7 +214,7 @@ static void write_header(const struct compiled *c, uint64_t file_bytes, struct o
 	bytes_put_u32(b, c->flags | (c->debug->failed ? SYMBOL_DEBUG_FAILED : 0));
 	bytes_put_u32(b, (uint32_t)c->rows->n);
 	bytes_put_u32(b, c->rows->n_left_out);
-	bytes_put(b, content_id, sizeof(content_id));
+	bytes_put(b, c->content_id, PARSER_CONTENT_ID_LEN);
 	bytes_put_u32(b, c->f->build_id_len);
 	bytes_put_u32(b, 0);
 	bytes_put(b, c->f->build_id, PARSER_BUILD_ID_MAX);
@@ -302,7 +303,13 @@ static int write_file(const struct inputs *in, struct elf_symbols *symbols,
 	const struct elf_rows *rows, const struct debug_sections *debug, int out_fd)
 {
 	struct compiled c = {
-		.f = &in->f, .symbols = symbols, .rows = rows, .debug = debug, .flags = in->flags};
+		.f = &in->f,
+		.symbols = symbols,
+		.rows = rows,
+		.debug = debug,
+		.content_id = in->content_id,
+		.flags = in->flags,
+	};
 	_cleanup_free_ uint32_t *name_offs = NULL;
 	struct out o = {.fd = out_fd};
 	uint64_t file_bytes, named_bytes;
@@ -408,6 +415,7 @@ int parser_compile(int in_fd, int debug_fd, int out_fd, struct errbuf *eb)
 
 	if (r < 0)
 		return r;
+	elf_file_content_id(&in.f, in.content_id);
 	open_debug(&in, debug_fd);
 	r = read_symbols(&in, &symbols);
 	if (r == 0)

@@ -441,6 +441,15 @@ class Served(unittest.TestCase):
         self.assertFalse({'innermost', 'middle', 'outer', 'main'} & {place[0] for chain in p.places for place in chain})
         self.assertEqual({tuple(m['has']) for m in p.mappings.values()}, {(False,) * 4})
 
+    def test_compressed(self):
+        # What the parser says of a file before and after it read compressed sections must agree, or the file has no names.
+        program = e2e.compile_c(SERVED_C, '-O1', '-g', '-gz', '-fno-omit-frame-pointer', '-mno-omit-leaf-frame-pointer', name='packed')
+        self.addCleanup(shutil.rmtree, os.path.dirname(program), ignore_errors=True)
+        self.assertIn('ZLIB', run('readelf', '-tW', program).stdout)
+        with e2e.Workload(program) as w:
+            r = self.daemon.get(f'/debug/pprof/profile?seconds=1&hz=199&pid={w.pid}&symbolize=lines')
+        self.assertIn(('innermost', f'{program}.c', self.line['hot']), [place[:3] for chain in e2e.Pprof(r.body).places for place in chain])
+
     def test_texts(self):
         folded = self.query('symbolize=lines&format=folded').decode()
         self.assertIn('main;outer;middle;innermost ', folded)
