@@ -26,7 +26,7 @@ struct maker {
 	const char **texts;	/* per rank */
 	size_t n_ranks;
 	struct tree named[SIDES];
-	struct tree all, shown;
+	struct tree all, limited, shown;
 	struct flamebearer *out;
 	struct errbuf *eb;
 };
@@ -36,6 +36,7 @@ static void maker_done(struct maker *m)
 	for (unsigned i = 0; i < SIDES; i++)
 		tree_done(&m->named[i]);
 	tree_done(&m->all);
+	tree_done(&m->limited);
 	tree_done(&m->shown);
 }
 
@@ -95,17 +96,47 @@ static int rank_names(struct maker *m)
 	return 0;
 }
 
-static int name_tree(struct maker *m, unsigned side)
+/* A tree over ranks; what a limit cut has the rank after all names. */
+static int name_tree(struct maker *m, unsigned side, const struct tree *t, struct tree *ret)
 {
-	const struct tree *t = m->sides[side]->tree;
 	uint32_t *frame = arena_alloc_array(m->arena, t->n, sizeof(*frame));
 
 	if (!frame)
 		return arena_error(m->arena, m->eb);
 	frame[0] = 0;
 	for (size_t i = 1; i < t->n; i++)
-		frame[i] = m->ranks[side][t->frame[i]];
-	return tree_from_nodes(t->parent, frame, t->self, t->n, &m->named[side], m->eb);
+		frame[i] = tree_is_cut(t, i) ? (uint32_t)m->n_ranks : m->ranks[side][t->frame[i]];
+	return tree_from_nodes(t->parent, frame, t->self, t->n, ret, m->eb);
+}
+
+static bool is_cut(const struct maker *m, size_t i)
+{
+	return i && (tree_is_cut(&m->shown, i) || m->shown.frame[i] == m->n_ranks);
+}
+
+/* Do siblings of different frames have one name? Without such twins a tree keeps its shape when it is named. */
+static int find_twins(struct maker *m, bool *ret)
+{
+	const struct tree *t = m->sides[0]->tree;
+	uint32_t *first = arena_zalloc(m->arena, t->n * sizeof(*first));
+	uint32_t *next = arena_alloc_array(m->arena, t->n, sizeof(*next));
+	uint32_t *seen = arena_zalloc(m->arena, (m->n_ranks + 1) * sizeof(*seen));
+
+	if (arena_error(m->arena, m->eb))
+		return -ENOMEM;
+	for (size_t i = t->n; i-- > 1;) {
+		next[i] = first[t->parent[i]];
+		first[t->parent[i]] = (uint32_t)i;
+	}
+	*ret = false;
+	for (size_t p = 0; p < t->n && !*ret; p++)
+		for (uint32_t i = first[p]; i; i = next[i]) {
+			uint32_t *last = &seen[m->ranks[0][t->frame[i]]];
+
+			*ret |= *last == p + 1;
+			*last = (uint32_t)p + 1;
+		}
+	return 0;
 }
 
 /* Values of the shown nodes, per side. */
@@ -187,14 +218,14 @@ static int64_t place(
 static uint32_t name_index(struct maker *m, uint32_t *known, size_t i)
 {
 	struct flamebearer *o = m->out;
-	bool is_cut = tree_is_cut(&m->shown, i);
-	uint32_t *slot = is_cut ? known : &known[1 + m->shown.frame[i]];
+	bool cut = is_cut(m, i);
+	uint32_t *slot = cut ? known : &known[1 + m->shown.frame[i]];
 
 	if (!i)
 		return 0;
 	if (!*slot) {
 		*slot = (uint32_t)o->n_names;
-		o->names[o->n_names++] = is_cut ? "other" : m->texts[m->shown.frame[i]];
+		o->names[o->n_names++] = cut ? "other" : m->texts[m->shown.frame[i]];
 	}
 	return *slot;
 }
@@ -237,7 +268,7 @@ static int emit(struct maker *m, const struct values *v)
 	size_t n = m->shown.n, width = m->n_sides == 1 ? 4 : 7,
 	       depths = tree_max_depth(&m->shown) + 1UL;
 	uint32_t *depth = arena_alloc_array(m->arena, n, sizeof(*depth));
-	uint32_t *known = arena_zalloc(m->arena, (m->n_ranks + 1) * sizeof(*known));
+	uint32_t *known = arena_zalloc(m->arena, (m->n_ranks + 2) * sizeof(*known));
 	bool *skip = arena_zalloc(m->arena, n);
 	struct place places[SIDES] = {};
 
@@ -273,20 +304,57 @@ static int emit(struct maker *m, const struct values *v)
 	return 0;
 }
 
-static int make(struct maker *m, size_t max_nodes)
+static int64_t count_cut(const struct tree *t)
+{
+	int64_t n = 0;
+
+	for (size_t i = 0; t->n_cut && i < t->n; i++)
+		n += t->n_cut[i];
+	return n;
+}
+
+/* One tree. Limiting before naming gives the same and touches far fewer nodes, unless twins must be added up first. */
+static int make_single(struct maker *m, size_t max_nodes)
+{
+	const struct tree *t = m->sides[0]->tree;
+	bool twins = true;
+	int r = max_nodes && t->n > max_nodes ? find_twins(m, &twins) : 0;
+
+	if (!r && twins)
+		r = name_tree(m, 0, t, &m->named[0]);
+	if (!r && twins)
+		r = tree_limit(&m->named[0], max_nodes, &m->shown, m->eb);
+	if (!r && !twins)
+		r = tree_limit(t, max_nodes, &m->limited, m->eb);
+	if (!r && !twins)
+		r = name_tree(m, 0, &m->limited, &m->shown);
+	m->out->cut_nodes = count_cut(twins ? &m->shown : &m->limited);
+	return r;
+}
+
+static int make_double(struct maker *m, size_t max_nodes)
 {
 	const struct tree *trees[SIDES] = {&m->named[0], &m->named[1]};
+	int r = 0;
+
+	for (unsigned s = 0; s < SIDES && !r; s++)
+		r = name_tree(m, s, m->sides[s]->tree, &m->named[s]);
+	if (!r)
+		r = tree_merge(trees, SIDES, &m->all, m->eb);
+	if (!r)
+		r = tree_limit(&m->all, max_nodes, &m->shown, m->eb);
+	m->out->cut_nodes = count_cut(&m->shown);
+	return r;
+}
+
+static int make(struct maker *m, size_t max_nodes)
+{
 	struct values v[SIDES] = {};
 	struct flamebearer *o = m->out;
 	int r = rank_names(m);
 
-	for (unsigned s = 0; s < m->n_sides && !r; s++)
-		r = name_tree(m, s);
-	if (!r && m->n_sides == SIDES)
-		r = tree_merge(trees, SIDES, &m->all, m->eb);
 	if (!r)
-		r = tree_limit(
-			m->n_sides == SIDES ? &m->all : &m->named[0], max_nodes, &m->shown, m->eb);
+		r = m->n_sides == 1 ? make_single(m, max_nodes) : make_double(m, max_nodes);
 	if (!r && m->n_sides == 1)
 		v[0] = (struct values) {.self = m->shown.self, .total = m->shown.total};
 	for (unsigned s = 0; s < m->n_sides && m->n_sides == SIDES && !r; s++)
@@ -295,8 +363,6 @@ static int make(struct maker *m, size_t max_nodes)
 		r = emit(m, v);
 	if (r)
 		return r;
-	for (size_t i = 0; m->shown.n_cut && i < m->shown.n; i++)
-		o->cut_nodes += m->shown.n_cut[i];
 	o->left_ticks = MAX(v[0].total[0], (int64_t)0);
 	o->right_ticks = m->n_sides == SIDES ? MAX(v[1].total[0], (int64_t)0) : 0;
 	o->total = tree_add(o->left_ticks, o->right_ticks);
@@ -318,6 +384,7 @@ static int run(const struct flamebearer_side *left, const struct flamebearer_sid
 	for (unsigned s = 0; s < SIDES; s++)
 		tree_init(&m.named[s], arena->budget);
 	tree_init(&m.all, arena->budget);
+	tree_init(&m.limited, arena->budget);
 	tree_init(&m.shown, arena->budget);
 	return make(&m, max_nodes);
 }

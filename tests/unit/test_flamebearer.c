@@ -18,7 +18,7 @@ struct side {
 	struct flamebearer_side view;
 };
 
-/* From lines "a;b 10". Every second name is in another mapping, which must not matter. */
+/* From lines "a;b 10". A name with ' at its end is that name in another mapping, which must not matter. */
 static void side_init(struct side *s, const char *text)
 {
 	struct tree_builder b;
@@ -32,8 +32,9 @@ static void side_init(struct side *s, const char *text)
 
 		for (size_t i = 0; i < n;) {
 			size_t len = strcspn(line + i, "; ");
-			struct tree_frame f = {.mapping = i % 2 ? 7 : TREE_NONE,
-				.name = tree_symbols_string(&s->symbols, line + i, len)};
+			bool other = len && line[i + len - 1] == '\'';
+			struct tree_frame f = {.mapping = other ? 7 : TREE_NONE,
+				.name = tree_symbols_string(&s->symbols, line + i, len - other)};
 
 			node = tree_builder_child(&b, node, tree_symbols_frame(&s->symbols, &f), 0);
 			i += len + (line[i + len] == ';');
@@ -85,6 +86,13 @@ static void test_vectors(void **state)
 		{"z 1\nm;x 2\nmm;x 4\nm;;x 8", NULL, 0,
 			"total,m,,x,mm,z|0,15,0,0|0,10,0,1,0,4,0,4,0,1,1,5|0,8,0,2,0,2,2,3,0,4,4,3|"
 			"0,8,8,3|15,8,15,0"},
+		{"a;b 5\na';b 6\na';c 1\nd 2", NULL, 0,
+			"total,a,b,c,d|0,14,0,0|0,12,0,1,0,2,2,4|0,11,11,2,0,1,1,3|14,11,14,0"},
+		{"a;b 5\na';b 6\na';c 1\nd 2", NULL, 3,
+			"total,a,b,other|0,14,0,0|0,12,0,1,0,2,2,3|0,11,11,2,0,1,1,3|14,11,14,0"},
+		{"a;b 5\na';b 6", "a';c 3\na;b 1\na;b' 1", 0,
+			"total,a,b,c|0,11,0,0,5,0,0|0,11,0,0,5,0,1|0,11,11,0,2,2,2,0,0,0,0,3,3,3|"
+			"16,11,11,5"},
 		/* What a limit cuts is "other", after its siblings. */
 		{"a;b 50\na;c 30\na;d 20\nz 1", NULL, 3,
 			"total,a,b,other|0,101,0,0|0,100,0,1,0,1,1,3|0,50,50,2,0,50,50,3|101,50,"
@@ -158,8 +166,8 @@ static void random_text(char *out, size_t n)
 		unsigned depth = 1 + random_below(5);
 
 		for (unsigned d = 0; d < depth; d++)
-			len += (size_t)snprintf(
-				out + len, n - len, "%s%c", d ? ";" : "", 'a' + random_below(4));
+			len += (size_t)snprintf(out + len, n - len, "%s%c%s", d ? ";" : "",
+				'a' + random_below(4), random_below(4) ? "" : "'");
 		len += (size_t)snprintf(out + len, n - len, " %u\n", 1 + random_below(50));
 	}
 }
@@ -184,6 +192,16 @@ static struct path *path_at(struct paths *p, const char *text)
 	return &p->items[p->n++];
 }
 
+static void drop_marks(char *s)
+{
+	char *to = s;
+
+	for (; *s; s++)
+		if (*s != '\'')
+			*to++ = *s;
+	*to = '\0';
+}
+
 /* Totals of every prefix of every line. */
 static void add_text(struct paths *p, const char *text, int side)
 {
@@ -197,6 +215,7 @@ static void add_text(struct paths *p, const char *text, int side)
 			if (line[i] != ';' && line[i] != ' ')
 				continue;
 			snprintf(prefix, sizeof(prefix), "%.*s", (int)i, line);
+			drop_marks(prefix);
 			path_at(p, prefix)->total[side] += value;
 		}
 	}
