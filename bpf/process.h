@@ -58,6 +58,12 @@ PROCESS_FN __u64 process_image(__u64 start_ns, __u32 exec_id)
 	return image ? image : 1;
 }
 
+/* The start time of an image whose exec count is known. */
+PROCESS_FN __u64 process_image_start(__u64 image, __u32 exec_id)
+{
+	return image * 0xf1de83e19937733dULL - ((__u64)exec_id << 48); /* the inverse modulo 2^64 */
+}
+
 /* Index of the pid's head in its bucket, or PROCESS_HEADS_PER_BUCKET. */
 PROCESS_FN __u32 process_find(const struct process_bucket *b, __u32 pid)
 {

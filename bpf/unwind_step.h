@@ -47,8 +47,17 @@ UNWIND_FN void walk_rule_from_code(struct walk *w)
 		walk_set_rule(w, UNWIND_CFA_SIGNAL, 0);
 		w->rule.off = UNWIND_SIGNAL_UCONTEXT;
 	}
-	if (UNWIND_ARM64 || !w->exact)
+	if (UNWIND_ARM64)
 		return;
+	if (!w->exact) {
+		/* mov %eax, %edi (or 64 bits wide); call: what main or a thread's function returned goes to
+		 * exit, which does not return. musl has no rows for where it calls them. */
+		if ((lo & 0xffffff) == 0xe8c789 || (__u32)lo == 0xe8c78948) {
+			walk_set_rule(w, UNWIND_CFA_REG, 0);
+			w->rule.ra = UNWIND_GONE;
+		}
+		return;
+	}
 	/* push %rbp; ret; endbr64 */
 	if ((__u8)lo == 0x55 || (__u8)lo == 0xc3 || (__u32)lo == 0xfa1e0ff3)
 		walk_set_rule(w, UNWIND_CFA_REG, 0);
@@ -75,6 +84,8 @@ UNWIND_FN enum unwind_result unwind_step(struct walk *w, enum unwind_place place
 	int found = UNWIND_NO_ROW;
 
 	w->fp_cut = ABI_CUT_NONE;
+	if (place == UNWIND_IN_JIT_NO_FP)
+		return walk_cut(w, ABI_CUT_NO_TABLE);
 	if (place == UNWIND_IN_FILE)
 		found = unwind_find(w);
 	if (found == UNWIND_NO_TABLE || place == UNWIND_SOMEWHERE) {
@@ -83,7 +94,7 @@ UNWIND_FN enum unwind_result unwind_step(struct walk *w, enum unwind_place place
 		w->fp_cut = place == UNWIND_IN_FILE ? ABI_CUT_NO_TABLE : ABI_CUT_FP_INSANE;
 		walk_set_rule(w, UNWIND_CFA_FP, 0);
 	} else if (found == UNWIND_NO_ROW) {
-		w->fp_cut = ABI_CUT_FP_INSANE;
+		w->fp_cut = place == UNWIND_IN_FILE ? ABI_CUT_NO_TABLE : ABI_CUT_FP_INSANE;
 		walk_rule_from_code(w);
 	}
 	return unwind_apply(w);
@@ -99,8 +110,9 @@ UNWIND_FN __u64 walk_frame(const struct walk *w, enum unwind_place place, bool l
 
 	if (place == UNWIND_IN_FILE)
 		return ABI_NATIVE(w->binary, w->off + up);
-	return ABI_FRAME(
-		place == UNWIND_IN_JIT ? ABI_FRAME_JIT : ABI_FRAME_RAW, w->pc - !w->exact + up);
+	return ABI_FRAME(place == UNWIND_IN_JIT || place == UNWIND_IN_JIT_NO_FP ? ABI_FRAME_JIT
+										: ABI_FRAME_RAW,
+		w->pc - !w->exact + up);
 }
 
 /* One turn of the loop: records the frame and goes on to its caller. 1 ends it. */

@@ -18,10 +18,11 @@
 
 /* What an address lies in. */
 enum unwind_place {
-	UNWIND_IN_FILE,	  /* executable mapping of a file, or the vdso: w->binary, w->off */
-	UNWIND_IN_JIT,	  /* executable memory without a file */
-	UNWIND_IN_DATA,	  /* mappings are known and this is no code */
-	UNWIND_SOMEWHERE, /* the mappings are not known */
+	UNWIND_IN_FILE,	     /* executable mapping of a file, or the vdso: w->binary, w->off */
+	UNWIND_IN_JIT,	     /* executable memory without a file */
+	UNWIND_IN_JIT_NO_FP, /* the same, by a compiler that uses the frame pointer for other things */
+	UNWIND_IN_DATA,	     /* mappings are known and this is no code */
+	UNWIND_SOMEWHERE,    /* the mappings are not known */
 };
 
 #define UNWIND_USER_MAX \

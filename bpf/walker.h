@@ -51,6 +51,7 @@ struct scratch {
 	__u32 busy, pad;
 	struct walk walk;
 	struct process_place place;
+	__u32 flags; /* enum process_flags */
 	struct perf_event_regs regs;
 	__u64 spare[ABI_USER_TAIL_WORDS];
 	__u64 record[sizeof(struct abi_record) /
@@ -158,7 +159,7 @@ static __always_inline enum unwind_place walker_locate(struct walk *w, __u64 add
 		return UNWIND_IN_DATA;
 	word = process_word(&s->place, addr);
 	if (ABI_FRAME_KIND(word) != ABI_FRAME_NATIVE)
-		return UNWIND_IN_JIT;
+		return s->flags & PROCESS_JIT_NO_FP ? UNWIND_IN_JIT_NO_FP : UNWIND_IN_JIT;
 	w->binary = ABI_NATIVE_BINARY(word);
 	w->off = ABI_NATIVE_OFF(word);
 	return UNWIND_IN_FILE;
@@ -176,6 +177,7 @@ static __always_inline void walker_begin(struct scratch *s)
 	if (h && h->image != image)
 		process_begin(h, image);
 	process_place_init(&s->place, h ? process_run(h, image) : 0);
+	s->flags = h ? h->flags : 0;
 	walk_init(&s->walk, r->n_kernel);
 	s->walk.pc = from->rip;
 	to[0] = from->rax, to[1] = from->rdx, to[2] = from->rcx, to[3] = from->rbx;

@@ -3,8 +3,12 @@
  * The walker over a copied stack. Its memory is the copy alone: what lies elsewhere (code, heap, other stacks) is not there.
  */
 #include "exporter/deferred.h"
+#include "bpf/process.h"
 #include "lib/base/alloc.h"
 #include <string.h>
+
+/* Between the end of a symbol file's making and its table in memory. */
+#define MIN_WAIT_NS (400 * NS_PER_MS)
 
 struct walk;
 static struct unwind_binary *unwind_binary_at(struct walk *w, uint32_t binary);
@@ -92,7 +96,8 @@ static enum unwind_place locate(struct walk *w, uint64_t addr)
 		return UNWIND_IN_FILE;
 	}
 	if (word)
-		return UNWIND_IN_JIT;
+		return proc_flags(d->process) & PROCESS_JIT_NO_FP ? UNWIND_IN_JIT_NO_FP
+								  : UNWIND_IN_JIT;
 	return UNWIND_IN_DATA;
 }
 
@@ -224,10 +229,10 @@ static bool enqueue(struct deferred *d, const struct abi_record *r, const struct
 }
 
 /* Is a table missing that may still come? */
-static bool is_worth_waiting(const struct deferred *d)
+static bool is_worth_waiting(const struct deferred *d, uint64_t waited_ns)
 {
 	return d->walk.n_guessed && d->walk.guessed &&
-	       binary_is_coming(d->o.binaries, d->walk.guessed);
+	       (waited_ns < MIN_WAIT_NS || binary_is_coming(d->o.binaries, d->walk.guessed));
 }
 
 void deferred_sample(struct deferred *d, const struct abi_record *r)
@@ -242,7 +247,7 @@ void deferred_sample(struct deferred *d, const struct abi_record *r)
 	}
 	d->has_copy = false;
 	walked = walk_copy(d, r, s);
-	if (!is_worth_waiting(d) || !enqueue(d, r, s))
+	if (!is_worth_waiting(d, 0) || !enqueue(d, r, s))
 		finish(d, r, walked);
 }
 
@@ -251,7 +256,7 @@ static bool retry(struct deferred *d, struct waiting *w, uint64_t now_ns)
 {
 	const struct abi_record *walked = walk_copy(d, w->record, w->stack);
 
-	if (is_worth_waiting(d) && now_ns < w->until_ns)
+	if (is_worth_waiting(d, now_ns - w->record->time_ns) && now_ns < w->until_ns)
 		return false;
 	finish(d, w->record, walked);
 	return true;

@@ -11,6 +11,7 @@
 #include "exporter/proc/runs.h"
 #include "exporter/sample/capture.h"
 #include "exporter/sample/replay.h"
+#include "exporter/unwinder.h"
 #include "lib/base/alloc.h"
 #include "lib/base/log.h"
 #include <string.h>
@@ -54,7 +55,7 @@ struct exporter_pipeline {
 	struct drain *drain;
 
 	void *kernel_memory[KEEPER_N_MAPS];
-	struct deferred_tables tables;
+	struct unwinder *unwinder;
 	struct runs *runs;
 	struct proc_table *procs;
 	struct stacks *stacks;
@@ -95,8 +96,10 @@ static void *symbol_main(void *arg)
 	struct exporter_pipeline *p = arg;
 
 	pthread_setname_np(pthread_self(), "symbols");
-	while (!p->stopping)
+	while (!p->stopping) {
 		binary_work(p->binaries, SYMBOL_STEP_NS);
+		unwinder_round(p->unwinder, p->binaries, clock_monotonic_ns(p->clock));
+	}
 	return NULL;
 }
 
@@ -188,8 +191,10 @@ static int build_kernel_memory(struct exporter_pipeline *p, struct errbuf *eb)
 {
 	const struct keeper_setup *s = p->setup;
 
-	if (p->replay)
+	if (p->replay) {
+		p->unwinder = unwinder_new(s, p->kernel_memory, p->o->table_bytes);
 		return 0;
+	}
 	for (int i = 0; i < KEEPER_N_MAPS; i++) {
 		p->kernel_memory[i] = keeper_memory_map(s, i, eb);
 		if (!p->kernel_memory[i])
@@ -201,19 +206,26 @@ static int build_kernel_memory(struct exporter_pipeline *p, struct errbuf *eb)
 		.words = p->kernel_memory[KEEPER_WORDS],
 		.n_words = s->maps[KEEPER_WORDS].n,
 	});
-	p->tables = (struct deferred_tables) {
-		.binaries = p->kernel_memory[KEEPER_BINARIES],
-		.slabs = p->kernel_memory[KEEPER_SLABS],
-		.rules = p->kernel_memory[KEEPER_RULES],
-		.n_binaries = s->maps[KEEPER_BINARIES].n,
-		.n_slabs = s->maps[KEEPER_SLABS].n,
-		.n_rules = s->maps[KEEPER_RULES].n,
-	};
+	p->unwinder = unwinder_new(s, p->kernel_memory, p->o->table_bytes);
 	return 0;
+}
+
+static void on_settled(void *ctx, uint32_t binary)
+{
+	struct exporter_pipeline *p = ctx;
+
+	unwinder_settled(p->unwinder, p->binaries, binary, clock_monotonic_ns(p->clock));
+}
+
+static void on_released(void *ctx, uint32_t binary)
+{
+	unwinder_release(((struct exporter_pipeline *)ctx)->unwinder, binary);
 }
 
 static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 {
+	struct deferred_tables tables;
+
 	p->binaries = binary_registry_new(
 		&(struct binary_options) {
 			.keeper = p->keeper,
@@ -225,6 +237,9 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 			.cache_bytes = p->o->symbols_cache_bytes,
 			.max_cpu = p->o->symbols_max_cpu,
 			.budget = &p->budgets[BUDGET_SYMBOLS],
+			.hook_ctx = p,
+			.settled = on_settled,
+			.released = on_released,
 		},
 		eb);
 	if (!p->binaries)
@@ -262,8 +277,8 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 		.clock = p->clock,
 		.budget = &p->budgets[BUDGET_JIT],
 	});
-	if (p->tables.binaries)
-		intake_defer(&p->intake, &p->tables, &p->budgets[BUDGET_HELD]);
+	tables = unwinder_tables(p->unwinder);
+	intake_defer(&p->intake, &tables, &p->budgets[BUDGET_HELD]);
 	return 0;
 }
 
@@ -301,6 +316,7 @@ static void build_source(struct exporter_pipeline *p)
 			.stacks = p->stacks,
 			.procs = p->procs,
 			.outcomes = p->intake.outcomes,
+			.unwinder = p->unwinder,
 			.deferred = p->intake.deferred},
 		.symbolizer = p->symbolizer,
 		.jit = p->jit,
@@ -354,6 +370,7 @@ static void pipeline_free(struct exporter_pipeline **pp)
 		keeper_memory_unmap(p->setup, i, p->kernel_memory[i]);
 	symbolizer_freep(&p->symbolizer);
 	binary_registry_freep(&p->binaries);
+	unwinder_freep(&p->unwinder);
 	sample_log_freep(&p->log);
 	stacks_freep(&p->stacks);
 	capture_freep(&p->capture);

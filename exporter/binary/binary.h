@@ -28,6 +28,11 @@ struct binary_options {
 	uint64_t cache_bytes;	/* --symbols.cache-bytes */
 	double max_cpu;		/* --symbols.max-cpu, share of one CPU */
 	struct budget *budget;
+	void *hook_ctx;
+	/* A file was made, found or given up; on the thread of binary_work, without the lock. May be NULL. */
+	void (*settled)(void *ctx, uint32_t binary);
+	/* The id is free for another file; the lock is held. May be NULL. */
+	void (*released)(void *ctx, uint32_t binary);
 };
 
 /* How a mapping names its file. */

@@ -364,6 +364,8 @@ static void release_locked(struct binary_registry *r, uint32_t id)
 	struct entry *e = r->entries[id];
 
 	forget_identity_locked(r, id);
+	if (r->o.released)
+		r->o.released(r->o.hook_ctx, id);
 	if (e->content)
 		binary_content_unmap_locked(r, e->content);
 	free_entry(r, e);

@@ -297,4 +297,6 @@ void binary_work(struct binary_registry *r, int64_t timeout_ns)
 	pthread_mutex_lock(&r->mutex);
 	settle_locked(r, id, &out);
 	pthread_mutex_unlock(&r->mutex);
+	if (r->o.settled)
+		r->o.settled(r->o.hook_ctx, id);
 }

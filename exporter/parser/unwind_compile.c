@@ -296,6 +296,18 @@ static bool is_trampoline(const struct compile *c, const struct cfi_fde *fde)
 	return false;
 }
 
+/* glibc's __start_context: where a coroutine's function returns to. Its CFI takes the link to the next context for a return
+ * address; it is the root. Its first byte is the return address, so the byte before it is what is looked up. */
+static bool is_context_start(const struct compile *c, const struct cfi_fde *fde)
+{
+	/* mov %rbx, %rsp; mov (%rsp), %rdi; test %rdi, %rdi */
+	static const uint8_t code[] = {0x48, 0x89, 0xdc, 0x48, 0x8b, 0x3c, 0x24, 0x48, 0x85, 0xff};
+	struct cfi_section bytes;
+
+	return !c->machine->ra_is_reg && data_at(c->f, fde->begin, &bytes) &&
+	       bytes.bytes >= sizeof(code) && memcmp(bytes.data, code, sizeof(code)) == 0;
+}
+
 static void compile_fde(struct compile *c, const struct cfi_fde *fde)
 {
 	const struct elf_segment *load = segment_of(c->f, fde->begin);
@@ -320,6 +332,12 @@ static void compile_fde(struct compile *c, const struct cfi_fde *fde)
 			&(struct unwind_rule) {.cfa = UNWIND_CFA_SIGNAL,
 				.reg = c->machine->sp,
 				.off = c->machine->ra_is_reg ? 128 : 0});
+	else if (is_context_start(c, fde))
+		unwind_words_add(c->words, MAX(begin, c->pos + 1) - 1,
+			unwind_rules_number(&c->rules, &(struct unwind_rule) {.cfa = UNWIND_CFA_REG,
+							       .reg = c->machine->sp,
+							       .off = 8,
+							       .ra = UNWIND_GONE}));
 	else if (!cfi_run(c->machine, fde, add_row, c))
 		c->ret->n_bad++;
 	c->pos = c->end;

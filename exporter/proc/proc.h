@@ -61,6 +61,8 @@ uint64_t proc_resolve_return(
 /* Where an address lies at a time, as a frame word that is not interned: native, JIT or raw; 0 when no executable mapping
  * holds it. */
 uint64_t proc_locate(struct proc_table *t, struct process *p, uint64_t addr, uint64_t time_ns);
+/* What the walker must know of the process: enum process_flags (bpf/process.h). */
+uint32_t proc_flags(const struct process *p);
 /* A frame that the kernel half resolved: asks for the binary's symbols when they are missing. */
 void proc_note_native(struct proc_table *t, struct process *p, uint64_t word);
 struct proc_address {

@@ -2,7 +2,7 @@
  *
  * What is read from /proc: names, cgroups, mappings, and the list of processes at start.
  */
-#include "exporter/proc/table.h"
+#include "exporter/proc/publish.h"
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
 #include <fcntl.h>
@@ -120,6 +120,8 @@ static void read_cmdline(struct proc_table *t, struct process *p)
 		t->buffer[i] = t->buffer[i] ? t->buffer[i] : ' ';
 	proc_text_put(&p->cmdline);
 	p->cmdline = proc_text_new(t->buffer, (size_t)n);
+	if (p->has_jvm)
+		proc_publish_soon(t, p);
 }
 
 /* From /proc/PID/status: the effective user, the second number of Uid; the pid inside the innermost

@@ -4,7 +4,19 @@
  * Changes are collected and told at the end of each drain, so a program that maps twenty libraries is told of once.
  */
 #include "exporter/proc/runs.h"
-#include "exporter/proc/table.h"
+#include "exporter/proc/publish.h"
+#include <string.h>
+
+/*
+ * HotSpot's compiled code uses rbp for other things unless it was told not to: then a walk by frame pointer skips frames, which
+ * is worse than none. Its other ways to be told (JAVA_TOOL_OPTIONS, argument files) cannot be seen from here.
+ */
+uint32_t proc_flags(const struct process *p)
+{
+	return p->has_jvm && !strstr(proc_text_str(p->cmdline), "-XX:+PreserveFramePointer")
+		       ? PROCESS_JIT_NO_FP
+		       : 0;
+}
 
 void proc_publish_soon(struct proc_table *t, struct process *p)
 {
@@ -29,11 +41,19 @@ void proc_publish_sampled(struct proc_table *t, struct process *p, const struct 
 
 void proc_publish_child(struct proc_table *t, struct process *p)
 {
+	uint64_t image, start_ns;
+
 	if (!t->o.runs)
 		return;
-	/* The kernel half knows when it started; the head may hold a run that is not the parent's any more. */
-	p->image = runs_image(t->o.runs, p->pid);
-	p->has_head = p->image != 0;
+	image = runs_image(t->o.runs, p->pid);
+	start_ns = process_image_start(image, p->exec_id);
+	/* By now the head may be that of the child's next image. */
+	if (!image || !p->exec_known || start_ns > p->begin_ns ||
+		p->begin_ns - start_ns > PROC_FORK_SLACK_NS)
+		return;
+	/* The head may name a run that is not the parent's any more. */
+	p->image = image;
+	p->has_head = true;
 	proc_publish_soon(t, p);
 }
 
@@ -53,8 +73,8 @@ void proc_publish(struct proc_table *t, uint64_t now_ns)
 		p->next_publish = NULL;
 		p->to_publish = false;
 		if (!p->exited)
-			p->has_head |= runs_set(
-				t->o.runs, p->pid, p->image, maps_run(p->maps, t->o.runs), 0);
+			p->has_head |= runs_set(t->o.runs, p->pid, p->image,
+				maps_run(p->maps, t->o.runs), proc_flags(p));
 	}
 	if (t->o.runs)
 		runs_expire(t->o.runs, now_ns);

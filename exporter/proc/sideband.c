@@ -2,8 +2,9 @@
  *
  * The life cycle of processes as the kernel's side-band records tell it.
  */
-#include "exporter/proc/table.h"
+#include "exporter/proc/publish.h"
 #include "lib/base/alloc.h"
+#include "lib/base/str.h"
 #include <string.h>
 #include <sys/mman.h>
 
@@ -98,6 +99,7 @@ void proc_add_mapping(
 		return;
 	}
 	proc_publish_soon(t, p);
+	p->has_jvm |= m->kind == MAPPING_FILE && str_ends_with(path, "/libjvm.so");
 	if (maps_is_dump(path)) {
 		proc_text_put(&p->dump);
 		p->dump = proc_text_new(path, strlen(path));

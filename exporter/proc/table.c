@@ -2,6 +2,7 @@
  *
  * Process images: which record belongs to which, what they share, when they go.
  */
+#include "exporter/proc/publish.h"
 #include "exporter/proc/table.h"
 #include "lib/base/alloc.h"
 #include "lib/base/hash.h"
@@ -289,6 +290,7 @@ void proc_image_inherit(
 	}
 	p->root_checked = from->root_checked;
 	p->kernel_thread = from->kernel_thread;
+	p->has_jvm = from->has_jvm;
 	p->executable = proc_text_ref(from->executable);
 	p->cmdline = proc_text_ref(from->cmdline);
 	p->maps = maps_ref(from->maps);

@@ -84,6 +84,7 @@ struct process {
 	bool labels_read;   /* or tried */
 	bool labels_own; /* the cgroup was read for this process, not only taken from its parent */
 	bool root_checked;	   /* the root is its own, not only its parent's */
+	bool has_jvm;		   /* HotSpot is mapped */
 	bool found_running;	   /* its start was not seen: any start time before begin_ns fits */
 	bool in_scan;		   /* seen by the scan that is under way */
 	uint64_t start_ticks;	   /* as /proc/PID/stat has it, 0 unknown */
@@ -212,18 +213,6 @@ static inline bool proc_may_read(struct proc_table *t)
 }
 /* Asks which root the process has, once an image. */
 void proc_check_root(struct proc_table *t, struct process *p);
-
-/* publish.c */
-/* A record of the image came: it is worth telling its mappings. */
-void proc_publish_sampled(struct proc_table *t, struct process *p, const struct abi_record *r);
-/* Its mappings changed. */
-void proc_publish_soon(struct proc_table *t, struct process *p);
-/* After a fork: the kernel half copied the parent's head, perhaps. */
-void proc_publish_child(struct proc_table *t, struct process *p);
-/* The image ended or lost its mappings. */
-void proc_unpublish(struct proc_table *t, struct process *p);
-/* Tells the kernel half of all changes since the last call. */
-void proc_publish(struct proc_table *t, uint64_t now_ns);
 
 /* procfs.c */
 /* Reads the executable mappings; the process may be gone. Replaces what is there. */

@@ -12,6 +12,7 @@ static const char *const names[PROFILE_N_TASK_LABELS] = {
 	[PROFILE_LABEL_THREAD_NAME] = "thread_name",
 	[PROFILE_LABEL_PID] = "pid",
 	[PROFILE_LABEL_TID] = "tid",
+	[PROFILE_LABEL_NS_PID] = "ns_pid",
 	[PROFILE_LABEL_EXECUTABLE] = "executable",
 	[PROFILE_LABEL_CONTAINER_ID] = "container_id",
 	[PROFILE_LABEL_CONTAINER_NAME] = "container_name",
@@ -51,6 +52,11 @@ const char *profile_label_value(
 	case PROFILE_LABEL_THREAD_NAME: return info->thread_name;
 	case PROFILE_LABEL_PID: snprintf(buf, 16, "%" PRIu32, info->pid); return buf;
 	case PROFILE_LABEL_TID: snprintf(buf, 16, "%" PRIu32, info->tid); return buf;
+	case PROFILE_LABEL_NS_PID:
+		if (!info->ns_pid || info->ns_pid == info->pid)
+			return "";
+		snprintf(buf, 16, "%" PRIu32, info->ns_pid);
+		return buf;
 	case PROFILE_LABEL_EXECUTABLE: return info->executable;
 	case PROFILE_LABEL_CONTAINER_ID: return info->container_id;
 	case PROFILE_LABEL_CONTAINER_NAME: return info->container_name;

@@ -12,6 +12,7 @@
 
 struct deferred;
 struct outcomes;
+struct unwinder;
 
 /* The shared state of one profile type. Everything but `lock` itself is used with the lock held. */
 struct profile_tables {
@@ -19,6 +20,7 @@ struct profile_tables {
 	struct stacks *stacks;
 	struct proc_table *procs;
 	const struct outcomes *outcomes; /* how stacks ended; NULL: not counted */
+	struct unwinder *unwinder;	 /* unwind tables; NULL: none. Has its own lock */
 	const struct deferred *deferred; /* stacks that wait for tables; NULL: none do */
 };
 

@@ -6,6 +6,7 @@
 #include "exporter/profile/build.h"
 #include "exporter/sample/outcomes.h"
 #include "exporter/serve/internal.h"
+#include "exporter/unwinder.h"
 #include "lib/base/alloc.h"
 #include "lib/render/render.h"
 #include <inttypes.h>
@@ -265,6 +266,41 @@ static void write_deferred(struct metrics_writer *w, const struct deferred *d)
 	metrics_write(w, (double)st.waiting_bytes, NULL);
 }
 
+static void write_one(struct metrics_writer *w, enum metric_kind kind, const char *name,
+	const char *help, uint64_t value)
+{
+	metrics_write_family(w, kind, name, help);
+	metrics_write(w, (double)value, NULL);
+}
+
+static void write_tables(struct metrics_writer *w, struct unwinder *u)
+{
+	struct unwind_tables_stats t = {.bytes = 0};
+
+	if (u)
+		unwinder_stats(u, &t);
+	write_one(w, METRIC_GAUGE, "sonde_unwind_table_bytes", "Unwind tables in kernel memory.",
+		t.bytes);
+	write_one(w, METRIC_GAUGE, "sonde_unwind_table_capacity_bytes", "Room for them.",
+		t.capacity_bytes);
+	write_one(w, METRIC_GAUGE, "sonde_unwind_table_binaries", "Binaries that have one.",
+		t.binaries);
+	write_one(w, METRIC_GAUGE, "sonde_unwind_table_rows", "Their rows.", t.rows);
+	write_one(w, METRIC_GAUGE, "sonde_unwind_table_rules", "Different rules of all rows.",
+		t.rules);
+	write_one(w, METRIC_COUNTER, "sonde_unwind_table_evictions_total",
+		"Tables that made room for others.", t.evicted);
+	metrics_write_family(w, METRIC_COUNTER, "sonde_unwind_table_loads_total",
+		"Tables by what became of them.");
+	metrics_write(w, (double)t.loaded, "result", "loaded", NULL);
+	metrics_write(w, (double)t.shared, "result", "same_content", NULL);
+	metrics_write(w, (double)t.refused_in_use, "result", "no_room", NULL);
+	metrics_write(w, (double)t.refused_too_large, "result", "too_large", NULL);
+	metrics_write(w, (double)t.refused_id, "result", "too_many_binaries", NULL);
+	write_one(w, METRIC_COUNTER, "sonde_unwind_rules_refused_total",
+		"Rules for which there was no room.", t.rules_refused);
+}
+
 void serve_collect_stacks(struct metrics_writer *w, const struct serve *s)
 {
 	uint64_t count[ABI_N_CUTS];
@@ -280,4 +316,5 @@ void serve_collect_stacks(struct metrics_writer *w, const struct serve *s)
 	}
 	write_cut_binaries(w, s);
 	write_deferred(w, s->o.source->tables.deferred);
+	write_tables(w, s->o.source->tables.unwinder);
 }

@@ -207,7 +207,7 @@ class Load(unittest.TestCase):
             s.result()
         sizes = [p['bytes_xlated'] for p in json.loads(out) if p.get('name') == 'sample_cpu']
         self.assertTrue(sizes)
-        self.assertLess(min(sizes), 16384)
+        self.assertLess(min(sizes), 32768)
 
 
 if __name__ == '__main__':

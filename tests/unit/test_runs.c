@@ -149,6 +149,7 @@ static void heads_tell_images_apart(void **state)
 	struct runs_stats s;
 
 	(void)state;
+	assert_int_equal(process_image_start(second, 2), 1000);
 	run = runs_alloc(r, 2, &at);
 	assert_true(runs_set(r, 5, first, run, 0));
 	h = &buckets[1].heads[process_find(&buckets[1], 5)];

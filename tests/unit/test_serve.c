@@ -6,6 +6,7 @@
 #include "exporter/deferred.h"
 #include "exporter/options.h"
 #include "exporter/sample/outcomes.h"
+#include "exporter/unwinder.h"
 #include "exporter/serve/serve.h"
 #include "lib/base/alloc.h"
 #include "lib/net/gzip.h"
@@ -154,6 +155,12 @@ size_t proc_top_stacks(const struct proc_table *t, struct proc_stacks *ret, size
 		.cut = 1,
 		.last_cut = ABI_CUT_READ_FAULT};
 	return 1;
+}
+
+void unwinder_stats(struct unwinder *u, struct unwind_tables_stats *ret)
+{
+	(void)u;
+	*ret = (struct unwind_tables_stats) {.bytes = 1};
 }
 
 void deferred_stats(const struct deferred *d, struct deferred_stats *ret)

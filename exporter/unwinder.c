@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From symbol files to unwind tables.
+ */
+#include "exporter/unwinder.h"
+#include "lib/base/alloc.h"
+#include "lib/base/clock.h"
+
+#define SCAN_INTERVAL_NS NS_PER_S
+enum { MAX_WANTED = 64, N_REPLAY_BINARIES = 1 << 16 };
+
+struct unwinder {
+	struct unwind_memory memory;
+	struct unwind_tables *tables;
+	bool owns_memory;
+	int64_t next_scan_ns;
+};
+
+struct unwinder *unwinder_new(
+	const struct keeper_setup *s, void *const *memory, uint64_t table_bytes)
+{
+	struct unwinder *u = xcalloc(1, sizeof(*u));
+	struct unwind_memory *m = &u->memory;
+
+	if (memory[KEEPER_SLABS]) {
+		*m = (struct unwind_memory) {
+			.slabs = memory[KEEPER_SLABS],
+			.n_slabs = s->maps[KEEPER_SLABS].n,
+			.rules = memory[KEEPER_RULES],
+			.n_rules = s->maps[KEEPER_RULES].n,
+			.binaries = memory[KEEPER_BINARIES],
+			.n_binaries = s->maps[KEEPER_BINARIES].n,
+			.cache = memory[KEEPER_CACHE],
+			.n_cache = s->maps[KEEPER_CACHE].n,
+		};
+	} else {
+		u->owns_memory = true;
+		m->n_slabs = (uint32_t)(table_bytes / (UNWIND_SLAB_WORDS * sizeof(uint32_t)));
+		m->n_rules = UNWIND_MAX_RULES;
+		m->n_binaries = N_REPLAY_BINARIES;
+		m->n_cache = UNWIND_CACHE_WORDS;
+		m->slabs = xcalloc(m->n_slabs, UNWIND_SLAB_WORDS * sizeof(uint32_t));
+		m->rules = xcalloc(m->n_rules, sizeof(*m->rules));
+		m->binaries = xcalloc(m->n_binaries, sizeof(*m->binaries));
+		m->cache = xcalloc(m->n_cache, sizeof(*m->cache));
+	}
+	u->tables = unwind_tables_new(m);
+	return u;
+}
+
+void unwinder_freep(struct unwinder **up)
+{
+	struct unwinder *u = *up;
+
+	if (!u)
+		return;
+	unwind_tables_freep(&u->tables);
+	if (u->owns_memory) {
+		free(u->memory.slabs);
+		free(u->memory.rules);
+		free(u->memory.binaries);
+		free(u->memory.cache);
+	}
+	free(u);
+	*up = NULL;
+}
+
+struct deferred_tables unwinder_tables(const struct unwinder *u)
+{
+	const struct unwind_memory *m = &u->memory;
+
+	return (struct deferred_tables) {
+		.binaries = m->binaries,
+		.slabs = m->slabs,
+		.rules = m->rules,
+		.n_binaries = m->n_binaries,
+		.n_slabs = m->n_slabs,
+		.n_rules = m->n_rules,
+	};
+}
+
+/* False when there is no symbol file. What the tables refuse they count. */
+static bool load(struct unwinder *u, struct binary_registry *r, uint32_t binary, int64_t now_ns)
+{
+	const struct symbol_file *s = binary_symbols_get(r, binary, 0);
+	struct symbol_unwind rows;
+	int e = 0;
+
+	if (!s)
+		return false;
+	if (symbol_unwind_of(s, &rows))
+		e = unwind_tables_load(u->tables, binary, s->identity.content_id, &rows, now_ns);
+	else
+		unwind_tables_set_rowless(u->tables, binary);
+	binary_symbols_put(r, s);
+	return e == 0;
+}
+
+void unwinder_settled(
+	struct unwinder *u, struct binary_registry *r, uint32_t binary, int64_t now_ns)
+{
+	(void)load(u, r, binary, now_ns);
+}
+
+void unwinder_round(struct unwinder *u, struct binary_registry *r, int64_t now_ns)
+{
+	uint32_t wanted[MAX_WANTED];
+	size_t n;
+
+	if (now_ns < u->next_scan_ns)
+		return;
+	u->next_scan_ns = now_ns + SCAN_INTERVAL_NS;
+	n = unwind_tables_scan(u->tables, now_ns, wanted, MAX_WANTED);
+	for (size_t i = 0; i < n; i++)
+		(void)load(u, r, wanted[i], now_ns);
+}
+
+void unwinder_release(struct unwinder *u, uint32_t binary)
+{
+	unwind_tables_drop(u->tables, binary);
+}
+
+void unwinder_stats(struct unwinder *u, struct unwind_tables_stats *ret)
+{
+	unwind_tables_stats(u->tables, ret);
+}

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""What a walked stack costs in the kernel, beside what the kernel's own walk by frame pointer costs in the same run.
+
+usage: tests/bench/bench_walk.py BUILD_DIR [--seconds N] [--source FILE]
+
+warm: one process per CPU stays 36 frames deep; ours walks it by unwind table (built without frame pointers) and, in a second run, the
+same source built with them is walked by ours, bpf_get_stackid and bpf_get_stack at once. An empty program on the same event is
+subtracted. clang: `clang -O2` on every CPU, whole samples with kernel stack, at 19, 99 and 997 Hz.
+Times are the kernel's BPF run-time statistics; runs on idle CPUs are few, as every CPU is kept busy.
+"""
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, f'{TOP}/tests/e2e')
+sys.path.insert(0, f'{TOP}/tests/bench')
+DEEP = '''
+volatile unsigned long sink;
+__attribute__((noinline, noipa)) void work(void) { for (;;) for (int i = 0; i < 1000; i++) sink += i; }
+#define F(n, m) __attribute__((noinline, noipa)) void f##n(void) { volatile char room[40 + n]; room[n] = n; f##m(); sink += room[n]; }
+__attribute__((noinline, noipa)) void f0(void) { volatile char room[9]; room[1] = 1; work(); sink += room[1]; }
+F(1,0) F(2,1) F(3,2) F(4,3) F(5,4) F(6,5) F(7,6) F(8,7) F(9,8) F(10,9) F(11,10) F(12,11) F(13,12) F(14,13) F(15,14) F(16,15)
+F(17,16) F(18,17) F(19,18) F(20,19) F(21,20) F(22,21) F(23,22) F(24,23) F(25,24) F(26,25) F(27,26) F(28,27) F(29,28) F(30,29)
+int main(void) { f30(); return 0; }
+'''
+
+
+def set_stats(on):
+    with open('/proc/sys/kernel/bpf_stats_enabled', 'w') as f:
+        f.write('1' if on else '0')
+
+
+def program_of(pid):
+    """The sampler of the exporter with that keeper, as /proc tells: others may run beside it."""
+    for fd in os.listdir(f'/proc/{pid}/fdinfo'):
+        with open(f'/proc/{pid}/fdinfo/{fd}') as f:
+            info = dict(line.split(None, 1) for line in f if len(line.split()) > 1)
+        if info.get('prog_type:', '').strip() == '7':
+            return {k.rstrip(':'): v.strip() for k, v in info.items()}
+    raise RuntimeError('no perf_event program')
+
+
+class Busy:
+    """The command, once on each CPU, until stopped."""
+
+    def __init__(self, *cmd):
+        self.procs = [subprocess.Popen(['taskset', '-c', str(i), *cmd], start_new_session=True, stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.DEVNULL) for i in range(os.cpu_count())]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        for p in self.procs:
+            os.killpg(p.pid, signal.SIGKILL)
+            p.wait()
+
+
+def measure(build, hz, seconds, warm, peers=None):
+    """ns a run of ours, of each peer, and the exporter's counters over the time measured."""
+    from sonde_e2e import Daemon
+    os.environ['SONDE_BUILD'] = build
+    with Daemon('sonde-exporter', f'--profile.frequency={hz}', '--profile.max-overhead=0', '--symbols.cache-path=', '--symbols.max-cpu=1') as d:
+        time.sleep(warm)
+        before, m0 = program_of(d.p.pid), d.metrics()
+        costs = {}
+        if peers:
+            out = subprocess.run([f'{build}/tests/bpf/peers', peers, str(hz), str(seconds)], capture_output=True, text=True, check=True).stdout
+            costs = {line.split()[0]: float(line.split()[1]) for line in out.splitlines()}
+        else:
+            time.sleep(seconds)
+        after, m1 = program_of(d.p.pid), d.metrics()
+        runs = int(after['run_cnt']) - int(before['run_cnt'])
+        costs['ours'] = (int(after['run_time_ns']) - int(before['run_time_ns'])) / max(1, runs)
+        delta = {k: m1[k] - m0.get(k, 0) for k in m1}
+        costs['frames'] = sum(v for k, v in delta.items() if k.startswith('sonde_frames_total') and 'kernel' not in k) / max(1, runs)
+        costs['kernel_frames'] = delta.get('sonde_frames_total{method="kernel"}', 0) / max(1, runs)
+        whole = delta.get('sonde_stacks_total{event="cpu",result="complete"}', 0)
+        costs['whole'] = whole / max(1, sum(v for k, v in delta.items() if k.startswith('sonde_stacks_total')))
+        costs['verified'], costs['runs'] = after['verified_insns'], runs
+        return costs
+
+
+def main():
+    ap = argparse.ArgumentParser()
+    ap.add_argument('build')
+    ap.add_argument('--seconds', type=int, default=10)
+    ap.add_argument('--source')
+    a = ap.parse_args()
+    build = os.path.abspath(a.build)
+    set_stats(True)
+    try:
+        with tempfile.TemporaryDirectory() as d:
+            os.chmod(d, 0o755)
+            with open(f'{d}/deep.c', 'w') as f:
+                f.write(DEEP)
+            subprocess.run(['gcc', '-O2', '-fomit-frame-pointer', '-o', f'{d}/deep', f'{d}/deep.c'], check=True)
+            subprocess.run(['gcc', '-O2', '-fno-omit-frame-pointer', '-mno-omit-leaf-frame-pointer', '-o', f'{d}/deepfp', f'{d}/deep.c'], check=True)
+            subprocess.run(['clang-14', '-target', 'bpf', '-D__TARGET_ARCH_x86', '-O2', '-g', '-mcpu=v3', f'-I{TOP}', '-c', '-o', f'{d}/peers.o',
+                            f'{TOP}/tests/bench/peers.bpf.c'], check=True)
+            with Busy(f'{d}/deep'):
+                r = measure(build, 997, a.seconds, 3, f'{d}/peers.o')
+                print(f"walk_warm {r['ours'] - r['peer_empty']:.0f} ns a sample of {r['frames'] + 1:.1f} frames, "
+                      f"{(r['ours'] - r['peer_empty']) / (r['frames'] + 1):.1f} ns a frame, {100 * r['whole']:.2f} % whole, empty program {r['peer_empty']:.0f} ns")
+            with Busy(f'{d}/deepfp'):
+                r = measure(build, 997, a.seconds, 3, f'{d}/peers.o')
+                ours, theirs = r['ours'] - r['peer_empty'], r['peer_stackid'] - r['peer_empty']
+                print(f"walk_warm_fp {ours:.0f} ns bpf_get_stackid {theirs:.0f} ns bpf_get_stack {r['peer_stack'] - r['peer_empty']:.0f} ns ratio {ours / theirs:.2f}")
+            print(f"walk_program {r['verified']} verified instructions")
+        from bench_sampler import sqlite_source
+        source = a.source or sqlite_source()
+        with Busy('sh', '-c', f'while :; do clang-14 -O2 -w -c -o /dev/null {source}; done'):
+            for hz, limit in ((19, 30), (99, 15), (997, 10)):
+                r = measure(build, hz, max(a.seconds, 20 if hz < 99 else 10), 12)
+                print(f"walk_clang_{hz}hz {r['ours'] / 1000:.1f} us a sample (goal {limit}), {r['frames']:.1f} user and {r['kernel_frames']:.1f} kernel frames, "
+                      f"{100 * r['whole']:.2f} % whole")
+    finally:
+        set_stats(False)
+
+
+if __name__ == '__main__':
+    main()

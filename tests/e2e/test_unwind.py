@@ -1,0 +1,238 @@
+"""Stacks without frame pointers, whole and in order: programs whose callers are known, built in the ways that programs are."""
+import collections
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+
+import sonde_e2e as e2e
+
+SOURCE = f'{e2e.TOP}/tests/e2e/unwind_programs.c'
+LIBRARY = '''
+extern unsigned long spin_here(unsigned long);
+__attribute__((noinline, noipa)) unsigned long spin_here(unsigned long n) {
+	for (unsigned i = 0; i < 1000000; i++) n = n * 6364136223846793005UL + 1442695040888963407UL;
+	return n;
+}
+volatile unsigned long library_sink;
+__attribute__((noinline, noipa)) void NAME_inner(int n) {
+	for (int i = 0; n < 0 || i < n; i++) library_sink += spin_here(library_sink);
+}
+'''
+FIRST = LIBRARY.replace('NAME', 'first') + 'void first_run(int n) { first_inner(n); library_sink++; }\n'
+SECOND = LIBRARY.replace('NAME', 'second') + 'char space[8192] = {1}; void second_run(void) { second_inner(-1); library_sink++; }\n'
+CXX = '''
+struct Base { virtual ~Base() {} virtual void work(unsigned n) = 0; };
+volatile unsigned long sink;
+struct Derived : Base {
+	void work(unsigned n) override { for (;;) { for (unsigned i = 0; i < 100000; i++) sink += i * n; } }
+};
+__attribute__((noinline)) void call(Base *b, unsigned n) { try { b->work(n); } catch (int e) { sink += e; } sink++; }
+int main(int argc, char **) { Derived d; call(&d, argc); return 0; }
+'''
+GO = '''package main
+var sink int
+//go:noinline
+func goLeaf(n int) int { var a [64]int; for i := 0; i < n; i++ { a[i % 64] += i * i % 7 }; return a[n % 64] }
+//go:noinline
+func goMiddle(n int) int { return goLeaf(n) + 1 }
+func main() { for { sink += goMiddle(100000) } }
+'''
+OUTER = ['inner', 'middle', 'outer']
+
+
+@e2e.needs_kernel
+class Unwind(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = tempfile.mkdtemp(prefix='sonde-unwind.')
+        os.chmod(cls.dir, 0o755)
+        cls.build_all()
+        cls.exporter = e2e.exporter('--symbols.cache-path=', '--profile.frequency=99', '--profile.max-overhead=0',
+                                    '--symbols.max-cpu=1')
+        cls.loads = {}
+        try:
+            cls.start_all()
+            time.sleep(3)
+            cls.profile = e2e.Pprof(cls.exporter.get('/debug/pprof/profile?seconds=8').body)
+        except BaseException:
+            cls.tearDownClass()
+            raise
+
+    @classmethod
+    def tearDownClass(cls):
+        for w in cls.loads.values():
+            w.__exit__()
+        cls.exporter.__exit__(None, None, None)
+        shutil.rmtree(cls.dir, ignore_errors=True)
+
+    @classmethod
+    def cc(cls, name, *flags, cc='gcc', source=SOURCE):
+        out = f'{cls.dir}/{name}'
+        subprocess.run([cc, '-O2', '-fomit-frame-pointer', '-o', out, source, *flags], check=True)
+        return out
+
+    @classmethod
+    def write(cls, name, text):
+        path = f'{cls.dir}/{name}'
+        with open(path, 'w') as f:
+            f.write(text)
+        return path
+
+    @classmethod
+    def build_all(cls):
+        cls.plain = cls.cc('plain', '-ldl', '-pthread')
+        cls.static_pie = cls.cc('static-pie', '-static-pie', '-DNO_THREADS')
+        cls.musl = cls.cc('musl', '-static', '-DNO_THREADS', cc='musl-gcc')
+        cls.cxx = cls.cc('cxx', cc='g++', source=cls.write('cxx.cc', CXX))
+        cls.deleted = cls.cc('deleted', '-ldl', '-pthread')
+        for name, text in (('first', FIRST), ('second', SECOND)):
+            cls.cc(f'{name}.so', '-shared', '-fPIC', source=cls.write(f'{name}.c', text))
+        cls.write('go.go', GO)
+        subprocess.run(['go', 'build', '-ldflags=-s -w', '-o', f'{cls.dir}/gostripped', f'{cls.dir}/go.go'], check=True,
+                       env=dict(os.environ, GOFLAGS='', GOTOOLCHAIN='local', GO111MODULE='off'))
+
+    @classmethod
+    def start_all(cls):
+        plain = cls.plain
+        commands = {
+            'plain': [plain, 'plain'],
+            'asm': [plain, 'asm'],
+            'signal': [plain, 'signal'],
+            'thread': [plain, 'thread'],
+            'context': [plain, 'context'],
+            'vfork': [plain, 'vfork'],
+            'recurse': [plain, 'recurse', '4096'],
+            'library': [plain, 'library', f'{cls.dir}/first.so,{cls.dir}/second.so'],
+            'static-pie': [cls.static_pie, 'plain'],
+            'musl': [cls.musl, 'plain'],
+            'musl-signal': [cls.musl, 'signal'],
+            'cxx': [cls.cxx],
+            'deleted': [cls.deleted, 'plain'],
+            'namespaces': ['unshare', '--mount', '--pid', '--fork', '--mount-proc', '--propagation', 'private', 'sh', '-c',
+                           f'mount --bind {cls.dir} /mnt && exec /mnt/plain plain'],
+            'go': [f'{cls.dir}/gostripped'],
+        }
+        for name, cmd in commands.items():
+            cls.loads[name] = e2e.Workload(*cmd)
+        time.sleep(0.3)
+        os.unlink(cls.deleted)
+
+    def pids(self, name):
+        """The load's process and its descendants."""
+        out, todo = set(), [self.loads[name].pid]
+        while todo:
+            pid = todo.pop()
+            out.add(str(pid))
+            try:
+                with open(f'/proc/{pid}/task/{pid}/children') as f:
+                    todo += [int(x) for x in f.read().split()]
+            except OSError:
+                pass
+        return out
+
+    def stacks(self, name, least=20):
+        """Distinct user stacks, root last, with their counts; all of them must be whole."""
+        pids = self.pids(name)
+        mine = [s for s in self.profile.samples if s[2].get('pid') in pids]
+        ends = collections.Counter()
+        for _, values, labels in mine:
+            ends[labels['stack']] += values[0]
+        self.assertGreaterEqual(sum(ends.values()), least, f'{name}: too few samples: {ends}')
+        self.assertEqual(set(ends), {'complete'}, f'{name}: {ends} {[s for s in mine if s[2]["stack"] != "complete"][:3]}')
+        return [s[0] for s in mine], [s[2] for s in mine], [s[1][0] for s in mine]
+
+    def assert_chain(self, name, chain, roots=('_start',), share=0.995):
+        stacks, _, counts = self.stacks(name)
+        good = 0
+        for stack, count in zip(stacks, counts):
+            at = [i for i in range(len(stack) - len(chain) + 1) if stack[i:i + len(chain)] == chain]
+            good += count * (bool(at) and any(r in stack[-1] for r in roots))
+        self.assertGreaterEqual(good, share * sum(counts), f'{name}: {[s for s in stacks if chain[-1] not in s][:3] or stacks[:2]}')
+
+    def test_c(self):
+        self.assert_chain('plain', OUTER + ['main'])
+
+    def test_cxx(self):
+        self.assert_chain('cxx', ['Derived::work(unsigned int)', 'call(Base*, unsigned int)', 'main'])
+
+    def test_static_pie(self):
+        self.assert_chain('static-pie', OUTER + ['main'])
+
+    def test_musl(self):
+        self.assert_chain('musl', OUTER + ['main'], roots=('_start',))
+
+    def test_assembly_with_cfi(self):
+        self.assert_chain('asm', OUTER + ['by_hand', 'main'])
+
+    def test_thread(self):
+        self.assert_chain('thread', OUTER + ['thread_main'], roots=('clone',))
+
+    def test_signal_handler_on_another_stack(self):
+        self.assert_chain('signal', OUTER + ['on_signal'])
+        for stack in self.stacks('signal')[0]:
+            after = stack[stack.index('on_signal') + 1:]
+            self.assertTrue(any(f in ('interrupted', 'spin') for f in after), stack)
+            self.assertIn('main', after)
+
+    def test_signal_handler_in_musl(self):
+        for stack in self.stacks('musl-signal')[0]:
+            after = stack[stack.index('on_signal') + 1:]
+            self.assertTrue(any(f in ('interrupted', 'spin') for f in after), stack)
+            self.assertIn('main', after)
+
+    def test_coroutine(self):
+        self.assert_chain('context', OUTER, roots=("libc.so.6+", "__start_context"))
+
+    def test_vfork(self):
+        self.assert_chain('vfork', OUTER + ['mode_vfork', 'main'])
+
+    def test_deep_recursion_reaches_its_root(self):
+        for stack in self.stacks('recurse')[0]:
+            self.assertGreaterEqual(stack.count("recurse"), 4000, len(stack))
+            self.assertIn('main', stack[-6:])
+
+    def test_library_after_another_was_unloaded(self):
+        self.assert_chain('library', ['second_inner', 'second_run'])
+
+    def test_deleted_file(self):
+        self.assert_chain('deleted', OUTER + ['main'])
+
+    def test_other_namespaces(self):
+        self.assert_chain('namespaces', OUTER + ['main'])
+        self.assertEqual({labels.get('ns_pid') for labels in self.stacks('namespaces')[1]}, {'1'})
+
+    def test_stripped_go(self):
+        self.assert_chain('go', ['main.goLeaf', 'main.goMiddle', 'main.main', 'runtime.main'], roots=('runtime.goexit',), share=0.9)
+
+    def test_short_processes_have_whole_stacks(self):
+        """Thirty processes that use 30 ms each."""
+        prog = self.cc('short', source=self.write('short.c', '''
+#include <time.h>
+volatile unsigned long sink;
+__attribute__((noinline, noipa)) unsigned long burn(unsigned long n) { for (int i = 0; i < 10000; i++) n = n * 31 + 7; return n; }
+__attribute__((noinline, noipa)) void until(double end) { while ((double)clock() / CLOCKS_PER_SEC < end) sink += burn(sink); sink++; }
+__attribute__((noinline, noipa)) void begin(void) { until(0.03); sink++; }
+int main(void) { begin(); return 0; }
+'''))
+        cursor = self.exporter.get('/debug/pprof/profile?since=').headers['Sonde-Cursor']
+        for _ in range(60):
+            subprocess.run([prog], check=True)
+        time.sleep(4)
+        p = e2e.Pprof(self.exporter.get(f'/debug/pprof/profile?since={cursor}&span=60&comm=short').body)
+        burning = [(s, labels) for s, _, labels in p.samples if 'burn' in s]
+        self.assertGreater(len(burning), 3)
+        for stack, labels in burning:
+            self.assertEqual(labels['stack'], 'complete', stack)
+            self.assertEqual(stack[stack.index('burn'):][:4], ['burn', 'until', 'begin', 'main'])
+
+    def test_the_page_tells(self):
+        page = self.exporter.get('/unwind').text
+        self.assertIn(f'<tr><td>{self.dir}/plain</td>', page)
+        self.assertIn('<th>cut here, by reason</th>', page)
+
+
+if __name__ == '__main__':
+    unittest.main()
