@@ -22,6 +22,9 @@ static const struct {
 	{"goroutine", "goroutine", false, false},
 };
 
+/* Profiles of Go programs that are asked for where pprof_config names them: the first says little, few programs have the second. */
+static const char *const optional_go_types[] = {"threadcreate", "goroutineleak"};
+
 static const char *const node_series_labels[] = {
 	"comm", "container_name", "namespace", "pod", "systemd_unit", NULL};
 static const char *const node_dropped_labels[] = {"pid", "tid", "cpu", NULL};
@@ -157,13 +160,32 @@ static void remove_at(struct scrape_specs *s, size_t i)
 	s->n--;
 }
 
-static void apply_config(struct scrape_specs *s, const struct config_profiling *profiling)
+static bool is_optional_go(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(optional_go_types); i++)
+		if (!strcmp(name, optional_go_types[i]))
+			return true;
+	return false;
+}
+
+/* A type that the preset does not ask for by itself. */
+static void add_configured(
+	struct scrape_specs *s, const struct config_profile *p, enum scrape_preset preset)
+{
+	if (p->path)
+		add(s, xstrdup(p->name), xstrdup(p->path));
+	else if (preset == SCRAPE_PRESET_GO && is_optional_go(p->name))
+		add(s, xstrdup(p->name), xasprintf(PPROF_ROOT "%s", p->name));
+}
+
+static void apply_config(
+	struct scrape_specs *s, const struct config_profiling *profiling, enum scrape_preset preset)
 {
 	for (size_t i = 0; i < profiling->n_profiles; i++) {
 		const struct config_profile *p = &profiling->profiles[i];
 
-		if (!has_type(s, p->name) && p->enabled != CONFIG_FALSE && p->path)
-			add(s, xstrdup(p->name), xstrdup(p->path));
+		if (!has_type(s, p->name) && p->enabled != CONFIG_FALSE)
+			add_configured(s, p, preset);
 	}
 	for (size_t i = s->n; i-- > 0;) {
 		const struct config_profile *p = scrape_spec_override(profiling, s->items[i].name);
@@ -205,7 +227,7 @@ int scrape_specs_build(const struct config_profiling *profiling, enum scrape_pre
 	}
 	if (r < 0)
 		return r;
-	apply_config(&s, profiling);
+	apply_config(&s, profiling, preset);
 	cpu_first(&s);
 	for (size_t i = 0; i < s.n; i++)
 		if (s.items[i].is_windowed && !s.items[i].seconds)
@@ -228,7 +250,8 @@ static bool text_starts(const char *s, size_t n, const char *prefix)
 bool scrape_column_is_instant(const struct scrape_spec *spec, const char *type, size_t n)
 {
 	if (text_starts(type, n, "inuse_") || text_is(type, n, "goroutine") ||
-		text_is(type, n, "goroutines") || text_is(type, n, "threadcreate"))
+		text_is(type, n, "goroutines") || text_is(type, n, "goroutineleak") ||
+		text_is(type, n, "threadcreate"))
 		return true;
 	return !spec->is_windowed && !spec->is_cumulative;
 }

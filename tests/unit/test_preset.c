@@ -60,6 +60,15 @@ static void test_presets(void **state)
 		 "/x/heap, delta: false}, goroutine: {seconds: 5}}}\n",
 			NULL, SCRAPE_PRESET_GO,
 			"memory /x/heap 0; goroutine /debug/pprof/goroutine w5"},
+		{"  profiling_config: {pprof_config: {mutex: {enabled: false}, block: {enabled: "
+		 "false}, memory: {enabled: false}, threadcreate: {enabled: true}, goroutineleak: "
+		 "{}}}\n",
+			NULL, SCRAPE_PRESET_GO,
+			"process_cpu /debug/pprof/profile w14; goroutine /debug/pprof/goroutine 0; "
+			"threadcreate /debug/pprof/threadcreate 0; "
+			"goroutineleak /debug/pprof/goroutineleak 0"},
+		{"  profiling_config: {pprof_config: {threadcreate: {enabled: true}}}\n", NULL,
+			SCRAPE_PRESET_AUTO, "process_cpu /debug/pprof/profile ws14"},
 		{"  profiling_config: {pprof_config: {fgprof: {path: /debug/fgprof, delta: true}, "
 		 "custom: {path: /c}, process_cpu: {seconds: 7}}}\n",
 			NULL, SCRAPE_PRESET_AUTO,
