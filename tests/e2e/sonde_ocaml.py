@@ -1,4 +1,5 @@
-"""OCaml 5.3 for tests: Debian has 4.13. Built once from the npm package `ocaml`, which is its whole source, into a cache folder."""
+"""OCaml 5.3 for tests: Debian has 4.13. Built once from the npm package `ocaml`, which is its whole source, into a
+cache folder: `python3 tests/e2e/sonde_ocaml.py`, 4 minutes on an idle machine. Tests that need it are skipped until then."""
 import fcntl
 import os
 import shutil
@@ -19,8 +20,14 @@ def build(top, prefix):
     shutil.rmtree(f'{top}/package', ignore_errors=True)
 
 
+def built():
+    """The path of ocamlopt 5.3, or None."""
+    top = f'{CACHE}/ocaml-{VERSION}'
+    return f'{top}/install/bin/ocamlopt.opt' if os.path.exists(f'{top}/done') else None
+
+
 def ocamlopt_5():
-    """The path of ocamlopt 5.3; builds it (about 4 minutes) when it is not there yet. None without npm or when the build fails."""
+    """The same; builds it when it is not there yet. None without npm or when the build fails."""
     top = f'{CACHE}/ocaml-{VERSION}'
     prefix = f'{top}/install'
     program = f'{prefix}/bin/ocamlopt.opt'
@@ -37,3 +44,7 @@ def ocamlopt_5():
             with open(f'{top}/done', 'w'):
                 pass
     return program
+
+
+if __name__ == '__main__':
+    print(ocamlopt_5())
