@@ -43,6 +43,7 @@ static int visit_row_sets(struct catalog *c, row_set_fn *fn)
 	return r;
 }
 
+/* `fn` may be NULL; then series are numbered. */
 static int catalog_open(struct catalog *c, struct query_env *env, enum query_terms terms,
 	int64_t start_ns, int64_t end_ns, const struct query_selector *selectors, size_t n,
 	row_set_fn *fn, struct errbuf *eb)
@@ -53,6 +54,7 @@ static int catalog_open(struct catalog *c, struct query_env *env, enum query_ter
 	c->end_ns = end_ns;
 	interner_init(&c->texts, env->budget);
 	r = scan_open(&c->scan, env, terms, start_ns, end_ns, NULL, 0, eb);
+	c->scan.without_series = fn != NULL;
 	for (size_t i = 0; !r && i < MAX(n, (size_t)1); i++) {
 		r = scan_select(&c->scan, n ? &selectors[i] : NULL, eb);
 		if (!r && fn && visit_row_sets(c, fn) < 0)
@@ -245,58 +247,78 @@ int query_label_names(struct query_env *env, int64_t start_ns, int64_t end_ns,
 	return r ? r : take_texts(&c, ret);
 }
 
-/* The label in question, found by one scan of each set. */
+/* The label in question. */
 struct values {
 	struct catalog c;
 	const char *name;
+	bool of_type; /* it may come from the value column */
+	/* of the part in hand */
+	const struct scan_part *part;
+	uint32_t name_id;
+	uint8_t *seen; /* per string */
 };
 
 static int add_set_values(struct catalog *c, const struct scan_part *p, uint32_t set)
 {
-	const char *name = ((struct values *)c)->name;
-	size_t n = strlen(name);
+	struct values *v = (struct values *)c;
+	struct prof_str text;
+	uint32_t value;
 
-	for (uint32_t i = p->sets.first[set]; i < p->sets.first[set + 1]; i++) {
-		struct prof_str have = scan_string(p, p->sets.pairs[i].name), value;
-
-		if (have.len != n || memcmp(have.p, name, n) != 0)
-			continue;
-		value = scan_string(p, p->sets.pairs[i].value);
-		return add_text(c, value.p, value.len);
+	if (v->part != p) {
+		v->part = p;
+		v->name_id = STORE_NONE;
+		v->seen = arena_zalloc(&c->scan.arena, p->info->n_strings + 1UL);
+		if (!v->seen)
+			return -ENOMEM;
 	}
-	return 0;
+	value = scan_label(p, set, v->name, &v->name_id);
+	if (value == STORE_NONE || v->seen[value])
+		return 0;
+	v->seen[value] = 1;
+	text = scan_string(p, value);
+	return add_text(c, text.p, text.len);
 }
 
 static int add_hit_values(
 	struct catalog *c, const struct scan_part *p, const struct scan_hit *hit, void *ctx)
 {
 	const struct query_type *t = &c->scan.types[hit->type];
-	const char *name = ctx, *value = NULL;
+	const struct values *v = ctx;
+	const char *value = NULL;
 
-	if (c->scan.terms == QUERY_PROFILE_TERMS)
-		value = query_type_label(t, name);
-	else if (!strcmp(name, "__name__"))
+	if (v->of_type && c->scan.terms == QUERY_PROFILE_TERMS)
+		value = query_type_label(t, v->name);
+	else if (v->of_type)
 		value = t->metric;
 	if (value)
 		return add_text(c, value, strlen(value));
 	return add_set_values(c, p, p->streams[hit->stream].label_set);
 }
 
+/* Is it a label that value columns have, in these terms? */
+static bool is_of_type(enum query_terms terms, const char *name)
+{
+	if (terms == QUERY_PROMETHEUS_TERMS)
+		return !strcmp(name, "__name__");
+	for (size_t i = 0; i < QUERY_N_TYPE_LABELS; i++)
+		if (!strcmp(name, query_type_labels[i]))
+			return true;
+	return false;
+}
+
 int query_label_values(struct query_env *env, int64_t start_ns, int64_t end_ns,
 	const struct query_selector *selectors, size_t n_selectors, enum query_terms terms,
 	const char *name, struct query_strings *ret, struct errbuf *eb)
 {
-	struct values v = {.name = name};
-	char *copy = xstrdup(name);
+	struct values v = {.name = name, .of_type = is_of_type(terms, name)};
 	int r = catalog_open(
 		&v.c, env, terms, start_ns, end_ns, selectors, n_selectors, add_set_values, eb);
 
 	if (!r)
-		r = visit_hits(&v.c, add_hit_values, copy, eb);
+		r = visit_hits(&v.c, add_hit_values, &v, eb);
 	if (!r)
 		r = take_texts(&v.c, ret);
 	catalog_done(&v.c);
-	free(copy);
 	return r;
 }
 

@@ -45,6 +45,7 @@ void scan_done(struct scan *s)
 	free(s->types);
 	interner_done(&s->type_keys);
 	interner_done(&s->series_keys);
+	bytes_done(&s->key);
 	arena_done(&s->arena);
 }
 
@@ -179,6 +180,7 @@ int scan_open(struct scan *s, struct query_env *env, enum query_terms terms, int
 	arena_init(&s->arena, env->budget);
 	interner_init(&s->type_keys, env->budget);
 	interner_init(&s->series_keys, env->budget);
+	bytes_init(&s->key, env->budget, 0);
 	if (n_group_by > MAX_GROUP_BY)
 		return err_set(eb, -EINVAL, "group_by: more than %d labels", MAX_GROUP_BY);
 	s->parts = arena_zalloc(&s->arena, (env->n_parts + 1) * sizeof(*s->parts));
@@ -186,7 +188,7 @@ int scan_open(struct scan *s, struct query_env *env, enum query_terms terms, int
 	for (size_t i = 0; !r && i < env->n_parts; i++) {
 		struct scan_part *p = &s->parts[s->n_parts];
 
-		*p = (struct scan_part) {.part = env->parts[i]};
+		*p = (struct scan_part) {.part = env->parts[i], .name_label = STORE_NONE};
 		r = part_reader_open(env->parts[i], env->budget, &p->reader, eb);
 		if (r)
 			return r;
@@ -326,6 +328,25 @@ static int match_sets(struct matching *m, struct scan_part *p)
 	return r;
 }
 
+uint32_t scan_label(const struct scan_part *p, uint32_t set, const char *label, uint32_t *known)
+{
+	size_t n = strlen(label);
+
+	for (uint32_t i = p->sets.first[set]; i < p->sets.first[set + 1]; i++) {
+		const struct part_label *l = &p->sets.pairs[i];
+		struct prof_str name;
+
+		if (l->name == *known)
+			return l->value;
+		name = scan_string(p, l->name);
+		if (*known != STORE_NONE || name.len != n || memcmp(name.p, label, n) != 0)
+			continue;
+		*known = l->name;
+		return l->value;
+	}
+	return STORE_NONE;
+}
+
 bool scan_row_passes(const struct scan_part *p, uint32_t row_mask, uint32_t label_set)
 {
 	return (p->bits[label_set] & row_mask) == row_mask;
@@ -395,15 +416,9 @@ static int type_passes(const struct matching *m, const struct query_type *t)
 	return 1;
 }
 
-static uint32_t name_of(const struct scan_part *p, uint32_t set)
+static uint32_t name_of(struct scan_part *p, uint32_t set)
 {
-	for (uint32_t i = p->sets.first[set]; i < p->sets.first[set + 1]; i++) {
-		struct prof_str name = scan_string(p, p->sets.pairs[i].name);
-
-		if (name.len == 8 && !memcmp(name.p, "__name__", 8))
-			return p->sets.pairs[i].value;
-	}
-	return STORE_NONE;
+	return scan_label(p, set, "__name__", &p->name_label);
 }
 
 /* For each (schema, name) of a part: first entry in `columns`, whose values are type + 1, or 0 when it does not pass. */
@@ -457,29 +472,31 @@ static int memo_types(struct matching *m, const struct scan_part *p, struct type
 
 static int64_t intern_series(struct scan *s, const struct scan_part *p, uint32_t set, uint32_t type)
 {
-	_cleanup_bytes_ struct bytes key = {};
+	struct bytes *key = &s->key;
 	uint32_t id;
 
-	bytes_put_u32(&key, type);
+	bytes_reset(key);
+	bytes_put_u32(key, type);
 	for (uint32_t i = p->sets.first[set]; i < p->sets.first[set + 1]; i++) {
 		struct prof_str name = scan_string(p, p->sets.pairs[i].name),
 				value = scan_string(p, p->sets.pairs[i].value);
 
-		bytes_put_varint(&key, name.len);
-		bytes_put(&key, name.p, name.len);
-		bytes_put_varint(&key, value.len);
-		bytes_put(&key, value.p, value.len);
+		bytes_put_varint(key, name.len);
+		bytes_put(key, name.p, name.len);
+		bytes_put_varint(key, value.len);
+		bytes_put(key, value.p, value.len);
 	}
-	if (bytes_error(&key))
+	if (bytes_error(key))
 		return -ENOMEM;
-	id = interner_add(&s->series_keys, key.data, key.len, NULL);
+	id = interner_add(&s->series_keys, key->data, key->len, NULL);
 	return id == INTERNER_NONE ? -ENOMEM : (int64_t)id;
 }
 
 static int add_hit(struct scan *s, struct scan_part *p, uint32_t stream, uint32_t column,
 	uint32_t type, uint32_t row_mask)
 {
-	int64_t series = intern_series(s, p, p->streams[stream].label_set, type);
+	int64_t series =
+		s->without_series ? 0 : intern_series(s, p, p->streams[stream].label_set, type);
 	int r = series < 0 ? (int)series
 			   : alloc_grow(&p->hits, &p->cap_hits, p->n_hits + 1, sizeof(*p->hits));
 
