@@ -421,6 +421,7 @@ void api_job_reply_json(struct api_job *q, struct json *j, struct bytes *out)
 	json_kv_uint(j, "profiles", s->profiles);
 	json_kv_uint(j, "pages", s->pages);
 	json_kv_uint(j, "rows", s->rows);
+	json_kv_uint(j, "rollups", s->rollups);
 	json_kv_uint(j, "nodes", s->nodes);
 	json_kv_uint(j, "peakBytes", q->budget.peak_bytes);
 	json_kv_double(j, "seconds", elapsed(q));
@@ -446,8 +447,9 @@ void api_job_reply(struct api_job *q, const char *file_name, struct bytes *out)
 	}
 	snprintf(text, sizeof(text),
 		"parts=%" PRIu64 " streams=%" PRIu64 " profiles=%" PRIu64 " pages=%" PRIu64
-		" rows=%" PRIu64 " nodes=%" PRIu64 " seconds=%.6f",
-		s->parts, s->streams, s->profiles, s->pages, s->rows, s->nodes, elapsed(q));
+		" rows=%" PRIu64 " rollups=%" PRIu64 " nodes=%" PRIu64 " seconds=%.6f",
+		s->parts, s->streams, s->profiles, s->pages, s->rows, s->rollups, s->nodes,
+		elapsed(q));
 	http_reply_header(q->request, "Sonde-Stats", text);
 	if (q->format == API_PPROF || q->format == API_SPEEDSCOPE) {
 		snprintf(text, sizeof(text), "attachment; filename=\"%.100s.%s\"", file_name,

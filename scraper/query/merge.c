@@ -13,9 +13,9 @@ static void merger_done(struct merger *m)
 	for (size_t i = 0; i < m->n_nodes; i++)
 		merge_nodes_done(m, &m->nodes[i]);
 	free(m->nodes);
-	for (size_t i = 0; m->plans && i < m->scan.n_parts; i++)
-		merge_plan_done(&m->plans[i]);
-	free(m->plans);
+	for (size_t i = 0; i < m->n_sources; i++)
+		merge_source_done(&m->sources[i]);
+	free(m->sources);
 	free(m->tasks);
 	free(m->scrapes);
 	coverage_done(&m->coverage);
@@ -71,7 +71,7 @@ static int compare_tasks(const void *a, const void *b)
 	const struct merge_task *x = a, *y = b;
 	uint64_t nx = x->to_row - x->from_row, ny = y->to_row - y->from_row;
 
-	return nx != ny ? (nx < ny ? 1 : -1) : (x->part > y->part) - (x->part < y->part);
+	return nx != ny ? (nx < ny ? 1 : -1) : (x->source > y->source) - (x->source < y->source);
 }
 
 /*
@@ -83,13 +83,13 @@ static void make_tasks(struct merger *m)
 	size_t threads = query_workers_n(m->scan.env->workers) + 1UL;
 	uint64_t rows = 0, share;
 
-	for (size_t i = 0; i < m->scan.n_parts; i++)
-		rows += m->plans[i].n_rows;
+	for (size_t i = 0; i < m->n_sources; i++)
+		rows += m->sources[i].plan.n_rows;
 	share = m->scan.env->share_rows ? m->scan.env->share_rows : 1 << 18;
 	share = MAX(rows / threads, share);
-	m->tasks = xcalloc(m->scan.n_parts * (threads + 1) + 1, sizeof(*m->tasks));
-	for (uint32_t i = 0; i < m->scan.n_parts; i++) {
-		const struct merge_plan *p = &m->plans[i];
+	m->tasks = xcalloc(m->n_sources * (threads + 1) + 1, sizeof(*m->tasks));
+	for (uint32_t i = 0; i < m->n_sources; i++) {
+		const struct merge_plan *p = &m->sources[i].plan;
 		uint64_t cuts = MIN((p->n_rows + share / 2) / share, (uint64_t)threads), first,
 			 span;
 
@@ -100,7 +100,7 @@ static void make_tasks(struct merger *m)
 		span = p->ranges.items[p->ranges.n - 1].first_row +
 		       p->ranges.items[p->ranges.n - 1].n_rows - first;
 		for (uint64_t k = 0; k < cuts; k++)
-			m->tasks[m->n_tasks++] = (struct merge_task) {.part = i,
+			m->tasks[m->n_tasks++] = (struct merge_task) {.source = i,
 				.from_row = first + span / cuts * k,
 				.to_row =
 					k + 1 == cuts ? UINT64_MAX : first + span / cuts * (k + 1)};
@@ -114,8 +114,8 @@ static void add_up(struct merger *m)
 {
 	struct query_trees *o = m->out;
 
-	for (size_t i = 0; i < m->scan.n_parts; i++) {
-		const struct merge_counts *c = &m->plans[i].counts;
+	for (size_t i = 0; i < m->n_sources; i++) {
+		const struct merge_counts *c = &m->sources[i].plan.counts;
 
 		if (!c->n_profiles)
 			continue;
@@ -126,6 +126,7 @@ static void add_up(struct merger *m)
 			o->n_profiles ? MAX(o->max_time_ns, c->max_time_ns) : c->max_time_ns;
 		o->duration_ns = tree_add(o->duration_ns, c->duration_ns);
 		o->n_profiles += c->n_profiles;
+		m->scan.env->stats.rollups += m->sources[i].resolution != PART_RAW;
 	}
 	for (size_t i = 0; i < m->scan.series_keys.n; i++)
 		o->n_series += m->scrapes[i] != 0;
@@ -209,13 +210,16 @@ static int run(struct merger *m, struct errbuf *eb)
 			"%s is a number over time and has no stacks; ask /api/v1/query_series",
 			m->out->type.id);
 	m->is_mean = m->out->type.kind == STORE_INSTANT;
-	m->plans = xcalloc(s->n_parts + 1, sizeof(*m->plans));
+	m->n_sources = s->n_parts * MERGE_RESOLUTIONS;
+	m->sources = xcalloc(m->n_sources + 1, sizeof(*m->sources));
 	m->scrapes = try_realloc(NULL, s->series_keys.n + 1, sizeof(*m->scrapes));
 	if (!m->scrapes)
 		return merge_no_memory(eb);
 	for (size_t i = 0; i <= s->series_keys.n; i++)
 		atomic_init(&m->scrapes[i], 0);
-	r = merge_run(m, s->n_parts, merge_plan_part, eb);
+	r = merge_run(m, s->n_parts, merge_find_sources, eb);
+	if (!r)
+		r = merge_run(m, m->n_sources, merge_plan_source, eb);
 	if (r)
 		return r;
 	add_up(m);

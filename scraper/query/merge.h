@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the steps of a merge share:
- *  1. merge_plan.c: per part, which rows to read, and what the profiles they belong to say together;
+ *  1. merge_source.c: per part, which of its resolutions serve which times; merge_plan.c: of each, which rows to read, and what the
+ *     profiles they belong to say together;
  *  2. merge_add.c: rows into a dense array per part and group, then the nodes that were touched;
  *  3. merge_unify.c: the parts' locations to ids of one set of symbols, in order of their keys, and the nodes to ordered trees.
  * Steps 1 and 2 run on all of the query's threads, each piece (a part, or a stretch of its rows) on one.
@@ -27,9 +28,26 @@ struct merge_plan {
 	struct merge_counts counts;
 };
 
-/* A stretch of a part's rows for one thread. */
+/*
+ * One resolution of a part: `part` is the scan's, but that reader, info, streams and hits are of the resolution, and the times that are
+ * taken from it. Where rollups serve, whole hours come from those of an hour, whole tenths of it around them from those of ten minutes,
+ * and the edges from raw profiles.
+ */
+enum { MERGE_RESOLUTIONS = PART_1H + 1 };
+struct merge_source {
+	struct scan_part part;
+	uint32_t part_number;
+	enum part_resolution resolution;
+	struct {
+		int64_t from_ns, to_ns;
+	} spans[2];
+	unsigned n_spans;
+	struct merge_plan plan;
+};
+
+/* A stretch of a source's rows for one thread. */
 struct merge_task {
-	uint32_t part;
+	uint32_t source;
 	uint64_t from_row, to_row;
 };
 
@@ -47,10 +65,11 @@ struct merger {
 	struct query_trees *out;
 	struct tree_symbols *symbols;
 	const struct query_spec *spec;
-	bool is_mean;		   /* instant column: mean over the scrapes of each series */
-	struct coverage coverage;  /* of an instant column */
-	_Atomic uint64_t *scrapes; /* per series */
-	struct merge_plan *plans;  /* per part */
+	bool is_mean;		      /* instant column: mean over the scrapes of each series */
+	struct coverage coverage;     /* of an instant column */
+	_Atomic uint64_t *scrapes;    /* per series */
+	struct merge_source *sources; /* MERGE_RESOLUTIONS for each part, from fine to coarse */
+	size_t n_sources;
 	struct merge_task *tasks;
 	size_t n_tasks;
 	_Atomic size_t next; /* piece of the step in hand */
@@ -68,8 +87,10 @@ typedef int merge_piece_fn(struct merger *m, size_t piece, struct errbuf *eb);
 /* Runs pieces 0 … n - 1 on the query's threads. */
 int merge_run(struct merger *m, size_t n, merge_piece_fn *fn, struct errbuf *eb) _must_check_;
 
-int merge_plan_part(struct merger *m, size_t part, struct errbuf *eb) _must_check_;
-void merge_plan_done(struct merge_plan *p);
+/* All sources of a part. */
+int merge_find_sources(struct merger *m, size_t part, struct errbuf *eb) _must_check_;
+void merge_source_done(struct merge_source *s);
+int merge_plan_source(struct merger *m, size_t source, struct errbuf *eb) _must_check_;
 /* Into m->nodes. */
 int merge_add_task(struct merger *m, size_t task, struct errbuf *eb) _must_check_;
 /* Frees the arrays; group and part stay. */

@@ -230,7 +230,7 @@ static int add_rows(struct adder *a, const struct merge_task *t, struct errbuf *
 	struct rows_job job = {.scan = &m->scan,
 		.part = a->part,
 		.reader = a->reader,
-		.ranges = &m->plans[t->part].ranges,
+		.ranges = &m->sources[t->source].plan.ranges,
 		.from_row = t->from_row,
 		.to_row = t->to_row,
 		.stats = &stats};
@@ -248,14 +248,15 @@ int merge_add_task(struct merger *m, size_t task, struct errbuf *eb)
 	const struct merge_task *t = &m->tasks[task];
 	_cleanup_(adder_done)
 	struct adder a = {.m = m,
-		.part = &m->scan.parts[t->part],
-		.part_number = t->part,
+		.part = &m->sources[t->source].part,
+		.part_number = m->sources[t->source].part_number,
 		.view_hit = TREE_NONE};
 	uint32_t *to;
 	int r;
 
 	arena_init(&a.arena, m->scan.env->budget);
-	r = part_reader_open(a.part->part, m->scan.env->budget, &a.reader, eb);
+	r = part_reader_open_at(
+		a.part->part, m->sources[t->source].resolution, m->scan.env->budget, &a.reader, eb);
 	if (!r) {
 		a.n_tree = part_reader_info(a.reader)->n_nodes;
 		r = add_rows(&a, t, eb);

@@ -8,6 +8,7 @@
 
 struct planner {
 	struct merger *m;
+	struct merge_source *source;
 	struct scan_part *part;
 	struct merge_plan *plan;
 	struct group_view view;
@@ -30,33 +31,49 @@ static void add_counts(struct merge_counts *to, const struct merge_counts *c)
 	to->max_time_ns = MAX(to->max_time_ns, c->max_time_ns);
 }
 
-static int plan_profiles(struct planner *pl, uint32_t h, uint32_t group, struct errbuf *eb)
+static int plan_span(
+	struct planner *pl, uint32_t h, uint32_t group, unsigned span, struct errbuf *eb)
 {
-	const struct query_spec *spec = pl->m->spec;
 	const struct scan_hit *hit = &pl->part->hits[h];
 	struct part_profiles p;
 	uint64_t scrapes = 0;
-	int r = part_profiles(pl->part->reader, hit->stream, spec->start_ns, spec->end_ns, &p);
+	int r = part_profiles(pl->part->reader, hit->stream, pl->source->spans[span].from_ns,
+		pl->source->spans[span].to_ns, &p);
 
 	if (r)
 		return scan_failed(pl->part, r, eb);
 	for (size_t i = 0; !r && i < p.n; i++) {
 		int64_t duration = MAX(p.duration_ns[i], 0);
 
-		if (p.resolution[i] != PART_RAW)
-			continue;
-		add_counts(
-			&pl->plan->counts, &(struct merge_counts) {.n_profiles = 1,
-						   .period = p.period[i],
-						   .duration_ns = duration,
-						   .min_time_ns = tree_add(p.time_ns[i], -duration),
-						   .max_time_ns = p.time_ns[i]});
+		add_counts(&pl->plan->counts,
+			&(struct merge_counts) {.n_profiles = p.n_profiles[i],
+				.period = p.period[i],
+				.duration_ns = duration,
+				.min_time_ns = p.begin_ns ? p.begin_ns[i]
+							  : tree_add(p.time_ns[i], -duration),
+				.max_time_ns = p.last_ns ? p.last_ns[i] : p.time_ns[i]});
 		scrapes += MAX(p.n_profiles[i], 1U);
 		pl->plan->n_rows += p.n_rows[i];
 		r = rows_extend(&pl->plan->ranges, p.first_row[i], p.n_rows[i], h, group);
 	}
 	atomic_fetch_add_explicit(&pl->m->scrapes[hit->series], scrapes, memory_order_relaxed);
 	return r ? merge_no_memory(eb) : 0;
+}
+
+static int plan_profiles(struct planner *pl, uint32_t h, uint32_t group, struct errbuf *eb)
+{
+	int r = 0;
+
+	for (unsigned i = 0; !r && i < pl->source->n_spans; i++)
+		r = plan_span(pl, h, group, i, eb);
+	return r;
+}
+
+/* Does the source take all profiles of a stream? */
+static bool takes_all(const struct merge_source *s, const struct part_stream *st)
+{
+	return s->n_spans == 1 && st->min_time_ns >= s->spans[0].from_ns &&
+	       st->max_time_ns <= s->spans[0].to_ns;
 }
 
 /* The stretch of streams that was growing. */
@@ -103,7 +120,6 @@ static bool continues(const struct planner *pl, const struct scan_hit *hit, uint
 
 static int plan_hit(struct planner *pl, uint32_t h, struct errbuf *eb)
 {
-	const struct query_spec *spec = pl->m->spec;
 	const struct scan_hit *hit = &pl->part->hits[h];
 	const struct part_stream *st = &pl->part->streams[hit->stream];
 	uint32_t group = TREE_NONE;
@@ -113,9 +129,8 @@ static int plan_hit(struct planner *pl, uint32_t h, struct errbuf *eb)
 		return merge_no_memory(eb);
 	if (!hit->row_mask)
 		group = pl->view.constant;
-	if (st->n_profiles &&
-		(pl->m->is_mean || group == TREE_NONE || pl->part->info->is_head ||
-			st->min_time_ns < spec->start_ns || st->max_time_ns > spec->end_ns)) {
+	if (st->n_profiles && (pl->m->is_mean || group == TREE_NONE || pl->part->info->is_head ||
+				      !takes_all(pl->source, st))) {
 		r = end_stretch(pl, eb);
 		return r ? r : plan_profiles(pl, h, group, eb);
 	}
@@ -128,12 +143,13 @@ static int plan_hit(struct planner *pl, uint32_t h, struct errbuf *eb)
 	return r;
 }
 
-int merge_plan_part(struct merger *m, size_t part, struct errbuf *eb)
+int merge_plan_source(struct merger *m, size_t source, struct errbuf *eb)
 {
-	struct planner pl = {.m = m, .part = &m->scan.parts[part], .plan = &m->plans[part]};
+	struct merge_source *s = &m->sources[source];
+	struct planner pl = {.m = m, .source = s, .part = &s->part, .plan = &s->plan};
 	int r = scan_cancelled(&m->scan, eb);
 
-	for (uint32_t h = 0; !r && h < pl.part->n_hits; h++) {
+	for (uint32_t h = 0; !r && s->n_spans && h < pl.part->n_hits; h++) {
 		r = plan_hit(&pl, h, eb);
 		if (!r && h % 1024 == 1023)
 			r = scan_cancelled(&m->scan, eb);
@@ -143,9 +159,4 @@ int merge_plan_part(struct merger *m, size_t part, struct errbuf *eb)
 	group_view_done(&pl.view);
 	rows_sort(&pl.plan->ranges);
 	return r;
-}
-
-void merge_plan_done(struct merge_plan *p)
-{
-	free(p->ranges.items);
 }

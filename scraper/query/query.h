@@ -24,6 +24,7 @@ struct query_workers;
 
 struct query_stats {
 	uint64_t parts, streams, profiles, pages, rows, nodes;
+	uint64_t rollups; /* rollups of parts that served */
 };
 
 /* What a query may read and spend. */
@@ -33,6 +34,7 @@ struct query_env {
 	struct budget *budget;	       /* every allocation that data can size; may be NULL */
 	const _Atomic bool *cancel;    /* -ECANCELED soon after it is set; may be NULL */
 	struct query_workers *workers; /* threads that help; NULL: none */
+	bool without_rollups;	       /* read raw profiles only */
 	uint64_t
 		share_rows; /* a part with more rows than this may be shared by threads; 0: 262,144 */
 	struct query_stats stats; /* added to */

@@ -29,7 +29,7 @@ struct scan_part {
 		*strings;     /* per id, for those of label sets and schemas; p NULL elsewhere */
 	uint32_t *bits, *has; /* per label set: matchers that hold, matchers whose label is there */
 	uint32_t any_has;
-	uint32_t name_label; /* the string "__name__", once met */
+	uint32_t name_label;	   /* the string "__name__", once met */
 	uint8_t *is_stream_set;	   /* per label set */
 	uint32_t *group_values;	   /* per label set × grouping label: string id or STORE_NONE */
 	uint32_t group_labels_any; /* bits of the grouping labels that some label set has */
@@ -48,7 +48,7 @@ struct scan {
 	struct query_type *types;
 	size_t n_types, cap_types;
 	struct interner type_keys, series_keys;
-	struct bytes key;    /* scratch of series_keys */
+	struct bytes key; /* scratch of series_keys */
 	bool without_series; /* set after scan_open: scan_hit.series is 0, which saves most of scan_select */
 };
 
@@ -78,8 +78,7 @@ int scan_reader_failed(
 	const struct scan_part *p, const struct part_reader *reader, int r, struct errbuf *eb);
 bool scan_row_passes(const struct scan_part *p, uint32_t row_mask, uint32_t label_set);
 /* The value (a string) of a set's label, or STORE_NONE. *known is the label's string in this part, STORE_NONE until it was met. */
-uint32_t scan_label(
-	const struct scan_part *p, uint32_t set, const char *label, uint32_t *known);
+uint32_t scan_label(const struct scan_part *p, uint32_t set, const char *label, uint32_t *known);
 /* Labels of a set into a builder. */
 void scan_set_labels(const struct scan_part *p, uint32_t set, struct labels_builder *b);
 

@@ -211,21 +211,35 @@ static void bench_small(struct day *d, const char *name)
 		v[i] = values_once(d, &n_values);
 		s[i] = series_once(d, "instance", &n_lines);
 	}
-	printf("%s_label_values %.2f ms values %zu -\n", name, median(v, ROUNDS).wall * 1e3,
-		n_values);
-	printf("%s_series_over_time %.2f ms lines %zu -\n", name, median(s, ROUNDS).wall * 1e3,
-		n_lines);
+	printf("%s_label_values %.2f ms cpu_ms %.2f values %zu\n", name,
+		median(v, ROUNDS).wall * 1e3, median(v, ROUNDS).cpu * 1e3, n_values);
+	printf("%s_series_over_time %.2f ms cpu_ms %.2f lines %zu\n", name,
+		median(s, ROUNDS).wall * 1e3, median(s, ROUNDS).cpu * 1e3, n_lines);
 }
 
-static void bench_store(unsigned n_steps, unsigned n_streams, const char *name)
+static void bench_rollups(struct day *d, const char *name)
+{
+	struct query q = {.selector = "process_cpu:cpu:nanoseconds:cpu:nanoseconds{}"};
+	struct timing t[ROUNDS];
+
+	for (int i = 0; i < ROUNDS; i++)
+		t[i] = merge_once(d, &q);
+	printf("%s_merge_wall %.1f ms cpu_ms %.1f rows %llu\n", name, median(t, ROUNDS).wall * 1e3,
+		median(t, ROUNDS).cpu * 1e3, (unsigned long long)q.stats.rows);
+}
+
+static void bench_store(unsigned n_steps, unsigned n_streams, bool compacted, const char *name)
 {
 	struct rusage u;
 	struct day d;
 
-	day_open(&d, DAY_TARGETS, n_steps, n_streams, 0);
+	day_open(&d, DAY_TARGETS, n_steps, n_streams, compacted);
 	bench_small(&d, name);
 	bench_one(&d, name);
-	bench_whole(&d, name);
+	if (compacted)
+		bench_rollups(&d, name);
+	else
+		bench_whole(&d, name);
 	getrusage(RUSAGE_SELF, &u);
 	printf("%s_peak_rss %ld MB -\n", name, u.ru_maxrss / 1024);
 	store_close(d.store);
@@ -233,16 +247,22 @@ static void bench_store(unsigned n_steps, unsigned n_streams, const char *name)
 
 int main(int argc, char **argv)
 {
+	static const struct {
+		const char *name;
+		unsigned n_steps, n_streams;
+		bool compacted;
+	} stores[] = {{"corpus", 20, 1, false}, {"day", DAY_STEPS, 1, false},
+		{"day50", DAY_STEPS, 50, false}, {"day_rollups", DAY_STEPS, 1, true},
+		{"day50_rollups", DAY_STEPS, 50, true}};
 	const char *threads = getenv("SONDE_BENCH_THREADS");
 	long n = threads ? atol(threads) : sysconf(_SC_NPROCESSORS_ONLN);
 
 	day_check(
 		query_workers_new(n > 1 ? (unsigned)n - 1 : 0, 0, &workers, NULL), NULL, "workers");
-	if (argc < 2 || !strcmp(argv[1], "corpus"))
-		bench_store(20, 1, "corpus");
-	if (argc < 2 || !strcmp(argv[1], "day"))
-		bench_store(DAY_STEPS, 1, "day");
-	if (argc < 2 || !strcmp(argv[1], "day50"))
-		bench_store(DAY_STEPS, 50, "day50");
+	for (size_t i = 0; i < ARRAY_SIZE(stores); i++)
+		if (argc < 2 || !strcmp(argv[1], stores[i].name))
+			bench_store(stores[i].n_steps, stores[i].n_streams, stores[i].compacted,
+				stores[i].name);
+	query_workers_freep(&workers);
 	return 0;
 }

@@ -187,6 +187,7 @@ static inline void day_open_store(struct day *d, const char *path, uint64_t cach
 		.head_bytes = 1ULL << 30,
 		.cache_bytes = cache_bytes,
 		.retention_ns = INT64_MAX,
+		.no_compaction = true,
 		.seed = 1};
 	struct errbuf eb = {.text = ""};
 
@@ -217,12 +218,32 @@ static inline void day_write(struct day *d, const char *path)
 	bytes_done(&d->raw);
 }
 
-/* Opens the data set, writing it first when it is not there: some minutes for a whole day. */
-static inline void day_open(struct day *d, unsigned n_targets, unsigned n_steps, unsigned n_streams,
-	uint64_t cache_bytes)
+/* A copy of a data set, compacted: it has rollups. */
+static inline void day_write_compacted(struct day *d, const char *from, const char *path)
 {
-	_cleanup_free_ char *path = xasprintf("%s/day-%u-%u-%u", day_data_dir(), n_targets, n_steps,
+	char *argv[] = {xstrdup("cp"), xstrdup("-a"), xstrdup(from), xstrdup(path), NULL};
+	struct errbuf eb = {.text = ""};
+	int status = 0;
+	pid_t pid;
+
+	day_check(fs_remove_all(&fs_system, path), NULL, path);
+	if (posix_spawnp(&pid, "cp", NULL, NULL, argv, environ) != 0 ||
+		waitpid(pid, &status, 0) < 0 || status)
+		err_panic("cannot copy %s", from);
+	for (int i = 0; i < 4; i++)
+		free(argv[i]);
+	day_open_store(d, path, 0);
+	day_check(store_compact(d->store, &eb), &eb, "compact");
+	store_closep(&d->store);
+}
+
+/* Opens the data set, writing it first when it is not there: some minutes for a whole day. */
+static inline void day_open(
+	struct day *d, unsigned n_targets, unsigned n_steps, unsigned n_streams, bool compacted)
+{
+	_cleanup_free_ char *raw = xasprintf("%s/day-%u-%u-%u", day_data_dir(), n_targets, n_steps,
 				    n_streams),
+			    *path = xasprintf("%s%s", raw, compacted ? "-compacted" : ""),
 			    *mark = xasprintf("%s.complete", path);
 	struct errbuf eb = {.text = ""};
 
@@ -233,8 +254,11 @@ static inline void day_open(struct day *d, unsigned n_targets, unsigned n_steps,
 		fprintf(stderr, "%s: writing the data set, some minutes\n", path);
 		if (mkdir(day_data_dir(), 0755) < 0 && errno != EEXIST)
 			err_panic("%s: %m", day_data_dir());
-		day_write(d, path);
+		if (compacted)
+			day_write_compacted(d, raw, path);
+		else
+			day_write(d, path);
 		day_check(fs_write_file(&fs_system, mark, "", 0, 0644, &eb), &eb, mark);
 	}
-	day_open_store(d, path, cache_bytes);
+	day_open_store(d, path, 0);
 }

@@ -255,6 +255,12 @@ struct part_reader {
 	struct part *part;
 };
 
+int part_reader_open_at(struct part *p, enum part_resolution resolution, struct budget *b,
+	struct part_reader **ret, struct errbuf *eb)
+{
+	return resolution == PART_RAW ? part_reader_open(p, b, ret, eb) : -ENOENT;
+}
+
 int part_reader_open(struct part *p, struct budget *b, struct part_reader **ret, struct errbuf *eb)
 {
 	(void)b;

@@ -308,6 +308,75 @@ static void test_head_and_blocks(void **state)
 	check_all(f);
 }
 
+/* How much of an answer rollups gave. */
+static uint64_t rollups_of(struct fixture *f, const char *text, int64_t from, int64_t to)
+{
+	_cleanup_query_selector_ struct query_selector selector = {.n_matchers = 0};
+	_cleanup_query_trees_ struct query_trees coarse = {.n_groups = 0}, raw = {.n_groups = 0};
+	struct query_spec spec = {
+		.selector = &selector, .start_ns = from, .end_ns = to, .group = true};
+	struct query_env env = {.budget = NULL}, raw_env = {.without_rollups = true};
+	struct store_parts parts;
+
+	assert_int_equal(query_selector_parse(text, &selector, NULL), 0);
+	assert_int_equal(store_parts_get(f->s, from, to, &parts), 0);
+	env.parts = raw_env.parts = parts.items;
+	env.n_parts = raw_env.n_parts = parts.n;
+	assert_int_equal(query_merge(&env, &spec, &coarse, NULL), 0);
+	assert_int_equal(query_merge(&raw_env, &spec, &raw, NULL), 0);
+	store_parts_put(f->s, &parts);
+	assert_int_equal(raw_env.stats.rollups, 0);
+	assert_true(env.stats.rows <= raw_env.stats.rows);
+	/* The sums are compared by check(); here what is told beside them. */
+	assert_int_equal(coarse.n_profiles, raw.n_profiles);
+	assert_int_equal(coarse.n_series, raw.n_series);
+	assert_int_equal(coarse.duration_ns, raw.duration_ns);
+	assert_int_equal(coarse.min_time_ns, raw.min_time_ns);
+	assert_int_equal(coarse.max_time_ns, raw.max_time_ns);
+	return env.stats.rollups;
+}
+
+static void test_rollups(void **state)
+{
+	struct fixture *f = *state;
+	struct errbuf eb = {.text = ""};
+	uint64_t served = 0;
+
+	f->o.no_compaction = true;
+	open_store(f);
+	f->g.max_rows = 8;
+	for (unsigned i = 0; i < 6; i++) {
+		append_rounds(f, 2, i * 90, 90);
+		assert_int_equal(store_flush(f->s, &eb), 0);
+	}
+	if (store_compact(f->s, &eb) < 0)
+		fail_msg("store_compact: %s", eb.text);
+	append_rounds(f, 2, 540, 5);
+	check_all(f);
+	for (unsigned i = 0; i < 60; i++) {
+		int64_t from = start_ns + (int64_t)gen_below(&f->g, 9000) * NS_PER_S;
+		int64_t to = from + (int64_t)gen_below(&f->g, 9000) * NS_PER_S;
+		struct ask a = {"comm=~\"comm-(1|2)\"", NULL, NULL, NULL, NULL};
+
+		if (i % 3 == 0) { /* on the edge of a bucket, or next to it */
+			from -= from % (600 * NS_PER_S) + (int64_t)gen_below(&f->g, 3) - 1;
+			to -= to % (3600 * NS_PER_S) + (int64_t)gen_below(&f->g, 3) - 1;
+		}
+		if (from > to)
+			continue;
+		a.matchers = "";
+		check(f, &a, from, to);
+		served += rollups_of(f, "process_cpu:cpu:nanoseconds:cpu:nanoseconds{}", from, to);
+		/* thread_name is what rollups do not keep. */
+		assert_int_equal(
+			rollups_of(f,
+				"process_cpu:cpu:nanoseconds:cpu:nanoseconds{thread_name!=\"x\"}",
+				from, to),
+			0);
+	}
+	assert_true(served > 30);
+}
+
 static void test_gauges(void **state)
 {
 	struct fixture *f = *state;
@@ -339,6 +408,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_head_and_blocks, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_rollups, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_gauges, setup, teardown),
 	};
 
