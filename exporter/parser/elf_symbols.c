@@ -81,7 +81,7 @@ static bool candidate_of(const struct elf_file *f, const struct elf_file *tables
 /* Marks of OCaml's runtime, which every program that has OCaml code exports. */
 static void note_ocaml(const char *name, const GElf_Sym *sym, struct elf_symbols *ret)
 {
-	if (!name || !str_starts_with(name, "caml_") || sym->st_shndx == SHN_UNDEF)
+	if (name[0] != 'c' || !str_starts_with(name, "caml_") || sym->st_shndx == SHN_UNDEF)
 		return;
 	if (!strcmp(name, "caml_frametable"))
 		ret->ocaml_frametable = sym->st_value;
@@ -91,27 +91,57 @@ static void note_ocaml(const char *name, const GElf_Sym *sym, struct elf_symbols
 		ret->ocaml_has_compaction = true;
 }
 
+/* A symbol table and its names, opened once: libelf's own calls look both up again for each symbol. */
+struct symbol_table {
+	Elf_Data *symbols, *names;
+	size_t n;
+	bool is_plain; /* 64 bits, entries of the usual size */
+};
+
+static bool open_table(const struct elf_file *f, Elf_Scn *scn, struct symbol_table *ret)
+{
+	GElf_Shdr shdr;
+	Elf_Scn *names;
+
+	*ret = (struct symbol_table) {.symbols = scn ? elf_getdata(scn, NULL) : NULL};
+	if (!ret->symbols || !ret->symbols->d_buf || !gelf_getshdr(scn, &shdr) || !shdr.sh_entsize)
+		return false;
+	ret->n = MIN(ret->symbols->d_size / shdr.sh_entsize, (size_t)INT32_MAX);
+	ret->is_plain = gelf_getclass(f->elf) == ELFCLASS64 && shdr.sh_entsize == sizeof(Elf64_Sym);
+	names = elf_getscn(f->elf, shdr.sh_link);
+	ret->names = names ? elf_getdata(names, NULL) : NULL;
+	return ret->names && ret->names->d_buf && ret->names->d_size &&
+	       !((const char *)ret->names->d_buf)[ret->names->d_size - 1];
+}
+
+static bool symbol_at(const struct symbol_table *t, size_t i, GElf_Sym *ret)
+{
+	if (!t->is_plain)
+		return gelf_getsym(t->symbols, (int)i, ret);
+	memcpy(ret, (const char *)t->symbols->d_buf + i * sizeof(*ret), sizeof(*ret));
+	return true;
+}
+
 static int read_table(const struct elf_file *f, const struct elf_file *tables, Elf_Scn *scn,
 	struct elf_symbols *ret)
 {
-	Elf_Data *data = scn ? elf_getdata(scn, NULL) : NULL;
-	GElf_Shdr shdr;
-	size_t n;
+	struct symbol_table t;
 
-	if (!data || !gelf_getshdr(scn, &shdr) || !shdr.sh_entsize)
+	if (!open_table(tables, scn, &t))
 		return 0;
-	n = data->d_size / shdr.sh_entsize;
-	for (size_t i = 1; i < n && i <= INT32_MAX; i++) {
+	for (size_t i = 1; i < t.n; i++) {
 		struct elf_symbol symbol;
 		const char *name;
 		GElf_Sym sym;
 		int r;
 
-		if (!gelf_getsym(data, (int)i, &sym))
+		if (!symbol_at(&t, i, &sym))
 			break;
-		name = elf_strptr(tables->elf, shdr.sh_link, sym.st_name);
+		if (sym.st_name >= t.names->d_size)
+			continue;
+		name = (const char *)t.names->d_buf + sym.st_name;
 		note_ocaml(name, &sym, ret);
-		if (!name || !candidate_of(f, tables, &sym, &symbol) || is_marker(name))
+		if (!candidate_of(f, tables, &sym, &symbol) || is_marker(name))
 			continue;
 		symbol.name = name;
 		r = elf_symbols_add(ret, &symbol);
@@ -121,12 +151,24 @@ static int read_table(const struct elf_file *f, const struct elf_file *tables, E
 	return 0;
 }
 
+static uint64_t n_symbols(Elf_Scn *scn)
+{
+	GElf_Shdr shdr;
+
+	return scn && gelf_getshdr(scn, &shdr) && shdr.sh_entsize ? shdr.sh_size / shdr.sh_entsize
+								  : 0;
+}
+
+/* Linkers put what they export into both tables, so a whole .symtab has all of .dynsym; one of which only a
+ * few were kept is the shorter one. */
 int elf_read_symbols(
 	const struct elf_file *f, const struct elf_file *tables, struct elf_symbols *ret)
 {
 	int r = read_table(f, tables, tables->symtab, ret);
 
-	return r < 0 ? r : read_table(f, tables, tables->dynsym, ret);
+	if (r < 0 || (tables->symtab && n_symbols(tables->symtab) >= n_symbols(tables->dynsym)))
+		return r;
+	return read_table(f, tables, tables->dynsym, ret);
 }
 
 /*
