@@ -135,12 +135,17 @@ static void lay_section(
 	*off += bytes;
 }
 
+/* Of the header and as many sections as there may be: whether there are unwind rows shows later. */
+static uint64_t head_bytes(const struct compiled *c)
+{
+	return SYMBOL_HEADER_BYTES +
+	       (N_OWN_SECTIONS + N_UNWIND_SECTIONS + (uint64_t)c->debug->n) * SYMBOL_SECTION_BYTES;
+}
+
 /* Returns the size of the whole file. */
 static uint64_t lay_sections(struct compiled *c)
 {
-	uint64_t off =
-		SYMBOL_HEADER_BYTES +
-		(N_OWN_SECTIONS + N_UNWIND_SECTIONS + (uint64_t)c->debug->n) * SYMBOL_SECTION_BYTES;
+	uint64_t off = head_bytes(c);
 
 	lay_section(c, SYMBOL_LOADS, SYMBOL_LOAD_BYTES, (uint64_t)c->f->n_loads * SYMBOL_LOAD_BYTES,
 		&off);
@@ -227,6 +232,8 @@ static void write_header(const struct compiled *c, uint64_t file_bytes, struct o
 		bytes_put_u64(b, c->sections[i].off);
 		bytes_put_u64(b, c->sections[i].bytes);
 	}
+	for (uint64_t n = b->len; n < head_bytes(c); n += 8)
+		bytes_put_u64(b, 0);
 }
 
 static void write_strings(const struct compiled *c, struct out *o)
