@@ -133,10 +133,10 @@ int connect_answer(struct connect_call *c, const ProtobufCMessage *m, struct err
 
 char *connect_text(struct connect_call *c, const char *s)
 {
-	static char none[1];
 	char *copy = arena_strdup(&c->arena, s);
 
-	return copy ? copy : none;
+	/* protobuf-c's own idea of an empty text; it only reads it. */
+	return copy ? copy : (char *)(uintptr_t)protobuf_c_empty_string;
 }
 
 /* ---- requests ---- */

@@ -21,6 +21,7 @@ struct reading {
 	const struct query_type *type;
 	struct query_selector selector; /* texts and expressions are borrowed */
 	struct query_matcher matchers[QUERY_MAX_MATCHERS + 1];
+	char name_label[9]; /* "__name__", of a matcher */
 	struct promql_value *out;
 	size_t first; /* of this metric's series in `out` */
 	struct interner lines;
@@ -212,10 +213,8 @@ static void narrow(struct reading *d)
 	d->selector.matchers = d->matchers;
 	memcpy(d->matchers, from->matchers, from->n_matchers * sizeof(*d->matchers));
 	if (t->kind == STORE_GAUGE) {
-		static char name[] = "__name__";
-
-		d->matchers[d->selector.n_matchers++] =
-			(struct query_matcher) {.op = QUERY_EQ, .name = name, .value = t->metric};
+		d->matchers[d->selector.n_matchers++] = (struct query_matcher) {
+			.op = QUERY_EQ, .name = d->name_label, .value = t->metric};
 		return;
 	}
 	d->selector.has_type = true;
@@ -253,6 +252,7 @@ int prometheus_select(
 		struct reading d = {.q = q,
 			.s = s,
 			.type = &types[i],
+			.name_label = "__name__",
 			.out = ret,
 			.first = ret->n_series,
 			.eb = eb};
