@@ -12,6 +12,12 @@ static const struct option_spec specs[] = {
 		.help = "What to scrape, in the format of Prometheus. Read again on SIGHUP and on "
 			"POST /-/reload."},
 
+	{"config.auto-reload", OPTION_BOOL, FIELD(auto_reload),
+		.help = "Read the configuration again by itself when its files have changed."},
+	{"config.auto-reload-interval", OPTION_DURATION, FIELD(auto_reload_ms), .value = "DURATION",
+		.fallback = "30s", .min = 100, .max = 86400000,
+		.help = "How often --config.auto-reload looks."},
+
 	OPTION_HEADING("Web"),
 	{"web.listen-address", OPTION_STRINGS, FIELD(listen), .value = "HOST:PORT",
 		.fallback = "127.0.0.1:7272",

@@ -10,6 +10,8 @@
 struct scraper_options {
 	const char *config_file;
 	struct option_list listen;
+	bool auto_reload;
+	int64_t auto_reload_ms;
 	const char *external_url, *route_prefix, *cors_origin, *web_config_file;
 	bool enable_lifecycle, enable_admin;
 	uint64_t max_connections;

@@ -4,6 +4,7 @@
  */
 #include "scraper/pipeline_impl.h"
 #include "lib/base/alloc.h"
+#include "lib/base/hash.h"
 #include "lib/base/log.h"
 #include "lib/base/str.h"
 #include "lib/base/version.h"
@@ -34,6 +35,17 @@ static int load_config(struct scraper_pipeline *p, struct config **ret, struct e
 	for (size_t i = 0; i < (*ret)->n_warnings; i++)
 		log_write(LOG_WARN, "configuration", "warning", (*ret)->warnings[i].text, NULL);
 	return 0;
+}
+
+/* Whether these files are the ones in force. */
+static bool config_is_loaded(struct scraper_pipeline *p, const struct config *cfg)
+{
+	bool same;
+
+	pthread_mutex_lock(&p->lock);
+	same = p->reload_ok && !memcmp(cfg->sha256, p->config->sha256, sizeof(cfg->sha256));
+	pthread_mutex_unlock(&p->lock);
+	return same;
 }
 
 static void note_reload(struct scraper_pipeline *p, struct config *cfg)
@@ -74,6 +86,26 @@ int scraper_pipeline_reload(struct scraper_pipeline *p, struct errbuf *eb)
 	if (p->scrape)
 		scrape_wake(p->scrape);
 	return 0;
+}
+
+/* Loads anew when the files differ from those in force. A bad state of them is reported once. */
+static void reload_if_changed(struct scraper_pipeline *p)
+{
+	const struct config_load_opts opts = {.getenv = get_variable};
+	_cleanup_(config_putp)
+	struct config *cfg = NULL;
+	struct errbuf eb = {0};
+	uint64_t failure;
+	int r = config_load(p->fs, p->o->config_file, &opts, &cfg, &eb);
+
+	/* p->config is replaced by this thread's reloads and by /-/reload, whose file is then the same */
+	if (r == 0 && config_is_loaded(p, cfg))
+		return;
+	failure = r < 0 ? hash_xxh3(eb.text, strlen(eb.text)) : 0;
+	if (r < 0 && failure == p->auto_reload_failure)
+		return;
+	p->auto_reload_failure = failure;
+	(void)!scraper_pipeline_reload(p, &eb);
 }
 
 /* Budgets: what input can size is bounded by these. */
@@ -368,18 +400,26 @@ int scraper_pipeline_start(
 
 int scraper_pipeline_run(struct scraper_pipeline *p)
 {
+	const struct timespec interval = {.tv_sec = p->o->auto_reload_ms / 1000,
+		.tv_nsec = p->o->auto_reload_ms % 1000 * NS_PER_MS};
 	sigset_t set;
-	int sig = 0;
+	int sig;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGUSR1); /* /-/quit */
-	while (sigwait(&set, &sig) == 0 && sig == SIGHUP) {
+	for (;;) {
 		struct errbuf eb = {0};
 
-		(void)!scraper_pipeline_reload(p, &eb);
+		sig = sigtimedwait(&set, NULL, p->o->auto_reload ? &interval : NULL);
+		if (sig == SIGHUP)
+			(void)!scraper_pipeline_reload(p, &eb);
+		else if (sig > 0)
+			break;
+		else if (errno == EAGAIN)
+			reload_if_changed(p);
 	}
 	log_write(
 		LOG_INFO, "stopping", "signal", sig == SIGUSR1 ? "/-/quit" : strsignal(sig), NULL);

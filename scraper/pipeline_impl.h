@@ -49,6 +49,7 @@ struct scraper_pipeline {
 	int64_t reload_ns;	     /* of the last load that succeeded */
 	bool reload_ok;
 	uint64_t n_reloads, n_reload_failures;
+	uint64_t auto_reload_failure; /* main thread: hash of the last error that was reported */
 	bool is_ready;
 	uint64_t replay_done, replay_total;
 	struct discover_stats kinds[PIPELINE_MAX_DISCOVER_KINDS];

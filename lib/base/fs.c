@@ -3,6 +3,7 @@
  * The kernel's file system behind struct fs, and helpers built on the seam alone.
  */
 #include "lib/base/fs.h"
+#include <fnmatch.h>
 #include "lib/base/alloc.h"
 #include <dirent.h>
 #include <fcntl.h>
@@ -284,6 +285,34 @@ static char *parent_of(const char *path)
 	if (!slash)
 		return xstrdup(".");
 	return slash == path ? xstrdup("/") : xstrndup(path, (size_t)(slash - path));
+}
+
+int fs_glob(struct fs *fs, const char *pattern, struct bytes *ret)
+{
+	_cleanup_bytes_ struct bytes names = {0};
+	const char *last = strrchr(pattern, '/');
+	_cleanup_free_ char *dir = NULL;
+	int r;
+
+	if (!strchr(pattern, '*')) {
+		bytes_put(ret, pattern, strlen(pattern) + 1);
+		return bytes_error(ret);
+	}
+	dir = !last ? xstrdup(".")
+		    : xstrndup(pattern, last == pattern ? 1 : (size_t)(last - pattern));
+	r = fs->list(fs, dir, &names);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	for (size_t off = 0; off < names.len; off += strlen((char *)names.data + off) + 1) {
+		const char *name = (const char *)names.data + off;
+
+		if (fnmatch(last ? last + 1 : pattern, name, FNM_NOESCAPE | FNM_PERIOD))
+			continue;
+		if (last)
+			bytes_put(ret, pattern, (size_t)(last + 1 - pattern));
+		bytes_put(ret, name, strlen(name) + 1);
+	}
+	return bytes_error(ret);
 }
 
 int fs_write_file(

@@ -56,6 +56,9 @@ int fs_read_file(struct fs *fs, const char *path, size_t max_bytes, struct bytes
 /* Writes PATH.tmp, fsyncs, renames to PATH, fsyncs the parent. */
 int fs_write_file(struct fs *fs, const char *path, const void *p, size_t n, mode_t mode,
 	struct errbuf *eb) _must_check_;
+/* Paths of the files that a pattern names, sorted, each with a NUL: the pattern itself when it has no '*', else what
+ * matches its last component in that directory; none when the directory is missing. */
+int fs_glob(struct fs *fs, const char *pattern, struct bytes *ret) _must_check_;
 /* mkdir -p. */
 int fs_make_dirs(struct fs *fs, const char *path, mode_t mode) _must_check_;
 /* rm -rf of a directory or file; a missing path is fine. */

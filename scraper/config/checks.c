@@ -34,6 +34,27 @@ int config_check_global(struct config_reader *r, void *object, const struct conf
 	return 0;
 }
 
+int config_check_top(struct config_reader *r, void *object, const struct conf_node *node,
+	const struct config_seen *seen)
+{
+	const struct config_top *top = object;
+
+	(void)node;
+	for (size_t i = 0; i < top->files.n; i++) {
+		const char *star = strchr(top->files.items[i], '*');
+		char key[64];
+
+		if (!star || !strpbrk(star + 1, "/*"))
+			continue;
+		snprintf(key, sizeof(key), "scrape_config_files[%zu]", i);
+		return config_fail(r, config_seen_key(seen, "scrape_config_files")->items[i], key,
+			"\"%.100s\" is not valid, expected a path with at most one *, in the last "
+			"component",
+			top->files.items[i]);
+	}
+	return 0;
+}
+
 static void inherit(uint64_t *own, uint64_t global)
 {
 	if (!*own)

@@ -14,28 +14,120 @@
 
 enum { MAX_FILE = 16 << 20 };
 
-static int check_job_names(
-	struct config_reader *r, const struct conf_node *root, const struct config_top *top)
-{
-	const struct conf_node *jobs = root ? conf_node_get(root, "scrape_configs") : NULL;
+/* Where a job was written. */
+struct place {
+	const char *file;
+	size_t idx; /* in that file's list */
+	const struct conf_node *node;
+};
 
+static int check_job_names(
+	struct config_reader *r, const struct config_top *top, const struct place *places)
+{
 	for (size_t i = 0; i < top->n_jobs; i++) {
 		for (size_t k = 0; k < i; k++) {
-			const struct conf_node *at = conf_node_get(jobs->items[i], "job_name");
+			const struct conf_node *at = conf_node_get(places[i].node, "job_name");
 			size_t mark;
 			int e;
 
 			if (strcmp(top->jobs[i].name, top->jobs[k].name))
 				continue;
-			mark = config_path_push(r, "scrape_configs[%zu]", i);
+			r->file = places[i].file;
+			mark = config_path_push(r, "scrape_configs[%zu]", places[i].idx);
 			e = config_fail(r, at, "job_name",
 				"\"%.100s\" is listed twice, first as scrape_configs[%zu] in line "
-				"%u",
-				top->jobs[i].name, k,
-				conf_node_get(jobs->items[k], "job_name")->line);
+				"%u%s%s",
+				top->jobs[i].name, places[k].idx,
+				conf_node_get(places[k].node, "job_name")->line,
+				places[k].file == r->file ? "" : " of ",
+				places[k].file == r->file ? "" : places[k].file);
 			config_path_pop(r, mark);
 			return e;
 		}
+	}
+	return 0;
+}
+
+/* All jobs so far and where they stand. */
+struct jobs {
+	struct config_job *items;
+	struct place *places;
+	size_t n;
+};
+
+static int add_jobs(struct config_reader *r, struct jobs *jobs, const struct config_top *top,
+	const struct conf_node *root)
+{
+	const struct conf_node *list = root ? conf_node_get(root, "scrape_configs") : NULL;
+	struct arena *arena = config_mem_arena(r->mem);
+	size_t n = jobs->n + top->n_jobs;
+	struct config_job *items = arena_alloc_array(arena, n + 1, sizeof(*items));
+	struct place *places = arena_alloc_array(arena, n + 1, sizeof(*places));
+
+	if (!items || !places)
+		return config_out_of_memory(r);
+	if (jobs->n) {
+		memcpy(items, jobs->items, jobs->n * sizeof(*items));
+		memcpy(places, jobs->places, jobs->n * sizeof(*places));
+	}
+	for (size_t i = 0; i < top->n_jobs; i++) {
+		items[jobs->n + i] = top->jobs[i];
+		places[jobs->n + i] =
+			(struct place) {.file = r->file, .idx = i, .node = list->items[i]};
+	}
+	*jobs = (struct jobs) {items, places, n};
+	return 0;
+}
+
+static int parse_file(struct config_reader *r, enum config_keys_id id, const void *text, size_t len,
+	struct config_top *ret, struct conf_node **ret_root)
+{
+	int e = conf_yaml_parse(r->file, text, len, config_mem_arena(r->mem), ret_root, r->eb);
+
+	if (*ret_root && conf_node_is_null(*ret_root))
+		*ret_root = NULL;
+	return e < 0 ? e : config_read_section(r, config_keys(id), *ret_root, ret);
+}
+
+/* One file that scrape_config_files names. */
+static int include_file(struct config_reader *r, struct fs *fs, const char *path, struct jobs *jobs,
+	uint8_t sha256[static 32])
+{
+	_cleanup_bytes_ struct bytes text = {0};
+	struct conf_node *root = NULL;
+	const char *main_file = r->file;
+	struct config_top top;
+	int e = fs_read_file(fs, path, MAX_FILE, &text, r->eb);
+
+	if (e < 0)
+		return e;
+	r->file = arena_strdup(config_mem_arena(r->mem), path);
+	if (!r->file)
+		return -ENOMEM;
+	e = parse_file(r, CONFIG_KEYS_INCLUDE, text.data, text.len, &top, &root);
+	if (e == 0)
+		e = add_jobs(r, jobs, &top, root);
+	r->file = main_file;
+	bytes_put(&text, sha256, 32);
+	hash_sha256(text.data, text.len, sha256);
+	return e;
+}
+
+static int include_files(struct config_reader *r, struct fs *fs, const struct config_top *top,
+	struct jobs *jobs, uint8_t sha256[static 32])
+{
+	for (size_t i = 0; fs && i < top->files.n; i++) {
+		_cleanup_bytes_ struct bytes paths = {0};
+		int e = fs_glob(fs, top->files.items[i], &paths);
+
+		if (e < 0)
+			return err_set(r->eb, e, "%s: scrape_config_files[%zu]: %s: %s", r->file, i,
+				top->files.items[i], strerror(-e));
+		for (size_t off = 0; e == 0 && off < paths.len;
+			off += strlen((char *)paths.data + off) + 1)
+			e = include_file(r, fs, (const char *)paths.data + off, jobs, sha256);
+		if (e < 0)
+			return e;
 	}
 	return 0;
 }
@@ -68,8 +160,8 @@ static int print_jobs(struct config_reader *r, struct config_top *top)
 	return 0;
 }
 
-static int finish(struct config_reader *r, const struct config_top *top, const void *text,
-	size_t len, struct config **ret)
+static int finish(struct config_reader *r, const struct config_top *top,
+	const uint8_t sha256[static 32], struct config **ret)
 {
 	struct arena *arena = config_mem_arena(r->mem);
 	struct config *c = xcalloc(1, sizeof(*c));
@@ -80,7 +172,7 @@ static int finish(struct config_reader *r, const struct config_top *top, const v
 	c->jobs = top->jobs;
 	c->n_jobs = top->n_jobs;
 	c->warnings = arena_alloc_array(arena, r->n_warnings + 1, sizeof(*c->warnings));
-	hash_sha256(text, len, c->sha256);
+	memcpy(c->sha256, sha256, sizeof(c->sha256));
 	if (arena_error(arena, NULL) < 0) {
 		free(c);
 		return config_out_of_memory(r);
@@ -93,32 +185,44 @@ static int finish(struct config_reader *r, const struct config_top *top, const v
 	return 0;
 }
 
-static int read_top(struct config_reader *r, const void *text, size_t len, struct config **ret)
+static int read_top(
+	struct config_reader *r, struct fs *fs, const void *text, size_t len, struct config **ret)
 {
 	struct conf_node *root = NULL;
 	struct config_top top;
-	int e = conf_yaml_parse(r->file, text, len, config_mem_arena(r->mem), &root, r->eb);
+	struct jobs jobs = {0};
+	uint8_t sha256[32];
+	int e = parse_file(r, CONFIG_KEYS_TOP, text, len, &top, &root);
 
-	if (root && conf_node_is_null(root))
-		root = NULL;
+	hash_sha256(text, len, sha256);
 	if (e == 0)
-		e = config_read_section(r, config_keys(CONFIG_KEYS_TOP), root, &top);
+		e = add_jobs(r, &jobs, &top, root);
 	if (e == 0)
-		e = check_job_names(r, root, &top);
+		e = include_files(r, fs, &top, &jobs, sha256);
+	top.jobs = jobs.items;
+	top.n_jobs = jobs.n;
+	if (e == 0)
+		e = check_job_names(r, &top, jobs.places);
 	if (e == 0)
 		e = print_jobs(r, &top);
-	return e < 0 ? e : finish(r, &top, text, len, ret);
+	return e < 0 ? e : finish(r, &top, sha256, ret);
+}
+
+static int parse(struct fs *fs, const char *path, const void *text, size_t len,
+	const struct config_load_opts *opts, struct config **ret, struct errbuf *eb)
+{
+	struct config_reader r = {.file = path, .mem = config_mem_new(), .opts = opts, .eb = eb};
+	int e = read_top(&r, fs, text, len, ret);
+
+	free(r.warnings);
+	config_mem_free(r.mem);
+	return e;
 }
 
 int config_parse(const char *path, const void *text, size_t len,
 	const struct config_load_opts *opts, struct config **ret, struct errbuf *eb)
 {
-	struct config_reader r = {.file = path, .mem = config_mem_new(), .opts = opts, .eb = eb};
-	int e = read_top(&r, text, len, ret);
-
-	free(r.warnings);
-	config_mem_free(r.mem);
-	return e;
+	return parse(NULL, path, text, len, opts, ret, eb);
 }
 
 int config_load(struct fs *fs, const char *path, const struct config_load_opts *opts,
@@ -133,7 +237,7 @@ int config_load(struct fs *fs, const char *path, const struct config_load_opts *
 	if (e < 0)
 		return err_set(eb, e, "%s: %s", path, strerror(-e));
 	e = fs_read_file(fs, path, MAX_FILE, &text, eb);
-	return e < 0 ? e : config_parse(path, text.data, text.len, opts, ret, eb);
+	return e < 0 ? e : parse(fs, path, text.data, text.len, opts, ret, eb);
 }
 
 struct config *config_get(struct config *c)

@@ -110,7 +110,7 @@ struct config {
 	size_t n_jobs;
 	struct config_warning *warnings;
 	size_t n_warnings;
-	uint8_t sha256[32];	/* of the file */
+	uint8_t sha256[32];	/* of the file and of those it names */
 	struct config_mem *mem; /* owns everything the tree points to */
 };
 
@@ -129,7 +129,8 @@ struct config_load_opts {
  */
 int config_load(struct fs *fs, const char *path, const struct config_load_opts *opts,
 	struct config **ret, struct errbuf *eb) _must_check_;
-/* The same from memory; `path` is used in messages and as the base of relative paths. */
+/* The same from memory; `path` is used in messages and as the base of relative paths. Files of
+ * scrape_config_files are not read. */
 int config_parse(const char *path, const void *text, size_t len,
 	const struct config_load_opts *opts, struct config **ret, struct errbuf *eb) _must_check_;
 /* Thread-safe. The last put frees. */

@@ -176,7 +176,7 @@ static const struct config_key top_keys[] = {
 		.section = &keys_global},
 	CONFIG_COUNTED(
 		struct config_top, jobs, n_jobs, CONFIG_TYPE_LIST, "scrape_configs", &keys_job),
-	CONFIG_LATER("scrape_config_files"),
+	CONFIG_VALUE(struct config_top, files, CONFIG_TYPE_PATHS, "scrape_config_files", NULL),
 	CONFIG_IGNORED("object_storage", "profiles are kept in --storage.path"),
 	CONFIG_IGNORED("storage",
 		"retention is set with --storage.retention.time and --storage.retention.size"),
@@ -189,13 +189,21 @@ static const struct config_key top_keys[] = {
 	CONFIG_IGNORED("runtime", NULL),
 };
 static const struct config_section keys_top =
-	CONFIG_SECTION("top level", top_keys, struct config_top, NULL);
+	CONFIG_SECTION("top level", top_keys, struct config_top, config_check_top);
+
+static const struct config_key include_keys[] = {
+	CONFIG_COUNTED(
+		struct config_top, jobs, n_jobs, CONFIG_TYPE_LIST, "scrape_configs", &keys_job),
+};
+static const struct config_section keys_include =
+	CONFIG_SECTION("scrape_config_files", include_keys, struct config_top, NULL);
 
 const struct config_section *config_keys(enum config_keys_id id)
 {
 	static const struct config_section *const all[CONFIG_KEYS_N] = {
 		[CONFIG_KEYS_TOP] = &keys_top,
 		[CONFIG_KEYS_GLOBAL] = &keys_global,
+		[CONFIG_KEYS_INCLUDE] = &keys_include,
 		[CONFIG_KEYS_JOB] = &keys_job,
 		[CONFIG_KEYS_STATIC] = &keys_static,
 		[CONFIG_KEYS_FILE_SD] = &keys_file_sd,

@@ -77,6 +77,7 @@ int config_check_http(struct config_reader *r, struct config_http *h,
 enum config_keys_id {
 	CONFIG_KEYS_TOP,
 	CONFIG_KEYS_GLOBAL,
+	CONFIG_KEYS_INCLUDE, /* top level of a file that scrape_config_files names */
 	CONFIG_KEYS_JOB,
 	CONFIG_KEYS_STATIC, /* also the items of a file_sd file */
 	CONFIG_KEYS_FILE_SD,
@@ -99,6 +100,7 @@ struct config_top {
 	struct config_global global;
 	struct config_job *jobs;
 	size_t n_jobs;
+	struct config_strings files; /* patterns of further files with scrape_configs */
 };
 
 /* Kinds of service discovery that exist elsewhere: those that will come, those that are not built
@@ -107,5 +109,5 @@ enum config_sd_kind { CONFIG_SD_UNKNOWN, CONFIG_SD_LATER, CONFIG_SD_FOREIGN };
 enum config_sd_kind config_keys_sd_kind(const char *key);
 
 /* Checks of the sections, scraper/config/checks.c. */
-config_check_fn config_check_global, config_check_job, config_check_file_sd, config_check_static,
-	config_check_relabel, config_check_profiling, config_check_profile;
+config_check_fn config_check_top, config_check_global, config_check_job, config_check_file_sd,
+	config_check_static, config_check_relabel, config_check_profiling, config_check_profile;

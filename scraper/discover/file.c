@@ -4,7 +4,6 @@
  * something in their directories happened and every refresh_interval. Directories are watched, not
  * files, since editors and Kubernetes replace files by renaming.
  */
-#include <fnmatch.h>
 #include <sys/inotify.h>
 #include "lib/base/alloc.h"
 #include "lib/base/fs.h"
@@ -216,34 +215,18 @@ static void read_one(struct discover_provider *p, const char *path)
 
 static void read_pattern(struct discover_provider *p, const char *pattern)
 {
-	_cleanup_bytes_ struct bytes names = {0};
-	_cleanup_free_ char *dir = NULL;
-	const char *last = strrchr(pattern, '/');
-	int r;
+	_cleanup_bytes_ struct bytes paths = {0};
+	int r = fs_glob(p->fs, pattern, &paths);
 
-	if (!strchr(pattern, '*')) {
-		read_one(p, pattern);
-		return;
-	}
-	dir = directory_of(pattern);
-	r = p->fs->list(p->fs, dir, &names);
-	if (r < 0 && r != -ENOENT) {
+	if (r < 0) {
 		char text[300];
 
-		snprintf(text, sizeof(text), "%.200s: %s", dir, strerror(-r));
+		snprintf(text, sizeof(text), "%.200s: %s", pattern, strerror(-r));
 		failed(p, text);
 		return;
 	}
-	for (size_t off = 0; off < names.len; off += strlen((char *)names.data + off) + 1) {
-		const char *name = (char *)names.data + off;
-		_cleanup_free_ char *path = NULL;
-
-		if (fnmatch(last ? last + 1 : pattern, name, FNM_NOESCAPE | FNM_PERIOD))
-			continue;
-		path = last ? xasprintf("%.*s/%s", (int)(last - pattern), pattern, name)
-			    : xstrdup(name);
-		read_one(p, path);
-	}
+	for (size_t off = 0; off < paths.len; off += strlen((char *)paths.data + off) + 1)
+		read_one(p, (const char *)paths.data + off);
 }
 
 static void drop_missing_files(struct discover_provider *p)

@@ -180,8 +180,9 @@ static const struct {
 	{"global: {metric_name_validation_scheme: legacy}",
 		"dir/f.yml:1:41: global.metric_name_validation_scheme: expected utf8, got "
 		"\"legacy\""},
-	{"scrape_config_files: [x]",
-		"dir/f.yml:1:1: scrape_config_files: known but not supported yet"},
+	{"scrape_config_files: [a, 'x*/y']", "dir/f.yml:1:26: scrape_config_files[1]: \"dir/x*/y\" "
+					     "is not valid, expected a path with "
+					     "at most one *, in the last component"},
 	{"scrape_configs:\n- job_name: a\n-\n", "dir/f.yml:3:2: scrape_configs[1]: empty "
 						"or null entry, expected a mapping"},
 	{"scrape_configs: [{}]", "dir/f.yml:1:18: scrape_configs[0].job_name: job_name is "
@@ -463,6 +464,56 @@ static void test_load(void **state)
 	assert_string_equal(eb.text, "/nonexistent.yml: No such file or directory");
 }
 
+static void write_file(const char *dir, const char *name, const char *text)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	assert_int_equal(fs_write_file(&fs_system, path, text, strlen(text), 0600, NULL), 0);
+}
+
+static void test_files_of_jobs(void **state)
+{
+	char dir[] = "/tmp/sonde-config-XXXXXX", path[64], want[128];
+	struct config *c = NULL, *changed = NULL;
+	struct errbuf eb = {0};
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/main.yml", dir);
+	write_file(dir, "main.yml",
+		"scrape_config_files: ['jobs*.yml', 'none/*.yml']\nscrape_configs: [{job_name: "
+		"a}]");
+	write_file(dir, "jobs1.yml",
+		"scrape_configs: [{job_name: b, file_sd_configs: [{files: [t.yml]}]}]");
+	write_file(dir, "jobs2.yml", "scrape_configs:\n- job_name: c\n- job_name: d\n");
+	write_file(dir, "other.yml", "]");
+	assert_int_equal(config_load(&fs_system, path, &opts, &c, &eb), 0);
+	assert_int_equal(c->n_jobs, 4);
+	assert_string_equal(c->jobs[3].name, "d");
+	assert_int_equal(c->jobs[3].index, 3);
+	snprintf(want, sizeof(want), "%s/t.yml", dir);
+	assert_string_equal(c->jobs[1].file_sds[0].files.items[0], want);
+
+	write_file(dir, "jobs2.yml", "scrape_configs: [{job_name: a}]");
+	assert_int_equal(config_load(&fs_system, path, &opts, &changed, &eb), -EINVAL);
+	snprintf(want, sizeof(want),
+		"%s/jobs2.yml:1:29: scrape_configs[0].job_name: \"a\" is listed twice", dir);
+	assert_memory_equal(eb.text, want, strlen(want));
+	write_file(dir, "jobs2.yml", "global: {}");
+	eb.text[0] = 0;
+	assert_int_equal(config_load(&fs_system, path, &opts, &changed, &eb), -EINVAL);
+	snprintf(want, sizeof(want), "%s/jobs2.yml:1:1: global: unknown key", dir);
+	assert_memory_equal(eb.text, want, strlen(want));
+	write_file(dir, "jobs2.yml", "");
+	assert_int_equal(config_load(&fs_system, path, &opts, &changed, &eb), 0);
+	assert_int_equal(changed->n_jobs, 2);
+	assert_memory_not_equal(changed->sha256, c->sha256, 32);
+	config_put(changed);
+	config_put(c);
+	assert_int_equal(fs_remove_all(&fs_system, dir), 0);
+}
+
 static void test_groups(void **state)
 {
 	static const struct {
@@ -546,6 +597,7 @@ static void check_example(const struct config_section *s, const struct row *row)
 	static const char *const around[CONFIG_KEYS_N][2] = {
 		[CONFIG_KEYS_TOP] = {"{", "}"},
 		[CONFIG_KEYS_GLOBAL] = {"global: {", "}"},
+		[CONFIG_KEYS_INCLUDE] = {"{", "}"},
 		[CONFIG_KEYS_JOB] = {"scrape_configs: [{", "}]"},
 		[CONFIG_KEYS_STATIC] = {"scrape_configs: [{job_name: j, static_configs: [{",
 			"}]}]"},
@@ -725,6 +777,7 @@ int main(void)
 		cmocka_unit_test(test_equality),
 		cmocka_unit_test(test_print),
 		cmocka_unit_test(test_load),
+		cmocka_unit_test(test_files_of_jobs),
 		cmocka_unit_test(test_groups),
 		cmocka_unit_test(test_secrets),
 		cmocka_unit_test(test_docs),
