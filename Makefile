@@ -68,7 +68,7 @@ KERNEL := $(KERNEL_SRC:%.c=$(B)/%)
 .DELETE_ON_ERROR:
 .SECONDARY: $(PROTO_C)
 .SUFFIXES:
-.PHONY: all run test check bench deps fmt compdb help install clean unit fuzz FORCE
+.PHONY: all run test test-crash check bench deps fmt compdb help install clean unit fuzz FORCE
 
 all: $(PROGRAMS) ## build the three programs (default)
 
@@ -85,6 +85,11 @@ run: deps ## build, start exporter and scraper on this machine, print their URLs
 test: deps ## install what is missing, build, run every test
 	@$(MAKE) --no-print-directory all unit fuzz helpers
 	@tests/run $(B)
+
+# The long form of the store's crash tests (`make test` has a short one); SEED=n repeats one round of the simulated crashes.
+CRASH := $(filter $(B)/tests/unit/test_store_%,$(UNIT))
+test-crash: $(CRASH) ## crashes of the store: simulated and real ones, thousands of rounds
+	@tests/crash/run $(B) $(SEED)
 
 unit: $(UNIT)
 # One sub-make builds them all: several would race for the same objects.

@@ -15,7 +15,7 @@ struct compact_options {
 	struct block *const *inputs;
 	size_t n_inputs;
 	uint32_t level;
-	bool rollups;
+	bool rollups, keep_all;	    /* keep_all: those that save little too; for tests */
 	const char *const *without; /* label names that rows of rollups lose */
 	size_t n_without;
 	/* Called every few thousand rows; negative ends the work with that error. May be NULL. */

@@ -211,6 +211,7 @@ static int write_block(struct store *s, const struct plan *p, struct block **ret
 		.n_inputs = p->n,
 		.level = p->level,
 		.rollups = p->level > 1,
+		.keep_all = s->o.all_rollups,
 		.without = (const char *const *)s->rollup_without,
 		.n_without = s->n_rollup_without,
 		.tick = tick,

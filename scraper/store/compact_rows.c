@@ -172,17 +172,44 @@ static int copy_profile(struct copying *w, struct source *s)
 	return r ? r : copy_rows(w, s, stream, schema->n_columns, to_rollups);
 }
 
+/* A rollup that saves little is not worth its space: a third of the rows it stands for at most, and an hour's a third less than ten minutes'. */
+static bool is_worth_it(const struct copying *w, const struct rollup *u, const struct rollup *finer)
+{
+	const uint64_t rows = u->out.n_rows;
+
+	if (w->c->o->keep_all)
+		return true;
+	return rows * 3 <= w->out.n_rows && (!finer || rows * 3 <= finer->out.n_rows * 2);
+}
+
+static int drop_rollup(struct copying *w, struct rollup *u)
+{
+	struct fs *fs = w->c->o->fs;
+	_cleanup_free_ char *profiles = xstrdup(u->out.profiles_file.path),
+			    *rows = xstrdup(u->out.rows_file.path);
+	int r;
+
+	row_writer_done(&u->out);
+	u->out = (struct row_writer) {.rows_file = {.fd = -1}, .profiles_file = {.fd = -1}};
+	r = fs->unlink(fs, profiles);
+	return r < 0 ? r : fs->unlink(fs, rows);
+}
+
+static int finish_rollup(struct copying *w, struct rollup *u, bool keep)
+{
+	return keep ? row_writer_finish(
+			      &u->out, u->streams, (uint32_t)u->n_streams, &w->c->meta, w->c->eb)
+		    : drop_rollup(w, u);
+}
+
 static int finish_rollups(struct copying *w)
 {
-	struct compaction *c = w->c;
 	int r = rollup_flush(&w->by_10m);
+	bool keep_10m = is_worth_it(w, &w->by_10m, NULL);
+	bool keep_1h = is_worth_it(w, &w->by_1h, keep_10m ? &w->by_10m : NULL);
 
-	r = r ? r
-	      : row_writer_finish(&w->by_10m.out, w->by_10m.streams, (uint32_t)w->by_10m.n_streams,
-			&c->meta, c->eb);
-	return r ? r
-		 : row_writer_finish(&w->by_1h.out, w->by_1h.streams, (uint32_t)w->by_1h.n_streams,
-			   &c->meta, c->eb);
+	r = r ? r : finish_rollup(w, &w->by_10m, keep_10m);
+	return r ? r : finish_rollup(w, &w->by_1h, keep_1h);
 }
 
 static int open_rollups(struct copying *w)

@@ -77,6 +77,8 @@ static void put_rollups(struct json *j, const struct meta *m)
 	json_key(j, "rollups");
 	json_array_begin(j);
 	for (unsigned i = 1; i < META_N_RESOLUTIONS; i++) {
+		if (!m->rollups[i].streams)
+			continue;
 		json_object_begin(j);
 		json_kv_string(j, "resolution", resolutions[i]);
 		json_kv_uint(j, "streams", m->rollups[i].streams);

@@ -35,6 +35,7 @@ struct store_options {
 	uint32_t max_nodes; /* dictionary cap of one generation [4 Mi]; other caps follow from it */
 	/* Labels that rows of rollups lose, comma-separated [pid,tid,thread_name,cpu]; --storage.rollup.without */
 	const char *rollup_without;
+	bool all_rollups; /* also those that save little; tests */
 	bool no_compaction; /* blocks stay as they were flushed: tests, `sonde tsdb compact` says when */
 	uint64_t seed;	    /* randomness of ULIDs in tests; 0: from the kernel */
 	bool read_only; /* no lock, no writes, nothing removed: `sonde tsdb` */

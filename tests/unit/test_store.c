@@ -284,6 +284,55 @@ static void test_retention_by_size(void **state)
 	assert_true(st.blocks_deleted > 0);
 }
 
+static void read_everything(struct store *s)
+{
+	struct store_parts parts;
+	struct dump_counts counts;
+	struct errbuf eb = {.text = ""};
+
+	assert_int_equal(store_parts_get(s, INT64_MIN, INT64_MAX, &parts), 0);
+	for (size_t i = 0; i < parts.n; i++)
+		assert_int_equal(dump_check_part(parts.items[i], &counts, &eb), 0);
+	store_parts_put(s, &parts);
+}
+
+/* Head and page cache hold their caps, and ten times the data needs no more than the data did. */
+static void test_caps(void **state)
+{
+	struct fixture *f = *state;
+	struct budget all;
+	struct errbuf eb = {.text = ""};
+	struct store_stats end;
+	uint64_t small = 0;
+
+	budget_init(&all, NULL, "all", NULL, 0);
+	f->o.budget = &all;
+	f->g.max_rows = 300;
+	f->o.head_bytes = 3 << 20;
+	f->o.cache_bytes = 512 << 10;
+	f->o.block_ns = 1000000 * NS_PER_S;
+	open_store(f);
+	for (unsigned tenth = 0; tenth < 10; tenth++) {
+		struct store_stats st;
+
+		for (unsigned i = 0; i < 12; i++) {
+			append_rounds(f, 3, tenth * 60ULL + i * 5, 5);
+			assert_int_equal(store_maintain(f->s, &eb), 0);
+		}
+		read_everything(f->s);
+		store_stats(f->s, &st);
+		assert_true(st.cache_bytes <= f->o.cache_bytes);
+		assert_true(st.head_bytes <= 2 * f->o.head_bytes + (16 << 20));
+		small = tenth ? small : all.peak_bytes;
+	}
+	store_stats(f->s, &end);
+	assert_true(end.flushes > 1 && end.blocks >= 1);
+	assert_int_equal(end.refused[STORE_REFUSED_MEMORY], 0);
+	assert_true(all.peak_bytes <= small + f->o.head_bytes + f->o.cache_bytes);
+	store_close(TAKE(f->s));
+	assert_int_equal(all.used_bytes, 0);
+}
+
 /* A dictionary that is full ends the generation; nothing is lost. */
 static void test_full_dictionary(void **state)
 {
@@ -368,6 +417,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_one_writer, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_retention_by_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_retention_by_size, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_caps, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full_dictionary, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_quarantine_while_running, setup, teardown),
 		cmocka_unit_test(test_fsync_flag),

@@ -23,7 +23,7 @@ static void fill(struct run *r, uint64_t seed, unsigned n_targets, uint64_t n_st
 	struct errbuf eb = {.text = ""};
 
 	run_init(r, seed, n_targets, n_steps);
-	r->o.no_compaction = true;
+	r->o.no_compaction = r->o.all_rollups = true;
 	r->o.block_ns = 1000000 * NS_PER_S;
 	r->o.max_nodes = 1 << 14;
 	r->shape = (struct gen) {.n_functions = 60, .max_depth = 9, .max_rows = 9, .n_streams = 3};

@@ -29,6 +29,7 @@ static void write_compacted(const char *dir)
 		.segment_bytes = 16 << 10,
 		.max_nodes = 4096,
 		.no_compaction = true,
+		.all_rollups = true,
 		.seed = 1};
 	struct errbuf eb = {.text = ""};
 	struct store *s = NULL;
