@@ -327,7 +327,8 @@ class Lines(unittest.TestCase):
                 function, target = head[1], None
             elif insn:
                 # Calls of the collector and of bounds' errors come behind the code; the line program does not tell their places.
-                if target is not None and not re.search('caml_call_gc|caml_alloc|bound_error', target) and re.match('caml[A-Z]', function):
+                # Those that neither allocate nor raise have no descriptor.
+                if target is not None and not re.search('caml_call_gc|caml_alloc|bound_error|caml_initialize|caml_modify|realloc_stack', target) and re.match('caml[A-Z]', function):
                     calls.append((int(insn[1], 16) - 1, function))
                 target = insn[3] if insn[2] == 'call' else None
         return calls
