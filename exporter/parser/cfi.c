@@ -177,3 +177,22 @@ enum cfi_entry cfi_read(struct cfi_section *s, uint64_t *off, struct cfi_fde *re
 	ret->code_bytes = cursor_left(&e.c);
 	return e.c.error || ret->end < ret->begin ? CFI_BAD : CFI_FDE;
 }
+
+bool cfi_has_signal_frames(const struct cfi_section *s)
+{
+	enum cfi_entry kind;
+	uint64_t off = 0, at;
+
+	do {
+		struct entry e;
+
+		at = off;
+		e = entry_at(s, &off);
+		kind = e.kind;
+		cursor_skip(&e.c, 1); /* version */
+		if (kind == CFI_CIE &&
+			memchr(e.c.pos, 'S', strnlen((const char *)e.c.pos, cursor_left(&e.c))))
+			return true;
+	} while (kind != CFI_END && off != at);
+	return false;
+}

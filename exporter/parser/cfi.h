@@ -61,6 +61,9 @@ enum cfi_entry cfi_read(struct cfi_section *s, uint64_t *off, struct cfi_fde *re
 /* The same without looking into the entry. */
 enum cfi_entry cfi_skip(const struct cfi_section *s, uint64_t *off);
 
+/* True when a CIE says S: glibc's signal trampoline and OCaml's calls of C. Reads no FDE. */
+bool cfi_has_signal_frames(const struct cfi_section *s);
+
 /* Takes a stretch's begin and rule; the stretch ends where the next begins, or at the FDE's end. */
 typedef void (*cfi_row_fn)(void *ctx, uint64_t begin, const struct unwind_rule *rule);
 /* Runs an FDE's instructions. False: they are malformed; the last row given is an unknown one. */

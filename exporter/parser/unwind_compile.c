@@ -25,6 +25,7 @@ struct compile {
 	bool sorted;
 	struct unwind_rules rules;
 	struct unwind_words *words;
+	bool is_libc;	/* as far as that it has a signal trampoline */
 	uint64_t base;	/* offset of the first page */
 	uint64_t limit; /* offset of the end of the last page */
 	uint64_t pos;	/* offset in file: up to here code is covered, or known not to be */
@@ -236,6 +237,7 @@ static int index_eh_frame(struct compile *c)
 			return 0;
 	}
 	c->ret->sources |= SYMBOL_UNWIND_EH_FRAME;
+	c->is_libc = cfi_has_signal_frames(s);
 	if (has_hdr)
 		r = index_by_header(c, &hdr);
 	return r == -ENOENT ? index_section(c, FROM_EH_FRAME) : r;
@@ -277,35 +279,42 @@ static void add_row(void *ctx, uint64_t begin, const struct unwind_rule *rule)
 		unwind_words_add(c->words, off, unwind_rules_number(&c->rules, rule));
 }
 
+static bool code_is(const struct compile *c, uint64_t vaddr, const uint8_t *code, size_t n)
+{
+	struct cfi_section bytes;
+
+	return data_at(c->f, vaddr, &bytes) && bytes.bytes >= n && memcmp(bytes.data, code, n) == 0;
+}
+
 /* A trampoline that the kernel returns to from a signal handler: told by its code. OCaml marks other
  * code as a signal frame too. */
 static bool is_trampoline(const struct compile *c, const struct cfi_fde *fde)
 {
 	static const uint8_t x86[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
 	static const uint8_t arm64[] = {0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4};
-	const uint8_t *code = c->machine->ra_is_reg ? arm64 : x86;
-	size_t n = c->machine->ra_is_reg ? sizeof(arm64) : sizeof(x86);
-	struct cfi_section bytes;
 
-	if (!fde->cie->is_signal_frame || !data_at(c->f, fde->begin, &bytes))
+	if (!fde->cie->is_signal_frame)
 		return false;
 	/* The FDE begins a little early: callers are looked up before their return address. */
-	for (size_t i = 0; i <= 4 && i + n <= bytes.bytes; i++)
-		if (memcmp(bytes.data + i, code, n) == 0)
-			return true;
-	return false;
+	if (c->machine->ra_is_reg)
+		return code_is(c, fde->begin, arm64, sizeof(arm64)) ||
+		       code_is(c, fde->begin + 4, arm64, sizeof(arm64));
+	return code_is(c, fde->begin, x86, sizeof(x86)) ||
+	       code_is(c, fde->begin + 1, x86, sizeof(x86));
 }
 
-/* glibc's __start_context: where a coroutine's function returns to. Its CFI takes the link to the next context for a return
- * address; it is the root. Its first byte is the return address, so the byte before it is what is looked up. */
-static bool is_context_start(const struct compile *c, const struct cfi_fde *fde)
+/*
+ * Where a function given to makecontext returns to: glibc's __start_context, which goes on with the next context and has no
+ * caller, though its FDE does not say so. mov %rbx, %rsp, then mov (%rsp), %rdi or pop %rdi, then test %rdi, %rdi.
+ */
+static bool is_start_context(const struct compile *c, const struct cfi_fde *fde)
 {
-	/* mov %rbx, %rsp; mov (%rsp), %rdi; test %rdi, %rdi */
-	static const uint8_t code[] = {0x48, 0x89, 0xdc, 0x48, 0x8b, 0x3c, 0x24, 0x48, 0x85, 0xff};
-	struct cfi_section bytes;
+	static const uint8_t mov[] = {0x48, 0x89, 0xdc, 0x48, 0x8b, 0x3c, 0x24, 0x48, 0x85, 0xff};
+	static const uint8_t pop[] = {0x48, 0x89, 0xdc, 0x5f, 0x48, 0x85, 0xff};
 
-	return !c->machine->ra_is_reg && data_at(c->f, fde->begin, &bytes) &&
-	       bytes.bytes >= sizeof(code) && memcmp(bytes.data, code, sizeof(code)) == 0;
+	return c->is_libc && fde->end - fde->begin < 128 && !c->machine->ra_is_reg &&
+	       (code_is(c, fde->begin, mov, sizeof(mov)) ||
+		       code_is(c, fde->begin, pop, sizeof(pop)));
 }
 
 static void compile_fde(struct compile *c, const struct cfi_fde *fde)
@@ -332,12 +341,8 @@ static void compile_fde(struct compile *c, const struct cfi_fde *fde)
 			&(struct unwind_rule) {.cfa = UNWIND_CFA_SIGNAL,
 				.reg = c->machine->sp,
 				.off = c->machine->ra_is_reg ? 128 : 0});
-	else if (is_context_start(c, fde))
-		unwind_words_add(c->words, MAX(begin, c->pos + 1) - 1,
-			unwind_rules_number(&c->rules, &(struct unwind_rule) {.cfa = UNWIND_CFA_REG,
-							       .reg = c->machine->sp,
-							       .off = 8,
-							       .ra = UNWIND_GONE}));
+	else if (is_start_context(c, fde)) /* looked up by the byte before it */
+		add_row(c, fde->begin - 1, &(struct unwind_rule) {.ra = UNWIND_GONE});
 	else if (!cfi_run(c->machine, fde, add_row, c))
 		c->ret->n_bad++;
 	c->pos = c->end;
