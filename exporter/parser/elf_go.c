@@ -4,21 +4,10 @@
  * (Go's debug/gosym/pclntab.go; runtime/symtab.go). Four layouts, told apart by the magic: of Go
  * 1.2, 1.16, 1.18 and 1.20. Little-endian with 8-byte pointers, as the machines that are read.
  */
-#include "exporter/parser/elf_file.h"
-#include "lib/base/cursor.h"
+#include "exporter/parser/elf_go.h"
 #include <string.h>
 
 enum { HEADER_BYTES = 8, POINTER_BYTES = 8, MAX_FUNCTIONS = 1 << 24 };
-
-enum go_layout { GO_2, GO_16, GO_18 }; /* 1.20 differs in what is not read here */
-
-struct go_table {
-	struct cursor all;
-	enum go_layout layout;
-	uint64_t text; /* what entries are relative to; 0: they are addresses */
-	uint64_t n_functions;
-	uint64_t names_off, functions_off; /* in the table */
-};
 
 static bool layout_of(uint32_t magic, enum go_layout *ret)
 {
@@ -39,7 +28,7 @@ static bool read_header(struct go_table *t, uint64_t text)
 
 	if (!layout_of(cursor_u32(&c), &t->layout) || cursor_u16(&c))
 		return false;
-	cursor_skip(&c, 1);
+	t->quantum = cursor_u8(&c);
 	if (cursor_u8(&c) != POINTER_BYTES)
 		return false;
 	t->n_functions = cursor_u64(&c);
@@ -53,7 +42,8 @@ static bool read_header(struct go_table *t, uint64_t text)
 		t->text = told_text ? told_text : text; /* 0 where the loader would fill it in */
 	}
 	t->names_off = cursor_u64(&c);
-	cursor_skip(&c, 24); /* compilation units, files, values by pc */
+	cursor_skip(&c, 16); /* compilation units, files */
+	t->values_off = cursor_u64(&c);
 	t->functions_off = cursor_u64(&c);
 	return !c.error && t->n_functions <= MAX_FUNCTIONS;
 }
@@ -247,4 +237,55 @@ int elf_read_go_functions(const struct elf_file *f, struct elf_symbols *ret)
 			end = MAX(end, f->loads[i].vaddr + f->loads[i].memory_bytes);
 	return elf_go_functions(
 		table.start, (size_t)(table.end - table.start), find_text(f, &table), end, ret);
+}
+
+bool elf_go_open(const struct elf_file *f, struct go_table *ret)
+{
+	struct cursor table;
+
+	if (!find_table(f, &table))
+		return false;
+	*ret = (struct go_table) {.all = table};
+	return read_header(ret, find_text(f, &table));
+}
+
+/* A record: start, name, arguments, deferreturn, then where the stack pointer's distances are. */
+static struct cursor stack_of(const struct go_table *t, uint64_t info)
+{
+	uint64_t base = t->layout == GO_2 ? 0 : t->functions_off, off;
+	struct cursor c = {.error = -EBADMSG};
+
+	if (__builtin_add_overflow(base, info, &off))
+		return c;
+	c = at(t, off);
+	cursor_skip(&c, t->layout == GO_18 ? 16 : POINTER_BYTES + 12);
+	off = cursor_u32(&c);
+	if (c.error || !off || __builtin_add_overflow(t->values_off, off, &off))
+		return (struct cursor) {.error = -EBADMSG};
+	return at(t, off);
+}
+
+bool elf_go_function(const struct go_table *t, uint64_t i, struct go_function *ret)
+{
+	struct go_entry entry, next;
+
+	if (!read_entry(t, i, &entry) || !read_entry(t, i + 1, &next) || next.start <= entry.start)
+		return false;
+	*ret = (struct go_function) {.start = entry.start,
+		.end = next.start,
+		.name = name_of(t, entry.info),
+		.stack = stack_of(t, entry.info)};
+	return ret->name && !ret->stack.error;
+}
+
+bool elf_go_next_value(
+	const struct go_table *t, struct cursor *c, bool first, uint64_t *pc, int64_t *value)
+{
+	uint64_t delta = cursor_varint(c);
+
+	if (c->error || (!delta && !first))
+		return false;
+	*value += delta & 1 ? ~(int64_t)(delta >> 1) : (int64_t)(delta >> 1);
+	*pc += cursor_varint(c) * t->quantum;
+	return !c->error;
 }

@@ -6,7 +6,7 @@
  */
 #pragma once
 #include "exporter/parser/cfi.h"
-#include "exporter/parser/elf_file.h"
+#include "exporter/parser/elf_go.h"
 
 enum {
 	UNWIND_TRANSIENT_BYTES = 8 << 20,
@@ -30,6 +30,10 @@ struct unwind_sections {
  * writing says. In the first two cases nothing was written. */
 int unwind_compile(const struct elf_file *f, const struct elf_file *debug, int out_fd, uint64_t off,
 	struct unwind_sections *ret) _must_check_;
+
+/* Rows of one Go function. False: its table is malformed; rows up to there were given. */
+bool unwind_go_run(const struct cfi_machine *machine, const struct go_table *t,
+	const struct go_function *fn, cfi_row_fn row, void *ctx);
 
 enum { UNWIND_RULE_UNKNOWN = 1 }; /* number of UNWIND_CFA_UNKNOWN in every file */
 

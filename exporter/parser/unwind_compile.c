@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 /* Value of an index item: offset in its section, and which that is. */
-enum source { FROM_EH_FRAME = 0, FROM_DEBUG_FRAME = 1, N_SOURCES = 2 };
+enum source { FROM_EH_FRAME = 0, FROM_DEBUG_FRAME = 1, N_SECTIONS = 2, FROM_PCLNTAB = 2 };
 #define SOURCE_SHIFT 30
 #define MAX_SECTION_BYTES (1ULL << SOURCE_SHIFT)
 
@@ -19,7 +19,8 @@ enum { MAX_FDES = 6 * (1 << 20) / (int)sizeof(struct radix_item), ALIGNMENT = 16
 struct compile {
 	const struct elf_file *f;
 	const struct cfi_machine *machine;
-	struct cfi_section sections[N_SOURCES];
+	struct cfi_section sections[N_SECTIONS];
+	struct go_table go;
 	struct radix_item *index; /* key: offset in file less that of the first page */
 	size_t n, cap;
 	bool sorted;
@@ -254,6 +255,23 @@ static int index_debug_frame(struct compile *c, const struct elf_file *f)
 	return index_section(c, FROM_DEBUG_FRAME);
 }
 
+/* The runtime's own table, in place of .debug_frame: it is there in stripped programs too, and knows where stacks are switched. */
+static int index_go(struct compile *c)
+{
+	struct go_function fn;
+	int r;
+
+	if (!elf_go_open(c->f, &c->go))
+		return -ENOENT;
+	r = make_room(c, c->go.n_functions);
+	for (uint64_t i = 0; r == 0 && i < c->go.n_functions; i++)
+		if (elf_go_function(&c->go, i, &fn))
+			add_to_index(c, fn.start, i, FROM_PCLNTAB);
+	if (r == 0)
+		c->ret->sources |= SYMBOL_UNWIND_PCLNTAB;
+	return r;
+}
+
 static int sort_index(struct compile *c)
 {
 	struct radix_item *tmp;
@@ -317,25 +335,33 @@ static bool is_start_context(const struct compile *c, const struct cfi_fde *fde)
 		       code_is(c, fde->begin, pop, sizeof(pop)));
 }
 
-static void compile_fde(struct compile *c, const struct cfi_fde *fde)
+/* Sets the bounds for the rows of a function and says what lies between the last one and it. False: it has no rows to add. */
+static bool begin_function(struct compile *c, uint64_t vaddr, uint64_t vaddr_end)
 {
-	const struct elf_segment *load = segment_of(c->f, fde->begin);
+	const struct elf_segment *load = segment_of(c->f, vaddr);
 	uint64_t begin, gap;
 
 	if (!load) {
 		c->ret->n_bad++;
-		return;
+		return false;
 	}
 	c->slide = load->vaddr - load->file_off;
-	begin = fde->begin - c->slide;
-	c->end = MIN(fde->end - c->slide, load->file_off + load->file_bytes);
+	begin = vaddr - c->slide;
+	c->end = MIN(vaddr_end - c->slide, load->file_off + load->file_bytes);
 	if (c->end <= c->pos)
-		return; /* .debug_frame says again what .eh_frame has said */
+		return false; /* .debug_frame says again what .eh_frame has said */
 	c->ret->n_bad += begin < c->pos;
 	/* What only aligns the next function is never run; a return address may be its first byte. */
 	gap = begin - MIN(c->pos, begin);
-	if (gap >= ALIGNMENT || (gap && fde->begin % ALIGNMENT))
+	if (gap >= ALIGNMENT || (gap && vaddr % ALIGNMENT))
 		unwind_words_add(c->words, c->pos, UNWIND_RULE_NONE);
+	return true;
+}
+
+static void compile_fde(struct compile *c, const struct cfi_fde *fde)
+{
+	if (!begin_function(c, fde->begin, fde->end))
+		return;
 	if (is_trampoline(c, fde))
 		add_row(c, fde->begin,
 			&(struct unwind_rule) {.cfa = UNWIND_CFA_SIGNAL,
@@ -349,19 +375,36 @@ static void compile_fde(struct compile *c, const struct cfi_fde *fde)
 	c->ret->n_fdes++;
 }
 
+static void compile_go(struct compile *c, const struct go_function *fn)
+{
+	if (!begin_function(c, fn->start, fn->end))
+		return;
+	if (!unwind_go_run(c->machine, &c->go, fn, add_row, c))
+		c->ret->n_bad++;
+	c->pos = c->end;
+	c->ret->n_fdes++;
+}
+
+static void compile_item(struct compile *c, const struct radix_item *item)
+{
+	enum source source = item->value >> SOURCE_SHIFT;
+	uint64_t at = item->value & (MAX_SECTION_BYTES - 1);
+	struct go_function fn;
+	struct cfi_fde fde;
+
+	if (source == FROM_PCLNTAB && elf_go_function(&c->go, at, &fn))
+		compile_go(c, &fn);
+	else if (source != FROM_PCLNTAB && cfi_read(&c->sections[source], &at, &fde) == CFI_FDE)
+		compile_fde(c, &fde);
+	else
+		c->ret->n_bad++;
+}
+
 static void compile_rows(struct compile *c)
 {
 	c->pos = c->base;
-	for (size_t i = 0; i < c->n; i++) {
-		enum source source = c->index[i].value >> SOURCE_SHIFT;
-		uint64_t off = c->index[i].value & (MAX_SECTION_BYTES - 1);
-		struct cfi_fde fde;
-
-		if (cfi_read(&c->sections[source], &off, &fde) == CFI_FDE)
-			compile_fde(c, &fde);
-		else
-			c->ret->n_bad++;
-	}
+	for (size_t i = 0; i < c->n; i++)
+		compile_item(c, &c->index[i]);
 	unwind_words_add(c->words, c->pos, UNWIND_RULE_NONE);
 }
 
@@ -421,9 +464,12 @@ int unwind_compile(const struct elf_file *f, const struct elf_file *debug, int o
 		return write_sections(&c, out_fd, off);
 	r = index_eh_frame(&c);
 	if (r == 0)
+		r = index_go(&c);
+	if (r == -ENOENT) {
 		r = index_debug_frame(&c, f);
-	if (r == 0)
-		r = index_debug_frame(&c, debug);
+		if (r == 0)
+			r = index_debug_frame(&c, debug);
+	}
 	if (r == 0)
 		r = sort_index(&c);
 	return r < 0 ? r : write_sections(&c, out_fd, off);
