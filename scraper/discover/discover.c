@@ -92,8 +92,7 @@ static size_t kind_index(const struct discover_kind *kind)
 
 static void provider_free(struct discover_provider *p)
 {
-	if (p->fetch_id)
-		http_client_cancel(p->client, p->fetch_id);
+	discover_fetch_cancel_all(p);
 	p->kind->stop(p);
 	for (size_t i = 0; !p->kind->shares_groups && i < p->n_groups; i++)
 		discover_group_done(&p->groups[i]);

@@ -87,13 +87,14 @@ static int parse(const struct discover_provider *p, const struct http_response *
 	return 0;
 }
 
-static void on_answer(struct discover_provider *p, struct http_response *r)
+static void on_answer(struct discover_provider *p, struct http_response *r, void *arg)
 {
 	struct discover_group *groups = NULL;
 	struct errbuf eb = {0};
 	size_t n = 0;
 	int e = parse(p, r, &groups, &n, &eb);
 
+	(void)arg;
 	if (e < 0)
 		discover_failed(p, "http_sd %s: %s", settings(p)->shown_url, err_text(&eb, e));
 	else
@@ -112,9 +113,18 @@ static void refresh(struct discover_provider *p, int64_t now_ns)
 	p->next_ns = now_ns + sd->refresh_interval_ms * NS_PER_MS;
 	snprintf(interval, sizeof(interval), "X-Prometheus-Refresh-Interval-Seconds: %g",
 		(double)sd->refresh_interval_ms / 1000);
-	e = discover_fetch(p, sd->url, headers, &sd->http.transport,
-		(uint32_t)MIN(sd->refresh_interval_ms, (int64_t)UINT32_MAX), on_answer, &eb);
-	if (e < 0 && e != -EBUSY)
+	if (p->fetches)
+		return; /* the last one still waits for its answer */
+	e = discover_fetch(p,
+		&(struct discover_request) {
+			.url = sd->url,
+			.headers = headers,
+			.transport = &sd->http.transport,
+			.timeout_ms = (uint32_t)MIN(sd->refresh_interval_ms, (int64_t)UINT32_MAX),
+			.done = on_answer,
+		},
+		&eb);
+	if (e < 0)
 		discover_failed(p, "http_sd %s: %s", sd->shown_url, err_text(&eb, e));
 }
 

@@ -84,44 +84,59 @@ void discover_put_group(struct discover_provider *p, struct discover_group *grou
 }
 
 /* Lives from the start of a request to its callback. */
-struct fetch {
+struct discover_fetch {
 	struct discover_provider *provider;
-	void (*done)(struct discover_provider *p, struct http_response *r);
+	struct discover_fetch *next;
+	uint64_t id;
+	void (*done)(struct discover_provider *p, struct http_response *r, void *arg);
+	void (*drop)(void *arg);
+	void *arg;
 };
 
 static void on_done(struct http_response *r, void *arg)
 {
-	struct fetch f = *(struct fetch *)arg;
+	struct discover_fetch *f = arg, **at = &f->provider->fetches;
 
-	free(arg);
-	f.provider->fetch_id = 0;
+	while (*at != f)
+		at = &(*at)->next;
+	*at = f->next;
 	if (r->error != -ECANCELED)
-		f.done(f.provider, r);
+		f->done(f->provider, r, f->arg);
+	else if (f->drop)
+		f->drop(f->arg);
+	free(f);
 }
 
-int discover_fetch(struct discover_provider *p, const char *url, const char *const *headers,
-	const struct http_transport *transport, uint32_t timeout_ms,
-	void (*done)(struct discover_provider *p, struct http_response *r), struct errbuf *eb)
+int discover_fetch(struct discover_provider *p, const struct discover_request *q, struct errbuf *eb)
 {
-	struct fetch *f;
+	struct discover_fetch *f = xmalloc(sizeof(*f));
 	int r;
 
-	if (p->fetch_id)
-		return err_set(eb, -EBUSY, "the last request has not ended");
-	f = xmalloc(sizeof(*f));
-	*f = (struct fetch) {p, done};
+	*f = (struct discover_fetch) {
+		.provider = p, .done = q->done, .drop = q->drop, .arg = q->arg};
 	r = http_client_start(p->client,
 		&(struct http_fetch) {
-			.url = url,
-			.headers = headers,
-			.transport = transport,
-			.timeout_ms = timeout_ms,
+			.url = q->url,
+			.unix_socket = q->unix_socket,
+			.headers = q->headers,
+			.transport = q->transport,
+			.timeout_ms = q->timeout_ms,
 			.max_body_bytes = MAX_ANSWER_BYTES,
 			.done = on_done,
 			.arg = f,
 		},
-		&p->fetch_id, eb);
-	if (r < 0)
+		&f->id, eb);
+	if (r < 0) {
 		free(f);
-	return r;
+		return r;
+	}
+	f->next = p->fetches;
+	p->fetches = f;
+	return 0;
+}
+
+void discover_fetch_cancel_all(struct discover_provider *p)
+{
+	while (p->fetches)
+		http_client_cancel(p->client, p->fetches->id);
 }

@@ -42,10 +42,10 @@ struct discover_provider {
 	struct http_client *client; /* of all providers; its callbacks run inside discover_run */
 	struct config *cfg; /* a reference: job and its settings stay while the provider lives */
 	const struct config_job *job;
-	size_t idx;		       /* the job's idx-th settings of this kind */
-	uint64_t fetch_id;	       /* of the one request under way; 0: none */
-	bool is_settled;	       /* a refresh has ended, well or not */
-	struct discover_group *groups; /* what the provider knows now */
+	size_t idx;			/* the job's idx-th settings of this kind */
+	struct discover_fetch *fetches; /* requests under way */
+	bool is_settled;		/* a refresh has ended, well or not */
+	struct discover_group *groups;	/* what the provider knows now */
 	size_t n_groups, cap_groups;
 	int64_t next_ns; /* of the next refresh; INT64_MAX: never by itself */
 	bool changed;
@@ -69,12 +69,23 @@ void discover_set_groups(struct discover_provider *p, struct discover_group *gro
 /* The same for one source: replaces its group or adds it; a group without targets is removed. */
 void discover_put_group(struct discover_provider *p, struct discover_group *group);
 void discover_groups_free(struct discover_group *groups, size_t n);
-/* GET; `done` runs inside discover_run unless the provider stops first. `headers` as in struct http_fetch. -EBUSY while
- * another request of this provider is under way. */
-int discover_fetch(struct discover_provider *p, const char *url, const char *const *headers,
-	const struct http_transport *transport, uint32_t timeout_ms,
-	void (*done)(struct discover_provider *p, struct http_response *r),
+/* A request; strings and headers are copied, the transport must live as long as the provider. */
+struct discover_request {
+	const char *url;
+	const char *unix_socket;    /* path; NULL: by the URL's host */
+	const char *const *headers; /* as in struct http_fetch */
+	const struct http_transport *transport;
+	uint32_t timeout_ms;
+	/* Runs inside discover_run unless the provider stops or cancels first. */
+	void (*done)(struct discover_provider *p, struct http_response *r, void *arg);
+	void *arg;
+	void (*drop)(void *arg); /* frees `arg` of a cancelled request, NULL: nothing to free */
+};
+/* GET; any number may be under way. */
+int discover_fetch(struct discover_provider *p, const struct discover_request *q,
 	struct errbuf *eb) _must_check_;
+/* Ends the provider's requests without their callbacks. */
+void discover_fetch_cancel_all(struct discover_provider *p);
 
 /* Group of `g` with its strings copied; `meta` (may be NULL) is set as label `meta_name` on all. */
 struct config_static_group;
