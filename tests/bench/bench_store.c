@@ -7,6 +7,8 @@
  *                                      compaction, stacks and symbols apart; then the replay of a log of 256 MB
  *   bench_store DIR [SERIES [SECONDS]] the gzipped profiles of a directory (scrapes of one exporter, say), SECONDS apart, as many series
  *
+ *   bench_store replay                 the last of these alone
+ *
  * One line a figure: name value unit goal value.
  */
 #include "tests/bench/ingest.h"
@@ -149,7 +151,11 @@ int main(int argc, char **argv)
 {
 	static struct ingest b;
 
-	if (argc > 1) {
+	if (argc > 1 && !strcmp(argv[1], "replay")) {
+		make_corpus();
+		ingest_init(&b, DIRECTORY, N_SERIES, false);
+		replay(&b);
+	} else if (argc > 1) {
 		ingest_init(&b, argv[1], argc > 2 ? strtoul(argv[2], NULL, 10) : 1, true);
 		measure(&b, b.n_files, argc > 3 ? strtol(argv[3], NULL, 10) : 10, true, true);
 	} else {
