@@ -93,6 +93,9 @@ struct http_fetch {
 				  says so */
 	const int *
 		body_fd; /* the body of a 200 is written there, and nothing of it held; NULL: off */
+	/* Called with each piece of a 200's body as it arrives, which is then neither held nor limited; first with n 0, when
+	 * the head of that answer is there. A negative return ends the transfer with that error. NULL: off */
+	int (*piece)(const void *p, size_t n, void *arg);
 	struct budget *budget; /* charged by the body; NULL: none */
 	bool accept_gzip;      /* Accept-Encoding: gzip, else identity */
 	/* Called once on the loop thread. The response is the callee's to take from and is freed

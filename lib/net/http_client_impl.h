@@ -29,8 +29,9 @@ struct http_transfer {
 	size_t max_body_bytes;
 	int body_fd; /* -1: into the response */
 	size_t n_written;
+	int (*piece)(const void *p, size_t n, void *arg); /* NULL: none */
 	uint32_t timeout_ms;
-	int refused; /* by our own callbacks: -EFBIG, -ENOMEM */
+	int refused; /* by our own callbacks: -EFBIG, -ENOMEM, what `piece` said */
 	int64_t start_ns;
 	char curl_error[CURL_ERROR_SIZE];
 	void (*done)(struct http_response *r, void *arg);

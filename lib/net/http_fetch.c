@@ -98,12 +98,17 @@ static void reserve_body(struct http_transfer *t)
 		(void)bytes_reserve(&t->response.body, (size_t)announced);
 }
 
-static int write_body(struct http_transfer *t, const char *p, size_t n)
+static bool is_ok(const struct http_transfer *t)
 {
 	long status = 0;
 
 	curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
-	if (status != 200)
+	return status == 200;
+}
+
+static int write_body(struct http_transfer *t, const char *p, size_t n)
+{
+	if (!is_ok(t))
 		return 0;
 	if (t->max_body_bytes && n > t->max_body_bytes - t->n_written)
 		return -EFBIG;
@@ -127,6 +132,10 @@ static size_t on_body(char *p, size_t size, size_t n, void *arg)
 
 	if (t->body_fd >= 0) {
 		t->refused = write_body(t, p, size * n);
+		return t->refused < 0 ? 0 : size * n;
+	}
+	if (t->piece && is_ok(t)) {
+		t->refused = t->piece(p, size * n, t->arg);
 		return t->refused < 0 ? 0 : size * n;
 	}
 	if (!t->response.body.len)
@@ -167,6 +176,9 @@ static size_t on_header(char *p, size_t size, size_t n, void *arg)
 	if (size * n >= 5 && !memcmp(p, "HTTP/", 5)) {
 		headers_free(&t->response);
 		t->cap_headers = 0;
+	} else if (t->piece && (*p == '\r' || *p == '\n') && is_ok(t)) {
+		t->refused = t->piece(p, 0, t->arg);
+		return t->refused < 0 ? 0 : size * n;
 	} else {
 		add_header(t, p, size * n);
 	}
@@ -483,7 +495,7 @@ static int set_options(struct http_transfer *t, const struct http_fetch *f, stru
 	curl_easy_setopt(e, CURLOPT_BUFFERSIZE, (long)BUFFER_BYTES);
 	/* a cached name would be looked at, with all others, at each new connection; kept ones are the better cache */
 	curl_easy_setopt(e, CURLOPT_DNS_CACHE_TIMEOUT, 0L);
-	if (f->max_body_bytes)
+	if (f->max_body_bytes && !f->piece)
 		curl_easy_setopt(e, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)f->max_body_bytes);
 	if (f->unix_socket)
 		curl_easy_setopt(e, CURLOPT_UNIX_SOCKET_PATH, f->unix_socket);
@@ -512,6 +524,7 @@ int http_transfer_new(struct http_client *c, const struct http_fetch *f, struct 
 	t->arg = f->arg;
 	t->max_body_bytes = f->max_body_bytes;
 	t->body_fd = f->body_fd ? *f->body_fd : -1;
+	t->piece = f->piece;
 	t->timeout_ms = f->timeout_ms;
 	t->start_ns = clock_monotonic_ns(&clock_system);
 	bytes_init(&t->response.body, f->budget, f->max_body_bytes);

@@ -181,3 +181,52 @@ bool json_value_next(const struct json_value *object, void **pos, const char **r
 	*ret_value = wrap(json_object_iter_value(*pos));
 	return true;
 }
+
+struct json_doc *json_value_share(const struct json_value *part)
+{
+	struct json_doc *d = xcalloc(1, sizeof(*d));
+
+	d->root = json_incref(unconst(raw(part)));
+	return d;
+}
+
+bool json_value_equal(const struct json_value *a, const struct json_value *b)
+{
+	return json_equal(raw(a), raw(b));
+}
+
+static const struct json_keep *keep_of(const struct json_keep *keep, const char *name)
+{
+	while (keep->name && strcmp(keep->name, name))
+		keep++;
+	return keep->name ? keep : NULL;
+}
+
+/* Its depth is that of `keep`. */
+static void keep_members(json_t *j, const struct json_keep *keep)
+{
+	const char *name;
+	json_t *value;
+	void *next;
+	size_t i;
+
+	json_array_foreach(j, i, value)
+	{
+		if (json_is_object(value))
+			keep_members(value, keep);
+	}
+	json_object_foreach_safe(j, next, name, value)
+	{
+		const struct json_keep *k = keep_of(keep, name);
+
+		if (!k)
+			json_object_del(j, name);
+		else if (k->members)
+			keep_members(value, k->members);
+	}
+}
+
+void json_doc_keep(struct json_doc *d, const struct json_keep *keep)
+{
+	keep_members(d->root, keep);
+}

@@ -42,6 +42,17 @@ size_t json_value_len(const struct json_value *v);
 const struct json_value *json_value_at(const struct json_value *v, size_t i);
 /* NULL when absent or no object. */
 const struct json_value *json_value_get(const struct json_value *v, const char *key);
+/* A document of its own for a part of another one, which may be freed before it. */
+struct json_doc *json_value_share(const struct json_value *part);
+bool json_value_equal(const struct json_value *a, const struct json_value *b);
+/* What is worth keeping of an object: its members by name, and of those that are objects or arrays of objects, the same again;
+ * a list ends with a NULL name. */
+struct json_keep {
+	const char *name;
+	const struct json_keep *members; /* NULL: all of it */
+};
+/* Drops everything else, which is a change of all documents that share the root. */
+void json_doc_keep(struct json_doc *d, const struct json_keep *keep);
 /* Members in their order: start with *pos = NULL; false at the end. */
 bool json_value_next(const struct json_value *object, void **pos, const char **ret_key,
 	const struct json_value **ret_value);

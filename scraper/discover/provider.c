@@ -88,6 +88,7 @@ struct discover_fetch {
 	struct discover_provider *provider;
 	struct discover_fetch *next;
 	uint64_t id;
+	int (*piece)(struct discover_provider *p, const void *bytes, size_t n, void *arg);
 	void (*done)(struct discover_provider *p, struct http_response *r, void *arg);
 	void (*drop)(void *arg);
 	void *arg;
@@ -107,13 +108,20 @@ static void on_done(struct http_response *r, void *arg)
 	free(f);
 }
 
+static int on_piece(const void *bytes, size_t n, void *arg)
+{
+	struct discover_fetch *f = arg;
+
+	return f->piece(f->provider, bytes, n, f->arg);
+}
+
 int discover_fetch(struct discover_provider *p, const struct discover_request *q, struct errbuf *eb)
 {
 	struct discover_fetch *f = xmalloc(sizeof(*f));
 	int r;
 
 	*f = (struct discover_fetch) {
-		.provider = p, .done = q->done, .drop = q->drop, .arg = q->arg};
+		.provider = p, .piece = q->piece, .done = q->done, .drop = q->drop, .arg = q->arg};
 	r = http_client_start(p->client,
 		&(struct http_fetch) {
 			.url = q->url,
@@ -122,6 +130,7 @@ int discover_fetch(struct discover_provider *p, const struct discover_request *q
 			.transport = q->transport,
 			.timeout_ms = q->timeout_ms,
 			.max_body_bytes = MAX_ANSWER_BYTES,
+			.piece = q->piece ? on_piece : NULL,
 			.done = on_done,
 			.arg = f,
 		},

@@ -76,6 +76,8 @@ struct discover_request {
 	const char *const *headers; /* as in struct http_fetch */
 	const struct http_transport *transport;
 	uint32_t timeout_ms;
+	/* Of a body that is taken as it arrives, as in struct http_fetch; NULL: the answer comes whole. */
+	int (*piece)(struct discover_provider *p, const void *bytes, size_t n, void *arg);
 	/* Runs inside discover_run unless the provider stops or cancels first. */
 	void (*done)(struct discover_provider *p, struct http_response *r, void *arg);
 	void *arg;
