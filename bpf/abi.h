@@ -125,7 +125,7 @@ struct abi_stack {
 	__u64 pc;
 	__u64 regs[16]; /* DWARF numbers */
 };
-enum { ABI_MAX_STACK_BYTES = 28 * 1024 };
+enum { ABI_MAX_STACK_BYTES = 60 * 1024 };
 
 /* Written by user space before load (.rodata). */
 struct abi_config {

@@ -120,6 +120,11 @@ static __always_inline __u32 user_frames(struct tick *t, bool user_mode)
 	walker_begin(s);
 	n = walker_run(s);
 	count_steps(t);
+	/* The program that called execve is gone by now; its registers are not. */
+	if (s->walk.cut != ABI_CUT_NONE && BPF_CORE_READ_BITFIELD(t->task, in_execve)) {
+		s->walk.cut = s->walk.n_guessed = 0;
+		n = 0;
+	}
 	return n;
 }
 
@@ -145,9 +150,16 @@ static __always_inline void fill_header(struct tick *t, __u64 now)
 /* A copy of the stack goes before the sample that it belongs to. */
 static __always_inline void output_copy(struct tick *t, void *ring)
 {
-	struct stack_copy *c = stack_copy_take(t->s, t->task);
+	struct stack_copy *c;
 	__u64 bytes;
 
+	/* What is left of the ring is for samples. */
+	if (bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) >
+		bpf_ringbuf_query(ring, BPF_RB_RING_SIZE) / 2) {
+		t->count[ABI_COUNT_COPIES_RING_FULL]++;
+		return;
+	}
+	c = stack_copy_take(t->s, t->task);
 	if (!c)
 		return;
 	bytes = sizeof(c->head) + c->head.bytes;

@@ -29,7 +29,7 @@ enum {
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 enum { BPF_F_MMAPABLE = 1U << 10 };
-enum { BPF_RB_NO_WAKEUP = 1U << 0 };
+enum { BPF_RB_NO_WAKEUP = 1U << 0, BPF_RB_AVAIL_DATA = 0, BPF_RB_RING_SIZE = 1 };
 
 enum { PF_KTHREAD = 0x00200000 }; /* include/linux/sched.h */
 enum { USER32_CS = 0x23 }; /* arch/x86/include/asm/segment.h: code segment of 32-bit processes */
@@ -84,6 +84,7 @@ struct task_struct {
 	__u64 self_exec_id;
 	struct task_struct *group_leader;
 	struct signal_struct *signal;
+	unsigned in_execve : 1;
 	char comm[16];
 };
 

@@ -21,13 +21,13 @@ struct stack_copy {
 	__u8 stack[ABI_MAX_STACK_BYTES];
 	__u32 busy, limit;
 };
-_Static_assert(sizeof(struct stack_copy) <= 32 * 1024, "limit of per-CPU map values");
 _Static_assert(
 	__builtin_offsetof(struct stack_copy, stack) == sizeof(struct abi_stack), "one record");
 
+/* One for each CPU; values of per-CPU maps must not be larger than 32 KiB. */
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* possible CPUs, set at load */
 	__type(key, __u32);
 	__type(value, struct stack_copy);
 } stack_copies SEC(".maps");
@@ -110,12 +110,12 @@ static __always_inline void stack_copy_fill(
 static __always_inline struct stack_copy *stack_copy_take(
 	struct scratch *s, struct task_struct *task)
 {
-	__u32 zero = 0;
+	__u32 cpu = record_of(s)->cpu;
 	struct stack_copy *c;
 
 	if (s->regs.rsp & 7 || !stack_copy_is_allowed(s))
 		return NULL;
-	c = bpf_map_lookup_elem(&stack_copies, &zero);
+	c = bpf_map_lookup_elem(&stack_copies, &cpu);
 	if (!c || __sync_lock_test_and_set(&c->busy, 1))
 		return NULL;
 	stack_copy_fill(c, s, task);

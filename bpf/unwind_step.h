@@ -88,13 +88,17 @@ UNWIND_FN enum unwind_result unwind_step(struct walk *w, enum unwind_place place
 		return walk_cut(w, ABI_CUT_NO_TABLE);
 	if (place == UNWIND_IN_FILE)
 		found = unwind_find(w);
-	if (found == UNWIND_NO_TABLE || place == UNWIND_SOMEWHERE) {
+	if (found == UNWIND_NO_TABLE || place == UNWIND_SOMEWHERE || place == UNWIND_IN_DATA) {
 		if (!w->n_guessed++)
 			w->guessed = place == UNWIND_IN_FILE ? w->binary : 0;
 		w->fp_cut = place == UNWIND_IN_FILE ? ABI_CUT_NO_TABLE : ABI_CUT_FP_INSANE;
 		walk_set_rule(w, UNWIND_CFA_FP, 0);
 	} else if (found == UNWIND_NO_ROW) {
-		w->fp_cut = place == UNWIND_IN_FILE ? ABI_CUT_NO_TABLE : ABI_CUT_FP_INSANE;
+		/* JIT code that calls C may have its own stack elsewhere (BEAM): below a leaf its frame pointer
+		 * is taken as it is. */
+		w->fp_cut = place == UNWIND_IN_FILE ? ABI_CUT_NO_TABLE
+			    : w->n_steps	    ? ABI_CUT_NONE
+						    : ABI_CUT_FP_INSANE;
 		walk_rule_from_code(w);
 	}
 	return unwind_apply(w);

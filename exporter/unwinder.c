@@ -5,6 +5,7 @@
 #include "exporter/unwinder.h"
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
+#include "lib/base/log.h"
 
 #define SCAN_INTERVAL_NS NS_PER_S
 enum { MAX_WANTED = 64, N_REPLAY_BINARIES = 1 << 16 };
@@ -79,27 +80,28 @@ struct deferred_tables unwinder_tables(const struct unwinder *u)
 	};
 }
 
-/* False when there is no symbol file. What the tables refuse they count. */
+/* False when there is no symbol file. What the tables refuse they count themselves. */
 static bool load(struct unwinder *u, struct binary_registry *r, uint32_t binary, int64_t now_ns)
 {
 	const struct symbol_file *s = binary_symbols_get(r, binary, 0);
 	struct symbol_unwind rows;
-	int e = 0;
 
 	if (!s)
 		return false;
-	if (symbol_unwind_of(s, &rows))
-		e = unwind_tables_load(u->tables, binary, s->identity.content_id, &rows, now_ns);
-	else
+	if (!symbol_unwind_of(s, &rows))
 		unwind_tables_set_rowless(u->tables, binary);
+	else if (unwind_tables_load(u->tables, binary, s->identity.content_id, &rows, now_ns) < 0)
+		LOG_RATED(LOG_DEBUG, "binary %u has no room for its unwind table", binary);
 	binary_symbols_put(r, s);
-	return e == 0;
+	return true;
 }
 
 void unwinder_settled(
 	struct unwinder *u, struct binary_registry *r, uint32_t binary, int64_t now_ns)
 {
-	(void)load(u, r, binary, now_ns);
+	/* No ELF file that can be read: what code there is keeps frame pointers or is cut. */
+	if (!load(u, r, binary, now_ns) && !binary_is_coming(r, binary))
+		unwind_tables_set_rowless(u->tables, binary);
 }
 
 void unwinder_round(struct unwinder *u, struct binary_registry *r, int64_t now_ns)

@@ -87,6 +87,7 @@ static int configure(
 		uint64_t n;
 	} sizes[] = {
 		{s->maps.counters, n_cpus},
+		{s->maps.stack_copies, n_cpus},
 		{s->maps.rings, n_rings},
 		{s->maps.heads, N_BUCKETS},
 		{s->maps.run_words, N_WORDS},

@@ -253,8 +253,8 @@ bool maps_is_dump(const char *path)
 enum mapping_kind maps_kind(const char *path)
 {
 	static const char *const jit[] = {"/dev/zero", "/SYSV", "anon_inode:", "/anon_hugepage",
-		"/memfd:doublemapper", "/memfd:JITCode", "/memfd:sljit", "[heap]", "[stack",
-		"[anon"};
+		"/memfd:doublemapper", "/memfd:vmem", "/memfd:JITCode", "/memfd:sljit", "[heap]",
+		"[stack", "[anon"};
 
 	if (strcmp(path, "[vdso]") == 0)
 		return MAPPING_FILE;

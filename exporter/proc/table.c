@@ -366,15 +366,19 @@ static bool start_fits(const struct process *p, uint64_t start_ns)
 }
 
 /* True when the record can be of this image; what the image did not know yet it learns then. */
-static bool claim(struct process *p, const struct abi_record *r)
+static bool claim(struct process *p, const struct process *newest, const struct abi_record *r)
 {
 	if (!start_fits(p, r->start_ns) || (p->exec_known && p->exec_id != r->exec_id))
 		return false;
 	/* Among images whose exec count is not known, time decides. */
 	if (!p->exec_known && p->older && (r->time_ns < p->begin_ns || r->time_ns >= p->end_ns))
 		return false;
+	if (!p->exec_known && p != newest && r->time_ns >= p->end_ns)
+		return false;
 	p->start_ns = r->start_ns;
-	if (!p->older || r->time_ns - p->begin_ns > PROC_EXEC_SLACK_NS) {
+	/* In the kernel the exec may still be under way, however long ago its record came. */
+	if (!p->older ||
+		(r->flags & ABI_FLAG_USER_MODE && r->time_ns - p->begin_ns > PROC_EXEC_SLACK_NS)) {
 		p->exec_id = r->exec_id;
 		p->exec_known = true;
 	}
@@ -386,7 +390,7 @@ static struct process *find_image(struct proc_table *t, const struct abi_record 
 	struct process *newest = proc_newest(t, r->pid);
 
 	for (struct process *p = newest; p; p = p->older) {
-		if (!claim(p, r))
+		if (!claim(p, newest, r))
 			continue;
 		if (p->exited && p == newest && r->time_ns > p->end_ns)
 			proc_image_revive(t, p);

@@ -1,0 +1,264 @@
+"""Real programs of a distribution at the same time: the share of whole stacks and of named frames of each is printed, and checked.
+
+Whole means that the walk ended where the program or the thread began. What cannot be walked must be cut with reason no_table, never
+shown with guessed callers: Haskell without debug information, Java without frame pointers.
+"""
+import collections
+import glob
+import http.client
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import sonde_e2e as e2e
+
+C_SOURCE = '''
+struct node { struct node *next; int value; char name[32]; };
+#define F(n) static int f##n(struct node *p, int x) { int s = x; for (; p; p = p->next) { \\
+	switch ((p->value + n) % 7) { case 0: s += p->name[n % 32]; break; case 1: s ^= s << 3; break; case 2: s -= n; break; \\
+	case 3: s *= 3; break; case 4: s = s / (n + 1); break; default: s += p->value; } } return s; }
+#define F10(n) F(n##0) F(n##1) F(n##2) F(n##3) F(n##4) F(n##5) F(n##6) F(n##7) F(n##8) F(n##9)
+#define F100(n) F10(n##0) F10(n##1) F10(n##2) F10(n##3) F10(n##4) F10(n##5) F10(n##6) F10(n##7) F10(n##8) F10(n##9)
+F100(1) F100(2) F100(3)
+int main(int argc, char **argv) { struct node n = {0, argc, "x"}; return f100(&n, 1) + f200(&n, 2) + f399(&n, 3) + (argv == 0); }
+'''
+OCAML = '''
+let rec build n = if n = 0 then [] else (n * 7 mod 13) :: build (n - 1)
+let rec sum = function [] -> 0 | x :: r -> x + sum r
+let step i = let l = build 300 in let m = List.map (fun x -> x + i) l in sum (List.sort compare m)
+let () = let t = ref 0 in while true do t := !t + step (!t land 15) done
+'''
+HASKELL = '''
+import qualified Data.Map as M
+go :: Int -> M.Map Int Int -> Int
+go n m = let m' = M.insertWith (+) (n * 7919 `mod` 1009) n m in if n < 0 then M.foldr (+) 0 m' else go (n + 1) m'
+main :: IO ()
+main = print (go 0 M.empty)
+'''
+GO = '''package main
+import ("sort"; "strings")
+type rec struct { k string; v int }
+func work(n int) int {
+	l := make([]rec, n)
+	for i := range l { l[i] = rec{strings.Repeat("x", i*7%13), i * 7919 % 1009} }
+	sort.Slice(l, func(i, j int) bool { return l[i].v < l[j].v })
+	return l[n/2].v + len(l[0].k)
+}
+func main() { t := 0; for { t += work(500) } }
+'''
+RUST = '''
+use std::collections::HashMap;
+#[inline(never)] fn work(n: u64) -> u64 {
+    let mut m: HashMap<u64, Vec<u64>> = HashMap::new();
+    for i in 0..n { m.entry(i * 7919 % 101).or_insert_with(Vec::new).push(i); }
+    m.values().map(|v| v.iter().sum::<u64>()).max().unwrap_or(0)
+}
+fn main() { let mut t = 0u64; loop { t = t.wrapping_add(work(2000 + t % 3)); if t == 1 { println!("{}", t); } } }
+'''
+JAVA = '''
+import java.util.*;
+public class Burn {
+	static int work(int n) { List<Integer> l = new ArrayList<>(); for (int i = 0; i < n; i++) l.add(i * 7919 % 1009); Collections.sort(l); return l.get(n / 2); }
+	public static void main(String[] a) { long t = 0; while (true) t += work(2000); }
+}
+'''
+NODE = '''
+function inner(n) { const l = []; for (let i = 0; i < n; i++) l.push(i * 7919 % 1009); l.sort((a, b) => a - b); return l[n >> 1]; }
+function outer(n) { return inner(n) + 1; }
+let t = 0; for (;;) t += outer(2000);
+'''
+ERLANG = '''
+-module(burn). -export([start/0]).
+start() -> loop(0).
+loop(T) -> loop((T + work(lists:seq(1, 2000), T)) rem 1009).
+work(L, T) -> lists:foldl(fun(X, A) -> (X * 7919 + A) rem 1009 end, T, lists:sort([X * 7919 rem 1009 || X <- L])).
+'''
+PYTHON = 'def f(n): return sorted(i * 7919 % 1009 for i in range(n))[n // 2]\nwhile True: f(2000)'
+RUBY = 'def f(n) (0...n).map { |i| i * 7919 % 1009 }.sort[n / 2] end; loop { f(2000) }'
+PERL = 'sub f { my $n = shift; my @l = sort { $a <=> $b } map { $_ * 7919 % 1009 } 1 .. $n; $l[$n / 2] } f(2000) while 1'
+PHP = 'function f($n) { $l = []; for ($i = 0; $i < $n; $i++) $l[] = $i * 7919 % 1009; sort($l); return $l[$n >> 1]; } while (true) f(2000);'
+SQL = 'WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c LIMIT 1000000000) SELECT count(*) FROM c WHERE x%7=3 AND printf(\'%d\',x) LIKE \'%1%\''
+
+# rustc runs for a second at a time with frames of tens of KiB: the copies of its first stacks may end before their root.
+# name → (least share of whole stacks, least share of named frames); None: all cut ones must say no_table
+SHARES = {
+    'openssl': (0.995, 0), 'sqlite3': (0.995, 0), 'xz': (0.995, 0), 'nginx': (0.995, 0), 'postgres': (0.995, 0), 'cc1': (0.995, 0),
+    'clang': (0.995, 0), 'python3.11': (0.995, 0), 'ruby': (0.995, 0), 'perl': (0.995, 0), 'php': (0.995, 0), 'ocaml': (0.995, 0.9),
+    'go': (0.995, 0.9), 'rustc': (0.95, 0), 'rust': (0.995, 0.9), 'node': (0.95, 0), 'java-fp': (0.95, 0), 'erlang': (0.95, 0),
+    'java': (None, 0), 'haskell': (None, 0),
+}
+LEAST_SAMPLES = 40
+
+
+@e2e.needs_kernel
+class Runtimes(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = tempfile.mkdtemp(prefix='sonde-runtimes.', dir='/var/tmp')
+        os.chmod(cls.dir, 0o755)
+        cls.loads, cls.stop = {}, threading.Event()
+        cls.exporter = None
+        try:
+            cls.build()
+            cls.exporter = e2e.exporter('--symbols.cache-path=', '--profile.frequency=99', '--profile.max-overhead=0',
+                                        '--symbols.max-cpu=1', '--unwind.table-bytes=64MB')
+            cls.start()
+            time.sleep(3)
+            e2e.wait_for('symbol files', lambda: not cls.exporter.metrics()['sonde_symbol_queue_length'], timeout=60)
+            time.sleep(3)
+            cls.profile = e2e.Pprof(cls.exporter.get('/debug/pprof/profile?seconds=25').body)
+            cls.page = cls.exporter.get('/unwind').text
+            cls.metrics = cls.exporter.metrics()
+        except BaseException:
+            cls.tearDownClass()
+            raise
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.stop.set()
+        for w in cls.loads.values():
+            w.__exit__()
+        if cls.exporter:
+            cls.exporter.__exit__(None, None, None)
+        shutil.rmtree(cls.dir, ignore_errors=True)
+
+    @classmethod
+    def write(cls, name, text):
+        path = f'{cls.dir}/{name}'
+        with open(path, 'w') as f:
+            f.write(text)
+        os.chmod(path, 0o644)
+        return path
+
+    @classmethod
+    def run_(cls, *cmd, **kw):
+        subprocess.run(cmd, check=True, cwd=cls.dir, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **kw)
+
+    @classmethod
+    def build(cls):
+        cls.write('c.c', C_SOURCE)
+        cls.write('small.rs', RUST)
+        for name, text in (('ocaml.ml', OCAML), ('haskell.hs', HASKELL), ('go.go', GO), ('Burn.java', JAVA), ('burn.erl', ERLANG), ('node.js', NODE)):
+            cls.write(name, text)
+        cls.run_('ocamlopt', '-o', 'ocaml', 'ocaml.ml')
+        cls.run_('ghc', '-O', '-o', 'haskell', 'haskell.hs')
+        cls.run_('go', 'build', '-o', 'gobin', 'go.go', env=dict(os.environ, GOFLAGS='', GOTOOLCHAIN='local', GO111MODULE='off'))
+        cls.run_('rustc', '-O', '-o', 'rust', 'small.rs')
+        cls.run_('javac', 'Burn.java')
+        cls.run_('erlc', 'burn.erl')
+        os.chmod(cls.dir, 0o777)
+        cls.run_('su', 'postgres', '-s', '/bin/sh', '-c', f'$(ls -d /usr/lib/postgresql/*/bin | head -n 1)/initdb -D {cls.dir}/pg --no-sync')
+
+    @classmethod
+    def start(cls):
+        d = cls.dir
+        port = e2e.free_port()
+        cls.write('nginx.conf', f'daemon off; worker_processes 1; pid {d}/nginx.pid; error_log stderr crit; events {{}} http {{ access_log off; '
+                                f'keepalive_requests 1000000; client_body_temp_path {d}/b; proxy_temp_path {d}/p; fastcgi_temp_path {d}/f; '
+                                f'uwsgi_temp_path {d}/u; scgi_temp_path {d}/s; gzip on; gzip_min_length 1; gzip_comp_level 9; gzip_types text/plain; '
+                                f'server {{ listen 127.0.0.1:{port}; root {d}; default_type text/plain; }} }}')
+        cls.write('query.sql', 'SELECT count(*) FROM pg_attribute a, pg_attribute b, pg_proc c WHERE a.attname || b.attname > c.proname\n')
+        pg = f'$(ls -d /usr/lib/postgresql/*/bin | head -n 1)/postgres --single -D {d}/pg postgres <{d}/query.sql'
+        commands = {
+            'openssl': ['openssl', 'speed', '-seconds', '60', 'rsa2048', 'sha256'],
+            'sqlite3': ['sqlite3', ':memory:', SQL],
+            'xz': ['sh', '-c', f'while :; do cat {d}/c.c /usr/bin/openssl; done | xz -6 -T1 -c'],
+            'nginx': ['nginx', '-c', f'{d}/nginx.conf'],
+            'postgres': ['su', 'postgres', '-s', '/bin/sh', '-c', f'exec {pg}'],
+            'cc1': ['sh', '-c', f'while :; do gcc -O2 -c -o /dev/null {d}/c.c; done'],
+            'clang': ['sh', '-c', f'while :; do clang-14 -O2 -c -o /dev/null {d}/c.c; done'],
+            'python3.11': ['/usr/bin/python3.11', '-c', PYTHON],
+            'ruby': ['ruby', '-e', RUBY],
+            'perl': ['perl', '-e', PERL],
+            'php': ['php', '-r', PHP],
+            'ocaml': [f'{d}/ocaml'],
+            'haskell': [f'{d}/haskell'],
+            'go': [f'{d}/gobin'],
+            'rust': [f'{d}/rust'],
+            'rustc': ['sh', '-c', f'while :; do rustc -O -o {d}/rust-again {d}/small.rs; done'],
+            'node': ['node', f'{d}/node.js'],
+            'java': ['java', '-Xmx64m', '-cp', d, 'Burn'],
+            'java-fp': ['java', '-Xmx64m', '-XX:+PreserveFramePointer', '-cp', d, 'Burn'],
+            'erlang': ['erl', '+JPperf', 'true', '-noshell', '-pa', d, '-s', 'burn', 'start'],
+        }
+        for name, cmd in commands.items():
+            cls.loads[name] = e2e.Workload(*cmd, cwd=d)
+        threading.Thread(target=cls.ask_nginx, args=(port,), daemon=True).start()
+
+    @classmethod
+    def ask_nginx(cls, port):
+        while not cls.stop.is_set():
+            try:
+                c = http.client.HTTPConnection('127.0.0.1', port, timeout=5)
+                while not cls.stop.is_set():
+                    c.request('GET', '/c.c', headers={'Accept-Encoding': 'gzip'})
+                    c.getresponse().read()
+            except (OSError, http.client.HTTPException):
+                time.sleep(0.2)
+
+    @classmethod
+    def pids(cls, name):
+        out, todo = set(), [cls.loads[name].pid]
+        while todo:
+            pid = todo.pop()
+            out.add(str(pid))
+            for path in glob.glob(f'/proc/{pid}/task/*/children'):
+                try:
+                    with open(path) as f:
+                        todo += [int(x) for x in f.read().split()]
+                except OSError:
+                    pass
+        return out
+
+    def samples(self, name):
+        """The load's own; of compilers, which come and go, all of that name."""
+        if name in ('cc1', 'clang', 'rustc'):
+            return [s for s in self.profile.samples if s[2].get('comm') in (name, f'{name}-14')]
+        pids = self.pids(name)
+        shells = ('sh', 'su', 'cat')
+        return [s for s in self.profile.samples if s[2].get('pid') in pids and s[2].get('comm') not in shells]
+
+    def shares(self, name):
+        total = whole = frames = named = 0
+        ends, examples = collections.Counter(), []
+        for stack, values, labels in self.samples(name):
+            total += values[0]
+            whole += values[0] * (labels['stack'] == 'complete')
+            ends[labels['stack']] += values[0]
+            frames += values[0] * len(stack)
+            named += values[0] * sum('+0x' not in f and not f.startswith('0x') for f in stack)
+            if labels['stack'] != 'complete':
+                examples.append((labels['stack'], stack[-4:]))
+        return total, whole / max(1, total), named / max(1, frames), ends, examples
+
+    def test_shares(self):
+        failures, lines = [], []
+        for name, (least_whole, least_named) in SHARES.items():
+            total, whole, named, ends, examples = self.shares(name)
+            cut = {k.partition(':')[2]: v for k, v in ends.items() if k != 'complete'}
+            lines.append(f'{name:11} {total:5} stacks {100 * whole:6.2f} % whole {100 * named:6.2f} % of frames named {cut or ""}')
+            if total < LEAST_SAMPLES:
+                failures.append(f'{name}: only {total} samples')
+            elif least_whole is None:
+                guessed = {k: v for k, v in cut.items() if k != 'no_table'}
+                if sum(guessed.values()) > 0.02 * total:
+                    failures.append(f'{name}: cut for other reasons than no_table: {guessed} {examples[:2]}')
+            elif whole < least_whole and total * (1 - whole) > 2.5: # two of 200 are chance
+                failures.append(f'{name}: {100 * whole:.2f} % whole of {total} {cut} {examples[:3]}')
+            if named < least_named:
+                failures.append(f'{name}: {100 * named:.2f} % named')
+        print('\n' + '\n'.join(lines), file=sys.stderr)
+        self.assertFalse(failures, '\n'.join(failures))
+
+    def test_tables_stay_under_their_cap(self):
+        self.assertLessEqual(self.metrics['sonde_unwind_table_bytes'], 64 << 20)
+        self.assertGreater(self.metrics['sonde_unwind_table_binaries'], 50)
+
+
+if __name__ == '__main__':
+    unittest.main()
