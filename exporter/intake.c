@@ -34,10 +34,22 @@ void intake_done(struct intake *in)
 	pthread_mutex_destroy(&in->lock);
 }
 
+static void tell_kernel_code(struct kernel_code *k, const struct sideband *e)
+{
+	if (e->kind == SIDEBAND_LOST)
+		kernel_code_lost(k);
+	else if (e->kind == SIDEBAND_KSYMBOL && e->gone)
+		kernel_code_remove(k, e->addr);
+	else if (e->kind == SIDEBAND_KSYMBOL)
+		kernel_code_add(k, e->addr, e->len, e->path, e->is_bpf);
+}
+
 static void take_sideband(void *ctx, const struct sideband *e)
 {
 	struct intake *in = ctx;
 
+	if (in->kernel_code)
+		tell_kernel_code(in->kernel_code, e);
 	pthread_mutex_lock(&in->lock);
 	proc_table_sideband(in->procs, e);
 	pthread_mutex_unlock(&in->lock);

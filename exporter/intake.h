@@ -8,6 +8,7 @@
 #include "exporter/deferred.h"
 #include "exporter/record.h"
 #include "exporter/sample/drain.h"
+#include "exporter/symbolize/kernel_code.h"
 #include <pthread.h>
 
 struct intake {
@@ -18,6 +19,8 @@ struct intake {
 	struct collector collector;
 	struct record_buffer frames;
 	struct outcomes *outcomes; /* owned */
+	struct kernel_code
+		*kernel_code;	   /* told of what the kernel makes; NULL: nobody. Not owned */
 	struct deferred *deferred; /* NULL: no sample waits. Owned */
 	uint64_t covered_ns;	   /* up to which the log has all samples */
 };

@@ -270,6 +270,7 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 		.runs = p->capture ? NULL : p->runs,
 	});
 	intake_init(&p->intake, p->procs, p->stacks, p->log, p->binaries);
+	p->intake.kernel_code = symbolizer_kernel_code(p->symbolizer);
 	p->jit = jit_new(&(struct jit_options) {
 		.procs = p->procs,
 		.procs_lock = &p->intake.lock,

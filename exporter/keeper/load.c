@@ -282,7 +282,8 @@ static int open_clock(struct loaded *l, uint32_t cpu)
 	return fd;
 }
 
-/* Mappings, renames, forks and exits on this CPU; executable mappings only, with build ids where the kernel knows them. */
+/* Mappings, renames, forks and exits on this CPU, and code that the kernel makes; executable mappings only, with build ids
+ * where the kernel knows them. */
 static int open_sideband(struct loaded *l, uint32_t cpu)
 {
 	struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
@@ -295,6 +296,7 @@ static int open_sideband(struct loaded *l, uint32_t cpu)
 		.comm = 1,
 		.comm_exec = 1,
 		.task = 1,
+		.ksymbol = 1,
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC,
 		.build_id = !l->no_build_id,

@@ -158,6 +158,7 @@ void proc_table_sideband(struct proc_table *t, const struct sideband *e)
 	case SIDEBAND_FORK: on_fork(t, e); break;
 	case SIDEBAND_EXIT: on_thread_exit(t, e); break;
 	case SIDEBAND_COMM: on_comm(t, e); break;
+	case SIDEBAND_KSYMBOL: break; /* the kernel's, no process's */
 	case SIDEBAND_LOST: on_lost(t, e); break;
 	}
 }

@@ -23,6 +23,7 @@ enum sideband_kind {
 	SIDEBAND_FORK,	   /* a process (pid != ppid) or thread (pid == ppid) appeared */
 	SIDEBAND_EXIT,	   /* a thread ended; the process when it was its last */
 	SIDEBAND_COMM,	   /* renamed; `exec` when by exec */
+	SIDEBAND_KSYMBOL,  /* kernel code `path` came to `addr`, or went (`gone`) */
 	SIDEBAND_LOST, /* the kernel dropped `lost` records: state must be read again from /proc */
 };
 
@@ -42,6 +43,8 @@ struct sideband {
 	/* SIDEBAND_COMM */
 	char comm[ABI_COMM_LEN];
 	bool exec;
+	/* SIDEBAND_KSYMBOL: also addr, len, path */
+	bool gone, is_bpf;
 	/* SIDEBAND_LOST */
 	uint64_t lost;
 };

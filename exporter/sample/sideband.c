@@ -79,6 +79,21 @@ static int parse_task(struct cursor *c, enum sideband_kind kind, struct sideband
 	return 0;
 }
 
+static int parse_ksymbol(struct cursor *c, struct sideband *s)
+{
+	uint16_t type, flags;
+
+	s->kind = SIDEBAND_KSYMBOL;
+	s->addr = cursor_u64(c);
+	s->len = cursor_u32(c);
+	type = cursor_u16(c);
+	flags = cursor_u16(c);
+	s->is_bpf = type == PERF_RECORD_KSYMBOL_TYPE_BPF;
+	s->gone = flags & PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER;
+	s->path = take_name(c);
+	return s->path ? 0 : -EBADMSG;
+}
+
 static int parse_body(struct cursor *c, uint32_t type, uint16_t misc, struct sideband *s)
 {
 	switch (type) {
@@ -86,6 +101,7 @@ static int parse_body(struct cursor *c, uint32_t type, uint16_t misc, struct sid
 	case PERF_RECORD_COMM: return parse_comm(c, misc, s);
 	case PERF_RECORD_FORK: return parse_task(c, SIDEBAND_FORK, s);
 	case PERF_RECORD_EXIT: return parse_task(c, SIDEBAND_EXIT, s);
+	case PERF_RECORD_KSYMBOL: return parse_ksymbol(c, s);
 	case PERF_RECORD_LOST:
 		s->kind = SIDEBAND_LOST;
 		cursor_skip(c, 8);

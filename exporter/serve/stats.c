@@ -359,6 +359,9 @@ static void collect_symbolizer(struct metrics_writer *w, struct symbolizer *symb
 	gauge(w, "sonde_kernel_symbols", "Kernel symbols known.", (double)y.kernel_symbols);
 	gauge(w, "sonde_kernel_symbol_bytes", "Memory of kernel symbols.", (double)y.kernel_bytes);
 	counter(w, "sonde_kallsyms_reads_total", "Readings of /proc/kallsyms.", y.kernel_reads);
+	counter(w, "sonde_kernel_code_records_total",
+		"Records of code that the kernel made or dropped, such as BPF programs.",
+		y.kernel_code_records);
 	gauge(w, "sonde_kallsyms_available", "0: kernel frames have addresses only.",
 		y.kallsyms_available);
 }

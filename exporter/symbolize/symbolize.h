@@ -23,6 +23,10 @@ struct symbolizer_options {
 struct symbolizer *symbolizer_new(const struct symbolizer_options *o, struct errbuf *eb);
 void symbolizer_freep(struct symbolizer **s);
 
+/* Where the kernel's records of the code that it makes go. */
+struct kernel_code;
+struct kernel_code *symbolizer_kernel_code(struct symbolizer *s);
+
 enum { SYMBOL_NO_MAPPING = 0xffffffffU };
 
 /* One line of a frame; inlined callees come first. */
@@ -69,6 +73,7 @@ struct symbolizer_stats {
 	uint64_t frames_named, frames_unnamed;
 	uint64_t demangled, demangle_failed, demangle_cache_bytes;
 	uint64_t kernel_symbols, kernel_bytes, kernel_reads; /* symbols and bytes: now */
-	uint8_t kallsyms_available; /* 0: kernel frames have addresses only */
+	uint64_t kernel_code_records; /* of code that the kernel made or dropped */
+	uint8_t kallsyms_available;   /* 0: kernel frames have addresses only */
 };
 void symbolizer_stats(struct symbolizer *s, struct symbolizer_stats *ret);

@@ -61,12 +61,14 @@ void symbolizer_refresh_kernel_locked(struct symbolizer *s)
 {
 	int64_t now = clock_monotonic_ns(s->o.clock);
 	uint64_t hash;
+	bool lost;
 
 	if (now - s->checked_ns < KERNEL_CHECK_NS)
 		return;
 	s->checked_ns = now;
 	hash = hash_modules(s);
-	if (hash == s->modules_hash && s->stats.kallsyms_available)
+	lost = kernel_code_take_incomplete(&s->kernel_code);
+	if (hash == s->modules_hash && s->stats.kallsyms_available && !lost)
 		return;
 	s->modules_hash = hash;
 	read_kernel_locked(s, NULL);
@@ -105,6 +107,7 @@ struct symbolizer *symbolizer_new(const struct symbolizer_options *o, struct err
 	s->o.fs = o->fs ? o->fs : &fs_system;
 	s->o.sysfs = o->sysfs ? o->sysfs : "/sys";
 	pthread_mutex_init(&s->mutex, NULL);
+	kernel_code_init(&s->kernel_code);
 	names_init(&s->names, o->parser_fd, NAMES_MAX_BYTES);
 	read_kernel_build_id(s);
 	s->checked_ns = clock_monotonic_ns(o->clock);
@@ -121,6 +124,7 @@ void symbolizer_freep(struct symbolizer **sp)
 		return;
 	names_done(&s->names);
 	kernel_symbols_done(&s->kernel);
+	kernel_code_done(&s->kernel_code);
 	pthread_mutex_destroy(&s->mutex);
 	free(s);
 	*sp = NULL;
@@ -134,4 +138,10 @@ void symbolizer_stats(struct symbolizer *s, struct symbolizer_stats *ret)
 	ret->demangle_failed = s->names.failed;
 	ret->demangle_cache_bytes = names_bytes(&s->names);
 	pthread_mutex_unlock(&s->mutex);
+	ret->kernel_code_records = kernel_code_records(&s->kernel_code);
+}
+
+struct kernel_code *symbolizer_kernel_code(struct symbolizer *s)
+{
+	return &s->kernel_code;
 }

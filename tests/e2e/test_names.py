@@ -58,6 +58,22 @@ func main() {
 }
 '''
 
+BURN_BPF = r'''
+#define SEC(name) __attribute__((section(name), used))
+
+SEC("socket") int burn_in_bpf(void *context)
+{
+	unsigned long long x = 1;
+
+	for (int i = 0; i < 20000; i++) {
+		x = x * 31 + i;
+		__asm__ volatile("" : "+r"(x));
+	}
+	return x & 1;
+}
+char license_text[] SEC("license") = "GPL";
+'''
+
 VDSO_C = r'''
 #include <time.h>
 int main(void) { struct timespec ts; for (;;) clock_gettime(CLOCK_MONOTONIC, &ts); }
@@ -241,6 +257,31 @@ class Names(unittest.TestCase):
         # The path from main into the kernel is whole.
         self.assertTrue(any('vfs_read' in stack and stack.index('vfs_read') < stack.index('read_zeros') < stack.index('main')
                             for stack, _, _ in p.samples if 'read_zeros' in stack and 'main' in stack), self.leaves(p))
+
+    def test_bpf_programs(self):
+        """Loaded after the exporter read kallsyms, which it does not read again."""
+        top = tempfile.mkdtemp(prefix='sonde-bpf.')
+        self.addCleanup(shutil.rmtree, top, True)
+        source, pin = f'{top}/burn.c', f'/sys/fs/bpf/sonde-test-{os.getpid()}'
+        with open(source, 'w') as f:
+            f.write(BURN_BPF)
+        with open(f'{top}/packet', 'wb') as f:
+            f.write(bytes(64))
+        subprocess.run(['clang', '-O2', '-g', '-target', 'bpf', '-c', source, '-o', f'{top}/burn.o'], check=True)
+        if not os.path.ismount('/sys/fs/bpf'):
+            subprocess.run(['mount', '-t', 'bpf', 'bpf', '/sys/fs/bpf'], check=True)
+            self.addCleanup(subprocess.run, ['umount', '/sys/fs/bpf'])
+        script = (f'bpftool prog load {top}/burn.o {pin}; for i in 1 2 3; do '
+                  f'bpftool prog run pinned {pin} data_in {top}/packet repeat 20000; done; rm {pin}; sleep 60')
+        before = self.daemon.metrics()
+        with e2e.Workload('sh', '-c', script) as w:
+            p = self.profile(f'pid={w.pid}&children=1', seconds=4)
+        names = p.functions()
+        self.assertTrue(any(n.startswith('bpf_prog_') and n.endswith('_burn_in_bpf') for n in names), self.leaves(p))
+        self.assertIn('[bpf]', {m['file'] for m in p.mappings.values()})
+        after = self.daemon.metrics()
+        self.assertEqual(before['sonde_kallsyms_reads_total'], after['sonde_kallsyms_reads_total'])
+        self.assertGreater(after['sonde_kernel_code_records_total'], before['sonde_kernel_code_records_total'])
 
     def test_vdso(self):
         prog = e2e.compile_c(VDSO_C, *FLAGS)

@@ -87,6 +87,20 @@ static _unused_ size_t record_task(struct bytes *b, uint32_t type, uint64_t time
 	return record_end(b, start, pid, time_ns, 3);
 }
 
+static _unused_ size_t record_ksymbol(struct bytes *b, uint64_t time_ns, uint64_t addr,
+	uint32_t len, uint16_t type, bool gone, const char *name)
+{
+	size_t start = b->len;
+
+	record_begin(b, PERF_RECORD_KSYMBOL, 0);
+	bytes_put_u64(b, addr);
+	bytes_put_u32(b, len);
+	bytes_put_u16(b, type);
+	bytes_put_u16(b, gone ? PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER : 0);
+	bytes_put(b, name, strlen(name) + 1);
+	return record_end(b, start, 0, time_ns, 3);
+}
+
 static _unused_ size_t record_lost(struct bytes *b, uint64_t time_ns, uint64_t lost)
 {
 	size_t start = b->len;

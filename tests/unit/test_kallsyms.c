@@ -3,6 +3,7 @@
  * kallsyms text → table: order, ties, modules, malformed input; the real one where it can be read.
  */
 #include "exporter/symbolize/kernel.h"
+#include "exporter/symbolize/kernel_code.h"
 #include "tests/unit/names_fixture.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -89,6 +90,63 @@ static void test_malformed(void **state)
 	assert_int_equal(read_text(line, &k), -EBADMSG);
 }
 
+static const char *code_at(struct kernel_code *k, uint64_t addr)
+{
+	static char name[KERNEL_CODE_NAME_MAX];
+	bool is_bpf;
+
+	return kernel_code_find(k, addr, name, &is_bpf) ? name : "";
+}
+
+/* Code that comes and goes: the newest at an address wins, what is gone keeps its name until then. */
+static void test_code(void **state)
+{
+	_cleanup_(kernel_code_done)
+	struct kernel_code k;
+
+	(void)state;
+	kernel_code_init(&k);
+	kernel_code_add(&k, 0x3000, 0x100, "c", true);
+	kernel_code_add(&k, 0x1000, 0x100, "a", true);
+	kernel_code_add(&k, 0x2000, 0x100, "b", false);
+	assert_string_equal(code_at(&k, 0xfff), "");
+	assert_string_equal(code_at(&k, 0x1000), "a");
+	assert_string_equal(code_at(&k, 0x10ff), "a");
+	assert_string_equal(code_at(&k, 0x1100), "");
+	assert_string_equal(code_at(&k, 0x2080), "b");
+	assert_string_equal(code_at(&k, 0x30ff), "c");
+	kernel_code_remove(&k, 0x2000);
+	assert_string_equal(code_at(&k, 0x2080), "b");
+	kernel_code_add(&k, 0x2080, 0xf81, "d", true); /* to the first byte of c */
+	assert_string_equal(code_at(&k, 0x2000), "");
+	assert_string_equal(code_at(&k, 0x3000), "d");
+	assert_string_equal(code_at(&k, 0x3001), "");
+	kernel_code_add(&k, UINT64_MAX - 1, 0x100, "wraps", true);
+	assert_string_equal(code_at(&k, UINT64_MAX - 1), "");
+	assert_false(kernel_code_take_incomplete(&k));
+}
+
+/* A table full of what is there refuses and says so; what is gone makes room. */
+static void test_code_cap(void **state)
+{
+	_cleanup_(kernel_code_done)
+	struct kernel_code k;
+
+	(void)state;
+	kernel_code_init(&k);
+	for (uint64_t i = 0; i < KERNEL_CODE_MAX; i++)
+		kernel_code_add(&k, i * 16, 16, "x", true);
+	kernel_code_add(&k, KERNEL_CODE_MAX * 16, 16, "y", true);
+	assert_true(kernel_code_take_incomplete(&k));
+	assert_false(kernel_code_take_incomplete(&k));
+	assert_string_equal(code_at(&k, KERNEL_CODE_MAX * 16), "");
+	kernel_code_remove(&k, 32);
+	kernel_code_add(&k, KERNEL_CODE_MAX * 16, 16, "y", true);
+	assert_string_equal(code_at(&k, KERNEL_CODE_MAX * 16), "y");
+	assert_string_equal(code_at(&k, 32), "");
+	assert_string_equal(code_at(&k, 48), "x");
+}
+
 static void test_own_kernel(void **state)
 {
 	_cleanup_(kernel_symbols_done)
@@ -112,6 +170,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_table),
 		cmocka_unit_test(test_malformed),
+		cmocka_unit_test(test_code),
+		cmocka_unit_test(test_code_cap),
 		cmocka_unit_test(test_own_kernel),
 	};
 

@@ -60,6 +60,27 @@ static void mmap_by_build_id(void **state)
 	assert_int_equal(sideband_parse(b.data, len, &s), -EBADMSG);
 }
 
+static void kernel_code(void **state)
+{
+	_cleanup_bytes_ struct bytes b = {0};
+	struct sideband s;
+	size_t len;
+
+	(void)state;
+	len = record_ksymbol(&b, 9, 0xffffffffc0001000, 0x180, PERF_RECORD_KSYMBOL_TYPE_BPF, false,
+		"bpf_prog_0123_x");
+	assert_int_equal(sideband_parse(b.data, len, &s), 0);
+	assert_int_equal(s.kind, SIDEBAND_KSYMBOL);
+	assert_true(s.addr == 0xffffffffc0001000 && s.len == 0x180 && s.is_bpf && !s.gone);
+	assert_string_equal(s.path, "bpf_prog_0123_x");
+
+	bytes_reset(&b);
+	len = record_ksymbol(&b, 9, 0xffffffffc0001000, 64, PERF_RECORD_KSYMBOL_TYPE_OOL, true,
+		"ftrace_trampoline");
+	assert_int_equal(sideband_parse(b.data, len, &s), 0);
+	assert_true(!s.is_bpf && s.gone);
+}
+
 static void other_kinds(void **state)
 {
 	_cleanup_bytes_ struct bytes b = {0};
@@ -173,6 +194,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(mmap_by_inode),
 		cmocka_unit_test(mmap_by_build_id),
+		cmocka_unit_test(kernel_code),
 		cmocka_unit_test(other_kinds),
 		cmocka_unit_test(cut_records),
 		cmocka_unit_test(unterminated_name),
