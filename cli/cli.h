@@ -27,6 +27,8 @@ int cli_check_config(int argc, char **argv);
 int cli_check_service_discovery(int argc, char **argv);
 int cli_check_relabel(int argc, char **argv);
 int cli_check_web_config(int argc, char **argv);
+int cli_check_healthy(int argc, char **argv);
+int cli_check_ready(int argc, char **argv);
 
 /* "sonde: TEXT" on stderr; returns CLI_FAILED. */
 struct errbuf;

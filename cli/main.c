@@ -14,6 +14,8 @@ static const struct cli_command commands[] = {
 	{"fold", "print profiles as folded stacks", cli_fold},
 	{"check config", "check configuration files", cli_check_config},
 	{"check service-discovery", "print the targets of a job", cli_check_service_discovery},
+	{"check healthy", "ask whether a server is healthy", cli_check_healthy},
+	{"check ready", "ask whether a server is ready", cli_check_ready},
 	{"check web-config", "check web configuration files", cli_check_web_config},
 	{"check relabel", "show what relabel rules do", cli_check_relabel},
 	{"tsdb list", "list the parts of a store", cli_tsdb_list},

@@ -75,14 +75,20 @@ static void each_target(void *arg, api_target_fn *fn, void *ctx)
 		give_target(&status.targets[i], fn, ctx);
 }
 
-static void each_pool(void *arg, void (*fn)(const char *name, void *ctx), void *ctx)
+static struct config *take_config(struct scraper_pipeline *p)
 {
-	struct scraper_pipeline *p = arg;
 	struct config *cfg;
 
 	pthread_mutex_lock(&p->lock);
 	cfg = config_get(p->config);
 	pthread_mutex_unlock(&p->lock);
+	return cfg;
+}
+
+static void each_pool(void *arg, void (*fn)(const char *name, void *ctx), void *ctx)
+{
+	struct config *cfg = take_config(arg);
+
 	for (size_t i = 0; i < cfg->n_jobs; i++)
 		fn(cfg->jobs[i].name, ctx);
 	config_put(cfg);
@@ -90,14 +96,76 @@ static void each_pool(void *arg, void (*fn)(const char *name, void *ctx), void *
 
 static void config_yaml(void *arg, struct bytes *out)
 {
-	struct scraper_pipeline *p = arg;
-	struct config *cfg;
+	struct config *cfg = take_config(arg);
 
-	pthread_mutex_lock(&p->lock);
-	cfg = config_get(p->config);
-	pthread_mutex_unlock(&p->lock);
 	config_print(cfg, out);
 	config_put(cfg);
+}
+
+static bool pool_yaml(void *arg, const char *pool, struct bytes *out)
+{
+	struct config *cfg = take_config(arg);
+	const struct config_job *job = config_job_named(cfg, pool);
+
+	if (job)
+		bytes_put(out, job->text, job->text_len);
+	config_put(cfg);
+	return job != NULL;
+}
+
+static void put_labels(struct json *j, struct labels_builder *b)
+{
+	_cleanup_labels_ struct labels labels = {0};
+
+	json_object_begin(j);
+	if (labels_builder_finish(b, &labels) == 0)
+		for (size_t i = 0; i < labels.n; i++)
+			json_kv_string(j, labels.items[i].name, labels.items[i].value);
+	json_object_end(j);
+}
+
+static int put_steps(
+	const struct config_job *job, struct labels_builder *b, struct json *j, struct errbuf *eb)
+{
+	int kept = 1;
+
+	for (size_t i = 0; i < job->n_relabel && kept > 0; i++) {
+		kept = relabel_apply_rule(&job->relabel[i], b, eb);
+		if (kept < 0)
+			return err_prefix(eb, kept, "rule %zu", i + 1);
+		json_object_begin(j);
+		json_key(j, "rule");
+		config_rule_json(&job->relabel[i], j);
+		json_key(j, "output");
+		put_labels(j, b);
+		json_kv_bool(j, "keep", kept > 0);
+		json_object_end(j);
+	}
+	return 0;
+}
+
+static int relabel_steps(
+	void *arg, const char *pool, struct labels_builder *b, struct json *j, struct errbuf *eb)
+{
+	struct config *cfg = take_config(arg);
+	const struct config_job *job = config_job_named(cfg, pool);
+	int r = job ? put_steps(job, b, j, eb) : -ENOENT;
+
+	config_put(cfg);
+	return r;
+}
+
+static bool replaying(void *arg, uint64_t *ret_done, uint64_t *ret_total)
+{
+	struct scraper_pipeline *p = arg;
+	bool ready;
+
+	pthread_mutex_lock(&p->lock);
+	*ret_done = p->replay_done;
+	*ret_total = p->replay_total;
+	ready = p->is_ready;
+	pthread_mutex_unlock(&p->lock);
+	return !ready;
 }
 
 static bool is_ready(void *arg, char ret_reason[256])
@@ -153,6 +221,9 @@ struct api_callbacks scraper_api_callbacks(struct scraper_pipeline *p)
 		.each_target = each_target,
 		.each_pool = each_pool,
 		.config_yaml = config_yaml,
+		.pool_yaml = pool_yaml,
+		.relabel_steps = relabel_steps,
+		.replaying = replaying,
 		.ready = is_ready,
 		.reload = reload,
 		.quit = quit,

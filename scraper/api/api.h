@@ -9,6 +9,7 @@
 #include "lib/base/bytes.h"
 #include "lib/base/clock.h"
 #include "lib/base/err.h"
+#include "lib/base/json.h"
 #include "lib/net/http_server.h"
 #include "lib/net/metrics.h"
 #include "lib/prof/labels.h"
@@ -53,6 +54,14 @@ struct api_callbacks {
 	void (*each_pool)(void *arg, void (*fn)(const char *name, void *ctx), void *ctx);
 	/* Appends the configuration in use as YAML, without secrets. */
 	void (*config_yaml)(void *arg, struct bytes *out);
+	/* The same of one job; false when there is none of that name. */
+	bool (*pool_yaml)(void *arg, const char *pool, struct bytes *out);
+	/* Applies the job's relabel rules one by one and writes an object {rule, output, keep} after each; -ENOENT: no such
+	 * job. */
+	int (*relabel_steps)(void *arg, const char *pool, struct labels_builder *b, struct json *j,
+		struct errbuf *eb);
+	/* How much of the write-ahead log is read at start, in bytes; false once that is over. */
+	bool (*replaying)(void *arg, uint64_t *ret_done, uint64_t *ret_total);
 	/* True when queries and scrapes work; else a reason for a person ("replaying the
 	 * write-ahead log, 40 %"). */
 	bool (*ready)(void *arg, char ret_reason[256]);

@@ -40,7 +40,8 @@ static const char style[] =
 	".e{color:#a40e26;background:#ffebe9;border:1px solid "
 	"#ffcecb;border-radius:6px;padding:10px 14px;"
 	"margin:12px 0;overflow-wrap:anywhere}\n"
-	".m{color:#57606a}form{display:flex;gap:8px;flex-wrap:wrap;margin:8px 0 4px}\n"
+	".m{color:#57606a}.dropped{opacity:.55}form{display:flex;gap:8px;flex-wrap:wrap;margin:8px "
+	"0 4px}\n"
 	"input,select,button{border:1px solid #afb8c1;border-radius:6px;padding:7px "
 	"10px;background:#fff}\n"
 	"input[name=query]{flex:1;min-width:420px}button{background:#0b66c3;color:#fff;"
@@ -56,8 +57,9 @@ void api_page_begin(struct api *a, struct bytes *out, const char *title, const c
 {
 	static const struct {
 		const char *path, *name;
-	} links[] = {{"/", "Query"}, {"/targets", "Targets"}, {"/config", "Configuration"},
-		{"/flags", "Flags"}, {"/status", "Status"}, {"/metrics", "Metrics"}};
+	} links[] = {{"/", "Query"}, {"/targets", "Targets"}, {"/service-discovery", "Discovery"},
+		{"/config", "Configuration"}, {"/flags", "Flags"}, {"/status", "Status"},
+		{"/metrics", "Metrics"}};
 
 	bytes_put_str(out,
 		"<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"

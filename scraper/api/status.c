@@ -249,6 +249,26 @@ void api_runtimeinfo(struct http_request *r, void *arg)
 	api_reply_json(r, &j, &out);
 }
 
+/* Prometheus counts segments; here it is bytes. Answers while the log is read, which is its point. */
+void api_walreplay(struct http_request *r, void *arg)
+{
+	struct api *a = arg;
+	uint64_t done = 0, total = 0;
+	bool running = a->o.callbacks.replaying &&
+		       a->o.callbacks.replaying(a->o.callbacks.arg, &done, &total);
+	struct bytes out = {};
+	struct json j;
+
+	api_json_begin(&out, &j);
+	json_object_begin(&j);
+	json_kv_uint(&j, "min", 0);
+	json_kv_uint(&j, "max", total);
+	json_kv_uint(&j, "current", done);
+	json_kv_string(&j, "state", running ? "in progress" : "done");
+	json_object_end(&j);
+	api_reply_json(r, &j, &out);
+}
+
 void api_buildinfo(struct http_request *r, void *arg)
 {
 	struct api *a = arg;

@@ -7,6 +7,7 @@
 #include "lib/base/alloc.h"
 #include "lib/base/fs.h"
 #include "lib/base/hash.h"
+#include "lib/base/regex.h"
 #include "lib/base/str.h"
 #include "scraper/config/json.h"
 #include "scraper/config/keys.h"
@@ -293,6 +294,50 @@ void config_print(const struct config *c, struct bytes *out)
 		bytes_put_str(out, "scrape_configs:\n");
 	for (size_t i = 0; i < c->n_jobs; i++)
 		bytes_put(out, c->jobs[i].text, c->jobs[i].text_len);
+}
+
+void config_rule_json(const struct relabel_rule *rule, struct json *j)
+{
+	json_object_begin(j);
+	json_key(j, "source_labels");
+	json_array_begin(j);
+	for (size_t i = 0; i < rule->n_source_labels; i++)
+		json_string(j, rule->source_labels[i]);
+	json_array_end(j);
+	json_kv_string(j, "separator", rule->separator);
+	json_kv_string(j, "regex", regex_text(rule->regex));
+	json_kv_uint(j, "modulus", rule->modulus);
+	json_kv_string(j, "target_label", rule->target_label);
+	json_kv_string(j, "replacement", rule->replacement);
+	json_kv_string(j, "action", relabel_action_name(rule->action));
+	json_object_end(j);
+}
+
+int config_load_http(
+	struct fs *fs, const char *path, struct config_http_file *ret, struct errbuf *eb)
+{
+	struct config_reader r = {.file = path, .mem = config_mem_new(), .eb = eb};
+	_cleanup_bytes_ struct bytes text = {0};
+	struct conf_node *root = NULL;
+	int e = fs_read_file(fs, path, MAX_FILE, &text, eb);
+
+	*ret = (struct config_http_file) {.mem = r.mem};
+	if (e == 0)
+		e = conf_yaml_parse(path, text.data, text.len, config_mem_arena(r.mem), &root, eb);
+	if (root && conf_node_is_null(root))
+		root = NULL;
+	if (e == 0)
+		e = config_read_section(&r, &config_keys_http_file, root, &ret->http);
+	free(r.warnings);
+	if (e < 0)
+		config_http_file_free(ret);
+	return e;
+}
+
+void config_http_file_free(struct config_http_file *f)
+{
+	config_mem_free(f->mem);
+	*f = (struct config_http_file) {0};
 }
 
 static int read_rules(

@@ -7,6 +7,7 @@
 #pragma once
 #include "lib/base/cleanup.h"
 #include "lib/base/err.h"
+#include "lib/base/json.h"
 #include "lib/prof/labels.h"
 #include "scraper/config/sd.h"
 #include "scraper/relabel/relabel.h"
@@ -154,6 +155,19 @@ void config_sd_key(const struct config_job *job, const char *kind, size_t i, str
 
 /* Appends the effective configuration as YAML, defaults filled in. */
 void config_print(const struct config *c, struct bytes *out);
+
+/* A rule as a JSON object, every key filled in. */
+void config_rule_json(const struct relabel_rule *rule, struct json *j);
+
+/* The file of --http.config.file: the HTTP client's keys alone, as promtool takes them. Freed with
+ * config_http_file_free. */
+struct config_http_file {
+	struct config_http http;
+	struct config_mem *mem;
+};
+int config_load_http(struct fs *fs, const char *path, struct config_http_file *ret,
+	struct errbuf *eb) _must_check_;
+void config_http_file_free(struct config_http_file *f);
 
 /* A list of relabel rules alone, as `sonde check relabel --rules FILE` takes it. Freed with
  * config_rules_free. */

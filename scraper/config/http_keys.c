@@ -383,3 +383,21 @@ int config_check_http(
 		e = set_oauth2(r, &h->oauth2, t);
 	return e;
 }
+
+/* The same as a file of its own. */
+struct http_file {
+	struct config_http http;
+};
+
+static int check_http_file(struct config_reader *r, void *object, const struct conf_node *node,
+	const struct config_seen *seen)
+{
+	struct http_file *f = object;
+
+	(void)node;
+	return config_check_http(r, &f->http, seen);
+}
+
+static const struct config_key http_file_keys[] = {CONFIG_HTTP_KEYS(struct http_file, http)};
+const struct config_section config_keys_http_file =
+	CONFIG_SECTION("--http.config.file", http_file_keys, struct http_file, check_http_file);

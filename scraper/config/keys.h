@@ -64,8 +64,8 @@
 			struct_, field_.enable_http2, CONFIG_TYPE_BOOL, "enable_http2", "true"), \
 		CONFIG_COUNTED(struct_, field_.headers, field_.n_headers, CONFIG_TYPE_MAP,       \
 			"http_headers", &config_keys_http_header)
-extern const struct config_section config_keys_basic_auth, config_keys_authorization,
-	config_keys_oauth2, config_keys_tls, config_keys_http_header;
+extern const struct config_section config_keys_http_file, config_keys_basic_auth,
+	config_keys_authorization, config_keys_oauth2, config_keys_tls, config_keys_http_header;
 /* Sections of service discoveries, scraper/config/sd_keys.c. */
 extern const struct config_section config_keys_http_sd;
 int config_check_refresh(struct config_reader *r, int64_t refresh_interval_ms,

@@ -248,8 +248,13 @@ static int setup(void **state)
 	budget_init(&f->budget, NULL, "query", "--query.max-memory", 64 << 20);
 	f->metrics = metrics_new();
 	o.metrics = f->metrics;
-	o.callbacks = (struct api_callbacks) {
-		f, each_target, each_pool, config_yaml, is_ready, reload, quit, NULL};
+	o.callbacks = (struct api_callbacks) {.arg = f,
+		.each_target = each_target,
+		.each_pool = each_pool,
+		.config_yaml = config_yaml,
+		.ready = is_ready,
+		.reload = reload,
+		.quit = quit};
 	assert_int_equal(api_new(&o, &f->api, &eb), 0);
 	api_set_store(f->api, &f->store);
 	routes = api_routes(f->api, &n);

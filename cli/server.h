@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Requests of the tool to a server: where it is and how it is asked.
+ */
+#pragma once
+#include "lib/base/options.h"
+#include "lib/net/http_client.h"
+
+struct cli_server_options {
+	const char *url, *http_config_file;
+	int64_t timeout_ms;
+};
+
+/* Rows of a table of options whose struct has a `struct cli_server_options server`. */
+#define CLI_SERVER_OPTIONS(struct_, name_, fallback_)                                             \
+	{name_, OPTION_STRING, offsetof(struct_, server.url), .value = "URL",                     \
+		.fallback = (fallback_), .help = "The server's base address."},                   \
+		{"http.config.file", OPTION_STRING, offsetof(struct_, server.http_config_file),   \
+			.value = "FILE",                                                          \
+			.help = "Credentials, TLS and proxy of requests: the HTTP client's keys " \
+				"of a scrape job, in a file of their own."},                      \
+	{                                                                                         \
+		"timeout", OPTION_DURATION, offsetof(struct_, server.timeout_ms),                 \
+			.value = "DURATION", .fallback = "30s", .min = 1, .max = 3600000,         \
+			.help = "How long an answer may take."                                    \
+	}
+
+/* GET of the path below the base address. `ret` needs http_response_done in any case; negative when no whole answer
+ * came, whatever its status. */
+int cli_server_get(const struct cli_server_options *o, const char *path, struct http_response *ret,
+	struct errbuf *eb) _must_check_;
