@@ -85,6 +85,8 @@ struct config_job {
 	size_t n_file_sds;
 	struct config_http_sd *http_sds;
 	size_t n_http_sds;
+	struct config_dns_sd *dns_sds;
+	size_t n_dns_sds;
 	/* Everything above as one text, which /config shows: without secrets. */
 	const char *text;
 	size_t text_len;

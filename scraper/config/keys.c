@@ -130,6 +130,8 @@ static const struct config_key job_keys[] = {
 		&keys_file_sd),
 	CONFIG_COUNTED(struct config_job, http_sds, n_http_sds, CONFIG_TYPE_LIST, "http_sd_configs",
 		&config_keys_http_sd),
+	CONFIG_COUNTED(struct config_job, dns_sds, n_dns_sds, CONFIG_TYPE_LIST, "dns_sd_configs",
+		&config_keys_dns_sd),
 	CONFIG_HTTP_KEYS(struct config_job, http),
 	CONFIG_LATER("scrape_failure_log_file"),
 	CONFIG_LATER("extra_scrape_metrics"),
@@ -217,6 +219,7 @@ const struct config_section *config_keys(enum config_keys_id id)
 		[CONFIG_KEYS_TLS] = &config_keys_tls,
 		[CONFIG_KEYS_HTTP_HEADER] = &config_keys_http_header,
 		[CONFIG_KEYS_HTTP_SD] = &config_keys_http_sd,
+		[CONFIG_KEYS_DNS_SD] = &config_keys_dns_sd,
 	};
 
 	return all[id];
@@ -225,7 +228,7 @@ const struct config_section *config_keys(enum config_keys_id id)
 enum config_sd_kind config_keys_sd_kind(const char *key)
 {
 	static const char *const later[] = {
-		"dns", "kubernetes", "docker", "dockerswarm", "consul", "nomad", "ec2", NULL};
+		"kubernetes", "docker", "dockerswarm", "consul", "nomad", "ec2", NULL};
 	static const char *const foreign[] = {"aws", "ecs", "lightsail", "rds", "msk",
 		"elasticache", "azure", "gce", "digitalocean", "hetzner", "linode", "scaleway",
 		"vultr", "ionos", "oci", "openstack", "ovhcloud", "outscale", "stackit", "marathon",

@@ -17,3 +17,10 @@ struct config_http_sd {
 	int64_t refresh_interval_ms; /* also the time an answer may take */
 	struct config_http http;
 };
+
+struct config_dns_sd {
+	struct config_strings names;
+	int type; /* enum dns_type */
+	uint64_t port;
+	int64_t refresh_interval_ms;
+};

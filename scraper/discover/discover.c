@@ -10,12 +10,13 @@
 #include "lib/base/bytes.h"
 #include "lib/base/fs.h"
 #include "lib/base/log.h"
+#include "lib/net/dns.h"
 #include "scraper/config/config.h"
 #include "scraper/discover/provider.h"
 #include <string.h>
 
 static const struct discover_kind *(*const kinds[])(void) = {
-	discover_static, discover_file, discover_http};
+	discover_static, discover_file, discover_http, discover_dns};
 enum { N_KINDS = ARRAY_SIZE(kinds) };
 
 static const struct discover_kind *kind_at(size_t i)
@@ -37,8 +38,9 @@ struct discover {
 	discover_update_fn *update;
 	void *ctx;
 	struct config *cfg;
-	int inotify_fd, epoll_fd; /* the latter waits for the former and for the client */
+	int inotify_fd, epoll_fd; /* the latter waits for the former, the client and the resolver */
 	struct http_client *client;
+	struct dns_resolver *resolver;
 	struct discover_provider **providers;
 	size_t n_providers, cap_providers;
 	struct job_state *jobs; /* one per job of cfg, in its order */
@@ -72,9 +74,14 @@ int discover_new(const struct discover_options *o, struct discover **ret, struct
 		&d->client, eb);
 	if (r < 0)
 		return r;
+	r = dns_resolver_new(&d->resolver, eb);
+	if (r < 0)
+		return r;
 	r = watch(d->epoll_fd, d->inotify_fd);
 	if (r == 0)
 		r = watch(d->epoll_fd, http_client_fd(d->client));
+	if (r == 0)
+		r = watch(d->epoll_fd, dns_resolver_fd(d->resolver));
 	if (r < 0)
 		return err_set(eb, r, "epoll: %s", strerror(-r));
 	*ret = TAKE(d);
@@ -122,6 +129,7 @@ void discover_free(struct discover *d)
 	if (d->cfg)
 		config_put(d->cfg);
 	http_client_freep(&d->client);
+	dns_resolver_freep(&d->resolver);
 	if (d->inotify_fd >= 0)
 		close(d->inotify_fd);
 	if (d->epoll_fd > 0)
@@ -151,6 +159,7 @@ static struct discover_provider *get_provider(struct discover *d, const struct d
 	p->clock = d->clock;
 	p->inotify_fd = d->inotify_fd;
 	p->client = d->client;
+	p->resolver = d->resolver;
 	p->cfg = config_get(d->cfg);
 	p->job = job;
 	p->idx = i;
@@ -349,19 +358,23 @@ static int64_t update_jobs(struct discover *d, int64_t now_ns)
 int64_t discover_run(struct discover *d)
 {
 	int64_t now_ns = clock_monotonic_ns(d->clock), next_ns;
-	int client_ms;
+	int client_ms, resolver_ms;
 
 	read_events(d);
 	refresh_providers(d, now_ns);
 	if (http_client_run(d->client, 0) < 0)
 		LOG_RATED(LOG_ERROR, "the discovery's HTTP client failed");
+	dns_resolver_run(d->resolver);
 	client_ms = http_client_next_ms(d->client);
+	resolver_ms = dns_resolver_next_ms(d->resolver);
 	mark_jobs(d);
 	next_ns = update_jobs(d, now_ns);
 	for (size_t i = 0; i < d->n_providers; i++)
 		next_ns = MIN(next_ns, d->providers[i]->next_ns);
 	if (client_ms >= 0)
 		next_ns = MIN(next_ns, now_ns + client_ms * NS_PER_MS);
+	if (resolver_ms >= 0)
+		next_ns = MIN(next_ns, now_ns + resolver_ms * NS_PER_MS);
 	return next_ns;
 }
 

@@ -14,6 +14,7 @@
 
 struct bytes;
 struct config_job;
+struct dns_resolver;
 struct fs;
 
 struct discover_provider;
@@ -39,7 +40,8 @@ struct discover_provider {
 	struct fs *fs;
 	struct clock *clock;
 	int inotify_fd;
-	struct http_client *client; /* of all providers; its callbacks run inside discover_run */
+	struct http_client *client;    /* of all providers; its callbacks run inside discover_run */
+	struct dns_resolver *resolver; /* of all providers; the same holds */
 	struct config *cfg; /* a reference: job and its settings stay while the provider lives */
 	const struct config_job *job;
 	size_t idx;			/* the job's idx-th settings of this kind */
@@ -60,6 +62,7 @@ struct discover_provider {
 const struct discover_kind *discover_static(void);
 const struct discover_kind *discover_file(void);
 const struct discover_kind *discover_http(void);
+const struct discover_kind *discover_dns(void);
 
 /* What asynchronous kinds are made of (scraper/discover/provider.c). */
 /* A failed refresh: the groups stay, `error` and the counter tell. */

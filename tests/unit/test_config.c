@@ -621,6 +621,8 @@ static void check_example(const struct config_section *s, const struct row *row)
 		[CONFIG_KEYS_TLS] = {"scrape_configs: [{job_name: j, tls_config: {", "}}]"},
 		[CONFIG_KEYS_HTTP_SD] = {"scrape_configs: [{job_name: j, http_sd_configs: [{",
 			"}]}]"},
+		[CONFIG_KEYS_DNS_SD] = {"scrape_configs: [{job_name: j, dns_sd_configs: [{",
+			"}]}]"},
 		[CONFIG_KEYS_HTTP_HEADER] = {"scrape_configs: [{job_name: j, http_headers: {X-A: {",
 			"}}}]"},
 	};
@@ -632,6 +634,7 @@ static void check_example(const struct config_section *s, const struct row *row)
 		[CONFIG_KEYS_PROFILE] = {"path", "/x"},
 		[CONFIG_KEYS_VALUE_TYPE] = {"type", "x"},
 		[CONFIG_KEYS_HTTP_SD] = {"url", "'http://h/sd'"},
+		[CONFIG_KEYS_DNS_SD] = {"names", "[a.example]"},
 		[CONFIG_KEYS_OAUTH2] = {"client_id: i, token_url", "'http://h'"},
 	};
 	char text[512], more[64] = "";
