@@ -87,6 +87,14 @@ struct config_job {
 	size_t n_http_sds;
 	struct config_dns_sd *dns_sds;
 	size_t n_dns_sds;
+	struct config_docker_sd *docker_sds;
+	size_t n_docker_sds;
+	struct config_dockerswarm_sd *dockerswarm_sds;
+	size_t n_dockerswarm_sds;
+	struct config_consul_sd *consul_sds;
+	size_t n_consul_sds;
+	struct config_nomad_sd *nomad_sds;
+	size_t n_nomad_sds;
 	/* Everything above as one text, which /config shows: without secrets. */
 	const char *text;
 	size_t text_len;

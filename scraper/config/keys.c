@@ -132,6 +132,14 @@ static const struct config_key job_keys[] = {
 		&config_keys_http_sd),
 	CONFIG_COUNTED(struct config_job, dns_sds, n_dns_sds, CONFIG_TYPE_LIST, "dns_sd_configs",
 		&config_keys_dns_sd),
+	CONFIG_COUNTED(struct config_job, docker_sds, n_docker_sds, CONFIG_TYPE_LIST,
+		"docker_sd_configs", &config_keys_docker_sd),
+	CONFIG_COUNTED(struct config_job, dockerswarm_sds, n_dockerswarm_sds, CONFIG_TYPE_LIST,
+		"dockerswarm_sd_configs", &config_keys_dockerswarm_sd),
+	CONFIG_COUNTED(struct config_job, consul_sds, n_consul_sds, CONFIG_TYPE_LIST,
+		"consul_sd_configs", &config_keys_consul_sd),
+	CONFIG_COUNTED(struct config_job, nomad_sds, n_nomad_sds, CONFIG_TYPE_LIST,
+		"nomad_sd_configs", &config_keys_nomad_sd),
 	CONFIG_HTTP_KEYS(struct config_job, http),
 	CONFIG_LATER("scrape_failure_log_file"),
 	CONFIG_LATER("extra_scrape_metrics"),
@@ -220,6 +228,11 @@ const struct config_section *config_keys(enum config_keys_id id)
 		[CONFIG_KEYS_HTTP_HEADER] = &config_keys_http_header,
 		[CONFIG_KEYS_HTTP_SD] = &config_keys_http_sd,
 		[CONFIG_KEYS_DNS_SD] = &config_keys_dns_sd,
+		[CONFIG_KEYS_DOCKER_SD] = &config_keys_docker_sd,
+		[CONFIG_KEYS_DOCKERSWARM_SD] = &config_keys_dockerswarm_sd,
+		[CONFIG_KEYS_CONSUL_SD] = &config_keys_consul_sd,
+		[CONFIG_KEYS_NOMAD_SD] = &config_keys_nomad_sd,
+		[CONFIG_KEYS_FILTER] = &config_keys_filter,
 	};
 
 	return all[id];
@@ -227,8 +240,7 @@ const struct config_section *config_keys(enum config_keys_id id)
 
 enum config_sd_kind config_keys_sd_kind(const char *key)
 {
-	static const char *const later[] = {
-		"kubernetes", "docker", "dockerswarm", "consul", "nomad", "ec2", NULL};
+	static const char *const later[] = {"kubernetes", "ec2", NULL};
 	static const char *const foreign[] = {"aws", "ecs", "lightsail", "rds", "msk",
 		"elasticache", "azure", "gce", "digitalocean", "hetzner", "linode", "scaleway",
 		"vultr", "ionos", "oci", "openstack", "ovhcloud", "outscale", "stackit", "marathon",

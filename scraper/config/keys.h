@@ -67,7 +67,8 @@
 extern const struct config_section config_keys_http_file, config_keys_basic_auth,
 	config_keys_authorization, config_keys_oauth2, config_keys_tls, config_keys_http_header;
 /* Sections of service discoveries, scraper/config/sd_keys.c. */
-extern const struct config_section config_keys_http_sd, config_keys_dns_sd;
+extern const struct config_section config_keys_http_sd, config_keys_dns_sd, config_keys_docker_sd,
+	config_keys_dockerswarm_sd, config_keys_consul_sd, config_keys_nomad_sd, config_keys_filter;
 /* 1 … 65535; `is_needed`: 0, which is none, is not allowed. */
 int config_check_port(struct config_reader *r, uint64_t port, bool is_needed,
 	const struct conf_node *node, const struct config_seen *seen) _must_check_;
@@ -95,6 +96,11 @@ enum config_keys_id {
 	CONFIG_KEYS_HTTP_HEADER,
 	CONFIG_KEYS_HTTP_SD,
 	CONFIG_KEYS_DNS_SD,
+	CONFIG_KEYS_DOCKER_SD,
+	CONFIG_KEYS_DOCKERSWARM_SD,
+	CONFIG_KEYS_CONSUL_SD,
+	CONFIG_KEYS_NOMAD_SD,
+	CONFIG_KEYS_FILTER,
 	CONFIG_KEYS_N,
 };
 const struct config_section *config_keys(enum config_keys_id id);

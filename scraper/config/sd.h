@@ -24,3 +24,55 @@ struct config_dns_sd {
 	uint64_t port;
 	int64_t refresh_interval_ms;
 };
+
+/* A filter that a server applies: any of the values. */
+struct config_filter {
+	const char *name;
+	struct config_strings values;
+};
+
+/* What docker and dockerswarm have in common. */
+struct config_docker_client {
+	const char *host; /* unix://PATH, tcp://…, http://… or https://… */
+	uint64_t port;	  /* of targets that publish none */
+	struct config_filter *filters;
+	size_t n_filters;
+	int64_t refresh_interval_ms; /* also the time an answer may take */
+	struct config_http http;
+};
+
+struct config_docker_sd {
+	struct config_docker_client client;
+	const char *host_networking_host;
+	bool match_first_network;
+};
+
+enum config_swarm_role {
+	CONFIG_SWARM_NONE,
+	CONFIG_SWARM_SERVICES,
+	CONFIG_SWARM_TASKS,
+	CONFIG_SWARM_NODES
+};
+struct config_dockerswarm_sd {
+	struct config_docker_client client;
+	int role; /* enum config_swarm_role */
+};
+
+struct config_consul_sd {
+	const char *server, *scheme, *path_prefix;
+	const char *token, *datacenter, *namespace, *partition;
+	const char *username, *password; /* old forms of basic_auth */
+	bool allow_stale;
+	const char *tag_separator, *filter, *health_filter;
+	struct config_strings services, tags;
+	struct labels node_meta;
+	int64_t refresh_interval_ms;
+	struct config_http http;
+};
+
+struct config_nomad_sd {
+	const char *server, *region, *namespace, *tag_separator;
+	bool allow_stale;
+	int64_t refresh_interval_ms;
+	struct config_http http;
+};

@@ -15,8 +15,9 @@
 #include "scraper/discover/provider.h"
 #include <string.h>
 
-static const struct discover_kind *(*const kinds[])(void) = {
-	discover_static, discover_file, discover_http, discover_dns};
+static const struct discover_kind *(*const kinds[])(void) = {discover_static, discover_file,
+	discover_http, discover_dns, discover_docker, discover_dockerswarm, discover_consul,
+	discover_nomad};
 enum { N_KINDS = ARRAY_SIZE(kinds) };
 
 static const struct discover_kind *kind_at(size_t i)

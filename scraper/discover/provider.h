@@ -63,6 +63,10 @@ const struct discover_kind *discover_static(void);
 const struct discover_kind *discover_file(void);
 const struct discover_kind *discover_http(void);
 const struct discover_kind *discover_dns(void);
+const struct discover_kind *discover_docker(void);
+const struct discover_kind *discover_dockerswarm(void);
+const struct discover_kind *discover_consul(void);
+const struct discover_kind *discover_nomad(void);
 
 /* What asynchronous kinds are made of (scraper/discover/provider.c). */
 /* A failed refresh: the groups stay, `error` and the counter tell. */
