@@ -55,6 +55,8 @@ static const struct option_spec specs[] = {
 			"window, then dropped."},
 	{"profile.cpu-label", OPTION_BOOL, AT(cpu_label),
 		.help = "Give each sample the label cpu. Profiles get larger."},
+	{"profile.build-id-label", OPTION_BOOL, AT(build_id_label),
+		.help = "Give each sample the label build_id: that of the program."},
 	{"profile.max-processes", OPTION_U64, AT(max_processes), .fallback = "32768", .min = 64,
 		.max = 4194304,
 		.help = "Processes tracked; samples of further ones are counted under a common "

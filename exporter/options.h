@@ -16,7 +16,7 @@ struct exporter_options {
 	int64_t window_ms, retention_ms;
 	uint64_t retention_bytes;
 	double max_overhead;
-	bool cpu_label;
+	bool cpu_label, build_id_label;
 	uint64_t max_processes, max_tasks;
 
 	const char *node_name; /* NULL: the host's name */

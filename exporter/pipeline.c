@@ -261,6 +261,7 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 		.sysfs = p->o->sysfs,
 		.max_processes = (uint32_t)p->o->max_processes,
 		.max_tasks = (uint32_t)p->o->max_tasks,
+		.build_ids = p->o->build_id_label,
 		.keeper = p->keeper,
 		.binaries = p->binaries,
 		.clock = p->sample_clock,

@@ -110,6 +110,14 @@ struct binary_info {
 };
 void binary_info(struct binary_registry *r, uint32_t binary, struct binary_info *ret);
 
+/* What is known of the file that labels want; names are constants. */
+struct binary_labels {
+	const char *compiler, *language; /* "" until there was a symbol file, and when not known */
+	char build_id[2 * PARSER_BUILD_ID_MAX + 1]; /* with_build_id: hex, "" when none */
+};
+void binary_labels(
+	struct binary_registry *r, uint32_t binary, bool with_build_id, struct binary_labels *ret);
+
 /* Ids above 0 and below this are in use or free. `used` has a bit per id: others may be given to
  * new binaries once they have been unused for a minute, since a response that is being made may
  * still have them. Called when the stack tree was rebuilt, with the ids of its frames and of all

@@ -309,6 +309,7 @@ struct content *binary_content_add_locked(
 	r->stats.symbol_bytes += s->bytes;
 	r->entries[id]->content = c;
 	r->entries[id]->state = BINARY_READY;
+	r->entries[id]->toolchain = s->toolchain;
 	evict_locked(r, c);
 	return c;
 }

@@ -309,8 +309,38 @@ uint32_t binary_canonical(struct binary_registry *r, uint32_t binary)
 
 static void print_hex(const uint8_t *p, uint32_t n, char *ret)
 {
-	for (uint32_t i = 0; i < n; i++)
-		snprintf(ret + (size_t)i * 2, 3, "%02x", p[i]);
+	static const char digits[] = "0123456789abcdef";
+
+	for (uint32_t i = 0; i < n; i++) {
+		ret[2 * i] = digits[p[i] >> 4];
+		ret[2 * i + 1] = digits[p[i] & 15];
+	}
+	ret[2 * n] = '\0';
+}
+
+static void print_build_id(const struct entry *e, char *ret)
+{
+	const struct parser_identity *i = e->content ? &e->content->symbols.identity : NULL;
+
+	if (i && i->build_id_len)
+		print_hex(i->build_id, i->build_id_len, ret);
+	else
+		print_hex(e->build_id, e->build_id_len, ret);
+}
+
+void binary_labels(
+	struct binary_registry *r, uint32_t binary, bool with_build_id, struct binary_labels *ret)
+{
+	const struct entry *e;
+
+	ret->build_id[0] = '\0';
+	pthread_mutex_lock(&r->mutex);
+	e = entry_locked(r, binary);
+	ret->compiler = toolchain_compiler_name(e ? e->toolchain.compiler : 0);
+	ret->language = toolchain_language_name(e ? e->toolchain.language : 0);
+	if (e && with_build_id)
+		print_build_id(e, ret->build_id);
+	pthread_mutex_unlock(&r->mutex);
 }
 
 void binary_info(struct binary_registry *r, uint32_t binary, struct binary_info *ret)
@@ -321,13 +351,8 @@ void binary_info(struct binary_registry *r, uint32_t binary, struct binary_info 
 	pthread_mutex_lock(&r->mutex);
 	e = entry_locked(r, binary);
 	if (e) {
-		const struct parser_identity *i = e->content ? &e->content->symbols.identity : NULL;
-
 		snprintf(ret->path, sizeof(ret->path), "%s", e->path);
-		if (i && i->build_id_len)
-			print_hex(i->build_id, i->build_id_len, ret->build_id);
-		else
-			print_hex(e->build_id, e->build_id_len, ret->build_id);
+		print_build_id(e, ret->build_id);
 	}
 	pthread_mutex_unlock(&r->mutex);
 }

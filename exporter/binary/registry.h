@@ -60,6 +60,7 @@ struct entry {
 	int64_t not_before_ns;	 /* no new try earlier */
 	int64_t unused_since_ns; /* when binary_retain first found it unused; 0: it is used */
 	uint64_t unnamed;
+	struct toolchain toolchain; /* of its symbol file, also when that is evicted */
 	/* identity */
 	uint8_t build_id[PARSER_BUILD_ID_MAX];
 	uint32_t build_id_len, dev_major, dev_minor;

@@ -49,7 +49,8 @@ static int check_header(
 	if (p)
 		memcpy(s->identity.content_id, p, PARSER_CONTENT_ID_LEN);
 	s->identity.build_id_len = cursor_u32(c);
-	cursor_skip(c, 4);
+	s->toolchain.compiler = cursor_u16(c);
+	s->toolchain.language = cursor_u16(c);
 	p = cursor_take(c, PARSER_BUILD_ID_MAX);
 	if (p)
 		memcpy(s->identity.build_id, p, PARSER_BUILD_ID_MAX);

@@ -6,6 +6,7 @@
  */
 #pragma once
 #include "exporter/binary/symbol_format.h"
+#include "exporter/binary/toolchain.h"
 #include "exporter/parser/parser.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/err.h"
@@ -30,6 +31,7 @@ struct symbol_file {
 	uint64_t text_base, debug_base;
 	uint32_t n_debug_left_out;
 	uint32_t n_loads, n_functions, n_left_out, flags;
+	struct toolchain toolchain;
 	uint16_t elf_type, elf_machine;
 	bool mapped;	 /* `data` is a mapping of our own */
 	uint32_t n_refs; /* binary_symbols_get less _put; the registry's lock guards it */

@@ -5,6 +5,7 @@
  */
 #include "exporter/parser/debug_tables.h"
 #include "exporter/parser/dwarf.h"
+#include "exporter/parser/elf_toolchain.h"
 #include "exporter/parser/ocaml_frames.h"
 #include "exporter/parser/unwind.h"
 #include "lib/base/alloc.h"
@@ -28,6 +29,7 @@ struct inputs {
 	/* Told before anything is decompressed: libelf changes the section headers then. */
 	uint8_t content_id[PARSER_CONTENT_ID_LEN];
 	uint32_t flags; /* enum symbol_flags */
+	struct toolchain toolchain;
 };
 
 struct out {
@@ -91,6 +93,7 @@ struct compiled {
 	struct section sections[MAX_SECTIONS_WRITTEN];
 	uint32_t n_sections;
 	uint32_t flags; /* enum symbol_flags */
+	struct toolchain toolchain;
 };
 
 /* Without a symbol version: `memcpy@@GLIBC_2.14` and `memcpy@GLIBC_2.2.5` are both memcpy. */
@@ -221,7 +224,8 @@ static void write_header(const struct compiled *c, uint64_t file_bytes, struct o
 	bytes_put_u32(b, c->rows->n_left_out);
 	bytes_put(b, c->content_id, PARSER_CONTENT_ID_LEN);
 	bytes_put_u32(b, c->f->build_id_len);
-	bytes_put_u32(b, 0);
+	bytes_put_u16(b, c->toolchain.compiler);
+	bytes_put_u16(b, c->toolchain.language);
 	bytes_put(b, c->f->build_id, PARSER_BUILD_ID_MAX);
 	bytes_put_u64(b, c->debug->base);
 	bytes_put_u32(b, c->debug->n_left_out);
@@ -316,6 +320,7 @@ static int write_file(const struct inputs *in, struct elf_symbols *symbols,
 		.debug = debug,
 		.content_id = in->content_id,
 		.flags = in->flags,
+		.toolchain = in->toolchain,
 	};
 	_cleanup_free_ uint32_t *name_offs = NULL;
 	struct out o = {.fd = out_fd};
@@ -390,7 +395,7 @@ static int read_symbols(struct inputs *in, struct elf_symbols *ret)
 }
 
 /* Lines are worth having, but not worth the names: what goes wrong here costs the lines alone. */
-static void gather_debug(const struct inputs *in, const struct elf_symbols *symbols,
+static void gather_debug(struct inputs *in, const struct elf_symbols *symbols,
 	const struct elf_rows *rows, struct debug_sections *ret)
 {
 	_cleanup_debug_tables_ struct debug_tables t;
@@ -400,6 +405,7 @@ static void gather_debug(const struct inputs *in, const struct elf_symbols *symb
 	r = dwarf_read(&in->f, &t);
 	if (r == 0 && in->debug.elf)
 		r = dwarf_read(&in->debug, &t);
+	in->toolchain = elf_toolchain(&in->f, symbols, &t.votes);
 	if (r == 0)
 		r = ocaml_frames_read(&in->f, symbols, rows, &t);
 	if (r == 0)

@@ -10,6 +10,7 @@
  */
 #pragma once
 #include "exporter/parser/elf_file.h"
+#include "exporter/parser/elf_toolchain.h"
 #include "lib/base/bytes.h"
 #include "lib/base/radix.h"
 #include "lib/base/table.h"
@@ -51,6 +52,7 @@ struct debug_tables {
 	size_t n_points, cap_points, n_rows, cap_rows, n_sequences, cap_sequences, n_functions,
 		cap_functions, n_ranges, cap_starts, cap_ranges;
 	size_t n_closed_rows; /* of sequences that have ended */
+	struct toolchain_votes votes; /* of DWARF units */
 	uint32_t n_left_out;  /* units (of any source) that were malformed or too much */
 	int error;	      /* sticky: -ENOMEM, -EFBIG */
 };

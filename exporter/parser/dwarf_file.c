@@ -183,7 +183,8 @@ static bool read_header(struct dwarf_file *d, struct cursor *c, struct dwarf_uni
 }
 
 static void take_unit_attr(struct dwarf_unit *u, uint16_t name, struct dwarf_value v,
-	struct dwarf_value *low_pc, struct dwarf_value *comp_dir, struct dwarf_value *dwo_name)
+	struct dwarf_value *low_pc, struct dwarf_value *comp_dir, struct dwarf_value *dwo_name,
+	struct dwarf_value *producer)
 {
 	switch (name) {
 	case DW_AT_stmt_list:
@@ -192,6 +193,8 @@ static void take_unit_attr(struct dwarf_unit *u, uint16_t name, struct dwarf_val
 		break;
 	case DW_AT_low_pc: *low_pc = v; break;
 	case DW_AT_comp_dir: *comp_dir = v; break;
+	case DW_AT_producer: *producer = v; break;
+	case DW_AT_language: u->language = (uint16_t)v.u; break;
 	case DW_AT_str_offsets_base: u->str_offsets_base = v.u; break;
 	case DW_AT_addr_base:
 	case DW_AT_GNU_addr_base: u->addr_base = v.u; break;
@@ -207,7 +210,7 @@ static void take_unit_attr(struct dwarf_unit *u, uint16_t name, struct dwarf_val
 /* The unit's own entry: the bases come first, since the others may be told in terms of them. */
 static bool read_unit_entry(struct dwarf_unit *u)
 {
-	struct dwarf_value low_pc = {0}, comp_dir = {0}, dwo_name = {0};
+	struct dwarf_value low_pc = {0}, comp_dir = {0}, dwo_name = {0}, producer = {0};
 	struct cursor c = dwarf_cursor(u->file, DWARF_INFO, u->die_off);
 	const struct dwarf_abbrevs *abbrevs = dwarf_abbrevs_of(u);
 	const struct dwarf_abbrev *a;
@@ -220,12 +223,13 @@ static bool read_unit_entry(struct dwarf_unit *u)
 		const struct dwarf_attr *attr = &abbrevs->attrs[a->first_attr + i];
 
 		take_unit_attr(u, attr->name, dwarf_read_form(u, &c, attr->form, attr->implicit),
-			&low_pc, &comp_dir, &dwo_name);
+			&low_pc, &comp_dir, &dwo_name, &producer);
 	}
 	if (c.error)
 		return false;
 	u->comp_dir = dwarf_string(u, comp_dir);
 	u->dwo_name = dwarf_string(u, dwo_name);
+	u->producer = dwarf_string(u, producer);
 	if (!dwarf_address(u, low_pc, &u->low_pc))
 		u->low_pc = 0;
 	return true;

@@ -65,10 +65,10 @@ struct dwarf_unit {
 	uint64_t low_pc;	      /* base of its range lists */
 	uint64_t str_offsets_base, addr_base, rnglists_base, ranges_base;
 	uint64_t abbrev_off, line_off, dwo_id;
-	const char *comp_dir, *dwo_name;
+	const char *comp_dir, *dwo_name, *producer;
 	uint32_t abbrevs; /* index + 1; 0: not read yet */
 	uint32_t program; /* index + 1 of its line program; 0: not read yet */
-	uint16_t version;
+	uint16_t version, language;
 	uint8_t type, addr_bytes, offset_bytes;
 	bool has_lines, is_broken;
 };

@@ -131,6 +131,22 @@ static bool holds(const struct mapping *m, uint64_t word)
 	       off >= m->file_off && off - m->file_off < m->end - m->start;
 }
 
+/* Its labels come from its symbol file, whatever the samples fall into. */
+void proc_want_executable(struct proc_table *t, struct process *p)
+{
+	if (p->exe_wanted || !p->exe_binary)
+		return;
+	p->exe_wanted = true;
+	for (uint32_t i = 0; i < maps_count(p->maps); i++) {
+		const struct mapping *at = maps_at(p->maps, i);
+
+		if (at->binary == p->exe_binary) {
+			want_symbols(t, p, maps_find(p->maps, at->start));
+			return;
+		}
+	}
+}
+
 void proc_note_native(struct proc_table *t, struct process *p, uint64_t word)
 {
 	uint32_t *asked_s = wanted_slot(t, ABI_NATIVE_BINARY(word));

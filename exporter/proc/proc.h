@@ -24,6 +24,7 @@ struct proc_options {
 	const char *procfs; /* --path.procfs */
 	const char *sysfs;
 	uint32_t max_processes, max_tasks;
+	bool build_ids; /* tasks tell that of their executable */
 	struct keeper *keeper;
 	struct binary_registry *binaries;
 	struct clock *clock;
@@ -147,6 +148,10 @@ struct proc_task_info {
 	const char *cgroup;	/* path */
 	const char *container_id, *container_name, *container_image, *pod, *namespace_,
 		*systemd_unit;
+	const char *compiler, *language; /* of the executable */
+	const char *jit;		 /* the runtime whose JIT code the process has */
+	char build_id[2 * PARSER_BUILD_ID_MAX +
+		      1]; /* of the executable; with proc_options.build_ids */
 	bool kernel_thread, exited;
 };
 void proc_task_info(const struct proc_table *t, uint32_t task, struct proc_task_info *ret);

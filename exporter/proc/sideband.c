@@ -104,8 +104,11 @@ void proc_add_mapping(
 		proc_text_put(&p->dump);
 		p->dump = proc_text_new(path, strlen(path));
 	}
+	proc_note_runtime(p, m, path);
 	if (!p->executable && m->kind == MAPPING_FILE && path[0] == '/')
 		p->executable = proc_text_new(path, strlen(path));
+	if (!p->exe_binary && m->binary && strcmp(path, proc_text_str(p->executable)) == 0)
+		p->exe_binary = m->binary;
 }
 
 static void on_mmap(struct proc_table *t, const struct sideband *e)

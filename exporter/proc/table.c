@@ -291,6 +291,9 @@ void proc_image_inherit(
 	p->root_checked = from->root_checked;
 	p->kernel_thread = from->kernel_thread;
 	p->has_jvm = from->has_jvm;
+	p->has_jit_code = from->has_jit_code;
+	p->runtime = from->runtime;
+	p->exe_binary = from->exe_binary;
 	p->executable = proc_text_ref(from->executable);
 	p->cmdline = proc_text_ref(from->cmdline);
 	p->maps = maps_ref(from->maps);
@@ -467,15 +470,18 @@ void proc_check_root(struct proc_table *t, struct process *p)
 	p->root = root;
 }
 
+static void mark(uint64_t *bitmap, uint32_t n_bits, uint32_t id)
+{
+	if (id < n_bits)
+		bitmap[id / 64] |= 1ULL << (id % 64);
+}
+
 void proc_table_mark_binaries(const struct proc_table *t, uint64_t *bitmap, uint32_t n_bits)
 {
 	for (const struct process *p = t->all; p; p = p->next) {
-		for (uint32_t i = 0; i < maps_count(p->maps); i++) {
-			uint32_t id = maps_at(p->maps, i)->binary;
-
-			if (id < n_bits)
-				bitmap[id / 64] |= 1ULL << (id % 64);
-		}
+		mark(bitmap, n_bits, p->exe_binary);
+		for (uint32_t i = 0; i < maps_count(p->maps); i++)
+			mark(bitmap, n_bits, maps_at(p->maps, i)->binary);
 	}
 }
 

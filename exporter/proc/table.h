@@ -85,6 +85,10 @@ struct process {
 	bool labels_own; /* the cgroup was read for this process, not only taken from its parent */
 	bool root_checked;	   /* the root is its own, not only its parent's */
 	bool has_jvm;		   /* HotSpot is mapped */
+	bool has_jit_code;	   /* executable memory of no file is mapped */
+	bool exe_wanted;	   /* its own file was asked for, for its labels */
+	uint8_t runtime;	   /* enum proc_runtime */
+	uint32_t exe_binary;	   /* of `executable`; 0: not known */
 	bool found_running;	   /* its start was not seen: any start time before begin_ns fits */
 	bool in_scan;		   /* seen by the scan that is under way */
 	uint64_t start_ticks;	   /* as /proc/PID/stat has it, 0 unknown */
@@ -213,6 +217,16 @@ static inline bool proc_may_read(struct proc_table *t)
 }
 /* Asks which root the process has, once an image. */
 void proc_check_root(struct proc_table *t, struct process *p);
+
+/* address.c */
+/* Asks for the symbol file of its executable, once an image. */
+void proc_want_executable(struct proc_table *t, struct process *p);
+
+/* runtime.c */
+/* What a new mapping says of a JIT in the process. */
+void proc_note_runtime(struct process *p, const struct mapping *m, const char *path);
+/* The name of the runtime whose JIT code the process has: "" none, "other" when it is not known. */
+const char *proc_jit_name(const struct process *p);
 
 /* procfs.c */
 /* Reads the executable mappings; the process may be gone. Replaces what is there. */

@@ -91,6 +91,7 @@ uint32_t proc_task_of_record(struct proc_table *t, struct process *p, const stru
 	if (p == t->other)
 		return 0;
 	proc_refresh_labels(t, p, r->cgroup_id);
+	proc_want_executable(t, p);
 	key.cgroup = p->cgroup;
 	set_name(key.comm, r->leader_comm);
 	set_name(key.thread_name, r->comm);
@@ -171,9 +172,11 @@ void proc_task_info(const struct proc_table *t, uint32_t task, struct proc_task_
 	const struct task *k = &t->tasks[task < t->n_tasks && t->tasks[task].used ? task : 0];
 	const struct process *p = k->process;
 	const struct cgroup_info *c = k->cgroup ? &k->cgroup->info : &none;
+	struct binary_labels labels;
 	static const struct container_info unknown;
 	const struct container_info *container = k->cgroup ? &k->cgroup->container : &unknown;
 
+	binary_labels(t->o.binaries, p->exe_binary, t->o.build_ids, &labels);
 	*ret = (struct proc_task_info) {
 		.pid = p->pid,
 		.tid = k->tid,
@@ -191,9 +194,13 @@ void proc_task_info(const struct proc_table *t, uint32_t task, struct proc_task_
 		.pod = container->pod,
 		.namespace_ = container->namespace_,
 		.systemd_unit = c->systemd_unit,
+		.compiler = labels.compiler,
+		.language = labels.language,
+		.jit = proc_jit_name(p),
 		.kernel_thread = p->kernel_thread,
 		.exited = p->exited,
 	};
+	memcpy(ret->build_id, labels.build_id, sizeof(ret->build_id));
 }
 
 const char *proc_comm(const struct proc_table *t, const struct process *p)

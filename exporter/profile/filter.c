@@ -252,7 +252,7 @@ static int match_clause(const struct evaluation *e, size_t index, uint32_t task,
 	const struct proc_task_info *info, struct errbuf *eb)
 {
 	const struct clause *c = &e->filter->clauses[index];
-	char buf[16];
+	char buf[PROFILE_LABEL_BUF];
 	const char *value =
 		c->kind == CLAUSE_CONSTANT ? c->constant : profile_label_value(info, c->label, buf);
 	uint64_t *known;

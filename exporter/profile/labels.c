@@ -14,6 +14,10 @@ static const char *const names[PROFILE_N_TASK_LABELS] = {
 	[PROFILE_LABEL_TID] = "tid",
 	[PROFILE_LABEL_NS_PID] = "ns_pid",
 	[PROFILE_LABEL_EXECUTABLE] = "executable",
+	[PROFILE_LABEL_COMPILER] = "compiler",
+	[PROFILE_LABEL_LANGUAGE] = "language",
+	[PROFILE_LABEL_JIT] = "jit",
+	[PROFILE_LABEL_BUILD_ID] = "build_id",
 	[PROFILE_LABEL_CONTAINER_ID] = "container_id",
 	[PROFILE_LABEL_CONTAINER_NAME] = "container_name",
 	[PROFILE_LABEL_CONTAINER_IMAGE] = "container_image",
@@ -45,7 +49,7 @@ bool profile_label_is_reserved(const char *name)
 }
 
 const char *profile_label_value(
-	const struct proc_task_info *info, enum profile_label label, char buf[16])
+	const struct proc_task_info *info, enum profile_label label, char buf[PROFILE_LABEL_BUF])
 {
 	switch (label) {
 	case PROFILE_LABEL_COMM: return info->comm;
@@ -58,6 +62,12 @@ const char *profile_label_value(
 		snprintf(buf, 16, "%" PRIu32, info->ns_pid);
 		return buf;
 	case PROFILE_LABEL_EXECUTABLE: return info->executable;
+	case PROFILE_LABEL_COMPILER: return info->compiler;
+	case PROFILE_LABEL_LANGUAGE: return info->language;
+	case PROFILE_LABEL_JIT: return info->jit;
+	case PROFILE_LABEL_BUILD_ID:
+		memcpy(buf, info->build_id, PROFILE_LABEL_BUF);
+		return *buf ? buf : "";
 	case PROFILE_LABEL_CONTAINER_ID: return info->container_id;
 	case PROFILE_LABEL_CONTAINER_NAME: return info->container_name;
 	case PROFILE_LABEL_CONTAINER_IMAGE: return info->container_image;

@@ -14,6 +14,10 @@ enum profile_label {
 	PROFILE_LABEL_TID,
 	PROFILE_LABEL_NS_PID,
 	PROFILE_LABEL_EXECUTABLE,
+	PROFILE_LABEL_COMPILER,
+	PROFILE_LABEL_LANGUAGE,
+	PROFILE_LABEL_JIT,
+	PROFILE_LABEL_BUILD_ID,
 	PROFILE_LABEL_CONTAINER_ID,
 	PROFILE_LABEL_CONTAINER_NAME,
 	PROFILE_LABEL_CONTAINER_IMAGE,
@@ -35,6 +39,8 @@ enum profile_label profile_label_of_name(const char *name);
 /* True for every name that a sample can have by itself: external labels must not take them. */
 bool profile_label_is_reserved(const char *name);
 
-/* The value of a label; "" when the task has none. pid and tid are printed into `buf`. */
+/* The value of a label; "" when the task has none. Numbers and build ids are printed into `buf`; the address of another one
+ * stands for its text. */
+enum { PROFILE_LABEL_BUF = 2 * PARSER_BUILD_ID_MAX + 1 };
 const char *profile_label_value(
-	const struct proc_task_info *info, enum profile_label label, char buf[16]);
+	const struct proc_task_info *info, enum profile_label label, char buf[PROFILE_LABEL_BUF]);

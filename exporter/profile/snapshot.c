@@ -140,7 +140,7 @@ static bool copy_task(struct taking *k, uint32_t id)
 {
 	struct profile_task *task = column_add(&k->task_column, k->arena);
 	struct proc_task_info info;
-	char buf[16];
+	char buf[PROFILE_LABEL_BUF];
 
 	if (!task)
 		return false;

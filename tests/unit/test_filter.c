@@ -16,13 +16,22 @@ static const char postgres[] = "postgres", none[] = "", id[] = ID, web[] = "web"
 		  unit[] = "postgresql@15.service";
 
 static const struct proc_task_info tasks[] = {
-	{.pid = 10, .tid = 10, .comm = postgres, .thread_name = postgres, .systemd_unit = unit},
+	{.pid = 10,
+		.tid = 10,
+		.comm = postgres,
+		.thread_name = postgres,
+		.systemd_unit = unit,
+		.compiler = "gcc",
+		.language = "c",
+		.build_id = "ab01"},
 	{.pid = 11,
 		.tid = 12,
 		.ppid = 10,
 		.comm = postgres,
 		.thread_name = "writer",
-		.systemd_unit = unit},
+		.systemd_unit = unit,
+		.jit = "v8",
+		.build_id = "ab02"},
 	{.pid = 20,
 		.tid = 20,
 		.ppid = 1,
@@ -55,7 +64,8 @@ void proc_task_info(const struct proc_table *t, uint32_t task, struct proc_task_
 {
 	const char **strings[] = {&ret->comm, &ret->thread_name, &ret->executable, &ret->cmdline,
 		&ret->cgroup, &ret->container_id, &ret->container_name, &ret->container_image,
-		&ret->pod, &ret->namespace_, &ret->systemd_unit};
+		&ret->pod, &ret->namespace_, &ret->systemd_unit, &ret->compiler, &ret->language,
+		&ret->jit};
 
 	(void)t;
 	*ret = tasks[task];
@@ -146,6 +156,10 @@ static void test_matches(void **state)
 		{{"unit="}, 0x3c},
 		{{"label.comm=nginx"}, 0x0c},
 		{{"label.systemd_unit=postgresql@15.service", "label.tid=12"}, 0x02},
+		{{"label.compiler=gcc", "label.language=c"}, 0x01},
+		{{"label.jit=v8"}, 0x02},
+		{{"label.build_id=ab01"}, 0x01},
+		{{"label.build_id=ab02"}, 0x02},
 		{{"label.node=n1"}, 0x3f},
 		{{"label.node=n2"}, 0},
 		{{"label.dc=~a.*", "comm=sh"}, 0x20},
@@ -178,8 +192,8 @@ static void test_errors(void **state)
 		{"children=yes", -EINVAL, "children=yes: expected 0 or 1"},
 		{"comm=~(", -EINVAL, "comm=~(: position"},
 		{"label.foo=x", -EINVAL,
-			"unknown label \"foo\": valid ones are comm thread_name pid tid executable "
-			"container_id"},
+			"unknown label \"foo\": valid ones are comm thread_name pid tid ns_pid executable "
+			"compiler language jit build_id container_id"},
 		{"label.foo=x", -EINVAL, "cgroup dc node"},
 		{"label.=x", -EINVAL, "unknown label \"\""},
 		{"label.cpu=1", -EINVAL, "unknown label \"cpu\""},

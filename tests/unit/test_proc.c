@@ -608,20 +608,22 @@ static void test_binaries_are_marked(void **state)
 	(void)state;
 	setup(&f);
 	forked(&f, 1, 310, 1000);
-	mapped(&f, 310, 0x1000, 0x1000, 0, "/bin/one", 1001);
-	mapped(&f, 310, 0x1000, 0x1000, 0, "/bin/two", 1002);
+	mapped(&f, 310, 0x9000, 0x1000, 0, "/bin/program", 1001);
+	mapped(&f, 310, 0x1000, 0x1000, 0, "/lib/one", 1001);
+	mapped(&f, 310, 0x1000, 0x1000, 0, "/lib/two", 1002);
 	p = proc_table_of_record(f.t, &r);
 	frame = proc_resolve(f.t, p, 0x1800, r.time_ns);
 	proc_table_mark_binaries(f.t, bits, 256);
-	/* Only the mapping that is left; a want that waits is kept by the registry itself. */
-	assert_int_equal(bits[0], 1ULL << ABI_NATIVE_BINARY(frame));
+	/* The program, whose labels are its process's, and the mapping that is left; a want that waits is kept by the registry
+	 * itself. */
+	assert_int_equal(bits[0], 1ULL << 1 | 1ULL << ABI_NATIVE_BINARY(frame));
 	binary_retain(f.registry, bits);
-	binary_info(f.registry, 1, &bi);
-	assert_string_equal(bi.path, "/bin/one"); /* a response may be at work with it */
+	binary_info(f.registry, 2, &bi);
+	assert_string_equal(bi.path, "/lib/one"); /* a response may be at work with it */
 	clock_virtual_advance(&f.clock, 61 * NS_PER_S);
 	binary_retain(f.registry, bits);
-	assert_string_equal(path_of(&f, frame, &bi), "/bin/two");
-	binary_info(f.registry, 1, &bi);
+	assert_string_equal(path_of(&f, frame, &bi), "/lib/two");
+	binary_info(f.registry, 2, &bi);
 	assert_string_equal(bi.path, "");
 	teardown(&f);
 }

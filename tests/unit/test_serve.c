@@ -72,7 +72,8 @@ void proc_task_info(const struct proc_table *t, uint32_t task, struct proc_task_
 {
 	const char **strings[] = {&ret->comm, &ret->thread_name, &ret->executable, &ret->cmdline,
 		&ret->cgroup, &ret->container_id, &ret->container_name, &ret->container_image,
-		&ret->pod, &ret->namespace_, &ret->systemd_unit};
+		&ret->pod, &ret->namespace_, &ret->systemd_unit, &ret->compiler, &ret->language,
+		&ret->jit};
 
 	(void)t;
 	*ret = tasks[task];

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Compiler and language of a file.
+ */
+#include "exporter/parser/elf_toolchain.h"
+#include "lib/base/str.h"
+#include <dwarf.h>
+#include <string.h>
+
+enum {
+	MAX_COMMENT_BYTES = 64 << 10,
+	MAX_TEXTS_BYTES = 32 << 20,
+	CXX_SHARE = 8, /* of the functions one in so many has a C++ name in a program of C++ */
+};
+
+/* In the text of a producer or a comment. The more special come first: clang's text is in rustc's comments too. */
+static const struct {
+	const char *text;
+	enum toolchain_compiler compiler;
+} producers[] = {
+	{"rustc", TOOLCHAIN_RUSTC},
+	{"Go cmd/compile", TOOLCHAIN_GO},
+	{"The Glorious Glasgow Haskell", TOOLCHAIN_GHC},
+	{"GHC ", TOOLCHAIN_GHC},
+	{"ldc version", TOOLCHAIN_LDC},
+	{"LDC", TOOLCHAIN_LDC},
+	{"Digital Mars D", TOOLCHAIN_DMD},
+	{"Free Pascal", TOOLCHAIN_FPC},
+	{"FPC ", TOOLCHAIN_FPC},
+	{"Swift", TOOLCHAIN_SWIFTC},
+	{"zig ", TOOLCHAIN_ZIG},
+	{"Intel(R)", TOOLCHAIN_ICC},
+	{"clang version", TOOLCHAIN_CLANG},
+	{"GNU ", TOOLCHAIN_GCC},
+	{"GCC:", TOOLCHAIN_GCC},
+};
+
+static enum toolchain_compiler compiler_of_text(const char *text, size_t n)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(producers); i++)
+		if (memmem(text, n, producers[i].text, strlen(producers[i].text)))
+			return producers[i].compiler;
+	return TOOLCHAIN_NO_COMPILER;
+}
+
+static enum toolchain_language language_of_dwarf(uint64_t language)
+{
+	switch (language) {
+	case DW_LANG_C:
+	case DW_LANG_C89:
+	case DW_LANG_C99:
+	case DW_LANG_C11: return LANGUAGE_C;
+	case DW_LANG_C_plus_plus:
+	case DW_LANG_C_plus_plus_03:
+	case DW_LANG_C_plus_plus_11:
+	case DW_LANG_C_plus_plus_14: return LANGUAGE_CXX;
+	case DW_LANG_Rust: return LANGUAGE_RUST;
+	case DW_LANG_Go: return LANGUAGE_GO;
+	case DW_LANG_OCaml: return LANGUAGE_OCAML;
+	case DW_LANG_Haskell: return LANGUAGE_HASKELL;
+	case DW_LANG_D: return LANGUAGE_D;
+	case DW_LANG_Ada83:
+	case DW_LANG_Ada95: return LANGUAGE_ADA;
+	case DW_LANG_Fortran77:
+	case DW_LANG_Fortran90:
+	case DW_LANG_Fortran95:
+	case DW_LANG_Fortran03:
+	case DW_LANG_Fortran08: return LANGUAGE_FORTRAN;
+	case DW_LANG_Pascal83: return LANGUAGE_PASCAL;
+	case DW_LANG_Swift: return LANGUAGE_SWIFT;
+	case DW_LANG_Mips_Assembler: return LANGUAGE_ASSEMBLER;
+	default: return LANGUAGE_NONE;
+	}
+}
+
+void toolchain_vote(struct toolchain_votes *v, uint64_t language, const char *producer)
+{
+	enum toolchain_language l = language_of_dwarf(language);
+	enum toolchain_compiler c =
+		producer ? compiler_of_text(producer, strlen(producer)) : TOOLCHAIN_NO_COMPILER;
+
+	/* The start-up code of libc speaks for no program. */
+	if (l == LANGUAGE_ASSEMBLER)
+		return;
+	v->languages[l]++;
+	v->compilers[c]++;
+}
+
+static uint16_t most(const uint32_t *counts, uint16_t n)
+{
+	uint16_t best = 0;
+
+	for (uint16_t i = 1; i < n; i++)
+		if (counts[i] && (!best || counts[i] > counts[best]))
+			best = i;
+	return best;
+}
+
+/* A function that every program of a language has, and no other one. */
+static const struct {
+	const char *name;
+	enum toolchain_language language;
+} marks[] = {
+	{"rust_begin_unwind", LANGUAGE_RUST},
+	{"rust_eh_personality", LANGUAGE_RUST},
+	{"__rust_alloc", LANGUAGE_RUST},
+	{"hs_main", LANGUAGE_HASKELL},
+	{"stg_upd_frame_info", LANGUAGE_HASKELL},
+	{"_Dmain", LANGUAGE_D},
+	{"adainit", LANGUAGE_ADA},
+	{"MAIN__", LANGUAGE_FORTRAN},
+	{"FPC_INITIALIZEUNITS", LANGUAGE_PASCAL},
+	{"NimMain", LANGUAGE_NIM},
+	{"NimMainModule", LANGUAGE_NIM},
+	{"__crystal_main", LANGUAGE_CRYSTAL},
+	{"runtime.rt0_go", LANGUAGE_GO},
+	{"caml_startup", LANGUAGE_OCAML},
+	{"caml_program", LANGUAGE_OCAML},
+};
+
+/* Rust's legacy names look like those of C++ and end in a hash. */
+static bool is_rust(const char *name, size_t n)
+{
+	return (n > 2 && name[0] == '_' && name[1] == 'R') ||
+	       (n > 24 && name[n - 1] == 'E' && memcmp(name + n - 20, "17h", 3) == 0);
+}
+
+static enum toolchain_language language_of_symbols(const struct elf_symbols *symbols)
+{
+	size_t n_cxx = 0, n_rust = 0;
+
+	for (size_t i = 0; i < symbols->n; i++) {
+		const char *name = symbols->items[i].name;
+
+		if (symbols->items[i].plt)
+			continue;
+		if (name[0] == '_' && (name[1] == 'Z' || name[1] == 'R')) {
+			if (is_rust(name, strlen(name)))
+				n_rust++;
+			else
+				n_cxx += name[1] == 'Z';
+			continue;
+		}
+		for (size_t m = 0; m < ARRAY_SIZE(marks); m++)
+			if (name[0] == marks[m].name[0] && strcmp(name, marks[m].name) == 0)
+				return marks[m].language;
+	}
+	if (n_rust > n_cxx)
+		return LANGUAGE_RUST;
+	return n_cxx * CXX_SHARE > symbols->n ? LANGUAGE_CXX : LANGUAGE_NONE;
+}
+
+/* A library that only programs of one language need. */
+static const struct {
+	const char *prefix;
+	enum toolchain_language language;
+} libraries[] = {
+	{"libHSrts", LANGUAGE_HASKELL},
+	{"libHSbase", LANGUAGE_HASKELL},
+	{"libgnat-", LANGUAGE_ADA},
+	{"libgfortran.", LANGUAGE_FORTRAN},
+	{"libgphobos.", LANGUAGE_D},
+	{"libphobos2.", LANGUAGE_D},
+	{"libgo.", LANGUAGE_GO},
+	{"libswiftCore.", LANGUAGE_SWIFT},
+	{"librustc_driver", LANGUAGE_RUST},
+	{"libstd-", LANGUAGE_RUST},
+	{"libstdc++.", LANGUAGE_CXX},
+	{"libc++.", LANGUAGE_CXX},
+};
+
+/* By the first row of the table that fits a library it needs. */
+static enum toolchain_language language_of_libraries(const struct elf_file *f)
+{
+	size_t best = ARRAY_SIZE(libraries);
+	GElf_Shdr shdr;
+	Elf_Scn *scn = elf_file_section(f, ".dynamic", &shdr);
+	Elf_Data *data = scn ? elf_getdata(scn, NULL) : NULL;
+	GElf_Dyn dyn;
+
+	for (int i = 0; data && gelf_getdyn(data, i, &dyn) && dyn.d_tag != DT_NULL; i++) {
+		const char *name = dyn.d_tag == DT_NEEDED
+					   ? elf_strptr(f->elf, shdr.sh_link, dyn.d_un.d_val)
+					   : NULL;
+
+		for (size_t l = 0; name && l < best; l++)
+			if (str_starts_with(name, libraries[l].prefix))
+				best = l;
+	}
+	return best < ARRAY_SIZE(libraries) ? libraries[best].language : LANGUAGE_NONE;
+}
+
+/* What a runtime says or reads at run time, and so stays in a stripped program. */
+static const struct {
+	const char *text;
+	enum toolchain_language language;
+} texts[] = {
+	{"/library/std/src/", LANGUAGE_RUST},
+	{"/library/core/src/", LANGUAGE_RUST},
+	{"GHCRTS", LANGUAGE_HASKELL},
+	{"CAMLRUNPARAM", LANGUAGE_OCAML},
+	{"adainit", LANGUAGE_ADA},
+};
+
+static bool has_text(Elf_Data *data, const char *text)
+{
+	return memmem(data->d_buf, MIN(data->d_size, (size_t)MAX_TEXTS_BYTES), text, strlen(text));
+}
+
+static enum toolchain_language language_of_texts(const struct elf_file *f)
+{
+	GElf_Shdr shdr;
+	Elf_Data *data = elf_file_section_data(elf_file_section(f, ".rodata", &shdr));
+
+	for (size_t i = 0; data && i < ARRAY_SIZE(texts); i++)
+		if (has_text(data, texts[i].text))
+			return texts[i].language;
+	return LANGUAGE_NONE;
+}
+
+static bool is_go(const struct elf_file *f)
+{
+	GElf_Shdr shdr;
+
+	return f->go_build_id[0] || elf_file_section(f, ".gopclntab", &shdr) ||
+	       elf_file_section(f, ".go.buildinfo", &shdr);
+}
+
+static enum toolchain_language language_of(const struct elf_file *f,
+	const struct elf_symbols *symbols, const struct toolchain_votes *votes)
+{
+	enum toolchain_language l, by_symbols;
+
+	if (is_go(f))
+		return LANGUAGE_GO;
+	if (symbols->ocaml_frametable)
+		return LANGUAGE_OCAML;
+	l = by_symbols = language_of_symbols(symbols);
+	if (l == LANGUAGE_NONE || l == LANGUAGE_CXX)
+		l = (enum toolchain_language)most(votes->languages, N_LANGUAGES);
+	if (l == LANGUAGE_NONE)
+		l = by_symbols;
+	if (l == LANGUAGE_NONE)
+		l = language_of_libraries(f);
+	/* A stripped program; with a table of symbols the marks would have been in it. */
+	if ((l == LANGUAGE_NONE || l == LANGUAGE_CXX) && !f->symtab) {
+		enum toolchain_language by_texts = language_of_texts(f);
+
+		l = by_texts == LANGUAGE_NONE ? l : by_texts;
+	}
+	return l == LANGUAGE_NONE ? LANGUAGE_C : l;
+}
+
+static enum toolchain_compiler compiler_of_comment(const struct elf_file *f)
+{
+	GElf_Shdr shdr;
+	Elf_Data *data = elf_file_section_data(elf_file_section(f, ".comment", &shdr));
+
+	return data ? compiler_of_text(data->d_buf, MIN(data->d_size, (size_t)MAX_COMMENT_BYTES))
+		    : TOOLCHAIN_NO_COMPILER;
+}
+
+/* Languages of which one compiler is in use; its runtime in C is built by another one. */
+static enum toolchain_compiler only_compiler_of(enum toolchain_language l)
+{
+	switch (l) {
+	case LANGUAGE_RUST: return TOOLCHAIN_RUSTC;
+	case LANGUAGE_OCAML: return TOOLCHAIN_OCAML;
+	case LANGUAGE_HASKELL: return TOOLCHAIN_GHC;
+	case LANGUAGE_PASCAL: return TOOLCHAIN_FPC;
+	case LANGUAGE_SWIFT: return TOOLCHAIN_SWIFTC;
+	case LANGUAGE_NIM: return TOOLCHAIN_NIM;
+	case LANGUAGE_CRYSTAL: return TOOLCHAIN_CRYSTAL;
+	case LANGUAGE_ZIG: return TOOLCHAIN_ZIG;
+	default: return TOOLCHAIN_NO_COMPILER;
+	}
+}
+
+struct toolchain elf_toolchain(const struct elf_file *f, const struct elf_symbols *symbols,
+	const struct toolchain_votes *votes)
+{
+	enum toolchain_language language = language_of(f, symbols, votes);
+	enum toolchain_compiler compiler = only_compiler_of(language);
+
+	if (language == LANGUAGE_GO && is_go(f))
+		compiler = TOOLCHAIN_GO;
+	if (compiler == TOOLCHAIN_NO_COMPILER)
+		compiler = (enum toolchain_compiler)most(votes->compilers, TOOLCHAIN_N_COMPILERS);
+	if (compiler == TOOLCHAIN_NO_COMPILER)
+		compiler = compiler_of_comment(f);
+	return (struct toolchain) {.compiler = compiler, .language = language};
+}
