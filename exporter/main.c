@@ -103,6 +103,7 @@ static int start_roles(
 		.max_frequency_hz = (uint32_t)o->max_frequency_hz,
 		.table_bytes = o->table_bytes,
 		.state_dirs = {*o->symbols_cache_path ? o->symbols_cache_path : NULL},
+		.attacher = o->java_perfmap,
 		.parser = parser_zygote_run,
 		.fetcher = fetch.n_debuginfod ? run_fetcher : NULL,
 		.fetcher_ctx = &fetch,

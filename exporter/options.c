@@ -98,6 +98,10 @@ static const struct option_spec specs[] = {
 		.max = 1LL << 40,
 		.help = "Memory for where JIT code lies, as perf maps and jitdumps tell it; what "
 			"has not been asked for longest is forgotten and read again when needed."},
+	{"jit.java-perfmap", OPTION_BOOL, AT(java_perfmap),
+		.help = "Ask JVMs (JDK 17 and later) to write their perf maps, as jcmd PID "
+			"Compiler.perfmap does, when their code has no names. Starts a role of its "
+			"own that can become any user."},
 
 	OPTION_HEADING("Unwinding"),
 	{"unwind.table-bytes", OPTION_BYTES, AT(table_bytes), .fallback = "20MB", .min = 1 << 20,

@@ -29,6 +29,7 @@ struct exporter_options {
 	uint64_t debuginfod_bytes;
 	int64_t debuginfod_timeout_ms;
 	uint64_t jit_bytes;
+	bool java_perfmap;
 
 	uint64_t table_bytes;
 

@@ -278,6 +278,7 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 		.binaries = p->binaries,
 		.clock = p->clock,
 		.budget = &p->budgets[BUDGET_JIT],
+		.attacher_fd = p->setup->attacher_fd,
 	});
 	tables = unwinder_tables(p->unwinder);
 	intake_defer(&p->intake, &tables, &p->budgets[BUDGET_HELD]);
@@ -477,7 +478,7 @@ int exporter_pipeline_run(const struct exporter_options *o, const struct keeper_
 int exporter_pipeline_replay(const struct exporter_options *o, const char *bundle, int parser_fd,
 	const struct exporter_sink *sink, struct errbuf *eb)
 {
-	struct keeper_setup setup = {.parser_fd = parser_fd, .fetcher_fd = -1};
+	struct keeper_setup setup = {.parser_fd = parser_fd, .fetcher_fd = -1, .attacher_fd = -1};
 	_cleanup_(pipeline_free)
 	struct exporter_pipeline *p = pipeline_new(o, &setup, true);
 	const struct sample_sink samples = intake_sink(&p->intake);

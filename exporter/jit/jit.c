@@ -18,8 +18,10 @@ enum {
 	CODES_SHARE = 4,	/* of the budget that one file's pieces may take */
 	MAX_PROCESSES = 4096,
 	MAX_MISSES = 4,
+	MAX_ATTACH_SHIFT = 4,
 };
 #define RETRY_NS (500 * NS_PER_MS) /* doubles with each miss, up to 8 s */
+#define ATTACH_NS (5 * NS_PER_S)   /* doubles with each time that a JVM is asked, up to 80 s */
 #define REST_FACTOR 10		   /* reading takes at most a tenth of one CPU */
 
 /* One of the two files of a process. */
@@ -33,6 +35,8 @@ struct jit_process {
 	uint64_t start_ns;
 	struct source map, dump;
 	int64_t due_ns;
+	int64_t attach_due_ns; /* when the JVM may be asked again */
+	unsigned n_attached;
 	uint64_t last_use;
 	unsigned misses;
 	bool saw_exit, refused_owner;
@@ -314,6 +318,30 @@ static bool is_due(const struct jit_process *p, const struct proc_code_process *
 	return false;
 }
 
+/* Code without a name is new since the JVM wrote its map last: it does so only when asked. */
+static void ask_jvm(
+	struct jit *j, struct jit_process *p, const struct proc_code_process *of, int64_t now_ns)
+{
+	int r;
+
+	if (j->o.attacher_fd <= 0 || !of->has_jvm || of->exited || now_ns < p->attach_due_ns)
+		return;
+	r = attach_ask(j->o.attacher_fd, of->pid, of->start_ns);
+	j->stats.attach_busy += r < 0;
+	if (r < 0)
+		return;
+	p->attach_due_ns = now_ns + ((int64_t)ATTACH_NS << p->n_attached);
+	p->n_attached = MIN(p->n_attached + 1, (unsigned)MAX_ATTACH_SHIFT);
+}
+
+static void take_answers(struct jit *j)
+{
+	int status;
+
+	while (j->o.attacher_fd > 0 && (status = attach_next_status(j->o.attacher_fd)) >= 0)
+		j->stats.attached[status]++;
+}
+
 static void round_of_process(
 	struct jit *j, const struct proc_code_batch *b, const struct proc_code_address *a, size_t n)
 {
@@ -321,6 +349,7 @@ static void round_of_process(
 	int64_t began = clock_monotonic_ns(j->o.clock), now;
 	struct opened o = {.p = find_process(j, of), .map_fd = -1, .dump_fd = -1};
 	bool news = false;
+	size_t n_missing;
 	char path[64];
 
 	if (!o.p || !is_due(o.p, of, a, n, began))
@@ -336,10 +365,12 @@ static void round_of_process(
 		news |= read_on(j, &o.p->dump, o.dump_fd, true);
 	if (news)
 		retire(j, &o, of);
-	o.p->misses =
-		name_addresses(j, &o, b, a, n) && !news ? MIN(o.p->misses + 1, MAX_MISSES) : 0;
+	n_missing = name_addresses(j, &o, b, a, n);
+	o.p->misses = n_missing && !news ? MIN(o.p->misses + 1, MAX_MISSES) : 0;
 	close_files(&o);
 	now = clock_monotonic_ns(j->o.clock);
+	if (n_missing)
+		ask_jvm(j, o.p, of, now);
 	o.p->due_ns = now + MAX((int64_t)RETRY_NS << o.p->misses, (now - began) * REST_FACTOR);
 }
 
@@ -349,6 +380,7 @@ void jit_round(struct jit *j)
 
 	pthread_mutex_lock(&j->lock);
 	j->rounds++;
+	take_answers(j);
 	pthread_mutex_lock(j->o.procs_lock);
 	proc_code_take(j->o.procs, ROUND_ADDRESSES, &b);
 	pthread_mutex_unlock(j->o.procs_lock);

@@ -8,6 +8,7 @@
  */
 #pragma once
 #include "exporter/binary/binary.h"
+#include "exporter/keeper/attach.h"
 #include "exporter/proc/proc.h"
 #include "lib/base/budget.h"
 #include "lib/base/clock.h"
@@ -20,6 +21,7 @@ struct jit_options {
 	struct binary_registry *binaries;
 	struct clock *clock;
 	struct budget *budget; /* --jit.max-bytes */
+	int attacher_fd;       /* JVMs are asked for their perf maps through it; 0 or less: not */
 };
 struct jit *jit_new(const struct jit_options *o);
 void jit_freep(struct jit **j);
@@ -43,5 +45,7 @@ struct jit_stats {
 	uint64_t dropped;   /* pieces of code above the cap of a process */
 	uint64_t evicted;   /* processes whose code was forgotten for another's */
 	uint64_t refused[JIT_N_REFUSED];
+	uint64_t attached[ATTACH_N_STATUS],
+		attach_busy; /* JVMs asked, by how it ended; not asked: too many wait */
 };
 void jit_stats(struct jit *j, struct jit_stats *ret);

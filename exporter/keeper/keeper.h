@@ -79,7 +79,8 @@ struct keeper_setup {
 	uint64_t maps_bytes; /* memlock of all BPF maps */
 	struct keeper_missing missing[16];
 	uint32_t n_missing;
-	int parser_fd;	/* SOCK_SEQPACKET to the parser zygote */
-	int fetcher_fd; /* the same to the fetcher; -1: there is none */
-	uint32_t keeper_pid, parser_pid, fetcher_pid, main_pid;
+	int parser_fd;	 /* SOCK_SEQPACKET to the parser zygote */
+	int fetcher_fd;	 /* the same to the fetcher; -1: there is none */
+	int attacher_fd; /* the same to the attacher (attach.h); -1: there is none */
+	uint32_t keeper_pid, parser_pid, fetcher_pid, attacher_pid, main_pid;
 };

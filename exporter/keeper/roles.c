@@ -3,6 +3,7 @@
  * Splits the exporter into its roles, takes their privileges and keeps them together: the keeper's loop.
  */
 #include "exporter/keeper/roles.h"
+#include "exporter/keeper/attach.h"
 #include "exporter/keeper/check.h"
 #include "exporter/keeper/client.h"
 #include "exporter/keeper/load.h"
@@ -34,7 +35,8 @@ struct start {
 	int main_sock[2];   /* keeper's end, main's end */
 	int parser_sock[2]; /* parser's end, main's end */
 	int fetcher_sock[2];
-	pid_t keeper, main, parser, fetcher;
+	int attacher_sock[2];
+	pid_t keeper, main, parser, fetcher, attacher;
 };
 
 static const int forwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
@@ -84,6 +86,24 @@ static int change_user(const struct role_options *o, struct start *s, struct err
 	return r < 0 ? r : sandbox_become_user(s->uid, s->gid, eb);
 }
 
+/* Of the attacher. The keeper has them until that is forked. */
+static const int attacher_caps[] = {CAP_SETUID, CAP_SETGID, CAP_SYS_PTRACE};
+
+static int limit_caps(const struct role_options *o, struct start *s, struct errbuf *eb)
+{
+	int caps[CHECK_MAX_CAPS + ARRAY_SIZE(attacher_caps)];
+	uint32_t n = s->check.n_caps;
+
+	memcpy(caps, s->check.caps, n * sizeof(*caps));
+	for (size_t i = 0; o->attacher && i < ARRAY_SIZE(attacher_caps); i++)
+		if (sandbox_has_cap(attacher_caps[i]))
+			caps[n++] = attacher_caps[i];
+		else
+			check_add_missing(&s->check, sandbox_cap_name(attacher_caps[i]),
+				"JVMs of other users are not asked for their perf maps");
+	return sandbox_limit_caps(caps, n, eb);
+}
+
 static int prepare(
 	const struct role_options *o, struct start *s, struct keeper_setup *ret, struct errbuf *eb)
 {
@@ -93,7 +113,7 @@ static int prepare(
 	if (r == 0)
 		r = change_user(o, s, eb);
 	if (r == 0)
-		r = sandbox_limit_caps(s->check.caps, s->check.n_caps, eb);
+		r = limit_caps(o, s, eb);
 	if (r == 0)
 		r = load_bpf(o, ret, &s->loaded, eb);
 	if (r < 0)
@@ -131,15 +151,17 @@ static int enter_role(const struct start *s, enum sandbox_role role, const int *
 	int r = sandbox_close_others(keep, n_keep);
 
 	if (r == 0)
-		r = sandbox_limit_caps(NULL, 0, eb);
+		r = sandbox_limit_caps(attacher_caps,
+			role == SANDBOX_ATTACHER ? ARRAY_SIZE(attacher_caps) : 0, eb);
 	if (r == 0)
 		r = sandbox_die_with(s->keeper);
 	if (r == 0)
 		r = sandbox_enter(role, eb);
 	return r < 0 ? err_prefix(eb, r, "cannot enter the %s role",
-			       role == SANDBOX_MAIN	? "main"
-			       : role == SANDBOX_PARSER ? "parser"
-							: "fetcher")
+			       role == SANDBOX_MAIN	 ? "main"
+			       : role == SANDBOX_PARSER	 ? "parser"
+			       : role == SANDBOX_FETCHER ? "fetcher"
+							 : "attacher")
 		     : 0;
 }
 
@@ -188,14 +210,22 @@ static _Noreturn void run_fetcher(const struct role_options *o, struct start *s)
 	_exit(o->fetcher(o->fetcher_ctx, s->fetcher_sock[0]));
 }
 
+static _Noreturn void run_attacher(const struct role_options *o, struct start *s)
+{
+	prctl(PR_SET_NAME, "sonde-attacher");
+	become_server(s, SANDBOX_ATTACHER, "attacher", s->attacher_sock[0]);
+	_exit(attach_serve(o->procfs, s->attacher_sock[0]));
+}
+
 static int become_main(struct start *s, struct keeper_setup *ret, struct errbuf *eb)
 {
-	int keep[ARRAY_SIZE(ret->ring_fds) + 4 + KEEPER_N_MAPS], n = 0, r;
+	int keep[ARRAY_SIZE(ret->ring_fds) + 5 + KEEPER_N_MAPS], n = 0, r;
 
 	prctl(PR_SET_NAME, "sonde-main");
 	keep[n++] = s->main_sock[1];
 	keep[n++] = s->parser_sock[1];
 	keep[n++] = s->fetcher_sock[1];
+	keep[n++] = s->attacher_sock[1];
 	keep[n++] = ret->counters_fd;
 	for (uint32_t i = 0; i < ret->n_rings; i++)
 		keep[n++] = ret->ring_fds[i];
@@ -210,6 +240,8 @@ static int become_main(struct start *s, struct keeper_setup *ret, struct errbuf 
 	ret->parser_fd = s->parser_sock[1];
 	ret->fetcher_fd = s->fetcher_sock[1];
 	ret->fetcher_pid = (uint32_t)s->fetcher;
+	ret->attacher_fd = s->attacher_sock[1];
+	ret->attacher_pid = (uint32_t)s->attacher;
 	ret->keeper_pid = (uint32_t)s->keeper;
 	ret->parser_pid = (uint32_t)s->parser;
 	ret->main_pid = (uint32_t)getpid();
@@ -228,6 +260,8 @@ static int keeper_lockdown(struct start *s, int signal_fd)
 	struct errbuf eb = {0};
 	int r = sandbox_close_others(keep, n);
 
+	if (r == 0)
+		r = sandbox_limit_caps(s->check.caps, s->check.n_caps, &eb);
 	if (r == 0)
 		r = sandbox_enter(SANDBOX_KEEPER, &eb);
 	if (r < 0)
@@ -251,9 +285,13 @@ static int reap(struct start *s)
 
 	if (pid <= 0)
 		return -EAGAIN;
-	if (pid == s->parser || pid == s->fetcher) {
-		who = pid == s->parser ? "parser" : "fetcher";
-		*(pid == s->parser ? &s->parser : &s->fetcher) = 0;
+	if (pid == s->parser || pid == s->fetcher || pid == s->attacher) {
+		pid_t *role = pid == s->parser	  ? &s->parser
+			      : pid == s->fetcher ? &s->fetcher
+						  : &s->attacher;
+
+		who = role == &s->parser ? "parser" : role == &s->fetcher ? "fetcher" : "attacher";
+		*role = 0;
 		if (WIFEXITED(status) &&
 			WEXITSTATUS(status) == 0) /* its socket was closed: main is ending */
 			return reap(s);
@@ -277,6 +315,8 @@ static void kill_roles(const struct start *s)
 		kill(s->parser, SIGKILL);
 	if (s->fetcher > 0)
 		kill(s->fetcher, SIGKILL);
+	if (s->attacher > 0)
+		kill(s->attacher, SIGKILL);
 	while (waitpid(-1, NULL, 0) > 0)
 		;
 }
@@ -328,6 +368,8 @@ static int split(
 		socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s->parser_sock) ||
 		(o->fetcher &&
 			socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s->fetcher_sock)) ||
+		(o->attacher &&
+			socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s->attacher_sock)) ||
 		sigprocmask(SIG_BLOCK, &s->signals, &s->old_signals))
 		return err_set(eb, -errno, "cannot set up the roles: %s", strerror(errno));
 	fflush(NULL);
@@ -340,7 +382,10 @@ static int split(
 	s->fetcher = o->fetcher ? fork() : 0;
 	if (o->fetcher && s->fetcher == 0)
 		run_fetcher(o, s);
-	s->main = s->fetcher < 0 ? -1 : fork();
+	s->attacher = o->attacher && s->fetcher >= 0 ? fork() : 0;
+	if (o->attacher && s->fetcher >= 0 && s->attacher == 0)
+		run_attacher(o, s);
+	s->main = s->fetcher < 0 || s->attacher < 0 ? -1 : fork();
 	if (s->main == 0) {
 		int r = become_main(s, ret, eb);
 
@@ -355,6 +400,8 @@ static int split(
 		kill(s->parser, SIGKILL);
 		if (s->fetcher > 0)
 			kill(s->fetcher, SIGKILL);
+		if (s->attacher > 0)
+			kill(s->attacher, SIGKILL);
 		return err_set(eb, r, "fork: %s", strerror(-r));
 	}
 	run_keeper(o, s);
@@ -363,7 +410,10 @@ static int split(
 int role_start(const struct role_options *o, struct keeper_setup *ret, struct errbuf *eb)
 {
 	struct role_options options = *o;
-	struct start s = {.main_sock = {-1, -1}, .parser_sock = {-1, -1}, .fetcher_sock = {-1, -1}};
+	struct start s = {.main_sock = {-1, -1},
+		.parser_sock = {-1, -1},
+		.fetcher_sock = {-1, -1},
+		.attacher_sock = {-1, -1}};
 	int r;
 
 	if (!options.procfs)

@@ -5,6 +5,7 @@
  *   keeper  the process that was started: few capabilities, unprivileged uid; loads the BPF object, answers OPEN, ATTACH_CPU …
  *   parser  no capabilities, no network, no files: a zygote that forks one child per file
  *   fetcher no capabilities, but the network: there only when something is to be fetched
+ *   attacher  what it takes to become the user of a JVM: there only when JVMs are to be asked for their perf maps
  *   main    no capabilities: everything else
  *
  * All run under `user` with no_new_privs and a seccomp filter each. Each dies when the keeper dies, and the keeper
@@ -31,6 +32,7 @@ struct role_options {
 	int (*fetcher)(const void *ctx,
 		int fd); /* fetcher_run, when something is to be fetched; NULL: there is no such role */
 	const void *fetcher_ctx;
+	bool attacher; /* --jit.java-perfmap: start that role (attach.h) */
 	int (*parser)(
 		int fd); /* parser_zygote_run: serves the socket until it closes; the result is the exit status */
 };

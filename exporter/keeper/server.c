@@ -56,12 +56,12 @@ static int check_start_time(int proc_fd, uint64_t start_ns)
 	return 0;
 }
 
-static int open_process(const struct server *s, uint32_t pid, uint64_t start_ns)
+int server_open_process(const char *procfs, uint32_t pid, uint64_t start_ns)
 {
 	char path[256];
 	int fd, r;
 
-	snprintf(path, sizeof(path), "%s/%u", s->procfs, pid);
+	snprintf(path, sizeof(path), "%s/%u", procfs, pid);
 	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
@@ -123,7 +123,7 @@ static int answer_open(const struct server *s, const struct keeper_request *q, i
 			q->what == KEEPER_KALLSYMS ? "kallsyms" : "modules");
 		fd = open_flags(AT_FDCWD, path, O_RDONLY);
 	} else {
-		proc_fd = open_process(s, q->id, q->start_ns);
+		proc_fd = server_open_process(s->procfs, q->id, q->start_ns);
 		fd = proc_fd < 0 ? proc_fd : open_of_process(proc_fd, q);
 	}
 	if (fd < 0)

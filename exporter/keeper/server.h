@@ -21,6 +21,9 @@ struct server {
 	int (*attach)(void *ctx, uint32_t cpu, struct keeper_cpu *ret, struct errbuf *eb);
 };
 
+/* The directory of the process that started then (0: any), which pins it; -ESRCH when the pid is another process by now. */
+int server_open_process(const char *procfs, uint32_t pid, uint64_t start_ns);
+
 /* Answers one message from the socket. 0; -EPIPE when the peer is gone; -errno when the socket fails. Malformed requests are
  * answered with -EBADMSG. */
 int server_answer(const struct server *s, int sock);

@@ -51,10 +51,10 @@ struct debug_tables {
 	struct bytes scopes; /* records as they are written */
 	size_t n_points, cap_points, n_rows, cap_rows, n_sequences, cap_sequences, n_functions,
 		cap_functions, n_ranges, cap_starts, cap_ranges;
-	size_t n_closed_rows; /* of sequences that have ended */
+	size_t n_closed_rows;	      /* of sequences that have ended */
 	struct toolchain_votes votes; /* of DWARF units */
-	uint32_t n_left_out;  /* units (of any source) that were malformed or too much */
-	int error;	      /* sticky: -ENOMEM, -EFBIG */
+	uint32_t n_left_out;	      /* units (of any source) that were malformed or too much */
+	int error;		      /* sticky: -ENOMEM, -EFBIG */
 };
 
 void debug_tables_init(struct debug_tables *t, const struct elf_file *f);

@@ -316,7 +316,7 @@ static int read_file(struct dwarf_file *d, struct debug_tables *t)
 		return r == -ENOENT ? 0 : r;
 	for (size_t i = 0; i < d->n_units; i++)
 		if (!d->units[i].is_broken)
-			toolchain_vote(&t->votes, d->units[i].language, d->units[i].producer);
+			elf_toolchain_vote(&t->votes, d->units[i].language, d->units[i].producer);
 	for (size_t i = 0; i < d->n_units; i++)
 		(void)!dwarf_program_of(&d->units[i]);
 	for (size_t i = 0; i < d->n_programs && !t->error; i++)

@@ -73,7 +73,7 @@ static enum toolchain_language language_of_dwarf(uint64_t language)
 	}
 }
 
-void toolchain_vote(struct toolchain_votes *v, uint64_t language, const char *producer)
+void elf_toolchain_vote(struct toolchain_votes *v, uint64_t language, const char *producer)
 {
 	enum toolchain_language l = language_of_dwarf(language);
 	enum toolchain_compiler c =

@@ -13,7 +13,7 @@ struct toolchain_votes {
 };
 
 /* One unit: its DW_AT_language (0: none) and DW_AT_producer (NULL: none). */
-void toolchain_vote(struct toolchain_votes *v, uint64_t language, const char *producer);
+void elf_toolchain_vote(struct toolchain_votes *v, uint64_t language, const char *producer);
 /* C is what is left when nothing speaks for another language. */
 struct toolchain elf_toolchain(const struct elf_file *f, const struct elf_symbols *symbols,
 	const struct toolchain_votes *votes);

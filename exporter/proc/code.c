@@ -70,6 +70,7 @@ static void add_process(struct proc_code_batch *b, const struct process *p)
 		.start_ns = p->start_ns,
 		.root = p->root,
 		.exited = p->exited,
+		.has_jvm = p->has_jvm,
 		.dump = p->dump ? xstrdup(p->dump->s) : NULL,
 	};
 }

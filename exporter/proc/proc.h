@@ -98,7 +98,7 @@ struct proc_code_address {
 struct proc_code_process {
 	uint32_t pid, ns_pid, uid;
 	uint64_t start_ns, root;
-	bool uid_known, exited;
+	bool uid_known, exited, has_jvm;
 	char *dump; /* path of its jitdump, NULL none */
 };
 struct proc_code_batch {

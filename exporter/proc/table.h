@@ -218,8 +218,7 @@ static inline bool proc_may_read(struct proc_table *t)
 /* Asks which root the process has, once an image. */
 void proc_check_root(struct proc_table *t, struct process *p);
 
-/* address.c */
-/* Asks for the symbol file of its executable, once an image. */
+/* address.c: asks for the symbol file of its executable, once an image. */
 void proc_want_executable(struct proc_table *t, struct process *p);
 
 /* runtime.c */

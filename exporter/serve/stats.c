@@ -305,6 +305,15 @@ static void collect_binary(struct metrics_writer *w, struct binary_registry *reg
 	write_unnamed(w, registry);
 }
 
+static const char *const attach_results[ATTACH_N_STATUS] = {
+	[ATTACH_OK] = "ok",
+	[ATTACH_GONE] = "gone",
+	[ATTACH_NO_JVM] = "no_jvm",
+	[ATTACH_DENIED] = "denied",
+	[ATTACH_TIMEOUT] = "timeout",
+	[ATTACH_REFUSED] = "refused",
+};
+
 static void collect_jit(struct metrics_writer *w, struct jit *jit)
 {
 	static const char *const reasons[JIT_N_REFUSED] = {
@@ -335,6 +344,11 @@ static void collect_jit(struct metrics_writer *w, struct jit *jit)
 		j.dropped);
 	counter(w, "sonde_jit_evicted_processes_total",
 		"Processes whose JIT code was forgotten for --jit.max-bytes.", j.evicted);
+	metrics_write_family(w, METRIC_COUNTER, "sonde_jit_java_perfmaps_total",
+		"JVMs asked for their perf maps, by how it ended.");
+	for (size_t i = 0; i < ATTACH_N_STATUS; i++)
+		metrics_write(w, (double)j.attached[i], "result", attach_results[i], NULL);
+	metrics_write(w, (double)j.attach_busy, "result", "busy", NULL);
 	metrics_write_family(w, METRIC_COUNTER, "sonde_jit_files_refused_total",
 		"Files with JIT code that were not read, or not to their end.");
 	for (size_t i = 0; i < JIT_N_REFUSED; i++)

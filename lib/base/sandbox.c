@@ -18,6 +18,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include "lib/base/sandbox_rules.def"
 
 static const struct {
@@ -203,6 +204,7 @@ int sandbox_enter(enum sandbox_role role, struct errbuf *eb)
 		[SANDBOX_MAIN] = {sandbox_main, ARRAY_SIZE(sandbox_main)},
 		[SANDBOX_PARSER] = {sandbox_parser, ARRAY_SIZE(sandbox_parser)},
 		[SANDBOX_FETCHER] = {sandbox_fetcher, ARRAY_SIZE(sandbox_fetcher)},
+		[SANDBOX_ATTACHER] = {sandbox_attacher, ARRAY_SIZE(sandbox_attacher)},
 	};
 	_cleanup_(filter_freep)
 	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM));

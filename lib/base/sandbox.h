@@ -16,6 +16,7 @@ enum sandbox_role {
 	SANDBOX_MAIN,
 	SANDBOX_PARSER,
 	SANDBOX_FETCHER,
+	SANDBOX_ATTACHER,
 };
 
 /* Does this process have the capability (CAP_BPF …) in its permitted set? Names the number. */

@@ -1,5 +1,6 @@
 """Names of JIT code: V8 by perf map and jitdump, a JVM by jcmd, Clojure, BEAM; recorded files of .NET and Julia; files of strangers."""
 import os
+import pwd
 import shutil
 import struct
 import subprocess
@@ -172,6 +173,47 @@ class Jit(unittest.TestCase):
             self.addCleanup(lambda: os.path.exists(path) and os.unlink(path))
             self.wait_named(w.pid, 'Till.ring', lambda: self.jcmd(w.pid))
             self.check(w.pid, 'Till.ring')
+
+    @need('java')
+    def test_java_by_itself(self):
+        """--jit.java-perfmap: nobody runs jcmd; the JVM is another user's, with a control: a process that dies by SIGQUIT."""
+        src = self.write('javaself/Till.java', BURN_JAVA)
+        subprocess.run(['javac', src], check=True)
+        user = pwd.getpwnam('games')
+        with e2e.exporter('--symbols.cache-path=', '--profile.max-overhead=0', '--jit.java-perfmap') as daemon:
+            with e2e.Workload('java', '-XX:+PreserveFramePointer', '-cp', os.path.dirname(src), 'Till',
+                              user=user.pw_uid, group=user.pw_gid, extra_groups=[], cwd='/') as w:
+                path = f'/tmp/perf-{w.pid}.map'
+                self.addCleanup(lambda: os.path.exists(path) and os.unlink(path))
+                before, self.daemon = self.daemon, daemon
+                try:
+                    self.wait_named(w.pid, 'Till.ring')
+                    self.check(w.pid, 'Till.ring')
+                finally:
+                    self.daemon = before
+                self.assertEqual(os.stat(path).st_uid, user.pw_uid)
+                self.assertFalse(os.path.exists(f'/tmp/.attach_pid{w.pid}'))
+                results = daemon.metrics()
+                self.assertGreater(results['sonde_jit_java_perfmaps_total{result="ok"}'], 0)
+
+    @need('java')
+    def test_java_that_must_not_be_asked(self):
+        """SIGQUIT would end a JVM with -Xrs; one with -XX:+DisableAttachMechanism prints its threads."""
+        src = self.write('javanot/Till.java', BURN_JAVA)
+        subprocess.run(['javac', src], check=True)
+        log = os.path.join(self.top, 'javanot/log')
+        command = ('java', '-XX:+PreserveFramePointer', '-cp', os.path.dirname(src))
+        with e2e.exporter('--symbols.cache-path=', '--profile.max-overhead=0', '--jit.java-perfmap') as daemon, \
+                open(log, 'w') as out, e2e.Workload(*command, '-Xrs', 'Till') as fragile:
+            silent = subprocess.Popen([*command, '-XX:+DisableAttachMechanism', 'Till'], stdout=out, stderr=out)
+            try:
+                e2e.wait_for('refusals', lambda: daemon.metrics()['sonde_jit_java_perfmaps_total{result="no_jvm"}'] >= 2, 60)
+                self.assertIsNone(fragile.p.poll())
+                self.assertIsNone(silent.poll())
+                self.assertEqual(os.path.getsize(log), 0)
+            finally:
+                silent.kill()
+                silent.wait()
 
     @need('clojure')
     def test_clojure(self):

@@ -144,6 +144,26 @@ class RolesWithFetcher(Roles):
 
 
 @needs_kernel
+class WithAttacher(unittest.TestCase):
+    """--jit.java-perfmap: one role can become any user, and it alone."""
+
+    def test_capabilities(self):
+        with exporter('--jit.java-perfmap') as d:
+            r = roles(d)
+            self.assertEqual(set(r), {'keeper', 'main', 'parser', 'attacher'})
+            caps = {role: int(status(pid)['CapPrm'], 16) for role, pid in r.items()}
+            self.assertEqual(caps['attacher'], 1 << 6 | 1 << 7 | 1 << 19)  # SETGID, SETUID, SYS_PTRACE
+            self.assertEqual(caps['keeper'] & (1 << 6 | 1 << 7), 0)
+            self.assertEqual((caps['main'], caps['parser']), (0, 0))
+            for role, pid in r.items():
+                self.assertEqual((status(pid)['NoNewPrivs'], status(pid)['Seccomp']), ('1', '2'), role)
+            self.assertEqual([v.split(':')[0] for k, v in sorted(descriptors(r['attacher']).items()) if k > 2], ['socket'])
+            os.kill(r['attacher'], signal.SIGKILL)
+            self.assertEqual(wait_gone([p for p in r.values() if p != d.p.pid]), [])
+            self.assertEqual(d.p.wait(5), 128 + 9)
+
+
+@needs_kernel
 class Together(unittest.TestCase):
     def test_none_outlives_another(self):
         for victim in ('keeper', 'main', 'parser'):

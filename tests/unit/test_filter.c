@@ -192,7 +192,8 @@ static void test_errors(void **state)
 		{"children=yes", -EINVAL, "children=yes: expected 0 or 1"},
 		{"comm=~(", -EINVAL, "comm=~(: position"},
 		{"label.foo=x", -EINVAL,
-			"unknown label \"foo\": valid ones are comm thread_name pid tid ns_pid executable "
+			"unknown label \"foo\": valid ones are comm thread_name pid tid ns_pid "
+			"executable "
 			"compiler language jit build_id container_id"},
 		{"label.foo=x", -EINVAL, "cgroup dc node"},
 		{"label.=x", -EINVAL, "unknown label \"\""},

@@ -13,9 +13,11 @@
 #include <cmocka.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include "exporter/keeper/attach.h"
 #include "exporter/keeper/client.h"
 #include "exporter/keeper/protocol.h"
 #include "exporter/keeper/server.h"
@@ -371,6 +373,64 @@ static void late_answers_are_dropped(void **state)
 	close(fd);
 }
 
+static void on_quit(int number)
+{
+	(void)number;
+}
+
+/* Whether it catches SIGQUIT or would die of it: a process that is no JVM gets none. */
+static void attaches_to_jvms_only(void **state)
+{
+	(void)state;
+	for (int catches = 0; catches < 2; catches++) {
+		pid_t child = fork();
+		int status;
+
+		if (child == 0) {
+			if (catches)
+				(void)sigaction(
+					SIGQUIT, &(struct sigaction) {.sa_handler = on_quit}, NULL);
+			pause(); /* ends by a signal that is caught */
+			_exit(1);
+		}
+		assert_true(child > 0);
+		assert_int_equal(attach_perfmap("/proc", (uint32_t)child, 0), ATTACH_NO_JVM);
+		assert_int_equal(attach_perfmap("/proc", (uint32_t)child, 1), ATTACH_GONE);
+		usleep(20000);
+		assert_int_equal(waitpid(child, &status, WNOHANG), 0);
+		kill(child, SIGKILL);
+		waitpid(child, &status, 0);
+		assert_int_equal(attach_perfmap("/proc", (uint32_t)child, 0), ATTACH_GONE);
+	}
+}
+
+static void attacher_answers(void **state)
+{
+	int pair[2], status;
+	pid_t role;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	role = fork();
+	if (role == 0) {
+		close(pair[1]);
+		_exit(attach_serve("/proc", pair[0]));
+	}
+	close(pair[0]);
+	assert_int_equal(attach_next_status(pair[1]), -EAGAIN);
+	assert_int_equal(attach_ask(pair[1], (uint32_t)getpid(), 1), 0);
+	assert_int_equal(attach_ask(pair[1], (uint32_t)getpid(), 0), 0);
+	while ((status = attach_next_status(pair[1])) < 0)
+		usleep(1000);
+	assert_int_equal(status, ATTACH_GONE);
+	while ((status = attach_next_status(pair[1])) < 0)
+		usleep(1000);
+	assert_int_equal(status, ATTACH_NO_JVM);
+	close(pair[1]);
+	assert_int_equal(waitpid(role, &status, 0), role);
+	assert_int_equal(status, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -383,6 +443,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(map_update_checks_sizes, setup, teardown),
 		cmocka_unit_test_setup_teardown(malformed_requests_are_answered, setup, teardown),
 		cmocka_unit_test(late_answers_are_dropped),
+		cmocka_unit_test(attaches_to_jvms_only),
+		cmocka_unit_test(attacher_answers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
