@@ -116,9 +116,29 @@ fmt: ## format the C files
 compdb: ## write compile_commands.json
 	$(Q)$(MAKE) --no-print-directory -Bnk V=1 MODE=$(MODE) all unit | .ci/compdb >compile_commands.json
 
-install: all ## install the programs below $(DESTDIR)$(PREFIX)
-	install -d $(DESTDIR)$(PREFIX)/bin
-	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
+# Units name the programs where they were installed; a configuration that is there stays.
+SYSTEMD := configs/systemd
+SHARE = $(DESTDIR)$(PREFIX)/share
+install: all $(B)/man/.made ## install programs, man pages, units and examples below $(DESTDIR)$(PREFIX)
+	$(Q)install -d $(DESTDIR)$(PREFIX)/bin $(SHARE)/man/man1 $(SHARE)/man/man8 $(SHARE)/doc/sonde/examples \
+		$(addprefix $(DESTDIR)$(PREFIX)/lib/,systemd/system sysusers.d tmpfiles.d) $(DESTDIR)/etc/default $(DESTDIR)/etc/sonde
+	$(Q)install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
+	$(Q)install -m 644 $(B)/man/*.1 $(SHARE)/man/man1
+	$(Q)install -m 644 $(B)/man/*.8 $(SHARE)/man/man8
+	$(Q)for d in exporter scraper; do \
+		sed 's,/usr/bin/sonde,$(PREFIX)/bin/sonde,' $(SYSTEMD)/sonde-$$d.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/sonde-$$d.service && \
+		install -m 644 $(SYSTEMD)/sonde-$$d.sysusers.conf $(DESTDIR)$(PREFIX)/lib/sysusers.d/sonde-$$d.conf && \
+		install -m 644 $(SYSTEMD)/sonde-$$d.tmpfiles.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/sonde-$$d.conf && \
+		{ [ -e $(DESTDIR)/etc/default/sonde-$$d ] || install -m 644 $(SYSTEMD)/sonde-$$d.default $(DESTDIR)/etc/default/sonde-$$d; } || exit 1; \
+	done
+	$(Q)[ -e $(DESTDIR)/etc/sonde/sonde.yml ] || install -m 644 configs/sonde.yml $(DESTDIR)/etc/sonde
+	$(Q)install -m 644 $(SYSTEMD)/without-admin.conf $(SYSTEMD)/sonde.sysctl.conf configs/scraper/*.yml $(SHARE)/doc/sonde/examples
+
+.PHONY: man
+man: $(B)/man/.made ## make the man pages from --help
+$(B)/man/.made: $(PROGRAMS) packaging/man packaging/man.awk VERSION
+	$(call say,MAN,$(@D))
+	$(Q)rm -rf $(@D) && packaging/man $(B) $(@D) && touch $@
 
 clean: ## remove build/
 	rm -rf build

@@ -44,7 +44,7 @@ static void print_usage(FILE *to)
 		"\n"
 		"commands:\n");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-		fprintf(to, "  %-24s%s\n", commands[i].words, commands[i].summary);
+		fprintf(to, "  %-25s%s\n", commands[i].words, commands[i].summary);
 }
 
 static void print_version(void)
