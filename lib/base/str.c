@@ -3,6 +3,7 @@
  * Text helpers.
  */
 #include "lib/base/str.h"
+#include "lib/base/bytes.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -232,4 +233,37 @@ bad:
 		"\"%s\" is not a size: expected a whole number with a unit B KB MB GB TB, like "
 		"\"32MB\"",
 		s);
+}
+
+static int base64_value(char c)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	const char *p = c ? strchr(digits, c) : NULL;
+
+	return p ? (int)(p - digits) : -1;
+}
+
+int str_decode_base64(const char *s, size_t n, struct bytes *out)
+{
+	unsigned bits = 0, n_bits = 0, n_pad = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		int v = base64_value(s[i]);
+
+		if (s[i] && strchr(" \t\r\n", s[i]))
+			continue;
+		n_pad += s[i] == '=';
+		if ((v < 0 && s[i] != '=') || (v >= 0 && n_pad))
+			return -EINVAL;
+		if (v < 0)
+			continue;
+		bits = bits << 6 | (unsigned)v;
+		n_bits += 6;
+		if (n_bits >= 8) {
+			n_bits -= 8;
+			bytes_put_u8(out, (uint8_t)(bits >> n_bits));
+		}
+	}
+	return bytes_error(out);
 }

@@ -12,6 +12,9 @@
  * above U+10FFFF are refused. */
 size_t str_utf8_len(const char *s, size_t n);
 bool str_is_utf8(const char *s, size_t n);
+/* Appends what base64 with blanks says. -EINVAL: it is none. */
+struct bytes;
+int str_decode_base64(const char *s, size_t n, struct bytes *out) _must_check_;
 bool str_starts_with(const char *s, const char *prefix);
 bool str_ends_with(const char *s, const char *suffix);
 

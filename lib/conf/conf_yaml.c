@@ -147,39 +147,13 @@ static int follow_alias(struct loader *l, const yaml_event_t *e, struct conf_nod
 	return fail_mark(l, e->start_mark, "alias *%s refers to no anchor before it", name);
 }
 
-static int base64_value(char c)
-{
-	static const char digits[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	const char *p = c ? strchr(digits, c) : NULL;
-
-	return p ? (int)(p - digits) : -1;
-}
-
-/* !!binary: base64 with blanks. */
 static int decode_binary(struct loader *l, const yaml_event_t *e, struct bytes *out)
 {
-	const char *s = (const char *)e->data.scalar.value;
-	unsigned bits = 0, n_bits = 0, n_pad = 0;
+	int r = str_decode_base64((const char *)e->data.scalar.value, e->data.scalar.length, out);
 
-	for (size_t i = 0; i < e->data.scalar.length; i++) {
-		int v = base64_value(s[i]);
-
-		if (strchr(" \t\r\n", s[i]))
-			continue;
-		n_pad += s[i] == '=';
-		if ((v < 0 && s[i] != '=') || (v >= 0 && n_pad))
-			return fail_mark(l, e->start_mark, "!!binary is not base64");
-		if (v < 0)
-			continue;
-		bits = bits << 6 | (unsigned)v;
-		n_bits += 6;
-		if (n_bits >= 8) {
-			n_bits -= 8;
-			bytes_put_u8(out, (uint8_t)(bits >> n_bits));
-		}
-	}
-	return bytes_error(out) < 0 ? out_of_memory(l) : 0;
+	if (r == -EINVAL)
+		return fail_mark(l, e->start_mark, "!!binary is not base64");
+	return r < 0 ? out_of_memory(l) : 0;
 }
 
 static int check_tag(

@@ -85,6 +85,8 @@ struct config_job {
 	size_t n_file_sds;
 	struct config_http_sd *http_sds;
 	size_t n_http_sds;
+	struct config_kubernetes_sd *kubernetes_sds;
+	size_t n_kubernetes_sds;
 	struct config_dns_sd *dns_sds;
 	size_t n_dns_sds;
 	struct config_docker_sd *docker_sds;

@@ -130,6 +130,8 @@ static const struct config_key job_keys[] = {
 		&keys_file_sd),
 	CONFIG_COUNTED(struct config_job, http_sds, n_http_sds, CONFIG_TYPE_LIST, "http_sd_configs",
 		&config_keys_http_sd),
+	CONFIG_COUNTED(struct config_job, kubernetes_sds, n_kubernetes_sds, CONFIG_TYPE_LIST,
+		"kubernetes_sd_configs", &config_keys_kubernetes_sd),
 	CONFIG_COUNTED(struct config_job, dns_sds, n_dns_sds, CONFIG_TYPE_LIST, "dns_sd_configs",
 		&config_keys_dns_sd),
 	CONFIG_COUNTED(struct config_job, docker_sds, n_docker_sds, CONFIG_TYPE_LIST,
@@ -227,6 +229,10 @@ const struct config_section *config_keys(enum config_keys_id id)
 		[CONFIG_KEYS_TLS] = &config_keys_tls,
 		[CONFIG_KEYS_HTTP_HEADER] = &config_keys_http_header,
 		[CONFIG_KEYS_HTTP_SD] = &config_keys_http_sd,
+		[CONFIG_KEYS_KUBERNETES_SD] = &config_keys_kubernetes_sd,
+		[CONFIG_KEYS_KUBERNETES_NAMESPACES] = &config_keys_kubernetes_namespaces,
+		[CONFIG_KEYS_KUBERNETES_SELECTOR] = &config_keys_kubernetes_selector,
+		[CONFIG_KEYS_KUBERNETES_ATTACH] = &config_keys_kubernetes_attach,
 		[CONFIG_KEYS_DNS_SD] = &config_keys_dns_sd,
 		[CONFIG_KEYS_DOCKER_SD] = &config_keys_docker_sd,
 		[CONFIG_KEYS_DOCKERSWARM_SD] = &config_keys_dockerswarm_sd,
@@ -240,7 +246,7 @@ const struct config_section *config_keys(enum config_keys_id id)
 
 enum config_sd_kind config_keys_sd_kind(const char *key)
 {
-	static const char *const later[] = {"kubernetes", "ec2", NULL};
+	static const char *const later[] = {"ec2", NULL};
 	static const char *const foreign[] = {"aws", "ecs", "lightsail", "rds", "msk",
 		"elasticache", "azure", "gce", "digitalocean", "hetzner", "linode", "scaleway",
 		"vultr", "ionos", "oci", "openstack", "ovhcloud", "outscale", "stackit", "marathon",

@@ -66,6 +66,9 @@
 			"http_headers", &config_keys_http_header)
 extern const struct config_section config_keys_http_file, config_keys_basic_auth,
 	config_keys_authorization, config_keys_oauth2, config_keys_tls, config_keys_http_header;
+/* scraper/config/sd_kubernetes_keys.c. */
+extern const struct config_section config_keys_kubernetes_sd, config_keys_kubernetes_namespaces,
+	config_keys_kubernetes_selector, config_keys_kubernetes_attach;
 /* Sections of service discoveries, scraper/config/sd_keys.c. */
 extern const struct config_section config_keys_http_sd, config_keys_dns_sd, config_keys_docker_sd,
 	config_keys_dockerswarm_sd, config_keys_consul_sd, config_keys_nomad_sd, config_keys_filter;
@@ -95,6 +98,10 @@ enum config_keys_id {
 	CONFIG_KEYS_TLS,
 	CONFIG_KEYS_HTTP_HEADER,
 	CONFIG_KEYS_HTTP_SD,
+	CONFIG_KEYS_KUBERNETES_SD,
+	CONFIG_KEYS_KUBERNETES_NAMESPACES,
+	CONFIG_KEYS_KUBERNETES_SELECTOR,
+	CONFIG_KEYS_KUBERNETES_ATTACH,
 	CONFIG_KEYS_DNS_SD,
 	CONFIG_KEYS_DOCKER_SD,
 	CONFIG_KEYS_DOCKERSWARM_SD,

@@ -76,3 +76,31 @@ struct config_nomad_sd {
 	int64_t refresh_interval_ms;
 	struct config_http http;
 };
+
+enum config_kubernetes_role {
+	CONFIG_KUBERNETES_UNSET,
+	CONFIG_KUBERNETES_NODE,
+	CONFIG_KUBERNETES_POD,
+	CONFIG_KUBERNETES_SERVICE,
+	CONFIG_KUBERNETES_ENDPOINTS,
+	CONFIG_KUBERNETES_ENDPOINTSLICE,
+	CONFIG_KUBERNETES_INGRESS,
+};
+struct config_kubernetes_sd {
+	int role;		/* enum config_kubernetes_role */
+	const char *api_server; /* NULL: by the kubeconfig file, or as inside the cluster */
+	const char *kubeconfig_file;
+	struct config_kubernetes_namespaces {
+		bool is_written, own_namespace;
+		struct config_strings names;
+	} namespaces; /* none: all of them */
+	struct config_kubernetes_selector {
+		int role; /* whose resources it selects */
+		const char *label, *field;
+	} * selectors;
+	size_t n_selectors;
+	struct config_kubernetes_attach {
+		bool is_written, node, namespace, deployment, job, cronjob;
+	} attach;
+	struct config_http http;
+};

@@ -62,6 +62,7 @@ struct discover_provider {
 const struct discover_kind *discover_static(void);
 const struct discover_kind *discover_file(void);
 const struct discover_kind *discover_http(void);
+const struct discover_kind *discover_kubernetes(void);
 const struct discover_kind *discover_dns(void);
 const struct discover_kind *discover_docker(void);
 const struct discover_kind *discover_dockerswarm(void);

@@ -237,10 +237,9 @@ static const struct {
 	{JOB "http_headers: {X-A: {values: [\"a\\nb\"]}}",
 		"dir/f.yml:3:23: scrape_configs[0].http_headers.X-A: a header's value cannot have "
 		"line ends"},
-	{JOB "kubernetes_sd_configs: []",
-		"dir/f.yml:3:3: scrape_configs[0].kubernetes_sd_configs: this kind of "
-		"service "
-		"discovery is known but not supported yet; use file_sd_configs"},
+	{JOB "ec2_sd_configs: []", "dir/f.yml:3:3: scrape_configs[0].ec2_sd_configs: this kind of "
+				   "service "
+				   "discovery is known but not supported yet; use file_sd_configs"},
 	{JOB "azure_sd_configs: []", "dir/f.yml:3:3: scrape_configs[0].azure_sd_configs: "
 				     "this kind of service discovery is "
 				     "not built in; use file_sd_configs"},
@@ -631,6 +630,14 @@ static void check_example(const struct config_section *s, const struct row *row)
 		[CONFIG_KEYS_FILTER] = {"scrape_configs: [{job_name: j, docker_sd_configs: [{host: "
 					"'unix:///s', filters: [{",
 			"}]}]}]"},
+#define KUBERNETES "scrape_configs: [{job_name: j, kubernetes_sd_configs: [{"
+		[CONFIG_KEYS_KUBERNETES_SD] = IN_LIST("kubernetes_sd_configs"),
+		[CONFIG_KEYS_KUBERNETES_NAMESPACES] = {KUBERNETES "role: pod, namespaces: {",
+			"}}]}]"},
+		[CONFIG_KEYS_KUBERNETES_SELECTOR] = {KUBERNETES "role: pod, selectors: [{",
+			"}]}]}]"},
+		[CONFIG_KEYS_KUBERNETES_ATTACH] = {KUBERNETES "role: pod, attach_metadata: {",
+			"}}]}]"},
 		[CONFIG_KEYS_HTTP_HEADER] = {"scrape_configs: [{job_name: j, http_headers: {X-A: {",
 			"}}}]"},
 	};
@@ -646,6 +653,8 @@ static void check_example(const struct config_section *s, const struct row *row)
 		[CONFIG_KEYS_DOCKER_SD] = {"host", "'unix:///s'"},
 		[CONFIG_KEYS_DOCKERSWARM_SD] = {"host: 'unix:///s', role", "nodes"},
 		[CONFIG_KEYS_FILTER] = {"name: n, values", "[v]"},
+		[CONFIG_KEYS_KUBERNETES_SD] = {"role: pod, api_server", "'http://h'"},
+		[CONFIG_KEYS_KUBERNETES_SELECTOR] = {"role", "pod"},
 		[CONFIG_KEYS_OAUTH2] = {"client_id: i, token_url", "'http://h'"},
 	};
 	char text[512], more[64] = "";
@@ -653,7 +662,9 @@ static void check_example(const struct config_section *s, const struct row *row)
 
 	while (config_keys(id) != s)
 		id++;
-	if (needed[id][0] && !strstr(needed[id][0], row->key))
+	/* a kubeconfig file stands instead of api_server */
+	if (needed[id][0] && !strstr(needed[id][0], row->key) &&
+		strcmp(row->key, "kubeconfig_file") != 0)
 		snprintf(more, sizeof(more), ", %s: %s", needed[id][0], needed[id][1]);
 	snprintf(text, sizeof(text), "%s%s: %s%s%s", around[id][0], row->key, row->example, more,
 		around[id][1]);

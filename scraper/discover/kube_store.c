@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The objects that an API server has told of: lists and events are read here, trimmed to what labels are made of, and compared
+ * with what was known.
+ */
+#include "scraper/discover/kube.h"
+#include "lib/base/alloc.h"
+#include <string.h>
+
+enum { MAX_TEXT_BYTES = 64 << 20 };
+
+/* ── what is kept ── */
+
+#define ALL(name_)              \
+	{                       \
+		.name = (name_) \
+	}
+#define PART(name_, members_)                          \
+	{                                              \
+		.name = (name_), .members = (members_) \
+	}
+#define END                  \
+	{                    \
+		.name = NULL \
+	}
+
+static const struct json_keep keep_owner[] = {ALL("kind"), ALL("name"), ALL("controller"), END};
+static const struct json_keep keep_metadata[] = {ALL("name"), ALL("namespace"), ALL("uid"),
+	ALL("labels"), ALL("annotations"), PART("ownerReferences", keep_owner), END};
+static const struct json_keep keep_bare_metadata[] = {
+	ALL("name"), ALL("namespace"), PART("ownerReferences", keep_owner), END};
+static const struct json_keep keep_condition[] = {ALL("type"), ALL("status"), END};
+
+static const struct json_keep keep_kubelet[] = {ALL("Port"), END};
+static const struct json_keep keep_daemon[] = {PART("kubeletEndpoint", keep_kubelet), END};
+static const struct json_keep keep_node_spec[] = {ALL("providerID"), END};
+static const struct json_keep keep_node_status[] = {ALL("addresses"),
+	PART("conditions", keep_condition), PART("daemonEndpoints", keep_daemon), END};
+static const struct json_keep keep_node[] = {PART("metadata", keep_metadata),
+	PART("spec", keep_node_spec), PART("status", keep_node_status), END};
+
+static const struct json_keep keep_container[] = {ALL("name"), ALL("image"), ALL("ports"), END};
+static const struct json_keep keep_container_status[] = {ALL("name"), ALL("containerID"), END};
+static const struct json_keep keep_pod_spec[] = {ALL("nodeName"),
+	PART("containers", keep_container), PART("initContainers", keep_container), END};
+static const struct json_keep keep_pod_status[] = {ALL("podIP"), ALL("hostIP"), ALL("phase"),
+	PART("conditions", keep_condition), PART("containerStatuses", keep_container_status),
+	PART("initContainerStatuses", keep_container_status), END};
+static const struct json_keep keep_pod[] = {PART("metadata", keep_metadata),
+	PART("spec", keep_pod_spec), PART("status", keep_pod_status), END};
+
+static const struct json_keep keep_service_spec[] = {ALL("type"), ALL("clusterIP"),
+	ALL("externalName"), ALL("loadBalancerIP"), ALL("ports"), END};
+static const struct json_keep keep_service[] = {
+	PART("metadata", keep_metadata), PART("spec", keep_service_spec), END};
+static const struct json_keep keep_endpoints[] = {
+	PART("metadata", keep_metadata), ALL("subsets"), END};
+static const struct json_keep keep_slice[] = {
+	PART("metadata", keep_metadata), ALL("addressType"), ALL("endpoints"), ALL("ports"), END};
+static const struct json_keep keep_path[] = {ALL("path"), END};
+static const struct json_keep keep_rule_http[] = {PART("paths", keep_path), END};
+static const struct json_keep keep_rule[] = {ALL("host"), PART("http", keep_rule_http), END};
+static const struct json_keep keep_tls[] = {ALL("hosts"), END};
+static const struct json_keep keep_ingress_spec[] = {
+	ALL("ingressClassName"), PART("rules", keep_rule), PART("tls", keep_tls), END};
+static const struct json_keep keep_ingress[] = {
+	PART("metadata", keep_metadata), PART("spec", keep_ingress_spec), END};
+static const struct json_keep keep_namespace[] = {PART("metadata", keep_metadata), END};
+static const struct json_keep keep_owned[] = {PART("metadata", keep_bare_metadata), END};
+
+const struct kube_resource_info *kube_resource_info(enum kube_resource r)
+{
+	static const struct kube_resource_info infos[KUBE_N_RESOURCES] = {
+		[KUBE_NODES] = {"/api/v1", "nodes", false, keep_node},
+		[KUBE_PODS] = {"/api/v1", "pods", true, keep_pod},
+		[KUBE_SERVICES] = {"/api/v1", "services", true, keep_service},
+		[KUBE_ENDPOINTS] = {"/api/v1", "endpoints", true, keep_endpoints},
+		[KUBE_ENDPOINTSLICES] = {"/apis/discovery.k8s.io/v1", "endpointslices", true,
+			keep_slice},
+		[KUBE_INGRESSES] = {"/apis/networking.k8s.io/v1", "ingresses", true, keep_ingress},
+		[KUBE_NAMESPACES] = {"/api/v1", "namespaces", false, keep_namespace},
+		[KUBE_REPLICASETS] = {"/apis/apps/v1", "replicasets", true, keep_owned},
+		[KUBE_JOBS] = {"/apis/batch/v1", "jobs", true, keep_owned},
+	};
+
+	return &infos[r];
+}
+
+/* ── objects ── */
+
+static void object_free(struct kube_object *o)
+{
+	discover_group_done(&o->group);
+	json_doc_freep(&o->doc);
+	free(o->key);
+	free(o);
+}
+
+void kube_store_done(struct kube_store *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		object_free(s->items[i]);
+	free(s->items);
+}
+
+/* Where the key is or belongs. */
+static size_t position(const struct kube_store *s, const char *key)
+{
+	size_t low = 0, high = s->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (strcmp(s->items[middle]->key, key) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+struct kube_object *kube_store_find(const struct kube_store *s, const char *key)
+{
+	size_t i = position(s, key);
+
+	return i < s->n && !strcmp(s->items[i]->key, key) ? s->items[i] : NULL;
+}
+
+/* NULL: it has no name. */
+static char *key_of(const struct json_value *object)
+{
+	const struct json_value *meta = json_value_get(object, "metadata");
+	const char *namespace = kube_text(meta, "namespace", NULL);
+	const char *name = kube_text(meta, "name", NULL);
+
+	if (!*name)
+		return NULL;
+	return *namespace ? xasprintf("%s/%s", namespace, name) : xstrdup(name);
+}
+
+static void mark(struct kube_store *s, struct kube_object *o)
+{
+	o->is_dirty = true;
+	s->is_dirty = true;
+}
+
+static int insert(struct kube_store *s, char *key, struct json_doc *doc, struct kube_object **ret)
+{
+	struct kube_object *o;
+	size_t i = position(s, key);
+
+	if (alloc_grow(&s->items, &s->cap, s->n + 1, sizeof(struct kube_object *)) < 0)
+		return -ENOMEM;
+	memmove(s->items + i + 1, s->items + i, (s->n - i) * sizeof(struct kube_object *));
+	s->n++;
+	o = xcalloc(1, sizeof(*o));
+	o->key = key;
+	o->doc = doc;
+	s->items[i] = o;
+	*ret = o;
+	mark(s, o);
+	return 0;
+}
+
+int kube_store_put(struct kube_store *s, const struct json_value *object, unsigned watch,
+	uint64_t list, struct errbuf *eb)
+{
+	_cleanup_free_ char *key = key_of(object);
+	_cleanup_(json_doc_freep)
+	struct json_doc *doc = NULL;
+	struct kube_object *o;
+
+	if (!key)
+		return err_set(eb, -EBADMSG, "an object without metadata.name");
+	doc = json_value_share(object);
+	json_doc_keep(doc, kube_resource_info(s->resource)->keep);
+	o = kube_store_find(s, key);
+	if (!o) {
+		int r = insert(s, key, doc, &o);
+
+		if (r < 0)
+			return err_set(eb, r, "out of memory");
+		key = NULL;
+		doc = NULL;
+	} else if (o->is_deleted || !json_value_equal(json_doc_root(o->doc), json_doc_root(doc))) {
+		json_doc_freep(&o->doc);
+		o->doc = TAKE(doc);
+		o->is_deleted = false;
+		mark(s, o);
+	}
+	o->watch = watch;
+	o->list = list;
+	return 0;
+}
+
+static void forget(struct kube_store *s, struct kube_object *o)
+{
+	o->is_deleted = true;
+	mark(s, o);
+}
+
+void kube_store_delete(struct kube_store *s, const struct json_value *object)
+{
+	_cleanup_free_ char *key = key_of(object);
+	struct kube_object *o = key ? kube_store_find(s, key) : NULL;
+
+	if (o)
+		forget(s, o);
+}
+
+void kube_store_sweep(struct kube_store *s, unsigned watch, uint64_t list)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->items[i]->watch == watch && s->items[i]->list != list)
+			forget(s, s->items[i]);
+}
+
+void kube_store_clean(struct kube_store *s)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n && s->is_dirty; i++) {
+		struct kube_object *o = s->items[i];
+
+		o->is_dirty = false;
+		if (o->is_deleted)
+			object_free(o);
+		else
+			s->items[n++] = o;
+	}
+	if (s->is_dirty)
+		s->n = n;
+	s->is_dirty = false;
+}
+
+/* ── lists and events ── */
+
+void kube_page_done(struct kube_page *p)
+{
+	free(p->resource_version);
+	free(p->next);
+	*p = (struct kube_page) {0};
+}
+
+int kube_store_put_list(struct kube_store *s, const void *text, size_t n, unsigned watch,
+	uint64_t list, struct kube_page *ret, struct errbuf *eb)
+{
+	_cleanup_(json_doc_freep)
+	struct json_doc *doc = NULL;
+	const struct json_value *items, *meta;
+	const char *next;
+	int r = json_read(text, n, MAX_TEXT_BYTES, &doc, eb);
+
+	if (r < 0)
+		return r;
+	meta = json_value_get(json_doc_root(doc), "metadata");
+	items = json_value_get(json_doc_root(doc), "items");
+	if (!*kube_text(meta, "resourceVersion", NULL))
+		return err_set(eb, -EBADMSG, "a list without metadata.resourceVersion");
+	for (size_t i = 0; json_value_at(items, i); i++) {
+		r = kube_store_put(s, json_value_at(items, i), watch, list, eb);
+		if (r < 0)
+			return r;
+	}
+	next = kube_text(meta, "continue", NULL);
+	*ret = (struct kube_page) {
+		.resource_version = xstrdup(kube_text(meta, "resourceVersion", NULL)),
+		.next = *next ? xstrdup(next) : NULL,
+	};
+	return 0;
+}
+
+/* An ERROR's object is a Status. */
+static int put_error(const struct json_value *status, struct errbuf *eb)
+{
+	int64_t code = json_value_int(json_value_get(status, "code"));
+
+	return err_set(eb, code == 410 ? -ESTALE : -EPROTO,
+		"the watch ended with error %lld: %.200s", (long long)code,
+		kube_text(status, "message", NULL));
+}
+
+int kube_store_put_event(struct kube_store *s, const char *line, size_t n, unsigned watch,
+	uint64_t list, char **resource_version, struct errbuf *eb)
+{
+	_cleanup_(json_doc_freep)
+	struct json_doc *doc = NULL;
+	const struct json_value *object;
+	const char *type, *version;
+	int r = json_read(line, n, MAX_TEXT_BYTES, &doc, eb);
+
+	if (r < 0)
+		return -EBADMSG;
+	type = kube_text(json_doc_root(doc), "type", NULL);
+	object = json_value_get(json_doc_root(doc), "object");
+	if (!strcmp(type, "ERROR"))
+		return put_error(object, eb);
+	version = kube_text(json_value_get(object, "metadata"), "resourceVersion", NULL);
+	if (!*version)
+		return err_set(eb, -EBADMSG, "an event without metadata.resourceVersion");
+	/* before the object is trimmed */
+	free(*resource_version);
+	*resource_version = xstrdup(version);
+	if (!strcmp(type, "ADDED") || !strcmp(type, "MODIFIED"))
+		return kube_store_put(s, object, watch, list, eb);
+	if (!strcmp(type, "DELETED"))
+		kube_store_delete(s, object);
+	else if (strcmp(type, "BOOKMARK"))
+		return err_set(eb, -EBADMSG, "an event of unknown type \"%.40s\"", type);
+	return 0;
+}
+
+void kube_put_status(const void *text, size_t n, struct errbuf *eb)
+{
+	_cleanup_(json_doc_freep)
+	struct json_doc *doc = NULL;
+	const char *message;
+	size_t used = strlen(eb->text);
+
+	if (!n || json_read(text, n, MAX_TEXT_BYTES, &doc, NULL) < 0)
+		return;
+	message = kube_text(json_doc_root(doc), "message", NULL);
+	if (*message)
+		snprintf(eb->text + used, sizeof(eb->text) - used, ": %.300s", message);
+}

@@ -1,0 +1,392 @@
+"""kubernetes_sd_configs against an API server that lists in pages and watches: every role's labels, changes, and all that goes wrong."""
+import base64
+import http.server
+import json
+import os
+import re
+import ssl
+import tempfile
+import threading
+import time
+import unittest
+import urllib.parse
+
+from sonde_e2e import scraper, sonde, wait_for
+from test_web_config import Files
+
+PATHS = {'pods': '/api/v1', 'nodes': '/api/v1', 'services': '/api/v1', 'endpoints': '/api/v1', 'namespaces': '/api/v1',
+         'endpointslices': '/apis/discovery.k8s.io/v1', 'ingresses': '/apis/networking.k8s.io/v1', 'replicasets': '/apis/apps/v1',
+         'jobs': '/apis/batch/v1'}
+
+
+def obj(name, namespace='web', labels=None, annotations=None, owner=None, **rest):
+    """An object as the API gives it, with what nobody asked for too."""
+    meta = {'name': name, 'uid': f'uid-{name}', 'creationTimestamp': '2026-01-01T00:00:00Z',
+            'managedFields': [{'manager': 'kubelet', 'operation': 'Update', 'fieldsV1': {'f:metadata': {'f:labels': {'.': {}}}}}]}
+    if namespace:
+        meta['namespace'] = namespace
+    if labels:
+        meta['labels'] = labels
+    if annotations:
+        meta['annotations'] = annotations
+    if owner:
+        meta['ownerReferences'] = [{'apiVersion': 'x/v1', 'kind': 'Helper', 'name': 'other', 'uid': '9'},
+                                   {'apiVersion': 'x/v1', 'kind': owner[0], 'name': owner[1], 'uid': '1', 'controller': True, 'blockOwnerDeletion': True}]
+    return {'metadata': meta, **rest}
+
+
+class Api:
+    """The server. `put` and `delete` change objects and tell watches; the attributes make it fail."""
+
+    def __init__(self, token=None, context=None, history=1000):
+        self.lock = threading.Condition()
+        self.version = 100
+        self.objects = {kind: {} for kind in PATHS}
+        self.events = []            # (version, kind, type, object)
+        self.oldest = 0             # versions up to this are gone
+        self.token = token
+        self.requests = []          # (path, query)
+        self.refuse = {}            # 'LIST pods' → status, as long as it is there
+        self.generation = 0         # a change ends all watches
+        self.say = {}               # kind → raw line for its watches, once
+        self.expire_pages = 0       # that many continue tokens are answered with 410
+        self.watching = 0
+        self.stop = False
+        api = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = 'HTTP/1.1'
+
+            def do_GET(self):
+                api.answer(self)
+
+            def log_message(self, *args):
+                pass
+
+        class Server(http.server.ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, *args):
+                pass
+
+        self.s = Server(('127.0.0.1', 0), Handler)
+        if context:
+            self.s.socket = context.wrap_socket(self.s.socket, server_side=True)
+        self.url = f'{"https" if context else "http"}://127.0.0.1:{self.s.server_address[1]}'
+        threading.Thread(target=self.s.serve_forever, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.shut_down()
+
+    def shut_down(self):
+        with self.lock:
+            self.stop = True
+            self.lock.notify_all()
+        self.s.shutdown()
+        self.s.server_close()
+
+    @staticmethod
+    def key(o):
+        return o['metadata'].get('namespace', ''), o['metadata']['name']
+
+    def put(self, kind, *objects):
+        with self.lock:
+            for o in objects:
+                self.version += 1
+                o = json.loads(json.dumps(o))
+                o['metadata']['resourceVersion'] = str(self.version)
+                change = 'MODIFIED' if self.key(o) in self.objects[kind] else 'ADDED'
+                self.objects[kind][self.key(o)] = o
+                self.events.append((self.version, kind, change, o))
+            self.lock.notify_all()
+
+    def delete(self, kind, name, namespace='web'):
+        with self.lock:
+            self.version += 1
+            o = self.objects[kind].pop((namespace, name))
+            o['metadata']['resourceVersion'] = str(self.version)
+            self.events.append((self.version, kind, 'DELETED', o))
+            self.lock.notify_all()
+
+    def disconnect(self, forget=False):
+        """Ends all watches; with `forget` old versions are gone."""
+        with self.lock:
+            self.generation += 1
+            if forget:
+                self.version += 1
+                self.oldest = self.version
+            self.lock.notify_all()
+
+    def line(self, kind, line):
+        with self.lock:
+            self.say[kind] = line
+            self.lock.notify_all()
+
+    def seen(self, pattern):
+        with self.lock:
+            return [u for u in self.requests if re.search(pattern, u)]
+
+    def reply(self, handler, status, body):
+        data = json.dumps(body).encode()
+        handler.send_response(status)
+        handler.send_header('Content-Type', 'application/json')
+        handler.send_header('Content-Length', str(len(data)))
+        handler.end_headers()
+        handler.wfile.write(data)
+
+    def fail(self, handler, code, message):
+        self.reply(handler, code, {'kind': 'Status', 'apiVersion': 'v1', 'status': 'Failure', 'message': message, 'code': code})
+
+    def answer(self, handler):
+        u = urllib.parse.urlsplit(handler.path)
+        q = dict(urllib.parse.parse_qsl(u.query))
+        m = re.fullmatch(r'(.*?)(?:/namespaces/([^/]+))?/([a-z]+)', u.path)
+        kind, namespace = (m[3], m[2]) if m else (None, None)
+        verb = 'WATCH' if q.get('watch') == '1' else 'LIST'
+        with self.lock:
+            self.requests.append(f'{verb} {handler.path}')
+            refused = self.refuse.get(f'{verb} {kind}')
+        if self.token and handler.headers.get('Authorization') != f'Bearer {self.token}':
+            return self.fail(handler, 401, 'Unauthorized')
+        if PATHS.get(kind) != m[1]:
+            return self.fail(handler, 404, 'the server could not find the requested resource')
+        if refused:
+            return self.fail(handler, refused, f'{kind} is forbidden: User "system:anonymous" cannot {verb.lower()} resource "{kind}"')
+
+        def wanted(o):
+            labels = o['metadata'].get('labels', {})
+            return ((not namespace or o['metadata'].get('namespace') == namespace) and
+                    all(labels.get(s.split('=')[0]) == s.split('=')[1] for s in q.get('labelSelector', '').split(',') if s))
+        (self.watch if verb == 'WATCH' else self.list)(handler, kind, q, wanted)
+
+    def list(self, handler, kind, q, wanted):
+        limit, start = int(q.get('limit', 0)), int(q.get('continue', 0))
+        with self.lock:
+            if start and self.expire_pages:
+                self.expire_pages -= 1
+                return self.fail(handler, 410, 'The provided continue parameter is too old')
+            every = [o for _, o in sorted(self.objects[kind].items()) if wanted(o)]
+            meta = {'resourceVersion': str(self.version)}
+        page = every[start:start + limit] if limit else every
+        if limit and start + limit < len(every):
+            meta['continue'] = str(start + limit)
+        self.reply(handler, 200, {'kind': 'List', 'apiVersion': 'v1', 'metadata': meta, 'items': page})
+
+    def watch(self, handler, kind, q, wanted):
+        version = int(q['resourceVersion'])
+        with self.lock:
+            generation = self.generation
+            if version < self.oldest:
+                return self.fail(handler, 410, f'too old resource version: {version} ({self.oldest})')
+        handler.send_response(200)
+        handler.send_header('Content-Type', 'application/json')
+        handler.send_header('Transfer-Encoding', 'chunked')
+        handler.end_headers()
+
+        def write(text):
+            data = text.encode()
+            # in two pieces, so that lines do not come whole
+            for part in (data[:len(data) // 2], data[len(data) // 2:]):
+                handler.wfile.write(b'%x\r\n%s\r\n' % (len(part), part))
+                handler.wfile.flush()
+        self.watching += 1
+        try:
+            while True:
+                with self.lock:
+                    self.lock.wait_for(lambda: self.stop or self.generation != generation or kind in self.say or
+                                       any(v > version and k == kind for v, k, _, _ in self.events), 60)
+                    new = [(v, t, o) for v, k, t, o in self.events if v > version and k == kind]
+                    raw = self.say.pop(kind, None)
+                    ended = self.stop or self.generation != generation
+                for version, change, o in new:
+                    if wanted(o):
+                        write(json.dumps({'type': change, 'object': o}) + '\n')
+                if raw is not None:
+                    write(raw + '\n')
+                if ended:
+                    break
+            handler.wfile.write(b'0\r\n\r\n')
+        finally:
+            self.watching -= 1
+
+
+POD = obj('api-1', labels={'app': 'api', 'app.kubernetes.io/name': 'api', 'héllo/x': 'ü'}, annotations={'prometheus.io/scrape': 'true'},
+          owner=('ReplicaSet', 'api-7d9'),
+          spec={'nodeName': 'n1', 'serviceAccountName': 'default', 'volumes': [{'name': 'v', 'emptyDir': {}}],
+                'initContainers': [{'name': 'init', 'image': 'init:1', 'ports': [{'containerPort': 7000, 'protocol': 'UDP'}]}],
+                'containers': [{'name': 'main', 'image': 'api:2', 'env': [{'name': 'A', 'value': 'b'}],
+                                'ports': [{'name': 'http', 'containerPort': 8080, 'protocol': 'TCP'}, {'name': 'debug', 'containerPort': 6060, 'protocol': 'TCP'}]},
+                               {'name': 'side', 'image': 'side:1'}]},
+          status={'phase': 'Running', 'podIP': '10.0.0.1', 'podIPs': [{'ip': '10.0.0.1'}], 'hostIP': '192.168.0.1',
+                  'conditions': [{'type': 'Initialized', 'status': 'True'}, {'type': 'Ready', 'status': 'True', 'lastProbeTime': None}],
+                  'containerStatuses': [{'name': 'main', 'containerID': 'containerd://abc', 'restartCount': 0}],
+                  'initContainerStatuses': [{'name': 'init', 'containerID': 'containerd://def'}]})
+
+
+def pod(name, ip, port=8080, **kw):
+    return obj(name, spec={'nodeName': 'n1', 'containers': [{'name': 'c', 'image': 'i', 'ports': [{'containerPort': port, 'protocol': 'TCP'}]}]},
+               status={'phase': 'Running', 'podIP': ip, 'hostIP': '192.168.0.1'}, **kw)
+
+
+NODE = obj('n1', None, {'kubernetes.io/arch': 'amd64'}, {'csi.volume': '{}'}, spec={'providerID': 'aws:///x/i-1', 'podCIDR': '10.0.0.0/24'},
+           status={'addresses': [{'type': 'Hostname', 'address': 'n1.local'}, {'type': 'InternalIP', 'address': '192.168.0.1'},
+                                 {'type': 'InternalIP', 'address': 'fd00::1'}],
+                   'conditions': [{'type': 'MemoryPressure', 'status': 'False'}, {'type': 'Ready', 'status': 'True'}, {'type': 'Odd', 'status': 'Unknown'}],
+                   'daemonEndpoints': {'kubeletEndpoint': {'Port': 10250}}, 'nodeInfo': {'kubeletVersion': 'v1.30.0'}})
+
+
+def config(role, server, keys='', http=''):
+    return (f'scrape_configs:\n- job_name: j\n  scrape_interval: 1h\n  kubernetes_sd_configs:\n  - role: {role}\n    {server}\n{keys}{http}'
+            '  relabel_configs: [{source_labels: [__address__], regex: "([^:]+|.*[]])", target_label: __address__, replacement: "$1:80"}]\n')
+
+
+def targets(s):
+    """discoveredLabels by address, without the prefix."""
+    return {t['discoveredLabels']['__address__']: {k.removeprefix('__meta_kubernetes_'): v for k, v in t['discoveredLabels'].items()
+                                                    if k.startswith('__meta_') or k == 'instance'}
+            for t in s.get('/api/v1/targets').json['data']['activeTargets']}
+
+
+def check(text):
+    """What the tool finds: ({address: labels}, stderr)."""
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, 'c.yml')
+        with open(path, 'w') as f:
+            f.write(text)
+        r = sonde('check', 'service-discovery', path, 'j')
+        if r.returncode:
+            return None, r.stderr
+        return {t['discoveredLabels']['__address__']: {k.removeprefix('__meta_kubernetes_'): v for k, v in t['discoveredLabels'].items()
+                                                        if k.startswith('__meta_') or k == 'instance'} for t in json.loads(r.stdout)}, r.stderr
+
+
+def failures(s):
+    return s.metrics()['sonde_discover_refresh_failures_total{kind="kubernetes"}']
+
+
+def present(role, **labels):
+    """The labels of an object's keys and their _present_ twins."""
+    return {**{f'{role}_{k}': v for k, v in labels.items()}, **{f'{role}_{k.replace("_", "present_", 1)}': 'true' for k in labels}}
+
+
+META = {'namespace': 'web', 'pod_name': 'api-1', **present('pod', label_app='api', label_app_kubernetes_io_name='api', label_h_llo_x='ü', annotation_prometheus_io_scrape='true'),
+        'pod_ip': '10.0.0.1', 'pod_ready': 'true', 'pod_phase': 'Running', 'pod_node_name': 'n1', 'pod_host_ip': '192.168.0.1', 'pod_uid': 'uid-api-1',
+        'pod_controller_kind': 'ReplicaSet', 'pod_controller_name': 'api-7d9'}
+
+
+class RolesTest(unittest.TestCase):
+    maxDiff = None
+
+    def test_pod(self):
+        with Api() as api:
+            api.put('pods', POD, pod('v6', 'fd00::7'), obj('pending', spec={'containers': [{'name': 'c'}]}, status={'phase': 'Pending'}), obj('bare'),
+                    pod('host', '192.168.0.1', 9100, owner=('Job', 'nightly-1')))
+            api.put('nodes', NODE)
+            api.put('namespaces', obj('web', None, {'team': 'shop'}))
+            api.put('replicasets', obj('api-7d9', owner=('Deployment', 'api')))
+            api.put('jobs', obj('nightly-1', owner=('CronJob', 'nightly')))
+            found, err = check(config('pod', f'api_server: {api.url}'))
+            self.assertEqual(set(found or err), {'10.0.0.1:8080', '10.0.0.1:6060', '10.0.0.1:7000', '10.0.0.1', '[fd00::7]:8080', '192.168.0.1:9100'})
+            self.assertEqual(found['10.0.0.1:8080'], {
+                **META, 'pod_container_name': 'main', 'pod_container_image': 'api:2', 'pod_container_init': 'false', 'pod_container_id': 'containerd://abc',
+                'pod_container_port_name': 'http', 'pod_container_port_number': '8080', 'pod_container_port_protocol': 'TCP'})
+            self.assertEqual(found['10.0.0.1:7000'], {
+                **META, 'pod_container_name': 'init', 'pod_container_image': 'init:1', 'pod_container_init': 'true', 'pod_container_id': 'containerd://def',
+                'pod_container_port_number': '7000', 'pod_container_port_protocol': 'UDP'})
+            self.assertEqual(found['10.0.0.1'], {**META, 'pod_container_name': 'side', 'pod_container_image': 'side:1', 'pod_container_init': 'false'})
+            self.assertEqual(found['[fd00::7]:8080']['pod_ready'], 'unknown')
+            self.assertFalse(api.seen('nodes|replicasets|jobs'))
+            found, err = check(config('pod', f'api_server: {api.url}', '    attach_metadata: {node: true, namespace: true, deployment: true, job: true, cronjob: true}\n'))
+            self.assertEqual(found['10.0.0.1'], {
+                **META, 'pod_container_name': 'side', 'pod_container_image': 'side:1', 'pod_container_init': 'false', 'pod_deployment_name': 'api',
+                'node_name': 'n1', **present('node', label_kubernetes_io_arch='amd64', annotation_csi_volume='{}'), **present('namespace', label_team='shop')})
+            self.assertEqual((found['192.168.0.1:9100']['pod_job_name'], found['192.168.0.1:9100']['pod_cronjob_name']), ('nightly-1', 'nightly'))
+
+    def test_node(self):
+        with Api() as api:
+            api.put('nodes', NODE, obj('n2', None, status={'addresses': [{'type': 'Hostname', 'address': 'n2'}]}), obj('none', None), obj('empty', None, status={'addresses': []}))
+            found, err = check(config('node', f'api_server: {api.url}'))
+            self.assertEqual(found, {
+                '192.168.0.1:10250': {'node_name': 'n1', **present('node', label_kubernetes_io_arch='amd64', annotation_csi_volume='{}'), 'instance': 'n1',
+                                      'node_provider_id': 'aws:///x/i-1', 'node_condition_MemoryPressure': 'false', 'node_condition_Ready': 'true',
+                                      'node_condition_Odd': 'unknown', 'node_address_Hostname': 'n1.local', 'node_address_InternalIP': '192.168.0.1'},
+                'n2:0': {'node_name': 'n2', 'instance': 'n2', 'node_address_Hostname': 'n2'}}, err)
+
+    def test_service(self):
+        with Api() as api:
+            api.put('services', obj('api', labels={'a-b': 'c'}, spec={'type': 'ClusterIP', 'clusterIP': '10.1.0.1', 'ports': [
+                {'name': 'http', 'port': 80, 'targetPort': 'http', 'protocol': 'TCP'}, {'port': 443, 'protocol': 'TCP'}]}),
+                obj('out', spec={'type': 'ExternalName', 'externalName': 'db.example', 'ports': [{'port': 5432, 'protocol': 'TCP'}]}),
+                obj('lb', spec={'type': 'LoadBalancer', 'clusterIP': '10.1.0.2', 'loadBalancerIP': '1.2.3.4', 'ports': [{'port': 1, 'protocol': 'TCP'}]}),
+                obj('headless', spec={'clusterIP': 'None'}))
+            found, err = check(config('service', f'api_server: {api.url}'))
+            api_meta = {'namespace': 'web', 'service_name': 'api', **present('service', label_a_b='c'), 'service_type': 'ClusterIP', 'service_cluster_ip': '10.1.0.1',
+                        'service_port_protocol': 'TCP'}
+            self.assertEqual(found, {
+                'api.web.svc:80': {**api_meta, 'service_port_name': 'http', 'service_port_number': '80'},
+                'api.web.svc:443': {**api_meta, 'service_port_number': '443'},
+                'out.web.svc:5432': {'namespace': 'web', 'service_name': 'out', 'service_type': 'ExternalName', 'service_external_name': 'db.example',
+                                     'service_port_number': '5432', 'service_port_protocol': 'TCP'},
+                'lb.web.svc:1': {'namespace': 'web', 'service_name': 'lb', 'service_type': 'LoadBalancer', 'service_cluster_ip': '10.1.0.2',
+                                 'service_loadbalancer_ip': '1.2.3.4', 'service_port_number': '1', 'service_port_protocol': 'TCP'}}, err)
+
+    def test_endpoints(self):
+        with Api() as api:
+            api.put('pods', POD)
+            api.put('nodes', NODE)
+            api.put('services', obj('api', labels={'tier': 'front'}))
+            api.put('endpoints', obj('api', labels={'e': 'f'}, subsets=[{
+                'addresses': [{'ip': '10.0.0.1', 'nodeName': 'n1', 'hostname': 'a', 'targetRef': {'kind': 'Pod', 'namespace': 'web', 'name': 'api-1', 'uid': 'u'}}],
+                'notReadyAddresses': [{'ip': '10.0.0.9', 'targetRef': {'kind': 'Node', 'name': 'n1'}}, {'ip': 'fd00::9', 'targetRef': {'kind': 'Pod', 'namespace': 'web', 'name': 'gone'}}],
+                'ports': [{'name': 'http', 'port': 8080, 'protocol': 'TCP'}]}]), obj('nothing'), obj('ports-only', subsets=[{'ports': [{'port': 1}]}]))
+            found, err = check(config('endpoints', f'api_server: {api.url}', '    attach_metadata: {node: true}\n'))
+            node = {'node_name': 'n1', **present('node', label_kubernetes_io_arch='amd64', annotation_csi_volume='{}')}
+            own = {'namespace': 'web', 'endpoints_name': 'api', **present('endpoints', label_e='f'), 'service_name': 'api', **present('service', label_tier='front')}
+            port = {'endpoint_port_name': 'http', 'endpoint_port_protocol': 'TCP'}
+            main = {'pod_container_name': 'main', 'pod_container_image': 'api:2', 'pod_container_init': 'false', 'pod_container_port_protocol': 'TCP'}
+            self.assertEqual(found, {
+                '10.0.0.1:8080': {**own, **META, **node, **port, **main, 'endpoint_ready': 'true', 'endpoint_hostname': 'a', 'endpoint_node_name': 'n1',
+                                  'endpoint_address_target_kind': 'Pod', 'endpoint_address_target_name': 'api-1',
+                                  'pod_container_port_name': 'http', 'pod_container_port_number': '8080'},
+                '10.0.0.9:8080': {**own, **node, **port, 'endpoint_ready': 'false', 'endpoint_address_target_kind': 'Node', 'endpoint_address_target_name': 'n1'},
+                '[fd00::9]:8080': {**own, **port, 'endpoint_ready': 'false', 'endpoint_address_target_kind': 'Pod', 'endpoint_address_target_name': 'gone'},
+                '10.0.0.1:6060': {**own, **META, **main, 'pod_container_port_name': 'debug', 'pod_container_port_number': '6060'},
+                '10.0.0.1:7000': {**own, **META, 'pod_container_name': 'init', 'pod_container_image': 'init:1', 'pod_container_init': 'true',
+                                  'pod_container_port_number': '7000', 'pod_container_port_protocol': 'UDP'}}, err)
+
+    def test_endpointslice(self):
+        with Api() as api:
+            api.put('pods', pod('p', '10.0.0.5', 9000))
+            api.put('services', obj('api'))
+            api.put('endpointslices', obj('api-x', labels={'kubernetes.io/service-name': 'api'}, addressType='IPv4', endpoints=[{
+                'addresses': ['10.0.0.5', '10.0.0.6'], 'conditions': {'ready': True, 'serving': True, 'terminating': False}, 'hostname': 'h', 'nodeName': 'n1', 'zone': 'z-1',
+                'deprecatedTopology': {'topology.kubernetes.io/region': 'eu'}, 'targetRef': {'kind': 'Pod', 'namespace': 'web', 'name': 'p'}},
+                {'addresses': ['10.0.0.7']}], ports=[{'name': 'http', 'port': 9000, 'protocol': 'TCP', 'appProtocol': 'http'}]),
+                obj('all-ports', addressType='IPv6', endpoints=[{'addresses': ['fd00::3']}], ports=[{'name': 'any', 'port': None}]), obj('none', addressType='IPv4', endpoints=None, ports=None))
+            found, err = check(config('endpointslice', f'api_server: {api.url}'))
+            self.assertEqual(set(found or err), {'10.0.0.5:9000', '10.0.0.6:9000', '10.0.0.7:9000', 'fd00::3'})
+            own = {'namespace': 'web', 'endpointslice_name': 'api-x', 'endpointslice_address_type': 'IPv4', **present('endpointslice', label_kubernetes_io_service_name='api'),
+                   'service_name': 'api', 'endpointslice_port': '9000', 'endpointslice_port_name': 'http', 'endpointslice_port_protocol': 'TCP', 'endpointslice_port_app_protocol': 'http'}
+            self.assertEqual(found['10.0.0.7:9000'], own)
+            e = 'endpointslice_endpoint_'
+            self.assertEqual(found['10.0.0.6:9000'], {
+                **own, f'{e}conditions_ready': 'true', f'{e}conditions_serving': 'true', f'{e}conditions_terminating': 'false', f'{e}hostname': 'h', f'{e}node_name': 'n1', f'{e}zone': 'z-1',
+                f'{e}topology_topology_kubernetes_io_region': 'eu', f'{e}topology_present_topology_kubernetes_io_region': 'true',
+                'endpointslice_address_target_kind': 'Pod', 'endpointslice_address_target_name': 'p',
+                'pod_name': 'p', 'pod_ip': '10.0.0.5', 'pod_ready': 'unknown', 'pod_phase': 'Running', 'pod_node_name': 'n1', 'pod_host_ip': '192.168.0.1', 'pod_uid': 'uid-p',
+                'pod_container_name': 'c', 'pod_container_image': 'i', 'pod_container_init': 'false', 'pod_container_port_number': '9000', 'pod_container_port_protocol': 'TCP'})
+            self.assertEqual(found['fd00::3'], {'namespace': 'web', 'endpointslice_name': 'all-ports', 'endpointslice_address_type': 'IPv6', 'endpointslice_port_name': 'any'})
+
+    def test_ingress(self):
+        with Api() as api:
+            api.put('ingresses', obj('web', spec={'ingressClassName': 'nginx', 'tls': [{'hosts': ['*.example.com'], 'secretName': 's'}, {}], 'rules': [
+                {'host': 'a.example.com', 'http': {'paths': [{'path': '/x', 'pathType': 'Prefix', 'backend': {}}, {'pathType': 'Prefix'}]}},
+                {'host': 'b.c.example.com'}]}), obj('no-rules', spec={'defaultBackend': {}}))
+            r, err = check(config('ingress', f'api_server: {api.url}') + '    # targets share addresses\n')
+            self.assertEqual(set(r or err), {'a.example.com', 'b.c.example.com'})
+            self.assertEqual(r['b.c.example.com'], {'namespace': 'web', 'ingress_name': 'web', 'ingress_class_name': 'nginx', 'ingress_scheme': 'http',
+                                                    'ingress_host': 'b.c.example.com', 'ingress_path': '/'})
+            self.assertEqual((r['a.example.com']['ingress_scheme'], r['a.example.com']['ingress_path'] in ('/', '/x')), ('https', True))
