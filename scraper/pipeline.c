@@ -117,6 +117,8 @@ static void init_budgets(struct scraper_pipeline *p)
 	p->scrape_budget.reserve_bytes = p->o->scrape_max_memory / SCRAPE_RESERVE_SHARE;
 	budget_init(&p->query_budget, &p->process, "query", "--query.max-memory",
 		p->o->query_max_memory);
+	budget_init(&p->cache_budget, &p->process, "query_cache", "--query.cache-bytes",
+		p->o->query_cache_bytes);
 }
 
 /* The external URL gives the route prefix, unless one was set, and a Host that loopback listeners accept. */
@@ -180,6 +182,7 @@ static int make_api(struct scraper_pipeline *p, struct errbuf *eb)
 	struct api_options o = {
 		.callbacks = scraper_api_callbacks(p),
 		.budget = &p->query_budget,
+		.cache_budget = &p->cache_budget,
 		.max_query_bytes = p->o->query_max_bytes,
 		.workers = p->workers,
 		.clock = p->clock,

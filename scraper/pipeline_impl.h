@@ -24,7 +24,7 @@ struct scraper_pipeline {
 	const struct scraper_options *o;
 	struct clock *clock;
 	struct fs *fs;
-	struct budget process, scrape_budget, query_budget;
+	struct budget process, scrape_budget, query_budget, cache_budget;
 	struct query_workers *workers;
 	struct metrics *metrics;
 	struct store *store;

@@ -173,7 +173,8 @@ static void collect_config(struct metrics_writer *w, void *arg)
 
 void scraper_metrics_add(struct scraper_pipeline *p)
 {
-	struct budget *const budgets[] = {&p->process, &p->scrape_budget, &p->query_budget};
+	struct budget *const budgets[] = {
+		&p->process, &p->scrape_budget, &p->query_budget, &p->cache_budget};
 
 	metrics_add_process(p->metrics, "sonde_scraper_build_info", version_number(), p->clock);
 	metrics_add_budgets(p->metrics, budgets, ARRAY_SIZE(budgets));

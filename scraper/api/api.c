@@ -4,6 +4,7 @@
  */
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
+#include "scraper/api/answers.h"
 #include "scraper/api/api_impl.h"
 #include <inttypes.h>
 #include <string.h>
@@ -107,6 +108,7 @@ int api_new(const struct api_options *o, struct api **ret, struct errbuf *eb)
 		return err_set(eb, -ENOMEM, "cannot make a lock");
 	}
 	pthread_mutex_init(&a->settings_lock, NULL);
+	a->answers = answers_new(o->cache_budget, o->metrics);
 	make_routes(a);
 	if (o->metrics) {
 		a->imports = metric_only(
@@ -135,6 +137,7 @@ void api_freep(struct api **a)
 		return;
 	pthread_rwlock_destroy(&(*a)->lock);
 	pthread_mutex_destroy(&(*a)->settings_lock);
+	answers_freep(&(*a)->answers);
 	free((*a)->routes);
 	free(*a);
 	*a = NULL;
@@ -263,6 +266,7 @@ void api_job_init(struct api_job *q, struct http_request *r, struct api *a, cons
 	*q = (struct api_job) {.api = a,
 		.request = r,
 		.endpoint = endpoint,
+		.source = "run",
 		.begun_ns = clock_monotonic_ns(a->o.clock)};
 	q->refusals = refusals(a);
 	budget_init(&q->budget, a->o.budget, "query", "--query.max-bytes", a->o.max_query_bytes);
@@ -297,9 +301,12 @@ int api_job_begin(struct api_job *q, struct http_request *r, struct api *a, cons
 	struct errbuf eb = {};
 	int e = api_job_start(q, r, a, endpoint, fallback, &eb);
 
-	if (e)
+	if (e) {
 		api_job_fail(q, e, &eb);
-	return e;
+		return e;
+	}
+	return api_job_share(
+		q, (const int64_t[]) {q->params.start_ns, q->params.end_ns}, 2, q->params.end_ns);
 }
 
 /* Gives the parts back before the reply is sent: a slow reader must not hold the store. */
@@ -318,6 +325,8 @@ static void release(struct api_job *q)
 
 void api_job_done(struct api_job *q)
 {
+	if (q->run)
+		answers_fail(q->api->answers, &q->run, -ECANCELED, "");
 	release(q);
 	api_params_done(&q->params);
 }
@@ -388,8 +397,10 @@ int api_job_end(struct api_job *q, int r, const struct errbuf *eb, struct errbuf
 		metric_inc(metric_cell(q->api->failures, error_types[error_type(r)].type));
 	api_job_count(q);
 	release(q);
-	if (r)
+	if (r) {
 		name_limit(q, r, eb, ret);
+		answers_fail(q->api->answers, &q->run, r, ret->text);
+	}
 	return r;
 }
 
@@ -419,6 +430,8 @@ void api_job_reply_json(struct api_job *q, struct json *j, struct bytes *out)
 	const struct query_stats *s = &q->env.stats;
 	struct errbuf eb = {};
 
+	if (!bytes_error(out))
+		api_job_publish(q, j, NULL, out);
 	json_key(j, "stats");
 	json_object_begin(j);
 	json_kv_uint(j, "parts", s->parts);
@@ -430,6 +443,7 @@ void api_job_reply_json(struct api_job *q, struct json *j, struct bytes *out)
 	json_kv_uint(j, "nodes", s->nodes);
 	json_kv_uint(j, "peakBytes", q->budget.peak_bytes);
 	json_kv_double(j, "seconds", elapsed(q));
+	json_kv_string(j, "source", q->source);
 	json_object_end(j);
 	if (bytes_error(out)) {
 		api_job_fail(q, api_job_too_large(&eb), &eb);
@@ -450,11 +464,12 @@ void api_job_reply(struct api_job *q, const char *file_name, struct bytes *out)
 		api_job_fail(q, api_job_too_large(&eb), &eb);
 		return;
 	}
+	api_job_publish(q, NULL, file_name, out);
 	snprintf(text, sizeof(text),
 		"parts=%" PRIu64 " streams=%" PRIu64 " profiles=%" PRIu64 " pages=%" PRIu64
-		" rows=%" PRIu64 " rollups=%" PRIu64 " nodes=%" PRIu64 " seconds=%.6f",
+		" rows=%" PRIu64 " rollups=%" PRIu64 " nodes=%" PRIu64 " seconds=%.6f source=%s",
 		s->parts, s->streams, s->profiles, s->pages, s->rows, s->rollups, s->nodes,
-		elapsed(q));
+		elapsed(q), q->source);
 	http_reply_header(q->request, "Sonde-Stats", text);
 	if (q->format == API_PPROF || q->format == API_SPEEDSCOPE) {
 		snprintf(text, sizeof(text), "attachment; filename=\"%.100s.%s\"", file_name,

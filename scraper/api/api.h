@@ -76,6 +76,7 @@ struct api_options {
 	struct api_callbacks callbacks;
 	struct budget *budget;	       /* of all queries; --query.max-memory */
 	uint64_t max_query_bytes;      /* of one query, --query.max-bytes; 0: no limit of its own */
+	struct budget *cache_budget;   /* answers that are kept; NULL or without a limit: none */
 	struct query_workers *workers; /* threads that help queries; NULL: none */
 	struct clock *clock;
 	struct metrics *metrics;

@@ -9,6 +9,9 @@
 #include "scraper/store/store.h"
 #include <pthread.h>
 
+struct answers;
+struct answers_run;
+
 struct api {
 	struct api_options o;
 	pthread_rwlock_t lock; /* held for reading while a query uses the store */
@@ -16,6 +19,7 @@ struct api {
 	struct metric *queries, *failures, *duration;
 	struct metric_cell *rows, *profiles, *imports;
 	struct metric *import_failures;
+	struct answers *answers;
 	pthread_mutex_t settings_lock; /* the settings file is read and written whole */
 	struct http_route *routes;     /* the table with the caps of the options */
 };
@@ -34,11 +38,22 @@ struct api_job {
 	uint64_t refusals; /* of the budgets when it began */
 	bool locked;
 	enum api_format format;
+	struct answers_run *run; /* others may be waiting for it */
+	const char *source;	 /* of the answer: "run", "cache", "shared" */
 };
 
-/* Parses parameters, takes the store's parts of the range. On failure the reply was sent. */
+/* Parses parameters, takes the store's parts of the range. When it is not 0 the reply was sent: the answer was there, or an error. */
 int api_job_begin(struct api_job *q, struct http_request *r, struct api *a, const char *endpoint,
 	enum api_format fallback) _must_check_;
+/*
+ * After the parts were taken: 0 when the query has to run, else the reply was sent: from an answer that was kept or from an identical
+ * query that was running meanwhile (1), or an error. `times`: the ranges as they were understood, end_ns the last of them. share.c;
+ * api_job_begin does it.
+ */
+int api_job_share(struct api_job *q, const int64_t *times, size_t n, int64_t end_ns) _must_check_;
+/* Gives the answer, before its statistics, to those who wait and to the cache; the reply functions do it. `j`: of a JSON answer, else NULL. */
+void api_job_publish(
+	struct api_job *q, const struct json *j, const char *file_name, const struct bytes *out);
 /* The same without a reply: the caller shows the error. */
 int api_job_start(struct api_job *q, struct http_request *r, struct api *a, const char *endpoint,
 	enum api_format fallback, struct errbuf *eb) _must_check_;

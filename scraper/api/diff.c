@@ -137,20 +137,24 @@ static size_t node_limit(const struct diff *d)
 	return API_DEFAULT_NODES;
 }
 
-static int make(struct diff *d, struct errbuf *eb)
+/* Parameters of both sides, and the parts for both ranges. */
+static int prepare(struct diff *d, struct errbuf *eb)
 {
 	int64_t now_ns = clock_realtime_ns(d->q->api->o.clock);
-	size_t limit;
 	int r = parse_choices(d, eb);
 
 	if (!r)
 		r = parse_side(d, &d->a, now_ns, eb);
 	if (!r)
 		r = parse_side(d, &d->b, now_ns, eb);
-	if (!r)
-		r = api_job_widen(d->q, MIN(d->a.params.start_ns, d->b.params.start_ns), eb);
-	if (!r)
-		r = merge_side(d, &d->a, eb);
+	return r ? r : api_job_widen(d->q, MIN(d->a.params.start_ns, d->b.params.start_ns), eb);
+}
+
+static int make(struct diff *d, struct errbuf *eb)
+{
+	size_t limit;
+	int r = merge_side(d, &d->a, eb);
+
 	if (!r)
 		r = merge_side(d, &d->b, eb);
 	if (!r && strcmp(d->a.view.merged.type.id, d->b.view.merged.type.id) != 0)
@@ -290,15 +294,29 @@ static void answer(struct diff *d)
 		api_job_reply(d->q, "diff", &out);
 }
 
+static int share(struct diff *d)
+{
+	const struct api_params *a = &d->a.params, *b = &d->b.params;
+	const int64_t times[] = {a->start_ns, a->end_ns, b->start_ns, b->end_ns};
+
+	return api_job_share(d->q, times, ARRAY_SIZE(times), MAX(a->end_ns, b->end_ns));
+}
+
 void api_diff(struct http_request *r, void *arg)
 {
 	_cleanup_api_job_ struct api_job q = {};
 	_cleanup_(diff_done)
 	struct diff d = {.q = &q, .a = {.suffix = "_a"}, .b = {.suffix = "_b"}};
 
-	if (api_job_begin(&q, r, arg, "diff", API_JSON) != 0)
-		return;
+	struct errbuf eb = {};
+	int e = api_job_start(&q, r, arg, "diff", API_JSON, &eb);
+
 	tree_symbols_init(&d.symbols, q.env.budget);
 	arena_init(&d.arena, q.env.budget);
-	answer(&d);
+	if (!e)
+		e = prepare(&d, &eb);
+	if (e)
+		api_job_fail(&q, e, &eb);
+	else if (share(&d) == 0)
+		answer(&d);
 }

@@ -47,6 +47,7 @@ int part_reader_open_at(struct part *p, enum part_resolution resolution, struct 
 		part_reader_close(r);
 		return e;
 	}
+	r->info.id = p->id;
 	*ret = r;
 	return 0;
 }

@@ -23,6 +23,7 @@ struct part_reader;
 enum part_resolution { PART_RAW = 0, PART_10M = 1, PART_1H = 2 };
 
 struct part_info {
+	uint32_t id; /* unique in the process; a block with a new deletion is another part */
 	char ulid[27];
 	bool is_head;
 	enum part_resolution resolution;   /* of this reader */

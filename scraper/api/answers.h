@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Answers that are shared: the run in hand of a query, for clients that ask the same meanwhile, and finished ones over parts that do
+ * not change, kept up to a number of bytes, the least recently used going first. Thread-safe.
+ *
+ * A query is a key (what was asked) and a stamp (which parts answer, as they are now). Blocks that come, go, are compacted or lose
+ * profiles by a deletion are other parts, so a stamp that does not match drops the answer that was kept.
+ */
+#pragma once
+#include "lib/base/bytes.h"
+#include "lib/base/json.h"
+#include "lib/net/metrics.h"
+#include <stdatomic.h>
+
+struct answers;
+
+/* What an answer is besides its bytes; a JSON one is open: its statistics are still to come. */
+struct answer {
+	struct bytes body;
+	struct json json; /* where its writer stands; `out` is the reader's to set */
+	char file_name[64];
+};
+
+/* `budget` (may be NULL: nothing is kept) has the bytes that answers may take as its limit; `metrics` may be NULL. */
+struct answers *answers_new(struct budget *budget, struct metrics *metrics);
+void answers_freep(struct answers **a);
+
+/* A query that may have company. */
+struct answers_run;
+
+enum answers_how {
+	ANSWERS_RUN,	/* nobody has: run it, then answers_publish or answers_fail with *ret_run */
+	ANSWERS_KEPT,	/* *ret is a copy of one that was kept */
+	ANSWERS_SHARED, /* *ret is a copy of what another client's run gave meanwhile */
+};
+/*
+ * Waits while another thread runs the same query. `*ret` was bytes_init'ed by the caller; its budget is charged for the copy. Negative:
+ * what the run failed with, its text in `eb`; -ECANCELED when `cancel` was set meanwhile. A run that its own client ended is begun anew
+ * by one of those that wait.
+ */
+int answers_begin(struct answers *a, const struct bytes *key, uint64_t stamp, bool immutable,
+	const _Atomic bool *cancel, struct answer *ret, struct answers_run **ret_run,
+	struct errbuf *eb) _must_check_;
+/* Ends a run; `*run` is NULL afterwards and may be before. The bytes are copied where somebody wants them. */
+void answers_publish(struct answers *a, struct answers_run **run, const struct answer *done);
+void answers_fail(struct answers *a, struct answers_run **run, int r, const char *text);
