@@ -153,6 +153,8 @@ struct binary_stats {
 	uint64_t fetched[FETCHER_N_STATUS];	  /* asked of debuginfod, by how it ended */
 	uint64_t fetch_skipped, fetch_queue_full; /* not asked: asked lately; too many wait */
 	uint64_t cache_corrupt, cache_evicted, cache_write_failed;
+	uint64_t
+		cache_no_room; /* files kept in memory only: larger than the cap, or all others in use */
 	uint64_t symbol_bytes, cache_bytes; /* mapped symbol files; those on disk; now */
 	uint64_t roots;			    /* root directories kept open, now */
 	uint64_t cpu_ns;		    /* spent by parser children */

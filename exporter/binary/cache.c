@@ -10,7 +10,13 @@
 #include <fcntl.h>
 #include <string.h>
 
-enum { HEX_BYTES = 2 * PARSER_CONTENT_ID_LEN, MIN_BYTES = 4096 };
+enum { HEX_BYTES = 2 * PARSER_CONTENT_ID_LEN, BLOCK_BYTES = 4096 };
+
+/* What a file takes on disk, and in memory. */
+static uint64_t whole_blocks(uint64_t bytes)
+{
+	return MAX((bytes + BLOCK_BYTES - 1) / BLOCK_BYTES, 1) * BLOCK_BYTES;
+}
 
 static uint64_t key_of(const uint8_t id[PARSER_CONTENT_ID_LEN])
 {
@@ -86,7 +92,7 @@ static struct content *new_content_locked(
 		return NULL;
 	c = xcalloc(1, sizeof(*c));
 	memcpy(c->id, id, PARSER_CONTENT_ID_LEN);
-	c->bytes = MAX(bytes, MIN_BYTES);
+	c->bytes = whole_blocks(bytes);
 	c->last_use = ++r->use_clock;
 	*slot = (uint64_t)(uintptr_t)c;
 	r->content_bytes += c->bytes;
@@ -134,13 +140,16 @@ static struct content *oldest_locked(struct binary_registry *r, const struct con
 	return oldest;
 }
 
-static void evict_locked(struct binary_registry *r, const struct content *not_this)
+/* Until `more` bytes fit; false when they do not, whatever goes. */
+static bool evict_locked(struct binary_registry *r, const struct content *not_this, uint64_t more)
 {
-	while (r->o.cache_bytes && r->content_bytes > r->o.cache_bytes) {
+	if (r->o.cache_bytes && more > r->o.cache_bytes)
+		return false;
+	while (r->o.cache_bytes && r->content_bytes + more > r->o.cache_bytes) {
 		struct content *c = oldest_locked(r, not_this);
 
 		if (!c)
-			return;
+			return false;
 		r->stats.cache_evicted++;
 		if (c->on_disk) {
 			_cleanup_free_ char *path = path_of(r, c->id);
@@ -151,6 +160,7 @@ static void evict_locked(struct binary_registry *r, const struct content *not_th
 		}
 		binary_content_unmap_locked(r, c);
 	}
+	return true;
 }
 
 struct found_file {
@@ -216,7 +226,7 @@ void binary_cache_load(struct binary_registry *r, struct errbuf *eb)
 		c->on_disk = true;
 		r->stats.cache_bytes += c->bytes;
 	}
-	evict_locked(r, NULL);
+	(void)evict_locked(r, NULL, 0);
 }
 
 int binary_cache_open(
@@ -255,10 +265,19 @@ int binary_cache_write(struct binary_registry *r, struct symbol_file *s)
 {
 	_cleanup_free_ char *path = NULL;
 	struct symbol_file on_disk = {0};
+	bool fits;
 	int e;
 
 	if (!has_disk(r))
 		return -ENOENT;
+	/* Room is made before, so that the directory never holds more than it may. */
+	pthread_mutex_lock(&r->mutex);
+	fits = evict_locked(
+		r, binary_content_find_locked(r, s->identity.content_id), whole_blocks(s->bytes));
+	r->stats.cache_no_room += !fits;
+	pthread_mutex_unlock(&r->mutex);
+	if (!fits)
+		return -EFBIG;
 	path = path_of(r, s->identity.content_id);
 	e = fs_write_file(r->o.fs, path, s->data, s->bytes, 0600, NULL);
 	if (e == 0) {
@@ -282,7 +301,7 @@ int binary_cache_write(struct binary_registry *r, struct symbol_file *s)
 /* The file was made anew, with debug information that was not there before. */
 static void resize_locked(struct binary_registry *r, struct content *c, uint64_t bytes)
 {
-	bytes = MAX(bytes, MIN_BYTES);
+	bytes = whole_blocks(bytes);
 	r->content_bytes += bytes - c->bytes;
 	r->stats.cache_bytes += c->on_disk ? bytes - c->bytes : 0;
 	c->bytes = bytes;
@@ -310,7 +329,7 @@ struct content *binary_content_add_locked(
 	r->entries[id]->content = c;
 	r->entries[id]->state = BINARY_READY;
 	r->entries[id]->toolchain = s->toolchain;
-	evict_locked(r, c);
+	(void)evict_locked(r, c, 0);
 	return c;
 }
 

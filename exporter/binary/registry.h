@@ -42,7 +42,7 @@ struct content {
 	uint8_t id[PARSER_CONTENT_ID_LEN];
 	uint32_t entry; /* 0: only on disk */
 	bool on_disk;
-	uint64_t bytes;	   /* of the symbol file, as the cap counts them: a disk block at least */
+	uint64_t bytes;	   /* of the symbol file, as the cap counts them: whole disk blocks */
 	uint64_t last_use; /* order of use: higher is later */
 	struct symbol_file symbols; /* .data NULL: not mapped */
 };

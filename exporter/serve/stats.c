@@ -298,7 +298,9 @@ static void collect_binary(struct metrics_writer *w, struct binary_registry *reg
 	metrics_write(w, (double)b.cache_corrupt, "event", "corrupt", NULL);
 	metrics_write(w, (double)b.cache_evicted, "event", "evicted", NULL);
 	metrics_write(w, (double)b.cache_write_failed, "event", "write_failed", NULL);
+	metrics_write(w, (double)b.cache_no_room, "event", "no_room", NULL);
 	gauge(w, "sonde_symbol_bytes", "Mapped symbol files.", (double)b.symbol_bytes);
+	gauge(w, "sonde_symbol_cache_bytes", "Symbol files on disk.", (double)b.cache_bytes);
 	gauge(w, "sonde_symbol_queue_length", "Binaries waiting for the parser.", (double)b.queued);
 	one(w, METRIC_COUNTER, "sonde_symbols_cpu_seconds_total",
 		"CPU time of the parser's children.", (double)b.cpu_ns / 1e9);
