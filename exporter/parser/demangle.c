@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Raw symbol names → readable ones. The languages are told apart by their prefixes; libiberty
- * knows C++, Rust and D, OCaml's three schemes are undone here (facts: ocaml #11430, #13050).
+ * knows C++, Rust, D and Ada, OCaml's three schemes are undone here (facts: ocaml #11430, #13050).
  */
 #include "exporter/parser/parser.h"
 #include "lib/base/alloc.h"
@@ -89,6 +89,26 @@ static char *demangle_ocaml(const char *raw)
 	return xstrdup((const char *)out.data);
 }
 
+/* The main procedure and the units of the runtime. Those of the program itself look like any name in C that has two
+ * underscores in it. */
+static bool is_ada(const char *raw)
+{
+	static const char *const units[] = {"ada__", "system__", "gnat__", "interfaces__"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+		if (str_starts_with(raw, units[i]))
+			return true;
+	return str_starts_with(raw, "_ada_");
+}
+
+/* `<name>` is libiberty's way to say that it could not. */
+static char *demangle_ada(const char *raw)
+{
+	_cleanup_free_ char *readable = ada_demangle(raw, 0);
+
+	return readable && readable[0] != '<' && strcmp(readable, raw) != 0 ? TAKE(readable) : NULL;
+}
+
 static char *demangle_one(const char *raw)
 {
 	char *readable = NULL;
@@ -104,6 +124,8 @@ static char *demangle_one(const char *raw)
 		return dlang_demangle(raw, DMGL_PARAMS);
 	if (str_starts_with(raw, "caml") && is_upper(raw[4]))
 		return demangle_ocaml(raw);
+	if (is_ada(raw))
+		return demangle_ada(raw);
 	return NULL;
 }
 

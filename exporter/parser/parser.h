@@ -107,6 +107,7 @@ int parser_identify(int in_fd, struct parser_description *ret, struct errbuf *eb
 int parser_compile(int in_fd, int debug_fd, int out_fd, struct errbuf *eb);
 int parser_demangle(int in_fd, int out_fd, struct errbuf *eb);
 
-/* The readable form of a raw symbol name: C++ (Itanium), Rust (legacy and v0), D, OCaml.
+/* The readable form of a raw symbol name: C++ (Itanium), Rust (legacy and v0), D, OCaml, Ada (its runtime and the main
+ * procedure: other names of Ada look like those of C).
  * malloc'ed; NULL when the name is readable as it is. */
 char *demangle_name(const char *raw);

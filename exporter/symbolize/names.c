@@ -53,7 +53,10 @@ bool names_is_mangled(const char *raw)
 	if (raw[0] == '_' || raw[0] == '?')
 		return raw[1] == 'Z' || raw[1] == 'R' || raw[1] == 'D' ||
 		       str_starts_with(raw, "__Z") || str_starts_with(raw, "__R") ||
-		       str_starts_with(raw, "_GLOBAL__");
+		       str_starts_with(raw, "_GLOBAL__") || str_starts_with(raw, "_ada_");
+	if (str_starts_with(raw, "ada__") || str_starts_with(raw, "system__") ||
+		str_starts_with(raw, "gnat__") || str_starts_with(raw, "interfaces__"))
+		return true;
 	return str_starts_with(raw, "caml") && raw[4] >= 'A' && raw[4] <= 'Z';
 }
 

@@ -43,6 +43,13 @@ static const struct name_case {
 	/* D */
 	{"_D3std5stdio8writeln2FNfAyaZv", "std.stdio.writeln2(immutable(char)[])"},
 	{"_Dmain", "D main"},
+	/* Ada */
+	{"_ada_burn", "burn"},
+	{"ada__text_io__put_line__2", "ada.text_io.put_line"},
+	{"system__img_int__impl__image_integer", "system.img_int.impl.image_integer"},
+	{"ada__strings__unbounded__Oconcat__3", "ada.strings.unbounded.\"&\""},
+	{"my_driver__init", NULL},
+	{"adabas", NULL},
 	/* OCaml: up to 5.0, 5.1 to 5.3, the 5.4 betas */
 	{"camlStdlib__List__map_345", "Stdlib.List.map"},
 	{"camlStdlib__List.map_345", "Stdlib.List.map"},
