@@ -6,6 +6,7 @@
 #include "exporter/parser/debug_tables.h"
 #include "exporter/parser/dwarf.h"
 #include "exporter/parser/elf_toolchain.h"
+#include "exporter/parser/go_lines.h"
 #include "exporter/parser/ocaml_frames.h"
 #include "exporter/parser/unwind.h"
 #include "lib/base/alloc.h"
@@ -406,6 +407,8 @@ static void gather_debug(struct inputs *in, const struct elf_symbols *symbols,
 	if (r == 0 && in->debug.elf)
 		r = dwarf_read(&in->debug, &t);
 	in->toolchain = elf_toolchain(&in->f, symbols, &t.votes);
+	if (r == 0 && !t.n_sequences)
+		r = go_lines_read(&in->f, &t);
 	if (r == 0)
 		r = ocaml_frames_read(&in->f, symbols, rows, &t);
 	if (r == 0)

@@ -14,8 +14,8 @@ static bool layout_of(uint32_t magic, enum go_layout *ret)
 	switch (magic) {
 	case 0xfffffffb: *ret = GO_2; return true;
 	case 0xfffffffa: *ret = GO_16; return true;
-	case 0xfffffff0:
-	case 0xfffffff1: *ret = GO_18; return true;
+	case 0xfffffff0: *ret = GO_18; return true;
+	case 0xfffffff1: *ret = GO_20; return true;
 	default: return false;
 	}
 }
@@ -37,12 +37,13 @@ static bool read_header(struct go_table *t, uint64_t text)
 		return !c.error && t->n_functions <= MAX_FUNCTIONS;
 	}
 	cursor_skip(&c, 8); /* files */
-	if (t->layout == GO_18) {
+	if (t->layout >= GO_18) {
 		told_text = cursor_u64(&c);
 		t->text = told_text ? told_text : text; /* 0 where the loader would fill it in */
 	}
 	t->names_off = cursor_u64(&c);
-	cursor_skip(&c, 16); /* compilation units, files */
+	t->units_off = cursor_u64(&c);
+	t->files_off = cursor_u64(&c);
 	t->values_off = cursor_u64(&c);
 	t->functions_off = cursor_u64(&c);
 	return !c.error && t->n_functions <= MAX_FUNCTIONS;
@@ -66,7 +67,7 @@ struct go_entry {
 /* The i-th entry; the one behind the last has the end of all in place of a start. */
 static bool read_entry(const struct go_table *t, uint64_t i, struct go_entry *ret)
 {
-	uint64_t width = t->layout == GO_18 ? 4 : POINTER_BYTES;
+	uint64_t width = t->layout >= GO_18 ? 4 : POINTER_BYTES;
 	struct cursor c = at(t,
 		t->functions_off > UINT64_MAX / 2 ? UINT64_MAX : t->functions_off + i * 2 * width);
 	uint64_t start = cursor_le(&c, (unsigned)width), info = 0;
@@ -77,23 +78,38 @@ static bool read_entry(const struct go_table *t, uint64_t i, struct go_entry *re
 	return !c.error;
 }
 
+const char *elf_go_text(const struct go_table *t, uint64_t base, uint32_t off)
+{
+	uint64_t text_off;
+	struct cursor c;
+	const char *text;
+
+	if (__builtin_add_overflow(base, off, &text_off))
+		return NULL;
+	c = at(t, text_off);
+	text = (const char *)c.pos;
+	return !c.error && cursor_left(&c) && memchr(text, '\0', cursor_left(&c)) && text[0] ? text
+											     : NULL;
+}
+
+static struct cursor record_at(const struct go_table *t, uint64_t info)
+{
+	uint64_t base = t->layout == GO_2 ? 0 : t->functions_off, off;
+
+	if (__builtin_add_overflow(base, info, &off))
+		return (struct cursor) {.error = -EBADMSG};
+	return at(t, off);
+}
+
 /* A record begins with the function's start again, then the place of its name. */
 static const char *name_of(const struct go_table *t, uint64_t info)
 {
-	uint64_t record_off, base = t->layout == GO_2 ? 0 : t->functions_off, name_off;
-	struct cursor c;
-	const char *name;
+	struct cursor c = record_at(t, info);
+	uint32_t name_off;
 
-	if (__builtin_add_overflow(base, info, &record_off))
-		return NULL;
-	c = at(t, record_off);
-	cursor_skip(&c, t->layout == GO_18 ? 4 : POINTER_BYTES);
+	cursor_skip(&c, t->layout >= GO_18 ? 4 : POINTER_BYTES);
 	name_off = cursor_u32(&c);
-	if (c.error || __builtin_add_overflow(t->names_off, name_off, &name_off))
-		return NULL;
-	c = at(t, name_off);
-	name = (const char *)c.pos;
-	return !c.error && memchr(name, '\0', cursor_left(&c)) && name[0] ? name : NULL;
+	return c.error ? NULL : elf_go_text(t, t->names_off, name_off);
 }
 
 int elf_go_functions(
@@ -156,15 +172,16 @@ static bool find_table(const struct elf_file *f, struct cursor *ret)
  * relative to, one after the other: three words that nothing else has. */
 struct text_search {
 	uint64_t first, span; /* of entries */
-	uint64_t words[3], last_off;
+	uint64_t words[3];
 	unsigned n;
 	uint64_t text; /* 0: not found */
+	uint64_t at;   /* the address of that word */
 };
 
-static void see_word(struct text_search *s, uint64_t off, uint64_t value)
+static void see_word(struct text_search *s, uint64_t addr, uint64_t value)
 {
-	s->n = s->n && off == s->last_off + POINTER_BYTES ? s->n + 1 : 1;
-	s->last_off = off;
+	s->n = s->n && addr == s->at + POINTER_BYTES ? s->n + 1 : 1;
+	s->at = addr;
 	s->words[0] = s->words[1];
 	s->words[1] = s->words[2];
 	s->words[2] = value;
@@ -183,7 +200,7 @@ static void search_section(const struct elf_file *f, const char *name, struct te
 	while (!s->text && cursor_left(&c) >= POINTER_BYTES) {
 		uint64_t off = cursor_off(&c);
 
-		see_word(s, off, cursor_u64(&c));
+		see_word(s, shdr.sh_addr + off, cursor_u64(&c));
 	}
 }
 
@@ -204,25 +221,39 @@ static void search_relocations(const struct elf_file *f, struct text_search *s)
 	}
 }
 
-static uint64_t find_text(const struct elf_file *f, const struct cursor *table)
+/* False: not found; `t` may lack what its entries are relative to. */
+static bool search_text(const struct elf_file *f, const struct go_table *t, struct text_search *s)
 {
 	static const char *const sections[] = {".go.module", ".noptrdata", ".data"};
-	struct go_table t = {.all = *table};
 	struct go_entry first, last;
-	struct text_search s = {0};
+
+	*s = (struct text_search) {0};
+	if (!t->n_functions || !read_entry(t, 0, &first) || !read_entry(t, t->n_functions, &last))
+		return false;
+	s->first = first.start - t->text;
+	s->span = last.start - first.start;
+	for (size_t i = 0; !s->text && i < ARRAY_SIZE(sections); i++)
+		search_section(f, sections[i], s);
+	if (!s->text)
+		search_relocations(f, s);
+	return s->text;
+}
+
+static uint64_t find_text(const struct elf_file *f, const struct cursor *table)
+{
+	struct go_table t = {.all = *table};
+	struct text_search s;
 	GElf_Shdr text = {0};
 
 	elf_file_section(f, ".text", &text);
-	if (!read_header(&t, 0) || t.text || !t.n_functions || !read_entry(&t, 0, &first) ||
-		!read_entry(&t, t.n_functions, &last))
-		return text.sh_addr;
-	s.first = first.start;
-	s.span = last.start - first.start;
-	for (size_t i = 0; !s.text && i < ARRAY_SIZE(sections); i++)
-		search_section(f, sections[i], &s);
-	if (!s.text)
-		search_relocations(f, &s);
-	return s.text ? s.text : text.sh_addr;
+	return read_header(&t, 0) && !t.text && search_text(f, &t, &s) ? s.text : text.sh_addr;
+}
+
+uint64_t elf_go_module_text(const struct elf_file *f, const struct go_table *t)
+{
+	struct text_search s;
+
+	return search_text(f, t, &s) ? s.at : 0;
 }
 
 int elf_read_go_functions(const struct elf_file *f, struct elf_symbols *ret)
@@ -249,20 +280,29 @@ bool elf_go_open(const struct elf_file *f, struct go_table *ret)
 	return read_header(ret, find_text(f, &table));
 }
 
-/* A record: start, name, arguments, deferreturn, then where the stack pointer's distances are. */
-static struct cursor stack_of(const struct go_table *t, uint64_t info)
+bool elf_go_table_of(const void *table, size_t n, uint64_t text, struct go_table *ret)
 {
-	uint64_t base = t->layout == GO_2 ? 0 : t->functions_off, off;
-	struct cursor c = {.error = -EBADMSG};
+	*ret = (struct go_table) {.all = cursor_of(table, n)};
+	return read_header(ret, text);
+}
 
-	if (__builtin_add_overflow(base, info, &off))
-		return c;
-	c = at(t, off);
-	cursor_skip(&c, t->layout == GO_18 ? 16 : POINTER_BYTES + 12);
-	off = cursor_u32(&c);
-	if (c.error || !off || __builtin_add_overflow(t->values_off, off, &off))
+struct cursor elf_go_values(const struct go_table *t, uint32_t off)
+{
+	uint64_t values_off;
+
+	if (!off || __builtin_add_overflow(t->values_off, off, &values_off))
 		return (struct cursor) {.error = -EBADMSG};
-	return at(t, off);
+	return at(t, values_off);
+}
+
+/* A record: start, name, arguments, deferreturn, then where the stack pointer's distances are. */
+static struct cursor stack_of(const struct go_table *t, struct cursor record)
+{
+	uint32_t off;
+
+	cursor_skip(&record, t->layout >= GO_18 ? 16 : POINTER_BYTES + 12);
+	off = cursor_u32(&record);
+	return elf_go_values(t, record.error ? 0 : off);
 }
 
 bool elf_go_function(const struct go_table *t, uint64_t i, struct go_function *ret)
@@ -274,7 +314,8 @@ bool elf_go_function(const struct go_table *t, uint64_t i, struct go_function *r
 	*ret = (struct go_function) {.start = entry.start,
 		.end = next.start,
 		.name = name_of(t, entry.info),
-		.stack = stack_of(t, entry.info)};
+		.record = record_at(t, entry.info)};
+	ret->stack = stack_of(t, ret->record);
 	return ret->name && !ret->stack.error;
 }
 
