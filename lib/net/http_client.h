@@ -60,6 +60,12 @@ struct http_oauth2 {
 	const struct http_transport *transport; /* of that request */
 };
 
+/* AWS Signature Version 4. */
+struct http_signature {
+	const char *scope; /* "aws:amz:REGION:SERVICE" */
+	const char *access_key, *secret_key;
+};
+
 enum http_fetch_stage { HTTP_STAGE_CONNECT, HTTP_STAGE_WAIT, HTTP_STAGE_BODY };
 struct http_response {
 	int error;	    /* 0: a complete response; -ETIMEDOUT, -EFBIG, -ECANCELED, -EPROTO,
@@ -86,6 +92,8 @@ struct http_fetch {
 	const char *const *headers; /* "Name: value", NULL-ended; NULL: none */
 	const struct http_transport
 		*transport; /* NULL: no credentials, system CAs, redirects followed */
+	const struct http_signature
+		*signature; /* instead of other credentials; NULL: none; copied */
 	const void *body;   /* sent with POST; copied */
 	size_t n_body;
 	uint32_t timeout_ms;   /* whole transfer; 0: none */

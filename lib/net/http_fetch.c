@@ -450,12 +450,21 @@ static void set_method(struct http_transfer *t, const struct http_fetch *f)
 	if (f->body || !strcmp(f->method, "POST")) {
 		curl_easy_setopt(t->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)f->n_body);
 		curl_easy_setopt(t->easy, CURLOPT_COPYPOSTFIELDS, f->body ? f->body : "");
-		add_line(&t->headers, "Expect:");
+		/* curl would sign the line although it stands for a header that is not sent */
+		if (!f->signature)
+			add_line(&t->headers, "Expect:");
 	}
 	if (!strcmp(f->method, "HEAD"))
 		curl_easy_setopt(t->easy, CURLOPT_NOBODY, 1L);
 	else
 		curl_easy_setopt(t->easy, CURLOPT_CUSTOMREQUEST, f->method);
+}
+
+static void set_signature(struct http_transfer *t, const struct http_signature *s)
+{
+	curl_easy_setopt(t->easy, CURLOPT_AWS_SIGV4, s->scope);
+	curl_easy_setopt(t->easy, CURLOPT_USERNAME, s->access_key);
+	curl_easy_setopt(t->easy, CURLOPT_PASSWORD, s->secret_key);
 }
 
 static void set_callbacks(struct http_transfer *t)
@@ -504,6 +513,8 @@ static int set_options(struct http_transfer *t, const struct http_fetch *f, stru
 		add_line(&t->headers, *h);
 	set_method(t, f);
 	r = set_transport(t, f->transport ? f->transport : &plain, &u, eb);
+	if (r == 0 && f->signature)
+		set_signature(t, f->signature);
 	if (r == 0)
 		r = set_dialer(t, t->client->dialer, &u, eb);
 	curl_easy_setopt(e, CURLOPT_HTTPHEADER, t->headers);

@@ -97,6 +97,8 @@ struct config_job {
 	size_t n_consul_sds;
 	struct config_nomad_sd *nomad_sds;
 	size_t n_nomad_sds;
+	struct config_ec2_sd *ec2_sds;
+	size_t n_ec2_sds;
 	/* Everything above as one text, which /config shows: without secrets. */
 	const char *text;
 	size_t text_len;

@@ -142,6 +142,8 @@ static const struct config_key job_keys[] = {
 		"consul_sd_configs", &config_keys_consul_sd),
 	CONFIG_COUNTED(struct config_job, nomad_sds, n_nomad_sds, CONFIG_TYPE_LIST,
 		"nomad_sd_configs", &config_keys_nomad_sd),
+	CONFIG_COUNTED(struct config_job, ec2_sds, n_ec2_sds, CONFIG_TYPE_LIST, "ec2_sd_configs",
+		&config_keys_ec2_sd),
 	CONFIG_HTTP_KEYS(struct config_job, http),
 	CONFIG_LATER("scrape_failure_log_file"),
 	CONFIG_LATER("extra_scrape_metrics"),
@@ -239,14 +241,14 @@ const struct config_section *config_keys(enum config_keys_id id)
 		[CONFIG_KEYS_CONSUL_SD] = &config_keys_consul_sd,
 		[CONFIG_KEYS_NOMAD_SD] = &config_keys_nomad_sd,
 		[CONFIG_KEYS_FILTER] = &config_keys_filter,
+		[CONFIG_KEYS_EC2_SD] = &config_keys_ec2_sd,
 	};
 
 	return all[id];
 }
 
-enum config_sd_kind config_keys_sd_kind(const char *key)
+bool config_keys_is_foreign_sd(const char *key)
 {
-	static const char *const later[] = {"ec2", NULL};
 	static const char *const foreign[] = {"aws", "ecs", "lightsail", "rds", "msk",
 		"elasticache", "azure", "gce", "digitalocean", "hetzner", "linode", "scaleway",
 		"vultr", "ionos", "oci", "openstack", "ovhcloud", "outscale", "stackit", "marathon",
@@ -255,14 +257,10 @@ enum config_sd_kind config_keys_sd_kind(const char *key)
 	size_t n = suffix ? (size_t)(suffix - key) : 0;
 
 	if (!suffix || strcmp(suffix, "_sd_configs"))
-		return CONFIG_SD_UNKNOWN;
-	for (size_t i = 0; later[i]; i++) {
-		if (strlen(later[i]) == n && !memcmp(key, later[i], n))
-			return CONFIG_SD_LATER;
-	}
+		return false;
 	for (size_t i = 0; foreign[i]; i++) {
 		if (strlen(foreign[i]) == n && !memcmp(key, foreign[i], n))
-			return CONFIG_SD_FOREIGN;
+			return true;
 	}
-	return CONFIG_SD_UNKNOWN;
+	return false;
 }

@@ -71,7 +71,8 @@ extern const struct config_section config_keys_kubernetes_sd, config_keys_kubern
 	config_keys_kubernetes_selector, config_keys_kubernetes_attach;
 /* Sections of service discoveries, scraper/config/sd_keys.c. */
 extern const struct config_section config_keys_http_sd, config_keys_dns_sd, config_keys_docker_sd,
-	config_keys_dockerswarm_sd, config_keys_consul_sd, config_keys_nomad_sd, config_keys_filter;
+	config_keys_dockerswarm_sd, config_keys_consul_sd, config_keys_nomad_sd, config_keys_filter,
+	config_keys_ec2_sd;
 /* 1 … 65535; `is_needed`: 0, which is none, is not allowed. */
 int config_check_port(struct config_reader *r, uint64_t port, bool is_needed,
 	const struct conf_node *node, const struct config_seen *seen) _must_check_;
@@ -108,6 +109,7 @@ enum config_keys_id {
 	CONFIG_KEYS_CONSUL_SD,
 	CONFIG_KEYS_NOMAD_SD,
 	CONFIG_KEYS_FILTER,
+	CONFIG_KEYS_EC2_SD,
 	CONFIG_KEYS_N,
 };
 const struct config_section *config_keys(enum config_keys_id id);
@@ -120,10 +122,8 @@ struct config_top {
 	struct config_strings files; /* patterns of further files with scrape_configs */
 };
 
-/* Kinds of service discovery that exist elsewhere: those that will come, those that are not built
- * in; unknown is no kind at all. */
-enum config_sd_kind { CONFIG_SD_UNKNOWN, CONFIG_SD_LATER, CONFIG_SD_FOREIGN };
-enum config_sd_kind config_keys_sd_kind(const char *key);
+/* True for a kind of service discovery that exists elsewhere and is not built in. */
+bool config_keys_is_foreign_sd(const char *key);
 
 /* Checks of the sections, scraper/config/checks.c. */
 config_check_fn config_check_top, config_check_global, config_check_job, config_check_file_sd,

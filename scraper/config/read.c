@@ -161,16 +161,9 @@ static int fail_unknown_key(
 	size_t best = MAX((size_t)2, strlen(key->text) / 3) + 1;
 	const char *nearest = NULL;
 
-	switch (config_keys_sd_kind(key->text)) {
-	case CONFIG_SD_LATER:
-		return config_fail(r, key, key->text,
-			"this kind of service discovery is known but not supported yet; use "
-			"file_sd_configs");
-	case CONFIG_SD_FOREIGN:
+	if (config_keys_is_foreign_sd(key->text))
 		return config_fail(r, key, key->text,
 			"this kind of service discovery is not built in; use file_sd_configs");
-	case CONFIG_SD_UNKNOWN: break;
-	}
 	for (size_t i = 0; i < s->n_keys; i++) {
 		size_t d = s->keys[i].support == CONFIG_IGNORED
 				   ? SIZE_MAX

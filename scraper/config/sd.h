@@ -104,3 +104,13 @@ struct config_kubernetes_sd {
 	} attach;
 	struct config_http http;
 };
+
+struct config_ec2_sd {
+	const char *region, *endpoint;
+	const char *access_key, *secret_key; /* NULL: from the environment */
+	uint64_t port;
+	struct config_filter *filters;
+	size_t n_filters;
+	int64_t refresh_interval_ms;
+	struct config_http http;
+};

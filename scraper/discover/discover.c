@@ -17,7 +17,7 @@
 
 static const struct discover_kind *(*const kinds[])(void) = {discover_static, discover_file,
 	discover_http, discover_kubernetes, discover_dns, discover_docker, discover_dockerswarm,
-	discover_consul, discover_nomad};
+	discover_consul, discover_nomad, discover_ec2};
 enum { N_KINDS = ARRAY_SIZE(kinds) };
 
 static const struct discover_kind *kind_at(size_t i)

@@ -55,7 +55,7 @@ int discover_fd(const struct discover *d);
 /* Handles what is due; returns the monotonic time in ns of the next call at the latest. */
 int64_t discover_run(struct discover *d);
 
-/* Counters for /metrics, per provider kind ("static", "file"). */
+/* Counters for /metrics, per provider kind ("static", "consul"). */
 struct discover_stats {
 	const char *kind;
 	uint64_t targets, refreshes_total, refresh_failures_total, updates_total,

@@ -68,6 +68,7 @@ const struct discover_kind *discover_docker(void);
 const struct discover_kind *discover_dockerswarm(void);
 const struct discover_kind *discover_consul(void);
 const struct discover_kind *discover_nomad(void);
+const struct discover_kind *discover_ec2(void);
 
 /* What asynchronous kinds are made of (scraper/discover/provider.c). */
 /* A failed refresh: the groups stay, `error` and the counter tell. */
@@ -77,13 +78,16 @@ void discover_set_groups(struct discover_provider *p, struct discover_group *gro
 /* The same for one source: replaces its group or adds it; a group without targets is removed. */
 void discover_put_group(struct discover_provider *p, struct discover_group *group);
 void discover_groups_free(struct discover_group *groups, size_t n);
-/* A request; strings and headers are copied, the transport must live as long as the provider. */
+/* A request; all but the transport is copied, which must live as long as the provider. */
 struct discover_request {
 	const char *url;
 	const char *unix_socket;    /* path; NULL: by the URL's host */
 	const char *const *headers; /* as in struct http_fetch */
 	const struct http_transport *transport;
 	uint32_t timeout_ms;
+	const void *body; /* sent with POST; NULL: GET */
+	size_t n_body;
+	const struct http_signature *signature; /* NULL: none */
 	/* Of a body that is taken as it arrives, as in struct http_fetch; NULL: the answer comes whole. */
 	int (*piece)(struct discover_provider *p, const void *bytes, size_t n, void *arg);
 	/* Runs inside discover_run unless the provider stops or cancels first. */
@@ -91,7 +95,7 @@ struct discover_request {
 	void *arg;
 	void (*drop)(void *arg); /* frees `arg` of a cancelled request, NULL: nothing to free */
 };
-/* GET; any number may be under way. */
+/* Any number may be under way. */
 int discover_fetch(struct discover_provider *p, const struct discover_request *q,
 	struct errbuf *eb) _must_check_;
 /* Ends the provider's requests without their callbacks. */

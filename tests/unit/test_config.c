@@ -237,9 +237,6 @@ static const struct {
 	{JOB "http_headers: {X-A: {values: [\"a\\nb\"]}}",
 		"dir/f.yml:3:23: scrape_configs[0].http_headers.X-A: a header's value cannot have "
 		"line ends"},
-	{JOB "ec2_sd_configs: []", "dir/f.yml:3:3: scrape_configs[0].ec2_sd_configs: this kind of "
-				   "service "
-				   "discovery is known but not supported yet; use file_sd_configs"},
 	{JOB "azure_sd_configs: []", "dir/f.yml:3:3: scrape_configs[0].azure_sd_configs: "
 				     "this kind of service discovery is "
 				     "not built in; use file_sd_configs"},
@@ -627,6 +624,7 @@ static void check_example(const struct config_section *s, const struct row *row)
 		[CONFIG_KEYS_DOCKERSWARM_SD] = IN_LIST("dockerswarm_sd_configs"),
 		[CONFIG_KEYS_CONSUL_SD] = IN_LIST("consul_sd_configs"),
 		[CONFIG_KEYS_NOMAD_SD] = IN_LIST("nomad_sd_configs"),
+		[CONFIG_KEYS_EC2_SD] = IN_LIST("ec2_sd_configs"),
 		[CONFIG_KEYS_FILTER] = {"scrape_configs: [{job_name: j, docker_sd_configs: [{host: "
 					"'unix:///s', filters: [{",
 			"}]}]}]"},
@@ -652,6 +650,7 @@ static void check_example(const struct config_section *s, const struct row *row)
 		[CONFIG_KEYS_DNS_SD] = {"names", "[a.example]"},
 		[CONFIG_KEYS_DOCKER_SD] = {"host", "'unix:///s'"},
 		[CONFIG_KEYS_DOCKERSWARM_SD] = {"host: 'unix:///s', role", "nodes"},
+		[CONFIG_KEYS_EC2_SD] = {"region", "r"},
 		[CONFIG_KEYS_FILTER] = {"name: n, values", "[v]"},
 		[CONFIG_KEYS_KUBERNETES_SD] = {"role: pod, api_server", "'http://h'"},
 		[CONFIG_KEYS_KUBERNETES_SELECTOR] = {"role", "pod"},

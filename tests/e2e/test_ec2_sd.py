@@ -1,0 +1,140 @@
+"""ec2_sd_configs against a server that speaks EC2's Query API and verifies the signatures of version 4."""
+import hashlib
+import hmac
+import os
+import unittest
+import urllib.parse
+
+from sonde_e2e import scraper, wait_for
+from test_http_client import Target
+
+KEY, SECRET, REGION = 'AKIDEXAMPLE', 'wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY', 'eu-west-1'
+
+
+def signature_of(handler, body, secret):
+    """What the Authorization header must end in: docs.aws.amazon.com, "Create a signed AWS API request"."""
+    auth = handler.headers['Authorization']
+    fields = dict(f.strip().split('=', 1) for f in auth.removeprefix('AWS4-HMAC-SHA256 ').split(','))
+    signed = fields['SignedHeaders'].split(';')
+    canonical = '\n'.join(['POST', urllib.parse.quote(handler.path), '', *(f'{h}:{" ".join(handler.headers[h].split())}' for h in signed), '',
+                           fields['SignedHeaders'], hashlib.sha256(body).hexdigest()])
+    key, date, region, service, kind = fields['Credential'].split('/')
+    to_sign = '\n'.join(['AWS4-HMAC-SHA256', handler.headers['X-Amz-Date'], '/'.join([date, region, service, kind]), hashlib.sha256(canonical.encode()).hexdigest()])
+    k = ('AWS4' + secret).encode()
+    for part in (date, region, service, kind):
+        k = hmac.new(k, part.encode(), hashlib.sha256).digest()
+    return key, region, service, hmac.new(k, to_sign.encode(), hashlib.sha256).hexdigest(), fields['Signature'], signed
+
+
+NS = 'xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"'
+ZONES = f'''<?xml version="1.0" encoding="UTF-8"?>
+<DescribeAvailabilityZonesResponse {NS}><requestId>r</requestId><availabilityZoneInfo>
+<item><zoneName>eu-west-1a</zoneName><zoneState>available</zoneState><regionName>eu-west-1</regionName><zoneId>euw1-az3</zoneId></item>
+</availabilityZoneInfo></DescribeAvailabilityZonesResponse>'''
+FULL = '''<item><instanceId>i-1</instanceId><imageId>ami-1</imageId><instanceState><code>16</code><name>running</name></instanceState>
+<privateDnsName>ip-10-0-0-1.internal</privateDnsName><dnsName>ec2-1.amazonaws.com</dnsName><reason/><instanceType>t4g.small</instanceType>
+<placement><availabilityZone>eu-west-1a</availabilityZone><groupName/><tenancy>default</tenancy></placement><platform>windows</platform>
+<monitoring><state>disabled</state></monitoring><subnetId>subnet-1</subnetId><vpcId>vpc-1</vpcId><privateIpAddress>10.0.0.1</privateIpAddress>
+<ipAddress>54.1.2.3</ipAddress><architecture>arm64</architecture><instanceLifecycle>spot</instanceLifecycle><ipv6Address>2001:db8::2</ipv6Address>
+<tagSet><item><key>Name</key><value>a &lt;&amp;&gt; b</value></item><item><key>k8s.io/role:x</key><value>node</value></item></tagSet>
+<networkInterfaceSet>
+<item><subnetId>subnet-1</subnetId><attachment><deviceIndex>1</deviceIndex></attachment><ipv6AddressesSet>
+ <item><ipv6Address>2001:db8::1</ipv6Address><isPrimaryIpv6>false</isPrimaryIpv6></item>
+ <item><ipv6Address>2001:db8::2</ipv6Address><isPrimaryIpv6>true</isPrimaryIpv6></item></ipv6AddressesSet></item>
+<item><subnetId>subnet-2</subnetId><attachment><deviceIndex>0</deviceIndex></attachment><ipv6AddressesSet/></item>
+<item><subnetId>subnet-1</subnetId><attachment><deviceIndex>2</deviceIndex></attachment></item>
+</networkInterfaceSet></item>'''
+LABELS = {
+    'instance_id': 'i-1', 'ami': 'ami-1', 'instance_state': 'running', 'private_dns_name': 'ip-10-0-0-1.internal', 'public_dns_name': 'ec2-1.amazonaws.com',
+    'instance_type': 't4g.small', 'availability_zone': 'eu-west-1a', 'availability_zone_id': 'euw1-az3', 'platform': 'windows', 'primary_subnet_id': 'subnet-1',
+    'vpc_id': 'vpc-1', 'private_ip': '10.0.0.1', 'public_ip': '54.1.2.3', 'architecture': 'arm64', 'instance_lifecycle': 'spot', 'owner_id': '123456789012',
+    'region': REGION, 'default_ipv6_address': '2001:db8::2', 'subnet_id': ',subnet-1,subnet-2,', 'ipv6_addresses': ',2001:db8::1,2001:db8::2,',
+    'primary_ipv6_addresses': ',,2001:db8::2,', 'tag_Name': 'a <&> b', 'tag_k8s_io_role_x': 'node'}
+
+
+def instance(n):
+    return f'<item><instanceId>i-{n}</instanceId><privateIpAddress>10.0.0.{n}</privateIpAddress></item>'
+
+
+def page(items, next_token=''):
+    token = f'<nextToken>{next_token}</nextToken>' if next_token else ''
+    return (f'<?xml version="1.0" encoding="UTF-8"?>\n<DescribeInstancesResponse {NS}><requestId>r</requestId><reservationSet><item><reservationId>x</reservationId>'
+            f'<ownerId>123456789012</ownerId><groupSet/><instancesSet>{items}</instancesSet></item></reservationSet>{token}</DescribeInstancesResponse>')
+
+
+def error(code):
+    return f'<?xml version="1.0"?><Response><Errors><Error><Code>{code}</Code><Message>AWS was not able to</Message></Error></Errors><RequestID>r</RequestID></Response>'
+
+
+class Ec2:
+    """Pages by token; wrong signatures get what AWS answers."""
+
+    def __init__(self):
+        self.pages, self.status, self.asked, self.secret = {'': page('')}, {}, [], SECRET
+
+    def __call__(self, handler, body):
+        q = dict(urllib.parse.parse_qsl(body.decode()))
+        key, region, service, expected, got, signed = signature_of(handler, body, self.secret)
+        if (key, region, service) != (KEY, REGION, 'ec2') or expected != got or not {'host', 'x-amz-date'} <= set(signed):
+            return 401, {}, error('AuthFailure').encode()
+        self.asked.append((q, handler.headers, signed))
+        if q['Action'] == 'DescribeAvailabilityZones':
+            return 200, {}, ZONES.encode()
+        token = q.get('NextToken', '')
+        return self.status.get(token, 200), {}, self.pages[token].encode()
+
+
+def targets(s):
+    return {t['labels']['instance']: {k[11:]: v for k, v in t['discoveredLabels'].items() if k.startswith('__meta_ec2_')}
+            for t in s.get('/api/v1/targets').json['data']['activeTargets']}
+
+
+class Ec2SdTest(unittest.TestCase):
+    def setUp(self):
+        self.ec2 = Ec2()
+        self.server = self.enterContext(Target(self.ec2))
+
+    def config(self, keys=''):
+        return (f'scrape_configs:\n- job_name: j\n  scrape_interval: 1h\n  ec2_sd_configs:\n'
+                f'  - {{region: {REGION}, endpoint: "http://{self.server.address}", refresh_interval: 1s{keys}}}\n')
+
+    def keys(self):
+        return f', access_key: {KEY}, secret_key: "{SECRET}"'
+
+    def test_labels_pages_and_failures(self):
+        self.ec2.pages = {'': page(FULL, 'next+/='), 'next+/=': page(instance(2) + '<item><instanceId>i-9</instanceId></item>')}
+        filters = ', port: 7273, filters: [{name: "tag:a b", values: [x, "y/z"]}, {name: instance-state-name, values: [running]}]'
+        with scraper(self.config(self.keys() + filters)) as s:
+            wait_for('both pages', lambda: set(targets(s)) == {'10.0.0.1:7273', '10.0.0.2:7273'})
+            self.assertEqual(targets(s)['10.0.0.1:7273'], LABELS)
+            self.assertEqual(self.ec2.asked[1][0], {
+                'Action': 'DescribeInstances', 'Version': '2016-11-15', 'MaxResults': '1000', 'Filter.1.Name': 'tag:a b', 'Filter.1.Value.1': 'x', 'Filter.1.Value.2': 'y/z',
+                'Filter.2.Name': 'instance-state-name', 'Filter.2.Value.1': 'running'})
+            self.assertNotIn(SECRET, s.output() + s.get('/config').text)
+
+            def failures():
+                return s.metrics()['sonde_discover_refresh_failures_total{kind="ec2"}']
+            for token, status, text in (('next+/=', 503, error('Unavailable')), ('', 200, page('')[:-9]), ('', 200, '<!DOCTYPE a []><a/>'), ('', 200, '<a/>'), ('', 500, 'no XML')):
+                before, good = failures(), dict(self.ec2.pages)
+                self.ec2.pages[token], self.ec2.status = text, {token: status}
+                wait_for(f'failures of {text[:40]}', lambda: failures() > before + 1)
+                self.assertEqual(set(targets(s)), {'10.0.0.1:7273', '10.0.0.2:7273'})
+                self.ec2.pages, self.ec2.status = good, {}
+            self.ec2.secret = 'another'
+            before = failures()
+            wait_for('a wrong signature', lambda: failures() > before)
+            self.ec2.secret, self.ec2.pages = SECRET, {'': page(instance(3))}
+            wait_for('the change', lambda: set(targets(s)) == {'10.0.0.3:7273'})
+
+    def test_credentials_of_the_environment(self):
+        self.ec2.pages = {'': page(instance(4))}
+        env = {**os.environ, 'AWS_ACCESS_KEY_ID': KEY, 'AWS_SECRET_ACCESS_KEY': SECRET, 'AWS_SESSION_TOKEN': 'session'}
+        with scraper(self.config(), env=env) as s:
+            wait_for('the target', lambda: set(targets(s)) == {'10.0.0.4:80'})
+            _, headers, signed = self.ec2.asked[0]
+            self.assertEqual(headers['X-Amz-Security-Token'], 'session')
+            self.assertIn('x-amz-security-token', signed)
+
+
+if __name__ == '__main__':
+    unittest.main()
