@@ -7,7 +7,6 @@ import re
 import ssl
 import tempfile
 import threading
-import time
 import unittest
 import urllib.parse
 
@@ -206,7 +205,7 @@ class Api:
                         write(json.dumps({'type': change, 'object': o}) + '\n')
                 if raw is not None:
                     write(raw + '\n')
-                if ended:
+                if ended or (raw is not None and 'BOOKMARK' not in raw):
                     break
             handler.wfile.write(b'0\r\n\r\n')
         finally:
@@ -390,3 +389,121 @@ class RolesTest(unittest.TestCase):
             self.assertEqual(r['b.c.example.com'], {'namespace': 'web', 'ingress_name': 'web', 'ingress_class_name': 'nginx', 'ingress_scheme': 'http',
                                                     'ingress_host': 'b.c.example.com', 'ingress_path': '/'})
             self.assertEqual((r['a.example.com']['ingress_scheme'], r['a.example.com']['ingress_path'] in ('/', '/x')), ('https', True))
+
+
+class ProtocolTest(unittest.TestCase):
+    """What happens on the way: pages, changes, ends, refusals. `s` is a scraper that knows the pod a:1."""
+
+    def addresses(self, s, *expected):
+        wait_for(f'{expected}', lambda: set(targets(s)) == set(expected))
+
+    def test_pages_changes_and_ends(self):
+        with Api() as api:
+            api.put('pods', *(pod(f'p{i:04}', f'10.1.{i // 250}.{i % 250}') for i in range(1201)))
+            api.expire_pages = 1
+            with scraper(config('pod', f'api_server: {api.url}')) as s:
+                wait_for('all pods', lambda: len(targets(s)) == 1201)
+                # a page was gone: once more, at once
+                self.assertEqual([len(api.seen(p)) for p in ('limit=500$', 'limit=500&continue=500', 'limit=0$')], [1, 1, 1])
+                for kind in range(1200):
+                    api.delete('pods', f'p{kind:04}')
+                self.addresses(s, '10.1.4.200:8080')
+                api.put('pods', pod('new', '10.2.0.1', labels={'v': '1'}))
+                self.addresses(s, '10.1.4.200:8080', '10.2.0.1:8080')
+                api.put('pods', pod('new', '10.2.0.1', labels={'v': '2'}))
+                wait_for('the label', lambda: targets(s)['10.2.0.1:8080'].get('pod_label_v') == '2')
+                lists = len(api.seen('LIST'))
+                # a bookmark moves the version on from which the next watch starts
+                api.line('pods', json.dumps({'type': 'BOOKMARK', 'object': {'kind': 'Pod', 'metadata': {'resourceVersion': str(api.version)}}}))
+                watches = len(api.seen('WATCH'))
+                api.disconnect()
+                wait_for('the next watch', lambda: len(api.seen('WATCH')) > watches)
+                self.assertIn(f'resourceVersion={api.version}', api.seen('WATCH')[-1])
+                self.assertRegex(api.seen('WATCH')[-1], r'watch=1&allowWatchBookmarks=true&timeoutSeconds=\d+')
+                api.put('pods', pod('later', '10.2.0.2'))
+                self.addresses(s, '10.1.4.200:8080', '10.2.0.1:8080', '10.2.0.2:8080')
+                self.assertEqual(len(api.seen('LIST')), lists)
+                self.assertEqual(failures(s), 0)
+
+    def test_lost_versions(self):
+        with Api() as api:
+            api.put('pods', pod('a', '10.0.0.1'))
+            with scraper(config('pod', f'api_server: {api.url}')) as s:
+                self.addresses(s, '10.0.0.1:8080')
+                api.disconnect(forget=True)     # 410 as the status of the next watch
+                wait_for('another list', lambda: len(api.seen('LIST')) == 2)
+                wait_for('a watch', lambda: api.watching == 1)
+                with api.lock:                  # gone without an event: only a list can tell
+                    del api.objects['pods'][('web', 'a')]
+                api.put('nodes', NODE)
+                api.line('pods', json.dumps({'type': 'ERROR', 'object': {'kind': 'Status', 'code': 410, 'message': 'too old'}}))
+                self.addresses(s)
+                self.assertEqual(failures(s), 0)
+                api.put('pods', pod('b', '10.0.0.2'))
+                self.addresses(s, '10.0.0.2:8080')
+
+    def test_refusals_keep_the_targets(self):
+        with Api() as api:
+            api.put('pods', pod('a', '10.0.0.1'))
+            with scraper(config('pod', f'api_server: {api.url}')) as s:
+                self.addresses(s, '10.0.0.1:8080')
+                for line in ('{', '[]', json.dumps({'type': 'ERROR', 'object': {'code': 500, 'message': 'etcd'}}), json.dumps({'type': 'ADDED', 'object': {'metadata': {'resourceVersion': '1'}}})):
+                    before = failures(s)
+                    wait_for('a watch', lambda: api.watching >= 1)
+                    api.line('pods', line)
+                    wait_for(f'a failure of {line}', lambda: failures(s) > before)
+                    self.assertEqual(set(targets(s)), {'10.0.0.1:8080'})
+                api.refuse = {'LIST pods': 500, 'WATCH pods': 403}
+                before = failures(s)
+                api.disconnect()
+                wait_for('failures', lambda: failures(s) >= before + 2)
+                self.assertEqual(set(targets(s)), {'10.0.0.1:8080'})
+                api.refuse = {}
+                api.put('pods', pod('b', '10.0.0.2'))
+                self.addresses(s, '10.0.0.1:8080', '10.0.0.2:8080')
+            api.refuse = {'LIST pods': 403}
+            self.assertRegex(check(config('pod', f'api_server: {api.url}'))[1],
+                             r'kubernetes_sd http://127.*: LIST pods: the server answered with status 403: pods is forbidden: User')
+
+    def test_namespaces_and_selectors(self):
+        with Api() as api:
+            api.put('pods', pod('a', '10.0.0.1', labels={'app': 'x'}), pod('b', '10.0.0.2', namespace='two', labels={'app': 'x'}),
+                    pod('c', '10.0.0.3', namespace='three', labels={'app': 'x'}), pod('d', '10.0.0.4'))
+            found, err = check(config('pod', f'api_server: {api.url}', '    namespaces: {names: [web, two, web]}\n    selectors: [{role: pod, label: "app=x"}]\n'))
+            self.assertEqual(set(found or err), {'10.0.0.1:8080', '10.0.0.2:8080'})
+            self.assertEqual(len(api.seen('LIST /api/v1/namespaces/(web|two)/pods.*labelSelector=app%3Dx')), 2)
+
+    def test_credentials(self):
+        f = Files()
+        self.addCleanup(f.close)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(f['server.pem'], f['server.key'])
+        with Api('s3cret', context) as api, tempfile.TemporaryDirectory() as d:
+            api.put('pods', pod('a', '10.0.0.1'))
+            with open(f'{d}/token', 'w') as out:
+                out.write('wrong')
+            with scraper(config('pod', f'api_server: {api.url}', http=f'    authorization: {{credentials_file: {d}/token}}\n    tls_config: {{ca_file: {f["ca.pem"]}}}\n')) as s:
+                wait_for('a failure', lambda: failures(s))
+                self.assertEqual(targets(s), {})
+                with open(f'{d}/token', 'w') as out:
+                    out.write('s3cret\n')
+                self.addresses(s, '10.0.0.1:8080')
+            with open(f['ca.pem'], 'rb') as ca:
+                data = base64.b64encode(ca.read()).decode()
+            kubeconfig = {'apiVersion': 'v1', 'kind': 'Config', 'current-context': 'c', 'contexts': [{'name': 'c', 'context': {'cluster': 'k', 'user': 'u'}}],
+                          'clusters': [{'name': 'k', 'cluster': {'server': api.url, 'certificate-authority-data': data}}], 'users': [{'name': 'u', 'user': {'tokenFile': 'token'}}]}
+            for user, expected in (({'tokenFile': 'token'}, None), ({'token': 's3cret'}, None), ({'exec': {'command': 'aws'}}, 'come from "exec", which is not supported'),
+                                   ({'token': 'no'}, 'status 401: Unauthorized')):
+                kubeconfig['users'][0]['user'] = user
+                with open(f'{d}/kubeconfig', 'w') as out:
+                    json.dump(kubeconfig, out)
+                found, err = check(config('pod', f'kubeconfig_file: {d}/kubeconfig'))
+                if expected:
+                    self.assertIn(expected, err)
+                else:
+                    self.assertEqual(set(found or err), {'10.0.0.1:8080'})
+            self.assertIn('not inside a cluster', check(config('pod', ''))[1])
+
+
+if __name__ == '__main__':
+    unittest.main()
