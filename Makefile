@@ -140,6 +140,11 @@ $(B)/man/.made: $(PROGRAMS) packaging/man packaging/man.awk VERSION
 	$(call say,MAN,$(@D))
 	$(Q)rm -rf $(@D) && packaging/man $(B) $(@D) && touch $@
 
+.PHONY: deb
+deb: all $(B)/man/.made ## make the Debian packages in build/deb
+	$(call say,DEB,build/deb)
+	$(Q)packaging/deb $(B) build/deb && ls build/deb/*_$(VERSION)_*.deb
+
 clean: ## remove build/
 	rm -rf build
 

@@ -1,0 +1,72 @@
+"""A clean Debian 12 made by debootstrap, to install packages in: made once, then copied for each use."""
+import glob
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+
+CACHE = os.environ.get('SONDE_DEBIAN_ROOT', '/var/tmp/sonde-debian12')
+SOURCES = '/etc/apt/sources.list.d/debian.sources'
+MOUNTS = 'for d in proc sys dev; do mount --rbind /$d "$0/$d" || exit 1; done; exec chroot "$0" "$@"'
+
+
+def mirror():
+    """Where this machine gets Debian from, else Debian's own address."""
+    try:
+        with open(SOURCES) as f:
+            return re.search(r'^URIs:\s*(\S+)', f.read(), re.M)[1]
+    except (OSError, TypeError):
+        return 'http://deb.debian.org/debian'
+
+
+def why_not():
+    """Why no such root can be made here, or None. Makes it, when there is none yet (minutes)."""
+    if os.geteuid():
+        return 'not root'
+    if not shutil.which('debootstrap'):
+        return 'debootstrap is not installed'
+    if not os.path.ismount('/'):
+        return 'the root directory is no mount point (chroot), so another root cannot be given /proc of its own'
+    base = f'{CACHE}/base'
+    if os.path.exists(base):
+        return None
+    os.makedirs(CACHE, exist_ok=True)
+    new = tempfile.mkdtemp(prefix='new.', dir=CACHE)
+    try:
+        p = subprocess.run(['debootstrap', '--variant=minbase', 'bookworm', new, mirror()], capture_output=True, text=True, timeout=400)
+        if p.returncode:
+            return f'debootstrap failed: {(p.stdout + p.stderr).strip()[-200:]}'
+        os.chmod(new, 0o755)
+        os.rename(new, base)
+    except subprocess.TimeoutExpired:
+        return 'debootstrap took longer than 400 s'
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    return None
+
+
+class DebianRoot:
+    """A copy of the clean root; commands run in it as root, with /proc, /sys and /dev of this machine."""
+
+    def __init__(self):
+        self.path = tempfile.mkdtemp(prefix='run.', dir=CACHE)
+        subprocess.run(['cp', '-a', '--reflink=auto', f'{CACHE}/base/.', self.path], check=True)
+        for f in [*glob.glob('/etc/apt/apt.conf.d/99*'), SOURCES, '/etc/resolv.conf', '/etc/hosts']:
+            if os.path.exists(f):
+                shutil.copy(f, self.path + f)
+        if os.path.exists(SOURCES):
+            os.unlink(f'{self.path}/etc/apt/sources.list')
+        # Of this machine: the signatures of packages are checked all the same.
+        shutil.copytree('/usr/share/keyrings', f'{self.path}/usr/share/keyrings', dirs_exist_ok=True)
+
+    def command(self, *args):
+        """What runs a command in there; its mounts end with it."""
+        return ['unshare', '--mount', '--propagation', 'private', 'sh', '-c', MOUNTS, self.path, '/usr/bin/env', '-i', 'HOME=/root',
+                'LC_ALL=C.UTF-8', 'PATH=/usr/sbin:/usr/bin:/sbin:/bin', 'DEBIAN_FRONTEND=noninteractive', *args]
+
+    def run(self, *args, timeout=300):
+        return subprocess.run(self.command(*args), capture_output=True, text=True, timeout=timeout)
+
+    def remove(self):
+        subprocess.run(['rm', '-rf', '--one-file-system', self.path], check=True)
