@@ -62,7 +62,7 @@ static int make_state_dirs(const struct role_options *o, uid_t uid, gid_t gid, s
 		if (!*dir || stat(dir, &st) == 0)
 			continue;
 		r = fs_make_dirs(&fs_system, dir, 0755);
-		if (r == 0 && (lchown(dir, uid, gid) || chmod(dir, 0750)))
+		if (r == 0 && (chmod(dir, 0750) || lchown(dir, uid, gid))) /* CAP_CHOWN will do */
 			r = -errno;
 		if (r < 0)
 			return err_set(
