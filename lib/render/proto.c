@@ -3,6 +3,7 @@
  * The flame graph as protobuf (proto/flamegraph.proto): the same arrays as in JSON, a fifth of the bytes, no library needed.
  */
 #include "lib/base/alloc.h"
+#include "lib/tree/diff.h"
 #include "lib/render/render_internal.h"
 #include <string.h>
 
@@ -142,5 +143,29 @@ int render_protobuf(const struct render_input *in, struct bytes *out)
 	put_nodes(in, &u, out, &scratch);
 	for (int k = 0; k < TREE_N_KINDS; k++)
 		put_text(out, 15, tree_kind_name((enum tree_kind)k));
+	return bytes_error(out);
+}
+
+/* The union's arrays, then those of the sides. */
+int render_diff_protobuf(const struct render_diff *d, struct bytes *out)
+{
+	_cleanup_bytes_ struct bytes scratch = {};
+	const struct tree_diff *t = d->diff;
+	size_t n = t->shape.n;
+	int r = render_protobuf(&d->in, out);
+
+	if (r)
+		return r;
+	bytes_init(&scratch, out->budget, 0);
+	put_wide(out, 16, t->self_a, n, &scratch);
+	put_wide(out, 17, t->self_b, n, &scratch);
+	put_wide(out, 18, t->total_a, n, &scratch);
+	put_wide(out, 19, t->total_b, n, &scratch);
+	for (size_t i = 0; i < n; i++)
+		bytes_put_varint(&scratch,
+			tree_mark_of(t->total_a[i], t->total_b[i], d->scale_a, d->scale_b));
+	put_packed(out, 20, &scratch);
+	for (int m = 0; m < TREE_N_MARKS; m++)
+		put_text(out, 21, tree_mark_name((enum tree_mark)m));
 	return bytes_error(out);
 }

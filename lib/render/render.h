@@ -76,6 +76,8 @@ struct render_diff {
 int render_diff_json(const struct render_diff *d, struct json *j) _must_check_;
 int render_diff_folded(const struct render_diff *d, struct bytes *out) _must_check_;
 int render_diff_csv(const struct render_diff *d, struct bytes *out) _must_check_;
+/* As render_protobuf, self and total of the union, with the fields of the sides. */
+int render_diff_protobuf(const struct render_diff *d, struct bytes *out) _must_check_;
 int render_diff_text(const struct render_diff *d, struct bytes *out) _must_check_;
 
 /* 1234567890 "nanoseconds" → "1.23s"; bytes in powers of 1024; counts with their unit unless it is

@@ -132,7 +132,8 @@ static void choose_scales(struct diff *d)
 
 static size_t node_limit(const struct diff *d)
 {
-	if (d->b.params.max_nodes || d->b.params.format != API_JSON)
+	if (d->b.params.max_nodes ||
+		(d->b.params.format != API_JSON && d->b.params.format != API_PROTOBUF))
 		return d->b.params.max_nodes;
 	return API_DEFAULT_NODES;
 }
@@ -270,9 +271,10 @@ static int render(struct diff *d, struct bytes *out, struct errbuf *eb)
 	case API_FOLDED: r = render_diff_folded(&shown, out); break;
 	case API_CSV: r = render_diff_csv(&shown, out); break;
 	case API_TEXT: r = render_diff_text(&shown, out); break;
+	case API_PROTOBUF: r = render_diff_protobuf(&shown, out); break;
 	default:
-		return err_set(
-			eb, -EINVAL, "format: diff answers json, pprof, folded, csv and text");
+		return err_set(eb, -EINVAL,
+			"format: diff answers json, protobuf, pprof, folded, csv and text");
 	}
 	return r < 0 ? api_job_too_large(eb) : 0;
 }

@@ -226,12 +226,13 @@ static void records_for_api(void)
 
 static const struct api_flag flags[] = {{"web.listen-address", "127.0.0.1:0"}};
 
-static int setup_with(void **state, uint64_t cache_bytes)
+static int setup_with(void **state, uint64_t cache_bytes, uint64_t query_bytes)
 {
 	struct fixture *f = xcalloc(1, sizeof(*f));
 	struct api_options o = {.clock = &f->clock.clock,
 		.budget = &f->budget,
 		.cache_budget = &f->cache,
+		.max_query_bytes = query_bytes,
 		.flags = flags,
 		.n_flags = 1,
 		.enable_lifecycle = true,
@@ -270,12 +271,17 @@ static int setup_with(void **state, uint64_t cache_bytes)
 
 static int setup(void **state)
 {
-	return setup_with(state, 0);
+	return setup_with(state, 0, 0);
 }
 
 static int setup_cached(void **state)
 {
-	return setup_with(state, 1 << 20);
+	return setup_with(state, 1 << 20, 0);
+}
+
+static int setup_small(void **state)
+{
+	return setup_with(state, 0, 8192);
 }
 
 static int teardown(void **state)

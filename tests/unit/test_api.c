@@ -3,6 +3,7 @@
  * The API over real HTTP on loopback, with fake parts and a fake store behind it: shapes, formats, errors, readiness,
  * lifecycle, pages with hostile label values.
  */
+#include "proto/flamegraph.pb-c.h"
 #include "tests/unit/api_fixture.h"
 
 #define CPU "process_cpu:cpu:nanoseconds:cpu:nanoseconds%7B%7D"
@@ -381,6 +382,57 @@ static void test_cache(void **state)
 	assert_true(has(&m, "sonde_query_cache_evictions_total 10\n"));
 }
 
+/* One query may be refused while all together have room; the text names the flag to raise. */
+static void test_query_bytes(void **state)
+{
+	static const char *const paths[] = {"/api/v1/flamegraph?query=" CPU RANGE,
+		"/api/v1/profile?query=" CPU RANGE, "/api/v1/top?query=" CPU RANGE "&format=text",
+		"/api/v1/diff?query=" CPU RANGE};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		_cleanup_answer_ struct answer a = ask(f, "GET", paths[i]);
+
+		if (a.status != 422 || !has(&a, "--query.max-bytes"))
+			fail_msg("%s: %u %s", paths[i], a.status, (char *)a.body.data);
+	}
+}
+
+static int64_t number_at(const struct json_doc *doc, const char *array, size_t i)
+{
+	_cleanup_free_ char *path = xasprintf("data.%s.%zu", array, i);
+
+	return (int64_t)json_value_double(member(json_doc_root(doc), path));
+}
+
+/* The packed arrays of a difference are those of its JSON. */
+static void test_diff_protobuf(void **state)
+{
+	static const char path[] =
+		"/api/v1/diff?query=" CPU "&start_a=0&end_a=1000&start_b=1001&end_b=2000";
+	struct fixture *f = *state;
+	_cleanup_free_ char *packed = xasprintf("%s&format=protobuf", path);
+	_cleanup_answer_ struct answer j = ask(f, "GET", path), p = ask(f, "GET", packed);
+	struct json_doc *doc = read_json(&j);
+	Sonde__FlameGraph *g = sonde__flame_graph__unpack(NULL, p.body.len, p.body.data);
+
+	assert_non_null(g);
+	assert_true(g->n_parent > 1);
+	assert_int_equal(g->n_self_a, g->n_parent);
+	assert_int_equal(g->n_mark, g->n_parent);
+	assert_int_equal(g->n_marks, 4);
+	for (size_t i = 0; i < g->n_parent; i++) {
+		assert_int_equal(g->parent[i], number_at(doc, "parent", i));
+		assert_int_equal(g->self_a[i], number_at(doc, "self_a", i));
+		assert_int_equal(g->self_b[i], number_at(doc, "self_b", i));
+		assert_int_equal(g->total_a[i], number_at(doc, "total_a", i));
+		assert_int_equal(g->total_b[i], number_at(doc, "total_b", i));
+		assert_int_equal(g->mark[i], number_at(doc, "mark", i));
+	}
+	sonde__flame_graph__free_unpacked(g, NULL);
+	json_doc_freep(&doc);
+}
+
 #define WITH_SERVER(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
 
 /* ---- imports ---- */
@@ -496,6 +548,8 @@ int main(void)
 		WITH_SERVER(test_pprof),
 		WITH_SERVER(test_errors),
 		cmocka_unit_test_setup_teardown(test_cache, setup_cached, teardown),
+		WITH_SERVER(test_diff_protobuf),
+		cmocka_unit_test_setup_teardown(test_query_bytes, setup_small, teardown),
 		WITH_SERVER(test_lifecycle),
 		WITH_SERVER(test_pages),
 		cmocka_unit_test_setup_teardown(test_import, setup, teardown),
