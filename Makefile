@@ -106,7 +106,7 @@ bench: deps ## run the benchmarks beside their peers
 .PHONY: $(B)/.bench
 $(B)/.bench: $(BENCH)
 
-check: deps ## layers, confinement, symbols, format, sizes, docs
+check: deps ## layers, confinement, symbols, format, sizes, docs, arm64
 	@$(MAKE) --no-print-directory all
 	@.ci/check $(B)
 

@@ -14,6 +14,12 @@
 
 #define ABI_VERSION 2
 
+#if defined(__TARGET_ARCH_arm64) || (!defined(__bpf__) && defined(__aarch64__))
+#define ABI_ARM64 1
+#else
+#define ABI_ARM64 0
+#endif
+
 /* What the walker fits in a record: the leaf-most and root-most words of a stack; what lies between becomes one ELIDED word. */
 #define ABI_USER_HEAD_WORDS 512
 #define ABI_USER_TAIL_WORDS 512
@@ -115,6 +121,9 @@ struct abi_record {
 
 enum { ABI_MAX_RECORD_BYTES = sizeof(struct abi_record) + ABI_MAX_WORDS * sizeof(__u64) };
 
+/* x86-64: rax to r15; arm64: x0 to x30, sp */
+enum { ABI_N_REGS = ABI_ARM64 ? 32 : 16 };
+
 /* Registers and the top of a user stack that could not be walked yet. */
 struct abi_stack {
 	__u16 type;  /* ABI_RECORD_STACK */
@@ -123,7 +132,7 @@ struct abi_stack {
 	__u64 time_ns; /* of its sample */
 	__u32 pid, tid, cpu, reserved;
 	__u64 pc;
-	__u64 regs[16]; /* DWARF numbers */
+	__u64 regs[ABI_N_REGS]; /* DWARF numbers */
 };
 enum { ABI_MAX_STACK_BYTES = 60 * 1024 };
 

@@ -31,9 +31,6 @@ struct tick {
 	__u32 cpu;
 };
 
-/* Context fields are read as whole, separate words: narrowed or merged loads are refused by the verifier. */
-#define CTX_READ(ctx, field) (*(volatile __u64 *)&(ctx)->field)
-
 /*
  * The period in force. ctx->sample_period would be natural, but the kernel takes it from hw.last_period, which
  * PERF_EVENT_IOC_PERIOD does not touch on software clocks (seen on 6.18): samples would keep the weight of the first rate.
@@ -72,23 +69,6 @@ static __always_inline __u32 cut_at_once(struct scratch *s, enum abi_cut why)
 	return 1;
 }
 
-/* The registers with which the task left user mode, or is in it. */
-static __always_inline void user_regs(struct tick *t, bool user_mode)
-{
-	struct perf_event_regs *to = &t->s->regs;
-
-	if (!user_mode) {
-		/* The kernel's struct pt_regs has the same layout: ptrace and perf hand it out. */
-		bpf_probe_read_kernel(to, sizeof(*to), (void *)bpf_task_pt_regs(t->task));
-		return;
-	}
-#define COPY(reg) to->reg = CTX_READ(t->ctx, regs.reg)
-	COPY(r15), COPY(r14), COPY(r13), COPY(r12), COPY(rbp), COPY(rbx), COPY(r11), COPY(r10);
-	COPY(r9), COPY(r8), COPY(rax), COPY(rcx), COPY(rdx), COPY(rsi), COPY(rdi), COPY(rip);
-	COPY(cs), COPY(rsp);
-#undef COPY
-}
-
 static __always_inline void count_steps(struct tick *t)
 {
 	const struct walk *w = &t->s->walk;
@@ -106,16 +86,19 @@ static __always_inline __u32 user_frames(struct tick *t, bool user_mode)
 	struct abi_record *r = record_of(s);
 	__u32 n;
 
-	user_regs(t, user_mode);
-	if (user_mode)
+	if (user_mode) {
+		regs_of_context(&s->regs, t->ctx);
 		r->flags |= ABI_FLAG_USER_MODE;
-	else if ((__s64)s->regs.orig_rax >= 0)
-		r->flags |= ABI_FLAG_FIRST_IS_RETURN;
-	if ((s->regs.cs & 0xffff) == USER32_CS) {
+	} else {
+		regs_of_task(&s->regs, t->task);
+		if (regs_are_of_call(&s->regs, t->task))
+			r->flags |= ABI_FLAG_FIRST_IS_RETURN;
+	}
+	if (regs_are_32bit(&s->regs)) {
 		r->flags |= ABI_FLAG_COMPAT32;
 		return cut_at_once(s, ABI_CUT_COMPAT32);
 	}
-	if (!s->regs.rip)
+	if (!regs_pc(&s->regs))
 		return cut_at_once(s, ABI_CUT_NO_USER_REGS);
 	walker_begin(s);
 	n = walker_run(s);
@@ -195,7 +178,7 @@ static __always_inline void output(struct tick *t)
 static __always_inline void sample(struct tick *t, __u64 now)
 {
 	struct abi_record *r = record_of(t->s);
-	bool user_mode = (CTX_READ(t->ctx, regs.cs) & 3) == 3;
+	bool user_mode = regs_are_user(t->ctx);
 
 	fill_header(t, now);
 	r->n_kernel = 0;

@@ -32,24 +32,31 @@ enum { BPF_F_MMAPABLE = 1U << 10 };
 enum { BPF_RB_NO_WAKEUP = 1U << 0, BPF_RB_AVAIL_DATA = 0, BPF_RB_RING_SIZE = 1 };
 
 enum { PF_KTHREAD = 0x00200000 }; /* include/linux/sched.h */
-enum { USER32_CS = 0x23 }; /* arch/x86/include/asm/segment.h: code segment of 32-bit processes */
 
-/* Context of perf_event programs on x86-64 (include/uapi/linux/bpf_perf_event.h, asm/ptrace.h): a fixed layout. */
+/* Context of perf_event programs (include/uapi/linux/bpf_perf_event.h, asm/ptrace.h): a fixed layout. */
 struct perf_event_regs {
+#ifdef __TARGET_ARCH_arm64
+	__u64 x[31], sp, pc, pstate;
+#else
 	__u64 r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, orig_rax,
 		rip, cs, eflags, rsp, ss;
+#endif
 };
 struct bpf_perf_event_data {
 	struct perf_event_regs regs;
 	__u64 sample_period;
 	__u64 addr;
 };
+/* Its fields are read as whole, separate words: narrowed or merged loads are refused by the verifier. */
+#define CTX_READ(ctx, field) (*(const volatile __u64 *)&(ctx)->field)
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+#ifdef __TARGET_ARCH_arm64
 struct pt_regs {
-	unsigned long bp, orig_ax, ip, cs, sp;
+	__s32 syscallno; /* -1: none */
 };
+#endif
 
 struct hw_perf_event {
 	__u64 sample_period;

@@ -84,8 +84,7 @@ static __always_inline void stack_copy_fill(
 	struct stack_copy *c, const struct scratch *s, struct task_struct *task)
 {
 	const struct abi_record *r = (const void *)s->record;
-	const struct perf_event_regs *from = &s->regs;
-	__u64 start = task->mm->start_stack, *to = c->head.regs;
+	__u64 start = task->mm->start_stack, sp = regs_sp(&s->regs);
 	struct stack_copying copying = {.copy = c};
 
 	c->head = (struct abi_stack) {.type = ABI_RECORD_STACK,
@@ -93,16 +92,13 @@ static __always_inline void stack_copy_fill(
 		.pid = r->pid,
 		.tid = r->tid,
 		.cpu = r->cpu,
-		.pc = from->rip};
-	to[0] = from->rax, to[1] = from->rdx, to[2] = from->rcx, to[3] = from->rbx;
-	to[4] = from->rsi, to[5] = from->rdi, to[6] = from->rbp, to[7] = from->rsp;
-	to[8] = from->r8, to[9] = from->r9, to[10] = from->r10, to[11] = from->r11;
-	to[12] = from->r12, to[13] = from->r13, to[14] = from->r14, to[15] = from->r15;
+		.pc = regs_pc(&s->regs)};
+	regs_by_number(c->head.regs, &s->regs);
 	c->limit = ABI_MAX_STACK_BYTES;
 	/* The main thread's stack ends below its arguments and environment. */
 	start = (start & ~7ULL) + STACK_ROOM_ABOVE_START;
-	if (start > from->rsp && start - from->rsp < ABI_MAX_STACK_BYTES)
-		c->limit = start - from->rsp;
+	if (start > sp && start - sp < ABI_MAX_STACK_BYTES)
+		c->limit = start - sp;
 	bpf_loop(STACK_MAX_PAGES, stack_copy_page, &copying, 0);
 }
 
@@ -113,7 +109,7 @@ static __always_inline struct stack_copy *stack_copy_take(
 	__u32 cpu = record_of(s)->cpu;
 	struct stack_copy *c;
 
-	if (s->regs.rsp & 7 || !stack_copy_is_allowed(s))
+	if (regs_sp(&s->regs) & 7 || !stack_copy_is_allowed(s))
 		return NULL;
 	c = bpf_map_lookup_elem(&stack_copies, &cpu);
 	if (!c || __sync_lock_test_and_set(&c->busy, 1))

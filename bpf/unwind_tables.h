@@ -53,8 +53,8 @@ enum unwind_where {
 
 /* Registers have their DWARF numbers. Three are followed through all frames: stack pointer, frame pointer, and one more in
  * which OCaml 5 parks the stack pointer; the others are known in the leaf frame and right after a signal frame. */
-#if defined(__TARGET_ARCH_arm64) || (!defined(__bpf__) && defined(__aarch64__))
-#define UNWIND_ARM64 1
+#define UNWIND_ARM64 ABI_ARM64
+#if UNWIND_ARM64
 #define UNWIND_N_REGS 32U
 #define UNWIND_FP 29
 #define UNWIND_LR 30
@@ -62,13 +62,13 @@ enum unwind_where {
 #define UNWIND_BX 19
 #define UNWIND_N_GREGS 33 /* of a signal frame: x0 to x30, sp, pc */
 #else
-#define UNWIND_ARM64 0
 #define UNWIND_N_REGS 16U
 #define UNWIND_FP 6
 #define UNWIND_SP 7
 #define UNWIND_BX 3
 #define UNWIND_N_GREGS 17 /* of a signal frame, r8 to rip */
 #endif
+_Static_assert(UNWIND_N_REGS == ABI_N_REGS, "stack copies have them all");
 #define UNWIND_ALL_REGS ((__u32)((1ULL << UNWIND_N_REGS) - 1))
 
 struct unwind_rule {

@@ -28,6 +28,11 @@ enum unwind_place {
 #define UNWIND_USER_MAX \
 	(1ULL << (UNWIND_ARM64 ? 52 : 47)) /* larger ones on x86-64 need an explicit mmap hint */
 #define UNWIND_USER_MIN 4096
+/*
+ * Bits of a return address that may be its signature (arm64, pointer authentication): 48 to 54. Code above 2^48 exists only
+ * where a program asked for it by an mmap hint, and is not walked through.
+ */
+#define UNWIND_PAC_MASK (UNWIND_ARM64 ? 0x7fULL << 48 : 0)
 #define UNWIND_MAX_FRAME_BYTES \
 	(1ULL << 20) /* a larger distance between two frames is taken for a stray frame pointer */
 
@@ -54,8 +59,7 @@ struct walk {
 	__u64 regs[UNWIND_N_REGS]; /* DWARF numbers */
 	__u64 fp_at,
 		bx_at; /* where the value of that register is in memory, not read yet; 0: in regs */
-	__u64 pac_mask; /* bits of a return address that are its signature; arm64 */
-	__u64 off;	/* of the code looked up, in file `binary` */
+	__u64 off;     /* of the code looked up, in file `binary` */
 	__u64 cfa;
 	union {
 		__u64 pair[2];		     /* {saved frame pointer, return address} */
@@ -76,11 +80,10 @@ struct walk {
 	struct frames frames;
 };
 
-/* Next the caller fills in pc, regs, known and exact, and on arm64 pac_mask. */
+/* Next the caller fills in pc, regs, known and exact. */
 UNWIND_FN void walk_init(struct walk *w, __u32 n_kernel)
 {
 	w->fp_at = w->bx_at = 0;
-	w->pac_mask = 0;
 	w->known = 0;
 	w->exact = 1;
 	w->n_steps = w->n_guessed = w->guessed = 0;
@@ -125,7 +128,7 @@ UNWIND_FN enum unwind_result walk_need(struct walk *w, __u32 reg)
 UNWIND_FN enum unwind_result walk_arrive(
 	struct walk *w, __u64 pc, __u64 sp, enum unwind_method method)
 {
-	pc &= ~w->pac_mask;
+	pc &= ~UNWIND_PAC_MASK;
 	if (!pc)
 		return UNWIND_ROOT;
 	if (pc < UNWIND_USER_MIN || pc >= UNWIND_USER_MAX)

@@ -5,9 +5,7 @@
  */
 #pragma once
 #include "bpf/maps.h"
-#include <bpf/bpf_core_read.h>
-
-#include "bpf/unwind_tables.h"
+#include "bpf/regs.h"
 
 const volatile struct abi_config config;
 
@@ -169,21 +167,16 @@ static __always_inline enum unwind_place walker_locate(struct walk *w, __u64 add
 static __always_inline void walker_begin(struct scratch *s)
 {
 	const struct abi_record *r = record_of(s);
-	const struct perf_event_regs *from = &s->regs;
 	__u64 image = process_image(r->start_ns, r->exec_id);
 	struct process_head *h = head_of(r->pid, config.bucket_mask, true);
-	__u64 *to = s->walk.regs;
 
 	if (h && h->image != image)
 		process_begin(h, image);
 	process_place_init(&s->place, h ? process_run(h, image) : 0);
 	s->flags = h ? h->flags : 0;
 	walk_init(&s->walk, r->n_kernel);
-	s->walk.pc = from->rip;
-	to[0] = from->rax, to[1] = from->rdx, to[2] = from->rcx, to[3] = from->rbx;
-	to[4] = from->rsi, to[5] = from->rdi, to[6] = from->rbp, to[7] = from->rsp;
-	to[8] = from->r8, to[9] = from->r9, to[10] = from->r10, to[11] = from->r11;
-	to[12] = from->r12, to[13] = from->r13, to[14] = from->r14, to[15] = from->r15;
+	s->walk.pc = regs_pc(&s->regs);
+	regs_by_number(s->walk.regs, &s->regs);
 	s->walk.known = UNWIND_ALL_REGS;
 	s->walk.exact = !(r->flags & ABI_FLAG_FIRST_IS_RETURN);
 }

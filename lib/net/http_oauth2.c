@@ -187,16 +187,14 @@ static const char *member(const struct json_value *root, const char *key)
 	return v ? json_value_str(v) : NULL;
 }
 
-static void keep_token(struct http_token *k, const struct json_value *root)
+static void keep_token(
+	struct http_token *k, const char *token, const char *type, const struct json_value *expires)
 {
-	const struct json_value *expires = json_value_get(root, "expires_in");
-	const char *type = member(root, "token_type");
 	int64_t expires_s = expires ? json_value_int(expires) : 0;
 
 	free(k->header);
 	k->header = xasprintf("Authorization: %s %s",
-		!type || !strcasecmp(type, "bearer") ? "Bearer" : type,
-		member(root, "access_token"));
+		!type || !strcasecmp(type, "bearer") ? "Bearer" : type, token);
 	k->expires_ns = expires_s > 0 ? clock_monotonic_ns(&clock_system) +
 						(MIN(expires_s, MAX_EXPIRY_S) - EARLY_S) * NS_PER_S
 				      : INT64_MAX;
@@ -218,7 +216,7 @@ static int read_answer(struct http_token *k, const struct http_response *r, stru
 	type = member(json_doc_root(doc), "token_type");
 	if (!token || !*token || strpbrk(token, "\r\n") || (type && strpbrk(type, "\r\n")))
 		return err_set(eb, -EPROTO, "the answer has no access_token");
-	keep_token(k, json_doc_root(doc));
+	keep_token(k, token, type, json_value_get(json_doc_root(doc), "expires_in"));
 	return 0;
 }
 
