@@ -85,6 +85,9 @@ static enum unwind_place locate(struct walk *w, uint64_t addr)
 }
 #include "bpf/unwind_step.h"
 
+_Static_assert(
+	UNWIND_BX == 19 && UNWIND_FP == 29 && UNWIND_LR == 30 && UNWIND_SP == 31, "DWARF numbers");
+
 static __u64 words[ABI_MAX_WORDS + 1];
 
 /* A function without a frame, as a leaf is before it saves anything. */

@@ -8,6 +8,7 @@
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <fcntl.h>
+#include <gelf.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,7 +19,15 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+/* Registers by their DWARF numbers. */
+struct machine {
+	uint8_t fp, sp, bx, ra;
+};
+static const struct machine x86_64 = {.fp = 6, .sp = 7, .bx = 3, .ra = 16};
+static const struct machine arm64 = {.fp = 29, .sp = 31, .bx = 19, .ra = 30};
+
 struct subject {
+	const struct machine *machine;
 	const char *path;
 	int fd;
 	struct symbol_file file;
@@ -31,6 +40,13 @@ struct subject {
 	uint32_t n_same, n_padding,
 		n_beyond; /* beyond: libdw says what no rule can, and so do we */
 };
+
+static bool elf_is_arm64(Elf *elf)
+{
+	GElf_Ehdr header;
+
+	return gelf_getehdr(elf, &header) && header.e_machine == EM_AARCH64;
+}
 
 static bool subject_open(struct subject *s, const char *path)
 {
@@ -48,6 +64,7 @@ static bool subject_open(struct subject *s, const char *path)
 	assert_true(symbol_unwind_of(&s->file, &s->unwind));
 	elf_version(EV_CURRENT);
 	s->elf = elf_begin(s->fd, ELF_C_READ_MMAP, NULL);
+	s->machine = elf_is_arm64(s->elf) ? &arm64 : &x86_64;
 	s->cfi = dwarf_getcfi_elf(s->elf);
 	if (s->unwind.info[SYMBOL_UNWIND_SOURCES] & SYMBOL_UNWIND_PCLNTAB) {
 		s->dwarf = dwarf_begin_elf(s->elf, DWARF_C_READ, NULL);
@@ -69,8 +86,8 @@ static void subject_close(struct subject *s)
 }
 
 /* A location or value that libdw gives as operations, told in our terms. False: it is neither. */
-static bool slot_of(
-	const Dwarf_Op *ops, size_t n, const Dwarf_Op *mem, uint8_t *where, int64_t *off)
+static bool slot_of(const struct machine *m, const Dwarf_Op *ops, size_t n, const Dwarf_Op *mem,
+	uint8_t *where, int64_t *off)
 {
 	*off = 0;
 	if (!n) {
@@ -82,8 +99,8 @@ static bool slot_of(
 		*off = (int64_t)ops[0].number;
 		return true;
 	}
-	if (n == 1 && (ops[0].atom == DW_OP_breg6 || ops[0].atom == DW_OP_breg7)) {
-		*where = ops[0].atom == DW_OP_breg6 ? UNWIND_AT_FP : UNWIND_AT_SP;
+	if (n == 1 && (ops[0].atom == DW_OP_breg0 + m->fp || ops[0].atom == DW_OP_breg0 + m->sp)) {
+		*where = ops[0].atom == DW_OP_breg0 + m->fp ? UNWIND_AT_FP : UNWIND_AT_SP;
 		*off = (int64_t)ops[0].number;
 		return true;
 	}
@@ -95,7 +112,8 @@ static bool slot_of(
 	return n == 1 || (n == 2 && ops[1].atom == DW_OP_plus_uconst);
 }
 
-static bool same_slot(Dwarf_Frame *frame, int reg, uint8_t where, int32_t off)
+static bool same_slot(
+	const struct machine *m, Dwarf_Frame *frame, int reg, uint8_t where, int32_t off)
 {
 	Dwarf_Op mem[3], *ops;
 	size_t n;
@@ -103,10 +121,10 @@ static bool same_slot(Dwarf_Frame *frame, int reg, uint8_t where, int32_t off)
 	int64_t want_off;
 
 	if (dwarf_frame_register(frame, reg, mem, &ops, &n) < 0 ||
-		!slot_of(ops, n, mem, &want, &want_off))
+		!slot_of(m, ops, n, mem, &want, &want_off))
 		return where == UNWIND_GONE;
 	/* libdw has rax in rbx's place in its list of preserved registers. */
-	if (reg == 3 && want == UNWIND_GONE)
+	if (m == &x86_64 && reg == m->bx && want == UNWIND_GONE)
 		want = UNWIND_SAME;
 	return where == want && (where == UNWIND_SAME || where == UNWIND_GONE || off == want_off);
 }
@@ -147,6 +165,19 @@ static void print_rule(const struct unwind_rule *r)
 		r->reg, r->off, r->d1, r->d2, r->ra, r->ra_off, r->fp, r->fp_off, r->bx, r->bx_off);
 }
 
+/* The return address, in the column that the CIE names: rawmemchr of arm64 returns to x15. */
+static bool same_return(const struct machine *m, Dwarf_Frame *frame, const struct unwind_rule *rule)
+{
+	Dwarf_Addr begin, end;
+	bool is_signal;
+	int reg = dwarf_frame_info(frame, &begin, &end, &is_signal);
+
+	if (m == &arm64 && rule->ra == UNWIND_IN_REG && rule->ra_off == reg)
+		return same_slot(m, frame, reg, UNWIND_SAME, 0) ||
+		       (reg != m->ra && same_slot(m, frame, reg, UNWIND_GONE, 0));
+	return same_slot(m, frame, reg, rule->ra, rule->ra_off);
+}
+
 /* `off` lies in [begin of a row, its end): what libdw says there must be `rule`. */
 static void check_at(struct subject *s, uint64_t off, uint32_t number, uint64_t row_end)
 {
@@ -154,6 +185,7 @@ static void check_at(struct subject *s, uint64_t off, uint32_t number, uint64_t 
 	Dwarf_Frame *frame;
 	Dwarf_Addr begin, end;
 	bool is_signal, same;
+	const struct machine *m = s->machine;
 	uint64_t vaddr;
 
 	if (!symbol_file_vaddr(&s->file, off, &vaddr))
@@ -167,13 +199,13 @@ static void check_at(struct subject *s, uint64_t off, uint32_t number, uint64_t 
 		return;
 	}
 	if (s->dwarf) /* .debug_frame says nothing of the frame pointer */
-		same = same_cfa(frame, &rule) && same_slot(frame, 16, rule.ra, rule.ra_off);
+		same = same_cfa(frame, &rule) && same_return(m, frame, &rule);
 	else if (rule.ra == UNWIND_GONE && rule.cfa == UNWIND_CFA_REG)
-		same = same_slot(frame, 16, UNWIND_GONE, 0) || ++s->n_roots <= 2;
+		same = same_slot(m, frame, m->ra, UNWIND_GONE, 0) || ++s->n_roots <= 2;
 	else
-		same = same_cfa(frame, &rule) && same_slot(frame, 16, rule.ra, rule.ra_off) &&
-		       same_slot(frame, 6, rule.fp, rule.fp_off) &&
-		       same_slot(frame, 3, rule.bx, rule.bx_off);
+		same = same_cfa(frame, &rule) && same_return(m, frame, &rule) &&
+		       same_slot(m, frame, m->fp, rule.fp, rule.fp_off) &&
+		       same_slot(m, frame, m->bx, rule.bx, rule.bx_off);
 	(void)dwarf_frame_info(frame, &begin, &end, &is_signal);
 	if (rule.cfa == UNWIND_CFA_UNKNOWN || (rule.cfa == UNWIND_CFA_SIGNAL && is_signal)) {
 		s->n_beyond++;
@@ -265,6 +297,14 @@ static void dynamic_loader(void **state)
 	check_binary("/lib64/ld-linux-x86-64.so.2", true);
 }
 
+/* Of Debian's packages for arm64, as its cross compiler brings them. */
+static void arm64_libraries(void **state)
+{
+	(void)state;
+	check_binary("/usr/aarch64-linux-gnu/lib/libc.so.6", false);
+	check_binary("/usr/aarch64-linux-gnu/lib/libstdc++.so.6", false);
+}
+
 static void python(void **state)
 {
 	(void)state;
@@ -324,6 +364,7 @@ int main(void)
 		cmocka_unit_test(libc),
 		cmocka_unit_test(libcrypto),
 		cmocka_unit_test(dynamic_loader),
+		cmocka_unit_test(arm64_libraries),
 		cmocka_unit_test(python),
 		cmocka_unit_test(go),
 		cmocka_unit_test(this_program),
