@@ -69,7 +69,7 @@ static void programs_above_the_cap_are_one(void **state)
 {
 	_cleanup_(outcomes_freep)
 	struct outcomes *o = outcomes_new();
-	char comm[ABI_COMM_LEN];
+	char comm[ABI_COMM_LEN * 2];
 
 	(void)state;
 	for (int i = 0; i < 3000; i++) {
