@@ -38,6 +38,8 @@ static size_t first_above_locked(const struct kernel_code *k, uint64_t addr)
 
 static void erase_locked(struct kernel_code *k, size_t at, size_t n)
 {
+	if (!n)
+		return;
 	for (size_t i = at; i < at + n; i++)
 		free(k->items[i].name);
 	memmove(&k->items[at], &k->items[at + n], (k->n - at - n) * sizeof(*k->items));

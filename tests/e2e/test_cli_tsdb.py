@@ -135,7 +135,9 @@ class Tsdb(unittest.TestCase):
             self.assertEqual((p.returncode, p.stderr), (0, ''))
             parts = json.loads(sonde('tsdb', 'list', '--format', 'json', data).stdout)
             old = json.loads(sonde('tsdb', 'list', '--format', 'json', self.data).stdout)
-            self.assertLess(len(parts), max(3, len(old)))
+            # what is in the log became blocks; whether their window is over, so that they are merged, depends on the hour
+            self.assertEqual([x['profiles'] for x in parts if x['kind'] == 'head'], [0])
+            self.assertLessEqual(len([x for x in parts if x['kind'] == 'block']), len(old))
             self.assertEqual(sum(x['profiles'] for x in parts), sum(x['profiles'] for x in old))
             self.assertEqual(sonde('tsdb', 'verify', data).returncode, 0)
             profiles = [x for x in sonde('tsdb', 'dump', '--rows', data).stdout.splitlines() if x.startswith('  ')]
