@@ -71,6 +71,15 @@ static void on_sideband(void *ctx, const struct sideband *e)
 	*(size_t *)ctx += e->path ? strlen(e->path) : 0;
 }
 
+/* Every byte that the record claims to have is there. */
+static void on_stack(void *ctx, const struct abi_stack *s)
+{
+	const uint8_t *bytes = (const uint8_t *)(s + 1);
+
+	for (uint32_t i = 0; i < s->bytes; i++)
+		*(size_t *)ctx += bytes[i];
+}
+
 static void on_sample(void *ctx, const struct abi_record *r, bool late)
 {
 	for (unsigned i = 0; i < (unsigned)r->n_kernel + r->n_user; i++)
@@ -85,7 +94,11 @@ static void on_drained(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns)
 static void fuzz_replay(const uint8_t *data, size_t size)
 {
 	size_t sum = 0;
-	const struct sample_sink sink = {&sum, on_sideband, on_sample, on_drained};
+	const struct sample_sink sink = {.ctx = &sum,
+		.sideband = on_sideband,
+		.stack = on_stack,
+		.sample = on_sample,
+		.drained = on_drained};
 	_cleanup_(replay_freep)
 	struct replay *r = NULL;
 	struct clock_virtual clock;
