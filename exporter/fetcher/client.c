@@ -4,33 +4,9 @@
  */
 #include "exporter/fetcher/protocol.h"
 #include "lib/base/cleanup.h"
+#include "lib/base/fd_message.h"
 #include <string.h>
 #include <sys/socket.h>
-
-static int send_request(int fetcher_fd, const struct fetcher_request *q, int reply_fd, int out_fd)
-{
-	struct fetcher_request copy = *q;
-	struct iovec iov = {.iov_base = &copy, .iov_len = sizeof(copy)};
-	int fds[2] = {reply_fd, out_fd};
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(sizeof(fds))];
-	} control = {0};
-	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.bytes,
-		.msg_controllen = sizeof(control.bytes),
-	};
-
-	control.header = (struct cmsghdr) {
-		.cmsg_level = SOL_SOCKET,
-		.cmsg_type = SCM_RIGHTS,
-		.cmsg_len = CMSG_LEN(sizeof(fds)),
-	};
-	memcpy(CMSG_DATA(&control.header), fds, sizeof(fds));
-	return sendmsg(fetcher_fd, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof(copy) ? 0 : -errno;
-}
 
 enum fetcher_status fetcher_debuginfo(int fetcher_fd, const uint8_t *build_id,
 	uint32_t build_id_len, int out_fd, struct fetcher_reply *ret)
@@ -48,7 +24,7 @@ enum fetcher_status fetcher_debuginfo(int fetcher_fd, const uint8_t *build_id,
 	ours = pair[0];
 	theirs = pair[1];
 	memcpy(q.id, build_id, build_id_len);
-	if (send_request(fetcher_fd, &q, theirs, out_fd) < 0)
+	if (fd_message_send(fetcher_fd, &q, sizeof(q), (const int[]) {theirs, out_fd}, 2, 0) < 0)
 		return FETCHER_FAILED;
 	/* With our copy gone, a role that ends ends the wait. */
 	close(TAKE_FD(theirs));

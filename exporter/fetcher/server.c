@@ -5,6 +5,7 @@
  */
 #include "exporter/fetcher/protocol.h"
 #include "lib/base/alloc.h"
+#include "lib/base/fd_message.h"
 #include "lib/base/str.h"
 #include "lib/base/version.h"
 #include "lib/net/http_client.h"
@@ -94,31 +95,18 @@ static int answer_one(const struct fetcher_options *o, int fd)
 {
 	struct fetcher_request q;
 	struct fetcher_reply reply = {.magic = FETCHER_MAGIC};
-	struct iovec iov = {.iov_base = &q, .iov_len = sizeof(q)};
 	_cleanup_close_ int reply_fd = -1, out_fd = -1;
-	int fds[2] = {-1, -1};
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(sizeof(fds))];
-	} control = {0};
-	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.bytes,
-		.msg_controllen = sizeof(control.bytes),
-	};
-	ssize_t n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
+	int fds[2];
+	size_t n_fds;
+	int n = fd_message_receive(fd, &q, sizeof(q), fds, ARRAY_SIZE(fds), &n_fds, 0);
 
+	reply_fd = fds[0];
+	out_fd = fds[1];
 	if (n == 0)
 		return -EPIPE;
 	if (n < 0)
-		return errno == EINTR ? 0 : -errno;
-	if (msg.msg_controllen >= CMSG_LEN(sizeof(int)) && control.header.cmsg_type == SCM_RIGHTS)
-		memcpy(fds, CMSG_DATA(&control.header),
-			MIN(control.header.cmsg_len - CMSG_LEN(0), sizeof(fds)));
-	reply_fd = fds[0];
-	out_fd = fds[1];
-	if (n != (ssize_t)sizeof(q) || out_fd < 0 || !is_valid(&q))
+		return n == -EINTR || n == -EPROTO ? 0 : n;
+	if (n != (int)sizeof(q) || out_fd < 0 || !is_valid(&q))
 		return 0;
 	serve(o, &q, out_fd, &reply);
 	/* Who asked may have given up: nothing to do then. */

@@ -4,6 +4,7 @@
  */
 #include "exporter/keeper/client.h"
 #include "exporter/keeper/protocol.h"
+#include "lib/base/fd_message.h"
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
 #include <poll.h>
@@ -56,7 +57,8 @@ static int receive_reply(
 
 		if (r < 0)
 			return r;
-		r = protocol_receive(c->sock, c->buf, sizeof(c->buf), fds, &n_fds);
+		r = fd_message_receive(
+			c->sock, c->buf, sizeof(c->buf), fds, KEEPER_MAX_FDS, &n_fds, MSG_DONTWAIT);
 		if (r == -EAGAIN || r == -EINTR)
 			continue;
 		if (r <= 0)
@@ -83,7 +85,7 @@ static int call(struct keeper_client *c, struct keeper_request *q, int fd, int f
 	q->seq = ++c->seq;
 	r = protocol_put_request(q, c->buf);
 	if (r >= 0)
-		r = protocol_send(c->sock, c->buf, (size_t)r, &fd, fd >= 0);
+		r = fd_message_send(c->sock, c->buf, (size_t)r, &fd, fd >= 0, MSG_DONTWAIT);
 	if (r >= 0)
 		r = receive_reply(c, q->seq, ret, fds);
 	pthread_mutex_unlock(&c->mutex);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Messages between main and keeper over SOCK_SEQPACKET; docs/formats/keeper-protocol.md has the layout. Pure but for the two
- * functions that send and receive descriptors.
+ * Messages between main and keeper over SOCK_SEQPACKET; docs/formats/keeper-protocol.md has the layout. Pure: they
+ * travel by lib/base/fd_message.h.
  */
 #pragma once
 #include "exporter/keeper/keeper.h"
@@ -47,9 +47,3 @@ int protocol_put_request(const struct keeper_request *q, uint8_t *buf);
 int protocol_get_request(const uint8_t *buf, size_t len, struct keeper_request *ret);
 int protocol_put_reply(const struct keeper_reply *p, uint8_t *buf);
 int protocol_get_reply(const uint8_t *buf, size_t len, struct keeper_reply *ret);
-
-/* One message with up to KEEPER_MAX_FDS descriptors. Received ones are O_CLOEXEC; more than fit are closed and -EPROTO. */
-int protocol_send(int sock, const uint8_t *buf, size_t len, const int *fds, size_t n_fds);
-/* Bytes; 0 when the peer is gone; -errno. Unused entries of ret_fds become -1. */
-int protocol_receive(
-	int sock, uint8_t *buf, size_t cap, int ret_fds[KEEPER_MAX_FDS], size_t *ret_n_fds);

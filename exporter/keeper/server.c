@@ -5,6 +5,7 @@
  */
 #include "exporter/keeper/server.h"
 #include "exporter/keeper/protocol.h"
+#include "lib/base/fd_message.h"
 #include "lib/base/clock.h"
 #include <fcntl.h>
 #include <linux/bpf.h>
@@ -226,7 +227,8 @@ int server_answer(const struct server *s, int sock)
 	struct keeper_reply reply = {0};
 	struct keeper_request q;
 	size_t n_in;
-	int r = protocol_receive(sock, buf, sizeof(buf), in_fds, &n_in);
+	int r = fd_message_receive(
+		sock, buf, sizeof(buf), in_fds, KEEPER_MAX_FDS, &n_in, MSG_DONTWAIT);
 
 	if (r == -EAGAIN || r == -EINTR)
 		return 0;
@@ -241,7 +243,7 @@ int server_answer(const struct server *s, int sock)
 	reply.seq = r == -EPROTO ? 0 : q.seq;
 	close_all(in_fds);
 	r = protocol_put_reply(&reply, out);
-	r = protocol_send(sock, out, (size_t)r, out_fds, reply.n_fds);
+	r = fd_message_send(sock, out, (size_t)r, out_fds, reply.n_fds, MSG_DONTWAIT);
 	close_all(out_fds);
 	return r;
 }

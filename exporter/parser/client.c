@@ -3,6 +3,7 @@
  * main's side of the parser's protocol.
  */
 #include "exporter/parser/parser.h"
+#include "lib/base/fd_message.h"
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -12,53 +13,22 @@ enum { GRACE_MS = 1000 };
 static int send_request(int parser_fd, enum parser_op op, uint32_t timeout_ms, int reply_fd,
 	int input_fd, int debug_fd)
 {
-	struct parser_request request = {.magic = PARSER_MAGIC, .op = op, .timeout_ms = timeout_ms};
-	struct iovec iov = {.iov_base = &request, .iov_len = sizeof(request)};
-	int fds[PARSER_MAX_FDS] = {reply_fd, input_fd, debug_fd};
-	size_t n_fds = debug_fd >= 0 ? 3 : 2;
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(sizeof(fds))];
-	} control = {0};
-	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.bytes,
-		.msg_controllen = CMSG_SPACE(n_fds * sizeof(int)),
-	};
+	const struct parser_request request = {
+		.magic = PARSER_MAGIC, .op = op, .timeout_ms = timeout_ms};
+	const int fds[PARSER_MAX_FDS] = {reply_fd, input_fd, debug_fd};
 
-	control.header = (struct cmsghdr) {
-		.cmsg_level = SOL_SOCKET,
-		.cmsg_type = SCM_RIGHTS,
-		.cmsg_len = CMSG_LEN(n_fds * sizeof(int)),
-	};
-	memcpy(CMSG_DATA(&control.header), fds, n_fds * sizeof(int));
-	return sendmsg(parser_fd, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof(request) ? 0 : -errno;
+	return fd_message_send(parser_fd, &request, sizeof(request), fds, debug_fd >= 0 ? 3 : 2, 0);
 }
 
 /* The descriptor that came with the reply, or -1. */
 static int receive_reply(int fd, struct parser_reply *ret)
 {
 	struct parser_reply reply;
-	struct iovec iov = {.iov_base = &reply, .iov_len = sizeof(reply)};
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = {0};
-	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.bytes,
-		.msg_controllen = sizeof(control.bytes),
-	};
-	ssize_t n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-	int memfd = -1;
+	int memfd;
+	size_t n_fds;
+	int n = fd_message_receive(fd, &reply, sizeof(reply), &memfd, 1, &n_fds, MSG_DONTWAIT);
 
-	if (n > 0 && msg.msg_controllen >= CMSG_LEN(sizeof(int)) &&
-		control.header.cmsg_type == SCM_RIGHTS &&
-		control.header.cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(&memfd, CMSG_DATA(&control.header), sizeof(int));
-	if (n != (ssize_t)sizeof(reply) || reply.magic != PARSER_MAGIC ||
+	if (n != (int)sizeof(reply) || reply.magic != PARSER_MAGIC ||
 		reply.status >= PARSER_N_STATUS) {
 		if (memfd >= 0)
 			close(memfd);

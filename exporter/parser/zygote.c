@@ -5,6 +5,7 @@
  * (role_start); each child adds a narrower one.
  */
 #include "exporter/parser/parser.h"
+#include "lib/base/fd_message.h"
 #include "exporter/parser/limits.h"
 #include "lib/base/clock.h"
 #include "lib/base/err.h"
@@ -79,26 +80,8 @@ _Noreturn static void child_main(const struct zygote *z, const struct parser_req
 
 static void send_reply(int fd, const struct parser_reply *reply, int memfd)
 {
-	struct parser_reply copy = *reply;
-	struct iovec iov = {.iov_base = &copy, .iov_len = sizeof(copy)};
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = {0};
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-
-	if (memfd >= 0) {
-		msg.msg_control = control.bytes;
-		msg.msg_controllen = sizeof(control.bytes);
-		control.header = (struct cmsghdr) {
-			.cmsg_level = SOL_SOCKET,
-			.cmsg_type = SCM_RIGHTS,
-			.cmsg_len = CMSG_LEN(sizeof(int)),
-		};
-		memcpy(CMSG_DATA(&control.header), &memfd, sizeof(int));
-	}
 	/* Who asked may have given up: nothing to do then. */
-	(void)!sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	(void)!fd_message_send(fd, reply, sizeof(*reply), &memfd, memfd >= 0, MSG_DONTWAIT);
 }
 
 static void finish_child(struct child *c, int wait_status, const struct rusage *usage)
@@ -173,34 +156,17 @@ static bool request_is_valid(const struct parser_request *r)
 static void receive_request(struct zygote *z, struct child *free_slot)
 {
 	struct parser_request request;
-	struct iovec iov = {.iov_base = &request, .iov_len = sizeof(request)};
-	int fds[PARSER_MAX_FDS] = {-1, -1, -1};
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(sizeof(fds))];
-	} control = {0};
-	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.bytes,
-		.msg_controllen = sizeof(control.bytes),
-	};
-	ssize_t n = recvmsg(z->fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-	size_t n_fds = 0;
+	int fds[PARSER_MAX_FDS];
+	size_t n_fds;
+	int n = fd_message_receive(
+		z->fd, &request, sizeof(request), fds, PARSER_MAX_FDS, &n_fds, MSG_DONTWAIT);
 
-	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+	if (n == 0 || (n < 0 && n != -EAGAIN && n != -EINTR && n != -EPROTO))
 		z->closing = true;
-	if (n <= 0)
-		return;
-	if (msg.msg_controllen >= CMSG_LEN(sizeof(int)) && control.header.cmsg_type == SCM_RIGHTS) {
-		n_fds = (control.header.cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		memcpy(fds, CMSG_DATA(&control.header), MIN(n_fds, PARSER_MAX_FDS) * sizeof(int));
-	}
-	if (n == (ssize_t)sizeof(request) && n_fds >= 2 && request_is_valid(&request))
+	if (n == (int)sizeof(request) && n_fds >= 2 && request_is_valid(&request))
 		start_child(z, free_slot, &request, fds[0], fds + 1);
-	for (int i = 0; i < PARSER_MAX_FDS; i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
+	for (size_t i = 0; i < n_fds; i++)
+		close(fds[i]);
 }
 
 static void reap_children(struct zygote *z)

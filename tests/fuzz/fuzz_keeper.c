@@ -5,6 +5,7 @@
  */
 #include "exporter/keeper/client.h"
 #include "exporter/keeper/protocol.h"
+#include "lib/base/fd_message.h"
 #include "exporter/keeper/server.h"
 #include "exporter/sample/replay.h"
 #include "exporter/sample/sideband.h"
@@ -34,9 +35,10 @@ static void fuzz_server(const uint8_t *data, size_t size)
 
 	if (!size || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock))
 		return;
-	if (protocol_send(sock[0], data, size, &root, size & 1) == 0 &&
+	if (fd_message_send(sock[0], data, size, &root, size & 1, MSG_DONTWAIT) == 0 &&
 		server_answer(&server, sock[1]) == 0) {
-		r = protocol_receive(sock[0], buf, sizeof(buf), fds, &n_fds);
+		r = fd_message_receive(
+			sock[0], buf, sizeof(buf), fds, KEEPER_MAX_FDS, &n_fds, MSG_DONTWAIT);
 		if (r <= 0 || protocol_get_reply(buf, (size_t)r, &reply) < 0 ||
 			reply.n_fds != n_fds)
 			__builtin_trap(); /* whatever was asked, the answer is well-formed */
@@ -56,7 +58,7 @@ static void fuzz_client(const uint8_t *data, size_t size)
 	if (!size || size > 2000 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock))
 		return;
 	k = keeper_client_new(sock[1], 1);
-	if (protocol_send(sock[0], data, size, sock, 1) == 0) {
+	if (fd_message_send(sock[0], data, size, sock, 1, MSG_DONTWAIT) == 0) {
 		shutdown(sock[0], SHUT_WR);
 		fd = k->open(k, 1, 0, KEEPER_MAPS, 0, 0);
 		if (fd >= 0)

@@ -20,6 +20,7 @@
 #include "exporter/keeper/attach.h"
 #include "exporter/keeper/client.h"
 #include "exporter/keeper/protocol.h"
+#include "lib/base/fd_message.h"
 #include "exporter/keeper/server.h"
 #include "lib/base/clock.h"
 #include "lib/base/fs.h"
@@ -314,11 +315,12 @@ static int raw_call(const struct pair *p, const void *msg, size_t len, const int
 	size_t n_got;
 	fd_set set;
 
-	assert_int_equal(protocol_send(p->sock[1], msg, len, fds, n_fds), 0);
+	assert_int_equal(fd_message_send(p->sock[1], msg, len, fds, n_fds, MSG_DONTWAIT), 0);
 	FD_ZERO(&set);
 	FD_SET(p->sock[1], &set);
 	assert_int_equal(select(p->sock[1] + 1, &set, NULL, NULL, &wait), 1);
-	n = protocol_receive(p->sock[1], buf, sizeof(buf), got, &n_got);
+	n = fd_message_receive(
+		p->sock[1], buf, sizeof(buf), got, KEEPER_MAX_FDS, &n_got, MSG_DONTWAIT);
 	assert_true(n > 0);
 	assert_int_equal(n_got, 0);
 	return protocol_get_reply(buf, (size_t)n, ret);
@@ -362,11 +364,13 @@ static void late_answers_are_dropped(void **state)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock), 0);
 	k = keeper_client_new(sock[1], 50);
 	assert_int_equal(k->open(k, 1, 0, KEEPER_MAPS, 0, 0), -ETIMEDOUT);
-	assert_true(protocol_receive(sock[0], buf, sizeof(buf), fds, &n_fds) > 0);
+	assert_true(fd_message_receive(sock[0], buf, sizeof(buf), fds, KEEPER_MAX_FDS, &n_fds,
+			    MSG_DONTWAIT) > 0);
 	n = protocol_put_reply(&late, buf);
-	assert_int_equal(protocol_send(sock[0], buf, (size_t)n, &fd, 1), 0);
+	assert_int_equal(fd_message_send(sock[0], buf, (size_t)n, &fd, 1, MSG_DONTWAIT), 0);
 	assert_int_equal(k->open(k, 1, 0, KEEPER_MAPS, 0, 0), -ETIMEDOUT);
-	assert_true(protocol_receive(sock[0], buf, sizeof(buf), fds, &n_fds) > 0);
+	assert_true(fd_message_receive(sock[0], buf, sizeof(buf), fds, KEEPER_MAX_FDS, &n_fds,
+			    MSG_DONTWAIT) > 0);
 	close(sock[0]);
 	assert_int_equal(k->open(k, 1, 0, KEEPER_MAPS, 0, 0), -EPIPE);
 	k->close(k);
