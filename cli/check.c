@@ -9,7 +9,6 @@
 #include "lib/base/fs.h"
 #include "lib/base/json.h"
 #include "lib/base/options.h"
-#include "lib/net/json_read.h"
 #include "scraper/config/config.h"
 #include "scraper/discover/discover.h"
 #include "scraper/relabel/relabel.h"
@@ -329,35 +328,6 @@ int cli_check_service_discovery(int argc, char **argv)
 	return status;
 }
 
-/* An object of label names and text values. */
-static int read_labels(const char *text, struct labels_builder *b, struct errbuf *eb)
-{
-	_cleanup_(json_doc_freep)
-	struct json_doc *doc = NULL;
-	const struct json_value *root, *value;
-	const char *name;
-	void *pos = NULL;
-	int r = json_read(text, strlen(text), MAX_RULES_FILE, &doc, eb);
-
-	if (r < 0)
-		return err_prefix(eb, r, "--labels");
-	root = json_doc_root(doc);
-	if (json_value_kind(root) != JSON_KIND_OBJECT)
-		return err_set(eb, -EINVAL,
-			"--labels: expected an object of names and values, got %s",
-			json_value_kind_name(root));
-	while (json_value_next(root, &pos, &name, &value)) {
-		if (!json_value_str(value))
-			return err_set(eb, -EINVAL,
-				"--labels: the value of \"%.100s\" is %s, expected a string", name,
-				json_value_kind_name(value));
-		if (!*name)
-			return err_set(eb, -EINVAL, "--labels: a label name cannot be empty");
-		labels_builder_set(b, name, json_value_str(value));
-	}
-	return b->error;
-}
-
 static int put_builder(struct json *j, struct labels_builder *b, bool kept)
 {
 	_cleanup_labels_ struct labels labels = {0};
@@ -419,9 +389,8 @@ static int check_relabel(const char *file, const char *labels)
 		fprintf(stderr, "%s\n", err_text(&eb, r));
 		return CLI_FAILED;
 	}
-	r = read_labels(labels, &b, &eb);
-	if (r == 0)
-		r = run_steps(&rules, &b, &out, &eb);
+	r = config_parse_labels(labels, &b, &eb);
+	r = r < 0 ? err_prefix(&eb, r, "--labels") : run_steps(&rules, &b, &out, &eb);
 	config_rules_free(&rules);
 	return r < 0 ? cli_fail(&eb, r) : print_indented(&out);
 }

@@ -145,12 +145,18 @@ static int put_steps(
 }
 
 static int relabel_steps(
-	void *arg, const char *pool, struct labels_builder *b, struct json *j, struct errbuf *eb)
+	void *arg, const char *pool, const char *labels, struct json *j, struct errbuf *eb)
 {
+	_cleanup_labels_builder_ struct labels_builder b;
 	struct config *cfg = take_config(arg);
 	const struct config_job *job = config_job_named(cfg, pool);
-	int r = job ? put_steps(job, b, j, eb) : -ENOENT;
+	int r = job ? 0 : -ENOENT;
 
+	labels_builder_init(&b);
+	if (r == 0) {
+		r = config_parse_labels(labels, &b, eb);
+		r = r < 0 ? err_prefix(eb, r, "labels") : put_steps(job, &b, j, eb);
+	}
 	config_put(cfg);
 	return r;
 }

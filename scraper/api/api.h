@@ -56,10 +56,10 @@ struct api_callbacks {
 	void (*config_yaml)(void *arg, struct bytes *out);
 	/* The same of one job; false when there is none of that name. */
 	bool (*pool_yaml)(void *arg, const char *pool, struct bytes *out);
-	/* Applies the job's relabel rules one by one and writes an object {rule, output, keep} after each; -ENOENT: no such
-	 * job. */
-	int (*relabel_steps)(void *arg, const char *pool, struct labels_builder *b, struct json *j,
-		struct errbuf *eb);
+	/* Applies the job's relabel rules one by one to these labels (a JSON object) and writes an
+	 * object {rule, output, keep} after each. -ENOENT: no such job; -EINVAL: the labels. */
+	int (*relabel_steps)(
+		void *arg, const char *pool, const char *labels, struct json *j, struct errbuf *eb);
 	/* How much of the write-ahead log is read at start, in bytes; false once that is over. */
 	bool (*replaying)(void *arg, uint64_t *ret_done, uint64_t *ret_total);
 	/* True when queries and scrapes work; else a reason for a person ("replaying the

@@ -3,12 +3,9 @@
  * What concerns one job: its configuration, what each of its relabel rules does to labels, and the page of all
  * discovered targets beside what relabeling made of them.
  */
-#include "lib/net/json_read.h"
 #include "lib/render/render.h"
 #include "scraper/api/api_impl.h"
 #include <string.h>
-
-enum { MAX_LABELS_BYTES = 1 << 20 };
 
 static const char *pool_param(struct http_request *r)
 {
@@ -42,54 +39,24 @@ void api_scrape_pool_config(struct http_request *r, void *arg)
 	api_reply_json(r, &j, &out);
 }
 
-/* An object of label names and text values. */
-static int read_labels(const char *text, struct labels_builder *b, struct errbuf *eb)
-{
-	_cleanup_(json_doc_freep)
-	struct json_doc *doc = NULL;
-	const struct json_value *value;
-	const char *name;
-	void *pos = NULL;
-	int r = json_read(text, strlen(text), MAX_LABELS_BYTES, &doc, eb);
-
-	if (r < 0)
-		return err_prefix(eb, -EINVAL, "labels");
-	if (json_value_kind(json_doc_root(doc)) != JSON_KIND_OBJECT)
-		return err_set(eb, -EINVAL,
-			"labels: expected an object of names and values, got %s",
-			json_value_kind_name(json_doc_root(doc)));
-	while (json_value_next(json_doc_root(doc), &pos, &name, &value)) {
-		if (!json_value_str(value) || !*name)
-			return err_set(eb, -EINVAL,
-				"labels: the value of \"%.100s\" is %s, expected a string", name,
-				json_value_kind_name(value));
-		labels_builder_set(b, name, json_value_str(value));
-	}
-	return b->error;
-}
-
 void api_relabel_steps(struct http_request *r, void *arg)
 {
 	struct api *a = arg;
 	const char *pool = pool_param(r), *text = http_request_param(r, "labels");
-	_cleanup_labels_builder_ struct labels_builder b;
 	struct errbuf eb = {};
 	struct bytes out = {};
 	struct json j;
-	int e;
+	int e = -ENOENT;
 
-	labels_builder_init(&b);
 	if (!pool)
 		return;
-	e = read_labels(text ? text : "", &b, &eb);
 	api_json_begin(&out, &j);
 	json_object_begin(&j);
 	json_key(&j, "steps");
 	json_array_begin(&j);
-	if (e == 0)
-		e = a->o.callbacks.relabel_steps
-			    ? a->o.callbacks.relabel_steps(a->o.callbacks.arg, pool, &b, &j, &eb)
-			    : -ENOENT;
+	if (a->o.callbacks.relabel_steps)
+		e = a->o.callbacks.relabel_steps(
+			a->o.callbacks.arg, pool, text ? text : "", &j, &eb);
 	json_array_end(&j);
 	json_object_end(&j);
 	if (e == 0) {

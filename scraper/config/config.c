@@ -9,6 +9,7 @@
 #include "lib/base/hash.h"
 #include "lib/base/regex.h"
 #include "lib/base/str.h"
+#include "lib/net/json_read.h"
 #include "scraper/config/json.h"
 #include "scraper/config/keys.h"
 #include <string.h>
@@ -338,6 +339,32 @@ void config_http_file_free(struct config_http_file *f)
 {
 	config_mem_free(f->mem);
 	*f = (struct config_http_file) {0};
+}
+
+int config_parse_labels(const char *text, struct labels_builder *b, struct errbuf *eb)
+{
+	_cleanup_(json_doc_freep)
+	struct json_doc *doc = NULL;
+	const struct json_value *root, *value;
+	const char *name;
+	void *pos = NULL;
+
+	if (json_read(text, strlen(text), MAX_FILE, &doc, eb) < 0)
+		return -EINVAL;
+	root = json_doc_root(doc);
+	if (json_value_kind(root) != JSON_KIND_OBJECT)
+		return err_set(eb, -EINVAL, "expected an object of names and values, got %s",
+			json_value_kind_name(root));
+	while (json_value_next(root, &pos, &name, &value)) {
+		if (!*name)
+			return err_set(eb, -EINVAL, "a label name cannot be empty");
+		if (!json_value_str(value))
+			return err_set(eb, -EINVAL,
+				"the value of \"%.100s\" is %s, expected a string", name,
+				json_value_kind_name(value));
+		labels_builder_set(b, name, json_value_str(value));
+	}
+	return b->error;
 }
 
 static int read_rules(

@@ -183,6 +183,9 @@ int config_load_http(struct fs *fs, const char *path, struct config_http_file *r
 	struct errbuf *eb) _must_check_;
 void config_http_file_free(struct config_http_file *f);
 
+/* Adds an object of label names and text values, as JSON, to `b`. -EINVAL says what is wrong; -ENOMEM. */
+int config_parse_labels(const char *text, struct labels_builder *b, struct errbuf *eb) _must_check_;
+
 /* A list of relabel rules alone, as `sonde check relabel --rules FILE` takes it. Freed with
  * config_rules_free. */
 struct config_rules {
