@@ -1,4 +1,5 @@
 """What the end-to-end tests share: starting the programs on ephemeral ports, HTTP, pprof decoding, workloads."""
+import atexit
 import gzip
 import http.client
 import json
@@ -170,6 +171,26 @@ class Daemon:
 
 def exporter(*flags, **kw):
     return Daemon('sonde-exporter', *flags, **kw)
+
+
+class WithExporter(unittest.TestCase):
+    """Tests that share an exporter (`daemon`) with a cache of symbol files of its own below the directory `top`."""
+
+    mode = 0o755  # of `top`
+
+    @classmethod
+    def setUpClass(cls):
+        cls.top = tempfile.mkdtemp(prefix='sonde-test.')
+        cls.cache = f'{cls.top}/symbols'
+        os.chmod(cls.top, cls.mode)
+        cls.daemon = exporter(f'--symbols.cache-path={cls.cache}', '--profile.max-overhead=0')
+
+    @classmethod
+    def tearDownClass(cls):
+        try:
+            cls.daemon.__exit__(None, None, None)
+        finally:
+            shutil.rmtree(cls.top, ignore_errors=True)
 
 
 class scraper(Daemon):
@@ -350,9 +371,16 @@ class Workload:
         self.p.wait()
 
 
+def program_dir():
+    """A directory for a test's programs, gone when the module's tests are."""
+    d = tempfile.mkdtemp(prefix='sonde-prog.')
+    atexit.register(shutil.rmtree, d, ignore_errors=True)
+    return d
+
+
 def compile_c(source, *flags, name='prog', cc='gcc'):
     """Compiles C (or C++ with cc='g++') text into a temporary program; returns its path."""
-    d = tempfile.mkdtemp(prefix='sonde-prog.')
+    d = program_dir()
     src = f'{d}/{name}.{"cc" if cc.endswith("++") else "c"}'
     with open(src, 'w') as f:
         f.write(source)

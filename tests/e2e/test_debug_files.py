@@ -36,20 +36,7 @@ def split(prog, debug):
 
 
 @e2e.needs_kernel
-class DebugFiles(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.top = tempfile.mkdtemp(prefix='sonde-debug.')
-        os.chmod(cls.top, 0o755)
-        cls.daemon = e2e.exporter(f'--symbols.cache-path={cls.top}/symbols', '--profile.max-overhead=0')
-
-    @classmethod
-    def tearDownClass(cls):
-        try:
-            cls.daemon.__exit__(None, None, None)
-        finally:
-            shutil.rmtree(cls.top, ignore_errors=True)
-
+class DebugFiles(e2e.WithExporter):
     def program(self, name, *flags):
         # Its own salt, so that no two tests share a content.
         prog = e2e.compile_c(f'const char salt_{name.replace("-", "_")}[] = "{name}";\n' + BURN_C, *FLAGS, *flags, name=name)

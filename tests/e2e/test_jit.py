@@ -4,7 +4,6 @@ import pwd
 import shutil
 import struct
 import subprocess
-import tempfile
 import unittest
 
 import sonde_e2e as e2e
@@ -100,19 +99,8 @@ def need(program):
 
 
 @e2e.needs_kernel
-class Jit(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.top = tempfile.mkdtemp(prefix='sonde-jit.')
-        os.chmod(cls.top, 0o777)
-        cls.daemon = e2e.exporter(f'--symbols.cache-path={cls.top}/symbols', '--profile.max-overhead=0')
-
-    @classmethod
-    def tearDownClass(cls):
-        try:
-            cls.daemon.__exit__(None, None, None)
-        finally:
-            shutil.rmtree(cls.top, ignore_errors=True)
+class Jit(e2e.WithExporter):
+    mode = 0o777  # programs of other users write there
 
     def write(self, name, text, mode='w'):
         path = os.path.join(self.top, name)

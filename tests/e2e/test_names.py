@@ -122,21 +122,7 @@ def remove(path):
 
 
 @e2e.needs_kernel
-class Names(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.top = tempfile.mkdtemp(prefix='sonde-symbols.')
-        os.chmod(cls.top, 0o755)
-        cls.cache = f'{cls.top}/symbols'
-        cls.daemon = e2e.exporter(f'--symbols.cache-path={cls.cache}', '--profile.max-overhead=0')
-
-    @classmethod
-    def tearDownClass(cls):
-        try:
-            cls.daemon.__exit__(None, None, None)
-        finally:
-            shutil.rmtree(cls.top, ignore_errors=True)
-
+class Names(e2e.WithExporter):
     def profile(self, query, seconds=2, hz=199):
         r = self.daemon.get(f'/debug/pprof/profile?seconds={seconds}&hz={hz}&{query}')
         self.assertEqual(r.status, 200, r.text[:200])
@@ -195,8 +181,7 @@ class Names(unittest.TestCase):
         rustc = shutil.which('rustc')
         if not rustc:
             self.skipTest('no rustc')
-        d = tempfile.mkdtemp(prefix='sonde-prog.')
-        self.addCleanup(shutil.rmtree, d)
+        d = e2e.program_dir()
         with open(f'{d}/till.rs', 'w') as f:
             f.write(BURN_RS)
         for scheme, want in (('legacy', 'till::shop::Till::ring'), ('v0', '<till::shop::Till>::ring')):
@@ -215,8 +200,7 @@ class Names(unittest.TestCase):
     def test_go(self):
         if not os.path.exists(e2e.GO):
             self.skipTest('no go')
-        d = tempfile.mkdtemp(prefix='sonde-prog.')
-        self.addCleanup(shutil.rmtree, d)
+        d = e2e.program_dir()
         with open(f'{d}/till.go', 'w') as f:
             f.write(BURN_GO)
         env = dict(os.environ, GOCACHE=f'{d}/cache', GO111MODULE='off', GOTOOLCHAIN='local', GOFLAGS='')
@@ -225,8 +209,7 @@ class Names(unittest.TestCase):
 
     def test_stripped_go(self):
         # Only the runtime's own table is left.
-        d = tempfile.mkdtemp(prefix='sonde-prog.')
-        self.addCleanup(shutil.rmtree, d)
+        d = e2e.program_dir()
         os.chmod(d, 0o755)
         with open(f'{d}/till.go', 'w') as f:
             f.write(BURN_GO)
