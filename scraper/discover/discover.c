@@ -62,7 +62,12 @@ int discover_new(const struct discover_options *o, struct discover **ret, struct
 	struct discover *d = xcalloc(1, sizeof(*d));
 	int r;
 
-	*d = (struct discover) {.fs = o->fs, .clock = o->clock, .update = o->update, .ctx = o->ctx};
+	*d = (struct discover) {.fs = o->fs,
+		.clock = o->clock,
+		.update = o->update,
+		.ctx = o->ctx,
+		.inotify_fd = -1,
+		.epoll_fd = -1};
 	d->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	if (d->inotify_fd < 0)
 		return err_set(eb, -errno, "inotify: %s%s", strerror(errno),
@@ -133,7 +138,7 @@ void discover_free(struct discover *d)
 	dns_resolver_freep(&d->resolver);
 	if (d->inotify_fd >= 0)
 		close(d->inotify_fd);
-	if (d->epoll_fd > 0)
+	if (d->epoll_fd >= 0)
 		close(d->epoll_fd);
 	free(d);
 }

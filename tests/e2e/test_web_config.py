@@ -147,6 +147,14 @@ class WebConfigTest(unittest.TestCase):
             with self.assertRaises(ssl.SSLError):
                 get(d.port, context=self.f.context(minimum_version=ssl.TLSVersion.TLSv1_3))
 
+    def test_suites_leave_tls_1_3_alone(self):
+        with Server(self.f, TLS + '  cipher_suites: [TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256]\n') as d:
+            def cipher(**kw):
+                with socket.create_connection(('127.0.0.1', d.port)) as s, self.f.context(check_hostname=False, **kw).wrap_socket(s) as t:
+                    return t.cipher()[:2]
+            self.assertEqual(cipher()[1], 'TLSv1.3')
+            self.assertEqual(cipher(maximum_version=ssl.TLSVersion.TLSv1_2), ('ECDHE-ECDSA-AES128-GCM-SHA256', 'TLSv1.2'))
+
     def test_client_certificates(self):
         ca = TLS + '  client_ca_file: ca.pem\n'
         openssl('req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-subj', '/CN=stranger', '-days', '2',
