@@ -10,6 +10,8 @@ import urllib.request
 from pprof_target import PprofTarget
 from sonde_e2e import scraper, sonde, wait_for
 
+BESIDE_OTHERS = True
+
 CONFIG = """
 scrape_configs:
   - job_name: app

@@ -10,6 +10,8 @@ import urllib.parse
 from pprof_target import CPU_SAMPLES, CPU_TOTAL, EVIL, PprofTarget, encode
 from sonde_e2e import Pprof, go_pprof, scraper, wait_for
 
+BESIDE_OTHERS = True
+
 CPU = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds'
 CONFIG = '''
 global:

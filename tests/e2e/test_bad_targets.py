@@ -10,6 +10,8 @@ import unittest
 
 from sonde_e2e import Pprof, program, scraper, wait_for
 
+BESIDE_OTHERS = True
+
 
 # --- a few bytes of pprof, written by hand so that they can be wrong ------------------------------------------------------
 

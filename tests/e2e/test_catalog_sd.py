@@ -8,6 +8,8 @@ import urllib.parse
 
 from sonde_e2e import scraper, wait_for
 
+BESIDE_OTHERS = True
+
 
 class Catalog:
     """Values by path. A query with `index` waits, like the real ones, until the value is newer than that. A value may be a status as int."""

@@ -5,6 +5,8 @@ import unittest
 
 from sonde_e2e import TOP, program
 
+BESIDE_OTHERS = True
+
 
 def sonde(*args):
     p = subprocess.run([program('sonde'), *args], capture_output=True, text=True, stdin=subprocess.DEVNULL)

@@ -8,6 +8,8 @@ import unittest
 
 from sonde_e2e import GO, build_dir, program
 
+BESIDE_OTHERS = True
+
 MB = 1 << 20
 
 

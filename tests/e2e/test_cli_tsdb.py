@@ -9,6 +9,8 @@ import unittest
 from pprof_target import CPU_TOTAL, PprofTarget
 from sonde_e2e import scraper, sonde
 
+BESIDE_OTHERS = True
+
 CONFIG = """
 scrape_configs:
   - job_name: app

@@ -8,6 +8,8 @@ import unittest
 from filled import CPU, N, Filled, total
 from sonde_e2e import TOP
 
+BESIDE_OTHERS = True
+
 QUERIER = 'querier.v1.QuerierService'
 SETTINGS = 'settings.v1.SettingsService'
 ALL = total('alpha') + total('beta')

@@ -9,6 +9,8 @@ import unittest
 
 from sonde_e2e import TOP, program
 
+BESIDE_OTHERS = True
+
 RECIPES = sorted(glob.glob(f'{TOP}/configs/container/Containerfile.*'))
 WORDS = {'FROM', 'RUN', 'COPY', 'WORKDIR', 'EXPOSE', 'USER', 'VOLUME', 'ENTRYPOINT', 'CMD'}
 

@@ -13,6 +13,8 @@ import unittest
 
 from sonde_e2e import program, scraper, wait_for
 
+BESIDE_OTHERS = True
+
 A, NS, CNAME, MX, AAAA, SRV, OPT = 1, 2, 5, 15, 28, 33, 41
 NOERROR, SERVFAIL, NXDOMAIN = 0, 2, 3
 

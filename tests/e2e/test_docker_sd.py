@@ -12,6 +12,8 @@ import urllib.parse
 from sonde_e2e import scraper, wait_for
 from test_web_config import Files
 
+BESIDE_OTHERS = True
+
 
 class Engine:
     """Lists by path, or a status as int. `address` is a path or ('127.0.0.1', 0)."""

@@ -8,6 +8,8 @@ import urllib.parse
 from sonde_e2e import scraper, wait_for
 from test_http_client import Target
 
+BESIDE_OTHERS = True
+
 KEY, SECRET, REGION = 'AKIDEXAMPLE', 'wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY', 'eu-west-1'
 
 

@@ -82,7 +82,7 @@ class Runtimes(unittest.TestCase):
             'c': [burn_c],
             'go': [go_program(dir.name)],
             'python': ['/usr/bin/python3', '-c', PYTHON_SOURCE],
-            'java': ['/usr/bin/java', '-XX:+UseSerialGC', java],
+            'java': ['/usr/bin/java', '-XX:+UseSerialGC', '-XX:+PreserveFramePointer', java],
             'node': ['/usr/bin/node', '-e', NODE_SOURCE],
         }
         try:

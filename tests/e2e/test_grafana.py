@@ -11,6 +11,8 @@ import urllib.parse
 from filled import CPU, Filled
 from sonde_e2e import TOP, http_get
 
+BESIDE_OTHERS = True
+
 try:
     import yaml
 except ImportError:

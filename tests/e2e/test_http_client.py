@@ -14,6 +14,8 @@ from sonde_e2e import http_get, scraper, wait_for
 from test_bad_targets import pprof
 from test_web_config import Files
 
+BESIDE_OTHERS = True
+
 
 class Target:
     """An HTTP server that answers every GET with a profile, or as `answer` says, and keeps what it was sent."""

@@ -8,6 +8,8 @@ import unittest
 from sonde_e2e import scraper, sonde, wait_for
 from test_http_client import Target
 
+BESIDE_OTHERS = True
+
 
 class Inventory:
     """What the server answers: (status, headers, body) that a test may set."""

@@ -13,6 +13,8 @@ import urllib.parse
 from sonde_e2e import scraper, sonde, wait_for
 from test_web_config import Files
 
+BESIDE_OTHERS = True
+
 PATHS = {'pods': '/api/v1', 'nodes': '/api/v1', 'services': '/api/v1', 'endpoints': '/api/v1', 'namespaces': '/api/v1',
          'endpointslices': '/apis/discovery.k8s.io/v1', 'ingresses': '/apis/networking.k8s.io/v1', 'replicasets': '/apis/apps/v1',
          'jobs': '/apis/batch/v1'}

@@ -9,6 +9,8 @@ import zlib
 from pprof_target import EVIL, PprofTarget
 from sonde_e2e import scraper, wait_for
 
+BESIDE_OTHERS = True
+
 CONFIG = '''
 global:
   scrape_interval: 1s

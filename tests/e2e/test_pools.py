@@ -8,6 +8,8 @@ import urllib.parse
 from sonde_e2e import free_port, scraper, sonde, wait_for
 from test_web_config import Files, Server, TLS, bcrypt
 
+BESIDE_OTHERS = True
+
 CONFIG = '''
 scrape_configs:
 - job_name: shop

@@ -11,6 +11,8 @@ import urllib.parse
 from filled import CPU, HEAP_BYTES, N, SERVICES, Filled, total
 from sonde_e2e import http_get
 
+BESIDE_OTHERS = True
+
 CPU_TOTAL = 'process_cpu_cpu_nanoseconds_total'
 HEAP = 'memory_inuse_space_bytes'
 ALL = total('alpha') + total('beta')

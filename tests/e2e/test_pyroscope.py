@@ -11,6 +11,8 @@ from filled import CPU, CPU_TYPES, HEAP, HEAP_BYTES, N, SAMPLES, SERVICES, SPAN,
 from pprof_target import PprofTarget, encode
 from sonde_e2e import Pprof, go_pprof, http_get, scraper, wait_for
 
+BESIDE_OTHERS = True
+
 QUERIER = 'querier.v1.QuerierService'
 SETTINGS = 'settings.v1.SettingsService'
 ALL = total('alpha') + total('beta')

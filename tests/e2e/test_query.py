@@ -9,6 +9,8 @@ from pprof_target import encode
 from sonde_e2e import Pprof, go_pprof, scraper
 from test_api import url
 
+BESIDE_OTHERS = True
+
 TYPES = [('samples', 'count'), ('cpu', 'nanoseconds')]
 CPU = 'p:cpu:nanoseconds:cpu:nanoseconds'
 PERIOD = 10000000

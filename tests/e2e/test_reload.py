@@ -8,6 +8,8 @@ import unittest
 from sonde_e2e import Daemon, wait_for
 from test_http_client import Target
 
+BESIDE_OTHERS = True
+
 
 def job(name, address='127.0.0.1:1', interval='1h'):
     return (f'- job_name: {name}\n  scrape_interval: {interval}\n  static_configs: [{{targets: ["{address}"]}}]\n'

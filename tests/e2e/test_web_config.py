@@ -13,6 +13,8 @@ import unittest
 
 from sonde_e2e import Daemon, exporter, needs_kernel, program, sonde, wait_for
 
+BESIDE_OTHERS = True
+
 PROMTOOL = '/usr/bin/promtool'
 
 
