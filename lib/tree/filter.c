@@ -262,12 +262,11 @@ static bool kept(const struct filtering *f, const struct state *s)
 	return !f->show_from.re || s->from;
 }
 
-int tree_filter_apply(const struct tree *in, const struct tree_filter *filter,
-	struct tree_symbols *symbols, struct tree *ret, struct errbuf *eb)
+int tree_filter_stacks(const struct tree *in, const struct tree_filter *filter,
+	struct tree_symbols *symbols, struct tree_builder *b, uint32_t *ret_to, struct errbuf *eb)
 {
 	_cleanup_(filtering_done)
 	struct filtering f = {};
-	_cleanup_tree_builder_ struct tree_builder b = {};
 	_cleanup_free_ struct state *states =
 		try_realloc(NULL, MAX(in->n, (size_t)1), sizeof(*states));
 	int r;
@@ -277,18 +276,31 @@ int tree_filter_apply(const struct tree *in, const struct tree_filter *filter,
 	r = filtering_init(&f, filter, symbols, eb);
 	if (r)
 		return r;
-	tree_builder_init(&b, ret->budget);
 	states[0] = (struct state) {};
 	for (size_t i = 0; i < in->n; i++) {
 		if (i)
-			r = step(&f, in, i, &states[in->parent[i]], &states[i], &b);
+			r = step(&f, in, i, &states[in->parent[i]], &states[i], b);
 		if (r)
 			return err_set(eb, r, "out of memory while filtering frames");
-		if (in->self[i] && kept(&f, &states[i]))
-			tree_builder_add(&b, states[i].to, in->self[i]);
+		ret_to[i] = kept(&f, &states[i]) ? states[i].to : TREE_NONE;
 	}
 	r = filtering_error(&f);
-	if (!r)
-		r = tree_symbols_error(symbols, eb);
+	return r ? r : tree_symbols_error(symbols, eb);
+}
+
+int tree_filter_apply(const struct tree *in, const struct tree_filter *filter,
+	struct tree_symbols *symbols, struct tree *ret, struct errbuf *eb)
+{
+	_cleanup_tree_builder_ struct tree_builder b = {};
+	_cleanup_free_ uint32_t *to = try_realloc(NULL, MAX(in->n, (size_t)1), sizeof(*to));
+	int r;
+
+	if (!to)
+		return err_set(eb, -ENOMEM, "out of memory for a call tree of %zu nodes", in->n);
+	tree_builder_init(&b, ret->budget);
+	r = tree_filter_stacks(in, filter, symbols, &b, to, eb);
+	for (size_t i = 0; !r && i < in->n; i++)
+		if (in->self[i] && to[i] != TREE_NONE)
+			tree_builder_add(&b, to[i], in->self[i]);
 	return r ? r : tree_builder_finish(&b, ret, eb);
 }

@@ -33,3 +33,10 @@ static inline bool tree_filter_is_empty(const struct tree_filter *f)
  */
 int tree_filter_apply(const struct tree *in, const struct tree_filter *filter,
 	struct tree_symbols *symbols, struct tree *ret, struct errbuf *eb) _must_check_;
+/*
+ * The same of stacks without values, for callers that hold those elsewhere: ret_to[i] is the node of `b` (initialised, empty) that the
+ * stack ending in node i becomes, TREE_NONE where it is dropped. Of `in`, parent, frame and line are read.
+ */
+int tree_filter_stacks(const struct tree *in, const struct tree_filter *filter,
+	struct tree_symbols *symbols, struct tree_builder *b, uint32_t *ret_to,
+	struct errbuf *eb) _must_check_;

@@ -109,31 +109,39 @@ static int project_node(
 	return 0;
 }
 
-int tree_project(
-	const struct tree *in, struct tree_symbols *symbols, struct tree *ret, struct errbuf *eb)
+int tree_project_stacks(const struct tree *in, struct tree_symbols *symbols, struct tree_builder *b,
+	uint32_t *ret_to, struct errbuf *eb)
 {
 	_cleanup_(projection_done)
 	struct projection p = {.symbols = symbols};
-	_cleanup_tree_builder_ struct tree_builder b = {};
-	_cleanup_free_ uint32_t *to = try_realloc(NULL, MAX(in->n, (size_t)1), sizeof(*to));
 	size_t n = MAX(symbols->n_locations, (size_t)1);
 	int r = 0;
 
 	p.first = try_realloc(NULL, n, sizeof(*p.first));
-	if (!to || !p.first)
-		return err_set(eb, -ENOMEM, "out of memory for a call tree of %zu nodes", in->n);
+	if (!p.first)
+		return err_set(eb, -ENOMEM, "out of memory for %zu locations", n);
 	memset(p.first, 0xff, n * sizeof(*p.first));
-	tree_builder_init(&b, ret->budget);
-	to[0] = 0;
-	for (size_t i = 0; !r && i < in->n; i++) {
-		if (i)
-			r = project_node(&p, &b, to[in->parent[i]], in->frame[i], &to[i]);
-		if (!r)
-			tree_builder_add(&b, to[i], in->self[i]);
-	}
+	ret_to[0] = 0;
+	for (size_t i = 1; !r && i < in->n; i++)
+		r = project_node(&p, b, ret_to[in->parent[i]], in->frame[i], &ret_to[i]);
 	if (r)
 		return err_set(eb, r, "out of memory for %zu locations", n);
-	r = tree_symbols_error(symbols, eb);
+	return tree_symbols_error(symbols, eb);
+}
+
+int tree_project(
+	const struct tree *in, struct tree_symbols *symbols, struct tree *ret, struct errbuf *eb)
+{
+	_cleanup_tree_builder_ struct tree_builder b = {};
+	_cleanup_free_ uint32_t *to = try_realloc(NULL, MAX(in->n, (size_t)1), sizeof(*to));
+	int r;
+
+	if (!to)
+		return err_set(eb, -ENOMEM, "out of memory for a call tree of %zu nodes", in->n);
+	tree_builder_init(&b, ret->budget);
+	r = tree_project_stacks(in, symbols, &b, to, eb);
+	for (size_t i = 0; !r && i < in->n; i++)
+		tree_builder_add(&b, to[i], in->self[i]);
 	return r ? r : tree_builder_finish(&b, ret, eb);
 }
 

@@ -118,6 +118,10 @@ int tree_divide(struct tree *t, int64_t divisor, struct errbuf *eb) _must_check_
 int tree_project(const struct tree *locations, struct tree_symbols *symbols, struct tree *ret,
 	struct errbuf *eb) _must_check_;
 
+/* The same of stacks without values: ret_to[i] is the node of `b` (initialised, empty) that the stack ending in node i becomes. */
+int tree_project_stacks(const struct tree *locations, struct tree_symbols *symbols,
+	struct tree_builder *b, uint32_t *ret_to, struct errbuf *eb) _must_check_;
+
 /*
  * Keeps the max_nodes nodes with the largest totals (by magnitude; a parent is never dropped before
  * its child). What is dropped below a kept node becomes one child of frame TREE_NONE with n_cut
