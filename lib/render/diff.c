@@ -135,11 +135,11 @@ int render_diff_csv(const struct render_diff *d, struct bytes *out)
 	for (size_t i = 0; i < d->n_rows; i++) {
 		const struct tree_diff_row *r = &d->rows[i];
 
-		render_put_csv(out, tree_symbols_text(s, s->frames[r->frame].name, NULL));
+		render_csv_field(out, tree_symbols_text(s, s->frames[r->frame].name, NULL));
 		bytes_put_u8(out, ',');
-		render_put_csv(out, tree_symbols_text(s, s->frames[r->frame].file, NULL));
+		render_csv_field(out, tree_symbols_text(s, s->frames[r->frame].file, NULL));
 		bytes_put_u8(out, ',');
-		render_put_csv(out, render_mapping_name(&d->in, r->frame));
+		render_csv_field(out, render_mapping_name(&d->in, r->frame));
 		bytes_printf(out,
 			",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%.17g,%.17g,%s\r\n",
 			r->self_a, r->self_b, r->total_a, r->total_b, r->delta_self, r->delta_total,

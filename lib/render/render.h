@@ -26,6 +26,8 @@ int render_folded(const struct render_input *in, struct bytes *out) _must_check_
 int render_text(const struct render_input *in, size_t max_rows, struct bytes *out) _must_check_;
 /* function,file,mapping,line,self,total with a header line, RFC 4180. max_rows 0: all. */
 int render_csv(const struct render_input *in, size_t max_rows, struct bytes *out) _must_check_;
+/* One field: quoted where it has to be, or where a spreadsheet would take it for a formula. */
+void render_csv_field(struct bytes *out, const char *s);
 /* speedscope's own format (https://www.speedscope.app/file-format-schema.json), one sampled
  * profile. */
 int render_speedscope(const struct render_input *in, struct bytes *out) _must_check_;

@@ -31,7 +31,6 @@ int render_find_used(const struct render_input *in, struct render_used *u) _must
 struct json;
 void render_put_folded(struct bytes *out, const char *s, size_t n); /* a frame's name */
 void render_put_line(struct bytes *out, const char *s);		    /* on one line */
-void render_put_csv(struct bytes *out, const char *s);		    /* a field */
 void render_json_functions(
 	const struct render_input *in, const struct render_used *u, struct json *j);
 /* An array of numbers per node; either is NULL. */

@@ -171,7 +171,7 @@ int render_text(const struct render_input *in, size_t max_rows, struct bytes *ou
 	return bytes_error(out);
 }
 
-void render_put_csv(struct bytes *out, const char *s)
+void render_csv_field(struct bytes *out, const char *s)
 {
 	if (!*s || (!strpbrk(s, "\",\r\n") && !strchr("=+-@\t", *s))) {
 		bytes_put_str(out, s);
@@ -201,11 +201,11 @@ int render_csv(const struct render_input *in, size_t max_rows, struct bytes *out
 	for (size_t i = 0; i < n; i++) {
 		const struct tree_frame *f = &in->symbols->frames[rows[i].frame];
 
-		render_put_csv(out, tree_symbols_text(in->symbols, f->name, NULL));
+		render_csv_field(out, tree_symbols_text(in->symbols, f->name, NULL));
 		bytes_put_u8(out, ',');
-		render_put_csv(out, tree_symbols_text(in->symbols, f->file, NULL));
+		render_csv_field(out, tree_symbols_text(in->symbols, f->file, NULL));
 		bytes_put_u8(out, ',');
-		render_put_csv(out, render_mapping_name(in, rows[i].frame));
+		render_csv_field(out, render_mapping_name(in, rows[i].frame));
 		bytes_printf(out, ",%" PRId64 ",%" PRId64 ",%" PRId64 "\r\n", rows[i].line,
 			rows[i].self, rows[i].total);
 	}

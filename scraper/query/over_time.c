@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Series over time. Most of it reads profile totals only; rows are read where a matcher or grouping label is not a label of
- * the series.
+ * the series, or where it depends on their stacks whether they count.
  *
  * A delta column adds to the buckets of its line as it comes. An instant column or gauge adds to a cell of (series, line),
  * with the number of scrapes per series and bucket beside it, since its mean is per series.
@@ -10,6 +10,7 @@
 #include "scraper/query/coverage.h"
 #include "scraper/query/group.h"
 #include "scraper/query/rows.h"
+#include "scraper/query/stacks.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,8 @@ struct buckets {
 
 struct line {
 	struct buckets b;
+	uint32_t *profiles; /* of averages: how many there are in each bucket */
+	uint64_t last;	    /* serial of the profile that was counted last */
 	bool has_labels;
 	struct labels labels;
 };
@@ -58,12 +61,18 @@ struct over_time {
 	size_t cap_series;
 	struct coverage coverage; /* of an instant column */
 	uint32_t **covered;	  /* per target: scrapes in each bucket */
+	bool by_stack;
+	uint32_t n_classes; /* lines of a group or series, next to each other */
 
 	/* of the part in hand */
 	struct scan_part *part;
 	struct rows_ranges ranges;
 	struct group_view view;
 	uint32_t view_hit;
+	struct arena part_arena;
+	uint64_t serial; /* of the profile in hand, over all parts */
+	const struct rows_range *range;
+	const uint64_t *classes; /* by_stack: what a node's rows count for */
 };
 
 static void over_time_done(struct over_time *o)
@@ -80,6 +89,7 @@ static void over_time_done(struct over_time *o)
 	group_view_done(&o->view);
 	group_set_done(&o->groups);
 	arena_done(&o->arena);
+	arena_done(&o->part_arena);
 	scan_done(&o->scan);
 }
 
@@ -216,6 +226,27 @@ static int count_scrapes(struct over_time *o, const struct scan_hit *hit, int64_
 	return r;
 }
 
+/* An average takes profiles whole; a profile that comes in pieces counts once. */
+static int put_average(struct over_time *o, uint32_t line, int64_t time, double value)
+{
+	int64_t first, end;
+	struct line *l;
+	int r = line_at(o, line, &l);
+
+	if (!r && !l->profiles)
+		l->profiles = arena_zalloc(&o->arena, o->n_points * sizeof(*l->profiles));
+	if (r || !l->profiles)
+		return -ENOMEM;
+	points_of(o, time - 1, time, &first, &end);
+	for (int64_t k = first; k < end; k++) {
+		l->b.sum[k] += value;
+		l->b.present[k] = 1;
+		l->profiles[k] += l->last != o->serial;
+	}
+	l->last = o->serial;
+	return 0;
+}
+
 /* Puts the value of one profile (or of some of its rows) where it belongs. */
 static int put(struct over_time *o, const struct scan_hit *hit, uint32_t line, int64_t time,
 	int64_t duration, double value)
@@ -225,6 +256,8 @@ static int put(struct over_time *o, const struct scan_hit *hit, uint32_t line, i
 	int64_t first, end;
 	int r;
 
+	if (o->spec->average)
+		return put_average(o, line, time, value);
 	if (o->is_delta) {
 		r = line_at(o, line, &l);
 		if (!r)
@@ -249,7 +282,7 @@ static int label_series(struct over_time *o, const struct scan_part *p, const st
 
 	if (o->spec->group)
 		return 0;
-	r = line_at(o, hit->series, &l);
+	r = line_at(o, hit->series * o->n_classes, &l);
 	if (r || l->has_labels)
 		return r;
 	labels_builder_init(&b);
@@ -259,6 +292,7 @@ static int label_series(struct over_time *o, const struct scan_part *p, const st
 	return r;
 }
 
+/* Of rows that are not looked at, so there is one class. */
 static uint32_t line_of_stream(const struct over_time *o, const struct scan_hit *hit)
 {
 	return o->spec->group ? o->view.constant : hit->series;
@@ -273,7 +307,8 @@ static int add_profile(
 	int r = 0;
 
 	o->scan.env->stats.profiles++;
-	if (!o->is_delta)
+	o->serial++;
+	if (!o->is_delta && !o->spec->average)
 		r = count_scrapes(o, hit, p->time_ns[i], p->n_profiles[i]);
 	if (r)
 		return r;
@@ -291,7 +326,7 @@ static int add_hit(struct over_time *o, uint32_t h, struct errbuf *eb)
 	const struct part_stream *st = &p->streams[hit->stream];
 	int64_t until = q->start_ns + (int64_t)(o->n_points - 1) * q->step_ns;
 	struct part_profiles profiles;
-	bool by_row = hit->row_mask;
+	bool by_row = hit->row_mask || o->by_stack;
 	int r = label_series(o, p, hit);
 
 	if (!r && q->group) {
@@ -300,7 +335,7 @@ static int add_hit(struct over_time *o, uint32_t h, struct errbuf *eb)
 	}
 	if (r)
 		return no_memory(eb);
-	if (o->is_delta)
+	if (o->is_delta && !q->average)
 		until = tree_add(until, MAX(st->max_duration_ns, 0));
 	r = part_profiles(p->reader, hit->stream, q->start_ns - o->window_ns + 1, until, &profiles);
 	if (r)
@@ -312,35 +347,62 @@ static int add_hit(struct over_time *o, uint32_t h, struct errbuf *eb)
 }
 
 /* Rows of one profile, summed per line before they are spread: neighbours mostly belong to the same line. */
+struct piece_sums {
+	double of[TREE_MAX_CHOSEN + 1]; /* per class */
+	uint64_t touched;		/* classes */
+};
+
+static int put_sums(
+	struct over_time *o, const struct rows_piece *p, int64_t line, struct piece_sums *sums)
+{
+	int r = 0;
+
+	for (; !r && sums->touched; sums->touched &= sums->touched - 1) {
+		unsigned class = (unsigned)__builtin_ctzll(sums->touched);
+
+		r = put(o, p->hit, (uint32_t)line * o->n_classes + class, p->range->time_ns,
+			p->range->duration_ns, sums->of[class]);
+		sums->of[class] = 0;
+	}
+	return r;
+}
+
+static void add_value(struct piece_sums *sums, uint64_t classes, int64_t value)
+{
+	sums->touched |= classes;
+	for (; classes; classes &= classes - 1)
+		sums->of[__builtin_ctzll(classes)] += (double)value;
+}
+
 static int add_piece(const struct rows_piece *p, void *ctx, struct errbuf *eb)
 {
 	struct over_time *o = ctx;
-	const struct rows_range *range = p->range;
-	int64_t line = -1;
-	double sum = 0;
+	struct piece_sums sums = {};
+	int64_t line = 0;
 	int r = 0;
 
-	if (o->spec->group && o->view_hit != range->hit)
+	if (o->spec->group && o->view_hit != p->range->hit)
 		r = group_view_start(&o->view, &o->groups, o->part, p->hit);
-	o->view_hit = range->hit;
+	o->view_hit = p->range->hit;
+	o->serial += o->range != p->range;
+	o->range = p->range;
 	for (size_t i = 0; !r && i < p->n; i++) {
 		uint32_t set = p->label_sets ? p->label_sets[i] : p->const_label_set;
+		uint64_t classes = o->classes ? o->classes[p->nodes[i]] : 1;
 		int64_t at;
 
-		if (!scan_row_passes(o->part, p->hit->row_mask, set))
+		if (!classes || !scan_row_passes(o->part, p->hit->row_mask, set))
 			continue;
 		at = o->spec->group ? group_view_of(&o->view, set) : (int64_t)p->hit->series;
 		if (at < 0)
 			return no_memory(eb);
-		if (line >= 0 && at != line) {
-			r = put(o, p->hit, (uint32_t)line, range->time_ns, range->duration_ns, sum);
-			sum = 0;
-		}
+		if (at != line)
+			r = put_sums(o, p, line, &sums);
 		line = at;
-		sum += (double)p->values[i];
+		add_value(&sums, classes, p->values[i]);
 	}
-	if (!r && line >= 0)
-		r = put(o, p->hit, (uint32_t)line, range->time_ns, range->duration_ns, sum);
+	if (!r)
+		r = put_sums(o, p, line, &sums);
 	return r ? no_memory(eb) : 0;
 }
 
@@ -350,10 +412,15 @@ static int read_part(struct over_time *o, struct scan_part *p, struct errbuf *eb
 
 	o->part = p;
 	o->ranges.n = 0;
+	o->range = NULL;
 	for (uint32_t h = 0; !r && h < p->n_hits; h++)
 		r = add_hit(o, h, eb);
 	o->view_hit = TREE_NONE;
 	rows_sort(&o->ranges);
+	arena_reset(&o->part_arena);
+	if (!r && o->by_stack)
+		r = stacks_of_part(&o->scan, p, &o->ranges, o->spec->stacks, o->spec->symbols,
+			&o->part_arena, &o->classes, eb);
 	return r ? r
 		 : rows_walk(&(struct rows_job) {.scan = &o->scan,
 				     .part = p,
@@ -388,6 +455,13 @@ static void fold_cells(struct over_time *o)
 	}
 }
 
+static void divide(struct over_time *o)
+{
+	for (size_t i = 0; i < o->n_lines; i++)
+		for (size_t k = 0; o->lines[i].profiles && k < o->n_points; k++)
+			o->lines[i].b.sum[k] /= MAX(o->lines[i].profiles[k], 1U);
+}
+
 static int emit_line(struct over_time *o, uint32_t i, struct query_line *ret)
 {
 	struct line *l = &o->lines[i];
@@ -407,11 +481,10 @@ static int emit_line(struct over_time *o, uint32_t i, struct query_line *ret)
 			o->spec->start_ns + (int64_t)k * o->spec->step_ns, l->b.sum[k]};
 		ret->sum += l->b.sum[k];
 	}
+	ret->function = i % o->n_classes;
 	if (o->spec->group)
-		return group_set_labels(&o->groups, i, &ret->labels);
-	ret->labels = l->labels;
-	l->labels = (struct labels) {};
-	return 0;
+		return group_set_labels(&o->groups, i / o->n_classes, &ret->labels);
+	return labels_copy(&o->lines[i / o->n_classes * o->n_classes].labels, &ret->labels);
 }
 
 static int compare_lines(const void *a, const void *b)
@@ -420,6 +493,8 @@ static int compare_lines(const void *a, const void *b)
 
 	if (x->sum != y->sum)
 		return x->sum < y->sum ? 1 : -1;
+	if (x->function != y->function)
+		return x->function < y->function ? -1 : 1;
 	return labels_compare(&x->labels, &y->labels);
 }
 
@@ -428,6 +503,7 @@ static int finish(struct over_time *o, struct query_matrix *ret, struct errbuf *
 	int r = 0;
 
 	fold_cells(o);
+	divide(o);
 	ret->lines = xcalloc(o->n_lines + 1, sizeof(*ret->lines));
 	for (uint32_t i = 0; !r && i < o->n_lines; i++) {
 		if (!o->lines[i].b.sum)
@@ -463,7 +539,10 @@ static int run(struct over_time *o, struct query_matrix *ret, struct errbuf *eb)
 	if (r)
 		return r == -ENOENT ? 0 : r;
 	o->is_delta = ret->type.kind == STORE_DELTA;
-	if (ret->type.kind == STORE_INSTANT)
+	if (o->by_stack && ret->type.kind == STORE_GAUGE)
+		return err_set(eb, -EINVAL,
+			"%s is a number over time and has no stacks to choose from", ret->type.id);
+	if (ret->type.kind == STORE_INSTANT && !o->spec->average)
 		r = load_coverage(o, eb);
 	for (size_t i = 0; !r && i < o->scan.n_parts; i++) {
 		r = read_part(o, &o->scan.parts[i], eb);
@@ -483,6 +562,10 @@ int query_over_time(struct query_env *env, const struct query_spec *spec, struct
 	if (r)
 		return r;
 	arena_init(&o.arena, env->budget);
+	arena_init(&o.part_arena, env->budget);
+	o.by_stack = spec->stacks && !tree_choice_is_empty(spec->stacks);
+	o.n_classes =
+		o.by_stack && spec->stacks->n_frames ? (uint32_t)spec->stacks->n_frames + 1 : 1;
 	table_init(&o.cell_of, env->budget);
 	o.n_points = (size_t)((spec->end_ns - spec->start_ns) / spec->step_ns) + 1;
 	o.window_ns = spec->window_ns ? spec->window_ns : spec->step_ns;

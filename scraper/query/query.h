@@ -15,7 +15,7 @@
  */
 #pragma once
 #include "lib/prof/labels.h"
-#include "lib/tree/tree.h"
+#include "lib/tree/choose.h"
 #include "scraper/query/selector.h"
 #include "scraper/store/part.h"
 #include <stdatomic.h>
@@ -61,6 +61,12 @@ struct query_spec {
 	struct tree_symbols *symbols;
 	bool want_coverage; /* merges: covered_ns and n_targets */
 	int64_t start_ns, end_ns;
+	/* Series over time: which stacks count, and of which functions they are; NULL or empty: all. Gauges have none (-EINVAL). Names
+	 * go to `symbols`, which must then be there. */
+	const struct tree_choice *stacks;
+	/* Series over time: a point is the mean over the profiles with time in its window, of all series of the group, whole and
+	 * not spread. A profile of which nothing belongs to the line is none of it. */
+	bool average;
 	int64_t step_ns;   /* series over time: points at start, start + step … ≤ end */
 	int64_t window_ns; /* what a point at t covers: (t − window, t]; 0: the step */
 	const char *const *group_by;
@@ -108,7 +114,8 @@ struct query_line {
 	struct labels labels;	    /* of the series, or the grouping labels */
 	struct query_point *points; /* by time; empty buckets are left out */
 	size_t n_points;
-	double sum; /* of all points */
+	double sum;	 /* of all points */
+	size_t function; /* with stacks->n_frames: which of them, n_frames: stacks of none */
 };
 struct query_matrix {
 	struct query_line *lines; /* by sum, descending, then by labels */

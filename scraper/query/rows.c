@@ -115,13 +115,14 @@ static int walk_range(struct walk *w, const struct rows_range *range, rows_fn *f
 			return r;
 		page = &w->pages[w->page];
 		off = row - page->first_row;
-		if (row < page->first_row || off >= w->rows.n_rows || !w->rows.values[hit->column])
+		if (row < page->first_row || off >= w->rows.n_rows ||
+			(!j->nodes_only && !w->rows.values[hit->column]))
 			return bad(w, "a profile's rows lie outside its pages");
 		piece.n = (size_t)MIN(end - row, w->rows.n_rows - off);
 		piece.nodes = w->rows.nodes + off;
 		piece.label_sets = w->rows.label_sets ? w->rows.label_sets + off : NULL;
 		piece.const_label_set = w->rows.const_label_set;
-		piece.values = w->rows.values[hit->column] + off;
+		piece.values = j->nodes_only ? NULL : w->rows.values[hit->column] + off;
 		r = fn(&piece, ctx, w->eb);
 		j->stats->rows += piece.n;
 		row += piece.n;
@@ -140,7 +141,7 @@ int rows_walk(const struct rows_job *job, rows_fn *fn, void *ctx, struct errbuf 
 	r = part_pages(job->reader, &w.pages);
 	if (r)
 		return scan_reader_failed(job->part, job->reader, r, eb);
-	for (size_t i = 0; i < ranges->n; i++)
+	for (size_t i = 0; i < ranges->n && !job->nodes_only; i++)
 		w.columns |= 1U << job->part->hits[ranges->items[i].hit].column;
 	for (size_t i = 0; !r && i < ranges->n; i++)
 		r = walk_range(&w, &ranges->items[i], fn, ctx);

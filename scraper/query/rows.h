@@ -44,6 +44,7 @@ struct rows_job {
 	struct part_reader *reader;	  /* of the same part, this thread's */
 	const struct rows_ranges *ranges; /* sorted */
 	uint64_t from_row, to_row;
+	bool nodes_only;	   /* pieces have no values */
 	struct query_stats *stats; /* added to */
 };
 /* Calls `fn` for every piece. Row ids are checked against the part's tables. */
