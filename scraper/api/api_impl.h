@@ -97,11 +97,12 @@ void api_reply_json(struct http_request *r, struct json *j, struct bytes *out);
 void api_put_labels(struct json *j, const char *key, const struct labels *l);
 
 /* ---- handlers, by file ---- */
-http_handler_fn api_flamegraph, api_top, api_profile;				    /* trees.c */
-http_handler_fn api_diff;							    /* diff.c */
-http_handler_fn api_import;							    /* import.c */
-http_handler_fn api_query_series;						    /* series.c */
-http_handler_fn api_profile_types, api_labels, api_label_values, api_series;	    /* catalog.c */
+http_handler_fn api_flamegraph, api_top, api_profile;			     /* trees.c */
+http_handler_fn api_diff;						     /* diff.c */
+http_handler_fn api_import;						     /* import.c */
+http_handler_fn api_query_series;					     /* series.c */
+http_handler_fn api_top_series;						     /* top_series.c */
+http_handler_fn api_profile_types, api_labels, api_label_values, api_series; /* catalog.c */
 http_handler_fn api_targets, api_scrape_pools, api_status_config, api_status_flags; /* status.c */
 http_handler_fn api_scrape_pool_config, api_relabel_steps, api_page_discovery;	    /* pools.c */
 http_handler_fn api_walreplay, api_runtimeinfo, api_buildinfo, api_tsdb;	    /* status.c */

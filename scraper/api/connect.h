@@ -51,8 +51,9 @@ int querier_range(const struct api *a, int64_t start_ms, int64_t end_ms, int64_t
 struct querier_merge {
 	struct query_selector selector;
 	int64_t start_ns, end_ns;
-	const char **call_site; /* functions that stacks begin with, root first */
+	const char *const *call_site; /* functions that stacks begin with, root first */
 	size_t n_call_site, max_nodes;
+	bool average; /* of values over time */
 	struct query_trees trees;
 	struct tree functions;
 };
@@ -61,6 +62,10 @@ void querier_merge_done(struct querier_merge *m);
 /* Merges into m->trees (one group); with `functions` also into a function tree. */
 int querier_merge_run(
 	struct api_job *q, struct querier_merge *m, bool functions, struct errbuf *eb) _must_check_;
+/* The names of a selector's call site, in the call's arena; none without a selector. */
+struct Types__V1__StackTraceSelector;
+int querier_call_site(struct connect_call *c, const struct Types__V1__StackTraceSelector *s,
+	const char *const **ret, size_t *ret_n, struct errbuf *eb) _must_check_;
 /* max_nodes as clients give it: 0 is the default. */
 int querier_max_nodes(const struct api *a, int64_t given, size_t fallback, size_t *ret,
 	struct errbuf *eb) _must_check_;

@@ -7,6 +7,7 @@
 #include "lib/net/url.h"
 #include "lib/render/render.h"
 #include "scraper/api/api_impl.h"
+#include "scraper/api/series.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -201,12 +202,14 @@ static void draw_graph(struct home *h, const struct query_matrix *m)
 static void put_graph(struct home *h)
 {
 	_cleanup_query_matrix_ struct query_matrix m = {};
-	struct query_spec spec = {.selector = h->q.params.selectors,
-		.start_ns = h->q.params.start_ns,
-		.end_ns = h->q.params.end_ns,
-		.step_ns = h->q.params.step_ns,
-		.group = true};
+	_cleanup_tree_symbols_ struct tree_symbols symbols;
+	const struct tree_choice stacks = series_choice(&h->q.params);
+	struct query_spec spec = series_spec(&h->q.params);
 
+	tree_symbols_init(&symbols, h->q.env.budget);
+	spec.stacks = &stacks;
+	spec.symbols = &symbols;
+	spec.group = true;
 	if (query_over_time(&h->q.env, &spec, &m, NULL) == 0 && m.n_lines)
 		draw_graph(h, &m);
 }

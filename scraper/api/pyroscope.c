@@ -253,6 +253,7 @@ static int over_time(struct page *p, const struct querier_merge *m, const char *
 		.group_by = &group_by,
 		.n_group_by = group_by != NULL,
 		.group = true,
+		.average = m->average,
 		.max_groups = MAX_GROUPS};
 	spec->end_ns = MAX(spec->end_ns, spec->start_ns);
 	return query_over_time(&p->q.env, spec, ret, &p->eb);
@@ -326,12 +327,17 @@ void api_pyroscope_render(struct http_request *r, void *arg)
 {
 	_cleanup_querier_merge_ struct querier_merge m = {};
 	const char *format = http_request_param(r, "format");
+	const char *aggregation = http_request_param(r, "aggregation");
 	bool dot = format && !strcmp(format, "dot");
 	struct page p = {};
 	int e = 0;
 
 	page_begin(&p, r, arg, "render");
-	if (format && *format && !dot && strcmp(format, "json") != 0)
+	m.average = aggregation && !strcmp(aggregation, "avg");
+	if (aggregation && *aggregation && !m.average && strcmp(aggregation, "sum") != 0)
+		e = err_set(&p.eb, -EINVAL, "aggregation: \"%.40s\" is neither sum nor avg",
+			aggregation);
+	else if (format && *format && !dot && strcmp(format, "json") != 0)
 		e = err_set(&p.eb, -EINVAL, "format: \"%.40s\" is neither json nor dot", format);
 	if (!e)
 		e = parse_side(&p, "query", "from", "until", &m);

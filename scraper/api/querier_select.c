@@ -4,6 +4,7 @@
  */
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
+#include "proto/types.pb-c.h"
 #include "scraper/api/connect.h"
 #include <inttypes.h>
 #include <string.h>
@@ -112,6 +113,24 @@ int querier_max_nodes(
 			a->o.max_nodes);
 	*ret = given ? (size_t)given : fallback;
 	return 0;
+}
+
+int querier_call_site(struct connect_call *c, const Types__V1__StackTraceSelector *s,
+	const char *const **ret, size_t *ret_n, struct errbuf *eb)
+{
+	const char **names;
+
+	if (!s || !s->n_call_site)
+		return 0;
+	if (s->n_call_site > API_MAX_AT)
+		return err_set(eb, -EINVAL,
+			"stack_trace_selector.call_site: more than %d functions", API_MAX_AT);
+	names = CONNECT_ARRAY(c, s->n_call_site, const char *);
+	for (size_t i = 0; names && i < s->n_call_site; i++)
+		names[i] = s->call_site[i]->name;
+	*ret = names;
+	*ret_n = s->n_call_site;
+	return arena_error(&c->arena, eb);
 }
 
 void querier_merge_done(struct querier_merge *m)

@@ -45,23 +45,7 @@ static int check(const Querier__V1__SelectSeriesRequest *in, struct errbuf *eb)
 		return err_set(eb, -EINVAL, "limit: is negative");
 	if (in->n_group_by > MAX_GROUP_LABELS)
 		return err_set(eb, -EINVAL, "group_by: more than %d labels", MAX_GROUP_LABELS);
-	if (in->stack_trace_selector && in->stack_trace_selector->n_call_site)
-		return err_set(eb, -ENOTSUP,
-			"stack_trace_selector: series over time of chosen stacks are not "
-			"implemented");
 	return 0;
-}
-
-/* An average is that over profiles; instant types are means already. */
-static int check_aggregation(
-	const Querier__V1__SelectSeriesRequest *in, const struct query_matrix *m, struct errbuf *eb)
-{
-	if (in->aggregation !=
-			TYPES__V1__TIME_SERIES_AGGREGATION_TYPE__TIME_SERIES_AGGREGATION_TYPE_AVERAGE ||
-		m->type.kind == STORE_INSTANT || !m->n_lines)
-		return 0;
-	return err_set(eb, -ENOTSUP,
-		"aggregation: the average of a type that counts over time is not implemented");
 }
 
 int querier_select_series(
@@ -75,6 +59,8 @@ int querier_select_series(
 		.group_by = (const char *const *)in->group_by,
 		.n_group_by = in->n_group_by,
 		.group = true};
+	_cleanup_tree_symbols_ struct tree_symbols symbols = {};
+	struct tree_choice stacks = {};
 	size_t n;
 	int r = check(in, eb);
 
@@ -82,14 +68,20 @@ int querier_select_series(
 		r = querier_range(c->q.api, in->start, in->end, &spec.start_ns, &spec.end_ns, eb);
 	if (!r)
 		r = querier_selector(in->profile_typeid, in->label_selector, &s, eb);
+	if (!r)
+		r = querier_call_site(c, in->stack_trace_selector, &stacks.at, &stacks.n_at, eb);
+	tree_symbols_init(&symbols, c->q.env.budget);
+	spec.stacks = &stacks;
+	spec.symbols = &symbols;
 	if (r)
 		return r;
 	spec.step_ns = llround(in->step * 1e9);
+	spec.average =
+		in->aggregation ==
+		TYPES__V1__TIME_SERIES_AGGREGATION_TYPE__TIME_SERIES_AGGREGATION_TYPE_AVERAGE;
 	r = api_job_take(&c->q, spec.start_ns - spec.step_ns, eb);
 	if (!r)
 		r = query_over_time(&c->q.env, &spec, &m, eb);
-	if (!r)
-		r = check_aggregation(in, &m, eb);
 	if (r || !out)
 		return r ? r : arena_error(&c->arena, eb);
 	querier__v1__select_series_response__init(out);

@@ -78,13 +78,7 @@ static int prepare(struct connect_call *c, const struct wanted *w, size_t defaul
 		r = select_ids("span_id", w->spans, w->n_spans, SPAN_DIGITS, &m->selector, eb);
 	if (!r)
 		r = select_ids("trace_id", w->traces, w->n_traces, TRACE_DIGITS, &m->selector, eb);
-	if (r || !w->stacks || !w->stacks->n_call_site)
-		return r;
-	m->call_site = CONNECT_ARRAY(c, w->stacks->n_call_site, const char *);
-	for (size_t i = 0; m->call_site && i < w->stacks->n_call_site; i++)
-		m->call_site[i] = w->stacks->call_site[i]->name;
-	m->n_call_site = w->stacks->n_call_site;
-	return arena_error(&c->arena, eb);
+	return r ? r : querier_call_site(c, w->stacks, &m->call_site, &m->n_call_site, eb);
 }
 
 static struct wanted wanted_of(const Querier__V1__SelectMergeStacktracesRequest *in)

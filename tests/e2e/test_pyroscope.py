@@ -153,7 +153,14 @@ class QuerierTest(Base):
         self.assertEqual(sum(p['value'] for p in series(step=5)[0]['points']), N * ALL)
         heap = series(profileTypeID=HEAP)
         self.assertEqual({p['value'] for p in heap[0]['points']}, {sum(HEAP_BYTES)})
-        self.assertEqual(series(profileTypeID=HEAP, aggregation='TIME_SERIES_AGGREGATION_TYPE_AVERAGE'), heap)
+        average = {'aggregation': 'TIME_SERIES_AGGREGATION_TYPE_AVERAGE'}
+        self.assertEqual(series(profileTypeID=HEAP, **average), heap)
+        self.assertEqual({p['value'] for p in series(**average)[0]['points']}, {ALL / 2})  # of the profiles of both services
+        self.assertEqual(series(step=600, groupBy=['service_name'], **average)[1]['points'][0]['value'], total('alpha'))
+        stacks = {'stackTraceSelector': {'callSite': [{'name': 'main'}, {'name': 'idle'}]}}
+        self.assertEqual([sum(p['value'] for p in line['points']) for line in series(groupBy=['service_name'], **stacks)],
+                         [N * 20000000, N * 10000000])
+        self.assertEqual(series(stackTraceSelector={'call_site': [{'name': 'idle'}]}), [])
         self.assertEqual(self.call('SelectSeries', {**self.query, 'step': 60, 'labelSelector': '{job="none"}'}), {})
         self.refused(400, 'invalid_argument', 'step', 'SelectSeries', self.query)
         self.refused(400, 'invalid_argument', 'step', 'SelectSeries', {**self.query, 'step': 0.0001})
@@ -389,6 +396,8 @@ class RenderTest(Base):
         r = self.render(query=f'{CPU}{{}}', groupBy='service_name', max_nodes=3, **base).json
         self.assertEqual({k: sum(g['samples']) for k, g in r['groups'].items()}, {s: N * total(s) for s in SERVICES})
         self.assertIn('other', r['flamebearer']['names'])
+        r = self.render(query=f'{CPU}{{}}', aggregation='avg', **base).json
+        self.assertEqual({v for v in r['timeline']['samples'] if v}, {ALL // 2})
         heap = self.render(query=f'{HEAP}{{}}', **base).json
         self.assertEqual((heap['metadata']['units'], heap['metadata']['sampleRate']), ('bytes', 100))
         for times in ({'from': 'now-1h', 'until': 'now'}, {'from': 'now-1M'}, {'from': 'now-60min'}, {},
@@ -413,7 +422,7 @@ class RenderTest(Base):
         self.assertEqual(r['code'], 'invalid_argument')
 
     def test_errors(self):
-        for params in ({}, {'query': '{}'}, {'query': f'{CPU}{{}}', 'from': 'yesterday'}, {'query': f'{CPU}{{}}', 'format': 'svg'},
+        for params in ({}, {'query': '{}'}, {'query': f'{CPU}{{}}', 'from': 'yesterday'}, {'query': f'{CPU}{{}}', 'format': 'svg'}, {'query': f'{CPU}{{}}', 'aggregation': 'max'},
                        {'query': f'{CPU}{{}}', 'from': 'now', 'until': 'now-1h'}, {'query': f'{CPU}{{}}', 'max-nodes': 'x'}):
             self.assertEqual(self.render(status=400, **params).json['code'], 'invalid_argument')
         self.assertEqual(self.render('/pyroscope/label-values', label='__name__').json, ['memory', 'process_cpu'])

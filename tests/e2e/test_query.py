@@ -103,6 +103,67 @@ class QueryTest(unittest.TestCase):
             want[key] = want.get(key, 0) + values[1]
         self.assertEqual(by_stack(p.samples, 0, ['stage']), want)
 
+    def series(self, **params):
+        """{labels: sum of all points}."""
+        r = self.ask('/api/v1/query_series', query=CPU + '{run="0"}', step=300, **params).json['data']['result']
+        return {tuple(sorted(line['metric'].items())): sum(float(v) for _, v in line['values']) for line in r}
+
+    def test_filters_over_time(self):
+        for options in ({'focus': 'alloc'}, {'ignore': 'alloc|free', 'show': 'main|hash'}, {'show_from': 'parse|read', 'hide': 'alloc'},
+                        {'hide': 'main'}, {'at': 'main'}, {'at': 'work'}, {'focus': 'app.c'}):
+            with self.subTest(options=options):
+                whole = self.ask('/api/v1/flamegraph', query=CPU + '{run="0"}', **options).json['data']['total_by_node'][0]
+                self.assertAlmostEqual(self.series(group_by='', **options).get((), 0), whole, places=0)
+        self.assertEqual(self.series(focus='nothing'), {})
+        want = {}
+        for stack, values, labels in self.samples[0]:
+            if 'alloc' in stack:
+                key = (('thread_name', labels['thread_name']),) if 'thread_name' in labels else ()
+                want[key] = want.get(key, 0) + values[1]
+        got = self.series(focus='alloc', group_by='thread_name')
+        self.assertEqual({k: round(v) for k, v in got.items()}, want)
+        for params, text in (({'tagroot': 'stage'}, 'use group_by'), ({'format': 'svg'}, 'json and csv')):
+            r = self.scraper.get(url('/api/v1/query_series', query=CPU + '{}', **params))
+            self.assertEqual((r.status, text in r.text), (400, True), r.text)
+
+    def top(self, **params):
+        return self.ask('/api/v1/top_series', query=CPU + '{}', step=60, **params).json['data']
+
+    def test_top_series(self):
+        own, whole = {}, {}
+        for stack, values, _ in self.samples[0] + self.samples[1]:
+            own[stack[0]] = own.get(stack[0], 0) + values[1]
+            for f in set(stack):
+                whole[f] = whole.get(f, 0) + values[1]
+        all_points = {t: float(v) for t, v in self.ask('/api/v1/query_series', query=CPU + '{}', step=60, group_by='').json['data']['result'][0]['values']}
+        self.assertEqual(len(all_points), 2)
+        for by, want in (('self', own), ('total', whole)):
+            d = self.top(by=by, limit=4)
+            names = [line['metric']['function'] for line in d['result']]
+            self.assertEqual(names, sorted(want, key=want.get, reverse=True)[:4], by)
+            self.assertEqual({line['metric']['function']: sum(float(v) for _, v in line['values']) for line in d['result']}, {n: want[n] for n in names})
+            self.assertEqual([(line['self'], line['total']) for line in d['result']], [(own.get(n, 0), whole[n]) for n in names])
+            self.assertEqual((d['by'], d['total'], d['n_functions'], d['rest']['n_functions']), (by, sum(own.values()), len(whole), len(whole) - 4))
+            rest = sum(float(v) for _, v in d['rest']['values'])
+            if by == 'self':
+                points = {}
+                for line in d['result'] + [d['rest']]:
+                    for t, v in line['values']:
+                        points[t] = points.get(t, 0) + float(v)
+                self.assertEqual(points, all_points)
+            else:
+                self.assertEqual(rest, 0)  # main is on every stack
+        d = self.top(by='total', hide='main', limit=1)
+        stacks = [(set(stack) - {'main'}, values[1]) for stack, values, _ in self.samples[0] + self.samples[1]]
+        first = d['result'][0]['metric']['function']
+        self.assertEqual(sum(float(v) for _, v in d['rest']['values']), sum(v for s, v in stacks if s and first not in s))
+        self.assertEqual(self.top(focus='nothing'), {**self.top(focus='nothing'), 'result': [], 'total': 0, 'rest': {'n_functions': 0, 'values': []}})
+        rows = self.ask('/api/v1/top_series', query=CPU + '{}', step=60, limit=2, format='csv').text.splitlines()
+        self.assertEqual((rows[0], rows[-1].split(',')[0]), ('function,file,time,value', '(rest)'))
+        for params, text in (({'limit': 64}, '63'), ({'by': 'size'}, 'neither self nor total'), ({'group_by': 'run'}, 'group_by'), ({'format': 'dot'}, 'json and csv')):
+            r = self.scraper.get(url('/api/v1/top_series', query=CPU + '{}', **params))
+            self.assertEqual((r.status, text in r.text), (400, True), r.text)
+
     def diff(self, **params):
         return self.ask('/api/v1/diff', query_a=f'{CPU}{{run="0"}}', query_b=f'{CPU}{{run="1"}}', **params)
 
