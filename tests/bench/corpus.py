@@ -21,7 +21,7 @@ def record():
     from bench_sampler import sqlite_source
     os.makedirs(os.path.dirname(POOL), exist_ok=True)
     data = POOL + '.perf'
-    subprocess.run(['perf', 'record', '-q', '-F', '499', '-e', 'cpu-clock', '--call-graph', 'dwarf,16384', '-o', data, '--', 'timeout', '25',
+    subprocess.run(['perf', 'record', '-q', '-B', '-N', '-F', '499', '-e', 'cpu-clock', '--call-graph', 'dwarf,16384', '-o', data, '--', 'timeout', '25',
                     'clang-14', '-O2', '-w', '-c', '-o', '/dev/null', sqlite_source()], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     text = subprocess.run(['perf', 'script', '--no-inline', '-i', data, '-F', 'ip,sym,dso'], capture_output=True, text=True, errors='replace').stdout
     pool, stack = {}, []
