@@ -3,7 +3,7 @@
  * Stored profiles as the series of PromQL. A delta type is a counter: stored values are its increments, so that increase needs no
  * extrapolation and the counter itself is their running sum from five minutes before the first point on. An instant type and the
  * scraper's own series are gauges: the mean over the last step, or that of the last step before it, within five minutes, that had
- * any.
+ * any. Series that ended since are not there.
  */
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
@@ -109,6 +109,7 @@ static int read_lines(struct reading *d, int64_t start_ns, int64_t step_ns, size
 	spec.end_ns = start_ns + (int64_t)(n - 1) * step_ns;
 	spec.step_ns = step_ns;
 	spec.window_ns = window_ns;
+	spec.lookback_ns = window_ns ? 0 : LOOKBACK_NS;
 	r = query_over_time(&d->q->q.env, &spec, &m, d->eb);
 	for (size_t i = 0; !r && i < m.n_lines; i++) {
 		r = series_of(d, &m.lines[i], &s);
@@ -156,13 +157,10 @@ static int read_counter(struct reading *d)
 	for (size_t i = d->first; !r && i < d->out->n_series; i++) {
 		struct promql_series *series = &d->out->series[i];
 		double sum = 0;
-		uint8_t begun = 0;
 
 		for (size_t k = 0; k < s->n_points; k++) {
 			sum += series->present[k] ? series->values[k] : 0;
-			begun |= series->present[k];
 			series->values[k] = sum;
-			series->present[k] = begun;
 		}
 	}
 	return r;
@@ -170,23 +168,18 @@ static int read_counter(struct reading *d)
 
 /* ---- gauges ---- */
 
-/* Each point has the last value at or before it, within the lookback. */
+/* Of steps before the first point too, which looking back needs. */
 static void put_gauge(const struct reading *d, const struct query_line *l, struct promql_series *s,
 	int64_t start_ns, int64_t step_ns)
 {
-	size_t at = 0;
-
 	(void)start_ns;
-	(void)step_ns;
-	for (size_t k = 0; k < d->s->n_points; k++) {
-		int64_t t = d->s->start_ns + (int64_t)k * d->s->step_ns;
+	for (size_t i = 0; i < l->n_points; i++) {
+		int64_t after = l->points[i].time_ns - d->s->start_ns;
 
-		while (at < l->n_points && l->points[at].time_ns <= t)
-			at++;
-		if (!at || l->points[at - 1].time_ns <= t - LOOKBACK_NS)
+		if (after < 0)
 			continue;
-		s->values[k] = l->points[at - 1].value;
-		s->present[k] = 1;
+		s->values[after / step_ns] = l->points[i].value;
+		s->present[after / step_ns] = 1;
 	}
 }
 

@@ -156,6 +156,9 @@ int config_check_job(struct config_reader *r, void *object, const struct conf_no
 				"a parameter's name cannot be empty");
 	}
 	inherit_limits(&job->limits, &r->global->limits);
+	if (job->extra_scrape_metrics == CONFIG_UNSET)
+		job->extra_scrape_metrics =
+			r->global->extra_scrape_metrics ? CONFIG_TRUE : CONFIG_FALSE;
 	e = config_check_http(r, &job->http, seen);
 	if (e == 0)
 		e = check_times(r, job, seen);

@@ -74,6 +74,7 @@ struct config_job {
 	struct config_param *params;
 	size_t n_params;
 	bool honor_labels, honor_timestamps, enable_compression;
+	enum config_tristate extra_scrape_metrics; /* never unset once read */
 	struct config_limits limits;
 	struct config_http http;
 	struct config_profiling profiling;
@@ -110,7 +111,8 @@ struct config_global {
 	int64_t scrape_interval_ms, scrape_timeout_ms;
 	struct labels external_labels;
 	struct config_limits limits; /* what jobs inherit */
-	int name_scheme;	     /* always 0: utf8 */
+	bool extra_scrape_metrics;
+	int name_scheme; /* always 0: utf8 */
 };
 
 struct config_warning {

@@ -9,6 +9,7 @@
 #include "lib/base/alloc.h"
 #include "scraper/query/coverage.h"
 #include "scraper/query/group.h"
+#include "scraper/query/lookback.h"
 #include "scraper/query/rows.h"
 #include "scraper/query/stacks.h"
 #include <math.h>
@@ -28,6 +29,7 @@ struct line {
 	struct buckets b;
 	uint32_t *profiles; /* of averages: how many there are in each bucket */
 	uint64_t last;	    /* serial of the profile that was counted last */
+	uint8_t *holds;	    /* a counter's points that are there when looking back */
 	bool has_labels;
 	struct labels labels;
 };
@@ -41,6 +43,7 @@ struct cell {
 struct series {
 	uint32_t *scrapes; /* in each bucket; NULL until touched */
 	uint32_t target;   /* of the coverage, or TREE_NONE */
+	bool is_noted;	   /* the target's scrapes, when looking back */
 };
 
 struct over_time {
@@ -63,6 +66,7 @@ struct over_time {
 	uint32_t **covered;	  /* per target: scrapes in each bucket */
 	bool by_stack;
 	uint32_t n_classes; /* lines of a group or series, next to each other */
+	struct lookback lookback;
 
 	/* of the part in hand */
 	struct scan_part *part;
@@ -84,6 +88,7 @@ static void over_time_done(struct over_time *o)
 	free(o->series);
 	free(o->covered);
 	coverage_done(&o->coverage);
+	lookback_done(&o->lookback);
 	free(o->ranges.items);
 	table_done(&o->cell_of);
 	group_view_done(&o->view);
@@ -118,7 +123,14 @@ static int line_at(struct over_time *o, uint32_t i, struct line **ret)
 		memset(o->lines + old, 0, (o->cap_lines - old) * sizeof(*o->lines));
 	o->n_lines = MAX(o->n_lines, i + 1UL);
 	*ret = &o->lines[i];
-	return buckets_alloc(o, &(*ret)->b);
+	if (o->is_delta && o->spec->lookback_ns && !(*ret)->holds)
+		(*ret)->holds = arena_zalloc(&o->arena, o->n_points);
+	return arena_error(&o->arena, NULL) ? -ENOMEM : buckets_alloc(o, &(*ret)->b);
+}
+
+static int64_t reads_from(const struct over_time *o)
+{
+	return o->spec->start_ns - o->window_ns - o->spec->lookback_ns + 1;
 }
 
 /* The first point at or after time t, which may lie outside 0 .. n_points − 1. */
@@ -170,14 +182,14 @@ static int cell_at(struct over_time *o, uint32_t series, uint32_t line, struct c
 		o->cells[o->n_cells++] = (struct cell) {.series = series, .line = line};
 	}
 	*ret = &o->cells[*slot];
-	return buckets_alloc(o, &(*ret)->b);
+	return o->is_delta ? 0 : buckets_alloc(o, &(*ret)->b);
 }
 
 /* Scrapes per bucket of every target. */
 static int load_coverage(struct over_time *o, struct errbuf *eb)
 {
-	int64_t from = o->spec->start_ns - o->window_ns + 1, first, end;
-	int r = coverage_load(&o->coverage, &o->scan, from, o->spec->end_ns, eb);
+	int64_t first, end;
+	int r = coverage_load(&o->coverage, &o->scan, reads_from(o), o->spec->end_ns, eb);
 	size_t n = o->coverage.targets.n;
 
 	o->covered = try_realloc(NULL, n + 1, sizeof(*o->covered));
@@ -259,7 +271,8 @@ static int put(struct over_time *o, const struct scan_hit *hit, uint32_t line, i
 	if (o->spec->average)
 		return put_average(o, line, time, value);
 	if (o->is_delta) {
-		r = line_at(o, line, &l);
+		r = o->spec->lookback_ns ? cell_at(o, hit->series, line, &c) : 0;
+		r = r ? r : line_at(o, line, &l);
 		if (!r)
 			spread(o, &l->b, time, duration, value);
 		return r;
@@ -310,6 +323,8 @@ static int add_profile(
 	o->serial++;
 	if (!o->is_delta && !o->spec->average)
 		r = count_scrapes(o, hit, p->time_ns[i], p->n_profiles[i]);
+	if (!r && o->spec->lookback_ns)
+		r = lookback_note(&o->lookback, hit->series, p->time_ns[i]);
 	if (r)
 		return r;
 	if (by_row)
@@ -337,7 +352,7 @@ static int add_hit(struct over_time *o, uint32_t h, struct errbuf *eb)
 		return no_memory(eb);
 	if (o->is_delta && !q->average)
 		until = tree_add(until, MAX(st->max_duration_ns, 0));
-	r = part_profiles(p->reader, hit->stream, q->start_ns - o->window_ns + 1, until, &profiles);
+	r = part_profiles(p->reader, hit->stream, reads_from(o), until, &profiles);
 	if (r)
 		return scan_failed(p, r, eb);
 	for (size_t i = 0; !r && i < profiles.n; i++)
@@ -431,25 +446,27 @@ static int read_part(struct over_time *o, struct scan_part *p, struct errbuf *eb
 			   add_piece, o, eb);
 }
 
-/*
- * Means of the cells into their lines. The mean is over all scrapes of the series' target, whether or not the series was in
- * them.
- */
+/* What point k of the cell is: the mean over all scrapes of the series' target, whether or not the series was in them. */
+static double mean_of(const struct over_time *o, const struct cell *c, size_t k)
+{
+	const struct series *series = &o->series[c->series];
+	uint32_t n = series->scrapes[k];
+
+	if (series->target != TREE_NONE)
+		n = MAX(n, o->covered[series->target][k]);
+	return c->b.sum[k] / MAX(n, 1U);
+}
+
 static void fold_cells(struct over_time *o)
 {
 	for (size_t i = 0; i < o->n_cells; i++) {
 		const struct cell *c = &o->cells[i];
 		struct buckets *to = &o->lines[c->line].b;
-		const struct series *series = &o->series[c->series];
 
 		for (size_t k = 0; k < o->n_points; k++) {
-			uint32_t n = series->scrapes[k];
-
 			if (!c->b.present[k])
 				continue;
-			if (series->target != TREE_NONE)
-				n = MAX(n, o->covered[series->target][k]);
-			to->sum[k] += c->b.sum[k] / MAX(n, 1U);
+			to->sum[k] += mean_of(o, c, k);
 			to->present[k] = 1;
 		}
 	}
@@ -460,6 +477,52 @@ static void divide(struct over_time *o)
 	for (size_t i = 0; i < o->n_lines; i++)
 		for (size_t k = 0; o->lines[i].profiles && k < o->n_points; k++)
 			o->lines[i].b.sum[k] /= MAX(o->lines[i].profiles[k], 1U);
+}
+
+/* Scrapes of the target count, so that a series which the last one lacked is gone. */
+static int note_coverage(struct over_time *o, uint32_t at)
+{
+	struct series *series = &o->series[at];
+	const struct coverage_target *t;
+	int r = 0;
+
+	if (series->is_noted || series->target == TREE_NONE)
+		return 0;
+	series->is_noted = true;
+	t = &o->coverage.items[series->target];
+	for (size_t i = 0; !r && i < t->n; i++)
+		r = lookback_note(&o->lookback, at, t->times_ns[i]);
+	return r;
+}
+
+/* Cells with what their series were last; of counters only whether the line holds. */
+static int fold_looking_back(struct over_time *o)
+{
+	uint32_t *from = arena_alloc_array(&o->arena, o->n_points, sizeof(*from));
+	uint8_t *ended = arena_alloc(&o->arena, o->n_points);
+	int r = from && ended ? 0 : -ENOMEM;
+
+	for (size_t i = 0; !r && i < o->n_cells; i++) {
+		const struct cell *c = &o->cells[i];
+		struct line *to = &o->lines[c->line];
+
+		if (!o->is_delta)
+			r = note_coverage(o, c->series);
+		lookback_walk(&o->lookback, c->series, from, ended);
+		for (size_t k = 0; !r && k < o->n_points; k++) {
+			if (o->is_delta) {
+				to->holds[k] |=
+					from[k] != LOOKBACK_NONE || (to->b.present[k] && !ended[k]);
+			} else if (from[k] < o->n_points && c->b.present[from[k]]) {
+				to->b.sum[k] += mean_of(o, c, from[k]);
+				to->b.present[k] = 1;
+			}
+		}
+	}
+	for (size_t i = 0; o->is_delta && i < o->n_lines; i++)
+		if (o->lines[i].holds)
+			memcpy(o->lines[i].b.present, o->lines[i].holds, o->n_points);
+	return r;
 }
 
 static int emit_line(struct over_time *o, uint32_t i, struct query_line *ret)
@@ -502,7 +565,10 @@ static int finish(struct over_time *o, struct query_matrix *ret, struct errbuf *
 {
 	int r = 0;
 
-	fold_cells(o);
+	if (o->spec->lookback_ns)
+		r = fold_looking_back(o);
+	else
+		fold_cells(o);
 	divide(o);
 	ret->lines = xcalloc(o->n_lines + 1, sizeof(*ret->lines));
 	for (uint32_t i = 0; !r && i < o->n_lines; i++) {
@@ -544,6 +610,13 @@ static int run(struct over_time *o, struct query_matrix *ret, struct errbuf *eb)
 			"%s is a number over time and has no stacks to choose from", ret->type.id);
 	if (ret->type.kind == STORE_INSTANT && !o->spec->average)
 		r = load_coverage(o, eb);
+	o->lookback = (struct lookback) {.arena = &o->arena,
+		.start_ns = o->spec->start_ns,
+		.step_ns = o->spec->step_ns,
+		.for_ns = o->spec->lookback_ns,
+		.n_points = o->n_points};
+	if (!r && o->spec->lookback_ns)
+		r = lookback_load(&o->lookback, &o->scan, o->type, eb);
 	for (size_t i = 0; !r && i < o->scan.n_parts; i++) {
 		r = read_part(o, &o->scan.parts[i], eb);
 		scan_close_part(&o->scan.parts[i]);
@@ -569,8 +642,8 @@ int query_over_time(struct query_env *env, const struct query_spec *spec, struct
 	table_init(&o.cell_of, env->budget);
 	o.n_points = (size_t)((spec->end_ns - spec->start_ns) / spec->step_ns) + 1;
 	o.window_ns = spec->window_ns ? spec->window_ns : spec->step_ns;
-	r = scan_open(&o.scan, env, spec->terms, spec->start_ns - o.window_ns + 1, spec->end_ns,
-		spec->group_by, spec->n_group_by, eb);
+	r = scan_open(&o.scan, env, spec->terms, reads_from(&o), spec->end_ns, spec->group_by,
+		spec->n_group_by, eb);
 	group_set_init(&o.groups, &o.scan, spec->max_groups);
 	if (!r)
 		r = run(&o, ret, eb);

@@ -69,6 +69,11 @@ struct query_spec {
 	bool average;
 	int64_t step_ns;   /* series over time: points at start, start + step … ≤ end */
 	int64_t window_ns; /* what a point at t covers: (t − window, t]; 0: the step */
+	/*
+	 * Not 0: a series without a value in the step before a point has that of the last step before it with one, for so long, unless it
+	 * ended since; a point of a counter in that state is 0, and of one that ended is left out.
+	 */
+	int64_t lookback_ns;
 	const char *const *group_by;
 	size_t n_group_by;
 	bool group; /* false: trees are one group, series stay apart; true with n_group_by 0: one

@@ -470,11 +470,8 @@ static int memo_types(struct matching *m, const struct scan_part *p, struct type
 
 /* ---- hits ---- */
 
-static int64_t intern_series(struct scan *s, const struct scan_part *p, uint32_t set, uint32_t type)
+static int series_key(const struct scan_part *p, uint32_t set, uint32_t type, struct bytes *key)
 {
-	struct bytes *key = &s->key;
-	uint32_t id;
-
 	bytes_reset(key);
 	bytes_put_u32(key, type);
 	for (uint32_t i = p->sets.first[set]; i < p->sets.first[set + 1]; i++) {
@@ -486,10 +483,41 @@ static int64_t intern_series(struct scan *s, const struct scan_part *p, uint32_t
 		bytes_put_varint(key, value.len);
 		bytes_put(key, value.p, value.len);
 	}
-	if (bytes_error(key))
+	return bytes_error(key);
+}
+
+static int64_t intern_series(struct scan *s, const struct scan_part *p, uint32_t set, uint32_t type)
+{
+	struct bytes *key = &s->key;
+	uint32_t id;
+
+	if (series_key(p, set, type, key))
 		return -ENOMEM;
 	id = interner_add(&s->series_keys, key->data, key->len, NULL);
 	return id == INTERNER_NONE ? -ENOMEM : (int64_t)id;
+}
+
+int scan_find_series(
+	const struct scan *s, const struct scan_part *p, uint32_t set, uint32_t type, uint32_t *ret)
+{
+	_cleanup_bytes_ struct bytes key = {};
+
+	if (series_key(p, set, type, &key))
+		return -ENOMEM;
+	*ret = interner_find(&s->series_keys, key.data, key.len);
+	if (*ret == INTERNER_NONE)
+		*ret = TREE_NONE;
+	return 0;
+}
+
+bool scan_is_end(const struct scan_part *p, const struct part_schema *sc)
+{
+	struct prof_str type;
+
+	if (sc->kind != STORE_GAUGES || sc->n_columns != 1)
+		return false;
+	type = scan_string(p, sc->columns[0].type);
+	return type.len == strlen(STORE_END_COLUMN) && !memcmp(type.p, STORE_END_COLUMN, type.len);
 }
 
 static int add_hit(struct scan *s, struct scan_part *p, uint32_t stream, uint32_t column,
@@ -519,7 +547,8 @@ static int select_part(struct matching *m, struct scan_part *p)
 		const uint32_t *types = NULL;
 		uint32_t row_mask;
 
-		if (sc->kind == STORE_COVERAGE || !stream_passes(m, p, i, &row_mask))
+		if (sc->kind == STORE_COVERAGE || scan_is_end(p, sc) ||
+			!stream_passes(m, p, i, &row_mask))
 			continue;
 		r = memo_types(m, p, &memo, st->schema, name_of(p, st->label_set), &types);
 		for (uint32_t c = 0; !r && c < sc->n_columns; c++)

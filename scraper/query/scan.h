@@ -58,9 +58,15 @@ int scan_open(struct scan *s, struct query_env *env, enum query_terms terms, int
 	struct errbuf *eb) _must_check_;
 void scan_done(struct scan *s);
 #define _cleanup_scan_ _cleanup_(scan_done)
-/* Adds the hits of a selector to every part; NULL selects everything. Coverage streams are never hit. */
+/* Adds the hits of a selector to every part; NULL selects everything. Coverage streams and ends are never hit. */
 int scan_select(
 	struct scan *s, const struct query_selector *selector, struct errbuf *eb) _must_check_;
+
+/* The index in scan.series of a series that was hit, by its label set and type; TREE_NONE when there is none. -ENOMEM. */
+int scan_find_series(const struct scan *s, const struct scan_part *p, uint32_t set, uint32_t type,
+	uint32_t *ret) _must_check_;
+/* Whether streams of this schema say when others ended (STORE_END_COLUMN). */
+bool scan_is_end(const struct scan_part *p, const struct part_schema *sc);
 
 /* Closes a part's reader when it is no longer needed. */
 void scan_close_part(struct scan_part *p);

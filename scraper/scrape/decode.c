@@ -92,20 +92,6 @@ static enum scrape_reason subtract(struct scrape *s, struct scrape_request *r)
 	return SCRAPE_OK;
 }
 
-/* Streams that the previous answer of this type did not have. */
-static void count_new_series(struct scrape_request *r)
-{
-	struct table now;
-
-	table_init(&now, NULL);
-	for (size_t i = 0; i < r->series.n_streams; i++) {
-		r->n_series_added += !table_find(&r->type->seen_series, r->series.stream_hashes[i]);
-		(void)!table_insert(&now, r->series.stream_hashes[i], NULL);
-	}
-	table_done(&r->type->seen_series);
-	r->type->seen_series = now;
-}
-
 static enum scrape_reason make_series(struct scrape *s, struct scrape_request *r)
 {
 	const struct scrape_series_input in = {
@@ -124,7 +110,8 @@ static enum scrape_reason make_series(struct scrape *s, struct scrape_request *r
 
 	if (reason)
 		return reason;
-	count_new_series(r);
+	r->n_series_added = scrape_live_update(&r->type->live, r->series.streams,
+		r->series.stream_hashes, r->series.n_streams, r->out.time_ns, r->end_mono_ns);
 	metric_add(metric_cell(s->m.samples, r->job->name, r->type->spec.name),
 		(double)r->series.n_samples);
 	metric_add(metric_cell(s->m.relabel_dropped, r->job->name),
@@ -172,6 +159,10 @@ void scrape_decode(struct scrape *s, struct scrape_request *r)
 	int64_t start_ns = clock_monotonic_ns(s->o.clock);
 
 	r->out.period_type = r->out.period_unit = "";
+	if (r->is_last) {
+		scrape_report_ends(r);
+		return;
+	}
 	r->reason = decode(s, r);
 	if (r->reason)
 		clear_record(r);
@@ -181,5 +172,7 @@ void scrape_decode(struct scrape *s, struct scrape_request *r)
 		r->reason = SCRAPE_FAIL_MEMORY;
 		err_set(&r->error, -ENOMEM, "no memory for the scrape's own series");
 	}
+	if (r->reason && !r->discard)
+		scrape_report_ends(r);
 	metric_add(s->m.decode_seconds, (double)(clock_monotonic_ns(s->o.clock) - start_ns) / 1e9);
 }

@@ -118,7 +118,7 @@ static void release(struct scrape *s, struct scrape_request *r)
 		scrape_type_release(s, type);
 	else if (type->wait && !type->wait->list && !s->stopping)
 		scrape_wait_retry(type->wait);
-	if (t->is_gone && !t->n_in_flight)
+	if (t->is_gone && !t->may_return && !t->n_in_flight)
 		scrape_target_free(s, t);
 }
 
@@ -137,6 +137,10 @@ void scrape_finish(struct scrape *s, struct scrape_request *r)
 	bool again = false;
 
 	r->is_finishing = true;
+	if (r->is_last) {
+		release(s, r);
+		return;
+	}
 	if (r->response.body.len)
 		type->last_size_bytes = size_of(r);
 	if (!s->stopping) {

@@ -20,60 +20,6 @@ struct scrape_pool *scrape_pool_find(struct scrape *s, const char *job_name)
 	return p;
 }
 
-static void type_free(struct scrape_type *type)
-{
-	free(type->spec.name);
-	free(type->spec.path);
-	target_done(&type->t);
-	free(type->url);
-	free(type->filter);
-	free(type->cursor);
-	free(type->last_error);
-	scrape_delta_done(&type->delta);
-	table_done(&type->seen_series);
-	free(type);
-}
-
-void scrape_type_release(struct scrape *s, struct scrape_type *type)
-{
-	scrape_wait_free(s, type->wait);
-	type->is_gone = true;
-	if (!type->request)
-		type_free(type);
-}
-
-void scrape_target_free(struct scrape *s, struct scrape_target *t)
-{
-	struct scrape_target **at = &s->gone;
-
-	while (*at && *at != t)
-		at = &(*at)->next;
-	if (*at)
-		*at = t->next;
-	target_done(&t->t);
-	free(t->url);
-	free(t->address);
-	free(t->types_header);
-	free(t->labels_header);
-	free(t->types);
-	free(t);
-}
-
-/* The target starts nothing more; it is freed when its last request is. Called with the lock held. */
-void scrape_target_release(struct scrape *s, struct scrape_target *t)
-{
-	scrape_heap_remove(s, t);
-	for (size_t i = 0; i < t->n_types; i++)
-		scrape_type_release(s, t->types[i]);
-	t->n_types = 0;
-	t->is_gone = true;
-	t->pool = NULL;
-	t->next = s->gone;
-	s->gone = t;
-	if (!t->n_in_flight)
-		scrape_target_free(s, t);
-}
-
 static void drop_dropped(struct scrape_pool *p)
 {
 	for (size_t i = 0; i < p->n_dropped; i++)
@@ -83,8 +29,7 @@ static void drop_dropped(struct scrape_pool *p)
 	p->n_dropped = p->n_dropped_total = 0;
 }
 
-/* Called with the lock held. */
-void scrape_pool_free(struct scrape *s, struct scrape_pool *p)
+void scrape_pool_free(struct scrape *s, struct scrape_pool *p, bool may_return)
 {
 	struct scrape_pool **at = &s->pools;
 
@@ -96,7 +41,7 @@ void scrape_pool_free(struct scrape *s, struct scrape_pool *p)
 		struct scrape_target *t = p->targets;
 
 		p->targets = t->next;
-		scrape_target_release(s, t);
+		scrape_target_release(s, t, may_return ? p->job->name : NULL);
 	}
 	drop_dropped(p);
 	scrape_limit_put(p->limit);
@@ -173,7 +118,7 @@ static struct scrape_type *type_new(struct scrape_target *t, struct scrape_spec 
 	type->profiler_key = hash_xxh3(url, strcspn(url, "?"));
 	type->last_error = xstrdup("");
 	scrape_delta_init(&type->delta, t->stage->o.budget);
-	table_init(&type->seen_series, NULL);
+	scrape_live_init(&type->live);
 	return type;
 }
 
@@ -219,8 +164,10 @@ int scrape_target_set_types(struct scrape_target *t, struct errbuf *eb)
 	for (size_t i = 0; i < specs.n && r == 0; i++)
 		r = add_type(t, &specs.items[i], types, &n, eb);
 	for (size_t i = 0; i < t->n_types; i++)
-		if (t->types[i])
+		if (t->types[i]) {
+			scrape_live_hand_over(t->types[i], types, n);
 			scrape_type_release(s, t->types[i]);
+		}
 	free(t->types);
 	t->types = types;
 	t->n_types = n;
@@ -361,8 +308,9 @@ static void release_unmarked(struct scrape *s, struct scrape_pool *p)
 		}
 		*at = t->next;
 		p->n_targets--;
-		scrape_target_release(s, t);
+		scrape_target_release(s, t, NULL);
 	}
+	scrape_parting_end(s, p->job->name, p->targets);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -382,7 +330,7 @@ static struct scrape_pool *pool_for(
 
 	pthread_mutex_lock(&s->lock);
 	if (p && !config_job_equal(p->job, job)) {
-		scrape_pool_free(s, p);
+		scrape_pool_free(s, p, true);
 		p = NULL;
 	}
 	if (!p) {
@@ -440,8 +388,9 @@ void scrape_apply(struct scrape *s, struct config *cfg)
 		if (!job) {
 			metric_remove_of(s->m.pool_targets, name, 1);
 			metric_remove_of(s->m.pool_dropped, name, 1);
+			scrape_parting_end(s, p->job->name, NULL);
 		}
-		scrape_pool_free(s, p);
+		scrape_pool_free(s, p, job != NULL);
 	}
 	pthread_mutex_unlock(&s->lock);
 }

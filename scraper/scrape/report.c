@@ -3,6 +3,7 @@
  * What a scrape says about itself: `up` with the main type, scrape_* per type (label profile_type), and one coverage entry.
  */
 #include "scraper/scrape/scrape_impl.h"
+#include "lib/base/alloc.h"
 #include <string.h>
 
 /* The target's labels with another __name__. */
@@ -20,17 +21,60 @@ static bool name_labels(
 	return labels_builder_finish(&lb, ret) == 0;
 }
 
-static bool add_gauge(struct scrape_request *r, const char *name, bool per_type, double value)
+/* What each scrape stores of itself. */
+enum gauge { UP, DURATION, SCRAPED, RELABELED, ADDED, TIMEOUT, LIMIT, BODY };
+static const struct {
+	const char *name;
+	bool per_type, is_extra;
+} gauges[] = {
+	[UP] = {"up", false, false},
+	[DURATION] = {"scrape_duration_seconds", true, false},
+	[SCRAPED] = {"scrape_samples_scraped", true, false},
+	[RELABELED] = {"scrape_samples_post_metric_relabeling", true, false},
+	[ADDED] = {"scrape_series_added", true, false},
+	[TIMEOUT] = {"scrape_timeout_seconds", true, true},
+	[LIMIT] = {"scrape_sample_limit", true, true},
+	[BODY] = {"scrape_body_size_bytes", true, true},
+};
+_Static_assert(ARRAY_SIZE(gauges) == SCRAPE_REPORT_GAUGES, "labels for each");
+
+/* Decompressed; as in Prometheus −1 when it was too large and 0 when there was none. */
+static double body_bytes(const struct scrape_request *r)
+{
+	if (r->reason == SCRAPE_FAIL_BODY_SIZE || r->reason == SCRAPE_FAIL_INFLATED_SIZE)
+		return -1;
+	if (r->reason)
+		return 0;
+	return (double)(r->inflated.len ? r->inflated.len : r->response.body.len);
+}
+
+static double gauge_value(const struct scrape_request *r, enum gauge which)
+{
+	switch (which) {
+	case UP: return r->reason == SCRAPE_OK;
+	case DURATION: return (double)(r->end_mono_ns - r->start_mono_ns) / 1e9;
+	case SCRAPED: return (double)r->series.n_samples;
+	case RELABELED: return (double)r->series.n_kept;
+	case ADDED: return (double)r->n_series_added;
+	case TIMEOUT: return (double)scrape_request_timeout_ms(r) / 1e3;
+	case LIMIT: return (double)r->job->limits.samples;
+	case BODY: return body_bytes(r);
+	}
+	return 0;
+}
+
+static bool add_gauge(struct scrape_request *r, enum gauge which)
 {
 	size_t i = r->out.n_gauges;
 	int64_t snap_ns =
 		MIN(r->type->target->t.interval_ms * NS_PER_MS / 100, (int64_t)SCRAPE_GRID_SNAP_NS);
 	int64_t late_ns = r->start_real_ns - r->slot_real_ns;
 
-	if (!name_labels(&r->type->target->t.labels, name, per_type ? r->type->spec.name : NULL,
-		    &r->report_labels[i]))
+	if (!name_labels(&r->type->target->t.labels, gauges[which].name,
+		    gauges[which].per_type ? r->type->spec.name : NULL, &r->report_labels[i]))
 		return false;
-	r->gauges[i] = (struct store_gauge) {.labels = &r->report_labels[i], .value = value};
+	r->gauges[i] = (struct store_gauge) {
+		.labels = &r->report_labels[i], .value = gauge_value(r, which)};
 	/* on the grid when the start was, so that neighbouring points are an interval apart */
 	r->gauges[i].time_ns =
 		late_ns >= 0 && late_ns <= snap_ns ? r->slot_real_ns : r->start_real_ns;
@@ -41,16 +85,15 @@ static bool add_gauge(struct scrape_request *r, const char *name, bool per_type,
 
 static bool add_gauges(struct scrape_request *r)
 {
-	double seconds = (double)(r->end_mono_ns - r->start_mono_ns) / 1e9;
 	bool ok = true;
 
-	if (r->is_main)
-		ok = add_gauge(r, "up", false, r->reason == SCRAPE_OK);
-	return ok && add_gauge(r, "scrape_duration_seconds", true, seconds) &&
-	       add_gauge(r, "scrape_samples_scraped", true, (double)r->series.n_samples) &&
-	       add_gauge(r, "scrape_samples_post_metric_relabeling", true,
-		       (double)r->series.n_kept) &&
-	       add_gauge(r, "scrape_series_added", true, (double)r->n_series_added);
+	for (enum gauge i = 0; i < ARRAY_SIZE(gauges); i++)
+		if ((gauges[i].per_type || r->is_main) &&
+			(!gauges[i].is_extra || r->job->extra_scrape_metrics == CONFIG_TRUE))
+			ok = ok && add_gauge(r, i);
+	r->type->live.reports = true;
+	r->type->live.reports_up |= r->is_main;
+	return ok;
 }
 
 /* Silence and absence differ: an answer without samples still says that the window was watched. */
@@ -67,6 +110,41 @@ static bool add_coverage(struct scrape_request *r)
 	r->out.coverage = &r->coverage;
 	r->out.n_coverage = 1;
 	return true;
+}
+
+/* The labels of each series that the scrapes of this type stored, into `ret`; returns how many. */
+static size_t report_labels(const struct scrape_type *type, struct labels *ret)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(gauges); i++) {
+		bool is_up = !gauges[i].per_type;
+
+		if (is_up ? type->live.reports_up : type->live.reports)
+			n += name_labels(&type->target->t.labels, gauges[i].name,
+				is_up ? NULL : type->spec.name, &ret[n]);
+	}
+	return n;
+}
+
+void scrape_report_ends(struct scrape_request *r)
+{
+	struct scrape_live *live = &r->type->live;
+	size_t n = 0;
+	int64_t time_ns = scrape_live_take(live, r->start_real_ns, &r->ended, &n);
+
+	r->ended = xrealloc(r->ended, (n + SCRAPE_REPORT_GAUGES) * sizeof(*r->ended));
+	r->n_ended = n;
+	if (r->is_last) {
+		r->n_ended += report_labels(r->type, r->ended + n);
+		live->reports = live->reports_up = false;
+	}
+	r->ends = xcalloc(r->n_ended + 1, sizeof(*r->ends));
+	for (size_t i = 0; i < r->n_ended; i++)
+		r->ends[i] = (struct store_end) {&r->ended[i], i < n ? time_ns : r->start_real_ns};
+	r->out.ends = r->ends;
+	r->out.n_ends = MIN(r->n_ended, (size_t)SCRAPE_MAX_ENDS);
+	r->has_record |= r->n_ended > 0;
 }
 
 bool scrape_report_fill(struct scrape *s, struct scrape_request *r)

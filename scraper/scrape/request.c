@@ -34,6 +34,25 @@ struct scrape_request *scrape_request_new(struct scrape_type *type, int64_t slot
 	return r;
 }
 
+struct scrape_request *scrape_request_last(struct scrape_type *type)
+{
+	struct scrape_target *t = type->target;
+	struct scrape *s = t->stage;
+	struct scrape_request *r = xcalloc(1, sizeof(*r));
+
+	r->type = type;
+	r->is_last = true;
+	r->start_mono_ns = r->end_mono_ns = clock_monotonic_ns(s->o.clock);
+	r->start_real_ns = clock_realtime_ns(s->o.clock);
+	bytes_init(&r->inflated, s->o.budget, 0);
+	arena_init(&r->arena, s->o.budget);
+	profile_init(&r->profile, s->o.budget);
+	t->n_in_flight++;
+	s->n_in_flight++;
+	type->request = r;
+	return r;
+}
+
 void scrape_request_free(struct scrape *s, struct scrape_request *r)
 {
 	http_response_done(&r->response);
@@ -42,6 +61,10 @@ void scrape_request_free(struct scrape *s, struct scrape_request *r)
 	for (size_t i = 0; i < SCRAPE_REPORT_GAUGES; i++)
 		labels_done(&r->report_labels[i]);
 	labels_done(&r->coverage_labels);
+	for (size_t i = 0; i < r->n_ended; i++)
+		labels_done(&r->ended[i]);
+	free(r->ended);
+	free(r->ends);
 	profile_done(&r->profile);
 	arena_done(&r->arena);
 	scrape_room_leave(s, r);
@@ -52,8 +75,10 @@ void scrape_request_free(struct scrape *s, struct scrape_request *r)
 	free(r->cursor_next);
 	free(r->cursor_key);
 	free(r->cursor_stored);
-	scrape_limit_put(r->limit);
-	config_put(r->cfg);
+	if (!r->is_last) {
+		scrape_limit_put(r->limit);
+		config_put(r->cfg);
+	}
 	free(r);
 }
 

@@ -7,7 +7,8 @@
  *     the `last_*` fields): the loop takes it to change those, others to read;
  *  2. at most one request of a type is in flight (`request` set); while it is, the request's thread alone uses the type's
  *     delta state and series set, and the target stays allocated (n_in_flight);
- *  3. a target that is `gone` starts nothing and is freed when n_in_flight is 0;
+ *  3. a target that is `gone` starts nothing and is freed when n_in_flight is 0. A type of it that has series to end is in flight once more
+ *     for that (is_last). While it `may_return`, because its job changed, its types are kept for the target that follows it;
  *  4. reserved_bytes is the sum over requests in flight of what they should need; small_bytes, of those not known to be large, what they hold;
  *  5. at most one request `is_large`, from before it is decompressed until it is freed.
  */
@@ -16,8 +17,10 @@
 #include "scraper/discover/target.h"
 #include "scraper/scrape/delta.h"
 #include "scraper/scrape/limit.h"
+#include "scraper/scrape/live.h"
 #include "scraper/scrape/offset.h"
 #include "scraper/scrape/preset.h"
+#include "scraper/scrape/queue.h"
 #include "scraper/scrape/reason.h"
 #include "scraper/scrape/scrape.h"
 #include "scraper/scrape/series.h"
@@ -32,7 +35,8 @@ enum {
 	SCRAPE_MAX_ASKS = 64,	/* of one slot: catching up behind a cursor, and asking again */
 	SCRAPE_MAX_RETRIES = 3, /* of one slot: answers that overlapped what is stored */
 	SCRAPE_GRID_SNAP_NS = 2 * 1000000,
-	SCRAPE_REPORT_GAUGES = 5,
+	SCRAPE_REPORT_GAUGES = 8,
+	SCRAPE_MAX_ENDS = 32768,
 };
 #define SCRAPE_GENERATION_NS (2 * 3600 * NS_PER_S)
 
@@ -61,6 +65,7 @@ struct scrape_target {
 	int64_t slot_real_ns, slot_mono_ns; /* the next one */
 	size_t heap_idx;
 	bool is_gone, is_marked;
+	char *may_return; /* the job that may have it again; NULL: none */
 	unsigned n_in_flight;
 	struct scrape_type **types;
 	size_t n_types;
@@ -75,13 +80,14 @@ struct scrape_type {
 		profiler_key; /* of the URL without its query: behind one address a proxy may have several programs */
 	bool has_query;
 	bool is_gone;		    /* no longer among the target's types */
+	bool is_followed;	    /* its series go on elsewhere */
 	char *cursor;		    /* of the last acknowledged answer; NULL: none */
 	unsigned n_asks, n_retries; /* in this slot */
 	uint64_t last_size_bytes;
 	struct scrape_request *request; /* in flight */
 	struct scrape_wait *wait;	/* wants to start */
 	struct scrape_delta delta;
-	struct table seen_series; /* hashes of the previous answer's streams */
+	struct scrape_live live;
 
 	/* under the lock */
 	enum scrape_health health;
@@ -99,6 +105,7 @@ struct scrape_request {
 	const struct config_job *job;
 	struct scrape_limit *limit;
 	bool is_main; /* decides `up` */
+	bool is_last; /* nothing was asked: the type has gone and its series end. No cfg, job and limit */
 	enum scrape_preset preset;
 	char *labels_header;
 	uint64_t transfer_id, reserved_bytes, small_bytes;
@@ -127,6 +134,9 @@ struct scrape_request {
 	struct labels report_labels[SCRAPE_REPORT_GAUGES], coverage_labels;
 	struct store_gauge gauges[SCRAPE_REPORT_GAUGES];
 	struct store_coverage coverage;
+	struct store_end *ends;
+	struct labels *ended;
+	size_t n_ended;
 	uint64_t n_series_added;
 	enum scrape_delta_result delta_result;
 	bool delta_evicted;
@@ -139,15 +149,6 @@ struct scrape_room {
 	struct scrape_request *head, **tail;
 	pthread_cond_t given_back;
 	bool is_taken;
-};
-
-struct scrape_queue {
-	pthread_mutex_t lock; /* leaf */
-	pthread_cond_t ready;
-	struct scrape_request *head, **tail;
-	size_t n, n_max;	 /* n_max 0: any number */
-	pthread_cond_t has_room; /* n fell below n_max */
-	bool closed;
 };
 
 struct scrape_metrics {
@@ -180,19 +181,6 @@ struct scrape {
 	struct scrape_metrics m;
 };
 
-/* queue.c */
-void scrape_queue_init(struct scrape_queue *q, size_t n_max);
-void scrape_queue_done(struct scrape_queue *q);
-/* Waits while n_max stand in it. */
-void scrape_queue_put(struct scrape_queue *q, struct scrape_request *r);
-/* Waits for a request; NULL once the queue is closed and empty. */
-struct scrape_request *scrape_queue_take(struct scrape_queue *q);
-/* The head with the lock held, or NULL. */
-struct scrape_request *scrape_queue_pop_locked(struct scrape_queue *q);
-/* The same without waiting. */
-struct scrape_request *scrape_queue_poll(struct scrape_queue *q);
-void scrape_queue_close(struct scrape_queue *q);
-
 /* room.c: large answers are decompressed and decoded one at a time, so that together they cannot spend what small ones need. */
 void scrape_room_init(struct scrape *s);
 void scrape_room_done(struct scrape *s);
@@ -211,16 +199,25 @@ void scrape_heap_remove(struct scrape *s, struct scrape_target *t);
 
 /* pool.c */
 struct scrape_pool *scrape_pool_find(struct scrape *s, const char *job_name);
-void scrape_pool_free(struct scrape *s, struct scrape_pool *p);
-/* Both with the lock held: nothing new starts, the memory goes with the last request in flight. */
-void scrape_target_release(struct scrape *s, struct scrape_target *t);
-void scrape_type_release(struct scrape *s, struct scrape_type *type);
-void scrape_target_free(struct scrape *s, struct scrape_target *t);
+/* With the lock held. may_return: the job goes on, changed. */
+void scrape_pool_free(struct scrape *s, struct scrape_pool *p, bool may_return);
 /* (Re)builds the types of a target for what is known of it now; unchanged ones are kept. */
 int scrape_target_set_types(struct scrape_target *t, struct errbuf *eb) _must_check_;
 
+/* release.c, with the lock held. Nothing new starts, the memory goes with the last request in flight. may_return: the name of the job in
+ * which the target may come back, or NULL. */
+void scrape_target_release(struct scrape *s, struct scrape_target *t, const char *may_return);
+void scrape_type_release(struct scrape *s, struct scrape_type *type);
+void scrape_target_free(struct scrape *s, struct scrape_target *t);
+/* Of targets of the job that might have returned, those that did not, end; `now`: its targets, or NULL. job NULL: of all jobs. */
+void scrape_parting_end(struct scrape *s, const char *job, struct scrape_target *now);
+/* The series go on under the type of the same name and labels among `types`, if it has none yet. */
+void scrape_live_hand_over(struct scrape_type *from, struct scrape_type *const *types, size_t n);
+
 /* request.c: loop thread */
 struct scrape_request *scrape_request_new(struct scrape_type *type, int64_t slot_real_ns);
+/* For the ends of the series of a type that has gone. */
+struct scrape_request *scrape_request_last(struct scrape_type *type);
 void scrape_request_free(struct scrape *s, struct scrape_request *r);
 int scrape_request_url(const struct scrape_request *r, struct bytes *out) _must_check_;
 int64_t scrape_request_timeout_ms(const struct scrape_request *r);
@@ -241,6 +238,8 @@ void scrape_decode(struct scrape *s, struct scrape_request *r);
 
 /* report.c: adds gauges and coverage to r->out; false when memory is out. */
 bool scrape_report_fill(struct scrape *s, struct scrape_request *r);
+/* Adds that the type's series ended, those of its scrapes too when it has gone. */
+void scrape_report_ends(struct scrape_request *r);
 
 /* cursor.c: reads Sonde-* headers into the request, looks up what is stored. */
 enum scrape_reason scrape_cursor_read(struct scrape *s, struct scrape_request *r) _must_check_;

@@ -79,8 +79,10 @@ static void append_without_profile(struct scrape *s, struct scrape_request *r)
 	labels_done(&r->coverage_labels);
 	r->out = report;
 	r->skip_report = false;
-	if (scrape_report_fill(s, r) &&
-		s->o.sink.append(s->o.sink.arg, &r->out, &r->stored, &eb) < 0)
+	if (!scrape_report_fill(s, r))
+		return;
+	scrape_report_ends(r);
+	if (s->o.sink.append(s->o.sink.arg, &r->out, &r->stored, &eb) < 0)
 		LOG_RATED(LOG_WARN, "cannot store the report of a refused scrape: %s", eb.text);
 }
 
@@ -112,7 +114,7 @@ static void append(struct scrape *s, struct scrape_request *r)
 		note_conflict(s, r);
 		return;
 	}
-	if (!r->reason) {
+	if (!r->reason && !r->is_last) {
 		r->reason = store_reason(res);
 		err_set(&r->error, res, "not stored: %s", err_text(&eb, res));
 		if (res == -ERANGE || res == -EEXIST || res == -EFBIG || res == -EINVAL)
@@ -245,7 +247,8 @@ void scrape_freep(struct scrape **sp)
 		scrape_stop(s);
 	pthread_mutex_lock(&s->lock);
 	while (s->pools)
-		scrape_pool_free(s, s->pools);
+		scrape_pool_free(s, s->pools, false);
+	scrape_parting_end(s, NULL, NULL);
 	pthread_mutex_unlock(&s->lock);
 	http_client_freep(&s->client);
 	scrape_room_done(s);

@@ -71,13 +71,17 @@ static int check_scrape(struct store *s, const struct store_scrape *scrape, stru
 		r = check_time(s, scrape->gauges[i].time_ns, eb);
 	for (size_t i = 0; !r && i < scrape->n_coverage; i++)
 		r = check_time(s, scrape->coverage[i].time_ns, eb);
+	for (size_t i = 0; !r && i < scrape->n_ends; i++)
+		r = check_time(s, scrape->ends[i].time_ns, eb);
 	if (r < 0)
 		return r;
 	if (scrape->duration_ns < 0)
 		return err_set(eb, -EINVAL, "the profile's duration is negative");
-	if (scrape->n_gauges > PAGE_MAX_ROWS || scrape->n_coverage > PAGE_MAX_ROWS)
-		return err_set(eb, -EFBIG, "scrape of %zu gauges and %zu coverage entries",
-			scrape->n_gauges, scrape->n_coverage);
+	if (scrape->n_gauges > PAGE_MAX_ROWS || scrape->n_coverage > PAGE_MAX_ROWS ||
+		scrape->n_ends > PAGE_MAX_ROWS)
+		return err_set(eb, -EFBIG,
+			"scrape of %zu gauges, %zu coverage entries and %zu ends of series",
+			scrape->n_gauges, scrape->n_coverage, scrape->n_ends);
 	if (scrape->cursor_key.len > CURSOR_MAX_BYTES ||
 		scrape->cursor_after.len > CURSOR_MAX_BYTES)
 		return err_set(eb, -EFBIG, "cursor of more than %d bytes", CURSOR_MAX_BYTES);

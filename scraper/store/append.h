@@ -23,6 +23,8 @@ enum {
 enum store_column_kind { STORE_DELTA = 0, STORE_INSTANT = 1, STORE_GAUGE = 2 };
 /* What a stream holds. Gauges and coverage have profile entries and no rows. */
 enum store_stream_kind { STORE_PROFILE = 0, STORE_GAUGES = 1, STORE_COVERAGE = 2 };
+/* A gauges stream with this one column says when the stream of the same labels ended. */
+#define STORE_END_COLUMN "end"
 
 struct store_column {
 	const char *type, *unit; /* "cpu", "nanoseconds" */
@@ -40,6 +42,12 @@ struct store_gauge {
 	const struct labels *labels;
 	int64_t time_ns;
 	double value;
+};
+
+/* That the stream with these labels, of a profile or a gauge, ended: what was last stored of it holds no longer. */
+struct store_end {
+	const struct labels *labels;
+	int64_t time_ns;
 };
 
 /* That this target was watched for this type, also when there was nothing to see. The labels are
@@ -80,6 +88,8 @@ struct store_scrape {
 	size_t n_gauges;
 	const struct store_coverage *coverage;
 	size_t n_coverage;
+	const struct store_end *ends;
+	size_t n_ends;
 
 	/* Durable cursor: stored with the record, atomically. No cursor when key.len is 0. */
 	struct store_blob cursor_key, cursor_before, cursor_after;

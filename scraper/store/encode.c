@@ -164,55 +164,74 @@ static int have_entry(struct store *s, struct head *h, const struct encode_entri
 	return r ? r : what != STORE_NEW;
 }
 
+/* A new entry without rows, its total not set yet; NULL when it is there already (*ret_r 0) or on failure. */
+static int64_t *add_entry(struct store *s, struct head *h, struct encode_entries *e, int64_t stream,
+	int64_t time_ns, int *ret_r, struct errbuf *eb)
+{
+	int r = stream < 0 ? (int)stream : have_entry(s, h, e, (uint32_t)stream, time_ns, eb);
+	size_t i = e->n;
+
+	*ret_r = MIN(r, 0);
+	if (r)
+		return NULL;
+	e->n++;
+	e->stream[i] = (uint32_t)stream;
+	e->n_rows[i] = 0;
+	e->time[i] = time_ns;
+	e->duration[i] = e->period[i] = 0;
+	return &e->totals[i];
+}
+
 static int gather_gauges(struct store *s, struct head *h, const struct store_scrape *scrape,
 	struct encode_entries *e, struct errbuf *eb)
 {
-	for (size_t i = 0; i < scrape->n_gauges; i++) {
-		const struct store_gauge *g = &scrape->gauges[i];
-		int64_t stream = intern_gauge_stream(&h->dict, g->labels, eb);
-		int r;
+	int r = 0;
 
-		if (stream < 0)
-			return (int)stream;
-		r = have_entry(s, h, e, (uint32_t)stream, g->time_ns, eb);
-		if (r < 0)
-			return r;
-		if (r)
-			continue;
-		e->stream[e->n] = (uint32_t)stream;
-		e->n_rows[e->n] = 0;
-		e->time[e->n] = g->time_ns;
-		e->duration[e->n] = e->period[e->n] = 0;
-		memcpy(&e->totals[e->n], &g->value, sizeof(g->value));
-		e->n++;
+	for (size_t i = 0; !r && i < scrape->n_gauges; i++) {
+		const struct store_gauge *g = &scrape->gauges[i];
+		int64_t *total = add_entry(
+			s, h, e, intern_gauge_stream(&h->dict, g->labels, eb), g->time_ns, &r, eb);
+
+		if (total)
+			memcpy(total, &g->value, sizeof(g->value));
 	}
-	return 0;
+	return r;
+}
+
+static int gather_ends(struct store *s, struct head *h, const struct store_scrape *scrape,
+	struct encode_entries *e, struct errbuf *eb)
+{
+	int r = 0;
+
+	for (size_t i = 0; !r && i < scrape->n_ends; i++) {
+		const struct store_end *end = &scrape->ends[i];
+		int64_t *total = add_entry(s, h, e, intern_end_stream(&h->dict, end->labels, eb),
+			end->time_ns, &r, eb);
+
+		if (total)
+			*total = 0;
+	}
+	return r;
 }
 
 static int gather_coverage(struct store *s, struct head *h, const struct store_scrape *scrape,
 	struct encode_entries *e, struct errbuf *eb)
 {
-	for (size_t i = 0; i < scrape->n_coverage; i++) {
-		const struct store_coverage *c = &scrape->coverage[i];
-		int64_t stream = intern_coverage_stream(&h->dict, scrape, c->labels, eb);
-		int r;
+	int r = 0;
 
-		if (stream < 0)
-			return (int)stream;
-		r = have_entry(s, h, e, (uint32_t)stream, c->time_ns, eb);
-		if (r < 0)
-			return r;
-		if (r)
+	for (size_t i = 0; !r && i < scrape->n_coverage; i++) {
+		const struct store_coverage *c = &scrape->coverage[i];
+		int64_t *total =
+			add_entry(s, h, e, intern_coverage_stream(&h->dict, scrape, c->labels, eb),
+				c->time_ns, &r, eb);
+
+		if (!total)
 			continue;
-		e->stream[e->n] = (uint32_t)stream;
-		e->n_rows[e->n] = 0;
-		e->time[e->n] = c->time_ns;
-		e->duration[e->n] = c->duration_ns;
-		e->period[e->n] = scrape->period;
-		e->totals[e->n] = c->lost_ns;
-		e->n++;
+		*total = c->lost_ns;
+		e->duration[e->n - 1] = c->duration_ns;
+		e->period[e->n - 1] = scrape->period;
 	}
-	return 0;
+	return r;
 }
 
 int encode_prepare(struct encoder *e, struct store *s, struct head *h,
@@ -230,8 +249,10 @@ int encode_prepare(struct encoder *e, struct store *s, struct head *h,
 	r = r ? r : entries_alloc(a, scrape->n_streams, scrape->n_columns, &ret->profiles);
 	r = r ? r : entries_alloc(a, scrape->n_gauges, 1, &ret->gauges);
 	r = r ? r : entries_alloc(a, scrape->n_coverage, 1, &ret->coverage);
+	r = r ? r : entries_alloc(a, scrape->n_ends, 1, &ret->ends);
 	r = r ? r : keep_new(s, h, scrape, &ret->in, &ret->profiles, &ret->n_rows, res, eb);
 	r = r ? r : gather_gauges(s, h, scrape, &ret->gauges, eb);
+	r = r ? r : gather_ends(s, h, scrape, &ret->ends, eb);
 	return r ? r : gather_coverage(s, h, scrape, &ret->coverage, eb);
 }
 
@@ -251,6 +272,7 @@ int encode_record(struct encoder *e, const struct head *h, const struct store_sc
 	r = r ? r : put_rows(e, &from->in, scrape->n_columns, from->n_rows);
 	r = r ? r : put_entries(e, &from->gauges);
 	r = r ? r : put_entries(e, &from->coverage);
+	r = r ? r : put_entries(e, &from->ends);
 	if (r < 0 || !scrape->cursor_key.len)
 		return r ? r : bytes_error(b);
 	record_put_cursor(&cursor, &(struct record_cursor) {.key = scrape->cursor_key,

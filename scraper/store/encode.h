@@ -28,7 +28,7 @@ struct encode_entries {
 /* A scrape as ids of the head, without what is stored already. All arrays lie in the encoder's arena. */
 struct encoded {
 	struct interned in;
-	struct encode_entries profiles, gauges, coverage;
+	struct encode_entries profiles, gauges, coverage, ends;
 	uint32_t n_rows;
 };
 

@@ -314,6 +314,14 @@ int64_t intern_gauge_stream(struct dict *d, const struct labels *labels, struct 
 	return intern_stream(d, intern_schema(d, STORE_GAUGES, "", "", &value, 1), labels, eb);
 }
 
+int64_t intern_end_stream(struct dict *d, const struct labels *labels, struct errbuf *eb)
+{
+	static const struct store_column end = {
+		.type = STORE_END_COLUMN, .unit = "", .kind = STORE_GAUGE};
+
+	return intern_stream(d, intern_schema(d, STORE_GAUGES, "", "", &end, 1), labels, eb);
+}
+
 int64_t intern_coverage_stream(struct dict *d, const struct store_scrape *s,
 	const struct labels *labels, struct errbuf *eb)
 {

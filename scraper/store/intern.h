@@ -23,5 +23,7 @@ int intern_scrape(struct dict *d, struct known *known, const struct store_scrape
 	struct arena *arena, struct interned *ret, struct errbuf *eb) _must_check_;
 /* The stream of one gauge or coverage entry. */
 int64_t intern_gauge_stream(struct dict *d, const struct labels *labels, struct errbuf *eb);
+/* The stream that says when the one with these labels ended. */
+int64_t intern_end_stream(struct dict *d, const struct labels *labels, struct errbuf *eb);
 int64_t intern_coverage_stream(struct dict *d, const struct store_scrape *s,
 	const struct labels *labels, struct errbuf *eb);

@@ -57,11 +57,12 @@ GOROUTINES = [(['park', 'run'], [7], {}), (['serve', 'run'], [2], {})]
 
 
 class PprofTarget:
-    """`served` counts the CPU profiles sent; each is one second long and holds CPU_SAMPLES. 404 for unknown types."""
+    """`served` counts the CPU profiles sent; each is one second long and holds CPU_SAMPLES. 404 for unknown types, 503 for all while `fails`."""
 
     def __init__(self):
         target = self
         self.served = 0
+        self.fails = False
         self.last_end_ns = 0
         self.lock = threading.Lock()
 
@@ -71,6 +72,9 @@ class PprofTarget:
             def do_GET(self):
                 path = urllib.parse.urlsplit(self.path).path
                 now = time.time_ns()
+                if target.fails:
+                    self.send_error(503)
+                    return
                 if path == '/debug/pprof/profile':
                     with target.lock:
                         target.served += 1

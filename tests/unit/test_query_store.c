@@ -407,12 +407,109 @@ static void test_gauges(void **state)
 	store_parts_put(f->s, &parts);
 }
 
+/* The value of the only line at the query's only point; −1 without one. */
+static double value_at(struct fixture *f, const char *text, int64_t t_ns, bool sum)
+{
+	_cleanup_query_selector_ struct query_selector selector = {.n_matchers = 0};
+	_cleanup_query_matrix_ struct query_matrix m = {.n_lines = 0};
+	struct query_spec spec = {.selector = &selector,
+		.terms = QUERY_PROMETHEUS_TERMS,
+		.group = sum,
+		.start_ns = t_ns - 600 * NS_PER_S,
+		.end_ns = t_ns,
+		.step_ns = 10 * NS_PER_S,
+		.lookback_ns = 300 * NS_PER_S};
+	struct query_env env = {.budget = NULL};
+	struct store_parts parts;
+	double value = -1;
+
+	assert_int_equal(query_selector_parse(text, &selector, NULL), 0);
+	assert_int_equal(store_parts_get(f->s, INT64_MIN, INT64_MAX, &parts), 0);
+	env.parts = parts.items;
+	env.n_parts = parts.n;
+	assert_int_equal(query_over_time(&env, &spec, &m, NULL), 0);
+	assert_true(m.n_lines <= 1);
+	if (m.n_lines && m.lines[0].points[m.lines[0].n_points - 1].time_ns == t_ns)
+		value = m.lines[0].points[m.lines[0].n_points - 1].value;
+	store_parts_put(f->s, &parts);
+	return value;
+}
+
+static void put_gauge(
+	struct fixture *f, const char *instance, int64_t at_s, double value, bool ends)
+{
+	_cleanup_labels_builder_ struct labels_builder b;
+	_cleanup_labels_ struct labels l = {.n = 0};
+	int64_t t = start_ns + at_s * NS_PER_S;
+	const struct store_gauge gauge = {&l, t, value};
+	const struct store_end end = {&l, t};
+	struct store_scrape scrape = {.period_type = "", .period_unit = ""};
+	struct store_result result;
+	struct errbuf eb = {.text = ""};
+
+	labels_builder_init(&b);
+	labels_builder_set(&b, "__name__", "up");
+	labels_builder_set(&b, "instance", instance);
+	assert_int_equal(labels_builder_finish(&b, &l), 0);
+	f->clock.real_ns = t;
+	scrape.gauges = &gauge;
+	scrape.n_gauges = !ends;
+	scrape.ends = &end;
+	scrape.n_ends = ends;
+	if (store_append(f->s, &scrape, &result, &eb) < 0)
+		fail_msg("%s", eb.text);
+}
+
+static void test_ends(void **state)
+{
+	static const struct {
+		int64_t at_s;
+		double value, sum;
+	} cases[] = {
+		{0, 2, 5},
+		{295, 2, 5},  /* within the lookback */
+		{310, -1, 3}, /* ended at 305 */
+		{320, 4, 7},  /* came again */
+		{330, -1, 3}, /* scraped and ended in one step: the end came later */
+		{340, 6, 9},  /* the other way round */
+		{600, 6, 9},
+		{638, 6, 6}, /* the other series was last seen at 338 */
+		{640, -1, -1},
+	};
+	struct fixture *f = *state;
+	struct errbuf eb = {.text = ""};
+
+	open_store(f);
+	put_gauge(f, "a", 0, 2, false);
+	put_gauge(f, "b", 0, 3, false);
+	put_gauge(f, "b", 300, 3, false);
+	put_gauge(f, "a", 305, 0, true);
+	put_gauge(f, "a", 320, 4, false);
+	assert_int_equal(store_flush(f->s, &eb), 0); /* ends in another part than what they end */
+	put_gauge(f, "a", 322, 5, false);
+	put_gauge(f, "a", 325, 0, true);
+	put_gauge(f, "a", 331, 0, true);
+	put_gauge(f, "b", 338, 3, false);
+	put_gauge(f, "a", 340, 6, false);
+	for (unsigned round = 0; round < 2; round++) {
+		for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+			int64_t t = start_ns + cases[i].at_s * NS_PER_S;
+
+			assert_true(value_at(f, "up{instance=\"a\"}", t, false) == cases[i].value);
+			assert_true(value_at(f, "up", t, true) == cases[i].sum);
+		}
+		/* the same from the log alone */
+		open_store(f);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_head_and_blocks, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_rollups, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_gauges, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_ends, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Requests on their way from one thread to another.
+ */
+#pragma once
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct scrape_request;
+
+struct scrape_queue {
+	pthread_mutex_t lock; /* leaf */
+	pthread_cond_t ready;
+	struct scrape_request *head, **tail;
+	size_t n, n_max;	 /* n_max 0: any number */
+	pthread_cond_t has_room; /* n fell below n_max */
+	bool closed;
+};
+
+void scrape_queue_init(struct scrape_queue *q, size_t n_max);
+void scrape_queue_done(struct scrape_queue *q);
+/* Waits while n_max stand in it. */
+void scrape_queue_put(struct scrape_queue *q, struct scrape_request *r);
+/* Waits for a request; NULL once the queue is closed and empty. */
+struct scrape_request *scrape_queue_take(struct scrape_queue *q);
+/* The head with the lock held, or NULL. */
+struct scrape_request *scrape_queue_pop_locked(struct scrape_queue *q);
+/* The same without waiting. */
+struct scrape_request *scrape_queue_poll(struct scrape_queue *q);
+void scrape_queue_close(struct scrape_queue *q);
