@@ -323,9 +323,17 @@ size_t http_client_active(const struct http_client *c)
 }
 
 struct blocking {
+	const struct http_fetch *fetch;
 	struct http_response *ret;
 	bool done;
 };
+
+static int hand_on_piece(const void *p, size_t n, void *arg)
+{
+	const struct blocking *b = arg;
+
+	return b->fetch->piece(p, n, b->fetch->arg);
+}
 
 static void take_response(struct http_response *r, void *arg)
 {
@@ -342,13 +350,14 @@ int http_client_fetch(const struct http_fetch *f, const char *user_agent, struct
 	struct http_client_options o = {.user_agent = user_agent, .max_connections = 8};
 	_cleanup_(http_client_freep)
 	struct http_client *c = NULL;
-	struct blocking b = {.ret = ret};
+	struct blocking b = {.fetch = f, .ret = ret};
 	struct http_fetch fetch = *f;
 	uint64_t id;
 	int r = http_client_new(&o, &c, eb);
 
 	*ret = (struct http_response) {0};
 	fetch.done = take_response;
+	fetch.piece = f->piece ? hand_on_piece : NULL;
 	fetch.arg = &b;
 	if (r == 0)
 		r = http_client_start(c, &fetch, &id, eb);

@@ -144,7 +144,7 @@ int http_client_fd(const struct http_client *c);
 int http_client_next_ms(const struct http_client *c);
 size_t http_client_active(const struct http_client *c);
 
-/* One transfer on the calling thread; for the command line. `ret` needs http_response_done in any
+/* One transfer on the calling thread, with f->piece but without f->done. `ret` needs http_response_done in any
  * case. 0 or ret->error. */
 int http_client_fetch(const struct http_fetch *f, const char *user_agent, struct http_response *ret,
 	struct errbuf *eb) _must_check_;

@@ -10,6 +10,7 @@
 #include "lib/base/bytes.h"
 #include "lib/base/hash.h"
 #include "lib/net/http_lines.h"
+#include "lib/net/kubernetes.h"
 #include "lib/net/url.h"
 #include "scraper/config/config.h"
 #include "scraper/discover/kube.h"
@@ -259,17 +260,6 @@ static int on_piece(struct discover_provider *p, const void *bytes, size_t n, vo
 	return http_lines_put(&w->lines, bytes, n, on_line, w, &w->stream_error);
 }
 
-/* Why an answer is none, from the transport, the status and the Status object behind it. */
-static void why_failed(const struct http_response *r, struct errbuf *ret)
-{
-	if (r->error < 0) {
-		err_set(ret, r->error, "%s", r->text.text);
-		return;
-	}
-	err_set(ret, -EPROTO, "the server answered with status %u", r->status);
-	kube_put_status(r->body.data, r->body.len, ret);
-}
-
 static void on_list(struct watch *w, struct http_response *r)
 {
 	struct kube_page page = {0};
@@ -283,7 +273,7 @@ static void on_list(struct watch *w, struct http_response *r)
 		return;
 	}
 	if (r->error < 0 || r->status != 200) {
-		why_failed(r, &eb);
+		kubernetes_error(r, &eb);
 		relist(w);
 		failed(w, eb.text);
 		return;
@@ -324,7 +314,7 @@ static void on_watch_end(struct watch *w, struct http_response *r, int64_t now_n
 	if (is_ours)
 		eb = w->stream_error;
 	else
-		why_failed(r, &eb);
+		kubernetes_error(r, &eb);
 	failed(w, eb.text);
 	/* a version that it does not take, or no right to watch: lists at least keep up */
 	if (is_ours || (r->error == 0 && r->status >= 400 && r->status < 500 && r->status != 429))

@@ -92,8 +92,6 @@ void kube_page_done(struct kube_page *p);
  * again; -EPROTO: the server's own error; -EBADMSG: no event. */
 int kube_store_put_event(struct kube_store *s, const char *line, size_t n, unsigned watch,
 	uint64_t list, char **resource_version, struct errbuf *eb) _must_check_;
-/* Appends the message of a Status object, if the text is one. */
-void kube_put_status(const void *text, size_t n, struct errbuf *eb);
 
 /* ── kube_labels.c, kube_endpoints.c ── */
 

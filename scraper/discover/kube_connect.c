@@ -7,11 +7,11 @@
 #include "lib/base/fs.h"
 #include "lib/base/str.h"
 #include "lib/conf/conf_yaml.h"
+#include "lib/net/kubernetes.h"
 #include "lib/net/url.h"
 #include "scraper/config/config.h"
 #include <string.h>
 
-#define SERVICE_ACCOUNT "/var/run/secrets/kubernetes.io/serviceaccount/"
 enum { MAX_KUBECONFIG_BYTES = 4 << 20, MAX_NAMESPACE_BYTES = 4096 };
 
 void kube_connection_done(struct kube_connection *c)
@@ -43,31 +43,22 @@ static int set_server(struct kube_connection *c, const char *text, struct errbuf
 
 static int connect_in_cluster(struct fs *fs, struct kube_connection *c, struct errbuf *eb)
 {
-	const char *host = getenv("KUBERNETES_SERVICE_HOST"),
-		   *port = getenv("KUBERNETES_SERVICE_PORT");
+	_cleanup_free_ char *server = NULL;
 	_cleanup_bytes_ struct bytes own = {0};
+	struct errbuf why = {0};
+	int r = kubernetes_in_cluster(&c->transport, &server, &why);
 	size_t n;
 
-	if (!host || !*host || !port || !*port)
-		return err_set(eb, -ENOENT,
-			"not inside a cluster: KUBERNETES_SERVICE_HOST and _PORT are not set; "
-			"outside give api_server or kubeconfig_file");
-	c->transport = (struct http_transport) {
-		.auth_credentials_file =
-			SERVICE_ACCOUNT "token", /* it is renewed: read each time */
-		.tls.ca_file = SERVICE_ACCOUNT "ca.crt",
-		.enable_http2 = true,
-	};
+	if (r < 0)
+		return err_set(eb, r, "%s; outside give api_server or kubeconfig_file", why.text);
 	bytes_init(&own, NULL, MAX_NAMESPACE_BYTES);
-	if (fs_read_file(fs, SERVICE_ACCOUNT "namespace", MAX_NAMESPACE_BYTES, &own, NULL) == 0) {
+	if (fs_read_file(fs, KUBERNETES_ACCOUNT "namespace", MAX_NAMESPACE_BYTES, &own, NULL) ==
+		0) {
 		for (n = own.len; n && strchr(" \t\r\n", own.data[n - 1]);)
 			n--;
 		c->own_namespace = arena_strndup(&c->arena, n ? (const char *)own.data : "", n);
 	}
-	return set_server(c,
-		arena_printf(&c->arena, strchr(host, ':') ? "https://[%s]:%s" : "https://%s:%s",
-			host, port),
-		eb);
+	return set_server(c, server, eb);
 }
 
 /* ── kubeconfig ── */

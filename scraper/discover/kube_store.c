@@ -5,9 +5,8 @@
  */
 #include "scraper/discover/kube.h"
 #include "lib/base/alloc.h"
+#include "lib/net/kubernetes.h"
 #include <string.h>
-
-enum { MAX_TEXT_BYTES = 64 << 20 };
 
 /* ── what is kept ── */
 
@@ -247,37 +246,23 @@ int kube_store_put_list(struct kube_store *s, const void *text, size_t n, unsign
 {
 	_cleanup_(json_doc_freep)
 	struct json_doc *doc = NULL;
-	const struct json_value *items, *meta;
-	const char *next;
-	int r = json_read(text, n, MAX_TEXT_BYTES, &doc, eb);
+	struct kubernetes_page page;
+	int r = kubernetes_read_page(text, n, &doc, &page, eb);
 
 	if (r < 0)
 		return r;
-	meta = json_value_get(json_doc_root(doc), "metadata");
-	items = json_value_get(json_doc_root(doc), "items");
-	if (!*kube_text(meta, "resourceVersion", NULL))
+	if (!*page.resource_version)
 		return err_set(eb, -EBADMSG, "a list without metadata.resourceVersion");
-	for (size_t i = 0; json_value_at(items, i); i++) {
-		r = kube_store_put(s, json_value_at(items, i), watch, list, eb);
+	for (size_t i = 0; json_value_at(page.items, i); i++) {
+		r = kube_store_put(s, json_value_at(page.items, i), watch, list, eb);
 		if (r < 0)
 			return r;
 	}
-	next = kube_text(meta, "continue", NULL);
 	*ret = (struct kube_page) {
-		.resource_version = xstrdup(kube_text(meta, "resourceVersion", NULL)),
-		.next = *next ? xstrdup(next) : NULL,
+		.resource_version = xstrdup(page.resource_version),
+		.next = *page.next ? xstrdup(page.next) : NULL,
 	};
 	return 0;
-}
-
-/* An ERROR's object is a Status. */
-static int put_error(const struct json_value *status, struct errbuf *eb)
-{
-	int64_t code = json_value_int(json_value_get(status, "code"));
-
-	return err_set(eb, code == 410 ? -ESTALE : -EPROTO,
-		"the watch ended with error %lld: %.200s", (long long)code,
-		kube_text(status, "message", NULL));
 }
 
 int kube_store_put_event(struct kube_store *s, const char *line, size_t n, unsigned watch,
@@ -285,41 +270,17 @@ int kube_store_put_event(struct kube_store *s, const char *line, size_t n, unsig
 {
 	_cleanup_(json_doc_freep)
 	struct json_doc *doc = NULL;
-	const struct json_value *object;
-	const char *type, *version;
-	int r = json_read(line, n, MAX_TEXT_BYTES, &doc, eb);
+	struct kubernetes_event event;
+	int r = kubernetes_read_event(line, n, &doc, &event, eb);
 
 	if (r < 0)
-		return -EBADMSG;
-	type = kube_text(json_doc_root(doc), "type", NULL);
-	object = json_value_get(json_doc_root(doc), "object");
-	if (!strcmp(type, "ERROR"))
-		return put_error(object, eb);
-	version = kube_text(json_value_get(object, "metadata"), "resourceVersion", NULL);
-	if (!*version)
-		return err_set(eb, -EBADMSG, "an event without metadata.resourceVersion");
+		return r;
 	/* before the object is trimmed */
 	free(*resource_version);
-	*resource_version = xstrdup(version);
-	if (!strcmp(type, "ADDED") || !strcmp(type, "MODIFIED"))
-		return kube_store_put(s, object, watch, list, eb);
-	if (!strcmp(type, "DELETED"))
-		kube_store_delete(s, object);
-	else if (strcmp(type, "BOOKMARK"))
-		return err_set(eb, -EBADMSG, "an event of unknown type \"%.40s\"", type);
+	*resource_version = xstrdup(event.resource_version);
+	if (event.change == KUBERNETES_PUT)
+		return kube_store_put(s, event.object, watch, list, eb);
+	if (event.change == KUBERNETES_DELETE)
+		kube_store_delete(s, event.object);
 	return 0;
-}
-
-void kube_put_status(const void *text, size_t n, struct errbuf *eb)
-{
-	_cleanup_(json_doc_freep)
-	struct json_doc *doc = NULL;
-	const char *message;
-	size_t used = strlen(eb->text);
-
-	if (!n || json_read(text, n, MAX_TEXT_BYTES, &doc, NULL) < 0)
-		return;
-	message = kube_text(json_doc_root(doc), "message", NULL);
-	if (*message)
-		snprintf(eb->text + used, sizeof(eb->text) - used, ": %.300s", message);
 }

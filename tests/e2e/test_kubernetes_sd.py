@@ -159,6 +159,9 @@ class Api:
 
         def wanted(o):
             labels = o['metadata'].get('labels', {})
+            for field in (s for s in q.get('fieldSelector', '').split(',') if s.startswith('spec.nodeName=')):
+                if o.get('spec', {}).get('nodeName') != field.split('=')[1]:
+                    return False
             return ((not namespace or o['metadata'].get('namespace') == namespace) and
                     all(labels.get(s.split('=')[0]) == s.split('=')[1] for s in q.get('labelSelector', '').split(',') if s))
         (self.watch if verb == 'WATCH' else self.list)(handler, kind, q, wanted)
