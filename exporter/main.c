@@ -89,11 +89,27 @@ static int run_fetcher(const void *ctx, int fd)
 static int start_roles(
 	const struct exporter_options *o, struct keeper_setup *ret, struct errbuf *eb)
 {
+	char node[EXPORTER_NODE_BYTES] = "";
+	const struct fetcher_pods_options pods = {
+		.server = o->kubernetes_server,
+		.kubelet = o->kubernetes_kubelet,
+		.node = o->kubernetes_node ? o->kubernetes_node : node,
+		.token_file = o->kubernetes_token_file,
+		.ca_file = o->kubernetes_ca_file,
+		.insecure_skip_verify = o->kubernetes_skip_verify,
+		.labels = (const char *const *)o->pod_labels.items,
+		.n_labels = o->pod_labels.n,
+		.annotations = (const char *const *)o->pod_annotations.items,
+		.n_annotations = o->pod_annotations.n,
+		.interval_ms = (uint32_t)o->kubernetes_interval_ms,
+		.max_bytes = o->kubernetes_bytes,
+	};
 	const struct fetcher_options fetch = {
 		.debuginfod = (const char *const *)o->debuginfod.items,
 		.n_debuginfod = o->debuginfod.n,
 		.timeout_ms = (uint32_t)o->debuginfod_timeout_ms,
 		.max_bytes = o->debuginfod_bytes,
+		.pods = o->kubernetes ? &pods : NULL,
 	};
 	const struct role_options roles = {
 		.user = o->user,
@@ -105,11 +121,12 @@ static int start_roles(
 		.state_dirs = {*o->symbols_cache_path ? o->symbols_cache_path : NULL},
 		.attacher = o->java_perfmap,
 		.parser = parser_zygote_run,
-		.fetcher = fetch.n_debuginfod ? run_fetcher : NULL,
+		.fetcher = fetch.n_debuginfod || fetch.pods ? run_fetcher : NULL,
 		.fetcher_ctx = &fetch,
 	};
+	int r = exporter_options_node(o, node, sizeof(node), eb);
 
-	return role_start(&roles, ret, eb);
+	return r < 0 ? r : role_start(&roles, ret, eb);
 }
 
 static int run(const struct exporter_options *o, char *const *argv, struct errbuf *eb)

@@ -4,7 +4,12 @@
  */
 #include "exporter/options.h"
 #include "exporter/profile/labels.h"
+#include "exporter/proc/pod_table.h"
+#include "lib/base/alloc.h"
 #include "lib/base/log.h"
+#include "lib/base/str.h"
+#include "lib/net/kubernetes.h"
+#include <ctype.h>
 #include <limits.h>
 #include <string.h>
 
@@ -71,6 +76,43 @@ static const struct option_spec specs[] = {
 		.help = "Value of the label node. The host's name when not given."},
 	{"external-label", OPTION_LABELS, AT(external_labels),
 		.help = "A label that every sample gets. May be repeated."},
+
+	OPTION_HEADING("Kubernetes"),
+	{"kubernetes", OPTION_BOOL, AT(kubernetes),
+		.help = "Give samples the pod, namespace, container name and image that the "
+			"cluster has for them. Starts a role of its own that has the network and "
+			"nothing else."},
+	{"kubernetes.server", OPTION_STRING, AT(kubernetes_server), .value = "URL", .fallback = "",
+		.help = "The API server, whose pods of this node are watched. Not given: that of "
+			"the cluster whose pod this is, with the service account's token and CA."},
+	{"kubernetes.kubelet", OPTION_STRING, AT(kubernetes_kubelet), .value = "URL",
+		.fallback = "",
+		.help = "The kubelet of this node, whose /pods is asked again and again instead of "
+			"the API server."},
+	{"kubernetes.interval", OPTION_DURATION, AT(kubernetes_interval_ms), .fallback = "10s",
+		.min = 1000, .max = 3600000, .help = "Between two questions to the kubelet."},
+	{"kubernetes.node-name", OPTION_STRING, AT(kubernetes_node), .value = "NAME",
+		.help = "The node's name in the cluster. --node.name when not given."},
+	{"kubernetes.token-file", OPTION_STRING, AT(kubernetes_token_file), .value = "FILE",
+		.fallback = KUBERNETES_ACCOUNT "token",
+		.help = "Bearer token, read for each request, for servers over https; none when "
+			"there is no such file."},
+	{"kubernetes.ca-file", OPTION_STRING, AT(kubernetes_ca_file), .value = "FILE",
+		.fallback = KUBERNETES_ACCOUNT "ca.crt",
+		.help = "Certificates that the server's is checked against; the system's when "
+			"there is no such file."},
+	{"kubernetes.insecure-skip-verify", OPTION_BOOL, AT(kubernetes_skip_verify),
+		.help = "Do not check the certificate of --kubernetes.server or "
+			"--kubernetes.kubelet."},
+	{"kubernetes.pod-label", OPTION_STRINGS, AT(pod_labels), .value = "NAME",
+		.help = "A label of pods that samples get as pod_label_NAME, with _ for what a "
+			"label name may not hold. May be repeated."},
+	{"kubernetes.pod-annotation", OPTION_STRINGS, AT(pod_annotations), .value = "NAME",
+		.help = "The same of an annotation: pod_annotation_NAME."},
+	{"kubernetes.max-bytes", OPTION_BYTES, AT(kubernetes_bytes), .fallback = "16MB",
+		.min = 64 << 10, .max = 1LL << 30,
+		.help = "Size of an answer and of what is kept of pods; above it the pods known "
+			"before stay."},
 
 	OPTION_HEADING("Names"),
 	{"symbols.cache-path", OPTION_STRING, AT(symbols_cache_path), .value = "DIR",
@@ -159,6 +201,67 @@ static int whole_seconds(const char *flag, int64_t ms, struct errbuf *eb)
 	return 0;
 }
 
+static char *pod_label_name(const char *prefix, const char *key)
+{
+	char *name = xasprintf("%s%s", prefix, key);
+
+	for (char *c = name; *c; c++)
+		if (!isalnum((unsigned char)*c))
+			*c = '_';
+	return name;
+}
+
+int exporter_options_pod_labels(const struct exporter_options *o, char **ret, struct errbuf *eb)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < o->pod_labels.n; i++)
+		ret[n++] = pod_label_name("pod_label_", o->pod_labels.items[i]);
+	for (size_t i = 0; i < o->pod_annotations.n; i++)
+		ret[n++] = pod_label_name("pod_annotation_", o->pod_annotations.items[i]);
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < i; k++)
+			if (!strcmp(ret[i], ret[k]))
+				return err_set(eb, -EINVAL,
+					"--kubernetes.pod-label, --kubernetes.pod-annotation: two "
+					"of "
+					"them give the label %s",
+					ret[i]);
+	return 0;
+}
+
+static int check_kubernetes(const struct exporter_options *o, struct errbuf *eb)
+{
+	char *names[POD_MAX_VALUES] = {NULL};
+	size_t n = o->pod_labels.n + o->pod_annotations.n;
+	int r;
+
+	if (*o->kubernetes_server && *o->kubernetes_kubelet)
+		return err_set(eb, -EINVAL,
+			"--kubernetes.server and --kubernetes.kubelet: expected one of them");
+	if (!o->kubernetes && (*o->kubernetes_server || *o->kubernetes_kubelet || n))
+		return err_set(eb, -EINVAL, "--kubernetes.* without --kubernetes");
+	if (n > POD_MAX_VALUES)
+		return err_set(eb, -EINVAL,
+			"--kubernetes.pod-label, --kubernetes.pod-annotation: more than %d",
+			POD_MAX_VALUES);
+	r = exporter_options_pod_labels(o, names, eb);
+	for (size_t i = 0; i < n; i++) {
+		for (size_t k = 0; r == 0 && k < o->external_labels.n; k++) {
+			const char *text = o->external_labels.items[k];
+
+			if (strlen(names[i]) == strcspn(text, "=") &&
+				str_starts_with(text, names[i]))
+				r = err_set(eb, -EINVAL,
+					"--external-label=%s: samples have a label of this name by "
+					"themselves",
+					text);
+		}
+		free(names[i]);
+	}
+	return r;
+}
+
 int exporter_options_check(const struct exporter_options *o, struct errbuf *eb)
 {
 	if (whole_seconds("profile.window", o->window_ms, eb) < 0 ||
@@ -182,18 +285,29 @@ int exporter_options_check(const struct exporter_options *o, struct errbuf *eb)
 				"themselves%s",
 				text, strcmp(name, PROFILE_LABEL_NODE) ? "" : ": use --node.name");
 	}
+	return check_kubernetes(o, eb);
+}
+
+int exporter_options_node(
+	const struct exporter_options *o, char *ret, size_t cap, struct errbuf *eb)
+{
+	if (o->node_name)
+		snprintf(ret, cap, "%s", o->node_name);
+	else if (gethostname(ret, cap - 1) < 0)
+		return err_set(eb, -errno, "the host's name cannot be read: give --node.name");
 	return 0;
 }
 
 int exporter_options_labels(const struct exporter_options *o, struct labels *ret, struct errbuf *eb)
 {
 	_cleanup_labels_builder_ struct labels_builder b;
-	char host[HOST_NAME_MAX + 1] = "";
+	char node[EXPORTER_NODE_BYTES] = "";
+	int r = exporter_options_node(o, node, sizeof(node), eb);
 
 	labels_builder_init(&b);
-	if (!o->node_name && gethostname(host, sizeof(host) - 1) < 0)
-		return err_set(eb, -errno, "the host's name cannot be read: give --node.name");
-	labels_builder_set(&b, PROFILE_LABEL_NODE, o->node_name ? o->node_name : host);
+	if (r < 0)
+		return r;
+	labels_builder_set(&b, PROFILE_LABEL_NODE, node);
 	for (size_t i = 0; i < o->external_labels.n; i++) {
 		const char *text = o->external_labels.items[i];
 		size_t n = strcspn(text, "=");

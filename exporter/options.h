@@ -6,6 +6,8 @@
 #include "lib/base/options.h"
 #include "lib/prof/labels.h"
 
+enum { EXPORTER_NODE_BYTES = 1024 }; /* of a node's name */
+
 struct exporter_options {
 	struct option_list listen;
 	const char *cors_origin; /* NULL: none */
@@ -18,6 +20,15 @@ struct exporter_options {
 	double max_overhead;
 	bool cpu_label, build_id_label;
 	uint64_t max_processes, max_tasks;
+
+	bool kubernetes;
+	const char *kubernetes_server, *kubernetes_kubelet;
+	const char *kubernetes_node; /* NULL: node_name */
+	const char *kubernetes_token_file, *kubernetes_ca_file;
+	bool kubernetes_skip_verify;
+	struct option_list pod_labels, pod_annotations;
+	int64_t kubernetes_interval_ms;
+	uint64_t kubernetes_bytes;
 
 	const char *node_name; /* NULL: the host's name */
 	struct option_list external_labels;
@@ -43,6 +54,13 @@ extern const struct option_program exporter_program;
 
 /* What the table cannot say: flags that contradict each other. -EINVAL with a text. */
 int exporter_options_check(const struct exporter_options *o, struct errbuf *eb) _must_check_;
+/* Names of the sample labels that --kubernetes.pod-label and then --kubernetes.pod-annotation stand for, into `ret` (room for
+ * both lists; each is the caller's to free). -EINVAL: two are the same. */
+int exporter_options_pod_labels(
+	const struct exporter_options *o, char **ret, struct errbuf *eb) _must_check_;
+/* The node's name: as given, else the host's. */
+int exporter_options_node(
+	const struct exporter_options *o, char *ret, size_t cap, struct errbuf *eb) _must_check_;
 /* The labels that every sample has: node and the external ones. */
 int exporter_options_labels(
 	const struct exporter_options *o, struct labels *ret, struct errbuf *eb) _must_check_;

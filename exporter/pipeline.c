@@ -7,6 +7,8 @@
 #include "exporter/pipeline.h"
 #include "exporter/intake.h"
 #include "exporter/jit/jit.h"
+#include "exporter/pods.h"
+#include "exporter/proc/pod_table.h"
 #include "exporter/keeper/memory.h"
 #include "exporter/proc/runs.h"
 #include "exporter/sample/capture.h"
@@ -21,6 +23,7 @@
 enum { MAX_HELD_BYTES = 16 << 20, CAPTURE_BYTES = 1 << 30 };
 #define SCAN_STEP_NS (5 * NS_PER_MS)
 #define JIT_STEP_NS NS_PER_S
+#define PODS_STEP_MS 200
 #define SYMBOL_STEP_NS \
 	(500 * NS_PER_MS) /* it wakes when there is work; this bounds the wait at the end */
 
@@ -31,6 +34,7 @@ enum {
 	BUDGET_PROC,
 	BUDGET_SYMBOLS,
 	BUDGET_JIT,
+	BUDGET_PODS,
 	BUDGET_HELD,
 	BUDGET_WEB,
 	N_BUDGETS
@@ -51,6 +55,9 @@ struct exporter_pipeline {
 	struct binary_registry *binaries;
 	struct symbolizer *symbolizer;
 	struct jit *jit;
+	struct pods *pods; /* NULL: without --kubernetes */
+	char *pod_labels[POD_MAX_VALUES];
+	uint32_t n_pod_labels;
 	struct governor *governor;
 	struct drain *drain;
 
@@ -63,7 +70,7 @@ struct exporter_pipeline {
 	struct intake intake; /* fills these three, has their lock */
 
 	struct profile_source source;
-	pthread_t drain_thread, symbol_thread, jit_thread, fetch_thread;
+	pthread_t drain_thread, symbol_thread, jit_thread, fetch_thread, pods_thread;
 	pthread_mutex_t stop_lock; /* a leaf: wakes what sleeps when it is time to stop */
 	pthread_cond_t stop;
 	_Atomic bool stopping;
@@ -113,6 +120,16 @@ static void *fetch_main(void *arg)
 	return NULL;
 }
 
+static void *pods_main(void *arg)
+{
+	struct exporter_pipeline *p = arg;
+
+	pthread_setname_np(pthread_self(), "pods");
+	while (!p->stopping)
+		pods_round(p->pods, PODS_STEP_MS);
+	return NULL;
+}
+
 /* Names JIT code when its second is over, while its process is there. */
 static void *jit_main(void *arg)
 {
@@ -147,6 +164,7 @@ static void init_budgets(struct exporter_pipeline *p)
 		[BUDGET_PROC] = {"processes", "--profile.max-processes"},
 		[BUDGET_SYMBOLS] = {"symbols", NULL},
 		[BUDGET_JIT] = {"jit", "--jit.max-bytes"},
+		[BUDGET_PODS] = {"pods", "--kubernetes.max-bytes"},
 		[BUDGET_HELD] = {"held", NULL},
 		[BUDGET_WEB] = {"web", "--web.max-bytes"},
 	};
@@ -155,6 +173,8 @@ static void init_budgets(struct exporter_pipeline *p)
 		[BUDGET_LOG] = 2 * p->o->retention_bytes,
 		[BUDGET_STACKS] = 2 * p->o->retention_bytes,
 		[BUDGET_JIT] = p->o->jit_bytes,
+		/* Records, and two tables of them while one takes the other's place. */
+		[BUDGET_PODS] = 8 * p->o->kubernetes_bytes,
 		[BUDGET_HELD] = 2 * MAX_HELD_BYTES,
 		[BUDGET_WEB] = p->o->web_bytes,
 	};
@@ -232,7 +252,7 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 			.fs = &fs_system,
 			.clock = p->clock,
 			.parser_fd = p->setup->parser_fd,
-			.fetcher_fd = p->setup->fetcher_fd,
+			.fetcher_fd = p->o->debuginfod.n ? p->setup->fetcher_fd : -1,
 			.cache_path = p->o->symbols_cache_path,
 			.cache_bytes = p->o->symbols_cache_bytes,
 			.max_cpu = p->o->symbols_max_cpu,
@@ -262,6 +282,7 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 		.max_processes = (uint32_t)p->o->max_processes,
 		.max_tasks = (uint32_t)p->o->max_tasks,
 		.build_ids = p->o->build_id_label,
+		.n_pod_labels = p->n_pod_labels,
 		.keeper = p->keeper,
 		.binaries = p->binaries,
 		.clock = p->sample_clock,
@@ -280,6 +301,16 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 		.budget = &p->budgets[BUDGET_JIT],
 		.attacher_fd = p->setup->attacher_fd,
 	});
+	if (p->o->kubernetes && p->setup->fetcher_fd > 0)
+		p->pods = pods_new(&(struct pods_options) {
+			.fetcher_fd = p->setup->fetcher_fd,
+			.procs = p->procs,
+			.procs_lock = &p->intake.lock,
+			.clock = p->clock,
+			.budget = &p->budgets[BUDGET_PODS],
+			.max_bytes = p->o->kubernetes_bytes,
+			.n_values = p->n_pod_labels,
+		});
 	tables = unwinder_tables(p->unwinder);
 	intake_defer(&p->intake, &tables, &p->budgets[BUDGET_HELD]);
 	return 0;
@@ -318,11 +349,14 @@ static void build_source(struct exporter_pipeline *p)
 		.tables = {.log = p->log,
 			.stacks = p->stacks,
 			.procs = p->procs,
+			.pod_labels = (const char *const *)p->pod_labels,
+			.n_pod_labels = p->n_pod_labels,
 			.outcomes = p->intake.outcomes,
 			.unwinder = p->unwinder,
 			.deferred = p->intake.deferred},
 		.symbolizer = p->symbolizer,
 		.jit = p->jit,
+		.pods = p->pods,
 		.governor = p->governor,
 		.clock = p->clock,
 		.type = &profile_type_cpu,
@@ -338,8 +372,11 @@ static int build(struct exporter_pipeline *p, struct errbuf *eb)
 {
 	int r = exporter_options_labels(p->o, &p->labels, eb);
 
+	if (r == 0)
+		r = exporter_options_pod_labels(p->o, p->pod_labels, eb);
 	if (r < 0)
 		return r;
+	p->n_pod_labels = (uint32_t)(p->o->pod_labels.n + p->o->pod_annotations.n);
 	if (p->o->capture && !p->replay) {
 		p->capture = capture_open(&fs_system, p->o->capture, CAPTURE_BYTES, eb);
 		if (!p->capture)
@@ -363,6 +400,7 @@ static void pipeline_free(struct exporter_pipeline **pp)
 	struct exporter_pipeline *p = *pp;
 
 	drain_freep(&p->drain);
+	pods_freep(&p->pods);
 	jit_freep(&p->jit);
 	if (p->procs)
 		intake_done(&p->intake);
@@ -379,6 +417,8 @@ static void pipeline_free(struct exporter_pipeline **pp)
 	capture_freep(&p->capture);
 	replay_freep(&p->replay);
 	labels_done(&p->labels);
+	for (size_t i = 0; i < ARRAY_SIZE(p->pod_labels); i++)
+		free(p->pod_labels[i]);
 	pthread_cond_destroy(&p->stop);
 	pthread_mutex_destroy(&p->stop_lock);
 	free(p);
@@ -397,7 +437,9 @@ static int run_threads(
 		{"symbol", &p->symbol_thread, symbol_main},
 		{"JIT", &p->jit_thread, jit_main},
 		{"drain", p->replay ? NULL : &p->drain_thread, drain_main},
-		{"fetch", p->setup->fetcher_fd <= 0 ? NULL : &p->fetch_thread, fetch_main},
+		{"pods", p->pods ? &p->pods_thread : NULL, pods_main},
+		{"fetch", p->setup->fetcher_fd > 0 && p->o->debuginfod.n ? &p->fetch_thread : NULL,
+			fetch_main},
 	};
 	size_t started = 0;
 	int status = 0, r = 0;

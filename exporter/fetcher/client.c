@@ -6,6 +6,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/fd_message.h"
 #include <string.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 enum fetcher_status fetcher_debuginfo(int fetcher_fd, const uint8_t *build_id,
@@ -38,4 +39,42 @@ enum fetcher_status fetcher_debuginfo(int fetcher_fd, const uint8_t *build_id,
 	}
 	ret->text[sizeof(ret->text) - 1] = '\0';
 	return (enum fetcher_status)ret->status;
+}
+
+int fetcher_pods_subscribe(int fetcher_fd)
+{
+	const struct fetcher_request q = {.magic = FETCHER_MAGIC, .op = FETCHER_PODS};
+	_cleanup_close_ int ours = -1, theirs = -1;
+	int pair[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	ours = pair[0];
+	theirs = pair[1];
+	r = fd_message_send(fetcher_fd, &q, sizeof(q), &theirs, 1, 0);
+	return r < 0 ? r : TAKE_FD(ours);
+}
+
+int fetcher_pods_next(int sock, int timeout_ms, struct fetcher_pods_update *ret, int *ret_fd)
+{
+	struct pollfd p = {.fd = sock, .events = POLLIN};
+	_cleanup_close_ int fd = -1;
+	size_t n_fds;
+	int n;
+
+	n = poll(&p, 1, timeout_ms);
+	if (n <= 0)
+		return n == 0 || errno == EINTR ? 0 : -errno;
+	n = fd_message_receive(sock, ret, sizeof(*ret), &fd, 1, &n_fds, 0);
+	if (n < 0)
+		return n == -EINTR ? 0 : n;
+	if (n == 0)
+		return -EPIPE;
+	if (n != (int)sizeof(*ret) || ret->magic != FETCHER_MAGIC ||
+		ret->status >= FETCHER_N_PODS_STATUS ||
+		(ret->status == FETCHER_PODS_OK) != (fd >= 0))
+		return -EPROTO;
+	ret->text[sizeof(ret->text) - 1] = '\0';
+	*ret_fd = TAKE_FD(fd);
+	return 1;
 }

@@ -7,9 +7,9 @@
 
 enum { FETCHER_MAGIC = 0x31544653 }; /* "SFT1" */
 
-enum fetcher_op { FETCHER_DEBUGINFO = 1 };
+enum fetcher_op { FETCHER_DEBUGINFO = 1, FETCHER_PODS = 2 };
 
-/* With two descriptors: where the reply goes, the file to write. */
+/* With descriptors: where replies go; for FETCHER_DEBUGINFO also the file to write. */
 struct fetcher_request {
 	uint32_t magic, op, id_len, reserved;
 	uint8_t id[FETCHER_MAX_ID];

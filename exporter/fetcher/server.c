@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The role: one request after the other, each server asked in turn. A body goes straight to the
- * file; nothing of it is held or looked at here.
+ * file; nothing of it is held or looked at here. Pods are followed on a thread of their own.
  */
+#include "exporter/fetcher/pods.h"
 #include "exporter/fetcher/protocol.h"
 #include "lib/base/alloc.h"
 #include "lib/base/fd_message.h"
@@ -86,8 +87,11 @@ static void serve(const struct fetcher_options *o, const struct fetcher_request 
 
 static bool is_valid(const struct fetcher_request *q)
 {
-	return q->magic == FETCHER_MAGIC && q->op == FETCHER_DEBUGINFO && q->id_len &&
-	       q->id_len <= FETCHER_MAX_ID && !q->reserved;
+	if (q->magic != FETCHER_MAGIC || q->reserved)
+		return false;
+	if (q->op == FETCHER_PODS)
+		return !q->id_len;
+	return q->op == FETCHER_DEBUGINFO && q->id_len && q->id_len <= FETCHER_MAX_ID;
 }
 
 /* 0; -EPIPE when main is gone. */
@@ -106,7 +110,14 @@ static int answer_one(const struct fetcher_options *o, int fd)
 		return -EPIPE;
 	if (n < 0)
 		return n == -EINTR || n == -EPROTO ? 0 : n;
-	if (n != (int)sizeof(q) || out_fd < 0 || !is_valid(&q))
+	if (n != (int)sizeof(q) || !is_valid(&q))
+		return 0;
+	if (q.op == FETCHER_PODS) {
+		if (o->pods && reply_fd >= 0)
+			pods_follow(o->pods, TAKE_FD(reply_fd));
+		return 0;
+	}
+	if (out_fd < 0)
 		return 0;
 	serve(o, &q, out_fd, &reply);
 	/* Who asked may have given up: nothing to do then. */

@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct pod_table;
 struct proc_table;
 struct process;
 
@@ -24,7 +25,8 @@ struct proc_options {
 	const char *procfs; /* --path.procfs */
 	const char *sysfs;
 	uint32_t max_processes, max_tasks;
-	bool build_ids; /* tasks tell that of their executable */
+	bool build_ids;	       /* tasks tell that of their executable */
+	uint32_t n_pod_labels; /* whose values pods have */
 	struct keeper *keeper;
 	struct binary_registry *binaries;
 	struct clock *clock;
@@ -150,11 +152,15 @@ struct proc_task_info {
 		*systemd_unit;
 	const char *compiler, *language; /* of the executable */
 	const char *jit;		 /* the runtime whose JIT code the process has */
+	const char *const
+		*pod_values; /* proc_options.n_pod_labels of them; NULL: its pod is not known */
 	char build_id[2 * PARSER_BUILD_ID_MAX +
 		      1]; /* of the executable; with proc_options.build_ids */
 	bool kernel_thread, exited;
 };
 void proc_task_info(const struct proc_table *t, uint32_t task, struct proc_task_info *ret);
+/* Pods that are known from now on; takes them over. Control groups of pods that are gone keep what they had. */
+void proc_table_set_pods(struct proc_table *t, struct pod_table *pods);
 
 /* True when the task's process is that pid or descends from it, by the parents known at fork;
  * parents that are gone are known while one of their children is. */

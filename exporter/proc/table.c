@@ -32,76 +32,6 @@ void proc_text_put(struct text **t)
 	*t = NULL;
 }
 
-/* Mostly there at once: runtimes write a container's file before they start it. */
-static void look_for_container(struct proc_table *t, struct cgroup *c)
-{
-	struct container_info found;
-
-	if (!c->info.container_id[0] || t->now_ns < c->container_due_ns ||
-		c->container_tries == PROC_CONTAINER_TRIES)
-		return;
-	if (container_read(t->o.keeper, c->info.container_id, &found)) {
-		c->container = found;
-		c->container_due_ns = UINT64_MAX;
-		t->stats.containers_found++;
-		return;
-	}
-	c->container_due_ns = t->now_ns + ((uint64_t)PROC_CONTAINER_RETRY_NS << c->container_tries);
-	c->container_tries++;
-	t->stats.containers_missed++;
-}
-
-struct cgroup *proc_cgroup_get(struct proc_table *t, const char *path, size_t n)
-{
-	uint64_t hash = hash_xxh3(path, n), *slot = table_insert(&t->by_cgroup, hash, NULL);
-	struct cgroup *c;
-
-	if (!slot)
-		return NULL;
-	for (c = pointer_of(*slot); c; c = c->next_same_hash)
-		if (strlen(c->path) == n && memcmp(c->path, path, n) == 0) {
-			look_for_container(t, c);
-			return proc_cgroup_ref(c);
-		}
-	c = xcalloc(1, sizeof(*c) + n + 1);
-	memcpy(c->path, path, n);
-	c->n_refs = 1;
-	c->hash = hash;
-	c->next_same_hash = pointer_of(*slot);
-	cgroup_parse(c->path, &c->info);
-	look_for_container(t, c);
-	*slot = number_of(c);
-	return c;
-}
-
-struct cgroup *proc_cgroup_ref(struct cgroup *c)
-{
-	if (c)
-		c->n_refs++;
-	return c;
-}
-
-void proc_cgroup_put(struct proc_table *t, struct cgroup **cp)
-{
-	struct cgroup *c = TAKE(*cp), *at;
-	uint64_t *slot;
-
-	if (!c || --c->n_refs)
-		return;
-	slot = table_find(&t->by_cgroup, c->hash);
-	at = pointer_of(*slot);
-	if (at == c) {
-		*slot = number_of(c->next_same_hash);
-		if (!*slot)
-			table_remove(&t->by_cgroup, c->hash);
-	} else {
-		while (at->next_same_hash != c)
-			at = at->next_same_hash;
-		at->next_same_hash = c->next_same_hash;
-	}
-	free(c);
-}
-
 struct proc_table *proc_table_new(const struct proc_options *o)
 {
 	struct proc_table *t = xcalloc(1, sizeof(*t));
@@ -163,6 +93,7 @@ void proc_table_freep(struct proc_table **tp)
 
 		proc_cgroup_put(t, &c);
 	}
+	pod_table_freep(&t->pods);
 	table_done(&t->by_pid);
 	table_done(&t->by_cgroup);
 	table_done(&t->by_cgroup_id);

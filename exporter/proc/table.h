@@ -11,10 +11,10 @@
  *     in.
  */
 #pragma once
-#include "exporter/proc/cgroup.h"
+#include "exporter/proc/cgroups.h"
 #include "exporter/proc/code.h"
-#include "exporter/proc/container.h"
 #include "exporter/proc/maps.h"
+#include "exporter/proc/pod_table.h"
 #include "exporter/proc/proc.h"
 #include "lib/base/table.h"
 
@@ -59,19 +59,6 @@ static inline const char *proc_text_str(const struct text *t)
 {
 	return t ? t->s : "";
 }
-
-/* A control group that processes are in. */
-struct cgroup {
-	uint32_t n_refs;
-	uint64_t hash;
-	struct cgroup *next_same_hash;
-	struct cgroup_info info;
-	struct container_info container; /* of info.container_id */
-	uint8_t container_tries;
-	uint64_t
-		container_due_ns; /* when its runtime's files are looked at again; UINT64_MAX: known */
-	char path[];
-};
 
 struct process {
 	uint32_t pid, ns_pid, uid;
@@ -177,8 +164,9 @@ struct proc_table {
 		uint64_t filled_ns;
 	} reads, roots;
 	struct process *publish_list;
-	uint64_t now_ns; /* of the newest record or side-band record */
-	char *buffer;	 /* PROC_READ_BYTES */
+	uint64_t now_ns;	/* of the newest record or side-band record */
+	char *buffer;		/* PROC_READ_BYTES */
+	struct pod_table *pods; /* NULL: none known */
 	struct proc_stats stats;
 };
 
@@ -205,9 +193,6 @@ void proc_image_end(struct proc_table *t, struct process *p, uint64_t time_ns);
 void proc_image_revive(struct proc_table *t, struct process *p);
 void proc_ref(struct process *p);
 void proc_unref(struct proc_table *t, struct process *p);
-struct cgroup *proc_cgroup_get(struct proc_table *t, const char *path, size_t n);
-struct cgroup *proc_cgroup_ref(struct cgroup *c);
-void proc_cgroup_put(struct proc_table *t, struct cgroup **c);
 /* Takes one token of `b`, which fills with per_s a second up to as many. */
 bool proc_may(struct proc_table *t, struct bucket *b, double per_s);
 /* One read of /proc may be made now. */

@@ -194,6 +194,7 @@ void proc_task_info(const struct proc_table *t, uint32_t task, struct proc_task_
 		.pod = container->pod,
 		.namespace_ = container->namespace_,
 		.systemd_unit = c->systemd_unit,
+		.pod_values = k->cgroup ? k->cgroup->pod_values : NULL,
 		.compiler = labels.compiler,
 		.language = labels.language,
 		.jit = proc_jit_name(p),

@@ -23,6 +23,7 @@ struct building {
 	uint32_t *locations;   /* per frame */
 	struct prof_label *constants;
 	uint32_t keys[PROFILE_N_TASK_LABELS], key_cpu, key_stack;
+	uint32_t *pod_keys;
 };
 
 void profile_stack_label(uint32_t cut, char ret[48])
@@ -236,8 +237,11 @@ static int add_label_keys(struct building *k, struct errbuf *eb)
 	const struct labels *constants = k->o->constants;
 
 	k->constants = arena_alloc_array(k->arena, constants->n, sizeof(*k->constants));
-	if (!k->constants)
+	k->pod_keys = arena_alloc_array(k->arena, k->s->n_pod_labels, sizeof(*k->pod_keys));
+	if (!k->constants || !k->pod_keys)
 		return arena_error(k->arena, eb);
+	for (uint32_t i = 0; i < k->s->n_pod_labels; i++)
+		k->pod_keys[i] = add_string(k, k->s->pod_labels[i]);
 	for (size_t i = 0; i < constants->n; i++)
 		k->constants[i] = (struct prof_label) {
 			.key = add_string(k, constants->items[i].name),
@@ -260,6 +264,10 @@ static size_t add_labels(struct building *k, const struct profile_row *row, stru
 		if (*task->labels[i])
 			out[n++] = (struct prof_label) {
 				.key = k->keys[i], .str = add_string(k, task->labels[i])};
+	for (uint32_t i = 0; task->pod_values && i < k->s->n_pod_labels; i++)
+		if (*task->pod_values[i])
+			out[n++] = (struct prof_label) {
+				.key = k->pod_keys[i], .str = add_string(k, task->pod_values[i])};
 	if (k->s->with_cpu) {
 		snprintf(text, sizeof(text), "%u", row->cpu);
 		out[n++] = (struct prof_label) {.key = k->key_cpu, .str = add_string(k, text)};
@@ -276,8 +284,8 @@ static int add_samples(struct building *k, struct errbuf *eb)
 	const struct profile_snapshot *s = k->s;
 	const struct profile_type *type = k->o->type;
 	uint32_t *stack = arena_alloc_array(k->arena, s->n_refs, sizeof(*stack));
-	struct prof_label *labels =
-		arena_alloc_array(k->arena, MAX_LABELS + k->o->constants->n, sizeof(*labels));
+	struct prof_label *labels = arena_alloc_array(
+		k->arena, MAX_LABELS + s->n_pod_labels + k->o->constants->n, sizeof(*labels));
 
 	if (!stack || !labels)
 		return arena_error(k->arena, eb);

@@ -18,6 +18,7 @@ enum clause_kind {
 	CLAUSE_LABEL,	  /* a label of the task */
 	CLAUSE_CONTAINER, /* name, or id by prefix */
 	CLAUSE_CONSTANT,  /* a label that all samples have */
+	CLAUSE_POD,	  /* a label of its pod */
 };
 
 struct matcher {
@@ -32,22 +33,28 @@ struct clause {
 	enum clause_kind kind;
 	enum profile_label label;
 	const char *constant;
+	uint32_t pod_label; /* index */
 	struct matcher *matchers;
 	size_t n, cap;
 };
 
 struct profile_filter {
 	const struct labels *constants;
+	const char *const *pod_labels;
+	uint32_t n_pod_labels;
 	struct clause *clauses;
 	size_t n, cap, n_matchers;
 	bool children;
 };
 
-struct profile_filter *profile_filter_new(const struct labels *constants)
+struct profile_filter *profile_filter_new(
+	const struct labels *constants, const char *const *pod_labels, uint32_t n_pod_labels)
 {
 	struct profile_filter *f = xcalloc(1, sizeof(*f));
 
 	f->constants = constants;
+	f->pod_labels = pod_labels;
+	f->n_pod_labels = n_pod_labels;
 	return f;
 }
 
@@ -82,6 +89,8 @@ static int unknown_label(const struct profile_filter *f, const char *name, struc
 	for (unsigned i = 0; i < PROFILE_N_TASK_LABELS; i++)
 		len += (size_t)snprintf(valid + len, sizeof(valid) - len, "%s%s", i ? " " : "",
 			profile_label_name((enum profile_label)i));
+	for (uint32_t i = 0; i < f->n_pod_labels && len < sizeof(valid); i++)
+		len += (size_t)snprintf(valid + len, sizeof(valid) - len, " %s", f->pod_labels[i]);
 	for (size_t i = 0; i < f->constants->n && len < sizeof(valid); i++)
 		len += (size_t)snprintf(
 			valid + len, sizeof(valid) - len, " %s", f->constants->items[i].name);
@@ -122,6 +131,12 @@ static int clause_of_name(
 		if (!strcmp(f->constants->items[i].name, label)) {
 			ret->kind = CLAUSE_CONSTANT;
 			ret->constant = f->constants->items[i].value;
+			return 1;
+		}
+	for (uint32_t i = 0; i < f->n_pod_labels; i++)
+		if (!strcmp(f->pod_labels[i], label)) {
+			ret->kind = CLAUSE_POD;
+			ret->pod_label = i;
 			return 1;
 		}
 	return unknown_label(f, label, eb);
@@ -248,13 +263,22 @@ static int run_matchers(const struct evaluation *e, const struct clause *c, uint
 	return r;
 }
 
+static const char *value_of(
+	const struct clause *c, const struct proc_task_info *info, char buf[PROFILE_LABEL_BUF])
+{
+	if (c->kind == CLAUSE_CONSTANT)
+		return c->constant;
+	if (c->kind == CLAUSE_POD)
+		return info->pod_values ? info->pod_values[c->pod_label] : "";
+	return profile_label_value(info, c->label, buf);
+}
+
 static int match_clause(const struct evaluation *e, size_t index, uint32_t task,
 	const struct proc_task_info *info, struct errbuf *eb)
 {
 	const struct clause *c = &e->filter->clauses[index];
 	char buf[PROFILE_LABEL_BUF];
-	const char *value =
-		c->kind == CLAUSE_CONSTANT ? c->constant : profile_label_value(info, c->label, buf);
+	const char *value = value_of(c, info, buf);
 	uint64_t *known;
 	bool is_new;
 	int r;

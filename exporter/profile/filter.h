@@ -13,8 +13,9 @@
 
 struct profile_filter;
 
-/* `constants`: labels that all samples have (node, external labels); must outlive the filter. */
-struct profile_filter *profile_filter_new(const struct labels *constants);
+/* `constants`: labels that all samples have (node, external labels); `pod_labels`: names of those that come from pods. Both must outlive the filter. */
+struct profile_filter *profile_filter_new(
+	const struct labels *constants, const char *const *pod_labels, uint32_t n_pod_labels);
 void profile_filter_freep(struct profile_filter **f);
 
 /* The parameter names, for error texts. */

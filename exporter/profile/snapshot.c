@@ -136,6 +136,19 @@ static const char *clean_text(struct arena *arena, const char *text)
 	return copy;
 }
 
+static bool copy_pod_values(
+	struct taking *k, const struct proc_task_info *info, struct profile_task *task)
+{
+	task->pod_values = NULL;
+	if (!info->pod_values || !k->t->n_pod_labels)
+		return true;
+	task->pod_values =
+		arena_alloc_array(k->arena, k->t->n_pod_labels, sizeof(*task->pod_values));
+	for (uint32_t i = 0; task->pod_values && i < k->t->n_pod_labels; i++)
+		task->pod_values[i] = clean_text(k->arena, info->pod_values[i]);
+	return task->pod_values != NULL;
+}
+
 static bool copy_task(struct taking *k, uint32_t id)
 {
 	struct profile_task *task = column_add(&k->task_column, k->arena);
@@ -148,7 +161,7 @@ static bool copy_task(struct taking *k, uint32_t id)
 	for (unsigned i = 0; i < PROFILE_N_TASK_LABELS; i++)
 		task->labels[i] = clean_text(
 			k->arena, profile_label_value(&info, (enum profile_label)i, buf));
-	return !k->arena->error;
+	return copy_pod_values(k, &info, task) && !k->arena->error;
 }
 
 static bool add_ref(struct taking *k, uint32_t frame)
@@ -297,7 +310,10 @@ int profile_snapshot_take(const struct profile_tables *t, const struct sample_ra
 	struct table *tables[] = {&k.keys, &k.tuples, &k.stacks, &k.ids, &k.frames, &k.weights};
 	bool ok;
 
-	*ret = (struct profile_snapshot) {.range = *range, .with_cpu = with_cpu};
+	*ret = (struct profile_snapshot) {.range = *range,
+		.with_cpu = with_cpu,
+		.pod_labels = t->pod_labels,
+		.n_pod_labels = t->n_pod_labels};
 	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
 		table_init(tables[i], arena->budget);
 	ok = take(&k, range);

@@ -19,6 +19,8 @@ struct profile_tables {
 	struct sample_log *log;
 	struct stacks *stacks;
 	struct proc_table *procs;
+	const char *const *pod_labels; /* names of labels that come from pods (proc_task_info) */
+	uint32_t n_pod_labels;
 	const struct outcomes *outcomes; /* how stacks ended; NULL: not counted */
 	struct unwinder *unwinder;	 /* unwind tables; NULL: none. Has its own lock */
 	const struct deferred *deferred; /* stacks that wait for tables; NULL: none do */
@@ -33,6 +35,7 @@ struct profile_stack {
 
 struct profile_task {
 	const char *labels[PROFILE_N_TASK_LABELS]; /* "" when absent; valid UTF-8 */
+	const char **pod_values;		   /* the same, by pod_labels; NULL: none */
 };
 
 struct profile_row {
@@ -47,6 +50,8 @@ struct profile_snapshot {
 	uint32_t *refs;
 	struct profile_stack *stacks;
 	struct profile_task *tasks;
+	const char *const *pod_labels; /* names, of profile_tables */
+	uint32_t n_pod_labels;
 	struct profile_row *rows;
 	size_t n_frames, n_refs, n_stacks, n_tasks, n_rows;
 	uint64_t count, weight; /* sums of all rows */

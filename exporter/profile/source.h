@@ -14,7 +14,8 @@ struct profile_source {
 	pthread_mutex_t *lock; /* the pipeline's */
 	struct profile_tables tables;
 	struct symbolizer *symbolizer;
-	struct jit *jit; /* NULL: JIT code has no names */
+	struct pods *pods; /* NULL: without --kubernetes */
+	struct jit *jit;   /* NULL: JIT code has no names */
 	struct governor *governor;
 	struct clock *clock;
 	const struct profile_type *type;

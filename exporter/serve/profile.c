@@ -161,7 +161,8 @@ static struct request *request_new(
 
 	*q = (struct request) {
 		.serve = s,
-		.filter = profile_filter_new(source->constants),
+		.filter = profile_filter_new(
+			source->constants, source->tables.pod_labels, source->tables.n_pod_labels),
 		.seconds = MIN(DEFAULT_SECONDS, source->retention_s),
 		.span_s = source->window_s,
 		.mode = SYMBOLIZE_FUNCTIONS,

@@ -2,6 +2,7 @@
  *
  * /metrics of the stages: each asked once a scrape. docs/metrics-exporter.md lists every name; a test compares.
  */
+#include "exporter/pods.h"
 #include "exporter/profile/build.h"
 #include "exporter/serve/internal.h"
 #include "lib/base/str.h"
@@ -357,6 +358,33 @@ static void collect_jit(struct metrics_writer *w, struct jit *jit)
 		metrics_write(w, (double)j.refused[i], "reason", reasons[i], NULL);
 }
 
+static void collect_pods(struct metrics_writer *w, struct pods *pods)
+{
+	static const char *const reasons[FETCHER_N_PODS_STATUS] = {
+		[FETCHER_PODS_DENIED] = "denied",
+		[FETCHER_PODS_TOO_LARGE] = "too_large",
+		[FETCHER_PODS_TIMEOUT] = "timeout",
+		[FETCHER_PODS_MALFORMED] = "malformed",
+		[FETCHER_PODS_ERROR] = "error",
+	};
+	struct pods_stats p;
+
+	pods_stats(pods, &p);
+	gauge(w, "sonde_kubernetes_pods", "Pods of this node that are known.", (double)p.pods);
+	gauge(w, "sonde_kubernetes_containers", "Containers of them.", (double)p.containers);
+	gauge(w, "sonde_kubernetes_up", "1 when the last that came from the server was no failure.",
+		p.works);
+	one(w, METRIC_GAUGE, "sonde_kubernetes_last_update_timestamp_seconds",
+		"When pods changed last; 0: not yet.", (double)p.updated_ns / 1e9);
+	counter(w, "sonde_kubernetes_updates_total", "Changes of pods taken over.", p.updates);
+	counter(w, "sonde_kubernetes_left_out_values_total",
+		"Names and values of labels and annotations that are too long.", p.left_out);
+	metrics_write_family(w, METRIC_COUNTER, "sonde_kubernetes_failures_total",
+		"Times that pods could not be had; those known before stay.");
+	for (size_t i = 1; i < ARRAY_SIZE(reasons); i++)
+		metrics_write(w, (double)p.failures[i], "reason", reasons[i], NULL);
+}
+
 static void collect_symbolizer(struct metrics_writer *w, struct symbolizer *symbolizer)
 {
 	struct symbolizer_stats y;
@@ -405,6 +433,8 @@ static void collect(struct metrics_writer *w, void *arg)
 	collect_symbolizer(w, s->o.source->symbolizer);
 	if (s->o.source->jit)
 		collect_jit(w, s->o.source->jit);
+	if (s->o.source->pods)
+		collect_pods(w, s->o.source->pods);
 }
 
 void serve_add_metrics(struct serve *s)

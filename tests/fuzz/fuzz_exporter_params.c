@@ -69,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	clock_virtual_init(&clock, 1795000000 * NS_PER_S);
 	log = new_log(stacks, &clock);
-	filter = profile_filter_new(&none);
+	filter = profile_filter_new(&none, NULL, 0);
 	for (size_t i = 0; i < params.n; i++) {
 		struct errbuf eb = {.text = ""};
 		int r;

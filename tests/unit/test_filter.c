@@ -15,6 +15,9 @@
 static const char postgres[] = "postgres", none[] = "", id[] = ID, web[] = "web",
 		  unit[] = "postgresql@15.service";
 
+static const char *const pod_labels[] = {"pod_label_app"};
+static const char *const shop[] = {"shop"};
+
 static const struct proc_task_info tasks[] = {
 	{.pid = 10,
 		.tid = 10,
@@ -38,7 +41,8 @@ static const struct proc_task_info tasks[] = {
 		.comm = "nginx",
 		.thread_name = "nginx",
 		.container_id = id,
-		.container_name = web},
+		.container_name = web,
+		.pod_values = shop},
 	{.pid = 21,
 		.tid = 21,
 		.ppid = 20,
@@ -98,7 +102,7 @@ static const struct labels constants = {.items = (struct label *)(uintptr_t)cons
 static int evaluate(const char *const *params, uint64_t *ret, struct errbuf *eb)
 {
 	_cleanup_(profile_filter_freep)
-	struct profile_filter *f = profile_filter_new(&constants);
+	struct profile_filter *f = profile_filter_new(&constants, pod_labels, 1);
 	_cleanup_arena_ struct arena arena;
 	uint64_t *bits;
 	int r;
@@ -163,6 +167,8 @@ static void test_matches(void **state)
 		{{"label.node=n1"}, 0x3f},
 		{{"label.node=n2"}, 0},
 		{{"label.dc=~a.*", "comm=sh"}, 0x20},
+		{{"label.pod_label_app=shop"}, 0x04},
+		{{"label.pod_label_app="}, 0x3b},
 	};
 
 	(void)state;
@@ -195,7 +201,7 @@ static void test_errors(void **state)
 			"unknown label \"foo\": valid ones are comm thread_name pid tid ns_pid "
 			"executable "
 			"compiler language jit build_id container_id"},
-		{"label.foo=x", -EINVAL, "cgroup dc node"},
+		{"label.foo=x", -EINVAL, "cgroup pod_label_app dc node"},
 		{"label.=x", -EINVAL, "unknown label \"\""},
 		{"label.cpu=1", -EINVAL, "unknown label \"cpu\""},
 	};
@@ -215,7 +221,7 @@ static void test_errors(void **state)
 static void test_number_of_values_is_capped(void **state)
 {
 	_cleanup_(profile_filter_freep)
-	struct profile_filter *f = profile_filter_new(&constants);
+	struct profile_filter *f = profile_filter_new(&constants, NULL, 0);
 	struct errbuf eb = {.text = ""};
 	int r = 1, n = 0;
 

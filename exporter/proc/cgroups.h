@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Control groups that processes are in; equal ones are one.
+ */
+#pragma once
+#include "exporter/proc/cgroup.h"
+#include "exporter/proc/container.h"
+#include "exporter/proc/proc.h"
+
+/* A control group that processes are in. */
+struct cgroup {
+	uint32_t n_refs;
+	uint64_t hash;
+	struct cgroup *next_same_hash;
+	struct cgroup_info info;
+	struct container_info container; /* of info.container_id */
+	const char **pod_values;	 /* one block with the texts; NULL: its pod is not known */
+	uint8_t container_tries;
+	uint64_t
+		container_due_ns; /* when its runtime's files are looked at again; UINT64_MAX: known */
+	char path[];
+};
+
+/* By its path, made when new. NULL when memory is out. */
+struct cgroup *proc_cgroup_get(struct proc_table *t, const char *path, size_t n);
+struct cgroup *proc_cgroup_ref(struct cgroup *c);
+void proc_cgroup_put(struct proc_table *t, struct cgroup **c);
