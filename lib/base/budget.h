@@ -35,3 +35,10 @@ void budget_init(struct budget *b, struct budget *parent, const char *name, cons
  * and amount. */
 int budget_charge(struct budget *b, uint64_t bytes, struct errbuf *eb) _must_check_;
 void budget_release(struct budget *b, uint64_t bytes);
+/*
+ * alloc_grow of an array whose bytes, *cap × elem, are charged to `b` (NULL: none); and its end, which gives them back. -ENOMEM, with
+ * the budget's text when that refused.
+ */
+int budget_grow(struct budget *b, void *p, size_t *cap, size_t need, size_t elem,
+	struct errbuf *eb) _must_check_;
+void budget_free(struct budget *b, void *p, size_t cap, size_t elem);
