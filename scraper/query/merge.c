@@ -223,7 +223,7 @@ static int run(struct merger *m, struct errbuf *eb)
 	if (r)
 		return r;
 	add_up(m);
-	if (m->is_mean || m->spec->want_coverage)
+	if ((m->is_mean || m->spec->want_coverage) && !m->spec->n_profiles)
 		r = cover(m, eb);
 	make_tasks(m);
 	if (!r)

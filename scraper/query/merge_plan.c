@@ -14,6 +14,8 @@ struct planner {
 	struct group_view view;
 	uint32_t first_hit, n_hits; /* of the stretch that is still growing */
 	uint32_t group;
+	uint64_t series; /* of the hit in hand, when the query names profiles */
+	struct bytes scratch;
 };
 
 static void add_counts(struct merge_counts *to, const struct merge_counts *c)
@@ -45,6 +47,8 @@ static int plan_span(
 	for (size_t i = 0; !r && i < p.n; i++) {
 		int64_t duration = MAX(p.duration_ns[i], 0);
 
+		if (!scan_wants_profile(pl->m->spec, pl->series, p.time_ns[i]))
+			continue;
 		add_counts(&pl->plan->counts,
 			&(struct merge_counts) {.n_profiles = p.n_profiles[i],
 				.period = p.period[i],
@@ -123,14 +127,23 @@ static int plan_hit(struct planner *pl, uint32_t h, struct errbuf *eb)
 	const struct scan_hit *hit = &pl->part->hits[h];
 	const struct part_stream *st = &pl->part->streams[hit->stream];
 	uint32_t group = TREE_NONE;
-	int r = group_view_start(&pl->view, &pl->m->groups, pl->part, hit);
+	const struct query_spec *q = pl->m->spec;
+	int r;
 
+	if (q->n_profiles) {
+		pl->series = scan_set_hash(pl->part, st->label_set, &pl->scratch);
+		if (bytes_error(&pl->scratch))
+			return merge_no_memory(eb);
+		if (!scan_wants_series(q, pl->series))
+			return 0;
+	}
+	r = group_view_start(&pl->view, &pl->m->groups, pl->part, hit);
 	if (r)
 		return merge_no_memory(eb);
 	if (!hit->row_mask)
 		group = pl->view.constant;
-	if (st->n_profiles && (pl->m->is_mean || group == TREE_NONE || pl->part->info->is_head ||
-				      !takes_all(pl->source, st))) {
+	if (st->n_profiles && (pl->m->is_mean || group == TREE_NONE || q->n_profiles ||
+				      pl->part->info->is_head || !takes_all(pl->source, st))) {
 		r = end_stretch(pl, eb);
 		return r ? r : plan_profiles(pl, h, group, eb);
 	}
@@ -149,6 +162,7 @@ int merge_plan_source(struct merger *m, size_t source, struct errbuf *eb)
 	struct planner pl = {.m = m, .source = s, .part = &s->part, .plan = &s->plan};
 	int r = scan_cancelled(&m->scan, eb);
 
+	bytes_init(&pl.scratch, m->scan.env->budget, 0);
 	for (uint32_t h = 0; !r && s->n_spans && h < pl.part->n_hits; h++) {
 		r = plan_hit(&pl, h, eb);
 		if (!r && h % 1024 == 1023)
@@ -157,6 +171,7 @@ int merge_plan_source(struct merger *m, size_t source, struct errbuf *eb)
 	if (!r)
 		r = end_stretch(&pl, eb);
 	group_view_done(&pl.view);
+	bytes_done(&pl.scratch);
 	rows_sort(&pl.plan->ranges);
 	return r;
 }

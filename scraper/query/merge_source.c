@@ -21,7 +21,7 @@ static bool rollups_serve(const struct merger *m, const struct part_info *info)
 {
 	const struct query_selector *q = m->spec->selector;
 
-	if (!info->rollups || m->scan.env->without_rollups)
+	if (!info->rollups || m->scan.env->without_rollups || m->spec->n_profiles)
 		return false;
 	for (size_t i = 0; q && i < q->n_matchers; i++)
 		if (lacks(info, q->matchers[i].name))

@@ -40,6 +40,18 @@ struct query_env {
 	struct query_stats stats; /* added to */
 };
 
+/* Which profile: of the series with these labels (labels_hash), the one with this time. */
+struct query_profile_id {
+	uint64_t series;
+	int64_t time_ns;
+};
+enum { QUERY_PROFILE_ID_LEN = 36 };
+/* As 32 hexadecimal digits, grouped as in a UUID: time, then series. */
+void query_profile_id_print(const struct query_profile_id *id, char ret[QUERY_PROFILE_ID_LEN + 1]);
+/* -EINVAL unless it is one. */
+int query_profile_id_parse(
+	const char *text, struct query_profile_id *ret, struct errbuf *eb) _must_check_;
+
 /* A value column as the user names it. */
 struct query_type {
 	char *id; /* name:sample_type:sample_unit:period_type:period_unit, for gauges the name alone
@@ -59,9 +71,12 @@ struct query_spec {
 	enum query_terms terms; /* of the selector's matchers on __name__; series over time only */
 	/* Merges: names go here, so that several answers share them; NULL: the answer's own. */
 	struct tree_symbols *symbols;
-	bool want_coverage; /* merges: covered_ns and n_targets */
+	bool want_coverage; /* merges: covered_ns and n_targets; not of single profiles */
 	int64_t start_ns, end_ns;
-	/* Series over time: which stacks count, and of which functions they are; NULL or empty: all. Gauges have none (-EINVAL). Names
+	/* Merges and lists of profiles: these alone, of those in the range; 0: all. The mean of an instant type is then over them. */
+	const struct query_profile_id *profiles;
+	size_t n_profiles;
+	/* Series over time, lists of profiles: which stacks count, and of which functions they are; NULL or empty: all. Gauges have none (-EINVAL). Names
 	 * go to `symbols`, which must then be there. */
 	const struct tree_choice *stacks;
 	/* Series over time: a point is the mean over the profiles with time in its window, of all series of the group, whole and
@@ -133,6 +148,31 @@ int query_over_time(struct query_env *env, const struct query_spec *spec, struct
 	struct errbuf *eb) _must_check_;
 void query_matrix_done(struct query_matrix *m);
 #define _cleanup_query_matrix_ _cleanup_(query_matrix_done)
+
+struct query_profile {
+	struct query_profile_id id;
+	struct labels labels; /* of its series */
+	int64_t duration_ns, value;
+};
+struct query_profiles {
+	struct query_profile *items; /* by time, then labels */
+	size_t n;
+	uint64_t n_found; /* more than n when a limit left some out */
+	int64_t total;	  /* of all that were found */
+	struct query_type type;
+	struct budget *budget;
+	size_t cap;
+};
+
+/*
+ * The profiles that the selector finds with start ≤ time ≤ end, each with its value: of the rows that pass where a matcher is on
+ * labels of rows or stacks are chosen (profiles without any are left out), else of the whole. The `limit` with the largest values
+ * (0: all). Errors as query_merge.
+ */
+int query_profiles(struct query_env *env, const struct query_spec *spec, size_t limit,
+	struct query_profiles *ret, struct errbuf *eb) _must_check_;
+void query_profiles_done(struct query_profiles *p);
+#define _cleanup_query_profiles_ _cleanup_(query_profiles_done)
 
 /* A sorted list of distinct texts. */
 struct query_strings {

@@ -5,6 +5,7 @@
  */
 #include "scraper/query/scan.h"
 #include "lib/base/alloc.h"
+#include "lib/base/hash.h"
 #include <string.h>
 
 enum { UNASKED = 0, NO = 1, YES = 2, MAX_GROUP_BY = 32 };
@@ -580,4 +581,36 @@ void scan_set_labels(const struct scan_part *p, uint32_t set, struct labels_buil
 
 		labels_builder_set_n(b, name.p, name.len, value.p, value.len);
 	}
+}
+
+uint64_t scan_set_hash(const struct scan_part *p, uint32_t set, struct bytes *key)
+{
+	bytes_reset(key);
+	bytes_put_varint(key, p->sets.first[set + 1] - p->sets.first[set]);
+	for (uint32_t i = p->sets.first[set]; i < p->sets.first[set + 1]; i++) {
+		struct prof_str name = scan_string(p, p->sets.pairs[i].name),
+				value = scan_string(p, p->sets.pairs[i].value);
+
+		bytes_put_varint(key, name.len);
+		bytes_put(key, name.p, name.len);
+		bytes_put_varint(key, value.len);
+		bytes_put(key, value.p, value.len);
+	}
+	return key->error ? 0 : hash_xxh3(key->data, key->len);
+}
+
+bool scan_wants_profile(const struct query_spec *q, uint64_t series, int64_t time_ns)
+{
+	for (size_t i = 0; i < q->n_profiles; i++)
+		if (q->profiles[i].series == series && q->profiles[i].time_ns == time_ns)
+			return true;
+	return !q->n_profiles;
+}
+
+bool scan_wants_series(const struct query_spec *q, uint64_t series)
+{
+	for (size_t i = 0; i < q->n_profiles; i++)
+		if (q->profiles[i].series == series)
+			return true;
+	return !q->n_profiles;
 }

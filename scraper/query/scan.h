@@ -88,6 +88,13 @@ uint32_t scan_label(const struct scan_part *p, uint32_t set, const char *label, 
 /* Labels of a set into a builder. */
 void scan_set_labels(const struct scan_part *p, uint32_t set, struct labels_builder *b);
 
+/* labels_hash of the labels of a set; 0 with the scratch's error when memory is out. */
+uint64_t scan_set_hash(const struct scan_part *p, uint32_t set, struct bytes *scratch);
+/* Is a profile among those that the query is for? `series`: the scan_set_hash of its labels. */
+bool scan_wants_profile(const struct query_spec *q, uint64_t series, int64_t time_ns);
+/* Any profile of this series. */
+bool scan_wants_series(const struct query_spec *q, uint64_t series);
+
 /*
  * The only type among the hits, as an index and a copy. -ENOENT when nothing was hit (the copy then says what was asked
  * for); -EINVAL with a list when there are several.

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Lists of profiles and merges of single ones, against the records they were made of.
+ */
+#include "lib/base/budget.h"
+#include "scraper/query/query.h"
+#include "tests/unit/fake_part.h"
+
+static uint64_t rng = 0x853c49e6748fea9bULL;
+
+static uint32_t random_below(uint32_t n)
+{
+	rng ^= rng << 13;
+	rng ^= rng >> 7;
+	rng ^= rng << 17;
+	return (uint32_t)(rng % n);
+}
+
+static void make_records(void)
+{
+	static const char *const jobs[] = {"api", "db", "web"}, *const threads[] = {
+									"main", "gc", NULL};
+
+	n_records = 0;
+	n_fakes = 3;
+	for (int i = 0; i < 80; i++) {
+		struct record *r = &records[n_records++];
+		bool instant = random_below(3) == 0;
+
+		*r = (struct record) {.part = random_below(n_fakes),
+			.kind = instant ? STORE_INSTANT : STORE_DELTA,
+			.time = (1000 + i) * SEC + random_below(1000),
+			.duration = random_below(20) * SEC,
+			.n_rows = random_below(12)};
+		r->series.value[NAME] = instant ? "goroutine" : "process_cpu";
+		r->series.value[2] = jobs[random_below(3)];
+		r->rows = calloc(r->n_rows + 1, sizeof(*r->rows));
+		assert_non_null(r->rows);
+		for (size_t k = 0; k < r->n_rows; k++) {
+			r->rows[k].labels.value[4] = threads[random_below(3)];
+			r->rows[k].depth = 1;
+			r->rows[k].stack[0] = (uint8_t)random_below(3);
+			r->rows[k].value[0] = r->rows[k].value[1] = 1 + random_below(100);
+		}
+	}
+	for (unsigned i = 0; i < n_fakes; i++)
+		fakes[i] = fake_new(i);
+}
+
+static void drop_records(void)
+{
+	for (size_t i = 0; i < n_records; i++)
+		free(records[i].rows);
+	for (unsigned i = 0; i < n_fakes; i++)
+		free(fakes[i]);
+}
+
+/* What of a record passes; false: nothing does. */
+static bool passes(const struct record *r, const char *thread, const char *at, int64_t *ret)
+{
+	bool any = !thread && !at;
+
+	*ret = 0;
+	for (size_t k = 0; k < r->n_rows; k++) {
+		const char *have = r->rows[k].labels.value[4];
+
+		if ((thread && (!have || strcmp(have, thread) != 0)) ||
+			(at && r->rows[k].stack[0] != at[1] - '0'))
+			continue;
+		any = true;
+		*ret += r->rows[k].value[1];
+	}
+	return any;
+}
+
+static void select_thread(int kind, const char *thread, struct query_selector *ret)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "%s:cpu:nanoseconds:cpu:nanoseconds{%s%s%s}",
+		kind == STORE_INSTANT ? "goroutine" : "process_cpu", thread ? "thread_name=\"" : "",
+		thread ? thread : "", thread ? "\"" : "");
+	assert_int_equal(query_selector_parse(text, ret, NULL), 0);
+}
+
+/* A merge of this profile alone has exactly its value. */
+static void check_merge(
+	const struct query_selector *s, const struct query_profile *p, int64_t value)
+{
+	struct query_env env = {.parts = fakes, .n_parts = n_fakes};
+	struct query_spec spec = {.selector = s,
+		.end_ns = INT64_MAX / 2,
+		.want_coverage = true,
+		.profiles = &p->id,
+		.n_profiles = 1};
+	struct query_trees trees;
+
+	assert_int_equal(query_merge(&env, &spec, &trees, NULL), 0);
+	assert_int_equal(trees.n_profiles, 1);
+	assert_int_equal(trees.groups[0].tree.total[0], value);
+	assert_int_equal(trees.max_time_ns, p->id.time_ns);
+	assert_int_equal(trees.max_time_ns - trees.min_time_ns, p->duration_ns);
+	query_trees_done(&trees);
+}
+
+static void check(int kind, const char *thread, const char *at)
+{
+	struct query_selector selector;
+	struct tree_choice stacks = {.at = &at, .n_at = at != NULL};
+	struct tree_symbols symbols;
+	struct budget budget;
+	struct query_env env = {.parts = fakes, .n_parts = n_fakes, .budget = &budget};
+	struct query_spec spec = {.selector = &selector,
+		.stacks = &stacks,
+		.symbols = &symbols,
+		.start_ns = 1010 * SEC,
+		.end_ns = 1060 * SEC};
+	struct query_profiles p;
+	int64_t value, total = 0;
+	size_t n = 0;
+
+	budget_init(&budget, NULL, "query", NULL, 0);
+	select_thread(kind, thread, &selector);
+	tree_symbols_init(&symbols, NULL);
+	assert_int_equal(query_profiles(&env, &spec, 0, &p, NULL), 0);
+	for (size_t i = 0; i < n_records; i++) {
+		const struct record *r = &records[i];
+
+		if (r->kind != kind || r->time < spec.start_ns || r->time > spec.end_ns ||
+			!passes(r, thread, at, &value))
+			continue;
+		assert_true(n < p.n); /* both are in order of time */
+		assert_int_equal(p.items[n].id.time_ns, r->time);
+		assert_int_equal(p.items[n].duration_ns, r->duration);
+		assert_int_equal(p.items[n].value, value);
+		assert_int_equal(p.items[n].id.series, labels_hash(&p.items[n].labels));
+		assert_string_equal(labels_get(&p.items[n].labels, "job"), r->series.value[2]);
+		if (!at)
+			check_merge(&selector, &p.items[n], value);
+		total += value;
+		n++;
+	}
+	assert_int_equal(p.n, n);
+	assert_int_equal(p.n_found, n);
+	assert_int_equal(p.total, total);
+	query_profiles_done(&p);
+	assert_int_equal(budget.used_bytes, 0);
+	query_selector_done(&selector);
+	tree_symbols_done(&symbols);
+}
+
+static void test_random(void **state)
+{
+	static const char *const threads[] = {NULL, "gc"}, *const ats[] = {NULL, "f1"};
+
+	(void)state;
+	for (int round = 0; round < 30; round++) {
+		make_records();
+		for (unsigned how = 0; how < 8; how++)
+			check(how & 1 ? STORE_INSTANT : STORE_DELTA, threads[how >> 1 & 1],
+				ats[how >> 2]);
+		drop_records();
+	}
+}
+
+static void test_limit_keeps_the_largest(void **state)
+{
+	struct query_selector selector;
+	struct query_env env = {.parts = fakes};
+	struct query_spec spec = {.selector = &selector, .end_ns = INT64_MAX / 2};
+
+	(void)state;
+	make_records();
+	env.n_parts = n_fakes;
+	select_thread(STORE_DELTA, NULL, &selector);
+	for (size_t limit = 1; limit < 70; limit += 4) {
+		struct query_profiles all, some;
+		size_t larger = 0;
+		int64_t least = INT64_MAX;
+
+		assert_int_equal(query_profiles(&env, &spec, 0, &all, NULL), 0);
+		assert_int_equal(query_profiles(&env, &spec, limit, &some, NULL), 0);
+		assert_int_equal(some.n, MIN(limit, all.n));
+		assert_int_equal(some.n_found, all.n);
+		assert_int_equal(some.total, all.total);
+		for (size_t i = 0; i < some.n; i++)
+			least = MIN(least, some.items[i].value);
+		for (size_t i = 0; i < all.n; i++)
+			larger += all.items[i].value > least;
+		assert_true(larger < some.n);
+		for (size_t i = 1; i < some.n; i++)
+			assert_true(some.items[i - 1].id.time_ns <= some.items[i].id.time_ns);
+		query_profiles_done(&all);
+		query_profiles_done(&some);
+	}
+	query_selector_done(&selector);
+	drop_records();
+}
+
+static void test_ids(void **state)
+{
+	static const char *const bad[] = {"", "x", "17abcdef-0123-4567-89ab-cdef0123456",
+		"17abcdef-0123-4567-89ab-cdef012345678", "17abcdef00123-4567-89ab-cdef01234567",
+		"17abcdef-0123-4567-89ab-cdef0123456g", "17abcdef01234567-89ab-cdef-0123456789"};
+	const struct query_profile_id id = {0x89abcdef01234567, 0x17abcdef01234567};
+	struct query_profile_id back;
+	char text[QUERY_PROFILE_ID_LEN + 1];
+	struct errbuf eb = {};
+
+	(void)state;
+	query_profile_id_print(&id, text);
+	assert_string_equal(text, "17abcdef-0123-4567-89ab-cdef01234567");
+	assert_int_equal(query_profile_id_parse(text, &back, NULL), 0);
+	assert_memory_equal(&id, &back, sizeof(id));
+	assert_int_equal(
+		query_profile_id_parse("17ABCDEF-0123-4567-89AB-CDEF01234567", &back, NULL), 0);
+	assert_memory_equal(&id, &back, sizeof(id));
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		assert_int_equal(query_profile_id_parse(bad[i], &back, &eb), -EINVAL);
+	for (int i = 0; i < 1000; i++) {
+		struct query_profile_id random = {
+			(uint64_t)random_below(UINT32_MAX) << 32 | random_below(UINT32_MAX),
+			(int64_t)((uint64_t)random_below(UINT32_MAX) << 32 |
+				  random_below(UINT32_MAX))};
+
+		query_profile_id_print(&random, text);
+		assert_int_equal(query_profile_id_parse(text, &back, NULL), 0);
+		assert_memory_equal(&random, &back, sizeof(back));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_limit_keeps_the_largest),
+		cmocka_unit_test(test_ids),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
