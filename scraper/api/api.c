@@ -16,6 +16,7 @@ static const struct http_route routes[] = {
 	{HTTP_GET | HTTP_POST, "/api/v1/diff", api_diff, HTTP_ON_WORKER, 0},
 	{HTTP_GET | HTTP_POST, "/api/v1/query_series", api_query_series, HTTP_ON_WORKER, 0},
 	{HTTP_GET | HTTP_POST, "/api/v1/top_series", api_top_series, HTTP_ON_WORKER, 0},
+	{HTTP_GET | HTTP_POST, "/api/v1/profiles", api_profiles, HTTP_ON_WORKER, 0},
 	{HTTP_GET | HTTP_POST, "/api/v1/profile_types", api_profile_types, HTTP_ON_WORKER, 0},
 	{HTTP_GET | HTTP_POST, "/api/v1/labels", api_labels, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/api/v1/label/*/values", api_label_values, HTTP_ON_WORKER, 0},

@@ -53,6 +53,8 @@ struct querier_merge {
 	int64_t start_ns, end_ns;
 	const char *const *call_site; /* functions that stacks begin with, root first */
 	size_t n_call_site, max_nodes;
+	struct query_profile_id *profiles; /* these alone; 0: all */
+	size_t n_profiles;
 	bool average; /* of values over time */
 	struct query_trees trees;
 	struct tree functions;

@@ -57,6 +57,7 @@ static void diff_done(struct diff *d)
 static int parse_side(struct diff *d, struct side *s, int64_t now_ns, struct errbuf *eb)
 {
 	static const char *const names[] = {"query", "start", "end"};
+	_cleanup_free_ char *profile_id = xasprintf("profile_id%s", s->suffix);
 	const struct url_params *u = http_request_params(d->q->request);
 	int r;
 
@@ -64,6 +65,8 @@ static int parse_side(struct diff *d, struct side *s, int64_t now_ns, struct err
 		if (!str_ends_with(u->items[i].name, "_a") &&
 			!str_ends_with(u->items[i].name, "_b"))
 			url_params_add(&s->url, u->items[i].name, u->items[i].value);
+		else if (!strcmp(u->items[i].name, profile_id)) /* repeatable */
+			url_params_add(&s->url, "profile_id", u->items[i].value);
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		_cleanup_free_ char *name = xasprintf("%s%s", names[i], s->suffix);
 		const char *value = url_params_get(u, name);

@@ -241,6 +241,29 @@ static int parse_range(
 	return 0;
 }
 
+/* Profiles say when they were, whatever range is given. */
+static int parse_profiles(const struct url_params *u, struct api_params *p, struct errbuf *eb)
+{
+	int r = 0;
+
+	p->profiles = xcalloc(u->n + 1, sizeof(*p->profiles));
+	for (size_t i = 0; !r && i < u->n; i++) {
+		struct query_profile_id *id = &p->profiles[p->n_profiles];
+
+		if (strcmp(u->items[i].name, "profile_id") != 0)
+			continue;
+		r = query_profile_id_parse(u->items[i].value, id, eb);
+		if (r)
+			return err_prefix(eb, r, "profile_id");
+		p->start_ns = p->n_profiles ? MIN(p->start_ns, id->time_ns) : id->time_ns;
+		p->end_ns = p->n_profiles ? MAX(p->end_ns, id->time_ns) : id->time_ns;
+		p->n_profiles++;
+	}
+	return p->n_profiles > API_MAX_PROFILES
+		       ? err_set(eb, -EINVAL, "profile_id: more than %d", API_MAX_PROFILES)
+		       : 0;
+}
+
 static int parse_selectors(const struct url_params *u, struct api_params *p, struct errbuf *eb)
 {
 	struct errbuf reason = {};
@@ -370,6 +393,8 @@ static int parse_all(const struct url_params *u, int64_t now, enum api_format fa
 			format);
 	r = parse_range(u, now, p, eb);
 	if (!r)
+		r = parse_profiles(u, p, eb);
+	if (!r)
 		r = parse_selectors(u, p, eb);
 	for (size_t i = 0; !r && i < ARRAY_SIZE(filters); i++)
 		r = parse_regex(u, filters[i].name, filters[i].re, eb);
@@ -410,6 +435,7 @@ void api_params_done(struct api_params *p)
 	for (size_t i = 0; i < ARRAY_SIZE(filters); i++)
 		if (filters[i])
 			regex_free(filters[i]);
+	free(p->profiles);
 	free(p->group_by);
 	free(p->at);
 	free(p->tag_text);

@@ -26,7 +26,7 @@ enum api_format {
 	API_N_FORMATS,
 };
 
-enum { API_MAX_AT = 1024, API_DEFAULT_NODES = 8192, API_MAX_TAGS = 8 };
+enum { API_MAX_AT = 1024, API_DEFAULT_NODES = 8192, API_MAX_TAGS = 8, API_MAX_PROFILES = 100 };
 
 struct api_params {
 	enum api_format format;
@@ -35,6 +35,9 @@ struct api_params {
 	size_t n_selectors;
 	enum query_terms terms; /* profile terms with query=, else Prometheus' */
 	int64_t start_ns, end_ns, step_ns;
+	/* profile_id: the range is then that of their times. */
+	struct query_profile_id *profiles;
+	size_t n_profiles;
 	struct regex *focus, *ignore, *hide, *show, *show_from;
 	const char **group_by, **at; /* texts belong to the request */
 	size_t n_group_by, n_at;
@@ -53,7 +56,7 @@ const char *api_format_type(enum api_format f);	  /* Content-Type */
 const char *api_format_suffix(enum api_format f); /* "pb.gz" … */
 
 /*
- * Parses and checks all of them: query, match[], start, end, seconds, step, focus … show_from, group_by, at, max_nodes, limit,
+ * Parses and checks all of them: query, match[], start, end, seconds, profile_id, step, focus … show_from, group_by, at, max_nodes, limit,
  * format. Times default to the hour before `now_ns`, step to 15 s or a 250th of the range. -EINVAL names the parameter.
  * `params` must outlive `ret`.
  */

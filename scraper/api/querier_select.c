@@ -193,8 +193,11 @@ static int keep_call_site(struct querier_merge *m, struct budget *budget, struct
 
 int querier_merge_run(struct api_job *q, struct querier_merge *m, bool functions, struct errbuf *eb)
 {
-	const struct query_spec spec = {
-		.selector = &m->selector, .start_ns = m->start_ns, .end_ns = m->end_ns};
+	const struct query_spec spec = {.selector = &m->selector,
+		.start_ns = m->start_ns,
+		.end_ns = m->end_ns,
+		.profiles = m->profiles,
+		.n_profiles = m->n_profiles};
 	int r = q->locked ? 0 : api_job_take(q, m->start_ns, eb);
 
 	if (!r)

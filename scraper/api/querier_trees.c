@@ -15,8 +15,8 @@ struct wanted {
 	const char *type, *selector;
 	int64_t start, end, max_nodes;
 	const Types__V1__StackTraceSelector *stacks;
-	char *const *spans, *const *traces;
-	size_t n_spans, n_traces, n_profile_ids;
+	char *const *spans, *const *traces, *const *profiles;
+	size_t n_spans, n_traces, n_profiles;
 };
 
 static bool is_hex(const char *s, size_t n)
@@ -50,16 +50,29 @@ static int select_ids(const char *label, char *const *ids, size_t n, size_t digi
 
 static int refuse(const struct wanted *w, struct errbuf *eb)
 {
-	if (w->n_profile_ids)
-		return err_set(eb, -ENOTSUP,
-			"profile_id_selector: profiles have no ids here; select a range and series "
-			"instead");
 	if (w->stacks && w->stacks->go_pgo)
 		return err_set(eb, -ENOTSUP, "stack_trace_selector.go_pgo is not implemented");
 	if (w->n_spans && w->n_traces)
 		return err_set(
 			eb, -EINVAL, "span_selector and trace_id_selector exclude each other");
 	return 0;
+}
+
+static int select_profiles(
+	struct connect_call *c, const struct wanted *w, struct querier_merge *m, struct errbuf *eb)
+{
+	int r = 0;
+
+	if (w->n_profiles > API_MAX_PROFILES)
+		return err_set(eb, -EINVAL, "profile_id_selector: more than %d profiles",
+			API_MAX_PROFILES);
+	m->profiles = CONNECT_ARRAY(c, w->n_profiles, struct query_profile_id);
+	for (size_t i = 0; !r && m->profiles && i < w->n_profiles; i++)
+		r = query_profile_id_parse(w->profiles[i], &m->profiles[i], eb);
+	m->n_profiles = w->n_profiles;
+	if (r)
+		return err_prefix(eb, r, "profile_id_selector");
+	return arena_error(&c->arena, eb);
 }
 
 static int prepare(struct connect_call *c, const struct wanted *w, size_t default_nodes,
@@ -78,6 +91,8 @@ static int prepare(struct connect_call *c, const struct wanted *w, size_t defaul
 		r = select_ids("span_id", w->spans, w->n_spans, SPAN_DIGITS, &m->selector, eb);
 	if (!r)
 		r = select_ids("trace_id", w->traces, w->n_traces, TRACE_DIGITS, &m->selector, eb);
+	if (!r)
+		r = select_profiles(c, w, m, eb);
 	return r ? r : querier_call_site(c, w->stacks, &m->call_site, &m->n_call_site, eb);
 }
 
@@ -93,7 +108,8 @@ static struct wanted wanted_of(const Querier__V1__SelectMergeStacktracesRequest 
 		.n_spans = in->n_span_selector,
 		.traces = in->trace_id_selector,
 		.n_traces = in->n_trace_id_selector,
-		.n_profile_ids = in->n_profile_id_selector};
+		.profiles = in->profile_id_selector,
+		.n_profiles = in->n_profile_id_selector};
 }
 
 /* ---- flame graphs ---- */
@@ -321,7 +337,8 @@ int querier_profile(struct connect_call *c, const ProtobufCMessage *request, str
 		.stacks = in->stack_trace_selector,
 		.traces = in->trace_id_selector,
 		.n_traces = in->n_trace_id_selector,
-		.n_profile_ids = in->n_profile_id_selector};
+		.profiles = in->profile_id_selector,
+		.n_profiles = in->n_profile_id_selector};
 	const struct tree *tree;
 	int r = prepare(c, &w, 0, &m, eb);
 

@@ -61,7 +61,7 @@ static void reply_json(struct api_job *q, const struct query_matrix *m)
 }
 
 /* Doubles every '"' of the label text. */
-static void put_csv_labels(struct bytes *out, const struct labels *l)
+void series_put_csv_labels(struct bytes *out, const struct labels *l)
 {
 	_cleanup_bytes_ struct bytes text = {};
 
@@ -89,7 +89,7 @@ static void reply_csv(struct api_job *q, const struct query_matrix *m)
 	bytes_put_str(&out, "series,time,value\r\n");
 	for (size_t i = 0; i < n_shown(q, m); i++)
 		for (size_t k = 0; k < m->lines[i].n_points; k++) {
-			put_csv_labels(&out, &m->lines[i].labels);
+			series_put_csv_labels(&out, &m->lines[i].labels);
 			series_put_csv_point(&out, &m->lines[i].points[k]);
 		}
 	api_job_reply(q, "series", &out);
@@ -131,6 +131,8 @@ int series_check(const struct api_job *q, const char *endpoint, struct errbuf *e
 		r = refuse_tags(q, eb);
 	if (!r && q->format != API_JSON && q->format != API_CSV)
 		r = err_set(eb, -EINVAL, "format: %s answers json and csv", endpoint);
+	if (!r && q->params.n_profiles)
+		r = err_set(eb, -EINVAL, "profile_id: one profile is no values over time");
 	return r;
 }
 

@@ -16,5 +16,7 @@ struct query_spec series_spec(const struct api_params *p);
 void series_begin(const struct api_job *q, const struct query_type *type, struct json *j);
 /* values [[t, "v"]…]; none when `l` is NULL. */
 void series_put_values(struct json *j, const struct query_line *l);
+/* The set as one quoted field. */
+void series_put_csv_labels(struct bytes *out, const struct labels *l);
 /* ",time,value" and the line's end. */
 void series_put_csv_point(struct bytes *out, const struct query_point *p);

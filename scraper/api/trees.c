@@ -147,6 +147,8 @@ int api_view_merge(struct api_job *q, const struct api_params *p, struct tree_sy
 		.want_coverage = symbols != NULL,
 		.start_ns = p->start_ns,
 		.end_ns = p->end_ns,
+		.profiles = p->profiles,
+		.n_profiles = p->n_profiles,
 		.group_by = labels,
 		.n_group_by = p->n_group_by + n_tags,
 		.group = true,
@@ -159,6 +161,8 @@ int api_view_merge(struct api_job *q, const struct api_params *p, struct tree_sy
 		labels[i] = i < p->n_group_by ? p->group_by[i] : p->tags[i - p->n_group_by];
 	if (!r)
 		r = query_merge(&q->env, &spec, &v->merged, eb);
+	if (!r && p->n_profiles && !v->merged.n_profiles)
+		r = err_set(eb, -ENOENT, "profile_id: the selector has no such profile");
 	if (!r && n_tags)
 		r = api_view_tag(q, v, eb);
 	if (!r)

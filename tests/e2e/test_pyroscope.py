@@ -216,6 +216,19 @@ class QuerierTest(Base):
         self.assertIn('/src/app.c', names)
         self.assertEqual(names[int(r['sampleType'][0]['unit'])], 'nanoseconds')
 
+    def test_single_profiles(self):
+        query = urllib.parse.quote(f'{CPU}{{service_name="beta"}}')
+        ids = [p['profile_id'] for p in self.s.get(f'/api/v1/profiles?query={query}').json['data']['profiles']]
+        self.assertEqual(len(ids), N)
+        for n in (1, 3):
+            g = self.call('SelectMergeStacktraces', {**self.query, 'profileIdSelector': ids[:n]})['flamegraph']
+            self.assertEqual(g['total'], str(n * total('beta')))
+            r = self.call('SelectMergeProfile', {**self.query, 'profile_id_selector': ids[:n]})
+            self.assertEqual(sum(int(s['value'][0]) for s in r['sample']), n * total('beta'))
+        # Of the range only, as there.
+        early = {**self.query, 'end': self.s.begin * 1000, 'profileIdSelector': ids[:3]}
+        self.assertEqual(self.call('SelectMergeStacktraces', early)['flamegraph']['total'], str(total('beta')))
+
     def test_diff(self):
         sides = {'left': {**self.query, 'labelSelector': '{service_name="alpha"}'},
                  'right': {**self.query, 'label_selector': '{service_name="beta"}', 'labelSelector': None}}
@@ -238,7 +251,7 @@ class QuerierTest(Base):
         self.refused(501, 'unimplemented', '', 'ListRecordingRules', {}, service='settings.v1.RecordingRulesService')
         self.refused(501, 'unimplemented', '', 'Upload', {}, service='adhocprofiles.v1.AdHocProfileService')
         self.refused(501, 'unimplemented', '', 'GithubApp', {}, service='vcs.v1.VCSService')
-        self.refused(501, 'unimplemented', 'profile_id_selector', 'SelectMergeStacktraces', {**self.query, 'profileIdSelector': ['x']})
+        self.refused(400, 'invalid_argument', 'profile_id_selector', 'SelectMergeStacktraces', {**self.query, 'profileIdSelector': ['x']})
         self.refused(501, 'unimplemented', 'tree', 'SelectMergeStacktraces', {**self.query, 'format': 'PROFILE_FORMAT_TREE'})
         self.assertEqual(self.call('AnalyzeQuery', {'query': '{}'}), {'queryImpact': {}})
         metrics = self.s.metrics()

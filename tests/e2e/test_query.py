@@ -164,6 +164,49 @@ class QueryTest(unittest.TestCase):
             r = self.scraper.get(url('/api/v1/top_series', query=CPU + '{}', **params))
             self.assertEqual((r.status, text in r.text), (400, True), r.text)
 
+    def profiles(self, query=CPU + '{}', **params):
+        return self.ask('/api/v1/profiles', query=query, **params).json['data']
+
+    def test_profiles(self):
+        totals = [sum(values[1] for _, values, _ in samples) for samples in self.samples]
+        d = self.profiles()
+        self.assertEqual((d['profile_type'], d['unit'], d['n_profiles'], d['total']), (CPU, 'nanoseconds', 2, sum(totals)))
+        self.assertEqual([(p['time'], p['duration'], p['value'], p['labels']['run']) for p in d['profiles']],
+                         [(self.time + 600 * i + 10, 10, totals[i], str(i)) for i in range(2)])
+        best = self.profiles(limit=1)
+        self.assertEqual((best['n_profiles'], best['profiles']), (2, [max(d['profiles'], key=lambda p: p['value'])]))
+        gc = sum(values[1] for _, values, labels in self.samples[0] if labels.get('thread_name') == 'gc')
+        self.assertEqual([p['value'] for p in self.profiles(CPU + '{run="0",thread_name="gc"}')['profiles']], [gc])
+        fresh = sum(values[1] for stack, values, _ in self.samples[1] if 'fresh' in stack)
+        self.assertEqual([p['value'] for p in self.profiles(focus='fresh')['profiles']], [fresh])
+        self.assertEqual(self.profiles(focus='nothing')['profiles'], [])
+        lines = self.ask('/api/v1/profiles', query=CPU + '{}', format='csv').text.splitlines()
+        self.assertEqual((lines[0], lines[1].split(',')[0]), ('profile_id,time,duration,value,series', d['profiles'][0]['profile_id']))
+        for params, text in (({'query': 'up{}', 'limit': 10001}, '10000'), ({'group_by': 'run'}, 'group_by'), ({'format': 'svg'}, 'every format'), ({'tagleaf': 'a'}, 'tagleaf')):
+            r = self.scraper.get(url('/api/v1/profiles', **{'query': CPU + '{}', **params}))
+            self.assertEqual((r.status, text in r.text), (400, True), r.text)
+
+    def test_single_profile(self):
+        ids = [p['profile_id'] for p in self.profiles()['profiles']]
+        for i, one in enumerate(ids):
+            # The range does not matter: the id has the time.
+            r = self.scraper.get(url('/api/v1/profile', query=CPU + '{}', profile_id=one, end='now', start='now-1m'))
+            self.assertEqual(r.status, 200, r.text)
+            self.assertEqual(by_stack(Pprof(r.body).samples, 0), by_stack(self.samples[i], 1))
+        both = self.ask('/api/v1/flamegraph', query=CPU + '{}', profile_id=ids).json['data']
+        self.assertEqual((both['n_profiles'], both['total']), (2, self.profiles()['total']))
+        for format_ in ('json', 'folded', 'speedscope', 'svg', 'html', 'dot', 'csv', 'text', 'protobuf', 'pprof'):
+            self.assertEqual(self.scraper.get(url('/api/v1/flamegraph', query=CPU + '{}', profile_id=ids[0], format=format_)).status, 200)
+        whole = self.diff(per='run').json['data']
+        by_id = self.scraper.get(url('/api/v1/diff', query=CPU + '{}', profile_id_a=ids[0], profile_id_b=ids[1], per='run')).json['data']
+        self.assertEqual((by_id['rows'], by_id['total_a'], by_id['total_b']), (whole['rows'], whole['total_a'], whole['total_b']))
+        for query, profile_id, status, text in ((CPU + '{run="1"}', ids[0], 404, 'no such profile'), (CPU + '{}', ids[0][:-1] + ('1' if ids[0][-1] == '0' else '0'), 404, 'no such'),
+                                                (CPU + '{}', 'x', 400, 'profile_id'), (CPU + '{}', ids * 51, 400, 'more than 100')):
+            r = self.scraper.get(url('/api/v1/flamegraph', query=query, profile_id=profile_id))
+            self.assertEqual((r.status, text in r.text), (status, True), r.text)
+        for path in ('query_series', 'top_series'):
+            self.assertEqual(self.scraper.get(url('/api/v1/' + path, query=CPU + '{}', profile_id=ids[0])).status, 400)
+
     def diff(self, **params):
         return self.ask('/api/v1/diff', query_a=f'{CPU}{{run="0"}}', query_b=f'{CPU}{{run="1"}}', **params)
 
