@@ -46,6 +46,7 @@ static void put_rows(const struct render_diff *d, struct json *j)
 		json_kv_double(j, "delta_self", r->delta_self);
 		json_kv_double(j, "delta_total", r->delta_total);
 		json_kv_string(j, "mark", mark_of(d, r->total_a, r->total_b));
+		render_diff_json_row(d, r->frame, j);
 		json_object_end(j);
 	}
 	json_array_end(j);
@@ -93,6 +94,8 @@ int render_diff_json(const struct render_diff *d, struct json *j)
 		json_string(j, tree_kind_name((enum tree_kind)k));
 	json_array_end(j);
 	r = put_marks(d, j);
+	if (!r)
+		r = render_diff_json_stats(d, j);
 	put_rows(d, j);
 	return r ? r : bytes_error(j->out);
 }
@@ -131,7 +134,9 @@ int render_diff_csv(const struct render_diff *d, struct bytes *out)
 	const struct tree_symbols *s = d->in.symbols;
 
 	bytes_put_str(out, "function,file,mapping,self_a,self_b,total_a,total_b,delta_self,delta_"
-			   "total,mark\r\n");
+			   "total,mark");
+	render_diff_csv_row(d, TREE_NONE, out);
+	bytes_put_str(out, "\r\n");
 	for (size_t i = 0; i < d->n_rows; i++) {
 		const struct tree_diff_row *r = &d->rows[i];
 
@@ -140,10 +145,11 @@ int render_diff_csv(const struct render_diff *d, struct bytes *out)
 		render_csv_field(out, tree_symbols_text(s, s->frames[r->frame].file, NULL));
 		bytes_put_u8(out, ',');
 		render_csv_field(out, render_mapping_name(&d->in, r->frame));
-		bytes_printf(out,
-			",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%.17g,%.17g,%s\r\n",
+		bytes_printf(out, ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%.17g,%.17g,%s",
 			r->self_a, r->self_b, r->total_a, r->total_b, r->delta_self, r->delta_total,
 			mark_of(d, r->total_a, r->total_b));
+		render_diff_csv_row(d, r->frame, out);
+		bytes_put_str(out, "\r\n");
 	}
 	return bytes_error(out);
 }

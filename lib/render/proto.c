@@ -5,6 +5,9 @@
 #include "lib/base/alloc.h"
 #include "lib/tree/diff.h"
 #include "lib/render/render_internal.h"
+#include "lib/stats/trees.h"
+#include <errno.h>
+#include <math.h>
 #include <string.h>
 
 void render_used_done(struct render_used *u)
@@ -146,6 +149,32 @@ int render_protobuf(const struct render_input *in, struct bytes *out)
 	return bytes_error(out);
 }
 
+/* q and verdict of each node. */
+static int put_significance(const struct render_diff *d, struct bytes *out, struct bytes *scratch)
+{
+	size_t n = d->in.tree->n;
+	_cleanup_free_ uint32_t *row = try_realloc(NULL, n, sizeof(*row));
+
+	if (!row)
+		return -ENOMEM;
+	stats_locate(d->stats, d->in.tree, row);
+	for (size_t i = 0; i < n; i++) {
+		double q = row[i] == TREE_NONE ? NAN : d->stats->nodes[row[i]].q;
+		uint64_t bits;
+
+		memcpy(&bits, &q, sizeof(bits));
+		bytes_put_u64(scratch, bits);
+	}
+	put_packed(out, 22, scratch);
+	for (size_t i = 0; i < n; i++)
+		bytes_put_varint(
+			scratch, row[i] == TREE_NONE ? STATS_FEW : d->stats->nodes[row[i]].verdict);
+	put_packed(out, 23, scratch);
+	for (int v = 0; v < STATS_N_VERDICTS; v++)
+		put_text(out, 24, stats_verdict_name((enum stats_verdict)v));
+	return 0;
+}
+
 /* The union's arrays, then those of the sides. */
 int render_diff_protobuf(const struct render_diff *d, struct bytes *out)
 {
@@ -167,5 +196,7 @@ int render_diff_protobuf(const struct render_diff *d, struct bytes *out)
 	put_packed(out, 20, &scratch);
 	for (int m = 0; m < TREE_N_MARKS; m++)
 		put_text(out, 21, tree_mark_name((enum tree_mark)m));
-	return bytes_error(out);
+	if (d->stats)
+		r = put_significance(d, out, &scratch);
+	return r ? r : bytes_error(out);
 }

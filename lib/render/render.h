@@ -68,12 +68,17 @@ int render_json_rows(const struct render_input *in, size_t limit, struct json *j
  */
 struct tree_diff;
 struct tree_diff_row;
+struct stats_trees;
 struct render_diff {
 	struct render_input in;
 	const struct tree_diff *diff;
 	const struct tree_diff_row *rows;
-	size_t n_rows; /* those to show */
+	size_t n_rows;	  /* those to show */
+	size_t max_lines; /* of render_diff_table and pages; 0: all */
 	double scale_a, scale_b;
+	const struct stats_trees
+		*stats; /* what replicates say, over the same symbols; NULL: there are none */
+	const char *label_a, *label_b; /* NULL: "A", "B" */
 };
 int render_diff_json(const struct render_diff *d, struct json *j) _must_check_;
 int render_diff_folded(const struct render_diff *d, struct bytes *out) _must_check_;
@@ -81,6 +86,24 @@ int render_diff_csv(const struct render_diff *d, struct bytes *out) _must_check_
 /* As render_protobuf, self and total of the union, with the fields of the sides. */
 int render_diff_protobuf(const struct render_diff *d, struct bytes *out) _must_check_;
 int render_diff_text(const struct render_diff *d, struct bytes *out) _must_check_;
+/*
+ * With stats: the table of functions with means of both sides, change, interval, q, detectable effect and verdict, by the size of the
+ * change; as text or as a Markdown table. `by_self`: of selfs, else of totals.
+ */
+int render_diff_table(
+	const struct render_diff *d, bool by_self, bool markdown, struct bytes *out) _must_check_;
+
+/* Whose values are the widths of a difference's bars. */
+enum render_width { RENDER_WIDTH_AFTER, RENDER_WIDTH_BEFORE, RENDER_WIDTH_BOTH };
+/*
+ * A differential flame graph: red is more in B, blue is less, pale is little, grey is not significant (without replicates: no more than
+ * sampling error). Each child of the root has its own scale when `panels`.
+ */
+int render_diff_svg(const struct render_diff *d, enum render_width width, bool panels,
+	struct bytes *out) _must_check_;
+/* A self-contained page: the three widths and the table as tabs, without script. `head`: a paragraph of text above, or NULL. */
+int render_diff_html(
+	const struct render_diff *d, const char *head, bool panels, struct bytes *out) _must_check_;
 
 /* 1234567890 "nanoseconds" → "1.23s"; bytes in powers of 1024; counts with their unit unless it is
  * "count". */

@@ -39,3 +39,20 @@ void render_json_array(struct json *j, const char *key, const struct tree *t, co
 /* function[], kind[], cut{}. */
 void render_json_derived(
 	const struct render_input *in, const struct render_used *u, struct json *j);
+
+/* A flame graph of which each bar has a colour of its own and more in its tooltip. */
+struct render_svg_hooks {
+	void *ctx;
+	void (*put_fill)(void *ctx, size_t node, struct bytes *out); /* a CSS colour */
+	void (*put_note)(void *ctx, size_t node,
+		struct bytes *out); /* lines of the tooltip in place of the value, escaped */
+	void (*put_legend)(void *ctx, double width, unsigned y, struct bytes *out);
+};
+int render_svg_hooked(const struct render_input *in, const struct render_svg_options *opt,
+	const struct render_svg_hooks *hooks, struct bytes *out) _must_check_;
+
+/* Members of the JSON of a difference that come from replicates: after those of its nodes, of one of its rows. */
+int render_diff_json_stats(const struct render_diff *d, struct json *j) _must_check_;
+void render_diff_json_row(const struct render_diff *d, uint32_t frame, struct json *j);
+/* Columns of a row in CSV, with their names when `frame` is TREE_NONE; each begins with a comma. */
+void render_diff_csv_row(const struct render_diff *d, uint32_t frame, struct bytes *out);

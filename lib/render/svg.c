@@ -28,6 +28,7 @@ static const double CHAR_PX =
 
 struct svg {
 	const struct render_input *in;
+	const struct render_svg_hooks *hooks; /* or NULL */
 	struct bytes *out;
 	double width, min_width, px_per_unit;
 	unsigned top, max_depth, depth;
@@ -174,6 +175,11 @@ static void put_tooltip(const struct svg *s, size_t i, const char *name, size_t 
 				bytes_printf(s->out, ":%" PRId64, t->line[i]);
 		}
 	}
+	if (s->hooks) {
+		s->hooks->put_note(s->hooks->ctx, i, s->out);
+		bytes_put_str(s->out, "</title>");
+		return;
+	}
 	bytes_printf(s->out, "\n%s, %.2f%%", value, 100 * (double)t->total[i] / render_whole(in));
 	if (t->self[i] && t->self[i] != t->total[i]) {
 		render_value(t->self[i], render_unit(in), value);
@@ -195,10 +201,14 @@ static void put_bar(const struct svg *s, size_t i)
 
 	bytes_put_str(s->out, "<g>");
 	put_tooltip(s, i, name, len);
-	bytes_printf(s->out,
-		"<rect class=\"k%d s%u\" x=\"%.2f\" y=\"%u\" width=\"%.2f\" height=\"%u\" "
-		"rx=\"1.5\"/>",
-		render_node_kind(s->in, i), shade(name, len), s->x[i], y, w - gap, BAR - 1);
+	if (s->hooks) {
+		bytes_put_str(s->out, "<rect fill=\"");
+		s->hooks->put_fill(s->hooks->ctx, i, s->out);
+	} else
+		bytes_printf(s->out, "<rect class=\"k%d s%u", render_node_kind(s->in, i),
+			shade(name, len));
+	bytes_printf(s->out, "\" x=\"%.2f\" y=\"%u\" width=\"%.2f\" height=\"%u\" rx=\"1.5\"/>",
+		s->x[i], y, w - gap, BAR - 1);
 	n = fit(name, len, w, &cut);
 	if (n) {
 		bytes_printf(s->out, "<text x=\"%.2f\" y=\"%u\">", s->x[i] + 3, y + 13);
@@ -233,7 +243,7 @@ static void put_style(const struct svg *s)
 		".fg .t{font:600 16px system-ui,\"DejaVu Sans\",sans-serif}"
 		".fg .l{font:12px system-ui,\"DejaVu Sans\",sans-serif;fill:#57606a}\n"
 		".fg g:hover>rect{stroke:#1b1f24;stroke-width:1}\n");
-	for (unsigned k = 0; k < TREE_N_KINDS; k++)
+	for (unsigned k = 0; k < TREE_N_KINDS && !s->hooks; k++)
 		for (unsigned shade_ = 0; (s->kinds & 1U << k) && shade_ < N_SHADES; shade_++)
 			bytes_printf(s->out, ".fg .k%u.s%u{fill:hsl(%u,%u%%,%u%%)}\n", k, shade_,
 				colours[k].hue, colours[k].saturation,
@@ -247,6 +257,10 @@ static void put_legend(const struct svg *s, unsigned y)
 	double x = SIDE;
 	char total[64];
 
+	if (s->hooks) {
+		s->hooks->put_legend(s->hooks->ctx, s->width, y, s->out);
+		return;
+	}
 	render_value(in->tree->total[0], render_unit(in), total);
 	bytes_printf(s->out, "<text class=\"l\" x=\"%.0f\" y=\"%u\">", x, y + 12);
 	render_escape_str(s->out, in->type ? in->type : "value");
@@ -307,10 +321,16 @@ static void put_foot(const struct svg *s, unsigned y)
 int render_svg(
 	const struct render_input *in, const struct render_svg_options *opt, struct bytes *out)
 {
+	return render_svg_hooked(in, opt, NULL, out);
+}
+
+int render_svg_hooked(const struct render_input *in, const struct render_svg_options *opt,
+	const struct render_svg_hooks *hooks, struct bytes *out)
+{
 	static const struct render_svg_options defaults;
 	const struct render_svg_options *o = opt ? opt : &defaults;
 	_cleanup_(svg_done)
-	struct svg s = {.in = in, .out = out, .root_on_top = o->root_on_top};
+	struct svg s = {.in = in, .hooks = hooks, .out = out, .root_on_top = o->root_on_top};
 	int64_t total = in->tree->total[0];
 	unsigned bars;
 	int r;
