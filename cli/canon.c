@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names of functions without what a compiler numbers anew in each build.
+ */
+#include "cli/runs.h"
+#include "lib/base/str.h"
+#include <ctype.h>
+#include <string.h>
+
+static bool starts(const char *p, const char *end, const char *with)
+{
+	size_t n = strlen(with);
+
+	return (size_t)(end - p) >= n && !memcmp(p, with, n);
+}
+
+static const char *skip_digits(const char *p, const char *end)
+{
+	while (p < end && isdigit((unsigned char)*p))
+		p++;
+	return p;
+}
+
+/* The end of a clone suffix that begins at p, or NULL: ".cold", ".constprop.0", " [clone .isra.0]". */
+static const char *skip_clone(const char *p, const char *end)
+{
+	static const char *const words[] = {".constprop", ".isra", ".part", ".cold", ".lto_priv",
+		".llvm", ".localalias", ".clone"};
+
+	if (starts(p, end, " [clone ")) {
+		const char *close = memchr(p, ']', (size_t)(end - p));
+
+		return close ? close + 1 : NULL;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		const char *q = p + strlen(words[i]);
+
+		if (!starts(p, end, words[i]) || (q < end && isalnum((unsigned char)*q)) ||
+			(q < end && *q == '_'))
+			continue;
+		while (q < end && *q == '.' && q + 1 < end && isdigit((unsigned char)q[1]))
+			q = skip_digits(q + 1, end);
+		return q;
+	}
+	return NULL;
+}
+
+/* Rust's "::h0123456789abcdef" at the end. */
+static bool is_rust_hash(const char *p, const char *end)
+{
+	if (end - p != 19 || !starts(p, end, "::h"))
+		return false;
+	for (p += 3; p < end; p++)
+		if (!isxdigit((unsigned char)*p))
+			return false;
+	return true;
+}
+
+/* "Module.name_123" of OCaml, where the number is a stamp. */
+static bool is_ocaml_stamp(const char *name, const char *p, const char *end)
+{
+	const char *dot = memchr(name, '.', (size_t)(p - name));
+
+	return isupper((unsigned char)*name) && dot && p + 1 < end && *p == '_' &&
+	       skip_digits(p + 1, end) == end && !memchr(name, '(', (size_t)(p - name)) &&
+	       !memchr(name, ':', (size_t)(p - name));
+}
+
+size_t cli_canonical_name(const char *name, size_t len, char *ret, size_t size)
+{
+	const char *p = name, *end = name + len;
+	size_t n = 0;
+
+	while (p < end && n < size) {
+		const char *clone = skip_clone(p, end);
+
+		if (clone) {
+			p = clone;
+			continue;
+		}
+		if (is_rust_hash(p, end) || is_ocaml_stamp(name, p, end))
+			break;
+		if (starts(p, end, "+0x") && p > name) /* of a function without a name */
+			break;
+		ret[n++] = *p++;
+		if (ret[n - 1] == '#')
+			p = skip_digits(p, end); /* lambda()#3 */
+	}
+	return n;
+}

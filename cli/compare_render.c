@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A comparison as text, Markdown, JSON, CSV, folded stacks, SVG or a page.
+ */
+#include "cli/compare.h"
+#include "lib/base/json.h"
+#include "lib/base/str.h"
+#include "lib/render/render.h"
+#include <math.h>
+#include <string.h>
+
+const char *cli_compare_format(const struct cli_compare_options *o)
+{
+	static const struct {
+		const char *ending, *format;
+	} endings[] = {{".md", "md"}, {".json", "json"}, {".csv", "csv"}, {".folded", "folded"},
+		{".pb", "pprof"}, {".pb.gz", "pprof"}, {".svg", "svg"}, {".html", "html"}};
+
+	for (size_t i = 0; !o->format && i < ARRAY_SIZE(endings); i++)
+		if (str_ends_with(o->output, endings[i].ending))
+			return endings[i].format;
+	return o->format ? o->format : "text";
+}
+
+/* The unit of what is shown. */
+static const char *unit_of(const struct cli_comparison *c)
+{
+	return strcmp(c->o->per, "total") != 0 ? c->runs->unit : "ppm";
+}
+
+static void put_side(const struct cli_comparison *c, const char *label, size_t n,
+	const struct rank_median *m, struct bytes *out)
+{
+	char median[64], low[64], high[64];
+
+	render_value(llround(m->median), c->runs->unit, median);
+	bytes_printf(out, "%s: median %s", label, median);
+	if (isfinite(m->low)) {
+		render_value(llround(m->low), c->runs->unit, low);
+		render_value(llround(m->high), c->runs->unit, high);
+		bytes_printf(out, ", %.1f %% interval %s .. %s", 100 * m->confidence, low, high);
+	}
+	bytes_printf(out, ", n = %zu\n", n);
+}
+
+static void put_warnings(const struct cli_comparison *c, struct bytes *out)
+{
+	size_t n_a = c->n_a, n_b = c->runs->n - n_a, least = MIN(n_a, n_b);
+
+	if (least < STATS_MIN_RUNS)
+		bytes_put_str(out, "single run: no significance\n");
+	else if (least < 3)
+		bytes_put_str(
+			out, "two runs a side show only large changes; three or more are better\n");
+	else if (least < RANK_MIN_TEST)
+		bytes_printf(out, "the total's test needs %d runs a side to reach 0.05\n",
+			RANK_MIN_TEST);
+	else if (least < RANK_MIN_INTERVAL)
+		bytes_printf(
+			out, "medians have a 95 %% interval from %d runs on\n", RANK_MIN_INTERVAL);
+	if (c->headline.drift < 0.05)
+		bytes_printf(out,
+			"totals drift over the order of the runs (p = %.3f): interleave the sides, "
+			"warm up\n",
+			c->headline.drift);
+}
+
+void cli_comparison_summary(const struct cli_comparison *c, struct bytes *out)
+{
+	const struct cli_headline *h = &c->headline;
+	const struct stats_row *whole = &c->stats.whole;
+
+	bytes_printf(out, "%s in %s per %s, %s against %s\n", c->runs->type, c->runs->unit,
+		c->o->per, c->o->label_b, c->o->label_a);
+	put_side(c, c->o->label_a, c->n_a, &h->a, out);
+	put_side(c, c->o->label_b, c->runs->n - c->n_a, &h->b, out);
+	if (h->a.median > 0)
+		bytes_printf(out, "total: %+.1f %%", 100 * (h->b.median / h->a.median - 1));
+	else
+		bytes_put_str(out, "total: new");
+	if (!isnan(h->p))
+		bytes_printf(out, ", Mann-Whitney p = %.3f", h->p);
+	if (!isnan(whole->p))
+		bytes_printf(
+			out, "; of means %+.1f %%, p = %.2g", 100 * (whole->ratio - 1), whole->p);
+	if (!isnan(h->geomean))
+		bytes_printf(out, "; geometric mean of functions %+.1f %%", 100 * (h->geomean - 1));
+	bytes_put_u8(out, '\n');
+	put_warnings(c, out);
+}
+
+static struct render_diff shown(const struct cli_comparison *c, const char *title)
+{
+	return (struct render_diff) {.in = {.tree = &c->diff.shape,
+					     .symbols = &c->runs->symbols,
+					     .type = c->runs->type,
+					     .unit = unit_of(c),
+					     .title = title},
+		.diff = &c->diff,
+		.rows = c->rows,
+		.n_rows = c->n_rows,
+		.scale_a = c->scale_a,
+		.scale_b = c->scale_b,
+		.stats = &c->stats,
+		.label_a = c->o->label_a,
+		.label_b = c->o->label_b};
+}
+
+static void put_runs(const struct cli_comparison *c, const char *key, const char *label,
+	size_t from, size_t to, const struct rank_median *m, struct json *j)
+{
+	json_key(j, key);
+	json_object_begin(j);
+	json_kv_string(j, "label", label);
+	json_kv_double(j, "median", m->median);
+	json_kv_double(j, "median_low", m->low);
+	json_kv_double(j, "median_high", m->high);
+	json_kv_double(j, "scale", from ? c->scale_b : c->scale_a);
+	json_key(j, "runs");
+	json_array_begin(j);
+	for (size_t i = from; i < to; i++) {
+		json_object_begin(j);
+		json_kv_string(j, "file", c->runs->items[i].name);
+		json_kv_double(j, "seconds", c->runs->items[i].seconds);
+		json_kv_int(j, "total", c->runs->items[i].tree.total[0]);
+		json_object_end(j);
+	}
+	json_array_end(j);
+	json_object_end(j);
+}
+
+static int render_json(
+	const struct cli_comparison *c, const struct render_diff *d, struct bytes *out)
+{
+	struct json j = {.out = out};
+	int r;
+
+	json_object_begin(&j);
+	json_kv_string(&j, "title", d->in.title);
+	json_kv_string(&j, "per", c->o->per);
+	put_runs(c, "a", c->o->label_a, 0, c->n_a, &c->headline.a, &j);
+	put_runs(c, "b", c->o->label_b, c->n_a, c->runs->n, &c->headline.b, &j);
+	json_kv_double(&j, "total_p", c->headline.p);
+	json_kv_double(&j, "drift_p", c->headline.drift);
+	json_kv_double(&j, "geomean", c->headline.geomean - 1);
+	r = render_diff_json(d, &j);
+	json_object_end(&j);
+	bytes_put_u8(out, '\n');
+	return r ? r : bytes_error(out);
+}
+
+static int render_table(
+	const struct cli_comparison *c, struct render_diff *d, bool markdown, struct bytes *out)
+{
+	_cleanup_bytes_ struct bytes summary = {};
+
+	cli_comparison_summary(c, &summary);
+	for (size_t i = 0; i < summary.len; i++) { /* Markdown joins lines */
+		if (markdown && summary.data[i] == '\n')
+			bytes_put_str(out, "  ");
+		bytes_put_u8(out, summary.data[i]);
+	}
+	bytes_put_u8(out, '\n');
+	return render_diff_table(d, !strcmp(c->o->value, "self"), markdown, out);
+}
+
+static int render_page(
+	const struct cli_comparison *c, const struct render_diff *d, struct bytes *out)
+{
+	_cleanup_bytes_ struct bytes head = {};
+
+	cli_comparison_summary(c, &head);
+	bytes_put_u8(&head, 0);
+	if (bytes_error(&head))
+		return head.error;
+	return render_diff_html(d, (const char *)head.data, c->o->by != NULL, out);
+}
+
+static enum render_width width_of(const char *name)
+{
+	return !strcmp(name, "before")	? RENDER_WIDTH_BEFORE
+	       : !strcmp(name, "union") ? RENDER_WIDTH_BOTH
+					: RENDER_WIDTH_AFTER;
+}
+
+int cli_comparison_render(const struct cli_comparison *c, const char *format, struct bytes *out)
+{
+	char title[256];
+	struct render_diff d = shown(c, title);
+
+	snprintf(title, sizeof(title), "%s against %s", c->o->label_b, c->o->label_a);
+	if (c->o->title)
+		d.in.title = c->o->title;
+	if (!strcmp(format, "json"))
+		return render_json(c, &d, out);
+	if (!strcmp(format, "csv"))
+		return render_diff_csv(&d, out);
+	if (!strcmp(format, "folded"))
+		return render_diff_folded(&d, out);
+	if (!strcmp(format, "svg"))
+		return render_diff_svg(&d, width_of(c->o->width), c->o->by != NULL, out);
+	d.max_lines = c->o->top;
+	if (!strcmp(format, "html"))
+		return render_page(c, &d, out);
+	return render_table(c, &d, !strcmp(format, "md"), out);
+}

@@ -1,0 +1,177 @@
+"""sonde diff: replicates, formats, names of two builds, conditions for CI, errors that say what was expected."""
+import gzip
+import json
+import os
+import random
+import re
+import subprocess
+import tempfile
+import unittest
+import xml.dom.minidom
+
+from sonde_e2e import GO, program
+from test_cli_merge import encode
+
+BESIDE_OTHERS = True
+
+FUNCTIONS = [f'work_{i}' for i in range(40)]
+FACTOR = {'work_3': 0.5, 'work_5': 4}
+
+
+def run_of(rnd, factor, binary_names=lambda f: f, gone='old_only', new=None):
+    """main → work_i, with 5 % from run to run; values are (samples, nanoseconds at 1 ms a sample)."""
+    rows = []
+    for i, f in enumerate(FUNCTIONS):
+        count = round(1500 / (i + 1) ** 0.5 * factor.get(f, 1) * rnd.gauss(1, 0.03))
+        rows.append(([binary_names(f), 'main'], (count, count * 1000), {'thread_name': 'even' if i % 2 else 'odd'}))
+    for f in (gone, new):
+        if f:
+            count = round(200 * rnd.gauss(1, 0.03))
+            rows.append(([f, 'main'], (count, count * 1000), {'thread_name': 'even'}))
+    return encode(rows)
+
+
+class Diff(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = tempfile.TemporaryDirectory()
+        rnd = random.Random(11)
+        for side, n in (('a', 5), ('b', 5), ('same', 5)):
+            os.mkdir(f'{cls.dir.name}/{side}')
+            for i in range(n):
+                raw = run_of(rnd, FACTOR if side == 'b' else {}, gone=None if side == 'b' else 'old_only', new='fresh' if side == 'b' else None)
+                with open(f'{cls.dir.name}/{side}/{i}.pb.gz', 'wb') as f:
+                    f.write(gzip.compress(raw))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.dir.cleanup()
+
+    def diff(self, *args, status=0):
+        p = subprocess.run([program('sonde'), 'diff', *args], cwd=self.dir.name, capture_output=True, text=True)
+        self.assertEqual(p.returncode, status, p.stderr)
+        return p.stdout if status == 0 else p.stderr
+
+    def rows(self, *args):
+        d = json.loads(self.diff(*args, '--format', 'json'))
+        return d, {r['function']: r for r in d['rows']}
+
+    def test_verdicts(self):
+        d, rows = self.rows('a', '--', 'b')
+        self.assertEqual((d['statistics']['n_a'], d['statistics']['n_b']), (5, 5))
+        self.assertEqual({f: rows[f]['self_verdict'] for f in ('work_3', 'work_5', 'fresh', 'old_only')},
+                         {'work_3': '-', 'work_5': '+', 'fresh': 'new', 'old_only': 'gone'})
+        wrong = [f for f in FUNCTIONS if f not in FACTOR and rows[f]['self_verdict'] != '~']
+        self.assertEqual(wrong, [])
+        self.assertLess(abs(rows['work_3']['self_effect'] + 0.5), 0.06)
+        self.assertLess(rows['work_3']['self_effect_low'], -0.5 + 0.06)
+        self.assertLess(rows['work_3']['self_q'], 0.001)
+        self.assertGreater(rows['work_9']['self_min_effect'], 0.01)
+
+    def test_no_change(self):
+        _, rows = self.rows('a', '--', 'same')
+        self.assertEqual({r[k] for r in rows.values() for k in ('self_verdict', 'total_verdict')} - {'few'}, {'~'})  # few: main itself has no samples
+
+    def test_half_the_time(self):
+        """Equal work in half the time is −50 %, whatever the windows' lengths."""
+        for i in range(3):
+            for side, count in (('slow', 2000), ('fast', 1000)):
+                with open(f'{self.dir.name}/{side}-{i}.pb', 'wb') as f:
+                    f.write(encode([(['work', 'main'], (count + i, (count + i) * 1000), {})]))
+        d, rows = self.rows('slow-*.pb', '--', 'fast-*.pb')
+        self.assertAlmostEqual(rows['work']['self_effect'], -0.5, places=3)
+        self.assertAlmostEqual(d['b']['median'] / d['a']['median'], 0.5, places=3)
+        self.assertIn('-50.0 %', self.diff('slow-*.pb', '--', 'fast-*.pb'))
+
+    def test_one_run_a_side(self):
+        text = self.diff('a/0.pb.gz', 'b/0.pb.gz')
+        self.assertIn('single run: no significance', text)
+        self.assertRegex(text, r'untested work_3\b')
+
+    def test_shares(self):
+        """One function twice as large does not make the others smaller."""
+        d, rows = self.rows('a', '--', 'b', '--per', 'total')
+        self.assertEqual(rows['work_5']['self_verdict'], '+')
+        self.assertEqual([f for f in FUNCTIONS if f not in FACTOR and rows[f]['self_verdict'] != '~'], [])
+
+    def test_methods(self):
+        for method, want in (('welch', '-'), ('none', 'untested'), ('bootstrap', None)):
+            _, rows = self.rows('a', '--', 'b', '--method', method)
+            if want:
+                self.assertEqual(rows['work_3']['self_verdict'], want)
+            else:
+                self.assertLess(rows['work_3']['self_effect_high'], -0.4)
+
+    def test_fail_on(self):
+        self.assertRegex(self.diff('a', '--', 'b', '--fail-on', 'self>20%', status=1), r'self>20%: [12] functions, most of all (work_5|fresh)')
+        self.diff('a', '--', 'b', '--fail-on', 'total>2%', '--fail-on', 'any>500%', '--focus', 'work_3')
+        self.diff('a', '--', 'b', '--fail-on', 'total>2%', '--focus', 'work_5', status=1)
+        self.diff('a', '--', 'same', '--fail-on', 'any>0')
+        self.assertIn('expected total, self or any', self.diff('a', '--', 'b', '--fail-on', 'total<3', status=2))
+
+    def test_formats(self):
+        folded = self.diff('a', '--', 'b', '--format', 'folded').splitlines()
+        stacks = {line.rsplit(' ', 2)[0]: tuple(map(int, line.rsplit(' ', 2)[1:])) for line in folded}
+        self.assertEqual(stacks['main;fresh'][0], 0)
+        self.assertGreater(stacks['main;old_only'][0], 0)
+        self.assertIn('self_verdict', self.diff('a', '--', 'b', '--format', 'csv').splitlines()[0])
+        markdown = self.diff('a', '--', 'b', '-o', '-', '--format', 'md', '--top', '3').splitlines()
+        self.assertEqual(sum(line.endswith('` |') for line in markdown), 3)
+        self.assertIn('40 more functions', markdown[-1])
+
+    def test_pictures(self):
+        self.diff('a', '--', 'b', '-o', 'd.svg', '--label-a', 'main', '--label-b', 'pr <1>')
+        with open(f'{self.dir.name}/d.svg') as f:
+            text = f.read()
+        xml.dom.minidom.parseString(text)
+        self.assertIn('more in pr &lt;1&gt;', text)
+        fill = dict(re.findall(r'<title>(\w+) \[app\].*?<rect fill="hsl\((\d+)', text, re.S))
+        self.assertEqual((fill['work_3'], fill['work_5'], fill['work_9']), ('214', '8', '210'))
+        self.assertRegex(text, r'(?s)work_5 \[app\].*?\nmain: [\d.]+\w+ ± [\d.]+\w+ \(n = 5\)\npr &lt;1&gt;: .*?\+\d+\.\d %, q = ')
+        self.diff('a', '--', 'b', '-o', 'd.html', '--by', 'thread')
+        with open(f'{self.dir.name}/d.html') as f:
+            page = f.read()
+        self.assertEqual(page.count('<svg'), 3)
+        self.assertNotRegex(page, r'<script|https?://(?!www\.w3\.org/2000/svg)')
+        self.assertIn('<title>even\n', page)
+
+    def test_moved(self):
+        """What one sibling gained another lost: the parent is as it was."""
+        for i in range(3):
+            for side, inner in (('m', (1000, 500)), ('n', (500, 1000))):
+                rows = [([f'inner_{k}', 'outer', 'main'], (v + 3 * i, (v + 3 * i) * 1000), {}) for k, v in enumerate(inner)]
+                with open(f'{self.dir.name}/{side}-{i}.pb', 'wb') as f:
+                    f.write(encode(rows))
+        d, _ = self.rows('m-*.pb', '--', 'n-*.pb')
+        names = [d['functions']['name'][f] for f in d['function']]
+        verdicts = dict(zip(names, (d['verdicts'][v] for v in d['verdict'])))
+        self.assertEqual((verdicts['outer'], verdicts['inner_0'], verdicts['inner_1']), ('~', 'moved', 'moved'))
+
+    def test_two_builds(self):
+        """Names that compilers number anew are joined with --canon, and unnamed code by its binary."""
+        for i in range(3):
+            for side, name in (('x', 'hash.constprop.0'), ('y', 'hash.part.3')):
+                with open(f'{self.dir.name}/{side}-{i}.pb', 'wb') as f:
+                    f.write(encode([([name, 'app::run::h0123456789abcde' + ('f' if side == 'x' else '0')], (500 + i, (500 + i) * 1000), {})]))
+        _, rows = self.rows('x-*.pb', '--', 'y-*.pb', '--canon')
+        self.assertEqual({f: r['total_verdict'] for f, r in rows.items()}, {'hash': '~', 'app::run': '~'})
+        _, rows = self.rows('x-*.pb', '--', 'y-*.pb')
+        self.assertEqual(rows['hash.part.3']['self_verdict'], 'new')
+
+    @unittest.skipUnless(os.path.exists(GO), 'no Go')
+    def test_pprof(self):
+        self.diff('a', '--', 'b', '-o', 'd.pb.gz')
+        top = subprocess.run([GO, 'tool', 'pprof', '-top', '-nodecount=100', '-nodefraction=0', f'{self.dir.name}/d.pb.gz'], capture_output=True, text=True, check=True).stdout
+        self.assertRegex(top, r'(?m)^\s+-\S+ .* work_3$')
+        self.assertRegex(top, r'(?m)^\s+[\d.]+\w+ .* work_5$')
+
+    def test_refused(self):
+        for args, text in ((('a', 'b', 'same'), 'BEFORE... -- AFTER'), (('a', '--'), 'no files after'), (('--', 'b'), 'no files before'),
+                           (('nothing*', '--', 'b'), 'no profile there'), (('a', '--', 'absent.pb.gz'), 'absent.pb.gz'),
+                           (('a', '--', 'b', '--focus', '('), '--focus'), (('a', '--', 'b', '--per', 'hour'), '--per'),
+                           (('a', '--', 'b', '--sample-index', 'heap'), 'heap')):
+            self.assertIn(text, self.diff(*args, status=2))
+
+
+if __name__ == '__main__':
+    unittest.main()
