@@ -84,6 +84,7 @@ UNWIND_FN enum unwind_result unwind_step(struct walk *w, enum unwind_place place
 	int found = UNWIND_NO_ROW;
 
 	w->fp_cut = ABI_CUT_NONE;
+	w->fp_root = 1;
 	if (place == UNWIND_IN_JIT_NO_FP)
 		return walk_cut(w, ABI_CUT_NO_TABLE);
 	if (place == UNWIND_IN_FILE)
@@ -92,6 +93,7 @@ UNWIND_FN enum unwind_result unwind_step(struct walk *w, enum unwind_place place
 		if (!w->n_guessed++)
 			w->guessed = place == UNWIND_IN_FILE ? w->binary : 0;
 		w->fp_cut = place == UNWIND_IN_FILE ? ABI_CUT_NO_TABLE : ABI_CUT_FP_INSANE;
+		w->fp_root = place != UNWIND_IN_FILE;
 		walk_set_rule(w, UNWIND_CFA_FP, 0);
 	} else if (found == UNWIND_NO_ROW) {
 		/* JIT code that calls C may have its own stack elsewhere (BEAM): below a leaf its frame pointer

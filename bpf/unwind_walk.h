@@ -75,6 +75,7 @@ struct walk {
 	__u32 n_guessed; /* of the steps by frame pointer: because the binary has no table yet */
 	__u32 guessed;	 /* the first such binary */
 	__u32 fp_cut;	 /* enum abi_cut of a guess that fails */
+	__u32 fp_root;	 /* 0 found by frame pointer is the end of the stack, not of the guess */
 	__u32 cut;	 /* enum abi_cut */
 	__u32 scratch;
 	struct frames frames;

@@ -53,7 +53,10 @@ static inline __u64 *unwind_cache_at(struct walk *w, __u32 i)
 	return NULL;
 }
 
-#define unwind_locate(w, addr) UNWIND_SOMEWHERE
+/* Of all code. */
+#define unwind_locate(w, addr) code_place
+#include "bpf/unwind_walk.h"
+static enum unwind_place code_place = UNWIND_SOMEWHERE;
 #include "bpf/unwind_step.h"
 
 static __u64 words[ABI_MAX_WORDS + 1], spare[ABI_USER_TAIL_WORDS];
@@ -291,6 +294,30 @@ static void step_limit(void **state)
 	assert_int_equal(ABI_FRAME_VALUE(words[512]), ABI_MAX_STEPS + 1 - 1024);
 }
 
+/* Where a binary's table is still to come, what a frame pointer finds may have left callers out: it is no root. */
+static void no_root_by_a_guess(void **state)
+{
+	static const struct {
+		uint64_t last_fp, last_ra;
+	} ends[] = {{0, 0x400005}, {STACK_BASE + 8000, 0}};
+	struct walk w;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		memset(stack_words, 0, sizeof(stack_words));
+		stack_words[2] = STACK_BASE + 80;
+		stack_words[3] = 0x400001;
+		stack_words[10] = ends[i].last_fp;
+		stack_words[11] = ends[i].last_ra;
+		code_place = UNWIND_IN_FILE;
+		walk(&w, STACK_BASE + 16);
+		assert_int_equal(w.cut, ABI_CUT_NO_TABLE);
+		code_place = UNWIND_SOMEWHERE;
+		walk(&w, STACK_BASE + 16);
+		assert_int_equal(w.cut, ABI_CUT_NONE);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -299,6 +326,7 @@ int main(void)
 		cmocka_unit_test(elided_recursion),
 		cmocka_unit_test(frame_pointers),
 		cmocka_unit_test(step_limit),
+		cmocka_unit_test(no_root_by_a_guess),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
