@@ -59,9 +59,10 @@ static void note_failure_locked(struct binary_registry *r, const struct stat *st
 static int ask(
 	struct binary_registry *r, enum parser_op op, int fd, int debug_fd, struct outcome *out)
 {
+	const int inputs[] = {fd, debug_fd};
 	struct parser_reply reply;
-	int answer =
-		parser_ask_with(r->o.parser_fd, op, fd, debug_fd, BINARY_PARSE_TIMEOUT_MS, &reply);
+	int answer = parser_ask_with(
+		r->o.parser_fd, op, inputs, debug_fd >= 0 ? 2 : 1, BINARY_PARSE_TIMEOUT_MS, &reply);
 
 	out->cpu_ns += reply.cpu_ns;
 	if (reply.status == PARSER_OK && answer >= 0)

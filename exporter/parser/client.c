@@ -11,13 +11,15 @@
 enum { GRACE_MS = 1000 };
 
 static int send_request(int parser_fd, enum parser_op op, uint32_t timeout_ms, int reply_fd,
-	int input_fd, int debug_fd)
+	const int *inputs, size_t n_inputs)
 {
 	const struct parser_request request = {
 		.magic = PARSER_MAGIC, .op = op, .timeout_ms = timeout_ms};
-	const int fds[PARSER_MAX_FDS] = {reply_fd, input_fd, debug_fd};
+	int fds[1 + PARSER_MAX_INPUTS] = {reply_fd};
 
-	return fd_message_send(parser_fd, &request, sizeof(request), fds, debug_fd >= 0 ? 3 : 2, 0);
+	ASSERT(n_inputs >= 1 && n_inputs <= PARSER_MAX_INPUTS);
+	memcpy(fds + 1, inputs, n_inputs * sizeof(*inputs));
+	return fd_message_send(parser_fd, &request, sizeof(request), fds, 1 + n_inputs, 0);
 }
 
 /* The descriptor that came with the reply, or -1. */
@@ -42,10 +44,10 @@ static int receive_reply(int fd, struct parser_reply *ret)
 int parser_ask(int parser_fd, enum parser_op op, int input_fd, uint32_t timeout_ms,
 	struct parser_reply *reply)
 {
-	return parser_ask_with(parser_fd, op, input_fd, -1, timeout_ms, reply);
+	return parser_ask_with(parser_fd, op, &input_fd, 1, timeout_ms, reply);
 }
 
-int parser_ask_with(int parser_fd, enum parser_op op, int input_fd, int debug_fd,
+int parser_ask_with(int parser_fd, enum parser_op op, const int *inputs, size_t n_inputs,
 	uint32_t timeout_ms, struct parser_reply *reply)
 {
 	_cleanup_close_ int ours = -1, theirs = -1;
@@ -57,7 +59,7 @@ int parser_ask_with(int parser_fd, enum parser_op op, int input_fd, int debug_fd
 		return -1;
 	ours = pair[0];
 	theirs = pair[1];
-	r = send_request(parser_fd, op, timeout_ms, theirs, input_fd, debug_fd);
+	r = send_request(parser_fd, op, timeout_ms, theirs, inputs, n_inputs);
 	if (r < 0)
 		return -1;
 	/* With our copy gone, a zygote that dies ends the wait. */

@@ -28,7 +28,7 @@ static int limit(int what, uint64_t value)
 	return setrlimit(what, &l) < 0 ? -errno : 0;
 }
 
-int parser_limit_child(uint32_t timeout_ms, int in_fd, int debug_fd, struct errbuf *eb)
+int parser_limit_child(uint32_t timeout_ms, const int *inputs, size_t n_inputs, struct errbuf *eb)
 {
 	static const int calls[] = {
 		SYS_read, SYS_pread64, SYS_write, SYS_pwrite64, SYS_lseek, SYS_fstat,
@@ -37,11 +37,16 @@ int parser_limit_child(uint32_t timeout_ms, int in_fd, int debug_fd, struct errb
 		SYS_rt_sigprocmask, SYS_restart_syscall, SYS_exit, SYS_exit_group, SYS_gettid,
 		SYS_getpid, SYS_tgkill, /* abort() */
 	};
-	struct stat st, debug = {0};
+	uint64_t input_bytes = 0;
 	int r;
 
-	if (fstat(in_fd, &st) < 0 || (debug_fd >= 0 && fstat(debug_fd, &debug) < 0))
-		return err_set(eb, -EBADMSG, "cannot stat the input");
+	for (size_t i = 0; i < n_inputs; i++) {
+		struct stat st;
+
+		if (fstat(inputs[i], &st) < 0)
+			return err_set(eb, -EBADMSG, "cannot stat the input");
+		input_bytes += (uint64_t)st.st_size;
+	}
 	r = limit(RLIMIT_CPU, timeout_ms / 1000 + 1);
 	if (r == 0)
 		r = limit(RLIMIT_CORE, 0);
@@ -50,8 +55,8 @@ int parser_limit_child(uint32_t timeout_ms, int in_fd, int debug_fd, struct errb
 	if (r == 0 && !SANITIZER_BUILD)
 		r = limit(RLIMIT_DATA, PARSER_MEMORY_BYTES);
 	if (r == 0 && !SANITIZER_BUILD)
-		r = limit(RLIMIT_AS, 2ULL * PARSER_MEMORY_BYTES + PARSER_OUTPUT_BYTES +
-					     (uint64_t)st.st_size + (uint64_t)debug.st_size);
+		r = limit(
+			RLIMIT_AS, 2ULL * PARSER_MEMORY_BYTES + PARSER_OUTPUT_BYTES + input_bytes);
 	if (r < 0)
 		return err_set(eb, r, "cannot limit the child");
 	if (SANITIZER_BUILD)

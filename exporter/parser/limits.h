@@ -10,6 +10,6 @@ enum { PARSER_MEMORY_BYTES = 512 << 20, PARSER_OUTPUT_BYTES = 1 << 30 };
 
 /* Limits memory, CPU time and output of this process, then its system calls to reading the input
  * that it already maps and writing the output that it already has. No way back. The inputs
- * (`debug_fd` may be -1) count towards the address space, not the memory. */
+ * count towards the address space, not the memory. */
 int parser_limit_child(
-	uint32_t timeout_ms, int in_fd, int debug_fd, struct errbuf *eb) _must_check_;
+	uint32_t timeout_ms, const int *inputs, size_t n_inputs, struct errbuf *eb) _must_check_;

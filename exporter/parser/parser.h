@@ -4,9 +4,9 @@
  * children that own nothing.
  *
  * The zygote sits at one end of a SOCK_SEQPACKET pair. A request is one datagram (struct
- * parser_request) with two or three descriptors: the end of a fresh socket pair that takes the
- * reply, the input (a regular file, or names in a memfd) and maybe a second input (the file with
- * the debug information of the first). For each request the zygote forks a child
+ * parser_request) with descriptors: the end of a fresh socket pair that takes the reply, the input
+ * (a regular file, or names or stacks in a memfd) and maybe more inputs (the file with the debug
+ * information of the first, the files that stacks lead through). For each request the zygote forks a child
  * under memory and CPU limits; the child can do nothing but read its input and write one memfd,
  * which the zygote seals and sends back. A child that crashes, hangs or asks for too much costs
  * that one request. As each request brings its own reply socket, any number of threads may ask
@@ -22,12 +22,13 @@ enum parser_op {
 	PARSER_IDENTIFY = 1, /* ELF file → struct parser_description */
 	PARSER_COMPILE = 2, /* ELF file, debug file → symbol file (docs/formats/symbol-file.md) */
 	PARSER_DEMANGLE = 3, /* names, each with a NUL → u32 length + bytes for each, in order */
+	PARSER_WALK = 4,     /* stacks, ELF files → what elfutils makes of them (walk.h) */
 };
 
 enum {
 	PARSER_MAGIC = 0x31525053,
 	PARSER_MAX_CHILDREN = 4,
-	PARSER_MAX_FDS = 3, /* of a request */
+	PARSER_MAX_INPUTS = 48, /* of a request */
 	PARSER_CONTENT_ID_LEN = 16,
 	PARSER_BUILD_ID_MAX = 32,
 	PARSER_DEBUG_LINK_MAX = 256,
@@ -92,8 +93,8 @@ int parser_zygote_run(int fd);
  * one second. */
 int parser_ask(int parser_fd, enum parser_op op, int input_fd, uint32_t timeout_ms,
 	struct parser_reply *reply);
-/* The same with a second input (-1: none). */
-int parser_ask_with(int parser_fd, enum parser_op op, int input_fd, int debug_fd,
+/* The same with up to PARSER_MAX_INPUTS inputs. */
+int parser_ask_with(int parser_fd, enum parser_op op, const int *inputs, size_t n_inputs,
 	uint32_t timeout_ms, struct parser_reply *reply);
 
 /*

@@ -31,6 +31,9 @@ struct unwind_sections {
 int unwind_compile(const struct elf_file *f, const struct elf_file *debug, int out_fd, uint64_t off,
 	struct unwind_sections *ret) _must_check_;
 
+/* Is that a function of Go's runtime, in assembly, that moves the stack pointer to another stack in its midst? */
+bool unwind_go_switches_stacks(const char *name);
+
 /* Rows of one Go function. False: its table is malformed; rows up to there were given. */
 bool unwind_go_run(const struct cfi_machine *machine, const struct go_table *t,
 	const struct go_function *fn, cfi_row_fn row, void *ctx);

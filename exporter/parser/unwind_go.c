@@ -5,8 +5,7 @@
  */
 #include "exporter/parser/unwind.h"
 
-/* Assembly of the runtime that moves the stack pointer to another stack in its midst. */
-static bool switches_stacks(const char *name)
+bool unwind_go_switches_stacks(const char *name)
 {
 	static const char *const names[] = {"runtime.systemstack", "runtime.mcall",
 		"runtime.asmcgocall", "runtime.asmcgocall_no_g", "runtime.morestack",
@@ -66,7 +65,7 @@ bool unwind_go_run(const struct cfi_machine *m, const struct go_table *t,
 	const struct go_function *fn, cfi_row_fn row, void *ctx)
 {
 	struct cursor stack = fn->stack;
-	bool switches = switches_stacks(fn->name);
+	bool switches = unwind_go_switches_stacks(fn->name);
 	uint64_t pc = fn->start, begin;
 	int64_t depth = -1;
 	struct unwind_rule rule;

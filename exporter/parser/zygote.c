@@ -7,6 +7,7 @@
 #include "exporter/parser/parser.h"
 #include "lib/base/fd_message.h"
 #include "exporter/parser/limits.h"
+#include "exporter/parser/walk.h"
 #include "lib/base/clock.h"
 #include "lib/base/err.h"
 #include <fcntl.h>
@@ -57,19 +58,22 @@ static int run_identify(int in_fd, int out_fd, struct errbuf *eb)
 }
 
 _Noreturn static void child_main(const struct zygote *z, const struct parser_request *request,
-	const int *inputs, const struct child *c)
+	const int *inputs, size_t n_inputs, const struct child *c)
 {
-	int in_fd = inputs[0], debug_fd = inputs[1], r;
+	int in_fd = inputs[0], debug_fd = n_inputs > 1 ? inputs[1] : -1, r;
 	struct errbuf eb = {{0}};
 
 	close(z->fd);
 	close(c->reply_fd);
-	r = parser_limit_child(request->timeout_ms, in_fd, debug_fd, &eb);
+	r = parser_limit_child(request->timeout_ms, inputs, n_inputs, &eb);
 	if (r == 0) {
 		switch (request->op) {
 		case PARSER_IDENTIFY: r = run_identify(in_fd, c->out_fd, &eb); break;
 		case PARSER_COMPILE: r = parser_compile(in_fd, debug_fd, c->out_fd, &eb); break;
 		case PARSER_DEMANGLE: r = parser_demangle(in_fd, c->out_fd, &eb); break;
+		case PARSER_WALK:
+			r = parser_walk(in_fd, inputs + 1, n_inputs - 1, c->out_fd, &eb);
+			break;
 		default: r = err_set(&eb, -EPROTO, "no such request"); break;
 		}
 	}
@@ -120,7 +124,7 @@ static void refuse_request(int reply_fd, const char *text)
 }
 
 static void start_child(struct zygote *z, struct child *c, const struct parser_request *request,
-	int reply_fd, const int *inputs)
+	int reply_fd, const int *inputs, size_t n_inputs)
 {
 	_cleanup_close_ int out_fd = memfd_create("symbols", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	pid_t pid;
@@ -137,7 +141,7 @@ static void start_child(struct zygote *z, struct child *c, const struct parser_r
 	c->shared->status = PARSER_CRASHED;
 	pid = fork();
 	if (pid == 0)
-		child_main(z, request, inputs, c);
+		child_main(z, request, inputs, n_inputs, c);
 	if (pid < 0) {
 		refuse_request(reply_fd, "cannot start a child");
 		return;
@@ -149,22 +153,22 @@ static void start_child(struct zygote *z, struct child *c, const struct parser_r
 
 static bool request_is_valid(const struct parser_request *r)
 {
-	return r->magic == PARSER_MAGIC && r->op >= PARSER_IDENTIFY && r->op <= PARSER_DEMANGLE &&
+	return r->magic == PARSER_MAGIC && r->op >= PARSER_IDENTIFY && r->op <= PARSER_WALK &&
 	       r->timeout_ms && r->timeout_ms <= PARSER_MAX_TIMEOUT_MS && !r->reserved;
 }
 
 static void receive_request(struct zygote *z, struct child *free_slot)
 {
 	struct parser_request request;
-	int fds[PARSER_MAX_FDS];
+	int fds[1 + PARSER_MAX_INPUTS];
 	size_t n_fds;
 	int n = fd_message_receive(
-		z->fd, &request, sizeof(request), fds, PARSER_MAX_FDS, &n_fds, MSG_DONTWAIT);
+		z->fd, &request, sizeof(request), fds, ARRAY_SIZE(fds), &n_fds, MSG_DONTWAIT);
 
 	if (n == 0 || (n < 0 && n != -EAGAIN && n != -EINTR && n != -EPROTO))
 		z->closing = true;
 	if (n == (int)sizeof(request) && n_fds >= 2 && request_is_valid(&request))
-		start_child(z, free_slot, &request, fds[0], fds + 1);
+		start_child(z, free_slot, &request, fds[0], fds + 1, n_fds - 1);
 	for (size_t i = 0; i < n_fds; i++)
 		close(fds[i]);
 }

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-enum { FD_MESSAGE_MAX_FDS = 8 };
+enum { FD_MESSAGE_MAX_FDS = 64 };
 
 /* One message with up to FD_MESSAGE_MAX_FDS descriptors, which stay the caller's. `flags` as for sendmsg; MSG_NOSIGNAL is
  * added. 0 or -errno. */
