@@ -99,6 +99,7 @@ enum abi_record_flags {
 	ABI_FLAG_COPIED =
 		1
 		<< 4, /* a copy of the stack was sent before (ABI_RECORD_STACK of the same time and CPU) */
+	ABI_FLAG_SHADOW = 1 << 5, /* so it was, to be walked a second time and compared */
 };
 
 /* Header of every record in a ring. Followed by n_kernel, then n_user frame words (leaf first in each part). */
@@ -141,4 +142,5 @@ struct abi_config {
 	__u32 version;	     /* ABI_VERSION */
 	__u32 cost_interval; /* own run time is measured in one of this many runs; a power of two */
 	__u32 bucket_mask; /* buckets of process heads (bpf/process.h), less one; a power of two */
+	__u32 shadow;	   /* one user stack of this many is sent with a copy; 0: none */
 };

@@ -130,8 +130,8 @@ static __always_inline void fill_header(struct tick *t, __u64 now)
 	bpf_probe_read_kernel(r->leader_comm, sizeof(r->leader_comm), leader->comm);
 }
 
-/* A copy of the stack goes before the sample that it belongs to. */
-static __always_inline void output_copy(struct tick *t, void *ring)
+/* A copy of the stack goes before the sample that it belongs to; `flags` say what it is for. */
+static __always_inline void output_copy(struct tick *t, void *ring, __u32 flags)
 {
 	struct stack_copy *c;
 	__u64 bytes;
@@ -149,12 +149,24 @@ static __always_inline void output_copy(struct tick *t, void *ring)
 	if (bytes > sizeof(c->head) + ABI_MAX_STACK_BYTES)
 		bytes = sizeof(c->head) + ABI_MAX_STACK_BYTES;
 	if (bpf_ringbuf_output(ring, &c->head, bytes, BPF_RB_NO_WAKEUP) == 0) {
-		record_of(t->s)->flags |= ABI_FLAG_COPIED;
-		t->count[ABI_COUNT_COPIES]++;
+		record_of(t->s)->flags |= flags;
+		t->count[ABI_COUNT_COPIES] += !!(flags & ABI_FLAG_COPIED);
+		t->count[ABI_COUNT_SHADOWS] += !!(flags & ABI_FLAG_SHADOW);
 	} else {
 		t->count[ABI_COUNT_COPIES_RING_FULL]++;
 	}
 	stack_copy_release(c);
+}
+
+static __always_inline __u32 copy_flags(struct scratch *s)
+{
+	__u32 flags = 0;
+
+	if (stack_copy_is_wanted(s) && stack_copy_is_allowed(s))
+		flags |= ABI_FLAG_COPIED;
+	if (stack_copy_is_shadow(s))
+		flags |= ABI_FLAG_SHADOW;
+	return flags;
 }
 
 static __always_inline void output(struct tick *t)
@@ -163,9 +175,10 @@ static __always_inline void output(struct tick *t)
 	__u32 group = t->cpu / ABI_CPUS_PER_RING;
 	__u64 bytes = sizeof(*r) + (r->n_kernel + (__u64)r->n_user) * sizeof(__u64);
 	void *ring = bpf_map_lookup_elem(&rings, &group);
+	__u32 copy = ring && r->n_user ? copy_flags(t->s) : 0;
 
-	if (ring && r->n_user && stack_copy_is_wanted(t->s))
-		output_copy(t, ring);
+	if (ring && copy)
+		output_copy(t, ring, copy);
 
 	if (bytes > ABI_MAX_RECORD_BYTES)
 		bytes = ABI_MAX_RECORD_BYTES;

@@ -45,6 +45,13 @@ static __always_inline bool stack_copy_is_wanted(const struct scratch *s)
 	return s->walk.n_guessed || s->walk.cut == ABI_CUT_BAD_PC;
 }
 
+/* Chance picks, so that no rhythm of a program decides which of its stacks are checked. */
+static __always_inline bool stack_copy_is_shadow(struct scratch *s)
+{
+	return config.shadow && !(record_of(s)->flags & ABI_FLAG_COMPAT32) && regs_pc(&s->regs) &&
+	       bpf_get_prandom_u32() % config.shadow == 0;
+}
+
 static __always_inline bool stack_copy_is_allowed(struct scratch *s)
 {
 	const struct abi_record *r = record_of(s);
@@ -109,7 +116,7 @@ static __always_inline struct stack_copy *stack_copy_take(
 	__u32 cpu = record_of(s)->cpu;
 	struct stack_copy *c;
 
-	if (regs_sp(&s->regs) & 7 || !stack_copy_is_allowed(s))
+	if (regs_sp(&s->regs) & 7)
 		return NULL;
 	c = bpf_map_lookup_elem(&stack_copies, &cpu);
 	if (!c || __sync_lock_test_and_set(&c->busy, 1))

@@ -184,9 +184,16 @@ static bool is_cut(const struct abi_record *r)
 	       ABI_FRAME_KIND(r->frames[r->n_kernel + r->n_user - 1]) == ABI_FRAME_TRUNCATED;
 }
 
+static void go_on(struct deferred *d, const struct abi_record *r, const struct abi_stack *s)
+{
+	if (r->flags & ABI_FLAG_SHADOW && d->o.shadow)
+		d->o.shadow(d->o.ctx, r, s);
+	d->o.sample(d->o.ctx, r);
+}
+
 /* The better of two: a walk by tables, unless it ran out of the copy and the other one got to the root. */
-static void finish(
-	struct deferred *d, const struct abi_record *came, const struct abi_record *walked)
+static void finish(struct deferred *d, const struct abi_record *came,
+	const struct abi_record *walked, const struct abi_stack *s)
 {
 	bool cut = d->walk.cut != ABI_CUT_NONE, guessed = d->walk.n_guessed != 0;
 
@@ -198,7 +205,7 @@ static void finish(
 	} else {
 		d->stats.whole++;
 	}
-	d->o.sample(d->o.ctx, walked);
+	go_on(d, walked, s);
 }
 
 static bool enqueue(struct deferred *d, const struct abi_record *r, const struct abi_stack *s)
@@ -240,15 +247,19 @@ void deferred_sample(struct deferred *d, const struct abi_record *r)
 	const struct abi_stack *s = (const struct abi_stack *)(const void *)d->copy;
 	const struct abi_record *walked;
 
-	if (!(r->flags & ABI_FLAG_COPIED) || !d->has_copy || s->time_ns != r->time_ns ||
-		s->cpu != r->cpu) {
+	if (!(r->flags & (ABI_FLAG_COPIED | ABI_FLAG_SHADOW)) || !d->has_copy ||
+		s->time_ns != r->time_ns || s->cpu != r->cpu) {
 		d->o.sample(d->o.ctx, r);
 		return;
 	}
 	d->has_copy = false;
+	if (!(r->flags & ABI_FLAG_COPIED)) {
+		go_on(d, r, s);
+		return;
+	}
 	walked = walk_copy(d, r, s);
 	if (!is_worth_waiting(d, 0) || !enqueue(d, r, s))
-		finish(d, r, walked);
+		finish(d, r, walked, s);
 }
 
 /* True when it went on. */
@@ -258,7 +269,7 @@ static bool retry(struct deferred *d, struct waiting *w, uint64_t now_ns)
 
 	if (is_worth_waiting(d, now_ns - w->record->time_ns) && now_ns < w->until_ns)
 		return false;
-	finish(d, w->record, walked);
+	finish(d, w->record, walked, w->stack);
 	return true;
 }
 

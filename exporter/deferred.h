@@ -28,6 +28,8 @@ struct deferred_options {
 	void *ctx;
 	/* A sample that is done. */
 	void (*sample)(void *ctx, const struct abi_record *r);
+	/* The same, before that, with the copy that was sent for comparing it (ABI_FLAG_SHADOW). May be NULL. */
+	void (*shadow)(void *ctx, const struct abi_record *r, const struct abi_stack *s);
 };
 
 struct deferred *deferred_new(const struct deferred_options *o);

@@ -90,6 +90,14 @@ static void take_deferred(void *ctx, const struct abi_record *r)
 	take_sample_locked(ctx, r);
 }
 
+static void take_shadow(void *ctx, const struct abi_record *r, const struct abi_stack *s)
+{
+	struct intake *in = ctx;
+
+	if (in->shadow)
+		shadow_take(in->shadow, r, s);
+}
+
 /* Whether a sample is late the log decides by its own slots. */
 static void take_sample(void *ctx, const struct abi_record *r, _unused_ bool late)
 {
@@ -126,6 +134,7 @@ void intake_defer(struct intake *in, const struct deferred_tables *tables, struc
 		.max_wait_ns = INTAKE_MAX_WAIT_NS,
 		.ctx = in,
 		.sample = take_deferred,
+		.shadow = take_shadow,
 	});
 }
 

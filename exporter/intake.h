@@ -8,6 +8,7 @@
 #include "exporter/deferred.h"
 #include "exporter/record.h"
 #include "exporter/sample/drain.h"
+#include "exporter/shadow.h"
 #include "exporter/symbolize/kernel_code.h"
 #include <pthread.h>
 
@@ -22,6 +23,7 @@ struct intake {
 	struct kernel_code
 		*kernel_code;	   /* told of what the kernel makes; NULL: nobody. Not owned */
 	struct deferred *deferred; /* NULL: no sample waits. Owned */
+	struct shadow *shadow;	   /* takes what is to be compared; NULL: nobody. Not owned */
 	uint64_t covered_ns;	   /* up to which the log has all samples */
 };
 

@@ -118,6 +118,7 @@ static int start_roles(
 		.frequency_hz = (uint32_t)o->frequency_hz,
 		.max_frequency_hz = (uint32_t)o->max_frequency_hz,
 		.table_bytes = o->table_bytes,
+		.shadow = (uint32_t)o->shadow,
 		.state_dirs = {*o->symbols_cache_path ? o->symbols_cache_path : NULL},
 		.attacher = o->java_perfmap,
 		.parser = parser_zygote_run,

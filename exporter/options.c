@@ -150,6 +150,9 @@ static const struct option_spec specs[] = {
 		.max = 128 << 20,
 		.help = "Memory of the kernel for unwind tables; those that have not been used for "
 			"longest go."},
+	{"unwind.shadow", OPTION_U64, AT(shadow), .value = "N", .fallback = "0", .max = UINT32_MAX,
+		.help = "Walk one user stack of N a second time, with elfutils in a parser child, "
+			"and compare; /unwind and sonde_shadow_total tell. 0 turns it off."},
 
 	OPTION_HEADING("System"),
 	{"path.procfs", OPTION_STRING, AT(procfs), .value = "DIR", .fallback = "/proc",

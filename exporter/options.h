@@ -42,7 +42,7 @@ struct exporter_options {
 	uint64_t jit_bytes;
 	bool java_perfmap;
 
-	uint64_t table_bytes;
+	uint64_t table_bytes, shadow;
 
 	const char *procfs, *sysfs;
 	const char *user;    /* NULL: sonde, else nobody */

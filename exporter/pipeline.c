@@ -67,10 +67,11 @@ struct exporter_pipeline {
 	struct proc_table *procs;
 	struct stacks *stacks;
 	struct sample_log *log;
-	struct intake intake; /* fills these three, has their lock */
+	struct intake intake;  /* fills these three, has their lock */
+	struct shadow *shadow; /* with --unwind.shadow */
 
 	struct profile_source source;
-	pthread_t drain_thread, symbol_thread, jit_thread, fetch_thread, pods_thread;
+	pthread_t drain_thread, symbol_thread, jit_thread, fetch_thread, pods_thread, shadow_thread;
 	pthread_mutex_t stop_lock; /* a leaf: wakes what sleeps when it is time to stop */
 	pthread_cond_t stop;
 	_Atomic bool stopping;
@@ -127,6 +128,16 @@ static void *pods_main(void *arg)
 	pthread_setname_np(pthread_self(), "pods");
 	while (!p->stopping)
 		pods_round(p->pods, PODS_STEP_MS);
+	return NULL;
+}
+
+static void *shadow_main(void *arg)
+{
+	struct exporter_pipeline *p = arg;
+
+	pthread_setname_np(pthread_self(), "shadow");
+	while (!p->stopping)
+		shadow_work(p->shadow, SYMBOL_STEP_NS);
 	return NULL;
 }
 
@@ -311,6 +322,15 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 			.max_bytes = p->o->kubernetes_bytes,
 			.n_values = p->n_pod_labels,
 		});
+	if (p->o->shadow)
+		p->shadow = p->intake.shadow = shadow_new(&(struct shadow_options) {
+			.parser_fd = p->setup->parser_fd,
+			.binaries = p->binaries,
+			.procs = p->procs,
+			.clock = p->clock,
+			.budget = &p->budgets[BUDGET_HELD],
+			.max_cpu = p->o->symbols_max_cpu,
+		});
 	tables = unwinder_tables(p->unwinder);
 	intake_defer(&p->intake, &tables, &p->budgets[BUDGET_HELD]);
 	return 0;
@@ -353,7 +373,8 @@ static void build_source(struct exporter_pipeline *p)
 			.n_pod_labels = p->n_pod_labels,
 			.outcomes = p->intake.outcomes,
 			.unwinder = p->unwinder,
-			.deferred = p->intake.deferred},
+			.deferred = p->intake.deferred,
+			.shadow = p->shadow},
 		.symbolizer = p->symbolizer,
 		.jit = p->jit,
 		.pods = p->pods,
@@ -404,6 +425,7 @@ static void pipeline_free(struct exporter_pipeline **pp)
 	jit_freep(&p->jit);
 	if (p->procs)
 		intake_done(&p->intake);
+	shadow_freep(&p->shadow);
 	governor_freep(&p->governor);
 	proc_table_freep(&p->procs);
 	runs_freep(&p->runs);
@@ -440,6 +462,7 @@ static int run_threads(
 		{"pods", p->pods ? &p->pods_thread : NULL, pods_main},
 		{"fetch", p->setup->fetcher_fd > 0 && p->o->debuginfod.n ? &p->fetch_thread : NULL,
 			fetch_main},
+		{"shadow", p->shadow ? &p->shadow_thread : NULL, shadow_main},
 	};
 	size_t started = 0;
 	int status = 0, r = 0;

@@ -3,12 +3,12 @@
  * The exporter's stages put together. A sink consumes what they make: the HTTP server in the daemon, a file in a recording tool.
  *
  * Threads of the main role: "main" (waits for signals in the sink's run), "drain" (rings and side-band buffers → process
- * table, stacks, log), "symbols" (asks the parser for symbol files), "jit" (names JIT code once a second), and the sink's own ("http", "net", two "http-worker").
+ * table, stacks, log), "symbols" (asks the parser for symbol files), "jit" (names JIT code once a second), "shadow" (has stacks walked a second time), and the sink's own ("http", "net", two "http-worker").
  *
  * Locks, outermost first; no two of one line are held together:
  *  0. a round of JIT names
  *  1. pipeline   stacks, log, process table; the drain takes it per record, a response while it aggregates
- *  2. binary registry, symbolizer, governor, drain statistics: each a mutex of its own folder
+ *  2. binary registry, symbolizer, governor, drain statistics, shadow queue: each a mutex of its own folder
  *  3. keeper client, budgets (atomic), metrics cells (atomic)
  * The HTTP server's lock is never held while a handler runs.
  */

@@ -95,6 +95,15 @@ void binary_root_put(struct binary_registry *r, uint64_t root);
 int binary_open_below(
 	struct binary_registry *r, const struct binary_source *src, const char *path, int flags);
 
+/* The file itself, opened by any of the ways to it; -errno when there is none. What is opened by path may be another build:
+ * *ret_build_id is what it should be ({0} bytes long: the inode was checked). */
+struct binary_build_id {
+	uint8_t bytes[PARSER_BUILD_ID_MAX];
+	uint32_t len;
+};
+int binary_open(struct binary_registry *r, uint32_t binary, const struct binary_source *src,
+	struct binary_build_id *ret_build_id);
+
 /* A counted reference to the symbol file, waiting at most until deadline (monotonic ns; 0: do
  * not wait) when one is being built. NULL when there is none. */
 const struct symbol_file *binary_symbols_get(

@@ -185,6 +185,29 @@ int binary_open_file(struct binary_registry *r, const struct entry *e, struct st
 	return fd >= 0 ? fd : open_below_kept_roots(r, e, path, ret_st);
 }
 
+int binary_open(struct binary_registry *r, uint32_t binary, const struct binary_source *src,
+	struct binary_build_id *ret_build_id)
+{
+	_cleanup_free_ char *path = NULL;
+	const struct entry *e;
+	struct entry copy = {0};
+	struct stat st;
+
+	pthread_mutex_lock(&r->mutex);
+	e = entry_locked(r, binary);
+	if (e) {
+		copy = *e;
+		copy.path = path = xstrdup(e->path);
+	}
+	pthread_mutex_unlock(&r->mutex);
+	if (!e)
+		return -ENOENT;
+	copy.source = *src;
+	memcpy(ret_build_id->bytes, copy.build_id, sizeof(ret_build_id->bytes));
+	ret_build_id->len = copy.build_id_len;
+	return binary_open_file(r, &copy, &st);
+}
+
 /* Which root the descriptor is. Kernels before 5.8 do not tell the mount. */
 static int identify_root(int fd, struct mount_root *ret)
 {

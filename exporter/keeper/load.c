@@ -100,6 +100,7 @@ static int configure(
 
 	s->rodata->config.version = ABI_VERSION;
 	s->rodata->config.cost_interval = COST_INTERVAL;
+	s->rodata->config.shadow = o->shadow;
 	s->rodata->config.bucket_mask = s->rodata->bucket_mask = N_BUCKETS - 1;
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)
 		if (bpf_map__set_max_entries(sizes[i].map, (uint32_t)sizes[i].n))

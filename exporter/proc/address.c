@@ -90,23 +90,71 @@ static uint64_t root_of(struct proc_table *t, struct process *p)
 	return p->root;
 }
 
+size_t proc_places(const struct proc_table *t, const struct process *p, uint32_t binary,
+	uint64_t time_ns, struct proc_place *ret, size_t max)
+{
+	uint32_t content = binary_canonical(t->o.binaries, binary);
+	size_t n = 0;
+
+	for (uint32_t i = 0; n < max && i < maps_count(p->maps); i++) {
+		const struct mapping *m = maps_at(p->maps, i);
+
+		if (m->kind != MAPPING_FILE || m->since_ns > time_ns)
+			continue;
+		if (m->binary == binary || binary_canonical(t->o.binaries, m->binary) == content)
+			ret[n++] = (struct proc_place) {m->start, m->end, m->file_off};
+	}
+	return n;
+}
+
+size_t proc_code_ranges(
+	const struct process *p, uint64_t time_ns, struct proc_range *ret, size_t max)
+{
+	uint64_t last_end = 0;
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < maps_count(p->maps); i++) {
+		const struct mapping *m = maps_at(p->maps, i);
+
+		bool begins = !n || m->start != last_end;
+
+		if (m->since_ns > time_ns)
+			continue;
+		n += begins;
+		last_end = m->end;
+		if (n > max)
+			continue;
+		if (begins)
+			ret[n - 1].start = m->start;
+		ret[n - 1].end = m->end;
+	}
+	return n;
+}
+
+void proc_source(struct proc_table *t, struct process *p, const struct proc_place *place,
+	struct binary_source *ret)
+{
+	*ret = (struct binary_source) {
+		.pid = p->pid,
+		.start_ns = p->start_ns,
+		.map_start = place->start,
+		.map_end = place->end,
+		.root = root_of(t, p),
+	};
+}
+
 static void want_symbols(struct proc_table *t, struct process *p, struct mapping *m)
 {
 	uint32_t now_s = (uint32_t)(t->now_ns / NS_PER_S) + 1;
+	struct binary_source source;
 
 	if (m->wanted_s && now_s - m->wanted_s < PROC_WANT_INTERVAL_S)
 		return;
 	m->wanted_s = now_s;
 	if (!binary_is_missing(t->o.binaries, m->binary))
 		return;
-	binary_want(t->o.binaries, m->binary,
-		&(struct binary_source) {
-			.pid = p->pid,
-			.start_ns = p->start_ns,
-			.map_start = m->start,
-			.map_end = m->end,
-			.root = root_of(t, p),
-		});
+	proc_source(t, p, &(struct proc_place) {m->start, m->end, m->file_off}, &source);
+	binary_want(t->o.binaries, m->binary, &source);
 }
 
 /* When the binary was last asked for; NULL when memory is out. */

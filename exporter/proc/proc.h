@@ -64,6 +64,22 @@ uint64_t proc_resolve_return(
 /* Where an address lies at a time, as a frame word that is not interned: native, JIT or raw; 0 when no executable mapping
  * holds it. */
 uint64_t proc_locate(struct proc_table *t, struct process *p, uint64_t addr, uint64_t time_ns);
+/* Where a binary's code lies in a process at a time: at most `max` executable mappings of its content. Returns how many. */
+struct proc_place {
+	uint64_t start, end, file_off;
+};
+size_t proc_places(const struct proc_table *t, const struct process *p, uint32_t binary,
+	uint64_t time_ns, struct proc_place *ret, size_t max);
+/* All executable memory of a process at a time: at most `max` ranges, ascending, adjacent ones as one. Returns how many there
+ * are, which may be more than `max`. */
+struct proc_range {
+	uint64_t start, end;
+};
+size_t proc_code_ranges(
+	const struct process *p, uint64_t time_ns, struct proc_range *ret, size_t max);
+/* How the file of such a mapping may be opened. */
+void proc_source(struct proc_table *t, struct process *p, const struct proc_place *place,
+	struct binary_source *ret);
 /* What the walker must know of the process: enum process_flags (bpf/process.h). */
 uint32_t proc_flags(const struct process *p);
 /* A frame that the kernel half resolved: asks for the binary's symbols when they are missing. */

@@ -12,6 +12,7 @@
 
 struct deferred;
 struct outcomes;
+struct shadow;
 struct unwinder;
 
 /* The shared state of one profile type. Everything but `lock` itself is used with the lock held. */
@@ -24,6 +25,7 @@ struct profile_tables {
 	const struct outcomes *outcomes; /* how stacks ended; NULL: not counted */
 	struct unwinder *unwinder;	 /* unwind tables; NULL: none. Has its own lock */
 	const struct deferred *deferred; /* stacks that wait for tables; NULL: none do */
+	struct shadow *shadow; /* stacks walked a second time; NULL: none are. Has its own lock */
 };
 
 enum { PROFILE_MAX_FRAMES = 4096 }; /* of one stack after repeats are expanded */

@@ -6,6 +6,7 @@
 #include "exporter/profile/build.h"
 #include "exporter/sample/outcomes.h"
 #include "exporter/serve/internal.h"
+#include "exporter/shadow.h"
 #include "exporter/unwinder.h"
 #include "lib/base/alloc.h"
 #include "lib/render/render.h"
@@ -190,6 +191,57 @@ static void put_processes(struct bytes *out, const struct proc_table *procs)
 	bytes_put_str(out, "</table>\n");
 }
 
+static void put_chain(struct bytes *out, const char *text)
+{
+	bytes_put_str(out, "</td><td><pre>");
+	render_escape_str(out, text);
+	bytes_put_str(out, "</pre>");
+}
+
+static void put_mismatches(struct bytes *out, struct shadow *shadow)
+{
+	_cleanup_free_ struct shadow_mismatch *rows = xcalloc(SHADOW_N_MISMATCHES, sizeof(*rows));
+	size_t n = shadow_mismatches(shadow, rows);
+
+	if (!n)
+		return;
+	put_head(out, "The last that came out different",
+		"<th>pid</th><th>name</th><th>below</th><th>here</th><th>elfutils</th>");
+	for (size_t i = 0; i < n; i++) {
+		bytes_printf(out, "<tr><td class=\"n\">%" PRIu32 "</td><td>", rows[i].pid);
+		render_escape_str(out, rows[i].comm);
+		bytes_printf(out, "</td><td>frame %" PRIu32 ", ", rows[i].frame);
+		render_escape_str(out, rows[i].module);
+		bytes_printf(out, "%s0x%" PRIx64, *rows[i].module ? "+" : "", rows[i].addr);
+		put_chain(out, rows[i].ours);
+		put_chain(out, rows[i].theirs);
+		bytes_put_str(out, "</td></tr>\n");
+	}
+	bytes_put_str(out, "</table>\n");
+}
+
+static const char *const shadow_results[SHADOW_N_RESULTS] = {
+	[SHADOW_MATCH] = "match",
+	[SHADOW_MISMATCH] = "mismatch",
+	[SHADOW_UNKNOWN] = "unknown",
+	[SHADOW_CUT] = "cut",
+};
+
+static void put_shadow(struct bytes *out, struct shadow *shadow)
+{
+	struct shadow_stats st;
+
+	if (!shadow)
+		return;
+	shadow_stats(shadow, &st);
+	put_head(out, "Stacks walked a second time, by elfutils", "<th>result</th><th>stacks</th>");
+	for (size_t i = 0; i < SHADOW_N_RESULTS; i++)
+		bytes_printf(out, "<tr><td>%s</td><td class=\"n\">%" PRIu64 "</td></tr>\n",
+			shadow_results[i], st.results[i]);
+	bytes_put_str(out, "</table>\n");
+	put_mismatches(out, shadow);
+}
+
 void serve_unwind(struct http_request *r, void *arg)
 {
 	const struct serve *s = arg;
@@ -201,6 +253,7 @@ void serve_unwind(struct http_request *r, void *arg)
 	bytes_init(&out, s->o.budget, 0);
 	serve_page_begin(&out, "How stacks end");
 	serve_put_stacks(s, &out);
+	put_shadow(&out, t->shadow);
 	pthread_mutex_lock(s->o.source->lock);
 	if (t->outcomes) {
 		programs = copy_rows(t->outcomes, outcomes_program, &n_programs);
@@ -301,6 +354,23 @@ static void write_tables(struct metrics_writer *w, struct unwinder *u)
 		"Rules for which there was no room.", t.rules_refused);
 }
 
+static void write_shadow(struct metrics_writer *w, struct shadow *shadow)
+{
+	struct shadow_stats st = {.waiting = 0};
+
+	if (!shadow)
+		return;
+	shadow_stats(shadow, &st);
+	metrics_write_family(w, METRIC_COUNTER, "sonde_shadow_total",
+		"Stacks walked a second time by elfutils, by how they compare.");
+	for (size_t i = 0; i < SHADOW_N_RESULTS; i++)
+		metrics_write(w, (double)st.results[i], "result", shadow_results[i], NULL);
+	metrics_write(w, (double)st.skipped, "result", "skipped", NULL);
+	write_one(w, METRIC_COUNTER, "sonde_shadow_frames_total",
+		"Return addresses that were the same.", st.frames);
+	write_one(w, METRIC_GAUGE, "sonde_shadow_waiting", "Stacks that wait for it.", st.waiting);
+}
+
 void serve_collect_stacks(struct metrics_writer *w, const struct serve *s)
 {
 	uint64_t count[ABI_N_CUTS];
@@ -316,5 +386,6 @@ void serve_collect_stacks(struct metrics_writer *w, const struct serve *s)
 	}
 	write_cut_binaries(w, s);
 	write_deferred(w, s->o.source->tables.deferred);
+	write_shadow(w, s->o.source->tables.shadow);
 	write_tables(w, s->o.source->tables.unwinder);
 }

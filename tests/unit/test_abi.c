@@ -49,6 +49,7 @@ static void record_layout(void **state)
 		FIELD(abi_config, version, 0, 4),
 		FIELD(abi_config, cost_interval, 4, 4),
 		FIELD(abi_config, bucket_mask, 8, 4),
+		FIELD(abi_config, shadow, 12, 4),
 	};
 
 	(void)state;

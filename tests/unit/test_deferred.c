@@ -66,6 +66,17 @@ static void take(void *ctx, const struct abi_record *r)
 	n_samples++;
 }
 
+static struct abi_record compared;
+static uint32_t compared_bytes;
+
+static void take_shadow(void *ctx, const struct abi_record *r, const struct abi_stack *s)
+{
+	(void)ctx;
+	assert_int_equal(r->time_ns, s->time_ns);
+	compared = *r;
+	compared_bytes = s->bytes;
+}
+
 static struct deferred *fresh(bool with_table)
 {
 	memset(slabs, 0, sizeof(slabs));
@@ -94,11 +105,12 @@ static struct deferred *fresh(bool with_table)
 			.n_rules = 3},
 		.max_wait_ns = 2 * NS_PER_S,
 		.sample = take,
+		.shadow = take_shadow,
 	});
 }
 
 /* A copy of a stack of three frames, and its sample as the kernel half had it: the leaf, cut. */
-static void send(struct deferred *d, uint64_t time_ns)
+static void send_as(struct deferred *d, uint64_t time_ns, uint16_t flags)
 {
 	struct {
 		struct abi_stack s;
@@ -114,7 +126,7 @@ static void send(struct deferred *d, uint64_t time_ns)
 		struct abi_record r;
 		__u64 words[2];
 	} sample = {.r = {.type = ABI_RECORD_CPU_SAMPLE,
-			    .flags = ABI_FLAG_USER_MODE | ABI_FLAG_COPIED,
+			    .flags = ABI_FLAG_USER_MODE | flags,
 			    .n_user = 2,
 			    .time_ns = time_ns,
 			    .cpu = 1},
@@ -123,6 +135,11 @@ static void send(struct deferred *d, uint64_t time_ns)
 
 	deferred_stack(d, &copy.s);
 	deferred_sample(d, &sample.r);
+}
+
+static void send(struct deferred *d, uint64_t time_ns)
+{
+	send_as(d, time_ns, ABI_FLAG_COPIED);
 }
 
 static void assert_whole(void)
@@ -205,12 +222,35 @@ static void a_copy_of_another_sample_is_left_alone(void **state)
 	assert_int_equal(last.r.n_user, 0);
 }
 
+/* What is to be compared is what goes on: as it came, or as it was walked. */
+static void a_shadow_is_of_what_goes_on(void **state)
+{
+	_cleanup_(deferred_freep)
+	struct deferred *d = fresh(true);
+
+	(void)state;
+	compared = (struct abi_record) {0};
+	send(d, 1000);
+	assert_int_equal(compared.time_ns, 0);
+	send_as(d, 2000, ABI_FLAG_SHADOW);
+	assert_int_equal(last.r.n_user, 2);
+	assert_int_equal(compared.time_ns, 2000);
+	assert_int_equal(compared.n_user, 2);
+	assert_int_equal(compared_bytes, 72);
+	send_as(d, 3000, ABI_FLAG_COPIED | ABI_FLAG_SHADOW);
+	assert_whole();
+	assert_int_equal(compared.time_ns, 3000);
+	assert_int_equal(compared.n_user, 3);
+	assert_int_equal(n_samples, 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(with_tables_it_goes_on_at_once),
 		cmocka_unit_test(without_them_it_waits),
 		cmocka_unit_test(after_a_time_it_goes_on_as_it_came),
+		cmocka_unit_test(a_shadow_is_of_what_goes_on),
 		cmocka_unit_test(a_copy_of_another_sample_is_left_alone),
 	};
 

@@ -8,6 +8,7 @@
 #include "exporter/sample/outcomes.h"
 #include "exporter/unwinder.h"
 #include "exporter/serve/serve.h"
+#include "exporter/shadow.h"
 #include "lib/base/alloc.h"
 #include "lib/net/gzip.h"
 #include <arpa/inet.h>
@@ -164,6 +165,26 @@ void unwinder_stats(struct unwinder *u, struct unwind_tables_stats *ret)
 	*ret = (struct unwind_tables_stats) {.bytes = 1};
 }
 
+void shadow_stats(struct shadow *s, struct shadow_stats *ret)
+{
+	(void)s;
+	*ret = (struct shadow_stats) {
+		.results = {[SHADOW_MATCH] = 999, [SHADOW_MISMATCH] = 1}, .skipped = 3};
+}
+
+size_t shadow_mismatches(struct shadow *s, struct shadow_mismatch ret[SHADOW_N_MISMATCHES])
+{
+	(void)s;
+	ret[0] = (struct shadow_mismatch) {.pid = 88,
+		.frame = 1,
+		.addr = 0x12,
+		.comm = "x<y",
+		.module = "/bin/b",
+		.ours = "0 b+0x12\n1 b+0x34",
+		.theirs = "0 b+0x12\n1 b+0x56"};
+	return 1;
+}
+
 void deferred_stats(const struct deferred *d, struct deferred_stats *ret)
 {
 	(void)d;
@@ -285,6 +306,8 @@ static int set_up(void **state)
 		.lock = &f->lock,
 		.tables = {.stacks = lo.stacks,
 			.log = sample_log_new(&lo),
+			/* never looked into: its functions are stand-ins */
+			.shadow = (struct shadow *)(void *)f,
 			.outcomes = some_outcomes()},
 		.governor = governor_new(&(struct governor_options) {.base_hz = 19, .max_hz = 999}),
 		.clock = &clock_system,
@@ -674,6 +697,13 @@ static void test_small_answers(void **state)
 			"<tr><td class=\"n\">77</td><td>a&lt;b</td><td>/bin/a</td><td "
 			"class=\"n\">4</td><td class=\"n\">75.0 "
 			"%</td><td>read_fault</td></tr>\n"},
+		{"/unwind", 200, "<tr><td>match</td><td class=\"n\">999</td></tr>\n"},
+		{"/unwind", 200,
+			"<tr><td class=\"n\">88</td><td>x&lt;y</td><td>frame 1, "
+			"/bin/b+0x12</td><td><pre>0 b+0x12\n1 b+0x34</pre></td><td><pre>0 "
+			"b+0x12\n1 b+0x56</pre></td></tr>\n"},
+		{"/metrics", 200, "sonde_shadow_total{result=\"mismatch\"} 1\n"},
+		{"/metrics", 200, "sonde_shadow_total{result=\"skipped\"} 3\n"},
 		{"/metrics", 200,
 			"sonde_capability_missing{cap=\"CAP_<X>\",effect=\"no \\\"y\\\"\"} 1\n"},
 		{"/metrics", 200,

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What counts as equal.
+ */
+#include "exporter/shadow_compare.h"
+
+static bool put(struct shadow_chain *c, uint64_t word)
+{
+	if (c->n == ARRAY_SIZE(c->words)) {
+		c->end = SHADOW_ENDS_OPEN;
+		return false;
+	}
+	c->words[c->n++] = word;
+	return true;
+}
+
+static bool put_repeat(struct shadow_chain *c, uint64_t word)
+{
+	uint64_t period = ABI_FRAME_VALUE(word) >> 32, count = (uint32_t)ABI_FRAME_VALUE(word);
+
+	if (!period || period > c->n) {
+		c->end = SHADOW_ENDS_OPEN;
+		return false;
+	}
+	for (uint64_t i = 0; i < period * count; i++)
+		if (!put(c, c->words[c->n - period]))
+			return false;
+	return true;
+}
+
+void shadow_expand(const uint64_t *words, uint32_t n, struct shadow_chain *ret)
+{
+	bool more = true;
+
+	ret->n = 0;
+	ret->end = SHADOW_ENDS_AT_ROOT;
+	for (uint32_t i = 0; more && i < n; i++) {
+		switch (ABI_FRAME_KIND(words[i])) {
+		case ABI_FRAME_REPEAT: more = put_repeat(ret, words[i]); break;
+		case ABI_FRAME_ELIDED: ret->end = SHADOW_ENDS_OPEN, more = false; break;
+		case ABI_FRAME_TRUNCATED: ret->end = SHADOW_ENDS_CUT, more = false; break;
+		default: more = put(ret, words[i]);
+		}
+	}
+}
+
+enum shadow_result shadow_judge(
+	const struct shadow_chain *ours, const struct shadow_chain *theirs, uint32_t *ret_at)
+{
+	uint32_t n = MIN(ours->n, theirs->n), at = MIN(n, 1U);
+
+	while (at < n && ours->words[at] == theirs->words[at])
+		at++;
+	*ret_at = at;
+	if (theirs->end != SHADOW_ENDS_AT_ROOT && theirs->n <= 1)
+		return SHADOW_UNKNOWN;
+	if (at < n)
+		return SHADOW_MISMATCH;
+	if (ours->n > n)
+		return theirs->end == SHADOW_ENDS_AT_ROOT ? SHADOW_MISMATCH : SHADOW_MATCH;
+	if (ours->end == SHADOW_ENDS_CUT)
+		return theirs->n > n || theirs->end == SHADOW_ENDS_AT_ROOT ? SHADOW_CUT
+									   : SHADOW_MATCH;
+	return theirs->n > n && ours->end == SHADOW_ENDS_AT_ROOT ? SHADOW_MISMATCH : SHADOW_MATCH;
+}
