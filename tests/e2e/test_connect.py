@@ -20,7 +20,7 @@ def missing():
     """Why the client cannot run, or None."""
     if not shutil.which('node'):
         return 'node is not installed'
-    p = subprocess.run([f'{TOP}/tests/e2e/npm_install', 'connect'], capture_output=True, text=True, timeout=180)
+    p = subprocess.run([f'{TOP}/.ci/npm-install', 'tests/e2e/connect'], capture_output=True, text=True, timeout=180)
     return f'the npm packages of the client cannot be installed: {p.stderr.strip()[-200:]}' if p.returncode else None
 
 

@@ -45,7 +45,7 @@ class SchemaTest(unittest.TestCase):
     def setUpClass(cls):
         if not shutil.which('node'):
             raise unittest.SkipTest('node is not installed')
-        p = subprocess.run([f'{TOP}/tests/e2e/npm_install', 'kubernetes'], capture_output=True, text=True, timeout=180)
+        p = subprocess.run([f'{TOP}/.ci/npm-install', 'tests/e2e/kubernetes'], capture_output=True, text=True, timeout=180)
         if p.returncode:
             raise unittest.SkipTest(f'the npm packages of the schemas cannot be installed: {p.stderr.strip()[-200:]}')
 
