@@ -178,6 +178,24 @@ void http_reply_static(
 		n);
 }
 
+void http_reply_gzip(
+	struct http_request *r, unsigned code, const char *content_type, const void *p, size_t n)
+{
+	struct bytes plain;
+	int e;
+
+	http_reply_header(r, "Vary", "Accept-Encoding");
+	if (accepts_gzip(r)) {
+		http_reply_header(r, "Content-Encoding", "gzip");
+		http_reply_static(r, code, content_type, p, n);
+		return;
+	}
+	bytes_init(&plain, r->server->o.budget, 0);
+	e = gzip_inflate(p, n, gzip_stated_size(p, n), &plain, NULL);
+	ASSERT(!e || e == -ENOMEM); /* it is our own */
+	http_reply_bytes(r, code, content_type, &plain);
+}
+
 void http_reply_redirect(struct http_request *r, const char *path)
 {
 	_cleanup_free_ char *to = xasprintf("%s%s", r->server->route_prefix, path);

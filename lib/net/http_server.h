@@ -158,6 +158,9 @@ void http_reply_bytes(
 /* Memory that outlives the server. */
 void http_reply_static(
 	struct http_request *r, unsigned code, const char *content_type, const void *p, size_t n);
+/* The same for a gzip member, on a worker: who does not accept gzip gets what is in it. */
+void http_reply_gzip(
+	struct http_request *r, unsigned code, const char *content_type, const void *p, size_t n);
 /* 302 to a path below the route prefix. */
 void http_reply_redirect(struct http_request *r, const char *path);
 
