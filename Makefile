@@ -182,12 +182,27 @@ $(B)/bpf/sonde.skel.h: $(BPF_SRC:%.c=$(B)/%.o)
 	$(Q)$(BPFTOOL) gen object $(@:.skel.h=.bpf.all.o) $^
 	$(Q)$(BPFTOOL) gen skeleton $(@:.skel.h=.bpf.all.o) name sonde_bpf >$@
 
+# The web interface: bundled once for all modes, embedded as C.
+UI_SRC := $(wildcard ui/*.json ui/*.mjs ui/src/* ui/src/*/*)
+build/npm/ui/.installed: ui/package.json ui/package-lock.json
+	$(call say,NPM,ui)
+	$(Q).ci/npm-install ui && touch $@
+
+build/ui/assets.c: $(UI_SRC) build/npm/ui/.installed
+	$(call say,UI,$@)
+	@mkdir -p $(@D)
+	$(Q)node ui/build.mjs build/npm/ui/node_modules $@
+
+$(B)/ui/assets.o: build/ui/assets.c $(B)/flags
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
+
 # Sources that include the skeleton (exporter/keeper only) need it before their first compile.
 $(call obj,$(wildcard exporter/keeper/*.c)): | $(B)/bpf/sonde.skel.h
 
 $(LIBSONDE): $(call obj,$(LIB_SRC))
 $(LIBEXPORTER): $(call obj,$(EXPORTER_SRC))
-$(LIBSCRAPER): $(call obj,$(SCRAPER_SRC)) $(PROTO_C:.c=.o)
+$(LIBSCRAPER): $(call obj,$(SCRAPER_SRC)) $(PROTO_C:.c=.o) $(B)/ui/assets.o
 $(ARCHIVES):
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)

@@ -111,6 +111,7 @@ http_handler_fn api_metrics, api_healthy, api_ready, api_reload, api_quit; /* li
 http_handler_fn api_admin_snapshot, api_admin_delete_series,
 	api_admin_clean_tombstones;						/* admin.c */
 http_handler_fn api_page_home;							/* home.c */
+http_handler_fn api_ui_page, api_ui_asset;					/* ui.c */
 http_handler_fn api_connect;							/* connect.c */
 http_handler_fn api_pyroscope_render, api_pyroscope_diff, api_pyroscope_values; /* pyroscope.c */
 http_handler_fn api_prometheus_query, api_prometheus_query_range,

@@ -106,7 +106,7 @@ static void put_link(
 static void put_page_link(struct home *h, const char *query, size_t n)
 {
 	api_page_put(&h->out, h->q.api->o.route_prefix);
-	bytes_put_str(&h->out, "/?query=");
+	bytes_put_str(&h->out, "/plain?query=");
 	url_escape_query(&h->out, query, n);
 	bytes_printf(&h->out, "&amp;seconds=%" PRId64, h->seconds);
 }
@@ -123,7 +123,7 @@ static void put_form(struct home *h)
 
 	bytes_put_str(&h->out, "<form action=\"");
 	api_page_put(&h->out, h->q.api->o.route_prefix);
-	bytes_put_str(&h->out, "/\"><input name=\"query\" aria-label=\"Selector\" value=\"");
+	bytes_put_str(&h->out, "/plain\"><input name=\"query\" aria-label=\"Selector\" value=\"");
 	api_page_put(&h->out, query);
 	bytes_put_str(&h->out,
 		"\"><input name=\"group_by\" size=\"14\" placeholder=\"group by label\" "
@@ -405,7 +405,7 @@ void api_page_home(struct http_request *r, void *arg)
 		e ? DEFAULT_SECONDS : MAX((h.q.params.end_ns - h.q.params.start_ns) / NS_PER_S, 1);
 	h.q.params.step_ns = MAX((int64_t)h.seconds / 200, 15) * NS_PER_S;
 	h.q.format = API_SVG; /* pictures have no node limit */
-	api_page_begin(arg, &h.out, "Profiles", "/");
+	api_page_begin(arg, &h.out, "Profiles", "/plain");
 	if (e) {
 		put_form(&h);
 		put_error(&h, e, &eb);

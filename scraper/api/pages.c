@@ -57,9 +57,9 @@ void api_page_begin(struct api *a, struct bytes *out, const char *title, const c
 {
 	static const struct {
 		const char *path, *name;
-	} links[] = {{"/", "Query"}, {"/targets", "Targets"}, {"/service-discovery", "Discovery"},
-		{"/config", "Configuration"}, {"/flags", "Flags"}, {"/status", "Status"},
-		{"/metrics", "Metrics"}};
+	} links[] = {{"/", "Explore"}, {"/plain", "Query"}, {"/targets", "Targets"},
+		{"/service-discovery", "Discovery"}, {"/config", "Configuration"},
+		{"/flags", "Flags"}, {"/status", "Status"}, {"/metrics", "Metrics"}};
 
 	bytes_put_str(out,
 		"<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"

@@ -1,4 +1,4 @@
-"""The query page in a real browser: it draws, and names from outside stay text."""
+"""The plain query page in a real browser: it draws, and names from outside stay text."""
 import shutil
 import struct
 import subprocess
@@ -86,20 +86,20 @@ class PageTest(unittest.TestCase):
 
     def test_draws(self):
         with tempfile.NamedTemporaryFile(suffix='.png') as f:
-            browse(self.scraper.url + '/', f'--screenshot={f.name}')
+            browse(self.scraper.url + '/plain', f'--screenshot={f.name}')
             bars = sum(is_bar(p) for row in pixels(f.name) for p in row)
         # The flame graph's full-width bars alone: main, and work and leaf with two thirds of it.
         self.assertGreater(bars, 1000 * 15 * 2)
 
     def test_names_stay_text(self):
-        for path in ['/', '/targets', '/config', '/flags', '/status']:
+        for path in ['/plain', '/targets', '/config', '/flags', '/status']:
             with self.subTest(path):
                 dom = browse(self.scraper.url + path, '--dump-dom').stdout
                 self.assertIn('</html>', dom)
                 self.assertNotIn('<title>pwned', dom)
                 self.assertNotIn('<img', dom)
                 self.assertNotIn('<script', dom)
-        dom = browse(self.scraper.url + '/', '--dump-dom').stdout
+        dom = browse(self.scraper.url + '/plain', '--dump-dom').stdout
         self.assertIn(EVIL.replace('<', '&lt;').replace('>', '&gt;'), dom.replace('&quot;', '"'))
         self.assertIn('Over time', dom)
         self.assertIn('Labels', dom)

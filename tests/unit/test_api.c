@@ -297,7 +297,7 @@ static void test_lifecycle(void **state)
 	assert_int_equal(query.status, 503);
 	assert_true(
 		has(&query, "\"errorType\":\"unavailable\",\"error\":\"not ready: replaying\""));
-	_cleanup_answer_ struct answer page = ask(f, "GET", "/");
+	_cleanup_answer_ struct answer page = ask(f, "GET", "/plain");
 	assert_int_equal(page.status, 200);
 	assert_true(has(&page, "not ready: replaying"));
 }
@@ -307,9 +307,9 @@ static void test_pages(void **state)
 	static const struct {
 		const char *path, *text;
 	} cases[] = {
-		{"/?start=0&end=2000", "<svg class=\"fg\" xmlns"},
-		{"/?query=" CPU "&start=0&end=2000&group_by=job", "Flame graph"},
-		{"/?query=%3Cscript%3E", "&lt;script&gt;"},
+		{"/plain?start=0&end=2000", "<svg class=\"fg\" xmlns"},
+		{"/plain?query=" CPU "&start=0&end=2000&group_by=job", "Flame graph"},
+		{"/plain?query=%3Cscript%3E", "&lt;script&gt;"},
 		{"/targets", "&lt;script&gt;alert(1)"},
 		{"/config", "scrape_configs: [] # &lt;b&gt;"},
 		{"/flags", "web.listen-address"},

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a bar's colour says: its binary, its kind, its package, or in a difference how much it changed.
+import type { Tree } from './tree';
+
+export type ColourBy = 'binary' | 'kind' | 'package' | 'function';
+export interface Palette {
+	fills: string[];
+	dim: number; // index of what a search does not match
+	match: number;
+	rest: number;
+	of: Uint16Array; // per node
+	legend: [string, string, number][]; // text, colour, self
+}
+
+/** Hue, chroma-like saturation: apart for most eyes, and calm. */
+const HUES: [number, number][] = [[211, 62], [28, 72], [152, 42], [265, 46], [345, 58], [186, 52], [48, 70], [300, 36], [96, 42], [230, 48], [12, 62], [172, 40]];
+const SHADES = 3;
+const KINDS = 16; // room for what a tree's `kinds` may name
+const KIND_HUES: Record<string, [number, number]> = {
+	native: [211, 62], kernel: [28, 72], jit: [152, 42], interpreter: [265, 46], unknown: [220, 8], label: [220, 14], cut: [220, 6], root: [220, 10], inlined: [186, 52],
+};
+const NEUTRAL: [number, number] = [220, 8];
+
+export function isDark(): boolean {
+	const chosen = document.documentElement.dataset.theme;
+	return chosen ? chosen === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
+}
+
+function hash(text: string): number {
+	let x = 2166136261;
+	for (let i = 0; i < text.length; i++) x = Math.imul(x ^ text.charCodeAt(i), 16777619);
+	return (x ^ (x >>> 15)) >>> 0;
+}
+
+function shade([hue, saturation]: [number, number], step: number, dark: boolean): string {
+	return dark ? `hsl(${hue} ${Math.round(saturation * 0.62)}% ${33 + step * 4}%)` : `hsl(${hue} ${saturation}% ${77 - step * 4}%)`;
+}
+
+/** "runtime" of "runtime.mallocgc", "net/http" of "net/http.(*conn).serve", "java.util" of "java.util.List.add", "std" of "std::sort". */
+export function packageOf(name: string): string {
+	const plain = name.replace(/<[^>]*>|\(.*$/g, '');
+	const colons = plain.lastIndexOf('::');
+	if (colons > 0) return plain.slice(0, colons).split('::')[0].replace(/^.* /, '');
+	const slash = plain.lastIndexOf('/'), dot = plain.indexOf('.', slash + 1);
+	if (slash >= 0 && dot > 0) return plain.slice(0, dot);
+	const parts = plain.split('.');
+	return parts.length > 2 ? parts.slice(0, -2).join('.') : parts.length === 2 ? parts[0] : '';
+}
+
+const baseName = (path: string) => path.slice(path.lastIndexOf('/') + 1);
+
+function groupOf(t: Tree, by: ColourBy, f: number, kind: string): string {
+	switch (by) {
+	case 'kind': return kind;
+	case 'binary': return t.functions.mapping[f] ? baseName(t.functions.mapping[f]) : kind === 'unknown' || kind === 'native' ? '' : kind;
+	case 'package': return packageOf(t.functions.name[f]) || baseName(t.functions.mapping[f]);
+	default: return t.functions.name[f];
+	}
+}
+
+/** The groups that weigh most get the colours of their own, in an order that does not change with the values. */
+function hueTable(weights: Map<string, number>, by: ColourBy): Map<string, [number, number]> {
+	const top = [...weights].sort((a, b) => b[1] - a[1]).map(([g]) => g), taken = new Set<number>(), out = new Map<string, [number, number]>();
+	for (const g of top) {
+		let i = hash(g) % HUES.length;
+		for (let tries = 0; taken.has(i) && tries < HUES.length && taken.size < HUES.length; tries++) i = (i + 1) % HUES.length;
+		taken.add(i);
+		out.set(g, by === 'kind' ? KIND_HUES[g] ?? NEUTRAL : g === '' ? NEUTRAL : KIND_HUES[g] && by === 'binary' ? KIND_HUES[g] : HUES[i]);
+	}
+	return out;
+}
+
+function base(dark: boolean): { fills: string[]; dim: number; match: number; rest: number } {
+	return {
+		fills: dark ? ['hsl(220 8% 24%)', 'hsl(322 62% 52%)', 'hsl(220 8% 20%)', 'hsl(220 9% 30%)', 'hsl(220 8% 26%)'] : ['hsl(220 12% 92%)', 'hsl(322 78% 76%)', 'hsl(220 12% 94%)', 'hsl(220 14% 84%)', 'hsl(220 10% 89%)'],
+		dim: 0, match: 1, rest: 2,
+	};
+}
+const ROOT = 3, CUT = 4;
+
+/** Binaries tell a whole machine's stacks apart; those of one program differ by package. */
+export function defaultColours(t: Tree): ColourBy {
+	const self = new Map<string, number>();
+	for (let f = 0; f < t.fnSelf.length; f++) self.set(t.functions.mapping[f], (self.get(t.functions.mapping[f]) ?? 0) + t.fnSelf[f]);
+	return Math.max(...self.values()) > 0.97 * t.total[0] ? 'package' : 'binary';
+}
+
+export function paint(t: Tree, by: ColourBy): Palette {
+	const dark = isDark(), p = base(dark), weights = new Map<string, number>(), groups = new Map<number, string>();
+	const of = new Uint16Array(t.n), selfOf = new Float64Array(t.functions.name.length * KINDS), seen = new Uint8Array(selfOf.length);
+	for (let i = 1; i < t.n; i++) {
+		const key = t.fn[i] * KINDS + (t.kind[i] & (KINDS - 1));
+		selfOf[key] += t.self[i];
+		seen[key] = 1;
+	}
+	for (let key = 0; key < seen.length; key++) if (seen[key]) {
+		const g = groupOf(t, by, Math.floor(key / KINDS), t.kinds[key % KINDS] ?? 'unknown');
+		groups.set(key, g);
+		weights.set(g, (weights.get(g) ?? 0) + selfOf[key]);
+	}
+	const hues = hueTable(weights, by), at = new Map<string, number>();
+	const fillOf = (hue: [number, number], step: number) => {
+		const css = shade(hue, step, dark), old = at.get(css);
+		if (old !== undefined) return old;
+		at.set(css, p.fills.length);
+		return p.fills.push(css) - 1;
+	};
+	const index = new Uint16Array(seen.length);
+	for (const [key, g] of groups) index[key] = fillOf(hues.get(g) ?? NEUTRAL, hash(t.functions.name[Math.floor(key / KINDS)]) % SHADES);
+	for (let i = 1; i < t.n; i++) of[i] = index[t.fn[i] * KINDS + (t.kind[i] & (KINDS - 1))];
+	for (const node of t.cut.keys()) of[node] = CUT;
+	of[0] = ROOT;
+	const legend = [...weights].sort((a, b) => b[1] - a[1]).slice(0, 12).map(([g, self]): [string, string, number] => [g || 'unknown', shade(hues.get(g)!, 1, dark), self]);
+	return { ...p, of, legend };
+}
+
+const DIFF_STEPS = 9;
+
+function diffFill(step: number, dark: boolean): string {
+	const share = Math.abs(step) / DIFF_STEPS, hue = step > 0 ? 8 : 214;
+	if (!step) return dark ? 'hsl(220 6% 34%)' : 'hsl(220 8% 88%)';
+	return dark ? `hsl(${hue} ${Math.round(20 + 45 * share)}% ${Math.round(34 + 12 * share)}%)` : `hsl(${hue} ${Math.round(30 + 55 * share)}% ${Math.round(89 - 30 * share)}%)`;
+}
+
+/** Red is more in B, blue is less, the shade how much; by the change of the node's own share of both. */
+export function paintDiff(t: Tree, scale: [number, number], insignificant?: Set<string>): Palette {
+	const dark = isDark(), p = base(dark), s = t.sides!, of = new Uint16Array(t.n), first = p.fills.length;
+	for (let k = -DIFF_STEPS; k <= DIFF_STEPS; k++) p.fills.push(diffFill(k, dark));
+	for (let i = 1; i < t.n; i++) {
+		const a = s.totalA[i] * scale[0], b = s.totalB[i] * scale[1];
+		const change = a + b ? (b - a) / (a + b) : 0; // -1 gone … 1 new
+		const step = insignificant?.has(t.functions.name[t.fn[i]]) ? 0 : Math.round(Math.sign(change) * Math.sqrt(Math.abs(change)) * DIFF_STEPS * (Math.abs(change) < 0.005 ? 0 : 1));
+		of[i] = t.cut.has(i) ? CUT : first + DIFF_STEPS + step;
+	}
+	of[0] = ROOT;
+	const legend = [-9, -5, -2, 0, 2, 5, 9].map((k): [string, string, number] => [k === -9 ? 'less or gone in B' : k === 9 ? 'more or new in B' : '', diffFill(k, dark), 0]);
+	return { ...p, of, legend };
+}

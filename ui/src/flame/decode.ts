@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// proto/flamegraph.proto into arrays. The message is read twice: once for its fields, then each field into the array it fits.
+import { RawTree } from './tree';
+
+/** Little-endian base 128; the caller's cursor moves on. Values above 2^53 lose their last bits. */
+class Reader {
+	at = 0;
+	constructor(readonly data: Uint8Array, readonly end = data.length) {}
+
+	varint(): number {
+		const d = this.data;
+		let b = d[this.at++];
+		if (b < 128) return b;
+		let v = b & 127, scale = 128;
+		do {
+			if (this.at >= this.end) throw new Error(`flame graph message: a number is cut off at byte ${this.at}`);
+			b = d[this.at++];
+			v += (b & 127) * scale;
+			scale *= 128;
+		} while (b >= 128);
+		// Ten bytes: a negative number in two's complement.
+		return scale >= 2 ** 70 ? v - 2 ** 64 : v;
+	}
+}
+
+type Span = [number, number];
+const NONE: Span = [0, 0];
+
+function fields(data: Uint8Array): { strings: Map<number, Span[]>; packed: Map<number, Span>; numbers: Map<number, number> } {
+	const r = new Reader(data), strings = new Map<number, Span[]>(), packed = new Map<number, Span>(), numbers = new Map<number, number>();
+	while (r.at < r.end) {
+		const tag = r.varint(), field = tag >>> 3;
+		if ((tag & 7) === 0) {
+			numbers.set(field, r.varint());
+			continue;
+		}
+		if ((tag & 7) !== 2) throw new Error(`flame graph message: wire type ${tag & 7} of field ${field} at byte ${r.at}, 0 or 2 expected`);
+		const n = r.varint(), span: Span = [r.at, r.at + n];
+		if (span[1] > r.end) throw new Error(`flame graph message: field ${field} of ${n} bytes at byte ${r.at}, ${r.end - r.at} are left`);
+		packed.set(field, span);
+		const list = strings.get(field);
+		if (list) list.push(span);
+		else strings.set(field, [span]);
+		r.at = span[1];
+	}
+	return { strings, packed, numbers };
+}
+
+function countOf(data: Uint8Array, [from, to]: Span): number {
+	let n = 0;
+	for (let i = from; i < to; i++) if (data[i] < 128) n++;
+	return n;
+}
+
+function read<T extends Float64Array | Uint32Array | Uint8Array | Int32Array>(data: Uint8Array, span: Span, into: T): T {
+	const r = new Reader(data, span[1]);
+	r.at = span[0];
+	for (let i = 0; i < into.length && r.at < span[1]; i++) into[i] = r.varint();
+	return into;
+}
+
+export function decode(data: Uint8Array): RawTree {
+	const { strings, packed, numbers } = fields(data);
+	const text = new TextDecoder();
+	const list = (field: number) => (strings.get(field) ?? []).map(([a, b]) => text.decode(data.subarray(a, b)));
+	const span = (field: number) => packed.get(field) ?? NONE;
+	const n = countOf(data, span(7));
+	if (!n) throw new Error('flame graph message: no node');
+	const wide = (field: number) => read(data, span(field), new Float64Array(n));
+	const parent = read(data, span(9), new Uint32Array(n)), fn = read(data, span(7), new Uint32Array(n));
+	const functions = { name: list(4), file: list(5), mapping: list(6) };
+	for (let i = 1; i < n; i++) {
+		if (parent[i] >= i) throw new Error(`flame graph message: parent ${parent[i]} of node ${i} does not come before it`);
+		if (fn[i] >= functions.name.length) throw new Error(`flame graph message: node ${i} has function ${fn[i]} of ${functions.name.length}`);
+	}
+	const cutNodes = read(data, span(13), new Uint32Array(countOf(data, span(13))));
+	const cutCounts = read(data, span(14), new Uint32Array(cutNodes.length));
+	const cut = new Map<number, number>();
+	cutNodes.forEach((node, i) => node < n && cut.set(node, cutCounts[i]));
+	return {
+		type: list(1)[0] ?? '', unit: list(2)[0] ?? '', whole: numbers.get(3) ?? 0, functions, fn, parent,
+		self: wide(10), total: wide(11), kind: read(data, span(12), new Uint8Array(n)), line: read(data, span(8), new Int32Array(n)),
+		kinds: list(15), cut,
+		sides: strings.has(21) ? { selfA: wide(16), selfB: wide(17), totalA: wide(18), totalB: wide(19), mark: read(data, span(20), new Uint8Array(n)) } : undefined,
+	};
+}

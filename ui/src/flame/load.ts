@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The page's side of the worker.
+import { ApiError, Query } from '../api';
+import { BASE } from '../router';
+import type { Answer, Job } from './worker';
+import type { Tree } from './tree';
+
+export interface Loaded {
+	tree: Tree;
+	decodeMs: number;
+	arrived: number; // Date.now() when its last byte came
+	stats: string;
+}
+interface Waiting {
+	resolve: (l: Loaded) => void;
+	reject: (e: Error) => void;
+	onBytes?: (n: number) => void;
+}
+
+let worker: Worker | undefined;
+let nextId = 1;
+const waiting = new Map<number, Waiting>();
+
+function start(): Worker {
+	const w = new Worker(`${BASE}assets/worker.js`, { type: 'module' });
+	w.onmessage = (e: MessageEvent<Answer>) => {
+		const a = e.data, job = waiting.get(a.id);
+		if (!job) return;
+		if ('bytes' in a) {
+			job.onBytes?.(a.bytes);
+			return;
+		}
+		waiting.delete(a.id);
+		if ('error' in a) job.reject(new ApiError(a.error.status ? 'execution' : 'network', a.error.status, a.error.text.trim() || 'The scraper does not answer.'));
+		else job.resolve(a);
+	};
+	w.onerror = (e) => {
+		for (const job of waiting.values()) job.reject(new ApiError('internal', 0, `The decoder failed: ${e.message || 'its script did not load'}`));
+		waiting.clear();
+		worker = undefined;
+	};
+	return w;
+}
+
+/** A flame graph or a difference; an abort ends the request too. */
+export function load(path: string, query: Query, options: Pick<Job, 'width' | 'scale'>, signal: AbortSignal, onBytes?: (n: number) => void): Promise<Loaded> {
+	const id = nextId++;
+	worker ??= start();
+	const w = worker;
+	return new Promise((resolve, reject) => {
+		waiting.set(id, { resolve, reject, onBytes });
+		signal.addEventListener('abort', () => {
+			if (!waiting.delete(id)) return;
+			w.postMessage({ id, cancel: true });
+			reject(new DOMException('cancelled', 'AbortError'));
+		});
+		const body = new URLSearchParams([...query, ['format', 'protobuf']]).toString();
+		w.postMessage({ id, url: BASE + path, body, ...options } satisfies Job);
+	});
+}

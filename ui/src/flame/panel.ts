@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The flame graph with all that is around it: views, search, breadcrumbs, sandwich, table, menus, exports.
+import { Query, TopRow, address, get } from '../api';
+import { copy, fill, h, icon, iconButton, notify, save, segmented } from '../dom';
+import { Panel } from '../panel';
+import { MenuItem, menu, menuButton, openPopover } from '../popover';
+import { Changes } from '../router';
+import { escapeRegexp } from '../selector';
+import { integer, percent, value } from '../units';
+import { ColourBy, Palette, defaultColours, paint } from './colours';
+import { nodeName } from './draw';
+import { Loaded, load } from './load';
+import { Found, search } from './search';
+import { Column, Table, meter } from './table';
+import { Tree, calleesOf, callersOf, collapse, follow, isCutBelow, pathOf } from './tree';
+import { FlameView } from './view';
+
+export interface Source {
+	path: string; // of the answer
+	query: Query;
+	options?: { width?: 'union' | 'a' | 'b'; scale?: [number, number] };
+	paint?: (t: Tree) => Palette; // else by the chosen colours
+	describe?: (t: Tree, node: number) => Node[];
+	exports?: (MenuItem | string | null)[];
+	summary?: string;
+}
+type Row = TopRow & { fn?: number };
+
+const MAX_NODES = '20000'; // what `nodes` in the address changes
+const COLOURS: [ColourBy, string][] = [['binary', 'Binary'], ['kind', 'Kind of code'], ['package', 'Package'], ['function', 'Function']];
+const VIEWS: [string, string, string][] = [['flame', 'Graph', 'Flame graph alone'], ['both', 'Both', 'Table and flame graph side by side'], ['table', 'Table', 'Table alone (t)']];
+
+export class FlamePanel {
+	private readonly view = this.makeView();
+	private readonly callers = this.makeView();
+	private readonly callees = this.makeView();
+	private readonly toolbar = h('div', { class: 'toolbar' });
+	private readonly crumbs = h('nav', { class: 'crumbs', 'aria-label': 'Zoom' });
+	private readonly found = h('span', { class: 'found', role: 'status' });
+	private readonly legend = h('div', { class: 'flame-legend' });
+	private readonly facts = h('p', { class: 'facts' });
+	private readonly input = h('input', { class: 'input', type: 'search', placeholder: 'Search functions', 'aria-label': 'Search functions by regular expression', title: 'A regular expression; n and N go from match to match' });
+	private readonly graph = h('div', { class: 'flame-side' });
+	private readonly sandwich = h('div', { class: 'sandwich', hidden: true });
+	private readonly tableSide = h('div', { class: 'table-side' });
+	private readonly table: Table<Row>;
+	private readonly panel = new Panel('flame', this.toolbar, this.crumbs);
+	readonly root = this.panel.root;
+	private source?: Source;
+	private asked = '';
+	private base?: Loaded;
+	/** From the arrival of the data in the worker to the first frame. */
+	firstPaintMs = 0;
+	private detail?: { path: string[]; tree: Tree };
+	private shown?: Tree; // after collapsing
+	private shownKey = '';
+	private palette?: Palette;
+	private top?: TopRow[];
+	private p = new URLSearchParams();
+	private hits?: Found;
+	private hit = -1;
+	private typing = 0;
+	private readonly onTheme = () => this.repaint();
+
+	constructor(private readonly set: (c: Changes, replace?: boolean) => void) {
+		this.table = new Table<Row>(this.columns(), 'self', { sort: (s) => this.set({ sort: s }, true), pick: (r) => this.searchFor(r.function), menu: (r, at) => this.rowMenu(r, at) });
+		this.graph.append(this.view.root, this.sandwich);
+		this.tableSide.append(this.table.root);
+		this.panel.body.append(h('div', { class: 'flame-split' }, this.tableSide, this.graph), this.legend, this.facts);
+		this.input.addEventListener('input', () => {
+			clearTimeout(this.typing);
+			this.typing = window.setTimeout(() => this.set({ search: this.input.value || null }, true), 120);
+		});
+		this.input.addEventListener('keydown', (e) => {
+			if (e.key === 'Enter') this.step(e.shiftKey ? -1 : 1);
+			if (e.key === 'Escape') {
+				this.set({ search: null }, true);
+				this.view.focus();
+			}
+		});
+		document.addEventListener('sonde-theme', this.onTheme);
+		(this.root as HTMLElement & { flame?: FlamePanel }).flame = this; // for measurements
+	}
+
+	leave(): void {
+		document.removeEventListener('sonde-theme', this.onTheme);
+		for (const v of [this.view, this.callers, this.callees]) v.dispose();
+		this.panel.leave();
+	}
+
+	/* ---- loading ---- */
+
+	update(source: Source, p: URLSearchParams): void {
+		const key = JSON.stringify([source.path, source.query, source.options, p.get('nodes')]);
+		this.p = p;
+		this.source = source;
+		this.drawToolbar();
+		if (key === this.asked && this.base) this.apply();
+		else {
+			this.asked = key;
+			this.reload();
+		}
+	}
+
+	/** Nothing to draw: says why. */
+	empty(title: string, text: string): void {
+		this.asked = '';
+		this.base = undefined;
+		this.panel.leave();
+		this.toolbar.replaceChildren();
+		this.crumbs.replaceChildren();
+		this.panel.say('empty', title, text);
+	}
+
+	private reload(): void {
+		const source = this.source!;
+		void this.panel.run(async (signal, progress) => {
+			const got = await load(source.path, [...source.query, ['max_nodes', this.maxNodes]], source.options ?? {}, signal, (n) => progress(`Receiving, ${value(n, 'bytes')}…`));
+			const top = got.tree.cut.size && !got.tree.sides ? (await get<{ rows: TopRow[] }>('api/v1/top', [...source.query, ['limit', '5000']], signal, 'POST')).rows : undefined;
+			return { got, top };
+		}, ({ got, top }) => {
+			this.base = got;
+			this.top = top;
+			requestAnimationFrame(() => setTimeout(() => (this.firstPaintMs = Date.now() - got.arrived)));
+			this.detail = undefined;
+			this.shownKey = '';
+			if (got.tree.total[0] > 0) this.apply();
+			else this.panel.say('empty', 'No profiles here', 'Nothing was stored for this selector in this range. Widen the range, or take matchers away.');
+		}, () => this.reload());
+	}
+
+	private get maxNodes(): string {
+		const n = this.p.get('nodes');
+		return n && /^\d+$/.test(n) ? n : MAX_NODES;
+	}
+
+	private get path(): string[] {
+		return this.p.getAll('at');
+	}
+
+	private get collapsing(): string[] {
+		return (this.p.get('collapse') ?? '').split(',').filter(Boolean);
+	}
+
+	/** Which tree has the most of what the zoom shows. */
+	private treeFor(path: string[]): Tree {
+		const d = this.detail;
+		return d && path.length >= d.path.length && d.path.every((name, i) => path[i] === name) ? d.tree : this.base!.tree;
+	}
+
+	private apply(): void {
+		const path = this.path, tree = this.treeFor(path), wanted = this.collapsing, dir = this.p.get('dir') ?? 'icicle';
+		const key = JSON.stringify([wanted, tree === this.base!.tree ? '' : this.detail!.path, this.p.get('colour'), dir, this.asked, this.source!.options]);
+		const isNew = key !== this.shownKey;
+		if (isNew) {
+			this.shownKey = key;
+			this.shown = wanted.length && !tree.sides ? collapse(tree, wanted.includes('recursion'), wanted.includes('chains')) : tree;
+			this.palette = this.paintTree(this.shown);
+			this.view.show(this.shown, this.palette, dir === 'flame');
+		}
+		const t = this.shown!, { node, found } = follow(t, path);
+		this.view.zoomTo(node, !isNew);
+		this.drawCrumbs(path.slice(0, found));
+		this.drawSearch();
+		this.drawViews();
+		this.drawFacts();
+		if (!wanted.length && path.length && (found < path.length || isCutBelow(t, node)) && tree === this.base!.tree && t.cut.size) this.loadDetail(path);
+	}
+
+	/** The subtree of which the limit left something out, by itself: with all nodes that there is room for. */
+	private loadDetail(path: string[]): void {
+		const source = this.source!, query: Query = [...source.query, ['max_nodes', this.maxNodes], ...path.map((name): [string, string] => ['at', name])];
+		void this.panel.run((signal) => load(source.path, query, source.options ?? {}, signal), (got) => {
+			if (got.tree.n > 1) {
+				got.tree.whole = this.base!.tree.whole;
+				this.detail = { path, tree: got.tree };
+			}
+			if (JSON.stringify(this.path) === JSON.stringify(path) && got.tree.n > 1) this.apply();
+		}, () => this.loadDetail(path));
+	}
+
+	private paintTree(t: Tree): Palette {
+		return this.source!.paint?.(t) ?? paint(t, this.colourBy(t));
+	}
+
+	private colourBy(t: Tree): ColourBy {
+		const asked = this.p.get('colour') as ColourBy | null;
+		return asked && COLOURS.some(([by]) => by === asked) ? asked : defaultColours(t);
+	}
+
+	private repaint(): void {
+		if (!this.shown) return;
+		this.palette = this.paintTree(this.shown);
+		this.view.colour(this.palette);
+		this.drawLegend();
+		this.drawViews();
+	}
+
+	/* ---- what is around the picture ---- */
+
+	private makeView(): FlameView {
+		let view: FlameView;
+		const zoom = (node: number) => {
+			if (view === this.view) this.zoom(node);
+			else view.zoomTo(node === view.zoomNode ? 0 : node, true);
+		};
+		view = new FlameView({ zoom, menu: (node, at) => this.nodeMenu(view === this.view ? this.shown! : this.treeOf(view), node, at) },
+			(t, node) => this.source?.describe?.(t, node) ?? describe(t, node), () => Math.max(innerHeight - 260, 300) * (view === this.view ? 1 : 0.45));
+		return view;
+	}
+
+	private readonly trees = new Map<FlameView, Tree>();
+
+	private treeOf(view: FlameView): Tree {
+		return this.trees.get(view) ?? this.shown!;
+	}
+
+	private drawToolbar(): void {
+		const p = this.p, dir = p.get('dir') ?? 'icicle', mode = p.get('view') ?? 'both', isDiff = Boolean(this.source!.paint);
+		if (document.activeElement !== this.input) this.input.value = p.get('search') ?? '';
+		const collapsing = this.collapsing;
+		const toggle = (what: string) => this.set({ collapse: (collapsing.includes(what) ? collapsing.filter((c) => c !== what) : [...collapsing, what]).join(',') || null, at: null });
+		const options = () => ['Root', { label: 'On top (icicle)', pressed: dir === 'icicle', pick: () => this.set({ dir: null }) }, { label: 'Below (flame)', hint: 'i', pressed: dir === 'flame', pick: () => this.set({ dir: 'flame' }) },
+			...(isDiff ? [] : ['Colours by', ...COLOURS.map(([by, label]) => ({ label, pressed: this.shown !== undefined && this.colourBy(this.shown) === by, pick: () => this.set({ colour: by }) })),
+				'Collapse', { label: 'Direct recursion', pressed: collapsing.includes('recursion'), pick: () => toggle('recursion') }, { label: 'Chains of single calls', pressed: collapsing.includes('chains'), pick: () => toggle('chains') }])];
+		const hadFocus = document.activeElement === this.input;
+		fill(this.toolbar, segmented('View', VIEWS.map(([v, text, title]) => [v, text, title]), mode, (v) => this.set({ view: v === 'both' ? null : v })),
+			h('div', { class: 'search' }, icon('search'), this.input, this.found, iconButton('up', 'Previous match (N)', () => this.step(-1), { class: 'icon-button step' }), iconButton('down', 'Next match (n)', () => this.step(1), { class: 'icon-button step' })),
+			h('div', { class: 'spacer' }), menuButton('Options', 'How the graph is drawn', options),
+			menuButton([icon('download'), 'Export'], 'Save the answer', () => this.exportItems()),
+			h('button', { type: 'button', class: 'button', title: 'Copies this page’s address, with absolute times', onclick: () => document.dispatchEvent(new CustomEvent('sonde-share')) }, icon('link'), 'Share'));
+		if (hadFocus) this.input.focus();
+	}
+
+	private exportItems(): (MenuItem | string | null)[] {
+		const s = this.source!, own: (MenuItem | null)[] = [
+			{ label: 'Picture (PNG)', pick: () => void this.png() },
+			{ label: 'Table as shown (CSV)', pick: () => save('functions.csv', new Blob([this.table.csv()], { type: 'text/csv' })) },
+		];
+		return [...(s.exports ?? []), null, ...own];
+	}
+
+	private async png(): Promise<void> {
+		const blob = await this.view.picture(getComputedStyle(document.body).backgroundColor);
+		if (blob) save('flamegraph.png', blob);
+		else notify('The browser made no picture of the graph');
+	}
+
+	private drawCrumbs(path: string[]): void {
+		const base = this.base!.tree;
+		this.crumbs.hidden = !path.length;
+		if (!path.length) return;
+		const go = (n: number) => this.set({ at: path.slice(0, n) });
+		const { node } = follow(base, path), here = node && follow(base, path).found === path.length ? base.total[node] : this.shown!.total[follow(this.shown!, path).node];
+		const shown = path.length > 8 ? [...path.slice(0, 2).map((name, i) => ({ name, i })), null, ...path.slice(-5).map((name, k) => ({ name, i: path.length - 5 + k }))] : path.map((name, i) => ({ name, i }));
+		fill(this.crumbs, h('button', { type: 'button', class: 'crumb', onclick: () => go(0), title: 'The whole graph (0)' }, 'all'),
+			shown.map((c) => (c === null ? h('span', { class: 'crumb-gap' }, '…') : h('button', { type: 'button', class: 'crumb', title: c.name, onclick: () => go(c.i + 1), 'aria-current': c.i === path.length - 1 ? 'location' : undefined }, c.name))),
+			h('span', { class: 'muted num' }, `${value(here, base.unit)} · ${percent(here / base.whole)}`));
+	}
+
+	private drawSearch(): void {
+		const text = this.p.get('search') ?? '', t = this.shown!;
+		this.hits = text ? search(t, text) : undefined;
+		this.hit = -1;
+		this.view.search(this.hits?.matched);
+		this.callers.search(this.hits?.matched);
+		this.callees.search(this.hits?.matched);
+		this.toolbar.classList.toggle('is-searching', Boolean(text));
+		this.found.textContent = this.hits ? `${percent(this.hits.total / t.whole)}${this.hits.isLiteral ? ' (as text)' : ''}` : '';
+		this.found.title = this.hits ? `${integer(this.hits.nodes.length)} frames match; ${value(this.hits.total, t.unit)} in and below them` : '';
+	}
+
+	private step(by: number): void {
+		const nodes = this.hits?.nodes;
+		if (!nodes?.length) return;
+		this.hit = (this.hit + by + nodes.length) % nodes.length;
+		this.view.select(nodes[this.hit]);
+		this.found.textContent = `${this.hit + 1} of ${integer(nodes.length)}`;
+	}
+
+	private drawViews(): void {
+		const mode = this.p.get('view') ?? 'both', focus = this.p.get('sandwich'), t = this.shown!;
+		this.panel.body.dataset.view = mode;
+		this.tableSide.hidden = mode === 'flame';
+		this.graph.hidden = mode === 'table';
+		const f = focus === null ? -1 : t.functions.name.indexOf(focus);
+		this.sandwich.hidden = focus === null;
+		this.view.root.hidden = focus !== null;
+		if (focus !== null) this.drawSandwich(focus, f);
+		if (mode !== 'flame') this.table.show(this.rows(), this.p.get('sort') ?? '-self', Math.max(innerHeight - 286, 274));
+		this.drawLegend();
+	}
+
+	private drawSandwich(name: string, f: number): void {
+		const head = h('div', { class: 'sandwich-head' }, h('strong', { class: 'mono' }, name), f >= 0 && h('span', { class: 'muted num' }, `self ${value(this.shown!.fnSelf[f], this.shown!.unit)}, total ${value(this.shown!.fnTotal[f], this.shown!.unit)}, ${percent(this.shown!.fnTotal[f] / this.shown!.whole)}`),
+			h('button', { type: 'button', class: 'button small', onclick: () => this.set({ sandwich: null }) }, 'Back to the graph'));
+		if (f < 0) {
+			fill(this.sandwich, head, h('p', { class: 'muted' }, 'This function is in no stack of the answer.'));
+			return;
+		}
+		fill(this.sandwich, head, h('h3', {}, 'Callers'), this.callers.root, h('h3', {}, 'Callees'), this.callees.root);
+		for (const [view, tree, flame] of [[this.callers, callersOf(this.shown!, f), true], [this.callees, calleesOf(this.shown!, f), false]] as [FlameView, Tree, boolean][]) {
+			tree.whole = this.shown!.whole;
+			this.trees.set(view, tree);
+			view.show(tree, this.source!.paint ? paint(tree, defaultColours(tree)) : this.paintTree(tree), flame);
+		}
+	}
+
+	private drawLegend(): void {
+		const p = this.palette!, whole = this.shown!.whole, isDiff = Boolean(this.source!.paint);
+		fill(this.legend, p.legend.map(([text, colour, self]) => h('span', { class: 'legend-key' }, h('span', { class: 'swatch', style: { background: colour } }), text, self ? h('span', { class: 'muted num' }, percent(self / whole)) : null)),
+			isDiff ? null : h('span', { class: 'muted' }, 'by self'));
+	}
+
+	private drawFacts(): void {
+		const { tree, decodeMs, stats } = this.base!, read = new Map(stats.split(' ').map((kv) => kv.split('=') as [string, string]));
+		let hidden = 0;
+		for (const n of tree.cut.values()) hidden += n;
+		fill(this.facts, `${value(tree.whole, tree.unit)} · ${integer(tree.n)} frames`, hidden ? `, ${integer(hidden)} narrow ones are loaded when you zoom in` : '',
+			read.get('profiles') ? ` · ${integer(Number(read.get('profiles')))} profiles read in ${value(Number(read.get('seconds')), 'seconds')}, decoded in ${value(decodeMs, 'milliseconds')}` : '', this.source!.summary ? ` · ${this.source!.summary}` : '');
+	}
+
+	/* ---- the table ---- */
+
+	private rows(): Row[] {
+		const t = this.shown!, re = this.hits;
+		let rows: Row[];
+		if (this.top && !this.collapsing.length) {
+			rows = this.top;
+			if (re) {
+				const names = new Set(t.functions.name.filter((_, f) => re.matched[f]));
+				rows = rows.filter((r) => names.has(r.function));
+			}
+			return rows;
+		}
+		rows = [];
+		for (let f = 0; f < t.functions.name.length; f++) {
+			if (!t.fnTotal[f] || f < 2 || (re && !re.matched[f])) continue;
+			rows.push({ function: t.functions.name[f], file: t.functions.file[f], mapping: t.functions.mapping[f], line: 0, kind: '', self: t.fnSelf[f], total: t.fnTotal[f], fn: f });
+		}
+		return rows;
+	}
+
+	private columns(): Column<Row>[] {
+		const unit = () => this.shown!.unit, whole = () => this.shown!.whole;
+		return [
+			{ key: 'function', title: 'Function', kind: 'text', width: 'minmax(120px, 1fr)', sort: (a, b) => a.function.localeCompare(b.function), csv: (r) => r.function,
+				cell: (r) => h('span', { class: 'function mono', title: `${r.function}\n${[r.mapping, r.file].filter(Boolean).join('\n')}` }, r.function) },
+			{ key: 'self', title: 'Self', isOptional: true, kind: 'number', width: '74px', sort: (a, b) => a.self - b.self, csv: (r) => r.self, cell: (r) => h('span', { class: 'num' }, value(r.self, unit())) },
+			{ key: 'self_share', title: 'Self %', kind: 'number', width: '70px', sort: (a, b) => a.self - b.self, csv: (r) => r.self / whole(), cell: (r) => meter(percent(r.self / whole()), r.self / whole()) },
+			{ key: 'total', title: 'Total', isOptional: true, kind: 'number', width: '74px', sort: (a, b) => a.total - b.total, csv: (r) => r.total, cell: (r) => h('span', { class: 'num' }, value(r.total, unit())) },
+			{ key: 'total_share', title: 'Total %', kind: 'number', width: '74px', sort: (a, b) => a.total - b.total, csv: (r) => r.total / whole(), cell: (r) => meter(percent(r.total / whole()), r.total / whole()) },
+		];
+	}
+
+	/* ---- what a person does ---- */
+
+	private zoom(node: number): void {
+		const t = this.shown!;
+		// A cut node stands for what lies below its parent.
+		this.set({ at: pathOf(t, t.cut.has(node) ? t.parent[node] : node) });
+	}
+
+	private searchFor(name: string): void {
+		const text = `^${escapeRegexp(name)}$`;
+		this.set({ search: this.p.get('search') === text ? null : text }, true);
+	}
+
+	private functionItems(name: string): (MenuItem | string | null)[] {
+		const exact = `^${escapeRegexp(name)}$`;
+		return [
+			{ label: 'Callers and callees', hint: 's', pick: () => this.set({ sandwich: name, view: this.p.get('view') === 'table' ? null : this.p.get('view') }) },
+			{ label: 'Search for this name', pick: () => this.searchFor(name) },
+			'Query again',
+			{ label: 'Only stacks with it', hint: 'focus', pick: () => this.set({ focus: exact, at: null }) },
+			{ label: 'Without stacks with it', hint: 'ignore', pick: () => this.set({ ignore: exact, at: null }) },
+			{ label: 'Without this frame', hint: 'hide', pick: () => this.set({ hide: exact, at: null }) },
+			null,
+			{ label: 'Copy the name', hint: 'c', pick: () => void copy(name, 'Name') },
+		];
+	}
+
+	private nodeMenu(t: Tree, node: number, at: { x: number; y: number }): void {
+		const name = t.functions.name[t.fn[node]], items: (MenuItem | string | null)[] = [];
+		if (t === this.shown) items.push({ label: 'Zoom here', hint: 'Enter', pick: () => this.zoom(node) });
+		if (node && !t.cut.has(node)) items.push(...this.functionItems(name));
+		if (node) items.push({ label: 'Copy the stack', pick: () => void copy(pathOf(t, node).join('\n'), 'Stack') });
+		openPopover(at, menu([fitHeading(nodeName(t, node)), ...items]), 'Frame');
+	}
+
+	private rowMenu(r: Row, at: { x: number; y: number }): void {
+		openPopover(at, menu([fitHeading(r.function), ...this.functionItems(r.function)]), 'Function');
+	}
+
+	/** Keys of the page; true when one was ours. */
+	key(e: KeyboardEvent): boolean {
+		if (!this.shown) return false;
+		const mode = this.p.get('view') ?? 'both', selected = this.view.selectedNode;
+		if ((e.ctrlKey || e.metaKey) && e.key === 'f' || e.key === '/') {
+			this.input.focus();
+			this.input.select();
+			return true;
+		}
+		if (e.ctrlKey || e.metaKey || e.altKey) return false;
+		const name = selected > 0 ? this.shown.functions.name[this.shown.fn[selected]] : undefined;
+		const keys: Record<string, () => void> = {
+			'0': () => this.set({ at: null, sandwich: null }),
+			i: () => this.set({ dir: this.p.get('dir') === 'flame' ? null : 'flame' }),
+			t: () => this.set({ view: mode === 'table' ? null : 'table' }),
+			n: () => this.step(1),
+			N: () => this.step(-1),
+			s: () => name && this.set({ sandwich: this.p.get('sandwich') === name ? null : name }),
+			c: () => name && void copy(name, 'Name'),
+			Escape: () => (this.p.get('sandwich') !== null ? this.set({ sandwich: null }) : this.path.length ? this.set({ at: this.path.slice(0, -1) }) : this.set({ search: null }, true)),
+		};
+		const act = keys[e.key];
+		act?.();
+		return Boolean(act);
+	}
+
+	/** For tests and for who wants to know: how long frames took, how many bars they drew. */
+	get timing(): { frames: number[]; drawn: { bars: number; narrowest: number }; decodeMs: number; nodes: number } {
+		return { frames: this.view.frameTimes, drawn: this.view.painter.drawn, decodeMs: this.base?.decodeMs ?? 0, nodes: this.shown?.n ?? 0 };
+	}
+}
+
+function fitHeading(name: string): string {
+	return name.length > 56 ? `${name.slice(0, 55)}…` : name;
+}
+
+export function tipRow(label: string, ...text: string[]): Node {
+	return h('tr', {}, h('th', {}, label), text.map((t) => h('td', { class: 'num' }, t)));
+}
+
+function describe(t: Tree, i: number): Node[] {
+	const f = t.fn[i], place = [t.functions.file[f] && `${t.functions.file[f]}${t.line[i] ? `:${t.line[i]}` : ''}`, t.functions.mapping[f]].filter(Boolean);
+	return [h('strong', { class: 'mono' }, nodeName(t, i)), ...place.map((text) => h('div', { class: 'muted path' }, text as string)),
+		h('table', {}, h('tr', {}, h('th', {}), h('td', { class: 'muted' }, t.unit === 'nanoseconds' ? 'time' : t.unit), h('td', { class: 'muted' }, 'of all'), h('td', { class: 'muted' }, 'of parent')),
+			tipRow('total', value(t.total[i], t.unit), percent(t.total[i] / t.whole), i ? percent(t.total[i] / t.total[t.parent[i]]) : '–'),
+			tipRow('self', value(t.self[i], t.unit), percent(t.self[i] / t.whole), i ? percent(t.self[i] / t.total[t.parent[i]]) : '–')),
+		h('div', { class: 'muted' }, t.kinds[t.kind[i]] ?? '')];
+}
+
+export function exportLinks(path: { profile: string; graph: string; top: string }, query: Query): MenuItem[] {
+	const link = (p: string, format: string, extension: string, label: string): MenuItem => ({ label, hint: extension, href: address(p, [...query, ['format', format]]), download: `profile.${extension}` });
+	return [link(path.profile, 'pprof', 'pb.gz', 'pprof'), link(path.graph, 'folded', 'folded', 'Folded stacks'), link(path.graph, 'speedscope', 'speedscope.json', 'speedscope'),
+		link(path.graph, 'svg', 'svg', 'Picture (SVG)'), link(path.graph, 'html', 'html', 'Page (HTML)'), link(path.top, 'csv', 'csv', 'Functions (CSV)'), link(path.graph, 'json', 'json', 'Arrays (JSON)')];
+}

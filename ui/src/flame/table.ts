@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rows of functions, sortable, of any length: only those in sight are elements.
+import { fill, h } from '../dom';
+
+export interface Column<R> {
+	key: string;
+	title: string;
+	kind: 'text' | 'number';
+	width: string; // of the grid
+	sort: (a: R, b: R) => number; // ascending
+	cell: (r: R) => Node | string;
+	csv: (r: R) => string | number;
+	isOptional?: boolean; // not in narrow windows
+}
+
+const HEIGHT = 26;
+const SPARE = 6;
+
+export class Table<R> {
+	private readonly head = h('div', { class: 'table-head', role: 'row' });
+	private readonly rowsBox = h('div', { class: 'table-rows', role: 'rowgroup' });
+	private readonly space = h('div', { class: 'table-space' }, this.rowsBox);
+	private readonly scroller = h('div', { class: 'table-scroll' }, this.space);
+	readonly root = h('div', { class: 'table', role: 'table' }, this.head, this.scroller);
+	private rows: R[] = [];
+	private sorted: R[] = [];
+	private at = -1;
+	private drawnFrom = -1;
+	private sortKey: string;
+	private descending = true;
+
+	constructor(private readonly columns: Column<R>[], sortKey: string, private readonly on: { sort: (key: string) => void; pick: (r: R) => void; menu: (r: R, at: { x: number; y: number }) => void }) {
+		this.sortKey = sortKey;
+		this.root.style.setProperty('--columns', columns.map((c) => c.width).join(' '));
+		this.root.style.setProperty('--columns-narrow', columns.filter((c) => !c.isOptional).map((c) => c.width).join(' '));
+		this.scroller.addEventListener('scroll', () => this.drawRows());
+		this.scroller.tabIndex = 0;
+		this.scroller.addEventListener('keydown', (e) => this.key(e));
+		new ResizeObserver(() => this.drawRows(true)).observe(this.scroller);
+	}
+
+	show(rows: R[], sort: string, height: number): void {
+		const key = sort.replace(/^-/, ''), column = this.columns.find((c) => c.key === key);
+		this.rows = rows;
+		this.sortKey = column ? key : this.sortKey;
+		this.descending = column ? sort.startsWith('-') : true;
+		this.scroller.style.height = `${height}px`;
+		this.root.setAttribute('aria-rowcount', String(rows.length + 1));
+		this.sort();
+	}
+
+	csv(): string {
+		const cell = (v: string | number) => (typeof v === 'number' ? String(v) : `"${v.replace(/"/g, '""')}"`);
+		return [this.columns.map((c) => c.key).join(','), ...this.sorted.map((r) => this.columns.map((c) => cell(c.csv(r))).join(','))].join('\r\n') + '\r\n';
+	}
+
+	private sort(): void {
+		const c = this.columns.find((x) => x.key === this.sortKey)!, sign = this.descending ? -1 : 1;
+		this.sorted = [...this.rows].sort((a, b) => sign * c.sort(a, b));
+		this.space.style.height = `${this.sorted.length * HEIGHT}px`;
+		this.at = -1;
+		this.drawHead();
+		this.drawRows(true);
+	}
+
+	private drawHead(): void {
+		fill(this.head, this.columns.map((c) => {
+			const isSorted = c.key === this.sortKey, next = isSorted ? !this.descending : c.kind === 'number';
+			return h('div', { class: `cell ${c.kind}${c.isOptional ? ' optional' : ''}`, role: 'columnheader', 'aria-sort': isSorted ? (this.descending ? 'descending' : 'ascending') : 'none' },
+				h('button', { type: 'button', onclick: () => this.on.sort(`${next ? '-' : ''}${c.key}`) }, c.title, h('span', { class: 'sort-mark' }, isSorted ? (this.descending ? '▾' : '▴') : '')));
+		}));
+	}
+
+	private drawRows(anew = false): void {
+		const from = Math.max(Math.floor(this.scroller.scrollTop / HEIGHT) - SPARE, 0);
+		if (from === this.drawnFrom && !anew) return;
+		this.drawnFrom = from;
+		const to = Math.min(from + Math.ceil(this.scroller.clientHeight / HEIGHT) + 2 * SPARE, this.sorted.length);
+		this.rowsBox.style.transform = `translateY(${from * HEIGHT}px)`;
+		fill(this.rowsBox, this.sorted.slice(from, to).map((r, k) => h('div', {
+			class: `table-row${from + k === this.at ? ' is-at' : ''}`, role: 'row', 'aria-rowindex': from + k + 2,
+			onclick: () => {
+				this.at = from + k;
+				this.drawRows(true);
+				this.on.pick(r);
+			},
+			oncontextmenu: (e) => {
+				e.preventDefault();
+				this.on.menu(r, { x: e.clientX, y: e.clientY });
+			},
+		}, this.columns.map((c) => h('div', { class: `cell ${c.kind}${c.isOptional ? ' optional' : ''}`, role: 'cell' }, c.cell(r))))));
+	}
+
+	private key(e: KeyboardEvent): void {
+		const step = e.key === 'ArrowDown' ? 1 : e.key === 'ArrowUp' ? -1 : 0;
+		if (step) {
+			this.at = Math.max(0, Math.min(this.at + step, this.sorted.length - 1));
+			const y = this.at * HEIGHT, s = this.scroller;
+			if (y < s.scrollTop) s.scrollTop = y;
+			else if (y + HEIGHT > s.scrollTop + s.clientHeight) s.scrollTop = y + HEIGHT - s.clientHeight;
+			this.drawRows(true);
+		} else if (e.key === 'Enter' && this.at >= 0) this.on.pick(this.sorted[this.at]);
+		else return;
+		e.preventDefault();
+	}
+}
+
+/** A number over a bar of its share. */
+export function meter(text: string, share: number, kind = ''): HTMLElement {
+	return h('span', { class: `meter ${kind}` }, h('span', { class: 'meter-bar', style: { width: `${Math.max(0, Math.min(1, share)) * 100}%` } }), h('span', { class: 'num' }, text));
+}

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A call tree as flat arrays, level by level: the children of node i are first[i] … first[i + 1] - 1, widest first.
+// That order makes drawing cost what is seen, not what is there: the first child that is too narrow ends its row.
+
+export interface Functions {
+	name: string[];
+	file: string[];
+	mapping: string[];
+}
+
+/** The sides of a difference, exact sums of what was stored. */
+export interface Sides {
+	selfA: Float64Array;
+	selfB: Float64Array;
+	totalA: Float64Array;
+	totalB: Float64Array;
+	mark: Uint8Array;
+}
+
+export interface Tree {
+	n: number;
+	unit: string;
+	type: string;
+	whole: number; // of the query, also when only a subtree came
+	functions: Functions;
+	fn: Uint32Array;
+	parent: Uint32Array;
+	first: Uint32Array; // n + 1
+	level: Uint32Array; // first node of each level, then n
+	start: Float64Array;
+	self: Float64Array;
+	total: Float64Array;
+	kind: Uint8Array;
+	line: Int32Array;
+	kinds: string[];
+	cut: Map<number, number>; // node that stands for what a limit left out → how many
+	sides?: Sides;
+	fnSelf: Float64Array; // per function; recursion counts once in the total
+	fnTotal: Float64Array;
+}
+
+/** As it comes: any order that puts parents first. */
+export interface RawTree {
+	unit: string;
+	type: string;
+	whole: number;
+	functions: Functions;
+	fn: Uint32Array;
+	parent: Uint32Array;
+	self: Float64Array;
+	total: Float64Array;
+	kind: Uint8Array;
+	line: Int32Array;
+	kinds: string[];
+	cut: Map<number, number>;
+	sides?: Sides;
+}
+
+const SMALL = 24;
+
+/** Sorts list[from … to) by descending weight, equal ones as they came. */
+function sortRange(list: Uint32Array, from: number, to: number, weight: Float64Array): void {
+	if (to - from > SMALL) {
+		list.set(Array.from(list.subarray(from, to)).sort((a, b) => weight[b] - weight[a] || a - b), from);
+		return;
+	}
+	for (let i = from + 1; i < to; i++) {
+		const node = list[i], w = weight[node];
+		let k = i;
+		for (; k > from && weight[list[k - 1]] < w; k--) list[k] = list[k - 1];
+		list[k] = node;
+	}
+}
+
+/** The order of the levels: old numbers by new ones, and where each node's children begin. */
+function levelOrder(parent: Uint32Array, weight: Float64Array): { order: Uint32Array; first: Uint32Array; level: Uint32Array } {
+	const n = parent.length, offset = new Uint32Array(n + 1), children = new Uint32Array(n);
+	for (let i = 1; i < n; i++) offset[parent[i] + 1]++;
+	for (let i = 0; i < n; i++) offset[i + 1] += offset[i];
+	const next = offset.slice();
+	for (let i = 1; i < n; i++) children[next[parent[i]]++] = i;
+	const order = new Uint32Array(n), first = new Uint32Array(n + 1), level = [0];
+	let filled = 1, end = 1;
+	for (let k = 0; k < n; k++) {
+		if (k === end) {
+			level.push(k);
+			end = filled;
+		}
+		const i = order[k], from = offset[i], to = offset[i + 1];
+		if (to - from > 1) sortRange(children, from, to, weight);
+		first[k] = filled;
+		for (let c = from; c < to; c++) order[filled++] = children[c];
+	}
+	first[n] = filled;
+	level.push(n);
+	return { order, first, level: Uint32Array.from(level) };
+}
+
+function pick<T extends Float64Array | Uint8Array | Int32Array | Uint32Array>(from: T, order: Uint32Array): T {
+	const to = new (from.constructor as new (n: number) => T)(order.length);
+	for (let i = 0; i < order.length; i++) to[i] = from[order[i]];
+	return to;
+}
+
+/** Sums by function: self of all nodes, total of those without one of the same function above. */
+function sumFunctions(t: Tree): void {
+	const open = new Uint32Array(t.functions.name.length), stack = new Uint32Array(t.level.length + 2), at = new Uint32Array(t.level.length + 2);
+	let depth = 0;
+	const enter = (i: number) => {
+		const f = t.fn[i];
+		t.fnSelf[f] += t.self[i];
+		if (open[f]++ === 0) t.fnTotal[f] += t.total[i];
+		stack[depth] = i;
+		at[depth++] = t.first[i];
+	};
+	enter(0);
+	while (depth) {
+		const i = stack[depth - 1];
+		if (at[depth - 1] < t.first[i + 1]) enter(at[depth - 1]++);
+		else {
+			open[t.fn[i]]--;
+			depth--;
+		}
+	}
+}
+
+/** Where nodes begin: children follow from where their parent does, what is its own comes last. */
+function place(t: Tree): void {
+	for (let i = 0; i < t.n; i++) {
+		let at = t.start[i];
+		for (let c = t.first[i]; c < t.first[i + 1]; c++) {
+			t.start[c] = at;
+			at += t.total[c];
+		}
+	}
+}
+
+export function build(raw: RawTree): Tree {
+	const { order, first, level } = levelOrder(raw.parent, raw.total);
+	const n = order.length, number = new Uint32Array(n);
+	for (let k = 0; k < n; k++) number[order[k]] = k;
+	const parent = new Uint32Array(n);
+	for (let k = 1; k < n; k++) parent[k] = number[raw.parent[order[k]]];
+	const s = raw.sides;
+	const t: Tree = {
+		n, first, level, parent, unit: raw.unit, type: raw.type, whole: raw.whole, functions: raw.functions, kinds: raw.kinds,
+		fn: pick(raw.fn, order), start: new Float64Array(n), self: pick(raw.self, order), total: pick(raw.total, order),
+		kind: pick(raw.kind, order), line: pick(raw.line, order),
+		cut: new Map([...raw.cut].map(([node, count]) => [number[node], count])),
+		sides: s && { selfA: pick(s.selfA, order), selfB: pick(s.selfB, order), totalA: pick(s.totalA, order), totalB: pick(s.totalB, order), mark: pick(s.mark, order) },
+		fnSelf: new Float64Array(raw.functions.name.length), fnTotal: new Float64Array(raw.functions.name.length),
+	};
+	place(t);
+	sumFunctions(t);
+	return t;
+}
+
+export function buffers(t: Tree): ArrayBuffer[] {
+	const arrays = [t.fn, t.parent, t.first, t.level, t.start, t.self, t.total, t.kind, t.line, t.fnSelf, t.fnTotal, ...(t.sides ? Object.values(t.sides) : [])];
+	return arrays.map((a) => a.buffer as ArrayBuffer);
+}
+
+/** Function names from the root's child down to node i. */
+export function pathOf(t: Tree, i: number): string[] {
+	const path: string[] = [];
+	for (let k = i; k; k = t.parent[k]) path.push(t.functions.name[t.fn[k]]);
+	return path.reverse();
+}
+
+/** The node at a path, or how far it leads. */
+export function follow(t: Tree, path: string[]): { node: number; found: number } {
+	let node = 0;
+	for (let d = 0; d < path.length; d++) {
+		let next = -1;
+		for (let c = t.first[node]; c < t.first[node + 1] && next < 0; c++)
+			if (t.functions.name[t.fn[c]] === path[d] && !t.cut.has(c)) next = c;
+		if (next < 0) return { node, found: d };
+		node = next;
+	}
+	return { node, found: path.length };
+}
+
+export function depthOf(t: Tree, i: number): number {
+	let lo = 0, hi = t.level.length - 2;
+	while (lo < hi) {
+		const mid = (lo + hi + 1) >> 1;
+		if (t.level[mid] <= i) lo = mid;
+		else hi = mid - 1;
+	}
+	return lo;
+}
+
+/** Is anything below node i cut off? */
+export function isCutBelow(t: Tree, i: number): boolean {
+	for (const node of t.cut.keys()) for (let k = node; ; k = t.parent[k]) {
+		if (k === i) return true;
+		if (k <= i) break;
+	}
+	return false;
+}
+
+/** Makes trees node by node; equal functions below one parent are one node. */
+export class Builder {
+	private fn: number[] = [0];
+	private parent: number[] = [0];
+	private self: number[] = [0];
+	private kind: number[];
+	private line: number[] = [0];
+	private readonly child = new Map<number, number>();
+	private readonly nFunctions: number;
+	readonly cut = new Map<number, number>();
+
+	constructor(private readonly functions: Functions, root = 0, rootKind = 0) {
+		this.nFunctions = functions.name.length + 1;
+		this.fn[0] = root;
+		this.kind = [rootKind];
+	}
+
+	at(parent: number, fn: number, kind: number, line = 0): number {
+		const key = parent * this.nFunctions + fn;
+		const old = this.child.get(key);
+		if (old !== undefined) {
+			if (this.line[old] !== line) this.line[old] = 0;
+			return old;
+		}
+		const node = this.fn.length;
+		this.child.set(key, node);
+		this.fn.push(fn);
+		this.parent.push(parent);
+		this.self.push(0);
+		this.kind.push(kind);
+		this.line.push(line);
+		return node;
+	}
+
+	add(node: number, value: number): void {
+		this.self[node] += value;
+	}
+
+	finish(like: { unit: string; type: string; kinds: string[]; whole?: number }): Tree {
+		const n = this.fn.length, total = Float64Array.from(this.self), parent = Uint32Array.from(this.parent);
+		for (let i = n - 1; i > 0; i--) total[parent[i]] += total[i];
+		return build({
+			unit: like.unit, type: like.type, kinds: like.kinds, whole: like.whole ?? total[0], functions: this.functions,
+			fn: Uint32Array.from(this.fn), parent, self: Float64Array.from(this.self), total, kind: Uint8Array.from(this.kind),
+			line: Int32Array.from(this.line), cut: this.cut,
+		});
+	}
+}
+
+/** What function f calls: the subtrees below its outermost occurrences, as one. */
+export function calleesOf(t: Tree, f: number): Tree {
+	const b = new Builder(t.functions, f, kindOfFunction(t, f)), to = new Int32Array(t.n).fill(-1);
+	for (let i = 0; i < t.n; i++) {
+		const up = i ? to[t.parent[i]] : -1;
+		if (up >= 0) to[i] = b.at(up, t.fn[i], t.kind[i], t.line[i]);
+		else if (t.fn[i] === f) to[i] = 0;
+		if (to[i] >= 0) b.add(to[i], t.self[i]);
+		if (to[i] >= 0 && t.cut.has(i)) b.cut.set(to[i], (b.cut.get(to[i]) ?? 0) + t.cut.get(i)!);
+	}
+	return b.finish(t);
+}
+
+/** Who calls function f: the way up from its outermost occurrences, f as the root. */
+export function callersOf(t: Tree, f: number): Tree {
+	const b = new Builder(t.functions, f, kindOfFunction(t, f)), inside = new Uint8Array(t.n);
+	for (let i = 0; i < t.n; i++) {
+		const up = i ? inside[t.parent[i]] : 0;
+		inside[i] = up || t.fn[i] === f ? 1 : 0;
+		if (!inside[i] || up) continue;
+		let node = 0;
+		for (let k = t.parent[i]; k; k = t.parent[k]) node = b.at(node, t.fn[k], t.kind[k], t.line[k]);
+		b.add(node, t.total[i]);
+	}
+	return b.finish(t);
+}
+
+function kindOfFunction(t: Tree, f: number): number {
+	const i = t.fn.indexOf(f);
+	return i < 0 ? 0 : t.kind[i];
+}
+
+const TRIVIAL = 0.99; // of its parent
+const SHORTEST_CHAIN = 4;
+
+/** Direct recursion becomes one frame; of a chain of frames that only call one another its ends stay. */
+export function collapse(t: Tree, recursion: boolean, chains: boolean): Tree {
+	const functions: Functions = { name: [...t.functions.name], file: [...t.functions.file], mapping: [...t.functions.mapping] };
+	const hidden = chains ? chainsOf(t) : undefined;
+	const named = new Map<number, number>();
+	if (hidden) for (const k of new Set(hidden.length)) if (k) {
+		named.set(k, functions.name.length);
+		functions.name.push(`${k} frames`);
+		functions.file.push('');
+		functions.mapping.push('');
+	}
+	const b = new Builder(functions, t.fn[0], t.kind[0]), to = new Uint32Array(t.n);
+	b.add(0, t.self[0]);
+	for (let i = 1; i < t.n; i++) {
+		const up = to[t.parent[i]];
+		if (recursion && t.fn[i] === t.fn[t.parent[i]]) to[i] = up;
+		else if (hidden && hidden.inside[i]) to[i] = hidden.length[i] ? b.at(up, named.get(hidden.length[i])!, t.kind[i]) : up;
+		else to[i] = b.at(up, t.fn[i], t.kind[i], t.line[i]);
+		b.add(to[i], t.self[i]);
+		if (t.cut.has(i)) b.cut.set(to[i], t.cut.get(i)!);
+	}
+	return b.finish(t);
+}
+
+/** Which nodes lie inside of a chain; the first of each has its length. */
+function chainsOf(t: Tree): { inside: Uint8Array; length: Uint32Array } {
+	const inside = new Uint8Array(t.n), length = new Uint32Array(t.n), seen = new Uint8Array(t.n);
+	const isLink = (i: number) => i > 0 && t.first[i + 1] > t.first[i] && t.total[t.first[i]] >= TRIVIAL * t.total[i] && !t.cut.has(t.first[i]);
+	for (let i = 1; i < t.n; i++) {
+		if (seen[i] || !isLink(i)) continue;
+		const chain = [i];
+		for (let k = i; isLink(k); k = t.first[k]) chain.push(t.first[k]);
+		for (const k of chain) seen[k] = 1;
+		if (chain.length < SHORTEST_CHAIN) continue;
+		for (const k of chain.slice(1, -1)) inside[k] = 1;
+		length[chain[1]] = chain.length - 2;
+	}
+	return { inside, length };
+}

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A flame graph that answers to pointer, touch and keyboard. What it is told to show comes from outside (zoom, search, colours);
+// what a person does goes out through its callbacks.
+import { h } from '../dom';
+import { percent, value } from '../units';
+import type { Palette } from './colours';
+import { Painter, ROW, firstEndingAfter, nodeName } from './draw';
+import { Tree, depthOf } from './tree';
+
+export interface Callbacks {
+	zoom(node: number): void;
+	menu(node: number, at: { x: number; y: number }): void;
+	select?(node: number): void;
+}
+interface Hit {
+	node: number; // -1: several that are too narrow
+	parent: number;
+	level: number;
+}
+
+const ANIMATION_MS = 140;
+const LONG_PRESS_MS = 500;
+const MOVED_PX = 8;
+
+export class FlameView {
+	readonly root: HTMLElement;
+	private readonly canvas = h('canvas', { class: 'flame-canvas', tabindex: '0', role: 'img' });
+	private readonly scroller: HTMLElement;
+	private readonly spacer = h('div', { class: 'flame-spacer' });
+	private readonly hover = h('div', { class: 'flame-hover', hidden: true });
+	private readonly mark = h('div', { class: 'flame-mark', hidden: true });
+	private readonly tip = h('div', { class: 'tooltip', hidden: true, role: 'tooltip' });
+	private readonly live = h('div', { class: 'offscreen', 'aria-live': 'polite' });
+	readonly painter = new Painter(this.canvas);
+	private tree?: Tree;
+	private palette?: Palette;
+	private matched?: Uint8Array;
+	private flame = false;
+	private zoomed = 0;
+	private selected = -1;
+	private from = 0;
+	private to = 1;
+	private frame = 0;
+	private animation = 0;
+	private width = 0;
+	private readonly observer: ResizeObserver;
+	/** Milliseconds of script and canvas that the last frames took. */
+	readonly frameTimes: number[] = [];
+
+	constructor(private readonly on: Callbacks, private readonly describe: (t: Tree, node: number) => Node[], private readonly maxHeight: () => number) {
+		this.scroller = h('div', { class: 'flame-scroll' }, this.canvas, this.spacer, this.hover, this.mark);
+		this.root = h('div', { class: 'flame' }, this.scroller, this.live);
+		document.body.appendChild(this.tip);
+		this.observer = new ResizeObserver(() => this.resize());
+		this.observer.observe(this.root);
+		this.scroller.addEventListener('scroll', () => this.paint());
+		this.listen();
+	}
+
+	dispose(): void {
+		this.observer.disconnect();
+		this.tip.remove();
+		cancelAnimationFrame(this.frame);
+	}
+
+	show(tree: Tree, palette: Palette, flame: boolean): void {
+		const turned = flame !== this.flame || tree.level.length !== this.tree?.level.length;
+		this.tree = tree;
+		this.palette = palette;
+		this.flame = flame;
+		this.zoomed = 0;
+		this.from = 0;
+		this.to = Math.max(tree.total[0], 1e-12);
+		this.selected = -1;
+		this.hideHover();
+		this.canvas.setAttribute('aria-label', `Flame graph of ${tree.n} frames, ${value(tree.whole, tree.unit)}. The table view holds the same functions.`);
+		this.resize(turned);
+	}
+
+	colour(palette: Palette): void {
+		this.palette = palette;
+		this.paint();
+	}
+
+	search(matched: Uint8Array | undefined): void {
+		this.matched = matched;
+		this.paint();
+	}
+
+	get zoomNode(): number {
+		return this.zoomed;
+	}
+
+	get selectedNode(): number {
+		return this.selected;
+	}
+
+	/** Fills the width with a node's bar. */
+	zoomTo(node: number, animate: boolean): void {
+		const t = this.tree!;
+		this.zoomed = node;
+		const from = t.start[node], to = from + Math.max(t.total[node], 1e-12);
+		if (!animate || matchMedia('(prefers-reduced-motion: reduce)').matches) {
+			this.from = from;
+			this.to = to;
+			this.paint();
+			return;
+		}
+		const f0 = this.from, t0 = this.to, began = performance.now();
+		cancelAnimationFrame(this.animation);
+		const step = (now: number) => {
+			const x = Math.min(Math.max((now - began) / ANIMATION_MS, 0), 1), ease = 1 - (1 - x) ** 3;
+			this.from = f0 + (from - f0) * ease;
+			this.to = t0 + (to - t0) * ease;
+			this.drawNow();
+			if (x < 1) this.animation = requestAnimationFrame(step);
+		};
+		this.animation = requestAnimationFrame(step);
+	}
+
+	/** The picture as it is. */
+	picture(background: string): Promise<Blob | null> {
+		const c = document.createElement('canvas');
+		c.width = this.canvas.width;
+		c.height = this.canvas.height;
+		const ctx = c.getContext('2d')!;
+		ctx.fillStyle = background;
+		ctx.fillRect(0, 0, c.width, c.height);
+		ctx.drawImage(this.canvas, 0, 0);
+		return new Promise((done) => c.toBlob(done));
+	}
+
+	focus(): void {
+		this.canvas.focus({ preventScroll: true });
+	}
+
+	private resize(toRoot = false): void {
+		const t = this.tree;
+		if (!t) return;
+		const all = this.depth() * ROW;
+		const height = Math.max(Math.min(all, this.maxHeight()), ROW * 6);
+		this.scroller.style.height = `${height}px`;
+		this.width = this.scroller.clientWidth;
+		this.canvas.style.width = `${this.width}px`;
+		this.canvas.style.height = `${height}px`;
+		this.spacer.style.height = `${Math.max(all - height, 0)}px`;
+		if (toRoot) this.scroller.scrollTop = this.flame ? all : 0;
+		this.paint();
+	}
+
+	private depth(): number {
+		return this.tree!.level.length - 1;
+	}
+
+	private paint(): void {
+		if (!this.tree || this.frame) return;
+		this.frame = requestAnimationFrame(() => {
+			this.frame = 0;
+			this.drawNow();
+		});
+	}
+
+	private drawNow(): void {
+		const t = this.tree;
+		if (!t || !this.palette || this.width < 1) return;
+		const began = performance.now();
+		this.painter.draw({
+			tree: t, palette: this.palette, from: this.from, to: this.to, width: this.width, height: this.scroller.clientHeight,
+			scroll: this.scroller.scrollTop, flame: this.flame, focusLevel: depthOf(t, this.zoomed), matched: this.matched, depth: this.depth(),
+		});
+		this.frameTimes.push(performance.now() - began);
+		if (this.frameTimes.length > 1000) this.frameTimes.shift();
+		this.outline(this.mark, this.selected);
+	}
+
+	/* ---- where things are ---- */
+
+	private levelY(level: number): number {
+		return (this.flame ? this.depth() - 1 - level : level) * ROW;
+	}
+
+	private hit(e: { clientX: number; clientY: number }): Hit | undefined {
+		const t = this.tree;
+		if (!t) return undefined;
+		const r = this.canvas.getBoundingClientRect(), row = Math.floor((e.clientY - r.top + this.scroller.scrollTop) / ROW);
+		const level = this.flame ? this.depth() - 1 - row : row;
+		const scale = (this.to - this.from) / this.width, at = this.from + (e.clientX - r.left) * scale;
+		if (level < 0 || level >= this.depth()) return undefined;
+		let node = 0;
+		for (let l = 0; l < level; l++) {
+			const c = firstEndingAfter(t, t.first[node], t.first[node + 1], at);
+			if (c === t.first[node + 1] || t.start[c] > at) return undefined;
+			if (t.total[c] < 0.5 * scale) return l + 1 === level ? { node: -1, parent: node, level } : undefined;
+			node = c;
+		}
+		return { node, parent: t.parent[node], level };
+	}
+
+	private outline(box: HTMLElement, node: number): void {
+		const t = this.tree;
+		box.hidden = node < 0 || !t;
+		if (!t || node < 0) return;
+		const scale = this.width / (this.to - this.from);
+		const left = Math.max((t.start[node] - this.from) * scale, 0), right = Math.min((t.start[node] + t.total[node] - this.from) * scale, this.width);
+		box.hidden = right <= left;
+		box.style.transform = `translate(${left}px, ${this.levelY(depthOf(t, node))}px)`;
+		box.style.width = `${Math.max(right - left, 1)}px`;
+		box.style.height = `${ROW - 1}px`;
+	}
+
+	/* ---- what a person does ---- */
+
+	private listen(): void {
+		const c = this.canvas;
+		let press = 0, down: { x: number; y: number; long: boolean } | undefined;
+		c.addEventListener('pointermove', (e) => {
+			if (down && Math.hypot(e.clientX - down.x, e.clientY - down.y) > MOVED_PX) clearTimeout(press);
+			if (e.pointerType !== 'touch') this.point(e);
+		});
+		c.addEventListener('pointerleave', () => this.hideHover());
+		c.addEventListener('pointerdown', (e) => {
+			down = { x: e.clientX, y: e.clientY, long: false };
+			if (e.pointerType === 'mouse') return;
+			clearTimeout(press);
+			press = window.setTimeout(() => {
+				if (down) down.long = true;
+				this.openMenu(e);
+			}, LONG_PRESS_MS);
+		});
+		c.addEventListener('pointercancel', () => clearTimeout(press));
+		c.addEventListener('pointerup', () => clearTimeout(press));
+		c.addEventListener('click', (e) => {
+			if (down?.long) return;
+			const hit = this.hit(e);
+			if (!hit) return;
+			const node = hit.node < 0 ? hit.parent : hit.node;
+			this.select(node);
+			this.on.zoom(node);
+		});
+		c.addEventListener('contextmenu', (e) => {
+			e.preventDefault();
+			this.openMenu(e);
+		});
+		c.addEventListener('keydown', (e) => this.key(e));
+		c.addEventListener('blur', () => this.hideHover());
+	}
+
+	private openMenu(e: { clientX: number; clientY: number }): void {
+		const hit = this.hit(e);
+		if (!hit || hit.node < 0) return;
+		this.select(hit.node);
+		this.hideHover();
+		this.on.menu(hit.node, { x: e.clientX, y: e.clientY });
+	}
+
+	private point(e: PointerEvent): void {
+		const t = this.tree, hit = this.hit(e);
+		if (!t || !hit) {
+			this.hideHover();
+			return;
+		}
+		this.canvas.style.cursor = 'pointer';
+		this.outline(this.hover, hit.node);
+		this.tip.replaceChildren(...(hit.node < 0 ? this.describeNarrow(hit.parent) : this.describe(t, hit.node)));
+		this.tip.hidden = false;
+		const w = this.tip.offsetWidth, hgt = this.tip.offsetHeight;
+		const x = e.clientX + 14 + w > innerWidth - 6 ? Math.max(e.clientX - w - 14, 6) : e.clientX + 14;
+		const y = e.clientY + 18 + hgt > innerHeight - 6 ? Math.max(e.clientY - hgt - 14, 6) : e.clientY + 18;
+		this.tip.style.transform = `translate(${x}px, ${y}px)`;
+	}
+
+	private describeNarrow(parent: number): Node[] {
+		const t = this.tree!, scale = (this.to - this.from) / this.width;
+		let n = 0, sum = 0;
+		for (let c = t.first[parent]; c < t.first[parent + 1]; c++) if (t.total[c] < 0.5 * scale) {
+			n++;
+			sum += t.total[c];
+		}
+		return [h('strong', {}, `${n} narrow frames below ${nodeName(t, parent)}`), h('div', { class: 'muted' }, `${value(sum, t.unit)}, ${percent(sum / t.whole)}. Zoom in to tell them apart.`)];
+	}
+
+	private hideHover(): void {
+		this.hover.hidden = true;
+		this.tip.hidden = true;
+		this.canvas.style.cursor = '';
+	}
+
+	select(node: number): void {
+		const t = this.tree!;
+		this.selected = node;
+		this.outline(this.mark, node);
+		const y = this.levelY(depthOf(t, node)), s = this.scroller;
+		if (y < s.scrollTop) s.scrollTop = y;
+		else if (y + ROW > s.scrollTop + s.clientHeight) s.scrollTop = y + ROW - s.clientHeight;
+		this.live.textContent = `${nodeName(t, node)}, ${value(t.total[node], t.unit)}, ${percent(t.total[node] / t.whole)}`;
+		this.on.select?.(node);
+	}
+
+	/** Arrows walk from frame to frame: up and down as the picture shows it. */
+	private key(e: KeyboardEvent): void {
+		const t = this.tree;
+		if (!t || e.ctrlKey || e.metaKey || e.altKey) return;
+		const at = this.selected < 0 ? this.zoomed : this.selected;
+		const deeper = t.first[at] < t.first[at + 1] ? t.first[at] : at;
+		const sibling = (step: number) => (at && at + step >= t.first[t.parent[at]] && at + step < t.first[t.parent[at] + 1] ? at + step : at);
+		const moves: Record<string, () => number> = {
+			ArrowDown: () => (this.flame ? t.parent[at] : deeper), ArrowUp: () => (this.flame ? deeper : t.parent[at]),
+			ArrowLeft: () => sibling(-1), ArrowRight: () => sibling(1), Home: () => 0,
+		};
+		if (e.key in moves) this.select(this.selected < 0 ? at : moves[e.key]());
+		else if (e.key === 'Enter' || e.key === ' ') this.on.zoom(at);
+		else if (e.key === 'ContextMenu' || e.key === 'm') {
+			const r = this.mark.getBoundingClientRect();
+			this.on.menu(at, { x: r.left, y: r.bottom });
+		} else return;
+		e.preventDefault();
+	}
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Fetches and decodes flame graphs beside the page's thread.
+import { decode } from './decode';
+import { RawTree, Tree, buffers, build } from './tree';
+
+export type Width = 'union' | 'a' | 'b';
+export interface Job {
+	id: number;
+	url: string;
+	body: string;
+	width?: Width; // what a difference's bars are as wide as
+	scale?: [number, number];
+}
+export type Message = Job | { id: number; cancel: true };
+export type Answer =
+	| { id: number; bytes: number }
+	| { id: number; tree: Tree; decodeMs: number; arrived: number; stats: string }
+	| { id: number; error: { status: number; text: string } };
+
+const running = new Map<number, AbortController>();
+
+async function readAll(r: Response, onBytes: (n: number) => void): Promise<Uint8Array> {
+	const chunks: Uint8Array[] = [];
+	let n = 0;
+	for (const reader = r.body!.getReader(); ; ) {
+		const { done, value } = await reader.read();
+		if (done) break;
+		chunks.push(value);
+		n += value.length;
+		onBytes(n);
+	}
+	const all = new Uint8Array(n);
+	let at = 0;
+	for (const c of chunks) {
+		all.set(c, at);
+		at += c.length;
+	}
+	return all;
+}
+
+/** Bars of a difference are as wide as one side, or as both together, each as much as it counts. */
+function weigh(raw: RawTree, width: Width, [scaleA, scaleB]: [number, number]): void {
+	const s = raw.sides!, a = width === 'b' ? 0 : scaleA, b = width === 'a' ? 0 : scaleB;
+	for (let i = 0; i < raw.total.length; i++) {
+		raw.total[i] = s.totalA[i] * a + s.totalB[i] * b;
+		raw.self[i] = s.selfA[i] * a + s.selfB[i] * b;
+	}
+	raw.whole = raw.total[0];
+}
+
+async function run(job: Job, signal: AbortSignal): Promise<void> {
+	const r = await fetch(job.url, { method: 'POST', body: job.body, headers: { 'Content-Type': 'application/x-www-form-urlencoded' }, signal });
+	if (!r.ok) {
+		send({ id: job.id, error: { status: r.status, text: await r.text() } });
+		return;
+	}
+	let told = 0;
+	const data = await readAll(r, (bytes) => {
+		if (bytes - told > 1 << 18) send({ id: job.id, bytes: (told = bytes) });
+	});
+	const began = performance.now(), arrived = Date.now();
+	const raw = decode(data);
+	if (raw.sides) weigh(raw, job.width ?? 'union', job.scale ?? [1, 1]);
+	const tree = build(raw);
+	send({ id: job.id, tree, decodeMs: performance.now() - began, arrived, stats: r.headers.get('Sonde-Stats') ?? '' }, buffers(tree));
+}
+
+function send(a: Answer, transfer: ArrayBuffer[] = []): void {
+	(self as unknown as Worker).postMessage(a, transfer);
+}
+
+self.onmessage = (e: MessageEvent<Message>) => {
+	const m = e.data;
+	if ('cancel' in m) {
+		running.get(m.id)?.abort();
+		return;
+	}
+	const abort = new AbortController();
+	running.set(m.id, abort);
+	run(m, abort.signal)
+		.catch((error: Error) => abort.signal.aborted || send({ id: m.id, error: { status: 0, text: error.message } }))
+		.finally(() => running.delete(m.id));
+};

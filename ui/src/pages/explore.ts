@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One selection: its values over time, and below them its flame graph.
+import { Line, Matrix, ProfileType, Query, get, series } from '../api';
+import { h } from '../dom';
+import { FlamePanel, exportLinks } from '../flame/panel';
+import { Panel } from '../panel';
+import { Plot, PlotLine } from '../plot';
+import { QueryBar, readFilters } from '../query_bar';
+import { RangePicker } from '../range_picker';
+import { Page, params, set } from '../router';
+import { narrowed, parse, print } from '../selector';
+import { integer, rateOf } from '../units';
+import { Range, readRange, resolve, stepFor } from '../time';
+
+const MAX_LINES = 24;
+const PATHS = { profile: 'api/v1/profile', graph: 'api/v1/flamegraph', top: 'api/v1/top' };
+
+export function lineLabel(l: Line, common: Set<string>): string {
+	const parts = Object.entries(l.metric).filter(([name]) => !name.startsWith('__') && !common.has(name)).map(([name, v]) => `${name}=${v}`);
+	return parts.join(', ') || (l.metric.service_name ?? 'all series');
+}
+
+/** Labels that are the same in all lines say nothing in a legend. */
+export function commonLabels(lines: Line[]): Set<string> {
+	const common = new Set<string>();
+	if (lines.length > 1) for (const [name, v] of Object.entries(lines[0].metric)) if (lines.every((l) => l.metric[name] === v)) common.add(name);
+	return common;
+}
+
+/** The types of a range, and the query that a bare address means. */
+export async function typesOf(range: Query, signal: AbortSignal): Promise<ProfileType[]> {
+	return get<ProfileType[]>('api/v1/profile_types', range, signal);
+}
+
+export class ExplorePage implements Page {
+	private readonly bar = new QueryBar((c) => set({ at: null, sandwich: null, ...c }));
+	private readonly range = new RangePicker((c) => set(c), () => this.refresh());
+	private readonly plot = new Plot();
+	private readonly graph = new Panel('plot');
+	private readonly flame = new FlamePanel((c, replace) => set(c, replace));
+	private readonly note = h('p', { class: 'facts' });
+	readonly root: HTMLElement;
+	private types: ProfileType[] = [];
+	private shown = '';
+	private now = Date.now() / 1e3;
+	private readonly onKey = (e: KeyboardEvent) => {
+		const target = e.target as HTMLElement;
+		const isTyping = /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName);
+		if ((!isTyping || ((e.ctrlKey || e.metaKey) && e.key === 'f')) && !e.defaultPrevented && this.flame.key(e)) e.preventDefault();
+	};
+	private readonly onTheme = () => this.plot.redraw();
+
+	constructor() {
+		this.graph.body.append(this.plot.root, this.note);
+		this.root = h('div', { class: 'page' }, h('div', { class: 'bars' }, this.bar.root, this.range.root), this.graph.root, this.flame.root);
+		document.addEventListener('keydown', this.onKey);
+		document.addEventListener('sonde-theme', this.onTheme);
+	}
+
+	leave(): void {
+		document.removeEventListener('keydown', this.onKey);
+		document.removeEventListener('sonde-theme', this.onTheme);
+		this.range.leave();
+		this.plot.leave();
+		this.graph.leave();
+		this.flame.leave();
+	}
+
+	private refresh(): void {
+		this.now = Date.now() / 1e3;
+		this.shown = '';
+		this.update(params());
+	}
+
+	private times(r: Range): { start: number; end: number } {
+		return resolve(r, this.now);
+	}
+
+	private rangeQuery(p: URLSearchParams): Query {
+		const { start, end } = this.times(readRange(p));
+		return [['start', String(start)], ['end', String(end)]];
+	}
+
+	update(p: URLSearchParams): void {
+		const asked = JSON.stringify([p.get('query'), readRange(p), p.getAll('group_by'), readFilters(p)]);
+		this.range.update(p);
+		if (asked === this.shown) {
+			this.draw(p);
+			return;
+		}
+		if (this.shown) this.now = Date.now() / 1e3;
+		this.shown = asked;
+		const { start, end } = this.times(readRange(p));
+		if (!(start < end)) {
+			this.graph.say('error', 'The range is empty', `From ${readRange(p).start} to ${readRange(p).end}: the first must be before the second.`);
+			return;
+		}
+		void this.graph.run(async (signal) => {
+			this.types = await typesOf(this.rangeQuery(p), signal);
+			if (!p.get('query') && !this.types.length) return null;
+			const query = p.get('query') || `${this.types[0].id}{}`;
+			this.draw(p);
+			return this.loadLines(query, p, signal);
+		}, (m) => this.drawLines(m, p), () => this.refresh());
+	}
+
+	private draw(p: URLSearchParams): void {
+		const query = p.get('query') || (this.types.length ? `${this.types[0].id}{}` : '');
+		this.bar.update({ query, groupBy: p.getAll('group_by'), filters: readFilters(p), range: () => this.rangeQuery(params()) }, this.types);
+		if (!query) return;
+		const asked: Query = [['query', query], ...this.rangeQuery(p), ...readFilters(p), ...p.getAll('group_by').map((g): [string, string] => ['group_by', g])];
+		this.flame.update({ path: PATHS.graph, query: asked, exports: exportLinks(PATHS, asked) }, p);
+	}
+
+	private loadLines(query: string, p: URLSearchParams, signal: AbortSignal): Promise<Matrix> {
+		const { start, end } = this.times(readRange(p)), groups = p.getAll('group_by');
+		return series([['query', query], ['start', String(start)], ['end', String(end)], ['step', String(stepFor(end - start))], ['limit', String(MAX_LINES)],
+			...(groups.length ? groups : ['']).map((g): [string, string] => ['group_by', g])], signal);
+	}
+
+	private drawLines(m: Matrix | null, p: URLSearchParams): void {
+		if (!m) {
+			this.bar.update({ query: '', groupBy: [], filters: [], range: () => this.rangeQuery(params()) }, []);
+			this.graph.say('empty', 'No profiles in this range', ['The store holds nothing for this time yet. ', h('a', { href: 'targets' }, 'Targets'), ' shows what is scraped and why a scrape failed; a wider range may hold older profiles.'], ['Last 7 days', () => set({ start: 'now-7d', end: 'now', seconds: null })]);
+			this.flame.empty('Nothing to draw yet', 'Profiles appear here a few seconds after the first scrape. POST /api/v1/import takes profiles by hand.');
+			return;
+		}
+		if (!m.result.length) {
+			this.graph.say('empty', 'No values here', 'Nothing was stored for this selector in this range. Widen the range, or take matchers away.');
+			return;
+		}
+		const { start, end } = this.times(readRange(p)), isInstant = this.types.find((t) => t.id === m.profile_type)?.kind === 'instant';
+		const rate = rateOf(m.unit, isInstant, m.step), common = commonLabels(m.result), query = parse(p.get('query') || `${m.profile_type}{}`);
+		const lines = m.result.map((l): PlotLine => ({
+			label: lineLabel(l, common), points: l.values.map(([t, v]) => [t, Number(v) * rate.factor]),
+			pick: query && p.getAll('group_by').length ? () => set({ query: print(narrowed(query, l.metric)), at: null }) : undefined,
+		}));
+		this.plot.show(lines, { step: m.step, start, end, text: rate.text,
+			onRange: (a, b) => set({ start: String(a), end: String(b), seconds: null }),
+			onPoint: (t) => set({ start: String(Math.floor(t - m.step)), end: String(Math.ceil(t)), seconds: null }) });
+		this.note.textContent = `${rate.name}, a point per ${m.step} s · drag to select a range, click for one point${m.n_series > m.result.length ? ` · the largest ${m.result.length} of ${integer(m.n_series)} series` : ''}`;
+	}
+}

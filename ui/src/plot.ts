@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Lines over time. Dragging selects a range, a click one point; the legend reads the values under the pointer.
+import uPlot from 'uplot';
+import { fill, h } from './dom';
+import { isDark } from './flame/colours';
+import { clockText, timeText } from './time';
+
+export interface PlotLine {
+	label: string;
+	points: [number, number][]; // unix seconds, value
+	colour?: string;
+	pick?: () => void; // what a double click on its legend does
+}
+export interface PlotOptions {
+	step: number;
+	start: number;
+	end: number;
+	text: (v: number) => string;
+	stacked?: boolean;
+	onRange?: (start: number, end: number) => void;
+	onPoint?: (time: number) => void;
+}
+
+const LIGHT = ['#2f6fb3', '#d9772b', '#3d9b70', '#8a63c9', '#cc4b63', '#2a96a5', '#b3902f', '#a65aa8', '#6d9a3a', '#5b6fc4', '#c25a3a', '#3aa088'];
+const DARK = ['#6aa9e9', '#eba061', '#6cc79b', '#b295ec', '#ee8196', '#63c4d1', '#dcbc63', '#d394d5', '#a3cb74', '#93a3f0', '#ed9274', '#70cfb8'];
+const HEIGHT = 168;
+
+export function seriesColour(i: number): string {
+	const colours = isDark() ? DARK : LIGHT;
+	return colours[i % colours.length];
+}
+
+function css(name: string): string {
+	return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+/** One time axis for all lines. A point stands for the step before it: where that step has no point of its own, the line begins there. */
+function table(lines: PlotLine[], o: PlotOptions): uPlot.AlignedData {
+	const times = new Set<number>();
+	for (const l of lines) for (const [t] of l.points) times.add(t).add(t - o.step);
+	const axis = [...times].sort((a, b) => a - b), at = new Map(axis.map((t, i) => [t, i]));
+	const columns = lines.map((l) => {
+		const column: (number | null)[] = new Array(axis.length).fill(o.stacked ? 0 : null);
+		for (const [t, v] of l.points) column[at.get(t)!] = v;
+		const has = new Set(l.points.map(([t]) => t));
+		for (const [t, v] of l.points) if (!has.has(t - o.step)) column[at.get(t - o.step)!] = v;
+		return column;
+	});
+	if (o.stacked) for (let i = columns.length - 2; i >= 0; i--) for (let k = 0; k < axis.length; k++) {
+		const above = columns[i + 1][k];
+		if (columns[i][k] !== null || above !== null) columns[i][k] = (columns[i][k] ?? 0) + (above ?? 0);
+	}
+	return [axis, ...columns] as uPlot.AlignedData;
+}
+
+export class Plot {
+	private readonly host = h('div', { class: 'plot-host' });
+	private readonly legend = h('div', { class: 'plot-legend' });
+	readonly root = h('div', { class: 'plot' }, this.host, this.legend);
+	private u?: uPlot;
+	private lines: PlotLine[] = [];
+	private options?: PlotOptions;
+	private readonly hidden = new Set<string>();
+	private readonly observer = new ResizeObserver(() => this.u && this.u.setSize({ width: this.host.clientWidth, height: HEIGHT }));
+
+	constructor() {
+		this.observer.observe(this.host);
+	}
+
+	leave(): void {
+		this.observer.disconnect();
+		this.u?.destroy();
+	}
+
+	show(lines: PlotLine[], o: PlotOptions): void {
+		this.lines = lines;
+		this.options = o;
+		this.draw();
+	}
+
+	redraw(): void {
+		if (this.options) this.draw();
+	}
+
+	private draw(): void {
+		const o = this.options!, colour = (i: number) => this.lines[i].colour ?? seriesColour(i);
+		const axis = { stroke: css('--muted'), grid: { stroke: css('--grid'), width: 1 }, ticks: { stroke: css('--grid'), width: 1, size: 4 }, font: '11px system-ui, sans-serif' };
+		const stepped = uPlot.paths.stepped!({ align: -1 });
+		this.u?.destroy();
+		this.u = new uPlot({
+			width: Math.max(this.host.clientWidth, 100), height: HEIGHT, padding: [8, 8, 0, 0],
+			legend: { show: false },
+			cursor: { x: true, y: false, drag: { x: true, y: false, dist: 4 }, points: { show: !o.stacked, size: 6 } },
+			scales: { x: { time: true, range: [o.start, o.end] }, y: { range: (_u, _min, max) => [0, max > 0 ? max * 1.08 : 1] } },
+			axes: [{ ...axis, size: 30, values: (_u, splits, _axis, _space, incr) => splits.map((t) => (incr >= 86400 ? timeText(t).slice(5, 10) : incr >= 60 ? clockText(t).slice(0, 5) : clockText(t))) }, { ...axis, size: 74, values: (_u, splits) => splits.map(o.text) }],
+			series: [{}, ...this.lines.map((l, i) => ({
+				label: l.label, stroke: colour(i), width: o.stacked ? 0.5 : 1.5, paths: stepped, show: !this.hidden.has(l.label), points: { show: false },
+				fill: o.stacked ? `${colour(i)}b0` : this.lines.length === 1 ? `${colour(i)}30` : undefined,
+			}))],
+			hooks: { setCursor: [(u) => this.values(u.cursor.idx ?? null)], setSelect: [(u) => this.selected(u)], ready: [(u) => this.clicks(u)] },
+		}, table(this.lines, o), this.host);
+		this.drawLegend(colour);
+	}
+
+	private selected(u: uPlot): void {
+		if (u.select.width < 2) return;
+		const from = u.posToVal(u.select.left, 'x'), to = u.posToVal(u.select.left + u.select.width, 'x');
+		u.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+		this.options?.onRange?.(Math.floor(from), Math.ceil(Math.max(to, from + 1)));
+	}
+
+	private clicks(u: uPlot): void {
+		let x = -1;
+		u.over.addEventListener('pointerdown', (e) => (x = e.clientX));
+		u.over.addEventListener('click', (e) => {
+			if (Math.abs(e.clientX - x) > 3 || u.cursor.idx === null || u.cursor.idx === undefined) return;
+			this.options?.onPoint?.(u.data[0][u.cursor.idx]);
+		});
+	}
+
+	private drawLegend(colour: (i: number) => string): void {
+		fill(this.legend, this.lines.map((l, i) => h('button', {
+			type: 'button', class: 'legend-item', 'aria-pressed': String(!this.hidden.has(l.label)), title: l.pick ? `${l.label}\nClick: hide or show. Double click: only this one.` : l.label,
+			onclick: () => this.toggle(l.label, i), ondblclick: l.pick,
+		}, h('span', { class: 'swatch', style: { background: colour(i) } }), h('span', { class: 'legend-label' }, l.label), h('span', { class: 'legend-value num' }))));
+		this.values(null);
+	}
+
+	private toggle(label: string, i: number): void {
+		if (!this.hidden.delete(label)) this.hidden.add(label);
+		this.u?.setSeries(i + 1, { show: !this.hidden.has(label) });
+		this.legend.children[i]?.setAttribute('aria-pressed', String(!this.hidden.has(label)));
+	}
+
+	/** Under the pointer, else the mean. */
+	private values(idx: number | null): void {
+		const o = this.options!, time = idx === null || !this.u ? undefined : this.u.data[0][idx];
+		this.lines.forEach((l, i) => {
+			const cell = this.legend.children[i]?.querySelector('.legend-value');
+			if (!cell) return;
+			const point = time === undefined ? undefined : l.points.find(([t]) => t === time);
+			const mean = l.points.reduce((sum, [, v]) => sum + v, 0) / Math.max(l.points.length, 1);
+			cell.textContent = time === undefined ? `mean ${o.text(mean)}` : point ? o.text(point[1]) : '–';
+		});
+		this.host.title = time === undefined ? '' : timeText(time);
+	}
+}

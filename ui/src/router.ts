@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The address is the state: a page reads it, a change writes it, and a shared link shows the same picture.
+
+/** Ends in '/': the route prefix, whatever proxy is in front, since all pages lie one level below it. */
+export const BASE = new URL('.', location.href.split(/[?#]/)[0]).href;
+
+export interface Page {
+	readonly root: HTMLElement;
+	/** The address changed, or a refresh is due. */
+	update(params: URLSearchParams): void;
+	leave(): void;
+}
+export type Changes = Record<string, string | string[] | null>;
+
+type Route = { title: string; make: () => Page };
+
+let routes: Record<string, Route> = {};
+let current: { name: string; page: Page } | undefined;
+let shown: (name: string) => void = () => {};
+let host: HTMLElement;
+
+export function pageName(): string {
+	return location.pathname.slice(new URL(BASE).pathname.length);
+}
+
+export function params(): URLSearchParams {
+	return new URLSearchParams(location.search);
+}
+
+export function href(page: string, p: URLSearchParams | Record<string, string> = {}): string {
+	const text = new URLSearchParams(p as Record<string, string>).toString();
+	return BASE + page + (text ? `?${text}` : '');
+}
+
+export function changed(p: URLSearchParams, changes: Changes): URLSearchParams {
+	const next = new URLSearchParams(p);
+	for (const [key, value] of Object.entries(changes)) {
+		next.delete(key);
+		if (Array.isArray(value)) value.forEach((v) => next.append(key, v));
+		else if (value !== null) next.set(key, value);
+	}
+	return next;
+}
+
+/** Writes parameters of this page; `replace` leaves no step in the history. */
+export function set(changes: Changes, replace = false): void {
+	go(href(pageName(), changed(params(), changes)), replace);
+}
+
+export function go(url: string, replace = false): void {
+	if (url !== location.href) history[replace ? 'replaceState' : 'pushState'](null, '', url);
+	show();
+}
+
+export function refresh(): void {
+	current?.page.update(params());
+}
+
+function show(): void {
+	const name = pageName() in routes ? pageName() : '';
+	if (current?.name !== name) {
+		current?.page.leave();
+		current = { name, page: routes[name].make() };
+		host.replaceChildren(current.page.root);
+		scrollTo(0, 0);
+	}
+	document.title = `${routes[name].title} · Sonde`;
+	shown(name);
+	current.page.update(params());
+}
+
+export function start(table: Record<string, Route>, into: HTMLElement, onShown: (name: string) => void): void {
+	routes = table;
+	host = into;
+	shown = onShown;
+	addEventListener('popstate', show);
+	document.addEventListener('click', (e) => {
+		const a = (e.target as Element).closest?.('a');
+		if (!a || e.defaultPrevented || e.button || e.metaKey || e.ctrlKey || e.shiftKey || a.target || a.hasAttribute('download')) return;
+		const url = new URL(a.href);
+		if (!url.href.startsWith(BASE) || !(url.pathname.slice(new URL(BASE).pathname.length) in routes)) return;
+		e.preventDefault();
+		go(url.href);
+	});
+	show();
+}

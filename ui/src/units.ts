@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Values as a person reads them: rounded, never truncated, always with their unit.
+
+type Step = [number, string];
+const TIME: Step[] = [[86400e9, 'd'], [3600e9, 'h'], [60e9, 'min'], [1e9, 's'], [1e6, 'ms'], [1e3, 'µs'], [1, 'ns']];
+const BYTES: Step[] = [[2 ** 50, 'PiB'], [2 ** 40, 'TiB'], [2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB'], [1, 'B']];
+const COUNT: Step[] = [[1e12, ' T'], [1e9, ' G'], [1e6, ' M'], [1e3, ' k'], [1, '']];
+const SCALES: Record<string, { steps: Step[]; factor: number; gap: string }> = {
+	nanoseconds: { steps: TIME, factor: 1, gap: '\u202f' },
+	microseconds: { steps: TIME, factor: 1e3, gap: '\u202f' },
+	milliseconds: { steps: TIME, factor: 1e6, gap: '\u202f' },
+	seconds: { steps: TIME, factor: 1e9, gap: '\u202f' },
+	bytes: { steps: BYTES, factor: 1, gap: '\u202f' },
+};
+
+/** Three significant digits, no exponent. */
+export function digits(v: number): string {
+	const a = Math.abs(v);
+	if (v === 0) return '0';
+	return a >= 99.95 ? String(Math.round(v)) : a >= 9.995 ? v.toFixed(1) : a >= 0.01 ? v.toFixed(2) : v.toPrecision(2);
+}
+
+export function value(v: number, unit: string): string {
+	const scale = SCALES[unit] ?? { steps: COUNT, factor: 1, gap: '' };
+	const x = v * scale.factor;
+	const [divisor, name] = scale.steps.find(([d]) => Math.abs(x) >= d * 0.9995) ?? scale.steps[scale.steps.length - 1];
+	const text = `${digits(x / divisor)}${scale.gap}${name}`;
+	return SCALES[unit] || unit === 'count' || unit === '' ? text : `${text}\u202f${unit}`;
+}
+
+export function percent(share: number): string {
+	if (!Number.isFinite(share)) return '–';
+	const p = share * 100;
+	return `${Math.abs(p) >= 99.95 ? p.toFixed(0) : Math.abs(p) >= 0.0995 || p === 0 ? p.toFixed(1) : p.toPrecision(1)}%`;
+}
+
+export function signedPercent(share: number): string {
+	return share === Infinity ? 'new' : `${share > 0 ? '+' : ''}${percent(share)}`.replace('-', '−');
+}
+
+export function integer(n: number): string {
+	return Math.round(n).toString().replace(/\B(?=(\d{3})+$)/g, '\u202f');
+}
+
+/** How a graph over time shows a sum per step: CPU time as cores, other amounts per second, what is in use as it is. */
+export function rateOf(unit: string, isInstant: boolean, step: number): { factor: number; text: (v: number) => string; name: string } {
+	if (isInstant) return { factor: 1, text: (v) => value(v, unit), name: unit };
+	if (unit === 'nanoseconds') return { factor: 1e-9 / step, text: (v) => `${digits(v)} cores`, name: 'cores' };
+	return { factor: 1 / step, text: (v) => `${value(v, unit)}/s`, name: `${unit} per second` };
+}
