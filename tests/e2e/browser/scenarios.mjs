@@ -1,0 +1,286 @@
+// What a person does with the web interface, one function per story. Each waits for conditions, never for times.
+import assert from 'node:assert/strict';
+import { statSync } from 'node:fs';
+
+const query = (page) => new URL(page.url()).searchParams;
+const rows = (page) => page.locator('.table-row');
+const found = (page) => page.locator('.found');
+
+async function open(page, url) {
+	await page.goto(url);
+	await page.locator('.panel-flame .facts:not(:empty)').waitFor();
+	await settled(page);
+}
+
+/** Until two frames in a row are equal: no animation, no answer on the way. */
+async function settled(page) {
+	await page.waitForFunction(() => !document.querySelector('.is-loading') && document.querySelector('.flame-canvas')?.width > 0);
+	await page.evaluate(() => new Promise((done) => {
+		let last = '', equal = 0;
+		const look = () => {
+			const c = document.querySelector('.flame-canvas'), now = c.width * c.height < 4e6 ? c.toDataURL() : '';
+			equal = now === last ? equal + 1 : 0;
+			last = now;
+			if (equal >= 12) done();
+			else requestAnimationFrame(look);
+		};
+		look();
+	}));
+}
+
+const waitQuery = (page, test, arg) => page.waitForFunction(([source, a]) => new Function('p', 'a', `return (${source})(p, a)`)(new URLSearchParams(location.search), a), [test.toString(), arg]);
+
+/** Clicks into row `level` of the graph, at this share of its width. */
+async function clickGraph(page, level, share, options = {}) {
+	const box = await page.locator('.flame-canvas').first().boundingBox();
+	await page.mouse.click(box.x + box.width * share, box.y + 19 * level + 9, options);
+}
+
+/** Colours of the canvas, without the transparent ones. */
+function inked(page) {
+	return page.evaluate(() => {
+		const c = document.querySelector('.flame-canvas'), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+		let n = 0;
+		for (let i = 3; i < d.length; i += 4) if (d[i]) n++;
+		return n / (c.width * c.height);
+	});
+}
+
+export async function explores({ page, url }) {
+	await open(page, url);
+	assert.ok((await inked(page)) > 0.1, 'the flame graph is drawn');
+	await rows(page).first().waitFor();
+	assert.match(await page.locator('.panel-plot .facts').textContent(), /^cores, a point per \d+ s/);
+	assert.equal(await page.locator('.legend-item').count(), 1);
+	await page.getByRole('button', { name: /Group by/ }).click();
+	await page.getByRole('menuitemradio', { name: 'service_name' }).click();
+	await waitQuery(page, (p) => p.get('group_by') === 'service_name');
+	await page.waitForFunction(() => document.querySelectorAll('.legend-item').length === 2);
+	assert.deepEqual((await page.locator('.legend-label').allTextContents()).sort(), ['service_name=alpha', 'service_name=beta']);
+	const csp = (await page.request.get(url)).headers()['content-security-policy'];
+	assert.match(csp, /default-src 'none'/);
+	assert.doesNotMatch(csp, /unsafe/);
+}
+
+export async function selects({ page, url }) {
+	await open(page, url);
+	const before = await page.locator('.panel-flame .facts').textContent();
+	await page.getByRole('button', { name: 'Select by label' }).click();
+	await page.getByLabel('Label', { exact: true }).fill('service');
+	await page.getByRole('option', { name: 'service_name' }).click();
+	await page.getByLabel('Value', { exact: true }).click();
+	await page.getByRole('option', { name: 'beta' }).click();
+	await page.getByRole('button', { name: 'Apply' }).click();
+	await waitQuery(page, (p) => (p.get('query') ?? '').endsWith('{service_name="beta"}'));
+	await page.waitForFunction((old) => document.querySelector('.panel-flame .facts').textContent !== old, before);
+	assert.equal(await page.locator('.chip').count(), 1);
+	await page.getByRole('button', { name: 'Text' }).click();
+	const field = page.getByLabel('Selector');
+	assert.match(await field.inputValue(), /\{service_name="beta"\}$/);
+	await field.fill('process_cpu:cpu:nanoseconds:cpu:nanoseconds{serv');
+	await page.getByRole('option', { name: 'service_name' }).click();
+	await page.getByRole('option', { name: 'alpha' }).click();
+	await field.press('End');
+	await page.keyboard.type('}');
+	await field.press('Enter');
+	await waitQuery(page, (p) => p.get('query') === 'process_cpu:cpu:nanoseconds:cpu:nanoseconds{service_name="alpha"}');
+	await field.fill('process_cpu{nonsense');
+	await field.press('Enter');
+	await page.locator('.state-error').first().waitFor();
+	assert.match(await page.locator('.state-error').first().textContent(), /not understood/);
+}
+
+export async function drags({ page, url }) {
+	await open(page, url);
+	const box = await page.locator('.plot .u-over').boundingBox();
+	await page.mouse.move(box.x + box.width * 0.3, box.y + 40);
+	await page.mouse.down();
+	await page.mouse.move(box.x + box.width * 0.8, box.y + 44, { steps: 8 });
+	await page.mouse.up();
+	await waitQuery(page, (p) => Number(p.get('end')) > Number(p.get('start')));
+	const p = query(page);
+	const share = (Number(p.get('end')) - Number(p.get('start'))) / 3600;
+	assert.ok(share > 0.45 && share < 0.55, `half of the hour was selected: ${share}`);
+	await page.getByRole('button', { name: /Earlier/ }).click();
+	await waitQuery(page, (q, old) => Number(q.get('start')) < old, Number(p.get('start')));
+	await page.locator('.range').click();
+	await page.getByRole('menuitemradio', { name: 'Last 15 minutes' }).click();
+	await waitQuery(page, (q) => q.get('start') === 'now-15m' && q.get('end') === 'now');
+	await page.goBack();
+	await waitQuery(page, (q) => q.get('start') !== 'now-15m');
+}
+
+export async function zooms({ page, url }) {
+	await open(page, url);
+	await clickGraph(page, 2, 0.1);
+	await waitQuery(page, (p) => p.getAll('at').length === 2);
+	const path = query(page).getAll('at');
+	await settled(page);
+	assert.deepEqual(await page.locator('.crumb').allTextContents(), ['all', ...path]);
+	assert.match(await page.locator('.crumbs .num').textContent(), /%$/);
+	await page.locator('.crumb', { hasText: 'all' }).click();
+	await waitQuery(page, (p) => !p.has('at'));
+	await clickGraph(page, 2, 0.1, { button: 'right' });
+	await page.getByRole('menuitem', { name: /Callers and callees/ }).click();
+	await waitQuery(page, (p, name) => p.get('sandwich') === name, path[1]);
+	await page.locator('.sandwich-head').waitFor();
+	assert.equal(await page.locator('.sandwich .flame-canvas').count(), 2);
+	await page.keyboard.press('Escape');
+	await waitQuery(page, (p) => !p.has('sandwich'));
+	await clickGraph(page, 2, 0.1, { button: 'right' });
+	await page.getByRole('menuitem', { name: /Without stacks with it/ }).click();
+	await waitQuery(page, (p) => p.has('ignore'));
+	assert.equal(await page.locator('.chip.filter').count(), 1);
+}
+
+export async function searches({ page, url }) {
+	await open(page, url);
+	await page.keyboard.press('/');
+	await page.keyboard.type('^leaf$');
+	await page.waitForFunction(() => /%$/.test(document.querySelector('.found').textContent));
+	const share = parseFloat(await found(page).textContent());
+	assert.ok(share > 0 && share < 100, `a share of the whole: ${share}`);
+	assert.deepEqual(await page.locator('.table-row .function').allTextContents(), ['leaf']);
+	await page.keyboard.press('Enter');
+	await page.waitForFunction(() => document.querySelector('.found').textContent.startsWith('1 of '));
+	await page.keyboard.press('Escape');
+	await waitQuery(page, (p) => !p.has('search'));
+	await page.keyboard.press('Control+f');
+	await page.keyboard.type('(unclosed');
+	await page.waitForFunction(() => document.querySelector('.found').textContent.includes('as text'));
+}
+
+export async function keyboard({ page, url }) {
+	await open(page, url);
+	await page.locator('.flame-canvas').first().focus();
+	for (const key of ['ArrowDown', 'ArrowDown', 'ArrowDown']) await page.keyboard.press(key);
+	await page.keyboard.press('Enter');
+	await waitQuery(page, (p) => p.getAll('at').length === 2);
+	await page.keyboard.press('Escape');
+	await waitQuery(page, (p) => p.getAll('at').length === 1);
+	await page.keyboard.press('0');
+	await waitQuery(page, (p) => !p.has('at'));
+	await page.keyboard.press('i');
+	await waitQuery(page, (p) => p.get('dir') === 'flame');
+	await page.keyboard.press('t');
+	await waitQuery(page, (p) => p.get('view') === 'table');
+	assert.equal(await page.locator('.flame-side').isVisible(), false);
+	await page.keyboard.press('t');
+	await waitQuery(page, (p) => !p.has('view'));
+	await page.keyboard.press('?');
+	await page.locator('.keys').waitFor();
+	await page.keyboard.press('Escape');
+	assert.equal(await page.locator('.keys').count(), 0);
+}
+
+export async function shares({ page, context, url }) {
+	await open(page, url);
+	await clickGraph(page, 2, 0.1);
+	await waitQuery(page, (p) => p.getAll('at').length === 2);
+	await page.keyboard.press('i');
+	await waitQuery(page, (p) => p.get('dir') === 'flame');
+	await settled(page);
+	await page.getByRole('button', { name: 'Share' }).click();
+	await page.locator('.toast').waitFor();
+	const link = await page.evaluate(() => navigator.clipboard.readText());
+	assert.match(new URL(link).searchParams.get('start'), /^\d+$/, 'the shared range is absolute');
+	const other = await context.newPage();
+	await open(other, link);
+	assert.deepEqual(await other.locator('.crumb').allTextContents(), await page.locator('.crumb').allTextContents());
+	const picture = (p) => p.evaluate(() => document.querySelector('.flame-canvas').toDataURL());
+	assert.equal(await picture(other), await picture(page), 'a shared link shows the same picture');
+}
+
+export async function exports_({ page, url, scratch }) {
+	await open(page, url);
+	const saved = {};
+	for (const [item, name] of [[/^pprof/, 'pprof'], [/^Folded/, 'folded'], [/^speedscope/, 'speedscope'], [/^Picture \(SVG/, 'svg'], [/^Functions \(CSV/, 'csv'], [/^Picture \(PNG/, 'png'], [/^Table as shown/, 'table']]) {
+		await page.getByRole('button', { name: 'Export' }).click();
+		const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('menuitem', { name: item }).click()]);
+		saved[name] = `${scratch}/export.${name}`;
+		await download.saveAs(saved[name]);
+		assert.ok(statSync(saved[name]).size > 20, `${name} is not empty`);
+	}
+	return saved;
+}
+
+export async function themes({ page, url }) {
+	await page.emulateMedia({ colorScheme: 'dark' });
+	await open(page, url);
+	const light = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor.match(/\d+/g).reduce((a, b) => a + Number(b), 0) / 3);
+	assert.ok((await light()) < 60, 'dark as the system says');
+	const theme = page.locator('.theme');
+	await theme.click();
+	assert.ok((await light()) > 200, 'light as chosen');
+	await theme.click();
+	await page.emulateMedia({ colorScheme: 'light' });
+	await page.reload();
+	await page.locator('.panel-flame .facts:not(:empty)').waitFor();
+	assert.ok((await light()) < 60, 'the choice stays');
+}
+
+export async function narrow({ page, url }) {
+	await page.setViewportSize({ width: 400, height: 800 });
+	await open(page, url);
+	const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+	assert.ok(over <= 0, `the page is ${over} pixels too wide`);
+	assert.ok((await inked(page)) > 0.1);
+}
+
+export async function cancels({ page, url }) {
+	let held = 0;
+	await page.route('**/api/v1/query_series', () => held++); // never answered
+	await page.goto(url);
+	await page.locator('.panel-plot').getByRole('button', { name: 'Cancel' }).click();
+	await page.locator('.panel-plot .state-cancelled').waitFor();
+	assert.equal(held, 1);
+	await page.unroute('**/api/v1/query_series');
+	await page.locator('.panel-plot').getByRole('button', { name: 'Run again' }).click();
+	await page.locator('.legend-item').waitFor();
+}
+
+export async function empty({ page, url }) {
+	await page.goto(url);
+	await page.locator('.panel-plot .state-empty').waitFor();
+	assert.match(await page.locator('.panel-plot .state-empty').textContent(), /Targets/);
+	await page.getByRole('button', { name: 'Last 7 days' }).click();
+	await waitQuery(page, (p) => p.get('start') === 'now-7d');
+	await page.locator('.panel-plot .state-empty').waitFor();
+}
+
+export async function prefixed({ page, url }) {
+	await open(page, url);
+	assert.ok((await inked(page)) > 0.1);
+	await clickGraph(page, 1, 0.1);
+	await waitQuery(page, (p) => p.has('at'));
+	assert.ok(page.url().startsWith(url));
+}
+
+/** A million frames, none left out: what drawing them costs, in script and canvas, while the picture zooms. */
+export async function million({ page, url }) {
+	await page.setViewportSize({ width: 1280, height: 800 });
+	await open(page, url);
+	const nodes = await page.evaluate(() => document.querySelector('.panel-flame').flame.timing.nodes);
+	const zoom = await page.evaluate(async () => {
+		const panel = document.querySelector('.panel-flame').flame, view = panel.view, t = view.tree;
+		const times = [];
+		let narrowest = Infinity, bars = 0;
+		for (let k = 0; k < 120; k++) {
+			// In and out between the whole and the widest frame of the sixth level.
+			const target = t.level[6], x = 0.5 - Math.cos((k / 119) * 4 * Math.PI) / 2;
+			view.from = t.start[target] * x;
+			view.to = t.total[0] + (t.start[target] + t.total[target] - t.total[0]) * x;
+			const began = performance.now();
+			view.drawNow();
+			view.canvas.getContext('2d').getImageData(0, 0, 1, 1); // what was drawn is rasterized before the clock stops
+			times.push(performance.now() - began);
+			narrowest = Math.min(narrowest, view.painter.drawn.narrowest);
+			bars = Math.max(bars, view.painter.drawn.bars);
+			await new Promise(requestAnimationFrame);
+		}
+		times.sort((a, b) => a - b);
+		return { median: times[60], p95: times[114], narrowest, bars, decodeMs: panel.timing.decodeMs, firstPaintMs: panel.firstPaintMs };
+	});
+	assert.ok(zoom.narrowest >= 0.5, `the narrowest bar is ${zoom.narrowest} pixels`);
+	return { nodes, ...zoom };
+}
