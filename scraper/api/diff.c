@@ -7,7 +7,7 @@
 #include "lib/net/url.h"
 #include "lib/render/render.h"
 #include "lib/tree/diff.h"
-#include "scraper/api/api_impl.h"
+#include "scraper/api/replicates.h"
 #include <string.h>
 
 enum { DEFAULT_ROWS = 1000 };
@@ -22,6 +22,7 @@ struct side {
 	struct tree tree; /* of functions, without a limit */
 	double seconds;	  /* covered; 0 unknown */
 	double scale;
+	struct replicates replicates;
 };
 
 struct diff {
@@ -30,6 +31,9 @@ struct diff {
 	struct tree_symbols symbols;
 	bool relative;
 	enum per per;
+	bool replicated; /* replicate= was given */
+	struct replicates_spec replicate;
+	struct stats_trees stats;
 	struct tree_diff laid;
 	struct arena arena; /* of the rows */
 	struct tree_diff_row *rows;
@@ -38,6 +42,7 @@ struct diff {
 
 static void side_done(struct side *s)
 {
+	replicates_done(&s->replicates);
 	tree_done(&s->tree);
 	api_view_done(&s->view);
 	api_params_done(&s->params);
@@ -48,6 +53,8 @@ static void diff_done(struct diff *d)
 {
 	side_done(&d->a);
 	side_done(&d->b);
+	stats_trees_done(&d->stats);
+	replicates_spec_done(&d->replicate);
 	tree_diff_done(&d->laid);
 	tree_symbols_done(&d->symbols);
 	arena_done(&d->arena);
@@ -86,6 +93,7 @@ static int parse_choices(struct diff *d, struct errbuf *eb)
 {
 	const struct url_params *u = http_request_params(d->q->request);
 	const char *mode = url_params_get(u, "mode"), *per = url_params_get(u, "per");
+	const char *replicate = url_params_get(u, "replicate");
 
 	if (mode && strcmp(mode, "relative") != 0 && strcmp(mode, "absolute") != 0)
 		return err_set(eb, -EINVAL, "mode: \"%.40s\" is none of relative, absolute", mode);
@@ -101,7 +109,8 @@ static int parse_choices(struct diff *d, struct errbuf *eb)
 	else
 		return err_set(
 			eb, -EINVAL, "per: \"%.40s\" is none of run, second, cpu-second", per);
-	return 0;
+	d->replicated = replicate != NULL;
+	return replicate ? replicates_parse(replicate, &d->replicate, eb) : 0;
 }
 
 static int merge_side(struct diff *d, struct side *s, struct errbuf *eb)
@@ -131,6 +140,35 @@ static void choose_scales(struct diff *d)
 			 s->view.merged.type.kind == STORE_DELTA)
 			s->scale = 1 / s->seconds;
 	}
+}
+
+/* Fewer than three replicates a side: means and sampling errors, no test. */
+static int replicate(struct diff *d, struct errbuf *eb)
+{
+	struct side *const sides[] = {&d->a, &d->b};
+	bool per_second = !d->relative && d->per == PER_SECOND;
+	_cleanup_free_ struct stats_run *runs = NULL;
+	struct stats_options opt = STATS_DEFAULTS;
+	size_t n[2], at = 0;
+	int r = 0;
+
+	for (int i = 0; !r && i < 2; i++) {
+		r = replicates_make(d->q, &sides[i]->params, &d->replicate, per_second, &d->symbols,
+			&sides[i]->replicates, eb);
+		n[i] = sides[i]->replicates.n;
+		if (r)
+			return err_prefix(eb, r, "side %s", sides[i]->suffix + 1);
+	}
+	if (!n[0] || !n[1])
+		return 0;
+	runs = xcalloc(n[0] + n[1], sizeof(*runs));
+	for (int i = 0; i < 2; i++)
+		for (size_t k = 0; k < n[i]; k++)
+			runs[at++] = sides[i]->replicates.runs[k];
+	if (MIN(n[0], n[1]) < 3)
+		opt.method = STATS_NONE;
+	return stats_trees_make(
+		runs, n[0], n[1], d->relative, &d->symbols, &opt, d->q->env.budget, &d->stats, eb);
 }
 
 static size_t node_limit(const struct diff *d)
@@ -167,7 +205,11 @@ static int make(struct diff *d, struct errbuf *eb)
 	if (r)
 		return r;
 	choose_scales(d);
-	r = tree_diff_make(&d->a.tree, &d->b.tree, node_limit(d), d->q->env.budget, &d->laid, eb);
+	if (d->replicated)
+		r = replicate(d, eb);
+	if (!r)
+		r = tree_diff_make(
+			&d->a.tree, &d->b.tree, node_limit(d), d->q->env.budget, &d->laid, eb);
 	if (!r)
 		r = tree_diff_top(&d->a.tree, &d->b.tree, &d->symbols, d->a.scale, d->b.scale,
 			&d->arena, &d->rows, &d->n_rows, eb);
@@ -187,7 +229,8 @@ static struct render_diff render_of(const struct diff *d)
 		.rows = d->rows,
 		.n_rows = d->n_shown,
 		.scale_a = d->a.scale,
-		.scale_b = d->b.scale};
+		.scale_b = d->b.scale,
+		.stats = d->stats.n_a ? &d->stats : NULL};
 }
 
 static void put_side(const struct side *s, struct json *j)
@@ -205,6 +248,11 @@ static void put_side(const struct side *s, struct json *j)
 	json_kv_int(j, "total", s->view.whole);
 	json_kv_double(j, "covered_seconds", s->seconds);
 	json_kv_double(j, "scale", s->scale);
+	if (s->replicates.block_ns) {
+		json_kv_uint(j, "n_replicates", s->replicates.n);
+		json_kv_uint(j, "n_replicates_dropped", s->replicates.n_dropped);
+		json_kv_double(j, "replicate_seconds", (double)s->replicates.block_ns / 1e9);
+	}
 	json_object_end(j);
 }
 

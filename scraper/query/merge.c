@@ -19,6 +19,8 @@ static void merger_done(struct merger *m)
 	free(m->tasks);
 	free(m->scrapes);
 	coverage_done(&m->coverage);
+	table_done(&m->group_targets);
+	free(m->group_covered_ns);
 	group_set_done(&m->groups);
 	pthread_mutex_destroy(&m->lock);
 	scan_done(&m->scan);
@@ -171,10 +173,36 @@ static void cover_series(struct merger *m, uint32_t series, uint32_t target, boo
 	m->out->n_targets++;
 }
 
+/* Counts the target once for the group of this stream's series, unless rows decide the group. */
+static int cover_group(struct merger *m, const struct scan_part *p, const struct scan_hit *hit,
+	uint32_t target, struct group_view *v)
+{
+	int r = group_view_start(v, &m->groups, p, hit);
+	size_t old = m->cap_group_covered;
+	bool is_new;
+
+	if (r || v->constant == TREE_NONE)
+		return r;
+	if (!table_insert(&m->group_targets, (uint64_t)v->constant << 32 | target, &is_new))
+		return -ENOMEM;
+	r = alloc_grow(&m->group_covered_ns, &m->cap_group_covered, v->constant + 1UL,
+		sizeof(*m->group_covered_ns));
+	if (r)
+		return r;
+	memset(m->group_covered_ns + old, 0,
+		(m->cap_group_covered - old) * sizeof(*m->group_covered_ns));
+	if (is_new)
+		m->group_covered_ns[v->constant] = tree_add(
+			m->group_covered_ns[v->constant], m->coverage.items[target].covered_ns);
+	return 0;
+}
+
 static int cover(struct merger *m, struct errbuf *eb)
 {
 	int r = coverage_load(&m->coverage, &m->scan, m->spec->start_ns, m->spec->end_ns, eb);
 	_cleanup_free_ bool *seen = xcalloc(m->coverage.targets.n + 1, 1);
+	_cleanup_(group_view_done)
+	struct group_view view = {};
 
 	for (size_t i = 0; i < m->scan.n_parts; i++) {
 		const struct scan_part *p = &m->scan.parts[i];
@@ -188,8 +216,11 @@ static int cover(struct merger *m, struct errbuf *eb)
 				&m->coverage, p, p->streams[p->hits[h].stream].label_set, &target);
 			if (r)
 				return merge_no_memory(eb);
-			if (target != TREE_NONE)
-				cover_series(m, series, target, seen);
+			if (target == TREE_NONE)
+				continue;
+			cover_series(m, series, target, seen);
+			if (cover_group(m, p, &p->hits[h], target, &view))
+				return merge_no_memory(eb);
 		}
 	}
 	return r;
@@ -246,6 +277,7 @@ int query_merge(struct query_env *env, const struct query_spec *spec, struct que
 	r = scan_open(&m.scan, env, QUERY_PROFILE_TERMS, spec->start_ns, spec->end_ns,
 		spec->group_by, spec->n_group_by, eb);
 	group_set_init(&m.groups, &m.scan, spec->max_groups);
+	table_init(&m.group_targets, env->budget);
 	if (!r)
 		r = run(&m, eb);
 	if (r)

@@ -217,6 +217,8 @@ static int merge_group(struct unifier *u, size_t first, size_t n, struct errbuf 
 		return merge_no_memory(eb);
 	for (size_t i = 0; i < n; i++)
 		trees[i] = &u->trees[first + i];
+	if (u->m->nodes[first].group < u->m->cap_group_covered)
+		ret->covered_ns = u->m->group_covered_ns[u->m->nodes[first].group];
 	tree_init(&ret->tree, u->m->scan.env->budget);
 	if (n == 1)
 		ret->tree = u->trees[first];

@@ -100,6 +100,7 @@ struct query_spec {
 struct query_group {
 	struct labels labels; /* only the grouping labels that are there; sorted */
 	struct tree tree;     /* location tree over query_trees.symbols */
+	int64_t covered_ns; /* of the targets of its series, with want_coverage, where series make the group */
 };
 
 struct query_trees {
