@@ -83,6 +83,8 @@ int scraper_pipeline_reload(struct scraper_pipeline *p, struct errbuf *eb)
 		return r;
 	}
 	log_write(LOG_INFO, "configuration loaded", "file", p->o->config_file, NULL);
+	if (p->store)
+		scraper_storage_apply(p);
 	if (p->scrape)
 		scrape_wake(p->scrape);
 	return 0;
@@ -193,7 +195,6 @@ static int make_api(struct scraper_pipeline *p, struct errbuf *eb)
 		.enable_admin = p->o->enable_admin,
 		.version = version_number(),
 		.route_prefix = p->route_prefix,
-		.storage_retention = p->o->retention_time,
 		.query_timeout_ms = p->o->query_timeout_ms,
 		.max_nodes = (uint32_t)p->o->query_max_nodes,
 		.max_body_bytes = p->o->max_body_bytes,
@@ -217,17 +218,6 @@ static void on_progress(void *arg, uint64_t done, uint64_t total)
 	pthread_mutex_unlock(&p->lock);
 }
 
-static int retention_ns(const char *text, int64_t *ret, struct errbuf *eb)
-{
-	int64_t ms = 0;
-	int r = str_parse_duration_ms(text, &ms, eb);
-
-	if (r < 0)
-		return err_prefix(eb, r, "--storage.retention.time");
-	*ret = !ms || ms > INT64_MAX / NS_PER_MS ? INT64_MAX : ms * NS_PER_MS;
-	return 0;
-}
-
 static int open_store(struct scraper_pipeline *p, struct errbuf *eb)
 {
 	struct store_options o = {
@@ -243,7 +233,7 @@ static int open_store(struct scraper_pipeline *p, struct errbuf *eb)
 		.progress = on_progress,
 		.progress_arg = p,
 	};
-	int r = retention_ns(p->o->retention_time, &o.retention_ns, eb);
+	int r = scraper_storage_parse_retention(p->o->retention_time, &o.retention_ns, eb);
 
 	if (r == 0) {
 		r = store_parse_fsync(p->o->fsync, &o, eb);
@@ -289,6 +279,7 @@ static int make_scrape(struct scraper_pipeline *p, struct errbuf *eb)
 {
 	const struct scrape_options o = {
 		.clock = p->clock,
+		.fs = p->fs,
 		.budget = &p->scrape_budget,
 		.metrics = p->metrics,
 		.sink = {.arg = p->store, .append = sink_append, .cursor_get = sink_cursor_get},
@@ -387,6 +378,7 @@ int scraper_pipeline_start(
 	r = open_store(p, eb);
 	if (r < 0)
 		return r;
+	scraper_storage_apply(p);
 	api_set_store(p->api, p->store);
 	r = make_scrape(p, eb);
 	if (r == 0)

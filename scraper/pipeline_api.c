@@ -234,6 +234,7 @@ struct api_callbacks scraper_api_callbacks(struct scraper_pipeline *p)
 		.reload = reload,
 		.quit = quit,
 		.last_reload_ns = last_reload,
+		.retention = scraper_storage_describe,
 	};
 }
 

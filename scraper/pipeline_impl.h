@@ -68,5 +68,12 @@ void scraper_threads_stop(struct scraper_pipeline *p);
 struct api_callbacks scraper_api_callbacks(struct scraper_pipeline *p);
 void scraper_api_flags(struct scraper_pipeline *p);
 
+/* pipeline_storage.c */
+int scraper_storage_parse_retention(const char *text, int64_t *ret, struct errbuf *eb) _must_check_;
+/* The configuration in force to the store. */
+void scraper_storage_apply(struct scraper_pipeline *p);
+/* "15d or 10GiB". */
+void scraper_storage_describe(void *arg, struct bytes *out);
+
 /* pipeline_metrics.c */
 void scraper_metrics_add(struct scraper_pipeline *p);

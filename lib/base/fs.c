@@ -188,6 +188,17 @@ static int sys_free_bytes(struct fs *fs, const char *path, uint64_t *ret)
 	return 0;
 }
 
+static int sys_total_bytes(struct fs *fs, const char *path, uint64_t *ret)
+{
+	struct statvfs v;
+
+	(void)fs;
+	if (statvfs(path, &v) < 0)
+		return -errno;
+	*ret = (uint64_t)v.f_blocks * v.f_frsize;
+	return 0;
+}
+
 struct fs fs_system = {
 	.open = sys_open,
 	.close = sys_close,
@@ -208,6 +219,7 @@ struct fs fs_system = {
 	.sync_dir = sys_sync_dir,
 	.lock = sys_lock,
 	.free_bytes = sys_free_bytes,
+	.total_bytes = sys_total_bytes,
 };
 
 int fs_pread_full(struct fs *fs, int fd, void *buf, size_t n, uint64_t off)

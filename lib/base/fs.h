@@ -41,8 +41,9 @@ struct fs {
 	int (*sync_dir)(struct fs *fs, const char *path);
 	/* Exclusive lock; -EWOULDBLOCK when another process holds it. */
 	int (*lock)(struct fs *fs, int fd);
-	/* Free bytes on the file system that holds `path`. */
+	/* Free bytes on the file system that holds `path`, and its size. */
 	int (*free_bytes)(struct fs *fs, const char *path, uint64_t *ret);
+	int (*total_bytes)(struct fs *fs, const char *path, uint64_t *ret);
 };
 
 extern struct fs fs_system;

@@ -70,6 +70,8 @@ struct api_callbacks {
 	void (*quit)(void *arg);
 	/* Unix times; `ret_ok` tells whether the last (re)load succeeded. */
 	int64_t (*last_reload_ns)(void *arg, bool *ret_ok);
+	/* Appends how long profiles are kept, "15d or 10GiB". */
+	void (*retention)(void *arg, struct bytes *out);
 };
 
 struct api_options {
@@ -88,10 +90,9 @@ struct api_options {
 	struct fs *fs;		  /* for settings_path */
 	const char *
 		settings_path; /* where settings of Grafana's plugins are kept; NULL: they are not */
-	const char *storage_retention; /* "15d", for runtimeinfo; NULL: "" */
-	int64_t query_timeout_ms;      /* --query.timeout; 0: 2 min */
-	uint32_t max_nodes;	 /* --query.max-nodes, the most a client may ask for; 0: 1048576 */
-	uint64_t max_body_bytes; /* of an import, --scrape.max-body-bytes; 0: 32 MiB */
+	int64_t query_timeout_ms; /* --query.timeout; 0: 2 min */
+	uint32_t max_nodes;	  /* --query.max-nodes, the most a client may ask for; 0: 1048576 */
+	uint64_t max_body_bytes;  /* of an import, --scrape.max-body-bytes; 0: 32 MiB */
 	uint64_t
 		max_inflated_bytes; /* the same decompressed, --scrape.max-inflated-bytes; 0: 256 MiB */
 	int64_t start_time_ns;

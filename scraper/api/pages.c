@@ -322,6 +322,7 @@ void api_page_status(struct http_request *r, void *arg)
 {
 	struct api *a = arg;
 	struct store_stats s = {};
+	_cleanup_bytes_ struct bytes retention = {};
 	struct bytes out = {}, quarantine = {};
 	char time[40], reason[256] = "";
 	bool open, ready;
@@ -342,7 +343,8 @@ void api_page_status(struct http_request *r, void *arg)
 	api_format_time(a->o.start_time_ns, time);
 	put_row(&out, "Started", time);
 	put_row(&out, "Ready", ready ? "yes" : reason);
-	put_row(&out, "Retention", a->o.storage_retention ? a->o.storage_retention : "");
+	api_retention(a, &retention);
+	put_row(&out, "Retention", (const char *)retention.data);
 	if (open)
 		put_store(&out, &s);
 	bytes_put_str(&out, "</tbody></table>\n");

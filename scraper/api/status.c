@@ -220,10 +220,20 @@ static bool take_stats(struct api *a, struct store_stats *ret)
 	return open;
 }
 
+void api_retention(const struct api *a, struct bytes *ret)
+{
+	if (a->o.callbacks.retention)
+		a->o.callbacks.retention(a->o.callbacks.arg, ret);
+	bytes_put_u8(ret, 0);
+	if (bytes_error(ret) < 0)
+		err_panic("out of memory");
+}
+
 void api_runtimeinfo(struct http_request *r, void *arg)
 {
 	struct api *a = arg;
 	struct store_stats s;
+	_cleanup_bytes_ struct bytes retention = {};
 	struct bytes out = {};
 	struct json j;
 	char time[40];
@@ -243,8 +253,8 @@ void api_runtimeinfo(struct http_request *r, void *arg)
 	api_format_time(reload, time);
 	json_kv_string(&j, "lastConfigTime", time);
 	json_kv_uint(&j, "corruptionCount", s.blocks_quarantined + s.replay_damaged_records);
-	json_kv_string(
-		&j, "storageRetention", a->o.storage_retention ? a->o.storage_retention : "");
+	api_retention(a, &retention);
+	json_kv_string(&j, "storageRetention", (const char *)retention.data);
 	json_object_end(&j);
 	api_reply_json(r, &j, &out);
 }

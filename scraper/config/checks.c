@@ -21,6 +21,13 @@ int config_check_global(struct config_reader *r, void *object, const struct conf
 
 	(void)node;
 	r->global = g;
+	for (size_t i = 0; g->name_scheme == CONFIG_NAMES_LEGACY && i < g->external_labels.n; i++)
+		if (!relabel_is_legacy_name(g->external_labels.items[i].name))
+			return config_fail(r, config_seen_key(seen, "external_labels"),
+				"external_labels",
+				"\"%.100s\" is not a label name of the legacy scheme, expected "
+				"letters, digits and _",
+				g->external_labels.items[i].name);
 	/* As in Prometheus, zero means the default. */
 	if (!g->scrape_interval_ms)
 		g->scrape_interval_ms = 15000;
@@ -32,6 +39,18 @@ int config_check_global(struct config_reader *r, void *object, const struct conf
 			"longer than scrape_interval: a slow scrape delays the next one of its "
 			"target");
 	return 0;
+}
+
+int config_check_retention(struct config_reader *r, void *object, const struct conf_node *node,
+	const struct config_seen *seen)
+{
+	const struct config_retention *x = object;
+
+	(void)node;
+	if (x->percentage <= 100)
+		return 0;
+	return config_fail(r, config_seen_key(seen, "percentage"), "percentage",
+		"%llu is more than 100", (unsigned long long)x->percentage);
 }
 
 int config_check_top(struct config_reader *r, void *object, const struct conf_node *node,
@@ -138,6 +157,43 @@ static int check_static_addresses(
 	return 0;
 }
 
+/* Names that rules may make, under the legacy scheme. */
+static int check_legacy_rules(struct config_reader *r, struct relabel_rule *rules, size_t n,
+	const char *key, const struct config_seen *seen)
+{
+	const struct conf_node *list = config_seen_key(seen, key);
+
+	for (size_t i = 0; i < n; i++) {
+		struct errbuf eb = {0};
+		size_t mark;
+		int e;
+
+		rules[i].legacy_names = true;
+		if (relabel_rule_check_legacy(&rules[i], &eb) == 0)
+			continue;
+		mark = config_path_push(r, ".%s[%zu]", key, i);
+		e = config_fail(r, list ? list->items[i] : NULL, NULL, "%s", eb.text);
+		config_path_pop(r, mark);
+		return e;
+	}
+	return 0;
+}
+
+static int check_names(
+	struct config_reader *r, struct config_job *job, const struct config_seen *seen)
+{
+	int e;
+
+	if (job->name_scheme == CONFIG_NAMES_UNSET)
+		job->name_scheme = r->global->name_scheme;
+	if (job->name_scheme != CONFIG_NAMES_LEGACY)
+		return 0;
+	e = check_legacy_rules(r, job->relabel, job->n_relabel, "relabel_configs", seen);
+	return e < 0 ? e
+		     : check_legacy_rules(r, job->metric_relabel, job->n_metric_relabel,
+			       "metric_relabel_configs", seen);
+}
+
 int config_check_job(struct config_reader *r, void *object, const struct conf_node *node,
 	const struct config_seen *seen)
 {
@@ -159,7 +215,11 @@ int config_check_job(struct config_reader *r, void *object, const struct conf_no
 	if (job->extra_scrape_metrics == CONFIG_UNSET)
 		job->extra_scrape_metrics =
 			r->global->extra_scrape_metrics ? CONFIG_TRUE : CONFIG_FALSE;
+	if (!job->scrape_failure_log_file || !*job->scrape_failure_log_file)
+		job->scrape_failure_log_file = r->global->scrape_failure_log_file;
 	e = config_check_http(r, &job->http, seen);
+	if (e == 0)
+		e = check_names(r, job, seen);
 	if (e == 0)
 		e = check_times(r, job, seen);
 	if (e == 0)

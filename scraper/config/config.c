@@ -171,6 +171,7 @@ static int finish(struct config_reader *r, const struct config_top *top,
 	c->refs = 1;
 	c->path = arena_strdup(arena, r->file);
 	c->global = top->global;
+	c->storage = top->storage;
 	c->jobs = top->jobs;
 	c->n_jobs = top->n_jobs;
 	c->warnings = arena_alloc_array(arena, r->n_warnings + 1, sizeof(*c->warnings));
@@ -286,8 +287,22 @@ void config_sd_key(const struct config_job *job, const char *kind, size_t i, str
 	}
 }
 
+static bool config_has_storage(const struct config_storage *s)
+{
+	const struct config_retention *x = &s->tsdb.retention;
+
+	return x->time_ms || x->size_bytes || x->percentage || s->tsdb.out_of_order_ms;
+}
+
 void config_print(const struct config *c, struct bytes *out)
 {
+	size_t storage = out->len;
+
+	bytes_put_str(out, "storage:\n");
+	config_print_section(
+		config_keys(CONFIG_KEYS_STORAGE), &c->storage, 2, CONFIG_HIDE_SECRETS, out);
+	if (!config_has_storage(&c->storage))
+		out->len = storage;
 	bytes_put_str(out, "global:\n");
 	config_print_section(
 		config_keys(CONFIG_KEYS_GLOBAL), &c->global, 2, CONFIG_HIDE_SECRETS, out);

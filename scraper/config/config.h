@@ -33,6 +33,9 @@ enum config_symbolize { CONFIG_SYMBOLIZE_NONE, CONFIG_SYMBOLIZE_FUNCTIONS, CONFI
 /* A boolean that may be absent: the preset decides then. */
 enum config_tristate { CONFIG_UNSET = -1, CONFIG_FALSE = 0, CONFIG_TRUE = 1 };
 
+/* Which names of labels are valid: any UTF-8, or [a-zA-Z_][a-zA-Z0-9_]*. */
+enum config_name_scheme { CONFIG_NAMES_UNSET, CONFIG_NAMES_UTF8, CONFIG_NAMES_LEGACY };
+
 struct config_value_type {
 	const char *type, *unit;
 };
@@ -74,7 +77,9 @@ struct config_job {
 	struct config_param *params;
 	size_t n_params;
 	bool honor_labels, honor_timestamps, enable_compression;
-	enum config_tristate extra_scrape_metrics; /* never unset once read */
+	enum config_tristate extra_scrape_metrics; /* never unset once read, nor is this: */
+	int name_scheme;			   /* enum config_name_scheme */
+	const char *scrape_failure_log_file;	   /* NULL: none */
 	struct config_limits limits;
 	struct config_http http;
 	struct config_profiling profiling;
@@ -112,7 +117,19 @@ struct config_global {
 	struct labels external_labels;
 	struct config_limits limits; /* what jobs inherit */
 	bool extra_scrape_metrics;
-	int name_scheme; /* always 0: utf8 */
+	int name_scheme; /* enum config_name_scheme */
+	const char *scrape_failure_log_file;
+};
+
+/* storage.tsdb: what is not 0 is in force instead of the flag. */
+struct config_storage {
+	struct config_tsdb {
+		struct config_retention {
+			int64_t time_ms;
+			uint64_t size_bytes, percentage; /* of the file system */
+		} retention;
+		int64_t out_of_order_ms;
+	} tsdb;
 };
 
 struct config_warning {
@@ -123,6 +140,7 @@ struct config {
 	_Atomic unsigned refs;
 	const char *path;
 	struct config_global global;
+	struct config_storage storage;
 	struct config_job *jobs;
 	size_t n_jobs;
 	struct config_warning *warnings;

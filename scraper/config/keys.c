@@ -100,6 +100,7 @@ static const struct config_section keys_profiling = CONFIG_SECTION(
 		CONFIG_IGNORED("always_scrape_classic_histograms", NULL),   \
 		CONFIG_IGNORED("metric_name_escaping_scheme", NULL)
 
+static const char *const name_schemes[] = {"", "utf8", "legacy", NULL};
 static const struct config_key job_keys[] = {
 	CONFIG_VALUE(struct config_job, name, CONFIG_TYPE_STRING, "job_name", NULL),
 	CONFIG_VALUE(struct config_job, scrape_interval_ms, CONFIG_TYPE_DURATION, "scrape_interval",
@@ -145,7 +146,8 @@ static const struct config_key job_keys[] = {
 	CONFIG_COUNTED(struct config_job, ec2_sds, n_ec2_sds, CONFIG_TYPE_LIST, "ec2_sd_configs",
 		&config_keys_ec2_sd),
 	CONFIG_HTTP_KEYS(struct config_job, http),
-	CONFIG_LATER("scrape_failure_log_file"),
+	CONFIG_VALUE(struct config_job, scrape_failure_log_file, CONFIG_TYPE_PATH,
+		"scrape_failure_log_file", NULL),
 	CONFIG_VALUE(struct config_job, extra_scrape_metrics, CONFIG_TYPE_TRISTATE,
 		"extra_scrape_metrics", NULL),
 	CONFIG_IGNORED("normalized_addresses", "addresses are always those within the file"),
@@ -154,13 +156,16 @@ static const struct config_key job_keys[] = {
 	CONFIG_IGNORED("native_histogram_bucket_limit", NULL),
 	CONFIG_IGNORED("native_histogram_min_bucket_factor", NULL),
 	CONFIG_IGNORED("scrape_classic_histograms", NULL),
-	CONFIG_IGNORED("metric_name_validation_scheme", NULL),
+	{.name = "metric_name_validation_scheme",
+		.type = CONFIG_TYPE_ENUM,
+		.offset = offsetof(struct config_job, name_scheme),
+		.default_text = "",
+		.names = name_schemes},
 	METRICS_ONLY,
 };
 static const struct config_section keys_job =
 	CONFIG_SECTION("scrape_configs[]", job_keys, struct config_job, config_check_job);
 
-static const char *const name_schemes[] = {"utf8", NULL};
 static const struct config_key global_keys[] = {
 	CONFIG_VALUE(struct config_global, scrape_interval_ms, CONFIG_TYPE_DURATION,
 		"scrape_interval", "15s"),
@@ -174,7 +179,8 @@ static const struct config_key global_keys[] = {
 		.offset = offsetof(struct config_global, name_scheme),
 		.default_text = "utf8",
 		.names = name_schemes},
-	CONFIG_LATER("scrape_failure_log_file"),
+	CONFIG_VALUE(struct config_global, scrape_failure_log_file, CONFIG_TYPE_PATH,
+		"scrape_failure_log_file", NULL),
 	CONFIG_VALUE(struct config_global, extra_scrape_metrics, CONFIG_TYPE_BOOL,
 		"extra_scrape_metrics", "false"),
 	CONFIG_IGNORED("evaluation_interval", NULL),
@@ -185,6 +191,35 @@ static const struct config_key global_keys[] = {
 static const struct config_section keys_global =
 	CONFIG_SECTION("global", global_keys, struct config_global, config_check_global);
 
+static const struct config_key retention_keys[] = {
+	CONFIG_VALUE(struct config_retention, time_ms, CONFIG_TYPE_DURATION, "time", NULL),
+	CONFIG_VALUE(struct config_retention, size_bytes, CONFIG_TYPE_BYTES, "size", NULL),
+	CONFIG_VALUE(struct config_retention, percentage, CONFIG_TYPE_UINT, "percentage", NULL),
+};
+static const struct config_section keys_retention = CONFIG_SECTION(
+	"retention", retention_keys, struct config_retention, config_check_retention);
+
+static const struct config_key tsdb_keys[] = {
+	{.name = "retention",
+		.type = CONFIG_TYPE_SECTION,
+		.offset = offsetof(struct config_tsdb, retention),
+		.section = &keys_retention},
+	CONFIG_VALUE(struct config_tsdb, out_of_order_ms, CONFIG_TYPE_DURATION,
+		"out_of_order_time_window", NULL),
+};
+static const struct config_section keys_tsdb =
+	CONFIG_SECTION("tsdb", tsdb_keys, struct config_tsdb, NULL);
+
+static const struct config_key storage_keys[] = {
+	{.name = "tsdb",
+		.type = CONFIG_TYPE_SECTION,
+		.offset = offsetof(struct config_storage, tsdb),
+		.section = &keys_tsdb},
+	CONFIG_IGNORED("exemplars", NULL),
+};
+static const struct config_section keys_storage =
+	CONFIG_SECTION("storage", storage_keys, struct config_storage, NULL);
+
 static const struct config_key top_keys[] = {
 	{.name = "global",
 		.type = CONFIG_TYPE_SECTION,
@@ -194,8 +229,10 @@ static const struct config_key top_keys[] = {
 		struct config_top, jobs, n_jobs, CONFIG_TYPE_LIST, "scrape_configs", &keys_job),
 	CONFIG_VALUE(struct config_top, files, CONFIG_TYPE_PATHS, "scrape_config_files", NULL),
 	CONFIG_IGNORED("object_storage", "profiles are kept in --storage.path"),
-	CONFIG_IGNORED("storage",
-		"retention is set with --storage.retention.time and --storage.retention.size"),
+	{.name = "storage",
+		.type = CONFIG_TYPE_SECTION,
+		.offset = offsetof(struct config_top, storage),
+		.section = &keys_storage},
 	CONFIG_IGNORED("remote_write", NULL),
 	CONFIG_IGNORED("remote_read", NULL),
 	CONFIG_IGNORED("rule_files", NULL),
@@ -220,6 +257,9 @@ const struct config_section *config_keys(enum config_keys_id id)
 		[CONFIG_KEYS_TOP] = &keys_top,
 		[CONFIG_KEYS_GLOBAL] = &keys_global,
 		[CONFIG_KEYS_INCLUDE] = &keys_include,
+		[CONFIG_KEYS_STORAGE] = &keys_storage,
+		[CONFIG_KEYS_TSDB] = &keys_tsdb,
+		[CONFIG_KEYS_RETENTION] = &keys_retention,
 		[CONFIG_KEYS_JOB] = &keys_job,
 		[CONFIG_KEYS_STATIC] = &keys_static,
 		[CONFIG_KEYS_FILE_SD] = &keys_file_sd,

@@ -21,10 +21,6 @@
 	{                                                                   \
 		.name = (name_), .support = CONFIG_IGNORED, .note = (note_) \
 	}
-#define CONFIG_LATER(name_)                              \
-	{                                                \
-		.name = (name_), .support = CONFIG_LATER \
-	}
 #define CONFIG_SECTION(title_, keys_, struct_, check_)                           \
 	{                                                                        \
 		.title = (title_), .keys = (keys_), .n_keys = ARRAY_SIZE(keys_), \
@@ -86,6 +82,9 @@ enum config_keys_id {
 	CONFIG_KEYS_TOP,
 	CONFIG_KEYS_GLOBAL,
 	CONFIG_KEYS_INCLUDE, /* top level of a file that scrape_config_files names */
+	CONFIG_KEYS_STORAGE,
+	CONFIG_KEYS_TSDB,
+	CONFIG_KEYS_RETENTION,
 	CONFIG_KEYS_JOB,
 	CONFIG_KEYS_STATIC, /* also the items of a file_sd file */
 	CONFIG_KEYS_FILE_SD,
@@ -117,6 +116,7 @@ const struct config_section *config_keys(enum config_keys_id id);
 /* What the top level reads into. */
 struct config_top {
 	struct config_global global;
+	struct config_storage storage;
 	struct config_job *jobs;
 	size_t n_jobs;
 	struct config_strings files; /* patterns of further files with scrape_configs */
@@ -126,5 +126,6 @@ struct config_top {
 bool config_keys_is_foreign_sd(const char *key);
 
 /* Checks of the sections, scraper/config/checks.c. */
-config_check_fn config_check_top, config_check_global, config_check_job, config_check_file_sd,
-	config_check_static, config_check_relabel, config_check_profiling, config_check_profile;
+config_check_fn config_check_top, config_check_global, config_check_retention, config_check_job,
+	config_check_file_sd, config_check_static, config_check_relabel, config_check_profiling,
+	config_check_profile;

@@ -291,9 +291,6 @@ static int collect_keys(struct config_reader *r, const struct config_section *s,
 
 		if (!key)
 			return fail_unknown_key(r, s, name);
-		if (key->support == CONFIG_LATER)
-			return config_fail(r, name, key->name, "known but not supported yet%s%s",
-				key->note ? "; " : "", key->note ? key->note : "");
 		if (key->support == CONFIG_IGNORED)
 			e = config_warn(r, name, key->name,
 				"has no effect on profiles and is ignored%s%s",

@@ -40,7 +40,6 @@ enum config_type {
 enum config_support {
 	CONFIG_READ,	/* has an effect */
 	CONFIG_IGNORED, /* accepted with one warning */
-	CONFIG_LATER,	/* an error that says so */
 };
 
 struct config_section;
@@ -54,7 +53,7 @@ struct config_key {
 	const struct config_section *section;
 	bool is_optional;	  /* SECTION: n_offset is that of a bool, whether it was written */
 	const char *const *names; /* ENUM: ended by NULL, values 0, 1 … */
-	const char *note;	  /* IGNORED, LATER: what to do instead, or NULL */
+	const char *note;	  /* IGNORED: what to do instead, or NULL */
 };
 
 struct config_reader;

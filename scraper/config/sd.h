@@ -106,8 +106,9 @@ struct config_kubernetes_sd {
 };
 
 struct config_ec2_sd {
-	const char *region, *endpoint;
-	const char *access_key, *secret_key; /* NULL: from the environment */
+	const char *region, *endpoint;	     /* NULL: looked for, see scraper/discover/aws.h */
+	const char *access_key, *secret_key; /* the same */
+	const char *profile, *role_arn, *external_id;
 	uint64_t port;
 	struct config_filter *filters;
 	size_t n_filters;

@@ -17,9 +17,9 @@ static const struct config_key ec2_keys[] = {
 		&config_keys_filter),
 	CONFIG_VALUE(struct config_ec2_sd, refresh_interval_ms, CONFIG_TYPE_DURATION,
 		"refresh_interval", "1m"),
-	CONFIG_LATER("profile"),
-	CONFIG_LATER("role_arn"),
-	CONFIG_LATER("external_id"),
+	CONFIG_VALUE(struct config_ec2_sd, profile, CONFIG_TYPE_STRING, "profile", NULL),
+	CONFIG_VALUE(struct config_ec2_sd, role_arn, CONFIG_TYPE_STRING, "role_arn", NULL),
+	CONFIG_VALUE(struct config_ec2_sd, external_id, CONFIG_TYPE_STRING, "external_id", NULL),
 	CONFIG_HTTP_KEYS(struct config_ec2_sd, http),
 };
 const struct config_section config_keys_ec2_sd =
@@ -31,14 +31,16 @@ static int check_ec2_sd(struct config_reader *r, void *object, const struct conf
 	struct config_ec2_sd *sd = object;
 	int e;
 
-	if (!sd->region || !*sd->region)
-		return config_fail(r, node, "region", "is missing, expected one like eu-west-1");
-	if (strspn(sd->region, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(sd->region))
+	if (sd->region &&
+		strspn(sd->region, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(sd->region))
 		return config_fail(r, config_seen_key(seen, "region"), "region",
 			"\"%.40s\" is not a region, expected one like eu-west-1", sd->region);
 	if (!config_seen_key(seen, "access_key") != !config_seen_key(seen, "secret_key"))
 		return config_fail(r, node, "access_key",
 			"expected access_key and secret_key together, or neither");
+	if (config_seen_key(seen, "external_id") && !config_seen_key(seen, "role_arn"))
+		return config_fail(r, config_seen_key(seen, "external_id"), "external_id",
+			"has no effect without role_arn");
 	e = config_check_port(r, sd->port, true, node, seen);
 	if (e == 0)
 		e = config_check_refresh(r, sd->refresh_interval_ms, seen);

@@ -7,6 +7,7 @@
 #include "lib/base/str.h"
 #include "lib/net/url.h"
 #include "scraper/config/config.h"
+#include "scraper/discover/aws.h"
 #include "scraper/discover/build.h"
 #include "scraper/discover/provider.h"
 #include "scraper/discover/xml.h"
@@ -17,6 +18,7 @@
 enum { PAGE = 1000, MAX_PAGES = 1000, TIMEOUT_MS = 60000 };
 
 struct state {
+	struct aws aws;
 	struct arena zones_arena;
 	const struct xml_node
 		*zones; /* of DescribeAvailabilityZones, asked for once; NULL: not there */
@@ -45,8 +47,8 @@ static int start(struct discover_provider *p, const struct config_job *job, size
 {
 	struct state *s = xcalloc(1, sizeof(*s));
 
-	(void)job, (void)i;
 	arena_init(&s->zones_arena, NULL);
+	aws_init(&s->aws, p, &job->ec2_sds[i]);
 	p->state = s;
 	return 0;
 }
@@ -57,6 +59,7 @@ static void stop(struct discover_provider *p)
 
 	discover_build_done(&s->build);
 	arena_done(&s->zones_arena);
+	aws_free(&s->aws);
 	free(s);
 }
 
@@ -67,7 +70,7 @@ static void fail(struct discover_provider *p, const char *why)
 	s->is_busy = false;
 	discover_build_done(&s->build);
 	s->build = (struct discover_build) {0};
-	discover_failed(p, "ec2_sd %s: %s", settings(p)->region, why);
+	discover_failed(p, "ec2_sd %s: %s", s->aws.region ? s->aws.region : "", why);
 }
 
 /* ---- requests ---- */
@@ -77,29 +80,19 @@ static int ask(struct discover_provider *p, const char *body, size_t n_body,
 	struct errbuf *eb)
 {
 	const struct config_ec2_sd *sd = settings(p);
+	struct state *s = p->state;
+	const struct aws_credentials *c = aws_credentials(&s->aws);
 	_cleanup_free_ char *url = NULL, *service = NULL, *token = NULL;
-	const char *key = sd->access_key, *secret = sd->secret_key, *session = NULL;
 	const char *headers[2] = {NULL};
 
-	if (!key || !*key) {
-		key = getenv("AWS_ACCESS_KEY_ID");
-		secret = getenv("AWS_SECRET_ACCESS_KEY");
-		session = getenv("AWS_SESSION_TOKEN");
-	}
-	if (!key || !secret || !*key || !*secret)
-		return err_set(eb, -EACCES,
-			"no credentials, expected access_key and secret_key, or AWS_ACCESS_KEY_ID "
-			"and "
-			"AWS_SECRET_ACCESS_KEY in the environment");
 	if (sd->endpoint && *sd->endpoint)
 		url = xasprintf(
 			"%s%s", strstr(sd->endpoint, "://") ? "" : "https://", sd->endpoint);
 	else
-		url = xasprintf("https://ec2.%s.amazonaws.com%s/", sd->region,
-			str_starts_with(sd->region, "cn-") ? ".cn" : "");
-	service = xasprintf("aws:amz:%s:ec2", sd->region);
-	if (session && *session)
-		headers[0] = token = xasprintf("X-Amz-Security-Token: %s", session);
+		url = aws_url("ec2", s->aws.region);
+	service = xasprintf("aws:amz:%s:ec2", s->aws.region);
+	if (c->session)
+		headers[0] = token = xasprintf("X-Amz-Security-Token: %s", c->session);
 	return discover_fetch(p,
 		&(struct discover_request) {
 			.url = url,
@@ -108,7 +101,8 @@ static int ask(struct discover_provider *p, const char *body, size_t n_body,
 			.timeout_ms = TIMEOUT_MS,
 			.body = body,
 			.n_body = n_body,
-			.signature = &(struct http_signature) {service, key, secret},
+			.signature =
+				&(struct http_signature) {service, c->access_key, c->secret_key},
 			.done = done,
 		},
 		eb);
@@ -295,7 +289,7 @@ static void put_instance(struct discover_provider *p, const char *owner, const s
 		labels_builder_set(&b, PREFIX "availability_zone_id", id);
 	if (owner)
 		labels_builder_set(&b, PREFIX "owner_id", owner);
-	labels_builder_set(&b, PREFIX "region", settings(p)->region);
+	labels_builder_set(&b, PREFIX "region", s->aws.region);
 	set_interfaces(&b, i);
 	set_tags(&b, i);
 	discover_set_address(&b, ip, settings(p)->port);
@@ -327,6 +321,8 @@ static void on_page(struct discover_provider *p, struct http_response *r, void *
 	arena_init(&arena, NULL);
 	e = read_xml(r, &arena, &root, &eb);
 	if (e < 0) {
+		if (r->status >= 400 && r->status < 500)
+			aws_forget(&s->aws);
 		fail(p, err_text(&eb, e));
 		return;
 	}
@@ -359,20 +355,18 @@ static void on_zones(struct discover_provider *p, struct http_response *r, void 
 	ask_page(p, NULL);
 }
 
-static void refresh(struct discover_provider *p, int64_t now_ns)
+static void on_credentials(struct discover_provider *p, const char *error)
 {
 	static const char zones[] = "Action=DescribeAvailabilityZones&Version=" API_VERSION;
 	struct state *s = p->state;
 	struct errbuf eb = {0};
 	int e;
 
-	p->next_ns = now_ns + settings(p)->refresh_interval_ms * NS_PER_MS;
-	if (s->is_busy)
+	if (error) {
+		fail(p, error);
 		return;
-	p->refreshes++;
-	s->is_busy = true;
-	s->n_pages = 0;
-	discover_build_init(&s->build, settings(p)->region);
+	}
+	discover_build_init(&s->build, s->aws.region);
 	if (s->asked_zones) {
 		ask_page(p, NULL);
 		return;
@@ -380,6 +374,19 @@ static void refresh(struct discover_provider *p, int64_t now_ns)
 	e = ask(p, zones, strlen(zones), on_zones, &eb);
 	if (e < 0)
 		fail(p, err_text(&eb, e));
+}
+
+static void refresh(struct discover_provider *p, int64_t now_ns)
+{
+	struct state *s = p->state;
+
+	p->next_ns = now_ns + settings(p)->refresh_interval_ms * NS_PER_MS;
+	if (s->is_busy)
+		return;
+	p->refreshes++;
+	s->is_busy = true;
+	s->n_pages = 0;
+	aws_obtain(&s->aws, on_credentials);
 }
 
 const struct discover_kind *discover_ec2(void)

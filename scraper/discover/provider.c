@@ -129,7 +129,9 @@ int discover_fetch(struct discover_provider *p, const struct discover_request *q
 			.headers = q->headers,
 			.transport = q->transport,
 			.timeout_ms = q->timeout_ms,
-			.method = q->body ? "POST" : NULL,
+			.method = q->method ? q->method
+				  : q->body ? "POST"
+					    : NULL,
 			.body = q->body,
 			.n_body = q->n_body,
 			.signature = q->signature,

@@ -81,6 +81,7 @@ void discover_groups_free(struct discover_group *groups, size_t n);
 /* A request; all but the transport is copied, which must live as long as the provider. */
 struct discover_request {
 	const char *url;
+	const char *method;	    /* NULL: POST with a body, else GET */
 	const char *unix_socket;    /* path; NULL: by the URL's host */
 	const char *const *headers; /* as in struct http_fetch */
 	const struct http_transport *transport;

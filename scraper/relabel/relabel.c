@@ -130,6 +130,59 @@ int relabel_rule_check(
 	return 0;
 }
 
+static bool is_word(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       c == '_';
+}
+
+static size_t word_len(const char *s)
+{
+	size_t n = 0;
+
+	while (is_word(s[n]))
+		n++;
+	return n;
+}
+
+bool relabel_is_legacy_name(const char *name)
+{
+	return *name && !(*name >= '0' && *name <= '9') && !name[word_len(name)];
+}
+
+/* ^(?:(?:[a-zA-Z_]|\$(?:\{\w+\}|\w+))+\w*)+$ */
+static bool is_legacy_template(const char *s)
+{
+	const char *start = s;
+
+	while (*s) {
+		bool in_braces = s[0] == '$' && s[1] == '{';
+		size_t n = *s == '$' ? word_len(s + 1 + in_braces) : 0;
+
+		if (*s == '$' && (!n || (in_braces && s[2 + n] != '}')))
+			return false;
+		if (*s != '$' && (!is_word(*s) || (s == start && *s >= '0' && *s <= '9')))
+			return false;
+		s += *s == '$' ? 1 + n + 2U * in_braces : 1;
+	}
+	return s > start;
+}
+
+int relabel_rule_check_legacy(const struct relabel_rule *rule, struct errbuf *eb)
+{
+	bool is_map = rule->action == RELABEL_LABELMAP;
+	const char *name = is_map ? rule->replacement : rule->target_label;
+	bool is_template = is_map || rule->action == RELABEL_REPLACE;
+
+	if (!*name || (is_template ? is_legacy_template(name) : relabel_is_legacy_name(name)))
+		return 0;
+	return err_set(eb, -EINVAL,
+		"%s \"%.100s\" is not a label name of the legacy scheme, expected letters, digits, "
+		"_%s",
+		is_map ? "replacement" : "target_label", name,
+		is_template ? " and references" : "");
+}
+
 /* The values of the source labels, joined; NUL-terminated in `out`. */
 static int join_sources(
 	const struct relabel_rule *rule, const struct labels_builder *lb, struct bytes *out)
@@ -151,6 +204,11 @@ static int expand(const struct relabel_rule *rule, const char *template, const c
 	return bytes_error(out);
 }
 
+static bool is_name(const struct relabel_rule *rule, const char *s)
+{
+	return rule->legacy_names ? relabel_is_legacy_name(s) : *s && str_is_utf8(s, strlen(s));
+}
+
 static int replace(const struct relabel_rule *rule, const char *value, struct labels_builder *lb,
 	struct errbuf *eb)
 {
@@ -170,7 +228,7 @@ static int replace(const struct relabel_rule *rule, const char *value, struct la
 	if (expand(rule, rule->target_label, value, spans, &target) < 0 ||
 		expand(rule, rule->replacement, value, spans, &replacement) < 0)
 		return err_set(eb, -ENOMEM, "out of memory");
-	if (target.data[0] && str_is_utf8((char *)target.data, target.len - 1))
+	if (is_name(rule, (char *)target.data))
 		labels_builder_set(lb, (char *)target.data, (char *)replacement.data);
 	return 1;
 }

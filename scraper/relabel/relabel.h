@@ -45,6 +45,7 @@ struct relabel_rule {
 	struct regex *regex; /* anchored */
 	uint64_t modulus;
 	bool regex_is_default; /* "(.*)": the constant assignment needs no match */
+	bool legacy_names; /* a name made by `replace` that is not [a-zA-Z_][a-zA-Z0-9_]* is left out */
 };
 
 /* "replace", … as users write it; and back, ignoring case: -EINVAL with the valid names. */
@@ -68,6 +69,11 @@ enum relabel_key {
  */
 int relabel_rule_check(const struct relabel_rule *rule, unsigned written, unsigned *ret_key,
 	struct errbuf *eb) _must_check_;
+
+/* What it checks beside that under the legacy scheme of names. */
+int relabel_rule_check_legacy(const struct relabel_rule *rule, struct errbuf *eb) _must_check_;
+/* [a-zA-Z_][a-zA-Z0-9_]* */
+bool relabel_is_legacy_name(const char *name);
 
 /*
  * Applies n rules in order. 1: kept, `lb` holds the result; 0: dropped, *ret_rule (may be NULL) is

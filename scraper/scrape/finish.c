@@ -5,6 +5,7 @@
 #include "scraper/scrape/scrape_impl.h"
 #include "lib/base/alloc.h"
 #include "lib/base/log.h"
+#include <errno.h>
 #include <string.h>
 
 static void log_change(const struct scrape_request *r, enum scrape_health before)
@@ -18,6 +19,24 @@ static void log_change(const struct scrape_request *r, enum scrape_health before
 	else if (!r->reason && before == SCRAPE_DOWN)
 		log_write(LOG_INFO, "scrape works again", "job", r->job->name, "target",
 			type->target->address, "type", type->spec.name, NULL);
+}
+
+static void log_failure(struct scrape *s, const struct scrape_request *r)
+{
+	const struct scrape_failure f = {.time_ns = r->start_real_ns,
+		.job = r->job->name,
+		.url = r->type->url,
+		.type = r->type->spec.name,
+		.reason = scrape_reason_name(r->reason),
+		.error = r->error.text};
+	int e = scrape_failure_log_put(&s->failure_log, r->job->scrape_failure_log_file, &f);
+
+	if (e == 0)
+		return;
+	metric_inc(s->m.log_failed);
+	if (e != -EBADF) /* that it could not be opened was said then */
+		LOG_RATED(LOG_ERROR, "cannot write to scrape_failure_log_file %s: %s",
+			r->job->scrape_failure_log_file, strerror(-e));
 }
 
 static void update_status(struct scrape *s, struct scrape_request *r)
@@ -38,6 +57,8 @@ static void update_status(struct scrape *s, struct scrape_request *r)
 	metric_inc(metric_cell(s->m.scrapes, r->job->name, type->spec.name));
 	if (r->reason)
 		metric_inc(metric_cell(s->m.failures, r->job->name, scrape_reason_name(r->reason)));
+	if (r->reason)
+		log_failure(s, r);
 	metric_add(s->m.lost, r->lost_s);
 	if (r->restarted)
 		metric_inc(s->m.restarts);

@@ -373,6 +373,7 @@ void scrape_apply(struct scrape *s, struct config *cfg)
 	struct scrape_pool *next;
 
 	s->seed = scrape_offset_seed(s->o.host_name, &cfg->global.external_labels);
+	metric_add(s->m.log_failed, scrape_failure_log_open(&s->failure_log, cfg));
 	pthread_mutex_lock(&s->lock);
 	for (struct scrape_pool *p = s->pools; p; p = next) {
 		const struct config_job *job = config_job_named(cfg, p->job->name);

@@ -23,6 +23,7 @@ struct bytes;
 struct config;
 struct config_job;
 struct discover_group;
+struct fs;
 struct scrape;
 
 /* Where scrapes go: the store, or a recorder in tests. Called on the appender thread, except cursor_get (any decode thread). */
@@ -37,6 +38,7 @@ struct scrape_sink {
 
 struct scrape_options {
 	struct clock *clock;
+	struct fs *fs; /* of scrape_failure_log_file */
 	struct budget *
 		budget; /* the scrape budget: bodies, decoded profiles, delta columns; has a limit */
 	struct metrics *metrics;

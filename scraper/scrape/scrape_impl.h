@@ -13,9 +13,9 @@
  *  5. at most one request `is_large`, from before it is decompressed until it is freed.
  */
 #pragma once
-#include "scraper/config/config.h"
 #include "scraper/discover/target.h"
 #include "scraper/scrape/delta.h"
+#include "scraper/scrape/failure_log.h"
 #include "scraper/scrape/limit.h"
 #include "scraper/scrape/live.h"
 #include "scraper/scrape/offset.h"
@@ -155,12 +155,13 @@ struct scrape_metrics {
 	struct metric *scrapes, *failures, *samples, *pool_targets, *pool_dropped, *relabel_dropped,
 		*joined, *collapsed, *interval;
 	struct metric_cell *bytes, *lost, *restarts, *discarded, *stale, *resets, *evictions,
-		*missed, *deferred, *in_flight, *decode_seconds, *sync_failed;
+		*missed, *deferred, *in_flight, *decode_seconds, *sync_failed, *log_failed;
 };
 
 struct scrape {
 	struct scrape_options o;
 	struct http_client *client;
+	struct scrape_failure_log failure_log; /* the loop's */
 	uint64_t seed;
 	pthread_mutex_t lock;
 	struct scrape_pool *pools;

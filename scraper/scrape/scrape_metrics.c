@@ -57,4 +57,9 @@ void scrape_metrics_init(struct scrape *s)
 		"Time spent checking, decoding and relabeling answers.", NULL));
 	x->sync_failed = metric_only(metrics_counter(m, "sonde_scrape_invalid_targets_total",
 		"Targets that relabeling left invalid.", NULL));
+	x->log_failed = metric_only(metrics_counter(m, "sonde_scrape_failure_log_errors_total",
+		"Files of scrape_failure_log_file that could not be opened and lines that could "
+		"not "
+		"be written to them.",
+		NULL));
 }

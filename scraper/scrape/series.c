@@ -28,6 +28,7 @@ struct build {
 	uint8_t *tiers;	    /* per profile string used as a key: tier + 1, 0 not asked yet */
 	bool *collapsed;    /* per profile string used as a key */
 	const char **texts; /* per profile string: NUL-terminated copy, checked UTF-8 */
+	const char **names; /* the same as names of the legacy scheme; NULL under any other */
 	struct interner series, rows;
 	uint32_t *sample_series, *sample_rows; /* per sample: ids */
 	uint64_t n_joined;
@@ -63,6 +64,30 @@ static const char *text_of(struct build *b, uint32_t i)
 		return NULL;
 	b->texts[i] = arena_strndup(b->arena, s.len ? s.p : "", s.len);
 	return b->texts[i];
+}
+
+/* A label's name; under the legacy scheme with _ for each character that it does not allow. */
+static const char *name_of(struct build *b, uint32_t key)
+{
+	const char *text = text_of(b, key);
+	char *name, *to;
+
+	if (!text || !b->names)
+		return text;
+	if (b->names[key])
+		return b->names[key];
+	b->names[key] = name = to = arena_strdup(b->arena, text);
+	for (const char *c = text; name && *c; c++) {
+		char one[] = {'_', *c, 0};
+
+		if (((uint8_t)*c & 0xc0) == 0x80) /* the rest of a character */
+			continue;
+		*to = relabel_is_legacy_name(to == name ? one + 1 : one) ? *c : '_';
+		to++;
+	}
+	if (name)
+		*to = '\0';
+	return name;
 }
 
 static enum scrape_tier tier_of(struct build *b, uint32_t key)
@@ -116,7 +141,7 @@ static enum scrape_reason read_label(
 	*ret_tier = l->key ? tier_of(b, l->key) : SCRAPE_TIER_DROP;
 	if (*ret_tier == SCRAPE_TIER_DROP)
 		return SCRAPE_OK;
-	ret->name = text_of(b, l->key);
+	ret->name = name_of(b, l->key);
 	ret->value = !ret->name		    ? NULL
 		     : b->collapsed[l->key] ? SCRAPE_OTHER
 		     : l->str		    ? text_of(b, l->str)
@@ -586,6 +611,9 @@ static bool alloc_sample_arrays(struct build *b)
 	b->tiers = arena_alloc(b->arena, b->p->n_strings + 1);
 	b->collapsed = arena_zalloc(b->arena, b->p->n_strings + 1);
 	b->texts = arena_zalloc(b->arena, (b->p->n_strings + 1) * sizeof(*b->texts));
+	b->names = b->in->job->name_scheme == CONFIG_NAMES_LEGACY
+			   ? arena_zalloc(b->arena, (b->p->n_strings + 1) * sizeof(*b->names))
+			   : NULL;
 	b->sample_series =
 		arena_alloc_array(b->arena, b->p->n_samples + 1, sizeof(*b->sample_series));
 	b->sample_rows = arena_alloc_array(b->arena, b->p->n_samples + 1, sizeof(*b->sample_rows));

@@ -22,6 +22,7 @@ int scrape_new(const struct scrape_options *o, struct scrape **ret, struct errbu
 	int r;
 
 	s->o = *o;
+	s->failure_log.fs = o->fs;
 	if (!s->o.n_decoders)
 		s->o.n_decoders =
 			(unsigned)MAX(1L, MIN(sysconf(_SC_NPROCESSORS_ONLN), (long)MAX_DECODERS));
@@ -251,6 +252,7 @@ void scrape_freep(struct scrape **sp)
 	scrape_parting_end(s, NULL, NULL);
 	pthread_mutex_unlock(&s->lock);
 	http_client_freep(&s->client);
+	scrape_failure_log_close(&s->failure_log);
 	scrape_room_done(s);
 	scrape_queue_done(&s->to_decode);
 	scrape_queue_done(&s->to_append);

@@ -55,11 +55,11 @@ static int check_time(struct store *s, int64_t time_ns, struct errbuf *eb)
 			"timestamp: the profile is %.3f s ahead of this machine's clock, at most "
 			"%d s are accepted",
 			(double)off / 1e9, FUTURE_MINUTES * 60);
-	if (-off > s->o.out_of_order_ns)
+	if (-off > s->out_of_order_ns)
 		return err_set(eb, -ERANGE,
 			"timestamp: the profile is %.3f s old, at most %.0f s are accepted "
 			"(--storage.out-of-order)",
-			(double)-off / 1e9, (double)s->o.out_of_order_ns / 1e9);
+			(double)-off / 1e9, (double)s->out_of_order_ns / 1e9);
 	return 0;
 }
 

@@ -280,13 +280,13 @@ void store_retain(struct store *s)
 	struct block *b;
 
 	store_stats(s, &now);
-	if (s->o.retention_ns != INT64_MAX && now.max_time_ns > INT64_MIN + s->o.retention_ns)
-		while ((b = take_oldest(s, now.max_time_ns - s->o.retention_ns)) != NULL)
+	if (s->retention_ns != INT64_MAX && now.max_time_ns > INT64_MIN + s->retention_ns)
+		while ((b = take_oldest(s, now.max_time_ns - s->retention_ns)) != NULL)
 			delete_block(b);
-	while (s->o.retention_bytes) {
+	while (s->retention_bytes) {
 		uint64_t quarantine = store_quarantine_bytes(s);
 
-		if (all_bytes(s, quarantine) <= s->o.retention_bytes)
+		if (all_bytes(s, quarantine) <= s->retention_bytes)
 			break;
 		if (quarantine && remove_from_quarantine(s))
 			continue;

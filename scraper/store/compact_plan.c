@@ -23,9 +23,9 @@ static int64_t max_range_ns(const struct store *s)
 {
 	int64_t days = MAX_RANGE_DAYS * 86400LL * NS_PER_S;
 
-	return s->o.retention_ns == INT64_MAX
+	return s->retention_ns == INT64_MAX
 		       ? days
-		       : MIN(days, MAX(s->o.retention_ns / RANGE_SHARE, FAN * s->o.block_ns));
+		       : MIN(days, MAX(s->retention_ns / RANGE_SHARE, FAN * s->o.block_ns));
 }
 
 static bool is_candidate(const struct store *s, const struct block *b)
@@ -72,7 +72,7 @@ static bool is_run(const struct store *s, struct block *const *b, struct plan *p
 		max = MAX(max, b[i]->meta.max_time_ns);
 	}
 	/* Blocks are what retention deletes: no one of them may be most of it. */
-	if (s->o.retention_bytes && p->bytes > s->o.retention_bytes / RANGE_SHARE)
+	if (s->retention_bytes && p->bytes > s->retention_bytes / RANGE_SHARE)
 		return false;
 	return !__builtin_sub_overflow(max, min, &range) && range <= max_range_ns(s) && fits(p);
 }

@@ -37,11 +37,11 @@ static int check_time(struct store *s, int64_t newest, int64_t time_ns, struct e
 			"timestamp: the profile is %.3f s ahead of this machine's clock, at most "
 			"%d s are accepted",
 			(double)ahead / 1e9, FUTURE_MINUTES * 60);
-	if (age > s->o.retention_ns)
+	if (age > s->retention_ns)
 		return err_set(eb, -ERANGE,
 			"timestamp: the profile is %.3f s older than the newest one, only %.0f s "
 			"are kept (--storage.retention.time)",
-			(double)age / 1e9, (double)s->o.retention_ns / 1e9);
+			(double)age / 1e9, (double)s->retention_ns / 1e9);
 	return 0;
 }
 

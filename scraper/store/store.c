@@ -35,6 +35,13 @@ static void fill_defaults(struct store_options *o)
 	o->max_nodes = o->max_nodes ? o->max_nodes : MAX_NODES;
 }
 
+void store_set_limits(struct store *s, const struct store_limits *limits)
+{
+	s->retention_ns = limits->retention_ns;
+	s->out_of_order_ns = limits->out_of_order_ns;
+	s->retention_bytes = limits->retention_bytes;
+}
+
 int store_parse_fsync(const char *text, struct store_options *ret, struct errbuf *eb)
 {
 	int64_t ms = 0;
@@ -73,6 +80,9 @@ static struct store *new_store(const struct store_options *o)
 
 	s->o = *o;
 	fill_defaults(&s->o);
+	store_set_limits(s, &(struct store_limits) {.retention_ns = s->o.retention_ns,
+				    .out_of_order_ns = s->o.out_of_order_ns,
+				    .retention_bytes = s->o.retention_bytes});
 	s->fs = s->o.fs;
 	s->clock = s->o.clock;
 	s->path = xstrdup(o->path);

@@ -53,6 +53,12 @@ int store_parse_fsync(const char *s, struct store_options *ret, struct errbuf *e
  * cannot be written does.
  */
 int store_open(const struct store_options *o, struct store **ret, struct errbuf *eb) _must_check_;
+/* The options of the same names, changed while the store is open. */
+struct store_limits {
+	int64_t retention_ns, out_of_order_ns;
+	uint64_t retention_bytes;
+};
+void store_set_limits(struct store *s, const struct store_limits *limits);
 /* Syncs and releases everything; the head stays in the WAL. No other call may be running, all parts
  * must be put. */
 void store_close(struct store *s);

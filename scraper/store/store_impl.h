@@ -18,7 +18,9 @@
 enum { CURSOR_KEEP_HOURS = 24, FUTURE_MINUTES = 10 };
 
 struct store {
-	struct store_options o; /* defaults filled in */
+	struct store_options o; /* defaults filled in; what follows may change */
+	_Atomic int64_t retention_ns, out_of_order_ns;
+	_Atomic uint64_t retention_bytes;
 	struct fs *fs;
 	struct clock *clock;
 	char *path, *wal_dir, *block_dir, *quarantine_dir;

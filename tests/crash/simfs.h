@@ -511,6 +511,7 @@ static inline void simfs_init(struct simfs *s, uint64_t seed)
 				.sync_dir = sim_sync_dir,
 				.lock = sim_lock,
 				.free_bytes = sim_free_bytes,
+				.total_bytes = sim_free_bytes,
 			},
 		.random = seed,
 	};

@@ -1,11 +1,15 @@
 """ec2_sd_configs against a server that speaks EC2's Query API and verifies the signatures of version 4."""
 import hashlib
 import hmac
+import json
 import os
+import signal
+import tempfile
+import time
 import unittest
 import urllib.parse
 
-from sonde_e2e import scraper, wait_for
+from sonde_e2e import scraper, sonde, wait_for
 from test_http_client import Target
 
 BESIDE_OTHERS = True
@@ -73,17 +77,67 @@ class Ec2:
 
     def __init__(self):
         self.pages, self.status, self.asked, self.secret = {'': page('')}, {}, [], SECRET
+        self.key, self.session = KEY, None
 
     def __call__(self, handler, body):
         q = dict(urllib.parse.parse_qsl(body.decode()))
         key, region, service, expected, got, signed = signature_of(handler, body, self.secret)
-        if (key, region, service) != (KEY, REGION, 'ec2') or expected != got or not {'host', 'x-amz-date'} <= set(signed):
+        if self.session and handler.headers['X-Amz-Security-Token'] != self.session:
+            return 401, {}, error('AuthFailure').encode()
+        if (key, region, service) != (self.key, REGION, 'ec2') or expected != got or not {'host', 'x-amz-date'} <= set(signed):
             return 401, {}, error('AuthFailure').encode()
         self.asked.append((q, handler.headers, signed))
         if q['Action'] == 'DescribeAvailabilityZones':
             return 200, {}, ZONES.encode()
         token = q.get('NextToken', '')
         return self.status.get(token, 200), {}, self.pages[token].encode()
+
+
+def utc(seconds):
+    return time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(time.time() + seconds))
+
+
+class Metadata:
+    """The metadata service of an instance, version 2 alone: a token by PUT, then the region and the credentials of the instance's role."""
+
+    def __init__(self):
+        self.role, self.lifetime, self.asked, self.n = 'profiler', 3600, [], 0
+
+    def __call__(self, handler, body):
+        path = handler.path
+        self.asked.append(f'{handler.command} {path}')
+        if handler.command == 'PUT' and path == '/latest/api/token':
+            ok = 1 <= int(handler.headers.get('X-aws-ec2-metadata-token-ttl-seconds', 0)) <= 21600
+            return (200, {}, b'TOKEN==') if ok else (400, {}, b'')
+        if handler.command != 'GET' or handler.headers.get('X-aws-ec2-metadata-token') != 'TOKEN==':
+            return 401, {}, b'Unauthorized'
+        if path == '/latest/meta-data/placement/region':
+            return 200, {}, REGION.encode()
+        if path == '/latest/meta-data/iam/security-credentials/':
+            return (200, {}, self.role.encode()) if self.role else (404, {}, b'')
+        if path == f'/latest/meta-data/iam/security-credentials/{self.role}':
+            self.n += 1
+            return 200, {}, json.dumps({'Code': 'Success', 'Type': 'AWS-HMAC', 'AccessKeyId': KEY, 'SecretAccessKey': SECRET,
+                                        'Token': 'of-instance', 'Expiration': utc(self.lifetime)}).encode()
+        return 404, {}, b''
+
+
+class Sts:
+    """AssumeRole: signed by the instance's credentials, answers with those of the role."""
+
+    def __init__(self):
+        self.asked, self.refuses, self.lifetime = [], False, 3600
+
+    def __call__(self, handler, body):
+        key, region, service, expected, got, _ = signature_of(handler, body, SECRET)
+        q = dict(urllib.parse.parse_qsl(body.decode()))
+        if (key, region, service) != (KEY, REGION, 'sts') or expected != got or self.refuses:
+            return 403, {}, (b'<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error><Type>Sender</Type><Code>AccessDenied</Code>'
+                             b'<Message>not authorized to perform: sts:AssumeRole</Message></Error><RequestId>r</RequestId></ErrorResponse>')
+        self.asked.append((q, handler.headers.get('X-Amz-Security-Token')))
+        return 200, {}, (f'<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><AssumedRoleUser><Arn>a</Arn></AssumedRoleUser>'
+                         f'<Credentials><AccessKeyId>ASIAROLE</AccessKeyId><SecretAccessKey>role/secret+</SecretAccessKey><SessionToken>of-role</SessionToken>'
+                         f'<Expiration>{utc(self.lifetime)}</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>').encode()
 
 
 def targets(s):
@@ -136,6 +190,74 @@ class Ec2SdTest(unittest.TestCase):
             _, headers, signed = self.ec2.asked[0]
             self.assertEqual(headers['X-Amz-Security-Token'], 'session')
             self.assertIn('x-amz-security-token', signed)
+
+    def failures(self, s):
+        return s.metrics()['sonde_discover_refresh_failures_total{kind="ec2"}']
+
+    def check_service_discovery(self, s, env):
+        return sonde('check', 'service-discovery', '--timeout=5s', s.config, 'j', env=env)
+
+    def test_instance_and_role(self):
+        """Nothing but the instance's metadata to begin with; then a role is assumed with what it gives."""
+        metadata, sts, home = Metadata(), Sts(), self.enterContext(tempfile.TemporaryDirectory(prefix='sonde-aws.'))
+        self.ec2.pages, self.ec2.session = {'': page(instance(5))}, 'of-instance'
+        env = {k: v for k, v in os.environ.items() if not k.startswith('AWS_')}
+        env.update(HOME=home, AWS_EC2_METADATA_SERVICE_ENDPOINT=f'http://{self.enterContext(Target(metadata)).address}/',
+                   AWS_ENDPOINT_URL_STS=f'http://{self.enterContext(Target(sts)).address}/')
+        without_region = self.config().replace(f'region: {REGION}, ', '')
+        with scraper(without_region, env=env) as s:
+            wait_for('the target', lambda: set(targets(s)) == {'10.0.0.5:80'})
+            self.assertEqual(targets(s)['10.0.0.5:80']['region'], REGION)
+            refreshed = len(self.ec2.asked)
+            wait_for('further refreshes', lambda: len(self.ec2.asked) > refreshed + 2)
+            self.assertEqual(metadata.n, 1, 'kept while they hold')
+            self.assertEqual(metadata.asked.count('PUT /latest/api/token'), 1)
+            self.ec2.session = 'another'  # they were revoked
+            wait_for('new ones', lambda: metadata.n > 1)
+            self.ec2.session, metadata.lifetime = 'of-instance', 200
+            wait_for('short-lived ones', lambda: metadata.n > 4)  # within five minutes of their end: new ones each time
+            metadata.role = ''
+            wait_for('no role', lambda: 'the instance has no role' in (self.check_service_discovery(s, env).stderr + s.output()))
+
+            metadata.role, metadata.lifetime = 'profiler', 3600
+            self.ec2.key, self.ec2.secret, self.ec2.session, self.ec2.pages = 'ASIAROLE', 'role/secret+', 'of-role', {'': page(instance(6))}
+            s.set_config(without_region.replace('refresh_interval: 1s', 'refresh_interval: 1s, role_arn: "arn:aws:iam::1:role/r", external_id: "x y"'))
+            s.p.send_signal(signal.SIGHUP)
+            wait_for('the target by the role', lambda: set(targets(s)) == {'10.0.0.6:80'})
+            q, token = sts.asked[0]
+            self.assertEqual((q['Action'], q['RoleArn'], q['ExternalId'], token), ('AssumeRole', 'arn:aws:iam::1:role/r', 'x y', 'of-instance'))
+            self.assertRegex(q['RoleSessionName'], r'^[\w+=,.@-]{2,64}$')
+            self.assertEqual(len(sts.asked), 1, 'kept while they hold')
+            sts.refuses = True
+            out = self.check_service_discovery(s, env)
+            self.assertIn('AccessDenied: not authorized to perform: sts:AssumeRole', out.stdout + out.stderr)
+            self.assertEqual(set(targets(s)), {'10.0.0.6:80'}, 'the last good ones stay')
+            for secret in (SECRET, 'role/secret+'):
+                self.assertNotIn(secret, s.output() + s.get('/config').text)
+
+    def test_profiles(self):
+        home = self.enterContext(tempfile.TemporaryDirectory(prefix='sonde-aws.'))
+        os.mkdir(f'{home}/.aws')
+        with open(f'{home}/.aws/credentials', 'w') as f:
+            f.write(f'# comment\n[other]\naws_access_key_id = WRONG\naws_secret_access_key = wrong\n\n[ mine ]\n'
+                    f'aws_access_key_id={KEY}\r\naws_secret_access_key =  {SECRET}\n; end')
+        with open(f'{home}/.aws/config', 'w') as f:
+            f.write(f'[default]\nregion = us-east-1\n[profile mine]\ns3 =\n  region = nested\nregion = {REGION}\n[profile empty]\nsso_session = x\n')
+        env = {k: v for k, v in os.environ.items() if not k.startswith('AWS_')}
+        env.update(HOME=home, AWS_EC2_METADATA_DISABLED='true')
+        self.ec2.pages = {'': page(instance(7))}
+        config = self.config(', profile: mine').replace(f'region: {REGION}, ', '')
+        with scraper(config, env=env) as s:
+            wait_for('the target', lambda: set(targets(s)) == {'10.0.0.7:80'})
+            for profile, why in ((', profile: none', 'there is no profile "none"'), (', profile: empty', 'has no aws_access_key_id'),
+                                 ('', 'AWS_EC2_METADATA_DISABLED')):
+                s.set_config(self.config(profile))
+                out = self.check_service_discovery(s, env)
+                self.assertIn(why, out.stdout + out.stderr)
+        env['AWS_PROFILE'] = 'mine'
+        self.ec2.pages = {'': page(instance(8))}
+        with scraper(self.config(), env=env) as s:
+            wait_for('the target', lambda: set(targets(s)) == {'10.0.0.8:80'})
 
 
 if __name__ == '__main__':

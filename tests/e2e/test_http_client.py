@@ -38,7 +38,7 @@ class Target:
                 self.end_headers()
                 self.wfile.write(out)
 
-            do_GET = do_POST = do_CONNECT = reply
+            do_GET = do_POST = do_PUT = do_CONNECT = reply
 
             def log_message(self, *args):
                 pass

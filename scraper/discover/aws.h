@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Region and credentials for AWS's services, found where its SDKs find them: in the configuration, a profile, the environment, the default
+ * profile, the metadata service of the instance (version 2); and with role_arn those of a role that they may assume. What expires is kept
+ * until five minutes before.
+ */
+#pragma once
+#include "lib/base/err.h"
+#include <stdint.h>
+
+struct config_ec2_sd;
+struct discover_provider;
+
+struct aws_credentials {
+	char *access_key, *secret_key, *session; /* session NULL: none */
+	int64_t expires_ns;			 /* realtime; 0: to be looked up each time */
+};
+
+struct aws {
+	struct discover_provider *p;
+	const struct config_ec2_sd *sd;
+	char *region;
+	struct aws_credentials base, role;
+	char *metadata_token;
+	int64_t metadata_token_until_ns; /* monotonic */
+	void (*done)(struct discover_provider *p, const char *error);
+};
+
+void aws_init(struct aws *a, struct discover_provider *p, const struct config_ec2_sd *sd);
+void aws_free(struct aws *a);
+/* Calls `done` once, at once or later: error NULL when region and credentials are there. Not while it runs already. */
+void aws_obtain(struct aws *a, void (*done)(struct discover_provider *p, const char *error));
+/* Those to sign with, after aws_obtain. */
+const struct aws_credentials *aws_credentials(const struct aws *a);
+/* The service refused them: what was kept is asked for again next time. */
+void aws_forget(struct aws *a);
+/* "https://SERVICE.REGION.amazonaws.com/"; heap. */
+char *aws_url(const char *service, const char *region);

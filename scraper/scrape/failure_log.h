@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * scrape_failure_log_file: failed scrapes as lines of JSON, the keys of which are Prometheus's and two more. Jobs that name the same file
+ * share it. Loop thread.
+ */
+#pragma once
+#include "lib/base/fs.h"
+
+struct config;
+struct config_job;
+
+struct scrape_failure_file {
+	struct scrape_failure_file *next;
+	char *path;
+	int fd; /* -1: it could not be opened */
+};
+struct scrape_failure_log {
+	struct fs *fs;
+	struct scrape_failure_file *files;
+};
+
+/* Opens the files that the configuration names, those already open too: they may have been moved away. Returns how many could not be. */
+unsigned scrape_failure_log_open(struct scrape_failure_log *l, const struct config *cfg);
+void scrape_failure_log_close(struct scrape_failure_log *l);
+struct scrape_failure {
+	int64_t time_ns;
+	const char *job, *url, *type, *reason, *error;
+};
+/* Adds a line to the job's file, if it has one. Negative errno when it cannot be written. */
+int scrape_failure_log_put(struct scrape_failure_log *l, const char *path,
+	const struct scrape_failure *f) _must_check_;

@@ -1,0 +1,91 @@
+"""Keys of a Prometheus file that act here: the log of failed scrapes, storage.tsdb, the legacy scheme of names."""
+import json
+import os
+import signal
+import tempfile
+import time
+import unittest
+
+from pprof_target import encode
+from sonde_e2e import scraper, wait_for
+from test_http_client import Target
+
+BESIDE_OTHERS = True
+
+ONE_TYPE = '{preset: go, pprof_config: {memory: {enabled: false}, mutex: {enabled: false}, block: {enabled: false}, goroutine: {enabled: false}}}'
+
+
+class PrometheusKeysTest(unittest.TestCase):
+    def setUp(self):
+        self.dir = self.enterContext(tempfile.TemporaryDirectory(prefix='sonde-keys.'))
+
+    def lines(self, name):
+        try:
+            with open(f'{self.dir}/{name}') as f:
+                return [json.loads(line) for line in f]
+        except FileNotFoundError:
+            return []
+
+    def test_failure_log(self):
+        def job(name, address, log=''):
+            return (f'- job_name: {name}\n  scrape_interval: 500ms\n  profiling_config: {ONE_TYPE}\n'
+                    f'  static_configs: [{{targets: ["{address}"]}}]\n{log}')
+        ok, bad = self.enterContext(Target()), self.enterContext(Target(lambda handler, body: (503, {}, b'no "profile"\n')))
+        config = (f'global: {{scrape_failure_log_file: {self.dir}/all.log}}\nscrape_configs:\n' + job('fine', ok.address) + job('bad', bad.address)
+                  + job('own', bad.address, f'  scrape_failure_log_file: {self.dir}/own.log\n')
+                  + job('nowhere', bad.address, f'  scrape_failure_log_file: {self.dir}/none/x.log\n'))
+        with scraper(config) as s:
+            wait_for('failures', lambda: len(self.lines('all.log')) > 1 and len(self.lines('own.log')) > 1)
+            line = self.lines('all.log')[0]
+            self.assertEqual({k: line[k] for k in ('level', 'job_name', 'target', 'profile_type', 'reason')},
+                             {'level': 'ERROR', 'job_name': 'bad', 'target': f'http://{bad.address}/debug/pprof/profile',
+                              'profile_type': 'process_cpu', 'reason': 'http_status'})
+            self.assertIn('no "profile"', line['msg'])
+            self.assertRegex(line['time'], time.strftime('^%Y-') + r'\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$')
+            self.assertEqual({x['job_name'] for x in self.lines('own.log')}, {'own'})
+            self.assertIn('none/x.log', s.output())
+            wait_for('the counter', lambda: s.metrics()['sonde_scrape_failure_log_errors_total'] > 1)
+            os.rename(f'{self.dir}/all.log', f'{self.dir}/old.log')
+            s.p.send_signal(signal.SIGHUP)
+            wait_for('a new file', lambda: self.lines('all.log'))
+            before = len(self.lines('old.log'))
+            n = len(self.lines('all.log'))
+            wait_for('further lines', lambda: len(self.lines('all.log')) > n + 1)
+            self.assertEqual(len(self.lines('old.log')), before)
+
+    def test_storage(self):
+        def retention():
+            return s.get('/api/v1/status/runtimeinfo').json['data']['storageRetention']
+
+        def reload(config):
+            s.set_config(config + '\nscrape_configs: []')
+            s.p.send_signal(signal.SIGHUP)
+        with scraper('storage: {tsdb: {retention: {time: 30d, size: 2GB}}}\nscrape_configs: []', '--storage.retention.time=3d') as s:
+            self.assertEqual(retention(), '30d or 2GiB')
+            self.assertIn('time: 30d', s.get('/config').text)
+            reload('')
+            wait_for('the flag', lambda: retention() == '3d')
+            reload('storage: {tsdb: {retention: {percentage: 50}, out_of_order_time_window: 30m}}')
+            v = os.statvfs(s.dir)
+            half = v.f_blocks * v.f_frsize / 2 / 2**30
+            wait_for('a share', lambda: retention().startswith('3d or '))
+            self.assertAlmostEqual(float(retention()[6:-3]), half, delta=half / 100)
+
+    def test_legacy_names(self):
+        def answer(handler, body):
+            now = time.time_ns()
+            return 200, {}, encode([('samples', 'count')], ('cpu', 'nanoseconds'), [(['f'], [1], {'k8s.pod': 'p.1', 'é0': 'x'})], now - 10**9, 10**9)
+        target = self.enterContext(Target(answer))
+        job = (f'  scrape_interval: 500ms\n  static_configs: [{{targets: ["{target.address}"]}}]\n'
+               f'  profiling_config: {ONE_TYPE[:-1]}, sample_labels: [k8s.pod, "é0"]}}\n')
+        with scraper(f'global: {{metric_name_validation_scheme: legacy}}\nscrape_configs:\n- job_name: old\n{job}'
+                     f'- job_name: new\n  metric_name_validation_scheme: utf8\n{job}') as s:
+            def labels(job):
+                series = s.get(f'/api/v1/series?match[]=process_cpu_samples_count_total{{job="{job}"}}').json['data']
+                return [{k: v for k, v in one.items() if v in ('p.1', 'x')} for one in series]
+            wait_for('legacy names', lambda: labels('old') == [{'k8s_pod': 'p.1', '_0': 'x'}])
+            wait_for('any names', lambda: labels('new') == [{'k8s.pod': 'p.1', 'é0': 'x'}])
+
+
+if __name__ == '__main__':
+    unittest.main()
