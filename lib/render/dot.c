@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The call graph of a tree in Graphviz' language: functions as boxes by total, calls as edges. A call that is on a stack
- * more than once (recursion) counts once, as in pprof.
+ * more than once (recursion) counts once, as in pprof. That of a difference has both sides of each, over the union of both trees.
  */
 #include "lib/base/alloc.h"
 #include "lib/base/arena.h"
 #include "lib/base/table.h"
 #include "lib/render/render_internal.h"
+#include "lib/tree/diff.h"
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +16,21 @@
 enum { DEFAULT_NODES = 80 };
 
 struct edge {
-	uint32_t from, to; /* rows */
-	int64_t value;
+	uint32_t from, to;   /* rows */
+	int64_t value, a, b; /* a, b: of a difference */
 	uint32_t on_path;
 	bool residual; /* frames in between are not shown */
 };
 
+/* A function of a difference. */
+struct pair {
+	int64_t self[2], total[2];
+};
+
 struct graph {
 	const struct render_input *in;
+	const struct render_diff *diff; /* NULL: of one tree */
+	struct pair *pairs;		/* of a difference: per row */
 	struct tree_row *rows;
 	size_t n_rows;
 	uint32_t *row_of; /* per frame: row + 1; 0: not shown */
@@ -93,8 +102,13 @@ static int open_edge(struct graph *g, size_t node, uint32_t from, uint32_t to, b
 	}
 	e = &g->edges[*slot - 1];
 	e->residual |= residual;
-	if (e->on_path++ == 0)
+	if (e->on_path++ == 0) {
 		e->value = tree_add(e->value, g->in->tree->total[node]);
+		if (g->diff) {
+			e->a = tree_add(e->a, g->diff->diff->total_a[node]);
+			e->b = tree_add(e->b, g->diff->diff->total_b[node]);
+		}
+	}
 	g->opened[node] = (uint32_t)*slot;
 	return 0;
 }
@@ -171,32 +185,168 @@ static void put_edge(const struct graph *g, const struct edge *e, struct bytes *
 		e->residual ? " style=dotted" : "", value, 100 * share);
 }
 
+/* ---- differences ---- */
+
+/* Both sides of the chosen functions: the union of the trees, with the values of one side at a time. */
+static int find_pairs(struct graph *g, struct arena *arena)
+{
+	const struct tree_diff *d = g->diff->diff;
+
+	g->pairs = arena_zalloc(arena, (g->n_rows + 1) * sizeof(*g->pairs));
+	for (int side = 0; side < 2; side++) {
+		struct tree t = d->shape;
+		struct tree_row *rows;
+		size_t n;
+		int r;
+
+		t.self = side ? d->self_b : d->self_a;
+		t.total = side ? d->total_b : d->total_a;
+		r = tree_top(&t, g->in->symbols, arena, &rows, &n, NULL);
+		if (r || !g->pairs)
+			return -ENOMEM;
+		for (size_t i = 0; i < n; i++) {
+			uint32_t row = g->row_of[rows[i].frame];
+
+			if (!row)
+				continue;
+			g->pairs[row - 1].self[side] = rows[i].self;
+			g->pairs[row - 1].total[side] = rows[i].total;
+		}
+	}
+	return 0;
+}
+
+/* From −1, gone, to 1, new. */
+static double change(const struct graph *g, int64_t a, int64_t b)
+{
+	double x = (double)a * g->diff->scale_a, y = (double)b * g->diff->scale_b;
+	double larger = fmax(fabs(x), fabs(y));
+
+	return larger > 0 ? fmax(-1, fmin(1, (y - x) / larger)) : 0;
+}
+
+/* Red for more, blue for less, the paler the less of a change. */
+static void put_colour(struct bytes *out, double change, unsigned dark)
+{
+	unsigned other = (unsigned)(235 - 150 * fabs(change)) - dark, full = 238 - dark;
+
+	if (change == 0)
+		bytes_printf(out, "\"#%02x%02x%02x\"", other, other, other);
+	else if (change > 0)
+		bytes_printf(out, "\"#%02x%02x%02x\"", full, other, other);
+	else
+		bytes_printf(out, "\"#%02x%02x%02x\"", other, other, full);
+}
+
+/* "1.2s to 1.5s (+25.0%)", "0 to 3ms (new)" */
+static void put_pair(const struct graph *g, int64_t a, int64_t b, struct bytes *out)
+{
+	double x = (double)a * g->diff->scale_a, y = (double)b * g->diff->scale_b;
+	enum tree_mark m = tree_mark_of(a, b, g->diff->scale_a, g->diff->scale_b);
+	char from[64], to[64];
+
+	render_value(a, render_unit(g->in), from);
+	render_value(b, render_unit(g->in), to);
+	if (!a && !b)
+		bytes_put_str(out, "0");
+	else if (m == TREE_NEW || m == TREE_GONE)
+		bytes_printf(out, "%s to %s (%s)", from, to, tree_mark_name(m));
+	else
+		bytes_printf(out, "%s to %s (%+.1f%%)", from, to, 100 * (y - x) / fabs(x));
+}
+
+static void put_diff_node(const struct graph *g, size_t i, struct bytes *out)
+{
+	const struct tree_row *row = &g->rows[i];
+	const struct pair *p = &g->pairs[i];
+	const char *name =
+		tree_symbols_text(g->in->symbols, g->in->symbols->frames[row->frame].name, NULL);
+	double by = change(g, p->total[0], p->total[1]);
+	double self = fabs((double)row->self) / render_whole(g->in);
+
+	bytes_printf(out, "N%zu [label=\"", i + 1);
+	put_quoted(out, name);
+	bytes_put_str(out, "\\n");
+	put_pair(g, p->self[0], p->self[1], out);
+	bytes_put_str(out, "\\nof ");
+	put_pair(g, p->total[0], p->total[1], out);
+	bytes_printf(out, "\" id=\"node%zu\" fontsize=%.0f shape=box tooltip=\"", i + 1,
+		8 + 16 * sqrt(MIN(self, 1)));
+	put_quoted(out, name);
+	bytes_put_str(out, "\" color=");
+	put_colour(out, by, 60);
+	bytes_put_str(out, " fillcolor=");
+	put_colour(out, by, 0);
+	bytes_put_str(out, "]\n");
+}
+
+static void put_diff_edge(const struct graph *g, const struct edge *e, struct bytes *out)
+{
+	double share = fabs((double)e->value) / render_whole(g->in);
+
+	bytes_printf(out, "N%u -> N%u [label=\" ", e->from + 1, e->to + 1);
+	put_pair(g, e->a, e->b, out);
+	bytes_printf(out, "\" weight=%.0f penwidth=%.2f%s color=", 1 + 100 * MIN(share, 1),
+		1 + 4 * MIN(share, 1), e->residual ? " style=dotted" : "");
+	put_colour(out, change(g, e->a, e->b), 60);
+	bytes_put_str(out, "]\n");
+}
+
+static void put_total(const struct graph *g, struct bytes *out)
+{
+	char total[64];
+
+	if (g->diff) {
+		put_pair(g, g->diff->diff->total_a[0], g->diff->diff->total_b[0], out);
+		return;
+	}
+	render_value(
+		g->in->whole ? g->in->whole : g->in->tree->total[0], render_unit(g->in), total);
+	bytes_put_str(out, total);
+}
+
+static int put_graph(struct graph *g, size_t max_nodes, struct bytes *out)
+{
+	_cleanup_arena_ struct arena arena = {};
+	int r;
+
+	arena_init(&arena, out->budget);
+	table_init(&g->edges_by_ends, out->budget);
+	r = choose_rows(g, &arena, max_nodes ? max_nodes : DEFAULT_NODES);
+	if (!r)
+		r = find_edges(g);
+	if (!r && g->diff)
+		r = find_pairs(g, &arena);
+	if (r)
+		return r;
+	bytes_put_str(out, "digraph \"");
+	put_quoted(out, g->in->title ? g->in->title : "profile");
+	bytes_put_str(out, "\" {\nnode [style=filled fillcolor=\"#f8f8f8\"]\n"
+			   "subgraph cluster_L { \"legend\" [shape=box fontsize=16 label=\"Type: ");
+	put_quoted(out, g->in->type ? g->in->type : "");
+	bytes_put_str(out, "\\lTotal: ");
+	put_total(g, out);
+	bytes_printf(out, "\\l%zu functions shown\\l\"] }\n", g->n_rows);
+	for (size_t i = 0; i < g->n_rows; i++)
+		g->diff ? put_diff_node(g, i, out) : put_node(g, i, out);
+	for (size_t i = 0; i < g->n_edges; i++)
+		g->diff ? put_diff_edge(g, &g->edges[i], out) : put_edge(g, &g->edges[i], out);
+	bytes_put_str(out, "}\n");
+	return bytes_error(out);
+}
+
 int render_dot(const struct render_input *in, size_t max_nodes, struct bytes *out)
 {
 	_cleanup_(graph_done)
 	struct graph g = {.in = in};
-	_cleanup_arena_ struct arena arena = {};
-	char total[64];
-	int r;
 
-	arena_init(&arena, out->budget);
-	table_init(&g.edges_by_ends, out->budget);
-	r = choose_rows(&g, &arena, max_nodes ? max_nodes : DEFAULT_NODES);
-	if (!r)
-		r = find_edges(&g);
-	if (r)
-		return r;
-	render_value(in->whole ? in->whole : in->tree->total[0], render_unit(in), total);
-	bytes_put_str(out, "digraph \"");
-	put_quoted(out, in->title ? in->title : "profile");
-	bytes_put_str(out, "\" {\nnode [style=filled fillcolor=\"#f8f8f8\"]\n"
-			   "subgraph cluster_L { \"legend\" [shape=box fontsize=16 label=\"Type: ");
-	put_quoted(out, in->type ? in->type : "");
-	bytes_printf(out, "\\lTotal: %s\\l%zu functions shown\\l\"] }\n", total, g.n_rows);
-	for (size_t i = 0; i < g.n_rows; i++)
-		put_node(&g, i, out);
-	for (size_t i = 0; i < g.n_edges; i++)
-		put_edge(&g, &g.edges[i], out);
-	bytes_put_str(out, "}\n");
-	return bytes_error(out);
+	return put_graph(&g, max_nodes, out);
+}
+
+int render_diff_dot(const struct render_diff *d, size_t max_nodes, struct bytes *out)
+{
+	_cleanup_(graph_done)
+	struct graph g = {.in = &d->in, .diff = d};
+
+	return put_graph(&g, max_nodes, out);
 }

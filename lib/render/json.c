@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Trees as JSON: the flat arrays of the flame graph API, table rows, speedscope's file format.
+ * Trees as JSON: the flat arrays of the flame graph API and table rows.
  */
 #include "lib/base/json.h"
 #include "lib/base/alloc.h"
@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-static void put_text(struct json *j, const struct tree_symbols *s, uint32_t id)
+void render_json_text(struct json *j, const struct tree_symbols *s, uint32_t id)
 {
 	size_t len;
 	const char *text = tree_symbols_text(s, id, &len);
@@ -31,14 +31,14 @@ void render_json_functions(
 	json_string(j, "all");
 	json_string(j, "(cut)");
 	for (size_t i = 0; i < u->n; i++)
-		put_text(j, s, s->frames[u->frames[i]].name);
+		render_json_text(j, s, s->frames[u->frames[i]].name);
 	json_array_end(j);
 	json_key(j, "file");
 	json_array_begin(j);
 	json_string(j, "");
 	json_string(j, "");
 	for (size_t i = 0; i < u->n; i++)
-		put_text(j, s, s->frames[u->frames[i]].file);
+		render_json_text(j, s, s->frames[u->frames[i]].file);
 	json_array_end(j);
 	json_key(j, "mapping");
 	json_array_begin(j);
@@ -51,7 +51,7 @@ void render_json_functions(
 }
 
 /* Large arrays are written without the writer's book-keeping per item. */
-static void put_number(struct bytes *out, int64_t v, bool first)
+void render_put_number(struct bytes *out, int64_t v, bool first)
 {
 	char text[24], *p = text + sizeof(text);
 	uint64_t u = v < 0 ? -(uint64_t)v : (uint64_t)v;
@@ -73,7 +73,7 @@ void render_json_array(struct json *j, const char *key, const struct tree *t, co
 	json_key(j, key);
 	json_raw(j, "[", 1);
 	for (size_t i = 0; i < t->n; i++)
-		put_number(j->out, wide ? wide[i] : narrow[i], i == 0);
+		render_put_number(j->out, wide ? wide[i] : narrow[i], i == 0);
 	bytes_put_u8(j->out, ']');
 }
 
@@ -84,7 +84,7 @@ void render_json_derived(const struct render_input *in, const struct render_used
 	json_key(j, "function");
 	json_raw(j, "[", 1);
 	for (size_t i = 0; i < t->n; i++)
-		put_number(j->out,
+		render_put_number(j->out,
 			i == 0		    ? 0
 			: tree_is_cut(t, i) ? 1
 					    : u->number[t->frame[i]] + 1,
@@ -93,7 +93,7 @@ void render_json_derived(const struct render_input *in, const struct render_used
 	json_key(j, "kind");
 	json_raw(j, "[", 1);
 	for (size_t i = 0; i < t->n; i++)
-		put_number(j->out, render_node_kind(in, i), i == 0);
+		render_put_number(j->out, render_node_kind(in, i), i == 0);
 	bytes_put_u8(j->out, ']');
 	json_key(j, "cut");
 	json_object_begin(j);
@@ -155,9 +155,9 @@ int render_json_rows(const struct render_input *in, size_t limit, struct json *j
 	for (size_t i = 0; i < n && (!limit || i < limit); i++) {
 		json_object_begin(j);
 		json_key(j, "function");
-		put_text(j, s, s->frames[rows[i].frame].name);
+		render_json_text(j, s, s->frames[rows[i].frame].name);
 		json_key(j, "file");
-		put_text(j, s, s->frames[rows[i].frame].file);
+		render_json_text(j, s, s->frames[rows[i].frame].file);
 		json_kv_int(j, "line", rows[i].line);
 		json_kv_string(j, "mapping", render_mapping_name(in, rows[i].frame));
 		json_kv_string(j, "kind", tree_kind_name(s->frames[rows[i].frame].kind));
@@ -167,109 +167,4 @@ int render_json_rows(const struct render_input *in, size_t limit, struct json *j
 	}
 	json_array_end(j);
 	return bytes_error(j->out);
-}
-
-/* speedscope knows none, nanoseconds … seconds and bytes. */
-static const char *speedscope_unit(const char *unit)
-{
-	static const char *const known[] = {
-		"nanoseconds", "microseconds", "milliseconds", "seconds", "bytes"};
-
-	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
-		if (!strcmp(unit, known[i]))
-			return known[i];
-	return "none";
-}
-
-static void put_speedscope_frames(
-	const struct render_input *in, const struct render_used *u, struct json *j)
-{
-	const struct tree_symbols *s = in->symbols;
-
-	json_key(j, "shared");
-	json_object_begin(j);
-	json_key(j, "frames");
-	json_array_begin(j);
-	for (size_t i = 0; i < u->n; i++) {
-		const struct tree_frame *f = &s->frames[u->frames[i]];
-
-		json_object_begin(j);
-		json_key(j, "name");
-		put_text(j, s, f->name);
-		if (f->file || f->mapping != TREE_NONE) {
-			json_key(j, "file");
-			if (f->file)
-				put_text(j, s, f->file);
-			else
-				json_string(j, render_mapping_name(in, u->frames[i]));
-		}
-		json_object_end(j);
-	}
-	/* What a limit cut has no function; one frame stands for all of it. */
-	json_object_begin(j);
-	json_kv_string(j, "name", "(cut)");
-	json_object_end(j);
-	json_array_end(j);
-	json_object_end(j);
-}
-
-/* The stack of node i, root first, as frame numbers. */
-static void put_stack(const struct tree *t, const struct render_used *u, size_t i,
-	uint32_t *scratch, struct json *j)
-{
-	size_t n = 0;
-
-	for (size_t k = i; k; k = t->parent[k])
-		scratch[n++] =
-			t->frame[k] == TREE_NONE ? (uint32_t)u->n : u->number[t->frame[k]] - 1;
-	json_raw(j, "[", 1);
-	for (size_t k = n; k-- > 0;)
-		put_number(j->out, scratch[k], k == n - 1);
-	bytes_put_u8(j->out, ']');
-}
-
-int render_speedscope(const struct render_input *in, struct bytes *out)
-{
-	_cleanup_(render_used_done)
-	struct render_used u = {};
-	const struct tree *t = in->tree;
-	_cleanup_free_ uint32_t *scratch =
-		try_realloc(NULL, tree_max_depth(t) + 1UL, sizeof(*scratch));
-	struct json j = json_to(out);
-	const char *name = in->title ? in->title : in->type ? in->type : "profile";
-	int r = render_find_used(in, &u);
-
-	if (r || !scratch)
-		return -ENOMEM;
-	json_object_begin(&j);
-	json_kv_string(&j, "$schema", "https://www.speedscope.app/file-format-schema.json");
-	json_kv_string(&j, "name", name);
-	json_kv_string(&j, "exporter", "sonde");
-	json_kv_int(&j, "activeProfileIndex", 0);
-	put_speedscope_frames(in, &u, &j);
-	json_key(&j, "profiles");
-	json_array_begin(&j);
-	json_object_begin(&j);
-	json_kv_string(&j, "type", "sampled");
-	json_kv_string(&j, "name", name);
-	json_kv_string(&j, "unit", speedscope_unit(render_unit(in)));
-	json_kv_int(&j, "startValue", 0);
-	json_kv_int(&j, "endValue", t->total[0]);
-	json_key(&j, "samples");
-	json_array_begin(&j);
-	for (size_t i = 0; i < t->n; i++)
-		if (t->self[i])
-			put_stack(t, &u, i, scratch, &j);
-	json_array_end(&j);
-	json_key(&j, "weights");
-	json_array_begin(&j);
-	for (size_t i = 0; i < t->n; i++)
-		if (t->self[i])
-			json_int(&j, t->self[i]);
-	json_array_end(&j);
-	json_object_end(&j);
-	json_array_end(&j);
-	json_object_end(&j);
-	bytes_put_u8(out, '\n');
-	return bytes_error(out);
 }

@@ -104,6 +104,10 @@ int render_diff_svg(const struct render_diff *d, enum render_width width, bool p
 /* A self-contained page: the three widths and the table as tabs, without script. `head`: a paragraph of text above, or NULL. */
 int render_diff_html(
 	const struct render_diff *d, const char *head, bool panels, struct bytes *out) _must_check_;
+/* Two profiles, A and B, unscaled. */
+int render_diff_speedscope(const struct render_diff *d, struct bytes *out) _must_check_;
+/* As render_dot, of the functions with the largest |A| + |B|; red is more in B, blue less, grey equal. */
+int render_diff_dot(const struct render_diff *d, size_t max_nodes, struct bytes *out) _must_check_;
 
 /* 1234567890 "nanoseconds" → "1.23s"; bytes in powers of 1024; counts with their unit unless it is
  * "count". */

@@ -31,6 +31,10 @@ int render_find_used(const struct render_input *in, struct render_used *u) _must
 struct json;
 void render_put_folded(struct bytes *out, const char *s, size_t n); /* a frame's name */
 void render_put_line(struct bytes *out, const char *s);		    /* on one line */
+/* A number of an array, with a comma unless it is the first. */
+void render_put_number(struct bytes *out, int64_t v, bool first);
+/* String `id` as a value. */
+void render_json_text(struct json *j, const struct tree_symbols *s, uint32_t id);
 void render_json_functions(
 	const struct render_input *in, const struct render_used *u, struct json *j);
 /* An array of numbers per node; either is NULL. */

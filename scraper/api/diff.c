@@ -173,6 +173,8 @@ static int replicate(struct diff *d, struct errbuf *eb)
 
 static size_t node_limit(const struct diff *d)
 {
+	if (d->b.params.format == API_DOT)
+		return 0;
 	if (d->b.params.max_nodes ||
 		(d->b.params.format != API_JSON && d->b.params.format != API_PROTOBUF))
 		return d->b.params.max_nodes;
@@ -323,6 +325,8 @@ static int render(struct diff *d, struct bytes *out, struct errbuf *eb)
 	case API_CSV: r = render_diff_csv(&shown, out); break;
 	case API_TEXT: r = render_diff_text(&shown, out); break;
 	case API_PROTOBUF: r = render_diff_protobuf(&shown, out); break;
+	case API_SPEEDSCOPE: r = render_diff_speedscope(&shown, out); break;
+	case API_DOT: r = render_diff_dot(&shown, d->b.params.max_nodes, out); break;
 	default:
 		return err_set(eb, -EINVAL,
 			"format: diff answers json, protobuf, pprof, folded, csv and text");
