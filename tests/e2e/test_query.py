@@ -235,6 +235,27 @@ class QueryTest(unittest.TestCase):
             self.assertEqual(sum(d[column]), sum(values[1] for _, values, _ in samples))
         self.assertTrue(d['cut'])
 
+    def test_diff_cut_opens(self):
+        """What is cut is exact on both sides, by value and by nodes, and asking for its parent's subtree shows it."""
+        d = self.diff(per='run', max_nodes=12).json['data']
+        names = [d['functions']['name'][f] for f in d['function']]
+        paths, below = [()], [0] * len(names)
+        for i in range(1, len(names)):
+            paths.append((*paths[d['parent'][i]], names[i]))
+        for i in reversed(range(1, len(names))):
+            below[d['parent'][i]] += below[i] + (d['cut'][str(i)] if str(i) in d['cut'] else 1)
+        checked = 0
+        for i in map(int, d['cut']):
+            up = d['parent'][i]
+            if not up:
+                continue
+            sub = self.diff(per='run', max_nodes=100000, at=list(paths[up])).json['data']
+            self.assertEqual((sub['total_a'][0], sub['total_b'][0], sub['cut']), (d['total_a'][up], d['total_b'][up], {}))
+            self.assertEqual(len(sub['parent']) - 1 - len(paths[up]), below[up])
+            self.assertEqual((sub['a']['total'], sub['b']['total']), (d['a']['total'], d['b']['total']))
+            checked += 1
+        self.assertGreater(checked, 2)
+
     def test_diff_scales(self):
         relative = self.diff(mode='relative').json['data']
         self.assertAlmostEqual(relative['a']['scale'] * relative['a']['total'], 1)
@@ -249,6 +270,17 @@ class QueryTest(unittest.TestCase):
         self.assertEqual(lines, {';'.join(reversed(s)): (a.get((s,), 0), b.get((s,), 0)) for s, in set(a) | set(b)})
         self.assertRegex(self.diff(format='text').text, r'(?m) new .* fresh$')
         self.assertEqual(self.diff(format='csv').text.splitlines()[0].split(',')[-1], 'mark')
+        scope = self.diff(format='speedscope').json
+        self.assertEqual([p['name'] for p in scope['profiles']], ['A', 'B'])
+        for profile, want in zip(scope['profiles'], (a, b)):
+            stacks = [tuple(scope['shared']['frames'][f]['name'] for f in reversed(stack)) for stack in profile['samples']]
+            self.assertEqual({(s,): v for s, v in zip(stacks, profile['weights'])}, want)
+            self.assertEqual((profile['unit'], profile['endValue']), ('nanoseconds', sum(want.values())))
+        dot = self.diff(format='dot').text
+        self.assertEqual(dot.count('shape=box') - 1, len(FUNCTIONS) + 1)  # the legend is a box too
+        self.assertRegex(dot, r'"fresh\\n0 to [0-9.]+m?s \(new\)\\nof 0 to [0-9.]+m?s \(new\)"')
+        self.assertRegex(dot, r'"idle\\n[0-9.]+m?s to 0 \(gone\)')
+        self.assertEqual(self.diff(format='dot', max_nodes=3).text.count('shape=box'), 4)
         with tempfile.TemporaryDirectory() as d:
             path = os.path.join(d, 'diff.pb.gz')
             with open(path, 'wb') as f:
