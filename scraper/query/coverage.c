@@ -9,11 +9,14 @@
 
 void coverage_done(struct coverage *c)
 {
+	struct budget *b;
+
 	if (!c->scan)
 		return;
+	b = c->scan->env->budget;
 	for (size_t i = 0; i < c->targets.n && i < c->cap; i++)
-		free(c->items[i].times_ns);
-	free(c->items);
+		budget_free(b, c->items[i].times_ns, c->items[i].cap, sizeof(int64_t));
+	budget_free(b, c->items, c->cap, sizeof(*c->items));
 	interner_done(&c->name_sets);
 	interner_done(&c->targets);
 }
@@ -46,7 +49,8 @@ static int add_target(
 		return -ENOMEM;
 	id = interner_add(&c->targets, key.data, key.len, NULL);
 	r = id == INTERNER_NONE ? -ENOMEM
-				: alloc_grow(&c->items, &c->cap, id + 1UL, sizeof(*c->items));
+				: budget_grow(c->scan->env->budget, &c->items, &c->cap, id + 1UL,
+					  sizeof(*c->items), NULL);
 	if (r)
 		return r;
 	memset(c->items + old, 0, (c->cap - old) * sizeof(*c->items));
@@ -65,7 +69,8 @@ static int load_stream(struct coverage *c, struct scan_part *p, uint32_t stream,
 		return scan_failed(p, r, eb);
 	r = add_target(c, p, p->streams[stream].label_set, &t);
 	if (!r)
-		r = alloc_grow(&t->times_ns, &t->cap, t->n + profiles.n + 1, sizeof(*t->times_ns));
+		r = budget_grow(c->scan->env->budget, &t->times_ns, &t->cap, t->n + profiles.n + 1,
+			sizeof(*t->times_ns), NULL);
 	if (r)
 		return err_set(eb, r, "out of memory for the query");
 	for (size_t i = 0; i < profiles.n; i++)

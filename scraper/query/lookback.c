@@ -3,7 +3,6 @@
  * Few series ever end, so only those remember when in each step they were scraped; of others it is enough that they were.
  */
 #include "scraper/query/lookback.h"
-#include "lib/base/alloc.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +16,8 @@ static int compare_times(const void *a, const void *b)
 static int series_at(struct lookback *l, uint32_t series, struct lookback_series **ret)
 {
 	size_t old = l->cap;
-	int r = alloc_grow(&l->series, &l->cap, series + 1UL, sizeof(*l->series));
+	int r = budget_grow(
+		l->arena->budget, &l->series, &l->cap, series + 1UL, sizeof(*l->series), NULL);
 
 	if (r)
 		return r;
@@ -40,8 +40,8 @@ static int add_ends(struct lookback *l, const struct scan_part *p, uint32_t stre
 		return scan_failed(p, r, eb);
 	r = series_at(l, series, &s);
 	if (!r)
-		r = alloc_grow(
-			&s->ends_ns, &s->cap_ends, s->n_ends + profiles.n, sizeof(*s->ends_ns));
+		r = budget_grow(l->arena->budget, &s->ends_ns, &s->cap_ends, s->n_ends + profiles.n,
+			sizeof(*s->ends_ns), NULL);
 	if (r)
 		return err_set(eb, r, "out of memory for the query");
 	for (size_t i = 0; i < profiles.n; i++)
@@ -76,9 +76,11 @@ int lookback_load(struct lookback *l, const struct scan *s, uint32_t type, struc
 
 void lookback_done(struct lookback *l)
 {
+	struct budget *b = l->arena ? l->arena->budget : NULL;
+
 	for (size_t i = 0; i < l->cap; i++)
-		free(l->series[i].ends_ns);
-	free(l->series);
+		budget_free(b, l->series[i].ends_ns, l->series[i].cap_ends, sizeof(int64_t));
+	budget_free(b, l->series, l->cap, sizeof(*l->series));
 }
 
 int lookback_note(struct lookback *l, uint32_t series, int64_t time_ns)

@@ -16,7 +16,7 @@ struct lookback_series {
 };
 
 struct lookback {
-	struct arena *arena;
+	struct arena *arena; /* its budget is charged for everything */
 	int64_t start_ns, step_ns, for_ns;
 	size_t n_points;
 	struct lookback_series *series; /* by scan_hit.series */

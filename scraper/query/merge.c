@@ -12,12 +12,9 @@ static void merger_done(struct merger *m)
 {
 	for (size_t i = 0; i < m->n_nodes; i++)
 		merge_nodes_done(m, &m->nodes[i]);
-	free(m->nodes);
+	budget_free(m->scan.env->budget, m->nodes, m->cap_nodes, sizeof(*m->nodes));
 	for (size_t i = 0; i < m->n_sources; i++)
-		merge_source_done(&m->sources[i]);
-	free(m->sources);
-	free(m->tasks);
-	free(m->scrapes);
+		merge_source_done(m, &m->sources[i]);
 	coverage_done(&m->coverage);
 	table_done(&m->group_targets);
 	free(m->group_covered_ns);
@@ -80,7 +77,7 @@ static int compare_tasks(const void *a, const void *b)
  * Parts are taken whole where there are enough of them; one that holds more than a thread's share of the rows is cut at pages. The
  * longest go first.
  */
-static void make_tasks(struct merger *m)
+static int make_tasks(struct merger *m, struct errbuf *eb)
 {
 	size_t threads = query_workers_n(m->scan.env->workers) + 1UL;
 	uint64_t rows = 0, share;
@@ -89,7 +86,10 @@ static void make_tasks(struct merger *m)
 		rows += m->sources[i].plan.n_rows;
 	share = m->scan.env->share_rows ? m->scan.env->share_rows : 1 << 18;
 	share = MAX(rows / threads, share);
-	m->tasks = xcalloc(m->n_sources * (threads + 1) + 1, sizeof(*m->tasks));
+	m->tasks = arena_alloc_array(
+		&m->scan.arena, m->n_sources * (threads + 1) + 1, sizeof(*m->tasks));
+	if (!m->tasks)
+		return arena_error(&m->scan.arena, eb);
 	for (uint32_t i = 0; i < m->n_sources; i++) {
 		const struct merge_plan *p = &m->sources[i].plan;
 		uint64_t cuts = MIN((p->n_rows + share / 2) / share, (uint64_t)threads), first,
@@ -108,6 +108,7 @@ static void make_tasks(struct merger *m)
 					k + 1 == cuts ? UINT64_MAX : first + span / cuts * (k + 1)};
 	}
 	qsort(m->tasks, m->n_tasks, sizeof(*m->tasks), compare_tasks);
+	return 0;
 }
 
 /* ---- the result ---- */
@@ -241,11 +242,13 @@ static int run(struct merger *m, struct errbuf *eb)
 			"%s is a number over time and has no stacks; ask /api/v1/query_series",
 			m->out->type.id);
 	m->is_mean = m->out->type.kind == STORE_INSTANT;
+	m->sources =
+		arena_zalloc(&s->arena, (s->n_parts * MERGE_RESOLUTIONS + 1) * sizeof(*m->sources));
+	m->scrapes = arena_alloc_array(&s->arena, s->series_keys.n + 1, sizeof(*m->scrapes));
+	r = arena_error(&s->arena, eb);
+	if (r)
+		return r;
 	m->n_sources = s->n_parts * MERGE_RESOLUTIONS;
-	m->sources = xcalloc(m->n_sources + 1, sizeof(*m->sources));
-	m->scrapes = try_realloc(NULL, s->series_keys.n + 1, sizeof(*m->scrapes));
-	if (!m->scrapes)
-		return merge_no_memory(eb);
 	for (size_t i = 0; i <= s->series_keys.n; i++)
 		atomic_init(&m->scrapes[i], 0);
 	r = merge_run(m, s->n_parts, merge_find_sources, eb);
@@ -256,7 +259,8 @@ static int run(struct merger *m, struct errbuf *eb)
 	add_up(m);
 	if ((m->is_mean || m->spec->want_coverage) && !m->spec->n_profiles)
 		r = cover(m, eb);
-	make_tasks(m);
+	if (!r)
+		r = make_tasks(m, eb);
 	if (!r)
 		r = merge_run(m, m->n_tasks, merge_add_task, eb);
 	return r ? r : finish(m, eb);

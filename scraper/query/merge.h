@@ -92,7 +92,7 @@ int merge_run(struct merger *m, size_t n, merge_piece_fn *fn, struct errbuf *eb)
 
 /* All sources of a part. */
 int merge_find_sources(struct merger *m, size_t part, struct errbuf *eb) _must_check_;
-void merge_source_done(struct merge_source *s);
+void merge_source_done(struct merger *m, struct merge_source *s);
 int merge_plan_source(struct merger *m, size_t source, struct errbuf *eb) _must_check_;
 /* Into m->nodes. */
 int merge_add_task(struct merger *m, size_t task, struct errbuf *eb) _must_check_;

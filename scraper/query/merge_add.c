@@ -214,7 +214,8 @@ static int finish_group(struct adder *a, uint32_t group, uint32_t *to, struct er
 		nodes.self[n++] = self_of(a, sums, i);
 	}
 	pthread_mutex_lock(&a->m->lock);
-	r = alloc_grow(&a->m->nodes, &a->m->cap_nodes, a->m->n_nodes + 1, sizeof(nodes));
+	r = budget_grow(a->m->scan.env->budget, &a->m->nodes, &a->m->cap_nodes, a->m->n_nodes + 1,
+		sizeof(nodes), NULL);
 	if (!r)
 		a->m->nodes[a->m->n_nodes++] = nodes;
 	pthread_mutex_unlock(&a->m->lock);

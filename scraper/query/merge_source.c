@@ -33,13 +33,13 @@ static bool rollups_serve(const struct merger *m, const struct part_info *info)
 }
 
 /* The raw hits as those of the rollup's streams, which are the raw ones in the same order, some left out. False: they are not. */
-static int map_hits(const struct scan_part *raw, struct scan_part *p)
+static int map_hits(struct budget *budget, const struct scan_part *raw, struct scan_part *p)
 {
 	uint32_t at = 0;
 
 	p->n_hits = p->cap_hits = 0;
-	p->hits = try_realloc(NULL, raw->n_hits + 1, sizeof(*p->hits));
-	if (!p->hits)
+	if (budget_grow(budget, &p->hits, &p->cap_hits, raw->n_hits + 1, sizeof(*p->hits), NULL) <
+		0)
 		return -ENOMEM;
 	for (size_t h = 0; h < raw->n_hits; h++) {
 		const struct part_stream *want = &raw->streams[raw->hits[h].stream];
@@ -67,6 +67,7 @@ static int open_rollup(
 		return 0;
 	*p = *raw;
 	p->hits = NULL;
+	p->cap_hits = 0;
 	p->reader = NULL;
 	r = part_reader_open_at(raw->part, s->resolution, m->scan.env->budget, &p->reader, eb);
 	if (r)
@@ -75,7 +76,7 @@ static int open_rollup(
 	r = part_streams(p->reader, &p->streams);
 	if (r)
 		return scan_failed(p, r, eb);
-	r = map_hits(raw, p);
+	r = map_hits(m->scan.env->budget, raw, p);
 	return r < 0 ? merge_no_memory(eb) : r;
 }
 
@@ -141,12 +142,13 @@ int merge_find_sources(struct merger *m, size_t part, struct errbuf *eb)
 	for (unsigned i = 0; i < MERGE_RESOLUTIONS; i++) {
 		s[i].part_number = (uint32_t)part;
 		s[i].resolution = (enum part_resolution)i;
+		s[i].plan.ranges.budget = m->scan.env->budget;
 	}
 	s[PART_RAW].part = *raw;
 	for (unsigned i = PART_10M; r >= 0 && serve && i < MERGE_RESOLUTIONS; i++) {
 		r = open_rollup(m, &s[i], raw, eb);
 		if (!r)
-			merge_source_done(&s[i]);
+			merge_source_done(m, &s[i]);
 	}
 	if (r < 0)
 		return r;
@@ -159,14 +161,14 @@ int merge_find_sources(struct merger *m, size_t part, struct errbuf *eb)
 	return 0;
 }
 
-void merge_source_done(struct merge_source *s)
+void merge_source_done(struct merger *m, struct merge_source *s)
 {
-	free(s->plan.ranges.items);
-	s->plan.ranges = (struct rows_ranges) {.n = 0};
+	rows_done(&s->plan.ranges);
 	if (s->resolution == PART_RAW)
 		return;
 	part_reader_closep(&s->part.reader);
-	free(s->part.hits);
+	budget_free(m->scan.env->budget, s->part.hits, s->part.cap_hits, sizeof(*s->part.hits));
 	s->part.reader = NULL;
 	s->part.hits = NULL;
+	s->part.cap_hits = 0;
 }

@@ -35,7 +35,7 @@ static void unifier_done(struct unifier *u)
 	for (size_t i = 0; u->trees && i < u->m->n_nodes; i++)
 		tree_done(&u->trees[i]);
 	free(u->trees);
-	free(u->known);
+	budget_free(u->m->scan.env->budget, u->known, u->cap_known, sizeof(*u->known));
 	table_done(&u->by_key);
 	arena_done(&u->arena);
 }
@@ -48,7 +48,8 @@ static int add_known(
 	int r = slot ? 0 : -ENOMEM;
 
 	if (!r && is_new)
-		r = alloc_grow(&u->known, &u->cap_known, u->n_known + 1, sizeof(*u->known));
+		r = budget_grow(u->m->scan.env->budget, &u->known, &u->cap_known, u->n_known + 1,
+			sizeof(*u->known), NULL);
 	if (r)
 		return r;
 	if (is_new) {

@@ -79,17 +79,21 @@ struct over_time {
 	const uint64_t *classes; /* by_stack: what a node's rows count for */
 };
 
+static struct budget *budget_of(const struct over_time *o)
+{
+	return o->scan.env->budget;
+}
+
 static void over_time_done(struct over_time *o)
 {
 	for (size_t i = 0; i < o->n_lines; i++)
 		labels_done(&o->lines[i].labels);
-	free(o->lines);
-	free(o->cells);
-	free(o->series);
-	free(o->covered);
+	budget_free(budget_of(o), o->lines, o->cap_lines, sizeof(*o->lines));
+	budget_free(budget_of(o), o->cells, o->cap_cells, sizeof(*o->cells));
+	budget_free(budget_of(o), o->series, o->cap_series, sizeof(*o->series));
 	coverage_done(&o->coverage);
 	lookback_done(&o->lookback);
-	free(o->ranges.items);
+	rows_done(&o->ranges);
 	table_done(&o->cell_of);
 	group_view_done(&o->view);
 	group_set_done(&o->groups);
@@ -115,7 +119,8 @@ static int buckets_alloc(struct over_time *o, struct buckets *b)
 static int line_at(struct over_time *o, uint32_t i, struct line **ret)
 {
 	size_t old = o->cap_lines;
-	int r = alloc_grow(&o->lines, &o->cap_lines, i + 1UL, sizeof(*o->lines));
+	int r = budget_grow(
+		budget_of(o), &o->lines, &o->cap_lines, i + 1UL, sizeof(*o->lines), NULL);
 
 	if (r)
 		return r;
@@ -174,7 +179,8 @@ static int cell_at(struct over_time *o, uint32_t series, uint32_t line, struct c
 	int r = slot ? line_at(o, line, &unused) : -ENOMEM;
 
 	if (!r && is_new)
-		r = alloc_grow(&o->cells, &o->cap_cells, o->n_cells + 1, sizeof(*o->cells));
+		r = budget_grow(budget_of(o), &o->cells, &o->cap_cells, o->n_cells + 1,
+			sizeof(*o->cells), NULL);
 	if (r)
 		return r;
 	if (is_new) {
@@ -192,7 +198,7 @@ static int load_coverage(struct over_time *o, struct errbuf *eb)
 	int r = coverage_load(&o->coverage, &o->scan, reads_from(o), o->spec->end_ns, eb);
 	size_t n = o->coverage.targets.n;
 
-	o->covered = try_realloc(NULL, n + 1, sizeof(*o->covered));
+	o->covered = arena_alloc_array(&o->arena, n + 1, sizeof(*o->covered));
 	for (size_t i = 0; !r && o->covered && i < n; i++) {
 		const struct coverage_target *t = &o->coverage.items[i];
 
@@ -212,7 +218,8 @@ static int series_at(struct over_time *o, const struct scan_hit *hit, struct ser
 {
 	const struct scan_part *p = o->part;
 	size_t old = o->cap_series;
-	int r = alloc_grow(&o->series, &o->cap_series, hit->series + 1UL, sizeof(*o->series));
+	int r = budget_grow(budget_of(o), &o->series, &o->cap_series, hit->series + 1UL,
+		sizeof(*o->series), NULL);
 
 	if (r)
 		return r;
@@ -525,7 +532,7 @@ static int fold_looking_back(struct over_time *o)
 	return r;
 }
 
-static int emit_line(struct over_time *o, uint32_t i, struct query_line *ret)
+static int emit_line(struct over_time *o, uint32_t i, struct arena *arena, struct query_line *ret)
 {
 	struct line *l = &o->lines[i];
 	size_t n = 0;
@@ -534,7 +541,7 @@ static int emit_line(struct over_time *o, uint32_t i, struct query_line *ret)
 		n += l->b.present[k];
 	if (!n)
 		return 0;
-	ret->points = try_realloc(NULL, n, sizeof(*ret->points));
+	ret->points = arena_alloc_array(arena, n, sizeof(*ret->points));
 	if (!ret->points)
 		return -ENOMEM;
 	for (size_t k = 0; k < o->n_points; k++) {
@@ -570,11 +577,13 @@ static int finish(struct over_time *o, struct query_matrix *ret, struct errbuf *
 	else
 		fold_cells(o);
 	divide(o);
-	ret->lines = xcalloc(o->n_lines + 1, sizeof(*ret->lines));
+	ret->lines = arena_zalloc(&ret->arena, (o->n_lines + 1) * sizeof(*ret->lines));
+	if (!ret->lines)
+		return no_memory(eb);
 	for (uint32_t i = 0; !r && i < o->n_lines; i++) {
 		if (!o->lines[i].b.sum)
 			continue;
-		r = emit_line(o, i, &ret->lines[ret->n_lines]);
+		r = emit_line(o, i, &ret->arena, &ret->lines[ret->n_lines]);
 		ret->n_lines += ret->lines[ret->n_lines].n_points > 0;
 	}
 	qsort(ret->lines, ret->n_lines, sizeof(*ret->lines), compare_lines);
@@ -628,14 +637,16 @@ int query_over_time(struct query_env *env, const struct query_spec *spec, struct
 	struct errbuf *eb)
 {
 	_cleanup_(over_time_done)
-	struct over_time o = {.spec = spec};
+	struct over_time o = {.spec = spec, .scan.env = env};
 	int r = check_spec(spec, eb);
 
 	*ret = (struct query_matrix) {};
 	if (r)
 		return r;
+	arena_init(&ret->arena, env->budget);
 	arena_init(&o.arena, env->budget);
 	arena_init(&o.part_arena, env->budget);
+	o.ranges.budget = env->budget;
 	o.by_stack = spec->stacks && !tree_choice_is_empty(spec->stacks);
 	o.n_classes =
 		o.by_stack && spec->stacks->n_frames ? (uint32_t)spec->stacks->n_frames + 1 : 1;
@@ -654,11 +665,9 @@ int query_over_time(struct query_env *env, const struct query_spec *spec, struct
 
 void query_matrix_done(struct query_matrix *m)
 {
-	for (size_t i = 0; i < m->n_lines; i++) {
+	for (size_t i = 0; i < m->n_lines; i++)
 		labels_done(&m->lines[i].labels);
-		free(m->lines[i].points);
-	}
-	free(m->lines);
+	arena_done(&m->arena);
 	query_type_done(&m->type);
 	*m = (struct query_matrix) {};
 }

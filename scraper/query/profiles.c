@@ -39,7 +39,7 @@ struct listing {
 static void listing_done(struct listing *l)
 {
 	budget_free(l->scan.env->budget, l->heap, l->cap, sizeof(*l->heap));
-	free(l->ranges.items);
+	rows_done(&l->ranges);
 	bytes_done(&l->scratch);
 	arena_done(&l->part_arena);
 	scan_done(&l->scan);
@@ -267,11 +267,12 @@ int query_profiles(struct query_env *env, const struct query_spec *spec, size_t 
 	struct query_profiles *ret, struct errbuf *eb)
 {
 	_cleanup_(listing_done)
-	struct listing l = {.spec = spec, .out = ret, .limit = limit};
+	struct listing l = {.spec = spec, .out = ret, .limit = limit, .scan.env = env};
 	int r;
 
 	*ret = (struct query_profiles) {.budget = env->budget};
 	arena_init(&l.part_arena, env->budget);
+	l.ranges.budget = env->budget;
 	bytes_init(&l.scratch, env->budget, 0);
 	l.by_stack = spec->stacks && !tree_choice_is_empty(spec->stacks);
 	r = scan_open(&l.scan, env, QUERY_PROFILE_TERMS, spec->start_ns, spec->end_ns, NULL, 0, eb);

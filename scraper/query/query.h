@@ -142,6 +142,7 @@ struct query_matrix {
 	struct query_line *lines; /* by sum, descending, then by labels */
 	size_t n_lines;
 	struct query_type type;
+	struct arena arena; /* of lines and points, charged to the query's budget */
 };
 
 /* At most 11,000 points a line (-EINVAL). Errors as query_merge; gauges are fine here. */

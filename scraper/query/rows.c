@@ -4,12 +4,17 @@
  * shapes is still decoded once.
  */
 #include "scraper/query/rows.h"
-#include "lib/base/alloc.h"
 #include <stdlib.h>
+
+void rows_done(struct rows_ranges *r)
+{
+	budget_free(r->budget, r->items, r->cap, sizeof(*r->items));
+	*r = (struct rows_ranges) {.budget = r->budget};
+}
 
 int rows_add(struct rows_ranges *r, const struct part_profiles *profiles, size_t i, uint32_t hit)
 {
-	int e = alloc_grow(&r->items, &r->cap, r->n + 1, sizeof(*r->items));
+	int e = budget_grow(r->budget, &r->items, &r->cap, r->n + 1, sizeof(*r->items), NULL);
 
 	if (e)
 		return e;
@@ -35,7 +40,7 @@ int rows_extend(
 		last->n_rows += n_rows;
 		return 0;
 	}
-	e = alloc_grow(&r->items, &r->cap, r->n + 1, sizeof(*r->items));
+	e = budget_grow(r->budget, &r->items, &r->cap, r->n + 1, sizeof(*r->items), NULL);
 	if (e)
 		return e;
 	r->items[r->n++] = (struct rows_range) {

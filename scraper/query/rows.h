@@ -16,7 +16,9 @@ struct rows_range {
 struct rows_ranges {
 	struct rows_range *items;
 	size_t n, cap;
+	struct budget *budget; /* set by the owner, charged for the items */
 };
+void rows_done(struct rows_ranges *r);
 
 /* One stretch of a range in one page. `label_sets` NULL: all rows have const_label_set. */
 struct rows_piece {

@@ -39,7 +39,8 @@ void scan_done(struct scan *s)
 {
 	for (size_t i = 0; i < s->n_parts; i++) {
 		scan_close_part(&s->parts[i]);
-		free(s->parts[i].hits);
+		budget_free(s->env->budget, s->parts[i].hits, s->parts[i].cap_hits,
+			sizeof(struct scan_hit));
 	}
 	for (size_t i = 0; i < s->n_types; i++)
 		query_type_done(&s->types[i]);
@@ -527,7 +528,8 @@ static int add_hit(struct scan *s, struct scan_part *p, uint32_t stream, uint32_
 	int64_t series =
 		s->without_series ? 0 : intern_series(s, p, p->streams[stream].label_set, type);
 	int r = series < 0 ? (int)series
-			   : alloc_grow(&p->hits, &p->cap_hits, p->n_hits + 1, sizeof(*p->hits));
+			   : budget_grow(s->env->budget, &p->hits, &p->cap_hits, p->n_hits + 1,
+				     sizeof(*p->hits), NULL);
 
 	if (r)
 		return r;

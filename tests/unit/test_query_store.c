@@ -503,6 +503,115 @@ static void test_ends(void **state)
 	}
 }
 
+/* fs_system, with the names of the blocks whose files are opened. */
+struct watching_fs {
+	struct fs fs;
+	char blocks[8][27];
+	size_t n_blocks;
+};
+
+static int watch_open(struct fs *fs, const char *path, int flags, mode_t mode)
+{
+	struct watching_fs *w = (struct watching_fs *)fs; /* its first member */
+	const char *blocks = strstr(path, "/blocks/");
+	char ulid[27] = "";
+	size_t i = 0;
+
+	if (blocks && sscanf(blocks, "/blocks/%26[0-9A-Z]/", ulid) == 1) {
+		while (i < w->n_blocks && strcmp(w->blocks[i], ulid) != 0)
+			i++;
+		assert_true(i < ARRAY_SIZE(w->blocks));
+		if (i == w->n_blocks)
+			memcpy(w->blocks[w->n_blocks++], ulid, sizeof(ulid));
+	}
+	return fs_system.open(&fs_system, path, flags, mode);
+}
+
+enum cold { COLD_MERGE, COLD_OVER_TIME, COLD_PROFILES, COLD_VALUES, COLD_SERIES, N_COLD };
+
+static void ask_cold(struct query_env *env, enum cold what, int64_t from, int64_t to)
+{
+	_cleanup_query_selector_ struct query_selector selector = {.n_matchers = 0};
+	_cleanup_query_trees_ struct query_trees trees = {.n_groups = 0};
+	_cleanup_query_matrix_ struct query_matrix matrix = {.n_lines = 0};
+	_cleanup_query_profiles_ struct query_profiles profiles = {.n = 0};
+	_cleanup_query_strings_ struct query_strings values = {.n = 0};
+	struct query_spec spec = {.selector = &selector,
+		.start_ns = from,
+		.end_ns = to,
+		.step_ns = 15 * NS_PER_S,
+		.group = true};
+	struct labels *series = NULL;
+	size_t n = 0;
+
+	assert_int_equal(query_selector_parse(
+				 "process_cpu:cpu:nanoseconds:cpu:nanoseconds{}", &selector, NULL),
+		0);
+	switch (what) {
+	case COLD_MERGE:
+		assert_int_equal(query_merge(env, &spec, &trees, NULL), 0);
+		assert_true(trees.n_profiles > 0);
+		break;
+	case COLD_OVER_TIME:
+		assert_int_equal(query_over_time(env, &spec, &matrix, NULL), 0);
+		assert_true(matrix.n_lines > 0);
+		break;
+	case COLD_PROFILES:
+		assert_int_equal(query_profiles(env, &spec, 0, &profiles, NULL), 0);
+		assert_true(profiles.n > 0);
+		break;
+	case COLD_VALUES:
+		assert_int_equal(query_label_values(env, from, to, &selector, 1,
+					 QUERY_PROFILE_TERMS, "instance", &values, NULL),
+			0);
+		assert_true(values.n > 0);
+		break;
+	default:
+		assert_int_equal(query_series(env, from, to, &selector, 1, QUERY_PROFILE_TERMS, 0,
+					 &series, &n, NULL),
+			0);
+		assert_true(n > 0);
+		query_series_free(series, n);
+	}
+}
+
+/* The first query after a start opens files of the block in its range and of no other, whatever parts it was given. */
+static void test_cold_query_opens_its_blocks(void **state)
+{
+	struct fixture *f = *state;
+	struct watching_fs w = {.fs = fs_system};
+	struct errbuf eb = {.text = ""};
+
+	f->o.no_compaction = true;
+	open_store(f);
+	for (uint64_t block = 0; block < 4; block++) {
+		append_rounds(f, 2, block * 20, 20);
+		assert_int_equal(store_flush(f->s, &eb), 0);
+	}
+	w.fs.open = watch_open;
+	f->o.fs = &w.fs;
+	for (enum cold what = 0; what < N_COLD; what++)
+		for (uint64_t block = 0; block < 4; block++) {
+			int64_t from = start_ns + (int64_t)block * 20 * 15 * NS_PER_S;
+			struct query_env env = {.budget = NULL};
+			struct store_parts parts;
+
+			open_store(f);
+			w.n_blocks = 0;
+			assert_int_equal(store_parts_get(f->s, INT64_MIN, INT64_MAX, &parts), 0);
+			env.parts = parts.items;
+			env.n_parts = parts.n;
+			assert_true(parts.n >= 4);
+			ask_cold(&env, what, from + 30 * NS_PER_S, from + 120 * NS_PER_S);
+			assert_int_equal(w.n_blocks, 1);
+			assert_int_equal(env.stats.parts, 1);
+			store_parts_put(f->s, &parts);
+		}
+	store_close(TAKE(f->s)); /* before its fs goes */
+	f->o.fs = NULL;
+	open_store(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -510,6 +619,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_rollups, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_gauges, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_ends, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_cold_query_opens_its_blocks, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What queries charge to their budget: the plan too, and at any limit they fail in full or answer.
+ */
+#include "scraper/query/query.h"
+#include "tests/unit/fake_part.h"
+
+enum { N_JOBS = 40, PER_JOB = 40, N = N_JOBS * PER_JOB };
+static char jobs[N_JOBS][8];
+
+/* Many small profiles of many series, so that the plan is what costs memory. */
+static int setup(void **state)
+{
+	(void)state;
+	n_records = 0;
+	n_fakes = 2;
+	for (int i = 0; i < N; i++) {
+		struct record *r = &records[n_records++];
+
+		snprintf(jobs[i % N_JOBS], sizeof(jobs[0]), "j%d", i % N_JOBS);
+		*r = (struct record) {.part = (unsigned)i % 2,
+			.kind = STORE_DELTA,
+			.time = (1000 + i) * SEC,
+			.duration = SEC,
+			.n_rows = 1,
+			.rows = calloc(1, sizeof(*r->rows))};
+		r->series.value[NAME] = "process_cpu";
+		r->series.value[2] = jobs[i % N_JOBS];
+		r->rows->labels.value[4] = "main";
+		r->rows->depth = 1;
+		r->rows->value[1] = 1;
+	}
+	for (unsigned i = 0; i < n_fakes; i++)
+		fakes[i] = fake_new(i);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < n_records; i++)
+		free(records[i].rows);
+	for (unsigned i = 0; i < n_fakes; i++)
+		free(fakes[i]);
+	return 0;
+}
+
+enum ask { MERGE, OVER_TIME, PROFILES, N_ASKS };
+
+/* Runs one query within `limit` bytes; what it still holds at the end must be nothing. */
+static int ask(enum ask what, uint64_t limit, uint64_t *ret_peak)
+{
+	struct query_selector selector;
+	struct budget budget;
+	struct query_env env = {.parts = fakes, .n_parts = n_fakes, .budget = &budget};
+	struct query_spec spec = {.selector = &selector,
+		.start_ns = 1000 * SEC,
+		.end_ns = (1000 + N) * SEC,
+		.step_ns = N * SEC,
+		.group = true};
+	struct errbuf eb = {};
+	int r = 0;
+
+	budget_init(&budget, NULL, "query", "--query.max-bytes", limit);
+	/* A matcher on labels of rows: every profile's rows are looked at. */
+	assert_int_equal(
+		query_selector_parse(
+			"process_cpu:cpu:nanoseconds:cpu:nanoseconds{thread_name=\"main\"}",
+			&selector, NULL),
+		0);
+	switch (what) {
+	case MERGE: {
+		struct query_trees t = {};
+
+		r = query_merge(&env, &spec, &t, &eb);
+		if (!r)
+			assert_int_equal(t.groups[0].tree.total[0], N);
+		query_trees_done(&t);
+		break;
+	}
+	case OVER_TIME: {
+		struct query_matrix m = {};
+
+		r = query_over_time(&env, &spec, &m, &eb);
+		if (!r)
+			assert_true(m.lines[0].sum > N - 2);
+		query_matrix_done(&m);
+		break;
+	}
+	default: {
+		struct query_profiles p = {};
+
+		r = query_profiles(&env, &spec, 0, &p, &eb);
+		if (!r)
+			assert_int_equal(p.n, N);
+		query_profiles_done(&p);
+	}
+	}
+	query_selector_done(&selector);
+	assert_int_equal(budget.used_bytes, 0);
+	*ret_peak = budget.peak_bytes;
+	return r;
+}
+
+/* A row range is 48 bytes and there is one for each profile; neighbours of one series cannot be joined here. */
+static void test_plan_is_charged(void **state)
+{
+	uint64_t peak;
+
+	(void)state;
+	for (enum ask what = 0; what < N_ASKS; what++) {
+		assert_int_equal(ask(what, 0, &peak), 0);
+		assert_true(peak > (what == MERGE ? N_JOBS : N / 2) * 48);
+	}
+}
+
+static void test_limits(void **state)
+{
+	(void)state;
+	for (enum ask what = 0; what < N_ASKS; what++) {
+		uint64_t whole, peak;
+		unsigned refused = 0;
+
+		assert_int_equal(ask(what, 0, &whole), 0);
+		for (uint64_t limit = 512; limit < whole; limit += 512 + whole / 256) {
+			int r = ask(what, limit, &peak);
+
+			assert_true(r == 0 || r == -ENOMEM);
+			assert_true(peak <= limit);
+			refused += r != 0;
+		}
+		assert_true(refused > 10);
+		assert_int_equal(ask(what, whole, &peak), 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_plan_is_charged, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
