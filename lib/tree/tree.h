@@ -123,6 +123,13 @@ int tree_project_stacks(const struct tree *locations, struct tree_symbols *symbo
 	struct tree_builder *b, uint32_t *ret_to, struct errbuf *eb) _must_check_;
 
 /*
+ * Stacks cut to at most their `keep` innermost locations (0: all), as profiles for Go's optimizer are (https://go.dev/doc/pgo). With
+ * `merge_leaves` the innermost function's line and address are left out, so that all samples of it below the same calls are one.
+ */
+int tree_trim(const struct tree *locations, struct tree_symbols *symbols, size_t keep,
+	bool merge_leaves, struct tree *ret, struct errbuf *eb) _must_check_;
+
+/*
  * Keeps the max_nodes nodes with the largest totals (by magnitude; a parent is never dropped before
  * its child). What is dropped below a kept node becomes one child of frame TREE_NONE with n_cut
  * set, so that all totals stay exact. 0: no limit.

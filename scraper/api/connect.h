@@ -55,6 +55,9 @@ struct querier_merge {
 	size_t n_call_site, max_nodes;
 	struct query_profile_id *profiles; /* these alone; 0: all */
 	size_t n_profiles;
+	bool pgo; /* stacks cut for Go's optimizer: the innermost keep_locations, 0 all */
+	size_t keep_locations;
+	bool aggregate_callees;
 	bool average; /* of values over time */
 	struct query_trees trees;
 	struct tree functions;

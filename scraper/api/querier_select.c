@@ -191,6 +191,22 @@ static int keep_call_site(struct querier_merge *m, struct budget *budget, struct
 	return 0;
 }
 
+static int trim(struct querier_merge *m, struct budget *budget, struct errbuf *eb)
+{
+	struct tree *t = &m->trees.groups[0].tree, trimmed;
+	int r;
+
+	tree_init(&trimmed, budget);
+	r = tree_trim(t, &m->trees.symbols, m->keep_locations, m->aggregate_callees, &trimmed, eb);
+	if (r) {
+		tree_done(&trimmed);
+		return r;
+	}
+	tree_done(t);
+	*t = trimmed;
+	return 0;
+}
+
 int querier_merge_run(struct api_job *q, struct querier_merge *m, bool functions, struct errbuf *eb)
 {
 	const struct query_spec spec = {.selector = &m->selector,
@@ -204,6 +220,8 @@ int querier_merge_run(struct api_job *q, struct querier_merge *m, bool functions
 		r = query_merge(&q->env, &spec, &m->trees, eb);
 	if (!r && m->n_call_site)
 		r = keep_call_site(m, q->env.budget, eb);
+	if (!r && m->pgo)
+		r = trim(m, q->env.budget, eb);
 	if (r || !functions)
 		return r;
 	tree_init(&m->functions, q->env.budget);

@@ -50,8 +50,6 @@ static int select_ids(const char *label, char *const *ids, size_t n, size_t digi
 
 static int refuse(const struct wanted *w, struct errbuf *eb)
 {
-	if (w->stacks && w->stacks->go_pgo)
-		return err_set(eb, -ENOTSUP, "stack_trace_selector.go_pgo is not implemented");
 	if (w->n_spans && w->n_traces)
 		return err_set(
 			eb, -EINVAL, "span_selector and trace_id_selector exclude each other");
@@ -93,6 +91,11 @@ static int prepare(struct connect_call *c, const struct wanted *w, size_t defaul
 		r = select_ids("trace_id", w->traces, w->n_traces, TRACE_DIGITS, &m->selector, eb);
 	if (!r)
 		r = select_profiles(c, w, m, eb);
+	if (w->stacks && w->stacks->go_pgo) {
+		m->pgo = true;
+		m->keep_locations = w->stacks->go_pgo->keep_locations;
+		m->aggregate_callees = w->stacks->go_pgo->aggregate_callees;
+	}
 	return r ? r : querier_call_site(c, w->stacks, &m->call_site, &m->n_call_site, eb);
 }
 
@@ -192,6 +195,61 @@ static int merge_dot(struct connect_call *c, const struct wanted *w, char **ret,
 	return arena_error(&c->arena, eb);
 }
 
+/* With a limit, what it cut is a function of its own at the end of its stacks, so that totals stay. */
+static int limit_trees(struct connect_call *c, struct querier_merge *m, struct errbuf *eb)
+{
+	struct tree limited, *t = &m->trees.groups[0].tree;
+	int r;
+
+	if (!m->max_nodes)
+		return 0;
+	tree_init(&limited, c->q.env.budget);
+	r = tree_limit(t, m->max_nodes, &limited, eb);
+	if (!r) {
+		tree_done(t);
+		*t = limited;
+		return 0;
+	}
+	tree_done(&limited);
+	return r;
+}
+
+static int merge_profile(
+	struct connect_call *c, const struct wanted *w, struct bytes *out, struct errbuf *eb)
+{
+	_cleanup_querier_merge_ struct querier_merge m = {};
+	const struct tree *tree;
+	int r = prepare(c, w, 0, &m, eb);
+
+	if (!r)
+		r = querier_merge_run(&c->q, &m, false, eb);
+	if (!r)
+		r = limit_trees(c, &m, eb);
+	if (r)
+		return r;
+	tree = &m.trees.groups[0].tree;
+	return export_encode(&m.trees, &tree, w->selector, c->q.env.budget, out, eb);
+}
+
+/* The same as SelectMergeProfile answers, inside this method's message. */
+static int merge_pprof(struct connect_call *c, const struct wanted *w,
+	Querier__V1__PprofProfile **ret, struct errbuf *eb)
+{
+	Querier__V1__PprofProfile *out = CONNECT_NEW(c, Querier__V1__PprofProfile);
+	_cleanup_bytes_ struct bytes encoded = {};
+	int r;
+
+	bytes_init(&encoded, c->q.env.budget, 0);
+	r = merge_profile(c, w, &encoded, eb);
+	if (r || !out)
+		return r ? r : arena_error(&c->arena, eb);
+	querier__v1__pprof_profile__init(out);
+	out->profile = pprof__profile__unpack(&c->in_arena, encoded.len, encoded.data);
+	*ret = out;
+	r = arena_error(&c->arena, eb);
+	return r || out->profile ? r : api_job_too_large(eb);
+}
+
 static int refuse_format(Querier__V1__ProfileFormat f, struct errbuf *eb)
 {
 	return err_set(eb, -ENOTSUP,
@@ -218,6 +276,9 @@ int querier_stacktraces(struct connect_call *c, const ProtobufCMessage *request,
 		break;
 	case QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_DOT:
 		r = merge_dot(c, &w, &out->dot, eb);
+		break;
+	case QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_PPROF:
+		r = merge_pprof(c, &w, &out->pprof, eb);
 		break;
 	default: r = refuse_format(in->format, eb);
 	}
@@ -306,29 +367,9 @@ int querier_diff(struct connect_call *c, const ProtobufCMessage *request, struct
 
 /* ---- pprof ---- */
 
-/* With a limit, what it cut is a function of its own at the end of its stacks, so that totals stay. */
-static int limit_trees(struct connect_call *c, struct querier_merge *m, struct errbuf *eb)
-{
-	struct tree limited, *t = &m->trees.groups[0].tree;
-	int r;
-
-	if (!m->max_nodes)
-		return 0;
-	tree_init(&limited, c->q.env.budget);
-	r = tree_limit(t, m->max_nodes, &limited, eb);
-	if (!r) {
-		tree_done(t);
-		*t = limited;
-		return 0;
-	}
-	tree_done(&limited);
-	return r;
-}
-
 int querier_profile(struct connect_call *c, const ProtobufCMessage *request, struct errbuf *eb)
 {
 	const Querier__V1__SelectMergeProfileRequest *in = (const void *)request;
-	_cleanup_querier_merge_ struct querier_merge m = {};
 	struct wanted w = {.type = in->profile_typeid,
 		.selector = in->label_selector,
 		.start = in->start,
@@ -339,16 +380,7 @@ int querier_profile(struct connect_call *c, const ProtobufCMessage *request, str
 		.n_traces = in->n_trace_id_selector,
 		.profiles = in->profile_id_selector,
 		.n_profiles = in->n_profile_id_selector};
-	const struct tree *tree;
-	int r = prepare(c, &w, 0, &m, eb);
 
-	if (!r)
-		r = querier_merge_run(&c->q, &m, false, eb);
-	if (!r)
-		r = limit_trees(c, &m, eb);
-	if (r)
-		return r;
-	tree = &m.trees.groups[0].tree;
 	c->encoded_as = &pprof__profile__descriptor;
-	return export_encode(&m.trees, &tree, w.selector, c->q.env.budget, &c->encoded, eb);
+	return merge_profile(c, &w, &c->encoded, eb);
 }

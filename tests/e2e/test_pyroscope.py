@@ -229,6 +229,25 @@ class QuerierTest(Base):
         early = {**self.query, 'end': self.s.begin * 1000, 'profileIdSelector': ids[:3]}
         self.assertEqual(self.call('SelectMergeStacktraces', early)['flamegraph']['total'], str(total('beta')))
 
+    def test_go_pgo(self):
+        def leaves(**pgo):
+            r = self.call('SelectMergeProfile', {**self.query, 'stackTraceSelector': {'goPgo': pgo}})
+            names, functions = r['stringTable'], {f['id']: f for f in r['function']}
+            locations = {x['id']: [(names[int(functions[line['functionId']]['name'])], int(line.get('line', 0))) for line in x['line']] for x in r['location']}
+            return {tuple(locations[i][0] for i in s['locationId']): int(s['value'][0]) for s in r['sample']}
+        whole, one, merged = leaves(), leaves(keepLocations=1), leaves(keep_locations=1, aggregate_callees=True)
+        self.assertEqual({len(s) for s in one} | {len(s) for s in merged}, {1})
+        self.assertGreater(max(len(s) for s in whole), 1)
+        for stacks in (one, merged):
+            self.assertEqual(sum(stacks.values()), N * ALL)
+        want = {}
+        for stack, v in whole.items():
+            want[stack[0][0]] = want.get(stack[0][0], 0) + v
+        self.assertEqual({name: v for ((name, line),), v in merged.items()}, want)
+        self.assertEqual({line for ((_, line),) in merged}, {0})
+        graph = self.call('SelectMergeStacktraces', {**self.query, 'format': 'PROFILE_FORMAT_PPROF'})['pprof']['profile']
+        self.assertEqual(graph, self.call('SelectMergeProfile', self.query))
+
     def test_diff(self):
         sides = {'left': {**self.query, 'labelSelector': '{service_name="alpha"}'},
                  'right': {**self.query, 'label_selector': '{service_name="beta"}', 'labelSelector': None}}

@@ -379,6 +379,62 @@ static void test_project(void **state)
 	}
 }
 
+/* Stacks are cut to their leaves; lines of the innermost function fall together, those of its callers do not. */
+static void test_trim(void **state)
+{
+	static const struct {
+		size_t keep;
+		bool merge;
+		size_t n; /* nodes beside the root */
+	} cases[] = {{0, false, 5}, {1, false, 3}, {2, false, 5}, {0, true, 5}, {1, true, 2},
+		{2, true, 5}, {9, false, 5}};
+	struct tree_symbols s;
+	struct tree_builder b;
+	struct tree in;
+	uint32_t at[2][2]; /* function, line */
+
+	(void)state;
+	tree_symbols_init(&s, NULL);
+	tree_builder_init(&b, NULL);
+	tree_init(&in, NULL);
+	for (uint32_t f = 0; f < 2; f++)
+		for (uint32_t l = 0; l < 2; l++) {
+			struct tree_function function = {
+				.name = tree_symbols_string(&s, f ? "leaf" : "main", 4)};
+			struct tree_line line = {
+				.function = tree_symbols_function(&s, &function), .line = 10 + l};
+
+			at[f][l] = tree_symbols_location(&s, 100 * f + l, TREE_NONE, &line, 1);
+		}
+	/* leaf:10 and leaf:11 below main:10, leaf:10 below main:11; main:10 is a leaf itself */
+	tree_builder_stack(&b, (uint32_t[]) {at[1][0], at[0][0]}, 2, 1);
+	tree_builder_stack(&b, (uint32_t[]) {at[1][1], at[0][0]}, 2, 2);
+	tree_builder_stack(&b, (uint32_t[]) {at[1][0], at[0][1]}, 2, 4);
+	tree_builder_stack(&b, (uint32_t[]) {at[0][0]}, 1, 8);
+	assert_int_equal(tree_builder_finish(&b, &in, NULL), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct tree t;
+		uint32_t depth;
+
+		tree_init(&t, NULL);
+		assert_int_equal(tree_trim(&in, &s, cases[i].keep, cases[i].merge, &t, NULL), 0);
+		check_tree(&t);
+		depth = tree_max_depth(&t);
+		assert_int_equal(t.total[0], 15);
+		assert_int_equal(depth, cases[i].keep == 1 ? 1 : 2);
+		if (t.n - 1 != cases[i].n)
+			fail_msg("case %zu: %zu nodes", i, t.n - 1);
+		for (size_t k = 1; cases[i].merge && k < t.n; k++)
+			if (t.self[k])
+				assert_int_equal(
+					s.lines[s.locations[t.frame[k]].first_line].line, 0);
+		tree_done(&t);
+	}
+	tree_builder_done(&b);
+	tree_done(&in);
+	tree_symbols_done(&s);
+}
+
 static void test_at(void **state)
 {
 	static const char *const path[] = {"main", "work"}, *const wrong[] = {"work"};
@@ -607,6 +663,7 @@ int main(void)
 		cmocka_unit_test(test_merge_random),
 		cmocka_unit_test(test_from_nodes),
 		cmocka_unit_test(test_divide),
+		cmocka_unit_test(test_trim),
 		cmocka_unit_test(test_limit),
 		cmocka_unit_test_setup_teardown(test_project, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_at, setup, teardown),
