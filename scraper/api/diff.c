@@ -314,6 +314,27 @@ static int render_pprof(struct diff *d, struct bytes *out, struct errbuf *eb)
 	return r;
 }
 
+/*
+ * Pictures show values: B's as they are and A's as they would be over what B covers, whatever the scales are, since rates and shares
+ * are no whole numbers of the unit.
+ */
+static int render_picture(struct diff *d, struct bytes *out)
+{
+	struct render_diff shown = render_of(d);
+	double factor = d->a.scale / d->b.scale;
+	_cleanup_free_ char *times = factor == 1 ? xstrdup("") : xasprintf(" (times %.6g)", factor);
+	_cleanup_free_ char *head =
+		xasprintf("A: %s%s\nB: %s", d->a.view.subtitle, times, d->b.view.subtitle);
+
+	shown.scale_a = factor;
+	shown.scale_b = 1;
+	if (d->b.params.format == API_HTML)
+		return render_diff_html(&shown, head, false, out);
+	*strchr(head, '\n') = ' ';
+	shown.in.subtitle = head;
+	return render_diff_svg(&shown, RENDER_WIDTH_BOTH, false, out);
+}
+
 static int render(struct diff *d, struct bytes *out, struct errbuf *eb)
 {
 	struct render_diff shown = render_of(d);
@@ -327,9 +348,9 @@ static int render(struct diff *d, struct bytes *out, struct errbuf *eb)
 	case API_PROTOBUF: r = render_diff_protobuf(&shown, out); break;
 	case API_SPEEDSCOPE: r = render_diff_speedscope(&shown, out); break;
 	case API_DOT: r = render_diff_dot(&shown, d->b.params.max_nodes, out); break;
-	default:
-		return err_set(eb, -EINVAL,
-			"format: diff answers json, protobuf, pprof, folded, csv and text");
+	case API_SVG:
+	case API_HTML: r = render_picture(d, out); break;
+	default: return -ENOTSUP;
 	}
 	return r < 0 ? api_job_too_large(eb) : 0;
 }

@@ -4,6 +4,7 @@ import random
 import tempfile
 import time
 import unittest
+from xml.etree import ElementTree
 
 from pprof_target import encode
 from sonde_e2e import Pprof, go_pprof, scraper
@@ -281,6 +282,17 @@ class QueryTest(unittest.TestCase):
         self.assertRegex(dot, r'"fresh\\n0 to [0-9.]+m?s \(new\)\\nof 0 to [0-9.]+m?s \(new\)"')
         self.assertRegex(dot, r'"idle\\n[0-9.]+m?s to 0 \(gone\)')
         self.assertEqual(self.diff(format='dot', max_nodes=3).text.count('shape=box'), 4)
+        for params in ({}, {'mode': 'relative'}, {'per': 'run'}):
+            svg = self.diff(format='svg', **params).text
+            titles = [''.join(t.itertext()) for t in ElementTree.fromstring(svg).iter('{http://www.w3.org/2000/svg}title')]
+            self.assertTrue(any(t.startswith('fresh') and t.endswith('new') for t in titles), titles[:20])
+            self.assertTrue(any(t.startswith('idle') and t.endswith('gone') for t in titles))
+            whole = next(t for t in titles if t.startswith('all'))
+            self.assertRegex(whole, r'\nA: [1-9][0-9.]*s\nB: [1-9][0-9.]*s\n')  # a share is shown as the values it is of
+        page = self.diff(format='html').text
+        self.assertEqual(page.count('<svg'), 3)
+        self.assertIn('fresh', page)
+        self.assertNotIn('<script', page)
         with tempfile.TemporaryDirectory() as d:
             path = os.path.join(d, 'diff.pb.gz')
             with open(path, 'wb') as f:
@@ -295,7 +307,7 @@ class QueryTest(unittest.TestCase):
 
     def test_diff_refused(self):
         for params, text in (({'query_b': ''}, 'side b: the selector means 2 profile types'), ({'query_b': f'{CPU}{{', 'x': 1}, 'side b: query: '), ({'mode': 'x'}, 'mode'),
-                             ({'per': 'cpu-second'}, 'not stored'), ({'format': 'svg'}, 'diff answers'), ({'start_b': 'x'}, 'side b: start'),
+                             ({'per': 'cpu-second'}, 'not stored'), ({'start_b': 'x'}, 'side b: start'),
                              ({'query_b': 'p:samples:count:cpu:nanoseconds{}'}, 'different profile types')):
             r = self.scraper.get(url('/api/v1/diff', **{'query_a': f'{CPU}{{}}', 'query_b': f'{CPU}{{}}', 'start': self.time - 60, 'end': self.time + 3600, **params}))
             self.assertGreaterEqual(r.status, 400, params)
