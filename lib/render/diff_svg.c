@@ -176,9 +176,9 @@ static void put_legend(void *ctx, double width, unsigned y, struct bytes *out)
 	bytes_put_str(out, " in ");
 	render_escape_str(out, unit);
 	bytes_put_str(out, ", ");
-	render_escape_str(out, c->d->label_a ? c->d->label_a : "A");
-	bytes_put_str(out, " against ");
 	render_escape_str(out, b);
+	bytes_put_str(out, " against ");
+	render_escape_str(out, c->d->label_a ? c->d->label_a : "A");
 	bytes_put_str(out, "</text>\n");
 	for (size_t i = ARRAY_SIZE(keys); i-- > 0;) {
 		bool named = i < 2;
