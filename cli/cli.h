@@ -17,6 +17,7 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 int cli_merge(int argc, char **argv);
 int cli_fold(int argc, char **argv);
 int cli_diff(int argc, char **argv);
+int cli_bench(int argc, char **argv);
 int cli_tsdb_list(int argc, char **argv);
 int cli_tsdb_verify(int argc, char **argv);
 int cli_tsdb_dump(int argc, char **argv);

@@ -119,6 +119,7 @@ struct cli_comparison {
 	double scale_a, scale_b; /* of the sums */
 	struct stats_trees stats;
 	struct cli_headline headline;
+	const char *notes; /* more lines for the summary, or NULL */
 };
 
 /* Reads the runs' flags. The regexes of `ret` are freed with cli_runs_options_done. */
@@ -133,14 +134,10 @@ int cli_compare(const struct cli_compare_options *o, const struct cli_runs *runs
 void cli_comparison_done(struct cli_comparison *c);
 #define _cleanup_cli_comparison_ _cleanup_(cli_comparison_done)
 
-/* In the format of the options, but for pprof, which needs the files. */
-int cli_comparison_render(
-	const struct cli_comparison *c, const char *format, struct bytes *out) _must_check_;
-/* A summary for people: runs, totals, warnings. */
-void cli_comparison_summary(const struct cli_comparison *c, struct bytes *out);
+/* In the format of the options to the place that they name. `files`: of all runs, those of A first. */
+int cli_comparison_write(const struct cli_comparison *c, const struct option_list *files,
+	struct errbuf *eb) _must_check_;
 
-/* The format's name, from --format or the ending of --output. */
-const char *cli_compare_format(const struct cli_compare_options *o);
 /* CLI_FAILED with lines on stderr when one of --fail-on is exceeded, CLI_OK; -EINVAL: a condition cannot be read. */
 int cli_compare_verdict(const struct cli_comparison *c, struct errbuf *eb) _must_check_;
 /* The same check before anything is measured. */

@@ -3,13 +3,14 @@
  * A comparison as text, Markdown, JSON, CSV, folded stacks, SVG or a page.
  */
 #include "cli/compare.h"
+#include "cli/files.h"
 #include "lib/base/json.h"
 #include "lib/base/str.h"
 #include "lib/render/render.h"
 #include <math.h>
 #include <string.h>
 
-const char *cli_compare_format(const struct cli_compare_options *o)
+static const char *format_of(const struct cli_compare_options *o)
 {
 	static const struct {
 		const char *ending, *format;
@@ -65,7 +66,8 @@ static void put_warnings(const struct cli_comparison *c, struct bytes *out)
 			c->headline.drift);
 }
 
-void cli_comparison_summary(const struct cli_comparison *c, struct bytes *out)
+/* For people: runs, totals, warnings. */
+static void put_summary(const struct cli_comparison *c, struct bytes *out)
 {
 	const struct cli_headline *h = &c->headline;
 	const struct stats_row *whole = &c->stats.whole;
@@ -87,6 +89,8 @@ void cli_comparison_summary(const struct cli_comparison *c, struct bytes *out)
 		bytes_printf(out, "; geometric mean of functions %+.1f %%", 100 * (h->geomean - 1));
 	bytes_put_u8(out, '\n');
 	put_warnings(c, out);
+	if (c->notes)
+		bytes_printf(out, "\n%s", c->notes);
 }
 
 static struct render_diff shown(const struct cli_comparison *c, const char *title)
@@ -154,7 +158,7 @@ static int render_table(
 {
 	_cleanup_bytes_ struct bytes summary = {};
 
-	cli_comparison_summary(c, &summary);
+	put_summary(c, &summary);
 	for (size_t i = 0; i < summary.len; i++) { /* Markdown joins lines */
 		if (markdown && summary.data[i] == '\n')
 			bytes_put_str(out, "  ");
@@ -169,7 +173,7 @@ static int render_page(
 {
 	_cleanup_bytes_ struct bytes head = {};
 
-	cli_comparison_summary(c, &head);
+	put_summary(c, &head);
 	bytes_put_u8(&head, 0);
 	if (bytes_error(&head))
 		return head.error;
@@ -183,7 +187,7 @@ static enum render_width width_of(const char *name)
 					: RENDER_WIDTH_AFTER;
 }
 
-int cli_comparison_render(const struct cli_comparison *c, const char *format, struct bytes *out)
+static int render(const struct cli_comparison *c, const char *format, struct bytes *out)
 {
 	char title[256];
 	struct render_diff d = shown(c, title);
@@ -203,4 +207,21 @@ int cli_comparison_render(const struct cli_comparison *c, const char *format, st
 	if (!strcmp(format, "html"))
 		return render_page(c, &d, out);
 	return render_table(c, &d, !strcmp(format, "md"), out);
+}
+
+int cli_comparison_write(
+	const struct cli_comparison *c, const struct option_list *files, struct errbuf *eb)
+{
+	const char *format = format_of(c->o);
+	_cleanup_bytes_ struct bytes out;
+	int r;
+
+	bytes_init(&out, NULL, 0);
+	if (!strcmp(format, "pprof"))
+		r = cli_compare_pprof(files, c->n_a, &out, eb);
+	else
+		r = render(c, format, &out);
+	if (!r)
+		r = bytes_error(&out);
+	return r < 0 ? r : cli_write_output(c->o->output, &out, eb);
 }

@@ -4,7 +4,6 @@
  */
 #include "cli/cli.h"
 #include "cli/compare.h"
-#include "cli/files.h"
 #include "lib/base/alloc.h"
 #include <string.h>
 
@@ -77,23 +76,6 @@ static int split(
 	return r;
 }
 
-static int write_result(
-	const struct cli_comparison *c, const struct option_list *files, struct errbuf *eb)
-{
-	const char *format = cli_compare_format(c->o);
-	_cleanup_bytes_ struct bytes out;
-	int r;
-
-	bytes_init(&out, NULL, 0);
-	if (!strcmp(format, "pprof"))
-		r = cli_compare_pprof(files, c->n_a, &out, eb);
-	else
-		r = cli_comparison_render(c, format, &out);
-	if (!r)
-		r = bytes_error(&out);
-	return r < 0 ? r : cli_write_output(c->o->output, &out, eb);
-}
-
 /* The exit status, or negative. */
 static int diff(
 	const struct cli_compare_options *o, const struct option_list *args, struct errbuf *eb)
@@ -116,7 +98,7 @@ static int diff(
 	if (!r)
 		r = cli_compare(o, &runs, n_a, NULL, &c, eb);
 	if (!r)
-		r = write_result(&c, &files, eb);
+		r = cli_comparison_write(&c, &files, eb);
 	return r ? r : cli_compare_verdict(&c, eb);
 }
 

@@ -13,6 +13,7 @@ static const struct cli_command commands[] = {
 	{"merge", "add profiles up into one", cli_merge},
 	{"fold", "print profiles as folded stacks", cli_fold},
 	{"diff", "compare profiles of runs before and after a change", cli_diff},
+	{"bench", "run two commands in turns, sample and compare them", cli_bench},
 	{"check config", "check configuration files", cli_check_config},
 	{"check service-discovery", "print the targets of a job", cli_check_service_discovery},
 	{"check healthy", "ask whether a server is healthy", cli_check_healthy},

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sonde bench: two commands, run in turns and sampled, then compared as sonde diff compares runs.
+ */
+#include "cli/bench.h"
+#include "cli/cli.h"
+#include "cli/compare.h"
+#include "cli/files.h"
+#include "lib/base/alloc.h"
+#include "lib/base/fs.h"
+#include <errno.h>
+#include <string.h>
+#include <sys/wait.h>
+
+struct bench_options {
+	struct cli_compare_options compare;
+	uint64_t runs, warmup, frequency;
+	const char *setup, *prepare, *conclude, *cleanup, *directory, *exporter;
+	bool ignore_failure;
+};
+
+#define BENCH_HOOK(name_, help_)                                                                  \
+	{                                                                                         \
+#name_, OPTION_STRING, offsetof(struct bench_options, name_), .value = "COMMAND", \
+									      .help = (help_)     \
+	}
+
+static const struct option_spec specs[] = {
+	OPTION_HEADING("Runs"),
+	{"runs", OPTION_U64, offsetof(struct bench_options, runs), .value = "N", .fallback = "5",
+		.min = 1, .max = 1000, .letter = 'n', .help = "Runs a side."},
+	{"warmup", OPTION_U64, offsetof(struct bench_options, warmup), .value = "N",
+		.fallback = "1", .min = 0, .max = 1000,
+		.help = "Runs a side before them, which are neither kept nor compared."},
+	BENCH_HOOK(setup,
+		"Once per side, before its first run, by /bin/sh. SONDE_BENCH_SIDE is the "
+		"side's name, in all hooks and runs, SONDE_BENCH_RUN the run's number."),
+	BENCH_HOOK(prepare, "Before each run."),
+	BENCH_HOOK(conclude, "After each run; a failure ends the benchmark."),
+	BENCH_HOOK(cleanup, "Once per side, at the end, even when something failed."),
+	{"ignore-failure", OPTION_BOOL, offsetof(struct bench_options, ignore_failure),
+		.help = "Goes on when a command exits with another status than 0."},
+	OPTION_HEADING("Sampling"),
+	{"exporter", OPTION_STRING, offsetof(struct bench_options, exporter), .value = "URL",
+		.help = "A sonde-exporter that is running on this machine. Default: one of our "
+			"own, "
+			"which needs root."},
+	{"frequency", OPTION_U64, offsetof(struct bench_options, frequency), .value = "HZ",
+		.fallback = "199", .min = 1, .max = 999,
+		.help = "Of our own exporter. More runs show smaller changes than more samples "
+			"do."},
+	{"directory", OPTION_STRING, offsetof(struct bench_options, directory), .value = "DIR",
+		.fallback = "runs",
+		.help = "Where A-1.pb.gz …, with the sides' names, and metrics.csv are kept."},
+	CLI_COMPARE_OPTIONS(struct bench_options),
+};
+
+static const struct option_program program = {
+	.name = "sonde bench",
+	.summary = "run two commands in turns, sample and compare them",
+	.arguments = "NAME=COMMAND NAME=COMMAND [-- TEMPLATE...]",
+	.description =
+		"Runs two commands N times each, in the order A B B A, with an exporter sampling "
+		"the "
+		"whole machine; the profile of a run is what its process and its descendants used. "
+		"Then compares them as sonde diff does, with the kernel's counts of time and "
+		"resources beside.\n\n"
+		"A COMMAND is given to /bin/sh. With a TEMPLATE it takes the place of each {bin} "
+		"in "
+		"it, and the result is run without a shell. The commands' output goes to standard "
+		"error.",
+	.specs = specs,
+	.n_specs = ARRAY_SIZE(specs),
+	.exit_status = "1      a condition of --fail-on was exceeded\n"
+		       "2      also: a command or hook failed, or could not be sampled",
+	.examples =
+		"sudo sonde bench -n 5 main=./build-main/app pr=./build-pr/app -- {bin} --input "
+		"big.dat -o bench.html\n",
+};
+
+struct bench {
+	const struct bench_options *o;
+	struct cli_compare_options compare; /* with the sides' names */
+	struct {
+		char *name, *command;
+		char **argv;
+	} sides[2];
+	struct bench_exporter exporter;
+	struct bench_result *results; /* those of A first */
+	size_t *order;		      /* in time */
+	size_t n_done;
+};
+
+static void bench_done(struct bench *b)
+{
+	for (int s = 0; s < 2; s++) {
+		for (char **a = b->sides[s].argv; a && *a; a++)
+			free(*a);
+		free(b->sides[s].argv);
+		free(b->sides[s].name);
+		free(b->sides[s].command);
+	}
+	bench_exporter_done(&b->exporter);
+	free(b->results);
+	free(b->order);
+}
+
+/* ---- the command line ---- */
+
+/* `text` with each {bin} replaced. */
+static char *expand(const char *text, const char *bin)
+{
+	_cleanup_bytes_ struct bytes out;
+	const char *mark;
+
+	bytes_init(&out, NULL, 0);
+	for (; (mark = strstr(text, "{bin}")); text = mark + strlen("{bin}")) {
+		bytes_put(&out, text, (size_t)(mark - text));
+		bytes_put_str(&out, bin);
+	}
+	bytes_put_str(&out, text);
+	return xstrndup((const char *)out.data, out.len);
+}
+
+static char **make_argv(const struct option_list *args, const char *command)
+{
+	char **argv = xcalloc(args->n + 4, sizeof(*argv));
+	size_t n = 0;
+
+	if (args->n == 2) {
+		argv[n++] = xstrdup("/bin/sh");
+		argv[n++] = xstrdup("-c");
+		argv[n++] = xstrdup(command);
+	}
+	for (size_t i = 2; i < args->n; i++)
+		argv[n++] = expand(args->items[i], command);
+	return argv;
+}
+
+static int parse_side(struct bench *b, int side, const struct option_list *args, struct errbuf *eb)
+{
+	const char *text = args->items[side], *mark = strchr(text, '=');
+	size_t n = mark ? (size_t)(mark - text) : 0;
+
+	if (!n || n > 64 || !mark[1] || memchr(text, '/', n))
+		return err_set(eb, -EINVAL,
+			"\"%.80s\": expected NAME=COMMAND, where NAME has no \"/\"", text);
+	b->sides[side].name = xstrndup(text, n);
+	b->sides[side].command = xstrdup(mark + 1);
+	b->sides[side].argv = make_argv(args, mark + 1);
+	return 0;
+}
+
+static int parse(struct bench *b, const struct option_list *args, struct errbuf *eb)
+{
+	bool has_place = args->n == 2;
+	int r;
+
+	if (args->n < 2)
+		return err_set(eb, -EINVAL, "expected two commands, NAME=COMMAND NAME=COMMAND");
+	for (size_t i = 2; i < args->n; i++)
+		has_place |= strstr(args->items[i], "{bin}") != NULL;
+	if (!has_place)
+		return err_set(
+			eb, -EINVAL, "the template has no {bin}, so both sides would be equal");
+	r = parse_side(b, 0, args, eb);
+	if (!r)
+		r = parse_side(b, 1, args, eb);
+	if (!r && !strcmp(b->sides[0].name, b->sides[1].name))
+		r = err_set(eb, -EINVAL, "both sides are called %s", b->sides[0].name);
+	b->compare = b->o->compare;
+	b->compare.label_a = b->sides[0].name;
+	b->compare.label_b = b->sides[1].name;
+	return r ? r : cli_compare_check(&b->compare, eb);
+}
+
+/* ---- runs ---- */
+
+static char *run_path(const struct bench *b, int side, uint64_t number)
+{
+	return xasprintf("%s/%s-%llu.pb.gz", b->o->directory, b->sides[side].name,
+		(unsigned long long)number);
+}
+
+static int check_status(const struct bench *b, const struct bench_result *res, int side,
+	uint64_t number, struct errbuf *eb)
+{
+	if (!res->status || b->o->ignore_failure)
+		return 0;
+	if (WIFSIGNALED(res->status))
+		return err_set(eb, -ECHILD, "run %llu of %s was ended by signal %d",
+			(unsigned long long)number, b->sides[side].name, WTERMSIG(res->status));
+	return err_set(eb, -ECHILD, "run %llu of %s: exit status %d (--ignore-failure goes on)",
+		(unsigned long long)number, b->sides[side].name, WEXITSTATUS(res->status));
+}
+
+/* Number 0 is a warm-up. */
+static int run_once(struct bench *b, int side, uint64_t number, struct errbuf *eb)
+{
+	const struct bench_options *o = b->o;
+	const char *name = b->sides[side].name;
+	const struct bench_run run = {b->sides[side].argv, name, (unsigned)number};
+	_cleanup_free_ char *path = run_path(b, side, number);
+	_cleanup_bytes_ struct bytes profile;
+	struct bench_result result = {};
+	int r = bench_hook("prepare", o->prepare, name, run.number, eb);
+
+	bytes_init(&profile, NULL, 0);
+	if (!r)
+		r = bench_run_sampled(&b->exporter, &run, &result, &profile, eb);
+	if (!r)
+		r = check_status(b, &result, side, number, eb);
+	if (!r)
+		r = bench_hook("conclude", o->conclude, name, run.number, eb);
+	if (r || !number)
+		return r;
+	r = fs_write_file(&fs_system, path, profile.data, profile.len, 0666, eb);
+	if (r)
+		return r;
+	b->results[side * o->runs + number - 1] = result;
+	b->order[side * o->runs + number - 1] = b->n_done++;
+	fprintf(stderr, "%s: %.3f s\n", path, result.metrics[BENCH_WALL]);
+	return 0;
+}
+
+/* A B, B A, A B …: what drifts falls on both sides. */
+static int run_all(struct bench *b, struct errbuf *eb)
+{
+	const struct bench_options *o = b->o;
+	int r = 0;
+
+	for (int s = 0; !r && s < 2; s++)
+		r = bench_hook("setup", o->setup, b->sides[s].name, 0, eb);
+	for (uint64_t i = 0; !r && i < o->warmup + o->runs; i++) {
+		uint64_t number = i < o->warmup ? 0 : i - o->warmup + 1;
+		int first = (int)(i % 2);
+
+		r = run_once(b, first, number, eb);
+		if (!r)
+			r = run_once(b, !first, number, eb);
+	}
+	for (int s = 0; s < 2; s++) {
+		int e = bench_hook("cleanup", o->cleanup, b->sides[s].name, 0, r ? NULL : eb);
+
+		r = r ? r : e;
+	}
+	return r;
+}
+
+/* ---- the result ---- */
+
+static int write_metrics(const struct bench *b, struct errbuf *eb)
+{
+	const char *const names[] = {b->sides[0].name, b->sides[1].name};
+	_cleanup_free_ char *path = xasprintf("%s/metrics.csv", b->o->directory);
+	_cleanup_bytes_ struct bytes csv;
+
+	bytes_init(&csv, NULL, 0);
+	bench_metrics_csv(b->results, b->o->runs, 2 * b->o->runs, names, &csv);
+	return bytes_error(&csv) ? csv.error
+				 : fs_write_file(&fs_system, path, csv.data, csv.len, 0666, eb);
+}
+
+static int read_runs(
+	const struct bench *b, struct cli_runs *runs, struct option_list *files, struct errbuf *eb)
+{
+	_cleanup_cli_runs_options_ struct cli_runs_options how = {};
+	int r = cli_runs_options_make(&b->compare, &how, eb);
+
+	for (int s = 0; s < 2; s++)
+		for (uint64_t i = 1; !r && i <= b->o->runs; i++) {
+			_cleanup_free_ char *path = run_path(b, s, i);
+
+			r = cli_paths_add(files, path, eb);
+			if (!r)
+				r = cli_runs_add(runs, path, &how, eb);
+		}
+	return r;
+}
+
+/* The exit status, or negative. */
+static int compare(struct bench *b, struct errbuf *eb)
+{
+	_cleanup_cli_comparison_ struct cli_comparison c = {};
+	_cleanup_(cli_paths_done)
+	struct option_list files = {};
+	_cleanup_bytes_ struct bytes table;
+	_cleanup_cli_runs_ struct cli_runs runs;
+	size_t n = b->o->runs;
+	int r;
+
+	cli_runs_init(&runs);
+	bytes_init(&table, NULL, 0);
+	r = read_runs(b, &runs, &files, eb);
+	if (!r)
+		r = bench_metrics_table(
+			b->results, n, n, b->sides[0].name, b->sides[1].name, &table);
+	bytes_put_u8(&table, 0);
+	if (!r)
+		r = bytes_error(&table);
+	if (!r)
+		r = cli_compare(&b->compare, &runs, n, b->order, &c, eb);
+	c.notes = (const char *)table.data;
+	if (!r)
+		r = cli_comparison_write(&c, &files, eb);
+	return r ? r : cli_compare_verdict(&c, eb);
+}
+
+static int bench(struct bench *b, const struct option_list *args, struct errbuf *eb)
+{
+	int r = parse(b, args, eb);
+
+	if (r)
+		return r;
+	bench_block_signals();
+	b->results = xcalloc(2 * b->o->runs, sizeof(*b->results));
+	b->order = xcalloc(2 * b->o->runs, sizeof(*b->order));
+	r = fs_make_dirs(&fs_system, b->o->directory, 0777);
+	if (r)
+		return err_set(eb, r, "%s: %s", b->o->directory, strerror(-r));
+	r = bench_exporter_start(b->o->exporter, b->o->frequency, &b->exporter, eb);
+	if (!r)
+		r = run_all(b, eb);
+	if (!r)
+		r = write_metrics(b, eb);
+	return r ? r : compare(b, eb);
+}
+
+int cli_bench(int argc, char **argv)
+{
+	_cleanup_(option_list_done)
+	struct option_list args = {.n = 0};
+	_cleanup_(bench_done)
+	struct bench b = {};
+	struct bench_options o = {};
+	struct errbuf eb = {.text = ""};
+	int status = options_parse_or_exit(&program, argc, argv, &o, &args);
+
+	b.o = &o;
+	if (status < 0) {
+		status = bench(&b, &args, &eb);
+		if (status < 0) {
+			cli_fail(&eb, status);
+			status = CLI_USAGE;
+		}
+	}
+	options_done(&program, &o);
+	return status;
+}

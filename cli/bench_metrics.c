@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Time and resources of whole runs, as the kernel counted them.
+ */
+#include "cli/bench.h"
+#include "lib/render/render.h"
+#include "lib/stats/rank.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+static const struct {
+	const char *name, *unit;
+	double scale; /* to what render_value takes */
+} metrics[BENCH_N_METRICS] = {
+	[BENCH_WALL] = {"wall_time", "nanoseconds", 1e9},
+	[BENCH_USER] = {"user_cpu", "nanoseconds", 1e9},
+	[BENCH_SYSTEM] = {"system_cpu", "nanoseconds", 1e9},
+	[BENCH_RSS] = {"max_rss", "bytes", 1},
+	[BENCH_MINOR_FAULTS] = {"minor_faults", "count", 1},
+	[BENCH_MAJOR_FAULTS] = {"major_faults", "count", 1},
+	[BENCH_READS] = {"block_reads", "count", 1},
+	[BENCH_WRITES] = {"block_writes", "count", 1},
+	[BENCH_VOLUNTARY_SWITCHES] = {"voluntary_switches", "count", 1},
+	[BENCH_INVOLUNTARY_SWITCHES] = {"involuntary_switches", "count", 1},
+};
+
+static void put_median(const struct rank_median *m, int metric, struct bytes *out)
+{
+	char text[64];
+
+	render_value(llround(m->median * metrics[metric].scale), metrics[metric].unit, text);
+	bytes_printf(out, " %12s", text);
+}
+
+static int put_metric(
+	const struct bench_result *results, size_t n_a, size_t n_b, int metric, struct bytes *out)
+{
+	_cleanup_free_ double *v = calloc(n_a + n_b + 1, sizeof(*v));
+	struct rank_median a, b;
+	double p = 1;
+
+	if (!v)
+		return -ENOMEM;
+	for (size_t i = 0; i < n_a + n_b; i++)
+		v[i] = results[i].metrics[metric];
+	if (rank_median(v, n_a, 0.95, &a) || rank_median(v + n_a, n_b, 0.95, &b) ||
+		rank_mann_whitney(v, n_a, v + n_a, n_b, &p))
+		return -ENOMEM;
+	bytes_printf(out, "%-20s", metrics[metric].name);
+	put_median(&a, metric, out);
+	put_median(&b, metric, out);
+	if (a.median > 0 && p <= 0.05)
+		bytes_printf(out, " %+9.1f %%", 100 * (b.median / a.median - 1));
+	else
+		bytes_printf(out, " %11s", "~");
+	bytes_printf(out, "  %.3f\n", p);
+	return bytes_error(out);
+}
+
+int bench_metrics_table(const struct bench_result *results, size_t n_a, size_t n_b,
+	const char *label_a, const char *label_b, struct bytes *out)
+{
+	int r = 0;
+
+	bytes_printf(out, "%-20s %12.12s %12.12s %11s  p (Mann-Whitney, n = %zu + %zu)\n", "median",
+		label_a, label_b, "change", n_a, n_b);
+	for (int m = 0; !r && m < BENCH_N_METRICS; m++)
+		r = put_metric(results, n_a, n_b, m, out);
+	return r;
+}
+
+void bench_metrics_csv(const struct bench_result *results, size_t n_a, size_t n,
+	const char *const labels[2], struct bytes *out)
+{
+	bytes_put_str(out, "side,run");
+	for (int m = 0; m < BENCH_N_METRICS; m++)
+		bytes_printf(out, ",%s", metrics[m].name);
+	bytes_put_str(out, "\r\n");
+	for (size_t i = 0; i < n; i++) {
+		render_csv_field(out, labels[i >= n_a]);
+		bytes_printf(out, ",%zu", (i < n_a ? i : i - n_a) + 1);
+		for (int m = 0; m < BENCH_N_METRICS; m++)
+			bytes_printf(out, ",%.9g", results[i].metrics[m]);
+		bytes_put_str(out, "\r\n");
+	}
+}

@@ -1,0 +1,76 @@
+"""sonde bench: equal work in half the time is −50 %, runs in turns, hooks, a failing command, an exporter that ends with it."""
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import unittest
+
+import sonde_e2e as e2e
+
+PROGRAM = r'''
+#include <stdlib.h>
+__attribute__((noinline)) static unsigned long work(unsigned long n) { volatile unsigned long x = 1; for (unsigned long i = 0; i < n; i++) x = x * 31 + i; return x; }
+int main(int argc, char **argv) { return argc < 2 || work(strtoul(argv[1], 0, 10) * 1000000) == 42; }
+'''
+
+
+@e2e.needs_kernel
+class Bench(e2e.WithExporter):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.dir = tempfile.TemporaryDirectory()
+        cls.prog = e2e.compile_c(PROGRAM, '-O2', '-g')
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.dir.cleanup()
+        super().tearDownClass()
+
+    def bench(self, *args, status=0):
+        p = subprocess.run([e2e.program('sonde'), 'bench', *args], cwd=self.dir.name, capture_output=True, text=True, timeout=240)
+        self.assertEqual(p.returncode, status, p.stderr)
+        return p
+
+    def test_half_the_time(self):
+        out = self.bench('-n', '2', '--warmup', '0', '--frequency', '499', '--prepare', 'echo $SONDE_BENCH_SIDE $SONDE_BENCH_RUN >>order', '-o', 'bench.json',
+                         'slow=600', 'fast=300', '--', self.prog, '{bin}')
+        with open(f'{self.dir.name}/bench.json') as f:
+            d = json.load(f)
+        work = {r['function']: r for r in d['rows']}['work']
+        self.assertAlmostEqual(work['self_effect'], -0.5, delta=0.12)
+        self.assertEqual(work['self_verdict'], '-')
+        self.assertAlmostEqual(d['b']['median'] / d['a']['median'], 0.5, delta=0.12)
+        with open(f'{self.dir.name}/order') as f:
+            self.assertEqual(f.read().split('\n')[:-1], ['slow 1', 'fast 1', 'fast 2', 'slow 2'], out.stderr)
+        self.assertEqual(sorted(os.listdir(f'{self.dir.name}/runs')), [f'fast-{i}.pb.gz' for i in (1, 2)] + ['metrics.csv'] + [f'slow-{i}.pb.gz' for i in (1, 2)])
+        with open(f'{self.dir.name}/runs/metrics.csv') as f:
+            header, *rows = [line.strip().split(',') for line in f]
+        user = {tuple(r[:2]): float(r[header.index('user_cpu')]) for r in rows}
+        self.assertAlmostEqual(user['fast', '2'] / user['slow', '2'], 0.5, delta=0.15)
+
+    def test_failures(self):
+        for args, text in ((('a=false', 'b=true'), 'run 0 of a: exit status 1'), (('a=/nowhere/x', 'b=true', '--', '{bin}'), '/nowhere/x: No such file'),
+                           (('--prepare', 'exit 3', 'a=true', 'b=true'), '--prepare failed'), (('a=true',), 'expected two commands'),
+                           (('a=true', 'a=true'), 'both sides are called a'), (('a=true', 'b=true', '--', 'ls'), 'no {bin}'), (('true', 'b=true'), 'NAME=COMMAND'),
+                           (('--fail-on', 'x', 'a=true', 'b=true'), '--fail-on')):
+            self.assertIn(text, self.bench('--exporter', self.daemon.url, *args, status=2).stderr)
+
+    def test_no_exporter(self):
+        self.assertIn('127.0.0.1:1/', self.bench('--exporter', 'http://127.0.0.1:1', 'a=true', 'b=true', status=2).stderr)
+
+    def test_interrupt(self):
+        """The command is told, and no exporter stays behind."""
+        p = subprocess.Popen([e2e.program('sonde'), 'bench', 'a=touch started; exec sleep 600', 'b=true'], cwd=self.dir.name, stderr=subprocess.PIPE, text=True)
+        e2e.wait_for('the first run', lambda: os.path.exists(f'{self.dir.name}/started'))
+        children = subprocess.run(['pgrep', '-P', str(p.pid)], capture_output=True, text=True).stdout.split()
+        self.assertEqual(len(children), 2)
+        p.send_signal(signal.SIGTERM)
+        self.assertIn('ended by signal 15', p.communicate(timeout=60)[1])
+        self.assertEqual(p.returncode, 2)
+        self.assertEqual([c for c in children if os.path.exists(f'/proc/{c}')], [])
+
+
+if __name__ == '__main__':
+    unittest.main()
