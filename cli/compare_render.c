@@ -79,7 +79,8 @@ static void put_summary(const struct cli_comparison *c, struct bytes *out)
 	if (h->a.median > 0)
 		bytes_printf(out, "total: %+.1f %%", 100 * (h->b.median / h->a.median - 1));
 	else
-		bytes_put_str(out, "total: new");
+		bytes_put_str(
+			out, h->b.median > 0 ? "total: new" : "total: nothing on either side");
 	if (!isnan(h->p))
 		bytes_printf(out, ", Mann-Whitney p = %.3f", h->p);
 	if (!isnan(whole->p))
