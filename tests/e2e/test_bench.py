@@ -35,20 +35,20 @@ class Bench(e2e.WithExporter):
 
     def test_half_the_time(self):
         out = self.bench('-n', '2', '--warmup', '0', '--frequency', '499', '--prepare', 'echo $SONDE_BENCH_SIDE $SONDE_BENCH_RUN >>order', '-o', 'bench.json',
-                         'slow=600', 'fast=300', '--', self.prog, '{bin}')
+                         'slow=1200', 'fast=600', '--', self.prog, '{bin}')
         with open(f'{self.dir.name}/bench.json') as f:
             d = json.load(f)
         work = {r['function']: r for r in d['rows']}['work']
-        self.assertAlmostEqual(work['self_effect'], -0.5, delta=0.12)
+        self.assertAlmostEqual(work['self_effect'], -0.5, delta=0.15)
         self.assertEqual(work['self_verdict'], '-')
-        self.assertAlmostEqual(d['b']['median'] / d['a']['median'], 0.5, delta=0.12)
+        self.assertAlmostEqual(d['b']['median'] / d['a']['median'], 0.5, delta=0.15)
         with open(f'{self.dir.name}/order') as f:
             self.assertEqual(f.read().split('\n')[:-1], ['slow 1', 'fast 1', 'fast 2', 'slow 2'], out.stderr)
         self.assertEqual(sorted(os.listdir(f'{self.dir.name}/runs')), [f'fast-{i}.pb.gz' for i in (1, 2)] + ['metrics.csv'] + [f'slow-{i}.pb.gz' for i in (1, 2)])
         with open(f'{self.dir.name}/runs/metrics.csv') as f:
             header, *rows = [line.strip().split(',') for line in f]
         user = {tuple(r[:2]): float(r[header.index('user_cpu')]) for r in rows}
-        self.assertAlmostEqual(user['fast', '2'] / user['slow', '2'], 0.5, delta=0.15)
+        self.assertAlmostEqual(user['fast', '2'] / user['slow', '2'], 0.5, delta=0.2)
 
     def test_failures(self):
         for args, text in ((('a=false', 'b=true'), 'run 0 of a: exit status 1'), (('a=/nowhere/x', 'b=true', '--', '{bin}'), '/nowhere/x: No such file'),
