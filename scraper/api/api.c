@@ -66,6 +66,8 @@ static const struct http_route routes[] = {
 	{HTTP_GET, "/pyroscope/label-values", api_pyroscope_values, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/", api_ui_page, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/compare", api_ui_page, HTTP_ON_WORKER, 0},
+	{HTTP_GET, "/functions", api_ui_page, HTTP_ON_WORKER, 0},
+	{HTTP_GET, "/files", api_ui_page, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/assets/*", api_ui_asset, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/plain", api_page_home, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/targets", api_page_targets, HTTP_ON_WORKER, 0},

@@ -52,9 +52,10 @@ class UiTest(unittest.TestCase):
         cls.scratch = tempfile.mkdtemp(prefix='sonde-ui.')
         cls.addClassCleanup(shutil.rmtree, cls.scratch, ignore_errors=True)
         url = cls.filled.url + '/'
-        names = ['explores', 'selects', 'drags', 'zooms', 'searches', 'keyboard', 'shares', 'exports_', 'themes', 'narrow', 'cancels']
+        names = ['explores', 'selects', 'drags', 'zooms', 'searches', 'keyboard', 'shares', 'exports_', 'compares', 'functions', 'files', 'themes', 'narrow', 'cancels']
         stories = {name: {'url': url} for name in names}
         stories['selects']['expected'] = '400'  # Chromium tells of the refused query
+        stories['files']['profile'] = f'{cls.scratch}/export.pprof'
         stories['empty'] = {'url': cls.empty.url + '/'}
         cls.results = cls.drive(stories)
 
@@ -109,6 +110,16 @@ class UiTest(unittest.TestCase):
             head, *rows = f.read().splitlines()
         self.assertEqual(head, 'function,self,self_share,total,total_share')
         self.assertTrue(any(row.startswith('"leaf",') for row in rows), rows)
+
+    def test_compares(self):
+        with open(self.answer('compares')) as f:
+            self.assertRegex(f.read(), r'(?m)^main;work;leaf \d+ \d+$')
+
+    def test_functions_over_time(self):
+        self.answer('functions')
+
+    def test_files_of_the_browser(self):
+        self.answer('files')
 
     def test_themes(self):
         self.answer('themes')

@@ -5,7 +5,10 @@ import 'uplot/dist/uPlot.min.css';
 import './style.css';
 import { copy, fill, h, iconButton } from './dom';
 import { openPopover } from './popover';
+import { ComparePage } from './pages/compare';
 import { ExplorePage } from './pages/explore';
+import { FilesPage } from './pages/files';
+import { FunctionsPage } from './pages/functions';
 import { href, pageName, params, changed, start } from './router';
 import { instant, isRelative, readRange } from './time';
 
@@ -15,7 +18,7 @@ const KEYS: [string, string][] = [
 	['0', 'the whole graph'], ['i', 'turn the graph over'], ['t', 'table or graph'], ['/ or Ctrl-F', 'search'], ['n, N', 'next and previous match'],
 	['arrows', 'from frame to frame'], ['Enter', 'zoom into the frame'], ['m', 'menu of the frame'], ['s', 'callers and callees'], ['c', 'copy the name'], ['Esc', 'one step back'], ['?', 'this list'],
 ];
-const PAGES: [string, string][] = [['', 'Explore']];
+const PAGES: [string, string][] = [['', 'Explore'], ['compare', 'Compare'], ['functions', 'Functions'], ['files', 'Files']];
 const OTHERS: [string, string][] = [['targets', 'Targets'], ['service-discovery', 'Discovery'], ['config', 'Configuration'], ['flags', 'Flags'], ['status', 'Status']];
 
 function theme(): Theme {
@@ -76,4 +79,9 @@ document.addEventListener('keydown', (e) => {
 });
 document.body.append(h('a', { class: 'skip', href: '#main' }, 'To the content'),
 	h('header', { class: 'top' }, h('a', { class: 'brand', href: href('') }, h('img', { src: 'assets/icon.svg', alt: '', width: '22', height: '22' }), 'Sonde'), nav, help, themeBox), main);
-start({ '': { title: 'Explore', make: () => new ExplorePage() } }, main, drawNav);
+start({
+	'': { title: 'Explore', make: () => new ExplorePage() },
+	compare: { title: 'Compare', make: () => new ComparePage() },
+	files: { title: 'Files', make: () => new FilesPage() },
+	functions: { title: 'Functions over time', make: () => new FunctionsPage() },
+}, main, drawNav);

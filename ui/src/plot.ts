@@ -62,9 +62,9 @@ export class Plot {
 	private lines: PlotLine[] = [];
 	private options?: PlotOptions;
 	private readonly hidden = new Set<string>();
-	private readonly observer = new ResizeObserver(() => this.u && this.u.setSize({ width: this.host.clientWidth, height: HEIGHT }));
+	private readonly observer = new ResizeObserver(() => this.u && this.u.setSize({ width: this.host.clientWidth, height: this.height }));
 
-	constructor() {
+	constructor(private readonly height = HEIGHT) {
 		this.observer.observe(this.host);
 	}
 
@@ -89,7 +89,7 @@ export class Plot {
 		const stepped = uPlot.paths.stepped!({ align: -1 });
 		this.u?.destroy();
 		this.u = new uPlot({
-			width: Math.max(this.host.clientWidth, 100), height: HEIGHT, padding: [8, 8, 0, 0],
+			width: Math.max(this.host.clientWidth, 100), height: this.height, padding: [8, 8, 0, 0],
 			legend: { show: false },
 			cursor: { x: true, y: false, drag: { x: true, y: false, dist: 4 }, points: { show: !o.stacked, size: 6 } },
 			scales: { x: { time: true, range: [o.start, o.end] }, y: { range: (_u, _min, max) => [0, max > 0 ? max * 1.08 : 1] } },

@@ -40,7 +40,7 @@ export class QueryBar {
 	private drawn = '';
 
 	/** `suffix` makes the parameters of one side of a comparison. */
-	constructor(private readonly set: (c: Changes) => void, private readonly suffix = '', private readonly withGroups = true) {}
+	constructor(private readonly set: (c: Changes) => void, private readonly suffix = '', private readonly withFilters = true, private readonly withGroups = true) {}
 
 	update(state: BarState, types: ProfileType[]): void {
 		this.state = state;
@@ -63,7 +63,7 @@ export class QueryBar {
 				localStorage.setItem('sonde.text', this.isText ? '1' : '0');
 				this.update(this.state, this.types);
 			} }, icon('code'), 'Text'),
-			this.withGroups && this.groups(s), this.withGroups && this.filters());
+			this.withGroups && this.groups(s), this.withFilters && this.filters());
 	}
 
 	private typeSelect(s: Selector | null): HTMLElement {

@@ -18,14 +18,14 @@ const SCALES: Record<string, { steps: Step[]; factor: number; gap: string }> = {
 export function digits(v: number): string {
 	const a = Math.abs(v);
 	if (v === 0) return '0';
-	return a >= 99.95 ? String(Math.round(v)) : a >= 9.995 ? v.toFixed(1) : a >= 0.01 ? v.toFixed(2) : v.toPrecision(2);
+	return a >= 99.95 ? String(Math.round(v)) : a >= 9.995 ? v.toFixed(1) : a >= 0.9995 ? v.toFixed(2) : String(Number(v.toPrecision(3)));
 }
 
 export function value(v: number, unit: string): string {
 	const scale = SCALES[unit] ?? { steps: COUNT, factor: 1, gap: '' };
 	const x = v * scale.factor;
 	const [divisor, name] = scale.steps.find(([d]) => Math.abs(x) >= d * 0.9995) ?? scale.steps[scale.steps.length - 1];
-	const text = `${digits(x / divisor)}${scale.gap}${name}`;
+	const text = `${divisor === 1 && Number.isInteger(x) ? x : digits(x / divisor)}${scale.gap}${name}`;
 	return SCALES[unit] || unit === 'count' || unit === '' ? text : `${text}\u202f${unit}`;
 }
 

@@ -1,6 +1,6 @@
 // What a person does with the web interface, one function per story. Each waits for conditions, never for times.
 import assert from 'node:assert/strict';
-import { statSync } from 'node:fs';
+import { statSync, writeFileSync } from 'node:fs';
 
 const query = (page) => new URL(page.url()).searchParams;
 const rows = (page) => page.locator('.table-row');
@@ -8,7 +8,7 @@ const found = (page) => page.locator('.found');
 
 async function open(page, url) {
 	await page.goto(url);
-	await page.locator('.panel-flame .facts:not(:empty)').waitFor();
+	await page.locator('.panel-flame .panel-body > .facts:not(:empty)').waitFor();
 	await settled(page);
 }
 
@@ -215,7 +215,7 @@ export async function themes({ page, url }) {
 	await theme.click();
 	await page.emulateMedia({ colorScheme: 'light' });
 	await page.reload();
-	await page.locator('.panel-flame .facts:not(:empty)').waitFor();
+	await page.locator('.panel-flame .panel-body > .facts:not(:empty)').waitFor();
 	assert.ok((await light()) < 60, 'the choice stays');
 }
 
@@ -254,6 +254,80 @@ export async function prefixed({ page, url }) {
 	await clickGraph(page, 1, 0.1);
 	await waitQuery(page, (p) => p.has('at'));
 	assert.ok(page.url().startsWith(url));
+}
+
+/** Alpha before, beta after: twice the work in the same stacks. */
+export async function compares({ page, url, scratch }) {
+	const type = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds';
+	await open(page, `${url}compare?query_a=${type}{service_name="alpha"}&query_b=${type}{service_name="beta"}&start_b=now-1h&end_b=now&start_a=now-1h&end_a=now&per=run`);
+	await page.locator('.total.is-more strong').waitFor();
+	assert.equal(await page.locator('.total.is-more strong').textContent(), '+100%');
+	assert.deepEqual(await page.locator('.legend-label').allTextContents(), ['A', 'B']);
+	await rows(page).first().waitFor();
+	for (const text of await page.locator('.table-row .cell:last-child').allTextContents()) assert.match(text, /^(\+100%|0\.0%)$/);
+	const red = () => page.evaluate(() => {
+		const c = document.querySelector('.flame-canvas'), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+		let n = 0;
+		for (let i = 0; i < d.length; i += 4) if (d[i + 3] && d[i] > d[i + 2] + 20) n++;
+		return n;
+	});
+	assert.ok((await red()) > 1000, 'more is red');
+	await page.getByRole('button', { name: 'New', exact: true }).click();
+	await waitQuery(page, (p) => p.get('mark') === 'new');
+	assert.equal(await rows(page).count(), 0);
+	await page.getByRole('button', { name: 'All', exact: true }).click();
+	await page.getByRole('button', { name: 'Export' }).click();
+	const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('menuitem', { name: /^Folded/ }).click()]);
+	const saved = `${scratch}/diff.folded`;
+	await download.saveAs(saved);
+	await page.getByRole('button', { name: 'Shares' }).click();
+	await waitQuery(page, (p) => p.get('mode') === 'relative');
+	await page.waitForFunction(() => document.querySelector('.totals')?.textContent.includes('shares'));
+	await settled(page);
+	assert.ok((await red()) < 1000, 'equal shares are not red');
+	await clickGraph(page, 2, 0.1);
+	await waitQuery(page, (p) => p.getAll('at').length === 2);
+	const box = await page.locator('.plot .u-over').boundingBox();
+	await page.getByRole('group', { name: 'Dragging sets' }).getByRole('button', { name: 'A' }).click();
+	await page.mouse.move(box.x + box.width * 0.4, box.y + 40);
+	await page.mouse.down();
+	await page.mouse.move(box.x + box.width * 0.9, box.y + 44, { steps: 8 });
+	await page.mouse.up();
+	await waitQuery(page, (p) => /^\d+$/.test(p.get('start_a')) && p.get('start_b') === 'now-1h');
+	return saved;
+}
+
+export async function functions({ page, url }) {
+	await page.goto(`${url}functions`);
+	await page.locator('.legend-item').first().waitFor();
+	const names = await page.locator('.plain tbody a').allTextContents();
+	assert.ok(names.includes('leaf'), names.join());
+	await page.getByRole('button', { name: 'Total', exact: true }).click();
+	await waitQuery(page, (p) => p.get('by') === 'total');
+	await page.waitForFunction(() => document.querySelector('.facts').textContent.includes('totals overlap'));
+	await page.locator('.plain tbody a', { hasText: 'leaf' }).click();
+	await page.locator('.sandwich-head').waitFor();
+	assert.match(await page.locator('.sandwich-head').textContent(), /^leaf/);
+}
+
+/** Files that were saved by another story, and some that are none. */
+export async function files({ page, url, scratch, profile }) {
+	writeFileSync(`${scratch}/b.folded`, 'main;work;leaf 60\nmain;work;other 90\nmain;fresh 20\n');
+	writeFileSync(`${scratch}/a.folded`, 'main;work;leaf 100\nmain;work;other 50\nmain;old 30\n');
+	writeFileSync(`${scratch}/none.txt`, 'this is not a profile\n');
+	await page.goto(`${url}files`);
+	await page.locator('.state-empty').waitFor();
+	await page.setInputFiles('#files', `${scratch}/none.txt`);
+	await page.locator('.problem:visible').waitFor();
+	assert.match(await page.locator('.problem').textContent(), /none\.txt: line 1: .* is no folded stack/);
+	await page.setInputFiles('#files', profile);
+	await page.locator('.panel-flame .panel-body > .facts:not(:empty)').waitFor();
+	assert.ok((await page.locator('.table-row .function').allTextContents()).includes('leaf'));
+	await page.getByRole('button', { name: /^Close/ }).click();
+	await page.setInputFiles('#files', [`${scratch}/a.folded`, `${scratch}/b.folded`]);
+	await page.locator('.side-head').waitFor();
+	const cells = Object.fromEntries(await page.locator('.table-row').evaluateAll((all) => all.map((r) => [r.children[0].textContent, r.children[4].textContent])));
+	assert.deepEqual(cells, { leaf: '−40.0%', other: '+80.0%', old: 'gone', fresh: 'new', main: '0.0%', work: '0.0%' });
 }
 
 /** A million frames, none left out: what drawing them costs, in script and canvas, while the picture zooms. */

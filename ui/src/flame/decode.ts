@@ -4,7 +4,7 @@
 import { RawTree } from './tree';
 
 /** Little-endian base 128; the caller's cursor moves on. Values above 2^53 lose their last bits. */
-class Reader {
+export class Reader {
 	at = 0;
 	constructor(readonly data: Uint8Array, readonly end = data.length) {}
 
@@ -82,6 +82,7 @@ export function decode(data: Uint8Array): RawTree {
 		type: list(1)[0] ?? '', unit: list(2)[0] ?? '', whole: numbers.get(3) ?? 0, functions, fn, parent,
 		self: wide(10), total: wide(11), kind: read(data, span(12), new Uint8Array(n)), line: read(data, span(8), new Int32Array(n)),
 		kinds: list(15), cut,
-		sides: strings.has(21) ? { selfA: wide(16), selfB: wide(17), totalA: wide(18), totalB: wide(19), mark: read(data, span(20), new Uint8Array(n)) } : undefined,
+		sides: strings.has(21) ? { selfA: wide(16), selfB: wide(17), totalA: wide(18), totalB: wide(19), mark: read(data, span(20), new Uint8Array(n)), verdict: read(data, span(23), new Uint8Array(n)) } : undefined,
+		verdicts: list(24),
 	};
 }

@@ -18,12 +18,21 @@ import { FlameView } from './view';
 
 export interface Source {
 	path: string; // of the answer
+	local?: () => Tree; // in place of an answer
 	query: Query;
 	options?: { width?: 'union' | 'a' | 'b'; scale?: [number, number] };
 	paint?: (t: Tree) => Palette; // else by the chosen colours
 	describe?: (t: Tree, node: number) => Node[];
 	exports?: (MenuItem | string | null)[];
 	summary?: string;
+	side?: Side; // in place of the table of functions
+	text?: (v: number) => string; // of the bars' widths
+}
+/** What stands beside the graph. */
+export interface Side {
+	root: HTMLElement;
+	show(p: URLSearchParams, search: string, height: number): void;
+	csv(): string;
 }
 type Row = TopRow & { fn?: number };
 
@@ -116,6 +125,7 @@ export class FlamePanel {
 	private reload(): void {
 		const source = this.source!;
 		void this.panel.run(async (signal, progress) => {
+			if (source.local) return { got: { tree: source.local(), decodeMs: 0, arrived: Date.now(), stats: '' }, top: undefined };
 			const got = await load(source.path, [...source.query, ['max_nodes', this.maxNodes]], source.options ?? {}, signal, (n) => progress(`Receiving, ${value(n, 'bytes')}…`));
 			const top = got.tree.cut.size && !got.tree.sides ? (await get<{ rows: TopRow[] }>('api/v1/top', [...source.query, ['limit', '5000']], signal, 'POST')).rows : undefined;
 			return { got, top };
@@ -236,7 +246,7 @@ export class FlamePanel {
 	private exportItems(): (MenuItem | string | null)[] {
 		const s = this.source!, own: (MenuItem | null)[] = [
 			{ label: 'Picture (PNG)', pick: () => void this.png() },
-			{ label: 'Table as shown (CSV)', pick: () => save('functions.csv', new Blob([this.table.csv()], { type: 'text/csv' })) },
+			{ label: 'Table as shown (CSV)', pick: () => save('functions.csv', new Blob([(s.side ?? this.table).csv()], { type: 'text/csv' })) },
 		];
 		return [...(s.exports ?? []), null, ...own];
 	}
@@ -256,7 +266,7 @@ export class FlamePanel {
 		const shown = path.length > 8 ? [...path.slice(0, 2).map((name, i) => ({ name, i })), null, ...path.slice(-5).map((name, k) => ({ name, i: path.length - 5 + k }))] : path.map((name, i) => ({ name, i }));
 		fill(this.crumbs, h('button', { type: 'button', class: 'crumb', onclick: () => go(0), title: 'The whole graph (0)' }, 'all'),
 			shown.map((c) => (c === null ? h('span', { class: 'crumb-gap' }, '…') : h('button', { type: 'button', class: 'crumb', title: c.name, onclick: () => go(c.i + 1), 'aria-current': c.i === path.length - 1 ? 'location' : undefined }, c.name))),
-			h('span', { class: 'muted num' }, `${value(here, base.unit)} · ${percent(here / base.whole)}`));
+			h('span', { class: 'muted num' }, `${this.text(here)} · ${percent(here / base.whole)}`));
 	}
 
 	private drawSearch(): void {
@@ -268,7 +278,7 @@ export class FlamePanel {
 		this.callees.search(this.hits?.matched);
 		this.toolbar.classList.toggle('is-searching', Boolean(text));
 		this.found.textContent = this.hits ? `${percent(this.hits.total / t.whole)}${this.hits.isLiteral ? ' (as text)' : ''}` : '';
-		this.found.title = this.hits ? `${integer(this.hits.nodes.length)} frames match; ${value(this.hits.total, t.unit)} in and below them` : '';
+		this.found.title = this.hits ? `${integer(this.hits.nodes.length)} frames match; ${this.text(this.hits.total)} in and below them` : '';
 	}
 
 	private step(by: number): void {
@@ -288,12 +298,20 @@ export class FlamePanel {
 		this.sandwich.hidden = focus === null;
 		this.view.root.hidden = focus !== null;
 		if (focus !== null) this.drawSandwich(focus, f);
-		if (mode !== 'flame') this.table.show(this.rows(), this.p.get('sort') ?? '-self', Math.max(innerHeight - 286, 274));
+		const height = Math.max(innerHeight - 286, 274), side = this.source!.side;
+		if (this.tableSide.firstChild !== (side ?? this.table).root) this.tableSide.replaceChildren((side ?? this.table).root);
+		if (mode === 'flame') return this.drawLegend();
+		if (side) side.show(this.p, this.p.get('search') ?? '', height);
+		else this.table.show(this.rows(), this.p.get('sort') ?? '-self', height);
 		this.drawLegend();
 	}
 
+	private text(v: number): string {
+		return this.source!.text?.(v) ?? value(v, this.base!.tree.unit);
+	}
+
 	private drawSandwich(name: string, f: number): void {
-		const head = h('div', { class: 'sandwich-head' }, h('strong', { class: 'mono' }, name), f >= 0 && h('span', { class: 'muted num' }, `self ${value(this.shown!.fnSelf[f], this.shown!.unit)}, total ${value(this.shown!.fnTotal[f], this.shown!.unit)}, ${percent(this.shown!.fnTotal[f] / this.shown!.whole)}`),
+		const head = h('div', { class: 'sandwich-head' }, h('strong', { class: 'mono' }, name), f >= 0 && h('span', { class: 'muted num' }, `self ${this.text(this.shown!.fnSelf[f])}, total ${this.text(this.shown!.fnTotal[f])}, ${percent(this.shown!.fnTotal[f] / this.shown!.whole)}`),
 			h('button', { type: 'button', class: 'button small', onclick: () => this.set({ sandwich: null }) }, 'Back to the graph'));
 		if (f < 0) {
 			fill(this.sandwich, head, h('p', { class: 'muted' }, 'This function is in no stack of the answer.'));
@@ -317,7 +335,7 @@ export class FlamePanel {
 		const { tree, decodeMs, stats } = this.base!, read = new Map(stats.split(' ').map((kv) => kv.split('=') as [string, string]));
 		let hidden = 0;
 		for (const n of tree.cut.values()) hidden += n;
-		fill(this.facts, `${value(tree.whole, tree.unit)} · ${integer(tree.n)} frames`, hidden ? `, ${integer(hidden)} narrow ones are loaded when you zoom in` : '',
+		fill(this.facts, `${this.source!.text ? '' : `${value(tree.whole, tree.unit)} · `}${integer(tree.n)} frames`, hidden ? `, ${integer(hidden)} narrow ones are loaded when you zoom in` : '',
 			read.get('profiles') ? ` · ${integer(Number(read.get('profiles')))} profiles read in ${value(Number(read.get('seconds')), 'seconds')}, decoded in ${value(decodeMs, 'milliseconds')}` : '', this.source!.summary ? ` · ${this.source!.summary}` : '');
 	}
 
@@ -336,7 +354,7 @@ export class FlamePanel {
 		}
 		rows = [];
 		for (let f = 0; f < t.functions.name.length; f++) {
-			if (!t.fnTotal[f] || f < 2 || (re && !re.matched[f])) continue;
+			if (!t.fnTotal[f] || f === t.fn[0] || (f === 1 && t.functions.name[1] === '(cut)') || (re && !re.matched[f])) continue;
 			rows.push({ function: t.functions.name[f], file: t.functions.file[f], mapping: t.functions.mapping[f], line: 0, kind: '', self: t.fnSelf[f], total: t.fnTotal[f], fn: f });
 		}
 		return rows;

@@ -16,6 +16,7 @@ export interface Sides {
 	totalA: Float64Array;
 	totalB: Float64Array;
 	mark: Uint8Array;
+	verdict: Uint8Array; // indexes the tree's verdicts; of replicates
 }
 
 export interface Tree {
@@ -34,6 +35,7 @@ export interface Tree {
 	kind: Uint8Array;
 	line: Int32Array;
 	kinds: string[];
+	verdicts: string[];
 	cut: Map<number, number>; // node that stands for what a limit left out → how many
 	sides?: Sides;
 	fnSelf: Float64Array; // per function; recursion counts once in the total
@@ -53,6 +55,7 @@ export interface RawTree {
 	kind: Uint8Array;
 	line: Int32Array;
 	kinds: string[];
+	verdicts: string[];
 	cut: Map<number, number>;
 	sides?: Sides;
 }
@@ -103,26 +106,38 @@ function pick<T extends Float64Array | Uint8Array | Int32Array | Uint32Array>(fr
 	return to;
 }
 
-/** Sums by function: self of all nodes, total of those without one of the same function above. */
-function sumFunctions(t: Tree): void {
-	const open = new Uint32Array(t.functions.name.length), stack = new Uint32Array(t.level.length + 2), at = new Uint32Array(t.level.length + 2);
-	let depth = 0;
-	const enter = (i: number) => {
-		const f = t.fn[i];
-		t.fnSelf[f] += t.self[i];
-		if (open[f]++ === 0) t.fnTotal[f] += t.total[i];
-		stack[depth] = i;
-		at[depth++] = t.first[i];
-	};
-	enter(0);
-	while (depth) {
-		const i = stack[depth - 1];
-		if (at[depth - 1] < t.first[i + 1]) enter(at[depth - 1]++);
-		else {
-			open[t.fn[i]]--;
-			depth--;
+/** Sums by function: self of all nodes, total of those without one of the same function above. Nodes in preorder. */
+function sumFunctions(raw: RawTree, preorder: Uint32Array | undefined, fnSelf: Float64Array, fnTotal: Float64Array): void {
+	const { fn, parent, self, total } = raw, open = new Uint32Array(fnSelf.length), n = parent.length;
+	let stack = new Uint32Array(256), depth = 0;
+	for (let k = 0; k < n; k++) {
+		const i = preorder ? preorder[k] : k;
+		while (depth && stack[depth - 1] !== parent[i]) open[fn[stack[--depth]]]--;
+		if (depth === stack.length) {
+			const more = new Uint32Array(depth * 2);
+			more.set(stack);
+			stack = more;
 		}
+		stack[depth++] = i;
+		const f = fn[i];
+		fnSelf[f] += self[i];
+		if (open[f]++ === 0) fnTotal[f] += total[i];
 	}
+}
+
+/** undefined when that is how the nodes are numbered already, as the server does it. */
+function preorderOf(raw: RawTree, { order, first }: { order: Uint32Array; first: Uint32Array }): Uint32Array | undefined {
+	const parent = raw.parent, n = parent.length;
+	let isPreorder = true;
+	for (let i = 1; i < n && isPreorder; i++) for (let k = i - 1; k !== parent[i] && isPreorder; k = parent[k]) isPreorder = k > parent[i];
+	if (isPreorder) return undefined;
+	const out = new Uint32Array(n), todo = [0];
+	for (let k = 0; todo.length; k++) {
+		const level = todo.pop()!;
+		out[k] = order[level];
+		for (let c = first[level + 1] - 1; c >= first[level]; c--) todo.push(c);
+	}
+	return out;
 }
 
 /** Where nodes begin: children follow from where their parent does, what is its own comes last. */
@@ -137,22 +152,22 @@ function place(t: Tree): void {
 }
 
 export function build(raw: RawTree): Tree {
-	const { order, first, level } = levelOrder(raw.parent, raw.total);
+	const levels = levelOrder(raw.parent, raw.total), { order, first, level } = levels;
 	const n = order.length, number = new Uint32Array(n);
 	for (let k = 0; k < n; k++) number[order[k]] = k;
 	const parent = new Uint32Array(n);
 	for (let k = 1; k < n; k++) parent[k] = number[raw.parent[order[k]]];
 	const s = raw.sides;
 	const t: Tree = {
-		n, first, level, parent, unit: raw.unit, type: raw.type, whole: raw.whole, functions: raw.functions, kinds: raw.kinds,
+		n, first, level, parent, unit: raw.unit, type: raw.type, whole: raw.whole, functions: raw.functions, kinds: raw.kinds, verdicts: raw.verdicts,
 		fn: pick(raw.fn, order), start: new Float64Array(n), self: pick(raw.self, order), total: pick(raw.total, order),
 		kind: pick(raw.kind, order), line: pick(raw.line, order),
 		cut: new Map([...raw.cut].map(([node, count]) => [number[node], count])),
-		sides: s && { selfA: pick(s.selfA, order), selfB: pick(s.selfB, order), totalA: pick(s.totalA, order), totalB: pick(s.totalB, order), mark: pick(s.mark, order) },
+		sides: s && { selfA: pick(s.selfA, order), selfB: pick(s.selfB, order), totalA: pick(s.totalA, order), totalB: pick(s.totalB, order), mark: pick(s.mark, order), verdict: pick(s.verdict, order) },
 		fnSelf: new Float64Array(raw.functions.name.length), fnTotal: new Float64Array(raw.functions.name.length),
 	};
 	place(t);
-	sumFunctions(t);
+	sumFunctions(raw, preorderOf(raw, levels), t.fnSelf, t.fnTotal);
 	return t;
 }
 
@@ -238,15 +253,45 @@ export class Builder {
 		this.self[node] += value;
 	}
 
-	finish(like: { unit: string; type: string; kinds: string[]; whole?: number }): Tree {
-		const n = this.fn.length, total = Float64Array.from(this.self), parent = Uint32Array.from(this.parent);
-		for (let i = n - 1; i > 0; i--) total[parent[i]] += total[i];
+	/** `selfs` of two sides, weighed, make a difference. */
+	finish(like: { unit: string; type: string; kinds: string[]; whole?: number }, selfs?: number[][], weights: [number, number] = [1, 1]): Tree {
+		const n = this.fn.length, parent = Uint32Array.from(this.parent);
+		const dense = (list: number[]) => Float64Array.from({ length: n }, (_, i) => list[i] ?? 0);
+		const sum = (self: Float64Array) => {
+			const total = self.slice();
+			for (let i = n - 1; i > 0; i--) total[parent[i]] += total[i];
+			return total;
+		};
+		const [selfA, selfB] = selfs?.map(dense) ?? [];
+		const self = selfs ? selfA.map((v, i) => v * weights[0] + selfB[i] * weights[1]) : dense(this.self), total = sum(self);
 		return build({
-			unit: like.unit, type: like.type, kinds: like.kinds, whole: like.whole ?? total[0], functions: this.functions,
-			fn: Uint32Array.from(this.fn), parent, self: Float64Array.from(this.self), total, kind: Uint8Array.from(this.kind),
-			line: Int32Array.from(this.line), cut: this.cut,
+			unit: like.unit, type: like.type, kinds: like.kinds, whole: selfs ? total[0] : like.whole ?? total[0], functions: this.functions, verdicts: [],
+			fn: Uint32Array.from(this.fn), parent, self, total, kind: Uint8Array.from(this.kind), line: Int32Array.from(this.line), cut: this.cut,
+			sides: selfs && { selfA, selfB, totalA: sum(selfA), totalB: sum(selfB), mark: new Uint8Array(n), verdict: new Uint8Array(n) },
 		});
 	}
+}
+
+/** Two trees as one, with what each has: a difference. Bars are as wide as the sides together, each scaled. */
+export function overlay(a: Tree, b: Tree, scale: [number, number], width: 'union' | 'a' | 'b'): Tree {
+	const functions: Functions = { name: ['all'], file: [''], mapping: [''] }, numbers = new Map<string, number>();
+	const numberOf = (t: Tree) => t.functions.name.map((name, f) => {
+		const key = `${name}\0${t.functions.mapping[f]}`, old = f ? numbers.get(key) : 0;
+		if (old !== undefined) return old;
+		numbers.set(key, functions.name.length);
+		functions.file.push(t.functions.file[f]);
+		functions.mapping.push(t.functions.mapping[f]);
+		return functions.name.push(name) - 1;
+	});
+	const trees = [a, b], fns = trees.map(numberOf), builder = new Builder(functions), selfs: number[][] = [[], []];
+	trees.forEach((t, side) => {
+		const to = new Uint32Array(t.n);
+		for (let i = 0; i < t.n; i++) {
+			if (i) to[i] = builder.at(to[t.parent[i]], fns[side][t.fn[i]], t.kind[i], t.line[i]);
+			selfs[side][to[i]] = (selfs[side][to[i]] ?? 0) + t.self[i];
+		}
+	});
+	return builder.finish(a, selfs, [width === 'b' ? 0 : scale[0], width === 'a' ? 0 : scale[1]]);
 }
 
 /** What function f calls: the subtrees below its outermost occurrences, as one. */

@@ -116,7 +116,7 @@ export class ExplorePage implements Page {
 	private loadLines(query: string, p: URLSearchParams, signal: AbortSignal): Promise<Matrix> {
 		const { start, end } = this.times(readRange(p)), groups = p.getAll('group_by');
 		return series([['query', query], ['start', String(start)], ['end', String(end)], ['step', String(stepFor(end - start))], ['limit', String(MAX_LINES)],
-			...(groups.length ? groups : ['']).map((g): [string, string] => ['group_by', g])], signal);
+			...readFilters(p), ...(groups.length ? groups : ['']).map((g): [string, string] => ['group_by', g])], signal);
 	}
 
 	private drawLines(m: Matrix | null, p: URLSearchParams): void {

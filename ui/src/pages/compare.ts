@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Two selections: A before, B after. Both over time on one plot, and what changed between them.
+import { Matrix, ProfileType, Query, address, get, recall, series } from '../api';
+import { h, segmented } from '../dom';
+import { paintDiff } from '../flame/colours';
+import { nodeName } from '../flame/draw';
+import { FlamePanel, tipRow } from '../flame/panel';
+import type { Tree } from '../flame/tree';
+import type { Width } from '../flame/worker';
+import { Panel } from '../panel';
+import { Plot, seriesColour } from '../plot';
+import { MenuItem, menuButton } from '../popover';
+import { QueryBar, readFilters } from '../query_bar';
+import { RangePicker } from '../range_picker';
+import { Changes, Page, changed, href, params, set } from '../router';
+import { narrowed, parse, print } from '../selector';
+import { Range, isRelative, readRange, resolve, stepFor } from '../time';
+import { digits, percent, rateOf, signedPercent, value } from '../units';
+import { DiffRow, DiffTable } from './diff_table';
+import { typesOf } from './explore';
+
+type Letter = 'a' | 'b';
+interface SideAnswer {
+	n_profiles: number;
+	total: number;
+	scale: number;
+	covered_seconds: number;
+}
+interface Diff {
+	unit: string;
+	mode: string;
+	per: string;
+	a: SideAnswer;
+	b: SideAnswer;
+	n_rows: number;
+	rows: DiffRow[];
+}
+
+const LETTERS: Letter[] = ['a', 'b'];
+const MOST_ROWS = '5000';
+const SHIFTS: [string, number][] = [['An hour before B', 3600], ['A day before B', 86400], ['A week before B', 604800]];
+
+/** How values are shown that were multiplied with their side's scale. */
+function formatter(d: Diff): (v: number) => string {
+	if (d.mode === 'relative') return percent;
+	if (d.per !== 'second') return (v) => value(v, d.unit);
+	return d.unit === 'nanoseconds' ? (v) => `${digits(v / 1e9)} cores` : (v) => `${value(v, d.unit)}/s`;
+}
+
+/** The same in a column of its own: the unit stands below the table. */
+function columnText(d: Diff): { text: (v: number) => string; unit: string } {
+	if (d.mode === 'relative') return { text: percent, unit: 'shares of each side' };
+	if (d.per !== 'second') return { text: (v) => value(v, d.unit), unit: 'sums' };
+	return d.unit === 'nanoseconds' ? { text: (v) => digits(v / 1e9), unit: 'cores' } : { text: (v) => value(v, d.unit), unit: 'per second' };
+}
+
+export class ComparePage implements Page {
+	private readonly bars = { a: this.bar('a'), b: this.bar('b') };
+	private readonly ranges = { a: this.picker('a'), b: this.picker('b') };
+	private readonly plot = new Plot();
+	private readonly graph: Panel;
+	private readonly totals = h('div', { class: 'totals' });
+	private readonly controls = h('div', { class: 'toolbar' });
+	private readonly diff: Panel;
+	private readonly flame = new FlamePanel((c, replace) => set(c, replace));
+	readonly root: HTMLElement;
+	private types: ProfileType[] = [];
+	private dragged: Letter = 'b';
+	private table?: DiffTable;
+	private answer?: Diff;
+	private asked = '';
+	private now = Date.now() / 1e3;
+	private readonly onTheme = () => this.plot.redraw();
+	private readonly onKey = (e: KeyboardEvent) => {
+		const isTyping = /^(INPUT|SELECT|TEXTAREA)$/.test((e.target as HTMLElement).tagName);
+		if ((!isTyping || ((e.ctrlKey || e.metaKey) && e.key === 'f')) && !e.defaultPrevented && this.flame.key(e)) e.preventDefault();
+	};
+
+	constructor() {
+		this.graph = new Panel('plot', this.controls);
+		this.graph.body.append(this.plot.root);
+		this.diff = new Panel('totals');
+		this.diff.body.append(this.totals);
+		this.root = h('div', { class: 'page' }, LETTERS.map((l) => h('div', { class: `bars side-${l}` }, h('span', { class: 'side-letter', title: l === 'a' ? 'Before' : 'After' }, l.toUpperCase()), this.bars[l].root, this.ranges[l].root)),
+			this.graph.root, this.diff.root, this.flame.root);
+		document.addEventListener('keydown', this.onKey);
+		document.addEventListener('sonde-theme', this.onTheme);
+	}
+
+	leave(): void {
+		document.removeEventListener('keydown', this.onKey);
+		document.removeEventListener('sonde-theme', this.onTheme);
+		this.plot.leave();
+		for (const p of [this.graph, this.diff, this.flame, this.ranges.a, this.ranges.b]) p.leave();
+	}
+
+	private bar(l: Letter): QueryBar {
+		return new QueryBar((c) => set({ at: null, ...c }), `_${l}`, l === 'b', false);
+	}
+
+	private picker(l: Letter): RangePicker {
+		return new RangePicker((c) => set(c), undefined, `_${l}`);
+	}
+
+	/** What a bare address means: this hour against the one before, of what Explore showed. */
+	private completed(p: URLSearchParams): URLSearchParams {
+		const c: Changes = {}, common = readRange(p), b = p.has('start_b') ? readRange(p, '_b') : common;
+		if (!p.has('start_b')) Object.assign(c, { start_b: b.start, end_b: b.end });
+		if (!p.has('start_a')) Object.assign(c, shifted(b, undefined, this.now));
+		const query = p.get('query') || (this.types.length ? `${this.types[0].id}{}` : '');
+		for (const l of LETTERS) if (!p.get(`query_${l}`)) c[`query_${l}`] = p.get(`query_${l === 'a' ? 'b' : 'a'}`) || query;
+		return changed(p, c);
+	}
+
+	update(given: URLSearchParams): void {
+		const key = JSON.stringify([...given].filter(([k]) => !['at', 'search', 'dir', 'view', 'sort', 'mark', 'of', 'sandwich', 'width', 'colour', 'collapse'].includes(k)));
+		if (key === this.asked && this.answer) {
+			this.drawFlame(this.completed(given));
+			return;
+		}
+		this.asked = key;
+		this.answer = undefined;
+		this.now = Date.now() / 1e3;
+		const b = this.times(readRange(given.has('start_b') ? given : changed(given, { start_b: readRange(given).start, end_b: readRange(given).end }), '_b'));
+		void this.graph.run(async (signal) => {
+			this.types = await typesOf([['start', String(b.start - 7 * 86400)], ['end', String(b.end)]], signal);
+			const p = this.completed(given);
+			this.drawBars(p);
+			if (!p.get('query_b')) return null;
+			this.loadDiff(p);
+			return { p, lines: await Promise.all(LETTERS.map((l) => this.loadLine(p, l, signal))) };
+		}, (r) => {
+			if (!r) {
+				this.graph.say('empty', 'Nothing to compare yet', 'The store holds no profiles of the last week.');
+				this.flame.empty('No difference', 'Profiles of two times, or of two label values, can be compared here.');
+			} else this.drawLines(r.p, r.lines);
+		}, () => {
+			this.asked = '';
+			this.update(params());
+		});
+	}
+
+	private times(r: Range): { start: number; end: number } {
+		return resolve(r, this.now);
+	}
+
+	private sideQuery(p: URLSearchParams, l: Letter, suffix = `_${l}`): Query {
+		const { start, end } = this.times(readRange(p, `_${l}`));
+		return [[`query${suffix}`, p.get(`query_${l}`)!], [`start${suffix}`, String(start)], [`end${suffix}`, String(end)]];
+	}
+
+	private loadLine(p: URLSearchParams, l: Letter, signal: AbortSignal): Promise<Matrix> {
+		const { start, end } = this.times(readRange(p, `_${l}`));
+		return series([...this.sideQuery(p, l, ''), ...readFilters(p), ['step', String(stepFor(end - start))], ['group_by', '']], signal);
+	}
+
+	private diffQuery(p: URLSearchParams): Query {
+		const relative: Query = p.get('mode') === 'relative' ? [['mode', 'relative']] : p.get('per') === 'run' ? [['per', 'run']] : [];
+		return [...this.sideQuery(p, 'a'), ...this.sideQuery(p, 'b'), ...readFilters(p), ...relative];
+	}
+
+	private loadDiff(p: URLSearchParams): void {
+		void this.diff.run((signal) => get<Diff>('api/v1/diff', [...this.diffQuery(p), ['max_nodes', '1'], ['limit', MOST_ROWS]], signal, 'POST'), (d) => {
+			this.answer = d;
+			this.table = new DiffTable((c, replace) => set(c, replace), d.rows.some((r) => typeof r.q === 'number'));
+			this.table.fill(d.rows, d.n_rows, [d.a.scale, d.b.scale], columnText(d));
+			this.drawTotals(d);
+			this.drawFlame(this.completed(params()));
+			void this.loadLabels(p);
+		}, () => this.loadDiff(p));
+	}
+
+	/* ---- drawing ---- */
+
+	private drawBars(p: URLSearchParams): void {
+		for (const l of LETTERS) {
+			const { start, end } = this.times(readRange(p, `_${l}`));
+			this.bars[l].update({ query: p.get(`query_${l}`) ?? '', groupBy: [], filters: l === 'b' ? readFilters(p) : [], range: () => [['start', String(start)], ['end', String(end)]] }, this.types);
+			this.ranges[l].update(p.has(`start_${l}`) ? p : changed(p, { [`start_${l}`]: String(start), [`end_${l}`]: String(end) }));
+		}
+		const b = readRange(p, '_b'), presets = (): (MenuItem | string | null)[] => ['A is', ...SHIFTS.map(([label, by]) => ({ label, pick: () => set(shifted(b, by, this.now)) })),
+			{ label: 'The range right before B', pick: () => set(shifted(b, undefined, this.now)) }, null, { label: 'Exchange A and B', pick: () => this.exchange(p) }, 'Same range, by label', ...this.labelPresets];
+		const button = menuButton('Presets', 'What is compared', presets);
+		this.controls.replaceChildren(button, h('div', { class: 'labelled' }, h('span', { class: 'muted' }, 'Dragging sets'), segmented('Dragging sets', [['a', 'A'], ['b', 'B']], this.dragged, (l) => {
+			this.dragged = l;
+			this.drawBars(p);
+		})), h('div', { class: 'spacer' }),
+		segmented('Mode', [['second', 'Per second', 'Values per second that was watched'], ['run', 'Sums', 'Values as they are'], ['relative', 'Shares', 'Each side as a share of its own total']],
+			p.get('mode') === 'relative' ? 'relative' : p.get('per') === 'run' ? 'run' : 'second', (m) => set({ mode: m === 'relative' ? m : null, per: m === 'run' ? m : null })),
+		segmented('Bars as wide as', [['union', 'A + B', 'Bars are as wide as both'], ['a', 'A', 'Bars are as wide as before'], ['b', 'B', 'Bars are as wide as after']], p.get('width') ?? 'union', (w) => set({ width: w === 'union' ? null : w })));
+	}
+
+	private labelPresets: MenuItem[] = [];
+
+	/** Labels with two to a few values: one value against another. */
+	private async loadLabels(p: URLSearchParams): Promise<void> {
+		const s = parse(p.get('query_b') ?? ''), range = this.sideQuery(p, 'b', '').slice(1);
+		if (!s) return;
+		const base = print({ type: s.type, matchers: [] }), items: MenuItem[] = [];
+		const names = (await recall<string[]>('api/v1/labels', [['query', base], ...range]).catch(() => [])).filter((n) => !n.startsWith('__'));
+		await Promise.all(names.slice(0, 20).map(async (name) => {
+			const values = await recall<string[]>(`api/v1/label/${encodeURIComponent(name)}/values`, [['query', base], ...range]).catch(() => []);
+			if (values.length < 2 || values.length > 6) return;
+			const [before, after] = values.slice(-2), b = readRange(p, '_b');
+			items.push({ label: `${name}: ${before} → ${after}`, pick: () => set({ query_a: print(narrowed(s, { [name]: before })), query_b: print(narrowed(s, { [name]: after })), start_a: b.start, end_a: b.end, at: null }) });
+		}));
+		this.labelPresets = items.sort((x, y) => x.label.localeCompare(y.label));
+	}
+
+	private exchange(p: URLSearchParams): void {
+		const a = readRange(p, '_a'), b = readRange(p, '_b');
+		set({ query_a: p.get('query_b'), query_b: p.get('query_a'), start_a: b.start, end_a: b.end, start_b: a.start, end_b: a.end, at: null });
+	}
+
+	private drawLines(p: URLSearchParams, [a, b]: Matrix[]): void {
+		const ta = this.times(readRange(p, '_a')), tb = this.times(readRange(p, '_b')), shift = tb.start - ta.start;
+		const isInstant = this.types.find((t) => t.id === b.profile_type)?.kind === 'instant', step = Math.max(a.step, b.step);
+		const line = (m: Matrix, label: string, colour: string, by: number) => ({ label, colour, points: (m.result[0]?.values ?? []).map(([t, v]): [number, number] => [t + by, Number(v) * rateOf(m.unit, isInstant, m.step).factor]) });
+		const gap = shift ? `, drawn ${duration(Math.abs(shift))} ${shift > 0 ? 'later' : 'earlier'}` : '';
+		this.plot.show([line(a, `A${gap}`, seriesColour(0), shift), line(b, 'B', seriesColour(1), 0)], { step, start: tb.start, end: Math.max(tb.end, ta.end + shift), text: rateOf(b.unit, isInstant, step).text,
+			onRange: (from, to) => {
+				const by = this.dragged === 'a' ? shift : 0;
+				set({ [`start_${this.dragged}`]: String(from - by), [`end_${this.dragged}`]: String(to - by) });
+			} });
+	}
+
+	private drawTotals(d: Diff): void {
+		const text = formatter(d), a = d.a.total * d.a.scale, b = d.b.total * d.b.scale, change = a ? b / a - 1 : Infinity, p = this.completed(params());
+		const cell = (title: string, shown: string, note: string, kind = '') => h('div', { class: `total ${kind}` }, h('span', { class: 'muted' }, title), h('strong', { class: 'num' }, shown), h('span', { class: 'muted num' }, note));
+		const link = (l: Letter) => h('a', { href: href('', Object.fromEntries(this.sideQuery(p, l, ''))) }, 'flame graph');
+		const profiles = (s: SideAnswer, l: Letter) => [`${s.n_profiles} profiles, ${value(s.total, d.unit)} · `, link(l)];
+		this.totals.replaceChildren(cell('A', text(a), ''), cell('B', text(b), ''), cell('B against A', d.mode === 'relative' ? 'shares' : a ? signedPercent(change) : 'only in B', d.mode === 'relative' ? 'of each side’s own total' : `${b > a ? '+' : b < a ? '−' : ''}${text(Math.abs(b - a))}`, change > 0 ? 'is-more' : 'is-less'));
+		LETTERS.forEach((l, i) => this.totals.children[i].lastElementChild!.append(...profiles(d[l], l)));
+	}
+
+	private drawFlame(p: URLSearchParams): void {
+		const d = this.answer;
+		this.drawBars(p);
+		if (!d) return;
+		if (!d.a.total && !d.b.total) {
+			this.flame.empty('No profiles on either side', 'Nothing was stored for these selectors in these ranges. Widen the ranges, or take matchers away.');
+			return;
+		}
+		const scale: [number, number] = [d.a.scale, d.b.scale], query = this.diffQuery(p), text = formatter(d), width = (p.get('width') ?? 'union') as Width;
+		const link = (format: string, extension: string, label: string): MenuItem => ({ label, hint: extension, href: address('api/v1/diff', [...query, ['format', format]]), download: `diff.${extension}` });
+		this.flame.update({
+			path: 'api/v1/diff', query, options: { width, scale }, side: this.table, text: width === 'union' ? (v) => text(v / 2) : text,
+			paint: (t) => paintDiff(t, scale), describe: (t, i) => describeDiff(t, i, scale, text),
+			exports: [link('pprof', 'pb.gz', 'pprof (opens as a difference)'), link('folded', 'folded', 'Folded stacks, two columns'), link('csv', 'csv', 'Functions (CSV)'), link('json', 'json', 'Arrays (JSON)')],
+			summary: width === 'union' ? 'bars are as wide as A and B together' : `bars are as wide as ${width.toUpperCase()}`,
+		}, p);
+	}
+}
+
+/** A as B by so many seconds earlier; without: right before it. */
+function shifted(b: Range, by: number | undefined, now: number): { start_a: string; end_a: string } {
+	const { start, end } = resolve(b, now), back = by ?? end - start;
+	if (isRelative(b.start) && b.end === 'now') return { start_a: `now-${back + end - start}s`, end_a: `now-${back}s` };
+	return { start_a: String(start - back), end_a: String(end - back) };
+}
+
+function duration(seconds: number): string {
+	return value(seconds, 'seconds');
+}
+
+export function describeDiff(t: Tree, i: number, [scaleA, scaleB]: [number, number], text: (v: number) => string): Node[] {
+	const s = t.sides!, row = (label: string, a: number, b: number) => tipRow(label, text(a * scaleA), text(b * scaleB), a ? signedPercent((b * scaleB) / (a * scaleA) - 1) : b ? 'new' : '–');
+	const verdict = t.verdicts[s.verdict[i]];
+	return [h('strong', { class: 'mono' }, nodeName(t, i)), h('div', { class: 'muted path' }, t.functions.mapping[t.fn[i]]),
+		h('table', {}, h('tr', {}, h('th', {}), ['A', 'B', 'change'].map((c) => h('td', { class: 'muted' }, c))), row('total', s.totalA[i], s.totalB[i]), row('self', s.selfA[i], s.selfB[i])),
+		verdict === '~' ? h('div', { class: 'muted' }, 'not significant') : h('span')];
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Functions before and after: sortable, and filtered to what is new, gone or changed.
+import { fill, h, segmented } from '../dom';
+import type { Side } from '../flame/panel';
+import { expression } from '../flame/search';
+import { Column, Table } from '../flame/table';
+import type { Tree } from '../flame/tree';
+import { Changes } from '../router';
+import { escapeRegexp } from '../selector';
+import { integer, signedPercent } from '../units';
+
+export interface DiffRow {
+	function: string;
+	mapping: string;
+	kind: string;
+	self_a: number;
+	self_b: number;
+	total_a: number;
+	total_b: number;
+	delta_self: number;
+	delta_total: number;
+	mark: string;
+	q?: number | null; // with replicates
+	verdict?: string;
+}
+
+/** The rows of a difference that was made here. */
+export function rowsOf(t: Tree): DiffRow[] {
+	const s = t.sides!, rows = new Map<number, DiffRow>();
+	for (let i = 1; i < t.n; i++) {
+		const f = t.fn[i];
+		let row = rows.get(f), isOutermost = true;
+		if (!row) rows.set(f, (row = { function: t.functions.name[f], mapping: t.functions.mapping[f], kind: '', self_a: 0, self_b: 0, total_a: 0, total_b: 0, delta_self: 0, delta_total: 0, mark: '' }));
+		for (let k = t.parent[i]; k && isOutermost; k = t.parent[k]) isOutermost = t.fn[k] !== f;
+		row.self_a += s.selfA[i];
+		row.self_b += s.selfB[i];
+		if (isOutermost) {
+			row.total_a += s.totalA[i];
+			row.total_b += s.totalB[i];
+		}
+	}
+	for (const r of rows.values()) r.mark = !r.total_a ? 'new' : !r.total_b ? 'gone' : r.self_a === r.self_b && r.total_a === r.total_b ? 'same' : 'changed';
+	return [...rows.values()];
+}
+
+export class DiffTable implements Side {
+	private readonly head = h('div', { class: 'side-head' });
+	private readonly note = h('p', { class: 'facts' });
+	private readonly table: Table<DiffRow>;
+	readonly root = h('div');
+	private rows: DiffRow[] = [];
+	private nRows = 0;
+	private of: 'self' | 'total' = 'self';
+	private scale: [number, number] = [1, 1];
+	private text: (v: number) => string = String;
+	private unit = '';
+
+	constructor(private readonly set: (c: Changes, replace?: boolean) => void, isTested: boolean) {
+		this.table = new Table<DiffRow>(this.columns(isTested), 'delta', { sort: (s) => set({ sort: s }, true), pick: (r) => set({ search: `^${escapeRegexp(r.function)}$` }, true), menu: () => undefined });
+		this.root.append(this.head, this.table.root, this.note);
+	}
+
+	fill(rows: DiffRow[], nRows: number, scale: [number, number], { text, unit }: { text: (v: number) => string; unit: string }): void {
+		this.rows = rows;
+		this.nRows = nRows;
+		this.scale = scale;
+		this.text = text;
+		this.unit = unit;
+	}
+
+	private a(r: DiffRow): number {
+		return (this.of === 'self' ? r.self_a : r.total_a) * this.scale[0];
+	}
+
+	private b(r: DiffRow): number {
+		return (this.of === 'self' ? r.self_b : r.total_b) * this.scale[1];
+	}
+
+	private change(r: DiffRow): number {
+		return this.a(r) ? this.b(r) / this.a(r) - 1 : this.b(r) ? Infinity : 0;
+	}
+
+	show(p: URLSearchParams, search: string, height: number): void {
+		const mark = p.get('mark') ?? 'all', re = search ? expression(search).re : undefined;
+		this.of = p.get('of') === 'total' ? 'total' : 'self';
+		fill(this.head, segmented('Counted', [['self', 'Self'], ['total', 'Total']], this.of, (v) => this.set({ of: v === 'self' ? null : v }, true)),
+			segmented('Rows', [['all', 'All'], ['new', 'New'], ['gone', 'Gone'], ['changed', 'Changed']], mark, (v) => this.set({ mark: v === 'all' ? null : v }, true)));
+		const rows = this.rows.filter((r) => (mark === 'all' || r.mark === mark) && (!re || re.test(r.function)));
+		this.table.show(rows, p.get('sort') ?? '-delta', height - 40);
+		this.note.textContent = `Values are ${this.unit}${this.nRows > this.rows.length ? ` · the ${integer(this.rows.length)} functions that changed most, of ${integer(this.nRows)}` : ''}`;
+	}
+
+	csv(): string {
+		return this.table.csv();
+	}
+
+	private columns(isTested: boolean): Column<DiffRow>[] {
+		const number = (key: string, title: string, width: string, get: (r: DiffRow) => number, text: (v: number, r: DiffRow) => string | Node, isOptional = false): Column<DiffRow> =>
+			({ key, title, width, isOptional, kind: 'number', sort: (a, b) => get(a) - get(b) || 0, csv: get, cell: (r) => text(get(r), r) });
+		const delta = (r: DiffRow) => this.b(r) - this.a(r), plain = (v: number) => h('span', { class: 'num' }, v ? this.text(v) : '–');
+		const coloured = (v: number, text: string, r: DiffRow) => h('span', { class: `num ${r.verdict === '~' ? 'muted' : v > 0 ? 'more' : v < 0 ? 'less' : 'muted'}` }, text);
+		return [
+			{ key: 'function', title: 'Function', kind: 'text', width: 'minmax(110px, 1fr)', sort: (a, b) => a.function.localeCompare(b.function), csv: (r) => r.function, cell: (r) => h('span', { class: 'function mono', title: `${r.function}\n${r.mapping}` }, r.function) },
+			number('before', 'A', '72px', (r) => this.a(r), plain, true),
+			number('after', 'B', '72px', (r) => this.b(r), plain, true),
+			{ ...number('delta', 'Change', '80px', delta, (v, r) => coloured(v, `${v > 0 ? '+' : v < 0 ? '−' : ''}${this.text(Math.abs(v))}`, r)), sort: (x, y) => Math.abs(delta(x)) - Math.abs(delta(y)) },
+			number('change', '%', '68px', (r) => this.change(r), (v, r) => coloured(v, r.mark === 'gone' && this.b(r) === 0 ? 'gone' : signedPercent(v), r)),
+			...(isTested ? [number('q', 'q', '58px', (r) => r.q ?? 2, (v, r) => h('span', { class: 'num muted', title: r.verdict ?? '' }, v > 1 ? '–' : v < 0.001 ? '<0.001' : v.toFixed(3)))] : []),
+		];
+	}
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Profiles from files, read here and sent nowhere: one is a flame graph, two are a difference.
+import { fill, h, iconButton, segmented } from '../dom';
+import { paintDiff } from '../flame/colours';
+import { FlamePanel } from '../flame/panel';
+import { readProfile } from '../flame/pprof';
+import { Tree, overlay } from '../flame/tree';
+import { Page, params, set } from '../router';
+import { integer, percent, value } from '../units';
+import { describeDiff } from './compare';
+import { DiffTable, rowsOf } from './diff_table';
+
+interface Opened {
+	name: string;
+	tree: Tree;
+}
+
+const MOST = 2;
+
+export class FilesPage implements Page {
+	private readonly flame = new FlamePanel((c, replace) => set(c, replace));
+	private readonly input = h('input', { type: 'file', multiple: true, class: 'offscreen', id: 'files', onchange: () => void this.take([...(this.input.files ?? [])]) });
+	private readonly list = h('div', { class: 'file-list' });
+	private readonly problem = h('p', { class: 'problem', role: 'alert', hidden: true });
+	private readonly zone = h('section', { class: 'panel drop' }, this.input, h('label', { class: 'button primary', for: 'files' }, 'Choose files'),
+		h('span', { class: 'muted' }, 'or drop pprof (.pb, .pb.gz) or folded stacks here; two files are compared. They stay in this browser.'), this.list, this.problem);
+	readonly root = h('div', { class: 'page' }, this.zone, this.flame.root);
+	private files: Opened[] = [];
+	private version = 0;
+	private shown?: { path: string; tree: Tree; table: DiffTable };
+	private readonly onKey = (e: KeyboardEvent) => {
+		const isTyping = /^(INPUT|SELECT|TEXTAREA)$/.test((e.target as HTMLElement).tagName);
+		if (!isTyping && !e.defaultPrevented && this.flame.key(e)) e.preventDefault();
+	};
+	private readonly onDrag = (e: DragEvent) => {
+		e.preventDefault();
+		this.zone.classList.toggle('is-over', e.type === 'dragover');
+		if (e.type === 'drop') void this.take([...(e.dataTransfer?.files ?? [])]);
+	};
+	private static readonly DRAGS = ['dragover', 'dragleave', 'drop'] as const;
+
+	constructor() {
+		document.addEventListener('keydown', this.onKey);
+		for (const type of FilesPage.DRAGS) document.addEventListener(type, this.onDrag);
+	}
+
+	leave(): void {
+		document.removeEventListener('keydown', this.onKey);
+		for (const type of FilesPage.DRAGS) document.removeEventListener(type, this.onDrag);
+		this.flame.leave();
+	}
+
+	private async take(files: File[]): Promise<void> {
+		this.problem.hidden = true;
+		for (const file of files) {
+			try {
+				const tree = await readProfile(new Uint8Array(await file.arrayBuffer()));
+				this.files = [...this.files, { name: file.name, tree }].slice(-MOST);
+			} catch (e) {
+				this.problem.hidden = false;
+				this.problem.textContent = `${file.name}: ${(e as Error).message}`;
+			}
+		}
+		this.input.value = '';
+		this.version++;
+		if (params().has('at')) set({ at: null });
+		else this.update(params());
+	}
+
+	update(p: URLSearchParams): void {
+		const mode = p.get('mode') === 'relative' ? 'relative' : 'absolute';
+		fill(this.list, this.files.map((f, i) => h('span', { class: 'chip' }, this.files.length > 1 ? h('span', { class: `file-letter ${i ? 'b' : 'a'}` }, i ? 'B' : 'A') : null, h('span', { class: 'chip-text' }, `${f.name} · ${value(f.tree.whole, f.tree.unit)}, ${integer(f.tree.n)} frames`),
+			iconButton('close', `Close ${f.name}`, () => {
+				this.files.splice(i, 1);
+				this.version++;
+				this.update(params());
+			}))), this.files.length > 1 && segmented('Compared', [['absolute', 'Sums'], ['relative', 'Shares', 'Each file as a share of its own total']], mode, (m) => set({ mode: m === 'relative' ? m : null })));
+		if (!this.files.length) this.flame.empty('No file is open', 'Profiles that someone sent, or that go tool pprof, perf and other tools wrote, can be looked at here.');
+		else this.draw(p, mode);
+	}
+
+	private draw(p: URLSearchParams, mode: string): void {
+		const [a, b] = this.files, path = `${this.version}/${mode}`;
+		if (!b) {
+			this.flame.update({ path, query: [], local: () => a.tree, summary: a.name }, p);
+			return;
+		}
+		const scale: [number, number] = mode === 'relative' ? [1 / a.tree.whole, 1 / b.tree.whole] : [1, 1];
+		const text = mode === 'relative' ? percent : (v: number) => value(v, a.tree.unit);
+		if (a.tree.unit !== b.tree.unit) {
+			this.flame.empty('These files cannot be compared', `${a.name} is in ${a.tree.unit}, ${b.name} in ${b.tree.unit}.`);
+			return;
+		}
+		if (this.shown?.path !== path) {
+			const tree = overlay(a.tree, b.tree, scale, 'union'), rows = rowsOf(tree), table = new DiffTable((c, replace) => set(c, replace), false);
+			table.fill(rows, rows.length, scale, { text, unit: mode === 'relative' ? 'shares of each file' : `${a.tree.type}, ${a.tree.unit}` });
+			this.shown = { path, tree, table };
+		}
+		const { tree, table } = this.shown;
+		this.flame.update({
+			path, query: [], options: { scale }, local: () => tree, side: table, text: (v) => text(v / 2), paint: (t) => paintDiff(t, scale),
+			describe: (t, i) => describeDiff(t, i, scale, text), summary: 'bars are as wide as A and B together',
+		}, p);
+	}
+}

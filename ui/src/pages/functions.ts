@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The largest functions over time, one on the other.
+import { Line, Matrix, ProfileType, Query, get } from '../api';
+import { h, segmented } from '../dom';
+import { Panel } from '../panel';
+import { Plot, PlotLine } from '../plot';
+import { QueryBar, readFilters } from '../query_bar';
+import { RangePicker } from '../range_picker';
+import { Page, href, params, set } from '../router';
+import { readRange, resolve, stepFor } from '../time';
+import { integer, percent, rateOf, value } from '../units';
+import { typesOf } from './explore';
+
+type FunctionLine = Line & { self: number; total: number };
+type Answer = Omit<Matrix, 'result'> & { by: string; total: number; n_functions: number; result: FunctionLine[]; rest: { n_functions: number; values: [number, string][] } };
+
+const COUNTS: [string, string][] = [['5', '5'], ['10', '10'], ['20', '20']];
+
+export class FunctionsPage implements Page {
+	private readonly bar = new QueryBar((c) => set(c), '', true, false);
+	private readonly range = new RangePicker((c) => set(c), () => this.load(params()));
+	private readonly plot = new Plot(340);
+	private readonly head = h('div', { class: 'toolbar' });
+	private readonly rows = h('tbody');
+	private readonly note = h('p', { class: 'facts' });
+	private readonly panel = new Panel('functions', this.head);
+	readonly root: HTMLElement;
+	private types: ProfileType[] = [];
+	private readonly onTheme = () => this.plot.redraw();
+
+	constructor() {
+		this.panel.body.append(this.plot.root, this.note, h('table', { class: 'plain' }, h('thead', {}, h('tr', {}, ['Function', 'Binary'].map((t) => h('th', {}, t)), ['Self', 'Total'].map((t) => h('th', { class: 'number' }, t)))), this.rows));
+		this.root = h('div', { class: 'page' }, h('div', { class: 'bars' }, this.bar.root, this.range.root), this.panel.root);
+		document.addEventListener('sonde-theme', this.onTheme);
+	}
+
+	leave(): void {
+		document.removeEventListener('sonde-theme', this.onTheme);
+		this.range.leave();
+		this.plot.leave();
+		this.panel.leave();
+	}
+
+	update(p: URLSearchParams): void {
+		this.range.update(p);
+		this.load(p);
+	}
+
+	private load(p: URLSearchParams): void {
+		const { start, end } = resolve(readRange(p)), range: Query = [['start', String(start)], ['end', String(end)]];
+		const by = p.get('by') === 'total' ? 'total' : 'self', limit = p.get('limit') ?? '10';
+		this.head.replaceChildren(segmented('Counted', [['self', 'Self', 'What the function itself did'], ['total', 'Total', 'What it and all that it calls did']], by, (v) => set({ by: v === 'self' ? null : v })),
+			segmented('How many', COUNTS, limit, (v) => set({ limit: v === '10' ? null : v })));
+		void this.panel.run(async (signal) => {
+			this.types = await typesOf(range, signal);
+			const query = p.get('query') || (this.types.length ? `${this.types[0].id}{}` : '');
+			this.bar.update({ query, groupBy: [], filters: readFilters(p), range: () => range }, this.types);
+			return query ? get<Answer>('api/v1/top_series', [['query', query], ...range, ...readFilters(p), ['step', String(stepFor(end - start))], ['by', by], ['limit', limit]], signal, 'POST') : null;
+		}, (a) => this.draw(a, start, end, p), () => this.load(p));
+	}
+
+	private draw(a: Answer | null, start: number, end: number, p: URLSearchParams): void {
+		if (!a || !a.result.length) {
+			this.panel.say('empty', 'No profiles here', 'Nothing was stored for this selector in this range. Widen the range, or take matchers away.');
+			return;
+		}
+		const rate = rateOf(a.unit, this.types.find((t) => t.id === a.profile_type)?.kind === 'instant', a.step), isStacked = a.by === 'self';
+		const points = (values: [number, string][]) => values.map(([t, v]): [number, number] => [t, Number(v) * rate.factor]);
+		const lines: PlotLine[] = a.result.map((l) => ({ label: l.metric.function, points: points(l.values) }));
+		if (isStacked && a.rest.values.length) lines.push({ label: `${integer(a.rest.n_functions)} others`, points: points(a.rest.values), colour: '#8a94a3' });
+		this.plot.show(lines, { step: a.step, start, end, text: rate.text, stacked: isStacked,
+			onRange: (from, to) => set({ start: String(from), end: String(to), seconds: null }) });
+		this.note.textContent = `${rate.name}, a point per ${a.step} s · ${isStacked ? 'self, one on the other' : 'totals overlap, so each has its own line'} · ${integer(a.n_functions)} functions in the range`;
+		const kept = Object.fromEntries([...p].filter(([k]) => ['query', 'start', 'end', 'seconds', 'focus', 'ignore', 'hide', 'show', 'show_from'].includes(k)));
+		this.rows.replaceChildren(...a.result.map((l) => h('tr', {},
+			h('td', { class: 'mono' }, h('a', { href: href('', { ...kept, sandwich: l.metric.function }) }, l.metric.function)), h('td', { class: 'muted' }, l.metric.mapping ?? ''),
+			h('td', { class: 'number num' }, `${value(l.self, a.unit)}  ${percent(l.self / a.total)}`), h('td', { class: 'number num' }, `${value(l.total, a.unit)}  ${percent(l.total / a.total)}`))));
+	}
+}
