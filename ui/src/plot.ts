@@ -95,8 +95,8 @@ export class Plot {
 			scales: { x: { time: true, range: [o.start, o.end] }, y: { range: (_u, _min, max) => [0, max > 0 ? max * 1.08 : 1] } },
 			axes: [{ ...axis, size: 30, values: (_u, splits, _axis, _space, incr) => splits.map((t) => (incr >= 86400 ? timeText(t).slice(5, 10) : incr >= 60 ? clockText(t).slice(0, 5) : clockText(t))) }, { ...axis, size: 74, values: (_u, splits) => splits.map(o.text) }],
 			series: [{}, ...this.lines.map((l, i) => ({
-				label: l.label, stroke: colour(i), width: o.stacked ? 0.5 : 1.5, paths: stepped, show: !this.hidden.has(l.label), points: { show: false },
-				fill: o.stacked ? `${colour(i)}b0` : this.lines.length === 1 ? `${colour(i)}30` : undefined,
+				label: l.label, stroke: colour(i), width: o.stacked ? 0 : 1.5, paths: stepped, show: !this.hidden.has(l.label), points: { show: false },
+				fill: o.stacked ? colour(i) : this.lines.length === 1 ? `${colour(i)}30` : undefined,
 			}))],
 			hooks: { setCursor: [(u) => this.values(u.cursor.idx ?? null)], setSelect: [(u) => this.selected(u)], ready: [(u) => this.clicks(u)] },
 		}, table(this.lines, o), this.host);

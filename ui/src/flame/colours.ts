@@ -116,7 +116,8 @@ export function paint(t: Tree, by: ColourBy): Palette {
 }
 
 const DIFF_STEPS = 9;
-const NOT_SIGNIFICANT = '~';
+/** Not significant, too few samples, not tested. */
+const UNCOLOURED = new Set(['~', 'few', 'untested']);
 
 function diffFill(step: number, dark: boolean): string {
 	const share = Math.abs(step) / DIFF_STEPS, hue = step > 0 ? 8 : 214;
@@ -124,14 +125,14 @@ function diffFill(step: number, dark: boolean): string {
 	return dark ? `hsl(${hue} ${Math.round(20 + 45 * share)}% ${Math.round(34 + 12 * share)}%)` : `hsl(${hue} ${Math.round(30 + 55 * share)}% ${Math.round(89 - 30 * share)}%)`;
 }
 
-/** Red is more in B, blue is less, the shade how much; by the change of the node's values, scaled. */
-export function paintDiff(t: Tree, scale: [number, number]): Palette {
+/** Red is more in B, blue is less, the shade how much; by the change of the node's values, scaled. Of replicates: grey is not significant. */
+export function paintDiff(t: Tree, scale: [number, number], isTested = false): Palette {
 	const dark = isDark(), p = base(dark), s = t.sides!, of = new Uint16Array(t.n), first = p.fills.length;
 	for (let k = -DIFF_STEPS; k <= DIFF_STEPS; k++) p.fills.push(diffFill(k, dark));
 	for (let i = 1; i < t.n; i++) {
 		const a = s.totalA[i] * scale[0], b = s.totalB[i] * scale[1];
 		const change = a + b ? (b - a) / (a + b) : 0; // -1 gone … 1 new
-		const step = t.verdicts[s.verdict[i]] === NOT_SIGNIFICANT ? 0 : Math.round(Math.sign(change) * Math.sqrt(Math.abs(change)) * DIFF_STEPS * (Math.abs(change) < 0.005 ? 0 : 1));
+		const step = isTested && UNCOLOURED.has(t.verdicts[s.verdict[i]]) ? 0 : Math.round(Math.sign(change) * Math.sqrt(Math.abs(change)) * DIFF_STEPS * (Math.abs(change) < 0.005 ? 0 : 1));
 		of[i] = t.cut.has(i) ? CUT : first + DIFF_STEPS + step;
 	}
 	of[0] = ROOT;

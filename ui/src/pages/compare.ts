@@ -35,7 +35,11 @@ interface Diff {
 	b: SideAnswer;
 	n_rows: number;
 	rows: DiffRow[];
+	statistics?: { n_a: number; n_b: number; method: string; q: number | null; verdict: string };
 }
+
+const REPLICATE = 'instance,5m'; // what makes a replicate: neighbouring scrapes are too alike
+const isTested = (d: Diff) => d.statistics !== undefined && d.statistics.method !== 'none';
 
 const LETTERS: Letter[] = ['a', 'b'];
 const MOST_ROWS = '5000';
@@ -160,10 +164,15 @@ export class ComparePage implements Page {
 		return [...this.sideQuery(p, 'a'), ...this.sideQuery(p, 'b'), ...readFilters(p), ...relative];
 	}
 
+	/** With statistics, where the format has room for them. */
+	private testedQuery(p: URLSearchParams): Query {
+		return [...this.diffQuery(p), ['replicate', p.get('replicate') ?? REPLICATE]];
+	}
+
 	private loadDiff(p: URLSearchParams): void {
-		void this.diff.run((signal) => get<Diff>('api/v1/diff', [...this.diffQuery(p), ['max_nodes', '1'], ['limit', MOST_ROWS]], signal, 'POST'), (d) => {
+		void this.diff.run((signal) => get<Diff>('api/v1/diff', [...this.testedQuery(p), ['max_nodes', '1'], ['limit', MOST_ROWS]], signal, 'POST'), (d) => {
 			this.answer = d;
-			this.table = new DiffTable((c, replace) => set(c, replace), d.rows.some((r) => typeof r.q === 'number'));
+			this.table = new DiffTable((c, replace) => set(c, replace), isTested(d));
 			this.table.fill(d.rows, d.n_rows, [d.a.scale, d.b.scale], columnText(d));
 			this.drawTotals(d);
 			this.drawFlame(this.completed(params()));
@@ -231,6 +240,10 @@ export class ComparePage implements Page {
 		const link = (l: Letter) => h('a', { href: href('', Object.fromEntries(this.sideQuery(p, l, ''))) }, 'flame graph');
 		const profiles = (s: SideAnswer, l: Letter) => [`${s.n_profiles} profiles, ${value(s.total, d.unit)} · `, link(l)];
 		this.totals.replaceChildren(cell('A', text(a), ''), cell('B', text(b), ''), cell('B against A', d.mode === 'relative' ? 'shares' : a ? signedPercent(change) : 'only in B', d.mode === 'relative' ? 'of each side’s own total' : `${b > a ? '+' : b < a ? '−' : ''}${text(Math.abs(b - a))}`, change > 0 ? 'is-more' : 'is-less'));
+		if (isTested(d)) {
+			const s = d.statistics!, q = s.q === null ? '' : s.q < 0.001 ? ', q < 0.001' : `, q = ${s.q.toFixed(3)}`;
+			this.totals.append(cell('Significant', s.verdict === '~' ? 'no' : s.verdict === 'few' ? 'too few samples' : 'yes', `${s.n_a} against ${s.n_b} replicates${q}`));
+		} else this.totals.append(cell('Significant', 'not known', 'three replicates a side are needed: longer ranges or more instances'));
 		LETTERS.forEach((l, i) => this.totals.children[i].lastElementChild!.append(...profiles(d[l], l)));
 	}
 
@@ -242,12 +255,12 @@ export class ComparePage implements Page {
 			this.flame.empty('No profiles on either side', 'Nothing was stored for these selectors in these ranges. Widen the ranges, or take matchers away.');
 			return;
 		}
-		const scale: [number, number] = [d.a.scale, d.b.scale], query = this.diffQuery(p), text = formatter(d), width = (p.get('width') ?? 'union') as Width;
-		const link = (format: string, extension: string, label: string): MenuItem => ({ label, hint: extension, href: address('api/v1/diff', [...query, ['format', format]]), download: `diff.${extension}` });
+		const scale: [number, number] = [d.a.scale, d.b.scale], query = this.diffQuery(p), tested = this.testedQuery(p), text = formatter(d), width = (p.get('width') ?? 'union') as Width;
+		const link = (format: string, extension: string, label: string, q = query): MenuItem => ({ label, hint: extension, href: address('api/v1/diff', [...q, ['format', format]]), download: `diff.${extension}` });
 		this.flame.update({
-			path: 'api/v1/diff', query, options: { width, scale }, side: this.table, text: width === 'union' ? (v) => text(v / 2) : text,
-			paint: (t) => paintDiff(t, scale), describe: (t, i) => describeDiff(t, i, scale, text),
-			exports: [link('pprof', 'pb.gz', 'pprof (opens as a difference)'), link('folded', 'folded', 'Folded stacks, two columns'), link('csv', 'csv', 'Functions (CSV)'), link('json', 'json', 'Arrays (JSON)')],
+			path: 'api/v1/diff', query: tested, options: { width, scale }, side: this.table, text: width === 'union' ? (v) => text(v / 2) : text,
+			paint: (t) => paintDiff(t, scale, isTested(d)), describe: (t, i) => describeDiff(t, i, scale, text),
+			exports: [link('pprof', 'pb.gz', 'pprof (opens as a difference)'), link('folded', 'folded', 'Folded stacks, two columns'), link('csv', 'csv', 'Functions (CSV)', tested), link('json', 'json', 'Arrays (JSON)', tested)],
 			summary: width === 'union' ? 'bars are as wide as A and B together' : `bars are as wide as ${width.toUpperCase()}`,
 		}, p);
 	}

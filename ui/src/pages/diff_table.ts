@@ -21,9 +21,15 @@ export interface DiffRow {
 	delta_self: number;
 	delta_total: number;
 	mark: string;
-	q?: number | null; // with replicates
-	verdict?: string;
+	// With replicates.
+	self_q?: number | null;
+	self_verdict?: string;
+	total_q?: number | null;
+	total_verdict?: string;
 }
+
+const UNTESTED = 2; // sorts behind every q
+const QUIET = new Set(['~', 'few', 'untested']);
 
 /** The rows of a difference that was made here. */
 export function rowsOf(t: Tree): DiffRow[] {
@@ -77,6 +83,14 @@ export class DiffTable implements Side {
 		return (this.of === 'self' ? r.self_b : r.total_b) * this.scale[1];
 	}
 
+	private verdict(r: DiffRow): string | undefined {
+		return this.of === 'self' ? r.self_verdict : r.total_verdict;
+	}
+
+	private q(r: DiffRow): number {
+		return (this.of === 'self' ? r.self_q : r.total_q) ?? UNTESTED;
+	}
+
 	private change(r: DiffRow): number {
 		return this.a(r) ? this.b(r) / this.a(r) - 1 : this.b(r) ? Infinity : 0;
 	}
@@ -99,14 +113,14 @@ export class DiffTable implements Side {
 		const number = (key: string, title: string, width: string, get: (r: DiffRow) => number, text: (v: number, r: DiffRow) => string | Node, isOptional = false): Column<DiffRow> =>
 			({ key, title, width, isOptional, kind: 'number', sort: (a, b) => get(a) - get(b) || 0, csv: get, cell: (r) => text(get(r), r) });
 		const delta = (r: DiffRow) => this.b(r) - this.a(r), plain = (v: number) => h('span', { class: 'num' }, v ? this.text(v) : '–');
-		const coloured = (v: number, text: string, r: DiffRow) => h('span', { class: `num ${r.verdict === '~' ? 'muted' : v > 0 ? 'more' : v < 0 ? 'less' : 'muted'}` }, text);
+		const coloured = (v: number, text: string, r: DiffRow) => h('span', { class: `num ${isTested && QUIET.has(this.verdict(r) ?? '') ? 'muted' : v > 0 ? 'more' : v < 0 ? 'less' : 'muted'}` }, text);
 		return [
 			{ key: 'function', title: 'Function', kind: 'text', width: 'minmax(110px, 1fr)', sort: (a, b) => a.function.localeCompare(b.function), csv: (r) => r.function, cell: (r) => h('span', { class: 'function mono', title: `${r.function}\n${r.mapping}` }, r.function) },
-			number('before', 'A', '72px', (r) => this.a(r), plain, true),
-			number('after', 'B', '72px', (r) => this.b(r), plain, true),
-			{ ...number('delta', 'Change', '80px', delta, (v, r) => coloured(v, `${v > 0 ? '+' : v < 0 ? '−' : ''}${this.text(Math.abs(v))}`, r)), sort: (x, y) => Math.abs(delta(x)) - Math.abs(delta(y)) },
-			number('change', '%', '68px', (r) => this.change(r), (v, r) => coloured(v, r.mark === 'gone' && this.b(r) === 0 ? 'gone' : signedPercent(v), r)),
-			...(isTested ? [number('q', 'q', '58px', (r) => r.q ?? 2, (v, r) => h('span', { class: 'num muted', title: r.verdict ?? '' }, v > 1 ? '–' : v < 0.001 ? '<0.001' : v.toFixed(3)))] : []),
+			number('before', 'A', '62px', (r) => this.a(r), plain, true),
+			number('after', 'B', '62px', (r) => this.b(r), plain, true),
+			{ ...number('delta', 'Change', '76px', delta, (v, r) => coloured(v, `${v > 0 ? '+' : v < 0 ? '−' : ''}${this.text(Math.abs(v))}`, r)), sort: (x, y) => Math.abs(delta(x)) - Math.abs(delta(y)) },
+			number('change', '%', '62px', (r) => this.change(r), (v, r) => coloured(v, r.mark === 'gone' && this.b(r) === 0 ? 'gone' : signedPercent(v), r)),
+			...(isTested ? [number('q', 'q', '56px', (r) => this.q(r), (v, r) => h('span', { class: 'num muted', title: this.verdict(r) ?? '' }, v === UNTESTED ? '–' : v < 0.001 ? '<0.001' : v.toFixed(3)))] : []),
 		];
 	}
 }
