@@ -135,7 +135,7 @@ struct abi_stack {
 	__u64 pc;
 	__u64 regs[ABI_N_REGS]; /* DWARF numbers */
 };
-enum { ABI_MAX_STACK_BYTES = 60 * 1024 };
+enum { ABI_MAX_STACK_BYTES = 124 * 1024 };
 
 /* Written by user space before load (.rodata). */
 struct abi_config {

@@ -87,13 +87,15 @@ static void *drain_main(void *arg)
 
 	pthread_setname_np(pthread_self(), "drain");
 	while (!p->stopping) {
-		drain_step(p->drain);
+		int64_t wanted_ns = drain_step(p->drain);
+
 		if (more) {
 			pthread_mutex_lock(&p->intake.lock);
 			more = proc_table_scan_step(p->procs, SCAN_STEP_NS);
 			pthread_mutex_unlock(&p->intake.lock);
 		}
-		next_ns = MAX(next_ns + SAMPLE_DRAIN_INTERVAL_NS, clock_monotonic_ns(p->clock));
+		next_ns = MIN(next_ns + SAMPLE_DRAIN_INTERVAL_NS, wanted_ns);
+		next_ns = MAX(next_ns, clock_monotonic_ns(p->clock));
 		p->clock->sleep_until_ns(p->clock, next_ns);
 	}
 	return NULL;

@@ -23,7 +23,7 @@
 
 enum {
 	RING_BYTES_PER_CPU = 128 * 1024, /* 100 ms at 999 Hz of stacks of 1,300 bytes */
-	RING_MIN_BYTES = 1024 * 1024,	 /* copies of stacks come in bursts */
+	RING_MIN_BYTES = 2048 * 1024,	 /* copies of stacks come in bursts */
 	COST_INTERVAL = 64,
 	N_BUCKETS = 8192,     /* of four processes that are being sampled */
 	N_WORDS = 256 << 10,  /* 2 MiB: about 4,000 different sets of 20 mappings */

@@ -35,6 +35,8 @@ struct drain {
 	uint64_t runs_seen, bpf_ns;
 	uint64_t main_cpu_ns, keeper_cpu_ns, parser_cpu_ns, fetcher_cpu_ns; /* once a second */
 	uint64_t ring_peak;
+	uint64_t
+		unknown_ns; /* time of the first sample of this step that came with a copy of its stack */
 	pthread_mutex_t mutex; /* leaf lock; guards stats */
 	struct drain_stats stats;
 };
@@ -171,6 +173,17 @@ void drain_freep(struct drain **pd)
 	*pd = NULL;
 }
 
+static void note_unknown(struct drain *d, const void *rec, size_t len)
+{
+	struct abi_record r;
+
+	if (len < sizeof(r))
+		return;
+	memcpy(&r, rec, sizeof(r));
+	if (r.type == ABI_RECORD_CPU_SAMPLE && r.flags & ABI_FLAG_COPIED)
+		d->unknown_ns = MIN(d->unknown_ns, r.time_ns);
+}
+
 static void read_ring(struct drain *d, struct ring *r)
 {
 	const void *rec;
@@ -180,6 +193,7 @@ static void read_ring(struct drain *d, struct ring *r)
 	while ((rec = ring_next(r, &len))) {
 		if (d->options.capture)
 			capture_record(d->options.capture, CAPTURE_SAMPLE, rec, len);
+		note_unknown(d, rec, len);
 		hold_add(&d->hold, HOLD_SAMPLE, rec, len);
 	}
 	ring_release(r);
@@ -248,13 +262,14 @@ static void publish(struct drain *d)
 	pthread_mutex_unlock(&d->mutex);
 }
 
-void drain_step(struct drain *d)
+int64_t drain_step(struct drain *d)
 {
 	int64_t began = clock_monotonic_ns(d->options.clock);
 	int64_t boot_offset = clock_boot_offset_ns(d->options.clock);
 	uint64_t up_to = (uint64_t)(began - SAMPLE_HOLD_NS);
 	struct errbuf eb = {0};
 
+	d->unknown_ns = INT64_MAX - NS_PER_S;
 	for (uint32_t i = 0; i < d->cpus.n_cpus; i++)
 		if (d->cpus.cpu[i].attached)
 			read_sideband(d, &d->cpus.cpu[i].sideband);
@@ -275,6 +290,7 @@ void drain_step(struct drain *d)
 	measure_bpf(d);
 	cpus_set_hz(&d->cpus, govern(d, began));
 	publish(d);
+	return MAX((int64_t)d->unknown_ns + SAMPLE_HOLD_NS, began) + NS_PER_MS;
 }
 
 void drain_stats(struct drain *d, struct drain_stats *ret)

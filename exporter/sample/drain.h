@@ -84,9 +84,10 @@ struct drain_options {
 struct drain *drain_new(const struct drain_options *o, struct errbuf *eb);
 void drain_freep(struct drain **d);
 
-/* Reads everything that is there and hands on what is older than the hold. Call each SAMPLE_DRAIN_INTERVAL_NS. Also watches
- * CPUs coming and going, and sets the rate. */
-void drain_step(struct drain *d);
+/* Reads everything that is there and hands on what is older than the hold. Call each SAMPLE_DRAIN_INTERVAL_NS, and at the
+ * monotonic time returned where that is earlier: then the hold of a sample is over whose process the kernel half must be told
+ * of. Also watches CPUs coming and going, and sets the rate. */
+int64_t drain_step(struct drain *d);
 
 /* Thread-safe snapshot, as of the last step. */
 struct drain_stats {
