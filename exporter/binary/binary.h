@@ -144,7 +144,13 @@ struct binary_unnamed {
 size_t binary_top_unnamed(struct binary_registry *r, struct binary_unnamed *ret, size_t max);
 
 /* What became of files with debug information that were found. */
-enum binary_debug { BINARY_DEBUG_USED, BINARY_DEBUG_MISMATCH, BINARY_N_DEBUG };
+enum binary_debug {
+	BINARY_DEBUG_USED,
+	BINARY_DEBUG_MISMATCH,
+	BINARY_DEBUG_LINKED,  /* named by another one: given to the parser */
+	BINARY_DEBUG_LACKING, /* named, but not found, or none of those found was the one named */
+	BINARY_N_DEBUG
+};
 
 /* Counters for /metrics. */
 struct binary_stats {

@@ -39,6 +39,31 @@ static void drop_fetched_locked(struct binary_registry *r, size_t i)
 	f->done[i] = f->done[--f->n_done];
 }
 
+static void drop_old_locked(struct binary_registry *r)
+{
+	struct fetch *f = &r->fetches;
+	int64_t now = clock_monotonic_ns(r->o.clock);
+
+	for (size_t i = 0; i < f->n_done;)
+		if (now - f->done[i].at_ns > KEEP_FETCHED_NS)
+			drop_fetched_locked(r, i);
+		else
+			i++;
+}
+
+/* Takes the descriptor over unless there is no room. */
+static bool add_fetched_locked(struct binary_registry *r, const struct parser_identity *id, int fd)
+{
+	struct fetch *f = &r->fetches;
+
+	drop_old_locked(r);
+	if (f->n_done == BINARY_MAX_FETCHES)
+		return false;
+	f->done[f->n_done++] =
+		(struct fetched) {.id = *id, .fd = fd, .at_ns = clock_monotonic_ns(r->o.clock)};
+	return true;
+}
+
 void binary_fetch_done(struct binary_registry *r)
 {
 	while (r->fetches.n_done)
@@ -59,6 +84,16 @@ int binary_fetched_open(struct binary_registry *r, const struct parser_identity 
 		}
 	pthread_mutex_unlock(&r->mutex);
 	return fd;
+}
+
+void binary_fetched_keep(struct binary_registry *r, const struct parser_identity *id, int fd)
+{
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+	pthread_mutex_lock(&r->mutex);
+	if (copy >= 0 && !add_fetched_locked(r, id, copy))
+		close(copy);
+	pthread_mutex_unlock(&r->mutex);
 }
 
 void binary_fetch_want(struct binary_registry *r, uint32_t binary, const struct parser_identity *id)
@@ -136,17 +171,10 @@ static void settle_locked(struct binary_registry *r, const struct fetch_item *it
 		*not_before = (uint64_t)(now + (status == FETCHER_OK || status == FETCHER_NOT_FOUND
 							       ? FORGET_MISSING_NS
 							       : FORGET_FAILED_NS));
-	for (size_t i = 0; i < f->n_done;)
-		if (now - f->done[i].at_ns > KEEP_FETCHED_NS)
-			drop_fetched_locked(r, i);
-		else
-			i++;
-	if (status != FETCHER_OK || f->n_done == BINARY_MAX_FETCHES) {
+	if (status == FETCHER_OK && add_fetched_locked(r, &item->id, fd))
+		make_anew_locked(r, item->binary);
+	else
 		close(fd);
-		return;
-	}
-	f->done[f->n_done++] = (struct fetched) {.id = item->id, .fd = fd, .at_ns = now};
-	make_anew_locked(r, item->binary);
 }
 
 void binary_fetch_work(struct binary_registry *r, int64_t timeout_ns)
@@ -162,6 +190,7 @@ void binary_fetch_work(struct binary_registry *r, int64_t timeout_ns)
 	pthread_mutex_lock(&r->mutex);
 	if (!f->n_wanted)
 		pthread_cond_timedwait(&f->cond, &r->mutex, &ts);
+	drop_old_locked(r);
 	if (!f->n_wanted) {
 		pthread_mutex_unlock(&r->mutex);
 		return;

@@ -135,9 +135,23 @@ static inline struct entry *entry_locked(struct binary_registry *r, uint32_t id)
 int binary_open_file(struct binary_registry *r, const struct entry *e, struct stat *ret_st);
 /* debug.c: a file with the debug information of `file` (at `st`), where such lie by custom. -ENOENT
  * when there is none, or the file has all itself. Whether it is the right one the parser finds
- * out. Called without the lock. */
+ * out. *ret_path (NULL before): where it was found, malloc'ed; NULL for one from a server. Called without
+ * the lock. */
 int binary_open_debug(struct binary_registry *r, uint32_t binary, const struct entry *e,
-	const struct parser_description *file, const struct stat *st);
+	const struct parser_description *file, const struct stat *st, char **ret_path);
+
+/* debug.c: what names further files: the binary and its debug file (-1, NULL: none). */
+struct binary_link_source {
+	struct binary_registry *registry;
+	const struct entry *entry; /* a copy */
+	const struct parser_identity *identity;
+	uint32_t binary;
+	int fd, debug_fd;
+	const char *debug_path; /* NULL: it has none */
+	uint32_t n_found;
+};
+/* parser_finder.find for a `struct binary_link_source`. Called without the lock. */
+int binary_open_link(void *source, const struct parser_link *link, uint32_t *ret_next);
 /* registry.c */
 void binary_enqueue_locked(struct binary_registry *r, uint32_t id);
 uint32_t binary_canonical_locked(struct binary_registry *r, uint32_t id);
@@ -148,6 +162,8 @@ void binary_fetch_want(
 	struct binary_registry *r, uint32_t binary, const struct parser_identity *id);
 /* What they gave, to be used once; -ENOENT. */
 int binary_fetched_open(struct binary_registry *r, const struct parser_identity *id);
+/* Puts it back, for when the symbol file is made once more. */
+void binary_fetched_keep(struct binary_registry *r, const struct parser_identity *id, int fd);
 void binary_fetch_done(struct binary_registry *r);
 /* Closes roots that have been idle for long enough. */
 void binary_expire_roots_locked(struct binary_registry *r, int64_t now_ns);

@@ -56,7 +56,7 @@ static int check_header(
 		memcpy(s->identity.build_id, p, PARSER_BUILD_ID_MAX);
 	s->debug_base = cursor_u64(c);
 	s->n_debug_left_out = cursor_u32(c);
-	cursor_skip(c, SYMBOL_OFF_CHECKSUM - SYMBOL_OFF_DEBUG_LEFT_OUT - 4);
+	s->n_debug_lacking = cursor_u32(c);
 	checksum = cursor_u64(c);
 	if (c->error || s->identity.build_id_len > PARSER_BUILD_ID_MAX ||
 		*ret_n_sections > SYMBOL_MAX_SECTIONS)

@@ -29,7 +29,7 @@ struct symbol_file {
 	struct symbol_range unwind_rules, unwind_words, unwind_info; /* symbol_unwind.h */
 	struct parser_identity identity;
 	uint64_t text_base, debug_base;
-	uint32_t n_debug_left_out;
+	uint32_t n_debug_left_out, n_debug_lacking;
 	uint32_t n_loads, n_functions, n_left_out, flags;
 	struct toolchain toolchain;
 	uint16_t elf_type, elf_machine;

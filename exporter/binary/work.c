@@ -9,6 +9,7 @@
 #include "lib/base/cursor.h"
 #include "lib/base/hash.h"
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -21,6 +22,22 @@ struct outcome {
 	bool on_disk;
 	uint64_t cpu_ns;
 };
+
+/* What a symbol file is made from. */
+struct inputs {
+	int fd, debug_fd;
+	char *debug_path;
+	struct stat st;
+};
+
+static void inputs_done(struct inputs *in)
+{
+	if (in->fd >= 0)
+		close(in->fd);
+	if (in->debug_fd >= 0)
+		close(in->debug_fd);
+	free(in->debug_path);
+}
 
 static void pay_off_locked(struct binary_registry *r, int64_t now_ns)
 {
@@ -56,13 +73,14 @@ static void note_failure_locked(struct binary_registry *r, const struct stat *st
 }
 
 /* One question to the parser. The answer's descriptor, or -errno after counting. */
-static int ask(
-	struct binary_registry *r, enum parser_op op, int fd, int debug_fd, struct outcome *out)
+static int ask(struct binary_registry *r, enum parser_op op, const struct parser_inputs *in,
+	struct outcome *out)
 {
-	const int inputs[] = {fd, debug_fd};
 	struct parser_reply reply;
-	int answer = parser_ask_with(
-		r->o.parser_fd, op, inputs, debug_fd >= 0 ? 2 : 1, BINARY_PARSE_TIMEOUT_MS, &reply);
+	int answer =
+		op == PARSER_COMPILE
+			? parser_ask_compile(r->o.parser_fd, in, BINARY_PARSE_TIMEOUT_MS, &reply)
+			: parser_ask(r->o.parser_fd, op, in->fd, BINARY_PARSE_TIMEOUT_MS, &reply);
 
 	out->cpu_ns += reply.cpu_ns;
 	if (reply.status == PARSER_OK && answer >= 0)
@@ -102,7 +120,8 @@ static int read_description(int fd, struct parser_description *ret)
 
 static int identify(struct binary_registry *r, int fd, const struct entry *e, struct outcome *out)
 {
-	_cleanup_close_ int answer = ask(r, PARSER_IDENTIFY, fd, -1, out);
+	const struct parser_inputs in = {.fd = fd, .debug_fd = -1};
+	_cleanup_close_ int answer = ask(r, PARSER_IDENTIFY, &in, out);
 	const uint8_t *build_id = out->file.identity.build_id;
 
 	if (answer < 0)
@@ -120,9 +139,20 @@ static int identify(struct binary_registry *r, int fd, const struct entry *e, st
 	return 0;
 }
 
-static int compile(struct binary_registry *r, int fd, int debug_fd, struct outcome *out)
+static int compile(struct binary_registry *r, uint32_t id, const struct entry *entry,
+	const struct inputs *in, struct outcome *out)
 {
-	_cleanup_close_ int answer = ask(r, PARSER_COMPILE, fd, debug_fd, out);
+	struct binary_link_source source = {.registry = r,
+		.entry = entry,
+		.identity = &out->file.identity,
+		.binary = id,
+		.fd = in->fd,
+		.debug_fd = in->debug_fd,
+		.debug_path = in->debug_path};
+	const struct parser_finder finder = {.find = binary_open_link, .ctx = &source};
+	const struct parser_inputs inputs = {
+		.fd = in->fd, .debug_fd = in->debug_fd, .finder = &finder};
+	_cleanup_close_ int answer = ask(r, PARSER_COMPILE, &inputs, out);
 	int e;
 
 	if (answer < 0)
@@ -139,7 +169,9 @@ static int compile(struct binary_registry *r, int fd, int debug_fd, struct outco
 	r->stats.compiled += e == 0;
 	r->stats.debug_left_out += e == 0 ? out->symbols.n_debug_left_out : 0;
 	r->stats.debug_failed += e == 0 && (out->symbols.flags & SYMBOL_DEBUG_FAILED);
-	if (e == 0 && debug_fd >= 0)
+	r->stats.debug_files[BINARY_DEBUG_LINKED] += source.n_found;
+	r->stats.debug_files[BINARY_DEBUG_LACKING] += e == 0 ? out->symbols.n_debug_lacking : 0;
+	if (e == 0 && in->debug_fd >= 0)
 		r->stats.debug_files[out->symbols.flags & SYMBOL_HAS_DEBUG_FILE
 					     ? BINARY_DEBUG_USED
 					     : BINARY_DEBUG_MISMATCH]++;
@@ -162,18 +194,19 @@ static bool has_owner(struct binary_registry *r, uint32_t id, const struct outco
 	return owned;
 }
 
-/* The symbol file from disk, unless a debug file has appeared since it was made. That one is left
- * in *ret_debug_fd. */
+/* The symbol file from disk, unless a debug file has appeared since it was made (which is left in
+ * `in`), or may have. */
 static bool open_cached(struct binary_registry *r, uint32_t id, const struct entry *e,
-	const struct stat *st, int *ret_debug_fd, struct outcome *out)
+	struct inputs *in, struct outcome *out)
 {
 	int cached = binary_cache_open(r, out->file.identity.content_id, &out->symbols);
+	bool lacking = cached == 0 && out->symbols.n_debug_lacking;
 
-	if (cached < 0 || !(out->symbols.flags & SYMBOL_HAS_DEBUG_FILE))
-		*ret_debug_fd = binary_open_debug(r, id, e, &out->file, st);
+	if (cached < 0 || lacking || !(out->symbols.flags & SYMBOL_HAS_DEBUG_FILE))
+		in->debug_fd = binary_open_debug(r, id, e, &out->file, &in->st, &in->debug_path);
 	if (cached < 0)
 		return false;
-	if (*ret_debug_fd >= 0) {
+	if (in->debug_fd >= 0 || lacking) {
 		symbol_file_unmap(&out->symbols);
 		return false;
 	}
@@ -187,29 +220,29 @@ static bool open_cached(struct binary_registry *r, uint32_t id, const struct ent
 static void work_on(
 	struct binary_registry *r, uint32_t id, const struct entry *e, struct outcome *out)
 {
-	_cleanup_close_ int fd = -1, debug_fd = -1;
-	struct stat st;
+	_cleanup_(inputs_done)
+	struct inputs in = {.debug_fd = -1};
 	bool skip;
 
-	fd = binary_open_file(r, e, &st);
-	if (fd < 0) {
+	in.fd = binary_open_file(r, e, &in.st);
+	if (in.fd < 0) {
 		out->error = -ENOENT;
 		return;
 	}
 	pthread_mutex_lock(&r->mutex);
-	skip = failed_lately_locked(r, &st, clock_monotonic_ns(r->o.clock));
+	skip = failed_lately_locked(r, &in.st, clock_monotonic_ns(r->o.clock));
 	r->stats.skipped += skip;
 	pthread_mutex_unlock(&r->mutex);
-	out->error = skip ? -EBADMSG : identify(r, fd, e, out);
+	out->error = skip ? -EBADMSG : identify(r, in.fd, e, out);
 	if (out->error == 0 && has_owner(r, id, out))
 		return;
-	if (out->error == 0 && open_cached(r, id, e, &st, &debug_fd, out))
+	if (out->error == 0 && open_cached(r, id, e, &in, out))
 		return;
 	if (out->error == 0)
-		out->error = compile(r, fd, debug_fd, out);
+		out->error = compile(r, id, e, &in, out);
 	if (out->error == -EBADMSG && !skip) {
 		pthread_mutex_lock(&r->mutex);
-		note_failure_locked(r, &st, clock_monotonic_ns(r->o.clock));
+		note_failure_locked(r, &in.st, clock_monotonic_ns(r->o.clock));
 		pthread_mutex_unlock(&r->mutex);
 	}
 }

@@ -26,10 +26,12 @@ enum {
 
 /* The file and what more is known of it; names of all point into them until the end. */
 struct inputs {
+	const struct parser_finder *finder;
 	struct elf_file f, debug, mini;
 	/* Told before anything is decompressed: libelf changes the section headers then. */
 	uint8_t content_id[PARSER_CONTENT_ID_LEN];
-	uint32_t flags; /* enum symbol_flags */
+	uint32_t flags;	    /* enum symbol_flags */
+	uint32_t n_lacking; /* files that they name, but that were not found */
 	struct toolchain toolchain;
 };
 
@@ -94,6 +96,7 @@ struct compiled {
 	struct section sections[MAX_SECTIONS_WRITTEN];
 	uint32_t n_sections;
 	uint32_t flags; /* enum symbol_flags */
+	uint32_t n_lacking;
 	struct toolchain toolchain;
 };
 
@@ -230,6 +233,7 @@ static void write_header(const struct compiled *c, uint64_t file_bytes, struct o
 	bytes_put(b, c->f->build_id, PARSER_BUILD_ID_MAX);
 	bytes_put_u64(b, c->debug->base);
 	bytes_put_u32(b, c->debug->n_left_out);
+	bytes_put_u32(b, c->n_lacking);
 	bytes_put(b, zeros, SYMBOL_HEADER_BYTES - b->len);
 	for (uint32_t i = 0; i < c->n_sections; i++) {
 		bytes_put_u32(b, c->sections[i].kind);
@@ -321,6 +325,7 @@ static int write_file(const struct inputs *in, struct elf_symbols *symbols,
 		.debug = debug,
 		.content_id = in->content_id,
 		.flags = in->flags,
+		.n_lacking = in->n_lacking,
 		.toolchain = in->toolchain,
 	};
 	_cleanup_free_ uint32_t *name_offs = NULL;
@@ -395,6 +400,16 @@ static int read_symbols(struct inputs *in, struct elf_symbols *ret)
 	return r < 0 ? r : elf_read_plt(&in->f, ret);
 }
 
+static int read_dwarf(struct inputs *in, const struct elf_file *f, struct debug_tables *t)
+{
+	_cleanup_dwarf_links_ struct dwarf_links links = {
+		.finder = in->finder, .from_debug = f == &in->debug};
+	int r = dwarf_read(f, &links, t);
+
+	in->n_lacking += links.n_lacking;
+	return r;
+}
+
 /* Lines are worth having, but not worth the names: what goes wrong here costs the lines alone. */
 static void gather_debug(struct inputs *in, const struct elf_symbols *symbols,
 	const struct elf_rows *rows, struct debug_sections *ret)
@@ -403,9 +418,9 @@ static void gather_debug(struct inputs *in, const struct elf_symbols *symbols,
 	int r;
 
 	debug_tables_init(&t, &in->f);
-	r = dwarf_read(&in->f, &t);
+	r = read_dwarf(in, &in->f, &t);
 	if (r == 0 && in->debug.elf)
-		r = dwarf_read(&in->debug, &t);
+		r = read_dwarf(in, &in->debug, &t);
 	in->toolchain = elf_toolchain(&in->f, symbols, &t.votes);
 	if (r == 0 && !t.n_sequences)
 		r = go_lines_read(&in->f, &t);
@@ -422,17 +437,24 @@ static void gather_debug(struct inputs *in, const struct elf_symbols *symbols,
 
 int parser_compile(int in_fd, int debug_fd, int out_fd, struct errbuf *eb)
 {
+	const struct parser_inputs in = {.fd = in_fd, .debug_fd = debug_fd};
+
+	return parser_compile_linked(&in, out_fd, eb);
+}
+
+int parser_compile_linked(const struct parser_inputs *inputs, int out_fd, struct errbuf *eb)
+{
 	_cleanup_(inputs_done)
-	struct inputs in = {.f = {.fd = -1}};
+	struct inputs in = {.f = {.fd = -1}, .finder = inputs->finder};
 	_cleanup_elf_symbols_ struct elf_symbols symbols = {0};
 	_cleanup_elf_rows_ struct elf_rows rows = {0};
 	_cleanup_debug_sections_ struct debug_sections debug = {.n = 0};
-	int r = elf_file_open(in_fd, &in.f, eb);
+	int r = elf_file_open(inputs->fd, &in.f, eb);
 
 	if (r < 0)
 		return r;
 	elf_file_content_id(&in.f, in.content_id);
-	open_debug(&in, debug_fd);
+	open_debug(&in, inputs->debug_fd);
 	r = read_symbols(&in, &symbols);
 	if (r == 0)
 		r = elf_make_rows(&in.f, &symbols, &rows);

@@ -5,10 +5,13 @@
  */
 #pragma once
 #include "exporter/parser/debug_tables.h"
+#include "exporter/parser/dwarf_links.h"
 
 /* Adds what the ELF file `debug` says of the code of t->f (the same file, or one that its debug
- * sections were split off to). 0 also when there is no DWARF; -ENOMEM, -EFBIG. */
-int dwarf_read(const struct elf_file *debug, struct debug_tables *t) _must_check_;
-/* The same for sections that are at hand; takes over their `own`. */
-struct dwarf_section;
-int dwarf_read_sections(const struct dwarf_section *sections, struct debug_tables *t) _must_check_;
+ * sections were split off to), with the files that it names. 0 also when there is no DWARF;
+ * -ENOMEM, -EFBIG. */
+int dwarf_read(const struct elf_file *debug, struct dwarf_links *links,
+	struct debug_tables *t) _must_check_;
+/* The same for sections that were loaded. */
+int dwarf_read_file(
+	struct dwarf_file *d, struct dwarf_links *links, struct debug_tables *t) _must_check_;

@@ -29,6 +29,7 @@ static const char *const names[DWARF_N_SECTIONS] = {
 	[DWARF_ADDR] = "addr",
 	[DWARF_RANGES] = "ranges",
 	[DWARF_RNGLISTS] = "rnglists",
+	[DWARF_CU_INDEX] = "cu_index",
 };
 
 static int inflate_zstd(Elf_Scn *scn, const GElf_Chdr *chdr, struct dwarf_section *ret)
@@ -98,6 +99,19 @@ static int load_section(Elf_Scn *scn, const GElf_Shdr *shdr, bool gnu, uint64_t 
 	return elf_compress(scn, 0, 0) < 0 ? -EBADMSG : take_data(scn, ret);
 }
 
+/* Which one `name` is, .debug_ and .zdebug_ cut off; DWARF_N_SECTIONS: none. */
+static int kind_of(const char *name, bool split)
+{
+	for (int i = 0; i < DWARF_N_SECTIONS; i++) {
+		size_t n = strlen(names[i]);
+
+		if (strncmp(name, names[i], n) == 0 &&
+			strcmp(name + n, split && i != DWARF_CU_INDEX ? ".dwo" : "") == 0)
+			return i;
+	}
+	return DWARF_N_SECTIONS;
+}
+
 static int load_sections(const struct elf_file *f, struct dwarf_file *d)
 {
 	Elf_Scn *scn = NULL;
@@ -112,12 +126,13 @@ static int load_sections(const struct elf_file *f, struct dwarf_file *d)
 		const char *name =
 			gelf_getshdr(scn, &shdr) ? elf_strptr(f->elf, strings, shdr.sh_name) : NULL;
 		bool gnu = name && strncmp(name, ".zdebug_", 8) == 0;
+		int kind;
 
 		if (!name || (!gnu && strncmp(name, ".debug_", 7) != 0))
 			continue;
-		for (int i = 0; i < DWARF_N_SECTIONS; i++)
-			if (strcmp(name + (gnu ? 8 : 7), names[i]) == 0)
-				r = load_section(scn, &shdr, gnu, &inflated, &d->sections[i]);
+		kind = kind_of(name + (gnu ? 8 : 7), d->is_split);
+		if (kind < DWARF_N_SECTIONS)
+			r = load_section(scn, &shdr, gnu, &inflated, &d->sections[kind]);
 		/* A section that cannot be read is as if it were not there. */
 		r = r == -EBADMSG ? 0 : r;
 	}
@@ -171,6 +186,11 @@ static bool read_header(struct dwarf_file *d, struct cursor *c, struct dwarf_uni
 		u.addr_bytes = cursor_u8(c);
 	}
 	u.die_off = cursor_off(c);
+	if (d->is_split && u.version >= 5) {
+		/* Not told: behind the headers of the only contribution. */
+		u.str_offsets_base = u.offset_bytes == 8 ? 16 : 8;
+		u.rnglists_base = u.offset_bytes == 8 ? 20 : 12;
+	}
 	u.is_broken = u.version < 2 || u.version > 5 || c->error || u.die_off > u.end ||
 		      (u.addr_bytes != 4 && u.addr_bytes != 8) || u.type == DW_UT_type ||
 		      u.type == DW_UT_split_type;
@@ -263,9 +283,10 @@ void dwarf_file_init(struct dwarf_file *d, const struct dwarf_section *sections)
 		memcpy(d->sections, sections, sizeof(d->sections));
 }
 
-int dwarf_file_load(const struct elf_file *f, struct dwarf_file *ret)
+int dwarf_file_load(const struct elf_file *f, bool split, struct dwarf_file *ret)
 {
 	dwarf_file_init(ret, NULL);
+	ret->is_split = split;
 	return load_sections(f, ret);
 }
 
@@ -273,8 +294,9 @@ int dwarf_file_list(struct dwarf_file *d)
 {
 	uint64_t bytes = 0;
 
+	/* The strings of a package are there for all of its units. */
 	for (int i = 0; i < DWARF_N_SECTIONS; i++)
-		bytes += d->sections[i].bytes;
+		bytes += d->is_split && i == DWARF_STR ? 0 : d->sections[i].bytes;
 	d->max_work = WORK_MIN + bytes * WORK_PER_BYTE;
 	if (!d->sections[DWARF_INFO].bytes && !d->sections[DWARF_LINE].bytes)
 		return -ENOENT;

@@ -19,6 +19,7 @@ enum dwarf_section_kind {
 	DWARF_ADDR,
 	DWARF_RANGES,
 	DWARF_RNGLISTS,
+	DWARF_CU_INDEX, /* of a package of split units */
 	DWARF_N_SECTIONS
 };
 
@@ -59,10 +60,10 @@ struct dwarf_abbrevs {
 
 struct dwarf_unit {
 	struct dwarf_file *file;
-	struct dwarf_file *addr_file; /* that has its addresses and old ranges; NULL: file */
-	struct dwarf_unit *skeleton;  /* of a split unit: has the lines; NULL: not split */
-	uint64_t off, die_off, end;   /* in .debug_info */
-	uint64_t low_pc;	      /* base of its range lists */
+	/* of a split unit: has its lines, addresses and old ranges; NULL: not split */
+	struct dwarf_unit *skeleton;
+	uint64_t off, die_off, end; /* in .debug_info */
+	uint64_t low_pc;	    /* base of its range lists */
 	uint64_t str_offsets_base, addr_base, rnglists_base, ranges_base;
 	uint64_t abbrev_off, line_off, dwo_id;
 	const char *comp_dir, *dwo_name, *producer;
@@ -73,6 +74,12 @@ struct dwarf_unit {
 	bool has_lines, is_broken;
 };
 
+/* The unit that has what a split one leaves in the program. */
+static inline struct dwarf_unit *dwarf_skeleton_of(struct dwarf_unit *u)
+{
+	return u->skeleton ? u->skeleton : u;
+}
+
 struct dwarf_program; /* exporter/parser/dwarf_line.h */
 
 struct dwarf_file {
@@ -82,12 +89,14 @@ struct dwarf_file {
 	struct dwarf_program *programs;
 	size_t n_units, cap_units, n_abbrevs, cap_abbrevs, n_programs, cap_programs;
 	struct table abbrevs_by_off, programs_by_off, functions;
-	struct dwarf_file *alt;	 /* of .gnu_debugaltlink; NULL: not there */
+	struct dwarf_file *alt;	 /* the supplementary file; NULL: not there */
+	bool is_split;		 /* a .dwo file, or what a package has of one */
 	uint64_t work, max_work; /* bytes read, roughly: what nests or repeats has an end */
 };
 
-/* Finds sections, decompresses what is compressed. -EFBIG: more than 256 MiB decompressed; -ENOMEM. */
-int dwarf_file_load(const struct elf_file *f, struct dwarf_file *ret) _must_check_;
+/* Finds sections, those of split units (`.debug_….dwo`) or the others; decompresses what is
+ * compressed. -EFBIG: more than 256 MiB decompressed; -ENOMEM. */
+int dwarf_file_load(const struct elf_file *f, bool split, struct dwarf_file *ret) _must_check_;
 /* The same with sections that are at hand, whose `own` it takes over. */
 void dwarf_file_init(struct dwarf_file *d, const struct dwarf_section *sections);
 /* Lists the units. -ENOENT: neither .debug_info nor .debug_line is there; -ENOMEM. */

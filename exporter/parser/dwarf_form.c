@@ -99,8 +99,9 @@ static bool read_indexed(const struct dwarf_file *d, enum dwarf_section_kind kin
 
 static bool address_at(const struct dwarf_unit *u, uint64_t index, uint64_t *ret)
 {
-	return read_indexed(u->addr_file ? u->addr_file : u->file, DWARF_ADDR, u->addr_base, index,
-		u->addr_bytes, ret);
+	const struct dwarf_unit *holder = u->skeleton ? u->skeleton : u;
+
+	return read_indexed(holder->file, DWARF_ADDR, holder->addr_base, index, u->addr_bytes, ret);
 }
 
 bool dwarf_is_address(uint32_t form)
@@ -174,9 +175,9 @@ bool dwarf_reference(const struct dwarf_unit *u, struct dwarf_value v, struct dw
 /* DWARF 2 to 4: pairs of addresses; the highest address as the first gives a new base. */
 static void read_old_ranges(const struct dwarf_unit *u, uint64_t off, dwarf_range_fn *fn, void *arg)
 {
-	struct dwarf_file *d = u->addr_file ? u->addr_file : u->file;
-	uint64_t base = u->low_pc, max = u->addr_bytes == 8 ? UINT64_MAX : UINT32_MAX;
-	struct cursor c = dwarf_cursor(d, DWARF_RANGES, off);
+	const struct dwarf_unit *holder = u->skeleton ? u->skeleton : u;
+	uint64_t base = holder->low_pc, max = u->addr_bytes == 8 ? UINT64_MAX : UINT32_MAX;
+	struct cursor c = dwarf_cursor(holder->file, DWARF_RANGES, off);
 
 	for (int i = 0; i < MAX_RANGES && dwarf_work(u->file, 16); i++) {
 		uint64_t start = cursor_le(&c, u->addr_bytes), end = cursor_le(&c, u->addr_bytes);
@@ -229,11 +230,12 @@ static bool read_range(
 
 void dwarf_ranges(const struct dwarf_unit *u, struct dwarf_value v, dwarf_range_fn *fn, void *arg)
 {
-	uint64_t off = v.u, base = u->low_pc;
+	uint64_t off = v.u, base = u->skeleton ? u->skeleton->low_pc : u->low_pc;
 	struct cursor c;
 
 	if (u->version < 5) {
-		read_old_ranges(u, off + u->ranges_base, fn, arg);
+		/* The skeleton's own ranges are not relative to the base that it gives. */
+		read_old_ranges(u, off + (u->skeleton ? u->skeleton->ranges_base : 0), fn, arg);
 		return;
 	}
 	if (v.form == DW_FORM_rnglistx) {

@@ -4,7 +4,7 @@
  * code are passed over unread; names are looked up once per function, through abstract origins
  * and specifications of whatever unit or file.
  */
-#include "exporter/parser/dwarf.h"
+#include "exporter/parser/dwarf_scope.h"
 #include "exporter/parser/dwarf_line.h"
 #include "lib/base/alloc.h"
 #include <dwarf.h>
@@ -101,7 +101,7 @@ static uint32_t make_function(struct dwarf_file *d, uint64_t off, struct debug_t
 		linkage_name = linkage_name ? linkage_name : dwarf_string(u, e.linkage_name);
 		if (!has_file && e.has_decl_file) {
 			file = dwarf_program_file(
-				dwarf_program_of(u->skeleton ? u->skeleton : u), e.decl_file, t);
+				dwarf_program_of(dwarf_skeleton_of(u)), e.decl_file, t);
 			has_file = true;
 		}
 		line = has_line ? line : to_u32(e.decl_line);
@@ -169,7 +169,7 @@ struct scope_sink {
 
 static uint32_t make_scope(const struct scope_sink *s)
 {
-	struct dwarf_unit *u = s->w->u, *lines = u->skeleton ? u->skeleton : u;
+	struct dwarf_unit *u = s->w->u, *lines = dwarf_skeleton_of(u);
 	struct dwarf_file *d = u->file;
 	uint64_t off = s->off;
 	uint32_t call_file = DEBUG_NO_FILE;
@@ -292,7 +292,7 @@ static int walk_entries(struct walk *w)
 	return c.error;
 }
 
-static void walk_unit(struct dwarf_unit *u, struct debug_tables *t)
+void dwarf_walk_unit(struct dwarf_unit *u, struct debug_tables *t)
 {
 	struct walk w = {.u = u, .t = t};
 	int r;
@@ -306,38 +306,4 @@ static void walk_unit(struct dwarf_unit *u, struct debug_tables *t)
 	if (r == -ENOMEM)
 		t->error = r;
 	t->n_left_out += r < 0;
-}
-
-static int read_file(struct dwarf_file *d, struct debug_tables *t)
-{
-	int r = dwarf_file_list(d);
-
-	if (r < 0)
-		return r == -ENOENT ? 0 : r;
-	for (size_t i = 0; i < d->n_units; i++)
-		if (!d->units[i].is_broken)
-			elf_toolchain_vote(&t->votes, d->units[i].language, d->units[i].producer);
-	for (size_t i = 0; i < d->n_units; i++)
-		(void)!dwarf_program_of(&d->units[i]);
-	for (size_t i = 0; i < d->n_programs && !t->error; i++)
-		dwarf_program_run(&d->programs[i], t);
-	for (size_t i = 0; i < d->n_units && !t->error; i++)
-		walk_unit(&d->units[i], t);
-	return t->error;
-}
-
-int dwarf_read(const struct elf_file *debug, struct debug_tables *t)
-{
-	_cleanup_dwarf_file_ struct dwarf_file d;
-	int r = dwarf_file_load(debug, &d);
-
-	return r < 0 ? r : read_file(&d, t);
-}
-
-int dwarf_read_sections(const struct dwarf_section *sections, struct debug_tables *t)
-{
-	_cleanup_dwarf_file_ struct dwarf_file d;
-
-	dwarf_file_init(&d, sections);
-	return read_file(&d, t);
 }

@@ -37,16 +37,16 @@ static void read_note(
 	}
 }
 
-static void read_notes(struct elf_file *f, const GElf_Phdr *phdr)
+static void read_notes(struct elf_file *f, uint64_t file_off, uint64_t bytes, uint64_t align)
 {
-	Elf_Type type = phdr->p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR;
+	Elf_Type type = align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR;
 	size_t off = 0, name_off, desc_off;
 	Elf_Data *data;
 	GElf_Nhdr note;
 
-	if (phdr->p_filesz > MAX_NOTE_BYTES)
+	if (bytes > MAX_NOTE_BYTES)
 		return;
-	data = elf_getdata_rawchunk(f->elf, (int64_t)phdr->p_offset, phdr->p_filesz, type);
+	data = elf_getdata_rawchunk(f->elf, (int64_t)file_off, bytes, type);
 	while (data && (off = gelf_getnote(data, off, &note, &name_off, &desc_off)) > 0)
 		read_note(f, &note, (const char *)data->d_buf + name_off,
 			(const uint8_t *)data->d_buf + desc_off);
@@ -64,7 +64,7 @@ static int read_segments(struct elf_file *f, struct errbuf *eb)
 		if (!gelf_getphdr(f->elf, (int)i, &phdr))
 			return refuse(eb, -EBADMSG, "program header");
 		if (phdr.p_type == PT_NOTE)
-			read_notes(f, &phdr);
+			read_notes(f, phdr.p_offset, phdr.p_filesz, phdr.p_align);
 		if (phdr.p_type != PT_LOAD || f->n_loads == SYMBOL_MAX_LOADS)
 			continue;
 		f->loads[f->n_loads++] = (struct elf_segment) {
@@ -78,14 +78,17 @@ static int read_segments(struct elf_file *f, struct errbuf *eb)
 	return 0;
 }
 
-static void find_symbol_tables(struct elf_file *f)
+static void look_at_sections(struct elf_file *f)
 {
+	bool has_segments = f->n_loads;
 	Elf_Scn *scn = NULL;
 	GElf_Shdr shdr;
 
 	while ((scn = elf_nextscn(f->elf, scn))) {
 		if (!gelf_getshdr(scn, &shdr))
 			continue;
+		if (shdr.sh_type == SHT_NOTE && !has_segments)
+			read_notes(f, shdr.sh_offset, shdr.sh_size, shdr.sh_addralign);
 		if (shdr.sh_type == SHT_SYMTAB && !f->symtab)
 			f->symtab = scn;
 		if (shdr.sh_type == SHT_DYNSYM && !f->dynsym)
@@ -93,7 +96,7 @@ static void find_symbol_tables(struct elf_file *f)
 	}
 }
 
-static int read_headers(struct elf_file *ret, struct errbuf *eb)
+static int read_headers(struct elf_file *ret, bool linked, struct errbuf *eb)
 {
 	GElf_Ehdr ehdr;
 	int r;
@@ -102,18 +105,18 @@ static int read_headers(struct elf_file *ret, struct errbuf *eb)
 		return refuse(eb, -EBADMSG, "not an ELF file");
 	if (ehdr.e_ident[EI_DATA] != ELFDATA2LSB)
 		return err_set(eb, -ENOTSUP, "a big-endian ELF file");
-	if (ehdr.e_type != ET_EXEC && ehdr.e_type != ET_DYN)
+	if (ehdr.e_type != ET_EXEC && ehdr.e_type != ET_DYN && !(linked && ehdr.e_type == ET_REL))
 		return err_set(eb, -ENOTSUP, "neither a program nor a shared object");
 	ret->type = ehdr.e_type;
 	ret->machine = ehdr.e_machine;
 	r = read_segments(ret, eb);
 	if (r < 0)
 		return r;
-	find_symbol_tables(ret);
+	look_at_sections(ret);
 	return 0;
 }
 
-int elf_file_open(int fd, struct elf_file *ret, struct errbuf *eb)
+static int open_fd(int fd, bool linked, struct elf_file *ret, struct errbuf *eb)
 {
 	struct stat st;
 
@@ -124,7 +127,17 @@ int elf_file_open(int fd, struct elf_file *ret, struct errbuf *eb)
 	if (elf_version(EV_CURRENT) == EV_NONE)
 		return refuse(eb, -ENOTSUP, "libelf");
 	ret->elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
-	return read_headers(ret, eb);
+	return read_headers(ret, linked, eb);
+}
+
+int elf_file_open(int fd, struct elf_file *ret, struct errbuf *eb)
+{
+	return open_fd(fd, false, ret, eb);
+}
+
+int elf_file_open_linked(int fd, struct elf_file *ret, struct errbuf *eb)
+{
+	return open_fd(fd, true, ret, eb);
 }
 
 int elf_file_open_mini(const struct elf_file *f, struct elf_file *ret, struct errbuf *eb)
@@ -142,7 +155,7 @@ int elf_file_open_mini(const struct elf_file *f, struct elf_file *ret, struct er
 		return err_set(eb, r, ".gnu_debugdata: %s", strerror(-r));
 	ret->file_bytes = n;
 	ret->elf = elf_memory((char *)ret->memory, n);
-	return read_headers(ret, eb);
+	return read_headers(ret, false, eb);
 }
 
 void elf_file_done(struct elf_file *f)

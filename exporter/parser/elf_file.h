@@ -31,6 +31,9 @@ struct elf_file {
 
 /* -EBADMSG: not ELF or malformed; -ENOTSUP: big-endian or a kind that is never mapped. */
 int elf_file_open(int fd, struct elf_file *ret, struct errbuf *eb) _must_check_;
+/* The same for a file that another one names: an object file will do too, and notes count without
+ * segments. */
+int elf_file_open_linked(int fd, struct elf_file *ret, struct errbuf *eb) _must_check_;
 /* The same for what .gnu_debugdata of `f` (MiniDebugInfo: a file of symbols, compressed by xz)
  * holds; -ENOENT when there is none. */
 int elf_file_open_mini(

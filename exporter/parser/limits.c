@@ -28,14 +28,16 @@ static int limit(int what, uint64_t value)
 	return setrlimit(what, &l) < 0 ? -errno : 0;
 }
 
-int parser_limit_child(uint32_t timeout_ms, const int *inputs, size_t n_inputs, struct errbuf *eb)
+int parser_limit_child(
+	uint32_t timeout_ms, const int *inputs, size_t n_inputs, bool links, struct errbuf *eb)
 {
 	static const int calls[] = {
 		SYS_read, SYS_pread64, SYS_write, SYS_pwrite64, SYS_lseek, SYS_fstat,
 		SYS_newfstatat, SYS_close, SYS_fcntl, SYS_mmap, SYS_munmap, SYS_mprotect,
 		SYS_madvise, SYS_mremap, SYS_brk, SYS_futex, SYS_getrandom, SYS_rt_sigreturn,
 		SYS_rt_sigprocmask, SYS_restart_syscall, SYS_exit, SYS_exit_group, SYS_gettid,
-		SYS_getpid, SYS_tgkill, /* abort() */
+		SYS_getpid, SYS_tgkill,	  /* abort() */
+		SYS_sendmsg, SYS_recvmsg, /* the last two: to ask for files */
 	};
 	uint64_t input_bytes = 0;
 	int r;
@@ -55,11 +57,11 @@ int parser_limit_child(uint32_t timeout_ms, const int *inputs, size_t n_inputs, 
 	if (r == 0 && !SANITIZER_BUILD)
 		r = limit(RLIMIT_DATA, PARSER_MEMORY_BYTES);
 	if (r == 0 && !SANITIZER_BUILD)
-		r = limit(
-			RLIMIT_AS, 2ULL * PARSER_MEMORY_BYTES + PARSER_OUTPUT_BYTES + input_bytes);
+		r = limit(RLIMIT_AS, 2ULL * PARSER_MEMORY_BYTES + PARSER_OUTPUT_BYTES +
+					     input_bytes + (links ? PARSER_LINKED_BYTES : 0));
 	if (r < 0)
 		return err_set(eb, r, "cannot limit the child");
 	if (SANITIZER_BUILD)
 		return 0;
-	return sandbox_allow_only(calls, ARRAY_SIZE(calls), false, eb);
+	return sandbox_allow_only(calls, ARRAY_SIZE(calls) - (links ? 0 : 2), false, eb);
 }

@@ -5,8 +5,9 @@
  *
  * The zygote sits at one end of a SOCK_SEQPACKET pair. A request is one datagram (struct
  * parser_request) with descriptors: the end of a fresh socket pair that takes the reply, the input
- * (a regular file, or names or stacks in a memfd) and maybe more inputs (the file with the debug
- * information of the first, the files that stacks lead through). For each request the zygote forks a child
+ * (a regular file, or names or stacks in a memfd), maybe more inputs (the file with the debug
+ * information of the first, the files that stacks lead through) and maybe the end of a socket pair over
+ * which the child asks for further files that its inputs name. For each request the zygote forks a child
  * under memory and CPU limits; the child can do nothing but read its input and write one memfd,
  * which the zygote seals and sends back. A child that crashes, hangs or asks for too much costs
  * that one request. As each request brings its own reply socket, any number of threads may ask
@@ -32,6 +33,7 @@ enum {
 	PARSER_CONTENT_ID_LEN = 16,
 	PARSER_BUILD_ID_MAX = 32,
 	PARSER_DEBUG_LINK_MAX = 256,
+	PARSER_LINK_PATH_MAX = 1024,
 };
 
 /* What tells two contents apart. */
@@ -60,9 +62,46 @@ struct parser_request {
 	uint32_t op; /* enum parser_op */
 	/* 1 to PARSER_MAX_TIMEOUT_MS: wall time, and CPU time rounded up to seconds */
 	uint32_t timeout_ms;
-	uint32_t reserved; /* 0 */
+	uint32_t links; /* 1: the last descriptor is the socket for struct parser_link; else 0 */
 };
 enum { PARSER_MAX_TIMEOUT_MS = 60000 };
+
+enum parser_link_kind {
+	/* what dwz took out of several files: .gnu_debugaltlink, .debug_sup */
+	PARSER_LINK_ALT = 1,
+	PARSER_LINK_PACKAGE = 2, /* split units of a whole program, FILE.dwp; no path */
+	PARSER_LINK_SPLIT = 3,	 /* those of one object file, .dwo */
+};
+
+/* A child's question for a file that its input names. The answer is one struct parser_link_answer,
+ * with a descriptor where there is such a file. There may be several candidates: the child asks
+ * again when one is not what it wants. */
+struct parser_link {
+	uint32_t magic;
+	uint32_t kind;	     /* enum parser_link_kind */
+	uint32_t from_debug; /* the second input names it, not the first */
+	uint32_t candidate;  /* 0, then parser_link_answer.next */
+	uint32_t id_len;
+	uint8_t id[PARSER_BUILD_ID_MAX]; /* of an ALT: its build id */
+	char path[PARSER_LINK_PATH_MAX]; /* as the input has it */
+};
+struct parser_link_answer {
+	uint32_t magic;
+	uint32_t next;
+};
+
+/* Who finds such files. */
+struct parser_finder {
+	/* A descriptor (the caller's) of the candidate link->candidate or a later one, with *ret_next
+	 * behind it; -1: there are no more. */
+	int (*find)(void *ctx, const struct parser_link *link, uint32_t *ret_next);
+	void *ctx;
+};
+
+struct parser_inputs {
+	int fd, debug_fd;		    /* debug_fd -1: none */
+	const struct parser_finder *finder; /* NULL: nothing is found */
+};
 
 /* How a request ended. */
 enum parser_status {
@@ -96,6 +135,9 @@ int parser_ask(int parser_fd, enum parser_op op, int input_fd, uint32_t timeout_
 /* The same with up to PARSER_MAX_INPUTS inputs. */
 int parser_ask_with(int parser_fd, enum parser_op op, const int *inputs, size_t n_inputs,
 	uint32_t timeout_ms, struct parser_reply *reply);
+/* PARSER_COMPILE. The finder is called on this thread meanwhile. */
+int parser_ask_compile(int parser_fd, const struct parser_inputs *in, uint32_t timeout_ms,
+	struct parser_reply *reply);
 
 /*
  * What the children run; called in-process by tests and fuzzers. `in_fd`: a regular file;
@@ -106,6 +148,8 @@ int parser_identify(int in_fd, struct parser_description *ret, struct errbuf *eb
 /* debug_fd: a file with the debug information of in_fd, or -1. It is used when its build id is the
  * same, or its CRC that of in_fd's debug link; SYMBOL_HAS_DEBUG_FILE says so. */
 int parser_compile(int in_fd, int debug_fd, int out_fd, struct errbuf *eb);
+/* The same with files that these name; they too count only when their ids are those named. */
+int parser_compile_linked(const struct parser_inputs *in, int out_fd, struct errbuf *eb);
 int parser_demangle(int in_fd, int out_fd, struct errbuf *eb);
 
 /* The readable form of a raw symbol name: C++ (Itanium), Rust (legacy and v0), D, OCaml, Ada (its runtime and the main

@@ -4,12 +4,12 @@
  * request waits in the socket while all children are busy. Its own sandbox is the role's
  * (role_start); each child adds a narrower one.
  */
-#include "exporter/parser/parser.h"
-#include "lib/base/fd_message.h"
 #include "exporter/parser/limits.h"
+#include "exporter/parser/links.h"
 #include "exporter/parser/walk.h"
 #include "lib/base/clock.h"
 #include "lib/base/err.h"
+#include "lib/base/fd_message.h"
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -57,22 +57,46 @@ static int run_identify(int in_fd, int out_fd, struct errbuf *eb)
 	return write(out_fd, &d, sizeof(d)) == (ssize_t)sizeof(d) ? 0 : -ENOMEM;
 }
 
+static int run_compile(const struct parser_inputs *in, int links_fd, int out_fd, struct errbuf *eb)
+{
+	struct links links = {.fd = links_fd};
+	struct parser_finder finder = {.find = links_find, .ctx = &links};
+	struct parser_inputs linked = *in;
+
+	linked.finder = links_fd >= 0 ? &finder : NULL;
+	return parser_compile_linked(&linked, out_fd, eb);
+}
+
+/* Other children's answers are none of its business. */
+static void close_others(const struct zygote *z, const struct child *c)
+{
+	close(z->fd);
+	close(c->reply_fd);
+	for (int i = 0; i < PARSER_MAX_CHILDREN; i++)
+		if (z->children[i].pid) {
+			close(z->children[i].reply_fd);
+			close(z->children[i].out_fd);
+		}
+}
+
 _Noreturn static void child_main(const struct zygote *z, const struct parser_request *request,
 	const int *inputs, size_t n_inputs, const struct child *c)
 {
-	int in_fd = inputs[0], debug_fd = n_inputs > 1 ? inputs[1] : -1, r;
+	struct parser_inputs in = {.fd = inputs[0]};
 	struct errbuf eb = {{0}};
+	int links_fd, r;
 
-	close(z->fd);
-	close(c->reply_fd);
-	r = parser_limit_child(request->timeout_ms, inputs, n_inputs, &eb);
+	close_others(z, c);
+	links_fd = request->links ? inputs[--n_inputs] : -1;
+	in.debug_fd = n_inputs > 1 ? inputs[1] : -1;
+	r = parser_limit_child(request->timeout_ms, inputs, n_inputs, links_fd >= 0, &eb);
 	if (r == 0) {
 		switch (request->op) {
-		case PARSER_IDENTIFY: r = run_identify(in_fd, c->out_fd, &eb); break;
-		case PARSER_COMPILE: r = parser_compile(in_fd, debug_fd, c->out_fd, &eb); break;
-		case PARSER_DEMANGLE: r = parser_demangle(in_fd, c->out_fd, &eb); break;
+		case PARSER_IDENTIFY: r = run_identify(in.fd, c->out_fd, &eb); break;
+		case PARSER_COMPILE: r = run_compile(&in, links_fd, c->out_fd, &eb); break;
+		case PARSER_DEMANGLE: r = parser_demangle(in.fd, c->out_fd, &eb); break;
 		case PARSER_WALK:
-			r = parser_walk(in_fd, inputs + 1, n_inputs - 1, c->out_fd, &eb);
+			r = parser_walk(in.fd, inputs + 1, n_inputs - 1, c->out_fd, &eb);
 			break;
 		default: r = err_set(&eb, -EPROTO, "no such request"); break;
 		}
@@ -151,10 +175,11 @@ static void start_child(struct zygote *z, struct child *c, const struct parser_r
 	c->reply_fd = dup(reply_fd);
 }
 
-static bool request_is_valid(const struct parser_request *r)
+static bool request_is_valid(const struct parser_request *r, size_t n_fds)
 {
 	return r->magic == PARSER_MAGIC && r->op >= PARSER_IDENTIFY && r->op <= PARSER_WALK &&
-	       r->timeout_ms && r->timeout_ms <= PARSER_MAX_TIMEOUT_MS && !r->reserved;
+	       r->timeout_ms && r->timeout_ms <= PARSER_MAX_TIMEOUT_MS && r->links <= 1 &&
+	       n_fds >= 2 + r->links;
 }
 
 static void receive_request(struct zygote *z, struct child *free_slot)
@@ -167,7 +192,7 @@ static void receive_request(struct zygote *z, struct child *free_slot)
 
 	if (n == 0 || (n < 0 && n != -EAGAIN && n != -EINTR && n != -EPROTO))
 		z->closing = true;
-	if (n == (int)sizeof(request) && n_fds >= 2 && request_is_valid(&request))
+	if (n == (int)sizeof(request) && request_is_valid(&request, n_fds))
 		start_child(z, free_slot, &request, fds[0], fds + 1, n_fds - 1);
 	for (size_t i = 0; i < n_fds; i++)
 		close(fds[i]);

@@ -264,6 +264,8 @@ static void collect_binary(struct metrics_writer *w, struct binary_registry *reg
 	static const char *const results[BINARY_N_DEBUG] = {
 		[BINARY_DEBUG_USED] = "used",
 		[BINARY_DEBUG_MISMATCH] = "mismatch",
+		[BINARY_DEBUG_LINKED] = "linked",
+		[BINARY_DEBUG_LACKING] = "lacking",
 	};
 	struct binary_stats b;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The reader of DWARF on sections of anybody's making: for each section two bytes
- * of length and its bytes, the last one to the end. What comes of them must be a symbol file's
- * tables that every look-up can bear.
+ * of length and its bytes, first those of a program, then of its supplementary file, then of its package
+ * of split units. What comes of them must be a symbol file's tables that every look-up can bear.
  */
 #include "exporter/binary/symbol_lines.h"
 #include "exporter/parser/debug_tables.h"
@@ -35,28 +35,42 @@ static void look_up(struct debug_sections *d)
 	}
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void take_file(struct cursor *c, bool split, struct dwarf_file *ret)
 {
-	struct elf_file f = {.n_loads = 1,
-		.loads = {{.vaddr = CODE_START, .memory_bytes = CODE_BYTES, .flags = PF_X}}};
 	struct dwarf_section sections[DWARF_N_SECTIONS] = {{.data = NULL}};
-	_cleanup_debug_sections_ struct debug_sections encoded = {.n = 0};
-	_cleanup_debug_tables_ struct debug_tables t;
-	struct cursor c = cursor_of(data, size);
 
 	for (int i = 0; i < DWARF_N_SECTIONS; i++) {
-		size_t n = cursor_u16(&c);
+		size_t n = cursor_u16(c);
 
-		n = i + 1 == DWARF_N_SECTIONS || n > cursor_left(&c) ? cursor_left(&c) : n;
+		n = c->error ? 0 : MIN(n, cursor_left(c));
 		/* A copy of its own, so that every byte beyond it is seen. */
 		sections[i].own = malloc(n + !n);
 		sections[i].bytes = n;
 		sections[i].data = sections[i].own;
-		memcpy(sections[i].own, c.pos, n);
-		cursor_skip(&c, n);
+		memcpy(sections[i].own, c->pos, n);
+		cursor_skip(c, n);
 	}
+	dwarf_file_init(ret, sections);
+	ret->is_split = split;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct elf_file f = {.n_loads = 1,
+		.loads = {{.vaddr = CODE_START, .memory_bytes = CODE_BYTES, .flags = PF_X}}};
+	_cleanup_dwarf_links_ struct dwarf_links links = {
+		.package_asked = true, .package = {.elf = {.fd = -1}}};
+	_cleanup_dwarf_file_ struct dwarf_file program, alt;
+	_cleanup_debug_sections_ struct debug_sections encoded = {.n = 0};
+	_cleanup_debug_tables_ struct debug_tables t;
+	struct cursor c = cursor_of(data, size);
+
+	take_file(&c, false, &program);
+	take_file(&c, false, &alt);
+	take_file(&c, true, &links.package.dwarf);
+	program.alt = dwarf_file_list(&alt) == 0 ? &alt : NULL;
 	debug_tables_init(&t, &f);
-	if (dwarf_read_sections(sections, &t) == 0 && debug_tables_encode(&t, &encoded) == 0)
+	if (dwarf_read_file(&program, &links, &t) == 0 && debug_tables_encode(&t, &encoded) == 0)
 		look_up(&encoded);
 	return 0;
 }
