@@ -8,7 +8,9 @@ import tempfile
 import threading
 import unittest
 
+import linked_files
 import sonde_e2e as e2e
+from linked_files import FLAGS, build_id, run, split
 
 # A static function, whose name no dynamic symbol table has.
 BURN_C = r'''
@@ -16,23 +18,6 @@ static volatile unsigned long sink;
 static __attribute__((noinline)) void burn_hidden(void) { for (int i = 0; i < 10000; i++) sink += i * sink + 1; }
 int main(void) { for (;;) burn_hidden(); }
 '''
-FLAGS = ('-O1', '-g', '-fno-omit-frame-pointer', '-mno-omit-leaf-frame-pointer')
-
-
-def run(*cmd):
-    subprocess.run(cmd, check=True, stdout=subprocess.DEVNULL)
-
-
-def build_id(path):
-    out = subprocess.run(['readelf', '-n', path], capture_output=True, text=True, check=True).stdout
-    return out.split('Build ID: ')[1].split()[0]
-
-
-def split(prog, debug):
-    """Moves the debug information of prog into a file of its own and strips it."""
-    os.makedirs(os.path.dirname(debug), exist_ok=True)
-    run('objcopy', '--only-keep-debug', prog, debug)
-    run('strip', '--strip-all', prog)
 
 
 @e2e.needs_kernel
@@ -186,8 +171,8 @@ class FromServers(unittest.TestCase):
         split(prog, f'{self.top}/served/{bid}.debug')
         return prog, bid
 
-    def functions(self, d, pid):
-        return e2e.Pprof(d.get(f'/debug/pprof/profile?seconds=1&hz=99&pid={pid}').body).functions()
+    def functions(self, d, pid, more=''):
+        return e2e.Pprof(d.get(f'/debug/pprof/profile?seconds=1&hz=99&pid={pid}{more}').body).functions()
 
     def result(self, d, result):
         return d.metrics()[f'sonde_debuginfod_requests_total{{result="{result}"}}']
@@ -210,6 +195,19 @@ class FromServers(unittest.TestCase):
         with e2e.exporter(f'--symbols.cache-path={self.top}/symbols', f'--symbols.debuginfod={server.url}') as d, e2e.Workload(prog) as w:
             self.assertIn('burn_hidden', self.functions(d, w.pid))
             self.assertEqual(self.result(d, 'found'), 0)
+
+    def test_supplementary_file(self):
+        # The debug file that names it stays at hand until it has come too.
+        prog, debug, common = linked_files.deduplicated(self.top, '/gone/common', self.id())
+        bid, other = build_id(prog), build_id(common)
+        os.makedirs(f'{self.top}/served')
+        os.rename(debug, f'{self.top}/served/{bid}.debug')
+        os.rename(common, f'{self.top}/served/{other}.debug')
+        with Debuginfod(f'{self.top}/served') as server:
+            e2e.wait_for('the scan', lambda: server.has(bid) and server.has(other), 60)
+            with e2e.exporter('--symbols.cache-path=', f'--symbols.debuginfod={server.url}') as d, e2e.Workload(prog) as w:
+                e2e.wait_for('the name', lambda: 'burn_shared' in self.functions(d, w.pid, '&symbolize=lines'), 60)
+                self.assertEqual(self.result(d, 'found'), 2)
 
     def test_not_found_is_remembered(self):
         prog, bid = self.program()
