@@ -259,6 +259,9 @@ static int parse_profiles(const struct url_params *u, struct api_params *p, stru
 		p->end_ns = p->n_profiles ? MAX(p->end_ns, id->time_ns) : id->time_ns;
 		p->n_profiles++;
 	}
+	/* A time that cannot be stored is one where nothing is found. */
+	p->start_ns = MAX(MIN(p->start_ns, MAX_TIME_S * NS_PER_S), -MAX_TIME_S * NS_PER_S);
+	p->end_ns = MAX(MIN(p->end_ns, MAX_TIME_S * NS_PER_S), -MAX_TIME_S * NS_PER_S);
 	return p->n_profiles > API_MAX_PROFILES
 		       ? err_set(eb, -EINVAL, "profile_id: more than %d", API_MAX_PROFILES)
 		       : 0;

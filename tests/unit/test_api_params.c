@@ -145,6 +145,22 @@ static void test_all(void **state)
 	assert_int_equal(parse("query=up&start=1&end=1700000000&seconds=30", &p, NULL), 0);
 	assert_int_equal(p.start_ns, 1699999970 * SEC);
 	api_params_done(&p);
+	/* Profiles say when they were; times that nothing can have do not overflow. */
+	assert_int_equal(parse("start=now-1m&profile_id=00000000-3b9a-ca01-0000-0000000000aa&"
+			       "profile_id=00000000-3b9a-ca00-0000-000000000001",
+				 &p, NULL),
+		0);
+	assert_int_equal(p.n_profiles, 2);
+	assert_int_equal(p.profiles[0].series, 0xaa);
+	assert_int_equal(p.start_ns, SEC);
+	assert_int_equal(p.end_ns, SEC + 1);
+	api_params_done(&p);
+	assert_int_equal(parse("profile_id=80000000-0000-0000-0000-000000000000&"
+			       "profile_id=7fffffff-ffff-ffff-ffff-ffffffffffff",
+				 &p, NULL),
+		0);
+	assert_true(p.start_ns == -4000000000 * SEC && p.end_ns == 4000000000 * SEC);
+	api_params_done(&p);
 	assert_int_equal(parse("match[]=up&match[]={a=\"b\"}&query_ignored=1", &p, NULL), 0);
 	assert_int_equal(p.n_selectors, 2);
 	assert_int_equal(p.terms, QUERY_PROMETHEUS_TERMS);
