@@ -314,6 +314,16 @@ static int render_pprof(struct diff *d, struct bytes *out, struct errbuf *eb)
 	return r;
 }
 
+static void multiply(struct stats_row *rows, size_t n, double by)
+{
+	for (size_t i = 0; i < n; i++) {
+		rows[i].mean_a *= by;
+		rows[i].mean_b *= by;
+		rows[i].se_a *= by;
+		rows[i].se_b *= by;
+	}
+}
+
 /*
  * Pictures show values: B's as they are and A's as they would be over what B covers, whatever the scales are, since rates and shares
  * are no whole numbers of the unit.
@@ -328,6 +338,13 @@ static int render_picture(struct diff *d, struct bytes *out)
 
 	shown.scale_a = factor;
 	shown.scale_b = 1;
+	if (shown.stats && d->stats.whole.mean_b > 0) {
+		/* What the replicates say in the same terms. */
+		double by = (double)d->laid.total_b[0] / d->stats.whole.mean_b;
+
+		multiply(d->stats.nodes, d->stats.n_nodes, by);
+		multiply(d->stats.functions, 2 * d->stats.n_functions, by);
+	}
 	if (d->b.params.format == API_HTML)
 		return render_diff_html(&shown, head, false, out);
 	*strchr(head, '\n') = ' ';
