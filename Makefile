@@ -68,7 +68,7 @@ KERNEL := $(KERNEL_SRC:%.c=$(B)/%)
 .DELETE_ON_ERROR:
 .SECONDARY: $(PROTO_C)
 .SUFFIXES:
-.PHONY: all run test test-crash check bench deps fmt compdb help install clean unit fuzz FORCE
+.PHONY: all run test test-crash test-fuzz check bench deps fmt compdb help install clean unit fuzz FORCE
 
 all: $(PROGRAMS) ## build the three programs (default)
 
@@ -90,6 +90,12 @@ test: deps ## install what is missing, build, run every test
 CRASH := $(filter $(B)/tests/unit/test_store_%,$(UNIT))
 test-crash: $(CRASH) ## crashes of the store: simulated and real ones, thousands of rounds
 	@tests/crash/run $(B) $(SEED)
+
+FUZZ_SECONDS ?= 60
+ONLY ?=
+test-fuzz: deps ## every fuzz target for a minute (FUZZ_SECONDS=n, ONLY=part of a name), from chance
+	@$(MAKE) --no-print-directory fuzz
+	@tests/run $(B) --fuzz --fuzz-seconds $(FUZZ_SECONDS) --fuzz-seed 0 --only '$(ONLY)'
 
 unit: $(UNIT)
 # One sub-make builds them all: several would race for the same objects.

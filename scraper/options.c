@@ -88,6 +88,15 @@ static const struct option_spec specs[] = {
 			"ones "
 			"wait. 0 means no limit."},
 
+	OPTION_HEADING("Discovery"),
+	{"discover.max-answer-bytes", OPTION_BYTES, FIELD(discover_max_answer_bytes),
+		.value = "BYTES", .fallback = "64MiB", .min = 1024, .max = 1 << 30,
+		.help = "Largest answer of a service discovery, of Kubernetes each page of a "
+			"list."},
+	{"discover.max-event-bytes", OPTION_BYTES, FIELD(discover_max_event_bytes),
+		.value = "BYTES", .fallback = "8MiB", .min = 1024, .max = 1 << 30,
+		.help = "Largest event of a watch of Kubernetes."},
+
 	OPTION_HEADING("Queries"),
 	{"query.max-memory", OPTION_BYTES, FIELD(query_max_memory), .value = "BYTES",
 		.fallback = "512MiB", .min = 1 << 20, .max = 1e15,

@@ -19,6 +19,7 @@ struct scraper_options {
 	uint64_t retention_bytes, head_bytes, cache_bytes;
 	int64_t out_of_order_ms;
 	uint64_t scrape_max_memory, max_body_bytes, max_inflated_bytes, max_per_host;
+	uint64_t discover_max_answer_bytes, discover_max_event_bytes;
 	uint64_t query_max_memory, query_max_bytes, query_cache_bytes, query_max_nodes,
 		query_threads;
 	int64_t query_timeout_ms;

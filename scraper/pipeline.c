@@ -298,7 +298,9 @@ static int make_scrape(struct scraper_pipeline *p, struct errbuf *eb)
 					 .clock = p->clock,
 					 .update = scrape_update,
 					 .ctx = scrape,
-					 .user_agent = p->user_agent},
+					 .user_agent = p->user_agent,
+					 .max_answer_bytes = p->o->discover_max_answer_bytes,
+					 .max_event_bytes = p->o->discover_max_event_bytes},
 			&p->discover, eb);
 	if (r == 0 && discover_fd(p->discover) >= 0)
 		r = scrape_watch(scrape, discover_fd(p->discover));

@@ -133,6 +133,11 @@ static void collect_discovery(struct metrics_writer *w, void *arg)
 	for (size_t i = 0; i < n; i++)
 		metrics_write(
 			w, (double)kinds[i].refresh_failures_total, "kind", kinds[i].kind, NULL);
+	metrics_write_family(w, METRIC_COUNTER, "sonde_discover_too_large_total",
+		"Answers above --discover.max-answer-bytes and events above "
+		"--discover.max-event-bytes.");
+	for (size_t i = 0; i < n; i++)
+		metrics_write(w, (double)kinds[i].too_large_total, "kind", kinds[i].kind, NULL);
 	metrics_write_family(w, METRIC_COUNTER, "sonde_discover_updates_total",
 		"Changes of groups handed to scraping.");
 	for (size_t i = 0; i < n; i++)

@@ -8,7 +8,9 @@
 #include "lib/net/json_read.h"
 
 #define KUBERNETES_ACCOUNT "/var/run/secrets/kubernetes.io/serviceaccount/"
-enum { KUBERNETES_MAX_TEXT_BYTES = 64 << 20 }; /* of a page or an event that is read */
+enum {
+	KUBERNETES_MAX_TEXT_BYTES = 1 << 30
+}; /* of a page or an event; who asks sets the real limit */
 
 /* The server by the pod's environment ("https://10.0.0.1:443", heap) and, in *ret, the credentials of its service account.
  * -ENOENT: not inside a cluster. */

@@ -106,9 +106,12 @@ http_handler_fn api_top_series;						     /* top_series.c */
 http_handler_fn api_profile_types, api_labels, api_label_values, api_series; /* catalog.c */
 http_handler_fn api_targets, api_scrape_pools, api_status_config, api_status_flags; /* status.c */
 http_handler_fn api_scrape_pool_config, api_relabel_steps, api_page_discovery;	    /* pools.c */
+/* False while the store is not open. */
+bool api_take_stats(struct api *a, struct store_stats *ret);
 /* "15d or 10GiB", with its NUL. */
 void api_retention(const struct api *a, struct bytes *ret);
-http_handler_fn api_walreplay, api_runtimeinfo, api_buildinfo, api_tsdb;   /* status.c */
+http_handler_fn api_tsdb;						   /* tsdb.c */
+http_handler_fn api_walreplay, api_runtimeinfo, api_buildinfo;		   /* status.c */
 http_handler_fn api_metrics, api_healthy, api_ready, api_reload, api_quit; /* lifecycle.c */
 http_handler_fn api_admin_snapshot, api_admin_delete_series,
 	api_admin_clean_tombstones;						/* admin.c */

@@ -6,7 +6,9 @@
 #include "lib/base/str.h"
 #include "lib/base/version.h"
 #include "scraper/api/api_impl.h"
+#include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *health_name(enum api_health h)
 {
@@ -207,7 +209,7 @@ void api_status_flags(struct http_request *r, void *arg)
 	api_reply_json(r, &j, &out);
 }
 
-static bool take_stats(struct api *a, struct store_stats *ret)
+bool api_take_stats(struct api *a, struct store_stats *ret)
 {
 	bool open;
 
@@ -236,11 +238,11 @@ void api_runtimeinfo(struct http_request *r, void *arg)
 	_cleanup_bytes_ struct bytes retention = {};
 	struct bytes out = {};
 	struct json j;
-	char time[40];
+	char time[40], cwd[PATH_MAX];
 	bool ok = true;
 	int64_t reload = 0;
 
-	take_stats(a, &s);
+	api_take_stats(a, &s);
 	if (a->o.callbacks.last_reload_ns)
 		reload = a->o.callbacks.last_reload_ns(a->o.callbacks.arg, &ok);
 	api_json_begin(&out, &j);
@@ -252,7 +254,12 @@ void api_runtimeinfo(struct http_request *r, void *arg)
 	json_kv_bool(&j, "reloadConfigSuccess", ok);
 	api_format_time(reload, time);
 	json_kv_string(&j, "lastConfigTime", time);
+	json_kv_string(&j, "CWD", getcwd(cwd, sizeof(cwd)) ? cwd : "");
 	json_kv_uint(&j, "corruptionCount", s.blocks_quarantined + s.replay_damaged_records);
+	/* clients written for Prometheus may expect these */
+	json_kv_int(&j, "GOMAXPROCS", sysconf(_SC_NPROCESSORS_ONLN));
+	json_kv_string(&j, "GOGC", "");
+	json_kv_string(&j, "GODEBUG", "");
 	api_retention(a, &retention);
 	json_kv_string(&j, "storageRetention", (const char *)retention.data);
 	json_object_end(&j);
@@ -294,39 +301,6 @@ void api_buildinfo(struct http_request *r, void *arg)
 	json_kv_string(&j, "buildDate", "");
 	json_kv_string(&j, "goVersion", "");
 	json_kv_string(&j, "compiler", version_compiler());
-	json_object_end(&j);
-	api_reply_json(r, &j, &out);
-}
-
-void api_tsdb(struct http_request *r, void *arg)
-{
-	struct store_stats s;
-	struct bytes out = {};
-	struct json j;
-
-	if (!take_stats(arg, &s)) {
-		api_reply_error(r, API_JSON, -EAGAIN, "the store is not open yet");
-		return;
-	}
-	api_json_begin(&out, &j);
-	json_object_begin(&j);
-	json_key(&j, "headStats");
-	json_object_begin(&j);
-	json_kv_uint(&j, "numSeries", s.head_streams);
-	json_kv_uint(&j, "numRows", s.head_rows);
-	json_kv_uint(&j, "numNodes", s.head_nodes);
-	json_kv_uint(&j, "bytes", s.head_bytes);
-	json_kv_uint(&j, "generations", s.heads);
-	json_kv_int(&j, "minTime", s.min_time_ns <= s.max_time_ns ? s.min_time_ns / NS_PER_MS : 0);
-	json_kv_int(&j, "maxTime", s.min_time_ns <= s.max_time_ns ? s.max_time_ns / NS_PER_MS : 0);
-	json_object_end(&j);
-	json_kv_uint(&j, "blocks", s.blocks);
-	json_kv_uint(&j, "blockBytes", s.block_bytes);
-	json_kv_uint(&j, "blocksQuarantined", s.blocks_quarantined);
-	json_kv_uint(&j, "walSegments", s.wal_segments);
-	json_kv_uint(&j, "walBytes", s.wal_bytes);
-	json_kv_bool(&j, "ingestStopped", s.stopped);
-	json_kv_string(&j, "ingestStopReason", s.stop_reason);
 	json_object_end(&j);
 	api_reply_json(r, &j, &out);
 }

@@ -46,7 +46,7 @@ static bool is_text(struct span s, const char *text)
 
 static void take(char **to, struct span value)
 {
-	if (!*to && value.n)
+	if (!*to && value.n && !memchr(value.p, 0, value.n))
 		*to = xstrndup(value.p, value.n);
 }
 

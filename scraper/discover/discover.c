@@ -18,7 +18,7 @@
 static const struct discover_kind *(*const kinds[])(void) = {discover_static, discover_file,
 	discover_http, discover_kubernetes, discover_dns, discover_docker, discover_dockerswarm,
 	discover_consul, discover_nomad, discover_ec2};
-enum { N_KINDS = ARRAY_SIZE(kinds) };
+enum { N_KINDS = ARRAY_SIZE(kinds), ANSWER_MIB = 64, EVENT_MIB = 8 };
 
 static const struct discover_kind *kind_at(size_t i)
 {
@@ -42,11 +42,13 @@ struct discover {
 	int inotify_fd, epoll_fd; /* the latter waits for the former, the client and the resolver */
 	struct http_client *client;
 	struct dns_resolver *resolver;
+	uint64_t max_answer_bytes, max_event_bytes;
 	struct discover_provider **providers;
 	size_t n_providers, cap_providers;
 	struct job_state *jobs; /* one per job of cfg, in its order */
 	uint64_t updates[N_KINDS], delayed[N_KINDS];
-	uint64_t gone_refreshes[N_KINDS], gone_failures[N_KINDS]; /* of providers that ended */
+	uint64_t gone_refreshes[N_KINDS], gone_failures[N_KINDS],
+		gone_too_large[N_KINDS]; /* of providers that ended */
 };
 
 static int watch(int epoll_fd, int fd)
@@ -66,6 +68,10 @@ int discover_new(const struct discover_options *o, struct discover **ret, struct
 		.clock = o->clock,
 		.update = o->update,
 		.ctx = o->ctx,
+		.max_answer_bytes =
+			o->max_answer_bytes ? o->max_answer_bytes : (uint64_t)ANSWER_MIB << 20,
+		.max_event_bytes =
+			o->max_event_bytes ? o->max_event_bytes : (uint64_t)EVENT_MIB << 20,
 		.inotify_fd = -1,
 		.epoll_fd = -1};
 	d->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -166,6 +172,8 @@ static struct discover_provider *get_provider(struct discover *d, const struct d
 	p->inotify_fd = d->inotify_fd;
 	p->client = d->client;
 	p->resolver = d->resolver;
+	p->max_answer_bytes = d->max_answer_bytes;
+	p->max_event_bytes = d->max_event_bytes;
 	p->cfg = config_get(d->cfg);
 	p->job = job;
 	p->idx = i;
@@ -229,6 +237,7 @@ static void drop_unused_providers(struct discover *d)
 			drop_watches(d, p);
 			d->gone_refreshes[kind_index(p->kind)] += p->refreshes;
 			d->gone_failures[kind_index(p->kind)] += p->failures;
+			d->gone_too_large[kind_index(p->kind)] += p->too_large;
 		}
 	}
 	for (size_t i = 0; i < d->n_providers; i++) {
@@ -391,6 +400,7 @@ size_t discover_stats(const struct discover *d, struct discover_stats *ret, size
 			.kind = kind_at(k)->name,
 			.refreshes_total = d->gone_refreshes[k],
 			.refresh_failures_total = d->gone_failures[k],
+			.too_large_total = d->gone_too_large[k],
 			.updates_total = d->updates[k],
 			.updates_delayed_total = d->delayed[k],
 		};
@@ -401,6 +411,7 @@ size_t discover_stats(const struct discover *d, struct discover_stats *ret, size
 				continue;
 			ret[k].refreshes_total += p->refreshes;
 			ret[k].refresh_failures_total += p->failures;
+			ret[k].too_large_total += p->too_large;
 			for (size_t g = 0; g < p->n_groups; g++)
 				ret[k].targets += p->groups[g].n_targets;
 		}

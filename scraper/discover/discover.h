@@ -33,7 +33,8 @@ struct discover_options {
 	struct clock *clock;
 	discover_update_fn *update;
 	void *ctx;
-	const char *user_agent; /* of requests */
+	const char *user_agent;			    /* of requests */
+	uint64_t max_answer_bytes, max_event_bytes; /* --discover.…; 0: the defaults */
 };
 
 struct discover;
@@ -59,7 +60,7 @@ int64_t discover_run(struct discover *d);
 struct discover_stats {
 	const char *kind;
 	uint64_t targets, refreshes_total, refresh_failures_total, updates_total,
-		updates_delayed_total;
+		updates_delayed_total, too_large_total;
 };
 /* Fills at most n entries; returns how many kinds there are. */
 size_t discover_stats(const struct discover *d, struct discover_stats *ret, size_t n);

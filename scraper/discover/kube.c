@@ -22,7 +22,6 @@ enum {
 	LIST_TIMEOUT_MS = 60 * 1000,
 	WATCH_MIN_S = 300,	    /* and up to twice that, so that not all end at once */
 	WATCH_GRACE_MS = 30 * 1000, /* by then a server that lives has ended it */
-	MAX_EVENT_BYTES = 8 << 20,
 	FIRST_PAUSE_MS = 500,
 	MAX_PAUSE_MS = 30 * 1000,
 	FLUSH_MS = 100,		  /* groups are made at most this often */
@@ -81,7 +80,7 @@ static void add_watch(struct kube *k, enum kube_resource r, const char *namespac
 
 	*w = (struct watch) {
 		.kube = k, .resource = r, .namespace = namespace, .idx = (unsigned)k->n_watches++};
-	http_lines_init(&w->lines, MAX_EVENT_BYTES);
+	http_lines_init(&w->lines, k->provider->max_event_bytes);
 }
 
 static bool has_watch(const struct kube *k, enum kube_resource r, const char *namespace)
@@ -251,13 +250,19 @@ static int on_line(void *arg, const char *line, size_t n)
 static int on_piece(struct discover_provider *p, const void *bytes, size_t n, void *arg)
 {
 	struct watch *w = arg;
+	int r;
 
 	if (!n) {
 		w->is_open = true;
 		works(w);
 	}
 	p->next_ns = 0;
-	return http_lines_put(&w->lines, bytes, n, on_line, w, &w->stream_error);
+	r = http_lines_put(&w->lines, bytes, n, on_line, w, &w->stream_error);
+	if (r == -EFBIG)
+		err_set(&w->stream_error, r,
+			"an event of more than %llu bytes (--discover.max-event-bytes)",
+			(unsigned long long)p->max_event_bytes);
+	return r;
 }
 
 static void on_list(struct watch *w, struct http_response *r)

@@ -51,7 +51,6 @@ static int connect_in_cluster(struct fs *fs, struct kube_connection *c, struct e
 
 	if (r < 0)
 		return err_set(eb, r, "%s; outside give api_server or kubeconfig_file", why.text);
-	bytes_init(&own, NULL, MAX_NAMESPACE_BYTES);
 	if (fs_read_file(fs, KUBERNETES_ACCOUNT "namespace", MAX_NAMESPACE_BYTES, &own, NULL) ==
 		0) {
 		for (n = own.len; n && strchr(" \t\r\n", own.data[n - 1]);)

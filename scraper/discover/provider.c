@@ -7,8 +7,6 @@
 #include "lib/base/alloc.h"
 #include <string.h>
 
-enum { MAX_ANSWER_BYTES = 64 << 20 };
-
 void discover_failed(struct discover_provider *p, const char *fmt, ...)
 {
 	va_list ap;
@@ -94,6 +92,16 @@ struct discover_fetch {
 	void *arg;
 };
 
+static void note_size(struct discover_provider *p, struct http_response *r)
+{
+	if (r->error != -EFBIG)
+		return;
+	p->too_large++;
+	err_set(&r->text, r->error,
+		"the answer is larger than %llu bytes (--discover.max-answer-bytes)",
+		(unsigned long long)p->max_answer_bytes);
+}
+
 static void on_done(struct http_response *r, void *arg)
 {
 	struct discover_fetch *f = arg, **at = &f->provider->fetches;
@@ -101,6 +109,7 @@ static void on_done(struct http_response *r, void *arg)
 	while (*at != f)
 		at = &(*at)->next;
 	*at = f->next;
+	note_size(f->provider, r);
 	if (r->error != -ECANCELED)
 		f->done(f->provider, r, f->arg);
 	else if (f->drop)
@@ -135,7 +144,7 @@ int discover_fetch(struct discover_provider *p, const struct discover_request *q
 			.body = q->body,
 			.n_body = q->n_body,
 			.signature = q->signature,
-			.max_body_bytes = MAX_ANSWER_BYTES,
+			.max_body_bytes = p->max_answer_bytes,
 			.piece = q->piece ? on_piece : NULL,
 			.done = on_done,
 			.arg = f,

@@ -51,7 +51,8 @@ struct discover_provider {
 	size_t n_groups, cap_groups;
 	int64_t next_ns; /* of the next refresh; INT64_MAX: never by itself */
 	bool changed;
-	uint64_t refreshes, failures;
+	uint64_t refreshes, failures, too_large;
+	uint64_t max_answer_bytes, max_event_bytes;
 	char error[512]; /* why the last refresh failed, or "" */
 	void *state;
 	int *watches; /* inotify watch descriptors that concern this provider */

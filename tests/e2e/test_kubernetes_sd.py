@@ -10,7 +10,7 @@ import threading
 import unittest
 import urllib.parse
 
-from sonde_e2e import scraper, sonde, wait_for
+from sonde_e2e import mounted, scraper, sonde, wait_for
 from test_web_config import Files
 
 BESIDE_OTHERS = True
@@ -508,6 +508,57 @@ class ProtocolTest(unittest.TestCase):
                 else:
                     self.assertEqual(set(found or err), {'10.0.0.1:8080'})
             self.assertIn('not inside a cluster', check(config('pod', ''))[1])
+
+    @unittest.skipIf(os.geteuid() != 0, 'needs root for a mount namespace')
+    def test_in_cluster(self):
+        """As a pod: the server from the environment, the service account where kubelet mounts it; its token is renewed."""
+        f = Files()
+        self.addCleanup(f.close)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(f['server.pem'], f['server.key'])
+        with Api('first', context) as api, tempfile.TemporaryDirectory() as account:
+            def write(name, text):
+                with open(f'{account}/.new', 'w') as out:
+                    out.write(text)
+                os.rename(f'{account}/.new', f'{account}/{name}')
+            write('token', 'first\n')
+            write('namespace', 'web\n')
+            with open(f['ca.pem']) as ca:
+                write('ca.crt', ca.read())
+            api.put('pods', pod('a', '10.0.0.1'), pod('b', '10.0.0.2', namespace='other'))
+            inside = '/run/secrets/kubernetes.io/serviceaccount'
+            bind = f'mkdir -p {inside} && mount --bind {account} {inside} && exec "$@"'
+            prefix = (mounted('tmpfs', '/run', bind) if os.path.ismount('/run') else
+                      ['unshare', '--mount', '--propagation', 'private', 'sh', '-c', f'mount -t tmpfs none /run && {bind}']) + ['sh']
+            host, _, port = api.url.removeprefix('https://').rpartition(':')
+            env = {**os.environ, 'KUBERNETES_SERVICE_HOST': host, 'KUBERNETES_SERVICE_PORT': port}
+            with scraper(config('pod', 'namespaces: {own_namespace: true}'), env=env, prefix=prefix) as s:
+                self.addresses(s, '10.0.0.1:8080')
+                api.token = 'second'
+                api.disconnect(forget=True)
+                wait_for('a failure', lambda: failures(s))
+                self.addresses(s, '10.0.0.1:8080')
+                write('token', 'second')
+                api.put('pods', pod('c', '10.0.0.3'))
+                self.addresses(s, '10.0.0.1:8080', '10.0.0.3:8080')
+
+    def test_limits(self):
+        with Api() as api, scraper(config('pod', f'api_server: {api.url}'), '--discover.max-answer-bytes=64KB', '--discover.max-event-bytes=16KB') as s:
+            def too_large():
+                return s.metrics()['sonde_discover_too_large_total{kind="kubernetes"}']
+            api.put('pods', pod('a', '10.0.0.1'))
+            self.addresses(s, '10.0.0.1:8080')
+            self.assertEqual(too_large(), 0)
+            api.put('pods', pod('b', '10.0.0.2', annotations={'a': 'x' * 20000}))
+            wait_for('a refused event', too_large)  # the list that follows holds it
+            self.addresses(s, '10.0.0.1:8080', '10.0.0.2:8080')
+            n = too_large()
+            api.put('pods', pod('c', '10.0.0.3', annotations={'a': 'x' * 70000}))
+            wait_for('refused events and lists', lambda: too_large() > n + 1)
+            self.addresses(s, '10.0.0.1:8080', '10.0.0.2:8080')
+            api.delete('pods', 'c')
+            api.put('pods', pod('d', '10.0.0.4'))
+            self.addresses(s, '10.0.0.1:8080', '10.0.0.2:8080', '10.0.0.4:8080')
 
 
 if __name__ == '__main__':

@@ -92,7 +92,11 @@ static void test_json(void **state)
 		{"/api/v1/status/flags", {{"data.web\1listen-address", "127.0.0.1:0", 0}}},
 		{"/api/v1/status/runtimeinfo", {{"data.reloadConfigSuccess", NULL, 0}}},
 		{"/api/v1/status/buildinfo", {{"data.version", "1.2.3", 0}}},
-		{"/api/v1/status/tsdb", {{"data.headStats.numSeries", NULL, 7}}},
+		{"/api/v1/status/tsdb?start=0&end=2000&limit=1",
+			{{"data.headStats.numSeries", NULL, 7},
+				{"data.seriesCountByMetricName.0.name",
+					"process_cpu_cpu_nanoseconds_total", 0},
+				{"data.labelValueCountByLabelName.0.name", "__name__", 0}}},
 	};
 	struct fixture *f = *state;
 
