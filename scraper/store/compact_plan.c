@@ -235,6 +235,26 @@ static void note_failure(struct store *s, const struct plan *p)
 	pthread_mutex_unlock(&s->state_lock);
 }
 
+/* With nothing left of a block there is none that stands for what it replaced: a reader may still hold that, and it would be back after a death. */
+static bool replaced_remain(struct store *s, const struct plan *p)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		const struct meta_ulids *u = &p->inputs[i]->meta.replaces;
+
+		for (size_t k = 0; k < u->n; k++) {
+			char text[ULID_TEXT];
+			_cleanup_free_ char *path = NULL;
+			struct fs_stat st;
+
+			ulid_format(u->items[k], text);
+			path = xasprintf("%s/%s", s->block_dir, text);
+			if (s->fs->stat(s->fs, path, &st) != -ENOENT)
+				return true;
+		}
+	}
+	return false;
+}
+
 static int run(struct store *s, bool deletions_only, struct errbuf *eb)
 {
 	struct plan p = {.n = 0};
@@ -246,6 +266,8 @@ static int run(struct store *s, bool deletions_only, struct errbuf *eb)
 	r = has_room(s, &p) ? write_block(s, &p, &b, eb)
 			    : err_set(eb, -ENOSPC, "not enough free space for %llu bytes",
 				      (unsigned long long)p.bytes);
+	if (r == -ENODATA && replaced_remain(s, &p))
+		r = err_set(eb, -EAGAIN, "blocks that were replaced are still read");
 	if (!r || r == -ENODATA)
 		replace_blocks(s, &p, b);
 	else if (r != -ECANCELED)
@@ -279,10 +301,12 @@ static int until_done(
 	if (s->o.read_only)
 		return err_set(eb, -EROFS, "the store is open for reading only");
 	pthread_mutex_lock(&s->maintain_lock);
-	do {
-		r = step(s, eb);
+	r = store_settle_deletion(s, eb);
+	while (!r && (r = step(s, eb)) > 0) {
 		store_quarantine_damaged(s);
-	} while (r > 0);
+		r = 0;
+	}
+	store_quarantine_damaged(s);
 	pthread_mutex_unlock(&s->maintain_lock);
 	return r;
 }

@@ -54,7 +54,7 @@ void meta_done(struct meta *m)
 	*m = (struct meta) {.level = 0};
 }
 
-static void put_ulids(struct json *j, const char *key, const struct meta_ulids *u)
+void meta_ulids_write(struct json *j, const char *key, const struct meta_ulids *u)
 {
 	char text[ULID_TEXT];
 
@@ -95,6 +95,28 @@ static void put_rollups(struct json *j, const struct meta *m)
 	json_array_end(j);
 }
 
+int meta_sum_write(struct bytes *out, size_t start)
+{
+	if (!out->error)
+		bytes_printf(
+			out, "crc32c %08x\n", hash_crc32c(0, out->data + start, out->len - start));
+	return bytes_error(out);
+}
+
+int meta_sum_check(const void *p, size_t n, const char *name, size_t *ret_n, struct errbuf *eb)
+{
+	char want[CRC_LINE + 1];
+
+	if (n < CRC_LINE)
+		return err_set(eb, -EBADMSG, "%s is cut short", name);
+	n -= CRC_LINE;
+	snprintf(want, sizeof(want), "crc32c %08x\n", hash_crc32c(0, p, n));
+	if (memcmp((const char *)p + n, want, CRC_LINE))
+		return err_set(eb, -EBADMSG, "%s has a wrong checksum", name);
+	*ret_n = n;
+	return 0;
+}
+
 int meta_write(const struct meta *m, struct bytes *out)
 {
 	struct json j = json_to(out);
@@ -116,8 +138,8 @@ int meta_write(const struct meta *m, struct bytes *out)
 		json_string(&j, "rollups");
 	json_array_end(&j);
 	json_kv_uint(&j, "level", m->level);
-	put_ulids(&j, "generations", &m->generations);
-	put_ulids(&j, "replaces", &m->replaces);
+	meta_ulids_write(&j, "generations", &m->generations);
+	meta_ulids_write(&j, "replaces", &m->replaces);
 	json_kv_int(&j, "min_time", m->min_time_ns);
 	json_kv_int(&j, "max_time", m->max_time_ns);
 	json_kv_int(&j, "max_duration", m->max_duration_ns);
@@ -145,10 +167,7 @@ int meta_write(const struct meta *m, struct bytes *out)
 		tombstone_write(&j, &m->tombstones);
 	json_object_end(&j);
 	bytes_put_u8(out, '\n');
-	if (out->error)
-		return out->error;
-	bytes_printf(out, "crc32c %08x\n", hash_crc32c(0, out->data + start, out->len - start));
-	return bytes_error(out);
+	return meta_sum_write(out, start);
 }
 
 static int bad(struct errbuf *eb, const char *key)
@@ -180,7 +199,7 @@ static int get_uint(
 	return 0;
 }
 
-static int get_ulids(
+int meta_ulids_read(
 	const struct json_value *o, const char *key, struct meta_ulids *ret, struct errbuf *eb)
 {
 	const struct json_value *a = json_value_get(o, key);
@@ -316,8 +335,8 @@ static int get_members(const struct json_value *o, struct meta *ret, struct errb
 		return bad(eb, "ulid");
 	r = r ? r : get_uint(o, "level", UINT32_MAX, &level, eb);
 	ret->level = (uint32_t)level;
-	r = r ? r : get_ulids(o, "generations", &ret->generations, eb);
-	r = r ? r : get_ulids(o, "replaces", &ret->replaces, eb);
+	r = r ? r : meta_ulids_read(o, "generations", &ret->generations, eb);
+	r = r ? r : meta_ulids_read(o, "replaces", &ret->replaces, eb);
 	r = r ? r : get_int(o, "min_time", &ret->min_time_ns, eb);
 	r = r ? r : get_int(o, "max_time", &ret->max_time_ns, eb);
 	r = r ? r : get_int(o, "max_duration", &ret->max_duration_ns, eb);
@@ -335,17 +354,11 @@ int meta_read(const void *p, size_t n, struct meta *ret, struct errbuf *eb)
 {
 	_cleanup_(json_doc_freep)
 	struct json_doc *doc = NULL;
-	char want[CRC_LINE + 1];
 	int r;
 
 	*ret = (struct meta) {.level = 0};
-	if (n < CRC_LINE)
-		return err_set(eb, -EBADMSG, "meta.json is cut short");
-	n -= CRC_LINE;
-	snprintf(want, sizeof(want), "crc32c %08x\n", hash_crc32c(0, p, n));
-	if (memcmp((const char *)p + n, want, CRC_LINE))
-		return err_set(eb, -EBADMSG, "meta.json has a wrong checksum");
-	r = json_read(p, n, META_MAX_BYTES, &doc, eb);
+	r = meta_sum_check(p, n, "meta.json", &n, eb);
+	r = r ? r : json_read(p, n, META_MAX_BYTES, &doc, eb);
 	if (r >= 0)
 		r = get_members(json_doc_root(doc), ret, eb);
 	if (r < 0)

@@ -124,6 +124,7 @@ static void free_store(struct store *s)
 	free(s->sealed);
 	free(s->blocks);
 	free(s->obsolete);
+	deletion_log_done(&s->deletion);
 	wal_done(&s->wal);
 	cursors_done(&s->cursors);
 	cache_free(s->cache);
@@ -207,6 +208,7 @@ static int open_locked(struct store *s, struct errbuf *eb)
 	struct errbuf ignored = {.text = ""};
 	int r = store_open_blocks(s, eb);
 
+	r = r ? r : store_load_deletion(s, eb);
 	r = r ? r : store_replay(s, eb);
 	if (r < 0 || s->o.read_only)
 		return r;
@@ -329,7 +331,9 @@ static int maintain(struct store *s, bool force, struct errbuf *eb)
 	first = store_flush_locked(s, force, &local);
 	store_quarantine_damaged(s);
 	store_retain(s);
-	if (!s->o.no_compaction) {
+	r = store_settle_deletion(s, &local);
+	first = first < 0 ? first : r;
+	if (!s->o.no_compaction && !r) {
 		r = store_compact_once(s, &local);
 		first = first < 0 ? first : r;
 		store_quarantine_damaged(s);

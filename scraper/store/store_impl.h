@@ -10,6 +10,7 @@
 #include "scraper/store/block.h"
 #include "scraper/store/cache.h"
 #include "scraper/store/cursors.h"
+#include "scraper/store/deletion_log.h"
 #include "scraper/store/encode.h"
 #include "scraper/store/head.h"
 #include "scraper/store/store.h"
@@ -50,6 +51,7 @@ struct store {
 	struct store_stats stats; /* what is counted; the rest is filled in by store_stats() */
 	int64_t flush_retry_ns;
 	pthread_mutex_t maintain_lock; /* before append_lock: one round at a time */
+	struct deletion_log deletion;  /* not settled yet; under maintain_lock */
 	_Atomic bool cancelled;
 	char **rollup_without;
 	size_t n_rollup_without;
@@ -91,6 +93,12 @@ bool store_has_generation(struct store *s, const uint8_t generation[ULID_BYTES])
 
 /* The WAL of a generation of this block is still there: the block must stay as it is. Holds state_lock. */
 bool store_is_obsolete_pending(const struct store *s, const struct block *b);
+
+/* delete.c; all hold maintain_lock, or nothing else runs. */
+/* At start: a deletion that was logged is applied to the blocks just opened. */
+int store_load_deletion(struct store *s, struct errbuf *eb) _must_check_;
+/* Writes what is logged into the blocks' meta.json and removes the log. Until that is done no block may be written anew or linked. */
+int store_settle_deletion(struct store *s, struct errbuf *eb) _must_check_;
 
 /* compact_plan.c; all hold maintain_lock. */
 /* One compaction, if one is due: 1 when there was one. */

@@ -79,6 +79,19 @@ int tombstone_copy(struct tombstones *to, const struct tombstones *from, struct 
 	return r;
 }
 
+bool tombstone_equal(const struct tombstone *a, const struct tombstone *b)
+{
+	bool same = a->n_matchers == b->n_matchers && a->min_time_ns == b->min_time_ns &&
+		    a->max_time_ns == b->max_time_ns;
+
+	for (size_t i = 0; same && i < a->n_matchers; i++) {
+		const struct tombstone_matcher *x = &a->matchers[i], *y = &b->matchers[i];
+
+		same = x->op == y->op && !strcmp(x->name, y->name) && !strcmp(x->value, y->value);
+	}
+	return same;
+}
+
 static int matches(
 	const struct tombstone_matcher *m, const struct prof_str *value, struct errbuf *eb)
 {

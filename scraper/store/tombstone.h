@@ -45,6 +45,9 @@ int tombstone_add(struct tombstones *t, const struct store_matcher *m, size_t n,
 int tombstone_copy(
 	struct tombstones *to, const struct tombstones *from, struct errbuf *eb) _must_check_;
 
+/* The same matchers in the same order, the same range. */
+bool tombstone_equal(const struct tombstone *a, const struct tombstone *b);
+
 /* The value of a label that is not there is an empty text. */
 struct prof_str;
 struct tombstone_labels {

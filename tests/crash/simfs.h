@@ -38,6 +38,7 @@ struct sim_inode {
 	struct sim_change *changes;
 	size_t n_changes, cap_changes;
 	bool locked;
+	struct sim_inode *copy; /* while a file system is copied */
 };
 
 struct simfs {
@@ -531,6 +532,47 @@ static inline void simfs_done(struct simfs *s)
 		free(i->changes);
 		free(i);
 	}
+}
+
+static inline void sim_copy_entries(struct sim_dir *to, const struct sim_dir *from)
+{
+	sim_grow(&to->items, &to->cap, from->n, sizeof(*to->items));
+	for (size_t i = 0; i < from->n; i++) {
+		to->items[i] = from->items[i];
+		to->items[i].inode = from->items[i].inode->copy;
+	}
+	to->n = from->n;
+}
+
+static inline void sim_copy_inode(struct sim_inode *to, const struct sim_inode *from)
+{
+	sim_size(&to->now, &to->now_size, &to->now_cap, from->now_size);
+	sim_size(&to->disk, &to->disk_size, &to->disk_cap, from->disk_size);
+	if (from->now_size)
+		memcpy(to->now, from->now, from->now_size);
+	if (from->disk_size)
+		memcpy(to->disk, from->disk, from->disk_size);
+	to->dirty = from->dirty;
+	sim_copy_entries(&to->entries, &from->entries);
+	sim_copy_entries(&to->disk_entries, &from->disk_entries);
+	sim_grow(&to->changes, &to->cap_changes, from->n_changes, sizeof(*to->changes));
+	for (size_t i = 0; i < from->n_changes; i++) {
+		to->changes[i] = from->changes[i];
+		if (from->changes[i].inode)
+			to->changes[i].inode = from->changes[i].inode->copy;
+	}
+	to->n_changes = from->n_changes;
+}
+
+/* A second file system that is like the first one, in which nothing is open. */
+static inline void simfs_copy(struct simfs *to, const struct simfs *from)
+{
+	*to = (struct simfs) {.fs = from->fs, .random = from->random};
+	for (struct sim_inode *i = from->all; i; i = i->next)
+		i->copy = sim_inode_new(to, i->is_dir);
+	to->root = from->root->copy;
+	for (const struct sim_inode *i = from->all; i; i = i->next)
+		sim_copy_inode(i->copy, i);
 }
 
 /* The process is gone: descriptors and locks too, faults are over. Files stay as they were written. */

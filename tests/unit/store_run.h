@@ -49,6 +49,17 @@ static inline void run_done(struct run *r)
 			gen_scrape_free(r->ready[i]);
 }
 
+/* A run that goes on from where a closed one stands; the scrapes made ready stay with the first. */
+static inline void run_copy(struct run *to, const struct run *from)
+{
+	ASSERT(!from->s);
+	*to = *from;
+	memset(to->ready, 0, sizeof(to->ready));
+	simfs_copy(&to->fs, &from->fs);
+	to->o.fs = &to->fs.fs;
+	to->o.clock = &to->clock.clock;
+}
+
 static inline int run_open(struct run *r, struct errbuf *eb)
 {
 	/* Every life draws its own ULIDs, as the kernel's randomness would. */

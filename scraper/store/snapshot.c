@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Snapshots: every block linked into a directory that looks like the store's own.
+ */
+#include "lib/base/alloc.h"
+#include "scraper/store/store_impl.h"
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static int link_block(struct store *s, const struct block *b, const char *to, struct errbuf *eb)
+{
+	_cleanup_bytes_ struct bytes names = {.data = NULL};
+	_cleanup_free_ char *dir = xasprintf("%s%s", to, strrchr(b->dir, '/'));
+	int r = s->fs->mkdir(s->fs, dir, 0750);
+
+	r = r < 0 ? r : s->fs->list(s->fs, b->dir, &names);
+	for (size_t at = 0; r >= 0 && at < names.len; at += strlen((char *)names.data + at) + 1) {
+		const char *name = (char *)names.data + at;
+		_cleanup_free_ char *from = xasprintf("%s/%s", b->dir, name),
+				    *file = xasprintf("%s/%s", dir, name);
+
+		r = s->fs->link(s->fs, from, file);
+	}
+	r = r < 0 ? r : s->fs->sync_dir(s->fs, dir);
+	return r < 0 ? err_set(eb, r, "%s: %s", dir, strerror(-r)) : 0;
+}
+
+static void make_name(struct store *s, char ret[STORE_SNAPSHOT_NAME])
+{
+	time_t now = (time_t)(clock_realtime_ns(s->clock) / NS_PER_S);
+	uint8_t ulid[ULID_BYTES];
+	struct tm tm;
+	size_t n = 0;
+
+	store_next_ulid(s, ulid);
+	if (gmtime_r(&now, &tm))
+		n = strftime(ret, STORE_SNAPSHOT_NAME, "%Y%m%dT%H%M%SZ-", &tm);
+	for (size_t i = ULID_BYTES - 8; i < ULID_BYTES; i++)
+		n += (size_t)snprintf(ret + n, STORE_SNAPSHOT_NAME - n, "%02x", ulid[i]);
+}
+
+static int link_all(struct store *s, const char *to, struct errbuf *eb)
+{
+	_cleanup_free_ char *blocks = xasprintf("%s/blocks", to), *wal = xasprintf("%s/wal", to),
+			    *parent = xasprintf("%s/snapshots", s->path);
+	struct store_parts parts = {.n = 0};
+	int r = fs_make_dirs(s->fs, blocks, 0750);
+
+	r = r < 0 ? r : fs_make_dirs(s->fs, wal, 0750);
+	r = r < 0 ? err_set(eb, r, "%s: %s", to, strerror(-r))
+		  : store_parts_get(s, INT64_MIN, INT64_MAX, &parts);
+	for (size_t i = 0; r >= 0 && i < parts.n; i++)
+		if (parts.items[i]->ops == &block_part_ops)
+			r = link_block(s, (struct block *)parts.items[i], blocks, eb);
+	store_parts_put(s, &parts);
+	r = r < 0 ? r : s->fs->sync_dir(s->fs, blocks);
+	r = r < 0 ? r : s->fs->sync_dir(s->fs, to);
+	r = r < 0 ? r : s->fs->sync_dir(s->fs, parent);
+	return r < 0 ? r : s->fs->sync_dir(s->fs, s->path);
+}
+
+int store_snapshot(
+	struct store *s, bool with_head, char ret_name[STORE_SNAPSHOT_NAME], struct errbuf *eb)
+{
+	_cleanup_free_ char *to = NULL;
+	int r = 0;
+
+	if (s->o.read_only)
+		return err_set(eb, -EROFS, "the store is open for reading only");
+	make_name(s, ret_name);
+	to = xasprintf("%s/snapshots/%s", s->path, ret_name);
+	pthread_mutex_lock(&s->maintain_lock);
+	r = store_settle_deletion(s, eb);
+	if (with_head && !r)
+		r = store_flush_locked(s, true, eb);
+	r = r < 0 ? r : link_all(s, to, eb);
+	if (r < 0 && fs_remove_all(s->fs, to) < 0)
+		err_prefix(eb, r, "%s stays behind", to);
+	pthread_mutex_unlock(&s->maintain_lock);
+	return r < 0 ? r : 0;
+}
