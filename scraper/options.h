@@ -16,7 +16,7 @@ struct scraper_options {
 	bool enable_lifecycle, enable_admin;
 	uint64_t max_connections;
 	const char *storage_path, *retention_time, *fsync, *rollup_without;
-	uint64_t retention_bytes, head_bytes, cache_bytes;
+	uint64_t retention_bytes, head_bytes, cache_bytes, compact_bytes;
 	int64_t out_of_order_ms;
 	uint64_t scrape_max_memory, max_body_bytes, max_inflated_bytes, max_per_host;
 	uint64_t discover_max_answer_bytes, discover_max_event_bytes;

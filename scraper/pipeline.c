@@ -227,6 +227,7 @@ static int open_store(struct scraper_pipeline *p, struct errbuf *eb)
 		.budget = &p->process,
 		.head_bytes = p->o->head_bytes,
 		.cache_bytes = p->o->cache_bytes,
+		.compact_bytes = p->o->compact_bytes,
 		.out_of_order_ns = p->o->out_of_order_ms * NS_PER_MS,
 		.retention_bytes = p->o->retention_bytes,
 		.rollup_without = p->o->rollup_without,

@@ -3,6 +3,7 @@
  * The allocation seam.
  */
 #include "lib/base/alloc.h"
+#include "lib/base/budget.h"
 #include "lib/base/err.h"
 #include <stdatomic.h>
 #include <stdint.h>
@@ -93,20 +94,42 @@ void *try_realloc(void *p, size_t n, size_t bytes)
 	return realloc(p, total ? total : 1);
 }
 
-int alloc_grow(void *p, size_t *cap, size_t need, size_t elem)
+int alloc_grow_in(
+	struct budget *b, void *p, size_t *cap, size_t need, size_t elem, struct errbuf *eb)
 {
-	size_t want = *cap ? *cap : 16;
+	size_t want = *cap ? *cap : 16, more;
 	void *grown;
+	int r;
 
 	if (need <= *cap)
 		return 0;
 	while (want < need)
 		if (__builtin_mul_overflow(want, 2, &want))
 			return -ENOMEM;
-	grown = try_realloc(*(void **)p, want, elem);
-	if (!grown)
+	if (__builtin_mul_overflow(want - *cap, elem, &more))
 		return -ENOMEM;
+	r = b ? budget_charge(b, more, eb) : 0;
+	if (r < 0)
+		return r;
+	grown = try_realloc(*(void **)p, want, elem);
+	if (!grown) {
+		budget_release(b, more);
+		return -ENOMEM;
+	}
 	*(void **)p = grown;
 	*cap = want;
 	return 0;
+}
+
+void alloc_free_in(struct budget *b, void *p, size_t *cap, size_t elem)
+{
+	budget_release(b, *cap * elem);
+	free(*(void **)p);
+	*(void **)p = NULL;
+	*cap = 0;
+}
+
+int alloc_grow(void *p, size_t *cap, size_t need, size_t elem)
+{
+	return alloc_grow_in(NULL, p, cap, need, elem, NULL);
 }

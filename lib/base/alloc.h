@@ -8,6 +8,9 @@
 #include "lib/base/cleanup.h"
 #include <stddef.h>
 
+struct budget;
+struct errbuf;
+
 void *xmalloc(size_t bytes) __attribute__((malloc, returns_nonnull));
 void *xcalloc(size_t n, size_t bytes) __attribute__((malloc, returns_nonnull));
 void *xrealloc(void *p, size_t bytes) __attribute__((returns_nonnull));
@@ -25,3 +28,7 @@ void alloc_fail_after(unsigned n);
 /* Grows `*p` (element size `elem`) so that it holds `need` items; `*cap` is updated. Doubles.
  * -ENOMEM on failure. */
 int alloc_grow(void *p, size_t *cap, size_t need, size_t elem) _must_check_;
+/* The same, charged to a budget (NULL: none); freed with alloc_free_in(), which sets `*p` to NULL. */
+int alloc_grow_in(struct budget *b, void *p, size_t *cap, size_t need, size_t elem,
+	struct errbuf *eb) _must_check_;
+void alloc_free_in(struct budget *b, void *p, size_t *cap, size_t elem);

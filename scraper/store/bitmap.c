@@ -13,23 +13,36 @@ static size_t n_blocks(const struct bitmap *b)
 	return ((size_t)b->n + BITMAP_BLOCK - 1) / BITMAP_BLOCK;
 }
 
-int bitmap_init(struct bitmap *b, size_t n)
+static size_t n_words(const struct bitmap *b)
 {
-	size_t words;
+	return (n_blocks(b) + 1) * BLOCK_WORDS;
+}
 
-	*b = (struct bitmap) {.n = (uint32_t)n};
+int bitmap_init(struct bitmap *b, size_t n, struct budget *budget, struct errbuf *eb)
+{
+	int r;
+
+	*b = (struct bitmap) {.n = (uint32_t)n, .budget = budget};
 	if (n > UINT32_MAX)
 		return -EFBIG;
-	words = (n_blocks(b) + 1) * BLOCK_WORDS;
-	b->words = try_realloc(NULL, words, sizeof(*b->words));
-	if (!b->words)
+	r = budget ? budget_charge(budget, n_words(b) * sizeof(*b->words), eb) : 0;
+	if (r < 0)
+		return r;
+	b->words = try_realloc(NULL, n_words(b), sizeof(*b->words));
+	if (!b->words) {
+		budget_release(budget, n_words(b) * sizeof(*b->words));
 		return -ENOMEM;
-	memset(b->words, 0, words * sizeof(*b->words));
+	}
+	memset(b->words, 0, n_words(b) * sizeof(*b->words));
 	return 0;
 }
 
 void bitmap_done(struct bitmap *b)
 {
+	if (b->words)
+		budget_release(b->budget, n_words(b) * sizeof(*b->words));
+	if (b->before)
+		budget_release(b->budget, (n_blocks(b) + 1) * sizeof(*b->before));
 	free(b->words);
 	free(b->before);
 	*b = (struct bitmap) {.words = NULL};
@@ -44,13 +57,18 @@ static uint32_t count_block(const struct bitmap *b, size_t block)
 	return n;
 }
 
-int bitmap_index(struct bitmap *b)
+int bitmap_index(struct bitmap *b, struct errbuf *eb)
 {
 	size_t n = n_blocks(b) + 1;
+	int r = b->budget ? budget_charge(b->budget, n * sizeof(*b->before), eb) : 0;
 
+	if (r < 0)
+		return r;
 	b->before = try_realloc(NULL, n, sizeof(*b->before));
-	if (!b->before)
+	if (!b->before) {
+		budget_release(b->budget, n * sizeof(*b->before));
 		return -ENOMEM;
+	}
 	b->n_set = 0;
 	for (size_t i = 0; i < n; i++) {
 		b->before[i] = b->n_set;

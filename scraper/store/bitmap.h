@@ -4,7 +4,7 @@
  * per node of the result is enough.
  */
 #pragma once
-#include "lib/base/err.h"
+#include "lib/base/budget.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,11 +13,12 @@ struct bitmap {
 	uint64_t *words;
 	uint32_t *before; /* bits set before each BITMAP_BLOCK; NULL until bitmap_index() */
 	uint32_t n, n_set;
+	struct budget *budget; /* NULL: none */
 };
 enum { BITMAP_BLOCK = 512 };
 
-/* n zero bits. -ENOMEM. */
-int bitmap_init(struct bitmap *b, size_t n) _must_check_;
+/* n zero bits, charged to a budget, which may be NULL. -ENOMEM. */
+int bitmap_init(struct bitmap *b, size_t n, struct budget *budget, struct errbuf *eb) _must_check_;
 void bitmap_done(struct bitmap *b);
 static inline void bitmap_set(struct bitmap *b, uint32_t i)
 {
@@ -28,7 +29,7 @@ static inline bool bitmap_has(const struct bitmap *b, uint32_t i)
 	return b->words[i / 64] >> (i % 64) & 1;
 }
 /* Makes rank and select possible; nothing may be set any more. -ENOMEM. */
-int bitmap_index(struct bitmap *b) _must_check_;
+int bitmap_index(struct bitmap *b, struct errbuf *eb) _must_check_;
 /* How many bits are set below i. */
 uint32_t bitmap_rank(const struct bitmap *b, uint32_t i);
 /* Place of the k-th set bit, k < n_set. *hint: a block to try first, for ascending k. */

@@ -13,10 +13,10 @@ static void compaction_done(struct compaction *c)
 {
 	for (size_t i = 0; i < c->n; i++)
 		compact_input_close(&c->inputs[i]);
-	free(c->streams);
 	free(c->tmp);
 	meta_done(&c->meta);
 	arena_done(&c->arena);
+	budget_release(c->budget, c->fixed_bytes);
 }
 
 int compact_open_file(struct compaction *c, struct frame_writer *w, enum frame_file f)
@@ -33,18 +33,17 @@ int compact_open_file(struct compaction *c, struct frame_writer *w, enum frame_f
 
 static int open_inputs(struct compaction *c)
 {
-	uint64_t n_streams = 0;
 	int r = 0;
 
 	for (size_t i = 0; !r && i < c->o->n_inputs; i++) {
 		c->n = i + 1;
-		r = compact_input_open(&c->inputs[i], c->o->inputs[i], c->eb);
+		r = compact_input_open(c, &c->inputs[i], c->o->inputs[i]);
 		r = r ? r : compact_input_mark(c, &c->inputs[i]);
 	}
 	for (size_t i = 0; !r && i < c->n; i++)
 		for (uint32_t s = 0; s < c->inputs[i].info->n_streams; s++)
-			n_streams += bitmap_has(&c->inputs[i].has_streams, s);
-	return r ? r : n_streams ? 0 : -ENODATA;
+			c->n_streams_used += bitmap_has(&c->inputs[i].has_streams, s);
+	return r ? r : c->n_streams_used ? 0 : -ENODATA;
 }
 
 /* Once, and while there is room. */
@@ -125,6 +124,16 @@ static int write_files(struct compaction *c)
 	return r ? r : c->o->fs->sync_dir(c->o->fs, c->tmp);
 }
 
+static int charge_fixed(struct compaction *c)
+{
+	uint64_t bytes = COMPACT_FIXED_BYTES + c->o->n_inputs * (uint64_t)COMPACT_INPUT_BYTES;
+	int r = c->budget ? budget_charge(c->budget, bytes, c->eb) : 0;
+
+	if (!r)
+		c->fixed_bytes = bytes;
+	return r;
+}
+
 int compact_write(const struct compact_options *o, struct errbuf *eb)
 {
 	_cleanup_free_ struct compaction *c = xcalloc(1, sizeof(*c));
@@ -137,8 +146,10 @@ int compact_write(const struct compact_options *o, struct errbuf *eb)
 	c->o = o;
 	c->eb = &local;
 	c->tmp = xasprintf("%s/%s.tmp", o->dir, text);
-	arena_init(&c->arena, NULL);
-	r = open_inputs(c);
+	c->budget = o->budget;
+	arena_init(&c->arena, o->budget);
+	r = charge_fixed(c);
+	r = r ? r : open_inputs(c);
 	if (!r) {
 		fill_meta(c);
 		r = o->fs->mkdir(o->fs, c->tmp, 0750);
@@ -147,6 +158,8 @@ int compact_write(const struct compact_options *o, struct errbuf *eb)
 		if (r < 0)
 			block_discard(o->fs, o->dir, o->ulid);
 	}
+	if (r == -ENOMEM && c->budget && !local.text[0])
+		r = err_set(&local, r, "out of memory, or of what %s allows", c->budget->flag);
 	if (r < 0 && r != -ENODATA)
 		r = err_set(eb, r, "%s: %s", c->tmp, err_text(&local, r));
 	compaction_done(c);

@@ -9,7 +9,13 @@
 #include "scraper/store/compact.h"
 #include "scraper/store/deletions.h"
 
-enum { COMPACT_MAX_INPUTS = 16, COMPACT_TICK_ROWS = 1 << 16 };
+enum {
+	COMPACT_MAX_INPUTS = 16,
+	COMPACT_TICK_ROWS = 1 << 16,
+	/* Charged once: pages in hand, buffers of the files written and their compressors; and an input's. */
+	COMPACT_FIXED_BYTES = 16 << 20,
+	COMPACT_INPUT_BYTES = 2 << 20
+};
 
 /* Pages of one table of one block, front to back, past the page cache. */
 struct compact_pages {
@@ -61,26 +67,29 @@ struct compaction {
 	size_t n;
 	struct meta meta;
 	struct errbuf *eb;
-	struct budget budget;
-	struct arena arena; /* symbols of the result */
+	struct budget *budget; /* of the options */
+	struct arena arena;    /* maps of the inputs, symbols of the result */
 
 	struct prof_str *label_texts; /* of label strings, by id */
 	uint32_t n_label_strings;
 	struct part_schema *schemas;
 	struct compact_stream
 		*streams; /* sorted; entries of equal (schema, label set) follow each other */
-	size_t n_streams_in;
-	uint32_t n_streams;    /* distinct ones */
+	size_t n_streams_used, n_streams_in; /* of all inputs; gathered so far */
+	uint32_t n_streams;		     /* distinct ones */
 	uint32_t *reduced_set; /* per label set of the result: the one that rows of rollups carry */
-	uint64_t rows_since_tick;
+	uint64_t rows_since_tick, fixed_bytes;
 };
 
 /* compact_input.c */
-int compact_input_open(struct compact_input *in, struct block *b, struct errbuf *eb) _must_check_;
+int compact_input_open(
+	struct compaction *c, struct compact_input *in, struct block *b) _must_check_;
 void compact_input_close(struct compact_input *in);
 /* Finds out what the profiles that are left use. */
 int compact_input_mark(struct compaction *c, struct compact_input *in) _must_check_;
 int compact_tick(struct compaction *c, uint64_t n_rows) _must_check_;
+/* n ids, all STORE_NONE, that last as long as the compaction. */
+int compact_map(struct compaction *c, uint32_t **ret, size_t n) _must_check_;
 
 /* compact_symbols.c: symbols and index, and the maps of all inputs. */
 int compact_symbols(struct compaction *c) _must_check_;
@@ -128,12 +137,12 @@ void compact_profiles_close(struct compact_profiles *p);
 struct compact_row_pages {
 	struct compact_pages pages;
 	uint32_t number; /* of the page decoded, or STORE_NONE */
-	uint32_t n_values;
+	uint32_t n_values, cap_values;
 	uint32_t *label_set, *node;
 	int64_t *value; /* column by column, PAGE_MAX_ROWS apart */
 };
-int compact_row_pages_open(struct compact_row_pages *p, struct compact_input *in, bool with_values,
-	struct errbuf *eb) _must_check_;
+int compact_row_pages_open(
+	struct compact_row_pages *p, struct compact_input *in, struct errbuf *eb) _must_check_;
 /* Makes the page with `row` the decoded one; *ret_at: the row's place in it, *ret_n: how many follow, it included. */
 int compact_row_pages_seek(struct compact_row_pages *p, const struct compact_input *in,
 	uint32_t n_values, uint64_t row, uint32_t *ret_at, uint32_t *ret_n,

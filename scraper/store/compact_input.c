@@ -48,28 +48,38 @@ int compact_pages_next(struct compact_pages *c, struct page **ret, struct errbuf
 	return r < 0 ? r : 1;
 }
 
-static int init_bitmaps(struct compact_input *in)
+static int init_bitmaps(struct compaction *c, struct compact_input *in)
 {
 	const struct part_info *i = in->info;
-	int r = bitmap_init(&in->has_streams, i->n_streams);
+	int r = bitmap_init(&in->has_streams, i->n_streams, c->budget, c->eb);
 
-	r = r ? r : bitmap_init(&in->has_schemas, i->n_schemas);
-	r = r ? r : bitmap_init(&in->has_sets, i->n_label_sets);
-	r = r ? r : bitmap_init(&in->has_row_sets, i->n_label_sets);
-	r = r ? r : bitmap_init(&in->has_nodes, i->n_nodes);
-	r = r ? r : bitmap_init(&in->has_locations, i->n_locations);
-	r = r ? r : bitmap_init(&in->has_functions, i->n_functions);
-	r = r ? r : bitmap_init(&in->has_mappings, i->n_mappings);
-	r = r ? r : bitmap_init(&in->label_strings, i->n_strings);
-	return r ? r : bitmap_init(&in->other_strings, i->n_strings);
+	r = r ? r : bitmap_init(&in->has_schemas, i->n_schemas, c->budget, c->eb);
+	r = r ? r : bitmap_init(&in->has_sets, i->n_label_sets, c->budget, c->eb);
+	r = r ? r : bitmap_init(&in->has_row_sets, i->n_label_sets, c->budget, c->eb);
+	r = r ? r : bitmap_init(&in->has_nodes, i->n_nodes, c->budget, c->eb);
+	r = r ? r : bitmap_init(&in->has_locations, i->n_locations, c->budget, c->eb);
+	r = r ? r : bitmap_init(&in->has_functions, i->n_functions, c->budget, c->eb);
+	r = r ? r : bitmap_init(&in->has_mappings, i->n_mappings, c->budget, c->eb);
+	r = r ? r : bitmap_init(&in->label_strings, i->n_strings, c->budget, c->eb);
+	return r ? r : bitmap_init(&in->other_strings, i->n_strings, c->budget, c->eb);
 }
 
-int compact_input_open(struct compact_input *in, struct block *b, struct errbuf *eb)
+int compact_map(struct compaction *c, uint32_t **ret, size_t n)
 {
+	*ret = arena_alloc_array(&c->arena, n + 1, sizeof(**ret));
+	if (!*ret)
+		return arena_error(&c->arena, c->eb);
+	memset(*ret, 0xff, n * sizeof(**ret));
+	return 0;
+}
+
+int compact_input_open(struct compaction *c, struct compact_input *in, struct block *b)
+{
+	struct errbuf *eb = c->eb;
 	int r;
 
 	in->b = b;
-	r = part_reader_open(&b->part, NULL, &in->r, eb);
+	r = part_reader_open(&b->part, c->budget, &in->r, eb);
 	if (r < 0)
 		return r;
 	in->info = part_reader_info(in->r);
@@ -80,7 +90,7 @@ int compact_input_open(struct compact_input *in, struct block *b, struct errbuf 
 	if (r < 0)
 		return err_set(eb, r, "%s", part_reader_error(in->r));
 	r = deletions_make(in->r, in->streams, &b->meta.tombstones, &in->deleted, eb);
-	return r ? r : init_bitmaps(in);
+	return r ? r : init_bitmaps(c, in);
 }
 
 void compact_input_close(struct compact_input *in)
@@ -91,13 +101,6 @@ void compact_input_close(struct compact_input *in)
 
 	for (size_t i = 0; i < ARRAY_SIZE(bitmaps); i++)
 		bitmap_done(bitmaps[i]);
-	free(in->strings);
-	free(in->functions);
-	free(in->mapping_ids);
-	free(in->locations);
-	free(in->set_ids);
-	free(in->schema_ids);
-	free(in->stream_ids);
 	deletions_done(&in->deleted);
 	part_reader_close(in->r);
 }
@@ -188,16 +191,12 @@ int compact_profiles_next(struct compact_profiles *p, struct errbuf *eb)
 
 /* ---- rows ---- */
 
-int compact_row_pages_open(
-	struct compact_row_pages *p, struct compact_input *in, bool with_values, struct errbuf *eb)
+int compact_row_pages_open(struct compact_row_pages *p, struct compact_input *in, struct errbuf *eb)
 {
-	size_t n_values = with_values ? STORE_MAX_COLUMNS : 0;
-
 	*p = (struct compact_row_pages) {.number = STORE_NONE};
 	p->label_set = try_realloc(NULL, PAGE_MAX_ROWS, sizeof(*p->label_set));
 	p->node = try_realloc(NULL, PAGE_MAX_ROWS, sizeof(*p->node));
-	p->value = try_realloc(NULL, PAGE_MAX_ROWS * n_values + 1, sizeof(*p->value));
-	if (!p->label_set || !p->node || !p->value)
+	if (!p->label_set || !p->node)
 		return -ENOMEM;
 	return compact_pages_open(&p->pages, in->b, TABLE_ROWS, eb);
 }
@@ -225,6 +224,20 @@ static uint32_t page_of_row(const struct frame_pages *pages, uint64_t row)
 	return lo;
 }
 
+static int need_values(struct compact_row_pages *p, uint32_t n)
+{
+	int64_t *grown;
+
+	if (n <= p->cap_values)
+		return 0;
+	grown = try_realloc(p->value, (size_t)n * PAGE_MAX_ROWS, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	p->value = grown;
+	p->cap_values = n;
+	return 0;
+}
+
 static int load_rows(struct compact_row_pages *p, const struct compact_input *in, uint32_t number,
 	uint32_t n_values, struct errbuf *eb)
 {
@@ -236,7 +249,8 @@ static int load_rows(struct compact_row_pages *p, const struct compact_input *in
 	if (page->n_columns < n_values + 2)
 		return err_set(eb, -EBADMSG, "%s: page %u of rows has %u columns", p->pages.path,
 			number, page->n_columns);
-	r = page_u32(page, 0, page->n_rows, in->info->n_label_sets, p->label_set, eb);
+	r = need_values(p, n_values);
+	r = r ? r : page_u32(page, 0, page->n_rows, in->info->n_label_sets, p->label_set, eb);
 	r = r ? r : page_u32(page, 1, page->n_rows, in->info->n_nodes, p->node, eb);
 	for (uint32_t k = 0; r >= 0 && k < n_values; k++)
 		r = page_i64(page, k + 2, page->n_rows, p->value + (size_t)k * PAGE_MAX_ROWS, eb);
@@ -296,7 +310,7 @@ static int mark_profiles(struct compaction *c, struct compact_input *in)
 	struct compact_profiles p = {.in = in};
 	_cleanup_(compact_row_pages_close)
 	struct compact_row_pages rows = {.node = NULL};
-	int r = compact_row_pages_open(&rows, in, false, c->eb);
+	int r = compact_row_pages_open(&rows, in, c->eb);
 
 	r = r < 0 ? r : compact_profiles_open(&p, in, c->eb);
 	r = r < 0 ? r : compact_profiles_next(&p, c->eb);

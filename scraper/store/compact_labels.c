@@ -88,7 +88,9 @@ static int add_set(struct compaction *c, struct sets *all, uint32_t input, uint3
 	struct part_label *pairs = arena_alloc_array(&c->arena, n + 1UL, sizeof(*pairs));
 	int r = arena_error(&c->arena, c->eb);
 
-	r = r ? r : alloc_grow(&all->items, &all->cap, all->n + 1, sizeof(*all->items));
+	r = r ? r
+	      : alloc_grow_in(
+			c->budget, &all->items, &all->cap, all->n + 1, sizeof(*all->items), c->eb);
 	if (r < 0)
 		return r;
 	for (uint32_t i = 0; i < n; i++) {
@@ -118,11 +120,8 @@ static int gather_sets(struct compaction *c, struct sets *all)
 	for (uint32_t input = 0; !r && input < c->n; input++) {
 		struct compact_input *in = &c->inputs[input];
 
-		in->set_ids = try_realloc(NULL, in->info->n_label_sets, sizeof(*in->set_ids));
-		if (!in->set_ids)
-			return -ENOMEM;
+		r = compact_map(c, &in->set_ids, in->info->n_label_sets);
 		for (uint32_t i = 0; !r && i < in->info->n_label_sets; i++) {
-			in->set_ids[i] = STORE_NONE;
 			if (bitmap_has(&in->has_sets, i))
 				r = add_set(c, all, input, i, false);
 			if (!r && bitmap_has(&in->has_row_sets, i))
@@ -182,7 +181,7 @@ int compact_labels_sets(struct compaction *c, struct frame_writer *w)
 		table_writer_end(&t);
 		r = number_reduced(c, &all);
 	}
-	free(all.items);
+	alloc_free_in(c->budget, &all.items, &all.cap, sizeof(*all.items));
 	bytes_done(&all.scratch);
 	return r;
 }
@@ -237,10 +236,8 @@ static int make_schemas(struct compaction *c)
 	for (uint32_t input = 0; !r && input < c->n; input++) {
 		struct compact_input *in = &c->inputs[input];
 
-		in->schema_ids = try_realloc(NULL, in->info->n_schemas, sizeof(*in->schema_ids));
-		if (!in->schema_ids)
-			return -ENOMEM;
-		r = alloc_grow(&all, &cap, n + in->info->n_schemas + 1, sizeof(*all));
+		r = compact_map(c, &in->schema_ids, in->info->n_schemas);
+		r = r ? r : alloc_grow(&all, &cap, n + in->info->n_schemas + 1, sizeof(*all));
 		for (uint32_t i = 0; !r && i < in->info->n_schemas; i++)
 			if (bitmap_has(&in->has_schemas, i))
 				all[n++] = (struct schema) {
@@ -299,17 +296,14 @@ static int by_stream(const void *a, const void *b, void *arg)
 int compact_labels_streams(struct compaction *c)
 {
 	struct sort_streams arg = {.c = c};
-	size_t cap = 0;
 	int r = make_schemas(c);
 
+	c->streams = arena_alloc_array(&c->arena, c->n_streams_used + 1, sizeof(*c->streams));
+	r = r ? r : arena_error(&c->arena, c->eb);
 	for (uint32_t input = 0; !r && input < c->n; input++) {
 		struct compact_input *in = &c->inputs[input];
 
-		in->stream_ids = try_realloc(NULL, in->info->n_streams, sizeof(*in->stream_ids));
-		r = in->stream_ids ? 0 : -ENOMEM;
-		r = r ? r
-		      : alloc_grow(&c->streams, &cap, c->n_streams_in + in->info->n_streams + 1,
-				sizeof(*c->streams));
+		r = compact_map(c, &in->stream_ids, in->info->n_streams);
 		for (uint32_t i = 0; !r && i < in->info->n_streams; i++)
 			if (bitmap_has(&in->has_streams, i))
 				c->streams[c->n_streams_in++] = (struct compact_stream) {

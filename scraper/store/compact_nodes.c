@@ -139,11 +139,11 @@ static int init_placed(struct compaction *c)
 	int r = 0;
 
 	for (size_t i = 0; !r && i < c->n; i++) {
-		r = bitmap_index(&c->inputs[i].has_nodes);
+		r = bitmap_index(&c->inputs[i].has_nodes, c->eb);
 		n += c->inputs[i].has_nodes.n_set;
 	}
 	for (size_t i = 0; !r && i < c->n; i++)
-		r = bitmap_init(&c->inputs[i].placed, n);
+		r = bitmap_init(&c->inputs[i].placed, n, c->budget, c->eb);
 	return r;
 }
 
@@ -166,7 +166,7 @@ int compact_nodes(struct compaction *c)
 	for (size_t i = 0; i < c->n; i++)
 		compact_nodes_close(&s[i].nodes);
 	for (size_t i = 0; !r && i < c->n; i++)
-		r = bitmap_index(&c->inputs[i].placed);
+		r = bitmap_index(&c->inputs[i].placed, c->eb);
 	if (r < 0)
 		return r;
 	table_writer_nodes_end(nodes);

@@ -207,6 +207,7 @@ static int write_block(struct store *s, const struct plan *p, struct block **ret
 	struct compact_options o = {
 		.fs = s->fs,
 		.dir = s->block_dir,
+		.budget = &s->compact_budget,
 		.inputs = p->inputs,
 		.n_inputs = p->n,
 		.level = p->level,

@@ -49,7 +49,7 @@ static int open_sources(struct copying *w)
 		s->in = &c->inputs[i];
 		r = compact_profiles_open(&s->profiles, s->in, c->eb);
 		r = r ? r : compact_profiles_next(&s->profiles, c->eb);
-		r = r ? r : compact_row_pages_open(&s->rows, s->in, true, c->eb);
+		r = r ? r : compact_row_pages_open(&s->rows, s->in, c->eb);
 	}
 	return r;
 }
@@ -221,8 +221,9 @@ static int open_rollups(struct copying *w)
 		return 0;
 	w->has_rollups = true;
 	/* Both are initialised, whatever fails. */
-	r = rollup_open(&w->by_1h, o->fs, w->c->tmp, PART_1H, NULL);
-	return rollup_open(&w->by_10m, o->fs, w->c->tmp, PART_10M, &w->by_1h) < 0 || r < 0
+	r = rollup_open(&w->by_1h, w->c->budget, o->fs, w->c->tmp, PART_1H, NULL);
+	return rollup_open(&w->by_10m, w->c->budget, o->fs, w->c->tmp, PART_10M, &w->by_1h) < 0 ||
+			       r < 0
 		       ? (r < 0 ? r : -EIO)
 		       : 0;
 }

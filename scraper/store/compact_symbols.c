@@ -9,16 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int map_init(uint32_t **map, size_t n)
-{
-	*map = try_realloc(NULL, n, sizeof(**map));
-	if (!*map)
-		return -ENOMEM;
-	if (n)
-		memset(*map, 0xff, n * sizeof(**map));
-	return 0;
-}
-
 /* ---- strings ---- */
 
 /* The strings of one run of one input that are wanted. */
@@ -188,7 +178,7 @@ static int write_strings(struct compaction *c, struct frame_writer *w)
 	int r = s ? table_writer_strings_begin(&out, w) : -ENOMEM;
 
 	for (size_t i = 0; !r && i < c->n; i++) {
-		r = map_init(&c->inputs[i].strings, c->inputs[i].info->n_strings);
+		r = compact_map(c, &c->inputs[i].strings, c->inputs[i].info->n_strings);
 		cap += (size_t)c->inputs[i].b->meta.stats.label_strings;
 	}
 	c->label_texts = r ? NULL : arena_alloc_array(&c->arena, cap + 1, sizeof(*c->label_texts));
@@ -234,7 +224,7 @@ static int gather_functions(
 	struct compact_input *in = &c->inputs[input];
 	_cleanup_compact_pages_ struct compact_pages pages = {.path = NULL};
 	uint32_t id = 0;
-	int r = map_init(&in->functions, in->info->n_functions);
+	int r = compact_map(c, &in->functions, in->info->n_functions);
 
 	r = r ? r : compact_pages_open(&pages, in->b, TABLE_FUNCTIONS, c->eb);
 	while (!r) {
@@ -247,7 +237,8 @@ static int gather_functions(
 			break;
 		r = block_decode_functions(in->info, page, &d, c->eb);
 		f = d.data;
-		r = r ? r : alloc_grow(all, cap, *n + page->n_rows, sizeof(**all));
+		r = r ? r
+		      : alloc_grow_in(c->budget, all, cap, *n + page->n_rows, sizeof(**all), c->eb);
 		for (uint32_t i = 0; !r && i < page->n_rows; i++, id++)
 			if (bitmap_has(&in->has_functions, id))
 				(*all)[(*n)++] = (struct function) {
@@ -266,7 +257,7 @@ static int write_functions(struct compaction *c, struct frame_writer *w)
 {
 	_cleanup_(table_writer_done)
 	struct table_writer t = {.w = w};
-	_cleanup_free_ struct function *all = NULL;
+	struct function *all = NULL;
 	size_t n = 0, cap = 0;
 	uint32_t next = 0;
 	int r = 0;
@@ -275,7 +266,7 @@ static int write_functions(struct compaction *c, struct frame_writer *w)
 		r = gather_functions(c, i, &all, &n, &cap);
 	r = r ? r : table_writer_begin(&t, w, TABLE_FUNCTIONS);
 	if (r < 0)
-		return r;
+		n = 0;
 	if (n)
 		qsort(all, n, sizeof(*all), by_function);
 	for (size_t i = 0; i < n; i++) {
@@ -285,6 +276,9 @@ static int write_functions(struct compaction *c, struct frame_writer *w)
 		}
 		c->inputs[all[i].input].functions[all[i].id] = next - 1;
 	}
+	alloc_free_in(c->budget, &all, &cap, sizeof(*all));
+	if (r < 0)
+		return r;
 	table_writer_end(&t);
 	c->meta.stats.functions = next;
 	return 0;
@@ -309,7 +303,7 @@ static int write_mappings(struct compaction *c, struct frame_writer *w)
 {
 	_cleanup_(table_writer_done)
 	struct table_writer t = {.w = w};
-	_cleanup_free_ struct mapping *all = NULL;
+	struct mapping *all = NULL;
 	size_t n = 0, cap = 0;
 	uint32_t next = 0;
 	int r = 0;
@@ -317,8 +311,10 @@ static int write_mappings(struct compaction *c, struct frame_writer *w)
 	for (uint32_t input = 0; !r && input < c->n; input++) {
 		struct compact_input *in = &c->inputs[input];
 
-		r = map_init(&in->mapping_ids, in->info->n_mappings);
-		r = r ? r : alloc_grow(&all, &cap, n + in->info->n_mappings + 1, sizeof(*all));
+		r = compact_map(c, &in->mapping_ids, in->info->n_mappings);
+		r = r ? r
+		      : alloc_grow_in(c->budget, &all, &cap, n + in->info->n_mappings + 1,
+				sizeof(*all), c->eb);
 		for (uint32_t i = 0; !r && i < in->info->n_mappings; i++)
 			if (bitmap_has(&in->has_mappings, i))
 				all[n++] = (struct mapping) {
@@ -330,7 +326,7 @@ static int write_mappings(struct compaction *c, struct frame_writer *w)
 	}
 	r = r ? r : table_writer_begin(&t, w, TABLE_MAPPINGS);
 	if (r < 0)
-		return r;
+		n = 0;
 	if (n)
 		qsort(all, n, sizeof(*all), by_mapping);
 	for (size_t i = 0; i < n; i++) {
@@ -340,6 +336,9 @@ static int write_mappings(struct compaction *c, struct frame_writer *w)
 		}
 		c->inputs[all[i].input].mapping_ids[all[i].id] = next - 1;
 	}
+	alloc_free_in(c->budget, &all, &cap, sizeof(*all));
+	if (r < 0)
+		return r;
 	table_writer_end(&t);
 	c->meta.stats.mappings = next;
 	return 0;
@@ -424,9 +423,10 @@ static int next_location(struct locations *l, struct errbuf *eb)
 	return r;
 }
 
-static int locations_open(struct locations *l, struct compact_input *in, struct errbuf *eb)
+static int locations_open(struct compaction *c, struct locations *l, struct compact_input *in)
 {
-	int r = map_init(&in->locations, in->info->n_locations);
+	struct errbuf *eb = c->eb;
+	int r = compact_map(c, &in->locations, in->info->n_locations);
 
 	l->in = in;
 	l->keys = try_realloc(NULL, PAGE_MAX_ROWS, sizeof(*l->keys));
@@ -442,6 +442,7 @@ struct group {
 	struct part_location *items;
 	size_t n, cap;
 	struct arena arena;
+	struct budget *budget;
 };
 
 static int compare_location(const struct part_location *a, const struct part_location *b)
@@ -485,7 +486,7 @@ static int place_of(struct group *g, const struct part_location *l, uint32_t *re
 	for (*ret = 0; *ret < g->n; ++*ret)
 		if (!compare_location(&g->items[*ret], l))
 			return 0;
-	if (alloc_grow(&g->items, &g->cap, g->n + 1, sizeof(*g->items)) < 0)
+	if (alloc_grow_in(g->budget, &g->items, &g->cap, g->n + 1, sizeof(*g->items), NULL) < 0)
 		return -ENOMEM;
 	g->items[g->n++] = *l;
 	return 0;
@@ -515,13 +516,13 @@ static int merge_group(
 }
 
 static int merge_locations(struct compaction *c, struct locations *l, struct table_writer *t,
-	uint64_t **keys, size_t *ret_n)
+	uint64_t **keys, size_t *cap, size_t *ret_n)
 {
-	struct group g = {.n = 0};
-	size_t n = 0, cap = 0;
+	struct group g = {.budget = c->budget};
+	size_t n = 0;
 	int r = 0;
 
-	arena_init(&g.arena, NULL);
+	arena_init(&g.arena, c->budget);
 	while (!r) {
 		uint64_t key = UINT64_MAX;
 		bool any = false;
@@ -534,14 +535,14 @@ static int merge_locations(struct compaction *c, struct locations *l, struct tab
 		if (!any)
 			break;
 		r = merge_group(c, l, &g, key, (uint32_t)n);
-		r = r ? r : alloc_grow(keys, &cap, n + g.n, sizeof(**keys));
+		r = r ? r : alloc_grow_in(c->budget, keys, cap, n + g.n, sizeof(**keys), c->eb);
 		for (size_t i = 0; !r && i < g.n; i++) {
 			table_writer_location(t, &g.items[i]);
 			(*keys)[n++] = key;
 		}
 	}
 	arena_done(&g.arena);
-	free(g.items);
+	alloc_free_in(g.budget, &g.items, &g.cap, sizeof(*g.items));
 	*ret_n = n;
 	return r;
 }
@@ -551,23 +552,24 @@ static int write_locations(struct compaction *c, struct frame_writer *w)
 	_cleanup_(table_writer_done)
 	struct table_writer t = {.w = w};
 	_cleanup_free_ struct locations *l = try_realloc(NULL, c->n, sizeof(*l));
-	_cleanup_free_ uint64_t *keys = NULL;
-	size_t n = 0;
+	uint64_t *keys = NULL;
+	size_t n = 0, cap = 0;
 	int r = l ? table_writer_begin(&t, w, TABLE_LOCATIONS) : -ENOMEM;
 
 	if (l)
 		memset(l, 0, c->n * sizeof(*l));
 	for (size_t i = 0; !r && i < c->n; i++)
-		r = locations_open(&l[i], &c->inputs[i], c->eb);
-	r = r ? r : merge_locations(c, l, &t, &keys, &n);
+		r = locations_open(c, &l[i], &c->inputs[i]);
+	r = r ? r : merge_locations(c, l, &t, &keys, &cap, &n);
 	for (size_t i = 0; l && i < c->n; i++)
 		locations_close(&l[i]);
-	if (r < 0)
-		return r;
-	table_writer_end(&t);
-	table_writer_keys(w, keys, n);
+	if (!r) {
+		table_writer_end(&t);
+		table_writer_keys(w, keys, n);
+	}
+	alloc_free_in(c->budget, &keys, &cap, sizeof(*keys));
 	c->meta.stats.locations = n;
-	return 0;
+	return r;
 }
 
 int compact_symbols(struct compaction *c)

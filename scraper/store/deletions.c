@@ -4,6 +4,7 @@
  */
 #include "scraper/store/deletions.h"
 #include "lib/base/alloc.h"
+#include "scraper/store/part_impl.h"
 #include <string.h>
 
 struct labels_of {
@@ -45,7 +46,7 @@ int deletions_make(struct part_reader *r, const struct part_stream *streams,
 		return err_set(eb, e, "%s", part_reader_error(r));
 	ret->streams = xcalloc(t->n, sizeof(*ret->streams));
 	for (size_t i = 0; e >= 0 && i < t->n; i++) {
-		e = bitmap_init(&ret->streams[i], info->n_streams);
+		e = bitmap_init(&ret->streams[i], info->n_streams, r->arena.budget, eb);
 		for (uint32_t s = 0; e >= 0 && s < info->n_streams; s++) {
 			struct labels_of l = {.r = r, .sets = &sets, .set = streams[s].label_set};
 			const struct tombstone_labels labels = {.value = label_value, .arg = &l};

@@ -9,14 +9,15 @@
 
 enum { MIN_SLOTS = 4096 };
 
-int rollup_open(struct rollup *u, struct fs *fs, const char *dir, enum part_resolution resolution,
-	struct rollup *coarser)
+int rollup_open(struct rollup *u, struct budget *budget, struct fs *fs, const char *dir,
+	enum part_resolution resolution, struct rollup *coarser)
 {
 	*u = (struct rollup) {.width_ns = (resolution == PART_10M ? 600 : 3600) * NS_PER_S,
 		.source = STORE_NONE,
 		.n_values = STORE_NONE,
+		.budget = budget,
 		.coarser = coarser};
-	table_init(&u->by_key, NULL);
+	table_init(&u->by_key, budget);
 	return row_writer_open(&u->out, fs, dir, resolution, FRAME_LEVEL_COMPACTED);
 }
 
@@ -24,9 +25,9 @@ void rollup_done(struct rollup *u)
 {
 	row_writer_done(&u->out);
 	table_done(&u->by_key);
-	free(u->streams);
-	free(u->rows);
-	free(u->values);
+	alloc_free_in(u->budget, &u->streams, &u->cap_streams, sizeof(*u->streams));
+	alloc_free_in(u->budget, &u->rows, &u->cap_rows, sizeof(*u->rows));
+	alloc_free_in(u->budget, &u->values, &u->cap_values, sizeof(*u->values));
 }
 
 /* The end of the bucket that this time lies in. */
@@ -87,7 +88,7 @@ static int end_bucket(struct rollup *u)
 	u->n_rows = 0;
 	if (u->by_key.n_slots > MIN_SLOTS && u->by_key.n_slots > 16 * u->by_key.n_used) {
 		table_done(&u->by_key);
-		table_init(&u->by_key, NULL);
+		table_init(&u->by_key, u->budget);
 	} else {
 		table_clear(&u->by_key);
 	}
@@ -102,7 +103,9 @@ static int begin_stream(
 	if (u->n_values != n_values ||
 		(u->n_streams && u->streams[u->n_streams - 1].schema != stream->schema))
 		r = row_writer_schema(&u->out, n_values);
-	r = r ? r : alloc_grow(&u->streams, &u->cap_streams, u->n_streams + 1, sizeof(*u->streams));
+	r = r ? r
+	      : alloc_grow_in(u->budget, &u->streams, &u->cap_streams, u->n_streams + 1,
+			sizeof(*u->streams), NULL);
 	if (r < 0)
 		return r;
 	u->streams[u->n_streams++] =
@@ -156,9 +159,10 @@ int rollup_row(struct rollup *u, uint32_t label_set, uint32_t node, const int64_
 	if (is_new) {
 		size_t first = u->n_rows * u->n_values;
 
-		if (alloc_grow(&u->rows, &u->cap_rows, u->n_rows + 1, sizeof(*u->rows)) < 0 ||
-			alloc_grow(&u->values, &u->cap_values, first + u->n_values + 1,
-				sizeof(*u->values)) < 0)
+		if (alloc_grow_in(u->budget, &u->rows, &u->cap_rows, u->n_rows + 1,
+			    sizeof(*u->rows), NULL) < 0 ||
+			alloc_grow_in(u->budget, &u->values, &u->cap_values,
+				first + u->n_values + 1, sizeof(*u->values), NULL) < 0)
 			return -ENOMEM;
 		*at = first;
 		memcpy(u->values + first, values, u->n_values * sizeof(*values));

@@ -27,11 +27,12 @@ struct rollup {
 	} * rows;
 	int64_t *values;
 	size_t n_rows, cap_rows, cap_values;
+	struct budget *budget;
 	struct rollup *coarser; /* gets each bucket when it is complete; may be NULL */
 };
 
-int rollup_open(struct rollup *u, struct fs *fs, const char *dir, enum part_resolution resolution,
-	struct rollup *coarser) _must_check_;
+int rollup_open(struct rollup *u, struct budget *budget, struct fs *fs, const char *dir,
+	enum part_resolution resolution, struct rollup *coarser) _must_check_;
 void rollup_done(struct rollup *u);
 /* A profile of raw stream `source`, whose result in rollups has this schema and label set; then its rows. -ENOMEM. */
 int rollup_profile(struct rollup *u, uint32_t source, const struct part_stream *stream,

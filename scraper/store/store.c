@@ -15,6 +15,7 @@
 enum {
 	HEAD_MIB = 48,
 	CACHE_MIB = 32,
+	COMPACT_MIB = 256,
 	SEGMENT_MIB = 64,
 	BLOCK_HOURS = 2,
 	RETENTION_DAYS = 15,
@@ -27,6 +28,7 @@ static void fill_defaults(struct store_options *o)
 	o->clock = o->clock ? o->clock : &clock_system;
 	o->head_bytes = o->head_bytes ? o->head_bytes : (uint64_t)HEAD_MIB << 20;
 	o->cache_bytes = o->cache_bytes ? o->cache_bytes : (uint64_t)CACHE_MIB << 20;
+	o->compact_bytes = o->compact_bytes ? o->compact_bytes : (uint64_t)COMPACT_MIB << 20;
 	o->segment_bytes = o->segment_bytes ? o->segment_bytes : (uint64_t)SEGMENT_MIB << 20;
 	o->block_ns = o->block_ns ? o->block_ns : BLOCK_HOURS * 3600LL * NS_PER_S;
 	o->out_of_order_ns = o->out_of_order_ns ? o->out_of_order_ns : 3600LL * NS_PER_S;
@@ -101,6 +103,8 @@ static struct store *new_store(const struct store_options *o)
 	cursors_init(&s->cursors);
 	budget_init(&s->import_budget, o->budget, "import", "--storage.head-bytes",
 		2 * s->o.head_bytes + (16 << 20));
+	budget_init(&s->compact_budget, o->budget, "compaction", "--storage.compaction.max-memory",
+		s->o.compact_bytes);
 	encode_init(&s->encoder, &s->head_budget);
 	pthread_mutex_init(&s->append_lock, NULL);
 	pthread_mutex_init(&s->state_lock, NULL);
@@ -476,6 +480,8 @@ void store_stats(struct store *s, struct store_stats *ret)
 		head_stats(s->head, ret);
 	pthread_mutex_unlock(&s->state_lock);
 	ret->head_bytes = s->head_budget.used_bytes;
+	ret->compaction_bytes = s->compact_budget.used_bytes;
+	ret->compaction_peak_bytes = s->compact_budget.peak_bytes;
 	pthread_mutex_lock(&s->wal.lock);
 	ret->wal_syncs = s->wal.n_syncs;
 	ret->wal_sync_failures = s->wal.n_sync_failures;

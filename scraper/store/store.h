@@ -22,9 +22,10 @@ struct store_options {
 	const char *path;	  /* --storage.path */
 	struct fs *fs;		  /* [fs_system] */
 	struct clock *clock;	  /* [clock_system] */
-	struct budget *budget;	  /* parent of "head" and "page_cache"; may be NULL */
+	struct budget *budget;	  /* parent of the store's own; may be NULL */
 	uint64_t head_bytes;	  /* --storage.head-bytes [48 MiB]: a larger head becomes a block */
 	uint64_t cache_bytes;	  /* --storage.cache-bytes [32 MiB] */
+	uint64_t compact_bytes;	  /* --storage.compaction.max-memory [256 MiB] */
 	uint64_t segment_bytes;	  /* [64 MiB]; smaller in tests */
 	int64_t block_ns;	  /* [2 h]: an older head becomes a block */
 	int64_t out_of_order_ns;  /* --storage.out-of-order [1 h] */
@@ -161,6 +162,7 @@ struct store_stats {
 	uint64_t flushes, flush_failures, blocks, block_bytes, blocks_quarantined, quarantine_bytes,
 		blocks_deleted;
 	uint64_t compactions, compaction_failures, compacted_blocks, tombstones;
+	uint64_t compaction_bytes, compaction_peak_bytes;
 	uint64_t cache_bytes, cache_hits, cache_misses;
 	int64_t min_time_ns, max_time_ns; /* of everything; min > max when empty */
 	uint64_t cursors;

@@ -27,7 +27,7 @@ struct store {
 	char *path, *wal_dir, *block_dir, *quarantine_dir;
 	int lock_fd;
 	struct ulid_source ulids;
-	struct budget head_budget, import_budget;
+	struct budget head_budget, import_budget, compact_budget;
 	struct cache *cache;
 	struct wal wal;
 	struct cursors cursors;

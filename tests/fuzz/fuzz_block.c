@@ -5,6 +5,7 @@
  */
 #include "lib/base/cursor.h"
 #include "scraper/store/block.h"
+#include "scraper/store/compact.h"
 #include "scraper/store/dump.h"
 #include "tests/crash/simfs.h"
 
@@ -137,6 +138,44 @@ static void write_block(struct simfs *fs, struct cursor *c, const char *dir)
 	ASSERT(!r);
 }
 
+/* What can be compacted is a block again, and one that can be read. */
+static void compact(struct simfs *fs, struct cache *cache, struct block *b, struct budget *budget)
+{
+	static const char *const without[] = {"pid", "tid"};
+	struct compact_options o = {.fs = &fs->fs,
+		.dir = "/",
+		.ulid = {2},
+		.inputs = &b,
+		.n_inputs = 1,
+		.level = 2,
+		.rollups = true,
+		.keep_all = true,
+		.without = without,
+		.n_without = ARRAY_SIZE(without),
+		.budget = budget};
+	struct errbuf eb = {.text = ""};
+	struct block *written = NULL;
+	struct dump_counts counts;
+	char text[ULID_TEXT], dir[64];
+
+	if (compact_write(&o, &eb) < 0)
+		return;
+	ulid_format(o.ulid, text);
+	snprintf(dir, sizeof(dir), "/%s", text);
+	if (block_commit(&fs->fs, "/", o.ulid, &eb) < 0 ||
+		block_open(&fs->fs, cache, dir, 2, &written, &eb) < 0 ||
+		block_verify(written, &eb) < 0)
+		err_panic("what was compacted cannot be opened: %s", eb.text);
+	for (enum part_resolution u = PART_RAW; u <= PART_1H; u++) {
+		_cleanup_part_reader_ struct part_reader *r = NULL;
+
+		if (part_reader_open_at(&written->part, u, budget, &r, &eb) == 0 &&
+			dump_check(r, &counts) == -EBADMSG)
+			err_panic("what was compacted is damaged: %s", part_reader_error(r));
+	}
+	part_put(&written->part);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const uint8_t ulid[ULID_BYTES] = {1};
@@ -166,6 +205,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		e = e ? e : dump_part(r, &o, &out);
 		part_reader_close(r);
 		bytes_done(&out);
+		compact(&fs, cache, b, &budget);
 		part_put(&b->part);
 	}
 	cache_free(cache);

@@ -440,6 +440,53 @@ static void test_delete_all(void **state)
 	run_done(&r);
 }
 
+/* The peak of compacting a store with this many scrapes. */
+static uint64_t peak_of(uint64_t n_steps, unsigned every)
+{
+	struct errbuf eb = {.text = ""};
+	struct store_stats st;
+	struct run r;
+
+	fill(&r, 4, 2, n_steps, every);
+	must(store_compact(r.s, &eb), &eb);
+	store_stats(r.s, &st);
+	assert_true(st.compactions > 0);
+	assert_int_equal(st.compaction_bytes, 0);
+	run_done(&r);
+	return st.compaction_peak_bytes;
+}
+
+/* What compaction needs is charged, does not grow with the rows, and can be refused. */
+static void test_memory(void **state)
+{
+	const uint64_t small = peak_of(60, 8), large = peak_of(600, 80);
+	struct errbuf eb = {.text = ""};
+	struct store_stats st;
+	struct run r;
+	char *want;
+
+	(void)state;
+	assert_true(large < small + small / 20);
+	fill(&r, 4, 2, 60, 8);
+	want = gen_dump_store(r.s, true);
+	r.o.compact_bytes = small - small / 20;
+	reopen(&r);
+	assert_int_equal(store_compact(r.s, &eb), -ENOMEM);
+	assert_non_null(strstr(eb.text, "--storage.compaction.max-memory"));
+	store_stats(r.s, &st);
+	assert_int_equal(st.compaction_failures, 1);
+	assert_int_equal(st.compaction_bytes, 0);
+	same(&r, want, 4, "after a compaction that was refused");
+	r.o.compact_bytes = small;
+	reopen(&r);
+	must(store_compact(r.s, &eb), &eb);
+	same(&r, want, 4, "after one that had room");
+	store_stats(r.s, &st);
+	assert_true(st.compactions > 0);
+	free(want);
+	run_done(&r);
+}
+
 static void test_snapshot(void **state)
 {
 	char name[STORE_SNAPSHOT_NAME], *want;
@@ -475,6 +522,7 @@ int main(void)
 		cmocka_unit_test(test_deletion),
 		cmocka_unit_test(test_deletion_by_time),
 		cmocka_unit_test(test_delete_all),
+		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_snapshot),
 	};
 
