@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Renumbering: strings bytewise, functions and mappings by their columns, locations and label sets by key, streams by
- * (schema, labels), nodes in preorder. Label strings come first, so that their table compares as text.
+ * schema and labels (stream_order.h), nodes in preorder. Label strings come first, so that their table compares as text.
  */
 #include "scraper/store/block_order.h"
 #include "lib/base/alloc.h"
 #include "lib/base/hash.h"
+#include "scraper/store/stream_order.h"
 #include <string.h>
 
 /* qsort_r's context. */
@@ -14,6 +15,7 @@ struct context {
 	const struct block_order *o;
 	const uint8_t *is_label;
 	const uint64_t *label_keys;
+	const uint32_t *leads; /* of label sets, STREAM_LEADS each */
 };
 
 static int order_alloc(struct order *o, size_t n)
@@ -158,6 +160,9 @@ static int by_stream(const void *a, const void *b, void *arg)
 	const uint32_t *schemas = c->o->of[DICT_SCHEMAS].new_id;
 	int r = compare_u64(schemas[x->schema], schemas[y->schema]);
 
+	r = r ? r
+	      : stream_leads_compare(c->leads + (size_t)x->label_set * STREAM_LEADS,
+			c->leads + (size_t)y->label_set * STREAM_LEADS);
 	return r ? r : compare_pairs(c, x->label_set, y->label_set);
 }
 
@@ -297,15 +302,39 @@ static int number_nodes(const struct dict *d, struct block_order *o)
 	return 0;
 }
 
+/* Once the strings have their new ids. */
+static uint32_t *make_leads(const struct dict *d, const uint32_t *new_string)
+{
+	size_t n = dict_n(d, DICT_LABEL_SETS);
+	uint32_t *leads = try_realloc(NULL, n * STREAM_LEADS, sizeof(*leads));
+	const uint32_t *first = dict_label_first(d);
+
+	if (!leads)
+		return NULL;
+	memset(leads, 0, n * STREAM_LEADS * sizeof(*leads));
+	for (size_t i = 0; i < n; i++)
+		for (uint32_t at = first[i]; at < first[i + 1]; at++) {
+			const struct part_label *l = &dict_label_pairs(d)[at];
+			unsigned lead = stream_lead_of(&dict_strings(d)[l->name]);
+
+			if (lead < STREAM_LEADS)
+				leads[i * STREAM_LEADS + lead] = new_string[l->value];
+		}
+	return leads;
+}
+
 int block_order_make(const struct head *h, struct block_order *ret, struct errbuf *eb)
 {
 	const struct dict *d = &h->dict;
 	_cleanup_free_ uint8_t *is_label = mark_label_strings(d, &ret->n_label_strings);
 	_cleanup_free_ uint64_t *label_keys = make_label_keys(d);
+	_cleanup_free_ uint32_t *leads = NULL;
 	struct context c = {.d = d, .o = ret, .is_label = is_label, .label_keys = label_keys};
 	int r = is_label && label_keys ? 0 : -ENOMEM;
 
 	r = r ? r : sort_dictionary(h, ret, DICT_STRINGS, by_string, &c);
+	c.leads = leads = r ? NULL : make_leads(d, ret->of[DICT_STRINGS].new_id);
+	r = r ? r : leads ? 0 : -ENOMEM;
 	r = r ? r : sort_dictionary(h, ret, DICT_FUNCTIONS, by_function, &c);
 	r = r ? r : sort_dictionary(h, ret, DICT_MAPPINGS, by_mapping, &c);
 	r = r ? r : sort_dictionary(h, ret, DICT_LOCATIONS, by_location, &c);

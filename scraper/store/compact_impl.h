@@ -8,6 +8,7 @@
 #include "scraper/store/block_tables.h"
 #include "scraper/store/compact.h"
 #include "scraper/store/deletions.h"
+#include "scraper/store/stream_order.h"
 
 enum {
 	COMPACT_MAX_INPUTS = 16,
@@ -45,6 +46,8 @@ struct compact_input {
 	struct part_label_sets sets;
 	const struct part_mapping *mappings;
 	struct deletions deleted;
+	uint64_t *first_profile;  /* per stream */
+	uint32_t *order, n_order; /* streams that are left, as the result has them */
 
 	struct bitmap has_streams, has_schemas, has_sets, has_row_sets, has_nodes, has_locations,
 		has_functions, has_mappings;
@@ -58,6 +61,7 @@ struct compact_input {
 struct compact_stream {
 	uint32_t schema, label_set; /* of the result */
 	uint32_t input, stream;
+	uint32_t leads[STREAM_LEADS];
 };
 
 struct compaction {
@@ -118,17 +122,18 @@ int compact_nodes_open(
 int compact_nodes_next(struct compact_node_pages *n, struct errbuf *eb) _must_check_;
 void compact_nodes_close(struct compact_node_pages *n);
 
-/* Profiles of one input in order, with their stream. */
+/* Profiles of one input, stream by stream: as written, or in the order of the result. */
 struct compact_profiles {
 	struct compact_input *in;
 	struct compact_pages pages;
 	struct profile_page *page;
-	uint32_t at, stream,
-		left; /* in the page; of the stream in hand, and how many it still has */
-	bool done;
+	uint32_t number, at;   /* of the page; in it */
+	uint32_t stream, left; /* the one in hand, and how many it still has, this one included */
+	uint32_t next;	       /* place in the order of the stream to come */
+	bool in_order, done;
 };
-int compact_profiles_open(
-	struct compact_profiles *p, struct compact_input *in, struct errbuf *eb) _must_check_;
+int compact_profiles_open(struct compact_profiles *p, struct compact_input *in, bool in_order,
+	struct errbuf *eb) _must_check_;
 /* Moves to the next profile that is not deleted (the first one at first); p->done at the end. */
 int compact_profiles_next(struct compact_profiles *p, struct errbuf *eb) _must_check_;
 void compact_profiles_close(struct compact_profiles *p);

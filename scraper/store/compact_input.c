@@ -48,6 +48,28 @@ int compact_pages_next(struct compact_pages *c, struct page **ret, struct errbuf
 	return r < 0 ? r : 1;
 }
 
+static int number_profiles(struct compaction *c, struct compact_input *in)
+{
+	uint64_t n = 0;
+
+	in->first_profile =
+		arena_alloc_array(&c->arena, in->info->n_streams + 1UL, sizeof(*in->first_profile));
+	if (!in->first_profile)
+		return arena_error(&c->arena, c->eb);
+	for (uint32_t i = 0; i < in->info->n_streams; i++) {
+		in->first_profile[i] = n;
+		n += in->streams[i].n_profiles;
+	}
+	if (n != in->b->meta.stats.profiles)
+		return damaged(in->b,
+			err_set(c->eb, -EBADMSG,
+				"%s: streams have %llu profiles, meta.json counts %llu", in->b->dir,
+				(unsigned long long)n,
+				(unsigned long long)in->b->meta.stats.profiles),
+			c->eb);
+	return 0;
+}
+
 static int init_bitmaps(struct compaction *c, struct compact_input *in)
 {
 	const struct part_info *i = in->info;
@@ -90,6 +112,7 @@ int compact_input_open(struct compaction *c, struct compact_input *in, struct bl
 	if (r < 0)
 		return err_set(eb, r, "%s", part_reader_error(in->r));
 	r = deletions_make(in->r, in->streams, &b->meta.tombstones, &in->deleted, eb);
+	r = r ? r : number_profiles(c, in);
 	return r ? r : init_bitmaps(c, in);
 }
 
@@ -116,10 +139,25 @@ int compact_tick(struct compaction *c, uint64_t n_rows)
 
 /* ---- profiles ---- */
 
-int compact_profiles_open(struct compact_profiles *p, struct compact_input *in, struct errbuf *eb)
+static uint32_t page_of_row(const struct frame_pages *pages, uint64_t row)
 {
-	*p = (struct compact_profiles) {.in = in};
-	p->left = in->info->n_streams ? in->streams[0].n_profiles : 0;
+	uint32_t lo = 0, hi = pages->n_pages;
+
+	while (lo + 1 < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+
+		if (pages->pages[mid].first_row <= row)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+int compact_profiles_open(
+	struct compact_profiles *p, struct compact_input *in, bool in_order, struct errbuf *eb)
+{
+	*p = (struct compact_profiles) {.in = in, .in_order = in_order};
 	return compact_pages_open(&p->pages, in->b, TABLE_PROFILES, eb);
 }
 
@@ -129,45 +167,71 @@ void compact_profiles_close(struct compact_profiles *p)
 	free(p->page);
 }
 
-static int load_profiles(struct compact_profiles *p, struct errbuf *eb)
+static int load_profiles(struct compact_profiles *p, uint32_t number, struct errbuf *eb)
 {
 	_cleanup_free_ struct page *page = NULL;
 	struct decoded d = {.data = NULL};
-	int r = compact_pages_next(&p->pages, &page, eb);
+	int r = compact_pages_load(&p->pages, number, &page, eb);
 
 	free(TAKE(p->page));
-	p->at = 0;
-	if (r <= 0)
+	if (r < 0)
 		return r;
 	r = block_decode_profiles(page, PART_RAW, &d, eb);
 	p->page = d.data;
-	return r < 0 ? damaged(p->in->b, r, eb) : 1;
+	p->number = number;
+	return damaged(p->in->b, r, eb);
+}
+
+/* Makes the profile with this number the one in hand. */
+static int seek_profile(struct compact_profiles *p, uint64_t number, struct errbuf *eb)
+{
+	const struct frame_pages *pages = p->pages.pages;
+	uint32_t page = p->number;
+	int r = 0;
+
+	if (number >= pages->n_rows)
+		return damaged(p->in->b,
+			err_set(eb, -EBADMSG, "%s: fewer profiles than streams have",
+				p->in->b->dir),
+			eb);
+	if (!p->page || number < pages->pages[page].first_row ||
+		number - pages->pages[page].first_row >= pages->pages[page].n_rows)
+		page = page_of_row(pages, number);
+	if (!p->page || page != p->number)
+		r = load_profiles(p, page, eb);
+	p->at = (uint32_t)(number - pages->pages[page].first_row);
+	return r;
+}
+
+/* The next stream that has profiles; false at the end. */
+static bool next_stream(struct compact_profiles *p)
+{
+	const struct compact_input *in = p->in;
+	uint32_t n = p->in_order ? in->n_order : in->info->n_streams;
+
+	while (!p->left && p->next < n) {
+		p->stream = p->in_order ? in->order[p->next] : p->next;
+		p->left = in->streams[p->stream].n_profiles;
+		p->next++;
+	}
+	return p->left > 0;
 }
 
 /* One step, deleted ones too. */
-static int step_profile(struct compact_profiles *p, bool first, struct errbuf *eb)
+static int step_profile(struct compact_profiles *p, struct errbuf *eb)
 {
 	const struct compact_input *in = p->in;
-	int r = 1;
+	int r;
 
-	if (!first) {
-		p->at++;
-		p->left--;
-	}
-	if (!p->page || p->at == p->page->n)
-		r = load_profiles(p, eb);
-	if (r <= 0) {
+	p->left -= p->left > 0;
+	if (!next_stream(p)) {
 		p->done = true;
+		return 0;
+	}
+	r = seek_profile(
+		p, in->first_profile[p->stream] + in->streams[p->stream].n_profiles - p->left, eb);
+	if (r < 0)
 		return r;
-	}
-	while (!p->left) {
-		if (++p->stream >= in->info->n_streams)
-			return damaged(in->b,
-				err_set(eb, -EBADMSG, "%s: more profiles than streams have",
-					in->b->dir),
-				eb);
-		p->left = in->streams[p->stream].n_profiles;
-	}
 	if (p->page->n_columns != in->schemas[in->streams[p->stream].schema].n_columns)
 		return damaged(in->b,
 			err_set(eb, -EBADMSG, "%s: profile page has %u columns", in->b->dir,
@@ -178,14 +242,12 @@ static int step_profile(struct compact_profiles *p, bool first, struct errbuf *e
 
 int compact_profiles_next(struct compact_profiles *p, struct errbuf *eb)
 {
-	bool first = !p->page && !p->done;
 	int r;
 
-	do {
-		r = step_profile(p, first, eb);
-		first = false;
-	} while (r >= 0 && !p->done &&
-		 deletions_has(&p->in->deleted, p->stream, p->page->time_ns[p->at]));
+	do
+		r = step_profile(p, eb);
+	while (r >= 0 && !p->done &&
+		deletions_has(&p->in->deleted, p->stream, p->page->time_ns[p->at]));
 	return r;
 }
 
@@ -207,21 +269,6 @@ void compact_row_pages_close(struct compact_row_pages *p)
 	free(p->label_set);
 	free(p->node);
 	free(p->value);
-}
-
-static uint32_t page_of_row(const struct frame_pages *pages, uint64_t row)
-{
-	uint32_t lo = 0, hi = pages->n_pages;
-
-	while (lo + 1 < hi) {
-		uint32_t mid = lo + (hi - lo) / 2;
-
-		if (pages->pages[mid].first_row <= row)
-			lo = mid;
-		else
-			hi = mid;
-	}
-	return lo;
 }
 
 static int need_values(struct compact_row_pages *p, uint32_t n)
@@ -312,7 +359,7 @@ static int mark_profiles(struct compaction *c, struct compact_input *in)
 	struct compact_row_pages rows = {.node = NULL};
 	int r = compact_row_pages_open(&rows, in, c->eb);
 
-	r = r < 0 ? r : compact_profiles_open(&p, in, c->eb);
+	r = r < 0 ? r : compact_profiles_open(&p, in, false, c->eb);
 	r = r < 0 ? r : compact_profiles_next(&p, c->eb);
 	while (r >= 0 && !p.done) {
 		bitmap_set(&in->has_streams, p.stream);

@@ -5,6 +5,7 @@
 #include "lib/base/alloc.h"
 #include "lib/base/hash.h"
 #include "scraper/store/compact_impl.h"
+#include "scraper/store/stream_order.h"
 #include "scraper/store/table_writer.h"
 #include <string.h>
 
@@ -274,6 +275,9 @@ static int by_stream(const void *a, const void *b, void *arg)
 
 	if (r || x->label_set == y->label_set)
 		return r;
+	r = stream_leads_compare(x->leads, y->leads);
+	if (r)
+		return r;
 	/* As text: the pairs of the inputs in strings of the result. */
 	set_x = p->streams[x->stream].label_set;
 	set_y = q->streams[y->stream].label_set;
@@ -293,6 +297,39 @@ static int by_stream(const void *a, const void *b, void *arg)
 	}
 }
 
+static void find_leads(const struct compaction *c, struct compact_stream *s)
+{
+	const struct compact_input *in = &c->inputs[s->input];
+	uint32_t set = in->streams[s->stream].label_set;
+
+	for (uint32_t i = in->sets.first[set]; i < in->sets.first[set + 1]; i++) {
+		const struct part_label *l = &in->sets.pairs[i];
+		unsigned lead = stream_lead_of(&c->label_texts[in->strings[l->name]]);
+
+		if (lead < STREAM_LEADS)
+			s->leads[lead] = in->strings[l->value];
+	}
+}
+
+/* Each input is read in the order of the result: that of its own, unless an earlier version wrote it. */
+static int order_inputs(struct compaction *c)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		struct compact_input *in = &c->inputs[i];
+
+		in->order =
+			arena_alloc_array(&c->arena, in->info->n_streams + 1UL, sizeof(*in->order));
+		if (!in->order)
+			return arena_error(&c->arena, c->eb);
+	}
+	for (size_t i = 0; i < c->n_streams_in; i++) {
+		struct compact_input *in = &c->inputs[c->streams[i].input];
+
+		in->order[in->n_order++] = c->streams[i].stream;
+	}
+	return 0;
+}
+
 int compact_labels_streams(struct compaction *c)
 {
 	struct sort_streams arg = {.c = c};
@@ -304,13 +341,19 @@ int compact_labels_streams(struct compaction *c)
 		struct compact_input *in = &c->inputs[input];
 
 		r = compact_map(c, &in->stream_ids, in->info->n_streams);
-		for (uint32_t i = 0; !r && i < in->info->n_streams; i++)
-			if (bitmap_has(&in->has_streams, i))
-				c->streams[c->n_streams_in++] = (struct compact_stream) {
-					.schema = in->schema_ids[in->streams[i].schema],
-					.label_set = in->set_ids[in->streams[i].label_set],
-					.input = input,
-					.stream = i};
+		for (uint32_t i = 0; !r && i < in->info->n_streams; i++) {
+			struct compact_stream *s = &c->streams[c->n_streams_in];
+
+			if (!bitmap_has(&in->has_streams, i))
+				continue;
+			*s = (struct compact_stream) {
+				.schema = in->schema_ids[in->streams[i].schema],
+				.label_set = in->set_ids[in->streams[i].label_set],
+				.input = input,
+				.stream = i};
+			find_leads(c, s);
+			c->n_streams_in++;
+		}
 	}
 	if (r < 0)
 		return r;
@@ -323,5 +366,5 @@ int compact_labels_streams(struct compaction *c)
 		c->inputs[s->input].stream_ids[s->stream] = c->n_streams - 1;
 	}
 	c->meta.stats.streams = c->n_streams;
-	return 0;
+	return order_inputs(c);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Profiles and rows of the result: each input is read front to back, the profile that is next in (stream, time) is copied with its rows
+ * Profiles and rows of the result: each input is read stream by stream in the order of the result, front to back as a rule; the profile that is next in (stream, time) is copied with its rows
  * renumbered, and given to the rollups. Renumbering keeps order, so nothing is sorted.
  */
 #include "lib/base/alloc.h"
@@ -47,7 +47,7 @@ static int open_sources(struct copying *w)
 		struct source *s = &w->sources[i];
 
 		s->in = &c->inputs[i];
-		r = compact_profiles_open(&s->profiles, s->in, c->eb);
+		r = compact_profiles_open(&s->profiles, s->in, true, c->eb);
 		r = r ? r : compact_profiles_next(&s->profiles, c->eb);
 		r = r ? r : compact_row_pages_open(&s->rows, s->in, c->eb);
 	}

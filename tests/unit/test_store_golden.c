@@ -2,8 +2,11 @@
  *
  * tests/data/store/v1 was written once by the first version of the format: a block and a generation in the WAL. It must open for
  * ever and give the text in tests/golden/store_v1.txt. So must tests/data/store/v1_compacted: a compacted block with rollups, one with
- * tombstones, and tests/golden/store_v1_compacted.txt. SONDE_WRITE_GOLDEN=DIR writes such directories (for a version to come).
+ * tombstones, and tests/golden/store_v1_compacted.txt; and v1_by_labels, whose streams stand in the order of versions before 2026-11-22.
+ * SONDE_WRITE_GOLDEN=DIR writes such directories (for a version to come).
  */
+#include "scraper/store/block.h"
+#include "scraper/store/compact.h"
 #include "tests/unit/store_gen.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +16,7 @@
 
 struct golden {
 	const char *dir, *text;
-	void (*write)(const char *dir);
+	void (*write)(const char *dir); /* NULL: this version writes it otherwise */
 	size_t n_parts;
 };
 
@@ -88,6 +91,7 @@ static const struct golden goldens[] = {
 	{"tests/data/store/v1", "tests/golden/store_v1.txt", write_golden, 2},
 	{"tests/data/store/v1_compacted", "tests/golden/store_v1_compacted.txt", write_compacted,
 		3},
+	{"tests/data/store/v1_by_labels", "tests/golden/store_v1_by_labels.txt", NULL, 1},
 };
 
 static void dump_at(struct part *p, enum part_resolution resolution, struct bytes *out)
@@ -150,11 +154,91 @@ static void test_same_text(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(goldens); i++) {
 		char dir[] = "/tmp/sonde-golden-XXXXXX";
 
+		if (!goldens[i].write)
+			continue;
 		assert_non_null(mkdtemp(dir));
 		goldens[i].write(dir);
 		check_text(&goldens[i], dir);
 		assert_int_equal(fs_remove_all(&fs_system, dir), 0);
 	}
+}
+
+/* A label's value of a stream; "" where it has none. */
+static char *label_of(struct part_reader *r, const struct part_stream *s, const char *name)
+{
+	struct part_label_sets sets;
+
+	assert_int_equal(part_label_sets(r, &sets), 0);
+	for (uint32_t i = sets.first[s->label_set]; i < sets.first[s->label_set + 1]; i++) {
+		const uint32_t ids[2] = {sets.pairs[i].name, sets.pairs[i].value};
+		struct prof_str text[2];
+
+		assert_int_equal(part_strings(r, ids, 2, text), 0);
+		if (text[0].len == strlen(name) && !memcmp(text[0].p, name, text[0].len))
+			return xstrndup(text[1].p, text[1].len);
+	}
+	return xstrdup("");
+}
+
+/* How often the instance changes from one stream to the next. */
+static unsigned count_changes(struct part *p)
+{
+	_cleanup_part_reader_ struct part_reader *r = NULL;
+	const struct part_stream *streams;
+	struct errbuf eb = {.text = ""};
+	char *last = xstrdup("");
+	unsigned n = 0;
+
+	assert_int_equal(part_reader_open(p, NULL, &r, &eb), 0);
+	assert_int_equal(part_streams(r, &streams), 0);
+	for (uint32_t i = 0; i < part_reader_info(r)->n_streams; i++) {
+		char *now = label_of(r, &streams[i], "instance");
+
+		n += strcmp(now, last) != 0;
+		free(last);
+		last = now;
+	}
+	free(last);
+	return n;
+}
+
+/* Streams in another order than this version's: what compaction makes of them says the same, in this version's. */
+static void test_compact_by_labels(void **state)
+{
+	static const char from[] = "tests/data/store/v1_by_labels";
+	char dir[] = "/tmp/sonde-golden-XXXXXX";
+	_cleanup_free_ char *blocks = NULL, *before = NULL, *after = NULL;
+	struct store_options o = {.path = from, .read_only = true};
+	struct compact_options c = {.fs = &fs_system, .ulid = {2}, .n_inputs = 1, .level = 2};
+	struct errbuf eb = {.text = ""};
+	struct store_parts parts;
+	struct store *s = NULL;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	blocks = xasprintf("%s/blocks", dir);
+	c.dir = blocks;
+	assert_int_equal(fs_make_dirs(&fs_system, blocks, 0755), 0);
+	assert_int_equal(store_open(&o, &s, &eb), 0);
+	assert_int_equal(store_parts_get(s, INT64_MIN, INT64_MAX, &parts), 0);
+	assert_int_equal(parts.n, 1);
+	assert_true(count_changes(parts.items[0]) > 12);
+	c.inputs = (struct block **)parts.items;
+	assert_int_equal(compact_write(&c, &eb), 0);
+	assert_int_equal(block_commit(&fs_system, blocks, c.ulid, &eb), 0);
+	store_parts_put(s, &parts);
+	before = gen_dump_store(s, true);
+	store_closep(&s);
+	o.path = dir;
+	assert_int_equal(store_open(&o, &s, &eb), 0);
+	after = gen_dump_store(s, true);
+	/* Three targets, each with all its streams of one schema and name: profiles, coverage, two gauges. */
+	assert_int_equal(store_parts_get(s, INT64_MIN, INT64_MAX, &parts), 0);
+	assert_int_equal(count_changes(parts.items[0]), 12);
+	store_parts_put(s, &parts);
+	store_close(s);
+	assert_string_equal(after, before);
+	assert_int_equal(fs_remove_all(&fs_system, dir), 0);
 }
 
 static void write_all(const char *dir)
@@ -165,6 +249,8 @@ static void write_all(const char *dir)
 		_cleanup_bytes_ struct bytes out = {.data = NULL};
 		struct errbuf eb = {.text = ""};
 
+		if (!goldens[i].write)
+			continue;
 		assert_int_equal(fs_make_dirs(&fs_system, to, 0755), 0);
 		goldens[i].write(to);
 		dump_directory(to, goldens[i].n_parts, &out);
@@ -174,8 +260,8 @@ static void write_all(const char *dir)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_golden), cmocka_unit_test(test_same_text)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden),
+		cmocka_unit_test(test_same_text), cmocka_unit_test(test_compact_by_labels)};
 
 	if (getenv("SONDE_WRITE_GOLDEN")) {
 		write_all(getenv("SONDE_WRITE_GOLDEN"));
