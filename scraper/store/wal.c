@@ -56,8 +56,10 @@ static void seal(struct wal *w)
 		pthread_mutex_unlock(&w->lock);
 	}
 	pthread_mutex_lock(&w->lock);
-	if (alloc_grow(&w->sealed_fds, &w->cap_sealed, w->n_sealed + 1, sizeof(*w->sealed_fds)) < 0)
-		err_panic("out of memory sealing a WAL segment");
+	if (w->n_sealed == w->cap_sealed) {
+		w->cap_sealed = w->cap_sealed * 2 + 4;
+		w->sealed_fds = xrealloc(w->sealed_fds, w->cap_sealed * sizeof(*w->sealed_fds));
+	}
 	w->sealed_fds[w->n_sealed++] = w->fd;
 	w->fd = -1;
 	pthread_mutex_unlock(&w->lock);
