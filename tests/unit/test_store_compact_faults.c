@@ -18,36 +18,50 @@ static void must(int r, const struct errbuf *eb)
 		fail_msg("%s", err_text(eb, r));
 }
 
-/* Three small blocks, not compacted yet. */
-static void prepare(struct run *r)
+/* Three small blocks, not compacted yet, closed; and what they answer. */
+static struct run base;
+static char *want;
+
+static int setup(void **state)
 {
 	struct errbuf eb = {.text = ""};
 
-	run_init(r, 11, 1, STEPS);
-	r->o.no_compaction = r->o.all_rollups = true;
-	r->o.block_ns = 1000000 * NS_PER_S;
-	r->shape = (struct gen) {.n_functions = 12, .max_depth = 3, .max_rows = 3, .n_streams = 1};
-	must(run_open(r, &eb), &eb);
+	(void)state;
+	run_init(&base, 11, 1, STEPS);
+	base.o.no_compaction = base.o.all_rollups = true;
+	base.o.block_ns = 1000000 * NS_PER_S;
+	base.shape =
+		(struct gen) {.n_functions = 12, .max_depth = 3, .max_rows = 3, .n_streams = 1};
+	must(run_open(&base, &eb), &eb);
 	for (unsigned i = 0; i < STEPS; i++) {
-		must(run_one(r, 0, &eb), &eb);
-		clock_virtual_advance(&r->clock, 15 * NS_PER_S);
+		must(run_one(&base, 0, &eb), &eb);
+		clock_virtual_advance(&base.clock, 15 * NS_PER_S);
 		if (i % FLUSH_EVERY == FLUSH_EVERY - 1)
-			must(store_flush(r->s, &eb), &eb);
+			must(store_flush(base.s, &eb), &eb);
 	}
+	want = gen_dump_store(base.s, true);
+	store_close(TAKE(base.s));
+	simfs_restart(&base.fs);
+	return 0;
 }
 
-static char *expected(void)
+static int teardown(void **state)
 {
-	struct run r;
-	char *text;
-
-	prepare(&r);
-	text = gen_dump_store(r.s, true);
-	run_done(&r);
-	return text;
+	(void)state;
+	free(want);
+	run_done(&base);
+	return 0;
 }
 
-static void same(struct run *r, const char *want, const char *what, unsigned n)
+static void start(struct run *r)
+{
+	struct errbuf eb = {.text = ""};
+
+	run_copy(r, &base);
+	must(run_open(r, &eb), &eb);
+}
+
+static void same(struct run *r, const char *what, unsigned n)
 {
 	struct store_stats st;
 	char *have = gen_dump_store(r->s, true);
@@ -61,8 +75,6 @@ static void same(struct run *r, const char *want, const char *what, unsigned n)
 
 static void test_death(void **state)
 {
-	char *want = expected();
-
 	(void)state;
 	for (unsigned power = 0; power < 2; power++) {
 		bool done = false;
@@ -73,7 +85,7 @@ static void test_death(void **state)
 			struct run r;
 			int e;
 
-			prepare(&r);
+			start(&r);
 			r.fs.die_at = n;
 			e = store_compact(r.s, &eb);
 			done = !e && r.fs.n_ops < n;
@@ -83,37 +95,35 @@ static void test_death(void **state)
 			else
 				simfs_restart(&r.fs);
 			must(run_open(&r, &eb), &eb);
-			same(&r, want, power ? "power cut" : "death", n);
+			same(&r, power ? "power cut" : "death", n);
 			must(store_compact(r.s, &eb), &eb);
-			same(&r, want, "compaction after a death", n);
+			same(&r, "compaction after a death", n);
 			run_done(&r);
 		}
 		assert_true(n > 40);
 	}
-	free(want);
 }
 
 /* What failed is tried again after a while. */
-static void again(struct run *r, const char *want, const char *what, unsigned n)
+static void again(struct run *r, const char *what, unsigned n)
 {
 	struct errbuf eb = {.text = ""};
 	struct store_stats st;
 
-	same(r, want, what, n);
+	same(r, what, n);
 	clock_virtual_advance(&r->clock, RETRY_S * NS_PER_S);
 	must(store_compact(r->s, &eb), &eb);
 	store_stats(r->s, &st);
 	assert_int_equal(st.blocks, 1);
-	same(r, want, "compaction after it", n);
+	same(r, "compaction after it", n);
 	store_close(TAKE(r->s));
 	simfs_restart(&r->fs);
 	must(run_open(r, &eb), &eb);
-	same(r, want, "a restart after it", n);
+	same(r, "a restart after it", n);
 }
 
 static void test_no_space(void **state)
 {
-	char *want = expected();
 	bool done = false;
 
 	(void)state;
@@ -123,7 +133,7 @@ static void test_no_space(void **state)
 		struct run r;
 		int e;
 
-		prepare(&r);
+		start(&r);
 		r.fs.n_space_ops = 0;
 		r.fs.no_space_from = n;
 		r.fs.no_space_to = UINT64_MAX;
@@ -132,15 +142,13 @@ static void test_no_space(void **state)
 		r.fs.no_space_from = 0;
 		store_stats(r.s, &st);
 		assert_int_equal(st.compaction_failures, !done);
-		again(&r, want, "no space", n);
+		again(&r, "no space", n);
 		run_done(&r);
 	}
-	free(want);
 }
 
 static void test_no_memory(void **state)
 {
-	char *want = expected();
 	bool done = false;
 	unsigned n;
 
@@ -150,18 +158,17 @@ static void test_no_memory(void **state)
 		struct run r;
 		int e;
 
-		prepare(&r);
+		start(&r);
 		alloc_fail_after(n);
 		e = store_compact(r.s, &eb);
 		alloc_fail_after(0);
 		done = e == 0 && n > 300;
-		again(&r, want, "no memory", n);
+		again(&r, "no memory", n);
 		run_done(&r);
 		/* Beyond the first hundreds in growing steps, as they repeat. */
 		n += n > 400 ? n / 20 : 0;
 	}
 	assert_true(n > 300);
-	free(want);
 }
 
 static struct sim_inode *compacted_file(struct run *r, const char *name)
@@ -182,20 +189,23 @@ static void test_flipped(void **state)
 	/* `make test-crash` takes each byte. */
 	const size_t step = getenv("SONDE_CRASH_ROUNDS") ? 1 : 7;
 
+	struct errbuf eb = {.text = ""};
+	struct run compacted;
+
 	(void)state;
+	start(&compacted);
+	must(store_compact(compacted.s, &eb), &eb);
+	store_close(TAKE(compacted.s));
+	simfs_restart(&compacted.fs);
 	for (size_t k = 0; k < ARRAY_SIZE(files); k++) {
 		size_t size = 1;
 
 		for (size_t i = 0; i < size; i += step) {
-			struct errbuf eb = {.text = ""};
 			struct sim_inode *f;
 			struct store_stats st;
 			struct run r;
 
-			prepare(&r);
-			must(store_compact(r.s, &eb), &eb);
-			store_close(TAKE(r.s));
-			simfs_restart(&r.fs);
+			run_copy(&r, &compacted);
 			f = compacted_file(&r, files[k]);
 			ASSERT(f);
 			size = f->now_size;
@@ -208,6 +218,7 @@ static void test_flipped(void **state)
 			run_done(&r);
 		}
 	}
+	run_done(&compacted);
 }
 
 int main(void)
@@ -219,5 +230,5 @@ int main(void)
 		cmocka_unit_test(test_flipped),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, setup, teardown);
 }
