@@ -98,8 +98,8 @@ test-fuzz: deps ## every fuzz target for a minute (FUZZ_SECONDS=n, ONLY=part of 
 	@tests/run $(B) --fuzz --fuzz-seconds $(FUZZ_SECONDS) --fuzz-seed 0 --only '$(ONLY)'
 
 unit: $(UNIT)
-# One sub-make builds them all: several would race for the same objects.
-fuzz:
+# One sub-make builds them all: several would race for the same objects, and for the web interface, which all modes share.
+fuzz: build/ui/assets.c
 	@$(MAKE) --no-print-directory MODE=fuzz CC=$(CLANG) fuzz-programs
 .PHONY: fuzz-programs
 fuzz-programs: $(FUZZ)
