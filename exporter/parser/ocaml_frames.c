@@ -6,6 +6,7 @@
 #include "exporter/parser/ocaml_frames.h"
 #include "exporter/parser/elf_image.h"
 #include "lib/base/alloc.h"
+#include "lib/base/str.h"
 #include <stdlib.h>
 
 enum {
@@ -34,6 +35,7 @@ struct frames {
 	bool ends_are_packed;	/* the location format of 5.2 and later */
 	struct table functions; /* name id, file → function */
 	struct table roots;	/* start of the function's row → its scope */
+	struct bytes name;	/* the last one of put_name */
 	uint32_t n_descriptors;
 };
 
@@ -70,20 +72,48 @@ static bool read_location(struct frames *f, uint64_t at, struct location *ret, b
 	return true;
 }
 
+/* The name as users write it. What comes before the first dot is the compilation unit's, in which `__` stands
+ * between a library and its module (ocaml's stdlib, dune); alone it is the module's initialisation. */
+static void put_name(struct bytes *out, const char *text, size_t n)
+{
+	static const char executable[] = "Dune__exe__";
+	const char *dot = memchr(text, '.', n), *end = text + n, *unit_end = dot ? dot : end;
+
+	bytes_reset(out);
+	if (n > strlen(executable) && str_starts_with(text, executable))
+		text += strlen(executable);
+	while (text < unit_end) {
+		bool joint = unit_end - text > 2 && text[0] == '_' && text[1] == '_' &&
+			     text[2] >= 'A' && text[2] <= 'Z';
+
+		bytes_put_u8(out, joint ? '.' : (uint8_t)*text);
+		text += joint ? 2 : 1;
+	}
+	bytes_put(out, unit_end, (size_t)(end - unit_end));
+	if (!dot)
+		bytes_put_str(out, " (init)");
+}
+
 static uint32_t function_of(struct frames *f, const struct location *l)
 {
-	uint32_t name = interner_add(&f->t->names, l->text, l->text_bytes, NULL);
+	const char *text;
+	uint32_t name;
 	bool is_new = false;
-	uint64_t *slot = name == INTERNER_NONE ? NULL
-					       : table_insert(&f->functions,
-							 (uint64_t)name << 32 | l->file, &is_new);
+	uint64_t *slot;
 
+	put_name(&f->name, l->text, l->text_bytes);
+	text = (const char *)f->name.data;
+	name = bytes_error(&f->name) < 0 ? INTERNER_NONE
+					 : interner_add(&f->t->names, text, f->name.len, NULL);
+	slot = name == INTERNER_NONE
+		       ? NULL
+		       : table_insert(&f->functions, (uint64_t)name << 32 | l->file, &is_new);
 	if (!slot) {
 		f->t->error = -ENOMEM;
 		return 0;
 	}
 	if (is_new)
-		*slot = debug_tables_function(f->t, l->text, l->text_bytes, l->file, 0, true);
+		*slot = debug_tables_function(f->t, text, f->name.len, l->file, 0, true);
 	return (uint32_t)*slot;
 }
 
@@ -215,6 +245,7 @@ int ocaml_frames_read_image(struct elf_image *image, const struct elf_symbols *s
 
 	table_init(&f.functions, NULL);
 	table_init(&f.roots, NULL);
+	bytes_init(&f.name, NULL, 0);
 	for (uint64_t i = 0; i < MAX_TABLES && !t->error; i++) {
 		uint64_t table = elf_image_pointer(image, symbols->ocaml_frametable + i * 8);
 
@@ -224,6 +255,7 @@ int ocaml_frames_read_image(struct elf_image *image, const struct elf_symbols *s
 	}
 	table_done(&f.functions);
 	table_done(&f.roots);
+	bytes_done(&f.name);
 	return t->error;
 }
 

@@ -455,6 +455,18 @@ class Lines(unittest.TestCase):
             inner = [chain[-1] for chain in ours(path, [x for x, f in calls if 'camlWork' in f])]
             self.assertIn('Work.Inner.build.go', {place[0] for place in inner})
             self.assertIn(line['call in go'], {place[2] for place in inner if place[0] == 'Work.Inner.build.go'})
+            # Modules of libraries as users write them.
+            library = {place[0] for chain in ours(path, [x for x, f in calls if 'camlStdlib' in f]) for place in chain}
+            self.assertIn('Stdlib.List.iter', library)
+            self.assertIn('Stdlib.Sys (init)', library)
+            # What no frametable names keeps its symbol, which is made readable when it is shown.
+            self.assertEqual([f for f in library if '__' in f and not f.startswith('caml')], [])
+        # Where there is a line program leaves have their lines as well, not calls alone.
+        starts = [int(m[1], 16) for m in re.finditer(r'([0-9a-f]+) [Tt] caml(?:Stdlib__List|Work)(?:__|\.)\w+_\d+$', run('nm', whole).stdout, re.M)]
+        self.assertGreater(len(starts), 50)
+        a, b = ours(whole, starts), theirs(whole, starts)
+        self.assertEqual([(p[0][2], q[0][2]) for p, q in zip(a, b) if p[0][2] != q[0][2]], [])
+        self.assertGreater(sum(p[0][2] > 0 for p in a), len(a) * 0.9)
 
     def test_ocaml_4(self):
         if not shutil.which('ocamlopt'):
