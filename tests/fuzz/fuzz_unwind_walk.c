@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A walk over anything: tables, rules, mappings, registers and the stack are the input's. Whatever they hold, a walk ends after at most
- * ABI_MAX_STEPS steps, stays within its memory and gives a stack that stands for as many frames as it found.
+ * ABI_MAX_STEPS steps, stays within its memory and gives a stack that stands for as many frames as it found. Seeds are stacks of real
+ * programs (tests/unit/test_unwind_replay.c with SONDE_SEEDS writes them).
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,7 +10,7 @@
 #include <string.h>
 
 #define STACK_BASE 0x7fff00000000ULL
-static const uint8_t *input;
+static const uint8_t *input; /* the stack */
 static size_t n_input;
 
 static int read_stack(void *to, size_t len, uint64_t from)
@@ -95,15 +96,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint64_t head[UNWIND_N_REGS + 2] = {0};
 	uint32_t n_turns = 0;
 	size_t n = fill(head, sizeof(head), data, size);
+	size_t stack_off;
 	bool ended = false;
 
 	if (!host_memory.n_slabs)
 		host_memory_init(N_SLABS, N_RULES, N_BINARIES);
 	memset(host_memory.cache, 0, UNWIND_CACHE_WORDS * 8);
 	memset(host_memory.slabs, 0, (size_t)N_SLABS * UNWIND_SLAB_WORDS * 4);
-	input = data + n;
-	n_input = size - n;
-	fill_memory(input, n_input);
+	fill_memory(data + n, size - n);
+	/* The stack may begin behind the tables, or be made of them. */
+	stack_off = n + (size_t)(head[UNWIND_N_REGS + 1] >> 40);
+	stack_off = stack_off < size ? stack_off : n;
+	input = data + stack_off;
+	n_input = size - stack_off;
 	walk_init(&w, 0);
 	w.pc = head[0];
 	memcpy(w.regs, head + 1, sizeof(w.regs));
