@@ -79,7 +79,8 @@ UNWIND_FN void unwind_search(struct unwind_search *s)
 #ifdef __bpf__
 	bpf_loop(UNWIND_SLAB_SHIFT + 1, unwind_search_callback, s, 0);
 #else
-	while (!unwind_search_turn(0, s))
+	/* as many as there: a table that changes meanwhile may hold any number */
+	for (__u32 i = 0; i <= UNWIND_SLAB_SHIFT && !unwind_search_turn(i, s); i++)
 		;
 #endif
 }
