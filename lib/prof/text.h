@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Stacks as text, as other tools write them: folded (Brendan Gregg's FlameGraph) and what `perf script` prints.
+ */
+#pragma once
+#include "lib/prof/profile.h"
+#include <stdbool.h>
+
+/* True when it can be text and is no pprof message: that has control characters in its first bytes. */
+bool prof_text_is(const void *data, size_t len);
+
+/*
+ * Builds a profile into `ret` (profile_init'ed by the caller); nothing of it points into `data`.
+ *  - Folded: "a;b;c 12" a line, root first; decimals are rounded. One value: samples/count. A file whose every line has two
+ *    numbers is a difference and is refused.
+ *  - perf script: a sample's head line and its frames, leaf first. Values: samples/count and the first event's period,
+ *    cpu/nanoseconds for the clocks, else EVENT/count; samples of other events have 0 there. Labels: comm, pid, tid, event.
+ * -EBADMSG with the line, -ENOMEM.
+ */
+int prof_text_read(
+	const void *data, size_t len, struct profile *ret, struct errbuf *eb) _must_check_;
+
+/* text_perf.c: the same for what is known to be perf script's. */
+bool prof_text_is_perf(const char *p, size_t n);
+int prof_text_read_perf(
+	const char *p, size_t n, struct profile *ret, struct errbuf *eb) _must_check_;
+
+/* The next line without its end, from *at on; false at the end. */
+struct prof_text_line {
+	const char *p;
+	size_t n, number; /* from 1 */
+};
+bool prof_text_next(const char *p, size_t n, size_t *at, struct prof_text_line *line);
