@@ -24,7 +24,7 @@ static int check(const char *path, const struct option_program *program, int arg
 
 	if (status >= 0)
 		return status;
-	r = cli_server_get(&o.server, path, &answer, &eb);
+	r = cli_server_fetch(&o.server, &(struct cli_request) {.path = path}, &answer, &eb);
 	if (r < 0)
 		return cli_fail(&eb, r);
 	if (answer.status != 200) {

@@ -7,6 +7,7 @@
 #include "lib/base/options.h"
 #include "lib/net/gzip.h"
 #include "lib/prof/merge.h"
+#include "lib/prof/text.h"
 #include <fcntl.h>
 #include <limits.h>
 
@@ -57,24 +58,33 @@ static int read_bytes(struct bytes *out, const char *path, struct errbuf *eb)
 	return r < 0 ? err_set(eb, r, "standard input: %s", strerror(-r)) : 0;
 }
 
+int cli_profile_decode(const void *data, size_t n, const char *name, struct bytes *text,
+	struct profile *ret, struct errbuf *eb)
+{
+	int r;
+
+	if (gzip_is(data, n)) {
+		bytes_reset(text);
+		r = gzip_inflate(data, n, MAX_PROFILE_BYTES, text, eb);
+		if (r < 0)
+			return err_prefix(eb, r, "%s", name);
+		data = text->data;
+		n = text->len;
+	}
+	r = n && prof_text_is(data, n) ? prof_text_read(data, n, ret, eb)
+				       : prof_decode(data, n, ret, eb);
+	return r < 0 ? err_prefix(eb, r, "%s", name) : 0;
+}
+
 int cli_profile_read(struct cli_profile *in, const char *path, struct errbuf *eb)
 {
 	const char *name = strcmp(path, "-") != 0 ? path : "standard input";
-	const struct bytes *raw = &in->file;
 	int r = read_bytes(&in->file, path, eb);
 
 	if (r < 0)
 		return r;
-	if (gzip_is(in->file.data, in->file.len)) {
-		bytes_reset(&in->raw);
-		r = gzip_inflate(in->file.data, in->file.len, MAX_PROFILE_BYTES, &in->raw, eb);
-		if (r < 0)
-			return err_prefix(eb, r, "%s", name);
-		raw = &in->raw;
-	}
 	profile_reset(&in->p);
-	r = prof_decode(raw->data, raw->len, &in->p, eb);
-	return r < 0 ? err_prefix(eb, r, "%s", name) : 0;
+	return cli_profile_decode(in->file.data, in->file.len, name, &in->raw, &in->p, eb);
 }
 
 int cli_merge_files(struct prof_merge *m, const struct option_list *files, struct errbuf *eb)

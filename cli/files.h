@@ -16,8 +16,13 @@ struct cli_profile {
 void cli_profile_init(struct cli_profile *in);
 void cli_profile_done(struct cli_profile *in);
 #define _cleanup_cli_profile_ _cleanup_(cli_profile_done)
-/* Reads pprof, gzipped or not; "-" is standard input. The text begins with the path. */
+/* Reads pprof, folded stacks or what perf script prints, gzipped or not; "-" is standard input. The text begins with the
+ * path. */
 int cli_profile_read(struct cli_profile *in, const char *path, struct errbuf *eb) _must_check_;
+
+/* The same of bytes in memory, which must outlive `ret` (profile_init'ed) as must `text`, where gzip is undone. */
+int cli_profile_decode(const void *data, size_t n, const char *name, struct bytes *text,
+	struct profile *ret, struct errbuf *eb) _must_check_;
 
 /* Adds the profiles of these files up, one at a time. */
 struct prof_merge;

@@ -6,11 +6,15 @@
 #include "lib/base/alloc.h"
 #include "lib/base/fs.h"
 #include "lib/base/version.h"
+#include "lib/net/json_read.h"
 #include "scraper/config/config.h"
+#include <ctype.h>
 #include <string.h>
 
-int cli_server_get(const struct cli_server_options *o, const char *path, struct http_response *ret,
-	struct errbuf *eb)
+enum { MAX_ERROR_TEXT = 400 };
+
+int cli_server_fetch(const struct cli_server_options *o, const struct cli_request *q,
+	struct http_response *ret, struct errbuf *eb)
 {
 	struct config_http_file file = {0};
 	_cleanup_free_ char *user_agent = xasprintf("sonde/%s", version_number());
@@ -21,18 +25,56 @@ int cli_server_get(const struct cli_server_options *o, const char *path, struct 
 	*ret = (struct http_response) {0};
 	while (n && o->url[n - 1] == '/')
 		n--;
-	url = xasprintf("%.*s%s", (int)n, o->url, path);
+	url = xasprintf("%.*s%s", (int)n, o->url, q->path);
 	if (o->http_config_file)
 		r = config_load_http(&fs_system, o->http_config_file, &file, eb);
 	if (r == 0)
 		r = http_client_fetch(
 			&(struct http_fetch) {
 				.url = url,
+				.method = q->method,
+				.body = q->body,
+				.n_body = q->n_body,
 				.transport = o->http_config_file ? &file.http.transport : NULL,
-				.timeout_ms = (uint32_t)o->timeout_ms,
-				.max_body_bytes = 1 << 20,
+				.timeout_ms = (uint32_t)(o->timeout_ms + q->more_ms),
+				.max_body_bytes = (size_t)UINT32_MAX,
 			},
 			user_agent, ret, eb);
 	config_http_file_free(&file);
 	return r;
+}
+
+/* What a server says of a refusal: the "error" of an envelope, else the text's first line. */
+static void put_reason(const struct http_response *answer, char ret[MAX_ERROR_TEXT])
+{
+	_cleanup_(json_doc_freep)
+	struct json_doc *doc = NULL;
+	const char *text = NULL;
+	size_t n;
+
+	if (json_read(answer->body.data, answer->body.len, 1 << 20, &doc, NULL) == 0)
+		text = json_value_str(json_value_get(json_doc_root(doc), "error"));
+	n = text ? strlen(text) : answer->body.len;
+	if (!text)
+		text = (const char *)answer->body.data;
+	snprintf(ret, MAX_ERROR_TEXT, "%.*s", (int)MIN(n, (size_t)MAX_ERROR_TEXT), n ? text : "");
+	for (char *c = ret; *c; c++)
+		if (*c == '\n')
+			*c = '\0';
+		else if (iscntrl((unsigned char)*c))
+			*c = '?';
+}
+
+int cli_server_ask(const struct cli_server_options *o, const struct cli_request *q,
+	struct http_response *ret, struct errbuf *eb)
+{
+	char reason[MAX_ERROR_TEXT];
+	int r = cli_server_fetch(o, q, ret, eb);
+
+	if (r < 0)
+		return err_prefix(eb, r, "%s", o->url);
+	if (ret->status == 200)
+		return 0;
+	put_reason(ret, reason);
+	return err_set(eb, -EPROTO, "%s answered with status %u: %s", o->url, ret->status, reason);
 }

@@ -25,7 +25,16 @@ struct cli_server_options {
 			.help = "How long an answer may take."                                    \
 	}
 
-/* GET of the path below the base address. `ret` needs http_response_done in any case; negative when no whole answer
- * came, whatever its status. */
-int cli_server_get(const struct cli_server_options *o, const char *path, struct http_response *ret,
-	struct errbuf *eb) _must_check_;
+struct cli_request {
+	const char *path;   /* below the base address */
+	const char *method; /* NULL: GET */
+	const void *body;
+	size_t n_body;
+	int64_t more_ms; /* how long the server is asked to wait before it answers */
+};
+/* `ret` needs http_response_done in any case; negative when no whole answer came, whatever its status. */
+int cli_server_fetch(const struct cli_server_options *o, const struct cli_request *q,
+	struct http_response *ret, struct errbuf *eb) _must_check_;
+/* The same; another status than 200 is -EPROTO with what the server says. Texts name the server. */
+int cli_server_ask(const struct cli_server_options *o, const struct cli_request *q,
+	struct http_response *ret, struct errbuf *eb) _must_check_;

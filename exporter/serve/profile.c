@@ -241,7 +241,7 @@ static int render(const struct request *q, const struct profile *p,
 	case FORMAT_FOLDED: return render_profile_folded(p, main_value, out, eb);
 	case FORMAT_SVG:
 		return render_profile_svg(
-			p, main_value, q->serve->o.source->type->store_name, out, eb);
+			p, main_value, q->serve->o.source->type->store_name, NULL, out, eb);
 	case FORMAT_HTML:
 		return render_profile_html(
 			p, main_value, q->serve->o.source->type->store_name, out, eb);

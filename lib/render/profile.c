@@ -68,12 +68,12 @@ int render_profile_folded(
 }
 
 int render_profile_svg(const struct profile *p, size_t value_index, const char *title,
-	struct bytes *out, struct errbuf *eb)
+	const struct render_svg_options *opt, struct bytes *out, struct errbuf *eb)
 {
 	_cleanup_profile_view_ struct profile_view v = {};
 	int r = profile_view_init(&v, p, value_index, title, eb);
 
-	return r ? r : fail(render_svg(&v.in, NULL, out), eb);
+	return r ? r : fail(render_svg(&v.in, opt, out), eb);
 }
 
 int render_profile_html(const struct profile *p, size_t value_index, const char *title,

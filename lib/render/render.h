@@ -125,7 +125,7 @@ struct profile;
 int render_profile_folded(const struct profile *p, size_t value_index, struct bytes *out,
 	struct errbuf *eb) _must_check_;
 int render_profile_svg(const struct profile *p, size_t value_index, const char *title,
-	struct bytes *out, struct errbuf *eb) _must_check_;
+	const struct render_svg_options *opt, struct bytes *out, struct errbuf *eb) _must_check_;
 int render_profile_html(const struct profile *p, size_t value_index, const char *title,
 	struct bytes *out, struct errbuf *eb) _must_check_;
 int render_profile_text(const struct profile *p, size_t value_index, size_t max_rows,

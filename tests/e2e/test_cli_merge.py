@@ -190,7 +190,7 @@ class MergeFiles(unittest.TestCase):
             ('missing.pb', None, 'missing.pb: No such file or directory'),
             ('dir', 'dir', 'dir: is a directory'),
             ('empty.pb', b'', 'empty.pb: empty profile'),
-            ('page.pb', b'<!DOCTYPE html><html>', 'page.pb: malformed field'),
+            ('page.pb', b'<!DOCTYPE html><html>', 'page.pb: neither a pprof profile nor stacks as text'),
             ('cut.pb.gz', good[:-9], 'cut.pb.gz: gzip: truncated'),
             ('flipped.pb.gz', good[:20] + bytes([good[20] ^ 255]) + good[21:], 'flipped.pb.gz: gzip: corrupt'),
             ('ids.pb', encode([(['f'], (1, 1), {})]) + blob(2, num(1, 9) + blob(2, b'\1\1')), 'ids.pb: sample 1 at byte'),

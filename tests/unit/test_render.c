@@ -304,7 +304,7 @@ static void test_profile(void **state)
 	assert_int_equal(render_profile_folded(&f->profile, 2, &direct, &eb), -EINVAL);
 	assert_string_equal(eb.text, "the profile has 2 sample types, number 2 was asked for");
 	bytes_reset(&direct);
-	assert_int_equal(render_profile_svg(&f->profile, 0, "t", &direct, &eb), 0);
+	assert_int_equal(render_profile_svg(&f->profile, 0, "t", NULL, &direct, &eb), 0);
 	assert_true(contains(&direct, "samples in count, total 100<"));
 	bytes_reset(&direct);
 	assert_int_equal(render_profile_html(&f->profile, 0, "t", &direct, &eb), 0);

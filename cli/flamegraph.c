@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sonde flamegraph: profiles and stacks as text → a picture or a page.
+ */
+#include "cli/cli.h"
+#include "cli/files.h"
+#include "lib/base/options.h"
+#include "lib/base/str.h"
+#include "lib/prof/merge.h"
+#include "lib/render/render.h"
+#include <string.h>
+
+struct flamegraph_options {
+	const char *output, *format, *title, *sample_index;
+	struct option_list root_labels;
+	bool inverted;
+};
+
+static const struct option_spec specs[] = {
+	{"output", OPTION_STRING, offsetof(struct flamegraph_options, output), .value = "FILE",
+		.fallback = "-",
+		.help = "Where it goes; \"-\" is standard output. A name that ends in .html or "
+			".htm gives a page.",
+		.letter = 'o'},
+	{"format", OPTION_CHOICE, offsetof(struct flamegraph_options, format), .value = "svg|html",
+		.help = "A picture, or a page with a table of the functions beside it. Default: by "
+			"the output's name, else svg."},
+	{"inverted", OPTION_BOOL, offsetof(struct flamegraph_options, inverted),
+		.help = "Puts the root on top. A page has it there by itself."},
+	{"title", OPTION_STRING, offsetof(struct flamegraph_options, title), .value = "TEXT",
+		.help = "What stands above it."},
+	{"sample-index", OPTION_STRING, offsetof(struct flamegraph_options, sample_index),
+		.value = "TYPE",
+		.help = "Which value is the width: a sample type (\"cpu\") or its number from 0. "
+			"Default: the profile's own default, else the last."},
+	{"root-label", OPTION_STRINGS, offsetof(struct flamegraph_options, root_labels),
+		.value = "KEY",
+		.help = "Puts the value of this label below the root of each stack that has it, as "
+			"pprof's -tagroot does. Repeatable, the outermost first."},
+};
+
+static const struct option_program program = {
+	.name = "sonde flamegraph",
+	.summary = "draw profiles as a flame graph",
+	.arguments = "FILE...",
+	.description =
+		"Reads pprof profiles (gzipped or not), folded stacks and what perf script prints "
+		"(\"-\" is standard input; what a file holds is seen from its content), adds them "
+		"up as sonde merge does and draws a flame graph: SVG without script, or one HTML "
+		"page. Neither refers to anything outside. Files that are added up must have the "
+		"same sample types.",
+	.specs = specs,
+	.n_specs = ARRAY_SIZE(specs),
+	.exit_status = "1      a file could not be read, does not fit the others or has no such "
+		       "sample type, or the result could not be written",
+	.examples = "sonde flamegraph --title before -o before.svg before.pb.gz\n"
+		    "perf script | sonde flamegraph -o perf.html -\n",
+};
+
+static bool is_page(const struct flamegraph_options *o)
+{
+	if (o->format)
+		return !strcmp(o->format, "html");
+	return str_ends_with(o->output, ".html") || str_ends_with(o->output, ".htm");
+}
+
+static int draw(
+	const struct flamegraph_options *o, const struct option_list *files, struct errbuf *eb)
+{
+	const struct render_svg_options opt = {.root_on_top = o->inverted};
+	_cleanup_prof_merge_ struct prof_merge *m = prof_merge_new(NULL);
+	_cleanup_profile_ struct profile sum;
+	_cleanup_bytes_ struct bytes out;
+	size_t column = 0;
+	int r;
+
+	profile_init(&sum, NULL);
+	bytes_init(&out, NULL, 0);
+	prof_merge_root_labels(m, o->root_labels.items, o->root_labels.n);
+	r = cli_merge_files(m, files, eb);
+	if (r >= 0)
+		r = prof_merge_finish(m, &sum, eb);
+	if (r >= 0)
+		r = profile_find_type(&sum, o->sample_index, &column, eb);
+	if (r >= 0)
+		r = is_page(o) ? render_profile_html(&sum, column, o->title, &out, eb)
+			       : render_profile_svg(&sum, column, o->title, &opt, &out, eb);
+	return r < 0 ? r : cli_write_output(o->output, &out, eb);
+}
+
+int cli_flamegraph(int argc, char **argv)
+{
+	_cleanup_(option_list_done)
+	struct option_list files = {.n = 0};
+	struct flamegraph_options o = {.output = NULL};
+	struct errbuf eb = {.text = ""};
+	int status = options_parse_or_exit(&program, argc, argv, &o, &files), r;
+
+	if (status < 0 && !files.n) {
+		fprintf(stderr, "sonde flamegraph: which files? see sonde flamegraph --help\n");
+		status = CLI_USAGE;
+	}
+	if (status < 0) {
+		r = draw(&o, &files, &eb);
+		status = r < 0 ? cli_fail(&eb, r) : CLI_OK;
+	}
+	options_done(&program, &o);
+	return status;
+}

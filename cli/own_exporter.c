@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Starting and ending an exporter for one recording.
+ */
+#include "cli/recorder.h"
+#include "lib/base/alloc.h"
+#include "lib/base/clock.h"
+#include "lib/base/fs.h"
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#define START_TIMEOUT_NS (60 * NS_PER_S)
+#define STOP_TIMEOUT_NS (10 * NS_PER_S)
+enum { READ_BYTES = 4096, MAX_LINE_BYTES = 16 << 10 };
+
+/* Beside this program, else by PATH. */
+static char *find_program(void)
+{
+	char path[PATH_MAX], *slash;
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	struct fs_stat st;
+
+	if (n > 0) {
+		path[n] = '\0';
+		slash = strrchr(path, '/');
+		if (slash &&
+			(size_t)(slash + 1 - path) + sizeof("sonde-exporter") <= sizeof(path)) {
+			memcpy(slash + 1, "sonde-exporter", sizeof("sonde-exporter"));
+			if (fs_system.stat(&fs_system, path, &st) == 0)
+				return xstrdup(path);
+		}
+	}
+	return xstrdup("sonde-exporter");
+}
+
+static _Noreturn void become_exporter(const char *program, uint64_t hz, int log_fd)
+{
+	_cleanup_free_ char *frequency =
+		xasprintf("--profile.frequency=%llu", (unsigned long long)hz);
+	_cleanup_free_ char *maximum =
+		xasprintf("--profile.max-frequency=%llu", (unsigned long long)MAX(hz, 999ULL));
+	const char *argv[] = {program, "--web.listen-address=127.0.0.1:0",
+		"--profile.max-overhead=0", frequency, maximum, NULL};
+	sigset_t none;
+
+	sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	setsid();
+	(void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+	(void)dup2(log_fd, STDOUT_FILENO);
+	(void)dup2(log_fd, STDERR_FILENO);
+	execvp(program, (char *const *)(uintptr_t)argv);
+	dprintf(STDERR_FILENO, "level=error msg=\"%s cannot be started: %s\"\n", program,
+		strerror(errno));
+	_exit(127);
+}
+
+/* Its address, from "… msg=listening address=127.0.0.1:PORT"; what is worth a warning is passed on. */
+static void take_line(struct own_exporter *x, const char *line)
+{
+	static const char mark[] = "msg=listening address=";
+	const char *address = strstr(line, mark);
+
+	if (address && !x->url[0])
+		snprintf(x->url, sizeof(x->url), "http://%.48s", address + strlen(mark));
+	else if (strstr(line, "level=warn") || strstr(line, "level=error"))
+		fprintf(stderr, "%s\n", line);
+}
+
+static void take_lines(struct own_exporter *x)
+{
+	size_t from = 0;
+
+	for (size_t i = 0; i < x->line.len; i++)
+		if (x->line.data[i] == '\n') {
+			x->line.data[i] = '\0';
+			take_line(x, (const char *)x->line.data + from);
+			from = i + 1;
+		}
+	memmove(x->line.data, x->line.data + from, x->line.len - from);
+	x->line.len -= from;
+	if (x->line.len > MAX_LINE_BYTES)
+		bytes_reset(&x->line);
+}
+
+int own_exporter_poll(struct own_exporter *x)
+{
+	for (;;) {
+		uint8_t *to = bytes_reserve(&x->line, READ_BYTES);
+		ssize_t n = to ? read(x->log_fd, to, READ_BYTES) : 0;
+
+		if (n < 0)
+			return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+		if (!n)
+			return -EPIPE;
+		x->line.len += (size_t)n;
+		take_lines(x);
+	}
+}
+
+static int wait_until_it_listens(struct own_exporter *x, struct errbuf *eb)
+{
+	int64_t give_up = clock_monotonic_ns(&clock_system) + START_TIMEOUT_NS;
+	struct pollfd p = {.fd = x->log_fd, .events = POLLIN};
+
+	while (!x->url[0]) {
+		int r = own_exporter_poll(x);
+
+		if (r < 0 && !x->url[0])
+			return err_set(eb, -ECHILD,
+				"the exporter did not start: see above, or give --exporter");
+		if (clock_monotonic_ns(&clock_system) > give_up)
+			return err_set(eb, -ETIMEDOUT, "the exporter has not started after 60 s");
+		if (!x->url[0])
+			(void)poll(&p, 1, 100);
+	}
+	return 0;
+}
+
+int own_exporter_start(struct own_exporter *x, uint64_t frequency_hz, struct errbuf *eb)
+{
+	_cleanup_free_ char *program = find_program();
+	_cleanup_close_ int from = -1, to = -1;
+	int fds[2];
+
+	*x = (struct own_exporter) {.log_fd = -1};
+	bytes_init(&x->line, NULL, 0);
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_set(eb, -errno, "pipe: %s", strerror(errno));
+	from = fds[0];
+	to = fds[1];
+	x->pid = fork();
+	if (x->pid < 0)
+		return err_set(eb, -errno, "fork: %s", strerror(errno));
+	if (x->pid == 0)
+		become_exporter(program, frequency_hz, to);
+	if (fcntl(from, F_SETFL, O_NONBLOCK) < 0)
+		return err_set(eb, -errno, "fcntl: %s", strerror(errno));
+	x->log_fd = TAKE_FD(from);
+	close(TAKE_FD(to));
+	return wait_until_it_listens(x, eb);
+}
+
+void own_exporter_stop(struct own_exporter *x)
+{
+	int64_t give_up = clock_monotonic_ns(&clock_system) + STOP_TIMEOUT_NS;
+
+	if (x->pid > 0) {
+		kill(x->pid, SIGTERM);
+		while (waitpid(x->pid, NULL, WNOHANG) == 0) {
+			if (clock_monotonic_ns(&clock_system) > give_up)
+				kill(x->pid, SIGKILL);
+			clock_system.sleep_until_ns(
+				&clock_system, clock_monotonic_ns(&clock_system) + 10 * NS_PER_MS);
+		}
+	}
+	if (x->log_fd >= 0)
+		close(x->log_fd);
+	bytes_done(&x->line);
+	*x = (struct own_exporter) {.log_fd = -1};
+}

@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sonde record: a profile of a command, of processes or of the machine into a file.
+ */
+#include "cli/cli.h"
+#include "cli/files.h"
+#include "cli/recorder.h"
+#include "lib/base/alloc.h"
+#include "lib/base/clock.h"
+#include "lib/base/fs.h"
+#include "lib/base/str.h"
+#include "lib/net/url.h"
+#include <ctype.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+/* Well within what exporters keep; what comes late is named by symbol files that were made meanwhile. */
+#define TAKE_INTERVAL_NS (20 * NS_PER_S)
+enum { TICK_MS = 100, MAX_MARK_LINE = 1024 };
+
+struct record_options {
+	struct cli_server_options server;
+	const char *output, *window;
+	struct option_list pids, cgroups, comms;
+	uint64_t frequency;
+	int64_t duration_ms;
+	double max_lost;
+	bool all, lines, quiet;
+};
+
+#define AT(field) offsetof(struct record_options, field)
+
+static const struct option_spec specs[] = {
+	OPTION_HEADING("What"),
+	{"all", OPTION_BOOL, AT(all), .help = "The whole machine.", .letter = 'a'},
+	{"pid", OPTION_STRINGS, AT(pids), .value = "PID",
+		.help = "This process with its descendants. May be repeated. Recording ends when "
+			"the last of them is gone.",
+		.letter = 'p'},
+	{"cgroup", OPTION_STRINGS, AT(cgroups), .value = "PATH",
+		.help = "Processes in this control group and below it, by its path from the root "
+			"of "
+			"the hierarchy (/system.slice/postgresql.service). May be repeated."},
+	{"comm", OPTION_STRINGS, AT(comms), .value = "REGEX",
+		.help = "Processes of this name (RE2, the whole name). May be repeated."},
+
+	OPTION_HEADING("How"),
+	{"output", OPTION_STRING, AT(output), .value = "FILE", .fallback = "sonde.pb.gz",
+		.help = "Where the profile goes; \"-\" is standard output.", .letter = 'o'},
+	{"frequency", OPTION_U64, AT(frequency), .value = "HZ", .fallback = "99", .min = 1,
+		.max = 10000,
+		.help = "Samples per second and CPU. Not with --exporter, whose rate is its own.",
+		.letter = 'F'},
+	{"duration", OPTION_DURATION, AT(duration_ms), .fallback = "0s", .min = 0,
+		.max = 7LL * 86400 * 1000,
+		.help = "Ends after so long; 0: with the command, the processes or a signal.",
+		.letter = 'd'},
+	{"window", OPTION_STRING, AT(window), .value = "fifo:PATH",
+		.help = "Records only between a line \"start\" and a line \"stop\" that are "
+			"written "
+			"to this pipe, which is made when it is missing. \"mark NAME\" leaves a "
+			"comment with the time, \"end\" ends the recording. Windows begin and end "
+			"with the exporter's seconds."},
+	{"lines", OPTION_BOOL, AT(lines), .help = "With source lines and inlined functions."},
+	{"max-lost", OPTION_DOUBLE, AT(max_lost), .value = "SHARE", .fallback = "0.05", .min = 0,
+		.max = 1,
+		.help = "Fails (the profile is written all the same) when a larger share of the "
+			"samples was lost."},
+	{"quiet", OPTION_BOOL, AT(quiet), .help = "No progress and no summary.", .letter = 'q'},
+
+	OPTION_HEADING("From"),
+	CLI_SERVER_OPTIONS(struct record_options, "exporter", NULL),
+};
+
+static const struct option_program program = {
+	.name = "sonde record",
+	.summary = "record a profile of a command, of processes or of the machine",
+	.arguments = "[-- COMMAND ARGUMENT...]",
+	.description =
+		"Writes a pprof profile. What is recorded are the samples of an exporter that runs "
+		"(--exporter) or of one that is started for it, which needs root; it is the "
+		"sonde-exporter beside this program, else that in PATH. Different ones of -p, "
+		"--cgroup and --comm must all fit a process.\n\n"
+		"A command is recorded from its first instruction to its end, with its "
+		"descendants; -a beside it records the machine meanwhile. SIGINT, SIGTERM and "
+		"SIGHUP end the recording (and are passed on to the command); what is there is "
+		"written.",
+	.specs = specs,
+	.n_specs = ARRAY_SIZE(specs),
+	.exit_status =
+		"N      that of the command, 128 and the signal's number where one ended it\n"
+		"1      nothing could be recorded or written, or more than --max-lost was "
+		"lost",
+	.examples = "sonde record -o before.pb.gz -- ./run --quickly\n"
+		    "sonde record -p 4711 -d 30s -o cpu.pb.gz && sonde flamegraph -o cpu.html "
+		    "cpu.pb.gz\n"
+		    "sonde record -a --exporter http://127.0.0.1:7273 -d 10s\n",
+};
+
+struct recording {
+	const struct record_options *o;
+	char *const *command; /* NULL: none */
+	struct own_exporter exporter;
+	struct recorder *recorder;
+	pid_t child;
+	int release_fd; /* closing it lets the command begin */
+	int signal_fd, fifo_fd;
+	bool made_fifo;
+	struct bytes fifo_line;
+	int64_t start_ns, next_ns;
+	bool ends;
+	int status; /* of the command */
+};
+
+/* ── what is asked for ── */
+
+static void put_parameter(struct bytes *out, const char *name, const char *value)
+{
+	bytes_printf(out, "&%s=", name);
+	url_escape_query(out, value, strlen(value));
+}
+
+/* The group and those below it, as an expression. */
+static void put_cgroup(struct bytes *out, const char *path)
+{
+	_cleanup_bytes_ struct bytes text = {0};
+	size_t n = strlen(path);
+
+	while (n && path[n - 1] == '/')
+		n--;
+	bytes_put_str(&text, *path == '/' || !n ? "~" : "~/");
+	for (size_t i = 0; i < n; i++) {
+		if (ispunct((unsigned char)path[i]) && path[i] != '/' && path[i] != '_')
+			bytes_put_u8(&text, '\\');
+		bytes_put_u8(&text, (uint8_t)path[i]);
+	}
+	bytes_put_str(&text, "(/.*)?");
+	bytes_put_u8(&text, '\0');
+	put_parameter(out, "label.cgroup", (const char *)text.data);
+}
+
+static void put_filter(const struct recording *k, struct bytes *out)
+{
+	const struct record_options *o = k->o;
+	char pid[16];
+
+	bytes_put_str(out, o->lines ? "&symbolize=lines" : "");
+	for (size_t i = 0; i < o->pids.n; i++)
+		put_parameter(out, "pid", o->pids.items[i]);
+	snprintf(pid, sizeof(pid), "%d", (int)k->child);
+	if (k->child && !o->all)
+		put_parameter(out, "pid", pid);
+	if (o->pids.n || (k->child && !o->all))
+		bytes_put_str(out, "&children=1");
+	for (size_t i = 0; i < o->cgroups.n; i++)
+		put_cgroup(out, o->cgroups.items[i]);
+	for (size_t i = 0; i < o->comms.n; i++) {
+		_cleanup_free_ char *text = xasprintf("~%s", o->comms.items[i]);
+
+		put_parameter(out, "comm", text);
+	}
+	bytes_put_u8(out, '\0');
+}
+
+/* ── the command ── */
+
+static _Noreturn void become_command(char *const *argv, int wait_fd, const sigset_t *signals)
+{
+	char go;
+
+	if (read(wait_fd, &go, 1) != 1)
+		_exit(127);
+	(void)sigprocmask(SIG_SETMASK, signals, NULL);
+	execvp(argv[0], argv);
+	fprintf(stderr, "sonde: %s: %s\n", argv[0], strerror(errno));
+	_exit(errno == ENOENT ? 127 : 126);
+}
+
+/* Forked but held until the recording has begun. */
+static int hold_command(struct recording *k, const sigset_t *signals, struct errbuf *eb)
+{
+	int fds[2];
+
+	if (!k->command)
+		return 0;
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_set(eb, -errno, "pipe: %s", strerror(errno));
+	k->child = fork();
+	if (k->child == 0) {
+		close(fds[1]);
+		become_command(k->command, fds[0], signals);
+	}
+	close(fds[0]);
+	k->release_fd = fds[1];
+	if (k->child < 0) {
+		k->child = 0;
+		return err_set(eb, -errno, "fork: %s", strerror(errno));
+	}
+	return 0;
+}
+
+static void release_command(struct recording *k)
+{
+	if (k->release_fd >= 0) {
+		(void)!write(k->release_fd, "g", 1);
+		close(TAKE_FD(k->release_fd));
+	}
+}
+
+static void reap_command(struct recording *k, int flags)
+{
+	int status;
+
+	if (k->child <= 0 || waitpid(k->child, &status, flags) != k->child)
+		return;
+	k->child = 0;
+	k->ends = true;
+	k->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* ── events ── */
+
+static double seconds_since(const struct recording *k)
+{
+	return (double)(clock_monotonic_ns(&clock_system) - k->start_ns) / NS_PER_S;
+}
+
+static int obey(struct recording *k, const char *line, struct errbuf *eb)
+{
+	if (!strcmp(line, "start"))
+		return recorder_resume(k->recorder, eb);
+	if (!strcmp(line, "stop"))
+		return recorder_pause(k->recorder, eb);
+	if (str_starts_with(line, "mark ") && line[5])
+		return recorder_mark(k->recorder, line + 5, seconds_since(k), eb);
+	if (!strcmp(line, "end"))
+		k->ends = true;
+	else if (*line)
+		fprintf(stderr, "sonde: %s: \"%.100s\": expected start, stop, mark NAME or end\n",
+			k->o->window, line);
+	return 0;
+}
+
+static int read_fifo(struct recording *k, struct errbuf *eb)
+{
+	char text[256];
+	ssize_t n = k->fifo_fd < 0 ? 0 : read(k->fifo_fd, text, sizeof(text));
+	int r = 0;
+
+	for (ssize_t i = 0; r == 0 && i < n; i++) {
+		if (text[i] != '\n') {
+			if (k->fifo_line.len < MAX_MARK_LINE)
+				bytes_put_u8(&k->fifo_line, (uint8_t)text[i]);
+			continue;
+		}
+		bytes_put_u8(&k->fifo_line, '\0');
+		r = obey(k, (const char *)k->fifo_line.data, eb);
+		bytes_reset(&k->fifo_line);
+	}
+	return r;
+}
+
+static void read_signals(struct recording *k)
+{
+	struct signalfd_siginfo si;
+
+	while (read(k->signal_fd, &si, sizeof(si)) == sizeof(si)) {
+		if (si.ssi_signo == SIGCHLD)
+			continue;
+		if (k->child > 0)
+			kill(k->child, (int)si.ssi_signo);
+		else
+			k->ends = true;
+	}
+	reap_command(k, WNOHANG);
+}
+
+/* Targets by -p are all gone, or the time is over. */
+static void check_end(struct recording *k)
+{
+	bool any = !k->o->pids.n;
+
+	for (size_t i = 0; i < k->o->pids.n && !any; i++) {
+		uint64_t pid;
+
+		any = str_parse_u64(k->o->pids.items[i], &pid, NULL) == 0 &&
+		      (kill((pid_t)pid, 0) == 0 || errno == EPERM);
+	}
+	k->ends |= !any;
+	k->ends |= k->o->duration_ms && seconds_since(k) * 1000 >= (double)k->o->duration_ms;
+}
+
+static void show_progress(const struct recording *k)
+{
+	struct recorder_stats s;
+
+	if (k->o->quiet || !isatty(STDERR_FILENO))
+		return;
+	recorder_stats(k->recorder, &s);
+	fprintf(stderr, "\rrecording: %.0f s, %llu samples ", seconds_since(k),
+		(unsigned long long)s.samples);
+}
+
+static int wait_for_events(struct recording *k, struct errbuf *eb)
+{
+	struct pollfd p[] = {
+		{.fd = k->signal_fd, .events = POLLIN}, {.fd = k->fifo_fd, .events = POLLIN}};
+	int r;
+
+	(void)poll(p, ARRAY_SIZE(p), TICK_MS);
+	read_signals(k);
+	r = read_fifo(k, eb);
+	if (r == 0 && k->exporter.pid && own_exporter_poll(&k->exporter) < 0)
+		r = err_set(eb, -EPIPE, "the exporter has ended");
+	check_end(k);
+	return r;
+}
+
+static int run(struct recording *k, struct errbuf *eb)
+{
+	int r = k->o->window ? 0 : recorder_resume(k->recorder, eb);
+
+	k->start_ns = clock_monotonic_ns(&clock_system);
+	k->next_ns = k->start_ns + TAKE_INTERVAL_NS;
+	release_command(k);
+	while (r == 0 && !k->ends) {
+		r = wait_for_events(k, eb);
+		if (r == 0 && clock_monotonic_ns(&clock_system) >= k->next_ns) {
+			k->next_ns = clock_monotonic_ns(&clock_system) + TAKE_INTERVAL_NS;
+			r = recorder_take(k->recorder, eb);
+		}
+		show_progress(k);
+	}
+	return r < 0 ? r : recorder_pause(k->recorder, eb);
+}
+
+/* ── begin and end ── */
+
+static int open_fifo(struct recording *k, struct errbuf *eb)
+{
+	const char *path = k->o->window;
+	struct fs *fs = &fs_system;
+	struct fs_stat st;
+	int r;
+
+	if (!path)
+		return 0;
+	path += strlen("fifo:");
+	k->made_fifo = mkfifo(path, 0600) == 0;
+	if (!k->made_fifo && errno != EEXIST)
+		return err_set(eb, -errno, "%s: %s", path, strerror(errno));
+	/* Writing too, so that there is no end between two writers. */
+	r = fs->open(fs, path, O_RDWR | O_NONBLOCK, 0);
+	if (r < 0)
+		return err_set(eb, r, "%s: %s", path, strerror(-r));
+	k->fifo_fd = r;
+	if (fs->fstat(fs, r, &st) < 0 || st.is_regular || st.is_dir)
+		return err_set(eb, -EINVAL, "%s: expected a pipe", path);
+	return 0;
+}
+
+static int begin(struct recording *k, struct errbuf *eb)
+{
+	struct cli_server_options server = k->o->server;
+	_cleanup_bytes_ struct bytes filter = {0};
+	sigset_t signals, before;
+	int r;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	sigaddset(&signals, SIGCHLD);
+	if (sigprocmask(SIG_BLOCK, &signals, &before))
+		return err_set(eb, -errno, "sigprocmask: %s", strerror(errno));
+	k->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	r = k->signal_fd < 0 ? -errno : open_fifo(k, eb);
+	if (r == 0)
+		r = hold_command(k, &before, eb);
+	if (r == 0 && !server.url) {
+		r = own_exporter_start(&k->exporter, k->o->frequency, eb);
+		server.url = k->exporter.url;
+	}
+	if (r < 0)
+		return r;
+	put_filter(k, &filter);
+	return recorder_new(&server, (const char *)filter.data, &k->recorder, eb);
+}
+
+static void done(struct recording *k)
+{
+	if (k->child > 0 && k->release_fd >= 0) /* never begun */
+		close(TAKE_FD(k->release_fd));
+	reap_command(k, 0);
+	recorder_freep(&k->recorder);
+	own_exporter_stop(&k->exporter);
+	if (k->made_fifo)
+		(void)fs_system.unlink(&fs_system, k->o->window + strlen("fifo:"));
+	if (k->fifo_fd >= 0)
+		close(k->fifo_fd);
+	if (k->signal_fd >= 0)
+		close(k->signal_fd);
+	bytes_done(&k->fifo_line);
+}
+
+/* -EOVERFLOW: too much was lost. */
+static int finish(struct recording *k, struct errbuf *eb)
+{
+	_cleanup_bytes_ struct bytes out = {0};
+	double seconds = seconds_since(k);
+	struct recorder_stats s;
+	int r = recorder_finish(k->recorder, &out, eb);
+
+	if (r == 0)
+		r = cli_write_output(k->o->output, &out, eb);
+	if (r < 0)
+		return r;
+	recorder_stats(k->recorder, &s);
+	if (!k->o->quiet)
+		fprintf(stderr, "%s%llu samples (%llu with a cut stack), %llu lost%s, %.1f s: %s\n",
+			isatty(STDERR_FILENO) ? "\r" : "", (unsigned long long)s.samples,
+			(unsigned long long)s.truncated, (unsigned long long)s.lost,
+			s.lost_seconds ? ", seconds are missing" : "", seconds, k->o->output);
+	if (s.lost && (double)s.lost > k->o->max_lost * (double)(s.lost + s.samples))
+		return err_set(eb, -EOVERFLOW, "%llu of %llu samples were lost, above --max-lost",
+			(unsigned long long)s.lost, (unsigned long long)(s.lost + s.samples));
+	return 0;
+}
+
+static int record(
+	const struct record_options *o, char *const *command, int *ret_status, struct errbuf *eb)
+{
+	struct recording k = {.o = o,
+		.command = command,
+		.exporter.log_fd = -1,
+		.release_fd = -1,
+		.signal_fd = -1,
+		.fifo_fd = -1};
+	int r = begin(&k, eb), e;
+
+	if (r == 0) {
+		struct errbuf own = {.text = ""};
+
+		r = run(&k, eb);
+		/* What came before something failed is written too. */
+		e = finish(&k, r == 0 ? eb : &own);
+		r = r == 0 ? e : r;
+	}
+	done(&k);
+	*ret_status = k.status;
+	return r;
+}
+
+static const char *what_is_wrong(const struct record_options *o, bool has_command)
+{
+	uint64_t pid;
+
+	for (size_t i = 0; i < o->pids.n; i++)
+		if (str_parse_u64(o->pids.items[i], &pid, NULL) < 0 || !pid || pid > INT32_MAX)
+			return "-p: expected a process id";
+		else if (kill((pid_t)pid, 0) < 0 && errno == ESRCH)
+			return "-p: there is no such process";
+	if (has_command && o->pids.n)
+		return "-p and a command: expected one of them";
+	if (!o->all && !o->pids.n && !o->cgroups.n && !o->comms.n && !has_command)
+		return "of what? -a, -p, --cgroup, --comm or a command behind --";
+	if (o->window && !str_starts_with(o->window, "fifo:"))
+		return "--window: expected fifo:PATH";
+	return NULL;
+}
+
+int cli_record(int argc, char **argv)
+{
+	_cleanup_(option_list_done)
+	struct option_list args = {.n = 0};
+	struct record_options o = {.output = NULL};
+	struct errbuf eb = {.text = ""};
+	int status = options_parse_or_exit(&program, argc, argv, &o, &args), r;
+	char **command = NULL;
+
+	if (status < 0 && what_is_wrong(&o, args.n > 0)) {
+		fprintf(stderr, "sonde record: %s; see sonde record --help\n",
+			what_is_wrong(&o, args.n > 0));
+		status = CLI_USAGE;
+	}
+	if (status < 0) {
+		command = xcalloc(args.n + 1, sizeof(*command));
+		for (size_t i = 0; i < args.n; i++)
+			command[i] = (char *)(uintptr_t)args.items[i];
+		r = record(&o, args.n ? command : NULL, &status, &eb);
+		if (r < 0 && (cli_fail(&eb, r), !status))
+			status = CLI_FAILED;
+		free(command);
+	}
+	options_done(&program, &o);
+	return status;
+}

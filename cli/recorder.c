@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A recording: closed seconds after a cursor, again and again, added up.
+ */
+#include "cli/recorder.h"
+#include "cli/files.h"
+#include "lib/base/alloc.h"
+#include "lib/base/clock.h"
+#include "lib/base/str.h"
+#include "lib/net/gzip.h"
+#include "lib/prof/merge.h"
+#include <ctype.h>
+#include <string.h>
+
+/* A second closes when the drain comes round after it. */
+#define CLOSE_TIMEOUT_NS (10 * NS_PER_S)
+#define CLOSE_STEP_NS (100 * NS_PER_MS)
+enum { SPAN_S = 60, GZIP_LEVEL = 1, MAX_CURSOR = 64 };
+
+struct recorder {
+	struct cli_server_options server;
+	char *filter;
+	char cursor[MAX_CURSOR];
+	bool is_paused;
+	int64_t covered_ns; /* wall time up to which samples were taken */
+	uint64_t behind_s;
+	uint64_t dropped_before;
+	struct prof_merge *sum;
+	bool has_profile;
+	struct recorder_stats stats;
+};
+
+static uint64_t header_number(const struct http_response *answer, const char *name)
+{
+	const char *text = http_response_header(answer, name);
+	uint64_t v;
+
+	return text && str_parse_u64(text, &v, NULL) == 0 ? v : 0;
+}
+
+static int take_cursor(struct recorder *r, const struct http_response *answer, struct errbuf *eb)
+{
+	const char *cursor = http_response_header(answer, "sonde-cursor");
+
+	if (!cursor || strlen(cursor) >= sizeof(r->cursor) ||
+		cursor[strspn(cursor, "0123456789abcdef.")])
+		return err_set(eb, -EPROTO, "%s is no sonde-exporter: its answer has no cursor",
+			r->server.url);
+	if (r->cursor[0] && http_response_header(answer, "sonde-restarted"))
+		return err_set(eb, -ECONNRESET, "%s was restarted: what was recorded is lost",
+			r->server.url);
+	memcpy(r->cursor, cursor, strlen(cursor) + 1);
+	return 0;
+}
+
+static int ask(struct recorder *r, bool from_now, struct http_response *ret, struct errbuf *eb)
+{
+	_cleanup_free_ char *path = xasprintf("/debug/pprof/profile?since=%s&span=%d%s",
+		from_now ? "" : r->cursor, from_now ? 1 : SPAN_S, r->filter);
+	int e = cli_server_ask(&r->server, &(struct cli_request) {.path = path}, ret, eb);
+
+	if (e == 0 && from_now)
+		r->cursor[0] = '\0';
+	return e == 0 ? take_cursor(r, ret, eb) : e;
+}
+
+/* Samples that the kernel or the exporter dropped since its start; 0 when it does not say. */
+static uint64_t count_dropped(struct recorder *r)
+{
+	_cleanup_http_response_ struct http_response answer = {0};
+	static const char name[] = "\nsonde_samples_dropped_total{";
+	_cleanup_bytes_ struct bytes text = {0};
+	uint64_t sum = 0;
+
+	if (cli_server_ask(&r->server, &(struct cli_request) {.path = "/metrics"}, &answer, NULL) <
+		0)
+		return 0;
+	bytes_put(&text, answer.body.data, answer.body.len);
+	bytes_put_u8(&text, '\0');
+	for (char *at = (char *)text.data; (at = strstr(at, name));) {
+		char *end = strchr(++at, '\n'), *blank;
+		double value = 0;
+
+		if (!end)
+			break;
+		*end = '\0';
+		blank = strrchr(at, ' ');
+		if (blank && !strstr(at, "reason=\"idle\"") &&
+			str_parse_double(blank + 1, &value, NULL) == 0)
+			sum += (uint64_t)value;
+		*end = '\n';
+		at = end;
+	}
+	return sum;
+}
+
+static bool is_truncated(const struct profile *p, size_t sample)
+{
+	for (uint64_t i = p->label_first[sample]; i < p->label_first[sample + 1]; i++) {
+		struct prof_str v = profile_str(p, p->labels[i].str);
+
+		if (profile_str_is(p, p->labels[i].key, "stack"))
+			return v.len > 10 && !memcmp(v.p, "truncated:", 10);
+	}
+	return false;
+}
+
+static void count_samples(struct recorder *r, const struct profile *p)
+{
+	size_t column;
+
+	if (profile_find_type(p, "samples", &column, NULL) < 0)
+		return;
+	for (size_t i = 0; i < p->n_samples; i++) {
+		uint64_t n = (uint64_t)p->values[i * p->n_types + column];
+
+		r->stats.samples += n;
+		r->stats.truncated += is_truncated(p, i) ? n : 0;
+	}
+}
+
+static int take_once(struct recorder *r, struct errbuf *eb)
+{
+	_cleanup_http_response_ struct http_response answer = {0};
+	_cleanup_bytes_ struct bytes text = {0};
+	_cleanup_profile_ struct profile p;
+	int e;
+
+	profile_init(&p, NULL);
+	e = ask(r, false, &answer, eb);
+	if (e == 0)
+		e = cli_profile_decode(
+			answer.body.data, answer.body.len, r->server.url, &text, &p, eb);
+	if (e == 0)
+		e = prof_merge_add(r->sum, &p, r->server.url, eb);
+	if (e < 0)
+		return e;
+	r->has_profile = true;
+	count_samples(r, &p);
+	r->behind_s = header_number(&answer, "sonde-behind-seconds");
+	r->stats.lost_seconds += header_number(&answer, "sonde-lost-seconds");
+	if (p.duration_ns)
+		r->covered_ns = MAX(r->covered_ns, p.time_ns + p.duration_ns);
+	return 0;
+}
+
+int recorder_new(const struct cli_server_options *server, const char *filter, struct recorder **ret,
+	struct errbuf *eb)
+{
+	_cleanup_(recorder_freep)
+	struct recorder *r = xcalloc(1, sizeof(*r));
+	int e;
+
+	r->server = *server;
+	r->filter = xstrdup(filter);
+	r->sum = prof_merge_new(NULL);
+	r->is_paused = true;
+	e = recorder_resume(r, eb);
+	if (e < 0)
+		return e;
+	r->is_paused = true;
+	r->dropped_before = count_dropped(r);
+	*ret = TAKE(r);
+	return 0;
+}
+
+void recorder_freep(struct recorder **rp)
+{
+	struct recorder *r = *rp;
+
+	if (!r)
+		return;
+	prof_merge_freep(&r->sum);
+	free(r->filter);
+	free(r);
+	*rp = NULL;
+}
+
+int recorder_resume(struct recorder *r, struct errbuf *eb)
+{
+	_cleanup_http_response_ struct http_response answer = {0};
+	int e;
+
+	if (!r->is_paused)
+		return 0;
+	e = ask(r, true, &answer, eb);
+	r->is_paused = e < 0;
+	return e;
+}
+
+int recorder_take(struct recorder *r, struct errbuf *eb)
+{
+	int e = 0;
+
+	if (r->is_paused)
+		return 0;
+	do
+		e = take_once(r, eb);
+	while (e == 0 && r->behind_s);
+	return e;
+}
+
+int recorder_pause(struct recorder *r, struct errbuf *eb)
+{
+	int64_t until = clock_realtime_ns(&clock_system),
+		give_up = clock_monotonic_ns(&clock_system) + CLOSE_TIMEOUT_NS;
+	int e = 0;
+
+	while (e == 0 && !r->is_paused) {
+		e = recorder_take(r, eb);
+		if (e < 0 || r->covered_ns >= until || clock_monotonic_ns(&clock_system) >= give_up)
+			break;
+		clock_system.sleep_until_ns(
+			&clock_system, clock_monotonic_ns(&clock_system) + CLOSE_STEP_NS);
+	}
+	r->is_paused = true;
+	return e;
+}
+
+/* Comments of all profiles are kept by a merge: a mark is an empty profile with one. */
+int recorder_mark(struct recorder *r, const char *name, double at_s, struct errbuf *eb)
+{
+	_cleanup_http_response_ struct http_response answer = {0};
+	_cleanup_free_ char *comment = xasprintf("marker %s at %.3f s", name, at_s);
+	_cleanup_bytes_ struct bytes text = {0}, encoded = {0};
+	_cleanup_profile_ struct profile p;
+	int e;
+
+	for (char *c = comment; *c; c++)
+		if (iscntrl((unsigned char)*c))
+			*c = '?';
+	profile_init(&p, NULL);
+	e = cli_server_ask(&r->server,
+		&(struct cli_request) {.path = "/debug/pprof/profile?since=&span=1&pid=2147483647"},
+		&answer, eb);
+	if (e == 0)
+		e = cli_profile_decode(
+			answer.body.data, answer.body.len, r->server.url, &text, &p, eb);
+	if (e == 0) {
+		uint32_t index = (uint32_t)p.n_strings;
+		_cleanup_free_ struct prof_str *strings =
+			xcalloc(p.n_strings + 1, sizeof(*strings));
+
+		memcpy(strings, p.strings, p.n_strings * sizeof(*strings));
+		strings[index] = (struct prof_str) {comment, (uint32_t)strlen(comment)};
+		p.strings = strings;
+		p.n_strings++;
+		p.comments = &index;
+		p.n_comments = 1;
+		p.duration_ns = 0;
+		e = prof_merge_add(r->sum, &p, "marker", eb);
+	}
+	return e;
+}
+
+void recorder_stats(const struct recorder *r, struct recorder_stats *ret)
+{
+	*ret = r->stats;
+}
+
+int recorder_finish(struct recorder *r, struct bytes *out, struct errbuf *eb)
+{
+	uint64_t dropped = count_dropped(r);
+	_cleanup_bytes_ struct bytes raw = {0};
+	struct profile sum;
+	int e;
+
+	r->stats.lost = dropped > r->dropped_before ? dropped - r->dropped_before : 0;
+	if (!r->has_profile)
+		return err_set(eb, -ENODATA, "nothing was recorded: no window was open");
+	e = prof_merge_finish(r->sum, &sum, eb);
+	if (e < 0)
+		return e;
+	e = prof_encode(&sum, &raw);
+	profile_done(&sum);
+	return e == 0 ? gzip_deflate(raw.data, raw.len, GZIP_LEVEL, out, eb) : e;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Samples of an exporter, taken with a cursor and added up: of one that runs, or of one that is started for this.
+ */
+#pragma once
+#include "cli/server.h"
+#include "lib/base/bytes.h"
+#include "lib/base/err.h"
+#include "lib/prof/profile.h"
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* An exporter of our own, in a session of its own so that a terminal's signals do not end it first. */
+struct own_exporter {
+	pid_t pid;  /* 0: none */
+	int log_fd; /* what it says */
+	char url[64];
+	struct bytes line; /* of the log, unfinished */
+};
+/* Starts `sonde-exporter`, beside this program or in PATH, on a free port of the loopback interface and waits until it
+ * listens. What it warns of goes to stderr. */
+int own_exporter_start(
+	struct own_exporter *x, uint64_t frequency_hz, struct errbuf *eb) _must_check_;
+/* Passes on what it said meanwhile. -EPIPE: it has ended. */
+int own_exporter_poll(struct own_exporter *x) _must_check_;
+void own_exporter_stop(struct own_exporter *x);
+
+struct recorder;
+/* `filter`: parameters of the request, each with a & before it. Asks the server once. */
+int recorder_new(const struct cli_server_options *server, const char *filter, struct recorder **ret,
+	struct errbuf *eb) _must_check_;
+void recorder_freep(struct recorder **r);
+/* What closes from now on belongs to the recording. */
+int recorder_resume(struct recorder *r, struct errbuf *eb) _must_check_;
+/* Takes what has closed since. */
+int recorder_take(struct recorder *r, struct errbuf *eb) _must_check_;
+/* Takes all up to now, waiting for the second to close; then nothing more until resumed. */
+int recorder_pause(struct recorder *r, struct errbuf *eb) _must_check_;
+/* A comment "marker NAME at 1.234 s" of the profile. */
+int recorder_mark(
+	struct recorder *r, const char *name, double at_s, struct errbuf *eb) _must_check_;
+
+struct recorder_stats {
+	uint64_t samples, truncated, lost, lost_seconds;
+};
+void recorder_stats(const struct recorder *r, struct recorder_stats *ret);
+/* The sum, gzipped pprof. -ENODATA: nothing was recorded. */
+int recorder_finish(struct recorder *r, struct bytes *out, struct errbuf *eb) _must_check_;

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sonde top: what takes most, by function, file or label, in files, in a scraper's store or on an exporter's machine now.
+ */
+#include "cli/cli.h"
+#include "cli/files.h"
+#include "cli/server.h"
+#include "lib/base/alloc.h"
+#include "lib/base/clock.h"
+#include "lib/base/str.h"
+#include "lib/base/table.h"
+#include "lib/net/url.h"
+#include "lib/prof/merge.h"
+#include "lib/render/render.h"
+#include <string.h>
+
+struct top_options {
+	struct cli_server_options server;
+	const char *exporter, *query, *start, *by, *sample_index;
+	int64_t seconds_ms, interval_ms;
+	uint64_t n;
+	bool watch;
+};
+
+#define AT(field) offsetof(struct top_options, field)
+#define WATCH_INTERVAL "5s"
+
+static const struct option_spec specs[] = {
+	CLI_SERVER_OPTIONS(struct top_options, "server", NULL),
+	{"exporter", OPTION_STRING, AT(exporter), .value = "URL",
+		.help = "Samples the machine of this exporter for --seconds."},
+	{"query", OPTION_STRING, AT(query), .value = "SELECTOR",
+		.fallback = "process_cpu:cpu:nanoseconds:cpu:nanoseconds{}",
+		.help = "With --server: what is asked for."},
+	{"start", OPTION_STRING, AT(start), .value = "TIME", .fallback = "now-1h",
+		.help = "With --server: from when, until now."},
+	{"seconds", OPTION_DURATION, AT(seconds_ms), .fallback = "5s", .min = 1000, .max = 3600000,
+		.help = "With --exporter: how long, in whole seconds."},
+	{"by", OPTION_STRING, AT(by), .value = "function|file|comm|label:KEY",
+		.fallback = "function", .help = "What a row is."},
+	{"number", OPTION_U64, AT(n), .value = "N", .fallback = "20", .min = 0, .max = 1e9,
+		.help = "Rows; 0: all.", .letter = 'n'},
+	{"sample-index", OPTION_STRING, AT(sample_index), .value = "TYPE",
+		.help = "Which value: a sample type (\"cpu\") or its number from 0. Default: the "
+			"profile's own default, else the last."},
+	{"watch", OPTION_BOOL, AT(watch),
+		.help = "Again and again, on a cleared screen, until it is interrupted."},
+	{"interval", OPTION_DURATION, AT(interval_ms), .fallback = WATCH_INTERVAL, .min = 100,
+		.max = 3600000, .help = "With --watch and --server or files: between two looks."},
+};
+
+static const struct option_program program = {
+	.name = "sonde top",
+	.summary = "print what takes most",
+	.arguments = "[FILE...]",
+	.description =
+		"Adds up files (pprof, folded stacks, perf script; \"-\" is standard input), what "
+		"a "
+		"scraper has stored (--server) or what an exporter samples from now on "
+		"(--exporter) "
+		"and prints the rows with the largest values: flat is what was spent there, cum "
+		"what was spent there and in what it called. With a label both are the samples "
+		"that "
+		"have its value.",
+	.specs = specs,
+	.n_specs = ARRAY_SIZE(specs),
+	.exit_status = "1      a file or server could not be read, or has no such sample type",
+	.examples =
+		"sonde top cpu.pb.gz\n"
+		"sonde top --exporter http://127.0.0.1:7273 --by comm --watch\n"
+		"sonde top --server http://127.0.0.1:7272 --start now-15m --by label:pod -n 5\n",
+};
+
+/* ── where it comes from ── */
+
+/* KEY of "comm" and "label:KEY"; NULL: by file. */
+static const char *label_key(const char *by)
+{
+	if (!strcmp(by, "comm"))
+		return by;
+	return str_starts_with(by, "label:") ? by + strlen("label:") : NULL;
+}
+
+static int fetch(const struct cli_server_options *server, const struct cli_request *q,
+	struct profile *ret, struct bytes *text, struct errbuf *eb)
+{
+	_cleanup_http_response_ struct http_response answer = {0};
+	int r = cli_server_ask(server, q, &answer, eb);
+
+	return r < 0 ? r
+		     : cli_profile_decode(
+			       answer.body.data, answer.body.len, server->url, text, ret, eb);
+}
+
+static int fetch_stored(
+	const struct top_options *o, struct profile *ret, struct bytes *text, struct errbuf *eb)
+{
+	_cleanup_bytes_ struct bytes path = {0};
+
+	bytes_put_str(&path, "/api/v1/profile?query=");
+	url_escape_query(&path, o->query, strlen(o->query));
+	bytes_put_str(&path, "&start=");
+	url_escape_query(&path, o->start, strlen(o->start));
+	if (label_key(o->by)) {
+		bytes_put_str(&path, "&group_by=");
+		url_escape_query(&path, label_key(o->by), strlen(label_key(o->by)));
+	}
+	bytes_put_u8(&path, '\0');
+	return fetch(
+		&o->server, &(struct cli_request) {.path = (const char *)path.data}, ret, text, eb);
+}
+
+static int fetch_now(
+	const struct top_options *o, struct profile *ret, struct bytes *text, struct errbuf *eb)
+{
+	struct cli_server_options exporter = o->server;
+	char path[64];
+
+	exporter.url = o->exporter;
+	snprintf(path, sizeof(path), "/debug/pprof/profile?seconds=%lld",
+		(long long)o->seconds_ms / 1000);
+	return fetch(&exporter, &(struct cli_request) {.path = path, .more_ms = o->seconds_ms}, ret,
+		text, eb);
+}
+
+static int read_sum(const struct option_list *files, struct profile *ret, struct errbuf *eb)
+{
+	_cleanup_prof_merge_ struct prof_merge *m = prof_merge_new(NULL);
+	int r = cli_merge_files(m, files, eb);
+
+	if (r < 0)
+		return r;
+	profile_done(ret);
+	r = prof_merge_finish(m, ret, eb);
+	if (r < 0)
+		profile_init(ret, NULL);
+	return r;
+}
+
+/* ── rows ── */
+
+struct row {
+	struct prof_str name;
+	int64_t flat, cum;
+	size_t last; /* sample that was added last, plus 1 */
+};
+
+struct rows {
+	struct table index; /* string → row */
+	struct row *items;
+	size_t n, cap;
+};
+
+static struct row *get_row(struct rows *rows, const struct profile *p, uint32_t string)
+{
+	bool is_new;
+	uint64_t *at = table_insert(&rows->index, string, &is_new);
+
+	if (!at)
+		return NULL;
+	if (is_new) {
+		if (alloc_grow(&rows->items, &rows->cap, rows->n + 1, sizeof(*rows->items)) < 0)
+			return NULL;
+		*at = rows->n;
+		rows->items[rows->n++] = (struct row) {.name = profile_str(p, string)};
+	}
+	return &rows->items[*at];
+}
+
+static bool add_to(struct rows *rows, const struct profile *p, uint32_t string, size_t sample,
+	int64_t value, bool is_flat)
+{
+	struct row *row = get_row(rows, p, string);
+
+	if (!row)
+		return false;
+	row->flat += is_flat ? value : 0;
+	row->cum += row->last == sample + 1 ? 0 : value; /* recursion counts once */
+	row->last = sample + 1;
+	return true;
+}
+
+/* The label's text; 0, the empty string, without it. */
+static uint32_t label_of(const struct profile *p, size_t sample, const char *key)
+{
+	for (uint64_t i = p->label_first[sample]; i < p->label_first[sample + 1]; i++)
+		if (profile_str_is(p, p->labels[i].key, key))
+			return p->labels[i].str;
+	return 0;
+}
+
+static bool add_files(struct rows *rows, const struct profile *p, size_t sample, int64_t value)
+{
+	bool is_leaf = true;
+
+	for (uint64_t i = p->stack_first[sample]; i < p->stack_first[sample + 1]; i++) {
+		const struct prof_location *l = &p->locations[p->stacks[i]];
+
+		for (uint32_t k = 0; k < l->n_lines; k++) {
+			uint32_t f = p->lines[l->first_line + k].function;
+
+			if (!add_to(rows, p, f == PROF_NONE ? 0 : p->functions[f].filename, sample,
+				    value, is_leaf))
+				return false;
+			is_leaf = false;
+		}
+		if (!l->n_lines && !add_to(rows, p, 0, sample, value, is_leaf))
+			return false;
+		is_leaf = false;
+	}
+	return true;
+}
+
+static int by_value(const void *pa, const void *pb)
+{
+	const struct row *a = pa, *b = pb;
+	uint32_t n = MIN(a->name.len, b->name.len);
+	int order;
+
+	if (a->flat != b->flat)
+		return a->flat > b->flat ? -1 : 1;
+	if (a->cum != b->cum)
+		return a->cum > b->cum ? -1 : 1;
+	order = n ? memcmp(a->name.p, b->name.p, n) : 0;
+	return order ? order : (a->name.len > b->name.len) - (a->name.len < b->name.len);
+}
+
+static double share(int64_t value, int64_t total)
+{
+	return total ? 100 * (double)value / (double)total : 0;
+}
+
+static void print_rows(const struct profile *p, size_t column, struct rows *rows, int64_t total,
+	uint64_t max, struct bytes *out)
+{
+	struct prof_str unit = profile_str(p, p->types[column].unit);
+	char unit_text[64], flat[64], cum[64];
+
+	snprintf(unit_text, sizeof(unit_text), "%.*s", (int)MIN(unit.len, 63U),
+		unit.p ? unit.p : "");
+	if (rows->n)
+		qsort(rows->items, rows->n, sizeof(*rows->items), by_value);
+	render_value(total, unit_text, flat);
+	bytes_printf(out, "Total: %s\n%12s %7s %12s %7s\n", flat, "flat", "flat%", "cum", "cum%");
+	for (size_t i = 0; i < rows->n && (!max || i < max); i++) {
+		const struct row *r = &rows->items[i];
+
+		render_value(r->flat, unit_text, flat);
+		render_value(r->cum, unit_text, cum);
+		bytes_printf(out, "%12s %6.2f%% %12s %6.2f%%  %.*s\n", flat, share(r->flat, total),
+			cum, share(r->cum, total), r->name.len ? (int)r->name.len : 6,
+			r->name.len ? r->name.p : "(none)");
+	}
+	if (max && rows->n > max)
+		bytes_printf(out, "%zu more rows are not shown.\n", rows->n - (size_t)max);
+}
+
+static int print_grouped(const struct top_options *o, const struct profile *p, size_t column,
+	struct bytes *out, struct errbuf *eb)
+{
+	const char *key = label_key(o->by);
+	struct rows rows = {.n = 0};
+	int64_t total = 0;
+	bool ok = true;
+
+	table_init(&rows.index, NULL);
+	for (size_t i = 0; ok && i < p->n_samples; i++) {
+		int64_t value = p->values[i * p->n_types + column];
+
+		total += value;
+		ok = key ? add_to(&rows, p, label_of(p, i, key), i, value, true)
+			 : add_files(&rows, p, i, value);
+	}
+	if (ok)
+		print_rows(p, column, &rows, total, o->n, out);
+	table_done(&rows.index);
+	free(rows.items);
+	return ok ? bytes_error(out) : err_set(eb, -ENOMEM, "out of memory");
+}
+
+/* ── the command ── */
+
+static int look(const struct top_options *o, const struct option_list *files, struct errbuf *eb)
+{
+	_cleanup_profile_ struct profile p;
+	_cleanup_bytes_ struct bytes text = {0}, out = {0};
+	size_t column = 0;
+	int r;
+
+	profile_init(&p, NULL);
+	if (o->watch)
+		bytes_put_str(&out, "\033[H\033[2J");
+	r = o->exporter	    ? fetch_now(o, &p, &text, eb)
+	    : o->server.url ? fetch_stored(o, &p, &text, eb)
+			    : read_sum(files, &p, eb);
+	if (r >= 0)
+		r = profile_find_type(&p, o->sample_index, &column, eb);
+	if (r < 0)
+		return r;
+	r = strcmp(o->by, "function") != 0 ? print_grouped(o, &p, column, &out, eb)
+					   : render_profile_text(&p, column, o->n, &out, eb);
+	return r < 0 ? r : cli_write_output("-", &out, eb);
+}
+
+static int watch(const struct top_options *o, const struct option_list *files, struct errbuf *eb)
+{
+	int r = look(o, files, eb);
+
+	while (r >= 0 && o->watch) {
+		if (!o->exporter)
+			clock_system.sleep_until_ns(&clock_system,
+				clock_monotonic_ns(&clock_system) + o->interval_ms * NS_PER_MS);
+		r = look(o, files, eb);
+	}
+	return r;
+}
+
+static int check(const struct top_options *o, const struct option_list *files)
+{
+	unsigned n = (o->exporter != NULL) + (o->server.url != NULL) + (files->n > 0);
+	const char *key = label_key(o->by);
+
+	if (n != 1)
+		fprintf(stderr,
+			"sonde top: expected files, --server or --exporter, one of them; see "
+			"sonde top --help\n");
+	else if (strcmp(o->by, "function") != 0 && strcmp(o->by, "file") != 0 && (!key || !*key))
+		fprintf(stderr, "sonde top: --by=%s: expected function, file, comm or label:KEY\n",
+			o->by);
+	else if (o->seconds_ms % 1000)
+		fprintf(stderr, "sonde top: --seconds: expected whole seconds\n");
+	else
+		return -1;
+	return CLI_USAGE;
+}
+
+int cli_top(int argc, char **argv)
+{
+	_cleanup_(option_list_done)
+	struct option_list files = {.n = 0};
+	struct top_options o = {.by = NULL};
+	struct errbuf eb = {.text = ""};
+	int status = options_parse_or_exit(&program, argc, argv, &o, &files), r;
+
+	if (status < 0)
+		status = check(&o, &files);
+	if (status < 0) {
+		r = watch(&o, &files, &eb);
+		status = r < 0 ? cli_fail(&eb, r) : CLI_OK;
+	}
+	options_done(&program, &o);
+	return status;
+}
