@@ -188,12 +188,14 @@ static void add_label(struct reading *k, struct prof_label *l, const char *key, 
 static void end_sample(struct reading *k)
 {
 	const struct head *h = &k->head;
-	bool is_first = h->event.n == k->event.n && !memcmp(h->event.p, k->event.p, h->event.n);
-	int64_t values[2] = {1, is_first ? (int64_t)MIN(h->period, (uint64_t)INT64_MAX) : 0};
+	int64_t values[2] = {1, 0};
 	struct prof_label labels[MAX_LABELS];
 
 	if (!k->has_head)
 		return;
+	if (h->event.n == k->event.n &&
+		(!h->event.n || !memcmp(h->event.p, k->event.p, h->event.n)))
+		values[1] = (int64_t)MIN(h->period, (uint64_t)INT64_MAX);
 	add_label(k, &labels[0], "comm", h->comm);
 	add_label(k, &labels[1], "pid", h->pid);
 	add_label(k, &labels[2], "tid", h->tid);
