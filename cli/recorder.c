@@ -222,7 +222,7 @@ int recorder_mark(struct recorder *r, const char *name, double at_s, struct errb
 {
 	_cleanup_http_response_ struct http_response answer = {0};
 	_cleanup_free_ char *comment = xasprintf("marker %s at %.3f s", name, at_s);
-	_cleanup_bytes_ struct bytes text = {0}, encoded = {0};
+	_cleanup_bytes_ struct bytes text = {0};
 	_cleanup_profile_ struct profile p;
 	int e;
 
