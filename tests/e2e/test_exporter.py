@@ -337,7 +337,7 @@ scrape_configs:
                     try:
                         r = e2e.http_get(f'http://127.0.0.1:{port}/api/v1/query?query={query}')
                         return [x for x in r.json['data']['result'] if x['value'][1] != '0']
-                    except (OSError, KeyError):
+                    except (OSError, KeyError, ValueError):  # Prometheus says in plain text that it is not ready
                         return None
 
                 e2e.wait_for('a scrape of the node', lambda: ask('sonde_samples_total'))

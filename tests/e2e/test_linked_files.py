@@ -74,7 +74,8 @@ class LinkedFiles(e2e.WithExporter):
         shutil.copy(f'{self.top}/two.debug', common)
         lacking = self.counted('lacking')
         self.assertFalse(self.has_inlined(prog))
-        self.assertEqual(self.counted('lacking'), lacking + 1)
+        # Programs of the machine may lack theirs too.
+        self.assertGreater(self.counted('lacking'), lacking)
 
     def test_split_units(self):
         for name, flags in (('four', ['-gdwarf-4']), ('five', ['-gdwarf-5'])):

@@ -64,9 +64,8 @@ class RunLocal(unittest.TestCase):
         series = http_get(f'{scraper}/api/v1/query_series?query=process_cpu:cpu:nanoseconds:cpu:nanoseconds{{}}&step=10&seconds=600').json
         self.assertEqual(series['status'], 'success')
         self.assertTrue(series['data']['result'][0]['values'])
-        page = http_get(f'{scraper}/')
-        self.assertEqual(page.status, 200)
-        self.assertIn('process_cpu', page.text)
+        self.assertEqual(http_get(f'{scraper}/').status, 200)
+        self.assertIn('process_cpu', http_get(f'{scraper}/plain').text)
 
 
 if __name__ == '__main__':
