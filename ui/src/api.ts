@@ -50,14 +50,17 @@ export function address(path: string, query: Query = []): string {
 	return `${BASE}${path}${text ? `?${text}` : ''}`;
 }
 
-function failure(status: number, body: string): ApiError {
+const TYPES: Record<number, string> = { 400: 'bad_data', 422: 'execution', 503: 'unavailable' };
+
+/** The error in an answer: JSON has its type, other formats say it in plain text. */
+export function failure(status: number, body: string): ApiError {
 	try {
 		const j = JSON.parse(body);
 		if (j.error) return new ApiError(j.errorType ?? 'internal', status, j.error);
 	} catch {
 		// plain text
 	}
-	return new ApiError(status === 503 ? 'unavailable' : 'internal', status, body.trim().slice(0, 2000) || `the server answered ${status}`);
+	return new ApiError(TYPES[status] ?? 'internal', status, body.trim().slice(0, 2000) || `the server answered ${status}`);
 }
 
 /** Long selectors do not fit an address, so queries are posted as forms. */

@@ -86,8 +86,9 @@ export async function selects({ page, url }) {
 	await waitQuery(page, (p) => p.get('query') === 'process_cpu:cpu:nanoseconds:cpu:nanoseconds{service_name="alpha"}');
 	await field.fill('process_cpu{nonsense');
 	await field.press('Enter');
-	await page.locator('.state-error').first().waitFor();
-	assert.match(await page.locator('.state-error').first().textContent(), /not understood/);
+	// Of the graph and of the flame graph.
+	await page.waitForFunction(() => document.querySelectorAll('.state-error').length === 2);
+	for (const text of await page.locator('.state-error').allTextContents()) assert.match(text, /not understood/);
 }
 
 export async function drags({ page, url }) {

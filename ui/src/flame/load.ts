@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The page's side of the worker.
-import { ApiError, Query } from '../api';
+import { ApiError, failure, Query } from '../api';
 import { BASE } from '../router';
 import type { Answer, Job } from './worker';
 import type { Tree } from './tree';
@@ -32,7 +32,7 @@ function start(): Worker {
 			return;
 		}
 		waiting.delete(a.id);
-		if ('error' in a) job.reject(new ApiError(a.error.status ? 'execution' : 'network', a.error.status, a.error.text.trim() || 'The scraper does not answer.'));
+		if ('error' in a) job.reject(a.error.status ? failure(a.error.status, a.error.text) : new ApiError('network', 0, a.error.text || 'The scraper does not answer.'));
 		else job.resolve(a);
 	};
 	w.onerror = (e) => {
