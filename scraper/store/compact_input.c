@@ -139,21 +139,6 @@ int compact_tick(struct compaction *c, uint64_t n_rows)
 
 /* ---- profiles ---- */
 
-static uint32_t page_of_row(const struct frame_pages *pages, uint64_t row)
-{
-	uint32_t lo = 0, hi = pages->n_pages;
-
-	while (lo + 1 < hi) {
-		uint32_t mid = lo + (hi - lo) / 2;
-
-		if (pages->pages[mid].first_row <= row)
-			lo = mid;
-		else
-			hi = mid;
-	}
-	return lo;
-}
-
 int compact_profiles_open(
 	struct compact_profiles *p, struct compact_input *in, bool in_order, struct errbuf *eb)
 {
@@ -196,7 +181,7 @@ static int seek_profile(struct compact_profiles *p, uint64_t number, struct errb
 			eb);
 	if (!p->page || number < pages->pages[page].first_row ||
 		number - pages->pages[page].first_row >= pages->pages[page].n_rows)
-		page = page_of_row(pages, number);
+		page = frame_page_of(pages, number);
 	if (!p->page || page != p->number)
 		r = load_profiles(p, page, eb);
 	p->at = (uint32_t)(number - pages->pages[page].first_row);
@@ -320,7 +305,7 @@ int compact_row_pages_seek(struct compact_row_pages *p, const struct compact_inp
 			eb);
 	if (number == STORE_NONE || row < pages->pages[number].first_row ||
 		row - pages->pages[number].first_row >= pages->pages[number].n_rows)
-		number = page_of_row(pages, row);
+		number = frame_page_of(pages, row);
 	if (number != p->number || n_values != p->n_values)
 		r = damaged(in->b, load_rows(p, in, number, n_values, eb), eb);
 	*ret_at = (uint32_t)(row - pages->pages[number].first_row);

@@ -90,6 +90,8 @@ struct frame_pages {
 };
 int frame_read_pages(struct fs *fs, const char *path, const struct frame *f, enum frame_table t,
 	struct frame_pages **ret, struct errbuf *eb) _must_check_;
+/* The page that holds a row. */
+uint32_t frame_page_of(const struct frame_pages *pages, uint64_t row);
 int frame_read_page(struct fs *fs, const char *path, const struct frame_page *entry,
 	struct page **ret, struct errbuf *eb) _must_check_;
 /* Some columns of it: page_load_columns. */

@@ -251,6 +251,21 @@ int frame_read_pages(struct fs *fs, const char *path, const struct frame *f, enu
 	return 0;
 }
 
+uint32_t frame_page_of(const struct frame_pages *pages, uint64_t row)
+{
+	uint32_t lo = 0, hi = pages->n_pages;
+
+	while (lo + 1 < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+
+		if (pages->pages[mid].first_row <= row)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
 int frame_read_page(struct fs *fs, const char *path, const struct frame_page *e, struct page **ret,
 	struct errbuf *eb)
 {

@@ -297,21 +297,6 @@ static int one_page(struct part_reader *r, enum frame_table t, const struct fram
 	return x;
 }
 
-uint32_t part_block_page_of(const struct frame_pages *pages, uint64_t row)
-{
-	uint32_t lo = 0, hi = pages->n_pages;
-
-	while (lo + 1 < hi) {
-		uint32_t mid = lo + (hi - lo) / 2;
-
-		if (pages->pages[mid].first_row <= row)
-			lo = mid;
-		else
-			hi = mid;
-	}
-	return lo;
-}
-
 int part_block_schemas(struct part_reader *r, const struct part_schema **ret)
 {
 	const void *p = NULL;
@@ -416,7 +401,7 @@ static int look_up(struct part_reader *r, struct lookup *l, uint32_t id, uint32_
 	}
 	at = l->page != STORE_NONE ? &l->pages->pages[l->page] : NULL;
 	if (!at || id < at->first_row || id - at->first_row >= at->n_rows) {
-		page = part_block_page_of(l->pages, id);
+		page = frame_page_of(l->pages, id);
 		x = one_page(r, l->table, l->pages, page, l->decode, &l->data);
 		if (x < 0)
 			return x;

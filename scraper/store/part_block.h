@@ -14,8 +14,6 @@ uint32_t part_block_cache_table(const struct part_reader *r, enum frame_table t)
 /* The page table of `t`; its rows must be as many as meta.json says. */
 int part_block_pages(struct part_reader *r, enum frame_table t, uint64_t n_rows,
 	const struct frame_pages **ret) _must_check_;
-/* The page that holds a row. */
-uint32_t part_block_page_of(const struct frame_pages *pages, uint64_t row);
 int part_block_streams(struct part_reader *r, const struct stream_table **ret) _must_check_;
 
 /* Of struct part_ops. */

@@ -132,7 +132,7 @@ static int join_pages(struct part_reader *r, const struct frame_pages *pages, ui
 	int x = joined_alloc(r, &j, (size_t)(end - first), n_columns);
 
 	for (uint64_t row = first; x >= 0 && row < end;) {
-		uint32_t number = part_block_page_of(pages, row);
+		uint32_t number = frame_page_of(pages, row);
 		const struct frame_page *at = &pages->pages[number];
 		uint64_t last = MIN(end, at->first_row + at->n_rows);
 		struct part_profiles view;
@@ -204,7 +204,7 @@ int block_profiles_written(
 		streams->streams[stream].min_time_ns > to)
 		return 0;
 	n_columns = schemas[streams->streams[stream].schema].n_columns;
-	number = part_block_page_of(pages, first);
+	number = frame_page_of(pages, first);
 	if (end > pages->pages[number].first_row + pages->pages[number].n_rows) {
 		x = join_pages(r, pages, first, end, n_columns, ret);
 	} else {
@@ -352,7 +352,7 @@ int part_block_span(
 	end = streams->first_profile[stream + n_streams];
 	if (first == end)
 		return 0;
-	for (uint32_t i = part_block_page_of(pages, first);
+	for (uint32_t i = frame_page_of(pages, first);
 		!x && i < pages->n_pages && pages->pages[i].first_row < end; i++)
 		x = span_page(r, &pages->pages[i], first, end, ret);
 	return x < 0 ? part_block_failed(r, x) : x;
