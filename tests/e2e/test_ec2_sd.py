@@ -212,9 +212,9 @@ class Ec2SdTest(unittest.TestCase):
             wait_for('further refreshes', lambda: len(self.ec2.asked) > refreshed + 2)
             self.assertEqual(metadata.n, 1, 'kept while they hold')
             self.assertEqual(metadata.asked.count('PUT /latest/api/token'), 1)
-            self.ec2.session = 'another'  # they were revoked
+            metadata.lifetime, self.ec2.session = 200, 'another'  # they were revoked
             wait_for('new ones', lambda: metadata.n > 1)
-            self.ec2.session, metadata.lifetime = 'of-instance', 200
+            self.ec2.session = 'of-instance'
             wait_for('short-lived ones', lambda: metadata.n > 4)  # within five minutes of their end: new ones each time
             metadata.role = ''
             wait_for('no role', lambda: 'the instance has no role' in (self.check_service_discovery(s, env).stderr + s.output()))
