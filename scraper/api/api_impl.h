@@ -110,7 +110,7 @@ http_handler_fn api_scrape_pool_config, api_relabel_steps, api_page_discovery;	 
 bool api_take_stats(struct api *a, struct store_stats *ret);
 /* "15d or 10GiB", with its NUL. */
 void api_retention(const struct api *a, struct bytes *ret);
-http_handler_fn api_tsdb;						   /* tsdb.c */
+http_handler_fn api_tsdb, api_tsdb_blocks;				   /* tsdb.c */
 http_handler_fn api_walreplay, api_runtimeinfo, api_buildinfo;		   /* status.c */
 http_handler_fn api_metrics, api_healthy, api_ready, api_reload, api_quit; /* lifecycle.c */
 http_handler_fn api_admin_snapshot, api_admin_delete_series,

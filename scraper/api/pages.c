@@ -57,9 +57,9 @@ void api_page_begin(struct api *a, struct bytes *out, const char *title, const c
 {
 	static const struct {
 		const char *path, *name;
-	} links[] = {{"/", "Explore"}, {"/plain", "Query"}, {"/targets", "Targets"},
-		{"/service-discovery", "Discovery"}, {"/config", "Configuration"},
-		{"/flags", "Flags"}, {"/status", "Status"}, {"/metrics", "Metrics"}};
+	} links[] = {{"/", "Explore"}, {"/plain", "Query"}, {"/plain/targets", "Targets"},
+		{"/plain/service-discovery", "Discovery"}, {"/plain/config", "Configuration"},
+		{"/plain/flags", "Flags"}, {"/plain/status", "Status"}, {"/metrics", "Metrics"}};
 
 	bytes_put_str(out,
 		"<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
@@ -217,7 +217,7 @@ void api_page_targets(struct http_request *r, void *arg)
 	struct bytes out = {};
 	struct target_page p = {.out = &out, .now_ns = clock_realtime_ns(a->o.clock)};
 
-	api_page_begin(a, &out, "Targets", "/targets");
+	api_page_begin(a, &out, "Targets", "/plain/targets");
 	bytes_put_str(&out,
 		"<h1>Targets</h1><table><thead><tr><th>Job</th><th>URL</th><th>State</th>"
 		"<th>Labels</th><th>Last scrape</th><th>Profiles</th></tr></thead><tbody>\n");
@@ -243,7 +243,7 @@ void api_page_config(struct http_request *r, void *arg)
 
 	if (a->o.callbacks.config_yaml)
 		a->o.callbacks.config_yaml(a->o.callbacks.arg, &yaml);
-	api_page_begin(a, &out, "Configuration", "/config");
+	api_page_begin(a, &out, "Configuration", "/plain/config");
 	bytes_put_str(&out, "<h1>Configuration</h1><pre>");
 	render_escape(&out, yaml.data ? (const char *)yaml.data : "", yaml.len);
 	bytes_put_str(&out, "</pre>\n");
@@ -265,7 +265,7 @@ void api_page_flags(struct http_request *r, void *arg)
 	struct api *a = arg;
 	struct bytes out = {};
 
-	api_page_begin(a, &out, "Flags", "/flags");
+	api_page_begin(a, &out, "Flags", "/plain/flags");
 	bytes_put_str(&out, "<h1>Command line</h1><table><tbody>\n");
 	for (size_t i = 0; i < a->o.n_flags; i++)
 		put_row(&out, a->o.flags[i].name, a->o.flags[i].value);
@@ -335,7 +335,7 @@ void api_page_status(struct http_request *r, void *arg)
 		put_quarantine(&quarantine, a->store);
 	pthread_rwlock_unlock(&a->lock);
 	ready = !a->o.callbacks.ready || a->o.callbacks.ready(a->o.callbacks.arg, reason);
-	api_page_begin(a, &out, "Status", "/status");
+	api_page_begin(a, &out, "Status", "/plain/status");
 	bytes_put_str(&out, "<h1>Status</h1><table><tbody>\n");
 	put_row(&out, "Version", a->o.version ? a->o.version : version_number());
 	put_row(&out, "Revision", version_revision());

@@ -68,7 +68,7 @@ void api_relabel_steps(struct http_request *r, void *arg)
 		e == -ENOENT ? "there is no scrape pool of that name" : err_text(&eb, e));
 }
 
-/* ---- /service-discovery ---- */
+/* ---- /plain/service-discovery ---- */
 
 struct discovery_page {
 	struct bytes *out;
@@ -124,7 +124,7 @@ void api_page_discovery(struct http_request *r, void *arg)
 	struct bytes out = {};
 	struct discovery_pools pools = {a, &out};
 
-	api_page_begin(a, &out, "Service discovery", "/service-discovery");
+	api_page_begin(a, &out, "Service discovery", "/plain/service-discovery");
 	bytes_put_str(&out, "<h1>Service discovery</h1>\n");
 	if (a->o.callbacks.each_pool)
 		a->o.callbacks.each_pool(a->o.callbacks.arg, put_pool, &pools);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * /api/v1/status/tsdb: the head and the blocks, and which labels the series of the asked time (by default the last hour) have most of, as in
- * Prometheus.
+ * Prometheus; /api/v1/status/tsdb/blocks: the blocks one by one, and those in quarantine.
  */
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
@@ -145,6 +145,84 @@ static void put_store(struct json *j, const struct store_stats *s, const struct 
 	json_kv_bool(j, "ingestStopped", s->stopped);
 	json_kv_string(j, "ingestStopReason", s->stop_reason);
 }
+
+/* ---- /api/v1/status/tsdb/blocks ---- */
+
+static void put_block(void *arg, const struct store_block_info *b)
+{
+	struct json *j = arg;
+
+	json_object_begin(j);
+	json_kv_string(j, "ulid", b->ulid);
+	json_kv_int(j, "minTime", b->min_time_ns / NS_PER_MS);
+	json_kv_int(j, "maxTime", b->max_time_ns / NS_PER_MS);
+	json_key(j, "stats");
+	json_object_begin(j);
+	json_kv_uint(j, "numSeries", b->streams);
+	json_kv_uint(j, "numProfiles", b->profiles);
+	json_kv_uint(j, "numSamples", b->rows);
+	json_kv_uint(j, "numBytes", b->bytes);
+	json_kv_uint(j, "numTombstones", b->n_deletions);
+	json_object_end(j);
+	json_key(j, "compaction");
+	json_object_begin(j);
+	json_kv_uint(j, "level", b->level);
+	json_object_end(j);
+	json_kv_bool(j, "rollups", b->has_rollups);
+	json_kv_int(j, "version", 1);
+	json_object_end(j);
+}
+
+static void put_quarantined(void *arg, const char *name, const char *reason)
+{
+	struct json *j = arg;
+
+	json_object_begin(j);
+	json_kv_string(j, "name", name);
+	json_kv_string(j, "reason", reason);
+	json_object_end(j);
+}
+
+static int put_blocks(struct json *j, struct store *s)
+{
+	int r;
+
+	json_object_begin(j);
+	json_key(j, "blocks");
+	json_array_begin(j);
+	store_each_block(s, put_block, j);
+	json_array_end(j);
+	json_key(j, "quarantined");
+	json_array_begin(j);
+	r = store_each_quarantined(s, put_quarantined, j);
+	json_array_end(j);
+	json_object_end(j);
+	return r;
+}
+
+void api_tsdb_blocks(struct http_request *r, void *arg)
+{
+	struct api *a = arg;
+	struct bytes out = {};
+	struct json j;
+	int e = -EAGAIN;
+
+	api_json_begin(&out, &j);
+	pthread_rwlock_rdlock(&a->lock);
+	if (a->store)
+		e = put_blocks(&j, a->store);
+	pthread_rwlock_unlock(&a->lock);
+	if (!e) {
+		api_reply_json(r, &j, &out);
+		return;
+	}
+	bytes_done(&out);
+	api_reply_error(r, API_JSON, e,
+		e == -EAGAIN ? "the store is not open yet"
+			     : "the directory quarantine/ cannot be read");
+}
+
+/* ---- /api/v1/status/tsdb ---- */
 
 void api_tsdb(struct http_request *r, void *arg)
 {

@@ -297,6 +297,31 @@ void store_retain(struct store *s)
 	}
 }
 
+void store_each_block(
+	struct store *s, void (*fn)(void *arg, const struct store_block_info *b), void *arg)
+{
+	pthread_mutex_lock(&s->state_lock);
+	for (size_t i = 0; i < s->n_blocks; i++) {
+		const struct meta *m = &s->blocks[i]->meta;
+		char ulid[ULID_TEXT];
+		struct store_block_info b = {.ulid = ulid,
+			.level = m->level,
+			.min_time_ns = m->min_time_ns,
+			.max_time_ns = m->max_time_ns,
+			.bytes = meta_bytes(m),
+			.streams = m->stats.streams,
+			.profiles = m->stats.profiles,
+			.rows = m->stats.rows,
+			.n_deletions = m->tombstones.n};
+
+		ulid_format(m->ulid, ulid);
+		for (size_t k = 1; k < META_N_RESOLUTIONS; k++)
+			b.has_rollups |= m->rollups[k].profiles > 0;
+		fn(arg, &b);
+	}
+	pthread_mutex_unlock(&s->state_lock);
+}
+
 int store_each_quarantined(
 	struct store *s, void (*fn)(void *arg, const char *name, const char *reason), void *arg)
 {

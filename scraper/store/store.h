@@ -169,6 +169,19 @@ struct store_stats {
 };
 void store_stats(struct store *s, struct store_stats *ret);
 
+/* A block in service, for pages. The text is the callback's only while it runs. */
+struct store_block_info {
+	const char *ulid;
+	uint32_t level; /* 1 as flushed, more after compaction */
+	int64_t min_time_ns, max_time_ns;
+	uint64_t bytes, streams, profiles, rows;
+	bool has_rollups;
+	size_t n_deletions; /* not yet off the disk */
+};
+/* Blocks by their newest profile, oldest first. fn runs under a lock of the store and must not call it. */
+void store_each_block(
+	struct store *s, void (*fn)(void *arg, const struct store_block_info *b), void *arg);
+
 /* What stands in quarantine/: name and reason, for pages. Negative when the directory cannot be read. */
 int store_each_quarantined(struct store *s,
 	void (*fn)(void *arg, const char *name, const char *reason), void *arg) _must_check_;

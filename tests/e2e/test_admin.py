@@ -98,7 +98,7 @@ class Admin(unittest.TestCase):
                         pass
                     return s.metrics().get('sonde_store_blocks_quarantined', 0) == 1
                 wait_for('the quarantine', ask, timeout=60)
-                page = s.get('/status').text
+                page = s.get('/plain/status').text
                 self.assertIn(block, page)
                 self.assertIn('wrong checksum', page)
                 self.assertTrue(os.path.exists(f'{s.data}/quarantine/{block}/reason'))

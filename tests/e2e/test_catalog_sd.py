@@ -182,7 +182,7 @@ class ConsulSdTest(unittest.TestCase):
             self.assertEqual(self.c.queries(WEB)[0], {**common, 'tag': ['a'], 'filter': ['Service.Port == 1']})
             self.assertEqual({p for p, _, _ in self.c.asked}, {LIST, WEB})
             self.assertEqual({h['X-Consul-Token'] for _, _, h in self.c.asked}, {'s3cret'})
-            self.assertNotIn('s3cret', s.output() + s.get('/config').text)
+            self.assertNotIn('s3cret', s.output() + s.get('/plain/config').text)
 
     def test_named_services_need_no_list(self):
         with self.scraper(', services: [web]') as s:

@@ -166,7 +166,7 @@ class Ec2SdTest(unittest.TestCase):
             self.assertEqual(self.ec2.asked[1][0], {
                 'Action': 'DescribeInstances', 'Version': '2016-11-15', 'MaxResults': '1000', 'Filter.1.Name': 'tag:a b', 'Filter.1.Value.1': 'x', 'Filter.1.Value.2': 'y/z',
                 'Filter.2.Name': 'instance-state-name', 'Filter.2.Value.1': 'running'})
-            self.assertNotIn(SECRET, s.output() + s.get('/config').text)
+            self.assertNotIn(SECRET, s.output() + s.get('/plain/config').text)
 
             def failures():
                 return s.metrics()['sonde_discover_refresh_failures_total{kind="ec2"}']
@@ -233,7 +233,7 @@ class Ec2SdTest(unittest.TestCase):
             self.assertIn('AccessDenied: not authorized to perform: sts:AssumeRole', out.stdout + out.stderr)
             self.assertEqual(set(targets(s)), {'10.0.0.6:80'}, 'the last good ones stay')
             for secret in (SECRET, 'role/secret+'):
-                self.assertNotIn(secret, s.output() + s.get('/config').text)
+                self.assertNotIn(secret, s.output() + s.get('/plain/config').text)
 
     def test_profiles(self):
         home = self.enterContext(tempfile.TemporaryDirectory(prefix='sonde-aws.'))

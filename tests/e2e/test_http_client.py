@@ -113,7 +113,7 @@ class HttpClientTest(unittest.TestCase):
                 with open(f['token'], 'w') as out:
                     out.write('changed')
                 wait_for('the changed file to be used', lambda: token.header('Authorization') == 'Token changed')
-                for page in ('/api/v1/status/config', '/config', '/api/v1/targets', '/targets', '/metrics'):
+                for page in ('/api/v1/status/config', '/plain/config', '/api/v1/targets', '/plain/targets', '/metrics'):
                     body = s.get(page).text
                     self.assertNotIn('s3cret', body, page)
                 self.assertIn('<secret>', s.get('/api/v1/status/config').json['data']['yaml'])
@@ -169,7 +169,7 @@ class HttpClientTest(unittest.TestCase):
                 self.assertIn(f'http://{direct.address}/', [r[1] for r in proxy.requests if r[0] == 'GET'][0])
                 self.assertTrue(any(r[2].get('Proxy-Authorization') for r in proxy.requests))
                 self.assertTrue(direct.requests)
-                self.assertNotIn('s3cret', s.get('/config').text + s.get('/targets').text + s.output())
+                self.assertNotIn('s3cret', s.get('/plain/config').text + s.get('/plain/targets').text + s.output())
 
     def test_oauth2(self):
         tokens = []
@@ -200,7 +200,7 @@ class HttpClientTest(unittest.TestCase):
                 wait_for('a new token before the old one expires', lambda: a.header('Authorization') != first)
                 n = len(a.requests)
                 self.assertLess(len([t for t in tokens if t[0] == '/basic']), n, 'tokens are kept')
-                self.assertNotIn('s3cret', s.get('/config').text + s.get('/targets').text + s.output())
+                self.assertNotIn('s3cret', s.get('/plain/config').text + s.get('/plain/targets').text + s.output())
 
 
 if __name__ == '__main__':

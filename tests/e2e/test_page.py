@@ -92,7 +92,7 @@ class PageTest(unittest.TestCase):
         self.assertGreater(bars, 1000 * 15 * 2)
 
     def test_names_stay_text(self):
-        for path in ['/plain', '/targets', '/config', '/flags', '/status']:
+        for path in ['/plain', '/plain/targets', '/plain/config', '/plain/flags', '/plain/status']:
             with self.subTest(path):
                 dom = browse(self.scraper.url + path, '--dump-dom').stdout
                 self.assertIn('</html>', dom)

@@ -50,7 +50,7 @@ class PoolsTest(unittest.TestCase):
             self.assertEqual(steps('none', '{}').status, 404)
             self.assertEqual(s.get('/api/v1/status/walreplay').json['data']['state'], 'done')
 
-            page = s.get('/service-discovery').text
+            page = s.get('/plain/service-discovery').text
             self.assertIn('(1 of 2 active)', page)
             self.assertIn('host=&quot;</span>'.replace('</span>', 'a'), page)
             self.assertIn('<tr class="dropped">', page)

@@ -62,7 +62,7 @@ class PrometheusKeysTest(unittest.TestCase):
             s.p.send_signal(signal.SIGHUP)
         with scraper('storage: {tsdb: {retention: {time: 30d, size: 2GB}}}\nscrape_configs: []', '--storage.retention.time=3d') as s:
             self.assertEqual(retention(), '30d or 2GiB')
-            self.assertIn('time: 30d', s.get('/config').text)
+            self.assertIn('time: 30d', s.get('/plain/config').text)
             reload('')
             wait_for('the flag', lambda: retention() == '3d')
             reload('storage: {tsdb: {retention: {percentage: 50}, out_of_order_time_window: 30m}}')

@@ -24,6 +24,15 @@ def missing():
     return f'the npm packages that drive the browser cannot be installed: {p.stderr.strip()[-200:]}' if p.returncode else None
 
 
+def drive(stories, scratch):
+    """{story of scenarios.mjs: its options} → {story: {'answer': …} or {'error': …}}; the browser may write below `scratch`."""
+    p = subprocess.run(['node', f'{TOP}/build/npm/browser/drive.mjs', CHROMIUM, scratch], input=json.dumps(stories),
+                       capture_output=True, text=True, timeout=400, check=False)
+    if p.returncode:
+        raise AssertionError(p.stdout + p.stderr)
+    return json.loads(p.stdout)
+
+
 def large_profile(time_ns):
     """Stacks with 32 frames of their own each, on trunks that many share: samples are appended to a small profile that names the functions."""
     r = random.Random(1)
@@ -61,11 +70,7 @@ class UiTest(unittest.TestCase):
 
     @classmethod
     def drive(cls, stories):
-        p = subprocess.run(['node', f'{TOP}/build/npm/browser/drive.mjs', CHROMIUM, cls.scratch], input=json.dumps(stories),
-                           capture_output=True, text=True, timeout=400, check=False)
-        if p.returncode:
-            raise AssertionError(p.stdout + p.stderr)
-        return json.loads(p.stdout)
+        return drive(stories, cls.scratch)
 
     def answer(self, name, results=None):
         result = (results or self.results)[name]

@@ -49,6 +49,14 @@ int store_each_quarantined(
 	return 0;
 }
 
+void store_each_block(
+	struct store *s, void (*fn)(void *arg, const struct store_block_info *b), void *arg)
+{
+	(void)s;
+	fn(arg, &(struct store_block_info) {
+			.ulid = "01BLOCK", .level = 2, .bytes = 4096, .rows = 7});
+}
+
 int store_snapshot(
 	struct store *s, bool with_head, char name[STORE_SNAPSHOT_NAME], struct errbuf *eb)
 {

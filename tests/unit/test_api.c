@@ -97,6 +97,11 @@ static void test_json(void **state)
 				{"data.seriesCountByMetricName.0.name",
 					"process_cpu_cpu_nanoseconds_total", 0},
 				{"data.labelValueCountByLabelName.0.name", "__name__", 0}}},
+		{"/api/v1/status/tsdb/blocks",
+			{{"data.blocks.0.ulid", "01BLOCK", 0},
+				{"data.blocks.0.stats.numBytes", NULL, 4096},
+				{"data.blocks.0.compaction.level", NULL, 2},
+				{"data.quarantined.0.reason", "why <so>", 0}}},
 	};
 	struct fixture *f = *state;
 
@@ -314,10 +319,10 @@ static void test_pages(void **state)
 		{"/plain?start=0&end=2000", "<svg class=\"fg\" xmlns"},
 		{"/plain?query=" CPU "&start=0&end=2000&group_by=job", "Flame graph"},
 		{"/plain?query=%3Cscript%3E", "&lt;script&gt;"},
-		{"/targets", "&lt;script&gt;alert(1)"},
-		{"/config", "scrape_configs: [] # &lt;b&gt;"},
-		{"/flags", "web.listen-address"},
-		{"/status", "Head streams"},
+		{"/plain/targets", "&lt;script&gt;alert(1)"},
+		{"/plain/config", "scrape_configs: [] # &lt;b&gt;"},
+		{"/plain/flags", "web.listen-address"},
+		{"/plain/status", "Head streams"},
 	};
 	struct fixture *f = *state;
 

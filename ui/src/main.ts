@@ -6,9 +6,12 @@ import './style.css';
 import { copy, fill, h, iconButton } from './dom';
 import { openPopover } from './popover';
 import { ComparePage } from './pages/compare';
+import { ConfigPage } from './pages/config';
 import { ExplorePage } from './pages/explore';
 import { FilesPage } from './pages/files';
 import { FunctionsPage } from './pages/functions';
+import { StoragePage } from './pages/storage';
+import { DiscoveryPage, TargetsPage } from './pages/targets';
 import { href, pageName, params, changed, start } from './router';
 import { instant, isRelative, readRange } from './time';
 
@@ -19,7 +22,7 @@ const KEYS: [string, string][] = [
 	['arrows', 'from frame to frame'], ['Enter', 'zoom into the frame'], ['m', 'menu of the frame'], ['s', 'callers and callees'], ['c', 'copy the name'], ['Esc', 'one step back'], ['?', 'this list'],
 ];
 const PAGES: [string, string][] = [['', 'Explore'], ['compare', 'Compare'], ['functions', 'Functions'], ['files', 'Files']];
-const OTHERS: [string, string][] = [['targets', 'Targets'], ['service-discovery', 'Discovery'], ['config', 'Configuration'], ['flags', 'Flags'], ['status', 'Status']];
+const OTHERS: [string, string][] = [['targets', 'Targets'], ['service-discovery', 'Discovery'], ['config', 'Configuration'], ['flags', 'Flags'], ['status', 'Storage']];
 
 function theme(): Theme {
 	const t = localStorage.getItem('sonde.theme') as Theme | null;
@@ -50,6 +53,7 @@ function drawNav(name: string): void {
 	const p = params(), kept = new URLSearchParams([...p].filter(([k]) => ['query', 'start', 'end', 'seconds'].includes(k)));
 	fill(nav, PAGES.map(([page, title]) => h('a', { href: href(page, kept), 'aria-current': page === name ? 'page' : undefined }, title)),
 		h('span', { class: 'nav-gap' }), OTHERS.map(([page, title]) => h('a', { href: href(page), class: 'minor', 'aria-current': page === name ? 'page' : undefined }, title)));
+	nav.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' }); // in a narrow window they do not all fit
 }
 
 function showKeys(anchor: HTMLElement): void {
@@ -84,4 +88,9 @@ start({
 	compare: { title: 'Compare', make: () => new ComparePage() },
 	files: { title: 'Files', make: () => new FilesPage() },
 	functions: { title: 'Functions over time', make: () => new FunctionsPage() },
+	targets: { title: 'Targets', make: () => new TargetsPage() },
+	'service-discovery': { title: 'Service discovery', make: () => new DiscoveryPage() },
+	config: { title: 'Configuration', make: () => new ConfigPage(false) },
+	flags: { title: 'Command line', make: () => new ConfigPage(true) },
+	status: { title: 'Storage', make: () => new StoragePage() },
 }, main, drawNav);

@@ -39,8 +39,7 @@ export class Panel {
 			const result = await work(abort.signal, (text) => (this.text.textContent = text));
 			if (abort !== this.abort) return;
 			this.end();
-			this.state.hidden = true;
-			this.body.hidden = false;
+			this.clear();
 			done(result);
 		} catch (e) {
 			if (abort !== this.abort) return;
@@ -67,6 +66,12 @@ export class Panel {
 		if (kind === 'error') this.state.setAttribute('role', 'alert');
 		else this.state.removeAttribute('role');
 		fill(this.state, h('strong', {}, title), h('p', {}, text), action && h('button', { type: 'button', class: 'button', onclick: action[1] }, action[0]));
+	}
+
+	/** Back from what was said to the body. */
+	clear(): void {
+		this.state.hidden = true;
+		this.body.hidden = false;
 	}
 
 	private fail(e: Error, again: () => void): void {

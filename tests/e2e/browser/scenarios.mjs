@@ -28,7 +28,8 @@ async function settled(page) {
 	}));
 }
 
-const waitQuery = (page, test, arg) => page.waitForFunction(([source, a]) => new Function('p', 'a', `return (${source})(p, a)`)(new URLSearchParams(location.search), a), [test.toString(), arg]);
+/** Until the address has it. Not inside the page: its policy lets no text become code. */
+export const waitQuery = (page, test, arg) => page.waitForURL((u) => test(u.searchParams, arg), { waitUntil: 'commit' });
 
 /** Clicks into row `level` of the graph, at this share of its width. */
 async function clickGraph(page, level, share, options = {}) {
