@@ -3,6 +3,7 @@
  * Prometheus' TSDB admin API: snapshot, delete_series, clean_tombstones. Only with --web.enable-admin-api.
  */
 #include "lib/base/alloc.h"
+#include "lib/base/instant.h"
 #include "lib/base/json.h"
 #include "lib/net/url.h"
 #include "scraper/api/api_impl.h"
@@ -134,7 +135,7 @@ static int read_param(
 	int e;
 
 	if (!strcmp(p->name, "start") || !strcmp(p->name, "end")) {
-		e = api_parse_time(
+		e = instant_parse(
 			p->value, now_ns, p->name[0] == 's' ? &d->start_ns : &d->end_ns, eb);
 		return e < 0 ? err_prefix(eb, e, "%s", p->name) : 0;
 	}

@@ -65,9 +65,6 @@ int api_params_parse(const struct url_params *params, int64_t now_ns, enum api_f
 void api_params_done(struct api_params *p);
 #define _cleanup_api_params_ _cleanup_(api_params_done)
 
-/* "1700000000", "1700000000.5", 13, 16 and 19 digit epochs, RFC 3339, "now", "now-1h". -EINVAL. */
-int api_parse_time(
-	const char *text, int64_t now_ns, int64_t *ret_ns, struct errbuf *eb) _must_check_;
 /* Seconds as a number, or a duration as Prometheus writes it. At least 1 ms. */
 int api_parse_step(const char *text, int64_t *ret_ns, struct errbuf *eb) _must_check_;
 /* "2026-11-21T10:00:00.123Z"; 0 gives Prometheus' "0001-01-01T00:00:00Z". */

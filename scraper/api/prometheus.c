@@ -5,6 +5,7 @@
 #include "scraper/api/prometheus.h"
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
+#include "lib/base/instant.h"
 #include "lib/base/str.h"
 #include <math.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ static int parse_time(struct http_request *r, const char *name, int64_t now_ns, 
 	*ret = now_ns;
 	if ((!text || !*text) && !required)
 		return 0;
-	if (!text || api_parse_time(text, now_ns, ret, NULL) < 0)
+	if (!text || instant_parse(text, now_ns, ret, NULL) < 0)
 		return err_set(eb, -EINVAL,
 			"invalid parameter \"%s\": cannot parse \"%.40s\" to a valid timestamp",
 			name, text ? text : "");

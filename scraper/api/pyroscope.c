@@ -5,6 +5,7 @@
  */
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
+#include "lib/base/instant.h"
 #include "lib/base/str.h"
 #include "lib/net/url.h"
 #include "lib/render/flamebearer.h"
@@ -106,7 +107,7 @@ static int parse_time(const struct page *p, const char *name, const char *fallba
 		return 0;
 	if (parse_day(text, ret) == 0)
 		return 0;
-	r = api_parse_time(text, now, ret, eb);
+	r = instant_parse(text, now, ret, eb);
 	return r ? err_prefix(eb, r, "%s", name) : 0;
 }
 

@@ -2,6 +2,7 @@
  *
  * Parameters of query endpoints: times, ranges, defaults, what is refused.
  */
+#include "lib/base/instant.h"
 #include "scraper/api/params.h"
 #include "lib/net/url.h"
 #include <stdarg.h>
@@ -47,7 +48,7 @@ static void test_times(void **state)
 		struct errbuf eb = {};
 		int64_t t = 1;
 
-		if (api_parse_time(cases[i].text, NOW, &t, &eb) < 0)
+		if (instant_parse(cases[i].text, NOW, &t, &eb) < 0)
 			fail_msg("%s: %s", cases[i].text, eb.text);
 		if (t != cases[i].want)
 			fail_msg("%s gave %lld", cases[i].text, (long long)t);
@@ -55,7 +56,7 @@ static void test_times(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		int64_t t;
 
-		if (api_parse_time(bad[i], NOW, &t, NULL) != -EINVAL)
+		if (instant_parse(bad[i], NOW, &t, NULL) != -EINVAL)
 			fail_msg("%s was taken", bad[i]);
 	}
 }
