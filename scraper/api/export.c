@@ -6,6 +6,7 @@
  */
 #include "lib/base/alloc.h"
 #include "lib/base/bytes.h"
+#include "lib/base/json.h"
 #include "lib/net/gzip.h"
 #include "lib/prof/profile.h"
 #include "scraper/api/api_impl.h"
@@ -157,12 +158,28 @@ static int put_samples(struct export *e, const struct tree *tree, const struct l
 	return 0;
 }
 
+/* How long a group's targets were watched, where it is known: what its values are to be divided by. */
+static void put_coverage(struct export *e, const struct query_group *g)
+{
+	_cleanup_bytes_ struct bytes text = {};
+	struct json j = {.out = &text};
+
+	if (g->covered_ns <= 0 || !g->labels.n)
+		return;
+	bytes_put_str(&text, "covered ");
+	json_object_begin(&j);
+	for (size_t i = 0; i < g->labels.n; i++)
+		json_kv_string(&j, g->labels.items[i].name, g->labels.items[i].value);
+	json_object_end(&j);
+	bytes_printf(&text, " %.3f s", (double)g->covered_ns / 1e9);
+	prof_builder_comment(e->b, (const char *)text.data, text.len);
+}
+
 static int build(
 	struct export *e, const struct tree *const *trees, const char *comment, struct errbuf *eb)
 {
 	const struct query_trees *t = e->t;
 	struct profile *p = &e->profile;
-	uint32_t note;
 	int r = 0;
 
 	e->locations = try_malloc((e->s->n_locations + 1) * sizeof(*e->locations));
@@ -177,15 +194,13 @@ static int build(
 	p->period = t->period;
 	p->time_ns = t->min_time_ns;
 	p->duration_ns = t->max_time_ns - t->min_time_ns;
-	note = put_string(e, comment);
-	for (size_t i = 0; !r && i < t->n_groups; i++)
+	prof_builder_comment(e->b, comment, strlen(comment));
+	for (size_t i = 0; !r && i < t->n_groups; i++) {
+		put_coverage(e, &t->groups[i]);
 		r = put_samples(e, trees[i], &t->groups[i].labels);
+	}
 	if (r)
 		return err_set(eb, r, "out of memory for the profile");
-	p->comments = arena_alloc_array(&p->arena, 1, sizeof(*p->comments));
-	if (p->comments)
-		*p->comments = note;
-	p->n_comments = p->comments != NULL;
 	return prof_builder_finish(e->b, eb);
 }
 

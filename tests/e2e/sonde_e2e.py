@@ -268,6 +268,7 @@ class Pprof:
             data = gzip.decompress(data)
         strings, types, samples, locs, funcs, files, self.mappings = [], [], [], {}, {}, {}, {}
         self.time_nanos = self.duration_nanos = self.period = 0
+        self.comments = []
         for f, v in _fields(data):
             if f == 6:
                 strings.append(v.decode(errors='replace'))
@@ -313,6 +314,8 @@ class Pprof:
                 self.duration_nanos = _signed(v)
             elif f == 12:
                 self.period = _signed(v)
+            elif f == 13:
+                self.comments += [s(i) for i in (_ints(v))]
         self.types = types
         self.samples = []
         self._leaves = []
