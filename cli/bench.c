@@ -171,7 +171,7 @@ static int parse(struct bench *b, const struct option_list *args, struct errbuf 
 	b->compare = b->o->compare;
 	b->compare.label_a = b->sides[0].name;
 	b->compare.label_b = b->sides[1].name;
-	return r ? r : cli_compare_check(&b->compare, eb);
+	return r ? r : cli_compare_check(&b->compare, "run", eb);
 }
 
 /* ---- runs ---- */
@@ -261,8 +261,8 @@ static int write_metrics(const struct bench *b, struct errbuf *eb)
 				 : fs_write_file(&fs_system, path, csv.data, csv.len, 0666, eb);
 }
 
-static int read_runs(
-	const struct bench *b, struct cli_runs *runs, struct option_list *files, struct errbuf *eb)
+static int read_runs(const struct bench *b, struct cli_runs *runs, struct cli_sources *sources,
+	struct errbuf *eb)
 {
 	_cleanup_cli_runs_options_ struct cli_runs_options how = {};
 	int r = cli_runs_options_make(&b->compare, &how, eb);
@@ -271,9 +271,9 @@ static int read_runs(
 		for (uint64_t i = 1; !r && i <= b->o->runs; i++) {
 			_cleanup_free_ char *path = run_path(b, s, i);
 
-			r = cli_paths_add(files, path, eb);
+			r = cli_sources_add(sources, path, NULL, eb);
 			if (!r)
-				r = cli_runs_add(runs, path, &how, eb);
+				r = cli_runs_add(runs, &sources->items[sources->n - 1], &how, eb);
 		}
 	return r;
 }
@@ -282,8 +282,7 @@ static int read_runs(
 static int compare(struct bench *b, struct errbuf *eb)
 {
 	_cleanup_cli_comparison_ struct cli_comparison c = {};
-	_cleanup_(cli_paths_done)
-	struct option_list files = {};
+	_cleanup_cli_sources_ struct cli_sources sources = {};
 	_cleanup_bytes_ struct bytes table;
 	_cleanup_cli_runs_ struct cli_runs runs;
 	size_t n = b->o->runs;
@@ -291,7 +290,7 @@ static int compare(struct bench *b, struct errbuf *eb)
 
 	cli_runs_init(&runs);
 	bytes_init(&table, NULL, 0);
-	r = read_runs(b, &runs, &files, eb);
+	r = read_runs(b, &runs, &sources, eb);
 	if (!r)
 		r = bench_metrics_table(
 			b->results, n, n, b->sides[0].name, b->sides[1].name, &table);
@@ -302,7 +301,7 @@ static int compare(struct bench *b, struct errbuf *eb)
 		r = cli_compare(&b->compare, &runs, n, b->order, &c, eb);
 	c.notes = (const char *)table.data;
 	if (!r)
-		r = cli_comparison_write(&c, &files, eb);
+		r = cli_comparison_write(&c, &sources, eb);
 	return r ? r : cli_compare_verdict(&c, eb);
 }
 

@@ -23,6 +23,19 @@ static int compile(const char *flag, const char *text, const struct regex **ret,
 	return r ? err_prefix(eb, r, "--%s \"%s\"", flag, text) : 0;
 }
 
+/* NAME of "metric:NAME", or NULL. */
+static const char *metric_of(const struct cli_compare_options *o)
+{
+	return str_starts_with(o->per, "metric:") ? o->per + strlen("metric:") : NULL;
+}
+
+const char *cli_compare_per(const struct cli_compare_options *o)
+{
+	const char *metric = metric_of(o);
+
+	return metric ? metric : o->per;
+}
+
 int cli_runs_options_make(
 	const struct cli_compare_options *o, struct cli_runs_options *ret, struct errbuf *eb)
 {
@@ -32,6 +45,8 @@ int cli_runs_options_make(
 	ret->sample_index = o->sample_index;
 	ret->by = o->by;
 	ret->canon = o->canon;
+	ret->lines = o->lines;
+	ret->metric = metric_of(o);
 	if (!r)
 		r = compile("ignore", o->ignore, &f->ignore, eb);
 	if (!r)
@@ -91,11 +106,20 @@ static int parse_condition(const char *text, struct condition *ret, struct errbu
 		text);
 }
 
-int cli_compare_check(const struct cli_compare_options *o, struct errbuf *eb)
+int cli_compare_check(struct cli_compare_options *o, const char *per, struct errbuf *eb)
 {
+	static const char *const known[] = {"run", "second", "total"};
 	struct condition c;
+	bool is_known;
 	int r = 0;
 
+	o->per = o->per ? o->per : per;
+	is_known = str_starts_with(o->per, "metric:") && o->per[strlen("metric:")];
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		is_known |= !strcmp(o->per, known[i]);
+	if (!is_known)
+		return err_set(eb, -EINVAL, "--per=%s: expected run, second, total or metric:NAME",
+			o->per);
 	for (size_t i = 0; !r && i < o->fail_on.n; i++)
 		r = parse_condition(o->fail_on.items[i], &c, eb);
 	return r;
@@ -180,7 +204,7 @@ static int find_scale(const struct cli_comparison *c, size_t i, double *ret, str
 {
 	const struct cli_run *run = &c->runs->items[i];
 
-	*ret = 1;
+	*ret = run->metric > 0 ? 1 / run->metric : 1;
 	if (strcmp(c->o->per, "second") != 0)
 		return 0;
 	if (run->seconds <= 0)
@@ -204,10 +228,14 @@ static int sum_side(
 /* Of the sum of a side: the mean over its runs, or the rate, or the share. */
 static double sum_scale(const struct cli_comparison *c, size_t from, size_t to, int64_t total)
 {
-	double seconds = 0;
+	double seconds = 0, metric = 0;
 
-	for (size_t i = from; i < to; i++)
+	for (size_t i = from; i < to; i++) {
 		seconds += c->runs->items[i].seconds;
+		metric += c->runs->items[i].metric;
+	}
+	if (metric > 0)
+		return 1 / metric;
 	if (!strcmp(c->o->per, "second"))
 		return 1 / seconds;
 	if (!strcmp(c->o->per, "total"))

@@ -17,7 +17,7 @@ struct cli_compare_options {
 	struct option_list fail_on;
 	double alpha, min_effect, min_samples;
 	uint64_t top;
-	bool canon;
+	bool canon, lines;
 };
 
 #define CLI_COMPARE_FLAG(struct_, name_, field_, value_, fallback_, help_)          \
@@ -37,11 +37,13 @@ struct cli_compare_options {
 		CLI_COMPARE_FLAG(struct_, "sample-index", sample_index, "TYPE", NULL,              \
 			"Which value: a sample type (\"cpu\") or its number from 0. Default: "     \
 			"the profile's own default, else the last."),                              \
-		CLI_COMPARE_CHOICE(struct_, "per", per, "run|second|total", "run",                 \
-			"Values of whole runs, which is right for equal work; divided by the "     \
-			"time that the profile covers; or shares, each run divided by the median " \
-			"of its functions' ratios to the other runs."),                            \
-		CLI_COMPARE_FLAG(struct_, "by", by, "thread|comm|LABEL", NULL,                     \
+		CLI_COMPARE_FLAG(struct_, "per", per, "run|second|total|metric:NAME", NULL,        \
+			"run: values of whole runs, which is right for equal work; second: "       \
+			"divided by the time that the profile covers; total: shares, each run "    \
+			"divided by the median of its functions' ratios to the other runs; "       \
+			"metric: divided by that column of the metrics.csv beside the files. "     \
+			"Default: run, with --server second."),                                    \
+		CLI_COMPARE_FLAG(struct_, "by", by, "thread|comm|label:NAME", NULL,                \
 			"Puts the values of this label above the stacks; in pictures each has a "  \
 			"colour scale of its own."),                                               \
 		CLI_COMPARE_FLAG(struct_, "focus", focus, "REGEX", NULL,                           \
@@ -52,6 +54,8 @@ struct cli_compare_options {
 		CLI_COMPARE_FLAG(struct_, "show", show, "REGEX", NULL, "Only frames that match."), \
 		CLI_COMPARE_FLAG(struct_, "show-from", show_from, "REGEX", NULL,                   \
 			"Stacks from the highest match on."),                                      \
+		{"lines", OPTION_BOOL, offsetof(struct_, compare.lines),                           \
+			.help = "Compares source lines in place of functions: NAME FILE:LINE."},   \
 		{"canon", OPTION_BOOL, offsetof(struct_, compare.canon),                           \
 			.help = "Joins functions by names without clone suffixes, Rust's hashes, " \
 				"numbers of lambdas, OCaml's stamps, and unnamed ones by "         \
@@ -122,6 +126,11 @@ struct cli_comparison {
 	const char *notes; /* more lines for the summary, or NULL */
 };
 
+/* Checks what can be checked before anything is measured, and fills in what --per is without being given. -EINVAL. */
+int cli_compare_check(
+	struct cli_compare_options *o, const char *per, struct errbuf *eb) _must_check_;
+/* What values are per: "run", "second", "total", or the metric's name. */
+const char *cli_compare_per(const struct cli_compare_options *o);
 /* Reads the runs' flags. The regexes of `ret` are freed with cli_runs_options_done. */
 int cli_runs_options_make(const struct cli_compare_options *o, struct cli_runs_options *ret,
 	struct errbuf *eb) _must_check_;
@@ -134,15 +143,16 @@ int cli_compare(const struct cli_compare_options *o, const struct cli_runs *runs
 void cli_comparison_done(struct cli_comparison *c);
 #define _cleanup_cli_comparison_ _cleanup_(cli_comparison_done)
 
-/* In the format of the options to the place that they name. `files`: of all runs, those of A first. */
-int cli_comparison_write(const struct cli_comparison *c, const struct option_list *files,
+/* In the format of the options to the place that they name. `sources`: of all runs, those of A first. */
+int cli_comparison_write(const struct cli_comparison *c, const struct cli_sources *sources,
 	struct errbuf *eb) _must_check_;
 
 /* CLI_FAILED with lines on stderr when one of --fail-on is exceeded, CLI_OK; -EINVAL: a condition cannot be read. */
 int cli_compare_verdict(const struct cli_comparison *c, struct errbuf *eb) _must_check_;
-/* The same check before anything is measured. */
-int cli_compare_check(const struct cli_compare_options *o, struct errbuf *eb) _must_check_;
 
-/* As `go tool pprof -diff_base -proto` saves one: A's values negative and labelled. compare_pprof.c */
-int cli_compare_pprof(const struct option_list *files, size_t n_a, struct bytes *out,
-	struct errbuf *eb) _must_check_;
+/*
+ * As `go tool pprof -diff_base -proto` saves one: A's values negative and labelled, and multiplied by `factor`, so that they compare to
+ * the sum of B's. compare_pprof.c
+ */
+int cli_compare_pprof(const struct cli_sources *sources, size_t n_a, double factor,
+	struct bytes *out, struct errbuf *eb) _must_check_;

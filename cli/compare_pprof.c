@@ -34,7 +34,6 @@ static void label_samples(struct profile *p, struct prof_label *labels, uint64_t
 	p->n_labels = n;
 }
 
-/* As many times as there are runs of B for one of A. */
 static int make_base(struct profile *p, double factor, struct errbuf *eb)
 {
 	struct prof_str *strings = arena_alloc_array(&p->arena, p->n_strings + 2, sizeof(*strings));
@@ -55,24 +54,25 @@ static int make_base(struct profile *p, double factor, struct errbuf *eb)
 	return 0;
 }
 
-int cli_compare_pprof(
-	const struct option_list *files, size_t n_a, struct bytes *out, struct errbuf *eb)
+int cli_compare_pprof(const struct cli_sources *sources, size_t n_a, double factor,
+	struct bytes *out, struct errbuf *eb)
 {
 	_cleanup_prof_merge_ struct prof_merge *m = prof_merge_new(NULL);
 	_cleanup_cli_profile_ struct cli_profile in;
 	_cleanup_profile_ struct profile sum;
 	_cleanup_bytes_ struct bytes raw = {};
-	double factor = (double)(files->n - n_a) / (double)n_a;
 	int r = 0;
 
 	cli_profile_init(&in);
 	profile_init(&sum, NULL);
-	for (size_t i = 0; r >= 0 && i < files->n; i++) {
-		r = cli_profile_read(&in, files->items[i], eb);
+	for (size_t i = 0; r >= 0 && i < sources->n; i++) {
+		const struct cli_source *s = &sources->items[i];
+
+		r = cli_source_read(s, &in, eb);
 		if (r >= 0 && i < n_a)
 			r = make_base(&in.p, factor, eb);
 		if (r >= 0)
-			r = prof_merge_add(m, &in.p, files->items[i], eb);
+			r = prof_merge_add(m, &in.p, s->name, eb);
 	}
 	if (r >= 0)
 		r = prof_merge_finish(m, &sum, eb);

@@ -73,7 +73,7 @@ static void put_summary(const struct cli_comparison *c, struct bytes *out)
 	const struct stats_row *whole = &c->stats.whole;
 
 	bytes_printf(out, "%s in %s per %s, %s against %s\n", c->runs->type, c->runs->unit,
-		c->o->per, c->o->label_b, c->o->label_a);
+		cli_compare_per(c->o), c->o->label_b, c->o->label_a);
 	put_side(c, c->o->label_a, c->n_a, &h->a, out);
 	put_side(c, c->o->label_b, c->runs->n - c->n_a, &h->b, out);
 	if (h->a.median > 0)
@@ -211,7 +211,7 @@ static int render(const struct cli_comparison *c, const char *format, struct byt
 }
 
 int cli_comparison_write(
-	const struct cli_comparison *c, const struct option_list *files, struct errbuf *eb)
+	const struct cli_comparison *c, const struct cli_sources *sources, struct errbuf *eb)
 {
 	const char *format = format_of(c->o);
 	_cleanup_bytes_ struct bytes out;
@@ -219,7 +219,7 @@ int cli_comparison_write(
 
 	bytes_init(&out, NULL, 0);
 	if (!strcmp(format, "pprof"))
-		r = cli_compare_pprof(files, c->n_a, &out, eb);
+		r = cli_compare_pprof(sources, c->n_a, c->scale_a / c->scale_b, &out, eb);
 	else
 		r = render(c, format, &out);
 	if (!r)

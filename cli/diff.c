@@ -4,21 +4,32 @@
  */
 #include "cli/cli.h"
 #include "cli/compare.h"
+#include "cli/stored.h"
 #include "lib/base/alloc.h"
 #include <string.h>
 
 struct diff_options {
 	struct cli_compare_options compare;
+	struct cli_server_options server;
+	const char *replicate;
 };
 
 static const struct option_spec specs[] = {
 	CLI_COMPARE_OPTIONS(struct diff_options),
+	OPTION_HEADING("Selections of a scraper's store"),
+	CLI_SERVER_OPTIONS(struct diff_options, "server", NULL),
+	{"replicate", OPTION_STRING, offsetof(struct diff_options, replicate),
+		.value = "LABEL,...,DURATION", .fallback = "instance,5m",
+		.help = "With --server: what a run is. Each set of values of these labels in each "
+			"stretch of so long is one; a range has at most 64 stretches, which get "
+			"longer for it."},
 };
 
 static const struct option_program program = {
 	.name = "sonde diff",
 	.summary = "compare profiles of runs before and after a change",
-	.arguments = "BEFORE... -- AFTER...",
+	.arguments = "BEFORE... -- AFTER... | SELECTOR [@TIME [DURATION]] -- SELECTOR [@TIME "
+		     "[DURATION]]",
 	.description =
 		"Compares two sets of profiles, one profile a run: functions and call stacks of "
 		"the "
@@ -27,6 +38,10 @@ static const struct option_program program = {
 		"is a file, a pattern, or a directory of profiles; with two arguments the \"--\" "
 		"may "
 		"be left out. Functions are joined by name.\n\n"
+		"With --server each side is a selection of a scraper's store: SELECTOR in the "
+		"DURATION (1h) before TIME (now; @-1d is a day ago). A SELECTOR that begins with "
+		"{ is of the first one's type. Runs are replicates, instance by stretch of "
+		"time.\n\n"
 		"The unit of replication is the run: three runs a side or more tell a change from "
 		"what differs between any two runs. With one run a side there is no "
 		"significance.\n\n"
@@ -39,66 +54,115 @@ static const struct option_program program = {
 		       "result could not be written",
 	.examples = "sonde diff before.pb.gz after.pb.gz\n"
 		    "sonde diff 'before-*.pb.gz' -- 'after-*.pb.gz' -o diff.html\n"
-		    "sonde diff main/ -- branch/ --fail-on 'total>2%' --format md\n",
+		    "sonde diff main/ -- branch/ --fail-on 'total>2%' --format md\n"
+		    "sonde diff --server http://127.0.0.1:7272 "
+		    "'process_cpu:cpu:nanoseconds:cpu:nanoseconds{job=\"x\",version=\"1\"}' @-1d "
+		    "30m -- '{job=\"x\",version=\"2\"}' @now 30m\n",
 };
 
 /* Options may stand on both sides of "--", so that it travels through their parser as an argument. */
 static const char separator[] = "\001--";
 
-static int split(
-	const struct option_list *args, struct option_list *ret, size_t *ret_n_a, struct errbuf *eb)
+/* The first argument of the second side and whether a mark stands before it. */
+static int find_middle(const struct option_list *args, bool files, size_t *ret, bool *ret_marked,
+	struct errbuf *eb)
 {
-	size_t at = args->n;
-	int r = 0;
-
+	*ret = args->n;
 	for (size_t i = 0; i < args->n; i++)
 		if (args->items[i] == separator) {
-			if (at != args->n)
+			if (*ret != args->n)
 				return err_set(eb, -EINVAL, "more than one \"--\"");
-			at = i;
+			*ret = i;
 		}
-	if (at == args->n && args->n == 2)
-		at = 1;
-	else if (at == args->n)
+	*ret_marked = *ret != args->n;
+	if (!*ret_marked && args->n == 2)
+		*ret = 1;
+	else if (!*ret_marked)
 		return err_set(eb, -EINVAL,
-			"which files are before the change, and which after? expected BEFORE... -- "
-			"AFTER...");
-	for (size_t i = 0; !r && i < args->n; i++) {
-		if (i == at)
-			*ret_n_a = ret->n;
-		if (args->items[i] != separator)
-			r = cli_paths_add(ret, args->items[i], eb);
-	}
-	if (at == args->n - 1 && args->items[at] == separator)
-		*ret_n_a = ret->n;
-	if (!r && (!*ret_n_a || *ret_n_a == ret->n))
-		r = err_set(eb, -EINVAL, "no files %s the \"--\"", *ret_n_a ? "after" : "before");
+			"which %s before the change, and which after? expected %s",
+			files ? "files are" : "selection is",
+			files ? "BEFORE... -- AFTER..."
+			      : "SELECTOR [@TIME [DURATION]] -- SELECTOR [@TIME [DURATION]]");
+	return 0;
+}
+
+static int add_files(struct cli_sources *ret, const char *const *args, size_t n, struct errbuf *eb)
+{
+	int r = 0;
+
+	for (size_t i = 0; !r && i < n; i++)
+		r = cli_sources_add_path(ret, args[i], eb);
+	return r;
+}
+
+/* Both sides' runs, those of A first. */
+static int find_runs(const struct diff_options *o, const struct option_list *args,
+	struct cli_sources *ret, size_t *ret_n_a, struct errbuf *eb)
+{
+	const struct cli_stored stored = {
+		.server = &o->server, .replicate = o->replicate, .by = cli_label_of(o->compare.by)};
+	bool marked = false;
+	size_t middle = 0, from;
+	int r = find_middle(args, !o->server.url, &middle, &marked, eb);
+
+	if (r)
+		return r;
+	from = middle + marked;
+	if (!middle || from == args->n)
+		return err_set(eb, -EINVAL, "no %s %s the \"--\"",
+			o->server.url ? "selection" : "files", middle ? "after" : "before");
+	if (!o->server.url)
+		r = add_files(ret, args->items, middle, eb);
+	else
+		r = cli_stored_add(&stored, args->items, middle, NULL, ret, eb);
+	*ret_n_a = ret->n;
+	if (!r && !o->server.url)
+		r = add_files(ret, args->items + from, args->n - from, eb);
+	else if (!r)
+		r = cli_stored_add(
+			&stored, args->items + from, args->n - from, args->items[0], ret, eb);
+	return r;
+}
+
+/* What --per is by itself. */
+static int choose_per(const struct diff_options *o, const struct option_list *args,
+	const char **ret, struct errbuf *eb)
+{
+	bool is_state = false;
+	int r = 0;
+
+	if (o->server.url && !o->compare.per && args->n && args->items[0] != separator)
+		r = cli_stored_is_state(&o->server, args->items[0], &is_state, eb);
+	*ret = o->server.url && !is_state ? "second" : "run";
 	return r;
 }
 
 /* The exit status, or negative. */
-static int diff(
-	const struct cli_compare_options *o, const struct option_list *args, struct errbuf *eb)
+static int diff(struct diff_options *o, const struct option_list *args, struct errbuf *eb)
 {
-	_cleanup_(cli_paths_done)
-	struct option_list files = {};
+	_cleanup_cli_sources_ struct cli_sources sources = {};
 	_cleanup_cli_runs_options_ struct cli_runs_options how = {};
 	_cleanup_cli_comparison_ struct cli_comparison c = {};
 	_cleanup_cli_runs_ struct cli_runs runs;
+	const char *per = NULL;
 	size_t n_a = 0;
-	int r = cli_compare_check(o, eb);
+	int r = choose_per(o, args, &per, eb);
 
 	cli_runs_init(&runs);
 	if (!r)
-		r = cli_runs_options_make(o, &how, eb);
+		r = cli_compare_check(&o->compare, per, eb);
 	if (!r)
-		r = split(args, &files, &n_a, eb);
-	for (size_t i = 0; !r && i < files.n; i++)
-		r = cli_runs_add(&runs, files.items[i], &how, eb);
+		r = cli_runs_options_make(&o->compare, &how, eb);
+	if (!r && o->server.url && how.metric)
+		r = err_set(eb, -EINVAL, "--per=metric: only of files");
 	if (!r)
-		r = cli_compare(o, &runs, n_a, NULL, &c, eb);
+		r = find_runs(o, args, &sources, &n_a, eb);
+	for (size_t i = 0; !r && i < sources.n; i++)
+		r = cli_runs_add(&runs, &sources.items[i], &how, eb);
 	if (!r)
-		r = cli_comparison_write(&c, &files, eb);
+		r = cli_compare(&o->compare, &runs, n_a, NULL, &c, eb);
+	if (!r)
+		r = cli_comparison_write(&c, &sources, eb);
 	return r ? r : cli_compare_verdict(&c, eb);
 }
 
@@ -119,7 +183,7 @@ int cli_diff(int argc, char **argv)
 		changed[i] = i && !strcmp(argv[i], "--") ? mark : argv[i];
 	status = options_parse_or_exit(&program, argc, changed, &o, &args);
 	if (status < 0) {
-		status = diff(&o.compare, &args, &eb);
+		status = diff(&o, &args, &eb);
 		if (status < 0) {
 			cli_fail(&eb, status);
 			status = CLI_USAGE;

@@ -4,9 +4,7 @@
  */
 #include "cli/files.h"
 #include "lib/base/fs.h"
-#include "lib/base/options.h"
 #include "lib/net/gzip.h"
-#include "lib/prof/merge.h"
 #include "lib/prof/text.h"
 #include <fcntl.h>
 #include <limits.h>
@@ -85,20 +83,6 @@ int cli_profile_read(struct cli_profile *in, const char *path, struct errbuf *eb
 		return r;
 	profile_reset(&in->p);
 	return cli_profile_decode(in->file.data, in->file.len, name, &in->raw, &in->p, eb);
-}
-
-int cli_merge_files(struct prof_merge *m, const struct option_list *files, struct errbuf *eb)
-{
-	_cleanup_cli_profile_ struct cli_profile in;
-	int r = 0;
-
-	cli_profile_init(&in);
-	for (size_t i = 0; r >= 0 && i < files->n; i++) {
-		r = cli_profile_read(&in, files->items[i], eb);
-		if (r >= 0)
-			r = prof_merge_add(m, &in.p, files->items[i], eb);
-	}
-	return r;
 }
 
 static int write_all(int fd, const struct bytes *b)

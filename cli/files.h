@@ -24,12 +24,6 @@ int cli_profile_read(struct cli_profile *in, const char *path, struct errbuf *eb
 int cli_profile_decode(const void *data, size_t n, const char *name, struct bytes *text,
 	struct profile *ret, struct errbuf *eb) _must_check_;
 
-/* Adds the profiles of these files up, one at a time. */
-struct prof_merge;
-struct option_list;
-int cli_merge_files(
-	struct prof_merge *m, const struct option_list *files, struct errbuf *eb) _must_check_;
-
 /*
  * Writes a result. "-" is standard output; what is there and no regular file (a pipe, /dev/null) is written to; a
  * regular file is replaced as a whole once everything is on disk, so that a failure leaves the old one.

@@ -4,15 +4,14 @@
  */
 #include "cli/cli.h"
 #include "cli/files.h"
-#include "lib/base/options.h"
+#include "cli/sum.h"
 #include "lib/base/str.h"
-#include "lib/prof/merge.h"
 #include "lib/render/render.h"
 #include <string.h>
 
 struct flamegraph_options {
-	const char *output, *format, *title, *sample_index;
-	struct option_list root_labels;
+	const char *output, *format, *title;
+	struct cli_sum_options sum;
 	bool inverted;
 };
 
@@ -29,14 +28,7 @@ static const struct option_spec specs[] = {
 		.help = "Puts the root on top. A page has it there by itself."},
 	{"title", OPTION_STRING, offsetof(struct flamegraph_options, title), .value = "TEXT",
 		.help = "What stands above it."},
-	{"sample-index", OPTION_STRING, offsetof(struct flamegraph_options, sample_index),
-		.value = "TYPE",
-		.help = "Which value is the width: a sample type (\"cpu\") or its number from 0. "
-			"Default: the profile's own default, else the last."},
-	{"root-label", OPTION_STRINGS, offsetof(struct flamegraph_options, root_labels),
-		.value = "KEY",
-		.help = "Puts the value of this label below the root of each stack that has it, as "
-			"pprof's -tagroot does. Repeatable, the outermost first."},
+	CLI_SUM_OPTIONS(struct flamegraph_options),
 };
 
 static const struct option_program program = {
@@ -64,24 +56,16 @@ static bool is_page(const struct flamegraph_options *o)
 	return str_ends_with(o->output, ".html") || str_ends_with(o->output, ".htm");
 }
 
-static int draw(
-	const struct flamegraph_options *o, const struct option_list *files, struct errbuf *eb)
+static int draw(const void *options, const struct option_list *files, struct errbuf *eb)
 {
+	const struct flamegraph_options *o = options;
 	const struct render_svg_options opt = {.root_on_top = o->inverted};
-	_cleanup_prof_merge_ struct prof_merge *m = prof_merge_new(NULL);
 	_cleanup_profile_ struct profile sum;
 	_cleanup_bytes_ struct bytes out;
 	size_t column = 0;
-	int r;
+	int r = cli_sum(&o->sum, files, &sum, &column, eb);
 
-	profile_init(&sum, NULL);
 	bytes_init(&out, NULL, 0);
-	prof_merge_root_labels(m, o->root_labels.items, o->root_labels.n);
-	r = cli_merge_files(m, files, eb);
-	if (r >= 0)
-		r = prof_merge_finish(m, &sum, eb);
-	if (r >= 0)
-		r = profile_find_type(&sum, o->sample_index, &column, eb);
 	if (r >= 0)
 		r = is_page(o) ? render_profile_html(&sum, column, o->title, &out, eb)
 			       : render_profile_svg(&sum, column, o->title, &opt, &out, eb);
@@ -90,20 +74,7 @@ static int draw(
 
 int cli_flamegraph(int argc, char **argv)
 {
-	_cleanup_(option_list_done)
-	struct option_list files = {.n = 0};
 	struct flamegraph_options o = {.output = NULL};
-	struct errbuf eb = {.text = ""};
-	int status = options_parse_or_exit(&program, argc, argv, &o, &files), r;
 
-	if (status < 0 && !files.n) {
-		fprintf(stderr, "sonde flamegraph: which files? see sonde flamegraph --help\n");
-		status = CLI_USAGE;
-	}
-	if (status < 0) {
-		r = draw(&o, &files, &eb);
-		status = r < 0 ? cli_fail(&eb, r) : CLI_OK;
-	}
-	options_done(&program, &o);
-	return status;
+	return cli_with_files(&program, argc, argv, &o, draw);
 }

@@ -4,28 +4,19 @@
  */
 #include "cli/cli.h"
 #include "cli/files.h"
-#include "lib/base/options.h"
-#include "lib/prof/merge.h"
+#include "cli/sum.h"
 #include "lib/render/render.h"
 
 struct fold_options {
-	const char *output, *sample_index;
-	struct option_list root_labels;
+	const char *output;
+	struct cli_sum_options sum;
 };
 
 static const struct option_spec specs[] = {
 	{"output", OPTION_STRING, offsetof(struct fold_options, output), .value = "FILE",
 		.fallback = "-", .help = "Where the text goes; \"-\" is standard output.",
 		.letter = 'o'},
-	{"sample-index", OPTION_STRING, offsetof(struct fold_options, sample_index),
-		.value = "TYPE",
-		.help = "Which value to print: a sample type (\"cpu\") or its number from 0. "
-			"Default: the profile's own "
-			"default, else the last."},
-	{"root-label", OPTION_STRINGS, offsetof(struct fold_options, root_labels), .value = "KEY",
-		.help = "Puts the value of this label below the root of each stack that has it, as "
-			"pprof's -tagroot does. "
-			"Repeatable, the outermost first."},
+	CLI_SUM_OPTIONS(struct fold_options),
 };
 
 static const struct option_program program = {
@@ -45,22 +36,15 @@ static const struct option_program program = {
 	.examples = "sonde fold --root-label comm cpu.pb.gz | grep ';memcpy '\n",
 };
 
-static int fold(const struct fold_options *o, const struct option_list *files, struct errbuf *eb)
+static int fold(const void *options, const struct option_list *files, struct errbuf *eb)
 {
-	_cleanup_prof_merge_ struct prof_merge *m = prof_merge_new(NULL);
+	const struct fold_options *o = options;
 	_cleanup_profile_ struct profile sum;
 	_cleanup_bytes_ struct bytes text;
 	size_t column = 0;
-	int r;
+	int r = cli_sum(&o->sum, files, &sum, &column, eb);
 
-	profile_init(&sum, NULL);
 	bytes_init(&text, NULL, 0);
-	prof_merge_root_labels(m, o->root_labels.items, o->root_labels.n);
-	r = cli_merge_files(m, files, eb);
-	if (r >= 0)
-		r = prof_merge_finish(m, &sum, eb);
-	if (r >= 0)
-		r = profile_find_type(&sum, o->sample_index, &column, eb);
 	if (r >= 0)
 		r = render_profile_folded(&sum, column, &text, eb);
 	return r < 0 ? r : cli_write_output(o->output, &text, eb);
@@ -68,20 +52,7 @@ static int fold(const struct fold_options *o, const struct option_list *files, s
 
 int cli_fold(int argc, char **argv)
 {
-	_cleanup_(option_list_done)
-	struct option_list files = {.n = 0};
 	struct fold_options o = {.output = NULL};
-	struct errbuf eb = {.text = ""};
-	int status = options_parse_or_exit(&program, argc, argv, &o, &files), r;
 
-	if (status < 0 && !files.n) {
-		fprintf(stderr, "sonde fold: which files? see sonde fold --help\n");
-		status = CLI_USAGE;
-	}
-	if (status < 0) {
-		r = fold(&o, &files, &eb);
-		status = r < 0 ? cli_fail(&eb, r) : CLI_OK;
-	}
-	options_done(&program, &o);
-	return status;
+	return cli_with_files(&program, argc, argv, &o, fold);
 }

@@ -4,9 +4,8 @@
  */
 #include "cli/cli.h"
 #include "cli/files.h"
-#include "lib/base/options.h"
+#include "cli/sum.h"
 #include "lib/net/gzip.h"
-#include "lib/prof/merge.h"
 #include <malloc.h>
 
 enum { MMAP_THRESHOLD = 128 << 10 };
@@ -59,18 +58,13 @@ static int write_gzip(const struct bytes *raw, const struct merge_options *o, st
 /* Each stage frees what the next one does not need. */
 static int merge(const struct merge_options *o, const struct option_list *files, struct errbuf *eb)
 {
-	_cleanup_prof_merge_ struct prof_merge *m = prof_merge_new(NULL);
 	_cleanup_profile_ struct profile sum;
 	_cleanup_bytes_ struct bytes raw;
-	int r = cli_merge_files(m, files, eb);
+	int r = cli_sum(&(struct cli_sum_options) {.sample_index = NULL}, files, &sum, NULL, eb);
 
-	profile_init(&sum, NULL);
 	bytes_init(&raw, NULL, 0);
-	if (r >= 0)
-		r = prof_merge_finish(m, &sum, eb);
 	if (r < 0)
 		return r;
-	prof_merge_freep(&m);
 	r = prof_encode(&sum, &raw);
 	if (r < 0)
 		return err_set(eb, r, "encoding the sum: %s", err_text(NULL, r));

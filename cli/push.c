@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/files.h"
 #include "cli/server.h"
+#include "cli/sum.h"
 #include "lib/base/fs.h"
 #include "lib/net/gzip.h"
 #include "lib/net/json_read.h"
@@ -85,7 +86,7 @@ static void say_stored(const char *file, const struct http_response *answer)
 		(long long)json_value_int(json_value_get(data, "duplicates")));
 }
 
-static int push(const struct push_options *o, const char *file, struct errbuf *eb)
+static int push_file(const struct push_options *o, const char *file, struct errbuf *eb)
 {
 	_cleanup_http_response_ struct http_response answer = {0};
 	_cleanup_cli_profile_ struct cli_profile in;
@@ -109,23 +110,18 @@ static int push(const struct push_options *o, const char *file, struct errbuf *e
 	return r;
 }
 
+static int push(const void *options, const struct option_list *files, struct errbuf *eb)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < files->n; i++)
+		r = push_file(options, files->items[i], eb);
+	return r;
+}
+
 int cli_push(int argc, char **argv)
 {
-	_cleanup_(option_list_done)
-	struct option_list files = {.n = 0};
 	struct push_options o = {.name = NULL};
-	struct errbuf eb = {.text = ""};
-	int status = options_parse_or_exit(&program, argc, argv, &o, &files), r = 0;
 
-	if (status < 0 && !files.n) {
-		fprintf(stderr, "sonde push: which files? see sonde push --help\n");
-		status = CLI_USAGE;
-	}
-	if (status < 0) {
-		for (size_t i = 0; r == 0 && i < files.n; i++)
-			r = push(&o, files.items[i], &eb);
-		status = r < 0 ? cli_fail(&eb, r) : CLI_OK;
-	}
-	options_done(&program, &o);
-	return status;
+	return cli_with_files(&program, argc, argv, &o, push);
 }

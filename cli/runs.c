@@ -4,12 +4,11 @@
  */
 #include "cli/runs.h"
 #include "cli/files.h"
+#include "cli/sum.h"
 #include "lib/base/alloc.h"
 #include "lib/base/str.h"
 #include "lib/prof/merge.h"
-#include <glob.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { MAX_NAME = 4096 };
 
@@ -176,105 +175,46 @@ static int add_profile(struct cli_runs *r, const struct profile *p, const char *
 	return 0;
 }
 
-/* "thread" is what everybody says. */
-static const char *label_of(const char *by)
+const char *cli_label_of(const char *by)
 {
-	return !strcmp(by, "thread") ? "thread_name" : by;
+	if (!by)
+		return NULL;
+	if (!strcmp(by, "thread"))
+		return "thread_name";
+	return str_starts_with(by, "label:") ? by + strlen("label:") : by;
 }
 
-int cli_runs_add(
-	struct cli_runs *r, const char *path, const struct cli_runs_options *o, struct errbuf *eb)
+int cli_runs_add(struct cli_runs *r, const struct cli_source *s, const struct cli_runs_options *o,
+	struct errbuf *eb)
 {
 	_cleanup_cli_profile_ struct cli_profile in;
 	_cleanup_prof_merge_ struct prof_merge *m = NULL;
 	_cleanup_profile_ struct profile labelled;
-	const char *key = o->by ? label_of(o->by) : NULL;
+	const char *key = cli_label_of(o->by);
+	double metric = 0;
 	int e;
 
 	profile_init(&labelled, NULL);
 	cli_profile_init(&in);
-	e = cli_profile_read(&in, path, eb);
-	if (e < 0)
-		return e;
-	if (key) {
+	e = cli_source_read(s, &in, eb);
+	if (e >= 0 && o->metric)
+		e = cli_run_metric(s->name, o->metric, &metric, eb);
+	if (e >= 0 && o->lines)
+		e = cli_profile_detail(&in.p, true, false, eb);
+	if (e >= 0 && key) {
 		m = prof_merge_new(NULL);
 		prof_merge_root_labels(m, &key, 1);
-		e = prof_merge_add(m, &in.p, path, eb);
+		e = prof_merge_add(m, &in.p, s->name, eb);
 		if (e >= 0)
 			e = prof_merge_finish(m, &labelled, eb);
-		if (e < 0)
-			return e;
 	}
-	e = add_profile(r, key ? &labelled : &in.p, path, o, eb);
-	return e < 0 ? err_prefix(eb, e, "%s", path) : 0;
-}
-
-/* ---- arguments ---- */
-
-static void add_path(struct option_list *l, const char *path)
-{
-	if (l->n == l->cap) {
-		l->cap = l->cap ? 2 * l->cap : 8;
-		l->items = xrealloc(l->items, l->cap * sizeof(*l->items));
-	}
-	l->items[l->n++] = xstrdup(path);
-}
-
-void cli_paths_done(struct option_list *paths)
-{
-	for (size_t i = 0; i < paths->n; i++) {
-		char *owned;
-
-		memcpy(&owned, &paths->items[i], sizeof(owned));
-		free(owned);
-	}
-	option_list_done(paths);
-}
-
-static bool is_profile(const char *path)
-{
-	static const char *const endings[] = {".pb", ".pb.gz", ".pprof", ".folded"};
-
-	for (size_t i = 0; i < ARRAY_SIZE(endings); i++)
-		if (str_ends_with(path, endings[i]))
-			return true;
-	return false;
-}
-
-/* glob sorts. */
-static int add_matches(struct option_list *ret, const char *pattern, bool any, struct errbuf *eb)
-{
-	glob_t found = {};
-	size_t before = ret->n;
-	int r = glob(pattern, 0, NULL, &found);
-
-	for (size_t i = 0; !r && i < found.gl_pathc; i++)
-		if (any || is_profile(found.gl_pathv[i]))
-			add_path(ret, found.gl_pathv[i]);
-	globfree(&found);
-	if (r == GLOB_NOSPACE)
-		return err_set(eb, -ENOMEM, "out of memory for the files of %s", pattern);
-	if (ret->n == before)
-		return err_set(eb, -ENOENT,
-			"%s: no profile there (*.pb, *.pb.gz, *.pprof, *.folded)", pattern);
-	return 0;
-}
-
-int cli_paths_add(struct option_list *ret, const char *argument, struct errbuf *eb)
-{
-	struct stat st;
-
-	if (!strcmp(argument, "-") || (!stat(argument, &st) && !S_ISDIR(st.st_mode))) {
-		add_path(ret, argument);
-		return 0;
-	}
-	if (!stat(argument, &st)) {
-		_cleanup_free_ char *pattern = xasprintf("%s/*", argument);
-
-		return add_matches(ret, pattern, false, eb);
-	}
-	if (strpbrk(argument, "*?["))
-		return add_matches(ret, argument, true, eb);
-	add_path(ret, argument); /* reading it says what is wrong */
+	if (e < 0)
+		return e;
+	e = add_profile(r, key ? &labelled : &in.p, s->name, o, eb);
+	if (e < 0)
+		return err_prefix(eb, e, "%s", s->name);
+	r->items[r->n - 1].metric = metric;
+	if (s->seconds > 0)
+		r->items[r->n - 1].seconds = s->seconds;
 	return 0;
 }

@@ -4,15 +4,44 @@
  * function, whichever binary or source file they come from: two builds are compared, and they are two files.
  */
 #pragma once
+#include "lib/base/bytes.h"
 #include "lib/base/options.h"
 #include "lib/tree/filter.h"
 #include "lib/tree/tree.h"
 
+/* Where a run is: in a file, or in memory. */
+struct cli_source {
+	char *name;	  /* the file, or what a message calls it */
+	struct bytes raw; /* pprof; empty: read the file */
+	double seconds;	  /* that it covers; 0: what the profile says */
+};
+
+struct cli_sources {
+	struct cli_source *items;
+	size_t n, cap;
+};
+void cli_sources_done(struct cli_sources *s);
+#define _cleanup_cli_sources_ _cleanup_(cli_sources_done)
+/* An empty one at the end, to be filled. -ENOMEM. */
+int cli_sources_add(struct cli_sources *s, const char *name, struct cli_source **ret,
+	struct errbuf *eb) _must_check_;
+/*
+ * The files that an argument names: itself, what it matches when no file has that name (*, ?, […]), all profiles in it (*.pb, *.pb.gz,
+ * *.pprof, *.folded) when it is a directory; sorted. -ENOENT with a text.
+ */
+int cli_sources_add_path(
+	struct cli_sources *s, const char *argument, struct errbuf *eb) _must_check_;
+/* The text of an error begins with its name. */
+struct cli_profile;
+int cli_source_read(
+	const struct cli_source *s, struct cli_profile *ret, struct errbuf *eb) _must_check_;
+
 struct cli_run {
-	char *name; /* the file */
+	char *name; /* of its source */
 	struct tree tree;
 	double seconds; /* that it covers; 0: unknown */
 	double unit;	/* what one sample amounts to */
+	double metric;	/* that its values are divided by, from metrics.csv; 0: none is asked for */
 	int64_t time_ns;
 };
 
@@ -28,23 +57,24 @@ struct cli_runs {
 struct cli_runs_options {
 	const char *sample_index; /* or NULL */
 	const char *by;		  /* a label whose values stand above the stacks, or NULL */
+	const char *metric;	  /* a column of the metrics.csv beside the files, or NULL */
+	bool lines;		  /* lines are functions of their own */
 	struct tree_filter filter;
 	bool canon; /* names without what compilers number anew in each build */
 };
 
+/* The label that --by names: "thread" is what everybody says, "label:K" what sonde top takes. NULL stays NULL. */
+const char *cli_label_of(const char *by);
+
 void cli_runs_init(struct cli_runs *r);
 void cli_runs_done(struct cli_runs *r);
 #define _cleanup_cli_runs_ _cleanup_(cli_runs_done)
-/* Adds the profile of a file. The text of an error begins with its name. */
-int cli_runs_add(struct cli_runs *r, const char *path, const struct cli_runs_options *o,
+/* Adds the profile of a source. The text of an error begins with its name. */
+int cli_runs_add(struct cli_runs *r, const struct cli_source *s, const struct cli_runs_options *o,
 	struct errbuf *eb) _must_check_;
 
-/*
- * The files that an argument names: itself, what it matches when no file has that name (*, ?, […]), all profiles in it (*.pb, *.pb.gz,
- * *.pprof, *.folded) when it is a directory; sorted. Added to `ret`, whose texts are freed with cli_paths_done. -ENOENT with a text.
- */
-int cli_paths_add(struct option_list *ret, const char *argument, struct errbuf *eb) _must_check_;
-void cli_paths_done(struct option_list *paths);
+/* run_metrics.c: of the run in the file DIR/SIDE-RUN.pb.gz, by DIR/metrics.csv, which has the columns side, run and this one. -EINVAL. */
+int cli_run_metric(const char *path, const char *name, double *ret, struct errbuf *eb) _must_check_;
 
 /* The name without clone suffixes (.constprop.0, .part.1, .isra.2, .cold), Rust's hash, numbers of lambdas and OCaml's stamps; and
  * without the offset of "module+0xoffset". Into `ret`, cut to its size; returns the length. */

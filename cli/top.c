@@ -5,12 +5,12 @@
 #include "cli/cli.h"
 #include "cli/files.h"
 #include "cli/server.h"
+#include "cli/sum.h"
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
 #include "lib/base/str.h"
 #include "lib/base/table.h"
 #include "lib/net/url.h"
-#include "lib/prof/merge.h"
 #include "lib/render/render.h"
 #include <string.h>
 
@@ -121,20 +121,6 @@ static int fetch_now(
 		(long long)o->seconds_ms / 1000);
 	return fetch(&exporter, &(struct cli_request) {.path = path, .more_ms = o->seconds_ms}, ret,
 		text, eb);
-}
-
-static int read_sum(const struct option_list *files, struct profile *ret, struct errbuf *eb)
-{
-	_cleanup_prof_merge_ struct prof_merge *m = prof_merge_new(NULL);
-	int r = cli_merge_files(m, files, eb);
-
-	if (r < 0)
-		return r;
-	profile_done(ret);
-	r = prof_merge_finish(m, ret, eb);
-	if (r < 0)
-		profile_init(ret, NULL);
-	return r;
 }
 
 /* ── rows ── */
@@ -287,14 +273,16 @@ static int look(const struct top_options *o, const struct option_list *files, st
 	size_t column = 0;
 	int r;
 
-	profile_init(&p, NULL);
 	if (o->watch)
 		bytes_put_str(&out, "\033[H\033[2J");
-	r = o->exporter	    ? fetch_now(o, &p, &text, eb)
-	    : o->server.url ? fetch_stored(o, &p, &text, eb)
-			    : read_sum(files, &p, eb);
-	if (r >= 0)
-		r = profile_find_type(&p, o->sample_index, &column, eb);
+	if (o->exporter || o->server.url) {
+		profile_init(&p, NULL);
+		r = o->exporter ? fetch_now(o, &p, &text, eb) : fetch_stored(o, &p, &text, eb);
+		if (r >= 0)
+			r = profile_find_type(&p, o->sample_index, &column, eb);
+	} else
+		r = cli_sum(&(struct cli_sum_options) {.sample_index = o->sample_index}, files, &p,
+			&column, eb);
 	if (r < 0)
 		return r;
 	r = strcmp(o->by, "function") != 0 ? print_grouped(o, &p, column, &out, eb)

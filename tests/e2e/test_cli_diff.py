@@ -128,7 +128,7 @@ class Diff(unittest.TestCase):
         fill = dict(re.findall(r'<title>(\w+) \[app\].*?<rect fill="hsl\((\d+)', text, re.S))
         self.assertEqual((fill['work_3'], fill['work_5'], fill['work_9']), ('214', '8', '210'))
         self.assertRegex(text, r'(?s)work_5 \[app\].*?\nmain: [\d.]+\w+ ± [\d.]+\w+ \(n = 5\)\npr &lt;1&gt;: .*?\+\d+\.\d %, q = ')
-        self.diff('a', '--', 'b', '-o', 'd.html', '--by', 'thread')
+        self.diff('a', '--', 'b', '-o', 'd.html', '--by', 'label:thread_name')
         with open(f'{self.dir.name}/d.html') as f:
             page = f.read()
         self.assertEqual(page.count('<svg'), 3)
@@ -164,6 +164,41 @@ class Diff(unittest.TestCase):
         top = subprocess.run([GO, 'tool', 'pprof', '-top', '-nodecount=100', '-nodefraction=0', f'{self.dir.name}/d.pb.gz'], capture_output=True, text=True, check=True).stdout
         self.assertRegex(top, r'(?m)^\s+-\S+ .* work_3$')
         self.assertRegex(top, r'(?m)^\s+[\d.]+\w+ .* work_5$')
+
+    def test_lines(self):
+        """Lines of one function apart, joined by the last part of the file's name."""
+        def run(directory, costs):
+            return encode([([('work', f'{directory}/work.c', line), ('main', f'{directory}/main.c', 3)], (n, n * 1000), {}) for line, n in costs.items()])
+        for i in range(3):
+            for side, factor in (('la', 1), ('lb', 2)):
+                with open(f'{self.dir.name}/{side}-{i}.pb', 'wb') as f:
+                    f.write(run(f'/build/{side}', {10: 500 + i, 11: (300 + i) * factor}))
+        _, rows = self.rows('la-*.pb', '--', 'lb-*.pb', '--lines')
+        self.assertEqual({f: r['self_verdict'] for f, r in rows.items() if 'work' in f}, {'work work.c:10': '~', 'work work.c:11': '+'})
+        text = subprocess.run([program('sonde'), 'fold', '--lines', 'la-0.pb'], cwd=self.dir.name, capture_output=True, text=True, check=True).stdout
+        self.assertEqual(text, 'main main.c:3;work work.c:10 500000\nmain main.c:3;work work.c:11 300000\n')
+
+    def test_per_metric(self):
+        """Values divided by what metrics.csv says of each run: twice the work in twice the time is no change."""
+        os.mkdir(f'{self.dir.name}/metrics')
+        lines = ['side,run,blocks']
+        for side, factor in (('m', 1), ('n, "2"', 2)):
+            for i in range(3):
+                with open(f'{self.dir.name}/metrics/{side}-{i}.pb', 'wb') as f:
+                    f.write(encode([(['work', 'main'], ((1000 + i) * factor, (1000 + i) * factor * 1000), {})]))
+                quoted = '"' + side.replace('"', '""') + '"' if ',' in side else side
+                lines.append(f'{quoted},{i},{100 * factor}')
+        with open(f'{self.dir.name}/metrics/metrics.csv', 'w', newline='') as f:
+            f.write('\r\n'.join(lines) + '\r\n')
+        args = ('metrics/m-*.pb', '--', 'metrics/n*.pb')
+        _, rows = self.rows(*args)
+        self.assertAlmostEqual(rows['work']['self_effect'], 1, places=2)
+        d, rows = self.rows(*args, '--per', 'metric:blocks')
+        self.assertAlmostEqual(rows['work']['self_effect'], 0, places=2)
+        self.assertAlmostEqual(d['a']['median'], 10010)
+        self.assertIn('per blocks', self.diff(*args, '--per', 'metric:blocks'))
+        self.assertIn('expected columns side, run and bloks', self.diff(*args, '--per', 'metric:bloks', status=2))
+        self.assertIn('a/metrics.csv', self.diff('a', '--', 'b', '--per', 'metric:blocks', status=2))
 
     def test_refused(self):
         for args, text in ((('a', 'b', 'same'), 'BEFORE... -- AFTER'), (('a', '--'), 'no files after'), (('--', 'b'), 'no files before'),

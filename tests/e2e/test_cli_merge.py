@@ -31,9 +31,16 @@ def blob(field, b):
     return varint(field << 3 | 2) + varint(len(b)) + b
 
 
+def address_of(name):
+    return 0x400000 + 16 * (sum(name.encode()) % 65536)
+
+
 def encode(rows, types=(('samples', 'count'), ('cpu', 'nanoseconds')), period_type=('cpu', 'nanoseconds'), aslr=0, time_ns=0):
-    """rows: (stack of (function, file), values, labels); a location is a (function, mapping offset)."""
+    """rows: (stack, values, labels); a frame is a function's name, or (name, file, line); a location is a (function, mapping offset)."""
     strings = {'': 0}
+
+    def place(f):
+        return f if isinstance(f, tuple) else (f, 'app.c', len(f))
 
     def s(x):
         return strings.setdefault(x, len(strings))
@@ -46,11 +53,11 @@ def encode(rows, types=(('samples', 'count'), ('cpu', 'nanoseconds')), period_ty
                     b''.join(blob(3, num(1, s(k)) + num(2, s(v))) for k, v in labels.items()))
     out += blob(3, num(1, 1) + num(2, 0x400000 + aslr) + num(3, 0x800000 + aslr) + num(5, s('/usr/bin/app')) + num(6, s('b1d')) + num(7, 1))
     for f, i in locs.items():
-        fn = funcs.setdefault(f, len(funcs) + 1)
-        address = 0x400000 + aslr + 16 * (sum(f.encode()) % 65536)
-        out += blob(4, num(1, i) + num(2, 1) + num(3, address) + blob(4, num(1, fn) + num(2, len(f))))
-    for f, i in funcs.items():
-        out += blob(5, num(1, i) + num(2, s(f)) + num(3, s(f)) + num(4, s('app.c')))
+        name, file, line = place(f)
+        fn = funcs.setdefault((name, file), len(funcs) + 1)
+        out += blob(4, num(1, i) + num(2, 1) + num(3, address_of(name) + aslr) + blob(4, num(1, fn) + num(2, line)))
+    for (name, file), i in funcs.items():
+        out += blob(5, num(1, i) + num(2, s(name)) + num(3, s(name)) + num(4, s(file)))
     tail = num(9, time_ns) + num(10, 10**9) + blob(11, num(1, s(period_type[0])) + num(2, s(period_type[1]))) + num(12, 1000)
     return bytes(out) + b''.join(blob(6, x.encode()) for x in strings) + tail
 

@@ -8,7 +8,7 @@ import unittest
 import xml.etree.ElementTree
 
 from sonde_e2e import scraper, sonde
-from test_cli_merge import encode
+from test_cli_merge import address_of, encode
 
 BESIDE_OTHERS = True
 PERF = '''# captured on: Mon
@@ -70,6 +70,11 @@ class Stacks(WithFiles):
         path = self.file('perf.txt', PERF)
         self.assertEqual(self.run_sonde('fold', '--root-label', 'comm', path).stdout, 'prog;main;inner 10101010\nprog;libc.so.6+0x7f00 10101010\n')
         self.assertEqual(self.run_sonde('fold', '--sample-index', 'samples', '-', input=PERF).stdout, 'main;inner 1\nlibc.so.6+0x7f00 1\n')
+
+    def test_threads_and_addresses(self):
+        path = self.file('x.pb', encode([(['leaf', 'main'], (1, 5), {'comm': 'db', 'thread_name': 'io'}), (['main'], (1, 7), {'comm': 'db'})]))
+        self.assertEqual(self.run_sonde('fold', '--threads', path).stdout, 'db;main 7\ndb;io;main;leaf 5\n')
+        self.assertEqual(self.run_sonde('fold', '--addr', path).stdout, f'main 0x{address_of("main"):x} 7\nmain 0x{address_of("main"):x};leaf 0x{address_of("leaf"):x} 5\n')
 
     def test_perf_record(self):
         if not shutil.which('perf'):

@@ -1,12 +1,15 @@
-"""/api/v1/diff with replicates: instances × stretches of time on both sides, q-values and verdicts in every form."""
+"""/api/v1/diff and sonde diff --server with replicates: instances × stretches of time on both sides, q-values and verdicts in every form."""
+import gzip
+import json
 import random
+import subprocess
 import time
 import unittest
 import urllib.parse
 
 from filled import CPU, CPU_TYPES
 from pprof_target import encode
-from sonde_e2e import http_get, scraper
+from sonde_e2e import Pprof, http_get, program, scraper, sonde
 
 BESIDE_OTHERS = True
 
@@ -88,6 +91,49 @@ class Replicates(unittest.TestCase):
         d = self.ask(replicate=None).json['data']
         self.assertNotIn('statistics', d)
         self.assertNotIn('self_q', d['rows'][0])
+
+    def diff(self, *args, status=0):
+        p = sonde('diff', '--server', self.scraper.url, *args)
+        self.assertEqual(p.returncode, status, p.stderr)
+        return p.stdout if status == 0 else p.stderr
+
+    def sides(self, b='{}', selector=CPU + '{}'):
+        return selector, f'@{self.middle - 1}', '599s', '--', b, f'@{self.middle + 599}', '599s'
+
+    def test_tool(self):
+        """The tool asks for the stretches itself: the same runs and findings, in all of its own forms."""
+        d = json.loads(self.diff(*self.sides(), '--format', 'json'))
+        self.assertEqual((d['per'], d['statistics']['n_a'], d['statistics']['n_b'], d['statistics']['method']), ('second', 6, 6, 'ql'))
+        rows = {r['function']: r for r in d['rows']}
+        self.assertEqual({f: r['self_verdict'] for f, r in rows.items() if r['self_verdict'] not in ('~', 'few')}, {'work_2': '-', 'work_4': '+'})
+        # per second of what was watched: each replicate is one profile of 10 s
+        self.assertEqual({r['seconds'] for r in d['a']['runs'] + d['b']['runs']}, {10})
+        server = {r['function']: r for r in self.ask(limit=100).json['data']['rows']}
+        for f, r in rows.items():
+            self.assertAlmostEqual(r['self_effect'] or 0, server[f]['self_effect'] or 0, places=6)
+        with self.subTest('selectors and labels'):
+            d = json.loads(self.diff(*self.sides('{instance="a:1"}', CPU + '{instance=~"[bc].*"}'), '--format', 'json', '--per', 'run', '--replicate', 'job,instance,1m'))
+            self.assertEqual((len(d['a']['runs']), len(d['b']['runs'])), (4, 2))
+        with self.subTest('conditions'):
+            self.assertIn('self>20%', self.diff(*self.sides(), '--fail-on', 'self>20%', status=1))
+        with self.subTest('pprof'):
+            p = subprocess.run([program('sonde'), 'diff', '--server', self.scraper.url, *self.sides(), '--format', 'pprof'], capture_output=True, check=True)
+            functions = Pprof(gzip.decompress(p.stdout)).functions()
+            self.assertGreater(functions['work_4'], 0)
+            self.assertLess(functions['work_2'], 0)
+
+    def test_tool_refused(self):
+        for args, text in (((CPU + '{}',), 'which selection is before'), ((CPU + '{}', 'now', '--', '{}'), '"now": expected SELECTOR'),
+                           ((CPU + '{}', '@x', '--', '{}'), 'cannot parse "x"'), ((CPU + '{}', '@now', 'x', '--', '{}'), '"x": expected how long'),
+                           ((CPU + '{job="none"}', '--', '{}'), 'has nothing of it'), (('--replicate', 'x', CPU + '{}', '{}'), '--replicate=x'),
+                           (('--per', 'metric:x', CPU + '{}', '{}'), 'only of files'), ((CPU + '{', '{}'), 'answered with status 400')):
+            self.assertIn(text, self.diff(*args, status=2))
+
+    def test_coverage_in_pprof(self):
+        """A grouped profile says how long the targets of each group were watched."""
+        q = {'query': CPU + '{}', 'start': self.middle, 'end': self.middle + 599, 'group_by': 'instance'}
+        p = Pprof(self.scraper.get('/api/v1/profile?' + urllib.parse.urlencode(q)).body)
+        self.assertEqual(sorted(c for c in p.comments if c.startswith('covered')), [f'covered {{"instance":"{i}"}} 20.000 s' for i in INSTANCES])
 
     def test_refused(self):
         for text in ('instance', 'instance,', ',5m', 'a,b,c,d,e,f,g,h,i,5m', 'instance,1ms'):
