@@ -4,6 +4,7 @@
  */
 #include "lib/base/hash.h"
 #include <nettle/md5.h>
+#include <nettle/sha1.h>
 #include <nettle/sha2.h>
 #include <string.h>
 #include <xxhash.h>
@@ -70,6 +71,15 @@ void hash_md5(const void *p, size_t n, uint8_t ret_digest[16])
 	md5_init(&ctx);
 	md5_update(&ctx, n, p);
 	md5_digest(&ctx, 16, ret_digest);
+}
+
+void hash_sha1(const void *p, size_t n, uint8_t ret_digest[20])
+{
+	struct sha1_ctx ctx;
+
+	sha1_init(&ctx);
+	sha1_update(&ctx, n, p);
+	sha1_digest(&ctx, 20, ret_digest);
 }
 
 void hash_sha256(const void *p, size_t n, uint8_t ret_digest[32])

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Hashes. XXH3-64 keys are part of the store's format; CRC32C protects every file; MD5 is for
- * hashmod, SHA-256 for content.
+ * hashmod, SHA-1 for names that others chose so, SHA-256 for content.
  */
 #pragma once
 #include <stddef.h>
@@ -18,6 +18,7 @@ struct hash128 hash_xxh3_128(const void *p, size_t n, uint64_t seed);
  * `crc` continues a previous one (0 at first). */
 uint32_t hash_crc32c(uint32_t crc, const void *p, size_t n);
 void hash_md5(const void *p, size_t n, uint8_t ret_digest[16]);
+void hash_sha1(const void *p, size_t n, uint8_t ret_digest[20]);
 void hash_sha256(const void *p, size_t n, uint8_t ret_digest[32]);
 
 /* A cheap mix of one 64-bit key for tables whose keys are our own ids, not input. */

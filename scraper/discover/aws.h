@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Region and credentials for AWS's services, found where its SDKs find them: in the configuration, a profile, the environment, the default
- * profile, the metadata service of the instance (version 2); and with role_arn those of a role that they may assume. What expires is kept
- * until five minutes before.
+ * Region and credentials for AWS's services, found where its SDKs find them: in the configuration, a profile, the environment (keys, or the
+ * token of a web identity), the default profile, the container's agent, the metadata service of the instance (version 2); and those of the
+ * roles that a profile and role_arn name. What expires is kept until five minutes before.
  */
 #pragma once
 #include "lib/base/err.h"
@@ -16,11 +16,19 @@ struct aws_credentials {
 	int64_t expires_ns;			 /* realtime; 0: to be looked up each time */
 };
 
+/* Each role is assumed with the credentials of the last level below it that has some. */
+enum aws_level { AWS_BASE, AWS_PROFILE_ROLE, AWS_ROLE, AWS_LEVELS };
+struct aws_role {
+	char *arn, *external_id, *session_name; /* heap; arn NULL: no such role */
+};
+
 struct aws {
 	struct discover_provider *p;
 	const struct config_ec2_sd *sd;
 	char *region;
-	struct aws_credentials base, role;
+	struct aws_credentials levels[AWS_LEVELS];
+	struct aws_role roles[AWS_LEVELS];
+	enum aws_level level; /* that is asked for */
 	char *metadata_token;
 	int64_t metadata_token_until_ns; /* monotonic */
 	void (*done)(struct discover_provider *p, const char *error);

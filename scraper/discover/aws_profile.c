@@ -7,16 +7,43 @@
 #include "lib/base/alloc.h"
 #include "lib/base/bytes.h"
 #include "lib/base/fs.h"
+#include <stddef.h>
 #include <string.h>
 
 enum { MAX_FILE_BYTES = 1 << 20 };
 
+static const struct {
+	const char *name;
+	size_t off;
+} keys[] = {
+	{"aws_access_key_id", offsetof(struct aws_profile, access_key)},
+	{"aws_secret_access_key", offsetof(struct aws_profile, secret_key)},
+	{"aws_session_token", offsetof(struct aws_profile, session)},
+	{"region", offsetof(struct aws_profile, region)},
+	{"role_arn", offsetof(struct aws_profile, role_arn)},
+	{"external_id", offsetof(struct aws_profile, external_id)},
+	{"role_session_name", offsetof(struct aws_profile, role_session_name)},
+	{"mfa_serial", offsetof(struct aws_profile, mfa_serial)},
+	{"source_profile", offsetof(struct aws_profile, source_profile)},
+	{"credential_source", offsetof(struct aws_profile, credential_source)},
+	{"web_identity_token_file", offsetof(struct aws_profile, web_identity_token_file)},
+	{"sso_session", offsetof(struct aws_profile, sso_session)},
+	{"sso_start_url", offsetof(struct aws_profile, sso_start_url)},
+	{"sso_region", offsetof(struct aws_profile, sso_region)},
+	{"sso_account_id", offsetof(struct aws_profile, sso_account_id)},
+	{"sso_role_name", offsetof(struct aws_profile, sso_role_name)},
+	{"credential_process", offsetof(struct aws_profile, credential_process)},
+};
+
+static char **member(struct aws_profile *p, size_t key)
+{
+	return (char **)(void *)((char *)p + keys[key].off);
+}
+
 void aws_profile_done(struct aws_profile *p)
 {
-	free(p->access_key);
-	free(p->secret_key);
-	free(p->session);
-	free(p->region);
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		free(*member(p, i));
 	*p = (struct aws_profile) {};
 }
 
@@ -59,14 +86,9 @@ static void read_line(const char *line, size_t n, struct aws_profile *ret)
 		return;
 	key = trim(line, (size_t)(equals - line));
 	value = trim(equals + 1, n - (size_t)(equals + 1 - line));
-	if (is_text(key, "aws_access_key_id"))
-		take(&ret->access_key, value);
-	else if (is_text(key, "aws_secret_access_key"))
-		take(&ret->secret_key, value);
-	else if (is_text(key, "aws_session_token"))
-		take(&ret->session, value);
-	else if (is_text(key, "region"))
-		take(&ret->region, value);
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (is_text(key, keys[i].name))
+			take(member(ret, i), value);
 }
 
 bool aws_profile_read(const char *text, size_t n, const char *section, struct aws_profile *ret)
@@ -112,18 +134,38 @@ static int load_file(struct fs *fs, const char *variable, const char *name, cons
 	return text.len && aws_profile_read((const char *)text.data, text.len, section, ret);
 }
 
+static int load_sso_session(struct fs *fs, struct aws_profile *ret, struct errbuf *eb)
+{
+	_cleanup_free_ char *section = xasprintf("sso-session %s", ret->sso_session);
+	_cleanup_aws_profile_ struct aws_profile session = {};
+	int r = load_file(fs, "AWS_CONFIG_FILE", "config", section, &session, eb);
+
+	if (r < 0)
+		return r;
+	if (!r)
+		return err_set(eb, -ENOENT, "there is no [sso-session %.100s] in ~/.aws/config",
+			ret->sso_session);
+	if (!ret->sso_start_url)
+		ret->sso_start_url = TAKE(session.sso_start_url);
+	if (!ret->sso_region)
+		ret->sso_region = TAKE(session.sso_region);
+	return 0;
+}
+
 int aws_profile_load(struct fs *fs, const char *name, struct aws_profile *ret, struct errbuf *eb)
 {
 	_cleanup_free_ char *section =
 		strcmp(name, "default") ? xasprintf("profile %s", name) : xstrdup(name);
-	int a, b;
+	int a, b, c = 0;
 
 	*ret = (struct aws_profile) {};
 	a = load_file(fs, "AWS_SHARED_CREDENTIALS_FILE", "credentials", name, ret, eb);
 	b = a < 0 ? a : load_file(fs, "AWS_CONFIG_FILE", "config", section, ret, eb);
-	if (b < 0) {
+	if (b >= 0 && ret->sso_session)
+		c = load_sso_session(fs, ret, eb);
+	if (b < 0 || c < 0) {
 		aws_profile_done(ret);
-		return b;
+		return b < 0 ? b : c;
 	}
 	return a || b ? 0
 		      : err_set(eb, -ENOENT,

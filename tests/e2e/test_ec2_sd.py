@@ -1,10 +1,14 @@
 """ec2_sd_configs against a server that speaks EC2's Query API and verifies the signatures of version 4."""
 import hashlib
 import hmac
+import http.server
 import json
 import os
 import signal
+import subprocess
+import sys
 import tempfile
+import threading
 import time
 import unittest
 import urllib.parse
@@ -242,7 +246,7 @@ class Ec2SdTest(unittest.TestCase):
             f.write(f'# comment\n[other]\naws_access_key_id = WRONG\naws_secret_access_key = wrong\n\n[ mine ]\n'
                     f'aws_access_key_id={KEY}\r\naws_secret_access_key =  {SECRET}\n; end')
         with open(f'{home}/.aws/config', 'w') as f:
-            f.write(f'[default]\nregion = us-east-1\n[profile mine]\ns3 =\n  region = nested\nregion = {REGION}\n[profile empty]\nsso_session = x\n')
+            f.write(f'[default]\nregion = us-east-1\n[profile mine]\ns3 =\n  region = nested\nregion = {REGION}\n[profile empty]\noutput = json\n')
         env = {k: v for k, v in os.environ.items() if not k.startswith('AWS_')}
         env.update(HOME=home, AWS_EC2_METADATA_DISABLED='true')
         self.ec2.pages = {'': page(instance(7))}
@@ -258,6 +262,156 @@ class Ec2SdTest(unittest.TestCase):
         self.ec2.pages = {'': page(instance(8))}
         with scraper(self.config(), env=env) as s:
             wait_for('the target', lambda: set(targets(s)) == {'10.0.0.8:80'})
+
+    # Credentials for a token: each is found by `sonde check service-discovery`, which asks as the scraper does.
+
+    def found(self, env, keys='', config=None):
+        """What the check says with nothing but these variables; the instances are asked for with what was found."""
+        home = self.enterContext(tempfile.TemporaryDirectory(prefix='sonde-aws.'))
+        clean = {k: v for k, v in os.environ.items() if not k.startswith('AWS_')}
+        clean.update(HOME=home, AWS_EC2_METADATA_DISABLED='true')
+        clean.update({k: v.replace('HOME', home) for k, v in env.items() if not k.startswith('/')})
+        for name, text in env.items():
+            if name.startswith('/'):
+                os.makedirs(os.path.dirname(home + name), exist_ok=True)
+                with open(home + name, 'w') as f:
+                    f.write(text.replace('HOME', home))
+        with open(f'{home}/sonde.yml', 'w') as f:
+            f.write(config or self.config(keys))
+        out = sonde('check', 'service-discovery', '--timeout=20s', f'{home}/sonde.yml', 'j', env=clean)
+        return out.stdout + out.stderr
+
+    def serve(self, answer):
+        return self.enterContext(Target(answer))
+
+    def roles_own(self, n):
+        """From now on only the credentials that the servers below give are good."""
+        self.ec2.key, self.ec2.secret, self.ec2.session, self.ec2.pages = 'ASIAROLE', 'role/secret+', 'of-role', {'': page(instance(n))}
+
+    def test_web_identity(self):
+        """As EKS sets it for a service account: a token in a file, which is renewed, becomes a role's credentials at STS, without a signature."""
+        asked = []
+
+        def sts(handler, body):
+            q = dict(urllib.parse.parse_qsl(body.decode()))
+            asked.append((q, handler.headers.get('Authorization')))
+            if q.get('WebIdentityToken') != 'eyJ.token':
+                return 400, {}, (b'<ErrorResponse><Error><Type>Sender</Type><Code>InvalidIdentityToken</Code><Message>Incorrect token audience</Message></Error>'
+                                 b'</ErrorResponse>')
+            return 200, {}, (f'<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleWithWebIdentityResult>'
+                             f'<SubjectFromWebIdentityToken>s</SubjectFromWebIdentityToken><Credentials><SessionToken>of-role</SessionToken>'
+                             f'<SecretAccessKey>role/secret+</SecretAccessKey><Expiration>{utc(3600)}</Expiration><AccessKeyId>ASIAROLE</AccessKeyId>'
+                             f'</Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>').encode()
+        self.roles_own(9)
+        env = {'AWS_ENDPOINT_URL_STS': f'http://{self.serve(sts).address}/', '/token': 'eyJ.token\n'}
+        pod = {**env, 'AWS_WEB_IDENTITY_TOKEN_FILE': 'HOME/token', 'AWS_ROLE_ARN': 'arn:aws:iam::1:role/pod', 'AWS_ROLE_SESSION_NAME': 'of pod'}
+        self.assertIn('10.0.0.9:80', self.found(pod))
+        self.assertEqual(asked[0], ({'Action': 'AssumeRoleWithWebIdentity', 'Version': '2011-06-15', 'RoleArn': 'arn:aws:iam::1:role/pod', 'RoleSessionName': 'of pod',
+                                     'WebIdentityToken': 'eyJ.token'}, None))
+        profile = '[profile p]\nrole_arn = arn:aws:iam::1:role/p\nweb_identity_token_file = HOME/token\n'
+        self.assertIn('10.0.0.9:80', self.found({**env, '/.aws/config': profile}, ', profile: p'))
+        self.assertEqual(asked[1][0]['RoleArn'], 'arn:aws:iam::1:role/p')
+        for change, why in (({'/token': 'old'}, 'web identity: the server answered with status 400: InvalidIdentityToken: Incorrect token audience'),
+                            ({'/token': '\n'}, 'there is no token in it'), ({'/token': 'a\nb'}, 'a token is one line of ASCII'),
+                            ({'AWS_WEB_IDENTITY_TOKEN_FILE': 'HOME/none'}, '/none'), ({'AWS_ROLE_ARN': ''}, 'AWS_ROLE_ARN is not set')):
+            self.assertIn(why, self.found({**pod, **change}))
+
+    def test_container(self):
+        """The agent of an EKS pod identity or an ECS task, and roles assumed from what it gives."""
+        asked, answer = [], {'status': 200}
+
+        def agent(handler, body):
+            asked.append((handler.path, handler.headers.get('Authorization')))
+            if answer['status'] != 200:
+                return answer['status'], {}, b'{"code":"AccessDenied","message":"token is not valid"}'
+            return 200, {}, json.dumps({'RoleArn': 'r', 'AccessKeyId': 'ASIAROLE', 'SecretAccessKey': 'role/secret+', 'Token': 'of-role', 'Expiration': utc(3600)}).encode()
+        self.roles_own(10)
+        env = {'AWS_CONTAINER_CREDENTIALS_FULL_URI': f'http://{self.serve(agent).address}/v1/credentials', 'AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE': 'HOME/token',
+               '/token': 'eyJ.pod\n'}
+        self.assertIn('10.0.0.10:80', self.found(env))
+        self.assertEqual(asked, [('/v1/credentials', 'eyJ.pod')])
+        self.assertIn('10.0.0.10:80', self.found({**env, 'AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE': '', 'AWS_CONTAINER_AUTHORIZATION_TOKEN': 'Basic x'}))
+        self.assertEqual(asked[-1], ('/v1/credentials', 'Basic x'))
+        answer['status'] = 403
+        self.assertIn("the container's credentials: the server answered with status 403: token is not valid", self.found(env))
+        self.assertIn('"10.1.2.3" is neither this machine nor an agent of ECS or EKS, expected https',
+                      self.found({**env, 'AWS_CONTAINER_CREDENTIALS_FULL_URI': 'http://10.1.2.3/'}))
+
+    @unittest.skipIf(os.geteuid() != 0, 'needs root, for a network of its own')
+    def test_container_of_ecs(self):
+        """AWS_CONTAINER_CREDENTIALS_RELATIVE_URI is asked of an address that only exists in a network of its own."""
+        script = 'ip link set lo up && ip addr add 169.254.170.2/32 dev lo && exec "$@"'
+        here = os.path.dirname(os.path.abspath(__file__))
+        inside = f"""
+import sys, unittest
+sys.path.insert(0, {here!r})
+import test_ec2_sd
+sys.exit(not unittest.TextTestRunner().run(test_ec2_sd.Ec2SdTest('inside_ecs')).wasSuccessful())
+"""
+        r = subprocess.run(['unshare', '--net', 'sh', '-c', script, 'sh', sys.executable, '-c', inside], capture_output=True, text=True)
+        self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
+
+    def inside_ecs(self):
+        body = json.dumps({'AccessKeyId': 'ASIAROLE', 'SecretAccessKey': 'role/secret+', 'Token': 'of-role', 'Expiration': utc(3600)}).encode()
+
+        class Agent(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(200 if self.path == '/v2/credentials/1-2' else 404)
+                self.end_headers()
+                self.wfile.write(body)
+        agent = http.server.HTTPServer(('169.254.170.2', 80), Agent)
+        threading.Thread(target=agent.serve_forever, daemon=True).start()
+        self.roles_own(11)
+        self.assertIn('10.0.0.11:80', self.found({'AWS_CONTAINER_CREDENTIALS_RELATIVE_URI': '/v2/credentials/1-2'}))
+
+    def test_sign_on(self):
+        """A profile of IAM Identity Center: the token that `aws sso login` left becomes a role's credentials."""
+        asked = []
+
+        def portal(handler, body):
+            asked.append(handler.path)
+            if handler.headers.get('x-amz-sso_bearer_token') != 'bearer':
+                return 401, {}, b'{"message":"Session token not found or invalid","__type":"com.amazonaws.switchboard.portal#UnauthorizedException"}'
+            return 200, {}, json.dumps({'roleCredentials': {'accessKeyId': 'ASIAROLE', 'secretAccessKey': 'role/secret+', 'sessionToken': 'of-role',
+                                                            'expiration': int(time.time() + 3600) * 1000}}).encode()
+
+        def cached(name, token='bearer', expires=3600):
+            return {f'/.aws/sso/cache/{hashlib.sha1(name.encode()).hexdigest()}.json':
+                    json.dumps({'startUrl': 'https://x.awsapps.com/start', 'region': REGION, 'accessToken': token, 'expiresAt': utc(expires)})}
+        self.roles_own(12)
+        keys = 'sso_account_id = 123456789012\nsso_role_name = Read Only\n'
+        env = {'AWS_ENDPOINT_URL_SSO': f'http://{self.serve(portal).address}',
+               '/.aws/config': f'[profile new]\nsso_session = corp\n{keys}[sso-session corp]\nsso_start_url = https://x.awsapps.com/start\nsso_region = {REGION}\n'
+                               f'[profile old]\nsso_start_url = https://x.awsapps.com/start\nsso_region = {REGION}\n{keys}[profile lost]\nsso_session = none\n{keys}'
+                               f'[profile part]\nsso_start_url = https://x.awsapps.com/start\n'}
+        self.assertIn('10.0.0.12:80', self.found({**env, **cached('corp')}, ', profile: new'))
+        self.assertEqual(asked, ['/federation/credentials?account_id=123456789012&role_name=Read%20Only'])
+        self.assertIn('10.0.0.12:80', self.found({**env, **cached('https://x.awsapps.com/start')}, ', profile: old'))
+        for profile, files, why in (('new', {}, 'aws sso login'), ('new', cached('corp', expires=-5), 'has expired: aws sso login'),
+                                    ('new', cached('corp', 'other'), 'status 401: Session token not found or invalid'),
+                                    ('lost', {}, 'there is no [sso-session none]'), ('part', {}, 'expected sso_start_url, sso_region, sso_account_id and sso_role_name')):
+            out = self.found({**env, **files}, f', profile: {profile}')
+            self.assertIn(why, out)
+            self.assertNotIn('bearer', out)
+
+    def test_profiles_with_roles(self):
+        """role_arn of a profile with the keys of another one, and what is not read is named."""
+        sts = Sts()
+        self.roles_own(13)
+        kinds = {'role': 'role_arn = arn:aws:iam::1:role/p\nsource_profile = keys\nexternal_id = x\nrole_session_name = me\n',
+                 'variables': 'role_arn = arn:aws:iam::1:role/p\ncredential_source = Environment\n', 'mfa': 'role_arn = r\nmfa_serial = m\nsource_profile = keys\n',
+                 'program': 'credential_process = /bin/true\n', 'chain': 'role_arn = r\nsource_profile = role\n', 'alone': 'role_arn = r\n',
+                 'strange': 'role_arn = r\ncredential_source = Moon\n'}
+        env = {'AWS_ENDPOINT_URL_STS': f'http://{self.serve(sts).address}', '/.aws/config': ''.join(f'[profile {k}]\n{v}' for k, v in kinds.items()),
+               '/.aws/credentials': f'[keys]\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n'}
+        self.assertIn('10.0.0.13:80', self.found(env, ', profile: role'))
+        q, _ = sts.asked[0]
+        self.assertEqual((q['RoleArn'], q['ExternalId'], q['RoleSessionName']), ('arn:aws:iam::1:role/p', 'x', 'me'))
+        self.assertIn('10.0.0.13:80', self.found({**env, 'AWS_ACCESS_KEY_ID': KEY, 'AWS_SECRET_ACCESS_KEY': SECRET}, ', profile: variables'))
+        for profile, why in (('mfa', 'mfa_serial: its role wants a code'), ('program', 'credential_process: programs are not run'),
+                             ('chain', 'source_profile "role" has no aws_access_key_id'), ('alone', 'stands without source_profile'),
+                             ('variables', 'it has no AWS_ACCESS_KEY_ID'), ('strange', 'expected Environment, Ec2InstanceMetadata or EcsContainer')):
+            self.assertIn(why, self.found(env, f', profile: {profile}'))
 
 
 if __name__ == '__main__':

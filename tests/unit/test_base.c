@@ -313,6 +313,10 @@ static void test_known_hashes(void **state)
 	assert_int_equal(hash_crc32c(hash_crc32c(0, "1234", 4), "56789", 5), 0xe3069283);
 	hash_md5("abc", 3, d);
 	assert_int_equal(d[0], 0x90);
+	hash_sha1("abc", 3, d);
+	assert_memory_equal(d,
+		"\xa9\x99\x3e\x36\x47\x06\x81\x6a\xba\x3e\x25\x71\x78\x50\xc2\x6c\x9c\xd0\xd8\x9d",
+		20);
 	hash_sha256("abc", 3, d);
 	assert_int_equal(d[0], 0xba);
 	assert_true(hash_xxh3("", 0) == 0x2d06800538d394c2ULL);
