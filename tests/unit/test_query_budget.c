@@ -2,7 +2,7 @@
  *
  * What queries charge to their budget: the plan too, and at any limit they fail in full or answer.
  */
-#include "scraper/query/query.h"
+#include "scraper/query/heatmap.h"
 #include "tests/unit/fake_part.h"
 
 enum { N_JOBS = 40, PER_JOB = 40, N = N_JOBS * PER_JOB };
@@ -45,7 +45,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-enum ask { MERGE, OVER_TIME, PROFILES, N_ASKS };
+enum ask { MERGE, OVER_TIME, PROFILES, HEATMAP, N_ASKS };
 
 /* Runs one query within `limit` bytes; what it still holds at the end must be nothing. */
 static int ask(enum ask what, uint64_t limit, uint64_t *ret_peak)
@@ -85,6 +85,16 @@ static int ask(enum ask what, uint64_t limit, uint64_t *ret_peak)
 		if (!r)
 			assert_true(m.lines[0].sum > N - 2);
 		query_matrix_done(&m);
+		break;
+	}
+	case HEATMAP: {
+		const struct query_heat_spec heat = {.n_rows = 20, .exemplars = true};
+		struct query_heatmap h = {};
+
+		r = query_heatmap(&env, &spec, &heat, &h, &eb);
+		if (!r)
+			assert_int_equal(h.lines[0].n_profiles, N);
+		query_heatmap_done(&h);
 		break;
 	}
 	default: {

@@ -3,7 +3,8 @@
  * Lists of profiles and merges of single ones, against the records they were made of.
  */
 #include "lib/base/budget.h"
-#include "scraper/query/query.h"
+#include "scraper/query/heatmap.h"
+#include <math.h>
 #include "tests/unit/fake_part.h"
 
 static uint64_t rng = 0x853c49e6748fea9bULL;
@@ -197,6 +198,161 @@ static void test_limit_keeps_the_largest(void **state)
 	drop_records();
 }
 
+/* ---- heatmaps ---- */
+
+/* What of a record has this thread name, NULL: none; false: no row has. */
+static bool of_thread(const struct record *r, const char *thread, int64_t *ret)
+{
+	bool any = false;
+
+	*ret = 0;
+	for (size_t k = 0; k < r->n_rows; k++) {
+		const char *have = r->rows[k].labels.value[4];
+
+		if (thread ? !have || strcmp(have, thread) != 0 : have != NULL)
+			continue;
+		any = true;
+		*ret += r->rows[k].value[1];
+	}
+	return any;
+}
+
+struct heat_case {
+	const struct query_spec *spec;
+	const struct query_heat_spec *heat;
+	const struct query_heatmap *got;
+	int kind;
+};
+
+static size_t slot_of(const struct heat_case *c, int64_t t)
+{
+	int64_t n = (c->spec->end_ns - c->spec->start_ns) / c->spec->step_ns + 1;
+	int64_t d = t - c->spec->start_ns, k = d <= 0 ? 0 : (d - 1) / c->spec->step_ns + 1;
+
+	return (size_t)(k < n ? k : n - 1);
+}
+
+static bool is_counted(const struct heat_case *c, const struct record *r)
+{
+	int64_t step = c->spec->step_ns;
+	int64_t last = c->spec->start_ns + (c->spec->end_ns - c->spec->start_ns) / step * step;
+
+	if (r->kind != c->kind)
+		return false;
+	return c->heat->look_back ? r->time > c->spec->start_ns - step && r->time <= last
+				  : r->time >= c->spec->start_ns && r->time <= c->spec->end_ns;
+}
+
+/* The count of one cell from the records; its largest and earliest profile. */
+static uint32_t count_cell(const struct heat_case *c, const char *thread, size_t slot, size_t row,
+	const struct record **ret_largest, int64_t *ret_value)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < n_records; i++) {
+		const double *edge = c->got->row_min;
+		size_t n_rows = c->got->n_rows, at = n_rows - 1;
+		int64_t value;
+
+		if (!is_counted(c, &records[i]) || !of_thread(&records[i], thread, &value) ||
+			slot_of(c, records[i].time) != slot)
+			continue;
+		while (at && (double)value < edge[at] - 1e-6)
+			at--;
+		if (at != row)
+			continue;
+		if (!n++ || value > *ret_value) {
+			*ret_largest = &records[i];
+			*ret_value = value;
+		}
+	}
+	return n;
+}
+
+static void check_slot(const struct heat_case *c, const char *thread,
+	const struct query_heat_slot *slot, size_t *n_profiles)
+{
+	size_t at = (size_t)((slot->time_ns - c->spec->start_ns) / c->spec->step_ns), n = 0;
+
+	for (size_t row = 0; row < c->got->n_rows; row++) {
+		const struct record *largest = NULL;
+		const struct query_exemplar *e = &slot->exemplars[n];
+		int64_t value = 0;
+
+		assert_int_equal(
+			slot->counts[row], count_cell(c, thread, at, row, &largest, &value));
+		*n_profiles += slot->counts[row];
+		if (!slot->counts[row])
+			continue;
+		assert_int_equal(e->value, value);
+		assert_int_equal(e->id.time_ns, largest->time);
+		assert_string_equal(labels_get(&e->labels, "job"), largest->series.value[2]);
+		assert_string_equal(labels_get(&e->labels, "__name__"), "");
+		assert_null(e->span);
+		n++;
+	}
+	assert_int_equal(slot->n_exemplars, n);
+	assert_true(n > 0);
+}
+
+static void check_heatmap(int kind, const struct query_heat_spec *heat, int64_t step)
+{
+	static const char *const by[] = {"thread_name"}, *const threads[] = {"main", "gc", NULL};
+	struct query_selector selector;
+	struct budget budget;
+	struct query_env env = {.parts = fakes, .n_parts = n_fakes, .budget = &budget};
+	struct query_spec spec = {.selector = &selector,
+		.start_ns = 1010 * SEC,
+		.end_ns = 1060 * SEC,
+		.step_ns = step,
+		.group_by = by,
+		.n_group_by = 1};
+	struct query_heatmap h;
+	const struct heat_case c = {&spec, heat, &h, kind};
+	size_t n_want = 0;
+
+	budget_init(&budget, NULL, "query", NULL, 0);
+	select_thread(kind, NULL, &selector);
+	assert_int_equal(query_heatmap(&env, &spec, heat, &h, NULL), 0);
+	for (size_t t = 0; t < 3; t++) {
+		size_t n = 0, want = 0;
+		int64_t value;
+
+		for (size_t i = 0; i < n_records; i++)
+			want += is_counted(&c, &records[i]) &&
+				of_thread(&records[i], threads[t], &value);
+		for (size_t i = 0; i < h.n_lines; i++)
+			if (!strcmp(labels_get(&h.lines[i].labels, "thread_name"),
+				    threads[t] ? threads[t] : ""))
+				for (size_t k = 0; k < h.lines[i].n_slots; k++)
+					check_slot(&c, threads[t], &h.lines[i].slots[k], &n);
+		assert_int_equal(n, want);
+		n_want += want > 0;
+	}
+	assert_int_equal(h.n_lines, n_want);
+	for (size_t i = 1; i < h.n_lines; i++)
+		assert_true(h.lines[i - 1].n_profiles >= h.lines[i].n_profiles);
+	query_heatmap_done(&h);
+	assert_int_equal(budget.used_bytes, 0);
+	query_selector_done(&selector);
+}
+
+static void test_heatmaps(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 10; round++) {
+		make_records();
+		for (unsigned how = 0; how < 8; how++) {
+			const struct query_heat_spec heat = {
+				.n_rows = how & 1 ? 1 : 7, .look_back = how & 2, .exemplars = true};
+
+			check_heatmap(
+				how & 4 ? STORE_INSTANT : STORE_DELTA, &heat, (7 + round) * SEC);
+		}
+		drop_records();
+	}
+}
+
 static void test_ids(void **state)
 {
 	static const char *const bad[] = {"", "x", "17abcdef-0123-4567-89ab-cdef0123456",
@@ -234,6 +390,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_limit_keeps_the_largest),
+		cmocka_unit_test(test_heatmaps),
 		cmocka_unit_test(test_ids),
 	};
 
