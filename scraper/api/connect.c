@@ -40,6 +40,7 @@ static const struct method {
 	TYPES("LabelValues", label_values_request, querier_label_values),
 	QUERIER("Series", series_request, querier_series),
 	QUERIER("SelectSeries", select_series_request, querier_select_series),
+	QUERIER("SelectHeatmap", select_heatmap_request, querier_select_heatmap),
 	QUERIER("SelectMergeStacktraces", select_merge_stacktraces_request, querier_stacktraces),
 	QUERIER("SelectMergeSpanProfile", select_merge_span_profile_request, querier_span_profile),
 	QUERIER("SelectMergeProfile", select_merge_profile_request, querier_profile),

@@ -5,6 +5,7 @@
  */
 #pragma once
 #include "scraper/api/api_impl.h"
+#include "scraper/query/heatmap.h"
 #include <protobuf-c/protobuf-c.h>
 
 struct connect_call {
@@ -71,6 +72,17 @@ int querier_merge_run(
 struct Types__V1__StackTraceSelector;
 int querier_call_site(struct connect_call *c, const struct Types__V1__StackTraceSelector *s,
 	const char *const **ret, size_t *ret_n, struct errbuf *eb) _must_check_;
+/* The labels as messages in the call's arena, *ret_n of them; NULL sticks in the arena. */
+struct Types__V1__LabelPair;
+struct Types__V1__LabelPair **querier_label_pairs(
+	struct connect_call *c, const struct labels *l, size_t *ret_n);
+struct Types__V1__Exemplar;
+struct Types__V1__Exemplar *querier_exemplar(
+	struct connect_call *c, const struct query_exemplar *e); /* querier_heatmap.c */
+enum { QUERIER_MAX_GROUP_BY = 31 }; /* and one more by which spans are told apart */
+/* Steps and group_by of requests for values over time. */
+int querier_check_step(
+	double step, size_t n_group_by, int64_t limit, struct errbuf *eb) _must_check_;
 /* max_nodes as clients give it: 0 is the default. */
 int querier_max_nodes(const struct api *a, int64_t given, size_t fallback, size_t *ret,
 	struct errbuf *eb) _must_check_;
@@ -80,6 +92,7 @@ connect_fn querier_profile_types, querier_label_names, querier_label_values,
 	querier_series;					 /* querier_catalog.c */
 connect_fn querier_profile_stats, querier_analyze_query; /* querier_catalog.c */
 connect_fn querier_select_series;			 /* querier_series.c */
+connect_fn querier_select_heatmap;			 /* querier_heatmap.c */
 connect_fn querier_stacktraces, querier_span_profile, querier_profile,
 	querier_diff;					/* querier_trees.c */
 connect_fn settings_get, settings_set, settings_delete; /* settings.c */

@@ -284,6 +284,7 @@ static void write_value(struct json *j, const ProtobufCFieldDescriptor *f, const
 	case PROTOBUF_C_TYPE_INT64: write_int(j, "%" PRId64, *(const int64_t *)p); break;
 	case PROTOBUF_C_TYPE_UINT64: write_int(j, "%" PRIu64, *(const uint64_t *)p); break;
 	case PROTOBUF_C_TYPE_UINT32: json_uint(j, *(const uint32_t *)p); break;
+	case PROTOBUF_C_TYPE_INT32: json_int(j, *(const int32_t *)p); break;
 	default: ASSERT(!"a field kind that no message of ours has");
 	}
 }
@@ -297,7 +298,8 @@ static bool is_default(const ProtobufCFieldDescriptor *f, const void *p)
 	case PROTOBUF_C_TYPE_DOUBLE: return *(const double *)p == 0;
 	case PROTOBUF_C_TYPE_BOOL: return !*(const protobuf_c_boolean *)p;
 	case PROTOBUF_C_TYPE_ENUM: return !*(const int *)p;
-	case PROTOBUF_C_TYPE_UINT32: return !*(const uint32_t *)p;
+	case PROTOBUF_C_TYPE_UINT32:
+	case PROTOBUF_C_TYPE_INT32: return !*(const uint32_t *)p;
 	default: return !*(const uint64_t *)p;
 	}
 }
@@ -310,7 +312,8 @@ static size_t item_size(const ProtobufCFieldDescriptor *f)
 	case PROTOBUF_C_TYPE_BYTES: return sizeof(ProtobufCBinaryData);
 	case PROTOBUF_C_TYPE_BOOL: return sizeof(protobuf_c_boolean);
 	case PROTOBUF_C_TYPE_ENUM: return sizeof(int);
-	case PROTOBUF_C_TYPE_UINT32: return sizeof(uint32_t);
+	case PROTOBUF_C_TYPE_UINT32:
+	case PROTOBUF_C_TYPE_INT32: return sizeof(uint32_t);
 	default: return sizeof(uint64_t);
 	}
 }

@@ -72,15 +72,22 @@ static bool is_plain_name(const char *s)
 	return *s != '\0';
 }
 
-/* Copies of the texts; those that are no plain names only when asked for. */
-static char **copy_names(
-	struct connect_call *c, const struct query_strings *s, bool any, size_t *ret_n)
+/* A span selects and is told by exemplars; as a label to choose from it would be a list of every request. */
+static bool is_shown(const char *name, bool any)
 {
+	return (any || is_plain_name(name)) && strcmp(name, "span_id") != 0;
+}
+
+/* Copies of the texts; of names of labels those that are shown. */
+static char **copy_names(
+	struct connect_call *c, const struct query_strings *s, bool labels, size_t *ret_n)
+{
+	bool any = accepts_any_name(c);
 	char **names = CONNECT_ARRAY(c, s->n, char *);
 
 	*ret_n = 0;
 	for (size_t i = 0; names && i < s->n; i++)
-		if (any || is_plain_name(s->items[i]))
+		if (!labels || is_shown(s->items[i], any))
 			names[(*ret_n)++] = connect_text(c, s->items[i]);
 	return names;
 }
@@ -99,7 +106,7 @@ int querier_label_names(struct connect_call *c, const ProtobufCMessage *request,
 	if (r || !out)
 		return r ? r : arena_error(&c->arena, eb);
 	types__v1__label_names_response__init(out);
-	out->names = copy_names(c, &names, accepts_any_name(c), &out->n_names);
+	out->names = copy_names(c, &names, true, &out->n_names);
 	return connect_answer(c, &out->base, eb);
 }
 
@@ -119,7 +126,7 @@ int querier_label_values(struct connect_call *c, const ProtobufCMessage *request
 	if (r || !out)
 		return r ? r : arena_error(&c->arena, eb);
 	types__v1__label_values_response__init(out);
-	out->names = copy_names(c, &values, true, &out->n_names);
+	out->names = copy_names(c, &values, false, &out->n_names);
 	return connect_answer(c, &out->base, eb);
 }
 

@@ -1,32 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SelectSeries: values over time, a series per group.
+ * SelectSeries: values over time, a series per group, with the largest profile of each point when exemplars are asked for.
  */
 #include "lib/base/clock.h"
 #include "proto/querier.pb-c.h"
 #include "scraper/api/connect.h"
 #include <math.h>
 
-enum { MAX_GROUP_LABELS = 32 };
-static const double MAX_STEP_S = 1e9;
-
 static Types__V1__Series *put_line(struct connect_call *c, const struct query_line *l)
 {
 	Types__V1__Series *out = CONNECT_NEW(c, Types__V1__Series);
-	Types__V1__LabelPair *pairs = CONNECT_ARRAY(c, l->labels.n, Types__V1__LabelPair);
 	Types__V1__Point *points = CONNECT_ARRAY(c, l->n_points, Types__V1__Point);
 
-	if (!out || !pairs || !points)
+	if (!out || !points)
 		return NULL;
 	types__v1__series__init(out);
-	out->labels = CONNECT_ARRAY(c, l->labels.n, Types__V1__LabelPair *);
+	out->labels = querier_label_pairs(c, &l->labels, &out->n_labels);
 	out->points = CONNECT_ARRAY(c, l->n_points, Types__V1__Point *);
-	for (size_t i = 0; out->labels && i < l->labels.n; i++) {
-		types__v1__label_pair__init(&pairs[i]);
-		pairs[i].name = connect_text(c, l->labels.items[i].name);
-		pairs[i].value = connect_text(c, l->labels.items[i].value);
-		out->labels[out->n_labels++] = &pairs[i];
-	}
 	for (size_t i = 0; out->points && i < l->n_points; i++) {
 		types__v1__point__init(&points[i]);
 		points[i].value = l->points[i].value;
@@ -36,16 +26,54 @@ static Types__V1__Series *put_line(struct connect_call *c, const struct query_li
 	return out;
 }
 
+/* The largest profile of each point, as there: one a point. */
+static void put_exemplars(
+	struct connect_call *c, const struct query_heat_line *from, Types__V1__Series *to)
+{
+	for (size_t i = 0, k = 0; i < to->n_points && k < from->n_slots;) {
+		int64_t slot_ms = from->slots[k].time_ns / NS_PER_MS;
+		Types__V1__Point *p = to->points[i];
+
+		if (p->timestamp != slot_ms) {
+			i += p->timestamp < slot_ms;
+			k += p->timestamp > slot_ms;
+			continue;
+		}
+		p->exemplars = CONNECT_ARRAY(c, 1, Types__V1__Exemplar *);
+		if (p->exemplars && from->slots[k].n_exemplars)
+			p->exemplars[0] = querier_exemplar(c, &from->slots[k].exemplars[0]);
+		p->n_exemplars = p->exemplars && p->exemplars[0];
+		i++;
+		k++;
+	}
+}
+
+static int add_exemplars(struct connect_call *c, const struct query_spec *spec,
+	const struct query_matrix *m, Querier__V1__SelectSeriesResponse *out, struct errbuf *eb)
+{
+	const struct query_heat_spec one = {.n_rows = 1, .look_back = true, .exemplars = true};
+	_cleanup_query_heatmap_ struct query_heatmap h = {};
+	int r = query_heatmap(&c->q.env, spec, &one, &h, eb);
+
+	for (size_t i = 0; !r && i < out->n_series; i++)
+		for (size_t k = 0; k < h.n_lines; k++)
+			if (labels_equal(&h.lines[k].labels, &m->lines[i].labels))
+				put_exemplars(c, &h.lines[k], out->series[i]);
+	return r;
+}
+
 static int check(const Querier__V1__SelectSeriesRequest *in, struct errbuf *eb)
 {
-	if (!(in->step >= 0.001) || in->step > MAX_STEP_S)
-		return err_set(
-			eb, -EINVAL, "step: %g is not between 0.001 and 1e9 seconds", in->step);
-	if (in->limit < 0)
-		return err_set(eb, -EINVAL, "limit: is negative");
-	if (in->n_group_by > MAX_GROUP_LABELS)
-		return err_set(eb, -EINVAL, "group_by: more than %d labels", MAX_GROUP_LABELS);
-	return 0;
+	switch (in->exemplar_type) {
+	case TYPES__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_UNSPECIFIED:
+	case TYPES__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_NONE:
+	case TYPES__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_INDIVIDUAL: break;
+	case TYPES__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_SPAN:
+		return err_set(eb, -ENOTSUP,
+			"exemplar type span is not implemented here; SelectHeatmap has it");
+	default: return err_set(eb, -EINVAL, "exemplar_type: unknown (%d)", in->exemplar_type);
+	}
+	return querier_check_step(in->step, in->n_group_by, in->limit, eb);
 }
 
 int querier_select_series(
@@ -91,5 +119,10 @@ int querier_select_series(
 		out->series[i] = put_line(c, &m.lines[i]);
 		out->n_series += out->series[i] != NULL;
 	}
+	r = arena_error(&c->arena, eb);
+	if (!r && in->exemplar_type == TYPES__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_INDIVIDUAL)
+		r = add_exemplars(c, &spec, &m, out, eb);
+	if (r)
+		return r;
 	return connect_answer(c, &out->base, eb);
 }

@@ -43,7 +43,7 @@ class ConnectTest(unittest.TestCase):
         with tempfile.NamedTemporaryFile(suffix='.binpb') as f:
             subprocess.run(['protoc-c', f'--proto_path={TOP}/proto', f'--descriptor_set_out={f.name}', '--include_imports',
                             'querier.proto', 'settings.proto'], check=True)
-            p = subprocess.run(['node', f'{TOP}/build/npm/connect/client.mjs', self.s.url, f.name], input=json.dumps(calls),
+            p = subprocess.run(['node', f'{TOP}/build/npm/connect/client.mjs', self.s.url + '/', f.name], input=json.dumps(calls),
                                capture_output=True, text=True, timeout=120)
         self.assertEqual(p.returncode, 0, p.stderr)
         answers = json.loads(p.stdout)
@@ -80,6 +80,16 @@ class ConnectTest(unittest.TestCase):
         setting = {'name': 'a', 'value': 'é', 'modifiedAt': '7'}
         self.assertEqual((saved, settings, gone), ({'message': {'setting': setting}}, {'message': {'settings': [setting]}}, {'message': {}}))
 
+    def test_heatmap(self):
+        asked = {**self.query, 'step': 120, 'exemplarType': 'EXEMPLAR_TYPE_INDIVIDUAL'}
+        heat, points = self.calls((QUERIER, 'SelectHeatmap', {**asked, 'queryType': 'HEATMAP_QUERY_TYPE_INDIVIDUAL'}),
+                                  (QUERIER, 'SelectSeries', asked))
+        slots = heat['message']['series'][0]['slots']
+        self.assertEqual(sum(sum(s['counts']) for s in slots), 2 * N)
+        self.assertEqual({len(s['yMin']) for s in slots}, {20})
+        best = [max(s['exemplars'], key=lambda e: int(e['value'])) for s in slots]
+        self.assertEqual([p['exemplars'][0]['profileId'] for p in points['message']['series'][0]['points']], [e['profileId'] for e in best])
+
     def test_diff(self):
         sides = {'left': {**self.query, 'labelSelector': '{service_name="alpha"}'}, 'right': {**self.query, 'labelSelector': '{service_name="beta"}'}}
         diff, = self.calls((QUERIER, 'Diff', sides))
@@ -89,7 +99,7 @@ class ConnectTest(unittest.TestCase):
     def test_errors(self):
         bad, unknown, empty = self.calls(
             (QUERIER, 'SelectMergeProfile', {**self.query, 'labelSelector': '{a="b'}),
-            (QUERIER, 'SelectHeatmap', {}),
+            (QUERIER, 'SelectSeries', {**self.query, 'step': 60, 'exemplarType': 'EXEMPLAR_TYPE_SPAN'}),
             (QUERIER, 'SelectMergeStacktraces', {**self.query, 'start': '1', 'end': '2', 'maxNodes': '5'}, {'timeoutMs': 30000}))
         self.assertEqual(bad['code'], 'InvalidArgument')
         self.assertIn('position 4', bad['error'])

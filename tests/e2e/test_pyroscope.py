@@ -81,6 +81,7 @@ class QuerierTest(Base):
         for name in ('service_name', 'job', '__profile_type__', '__name__', 'thread_name'):
             self.assertIn(name, names)
         self.assertNotIn('http.route', names)
+        self.assertNotIn('span_id', names)  # selects, but is no label there
         names = self.call('LabelNames', self.range, Accept='*/*;allow-utf8-labelnames=true')['names']
         self.assertIn('http.route', names)
         heap = self.call('LabelNames', {**self.range, 'matchers': [f'{{__profile_type__="{HEAP}"}}']})['names']
@@ -95,7 +96,10 @@ class QuerierTest(Base):
         self.assertEqual(values('service_name', '{service_name=~"alpha|beta"}', '{service_name!="alpha"}'), ['beta'])
         self.assertEqual(values('service_name', '{service_name="alpha"}', '{service_name="beta"}'), [])
         self.assertEqual(values('http.route'), ['/x'])
-        self.assertEqual(values('nothing'), [])
+        self.assertEqual(self.call('LabelValues', {**self.range, 'name': 'nothing'}), {})
+        self.assertEqual(values('service_name', '{"http.route"="/x"}'), ['beta'])
+        self.assertEqual(values('service_name', '{nothing="",job=~"app|other"}'), ['alpha', 'beta'])  # an absent label is empty
+        self.assertEqual(values('span_id'), [SPAN])
         self.assertEqual(values('__profile_type__'), sorted([CPU, SAMPLES, HEAP]))
         self.refused(400, 'invalid_argument', 'name', 'LabelValues', self.range)
 
@@ -166,6 +170,62 @@ class QuerierTest(Base):
         self.refused(400, 'invalid_argument', 'step', 'SelectSeries', {**self.query, 'step': 0.0001})
         self.refused(400, 'invalid_argument', '11,000', 'SelectSeries', {**self.query, 'step': 0.01})
 
+    def test_exemplars(self):
+        """The largest profile of each point, whose id then selects it alone."""
+        asked = {**self.query, 'step': 120, 'exemplarType': 'EXEMPLAR_TYPE_INDIVIDUAL'}
+        line = self.call('SelectSeries', asked)['series'][0]
+        self.assertEqual({len(p['exemplars']) for p in line['points']}, {1})
+        for p in line['points']:
+            e = p['exemplars'][0]
+            self.assertEqual((e['value'], e.get('spanId')), (str(total('beta')), None))  # the larger one
+            self.assertEqual({x['name']: x['value'] for x in e['labels']}, {'service_name': 'beta', 'job': 'app'})
+            self.assertTrue(int(p['timestamp']) - 120000 < int(e['timestamp']) <= int(p['timestamp']))
+            g = self.call('SelectMergeStacktraces', {**self.query, 'profileIdSelector': [e['profileId']]})['flamegraph']
+            self.assertEqual(g['total'], e['value'])
+        lines = self.call('SelectSeries', {**asked, 'groupBy': ['service_name'], 'limit': 1})['series']
+        self.assertEqual([x['name'] for x in lines[0]['points'][0]['exemplars'][0]['labels']], ['job'])  # but for those that group
+        threads = self.call('SelectSeries', {**asked, 'labelSelector': '{thread_name="gc"}'})['series'][0]
+        self.assertEqual(threads['points'][0]['exemplars'][0]['value'], '20000000')  # of the rows that count
+        for kind in ('EXEMPLAR_TYPE_NONE', 'EXEMPLAR_TYPE_UNSPECIFIED', 0, None):
+            points = self.call('SelectSeries', {**asked, 'exemplarType': kind})['series'][0]['points']
+            self.assertEqual({'exemplars' in p for p in points}, {False})
+        self.refused(501, 'unimplemented', 'span', 'SelectSeries', {**asked, 'exemplarType': 'EXEMPLAR_TYPE_SPAN'})
+        self.refused(400, 'invalid_argument', 'exemplar', 'SelectSeries', {**asked, 'exemplarType': 9})
+
+    def test_heatmap(self):
+        def heat(**kw):
+            return self.call('SelectHeatmap', {**self.query, 'step': 120, 'queryType': 'HEATMAP_QUERY_TYPE_INDIVIDUAL', **kw}).get('series', [])
+        one, = heat()
+        self.assertNotIn('labels', one)
+        edges = [self.s.start_ms + k * 120000 for k in range(7)]
+        self.assertTrue({int(s['timestamp']) for s in one['slots']} <= set(edges))
+        for s in one['slots']:
+            self.assertEqual((len(s['yMin']), len(s['counts'])), (20, 20))
+            self.assertEqual((s['yMin'][0], s['yMin']), (total('alpha'), sorted(s['yMin'])))
+            self.assertEqual((s['counts'][0], s['counts'][19], sum(s['counts'])), (sum(s['counts']) // 2,) * 2 + (sum(s['counts']),))
+            self.assertNotIn('exemplars', s)
+        self.assertEqual(sum(sum(s['counts']) for s in one['slots']), 2 * N)  # one for each profile
+        lines = heat(group_by=['service_name'], exemplar_type='EXEMPLAR_TYPE_INDIVIDUAL')
+        self.assertEqual([line['labels'] for line in lines], [[{'name': 'service_name', 'value': v}] for v in SERVICES])
+        for line, service in zip(lines, SERVICES):
+            for s in line['slots']:
+                e, = s['exemplars']
+                self.assertEqual((e['value'], [x['name'] for x in e['labels']]), (str(total(service)), ['job']))
+                g = self.call('SelectMergeStacktraces', {**self.query, 'profileIdSelector': [e['profileId']]})['flamegraph']
+                self.assertEqual(g['total'], e['value'])
+        self.assertEqual(len(heat(groupBy=['service_name'], limit=1)), 1)
+        spans, = heat(queryType='HEATMAP_QUERY_TYPE_SPAN', exemplarType='EXEMPLAR_TYPE_SPAN', groupBy=['service_name'])
+        self.assertEqual(spans['labels'], [{'name': 'service_name', 'value': 'beta'}])  # the only one with spans
+        self.assertEqual(sum(sum(s['counts']) for s in spans['slots']), N)
+        whole = as_tree(self.call('SelectMergeSpanProfile', {**self.query, 'spanSelector': [SPAN]})['flamegraph'])['total'][0]
+        for s in spans['slots']:
+            self.assertEqual([(e['spanId'], int(e['value']) * N) for e in s['exemplars']], [(SPAN, whole)])
+        self.assertEqual(heat(queryType='HEATMAP_QUERY_TYPE_SPAN', labelSelector='{service_name="alpha"}'), [])
+        self.assertEqual(heat(labelSelector='{job="none"}'), [])
+        self.refused(400, 'invalid_argument', 'step', 'SelectHeatmap', self.query)
+        self.refused(400, 'invalid_argument', 'query_type', 'SelectHeatmap', {**self.query, 'step': 60, 'queryType': 7})
+        self.refused(400, 'invalid_argument', '11,000', 'SelectHeatmap', {**self.query, 'step': 0.01})
+
     def test_stacktraces(self):
         def tree(**kw):
             return as_tree(self.call('SelectMergeStacktraces', {**self.query, **kw})['flamegraph'])
@@ -174,6 +234,10 @@ class QuerierTest(Base):
         self.assertEqual(whole['total;main;work;leaf'], (N * 90000000, N * 90000000))
         self.assertEqual(whole['total;main;idle'], (N * 30000000, N * 30000000))
         self.assertEqual(tree(maxNodes=0), whole)
+        self.assertEqual(tree(start=0, end=0), whole)  # the last hour
+        self.assertEqual(tree(labelSelector='{"http.route"="/x"}')['total'], (N * 60000000, 0))
+        for n in range(1, 6):
+            self.assertEqual(tree(maxNodes=n)['total'], whole['total'])
         cut = tree(maxNodes='3')
         self.assertEqual(cut['total'], whole['total'])
         self.assertEqual(cut['total;main;other'], (N * 45000000, N * 45000000))
@@ -199,6 +263,11 @@ class QuerierTest(Base):
         self.assertEqual(profile.status, 200)
         self.assertNotIn('sample', profile.json)
         self.assertIn('stringTable', profile.json)
+        body = b''.join([b'\x0a', bytes([len(CPU)]), CPU.encode(), b'\x12\x02{}\x18\x01\x20\x02'])
+        with tempfile.NamedTemporaryFile(suffix='.pb') as f:
+            f.write(self.send('SelectMergeProfile', body, content='application/proto').body)
+            f.flush()
+            self.assertIn('Type: cpu', go_pprof('-top', f.name).stdout)
 
     def test_spans(self):
         tree = as_tree(self.call('SelectMergeSpanProfile', {**self.query, 'spanSelector': [SPAN]})['flamegraph'])
@@ -265,7 +334,7 @@ class QuerierTest(Base):
                            ('max_nodes', {'maxNodes': -1}), ('max_nodes', {'maxNodes': 1 << 40}),
                            ('label_selector', {'labelSelector': 7}), ('start', {'start': 'soon'}), ('start', {'start': 1.5})]:
             self.refused(400, 'invalid_argument', text, 'SelectMergeStacktraces', {**self.query, **body})
-        for method, body in [('SelectHeatmap', {}), ('Nothing', {}), ('selectseries', {})]:
+        for method, body in [('Nothing', {}), ('selectseries', {})]:
             self.refused(501, 'unimplemented', '', method, body)
         self.refused(501, 'unimplemented', '', 'ListRecordingRules', {}, service='settings.v1.RecordingRulesService')
         self.refused(501, 'unimplemented', '', 'Upload', {}, service='adhocprofiles.v1.AdHocProfileService')

@@ -25,7 +25,8 @@ static void no_free(void *arena, void *p)
 static const ProtobufCMessageDescriptor *const messages[] = {
 	&querier__v1__select_merge_stacktraces_request__descriptor,
 	&querier__v1__select_series_request__descriptor, &querier__v1__diff_request__descriptor,
-	&querier__v1__series_request__descriptor, &types__v1__label_values_request__descriptor,
+	&querier__v1__series_request__descriptor, &querier__v1__select_heatmap_request__descriptor,
+	&types__v1__label_values_request__descriptor,
 	&settings__v1__set_settings_request__descriptor, &pprof__profile__descriptor,
 	&querier__v1__flame_graph__descriptor};
 
