@@ -99,7 +99,7 @@ test-fuzz: deps ## every fuzz target for a minute (FUZZ_SECONDS=n, ONLY=part of 
 
 unit: $(UNIT)
 # One sub-make builds them all: several would race for the same objects, and for the web interface, which all modes share.
-fuzz: build/ui/assets.c
+fuzz: build/ui/assets.c build/ui/viewer.c
 	@$(MAKE) --no-print-directory MODE=fuzz CC=$(CLANG) fuzz-programs
 .PHONY: fuzz-programs
 fuzz-programs: $(FUZZ)
@@ -188,25 +188,25 @@ $(B)/bpf/sonde.skel.h: $(BPF_SRC:%.c=$(B)/%.o)
 	$(Q)$(BPFTOOL) gen object $(@:.skel.h=.bpf.all.o) $^
 	$(Q)$(BPFTOOL) gen skeleton $(@:.skel.h=.bpf.all.o) name sonde_bpf >$@
 
-# The web interface: bundled once for all modes, embedded as C.
+# The web interface and the viewer of pages, bundled once for all modes, embedded as C.
 UI_SRC := $(wildcard ui/*.json ui/*.mjs ui/src/* ui/src/*/*)
 build/npm/ui/.installed: ui/package.json ui/package-lock.json
 	$(call say,NPM,ui)
 	$(Q).ci/npm-install ui && touch $@
 
-build/ui/assets.c: $(UI_SRC) build/npm/ui/.installed
+build/ui/assets.c build/ui/viewer.c: $(UI_SRC) build/npm/ui/.installed
 	$(call say,UI,$@)
 	@mkdir -p $(@D)
 	$(Q)node ui/build.mjs build/npm/ui/node_modules $@
 
-$(B)/ui/assets.o: build/ui/assets.c $(B)/flags
+$(B)/ui/%.o: build/ui/%.c $(B)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
 # Sources that include the skeleton (exporter/keeper only) need it before their first compile.
 $(call obj,$(wildcard exporter/keeper/*.c)): | $(B)/bpf/sonde.skel.h
 
-$(LIBSONDE): $(call obj,$(LIB_SRC))
+$(LIBSONDE): $(call obj,$(LIB_SRC)) $(B)/ui/viewer.o
 $(LIBEXPORTER): $(call obj,$(EXPORTER_SRC))
 $(LIBSCRAPER): $(call obj,$(SCRAPER_SRC)) $(PROTO_C:.c=.o) $(B)/ui/assets.o
 $(ARCHIVES):

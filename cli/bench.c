@@ -286,6 +286,8 @@ static int compare(struct bench *b, struct errbuf *eb)
 	_cleanup_bytes_ struct bytes table;
 	_cleanup_cli_runs_ struct cli_runs runs;
 	size_t n = b->o->runs;
+	_cleanup_free_ double *values = xcalloc(2 * n * BENCH_N_METRICS, sizeof(*values));
+	struct render_metric metrics[BENCH_N_METRICS];
 	int r;
 
 	cli_runs_init(&runs);
@@ -299,7 +301,10 @@ static int compare(struct bench *b, struct errbuf *eb)
 		r = bytes_error(&table);
 	if (!r)
 		r = cli_compare(&b->compare, &runs, n, b->order, &c, eb);
+	bench_metrics_charts(b->results, n, n, values, metrics);
 	c.notes = (const char *)table.data;
+	c.metrics = metrics;
+	c.n_metrics = BENCH_N_METRICS;
 	if (!r)
 		r = cli_comparison_write(&c, &sources, eb);
 	return r ? r : cli_compare_verdict(&c, eb);

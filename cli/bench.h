@@ -8,6 +8,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/err.h"
 #include "lib/net/http_client.h"
+#include "lib/render/render.h"
 #include <sys/types.h>
 
 /* ---- the sampler ---- */
@@ -81,6 +82,9 @@ int bench_hook(const char *what, const char *command, const char *side, unsigned
 /* Results of A, then of B. The table: medians, change, Mann-Whitney's p. */
 int bench_metrics_table(const struct bench_result *results, size_t n_a, size_t n_b,
 	const char *label_a, const char *label_b, struct bytes *out) _must_check_;
+/* For the charts of a page: `values` has room for BENCH_N_METRICS × (n_a + n_b) and is what `ret` points into. */
+void bench_metrics_charts(const struct bench_result *results, size_t n_a, size_t n_b,
+	double *values, struct render_metric ret[BENCH_N_METRICS]);
 /* side,run,… one line a run. */
 void bench_metrics_csv(const struct bench_result *results, size_t n_a, size_t n,
 	const char *const labels[2], struct bytes *out);

@@ -70,6 +70,23 @@ int bench_metrics_table(const struct bench_result *results, size_t n_a, size_t n
 	return r;
 }
 
+void bench_metrics_charts(const struct bench_result *results, size_t n_a, size_t n_b,
+	double *values, struct render_metric ret[BENCH_N_METRICS])
+{
+	for (int m = 0; m < BENCH_N_METRICS; m++) {
+		double *v = values + (size_t)m * (n_a + n_b);
+
+		for (size_t i = 0; i < n_a + n_b; i++)
+			v[i] = results[i].metrics[m] * metrics[m].scale;
+		ret[m] = (struct render_metric) {.name = metrics[m].name,
+			.unit = metrics[m].unit,
+			.a = v,
+			.b = v + n_a,
+			.n_a = n_a,
+			.n_b = n_b};
+	}
+}
+
 void bench_metrics_csv(const struct bench_result *results, size_t n_a, size_t n,
 	const char *const labels[2], struct bytes *out)
 {

@@ -123,7 +123,9 @@ struct cli_comparison {
 	double scale_a, scale_b; /* of the sums */
 	struct stats_trees stats;
 	struct cli_headline headline;
-	const char *notes; /* more lines for the summary, or NULL */
+	const char *notes;		     /* more lines for the summary, or NULL */
+	const struct render_metric *metrics; /* for charts of pages */
+	size_t n_metrics;
 };
 
 /* Checks what can be checked before anything is measured, and fills in what --per is without being given. -EINVAL. */

@@ -178,7 +178,12 @@ static int render_page(
 	bytes_put_u8(&head, 0);
 	if (bytes_error(&head))
 		return head.error;
-	return render_diff_html(d, (const char *)head.data, c->o->by != NULL, out);
+	return render_diff_html(d,
+		&(struct render_diff_page) {.head = (const char *)head.data,
+			.panels = c->o->by != NULL,
+			.metrics = c->metrics,
+			.n_metrics = c->n_metrics},
+		out);
 }
 
 static enum render_width width_of(const char *name)

@@ -39,7 +39,8 @@ static const struct option_program program = {
 		"Reads pprof profiles (gzipped or not), folded stacks and what perf script prints "
 		"(\"-\" is standard input; what a file holds is seen from its content), adds them "
 		"up as sonde merge does and draws a flame graph: SVG without script, or one HTML "
-		"page. Neither refers to anything outside. Files that are added up must have the "
+		"page with zoom, search and a table. Neither refers to anything outside. Files "
+		"that are added up must have the "
 		"same sample types.",
 	.specs = specs,
 	.n_specs = ARRAY_SIZE(specs),

@@ -250,6 +250,8 @@ static int render(const struct request *q, const struct profile *p,
 	return -EINVAL;
 }
 
+static const char picture_policy[] = "default-src 'none'; style-src 'unsafe-inline'";
+
 static void reply(struct http_request *r, const struct request *q, struct bytes *body)
 {
 	static const char *const types[] = {
@@ -262,6 +264,9 @@ static void reply(struct http_request *r, const struct request *q, struct bytes 
 
 	if (q->format == FORMAT_PPROF)
 		http_reply_header(r, "Content-Disposition", "attachment; filename=\"profile\"");
+	if (q->format == FORMAT_HTML || q->format == FORMAT_SVG)
+		http_reply_header(r, "Content-Security-Policy",
+			q->format == FORMAT_HTML ? render_page_policy : picture_policy);
 	metric_inc(metric_cell(q->serve->profiles, format_names[q->format]));
 	http_reply_bytes(r, 200, types[q->format], body);
 }

@@ -1,84 +1,158 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A difference as one page that opens from disk: tabs without script, by radio buttons and their siblings.
+ * A difference as a page that opens from disk; without script a picture and the tables.
  */
-#include "lib/render/render_internal.h"
+#include "lib/base/json.h"
+#include "lib/render/page.h"
+#include "lib/stats/trees.h"
+#include "lib/tree/diff.h"
+#include <math.h>
 
-static const char style[] =
-	"body{font:14px/1.45 system-ui,\"DejaVu Sans\",sans-serif;margin:24px "
-	"auto;max-width:1240px;"
-	"padding:0 16px;color:#1b1f24;background:#fff}\n"
-	"svg{max-width:100%;height:auto}pre{font:12px/1.5 ui-monospace,\"DejaVu Sans "
-	"Mono\",Menlo,Consolas,monospace;overflow-x:auto}\n"
-	".tabs>input{position:absolute;opacity:0}.tabs>label{display:inline-block;padding:6px 14px;"
-	"border:1px solid #d0d7de;border-bottom:0;border-radius:6px 6px 0 0;cursor:pointer}\n"
-	".tabs>input:checked+label{background:#eaeef2;font-weight:600}"
-	".tabs>input:focus-visible+label{outline:2px solid #0969da}\n"
-	".tabs>section{display:none;border:1px solid #d0d7de;padding:12px;border-radius:0 6px 6px "
-	"6px}\n"
-	"#t1:checked~#s1,#t2:checked~#s2,#t3:checked~#s3,#t4:checked~#s4,#t5:checked~#s5{display:"
-	"block}\n";
-
-static void put_tab(struct bytes *out, int n, const char *before, const char *label)
-{
-	bytes_printf(out, "<input type=\"radio\" name=\"tab\" id=\"t%d\"%s><label for=\"t%d\">%s",
-		n, n == 1 ? " checked" : "", n, before);
-	render_escape_str(out, label);
-	bytes_put_str(out, "</label>\n");
-}
-
-static int put_table(const struct render_diff *d, bool by_self, struct bytes *out)
+static void put_table(const struct render_diff *d, bool by_self, struct bytes *out, int *r)
 {
 	_cleanup_bytes_ struct bytes text = {};
-	int r;
 
 	bytes_init(&text, out->budget, 0);
-	r = d->stats ? render_diff_table(d, by_self, false, &text) : render_diff_text(d, &text);
+	if (!*r)
+		*r = d->stats ? render_diff_table(d, by_self, false, &text)
+			      : render_diff_text(d, &text);
 	bytes_put_str(out, "<pre>");
 	render_escape(out, (const char *)text.data, text.len);
-	bytes_put_str(out, "</pre>");
-	return r;
+	bytes_put_str(out, "</pre>\n");
 }
 
-static int put_sections(const struct render_diff *d, bool panels, struct bytes *out)
-{
-	static const enum render_width widths[] = {
-		RENDER_WIDTH_BOTH, RENDER_WIDTH_AFTER, RENDER_WIDTH_BEFORE};
-	int r = 0, n = 0;
-
-	for (; !r && n < 3; n++) {
-		bytes_printf(out, "<section id=\"s%d\">", n + 1);
-		r = render_diff_svg(d, widths[n], panels, out);
-		bytes_put_str(out, "</section>\n");
-	}
-	for (; !r && n < (d->stats ? 5 : 4); n++) {
-		bytes_printf(out, "<section id=\"s%d\">", n + 1);
-		r = put_table(d, n == 3, out);
-		bytes_put_str(out, "</section>\n");
-	}
-	return r;
-}
-
-int render_diff_html(const struct render_diff *d, const char *head, bool panels, struct bytes *out)
+static int put_plain(
+	const struct render_diff *d, const struct render_diff_page *page, struct bytes *out)
 {
 	int r;
 
-	bytes_put_str(out,
-		"<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-		"<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>");
-	render_escape_str(out, d->in.title ? d->in.title : "Difference");
-	bytes_put_str(out, "</title>\n<style>\n");
-	bytes_put_str(out, style);
-	bytes_put_str(out, "</style></head><body>\n<pre>");
-	render_escape_str(out, head ? head : "");
-	bytes_put_str(out, "</pre>\n<div class=\"tabs\">\n");
-	put_tab(out, 1, "both", "");
-	put_tab(out, 2, "widths of ", d->label_b ? d->label_b : "B");
-	put_tab(out, 3, "widths of ", d->label_a ? d->label_a : "A");
-	put_tab(out, 4, d->stats ? "self" : "functions", "");
+	bytes_put_str(out, "<pre>");
+	render_escape_str(out, page->head ? page->head : "");
+	bytes_put_str(out, "</pre>\n");
+	r = render_diff_svg(d, RENDER_WIDTH_BOTH, page->panels, out);
+	put_table(d, true, out, &r);
 	if (d->stats)
-		put_tab(out, 5, "total", "");
-	r = put_sections(d, panels, out);
-	bytes_put_str(out, "</div></body></html>\n");
+		put_table(d, false, out, &r);
+	return r;
+}
+
+static void put_side(const struct render_diff *d, bool is_a, struct json *j)
+{
+	const char *label = is_a ? d->label_a : d->label_b;
+
+	json_key(j, is_a ? "a" : "b");
+	json_object_begin(j);
+	json_kv_string(j, "label", label ? label : is_a ? "A" : "B");
+	json_kv_double(j, "scale", is_a ? d->scale_a : d->scale_b);
+	if (d->stats)
+		json_kv_uint(j, "n", is_a ? d->stats->n_a : d->stats->n_b);
+	json_object_end(j);
+}
+
+static void put_number(struct json *j, double v)
+{
+	char text[32];
+	int n = snprintf(text, sizeof(text), "%.3g", v);
+
+	if (isfinite(v))
+		json_raw(j, text, (size_t)n);
+	else
+		json_null(j);
+}
+
+/* verdict, q, the interval of the change, the change that could be seen. */
+static void put_tested(const struct stats_row *row, struct json *j)
+{
+	json_array_begin(j);
+	json_string(j, stats_verdict_name(row ? row->verdict : STATS_FEW));
+	put_number(j, row ? row->q : NAN);
+	put_number(j, row ? row->low - 1 : NAN);
+	put_number(j, row ? row->high - 1 : NAN);
+	put_number(j, row ? row->min_effect : NAN);
+	json_array_end(j);
+}
+
+static void put_text(struct json *j, const struct tree_symbols *s, uint32_t id)
+{
+	size_t n;
+	const char *text = tree_symbols_text(s, id, &n);
+
+	json_string_n(j, text, n);
+}
+
+/* Arrays: function, mapping, self of A and of B, total of A and of B, mark, and with replicates what they say of self and of total. */
+static void put_rows(const struct render_diff *d, struct json *j)
+{
+	const struct tree_symbols *s = d->in.symbols;
+
+	json_key(j, "rows");
+	json_array_begin(j);
+	for (size_t i = 0; i < d->n_rows; i++) {
+		const struct tree_diff_row *r = &d->rows[i];
+		enum tree_mark mark = tree_mark_of(r->total_a, r->total_b, d->scale_a, d->scale_b);
+
+		json_array_begin(j);
+		put_text(j, s, s->frames[r->frame].name);
+		json_string(j, render_mapping_name(&d->in, r->frame));
+		json_int(j, r->self_a);
+		json_int(j, r->self_b);
+		json_int(j, r->total_a);
+		json_int(j, r->total_b);
+		json_string(j, tree_mark_name(mark));
+		if (d->stats) {
+			put_tested(stats_self(d->stats, r->frame), j);
+			put_tested(stats_total(d->stats, r->frame), j);
+		}
+		json_array_end(j);
+	}
+	json_array_end(j);
+}
+
+static void put_values(const char *key, const double *v, size_t n, struct json *j)
+{
+	json_key(j, key);
+	json_array_begin(j);
+	for (size_t i = 0; i < n; i++)
+		json_double(j, v[i]);
+	json_array_end(j);
+}
+
+static void put_metrics(const struct render_diff_page *page, struct json *j)
+{
+	json_key(j, "metrics");
+	json_array_begin(j);
+	for (size_t i = 0; i < page->n_metrics; i++) {
+		const struct render_metric *m = &page->metrics[i];
+
+		json_object_begin(j);
+		json_kv_string(j, "name", m->name);
+		json_kv_string(j, "unit", m->unit);
+		put_values("a", m->a, m->n_a, j);
+		put_values("b", m->b, m->n_b, j);
+		json_object_end(j);
+	}
+	json_array_end(j);
+}
+
+int render_diff_html(
+	const struct render_diff *d, const struct render_diff_page *page, struct bytes *out)
+{
+	_cleanup_render_page_ struct render_page p = {};
+	struct json j;
+	int r;
+
+	render_page_init(&p, &d->in, "diff", out->budget, &j);
+	json_kv_string(&j, "head", page->head ? page->head : "");
+	json_kv_bool(&j, "panels", page->panels);
+	put_side(d, true, &j);
+	put_side(d, false, &j);
+	put_rows(d, &j);
+	put_metrics(page, &j);
+	json_object_end(&j);
+	r = render_diff_protobuf(d, &p.tree);
+	render_page_begin(out, d->in.title ? d->in.title : "Difference", &p);
+	if (!r)
+		r = put_plain(d, page, out);
+	render_page_end(out);
 	return r ? r : bytes_error(out);
 }

@@ -1,25 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A page around the flame graph: no script, no external reference.
+ * A flame graph as a page that opens from disk; without script a picture and the top functions.
  */
 #include "lib/base/arena.h"
-#include "lib/render/render_internal.h"
+#include "lib/base/json.h"
+#include "lib/render/page.h"
 #include <inttypes.h>
 
 enum { TOP_ROWS = 50 };
-
-static const char style[] =
-	"body{font:14px/1.45 system-ui,\"DejaVu Sans\",sans-serif;margin:24px "
-	"auto;max-width:1240px;"
-	"padding:0 16px;color:#1b1f24;background:#fff}\n"
-	"svg{max-width:100%;height:auto;border:1px solid #d0d7de;border-radius:6px}\n"
-	"table{border-collapse:collapse;width:100%;margin-top:8px;font-size:13px}\n"
-	"th{text-align:left;font-weight:600;border-bottom:2px solid #d0d7de;padding:6px 10px}\n"
-	"td{border-bottom:1px solid #eaeef2;padding:4px 10px;vertical-align:top}\n"
-	"th.n,td.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}\n"
-	"td.f{font-family:ui-monospace,\"DejaVu Sans Mono\",Menlo,Consolas,monospace;"
-	"overflow-wrap:anywhere}\n"
-	"td.m{color:#57606a;white-space:nowrap}h2{font-size:17px;margin:28px 0 0}\n";
 
 static void put_cell(struct bytes *out, int64_t value, const struct render_input *in)
 {
@@ -66,19 +54,20 @@ static int put_table(const struct render_input *in, struct bytes *out)
 
 int render_html(const struct render_input *in, struct bytes *out)
 {
-	const struct render_svg_options opt = {.root_on_top = true};
+	const struct render_svg_options opt = {
+		.root_on_top = true, .min_width_px = RENDER_PLAIN_MIN_PX};
+	_cleanup_render_page_ struct render_page page = {};
+	struct json j;
 	int r;
 
-	bytes_put_str(out,
-		"<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-		"<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>");
-	render_escape_str(out, in->title ? in->title : "Flame graph");
-	bytes_put_str(out, "</title>\n<style>\n");
-	bytes_put_str(out, style);
-	bytes_put_str(out, "</style></head><body>\n");
-	r = render_svg(in, &opt, out);
+	render_page_init(&page, in, "graph", out->budget, &j);
+	json_object_end(&j);
+	r = render_protobuf(in, &page.tree);
+	render_page_begin(out, in->title ? in->title : "Flame graph", &page);
+	if (!r)
+		r = render_svg(in, &opt, out);
 	if (!r)
 		r = put_table(in, out);
-	bytes_put_str(out, "</body></html>\n");
+	render_page_end(out);
 	return r ? r : bytes_error(out);
 }

@@ -149,7 +149,22 @@ int render_protobuf(const struct render_input *in, struct bytes *out)
 	return bytes_error(out);
 }
 
-/* q and verdict of each node. */
+/* Standard errors of one side. */
+static void put_errors(const struct render_diff *d, unsigned field, const uint32_t *row, bool is_a,
+	struct bytes *out, struct bytes *scratch)
+{
+	for (size_t i = 0; i < d->in.tree->n; i++) {
+		const struct stats_row *s = row[i] == TREE_NONE ? NULL : &d->stats->nodes[row[i]];
+		float v = s ? (float)(is_a ? s->se_a : s->se_b) : NAN;
+		uint32_t bits;
+
+		memcpy(&bits, &v, sizeof(bits));
+		bytes_put_u32(scratch, bits);
+	}
+	put_packed(out, field, scratch);
+}
+
+/* q, verdict and errors of each node. */
 static int put_significance(const struct render_diff *d, struct bytes *out, struct bytes *scratch)
 {
 	size_t n = d->in.tree->n;
@@ -172,6 +187,8 @@ static int put_significance(const struct render_diff *d, struct bytes *out, stru
 	put_packed(out, 23, scratch);
 	for (int v = 0; v < STATS_N_VERDICTS; v++)
 		put_text(out, 24, stats_verdict_name((enum stats_verdict)v));
+	put_errors(d, 25, row, true, out, scratch);
+	put_errors(d, 26, row, false, out, scratch);
 	return 0;
 }
 

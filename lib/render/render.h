@@ -46,7 +46,9 @@ struct render_svg_options {
  * share; legend with the unit. */
 int render_svg(const struct render_input *in, const struct render_svg_options *opt,
 	struct bytes *out) _must_check_;
-/* A self-contained page around the SVG, with the top functions as a table. */
+/* What a server says with the two kinds of pages (Content-Security-Policy): their own script, nothing from elsewhere. */
+extern const char render_page_policy[];
+/* A self-contained page that opens from disk: the web interface's flame graph and table; without script the SVG and the top functions. */
 int render_html(const struct render_input *in, struct bytes *out) _must_check_;
 
 /*
@@ -101,9 +103,21 @@ enum render_width { RENDER_WIDTH_AFTER, RENDER_WIDTH_BEFORE, RENDER_WIDTH_BOTH }
  */
 int render_diff_svg(const struct render_diff *d, enum render_width width, bool panels,
 	struct bytes *out) _must_check_;
-/* A self-contained page: the three widths and the table as tabs, without script. `head`: a paragraph of text above, or NULL. */
-int render_diff_html(
-	const struct render_diff *d, const char *head, bool panels, struct bytes *out) _must_check_;
+/* One thing that was measured of each run, beside the profile. */
+struct render_metric {
+	const char *name, *unit; /* a unit of render_value */
+	const double *a, *b;	 /* in it, as the runs came */
+	size_t n_a, n_b;
+};
+struct render_diff_page {
+	const char *head; /* lines above the tables, or NULL */
+	bool panels;	  /* as of render_diff_svg */
+	const struct render_metric *metrics;
+	size_t n_metrics;
+};
+/* As render_html: both graphs, each side's own, the table of functions, a chart of each metric. */
+int render_diff_html(const struct render_diff *d, const struct render_diff_page *page,
+	struct bytes *out) _must_check_;
 /* Two profiles, A and B, unscaled. */
 int render_diff_speedscope(const struct render_diff *d, struct bytes *out) _must_check_;
 /* As render_dot, of the functions with the largest |A| + |B|; red is more in B, blue less, grey equal. */

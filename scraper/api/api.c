@@ -4,6 +4,7 @@
  */
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
+#include "lib/render/render.h"
 #include "scraper/api/answers.h"
 #include "scraper/api/api_impl.h"
 #include <inttypes.h>
@@ -492,7 +493,8 @@ void api_job_reply(struct api_job *q, const char *file_name, struct bytes *out)
 	http_reply_header(q->request, "X-Content-Type-Options", "nosniff");
 	if (q->format == API_SVG || q->format == API_HTML)
 		http_reply_header(q->request, "Content-Security-Policy",
-			"default-src 'none'; style-src 'unsafe-inline'");
+			q->format == API_HTML ? render_page_policy
+					      : "default-src 'none'; style-src 'unsafe-inline'");
 	api_job_count(q);
 	release(q);
 	http_reply_bytes(q->request, 200, api_format_type(q->format), out);

@@ -346,7 +346,7 @@ static int render_picture(struct diff *d, struct bytes *out)
 		multiply(d->stats.functions, 2 * d->stats.n_functions, by);
 	}
 	if (d->b.params.format == API_HTML)
-		return render_diff_html(&shown, head, false, out);
+		return render_diff_html(&shown, &(struct render_diff_page) {.head = head}, out);
 	*strchr(head, '\n') = ' ';
 	shown.in.subtitle = head;
 	return render_diff_svg(&shown, RENDER_WIDTH_BOTH, false, out);

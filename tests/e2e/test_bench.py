@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 import sonde_e2e as e2e
+from test_ui import drive, missing
 
 PROGRAM = r'''
 #include <stdlib.h>
@@ -49,6 +50,14 @@ class Bench(e2e.WithExporter):
             header, *rows = [line.strip().split(',') for line in f]
         user = {tuple(r[:2]): float(r[header.index('user_cpu')]) for r in rows}
         self.assertAlmostEqual(user['fast', '2'] / user['slow', '2'], 0.5, delta=0.2)
+
+    def test_charts_of_a_page(self):
+        why = missing()
+        if why:
+            self.skipTest(why)
+        self.bench('-n', '2', '--warmup', '0', '--exporter', self.daemon.url, '-o', 'bench.html', 'slow=200', 'fast=100', '--', self.prog, '{bin}')
+        got = drive({'page_charts': {'url': f'file://{self.dir.name}/bench.html'}}, self.dir.name)['page_charts']
+        self.assertNotIn('error', got, got.get('error'))
 
     def test_failures(self):
         for args, text in ((('a=false', 'b=true'), 'run 0 of a: exit status 1'), (('a=/nowhere/x', 'b=true', '--', '{bin}'), '/nowhere/x: No such file'),

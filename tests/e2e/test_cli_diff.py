@@ -131,9 +131,11 @@ class Diff(unittest.TestCase):
         self.diff('a', '--', 'b', '-o', 'd.html', '--by', 'label:thread_name')
         with open(f'{self.dir.name}/d.html') as f:
             page = f.read()
-        self.assertEqual(page.count('<svg'), 3)
-        self.assertNotRegex(page, r'<script|https?://(?!www\.w3\.org/2000/svg)')
-        self.assertIn('<title>even\n', page)
+        self.assertNotRegex(page, r'(src|href)=|https?://(?!www\.w3\.org/2000/svg)')
+        self.assertIn('<title>even\n', page[page.index('id="plain"'):])
+        about = json.loads(re.search(r'id="about">(.*?)</script>', page, re.S)[1])
+        self.assertTrue(about['panels'])
+        self.assertEqual({row[0]: row[7][0] for row in about['rows'] if row[0] in ('work_3', 'work_5', 'work_9')}, {'work_3': '-', 'work_5': '+', 'work_9': '~'})
 
     def test_moved(self):
         """What one sibling gained another lost: the parent is as it was."""

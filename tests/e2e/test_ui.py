@@ -25,7 +25,7 @@ def missing():
 
 
 def drive(stories, scratch):
-    """{story of scenarios.mjs: its options} → {story: {'answer': …} or {'error': …}}; the browser may write below `scratch`."""
+    """{story: its options} → {story: {'answer': …} or {'error': text}}; what goes wrong is seen in SCRATCH/STORY.png."""
     p = subprocess.run(['node', f'{TOP}/build/npm/browser/drive.mjs', CHROMIUM, scratch], input=json.dumps(stories),
                        capture_output=True, text=True, timeout=400, check=False)
     if p.returncode:
@@ -65,6 +65,7 @@ class UiTest(unittest.TestCase):
         stories = {name: {'url': url} for name in names}
         stories['selects']['expected'] = '400'  # Chromium tells of the refused query
         stories['files']['profile'] = f'{cls.scratch}/export.pprof'
+        stories['page_served'] = {'url': f'{url}api/v1/flamegraph?format=html&query={CPU}%7B%7D'}
         stories['empty'] = {'url': cls.empty.url + '/'}
         cls.results = cls.drive(stories)
 
@@ -134,6 +135,9 @@ class UiTest(unittest.TestCase):
 
     def test_cancels(self):
         self.answer('cancels')
+
+    def test_page_from_the_server(self):
+        self.answer('page_served')
 
     def test_empty_store(self):
         self.answer('empty')

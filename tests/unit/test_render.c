@@ -4,6 +4,7 @@
  */
 #include "lib/render/render.h"
 #include "lib/base/json.h"
+#include "lib/base/str.h"
 #include "lib/prof/profile.h"
 #include "proto/flamegraph.pb-c.h"
 #include <stdarg.h>
@@ -188,12 +189,44 @@ static void test_svg(void **state)
 	assert_golden(&f->out, "render.svg");
 }
 
+/* What stands between the two texts, at most one of which occurs. */
+static struct bytes between(const struct bytes *b, const char *from, const char *to)
+{
+	const uint8_t *p = memmem(b->data, b->len, from, strlen(from)), *end;
+
+	assert_non_null(p);
+	p += strlen(from);
+	end = memmem(p, (size_t)(b->data + b->len - p), to, strlen(to));
+	assert_non_null(end);
+	return (struct bytes) {.data = (uint8_t *)(uintptr_t)p, .len = (size_t)(end - p)};
+}
+
+static size_t count_of(const struct bytes *b, const char *text)
+{
+	size_t n = 0;
+
+	for (const uint8_t *p = b->data;
+		(p = memmem(p, (size_t)(b->data + b->len - p), text, strlen(text))); p++)
+		n++;
+	return n;
+}
+
+/* What is seen without script is golden; the viewer is given what the server's answer would be. */
 static void test_html(void **state)
 {
 	struct fixture *f = *state;
+	struct bytes plain, tree, decoded = {}, message = {};
 
 	assert_int_equal(render_html(&f->in, &f->out), 0);
-	assert_golden(&f->out, "render.html");
+	plain = between(&f->out, "</script>\n<div id=\"plain\">\n", "</div></body></html>\n");
+	assert_golden(&plain, "render.html");
+	tree = between(&f->out, "id=\"tree\">", "</script>");
+	assert_int_equal(str_decode_base64((const char *)tree.data, tree.len, &decoded), 0);
+	assert_int_equal(render_protobuf(&f->in, &message), 0);
+	assert_int_equal(decoded.len, message.len);
+	assert_memory_equal(decoded.data, message.data, message.len);
+	bytes_done(&decoded);
+	bytes_done(&message);
 }
 
 static void test_json(void **state)
@@ -258,9 +291,14 @@ static void test_hostile(void **state)
 {
 	struct fixture *f = *state;
 
+	f->in.subtitle = "</script><!--<script>\xe2\x80\xa8";
 	assert_int_equal(render_html(&f->in, &f->out), 0);
-	assert_false(contains(&f->out, "<script"));
+	assert_int_equal(count_of(&f->out, "<script"), 3);
+	assert_int_equal(count_of(&f->out, "</script"), 3);
+	assert_true(contains(&f->out, "\\u003c/script>\\u003c!--\\u003cscript>"));
+	assert_false(contains(&f->out, "<!--"));
 	assert_false(contains(&f->out, "<b>"));
+	f->in.subtitle = NULL;
 	bytes_reset(&f->out);
 	assert_int_equal(render_svg(&f->in, NULL, &f->out), 0);
 	assert_false(contains(&f->out, "<script"));

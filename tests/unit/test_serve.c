@@ -577,8 +577,10 @@ static void test_filters_and_formats(void **state)
 	assert_string_equal(body_of(&folded), "f7;f8 3\nf7;f9 30\n");
 	get(f, "/debug/pprof/profile?since=&format=svg", &svg);
 	assert_true(has(&svg, "Content-Type: image/svg+xml") && has(&svg, "<svg"));
+	assert_true(has(&svg, "Content-Security-Policy: default-src 'none'; style-src"));
 	get(f, "/debug/pprof/profile?since=&format=html", &html);
 	assert_true(has(&html, "Content-Type: text/html") && has(&html, "f12"));
+	assert_true(has(&html, "Content-Security-Policy: default-src 'none'; script-src 'sha256-"));
 	get(f, "/debug/pprof/profile?since=&debug=1", &text);
 	assert_int_equal(strncmp(body_of(&text),
 				 "# cpu profile in nanoseconds: 5 stacks of 15 samples in ", 56),

@@ -2,8 +2,8 @@
 //
 // The address is the state: a page reads it, a change writes it, and a shared link shows the same picture.
 
-/** Ends in '/': the route prefix, whatever proxy is in front, since all pages lie one level below it. */
-export const BASE = new URL('.', location.href.split(/[?#]/)[0]).href;
+/** Ends in '/': the route prefix, whatever proxy is in front, since all pages lie one level below it. Documents without an address have none. */
+export const BASE = location.href.includes('/') ? new URL('.', location.href.split(/[?#]/)[0]).href : '';
 
 export interface Page {
 	readonly root: HTMLElement;

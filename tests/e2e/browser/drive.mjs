@@ -1,8 +1,11 @@
 // Drives the web interface in Chromium: drive.mjs CHROMIUM SCRATCH_DIR  with {name: {url, …}} on standard input; prints {name: null or what went wrong}.
 import { readFileSync } from 'node:fs';
 import { chromium } from 'playwright-core';
-import * as scenarios from './scenarios.mjs';
 import * as pages from './pages.mjs';
+import * as scenarios from './scenarios.mjs';
+import * as viewer from './viewer.mjs';
+
+const stories = { ...scenarios, ...pages, ...viewer };
 
 const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
 const [executablePath, scratch] = process.argv.slice(2);
@@ -17,7 +20,7 @@ for (const [name, options] of Object.entries(wanted)) {
 	page.on('console', (m) => m.type() === 'error' && said.push(m.text()));
 	page.on('pageerror', (e) => said.push(String(e.stack)));
 	try {
-		const answer = await (scenarios[name] ?? pages[name])({ page, context, scratch, ...options });
+		const answer = await stories[name]({ page, context, scratch, ...options });
 		const unexpected = said.filter((t) => !options.expected || !t.includes(options.expected));
 		results[name] = unexpected.length ? { error: `the console says: ${unexpected.join('; ')}` } : { answer: answer ?? null };
 	} catch (e) {

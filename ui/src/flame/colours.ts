@@ -116,8 +116,10 @@ export function paint(t: Tree, by: ColourBy): Palette {
 }
 
 const DIFF_STEPS = 9;
-/** Not significant, too few samples, not tested. */
-const UNCOLOURED = new Set(['~', 'few', 'untested']);
+/** Not significant, too few samples. */
+const UNCOLOURED = new Set(['~', 'few']);
+const LEAST_SCALE = 0.05; // of a panel's colours: a tenth more
+const SAMPLING = 2; // standard errors that a change of single runs has to exceed
 
 function diffFill(step: number, dark: boolean): string {
 	const share = Math.abs(step) / DIFF_STEPS, hue = step > 0 ? 8 : 214;
@@ -125,17 +127,40 @@ function diffFill(step: number, dark: boolean): string {
 	return dark ? `hsl(${hue} ${Math.round(20 + 45 * share)}% ${Math.round(34 + 12 * share)}%)` : `hsl(${hue} ${Math.round(30 + 55 * share)}% ${Math.round(89 - 30 * share)}%)`;
 }
 
-/** Red is more in B, blue is less, the shade how much; by the change of the node's values, scaled. Of replicates: grey is not significant. */
-export function paintDiff(t: Tree, scale: [number, number], isTested = false): Palette {
-	const dark = isDark(), p = base(dark), s = t.sides!, of = new Uint16Array(t.n), first = p.fills.length;
+export interface DiffColours {
+	scale: [number, number];
+	isTested?: boolean; // of replicates: grey is not significant
+	panels?: boolean; // each child of the root has a scale of its own, else one from gone to new
+	labels?: [string, string];
+}
+
+/** From −1, gone, to 1, new; 0 of what is not significant or, of single runs, no more than sampling error. */
+function changeOf(t: Tree, i: number, o: DiffColours): number {
+	const s = t.sides!, a = s.totalA[i] * o.scale[0], b = s.totalB[i] * o.scale[1], verdict = t.verdicts[s.verdict[i]];
+	if (!(a + b) || (o.isTested && UNCOLOURED.has(verdict))) return 0;
+	if (verdict === 'untested' && Math.abs(b - a) < SAMPLING * Math.hypot(s.seA[i], s.seB[i])) return 0;
+	const change = (b - a) / (a + b);
+	return Math.abs(change) < 0.005 ? 0 : change;
+}
+
+/** Red is more in B, blue is less, violet moved among siblings, the shade how much; by the change of the node's values, scaled. */
+export function paintDiff(t: Tree, o: DiffColours): Palette {
+	const dark = isDark(), p = base(dark), s = t.sides!, of = new Uint16Array(t.n), first = p.fills.length, labels = o.labels ?? ['A', 'B'];
 	for (let k = -DIFF_STEPS; k <= DIFF_STEPS; k++) p.fills.push(diffFill(k, dark));
+	const violet = dark ? 'hsl(275 32% 46%)' : 'hsl(275 45% 80%)', moved = p.fills.push(violet) - 1;
+	const panel = new Uint32Array(t.n), largest = new Float64Array(t.n).fill(o.panels ? LEAST_SCALE : 1);
+	let hasMoved = false;
+	for (let i = 1; i < t.n && o.panels; i++) {
+		panel[i] = t.parent[i] ? panel[t.parent[i]] : i;
+		largest[panel[i]] = Math.max(largest[panel[i]], Math.abs(changeOf(t, i, o)));
+	}
 	for (let i = 1; i < t.n; i++) {
-		const a = s.totalA[i] * scale[0], b = s.totalB[i] * scale[1];
-		const change = a + b ? (b - a) / (a + b) : 0; // -1 gone … 1 new
-		const step = isTested && UNCOLOURED.has(t.verdicts[s.verdict[i]]) ? 0 : Math.round(Math.sign(change) * Math.sqrt(Math.abs(change)) * DIFF_STEPS * (Math.abs(change) < 0.005 ? 0 : 1));
-		of[i] = t.cut.has(i) ? CUT : first + DIFF_STEPS + step;
+		const change = changeOf(t, i, o) / largest[panel[i]], isMoved = change !== 0 && t.verdicts[s.verdict[i]] === 'moved';
+		hasMoved ||= isMoved;
+		of[i] = t.cut.has(i) ? CUT : isMoved ? moved : first + DIFF_STEPS + Math.round(Math.sign(change) * Math.sqrt(Math.abs(change)) * DIFF_STEPS);
 	}
 	of[0] = ROOT;
-	const legend = [-9, -5, -2, 0, 2, 5, 9].map((k): [string, string, number] => [k === -9 ? 'less or gone in B' : k === 9 ? 'more or new in B' : '', diffFill(k, dark), 0]);
+	const legend = [-9, -5, -2, 0, 2, 5, 9].map((k): [string, string, number] => [k === -9 ? `less or gone in ${labels[1]}` : k === 9 ? `more or new in ${labels[1]}` : !k && o.isTested ? 'not significant' : '', diffFill(k, dark), 0]);
+	if (hasMoved) legend.push(['moved among siblings', violet, 0]);
 	return { ...p, of, legend };
 }

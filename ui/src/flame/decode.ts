@@ -60,6 +60,13 @@ function read<T extends Float64Array | Uint32Array | Uint8Array | Int32Array>(da
 	return into;
 }
 
+/** Packed numbers of a fixed size, NaN where the message has too few. */
+function readFixed<T extends Float64Array | Float32Array>(data: Uint8Array, [from, to]: Span, into: T): T {
+	const view = new DataView(data.buffer, data.byteOffset), size = into.BYTES_PER_ELEMENT;
+	for (let i = 0, at = from; i < into.length; i++, at += size) into[i] = at + size > to ? NaN : size === 8 ? view.getFloat64(at, true) : view.getFloat32(at, true);
+	return into;
+}
+
 export function decode(data: Uint8Array): RawTree {
 	const { strings, packed, numbers } = fields(data);
 	const text = new TextDecoder();
@@ -78,11 +85,16 @@ export function decode(data: Uint8Array): RawTree {
 	const cutCounts = read(data, span(14), new Uint32Array(cutNodes.length));
 	const cut = new Map<number, number>();
 	cutNodes.forEach((node, i) => node < n && cut.set(node, cutCounts[i]));
+	const nTested = packed.has(23) ? n : 0;
 	return {
 		type: list(1)[0] ?? '', unit: list(2)[0] ?? '', whole: numbers.get(3) ?? 0, functions, fn, parent,
 		self: wide(10), total: wide(11), kind: read(data, span(12), new Uint8Array(n)), line: read(data, span(8), new Int32Array(n)),
 		kinds: list(15), cut,
-		sides: strings.has(21) ? { selfA: wide(16), selfB: wide(17), totalA: wide(18), totalB: wide(19), mark: read(data, span(20), new Uint8Array(n)), verdict: read(data, span(23), new Uint8Array(n)) } : undefined,
+		sides: strings.has(21) ? {
+			selfA: wide(16), selfB: wide(17), totalA: wide(18), totalB: wide(19), mark: read(data, span(20), new Uint8Array(n)),
+			verdict: read(data, span(23), new Uint8Array(nTested)), q: readFixed(data, span(22), new Float64Array(nTested)),
+			seA: readFixed(data, span(25), new Float32Array(nTested)), seB: readFixed(data, span(26), new Float32Array(nTested)),
+		} : undefined,
 		verdicts: list(24),
 	};
 }

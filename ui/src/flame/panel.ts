@@ -13,14 +13,14 @@ import { nodeName } from './draw';
 import { Loaded, load } from './load';
 import { Found, search } from './search';
 import { Column, Table, meter } from './table';
-import { Tree, calleesOf, callersOf, collapse, follow, isCutBelow, pathOf } from './tree';
+import { Tree, Width, calleesOf, callersOf, collapse, follow, isCutBelow, pathOf } from './tree';
 import { FlameView } from './view';
 
 export interface Source {
 	path: string; // of the answer
 	local?: () => Tree; // in place of an answer
 	query: Query;
-	options?: { width?: 'union' | 'a' | 'b'; scale?: [number, number] };
+	options?: { width?: Width; scale?: [number, number] };
 	paint?: (t: Tree) => Palette; // else by the chosen colours
 	describe?: (t: Tree, node: number) => Node[];
 	exports?: (MenuItem | string | null)[];
@@ -175,7 +175,7 @@ export class FlamePanel {
 		this.drawSearch();
 		this.drawViews();
 		this.drawFacts();
-		if (!wanted.length && path.length && (found < path.length || isCutBelow(t, node)) && tree === this.base!.tree && t.cut.size) this.loadDetail(path);
+		if (!wanted.length && path.length && (found < path.length || isCutBelow(t, node)) && tree === this.base!.tree && t.cut.size && !this.source!.local) this.loadDetail(path);
 	}
 
 	/** The subtree of which the limit left something out, by itself: with all nodes that there is room for. */
@@ -239,7 +239,7 @@ export class FlamePanel {
 			h('div', { class: 'search' }, icon('search'), this.input, this.found, iconButton('up', 'Previous match (N)', () => this.step(-1), { class: 'icon-button step' }), iconButton('down', 'Next match (n)', () => this.step(1), { class: 'icon-button step' })),
 			h('div', { class: 'spacer' }), menuButton('Options', 'How the graph is drawn', options),
 			menuButton([icon('download'), 'Export'], 'Save the answer', () => this.exportItems()),
-			h('button', { type: 'button', class: 'button', title: 'Copies this page’s address, with absolute times', onclick: () => document.dispatchEvent(new CustomEvent('sonde-share')) }, icon('link'), 'Share'));
+			h('button', { type: 'button', class: 'button', title: this.source!.local ? 'Copies this page’s address, which leads to this picture' : 'Copies this page’s address, with absolute times', onclick: () => document.dispatchEvent(new CustomEvent('sonde-share')) }, icon('link'), 'Share'));
 		if (hadFocus) this.input.focus();
 	}
 
@@ -335,7 +335,7 @@ export class FlamePanel {
 		const { tree, decodeMs, stats } = this.base!, read = new Map(stats.split(' ').map((kv) => kv.split('=') as [string, string]));
 		let hidden = 0;
 		for (const n of tree.cut.values()) hidden += n;
-		fill(this.facts, `${this.source!.text ? '' : `${value(tree.whole, tree.unit)} · `}${integer(tree.n)} frames`, hidden ? `, ${integer(hidden)} narrow ones are loaded when you zoom in` : '',
+		fill(this.facts, `${this.source!.text ? '' : `${value(tree.whole, tree.unit)} · `}${integer(tree.n)} frames`, hidden ? `, ${integer(hidden)} narrow ones ${this.source!.local ? 'were left out' : 'are loaded when you zoom in'}` : '',
 			read.get('profiles') ? ` · ${integer(Number(read.get('profiles')))} profiles read in ${value(Number(read.get('seconds')), 'seconds')}, decoded in ${value(decodeMs, 'milliseconds')}` : '', this.source!.summary ? ` · ${this.source!.summary}` : '');
 	}
 
@@ -386,14 +386,14 @@ export class FlamePanel {
 	}
 
 	private functionItems(name: string): (MenuItem | string | null)[] {
-		const exact = `^${escapeRegexp(name)}$`;
+		const exact = `^${escapeRegexp(name)}$`, canQuery = !this.source!.local;
 		return [
 			{ label: 'Callers and callees', hint: 's', pick: () => this.set({ sandwich: name, view: this.p.get('view') === 'table' ? null : this.p.get('view') }) },
 			{ label: 'Search for this name', pick: () => this.searchFor(name) },
-			'Query again',
-			{ label: 'Only stacks with it', hint: 'focus', pick: () => this.set({ focus: exact, at: null }) },
-			{ label: 'Without stacks with it', hint: 'ignore', pick: () => this.set({ ignore: exact, at: null }) },
-			{ label: 'Without this frame', hint: 'hide', pick: () => this.set({ hide: exact, at: null }) },
+			...(canQuery ? ['Query again',
+				{ label: 'Only stacks with it', hint: 'focus', pick: () => this.set({ focus: exact, at: null }) },
+				{ label: 'Without stacks with it', hint: 'ignore', pick: () => this.set({ ignore: exact, at: null }) },
+				{ label: 'Without this frame', hint: 'hide', pick: () => this.set({ hide: exact, at: null }) }] : []),
 			null,
 			{ label: 'Copy the name', hint: 'c', pick: () => void copy(name, 'Name') },
 		];
@@ -461,7 +461,7 @@ function describe(t: Tree, i: number): Node[] {
 }
 
 export function exportLinks(path: { profile: string; graph: string; top: string }, query: Query): MenuItem[] {
-	const link = (p: string, format: string, extension: string, label: string): MenuItem => ({ label, hint: extension, href: address(p, [...query, ['format', format]]), download: `profile.${extension}` });
+	const link = (p: string, format: string, extension: string, label: string, more: Query = []): MenuItem => ({ label, hint: extension, href: address(p, [...query, ['format', format], ...more]), download: `profile.${extension}` });
 	return [link(path.profile, 'pprof', 'pb.gz', 'pprof'), link(path.graph, 'folded', 'folded', 'Folded stacks'), link(path.graph, 'speedscope', 'speedscope.json', 'speedscope'),
-		link(path.graph, 'svg', 'svg', 'Picture (SVG)'), link(path.graph, 'html', 'html', 'Page (HTML)'), link(path.top, 'csv', 'csv', 'Functions (CSV)'), link(path.graph, 'json', 'json', 'Arrays (JSON)')];
+		link(path.graph, 'svg', 'svg', 'Picture (SVG)'), link(path.graph, 'html', 'html', 'Page (HTML)', [['max_nodes', MAX_NODES]]), link(path.top, 'csv', 'csv', 'Functions (CSV)'), link(path.graph, 'json', 'json', 'Arrays (JSON)')];
 }

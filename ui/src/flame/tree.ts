@@ -16,8 +16,14 @@ export interface Sides {
 	totalA: Float64Array;
 	totalB: Float64Array;
 	mark: Uint8Array;
-	verdict: Uint8Array; // indexes the tree's verdicts; of replicates
+	// Of replicates; without any the arrays are empty.
+	verdict: Uint8Array; // indexes the tree's verdicts
+	q: Float64Array;
+	seA: Float32Array; // standard errors of the totals' means, in what values are when scaled
+	seB: Float32Array;
 }
+/** What a difference's bars are as wide as. */
+export type Width = 'union' | 'a' | 'b';
 
 export interface Tree {
 	n: number;
@@ -61,6 +67,7 @@ export interface RawTree {
 }
 
 const SMALL = 24;
+const UNTESTED = { verdict: new Uint8Array(0), q: new Float64Array(0), seA: new Float32Array(0), seB: new Float32Array(0) };
 
 /** Sorts list[from … to) by descending weight, equal ones as they came. */
 function sortRange(list: Uint32Array, from: number, to: number, weight: Float64Array): void {
@@ -100,7 +107,8 @@ function levelOrder(parent: Uint32Array, weight: Float64Array): { order: Uint32A
 	return { order, first, level: Uint32Array.from(level) };
 }
 
-function pick<T extends Float64Array | Uint8Array | Int32Array | Uint32Array>(from: T, order: Uint32Array): T {
+function pick<T extends Float64Array | Float32Array | Uint8Array | Int32Array | Uint32Array>(from: T, order: Uint32Array): T {
+	if (!from.length) return from;
 	const to = new (from.constructor as new (n: number) => T)(order.length);
 	for (let i = 0; i < order.length; i++) to[i] = from[order[i]];
 	return to;
@@ -163,7 +171,10 @@ export function build(raw: RawTree): Tree {
 		fn: pick(raw.fn, order), start: new Float64Array(n), self: pick(raw.self, order), total: pick(raw.total, order),
 		kind: pick(raw.kind, order), line: pick(raw.line, order),
 		cut: new Map([...raw.cut].map(([node, count]) => [number[node], count])),
-		sides: s && { selfA: pick(s.selfA, order), selfB: pick(s.selfB, order), totalA: pick(s.totalA, order), totalB: pick(s.totalB, order), mark: pick(s.mark, order), verdict: pick(s.verdict, order) },
+		sides: s && {
+			selfA: pick(s.selfA, order), selfB: pick(s.selfB, order), totalA: pick(s.totalA, order), totalB: pick(s.totalB, order), mark: pick(s.mark, order),
+			verdict: pick(s.verdict, order), q: pick(s.q, order), seA: pick(s.seA, order), seB: pick(s.seB, order),
+		},
 		fnSelf: new Float64Array(raw.functions.name.length), fnTotal: new Float64Array(raw.functions.name.length),
 	};
 	place(t);
@@ -172,8 +183,9 @@ export function build(raw: RawTree): Tree {
 }
 
 export function buffers(t: Tree): ArrayBuffer[] {
+	// Empty ones are shared.
 	const arrays = [t.fn, t.parent, t.first, t.level, t.start, t.self, t.total, t.kind, t.line, t.fnSelf, t.fnTotal, ...(t.sides ? Object.values(t.sides) : [])];
-	return arrays.map((a) => a.buffer as ArrayBuffer);
+	return arrays.filter((a) => a.length).map((a) => a.buffer as ArrayBuffer);
 }
 
 /** Function names from the root's child down to node i. */
@@ -267,13 +279,36 @@ export class Builder {
 		return build({
 			unit: like.unit, type: like.type, kinds: like.kinds, whole: selfs ? total[0] : like.whole ?? total[0], functions: this.functions, verdicts: [],
 			fn: Uint32Array.from(this.fn), parent, self, total, kind: Uint8Array.from(this.kind), line: Int32Array.from(this.line), cut: this.cut,
-			sides: selfs && { selfA, selfB, totalA: sum(selfA), totalB: sum(selfB), mark: new Uint8Array(n), verdict: new Uint8Array(n) },
+			sides: selfs && { selfA, selfB, totalA: sum(selfA), totalB: sum(selfB), mark: new Uint8Array(n), ...UNTESTED },
 		});
 	}
 }
 
+/** Bars of a difference are as wide as one side, or as both together, each as much as it counts. */
+export function weigh(raw: RawTree, width: Width, [scaleA, scaleB]: [number, number]): void {
+	const s = raw.sides!, a = width === 'b' ? 0 : scaleA, b = width === 'a' ? 0 : scaleB;
+	for (let i = 0; i < raw.total.length; i++) {
+		raw.total[i] = s.totalA[i] * a + s.totalB[i] * b;
+		raw.self[i] = s.selfA[i] * a + s.selfB[i] * b;
+	}
+	raw.whole = raw.total[0];
+}
+
+/** One side of a difference by itself, without what only the other has. */
+export function sideOf(raw: RawTree, which: 'a' | 'b', scale: number): Tree {
+	const s = raw.sides!, totals = which === 'a' ? s.totalA : s.totalB, selfs = which === 'a' ? s.selfA : s.selfB;
+	const kept: number[] = [], number = new Uint32Array(totals.length), cut = new Map<number, number>();
+	for (let i = 0; i < totals.length; i++) if (!i || totals[i]) {
+		number[i] = kept.length;
+		if (raw.cut.has(i)) cut.set(kept.length, raw.cut.get(i)!);
+		kept.push(i);
+	}
+	const order = Uint32Array.from(kept), self = pick(selfs, order).map((v) => v * scale), total = pick(totals, order).map((v) => v * scale);
+	return build({ ...raw, fn: pick(raw.fn, order), parent: pick(raw.parent, order).map((p) => number[p]), self, total, kind: pick(raw.kind, order), line: pick(raw.line, order), whole: total[0], cut, sides: undefined });
+}
+
 /** Two trees as one, with what each has: a difference. Bars are as wide as the sides together, each scaled. */
-export function overlay(a: Tree, b: Tree, scale: [number, number], width: 'union' | 'a' | 'b'): Tree {
+export function overlay(a: Tree, b: Tree, scale: [number, number], width: Width): Tree {
 	const functions: Functions = { name: ['all'], file: [''], mapping: [''] }, numbers = new Map<string, number>();
 	const numberOf = (t: Tree) => t.functions.name.map((name, f) => {
 		const key = `${name}\0${t.functions.mapping[f]}`, old = f ? numbers.get(key) : 0;

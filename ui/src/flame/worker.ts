@@ -2,9 +2,8 @@
 //
 // Fetches and decodes flame graphs beside the page's thread.
 import { decode } from './decode';
-import { RawTree, Tree, buffers, build } from './tree';
+import { Tree, Width, buffers, build, weigh } from './tree';
 
-export type Width = 'union' | 'a' | 'b';
 export interface Job {
 	id: number;
 	url: string;
@@ -37,16 +36,6 @@ async function readAll(r: Response, onBytes: (n: number) => void): Promise<Uint8
 		at += c.length;
 	}
 	return all;
-}
-
-/** Bars of a difference are as wide as one side, or as both together, each as much as it counts. */
-function weigh(raw: RawTree, width: Width, [scaleA, scaleB]: [number, number]): void {
-	const s = raw.sides!, a = width === 'b' ? 0 : scaleA, b = width === 'a' ? 0 : scaleB;
-	for (let i = 0; i < raw.total.length; i++) {
-		raw.total[i] = s.totalA[i] * a + s.totalB[i] * b;
-		raw.self[i] = s.selfA[i] * a + s.selfB[i] * b;
-	}
-	raw.whole = raw.total[0];
 }
 
 async function run(job: Job, signal: AbortSignal): Promise<void> {

@@ -4,10 +4,9 @@
 import { Matrix, ProfileType, Query, address, get, recall, series } from '../api';
 import { h, segmented } from '../dom';
 import { paintDiff } from '../flame/colours';
-import { nodeName } from '../flame/draw';
-import { FlamePanel, tipRow } from '../flame/panel';
-import type { Tree } from '../flame/tree';
-import type { Width } from '../flame/worker';
+import { describeDiff } from '../flame/diff';
+import { FlamePanel } from '../flame/panel';
+import type { Width } from '../flame/tree';
 import { Panel } from '../panel';
 import { Plot, seriesColour } from '../plot';
 import { MenuItem, menuButton } from '../popover';
@@ -259,7 +258,7 @@ export class ComparePage implements Page {
 		const link = (format: string, extension: string, label: string, q = query): MenuItem => ({ label, hint: extension, href: address('api/v1/diff', [...q, ['format', format]]), download: `diff.${extension}` });
 		this.flame.update({
 			path: 'api/v1/diff', query: tested, options: { width, scale }, side: this.table, text: width === 'union' ? (v) => text(v / 2) : text,
-			paint: (t) => paintDiff(t, scale, isTested(d)), describe: (t, i) => describeDiff(t, i, scale, text),
+			paint: (t) => paintDiff(t, { scale, isTested: isTested(d) }), describe: (t, i) => describeDiff(t, i, { scale, text }),
 			exports: [link('pprof', 'pb.gz', 'pprof (opens as a difference)'), link('folded', 'folded', 'Folded stacks, two columns'), link('csv', 'csv', 'Functions (CSV)', tested), link('json', 'json', 'Arrays (JSON)', tested)],
 			summary: width === 'union' ? 'bars are as wide as A and B together' : `bars are as wide as ${width.toUpperCase()}`,
 		}, p);
@@ -275,12 +274,4 @@ function shifted(b: Range, by: number | undefined, now: number): { start_a: stri
 
 function duration(seconds: number): string {
 	return value(seconds, 'seconds');
-}
-
-export function describeDiff(t: Tree, i: number, [scaleA, scaleB]: [number, number], text: (v: number) => string): Node[] {
-	const s = t.sides!, row = (label: string, a: number, b: number) => tipRow(label, text(a * scaleA), text(b * scaleB), a ? signedPercent((b * scaleB) / (a * scaleA) - 1) : b ? 'new' : '–');
-	const verdict = t.verdicts[s.verdict[i]];
-	return [h('strong', { class: 'mono' }, nodeName(t, i)), h('div', { class: 'muted path' }, t.functions.mapping[t.fn[i]]),
-		h('table', {}, h('tr', {}, h('th', {}), ['A', 'B', 'change'].map((c) => h('td', { class: 'muted' }, c))), row('total', s.totalA[i], s.totalB[i]), row('self', s.selfA[i], s.selfB[i])),
-		verdict === '~' ? h('div', { class: 'muted' }, 'not significant') : h('span')];
 }

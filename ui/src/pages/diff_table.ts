@@ -8,7 +8,7 @@ import { Column, Table } from '../flame/table';
 import type { Tree } from '../flame/tree';
 import { Changes } from '../router';
 import { escapeRegexp } from '../selector';
-import { integer, signedPercent } from '../units';
+import { integer, percent, signedPercent } from '../units';
 
 export interface DiffRow {
 	function: string;
@@ -24,11 +24,19 @@ export interface DiffRow {
 	// With replicates.
 	self_q?: number | null;
 	self_verdict?: string;
+	self_effect_low?: number | null;
+	self_effect_high?: number | null;
+	self_min_effect?: number | null;
 	total_q?: number | null;
 	total_verdict?: string;
+	total_effect_low?: number | null;
+	total_effect_high?: number | null;
+	total_min_effect?: number | null;
 }
 
 const UNTESTED = 2; // sorts behind every q
+const VERDICT_NAMES: Record<string, string> = { '~': 'not significant', few: 'too few samples', untested: 'not tested', '+': 'significantly more', '-': 'significantly less', moved: 'moved among siblings' };
+const LONGEST_HEAD = 8; // of a column of values
 const QUIET = new Set(['~', 'few', 'untested']);
 
 /** The rows of a difference that was made here. */
@@ -62,8 +70,8 @@ export class DiffTable implements Side {
 	private text: (v: number) => string = String;
 	private unit = '';
 
-	constructor(private readonly set: (c: Changes, replace?: boolean) => void, isTested: boolean) {
-		this.table = new Table<DiffRow>(this.columns(isTested), 'delta', { sort: (s) => set({ sort: s }, true), pick: (r) => set({ search: `^${escapeRegexp(r.function)}$` }, true), menu: () => undefined });
+	constructor(private readonly set: (c: Changes, replace?: boolean) => void, isTested: boolean, labels: [string, string] = ['A', 'B']) {
+		this.table = new Table<DiffRow>(this.columns(isTested, labels.every((l) => l.length <= LONGEST_HEAD) ? labels : ['A', 'B']), 'delta', { sort: (s) => set({ sort: s }, true), pick: (r) => set({ search: `^${escapeRegexp(r.function)}$` }, true), menu: () => undefined });
 		this.root.append(this.head, this.table.root, this.note);
 	}
 
@@ -91,6 +99,14 @@ export class DiffTable implements Side {
 		return (this.of === 'self' ? r.self_q : r.total_q) ?? UNTESTED;
 	}
 
+	/** The interval and what could have been seen, for the tooltip. */
+	private tested(r: DiffRow): string {
+		const [low, high, least] = (['effect_low', 'effect_high', 'min_effect'] as const).map((k) => r[`${this.of}_${k}`]), said = [VERDICT_NAMES[this.verdict(r) ?? ''] ?? this.verdict(r) ?? ''];
+		if (typeof low === 'number' && typeof high === 'number') said.push(`95 % interval ${signedPercent(low)} … ${signedPercent(high)}`);
+		if (typeof least === 'number') said.push(`detectable ${percent(least)}`);
+		return said.join('\n');
+	}
+
 	private change(r: DiffRow): number {
 		return this.a(r) ? this.b(r) / this.a(r) - 1 : this.b(r) ? Infinity : 0;
 	}
@@ -109,18 +125,18 @@ export class DiffTable implements Side {
 		return this.table.csv();
 	}
 
-	private columns(isTested: boolean): Column<DiffRow>[] {
+	private columns(isTested: boolean, [labelA, labelB]: [string, string]): Column<DiffRow>[] {
 		const number = (key: string, title: string, width: string, get: (r: DiffRow) => number, text: (v: number, r: DiffRow) => string | Node, isOptional = false): Column<DiffRow> =>
 			({ key, title, width, isOptional, kind: 'number', sort: (a, b) => get(a) - get(b) || 0, csv: get, cell: (r) => text(get(r), r) });
 		const delta = (r: DiffRow) => this.b(r) - this.a(r), plain = (v: number) => h('span', { class: 'num' }, v ? this.text(v) : '–');
 		const coloured = (v: number, text: string, r: DiffRow) => h('span', { class: `num ${isTested && QUIET.has(this.verdict(r) ?? '') ? 'muted' : v > 0 ? 'more' : v < 0 ? 'less' : 'muted'}` }, text);
 		return [
 			{ key: 'function', title: 'Function', kind: 'text', width: 'minmax(110px, 1fr)', sort: (a, b) => a.function.localeCompare(b.function), csv: (r) => r.function, cell: (r) => h('span', { class: 'function mono', title: `${r.function}\n${r.mapping}` }, r.function) },
-			number('before', 'A', '62px', (r) => this.a(r), plain, true),
-			number('after', 'B', '62px', (r) => this.b(r), plain, true),
+			number('before', labelA, '66px', (r) => this.a(r), plain, true),
+			number('after', labelB, '66px', (r) => this.b(r), plain, true),
 			{ ...number('delta', 'Change', '76px', delta, (v, r) => coloured(v, `${v > 0 ? '+' : v < 0 ? '−' : ''}${this.text(Math.abs(v))}`, r)), sort: (x, y) => Math.abs(delta(x)) - Math.abs(delta(y)) },
-			number('change', '%', '62px', (r) => this.change(r), (v, r) => coloured(v, r.mark === 'gone' && this.b(r) === 0 ? 'gone' : signedPercent(v), r)),
-			...(isTested ? [number('q', 'q', '56px', (r) => this.q(r), (v, r) => h('span', { class: 'num muted', title: this.verdict(r) ?? '' }, v === UNTESTED ? '–' : v < 0.001 ? '<0.001' : v.toFixed(3)))] : []),
+			number('change', '%', '70px', (r) => this.change(r), (v, r) => coloured(v, r.mark === 'gone' && this.b(r) === 0 ? 'gone' : signedPercent(v), r)),
+			...(isTested ? [number('q', 'q', '64px', (r) => this.q(r), (v, r) => h('span', { class: 'num muted', title: this.tested(r) }, v === UNTESTED ? '–' : v < 0.001 ? '<0.001' : v.toFixed(3)))] : []),
 		];
 	}
 }

@@ -3,12 +3,12 @@
 // Profiles from files, read here and sent nowhere: one is a flame graph, two are a difference.
 import { fill, h, iconButton, segmented } from '../dom';
 import { paintDiff } from '../flame/colours';
+import { describeDiff } from '../flame/diff';
 import { FlamePanel } from '../flame/panel';
 import { readProfile } from '../flame/pprof';
 import { Tree, overlay } from '../flame/tree';
 import { Page, params, set } from '../router';
 import { integer, percent, value } from '../units';
-import { describeDiff } from './compare';
 import { DiffTable, rowsOf } from './diff_table';
 
 interface Opened {
@@ -99,8 +99,8 @@ export class FilesPage implements Page {
 		}
 		const { tree, table } = this.shown;
 		this.flame.update({
-			path, query: [], options: { scale }, local: () => tree, side: table, text: (v) => text(v / 2), paint: (t) => paintDiff(t, scale),
-			describe: (t, i) => describeDiff(t, i, scale, text), summary: 'bars are as wide as A and B together',
+			path, query: [], options: { scale }, local: () => tree, side: table, text: (v) => text(v / 2), paint: (t) => paintDiff(t, { scale }),
+			describe: (t, i) => describeDiff(t, i, { scale, text }), summary: 'bars are as wide as A and B together',
 		}, p);
 	}
 }
