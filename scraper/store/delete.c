@@ -71,6 +71,20 @@ static int meta_text(const struct block *b, struct bytes *ret, struct errbuf *eb
 	return r ? r : check_size(ret, eb);
 }
 
+/* Replay would bring back what is deleted here, should the block turn out damaged while its generation has segments. */
+static int refuse_with_segments(struct store *s, const struct block *b, struct errbuf *eb)
+{
+	bool pending;
+
+	pthread_mutex_lock(&s->state_lock);
+	pending = store_is_obsolete_pending(s, b);
+	pthread_mutex_unlock(&s->state_lock);
+	return pending ? err_set(eb, -EAGAIN,
+				 "%s: the log that it was written from cannot be removed yet",
+				 b->dir)
+		       : 0;
+}
+
 /* The block once more, with these tombstones, which it takes over. */
 static int open_with(struct store *s, struct block *b, struct tombstones *t,
 	struct fresh_blocks *all, struct errbuf *eb)
@@ -106,7 +120,10 @@ static int add_if_covered(struct store *s, struct block *b, const struct tombsto
 
 	r = r ? r : tombstone_copy(&t, what, eb);
 	r = r ? r : covers_any(b, &t, eb);
-	return r <= 0 ? r : open_with(s, b, &t, all, eb);
+	if (r <= 0)
+		return r;
+	r = refuse_with_segments(s, b, eb);
+	return r ? r : open_with(s, b, &t, all, eb);
 }
 
 static int gather(

@@ -256,6 +256,12 @@ int store_replay(struct store *s, struct errbuf *eb)
 
 	if (r == -ENOENT && s->o.read_only)
 		return 0;
+	/* A process that died may have removed segments that the power could still bring back, after their block changed. */
+	if (!r && !s->o.read_only) {
+		r = s->fs->sync_dir(s->fs, s->wal_dir);
+		if (r < 0)
+			return err_set(eb, r, "%s: %s", s->wal_dir, strerror(-r));
+	}
 	if (r < 0)
 		return r;
 	remember_segments(s, &files);

@@ -248,10 +248,28 @@ int wal_sync(struct wal *w)
 	return r;
 }
 
+/* Until it succeeds a removal is not done, however often it is asked for. */
+static int sync_names(struct wal *w)
+{
+	bool due;
+	int r;
+
+	pthread_mutex_lock(&w->lock);
+	due = w->names_unsynced;
+	w->names_unsynced = false;
+	pthread_mutex_unlock(&w->lock);
+	r = due ? w->fs->sync_dir(w->fs, w->dir) : 0;
+	if (r < 0) {
+		pthread_mutex_lock(&w->lock);
+		w->names_unsynced = true;
+		pthread_mutex_unlock(&w->lock);
+	}
+	return r;
+}
+
 int wal_remove_generation(struct wal *w, const uint8_t generation[ULID_BYTES])
 {
-	bool any = false;
-	int r = 0;
+	int e, r = 0;
 
 	pthread_mutex_lock(&w->lock);
 	for (size_t i = 0; r >= 0 && i < w->n_segments;) {
@@ -267,18 +285,14 @@ int wal_remove_generation(struct wal *w, const uint8_t generation[ULID_BYTES])
 			r = 0;
 		if (r < 0)
 			break;
-		any = true;
+		w->names_unsynced = true;
 		w->n_segments--;
 		memmove(&w->segments[i], &w->segments[i + 1],
 			(w->n_segments - i) * sizeof(*w->segments));
 	}
 	pthread_mutex_unlock(&w->lock);
-	if (any) {
-		int e = w->fs->sync_dir(w->fs, w->dir);
-
-		r = r < 0 ? r : e;
-	}
-	return r;
+	e = sync_names(w);
+	return r < 0 ? r : e;
 }
 
 uint64_t wal_bytes(struct wal *w)

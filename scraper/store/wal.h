@@ -44,6 +44,7 @@ struct wal {
 	size_t n_sealed, cap_sealed;
 	_Atomic bool sync_failed; /* until wal_begin_generation */
 	uint64_t n_syncs, n_sync_failures, n_write_failures;
+	bool names_unsynced; /* a segment was removed, and the power could still bring it back */
 	pthread_mutex_t sync_lock;
 };
 

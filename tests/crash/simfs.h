@@ -55,6 +55,8 @@ struct simfs {
 	uint64_t n_space_ops;
 	uint64_t fail_sync_at,
 		n_syncs; /* the n-th sync fails once with EIO and loses what it should have kept */
+	uint64_t fail_dir_sync_at,
+		n_dir_syncs; /* the n-th sync of a directory fails once with EIO */
 };
 
 /* Grows an array; not through the seam that tests make fail. */
@@ -464,7 +466,7 @@ static inline int sim_sync_dir(struct fs *fs, const char *path)
 
 	if (!i)
 		return -ENOENT;
-	if (sim_dead(s))
+	if (sim_dead(s) || (s->fail_dir_sync_at && ++s->n_dir_syncs == s->fail_dir_sync_at))
 		return -EIO;
 	sim_apply_changes(i, i->n_changes);
 	return 0;
@@ -582,7 +584,7 @@ static inline void simfs_restart(struct simfs *s)
 	for (struct sim_inode *i = s->all; i; i = i->next)
 		i->locked = false;
 	s->die_at = s->n_ops = s->no_space_from = s->no_space_to = s->n_space_ops =
-		s->fail_sync_at = s->n_syncs = 0;
+		s->fail_sync_at = s->n_syncs = s->fail_dir_sync_at = s->n_dir_syncs = 0;
 }
 
 static inline void sim_cut_file(struct simfs *s, struct sim_inode *i)

@@ -247,6 +247,90 @@ static void test_flipped_log(void **state)
 	run_done(&dead);
 }
 
+/* Every block loses a byte, so that only the log could say what was in it. */
+static void damage_blocks(struct run *r)
+{
+	struct sim_inode *blocks = sim_walk(&r->fs, "/data/blocks", NULL, NULL);
+
+	for (size_t i = 0; blocks && i < blocks->entries.n; i++) {
+		struct sim_inode *dir = blocks->entries.items[i].inode;
+		struct sim_inode *meta =
+			dir->is_dir ? sim_find(&dir->entries, "meta.json", 9) : NULL;
+
+		if (meta && meta->now_size)
+			meta->now[meta->now_size / 2] ^= 1;
+	}
+}
+
+/* With the power gone, segments whose removal was not durable are there again, and the damaged blocks do not stand for them. */
+static void never_back(struct run *r, const char *what, unsigned n)
+{
+	struct errbuf eb = {.text = ""};
+	char *have;
+
+	store_close(TAKE(r->s));
+	simfs_power_cut(&r->fs);
+	damage_blocks(r);
+	must(run_open(r, &eb), &eb);
+	have = gen_dump_store(r->s, true);
+	for (const char *line = have; *line; line = strchr(line, '\n') + 1) {
+		_cleanup_free_ char *one = xstrndup(line, (size_t)(strchr(line, '\n') + 1 - line));
+
+		if (!strstr(after, one))
+			fail_msg("%s at %u: deleted and there again: %s", what, n, one);
+	}
+	free(have);
+	run_done(r);
+}
+
+/* Until it is done, as someone would who is told that it is not. */
+static void delete_at_last(struct run *r)
+{
+	struct errbuf eb = {.text = ""};
+	int e = -EAGAIN;
+
+	for (unsigned i = 0; e < 0 && i < 4; i++) {
+		e = delete_steps(r, &eb);
+		clock_virtual_advance(&r->clock, RETRY_S * NS_PER_S);
+	}
+	must(e, &eb);
+}
+
+static void test_never_back(void **state)
+{
+	uint64_t n_syncs = 1;
+
+	(void)state;
+	/* A sync of a directory fails once. Each cut draws anew what it keeps of what was not synced. */
+	for (unsigned n = 1; n <= n_syncs; n++)
+		for (unsigned cut = 0; cut < 8; cut++) {
+			struct run r;
+
+			start(&r);
+			r.fs.random = hash_mix(n * 8 + cut);
+			r.fs.n_dir_syncs = 0;
+			r.fs.fail_dir_sync_at = n;
+			delete_at_last(&r);
+			n_syncs = MAX(n_syncs, r.fs.n_dir_syncs);
+			never_back(&r, "a failed sync of a directory", n);
+		}
+	assert_true(n_syncs > 5);
+	/* The process dies, the next one deletes. */
+	for (unsigned n = 1, n_ops = 1; n <= n_ops; n++) {
+		struct errbuf eb = {.text = ""};
+		struct run r;
+
+		start(&r);
+		r.fs.random = hash_mix(n);
+		r.fs.die_at = n;
+		if (delete_steps(&r, &eb) < 0)
+			n_ops = n + 1;
+		restart(&r, false);
+		delete_at_last(&r);
+		never_back(&r, "a death before", n);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -254,6 +338,7 @@ int main(void)
 		cmocka_unit_test(test_no_space),
 		cmocka_unit_test(test_no_memory),
 		cmocka_unit_test(test_flipped_log),
+		cmocka_unit_test(test_never_back),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
