@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kill -9 for real: a child works on a store of the real file system (ingest, flush, compaction, retention, deletion of what was compacted)
- * and says through a pipe what was acknowledged; the parent kills it at a random moment, again and again. Every life finds all that was
- * acknowledged, and what is there is right and there once. SONDE_CRASH_ROUNDS sets the number of lives, SONDE_CRASH_SEED the seed.
+ * kill -9 for real: a child works on a store of the real file system (ingest, flush, compaction, retention, deletions) and says through a
+ * pipe what was acknowledged; the parent kills it at a random moment, again and again. Every life finds all that was acknowledged, what is
+ * there is right and there once, a deletion that was acknowledged stays and one that was not is all or nothing. SONDE_CRASH_ROUNDS sets the number of lives, SONDE_CRASH_SEED the seed.
  */
 #include "tests/unit/store_gen.h"
 #include <inttypes.h>
@@ -22,21 +22,32 @@ enum {
 	BLOCK_STEPS = 8,  /* a block's length */
 	KEEP_STEPS = 200, /* what retention keeps */
 	MAX_LIFE_MS = 60,
+	DELETE_STEPS = 6, /* what a deletion takes at most */
+	CHECK_EVERY = 20, /* lives */
 };
 static const int64_t start_ns = 1700000000LL * NS_PER_S;
+
+/* Scrapes [from, to) of a target. No two have one in common. */
+struct deletion {
+	uint32_t target;
+	uint64_t from, to;
+	bool acked;
+};
 
 struct kill_test {
 	char dir[48];
 	uint64_t seed;
-	uint64_t acked[TARGETS];
-	uint64_t n_compactions, n_deleted, n_flushes;
+	uint64_t acked[TARGETS], deleted_to[TARGETS];
+	struct deletion *deletions;
+	size_t n_deletions, cap_deletions;
+	uint64_t n_compactions, n_deleted, n_flushes, n_in_doubt;
 };
 
 /* What a child tells its parent. */
 struct message {
-	enum { ACKED, DID, WRONG } kind;
+	enum { ACKED, DELETING, DELETED, DID, WRONG } kind;
 	uint32_t target;
-	uint64_t value, compactions, deleted, flushes;
+	uint64_t value, to, compactions, deleted, flushes;
 };
 
 static uint64_t from_env(const char *name, uint64_t otherwise)
@@ -94,6 +105,31 @@ static void say(int fd, const struct message *m)
 		_exit(3);
 }
 
+/* Some of the last scrapes of a target, none twice. */
+static void delete_some(const struct kill_test *t, struct store *s, uint64_t *from, int fd)
+{
+	uint64_t random = hash_mix(t->seed + *from * 31 + next_step(s, 0));
+	uint32_t target = (uint32_t)(random % TARGETS);
+	uint64_t end = next_step(s, target), first = from[target], n;
+	struct errbuf eb = {.text = ""};
+	char value[32];
+	const struct store_matcher m = {.op = STORE_EQ, .name = "instance", .value = value};
+
+	first = MAX(first, end > DELETE_STEPS ? end - DELETE_STEPS : 0);
+	if (first >= end)
+		return;
+	end -= random >> 8 & 1 && end - first > 1; /* with what is newest, or not */
+	snprintf(value, sizeof(value), "host-%u:7273", target);
+	say(fd, &(struct message) {.kind = DELETING, .target = target, .value = first, .to = end});
+	from[target] = end;
+	if (store_delete(s, &m, 1, start_ns + (int64_t)first * STEP_S * NS_PER_S,
+		    start_ns + (int64_t)end * STEP_S * NS_PER_S - 1, &n, &eb) < 0) {
+		fprintf(stderr, "delete: %s\n", eb.text);
+		say(fd, &(struct message) {.kind = WRONG, .value = 4});
+	}
+	say(fd, &(struct message) {.kind = DELETED, .target = target, .value = first, .to = end});
+}
+
 /* One life: works until it is killed. */
 static void live(const struct kill_test *t, int fd)
 {
@@ -101,7 +137,9 @@ static void live(const struct kill_test *t, int fd)
 	struct errbuf eb = {.text = ""};
 	struct store *s = NULL;
 	struct store_stats st;
+	uint64_t from[TARGETS];
 
+	memcpy(from, t->deleted_to, sizeof(from));
 	clock_virtual_init(&clock, start_ns);
 	if (open_store(t, &clock, &s) < 0) {
 		say(fd, &(struct message) {.kind = WRONG, .value = 1});
@@ -136,6 +174,8 @@ static void live(const struct kill_test *t, int fd)
 			fprintf(stderr, "maintain: %s\n", eb.text);
 			say(fd, &(struct message) {.kind = WRONG, .value = 3});
 		}
+		if (hash_mix(t->seed + next_step(s, 0)) % 8 == 0)
+			delete_some(t, s, from, fd);
 		store_stats(s, &st);
 		say(fd, &(struct message) {.kind = DID,
 				.compactions = st.compactions,
@@ -144,21 +184,40 @@ static void live(const struct kill_test *t, int fd)
 	}
 }
 
+static void note_deletion(struct kill_test *t, const struct message *m)
+{
+	if (m->kind == DELETED) {
+		t->deletions[t->n_deletions - 1].acked = true;
+		return;
+	}
+	assert_int_equal(alloc_grow(&t->deletions, &t->cap_deletions, t->n_deletions + 1,
+				 sizeof(*t->deletions)),
+		0);
+	t->deletions[t->n_deletions++] =
+		(struct deletion) {.target = m->target, .from = m->value, .to = m->to};
+	t->deleted_to[m->target] = m->to;
+}
+
 /* Takes what the child said before it died. */
 static void listen_to(struct kill_test *t, int fd, uint64_t round)
 {
 	struct message m, did = {.value = 0};
+	bool begun = false;
 
 	while (read(fd, &m, sizeof(m)) == sizeof(m)) {
+		begun = m.kind == DELETING || (begun && m.kind != DELETED);
 		if (m.kind == WRONG)
 			fail_msg("seed %" PRIu64 ", life %" PRIu64 ": target %u has %" PRIu64
 				 ", %" PRIu64 " were acknowledged",
 				t->seed, round, m.target, m.value, t->acked[m.target]);
 		if (m.kind == ACKED)
 			t->acked[m.target] = m.value;
-		else
+		else if (m.kind == DID)
 			did = m;
+		else
+			note_deletion(t, &m);
 	}
+	t->n_in_doubt += begun;
 	t->n_compactions += did.compactions;
 	t->n_deleted += did.deleted;
 	t->n_flushes += did.flushes;
@@ -209,6 +268,54 @@ static char *lines_since(const char *text, int64_t from)
 	return ret;
 }
 
+static bool is_of(const struct deletion *d, const char *line)
+{
+	const char *host = strstr(line, "host-"), *time = strstr(line, "time=");
+	uint64_t step = (uint64_t)(strtoll(time + 5, NULL, 10) - start_ns) / (STEP_S * NS_PER_S);
+
+	return strtoul(host + 5, NULL, 10) == d->target && step >= d->from && step < d->to;
+}
+
+/* A deletion that was not acknowledged: as soon as one of its scrapes is there, all are. What is so is settled from now on. */
+static void settle(struct kill_test *t, const char *want, const char *have)
+{
+	for (size_t i = 0; i < t->n_deletions; i++) {
+		struct deletion *d = &t->deletions[i];
+		uint64_t n = 0, found = 0;
+
+		for (const char *p = want; !d->acked && *p; p += strcspn(p, "\n") + 1) {
+			_cleanup_free_ char *line = xstrndup(p, strcspn(p, "\n") + 1);
+
+			n += is_of(d, line);
+			found += is_of(d, line) && strstr(have, line);
+		}
+		if (found && found < n)
+			fail_msg("seed %" PRIu64 ": a part of a deletion", t->seed);
+		if (!d->acked && found)
+			d->to = d->from; /* it was not done, and will not be */
+		else if (n)
+			d->acked = true;
+	}
+}
+
+/* Without what was deleted. */
+static char *not_deleted(const struct kill_test *t, const char *text)
+{
+	struct bytes out = {.data = NULL};
+
+	for (const char *p = text, *next; *p; p = next) {
+		bool gone = false;
+
+		next = p + strcspn(p, "\n") + 1;
+		for (size_t i = 0; i < t->n_deletions; i++)
+			gone |= t->deletions[i].acked && is_of(&t->deletions[i], p);
+		if (!gone)
+			bytes_put(&out, p, (size_t)(next - p));
+	}
+	bytes_put_u8(&out, 0);
+	return (char *)out.data;
+}
+
 /* What a store that was never disturbed says of the last steps. */
 static char *reference(const struct kill_test *t, const uint64_t *steps, uint64_t first)
 {
@@ -237,14 +344,14 @@ static char *reference(const struct kill_test *t, const uint64_t *steps, uint64_
 	return text;
 }
 
-static void check_end(struct kill_test *t)
+static void check_all(struct kill_test *t)
 {
 	uint64_t steps[TARGETS], first = 0;
 	struct clock_virtual clock;
 	struct errbuf eb = {.text = ""};
 	struct store_stats st;
 	struct store *s = NULL;
-	char *all, *have, *want, *whole;
+	char *all, *have, *want, *whole, *left;
 	int64_t from;
 
 	clock_virtual_init(&clock, start_ns);
@@ -263,7 +370,9 @@ static void check_end(struct kill_test *t)
 	have = lines_since(all, from);
 	whole = reference(t, steps, first);
 	want = lines_since(whole, from);
-	if (strcmp(have, want))
+	settle(t, want, have);
+	left = not_deleted(t, want);
+	if (strcmp(have, left))
 		fail_msg("seed %" PRIu64 ": the store answers otherwise than one that was never "
 			 "killed",
 			t->seed);
@@ -271,6 +380,7 @@ static void check_end(struct kill_test *t)
 	free(have);
 	free(want);
 	free(whole);
+	free(left);
 	store_close(s);
 }
 
@@ -284,13 +394,18 @@ static void test_kill(void **state)
 	snprintf(t.dir, sizeof(t.dir), "%s/sonde-kill-XXXXXX",
 		access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
 	assert_non_null(mkdtemp(t.dir));
-	for (uint64_t i = 0; i < rounds; i++)
+	for (uint64_t i = 0; i < rounds; i++) {
 		one_life(&t, i, hash_mix(t.seed * 31 + i) % (MAX_LIFE_MS * 1000) + 500);
-	check_end(&t);
+		if (i % CHECK_EVERY == CHECK_EVERY - 1 || i == rounds - 1)
+			check_all(&t);
+	}
 	print_message("seed %" PRIu64 ": %" PRIu64 " lives, %" PRIu64 " scrapes, %" PRIu64
-		      " flushes, %" PRIu64 " compactions, %" PRIu64 " blocks deleted\n",
-		t.seed, rounds, t.acked[0] + t.acked[1], t.n_flushes, t.n_compactions, t.n_deleted);
+		      " flushes, %" PRIu64 " compactions, %" PRIu64
+		      " blocks deleted, %zu deletions, %" PRIu64 " of them interrupted\n",
+		t.seed, rounds, t.acked[0] + t.acked[1], t.n_flushes, t.n_compactions, t.n_deleted,
+		t.n_deletions, t.n_in_doubt);
 	assert_true(t.acked[0] > 0);
+	free(t.deletions);
 	assert_int_equal(fs_remove_all(&fs_system, t.dir), 0);
 }
 
