@@ -100,12 +100,12 @@ static __always_inline __u32 user_frames(struct tick *t, bool user_mode)
 	}
 	if (!regs_pc(&s->regs))
 		return cut_at_once(s, ABI_CUT_NO_USER_REGS);
-	walker_begin(s);
+	walker_begin(s, t->task);
 	n = walker_run(s);
 	count_steps(t);
 	/* The program that called execve is gone by now; its registers are not. */
 	if (s->walk.cut != ABI_CUT_NONE && BPF_CORE_READ_BITFIELD(t->task, in_execve)) {
-		s->walk.cut = s->walk.n_guessed = 0;
+		s->walk.cut = s->walk.lacks = 0;
 		n = 0;
 	}
 	return n;

@@ -71,8 +71,53 @@ struct bpf_perf_event_data_kern {
 	struct perf_event *event;
 };
 
+struct maple_tree {
+	void *ma_root;
+};
+
+struct maple_metadata {
+	unsigned char end;
+};
+
+struct maple_range_64 {
+	unsigned long pivot[15];
+	void *slot[16];
+};
+
+struct maple_arange_64 {
+	unsigned long pivot[9];
+	void *slot[10];
+	struct maple_metadata meta;
+};
+
 struct mm_struct {
+	struct maple_tree mm_mt;
 	unsigned long start_stack;
+};
+
+struct super_block {
+	__u32 s_dev;
+};
+
+struct inode {
+	struct super_block *i_sb;
+	unsigned long i_ino;
+	__s64 i_size;
+	__s64 i_mtime_sec;
+	__u32 i_mtime_nsec;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
+struct vm_area_struct {
+	unsigned long vm_start, vm_end;
+	struct mm_struct *vm_mm;
+	unsigned long vm_flags;
+	const void *vm_ops;
+	unsigned long vm_pgoff;
+	struct file *vm_file;
 };
 
 typedef struct {

@@ -42,7 +42,7 @@ struct {
 
 static __always_inline bool stack_copy_is_wanted(const struct scratch *s)
 {
-	return s->walk.n_guessed || s->walk.cut == ABI_CUT_BAD_PC;
+	return s->walk.lacks || s->walk.cut == ABI_CUT_BAD_PC;
 }
 
 /* Chance picks, so that no rhythm of a program decides which of its stacks are checked. */

@@ -41,8 +41,8 @@ UNWIND_FN enum unwind_result walk_by_signal(struct walk *w)
 
 /*
  * By frame pointer. The ABI has 0 in it in the outermost frame; at the leaf a zero says that the code uses the register for
- * something else. w->fp_cut is the reason to give when it points nowhere sensible; where there is one this is a guess, so the
- * frame must lie above the stack pointer and near it. Where a table is still to come, no frame found so is the outermost one.
+ * something else. w->fp_cut is the reason to give when it points nowhere sensible; where there is one nothing says that the
+ * code keeps frame pointers, so the frame must lie above the stack pointer and near it.
  */
 UNWIND_FN enum unwind_result walk_by_fp(struct walk *w)
 {
@@ -53,15 +53,13 @@ UNWIND_FN enum unwind_result walk_by_fp(struct walk *w)
 	if (r != UNWIND_MORE)
 		return r;
 	if (!fp)
-		return (w->n_steps && w->fp_root) || !guess ? UNWIND_ROOT : walk_cut(w, w->fp_cut);
+		return w->n_steps || !guess ? UNWIND_ROOT : walk_cut(w, w->fp_cut);
 	if (fp & 7 || fp >= UNWIND_USER_MAX)
 		return walk_cut(w, guess ? w->fp_cut : ABI_CUT_FP_INSANE);
 	if (guess && WALK_KNOWS(w, UNWIND_SP) && (fp < sp || fp - sp > UNWIND_MAX_FRAME_BYTES))
 		return walk_cut(w, w->fp_cut);
 	if (unwind_read_user(w, w->pair, sizeof(w->pair), fp))
 		return walk_cut(w, ABI_CUT_READ_FAULT);
-	if (!w->pair[1] && !w->fp_root)
-		return walk_cut(w, w->fp_cut);
 	w->regs[UNWIND_FP] = w->pair[0];
 	/* Whether the code saved other registers is not told; nor, on arm64, where in its frame the record lies. */
 	w->known &= UNWIND_ARM64 ? 1U << UNWIND_FP : 1U << UNWIND_FP | 1U << UNWIND_SP;

@@ -49,6 +49,15 @@ UNWIND_FN void walk_rule_from_code(struct walk *w)
 	}
 	if (UNWIND_ARM64)
 		return;
+	/* test %rax, %rax; jl: behind the system call in clone and clone3, where glibc has no rows because the two threads that
+	 * return there want different ones. The new one has no caller. */
+	if (!w->n_steps && (lo & 0xffffff) == 0xc08548 &&
+		((__u8)(lo >> 24) == 0x7c || (__u16)(lo >> 24) == 0x8c0f)) {
+		walk_set_rule(w, UNWIND_CFA_REG, 0);
+		if (!w->regs[0])
+			w->rule.ra = UNWIND_GONE;
+		return;
+	}
 	if (!w->exact) {
 		/* mov %eax, %edi (or 64 bits wide); call: what main or a thread's function returned goes to
 		 * exit, which does not return. musl has no rows for where it calls them. */
@@ -84,18 +93,17 @@ UNWIND_FN enum unwind_result unwind_step(struct walk *w, enum unwind_place place
 	int found = UNWIND_NO_ROW;
 
 	w->fp_cut = ABI_CUT_NONE;
-	w->fp_root = 1;
 	if (place == UNWIND_IN_JIT_NO_FP)
 		return walk_cut(w, ABI_CUT_NO_TABLE);
 	if (place == UNWIND_IN_FILE)
 		found = unwind_find(w);
 	if (found == UNWIND_NO_TABLE || place == UNWIND_SOMEWHERE || place == UNWIND_IN_DATA) {
-		if (!w->n_guessed++)
-			w->guessed = place == UNWIND_IN_FILE ? w->binary : 0;
-		w->fp_cut = place == UNWIND_IN_FILE ? ABI_CUT_NO_TABLE : ABI_CUT_FP_INSANE;
-		w->fp_root = place != UNWIND_IN_FILE;
-		walk_set_rule(w, UNWIND_CFA_FP, 0);
-	} else if (found == UNWIND_NO_ROW) {
+		/* A frame pointer would be a guess: in a prologue, or in code that keeps none, it skips callers. */
+		w->lacks = 1;
+		w->lacking = place == UNWIND_IN_FILE ? w->binary : 0;
+		return walk_cut(w, ABI_CUT_NO_TABLE);
+	}
+	if (found == UNWIND_NO_ROW) {
 		/* JIT code that calls C may have its own stack elsewhere (BEAM): below a leaf its frame pointer
 		 * is taken as it is. */
 		w->fp_cut = place == UNWIND_IN_FILE ? ABI_CUT_NO_TABLE

@@ -72,11 +72,10 @@ struct walk {
 	__u32 exact;   /* pc is the instruction to run next; otherwise a return address */
 	__u32 n_steps; /* callers found so far */
 	__u32 by[UNWIND_N_METHODS];
-	__u32 n_guessed; /* of the steps by frame pointer: because the binary has no table yet */
-	__u32 guessed;	 /* the first such binary */
-	__u32 fp_cut;	 /* enum abi_cut of a guess that fails */
-	__u32 fp_root;	 /* 0 found by frame pointer is the end of the stack, not of the guess */
-	__u32 cut;	 /* enum abi_cut */
+	__u32 lacks;   /* cut for want of what may still come: mappings, or a table */
+	__u32 lacking; /* the binary whose table that is, 0: of mappings */
+	__u32 fp_cut;  /* enum abi_cut of a frame pointer that leads nowhere */
+	__u32 cut;     /* enum abi_cut */
 	__u32 scratch;
 	struct frames frames;
 };
@@ -87,7 +86,7 @@ UNWIND_FN void walk_init(struct walk *w, __u32 n_kernel)
 	w->fp_at = w->bx_at = 0;
 	w->known = 0;
 	w->exact = 1;
-	w->n_steps = w->n_guessed = w->guessed = 0;
+	w->n_steps = w->lacks = w->lacking = 0;
 	for (__u32 i = 0; i < UNWIND_N_METHODS; i++)
 		w->by[i] = 0;
 	w->cut = ABI_CUT_NONE;

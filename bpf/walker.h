@@ -6,6 +6,9 @@
 #pragma once
 #include "bpf/maps.h"
 #include "bpf/regs.h"
+#include "bpf/unwind_frames.h"
+#include "bpf/unwind_tables.h"
+#include "bpf/vma.h"
 
 const volatile struct abi_config config;
 
@@ -49,6 +52,7 @@ struct scratch {
 	__u32 busy, pad;
 	struct walk walk;
 	struct process_place place;
+	struct vma_place vma;
 	__u32 flags; /* enum process_flags */
 	struct perf_event_regs regs;
 	__u64 spare[ABI_USER_TAIL_WORDS];
@@ -140,10 +144,35 @@ static __always_inline bool find_mapping(struct process_place *p, __u64 addr)
 	p->addr = addr;
 	if (addr - p->start < p->end - p->start)
 		return true;
+	if (!p->n)
+		return false;
 	p->lo = 0;
 	p->hi = p->n;
 	bpf_loop(PROCESS_SEARCH_STEPS, search_callback, &search, 0);
 	return process_take(p);
+}
+
+/* The kernel's answer for an address that user space did not tell of; UNWIND_IN_FILE: s->place holds the mapping. How the JIT
+ * code of a process that is not known keeps its frames is not known either. */
+static __always_inline enum unwind_place ask_kernel(struct scratch *s, __u64 addr)
+{
+	struct process_place *p = &s->place;
+	enum unwind_place otherwise = p->n ? UNWIND_IN_DATA : UNWIND_SOMEWHERE;
+	int found;
+
+	s->vma.addr = addr;
+	found = vma_find(&s->vma);
+	if (found == VMA_DATA)
+		return UNWIND_IN_DATA;
+	if (found == VMA_CODE || (found == VMA_JIT && !p->n))
+		return UNWIND_SOMEWHERE;
+	if (found == VMA_UNKNOWN)
+		return otherwise;
+	p->start = s->vma.start;
+	p->end = s->vma.end;
+	p->base = found == VMA_FILE ? ABI_NATIVE(s->vma.binary, s->vma.off)
+				    : ABI_FRAME(ABI_FRAME_JIT, s->vma.start);
+	return UNWIND_IN_FILE;
 }
 
 static __always_inline enum unwind_place walker_locate(struct walk *w, __u64 addr)
@@ -151,10 +180,12 @@ static __always_inline enum unwind_place walker_locate(struct walk *w, __u64 add
 	struct scratch *s = (void *)w - __builtin_offsetof(struct scratch, walk);
 	__u64 word;
 
-	if (!s->place.n)
-		return UNWIND_SOMEWHERE;
-	if (!find_mapping(&s->place, addr))
-		return UNWIND_IN_DATA;
+	if (!find_mapping(&s->place, addr)) {
+		enum unwind_place place = ask_kernel(s, addr);
+
+		if (place != UNWIND_IN_FILE)
+			return place;
+	}
 	word = process_word(&s->place, addr);
 	if (ABI_FRAME_KIND(word) != ABI_FRAME_NATIVE)
 		return s->flags & PROCESS_JIT_NO_FP ? UNWIND_IN_JIT_NO_FP : UNWIND_IN_JIT;
@@ -164,7 +195,7 @@ static __always_inline enum unwind_place walker_locate(struct walk *w, __u64 add
 }
 
 /* Takes over the registers in scratch and what is known of the process, whose first sample makes a head for it. */
-static __always_inline void walker_begin(struct scratch *s)
+static __always_inline void walker_begin(struct scratch *s, struct task_struct *task)
 {
 	const struct abi_record *r = record_of(s);
 	__u64 image = process_image(r->start_ns, r->exec_id);
@@ -174,6 +205,8 @@ static __always_inline void walker_begin(struct scratch *s)
 		process_begin(h, image);
 	process_place_init(&s->place, h ? process_run(h, image) : 0);
 	s->flags = h ? h->flags : 0;
+	s->vma.mm = (__u64)task->mm;
+	s->vma.file_mask = config.file_mask;
 	walk_init(&s->walk, r->n_kernel);
 	s->walk.pc = regs_pc(&s->regs);
 	regs_by_number(s->walk.regs, &s->regs);

@@ -191,20 +191,17 @@ static void go_on(struct deferred *d, const struct abi_record *r, const struct a
 	d->o.sample(d->o.ctx, r);
 }
 
-/* The better of two: a walk by tables, unless it ran out of the copy and the other one got to the root. */
+/* The better of two: the walk in the kernel has not run out of a copy, but knew fewer tables. */
 static void finish(struct deferred *d, const struct abi_record *came,
 	const struct abi_record *walked, const struct abi_stack *s)
 {
-	bool cut = d->walk.cut != ABI_CUT_NONE, guessed = d->walk.n_guessed != 0;
+	bool cut = d->walk.cut != ABI_CUT_NONE;
 
-	if (guessed || (d->walk.cut == ABI_CUT_READ_FAULT && !is_cut(came))) {
-		d->stats.given_up++;
+	d->stats.given_up += cut && d->walk.lacks;
+	d->stats.cut += cut && !d->walk.lacks;
+	d->stats.whole += !cut;
+	if (cut && (!is_cut(came) || came->n_user > walked->n_user))
 		walked = came;
-	} else if (cut) {
-		d->stats.cut++;
-	} else {
-		d->stats.whole++;
-	}
 	go_on(d, walked, s);
 }
 
@@ -238,8 +235,8 @@ static bool enqueue(struct deferred *d, const struct abi_record *r, const struct
 /* Is a table missing that may still come? */
 static bool is_worth_waiting(const struct deferred *d, uint64_t waited_ns)
 {
-	return d->walk.n_guessed && d->walk.guessed &&
-	       (waited_ns < MIN_WAIT_NS || binary_is_coming(d->o.binaries, d->walk.guessed));
+	return d->walk.lacks && d->walk.lacking &&
+	       (waited_ns < MIN_WAIT_NS || binary_is_coming(d->o.binaries, d->walk.lacking));
 }
 
 void deferred_sample(struct deferred *d, const struct abi_record *r)

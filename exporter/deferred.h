@@ -45,6 +45,6 @@ uint64_t deferred_retry(struct deferred *d, uint64_t now_ns);
 struct deferred_stats {
 	uint64_t waiting, waiting_bytes; /* now */
 	uint64_t whole, cut,
-		given_up; /* walked to the root; walked, and cut; gone on as they came */
+		given_up; /* walked to the root; walked, and cut; cut for want of a table */
 };
 void deferred_stats(const struct deferred *d, struct deferred_stats *ret);

@@ -243,16 +243,22 @@ static int build_kernel_memory(struct exporter_pipeline *p, struct errbuf *eb)
 	return 0;
 }
 
-static void on_settled(void *ctx, uint32_t binary)
+static void on_settled(void *ctx, uint32_t binary, bool unreadable)
 {
 	struct exporter_pipeline *p = ctx;
 
-	unwinder_settled(p->unwinder, p->binaries, binary, clock_monotonic_ns(p->clock));
+	unwinder_settled(
+		p->unwinder, p->binaries, binary, unreadable, clock_monotonic_ns(p->clock));
 }
 
 static void on_released(void *ctx, uint32_t binary)
 {
 	unwinder_release(((struct exporter_pipeline *)ctx)->unwinder, binary);
+}
+
+static void on_found(void *ctx, uint32_t binary, const struct binary_file *file)
+{
+	unwinder_found(((struct exporter_pipeline *)ctx)->unwinder, binary, file);
 }
 
 static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
@@ -272,6 +278,8 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 			.budget = &p->budgets[BUDGET_SYMBOLS],
 			.hook_ctx = p,
 			.settled = on_settled,
+			/* Frames of a bundle are addresses, not ids of this run. */
+			.found = p->capture ? NULL : on_found,
 			.released = on_released,
 		},
 		eb);

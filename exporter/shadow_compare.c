@@ -44,6 +44,15 @@ void shadow_expand(const uint64_t *words, uint32_t n, struct shadow_chain *ret)
 	}
 }
 
+/* The last that elfutils found before it lost its way: a signal trampoline without rows (musl's) is one to us, whose pc is what
+ * runs next, and a caller to it, looked up a byte lower. */
+static bool is_lost_trampoline(
+	const struct shadow_chain *ours, const struct shadow_chain *theirs, uint32_t at)
+{
+	return theirs->end != SHADOW_ENDS_AT_ROOT && at == theirs->n - 1 && at + 1 < ours->n &&
+	       ours->words[at] == theirs->words[at] + 1;
+}
+
 enum shadow_result shadow_judge(
 	const struct shadow_chain *ours, const struct shadow_chain *theirs, uint32_t *ret_at)
 {
@@ -51,6 +60,7 @@ enum shadow_result shadow_judge(
 
 	while (at < n && ours->words[at] == theirs->words[at])
 		at++;
+	at += at < n && is_lost_trampoline(ours, theirs, at);
 	*ret_at = at;
 	if (theirs->end != SHADOW_ENDS_AT_ROOT && theirs->n <= 1)
 		return SHADOW_UNKNOWN;

@@ -3,6 +3,7 @@
  * From symbol files to unwind tables.
  */
 #include "exporter/unwinder.h"
+#include "exporter/unwind/files.h"
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
@@ -13,6 +14,7 @@ enum { MAX_WANTED = 64, N_REPLAY_BINARIES = 1 << 16 };
 struct unwinder {
 	struct unwind_memory memory;
 	struct unwind_tables *tables;
+	struct files *files; /* NULL in a replay */
 	bool owns_memory;
 	int64_t next_scan_ns;
 };
@@ -34,6 +36,7 @@ struct unwinder *unwinder_new(
 			.cache = memory[KEEPER_CACHE],
 			.n_cache = s->maps[KEEPER_CACHE].n,
 		};
+		u->files = files_new(memory[KEEPER_FILES], s->maps[KEEPER_FILES].n);
 	} else {
 		u->owns_memory = true;
 		m->n_slabs = (uint32_t)(table_bytes / (UNWIND_SLAB_WORDS * sizeof(uint32_t)));
@@ -56,6 +59,7 @@ void unwinder_freep(struct unwinder **up)
 	if (!u)
 		return;
 	unwind_tables_freep(&u->tables);
+	files_freep(&u->files);
 	if (u->owns_memory) {
 		free(u->memory.slabs);
 		free(u->memory.rules);
@@ -96,11 +100,12 @@ static bool load(struct unwinder *u, struct binary_registry *r, uint32_t binary,
 	return true;
 }
 
-void unwinder_settled(
-	struct unwinder *u, struct binary_registry *r, uint32_t binary, int64_t now_ns)
+void unwinder_settled(struct unwinder *u, struct binary_registry *r, uint32_t binary,
+	bool unreadable, int64_t now_ns)
 {
-	/* No ELF file that can be read: what code there is keeps frame pointers or is cut. */
-	if (!load(u, r, binary, now_ns) && !binary_is_coming(r, binary))
+	/* What code there is keeps frame pointers or is cut. A file that could not be opened yet is tried again: until then its code
+	 * is not taken for such. */
+	if (!load(u, r, binary, now_ns) && unreadable)
 		unwind_tables_set_rowless(u->tables, binary);
 }
 
@@ -115,6 +120,22 @@ void unwinder_round(struct unwinder *u, struct binary_registry *r, int64_t now_n
 	n = unwind_tables_scan(u->tables, now_ns, wanted, MAX_WANTED);
 	for (size_t i = 0; i < n; i++)
 		(void)load(u, r, wanted[i], now_ns);
+}
+
+void unwinder_found(struct unwinder *u, uint32_t binary, const struct binary_file *file)
+{
+	struct file_key key;
+
+	if (!u->files)
+		return;
+	files_drop(u->files, binary);
+	if (!file)
+		return;
+	key = (struct file_key) {.ino = file->ino,
+		.bytes = file->size_bytes,
+		.mtime_ns = (uint64_t)file->mtime_ns,
+		.dev = file->dev_major << 20 | file->dev_minor};
+	files_put(u->files, &key, binary);
 }
 
 void unwinder_release(struct unwinder *u, uint32_t binary)

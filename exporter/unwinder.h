@@ -18,12 +18,14 @@ void unwinder_freep(struct unwinder **u);
 
 struct deferred_tables unwinder_tables(const struct unwinder *u);
 
-/* A symbol file was made for that id, or could not be. */
-void unwinder_settled(
-	struct unwinder *u, struct binary_registry *r, uint32_t binary, int64_t now_ns);
+/* A symbol file was made for that id, or could not be; unreadable: none can be made of that file. */
+void unwinder_settled(struct unwinder *u, struct binary_registry *r, uint32_t binary,
+	bool unreadable, int64_t now_ns);
 /* Tables that are wanted again; about once a second. */
 void unwinder_round(struct unwinder *u, struct binary_registry *r, int64_t now_ns);
 /* The id will be another file's. */
+/* Where the file of that id lies; NULL: it is to be forgotten. The registry's lock is held. */
+void unwinder_found(struct unwinder *u, uint32_t binary, const struct binary_file *file);
 void unwinder_release(struct unwinder *u, uint32_t binary);
 
 void unwinder_stats(struct unwinder *u, struct unwind_tables_stats *ret);

@@ -18,6 +18,13 @@
 struct binary_registry;
 struct symbol_file; /* exporter/binary/symbol_file.h: the validated, mapped reader */
 
+/* An inode and what tells that it was not written to since. */
+struct binary_file {
+	uint64_t ino, size_bytes;
+	int64_t mtime_ns;
+	uint32_t dev_major, dev_minor;
+};
+
 struct binary_options {
 	struct keeper *keeper;
 	struct fs *fs;
@@ -29,8 +36,12 @@ struct binary_options {
 	double max_cpu;		/* --symbols.max-cpu, share of one CPU */
 	struct budget *budget;
 	void *hook_ctx;
-	/* A file was made, found or given up; on the thread of binary_work, without the lock. May be NULL. */
-	void (*settled)(void *ctx, uint32_t binary);
+	/* A file was made, found or given up; on the thread of binary_work, without the lock. `unreadable`: it is no ELF file, or there
+	 * was no way to it BINARY_MAX_OPENS times. May be NULL. */
+	void (*settled)(void *ctx, uint32_t binary, bool unreadable);
+	/* The file that the id stands for, as it was found on disk; NULL: it may stand for another one soon. The lock is held.
+	 * May be NULL. */
+	void (*found)(void *ctx, uint32_t binary, const struct binary_file *file);
 	/* The id is free for another file; the lock is held. May be NULL. */
 	void (*released)(void *ctx, uint32_t binary);
 };

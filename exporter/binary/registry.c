@@ -420,6 +420,37 @@ static void mark_kept_locked(struct binary_registry *r, const uint64_t *used_bit
 	}
 }
 
+void binary_tell_file_locked(struct binary_registry *r, uint32_t id, bool known)
+{
+	struct entry *e = r->entries[id];
+
+	if (!r->o.found || !e->has_file || (!known && !e->told_file))
+		return;
+	e->told_file = known;
+	e->untold_ns = clock_monotonic_ns(r->o.clock);
+	r->o.found(r->o.hook_ctx, id, known ? &e->file : NULL);
+}
+
+/* Marks the entries that are not kept; says of those that have been unused for a while that they may go. */
+static void note_unused_locked(struct binary_registry *r, const uint8_t *keep, int64_t now_ns)
+{
+	for (uint32_t id = 1; id < r->n_ids; id++) {
+		struct entry *e = r->entries[id];
+
+		if (!e->used)
+			continue;
+		if (keep[id]) {
+			e->unused_since_ns = 0;
+			if (!e->told_file)
+				binary_tell_file_locked(r, id, true);
+		} else if (!e->unused_since_ns) {
+			e->unused_since_ns = now_ns;
+		} else if (now_ns - e->unused_since_ns >= BINARY_FORGET_FILE_NS) {
+			binary_tell_file_locked(r, id, false);
+		}
+	}
+}
+
 void binary_retain(struct binary_registry *r, const uint64_t *used_bitmap)
 {
 	_cleanup_free_ uint8_t *keep = NULL;
@@ -428,20 +459,14 @@ void binary_retain(struct binary_registry *r, const uint64_t *used_bitmap)
 	pthread_mutex_lock(&r->mutex);
 	keep = xcalloc(r->n_ids, 1);
 	mark_kept_locked(r, used_bitmap, keep);
-	for (uint32_t id = 1; id < r->n_ids; id++) {
-		struct entry *e = r->entries[id];
-
-		if (!e->used)
-			continue;
-		if (keep[id])
-			e->unused_since_ns = 0;
-		else if (!e->unused_since_ns)
-			e->unused_since_ns = now;
-	}
+	note_unused_locked(r, keep, now);
 	for (uint32_t id = 1; id < r->n_ids; id++) {
 		const struct entry *e = r->entries[id];
 
-		if (e->used && e->unused_since_ns && now - e->unused_since_ns >= BINARY_RELEASE_NS)
+		/* A sample may be under way that found the id by the file. */
+		if (e->used && !e->told_file && e->unused_since_ns &&
+			now - e->unused_since_ns >= BINARY_RELEASE_NS &&
+			now - e->untold_ns >= BINARY_UNTOLD_NS)
 			release_locked(r, id);
 	}
 	pthread_mutex_unlock(&r->mutex);

@@ -26,11 +26,15 @@
 #define BINARY_KEEP_ROOT_NS (30 * NS_PER_S)
 /* Unused for so long: no response that is being made has its id. */
 #define BINARY_RELEASE_NS (60 * NS_PER_S)
+/* Unused for so long: the kernel half is not to find it by its file any more, and some time later no sample on its way has. */
+#define BINARY_FORGET_FILE_NS (50 * NS_PER_S)
+#define BINARY_UNTOLD_NS (5 * NS_PER_S)
 /* Of parser CPU that each new binary has free of pacing. */
 #define BINARY_BURST_NS (250 * NS_PER_MS)
 enum {
-	BINARY_MAX_ENTRIES = 1 << 16, /* at 300 bytes: 20 MB */
-	BINARY_MAX_ROOTS = 256,	      /* two descriptors each */
+	BINARY_MAX_ENTRIES = 1 << 16, /* at 340 bytes: 22 MB */
+	BINARY_MAX_OPENS = 5,
+	BINARY_MAX_ROOTS = 256, /* two descriptors each */
 	BINARY_MAX_FAILED = 4096,
 	BINARY_MAX_FETCHES = 64,
 	BINARY_PARSE_TIMEOUT_MS = 30000,
@@ -57,9 +61,13 @@ struct entry {
 	struct content *content;
 	struct binary_source source;
 	bool has_source;
+	uint8_t n_open_failed;	 /* in a row */
 	int64_t not_before_ns;	 /* no new try earlier */
 	int64_t unused_since_ns; /* when binary_retain first found it unused; 0: it is used */
 	uint64_t unnamed;
+	struct binary_file file;  /* where it was found last */
+	bool has_file, told_file; /* told_file: by the hook */
+	int64_t untold_ns;
 	struct toolchain toolchain; /* of its symbol file, also when that is evicted */
 	/* identity */
 	uint8_t build_id[PARSER_BUILD_ID_MAX];
@@ -120,6 +128,9 @@ struct binary_registry {
 	int64_t debt_ns, debt_at_ns;
 	struct binary_stats stats;
 };
+
+/* registry.c: tells the hook of the entry's file, or that it is not known any more. */
+void binary_tell_file_locked(struct binary_registry *r, uint32_t id, bool known);
 
 static inline struct entry *entry_locked(struct binary_registry *r, uint32_t id)
 {

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 
 /* What came of one binary. */
@@ -21,6 +22,8 @@ struct outcome {
 	struct symbol_file symbols;	/* .data NULL when none was made */
 	bool on_disk;
 	uint64_t cpu_ns;
+	bool has_file;
+	struct stat st; /* of the file, when has_file */
 };
 
 /* What a symbol file is made from. */
@@ -234,6 +237,8 @@ static void work_on(
 	r->stats.skipped += skip;
 	pthread_mutex_unlock(&r->mutex);
 	out->error = skip ? -EBADMSG : identify(r, in.fd, e, out);
+	out->has_file = out->error == 0;
+	out->st = in.st;
 	if (out->error == 0 && has_owner(r, id, out))
 		return;
 	if (out->error == 0 && open_cached(r, id, e, &in, out))
@@ -253,6 +258,15 @@ static void make_alias_locked(struct binary_registry *r, uint32_t id, uint32_t o
 		if (r->entries[i]->alias == id)
 			r->entries[i]->alias = of;
 	r->entries[id]->alias = of;
+}
+
+static struct binary_file file_of(const struct stat *st)
+{
+	return (struct binary_file) {.ino = st->st_ino,
+		.size_bytes = (uint64_t)st->st_size,
+		.mtime_ns = st->st_mtim.tv_sec * NS_PER_S + st->st_mtim.tv_nsec,
+		.dev_major = major(st->st_dev),
+		.dev_minor = minor(st->st_dev)};
 }
 
 static void settle_locked(struct binary_registry *r, uint32_t id, struct outcome *out)
@@ -275,8 +289,15 @@ static void settle_locked(struct binary_registry *r, uint32_t id, struct outcome
 			symbol_file_unmap(&out->symbols);
 	} else {
 		r->stats.open_failed += out->error == -ENOENT;
+		e->n_open_failed += out->error == -ENOENT && e->n_open_failed < BINARY_MAX_OPENS;
 		e->not_before_ns = now + (out->error == -EBADMSG ? BINARY_SKIP_FAILED_NS
 								 : BINARY_RETRY_OPEN_NS);
+	}
+	if (out->error == 0 && out->has_file) {
+		e->n_open_failed = 0;
+		e->has_file = true;
+		e->file = file_of(&out->st);
+		binary_tell_file_locked(r, id, true);
 	}
 	r->stats.cpu_ns += out->cpu_ns;
 	pay_off_locked(r, now);
@@ -310,6 +331,7 @@ void binary_work(struct binary_registry *r, int64_t timeout_ns)
 	int64_t until = clock_monotonic_ns(r->o.clock) + timeout_ns;
 	struct outcome out = {0};
 	struct entry copy;
+	bool unreadable;
 	uint32_t id;
 
 	pthread_mutex_lock(&r->mutex);
@@ -330,7 +352,8 @@ void binary_work(struct binary_registry *r, int64_t timeout_ns)
 	work_on(r, id, &copy, &out);
 	pthread_mutex_lock(&r->mutex);
 	settle_locked(r, id, &out);
+	unreadable = out.error == -EBADMSG || r->entries[id]->n_open_failed >= BINARY_MAX_OPENS;
 	pthread_mutex_unlock(&r->mutex);
 	if (r->o.settled)
-		r->o.settled(r->o.hook_ctx, id);
+		r->o.settled(r->o.hook_ctx, id, unreadable);
 }

@@ -60,6 +60,7 @@ enum keeper_map {
 	KEEPER_RULES,	 /* struct unwind_rule */
 	KEEPER_BINARIES, /* struct unwind_binary */
 	KEEPER_CACHE,	 /* u64 */
+	KEEPER_FILES,	 /* struct file_bucket (bpf/unwind_files.h) */
 	KEEPER_N_MAPS,
 };
 

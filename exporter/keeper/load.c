@@ -25,9 +25,10 @@ enum {
 	RING_BYTES_PER_CPU = 128 * 1024, /* 100 ms at 999 Hz of stacks of 1,300 bytes */
 	RING_MIN_BYTES = 2048 * 1024,	 /* copies of stacks come in bursts */
 	COST_INTERVAL = 64,
-	N_BUCKETS = 8192,     /* of four processes that are being sampled */
-	N_WORDS = 256 << 10,  /* 2 MiB: about 4,000 different sets of 20 mappings */
-	N_BINARIES = 1 << 16, /* ids of the registry: BINARY_MAX_ENTRIES */
+	N_BUCKETS = 8192,      /* of four processes that are being sampled */
+	N_WORDS = 256 << 10,   /* 2 MiB: about 4,000 different sets of 20 mappings */
+	N_FILE_BUCKETS = 2048, /* of four files whose binary is known */
+	N_BINARIES = 1 << 16,  /* ids of the registry: BINARY_MAX_ENTRIES */
 	MIN_SLABS = 16,
 };
 
@@ -96,11 +97,13 @@ static int configure(
 		{s->maps.unwind_rules, UNWIND_MAX_RULES},
 		{s->maps.unwind_binaries, N_BINARIES},
 		{s->maps.unwind_cache, UNWIND_CACHE_WORDS},
+		{s->maps.known_files, N_FILE_BUCKETS},
 	};
 
 	s->rodata->config.version = ABI_VERSION;
 	s->rodata->config.cost_interval = COST_INTERVAL;
 	s->rodata->config.shadow = o->shadow;
+	s->rodata->config.file_mask = N_FILE_BUCKETS - 1;
 	s->rodata->config.bucket_mask = s->rodata->bucket_mask = N_BUCKETS - 1;
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)
 		if (bpf_map__set_max_entries(sizes[i].map, (uint32_t)sizes[i].n))
@@ -117,6 +120,7 @@ static void hand_over_maps(struct sonde_bpf *s, struct keeper_setup *ret)
 		[KEEPER_RULES] = s->maps.unwind_rules,
 		[KEEPER_BINARIES] = s->maps.unwind_binaries,
 		[KEEPER_CACHE] = s->maps.unwind_cache,
+		[KEEPER_FILES] = s->maps.known_files,
 	};
 
 	for (int i = 0; i < KEEPER_N_MAPS; i++) {

@@ -56,6 +56,8 @@ class Unwind(unittest.TestCase):
         try:
             cls.start_all()
             time.sleep(3)
+            e2e.wait_for('symbol files', lambda: not cls.exporter.metrics()['sonde_symbol_queue_length'], timeout=120)
+            time.sleep(1)
             cls.profile = e2e.Pprof(cls.exporter.get('/debug/pprof/profile?seconds=8').body)
         except BaseException:
             cls.tearDownClass()
@@ -227,6 +229,35 @@ int main(void) { begin(); return 0; }
         for stack, labels in burning:
             self.assertEqual(labels['stack'], 'complete', stack)
             self.assertEqual(stack[stack.index('burn'):][:4], ['burn', 'until', 'begin', 'main'])
+
+    def test_processes_of_known_files_are_whole_from_their_first_sample(self):
+        """Half a megabyte of stack, more than a copy holds; each lives for 30 ms, less than it takes to be told of."""
+        prog = self.cc('deep', '-pthread', source=self.write('deep.c', '''
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+volatile unsigned long sink;
+__attribute__((noinline, noipa)) unsigned long burn(unsigned long n) { for (int i = 0; i < 10000; i++) n = n * 31 + 7; return n; }
+__attribute__((noinline, noipa)) void until(double end) { while ((double)clock() / CLOCKS_PER_SEC < end) sink += burn(sink); sink++; }
+__attribute__((noinline, noipa)) void large(int n) { char room[100000]; memset(room, n, sizeof(room)); if (n) large(n - 1); else until(0.03); sink += room[n]; }
+void *thread(void *arg) { large(5); return arg; }
+int main(void) { pthread_t t; pthread_create(&t, 0, thread, 0); return pthread_join(t, 0); }
+'''))
+
+        def burning(n):
+            cursor = self.exporter.get('/debug/pprof/profile?since=').headers['Sonde-Cursor']
+            for _ in range(n):
+                subprocess.run([prog], check=True)
+            time.sleep(3)
+            p = e2e.Pprof(self.exporter.get(f'/debug/pprof/profile?since={cursor}&span=60&comm=deep').body)
+            return [(s, labels['stack']) for s, _, labels in p.samples if 'burn' in s]
+
+        e2e.wait_for('its table', lambda: 'complete' in [end for _, end in burning(10)], timeout=120)
+        stacks = burning(60)
+        self.assertGreater(len(stacks), 3)
+        for stack, end in stacks:
+            self.assertEqual(end, 'complete', stack)
+            self.assertEqual(stack[stack.index('burn'):][:9], ['burn', 'until'] + 6 * ['large'] + ['thread'])
 
     def test_the_page_tells(self):
         page = self.exporter.get('/unwind').text

@@ -50,6 +50,7 @@ static void record_layout(void **state)
 		FIELD(abi_config, cost_interval, 4, 4),
 		FIELD(abi_config, bucket_mask, 8, 4),
 		FIELD(abi_config, shadow, 12, 4),
+		FIELD(abi_config, file_mask, 16, 4),
 	};
 
 	(void)state;

@@ -62,6 +62,10 @@ static void what_is_equal(void **state)
 			SHADOW_ENDS_AT_ROOT, SHADOW_MATCH, 5},
 		{{W(1), W(2), REPEAT(2, 1), W(3)}, {W(1), W(2), W(1), W(2), W(3)}, 4, 5,
 			SHADOW_ENDS_AT_ROOT, SHADOW_MATCH, 5},
+		/* a signal trampoline that elfutils takes for a caller, and gets no further */
+		{{W(1), W(3), W(7)}, {W(1), W(2)}, 3, 2, SHADOW_ENDS_OPEN, SHADOW_MATCH, 2},
+		{{W(1), W(3)}, {W(1), W(2)}, 2, 2, SHADOW_ENDS_OPEN, SHADOW_MISMATCH, 1},
+		{{W(1), W(3), W(7)}, {W(1), W(2)}, 3, 2, SHADOW_ENDS_AT_ROOT, SHADOW_MISMATCH, 1},
 		/* a repeat of nothing is not followed */
 		{{W(1), REPEAT(4, 1)}, {W(1), W(2)}, 2, 2, SHADOW_ENDS_OPEN, SHADOW_MATCH, 1},
 	};
