@@ -37,3 +37,5 @@ void serve_put_stacks(const struct serve *s, struct bytes *out);
 void serve_collect_stacks(struct metrics_writer *w, const struct serve *s);
 /* stats.c: collectors for /metrics */
 void serve_add_metrics(struct serve *s);
+/* The header Sonde-Health of an answer: own cost, and how many samples were taken and lost. */
+void serve_put_health(struct http_request *r, const struct serve *s);

@@ -302,6 +302,7 @@ static void make_profile(struct http_request *r, void *arg)
 	http_reply_header(r, "Sonde-Types", s->types);
 	http_reply_header(r, "Sonde-Labels", s->labels);
 	http_reply_header(r, "Sonde-Retention-Seconds", s->retention);
+	serve_put_health(r, s);
 	put_range_headers(r, &range);
 	reply(r, q, &body);
 }

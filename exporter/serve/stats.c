@@ -7,6 +7,7 @@
 #include "exporter/serve/internal.h"
 #include "lib/base/str.h"
 #include "lib/base/version.h"
+#include <inttypes.h>
 #include <string.h>
 
 enum { TOP_BINARIES = 50 };
@@ -410,6 +411,29 @@ static void collect_symbolizer(struct metrics_writer *w, struct symbolizer *symb
 		y.kernel_code_records);
 	gauge(w, "sonde_kallsyms_available", "0: kernel frames have addresses only.",
 		y.kallsyms_available);
+}
+
+void serve_put_health(struct http_request *r, const struct serve *s)
+{
+	struct sample_log_stats l;
+	struct governor_stats g;
+	struct drain_stats d;
+	char text[320];
+	int n;
+
+	drain_stats(s->o.drain, &d);
+	governor_stats(s->o.source->governor, &g);
+	pthread_mutex_lock(s->o.source->lock);
+	sample_log_stats(s->o.source->tables.log, &l);
+	pthread_mutex_unlock(s->o.source->lock);
+	n = snprintf(text, sizeof(text),
+		"overhead=%.6f, hz=%u, samples=%" PRIu64 ", ring_full=%" PRIu64
+		", scratch_busy=%" PRIu64 ", held_full=%" PRIu64 ", log_full=%" PRIu64,
+		g.overhead_ratio, (unsigned)g.hz, d.samples, d.counters[ABI_COUNT_RING_FULL],
+		d.counters[ABI_COUNT_SCRATCH_BUSY], d.dropped, l.refused);
+	if (d.coverage_ratio > 0) /* 0: not known yet */
+		snprintf(text + n, sizeof(text) - (size_t)n, ", coverage=%.4f", d.coverage_ratio);
+	http_reply_header(r, "Sonde-Health", text);
 }
 
 static void collect(struct metrics_writer *w, void *arg)

@@ -74,6 +74,7 @@ static const struct http_route routes[] = {
 	{HTTP_GET, "/service-discovery", api_ui_page, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/config", api_ui_page, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/flags", api_ui_page, HTTP_ON_WORKER, 0},
+	{HTTP_GET, "/health", api_ui_page, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/status", api_ui_page, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/assets/*", api_ui_asset, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/plain", api_page_home, HTTP_ON_WORKER, 0},

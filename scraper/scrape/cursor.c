@@ -117,6 +117,8 @@ enum scrape_reason scrape_cursor_read(struct scrape *s, struct scrape_request *r
 	reason = read_seconds(r, "sonde-behind-seconds", &r->behind_s);
 	if (!reason)
 		reason = read_seconds(r, "sonde-lost-seconds", &r->lost_s);
+	if (!reason)
+		reason = scrape_vitals_read(r);
 	if (reason || !r->cursor_sent)
 		return reason;
 	if (!r->cursor_next || !is_cursor(r->cursor_next)) {

@@ -6,6 +6,7 @@
 #pragma once
 #include "lib/base/table.h"
 #include "lib/prof/labels.h"
+#include "scraper/scrape/vitals.h"
 
 struct scrape_live_series {
 	struct labels labels;
@@ -20,6 +21,8 @@ struct scrape_live {
 	uint64_t round;		  /* answers counted */
 	int64_t time_ns;	  /* of the newest profile */
 	bool reports, reports_up; /* series of the scrape itself are there */
+	uint32_t reports_vitals; /* those of what the exporter said, by place in vitals.c's table */
+	struct scrape_vitals vitals; /* of the last answer that was reported */
 };
 
 void scrape_live_init(struct scrape_live *l);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a scrape says about itself: `up` with the main type, scrape_* per type (label profile_type), and one coverage entry.
+ * What a scrape says about itself: `up` with the main type, scrape_* per type (label profile_type), and one coverage entry; with the main
+ * type also what an exporter says of its health.
  */
 #include "scraper/scrape/scrape_impl.h"
 #include "lib/base/alloc.h"
 #include <string.h>
 
-/* The target's labels with another __name__. */
-static bool name_labels(
-	const struct labels *target, const char *name, const char *type, struct labels *ret)
+/* The target's labels with another __name__, and with one more when `value` is not NULL. */
+static bool name_labels(const struct labels *target, const char *name, const char *label,
+	const char *value, struct labels *ret)
 {
 	_cleanup_labels_builder_ struct labels_builder lb;
 
@@ -16,8 +17,8 @@ static bool name_labels(
 	if (labels_builder_reset(&lb, target) < 0)
 		return false;
 	labels_builder_set(&lb, "__name__", name);
-	if (type)
-		labels_builder_set(&lb, "profile_type", type);
+	if (value)
+		labels_builder_set(&lb, label, value);
 	return labels_builder_finish(&lb, ret) == 0;
 }
 
@@ -36,7 +37,7 @@ static const struct {
 	[LIMIT] = {"scrape_sample_limit", true, true},
 	[BODY] = {"scrape_body_size_bytes", true, true},
 };
-_Static_assert(ARRAY_SIZE(gauges) == SCRAPE_REPORT_GAUGES, "labels for each");
+_Static_assert(ARRAY_SIZE(gauges) + SCRAPE_VITALS == SCRAPE_REPORT_GAUGES, "labels for each");
 
 /* Decompressed; as in Prometheus −1 when it was too large and 0 when there was none. */
 static double body_bytes(const struct scrape_request *r)
@@ -63,24 +64,45 @@ static double gauge_value(const struct scrape_request *r, enum gauge which)
 	return 0;
 }
 
-static bool add_gauge(struct scrape_request *r, enum gauge which)
+static bool put_gauge(struct scrape_request *r, const char *name, const char *label,
+	const char *text, double value)
 {
 	size_t i = r->out.n_gauges;
 	int64_t snap_ns =
 		MIN(r->type->target->t.interval_ms * NS_PER_MS / 100, (int64_t)SCRAPE_GRID_SNAP_NS);
 	int64_t late_ns = r->start_real_ns - r->slot_real_ns;
 
-	if (!name_labels(&r->type->target->t.labels, gauges[which].name,
-		    gauges[which].per_type ? r->type->spec.name : NULL, &r->report_labels[i]))
+	if (!name_labels(&r->type->target->t.labels, name, label, text, &r->report_labels[i]))
 		return false;
-	r->gauges[i] = (struct store_gauge) {
-		.labels = &r->report_labels[i], .value = gauge_value(r, which)};
+	r->gauges[i] = (struct store_gauge) {.labels = &r->report_labels[i], .value = value};
 	/* on the grid when the start was, so that neighbouring points are an interval apart */
 	r->gauges[i].time_ns =
 		late_ns >= 0 && late_ns <= snap_ns ? r->slot_real_ns : r->start_real_ns;
 	r->out.gauges = r->gauges;
 	r->out.n_gauges++;
 	return true;
+}
+
+static bool add_gauge(struct scrape_request *r, enum gauge which)
+{
+	return put_gauge(r, gauges[which].name, "profile_type",
+		gauges[which].per_type ? r->type->spec.name : NULL, gauge_value(r, which));
+}
+
+/* What the exporter said of itself. */
+static bool add_vitals(struct scrape_request *r)
+{
+	uint32_t known = r->is_main && r->reason == SCRAPE_OK ? scrape_vitals_take(r) : 0;
+	bool ok = true;
+
+	for (size_t i = 0; i < SCRAPE_VITALS; i++) {
+		const char *reason, *name = scrape_vitals_name(i, &reason);
+
+		if (known & 1U << i)
+			ok = ok && put_gauge(r, name, "reason", reason, r->vitals.value[i]);
+	}
+	r->type->live.reports_vitals |= known;
+	return ok;
 }
 
 static bool add_gauges(struct scrape_request *r)
@@ -93,13 +115,13 @@ static bool add_gauges(struct scrape_request *r)
 			ok = ok && add_gauge(r, i);
 	r->type->live.reports = true;
 	r->type->live.reports_up |= r->is_main;
-	return ok;
+	return ok && add_vitals(r);
 }
 
 /* Silence and absence differ: an answer without samples still says that the window was watched. */
 static bool add_coverage(struct scrape_request *r)
 {
-	if (!name_labels(&r->type->t.labels, r->type->spec.name, NULL, &r->coverage_labels))
+	if (!name_labels(&r->type->t.labels, r->type->spec.name, NULL, NULL, &r->coverage_labels))
 		return false;
 	r->coverage = (struct store_coverage) {
 		.labels = &r->coverage_labels,
@@ -121,8 +143,14 @@ static size_t report_labels(const struct scrape_type *type, struct labels *ret)
 		bool is_up = !gauges[i].per_type;
 
 		if (is_up ? type->live.reports_up : type->live.reports)
-			n += name_labels(&type->target->t.labels, gauges[i].name,
+			n += name_labels(&type->target->t.labels, gauges[i].name, "profile_type",
 				is_up ? NULL : type->spec.name, &ret[n]);
+	}
+	for (size_t i = 0; i < SCRAPE_VITALS; i++) {
+		const char *reason, *name = scrape_vitals_name(i, &reason);
+
+		if (type->live.reports_vitals & 1U << i)
+			n += name_labels(&type->target->t.labels, name, "reason", reason, &ret[n]);
 	}
 	return n;
 }
@@ -138,6 +166,7 @@ void scrape_report_ends(struct scrape_request *r)
 	if (r->is_last) {
 		r->n_ended += report_labels(r->type, r->ended + n);
 		live->reports = live->reports_up = false;
+		live->reports_vitals = 0;
 	}
 	r->ends = xcalloc(r->n_ended + 1, sizeof(*r->ends));
 	for (size_t i = 0; i < r->n_ended; i++)

@@ -21,7 +21,6 @@
 #include "scraper/scrape/offset.h"
 #include "scraper/scrape/preset.h"
 #include "scraper/scrape/queue.h"
-#include "scraper/scrape/reason.h"
 #include "scraper/scrape/scrape.h"
 #include "scraper/scrape/series.h"
 #include "scraper/scrape/wait.h"
@@ -35,7 +34,7 @@ enum {
 	SCRAPE_MAX_ASKS = 64,	/* of one slot: catching up behind a cursor, and asking again */
 	SCRAPE_MAX_RETRIES = 3, /* of one slot: answers that overlapped what is stored */
 	SCRAPE_GRID_SNAP_NS = 2 * 1000000,
-	SCRAPE_REPORT_GAUGES = 8,
+	SCRAPE_REPORT_GAUGES = 8 + SCRAPE_VITALS,
 	SCRAPE_MAX_ENDS = 32768,
 };
 #define SCRAPE_GENERATION_NS (2 * 3600 * NS_PER_S)
@@ -125,6 +124,7 @@ struct scrape_request {
 	size_t cursor_key_len;
 	double behind_s, lost_s;
 	bool restarted;
+	struct scrape_vitals vitals;
 	struct bytes inflated;
 	struct arena arena;
 	struct profile profile;

@@ -24,8 +24,9 @@ struct record {
 	char cursor_key[256], before[64], after[64];
 	size_t n_streams, n_rows, n_coverage;
 	int64_t total, lost_ns, duration_ns, time_ns;
-	char stream[1024]; /* of stream 0, printed */
-	int up;		   /* −1: not reported */
+	char stream[1024];		 /* of stream 0, printed */
+	int up;				 /* −1: not reported */
+	double overhead, taken, dropped; /* the same */
 	char gauges[512];
 };
 
@@ -213,7 +214,7 @@ static void node_profile(struct http_request *r, void *arg)
 	const char *since = http_request_param(r, "since"),
 		   *dot = since ? strrchr(since, '.') : NULL;
 	int span = atoi(http_request_param(r, "span")), first, last;
-	char cursor[64], behind[32];
+	char cursor[64], behind[32], health[96];
 	_cleanup_bytes_ struct bytes raw = {0};
 
 	pthread_mutex_lock(&e->lock);
@@ -231,10 +232,14 @@ static void node_profile(struct http_request *r, void *arg)
 	last = MIN(e->slot, first + span);
 	snprintf(cursor, sizeof(cursor), "%s.%d", e->start_id, last);
 	snprintf(behind, sizeof(behind), "%d", e->slot - last);
+	/* Two samples a slot, of which one in all was lost; the last name is of a newer exporter. */
+	snprintf(health, sizeof(health), "overhead=0.0025, samples=%d, ring_full=%d, news=1",
+		2 * last, last > 0);
 	pthread_mutex_unlock(&e->lock);
 	http_reply_header(r, "Sonde-Exporter", "0.1");
 	http_reply_header(r, "Sonde-Types", "process_cpu=profile, offcpu=offcpu");
 	http_reply_header(r, "Sonde-Labels", "rack");
+	http_reply_header(r, "Sonde-Health", health);
 	http_reply_header(r, "Sonde-Cursor", cursor);
 	http_reply_header(r, "Sonde-Behind-Seconds", behind);
 	bytes_init(&raw, NULL, 0);
@@ -277,7 +282,9 @@ static int sink_append(
 	*rec = (struct record) {.n_streams = s->n_streams,
 		.n_rows = s->n_rows,
 		.n_coverage = s->n_coverage,
-		.up = -1};
+		.up = -1,
+		.taken = -1,
+		.dropped = -1};
 	rec->duration_ns = s->duration_ns;
 	rec->time_ns = s->time_ns;
 	if (s->n_coverage)
@@ -298,6 +305,12 @@ static int sink_append(
 
 		if (!strcmp(name, "up"))
 			rec->up = (int)s->gauges[i].value;
+		if (!strcmp(name, "sonde_overhead_ratio"))
+			rec->overhead = s->gauges[i].value;
+		if (!strcmp(name, "sonde_samples_taken"))
+			rec->taken = s->gauges[i].value;
+		if (!strcmp(labels_get(s->gauges[i].labels, "reason"), "ring_full"))
+			rec->dropped = s->gauges[i].value;
 		snprintf(rec->gauges + strlen(rec->gauges),
 			sizeof(rec->gauges) - strlen(rec->gauges), "%s ", name);
 	}
@@ -524,6 +537,9 @@ static void test_cursor(void **state)
 	assert_int_equal(rec->total, 1);
 	assert_int_equal(rec->up, 1);
 	assert_int_equal(rec->n_coverage, 1);
+	/* what the exporter said of itself; totals need a second answer */
+	assert_true(rec->overhead == 0.0025);
+	assert_true(rec->taken == -1 && rec->dropped == -1);
 	/* comm is a series label of a node by default */
 	assert_non_null(strstr(rec->stream, "comm=\"postgres\""));
 	assert_non_null(strstr(rec->stream, "service_name=\"postgres\""));
@@ -536,6 +552,8 @@ static void test_cursor(void **state)
 	assert_int_equal(moved(e, 1)->up, -1);
 	assert_int_equal(moved(e, 2)->up, -1);
 	assert_int_equal(rec->up, 1);
+	assert_true(moved(e, 1)->taken == -1 && moved(e, 2)->taken == -1);
+	assert_true(rec->taken == 6 && rec->dropped == 0);
 	/* nothing new: alive, but no coverage and no rows */
 	run_until(e, n_records(e) + 2);
 	for (size_t i = 0; i < e->n_records; i++)
@@ -550,6 +568,8 @@ static void test_cursor(void **state)
 	run_until_moved(e, 6);
 	assert_string_equal(moved(e, 4)->before, "");
 	assert_string_equal(moved(e, 5)->after, "bbbb.2");
+	/* totals that fell are those of the new start */
+	assert_true(moved(e, 5)->taken == 4 && moved(e, 5)->dropped == 1);
 	/* slots that are gone are counted as lost */
 	pthread_mutex_lock(&e->lock);
 	e->oldest = 20;

@@ -10,13 +10,14 @@ import { ConfigPage } from './pages/config';
 import { ExplorePage } from './pages/explore';
 import { FilesPage } from './pages/files';
 import { FunctionsPage } from './pages/functions';
+import { HealthPage } from './pages/health';
 import { StoragePage } from './pages/storage';
 import { DiscoveryPage, TargetsPage } from './pages/targets';
 import { href, pageName, params, changed, start } from './router';
 import { instant, isRelative, readRange } from './time';
 
 const PAGES: [string, string][] = [['', 'Explore'], ['compare', 'Compare'], ['functions', 'Functions'], ['files', 'Files']];
-const OTHERS: [string, string][] = [['targets', 'Targets'], ['service-discovery', 'Discovery'], ['config', 'Configuration'], ['flags', 'Flags'], ['status', 'Storage']];
+const OTHERS: [string, string][] = [['targets', 'Targets'], ['service-discovery', 'Discovery'], ['config', 'Configuration'], ['flags', 'Flags'], ['status', 'Storage'], ['health', 'Health']];
 
 const nav = h('nav', { class: 'nav', 'aria-label': 'Pages' });
 const main = h('main', { id: 'main' });
@@ -53,5 +54,6 @@ start({
 	'service-discovery': { title: 'Service discovery', make: () => new DiscoveryPage() },
 	config: { title: 'Configuration', make: () => new ConfigPage(false) },
 	flags: { title: 'Command line', make: () => new ConfigPage(true) },
+	health: { title: 'Health of the profiling', make: () => new HealthPage() },
 	status: { title: 'Storage', make: () => new StoragePage() },
 }, main, drawNav);

@@ -18,6 +18,7 @@ export interface PlotOptions {
 	end: number;
 	text: (v: number) => string;
 	stacked?: boolean;
+	top?: number; // of the value axis; without: above the largest value
 	onRange?: (start: number, end: number) => void;
 	onPoint?: (time: number) => void;
 }
@@ -92,7 +93,7 @@ export class Plot {
 			width: Math.max(this.host.clientWidth, 100), height: this.height, padding: [8, 8, 0, 0],
 			legend: { show: false },
 			cursor: { x: true, y: false, drag: { x: true, y: false, dist: 4 }, points: { show: !o.stacked, size: 6 } },
-			scales: { x: { time: true, range: [o.start, o.end] }, y: { range: (_u, _min, max) => [0, max > 0 ? max * 1.08 : 1] } },
+			scales: { x: { time: true, range: [o.start, o.end] }, y: { range: (_u, _min, max) => [0, o.top ?? (max > 0 ? max * 1.08 : 1)] } },
 			axes: [{ ...axis, size: 30, values: (_u, splits, _axis, _space, incr) => splits.map((t) => (incr >= 86400 ? timeText(t).slice(5, 10) : incr >= 60 ? clockText(t).slice(0, 5) : clockText(t))) }, { ...axis, size: 74, values: (_u, splits) => splits.map(o.text) }],
 			series: [{}, ...this.lines.map((l, i) => ({
 				label: l.label, stroke: colour(i), width: o.stacked ? 0 : 1.5, paths: stepped, show: !this.hidden.has(l.label), points: { show: false },

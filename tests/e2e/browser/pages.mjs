@@ -94,3 +94,33 @@ export async function bare({ page, url }) {
 	await page.locator('.nav').getByRole('link', { name: 'Storage' }).click();
 	await page.getByText('None yet').waitFor();
 }
+
+/** Of a node with an exporter, from what is stored. */
+export async function health({ page, url, instance }) {
+	await page.goto(`${url}health?start=now-5m&end=now`);
+	const cells = page.locator('.plain tbody tr').first().locator('td');
+	await cells.first().waitFor();
+	assert.equal(await cells.nth(0).textContent(), instance);
+	assert.match(await cells.nth(2).textContent(), /^\d[\d.]*%$/, 'own cost');
+	assert.equal(await cells.nth(3).textContent(), '49.0 Hz');
+	assert.match(await cells.nth(5).textContent(), /^\d[\d.]*%$/, 'whole stacks');
+	assert.match(await cells.nth(7).textContent(), /^\d[\d.]*%$/, 'lost samples');
+	const legend = await page.locator('.legend-label').allTextContents();
+	assert.ok(legend.includes(instance) && legend.includes('complete'), legend.join());
+	await page.getByLabel('Order').selectOption('whole');
+	await waitQuery(page, (p) => p.get('sort') === 'whole');
+	await page.getByLabel('Filter by node').fill('nobody');
+	await page.getByText('No node has that in its name.').waitFor();
+	await page.getByLabel('Filter by node').fill('');
+	await fitsNarrow(page);
+	await cells.nth(0).getByRole('link').click();
+	await waitQuery(page, (p, name) => p.get('query')?.includes(`instance="${name}"`) && p.get('start') === 'now-5m', instance);
+	await page.locator('.panel-flame .panel-body > .facts:not(:empty)').waitFor();
+}
+
+export async function unhealthy({ page, url }) {
+	await page.goto(`${url}health`);
+	await page.locator('.state-empty').waitFor();
+	await page.getByRole('button', { name: 'Last 7 days' }).click();
+	await waitQuery(page, (p) => p.get('start') === 'now-7d');
+}

@@ -39,6 +39,8 @@ interface Step {
 	keep: boolean;
 }
 
+/** What a rule has without being written down. */
+const RULE_DEFAULTS: Record<string, string> = { source_labels: '[]', separator: '";"', regex: '"(.*)"', modulus: '0', replacement: '"$1"' };
 const MOST = 300; // rows drawn at a time
 
 const keyOf = (t: DroppedTarget) => `${t.scrapePool}/${t.discoveredLabels.__address__ ?? ''}`;
@@ -56,7 +58,7 @@ function drawSteps(before: Labels, steps: Step[]): Child {
 			shown[name] = last[name];
 		}
 		last = s.output;
-		const rule = Object.entries(s.rule).map(([k, v]) => `${k}: ${typeof v === 'string' ? v : JSON.stringify(v)}`).join('  ');
+		const rule = Object.entries(s.rule).filter(([k, v]) => v !== '' && JSON.stringify(v) !== RULE_DEFAULTS[k]).map(([k, v]) => `${k}: ${typeof v === 'string' ? v : JSON.stringify(v)}`).join('  ');
 		return h('li', {}, h('code', {}, rule), s.keep ? (Object.keys(shown).length ? labelChips(shown, marks) : h('span', { class: 'muted' }, 'changes nothing')) : h('span', { class: 'problem' }, 'drops the target'));
 	}));
 }

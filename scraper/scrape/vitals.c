@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What an exporter says of itself with each answer, in the header Sonde-Health: "overhead=0.0012, hz=19, samples=8231, ring_full=0". It is
+ * stored as series of the target beside `up`, so that the health of the profiling has a history without scraping anything else. Amounts
+ * are totals since the exporter started; stored is what came since the answer before.
+ */
+#include "lib/base/str.h"
+#include "scraper/scrape/scrape_impl.h"
+#include <string.h>
+
+static const struct {
+	const char *key, *name, *reason;
+	bool is_total;
+} rows[SCRAPE_VITALS] = {
+	{"overhead", "sonde_overhead_ratio", NULL, false},
+	{"coverage", "sonde_sampling_coverage_ratio", NULL, false},
+	{"hz", "sonde_profile_frequency_hz", NULL, false},
+	{"samples", "sonde_samples_taken", NULL, true},
+	{"ring_full", "sonde_samples_dropped", "ring_full", true},
+	{"scratch_busy", "sonde_samples_dropped", "scratch_busy", true},
+	{"held_full", "sonde_samples_dropped", "held_full", true},
+	{"log_full", "sonde_samples_dropped", "log_full", true},
+};
+
+/* "key=number" of `n` bytes. Keys that are not known are of a newer exporter. */
+static bool read_pair(struct scrape_request *r, const char *text, size_t n)
+{
+	const char *equals = memchr(text, '=', n);
+	char number[40];
+	size_t n_key = equals ? (size_t)(equals - text) : 0;
+	double v;
+
+	if (!n_key || n - n_key - 1 >= sizeof(number))
+		return false;
+	memcpy(number, equals + 1, n - n_key - 1);
+	number[n - n_key - 1] = 0;
+	if (str_parse_double(number, &v, NULL) < 0 || !(v >= 0 && v < 1e18))
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (strlen(rows[i].key) == n_key && !memcmp(rows[i].key, text, n_key)) {
+			r->vitals.value[i] = v;
+			r->vitals.known |= 1U << i;
+		}
+	return true;
+}
+
+enum scrape_reason scrape_vitals_read(struct scrape_request *r)
+{
+	const char *text = http_response_header(&r->response, "sonde-health");
+
+	while (text && *text) {
+		size_t n = strcspn(text, ", ");
+
+		if (n && !read_pair(r, text, n)) {
+			err_set(&r->error, -EPROTO,
+				"malformed header Sonde-Health near \"%.32s\", expected "
+				"name=number, separated by commas",
+				text);
+			return SCRAPE_FAIL_PROTOCOL;
+		}
+		text += n + strspn(text + n, ", ");
+	}
+	return SCRAPE_OK;
+}
+
+/* A total below what it was: the exporter started anew, and all of them are of that start. */
+static bool has_restarted(const struct scrape_vitals *before, const struct scrape_vitals *now)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (rows[i].is_total && before->known & now->known & 1U << i &&
+			now->value[i] < before->value[i])
+			return true;
+	return false;
+}
+
+uint32_t scrape_vitals_take(struct scrape_request *r)
+{
+	struct scrape_vitals *before = &r->type->live.vitals, *now = &r->vitals;
+	bool anew = has_restarted(before, now);
+	uint32_t ready = 0;
+
+	if (now->is_taken)
+		return now->known;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		double v = now->value[i];
+		uint32_t bit = 1U << i;
+
+		if (!(now->known & bit))
+			continue;
+		if (!rows[i].is_total || before->known & bit)
+			ready |= bit;
+		if (rows[i].is_total && !anew)
+			now->value[i] -= before->value[i];
+		before->value[i] = v;
+		before->known |= bit;
+	}
+	now->known = ready;
+	now->is_taken = true;
+	return ready;
+}
+
+const char *scrape_vitals_name(size_t i, const char **ret_reason)
+{
+	*ret_reason = rows[i].reason;
+	return rows[i].name;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What an exporter says of itself with each answer: own cost, rate, samples taken and lost. Decode threads.
+ */
+#pragma once
+#include "lib/base/cleanup.h"
+#include "scraper/scrape/reason.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct scrape_request;
+
+enum { SCRAPE_VITALS = 8 };
+
+/* What an exporter said of itself: values by the table in vitals.c. */
+struct scrape_vitals {
+	double value[SCRAPE_VITALS];
+	uint32_t known; /* 1 << place in the table */
+	bool is_taken;
+};
+
+/* Reads Sonde-Health into the request. */
+enum scrape_reason scrape_vitals_read(struct scrape_request *r) _must_check_;
+/* Makes differences of what are totals, once for each request; returns which values there are now. */
+uint32_t scrape_vitals_take(struct scrape_request *r);
+/* The series' name of a value, and its label `reason` or NULL. */
+const char *scrape_vitals_name(size_t i, const char **ret_reason);
