@@ -73,25 +73,69 @@ static int check_sd_files(const struct config_job *job)
 	return status;
 }
 
-struct no_options {
-	char unused;
+struct named_files {
+	const char *file, *job;
+	int status;
 };
+
+static void check_named_file(void *ctx, const char *key, const char *path)
+{
+	struct named_files *n = ctx;
+	struct fs_stat st;
+	int r = fs_system.stat(&fs_system, path, &st);
+
+	if (r == 0 && !st.is_dir)
+		return;
+	fprintf(stderr, "%s: job %s: %s: %s: %s\n", n->file, n->job, key, path,
+		r < 0 ? strerror(-r) : "is a directory, expected a file");
+	n->status = CLI_FAILED;
+}
+
+struct check_options {
+	bool syntax_only;
+};
+
+static int check_file(const char *file, const struct check_options *o)
+{
+	_cleanup_(config_putp)
+	struct config *config = NULL;
+	int status = load(file, &config);
+
+	for (size_t i = 0; status == CLI_OK && i < config->n_jobs && !o->syntax_only; i++) {
+		struct named_files named = {.file = file, .job = config->jobs[i].name};
+
+		config_job_files(&config->jobs[i], check_named_file, &named);
+		status = check_sd_files(&config->jobs[i]);
+		status = MAX(named.status, status);
+	}
+	if (status == CLI_OK)
+		printf("SUCCESS: %s is valid, %zu job%s\n", file, config->n_jobs,
+			config->n_jobs == 1 ? "" : "s");
+	return status;
+}
 
 int cli_check_config(int argc, char **argv)
 {
+	static const struct option_spec specs[] = {
+		{"syntax-only", OPTION_BOOL, offsetof(struct check_options, syntax_only),
+			.help = "Look at no file but those with scrape_configs."},
+	};
 	static const struct option_program program = {
 		.name = "sonde check config",
 		.summary = "check configuration files of sonde-scraper",
 		.arguments = "FILE...",
 		.description = "Reads each file as sonde-scraper would and prints SUCCESS with the "
 			       "number of its jobs, or the first error as "
-			       "FILE:LINE:COLUMN: key: what is wrong. Files of file_sd_configs "
-			       "that exist are checked too.",
+			       "FILE:LINE:COLUMN: key: what is wrong. The files of "
+			       "credentials and certificates that it names must be there, and "
+			       "files of file_sd_configs that are there must be valid.",
 		.exit_status = "1  a file is not valid",
+		.specs = specs,
+		.n_specs = ARRAY_SIZE(specs),
 	};
 	struct option_list files = {0};
-	struct no_options none = {0};
-	int status = options_parse_or_exit(&program, argc, argv, &none, &files);
+	struct check_options options = {0};
+	int status = options_parse_or_exit(&program, argc, argv, &options, &files);
 
 	if (status < 0 && !files.n) {
 		fprintf(stderr, "sonde check config: which file?\n");
@@ -100,15 +144,8 @@ int cli_check_config(int argc, char **argv)
 	if (status < 0) {
 		status = CLI_OK;
 		for (size_t i = 0; i < files.n; i++) {
-			_cleanup_(config_putp)
-			struct config *config = NULL;
-			int one = load(files.items[i], &config);
+			int one = check_file(files.items[i], &options);
 
-			for (size_t k = 0; one == CLI_OK && k < config->n_jobs; k++)
-				one = check_sd_files(&config->jobs[k]);
-			if (one == CLI_OK)
-				printf("SUCCESS: %s is valid, %zu job%s\n", files.items[i],
-					config->n_jobs, config->n_jobs == 1 ? "" : "s");
 			status = MAX(status, one);
 		}
 	}

@@ -85,12 +85,14 @@ static struct config *take_config(struct scraper_pipeline *p)
 	return cfg;
 }
 
-static void each_pool(void *arg, void (*fn)(const char *name, void *ctx), void *ctx)
+static void each_pool(
+	void *arg, void (*fn)(const char *name, uint64_t n_dropped, void *ctx), void *ctx)
 {
 	struct config *cfg = take_config(arg);
+	struct scrape *s = get_scrape(arg);
 
 	for (size_t i = 0; i < cfg->n_jobs; i++)
-		fn(cfg->jobs[i].name, ctx);
+		fn(cfg->jobs[i].name, s ? scrape_status_dropped(s, cfg->jobs[i].name) : 0, ctx);
 	config_put(cfg);
 }
 

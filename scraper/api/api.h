@@ -50,8 +50,9 @@ struct api_callbacks {
 	void *arg;
 	/* Calls fn for every active target, then for every dropped one that is kept. */
 	void (*each_target)(void *arg, api_target_fn *fn, void *ctx);
-	/* Calls fn with the name of every job. */
-	void (*each_pool)(void *arg, void (*fn)(const char *name, void *ctx), void *ctx);
+	/* Calls fn with the name of every job and how many targets its rules drop, all of them. */
+	void (*each_pool)(
+		void *arg, void (*fn)(const char *name, uint64_t n_dropped, void *ctx), void *ctx);
 	/* Appends the configuration in use as YAML, without secrets. */
 	void (*config_yaml)(void *arg, struct bytes *out);
 	/* The same of one job; false when there is none of that name. */

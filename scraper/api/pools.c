@@ -73,7 +73,7 @@ void api_relabel_steps(struct http_request *r, void *arg)
 struct discovery_page {
 	struct bytes *out;
 	const char *pool;
-	size_t n_active, n_dropped;
+	size_t n_active;
 };
 
 static void put_target(const struct api_target *t, void *ctx)
@@ -83,7 +83,6 @@ static void put_target(const struct api_target *t, void *ctx)
 	if (strcmp(t->pool, p->pool))
 		return;
 	p->n_active += !t->dropped;
-	p->n_dropped += t->dropped;
 	bytes_printf(p->out, "<tr%s><td>", t->dropped ? " class=\"dropped\"" : "");
 	api_page_labels(p->out, t->discovered);
 	bytes_put_str(p->out, "</td><td>");
@@ -99,7 +98,7 @@ struct discovery_pools {
 	struct bytes *out;
 };
 
-static void put_pool(const char *name, void *ctx)
+static void put_pool(const char *name, uint64_t n_dropped, void *ctx)
 {
 	struct discovery_pools *pools = ctx;
 	struct bytes rows = {};
@@ -112,7 +111,7 @@ static void put_pool(const char *name, void *ctx)
 	bytes_printf(pools->out,
 		" <span class=\"m\">(%zu of %zu active)</span></h2><table><thead><tr>"
 		"<th>Discovered labels</th><th>Target labels</th></tr></thead><tbody>\n",
-		page.n_active, page.n_active + page.n_dropped);
+		page.n_active, page.n_active + (size_t)n_dropped);
 	bytes_put(pools->out, rows.data, rows.len);
 	bytes_put_str(pools->out, "</tbody></table>\n");
 	bytes_done(&rows);

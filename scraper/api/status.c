@@ -19,7 +19,6 @@ struct target_list {
 	struct json *j;
 	const char *pool; /* NULL: all */
 	bool dropped;	  /* which half is written */
-	size_t n_dropped;
 };
 
 static void put_scrape(struct json *j, const char *last_error, int64_t last_ns, int64_t duration_ns,
@@ -79,7 +78,6 @@ static void put_target(const struct api_target *t, void *ctx)
 		put_active(l->j, t);
 		return;
 	}
-	l->n_dropped++;
 	json_object_begin(l->j);
 	api_put_labels(l->j, "discoveredLabels", t->discovered);
 	json_kv_string(l->j, "scrapePool", t->pool);
@@ -97,43 +95,26 @@ static void put_targets(
 	json_array_end(l->j);
 }
 
-/* How many targets relabeling dropped, per job. */
-struct drop_count {
-	const char *pool;
-	uint64_t n;
-};
-
-static void count_dropped(const struct api_target *t, void *ctx)
-{
-	struct drop_count *c = ctx;
-
-	c->n += t->dropped && !strcmp(c->pool, t->pool);
-}
-
 struct pool_list {
-	struct api *api;
 	struct json *j;
 	bool counts;
 };
 
-static void put_pool(const char *name, void *ctx)
+static void put_pool(const char *name, uint64_t n_dropped, void *ctx)
 {
 	struct pool_list *l = ctx;
-	struct drop_count c = {.pool = name};
 
-	if (!l->counts) {
+	if (l->counts)
+		json_kv_uint(l->j, name, n_dropped);
+	else
 		json_string(l->j, name);
-		return;
-	}
-	l->api->o.callbacks.each_target(l->api->o.callbacks.arg, count_dropped, &c);
-	json_kv_uint(l->j, name, c.n);
 }
 
 static void put_pools(struct api *a, struct json *j, bool counts)
 {
-	struct pool_list l = {a, j, counts};
+	struct pool_list l = {j, counts};
 
-	if (a->o.callbacks.each_pool && a->o.callbacks.each_target)
+	if (a->o.callbacks.each_pool)
 		a->o.callbacks.each_pool(a->o.callbacks.arg, put_pool, &l);
 }
 

@@ -63,12 +63,12 @@ int config_check_top(struct config_reader *r, void *object, const struct conf_no
 		const char *star = strchr(top->files.items[i], '*');
 		char key[64];
 
-		if (!star || !strpbrk(star + 1, "/*"))
+		if (!star || !strchr(star + 1, '/'))
 			continue;
 		snprintf(key, sizeof(key), "scrape_config_files[%zu]", i);
 		return config_fail(r, config_seen_key(seen, "scrape_config_files")->items[i], key,
-			"\"%.100s\" is not valid, expected a path with at most one *, in the last "
-			"component",
+			"\"%.100s\" is not valid, expected a path with * in its last component "
+			"only",
 			top->files.items[i]);
 	}
 	return 0;
@@ -275,7 +275,7 @@ int config_check_file_sd(struct config_reader *r, void *object, const struct con
 			snprintf(key, sizeof(key), "files[%zu]", i);
 			return config_fail(r, files->items[i], key,
 				"\"%.100s\" is not valid, expected a path that ends in .json, .yml "
-				"or .yaml with at most one *, in the last component",
+				"or .yaml with * in its last component only",
 				file);
 		}
 		sd->files.items[i] = config_join_path(r, file);

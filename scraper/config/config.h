@@ -179,6 +179,10 @@ static inline void config_putp(struct config **c)
 
 /* The job of that name, or NULL. */
 const struct config_job *config_job_named(const struct config *c, const char *name);
+/* Calls fn for each file of credentials, certificates or connection settings that the job names: the key's path below the job
+ * ("tls_config.ca_file"), and the file's. Those of file_sd_configs are not among them. */
+typedef void config_file_fn(void *ctx, const char *key, const char *path);
+void config_job_files(const struct config_job *job, config_file_fn *fn, void *ctx);
 /* True when nothing that a scrape loop or its discovery depends on differs: the loop may go on
  * under the new configuration. */
 bool config_job_equal(const struct config_job *a, const struct config_job *b);

@@ -42,7 +42,7 @@ struct config_proxy {
 };
 struct config_oauth2 {
 	bool is_written;
-	const char *client_id, *client_secret, *client_secret_file, *token_url;
+	const char *client_id, *client_secret, *client_secret_file, *token_url, *grant_type;
 	struct config_strings scopes;
 	struct labels endpoint_params;
 	struct config_tls tls;

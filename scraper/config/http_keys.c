@@ -64,6 +64,7 @@ static const struct config_key oauth2_keys[] = {
 	CONFIG_VALUE(struct config_oauth2, client_secret_file, CONFIG_TYPE_PATH,
 		"client_secret_file", NULL),
 	CONFIG_VALUE(struct config_oauth2, token_url, CONFIG_TYPE_URL, "token_url", NULL),
+	CONFIG_VALUE(struct config_oauth2, grant_type, CONFIG_TYPE_STRING, "grant_type", NULL),
 	CONFIG_VALUE(struct config_oauth2, scopes, CONFIG_TYPE_STRINGS, "scopes", NULL),
 	CONFIG_VALUE(
 		struct config_oauth2, endpoint_params, CONFIG_TYPE_LABELS, "endpoint_params", NULL),
@@ -170,6 +171,9 @@ static int check_oauth2(struct config_reader *r, void *object, const struct conf
 		return config_fail(r, node, "client_id", "is missing");
 	if (!o->token_url || !*o->token_url)
 		return config_fail(r, node, "token_url", "is missing");
+	if (o->grant_type && *o->grant_type && strcmp(o->grant_type, "client_credentials") != 0)
+		return config_fail(r, config_seen_key(seen, "grant_type"), "grant_type",
+			"\"%.60s\" is not built in, expected client_credentials", o->grant_type);
 	e = check_either(r, seen, "client_secret", "client_secret_file");
 	return e < 0 ? e : check_proxy(r, &o->proxy, seen);
 }

@@ -101,4 +101,6 @@ struct scrape_status {
 	const char **pools;
 	size_t n_pools;
 };
+/* How many targets the job's rules drop, also those beyond keep_dropped_targets. Any thread. */
+uint64_t scrape_status_dropped(struct scrape *s, const char *job);
 int scrape_status_get(struct scrape *s, struct arena *a, struct scrape_status *ret) _must_check_;

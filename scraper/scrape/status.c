@@ -4,6 +4,7 @@
  */
 #include "scraper/scrape/scrape_impl.h"
 #include <stdio.h>
+#include <string.h>
 
 enum { COLLAPSED_TEXT_MAX = 512 };
 
@@ -111,6 +112,18 @@ static void copy_all(struct scrape *s, struct arena *a, struct scrape_status *re
 	for (const struct scrape_pool *p = s->pools; p; p = p->next)
 		for (size_t i = 0; i < p->n_dropped; i++)
 			copy_dropped(a, p, &p->dropped[i], &ret->targets[ret->n_targets++]);
+}
+
+uint64_t scrape_status_dropped(struct scrape *s, const char *job)
+{
+	uint64_t n = 0;
+
+	pthread_mutex_lock(&s->lock);
+	for (const struct scrape_pool *p = s->pools; p; p = p->next)
+		if (!strcmp(p->job->name, job))
+			n = p->n_dropped_total;
+	pthread_mutex_unlock(&s->lock);
+	return n;
 }
 
 int scrape_status_get(struct scrape *s, struct arena *a, struct scrape_status *ret)

@@ -80,6 +80,22 @@ class CheckConfig(Dir):
         self.assertEqual(sonde('check', 'config', missing), (1, '', f'{missing}: No such file or directory\n'))
         self.assertEqual(sonde('check', 'config')[0], 2)
 
+    def test_files_of_credentials(self):
+        """As promtool: what a job names must be there, unless only the syntax is asked for."""
+        for keys, named in (('tls_config: {cert_file: c.pem, key_file: k.pem}', 'tls_config.cert_file'), ('bearer_token_file: t', 'bearer_token_file'),
+                            ('basic_auth: {username: u, password_file: p}', 'basic_auth.password_file'), ('http_headers: {X-A: {files: [h]}}', 'http_headers.X-A.files'),
+                            ('oauth2: {client_id: a, token_url: "http://h/", client_secret_file: s}', 'oauth2.client_secret_file'),
+                            ('http_sd_configs: [{url: "http://h/"}, {url: "http://h/", tls_config: {ca_file: ca.pem}}]', 'http_sd_configs[1].tls_config.ca_file'),
+                            ('kubernetes_sd_configs: [{role: pod, kubeconfig_file: k}]', 'kubernetes_sd_configs[0].kubeconfig_file')):
+            path = self.write('a.yml', f'scrape_configs:\n- job_name: j\n  scrape_failure_log_file: not.yet\n  {keys}\n')
+            status, out, err = sonde('check', 'config', path)
+            self.assertEqual((status, out), (1, ''))
+            self.assertRegex(err, rf'(?m)^{re.escape(path)}: job j: {re.escape(named)}: {re.escape(self.dir)}/[\w.]+: No such file or directory$')
+            self.assertEqual(sonde('check', 'config', '--syntax-only', path)[0], 0)
+        path = self.write('a.yml', 'scrape_configs:\n- job_name: j\n  bearer_token_file: t\n')
+        self.write('t', 'secret')
+        self.assertEqual(sonde('check', 'config', path)[0], 0)
+
     def test_one_of_several(self):
         good, bad = self.write('a.yml', ''), self.write('b.yml', 'x: y')
         status, out, err = sonde('check', 'config', good, bad, good)

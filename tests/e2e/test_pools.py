@@ -52,9 +52,24 @@ class PoolsTest(unittest.TestCase):
 
             page = s.get('/plain/service-discovery').text
             self.assertIn('(1 of 2 active)', page)
+            self.assertEqual(s.get('/api/v1/targets').json['data']['droppedTargetCounts'], {'shop': 1, 'other': 0})
             self.assertIn('host=&quot;</span>'.replace('</span>', 'a'), page)
             self.assertIn('<tr class="dropped">', page)
             self.assertIn('__address__=&quot;b:2', page)
+
+    def test_dropped_are_counted(self):
+        """All of them, also those that keep_dropped_targets does not keep."""
+        with scraper('''
+scrape_configs:
+- job_name: shop
+  keep_dropped_targets: 1
+  static_configs: [{targets: ["a:1", "b:2", "b:3", "b:4"]}]
+  relabel_configs: [{source_labels: [__address__], regex: "b.*", action: drop}]
+''') as s:
+            wait_for('targets', lambda: s.get('/api/v1/targets').json['data']['activeTargets'])
+            data = s.get('/api/v1/targets?state=dropped').json['data']
+            self.assertEqual(([t['discoveredLabels']['__address__'] for t in data['droppedTargets']], data['droppedTargetCounts']), (['b:2'], {'shop': 3}))
+            self.assertIn('(1 of 4 active)', s.get('/plain/service-discovery').text)
 
     def test_check_healthy_and_ready(self):
         with scraper(CONFIG) as s:

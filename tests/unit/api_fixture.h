@@ -168,11 +168,11 @@ static void each_target(void *arg, api_target_fn *fn, void *ctx)
 	fn(&dropped, ctx);
 }
 
-static void each_pool(void *arg, void (*fn)(const char *, void *), void *ctx)
+static void each_pool(void *arg, void (*fn)(const char *, uint64_t, void *), void *ctx)
 {
 	(void)arg;
-	fn("job1", ctx);
-	fn("job2", ctx);
+	fn("job1", 0, ctx);
+	fn("job2", 1, ctx);
 }
 
 static void config_yaml(void *arg, struct bytes *out)

@@ -203,7 +203,7 @@ static const struct {
 		"without role_arn"},
 	{"scrape_config_files: [a, 'x*/y']", "dir/f.yml:1:26: scrape_config_files[1]: \"dir/x*/y\" "
 					     "is not valid, expected a path with "
-					     "at most one *, in the last component"},
+					     "* in its last component only"},
 	{"scrape_configs:\n- job_name: a\n-\n", "dir/f.yml:3:2: scrape_configs[1]: empty "
 						"or null entry, expected a mapping"},
 	{"scrape_configs: [{}]", "dir/f.yml:1:18: scrape_configs[0].job_name: job_name is "
@@ -249,6 +249,9 @@ static const struct {
 		"dir/f.yml:3:14: scrape_configs[0].proxy_url: stands beside "
 		"proxy_from_environment, "
 		"expected one of them"},
+	{JOB "oauth2: {client_id: a, token_url: 'http://h', grant_type: 'x:jwt-bearer'}",
+		"dir/f.yml:3:65: scrape_configs[0].oauth2.grant_type: \"x:jwt-bearer\" is not "
+		"built in, expected client_credentials"},
 	{JOB "oauth2: {client_id: a}",
 		"dir/f.yml:3:11: scrape_configs[0].oauth2.token_url: is missing"},
 	{JOB "http_headers: {Host: {values: [a]}}",
@@ -302,12 +305,11 @@ static const struct {
 	{JOB "file_sd_configs: [{files: [a.txt]}]",
 		"dir/f.yml:3:30: scrape_configs[0].file_sd_configs[0].files[0]: \"a.txt\" "
 		"is not valid, expected a path that "
-		"ends in .json, .yml or .yaml with at most one *, in the last component"},
+		"ends in .json, .yml or .yaml with * in its last component only"},
 	{JOB "file_sd_configs: [{files: ['*/a.yml']}]",
 		"dir/f.yml:3:30: scrape_configs[0].file_sd_configs[0].files[0]: "
 		"\"*/a.yml\" is not valid, expected a path "
-		"that ends in .json, .yml or .yaml with at most one *, in the last "
-		"component"},
+		"that ends in .json, .yml or .yaml with * in its last component only"},
 	{JOB "file_sd_configs: [{}]",
 		"dir/f.yml:3:21: scrape_configs[0].file_sd_configs[0].files: expected at "
 		"least one file"},
