@@ -50,8 +50,8 @@ static void update_status(struct scrape *s, struct scrape_request *r)
 	type->last_error = xstrdup(r->reason ? r->error.text : "");
 	type->last_scrape_ns = r->start_real_ns;
 	type->last_duration_ns = r->end_mono_ns - r->start_mono_ns;
-	type->last_samples = r->series.n_samples;
-	type->last_series = r->series.n_streams;
+	type->last_samples = r->n_samples;
+	type->last_series = r->n_series;
 	type->behind_s = r->behind_s;
 	pthread_mutex_unlock(&s->lock);
 	metric_inc(metric_cell(s->m.scrapes, r->job->name, type->spec.name));
@@ -143,14 +143,6 @@ static void release(struct scrape *s, struct scrape_request *r)
 		scrape_target_free(s, t);
 }
 
-/* What must be there before the next answer may be asked for. Small ones are decoded a few at a time, so of them only the body waits. */
-static uint64_t size_of(const struct scrape_request *r)
-{
-	uint64_t decoded = r->inflated.len + r->arena.total_bytes + r->profile.arena.total_bytes;
-
-	return r->response.body.len + (decoded > SCRAPE_LARGE_BYTES ? decoded : 0);
-}
-
 void scrape_finish(struct scrape *s, struct scrape_request *r)
 {
 	struct scrape_type *type = r->type;
@@ -162,8 +154,8 @@ void scrape_finish(struct scrape *s, struct scrape_request *r)
 		release(s, r);
 		return;
 	}
-	if (r->response.body.len)
-		type->last_size_bytes = size_of(r);
+	if (r->size_bytes)
+		type->last_size_bytes = r->size_bytes;
 	if (!s->stopping) {
 		if (!r->discard)
 			update_status(s, r);

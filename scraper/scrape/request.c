@@ -53,6 +53,29 @@ struct scrape_request *scrape_request_last(struct scrape_type *type)
 	return r;
 }
 
+/* What must be there before the next answer may be asked for. Small ones are decoded a few at a time, so of them only the body waits. */
+static uint64_t size_of(const struct scrape_request *r)
+{
+	uint64_t decoded = r->inflated.len + r->arena.total_bytes + r->profile.arena.total_bytes;
+
+	return r->response.body.len + (decoded > SCRAPE_LARGE_BYTES ? decoded : 0);
+}
+
+void scrape_request_shed(struct scrape *s, struct scrape_request *r)
+{
+	if (r->response.body.len)
+		r->size_bytes = size_of(r);
+	r->n_samples = r->series.n_samples;
+	r->n_series = r->series.n_streams;
+	scrape_series_done(&r->series);
+	bytes_done(&r->response.body);
+	bytes_done(&r->inflated);
+	profile_done(&r->profile);
+	arena_done(&r->arena);
+	r->out = (struct store_scrape) {0};
+	scrape_room_leave(s, r);
+}
+
 void scrape_request_free(struct scrape *s, struct scrape_request *r)
 {
 	http_response_done(&r->response);

@@ -10,7 +10,7 @@
  *  3. a target that is `gone` starts nothing and is freed when n_in_flight is 0. A type of it that has series to end is in flight once more
  *     for that (is_last). While it `may_return`, because its job changed, its types are kept for the target that follows it;
  *  4. reserved_bytes is the sum over requests in flight of what they should need; small_bytes, of those not known to be large, what they hold;
- *  5. at most one request `is_large`, from before it is decompressed until it is freed.
+ *  5. at most one request `is_large`, from before it is decompressed until it has shed what was decoded.
  */
 #pragma once
 #include "scraper/discover/target.h"
@@ -107,7 +107,7 @@ struct scrape_request {
 	bool is_last; /* nothing was asked: the type has gone and its series end. No cfg, job and limit */
 	enum scrape_preset preset;
 	char *labels_header;
-	uint64_t transfer_id, reserved_bytes, small_bytes;
+	uint64_t transfer_id, reserved_bytes, small_bytes, size_bytes;
 	struct scrape_gate *profiler, *host; /* held */
 	int64_t slot_real_ns, start_mono_ns, start_real_ns, end_mono_ns;
 	char *cursor_sent;
@@ -137,11 +137,9 @@ struct scrape_request {
 	struct store_end *ends;
 	struct labels *ended;
 	size_t n_ended;
-	uint64_t n_series_added;
+	uint64_t n_series_added, n_samples, n_series; /* the last two once it has shed */
 	enum scrape_delta_result delta_result;
-	bool delta_evicted;
-	bool has_record;
-	bool is_finishing; /* back on the loop thread */
+	bool delta_evicted, has_record, is_finishing; /* the last: back on the loop thread */
 };
 
 /* Between loop and decoders. Under to_decode's lock: what was found to be large and waits for its turn. */
@@ -219,6 +217,8 @@ void scrape_live_hand_over(struct scrape_type *from, struct scrape_type *const *
 struct scrape_request *scrape_request_new(struct scrape_type *type, int64_t slot_real_ns);
 /* For the ends of the series of a type that has gone. */
 struct scrape_request *scrape_request_last(struct scrape_type *type);
+/* Appended: body, decoded profile and record are given back where they were used, so that none of them waits for the loop. */
+void scrape_request_shed(struct scrape *s, struct scrape_request *r);
 void scrape_request_free(struct scrape *s, struct scrape_request *r);
 int scrape_request_url(const struct scrape_request *r, struct bytes *out) _must_check_;
 int64_t scrape_request_timeout_ms(const struct scrape_request *r);

@@ -133,6 +133,7 @@ static void *appender_main(void *arg)
 		err_set_work(r->type->url);
 		append(s, r);
 		err_set_work(NULL);
+		scrape_request_shed(s, r);
 		scrape_queue_put(&s->finished, r);
 		http_client_wake(s->client);
 	}
