@@ -45,24 +45,38 @@ static bool has_own_devices(int fd)
 	       (sfs.f_type == OVERLAYFS_SUPER_MAGIC || sfs.f_type == BTRFS_SUPER_MAGIC);
 }
 
-static bool is_same_file(int fd, const struct stat *st, const struct entry *e)
+static int identify(struct keeper *k, int fd, const struct stat *st, struct keeper_file *ret)
 {
+	if (k->identify)
+		return k->identify(k, fd, ret);
+	*ret = (struct keeper_file) {.dev_major = major(st->st_dev),
+		.dev_minor = minor(st->st_dev),
+		.ino = st->st_ino,
+		.own_devices = has_own_devices(fd)};
+	return 0;
+}
+
+static bool is_same_file(struct keeper *k, int fd, const struct stat *st, const struct entry *e)
+{
+	struct keeper_file file;
+
 	if (!S_ISREG(st->st_mode))
 		return false;
 	/* By build id: the parser's answer decides later. */
 	if (e->build_id_len)
 		return true;
-	if (st->st_ino != e->ino || (e->size_bytes && (uint64_t)st->st_size != e->size_bytes))
+	if (identify(k, fd, st, &file) < 0 || file.ino != e->ino ||
+		(e->size_bytes && (uint64_t)st->st_size != e->size_bytes))
 		return false;
-	return (major(st->st_dev) == e->dev_major && minor(st->st_dev) == e->dev_minor) ||
-	       has_own_devices(fd);
+	return (file.dev_major == e->dev_major && file.dev_minor == e->dev_minor) ||
+	       file.own_devices;
 }
 
-static int checked(int fd, const struct entry *e, struct stat *ret_st)
+static int checked(struct keeper *k, int fd, const struct entry *e, struct stat *ret_st)
 {
 	if (fd < 0)
 		return fd;
-	if (fstat(fd, ret_st) == 0 && is_same_file(fd, ret_st, e))
+	if (fstat(fd, ret_st) == 0 && is_same_file(k, fd, ret_st, e))
 		return fd;
 	close(fd);
 	return -ENOENT;
@@ -88,7 +102,8 @@ static int open_at_process(
 static int open_below_process(
 	struct binary_registry *r, const struct entry *e, const char *path, struct stat *ret_st)
 {
-	return checked(open_at_process(r, e->source.pid, e->source.start_ns, path, 0), e, ret_st);
+	return checked(r->o.keeper, open_at_process(r, e->source.pid, e->source.start_ns, path, 0),
+		e, ret_st);
 }
 
 static struct mount_root *find_root(struct binary_registry *r, uint64_t id)
@@ -135,7 +150,8 @@ static int open_below_kept_roots(
 	for (int other_roots = 0; other_roots < 2; other_roots++)
 		for (uint32_t at = 0;;) {
 			_cleanup_close_ int root = next_root(r, e, other_roots, &at);
-			int fd = root < 0 ? root : checked(k->open_at(k, root, path, 0), e, ret_st);
+			int fd = root < 0 ? root
+					  : checked(k, k->open_at(k, root, path, 0), e, ret_st);
 
 			if (fd >= 0)
 				return fd;
@@ -177,7 +193,7 @@ int binary_open_file(struct binary_registry *r, const struct entry *e, struct st
 		fd = k->open(k, e->source.pid, e->source.start_ns, KEEPER_MAP_FILE,
 			e->source.map_start, e->source.map_end);
 	/* The range may hold another file by now, which is_same_file or the build id tells. */
-	fd = checked(fd, e, ret_st);
+	fd = checked(k, fd, e, ret_st);
 	if (fd >= 0 || e->path[0] != '/')
 		return fd;
 	path = plain_path(e->path);

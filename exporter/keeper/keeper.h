@@ -9,6 +9,7 @@
 #pragma once
 #include "bpf/abi.h"
 #include "lib/base/err.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 enum keeper_what {
@@ -31,6 +32,13 @@ struct keeper_cpu {
 	int sideband_fd; /* perf dummy event with MMAP2, COMM, TASK records, to be mmapped */
 };
 
+/* A file as records and /proc/PID/maps name it. */
+struct keeper_file {
+	uint32_t dev_major, dev_minor;
+	uint64_t ino;
+	bool own_devices; /* the file system shows other device numbers to stat (overlay, btrfs) */
+};
+
 struct keeper {
 	/* A descriptor, or -errno. start_ns: the process's start time as in abi_record (0: do not check); checked through a pidfd,
 	 * -ESRCH when the pid is another process by now. start/end: for KEEPER_MAP_FILE. */
@@ -44,6 +52,8 @@ struct keeper {
 	/* One element of a map whose updates the kernel refuses to main. */
 	int (*map_update)(struct keeper *k, uint32_t map, const void *key, uint32_t key_len,
 		const void *value, uint32_t value_len);
+	/* What a descriptor that `open` or `open_at` gave is: 0 or -errno. NULL: what stat says. */
+	int (*identify)(struct keeper *k, int fd, struct keeper_file *ret);
 	void (*close)(struct keeper *k);
 };
 

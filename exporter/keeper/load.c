@@ -35,7 +35,6 @@ enum {
 struct loaded {
 	struct sonde_bpf *skeleton;
 	uint64_t period_ns;
-	bool no_build_id; /* the kernel does not know attr.build_id (before 5.12) */
 };
 
 /* libbpf's last complaint, for the error text: it names the map or program. */
@@ -287,9 +286,13 @@ static int open_clock(struct loaded *l, uint32_t cpu)
 	return fd;
 }
 
-/* Mappings, renames, forks and exits on this CPU, and code that the kernel makes; executable mappings only, with build ids
- * where the kernel knows them. */
-static int open_sideband(struct loaded *l, uint32_t cpu)
+/*
+ * Mappings, renames, forks and exits on this CPU, and code that the kernel makes; executable mappings only. Without build
+ * ids: once perf_event_mmap_output (kernel/events/core.c, 5.12 to 6.18 at least) has written a record of an event that asked
+ * for them, that of the next event says that it has one too, and does not. perf record 6.1 on the same machine then writes
+ * files that its own report dies of.
+ */
+static int open_sideband(uint32_t cpu)
 {
 	struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
 		.size = sizeof(attr),
@@ -304,16 +307,10 @@ static int open_sideband(struct loaded *l, uint32_t cpu)
 		.ksymbol = 1,
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC,
-		.build_id = !l->no_build_id,
 		.watermark = 1,
 		.wakeup_watermark = 1U << 30};
-	int fd = perf_open(&attr, cpu);
 
-	if (fd == -EINVAL && !l->no_build_id) {
-		l->no_build_id = true;
-		return open_sideband(l, cpu);
-	}
-	return fd;
+	return perf_open(&attr, cpu);
 }
 
 int load_attach_cpu(struct loaded *l, uint32_t cpu, struct keeper_cpu *ret, struct errbuf *eb)
@@ -323,7 +320,7 @@ int load_attach_cpu(struct loaded *l, uint32_t cpu, struct keeper_cpu *ret, stru
 
 	if (clock_fd < 0)
 		return explain_perf(clock_fd, cpu, eb);
-	sideband_fd = open_sideband(l, cpu);
+	sideband_fd = open_sideband(cpu);
 	if (sideband_fd < 0)
 		return explain_perf(sideband_fd, cpu, eb);
 	ret->clock_fd = TAKE_FD(clock_fd);

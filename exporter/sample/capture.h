@@ -21,7 +21,7 @@ enum capture_kind {
 };
 
 enum {
-	CAPTURE_VERSION = 1,
+	CAPTURE_VERSION = 2, /* 1: side-band records have build ids */
 	CAPTURE_MAX_BLOB = 64 << 20,
 	CAPTURE_HEADER_BYTES = 16, /* magic u64, version u32, abi version u32 */
 	CAPTURE_ENTRY_BYTES = 8,   /* kind u32, length u32 */

@@ -55,7 +55,7 @@ static uint64_t sample_time(const void *rec, size_t len)
 static uint64_t sideband_time(struct hold *h, const void *rec, size_t len)
 {
 	struct sideband s;
-	int r = sideband_parse(rec, len, &s);
+	int r = sideband_parse(rec, len, h->build_ids, &s);
 
 	if (r == -EBADMSG)
 		h->stats.bad_records++;
@@ -140,7 +140,7 @@ static void hand_on(struct hold *h, const struct hold_entry *e)
 		if (!(r->flags & ABI_FLAG_KTHREAD))
 			h->stats.stacks[cut_of(r)]++;
 		h->sink.sample(h->sink.ctx, r, late);
-	} else if (sideband_parse(rec, e->len, &s) == 0) {
+	} else if (sideband_parse(rec, e->len, h->build_ids, &s) == 0) {
 		h->stats.sideband++;
 		h->stats.late_sideband += late;
 		if (s.kind == SIDEBAND_LOST)

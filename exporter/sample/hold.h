@@ -30,6 +30,7 @@ struct hold {
 	size_t n, cap;
 	struct bytes bytes; /* records, each at a multiple of 8 */
 	uint64_t max_bytes;
+	bool build_ids; /* side-band records are of events that asked for them (old bundles) */
 	uint64_t n_arrived;
 	uint64_t handed_ns; /* time of the youngest record handed on */
 	struct hold_stats stats;

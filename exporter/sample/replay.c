@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #define MAX_BUNDLE_BYTES (4ULL << 30)
 
@@ -27,8 +28,8 @@ struct answer {
 	bool used;
 };
 
-/* A directory handed out: the memfd that stands for it. */
-struct root {
+/* A file or directory handed out: the memfd that stands for it. */
+struct handed {
 	uint64_t memfd_ino, dev, ino;
 };
 
@@ -43,9 +44,9 @@ struct replay {
 	size_t n_blobs, cap_blobs;
 	struct answer *answers;
 	size_t n_answers, cap_answers;
-	pthread_mutex_t mutex; /* leaf lock; guards roots and `used` of answers */
-	struct root *roots;
-	size_t n_roots, cap_roots;
+	pthread_mutex_t mutex; /* leaf lock; guards what was handed out and `used` of answers */
+	struct handed *handed;
+	size_t n_handed, cap_handed;
 };
 
 /* The next entry: kind and its bytes. False at the end or on damage (cursor error). */
@@ -116,10 +117,11 @@ static int index_file(struct replay *r, struct errbuf *eb)
 
 	if (c.error || magic != CAPTURE_MAGIC)
 		return err_set(eb, -EBADMSG, "not a bundle");
-	if (version != CAPTURE_VERSION || !abi || abi > ABI_VERSION)
+	if (!version || version > CAPTURE_VERSION || !abi || abi > ABI_VERSION)
 		return err_set(eb, -ENOTSUP,
-			"bundle version %u with ABI %u; this program reads %d with ABI %d", version,
-			abi, CAPTURE_VERSION, ABI_VERSION);
+			"bundle version %u with ABI %u; this program reads up to %d with ABI %d",
+			version, abi, CAPTURE_VERSION, ABI_VERSION);
+	r->hold.build_ids = version == 1;
 	r->at = c;
 	while (next_entry(&c, &kind, &body)) {
 		size_t off = cursor_off(&c);
@@ -138,27 +140,27 @@ static int index_file(struct replay *r, struct errbuf *eb)
 	return c.error ? err_set(eb, -EBADMSG, "bundle is cut at byte %zu", c.error_off) : 0;
 }
 
-static int find_root(const struct replay *r, int fd)
+static const struct handed *find_handed(const struct replay *r, int fd)
 {
 	struct stat st;
 
 	if (fstat(fd, &st))
-		return -1;
-	for (size_t i = 0; i < r->n_roots; i++)
-		if (r->roots[i].memfd_ino == st.st_ino)
-			return (int)i;
-	return -1;
+		return NULL;
+	for (size_t i = 0; i < r->n_handed; i++)
+		if (r->handed[i].memfd_ino == st.st_ino)
+			return &r->handed[i];
+	return NULL;
 }
 
-static int hand_out_root(struct replay *r, const struct capture_answer *a, int fd)
+static int note_handed(struct replay *r, const struct capture_answer *a, int fd)
 {
 	struct stat st;
 
 	if (fstat(fd, &st) ||
-		alloc_grow(&r->roots, &r->cap_roots, r->n_roots + 1, sizeof(*r->roots)) < 0)
+		alloc_grow(&r->handed, &r->cap_handed, r->n_handed + 1, sizeof(*r->handed)) < 0)
 		return -ENOMEM;
-	r->roots[r->n_roots++] =
-		(struct root) {.memfd_ino = st.st_ino, .dev = a->dev, .ino = a->ino};
+	r->handed[r->n_handed++] =
+		(struct handed) {.memfd_ino = st.st_ino, .dev = a->dev, .ino = a->ino};
 	return 0;
 }
 
@@ -198,7 +200,7 @@ static int give(struct replay *r, struct answer *an)
 	if (an->a.has_blob && !b)
 		return -ENOENT; /* left out of the bundle */
 	fd = make_file(b);
-	if (fd >= 0 && !an->a.has_blob && hand_out_root(r, &an->a, fd) < 0) {
+	if (fd >= 0 && note_handed(r, &an->a, fd) < 0) {
 		close(fd);
 		return -ENOMEM;
 	}
@@ -248,16 +250,33 @@ static int keeper_open_at(struct keeper *k, int root_fd, const char *path, int f
 {
 	struct replay *r = (struct replay *)k;
 	struct capture_answer q = {.op = CAPTURE_OP_OPEN_AT, .what = (uint16_t)flags};
-	int i;
+	const struct handed *root;
 
 	pthread_mutex_lock(&r->mutex);
-	i = find_root(r, root_fd);
-	if (i >= 0) {
-		q.root_dev = r->roots[i].dev;
-		q.root_ino = r->roots[i].ino;
+	root = find_handed(r, root_fd);
+	if (root) {
+		q.root_dev = root->dev;
+		q.root_ino = root->ino;
 	}
 	pthread_mutex_unlock(&r->mutex);
-	return i < 0 ? -EBADF : ask(r, &q, path);
+	return root ? ask(r, &q, path) : -EBADF;
+}
+
+/* As it was captured; whether its file system had devices of its own was not. */
+static int keeper_identify(struct keeper *k, int fd, struct keeper_file *ret)
+{
+	struct replay *r = (struct replay *)k;
+	const struct handed *file;
+
+	pthread_mutex_lock(&r->mutex);
+	file = find_handed(r, fd);
+	if (file)
+		*ret = (struct keeper_file) {.dev_major = major(file->dev),
+			.dev_minor = minor(file->dev),
+			.ino = file->ino,
+			.own_devices = true};
+	pthread_mutex_unlock(&r->mutex);
+	return file ? 0 : -EBADF;
 }
 
 static int keeper_attach_cpu(
@@ -294,6 +313,7 @@ int replay_open_bytes(const void *p, size_t len, const struct sample_sink *sink,
 
 	r->keeper = (struct keeper) {.open = keeper_open,
 		.open_at = keeper_open_at,
+		.identify = keeper_identify,
 		.attach_cpu = keeper_attach_cpu,
 		.map_update = keeper_map_update,
 		.close = keeper_close};
@@ -333,7 +353,7 @@ void replay_freep(struct replay **pr)
 	bytes_done(&r->file);
 	free(r->blobs);
 	free(r->answers);
-	free(r->roots);
+	free(r->handed);
 	pthread_mutex_destroy(&r->mutex);
 	free(r);
 	*pr = NULL;

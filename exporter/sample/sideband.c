@@ -24,7 +24,7 @@ static const char *take_name(struct cursor *c)
 	return p && n && memchr(p, 0, n) ? (const char *)p : NULL;
 }
 
-static int parse_mmap2(struct cursor *c, uint16_t misc, struct sideband *s)
+static int parse_mmap2(struct cursor *c, bool has_build_id, struct sideband *s)
 {
 	const uint8_t *build_id;
 
@@ -34,7 +34,7 @@ static int parse_mmap2(struct cursor *c, uint16_t misc, struct sideband *s)
 	s->addr = cursor_u64(c);
 	s->len = cursor_u64(c);
 	s->pgoff = cursor_u64(c);
-	if (misc & PERF_RECORD_MISC_MMAP_BUILD_ID) {
+	if (has_build_id) {
 		s->build_id_len = cursor_u8(c);
 		cursor_skip(c, 3);
 		build_id = cursor_take(c, sizeof(s->build_id));
@@ -94,10 +94,12 @@ static int parse_ksymbol(struct cursor *c, struct sideband *s)
 	return s->path ? 0 : -EBADMSG;
 }
 
-static int parse_body(struct cursor *c, uint32_t type, uint16_t misc, struct sideband *s)
+static int parse_body(
+	struct cursor *c, uint32_t type, uint16_t misc, bool build_ids, struct sideband *s)
 {
 	switch (type) {
-	case PERF_RECORD_MMAP2: return parse_mmap2(c, misc, s);
+	case PERF_RECORD_MMAP2:
+		return parse_mmap2(c, build_ids && misc & PERF_RECORD_MISC_MMAP_BUILD_ID, s);
 	case PERF_RECORD_COMM: return parse_comm(c, misc, s);
 	case PERF_RECORD_FORK: return parse_task(c, SIDEBAND_FORK, s);
 	case PERF_RECORD_EXIT: return parse_task(c, SIDEBAND_EXIT, s);
@@ -111,7 +113,7 @@ static int parse_body(struct cursor *c, uint32_t type, uint16_t misc, struct sid
 	}
 }
 
-int sideband_parse(const void *rec, size_t len, struct sideband *ret)
+int sideband_parse(const void *rec, size_t len, bool build_ids, struct sideband *ret)
 {
 	struct cursor c = cursor_of(rec, len), id;
 	uint32_t type = cursor_u32(&c);
@@ -124,7 +126,7 @@ int sideband_parse(const void *rec, size_t len, struct sideband *ret)
 		return -EBADMSG;
 	body = cursor_sub(&c, len - HEADER_BYTES - SAMPLE_ID_BYTES);
 	id = cursor_sub(&c, SAMPLE_ID_BYTES);
-	r = parse_body(&body, type, misc, &s);
+	r = parse_body(&body, type, misc, build_ids, &s);
 	if (r < 0)
 		return r;
 	cursor_skip(&id, 8);

@@ -11,9 +11,10 @@ enum { SIDEBAND_MAX_BYTES = 65535 }; /* of one record: its size field has 16 bit
 
 /*
  * What a raw record says. 0; -ENOTSUP for kinds that do not matter here; -EBADMSG. The path points into `rec`.
- * The records must come from an event with sample_id_all and sample_type TID|TIME|CPU.
+ * The records must come from an event with sample_id_all and sample_type TID|TIME|CPU. build_ids: the event had asked for them. Only
+ * then does PERF_RECORD_MISC_MMAP_BUILD_ID mean anything: kernels leave it set in records of events that follow one which had.
  */
-int sideband_parse(const void *rec, size_t len, struct sideband *ret);
+int sideband_parse(const void *rec, size_t len, bool build_ids, struct sideband *ret);
 
 struct sideband_buffer {
 	void *meta; /* struct perf_event_mmap_page */

@@ -24,11 +24,10 @@ static void on_sideband(void *ctx, const struct sideband *e)
 	(void)ctx;
 	printf("{\"sideband\":%d,\"t\":%" PRIu64
 	       ",\"pid\":%u,\"tid\":%u,\"ppid\":%u,\"exec\":%d,\"comm\":\"%s\",\"path\":\"%s\","
-	       "\"build_id\":%u}\n",
+	       "\"ino\":%" PRIu64 "}\n",
 		e->kind, e->time_ns, e->pid, e->tid, e->ppid, e->exec,
 		e->kind == SIDEBAND_COMM && !strpbrk(e->comm, "\"\\") ? e->comm : "",
-		e->kind == SIDEBAND_MMAP && !strpbrk(e->path, "\"\\") ? e->path : "",
-		e->build_id_len);
+		e->kind == SIDEBAND_MMAP && !strpbrk(e->path, "\"\\") ? e->path : "", e->ino);
 }
 
 static void print_words(const char *name, const __u64 *words, unsigned n)

@@ -110,7 +110,7 @@ class Runtimes(unittest.TestCase):
                                         '--symbols.max-cpu=1', '--unwind.table-bytes=64MB')
             cls.start()
             time.sleep(3)
-            e2e.wait_for('symbol files', lambda: not cls.exporter.metrics()['sonde_symbol_queue_length'], timeout=60)
+            e2e.wait_for('symbol files', lambda: not cls.exporter.metrics()['sonde_symbol_queue_length'], timeout=180)
             time.sleep(3)
             cls.profile = e2e.Pprof(cls.exporter.get('/debug/pprof/profile?seconds=25').body)
             cls.page = cls.exporter.get('/unwind').text

@@ -127,7 +127,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	switch (data[0] & 3) {
 	case 0: fuzz_server(data + 1, size - 1); break;
 	case 1: fuzz_client(data + 1, size - 1); break;
-	case 2: sideband_parse(data + 1, size - 1, &s); break;
+	case 2: sideband_parse(data + 1, size - 1, data[0] & 0x80, &s); break;
 	default: fuzz_replay(data + 1, size - 1); break;
 	}
 	return 0;

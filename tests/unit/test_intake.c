@@ -10,6 +10,8 @@
 #include "exporter/sample/replay.h"
 #include "exporter/sample/sideband.h"
 #include "lib/render/render.h"
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>
@@ -240,17 +242,22 @@ static void assert_same_lines(const char *got, const char *wanted)
 		fail_msg("got\n%swanted\n%s", got, wanted);
 }
 
-/* The mapping of ELF_PATH, as the kernel tells it with a build id. */
+/* The mapping of ELF_PATH, as the kernel tells it. */
 static size_t make_mapping(struct bytes *out, uint64_t time_ns, uint32_t pid)
 {
-	static const uint8_t build_id[20] = {0x86, 0x3f, 0xfe, 0x54, 0x11, 0x93, 0xbf, 0x9a, 0x10,
-		0x5f, 0x34, 0x0e, 0x58, 0xa8, 0xf1, 0xef, 0xff, 0x06, 0x98, 0xba};
+	struct file_numbers {
+		uint32_t dev_major, dev_minor;
+		uint64_t ino;
+	} numbers;
+	struct stat st;
 	size_t n;
 
+	assert_int_equal(stat(ELF_PATH, &st), 0);
+	numbers = (struct file_numbers) {major(st.st_dev), minor(st.st_dev), st.st_ino};
 	bytes_init(out, NULL, 0);
-	n = record_mmap2(
-		out, time_ns, pid, 0x400000, 0x1000, build_id, sizeof(build_id), "/opt/static");
+	n = record_mmap2(out, time_ns, pid, 0x400000, 0x1000, NULL, 0, "/opt/static");
 	memset(out->data + 32, 0, 8); /* the offset in the file */
+	memcpy(out->data + 40, &numbers, sizeof(numbers));
 	return n;
 }
 
@@ -268,7 +275,7 @@ static void play_live(struct stages *s, struct capture *capture)
 		struct sideband e;
 
 		n = make_mapping(&raw, now_ns + 1, pid);
-		assert_int_equal(sideband_parse(raw.data, n, &e), 0);
+		assert_int_equal(sideband_parse(raw.data, n, false, &e), 0);
 		sink.sideband(sink.ctx, &e);
 		capture_record(capture, CAPTURE_SIDEBAND, raw.data, n);
 	}

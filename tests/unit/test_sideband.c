@@ -20,7 +20,7 @@ static void mmap_by_inode(void **state)
 	struct sideband s;
 
 	(void)state;
-	assert_int_equal(sideband_parse(b.data, len, &s), 0);
+	assert_int_equal(sideband_parse(b.data, len, true, &s), 0);
 	assert_int_equal(s.kind, SIDEBAND_MMAP);
 	assert_int_equal(s.time_ns, 1000);
 	assert_int_equal(s.cpu, 3);
@@ -48,16 +48,25 @@ static void mmap_by_build_id(void **state)
 
 	(void)state;
 	len = record_mmap2(&b, 1000, 42, 0x400000, 0x3000, id, 20, "/lib/y");
-	assert_int_equal(sideband_parse(b.data, len, &s), 0);
+	assert_int_equal(sideband_parse(b.data, len, true, &s), 0);
 	assert_int_equal(s.build_id_len, 20);
 	assert_memory_equal(s.build_id, id, 20);
 	assert_int_equal(s.ino, 0);
 	assert_string_equal(s.path, "/lib/y");
 
+	/* The event had not asked: what follows is device and inode, whatever the bit says. */
+	bytes_reset(&b);
+	len = record_mmap2(&b, 1000, 42, 0x400000, 0x3000, NULL, 0, "/lib/y");
+	b.data[5] |= PERF_RECORD_MISC_MMAP_BUILD_ID >> 8;
+	assert_int_equal(sideband_parse(b.data, len, false, &s), 0);
+	assert_int_equal(s.build_id_len, 0);
+	assert_int_equal(s.dev_major, 8);
+	assert_int_equal(s.ino, 77);
+
 	bytes_reset(&b);
 	len = record_mmap2(
 		&b, 1000, 42, 0x400000, 0x3000, id, 21, "/lib/y"); /* longer than its field */
-	assert_int_equal(sideband_parse(b.data, len, &s), -EBADMSG);
+	assert_int_equal(sideband_parse(b.data, len, true, &s), -EBADMSG);
 }
 
 static void kernel_code(void **state)
@@ -69,7 +78,7 @@ static void kernel_code(void **state)
 	(void)state;
 	len = record_ksymbol(&b, 9, 0xffffffffc0001000, 0x180, PERF_RECORD_KSYMBOL_TYPE_BPF, false,
 		"bpf_prog_0123_x");
-	assert_int_equal(sideband_parse(b.data, len, &s), 0);
+	assert_int_equal(sideband_parse(b.data, len, true, &s), 0);
 	assert_int_equal(s.kind, SIDEBAND_KSYMBOL);
 	assert_true(s.addr == 0xffffffffc0001000 && s.len == 0x180 && s.is_bpf && !s.gone);
 	assert_string_equal(s.path, "bpf_prog_0123_x");
@@ -77,7 +86,7 @@ static void kernel_code(void **state)
 	bytes_reset(&b);
 	len = record_ksymbol(&b, 9, 0xffffffffc0001000, 64, PERF_RECORD_KSYMBOL_TYPE_OOL, true,
 		"ftrace_trampoline");
-	assert_int_equal(sideband_parse(b.data, len, &s), 0);
+	assert_int_equal(sideband_parse(b.data, len, true, &s), 0);
 	assert_true(!s.is_bpf && s.gone);
 }
 
@@ -89,7 +98,7 @@ static void other_kinds(void **state)
 
 	(void)state;
 	len = record_comm(&b, 5, 10, 11, "a-name-of-fifteen-and-more", true);
-	assert_int_equal(sideband_parse(b.data, len, &s), 0);
+	assert_int_equal(sideband_parse(b.data, len, true, &s), 0);
 	assert_int_equal(s.kind, SIDEBAND_COMM);
 	assert_true(s.exec);
 	assert_int_equal(s.pid, 10);
@@ -98,7 +107,7 @@ static void other_kinds(void **state)
 
 	bytes_reset(&b);
 	len = record_task(&b, PERF_RECORD_FORK, 6, 20, 10, 21, 11);
-	assert_int_equal(sideband_parse(b.data, len, &s), 0);
+	assert_int_equal(sideband_parse(b.data, len, true, &s), 0);
 	assert_int_equal(s.kind, SIDEBAND_FORK);
 	assert_int_equal(s.pid, 20);
 	assert_int_equal(s.ppid, 10);
@@ -107,18 +116,18 @@ static void other_kinds(void **state)
 
 	bytes_reset(&b);
 	len = record_task(&b, PERF_RECORD_EXIT, 7, 20, 10, 21, 11);
-	assert_int_equal(sideband_parse(b.data, len, &s), 0);
+	assert_int_equal(sideband_parse(b.data, len, true, &s), 0);
 	assert_int_equal(s.kind, SIDEBAND_EXIT);
 
 	bytes_reset(&b);
 	len = record_lost(&b, 8, 99);
-	assert_int_equal(sideband_parse(b.data, len, &s), 0);
+	assert_int_equal(sideband_parse(b.data, len, true, &s), 0);
 	assert_int_equal(s.kind, SIDEBAND_LOST);
 	assert_int_equal(s.lost, 99);
 
 	bytes_reset(&b);
 	len = record_task(&b, PERF_RECORD_THROTTLE, 7, 1, 2, 3, 4);
-	assert_int_equal(sideband_parse(b.data, len, &s), -ENOTSUP);
+	assert_int_equal(sideband_parse(b.data, len, true, &s), -ENOTSUP);
 }
 
 /* Cut at every length, the size field following or not: never a success, never a read past the end (ASan). */
@@ -133,12 +142,12 @@ static void cut_records(void **state)
 		_cleanup_free_ uint8_t *cut = malloc(n ? n : 1);
 
 		memcpy(cut, b.data, n);
-		assert_int_equal(sideband_parse(cut, n, &s), -EBADMSG);
+		assert_int_equal(sideband_parse(cut, n, true, &s), -EBADMSG);
 		if (n < 8)
 			continue;
 		cut[6] = (uint8_t)n;
 		cut[7] = 0;
-		assert_true(sideband_parse(cut, n, &s) < 0 || n >= 8 + 24 + 64);
+		assert_true(sideband_parse(cut, n, true, &s) < 0 || n >= 8 + 24 + 64);
 	}
 }
 
@@ -150,7 +159,7 @@ static void unterminated_name(void **state)
 
 	(void)state;
 	b.data[8 + 8 + 7] = 'x';
-	assert_int_equal(sideband_parse(b.data, len, &s), -EBADMSG);
+	assert_int_equal(sideband_parse(b.data, len, true, &s), -EBADMSG);
 }
 
 static void buffer_wraps(void **state)
@@ -180,7 +189,7 @@ static void buffer_wraps(void **state)
 		rec = sideband_next(&sb, &len);
 		assert_non_null(rec);
 		assert_int_equal(len, b.len);
-		assert_int_equal(sideband_parse(rec, len, &s), 0);
+		assert_int_equal(sideband_parse(rec, len, true, &s), 0);
 		assert_int_equal(s.pid, 1000 + i);
 		assert_null(sideband_next(&sb, &len));
 		sideband_release(&sb);
