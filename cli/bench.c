@@ -15,7 +15,8 @@
 struct bench_options {
 	struct cli_compare_options compare;
 	uint64_t runs, warmup, frequency;
-	const char *setup, *prepare, *conclude, *cleanup, *directory, *exporter;
+	const char *setup, *prepare, *conclude, *cleanup, *directory;
+	struct cli_server_options server;
 	bool ignore_failure;
 };
 
@@ -41,10 +42,6 @@ static const struct option_spec specs[] = {
 	{"ignore-failure", OPTION_BOOL, offsetof(struct bench_options, ignore_failure),
 		.help = "Goes on when a command exits with another status than 0."},
 	OPTION_HEADING("Sampling"),
-	{"exporter", OPTION_STRING, offsetof(struct bench_options, exporter), .value = "URL",
-		.help = "A sonde-exporter that is running on this machine. Default: one of our "
-			"own, "
-			"which needs root."},
 	{"frequency", OPTION_U64, offsetof(struct bench_options, frequency), .value = "HZ",
 		.fallback = "199", .min = 1, .max = 999,
 		.help = "Of our own exporter. More runs show smaller changes than more samples "
@@ -52,6 +49,7 @@ static const struct option_spec specs[] = {
 	{"directory", OPTION_STRING, offsetof(struct bench_options, directory), .value = "DIR",
 		.fallback = "runs",
 		.help = "Where A-1.pb.gz …, with the sides' names, and metrics.csv are kept."},
+	CLI_SERVER_OPTIONS(struct bench_options, "exporter", NULL),
 	CLI_COMPARE_OPTIONS(struct bench_options),
 };
 
@@ -85,7 +83,7 @@ struct bench {
 		char *name, *command;
 		char **argv;
 	} sides[2];
-	struct bench_exporter exporter;
+	struct bench_sampler sampler;
 	struct bench_result *results; /* those of A first */
 	size_t *order;		      /* in time */
 	size_t n_done;
@@ -100,7 +98,7 @@ static void bench_done(struct bench *b)
 		free(b->sides[s].name);
 		free(b->sides[s].command);
 	}
-	bench_exporter_done(&b->exporter);
+	own_exporter_stop(&b->sampler.own);
 	free(b->results);
 	free(b->order);
 }
@@ -207,7 +205,7 @@ static int run_once(struct bench *b, int side, uint64_t number, struct errbuf *e
 
 	bytes_init(&profile, NULL, 0);
 	if (!r)
-		r = bench_run_sampled(&b->exporter, &run, &result, &profile, eb);
+		r = bench_run_sampled(&b->sampler, &run, &result, &profile, eb);
 	if (!r)
 		r = check_status(b, &result, side, number, eb);
 	if (!r)
@@ -310,6 +308,22 @@ static int compare(struct bench *b, struct errbuf *eb)
 	return r ? r : cli_compare_verdict(&c, eb);
 }
 
+/* One of ours listens once it is started; another one has to answer before anything is set up. */
+static int find_sampler(struct bench *b, struct errbuf *eb)
+{
+	_cleanup_http_response_ struct http_response answer = {};
+	struct bench_sampler *s = &b->sampler;
+	int r;
+
+	s->server = b->o->server;
+	if (s->server.url)
+		return cli_server_ask(
+			&s->server, &(struct cli_request) {.path = "/-/ready"}, &answer, eb);
+	r = own_exporter_start(&s->own, b->o->frequency, eb);
+	s->server.url = s->own.url;
+	return r;
+}
+
 static int bench(struct bench *b, const struct option_list *args, struct errbuf *eb)
 {
 	int r = parse(b, args, eb);
@@ -322,7 +336,7 @@ static int bench(struct bench *b, const struct option_list *args, struct errbuf 
 	r = fs_make_dirs(&fs_system, b->o->directory, 0777);
 	if (r)
 		return err_set(eb, r, "%s: %s", b->o->directory, strerror(-r));
-	r = bench_exporter_start(b->o->exporter, b->o->frequency, &b->exporter, eb);
+	r = find_sampler(b, eb);
 	if (!r)
 		r = run_all(b, eb);
 	if (!r)
@@ -335,7 +349,7 @@ int cli_bench(int argc, char **argv)
 	_cleanup_(option_list_done)
 	struct option_list args = {.n = 0};
 	_cleanup_(bench_done)
-	struct bench b = {};
+	struct bench b = {.sampler.own = OWN_EXPORTER_NONE};
 	struct bench_options o = {};
 	struct errbuf eb = {.text = ""};
 	int status = options_parse_or_exit(&program, argc, argv, &o, &args);

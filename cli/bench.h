@@ -1,44 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The pieces of `sonde bench`: an exporter that samples (bench_exporter.c), one run of a command (bench_run.c), what was measured beside
- * the profiles (bench_metrics.c).
+ * The pieces of `sonde bench`: one run of a command (bench_run.c), what was measured beside the profiles (bench_metrics.c).
  */
 #pragma once
+#include "cli/recorder.h"
 #include "lib/base/bytes.h"
-#include "lib/base/clock.h"
 #include "lib/base/err.h"
-#include "lib/net/http_client.h"
 #include "lib/render/render.h"
 #include <sys/types.h>
 
-/* ---- the sampler ---- */
-
-struct bench_exporter {
-	char *url;	 /* of its root, without a slash at the end */
-	char *directory; /* of its log */
-	pid_t pid;	 /* ours; 0: one that runs anyway */
-};
-
-/*
- * With a URL the exporter there; else one of our own, from the folder of this program, at this rate: it ends with the benchmark. -EIO with
- * a text that says what it said.
- */
-int bench_exporter_start(const char *url, uint64_t frequency_hz, struct bench_exporter *ret,
-	struct errbuf *eb) _must_check_;
-void bench_exporter_done(struct bench_exporter *e);
-#define _cleanup_bench_exporter_ _cleanup_(bench_exporter_done)
-
-/* The place in the exporter's log: all closed seconds until now. */
-int bench_exporter_cursor(
-	const struct bench_exporter *e, char **ret_cursor, struct errbuf *eb) _must_check_;
-/*
- * The closed seconds after the cursor of a process and its descendants, as a gzipped profile; *cursor moves on. *ret_behind: how many
- * seconds are left to ask for. -EIO when seconds were lost.
- */
-int bench_exporter_read(const struct bench_exporter *e, pid_t pid, char **cursor, struct bytes *ret,
-	uint64_t *ret_behind, struct errbuf *eb) _must_check_;
-
 /* ---- one run ---- */
+
+/* Who samples: an exporter that runs, or one of ours. */
+struct bench_sampler {
+	struct cli_server_options server;
+	struct own_exporter own;
+};
 
 enum bench_metric {
 	BENCH_WALL,
@@ -68,11 +45,10 @@ struct bench_run {
  * Runs argv with the environment plus SONDE_BENCH_SIDE and SONDE_BENCH_RUN, its output on our standard error, and samples it: the profile of
  * its time, gzipped, into `profile`. Needs bench_block_signals; a signal to end is passed on, and -EINTR.
  */
-int bench_run_sampled(const struct bench_exporter *e, const struct bench_run *run,
+int bench_run_sampled(struct bench_sampler *from, const struct bench_run *run,
 	struct bench_result *ret, struct bytes *profile, struct errbuf *eb) _must_check_;
 /* SIGCHLD is waited for, and so are the signals that end a benchmark, which has to end its exporter first. */
 void bench_block_signals(void);
-void bench_unblock_signals(void); /* in children */
 /* A hook, by /bin/sh; -ECHILD when it fails. NULL: nothing to do. */
 int bench_hook(const char *what, const char *command, const char *side, unsigned number,
 	struct errbuf *eb) _must_check_;

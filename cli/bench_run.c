@@ -3,11 +3,10 @@
  * One run: a process and what comes of it, watched until it ends and its last second is in the exporter's log.
  */
 #include "cli/bench.h"
+#include "cli/command.h"
 #include "lib/base/alloc.h"
-#include "lib/net/gzip.h"
-#include "lib/prof/merge.h"
+#include "lib/base/clock.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +15,6 @@
 
 enum {
 	READ_EVERY_MS = 60000, /* well within what an exporter keeps */
-	CLOSE_TIMEOUT_MS = 30000,
-	CLOSE_POLL_MS = 200,
-	MAX_PROFILE_BYTES = 1 << 30,
 };
 
 static int64_t now_ms(void)
@@ -44,51 +40,25 @@ void bench_block_signals(void)
 	sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
-void bench_unblock_signals(void)
+/* Its output on our standard error, so that ours stays a result. Held; `environment` is that of the two variables. */
+static int hold(char *const *argv, const char *side, unsigned number, struct command *ret,
+	struct errbuf *eb)
 {
-	sigset_t set = signals();
+	_cleanup_free_ char *side_text = xasprintf("SONDE_BENCH_SIDE=%s", side);
+	_cleanup_free_ char *run_text = xasprintf("SONDE_BENCH_RUN=%u", number);
+	char *environment[] = {side_text, run_text, NULL};
+	sigset_t mask, ours = signals();
 
-	sigprocmask(SIG_UNBLOCK, &set, NULL);
-}
-
-static void set_environment(const char *side, unsigned number)
-{
-	char text[16];
-
-	snprintf(text, sizeof(text), "%u", number);
-	setenv("SONDE_BENCH_SIDE", side, 1);
-	setenv("SONDE_BENCH_RUN", text, 1);
-}
-
-/* A child that execs argv, its output on our standard error so that ours stays a result; the errno of a failed exec comes by a pipe. */
-static pid_t start(char *const *argv, const char *side, unsigned number, struct errbuf *eb)
-{
-	int pipe_fds[2], error = 0;
-	ssize_t n;
-	pid_t pid;
-
-	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
-		return err_set(eb, -errno, "pipe: %s", strerror(errno));
-	pid = fork();
-	if (!pid) {
-		bench_unblock_signals();
-		set_environment(side, number);
-		dup2(STDERR_FILENO, STDOUT_FILENO);
-		execvp(argv[0], argv);
-		error = errno;
-		n = write(pipe_fds[1], &error, sizeof(error));
-		_exit(n == (ssize_t)sizeof(error) ? 127 : 126);
-	}
-	close(pipe_fds[1]);
-	n = pid > 0 ? read(pipe_fds[0], &error, sizeof(error)) : 0;
-	close(pipe_fds[0]);
-	if (pid < 0)
-		return err_set(eb, -errno, "fork: %s", strerror(errno));
-	if (n == (ssize_t)sizeof(error)) {
-		waitpid(pid, NULL, 0);
-		return err_set(eb, -error, "%s: %s", argv[0], strerror(error));
-	}
-	return pid;
+	sigprocmask(SIG_SETMASK, NULL, &mask);
+	for (int i = 1; i < NSIG; i++)
+		if (sigismember(&ours, i) == 1)
+			sigdelset(&mask, i);
+	return command_hold(&(struct command_spec) {.argv = argv,
+				    .environment = environment,
+				    .signals = &mask,
+				    .out_fd = STDERR_FILENO,
+				    .err_fd = -1},
+		ret, eb);
 }
 
 int bench_hook(
@@ -97,15 +67,17 @@ int bench_hook(
 	_cleanup_free_ char *copy = command ? xstrdup(command) : NULL;
 	char shell[] = "/bin/sh", flag[] = "-c";
 	char *const argv[] = {shell, flag, copy, NULL};
-	int status;
-	pid_t pid;
+	struct command c = COMMAND_NONE;
+	int status, r;
 
 	if (!command)
 		return 0;
-	pid = start(argv, side, number, eb);
-	if (pid < 0)
-		return err_prefix(eb, (int)pid, "--%s", what);
-	while (waitpid(pid, &status, 0) < 0)
+	r = hold(argv, side, number, &c, eb);
+	if (!r)
+		r = command_release(&c, shell, eb);
+	if (r < 0)
+		return err_prefix(eb, r, "--%s", what);
+	while (waitpid(c.pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return err_set(eb, -errno, "--%s: %s", what, strerror(errno));
 	if (status)
@@ -114,57 +86,13 @@ int bench_hook(
 	return 0;
 }
 
-/* Adds what the exporter has to the sum. */
-static int read_on(const struct bench_exporter *e, pid_t pid, char **cursor, struct prof_merge *sum,
-	int64_t *ret_end_ns, uint64_t *ret_behind, struct errbuf *eb)
-{
-	_cleanup_bytes_ struct bytes gz, raw;
-	_cleanup_profile_ struct profile p;
-	int r;
-
-	bytes_init(&gz, NULL, 0);
-	bytes_init(&raw, NULL, 0);
-	profile_init(&p, NULL);
-	r = bench_exporter_read(e, pid, cursor, &gz, ret_behind, eb);
-	if (!r)
-		r = gzip_inflate(gz.data, gz.len, MAX_PROFILE_BYTES, &raw, eb);
-	if (!r)
-		r = prof_decode(raw.data, raw.len, &p, eb);
-	if (!r && p.duration_ns)
-		r = prof_merge_add(sum, &p, "the exporter's profile", eb);
-	if (!r && p.duration_ns)
-		*ret_end_ns = p.time_ns + p.duration_ns;
-	return r;
-}
-
-/* Until the exporter has the second in which the command ended. */
-static int read_rest(const struct bench_exporter *e, pid_t pid, char **cursor,
-	struct prof_merge *sum, int64_t ended_ns, struct errbuf *eb)
-{
-	int64_t end_ns = 0, give_up = now_ms() + CLOSE_TIMEOUT_MS;
-	uint64_t behind = 0;
-
-	for (;;) {
-		int r = read_on(e, pid, cursor, sum, &end_ns, &behind, eb);
-
-		if (r || (end_ns >= ended_ns && !behind))
-			return r;
-		if (now_ms() > give_up)
-			return err_set(eb, -ETIMEDOUT,
-				"the exporter has not closed the run's last second after 30 s");
-		clock_system.sleep_until_ns(&clock_system,
-			clock_monotonic_ns(&clock_system) + CLOSE_POLL_MS * 1000000LL);
-	}
-}
-
 /* Waits for the command; meanwhile a long run's seconds are fetched before the exporter forgets them. */
-static int watch(const struct bench_exporter *e, pid_t pid, char **cursor, struct prof_merge *sum,
-	int *ret_status, struct rusage *ret_usage, struct errbuf *eb)
+static int watch(struct bench_sampler *from, struct recorder *recorder, pid_t pid, int *ret_status,
+	struct rusage *ret_usage, struct errbuf *eb)
 {
 	const struct timespec tick = {.tv_sec = 1};
-	int64_t next = now_ms() + READ_EVERY_MS, end_ns;
+	int64_t next = now_ms() + READ_EVERY_MS;
 	sigset_t set = signals();
-	uint64_t behind;
 	int r = 0, signal;
 
 	for (;;) {
@@ -179,8 +107,10 @@ static int watch(const struct bench_exporter *e, pid_t pid, char **cursor, struc
 			kill(pid, SIGTERM);
 			r = err_set(eb, -EINTR, "ended by signal %d", signal);
 		}
+		if (!r)
+			r = own_exporter_poll(&from->own, eb);
 		if (!r && now_ms() >= next) {
-			r = read_on(e, pid, cursor, sum, &end_ns, &behind, eb);
+			r = recorder_take(recorder, eb);
 			next = now_ms() + READ_EVERY_MS;
 		}
 	}
@@ -209,42 +139,48 @@ static void take_usage(const struct rusage *u, double wall_s, struct bench_resul
 	memcpy(ret->metrics, values, sizeof(values));
 }
 
-static int encode(struct prof_merge *sum, struct bytes *ret, struct errbuf *eb)
+/* The run's last seconds, and whether any is missing. */
+static int finish(struct recorder *recorder, struct bytes *profile, struct errbuf *eb)
 {
-	_cleanup_profile_ struct profile p;
-	_cleanup_bytes_ struct bytes raw;
-	int r;
+	struct recorder_stats stats;
+	int r = recorder_pause(recorder, eb);
 
-	profile_init(&p, NULL);
-	bytes_init(&raw, NULL, 0);
-	r = prof_merge_finish(sum, &p, eb);
 	if (!r)
-		r = prof_encode(&p, &raw);
-	return r ? r : gzip_deflate(raw.data, raw.len, 6, ret, eb);
+		r = recorder_finish(recorder, profile, eb);
+	recorder_stats(recorder, &stats);
+	if (!r && stats.lost_seconds)
+		r = err_set(eb, -EIO, "the exporter lost %llu seconds of this run",
+			(unsigned long long)stats.lost_seconds);
+	return r;
 }
 
-int bench_run_sampled(const struct bench_exporter *e, const struct bench_run *run,
+int bench_run_sampled(struct bench_sampler *from, const struct bench_run *run,
 	struct bench_result *ret, struct bytes *profile, struct errbuf *eb)
 {
-	_cleanup_prof_merge_ struct prof_merge *sum = prof_merge_new(NULL);
-	_cleanup_free_ char *cursor = NULL;
+	_cleanup_(recorder_freep)
+	struct recorder *recorder = NULL;
+	_cleanup_(command_abandon)
+	struct command command = COMMAND_NONE;
+	char filter[64];
 	struct rusage usage = {};
-	int64_t begun_ns, ended_ns;
-	double wall_s;
+	int64_t begun_ns;
 	pid_t pid;
-	int r = bench_exporter_cursor(e, &cursor, eb);
+	int r = hold(run->argv, run->side, run->number, &command, eb);
 
-	if (r)
+	if (r < 0)
 		return r;
-	begun_ns = clock_monotonic_ns(&clock_system);
-	pid = start(run->argv, run->side, run->number, eb);
-	if (pid < 0)
-		return (int)pid;
-	r = watch(e, pid, &cursor, sum, &ret->status, &usage, eb);
-	ended_ns = clock_realtime_ns(&clock_system);
-	wall_s = (double)(clock_monotonic_ns(&clock_system) - begun_ns) / 1e9;
-	take_usage(&usage, wall_s, ret);
+	pid = command.pid;
+	snprintf(filter, sizeof(filter), "&pid=%d&children=1", (int)pid);
+	r = recorder_new(&from->server, filter, &recorder, eb);
 	if (!r)
-		r = read_rest(e, pid, &cursor, sum, ended_ns, eb);
-	return r ? r : encode(sum, profile, eb);
+		r = recorder_resume(recorder, eb);
+	begun_ns = clock_monotonic_ns(&clock_system);
+	if (!r)
+		r = command_release(&command, run->argv[0], eb);
+	if (r < 0)
+		return r;
+	command.pid = 0; /* waited for here */
+	r = watch(from, recorder, pid, &ret->status, &usage, eb);
+	take_usage(&usage, (double)(clock_monotonic_ns(&clock_system) - begun_ns) / 1e9, ret);
+	return r ? r : finish(recorder, profile, eb);
 }

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Starting and ending an exporter for one recording.
+ * Starting and ending an exporter for one recording. Between the two stands a guard: a process that does nothing but wait for a pipe from
+ * us to close, which it does however we end, and then ends the exporter. A signal at our death would not do: the kernel forgets it when
+ * the exporter changes its user.
  */
 #include "cli/recorder.h"
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
 #include "lib/base/fs.h"
+#include "lib/base/sandbox.h"
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <sys/pidfd.h>
 #include <sys/wait.h>
 
 #define START_TIMEOUT_NS (60 * NS_PER_S)
-#define STOP_TIMEOUT_NS (10 * NS_PER_S)
-enum { READ_BYTES = 4096, MAX_LINE_BYTES = 16 << 10 };
+enum { STOP_TIMEOUT_MS = 10000, READ_BYTES = 4096, MAX_LINE_BYTES = 16 << 10 };
 
 /* Beside this program, else by PATH. */
 static char *find_program(void)
@@ -50,14 +52,49 @@ static _Noreturn void become_exporter(const char *program, uint64_t hz, int log_
 
 	sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	setsid();
-	(void)prctl(PR_SET_PDEATHSIG, SIGTERM);
 	(void)dup2(log_fd, STDOUT_FILENO);
 	(void)dup2(log_fd, STDERR_FILENO);
 	execvp(program, (char *const *)(uintptr_t)argv);
 	dprintf(STDERR_FILENO, "level=error msg=\"%s cannot be started: %s\"\n", program,
 		strerror(errno));
 	_exit(127);
+}
+
+/* Until the exporter has ended, or our parent has closed the pipe in whatever way. */
+static void watch(pid_t pid, int life_fd)
+{
+	_cleanup_close_ int exporter = pidfd_open(pid, 0);
+	struct pollfd p[] = {{.fd = life_fd, .events = POLLIN}, {.fd = exporter, .events = POLLIN}};
+
+	while (poll(p, ARRAY_SIZE(p), -1) < 0 && errno == EINTR)
+		;
+	if (!p[1].revents) {
+		kill(pid, SIGTERM);
+		(void)poll(p + 1, 1, STOP_TIMEOUT_MS);
+		kill(pid, SIGKILL);
+	}
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+/* In a session of its own, so that a terminal's signals do not end it first; with nothing of ours open but the two. */
+static _Noreturn void guard(const char *program, uint64_t hz, int log_fd, int life_fd)
+{
+	sigset_t all;
+	pid_t pid;
+
+	sigfillset(&all);
+	(void)sigprocmask(SIG_SETMASK, &all, NULL);
+	setsid();
+	if (sandbox_close_others((const int[]) {log_fd, life_fd}, 2) < 0)
+		_exit(1);
+	pid = fork();
+	if (pid == 0)
+		become_exporter(program, hz, log_fd);
+	close(log_fd); /* so that its end is the exporter's */
+	if (pid > 0)
+		watch(pid, life_fd);
+	_exit(0);
 }
 
 /* Its address, from "… msg=listening address=127.0.0.1:PORT"; what is worth a warning is passed on. */
@@ -88,19 +125,20 @@ static void take_lines(struct own_exporter *x)
 		bytes_reset(&x->line);
 }
 
-int own_exporter_poll(struct own_exporter *x)
+int own_exporter_poll(struct own_exporter *x, struct errbuf *eb)
 {
-	for (;;) {
+	while (x->guard > 0) {
 		uint8_t *to = bytes_reserve(&x->line, READ_BYTES);
 		ssize_t n = to ? read(x->log_fd, to, READ_BYTES) : 0;
 
-		if (n < 0)
-			return errno == EAGAIN || errno == EINTR ? 0 : -errno;
-		if (!n)
-			return -EPIPE;
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return 0;
+		if (n <= 0)
+			return err_set(eb, -EPIPE, "the exporter has ended");
 		x->line.len += (size_t)n;
 		take_lines(x);
 	}
+	return 0;
 }
 
 static int wait_until_it_listens(struct own_exporter *x, struct errbuf *eb)
@@ -109,7 +147,7 @@ static int wait_until_it_listens(struct own_exporter *x, struct errbuf *eb)
 	struct pollfd p = {.fd = x->log_fd, .events = POLLIN};
 
 	while (!x->url[0]) {
-		int r = own_exporter_poll(x);
+		int r = own_exporter_poll(x, NULL);
 
 		if (r < 0 && !x->url[0])
 			return err_set(eb, -ECHILD,
@@ -125,20 +163,25 @@ static int wait_until_it_listens(struct own_exporter *x, struct errbuf *eb)
 int own_exporter_start(struct own_exporter *x, uint64_t frequency_hz, struct errbuf *eb)
 {
 	_cleanup_free_ char *program = find_program();
-	_cleanup_close_ int from = -1, to = -1;
-	int fds[2];
+	_cleanup_close_ int from = -1, to = -1, life = -1, ours = -1;
+	int log_fds[2], life_fds[2];
 
-	*x = (struct own_exporter) {.log_fd = -1};
+	*x = OWN_EXPORTER_NONE;
 	bytes_init(&x->line, NULL, 0);
-	if (pipe2(fds, O_CLOEXEC) < 0)
+	if (pipe2(log_fds, O_CLOEXEC) < 0)
 		return err_set(eb, -errno, "pipe: %s", strerror(errno));
-	from = fds[0];
-	to = fds[1];
-	x->pid = fork();
-	if (x->pid < 0)
+	from = log_fds[0];
+	to = log_fds[1];
+	if (pipe2(life_fds, O_CLOEXEC) < 0)
+		return err_set(eb, -errno, "pipe: %s", strerror(errno));
+	life = life_fds[0];
+	ours = life_fds[1];
+	x->guard = fork();
+	if (x->guard < 0)
 		return err_set(eb, -errno, "fork: %s", strerror(errno));
-	if (x->pid == 0)
-		become_exporter(program, frequency_hz, to);
+	if (x->guard == 0)
+		guard(program, frequency_hz, to, life);
+	x->life_fd = TAKE_FD(ours);
 	if (fcntl(from, F_SETFL, O_NONBLOCK) < 0)
 		return err_set(eb, -errno, "fcntl: %s", strerror(errno));
 	x->log_fd = TAKE_FD(from);
@@ -148,19 +191,12 @@ int own_exporter_start(struct own_exporter *x, uint64_t frequency_hz, struct err
 
 void own_exporter_stop(struct own_exporter *x)
 {
-	int64_t give_up = clock_monotonic_ns(&clock_system) + STOP_TIMEOUT_NS;
-
-	if (x->pid > 0) {
-		kill(x->pid, SIGTERM);
-		while (waitpid(x->pid, NULL, WNOHANG) == 0) {
-			if (clock_monotonic_ns(&clock_system) > give_up)
-				kill(x->pid, SIGKILL);
-			clock_system.sleep_until_ns(
-				&clock_system, clock_monotonic_ns(&clock_system) + 10 * NS_PER_MS);
-		}
-	}
+	if (x->life_fd >= 0)
+		close(x->life_fd);
+	while (x->guard > 0 && waitpid(x->guard, NULL, 0) < 0 && errno == EINTR)
+		;
 	if (x->log_fd >= 0)
 		close(x->log_fd);
 	bytes_done(&x->line);
-	*x = (struct own_exporter) {.log_fd = -1};
+	*x = OWN_EXPORTER_NONE;
 }

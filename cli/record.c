@@ -3,6 +3,7 @@
  * sonde record: a profile of a command, of processes or of the machine into a file.
  */
 #include "cli/cli.h"
+#include "cli/command.h"
 #include "cli/files.h"
 #include "cli/recorder.h"
 #include "lib/base/alloc.h"
@@ -25,7 +26,7 @@ enum { TICK_MS = 100, MAX_MARK_LINE = 1024 };
 
 struct record_options {
 	struct cli_server_options server;
-	const char *output, *window;
+	const char *output, *window, *start_on, *stop_on;
 	struct option_list pids, cgroups, comms;
 	uint64_t frequency;
 	int64_t duration_ms;
@@ -66,6 +67,12 @@ static const struct option_spec specs[] = {
 			"to this pipe, which is made when it is missing. \"mark NAME\" leaves a "
 			"comment with the time, \"end\" ends the recording. Windows begin and end "
 			"with the exporter's seconds."},
+	{"start-on", OPTION_CHOICE, AT(start_on), .value = "USR1|USR2",
+		.help = "Records nothing until this signal comes to this process, which then "
+			"goes on with a recording that was stopped too."},
+	{"stop-on", OPTION_CHOICE, AT(stop_on), .value = "USR1|USR2",
+		.help = "Records nothing more once this signal came. The same as --start-on: each "
+			"one turns the recording on or off."},
 	{"lines", OPTION_BOOL, AT(lines), .help = "With source lines and inlined functions."},
 	{"max-lost", OPTION_DOUBLE, AT(max_lost), .value = "SHARE", .fallback = "0.05", .min = 0,
 		.max = 1,
@@ -107,8 +114,7 @@ struct recording {
 	char *const *command; /* NULL: none */
 	struct own_exporter exporter;
 	struct recorder *recorder;
-	pid_t child;
-	int release_fd; /* closing it lets the command begin */
+	struct command child;
 	int signal_fd, fifo_fd;
 	bool made_fifo;
 	struct bytes fifo_line;
@@ -152,10 +158,10 @@ static void put_filter(const struct recording *k, struct bytes *out)
 	bytes_put_str(out, o->lines ? "&symbolize=lines" : "");
 	for (size_t i = 0; i < o->pids.n; i++)
 		put_parameter(out, "pid", o->pids.items[i]);
-	snprintf(pid, sizeof(pid), "%d", (int)k->child);
-	if (k->child && !o->all)
+	snprintf(pid, sizeof(pid), "%d", (int)k->child.pid);
+	if (k->child.pid && !o->all)
 		put_parameter(out, "pid", pid);
-	if (o->pids.n || (k->child && !o->all))
+	if (o->pids.n || (k->child.pid && !o->all))
 		bytes_put_str(out, "&children=1");
 	for (size_t i = 0; i < o->cgroups.n; i++)
 		put_cgroup(out, o->cgroups.items[i]);
@@ -169,56 +175,23 @@ static void put_filter(const struct recording *k, struct bytes *out)
 
 /* ── the command ── */
 
-static _Noreturn void become_command(char *const *argv, int wait_fd, const sigset_t *signals)
+/* A shell's exit status of a command that cannot be run. */
+static int release_command(struct recording *k, struct errbuf *eb)
 {
-	char go;
+	int r = k->child.pid ? command_release(&k->child, k->command[0], eb) : 0;
 
-	if (read(wait_fd, &go, 1) != 1)
-		_exit(127);
-	(void)sigprocmask(SIG_SETMASK, signals, NULL);
-	execvp(argv[0], argv);
-	fprintf(stderr, "sonde: %s: %s\n", argv[0], strerror(errno));
-	_exit(errno == ENOENT ? 127 : 126);
-}
-
-/* Forked but held until the recording has begun. */
-static int hold_command(struct recording *k, const sigset_t *signals, struct errbuf *eb)
-{
-	int fds[2];
-
-	if (!k->command)
-		return 0;
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_set(eb, -errno, "pipe: %s", strerror(errno));
-	k->child = fork();
-	if (k->child == 0) {
-		close(fds[1]);
-		become_command(k->command, fds[0], signals);
-	}
-	close(fds[0]);
-	k->release_fd = fds[1];
-	if (k->child < 0) {
-		k->child = 0;
-		return err_set(eb, -errno, "fork: %s", strerror(errno));
-	}
-	return 0;
-}
-
-static void release_command(struct recording *k)
-{
-	if (k->release_fd >= 0) {
-		(void)!write(k->release_fd, "g", 1);
-		close(TAKE_FD(k->release_fd));
-	}
+	if (r < 0)
+		k->status = r == -ENOENT ? 127 : 126;
+	return r;
 }
 
 static void reap_command(struct recording *k, int flags)
 {
 	int status;
 
-	if (k->child <= 0 || waitpid(k->child, &status, flags) != k->child)
+	if (k->child.pid <= 0 || waitpid(k->child.pid, &status, flags) != k->child.pid)
 		return;
-	k->child = 0;
+	k->child.pid = 0;
 	k->ends = true;
 	k->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
@@ -265,19 +238,38 @@ static int read_fifo(struct recording *k, struct errbuf *eb)
 	return r;
 }
 
-static void read_signals(struct recording *k)
+static int signal_of(const char *name)
+{
+	return !name ? -1 : !strcmp(name, "USR1") ? SIGUSR1 : SIGUSR2;
+}
+
+/* One signal for both turns the recording on and off. */
+static int obey_signal(struct recording *k, bool starts, bool stops, struct errbuf *eb)
+{
+	if (starts && (!stops || recorder_is_paused(k->recorder)))
+		return recorder_resume(k->recorder, eb);
+	return recorder_pause(k->recorder, eb);
+}
+
+static int read_signals(struct recording *k, struct errbuf *eb)
 {
 	struct signalfd_siginfo si;
+	int r = 0;
 
-	while (read(k->signal_fd, &si, sizeof(si)) == sizeof(si)) {
-		if (si.ssi_signo == SIGCHLD)
-			continue;
-		if (k->child > 0)
-			kill(k->child, (int)si.ssi_signo);
-		else
+	while (r == 0 && read(k->signal_fd, &si, sizeof(si)) == sizeof(si)) {
+		int number = (int)si.ssi_signo;
+		bool starts = number == signal_of(k->o->start_on),
+		     stops = number == signal_of(k->o->stop_on);
+
+		if (starts || stops)
+			r = obey_signal(k, starts, stops, eb);
+		else if (number != SIGCHLD && k->child.pid > 0)
+			kill(k->child.pid, number);
+		else if (number != SIGCHLD)
 			k->ends = true;
 	}
 	reap_command(k, WNOHANG);
+	return r;
 }
 
 /* Targets by -p are all gone, or the time is over. */
@@ -313,21 +305,24 @@ static int wait_for_events(struct recording *k, struct errbuf *eb)
 	int r;
 
 	(void)poll(p, ARRAY_SIZE(p), TICK_MS);
-	read_signals(k);
-	r = read_fifo(k, eb);
-	if (r == 0 && k->exporter.pid && own_exporter_poll(&k->exporter) < 0)
-		r = err_set(eb, -EPIPE, "the exporter has ended");
+	r = read_signals(k, eb);
+	if (r == 0)
+		r = read_fifo(k, eb);
+	if (r == 0)
+		r = own_exporter_poll(&k->exporter, eb);
 	check_end(k);
 	return r;
 }
 
 static int run(struct recording *k, struct errbuf *eb)
 {
-	int r = k->o->window ? 0 : recorder_resume(k->recorder, eb);
+	bool later = k->o->window || k->o->start_on;
+	int r = later ? 0 : recorder_resume(k->recorder, eb);
 
 	k->start_ns = clock_monotonic_ns(&clock_system);
 	k->next_ns = k->start_ns + TAKE_INTERVAL_NS;
-	release_command(k);
+	if (r == 0)
+		r = release_command(k, eb);
 	while (r == 0 && !k->ends) {
 		r = wait_for_events(k, eb);
 		if (r == 0 && clock_monotonic_ns(&clock_system) >= k->next_ns) {
@@ -376,12 +371,21 @@ static int begin(struct recording *k, struct errbuf *eb)
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGHUP);
 	sigaddset(&signals, SIGCHLD);
+	for (int i = 0; i < 2; i++) {
+		int mark = signal_of(i ? k->o->stop_on : k->o->start_on);
+
+		if (mark > 0)
+			sigaddset(&signals, mark);
+	}
 	if (sigprocmask(SIG_BLOCK, &signals, &before))
 		return err_set(eb, -errno, "sigprocmask: %s", strerror(errno));
 	k->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	r = k->signal_fd < 0 ? -errno : open_fifo(k, eb);
-	if (r == 0)
-		r = hold_command(k, &before, eb);
+	if (r == 0 && k->command)
+		r = command_hold(
+			&(struct command_spec) {
+				.argv = k->command, .signals = &before, .out_fd = -1, .err_fd = -1},
+			&k->child, eb);
 	if (r == 0 && !server.url) {
 		r = own_exporter_start(&k->exporter, k->o->frequency, eb);
 		server.url = k->exporter.url;
@@ -394,8 +398,8 @@ static int begin(struct recording *k, struct errbuf *eb)
 
 static void done(struct recording *k)
 {
-	if (k->child > 0 && k->release_fd >= 0) /* never begun */
-		close(TAKE_FD(k->release_fd));
+	if (k->child.release_fd >= 0) /* never begun */
+		command_abandon(&k->child);
 	reap_command(k, 0);
 	recorder_freep(&k->recorder);
 	own_exporter_stop(&k->exporter);
@@ -437,8 +441,8 @@ static int record(
 {
 	struct recording k = {.o = o,
 		.command = command,
-		.exporter.log_fd = -1,
-		.release_fd = -1,
+		.exporter = OWN_EXPORTER_NONE,
+		.child = COMMAND_NONE,
 		.signal_fd = -1,
 		.fifo_fd = -1};
 	int r = begin(&k, eb), e;

@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* A second closes when the drain comes round after it. */
-#define CLOSE_TIMEOUT_NS (10 * NS_PER_S)
+#define CLOSE_TIMEOUT_NS (30 * NS_PER_S)
 #define CLOSE_STEP_NS (100 * NS_PER_MS)
 enum { SPAN_S = 60, GZIP_LEVEL = 1, MAX_CURSOR = 64 };
 
@@ -208,13 +208,24 @@ int recorder_pause(struct recorder *r, struct errbuf *eb)
 
 	while (e == 0 && !r->is_paused) {
 		e = recorder_take(r, eb);
-		if (e < 0 || r->covered_ns >= until || clock_monotonic_ns(&clock_system) >= give_up)
+		if (e < 0 || r->covered_ns >= until)
 			break;
+		if (clock_monotonic_ns(&clock_system) >= give_up) {
+			e = err_set(eb, -ETIMEDOUT,
+				"%s has not closed the last second of the recording after 30 s",
+				r->server.url);
+			break;
+		}
 		clock_system.sleep_until_ns(
 			&clock_system, clock_monotonic_ns(&clock_system) + CLOSE_STEP_NS);
 	}
 	r->is_paused = true;
 	return e;
+}
+
+bool recorder_is_paused(const struct recorder *r)
+{
+	return r->is_paused;
 }
 
 /* Comments of all profiles are kept by a merge: a mark is an empty profile with one. */

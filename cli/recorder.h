@@ -10,19 +10,21 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* An exporter of our own, in a session of its own so that a terminal's signals do not end it first. */
+/* An exporter of our own, which ends when this process does, however that is. */
 struct own_exporter {
-	pid_t pid;  /* 0: none */
-	int log_fd; /* what it says */
+	pid_t guard; /* 0: none */
+	int life_fd; /* closing it ends them */
+	int log_fd;  /* what it says */
 	char url[64];
 	struct bytes line; /* of the log, unfinished */
 };
+#define OWN_EXPORTER_NONE ((struct own_exporter) {.life_fd = -1, .log_fd = -1})
 /* Starts `sonde-exporter`, beside this program or in PATH, on a free port of the loopback interface and waits until it
- * listens. What it warns of goes to stderr. */
+ * listens. What it warns of goes to stderr. Before any thread is started. After a failure too, own_exporter_stop. */
 int own_exporter_start(
 	struct own_exporter *x, uint64_t frequency_hz, struct errbuf *eb) _must_check_;
-/* Passes on what it said meanwhile. -EPIPE: it has ended. */
-int own_exporter_poll(struct own_exporter *x) _must_check_;
+/* Passes on what it said meanwhile. -EPIPE with a text: it has ended. 0 without one. */
+int own_exporter_poll(struct own_exporter *x, struct errbuf *eb) _must_check_;
 void own_exporter_stop(struct own_exporter *x);
 
 struct recorder;
@@ -34,8 +36,9 @@ void recorder_freep(struct recorder **r);
 int recorder_resume(struct recorder *r, struct errbuf *eb) _must_check_;
 /* Takes what has closed since. */
 int recorder_take(struct recorder *r, struct errbuf *eb) _must_check_;
-/* Takes all up to now, waiting for the second to close; then nothing more until resumed. */
+/* Takes all up to now, waiting for the second to close; then nothing more until resumed. -ETIMEDOUT after 30 s. */
 int recorder_pause(struct recorder *r, struct errbuf *eb) _must_check_;
+bool recorder_is_paused(const struct recorder *r);
 /* A comment "marker NAME at 1.234 s" of the profile. */
 int recorder_mark(
 	struct recorder *r, const char *name, double at_s, struct errbuf *eb) _must_check_;

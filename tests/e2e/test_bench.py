@@ -67,7 +67,7 @@ class Bench(e2e.WithExporter):
             self.assertIn(text, self.bench('--exporter', self.daemon.url, *args, status=2).stderr)
 
     def test_no_exporter(self):
-        self.assertIn('127.0.0.1:1/', self.bench('--exporter', 'http://127.0.0.1:1', 'a=true', 'b=true', status=2).stderr)
+        self.assertIn('http://127.0.0.1:1: ', self.bench('--exporter', 'http://127.0.0.1:1', 'a=true', 'b=true', status=2).stderr)
 
     def test_interrupt(self):
         """The command is told, and no exporter stays behind."""

@@ -1,12 +1,18 @@
 """sonde record: a command, a process, a control group, windows and marks; what is lost, ended and refused; sonde top of an exporter."""
+import http.server
 import os
+import re
 import shutil
 import signal
 import subprocess
 import tempfile
+import threading
+import time
 import unittest
 
 import sonde_e2e as e2e
+from test_cgroups import hierarchies
+from test_cli_merge import encode
 
 WORK = r'''
 #include <signal.h>
@@ -25,6 +31,14 @@ int main(int c, char **v) {
 	return c > 2 ? atoi(v[2]) : 0;
 }
 '''
+
+
+def cmdline(pid):
+    try:
+        with open(f'/proc/{pid}/cmdline') as f:
+            return f.read()
+    except OSError:
+        return ''
 
 
 @e2e.needs_kernel
@@ -89,6 +103,123 @@ class Record(unittest.TestCase):
             p.communicate()
         self.addCleanup(stop)
         return p
+
+    def test_killed(self):
+        """Nothing outlives a recorder that is killed: neither its exporter nor the command that it still holds."""
+        p = self.start('-a')
+        mine = f'{e2e.build_dir()}/sonde-exporter'
+
+        def of_session():
+            """Processes that the recorder began, by their parents' chain."""
+            parents, out = {}, [p.pid]
+            for pid in filter(str.isdigit, os.listdir('/proc')):
+                try:
+                    with open(f'/proc/{pid}/stat') as f:
+                        parents[int(pid)] = int(f.read().rsplit(') ', 1)[1].split()[1])
+                except OSError:
+                    pass
+            for pid in out:
+                out += [c for c, parent in parents.items() if parent == pid]
+            return out[1:]
+
+        def exporters():
+            return [pid for pid in of_session() if cmdline(pid).startswith(mine)]
+        e2e.wait_for('the roles of the exporter', lambda: len(exporters()) >= 3)
+        children = of_session()
+        p.kill()
+        p.wait()
+        e2e.wait_for('the end of them all', lambda: not [c for c in children if os.path.exists(f'/proc/{c}')])
+
+    def test_started_and_stopped_by_signals(self):
+        with e2e.exporter('--symbols.cache-path=', '--profile.max-overhead=0') as d, e2e.Workload(self.work, '-1') as w:
+            def samples(what):
+                before = e2e.cpu_samples(d.metrics())
+                e2e.wait_for(what, lambda: e2e.cpu_samples(d.metrics()) > before + 60)
+
+            def ready(p):
+                """The signals are blocked: it waits for them."""
+                with open(f'/proc/{p.pid}/status') as f:
+                    blocked = int(re.search(r'SigBlk:\s*(\w+)', f.read())[1], 16)
+                return blocked >> (signal.SIGUSR1 - 1) & 1
+            p = self.start('--exporter', d.url, '-p', str(w.pid), '--start-on', 'USR1', '--stop-on', 'USR2')
+            e2e.wait_for('the recorder', lambda: ready(p))
+            samples('samples before')
+            begun = time.time()
+            p.send_signal(signal.SIGUSR1)
+            samples('samples between')
+            p.send_signal(signal.SIGUSR2)
+            ended = time.time()
+            samples('samples after')
+            p.send_signal(signal.SIGINT)
+            _, err = p.communicate(timeout=60)
+            self.assertEqual(p.returncode, 0, err)
+            prof = self.profile()
+            self.assertGreater(prof.total(), 0)
+            # windows are whole seconds of the exporter
+            self.assertGreater(prof.time_nanos / 1e9, begun - 2)
+            self.assertLess((prof.time_nanos + prof.duration_nanos) / 1e9, ended + 3)
+
+    def test_control_group(self):
+        """A group is recorded with those below it, and nothing beside it."""
+        found = hierarchies()
+        mounts = [found[kind] for kind in ('v2', 'memory', 'pids', 'systemd') if kind in found][:1]
+        if not mounts:
+            self.skipTest('no control group can be made here')
+        name = f'sonde-record-{os.getpid()}.slice'
+
+        def clean():
+            for path in [f'{m}/{name}{below}' for m in mounts for below in ('/a.scope', '')]:
+                e2e.wait_for(f'rmdir {path}', lambda path=path: not os.path.exists(path) or not subprocess.run(['rmdir', path], capture_output=True).returncode)
+        self.addCleanup(clean)
+        for m in mounts:
+            os.makedirs(f'{m}/{name}/a.scope')
+
+        def enter(below):
+            def run():
+                for m in mounts:
+                    with open(f'{m}/{name}{below}/cgroup.procs', 'w') as f:
+                        f.write(str(os.getpid()))
+            return run
+        with e2e.exporter('--symbols.cache-path=', '--profile.max-overhead=0') as d, e2e.Workload(self.work, '-1') as outside:
+            inside = [subprocess.Popen([self.work, '-1'], preexec_fn=enter(below)) for below in ('', '/a.scope')]
+            try:
+                pids = [str(p.pid) for p in inside]
+                self.record('--exporter', d.url, '--cgroup', f'/{name}', '-d', '4s')
+                self.assertEqual(set(self.profile().by_label('pid')), set(pids))
+                self.record('--exporter', d.url, '--cgroup', f'{name}/a.scope/', '--comm', 'recwork', '-d', '4s')
+                self.assertEqual(set(self.profile().by_label('pid')), {pids[1]})
+                self.assertNotIn(str(outside.pid), pids)
+            finally:
+                for p in inside:
+                    p.kill()
+                    p.wait()
+
+    def test_threshold_for_failure(self):
+        """A profile that lost more than --max-lost is written, and the status says so."""
+        lost = {'n': 0}
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                metrics = self.path == '/metrics'
+                now = time.time_ns() // 10**9 * 10**9
+                body = f'# TYPE\nsonde_samples_dropped_total{{reason="ring"}} {lost["n"]}\n'.encode() if metrics else encode([(['f'], (10, 10**8), {})], time_ns=now)
+                if not metrics:
+                    lost['n'] += 3
+                self.send_response(200)
+                self.send_header('Content-Length', str(len(body)))
+                self.send_header('Sonde-Cursor', '1.1')
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args):
+                pass
+        server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.shutdown)
+        url = f'http://127.0.0.1:{server.server_port}'
+        self.assertIn('above --max-lost', self.record('-a', '-d', '1s', '--exporter', url, status=1).stderr)
+        self.assertGreater(self.profile().total(), 0)
+        self.record('-a', '-d', '1s', '--exporter', url, '--max-lost', '1')
 
     def test_windows_marks_and_signals(self):
         fifo = f'{self.top}/window'
