@@ -70,6 +70,7 @@ static const struct http_route routes[] = {
 	{HTTP_GET, "/compare", api_ui_page, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/functions", api_ui_page, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/files", api_ui_page, HTTP_ON_WORKER, 0},
+	{HTTP_GET, "/profiles", api_ui_page, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/targets", api_ui_page, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/service-discovery", api_ui_page, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/config", api_ui_page, HTTP_ON_WORKER, 0},

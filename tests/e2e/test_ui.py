@@ -61,7 +61,7 @@ class UiTest(unittest.TestCase):
         cls.scratch = tempfile.mkdtemp(prefix='sonde-ui.')
         cls.addClassCleanup(shutil.rmtree, cls.scratch, ignore_errors=True)
         url = cls.filled.url + '/'
-        names = ['explores', 'selects', 'drags', 'zooms', 'searches', 'keyboard', 'shares', 'exports_', 'compares', 'functions', 'files', 'themes', 'narrow', 'cancels']
+        names = ['explores', 'selects', 'drags', 'zooms', 'searches', 'keyboard', 'shares', 'exports_', 'compares', 'panels', 'profiles', 'functions', 'files', 'themes', 'narrow', 'cancels']
         stories = {name: {'url': url} for name in names}
         stories['selects']['expected'] = '400'  # Chromium tells of the refused query
         stories['files']['profile'] = f'{cls.scratch}/export.pprof'
@@ -120,6 +120,12 @@ class UiTest(unittest.TestCase):
     def test_compares(self):
         with open(self.answer('compares')) as f:
             self.assertRegex(f.read(), r'(?m)^main;work;leaf \d+ \d+$')
+
+    def test_compares_by_label(self):
+        self.answer('panels')
+
+    def test_single_profiles(self):
+        self.answer('profiles')
 
     def test_functions_over_time(self):
         self.answer('functions')

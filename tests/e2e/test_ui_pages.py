@@ -23,6 +23,7 @@ scrape_configs:
       - {{source_labels: [__address__], regex: '(.*):.*', target_label: host}}
       - {{action: labeldrop, regex: env}}
 '''
+BUILDS = [('older', 8 * 3600), ('old', 4 * 3600), ('new', 600)]
 DAMAGED = '01HBADBADBADBADBADBADBADBA'
 
 
@@ -46,12 +47,13 @@ class UiPagesTest(unittest.TestCase):
         with scraper('scrape_configs: []\n') as bare:
             wait_for('scrapes of both targets', lambda: sorted(t['health'] for t in s.get('/api/v1/targets').json['data']['activeTargets']) == ['down', 'up'], timeout=90)
             wait_for('stored profiles', lambda: s.get('/api/v1/profile_types').json['data'], timeout=90)
-            at = int(time.time()) - 600
-            r = http_get(f'{s.url}/api/v1/import?name=process_cpu&label.service_name=app', method='POST',
-                         body=encode(CPU_TYPES, CPU_TYPES[1], cpu_samples('alpha'), at * 10**9, 10 * 10**9, 10_000_000))
-            assert r.status == 200, r.text
+            for build, ago in BUILDS:
+                at = int(time.time()) - ago
+                r = http_get(f'{s.url}/api/v1/import?name=process_cpu&label.service_name=app&label.build_id={build}', method='POST',
+                             body=encode(CPU_TYPES, CPU_TYPES[1], cpu_samples('alpha'), at * 10**9, 10 * 10**9, 10_000_000))
+                assert r.status == 200, r.text
             url = s.url + '/'
-            stories = {name: {'url': url} for name in ('targets', 'discovery', 'configuration', 'storage')}
+            stories = {name: {'url': url} for name in ('targets', 'discovery', 'configuration', 'storage', 'builds')}
             stories['configuration']['expected'] = '404'  # Chromium tells of the job that is not there
             stories['bare'] = {'url': bare.url + '/'}
             cls.results = drive(stories, cls.scratch)
@@ -71,6 +73,9 @@ class UiPagesTest(unittest.TestCase):
 
     def test_storage(self):
         self.answer('storage')
+
+    def test_compares_builds(self):
+        self.answer('builds')
 
     def test_nothing_to_show(self):
         self.answer('bare')

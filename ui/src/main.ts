@@ -11,12 +11,13 @@ import { ExplorePage } from './pages/explore';
 import { FilesPage } from './pages/files';
 import { FunctionsPage } from './pages/functions';
 import { HealthPage } from './pages/health';
+import { ProfilesPage } from './pages/profiles';
 import { StoragePage } from './pages/storage';
 import { DiscoveryPage, TargetsPage } from './pages/targets';
 import { href, pageName, params, changed, start } from './router';
 import { instant, isRelative, readRange } from './time';
 
-const PAGES: [string, string][] = [['', 'Explore'], ['compare', 'Compare'], ['functions', 'Functions'], ['files', 'Files']];
+const PAGES: [string, string][] = [['', 'Explore'], ['compare', 'Compare'], ['functions', 'Functions'], ['profiles', 'Profiles'], ['files', 'Files']];
 const OTHERS: [string, string][] = [['targets', 'Targets'], ['service-discovery', 'Discovery'], ['config', 'Configuration'], ['flags', 'Flags'], ['status', 'Storage'], ['health', 'Health']];
 
 const nav = h('nav', { class: 'nav', 'aria-label': 'Pages' });
@@ -50,6 +51,7 @@ start({
 	compare: { title: 'Compare', make: () => new ComparePage() },
 	files: { title: 'Files', make: () => new FilesPage() },
 	functions: { title: 'Functions over time', make: () => new FunctionsPage() },
+	profiles: { title: 'Single profiles', make: () => new ProfilesPage() },
 	targets: { title: 'Targets', make: () => new TargetsPage() },
 	'service-discovery': { title: 'Service discovery', make: () => new DiscoveryPage() },
 	config: { title: 'Configuration', make: () => new ConfigPage(false) },

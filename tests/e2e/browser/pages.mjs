@@ -86,6 +86,26 @@ export async function storage({ page, url }) {
 	await fitsNarrow(page);
 }
 
+/** Presets put each build against the one before it, each in its own time. */
+export async function builds({ page, url }) {
+	const type = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds';
+	await page.goto(`${url}compare?query_b=${type}{service_name="app"}`);
+	const preset = page.getByRole('menuitem', { name: 'build_id: old → new' });
+	for (;;) { // the menu has them once their labels are known
+		await page.getByRole('button', { name: 'Presets' }).click();
+		if (await preset.count()) break;
+		await page.keyboard.press('Escape');
+		await page.waitForTimeout(100);
+	}
+	assert.ok(await page.getByRole('menuitem', { name: 'build_id: older → old' }).count(), 'and the one before');
+	await preset.click();
+	await waitQuery(page, (p) => p.get('query_a') === `${p.get('query_b')?.replace('"new"', '"old"')}` && p.get('query_b').includes('build_id="new"'));
+	const p = new URL(page.url()).searchParams;
+	assert.ok(Number(p.get('end_a')) < Number(p.get('start_b')), 'A was before B');
+	// Both have the same profile once.
+	await page.waitForFunction(() => [...document.querySelectorAll('.total')].slice(0, 2).every((t) => t.textContent.includes('1 profiles')));
+}
+
 /** A scraper without targets and profiles: each page says what to do. */
 export async function bare({ page, url }) {
 	await page.goto(`${url}targets`);

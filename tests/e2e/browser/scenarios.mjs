@@ -258,10 +258,10 @@ export async function prefixed({ page, url }) {
 	assert.ok(page.url().startsWith(url));
 }
 
-/** Alpha before, beta after: twice the work in the same stacks. */
+/** Alpha before, beta after: twice the work in the same stacks. Too few replicates for statistics, at any time of the day. */
 export async function compares({ page, url, scratch }) {
 	const type = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds';
-	await open(page, `${url}compare?query_a=${type}{service_name="alpha"}&query_b=${type}{service_name="beta"}&start_b=now-1h&end_b=now&start_a=now-1h&end_a=now&per=run`);
+	await open(page, `${url}compare?query_a=${type}{service_name="alpha"}&query_b=${type}{service_name="beta"}&start_b=now-1h&end_b=now&start_a=now-1h&end_a=now&per=run&replicate=instance,1h`);
 	await page.locator('.total.is-more strong').waitFor();
 	assert.equal(await page.locator('.total.is-more strong').textContent(), '+100%');
 	assert.deepEqual(await page.locator('.legend-label').allTextContents(), ['A', 'B']);
@@ -297,6 +297,71 @@ export async function compares({ page, url, scratch }) {
 	await page.mouse.up();
 	await waitQuery(page, (p) => /^\d+$/.test(p.get('start_a')) && p.get('start_b') === 'now-1h');
 	return saved;
+}
+
+/** A panel per thread: the label's values are the first level, and what is small in one still has colours. */
+export async function panels({ page, url }) {
+	const type = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds';
+	await open(page, `${url}compare?query_a=${type}{service_name="alpha"}&query_b=${type}{service_name="beta"}&start_b=now-1h&end_b=now&start_a=now-1h&end_a=now&per=run`);
+	await page.getByRole('button', { name: /^Panels/ }).click();
+	await page.getByRole('menuitemradio', { name: 'thread_name' }).click();
+	await waitQuery(page, (p) => p.get('panel') === 'thread_name');
+	await page.waitForFunction(() => document.querySelector('.panel-flame .panel-body > .facts').textContent.includes('a panel per thread_name'));
+	await settled(page);
+	const first = await page.evaluate(() => {
+		const t = document.querySelector('.panel-flame').flame.shown, names = [];
+		for (let i = 1; i < t.n; i++) if (t.parent[i] === 0) names.push(t.functions.name[t.fn[i]]);
+		return names.sort();
+	});
+	assert.deepEqual(first, ['gc', 'main']);
+	await clickGraph(page, 1, 0.1);
+	await waitQuery(page, (p) => p.getAll('at').length === 1);
+	await page.getByRole('button', { name: 'Panels by thread_name' }).click();
+	await page.getByRole('menuitemradio', { name: 'One graph' }).click();
+	await waitQuery(page, (p) => !p.has('panel') && !p.has('at'));
+}
+
+/** Each profile is there, by pointer and by keys; one leads to its flame graph, and back. */
+export async function profiles({ page, url }) {
+	await page.goto(`${url}profiles`);
+	const canvas = page.locator('.heat-canvas');
+	await page.locator('.heat-names span').first().waitFor();
+	assert.deepEqual(await page.locator('.heat-names span').allTextContents(), ['beta', 'alpha'], 'the row with most is first');
+	assert.match(await page.locator('.panel-profiles .facts').textContent(), /^20 profiles/);
+	assert.equal(await page.locator('.panel-profiles .plain tbody tr').count(), 20);
+	await canvas.focus();
+	await page.keyboard.press('ArrowLeft');
+	await page.waitForFunction(() => document.querySelector('#heat-said').textContent.includes('service_name beta'));
+	await page.keyboard.press('ArrowDown');
+	await page.waitForFunction(() => document.querySelector('#heat-said').textContent.includes('service_name alpha'));
+	const said = await page.locator('#heat-said').textContent();
+	await page.keyboard.press('ArrowLeft');
+	await page.waitForFunction((old) => document.querySelector('#heat-said').textContent !== old, said);
+	await page.getByRole('button', { name: 'By value' }).click();
+	await waitQuery(page, (p) => p.get('by') === 'value');
+	assert.match(await page.locator('.heat-names span').first().textContent(), /ms$/);
+	await page.goBack();
+	await waitQuery(page, (p) => !p.has('by'));
+	await canvas.focus();
+	await page.keyboard.press('ArrowLeft');
+	await page.keyboard.press('Enter');
+	await waitQuery(page, (p) => Boolean(p.get('profile_id')));
+	await page.locator('.panel-flame .panel-body > .facts:not(:empty)').waitFor();
+	await settled(page);
+	assert.match(await page.locator('.panel-flame .facts').textContent(), /· 1 profiles read/);
+	await page.reload();
+	await page.getByText('A single profile').waitFor();
+	await page.getByRole('button', { name: 'The whole range' }).click();
+	await waitQuery(page, (p) => !p.has('profile_id'));
+	await page.setViewportSize({ width: 400, height: 800 });
+	await page.goto(`${url}profiles?by=value`);
+	await page.locator('.heat-names span').first().waitFor();
+	const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+	assert.ok(over <= 0, `the page is ${over} pixels too wide`);
+	// With the pointer: some point of the picture has a profile below it.
+	const box = await canvas.boundingBox();
+	for (let x = 0; x < box.width && await page.locator('.panel-profiles .tooltip').isHidden(); x += 4) for (let y = 4; y < box.height && await page.locator('.panel-profiles .tooltip').isHidden(); y += 12) await page.mouse.move(box.x + x, box.y + y);
+	assert.ok(await page.locator('.panel-profiles .tooltip').isVisible());
 }
 
 export async function functions({ page, url }) {

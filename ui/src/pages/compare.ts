@@ -42,6 +42,10 @@ const isTested = (d: Diff) => d.statistics !== undefined && d.statistics.method 
 
 const LETTERS: Letter[] = ['a', 'b'];
 const MOST_ROWS = '5000';
+/** Labels of which one value follows another as a program is built and rolled out. */
+const VERSIONS = /^(build_?id|version|service_version|revision|commit|release|tag|image|container_image)$/;
+const LOOK_BACK_S = 7 * 86400; // for the version before
+const fitted = (text: string) => (text.length > 14 ? `${text.slice(0, 12)}…` : text);
 const SHIFTS: [string, number][] = [['An hour before B', 3600], ['A day before B', 86400], ['A week before B', 604800]];
 
 /** How values are shown that were multiplied with their side's scale. */
@@ -117,7 +121,7 @@ export class ComparePage implements Page {
 	}
 
 	update(given: URLSearchParams): void {
-		const key = JSON.stringify([...given].filter(([k]) => !['at', 'search', 'dir', 'view', 'sort', 'mark', 'of', 'sandwich', 'width', 'colour', 'collapse'].includes(k)));
+		const key = JSON.stringify([...given].filter(([k]) => !['at', 'search', 'dir', 'view', 'sort', 'mark', 'of', 'sandwich', 'width', 'colour', 'collapse', 'panel'].includes(k)));
 		if (key === this.asked && this.answer) {
 			this.drawFlame(this.completed(given));
 			return;
@@ -190,7 +194,11 @@ export class ComparePage implements Page {
 		const b = readRange(p, '_b'), presets = (): (MenuItem | string | null)[] => ['A is', ...SHIFTS.map(([label, by]) => ({ label, pick: () => set(shifted(b, by, this.now)) })),
 			{ label: 'The range right before B', pick: () => set(shifted(b, undefined, this.now)) }, null, { label: 'Exchange A and B', pick: () => this.exchange(p) }, 'Same range, by label', ...this.labelPresets];
 		const button = menuButton('Presets', 'What is compared', presets);
-		this.controls.replaceChildren(button, h('div', { class: 'labelled' }, h('span', { class: 'muted' }, 'Dragging sets'), segmented('Dragging sets', [['a', 'A'], ['b', 'B']], this.dragged, (l) => {
+		const panel = p.get('panel');
+		const panels = menuButton(panel ? `Panels by ${panel}` : 'Panels', 'A part of the graph for each value of a label, each with colours of its own scale', () => [
+			{ label: 'One graph', pressed: !panel, pick: () => set({ panel: null, at: null }) }, ...(this.labelNames.length ? ['A panel per'] : ['No labels in B’s range']),
+			...this.labelNames.map((name) => ({ label: name, pressed: name === panel, pick: () => set({ panel: name, at: null }) }))], { class: `button${panel ? ' is-on' : ''}` });
+		this.controls.replaceChildren(button, panels, h('div', { class: 'labelled' }, h('span', { class: 'muted' }, 'Dragging sets'), segmented('Dragging sets', [['a', 'A'], ['b', 'B']], this.dragged, (l) => {
 			this.dragged = l;
 			this.drawBars(p);
 		})), h('div', { class: 'spacer' }),
@@ -200,6 +208,7 @@ export class ComparePage implements Page {
 	}
 
 	private labelPresets: MenuItem[] = [];
+	private labelNames: string[] = [];
 
 	/** Labels with two to a few values: one value against another. */
 	private async loadLabels(p: URLSearchParams): Promise<void> {
@@ -207,13 +216,31 @@ export class ComparePage implements Page {
 		if (!s) return;
 		const base = print({ type: s.type, matchers: [] }), items: MenuItem[] = [];
 		const names = (await recall<string[]>('api/v1/labels', [['query', base], ...range]).catch(() => [])).filter((n) => !n.startsWith('__'));
-		await Promise.all(names.slice(0, 20).map(async (name) => {
+		this.labelNames = names;
+		const versions = (await Promise.all(names.filter((n) => VERSIONS.test(n)).map((n) => this.versionPresets(p, n)))).flat();
+		await Promise.all(names.filter((n) => !VERSIONS.test(n)).slice(0, 20).map(async (name) => {
 			const values = await recall<string[]>(`api/v1/label/${encodeURIComponent(name)}/values`, [['query', base], ...range]).catch(() => []);
 			if (values.length < 2 || values.length > 6) return;
 			const [before, after] = values.slice(-2), b = readRange(p, '_b');
-			items.push({ label: `${name}: ${before} → ${after}`, pick: () => set({ query_a: print(narrowed(s, { [name]: before })), query_b: print(narrowed(s, { [name]: after })), start_a: b.start, end_a: b.end, at: null }) });
+			items.push({ label: `${name}: ${fitted(before)} → ${fitted(after)}`, pick: () => set({ query_a: print(narrowed(s, { [name]: before })), query_b: print(narrowed(s, { [name]: after })), start_a: b.start, end_a: b.end, at: null }) });
 		}));
-		this.labelPresets = items.sort((x, y) => x.label.localeCompare(y.label));
+		this.labelPresets = [...versions, ...items.sort((x, y) => x.label.localeCompare(y.label))];
+	}
+
+	/** Each version against the one that came before it, the newest first: each in its own last stretch of B's length. */
+	private async versionPresets(p: URLSearchParams, name: string): Promise<MenuItem[]> {
+		const s = parse(p.get('query_b')!)!, { start, end } = this.times(readRange(p, '_b')), length = end - start;
+		const query = print({ type: s.type, matchers: s.matchers.filter((m) => m.name !== name) }), step = stepFor(LOOK_BACK_S);
+		const found = await series([['query', query], ['start', String(end - LOOK_BACK_S)], ['end', String(end)], ['step', String(step)], ['group_by', name], ['limit', '50']]).catch(() => undefined);
+		const seen = (found?.result ?? []).filter((l) => l.metric[name] && l.values.length).map((l) => ({ value: l.metric[name], first: l.values[0][0] - step, last: Math.min(l.values[l.values.length - 1][0], end) }))
+			.sort((x, y) => y.first - x.first || y.last - x.last);
+		return seen.slice(0, 3).flatMap((after, i) => {
+			const before = seen[i + 1];
+			return before ? [{ label: `${name}: ${fitted(before.value)} → ${fitted(after.value)}`, pick: () => set({
+				query_a: print(narrowed(s, { [name]: before.value })), query_b: print(narrowed(s, { [name]: after.value })),
+				start_a: String(Math.floor(Math.max(before.last - length, before.first))), end_a: String(Math.ceil(before.last)),
+				start_b: String(Math.floor(Math.max(after.last - length, after.first))), end_b: String(Math.ceil(after.last)), at: null }) }] : [];
+		});
 	}
 
 	private exchange(p: URLSearchParams): void {
@@ -254,13 +281,13 @@ export class ComparePage implements Page {
 			this.flame.empty('No profiles on either side', 'Nothing was stored for these selectors in these ranges. Widen the ranges, or take matchers away.');
 			return;
 		}
-		const scale: [number, number] = [d.a.scale, d.b.scale], query = this.diffQuery(p), tested = this.testedQuery(p), text = formatter(d), width = (p.get('width') ?? 'union') as Width;
+		const scale: [number, number] = [d.a.scale, d.b.scale], query = this.diffQuery(p), tested = this.testedQuery(p), text = formatter(d), panel = p.get('panel'), roots: Query = panel ? [['tagroot', panel]] : [], width = (p.get('width') ?? 'union') as Width;
 		const link = (format: string, extension: string, label: string, q = query): MenuItem => ({ label, hint: extension, href: address('api/v1/diff', [...q, ['format', format]]), download: `diff.${extension}` });
 		this.flame.update({
-			path: 'api/v1/diff', query: tested, options: { width, scale }, side: this.table, text: width === 'union' ? (v) => text(v / 2) : text,
-			paint: (t) => paintDiff(t, { scale, isTested: isTested(d) }), describe: (t, i) => describeDiff(t, i, { scale, text }),
-			exports: [link('pprof', 'pb.gz', 'pprof (opens as a difference)'), link('folded', 'folded', 'Folded stacks, two columns'), link('csv', 'csv', 'Functions (CSV)', tested), link('json', 'json', 'Arrays (JSON)', tested)],
-			summary: width === 'union' ? 'bars are as wide as A and B together' : `bars are as wide as ${width.toUpperCase()}`,
+			path: 'api/v1/diff', query: [...tested, ...roots], options: { width, scale }, side: this.table, text: width === 'union' ? (v) => text(v / 2) : text,
+			paint: (t) => paintDiff(t, { scale, isTested: isTested(d), panels: panel !== null }), describe: (t, i) => describeDiff(t, i, { scale, text }),
+			exports: [link('pprof', 'pb.gz', 'pprof (opens as a difference)', [...query, ...roots]), link('folded', 'folded', 'Folded stacks, two columns', [...query, ...roots]), link('csv', 'csv', 'Functions (CSV)', tested), link('json', 'json', 'Arrays (JSON)', tested)],
+			summary: `${width === 'union' ? 'bars are as wide as A and B together' : `bars are as wide as ${width.toUpperCase()}`}${panel ? ` · a panel per ${panel}, each with colours from its own largest change on` : ''}`,
 		}, p);
 	}
 }

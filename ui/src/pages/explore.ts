@@ -2,13 +2,13 @@
 //
 // One selection: its values over time, and below them its flame graph.
 import { Line, Matrix, ProfileType, Query, get, series } from '../api';
-import { h } from '../dom';
+import { fill, h } from '../dom';
 import { FlamePanel, exportLinks } from '../flame/panel';
 import { Panel } from '../panel';
 import { Plot, PlotLine } from '../plot';
 import { QueryBar, readFilters } from '../query_bar';
 import { RangePicker } from '../range_picker';
-import { Page, params, set } from '../router';
+import { Page, href, params, set } from '../router';
 import { narrowed, parse, print } from '../selector';
 import { integer, rateOf } from '../units';
 import { Range, readRange, resolve, stepFor } from '../time';
@@ -34,12 +34,13 @@ export async function typesOf(range: Query, signal: AbortSignal): Promise<Profil
 }
 
 export class ExplorePage implements Page {
-	private readonly bar = new QueryBar((c) => set({ at: null, sandwich: null, ...c }));
+	private readonly bar = new QueryBar((c) => set({ at: null, sandwich: null, profile_id: null, ...c }));
 	private readonly range = new RangePicker((c) => set(c), () => this.refresh());
 	private readonly plot = new Plot();
 	private readonly graph = new Panel('plot');
 	private readonly flame = new FlamePanel((c, replace) => set(c, replace));
 	private readonly note = h('p', { class: 'facts' });
+	private readonly single = h('div', { class: 'single', hidden: true });
 	readonly root: HTMLElement;
 	private types: ProfileType[] = [];
 	private shown = '';
@@ -53,7 +54,7 @@ export class ExplorePage implements Page {
 
 	constructor() {
 		this.graph.body.append(this.plot.root, this.note);
-		this.root = h('div', { class: 'page' }, h('div', { class: 'bars' }, this.bar.root, this.range.root), this.graph.root, this.flame.root);
+		this.root = h('div', { class: 'page' }, h('div', { class: 'bars' }, this.bar.root, this.range.root), this.single, this.graph.root, this.flame.root);
 		document.addEventListener('keydown', this.onKey);
 		document.addEventListener('sonde-theme', this.onTheme);
 	}
@@ -109,7 +110,11 @@ export class ExplorePage implements Page {
 		const query = p.get('query') || (this.types.length ? `${this.types[0].id}{}` : '');
 		this.bar.update({ query, groupBy: p.getAll('group_by'), filters: readFilters(p), range: () => this.rangeQuery(params()) }, this.types);
 		if (!query) return;
-		const asked: Query = [['query', query], ...this.rangeQuery(p), ...readFilters(p), ...p.getAll('group_by').map((g): [string, string] => ['group_by', g])];
+		const ids = p.getAll('profile_id');
+		this.single.hidden = !ids.length;
+		fill(this.single, h('strong', {}, ids.length > 1 ? `${ids.length} single profiles` : 'A single profile'), h('span', { class: 'mono muted' }, ids.join(' ')), h('a', { href: href('profiles', new URLSearchParams([...p].filter(([k]) => ['query', 'start', 'end', 'seconds', 'by'].includes(k)))) }, 'All single profiles'),
+			h('button', { type: 'button', class: 'button small', onclick: () => set({ profile_id: null, at: null }) }, 'The whole range'));
+		const asked: Query = [['query', query], ...this.rangeQuery(p), ...readFilters(p), ...p.getAll('group_by').map((g): [string, string] => ['group_by', g]), ...ids.map((id): [string, string] => ['profile_id', id])];
 		this.flame.update({ path: PATHS.graph, query: asked, exports: exportLinks(PATHS, asked) }, p);
 	}
 
