@@ -38,6 +38,11 @@ bool unwind_go_switches_stacks(const char *name);
 bool unwind_go_run(const struct cfi_machine *machine, const struct go_table *t,
 	const struct go_function *fn, cfi_row_fn row, void *ctx);
 
+/* Rows of what is known by its bytes in code that no call frame information covers; a row NULL: from there on nothing is. */
+void unwind_gap(const struct cfi_machine *machine, const uint8_t *code, size_t n, uint64_t vaddr,
+	cfi_row_fn row, void *ctx);
+enum { UNWIND_MAX_GAP_BYTES = 64 << 10 }; /* of one gap are looked at */
+
 enum { UNWIND_RULE_UNKNOWN = 1 }; /* number of UNWIND_CFA_UNKNOWN in every file */
 
 /* Rules seen in this file: equal ones have one number. */

@@ -294,7 +294,8 @@ static void add_row(void *ctx, uint64_t begin, const struct unwind_rule *rule)
 	uint64_t off = MAX(begin - c->slide, c->pos);
 
 	if (off < c->end)
-		unwind_words_add(c->words, off, unwind_rules_number(&c->rules, rule));
+		unwind_words_add(c->words, off,
+			rule ? unwind_rules_number(&c->rules, rule) : UNWIND_RULE_NONE);
 }
 
 static bool code_is(const struct compile *c, uint64_t vaddr, const uint8_t *code, size_t n)
@@ -335,11 +336,27 @@ static bool is_start_context(const struct compile *c, const struct cfi_fde *fde)
 		       code_is(c, fde->begin, pop, sizeof(pop)));
 }
 
+/* What lies between c->pos and `end`, offsets in the file, in that segment. */
+static void compile_gap(struct compile *c, const struct elf_segment *load, uint64_t end)
+{
+	uint64_t begin = MAX(c->pos, load->file_off);
+	struct cfi_section code;
+
+	unwind_words_add(c->words, c->pos, UNWIND_RULE_NONE);
+	end = MIN(end, load->file_off + load->file_bytes);
+	c->slide = load->vaddr - load->file_off;
+	if (begin >= end || !data_at(c->f, begin + c->slide, &code))
+		return;
+	c->end = end;
+	unwind_gap(c->machine, code.data, MIN(end - begin, (uint64_t)UNWIND_MAX_GAP_BYTES),
+		begin + c->slide, add_row, c);
+}
+
 /* Sets the bounds for the rows of a function and says what lies between the last one and it. False: it has no rows to add. */
 static bool begin_function(struct compile *c, uint64_t vaddr, uint64_t vaddr_end)
 {
 	const struct elf_segment *load = segment_of(c->f, vaddr);
-	uint64_t begin, gap;
+	uint64_t begin, end, gap;
 
 	if (!load) {
 		c->ret->n_bad++;
@@ -347,14 +364,15 @@ static bool begin_function(struct compile *c, uint64_t vaddr, uint64_t vaddr_end
 	}
 	c->slide = load->vaddr - load->file_off;
 	begin = vaddr - c->slide;
-	c->end = MIN(vaddr_end - c->slide, load->file_off + load->file_bytes);
-	if (c->end <= c->pos)
+	end = MIN(vaddr_end - c->slide, load->file_off + load->file_bytes);
+	if (end <= c->pos)
 		return false; /* .debug_frame says again what .eh_frame has said */
 	c->ret->n_bad += begin < c->pos;
 	/* What only aligns the next function is never run; a return address may be its first byte. */
 	gap = begin - MIN(c->pos, begin);
 	if (gap >= ALIGNMENT || (gap && vaddr % ALIGNMENT))
-		unwind_words_add(c->words, c->pos, UNWIND_RULE_NONE);
+		compile_gap(c, load, begin);
+	c->end = end;
 	return true;
 }
 
@@ -405,6 +423,14 @@ static void compile_rows(struct compile *c)
 	c->pos = c->base;
 	for (size_t i = 0; i < c->n; i++)
 		compile_item(c, &c->index[i]);
+	for (uint32_t i = 0; i < c->f->n_loads; i++) {
+		const struct elf_segment *load = &c->f->loads[i];
+
+		if (load->flags & PF_X && load->file_off + load->file_bytes > c->pos) {
+			compile_gap(c, load, c->limit);
+			c->pos = MIN(load->file_off + load->file_bytes, c->limit);
+		}
+	}
 	unwind_words_add(c->words, c->pos, UNWIND_RULE_NONE);
 }
 
