@@ -68,7 +68,7 @@ void scrape_request_shed(struct scrape *s, struct scrape_request *r)
 	r->n_samples = r->series.n_samples;
 	r->n_series = r->series.n_streams;
 	scrape_series_done(&r->series);
-	bytes_done(&r->response.body);
+	/* the body stays: its memory is the loop's, which must not wait for another thread's free() */
 	bytes_done(&r->inflated);
 	profile_done(&r->profile);
 	arena_done(&r->arena);

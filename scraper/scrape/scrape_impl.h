@@ -217,7 +217,7 @@ void scrape_live_hand_over(struct scrape_type *from, struct scrape_type *const *
 struct scrape_request *scrape_request_new(struct scrape_type *type, int64_t slot_real_ns);
 /* For the ends of the series of a type that has gone. */
 struct scrape_request *scrape_request_last(struct scrape_type *type);
-/* Appended: body, decoded profile and record are given back where they were used, so that none of them waits for the loop. */
+/* Appended: the decoded profile and the record are given back at once, so that none of them waits for the loop. */
 void scrape_request_shed(struct scrape *s, struct scrape_request *r);
 void scrape_request_free(struct scrape *s, struct scrape_request *r);
 int scrape_request_url(const struct scrape_request *r, struct bytes *out) _must_check_;

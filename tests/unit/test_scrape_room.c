@@ -141,12 +141,49 @@ static void test_reserve(void **state)
 	assert_int_equal(scrape.peak_bytes, 16 * MIB);
 }
 
+/* What was decoded is given back once it is appended, and the turn of a large answer with it; what the loop wants to know stays. */
+static void test_shed(void **state)
+{
+	struct scrape *s = stage_new();
+	struct scrape_request *r = calloc(1, sizeof(*r));
+	struct budget budget;
+	uint64_t body;
+
+	(void)state;
+	assert_non_null(r);
+	budget_init(&budget, NULL, "scrape", NULL, 0);
+	r->is_last = true; /* it refers to no job */
+	r->is_large = s->large.is_taken = true;
+	r->response.body.budget = &budget;
+	bytes_put(&r->response.body, "body", 4);
+	body = budget.used_bytes;
+	bytes_init(&r->inflated, &budget, 0);
+	assert_non_null(bytes_reserve(&r->inflated, 1000));
+	r->inflated.len = SCRAPE_LARGE_BYTES;
+	arena_init(&r->arena, &budget);
+	profile_init(&r->profile, &budget);
+	assert_non_null(arena_alloc(&r->arena, 1000));
+	assert_non_null(arena_alloc(&r->profile.arena, 1000));
+	r->series.n_samples = 7;
+	assert_true(budget.used_bytes > body);
+	scrape_request_shed(s, r);
+	assert_int_equal(budget.used_bytes, body);
+	assert_int_equal(r->n_samples, 7);
+	assert_int_equal(r->n_series, 0);
+	assert_true(r->size_bytes > SCRAPE_LARGE_BYTES + 2000);
+	assert_false(s->large.is_taken);
+	scrape_request_free(s, r);
+	assert_int_equal(budget.used_bytes, 0);
+	stage_free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_turns),
 		cmocka_unit_test(test_liar),
 		cmocka_unit_test(test_reserve),
+		cmocka_unit_test(test_shed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
