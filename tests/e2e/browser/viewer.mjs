@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { clickGraph, found, inked, rows, settled } from './scenarios.mjs';
 
 const state = (page) => new URLSearchParams(new URL(page.url()).hash.slice(1));
-const waitState = (page, test) => page.waitForURL((url) => test(new URLSearchParams(url.hash.slice(1))));
+const waitState = (page, test) => page.waitForURL((url) => test(new URLSearchParams(url.hash.slice(1))), { waitUntil: 'commit' });
 const picture = (page) => page.evaluate(() => document.querySelector('.flame-canvas').toDataURL());
 const button = (page, group, name) => page.getByRole('group', { name: group }).getByRole('button', { name, exact: true });
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a bar's colour says: its binary, its kind, its package, or in a difference how much it changed.
-import type { Tree } from './tree';
+import { KINDS, Tree } from './tree';
 
 export type ColourBy = 'binary' | 'kind' | 'package' | 'function';
 export interface Palette {
@@ -9,14 +9,13 @@ export interface Palette {
 	dim: number; // index of what a search does not match
 	match: number;
 	rest: number;
-	of: Uint16Array; // per node
+	of: (node: number) => number; // index of its fill
 	legend: [string, string, number][]; // text, colour, self
 }
 
 /** Hue, chroma-like saturation: apart for most eyes, and calm. */
 const HUES: [number, number][] = [[211, 62], [28, 72], [152, 42], [265, 46], [345, 58], [186, 52], [48, 70], [300, 36], [96, 42], [230, 48], [12, 62], [172, 40]];
 const SHADES = 3;
-const KINDS = 16; // room for what a tree's `kinds` may name
 const KIND_HUES: Record<string, [number, number]> = {
 	native: [211, 62], kernel: [28, 72], jit: [152, 42], interpreter: [265, 46], unknown: [220, 8], label: [220, 14], cut: [220, 6], root: [220, 10], inlined: [186, 52],
 };
@@ -83,21 +82,17 @@ const ROOT = 3, CUT = 4;
 export function defaultColours(t: Tree): ColourBy {
 	const self = new Map<string, number>();
 	for (let f = 0; f < t.fnSelf.length; f++) self.set(t.functions.mapping[f], (self.get(t.functions.mapping[f]) ?? 0) + t.fnSelf[f]);
-	return Math.max(...self.values()) > 0.97 * t.total[0] ? 'package' : 'binary';
+	return [...self.values()].some((v) => v > 0.97 * t.total[0]) ? 'package' : 'binary';
 }
 
 export function paint(t: Tree, by: ColourBy): Palette {
-	const dark = isDark(), p = base(dark), weights = new Map<string, number>(), groups = new Map<number, string>();
-	const of = new Uint16Array(t.n), selfOf = new Float64Array(t.functions.name.length * KINDS), seen = new Uint8Array(selfOf.length);
-	for (let i = 1; i < t.n; i++) {
-		const key = t.fn[i] * KINDS + (t.kind[i] & (KINDS - 1));
-		selfOf[key] += t.self[i];
-		seen[key] = 1;
-	}
-	for (let key = 0; key < seen.length; key++) if (seen[key]) {
-		const g = groupOf(t, by, Math.floor(key / KINDS), t.kinds[key % KINDS] ?? 'unknown');
+	const dark = isDark(), p = base(dark), weights = new Map<string, number>(), groups = new Map<number, string>(), { fn, kind, cut, kindSelf } = t;
+	for (let key = 0; key < kindSelf.length; key++) if (!Number.isNaN(kindSelf[key])) {
+		const f = Math.floor(key / KINDS), name = t.kinds[key % KINDS] ?? 'unknown';
+		if (name === 'root') continue;
+		const g = groupOf(t, by, f, name);
 		groups.set(key, g);
-		weights.set(g, (weights.get(g) ?? 0) + selfOf[key]);
+		weights.set(g, (weights.get(g) ?? 0) + kindSelf[key]);
 	}
 	const hues = hueTable(weights, by), at = new Map<string, number>();
 	const fillOf = (hue: [number, number], step: number) => {
@@ -106,11 +101,9 @@ export function paint(t: Tree, by: ColourBy): Palette {
 		at.set(css, p.fills.length);
 		return p.fills.push(css) - 1;
 	};
-	const index = new Uint16Array(seen.length);
+	const index = new Uint16Array(kindSelf.length);
 	for (const [key, g] of groups) index[key] = fillOf(hues.get(g) ?? NEUTRAL, hash(t.functions.name[Math.floor(key / KINDS)]) % SHADES);
-	for (let i = 1; i < t.n; i++) of[i] = index[t.fn[i] * KINDS + (t.kind[i] & (KINDS - 1))];
-	for (const node of t.cut.keys()) of[node] = CUT;
-	of[0] = ROOT;
+	const of = (i: number) => (!i ? ROOT : cut.size && cut.has(i) ? CUT : index[fn[i] * KINDS + (kind[i] & (KINDS - 1))]);
 	const legend = [...weights].sort((a, b) => b[1] - a[1]).slice(0, 12).map(([g, self]): [string, string, number] => [g || 'unknown', shade(hues.get(g)!, 1, dark), self]);
 	return { ...p, of, legend };
 }
@@ -145,7 +138,7 @@ function changeOf(t: Tree, i: number, o: DiffColours): number {
 
 /** Red is more in B, blue is less, violet moved among siblings, the shade how much; by the change of the node's values, scaled. */
 export function paintDiff(t: Tree, o: DiffColours): Palette {
-	const dark = isDark(), p = base(dark), s = t.sides!, of = new Uint16Array(t.n), first = p.fills.length, labels = o.labels ?? ['A', 'B'];
+	const dark = isDark(), p = base(dark), s = t.sides!, fills = new Uint8Array(t.n), first = p.fills.length, labels = o.labels ?? ['A', 'B'];
 	for (let k = -DIFF_STEPS; k <= DIFF_STEPS; k++) p.fills.push(diffFill(k, dark));
 	const violet = dark ? 'hsl(275 32% 46%)' : 'hsl(275 45% 80%)', moved = p.fills.push(violet) - 1;
 	const panel = new Uint32Array(t.n), largest = new Float64Array(t.n).fill(o.panels ? LEAST_SCALE : 1);
@@ -157,10 +150,10 @@ export function paintDiff(t: Tree, o: DiffColours): Palette {
 	for (let i = 1; i < t.n; i++) {
 		const change = changeOf(t, i, o) / largest[panel[i]], isMoved = change !== 0 && t.verdicts[s.verdict[i]] === 'moved';
 		hasMoved ||= isMoved;
-		of[i] = t.cut.has(i) ? CUT : isMoved ? moved : first + DIFF_STEPS + Math.round(Math.sign(change) * Math.sqrt(Math.abs(change)) * DIFF_STEPS);
+		fills[i] = t.cut.has(i) ? CUT : isMoved ? moved : first + DIFF_STEPS + Math.round(Math.sign(change) * Math.sqrt(Math.abs(change)) * DIFF_STEPS);
 	}
-	of[0] = ROOT;
+	fills[0] = ROOT;
 	const legend = [-9, -5, -2, 0, 2, 5, 9].map((k): [string, string, number] => [k === -9 ? `less or gone in ${labels[1]}` : k === 9 ? `more or new in ${labels[1]}` : !k && o.isTested ? 'not significant' : '', diffFill(k, dark), 0]);
 	if (hasMoved) legend.push(['moved among siblings', violet, 0]);
-	return { ...p, of, legend };
+	return { ...p, of: (i) => fills[i], legend };
 }

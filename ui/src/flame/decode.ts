@@ -53,11 +53,67 @@ function countOf(data: Uint8Array, [from, to]: Span): number {
 	return n;
 }
 
-function read<T extends Float64Array | Uint32Array | Uint8Array | Int32Array>(data: Uint8Array, span: Span, into: T): T {
-	const r = new Reader(data, span[1]);
-	r.at = span[0];
-	for (let i = 0; i < into.length && r.at < span[1]; i++) into[i] = r.varint();
+/** A loop that only ever sees one kind of array is compiled to what it does; most numbers have up to four bytes, which fit an integer. */
+function readInts(data: Uint8Array, [from, to]: Span, n: number): Uint32Array {
+	const into = new Uint32Array(n);
+	let at = from;
+	for (let i = 0; i < n && at < to; i++) {
+		let b = data[at++], v = b & 127;
+		for (let shift = 7; b > 127 && shift < 35; shift += 7) {
+			b = data[at++];
+			v |= (b & 127) << shift;
+		}
+		while (b > 127) b = data[at++]; // what a negative number has beyond 32 bits
+		into[i] = v;
+	}
+	return whole(into, at, to);
+}
+
+function readWide(data: Uint8Array, [from, to]: Span, n: number): Float64Array {
+	const into = new Float64Array(n);
+	let at = from;
+	for (let i = 0; i < n && at < to; i++) {
+		let b = data[at++], v = b & 127;
+		for (let shift = 7; b > 127 && shift < 28; shift += 7) {
+			b = data[at++];
+			v |= (b & 127) << shift;
+		}
+		let wide = v;
+		if (b > 127) {
+			let scale = 2 ** 28;
+			do {
+				b = data[at++];
+				wide += (b & 127) * scale;
+				scale *= 128;
+			} while (b > 127);
+			if (scale >= 2 ** 70) wide -= 2 ** 64; // ten bytes: in two's complement
+		}
+		into[i] = wide;
+	}
+	return whole(into, at, to);
+}
+
+/** Kinds and the like, of which there are few: a number of more bytes is cut. */
+function readBytes(data: Uint8Array, [from, to]: Span, n: number): Uint8Array {
+	if (to - from === n) return data.slice(from, to); // each is one byte, unless another is missing
+	return Uint8Array.from(readInts(data, [from, to], n));
+}
+
+function isZero(data: Uint8Array, [from, to]: Span): boolean {
+	for (let i = from; i < to; i++) if (data[i]) return false;
+	return true;
+}
+
+function whole<T>(into: T, at: number, to: number): T {
+	if (at > to) throw new Error(`flame graph message: a number is cut off at byte ${to}`);
 	return into;
+}
+
+/** What is not the children's: cheaper than to read it. */
+function selfOf(parent: Uint32Array, total: Float64Array): Float64Array {
+	const self = total.slice();
+	for (let i = 1; i < total.length; i++) self[parent[i]] -= total[i];
+	return self;
 }
 
 /** Packed numbers of a fixed size, NaN where the message has too few. */
@@ -74,25 +130,25 @@ export function decode(data: Uint8Array): RawTree {
 	const span = (field: number) => packed.get(field) ?? NONE;
 	const n = countOf(data, span(7));
 	if (!n) throw new Error('flame graph message: no node');
-	const wide = (field: number) => read(data, span(field), new Float64Array(n));
-	const parent = read(data, span(9), new Uint32Array(n)), fn = read(data, span(7), new Uint32Array(n));
+	const wide = (field: number) => readWide(data, span(field), n), ints = (field: number, count = n) => readInts(data, span(field), count), bytes = (field: number, count = n) => readBytes(data, span(field), count);
+	const parent = ints(9), fn = ints(7);
 	const functions = { name: list(4), file: list(5), mapping: list(6) };
 	for (let i = 1; i < n; i++) {
 		if (parent[i] >= i) throw new Error(`flame graph message: parent ${parent[i]} of node ${i} does not come before it`);
 		if (fn[i] >= functions.name.length) throw new Error(`flame graph message: node ${i} has function ${fn[i]} of ${functions.name.length}`);
 	}
-	const cutNodes = read(data, span(13), new Uint32Array(countOf(data, span(13))));
-	const cutCounts = read(data, span(14), new Uint32Array(cutNodes.length));
+	const cutNodes = ints(13, countOf(data, span(13)));
+	const cutCounts = ints(14, cutNodes.length);
 	const cut = new Map<number, number>();
 	cutNodes.forEach((node, i) => node < n && cut.set(node, cutCounts[i]));
-	const nTested = packed.has(23) ? n : 0;
+	const total = wide(11), nTested = packed.has(23) ? n : 0;
 	return {
 		type: list(1)[0] ?? '', unit: list(2)[0] ?? '', whole: numbers.get(3) ?? 0, functions, fn, parent,
-		self: wide(10), total: wide(11), kind: read(data, span(12), new Uint8Array(n)), line: read(data, span(8), new Int32Array(n)),
+		self: selfOf(parent, total), total, kind: bytes(12), line: isZero(data, span(8)) ? new Uint32Array(0) : ints(8),
 		kinds: list(15), cut,
 		sides: strings.has(21) ? {
-			selfA: wide(16), selfB: wide(17), totalA: wide(18), totalB: wide(19), mark: read(data, span(20), new Uint8Array(n)),
-			verdict: read(data, span(23), new Uint8Array(nTested)), q: readFixed(data, span(22), new Float64Array(nTested)),
+			selfA: wide(16), selfB: wide(17), totalA: wide(18), totalB: wide(19), mark: bytes(20),
+			verdict: bytes(23, nTested), q: readFixed(data, span(22), new Float64Array(nTested)),
 			seA: readFixed(data, span(25), new Float32Array(nTested)), seB: readFixed(data, span(26), new Float32Array(nTested)),
 		} : undefined,
 		verdicts: list(24),

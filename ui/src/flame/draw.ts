@@ -43,6 +43,8 @@ export class Painter {
 	private order = new Uint32Array(4096);
 	private n = 0;
 	private charWidth = 0;
+	private ratio = 1; // pixels of the screen per CSS pixel
+	private covered = 0; // pixels of the row, from the left, that are drawn
 	readonly drawn: Drawn = { bars: 0, narrowest: Infinity, visited: 0 };
 
 	constructor(private readonly canvas: HTMLCanvasElement) {}
@@ -57,6 +59,7 @@ export class Painter {
 		ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
 		ctx.clearRect(0, 0, s.width, s.height);
 		this.n = 0;
+		this.ratio = ratio;
 		Object.assign(this.drawn, { bars: 0, narrowest: Infinity, visited: 0 });
 		this.collect(s);
 		this.fillRects(ctx, s);
@@ -64,7 +67,11 @@ export class Painter {
 	}
 
 	private y(s: Scene, level: number): number {
-		return (s.flame ? s.depth - 1 - level : level) * ROW - s.scroll;
+		return this.snap((s.flame ? s.depth - 1 - level : level) * ROW - s.scroll);
+	}
+
+	private snap(v: number): number {
+		return Math.round(v * this.ratio) / this.ratio;
 	}
 
 	/** Level by level: the children of what was wide enough. */
@@ -75,9 +82,10 @@ export class Painter {
 		for (let level = 0; n > 0; level++) {
 			const y = this.y(s, level), isVisible = y + ROW > 0 && y < s.height;
 			let m = 0;
+			this.covered = 0;
 			for (let k = 0; k < n; k++) {
 				const i = current[k];
-				if (isVisible) this.bar(s, i, t.start[i], t.total[i], y, scale, this.fillOf(s, i), level);
+				if (isVisible) this.bar(s, i, y, scale, level);
 				const end = t.first[i + 1];
 				let child = t.first[i];
 				if (child < end && t.start[child] + t.total[child] <= s.from) child = firstEndingAfter(t, child, end, s.from);
@@ -88,7 +96,7 @@ export class Painter {
 					next[m++] = child;
 				}
 				this.drawn.visited++;
-				if (child < end && t.start[child] < s.to) this.rest(s, child, end, y + (s.flame ? -ROW : ROW), scale);
+				if (child < end && t.start[child] < s.to) this.rest(s, child, end, this.y(s, level + 1), scale);
 			}
 			n = m;
 			[current, next] = [next, current];
@@ -98,29 +106,39 @@ export class Painter {
 
 	/** All the bars that are too narrow, as one shade: nothing is silently missing. */
 	private rest(s: Scene, child: number, end: number, y: number, scale: number): void {
-		const t = s.tree, total = t.start[end - 1] + t.total[end - 1] - t.start[child];
-		if (total * scale >= REST_MIN && y + ROW > 0 && y < s.height) this.bar(s, -1, t.start[child], total, y, scale, s.palette.rest, 0);
+		const t = s.tree, from = Math.max((t.start[child] - s.from) * scale, 0), to = Math.min((t.start[end - 1] + t.total[end - 1] - s.from) * scale, s.width);
+		if (to - from >= REST_MIN && y + ROW > 0 && y < s.height) this.rect(-1, this.snap(from), this.snap(to), y, s.palette.rest, false);
 	}
 
 	private fillOf(s: Scene, i: number): number {
-		if (!s.matched || i === 0) return s.palette.of[i];
+		if (!s.matched || i === 0) return s.palette.of(i);
 		return s.matched[s.tree.fn[i]] && !s.tree.cut.has(i) ? s.palette.match : s.palette.dim;
 	}
 
-	private bar(s: Scene, node: number, start: number, total: number, y: number, scale: number, fill: number, level: number): void {
-		const left = Math.max((start - s.from) * scale, 0), right = Math.min((start + total - s.from) * scale, s.width);
-		if (right - left < MIN_WIDTH) return;
+	/**
+	 * Edges lie on pixels of the screen: rectangles that do are several times cheaper to draw, and sharper. A bar has at least one pixel, but
+	 * none that a neighbour to its left has: those come first.
+	 */
+	private bar(s: Scene, node: number, y: number, scale: number, level: number): void {
+		const { start, total } = s.tree, ratio = this.ratio, from = Math.max((start[node] - s.from) * scale, 0), to = Math.min((start[node] + total[node] - s.from) * scale, s.width);
+		if (to - from < MIN_WIDTH) return;
+		const left = Math.max(Math.round(from * ratio), this.covered), right = Math.max(Math.round(to * ratio), Math.round(from * ratio) + 1);
+		if (right <= left) return;
+		this.covered = right;
+		this.rect(node, left / ratio, right / ratio, y, this.fillOf(s, node), level < s.focusLevel);
+	}
+
+	private rect(node: number, left: number, right: number, y: number, fill: number, isFaint: boolean): void {
 		if (this.n === this.nodes.length) this.grow();
-		const k = this.n++;
+		const k = this.n++, width = right - left > 3 ? right - left - 1 : right - left; // a hairline between neighbours that are wide enough for it
 		this.rects[4 * k] = left;
 		this.rects[4 * k + 1] = y;
-		// A hairline between neighbours that are wide enough for it.
-		this.rects[4 * k + 2] = right - left > 3 ? right - left - 1 : right - left;
-		this.rects[4 * k + 3] = level < s.focusLevel ? 1 : 0;
+		this.rects[4 * k + 2] = width;
+		this.rects[4 * k + 3] = isFaint ? 1 : 0;
 		this.fills[k] = fill;
 		this.nodes[k] = node;
 		this.drawn.bars++;
-		this.drawn.narrowest = Math.min(this.drawn.narrowest, this.rects[4 * k + 2]);
+		if (width < this.drawn.narrowest) this.drawn.narrowest = width;
 	}
 
 	private grow(): void {
@@ -142,13 +160,15 @@ export class Painter {
 		for (let f = 0; f < nFills; f++) counts[f + 1] += counts[f];
 		const next = counts.slice();
 		for (let k = 0; k < this.n; k++) this.order[next[this.fills[k]]++] = k;
+		const { order, rects } = this, height = this.snap(ROW - GAP);
+		let alpha = 1;
 		for (let f = 0; f < nFills; f++) {
 			if (counts[f] === counts[f + 1]) continue;
 			ctx.fillStyle = fills[f];
 			for (let o = counts[f]; o < counts[f + 1]; o++) {
-				const k = 4 * this.order[o];
-				ctx.globalAlpha = this.rects[k + 3] ? 0.55 : 1;
-				ctx.fillRect(this.rects[k], this.rects[k + 1], this.rects[k + 2], ROW - GAP);
+				const k = 4 * order[o], wanted = rects[k + 3] ? 0.55 : 1;
+				if (wanted !== alpha) ctx.globalAlpha = alpha = wanted;
+				ctx.fillRect(rects[k], rects[k + 1], rects[k + 2], height);
 			}
 		}
 		ctx.globalAlpha = 1;

@@ -33,7 +33,10 @@ function start(): Worker {
 		}
 		waiting.delete(a.id);
 		if ('error' in a) job.reject(a.error.status ? failure(a.error.status, a.error.text) : new ApiError('network', 0, a.error.text || 'The scraper does not answer.'));
-		else job.resolve(a);
+		else {
+			performance.mark('sonde-decoded');
+			job.resolve(a);
+		}
 	};
 	w.onerror = (e) => {
 		for (const job of waiting.values()) job.reject(new ApiError('internal', 0, `The decoder failed: ${e.message || 'its script did not load'}`));

@@ -65,7 +65,8 @@ export class FlamePanel {
 	private shown?: Tree; // after collapsing
 	private shownKey = '';
 	private palette?: Palette;
-	private top?: TopRow[];
+	private top?: TopRow[]; // of an answer that a limit cut: all functions
+	private askingTop?: AbortController;
 	private p = new URLSearchParams();
 	private hits?: Found;
 	private hit = -1;
@@ -94,6 +95,7 @@ export class FlamePanel {
 
 	leave(): void {
 		document.removeEventListener('sonde-theme', this.onTheme);
+		this.askingTop?.abort();
 		for (const v of [this.view, this.callers, this.callees]) v.dispose();
 		this.panel.leave();
 	}
@@ -125,14 +127,17 @@ export class FlamePanel {
 	private reload(): void {
 		const source = this.source!;
 		void this.panel.run(async (signal, progress) => {
-			if (source.local) return { got: { tree: source.local(), decodeMs: 0, arrived: Date.now(), stats: '' }, top: undefined };
-			const got = await load(source.path, [...source.query, ['max_nodes', this.maxNodes]], source.options ?? {}, signal, (n) => progress(`Receiving, ${value(n, 'bytes')}…`));
-			const top = got.tree.cut.size && !got.tree.sides ? (await get<{ rows: TopRow[] }>('api/v1/top', [...source.query, ['limit', '5000']], signal, 'POST')).rows : undefined;
-			return { got, top };
-		}, ({ got, top }) => {
+			if (source.local) return { tree: source.local(), decodeMs: 0, arrived: Date.now(), stats: '' };
+			return load(source.path, [...source.query, ['max_nodes', this.maxNodes]], source.options ?? {}, signal, (n) => progress(`Receiving, ${value(n, 'bytes')}…`));
+		}, (got) => {
 			this.base = got;
-			this.top = top;
-			requestAnimationFrame(() => setTimeout(() => (this.firstPaintMs = Date.now() - got.arrived)));
+			this.top = undefined;
+			this.askingTop?.abort();
+			this.askingTop = undefined;
+			requestAnimationFrame(() => setTimeout(() => {
+				this.firstPaintMs = Date.now() - got.arrived;
+				performance.mark('sonde-painted');
+			}));
 			this.detail = undefined;
 			this.shownKey = '';
 			if (got.tree.total[0] > 0) this.apply();
@@ -278,12 +283,12 @@ export class FlamePanel {
 		this.callees.search(this.hits?.matched);
 		this.toolbar.classList.toggle('is-searching', Boolean(text));
 		this.found.textContent = this.hits ? `${percent(this.hits.total / t.whole)}${this.hits.isLiteral ? ' (as text)' : ''}` : '';
-		this.found.title = this.hits ? `${integer(this.hits.nodes.length)} frames match; ${this.text(this.hits.total)} in and below them` : '';
+		this.found.title = this.hits ? `${integer(this.hits.count)} frames match; ${this.text(this.hits.total)} in and below them` : '';
 	}
 
 	private step(by: number): void {
-		const nodes = this.hits?.nodes;
-		if (!nodes?.length) return;
+		if (!this.hits?.count) return;
+		const nodes = this.hits.nodes();
 		this.hit = (this.hit + by + nodes.length) % nodes.length;
 		this.view.select(nodes[this.hit]);
 		this.found.textContent = `${this.hit + 1} of ${integer(nodes.length)}`;
@@ -302,8 +307,23 @@ export class FlamePanel {
 		if (this.tableSide.firstChild !== (side ?? this.table).root) this.tableSide.replaceChildren((side ?? this.table).root);
 		if (mode === 'flame') return this.drawLegend();
 		if (side) side.show(this.p, this.p.get('search') ?? '', height);
-		else this.table.show(this.rows(), this.p.get('sort') ?? '-self', height);
+		else {
+			this.loadTop();
+			this.table.show(this.rows(), this.p.get('sort') ?? '-self', height);
+		}
 		this.drawLegend();
+	}
+
+	/** What a limit left out counts in the table. The graph does not wait for it. */
+	private loadTop(): void {
+		const base = this.base!, source = this.source!;
+		if (source.local || this.askingTop || !base.tree.cut.size || base.tree.sides) return;
+		const abort = (this.askingTop = new AbortController());
+		void get<{ rows: TopRow[] }>('api/v1/top', [...source.query, ['limit', '5000']], abort.signal, 'POST').then(({ rows }) => {
+			if (this.base !== base) return;
+			this.top = rows;
+			this.drawViews();
+		}, () => undefined); // the functions of the answer are there
 	}
 
 	private text(v: number): string {

@@ -6,7 +6,8 @@ import type { Tree } from './tree';
 
 export interface Found {
 	matched: Uint8Array; // per function
-	nodes: number[]; // widest first
+	count: number; // of nodes
+	nodes: () => Uint32Array; // widest first
 	total: number; // of the outermost matches
 	isLiteral: boolean; // the text is no regular expression: searched as it stands
 }
@@ -23,14 +24,16 @@ export function expression(text: string): { re: RegExp; isLiteral: boolean } {
 export function search(t: Tree, text: string): Found {
 	const { re, isLiteral } = expression(text), matched = new Uint8Array(t.functions.name.length), below = new Uint8Array(t.n);
 	for (let f = 0; f < matched.length; f++) matched[f] = re.test(t.functions.name[f]) ? 1 : 0;
-	let total = 0;
-	const nodes: number[] = [];
-	for (let i = 1; i < t.n; i++) {
-		const hit = matched[t.fn[i]] && !t.cut.has(i) ? 1 : 0;
-		if (hit) nodes.push(i);
-		if (hit && !below[t.parent[i]]) total += t.total[i];
-		below[i] = hit | below[t.parent[i]];
+	const { n, fn, parent, cut } = t, hits = new Uint32Array(n);
+	let total = 0, count = 0, nodes: Uint32Array | undefined;
+	for (let i = 1; i < n; i++) {
+		const above = below[parent[i]], hit = matched[fn[i]];
+		if (hit && !(cut.size && cut.has(i))) {
+			hits[count++] = i;
+			if (!above) total += t.total[i];
+			below[i] = 1;
+		} else below[i] = above;
 	}
-	nodes.sort((a, b) => t.total[b] - t.total[a]);
-	return { matched, nodes, total, isLiteral };
+	// Sorted when someone goes from one to the next.
+	return { matched, count, nodes: () => (nodes ??= hits.slice(0, count).sort((a, b) => t.total[b] - t.total[a] || a - b)), total, isLiteral };
 }

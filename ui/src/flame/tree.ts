@@ -39,14 +39,17 @@ export interface Tree {
 	self: Float64Array;
 	total: Float64Array;
 	kind: Uint8Array;
-	line: Int32Array;
+	line: Uint32Array; // empty when none is known
 	kinds: string[];
 	verdicts: string[];
 	cut: Map<number, number>; // node that stands for what a limit left out → how many
 	sides?: Sides;
 	fnSelf: Float64Array; // per function; recursion counts once in the total
 	fnTotal: Float64Array;
+	kindSelf: Float64Array; // per function and kind (KINDS × fn + kind), NaN where no node is that
 }
+/** Room for what a tree's `kinds` may name. */
+export const KINDS = 16;
 
 /** As it comes: any order that puts parents first. */
 export interface RawTree {
@@ -59,7 +62,7 @@ export interface RawTree {
 	self: Float64Array;
 	total: Float64Array;
 	kind: Uint8Array;
-	line: Int32Array;
+	line: Uint32Array; // empty when none is known
 	kinds: string[];
 	verdicts: string[];
 	cut: Map<number, number>;
@@ -69,57 +72,50 @@ export interface RawTree {
 const SMALL = 24;
 const UNTESTED = { verdict: new Uint8Array(0), q: new Float64Array(0), seA: new Float32Array(0), seB: new Float32Array(0) };
 
-/** Sorts list[from … to) by descending weight, equal ones as they came. */
+/** Sorts list[from … to) by ascending weight, equal ones by descending number. */
 function sortRange(list: Uint32Array, from: number, to: number, weight: Float64Array): void {
 	if (to - from > SMALL) {
-		list.set(Array.from(list.subarray(from, to)).sort((a, b) => weight[b] - weight[a] || a - b), from);
+		list.subarray(from, to).sort((a, b) => weight[a] - weight[b] || b - a);
 		return;
 	}
 	for (let i = from + 1; i < to; i++) {
 		const node = list[i], w = weight[node];
 		let k = i;
-		for (; k > from && weight[list[k - 1]] < w; k--) list[k] = list[k - 1];
+		for (; k > from && (weight[list[k - 1]] > w || (weight[list[k - 1]] === w && list[k - 1] < node)); k--) list[k] = list[k - 1];
 		list[k] = node;
 	}
 }
 
-/** The order of the levels: old numbers by new ones, and where each node's children begin. */
-function levelOrder(parent: Uint32Array, weight: Float64Array): { order: Uint32Array; first: Uint32Array; level: Uint32Array } {
-	const n = parent.length, offset = new Uint32Array(n + 1), children = new Uint32Array(n);
-	for (let i = 1; i < n; i++) offset[parent[i] + 1]++;
-	for (let i = 0; i < n; i++) offset[i + 1] += offset[i];
-	const next = offset.slice();
-	for (let i = 1; i < n; i++) children[next[parent[i]]++] = i;
-	const order = new Uint32Array(n), first = new Uint32Array(n + 1), level = [0];
-	let filled = 1, end = 1;
-	for (let k = 0; k < n; k++) {
-		if (k === end) {
-			level.push(k);
-			end = filled;
-		}
-		const i = order[k], from = offset[i], to = offset[i + 1];
-		if (to - from > 1) sortRange(children, from, to, weight);
-		first[k] = filled;
-		for (let c = from; c < to; c++) order[filled++] = children[c];
-	}
-	first[n] = filled;
-	level.push(n);
-	return { order, first, level: Uint32Array.from(level) };
-}
-
-function pick<T extends Float64Array | Float32Array | Uint8Array | Int32Array | Uint32Array>(from: T, order: Uint32Array): T {
-	if (!from.length) return from;
-	const to = new (from.constructor as new (n: number) => T)(order.length);
-	for (let i = 0; i < order.length; i++) to[i] = from[order[i]];
+// One for each kind of array: a loop that sees several kinds is not compiled to what it does.
+function pickWide(from: Float64Array, order: Uint32Array): Float64Array {
+	const to = new Float64Array(from.length && order.length);
+	for (let i = 0; i < to.length; i++) to[i] = from[order[i]];
 	return to;
 }
 
-/** Sums by function: self of all nodes, total of those without one of the same function above. Nodes in preorder. */
-function sumFunctions(raw: RawTree, preorder: Uint32Array | undefined, fnSelf: Float64Array, fnTotal: Float64Array): void {
-	const { fn, parent, self, total } = raw, open = new Uint32Array(fnSelf.length), n = parent.length;
+function pickFloats(from: Float32Array, order: Uint32Array): Float32Array {
+	const to = new Float32Array(from.length && order.length);
+	for (let i = 0; i < to.length; i++) to[i] = from[order[i]];
+	return to;
+}
+
+function pickInts(from: Uint32Array, order: Uint32Array): Uint32Array {
+	const to = new Uint32Array(from.length && order.length);
+	for (let i = 0; i < to.length; i++) to[i] = from[order[i]];
+	return to;
+}
+
+function pickBytes(from: Uint8Array, order: Uint32Array): Uint8Array {
+	const to = new Uint8Array(from.length && order.length);
+	for (let i = 0; i < to.length; i++) to[i] = from[order[i]];
+	return to;
+}
+
+/** Sums by function: self of all nodes, total of those without one of the same function above. */
+function sumFunctions({ fn, parent, self, total, kind }: RawTree, { fnSelf, fnTotal, kindSelf }: Tree): void {
+	const open = new Uint32Array(fnSelf.length), n = parent.length;
 	let stack = new Uint32Array(256), depth = 0;
-	for (let k = 0; k < n; k++) {
-		const i = preorder ? preorder[k] : k;
+	for (let i = 0; i < n; i++) {
 		while (depth && stack[depth - 1] !== parent[i]) open[fn[stack[--depth]]]--;
 		if (depth === stack.length) {
 			const more = new Uint32Array(depth * 2);
@@ -127,64 +123,126 @@ function sumFunctions(raw: RawTree, preorder: Uint32Array | undefined, fnSelf: F
 			stack = more;
 		}
 		stack[depth++] = i;
-		const f = fn[i];
-		fnSelf[f] += self[i];
+		const f = fn[i], key = f * KINDS + (kind[i] & (KINDS - 1)), sum = kindSelf[key];
+		kindSelf[key] = sum === sum ? sum + self[i] : self[i];
 		if (open[f]++ === 0) fnTotal[f] += total[i];
 	}
+	for (let key = 0; key < kindSelf.length; key++) fnSelf[Math.floor(key / KINDS)] += kindSelf[key] || 0;
 }
 
-/** undefined when that is how the nodes are numbered already, as the server does it. */
-function preorderOf(raw: RawTree, { order, first }: { order: Uint32Array; first: Uint32Array }): Uint32Array | undefined {
-	const parent = raw.parent, n = parent.length;
-	let isPreorder = true;
-	for (let i = 1; i < n && isPreorder; i++) for (let k = i - 1; k !== parent[i] && isPreorder; k = parent[k]) isPreorder = k > parent[i];
-	if (isPreorder) return undefined;
-	const out = new Uint32Array(n), todo = [0];
+/** Does every node's subtree follow it, as the server numbers them? */
+function isPreorder(parent: Uint32Array): boolean {
+	for (let i = 1; i < parent.length; i++) for (let k = i - 1; k !== parent[i]; k = parent[k]) if (k <= parent[i]) return false;
+	return true;
+}
+
+/** Old numbers by new ones. */
+function preorderOf(parent: Uint32Array): Uint32Array {
+	const n = parent.length, offset = new Uint32Array(n + 1), children = new Uint32Array(n), out = new Uint32Array(n), todo = [0];
+	for (let i = 1; i < n; i++) offset[parent[i] + 1]++;
+	for (let i = 0; i < n; i++) offset[i + 1] += offset[i];
+	const next = offset.slice();
+	for (let i = 1; i < n; i++) children[next[parent[i]]++] = i;
 	for (let k = 0; todo.length; k++) {
-		const level = todo.pop()!;
-		out[k] = order[level];
-		for (let c = first[level + 1] - 1; c >= first[level]; c--) todo.push(c);
+		const i = todo.pop()!;
+		out[k] = i;
+		for (let c = offset[i + 1]; c > offset[i]; ) todo.push(children[--c]);
 	}
 	return out;
 }
 
-/** Where nodes begin: children follow from where their parent does, what is its own comes last. */
-function place(t: Tree): void {
-	for (let i = 0; i < t.n; i++) {
-		let at = t.start[i];
-		for (let c = t.first[i]; c < t.first[i + 1]; c++) {
-			t.start[c] = at;
-			at += t.total[c];
-		}
-	}
+function inPreorder(raw: RawTree): RawTree {
+	const order = preorderOf(raw.parent), number = new Uint32Array(order.length), s = raw.sides;
+	for (let k = 0; k < order.length; k++) number[order[k]] = k;
+	return { ...raw, ...picked(raw, order), parent: pickInts(raw.parent, order).map((p) => number[p]), total: pickWide(raw.total, order), cut: new Map([...raw.cut].map(([node, count]) => [number[node], count])), sides: s && pickedSides(s, order) };
 }
 
-export function build(raw: RawTree): Tree {
-	const levels = levelOrder(raw.parent, raw.total), { order, first, level } = levels;
-	const n = order.length, number = new Uint32Array(n);
-	for (let k = 0; k < n; k++) number[order[k]] = k;
-	const parent = new Uint32Array(n);
-	for (let k = 1; k < n; k++) parent[k] = number[raw.parent[order[k]]];
-	const s = raw.sides;
-	const t: Tree = {
-		n, first, level, parent, unit: raw.unit, type: raw.type, whole: raw.whole, functions: raw.functions, kinds: raw.kinds, verdicts: raw.verdicts,
-		fn: pick(raw.fn, order), start: new Float64Array(n), self: pick(raw.self, order), total: pick(raw.total, order),
-		kind: pick(raw.kind, order), line: pick(raw.line, order),
-		cut: new Map([...raw.cut].map(([node, count]) => [number[node], count])),
-		sides: s && {
-			selfA: pick(s.selfA, order), selfB: pick(s.selfB, order), totalA: pick(s.totalA, order), totalB: pick(s.totalB, order), mark: pick(s.mark, order),
-			verdict: pick(s.verdict, order), q: pick(s.q, order), seA: pick(s.seA, order), seB: pick(s.seB, order),
-		},
-		fnSelf: new Float64Array(raw.functions.name.length), fnTotal: new Float64Array(raw.functions.name.length),
+/** What is only looked up, not walked along. */
+function picked(raw: RawTree, order: Uint32Array) {
+	return { fn: pickInts(raw.fn, order), self: pickWide(raw.self, order), kind: pickBytes(raw.kind, order), line: pickInts(raw.line, order) };
+}
+
+function pickedSides(s: Sides, order: Uint32Array): Sides {
+	return {
+		selfA: pickWide(s.selfA, order), selfB: pickWide(s.selfB, order), totalA: pickWide(s.totalA, order), totalB: pickWide(s.totalB, order), mark: pickBytes(s.mark, order),
+		verdict: pickBytes(s.verdict, order), q: pickWide(s.q, order), seA: pickFloats(s.seA, order), seB: pickFloats(s.seB, order),
 	};
-	place(t);
-	sumFunctions(raw, preorderOf(raw, levels), t.fnSelf, t.fnTotal);
+}
+
+/** Where each node of a tree in preorder goes. */
+interface Layout {
+	order: Uint32Array; // old numbers by new ones
+	parent: Uint32Array;
+	first: Uint32Array;
+	level: Uint32Array;
+	total: Float64Array;
+	start: Float64Array;
+	fn: Uint32Array;
+	self: Float64Array;
+	kind: Uint8Array;
+	line: Uint32Array;
+	cut: Map<number, number>;
+}
+
+/**
+ * Nodes level by level, siblings by descending total; children begin where their parent does, what is its own comes last. Memory is what
+ * this costs at a million nodes: walked in preorder, it reads along what lies together and writes along one line per level.
+ */
+function layOut(raw: RawTree): Layout {
+	const { parent: up, total: weight, fn: fnOf, self: selfOf, kind: kindOf, line: lineOf } = raw, n = up.length, nLines = lineOf.length, size = new Uint32Array(n).fill(1), depth = new Uint32Array(n);
+	let deepest = 0, top = 1;
+	for (let i = n - 1; i > 0; i--) size[up[i]] += size[i];
+	for (let i = 1; i < n; i++) {
+		const d = depth[up[i]] + 1;
+		depth[i] = d;
+		if (d > deepest) deepest = d;
+	}
+	const next = new Uint32Array(deepest + 2), at = new Float64Array(deepest + 2); // per level: where its next node goes, where that begins
+	for (let i = 0; i < n; i++) next[depth[i] + 1]++;
+	for (let d = 0; d <= deepest; d++) next[d + 1] += next[d];
+	const level = next.slice(), order = new Uint32Array(n), parent = new Uint32Array(n), first = new Uint32Array(n + 1), fn = new Uint32Array(n);
+	const total = new Float64Array(n), start = new Float64Array(n), self = new Float64Array(n), todo = new Uint32Array(n);
+	const kind = new Uint8Array(n), line = new Uint32Array(nLines), isCut = new Uint8Array(n), cut = new Map<number, number>();
+	for (const node of raw.cut.keys()) isCut[node] = 1;
+	while (top) for (let i = todo[--top]; ; i++) {
+		const d = depth[i], k = next[d]++, w = weight[i], x = at[d], end = i + size[i];
+		order[k] = i;
+		parent[k] = d ? next[d - 1] - 1 : 0;
+		first[k] = next[d + 1];
+		fn[k] = fnOf[i];
+		self[k] = selfOf[i];
+		kind[k] = kindOf[i];
+		if (nLines) line[k] = lineOf[i];
+		if (isCut[i]) cut.set(k, raw.cut.get(i)!);
+		total[k] = w;
+		start[k] = x;
+		at[d] = x + w;
+		at[d + 1] = x;
+		if (i + 1 === end) break;
+		if (i + 1 + size[i + 1] === end) continue; // an only child
+		const from = top;
+		for (let c = i + 1; c < end; c += size[c]) todo[top++] = c;
+		sortRange(todo, from, top, weight);
+		break;
+	}
+	first[n] = n;
+	return { order, parent, first, level, total, start, fn, self, kind, line, cut };
+}
+
+export function build(given: RawTree): Tree {
+	const raw = isPreorder(given.parent) ? given : inPreorder(given), { order, ...arrays } = layOut(raw);
+	const t: Tree = {
+		...arrays, n: order.length, unit: raw.unit, type: raw.type, whole: raw.whole, functions: raw.functions, kinds: raw.kinds, verdicts: raw.verdicts,
+		sides: raw.sides && pickedSides(raw.sides, order),
+		fnSelf: new Float64Array(raw.functions.name.length), fnTotal: new Float64Array(raw.functions.name.length), kindSelf: new Float64Array(raw.functions.name.length * KINDS).fill(NaN),
+	};
+	sumFunctions(raw, t);
 	return t;
 }
 
 export function buffers(t: Tree): ArrayBuffer[] {
 	// Empty ones are shared.
-	const arrays = [t.fn, t.parent, t.first, t.level, t.start, t.self, t.total, t.kind, t.line, t.fnSelf, t.fnTotal, ...(t.sides ? Object.values(t.sides) : [])];
+	const arrays = [t.fn, t.parent, t.first, t.level, t.start, t.self, t.total, t.kind, t.line, t.fnSelf, t.fnTotal, t.kindSelf, ...(t.sides ? Object.values(t.sides) : [])];
 	return arrays.filter((a) => a.length).map((a) => a.buffer as ArrayBuffer);
 }
 
@@ -278,7 +336,7 @@ export class Builder {
 		const self = selfs ? selfA.map((v, i) => v * weights[0] + selfB[i] * weights[1]) : dense(this.self), total = sum(self);
 		return build({
 			unit: like.unit, type: like.type, kinds: like.kinds, whole: selfs ? total[0] : like.whole ?? total[0], functions: this.functions, verdicts: [],
-			fn: Uint32Array.from(this.fn), parent, self, total, kind: Uint8Array.from(this.kind), line: Int32Array.from(this.line), cut: this.cut,
+			fn: Uint32Array.from(this.fn), parent, self, total, kind: Uint8Array.from(this.kind), line: Uint32Array.from(this.line), cut: this.cut,
 			sides: selfs && { selfA, selfB, totalA: sum(selfA), totalB: sum(selfB), mark: new Uint8Array(n), ...UNTESTED },
 		});
 	}
@@ -303,8 +361,8 @@ export function sideOf(raw: RawTree, which: 'a' | 'b', scale: number): Tree {
 		if (raw.cut.has(i)) cut.set(kept.length, raw.cut.get(i)!);
 		kept.push(i);
 	}
-	const order = Uint32Array.from(kept), self = pick(selfs, order).map((v) => v * scale), total = pick(totals, order).map((v) => v * scale);
-	return build({ ...raw, fn: pick(raw.fn, order), parent: pick(raw.parent, order).map((p) => number[p]), self, total, kind: pick(raw.kind, order), line: pick(raw.line, order), whole: total[0], cut, sides: undefined });
+	const order = Uint32Array.from(kept), self = pickWide(selfs, order).map((v) => v * scale), total = pickWide(totals, order).map((v) => v * scale);
+	return build({ ...raw, fn: pickInts(raw.fn, order), parent: pickInts(raw.parent, order).map((p) => number[p]), self, total, kind: pickBytes(raw.kind, order), line: pickInts(raw.line, order), whole: total[0], cut, sides: undefined });
 }
 
 /** Two trees as one, with what each has: a difference. Bars are as wide as the sides together, each scaled. */
@@ -331,7 +389,7 @@ export function overlay(a: Tree, b: Tree, scale: [number, number], width: Width)
 
 /** What function f calls: the subtrees below its outermost occurrences, as one. */
 export function calleesOf(t: Tree, f: number): Tree {
-	const b = new Builder(t.functions, f, kindOfFunction(t, f)), to = new Int32Array(t.n).fill(-1);
+	const b = new Builder(t.functions, f, kindOfFunction(t, f)), to = new Uint32Array(t.n).fill(-1);
 	for (let i = 0; i < t.n; i++) {
 		const up = i ? to[t.parent[i]] : -1;
 		if (up >= 0) to[i] = b.at(up, t.fn[i], t.kind[i], t.line[i]);

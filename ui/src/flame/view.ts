@@ -199,8 +199,10 @@ export class FlameView {
 
 	private outline(box: HTMLElement, node: number): void {
 		const t = this.tree;
-		box.hidden = node < 0 || !t;
-		if (!t || node < 0) return;
+		if (!t || node < 0) {
+			if (!box.hidden) box.hidden = true;
+			return;
+		}
 		const scale = this.width / (this.to - this.from);
 		const left = Math.max((t.start[node] - this.from) * scale, 0), right = Math.min((t.start[node] + t.total[node] - this.from) * scale, this.width);
 		box.hidden = right <= left;

@@ -49,6 +49,7 @@ async function run(job: Job, signal: AbortSignal): Promise<void> {
 		if (bytes - told > 1 << 18) send({ id: job.id, bytes: (told = bytes) });
 	});
 	const began = performance.now(), arrived = Date.now();
+	performance.mark('sonde-arrived');
 	const raw = decode(data);
 	if (raw.sides) weigh(raw, job.width ?? 'union', job.scale ?? [1, 1]);
 	const tree = build(raw);
