@@ -17,6 +17,8 @@ struct bench_options {
 	uint64_t runs, warmup, frequency;
 	const char *setup, *prepare, *conclude, *cleanup, *directory;
 	struct cli_server_options server;
+	const char *progress;
+	int64_t interval_ms;
 	bool ignore_failure;
 };
 
@@ -41,14 +43,22 @@ static const struct option_spec specs[] = {
 	BENCH_HOOK(cleanup, "Once per side, at the end, even when something failed."),
 	{"ignore-failure", OPTION_BOOL, offsetof(struct bench_options, ignore_failure),
 		.help = "Goes on when a command exits with another status than 0."},
+	{"progress", OPTION_STRING, offsetof(struct bench_options, progress), .value = "REGEX",
+		.help = "In the commands' output, line by line: its first group, or all that it "
+			"matches, is a number that says how far the run is (height=([0-9]+)). It "
+			"is kept over time, and its last value as the metric progress."},
 	OPTION_HEADING("Sampling"),
+	{"interval", OPTION_DURATION, offsetof(struct bench_options, interval_ms), .fallback = "1s",
+		.min = 100, .max = 3600000,
+		.help = "Between two looks at CPU, memory, faults, I/O and context switches."},
 	{"frequency", OPTION_U64, offsetof(struct bench_options, frequency), .value = "HZ",
 		.fallback = "199", .min = 1, .max = 999,
 		.help = "Of our own exporter. More runs show smaller changes than more samples "
 			"do."},
 	{"directory", OPTION_STRING, offsetof(struct bench_options, directory), .value = "DIR",
 		.fallback = "runs",
-		.help = "Where A-1.pb.gz …, with the sides' names, and metrics.csv are kept."},
+		.help = "Where A-1.pb.gz …, with the sides' names, metrics.csv and series.csv are "
+			"kept."},
 	CLI_SERVER_OPTIONS(struct bench_options, "exporter", NULL),
 	CLI_COMPARE_OPTIONS(struct bench_options),
 };
@@ -84,6 +94,7 @@ struct bench {
 		char **argv;
 	} sides[2];
 	struct bench_sampler sampler;
+	struct regex *progress;
 	struct bench_result *results; /* those of A first */
 	size_t *order;		      /* in time */
 	size_t n_done;
@@ -99,8 +110,11 @@ static void bench_done(struct bench *b)
 		free(b->sides[s].command);
 	}
 	own_exporter_stop(&b->sampler.own);
+	for (size_t i = 0; b->results && i < 2 * b->o->runs; i++)
+		bench_series_done(&b->results[i].series);
 	free(b->results);
 	free(b->order);
+	regex_free(b->progress);
 }
 
 /* ---- the command line ---- */
@@ -169,6 +183,10 @@ static int parse(struct bench *b, const struct option_list *args, struct errbuf 
 	b->compare = b->o->compare;
 	b->compare.label_a = b->sides[0].name;
 	b->compare.label_b = b->sides[1].name;
+	if (!r && b->o->progress) {
+		r = regex_compile(b->o->progress, REGEX_SEARCH, &b->progress, eb);
+		r = r ? err_prefix(eb, r, "--progress \"%s\"", b->o->progress) : 0;
+	}
 	return r ? r : cli_compare_check(&b->compare, "run", eb);
 }
 
@@ -192,14 +210,24 @@ static int check_status(const struct bench *b, const struct bench_result *res, i
 		(unsigned long long)number, b->sides[side].name, WEXITSTATUS(res->status));
 }
 
+static void bench_result_done(struct bench_result *r)
+{
+	bench_series_done(&r->series);
+}
+
 /* Number 0 is a warm-up. */
 static int run_once(struct bench *b, int side, uint64_t number, struct errbuf *eb)
 {
 	const struct bench_options *o = b->o;
 	const char *name = b->sides[side].name;
-	const struct bench_run run = {b->sides[side].argv, name, (unsigned)number};
+	const struct bench_run run = {.argv = b->sides[side].argv,
+		.side = name,
+		.number = (unsigned)number,
+		.interval_ms = o->interval_ms,
+		.progress = b->progress};
 	_cleanup_free_ char *path = run_path(b, side, number);
 	_cleanup_bytes_ struct bytes profile;
+	_cleanup_(bench_result_done)
 	struct bench_result result = {};
 	int r = bench_hook("prepare", o->prepare, name, run.number, eb);
 
@@ -216,6 +244,7 @@ static int run_once(struct bench *b, int side, uint64_t number, struct errbuf *e
 	if (r)
 		return r;
 	b->results[side * o->runs + number - 1] = result;
+	result.series = (struct bench_series) {}; /* theirs now */
 	b->order[side * o->runs + number - 1] = b->n_done++;
 	fprintf(stderr, "%s: %.3f s\n", path, result.metrics[BENCH_WALL]);
 	return 0;
@@ -247,16 +276,28 @@ static int run_all(struct bench *b, struct errbuf *eb)
 
 /* ---- the result ---- */
 
+static int write_text(
+	const struct bench *b, const char *name, const struct bytes *text, struct errbuf *eb)
+{
+	_cleanup_free_ char *path = xasprintf("%s/%s", b->o->directory, name);
+
+	return bytes_error(text) ? text->error
+				 : fs_write_file(&fs_system, path, text->data, text->len, 0666, eb);
+}
+
 static int write_metrics(const struct bench *b, struct errbuf *eb)
 {
 	const char *const names[] = {b->sides[0].name, b->sides[1].name};
-	_cleanup_free_ char *path = xasprintf("%s/metrics.csv", b->o->directory);
-	_cleanup_bytes_ struct bytes csv;
+	_cleanup_bytes_ struct bytes whole, points;
+	size_t n = b->o->runs;
+	int r;
 
-	bytes_init(&csv, NULL, 0);
-	bench_metrics_csv(b->results, b->o->runs, 2 * b->o->runs, names, &csv);
-	return bytes_error(&csv) ? csv.error
-				 : fs_write_file(&fs_system, path, csv.data, csv.len, 0666, eb);
+	bytes_init(&whole, NULL, 0);
+	bytes_init(&points, NULL, 0);
+	bench_metrics_csv(b->results, n, 2 * n, names, &whole);
+	bench_series_csv(b->results, n, 2 * n, names, &points);
+	r = write_text(b, "metrics.csv", &whole, eb);
+	return r ? r : write_text(b, "series.csv", &points, eb);
 }
 
 static int read_runs(const struct bench *b, struct cli_runs *runs, struct cli_sources *sources,
@@ -276,6 +317,36 @@ static int read_runs(const struct bench *b, struct cli_runs *runs, struct cli_so
 	return r;
 }
 
+struct over_time {
+	const char *names[BENCH_SERIES_N], *units[BENCH_SERIES_N];
+	struct render_over_time shown;
+};
+
+static void show_points(
+	const struct bench *b, struct render_run_points *points, struct over_time *ret)
+{
+	size_t n = b->o->runs;
+
+	for (int m = 0; m < BENCH_SERIES_N; m++) {
+		ret->names[m] = bench_series_name(m);
+		ret->units[m] = bench_series_unit(m);
+	}
+	for (size_t i = 0; i < 2 * n; i++) {
+		const struct bench_series *s = &b->results[i].series;
+
+		points[i] = (struct render_run_points) {.seconds = s->seconds,
+			.progress = s->progress,
+			.values = (const double *const *)s->values,
+			.n = s->n};
+	}
+	ret->shown = (struct render_over_time) {.names = ret->names,
+		.units = ret->units,
+		.n_metrics = BENCH_SERIES_N,
+		.runs = points,
+		.n_a = n,
+		.n_b = n};
+}
+
 /* The exit status, or negative. */
 static int compare(struct bench *b, struct errbuf *eb)
 {
@@ -285,7 +356,9 @@ static int compare(struct bench *b, struct errbuf *eb)
 	_cleanup_cli_runs_ struct cli_runs runs;
 	size_t n = b->o->runs;
 	_cleanup_free_ double *values = xcalloc(2 * n * BENCH_N_METRICS, sizeof(*values));
+	_cleanup_free_ struct render_run_points *points = xcalloc(2 * n, sizeof(*points));
 	struct render_metric metrics[BENCH_N_METRICS];
+	struct over_time over_time = {};
 	int r;
 
 	cli_runs_init(&runs);
@@ -300,9 +373,11 @@ static int compare(struct bench *b, struct errbuf *eb)
 	if (!r)
 		r = cli_compare(&b->compare, &runs, n, b->order, &c, eb);
 	bench_metrics_charts(b->results, n, n, values, metrics);
+	show_points(b, points, &over_time);
 	c.notes = (const char *)table.data;
 	c.metrics = metrics;
 	c.n_metrics = BENCH_N_METRICS;
+	c.over_time = &over_time.shown;
 	if (!r)
 		r = cli_comparison_write(&c, &sources, eb);
 	return r ? r : cli_compare_verdict(&c, eb);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The pieces of `sonde bench`: one run of a command (bench_run.c), what was measured beside the profiles (bench_metrics.c).
+ * The pieces of `sonde bench`: one run of a command (bench_run.c), what was measured beside the profiles, of whole runs
+ * (bench_metrics.c) and over their time (bench_series.c).
  */
 #pragma once
+#include "cli/bench_series.h"
 #include "cli/recorder.h"
 #include "lib/base/bytes.h"
 #include "lib/base/err.h"
@@ -28,18 +30,22 @@ enum bench_metric {
 	BENCH_WRITES,
 	BENCH_VOLUNTARY_SWITCHES,
 	BENCH_INVOLUNTARY_SWITCHES,
+	BENCH_PROGRESS, /* 0: its output was not looked at */
 	BENCH_N_METRICS,
 };
 
 struct bench_result {
 	double metrics[BENCH_N_METRICS]; /* seconds, bytes, counts */
-	int status;			 /* of wait() */
+	struct bench_series series;
+	int status; /* of wait() */
 };
 
 struct bench_run {
 	char *const *argv;
 	const char *side;
 	unsigned number;
+	int64_t interval_ms;	      /* of the series' points */
+	const struct regex *progress; /* in the output; NULL: it is not looked at */
 };
 /*
  * Runs argv with the environment plus SONDE_BENCH_SIDE and SONDE_BENCH_RUN, its output on our standard error, and samples it: the profile of
@@ -63,4 +69,7 @@ void bench_metrics_charts(const struct bench_result *results, size_t n_a, size_t
 	double *values, struct render_metric ret[BENCH_N_METRICS]);
 /* side,run,… one line a run. */
 void bench_metrics_csv(const struct bench_result *results, size_t n_a, size_t n,
+	const char *const labels[2], struct bytes *out);
+/* side,run,seconds,progress,… one line a point of a series. */
+void bench_series_csv(const struct bench_result *results, size_t n_a, size_t n,
 	const char *const labels[2], struct bytes *out);

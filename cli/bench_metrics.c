@@ -23,7 +23,17 @@ static const struct {
 	[BENCH_WRITES] = {"block_writes", "count", 1},
 	[BENCH_VOLUNTARY_SWITCHES] = {"voluntary_switches", "count", 1},
 	[BENCH_INVOLUNTARY_SWITCHES] = {"involuntary_switches", "count", 1},
+	[BENCH_PROGRESS] = {"progress", "count", 1},
 };
+
+/* Progress is only there where it was asked for. */
+static int count_metrics(const struct bench_result *results, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (results[i].metrics[BENCH_PROGRESS] > 0)
+			return BENCH_N_METRICS;
+	return BENCH_PROGRESS;
+}
 
 static void put_median(const struct rank_median *m, int metric, struct bytes *out)
 {
@@ -61,11 +71,11 @@ static int put_metric(
 int bench_metrics_table(const struct bench_result *results, size_t n_a, size_t n_b,
 	const char *label_a, const char *label_b, struct bytes *out)
 {
-	int r = 0;
+	int r = 0, n = count_metrics(results, n_a + n_b);
 
 	bytes_printf(out, "%-20s %12.12s %12.12s %11s  p (Mann-Whitney, n = %zu + %zu)\n", "median",
 		label_a, label_b, "change", n_a, n_b);
-	for (int m = 0; !r && m < BENCH_N_METRICS; m++)
+	for (int m = 0; !r && m < n; m++)
 		r = put_metric(results, n_a, n_b, m, out);
 	return r;
 }
@@ -90,15 +100,47 @@ void bench_metrics_charts(const struct bench_result *results, size_t n_a, size_t
 void bench_metrics_csv(const struct bench_result *results, size_t n_a, size_t n,
 	const char *const labels[2], struct bytes *out)
 {
+	int n_metrics = count_metrics(results, n);
+
 	bytes_put_str(out, "side,run");
-	for (int m = 0; m < BENCH_N_METRICS; m++)
+	for (int m = 0; m < n_metrics; m++)
 		bytes_printf(out, ",%s", metrics[m].name);
 	bytes_put_str(out, "\r\n");
 	for (size_t i = 0; i < n; i++) {
 		render_csv_field(out, labels[i >= n_a]);
 		bytes_printf(out, ",%zu", (i < n_a ? i : i - n_a) + 1);
-		for (int m = 0; m < BENCH_N_METRICS; m++)
+		for (int m = 0; m < n_metrics; m++)
 			bytes_printf(out, ",%.9g", results[i].metrics[m]);
 		bytes_put_str(out, "\r\n");
+	}
+}
+
+static void put_number(struct bytes *out, double v)
+{
+	if (isnan(v))
+		bytes_put_u8(out, ',');
+	else
+		bytes_printf(out, ",%.9g", v);
+}
+
+void bench_series_csv(const struct bench_result *results, size_t n_a, size_t n,
+	const char *const labels[2], struct bytes *out)
+{
+	bytes_put_str(out, "side,run,seconds,progress");
+	for (int m = 0; m < BENCH_SERIES_N; m++)
+		bytes_printf(out, ",%s%s", bench_series_name(m),
+			m == BENCH_SERIES_RSS || m == BENCH_SERIES_CPU ? "" : "_per_second");
+	bytes_put_str(out, "\r\n");
+	for (size_t i = 0; i < n; i++) {
+		const struct bench_series *s = &results[i].series;
+
+		for (size_t k = 0; k < s->n; k++) {
+			render_csv_field(out, labels[i >= n_a]);
+			bytes_printf(out, ",%zu,%.3f", (i < n_a ? i : i - n_a) + 1, s->seconds[k]);
+			put_number(out, s->progress[k]);
+			for (int m = 0; m < BENCH_SERIES_N; m++)
+				put_number(out, s->values[m][k]);
+			bytes_put_str(out, "\r\n");
+		}
 	}
 }

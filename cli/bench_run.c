@@ -7,20 +7,19 @@
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
 #include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 
-enum {
-	READ_EVERY_MS = 60000, /* well within what an exporter keeps */
-};
-
-static int64_t now_ms(void)
-{
-	return clock_monotonic_ns(&clock_system) / 1000000;
-}
+/* Well within what an exporter keeps. */
+#define READ_EVERY_NS (60 * NS_PER_S)
+enum { READ_BYTES = 4096 };
 
 static sigset_t signals(void)
 {
@@ -40,9 +39,9 @@ void bench_block_signals(void)
 	sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
-/* Its output on our standard error, so that ours stays a result. Held; `environment` is that of the two variables. */
-static int hold(char *const *argv, const char *side, unsigned number, struct command *ret,
-	struct errbuf *eb)
+/* Its output on our standard error, so that ours stays a result, or into `output`. Held. */
+static int hold(char *const *argv, const char *side, unsigned number, int output,
+	struct command *ret, struct errbuf *eb)
 {
 	_cleanup_free_ char *side_text = xasprintf("SONDE_BENCH_SIDE=%s", side);
 	_cleanup_free_ char *run_text = xasprintf("SONDE_BENCH_RUN=%u", number);
@@ -56,8 +55,8 @@ static int hold(char *const *argv, const char *side, unsigned number, struct com
 	return command_hold(&(struct command_spec) {.argv = argv,
 				    .environment = environment,
 				    .signals = &mask,
-				    .out_fd = STDERR_FILENO,
-				    .err_fd = -1},
+				    .out_fd = output >= 0 ? output : STDERR_FILENO,
+				    .err_fd = output},
 		ret, eb);
 }
 
@@ -72,7 +71,7 @@ int bench_hook(
 
 	if (!command)
 		return 0;
-	r = hold(argv, side, number, &c, eb);
+	r = hold(argv, side, number, -1, &c, eb);
 	if (!r)
 		r = command_release(&c, shell, eb);
 	if (r < 0)
@@ -86,33 +85,108 @@ int bench_hook(
 	return 0;
 }
 
-/* Waits for the command; meanwhile a long run's seconds are fetched before the exporter forgets them. */
-static int watch(struct bench_sampler *from, struct recorder *recorder, pid_t pid, int *ret_status,
-	struct rusage *ret_usage, struct errbuf *eb)
+/* ---- while it runs ---- */
+
+struct watching {
+	struct bench_sampler *from;
+	struct recorder *recorder;
+	struct bench_probe probe;
+	struct bench_result *result;
+	const struct bench_run *run;
+	pid_t pid;
+	int output; /* what the command says; -1: it says it itself */
+	int signal_fd;
+	int64_t begun_ns, next_read_ns, next_point_ns;
+};
+
+static double seconds_since(const struct watching *w)
 {
-	const struct timespec tick = {.tv_sec = 1};
-	int64_t next = now_ms() + READ_EVERY_MS;
-	sigset_t set = signals();
-	int r = 0, signal;
+	return (double)(clock_monotonic_ns(&clock_system) - w->begun_ns) / 1e9;
+}
 
+/* Passes on what the command says, and looks for its progress in it. */
+static void read_output(struct watching *w)
+{
+	char text[READ_BYTES];
+	ssize_t n;
+
+	while (w->output >= 0 && (n = read(w->output, text, sizeof(text))) != 0) {
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return;
+		(void)!write(STDERR_FILENO, text, (size_t)n);
+		bench_probe_output(&w->probe, text, (size_t)n);
+	}
+	if (w->output >= 0)
+		close(TAKE_FD(w->output));
+}
+
+/* The signal by which the benchmark is to end, or 0. */
+static int read_signal(struct watching *w)
+{
+	struct signalfd_siginfo si;
+	int number = 0;
+
+	while (read(w->signal_fd, &si, sizeof(si)) == sizeof(si))
+		if (si.ssi_signo != SIGCHLD)
+			number = (int)si.ssi_signo;
+	return number;
+}
+
+/* What is due: points, and a long run's seconds before the exporter forgets them. */
+static int do_due(struct watching *w, struct errbuf *eb)
+{
+	int64_t now = clock_monotonic_ns(&clock_system);
+	int r = own_exporter_poll(&w->from->own, eb);
+
+	if (!r && now >= w->next_point_ns) {
+		r = bench_probe_take(&w->probe, seconds_since(w), false, &w->result->series, eb);
+		w->next_point_ns +=
+			(1 + (now - w->next_point_ns) / (w->run->interval_ms * NS_PER_MS)) *
+			w->run->interval_ms * NS_PER_MS;
+	}
+	if (!r && now >= w->next_read_ns) {
+		r = recorder_take(w->recorder, eb);
+		w->next_read_ns = now + READ_EVERY_NS;
+	}
+	return r;
+}
+
+static void wait_for_event(struct watching *w)
+{
+	struct pollfd p[] = {
+		{.fd = w->signal_fd, .events = POLLIN}, {.fd = w->output, .events = POLLIN}};
+	int64_t left = w->next_point_ns - clock_monotonic_ns(&clock_system);
+
+	(void)poll(p, ARRAY_SIZE(p), left > 0 ? (int)(left / NS_PER_MS) + 1 : 0);
+}
+
+/* Waits for the command. */
+static int watch(struct watching *w, struct rusage *ret_usage, struct errbuf *eb)
+{
+	int r = 0, number;
+
+	w->next_point_ns = w->begun_ns + w->run->interval_ms * NS_PER_MS;
+	w->next_read_ns = w->begun_ns + READ_EVERY_NS;
 	for (;;) {
-		pid_t done = wait4(pid, ret_status, WNOHANG, ret_usage);
+		pid_t done = wait4(w->pid, &w->result->status, WNOHANG, ret_usage);
 
-		if (done == pid)
-			return r;
+		read_output(w);
+		if (done == w->pid)
+			return r ? r
+				 : bench_probe_take(&w->probe, seconds_since(w), true,
+					   &w->result->series, eb);
 		if (done < 0 && errno != EINTR)
 			return err_set(eb, -errno, "wait: %s", strerror(errno));
-		signal = sigtimedwait(&set, NULL, &tick);
-		if (signal > 0 && signal != SIGCHLD) {
-			kill(pid, SIGTERM);
-			r = err_set(eb, -EINTR, "ended by signal %d", signal);
+		wait_for_event(w);
+		number = read_signal(w);
+		if (number) {
+			kill(w->pid, SIGTERM);
+			r = err_set(eb, -EINTR, "ended by signal %d", number);
 		}
 		if (!r)
-			r = own_exporter_poll(&from->own, eb);
-		if (!r && now_ms() >= next) {
-			r = recorder_take(recorder, eb);
-			next = now_ms() + READ_EVERY_MS;
-		}
+			r = do_due(w, eb);
 	}
 }
 
@@ -121,7 +195,8 @@ static double seconds_of(struct timeval t)
 	return (double)t.tv_sec + (double)t.tv_usec / 1e6;
 }
 
-static void take_usage(const struct rusage *u, double wall_s, struct bench_result *ret)
+static void take_usage(
+	const struct rusage *u, double wall_s, double progress, struct bench_result *ret)
 {
 	const double values[BENCH_N_METRICS] = {
 		[BENCH_WALL] = wall_s,
@@ -134,6 +209,7 @@ static void take_usage(const struct rusage *u, double wall_s, struct bench_resul
 		[BENCH_WRITES] = (double)u->ru_oublock,
 		[BENCH_VOLUNTARY_SWITCHES] = (double)u->ru_nvcsw,
 		[BENCH_INVOLUNTARY_SWITCHES] = (double)u->ru_nivcsw,
+		[BENCH_PROGRESS] = isnan(progress) ? 0 : progress,
 	};
 
 	memcpy(ret->metrics, values, sizeof(values));
@@ -154,33 +230,78 @@ static int finish(struct recorder *recorder, struct bytes *profile, struct errbu
 	return r;
 }
 
+/* The output's pipe; `ret_write` is the command's. */
+static int open_output(struct watching *w, int *ret_write, struct errbuf *eb)
+{
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_set(eb, -errno, "pipe: %s", strerror(errno));
+	w->output = fds[0];
+	*ret_write = fds[1];
+	return fcntl(w->output, F_SETFL, O_NONBLOCK) < 0
+		       ? err_set(eb, -errno, "fcntl: %s", strerror(errno))
+		       : 0;
+}
+
+/* From the release of the command to its end. */
+static int measure(struct watching *w, struct command *command, struct errbuf *eb)
+{
+	struct rusage usage = {};
+	int r;
+
+	bench_probe_begin(&w->probe, w->pid, w->run->progress);
+	w->begun_ns = clock_monotonic_ns(&clock_system);
+	r = command_release(command, w->run->argv[0], eb);
+	if (r < 0)
+		return r;
+	command->pid = 0; /* waited for here */
+	r = watch(w, &usage, eb);
+	take_usage(&usage, seconds_since(w), w->probe.said, w->result);
+	return r;
+}
+
+static int hold_and_measure(
+	struct watching *w, struct command *command, struct bytes *profile, struct errbuf *eb)
+{
+	_cleanup_close_ int output = -1;
+	char filter[64];
+	int r = w->run->progress ? open_output(w, &output, eb) : 0;
+
+	if (!r)
+		r = hold(w->run->argv, w->run->side, w->run->number, output, command, eb);
+	if (r)
+		return r;
+	if (output >= 0)
+		close(TAKE_FD(output)); /* so that the command's end is that of its output */
+	w->pid = command->pid;
+	snprintf(filter, sizeof(filter), "&pid=%d&children=1", (int)w->pid);
+	r = recorder_new(&w->from->server, filter, &w->recorder, eb);
+	if (!r)
+		r = recorder_resume(w->recorder, eb);
+	if (!r)
+		r = measure(w, command, eb);
+	return r ? r : finish(w->recorder, profile, eb);
+}
+
 int bench_run_sampled(struct bench_sampler *from, const struct bench_run *run,
 	struct bench_result *ret, struct bytes *profile, struct errbuf *eb)
 {
-	_cleanup_(recorder_freep)
-	struct recorder *recorder = NULL;
 	_cleanup_(command_abandon)
 	struct command command = COMMAND_NONE;
-	char filter[64];
-	struct rusage usage = {};
-	int64_t begun_ns;
-	pid_t pid;
-	int r = hold(run->argv, run->side, run->number, &command, eb);
+	const sigset_t set = signals();
+	struct watching w = {
+		.from = from, .run = run, .result = ret, .output = -1, .probe = BENCH_PROBE_NONE};
+	int r;
 
-	if (r < 0)
-		return r;
-	pid = command.pid;
-	snprintf(filter, sizeof(filter), "&pid=%d&children=1", (int)pid);
-	r = recorder_new(&from->server, filter, &recorder, eb);
-	if (!r)
-		r = recorder_resume(recorder, eb);
-	begun_ns = clock_monotonic_ns(&clock_system);
-	if (!r)
-		r = command_release(&command, run->argv[0], eb);
-	if (r < 0)
-		return r;
-	command.pid = 0; /* waited for here */
-	r = watch(from, recorder, pid, &ret->status, &usage, eb);
-	take_usage(&usage, (double)(clock_monotonic_ns(&clock_system) - begun_ns) / 1e9, ret);
-	return r ? r : finish(recorder, profile, eb);
+	w.signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	r = w.signal_fd < 0 ? err_set(eb, -errno, "signalfd: %s", strerror(errno))
+			    : hold_and_measure(&w, &command, profile, eb);
+	bench_probe_done(&w.probe);
+	recorder_freep(&w.recorder);
+	if (w.signal_fd >= 0)
+		close(w.signal_fd);
+	if (w.output >= 0)
+		close(w.output);
+	return r;
 }

@@ -126,6 +126,7 @@ struct cli_comparison {
 	const char *notes;		     /* more lines for the summary, or NULL */
 	const struct render_metric *metrics; /* for charts of pages */
 	size_t n_metrics;
+	const struct render_over_time *over_time; /* or NULL */
 };
 
 /* Checks what can be checked before anything is measured, and fills in what --per is without being given. -EINVAL. */

@@ -148,6 +148,8 @@ static int render_json(
 	json_kv_double(&j, "total_p", c->headline.p);
 	json_kv_double(&j, "drift_p", c->headline.drift);
 	json_kv_double(&j, "geomean", c->headline.geomean - 1);
+	if (c->over_time)
+		render_over_time_json(c->over_time, &j);
 	r = render_diff_json(d, &j);
 	json_object_end(&j);
 	bytes_put_u8(out, '\n');
@@ -182,7 +184,8 @@ static int render_page(
 		&(struct render_diff_page) {.head = (const char *)head.data,
 			.panels = c->o->by != NULL,
 			.metrics = c->metrics,
-			.n_metrics = c->n_metrics},
+			.n_metrics = c->n_metrics,
+			.over_time = c->over_time},
 		out);
 }
 

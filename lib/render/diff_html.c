@@ -108,13 +108,18 @@ static void put_rows(const struct render_diff *d, struct json *j)
 	json_array_end(j);
 }
 
-static void put_values(const char *key, const double *v, size_t n, struct json *j)
+static void put_list(const double *v, size_t n, struct json *j)
 {
-	json_key(j, key);
 	json_array_begin(j);
 	for (size_t i = 0; i < n; i++)
 		json_double(j, v[i]);
 	json_array_end(j);
+}
+
+static void put_values(const char *key, const double *v, size_t n, struct json *j)
+{
+	json_key(j, key);
+	put_list(v, n, j);
 }
 
 static void put_metrics(const struct render_diff_page *page, struct json *j)
@@ -134,6 +139,45 @@ static void put_metrics(const struct render_diff_page *page, struct json *j)
 	json_array_end(j);
 }
 
+static void put_points(
+	const struct render_over_time *o, const char *key, size_t from, size_t to, struct json *j)
+{
+	json_key(j, key);
+	json_array_begin(j);
+	for (size_t i = from; i < to; i++) {
+		const struct render_run_points *p = &o->runs[i];
+
+		json_object_begin(j);
+		put_values("seconds", p->seconds, p->n, j);
+		put_values("progress", p->progress, p->n, j);
+		json_key(j, "values");
+		json_array_begin(j);
+		for (size_t m = 0; m < o->n_metrics; m++)
+			put_list(p->values[m], p->n, j);
+		json_array_end(j);
+		json_object_end(j);
+	}
+	json_array_end(j);
+}
+
+void render_over_time_json(const struct render_over_time *o, struct json *j)
+{
+	json_key(j, "over_time");
+	json_object_begin(j);
+	json_key(j, "metrics");
+	json_array_begin(j);
+	for (size_t m = 0; m < o->n_metrics; m++) {
+		json_object_begin(j);
+		json_kv_string(j, "name", o->names[m]);
+		json_kv_string(j, "unit", o->units[m]);
+		json_object_end(j);
+	}
+	json_array_end(j);
+	put_points(o, "a", 0, o->n_a, j);
+	put_points(o, "b", o->n_a, o->n_a + o->n_b, j);
+	json_object_end(j);
+}
+
 int render_diff_html(
 	const struct render_diff *d, const struct render_diff_page *page, struct bytes *out)
 {
@@ -148,6 +192,8 @@ int render_diff_html(
 	put_side(d, false, &j);
 	put_rows(d, &j);
 	put_metrics(page, &j);
+	if (page->over_time)
+		render_over_time_json(page->over_time, &j);
 	json_object_end(&j);
 	r = render_diff_protobuf(d, &p.tree);
 	render_page_begin(out, d->in.title ? d->in.title : "Difference", &p);

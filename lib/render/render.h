@@ -109,11 +109,26 @@ struct render_metric {
 	const double *a, *b;	 /* in it, as the runs came */
 	size_t n_a, n_b;
 };
+/* What was measured over the time of runs; seconds, progress and each metric's values have as many points as the run has. */
+struct render_over_time {
+	const char *const *names, *const *units; /* of the metrics */
+	size_t n_metrics;
+	const struct render_run_points {
+		const double *seconds, *progress; /* NAN: not known */
+		const double *const *values;	  /* per metric */
+		size_t n;
+	} * runs; /* those of A first */
+	size_t n_a, n_b;
+};
+struct json;
+/* {metrics [{name, unit}], a, b [{seconds[], progress[], values[][]}]}, null where a value is not known, as a member of the object. */
+void render_over_time_json(const struct render_over_time *o, struct json *j);
 struct render_diff_page {
 	const char *head; /* lines above the tables, or NULL */
 	bool panels;	  /* as of render_diff_svg */
 	const struct render_metric *metrics;
 	size_t n_metrics;
+	const struct render_over_time *over_time; /* or NULL */
 };
 /* As render_html: both graphs, each side's own, the table of functions, a chart of each metric. */
 int render_diff_html(const struct render_diff *d, const struct render_diff_page *page,

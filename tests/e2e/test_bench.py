@@ -1,4 +1,5 @@
 """sonde bench: equal work in half the time is −50 %, runs in turns, hooks, a failing command, an exporter that ends with it."""
+import csv
 import json
 import os
 import signal
@@ -45,7 +46,7 @@ class Bench(e2e.WithExporter):
         self.assertAlmostEqual(d['b']['median'] / d['a']['median'], 0.5, delta=0.15)
         with open(f'{self.dir.name}/order') as f:
             self.assertEqual(f.read().split('\n')[:-1], ['slow 1', 'fast 1', 'fast 2', 'slow 2'], out.stderr)
-        self.assertEqual(sorted(os.listdir(f'{self.dir.name}/runs')), [f'fast-{i}.pb.gz' for i in (1, 2)] + ['metrics.csv'] + [f'slow-{i}.pb.gz' for i in (1, 2)])
+        self.assertEqual(sorted(os.listdir(f'{self.dir.name}/runs')), [f'fast-{i}.pb.gz' for i in (1, 2)] + ['metrics.csv', 'series.csv'] + [f'slow-{i}.pb.gz' for i in (1, 2)])
         with open(f'{self.dir.name}/runs/metrics.csv') as f:
             header, *rows = [line.strip().split(',') for line in f]
         user = {tuple(r[:2]): float(r[header.index('user_cpu')]) for r in rows}
@@ -59,11 +60,52 @@ class Bench(e2e.WithExporter):
         got = drive({'page_charts': {'url': f'file://{self.dir.name}/bench.html'}}, self.dir.name)['page_charts']
         self.assertNotIn('error', got, got.get('error'))
 
+    def test_over_time(self):
+        """Points of every run add up to what the kernel counted of the whole; progress comes from the output, which passes through."""
+        script = f'for i in 1 2 3 4; do echo "block $i of {{bin}}"; {self.prog} 100; done'
+        out = self.bench('-n', '2', '--warmup', '0', '--interval', '200ms', '--progress', r'block (\d+)', '--exporter', self.daemon.url, '--directory', 'over', '--per', 'metric:progress',
+                         '-o', 'over.json', 'a=x', 'b=y', '--', 'sh', '-c', script)
+        self.assertIn('block 4 of y\n', out.stderr)
+        with open(f'{self.dir.name}/over.json') as f:
+            d = json.load(f)
+        self.assertEqual(d['per'], 'metric:progress')
+        over = d['over_time']
+        names = [m['name'] for m in over['metrics']]
+        with open(f'{self.dir.name}/over/metrics.csv') as f:
+            whole = {r['side'] + r['run']: r for r in csv.DictReader(f)}
+        for side in 'ab':
+            self.assertEqual(len(over[side]), 2)
+            for i, run in enumerate(over[side]):
+                m = whole[f'{side}{i + 1}']
+                self.assertEqual(float(m['progress']), 4)
+                self.assertEqual(run['progress'][-1], 4)
+                spans = [t - before for before, t in zip([0] + run['seconds'], run['seconds'])]
+                self.assertGreater(min(spans), 0)
+
+                def total(name):
+                    return sum(v * span for v, span in zip(run['values'][names.index(name)], spans) if v is not None)
+                self.assertAlmostEqual(total('cpu') / (float(m['user_cpu']) + float(m['system_cpu'])), 1, delta=0.15)
+                self.assertAlmostEqual(total('minor_faults') / float(m['minor_faults']), 1, delta=0.15)
+                self.assertGreater(max(v or 0 for v in run['values'][names.index('rss')]), 1 << 16)
+        with open(f'{self.dir.name}/over/series.csv') as f:
+            rows = list(csv.DictReader(f))
+        self.assertEqual(len(rows), sum(len(run['seconds']) for side in 'ab' for run in over[side]))
+
+    def test_killed(self):
+        """With -9 too, neither the exporter nor what it holds stays."""
+        p = subprocess.Popen([e2e.program('sonde'), 'bench', 'a=touch killed; exec sleep 5', 'b=true'], cwd=self.dir.name, stderr=subprocess.DEVNULL)
+        e2e.wait_for('the first run', lambda: os.path.exists(f'{self.dir.name}/killed'))
+        children = subprocess.run(['pgrep', '-P', str(p.pid)], capture_output=True, text=True).stdout.split()
+        grandchildren = subprocess.run(['pgrep', '-P', ','.join(children)], capture_output=True, text=True).stdout.split()
+        p.kill()
+        p.wait()
+        e2e.wait_for('the end of all', lambda: not [c for c in children + grandchildren if os.path.exists(f'/proc/{c}')])
+
     def test_failures(self):
         for args, text in ((('a=false', 'b=true'), 'run 0 of a: exit status 1'), (('a=/nowhere/x', 'b=true', '--', '{bin}'), '/nowhere/x: No such file'),
                            (('--prepare', 'exit 3', 'a=true', 'b=true'), '--prepare failed'), (('a=true',), 'expected two commands'),
                            (('a=true', 'a=true'), 'both sides are called a'), (('a=true', 'b=true', '--', 'ls'), 'no {bin}'), (('true', 'b=true'), 'NAME=COMMAND'),
-                           (('--fail-on', 'x', 'a=true', 'b=true'), '--fail-on')):
+                           (('--fail-on', 'x', 'a=true', 'b=true'), '--fail-on'), (('--progress', '(', 'a=true', 'b=true'), '--progress "("')):
             self.assertIn(text, self.bench('--exporter', self.daemon.url, *args, status=2).stderr)
 
     def test_no_exporter(self):
