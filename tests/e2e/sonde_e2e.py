@@ -391,6 +391,11 @@ def compile_c(source, *flags, name='prog', cc='gcc'):
     return f'{d}/{name}'
 
 
+def go_env():
+    """For `go build` without modules; what it compiles of the standard library is kept from one test to the next."""
+    return dict(os.environ, GOCACHE=f'{TOP}/build/cache/go', GO111MODULE='off', GOTOOLCHAIN='local', GOFLAGS='')
+
+
 def go_pprof(*args, timeout=120):
     """Debian's `go tool pprof`."""
     env = dict(os.environ, PPROF_TMPDIR=tempfile.gettempdir(), GOFLAGS='', GOTOOLCHAIN='local')

@@ -11,6 +11,8 @@ import unittest
 
 import sonde_e2e as e2e
 
+BESIDE_OTHERS = True
+
 SONDE = e2e.program('sonde')
 
 GOOD = '''

@@ -7,6 +7,8 @@ import unittest
 
 from sonde_e2e import TOP
 
+BESIDE_OTHERS = True
+
 BREAKS = [
     ('layers', 'lib/base/err.c', '#include "lib/prof/labels.h"\n', 'lib/base may not include lib/prof/labels.h'),
     ('layers', 'scraper/store/append.h', '#include "exporter/keeper/keeper.h"\n', 'may not include exporter/keeper/keeper.h'),

@@ -55,7 +55,7 @@ def go_program(dir):
     with open(f'{dir}/burn.go', 'w') as f:
         f.write(GO_SOURCE)
     subprocess.run([e2e.GO, 'build', '-o', f'{dir}/burngo', f'{dir}/burn.go'], check=True, capture_output=True,
-                   env=dict(os.environ, GO111MODULE='off', GOTOOLCHAIN='local', GOFLAGS='', GOCACHE=f'{dir}/cache'))
+                   env=e2e.go_env())
     return f'{dir}/burngo'
 
 

@@ -9,6 +9,8 @@ import unittest
 
 from sonde_e2e import TOP, build_dir, is_sanitized, program
 
+BESIDE_OTHERS = True
+
 
 @unittest.skipIf(is_sanitized(), 'make install installs a release build')
 class InstallTest(unittest.TestCase):

@@ -11,6 +11,8 @@ import unittest
 import yaml
 from sonde_e2e import TOP, Daemon, Pprof, Workload, compile_c, http_get, is_sanitized, needs_kernel, program, wait_for
 
+BESIDE_OTHERS = True
+
 FOLDER = f'{TOP}/configs/kubernetes'
 SPIN = r'''
 #include <stdint.h>

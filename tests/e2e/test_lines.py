@@ -392,9 +392,7 @@ class Lines(unittest.TestCase):
     def build_go(self, go, *flags):
         if not os.path.exists(go):
             self.skipTest(f'no {go}')
-        # The newer Go compiles its whole library first: it keeps it where it always does.
-        env = dict(os.environ, **({'GOCACHE': f'{self.dir}/cache'} if go == e2e.GO else {}), GO111MODULE='off', GOTOOLCHAIN='local', GOFLAGS='')
-        run(go, 'build', *flags, '-o', 'till-go', 'till.go', cwd=self.dir, env=env)
+        run(go, 'build', *flags, '-o', 'till-go', 'till.go', cwd=self.dir, env=e2e.go_env())
         return f'{self.dir}/till-go'
 
     def test_go(self):

@@ -203,8 +203,7 @@ class Names(e2e.WithExporter):
         d = e2e.program_dir()
         with open(f'{d}/till.go', 'w') as f:
             f.write(BURN_GO)
-        env = dict(os.environ, GOCACHE=f'{d}/cache', GO111MODULE='off', GOTOOLCHAIN='local', GOFLAGS='')
-        subprocess.run([e2e.GO, 'build', '-o', f'{d}/till', f'{d}/till.go'], check=True, env=env)
+        subprocess.run([e2e.GO, 'build', '-o', f'{d}/till', f'{d}/till.go'], check=True, env=e2e.go_env())
         self.check_program(f'{d}/till', 'main.(*till).ring')
 
     def test_stripped_go(self):
@@ -213,13 +212,12 @@ class Names(e2e.WithExporter):
         os.chmod(d, 0o755)
         with open(f'{d}/till.go', 'w') as f:
             f.write(BURN_GO)
-        env = dict(os.environ, GOCACHE=f'{d}/cache', GO111MODULE='off', GOTOOLCHAIN='local', GOFLAGS='')
         tools = {os.path.realpath(go): go for go in (e2e.GO, shutil.which('go')) if go and os.path.exists(go)}
         for i, go in enumerate(tools.values()):
             for mode in ('exe', 'pie') if i == 0 else ('exe',):
                 with self.subTest(f'{go} {mode}'):
                     prog = f'{d}/till{i}{mode}'
-                    subprocess.run([go, 'build', f'-buildmode={mode}', '-ldflags=-s -w', '-o', prog, f'{d}/till.go'], check=True, env=env)
+                    subprocess.run([go, 'build', f'-buildmode={mode}', '-ldflags=-s -w', '-o', prog, f'{d}/till.go'], check=True, env=e2e.go_env())
                     self.check_program(prog, 'main.(*till).ring')
 
     def test_deleted_while_running(self):

@@ -4,7 +4,8 @@ import subprocess
 import unittest
 
 import sonde_e2e as e2e
-from test_cgroups import BURN_C, Cgroups as CgroupTests, hierarchies
+import test_cgroups  # the module: its tests must not become tests of this one
+from test_cgroups import BURN_C, hierarchies
 from test_kubernetes_sd import Api, obj
 from test_web_config import Files
 
@@ -43,7 +44,7 @@ class Kubelet(Api):
 
 @e2e.needs_kernel
 class PodLabels(unittest.TestCase):
-    make, start_in, rmdir, clean = CgroupTests.make, CgroupTests.start_in, staticmethod(CgroupTests.rmdir), CgroupTests.clean
+    make, start_in, rmdir, clean = test_cgroups.Cgroups.make, test_cgroups.Cgroups.start_in, staticmethod(test_cgroups.Cgroups.rmdir), test_cgroups.Cgroups.clean
 
     def setUp(self):
         self.made, self.running = [], []

@@ -13,6 +13,8 @@ import http.server
 from sonde_e2e import Pprof, compile_c, exporter, free_port, go_pprof, http_get, needs_kernel, scraper, wait_for, Workload
 from test_bad_targets import pprof
 
+BESIDE_OTHERS = True
+
 PROMETHEUS = '/usr/bin/prometheus'
 SPIN = r'''
 __attribute__((noinline)) int e2e_spin_leaf(volatile int n) { int s = 0; for (int i = 0; i < n; i++) s += i; return s; }

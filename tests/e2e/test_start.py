@@ -8,6 +8,8 @@ import unittest
 
 from sonde_e2e import exporter, free_port, mounted, mounts_on, needs_kernel, program
 
+BESIDE_OTHERS = True
+
 CAPS = ['bpf', 'perfmon', 'sys_ptrace', 'dac_read_search', 'syslog', 'checkpoint_restore']
 
 
