@@ -120,6 +120,16 @@ static const struct option_spec specs[] = {
 		.help = "Threads that answer requests, and that one "
 			"query may use; 0 means one per CPU."},
 
+	OPTION_HEADING("Files that pages show"),
+	{"symbols.source-dir", OPTION_STRING, FIELD(source_dir), .value = "DIR",
+		.help = "Source files that the web interface shows beside the cost of lines. All "
+			"of "
+			"what lies beneath DIR can then be read by who can reach the scraper, and "
+			"nothing else."},
+	{"web.speedscope-dir", OPTION_STRING, FIELD(speedscope_dir), .value = "DIR",
+		.help = "The static files of speedscope (dist/release of its npm package), served "
+			"on /speedscope/: the web interface then opens profiles in it."},
+
 	OPTIONS_LOG(struct scraper_options),
 };
 

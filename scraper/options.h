@@ -23,6 +23,7 @@ struct scraper_options {
 	uint64_t query_max_memory, query_max_bytes, query_cache_bytes, query_max_nodes,
 		query_threads;
 	int64_t query_timeout_ms;
+	const char *source_dir, *speedscope_dir;
 	const char *log_level, *log_format;
 };
 

@@ -194,6 +194,8 @@ static int make_api(struct scraper_pipeline *p, struct errbuf *eb)
 		.enable_lifecycle = p->o->enable_lifecycle,
 		.enable_admin = p->o->enable_admin,
 		.version = version_number(),
+		.source_dir = p->o->source_dir,
+		.speedscope_dir = p->o->speedscope_dir,
 		.route_prefix = p->route_prefix,
 		.query_timeout_ms = p->o->query_timeout_ms,
 		.max_nodes = (uint32_t)p->o->query_max_nodes,

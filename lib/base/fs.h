@@ -54,6 +54,13 @@ int fs_pwrite_full(struct fs *fs, int fd, const void *buf, size_t n, uint64_t of
 /* Reads a file of at most max_bytes (-EFBIG above), appended to `ret`. The text names the path. */
 int fs_read_file(struct fs *fs, const char *path, size_t max_bytes, struct bytes *ret,
 	struct errbuf *eb) _must_check_;
+/*
+ * Reads the regular file PATH beneath the directory DIR, at most max_bytes (-EFBIG above), appended to `ret`. Nothing outside DIR is
+ * reached, by "..", by links or by a PATH that is absolute: openat2(2) with RESOLVE_BENEATH. -ENOENT: no such file, or one that is no
+ * regular file or lies outside. Not through the seam: for files that the program only shows.
+ */
+int fs_read_beneath(const char *dir, const char *path, size_t max_bytes, struct bytes *ret,
+	struct errbuf *eb) _must_check_;
 /* Writes PATH.tmp, fsyncs, renames to PATH, fsyncs the parent. */
 int fs_write_file(struct fs *fs, const char *path, const void *p, size_t n, mode_t mode,
 	struct errbuf *eb) _must_check_;

@@ -87,8 +87,10 @@ struct api_options {
 	size_t n_flags;
 	bool enable_lifecycle, enable_admin;
 	const char *version;
-	const char *route_prefix; /* as the server's */
-	struct fs *fs;		  /* for settings_path */
+	const char *route_prefix;   /* as the server's */
+	const char *source_dir;	    /* --symbols.source-dir; NULL: no text of source files */
+	const char *speedscope_dir; /* --web.speedscope-dir; NULL: it is not served */
+	struct fs *fs;		    /* for settings_path */
 	const char *
 		settings_path; /* where settings of Grafana's plugins are kept; NULL: they are not */
 	int64_t query_timeout_ms; /* --query.timeout; 0: 2 min */

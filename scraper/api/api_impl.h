@@ -102,6 +102,8 @@ http_handler_fn api_diff;						     /* diff.c */
 http_handler_fn api_import;						     /* import.c */
 http_handler_fn api_query_series;					     /* series.c */
 http_handler_fn api_profiles;						     /* profiles.c */
+http_handler_fn api_speedscope;						     /* speedscope.c */
+http_handler_fn api_lines, api_source;					     /* lines.c */
 http_handler_fn api_top_series;						     /* top_series.c */
 http_handler_fn api_profile_types, api_labels, api_label_values, api_series; /* catalog.c */
 http_handler_fn api_targets, api_scrape_pools, api_status_config, api_status_flags; /* status.c */

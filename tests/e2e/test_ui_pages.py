@@ -4,6 +4,7 @@ import shutil
 import tempfile
 import time
 import unittest
+import urllib.parse
 
 from filled import CPU_TYPES, cpu_samples
 from pprof_target import PprofTarget, encode
@@ -24,6 +25,17 @@ scrape_configs:
       - {{action: labeldrop, regex: env}}
 '''
 BUILDS = [('older', 8 * 3600), ('old', 4 * 3600), ('new', 600)]
+# What of speedscope matters here: a script of its own that asks for the profile that the fragment names, and styles made by it.
+SPEEDSCOPE = {
+    'index.html': '<!DOCTYPE html><html><head><title>speedscope</title><link rel="icon" href="data:,"></head><body><script src="speedscope-X.js"></script></body></html>',
+    'speedscope-X.js': '''
+const style = document.createElement('style');
+style.textContent = 'body { color: rgb(1, 2, 3) }';
+document.head.append(style);
+const p = new URLSearchParams(location.hash.slice(1));
+fetch(p.get('profileURL')).then((r) => r.json()).then((j) => { document.body.textContent = `${p.get('title')} ${j.$schema} ${j.profiles.length}`; });
+''',
+}
 DAMAGED = '01HBADBADBADBADBADBADBADBA'
 
 
@@ -41,7 +53,20 @@ class UiPagesTest(unittest.TestCase):
             f.write('{}')
         cls.target = PprofTarget()
         cls.addClassCleanup(cls.target.__exit__)
-        cls.scraper = scraper(CONFIG.format(target=cls.target.address), data=data)
+        os.makedirs(f'{cls.scratch}/sources/src')
+        with open(f'{cls.scratch}/sources/src/app.c', 'w') as f:
+            f.write(''.join(f'line {i} <i>of</i> app.c\n' for i in range(1, 31)))
+        with open(f'{cls.scratch}/secret.c', 'w') as f:
+            f.write('secret\n')
+        os.symlink(f'{cls.scratch}/secret.c', f'{cls.scratch}/sources/src/link.c')
+        os.symlink('app.c', f'{cls.scratch}/sources/src/inside.c')
+        os.mkfifo(f'{cls.scratch}/sources/src/pipe.c')
+        os.makedirs(f'{cls.scratch}/speedscope')
+        for name, text in SPEEDSCOPE.items():
+            with open(f'{cls.scratch}/speedscope/{name}', 'w') as f:
+                f.write(text)
+        cls.scraper = scraper(CONFIG.format(target=cls.target.address), f'--symbols.source-dir={cls.scratch}/sources',
+                              f'--web.speedscope-dir={cls.scratch}/speedscope', data=data)
         cls.addClassCleanup(cls.scraper.__exit__, None, None, None)
         s = cls.scraper
         with scraper('scrape_configs: []\n') as bare:
@@ -53,8 +78,9 @@ class UiPagesTest(unittest.TestCase):
                              body=encode(CPU_TYPES, CPU_TYPES[1], cpu_samples('alpha'), at * 10**9, 10 * 10**9, 10_000_000))
                 assert r.status == 200, r.text
             url = s.url + '/'
-            stories = {name: {'url': url} for name in ('targets', 'discovery', 'configuration', 'storage', 'builds')}
+            stories = {name: {'url': url} for name in ('targets', 'discovery', 'configuration', 'storage', 'builds', 'lines', 'speedscope')}
             stories['configuration']['expected'] = '404'  # Chromium tells of the job that is not there
+            stories['lines']['expected'] = '404'  # and of the function that no stack has
             stories['bare'] = {'url': bare.url + '/'}
             cls.results = drive(stories, cls.scratch)
 
@@ -76,6 +102,39 @@ class UiPagesTest(unittest.TestCase):
 
     def test_compares_builds(self):
         self.answer('builds')
+
+    def test_cost_per_line(self):
+        self.answer('lines')
+
+    def test_lines(self):
+        """Lines add up to what the function has elsewhere."""
+        s, q = self.scraper, 'query=process_cpu:cpu:nanoseconds:cpu:nanoseconds%7Bbuild_id="new"%7D&start=now-1d'
+        got = s.get(f'/api/v1/lines?{q}&function=work').json['data']
+        self.assertEqual(got['lines'], [{'file': '/src/app.c', 'line': 10, 'self': 0, 'total': 30000000}])
+        self.assertEqual((got['self'], got['total'], got['whole']), (0, 30000000, 45000000))
+        got = s.get(f'/api/v1/lines?{q}&function=leaf').json['data']
+        self.assertEqual(got['lines'][0]['self'], 30000000)
+        self.assertEqual(s.get(f'/api/v1/lines?{q}&function=none').status, 404)
+        self.assertEqual(s.get(f'/api/v1/lines?{q}').status, 400)
+        self.assertEqual(s.get(f'/api/v1/lines?{q}&function=work&group_by=job').status, 400)
+
+    def test_source_is_confined(self):
+        s = self.scraper
+        found = s.get('/api/v1/source?file=/build/of/another/machine/src/app.c').json['data']
+        self.assertEqual((found['path'], found['text'].splitlines()[2]), ('src/app.c', 'line 3 <i>of</i> app.c'))
+        self.assertEqual(s.get('/api/v1/source?file=src/inside.c').json['data']['text'], found['text'])
+        for file in ('../secret.c', 'src/../../secret.c', f'{self.scratch}/secret.c', 'src/link.c', 'src/pipe.c', 'src', '/', '..', 'src/app.c/', '/etc/passwd', '/proc/self/environ'):
+            with self.subTest(file):
+                r = s.get('/api/v1/source?' + urllib.parse.urlencode({'file': file}))
+                self.assertEqual(r.status, 404, r.text)
+                self.assertNotIn('secret\n', r.text)
+        self.assertEqual(s.get('/api/v1/source').status, 400)
+        self.assertEqual(s.get('/speedscope/../secret.c').status, 404)
+        self.assertEqual(s.get('/speedscope/%2e%2e/secret.c').status, 404)
+        self.assertEqual(s.get('/speedscope/none.js').status, 404)
+
+    def test_opens_speedscope(self):
+        self.answer('speedscope')
 
     def test_nothing_to_show(self):
         self.answer('bare')

@@ -11,6 +11,7 @@ import { ExplorePage } from './pages/explore';
 import { FilesPage } from './pages/files';
 import { FunctionsPage } from './pages/functions';
 import { HealthPage } from './pages/health';
+import { LinesPage } from './pages/lines';
 import { ProfilesPage } from './pages/profiles';
 import { StoragePage } from './pages/storage';
 import { DiscoveryPage, TargetsPage } from './pages/targets';
@@ -51,6 +52,7 @@ start({
 	compare: { title: 'Compare', make: () => new ComparePage() },
 	files: { title: 'Files', make: () => new FilesPage() },
 	functions: { title: 'Functions over time', make: () => new FunctionsPage() },
+	lines: { title: 'Cost per line', make: () => new LinesPage() },
 	profiles: { title: 'Single profiles', make: () => new ProfilesPage() },
 	targets: { title: 'Targets', make: () => new TargetsPage() },
 	'service-discovery': { title: 'Service discovery', make: () => new DiscoveryPage() },

@@ -86,6 +86,48 @@ export async function storage({ page, url }) {
 	await fitsNarrow(page);
 }
 
+/** From a function's menu to what its lines cost, beside their text. */
+export async function lines({ page, url }) {
+	const type = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds';
+	await page.goto(`${url}?query=${type}{build_id="new"}&start=now-1d&end=now`);
+	const row = page.locator('.table-row', { hasText: 'leaf' }).first();
+	await row.click({ button: 'right' });
+	await page.getByRole('menuitem', { name: 'Cost per source line' }).click();
+	await waitQuery(page, (p) => p.get('function') === 'leaf' && p.get('query').includes('build_id="new"'));
+	const cost = page.locator('.lines .has-cost');
+	await cost.waitFor();
+	assert.match(await cost.textContent(), /30\.0.ms\s+66\.7%.*10line 10 <i>of<\/i> app\.c$/);
+	assert.equal(await page.locator('.lines tbody tr').count(), 17, 'eight lines around it');
+	assert.match(await page.locator('.section').textContent(), /\/src\/app\.c shown from src\/app\.c/);
+	await fitsNarrow(page);
+	await page.goto(`${url}lines?function=nothing&start=now-1d&end=now`);
+	await page.locator('.state-empty').waitFor();
+	await page.goto(`${url}lines`);
+	await page.getByText('No function is chosen').waitFor();
+}
+
+/** It is served with a policy of its own, under which its script, its styles and the profile work. */
+export async function speedscope({ page, context, url }) {
+	const type = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds';
+	await page.goto(`${url}?query=${type}{build_id="new"}&start=now-1d&end=now`);
+	await page.locator('.panel-flame .panel-body > .facts:not(:empty)').waitFor();
+	for (;;) { // the menu has it once the flags are known
+		await page.getByRole('button', { name: 'Export' }).click();
+		if (await page.getByRole('menuitem', { name: 'Open in speedscope' }).count()) break;
+		await page.keyboard.press('Escape');
+		await page.waitForTimeout(100);
+	}
+	const [other] = await Promise.all([context.waitForEvent('page'), page.getByRole('menuitem', { name: 'Open in speedscope' }).click()]);
+	const refused = [];
+	other.on('console', (m) => m.type() === 'error' && refused.push(m.text()));
+	await other.getByText('file-format-schema.json').waitFor();
+	assert.match(await other.locator('body').textContent(), /build_id="new".* 1$/);
+	assert.equal(await other.evaluate(() => getComputedStyle(document.body).color), 'rgb(1, 2, 3)');
+	assert.deepEqual(refused, []);
+	const csp = (await page.request.get(`${url}speedscope/`)).headers()['content-security-policy'];
+	assert.match(csp, /default-src 'none'; script-src 'self' 'wasm-unsafe-eval';.*connect-src 'self'/);
+}
+
 /** Presets put each build against the one before it, each in its own time. */
 export async function builds({ page, url }) {
 	const type = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds';

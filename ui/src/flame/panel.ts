@@ -24,6 +24,7 @@ export interface Source {
 	paint?: (t: Tree) => Palette; // else by the chosen colours
 	describe?: (t: Tree, node: number) => Node[];
 	exports?: (MenuItem | string | null)[];
+	more?: (name: string) => MenuItem[]; // of the menu of a function
 	summary?: string;
 	side?: Side; // in place of the table of functions
 	text?: (v: number) => string; // of the bars' widths
@@ -410,6 +411,7 @@ export class FlamePanel {
 		return [
 			{ label: 'Callers and callees', hint: 's', pick: () => this.set({ sandwich: name, view: this.p.get('view') === 'table' ? null : this.p.get('view') }) },
 			{ label: 'Search for this name', pick: () => this.searchFor(name) },
+			...(this.source!.more?.(name) ?? []),
 			...(canQuery ? ['Query again',
 				{ label: 'Only stacks with it', hint: 'focus', pick: () => this.set({ focus: exact, at: null }) },
 				{ label: 'Without stacks with it', hint: 'ignore', pick: () => this.set({ ignore: exact, at: null }) },

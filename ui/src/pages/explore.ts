@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One selection: its values over time, and below them its flame graph.
-import { Line, Matrix, ProfileType, Query, get, series } from '../api';
+import { Line, Matrix, ProfileType, Query, address, get, recall, series } from '../api';
 import { fill, h } from '../dom';
 import { FlamePanel, exportLinks } from '../flame/panel';
 import { Panel } from '../panel';
 import { Plot, PlotLine } from '../plot';
 import { QueryBar, readFilters } from '../query_bar';
 import { RangePicker } from '../range_picker';
-import { Page, href, params, set } from '../router';
+import { Page, go, href, params, set } from '../router';
 import { narrowed, parse, print } from '../selector';
 import { integer, rateOf } from '../units';
 import { Range, readRange, resolve, stepFor } from '../time';
 
 const MAX_LINES = 24;
+const LINE_KEYS = ['start', 'end', 'seconds', 'focus', 'ignore', 'hide', 'show', 'show_from', 'profile_id'];
 const PATHS = { profile: 'api/v1/profile', graph: 'api/v1/flamegraph', top: 'api/v1/top' };
 
 export function lineLabel(l: Line, common: Set<string>): string {
@@ -33,6 +34,12 @@ export async function typesOf(range: Query, signal: AbortSignal): Promise<Profil
 	return get<ProfileType[]>('api/v1/profile_types', range, signal);
 }
 
+/** It asks this scraper for the answer by itself. */
+function openSpeedscope(title: string, query: Query): void {
+	const profile = address(PATHS.graph, [...query, ['format', 'speedscope']]);
+	open(`${href('speedscope/')}#profileURL=${encodeURIComponent(profile)}&title=${encodeURIComponent(title)}`, '_blank', 'noopener');
+}
+
 export class ExplorePage implements Page {
 	private readonly bar = new QueryBar((c) => set({ at: null, sandwich: null, profile_id: null, ...c }));
 	private readonly range = new RangePicker((c) => set(c), () => this.refresh());
@@ -44,6 +51,7 @@ export class ExplorePage implements Page {
 	readonly root: HTMLElement;
 	private types: ProfileType[] = [];
 	private shown = '';
+	private hasSpeedscope = false;
 	private now = Date.now() / 1e3;
 	private readonly onKey = (e: KeyboardEvent) => {
 		const target = e.target as HTMLElement;
@@ -56,6 +64,10 @@ export class ExplorePage implements Page {
 		this.graph.body.append(this.plot.root, this.note);
 		this.root = h('div', { class: 'page' }, h('div', { class: 'bars' }, this.bar.root, this.range.root), this.single, this.graph.root, this.flame.root);
 		document.addEventListener('keydown', this.onKey);
+		recall<Record<string, string>>('api/v1/status/flags', []).then((flags) => {
+			this.hasSpeedscope = Boolean(flags['web.speedscope-dir']);
+			if (this.hasSpeedscope && this.shown && this.root.isConnected) this.draw(params());
+		}, () => {}); // without an answer there is one way less to open a profile
 		document.addEventListener('sonde-theme', this.onTheme);
 	}
 
@@ -115,7 +127,8 @@ export class ExplorePage implements Page {
 		fill(this.single, h('strong', {}, ids.length > 1 ? `${ids.length} single profiles` : 'A single profile'), h('span', { class: 'mono muted' }, ids.join(' ')), h('a', { href: href('profiles', new URLSearchParams([...p].filter(([k]) => ['query', 'start', 'end', 'seconds', 'by'].includes(k)))) }, 'All single profiles'),
 			h('button', { type: 'button', class: 'button small', onclick: () => set({ profile_id: null, at: null }) }, 'The whole range'));
 		const asked: Query = [['query', query], ...this.rangeQuery(p), ...readFilters(p), ...p.getAll('group_by').map((g): [string, string] => ['group_by', g]), ...ids.map((id): [string, string] => ['profile_id', id])];
-		this.flame.update({ path: PATHS.graph, query: asked, exports: exportLinks(PATHS, asked) }, p);
+		this.flame.update({ path: PATHS.graph, query: asked, exports: [...exportLinks(PATHS, asked), ...(this.hasSpeedscope ? [{ label: 'Open in speedscope', pick: () => openSpeedscope(query, asked) }] : [])],
+			more: (name) => [{ label: 'Cost per source line', pick: () => go(href('lines', new URLSearchParams([...[...p].filter(([k]) => LINE_KEYS.includes(k)), ['query', query], ['function', name]]))) }] }, p);
 	}
 
 	private loadLines(query: string, p: URLSearchParams, signal: AbortSignal): Promise<Matrix> {
