@@ -16,35 +16,35 @@ void api_profile_types(struct http_request *r, void *arg)
 {
 	_cleanup_api_job_ struct api_job q = {};
 	_cleanup_bytes_ struct bytes out = {};
-	struct query_type *types = NULL;
+	_cleanup_query_type_list_ struct query_type_list types = {};
 	struct errbuf eb = {};
 	struct json j;
-	size_t n = 0;
 	int e;
 
 	if (api_job_begin(&q, r, arg, "profile_types", API_JSON) != 0)
 		return;
 	e = query_types(&q.env, q.params.start_ns, q.params.end_ns, q.params.selectors,
-		q.params.n_selectors, &types, &n, &eb);
+		q.params.n_selectors, &types, &eb);
 	if (e) {
 		api_job_fail(&q, e, &eb);
 		return;
 	}
 	api_job_json_begin(&q, &out, &j);
 	json_array_begin(&j);
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < types.n; i++) {
+		const struct query_type *t = &types.items[i];
+
 		json_object_begin(&j);
-		json_kv_string(&j, "id", types[i].id);
-		json_kv_string(&j, "name", types[i].name);
-		json_kv_string(&j, "sample_type", types[i].sample_type);
-		json_kv_string(&j, "sample_unit", types[i].sample_unit);
-		json_kv_string(&j, "period_type", types[i].period_type);
-		json_kv_string(&j, "period_unit", types[i].period_unit);
-		json_kv_string(&j, "kind", kind_name(types[i].kind));
+		json_kv_string(&j, "id", t->id);
+		json_kv_string(&j, "name", t->name);
+		json_kv_string(&j, "sample_type", t->sample_type);
+		json_kv_string(&j, "sample_unit", t->sample_unit);
+		json_kv_string(&j, "period_type", t->period_type);
+		json_kv_string(&j, "period_unit", t->period_unit);
+		json_kv_string(&j, "kind", kind_name(t->kind));
 		json_object_end(&j);
 	}
 	json_array_end(&j);
-	query_types_free(types, n);
 	api_job_reply_json(&q, &j, &out);
 }
 
@@ -151,25 +151,23 @@ void api_series(struct http_request *r, void *arg)
 {
 	_cleanup_api_job_ struct api_job q = {};
 	_cleanup_bytes_ struct bytes out = {};
-	struct labels *series = NULL;
+	_cleanup_query_series_list_ struct query_series_list series = {};
 	struct errbuf eb = {};
 	struct json j;
-	size_t n = 0;
 	int e = 0;
 
 	if (api_job_begin(&q, r, arg, "series", API_JSON) != 0)
 		return;
 	e = query_series(&q.env, q.params.start_ns, q.params.end_ns, q.params.selectors,
-		q.params.n_selectors, q.params.terms, q.params.limit, &series, &n, &eb);
+		q.params.n_selectors, q.params.terms, q.params.limit, &series, &eb);
 	if (e) {
 		api_job_fail(&q, e, &eb);
 		return;
 	}
 	api_job_json_begin(&q, &out, &j);
 	json_array_begin(&j);
-	for (size_t i = 0; i < n; i++)
-		api_put_labels(&j, NULL, &series[i]);
+	for (size_t i = 0; i < series.n; i++)
+		api_put_labels(&j, NULL, &series.items[i]);
 	json_array_end(&j);
-	query_series_free(series, n);
 	api_job_reply_json(&q, &j, &out);
 }

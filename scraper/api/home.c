@@ -24,16 +24,15 @@ enum {
 struct home {
 	struct api_job q;
 	struct bytes out;
-	struct query_type *types;
-	size_t n_types;
+	struct query_type_list types;
 	char *default_query; /* owned; of the first type when none was asked for */
 	int64_t seconds;
 };
 
 static void home_done(struct home *h)
 {
+	query_type_list_done(&h->types);
 	api_job_done(&h->q);
-	query_types_free(h->types, h->n_types);
 	free(h->default_query);
 	bytes_done(&h->out);
 }
@@ -147,11 +146,11 @@ static void put_form(struct home *h)
 static void put_types(struct home *h)
 {
 	bytes_put_str(&h->out, "<p>");
-	for (size_t i = 0; i < h->n_types; i++) {
+	for (size_t i = 0; i < h->types.n; i++) {
 		bytes_put_str(&h->out, "<span class=\"l\"><a href=\"");
-		put_page_link(h, h->types[i].id, strlen(h->types[i].id));
+		put_page_link(h, h->types.items[i].id, strlen(h->types.items[i].id));
 		bytes_put_str(&h->out, "\">");
-		api_page_put(&h->out, h->types[i].id);
+		api_page_put(&h->out, h->types.items[i].id);
 		bytes_put_str(&h->out, "</a></span> ");
 	}
 	bytes_put_str(&h->out, "</p>\n");
@@ -357,9 +356,9 @@ static int choose_query(struct home *h, struct errbuf *eb)
 	struct api_params *p = &h->q.params;
 	int r;
 
-	if (p->query || !h->n_types)
+	if (p->query || !h->types.n)
 		return 0;
-	h->default_query = xasprintf("%s{}", h->types[0].id);
+	h->default_query = xasprintf("%s{}", h->types.items[0].id);
 	r = query_selector_parse(h->default_query, &p->selectors[0], eb);
 	if (r)
 		return r;
@@ -372,8 +371,7 @@ static void put_body(struct home *h)
 {
 	struct api_params *p = &h->q.params;
 	struct errbuf eb = {};
-	int r = query_types(
-		&h->q.env, p->start_ns, p->end_ns, NULL, 0, &h->types, &h->n_types, &eb);
+	int r = query_types(&h->q.env, p->start_ns, p->end_ns, NULL, 0, &h->types, &eb);
 
 	if (!r)
 		r = choose_query(h, &eb);

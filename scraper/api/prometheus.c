@@ -291,10 +291,9 @@ void api_prometheus_metadata(struct http_request *r, void *arg)
 	const char *metric = http_request_param(r, "metric"),
 		   *limit = http_request_param(r, "limit");
 	int64_t now = clock_realtime_ns(a->o.clock), most = INT64_MAX;
-	struct query_type *types = NULL;
+	_cleanup_query_type_list_ struct query_type_list types = {};
 	struct errbuf eb = {};
 	struct json j;
-	size_t n = 0;
 	int e = 0;
 
 	api_job_init(&q, r, a, "metadata");
@@ -305,23 +304,23 @@ void api_prometheus_metadata(struct http_request *r, void *arg)
 	if (!e)
 		e = api_job_take(&q, now - 86400 * NS_PER_S, &eb);
 	if (!e)
-		e = query_metrics(&q.env, now - 86400 * NS_PER_S, now, NULL, 0, &types, &n, &eb);
+		e = query_metrics(&q.env, now - 86400 * NS_PER_S, now, NULL, 0, &types, &eb);
 	if (e) {
 		api_job_fail(&q, e, &eb);
 		return;
 	}
 	api_job_json_begin(&q, &out, &j);
 	json_object_begin(&j);
-	for (size_t i = 0; i < n && most > 0; i++) {
-		bool again = i && !strcmp(types[i].metric, types[i - 1].metric);
+	for (size_t i = 0; i < types.n && most > 0; i++) {
+		const struct query_type *t = &types.items[i];
+		bool again = i && !strcmp(t->metric, t[-1].metric);
 
-		if (again || (metric && *metric && strcmp(metric, types[i].metric) != 0))
+		if (again || (metric && *metric && strcmp(metric, t->metric) != 0))
 			continue;
-		put_metric(&j, &types[i]);
+		put_metric(&j, t);
 		most--;
 	}
 	json_object_end(&j);
-	query_types_free(types, n);
 	api_job_reply_json(&q, &j, &out);
 }
 

@@ -237,14 +237,13 @@ int prometheus_select(
 	struct prometheus_query *q = ctx;
 	int64_t from = s->start_ns - MAX(s->window_ns, LOOKBACK_NS);
 	int64_t to = s->start_ns + (int64_t)(s->n_points - 1) * s->step_ns;
-	struct query_type *types = NULL;
-	size_t n = 0;
-	int r = query_metrics(&q->q.env, from, to, s->selector, 1, &types, &n, eb);
+	_cleanup_query_type_list_ struct query_type_list types = {};
+	int r = query_metrics(&q->q.env, from, to, s->selector, 1, &types, eb);
 
-	for (size_t i = 0; !r && i < n; i++) {
+	for (size_t i = 0; !r && i < types.n; i++) {
 		struct reading d = {.q = q,
 			.s = s,
-			.type = &types[i],
+			.type = &types.items[i],
 			.name_label = "__name__",
 			.out = ret,
 			.first = ret->n_series,
@@ -254,6 +253,5 @@ int prometheus_select(
 		r = read_metric(&d);
 		interner_done(&d.lines);
 	}
-	query_types_free(types, n);
 	return r;
 }

@@ -436,5 +436,6 @@ void api_pyroscope_values(struct http_request *r, void *arg)
 	for (size_t i = 0; i < values.n; i++)
 		json_string(&j, values.items[i]);
 	json_array_end(&j);
+	query_strings_done(&values); /* before the query's budget */
 	page_end(&p, e, "application/json");
 }

@@ -26,32 +26,30 @@ int querier_profile_types(
 	const Querier__V1__ProfileTypesRequest *in = (const void *)request;
 	Querier__V1__ProfileTypesResponse *out = CONNECT_NEW(c, Querier__V1__ProfileTypesResponse);
 	_cleanup_query_selector_ struct query_selector all = {};
-	struct query_type *types = NULL;
-	size_t n = 0;
+	_cleanup_query_type_list_ struct query_type_list types = {};
 	int r = begin(c, in->start, in->end, NULL, 0, &all, eb);
 
 	if (!r)
-		r = query_types(&c->q.env, c->q.params.start_ns, c->q.params.end_ns, NULL, 0,
-			&types, &n, eb);
+		r = query_types(
+			&c->q.env, c->q.params.start_ns, c->q.params.end_ns, NULL, 0, &types, eb);
 	if (r || !out)
 		return r ? r : arena_error(&c->arena, eb);
 	querier__v1__profile_types_response__init(out);
-	out->profile_types = CONNECT_ARRAY(c, n, Types__V1__ProfileType *);
-	for (size_t i = 0; out->profile_types && i < n; i++) {
+	out->profile_types = CONNECT_ARRAY(c, types.n, Types__V1__ProfileType *);
+	for (size_t i = 0; out->profile_types && i < types.n; i++) {
 		Types__V1__ProfileType *t = CONNECT_NEW(c, Types__V1__ProfileType);
 
 		if (!t)
 			break;
 		types__v1__profile_type__init(t);
-		t->id = connect_text(c, types[i].id);
-		t->name = connect_text(c, types[i].name);
-		t->sample_type = connect_text(c, types[i].sample_type);
-		t->sample_unit = connect_text(c, types[i].sample_unit);
-		t->period_type = connect_text(c, types[i].period_type);
-		t->period_unit = connect_text(c, types[i].period_unit);
+		t->id = connect_text(c, types.items[i].id);
+		t->name = connect_text(c, types.items[i].name);
+		t->sample_type = connect_text(c, types.items[i].sample_type);
+		t->sample_unit = connect_text(c, types.items[i].sample_unit);
+		t->period_type = connect_text(c, types.items[i].period_type);
+		t->period_unit = connect_text(c, types.items[i].period_unit);
 		out->profile_types[out->n_profile_types++] = t;
 	}
-	query_types_free(types, n);
 	return connect_answer(c, &out->base, eb);
 }
 
@@ -189,25 +187,23 @@ int querier_series(struct connect_call *c, const ProtobufCMessage *request, stru
 	Querier__V1__SeriesResponse *out = CONNECT_NEW(c, Querier__V1__SeriesResponse);
 	_cleanup_query_selector_ struct query_selector s = {};
 	_cleanup_interner_ struct interner seen = {};
-	struct labels *series = NULL;
-	size_t n = 0;
+	_cleanup_query_series_list_ struct query_series_list series = {};
 	int r = begin(c, in->start, in->end, in->matchers, in->n_matchers, &s, eb);
 
 	interner_init(&seen, c->q.env.budget);
 	if (!r)
 		r = query_series(&c->q.env, c->q.params.start_ns, c->q.params.end_ns, &s, 1,
-			QUERY_PROFILE_TERMS, 0, &series, &n, eb);
+			QUERY_PROFILE_TERMS, 0, &series, eb);
 	if (r || !out)
 		return r ? r : arena_error(&c->arena, eb);
 	querier__v1__series_response__init(out);
-	out->labels_set = CONNECT_ARRAY(c, n, Types__V1__Labels *);
-	for (size_t i = 0; out->labels_set && i < n; i++) {
-		Types__V1__Labels *l = project(c, in, &series[i], &seen, &r);
+	out->labels_set = CONNECT_ARRAY(c, series.n, Types__V1__Labels *);
+	for (size_t i = 0; out->labels_set && i < series.n; i++) {
+		Types__V1__Labels *l = project(c, in, &series.items[i], &seen, &r);
 
 		if (l)
 			out->labels_set[out->n_labels_set++] = l;
 	}
-	query_series_free(series, n);
 	if (r)
 		return err_set(eb, r, "out of memory for series");
 	return connect_answer(c, &out->base, eb);

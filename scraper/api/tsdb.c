@@ -230,21 +230,21 @@ void api_tsdb(struct http_request *r, void *arg)
 	_cleanup_bytes_ struct bytes out = {};
 	_cleanup_(tallies_done)
 	struct tallies t;
-	struct labels *series = NULL;
+	_cleanup_query_series_list_ struct query_series_list series = {};
 	struct store_stats s;
 	struct errbuf eb = {};
 	struct json j;
-	size_t n = 0, limit;
+	size_t limit;
 	int e;
 
 	tallies_init(&t, NULL);
 	if (api_job_begin(&q, r, arg, "tsdb", API_JSON) != 0)
 		return;
 	e = query_series(&q.env, q.params.start_ns, q.params.end_ns, q.params.selectors,
-		q.params.n_selectors, QUERY_PROMETHEUS_TERMS, 0, &series, &n, &eb);
+		q.params.n_selectors, QUERY_PROMETHEUS_TERMS, 0, &series, &eb);
 	if (!e)
-		e = count_labels(&t, series, n, &eb);
-	query_series_free(series, n);
+		e = count_labels(&t, series.items, series.n, &eb);
+	query_series_list_done(&series);
 	if (!e && !api_take_stats(arg, &s))
 		e = err_set(&eb, -EAGAIN, "the store is not open yet");
 	if (e) {

@@ -110,22 +110,27 @@ static int compare_texts(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int take_texts(const struct catalog *c, struct query_strings *ret)
+static int take_texts(struct catalog *c, struct query_strings *ret, struct errbuf *eb)
 {
-	ret->items = xcalloc(c->texts.n + 1, sizeof(*ret->items));
-	for (size_t i = 0; i < c->texts.n; i++)
-		if (c->texts.items[i].len)
-			ret->items[ret->n++] =
-				xstrndup(c->texts.items[i].bytes, c->texts.items[i].len);
+	*ret = (struct query_strings) {.texts = c->texts};
+	c->texts = (struct interner) {};
+	ret->items = arena_alloc_array(&ret->texts.arena, ret->texts.n + 1, sizeof(*ret->items));
+	if (!ret->items) {
+		int r = arena_error(&ret->texts.arena, eb);
+
+		query_strings_done(ret);
+		return r;
+	}
+	for (size_t i = 0; i < ret->texts.n; i++)
+		if (ret->texts.items[i].len)
+			ret->items[ret->n++] = ret->texts.items[i].bytes;
 	qsort(ret->items, ret->n, sizeof(*ret->items), compare_texts);
 	return 0;
 }
 
 void query_strings_done(struct query_strings *s)
 {
-	for (size_t i = 0; i < s->n; i++)
-		free(s->items[i]);
-	free(s->items);
+	interner_done(&s->texts);
 	*s = (struct query_strings) {};
 }
 
@@ -158,53 +163,64 @@ static int mark_type(
 
 /* Types of what was selected in an open catalog. */
 static int take_types(
-	struct catalog *c, bool gauges, struct query_type **ret, size_t *ret_n, struct errbuf *eb)
+	struct catalog *c, bool gauges, struct query_type_list *ret, struct errbuf *eb)
 {
-	_cleanup_free_ uint8_t *seen = xcalloc(c->scan.n_types + 1, 1);
-	struct type_marks m = {seen, gauges};
-	struct query_type *types;
-	size_t n = 0;
-	int r = visit_hits(c, mark_type, &m, eb);
+	struct type_marks m = {arena_zalloc(&c->scan.arena, c->scan.n_types + 1), gauges};
+	struct arena *a = &ret->arena;
+	int r = m.seen ? visit_hits(c, mark_type, &m, eb) : arena_error(&c->scan.arena, eb);
 
 	if (r)
 		return r;
-	types = xcalloc(c->scan.n_types + 1, sizeof(*types));
-	for (size_t i = 0; i < c->scan.n_types; i++)
-		if (seen[i])
-			query_type_copy(&c->scan.types[i], &types[n++]);
-	qsort(types, n, sizeof(*types), compare_types);
-	*ret = types;
-	*ret_n = n;
-	return 0;
+	*ret = (struct query_type_list) {};
+	arena_init(a, c->scan.env->budget);
+	ret->items = arena_alloc_array(a, c->scan.n_types + 1, sizeof(*ret->items));
+	for (size_t i = 0; ret->items && i < c->scan.n_types; i++) {
+		const struct query_type *t = &c->scan.types[i];
+
+		if (m.seen[i])
+			ret->items[ret->n++] = (struct query_type) {.id = arena_strdup(a, t->id),
+				.name = arena_strdup(a, t->name),
+				.sample_type = arena_strdup(a, t->sample_type),
+				.sample_unit = arena_strdup(a, t->sample_unit),
+				.period_type = arena_strdup(a, t->period_type),
+				.period_unit = arena_strdup(a, t->period_unit),
+				.metric = arena_strdup(a, t->metric),
+				.kind = t->kind};
+	}
+	r = arena_error(a, eb);
+	if (r)
+		query_type_list_done(ret);
+	else
+		qsort(ret->items, ret->n, sizeof(*ret->items), compare_types);
+	return r;
 }
 
 int query_types(struct query_env *env, int64_t start_ns, int64_t end_ns,
-	const struct query_selector *selectors, size_t n_selectors, struct query_type **ret,
-	size_t *ret_n, struct errbuf *eb)
+	const struct query_selector *selectors, size_t n_selectors, struct query_type_list *ret,
+	struct errbuf *eb)
 {
 	_cleanup_catalog_ struct catalog c = {};
 	int r = catalog_open(
 		&c, env, QUERY_PROFILE_TERMS, start_ns, end_ns, selectors, n_selectors, NULL, eb);
 
-	return r ? r : take_types(&c, false, ret, ret_n, eb);
+	return r ? r : take_types(&c, false, ret, eb);
 }
 
 int query_metrics(struct query_env *env, int64_t start_ns, int64_t end_ns,
-	const struct query_selector *selectors, size_t n_selectors, struct query_type **ret,
-	size_t *ret_n, struct errbuf *eb)
+	const struct query_selector *selectors, size_t n_selectors, struct query_type_list *ret,
+	struct errbuf *eb)
 {
 	_cleanup_catalog_ struct catalog c = {};
 	int r = catalog_open(&c, env, QUERY_PROMETHEUS_TERMS, start_ns, end_ns, selectors,
 		n_selectors, NULL, eb);
 
-	return r ? r : take_types(&c, true, ret, ret_n, eb);
+	return r ? r : take_types(&c, true, ret, eb);
 }
 
-void query_types_free(struct query_type *types, size_t n)
+void query_type_list_done(struct query_type_list *l)
 {
-	for (size_t i = 0; i < n; i++)
-		query_type_done(&types[i]);
-	free(types);
+	arena_done(&l->arena);
+	*l = (struct query_type_list) {};
 }
 
 /* ---- labels ---- */
@@ -244,7 +260,7 @@ int query_label_names(struct query_env *env, int64_t start_ns, int64_t end_ns,
 
 	if (!r)
 		r = visit_hits(&c, add_hit_names, NULL, eb);
-	return r ? r : take_texts(&c, ret);
+	return r ? r : take_texts(&c, ret, eb);
 }
 
 /* The label in question. */
@@ -317,7 +333,7 @@ int query_label_values(struct query_env *env, int64_t start_ns, int64_t end_ns,
 	if (!r)
 		r = visit_hits(&v.c, add_hit_values, &v, eb);
 	if (!r)
-		r = take_texts(&v.c, ret);
+		r = take_texts(&v.c, ret, eb);
 	catalog_done(&v.c);
 	return r;
 }
@@ -325,11 +341,20 @@ int query_label_values(struct query_env *env, int64_t start_ns, int64_t end_ns,
 /* ---- series ---- */
 
 struct series_list {
-	struct labels *items;
-	size_t n, cap, limit;
+	struct query_series_list *out;
+	size_t limit;
 	uint8_t *seen; /* per series of the scan */
-	size_t n_seen;
 };
+
+/* The labels in one piece of the list's memory. */
+static int put_labels(struct arena *a, const struct labels_builder *b, struct labels *ret)
+{
+	*ret = (struct labels) {.items = arena_alloc_array(a, b->n + 1, sizeof(*ret->items))};
+	for (; ret->items && ret->n < b->n; ret->n++)
+		ret->items[ret->n] = (struct label) {arena_strdup(a, b->items[ret->n].name),
+			arena_strdup(a, b->items[ret->n].value)};
+	return b->error ? b->error : arena_error(a, NULL);
+}
 
 static int add_series(
 	struct catalog *c, const struct scan_part *p, const struct scan_hit *hit, void *ctx)
@@ -337,9 +362,8 @@ static int add_series(
 	_cleanup_labels_builder_ struct labels_builder b = {};
 	const struct query_type *t = &c->scan.types[hit->type];
 	struct series_list *l = ctx;
-	int r;
 
-	if (l->seen[hit->series] || (l->limit && l->n == l->limit))
+	if (l->seen[hit->series] || (l->limit && l->out->n == l->limit))
 		return 0;
 	l->seen[hit->series] = 1;
 	labels_builder_init(&b);
@@ -350,11 +374,7 @@ static int add_series(
 		if (query_type_label(t, query_type_labels[i]))
 			labels_builder_set(&b, query_type_labels[i],
 				query_type_label(t, query_type_labels[i]));
-	r = alloc_grow(&l->items, &l->cap, l->n + 1, sizeof(*l->items));
-	if (!r)
-		r = labels_builder_finish(&b, &l->items[l->n]);
-	l->n += !r;
-	return r;
+	return put_labels(&l->out->arena, &b, &l->out->items[l->out->n++]);
 }
 
 static int compare_series(const void *a, const void *b)
@@ -362,32 +382,42 @@ static int compare_series(const void *a, const void *b)
 	return labels_compare(a, b);
 }
 
-int query_series(struct query_env *env, int64_t start_ns, int64_t end_ns,
-	const struct query_selector *selectors, size_t n_selectors, enum query_terms terms,
-	size_t limit, struct labels **ret, size_t *ret_n, struct errbuf *eb)
+static int list_series(
+	struct catalog *c, size_t limit, struct query_series_list *ret, struct errbuf *eb)
 {
-	_cleanup_catalog_ struct catalog c = {};
-	struct series_list list = {.limit = limit};
-	int r = catalog_open(&c, env, terms, start_ns, end_ns, selectors, n_selectors, NULL, eb);
+	size_t n = c->scan.series_keys.n;
+	struct series_list list = {
+		.out = ret, .limit = limit, .seen = arena_zalloc(&c->scan.arena, n + 1)};
+	int r;
 
-	list.seen = xcalloc(c.scan.series_keys.n + 1, 1);
+	ret->items = arena_alloc_array(
+		&ret->arena, (limit ? MIN(n, limit) : n) + 1, sizeof(*ret->items));
+	r = list.seen ? arena_error(&ret->arena, eb) : arena_error(&c->scan.arena, eb);
 	if (!r)
-		r = visit_hits(&c, add_series, &list, eb);
-	free(list.seen);
-	if (r) {
-		query_series_free(list.items, list.n);
-		return r;
-	}
-	if (list.n)
-		qsort(list.items, list.n, sizeof(*list.items), compare_series);
-	*ret = list.items;
-	*ret_n = list.n;
-	return 0;
+		r = visit_hits(c, add_series, &list, eb);
+	if (!r)
+		qsort(ret->items, ret->n, sizeof(*ret->items), compare_series);
+	return r;
 }
 
-void query_series_free(struct labels *series, size_t n)
+int query_series(struct query_env *env, int64_t start_ns, int64_t end_ns,
+	const struct query_selector *selectors, size_t n_selectors, enum query_terms terms,
+	size_t limit, struct query_series_list *ret, struct errbuf *eb)
 {
-	for (size_t i = 0; i < n; i++)
-		labels_done(&series[i]);
-	free(series);
+	_cleanup_catalog_ struct catalog c = {};
+	int r = catalog_open(&c, env, terms, start_ns, end_ns, selectors, n_selectors, NULL, eb);
+
+	*ret = (struct query_series_list) {};
+	arena_init(&ret->arena, env->budget);
+	if (!r)
+		r = list_series(&c, limit, ret, eb);
+	if (r)
+		query_series_list_done(ret);
+	return r;
+}
+
+void query_series_list_done(struct query_series_list *l)
+{
+	arena_done(&l->arena);
+	*l = (struct query_series_list) {};
 }

@@ -14,6 +14,7 @@
  * and gauges the mean per series of what lies in (t − step, t], then the sum over the group.
  */
 #pragma once
+#include "lib/base/table.h"
 #include "lib/prof/labels.h"
 #include "lib/tree/choose.h"
 #include "scraper/query/selector.h"
@@ -176,13 +177,32 @@ int query_profiles(struct query_env *env, const struct query_spec *spec, size_t 
 void query_profiles_done(struct query_profiles *p);
 #define _cleanup_query_profiles_ _cleanup_(query_profiles_done)
 
+/* Lists are kept in memory of the query's budget, which must outlive them. */
+
 /* A sorted list of distinct texts. */
 struct query_strings {
-	char **items;
+	const char **items;
 	size_t n;
+	struct interner texts;
 };
 void query_strings_done(struct query_strings *s);
 #define _cleanup_query_strings_ _cleanup_(query_strings_done)
+
+struct query_type_list {
+	struct query_type *items;
+	size_t n;
+	struct arena arena;
+};
+void query_type_list_done(struct query_type_list *l);
+#define _cleanup_query_type_list_ _cleanup_(query_type_list_done)
+
+struct query_series_list {
+	struct labels *items; /* without blocks of their own */
+	size_t n;
+	struct arena arena;
+};
+void query_series_list_done(struct query_series_list *l);
+#define _cleanup_query_series_list_ _cleanup_(query_series_list_done)
 
 /*
  * What there is in parts that have profiles in [start, end]. `selectors` are alternatives; none
@@ -190,13 +210,12 @@ void query_strings_done(struct query_strings *s);
  * row labels of the same set (rows are not read).
  */
 int query_types(struct query_env *env, int64_t start_ns, int64_t end_ns,
-	const struct query_selector *selectors, size_t n_selectors, struct query_type **ret,
-	size_t *ret_n, struct errbuf *eb) _must_check_;
+	const struct query_selector *selectors, size_t n_selectors, struct query_type_list *ret,
+	struct errbuf *eb) _must_check_;
 /* The same in Prometheus' terms: metrics, gauges too. */
 int query_metrics(struct query_env *env, int64_t start_ns, int64_t end_ns,
-	const struct query_selector *selectors, size_t n_selectors, struct query_type **ret,
-	size_t *ret_n, struct errbuf *eb) _must_check_;
-void query_types_free(struct query_type *types, size_t n);
+	const struct query_selector *selectors, size_t n_selectors, struct query_type_list *ret,
+	struct errbuf *eb) _must_check_;
 int query_label_names(struct query_env *env, int64_t start_ns, int64_t end_ns,
 	const struct query_selector *selectors, size_t n_selectors, enum query_terms terms,
 	struct query_strings *ret, struct errbuf *eb) _must_check_;
@@ -207,5 +226,4 @@ int query_label_values(struct query_env *env, int64_t start_ns, int64_t end_ns,
  * `limit` (0: all). */
 int query_series(struct query_env *env, int64_t start_ns, int64_t end_ns,
 	const struct query_selector *selectors, size_t n_selectors, enum query_terms terms,
-	size_t limit, struct labels **ret, size_t *ret_n, struct errbuf *eb) _must_check_;
-void query_series_free(struct labels *series, size_t n);
+	size_t limit, struct query_series_list *ret, struct errbuf *eb) _must_check_;

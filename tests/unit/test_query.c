@@ -648,19 +648,18 @@ static void test_types(void **state)
 		"goroutine:cpu:nanoseconds:cpu:nanoseconds",
 		"goroutine:samples:count:cpu:nanoseconds"};
 	struct query_env env = {.parts = fakes, .n_parts = 2};
-	struct query_type *types;
-	size_t n;
+	struct query_type_list types;
 
 	(void)state;
 	catalogue_records();
-	assert_int_equal(query_types(&env, 0, 1000 * SEC, NULL, 0, &types, &n, NULL), 0);
-	assert_int_equal(n, 4);
-	for (size_t i = 0; i < n; i++)
-		assert_string_equal(types[i].id, want[i]);
-	query_types_free(types, n);
-	assert_int_equal(query_types(&env, 101 * SEC, 101 * SEC, NULL, 0, &types, &n, NULL), 0);
-	assert_int_equal(n, 2);
-	query_types_free(types, n);
+	assert_int_equal(query_types(&env, 0, 1000 * SEC, NULL, 0, &types, NULL), 0);
+	assert_int_equal(types.n, 4);
+	for (size_t i = 0; i < types.n; i++)
+		assert_string_equal(types.items[i].id, want[i]);
+	query_type_list_done(&types);
+	assert_int_equal(query_types(&env, 101 * SEC, 101 * SEC, NULL, 0, &types, NULL), 0);
+	assert_int_equal(types.n, 2);
+	query_type_list_done(&types);
 	drop_records();
 }
 
@@ -721,22 +720,21 @@ static void test_labels(void **state)
 static void test_series(void **state)
 {
 	struct query_env env = {.parts = fakes, .n_parts = 2};
-	struct labels *series;
-	size_t n;
+	struct query_series_list series;
 
 	(void)state;
 	catalogue_records();
 	assert_int_equal(query_series(&env, 0, 1000 * SEC, NULL, 0, QUERY_PROMETHEUS_TERMS, 0,
-				 &series, &n, NULL),
+				 &series, NULL),
 		0);
-	assert_int_equal(n, 7); /* three profile series of two columns, one gauge */
-	assert_string_equal(labels_get(&series[0], "__name__"), "goroutine_cpu_nanoseconds");
-	query_series_free(series, n);
-	assert_int_equal(query_series(&env, 0, 1000 * SEC, NULL, 0, QUERY_PROFILE_TERMS, 3, &series,
-				 &n, NULL),
+	assert_int_equal(series.n, 7); /* three profile series of two columns, one gauge */
+	assert_string_equal(labels_get(&series.items[0], "__name__"), "goroutine_cpu_nanoseconds");
+	query_series_list_done(&series);
+	assert_int_equal(
+		query_series(&env, 0, 1000 * SEC, NULL, 0, QUERY_PROFILE_TERMS, 3, &series, NULL),
 		0);
-	assert_int_equal(n, 3);
-	query_series_free(series, n);
+	assert_int_equal(series.n, 3);
+	query_series_list_done(&series);
 	drop_records();
 }
 

@@ -45,7 +45,40 @@ static int teardown(void **state)
 	return 0;
 }
 
-enum ask { MERGE, OVER_TIME, PROFILES, HEATMAP, N_ASKS };
+enum ask { MERGE, OVER_TIME, PROFILES, HEATMAP, TYPES, NAMES, VALUES, SERIES, N_ASKS };
+
+/* What there is: the lists are charged as long as they are kept. */
+static int ask_catalog(enum ask what, struct query_env *env, struct errbuf *eb)
+{
+	const int64_t end = (1000 + N) * SEC;
+	_cleanup_query_type_list_ struct query_type_list types = {.n = 0};
+	_cleanup_query_strings_ struct query_strings texts = {.n = 0};
+	_cleanup_query_series_list_ struct query_series_list series = {.n = 0};
+	int r;
+
+	switch (what) {
+	case TYPES: r = query_types(env, 0, end, NULL, 0, &types, eb); break;
+	case NAMES:
+		r = query_label_names(env, 0, end, NULL, 0, QUERY_PROFILE_TERMS, &texts, eb);
+		break;
+	case VALUES:
+		r = query_label_values(
+			env, 0, end, NULL, 0, QUERY_PROFILE_TERMS, "job", &texts, eb);
+		break;
+	default: r = query_series(env, 0, end, NULL, 0, QUERY_PROFILE_TERMS, 0, &series, eb);
+	}
+	if (r)
+		return r;
+	assert_int_equal(types.n + texts.n + series.n, what == TYPES	? 2
+						       : what == NAMES	? 8
+						       : what == VALUES ? N_JOBS
+									: 2 * N_JOBS);
+	/* What is kept is charged: at least its own bytes. */
+	assert_true(env->budget->used_bytes >= types.n * sizeof(*types.items) +
+						       texts.n * sizeof(*texts.items) +
+						       series.n * sizeof(*series.items));
+	return 0;
+}
 
 /* Runs one query within `limit` bytes; what it still holds at the end must be nothing. */
 static int ask(enum ask what, uint64_t limit, uint64_t *ret_peak)
@@ -97,6 +130,10 @@ static int ask(enum ask what, uint64_t limit, uint64_t *ret_peak)
 		query_heatmap_done(&h);
 		break;
 	}
+	case TYPES:
+	case NAMES:
+	case VALUES:
+	case SERIES: r = ask_catalog(what, &env, &eb); break;
 	default: {
 		struct query_profiles p = {};
 
@@ -118,7 +155,7 @@ static void test_plan_is_charged(void **state)
 	uint64_t peak;
 
 	(void)state;
-	for (enum ask what = 0; what < N_ASKS; what++) {
+	for (enum ask what = 0; what < TYPES; what++) {
 		assert_int_equal(ask(what, 0, &peak), 0);
 		assert_true(peak > (what == MERGE ? N_JOBS : N / 2) * 48);
 	}

@@ -541,8 +541,7 @@ static void ask_cold(struct query_env *env, enum cold what, int64_t from, int64_
 		.end_ns = to,
 		.step_ns = 15 * NS_PER_S,
 		.group = true};
-	struct labels *series = NULL;
-	size_t n = 0;
+	_cleanup_query_series_list_ struct query_series_list series = {.n = 0};
 
 	assert_int_equal(query_selector_parse(
 				 "process_cpu:cpu:nanoseconds:cpu:nanoseconds{}", &selector, NULL),
@@ -568,10 +567,9 @@ static void ask_cold(struct query_env *env, enum cold what, int64_t from, int64_
 		break;
 	default:
 		assert_int_equal(query_series(env, from, to, &selector, 1, QUERY_PROFILE_TERMS, 0,
-					 &series, &n, NULL),
+					 &series, NULL),
 			0);
-		assert_true(n > 0);
-		query_series_free(series, n);
+		assert_true(series.n > 0);
 	}
 }
 
