@@ -5,7 +5,8 @@
  *     profiles they belong to say together;
  *  2. merge_add.c: rows into a dense array per part and group, then the nodes that were touched;
  *  3. merge_unify.c: the parts' locations to ids of one set of symbols, in order of their keys, and the nodes to ordered trees.
- * Steps 1 and 2 run on all of the query's threads, each piece (a part, or a stretch of its rows) on one.
+ * They run on all of the query's threads, each piece (a part, a stretch of its rows, some of the trees of a group) on one; only names
+ * are read by one thread.
  */
 #pragma once
 #include "scraper/query/coverage.h"
@@ -75,7 +76,8 @@ struct merger {
 	size_t n_sources;
 	struct merge_task *tasks;
 	size_t n_tasks;
-	_Atomic size_t next; /* piece of the step in hand */
+	_Atomic size_t next;	 /* piece of the step in hand */
+	struct unifier *unifier; /* of step 3 */
 
 	pthread_mutex_t lock; /* of what follows */
 	struct merge_nodes *nodes;

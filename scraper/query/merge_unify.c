@@ -7,6 +7,7 @@
 #include "lib/base/alloc.h"
 #include "scraper/query/import.h"
 #include "scraper/query/merge.h"
+#include "scraper/query/workers.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +28,14 @@ struct unifier {
 	struct known *known;
 	size_t n_known, cap_known;
 	uint32_t **maps; /* per part: location → index in known, later → id; NULL: no nodes */
-	struct tree *trees; /* per entry of m->nodes */
+	struct tree *trees; /* per entry of m->nodes; those merged into another are empty */
+	struct stretch *stretches;
+	size_t n_stretches;
+};
+
+/* Trees of one group, next to each other, that one thread merges into the first of them. */
+struct stretch {
+	size_t first, n;
 };
 
 static void unifier_done(struct unifier *u)
@@ -181,15 +189,15 @@ static bool is_ordered(const struct merge_nodes *n)
 }
 
 /* One entry of m->nodes to a tree. */
-static int make_tree(struct unifier *u, size_t i, struct errbuf *eb)
+static int make_tree(struct merger *m, size_t i, struct errbuf *eb)
 {
+	struct unifier *u = m->unifier;
 	struct merge_nodes *n = &u->m->nodes[i];
 	const uint32_t *map = u->maps[n->part];
 	int r;
 
 	for (size_t k = 1; k < n->n; k++)
 		n->location[k] = u->known[map[n->location[k]]].id;
-	u->m->scan.env->stats.nodes += n->n;
 	tree_init(&u->trees[i], u->m->scan.env->budget);
 	r = is_ordered(n)
 		    ? tree_from_ordered(n->parent, n->location, n->self, n->n, &u->trees[i], eb)
@@ -207,28 +215,91 @@ static int by_group(const void *a, const void *b)
 	return (x->part > y->part) - (x->part < y->part);
 }
 
-/* The trees first … first + n - 1 are of one group. */
-static int merge_group(struct unifier *u, size_t first, size_t n, struct errbuf *eb)
+/* The trees that are there among [first, first + n) into `ret`; they go. */
+static int merge_trees(
+	struct unifier *u, size_t first, size_t n, struct tree *ret, struct errbuf *eb)
 {
-	struct query_group *ret = &u->m->out->groups[u->m->out->n_groups++];
 	_cleanup_free_ const struct tree **trees = try_realloc(NULL, n, sizeof(struct tree *));
+	size_t n_trees = 0;
 	int r = 0;
 
 	if (!trees)
 		return merge_no_memory(eb);
-	for (size_t i = 0; i < n; i++)
-		trees[i] = &u->trees[first + i];
+	for (size_t i = first; i < first + n; i++)
+		if (u->trees[i].n)
+			trees[n_trees++] = &u->trees[i];
+	tree_init(ret, u->m->scan.env->budget);
+	if (n_trees != 1) {
+		r = tree_merge(trees, n_trees, ret, eb);
+		for (size_t i = first; i < first + n; i++)
+			tree_done(&u->trees[i]);
+		return r;
+	}
+	for (size_t i = first; i < first + n; i++)
+		if (u->trees[i].n)
+			*ret = u->trees[i];
+		else
+			tree_done(&u->trees[i]);
+	for (size_t i = first; i < first + n; i++)
+		tree_init(&u->trees[i], NULL);
+	return 0;
+}
+
+static int merge_stretch(struct merger *m, size_t i, struct errbuf *eb)
+{
+	const struct stretch *s = &m->unifier->stretches[i];
+	struct tree merged;
+	int r = merge_trees(m->unifier, s->first, s->n, &merged, eb);
+
+	if (r)
+		tree_done(&merged);
+	else
+		m->unifier->trees[s->first] = merged;
+	return r;
+}
+
+/* How many entries from `first` on are of one group. */
+static size_t group_length(const struct merger *m, size_t first)
+{
+	size_t n = 1;
+
+	while (first + n < m->n_nodes && m->nodes[first + n].group == m->nodes[first].group)
+		n++;
+	return n;
+}
+
+/* A group of many trees is cut for the threads that there are; what they leave is merged at the end. */
+static int merge_stretches(struct unifier *u, struct errbuf *eb)
+{
+	struct merger *m = u->m;
+	size_t threads = query_workers_n(m->scan.env->workers) + 1UL;
+	int r;
+
+	u->stretches = arena_alloc_array(&u->arena, m->n_nodes / 2 + 1, sizeof(*u->stretches));
+	r = arena_error(&u->arena, eb);
+	if (r)
+		return r;
+	for (size_t i = 0, n; i < m->n_nodes; i += n) {
+		size_t cuts;
+
+		n = group_length(m, i);
+		cuts = threads > 1 ? MIN(threads, n / 2) : 0;
+		for (size_t k = 0; cuts > 1 && k < cuts; k++)
+			u->stretches[u->n_stretches++] = (struct stretch) {
+				i + n * k / cuts, n * (k + 1) / cuts - n * k / cuts};
+	}
+	return merge_run(m, u->n_stretches, merge_stretch, eb);
+}
+
+/* The trees first … first + n - 1 are of one group. */
+static int merge_group(struct unifier *u, size_t first, size_t n, struct errbuf *eb)
+{
+	struct query_group *ret = &u->m->out->groups[u->m->out->n_groups++];
+	int r;
+
 	if (u->m->nodes[first].group < u->m->cap_group_covered)
 		ret->covered_ns = u->m->group_covered_ns[u->m->nodes[first].group];
-	tree_init(&ret->tree, u->m->scan.env->budget);
-	if (n == 1)
-		ret->tree = u->trees[first];
-	else
-		r = tree_merge((const struct tree *const *)trees, n, &ret->tree, eb);
-	if (n == 1)
-		tree_init(&u->trees[first], NULL);
-	for (size_t i = 0; i < n; i++)
-		tree_done(&u->trees[first + i]);
+	r = merge_trees(u, first, n, &ret->tree, eb);
 	if (!r && u->m->is_mean)
 		r = tree_divide(&ret->tree, MERGE_MEAN_SCALE, eb);
 	if (!r)
@@ -253,11 +324,14 @@ static int run(struct unifier *u, struct errbuf *eb)
 		r = import_known(u, eb);
 	for (size_t p = 0; p < m->scan.n_parts; p++)
 		scan_close_part(&m->scan.parts[p]);
-	for (size_t i = 0; !r && i < m->n_nodes; i++)
-		r = make_tree(u, i, eb);
+	for (size_t i = 0; i < m->n_nodes; i++)
+		m->scan.env->stats.nodes += m->nodes[i].n;
+	if (!r)
+		r = merge_run(m, m->n_nodes, make_tree, eb);
+	if (!r)
+		r = merge_stretches(u, eb);
 	for (size_t i = 0, n; !r && i < m->n_nodes; i += n) {
-		for (n = 1; i + n < m->n_nodes && m->nodes[i + n].group == m->nodes[i].group; n++)
-			;
+		n = group_length(m, i);
 		r = merge_group(u, i, n, eb);
 	}
 	return r;
@@ -270,5 +344,6 @@ int merge_unify(struct merger *m, struct errbuf *eb)
 
 	arena_init(&u.arena, m->scan.env->budget);
 	table_init(&u.by_key, m->scan.env->budget);
+	m->unifier = &u;
 	return run(&u, eb);
 }

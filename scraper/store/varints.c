@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Four lanes over one run. Every byte below 0x80 ends a value, so their number in a stretch is the number of values there.
+ * Four lanes over one run. Every byte below 0x80 ends a value, so their number in a stretch is the number of values there. As many
+ * bytes as values are values of one byte each: counts mostly are. Where the CPU can gather bits (BMI2), it does.
  */
 #include "scraper/store/varints.h"
 #include "lib/base/cleanup.h"
 #include <string.h>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 
 enum { LANES = 4, MIN_BYTES = 128 };
 
@@ -16,7 +20,7 @@ struct lane {
 	size_t at, n; /* where its values go, how many are left */
 };
 
-static size_t count_ends(const uint8_t *p, const uint8_t *end)
+static inline __attribute__((always_inline)) size_t count_ends(const uint8_t *p, const uint8_t *end)
 {
 	size_t n = 0;
 
@@ -39,8 +43,19 @@ static const uint8_t *next_start(const uint8_t *p, const uint8_t *end)
 	return p < end ? p + 1 : end;
 }
 
+/* The low seven bits of each byte, next to each other. */
+static inline __attribute__((always_inline)) uint64_t gather_plain(uint64_t w)
+{
+	w = (w & 0x007f007f007f007fULL) | (w & 0x7f007f007f007f00ULL) >> 1;
+	w = (w & 0x00003fff00003fffULL) | (w & 0x3fff00003fff0000ULL) >> 2;
+	return (w & 0x0fffffffULL) | (w & 0x0fffffff00000000ULL) >> 4;
+}
+
+typedef uint64_t gather_fn(uint64_t w);
+
 /* One value of at most `max` bytes, of which 8 are readable at *p. Without an end among them *bad is set. */
-static inline uint64_t take(const uint8_t **p, unsigned max, uint64_t *bad)
+static inline __attribute__((always_inline)) uint64_t take(
+	const uint8_t **p, unsigned max, gather_fn *gather, uint64_t *bad)
 {
 	uint64_t w, stop;
 
@@ -50,12 +65,11 @@ static inline uint64_t take(const uint8_t **p, unsigned max, uint64_t *bad)
 	stop |= 1ULL << 63;
 	w &= stop ^ (stop - 1);
 	*p += (unsigned)__builtin_ctzll(stop) / 8 + 1;
-	w = (w & 0x007f007f007f007fULL) | (w & 0x7f007f007f007f00ULL) >> 1;
-	w = (w & 0x00003fff00003fffULL) | (w & 0x3fff00003fff0000ULL) >> 2;
-	return (w & 0x0fffffffULL) | (w & 0x0fffffff00000000ULL) >> 4;
+	return gather(w);
 }
 
-static inline void put(uint32_t *v32, uint64_t *v64, size_t i, uint64_t x, uint64_t *bits)
+static inline __attribute__((always_inline)) void put(
+	uint32_t *v32, uint64_t *v64, size_t i, uint64_t x, uint64_t *bits)
 {
 	if (v32)
 		v32[i] = (uint32_t)x;
@@ -81,7 +95,8 @@ static bool take_last(struct lane *l, const uint8_t *end, unsigned max, uint32_t
 	return l->p == end;
 }
 
-static bool make_lanes(const uint8_t *p, size_t len, size_t n, struct lane l[LANES])
+static inline __attribute__((always_inline)) bool make_lanes(
+	const uint8_t *p, size_t len, size_t n, struct lane l[LANES])
 {
 	const uint8_t *end = p + len, *from = p;
 	size_t at = 0;
@@ -98,7 +113,7 @@ static bool make_lanes(const uint8_t *p, size_t len, size_t n, struct lane l[LAN
 }
 
 static inline __attribute__((always_inline)) bool decode(const uint8_t *p, size_t len, size_t n,
-	unsigned max, uint32_t *v32, uint64_t *v64, uint64_t *ret_bits)
+	unsigned max, gather_fn *gather, uint32_t *v32, uint64_t *v64, uint64_t *ret_bits)
 {
 	enum { TAIL = 8 }; /* values that have 8 bytes at least */
 	struct lane l[LANES];
@@ -109,10 +124,10 @@ static inline __attribute__((always_inline)) bool decode(const uint8_t *p, size_
 		return false;
 	together = MIN(MIN(l[0].n, l[1].n), MIN(l[2].n, l[3].n - TAIL));
 	for (size_t i = 0; i < together && !bad; i++) {
-		put(v32, v64, l[0].at + i, take(&l[0].p, max, &bad), &bits);
-		put(v32, v64, l[1].at + i, take(&l[1].p, max, &bad), &bits);
-		put(v32, v64, l[2].at + i, take(&l[2].p, max, &bad), &bits);
-		put(v32, v64, l[3].at + i, take(&l[3].p, max, &bad), &bits);
+		put(v32, v64, l[0].at + i, take(&l[0].p, max, gather, &bad), &bits);
+		put(v32, v64, l[1].at + i, take(&l[1].p, max, gather, &bad), &bits);
+		put(v32, v64, l[2].at + i, take(&l[2].p, max, gather, &bad), &bits);
+		put(v32, v64, l[3].at + i, take(&l[3].p, max, gather, &bad), &bits);
 	}
 	for (unsigned k = 0; k < LANES; k++) {
 		size_t left = k + 1 < LANES ? 0 : TAIL;
@@ -120,7 +135,7 @@ static inline __attribute__((always_inline)) bool decode(const uint8_t *p, size_
 		l[k].at += together;
 		l[k].n -= together;
 		for (; l[k].n > left && !bad; l[k].n--)
-			put(v32, v64, l[k].at++, take(&l[k].p, max, &bad), &bits);
+			put(v32, v64, l[k].at++, take(&l[k].p, max, gather, &bad), &bits);
 	}
 	if (bad || !take_last(&l[3], p + len, max, v32, v64, &bits))
 		return false;
@@ -128,14 +143,77 @@ static inline __attribute__((always_inline)) bool decode(const uint8_t *p, size_
 	return true;
 }
 
+/* Values of one byte each. False: some are longer. */
+static bool widen(const uint8_t *p, size_t n, uint32_t *v32, uint64_t *v64, uint64_t *ret_bits)
+{
+	uint8_t bits = 0;
+
+	for (size_t i = 0; i < n; i++)
+		bits |= p[i];
+	for (size_t i = 0; v32 && i < n; i++)
+		v32[i] = p[i];
+	for (size_t i = 0; v64 && i < n; i++)
+		v64[i] = p[i];
+	*ret_bits = bits;
+	return bits < 0x80;
+}
+
+static bool decode_plain(const uint8_t *p, size_t len, size_t n, unsigned max, uint32_t *v32,
+	uint64_t *v64, uint64_t *ret_bits)
+{
+	return v32 ? decode(p, len, n, max, gather_plain, v32, NULL, ret_bits)
+		   : decode(p, len, n, max, gather_plain, NULL, v64, ret_bits);
+}
+
+#ifdef __x86_64__
+#define BMI2 __attribute__((target("bmi,bmi2,popcnt")))
+
+BMI2 static inline uint64_t gather_bmi2(uint64_t w)
+{
+	return _pext_u64(w, 0x7f7f7f7f7f7f7f7fULL);
+}
+
+BMI2 static bool decode_bmi2(const uint8_t *p, size_t len, size_t n, unsigned max, uint32_t *v32,
+	uint64_t *v64, uint64_t *ret_bits)
+{
+	return v32 ? decode(p, len, n, max, gather_bmi2, v32, NULL, ret_bits)
+		   : decode(p, len, n, max, gather_bmi2, NULL, v64, ret_bits);
+}
+
+bool varints_use_bmi2(void)
+{
+	return __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
+}
+#else
+static bool decode_bmi2(const uint8_t *p, size_t len, size_t n, unsigned max, uint32_t *v32,
+	uint64_t *v64, uint64_t *ret_bits)
+{
+	return decode_plain(p, len, n, max, v32, v64, ret_bits);
+}
+
+bool varints_use_bmi2(void)
+{
+	return false;
+}
+#endif
+
+bool varints_decode(const uint8_t *p, size_t len, size_t n, unsigned max, bool bmi2, uint32_t *v32,
+	uint64_t *v64, uint64_t *ret_bits)
+{
+	if (len == n && len >= MIN_BYTES)
+		return widen(p, n, v32, v64, ret_bits);
+	return bmi2 ? decode_bmi2(p, len, n, max, v32, v64, ret_bits)
+		    : decode_plain(p, len, n, max, v32, v64, ret_bits);
+}
+
 bool varints_u32(const uint8_t *p, size_t len, size_t n, uint32_t *ret, uint64_t *ret_bits)
 {
-	return decode(p, len, n, 5, ret, NULL, ret_bits);
+	return varints_decode(p, len, n, 5, varints_use_bmi2(), ret, NULL, ret_bits);
 }
 
 bool varints_u64(const uint8_t *p, size_t len, size_t n, uint64_t *ret)
 {
 	uint64_t bits;
 
-	return decode(p, len, n, 8, NULL, ret, &bits);
+	return varints_decode(p, len, n, 8, varints_use_bmi2(), NULL, ret, &bits);
 }

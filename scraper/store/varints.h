@@ -16,3 +16,9 @@
  */
 bool varints_u32(const uint8_t *p, size_t len, size_t n, uint32_t *ret, uint64_t *ret_bits);
 bool varints_u64(const uint8_t *p, size_t len, size_t n, uint64_t *ret);
+
+/* Both of them, for tests: `max` bytes a value, into v32 or v64, with this CPU's bit gathering or without. */
+bool varints_decode(const uint8_t *p, size_t len, size_t n, unsigned max, bool bmi2, uint32_t *v32,
+	uint64_t *v64, uint64_t *ret_bits);
+/* Whether this CPU has it. */
+bool varints_use_bmi2(void);

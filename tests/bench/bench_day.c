@@ -3,7 +3,7 @@
  * Queries over a day of 100 targets at 10 s (day_store.h), warm, result cache off: the whole day to one flame graph beside a bare loop
  * that reads, decodes and adds the same columns; one target of the hundred; label values; series over time.
  *
- * One line a figure: name value unit peer value ratio.
+ * One line a figure: name value unit peer value ratio. usage: bench_day [STORE [small|parts|one_target|one_program]]
  */
 #include "scraper/query/query.h"
 #include "scraper/query/workers.h"
@@ -142,17 +142,27 @@ static void bench_whole(struct day *d, const char *name)
 		(double)rows / m.cpu / 1e6, (double)rows / b.cpu / 1e6, b.cpu / m.cpu);
 }
 
-static void bench_one(struct day *d, const char *name)
+/* Little of what there is: one target of the hundred; one program of each, which lies in the rows of all of them. */
+static void bench_part(struct day *d, const char *name, const char *what, const char *selector)
 {
-	struct query q = {
-		.selector =
-			"process_cpu:cpu:nanoseconds:cpu:nanoseconds{instance=\"host-42:7273\"}"};
+	struct query q = {.selector = selector};
 	struct timing t[ROUNDS];
 
 	for (int i = 0; i < ROUNDS; i++)
 		t[i] = merge_once(d, &q);
-	printf("%s_one_target %.2f ms cpu_ms %.2f rows %llu\n", name, median(t, ROUNDS).wall * 1e3,
-		median(t, ROUNDS).cpu * 1e3, (unsigned long long)q.stats.rows);
+	printf("%s_%s %.2f ms cpu_ms %.2f rows %llu pages %llu\n", name, what,
+		median(t, ROUNDS).wall * 1e3, median(t, ROUNDS).cpu * 1e3,
+		(unsigned long long)q.stats.rows, (unsigned long long)q.stats.pages);
+}
+
+static void bench_parts(struct day *d, const char *name, const char *only)
+{
+	if (!only || strcmp(only, "one_program") != 0)
+		bench_part(d, name, "one_target",
+			"process_cpu:cpu:nanoseconds:cpu:nanoseconds{instance=\"host-42:7273\"}");
+	if (d->n_streams > 1 && (!only || strcmp(only, "one_target") != 0))
+		bench_part(d, name, "one_program",
+			"process_cpu:cpu:nanoseconds:cpu:nanoseconds{comm=\"proc-7\"}");
 }
 
 static struct timing values_once(struct day *d, size_t *ret)
@@ -228,15 +238,20 @@ static void bench_rollups(struct day *d, const char *name)
 		median(t, ROUNDS).cpu * 1e3, (unsigned long long)q.stats.rows);
 }
 
-static void bench_store(unsigned n_steps, unsigned n_streams, bool compacted, const char *name)
+static void bench_store(
+	unsigned n_steps, unsigned n_streams, bool compacted, const char *name, const char *only)
 {
 	struct rusage u;
 	struct day d;
 
 	day_open(&d, DAY_TARGETS, n_steps, n_streams, compacted);
-	bench_small(&d, name);
-	bench_one(&d, name);
-	if (compacted)
+	if (!only || !strcmp(only, "small"))
+		bench_small(&d, name);
+	if (!only || strcmp(only, "small") != 0)
+		bench_parts(&d, name, only);
+	if (only)
+		;
+	else if (compacted)
 		bench_rollups(&d, name);
 	else
 		bench_whole(&d, name);
@@ -251,9 +266,9 @@ int main(int argc, char **argv)
 		const char *name;
 		unsigned n_steps, n_streams;
 		bool compacted;
-	} stores[] = {{"corpus", 20, 1, false}, {"day", DAY_STEPS, 1, false},
-		{"day50", DAY_STEPS, 50, false}, {"day_rollups", DAY_STEPS, 1, true},
-		{"day50_rollups", DAY_STEPS, 50, true}};
+	} stores[] = {{"corpus", 20, 1, false}, {"block50", DAY_STEPS_A_BLOCK, 50, false},
+		{"day", DAY_STEPS, 1, false}, {"day50", DAY_STEPS, 50, false},
+		{"day_rollups", DAY_STEPS, 1, true}, {"day50_rollups", DAY_STEPS, 50, true}};
 	const char *threads = getenv("SONDE_BENCH_THREADS");
 	long n = threads ? atol(threads) : sysconf(_SC_NPROCESSORS_ONLN);
 
@@ -262,7 +277,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < ARRAY_SIZE(stores); i++)
 		if (argc < 2 || !strcmp(argv[1], stores[i].name))
 			bench_store(stores[i].n_steps, stores[i].n_streams, stores[i].compacted,
-				stores[i].name);
+				stores[i].name, argc > 2 ? argv[2] : NULL);
 	query_workers_freep(&workers);
 	return 0;
 }

@@ -148,14 +148,13 @@ static void test_unknown_is_named(void **state)
 }
 
 /* The lanes against one value at a time, on runs of every width and on bytes that are no such run. */
-static void test_varints(void **state)
+static void check_varints(bool bmi2)
 {
 	enum { MOST = 400 };
 	uint64_t random = 1, wide[MOST + 1], bits;
 	uint32_t narrow[MOST + 1];
 	unsigned n_together = 0;
 
-	(void)state;
 	for (unsigned round = 0; round < 3000; round++) {
 		_cleanup_bytes_ struct bytes run = {.data = NULL};
 		unsigned width = round % 64 + 1, n = 1 + round % MOST;
@@ -168,8 +167,8 @@ static void test_varints(void **state)
 		}
 		if (round % 3 == 0) /* broken somewhere, the last byte often */
 			run.data[round % 2 ? run.len - 1 : random % run.len] ^= 0x80;
-		ok32 = varints_u32(run.data, run.len, n, narrow, &bits);
-		ok64 = varints_u64(run.data, run.len, n, wide);
+		ok32 = varints_decode(run.data, run.len, n, 5, bmi2, narrow, NULL, &bits);
+		ok64 = varints_decode(run.data, run.len, n, 8, bmi2, NULL, wide, &bits);
 		c = cursor_of(run.data, run.len);
 		for (unsigned i = 0; i < n && (ok32 || ok64); i++) {
 			uint64_t x = cursor_varint(&c);
@@ -185,10 +184,43 @@ static void test_varints(void **state)
 	assert_true(n_together > 500);
 }
 
+static void test_varints(void **state)
+{
+	(void)state;
+	check_varints(false);
+	if (varints_use_bmi2())
+		check_varints(true);
+}
+
+/* One byte a value: as many bytes as values, none of which goes on. */
+static void test_varints_of_one_byte(void **state)
+{
+	enum { RUN = 300 };
+	uint8_t run[RUN];
+	uint64_t wide[RUN], bits;
+	uint32_t narrow[RUN];
+
+	(void)state;
+	for (unsigned i = 0; i < RUN; i++)
+		run[i] = (uint8_t)(i * 7 % 0x80);
+	assert_true(varints_u32(run, RUN, RUN, narrow, &bits));
+	assert_int_equal(bits, 0x7f);
+	assert_true(varints_u64(run, RUN, RUN, wide));
+	for (unsigned i = 0; i < RUN; i++)
+		assert_true(narrow[i] == run[i] && wide[i] == run[i]);
+	for (unsigned i = 0; i < RUN; i++) {
+		run[i] |= 0x80;
+		assert_false(varints_u32(run, RUN, RUN, narrow, &bits));
+		assert_false(varints_u64(run, RUN, RUN, wide));
+		run[i] &= 0x7f;
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_varints),
+		cmocka_unit_test(test_varints_of_one_byte),
 		cmocka_unit_test(test_codecs),
 		cmocka_unit_test(test_extremes),
 		cmocka_unit_test(test_flips),
