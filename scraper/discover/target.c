@@ -9,6 +9,9 @@
 #include "scraper/config/config.h"
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
+
+enum { UNIX_PATH_BYTES = sizeof((struct sockaddr_un) {}.sun_path) - 1 };
 
 void discover_group_done(struct discover_group *g)
 {
@@ -100,10 +103,15 @@ static bool read_duration(
 static void check(struct target *t, const struct labels_builder *b)
 {
 	const char *address = labels_builder_get(b, "__address__"),
-		   *scheme = labels_builder_get(b, "__scheme__");
+		   *scheme = labels_builder_get(b, "__scheme__"),
+		   *unix_socket = labels_builder_get(b, TARGET_UNIX_SOCKET);
 
 	t->state = TARGET_ACTIVE;
-	if (!*address)
+	if (*unix_socket && (*unix_socket != '/' || strlen(unix_socket) > UNIX_PATH_BYTES))
+		invalid(t,
+			"label __unix_socket__: \"%.150s\" is no absolute path of at most %d bytes",
+			unix_socket, UNIX_PATH_BYTES);
+	else if (!*address && !*unix_socket)
 		invalid(t, "no address: relabeling left no __address__");
 	else if (strchr(address, '/'))
 		invalid(t, "\"%.150s\" is not a valid address: it contains a slash", address);
@@ -124,6 +132,11 @@ static int final_labels(struct labels_builder *b, struct target *t)
 	for (size_t i = b->n; i > 0; i--) {
 		if (str_starts_with(b->items[i - 1].name, "__meta_"))
 			labels_builder_set(b, b->items[i - 1].name, "");
+	}
+	/* behind a socket of its own nothing has to be reached by an address */
+	if (!*labels_builder_get(b, "__address__")) {
+		set_if_absent(b, "instance", labels_builder_get(b, TARGET_UNIX_SOCKET));
+		labels_builder_set(b, "__address__", "localhost");
 	}
 	set_if_absent(b, "instance", labels_builder_get(b, "__address__"));
 	r = labels_builder_finish(b, &t->relabeled);

@@ -12,6 +12,9 @@
 
 struct config_job;
 
+/* A target with this label is asked through the socket of that path. */
+#define TARGET_UNIX_SOCKET "__unix_socket__"
+
 /* What a provider knows of one source (a file's n-th group, a pod …). An update replaces the group
  * of that source. */
 struct discover_group {
@@ -32,7 +35,8 @@ struct target {
 	enum target_state state;
 	struct labels discovered; /* before relabeling, with every __meta_ and default label */
 	struct labels relabeled;  /* after it, without __meta_*, with __address__, __scheme__ …,
-				     instance; empty unless active */
+				     instance; empty unless active. With __unix_socket__ the
+				     target is asked through that socket */
 	struct labels labels; /* what series get: relabeled without names that start with __ (other
 				 than __name__) */
 	int64_t interval_ms,

@@ -84,7 +84,9 @@ static struct scrape_type *find_type(struct scrape_target *t, const struct scrap
 		struct scrape_type *type = t->types[i];
 
 		if (!type || strcmp(type->spec.name, spec->name) || strcmp(type->url, url) ||
-			!labels_equal(&type->t.labels, &built->labels))
+			!labels_equal(&type->t.labels, &built->labels) ||
+			strcmp(labels_get(&type->t.relabeled, TARGET_UNIX_SOCKET),
+				labels_get(&built->relabeled, TARGET_UNIX_SOCKET)) != 0)
 			continue;
 		if (!same_kind(&type->spec, spec) && !may_change(type))
 			return NULL;
@@ -98,6 +100,11 @@ static struct scrape_type *find_type(struct scrape_target *t, const struct scrap
 		return type;
 	}
 	return NULL;
+}
+
+static uint64_t socket_key(const char *path)
+{
+	return *path ? hash_xxh3(path, strlen(path)) : 0;
 }
 
 /* Takes what it needs of `spec` and `built`. */
@@ -115,7 +122,8 @@ static struct scrape_type *type_new(struct scrape_target *t, struct scrape_spec 
 	type->url = xstrdup(url);
 	type->has_query = has_query;
 	type->filter = xstrdup(query ? query + 1 : "");
-	type->profiler_key = hash_xxh3(url, strcspn(url, "?"));
+	type->profiler_key = hash_xxh3_seed(url, strcspn(url, "?"),
+		socket_key(labels_get(&type->t.relabeled, TARGET_UNIX_SOCKET)));
 	type->last_error = xstrdup("");
 	scrape_delta_init(&type->delta, t->stage->o.budget);
 	scrape_live_init(&type->live);

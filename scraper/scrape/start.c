@@ -64,6 +64,7 @@ static void on_done(struct http_response *response, void *arg)
 static int start_transfer(struct scrape *s, struct scrape_request *r, struct errbuf *eb)
 {
 	_cleanup_bytes_ struct bytes url = {0};
+	const char *unix_socket = labels_get(&r->type->t.relabeled, TARGET_UNIX_SOCKET);
 	int64_t timeout_ms = scrape_request_timeout_ms(r);
 	uint64_t max = s->o.max_body_bytes;
 	char timeout_header[80];
@@ -78,6 +79,7 @@ static int start_transfer(struct scrape *s, struct scrape_request *r, struct err
 	return http_client_start(s->client,
 		&(struct http_fetch) {
 			.url = (const char *)url.data,
+			.unix_socket = *unix_socket ? unix_socket : NULL,
 			.transport = &r->job->http.transport,
 			.headers = headers,
 			.timeout_ms = (uint32_t)MIN(timeout_ms, (int64_t)UINT32_MAX),

@@ -4,6 +4,7 @@ import gzip
 import http.server
 import json
 import os
+import socketserver
 import ssl
 import threading
 import time
@@ -20,7 +21,7 @@ BESIDE_OTHERS = True
 class Target:
     """An HTTP server that answers every GET with a profile, or as `answer` says, and keeps what it was sent."""
 
-    def __init__(self, answer=None, context=None):
+    def __init__(self, answer=None, context=None, path=None):
         self.requests = []
         target = self
 
@@ -47,10 +48,17 @@ class Target:
             def handle_error(self, *args):
                 pass
 
-        self.s = Server(('127.0.0.1', 0), Handler)
+        class UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+            daemon_threads = True
+            handle_error = Server.handle_error
+
+            def get_request(self):
+                return super().get_request()[0], ('unix', 0)
+
+        self.s = UnixServer(path, Handler) if path else Server(('127.0.0.1', 0), Handler)
         if context:
             self.s.socket = context.wrap_socket(self.s.socket, server_side=True)
-        self.port = self.s.server_address[1]
+        self.port = 0 if path else self.s.server_address[1]
         self.address = f'127.0.0.1:{self.port}'
         threading.Thread(target=self.s.serve_forever, daemon=True).start()
 
@@ -144,6 +152,26 @@ class HttpClientTest(unittest.TestCase):
                 for name in ('stranger', 'misnamed', 'ancient'):
                     self.assertRegex(down(s, name).lower(), 'ssl|tls|certificate', name)
                 self.assertTrue(any(r[4] and 'good' in str(r[4]['subject']) for r in t.requests))
+
+    def test_unix_sockets(self):
+        """Two programs behind sockets, with one address between them or none, and one on the network: each is itself."""
+        f = Files()
+        self.addCleanup(f.close)
+        one, two = self.enterContext(Target(path=f['one'])), self.enterContext(Target(path=f['two']))
+
+        def unix(name, path, rules=''):
+            target = type('Address', (), {'address': 'shop:1'})
+            return job(target, rules, name).replace('["shop:1"]', f'["shop:1"], labels: {{__unix_socket__: {path}}}')
+        no_address = 'relabel_configs: [{target_label: __address__, replacement: ""}]'
+        with Target() as network, scraper(config(unix('one', f['one']), unix('two', f['two']), unix('bare', f['one'], no_address), unix('none', f['three']),
+                                                 job(network, '', 'network'))) as s:
+            for name in ('one', 'two', 'bare', 'network'):
+                up(s, name)
+            self.assertTrue(down(s, 'none'))
+            self.assertEqual({r[2]['Host'] for r in one.requests}, {'shop:1', 'localhost'})
+            self.assertEqual({r[2]['Host'] for r in two.requests}, {'shop:1'})
+            labels = {t['scrapePool']: t['labels'] for t in s.get('/api/v1/targets').json['data']['activeTargets']}
+            self.assertEqual((labels['one']['instance'], labels['bare']['instance']), ('shop:1', f['one']))
 
     def test_redirects(self):
         with Target() as end, Target(lambda h, b: (302, {'Location': f'http://localhost:{end.port}{h.path}'}, b'')) as start:

@@ -130,6 +130,10 @@ static void test_target_states(void **state)
 			TARGET_INVALID, "label __scrape_interval__: \"0s\" cannot be zero"},
 		{"relabel_configs: [{target_label: __scrape_timeout__, replacement: 1m}]", "h:1",
 			TARGET_ACTIVE, ""},
+		{"relabel_configs: [{target_label: __unix_socket__, replacement: run/s}]", "h:1",
+			TARGET_INVALID,
+			"label __unix_socket__: \"run/s\" is no absolute path of at most 107 "
+			"bytes"},
 	};
 
 	(void)state;
@@ -141,6 +145,28 @@ static void test_target_states(void **state)
 		assert_int_equal(x.target.labels.n == 0, cases[i].state != TARGET_ACTIVE);
 		built_done(&x);
 	}
+}
+
+/* Behind a socket no address is needed; without one the socket tells targets apart. */
+static void test_unix_socket(void **state)
+{
+	struct built with =
+		build("relabel_configs: [{target_label: __unix_socket__, replacement: /run/s}]",
+			"h:1", NULL, NULL);
+	struct built without =
+		build("relabel_configs: [{target_label: __unix_socket__, replacement: /run/s}, "
+		      "{target_label: __address__, replacement: ''}]",
+			"h:1", NULL, NULL);
+
+	(void)state;
+	assert_int_equal(with.target.state, TARGET_ACTIVE);
+	assert_string_equal(labels_get(&with.target.labels, "instance"), "h:1");
+	assert_string_equal(labels_get(&with.target.labels, TARGET_UNIX_SOCKET), "");
+	assert_int_equal(without.target.state, TARGET_ACTIVE);
+	assert_string_equal(labels_get(&without.target.labels, "instance"), "/run/s");
+	assert_string_equal(labels_get(&without.target.relabeled, "__address__"), "localhost");
+	built_done(&with);
+	built_done(&without);
 }
 
 static void test_urls(void **state)
@@ -490,6 +516,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_label_life),
 		cmocka_unit_test(test_target_states),
+		cmocka_unit_test(test_unix_socket),
 		cmocka_unit_test(test_urls),
 		cmocka_unit_test(test_hash),
 		cmocka_unit_test_setup_teardown(test_static, setup, teardown),
