@@ -144,5 +144,5 @@ struct abi_config {
 	__u32 bucket_mask; /* buckets of process heads (bpf/process.h), less one; a power of two */
 	__u32 shadow;	   /* one user stack of this many is sent with a copy; 0: none */
 	__u32 file_mask; /* buckets of known files (bpf/unwind_files.h), less one; a power of two */
-	__u32 reserved;
+	__u32 by_fp;	 /* no mappings are told (captures): stacks are walked by frame pointer */
 };

@@ -97,6 +97,12 @@ UNWIND_FN enum unwind_result unwind_step(struct walk *w, enum unwind_place place
 		return walk_cut(w, ABI_CUT_NO_TABLE);
 	if (place == UNWIND_IN_FILE)
 		found = unwind_find(w);
+	if (place == UNWIND_UNTOLD) {
+		w->lacks = 1;
+		w->fp_cut = ABI_CUT_FP_INSANE;
+		walk_set_rule(w, UNWIND_CFA_FP, 0);
+		return unwind_apply(w);
+	}
 	if (found == UNWIND_NO_TABLE || place == UNWIND_SOMEWHERE || place == UNWIND_IN_DATA) {
 		/* A frame pointer would be a guess: in a prologue, or in code that keeps none, it skips callers. */
 		w->lacks = 1;

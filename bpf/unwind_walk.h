@@ -23,6 +23,7 @@ enum unwind_place {
 	UNWIND_IN_JIT_NO_FP, /* the same, by a compiler that uses the frame pointer for other things */
 	UNWIND_IN_DATA,	     /* mappings are known and this is no code */
 	UNWIND_SOMEWHERE,    /* the mappings are not known */
+	UNWIND_UNTOLD,	     /* nor are they ever told: by frame pointer */
 };
 
 #define UNWIND_USER_MAX \
@@ -72,7 +73,7 @@ struct walk {
 	__u32 exact;   /* pc is the instruction to run next; otherwise a return address */
 	__u32 n_steps; /* callers found so far */
 	__u32 by[UNWIND_N_METHODS];
-	__u32 lacks;   /* cut for want of what may still come: mappings, or a table */
+	__u32 lacks; /* for want of what may still come, mappings or a table, it was cut or guessed */
 	__u32 lacking; /* the binary whose table that is, 0: of mappings */
 	__u32 fp_cut;  /* enum abi_cut of a frame pointer that leads nowhere */
 	__u32 cut;     /* enum abi_cut */

@@ -34,6 +34,7 @@ enum {
 	VMA_NODE_WORDS =
 		32, /* nodes have 256 bytes, and pointers to them a type in the low 8 bits */
 	VMA_MAX_LEVELS = 8,
+	VMA_MAX_PIVOTS = 15,
 	VMA_LEAF = 1,  /* enum maple_type */
 	VMA_RANGE = 2, /* the same layout, its slots are nodes */
 	VMA_ARANGE = 3,
@@ -46,7 +47,7 @@ struct vma_place {
 	__u64 start, end, off;
 	__u32 binary, file_mask;
 	__u64 at; /* slot: a node with its type, or a mapping */
-	__u32 is_mapping, pad;
+	__u32 is_mapping, slot, n_pivots, pad;
 	__u64 node[VMA_NODE_WORDS];
 };
 
@@ -71,26 +72,26 @@ struct vma_search {
 static long vma_turn(__u32 level, struct vma_search *s)
 {
 	struct vma_place *v = s->v;
-	__u32 type = v->at >> 3 & 15, i = 0, end, first_slot;
+	__u32 type = v->at >> 3 & 15;
 
 	(void)level;
 	if (type < VMA_LEAF || type > VMA_ARANGE || v->at < UNWIND_PAGE_BYTES ||
 		bpf_probe_read_kernel(v->node, sizeof(v->node), (void *)(v->at & ~255ULL)))
 		return 1;
 	if (type == VMA_ARANGE) {
-		first_slot = 10;
-		end = v->node[30] & 255;
-		if (end > 9)
-			end = 9;
+		v->slot = 10;
+		v->n_pivots = v->node[30] & 15;
 	} else {
-		first_slot = 16;
-		end = v->node[15] ? 15 : v->node[31] & 255;
-		if (end > 15)
-			end = 15;
+		v->slot = 16;
+		v->n_pivots = v->node[15] ? 15 : v->node[31] & 15;
 	}
-	for (__u32 k = 0; k < 15; k++)
-		i += k < end && v->node[1 + k] < v->addr;
-	v->at = v->node[(first_slot + i) & (VMA_NODE_WORDS - 1)];
+	/* What is counted lies in memory, where the verifier does not follow each value. */
+	for (__u32 k = 0; k < VMA_MAX_PIVOTS; k++) {
+		if (k >= v->n_pivots || v->node[1 + k] >= v->addr)
+			break;
+		v->slot++;
+	}
+	v->at = v->node[v->slot & (VMA_NODE_WORDS - 1)];
 	v->is_mapping = type == VMA_LEAF;
 	return type == VMA_LEAF;
 }

@@ -180,6 +180,8 @@ static __always_inline enum unwind_place walker_locate(struct walk *w, __u64 add
 	struct scratch *s = (void *)w - __builtin_offsetof(struct scratch, walk);
 	__u64 word;
 
+	if (config.by_fp)
+		return UNWIND_UNTOLD;
 	if (!find_mapping(&s->place, addr)) {
 		enum unwind_place place = ask_kernel(s, addr);
 

@@ -119,6 +119,7 @@ static int start_roles(
 		.max_frequency_hz = (uint32_t)o->max_frequency_hz,
 		.table_bytes = o->table_bytes,
 		.shadow = (uint32_t)o->shadow,
+		.by_frame_pointer = o->capture && *o->capture,
 		.state_dirs = {*o->symbols_cache_path ? o->symbols_cache_path : NULL},
 		.attacher = o->java_perfmap,
 		.parser = parser_zygote_run,

@@ -102,6 +102,7 @@ static int configure(
 	s->rodata->config.version = ABI_VERSION;
 	s->rodata->config.cost_interval = COST_INTERVAL;
 	s->rodata->config.shadow = o->shadow;
+	s->rodata->config.by_fp = o->by_frame_pointer;
 	s->rodata->config.file_mask = N_FILE_BUCKETS - 1;
 	s->rodata->config.bucket_mask = s->rodata->bucket_mask = N_BUCKETS - 1;
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)

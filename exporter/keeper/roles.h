@@ -28,6 +28,7 @@ struct role_options {
 		max_frequency_hz; /* --profile.max-frequency: both are checked against kernel.perf_event_max_sample_rate */
 	uint64_t table_bytes; /* --unwind.table-bytes */
 	uint32_t shadow;      /* --unwind.shadow */
+	bool by_frame_pointer; /* main tells of no mappings: it captures, or is a test of the kernel half */
 	const char *state_dirs
 		[4]; /* made, mode 0750, and given to `user` before privileges go; NULL-terminated */
 	int (*fetcher)(const void *ctx,

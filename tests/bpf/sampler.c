@@ -113,7 +113,8 @@ int main(int argc, char **argv)
 {
 	uint32_t hz = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 19;
 	int seconds = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 5;
-	const struct role_options o = {.frequency_hz = hz, .max_frequency_hz = hz};
+	const struct role_options o = {
+		.frequency_hz = hz, .max_frequency_hz = hz, .by_frame_pointer = true};
 	struct keeper_setup setup;
 	struct errbuf eb = {0};
 	int r = role_start(&o, &setup, &eb);

@@ -8,7 +8,7 @@ import time
 import unittest
 
 from kernel_half import COMPAT32, FIRST_IS_RETURN, KTHREAD, USER_MODE, KernelSymbols, Sampler, Workload, expand, kind, sample
-from sonde_e2e import compile_c, needs_kernel
+from sonde_e2e import build_dir, compile_c, needs_kernel
 
 
 def read(path):
@@ -251,6 +251,14 @@ class Load(unittest.TestCase):
         sizes = [p['bytes_xlated'] for p in json.loads(out) if p.get('name') == 'sample_cpu']
         self.assertTrue(sizes)
         self.assertLess(min(sizes), 32768)
+
+    def test_the_verifier_is_soon_through(self):
+        """A loop whose states it must follow one by one costs ten times as many instructions, and load time."""
+        out = subprocess.run([f'{build_dir()}/tests/bpf/peers', f'{build_dir()}/bpf/sonde.bpf.all.o', '0', '0'], capture_output=True,
+                             text=True, check=True).stdout
+        verified = {line.split()[0]: int(line.split()[1]) for line in out.splitlines() if line.endswith('verified')}
+        self.assertIn('sample_cpu', verified)
+        self.assertLess(max(verified.values()), 25000, verified)
 
 
 if __name__ == '__main__':

@@ -51,6 +51,7 @@ static void record_layout(void **state)
 		FIELD(abi_config, bucket_mask, 8, 4),
 		FIELD(abi_config, shadow, 12, 4),
 		FIELD(abi_config, file_mask, 16, 4),
+		FIELD(abi_config, by_fp, 20, 4),
 	};
 
 	(void)state;
