@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""What being sampled at 19 Hz costs OCaml programs: CPU time of runs with the exporter and without it, interleaved, and the upper bound
+that the extra share lies below with 95 %.
+
+usage: tests/bench/bench_ocaml.py BUILD_DIR [--pairs 10] [--seconds 4]
+
+Programs: much allocation, many system calls, mostly idle; by Debian's ocamlopt and, where tests have built it, by OCaml 5.3. A run is a
+fixed amount of work, about --seconds long; pairs alternate their order (off on, on off …). The bound is of the mean of the pairs'
+differences by Student's distribution, one-sided; of the idle program differences count as a share of the time that passed. The
+exporter's own CPU time while it ran, all roles, is printed beside.
+"""
+import argparse
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, f'{TOP}/tests/e2e')
+sys.path.insert(0, f'{TOP}/tests/bench')
+
+PROGRAMS = {
+    'allocation': '''
+let rec build n = if n = 0 then [] else (n * 7 mod 13, string_of_int n) :: build (n - 1)
+let step i = List.length (List.sort compare (List.map (fun (a, s) -> (a + i, s)) (build 400)))
+let () = let t = ref 0 in for i = 1 to int_of_string Sys.argv.(1) do t := !t + step (i land 15) done; print_int !t
+''',
+    'system_calls': '''
+let () =
+  let c = open_in_bin "/dev/zero" in
+  let t = ref 0 in
+  for i = 1 to int_of_string Sys.argv.(1) do
+    seek_in c 0; t := !t + int_of_char (input_char c);
+    if Sys.file_exists "/proc/self/comm" then incr t
+  done; print_int !t
+''',
+    'idle': '''
+let () = for i = 1 to int_of_string Sys.argv.(1) do Unix.sleepf 0.001 done
+''',
+}
+# t of Student's distribution, 95 % one-sided, by degrees of freedom
+T95 = [0, 6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771, 1.761, 1.753]
+
+
+def compilers():
+    from sonde_ocaml import built
+    out = {}
+    if subprocess.run(['which', 'ocamlfind'], stdout=subprocess.DEVNULL).returncode == 0 or os.path.exists('/usr/bin/ocamlopt'):
+        version = subprocess.run(['ocamlopt', '-version'], capture_output=True, text=True, check=True).stdout.strip()
+        out[version] = ['ocamlopt']
+    if built():
+        out['5.3.0'] = [built()]
+    return out
+
+
+def compile_all(folder):
+    out = {}
+    for version, cmd in compilers().items():
+        for name, text in PROGRAMS.items():
+            base = f'{folder}/{name}{version.replace(".", "_")}'
+            with open(f'{base}.ml', 'w') as f:
+                f.write(text)
+            unix = ['-I', '+unix', 'unix.cmxa'] if name == 'idle' else []
+            subprocess.run([*cmd, *unix, '-o', base, f'{base}.ml'], check=True, cwd=folder, stderr=subprocess.DEVNULL)
+            out[version, name] = base
+    return out
+
+
+def run_once(program, n):
+    """CPU seconds and seconds that passed."""
+    began = time.monotonic()
+    pid = os.posix_spawn(program, [program, str(n)], os.environ, file_actions=[(os.POSIX_SPAWN_OPEN, 1, '/dev/null', os.O_WRONLY, 0)])
+    _, status, usage = os.wait4(pid, 0)
+    if status:
+        raise RuntimeError(f'{program} {n}: status {status}')
+    return usage.ru_utime + usage.ru_stime, time.monotonic() - began
+
+
+def calibrate(program, name, seconds):
+    if name == 'idle':
+        return int(seconds * 900)
+    n = 100
+    while run_once(program, n)[0] < 0.2:
+        n *= 2
+    return int(n * seconds / run_once(program, n)[0])
+
+
+def with_exporter(build, program, n):
+    from bench_sampler import cpu_of
+    from sonde_e2e import Daemon
+    os.environ['SONDE_BUILD'] = build
+    with Daemon('sonde-exporter', '--profile.frequency=19', '--profile.max-overhead=0') as d:
+        time.sleep(1)
+        before = cpu_of(d.p.pid)
+        cpu, wall = run_once(program, n)
+        return cpu, wall, (cpu_of(d.p.pid) - before) / wall
+
+
+def compare(build, program, name, pairs, seconds):
+    n = calibrate(program, name, seconds)
+    extra, own = [], []
+    with_exporter(build, program, min(n, 1000))  # its symbol file is on disk from here on
+    for i in range(pairs):
+        if i % 2:
+            on = with_exporter(build, program, n)
+            off = run_once(program, n)
+        else:
+            off = run_once(program, n)
+            on = with_exporter(build, program, n)
+        base = off[1] if name == 'idle' else off[0]
+        extra.append((on[0] - off[0]) / base)
+        own.append(on[2])
+    mean, spread = statistics.mean(extra), statistics.stdev(extra) / math.sqrt(pairs)
+    return mean, mean + T95[min(pairs - 1, len(T95) - 1)] * spread, statistics.median(own)
+
+
+def main():
+    ap = argparse.ArgumentParser()
+    ap.add_argument('build')
+    ap.add_argument('--pairs', type=int, default=10)
+    ap.add_argument('--seconds', type=float, default=4)
+    a = ap.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        for (version, name), program in compile_all(folder).items():
+            mean, bound, own = compare(os.path.abspath(a.build), program, name, max(2, a.pairs), a.seconds)
+            print(f'ocaml_{version}_{name} {100 * mean:+.2f} % CPU time, 95 % upper bound {100 * bound:.2f} % (goal 1), '
+                  f'exporter {100 * own:.2f} % of a core', flush=True)
+
+
+if __name__ == '__main__':
+    main()
