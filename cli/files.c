@@ -4,6 +4,7 @@
  */
 #include "cli/files.h"
 #include "lib/base/fs.h"
+#include "lib/base/str.h"
 #include "lib/net/gzip.h"
 #include "lib/prof/text.h"
 #include <fcntl.h>
@@ -69,8 +70,13 @@ int cli_profile_decode(const void *data, size_t n, const char *name, struct byte
 		data = text->data;
 		n = text->len;
 	}
-	r = n && prof_text_is(data, n) ? prof_text_read(data, n, ret, eb)
-				       : prof_decode(data, n, ret, eb);
+	if (n && prof_text_is(data, n))
+		r = prof_text_read(data, n, ret, eb);
+	else
+		r = prof_decode(data, n, ret, eb);
+	/* What it says is right, but does not help whoever gave the wrong file. */
+	if (r == -EBADMSG && eb && str_starts_with(eb->text, "malformed"))
+		r = err_prefix(eb, r, "neither a whole pprof profile nor text");
 	return r < 0 ? err_prefix(eb, r, "%s", name) : 0;
 }
 

@@ -35,6 +35,18 @@ bool prof_text_next(const char *p, size_t n, size_t *at, struct prof_text_line *
 	return true;
 }
 
+int prof_text_check(const struct prof_text_line *line, size_t n_frames, struct errbuf *eb)
+{
+	if (line->n > PROF_TEXT_MAX_LINE)
+		return err_set(eb, -EBADMSG, "line %zu has %zu bytes: expected stacks, at most %d",
+			line->number, line->n, PROF_TEXT_MAX_LINE);
+	if (n_frames > PROF_TEXT_MAX_FRAMES)
+		return err_set(eb, -EBADMSG,
+			"line %zu: a stack of more than %d frames: expected fewer", line->number,
+			PROF_TEXT_MAX_FRAMES);
+	return 0;
+}
+
 /* The number behind the last blank: where the blank is. False when there is none. */
 static bool cut_number(const char *p, size_t n, size_t *ret_blank, double *ret)
 {
@@ -68,6 +80,15 @@ static uint32_t add_frame(struct folded *f, const char *name, size_t n)
 	return prof_builder_location(f->b, 0, PROF_NONE, &line, 1);
 }
 
+static size_t count_frames(const char *p, size_t n)
+{
+	size_t count = 1;
+
+	for (const char *at = p; (at = memchr(at, ';', n - (size_t)(at - p))); at++)
+		count++;
+	return count;
+}
+
 static int add_stack(struct folded *f, const char *p, size_t n, int64_t value)
 {
 	size_t depth = 0;
@@ -93,14 +114,18 @@ static int add_line(
 {
 	size_t blank, second;
 	double value, before;
+	int r = prof_text_check(line, 0, eb);
 
+	if (r < 0)
+		return r;
 	if (!cut_number(line->p, line->n, &blank, &value) || fabs(value) > 9e18)
 		return err_set(eb, -EBADMSG,
 			"%sline %zu: expected folded stacks: FRAME;FRAME;FRAME NUMBER",
 			line->number == 1 ? "neither a pprof profile nor stacks as text: " : "",
 			line->number);
 	*ret_two = cut_number(line->p, blank, &second, &before);
-	return add_stack(f, line->p, blank, llround(value));
+	r = prof_text_check(line, count_frames(line->p, blank), eb);
+	return r < 0 ? r : add_stack(f, line->p, blank, llround(value));
 }
 
 static int read_folded(const char *p, size_t n, struct folded *f, struct errbuf *eb)

@@ -15,8 +15,9 @@ bool prof_text_is(const void *data, size_t len);
  *    numbers is a difference and is refused.
  *  - perf script: a sample's head line and its frames, leaf first. Values: samples/count and the first event's period,
  *    cpu/nanoseconds for the clocks, else EVENT/count; samples of other events have 0 there. Labels: comm, pid, tid, event.
- * -EBADMSG with the line, -ENOMEM.
+ * -EBADMSG with the line, also of one of more than PROF_TEXT_MAX_LINE bytes and of a stack of more than PROF_TEXT_MAX_FRAMES; -ENOMEM.
  */
+enum { PROF_TEXT_MAX_LINE = 16 << 20, PROF_TEXT_MAX_FRAMES = 1 << 18 };
 int prof_text_read(
 	const void *data, size_t len, struct profile *ret, struct errbuf *eb) _must_check_;
 
@@ -31,3 +32,6 @@ struct prof_text_line {
 	size_t n, number; /* from 1 */
 };
 bool prof_text_next(const char *p, size_t n, size_t *at, struct prof_text_line *line);
+/* Lines and stacks are not longer than anything that a profiler writes: -EBADMSG. */
+int prof_text_check(
+	const struct prof_text_line *line, size_t n_frames, struct errbuf *eb) _must_check_;

@@ -290,7 +290,10 @@ static int read_line(struct reading *k, const struct prof_text_line *line, struc
 {
 	struct span s = {line->p, line->n}, bare = skip_blanks(s);
 	bool was_first = !k->event.n;
+	int r = prof_text_check(line, k->n_stack, eb);
 
+	if (r < 0)
+		return r;
 	if (!bare.n) {
 		end_sample(k);
 		return 0;

@@ -114,6 +114,13 @@ class Diff(unittest.TestCase):
         stacks = {line.rsplit(' ', 2)[0]: tuple(map(int, line.rsplit(' ', 2)[1:])) for line in folded}
         self.assertEqual(stacks['main;fresh'][0], 0)
         self.assertGreater(stacks['main;old_only'][0], 0)
+        # as flamegraph.pl takes a line apart: the second column first, then whether what is left ends in a number too
+        number = r'^(.*)\s+?(\d+(?:\.\d*)?)$'
+        for line in folded + self.diff('a', '--', 'b', '--format', 'folded', '--lines').splitlines():
+            left, after = re.match(number, line).groups()
+            stack, before = re.match(number, left).groups()
+            self.assertIsNone(re.match(number, stack), line)
+            self.assertTrue(int(before) + int(after) > 0 and stack.startswith('main'), line)
         self.assertIn('self_verdict', self.diff('a', '--', 'b', '--format', 'csv').splitlines()[0])
         markdown = self.diff('a', '--', 'b', '-o', '-', '--format', 'md', '--top', '3').splitlines()
         self.assertEqual(sum(line.endswith('` |') for line in markdown), 3)

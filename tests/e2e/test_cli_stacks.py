@@ -1,4 +1,5 @@
 """sonde flamegraph, top, query and push: text of other tools, pictures, a scraper's store and back, errors."""
+import gzip
 import os
 import shutil
 import subprocess
@@ -107,6 +108,16 @@ class Stacks(WithFiles):
         self.assertIn(f'{bad}: line 2: expected folded stacks', self.run_sonde('flamegraph', bad, status=1).stderr)
         two = self.file('two.txt', 'a;b 1 2\n')
         self.assertIn('two numbers', self.run_sonde('flamegraph', two, status=1).stderr)
+        head = 'prog 10/11 [003] 12.5:  1 cpu-clock:\n'
+        for name, data, text in (('binary', bytes(range(256)) * 64, 'neither a whole pprof profile nor text'), ('cut.gz', gzip.compress(os.urandom(9999))[:999], 'gzip: truncated after 999 bytes'),
+                                 ('cut.pb', encode([(['leaf'] * 99, (1, 2), {})])[:200], 'neither a whole pprof profile nor text'), ('long', 'x' * (17 << 20), 'line 1 has 17825792 bytes'),
+                                 ('deep', 'f;' * (1 << 18) + 'g 1\n', 'line 1: a stack of more than 262144 frames'), ('tall.txt', head + '\t 1 f\n' * ((1 << 18) + 2), 'a stack of more than 262144 frames'),
+                                 ('frame.txt', head + '\t zz f (/x)\n', 'line 2: expected a frame'), ('comments', '# nothing\n\n', 'neither a pprof profile nor stacks')):
+            path = self.file(name, data)
+            for command in ('fold', 'flamegraph', 'top'):
+                error = self.run_sonde(command, path, status=1).stderr
+                self.assertTrue(error.startswith(f'sonde: {path}: ') and text in error, error)
+            self.assertIn(f'{path}: ', self.run_sonde('diff', path, path, status=2).stderr)
         self.assertIn('/no/such/file', self.run_sonde('top', '/no/such/file', status=1).stderr)
         self.run_sonde('flamegraph', status=2)
 
