@@ -23,26 +23,60 @@ static void weigh(const struct tree *t, uint64_t *ret)
 			ret[t->parent[i]] = UINT64_MAX;
 }
 
-/* The n-th largest of the values, found a byte at a time from the top; *ret_above: how many exceed it. */
-static uint64_t nth_largest(const uint64_t *v, size_t n_items, size_t n, size_t *ret_above)
+/* Bins that are 1/256 of their values wide at most; below 512 each value has its own. */
+enum { EXACT_BINS = 512, MANTISSA_BITS = 8, N_BINS = EXACT_BINS + 55 * 256 };
+
+static unsigned bin_of(uint64_t v)
 {
-	uint64_t found = 0, mask = 0;
-	size_t above = 0;
+	unsigned e;
 
-	for (int shift = 56; shift >= 0; shift -= 8) {
-		size_t count[256] = {0};
-		unsigned byte = 255;
+	if (v < EXACT_BINS)
+		return (unsigned)v;
+	e = 63U - (unsigned)__builtin_clzll(v);
+	return EXACT_BINS + (e - 9) * 256 + (unsigned)(v >> (e - MANTISSA_BITS) & 255);
+}
 
-		for (size_t i = 0; i < n_items; i++)
-			if ((v[i] & mask) == found)
-				count[v[i] >> shift & 255]++;
-		while (above + count[byte] < n)
-			above += count[byte--];
-		found |= (uint64_t)byte << shift;
-		mask |= 255ULL << shift;
-	}
+static int compare_u64(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x < y) - (x > y);
+}
+
+/*
+ * The n-th largest of the values: by bins, then among those of one bin alone. *ret_above: how many exceed it. -ENOMEM.
+ */
+static int nth_largest(
+	const uint64_t *v, size_t n_items, size_t n, uint64_t *ret, size_t *ret_above)
+{
+	_cleanup_free_ uint32_t *count = try_realloc(NULL, N_BINS, sizeof(*count));
+	_cleanup_free_ uint64_t *of_bin = NULL;
+	size_t above = 0, n_of_bin = 0, at;
+	unsigned bin = N_BINS - 1;
+
+	if (!count)
+		return -ENOMEM;
+	memset(count, 0, N_BINS * sizeof(*count));
+	for (size_t i = 0; i < n_items; i++)
+		count[bin_of(v[i])]++;
+	while (above + count[bin] < n)
+		above += count[bin--];
 	*ret_above = above;
-	return found;
+	*ret = bin;
+	if (bin < EXACT_BINS)
+		return 0;
+	of_bin = try_realloc(NULL, count[bin], sizeof(*of_bin));
+	if (!of_bin)
+		return -ENOMEM;
+	for (size_t i = 0; i < n_items; i++)
+		if (bin_of(v[i]) == bin)
+			of_bin[n_of_bin++] = v[i];
+	qsort(of_bin, n_of_bin, sizeof(*of_bin), compare_u64);
+	*ret = of_bin[n - above - 1];
+	for (at = n - above - 1; at && of_bin[at - 1] == *ret; at--)
+		;
+	*ret_above = above + at;
+	return 0;
 }
 
 static int copy_tree(const struct tree *in, struct tree *ret, struct errbuf *eb)
@@ -65,79 +99,106 @@ static int copy_tree(const struct tree *in, struct tree *ret, struct errbuf *eb)
 	return r;
 }
 
-/* What is cut below each kept node. */
-struct cut {
-	int64_t value;
-	uint32_t n;
+/* A node that stays, and what is cut below it. */
+struct kept {
+	uint32_t node, n_cut;
+	int64_t cut;
 };
 
 struct limiting {
 	uint64_t *weight;
-	bool *keep;
-	struct cut *cuts;
-	uint32_t *to;
+	uint32_t *to; /* place in kept, or TREE_NONE */
+	struct kept *kept;
+	size_t n_kept;
 };
 
 static void limiting_done(struct limiting *l)
 {
 	free(l->weight);
-	free(l->keep);
-	free(l->cuts);
+	free(l->kept);
 	free(l->to);
 }
 
-static int limiting_init(struct limiting *l, size_t n)
+static int limiting_init(struct limiting *l, size_t n, size_t max_nodes)
 {
 	l->weight = try_realloc(NULL, n, sizeof(*l->weight));
-	l->keep = try_realloc(NULL, n, sizeof(*l->keep));
-	l->cuts = try_realloc(NULL, n, sizeof(*l->cuts));
+	l->kept = try_realloc(NULL, max_nodes, sizeof(*l->kept));
 	l->to = try_realloc(NULL, n, sizeof(*l->to));
-	if (!l->weight || !l->keep || !l->cuts || !l->to)
-		return -ENOMEM;
-	memset(l->cuts, 0, n * sizeof(*l->cuts));
-	return 0;
+	return l->weight && l->kept && l->to ? 0 : -ENOMEM;
 }
 
-/* Returns how many kept nodes have something cut below them. */
-static size_t choose(struct limiting *l, const struct tree *in, size_t max_nodes)
+/*
+ * Whose parent stays is kept or the top of a cut subtree; what follows until the next of either is in that subtree, since nodes are in
+ * preorder. Sets how many kept nodes have something cut below them.
+ */
+static int choose(struct limiting *l, const struct tree *in, size_t max_nodes, size_t *ret_n_cut)
 {
 	size_t above, ties, n_cut = 0;
 	uint64_t least;
+	uint32_t owner = 0;
 
 	weigh(in, l->weight);
-	least = nth_largest(l->weight, in->n, max_nodes, &above);
+	if (nth_largest(l->weight, in->n, max_nodes, &least, &above) < 0)
+		return -ENOMEM;
 	ties = max_nodes - above;
 	for (size_t i = 0; i < in->n; i++) {
-		l->keep[i] = l->weight[i] > least || (l->weight[i] == least && ties > 0);
-		if (l->keep[i] && l->weight[i] == least)
-			ties--;
-	}
-	/* Backwards, so that the count of a cut subtree reaches its topmost node before that
-	 * reaches its kept parent. */
-	for (size_t i = in->n; i-- > 1;) {
-		struct cut *up = &l->cuts[in->parent[i]];
+		bool is_tie = l->weight[i] == least;
 
-		if (l->keep[i])
+		if (l->weight[i] > least || (is_tie && ties)) {
+			ties -= is_tie;
+			l->to[i] = (uint32_t)l->n_kept;
+			l->kept[l->n_kept++] = (struct kept) {.node = (uint32_t)i};
 			continue;
-		up->n += l->cuts[i].n + 1;
-		if (l->keep[in->parent[i]])
-			up->value = tree_add(up->value, in->total[i]);
+		}
+		l->to[i] = TREE_NONE;
+		if (l->to[in->parent[i]] != TREE_NONE) {
+			owner = l->to[in->parent[i]];
+			l->kept[owner].cut = tree_add(l->kept[owner].cut, in->total[i]);
+			n_cut += !l->kept[owner].n_cut;
+		}
+		l->kept[owner].n_cut++;
 	}
-	for (size_t i = 0; i < in->n; i++)
-		n_cut += l->keep[i] && l->cuts[i].n;
-	return n_cut;
+	*ret_n_cut = n_cut;
+	return 0;
 }
 
-/* Puts the CUT child of the kept node `i` after all its kept descendants. */
-static int close_node(struct limiting *l, size_t i, struct tree *ret, struct errbuf *eb)
+/* Puts the CUT child of a kept node, which is ret's node `at`, after all its kept descendants. */
+static int close_node(const struct kept *k, uint32_t at, struct tree *ret, struct errbuf *eb)
 {
 	int r;
 
-	if (!l->cuts[i].n)
+	if (!k->n_cut)
 		return 0;
-	r = tree_append(ret, l->to[i], TREE_NONE, l->cuts[i].value, 0, eb);
+	r = tree_append(ret, at, TREE_NONE, k->cut, 0, eb);
 	if (!r)
-		ret->n_cut[ret->n - 1] = l->cuts[i].n;
+		ret->n_cut[ret->n - 1] = k->n_cut;
+	return r;
+}
+
+/* The kept nodes with their CUT children; `weight` is no longer wanted and takes their places in `ret`. */
+static int put_kept(struct limiting *l, const struct tree *in, struct tree *ret, struct errbuf *eb)
+{
+	size_t open = 0; /* the kept node in hand; its ancestors are still open */
+	uint64_t *at = l->weight;
+	int r = 0;
+
+	for (size_t k = 0; !r && k < l->n_kept; k++) {
+		size_t i = l->kept[k].node, up = k ? l->to[in->parent[i]] : 0;
+
+		for (; !r && k && open != up; open = l->to[in->parent[l->kept[open].node]])
+			r = close_node(&l->kept[open], (uint32_t)at[open], ret, eb);
+		at[k] = ret->n;
+		if (!r)
+			r = tree_append(ret, k ? (uint32_t)at[up] : 0, in->frame[i], in->self[i],
+				in->line[i], eb);
+		open = k;
+	}
+	while (!r) {
+		r = close_node(&l->kept[open], (uint32_t)at[open], ret, eb);
+		if (!open)
+			break;
+		open = l->to[in->parent[l->kept[open].node]];
+	}
 	return r;
 }
 
@@ -145,36 +206,18 @@ int tree_limit(const struct tree *in, size_t max_nodes, struct tree *ret, struct
 {
 	_cleanup_(limiting_done)
 	struct limiting l = {};
-	size_t n_cut, open = 0; /* the node in hand; its ancestors are still open */
+	size_t n_cut = 0;
 	int r;
 
 	if (!max_nodes || in->n <= max_nodes)
 		return copy_tree(in, ret, eb);
-	if (limiting_init(&l, in->n) < 0)
+	if (limiting_init(&l, in->n, max_nodes) < 0 || choose(&l, in, max_nodes, &n_cut) < 0)
 		return err_set(eb, -ENOMEM, "out of memory for a call tree of %zu nodes", in->n);
-	n_cut = choose(&l, in, max_nodes);
 	r = tree_reserve(ret, max_nodes + n_cut, eb);
 	if (!r)
 		r = tree_reserve_cuts(ret, eb);
-	for (size_t i = 0; !r && i < in->n; i++) {
-		if (!l.keep[i])
-			continue;
-		while (!r && i && open != in->parent[i]) {
-			r = close_node(&l, open, ret, eb);
-			open = in->parent[open];
-		}
-		l.to[i] = (uint32_t)ret->n;
-		if (!r)
-			r = tree_append(ret, i ? l.to[in->parent[i]] : 0, in->frame[i], in->self[i],
-				in->line[i], eb);
-		open = i;
-	}
-	while (!r) {
-		r = close_node(&l, open, ret, eb);
-		if (!open)
-			break;
-		open = in->parent[open];
-	}
+	if (!r)
+		r = put_kept(&l, in, ret, eb);
 	if (!r)
 		tree_sum(ret);
 	return r;

@@ -280,6 +280,50 @@ static void test_limit(void **state)
 	}
 }
 
+/* Children of one root with values of every size, many of them equal or nearly so: none that is cut is larger than one that is kept. */
+static void test_limit_keeps_the_largest(void **state)
+{
+	enum { CHILDREN = 500 };
+	uint32_t parent[CHILDREN + 1] = {0}, frame[CHILDREN + 1];
+	int64_t self[CHILDREN + 1] = {0};
+	uint64_t random = 1;
+
+	(void)state;
+	for (unsigned width = 1; width < 54; width++) {
+		struct tree t;
+
+		for (uint32_t i = 1; i <= CHILDREN; i++) {
+			random = random * 6364136223846793005ULL + 1442695040888963407ULL;
+			frame[i] = i;
+			self[i] = 1 + (int64_t)(random >> (64 - width) >> (random >> 20 & 3));
+			if (width > 20 && i % 3) /* of one bin */
+				self[i] = ((int64_t)1 << width) + (int64_t)(random >> 50 & 7);
+		}
+		frame[0] = 0;
+		tree_init(&t, NULL);
+		assert_int_equal(tree_from_nodes(parent, frame, self, CHILDREN + 1, &t, NULL), 0);
+		for (size_t max = 1; max <= CHILDREN; max += 1 + max / 3) {
+			bool kept[CHILDREN + 1] = {false};
+			int64_t least = INT64_MAX, most = 0;
+			struct tree limited;
+
+			tree_init(&limited, NULL);
+			assert_int_equal(tree_limit(&t, max, &limited, NULL), 0);
+			check_limit(&t, &limited, max);
+			for (size_t i = 1; i < limited.n; i++)
+				if (!tree_is_cut(&limited, i)) {
+					kept[limited.frame[i]] = true;
+					least = MIN(least, limited.self[i]);
+				}
+			for (size_t i = 1; i <= CHILDREN; i++)
+				most = kept[i] ? most : MAX(most, self[i]);
+			assert_true(most <= least);
+			tree_done(&limited);
+		}
+		tree_done(&t);
+	}
+}
+
 static uint32_t location(
 	struct tree_symbols *s, const char *mapping, const char *const *names, size_t n)
 {
@@ -665,6 +709,7 @@ int main(void)
 		cmocka_unit_test(test_divide),
 		cmocka_unit_test(test_trim),
 		cmocka_unit_test(test_limit),
+		cmocka_unit_test(test_limit_keeps_the_largest),
 		cmocka_unit_test_setup_teardown(test_project, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_at, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_top, setup, teardown),
