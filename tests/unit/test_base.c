@@ -9,6 +9,8 @@
 #include <cmocka.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include "lib/base/alloc.h"
 #include "lib/base/arena.h"
 #include "lib/base/bytes.h"
@@ -358,6 +360,64 @@ static void test_files(void **state)
 	assert_int_equal(fs_remove_all(&fs_system, dir), 0);
 }
 
+/* What is beneath a directory, by whatever way that does not lead out of it. */
+static void test_files_beneath(void **state)
+{
+	static const struct {
+		const char *path;
+		int want;
+	} cases[] = {
+		{"in/file", 0},
+		{"in/../in/file", 0},
+		{"in/inside", 0},
+		{"in/none", -ENOENT},
+		{"", -ENOENT},
+		{"in", -ENOENT},
+		{"in/file/", -ENOENT},
+		{"../secret", -ENOENT},
+		{"in/../../secret", -ENOENT},
+		{"/etc/passwd", -ENOENT},
+		{"in/outside", -ENOENT},
+		{"in/root/etc/passwd", -ENOENT},
+		{"in/loop", -ENOENT},
+		{"in/pipe", -ENOENT},
+	};
+	char top[] = "/tmp/sonde-test-base.XXXXXX", path[128], dir[64];
+	_cleanup_bytes_ struct bytes b = {.data = NULL};
+	struct errbuf eb = {.text = ""};
+
+	(void)state;
+	assert_non_null(mkdtemp(top));
+	snprintf(dir, sizeof(dir), "%s/dir", top);
+	snprintf(path, sizeof(path), "%s/in", dir);
+	assert_int_equal(fs_make_dirs(&fs_system, path, 0755), 0);
+	snprintf(path, sizeof(path), "%s/secret", top);
+	assert_int_equal(fs_write_file(&fs_system, path, "secret", 6, 0644, &eb), 0);
+	snprintf(path, sizeof(path), "%s/in/file", dir);
+	assert_int_equal(fs_write_file(&fs_system, path, "hello", 5, 0644, &eb), 0);
+	snprintf(path, sizeof(path), "%s/in/inside", dir);
+	assert_int_equal(symlink("../in/file", path), 0);
+	snprintf(path, sizeof(path), "%s/in/outside", dir);
+	assert_int_equal(symlink("../../secret", path), 0);
+	snprintf(path, sizeof(path), "%s/in/root", dir);
+	assert_int_equal(symlink("/", path), 0);
+	snprintf(path, sizeof(path), "%s/in/loop", dir);
+	assert_int_equal(symlink("loop", path), 0);
+	snprintf(path, sizeof(path), "%s/in/pipe", dir);
+	assert_int_equal(mkfifo(path, 0644), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		int r;
+
+		bytes_reset(&b);
+		r = fs_read_beneath(dir, cases[i].path, 5, &b, &eb);
+		if (r != cases[i].want || b.len != (r ? 0 : 5))
+			fail_msg("\"%s\": %d, %zu bytes", cases[i].path, r, b.len);
+	}
+	assert_int_equal(fs_read_beneath(dir, "in/file", 4, &b, &eb), -EFBIG);
+	assert_int_equal(fs_read_beneath("/nonexistent", "file", 4, &b, &eb), -ENOENT);
+	assert_int_equal(fs_remove_all(&fs_system, top), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -376,6 +436,7 @@ int main(void)
 		cmocka_unit_test(test_known_hashes),
 		cmocka_unit_test(test_virtual_clock),
 		cmocka_unit_test(test_files),
+		cmocka_unit_test(test_files_beneath),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
