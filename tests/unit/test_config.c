@@ -250,7 +250,7 @@ static const struct {
 		"proxy_from_environment, "
 		"expected one of them"},
 	{JOB "oauth2: {client_id: a, token_url: 'http://h', grant_type: 'x:jwt-bearer'}",
-		"dir/f.yml:3:65: scrape_configs[0].oauth2.grant_type: \"x:jwt-bearer\" is not "
+		"dir/f.yml:3:61: scrape_configs[0].oauth2.grant_type: \"x:jwt-bearer\" is not "
 		"built in, expected client_credentials"},
 	{JOB "oauth2: {client_id: a}",
 		"dir/f.yml:3:11: scrape_configs[0].oauth2.token_url: is missing"},
