@@ -66,9 +66,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct json j = json_to(&text);
 	ProtobufCMessage *m;
 
+	arena_init(&arena, NULL);
 	if (!size)
 		return 0;
-	arena_init(&arena, NULL);
 	d = messages[data[0] / 2 % ARRAY_SIZE(messages)];
 	if (data[0] % 2 && read_json(data + 1, size - 1, d, &wire) < 0)
 		return 0;
