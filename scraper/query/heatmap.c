@@ -343,7 +343,8 @@ static int run(struct heat *h, struct query_env *env, const struct query_spec *q
 	if (r)
 		return r;
 	place_points(h);
-	qsort(h->points, h->n, sizeof(*h->points), compare_points);
+	if (h->n)
+		qsort(h->points, h->n, sizeof(*h->points), compare_points);
 	r = put_lines(h, q, eb);
 	if (!r)
 		sort_lines(h->out);
