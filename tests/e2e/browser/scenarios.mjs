@@ -127,6 +127,7 @@ export async function zooms({ page, url }) {
 	await waitQuery(page, (p, name) => p.get('sandwich') === name, path[1]);
 	await page.locator('.sandwich-head').waitFor();
 	assert.equal(await page.locator('.sandwich .flame-canvas').count(), 2);
+	for (const label of await page.locator('.sandwich .flame-canvas').evaluateAll((all) => all.map((c) => c.ariaLabel))) assert.match(label, /^Flame graph of [2-9] frames/);
 	await page.keyboard.press('Escape');
 	await waitQuery(page, (p) => !p.has('sandwich'));
 	await clickGraph(page, 2, 0.1, { button: 'right' });

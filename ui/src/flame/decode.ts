@@ -3,24 +3,30 @@
 // proto/flamegraph.proto into arrays. The message is read twice: once for its fields, then each field into the array it fits.
 import { RawTree } from './tree';
 
-/** Little-endian base 128; the caller's cursor moves on. Values above 2^53 lose their last bits. */
+/** Of a message in protobuf's encoding. What does not fit it is an error that says where; `what` is the message's name in that. */
 export class Reader {
 	at = 0;
-	constructor(readonly data: Uint8Array, readonly end = data.length) {}
+	constructor(readonly data: Uint8Array, readonly end = data.length, private readonly what = 'flame graph message') {}
 
+	/** Little-endian base 128. Values above 2^53 lose their last bits. */
 	varint(): number {
 		const d = this.data;
-		let b = d[this.at++];
-		if (b < 128) return b;
-		let v = b & 127, scale = 128;
-		do {
-			if (this.at >= this.end) throw new Error(`flame graph message: a number is cut off at byte ${this.at}`);
+		let b = d[this.at++], v = b & 127, scale = 128;
+		for (; b >= 128; scale *= 128) {
+			if (this.at >= this.end || scale >= 2 ** 70) throw new Error(`${this.what}: the number at byte ${this.at - 1} does not end`);
 			b = d[this.at++];
 			v += (b & 127) * scale;
-			scale *= 128;
-		} while (b >= 128);
+		}
 		// Ten bytes: a negative number in two's complement.
 		return scale >= 2 ** 70 ? v - 2 ** 64 : v;
+	}
+
+	/** The span of a field that has a length; what follows it is next. */
+	span(field: number): Span {
+		const n = this.varint(), from = this.at;
+		if (!(n >= 0 && from + n <= this.end)) throw new Error(`${this.what}: field ${field} of ${n} bytes at byte ${from}, ${this.end - from} are left`);
+		this.at = from + n;
+		return [from, this.at];
 	}
 }
 
@@ -36,13 +42,11 @@ function fields(data: Uint8Array): { strings: Map<number, Span[]>; packed: Map<n
 			continue;
 		}
 		if ((tag & 7) !== 2) throw new Error(`flame graph message: wire type ${tag & 7} of field ${field} at byte ${r.at}, 0 or 2 expected`);
-		const n = r.varint(), span: Span = [r.at, r.at + n];
-		if (span[1] > r.end) throw new Error(`flame graph message: field ${field} of ${n} bytes at byte ${r.at}, ${r.end - r.at} are left`);
+		const span = r.span(field);
 		packed.set(field, span);
 		const list = strings.get(field);
 		if (list) list.push(span);
 		else strings.set(field, [span]);
-		r.at = span[1];
 	}
 	return { strings, packed, numbers };
 }
@@ -133,8 +137,9 @@ export function decode(data: Uint8Array): RawTree {
 	const wide = (field: number) => readWide(data, span(field), n), ints = (field: number, count = n) => readInts(data, span(field), count), bytes = (field: number, count = n) => readBytes(data, span(field), count);
 	const parent = ints(9), fn = ints(7);
 	const functions = { name: list(4), file: list(5), mapping: list(6) };
-	for (let i = 1; i < n; i++) {
-		if (parent[i] >= i) throw new Error(`flame graph message: parent ${parent[i]} of node ${i} does not come before it`);
+	if (functions.file.length !== functions.name.length || functions.mapping.length !== functions.name.length) throw new Error(`flame graph message: ${functions.name.length} functions, ${functions.file.length} files, ${functions.mapping.length} mappings`);
+	for (let i = 0; i < n; i++) {
+		if (i && parent[i] >= i) throw new Error(`flame graph message: parent ${parent[i]} of node ${i} does not come before it`);
 		if (fn[i] >= functions.name.length) throw new Error(`flame graph message: node ${i} has function ${fn[i]} of ${functions.name.length}`);
 	}
 	const cutNodes = ints(13, countOf(data, span(13)));

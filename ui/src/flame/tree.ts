@@ -302,6 +302,10 @@ export class Builder {
 		this.kind = [rootKind];
 	}
 
+	get size(): number {
+		return this.fn.length;
+	}
+
 	at(parent: number, fn: number, kind: number, line = 0): number {
 		const key = parent * this.nFunctions + fn;
 		const old = this.child.get(key);
@@ -389,7 +393,7 @@ export function overlay(a: Tree, b: Tree, scale: [number, number], width: Width)
 
 /** What function f calls: the subtrees below its outermost occurrences, as one. */
 export function calleesOf(t: Tree, f: number): Tree {
-	const b = new Builder(t.functions, f, kindOfFunction(t, f)), to = new Uint32Array(t.n).fill(-1);
+	const b = new Builder(t.functions, f, kindOfFunction(t, f)), to = new Int32Array(t.n).fill(-1);
 	for (let i = 0; i < t.n; i++) {
 		const up = i ? to[t.parent[i]] : -1;
 		if (up >= 0) to[i] = b.at(up, t.fn[i], t.kind[i], t.line[i]);
