@@ -71,6 +71,7 @@ int main(int argc, char **argv)
 		return 1;
 	if (!hz) {
 		print_load(o, cpu_ms() - began);
+		bpf_object__close(o);
 		return 0;
 	}
 	bpf_object__for_each_program(p, o)
