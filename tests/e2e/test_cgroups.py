@@ -7,6 +7,8 @@ import unittest
 
 import sonde_e2e as e2e
 
+BESIDE_OTHERS = True
+
 ID = ''.join(f'{i % 16:x}' for i in range(64))
 UID = '1f2e3d4c-5b6a-4798-8a9b-acbdcedfe0f1'
 

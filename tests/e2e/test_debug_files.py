@@ -12,6 +12,8 @@ import linked_files
 import sonde_e2e as e2e
 from linked_files import FLAGS, build_id, run, split
 
+BESIDE_OTHERS = True
+
 # A static function, whose name no dynamic symbol table has.
 BURN_C = r'''
 static volatile unsigned long sink;

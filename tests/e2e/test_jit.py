@@ -8,6 +8,8 @@ import unittest
 
 import sonde_e2e as e2e
 
+BESIDE_OTHERS = True
+
 BURN_JS = r'''
 function shopTill(n) { let s = 1; for (let i = 0; i < n; i++) s = (s * 31 + i) % 1000003; return s; }
 function shopOpen() { let s = 0; for (let i = 0; i < 200; i++) s += shopTill(100000); return s; }

@@ -11,6 +11,8 @@ import urllib.parse
 import sonde_e2e as e2e
 import sonde_ocaml
 
+BESIDE_OTHERS = True
+
 LINES = os.path.join(e2e.build_dir(), 'tests/tools/lines')
 SYMBOLIZER = shutil.which('llvm-symbolizer') or shutil.which('llvm-symbolizer-14')
 EXAMPLES = 3000

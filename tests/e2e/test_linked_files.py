@@ -8,6 +8,8 @@ import linked_files
 import sonde_e2e as e2e
 from linked_files import build_id, run
 
+BESIDE_OTHERS = True
+
 
 @e2e.needs_kernel
 class LinkedFiles(e2e.WithExporter):

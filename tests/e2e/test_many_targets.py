@@ -9,6 +9,8 @@ import unittest
 import pprof_target
 from sonde_e2e import TOP, scraper, wait_for
 
+BESIDE_OTHERS = True
+
 HANG_S = 30
 
 

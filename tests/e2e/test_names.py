@@ -7,6 +7,8 @@ import unittest
 
 import sonde_e2e as e2e
 
+BESIDE_OTHERS = True
+
 BURN_C = r'''
 #include <signal.h>
 #include <stdio.h>

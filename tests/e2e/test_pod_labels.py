@@ -9,6 +9,8 @@ from test_cgroups import BURN_C, hierarchies
 from test_kubernetes_sd import Api, obj
 from test_web_config import Files
 
+BESIDE_OTHERS = True
+
 UID = '7d0c4a52-93a1-4c0e-b1ac-3e1f7f0c5d11'
 OTHER = '8e1d5b63-a4b2-4d1f-82bd-4f2a8a1d6e22'
 ID, INIT, PAUSE = ('c' * 63 + '1', 'd' * 63 + '2', 'e' * 63 + '3')

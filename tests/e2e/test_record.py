@@ -14,6 +14,8 @@ import sonde_e2e as e2e
 from test_cgroups import hierarchies
 from test_cli_merge import encode
 
+BESIDE_OTHERS = True
+
 WORK = r'''
 #include <signal.h>
 #include <stdint.h>

@@ -7,6 +7,8 @@ import unittest
 
 import sonde_e2e as e2e
 
+BESIDE_OTHERS = True
+
 C = 'int main(void) { for (volatile unsigned long i = 0;; i++) ; }\n'
 CXX = '#include <iostream>\nint main() { std::string s = "x"; std::cout << s; for (volatile unsigned long i = 0;; i++) s[0] = char(i); }\n'
 RUST = 'fn main() { let mut x = 1u64; loop { x = std::hint::black_box(x.wrapping_mul(31)); if x == 0 { println!("{}", x); } } }\n'
