@@ -34,6 +34,11 @@ int unwind_compile(const struct elf_file *f, const struct elf_file *debug, int o
 /* Is that a function of Go's runtime, in assembly, that moves the stack pointer to another stack in its midst? */
 bool unwind_go_switches_stacks(const char *name);
 
+/* runtime.clone returns in the parent and calls a thread's first function in the child: at how many bytes of its code that part
+ * begins, which has no caller. 0: it is no such function. */
+size_t unwind_go_child(
+	const struct cfi_machine *machine, const char *name, const uint8_t *code, size_t n);
+
 /* Rows of one Go function. False: its table is malformed; rows up to there were given. */
 bool unwind_go_run(const struct cfi_machine *machine, const struct go_table *t,
 	const struct go_function *fn, cfi_row_fn row, void *ctx);

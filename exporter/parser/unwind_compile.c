@@ -395,10 +395,24 @@ static void compile_fde(struct compile *c, const struct cfi_fde *fde)
 
 static void compile_go(struct compile *c, const struct go_function *fn)
 {
+	const struct unwind_rule root = {.ra = UNWIND_GONE};
+	struct cfi_section code;
+	size_t child = 0;
+	uint64_t end;
+
 	if (!begin_function(c, fn->start, fn->end))
 		return;
+	end = c->end;
+	if (fn->end > fn->start && data_at(c->f, fn->start, &code))
+		child = unwind_go_child(
+			c->machine, fn->name, code.data, MIN(code.bytes, fn->end - fn->start));
+	if (child)
+		c->end = MIN(end, fn->start + child - c->slide);
 	if (!unwind_go_run(c->machine, &c->go, fn, add_row, c))
 		c->ret->n_bad++;
+	c->end = end;
+	if (child)
+		add_row(c, fn->start + child, &root);
 	c->pos = c->end;
 	c->ret->n_fdes++;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Code that every program runs and no call frame information covers: what the C runtime's startup files bring (.init, .fini, the
- * functions of crtstuff.c in gcc's libgcc, which are compiled without tables), and procedure linkage tables by lld, which makes
- * none for them. It is told by its bytes. It would not matter, were it not run when a file's first and last pages are touched:
- * so it is where page faults are.
+ * functions of crtstuff.c in gcc's libgcc, which are compiled without tables), procedure linkage tables by lld, which makes
+ * none for them, and what Go's threads run on where C makes them. It is told by its bytes. The first two would not matter, were
+ * they not run when a file's first and last pages are touched: so it is where page faults are.
  */
 #include "exporter/parser/unwind.h"
 #include "lib/base/cleanup.h"
@@ -13,6 +13,7 @@
  *   R  the return address is on top of the stack
  *   S  8 bytes are above it; T: they are the saved frame pointer; U: and the frame pointer is set
  *   V  16 bytes are above it
+ *   G  16 bytes are above it: the saved rbx and the saved frame pointer; H to K: and 8 to 32 more bytes
  */
 static const char *const patterns[] = {
 	/* _init, by gcc and by lld */
@@ -37,6 +38,8 @@ static const char *const patterns[] = {
 	/* frame_dummy */
 	"Rf30f1efae9????????",
 	"Rf30f1efaeb??",
+	/* Go's crosscall1, on which threads that C makes for Go's scheduler run; earlier crosscall_amd64 */
+	"R53S55G4154H4155I4156J4157K4889fb4889d7ffd6ffd3415fJ415eI415dH415cG5dS5bRc3",
 };
 /* The first entry of a procedure linkage table, and the others. */
 static const char plt_first[] = "Sff35????????Vff25????????0f1f4000";
@@ -59,22 +62,27 @@ static int digit(char c)
 
 static bool is_state(char c)
 {
-	return c >= 'R' && c <= 'V';
+	return c >= 'G' && c <= 'V';
 }
 
 static struct unwind_rule rule_of(const struct gap *g, char state)
 {
-	bool saved = state == 'T' || state == 'U', by_fp = state == 'U';
-	int32_t above = state == 'R' ? 0 : state == 'V' ? 16 : 8;
+	bool pushed = state <= 'K', saved = pushed || state == 'T' || state == 'U',
+	     by_fp = state == 'U';
+	int32_t above = pushed ? 16 + 8 * (state - 'G') : state == 'R' ? 0 : state == 'V' ? 16 : 8;
 
 	return (struct unwind_rule) {
 		.cfa = UNWIND_CFA_REG,
 		.reg = by_fp ? g->machine->fp : g->machine->sp,
 		.ra = UNWIND_AT_CFA,
 		.fp = saved ? UNWIND_AT_CFA : UNWIND_SAME,
+		.bx = pushed ? UNWIND_AT_CFA : UNWIND_SAME,
 		.off = above + 8,
 		.ra_off = -8,
-		.fp_off = saved ? -16 : 0,
+		.fp_off = pushed  ? -24
+			  : saved ? -16
+				  : 0,
+		.bx_off = pushed ? -16 : 0,
 	};
 }
 

@@ -23,12 +23,28 @@ bool unwind_go_switches_stacks(const char *name)
 	return false;
 }
 
-/* Where a goroutine or a thread begins. */
+/*
+ * Where a goroutine or the program begins. Not runtime.mstart, where Go's own tracebacks end: below it is what made the thread,
+ * runtime.clone or C.
+ */
 static bool is_root(const char *name)
 {
 	return strncmp(name, "runtime.goexit", 14) == 0 ||
-	       strncmp(name, "runtime.rt0_go", 14) == 0 || strcmp(name, "runtime.mstart") == 0 ||
-	       strcmp(name, "runtime.mstart.abi0") == 0 || strncmp(name, "_rt0_", 5) == 0;
+	       strncmp(name, "runtime.rt0_go", 14) == 0 || strncmp(name, "_rt0_", 5) == 0;
+}
+
+size_t unwind_go_child(const struct cfi_machine *m, const char *name, const uint8_t *code, size_t n)
+{
+	/* store the result at 0x30 of the stack, return */
+	static const uint8_t x86[] = {0x89, 0x44, 0x24, 0x30, 0xc3};
+	static const uint8_t arm64[] = {0xe0, 0x33, 0, 0xb9, 0xc0, 0x03, 0x5f, 0xd6};
+	const uint8_t *parent = m->ra_is_reg ? arm64 : x86, *found;
+	size_t bytes = m->ra_is_reg ? sizeof(arm64) : sizeof(x86);
+
+	if (strcmp(name, "runtime.clone") != 0 && strcmp(name, "runtime.clone.abi0") != 0)
+		return 0;
+	found = memmem(code, n, parent, bytes);
+	return found ? (size_t)(found - code) + bytes : 0;
 }
 
 static void set_rule(const struct cfi_machine *m, int64_t depth, struct unwind_rule *ret)

@@ -97,6 +97,25 @@ static void linkage_table(void **state)
 	assert_int_equal(n_rows, 0);
 }
 
+/* Every instruction of crosscall1: six registers pushed, the frame pointer second, and popped again. */
+static void threads_of_go(void **state)
+{
+	static const uint8_t code[] = {0x53, 0x55, 0x41, 0x54, 0x41, 0x55, 0x41, 0x56, 0x41, 0x57,
+		0x48, 0x89, 0xfb, 0x48, 0x89, 0xd7, 0xff, 0xd6, 0xff, 0xd3, 0x41, 0x5f, 0x41, 0x5e,
+		0x41, 0x5d, 0x41, 0x5c, 0x5d, 0x5b, 0xc3};
+	static const struct row want[] = {{0, 0, 7, 0, 0}, {1, 8, 7, 0, 0},
+		{2, 16, 7, UNWIND_AT_CFA, 0}, {4, 24, 7, UNWIND_AT_CFA, 0},
+		{6, 32, 7, UNWIND_AT_CFA, 0}, {8, 40, 7, UNWIND_AT_CFA, 0},
+		{10, 48, 7, UNWIND_AT_CFA, 0}, {22, 40, 7, UNWIND_AT_CFA, 0},
+		{24, 32, 7, UNWIND_AT_CFA, 0}, {26, 24, 7, UNWIND_AT_CFA, 0},
+		{28, 16, 7, UNWIND_AT_CFA, 0}, {29, 8, 7, 0, 0}, {30, 0, 7, 0, 0},
+		{31, -1, 0, 0, 0}};
+
+	(void)state;
+	run(code, sizeof(code));
+	assert_rows(want, ARRAY_SIZE(want));
+}
+
 #ifdef __x86_64__
 extern const uint8_t linked_init[] __asm__("_init");
 extern const uint8_t linked_fini[] __asm__("_fini");
@@ -117,6 +136,7 @@ int main(void)
 		cmocka_unit_test(init_and_fini),
 		cmocka_unit_test(destructors),
 		cmocka_unit_test(linkage_table),
+		cmocka_unit_test(threads_of_go),
 #ifdef __x86_64__
 		cmocka_unit_test(what_is_linked_here),
 #endif
