@@ -10,8 +10,7 @@ bool unwind_go_switches_stacks(const char *name)
 	static const char *const names[] = {"runtime.systemstack", "runtime.mcall",
 		"runtime.asmcgocall", "runtime.asmcgocall_no_g", "runtime.morestack",
 		"runtime.morestack_noctxt", "runtime.cgocallback", "runtime.nanotime1",
-		"runtime.walltime", "time.now", "runtime.sigtramp", "runtime.cgoSigtramp",
-		"runtime.sigfwd"};
+		"runtime.walltime", "time.now", "runtime.sigfwd"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		size_t n = strlen(names[i]);
