@@ -56,7 +56,8 @@ class Bench(e2e.WithExporter):
         why = missing()
         if why:
             self.skipTest(why)
-        self.bench('-n', '2', '--warmup', '0', '--exporter', self.daemon.url, '-o', 'bench.html', 'slow=200', 'fast=100', '--', self.prog, '{bin}')
+        script = f'for i in 1 2 3 4; do echo "block $i"; {self.prog} {{bin}}; done'
+        self.bench('-n', '2', '--warmup', '0', '--interval', '100ms', '--progress', r'block (\d+)', '--exporter', self.daemon.url, '-o', 'bench.html', 'slow=400', 'fast=50', '--', '/bin/sh', '-c', script)
         got = drive({'page_charts': {'url': f'file://{self.dir.name}/bench.html'}}, self.dir.name)['page_charts']
         self.assertNotIn('error', got, got.get('error'))
 

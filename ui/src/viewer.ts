@@ -14,6 +14,7 @@ import { DiffRow, DiffTable } from './pages/diff_table';
 import { Changes, changed } from './router';
 import { percent, signedPercent, value } from './units';
 import { Metric, charts } from './viewer_charts';
+import { OverTime, overTime } from './viewer_over_time';
 
 type Tested = [verdict: string, q: number | null, low: number | null, high: number | null, least: number | null];
 type Row = [name: string, mapping: string, selfA: number, selfB: number, totalA: number, totalB: number, mark: string, self?: Tested, total?: Tested];
@@ -36,6 +37,7 @@ interface About {
 	b: Side;
 	rows: Row[];
 	metrics: Metric[];
+	over_time?: OverTime;
 }
 type Tab = 'diff' | 'a' | 'b' | 'charts' | 'summary';
 
@@ -137,7 +139,11 @@ class Difference {
 		flame.root.hidden = !isGraph;
 		this.extra.hidden = isGraph;
 		if (isGraph) flame.update(this.source(tab, width), shown);
-		else fill(this.extra, tab === 'charts' ? charts(about.metrics, this.labels) : h('pre', { class: 'mono viewer-head' }, about.head));
+		else fill(this.extra, tab === 'charts' ? this.charts() : h('pre', { class: 'mono viewer-head' }, about.head));
+	}
+
+	private charts(): (HTMLElement | undefined)[] {
+		return [about.over_time && overTime(about.over_time, this.labels, shown, set), h('h2', {}, 'Whole runs'), charts(about.metrics, this.labels)];
 	}
 
 	private source(tab: 'diff' | 'a' | 'b', width: Width): Source {

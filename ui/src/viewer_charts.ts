@@ -15,14 +15,14 @@ export interface Metric {
 const NS = 'http://www.w3.org/2000/svg';
 const WIDTH = 300, HEIGHT = 110, PAD = 8;
 
-function svg(tag: string, attributes: Record<string, string | number>, ...children: Element[]): Element {
+export function svg(tag: string, attributes: Record<string, string | number>, ...children: Element[]): Element {
 	const el = document.createElementNS(NS, tag);
 	for (const [k, v] of Object.entries(attributes)) el.setAttribute(k, String(v));
 	el.append(...children);
 	return el;
 }
 
-function median(list: number[]): number {
+export function median(list: number[]): number {
 	const sorted = [...list].sort((x, y) => x - y), half = sorted.length >> 1;
 	return sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
 }
@@ -45,13 +45,16 @@ function side(letter: string, list: number[], label: string, m: Metric, { most, 
 	});
 }
 
+export function chartKey(letter: string, label: string, text: string): HTMLElement {
+	return h('span', { class: 'chart-key' }, h('span', { class: `file-letter ${letter}` }, letter.toUpperCase()), letter.toUpperCase() === label ? ' ' : ` ${label} `, h('span', { class: 'num' }, text));
+}
+
 function chart(m: Metric, labels: [string, string]): HTMLElement {
 	const most = Math.max(...m.a, ...m.b) || 1, runs = Math.max(m.a.length, m.b.length), [a, b] = [median(m.a), median(m.b)];
 	const name = m.name.replace(/_/g, ' '), change = a ? signedPercent(b / a - 1) : b ? 'new' : percent(0);
-	const key = (letter: string, label: string, v: number) => h('span', { class: 'chart-key' }, h('span', { class: `file-letter ${letter}` }, letter.toUpperCase()), letter.toUpperCase() === label ? ' ' : ` ${label} `, h('span', { class: 'num' }, value(v, m.unit)));
 	const picture = svg('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: 'img', 'aria-label': `${name}: median of ${labels[0]} ${value(a, m.unit)}, of ${labels[1]} ${value(b, m.unit)}` },
 		svg('line', { class: 'axis', x1: PAD, x2: WIDTH - PAD, y1: HEIGHT - PAD, y2: HEIGHT - PAD }), ...side('a', m.a, labels[0], m, { most, runs }), ...side('b', m.b, labels[1], m, { most, runs }));
-	return h('figure', { class: 'chart' }, h('figcaption', {}, h('strong', {}, name), h('span', { class: 'num' }, change)), picture, h('div', { class: 'muted' }, key('a', labels[0], a), key('b', labels[1], b)));
+	return h('figure', { class: 'chart' }, h('figcaption', {}, h('strong', {}, name), h('span', { class: 'num' }, change)), picture, h('div', { class: 'muted' }, chartKey('a', labels[0], value(a, m.unit)), chartKey('b', labels[1], value(b, m.unit))));
 }
 
 export function charts(metrics: Metric[], labels: [string, string]): HTMLElement {

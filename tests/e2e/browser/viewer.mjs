@@ -142,13 +142,29 @@ export async function page_served({ page, url }) {
 	await waitState(page, (p) => p.has('at'));
 }
 
-/** Charts of what was measured of runs. */
+/** Charts of what was measured of runs: whole ones, and over their time. */
 export async function page_charts({ page, url }) {
 	await open(page, url);
 	await button(page, 'What is shown', 'Charts').click();
 	await waitState(page, (p) => p.get('tab') === 'charts');
-	const names = await page.locator('.chart strong').allTextContents();
+	const whole = page.locator('.charts:not(.over-time) .chart'), names = await whole.locator('strong').allTextContents();
 	assert.ok(names.includes('wall time') && names.includes('max rss'), names.join());
-	assert.equal(await page.locator('.chart').first().locator('circle').count(), 4);
-	assert.match(await page.locator('.chart').first().textContent(), /slow.*fast/);
+	assert.equal(await whole.first().locator('circle').count(), 4);
+	assert.match(await whole.first().textContent(), /slow.*fast/);
+	// Over their time: two runs a side, their medians, their bands; keys read what the pointer does, in all charts at once.
+	const cpu = page.getByRole('slider', { name: /^cpu over the runs/ });
+	assert.equal(await cpu.locator('polyline.chart-a:not(.over-median)').count(), 2);
+	assert.equal(await cpu.locator('polyline.chart-b.over-median').count(), 1);
+	assert.notEqual(await cpu.locator('polygon.chart-b').getAttribute('points'), ' ');
+	assert.match(await page.locator('.over-time .facts').textContent(), /2 of slow, 2 of fast.*50\.0% confidence/);
+	await cpu.focus();
+	await page.keyboard.press('ArrowRight');
+	const said = await cpu.getAttribute('aria-valuetext');
+	assert.match(said, /^[\d.]+.(ms|s): slow [\d.]+.cores, fast [\d.]+.cores$/);
+	for (const text of await page.locator('.over-time .chart').allTextContents()) assert.ok(text.includes(`at ${said.split(':')[0]}`), text);
+	await page.keyboard.press('End');
+	assert.match(await cpu.getAttribute('aria-valuetext'), /fast –$/, 'runs of this side had ended');
+	await button(page, 'Runs are aligned by', 'Progress').click();
+	await waitState(page, (p) => p.get('align') === 'progress');
+	assert.deepEqual(await page.locator('.chart-ends').first().locator('span').allTextContents(), ['0', '4']);
 }
