@@ -93,7 +93,7 @@ test-crash: $(CRASH) ## crashes of the store: simulated and real ones, thousands
 
 FUZZ_SECONDS ?= 60
 ONLY ?=
-test-fuzz: deps ## every fuzz target for a minute (FUZZ_SECONDS=n, ONLY=part of a name), from chance
+test-fuzz: deps ## every fuzz target, those of the web interface too, for a minute (FUZZ_SECONDS=n, ONLY=part of a name), from chance
 	@$(MAKE) --no-print-directory fuzz
 	@tests/run $(B) --fuzz --fuzz-seconds $(FUZZ_SECONDS) --fuzz-seed 0 --only '$(ONLY)'
 

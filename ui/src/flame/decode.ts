@@ -57,6 +57,12 @@ function countOf(data: Uint8Array, [from, to]: Span): number {
 	return n;
 }
 
+const MOST_VARINT_BYTES = 10;
+
+function tooLong(at: number): Error {
+	return new Error(`flame graph message: the number before byte ${at} has more than ${MOST_VARINT_BYTES} bytes`);
+}
+
 /** A loop that only ever sees one kind of array is compiled to what it does; most numbers have up to four bytes, which fit an integer. */
 function readInts(data: Uint8Array, [from, to]: Span, n: number): Uint32Array {
 	const into = new Uint32Array(n);
@@ -67,7 +73,7 @@ function readInts(data: Uint8Array, [from, to]: Span, n: number): Uint32Array {
 			b = data[at++];
 			v |= (b & 127) << shift;
 		}
-		while (b > 127) b = data[at++]; // what a negative number has beyond 32 bits
+		for (let more = MOST_VARINT_BYTES - 5; b > 127; b = data[at++]) if (!more--) throw tooLong(at); // what a negative number has beyond 32 bits
 		into[i] = v;
 	}
 	return whole(into, at, to);
@@ -86,6 +92,7 @@ function readWide(data: Uint8Array, [from, to]: Span, n: number): Float64Array {
 		if (b > 127) {
 			let scale = 2 ** 28;
 			do {
+				if (scale >= 2 ** 70) throw tooLong(at);
 				b = data[at++];
 				wide += (b & 127) * scale;
 				scale *= 128;
