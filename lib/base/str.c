@@ -62,6 +62,15 @@ bool str_is_utf8(const char *s, size_t n)
 	return true;
 }
 
+size_t str_utf8_fit(const char *s, size_t n, size_t max)
+{
+	if (n <= max)
+		return n;
+	while (max && ((unsigned char)s[max] & 0xc0) == 0x80)
+		max--;
+	return max;
+}
+
 bool str_starts_with(const char *s, const char *prefix)
 {
 	return !strncmp(s, prefix, strlen(prefix));

@@ -12,6 +12,8 @@
  * above U+10FFFF are refused. */
 size_t str_utf8_len(const char *s, size_t n);
 bool str_is_utf8(const char *s, size_t n);
+/* How many of the n bytes of valid UTF-8 fit into max without cutting a character. */
+size_t str_utf8_fit(const char *s, size_t n, size_t max);
 /* Appends what base64 with blanks says. -EINVAL: it is none. */
 struct bytes;
 int str_decode_base64(const char *s, size_t n, struct bytes *out) _must_check_;

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_SAMPLE_LABELS = 256, MAX_COLLAPSES = 64, NUMBER_TEXT_MAX = 96 };
+enum { MAX_SAMPLE_LABELS = 256, MAX_COLLAPSES = 64, NUMBER_TEXT_MAX = 96, UNIT_TEXT_MAX = 32 };
 
 /* A label of a sample, reduced to what is stored. */
 struct pair {
@@ -115,8 +115,8 @@ static const char *number_text(struct build *b, const struct prof_label *l)
 
 	if (!str_is_utf8(unit.p, unit.len))
 		return NULL;
-	snprintf(text, sizeof(text), "%lld%.*s", (long long)l->num, (int)MIN(unit.len, 32U),
-		unit.len ? unit.p : "");
+	snprintf(text, sizeof(text), "%lld%.*s", (long long)l->num,
+		(int)str_utf8_fit(unit.p, unit.len, UNIT_TEXT_MAX), unit.len ? unit.p : "");
 	return arena_strdup(b->arena, text);
 }
 
@@ -344,19 +344,28 @@ static void add_scraped(
 	labels_builder_set(lb, name, l->value);
 }
 
+static void set_service(
+	struct labels_builder *b, const char *first, const char *between, const char *last)
+{
+	char text[1024];
+	size_t n = (size_t)snprintf(text, sizeof(text), "%s%s%s", first, between, last);
+
+	if (n >= sizeof(text))
+		text[str_utf8_fit(text, n, sizeof(text) - 2)] = '\0';
+	labels_builder_set(b, "service_name", text);
+}
+
 void scrape_series_set_service(struct labels_builder *b)
 {
 	static const char *const plain[] = {
 		"container_name", "systemd_unit", "executable", "comm", "job"};
 	const char *namespace = labels_builder_get(b, "namespace");
 	const char *container = labels_builder_get(b, "container_name");
-	char text[1024];
 
 	if (*labels_builder_get(b, "service_name"))
 		return;
 	if (*namespace && *container) {
-		snprintf(text, sizeof(text), "%s/%s", namespace, container);
-		labels_builder_set(b, "service_name", text);
+		set_service(b, namespace, "/", container);
 		return;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(plain); i++) {
@@ -365,8 +374,7 @@ void scrape_series_set_service(struct labels_builder *b)
 
 		if (!*value)
 			continue;
-		snprintf(text, sizeof(text), "%s", slash && slash[1] ? slash + 1 : value);
-		labels_builder_set(b, "service_name", text);
+		set_service(b, slash && slash[1] ? slash + 1 : value, "", "");
 		return;
 	}
 }
@@ -617,7 +625,7 @@ static bool alloc_sample_arrays(struct build *b)
 	b->sample_series =
 		arena_alloc_array(b->arena, b->p->n_samples + 1, sizeof(*b->sample_series));
 	b->sample_rows = arena_alloc_array(b->arena, b->p->n_samples + 1, sizeof(*b->sample_rows));
-	return b->tiers && b->collapsed && b->texts && b->sample_series && b->sample_rows;
+	return arena_error(b->arena, NULL) == 0;
 }
 
 static enum scrape_reason build(

@@ -281,6 +281,11 @@ static void test_utf8(void **state)
 	assert_false(str_is_utf8("\xed\xa0\x80", 3));
 	assert_false(str_is_utf8("\xf4\x90\x80\x80", 4));
 	assert_false(str_is_utf8("\xe2\x82", 2));
+	assert_int_equal(str_utf8_fit("aß€😀", 10, 10), 10);
+	assert_int_equal(str_utf8_fit("aß€😀", 10, 9), 6);
+	assert_int_equal(str_utf8_fit("aß€😀", 10, 6), 6);
+	assert_int_equal(str_utf8_fit("aß€😀", 10, 5), 3);
+	assert_int_equal(str_utf8_fit("ß", 2, 1), 0);
 }
 
 static void test_json_text(void **state)

@@ -9,6 +9,7 @@
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
 #include "lib/base/hash.h"
+#include "lib/base/str.h"
 #include "scraper/scrape/offset.h"
 #include "scraper/scrape/series.h"
 #include <stdio.h>
@@ -408,6 +409,24 @@ static void test_service_name(void **state)
 	}
 }
 
+/* A long one is cut between characters. */
+static void test_long_service_name(void **state)
+{
+	_cleanup_labels_builder_ struct labels_builder b;
+	char executable[2048] = "/x";
+	const char *name;
+
+	(void)state;
+	for (size_t i = 2; i + 2 < sizeof(executable); i += 2)
+		memcpy(executable + i, "ß", 3);
+	labels_builder_init(&b);
+	labels_builder_set(&b, "executable", executable);
+	scrape_series_set_service(&b);
+	name = labels_builder_get(&b, "service_name");
+	assert_true(strlen(name) > 1000 && str_is_utf8(name, strlen(name)));
+	assert_memory_equal(name, executable + 1, strlen(name));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -419,6 +438,7 @@ int main(void)
 		cmocka_unit_test(test_series),
 		cmocka_unit_test(test_series_limits),
 		cmocka_unit_test(test_service_name),
+		cmocka_unit_test(test_long_service_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
