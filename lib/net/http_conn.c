@@ -70,10 +70,43 @@ static void conn_open(struct http_server *s, struct MHD_Connection *mhd, void **
 	*socket_ctx = c;
 }
 
-static void conn_close(struct http_server *s, struct http_conn *c)
+static void request_free(struct http_request *r)
+{
+	if (r->free_data)
+		r->free_data(r->data);
+	if (r->response)
+		MHD_destroy_response(r->response);
+	for (size_t i = 0; i < r->n_wildcards; i++)
+		free(r->wildcards[i]);
+	free(r->path);
+	free(r->query);
+	url_params_done(&r->params);
+	bytes_done(&r->body);
+	arena_done(&r->arena);
+	free(r);
+}
+
+static void request_end(struct http_server *s, struct http_request *r, bool is_aborted)
 {
 	pthread_mutex_lock(&s->lock);
-	ASSERT(!c->request);
+	ASSERT(r->state == HTTP_READING || r->state == HTTP_REPLIED || r->state == HTTP_SENDING);
+	r->conn->request = NULL;
+	r->conn->idle_since_ns = clock_monotonic_ns(s->o.clock);
+	r->conn->idle_bytes = UINT64_MAX;
+	if (is_aborted)
+		metric_inc(s->m_gone);
+	if (!--s->n_active)
+		pthread_cond_broadcast(&s->drained);
+	pthread_mutex_unlock(&s->lock);
+	request_free(r);
+}
+
+static void conn_close(struct http_server *s, struct http_conn *c)
+{
+	/* libmicrohttpd 0.9.75 announces no end of a request whose headers it could not take */
+	if (c->request)
+		request_end(s, c->request, true);
+	pthread_mutex_lock(&s->lock);
 	table_remove(&s->conns, c->id);
 	if (c->prev)
 		c->prev->next = c->next;
@@ -97,7 +130,10 @@ void http_on_connection(void *cls, struct MHD_Connection *mhd, void **socket_ctx
 		conn_close(cls, *socket_ctx);
 }
 
-/* The request line is in. Splits "/path?query"; the absolute form of proxies loses its authority.
+/*
+ * The request line is in. Splits "/path?query"; the absolute form of proxies loses its authority. libmicrohttpd would now parse the
+ * query in its own buffer, for nobody, and a few hundred parameters exhaust the connection's memory: it then never answers. So the
+ * buffer, which is the connection's, loses the query.
  */
 void *http_on_uri(void *cls, const char *uri, struct MHD_Connection *mhd)
 {
@@ -115,6 +151,8 @@ void *http_on_uri(void *cls, const char *uri, struct MHD_Connection *mhd)
 	r->start_ns = clock_monotonic_ns(s->o.clock);
 	r->path = query ? xstrndup(uri, (size_t)(query - uri)) : xstrdup(uri);
 	r->query = xstrdup(query ? query + 1 : "");
+	if (query)
+		*(char *)(uintptr_t)(query + 1) = '\0';
 	arena_init(&r->arena, s->o.budget);
 	bytes_init(&r->body, s->o.budget, 0);
 	pthread_mutex_lock(&s->lock);
@@ -126,22 +164,6 @@ void *http_on_uri(void *cls, const char *uri, struct MHD_Connection *mhd)
 	return r;
 }
 
-static void request_free(struct http_request *r)
-{
-	if (r->free_data)
-		r->free_data(r->data);
-	if (r->response)
-		MHD_destroy_response(r->response);
-	for (size_t i = 0; i < r->n_wildcards; i++)
-		free(r->wildcards[i]);
-	free(r->path);
-	free(r->query);
-	url_params_done(&r->params);
-	bytes_done(&r->body);
-	arena_done(&r->arena);
-	free(r);
-}
-
 void http_on_completed(
 	void *cls, struct MHD_Connection *mhd, void **con_cls, enum MHD_RequestTerminationCode why)
 {
@@ -149,21 +171,11 @@ void http_on_completed(
 	struct http_request *r = *con_cls;
 
 	(void)mhd;
-	if (!r)
-		return;
 	*con_cls = NULL;
-	pthread_mutex_lock(&s->lock);
-	ASSERT(r->state == HTTP_READING || r->state == HTTP_REPLIED || r->state == HTTP_SENDING);
-	r->conn->request = NULL;
-	r->conn->idle_since_ns = clock_monotonic_ns(s->o.clock);
-	r->conn->idle_bytes = UINT64_MAX;
-	if (why != MHD_REQUEST_TERMINATED_COMPLETED_OK &&
-		why != MHD_REQUEST_TERMINATED_DAEMON_SHUTDOWN)
-		metric_inc(s->m_gone);
-	if (!--s->n_active)
-		pthread_cond_broadcast(&s->drained);
-	pthread_mutex_unlock(&s->lock);
-	request_free(r);
+	if (r)
+		request_end(s, r,
+			why != MHD_REQUEST_TERMINATED_COMPLETED_OK &&
+				why != MHD_REQUEST_TERMINATED_DAEMON_SHUTDOWN);
 }
 
 static enum MHD_Result send_reply(struct http_request *r)
@@ -188,6 +200,42 @@ static enum MHD_Result send_reply(struct http_request *r)
 	return ok;
 }
 
+/* What of the headers decides where the request ends and for which host it is. */
+struct framing {
+	const char *length;
+	bool has_host, has_encoding, is_ambiguous;
+};
+
+static enum MHD_Result see_header(
+	void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+	struct framing *f = arg;
+
+	(void)kind;
+	value = value ? value : "";
+	f->is_ambiguous |= name[strcspn(name, " \t")] != '\0';
+	if (!strcasecmp(name, "Content-Length")) {
+		f->is_ambiguous |= f->length && strcmp(f->length, value) != 0;
+		f->length = value;
+	} else if (!strcasecmp(name, "Transfer-Encoding")) {
+		f->is_ambiguous |= f->has_encoding || strcasecmp(value, "chunked") != 0;
+		f->has_encoding = true;
+	} else if (!strcasecmp(name, "Host")) {
+		f->is_ambiguous |= f->has_host;
+		f->has_host = true;
+	}
+	return MHD_YES;
+}
+
+/* A proxy may read such a request otherwise than we do, and take a part of its body for the next one (RFC 9112, 3.2, 5.1, 6.3). */
+static bool is_ambiguous(const struct http_request *r)
+{
+	struct framing f = {0};
+
+	MHD_get_connection_values(r->mhd, MHD_HEADER_KIND, see_header, &f);
+	return f.is_ambiguous || (f.has_encoding && f.length);
+}
+
 /* Headers are in: everything that can be refused before the body is. True when a reply is set. */
 static bool begin_request(struct http_request *r, const char *method)
 {
@@ -204,11 +252,16 @@ static bool begin_request(struct http_request *r, const char *method)
 	pthread_mutex_lock(&r->server->lock);
 	stopping = r->server->stopping;
 	pthread_mutex_unlock(&r->server->lock);
-	if (stopping)
+	if (stopping) {
 		http_reply_cut(r, 503, "the server is shutting down");
-	else if (!http_guard_refuses(r) && !http_route_request(r) && length &&
-		 str_parse_u64(length, &n, NULL) == 0 && n > r->max_body_bytes)
+	} else if (is_ambiguous(r)) {
+		http_reply_header(r, "Connection", "close");
+		http_reply_cut(r, 400,
+			"the headers leave open where the request ends or for which host it is");
+	} else if (!http_guard_refuses(r) && !http_route_request(r) && length &&
+		   str_parse_u64(length, &n, NULL) == 0 && n > r->max_body_bytes) {
 		http_reply_cut(r, 413, "request body too large");
+	}
 	return http_is_replied(r);
 }
 

@@ -685,6 +685,61 @@ static void test_pipelining(void **state)
 	env_stop(e);
 }
 
+/* What a proxy before us may end elsewhere, or send to another host, is refused, and the connection with it. */
+static void test_ambiguous(void **state)
+{
+	static const char *const headers[] = {
+		"Content-Length: 5\r\nContent-Length: 40\r\n",
+		"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+		"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+		"Transfer-Encoding: chunked, identity\r\n",
+		"Transfer-Encoding: xchunked\r\n",
+		"Transfer-Encoding : chunked\r\nContent-Length: 5\r\n",
+		"Host: elsewhere\r\n",
+	};
+	struct env *e = env_start((struct http_server_options) {0});
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(headers); i++) {
+		_cleanup_free_ char *text =
+			xasprintf("POST /echo?first HTTP/1.1\r\nHost: localhost\r\n%s\r\n0\r\n\r\n"
+				  "GET /echo?smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n",
+				headers[i]);
+		int fd = dial(e);
+
+		say(fd, text);
+		hear(fd, "400 ");
+		assert_true(is_closed(fd));
+		close(fd);
+	}
+	assert_true(metric_of(e, "sonde_http_requests_total{handler=\"none\",code=\"400\"}") ==
+		    ARRAY_SIZE(headers));
+	env_stop(e);
+}
+
+/* Parameters are few, but their refusal is an answer, however many come. */
+static void test_many_parameters(void **state)
+{
+	struct env *e = env_start((struct http_server_options) {0});
+
+	(void)state;
+	for (size_t n = 500; n <= 8000; n *= 4) {
+		_cleanup_bytes_ struct bytes b = {0};
+		int fd = dial(e);
+
+		bytes_printf(&b, "GET /echo?");
+		for (size_t i = 0; i < n; i++)
+			bytes_printf(&b, "a&");
+		bytes_printf(&b, "end HTTP/1.1\r\nHost: localhost\r\n\r\n");
+		bytes_put(&b, "", 1);
+		assert_int_equal(bytes_error(&b), 0);
+		say(fd, (const char *)b.data);
+		hear(fd, n < 1000 ? " end=" : "more than 1000 parameters");
+		close(fd);
+	}
+	env_stop(e);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -703,6 +758,8 @@ int main(void)
 		cmocka_unit_test(test_connection_caps),
 		cmocka_unit_test(test_job_cap),
 		cmocka_unit_test(test_pipelining),
+		cmocka_unit_test(test_ambiguous),
+		cmocka_unit_test(test_many_parameters),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
