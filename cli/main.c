@@ -90,6 +90,18 @@ static bool is_group(const char *word)
 	return false;
 }
 
+/* What was printed has to be there: a status of 0 says that it is. */
+static int finish(int status)
+{
+	bool failed = ferror(stdout) != 0;
+
+	failed |= fflush(stdout) == EOF;
+	if (!failed || status != CLI_OK)
+		return status;
+	fprintf(stderr, "sonde: standard output could not be written\n");
+	return CLI_FAILED;
+}
+
 static int refuse(int argc, char **argv)
 {
 	if (argc < 2)
@@ -103,7 +115,7 @@ static int refuse(int argc, char **argv)
 	return CLI_USAGE;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
 		int n = count_words(commands[i].words, argc - 1, argv + 1);
@@ -121,4 +133,9 @@ int main(int argc, char **argv)
 		return CLI_OK;
 	}
 	return refuse(argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+	return finish(run(argc, argv));
 }

@@ -1,6 +1,7 @@
 """sonde's dispatch: help, version, unknown commands, and that every command has help."""
 import re
 import subprocess
+import tempfile
 import unittest
 
 from sonde_e2e import TOP, program
@@ -51,6 +52,16 @@ class Dispatch(unittest.TestCase):
                 status, out, err = sonde(*command.split(), '--no-such-flag')
                 self.assertEqual((status, out), (2, ''))
                 self.assertIn('no-such-flag', err)
+
+    def test_output_that_cannot_be_written(self):
+        """No command says 0 of what nobody can read."""
+        with tempfile.NamedTemporaryFile('w', suffix='.yml') as config, open('/dev/full', 'w') as full:
+            config.write('scrape_configs: []\n')
+            config.flush()
+            for args in (('--help',), ('--version',), ('fold', '--help'), ('check', 'config', config.name)):
+                with self.subTest(args):
+                    p = subprocess.run([program('sonde'), *args], stdout=full, stderr=subprocess.PIPE, text=True)
+                    self.assertEqual((p.returncode, p.stderr), (1, 'sonde: standard output could not be written\n'))
 
     def test_missing_arguments(self):
         for args in (('merge',), ('merge', '-o', '/dev/null'), ('merge', 'x.pb'), ('fold',)):
