@@ -403,6 +403,8 @@ static int bench(struct bench *b, const struct option_list *args, struct errbuf 
 {
 	int r = parse(b, args, eb);
 
+	if (!r)
+		r = cli_check_output(b->o->compare.output, eb);
 	if (r)
 		return r;
 	bench_block_signals();

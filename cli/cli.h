@@ -20,6 +20,7 @@ int cli_diff(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 int cli_flamegraph(int argc, char **argv);
 int cli_record(int argc, char **argv);
+int cli_mark(int argc, char **argv);
 int cli_top(int argc, char **argv);
 int cli_query(int argc, char **argv);
 int cli_push(int argc, char **argv);

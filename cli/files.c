@@ -3,6 +3,7 @@
  * Reading profiles, writing results.
  */
 #include "cli/files.h"
+#include "lib/base/alloc.h"
 #include "lib/base/fs.h"
 #include "lib/base/str.h"
 #include "lib/net/gzip.h"
@@ -132,4 +133,24 @@ int cli_write_output(const char *path, const struct bytes *b, struct errbuf *eb)
 	}
 	target = realpath(path, NULL); /* a symbolic link stays one */
 	return fs_write_file(&fs_system, target ? target : path, b->data, b->len, 0666, eb);
+}
+
+int cli_check_output(const char *path, struct errbuf *eb)
+{
+	_cleanup_free_ char *target = realpath(path, NULL), *directory = NULL;
+	const char *file = target ? target : path, *slash = strrchr(file, '/'), *place;
+	struct fs_stat st;
+	int r = fs_system.stat(&fs_system, file, &st);
+
+	if (!strcmp(path, "-"))
+		return 0;
+	if (r == 0 && st.is_dir)
+		return err_set(eb, -EISDIR, "%s: is a directory, expected a file", path);
+	/* A regular file is replaced by another one of its directory. */
+	directory = slash ? xstrndup(file, (size_t)(slash + 1 - file)) : xstrdup(".");
+	place = r == 0 && !st.is_regular ? file : directory;
+	if (access(place, place == file ? W_OK : W_OK | X_OK) < 0)
+		return err_set(
+			eb, -errno, "%s cannot be written: %s: %s", path, place, strerror(errno));
+	return 0;
 }

@@ -16,6 +16,7 @@ static const struct cli_command commands[] = {
 	{"bench", "run two commands in turns, sample and compare them", cli_bench},
 	{"flamegraph", "draw profiles as a flame graph", cli_flamegraph},
 	{"record", "record a profile of a command, of processes or of the machine", cli_record},
+	{"mark", "tell a recording where it is", cli_mark},
 	{"top", "print what takes most", cli_top},
 	{"query", "ask a scraper for stored profiles", cli_query},
 	{"push", "store a profile in a scraper", cli_push},

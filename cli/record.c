@@ -6,23 +6,22 @@
 #include "cli/command.h"
 #include "cli/files.h"
 #include "cli/recorder.h"
+#include "cli/window.h"
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
-#include "lib/base/fs.h"
+#include "lib/base/regex.h"
 #include "lib/base/str.h"
 #include "lib/net/url.h"
 #include <ctype.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 /* Well within what exporters keep; what comes late is named by symbol files that were made meanwhile. */
 #define TAKE_INTERVAL_NS (20 * NS_PER_S)
-enum { TICK_MS = 100, MAX_MARK_LINE = 1024 };
+enum { TICK_MS = 100 };
 
 struct record_options {
 	struct cli_server_options server;
@@ -64,9 +63,9 @@ static const struct option_spec specs[] = {
 	{"window", OPTION_STRING, AT(window), .value = "fifo:PATH",
 		.help = "Records only between a line \"start\" and a line \"stop\" that are "
 			"written "
-			"to this pipe, which is made when it is missing. \"mark NAME\" leaves a "
-			"comment with the time, \"end\" ends the recording. Windows begin and end "
-			"with the exporter's seconds."},
+			"to this pipe, which is made when it is missing; sonde mark writes them. "
+			"\"mark NAME\" leaves a comment with the time, \"end\" ends the "
+			"recording. Windows begin and end with the exporter's seconds."},
 	{"start-on", OPTION_CHOICE, AT(start_on), .value = "USR1|USR2",
 		.help = "Records nothing until this signal comes to this process, which then "
 			"goes on with a recording that was stopped too."},
@@ -115,9 +114,8 @@ struct recording {
 	struct own_exporter exporter;
 	struct recorder *recorder;
 	struct command child;
-	int signal_fd, fifo_fd;
-	bool made_fifo;
-	struct bytes fifo_line;
+	struct window window;
+	int signal_fd;
 	int64_t start_ns, next_ns;
 	bool ends;
 	int status; /* of the command */
@@ -175,6 +173,21 @@ static void put_filter(const struct recording *k, struct bytes *out)
 
 /* ── the command ── */
 
+/* What it runs finds the window by its environment. */
+static int hold_command(struct recording *k, const sigset_t *signals, struct errbuf *eb)
+{
+	_cleanup_free_ char *window =
+		xasprintf(WINDOW_VARIABLE "=fifo:%s", k->window.path ? k->window.path : "");
+	char *environment[] = {k->window.path ? window : NULL, NULL};
+
+	return command_hold(&(struct command_spec) {.argv = k->command,
+				    .environment = environment,
+				    .signals = signals,
+				    .out_fd = -1,
+				    .err_fd = -1},
+		&k->child, eb);
+}
+
 /* A shell's exit status of a command that cannot be run. */
 static int release_command(struct recording *k, struct errbuf *eb)
 {
@@ -219,22 +232,13 @@ static int obey(struct recording *k, const char *line, struct errbuf *eb)
 	return 0;
 }
 
-static int read_fifo(struct recording *k, struct errbuf *eb)
+static int read_window(struct recording *k, struct errbuf *eb)
 {
-	char text[256];
-	ssize_t n = k->fifo_fd < 0 ? 0 : read(k->fifo_fd, text, sizeof(text));
+	char line[WINDOW_MAX_LINE];
 	int r = 0;
 
-	for (ssize_t i = 0; r == 0 && i < n; i++) {
-		if (text[i] != '\n') {
-			if (k->fifo_line.len < MAX_MARK_LINE)
-				bytes_put_u8(&k->fifo_line, (uint8_t)text[i]);
-			continue;
-		}
-		bytes_put_u8(&k->fifo_line, '\0');
-		r = obey(k, (const char *)k->fifo_line.data, eb);
-		bytes_reset(&k->fifo_line);
-	}
+	while (r == 0 && window_read(&k->window, line))
+		r = obey(k, line, eb);
 	return r;
 }
 
@@ -301,13 +305,13 @@ static void show_progress(const struct recording *k)
 static int wait_for_events(struct recording *k, struct errbuf *eb)
 {
 	struct pollfd p[] = {
-		{.fd = k->signal_fd, .events = POLLIN}, {.fd = k->fifo_fd, .events = POLLIN}};
+		{.fd = k->signal_fd, .events = POLLIN}, {.fd = k->window.fd, .events = POLLIN}};
 	int r;
 
 	(void)poll(p, ARRAY_SIZE(p), TICK_MS);
 	r = read_signals(k, eb);
 	if (r == 0)
-		r = read_fifo(k, eb);
+		r = read_window(k, eb);
 	if (r == 0)
 		r = own_exporter_poll(&k->exporter, eb);
 	check_end(k);
@@ -336,29 +340,6 @@ static int run(struct recording *k, struct errbuf *eb)
 
 /* ── begin and end ── */
 
-static int open_fifo(struct recording *k, struct errbuf *eb)
-{
-	const char *path = k->o->window;
-	struct fs *fs = &fs_system;
-	struct fs_stat st;
-	int r;
-
-	if (!path)
-		return 0;
-	path += strlen("fifo:");
-	k->made_fifo = mkfifo(path, 0600) == 0;
-	if (!k->made_fifo && errno != EEXIST)
-		return err_set(eb, -errno, "%s: %s", path, strerror(errno));
-	/* Writing too, so that there is no end between two writers. */
-	r = fs->open(fs, path, O_RDWR | O_NONBLOCK, 0);
-	if (r < 0)
-		return err_set(eb, r, "%s: %s", path, strerror(-r));
-	k->fifo_fd = r;
-	if (fs->fstat(fs, r, &st) < 0 || st.is_regular || st.is_dir)
-		return err_set(eb, -EINVAL, "%s: expected a pipe", path);
-	return 0;
-}
-
 static int begin(struct recording *k, struct errbuf *eb)
 {
 	struct cli_server_options server = k->o->server;
@@ -380,12 +361,13 @@ static int begin(struct recording *k, struct errbuf *eb)
 	if (sigprocmask(SIG_BLOCK, &signals, &before))
 		return err_set(eb, -errno, "sigprocmask: %s", strerror(errno));
 	k->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-	r = k->signal_fd < 0 ? -errno : open_fifo(k, eb);
+	r = k->signal_fd < 0 ? err_set(eb, -errno, "signalfd: %s", strerror(errno)) : 0;
+	if (r == 0)
+		r = cli_check_output(k->o->output, eb);
+	if (r == 0 && k->o->window)
+		r = window_open(&k->window, k->o->window, eb);
 	if (r == 0 && k->command)
-		r = command_hold(
-			&(struct command_spec) {
-				.argv = k->command, .signals = &before, .out_fd = -1, .err_fd = -1},
-			&k->child, eb);
+		r = hold_command(k, &before, eb);
 	if (r == 0 && !server.url) {
 		r = own_exporter_start(&k->exporter, k->o->frequency, eb);
 		server.url = k->exporter.url;
@@ -403,13 +385,9 @@ static void done(struct recording *k)
 	reap_command(k, 0);
 	recorder_freep(&k->recorder);
 	own_exporter_stop(&k->exporter);
-	if (k->made_fifo)
-		(void)fs_system.unlink(&fs_system, k->o->window + strlen("fifo:"));
-	if (k->fifo_fd >= 0)
-		close(k->fifo_fd);
+	window_close(&k->window);
 	if (k->signal_fd >= 0)
 		close(k->signal_fd);
-	bytes_done(&k->fifo_line);
 }
 
 /* -EOVERFLOW: too much was lost. */
@@ -443,8 +421,8 @@ static int record(
 		.command = command,
 		.exporter = OWN_EXPORTER_NONE,
 		.child = COMMAND_NONE,
-		.signal_fd = -1,
-		.fifo_fd = -1};
+		.window = WINDOW_NONE,
+		.signal_fd = -1};
 	int r = begin(&k, eb), e;
 
 	if (r == 0) {
@@ -460,22 +438,44 @@ static int record(
 	return r;
 }
 
-static const char *what_is_wrong(const struct record_options *o, bool has_command)
+static int check_pid(const char *text, struct errbuf *eb)
 {
 	uint64_t pid;
 
-	for (size_t i = 0; i < o->pids.n; i++)
-		if (str_parse_u64(o->pids.items[i], &pid, NULL) < 0 || !pid || pid > INT32_MAX)
-			return "-p: expected a process id";
-		else if (kill((pid_t)pid, 0) < 0 && errno == ESRCH)
-			return "-p: there is no such process";
+	if (str_parse_u64(text, &pid, NULL) < 0 || !pid || pid > INT32_MAX)
+		return err_set(eb, -EINVAL, "-p %s: expected a process id", text);
+	if (kill((pid_t)pid, 0) < 0 && errno == ESRCH)
+		return err_set(eb, -ESRCH, "-p %s: there is no such process", text);
+	return 0;
+}
+
+static int check_comm(const char *text, struct errbuf *eb)
+{
+	struct regex *re = NULL;
+	int r = regex_compile(text, REGEX_ANCHORED, &re, eb);
+
+	regex_free(re);
+	return r < 0 ? err_prefix(eb, r, "--comm \"%s\"", text) : 0;
+}
+
+static int check(const struct record_options *o, bool has_command, struct errbuf *eb)
+{
+	const char *path = NULL;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < o->pids.n; i++)
+		r = check_pid(o->pids.items[i], eb);
+	for (size_t i = 0; r == 0 && i < o->comms.n; i++)
+		r = check_comm(o->comms.items[i], eb);
+	if (r < 0)
+		return r;
 	if (has_command && o->pids.n)
-		return "-p and a command: expected one of them";
+		return err_set(eb, -EINVAL, "-p and a command: expected one of them");
 	if (!o->all && !o->pids.n && !o->cgroups.n && !o->comms.n && !has_command)
-		return "of what? -a, -p, --cgroup, --comm or a command behind --";
-	if (o->window && !str_starts_with(o->window, "fifo:"))
-		return "--window: expected fifo:PATH";
-	return NULL;
+		return err_set(
+			eb, -EINVAL, "of what? -a, -p, --cgroup, --comm or a command behind --");
+	r = o->window ? window_parse(o->window, &path, eb) : 0;
+	return r < 0 ? err_prefix(eb, r, "--window") : 0;
 }
 
 int cli_record(int argc, char **argv)
@@ -487,9 +487,8 @@ int cli_record(int argc, char **argv)
 	int status = options_parse_or_exit(&program, argc, argv, &o, &args), r;
 	char **command = NULL;
 
-	if (status < 0 && what_is_wrong(&o, args.n > 0)) {
-		fprintf(stderr, "sonde record: %s; see sonde record --help\n",
-			what_is_wrong(&o, args.n > 0));
+	if (status < 0 && (r = check(&o, args.n > 0, &eb)) < 0) {
+		fprintf(stderr, "sonde record: %s; see sonde record --help\n", err_text(&eb, r));
 		status = CLI_USAGE;
 	}
 	if (status < 0) {

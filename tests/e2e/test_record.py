@@ -234,7 +234,7 @@ class Record(unittest.TestCase):
                     f.write(''.join(line + '\n' for line in lines))
             before = e2e.cpu_samples(d.metrics())
             e2e.wait_for('samples outside of a window', lambda: e2e.cpu_samples(d.metrics()) > before + 60)
-            say('start', 'mark warm up')
+            self.assertEqual(e2e.sonde('mark', '--window', f'fifo:{fifo}', '--start', 'warm up').returncode, 0)
             before = e2e.cpu_samples(d.metrics())
             e2e.wait_for('samples', lambda: e2e.cpu_samples(d.metrics()) > before + 60)
             say('what?', 'stop', 'end')
@@ -245,6 +245,16 @@ class Record(unittest.TestCase):
             prof = self.profile()
             self.assertTrue(prof.samples)
             self.assertIn('marker warm up at', e2e.go_pprof('-comments', self.out).stdout)
+            # a command finds the pipe by itself, from another folder too; what it does after the end is no part of the recording
+            mark = f'{e2e.program("sonde")} mark'
+            p = self.start('--exporter', d.url, '--window', f'fifo:{os.path.relpath(fifo)}', '--',
+                           'sh', '-c', f'cd /; {self.work} 2; {mark} --start one; {self.work} 1; {mark} --stop two; {mark} --end; exit 4')
+            _, err = p.communicate(timeout=60)
+            self.assertEqual(p.returncode, 4, err)
+            prof = self.profile()
+            self.assertGreater(prof.functions()['record_work'], 0.5e9)
+            self.assertLess(prof.functions()['record_work'], 2.2e9)  # windows are whole seconds
+            self.assertEqual([c.split(' at ')[0] for c in e2e.go_pprof('-comments', self.out).stdout.splitlines()], ['marker one', 'marker two'])
             # a signal ends a recording, and what is there is written
             os.unlink(self.out)
             p = self.start('--exporter', d.url, '-a')
@@ -258,11 +268,37 @@ class Record(unittest.TestCase):
 
 class Refusals(unittest.TestCase):
     def test_command_lines(self):
-        for args, text in (([], 'of what?'), (['-p', 'x'], 'expected a process id'), (['-p', '2147483646'], 'no such process'),
-                           (['-p', str(os.getpid()), '--', 'true'], 'expected one of them'), (['-a', '--window', 'x'], 'expected fifo:PATH')):
+        for args, text in (([], 'of what?'), (['-p', 'x'], '-p x: expected a process id'), (['-p', '2147483646'], '-p 2147483646: there is no such process'),
+                           (['-p', str(os.getpid()), '--', 'true'], 'expected one of them'), (['-a', '--window', 'x'], '--window: "x": expected fifo:PATH'),
+                           (['-a', '--window', 'fifo:'], 'expected fifo:PATH'), (['--comm', '('], '--comm "(": position 1')):
             p = e2e.sonde('record', *args)
             self.assertEqual((args, p.returncode), (args, 2))
             self.assertIn(text, p.stderr)
+
+    def test_what_cannot_be_written_is_not_recorded(self):
+        for path, text in (('/no/such/x.pb.gz', 'cannot be written: /no/such/: No such file'), ('/tmp', 'is a directory')):
+            with tempfile.TemporaryDirectory() as top:
+                for args in (('record', '-o', path, '--', 'touch', f'{top}/ran'), ('bench', '-o', path, f'a=touch {top}/ran', 'b=true')):
+                    p = e2e.sonde(*args)
+                    self.assertEqual(p.returncode, 1 if args[0] == 'record' else 2)
+                    self.assertIn(f'{path}', p.stderr)
+                    self.assertIn(text, p.stderr)
+                    self.assertEqual(os.listdir(top), [])
+
+    def test_marks_that_nobody_reads(self):
+        with tempfile.TemporaryDirectory() as top:
+            os.mkfifo(f'{top}/pipe')
+            with open(f'{top}/file', 'w') as f:
+                f.write('x')
+            for args, status, text in ((['x'], 2, 'which recording?'), (['--window', 'x', 'x'], 2, 'expected fifo:PATH'), (['--window', f'fifo:{top}/pipe'], 2, 'expected a NAME'),
+                                       (['--window', f'fifo:{top}/pipe', '--start', '--end'], 2, 'expected one of'), (['--window', f'fifo:{top}/pipe', 'a\nend'], 2, 'on one line'),
+                                       (['--window', f'fifo:{top}/pipe', 'x' * 2000], 2, 'of 1 to 1018 bytes'), (['--window', f'fifo:{top}/pipe', 'x'], 1, 'no recording reads it'),
+                                       (['--window', f'fifo:{top}/file', 'x'], 1, 'expected a pipe'), (['--window', f'fifo:{top}/none', 'x'], 1, 'No such file')):
+                p = e2e.sonde('mark', *args)
+                self.assertEqual((args, p.returncode), (args, status), p.stderr)
+                self.assertIn(text, p.stderr)
+            with open(f'{top}/file') as f:
+                self.assertEqual(f.read(), 'x')
 
     def test_server_that_is_none(self):
         p = e2e.sonde('record', '-a', '-d', '1s', '--exporter', 'http://127.0.0.1:1', '-o', '/dev/null')
