@@ -277,10 +277,10 @@ static int hold_and_measure(
 	w->pid = command->pid;
 	snprintf(filter, sizeof(filter), "&pid=%d&children=1", (int)w->pid);
 	r = recorder_new(&w->from->server, filter, &w->recorder, eb);
-	if (!r)
-		r = recorder_resume(w->recorder, eb);
-	if (!r)
+	if (!r) {
+		recorder_resume(w->recorder);
 		r = measure(w, command, eb);
+	}
 	return r ? r : finish(w->recorder, profile, eb);
 }
 

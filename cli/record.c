@@ -219,12 +219,12 @@ static double seconds_since(const struct recording *k)
 static int obey(struct recording *k, const char *line, struct errbuf *eb)
 {
 	if (!strcmp(line, "start"))
-		return recorder_resume(k->recorder, eb);
-	if (!strcmp(line, "stop"))
+		recorder_resume(k->recorder);
+	else if (!strcmp(line, "stop"))
 		return recorder_pause(k->recorder, eb);
-	if (str_starts_with(line, "mark ") && line[5])
+	else if (str_starts_with(line, "mark ") && line[5])
 		return recorder_mark(k->recorder, line + 5, seconds_since(k), eb);
-	if (!strcmp(line, "end"))
+	else if (!strcmp(line, "end"))
 		k->ends = true;
 	else if (*line)
 		fprintf(stderr, "sonde: %s: \"%.100s\": expected start, stop, mark NAME or end\n",
@@ -250,9 +250,10 @@ static int signal_of(const char *name)
 /* One signal for both turns the recording on and off. */
 static int obey_signal(struct recording *k, bool starts, bool stops, struct errbuf *eb)
 {
-	if (starts && (!stops || recorder_is_paused(k->recorder)))
-		return recorder_resume(k->recorder, eb);
-	return recorder_pause(k->recorder, eb);
+	if (!starts || (stops && !recorder_is_paused(k->recorder)))
+		return recorder_pause(k->recorder, eb);
+	recorder_resume(k->recorder);
+	return 0;
 }
 
 static int read_signals(struct recording *k, struct errbuf *eb)
@@ -320,13 +321,13 @@ static int wait_for_events(struct recording *k, struct errbuf *eb)
 
 static int run(struct recording *k, struct errbuf *eb)
 {
-	bool later = k->o->window || k->o->start_on;
-	int r = later ? 0 : recorder_resume(k->recorder, eb);
+	int r;
 
+	if (!k->o->window && !k->o->start_on)
+		recorder_resume(k->recorder);
 	k->start_ns = clock_monotonic_ns(&clock_system);
 	k->next_ns = k->start_ns + TAKE_INTERVAL_NS;
-	if (r == 0)
-		r = release_command(k, eb);
+	r = release_command(k, eb);
 	while (r == 0 && !k->ends) {
 		r = wait_for_events(k, eb);
 		if (r == 0 && clock_monotonic_ns(&clock_system) >= k->next_ns) {

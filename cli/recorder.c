@@ -11,6 +11,7 @@
 #include "lib/prof/merge.h"
 #include <ctype.h>
 #include <string.h>
+#include <time.h>
 
 /* A second closes when the drain comes round after it. */
 #define CLOSE_TIMEOUT_NS (30 * NS_PER_S)
@@ -22,7 +23,9 @@ struct recorder {
 	char *filter;
 	char cursor[MAX_CURSOR];
 	bool is_paused;
-	int64_t covered_ns; /* wall time up to which samples were taken */
+	int64_t skew_ns;    /* of the server's clock against ours */
+	int64_t begin_ns;   /* of the window; wall time of the server, as the next one is */
+	int64_t covered_ns; /* up to which samples were taken */
 	uint64_t behind_s;
 	uint64_t dropped_before;
 	struct prof_merge *sum;
@@ -53,10 +56,12 @@ static int take_cursor(struct recorder *r, const struct http_response *answer, s
 	return 0;
 }
 
+/* Seconds from before the window come one by one, since each answer is taken or left as a whole. */
 static int ask(struct recorder *r, bool from_now, struct http_response *ret, struct errbuf *eb)
 {
+	bool is_before = r->covered_ns < r->begin_ns;
 	_cleanup_free_ char *path = xasprintf("/debug/pprof/profile?since=%s&span=%d%s",
-		from_now ? "" : r->cursor, from_now ? 1 : SPAN_S, r->filter);
+		from_now ? "" : r->cursor, from_now || is_before ? 1 : SPAN_S, r->filter);
 	int e = cli_server_ask(&r->server, &(struct cli_request) {.path = path}, ret, eb);
 
 	if (e == 0 && from_now)
@@ -131,17 +136,51 @@ static int take_once(struct recorder *r, struct errbuf *eb)
 	if (e == 0)
 		e = cli_profile_decode(
 			answer.body.data, answer.body.len, r->server.url, &text, &p, eb);
-	if (e == 0)
-		e = prof_merge_add(r->sum, &p, r->server.url, eb);
+	if (e < 0)
+		return e;
+	r->behind_s = header_number(&answer, "sonde-behind-seconds");
+	if (p.duration_ns)
+		r->covered_ns = MAX(r->covered_ns, p.time_ns + p.duration_ns);
+	if (p.duration_ns && p.time_ns + p.duration_ns <= r->begin_ns)
+		return 0;
+	e = prof_merge_add(r->sum, &p, r->server.url, eb);
 	if (e < 0)
 		return e;
 	r->has_profile = true;
 	count_samples(r, &p);
-	r->behind_s = header_number(&answer, "sonde-behind-seconds");
 	r->stats.lost_seconds += header_number(&answer, "sonde-lost-seconds");
-	if (p.duration_ns)
-		r->covered_ns = MAX(r->covered_ns, p.time_ns + p.duration_ns);
 	return 0;
+}
+
+static int64_t server_now_ns(const struct recorder *r)
+{
+	return clock_realtime_ns(&clock_system) + r->skew_ns;
+}
+
+/* By the answer's Date, which is a whole second and was written between the two times: 0 when that fits. */
+static void find_skew(struct recorder *r, const struct http_response *answer, int64_t asked_ns,
+	int64_t answered_ns)
+{
+	const char *date = http_response_header(answer, "date");
+	struct tm tm = {0};
+	int64_t said_ns;
+
+	if (!date || !strptime(date, "%a, %d %b %Y %H:%M:%S GMT", &tm))
+		return;
+	said_ns = timegm(&tm) * NS_PER_S;
+	r->skew_ns = MAX(said_ns - answered_ns, MIN(said_ns + NS_PER_S - asked_ns, 0));
+}
+
+/* The newest second, so that a window need not go through all that was before it. */
+static int catch_up(struct recorder *r, struct errbuf *eb)
+{
+	_cleanup_http_response_ struct http_response answer = {0};
+	int64_t asked_ns = clock_realtime_ns(&clock_system);
+	int e = ask(r, true, &answer, eb);
+
+	if (e == 0)
+		find_skew(r, &answer, asked_ns, clock_realtime_ns(&clock_system));
+	return e;
 }
 
 int recorder_new(const struct cli_server_options *server, const char *filter, struct recorder **ret,
@@ -155,10 +194,9 @@ int recorder_new(const struct cli_server_options *server, const char *filter, st
 	r->filter = xstrdup(filter);
 	r->sum = prof_merge_new(NULL);
 	r->is_paused = true;
-	e = recorder_resume(r, eb);
+	e = catch_up(r, eb);
 	if (e < 0)
 		return e;
-	r->is_paused = true;
 	r->dropped_before = count_dropped(r);
 	*ret = TAKE(r);
 	return 0;
@@ -176,16 +214,12 @@ void recorder_freep(struct recorder **rp)
 	*rp = NULL;
 }
 
-int recorder_resume(struct recorder *r, struct errbuf *eb)
+/* From the second in which it is called, however long the server takes to answer, or had to close the seconds before. */
+void recorder_resume(struct recorder *r)
 {
-	_cleanup_http_response_ struct http_response answer = {0};
-	int e;
-
-	if (!r->is_paused)
-		return 0;
-	e = ask(r, true, &answer, eb);
-	r->is_paused = e < 0;
-	return e;
+	if (r->is_paused)
+		r->begin_ns = server_now_ns(r);
+	r->is_paused = false;
 }
 
 int recorder_take(struct recorder *r, struct errbuf *eb)
@@ -193,7 +227,7 @@ int recorder_take(struct recorder *r, struct errbuf *eb)
 	int e = 0;
 
 	if (r->is_paused)
-		return 0;
+		return catch_up(r, eb);
 	do
 		e = take_once(r, eb);
 	while (e == 0 && r->behind_s);
@@ -202,7 +236,7 @@ int recorder_take(struct recorder *r, struct errbuf *eb)
 
 int recorder_pause(struct recorder *r, struct errbuf *eb)
 {
-	int64_t until = clock_realtime_ns(&clock_system),
+	int64_t until = server_now_ns(r),
 		give_up = clock_monotonic_ns(&clock_system) + CLOSE_TIMEOUT_NS;
 	int e = 0;
 

@@ -32,9 +32,9 @@ struct recorder;
 int recorder_new(const struct cli_server_options *server, const char *filter, struct recorder **ret,
 	struct errbuf *eb) _must_check_;
 void recorder_freep(struct recorder **r);
-/* What closes from now on belongs to the recording. */
-int recorder_resume(struct recorder *r, struct errbuf *eb) _must_check_;
-/* Takes what has closed since. */
+/* The second that runs and those after it belong to the recording. */
+void recorder_resume(struct recorder *r);
+/* Takes what has closed since, or forgets it while there is no window. Now and then, before an exporter forgets it. */
 int recorder_take(struct recorder *r, struct errbuf *eb) _must_check_;
 /* Takes all up to now, waiting for the second to close; then nothing more until resumed. -ETIMEDOUT after 30 s. */
 int recorder_pause(struct recorder *r, struct errbuf *eb) _must_check_;
