@@ -8,6 +8,7 @@
 #include "cli/files.h"
 #include "lib/base/alloc.h"
 #include "lib/base/fs.h"
+#include "lib/base/str.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -57,8 +58,8 @@ static const struct option_spec specs[] = {
 			"do."},
 	{"directory", OPTION_STRING, offsetof(struct bench_options, directory), .value = "DIR",
 		.fallback = "runs",
-		.help = "Where A-1.pb.gz …, with the sides' names, metrics.csv and series.csv are "
-			"kept."},
+		.help = "Where A-1.pb.gz …, with the sides' names, and metrics.csv, series.csv and "
+			"metrics.om (OpenMetrics) are kept."},
 	CLI_SERVER_OPTIONS(struct bench_options, "exporter", NULL),
 	CLI_COMPARE_OPTIONS(struct bench_options),
 };
@@ -154,9 +155,10 @@ static int parse_side(struct bench *b, int side, const struct option_list *args,
 	const char *text = args->items[side], *mark = strchr(text, '=');
 	size_t n = mark ? (size_t)(mark - text) : 0;
 
-	if (!n || n > 64 || !mark[1] || memchr(text, '/', n))
+	if (!n || n > 64 || !mark[1] || memchr(text, '/', n) || !str_is_utf8(text, n))
 		return err_set(eb, -EINVAL,
-			"\"%.80s\": expected NAME=COMMAND, where NAME has no \"/\"", text);
+			"\"%.80s\": expected NAME=COMMAND, where NAME is UTF-8 without \"/\"",
+			text);
 	b->sides[side].name = xstrndup(text, n);
 	b->sides[side].command = xstrdup(mark + 1);
 	b->sides[side].argv = make_argv(args, mark + 1);
@@ -288,16 +290,20 @@ static int write_text(
 static int write_metrics(const struct bench *b, struct errbuf *eb)
 {
 	const char *const names[] = {b->sides[0].name, b->sides[1].name};
-	_cleanup_bytes_ struct bytes whole, points;
+	_cleanup_bytes_ struct bytes whole, points, all;
 	size_t n = b->o->runs;
 	int r;
 
 	bytes_init(&whole, NULL, 0);
 	bytes_init(&points, NULL, 0);
+	bytes_init(&all, NULL, 0);
 	bench_metrics_csv(b->results, n, 2 * n, names, &whole);
 	bench_series_csv(b->results, n, 2 * n, names, &points);
+	bench_openmetrics(b->results, n, 2 * n, names, &all);
 	r = write_text(b, "metrics.csv", &whole, eb);
-	return r ? r : write_text(b, "series.csv", &points, eb);
+	if (!r)
+		r = write_text(b, "series.csv", &points, eb);
+	return r ? r : write_text(b, "metrics.om", &all, eb);
 }
 
 static int read_runs(const struct bench *b, struct cli_runs *runs, struct cli_sources *sources,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The pieces of `sonde bench`: one run of a command (bench_run.c), what was measured beside the profiles, of whole runs
- * (bench_metrics.c) and over their time (bench_series.c).
+ * (bench_metrics.c) and over their time (bench_series.c), and both for other programs (bench_openmetrics.c).
  */
 #pragma once
 #include "cli/bench_series.h"
@@ -9,6 +9,7 @@
 #include "lib/base/bytes.h"
 #include "lib/base/err.h"
 #include "lib/render/render.h"
+#include <stdbool.h>
 #include <sys/types.h>
 
 /* ---- one run ---- */
@@ -37,7 +38,8 @@ enum bench_metric {
 struct bench_result {
 	double metrics[BENCH_N_METRICS]; /* seconds, bytes, counts */
 	struct bench_series series;
-	int status; /* of wait() */
+	int64_t begun_ms; /* wall time */
+	int status;	  /* of wait() */
 };
 
 struct bench_run {
@@ -61,6 +63,8 @@ int bench_hook(const char *what, const char *command, const char *side, unsigned
 
 /* ---- what was measured ---- */
 
+/* Progress is only there where it was asked for. */
+bool bench_has_progress(const struct bench_result *results, size_t n);
 /* Results of A, then of B. The table: medians, change, Mann-Whitney's p. */
 int bench_metrics_table(const struct bench_result *results, size_t n_a, size_t n_b,
 	const char *label_a, const char *label_b, struct bytes *out) _must_check_;
@@ -72,4 +76,7 @@ void bench_metrics_csv(const struct bench_result *results, size_t n_a, size_t n,
 	const char *const labels[2], struct bytes *out);
 /* side,run,seconds,progress,… one line a point of a series. */
 void bench_series_csv(const struct bench_result *results, size_t n_a, size_t n,
+	const char *const labels[2], struct bytes *out);
+/* Both of them, of whole runs and over time, as OpenMetrics with timestamps: metrics.om. bench_openmetrics.c */
+void bench_openmetrics(const struct bench_result *results, size_t n_a, size_t n,
 	const char *const labels[2], struct bytes *out);

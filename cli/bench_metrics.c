@@ -26,13 +26,17 @@ static const struct {
 	[BENCH_PROGRESS] = {"progress", "count", 1},
 };
 
-/* Progress is only there where it was asked for. */
-static int count_metrics(const struct bench_result *results, size_t n)
+bool bench_has_progress(const struct bench_result *results, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (results[i].metrics[BENCH_PROGRESS] > 0)
-			return BENCH_N_METRICS;
-	return BENCH_PROGRESS;
+			return true;
+	return false;
+}
+
+static int count_metrics(const struct bench_result *results, size_t n)
+{
+	return bench_has_progress(results, n) ? BENCH_N_METRICS : BENCH_PROGRESS;
 }
 
 static void put_median(const struct rank_median *m, int metric, struct bytes *out)

@@ -252,6 +252,7 @@ static int measure(struct watching *w, struct command *command, struct errbuf *e
 
 	bench_probe_begin(&w->probe, w->pid, w->run->progress);
 	w->begun_ns = clock_monotonic_ns(&clock_system);
+	w->result->begun_ms = clock_realtime_ns(&clock_system) / NS_PER_MS;
 	r = command_release(command, w->run->argv[0], eb);
 	if (r < 0)
 		return r;

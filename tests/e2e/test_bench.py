@@ -1,10 +1,14 @@
 """sonde bench: equal work in half the time is −50 %, runs in turns, hooks, a failing command, an exporter that ends with it."""
+import collections
 import csv
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 import sonde_e2e as e2e
@@ -31,7 +35,7 @@ class Bench(e2e.WithExporter):
         super().tearDownClass()
 
     def bench(self, *args, status=0):
-        p = subprocess.run([e2e.program('sonde'), 'bench', *args], cwd=self.dir.name, capture_output=True, text=True, timeout=240)
+        p = subprocess.run([e2e.program('sonde'), 'bench', *args], cwd=self.dir.name, capture_output=True, text=True, errors='replace', timeout=240)
         self.assertEqual(p.returncode, status, p.stderr)
         return p
 
@@ -46,7 +50,7 @@ class Bench(e2e.WithExporter):
         self.assertAlmostEqual(d['b']['median'] / d['a']['median'], 0.5, delta=0.15)
         with open(f'{self.dir.name}/order') as f:
             self.assertEqual(f.read().split('\n')[:-1], ['slow 1', 'fast 1', 'fast 2', 'slow 2'], out.stderr)
-        self.assertEqual(sorted(os.listdir(f'{self.dir.name}/runs')), [f'fast-{i}.pb.gz' for i in (1, 2)] + ['metrics.csv', 'series.csv'] + [f'slow-{i}.pb.gz' for i in (1, 2)])
+        self.assertEqual(sorted(os.listdir(f'{self.dir.name}/runs')), [f'fast-{i}.pb.gz' for i in (1, 2)] + ['metrics.csv', 'metrics.om', 'series.csv'] + [f'slow-{i}.pb.gz' for i in (1, 2)])
         with open(f'{self.dir.name}/runs/metrics.csv') as f:
             header, *rows = [line.strip().split(',') for line in f]
         user = {tuple(r[:2]): float(r[header.index('user_cpu')]) for r in rows}
@@ -91,6 +95,28 @@ class Bench(e2e.WithExporter):
         with open(f'{self.dir.name}/over/series.csv') as f:
             rows = list(csv.DictReader(f))
         self.assertEqual(len(rows), sum(len(run['seconds']) for side in 'ab' for run in over[side]))
+        self.check_openmetrics(whole, rows)
+
+    def check_openmetrics(self, whole, rows):
+        """What Prometheus makes of metrics.om is what the other two files say."""
+        promtool = shutil.which('promtool')
+        if not promtool:
+            return
+        os.makedirs(f'{self.dir.name}/blocks/wal')  # without one it dumps nothing
+        subprocess.run([promtool, 'tsdb', 'create-blocks-from', 'openmetrics', 'over/metrics.om', 'blocks'], cwd=self.dir.name, capture_output=True, check=True)
+        out = subprocess.run([promtool, 'tsdb', 'dump', 'blocks'], cwd=self.dir.name, capture_output=True, text=True, check=True).stdout
+        stored = collections.defaultdict(list)
+        for line in out.splitlines():
+            labels, value, ms = re.fullmatch(r'\{(.*)\} (\S+) (\d+)', line).groups()
+            labels = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+            self.assertLess(abs(int(ms) / 1000 - time.time()), 600)
+            stored[labels['__name__'].removeprefix('sonde_bench_'), labels['side'] + labels['run']].append((int(ms), float(value)))
+        for run, m in whole.items():
+            for name, column in (('run_wall_time_seconds', 'wall_time'), ('run_max_rss_bytes', 'max_rss'), ('run_minor_faults', 'minor_faults'), ('run_progress', 'progress')):
+                self.assertEqual([v for _, v in stored[name, run]], [float(m[column])])
+            for name, column in (('cpu_cores', 'cpu'), ('context_switches_per_second', 'context_switches_per_second'), ('progress', 'progress')):
+                values = {float(r[column]) for r in rows if r['side'] + r['run'] == run and r[column]}
+                self.assertEqual({v for _, v in stored[name, run]}, values, name)
 
     def test_killed(self):
         """With -9 too, neither the exporter nor what it holds stays."""
@@ -105,7 +131,7 @@ class Bench(e2e.WithExporter):
     def test_failures(self):
         for args, text in ((('a=false', 'b=true'), 'run 0 of a: exit status 1'), (('a=/nowhere/x', 'b=true', '--', '{bin}'), '/nowhere/x: No such file'),
                            (('--prepare', 'exit 3', 'a=true', 'b=true'), '--prepare failed'), (('a=true',), 'expected two commands'),
-                           (('a=true', 'a=true'), 'both sides are called a'), (('a=true', 'b=true', '--', 'ls'), 'no {bin}'), (('true', 'b=true'), 'NAME=COMMAND'),
+                           (('a=true', 'a=true'), 'both sides are called a'), (('a=true', 'b=true', '--', 'ls'), 'no {bin}'), (('true', 'b=true'), 'NAME=COMMAND'), ((b'a\xff=true', 'b=true'), 'NAME is UTF-8'),
                            (('--fail-on', 'x', 'a=true', 'b=true'), '--fail-on'), (('--progress', '(', 'a=true', 'b=true'), '--progress "("')):
             self.assertIn(text, self.bench('--exporter', self.daemon.url, *args, status=2).stderr)
 
