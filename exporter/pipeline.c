@@ -251,6 +251,18 @@ static void on_settled(void *ctx, uint32_t binary, bool unreadable)
 		p->unwinder, p->binaries, binary, unreadable, clock_monotonic_ns(p->clock));
 }
 
+static bool has_rows(void *ctx, uint32_t binary, const uint8_t content_id[PARSER_CONTENT_ID_LEN])
+{
+	return unwinder_has_rows(((struct exporter_pipeline *)ctx)->unwinder, binary, content_id);
+}
+
+static void on_rows(void *ctx, uint32_t binary, const struct symbol_file *rows)
+{
+	struct exporter_pipeline *p = ctx;
+
+	unwinder_rows(p->unwinder, binary, rows, clock_monotonic_ns(p->clock));
+}
+
 static void on_released(void *ctx, uint32_t binary)
 {
 	unwinder_release(((struct exporter_pipeline *)ctx)->unwinder, binary);
@@ -278,6 +290,8 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 			.budget = &p->budgets[BUDGET_SYMBOLS],
 			.hook_ctx = p,
 			.settled = on_settled,
+			.has_rows = has_rows,
+			.rows = on_rows,
 			/* Frames of a bundle are addresses, not ids of this run. */
 			.found = p->capture ? NULL : on_found,
 			.released = on_released,

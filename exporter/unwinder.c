@@ -84,18 +84,31 @@ struct deferred_tables unwinder_tables(const struct unwinder *u)
 	};
 }
 
-/* False when there is no symbol file. What the tables refuse they count themselves. */
-static bool load(struct unwinder *u, struct binary_registry *r, uint32_t binary, int64_t now_ns)
+/* What the tables refuse they count themselves. */
+void unwinder_rows(struct unwinder *u, uint32_t binary, const struct symbol_file *s, int64_t now_ns)
 {
-	const struct symbol_file *s = binary_symbols_get(r, binary, 0);
 	struct symbol_unwind rows;
 
-	if (!s)
-		return false;
 	if (!symbol_unwind_of(s, &rows))
 		unwind_tables_set_rowless(u->tables, binary);
 	else if (unwind_tables_load(u->tables, binary, s->identity.content_id, &rows, now_ns) < 0)
 		LOG_RATED(LOG_DEBUG, "binary %u has no room for its unwind table", binary);
+}
+
+bool unwinder_has_rows(
+	struct unwinder *u, uint32_t binary, const uint8_t content_id[PARSER_CONTENT_ID_LEN])
+{
+	return unwind_tables_share(u->tables, binary, content_id);
+}
+
+/* False when there is no symbol file. */
+static bool load(struct unwinder *u, struct binary_registry *r, uint32_t binary, int64_t now_ns)
+{
+	const struct symbol_file *s = binary_symbols_get(r, binary, 0);
+
+	if (!s)
+		return false;
+	unwinder_rows(u, binary, s, now_ns);
 	binary_symbols_put(r, s);
 	return true;
 }
@@ -103,8 +116,8 @@ static bool load(struct unwinder *u, struct binary_registry *r, uint32_t binary,
 void unwinder_settled(struct unwinder *u, struct binary_registry *r, uint32_t binary,
 	bool unreadable, int64_t now_ns)
 {
-	/* What code there is keeps frame pointers or is cut. A file that could not be opened yet is tried again: until then its code
-	 * is not taken for such. */
+	/* What code there is keeps frame pointers or is cut, unless its rows came before its names failed. A file that could not be
+	 * opened yet is tried again: until then its code is not taken for such. */
 	if (!load(u, r, binary, now_ns) && unreadable)
 		unwind_tables_set_rowless(u->tables, binary);
 }

@@ -21,6 +21,12 @@ struct deferred_tables unwinder_tables(const struct unwinder *u);
 /* A symbol file was made for that id, or could not be; unreadable: none can be made of that file. */
 void unwinder_settled(struct unwinder *u, struct binary_registry *r, uint32_t binary,
 	bool unreadable, int64_t now_ns);
+/* The rows of that id's file, before there is a symbol file. */
+void unwinder_rows(
+	struct unwinder *u, uint32_t binary, const struct symbol_file *s, int64_t now_ns);
+/* True when there is a table of that content: it is the id's too from now on. */
+bool unwinder_has_rows(
+	struct unwinder *u, uint32_t binary, const uint8_t content_id[PARSER_CONTENT_ID_LEN]);
 /* Tables that are wanted again; about once a second. */
 void unwinder_round(struct unwinder *u, struct binary_registry *r, int64_t now_ns);
 /* The id will be another file's. */

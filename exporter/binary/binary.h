@@ -39,6 +39,12 @@ struct binary_options {
 	/* A file was made, found or given up; on the thread of binary_work, without the lock. `unreadable`: it is no ELF file, or there
 	 * was no way to it BINARY_MAX_OPENS times. May be NULL. */
 	void (*settled)(void *ctx, uint32_t binary, bool unreadable);
+	/* Where a symbol file takes long its unwind rows come first: called by binary_work, without the lock, with a symbol file of
+	 * nothing else that is gone afterwards, unless has_rows says that this content's rows are known (it may note the id).
+	 * Both NULL: everything comes at once. */
+	bool (*has_rows)(
+		void *ctx, uint32_t binary, const uint8_t content_id[PARSER_CONTENT_ID_LEN]);
+	void (*rows)(void *ctx, uint32_t binary, const struct symbol_file *rows);
 	/* The file that the id stands for, as it was found on disk; NULL: it may stand for another one soon. The lock is held.
 	 * May be NULL. */
 	void (*found)(void *ctx, uint32_t binary, const struct binary_file *file);
@@ -168,6 +174,7 @@ struct binary_stats {
 	uint64_t binaries, contents;		/* now */
 	uint64_t table_full;			/* binary_get gave 0 */
 	uint64_t compiled, shared, cache_hits;	/* built, found by content, found on disk */
+	uint64_t rows_first;			/* of those built: whose unwind rows came first */
 	uint64_t open_failed;			/* no way to the file any more */
 	uint64_t skipped;			/* wanted again within ten minutes of a failure */
 	uint64_t parse_failed[PARSER_N_STATUS]; /* by enum parser_status */

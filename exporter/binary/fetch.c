@@ -156,7 +156,7 @@ static void make_anew_locked(struct binary_registry *r, uint32_t binary)
 		return;
 	binary_content_unmap_locked(r, e->content);
 	e->not_before_ns = 0;
-	binary_enqueue_locked(r, binary_canonical_locked(r, binary));
+	binary_enqueue_locked(r, &r->fresh, binary_canonical_locked(r, binary));
 }
 
 static void settle_locked(struct binary_registry *r, const struct fetch_item *item, int fd,

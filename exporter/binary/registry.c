@@ -48,6 +48,7 @@ static void free_entry(struct binary_registry *r, struct entry *e)
 {
 	if (r->o.budget && e->used)
 		budget_release(r->o.budget, entry_bytes(e));
+	binary_inputs_freep(&e->inputs);
 	free(e->path);
 	free(e);
 }
@@ -184,17 +185,17 @@ uint32_t binary_get(struct binary_registry *r, const struct binary_identity *ide
 	return id;
 }
 
-void binary_enqueue_locked(struct binary_registry *r, uint32_t id)
+void binary_enqueue_locked(struct binary_registry *r, struct binary_queue *q, uint32_t id)
 {
 	struct entry *e = r->entries[id];
 
 	e->state = BINARY_QUEUED;
 	e->next = 0;
-	if (r->queue_tail)
-		r->entries[r->queue_tail]->next = id;
+	if (q->tail)
+		r->entries[q->tail]->next = id;
 	else
-		r->queue_head = id;
-	r->queue_tail = id;
+		q->head = id;
+	q->tail = id;
 	r->stats.queued++;
 	pthread_cond_signal(&r->queued);
 }
@@ -219,7 +220,7 @@ void binary_want(struct binary_registry *r, uint32_t binary, const struct binary
 		e->source = *src;
 		e->has_source = true;
 		if (clock_monotonic_ns(r->o.clock) >= e->not_before_ns)
-			binary_enqueue_locked(r, binary);
+			binary_enqueue_locked(r, &r->fresh, binary);
 		else
 			r->stats.skipped++;
 	}
@@ -275,7 +276,7 @@ const struct symbol_file *binary_symbols_get(
 		/* Evicted, or not reachable when it was tried last. */
 		if (e && e->state == BINARY_ABSENT && e->has_source &&
 			clock_monotonic_ns(r->o.clock) >= e->not_before_ns)
-			binary_enqueue_locked(r, id);
+			binary_enqueue_locked(r, &r->fresh, id);
 		if (!e || e->state == BINARY_ABSENT ||
 			clock_monotonic_ns(r->o.clock) >= deadline_ns)
 			break;

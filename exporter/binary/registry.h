@@ -32,12 +32,14 @@
 /* Of parser CPU that each new binary has free of pacing. */
 #define BINARY_BURST_NS (250 * NS_PER_MS)
 enum {
-	BINARY_MAX_ENTRIES = 1 << 16, /* at 340 bytes: 22 MB */
+	BINARY_MAX_ENTRIES = 1 << 16, /* at 350 bytes: 23 MB */
 	BINARY_MAX_OPENS = 5,
 	BINARY_MAX_ROOTS = 256, /* two descriptors each */
 	BINARY_MAX_FAILED = 4096,
 	BINARY_MAX_FETCHES = 64,
 	BINARY_PARSE_TIMEOUT_MS = 30000,
+	BINARY_SLOW_BYTES = 4 << 20, /* a file from which names take a while */
+	BINARY_MAX_INPUTS = 64,	     /* files kept open for their names */
 };
 
 enum binary_state { BINARY_ABSENT, BINARY_QUEUED, BINARY_WORKING, BINARY_READY };
@@ -51,6 +53,15 @@ struct content {
 	struct symbol_file symbols; /* .data NULL: not mapped */
 };
 
+/* What a symbol file is made from. */
+struct binary_inputs {
+	int fd, debug_fd; /* -1: none */
+	char *debug_path;
+	struct stat st;
+	struct parser_description file;
+	uint64_t cpu_ns; /* spent on its rows */
+};
+
 struct entry {
 	bool used;
 	enum binary_state state;
@@ -61,9 +72,10 @@ struct entry {
 	struct content *content;
 	struct binary_source source;
 	bool has_source;
-	uint8_t n_open_failed;	 /* in a row */
-	int64_t not_before_ns;	 /* no new try earlier */
-	int64_t unused_since_ns; /* when binary_retain first found it unused; 0: it is used */
+	struct binary_inputs *inputs; /* in the paced queue */
+	uint8_t n_open_failed;	      /* in a row */
+	int64_t not_before_ns;	      /* no new try earlier */
+	int64_t unused_since_ns;      /* when binary_retain first found it unused; 0: it is used */
 	uint64_t unnamed;
 	struct binary_file file;  /* where it was found last */
 	bool has_file, told_file; /* told_file: by the hook */
@@ -106,6 +118,11 @@ struct fetch {
 	struct table not_before; /* hash of build id → monotonic ns */
 };
 
+/* Entries by .next. */
+struct binary_queue {
+	uint32_t head, tail;
+};
+
 struct binary_registry {
 	struct binary_options o;
 	struct fetch fetches;
@@ -113,10 +130,11 @@ struct binary_registry {
 	pthread_cond_t queued, settled; /* work came; an entry left the queue */
 	struct entry **entries;		/* by id; [0] unused */
 	size_t cap_entries;
-	uint32_t n_ids, free_list; /* ids below n_ids; chain of free ones by .next */
-	struct table by_identity;  /* hash → id, then next_same_hash */
-	uint32_t queue_head, queue_tail;
-	struct table by_content; /* first 8 bytes of the id → struct content * */
+	uint32_t n_ids, free_list;	  /* ids below n_ids; chain of free ones by .next */
+	struct table by_identity;	  /* hash → id, then next_same_hash */
+	struct binary_queue fresh, paced; /* wanted; unwind rows made, names to come */
+	uint32_t n_inputs;		  /* in the paced queue */
+	struct table by_content;	  /* first 8 bytes of the id → struct content * */
 	uint64_t use_clock;
 	uint64_t content_bytes; /* of all contents, on disk or in memory */
 	/* hash of dev, ino, mtime, size → monotonic ns until which it is skipped */
@@ -163,8 +181,10 @@ struct binary_link_source {
 };
 /* parser_finder.find for a `struct binary_link_source`. Called without the lock. */
 int binary_open_link(void *source, const struct parser_link *link, uint32_t *ret_next);
+/* work.c */
+void binary_inputs_freep(struct binary_inputs **in);
 /* registry.c */
-void binary_enqueue_locked(struct binary_registry *r, uint32_t id);
+void binary_enqueue_locked(struct binary_registry *r, struct binary_queue *q, uint32_t id);
 uint32_t binary_canonical_locked(struct binary_registry *r, uint32_t id);
 
 /* fetch.c */

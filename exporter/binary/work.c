@@ -3,9 +3,11 @@
  * The symbol thread's work: takes what is wanted from the queue, opens it, has the parser
  * identify and, when neither another binary nor the disk has its content, compile it. Paced: a
  * new binary has a short burst of parser CPU free; what it takes beyond that is paid off at
- * --symbols.max-cpu before the next one starts.
+ * --symbols.max-cpu before the next one starts. Stacks cannot wait for that, names can: so where the
+ * whole would take long the unwind rows are made first, by themselves and unpaced.
  */
 #include "exporter/binary/registry.h"
+#include "lib/base/alloc.h"
 #include "lib/base/cursor.h"
 #include "lib/base/hash.h"
 #include <fcntl.h>
@@ -22,24 +24,26 @@ struct outcome {
 	struct symbol_file symbols;	/* .data NULL when none was made */
 	bool on_disk;
 	uint64_t cpu_ns;
-	bool has_file;
-	struct stat st; /* of the file, when has_file */
+	bool has_file, skipped;	     /* skipped: it failed lately */
+	struct stat st;		     /* of the file, unless it could not be opened */
+	struct binary_inputs *later; /* its rows are out; the rest is made from these */
 };
 
-/* What a symbol file is made from. */
-struct inputs {
-	int fd, debug_fd;
-	char *debug_path;
-	struct stat st;
-};
-
-static void inputs_done(struct inputs *in)
+static void inputs_done(struct binary_inputs *in)
 {
 	if (in->fd >= 0)
 		close(in->fd);
 	if (in->debug_fd >= 0)
 		close(in->debug_fd);
 	free(in->debug_path);
+}
+
+void binary_inputs_freep(struct binary_inputs **in)
+{
+	if (*in)
+		inputs_done(*in);
+	free(*in);
+	*in = NULL;
 }
 
 static void pay_off_locked(struct binary_registry *r, int64_t now_ns)
@@ -80,10 +84,12 @@ static int ask(struct binary_registry *r, enum parser_op op, const struct parser
 	struct outcome *out)
 {
 	struct parser_reply reply;
+	const int fds[] = {in->fd, in->debug_fd};
 	int answer =
 		op == PARSER_COMPILE
 			? parser_ask_compile(r->o.parser_fd, in, BINARY_PARSE_TIMEOUT_MS, &reply)
-			: parser_ask(r->o.parser_fd, op, in->fd, BINARY_PARSE_TIMEOUT_MS, &reply);
+			: parser_ask_with(r->o.parser_fd, op, fds, in->debug_fd >= 0 ? 2 : 1,
+				  BINARY_PARSE_TIMEOUT_MS, &reply);
 
 	out->cpu_ns += reply.cpu_ns;
 	if (reply.status == PARSER_OK && answer >= 0)
@@ -142,8 +148,21 @@ static int identify(struct binary_registry *r, int fd, const struct entry *e, st
 	return 0;
 }
 
+/* The symbol file that the parser gave, when it is of the file that was identified. */
+static int map_answer(int answer, const struct outcome *out, struct symbol_file *ret)
+{
+	int e = symbol_file_map(answer, ret, NULL);
+
+	if (e < 0 || memcmp(ret->identity.content_id, out->file.identity.content_id,
+			     PARSER_CONTENT_ID_LEN) == 0)
+		return e;
+	/* The file changed between the two questions, or the child lies. */
+	symbol_file_unmap(ret);
+	return -EBADMSG;
+}
+
 static int compile(struct binary_registry *r, uint32_t id, const struct entry *entry,
-	const struct inputs *in, struct outcome *out)
+	const struct binary_inputs *in, struct outcome *out)
 {
 	struct binary_link_source source = {.registry = r,
 		.entry = entry,
@@ -160,13 +179,7 @@ static int compile(struct binary_registry *r, uint32_t id, const struct entry *e
 
 	if (answer < 0)
 		return answer;
-	e = symbol_file_map(answer, &out->symbols, NULL);
-	if (e == 0 && memcmp(out->symbols.identity.content_id, out->file.identity.content_id,
-			      PARSER_CONTENT_ID_LEN) != 0) {
-		/* The file changed between the two questions, or the child lies. */
-		symbol_file_unmap(&out->symbols);
-		e = -EBADMSG;
-	}
+	e = map_answer(answer, out, &out->symbols);
 	pthread_mutex_lock(&r->mutex);
 	r->stats.invalid += e < 0;
 	r->stats.compiled += e == 0;
@@ -200,7 +213,7 @@ static bool has_owner(struct binary_registry *r, uint32_t id, const struct outco
 /* The symbol file from disk, unless a debug file has appeared since it was made (which is left in
  * `in`), or may have. */
 static bool open_cached(struct binary_registry *r, uint32_t id, const struct entry *e,
-	struct inputs *in, struct outcome *out)
+	struct binary_inputs *in, struct outcome *out)
 {
 	int cached = binary_cache_open(r, out->file.identity.content_id, &out->symbols);
 	bool lacking = cached == 0 && out->symbols.n_debug_lacking;
@@ -220,12 +233,58 @@ static bool open_cached(struct binary_registry *r, uint32_t id, const struct ent
 	return true;
 }
 
-static void work_on(
+/* True when the rows of a file are to be made before all else of it. */
+static bool is_slow(struct binary_registry *r, const struct binary_inputs *in)
+{
+	bool in_debt;
+
+	pthread_mutex_lock(&r->mutex);
+	in_debt = r->debt_ns > 0;
+	pthread_mutex_unlock(&r->mutex);
+	return in_debt || in->st.st_size >= BINARY_SLOW_BYTES;
+}
+
+static int make_rows(
+	struct binary_registry *r, uint32_t id, const struct binary_inputs *in, struct outcome *out)
+{
+	const struct parser_inputs inputs = {.fd = in->fd, .debug_fd = in->debug_fd};
+	_cleanup_close_ int answer = ask(r, PARSER_ROWS, &inputs, out);
+	struct symbol_file rows;
+	int e;
+
+	if (answer < 0)
+		return answer;
+	e = map_answer(answer, out, &rows);
+	if (e == 0) {
+		r->o.rows(r->o.hook_ctx, id, &rows);
+		symbol_file_unmap(&rows);
+	}
+	pthread_mutex_lock(&r->mutex);
+	r->stats.rows_first += e == 0;
+	r->stats.invalid += e < 0;
+	pthread_mutex_unlock(&r->mutex);
+	return e;
+}
+
+/* What was opened stays open until its turn comes: its process may be gone by then. */
+static struct binary_inputs *keep(struct binary_inputs *in, const struct outcome *out)
+{
+	struct binary_inputs *kept = xcalloc(1, sizeof(*kept));
+
+	*kept = *in;
+	kept->file = out->file;
+	kept->cpu_ns = out->cpu_ns;
+	in->fd = in->debug_fd = -1;
+	in->debug_path = NULL;
+	return kept;
+}
+
+/* Opens and identifies what was just wanted; compiles it unless that takes long. */
+static void begin_work(
 	struct binary_registry *r, uint32_t id, const struct entry *e, struct outcome *out)
 {
 	_cleanup_(inputs_done)
-	struct inputs in = {.debug_fd = -1};
-	bool skip;
+	struct binary_inputs in = {.debug_fd = -1};
 
 	in.fd = binary_open_file(r, e, &in.st);
 	if (in.fd < 0) {
@@ -233,23 +292,34 @@ static void work_on(
 		return;
 	}
 	pthread_mutex_lock(&r->mutex);
-	skip = failed_lately_locked(r, &in.st, clock_monotonic_ns(r->o.clock));
-	r->stats.skipped += skip;
+	out->skipped = failed_lately_locked(r, &in.st, clock_monotonic_ns(r->o.clock));
+	r->stats.skipped += out->skipped;
 	pthread_mutex_unlock(&r->mutex);
-	out->error = skip ? -EBADMSG : identify(r, in.fd, e, out);
+	out->error = out->skipped ? -EBADMSG : identify(r, in.fd, e, out);
 	out->has_file = out->error == 0;
 	out->st = in.st;
-	if (out->error == 0 && has_owner(r, id, out))
+	if (out->error < 0 || has_owner(r, id, out) || open_cached(r, id, e, &in, out))
 		return;
-	if (out->error == 0 && open_cached(r, id, e, &in, out))
-		return;
-	if (out->error == 0)
+	if (!r->o.rows || !is_slow(r, &in)) {
 		out->error = compile(r, id, e, &in, out);
-	if (out->error == -EBADMSG && !skip) {
-		pthread_mutex_lock(&r->mutex);
-		note_failure_locked(r, &in.st, clock_monotonic_ns(r->o.clock));
-		pthread_mutex_unlock(&r->mutex);
+		return;
 	}
+	if (!r->o.has_rows(r->o.hook_ctx, id, out->file.identity.content_id))
+		out->error = make_rows(r, id, &in, out);
+	if (out->error == 0)
+		out->later = keep(&in, out);
+}
+
+static void end_work(struct binary_registry *r, uint32_t id, const struct entry *e,
+	const struct binary_inputs *in, struct outcome *out)
+{
+	out->file = in->file;
+	out->has_identity = true;
+	out->has_file = true;
+	out->st = in->st;
+	out->cpu_ns = in->cpu_ns;
+	if (!has_owner(r, id, out))
+		out->error = compile(r, id, e, in, out);
 }
 
 static void make_alias_locked(struct binary_registry *r, uint32_t id, uint32_t of)
@@ -269,6 +339,13 @@ static struct binary_file file_of(const struct stat *st)
 		.dev_minor = minor(st->st_dev)};
 }
 
+static void pay_locked(struct binary_registry *r, uint64_t cpu_ns, int64_t now_ns)
+{
+	r->stats.cpu_ns += cpu_ns;
+	pay_off_locked(r, now_ns);
+	r->debt_ns += MAX((int64_t)cpu_ns - BINARY_BURST_NS, 0);
+}
+
 static void settle_locked(struct binary_registry *r, uint32_t id, struct outcome *out)
 {
 	struct entry *e = r->entries[id];
@@ -278,7 +355,11 @@ static void settle_locked(struct binary_registry *r, uint32_t id, struct outcome
 	int64_t now = clock_monotonic_ns(r->o.clock);
 
 	e->state = BINARY_ABSENT;
-	if (out->error == 0 && c && c->symbols.data) {
+	if (out->later) {
+		e->inputs = out->later;
+		r->n_inputs++;
+		binary_enqueue_locked(r, &r->paced, id);
+	} else if (out->error == 0 && c && c->symbols.data) {
 		/* Another path to a content that is here: its id stands for both from now on. */
 		symbol_file_unmap(&out->symbols);
 		if (c->entry != id)
@@ -299,26 +380,35 @@ static void settle_locked(struct binary_registry *r, uint32_t id, struct outcome
 		e->file = file_of(&out->st);
 		binary_tell_file_locked(r, id, true);
 	}
-	r->stats.cpu_ns += out->cpu_ns;
-	pay_off_locked(r, now);
-	r->debt_ns += MAX((int64_t)out->cpu_ns - BINARY_BURST_NS, 0);
+	if (!out->later)
+		pay_locked(r, out->cpu_ns, now);
 	pthread_cond_broadcast(&r->settled);
 }
 
-/* Waits until something is queued and may start; 0 when the time is over. */
-static uint32_t next_locked(struct binary_registry *r, int64_t until_ns)
+/* Those that nothing is known of come first, while what they leave open is not too much. */
+static struct binary_queue *ready_locked(struct binary_registry *r)
+{
+	bool is_fresh = r->fresh.head && r->n_inputs < BINARY_MAX_INPUTS;
+
+	if (is_fresh && (r->o.rows || !r->debt_ns))
+		return &r->fresh;
+	return r->paced.head && !r->debt_ns ? &r->paced : NULL;
+}
+
+/* Waits until something is queued and may start; NULL when the time is over. */
+static struct binary_queue *next_locked(struct binary_registry *r, int64_t until_ns)
 {
 	for (;;) {
 		int64_t now = clock_monotonic_ns(r->o.clock), wake = until_ns;
+		struct binary_queue *ready;
 		struct timespec ts;
 
 		binary_expire_roots_locked(r, now);
 		pay_off_locked(r, now);
-		if (r->queue_head && !r->debt_ns)
-			return r->queue_head;
-		if (now >= until_ns)
-			return 0;
-		if (r->queue_head)
+		ready = ready_locked(r);
+		if (ready || now >= until_ns)
+			return ready;
+		if (r->fresh.head || r->paced.head)
 			wake = MIN(wake,
 				now + (int64_t)((double)r->debt_ns / MAX(r->o.max_cpu, 0.001)) + 1);
 		ts = (struct timespec) {.tv_sec = wake / NS_PER_S, .tv_nsec = wake % NS_PER_S};
@@ -326,34 +416,48 @@ static uint32_t next_locked(struct binary_registry *r, int64_t until_ns)
 	}
 }
 
+/* The first of a queue. An entry at work is never released (binary_retain), so the copy's path stays. */
+static uint32_t take_locked(struct binary_registry *r, struct binary_queue *q, struct entry *ret)
+{
+	uint32_t id = q->head;
+	struct entry *e = r->entries[id];
+
+	q->head = e->next;
+	q->tail = q->head ? q->tail : 0;
+	r->stats.queued--;
+	e->state = BINARY_WORKING;
+	*ret = *e;
+	r->n_inputs -= e->inputs != NULL;
+	e->inputs = NULL;
+	return id;
+}
+
 void binary_work(struct binary_registry *r, int64_t timeout_ns)
 {
 	int64_t until = clock_monotonic_ns(r->o.clock) + timeout_ns;
 	struct outcome out = {0};
+	struct binary_queue *q;
 	struct entry copy;
 	bool unreadable;
 	uint32_t id;
 
 	pthread_mutex_lock(&r->mutex);
-	id = next_locked(r, until);
-	if (id) {
-		struct entry *e = r->entries[id];
-
-		r->queue_head = e->next;
-		r->queue_tail = r->queue_head ? r->queue_tail : 0;
-		r->stats.queued--;
-		e->state = BINARY_WORKING;
-		/* An entry at work is never released (binary_retain), so its path stays. */
-		copy = *e;
-	}
+	q = next_locked(r, until);
+	id = q ? take_locked(r, q, &copy) : 0;
 	pthread_mutex_unlock(&r->mutex);
 	if (!id)
 		return;
-	work_on(r, id, &copy, &out);
+	if (copy.inputs)
+		end_work(r, id, &copy, copy.inputs, &out);
+	else
+		begin_work(r, id, &copy, &out);
 	pthread_mutex_lock(&r->mutex);
+	if (out.error == -EBADMSG && !out.skipped)
+		note_failure_locked(r, &out.st, clock_monotonic_ns(r->o.clock));
 	settle_locked(r, id, &out);
 	unreadable = out.error == -EBADMSG || r->entries[id]->n_open_failed >= BINARY_MAX_OPENS;
 	pthread_mutex_unlock(&r->mutex);
-	if (r->o.settled)
+	binary_inputs_freep(&copy.inputs);
+	if (r->o.settled && !out.later)
 		r->o.settled(r->o.hook_ctx, id, unreadable);
 }

@@ -442,6 +442,23 @@ int parser_compile(int in_fd, int debug_fd, int out_fd, struct errbuf *eb)
 	return parser_compile_linked(&in, out_fd, eb);
 }
 
+int parser_compile_rows(int in_fd, int debug_fd, int out_fd, struct errbuf *eb)
+{
+	_cleanup_(inputs_done)
+	struct inputs in = {.f = {.fd = -1}};
+	const struct debug_sections no_debug = {.n = 0};
+	const struct elf_rows no_functions = {0};
+	struct elf_symbols no_symbols = {0};
+	int r = elf_file_open(in_fd, &in.f, eb);
+
+	if (r < 0)
+		return r;
+	elf_file_content_id(&in.f, in.content_id);
+	open_debug(&in, debug_fd);
+	r = write_file(&in, &no_symbols, &no_functions, &no_debug, out_fd);
+	return r < 0 ? err_set(eb, r, "unwind rows: %s", strerror(-r)) : 0;
+}
+
 int parser_compile_linked(const struct parser_inputs *inputs, int out_fd, struct errbuf *eb)
 {
 	_cleanup_(inputs_done)

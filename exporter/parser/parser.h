@@ -24,6 +24,7 @@ enum parser_op {
 	PARSER_COMPILE = 2, /* ELF file, debug file → symbol file (docs/formats/symbol-file.md) */
 	PARSER_DEMANGLE = 3, /* names, each with a NUL → u32 length + bytes for each, in order */
 	PARSER_WALK = 4,     /* stacks, ELF files → what elfutils makes of them (walk.h) */
+	PARSER_ROWS = 5,     /* ELF file, debug file → symbol file of unwind rows alone */
 };
 
 enum {
@@ -148,7 +149,9 @@ int parser_identify(int in_fd, struct parser_description *ret, struct errbuf *eb
 /* debug_fd: a file with the debug information of in_fd, or -1. It is used when its build id is the
  * same, or its CRC that of in_fd's debug link; SYMBOL_HAS_DEBUG_FILE says so. */
 int parser_compile(int in_fd, int debug_fd, int out_fd, struct errbuf *eb);
-/* The same with files that these name; they too count only when their ids are those named. */
+/* The same without names and lines: what unwinding needs, many times sooner. */
+int parser_compile_rows(int in_fd, int debug_fd, int out_fd, struct errbuf *eb);
+/* parser_compile with files that these name; they too count only when their ids are those named. */
 int parser_compile_linked(const struct parser_inputs *in, int out_fd, struct errbuf *eb);
 int parser_demangle(int in_fd, int out_fd, struct errbuf *eb);
 

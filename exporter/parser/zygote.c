@@ -94,6 +94,9 @@ _Noreturn static void child_main(const struct zygote *z, const struct parser_req
 		switch (request->op) {
 		case PARSER_IDENTIFY: r = run_identify(in.fd, c->out_fd, &eb); break;
 		case PARSER_COMPILE: r = run_compile(&in, links_fd, c->out_fd, &eb); break;
+		case PARSER_ROWS:
+			r = parser_compile_rows(in.fd, in.debug_fd, c->out_fd, &eb);
+			break;
 		case PARSER_DEMANGLE: r = parser_demangle(in.fd, c->out_fd, &eb); break;
 		case PARSER_WALK:
 			r = parser_walk(in.fd, inputs + 1, n_inputs - 1, c->out_fd, &eb);
@@ -177,7 +180,7 @@ static void start_child(struct zygote *z, struct child *c, const struct parser_r
 
 static bool request_is_valid(const struct parser_request *r, size_t n_fds)
 {
-	return r->magic == PARSER_MAGIC && r->op >= PARSER_IDENTIFY && r->op <= PARSER_WALK &&
+	return r->magic == PARSER_MAGIC && r->op >= PARSER_IDENTIFY && r->op <= PARSER_ROWS &&
 	       r->timeout_ms && r->timeout_ms <= PARSER_MAX_TIMEOUT_MS && r->links <= 1 &&
 	       n_fds >= 2 + r->links;
 }

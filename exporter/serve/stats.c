@@ -279,6 +279,8 @@ static void collect_binary(struct metrics_writer *w, struct binary_registry *reg
 	metrics_write(w, (double)b.compiled, "source", "compiled", NULL);
 	metrics_write(w, (double)b.shared, "source", "same_content", NULL);
 	metrics_write(w, (double)b.cache_hits, "source", "cache", NULL);
+	counter(w, "sonde_unwind_rows_first_total",
+		"Binaries whose unwind rows were made before their names.", b.rows_first);
 	metrics_write_family(w, METRIC_COUNTER, "sonde_symbol_file_failures_total",
 		"Symbol files that could not be had.");
 	for (size_t i = 1; i < ARRAY_SIZE(reasons); i++)

@@ -329,8 +329,7 @@ bool unwind_tables_share(
 void unwind_tables_set_rowless(struct unwind_tables *t, uint32_t binary)
 {
 	pthread_mutex_lock(&t->mutex);
-	if (binary && binary < t->m.n_binaries) {
-		unbind_locked(t, binary);
+	if (binary && binary < t->m.n_binaries && !t->bindings[binary]) {
 		publish_locked(t, binary, UNWIND_SLAB_ROWLESS, NULL);
 		t->n_ids = MAX(t->n_ids, binary + 1);
 	}

@@ -42,7 +42,7 @@ int unwind_tables_load(struct unwind_tables *t, uint32_t binary,
 /* The same when the content's table is there already; false when it is not. */
 bool unwind_tables_share(
 	struct unwind_tables *t, uint32_t binary, const uint8_t content_id[PARSER_CONTENT_ID_LEN]);
-/* Nothing is known of this binary, and nothing will be: code in it is walked as code without rows. */
+/* Nothing is known of this binary, and nothing will be: code in it is walked as code without rows. An id that has a table keeps it. */
 void unwind_tables_set_rowless(struct unwind_tables *t, uint32_t binary);
 /* The id is free for another binary. */
 void unwind_tables_drop(struct unwind_tables *t, uint32_t binary);

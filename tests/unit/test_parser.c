@@ -231,11 +231,15 @@ static void test_zygote(void **state)
 			    names = names_fd("_Z1fv\0main\0", 11),
 			    text = open("/etc/passwd", O_RDONLY);
 	struct parser_reply reply;
-	struct symbol_file s;
+	struct symbol_file s, rows;
 	uint8_t raw[64];
 	int fd;
 
 	(void)state;
+	fd = parser_ask(p.fd, PARSER_ROWS, self, 10000, &reply);
+	assert_int_equal(reply.status, PARSER_OK);
+	assert_int_equal(symbol_file_map(fd, &rows, NULL), 0);
+	close(fd);
 	fd = parser_ask(p.fd, PARSER_COMPILE, self, 10000, &reply);
 	assert_int_equal(reply.status, PARSER_OK);
 	assert_true(reply.cpu_ns > 0 && reply.peak_rss > 0);
@@ -244,6 +248,14 @@ static void test_zygote(void **state)
 		fcntl(fd, F_GET_SEALS), F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
 	assert_true(pwrite(fd, "x", 1, 0) < 0);
 	assert_int_equal(symbol_file_map(fd, &s, NULL), 0);
+	/* The rows alone are those of the whole. */
+	assert_memory_equal(&rows.identity, &s.identity, sizeof(s.identity));
+	assert_true(rows.n_functions == 0 && s.n_functions > 0 && s.unwind_words.bytes > 0);
+	assert_int_equal(rows.unwind_words.bytes, s.unwind_words.bytes);
+	assert_memory_equal(rows.unwind_words.data, s.unwind_words.data, s.unwind_words.bytes);
+	assert_int_equal(rows.unwind_rules.bytes, s.unwind_rules.bytes);
+	assert_memory_equal(rows.unwind_rules.data, s.unwind_rules.data, s.unwind_rules.bytes);
+	symbol_file_unmap(&rows);
 	symbol_file_unmap(&s);
 	close(fd);
 

@@ -2,8 +2,11 @@
  *
  * Files of processes that are gone, below the root directory that was kept: processes of one
  * mount namespace whose roots differ, as those in a chroot do. The keeper here has a table of
- * processes and their roots; the registry works when it is told to, on a clock that is set.
+ * processes and their roots; the registry works when it is told to, on a clock that is set. So what
+ * comes first, and what waits, is seen here too.
  */
+#include "exporter/binary/registry.h"
+#include "exporter/binary/symbol_unwind.h"
 #include "exporter/proc/proc.h"
 #include "tests/unit/names_fixture.h"
 #include <setjmp.h>
@@ -28,6 +31,8 @@ struct fixture {
 	struct proc_table *procs;
 	struct rooted processes[MAX_PROCESSES];
 	unsigned n_root_opens, n_ns_opens;
+	unsigned n_rows;	  /* times that rows came before names */
+	bool has_rows;		  /* what the hook of that name says */
 	char *top, *inner, *prog; /* temporary directory, top/jail, top/jail/prog */
 	struct stat st;		  /* of prog */
 };
@@ -57,18 +62,45 @@ static int rooted_open(struct keeper *k, uint32_t pid, uint64_t start_ns, enum k
 	return -ESRCH;
 }
 
-static void setup(struct fixture *f)
+static bool has_rows(void *ctx, uint32_t binary, const uint8_t content_id[PARSER_CONTENT_ID_LEN])
+{
+	(void)binary;
+	(void)content_id;
+	return ((struct fixture *)ctx)->has_rows;
+}
+
+static void take_rows(void *ctx, uint32_t binary, const struct symbol_file *rows)
+{
+	struct fixture *f = ctx;
+	struct symbol_unwind u;
+
+	(void)binary;
+	assert_int_equal(rows->n_functions, 0);
+	assert_true(symbol_unwind_of(rows, &u));
+	assert_true(u.info[SYMBOL_UNWIND_N_ROWS] > 0);
+	f->n_rows++;
+}
+
+/* A copy of a program, with zeros behind it up to so many bytes. */
+static void write_prog(const struct fixture *f, off_t bytes)
 {
 	_cleanup_bytes_ struct bytes self;
 
+	bytes_init(&self, NULL, 0);
+	assert_int_equal(fs_read_file(&fs_system, "/bin/ls", 64 << 20, &self, NULL), 0);
+	assert_int_equal(fs_write_file(&fs_system, f->prog, self.data, self.len, 0755, NULL), 0);
+	if (bytes)
+		assert_int_equal(truncate(f->prog, bytes), 0);
+}
+
+static void setup(struct fixture *f)
+{
 	*f = (struct fixture) {.parser = fake_parser_start(), .top = temp_dir()};
 	f->keeper = (struct keeper) {.open = rooted_open, .open_at = fake_open_at};
 	f->inner = xasprintf("%s/jail", f->top);
 	f->prog = xasprintf("%s/prog", f->inner);
 	assert_int_equal(mkdir(f->inner, 0755), 0);
-	bytes_init(&self, NULL, 0);
-	assert_int_equal(fs_read_file(&fs_system, "/bin/ls", 64 << 20, &self, NULL), 0);
-	assert_int_equal(fs_write_file(&fs_system, f->prog, self.data, self.len, 0755, NULL), 0);
+	write_prog(f, 0);
 	assert_int_equal(stat(f->prog, &f->st), 0);
 	f->processes[0] = (struct rooted) {OUTER, "/"};
 	f->processes[1] = (struct rooted) {INNER, f->inner};
@@ -79,7 +111,10 @@ static void setup(struct fixture *f)
 						  .parser_fd = f->parser.fd,
 						  .cache_path = "",
 						  .cache_bytes = 64 << 20,
-						  .max_cpu = 1},
+						  .max_cpu = 1,
+						  .hook_ctx = f,
+						  .has_rows = has_rows,
+						  .rows = take_rows},
 		NULL);
 	f->procs = proc_table_new(&(struct proc_options) {.procfs = f->top,
 		.sysfs = "/sys",
@@ -252,12 +287,99 @@ static void test_short_children_in_a_chroot(void **state)
 	teardown(&f);
 }
 
+/* The id of f->prog, wanted by a process that is there. */
+static uint32_t want_prog(struct fixture *f)
+{
+	const struct binary_source source = {
+		.pid = INNER, .root = binary_root_get(f->registry, INNER, 0)};
+	uint32_t id;
+
+	assert_int_equal(stat(f->prog, &f->st), 0);
+	id = binary_get(f->registry, &(struct binary_identity) {
+					     .dev_major = major(f->st.st_dev),
+					     .dev_minor = minor(f->st.st_dev),
+					     .ino = f->st.st_ino,
+					     .path = "/prog",
+				     });
+	binary_want(f->registry, id, &source);
+	return id;
+}
+
+static bool has_names(struct fixture *f, uint32_t id)
+{
+	const struct symbol_file *s = binary_symbols_get(f->registry, id, 0);
+	bool has = s && s->n_functions;
+
+	binary_symbols_put(f->registry, s);
+	return has;
+}
+
+static void test_rows_before_names(void **state)
+{
+	_cleanup_free_ char *copy = NULL;
+	struct binary_stats stats;
+	struct fixture f;
+	uint32_t id, again;
+
+	(void)state;
+	setup(&f);
+	write_prog(&f, BINARY_SLOW_BYTES);
+	id = want_prog(&f);
+	binary_work(f.registry, 0);
+	assert_int_equal(f.n_rows, 1);
+	assert_false(has_names(&f, id));
+	assert_true(binary_is_coming(f.registry, id));
+	/* The same content by another inode: its rows are there already. */
+	f.has_rows = true;
+	copy = xasprintf("%s/copy", f.inner);
+	assert_int_equal(rename(f.prog, copy), 0);
+	write_prog(&f, BINARY_SLOW_BYTES);
+	again = want_prog(&f);
+	assert_int_not_equal(again, id);
+	binary_work(f.registry, 0);
+	assert_int_equal(f.n_rows, 1);
+	/* Names come from what was opened, wherever the file is by now. */
+	assert_int_equal(unlink(f.prog), 0);
+	binary_work(f.registry, 0);
+	assert_true(has_names(&f, id));
+	binary_work(f.registry, 0);
+	assert_false(binary_is_coming(f.registry, again));
+	assert_int_equal(binary_canonical(f.registry, again), id);
+	binary_stats(f.registry, &stats);
+	assert_int_equal(stats.rows_first, 1);
+	assert_int_equal(stats.compiled, 1);
+	assert_int_equal(stats.queued, 0);
+	teardown(&f);
+}
+
+/* Names are paid for before the next ones are made; rows do not wait for that. */
+static void test_rows_while_in_debt(void **state)
+{
+	struct fixture f;
+	uint32_t id;
+
+	(void)state;
+	setup(&f);
+	f.registry->debt_ns = 10 * NS_PER_S;
+	id = want_prog(&f);
+	binary_work(f.registry, 0);
+	binary_work(f.registry, 0);
+	assert_int_equal(f.n_rows, 1);
+	assert_false(has_names(&f, id));
+	clock_virtual_advance(&f.clock, 10 * NS_PER_S);
+	binary_work(f.registry, 0);
+	assert_true(has_names(&f, id));
+	teardown(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_roots_of_one_namespace),
 		cmocka_unit_test(test_files_of_the_gone),
 		cmocka_unit_test(test_short_children_in_a_chroot),
+		cmocka_unit_test(test_rows_before_names),
+		cmocka_unit_test(test_rows_while_in_debt),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
