@@ -26,7 +26,7 @@ enum api_format {
 	API_N_FORMATS,
 };
 
-enum { API_MAX_AT = 1024, API_DEFAULT_NODES = 8192, API_MAX_TAGS = 8, API_MAX_PROFILES = 100 };
+enum { API_MAX_AT = 1024, API_DEFAULT_NODES = 8192, API_MAX_TAGS = 8, API_MAX_PROFILES = 250 };
 
 struct api_params {
 	enum api_format format;

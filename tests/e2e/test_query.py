@@ -205,7 +205,7 @@ class QueryTest(unittest.TestCase):
         self.assertEqual((by_id['rows'], by_id['total_a'], by_id['total_b']), (whole['rows'], whole['total_a'], whole['total_b']))
         for query, profile_id, status, text in ((CPU + '{run="1"}', ids[0], 404, 'no such profile'), (CPU + '{}', ids[0][:-1] + ('1' if ids[0][-1] == '0' else '0'), 404, 'no such'),
                                                 (CPU + '{}', ['80000000-0000-0000-0000-000000000000', '7fffffff-ffff-ffff-0000-000000000000'], 404, 'no such'),
-                                                (CPU + '{}', 'x', 400, 'profile_id'), (CPU + '{}', ids * 51, 400, 'more than 100')):
+                                                (CPU + '{}', 'x', 400, 'profile_id'), (CPU + '{}', ids * 126, 400, 'more than 250')):
             r = self.scraper.get(url('/api/v1/flamegraph', query=query, profile_id=profile_id))
             self.assertEqual((r.status, text in r.text), (status, True), r.text)
         for path in ('query_series', 'top_series'):

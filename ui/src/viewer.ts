@@ -176,10 +176,8 @@ function start(): void {
 	};
 	addEventListener('popstate', follow);
 	document.addEventListener('sonde-share', () => void copy(`${location.href.split('#')[0]}#${shown}`, 'Link'));
-	document.addEventListener('keydown', (e) => {
-		const isTyping = /^(INPUT|SELECT|TEXTAREA)$/.test((e.target as HTMLElement).tagName);
-		if ((!isTyping || ((e.ctrlKey || e.metaKey) && e.key === 'f')) && !e.defaultPrevented && flame.key(e)) e.preventDefault();
-	});
+	document.addEventListener('keydown', flame.onKey);
+
 	document.addEventListener('DOMContentLoaded', () => document.getElementById('plain')?.remove());
 	update();
 }

@@ -354,10 +354,12 @@ export class FlamePanel {
 
 	private drawFacts(): void {
 		const { tree, decodeMs, stats } = this.base!, read = new Map(stats.split(' ').map((kv) => kv.split('=') as [string, string]));
+		const n = Number(read.get('profiles')), how = read.get('source') === 'run' ? `${integer(n)} ${n === 1 ? 'profile' : 'profiles'} read` : 'an answer that the scraper had';
+		const work = read.size > 1 ? ` · ${how} in ${value(Number(read.get('seconds')), 'seconds')}, decoded in ${value(decodeMs, 'milliseconds')}` : '';
 		let hidden = 0;
 		for (const n of tree.cut.values()) hidden += n;
 		fill(this.facts, `${this.source!.text ? '' : `${value(tree.whole, tree.unit)} · `}${integer(tree.n)} frames`, hidden ? `, ${integer(hidden)} narrow ones ${this.source!.local ? 'were left out' : 'are loaded when you zoom in'}` : '',
-			read.get('profiles') ? ` · ${integer(Number(read.get('profiles')))} profiles read in ${value(Number(read.get('seconds')), 'seconds')}, decoded in ${value(decodeMs, 'milliseconds')}` : '', this.source!.summary ? ` · ${this.source!.summary}` : '');
+			work, this.source!.summary ? ` · ${this.source!.summary}` : '');
 	}
 
 	/* ---- the table ---- */
@@ -433,8 +435,14 @@ export class FlamePanel {
 		openPopover(at, menu([fitHeading(r.function), ...this.functionItems(r.function)]), 'Function');
 	}
 
-	/** Keys of the page; true when one was ours. */
-	key(e: KeyboardEvent): boolean {
+	/** Keys of the page that nobody else wanted; in a field only the one that leads to the search. */
+	readonly onKey = (e: KeyboardEvent): void => {
+		const isTyping = /^(INPUT|SELECT|TEXTAREA)$/.test((e.target as HTMLElement).tagName);
+		if ((!isTyping || ((e.ctrlKey || e.metaKey) && e.key === 'f')) && !e.defaultPrevented && this.key(e)) e.preventDefault();
+	};
+
+	/** True when the key was ours. */
+	private key(e: KeyboardEvent): boolean {
 		if (!this.shown) return false;
 		const mode = this.p.get('view') ?? 'both', selected = this.view.selectedNode;
 		if ((e.ctrlKey || e.metaKey) && e.key === 'f' || e.key === '/') {

@@ -79,10 +79,6 @@ export class ComparePage implements Page {
 	private asked = '';
 	private now = Date.now() / 1e3;
 	private readonly onTheme = () => this.plot.redraw();
-	private readonly onKey = (e: KeyboardEvent) => {
-		const isTyping = /^(INPUT|SELECT|TEXTAREA)$/.test((e.target as HTMLElement).tagName);
-		if ((!isTyping || ((e.ctrlKey || e.metaKey) && e.key === 'f')) && !e.defaultPrevented && this.flame.key(e)) e.preventDefault();
-	};
 
 	constructor() {
 		this.graph = new Panel('plot', this.controls);
@@ -91,12 +87,12 @@ export class ComparePage implements Page {
 		this.diff.body.append(this.totals);
 		this.root = h('div', { class: 'page' }, LETTERS.map((l) => h('div', { class: `bars side-${l}` }, h('span', { class: 'side-letter', title: l === 'a' ? 'Before' : 'After' }, l.toUpperCase()), this.bars[l].root, this.ranges[l].root)),
 			this.graph.root, this.diff.root, this.flame.root);
-		document.addEventListener('keydown', this.onKey);
+		document.addEventListener('keydown', this.flame.onKey);
 		document.addEventListener('sonde-theme', this.onTheme);
 	}
 
 	leave(): void {
-		document.removeEventListener('keydown', this.onKey);
+		document.removeEventListener('keydown', this.flame.onKey);
 		document.removeEventListener('sonde-theme', this.onTheme);
 		this.plot.leave();
 		for (const p of [this.graph, this.diff, this.flame, this.ranges.a, this.ranges.b]) p.leave();

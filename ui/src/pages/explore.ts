@@ -15,7 +15,7 @@ import { Range, readRange, resolve, stepFor } from '../time';
 
 const MAX_LINES = 24;
 const LINE_KEYS = ['start', 'end', 'seconds', 'focus', 'ignore', 'hide', 'show', 'show_from', 'profile_id'];
-const PATHS = { profile: 'api/v1/profile', graph: 'api/v1/flamegraph', top: 'api/v1/top' };
+export const PATHS = { profile: 'api/v1/profile', graph: 'api/v1/flamegraph', top: 'api/v1/top' };
 
 export function lineLabel(l: Line, common: Set<string>): string {
 	const parts = Object.entries(l.metric).filter(([name]) => !name.startsWith('__') && !common.has(name)).map(([name, v]) => `${name}=${v}`);
@@ -53,17 +53,12 @@ export class ExplorePage implements Page {
 	private shown = '';
 	private hasSpeedscope = false;
 	private now = Date.now() / 1e3;
-	private readonly onKey = (e: KeyboardEvent) => {
-		const target = e.target as HTMLElement;
-		const isTyping = /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName);
-		if ((!isTyping || ((e.ctrlKey || e.metaKey) && e.key === 'f')) && !e.defaultPrevented && this.flame.key(e)) e.preventDefault();
-	};
 	private readonly onTheme = () => this.plot.redraw();
 
 	constructor() {
 		this.graph.body.append(this.plot.root, this.note);
 		this.root = h('div', { class: 'page' }, h('div', { class: 'bars' }, this.bar.root, this.range.root), this.single, this.graph.root, this.flame.root);
-		document.addEventListener('keydown', this.onKey);
+		document.addEventListener('keydown', this.flame.onKey);
 		recall<Record<string, string>>('api/v1/status/flags', []).then((flags) => {
 			this.hasSpeedscope = Boolean(flags['web.speedscope-dir']);
 			if (this.hasSpeedscope && this.shown && this.root.isConnected) this.draw(params());
@@ -72,7 +67,7 @@ export class ExplorePage implements Page {
 	}
 
 	leave(): void {
-		document.removeEventListener('keydown', this.onKey);
+		document.removeEventListener('keydown', this.flame.onKey);
 		document.removeEventListener('sonde-theme', this.onTheme);
 		this.range.leave();
 		this.plot.leave();

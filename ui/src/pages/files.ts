@@ -29,10 +29,6 @@ export class FilesPage implements Page {
 	private files: Opened[] = [];
 	private version = 0;
 	private shown?: { path: string; tree: Tree; table: DiffTable };
-	private readonly onKey = (e: KeyboardEvent) => {
-		const isTyping = /^(INPUT|SELECT|TEXTAREA)$/.test((e.target as HTMLElement).tagName);
-		if (!isTyping && !e.defaultPrevented && this.flame.key(e)) e.preventDefault();
-	};
 	private readonly onDrag = (e: DragEvent) => {
 		e.preventDefault();
 		this.zone.classList.toggle('is-over', e.type === 'dragover');
@@ -41,12 +37,12 @@ export class FilesPage implements Page {
 	private static readonly DRAGS = ['dragover', 'dragleave', 'drop'] as const;
 
 	constructor() {
-		document.addEventListener('keydown', this.onKey);
+		document.addEventListener('keydown', this.flame.onKey);
 		for (const type of FilesPage.DRAGS) document.addEventListener(type, this.onDrag);
 	}
 
 	leave(): void {
-		document.removeEventListener('keydown', this.onKey);
+		document.removeEventListener('keydown', this.flame.onKey);
 		for (const type of FilesPage.DRAGS) document.removeEventListener(type, this.onDrag);
 		this.flame.leave();
 	}
