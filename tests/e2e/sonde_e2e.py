@@ -4,6 +4,7 @@ import gzip
 import http.client
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -43,10 +44,25 @@ def kernel_missing():
 needs_kernel = unittest.skipIf(kernel_missing(), kernel_missing() or '')
 
 
+port_guards = []
+
+
 def free_port():
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        return s.getsockname()[1]
+    """A port for a program that is started soon. Below those that the kernel gives out, and no other test process gets it while this one runs."""
+    with open('/proc/sys/net/ipv4/ip_local_port_range') as f:
+        end = int(f.read().split()[0])
+    for port in random.sample(range(end // 2, end), end - end // 2):
+        guard, s = socket.socket(socket.AF_UNIX), socket.socket()
+        try:
+            guard.bind(f'\0sonde-test-port-{port}')
+            s.bind(('127.0.0.1', port))
+            port_guards.append(guard)
+            return port
+        except OSError:
+            guard.close()
+        finally:
+            s.close()
+    raise AssertionError('no port is free')
 
 
 def mounted(fstype, point, script, *flags):
@@ -110,7 +126,7 @@ class Daemon:
                 self.kill()
                 raise
 
-    def wait_ready(self, timeout=40):
+    def wait_ready(self, timeout=120):
         end = time.time() + timeout
         while time.time() < end:
             if self.p.poll() is not None:
@@ -139,7 +155,7 @@ class Daemon:
                 out[key] = float(value)
         return out
 
-    def stop(self, timeout=20):
+    def stop(self, timeout=60):
         """SIGTERM; returns the exit status."""
         if self.p.poll() is None:
             self.p.send_signal(signal.SIGTERM)
@@ -402,8 +418,8 @@ def go_pprof(*args, timeout=120):
     return subprocess.run([GO, 'tool', 'pprof', *args], capture_output=True, text=True, timeout=timeout, env=env)
 
 
-def wait_for(what, check, timeout=30, interval=0.1):
-    """Polls check() until it gives something true; returns it."""
+def wait_for(what, check, timeout=120, interval=0.1):
+    """Polls check() until it gives something true; returns it. The time is for a machine at a fifth of its speed."""
     end = time.time() + timeout
     while True:
         v = check()

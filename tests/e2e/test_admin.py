@@ -51,7 +51,7 @@ class Admin(unittest.TestCase):
     def test_snapshot_and_deletion(self):
         with PprofTarget() as a, PprofTarget() as b:
             with scraper(CONFIG.format(address=a.address, other=b.address), '--web.enable-admin-api') as s:
-                wait_for('both', lambda: a.served > 2 and b.served > 2 and teams(s) == ['a', 'b'], timeout=60)
+                wait_for('both', lambda: a.served > 2 and b.served > 2 and teams(s) == ['a', 'b'])
                 code, body = post(s, ADMIN + 'snapshot')
                 self.assertEqual(code, 200, body)
                 answer = json.loads(body)
@@ -83,7 +83,7 @@ class Admin(unittest.TestCase):
     def test_damage_is_shown(self):
         with PprofTarget() as a:
             with scraper(CONFIG.format(address=a.address, other=a.address), '--web.enable-admin-api') as s:
-                wait_for('profiles', lambda: a.served > 2, timeout=60)
+                wait_for('profiles', lambda: a.served > 2)
                 self.assertEqual(post(s, ADMIN + 'snapshot')[0], 200)
                 block = os.listdir(f'{s.data}/blocks')[0]
                 with open(f'{s.data}/blocks/{block}/symbols', 'r+b') as f:
@@ -97,14 +97,14 @@ class Admin(unittest.TestCase):
                     except urllib.error.HTTPError:
                         pass
                     return s.metrics().get('sonde_store_blocks_quarantined', 0) == 1
-                wait_for('the quarantine', ask, timeout=60)
+                wait_for('the quarantine', ask)
                 page = s.get('/plain/status').text
                 self.assertIn(block, page)
                 self.assertIn('wrong checksum', page)
                 self.assertTrue(os.path.exists(f'{s.data}/quarantine/{block}/reason'))
                 # Everything else is served.
                 served = a.served
-                wait_for('more', lambda: a.served > served + 1, timeout=60)
+                wait_for('more', lambda: a.served > served + 1)
                 self.assertGreater(json.loads(s.get(f'/api/v1/flamegraph?query={query}').text)['data']['total'], 0)
 
 

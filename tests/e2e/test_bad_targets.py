@@ -142,7 +142,7 @@ class BadTargets(unittest.TestCase):
         self.addCleanup(servers.close)
         with scraper(config(servers.port)) as s:
             wait_for('all targets scraped', lambda: all(t['health'] != 'unknown' for t in self.targets(s).values())
-                     and len(self.targets(s)) == len(CASES), timeout=30)
+                     and len(self.targets(s)) == len(CASES))
             time.sleep(5)
             targets, metrics = self.targets(s), s.metrics()
             for name, (_, _, _, error, reason) in CASES.items():
@@ -189,7 +189,7 @@ class BadConfig(unittest.TestCase):
     def start(self, path):
         with tempfile.TemporaryDirectory() as d:
             p = subprocess.run([program('sonde-scraper'), f'--config.file={path}', f'--storage.path={d}/data',
-                                '--web.listen-address=127.0.0.1:0'], capture_output=True, text=True, timeout=20)
+                                '--web.listen-address=127.0.0.1:0'], capture_output=True, text=True, timeout=120)
         self.assertEqual(p.returncode, 1, p.stderr)
         return p.stderr
 
@@ -239,7 +239,7 @@ class BadConfig(unittest.TestCase):
                 with open(f'{d}/c.yml', 'w') as f:
                     f.write(GOOD_CONFIG)
                 p = subprocess.run([program('sonde-scraper'), f'--config.file={d}/c.yml', f'--storage.path={d}/data',
-                                    '--web.listen-address=127.0.0.1:0', *flags], capture_output=True, text=True, timeout=20)
+                                    '--web.listen-address=127.0.0.1:0', *flags], capture_output=True, text=True, timeout=120)
                 self.assertIn(p.returncode, (1, 2))
                 self.assertIn(part, p.stderr)
 

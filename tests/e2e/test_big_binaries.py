@@ -93,7 +93,7 @@ class BigBinaries(unittest.TestCase):
     def wait_failed(self, daemon, reason):
         """Until a symbol file failed by that reason."""
         key = f'sonde_symbol_file_failures_total{{reason="{reason}"}}'
-        e2e.wait_for(key, lambda: daemon.metrics().get(key, 0) > 0, 120)
+        e2e.wait_for(key, lambda: daemon.metrics().get(key, 0) > 0)
 
     @unittest.skipIf(e2e.is_sanitized(), 'sanitizers have no memory limit')
     def test_half_a_gigabyte(self):
@@ -101,7 +101,7 @@ class BigBinaries(unittest.TestCase):
         self.assertGreater(big(self.small, path, 100 * MB, 400 * MB), 500 * MB)
         with e2e.exporter('--symbols.cache-path=') as daemon, e2e.Workload(path) as w:
             before = sum(pss(p) for p in roles(daemon.p.pid))
-            e2e.wait_for('its names', lambda: 'burn_in_big' in self.profile(daemon, w.pid).functions(), 120)
+            e2e.wait_for('its names', lambda: 'burn_in_big' in self.profile(daemon, w.pid).functions())
             after = sum(pss(p) for p in roles(daemon.p.pid))
             # Its functions are as few as the small one's, so its share is next to nothing.
             self.assertLess(after - before, 16 * MB)
@@ -117,7 +117,7 @@ class BigBinaries(unittest.TestCase):
             names = self.profile(daemon, w.pid).functions()
             self.assertNotIn('burn_in_big', names)
             self.assertTrue(any(n.startswith('toomuch+0x') for n in names), names)
-            e2e.wait_for("the other's names", lambda: 'burn_in_big' in self.profile(daemon, other.pid).functions(), 60)
+            e2e.wait_for("the other's names", lambda: 'burn_in_big' in self.profile(daemon, other.pid).functions())
             self.assertLess(sum(pss(p) for p in roles(daemon.p.pid)), 64 * MB)
 
     def test_cache_bytes(self):
@@ -141,7 +141,7 @@ class BigBinaries(unittest.TestCase):
         with e2e.exporter(f'--symbols.cache-path={cache}', '--symbols.cache-bytes=1MB', '--symbols.max-cpu=4') as daemon:
             for path in programs:
                 with e2e.Workload(path) as w:
-                    e2e.wait_for(path, lambda: 'burn_in_big' in self.profile(daemon, w.pid).functions(), 60)
+                    e2e.wait_for(path, lambda: 'burn_in_big' in self.profile(daemon, w.pid).functions())
                 m = daemon.metrics()
                 self.assertLessEqual(m['sonde_symbol_cache_bytes'], cap)
                 self.assertLessEqual(held(), cap)

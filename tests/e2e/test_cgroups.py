@@ -60,7 +60,7 @@ class Cgroups(unittest.TestCase):
             p.send_signal(signal.SIGKILL)
             p.wait()
         for path in reversed(self.made):
-            e2e.wait_for(f'rmdir {path}', lambda path=path: self.rmdir(path), timeout=10)
+            e2e.wait_for(f'rmdir {path}', lambda path=path: self.rmdir(path))
 
     @staticmethod
     def rmdir(path):

@@ -74,13 +74,13 @@ class DebTest(unittest.TestCase):
         with Workload(work), self.start('sonde-exporter') as exporter:
             def named(url):
                 return lambda: Pprof(http_get(url).body).functions().get('packaged_work')
-            wait_for('a profile of the exporter', named(exporter.url + '/debug/pprof/profile?seconds=2&hz=99&comm=debspin'), timeout=60)
+            wait_for('a profile of the exporter', named(exporter.url + '/debug/pprof/profile?seconds=2&hz=99&comm=debspin'))
             self.assertFalse([k for k in exporter.metrics() if k.startswith('sonde_capability_missing')], exporter.output())
             with open(f'{self.root.path}/etc/sonde/sonde.yml', 'w') as f:
                 f.write(CONFIG.format(port=exporter.port))
             with self.start('sonde-scraper', '--config.file=/etc/sonde/sonde.yml', '--storage.path=/var/lib/sonde', user='sonde-scraper') as scraper:
                 query = '/api/v1/profile?query=process_cpu:cpu:nanoseconds:cpu:nanoseconds{comm=%22debspin%22}&seconds=600'
-                wait_for('a stored profile', named(scraper.url + query), timeout=60)
+                wait_for('a stored profile', named(scraper.url + query))
                 p = self.root.run('sonde', 'check', 'healthy', f'--url={scraper.url}')
                 self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
 

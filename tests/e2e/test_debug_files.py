@@ -138,7 +138,7 @@ class Debuginfod:
         self.work = e2e.Workload('debuginfod', '-p', str(self.port), '-d', ':memory:', '-t', '1', '-F', where)
 
     def __enter__(self):
-        e2e.wait_for('debuginfod', self.answers, 60)
+        e2e.wait_for('debuginfod', self.answers)
         return self
 
     def answers(self):
@@ -182,14 +182,14 @@ class FromServers(unittest.TestCase):
     def test_found(self):
         prog, bid = self.program()
         with Debuginfod(f'{self.top}/served') as server:
-            e2e.wait_for('the scan', lambda: server.has(bid), 60)
+            e2e.wait_for('the scan', lambda: server.has(bid))
             # The first server has nothing; for another path of its own it needs no slash.
             empty = f'{self.top}/empty'
             os.mkdir(empty)
             with Debuginfod(empty) as other, e2e.exporter(
                     f'--symbols.cache-path={self.top}/symbols', f'--symbols.debuginfod={other.url}/',
                     f'--symbols.debuginfod={server.url}') as d, e2e.Workload(prog) as w:
-                e2e.wait_for('the name', lambda: 'burn_hidden' in self.functions(d, w.pid), 60)
+                e2e.wait_for('the name', lambda: 'burn_hidden' in self.functions(d, w.pid))
                 self.assertEqual(self.result(d, 'found'), 1)
                 # What is needed no more is gone: no descriptor of a file without a name is left.
                 self.assertGreaterEqual(d.metrics()['sonde_debug_files_total{result="used"}'], 1)
@@ -206,9 +206,9 @@ class FromServers(unittest.TestCase):
         os.rename(debug, f'{self.top}/served/{bid}.debug')
         os.rename(common, f'{self.top}/served/{other}.debug')
         with Debuginfod(f'{self.top}/served') as server:
-            e2e.wait_for('the scan', lambda: server.has(bid) and server.has(other), 60)
+            e2e.wait_for('the scan', lambda: server.has(bid) and server.has(other))
             with e2e.exporter('--symbols.cache-path=', f'--symbols.debuginfod={server.url}') as d, e2e.Workload(prog) as w:
-                e2e.wait_for('the name', lambda: 'burn_shared' in self.functions(d, w.pid, '&symbolize=lines'), 60)
+                e2e.wait_for('the name', lambda: 'burn_shared' in self.functions(d, w.pid, '&symbolize=lines'))
                 self.assertEqual(self.result(d, 'found'), 2)
 
     def test_not_found_is_remembered(self):
@@ -241,7 +241,7 @@ class FromServers(unittest.TestCase):
     def test_failures(self):
         prog, bid = self.program()
         with Debuginfod(f'{self.top}/served') as server:
-            e2e.wait_for('the scan', lambda: server.has(bid), 60)
+            e2e.wait_for('the scan', lambda: server.has(bid))
             with e2e.exporter('--symbols.cache-path=', f'--symbols.debuginfod={server.url}',
                               '--symbols.debuginfod-max-bytes=1KB') as d, e2e.Workload(prog) as w:
                 e2e.wait_for('too large', lambda: self.functions(d, w.pid) and self.result(d, 'too_large'))

@@ -423,7 +423,7 @@ class Life(unittest.TestCase):
             s.listen()
             port = s.getsockname()[1]
             r = subprocess.run([e2e.program('sonde-exporter'), f'--web.listen-address=127.0.0.1:{port}'],
-                               capture_output=True, text=True, timeout=60)
+                               capture_output=True, text=True, timeout=120)
         self.assertEqual(r.returncode, 1, r.stderr)
         self.assertIn(f'127.0.0.1:{port}', r.stderr)
         self.assertRegex(r.stderr, 'in use')

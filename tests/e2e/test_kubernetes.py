@@ -129,7 +129,7 @@ class CapabilitiesTest(unittest.TestCase):
         with Workload(work), Daemon('sonde-exporter', f'--symbols.cache-path={state}/symbols', prefix=prefix) as d:
             def named():
                 return Pprof(http_get(d.url + '/debug/pprof/profile?seconds=2&hz=99&comm=podspin').body).functions().get('pod_work')
-            wait_for('the name of a function', named, timeout=60)
+            wait_for('the name of a function', named)
             self.assertFalse([k for k in d.metrics() if k.startswith('sonde_capability_missing')], d.output())
             self.assertNotEqual(os.stat(f'{state}/symbols').st_uid, 0)
 

@@ -37,7 +37,7 @@ class LinkedFiles(e2e.WithExporter):
             return found if 'burn_hidden' in found else None
 
         with e2e.Workload(*cmd) as w:
-            return 'burn_shared' in e2e.wait_for('the names', functions, 60)
+            return 'burn_shared' in e2e.wait_for('the names', functions)
 
     def counted(self, result):
         return self.daemon.metrics()[f'sonde_debug_files_total{{result="{result}"}}']

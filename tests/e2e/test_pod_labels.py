@@ -75,7 +75,7 @@ class PodLabels(unittest.TestCase):
             found = [{n: s[2].get(n, '') for n in names} for s in e2e.Pprof(r.body).samples]
             return found if found and all(f == {**dict.fromkeys(names, ''), **want} for f in found[-1:]) else None
         try:
-            e2e.wait_for(f'labels {want}', right, timeout=40)
+            e2e.wait_for(f'labels {want}', right)
         except AssertionError:
             r = daemon.get(f'/debug/pprof/profile?seconds=1&hz=199&pid={pid}')
             raise AssertionError(f'{[s[2] for s in e2e.Pprof(r.body).samples][:2]}\n{daemon.output()[-2000:]}') from None

@@ -109,7 +109,7 @@ class Roles(unittest.TestCase):
 
     def test_descriptors(self):
         # between two files the parser holds nothing: whatever it has while it reads one, it has closed again
-        parser = wait_for('the parser to be idle', lambda: idle(descriptors(self.roles['parser'])), 120)
+        parser = wait_for('the parser to be idle', lambda: idle(descriptors(self.roles['parser'])))
         main, keeper = (descriptors(self.roles[r]) for r in ('main', 'keeper'))
         kinds = {role: sorted({v.split('[')[0].split(':')[0] if v.startswith('socket') else v for k, v in fds.items() if k > 2})
                  for role, fds in (('keeper', keeper), ('parser', parser))}

@@ -98,7 +98,7 @@ scrape_configs:
                     t = {x['scrapePool']: x for x in targets(s)}
                     scrapes = s.metrics().get('sonde_scrapes_total{job="prom",profile_type="memory"}', 0)
                     return scrapes >= 4 and all(x['health'] == 'up' for x in t.values()) and t
-                t = wait_for('scrapes of a Go program', done, timeout=60)
+                t = wait_for('scrapes of a Go program', done)
                 self.assertEqual([x['name'] for x in t['prom']['profiles']], ['process_cpu', 'memory', 'mutex', 'block', 'goroutine'])
                 self.assertEqual([x['name'] for x in t['heap']['profiles']], ['memory', 'goroutine'])
                 self.assertEqual(t['prom']['lastError'], '')
@@ -148,7 +148,7 @@ scrape_configs:
 '''
             with scraper(config) as s:
                 wait_for('profiles of the workload', lambda: (profile(s, 'process_cpu:cpu:nanoseconds:cpu:nanoseconds{comm="e2e-spin"}')
-                                                              or Pprof(b'')).functions().get('e2e_spin_leaf', 0) > 4e9, timeout=60)
+                                                              or Pprof(b'')).functions().get('e2e_spin_leaf', 0) > 4e9)
                 both = profile(s, 'process_cpu:cpu:nanoseconds:cpu:nanoseconds{comm="e2e-spin"}', group_by='job')
                 self.assertIsNotNone(both)
                 series = s.get('/api/v1/series?match[]=' + urllib.parse.quote('process_cpu_cpu_nanoseconds_total{job="node"}')).json['data']
@@ -187,12 +187,12 @@ scrape_configs:
   - {{source_labels: [__param_pid], target_label: pid}}
 ''') as p:
             up = wait_for('Prometheus scrapes both', lambda: (u := p.query('up{job="sonde"}')) and len(u) == 2 and
-                          set(u.values()) == {1.0} and u, timeout=30)
+                          set(u.values()) == {1.0} and u)
             self.assertEqual(len(up), 2)
-            found = wait_for('http_sd', lambda: p.query('up{job="processes"}'), timeout=30)
+            found = wait_for('http_sd', lambda: p.query('up{job="processes"}'))
             labels = json.loads(list(found)[0])
             self.assertEqual((labels['comm'], labels['pid']), ('e2e-spin', str(w.pid)))
-            wait_for('our counters', lambda: p.query('sum(sonde_scrapes_total) > 2') and p.query('sum(sonde_samples_total) > 0'), timeout=30)
+            wait_for('our counters', lambda: p.query('sum(sonde_scrapes_total) > 2') and p.query('sum(sonde_samples_total) > 0'))
             self.assertEqual(p.query('count({__name__=~"sonde_.*_build_info", job="sonde"})').popitem()[1], 2)
 
 
@@ -290,7 +290,7 @@ class Cursors(unittest.TestCase):
             n += 1
         with scraper(self.config(fake.port), data=data.name + '/data') as s:
             before = len(fake.asked)
-            wait_for('catching up', lambda: len(fake.asked) > before + 4, timeout=20)
+            wait_for('catching up', lambda: len(fake.asked) > before + 4)
             time.sleep(1.2)
             self.assertGreaterEqual(self.check_total(s, fake), 10)
         self.assertGreaterEqual(n, 4)
@@ -304,7 +304,7 @@ class Cursors(unittest.TestCase):
         self.addCleanup(fake.close)
         self.addCleanup(second.close)
         with scraper(self.config(fake.port, second.port, jobs=['a', 'b'])) as s:
-            wait_for('scrapes', lambda: len(second.asked) > 12 and len(fake.asked) > 12, timeout=30)
+            wait_for('scrapes', lambda: len(second.asked) > 12 and len(fake.asked) > 12)
             time.sleep(1)
             for job in 'ab':
                 self.check_total(s, fake, CPU + f'{{job="{job}"}}')
@@ -313,20 +313,20 @@ class Cursors(unittest.TestCase):
     def test_restarted_exporter(self):
         fake = FakeNode()
         with scraper(self.config(fake.port)) as s:
-            wait_for('scrapes', lambda: len(fake.asked) > 3, timeout=20)
+            wait_for('scrapes', lambda: len(fake.asked) > 3)
             fake.start_id, fake.began, n = 'bb', time.time() + 58, len(fake.asked)
-            wait_for('scrapes after the restart', lambda: any(a.startswith('bb.') for a in fake.asked[n:]), timeout=20)
+            wait_for('scrapes after the restart', lambda: any(a.startswith('bb.') for a in fake.asked[n:]))
             self.assertEqual(s.metrics()['sonde_scrape_exporter_restarts_total'], 1)
             self.assertEqual(targets(s)[0]['lastError'], '')
             port = fake.port
             fake.close()
-            wait_for('down', lambda: targets(s)[0]['health'] == 'down', timeout=20)
+            wait_for('down', lambda: targets(s)[0]['health'] == 'down')
             self.assertIn('connect', targets(s)[0]['lastError'])
-            wait_for('up is 0', lambda: last_up(s) == {'node': 0}, timeout=10)
+            wait_for('up is 0', lambda: last_up(s) == {'node': 0})
             again = FakeNode(start_id='bb', port=port)
             self.addCleanup(again.close)
             again.began = fake.began
-            wait_for('up again', lambda: targets(s)[0]['health'] == 'up', timeout=20)
+            wait_for('up again', lambda: targets(s)[0]['health'] == 'up')
             # the gap is filled from the cursor
             time.sleep(1.5)
             self.check_total(s, again)
@@ -344,10 +344,10 @@ scrape_configs:
   static_configs: [{{targets: ['127.0.0.1:{fake.port}']}}]
 '''
         with scraper(base) as s:
-            wait_for('scrapes', lambda: len(fake.asked) > 2, timeout=20)
+            wait_for('scrapes', lambda: len(fake.asked) > 2)
             s.set_config(base + f"- job_name: b\n  static_configs: [{{targets: ['127.0.0.1:{other.port}']}}]\n")
             s.p.send_signal(signal.SIGHUP)
-            wait_for('the new job', lambda: len(other.asked) > 2, timeout=20)
+            wait_for('the new job', lambda: len(other.asked) > 2)
             # the unchanged job kept its cursor: no second empty ask
             self.assertEqual(fake.asked.count(''), 1)
             self.assertEqual(sorted(s.get('/api/v1/scrape_pools').json['data']['scrapePools']), ['a', 'b'])
@@ -356,7 +356,7 @@ scrape_configs:
             s.p.send_signal(signal.SIGHUP)
             wait_for('the refusal', lambda: s.metrics()['sonde_config_last_reload_successful'] == 0)
             n = len(other.asked)
-            wait_for('scraping goes on', lambda: len(other.asked) > n + 1, timeout=20)
+            wait_for('scraping goes on', lambda: len(other.asked) > n + 1)
             # a job that is gone is asked no more
             s.set_config(base)
             s.p.send_signal(signal.SIGHUP)
@@ -383,7 +383,7 @@ scrape_configs:
   - {{source_labels: [__meta_zone], target_label: zone}}
   - {{source_labels: [__address__], regex: '.*:1', action: drop}}
 ''') as s:
-                wait_for('scrapes', lambda: len(fake.asked) > 2, timeout=20)
+                wait_for('scrapes', lambda: len(fake.asked) > 2)
                 t = s.get('/api/v1/targets?state=any').json['data']
                 self.assertEqual(len(t['activeTargets']), 1)
                 self.assertEqual(t['activeTargets'][0]['labels'],
@@ -394,7 +394,7 @@ scrape_configs:
                 time.sleep(1)
                 with open(f'{d}/u.json', 'w') as f:
                     json.dump([], f)
-                wait_for('targets gone or kept', lambda: s.metrics()['sonde_discover_refreshes_total{kind="file"}'] > 1, timeout=20)
+                wait_for('targets gone or kept', lambda: s.metrics()['sonde_discover_refreshes_total{kind="file"}'] > 1)
 
 
 class Web(unittest.TestCase):

@@ -65,7 +65,7 @@ class StalenessTest(unittest.TestCase):
         a.fails = True
         wait_for('the failure', lambda: self.value('up')[a.address] == 0)
         for query in (GOROUTINES, CPU):
-            wait_for(f'the end of {query}', self.has(query, b, c), timeout=20)  # the lookback alone takes five minutes
+            wait_for(f'the end of {query}', self.has(query, b, c))  # the lookback alone takes five minutes
         wait_for('the sum without it', lambda: self.value(f'sum({GOROUTINES})') == {None: 18})
         self.assertEqual(set(self.value('up')), {t.address for t in self.targets}, 'of a target that fails up goes on')
         self.assertEqual(self.value('scrape_body_size_bytes{profile_type="goroutine"}')[a.address], 0)
@@ -80,16 +80,16 @@ class StalenessTest(unittest.TestCase):
             wait_for(query, self.has(query, a, b, c))
         self.list(b, c)
         for query in (GOROUTINES, CPU, 'up', 'scrape_duration_seconds{profile_type="goroutine"}'):
-            wait_for(f'the end of {query}', self.has(query, b, c), timeout=20)
+            wait_for(f'the end of {query}', self.has(query, b, c))
         # the job changes and loses a target at once: what goes on has no gap
         self.list(b)
         self.configure('900ms')
-        wait_for('the end', lambda: (self.assertIn(b.address, self.value('up')), self.has('up', b)())[1], timeout=20)
-        wait_for('the end', self.has(GOROUTINES, b), timeout=20)
+        wait_for('the end', lambda: (self.assertIn(b.address, self.value('up')), self.has('up', b)())[1])
+        wait_for('the end', self.has(GOROUTINES, b))
         self.d.set_config('scrape_configs: []')
         self.d.p.send_signal(signal.SIGHUP)
         for query in (GOROUTINES, CPU, 'up'):
-            wait_for(f'the end of {query}', self.has(query), timeout=20)
+            wait_for(f'the end of {query}', self.has(query))
 
 
 if __name__ == '__main__':

@@ -113,7 +113,7 @@ class SandboxTest(unittest.TestCase):
             def named():
                 seen = Pprof(http_get(d.url + '/debug/pprof/profile?seconds=2&hz=99&comm=unitspin').body).functions()
                 return seen.get('user_work') and seen.get('read_zero')
-            wait_for('names of user and kernel functions', named, timeout=60)
+            wait_for('names of user and kernel functions', named)
             self.assertFalse([k for k in d.metrics() if k.startswith('sonde_capability_missing')], d.output())
             self.assertTrue(os.listdir(f'{self.state}/symbols'))
 

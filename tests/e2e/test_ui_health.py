@@ -31,11 +31,11 @@ class UiHealthTest(unittest.TestCase):
             def values(name):
                 got = s.get(f'/api/v1/query?query={name}').json['data']['result']
                 return {r['metric'].get('reason', ''): float(r['value'][1]) for r in got}
-            wait_for('samples since the scrape before', lambda: values('sonde_samples_taken').get('', 0) > 0, timeout=120)
+            wait_for('samples since the scrape before', lambda: values('sonde_samples_taken').get('', 0) > 0)
             self.assertEqual(set(values('sonde_samples_dropped')), {'ring_full', 'scratch_busy', 'held_full', 'log_full'})
             self.assertEqual(values('sonde_profile_frequency_hz'), {'': 49})
             self.assertGreaterEqual(e.metrics()['sonde_drain_samples_total'], values('sonde_samples_taken')[''])
-            wait_for('whole stacks', lambda: s.get('/api/v1/label/stack/values?query=process_cpu%7B%7D').json['data'], timeout=120)
+            wait_for('whole stacks', lambda: s.get('/api/v1/label/stack/values?query=process_cpu%7B%7D').json['data'])
             results = drive({'health': {'url': s.url + '/', 'instance': e.url.split('//')[1]}, 'unhealthy': {'url': bare.url + '/'}}, scratch)
         for name, result in results.items():
             with self.subTest(name):

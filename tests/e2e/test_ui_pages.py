@@ -70,8 +70,8 @@ class UiPagesTest(unittest.TestCase):
         cls.addClassCleanup(cls.scraper.__exit__, None, None, None)
         s = cls.scraper
         with scraper('scrape_configs: []\n') as bare:
-            wait_for('scrapes of both targets', lambda: sorted(t['health'] for t in s.get('/api/v1/targets').json['data']['activeTargets']) == ['down', 'up'], timeout=90)
-            wait_for('stored profiles', lambda: s.get('/api/v1/profile_types').json['data'], timeout=90)
+            wait_for('scrapes of both targets', lambda: sorted(t['health'] for t in s.get('/api/v1/targets').json['data']['activeTargets']) == ['down', 'up'])
+            wait_for('stored profiles', lambda: s.get('/api/v1/profile_types').json['data'])
             for build, ago in BUILDS:
                 at = int(time.time()) - ago
                 r = http_get(f'{s.url}/api/v1/import?name=process_cpu&label.service_name=app&label.build_id={build}', method='POST',

@@ -56,7 +56,7 @@ class Unwind(unittest.TestCase):
         try:
             cls.start_all()
             time.sleep(3)
-            e2e.wait_for('symbol files', lambda: not cls.exporter.metrics()['sonde_symbol_queue_length'], timeout=120)
+            e2e.wait_for('symbol files', lambda: not cls.exporter.metrics()['sonde_symbol_queue_length'])
             time.sleep(1)
             cls.profile = e2e.Pprof(cls.exporter.get('/debug/pprof/profile?seconds=8').body)
         except BaseException:
@@ -252,7 +252,7 @@ int main(void) { pthread_t t; pthread_create(&t, 0, thread, 0); return pthread_j
             p = e2e.Pprof(self.exporter.get(f'/debug/pprof/profile?since={cursor}&span=60&comm=deep').body)
             return [(s, labels['stack']) for s, _, labels in p.samples if 'burn' in s]
 
-        e2e.wait_for('its table', lambda: 'complete' in [end for _, end in burning(10)], timeout=120)
+        e2e.wait_for('its table', lambda: 'complete' in [end for _, end in burning(10)])
         stacks = burning(60)
         self.assertGreater(len(stacks), 3)
         for stack, end in stacks:

@@ -133,7 +133,7 @@ class Shadow(unittest.TestCase):
             now = self.results()
             return now if sum(now[r] - before[r] for r in RESULTS) >= n else None
 
-        return e2e.wait_for(f'{n} stacks compared', compared, timeout=120)
+        return e2e.wait_for(f'{n} stacks compared', compared)
 
     def wrong_names(self):
         """Names of the programs of the last stacks that differed."""

@@ -234,7 +234,7 @@ class WebConfigTest(unittest.TestCase):
             return subprocess.run(['openssl', 'x509', '-noout', '-serial'], input=pem, capture_output=True, text=True, check=True).stdout
         with Server(self.f, TLS) as d:
             before = serial(d)
-            c = http.client.HTTPSConnection('127.0.0.1', d.port, context=self.f.context(), timeout=20)
+            c = http.client.HTTPSConnection('127.0.0.1', d.port, context=self.f.context(), timeout=60)
             c.request('GET', '/-/healthy')
             c.getresponse().read()
             self.f.certificate('server', 'IP:127.0.0.1', out='next')
@@ -290,7 +290,7 @@ class WebConfigTest(unittest.TestCase):
         with open(self.f['sonde.yml'], 'w') as f:
             f.write('scrape_configs: []\n')
         p = subprocess.run([program('sonde-scraper'), f'--config.file={self.f["sonde.yml"]}', f'--storage.path={self.f["data"]}',
-                            f'--web.listen-address=127.0.0.1:0', f'--web.config.file={self.f.path}'], capture_output=True, text=True, timeout=60)
+                            f'--web.listen-address=127.0.0.1:0', f'--web.config.file={self.f.path}'], capture_output=True, text=True, timeout=120)
         self.assertNotEqual(p.returncode, 0)
         self.assertIn('basic_auth_users: expected a mapping', p.stderr)
 
@@ -304,7 +304,7 @@ class WebConfigTest(unittest.TestCase):
                     return get(d.port, '/debug/pprof/profile?seconds=1', context=self.f.context(), user='alice:secret')
                 except OSError:
                     return None
-            got = wait_for('the exporter', profile, timeout=60)
+            got = wait_for('the exporter', profile)
             self.assertEqual(got[0], 200)
             self.assertEqual(got[2][:2], b'\x1f\x8b')
             self.assertEqual(get(d.port, '/debug/pprof/profile?seconds=1', context=self.f.context())[0], 401)
