@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The first two stages alone: roles, then a drain that prints what it hands on, one JSON object a line; tests of the kernel
- * half read it. The last line has the counters.
+ * half read it. The last line has the counters. It runs until its standard input ends.
  *
- * usage: sampler HZ SECONDS [HZ2]     (HZ2: asked for after half of the time, as a request with hz= does)
+ * usage: sampler HZ [HZ2]     (HZ2: asked for when a byte comes there, as a request with hz= does)
  */
 #include "exporter/keeper/roles.h"
 #include "exporter/sample/drain.h"
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const counter_names[] = {
 #define CUT(name, text)
@@ -75,7 +77,19 @@ static void print_stats(struct drain *d)
 	printf("\"end\":0}\n");
 }
 
-static int run(const struct keeper_setup *setup, uint32_t hz, int seconds, uint32_t hz2)
+enum input { INPUT_NONE, INPUT_BYTE, INPUT_END };
+
+static enum input look_at_input(void)
+{
+	struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
+	char c;
+
+	if (poll(&p, 1, 0) == 0)
+		return INPUT_NONE;
+	return read(STDIN_FILENO, &c, 1) == 1 ? INPUT_BYTE : INPUT_END;
+}
+
+static int run(const struct keeper_setup *setup, uint32_t hz, uint32_t hz2)
 {
 	const struct governor_options go = {.base_hz = hz, .max_hz = 9999};
 	_cleanup_(governor_freep)
@@ -88,7 +102,8 @@ static int run(const struct keeper_setup *setup, uint32_t hz, int seconds, uint3
 		.fs = &fs_system,
 		.governor = g,
 		.sink = {.sideband = on_sideband, .sample = on_sample, .drained = on_drained}};
-	int64_t next = clock_monotonic_ns(&clock_system);
+	int64_t next = 0;
+	enum input in = INPUT_NONE;
 
 	d = drain_new(&o, &eb);
 	if (!d) {
@@ -97,10 +112,12 @@ static int run(const struct keeper_setup *setup, uint32_t hz, int seconds, uint3
 	}
 	printf("{\"ready\":1}\n");
 	fflush(stdout);
-	for (int i = 0; i < seconds * 10; i++) {
-		if (hz2 && i == seconds * 5)
+	/* The last round is later than the end of the input by more than the hold: all samples of before are there. */
+	while (in != INPUT_END) {
+		in = look_at_input();
+		if (in == INPUT_BYTE)
 			governor_request(g, hz2);
-		next += SAMPLE_DRAIN_INTERVAL_NS;
+		next = MAX(next, clock_monotonic_ns(&clock_system)) + SAMPLE_DRAIN_INTERVAL_NS;
 		clock_system.sleep_until_ns(&clock_system, next);
 		drain_step(d);
 		fflush(stdout);
@@ -112,7 +129,6 @@ static int run(const struct keeper_setup *setup, uint32_t hz, int seconds, uint3
 int main(int argc, char **argv)
 {
 	uint32_t hz = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 19;
-	int seconds = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 5;
 	const struct role_options o = {
 		.frequency_hz = hz, .max_frequency_hz = hz, .by_frame_pointer = true};
 	struct keeper_setup setup;
@@ -123,7 +139,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "sampler: %s\n", err_text(&eb, r));
 		return 1;
 	}
-	r = run(&setup, hz, seconds, argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 0);
+	r = run(&setup, hz, argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0);
 	setup.keeper->close(setup.keeper);
 	return r;
 }

@@ -4,9 +4,8 @@ import json
 import os
 import subprocess
 import tempfile
-import time
 
-from sonde_e2e import build_dir
+from sonde_e2e import build_dir, wait_for
 
 KINDS = {1: 'native', 2: 'kernel', 3: 'raw', 4: 'jit', 6: 'repeat', 7: 'elided', 8: 'truncated'}
 CUTS = ['none', 'no_user_regs', 'compat32', 'read_fault', 'fp_insane', 'bad_pc', 'depth', 'no_table', 'bad_rule', 'lost_register',
@@ -94,28 +93,45 @@ class Workload:
 
 
 class Sampler:
-    """The sampler from its first drain on; result() waits for its end. It writes to a file: a full pipe would stop its drains."""
+    """The sampler from its first drain on; result() ends it. It writes to a file: a full pipe would stop its drains."""
 
-    def __init__(self, hz, seconds, *more):
-        cmd = [f'{build_dir()}/tests/bpf/sampler', str(hz), str(seconds), *map(str, more)]
+    def __init__(self, *hz):
+        cmd = [f'{build_dir()}/tests/bpf/sampler', *map(str, hz)]
         self.out, self.err = tempfile.TemporaryFile('w+'), tempfile.TemporaryFile('w+')
         # The leak sanitizer cannot look into a role that is not dumpable.
         env = dict(os.environ, ASAN_OPTIONS='detect_leaks=0:' + os.environ.get('ASAN_OPTIONS', ''))
-        self.p = subprocess.Popen(cmd, stdout=self.out, stderr=self.err, stdin=subprocess.DEVNULL, env=env)
-        self.seconds = seconds
-        end = time.time() + 30
-        while not os.fstat(self.out.fileno()).st_size:
-            if self.p.poll() is not None or time.time() > end:
+        self.p = subprocess.Popen(cmd, stdout=self.out, stderr=self.err, stdin=subprocess.PIPE, env=env)
+        try:
+            wait_for('the sampler', lambda: self.p.poll() is not None or os.fstat(self.out.fileno()).st_size, interval=0.02)
+            if self.p.poll() is not None:
                 raise AssertionError(f'sampler did not start: {self.read(self.err)}')
-            time.sleep(0.02)
+        except BaseException:
+            self.__exit__()
+            raise
 
     @staticmethod
     def read(f):
-        f.seek(0)
-        return f.read()
+        # Not by its own offset, which the sampler writes at.
+        return os.pread(f.fileno(), os.fstat(f.fileno()).st_size, 0).decode()
+
+    def so_far(self):
+        return Result(self.read(self.out).rpartition('\n')[0])
+
+    def wait_for(self, what, check):
+        """Until check(result so far) is true."""
+        wait_for(what, lambda: check(self.so_far()), interval=0.3)
+
+    def wait_samples(self, *pids, n=100):
+        """Until there are so many samples of each process: as many as a share needs, however long this machine takes for them."""
+        self.wait_for(f'{n} samples each', lambda r: all(len(r.of(pid)) >= n for pid in pids))
+
+    def raise_rate(self):
+        self.p.stdin.write(b'+')
+        self.p.stdin.flush()
 
     def result(self):
-        if self.p.wait(self.seconds + 30):
+        self.p.stdin.close()
+        if self.p.wait(120):
             raise AssertionError(f'sampler ended with {self.p.returncode}: {self.read(self.err)}')
         return Result(self.read(self.out))
 
@@ -126,6 +142,7 @@ class Sampler:
         if self.p.poll() is None:
             self.p.kill()
             self.p.wait()
+        self.p.stdin.close()
         self.out.close()
         self.err.close()
 
@@ -148,6 +165,8 @@ class Result:
         return [s for s in self.samples if s['pid'] == pid]
 
 
-def sample(hz, seconds, *more):
-    with Sampler(hz, seconds, *more) as s:
+def sample(hz, *pids, n=100):
+    """The result once there are so many samples of each process."""
+    with Sampler(hz) as s:
+        s.wait_samples(*pids, n=n)
         return s.result()
