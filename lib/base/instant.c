@@ -3,12 +3,23 @@
  * Instants as people and programs write them.
  */
 #include "lib/base/instant.h"
-#include "lib/base/clock.h"
 #include "lib/base/str.h"
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 #include <time.h>
+
+int64_t instant_clamp(int64_t ns)
+{
+	return MAX(MIN(ns, INSTANT_MAX_NS), -INSTANT_MAX_NS);
+}
+
+int64_t instant_of_seconds(int64_t seconds)
+{
+	int64_t most = INSTANT_MAX_NS / NS_PER_S;
+
+	return MAX(MIN(seconds, most), -most) * NS_PER_S;
+}
 
 static bool digits(const char *s, size_t n)
 {
@@ -116,8 +127,10 @@ int instant_parse(const char *text, int64_t now_ns, int64_t *ret_ns, struct errb
 		*ret_ns = now_ns - ms * NS_PER_MS;
 		return 0;
 	}
-	if (parse_epoch(text, ret_ns) == 0 || parse_rfc3339(text, ret_ns) == 0)
+	if (parse_epoch(text, ret_ns) == 0 || parse_rfc3339(text, ret_ns) == 0) {
+		*ret_ns = instant_clamp(*ret_ns);
 		return 0;
+	}
 	return err_set(eb, -EINVAL,
 		"cannot parse \"%.40s\" as a time: unix seconds, RFC 3339 or now-1h", text);
 }

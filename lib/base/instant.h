@@ -4,9 +4,15 @@
  */
 #pragma once
 #include "lib/base/cleanup.h"
+#include "lib/base/clock.h"
 #include "lib/base/err.h"
 #include <stdint.h>
 
-/* "1700000000", "1700000000.5", 13, 16 and 19 digit epochs, RFC 3339, "now", "now-1h" → unix nanoseconds. -EINVAL. */
+/* Instants from outside lie within this of 1970, far beyond what is stored, so that sums and differences of them do not overflow. */
+#define INSTANT_MAX_NS (4000000000 * NS_PER_S)
+int64_t instant_clamp(int64_t ns);
+int64_t instant_of_seconds(int64_t seconds);
+
+/* "1700000000", "1700000000.5", 13, 16 and 19 digit epochs, RFC 3339, "now", "now-1h" → unix nanoseconds, clamped. -EINVAL. */
 int instant_parse(
 	const char *text, int64_t now_ns, int64_t *ret_ns, struct errbuf *eb) _must_check_;

@@ -14,8 +14,6 @@
 #include <string.h>
 #include <time.h>
 
-static const int64_t MAX_TIME_S = 4000000000;
-
 static const struct {
 	const char *name, *type, *suffix;
 } formats[API_N_FORMATS] = {
@@ -114,15 +112,12 @@ static int parse_range(
 				"seconds: \"%.40s\" is no number of seconds above 0", seconds);
 		range = n * NS_PER_S;
 	}
-	if (__builtin_sub_overflow(p->end_ns, range, &p->start_ns))
-		return err_set(eb, -EINVAL, "end: out of range");
+	p->start_ns = p->end_ns - range;
 	if (start && *start && !(seconds && *seconds))
 		r = instant_parse(start, now, &p->start_ns, eb);
 	if (r)
 		return err_prefix(eb, r, "start");
-	/* Far beyond what is stored, so that sums of times cannot overflow later. */
-	p->start_ns = MAX(MIN(p->start_ns, MAX_TIME_S * NS_PER_S), -MAX_TIME_S * NS_PER_S);
-	p->end_ns = MAX(MIN(p->end_ns, MAX_TIME_S * NS_PER_S), -MAX_TIME_S * NS_PER_S);
+	p->start_ns = instant_clamp(p->start_ns);
 	if (p->start_ns > p->end_ns)
 		return err_set(eb, -EINVAL, "end: is before start");
 	if (p->end_ns / NS_PER_S - p->start_ns / NS_PER_S > 100LL * 365 * 86400)
@@ -149,8 +144,8 @@ static int parse_profiles(const struct url_params *u, struct api_params *p, stru
 		p->n_profiles++;
 	}
 	/* A time that cannot be stored is one where nothing is found. */
-	p->start_ns = MAX(MIN(p->start_ns, MAX_TIME_S * NS_PER_S), -MAX_TIME_S * NS_PER_S);
-	p->end_ns = MAX(MIN(p->end_ns, MAX_TIME_S * NS_PER_S), -MAX_TIME_S * NS_PER_S);
+	p->start_ns = instant_clamp(p->start_ns);
+	p->end_ns = instant_clamp(p->end_ns);
 	return p->n_profiles > API_MAX_PROFILES
 		       ? err_set(eb, -EINVAL, "profile_id: more than %d", API_MAX_PROFILES)
 		       : 0;

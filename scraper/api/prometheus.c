@@ -12,7 +12,6 @@
 #include <string.h>
 
 enum { MAX_POINTS = 11000 };
-static const int64_t MAX_TIME_NS = 4000000000 * NS_PER_S;
 
 /* One request's expression and points. */
 struct asked {
@@ -36,7 +35,6 @@ static int parse_time(struct http_request *r, const char *name, int64_t now_ns, 
 		return err_set(eb, -EINVAL,
 			"invalid parameter \"%s\": cannot parse \"%.40s\" to a valid timestamp",
 			name, text ? text : "");
-	*ret = MAX(MIN(*ret, MAX_TIME_NS), -MAX_TIME_NS);
 	/* Prometheus' times are milliseconds; a number of seconds in a double is a little off. */
 	*ret = llround((double)(*ret % NS_PER_S) / 1e6) * NS_PER_MS + *ret / NS_PER_S * NS_PER_S;
 	return 0;

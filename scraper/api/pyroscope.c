@@ -67,15 +67,17 @@ static int parse_relative(const char *text, int64_t now_ns, int64_t *ret)
 	size_t digits = strspn(text, "0123456789");
 	_cleanup_free_ char *number = xstrndup(text, digits);
 	int64_t n;
+	size_t i;
 
 	if (str_parse_i64(number, &n, NULL) < 0 || n > 10000000)
 		return -EINVAL;
-	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+	for (i = 0; i < ARRAY_SIZE(units); i++)
 		if (!strcmp(text + digits, units[i].unit))
-			return __builtin_sub_overflow(now_ns, n * units[i].seconds * NS_PER_S, ret)
-				       ? -EINVAL
-				       : 0;
-	return -EINVAL;
+			break;
+	if (i == ARRAY_SIZE(units))
+		return -EINVAL;
+	*ret = instant_of_seconds(now_ns / NS_PER_S - n * units[i].seconds) + now_ns % NS_PER_S;
+	return 0;
 }
 
 /* YYYYMMDD, midnight UTC. */
@@ -90,7 +92,7 @@ static int parse_day(const char *text, int64_t *ret)
 	tm.tm_year = (int)(n / 10000) - 1900;
 	tm.tm_mon = (int)(n / 100 % 100) - 1;
 	tm.tm_mday = (int)(n % 100);
-	*ret = (int64_t)timegm(&tm) * NS_PER_S;
+	*ret = instant_of_seconds(timegm(&tm));
 	return 0;
 }
 

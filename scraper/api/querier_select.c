@@ -4,12 +4,13 @@
  */
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
+#include "lib/base/instant.h"
 #include "proto/types.pb-c.h"
 #include "scraper/api/connect.h"
 #include <inttypes.h>
 #include <string.h>
 
-static const int64_t MAX_TIME_MS = 4000000000000;
+static const int64_t MAX_TIME_MS = INSTANT_MAX_NS / NS_PER_MS;
 
 static bool same_type(const struct query_type_id *a, const struct query_type_id *b)
 {
