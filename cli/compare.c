@@ -164,10 +164,48 @@ static bool report_functions(
 	return worst != NULL;
 }
 
+/* ---- what the runs are worth ---- */
+
+struct cli_quality cli_quality_of(const struct cli_runs *runs, size_t from, size_t n)
+{
+	struct cli_quality sum = {};
+
+	for (size_t i = from; i < from + n; i++) {
+		const struct cli_quality *q = &runs->items[i].quality;
+
+		sum.value += q->value;
+		sum.unnamed += q->unnamed;
+		sum.samples += q->samples;
+		sum.cut += q->cut;
+		sum.lost += q->lost;
+	}
+	return sum;
+}
+
+static int check_quality(
+	const struct cli_comparison *c, const char *label, size_t from, size_t n, struct errbuf *eb)
+{
+	struct cli_quality q = cli_quality_of(c->runs, from, n);
+
+	if (q.lost > c->o->max_lost * (q.samples + q.lost))
+		return err_set(eb, -ENODATA, "%s: %.0f of %.0f samples were lost, above --max-lost",
+			label, q.lost, q.samples + q.lost);
+	if (q.unnamed > c->o->max_unresolved * q.value)
+		return err_set(eb, -ENODATA,
+			"%s: %.1f %% is in code without names, above --max-unresolved: are symbols "
+			"missing?",
+			label, 100 * q.unnamed / q.value);
+	return 0;
+}
+
 int cli_compare_verdict(const struct cli_comparison *c, struct errbuf *eb)
 {
-	int status = CLI_OK;
+	int status = check_quality(c, c->o->label_a, 0, c->n_a, eb);
 
+	if (!status)
+		status = check_quality(c, c->o->label_b, c->n_a, c->runs->n - c->n_a, eb);
+	if (status < 0)
+		return status;
 	for (size_t i = 0; i < c->o->fail_on.n; i++) {
 		const char *text = c->o->fail_on.items[i];
 		struct condition k;

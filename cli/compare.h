@@ -15,7 +15,7 @@ struct cli_compare_options {
 	const char *focus, *ignore, *hide, *show, *show_from;
 	const char *title, *label_a, *label_b;
 	struct option_list fail_on;
-	double alpha, min_effect, min_samples;
+	double alpha, min_effect, min_samples, max_lost, max_unresolved;
 	uint64_t top;
 	bool canon, lines;
 };
@@ -80,6 +80,14 @@ struct cli_compare_options {
 				"function's self or total is significantly more in the second "    \
 				"set, by more than this: total>2%. Without replicates all are "    \
 				"significant. Repeatable."},                                       \
+		{"max-lost", OPTION_DOUBLE, offsetof(struct_, compare.max_lost), .value = "SHARE", \
+			.fallback = "0.05", .min = 0, .max = 1,                                    \
+			.help = "Exit status 2 when a larger share of a side's samples was lost, " \
+				"as sonde record notes it. The result is written all the same."},  \
+		{"max-unresolved", OPTION_DOUBLE, offsetof(struct_, compare.max_unresolved),       \
+			.value = "SHARE", .fallback = "0.5", .min = 0, .max = 1,                   \
+			.help = "The same when a larger share of a side's values is in code "      \
+				"without names, which two builds do not share."},                  \
 		OPTION_HEADING("Output"),                                                          \
 		{"output", OPTION_STRING, offsetof(struct_, compare.output), .value = "FILE",      \
 			.fallback = "-", .letter = 'o',                                            \
@@ -132,6 +140,8 @@ struct cli_comparison {
 /* Checks what can be checked before anything is measured, and fills in what --per is without being given. -EINVAL. */
 int cli_compare_check(
 	struct cli_compare_options *o, const char *per, struct errbuf *eb) _must_check_;
+/* Of the n runs from `from` on, added up. */
+struct cli_quality cli_quality_of(const struct cli_runs *runs, size_t from, size_t n);
 /* What values are per: "run", "second", "total", or the metric's name. */
 const char *cli_compare_per(const struct cli_compare_options *o);
 /* Reads the runs' flags. The regexes of `ret` are freed with cli_runs_options_done. */
@@ -150,7 +160,8 @@ void cli_comparison_done(struct cli_comparison *c);
 int cli_comparison_write(const struct cli_comparison *c, const struct cli_sources *sources,
 	struct errbuf *eb) _must_check_;
 
-/* CLI_FAILED with lines on stderr when one of --fail-on is exceeded, CLI_OK; -EINVAL: a condition cannot be read. */
+/* CLI_FAILED with lines on stderr when one of --fail-on is exceeded, CLI_OK; -EINVAL: a condition cannot be read; -ENODATA: too much is lost
+ * or has no name. */
 int cli_compare_verdict(const struct cli_comparison *c, struct errbuf *eb) _must_check_;
 
 /*

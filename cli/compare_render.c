@@ -29,9 +29,16 @@ static const char *unit_of(const struct cli_comparison *c)
 	return strcmp(c->o->per, "total") != 0 ? c->runs->unit : "ppm";
 }
 
-static void put_side(const struct cli_comparison *c, const char *label, size_t n,
+static void put_share(double part, double all, const char *what, struct bytes *out)
+{
+	if (part > 0)
+		bytes_printf(out, ", %.2g %% %s", 100 * part / all, what);
+}
+
+static void put_side(const struct cli_comparison *c, const char *label, size_t from, size_t n,
 	const struct rank_median *m, struct bytes *out)
 {
+	struct cli_quality q = cli_quality_of(c->runs, from, n);
 	char median[64], low[64], high[64];
 
 	render_value(llround(m->median), c->runs->unit, median);
@@ -41,7 +48,11 @@ static void put_side(const struct cli_comparison *c, const char *label, size_t n
 		render_value(llround(m->high), c->runs->unit, high);
 		bytes_printf(out, ", %.1f %% interval %s .. %s", 100 * m->confidence, low, high);
 	}
-	bytes_printf(out, ", n = %zu\n", n);
+	bytes_printf(out, ", n = %zu", n);
+	put_share(q.unnamed, q.value, "in code without names", out);
+	put_share(q.cut, q.samples, "of stacks cut", out);
+	put_share(q.lost, q.samples + q.lost, "of samples lost", out);
+	bytes_put_u8(out, '\n');
 }
 
 static void put_warnings(const struct cli_comparison *c, struct bytes *out)
@@ -74,8 +85,8 @@ static void put_summary(const struct cli_comparison *c, struct bytes *out)
 
 	bytes_printf(out, "%s in %s per %s, %s against %s\n", c->runs->type, c->runs->unit,
 		cli_compare_per(c->o), c->o->label_b, c->o->label_a);
-	put_side(c, c->o->label_a, c->n_a, &h->a, out);
-	put_side(c, c->o->label_b, c->runs->n - c->n_a, &h->b, out);
+	put_side(c, c->o->label_a, 0, c->n_a, &h->a, out);
+	put_side(c, c->o->label_b, c->n_a, c->runs->n - c->n_a, &h->b, out);
 	if (h->a.median > 0)
 		bytes_printf(out, "total: %+.1f %%", 100 * (h->b.median / h->a.median - 1));
 	else
@@ -114,6 +125,8 @@ static struct render_diff shown(const struct cli_comparison *c, const char *titl
 static void put_runs(const struct cli_comparison *c, const char *key, const char *label,
 	size_t from, size_t to, const struct rank_median *m, struct json *j)
 {
+	struct cli_quality q = cli_quality_of(c->runs, from, to - from);
+
 	json_key(j, key);
 	json_object_begin(j);
 	json_kv_string(j, "label", label);
@@ -121,6 +134,9 @@ static void put_runs(const struct cli_comparison *c, const char *key, const char
 	json_kv_double(j, "median_low", m->low);
 	json_kv_double(j, "median_high", m->high);
 	json_kv_double(j, "scale", from ? c->scale_b : c->scale_a);
+	json_kv_double(j, "unresolved", q.value > 0 ? q.unnamed / q.value : 0);
+	json_kv_double(j, "cut", q.samples > 0 ? q.cut / q.samples : 0);
+	json_kv_double(j, "lost", q.lost > 0 ? q.lost / (q.samples + q.lost) : 0);
 	json_key(j, "runs");
 	json_array_begin(j);
 	for (size_t i = from; i < to; i++) {

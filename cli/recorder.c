@@ -262,6 +262,24 @@ bool recorder_is_paused(const struct recorder *r)
 	return r->is_paused;
 }
 
+/* `comment` has to stay as long as the profile. */
+static int add_comment(struct profile *p, const char *comment, struct errbuf *eb)
+{
+	struct prof_str *strings = arena_alloc_array(&p->arena, p->n_strings + 1, sizeof(*strings));
+	uint32_t *comments = arena_alloc_array(&p->arena, p->n_comments + 1, sizeof(*comments));
+
+	if (!strings || !comments)
+		return arena_error(&p->arena, eb);
+	memcpy(strings, p->strings, p->n_strings * sizeof(*strings));
+	if (p->n_comments)
+		memcpy(comments, p->comments, p->n_comments * sizeof(*comments));
+	strings[p->n_strings] = (struct prof_str) {comment, (uint32_t)strlen(comment)};
+	comments[p->n_comments++] = (uint32_t)p->n_strings++;
+	p->strings = strings;
+	p->comments = comments;
+	return 0;
+}
+
 /* Comments of all profiles are kept by a merge: a mark is an empty profile with one. */
 int recorder_mark(struct recorder *r, const char *name, double at_s, struct errbuf *eb)
 {
@@ -281,21 +299,10 @@ int recorder_mark(struct recorder *r, const char *name, double at_s, struct errb
 	if (e == 0)
 		e = cli_profile_decode(
 			answer.body.data, answer.body.len, r->server.url, &text, &p, eb);
-	if (e == 0) {
-		uint32_t index = (uint32_t)p.n_strings;
-		_cleanup_free_ struct prof_str *strings =
-			xcalloc(p.n_strings + 1, sizeof(*strings));
-
-		memcpy(strings, p.strings, p.n_strings * sizeof(*strings));
-		strings[index] = (struct prof_str) {comment, (uint32_t)strlen(comment)};
-		p.strings = strings;
-		p.n_strings++;
-		p.comments = &index;
-		p.n_comments = 1;
-		p.duration_ns = 0;
-		e = prof_merge_add(r->sum, &p, "marker", eb);
-	}
-	return e;
+	if (e == 0)
+		e = add_comment(&p, comment, eb);
+	p.duration_ns = 0;
+	return e == 0 ? prof_merge_add(r->sum, &p, "marker", eb) : e;
 }
 
 void recorder_stats(const struct recorder *r, struct recorder_stats *ret)
@@ -306,17 +313,22 @@ void recorder_stats(const struct recorder *r, struct recorder_stats *ret)
 int recorder_finish(struct recorder *r, struct bytes *out, struct errbuf *eb)
 {
 	uint64_t dropped = count_dropped(r);
+	_cleanup_free_ char *comment = NULL;
 	_cleanup_bytes_ struct bytes raw = {0};
-	struct profile sum;
+	_cleanup_profile_ struct profile sum;
 	int e;
 
+	profile_init(&sum, NULL);
 	r->stats.lost = dropped > r->dropped_before ? dropped - r->dropped_before : 0;
 	if (!r->has_profile)
 		return err_set(eb, -ENODATA, "nothing was recorded: no window was open");
 	e = prof_merge_finish(r->sum, &sum, eb);
-	if (e < 0)
-		return e;
-	e = prof_encode(&sum, &raw);
-	profile_done(&sum);
+	if (e == 0 && r->stats.lost) {
+		comment = xasprintf("lost %llu samples since %lld",
+			(unsigned long long)r->stats.lost, (long long)(sum.time_ns / NS_PER_S));
+		e = add_comment(&sum, comment, eb);
+	}
+	if (e == 0)
+		e = prof_encode(&sum, &raw);
 	return e == 0 ? gzip_deflate(raw.data, raw.len, GZIP_LEVEL, out, eb) : e;
 }

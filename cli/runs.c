@@ -8,6 +8,8 @@
 #include "lib/base/alloc.h"
 #include "lib/base/str.h"
 #include "lib/prof/merge.h"
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MAX_NAME = 4096 };
@@ -110,6 +112,60 @@ static double sample_unit(const struct profile *p, size_t column)
 	return 1;
 }
 
+static double magnitude(int64_t v)
+{
+	return fabs((double)v);
+}
+
+static bool is_cut(const struct profile *p, size_t sample)
+{
+	static const char head[] = "truncated:";
+
+	for (uint64_t i = p->label_first[sample]; i < p->label_first[sample + 1]; i++) {
+		struct prof_str v = profile_str(p, p->labels[i].str);
+
+		if (profile_str_is(p, p->labels[i].key, "stack"))
+			return v.len >= strlen(head) && !memcmp(v.p, head, strlen(head));
+	}
+	return false;
+}
+
+/* Of the comments "lost N samples since SECOND", which `sonde record` leaves. */
+static double count_lost(const struct profile *p)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < p->n_comments; i++) {
+		struct prof_str c = profile_str(p, p->comments[i]);
+		_cleanup_free_ char *text = xstrndup(c.len ? c.p : "", c.len);
+		unsigned long long n;
+
+		if (sscanf(text, "lost %19llu samples", &n) == 1)
+			sum += (double)n;
+	}
+	return sum;
+}
+
+static struct cli_quality quality_of(const struct profile *p, size_t column, double unit,
+	const struct tree *functions, const struct tree_symbols *symbols)
+{
+	struct cli_quality q = {.lost = count_lost(p)};
+
+	for (size_t i = 0; i < p->n_samples; i++) {
+		double n = magnitude(p->values[i * p->n_types + column]) / unit;
+
+		q.samples += n;
+		q.cut += is_cut(p, i) ? n : 0;
+	}
+	for (size_t i = 1; i < functions->n; i++) {
+		double v = magnitude(functions->self[i]);
+
+		q.value += v;
+		q.unnamed += symbols->frames[functions->frame[i]].kind == TREE_UNKNOWN ? v : 0;
+	}
+	return q;
+}
+
 static char *copy_string(const struct profile *p, uint32_t id)
 {
 	struct prof_str s = profile_str(p, id);
@@ -162,6 +218,7 @@ static int add_profile(struct cli_runs *r, const struct profile *p, const char *
 	*run = (struct cli_run) {.seconds = (double)p->duration_ns / 1e9,
 		.unit = sample_unit(p, column),
 		.time_ns = p->time_ns};
+	run->quality = quality_of(p, column, run->unit, &functions, &r->symbols);
 	tree_init(&run->tree, NULL);
 	e = unify_tree(r, &functions, o->canon, &run->tree, eb);
 	if (!e)

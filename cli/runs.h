@@ -36,6 +36,13 @@ struct cli_profile;
 int cli_source_read(
 	const struct cli_source *s, struct cli_profile *ret, struct errbuf *eb) _must_check_;
 
+/* What of a run cannot be told by name, and what is not there. */
+struct cli_quality {
+	double value, unnamed; /* of the functions' selfs; of those without a name */
+	double samples, cut,
+		lost; /* whole ones; with a cut stack; that `sonde record` counted as lost */
+};
+
 struct cli_run {
 	char *name; /* of its source */
 	struct tree tree;
@@ -43,6 +50,7 @@ struct cli_run {
 	double unit;	/* what one sample amounts to */
 	double metric;	/* that its values are divided by, from metrics.csv; 0: none is asked for */
 	int64_t time_ns;
+	struct cli_quality quality;
 };
 
 struct cli_runs {

@@ -209,6 +209,31 @@ class Diff(unittest.TestCase):
         self.assertIn('expected columns side, run and bloks', self.diff(*args, '--per', 'metric:bloks', status=2))
         self.assertIn('a/metrics.csv', self.diff('a', '--', 'b', '--per', 'metric:blocks', status=2))
 
+    def test_what_the_runs_are_worth(self):
+        """Shares without a name, cut and lost stand beside the runs; beyond their limits the result is written and the status is 2."""
+        def run(name, unnamed, cut, lost=0, named=600):
+            rows = [(['work', 'main'], (named - cut, (named - cut) * 1000), {})] if named > cut else []
+            rows += [(['app+0x4711'], (unnamed, unnamed * 1000), {})] if unnamed else []
+            rows += [(['work', 'main'], (cut, cut * 1000), {'stack': 'truncated:read_fault'})] if cut else []
+            with open(f'{self.dir.name}/{name}.pb', 'wb') as f:
+                f.write(encode(rows, comments=['lost x samples', 'marker lost 9 samples', f'lost {lost} samples since 7'] if lost else []))
+        run('worth', 400, 100, lost=50)
+        run('clean', 0, 0)
+        self.assertIn('n = 1, 40 % in code without names, 10 % of stacks cut, 4.8 % of samples lost\nB: median 600us, n = 1\n', self.diff('worth.pb', 'clean.pb'))
+        d, _ = self.rows('clean.pb', 'worth.pb')
+        self.assertEqual([d['a'][k] for k in ('unresolved', 'cut', 'lost')], [0, 0, 0])
+        self.assertEqual([round(d['b'][k], 4) for k in ('unresolved', 'cut', 'lost')], [0.4, 0.1, 0.0476])
+        for args, text in ((('--max-lost', '0.04'), 'A: 50 of 1050 samples were lost, above --max-lost'), (('--max-unresolved', '0.39'), 'A: 40.0 % is in code without names, above --max-unresolved')):
+            self.assertIn(text, self.diff('worth.pb', 'clean.pb', '-o', 'worth.txt', *args, status=2))
+            with open(f'{self.dir.name}/worth.txt') as f:
+                self.assertIn('work', f.read())
+            os.unlink(f'{self.dir.name}/worth.txt')
+            self.assertIn(text.replace('A: ', 'new: '), self.diff('clean.pb', 'worth.pb', '--label-b', 'new', *args, status=2))
+        run('stripped', 700, 0)
+        self.assertIn('above --max-unresolved', self.diff('clean.pb', 'stripped.pb', status=2))
+        self.diff('clean.pb', 'stripped.pb', '--max-unresolved', '1')
+        self.assertEqual(self.diff('clean.pb', 'stripped.pb', '--focus', '^work$').count('without names'), 0)
+
     def test_refused(self):
         for args, text in ((('a', 'b', 'same'), 'BEFORE... -- AFTER'), (('a', '--'), 'no files after'), (('--', 'b'), 'no files before'),
                            (('nothing*', '--', 'b'), 'no profile there'), (('a', '--', 'absent.pb.gz'), 'absent.pb.gz'),

@@ -35,7 +35,7 @@ def address_of(name):
     return 0x400000 + 16 * (sum(name.encode()) % 65536)
 
 
-def encode(rows, types=(('samples', 'count'), ('cpu', 'nanoseconds')), period_type=('cpu', 'nanoseconds'), aslr=0, time_ns=0, duration_ns=10**9):
+def encode(rows, types=(('samples', 'count'), ('cpu', 'nanoseconds')), period_type=('cpu', 'nanoseconds'), aslr=0, time_ns=0, duration_ns=10**9, comments=()):
     """rows: (stack, values, labels); a frame is a function's name, or (name, file, line); a location is a (function, mapping offset)."""
     strings = {'': 0}
 
@@ -59,6 +59,7 @@ def encode(rows, types=(('samples', 'count'), ('cpu', 'nanoseconds')), period_ty
     for (name, file), i in funcs.items():
         out += blob(5, num(1, i) + num(2, s(name)) + num(3, s(name)) + num(4, s(file)))
     tail = num(9, time_ns) + num(10, duration_ns) + blob(11, num(1, s(period_type[0])) + num(2, s(period_type[1]))) + num(12, 1000)
+    tail += b''.join(num(13, s(c)) for c in comments)
     return bytes(out) + b''.join(blob(6, x.encode()) for x in strings) + tail
 
 
