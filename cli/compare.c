@@ -301,8 +301,9 @@ static int test(struct cli_comparison *c, struct errbuf *eb)
 	opt.min_effect = c->o->min_effect;
 	opt.min_samples = c->o->min_samples;
 	for (size_t i = 0; !r && i < n; i++) {
-		runs[i] = (struct stats_run) {
-			.tree = &c->runs->items[i].tree, .unit = c->runs->items[i].unit};
+		runs[i] = (struct stats_run) {.tree = &c->runs->items[i].tree,
+			.unit = c->runs->items[i].unit,
+			.name = c->runs->items[i].name};
 		r = find_scale(c, i, &runs[i].scale, eb);
 	}
 	return r ? r

@@ -308,11 +308,29 @@ static int test(struct maker *m)
 	return r ? r : stats_find_moved(o->nodes, o->parents, o->n_nodes);
 }
 
+/* No model has values below 0, which moreover cancel, so that the union of all runs lacks nodes of them. */
+static int check_values(const struct maker *m, struct errbuf *eb)
+{
+	for (size_t run = 0; run < m->n; run++) {
+		const struct tree *t = m->runs[run].tree;
+		const char *name = m->runs[run].name;
+
+		for (size_t i = 0; i < t->n; i++)
+			if (t->self[i] < 0)
+				return err_set(eb, -EINVAL,
+					"%s has values below 0: is it a difference already?",
+					name ? name : "a run");
+	}
+	return 0;
+}
+
 static int make(struct maker *m, bool shares, struct errbuf *eb)
 {
 	struct stats_trees *o = m->out;
-	int r = fill_nodes(m, eb);
+	int r = check_values(m, eb);
 
+	if (!r)
+		r = fill_nodes(m, eb);
 	if (!r)
 		r = fill_functions(m, eb);
 	if (r)

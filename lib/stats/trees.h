@@ -9,8 +9,9 @@
 
 struct stats_run {
 	const struct tree *tree;
-	double scale; /* what its values are multiplied with before they are compared, > 0 */
-	double unit;  /* what one sample amounts to, unscaled, > 0: the period */
+	double scale;	  /* what its values are multiplied with before they are compared, > 0 */
+	double unit;	  /* what one sample amounts to, unscaled, > 0: the period */
+	const char *name; /* for messages, or NULL */
 };
 
 struct stats_trees {
@@ -28,7 +29,7 @@ struct stats_trees {
 /*
  * Runs of A, then of B. `shares`: not values but shares are compared, each run divided by its size factor (stats_size_factors over the
  * functions' selfs), so that one large change does not look like a change of all others. What has too few samples for a test has no row.
- * `ret` was zeroed or is done. -ENOMEM.
+ * `ret` was zeroed or is done. -ENOMEM; -EINVAL with a text: a run has a value below 0.
  */
 int stats_trees_make(const struct stats_run *runs, size_t n_a, size_t n_b, bool shares,
 	const struct tree_symbols *symbols, const struct stats_options *opt, struct budget *budget,

@@ -234,6 +234,14 @@ class Diff(unittest.TestCase):
         self.diff('clean.pb', 'stripped.pb', '--max-unresolved', '1')
         self.assertEqual(self.diff('clean.pb', 'stripped.pb', '--focus', '^work$').count('without names'), 0)
 
+    def test_values_below_0(self):
+        """A difference is no run. Such values cancel: what is in one run is then not in the sum of all."""
+        for name, value in (('plus', 500), ('minus', -500)):
+            with open(f'{self.dir.name}/{name}.folded', 'w') as f:
+                f.write(f'main;a {value}\nmain;b 1000\n')
+        for args in (('plus.folded', 'minus.folded'), ('minus.folded', '--', 'plus.folded', 'plus.folded')):
+            self.assertIn('minus.folded has values below 0', self.diff(*args, status=2))
+
     def test_refused(self):
         for args, text in ((('a', 'b', 'same'), 'BEFORE... -- AFTER'), (('a', '--'), 'no files after'), (('--', 'b'), 'no files before'),
                            (('nothing*', '--', 'b'), 'no profile there'), (('a', '--', 'absent.pb.gz'), 'absent.pb.gz'),

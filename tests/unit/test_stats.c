@@ -6,6 +6,7 @@
 #include "lib/stats/dist.h"
 #include "lib/stats/rank.h"
 #include "lib/stats/stats_internal.h"
+#include "lib/stats/trees.h"
 #include <errno.h>
 #include <math.h>
 #include "tests/data/stats/expected.inc"
@@ -329,6 +330,42 @@ static void test_moved(void **state)
 		assert_int_equal(rows[i].verdict, cases[i].after);
 }
 
+/* Selfs of the same function that cancel over the runs: the union of them does not have it. */
+static void test_values_below_zero(void **state)
+{
+	static const int64_t values[] = {500, -500};
+	const struct stats_options opt = STATS_DEFAULTS;
+	_cleanup_(tree_symbols_done)
+	struct tree_symbols symbols;
+	_cleanup_stats_trees_ struct stats_trees got = {};
+	struct errbuf eb = {.text = ""};
+	struct tree trees[2];
+	struct stats_run runs[2];
+	uint32_t frame;
+
+	(void)state;
+	tree_symbols_init(&symbols, NULL);
+	frame = tree_symbols_frame(&symbols, &(struct tree_frame) {.kind = TREE_NATIVE});
+	for (size_t i = 0; i < 2; i++) {
+		_cleanup_tree_builder_ struct tree_builder b;
+
+		tree_builder_init(&b, NULL);
+		tree_init(&trees[i], NULL);
+		tree_builder_stack(&b, &frame, 1, values[i]);
+		assert_int_equal(tree_builder_finish(&b, &trees[i], NULL), 0);
+		runs[i] = (struct stats_run) {
+			.tree = &trees[i], .scale = 1, .unit = 1, .name = i ? "the second" : NULL};
+	}
+	assert_int_equal(
+		stats_trees_make(runs, 1, 1, false, &symbols, &opt, NULL, &got, &eb), -EINVAL);
+	assert_string_equal(eb.text, "the second has values below 0: is it a difference already?");
+	runs[1].tree = &trees[0];
+	assert_int_equal(stats_trees_make(runs, 1, 1, false, &symbols, &opt, NULL, &got, &eb), 0);
+	assert_int_equal(got.n_nodes, 2);
+	tree_done(&trees[0]);
+	tree_done(&trees[1]);
+}
+
 static void test_out_of_memory(void **state)
 {
 	double values[] = {100, 110, 90, 120, 130, 140}, unit[] = {1, 1, 1, 1, 1, 1}, p;
@@ -368,6 +405,7 @@ int main(void)
 		cmocka_unit_test(test_bootstrap),
 		cmocka_unit_test(test_no_replicates),
 		cmocka_unit_test(test_moved),
+		cmocka_unit_test(test_values_below_zero),
 		cmocka_unit_test(test_out_of_memory),
 	};
 
