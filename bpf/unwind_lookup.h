@@ -130,38 +130,80 @@ UNWIND_FN __u32 unwind_find_rule(
 	return slab ? unwind_find_in_page(slab, entry, (__u32)off & 0xffff) : UNWIND_RULE_NONE;
 }
 
+/* The generation of what that binary leads to; odd when there is no table or it is being changed. `scratch`: a word of the
+ * walker's own. */
+UNWIND_FN __u32 unwind_seq(struct unwind_binary *b, __u32 *scratch)
+{
+	__u32 seq;
+
+	if (!b->used)
+		b->used = 1;
+	seq = UNWIND_ONCE(b->seq);
+	unwind_read_barrier(scratch);
+	return b->slab == UNWIND_SLAB_NONE ? 1 : seq;
+}
+
+#define UNWIND_MAX_REL ((__u64)UNWIND_MAX_PAGES << UNWIND_PAGE_SHIFT)
+
+/* The place's distance from the binary's first page; UNWIND_MAX_REL and more: no table covers it. */
+UNWIND_FN __u64 unwind_rel(const struct unwind_binary *b, __u64 off)
+{
+	return off - ((__u64)b->first_page << UNWIND_PAGE_SHIFT);
+}
+
 /*
- * The rule at offset `off` of the file of that binary, copied to *ret. What is read may change meanwhile: seq tells in the
- * end, and nothing on the way trusts a number further than its mask. `scratch`: a word of the walker's own.
+ * The rule at offset `off` of the file of that binary, copied to *ret, if it was asked for before: nearly always. Like
+ * unwind_lookup, which is for what this says false to.
+ */
+UNWIND_FN bool unwind_recall(
+	struct walk *w, __u32 binary, __u64 off, struct unwind_rule *ret, __u32 *scratch)
+{
+	struct unwind_binary *b = unwind_binary_at(w, binary);
+	const struct unwind_rule *rule;
+	const __u64 *cached;
+	__u64 hash, rel, hit;
+	__u32 seq;
+
+	if (!b)
+		return false;
+	seq = unwind_seq(b, scratch);
+	rel = unwind_rel(b, off);
+	if (seq & 1 || rel >= UNWIND_MAX_REL)
+		return false;
+	hash = unwind_cache_hash(binary, seq, (__u32)rel);
+	cached = unwind_cache_at(w, UNWIND_CACHE_INDEX(hash));
+	if (!cached)
+		return false;
+	hit = UNWIND_ONCE(*cached);
+	if ((hit ^ UNWIND_CACHE_WORD(hash, 0)) >> UNWIND_CACHE_SHIFT)
+		return false;
+	rule = unwind_rule_at(w, (__u16)hit);
+	if (!rule || (__u16)hit == UNWIND_RULE_NONE)
+		return false;
+	*ret = *rule;
+	unwind_read_barrier(scratch);
+	return UNWIND_ONCE(b->seq) == seq;
+}
+
+/*
+ * The same by the table. What is read may change meanwhile: seq tells in the end, and nothing on the way trusts a number
+ * further than its mask. The answer is remembered.
  */
 UNWIND_FN enum unwind_found unwind_lookup(
 	struct walk *w, __u32 binary, __u64 off, struct unwind_rule *ret, __u32 *scratch)
 {
 	struct unwind_binary *b = unwind_binary_at(w, binary);
 	const struct unwind_rule *rule;
-	__u64 hash = 0, *cached = NULL, rel, hit = 0;
-	__u32 seq, id = UNWIND_RULE_NONE;
+	__u64 hash, rel, *cached;
+	__u32 seq, id;
 
 	if (!b)
 		return UNWIND_NO_TABLE;
-	if (!b->used)
-		b->used = 1;
-	seq = UNWIND_ONCE(b->seq);
-	unwind_read_barrier(scratch);
-	if (seq & 1 || b->slab == UNWIND_SLAB_NONE)
+	seq = unwind_seq(b, scratch);
+	if (seq & 1)
 		return UNWIND_NO_TABLE;
-	rel = off - ((__u64)b->first_page << UNWIND_PAGE_SHIFT);
-	if (rel < (__u64)UNWIND_MAX_PAGES << UNWIND_PAGE_SHIFT) { /* not so before the first page */
-		hash = unwind_cache_hash(binary, seq, (__u32)rel);
-		cached = unwind_cache_at(w, UNWIND_CACHE_INDEX(hash));
-		if (cached)
-			hit = UNWIND_ONCE(*cached);
-		if ((hit ^ UNWIND_CACHE_WORD(hash, 0)) >> UNWIND_CACHE_SHIFT)
-			hit = 0;
-		id = (__u16)hit;
-		if (id == UNWIND_RULE_NONE)
-			id = unwind_find_rule(w, b, (__u32)rel, off);
-	}
+	rel = unwind_rel(b, off);
+	id = rel < UNWIND_MAX_REL ? unwind_find_rule(w, b, (__u32)rel, off) : UNWIND_RULE_NONE;
 	rule = unwind_rule_at(w, id);
 	if (rule)
 		*ret = *rule;
@@ -170,7 +212,9 @@ UNWIND_FN enum unwind_found unwind_lookup(
 		return UNWIND_NO_TABLE;
 	if (id == UNWIND_RULE_NONE || !rule)
 		return UNWIND_NO_ROW;
-	if (cached && !hit)
+	hash = unwind_cache_hash(binary, seq, (__u32)rel);
+	cached = unwind_cache_at(w, UNWIND_CACHE_INDEX(hash));
+	if (cached)
 		*(volatile __u64 *)cached = UNWIND_CACHE_WORD(hash, id);
 	return UNWIND_FOUND;
 }

@@ -58,7 +58,7 @@ UNWIND_FN enum unwind_result walk_by_fp(struct walk *w)
 		return walk_cut(w, guess ? w->fp_cut : ABI_CUT_FP_INSANE);
 	if (guess && WALK_KNOWS(w, UNWIND_SP) && (fp < sp || fp - sp > UNWIND_MAX_FRAME_BYTES))
 		return walk_cut(w, w->fp_cut);
-	if (unwind_read_user(w, w->pair, sizeof(w->pair), fp))
+	if (unwind_read_stack(w, w->pair, 2, fp))
 		return walk_cut(w, ABI_CUT_READ_FAULT);
 	w->regs[UNWIND_FP] = w->pair[0];
 	/* Whether the code saved other registers is not told; nor, on arm64, where in its frame the record lies. */
@@ -133,8 +133,8 @@ UNWIND_FN enum unwind_result walk_return_address(struct walk *w, bool *ret_paire
 	/* The usual frame has both side by side: one read for two. */
 	*ret_paired = rule->ra == UNWIND_AT_CFA && rule->fp == UNWIND_AT_CFA &&
 		      rule->fp_off == rule->ra_off - 8;
-	if (*ret_paired ? unwind_read_user(w, w->pair, sizeof(w->pair), at - 8)
-			: unwind_read_user(w, &w->pair[1], sizeof(w->pair[1]), at))
+	if (*ret_paired ? unwind_read_stack(w, w->pair, 2, at - 8)
+			: unwind_read_stack(w, &w->pair[1], 1, at))
 		return walk_cut(w, ABI_CUT_READ_FAULT);
 	return UNWIND_MORE;
 }
@@ -168,6 +168,50 @@ UNWIND_FN enum unwind_result walk_by_cfi(struct walk *w)
 	w->exact = 0;
 	return walk_arrive(
 		w, w->pair[1], w->cfa, rule->cfa == UNWIND_CFA_PLT ? UNWIND_BY_PLT : UNWIND_BY_CFI);
+}
+
+/*
+ * The rule of nearly all code: CFA = stack or frame pointer + off, what was saved lies at fixed places below it. In the
+ * kernel a walk is mostly this, and function calls are what it costs: so it is a path of its own, without any.
+ */
+UNWIND_FN bool walk_is_plain(const struct walk *w)
+{
+	const struct unwind_rule *rule = &w->rule;
+
+	return rule->cfa == UNWIND_CFA_REG && (rule->reg == UNWIND_SP || rule->reg == UNWIND_FP) &&
+	       WALK_KNOWS(w, rule->reg) && rule->ra == UNWIND_AT_CFA && rule->fp <= UNWIND_AT_CFA &&
+	       rule->bx <= UNWIND_AT_CFA;
+}
+
+UNWIND_FN enum unwind_result walk_by_plain(struct walk *w)
+{
+	const struct unwind_rule *rule = &w->rule;
+	bool by_fp = rule->reg == UNWIND_FP;
+	bool paired = rule->fp == UNWIND_AT_CFA && rule->fp_off == rule->ra_off - 8;
+	__u64 cfa;
+
+	if (by_fp && w->fp_at && walk_fetch(w, UNWIND_FP, &w->fp_at) != UNWIND_MORE)
+		return UNWIND_CUT;
+	cfa = w->regs[by_fp ? UNWIND_FP : UNWIND_SP] + (__s64)rule->off;
+	if (cfa & 7)
+		return walk_cut(w, ABI_CUT_CFA_INSANE);
+	/* One read where frame pointer and return address are side by side. */
+	if (paired ? unwind_read_stack(w, w->pair, 2, cfa + (__s64)rule->ra_off - 8)
+		   : unwind_read_stack(w, &w->pair[1], 1, cfa + (__s64)rule->ra_off))
+		return walk_cut(w, ABI_CUT_READ_FAULT);
+	if (rule->bx == UNWIND_AT_CFA) {
+		w->bx_at = cfa + (__s64)rule->bx_off;
+		w->known |= 1U << UNWIND_BX;
+	}
+	if (rule->fp == UNWIND_AT_CFA) {
+		w->fp_at = paired ? 0 : cfa + (__s64)rule->fp_off;
+		w->known |= 1U << UNWIND_FP;
+	}
+	if (paired)
+		w->regs[UNWIND_FP] = w->pair[0];
+	w->known = (w->known & (1U << UNWIND_FP | 1U << UNWIND_BX)) | 1U << UNWIND_SP;
+	w->exact = 0;
+	return walk_arrive(w, w->pair[1], cfa, UNWIND_BY_CFI);
 }
 
 /* The step that w->rule says. */

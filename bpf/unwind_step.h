@@ -75,7 +75,7 @@ UNWIND_FN void walk_rule_from_code(struct walk *w)
 		walk_set_rule(w, UNWIND_CFA_REG, 8);
 }
 
-/* The rule at w->off of w->binary, into w->rule: enum unwind_found. */
+/* The rule at w->off of w->binary by its table, into w->rule: enum unwind_found. */
 UNWIND_ALONE int unwind_find(struct walk *w)
 {
 	return w ? unwind_lookup(w, w->binary, w->off, &w->rule, &w->scratch) : UNWIND_NO_TABLE;
@@ -96,7 +96,10 @@ UNWIND_FN enum unwind_result unwind_step(struct walk *w, enum unwind_place place
 	if (place == UNWIND_IN_JIT_NO_FP)
 		return walk_cut(w, ABI_CUT_NO_TABLE);
 	if (place == UNWIND_IN_FILE)
-		found = unwind_find(w);
+		found = unwind_recall(w, w->binary, w->off, &w->rule, &w->scratch) ? UNWIND_FOUND
+										   : unwind_find(w);
+	if (found == UNWIND_FOUND && walk_is_plain(w))
+		return walk_by_plain(w);
 	if (place == UNWIND_UNTOLD) {
 		w->lacks = 1;
 		w->fp_cut = ABI_CUT_FP_INSANE;
@@ -150,7 +153,8 @@ UNWIND_FN int walk_turn(struct walk *w, __u64 *words)
 	if (w->n_steps < ABI_MAX_STEPS) {
 		__u32 trampoline = !w->exact && w->n_steps;
 
-		r = unwind_step(w, place);
+		w->result = unwind_step(w, place);
+		r = UNWIND_ONCE(w->result);
 		frame += trampoline && w->rule.cfa == UNWIND_CFA_SIGNAL;
 	} else {
 		w->cut = ABI_CUT_DEPTH;

@@ -26,9 +26,16 @@ enum unwind_place {
 	UNWIND_UNTOLD,	     /* nor are they ever told: by frame pointer */
 };
 
+/*
+ * Stack is read this much at a time: frames lie side by side, and asking the kernel for user memory costs more than all else
+ * of a step.
+ */
+#define UNWIND_WINDOW_WORDS 64
+
 #define UNWIND_USER_MAX \
 	(1ULL << (UNWIND_ARM64 ? 52 : 47)) /* larger ones on x86-64 need an explicit mmap hint */
 #define UNWIND_USER_MIN 4096
+#define UNWIND_STACK_PAGE 4096U /* no page is smaller */
 /*
  * Bits of a return address that may be its signature (arm64, pointer authentication): 48 to 54. Code above 2^48 exists only
  * where a program asked for it by an mmap hint, and is not walked through.
@@ -55,6 +62,12 @@ enum unwind_method {
 	UNWIND_N_METHODS
 };
 
+/* Stack that was read, from `at` up. */
+struct unwind_window {
+	__u64 at, bytes;
+	__u64 words[UNWIND_WINDOW_WORDS];
+};
+
 struct walk {
 	__u64 pc;
 	__u64 regs[UNWIND_N_REGS]; /* DWARF numbers */
@@ -78,7 +91,9 @@ struct walk {
 	__u32 fp_cut;  /* enum abi_cut of a frame pointer that leads nowhere */
 	__u32 cut;     /* enum abi_cut */
 	__u32 scratch;
+	__u32 result; /* of a turn */
 	struct frames frames;
+	struct unwind_window window;
 };
 
 /* Next the caller fills in pc, regs, known and exact. */
@@ -91,6 +106,7 @@ UNWIND_FN void walk_init(struct walk *w, __u32 n_kernel)
 	for (__u32 i = 0; i < UNWIND_N_METHODS; i++)
 		w->by[i] = 0;
 	w->cut = ABI_CUT_NONE;
+	w->window.bytes = 0;
 	frames_init(&w->frames, n_kernel);
 }
 
@@ -102,13 +118,47 @@ UNWIND_FN enum unwind_result walk_cut(struct walk *w, enum abi_cut why)
 
 #define WALK_KNOWS(w, reg) ((w)->known >> (reg)&1)
 
+/* Moves the window to `from`, as far as its page goes; its size is 0 when that is not in memory. */
+UNWIND_ALONE int unwind_fill(struct walk *w, __u64 from)
+{
+	__u64 n = UNWIND_STACK_PAGE - (from & (UNWIND_STACK_PAGE - 1));
+
+	if (!w)
+		return 0;
+	if (n > sizeof(w->window.words))
+		n = sizeof(w->window.words);
+	w->window.at = from;
+	w->window.bytes = unwind_read_user(w, w->window.words, n, from) ? 0 : n;
+	return 0;
+}
+
+/* n words (1 or 2) of the stack: 0, or negative when they are not in memory. */
+UNWIND_FN int unwind_read_stack(struct walk *w, __u64 *to, __u32 n, __u64 from)
+{
+	const struct unwind_window *v = &w->window;
+	__u64 bytes = n * sizeof(*to), off = from - v->at;
+	__u32 i;
+
+	if (off & 7 || off >= v->bytes || v->bytes - off < bytes) {
+		unwind_fill(w, from);
+		off = 0;
+		if (v->bytes < bytes) /* on two pages, or at the end of what there is */
+			return unwind_read_user(w, to, bytes, from);
+	}
+	i = (__u32)off / sizeof(*to) & (UNWIND_WINDOW_WORDS - 1);
+	to[0] = v->words[i];
+	if (n > 1)
+		to[1] = v->words[(i + 1) & (UNWIND_WINDOW_WORDS - 1)];
+	return 0;
+}
+
 /* Fetches a followed register's value that is still in memory. */
 UNWIND_FN enum unwind_result walk_fetch(struct walk *w, __u32 reg, __u64 *at)
 {
 	__u64 from = *at;
 
 	*at = 0;
-	if (from && unwind_read_user(w, &w->regs[reg], sizeof(w->regs[reg]), from))
+	if (from && unwind_read_stack(w, &w->regs[reg], 1, from))
 		return walk_cut(w, ABI_CUT_READ_FAULT);
 	return UNWIND_MORE;
 }

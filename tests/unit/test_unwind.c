@@ -18,8 +18,11 @@
 enum { STACK_WORDS = 40000 };
 static uint64_t stack_words[STACK_WORDS];
 
+static unsigned n_reads;
+
 static int read_stack(void *to, size_t len, uint64_t from)
 {
+	n_reads++;
 	if (from < STACK_BASE || from + len > STACK_BASE + sizeof(stack_words))
 		return -1;
 	memcpy(to, (const uint8_t *)stack_words + (from - STACK_BASE), len);
@@ -322,9 +325,45 @@ static void no_guess(void **state)
 	}
 }
 
+/* What is read through the window is what is there, wherever pages and the stack end. */
+static void window(void **state)
+{
+	static struct walk w;
+	uint64_t end = STACK_BASE + sizeof(stack_words);
+	__u64 got[2], want[2];
+
+	(void)state;
+	for (size_t i = 0; i < STACK_WORDS; i++)
+		stack_words[i] = i * 0x9e3779b97f4a7c15ULL;
+	walk_init(&w, 0);
+	srand(1);
+	for (int i = 0; i < 100000; i++) {
+		uint64_t near = i % 3 ? (uint64_t)rand() % 8192 : sizeof(stack_words) - 64;
+		uint64_t from = STACK_BASE + near + (uint64_t)rand() % 128;
+		uint32_t n = 1 + (uint32_t)i % 2;
+
+		if (i % 7)
+			from &= ~7ULL;
+		memset(got, 0, sizeof(got));
+		memset(want, 0, sizeof(want));
+		assert_int_equal(unwind_read_stack(&w, got, n, from) != 0, from + 8 * n > end);
+		if (from + 8 * n > end)
+			continue;
+		(void)read_stack(want, 8 * n, from);
+		assert_memory_equal(got, want, sizeof(got));
+	}
+	/* Frames of 64 bytes: eight by one read. */
+	walk_init(&w, 0);
+	n_reads = 0;
+	for (uint64_t i = 0; i < 512; i++)
+		assert_int_equal(unwind_read_stack(&w, got, 2, STACK_BASE + 64 * i + 48), 0);
+	assert_in_range(n_reads, 1, 512 / 6);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(window),
 		cmocka_unit_test(recursion),
 		cmocka_unit_test(elision),
 		cmocka_unit_test(elided_recursion),
