@@ -9,6 +9,7 @@
 #include "exporter/serve/serve.h"
 #include "lib/base/log.h"
 #include "lib/base/version.h"
+#include <malloc.h>
 #include <signal.h>
 #include <string.h>
 
@@ -131,6 +132,17 @@ static int start_roles(
 	return r < 0 ? r : role_start(&roles, ret, eb);
 }
 
+/*
+ * Of main, which has some ten threads that rarely allocate at once, and buffers that come and go with requests. By itself glibc
+ * gives each thread an arena and, once a large block was freed, takes blocks up to that size from the heap, where they leave holes.
+ */
+static void set_up_malloc(void)
+{
+	(void)mallopt(M_ARENA_MAX, 2);
+	(void)mallopt(M_MMAP_THRESHOLD, 256 << 10);
+	(void)mallopt(M_TRIM_THRESHOLD, 256 << 10);
+}
+
 static int run(const struct exporter_options *o, char *const *argv, struct errbuf *eb)
 {
 	struct daemon d = {.o = o, .argv = argv};
@@ -142,6 +154,7 @@ static int run(const struct exporter_options *o, char *const *argv, struct errbu
 
 	if (r < 0)
 		return r;
+	set_up_malloc();
 	for (uint32_t i = 0; i < setup.n_missing; i++)
 		log_write(LOG_WARN, "capability missing", "cap", setup.missing[i].cap, "effect",
 			setup.missing[i].effect, NULL);

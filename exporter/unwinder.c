@@ -93,6 +93,7 @@ void unwinder_rows(struct unwinder *u, uint32_t binary, const struct symbol_file
 		unwind_tables_set_rowless(u->tables, binary);
 	else if (unwind_tables_load(u->tables, binary, s->identity.content_id, &rows, now_ns) < 0)
 		LOG_RATED(LOG_DEBUG, "binary %u has no room for its unwind table", binary);
+	symbol_file_rest(s, &s->unwind_words); /* the table is a copy of them */
 }
 
 bool unwinder_has_rows(

@@ -199,6 +199,15 @@ void symbol_file_unmap(struct symbol_file *s)
 	*s = (struct symbol_file) {0};
 }
 
+void symbol_file_rest(const struct symbol_file *s, const struct symbol_range *range)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)range->data & -page;
+
+	if (s->mapped && range->bytes)
+		(void)madvise(
+			(void *)from, (uintptr_t)range->data + range->bytes - from, MADV_DONTNEED);
+}
+
 bool symbol_file_find(const struct symbol_file *s, uint64_t vaddr, struct symbol_function *ret)
 {
 	uint64_t rel = vaddr - s->text_base;

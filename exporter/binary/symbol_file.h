@@ -45,6 +45,8 @@ int symbol_file_parse(
 /* Maps a descriptor (which may be closed afterwards) read-only, checks it and lets its pages go. */
 int symbol_file_map(int fd, struct symbol_file *ret, struct errbuf *eb) _must_check_;
 void symbol_file_unmap(struct symbol_file *s);
+/* A range that was read and is not needed soon gives its memory back; what is read of it again comes from the page cache. */
+void symbol_file_rest(const struct symbol_file *s, const struct symbol_range *range);
 
 struct symbol_function {
 	const char *name;     /* raw; in the file */
