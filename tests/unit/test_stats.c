@@ -186,6 +186,41 @@ static void test_moderated_variances(void **state)
 	assert_true(stats_shrink(&v, &none).df == 104);
 }
 
+/* The whole test against R, where few numbers are there to go by: two runs a side, sides of zeros and without spread, large values. */
+static void test_quasi_likelihood(void **state)
+{
+	enum { ROWS = 12, MAX_RUNS = 7 };
+	static const struct {
+		const double *values, *expected; /* n_a, n_b, unit, δ, p of each row */
+	} cases[] = {
+		{ql_values_2_2, expected_ql_2_2},
+		{ql_values_2_5, expected_ql_2_5},
+		{ql_values_3_3, expected_ql_3_3},
+		{ql_values_4_3, expected_ql_4_3},
+	};
+	const struct stats_options opt = STATS_DEFAULTS;
+
+	(void)state;
+	for (size_t c = 0; c < ARRAY_SIZE(cases); c++) {
+		const double *e = cases[c].expected;
+		double unit[MAX_RUNS] = {e[2], e[2], e[2], e[2], e[2], e[2], e[2]};
+		struct stats_runs runs = {(size_t)e[0], (size_t)e[1], unit};
+		struct stats_row rows[ROWS];
+		struct stats_model model;
+
+		assert_int_equal(stats_fit(&runs, cases[c].values, ROWS, &opt, &model), 0);
+		assert_int_equal(stats_test(&runs, cases[c].values, ROWS, &model, &opt, rows), 0);
+		check_near(model.delta, e[3], 1e-9);
+		for (size_t i = 0; i < ROWS; i++)
+			check_near(rows[i].p, e[4 + i], 1e-7);
+		assert_int_equal(stats_judge(rows, ROWS, &opt), 0);
+		assert_int_equal(rows[0].verdict, STATS_NEW);
+		assert_int_equal(rows[1].verdict, STATS_GONE);
+		assert_int_equal(rows[2].verdict, STATS_SAME);
+		assert_int_equal(rows[3].verdict, STATS_MORE);
+	}
+}
+
 static void test_welch(void **state)
 {
 	const double values[] = {103, 98, 110, 125, 131, 119, 140}, unit[] = {1, 1, 1, 1, 1, 1, 1};
@@ -398,6 +433,7 @@ int main(void)
 		cmocka_unit_test(test_false_discovery_rate),
 		cmocka_unit_test(test_verdicts),
 		cmocka_unit_test(test_moderated_variances),
+		cmocka_unit_test(test_quasi_likelihood),
 		cmocka_unit_test(test_welch),
 		cmocka_unit_test(test_size_factors),
 		cmocka_unit_test(test_drift),

@@ -68,3 +68,50 @@ value <- c(10, 10.4, 10.9, 8.1, 8.3, 8.8); order <- c(0, 3, 4, 1, 2, 5); side <-
 rel <- value / ave(value, side)
 r <- cor(resid(lm(rel ~ factor(side))), resid(lm(order ~ factor(side))))
 array("expected_drift", 2 * pt(-abs(r * sqrt(3 / (1 - r^2))), 3))
+
+# The quasi-likelihood test of lib/stats/stats.h, written from its description with R's distributions.
+ql <- function(v, n_a, unit) {
+  n <- ncol(v); a <- 1:n_a; b <- (n_a + 1):n
+  squares <- function(delta) {
+    one <- function(x, u) { m <- rowMeans(x); r <- rowSums((x - m)^2 / (outer(m, u) + delta * m^2)); ifelse(m > 0, r, 0) }
+    one(v[, a, drop = FALSE], unit[a]) + one(v[, b, drop = FALSE], unit[b])
+  }
+  m <- rowMeans(v); ma <- rowMeans(v[, a, drop = FALSE]); mb <- rowMeans(v[, b, drop = FALSE])
+  df <- (ma > 0) * (length(a) - 1) + (mb > 0) * (length(b) - 1); u <- mean(unit)
+  excess <- function(delta) sum(m / (u + delta * m) * ifelse(squares(delta) > qchisq(0.5, df), 1, -1))
+  delta <- 0
+  if (excess(0) > 0) { # where the sign changes: all breakpoints are those of single rows
+    lo <- 0; hi <- 9
+    for (i in 1:200) { mid <- if (lo > 0) sqrt(lo * hi) else hi / 16; if (excess(mid) > 0) lo <- mid else hi <- mid; if (hi / max(lo, 1e-300) < 1 + 1e-15) break }
+    delta <- (lo + hi) / 2
+  }
+  phi <- squares(delta) / df; w <- delta * m / (u + delta * m)
+  e <- log(pmax(phi, max(median(phi), 1e-12) * 1e-5)) - (digamma(df / 2) - log(df / 2))
+  log_phi <- 0; spread <- 0
+  if (sum(w^4) > 0) {
+    log_phi <- sum(w * e) / sum(w^2); eff <- sum(w^2)^2 / sum(w^4)
+    spread <- max(sum(w^2 * ((e - w * log_phi)^2 * eff / max(eff - 1, 1) - trigamma(df / 2))) / sum(w^4), 0)
+  }
+  var <- w^2 * spread
+  d0 <- sapply(var, function(y) if (y > trigamma(50)) 2 * trigammaInverse(y) else 100)
+  prior <- exp(w * log_phi + digamma(d0 / 2) - log(d0 / 2))
+  s <- (d0 * prior + df * phi) / (d0 + df); d <- d0 + df
+  mv <- function(k, mean) (mean(unit[k]) * mean + delta * mean^2) / length(k)
+  t <- (mb - ma) / sqrt(s * (mv(a, m) + mv(b, m)))
+  list(p = 2 * pt(-abs(t), d), delta = delta, df = d)
+}
+# Few runs, sides of zeros, sides without spread, values beyond 2^53: runs of A, runs of B, unit, values and p of each row.
+set.seed(12)
+for (k in list(c(2, 2, 1), c(2, 5, 1), c(3, 3, 1e15), c(4, 3, 0.25))) {
+  n <- k[1] + k[2]; rows <- 12
+  mean <- exp(rnorm(rows, log(2000), 1))
+  v <- matrix(rpois(rows * n, rep(mean, n) * exp(rnorm(rows * n, 0, 0.1))), rows) + 20
+  v[1, 1:k[1]] <- 0
+  v[2, k[1] + seq_len(k[2])] <- 0
+  v[3, ] <- 500
+  v[4, ] <- rep(c(400, 440), k[1:2])
+  r <- ql(v * k[3], k[1], rep(k[3], n))
+  name <- paste(k[1], k[2], sep = "_")
+  array(paste0("ql_values_", name), as.vector(t(v)) * k[3])
+  array(paste0("expected_ql_", name), c(k, r$delta, r$p))
+}
