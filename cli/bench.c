@@ -20,7 +20,7 @@ struct bench_options {
 	struct cli_server_options server;
 	const char *progress;
 	int64_t interval_ms;
-	bool ignore_failure;
+	bool ignore_failure, interleave;
 };
 
 #define BENCH_HOOK(name_, help_)                                                                  \
@@ -36,6 +36,9 @@ static const struct option_spec specs[] = {
 	{"warmup", OPTION_U64, offsetof(struct bench_options, warmup), .value = "N",
 		.fallback = "1", .min = 0, .max = 1000,
 		.help = "Runs a side before them, which are neither kept nor compared."},
+	{"interleave", OPTION_BOOL, offsetof(struct bench_options, interleave), .fallback = "true",
+		.help = "A B B A: what drifts falls on both sides. Without it all runs of A come "
+			"before those of B, for sides that cannot be there at the same time."},
 	BENCH_HOOK(setup,
 		"Once per side, before its first run, by /bin/sh. SONDE_BENCH_SIDE is the "
 		"side's name, in all hooks and runs, SONDE_BENCH_RUN the run's number."),
@@ -252,24 +255,48 @@ static int run_once(struct bench *b, int side, uint64_t number, struct errbuf *e
 	return 0;
 }
 
-/* A B, B A, A B …: what drifts falls on both sides. */
-static int run_all(struct bench *b, struct errbuf *eb)
+static int setup(const struct bench *b, int side, struct errbuf *eb)
 {
-	const struct bench_options *o = b->o;
-	int r = 0;
+	return bench_hook("setup", b->o->setup, b->sides[side].name, 0, eb);
+}
 
-	for (int s = 0; !r && s < 2; s++)
-		r = bench_hook("setup", o->setup, b->sides[s].name, 0, eb);
-	for (uint64_t i = 0; !r && i < o->warmup + o->runs; i++) {
-		uint64_t number = i < o->warmup ? 0 : i - o->warmup + 1;
+/* A B, B A, A B …: what drifts falls on both sides. */
+static int run_in_turns(struct bench *b, struct errbuf *eb)
+{
+	uint64_t warmup = b->o->warmup;
+	int r = setup(b, 0, eb);
+
+	if (!r)
+		r = setup(b, 1, eb);
+	for (uint64_t i = 0; !r && i < warmup + b->o->runs; i++) {
+		uint64_t number = i < warmup ? 0 : i - warmup + 1;
 		int first = (int)(i % 2);
 
 		r = run_once(b, first, number, eb);
 		if (!r)
 			r = run_once(b, !first, number, eb);
 	}
+	return r;
+}
+
+static int run_side(struct bench *b, int side, struct errbuf *eb)
+{
+	uint64_t warmup = b->o->warmup;
+	int r = setup(b, side, eb);
+
+	for (uint64_t i = 0; !r && i < warmup + b->o->runs; i++)
+		r = run_once(b, side, i < warmup ? 0 : i - warmup + 1, eb);
+	return r;
+}
+
+static int run_all(struct bench *b, struct errbuf *eb)
+{
+	int r = b->o->interleave ? run_in_turns(b, eb) : run_side(b, 0, eb);
+
+	if (!r && !b->o->interleave)
+		r = run_side(b, 1, eb);
 	for (int s = 0; s < 2; s++) {
-		int e = bench_hook("cleanup", o->cleanup, b->sides[s].name, 0, r ? NULL : eb);
+		int e = bench_hook("cleanup", b->o->cleanup, b->sides[s].name, 0, r ? NULL : eb);
 
 		r = r ? r : e;
 	}

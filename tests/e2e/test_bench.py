@@ -118,6 +118,14 @@ class Bench(e2e.WithExporter):
                 values = {float(r[column]) for r in rows if r['side'] + r['run'] == run and r[column]}
                 self.assertEqual({v for _, v in stored[name, run]}, values, name)
 
+    def test_one_side_after_the_other(self):
+        """One folder that --setup fills anew for the second side."""
+        hook = 'echo $SONDE_BENCH_SIDE $SONDE_BENCH_RUN'
+        self.bench('-n', '2', '--warmup', '1', '--no-interleave', '--exporter', self.daemon.url, '--directory', 'sides', '--setup', f'{hook} setup >>sides.order',
+                   '--cleanup', f'{hook} cleanup >>sides.order', 'a=x', 'b=y', '--md', '--', 'sh', '-c', f'{hook} run {{bin}} >>sides.order; {self.prog} 100')
+        with open(f'{self.dir.name}/sides.order') as f:
+            self.assertEqual(f.read().splitlines(), ['a 0 setup', 'a 0 run x', 'a 1 run x', 'a 2 run x', 'b 0 setup', 'b 0 run y', 'b 1 run y', 'b 2 run y', 'a 0 cleanup', 'b 0 cleanup'])
+
     def test_killed(self):
         """With -9 too, neither the exporter nor what it holds stays."""
         p = subprocess.Popen([e2e.program('sonde'), 'bench', 'a=touch killed; exec sleep 5', 'b=true'], cwd=self.dir.name, stderr=subprocess.DEVNULL)
