@@ -113,6 +113,10 @@ int cli_compare_check(struct cli_compare_options *o, const char *per, struct err
 	bool is_known;
 	int r = 0;
 
+	if (o->json + o->md + (o->format != NULL) > 1)
+		return err_set(eb, -EINVAL, "expected one of --format, --json and --md");
+	if (o->json || o->md)
+		o->format = o->json ? "json" : "md";
 	o->per = o->per ? o->per : per;
 	is_known = str_starts_with(o->per, "metric:") && o->per[strlen("metric:")];
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++)

@@ -17,7 +17,7 @@ struct cli_compare_options {
 	struct option_list fail_on;
 	double alpha, min_effect, min_samples, max_lost, max_unresolved;
 	uint64_t top;
-	bool canon, lines;
+	bool canon, lines, json, md;
 };
 
 #define CLI_COMPARE_FLAG(struct_, name_, field_, value_, fallback_, help_)          \
@@ -96,6 +96,10 @@ struct cli_compare_options {
 			"text|md|json|csv|folded|pprof|svg|html", NULL,                            \
 			"In place of the ending's (.txt .md .json .csv .folded .pb.gz .svg "       \
 			".html); text without one."),                                              \
+		{"json", OPTION_BOOL, offsetof(struct_, compare.json),                             \
+			.help = "The same as --format=json."},                                     \
+		{"md", OPTION_BOOL, offsetof(struct_, compare.md),                                 \
+			.help = "The same as --format=md."},                                       \
 		CLI_COMPARE_CHOICE(struct_, "value", value, "self|total", "self",                  \
 			"Of functions in the text and Markdown tables."),                          \
 		CLI_COMPARE_CHOICE(struct_, "width", width, "after|before|union", "after",         \

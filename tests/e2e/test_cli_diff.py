@@ -122,6 +122,9 @@ class Diff(unittest.TestCase):
             self.assertIsNone(re.match(number, stack), line)
             self.assertTrue(int(before) + int(after) > 0 and stack.startswith('main'), line)
         self.assertIn('self_verdict', self.diff('a', '--', 'b', '--format', 'csv').splitlines()[0])
+        for name in ('json', 'md'):
+            self.assertEqual(self.diff('a', '--', 'b', f'--{name}'), self.diff('a', '--', 'b', '--format', name))
+            self.assertIn('expected one of', self.diff('a', '--', 'b', f'--{name}', '--format', 'csv', status=2))
         markdown = self.diff('a', '--', 'b', '-o', '-', '--format', 'md', '--top', '3').splitlines()
         self.assertEqual(sum(line.endswith('` |') for line in markdown), 3)
         self.assertIn('40 more functions', markdown[-1])
