@@ -41,7 +41,10 @@ static const struct option_spec specs[] = {
 		.help = "Allow POST and PUT on /api/v1/admin/tsdb/: snapshot, delete_series, "
 			"clean_tombstones."},
 	{"web.max-connections", OPTION_U64, FIELD(max_connections), .value = "N", .fallback = "512",
-		.min = 1, .max = 65536, .help = "Open connections at most; further ones get 503."},
+		.min = 1, .max = 65536,
+		.help = "Open connections at most; one more takes the place of the longest idle "
+			"one, or gets "
+			"503."},
 
 	OPTION_HEADING("Storage"),
 	{"storage.path", OPTION_STRING, FIELD(storage_path), .value = "DIR", .fallback = "data/",

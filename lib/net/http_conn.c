@@ -392,10 +392,33 @@ static int64_t partial_since(struct http_conn *c, int64_t now_ns)
 	return c->partial_since_ns;
 }
 
-static void cut(struct http_server *s, const struct http_conn *c, const char *what)
+static void cut(struct http_server *s, struct http_conn *c, const char *what)
 {
 	metric_inc(metric_cell(s->m_cut, what));
+	c->is_cut = true;
 	shutdown(c->fd, SHUT_RDWR);
+}
+
+bool http_conn_make_room_locked(struct http_server *s)
+{
+	struct http_conn *longest = NULL;
+	int64_t longest_since_ns = INT64_MAX;
+
+	for (struct http_conn *c = s->conn_list; c; c = c->next) {
+		const struct http_request *r = c->request;
+		int64_t since_ns = r ? r->start_ns : c->idle_since_ns;
+
+		if (c->is_cut || (r && r->state != HTTP_READING) || since_ns >= longest_since_ns)
+			continue;
+		longest = c;
+		longest_since_ns = since_ns;
+	}
+	if (!longest)
+		return false;
+	metric_inc(s->m_displaced);
+	longest->is_cut = true;
+	shutdown(longest->fd, SHUT_RDWR);
+	return true;
 }
 
 void http_conn_sweep_locked(struct http_server *s, int64_t now_ns)
@@ -406,6 +429,8 @@ void http_conn_sweep_locked(struct http_server *s, int64_t now_ns)
 		const struct http_request *r = c->request;
 		int64_t since_ns = r ? 0 : partial_since(c, now_ns);
 
+		if (c->is_cut)
+			continue;
 		if (r && r->state == HTTP_SENDING && now_ns > r->write_deadline_ns)
 			cut(s, c, "write");
 		else if (r && r->state == HTTP_READING && now_ns - r->start_ns > read_ns)

@@ -30,6 +30,7 @@ enum {
 	HTTP_GZIP_MIN_BYTES = 1024,
 	HTTP_NEVER = 0,
 	HTTP_MAX_VERDICTS = 128,
+	HTTP_SPARE_CONNECTIONS = 64, /* above the cap, while those that make room end */
 };
 
 /* Whether this name and password belong to this hash: bcrypt is slow on purpose. */
@@ -53,6 +54,7 @@ struct http_conn {
 	int fd;
 	bool checks_host; /* accepted by a loopback listener */
 	bool is_fresh;	  /* no request yet */
+	bool is_cut;	  /* its socket is shut down, its end is on the way */
 	char peer[INET6_ADDRSTRLEN + 8];
 	struct http_request *request; /* the current one */
 	int64_t idle_since_ns;	      /* since the last response, or the accept */
@@ -154,7 +156,7 @@ struct http_server {
 	uint8_t verdict_salt[32];
 
 	struct metric *m_requests, *m_duration, *m_refused, *m_cut;
-	struct metric_cell *m_conns, *m_parked, *m_gone, *m_guard_ok, *m_guard_time;
+	struct metric_cell *m_conns, *m_displaced, *m_parked, *m_gone, *m_guard_ok, *m_guard_time;
 };
 
 /* http_listen.c */
@@ -179,6 +181,8 @@ void http_on_connection(void *cls, struct MHD_Connection *mhd, void **socket_ctx
 /* The socket has stayed too long in one state: cuts it. Called with the lock held, once a second.
  */
 void http_conn_sweep_locked(struct http_server *s, int64_t now_ns);
+/* Cuts the connection that has waited longest for its client. False when all are at work. Called with the lock held. */
+bool http_conn_make_room_locked(struct http_server *s);
 
 /* http_guard.c: the web configuration that is in force */
 void http_guard_add_metrics(struct http_server *s);

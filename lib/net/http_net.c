@@ -48,7 +48,9 @@ static bool accept_one(struct http_server *s, const struct http_listener *l)
 	if (fd < 0)
 		return errno == EINTR || errno == ECONNABORTED;
 	pthread_mutex_lock(&s->lock);
-	full = s->n_conns >= s->o.max_connections;
+	full = s->n_conns >= s->o.max_connections &&
+	       (s->n_conns >= s->o.max_connections + HTTP_SPARE_CONNECTIONS ||
+		       !http_conn_make_room_locked(s));
 	if (!full)
 		s->n_conns++;
 	metric_set(s->m_conns, (double)s->n_conns);

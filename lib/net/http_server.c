@@ -44,6 +44,8 @@ static void add_metrics(struct http_server *s)
 		"Requests cut for slowness: read, write or job.", "what");
 	s->m_conns = metric_only(
 		metrics_gauge(m, "sonde_http_connections", "Open HTTP connections.", NULL));
+	s->m_displaced = metric_only(metrics_counter(m, "sonde_http_connections_displaced_total",
+		"Connections without a running request that made room for another one.", NULL));
 	s->m_parked = metric_only(metrics_gauge(m, "sonde_http_parked_requests",
 		"Requests that wait for their time, for a worker or for their job.", NULL));
 	http_guard_add_metrics(s);
@@ -135,7 +137,8 @@ static int start_daemon(struct http_server *s, struct errbuf *eb)
 		{MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)http_on_completed, s},
 		{MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)http_on_connection, s},
 		{MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)http_on_uri, s},
-		{MHD_OPTION_CONNECTION_LIMIT, (intptr_t)s->o.max_connections + 8, NULL},
+		{MHD_OPTION_CONNECTION_LIMIT,
+			(intptr_t)s->o.max_connections + HTTP_SPARE_CONNECTIONS, NULL},
 		{MHD_OPTION_PER_IP_CONNECTION_LIMIT, (intptr_t)s->o.max_connections_per_ip, NULL},
 		{MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)s->o.max_header_bytes, NULL},
 		{MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)((s->o.idle_timeout_ms + 999) / 1000),

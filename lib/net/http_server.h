@@ -71,7 +71,7 @@ struct http_server_options {
 	int worker_nice;    /* nice value of the workers */
 
 	/* Caps and times; 0 means the default in brackets. */
-	unsigned max_connections;	 /* [512] */
+	unsigned max_connections;	 /* beyond it the longest waiting one ends [512] */
 	unsigned max_connections_per_ip; /* [none] */
 	unsigned max_jobs;		 /* parked requests; above it 503 [1024] */
 	uint32_t max_header_bytes;	 /* [32 KiB] */

@@ -631,6 +631,25 @@ static void test_connection_caps(void **state)
 		say(fds[i], "GET /echo HTTP/1.1\r\nHost: localhost\r\n\r\n");
 		hear(fds[i], "GET /echo");
 	}
+	/* the one that has been idle longest, then the one that is slow with its header, make room */
+	say(fds[1], "GET /wait?ms=600000 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	say(fds[2], "GET /echo?half HTTP/1.1\r\nHost: local");
+	while (metric_of(e, "sonde_http_parked_requests") < 1)
+		;
+	for (int i = 0; i < 3; i += 2) {
+		int fd = dial(e);
+
+		say(fd, "GET /wait?ms=600000 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+		assert_true(is_closed(fds[i]));
+		close(fds[i]);
+		fds[i] = fd;
+		while (metric_of(e, "sonde_http_parked_requests") < 2 + i / 2)
+			;
+	}
+	assert_true(metric_of(e, "sonde_http_connections_displaced_total") == 2);
+	while (metric_of(e, "sonde_http_connections") > 3)
+		;
+	/* now all are at work */
 	fds[3] = dial(e);
 	hear(fds[3], "503 Service Unavailable");
 	assert_true(
