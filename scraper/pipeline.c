@@ -210,10 +210,22 @@ static int make_api(struct scraper_pipeline *p, struct errbuf *eb)
 	return r < 0 ? r : api_new(&o, &p->api, eb);
 }
 
+/* The log is read before signals are waited for. To end there is what a crash would be, which the store bears at any time. */
+static void end_if_told(void)
+{
+	sigset_t set;
+
+	if (sigpending(&set) < 0 || (!sigismember(&set, SIGTERM) && !sigismember(&set, SIGINT)))
+		return;
+	log_write(LOG_INFO, "stopping", "while", "the write-ahead log is read", NULL);
+	_exit(0);
+}
+
 static void on_progress(void *arg, uint64_t done, uint64_t total)
 {
 	struct scraper_pipeline *p = arg;
 
+	end_if_told();
 	pthread_mutex_lock(&p->lock);
 	p->replay_done = done;
 	p->replay_total = total;

@@ -138,7 +138,7 @@ static int start_daemon(struct http_server *s, struct errbuf *eb)
 		{MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)http_on_connection, s},
 		{MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)http_on_uri, s},
 		{MHD_OPTION_CONNECTION_LIMIT,
-			(intptr_t)s->o.max_connections + HTTP_SPARE_CONNECTIONS, NULL},
+			(intptr_t)s->o.max_connections + 2 * HTTP_SPARE_CONNECTIONS, NULL},
 		{MHD_OPTION_PER_IP_CONNECTION_LIMIT, (intptr_t)s->o.max_connections_per_ip, NULL},
 		{MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)s->o.max_header_bytes, NULL},
 		{MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)((s->o.idle_timeout_ms + 999) / 1000),

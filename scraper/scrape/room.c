@@ -16,8 +16,11 @@ void scrape_room_done(struct scrape *s)
 	pthread_cond_destroy(&s->large.given_back);
 }
 
-void scrape_room_close(struct scrape *s)
+void scrape_room_close(struct scrape *s, int64_t ends_ns)
 {
+	pthread_mutex_lock(&s->to_decode.lock);
+	s->large.ends_ns = ends_ns;
+	pthread_mutex_unlock(&s->to_decode.lock);
 	scrape_queue_close(&s->to_decode);
 	pthread_mutex_lock(&s->to_decode.lock);
 	pthread_cond_broadcast(&s->large.given_back);
@@ -58,6 +61,8 @@ static struct scrape_request *next_locked(struct scrape *s)
 {
 	struct scrape_request *r;
 
+	if (s->to_decode.closed && clock_monotonic_ns(s->o.clock) >= s->large.ends_ns)
+		return NULL;
 	while ((r = scrape_queue_pop_locked(&s->to_decode))) {
 		if (!says_large(r))
 			return r;

@@ -58,7 +58,7 @@ struct scrape_options {
 int scrape_new(const struct scrape_options *o, struct scrape **ret, struct errbuf *eb) _must_check_;
 void scrape_freep(struct scrape **s);
 int scrape_start(struct scrape *s, struct errbuf *eb) _must_check_;
-/* Cancels transfers, lets decoded answers reach the sink, ends the threads. */
+/* Cancels transfers, lets answers that have come reach the sink, for two seconds at most, ends the threads. */
 void scrape_stop(struct scrape *s);
 
 /* ---- loop thread ---- */

@@ -118,12 +118,11 @@ struct scrape_request {
 	/* decode's result */
 	enum scrape_reason reason;
 	struct errbuf error;
-	bool is_sonde, discard, is_unchanged;
+	bool is_sonde, discard, is_unchanged, restarted;
 	char *answer_types, *answer_labels;		/* Sonde-Types, Sonde-Labels */
 	char *cursor_next, *cursor_key, *cursor_stored; /* key: bytes, key_len */
 	size_t cursor_key_len;
 	double behind_s, lost_s;
-	bool restarted;
 	struct scrape_vitals vitals;
 	struct bytes inflated;
 	struct arena arena;
@@ -147,6 +146,7 @@ struct scrape_room {
 	struct scrape_request *head, **tail;
 	pthread_cond_t given_back;
 	bool is_taken;
+	int64_t ends_ns; /* once to_decode is closed: from then on nothing is taken */
 };
 
 struct scrape_metrics {
@@ -188,8 +188,8 @@ struct scrape_request *scrape_room_take(struct scrape *s);
 /* Decode thread: an answer that turned out to be large waits for its turn. leave: gives it back, when `r` has it. */
 void scrape_room_enter(struct scrape *s, struct scrape_request *r);
 void scrape_room_leave(struct scrape *s, struct scrape_request *r);
-/* Closes to_decode: decoders end, nobody waits any more; what still waited is polled once the threads have ended. */
-void scrape_room_close(struct scrape *s);
+/* Closes to_decode: decoders take what is there until ends_ns (monotonic) and end, nobody waits any more; the rest is polled after that. */
+void scrape_room_close(struct scrape *s, int64_t ends_ns);
 struct scrape_request *scrape_room_poll(struct scrape *s);
 
 /* heap.c: targets by slot_mono_ns */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_DECODERS = 4, DECODED_PER_DECODER = 4 };
+enum { MAX_DECODERS = 4, DECODED_PER_DECODER = 4, STOP_DECODE_MS = 2000 };
 
 int scrape_new(const struct scrape_options *o, struct scrape **ret, struct errbuf *eb)
 {
@@ -221,6 +221,7 @@ void scrape_wake(struct scrape *s)
 void scrape_stop(struct scrape *s)
 {
 	struct scrape_request *r;
+	size_t n_left = 0;
 
 	if (s->stopped)
 		return;
@@ -228,15 +229,23 @@ void scrape_stop(struct scrape *s)
 	s->stopping = true;
 	/* transfers end as cancelled, straight into `finished`; what was decoded still reaches the sink */
 	http_client_cancel_all(s->client);
-	scrape_room_close(s);
+	scrape_room_close(s, clock_monotonic_ns(s->o.clock) + STOP_DECODE_MS * NS_PER_MS);
 	for (unsigned i = 0; i < s->n_decoders_started; i++)
 		pthread_join(s->decoders[i], NULL);
 	scrape_queue_close(&s->to_append);
 	if (s->appender_started)
 		pthread_join(s->appender, NULL);
-	while ((r = scrape_queue_poll(&s->to_decode)) || (r = scrape_room_poll(s)) ||
-		(r = scrape_queue_poll(&s->to_append)) || (r = scrape_queue_poll(&s->finished)))
+	while ((r = scrape_queue_poll(&s->to_decode)) || (r = scrape_room_poll(s))) {
+		n_left += !r->reason && r->response.status == 200;
 		scrape_finish(s, r);
+	}
+	while ((r = scrape_queue_poll(&s->to_append)) || (r = scrape_queue_poll(&s->finished)))
+		scrape_finish(s, r);
+	if (n_left)
+		log_printf(LOG_WARN,
+			"stopped with %zu answers not decoded yet; exporters are asked for them "
+			"again",
+			n_left);
 }
 
 void scrape_freep(struct scrape **sp)

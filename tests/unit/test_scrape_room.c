@@ -15,6 +15,7 @@ static struct scrape *stage_new(void)
 	struct scrape *s = calloc(1, sizeof(*s));
 
 	assert_non_null(s);
+	s->o.clock = &clock_system;
 	scrape_queue_init(&s->to_decode, 0);
 	scrape_room_init(s);
 	return s;
@@ -66,7 +67,7 @@ static void test_turns(void **state)
 	scrape_room_leave(s, &big[0]);
 	assert_ptr_equal(scrape_room_take(s), &big[1]);
 	/* at the end nobody waits for a turn that will not come */
-	scrape_room_close(s);
+	scrape_room_close(s, INT64_MAX);
 	assert_null(scrape_room_take(s));
 	scrape_room_enter(s, &small[1]);
 	assert_false(small[1].is_large);
@@ -76,6 +77,27 @@ static void test_turns(void **state)
 		http_response_done(&big[i].response);
 	for (size_t i = 0; i < ARRAY_SIZE(small); i++)
 		http_response_done(&small[i].response);
+	stage_free(s);
+}
+
+/* A backlog is decoded at the end for as long as the end may take. */
+static void test_end(void **state)
+{
+	struct scrape *s = stage_new();
+	struct scrape_request r[2];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(r); i++) {
+		answer(&r[i], 1000);
+		scrape_queue_put(&s->to_decode, &r[i]);
+	}
+	scrape_room_close(s, INT64_MAX);
+	assert_ptr_equal(scrape_room_take(s), &r[0]);
+	scrape_room_close(s, clock_monotonic_ns(&clock_system));
+	assert_null(scrape_room_take(s));
+	assert_ptr_equal(scrape_queue_poll(&s->to_decode), &r[1]);
+	for (size_t i = 0; i < ARRAY_SIZE(r); i++)
+		http_response_done(&r[i].response);
 	stage_free(s);
 }
 
@@ -181,6 +203,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_turns),
+		cmocka_unit_test(test_end),
 		cmocka_unit_test(test_liar),
 		cmocka_unit_test(test_reserve),
 		cmocka_unit_test(test_shed),
