@@ -130,6 +130,7 @@ static void put_store(struct json *j, const struct store_stats *s, const struct 
 	json_object_begin(j);
 	json_kv_uint(j, "numSeries", s->head_streams);
 	json_kv_uint(j, "numLabelPairs", t->pairs.keys.n);
+	json_kv_uint(j, "chunkCount", s->head_pages);
 	json_kv_uint(j, "numRows", s->head_rows);
 	json_kv_uint(j, "numNodes", s->head_nodes);
 	json_kv_uint(j, "bytes", s->head_bytes);

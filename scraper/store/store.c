@@ -451,6 +451,7 @@ static void head_stats(struct head *h, struct store_stats *ret)
 	ret->max_time_ns = MAX(ret->max_time_ns, max);
 	pthread_mutex_lock(&h->lock);
 	ret->head_rows += h->published.n_rows;
+	ret->head_pages += h->published.n_pages;
 	ret->head_streams += h->published.n[DICT_STREAMS];
 	ret->head_nodes += h->published.n[DICT_NODES];
 	pthread_mutex_unlock(&h->lock);

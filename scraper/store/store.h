@@ -158,7 +158,7 @@ struct store_stats {
 	uint64_t replayed_records, replay_damaged_records, replay_dropped_rows,
 		replay_truncated_bytes;
 	int64_t replay_ns;
-	uint64_t head_bytes, head_rows, head_streams, head_nodes, heads;
+	uint64_t head_bytes, head_rows, head_pages, head_streams, head_nodes, heads;
 	uint64_t flushes, flush_failures, blocks, block_bytes, blocks_quarantined, quarantine_bytes,
 		blocks_deleted;
 	uint64_t compactions, compaction_failures, compacted_blocks, tombstones;

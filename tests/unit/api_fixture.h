@@ -37,7 +37,8 @@ void store_parts_put(struct store *s, struct store_parts *parts)
 void store_stats(struct store *s, struct store_stats *ret)
 {
 	(void)s;
-	*ret = (struct store_stats) {.head_streams = 7, .min_time_ns = 1, .max_time_ns = 2};
+	*ret = (struct store_stats) {
+		.head_streams = 7, .head_pages = 5, .min_time_ns = 1, .max_time_ns = 2};
 }
 
 /* The admin API is tests/e2e/test_admin.py's. */

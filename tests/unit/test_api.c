@@ -94,6 +94,7 @@ static void test_json(void **state)
 		{"/api/v1/status/buildinfo", {{"data.version", "1.2.3", 0}}},
 		{"/api/v1/status/tsdb?start=0&end=2000&limit=1",
 			{{"data.headStats.numSeries", NULL, 7},
+				{"data.headStats.chunkCount", NULL, 5},
 				{"data.seriesCountByMetricName.0.name",
 					"process_cpu_cpu_nanoseconds_total", 0},
 				{"data.labelValueCountByLabelName.0.name", "__name__", 0}}},
