@@ -398,7 +398,7 @@ int conf_yaml_parse(const char *file, const void *text, size_t len, struct arena
 		return r;
 	if (!yaml_parser_initialize(&l.parser))
 		return out_of_memory(&l);
-	yaml_parser_set_encoding(&l.parser, YAML_UTF8_ENCODING);
+	/* the encoding is left to libyaml, which then skips a byte order mark; what is not UTF-8 was refused */
 	yaml_parser_set_input_string(&l.parser, text ? text : (const unsigned char *)"", len);
 	r = load_stream(&l, ret);
 	yaml_parser_delete(&l.parser);

@@ -109,10 +109,15 @@ static int check_authorization(struct config_reader *r, void *object, const stru
 	const struct config_seen *seen)
 {
 	struct config_authorization *a = object;
+	const char *type = a->type ? a->type + strspn(a->type, " \t") : "";
+	size_t n = strlen(type);
 
 	(void)node;
-	if (!a->type || !*a->type)
-		a->type = "Bearer";
+	while (n && (type[n - 1] == ' ' || type[n - 1] == '\t'))
+		n--;
+	a->type = n ? arena_strndup(config_mem_arena(r->mem), type, n) : "Bearer";
+	if (!a->type)
+		return config_out_of_memory(r);
 	if (!strcasecmp(a->type, "basic"))
 		return config_fail(r, config_seen_key(seen, "type"), "type",
 			"cannot be \"%s\": use basic_auth for a user's name and password", a->type);

@@ -225,7 +225,7 @@ static const struct {
 		"expected at most one of them"},
 	{JOB "basic_auth: {password: [hunter2]}",
 		"dir/f.yml:3:26: scrape_configs[0].basic_auth.password: expected text, got a list"},
-	{JOB "authorization: {type: BASIC}",
+	{JOB "authorization: {type: ' BASIC '}",
 		"dir/f.yml:3:25: scrape_configs[0].authorization.type: "
 		"cannot be \"BASIC\": use basic_auth for a user's "
 		"name and password"},

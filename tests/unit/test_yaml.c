@@ -84,11 +84,18 @@ static void test_positions(void **state)
 	assert_int_equal(conf_node_get(conf_node_get(item, "c"), "d")->line, 3);
 	assert_int_equal(conf_node_get(conf_node_get(item, "c"), "d")->column, 12);
 	arena_done(&f.arena);
+	/* a byte order mark, as editors on Windows write it, is no text */
+	f = parse("\xef\xbb\xbf"
+		  "a: b\n");
+	assert_int_equal(f.r, 0);
+	assert_int_equal(conf_node_get(f.root, "a")->column, 4);
+	arena_done(&f.arena);
 }
 
 static void test_empty(void **state)
 {
-	static const char *const empty[] = {"", "\n", "# nothing\n", "---\n", "~"};
+	static const char *const empty[] = {
+		"", "\n", "# nothing\n", "---\n", "~", "\xef\xbb\xbf# marked\n"};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(empty); i++) {
