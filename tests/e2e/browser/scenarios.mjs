@@ -435,7 +435,8 @@ export async function files({ page, url, scratch, profile }) {
 	await page.setInputFiles('#files', `${scratch}/none.txt`);
 	await page.locator('.problem:visible').waitFor();
 	assert.match(await page.locator('.problem').textContent(), /none\.txt: line 1: .* is no folded stack/);
-	await page.setInputFiles('#files', profile);
+	const [worker] = await Promise.all([page.waitForEvent('worker'), page.setInputFiles('#files', profile)]);
+	assert.match(worker.url(), /\/assets\/worker\.js$/, 'files are read beside the page');
 	await page.locator('.panel-flame .panel-body > .facts:not(:empty)').waitFor();
 	assert.ok((await page.locator('.table-row .function').allTextContents()).includes('leaf'));
 	await page.getByRole('button', { name: /^Close/ }).click();

@@ -3,7 +3,8 @@
 // The page's side of the worker.
 import { ApiError, failure, Query } from '../api';
 import { BASE } from '../router';
-import type { Answer, Job } from './worker';
+import type { DiffRow } from './diff_rows';
+import type { Answer, FilesJob, Job } from './worker';
 import type { Tree } from './tree';
 
 export interface Loaded {
@@ -11,6 +12,7 @@ export interface Loaded {
 	decodeMs: number;
 	arrived: number; // Date.now() when its last byte came
 	stats: string;
+	rows?: DiffRow[]; // of two files
 }
 interface Waiting {
 	resolve: (l: Loaded) => void;
@@ -61,4 +63,18 @@ export function load(path: string, query: Query, options: Pick<Job, 'width' | 's
 		const body = new URLSearchParams([...query, ['format', 'protobuf']]).toString();
 		w.postMessage({ id, url: BASE + path, body, ...options } satisfies Job);
 	});
+}
+
+/** Profiles of files, by a worker of their own: it can be stopped whatever it is at, and what it needed goes with it. */
+export function read(files: Blob[], scale: [number, number], signal: AbortSignal): Promise<Loaded> {
+	const w = new Worker(`${BASE}assets/worker.js`, { type: 'module' });
+	return new Promise<Loaded>((resolve, reject) => {
+		w.onmessage = ({ data }: MessageEvent<Answer>) => {
+			if ('tree' in data) resolve(data);
+			else if ('error' in data) reject(new Error(data.error.text));
+		};
+		w.onerror = (e) => reject(new Error(e.message || 'the script that reads files did not load'));
+		signal.addEventListener('abort', () => reject(new DOMException('cancelled', 'AbortError')));
+		w.postMessage({ id: 0, files, scale } satisfies FilesJob);
+	}).finally(() => w.terminate());
 }

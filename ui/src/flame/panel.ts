@@ -18,7 +18,7 @@ import { FlameView } from './view';
 
 export interface Source {
 	path: string; // of the answer
-	local?: () => Tree; // in place of an answer
+	local?: (signal: AbortSignal) => Tree | Promise<Tree>; // in place of an answer
 	query: Query;
 	options?: { width?: Width; scale?: [number, number] };
 	paint?: (t: Tree) => Palette; // else by the chosen colours
@@ -128,7 +128,7 @@ export class FlamePanel {
 	private reload(): void {
 		const source = this.source!;
 		void this.panel.run(async (signal, progress) => {
-			if (source.local) return { tree: source.local(), decodeMs: 0, arrived: Date.now(), stats: '' };
+			if (source.local) return { tree: await source.local(signal), decodeMs: 0, arrived: Date.now(), stats: '' };
 			return load(source.path, [...source.query, ['max_nodes', this.maxNodes]], source.options ?? {}, signal, (n) => progress(`Receiving, ${value(n, 'bytes')}…`));
 		}, (got) => {
 			this.base = got;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fetches and decodes flame graphs beside the page's thread.
+// Fetches flame graphs, or reads files, and decodes them beside the page's thread.
 import { decode } from './decode';
-import { Tree, Width, buffers, build, weigh } from './tree';
+import { DiffRow, rowsOf } from './diff_rows';
+import { readProfile } from './pprof';
+import { Tree, Width, buffers, build, overlay, weigh } from './tree';
 
 export interface Job {
 	id: number;
@@ -11,10 +13,16 @@ export interface Job {
 	width?: Width; // what a difference's bars are as wide as
 	scale?: [number, number];
 }
-export type Message = Job | { id: number; cancel: true };
+/** One file is a flame graph, two are a difference. */
+export interface FilesJob {
+	id: number;
+	files: Blob[];
+	scale: [number, number];
+}
+export type Message = Job | FilesJob | { id: number; cancel: true };
 export type Answer =
 	| { id: number; bytes: number }
-	| { id: number; tree: Tree; decodeMs: number; arrived: number; stats: string }
+	| { id: number; tree: Tree; decodeMs: number; arrived: number; stats: string; rows?: DiffRow[] }
 	| { id: number; error: { status: number; text: string } };
 
 const running = new Map<number, AbortController>();
@@ -56,6 +64,13 @@ async function run(job: Job, signal: AbortSignal): Promise<void> {
 	send({ id: job.id, tree, decodeMs: performance.now() - began, arrived, stats: r.headers.get('Sonde-Stats') ?? '' }, buffers(tree));
 }
 
+async function read({ id, files, scale }: FilesJob): Promise<void> {
+	const began = performance.now(), arrived = Date.now(), trees: Tree[] = [];
+	for (const file of files) trees.push(await readProfile(new Uint8Array(await file.arrayBuffer())));
+	const [a, b] = trees, tree = b ? overlay(a, b, scale, 'union') : a, rows = b && rowsOf(tree);
+	send({ id, tree, decodeMs: performance.now() - began, arrived, stats: '', rows }, buffers(tree));
+}
+
 function send(a: Answer, transfer: ArrayBuffer[] = []): void {
 	(self as unknown as Worker).postMessage(a, transfer);
 }
@@ -68,7 +83,7 @@ self.onmessage = (e: MessageEvent<Message>) => {
 	}
 	const abort = new AbortController();
 	running.set(m.id, abort);
-	run(m, abort.signal)
+	('files' in m ? read(m) : run(m, abort.signal))
 		.catch((error: Error) => abort.signal.aborted || send({ id: m.id, error: { status: 0, text: error.message } }))
 		.finally(() => running.delete(m.id));
 };

@@ -16,7 +16,8 @@ import { Changes, Page, changed, href, params, set } from '../router';
 import { narrowed, parse, print } from '../selector';
 import { Range, isRelative, readRange, resolve, stepFor } from '../time';
 import { digits, percent, rateOf, signedPercent, value } from '../units';
-import { DiffRow, DiffTable } from './diff_table';
+import { DiffRow } from '../flame/diff_rows';
+import { DiffTable } from './diff_table';
 import { typesOf } from './explore';
 
 type Letter = 'a' | 'b';

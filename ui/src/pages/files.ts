@@ -5,14 +5,15 @@ import { fill, h, iconButton, segmented } from '../dom';
 import { paintDiff } from '../flame/colours';
 import { describeDiff } from '../flame/diff';
 import { FlamePanel } from '../flame/panel';
-import { readProfile } from '../flame/pprof';
-import { Tree, overlay } from '../flame/tree';
+import { read } from '../flame/load';
+import { Tree } from '../flame/tree';
 import { Page, params, set } from '../router';
 import { integer, percent, value } from '../units';
-import { DiffTable, rowsOf } from './diff_table';
+import { DiffTable } from './diff_table';
 
 interface Opened {
 	name: string;
+	file: File;
 	tree: Tree;
 }
 
@@ -23,12 +24,14 @@ export class FilesPage implements Page {
 	private readonly input = h('input', { type: 'file', multiple: true, class: 'offscreen', id: 'files', onchange: () => void this.take([...(this.input.files ?? [])]) });
 	private readonly list = h('div', { class: 'file-list' });
 	private readonly problem = h('p', { class: 'problem', role: 'alert', hidden: true });
+	private readonly busy = h('p', { class: 'facts', role: 'status', hidden: true });
 	private readonly zone = h('section', { class: 'panel drop' }, this.input, h('label', { class: 'button primary', for: 'files' }, 'Choose files'),
-		h('span', { class: 'muted' }, 'or drop pprof (.pb, .pb.gz) or folded stacks here; two files are compared. They stay in this browser.'), this.list, this.problem);
+		h('span', { class: 'muted' }, 'or drop pprof (.pb, .pb.gz) or folded stacks here; two files are compared. They stay in this browser.'), this.list, this.busy, this.problem);
 	readonly root = h('div', { class: 'page' }, this.zone, this.flame.root);
 	private files: Opened[] = [];
 	private version = 0;
-	private shown?: { path: string; tree: Tree; table: DiffTable };
+	private shown?: { path: string; table: DiffTable };
+	private reading = new AbortController();
 	private readonly onDrag = (e: DragEvent) => {
 		e.preventDefault();
 		this.zone.classList.toggle('is-over', e.type === 'dragover');
@@ -44,20 +47,28 @@ export class FilesPage implements Page {
 	leave(): void {
 		document.removeEventListener('keydown', this.flame.onKey);
 		for (const type of FilesPage.DRAGS) document.removeEventListener(type, this.onDrag);
+		this.reading.abort();
 		this.flame.leave();
 	}
 
 	private async take(files: File[]): Promise<void> {
+		this.reading.abort();
+		const abort = (this.reading = new AbortController());
 		this.problem.hidden = true;
 		for (const file of files) {
+			this.busy.hidden = false;
+			fill(this.busy, `Reading ${file.name}… `, h('button', { type: 'button', class: 'button small', onclick: () => abort.abort() }, 'Cancel'));
 			try {
-				const tree = await readProfile(new Uint8Array(await file.arrayBuffer()));
-				this.files = [...this.files, { name: file.name, tree }].slice(-MOST);
+				const { tree } = await read([file], [1, 1], abort.signal);
+				this.files = [...this.files, { name: file.name, file, tree }].slice(-MOST);
 			} catch (e) {
+				if (abort.signal.aborted) break;
 				this.problem.hidden = false;
 				this.problem.textContent = `${file.name}: ${(e as Error).message}`;
 			}
 		}
+		if (abort !== this.reading || !this.root.isConnected) return;
+		this.busy.hidden = true;
 		this.input.value = '';
 		this.version++;
 		if (params().has('at')) set({ at: null });
@@ -88,14 +99,14 @@ export class FilesPage implements Page {
 			this.flame.empty('These files cannot be compared', `${a.name} is in ${a.tree.unit}, ${b.name} in ${b.tree.unit}.`);
 			return;
 		}
-		if (this.shown?.path !== path) {
-			const tree = overlay(a.tree, b.tree, scale, 'union'), rows = rowsOf(tree), table = new DiffTable((c, replace) => set(c, replace), false);
-			table.fill(rows, rows.length, scale, { text, unit: mode === 'relative' ? 'shares of each file' : `${a.tree.type}, ${a.tree.unit}` });
-			this.shown = { path, tree, table };
-		}
-		const { tree, table } = this.shown;
+		if (this.shown?.path !== path) this.shown = { path, table: new DiffTable((c, replace) => set(c, replace), false) };
+		const { table } = this.shown, local = async (signal: AbortSignal) => {
+			const { tree, rows } = await read([a.file, b.file], scale, signal);
+			table.fill(rows!, rows!.length, scale, { text, unit: mode === 'relative' ? 'shares of each file' : `${a.tree.type}, ${a.tree.unit}` });
+			return tree;
+		};
 		this.flame.update({
-			path, query: [], options: { scale }, local: () => tree, side: table, text: (v) => text(v / 2), paint: (t) => paintDiff(t, { scale }),
+			path, query: [], options: { scale }, local, side: table, text: (v) => text(v / 2), paint: (t) => paintDiff(t, { scale }),
 			describe: (t, i) => describeDiff(t, i, { scale, text }), summary: 'bars are as wide as A and B together',
 		}, p);
 	}

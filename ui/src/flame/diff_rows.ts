@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Functions before and after, as the scraper tells them or as a tree of both has them.
+import type { Tree } from './tree';
+
+export interface DiffRow {
+	function: string;
+	mapping: string;
+	kind: string;
+	self_a: number;
+	self_b: number;
+	total_a: number;
+	total_b: number;
+	delta_self: number;
+	delta_total: number;
+	mark: string;
+	// With replicates.
+	self_q?: number | null;
+	self_verdict?: string;
+	self_effect_low?: number | null;
+	self_effect_high?: number | null;
+	self_min_effect?: number | null;
+	total_q?: number | null;
+	total_verdict?: string;
+	total_effect_low?: number | null;
+	total_effect_high?: number | null;
+	total_min_effect?: number | null;
+}
+
+/** The rows of a difference that was made here. */
+export function rowsOf(t: Tree): DiffRow[] {
+	const s = t.sides!, rows = new Map<number, DiffRow>();
+	for (let i = 1; i < t.n; i++) {
+		const f = t.fn[i];
+		let row = rows.get(f), isOutermost = true;
+		if (!row) rows.set(f, (row = { function: t.functions.name[f], mapping: t.functions.mapping[f], kind: '', self_a: 0, self_b: 0, total_a: 0, total_b: 0, delta_self: 0, delta_total: 0, mark: '' }));
+		for (let k = t.parent[i]; k && isOutermost; k = t.parent[k]) isOutermost = t.fn[k] !== f;
+		row.self_a += s.selfA[i];
+		row.self_b += s.selfB[i];
+		if (isOutermost) {
+			row.total_a += s.totalA[i];
+			row.total_b += s.totalB[i];
+		}
+	}
+	for (const r of rows.values()) r.mark = !r.total_a ? 'new' : !r.total_b ? 'gone' : r.self_a === r.self_b && r.total_a === r.total_b ? 'same' : 'changed';
+	return [...rows.values()];
+}
