@@ -20,6 +20,12 @@ export function duration(text: string): number {
 	return [...text.matchAll(/(\d+)([smhdwy])/g)].reduce((sum, m) => sum + Number(m[1]) * UNITS[m[2]], 0);
 }
 
+/** As duration() reads it, in the largest unit that goes into it. */
+export function durationText(seconds: number): string {
+	const unit = (['w', 'd', 'h', 'm'] as const).find((u) => seconds && seconds % UNITS[u] === 0) ?? 's';
+	return `${seconds / UNITS[unit]}${unit}`;
+}
+
 /** Unix seconds of what a person or a link wrote; NaN when it is no time. */
 export function instant(text: string, now: number): number {
 	const t = text.trim();

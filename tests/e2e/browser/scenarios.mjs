@@ -207,9 +207,25 @@ export async function exports_({ page, url, scratch }) {
 	return saved;
 }
 
+/** Texts whose contrast with what is behind them is below WCAG's AA for small text, 4.5. */
+function faint(page) {
+	return page.evaluate(() => {
+		const parts = (text) => [...text.match(/[\d.]+/g).map(Number), 1].slice(0, 4), over = (a, b) => [0, 1, 2].map((i) => a[i] * a[3] + b[i] * (1 - a[3])).concat(1);
+		const linear = (v) => (v <= 10 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4), light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b) + 0.05;
+		const behind = (el) => (el ? over(parts(getComputedStyle(el).backgroundColor), behind(el.parentElement)) : [255, 255, 255, 1]);
+		return [...document.querySelectorAll('body *')].filter((el) => el.checkVisibility() && (el.placeholder || [...el.childNodes].some((n) => n.nodeType === Node.TEXT_NODE && n.data.trim()))).map((el) => {
+			const ground = behind(el), ink = over(parts(getComputedStyle(el, el.placeholder ? '::placeholder' : null).color), ground), [low, high] = [light(ground), light(ink)].sort((a, b) => a - b);
+			return { ratio: high / low, what: `${el.tagName}.${el.className} "${(el.placeholder || el.textContent).slice(0, 40)}"` };
+		}).filter(({ ratio }) => ratio < 4.5);
+	});
+}
+
 export async function themes({ page, url }) {
+	await open(page, `${url}compare`);
+	assert.deepEqual(await faint(page), [], 'light');
 	await page.emulateMedia({ colorScheme: 'dark' });
 	await open(page, url);
+	assert.deepEqual(await faint(page), [], 'dark');
 	const light = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor.match(/\d+/g).reduce((a, b) => a + Number(b), 0) / 3);
 	assert.ok((await light()) < 60, 'dark as the system says');
 	const theme = page.locator('.theme');
@@ -320,6 +336,10 @@ export async function panels({ page, url }) {
 	await page.getByRole('button', { name: 'Panels by thread_name' }).click();
 	await page.getByRole('menuitemradio', { name: 'One graph' }).click();
 	await waitQuery(page, (p) => !p.has('panel') && !p.has('at'));
+	await page.goto(`${url}compare`);
+	await page.locator('.panel-totals strong').first().waitFor();
+	assert.deepEqual(await page.locator('.range').allTextContents(), ['now-2h to now-1h', 'Last hour'], 'this hour against the one before');
+	assert.match(await page.locator('.totals').textContent(), /nothing is stored here: choose another range or preset/);
 }
 
 /** Each profile is there, by pointer and by keys; one leads to its flame graph, and back. */

@@ -14,7 +14,7 @@ import { QueryBar, readFilters } from '../query_bar';
 import { RangePicker } from '../range_picker';
 import { Changes, Page, changed, href, params, set } from '../router';
 import { narrowed, parse, print } from '../selector';
-import { Range, isRelative, readRange, resolve, stepFor } from '../time';
+import { Range, isRelative, readRange, resolve, stepFor, durationText, instant } from '../time';
 import { digits, percent, rateOf, signedPercent, value } from '../units';
 import { DiffRow } from '../flame/diff_rows';
 import { DiffTable } from './diff_table';
@@ -261,7 +261,7 @@ export class ComparePage implements Page {
 		const text = formatter(d), a = d.a.total * d.a.scale, b = d.b.total * d.b.scale, change = a ? b / a - 1 : Infinity, p = this.completed(params());
 		const cell = (title: string, shown: string, note: string, kind = '') => h('div', { class: `total ${kind}` }, h('span', { class: 'muted' }, title), h('strong', { class: 'num' }, shown), h('span', { class: 'muted num' }, note));
 		const link = (l: Letter) => h('a', { href: href('', Object.fromEntries(this.sideQuery(p, l, ''))) }, 'flame graph');
-		const profiles = (s: SideAnswer, l: Letter) => [`${s.n_profiles} profiles, ${value(s.total, d.unit)} · `, link(l)];
+		const profiles = (s: SideAnswer, l: Letter) => (s.n_profiles ? [`${s.n_profiles} profiles, ${value(s.total, d.unit)} · `, link(l)] : ['nothing is stored here: choose another range or preset']);
 		this.totals.replaceChildren(cell('A', text(a), ''), cell('B', text(b), ''), cell('B against A', d.mode === 'relative' ? 'shares' : a ? signedPercent(change) : 'only in B', d.mode === 'relative' ? 'of each side’s own total' : `${b > a ? '+' : b < a ? '−' : ''}${text(Math.abs(b - a))}`, change > 0 ? 'is-more' : 'is-less'));
 		if (isTested(d)) {
 			const s = d.statistics!, q = s.q === null ? '' : s.q < 0.001 ? ', q < 0.001' : `, q = ${s.q.toFixed(3)}`;
@@ -291,8 +291,8 @@ export class ComparePage implements Page {
 
 /** A as B by so many seconds earlier; without: right before it. */
 function shifted(b: Range, by: number | undefined, now: number): { start_a: string; end_a: string } {
-	const { start, end } = resolve(b, now), back = by ?? end - start;
-	if (isRelative(b.start) && b.end === 'now') return { start_a: `now-${back + end - start}s`, end_a: `now-${back}s` };
+	const { start, end } = resolve(b, now), length = Math.round(instant(b.end, now) - instant(b.start, now)), back = by ?? length;
+	if (isRelative(b.start) && b.end === 'now') return { start_a: `now-${durationText(back + length)}`, end_a: `now-${durationText(back)}` };
 	return { start_a: String(start - back), end_a: String(end - back) };
 }
 

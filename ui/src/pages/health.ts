@@ -142,7 +142,7 @@ export class HealthPage implements Page {
 			cell('Lost samples', counted.length ? percent(counted.reduce((s, n) => s + n.lost, 0) / counted.length) : 'not known', counted.length ? 'mean of the nodes' : 'two scrapes are needed'));
 		const lines = cost.result.slice(0, MOST_LINES).map((l): PlotLine => ({ label: l.metric.instance ?? '', points: l.values.map(([t, v]) => [t, Number(v)]) }));
 		const common = { start, end, onRange: (from: number, to: number) => set({ start: String(from), end: String(to), seconds: null }) };
-		this.plots.cost.show(lines, { ...common, step: cost.step, text: percent });
+		this.plots.cost.show(lines, { ...common, step: cost.step, text: (v) => `${digits(v * 100)}%` });
 		const totals = new Map<number, number>();
 		for (const l of stacks.result) for (const [t, v] of l.values) totals.set(t, (totals.get(t) ?? 0) + Number(v));
 		const shown = [...stacks.result].sort((a, b) => Number(b.metric.stack === 'complete') - Number(a.metric.stack === 'complete'));

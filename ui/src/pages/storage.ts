@@ -61,7 +61,7 @@ export class StoragePage extends StatusPage<Storage> {
 			!s.runtime.reloadConfigSuccess && h('p', { class: 'card-error', role: 'alert' }, 'The last reload of the configuration failed: the one before it is in force. The log says why.'),
 			h('div', { class: 'columns' },
 				factList([['Version', `${s.build.version} (${s.build.revision || 'no revision'})`], ['Compiler', s.build.compiler], ['Started', since(s.runtime.startTime)], ['Configuration read', since(s.runtime.lastConfigTime)], ['Kept for', s.runtime.storageRetention]]),
-				factList([['Profiles from', when(head.minTime)], ['to', when(head.maxTime)], ['Blocks', `${integer(t.blocks)}, ${value(t.blockBytes, 'bytes')}`], ['Write-ahead log', `${integer(t.walSegments)} segments, ${value(t.walBytes, 'bytes')}`], ['In quarantine', integer(s.blocks.quarantined.length)]]),
+				factList([['Profiles from', when(head.minTime)], ['to', when(head.maxTime)], ['Blocks', `${integer(t.blocks)}, ${value(t.blockBytes, 'bytes')}`], ['Write-ahead log', `${integer(t.walSegments)} ${Number(t.walSegments) === 1 ? 'segment' : 'segments'}, ${value(t.walBytes, 'bytes')}`], ['In quarantine', integer(s.blocks.quarantined.length)]]),
 				factList([['Head', value(head.bytes, 'bytes')], ['Series in it', integer(head.numSeries)], ['Rows in it', integer(head.numRows)], ['Stack nodes in it', integer(head.numNodes)], ['Generations', integer(head.generations)]])),
 			s.blocks.quarantined.length > 0 && [h('h2', { class: 'section' }, 'Quarantine'), h('p', { class: 'muted' }, 'Damaged files are moved out of the way, and all else is served. sonde tsdb verify says what is wrong; what exporters still have is pulled again.'),
 				plainTable([['mono', 'Name'], ['', 'Why']], s.blocks.quarantined.map((q) => [q.name, q.reason]))],
