@@ -194,7 +194,9 @@ static int check_quality(
 	if (q.lost > c->o->max_lost * (q.samples + q.lost))
 		return err_set(eb, -ENODATA, "%s: %.0f of %.0f samples were lost, above --max-lost",
 			label, q.lost, q.samples + q.lost);
-	if (q.unnamed > c->o->max_unresolved * q.value)
+	/* Of a handful of samples no share is worth anything. */
+	if (q.samples >= c->o->min_samples * (double)n &&
+		q.unnamed > c->o->max_unresolved * q.value)
 		return err_set(eb, -ENODATA,
 			"%s: %.1f %% is in code without names, above --max-unresolved: are symbols "
 			"missing?",

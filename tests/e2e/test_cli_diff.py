@@ -235,6 +235,8 @@ class Diff(unittest.TestCase):
         run('stripped', 700, 0)
         self.assertIn('above --max-unresolved', self.diff('clean.pb', 'stripped.pb', status=2))
         self.diff('clean.pb', 'stripped.pb', '--max-unresolved', '1')
+        run('short', 9, 0, named=0)
+        self.diff('clean.pb', 'short.pb')
         self.assertEqual(self.diff('clean.pb', 'stripped.pb', '--focus', '^work$').count('without names'), 0)
 
     def test_values_below_0(self):
