@@ -17,7 +17,7 @@ enum {
 	SECRET_FILE_MAX = 1 << 20,
 	MAX_RESPONSE_HEADERS = 256,
 	DIAL_TEXT_MAX = 256,
-	BUFFER_BYTES = 32 << 10,
+	BUFFER_BYTES = 16 << 10, /* of each request in flight, the hanging ones too */
 	MAX_RESERVE = 256 << 10,
 	TLS_FILES_LIFETIME_S = 60, /* of a connection: then its certificates are read again */
 };
