@@ -70,14 +70,22 @@ def cpu_of(pid):
 
 
 def pss_mb(pid):
-    total = 0
+    """Of a process tree: all of it, and the part that is BPF maps, which are counted by themselves too."""
+    total = of_maps = 0
     for p in tree(pid):
         try:
-            with open(f'/proc/{p}/smaps_rollup') as f:
-                total += sum(int(line.split()[1]) for line in f if line.startswith('Pss:'))
+            with open(f'/proc/{p}/smaps') as f:
+                lines = f.read().splitlines()
         except OSError:
             continue
-    return total / 1024
+        in_map = False
+        for line in lines:
+            if line.startswith('Pss:'):
+                total += int(line.split()[1])
+                of_maps += int(line.split()[1]) if in_map else 0
+            elif '-' in line.split()[0]:
+                in_map = line.endswith('anon_inode:bpf-map')
+    return total / 1024, of_maps / 1024
 
 
 def bpf_seconds(ids=None):
@@ -128,7 +136,7 @@ def exporter_round(build, hz, seconds, warm):
             time.sleep(min(15, max(0.1, end - time.time())))
             fetch()
         samples = 0
-        c0, b0, busy0, t0, pss = cpu_of(d.p.pid), bpf_seconds(), busy_seconds(), time.time(), 0
+        c0, b0, busy0, t0, pss = cpu_of(d.p.pid), bpf_seconds(), busy_seconds(), time.time(), (0, 0)
         while time.time() - t0 < seconds:
             time.sleep(15)
             body = fetch()
@@ -141,7 +149,7 @@ def exporter_round(build, hz, seconds, warm):
         for stack, v, _ in last.samples:
             named[0] += v[0] * sum('+0x' not in f for f in stack)
             named[1] += v[0] * len(stack)
-        return {'cpu_s': cpu, 'bpf_s': bpf, 'busy_s': busy, 'seconds': elapsed, 'samples': samples, 'pss_mb': pss, 'maps_mb': maps,
+        return {'cpu_s': cpu, 'bpf_s': bpf, 'busy_s': busy, 'seconds': elapsed, 'samples': samples, 'pss_mb': pss[0], 'pss_maps_mb': pss[1], 'maps_mb': maps,
                 'named_pct': 100 * named[0] / max(1, named[1])}
 
 
@@ -198,7 +206,7 @@ def main():
     print(f"sampler_{a.hz}hz_bpf {mid['bpf_s']:.3f} s")
     print(f"sampler_{a.hz}hz_bpf_per_sample {1e6 * mid['bpf_s'] / max(1, mid['samples']):.1f} us")
     print(f"sampler_{a.hz}hz_named_frames {mid['named_pct']:.1f} %")
-    print(f"exporter_pss {mid['pss_mb']:.1f} MB")
+    print(f"exporter_pss {mid['pss_mb']:.1f} MB, {mid['pss_maps_mb']:.1f} MB of it BPF maps")
     print(f"exporter_bpf_maps {mid['maps_mb']:.1f} MB")
     if theirs:
         peer = statistics.median(r['record_s'] + r['script_s'] for r in theirs)

@@ -4,8 +4,10 @@
  * each took: what our own is measured beside. Needs kernel.bpf_stats_enabled=1. With HZ 0 it only loads the object and prints
  * the CPU time of that, and how many instructions the verifier went through.
  *
- * usage: peers OBJECT HZ SECONDS
+ * usage: peers OBJECT HZ SECONDS [PID NAME=ID …]     (PID: whose stacks are walked again and again, by the maps of a running
+ * exporter, which are given by name and id)
  */
+#include "bpf/abi.h"
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <linux/perf_event.h>
@@ -51,6 +53,63 @@ static struct bpf_prog_info info_of(const struct bpf_program *p)
 	return info;
 }
 
+/* Row of the map `again` (tests/bench/peers.bpf.c). */
+struct again_row {
+	__u64 ns, walks, frames, pid;
+};
+
+static void use_maps(struct bpf_object *o, char **args, int n)
+{
+	struct abi_config config = {.version = ABI_VERSION};
+
+	for (int i = 0; i < n; i++) {
+		char *id = strchr(args[i], '=');
+		struct bpf_map *m;
+		int fd;
+
+		if (!id)
+			continue;
+		*id++ = 0;
+		m = bpf_object__find_map_by_name(o, args[i]);
+		fd = m ? bpf_map_get_fd_by_id((__u32)strtoul(id, NULL, 10)) : -1;
+		if (fd < 0 || bpf_map__reuse_fd(m, fd))
+			continue;
+		if (!strcmp(args[i], "heads"))
+			config.bucket_mask = bpf_map__max_entries(m) - 1;
+		if (!strcmp(args[i], "known_files"))
+			config.file_mask = bpf_map__max_entries(m) - 1;
+	}
+	if (bpf_map__set_initial_value(
+		    bpf_object__find_map_by_name(o, ".rodata"), &config, sizeof(config)))
+		exit(1);
+}
+
+static void set_pid(struct bpf_object *o, const char *pid)
+{
+	struct again_row row = {.pid = strtoul(pid, NULL, 10)};
+
+	if (bpf_map__update_elem(bpf_object__find_map_by_name(o, "again"), &(__u32) {0},
+		    sizeof(__u32), &row, sizeof(row), BPF_ANY))
+		exit(1);
+}
+
+static void print_again(struct bpf_object *o)
+{
+	static const char *const names[] = {"again_walk", "again_stackid", "again_stack"};
+
+	for (__u32 i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		struct again_row row;
+
+		if (bpf_map__lookup_elem(bpf_object__find_map_by_name(o, "again"), &i, sizeof(i),
+			    &row, sizeof(row), 0))
+			exit(1);
+		printf("%s %.1f\n", names[i], row.walks ? (double)row.ns / (double)row.walks : 0);
+		if (i == 0)
+			printf("again_frames %.1f\n",
+				row.walks ? (double)row.frames / (double)row.walks : 0);
+	}
+}
+
 static void print_load(struct bpf_object *o, double ms)
 {
 	struct bpf_program *p;
@@ -67,8 +126,12 @@ int main(int argc, char **argv)
 	struct bpf_program *p;
 	double began = cpu_ms();
 
+	if (o && argc > 4)
+		use_maps(o, argv + 5, argc - 5);
 	if (!o || bpf_object__load(o))
 		return 1;
+	if (argc > 4)
+		set_pid(o, argv[4]);
 	if (!hz) {
 		print_load(o, cpu_ms() - began);
 		bpf_object__close(o);
@@ -88,5 +151,7 @@ int main(int argc, char **argv)
 		printf("%s %.1f\n", bpf_program__name(p),
 			info.run_cnt ? (double)info.run_time_ns / (double)info.run_cnt : 0);
 	}
+	if (argc > 4)
+		print_again(o);
 	return 0;
 }
