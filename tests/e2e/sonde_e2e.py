@@ -199,7 +199,7 @@ class WithExporter(unittest.TestCase):
         cls.top = tempfile.mkdtemp(prefix='sonde-test.')
         cls.cache = f'{cls.top}/symbols'
         os.chmod(cls.top, cls.mode)
-        cls.daemon = exporter(f'--symbols.cache-path={cls.cache}', '--profile.max-overhead=0')
+        cls.daemon = exporter(f'--symbols.cache-path={cls.cache}', '--symbols.max-cpu=1', '--profile.max-overhead=0')
 
     @classmethod
     def tearDownClass(cls):
@@ -232,7 +232,7 @@ class scraper(Daemon):
 
 def sonde(*args, **kw):
     """Runs the sonde tool; returns the CompletedProcess with text output."""
-    return subprocess.run([program('sonde'), *args], capture_output=True, text=kw.pop('text', True), timeout=kw.pop('timeout', 120), **kw)
+    return subprocess.run([program('sonde'), *args], capture_output=True, text=kw.pop('text', True), timeout=kw.pop('timeout', 300), **kw)
 
 
 # --- pprof, decoded independently of Sonde's own codec ---------------------------------------------------------------
@@ -412,7 +412,7 @@ def go_env():
     return dict(os.environ, GOCACHE=f'{TOP}/build/cache/go', GO111MODULE='off', GOTOOLCHAIN='local', GOFLAGS='')
 
 
-def go_pprof(*args, timeout=120):
+def go_pprof(*args, timeout=300):
     """Debian's `go tool pprof`."""
     env = dict(os.environ, PPROF_TMPDIR=tempfile.gettempdir(), GOFLAGS='', GOTOOLCHAIN='local')
     return subprocess.run([GO, 'tool', 'pprof', *args], capture_output=True, text=True, timeout=timeout, env=env)
@@ -428,6 +428,41 @@ def wait_for(what, check, timeout=120, interval=0.1):
         if time.time() > end:
             raise AssertionError(f'{what}: not within {timeout} s')
         time.sleep(interval)
+
+
+class Window:
+    """What an exporter has sampled from now on, in whole seconds of its own: `samples`, as those of Pprof."""
+
+    def __init__(self, exporter):
+        self.exporter, self.samples = exporter, []
+        self.cursor = self.newest()
+
+    def newest(self):
+        return self.exporter.get('/debug/pprof/profile?since=&comm=none').headers['Sonde-Cursor']
+
+    def second(self):
+        return int(self.cursor.partition('.')[2])
+
+    def read(self, query=''):
+        """Adds what is new, ten seconds of it at most."""
+        r = self.exporter.get(f'/debug/pprof/profile?since={self.cursor}&span=10{query}')
+        assert r.status == 200, r.text
+        self.cursor = r.headers['Sonde-Cursor']
+        self.samples += Pprof(r.body).samples
+
+    def wait_for(self, what, check, timeout=240):
+        """Reads until check(samples)."""
+        wait_for(what, lambda: self.read() or check(self.samples), timeout=timeout, interval=0.5)
+
+    def read_until_now(self, query=''):
+        """Reads all that was sampled before this call."""
+        now = int(self.newest().partition('.')[2])
+        wait_for('the seconds until now', lambda: self.read(query) or self.second() >= now + 2, interval=0.3)
+
+
+def given_up(exporter):
+    """How many stacks were cut because an unwind table did not come in time: on a busy machine some are."""
+    return exporter.metrics()['sonde_deferred_stacks_total{result="given_up"}']
 
 
 def cpu_samples(metrics):

@@ -41,6 +41,7 @@ func goMiddle(n int) int { return goLeaf(n) + 1 }
 func main() { for { sink += goMiddle(100000) } }
 '''
 OUTER = ['inner', 'middle', 'outer']
+LEAST_SAMPLES = 60
 
 
 @e2e.needs_kernel
@@ -50,15 +51,17 @@ class Unwind(unittest.TestCase):
         cls.dir = tempfile.mkdtemp(prefix='sonde-unwind.')
         os.chmod(cls.dir, 0o755)
         cls.build_all()
-        cls.exporter = e2e.exporter('--symbols.cache-path=', '--profile.frequency=99', '--profile.max-overhead=0',
+        cls.exporter = e2e.exporter('--symbols.cache-path=', '--profile.frequency=199', '--profile.max-overhead=0',
                                     '--symbols.max-cpu=1')
         cls.loads = {}
         try:
+            start = e2e.Window(cls.exporter)
             cls.start_all()
-            time.sleep(3)
+            start.wait_for('a whole stack of each', lambda samples: cls.have_samples(samples, 1, 'complete'))
             e2e.wait_for('symbol files', lambda: not cls.exporter.metrics()['sonde_symbol_queue_length'])
-            time.sleep(1)
-            cls.profile = e2e.Pprof(cls.exporter.get('/debug/pprof/profile?seconds=8').body)
+            time.sleep(1.2)  # the tables are filled once a second
+            cls.window = e2e.Window(cls.exporter)
+            cls.window.wait_for('samples of each', lambda samples: cls.have_samples(samples, LEAST_SAMPLES))
         except BaseException:
             cls.tearDownClass()
             raise
@@ -94,7 +97,7 @@ class Unwind(unittest.TestCase):
             cls.cc(f'{name}.so', '-shared', '-fPIC', source=cls.write(f'{name}.c', text))
         cls.write('go.go', GO)
         subprocess.run(['go', 'build', '-ldflags=-s -w', '-o', f'{cls.dir}/gostripped', f'{cls.dir}/go.go'], check=True,
-                       env=dict(os.environ, GOFLAGS='', GOTOOLCHAIN='local', GO111MODULE='off'))
+                       env=e2e.go_env())
 
     @classmethod
     def start_all(cls):
@@ -122,9 +125,10 @@ class Unwind(unittest.TestCase):
         time.sleep(0.3)
         os.unlink(cls.deleted)
 
-    def pids(self, name):
+    @classmethod
+    def pids(cls, name):
         """The load's process and its descendants."""
-        out, todo = set(), [self.loads[name].pid]
+        out, todo = set(), [cls.loads[name].pid]
         while todo:
             pid = todo.pop()
             out.add(str(pid))
@@ -135,10 +139,18 @@ class Unwind(unittest.TestCase):
                 pass
         return out
 
-    def stacks(self, name, least=20):
+    @classmethod
+    def have_samples(cls, samples, n, end=''):
+        """Whether each load has so many, with stacks that end so."""
+        counts = collections.Counter()
+        for _, values, labels in samples:
+            counts[labels.get('pid')] += values[0] * labels['stack'].startswith(end)
+        return all(sum(counts[pid] for pid in cls.pids(name)) >= n for name in cls.loads)
+
+    def stacks(self, name, least=LEAST_SAMPLES):
         """Distinct user stacks, root last, with their counts; all of them must be whole."""
         pids = self.pids(name)
-        mine = [s for s in self.profile.samples if s[2].get('pid') in pids]
+        mine = [s for s in self.window.samples if s[2].get('pid') in pids]
         ends = collections.Counter()
         for _, values, labels in mine:
             ends[labels['stack']] += values[0]
@@ -209,8 +221,25 @@ class Unwind(unittest.TestCase):
     def test_stripped_go(self):
         self.assert_chain('go', ['main.goLeaf', 'main.goMiddle', 'main.main', 'runtime.main'], roots=('runtime.goexit',), share=0.9)
 
+    def burning(self, prog, n):
+        """(stack, how it ends) of the work of so many processes."""
+        window = e2e.Window(self.exporter)
+        for _ in range(n):
+            subprocess.run([prog], check=True)
+        window.read_until_now(f'&comm={os.path.basename(prog)}')
+        return [(s, labels['stack']) for s, _, labels in window.samples if 'burn' in s]
+
+    def burning_in_time(self, prog, n):
+        """The same of the first of such crowds for which no table came too late."""
+        def crowd():
+            before = e2e.given_up(self.exporter)
+            stacks = self.burning(prog, n)
+            late = e2e.given_up(self.exporter) > before and [end for _, end in stacks if end != 'complete']
+            return None if late else stacks
+        return e2e.wait_for('a crowd whose tables came in time', crowd)
+
     def test_short_processes_have_whole_stacks(self):
-        """Thirty processes that use 30 ms each."""
+        """Forty processes that use 30 ms each."""
         prog = self.cc('short', source=self.write('short.c', '''
 #include <time.h>
 volatile unsigned long sink;
@@ -219,15 +248,10 @@ __attribute__((noinline, noipa)) void until(double end) { while ((double)clock()
 __attribute__((noinline, noipa)) void begin(void) { until(0.03); sink++; }
 int main(void) { begin(); return 0; }
 '''))
-        cursor = self.exporter.get('/debug/pprof/profile?since=').headers['Sonde-Cursor']
-        for _ in range(60):
-            subprocess.run([prog], check=True)
-        time.sleep(4)
-        p = e2e.Pprof(self.exporter.get(f'/debug/pprof/profile?since={cursor}&span=60&comm=short').body)
-        burning = [(s, labels) for s, _, labels in p.samples if 'burn' in s]
-        self.assertGreater(len(burning), 3)
-        for stack, labels in burning:
-            self.assertEqual(labels['stack'], 'complete', stack)
+        stacks = self.burning_in_time(prog, 40)
+        self.assertGreater(len(stacks), 3)
+        for stack, end in stacks:
+            self.assertEqual(end, 'complete', stack)
             self.assertEqual(stack[stack.index('burn'):][:4], ['burn', 'until', 'begin', 'main'])
 
     def test_processes_of_known_files_are_whole_from_their_first_sample(self):
@@ -243,17 +267,8 @@ __attribute__((noinline, noipa)) void large(int n) { char room[100000]; memset(r
 void *thread(void *arg) { large(5); return arg; }
 int main(void) { pthread_t t; pthread_create(&t, 0, thread, 0); return pthread_join(t, 0); }
 '''))
-
-        def burning(n):
-            cursor = self.exporter.get('/debug/pprof/profile?since=').headers['Sonde-Cursor']
-            for _ in range(n):
-                subprocess.run([prog], check=True)
-            time.sleep(3)
-            p = e2e.Pprof(self.exporter.get(f'/debug/pprof/profile?since={cursor}&span=60&comm=deep').body)
-            return [(s, labels['stack']) for s, _, labels in p.samples if 'burn' in s]
-
-        e2e.wait_for('its table', lambda: 'complete' in [end for _, end in burning(10)])
-        stacks = burning(60)
+        e2e.wait_for('its table', lambda: 'complete' in [end for _, end in self.burning(prog, 10)])
+        stacks = self.burning_in_time(prog, 40)
         self.assertGreater(len(stacks), 3)
         for stack, end in stacks:
             self.assertEqual(end, 'complete', stack)

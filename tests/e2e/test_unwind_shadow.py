@@ -103,7 +103,7 @@ class Shadow(unittest.TestCase):
                     ['gcc', '-O2', '-o', f'{d}/liar', cls.write('liar.c', 'void liar_run(void); int main(void) { liar_run(); return 1; }'),
                      f'{d}/libliar.so', f'-Wl,-rpath,{d}']):
             subprocess.run(cmd, check=True, cwd=d, stdout=subprocess.DEVNULL,
-                           env=dict(os.environ, GOFLAGS='', GOTOOLCHAIN='local', GO111MODULE='off'))
+                           env=e2e.go_env())
 
     @classmethod
     def start(cls, *cmd):
