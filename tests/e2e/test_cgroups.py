@@ -89,20 +89,21 @@ class Cgroups(unittest.TestCase):
         self.running.append(p)
         return p.pid
 
-    def labels_by_pid(self, daemon, seconds=3):
-        r = daemon.get(f'/debug/pprof/profile?seconds={seconds}&hz=499&comm=burner')
-        self.assertEqual(r.status, 200, r.text[:200])
-        out = {}
-        for _, _, labels in e2e.Pprof(r.body).samples:
-            out[int(labels['pid'])] = labels
-        return out
+    def labels_by_pid(self, daemon, *pids):
+        """Of a window that has samples of each."""
+        def window():
+            r = daemon.get('/debug/pprof/profile?seconds=1&hz=499&comm=burner')
+            self.assertEqual(r.status, 200, r.text[:200])
+            out = {int(labels['pid']): labels for _, _, labels in e2e.Pprof(r.body).samples}
+            return out if out.keys() >= set(pids) else None
+        return e2e.wait_for('samples of each', window, interval=0)
 
     def check_all(self, mounts):
         started = {}
         for what, (path, want) in CASES.items():
             started[what] = (self.start_in(*[self.make(mount, path) for mount in mounts]), '/' + path, want)
         with e2e.exporter('--symbols.cache-path=', '--profile.max-overhead=0') as daemon:
-            by_pid = self.labels_by_pid(daemon)
+            by_pid = self.labels_by_pid(daemon, *[pid for pid, _, _ in started.values()])
         for what, (pid, path, want) in started.items():
             with self.subTest(what):
                 labels = by_pid[pid]
@@ -164,7 +165,7 @@ class Cgroups(unittest.TestCase):
             self.state_file(path, document)
             pids[what] = self.start_in(self.make(mount, group))
         with e2e.exporter('--symbols.cache-path=', '--profile.max-overhead=0') as daemon:
-            by_pid = self.labels_by_pid(daemon)
+            by_pid = self.labels_by_pid(daemon, *pids.values())
             found = daemon.metrics()['sonde_container_lookups_total{result="found"}']
             r = daemon.get('/debug/pprof/profile?seconds=1&hz=99&container=till')
         for what, (_, _, _, want) in cases.items():
@@ -180,10 +181,10 @@ class Cgroups(unittest.TestCase):
         before, after = (self.make(self.mounts['v2'], f'system.slice/sonde-{x}.service') for x in ('before', 'after'))
         pid = self.start_in(before)
         with e2e.exporter('--symbols.cache-path=', '--profile.max-overhead=0') as daemon:
-            self.assertEqual(self.labels_by_pid(daemon, 1)[pid]['systemd_unit'], 'sonde-before.service')
+            self.assertEqual(self.labels_by_pid(daemon, pid)[pid]['systemd_unit'], 'sonde-before.service')
             with open(f'{after}/cgroup.procs', 'w') as f:
                 f.write(str(pid))
-            self.assertEqual(self.labels_by_pid(daemon, 1)[pid]['systemd_unit'], 'sonde-after.service')
+            self.assertEqual(self.labels_by_pid(daemon, pid)[pid]['systemd_unit'], 'sonde-after.service')
 
 
 if __name__ == '__main__':

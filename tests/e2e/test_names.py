@@ -126,10 +126,24 @@ def remove(path):
 @e2e.needs_kernel
 class Names(e2e.WithExporter):
     def profile(self, query, seconds=2, hz=199):
-        r = self.daemon.get(f'/debug/pprof/profile?seconds={seconds}&hz={hz}&{query}')
-        self.assertEqual(r.status, 200, r.text[:200])
-        p = e2e.Pprof(r.body)
-        self.assertTrue(p.samples, f'no samples for {query}')
+        def window():
+            r = self.daemon.get(f'/debug/pprof/profile?seconds={seconds}&hz={hz}&{query}')
+            self.assertEqual(r.status, 200, r.text[:200])
+            p = e2e.Pprof(r.body)
+            return p if p.samples else None
+        return e2e.wait_for(f'samples for {query}', window, interval=0)
+
+    def named(self, query, want, at_least=0.9, **kw):
+        """A window in which that share of samples has a wanted name; on a busy machine the file's turn may come after the first."""
+        def window():
+            nonlocal p
+            p = self.profile(query, **kw)
+            return sum(v[-1] for stack, v, _ in p.samples if any(want in f for f in stack)) > at_least * p.total()
+        p = None
+        try:
+            e2e.wait_for(want, window, interval=0)
+        except AssertionError as e:
+            raise AssertionError(f'{e}: {self.leaves(p)}') from None
         return p
 
     def share(self, profile, *names):
@@ -145,9 +159,7 @@ class Names(e2e.WithExporter):
 
     def check_program(self, path, want, at_least=0.9):
         with e2e.Workload(path) as w:
-            p = self.profile(f'pid={w.pid}')
-        self.assertGreater(sum(v[-1] for stack, v, _ in p.samples if any(want in f for f in stack)) / p.total(), at_least,
-                           self.leaves(p))
+            p = self.named(f'pid={w.pid}', want, at_least)
         self.assertEqual(set(p.by_label('executable')), {path})
         files = {m['file']: m for m in p.mappings.values()}
         self.assertIn(path, files)
@@ -226,14 +238,14 @@ class Names(e2e.WithExporter):
         prog = e2e.compile_c(BURN_C, *FLAGS, name='gone')
         with e2e.Workload(prog) as w:
             remove(prog)
-            p = self.profile(f'pid={w.pid}')
+            p = self.named(f'pid={w.pid}', 'burn_in_c')
         self.assertGreater(self.share(p, 'burn_in_c'), 0.9, self.leaves(p))
 
     def test_kernel(self):
         prog = e2e.compile_c(KERNEL_C, *FLAGS)
         self.addCleanup(remove, prog)
         with e2e.Workload(prog) as w:
-            p = self.profile(f'pid={w.pid}')
+            p = self.named(f'pid={w.pid}', 'read_zeros', 0.3)
         names = p.functions()
         self.assertIn('vfs_read', names)
         self.assertTrue(any(m['file'] == '[kernel.kallsyms]' and len(m['build_id']) == 40 for m in p.mappings.values()), p.mappings)
@@ -279,16 +291,19 @@ class Names(e2e.WithExporter):
         self.addCleanup(remove, prog)
         child = os.path.dirname(prog) + '/shortlived'
         shutil.copy(prog, child)
+        of_child = []
+
+        def pids():
+            of_child.extend(self.named(f'pid={w.pid}&children=1&comm=shortlived', 'burn_briefly', seconds=4).samples)
+            return {labels['pid'] for stack, _, labels in of_child if 'burn_briefly' in stack}
         with e2e.Workload(prog, child) as w:
-            p = self.profile(f'pid={w.pid}&children=1', seconds=4)
-        brief = [(stack, v, labels) for stack, v, labels in p.samples if 'burn_briefly' in stack]
-        self.assertGreater(len({labels['pid'] for _, _, labels in brief}), 20)
-        for _, _, labels in brief:
-            self.assertEqual((labels['comm'], labels['executable']), ('shortlived', child), labels)
+            e2e.wait_for('samples of twenty processes', lambda: len(pids()) > 20, interval=0)
+        for stack, _, labels in of_child:
+            if 'burn_briefly' in stack:
+                self.assertEqual((labels['comm'], labels['executable']), ('shortlived', child), labels)
         # What the children did after their exec has names, whoever was gone when they were asked for.
-        of_child = [(stack, v) for stack, v, labels in p.samples if labels['comm'] == 'shortlived']
-        total = sum(v[-1] for _, v in of_child)
-        named = sum(v[-1] for stack, v in of_child if '+0x' not in stack[0])
+        total = sum(v[-1] for _, v, _ in of_child)
+        named = sum(v[-1] for stack, v, _ in of_child if '+0x' not in stack[0])
         self.assertGreater(named / total, 0.95)
 
     def test_short_processes_in_a_mount_namespace(self):
@@ -299,7 +314,7 @@ class Names(e2e.WithExporter):
         script = (f'cp {prog} /sys/storm && cp {prog} /sys/inner && printf unlike >> /sys/inner && '
                   'exec /sys/storm /sys/inner')
         with e2e.Workload(*e2e.mounted('tmpfs', '/sys', script)) as w:
-            p = self.profile(f'pid={w.pid}&children=1', seconds=4)
+            p = self.named(f'pid={w.pid}&children=1&comm=inner', 'burn_briefly', 0.8, seconds=4)
         inner = [(stack, v) for stack, v, labels in p.samples if labels['comm'] == 'inner']
         total = sum(v[-1] for _, v in inner)
         self.assertGreater(sum(v[-1] for stack, v in inner if 'burn_briefly' in stack) / total, 0.8, self.leaves(p))
@@ -313,7 +328,7 @@ class Names(e2e.WithExporter):
         with open(os.path.dirname(prog) + '/inner', 'a') as f:
             f.write('unlike')
         with e2e.Workload('chroot', os.path.dirname(prog), '/storm', '/inner') as w:
-            p = self.profile(f'pid={w.pid}&children=1', seconds=4)
+            p = self.named(f'pid={w.pid}&children=1&comm=inner', 'burn_briefly', 0.8, seconds=4)
         inner = [(stack, v, labels) for stack, v, labels in p.samples if labels['comm'] == 'inner']
         total = sum(v[-1] for _, v, _ in inner)
         self.assertGreater(sum(v[-1] for stack, v, _ in inner if 'burn_briefly' in stack) / total, 0.8, self.leaves(p))
@@ -326,8 +341,7 @@ class Names(e2e.WithExporter):
         self.check_program(prog, 'burn_in_c')
         self.assertTrue([f for f in os.listdir(self.cache) if f.endswith('.sym')])
         with e2e.exporter(f'--symbols.cache-path={self.cache}') as again, e2e.Workload(prog) as w:
-            r = again.get(f'/debug/pprof/profile?seconds=2&hz=99&pid={w.pid}')
-            self.assertIn('burn_in_c', e2e.Pprof(r.body).functions())
+            e2e.wait_for('its names', lambda: 'burn_in_c' in e2e.Pprof(again.get(f'/debug/pprof/profile?seconds=2&hz=99&pid={w.pid}').body).functions())
             m = again.metrics()
         self.assertGreater(m['sonde_symbol_files_total{source="cache"}'], 0)
 
