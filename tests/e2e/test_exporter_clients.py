@@ -7,6 +7,8 @@ import unittest
 
 import sonde_e2e as e2e
 
+BESIDE_OTHERS = True
+
 SOURCE = r'''
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -92,6 +94,11 @@ class CpuWatch(threading.Thread):
         return self.at(profile.time_nanos + profile.duration_nanos) - self.at(profile.time_nanos)
 
 
+def error(used_ns, hz, least):
+    """How far sampled time may be off: four standard deviations of as many samples, which are few where the machine has other things to do."""
+    return max(least, 4 / (used_ns / 1e9 * hz) ** 0.5)
+
+
 @e2e.needs_kernel
 class Clients(unittest.TestCase):
     @classmethod
@@ -116,8 +123,8 @@ class Clients(unittest.TestCase):
                 windows.append(pool.submit(x.get, f'/debug/pprof/profile?seconds={1 + i % 5}'))
                 time.sleep(0.17)
             profiles = [e2e.Pprof(w.result(60).body) for w in windows]
-        time.sleep(1.5)
-        seconds.read_all()
+        end = max(p.time_nanos + p.duration_nanos for p in profiles)
+        e2e.wait_for('the seconds of all windows', lambda: seconds.read_all() or seconds.slots[-1][1] >= end)
         slack = 2_000_000  # wall clock slew while it runs
         for i, p in enumerate(profiles):
             self.assertEqual(p.duration_nanos, (1 + i % 5) * 10**9)
@@ -133,11 +140,7 @@ class Clients(unittest.TestCase):
         a, b = CursorClient(self.exporter), CursorClient(self.exporter)
         first = a.read(5)
         b.cursor = ''
-        for _ in range(3):
-            again = self.exporter.get(f'/debug/pprof/profile?since={a.cursor}&span=60')
-            if again.headers['Sonde-Cursor'] != a.cursor:
-                break
-            time.sleep(0.5)
+        e2e.wait_for('a second more', lambda: self.exporter.get(f'/debug/pprof/profile?since={a.cursor}&span=60').headers['Sonde-Cursor'] != a.cursor)
         twice = self.exporter.get(f'/debug/pprof/profile?since={a.cursor}&span=1')
         thrice = self.exporter.get(f'/debug/pprof/profile?since={a.cursor}&span=1')
         one, two = e2e.Pprof(twice.body), e2e.Pprof(thrice.body)
@@ -153,7 +156,7 @@ class Clients(unittest.TestCase):
 
         def follow(i):
             while time.time() < stop:
-                clients[i].read(span=(1, 2, 10, 300)[i])
+                clients[i].read(span=(1, 2, 10, 30)[i])
                 time.sleep((0.1, 0.7, 2.3, 3.9)[i])
 
         threads = [threading.Thread(target=follow, args=(i,)) for i in range(4)]
@@ -163,16 +166,14 @@ class Clients(unittest.TestCase):
             t.join()
         # Closed seconds hold no more than was counted by now; one drain and one second later they hold at least that.
         for c in clients:
-            c.read_all(300)
+            c.read_all(30)
         dropped = lambda m: sum(v for k, v in m.items() if k.startswith('sonde_samples_dropped_total') and ('held_full' in k or 'log_full' in k))
         m = x.metrics()
         counted = e2e.cpu_samples(m)
         for c in clients:
             self.assertLessEqual(c.samples, counted)
-        time.sleep(2.5)
         for c in clients:
-            c.read_all(300)
-            self.assertGreaterEqual(c.samples, counted - dropped(m))
+            e2e.wait_for('all that was counted', lambda c=c: c.read_all(30) or c.samples >= counted - dropped(m))
         m = x.metrics()
         for c in clients:
             self.assertLessEqual(c.samples, e2e.cpu_samples(m))
@@ -180,7 +181,7 @@ class Clients(unittest.TestCase):
         # All clients stand at the same second after this and then have the same sums.
         last = CursorClient(x, clients[0].cursor)
         for c in clients:
-            c.read_all(300)
+            c.read_all(30)
         by_cursor = {}
         for c in clients + [last]:
             by_cursor.setdefault(c.cursor, set()).add(c.samples if c is not last else None)
@@ -197,22 +198,21 @@ class Clients(unittest.TestCase):
             self.assertLess(abs(start - end), 2_000_000)
 
     def test_restart_is_told(self):
-        r = self.exporter.get('/debug/pprof/profile?since=00000000000000aa.123&span=300')
+        r = self.exporter.get('/debug/pprof/profile?since=00000000000000aa.123&span=1')
         self.assertEqual(r.headers['Sonde-Restarted'], '1')
         self.assertNotIn('Sonde-Restarted', self.exporter.get(f'/debug/pprof/profile?since={r.headers["Sonde-Cursor"]}').headers)
 
     def test_nothing_new_keeps_the_cursor(self):
         c = CursorClient(self.exporter)
-        c.read(300)
-        before = c.cursor
-        for _ in range(20):
-            p = c.read(1)
-            if c.cursor == before:
-                self.assertEqual((p.samples, p.duration_nanos), ([], 0))
-                self.assertEqual(p.types, [('samples', 'count'), ('cpu', 'nanoseconds')])
-                return
+        c.read(1)
+
+        def nothing():
             before = c.cursor
-        self.fail('each of 20 requests had a new second')
+            p = c.read(1)
+            return p if c.cursor == before else None
+        p = e2e.wait_for('a request without a new second', nothing, interval=0)
+        self.assertEqual((p.samples, p.duration_nanos), ([], 0))
+        self.assertEqual(p.types, [('samples', 'count'), ('cpu', 'nanoseconds')])
 
     def test_filters(self):
         x, pid = self.exporter, self.work.pid
@@ -224,7 +224,8 @@ class Clients(unittest.TestCase):
             self.assertEqual(r.status, 200, r.text)
             return e2e.Pprof(r.body)
 
-        e2e.wait_for('two more seconds', lambda: int(x.get(f'/debug/pprof/profile?since={at}&span=1').headers['Sonde-Behind-Seconds']) >= 2)
+        second = lambda cursor: int(cursor.partition('.')[2])
+        e2e.wait_for('two more seconds', lambda: second(x.get('/debug/pprof/profile?since=&comm=none').headers['Sonde-Cursor']) >= second(at) + 2)
         every, mine = get(''), get(f'pid={pid}')
         self.assertEqual(set(mine.by_label('pid')), {str(pid)})
         self.assertEqual(mine.total(0), every.by_label('pid', 0)[str(pid)])
@@ -254,15 +255,15 @@ class Clients(unittest.TestCase):
                 base = e2e.Pprof(x.get(f'/debug/pprof/profile?seconds=4&pid={pid}').body)
             used = watch.within(base)
             p = e2e.Pprof(fast.result(60).body)
-        self.assertAlmostEqual(base.total(1) / used, 1, delta=0.15)
-        self.assertGreater(base.total(0), used / 1e9 * 499 * 0.8)
+        self.assertAlmostEqual(base.total(1) / used, 1, delta=error(used, 499, 0.15))
+        self.assertGreater(base.total(0), used / 1e9 * 499 * (1 - error(used, 499, 0.2)))
         self.assertEqual(p.period, 10**9 // 499)
         e2e.wait_for('the rate is back', lambda: x.metrics()['sonde_profile_frequency_hz'] == 99)
         with CpuWatch(pid) as watch:
             slow = e2e.Pprof(x.get(f'/debug/pprof/profile?seconds=3&pid={pid}').body)
         used = watch.within(slow)
         self.assertEqual(slow.period, 10**9 // 99)
-        self.assertAlmostEqual(slow.total(1) / used, 1, delta=0.2)
+        self.assertAlmostEqual(slow.total(1) / used, 1, delta=error(used, 99, 0.2))
 
     def test_many_waiting_clients_cost_no_threads(self):
         x = self.exporter
@@ -273,7 +274,7 @@ class Clients(unittest.TestCase):
             e2e.wait_for('requests parked', lambda: x.metrics()['sonde_http_parked_requests'] >= 60)
             self.assertEqual(threads(), before)
             for w in waiting:
-                r = w.result(30)
+                r = w.result(120)
                 self.assertEqual(r.status, 200)
                 self.assertGreater(e2e.Pprof(r.body).total(0), 0)
 
