@@ -45,6 +45,7 @@ def pprof(location=1, string=4, label=b'v', samples=1, filler=0):
     return out + field(9, now - 1000000000) + field(10, 1000000000) + field(11, field(1, 1) + field(2, 2)) + field(12, 1)
 
 
+LARGE = pprof(filler=50 << 20)
 GOOD = gzip.compress(pprof())
 
 # path → (status, content type, body, part of lastError, reason)
@@ -78,7 +79,7 @@ class Targets:
                 name = self.path.split('/')[1].split('?')[0]
                 status, ctype, body, _, _ = CASES[name]
                 if name == 'large':
-                    body = pprof(filler=50 << 20)
+                    body = LARGE
                 if name in ('good', 'zero'):
                     body = pprof(samples=1 if name == 'good' else 0)
                 try:
@@ -119,6 +120,8 @@ def config(port):
     for name in CASES:
         jobs += f'''
 - job_name: {name}
+  scrape_interval: {'2s' if name == 'drip' else '6s'}
+  scrape_timeout: {'2s' if name == 'drip' else '6s'}
   static_configs: [{{targets: ['127.0.0.1:{port}']}}]
   profiling_config:
     preset: go
@@ -130,7 +133,7 @@ def config(port):
       goroutine: {{enabled: false}}
       custom: {{path: /{name}, delta: true}}
 '''
-    return f'global: {{scrape_interval: 2s, scrape_timeout: 2s}}\nscrape_configs:{jobs}'
+    return f'scrape_configs:{jobs}'
 
 
 class BadTargets(unittest.TestCase):
@@ -143,7 +146,7 @@ class BadTargets(unittest.TestCase):
         with scraper(config(servers.port)) as s:
             wait_for('all targets scraped', lambda: all(t['health'] != 'unknown' for t in self.targets(s).values())
                      and len(self.targets(s)) == len(CASES))
-            time.sleep(5)
+            wait_for('two good profiles', lambda: s.metrics().get('sonde_scrapes_total{job="good",profile_type="custom"}', 0) >= 3)
             targets, metrics = self.targets(s), s.metrics()
             for name, (_, _, _, error, reason) in CASES.items():
                 with self.subTest(name):

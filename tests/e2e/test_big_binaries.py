@@ -99,7 +99,14 @@ class BigBinaries(unittest.TestCase):
     def test_half_a_gigabyte(self):
         path = f'{self.top}/half'
         self.assertGreater(big(self.small, path, 100 * MB, 400 * MB), 500 * MB)
-        with e2e.exporter('--symbols.cache-path=') as daemon, e2e.Workload(path) as w:
+        with e2e.exporter('--symbols.cache-path=', '--symbols.max-cpu=1') as daemon:
+            # What runs beside it has its symbol files by then.
+            e2e.wait_for('samples', lambda: e2e.cpu_samples(daemon.metrics()) > 20)
+            e2e.wait_for('the symbol files of others', lambda: not daemon.metrics()['sonde_symbol_queue_length'])
+            self.check_cost(daemon, path)
+
+    def check_cost(self, daemon, path):
+        with e2e.Workload(path) as w:
             before = sum(pss(p) for p in roles(daemon.p.pid))
             e2e.wait_for('its names', lambda: 'burn_in_big' in self.profile(daemon, w.pid).functions())
             after = sum(pss(p) for p in roles(daemon.p.pid))
@@ -124,7 +131,7 @@ class BigBinaries(unittest.TestCase):
         """Symbol files of more than the cap: the directory never holds more, and the metric says what it holds."""
         cache, cap = f'{self.top}/symbols', 1 * MB
         programs = []
-        for i in range(12):
+        for i in range(8):
             source = ''.join(f'void f{i}_{j}_{"x" * 100}(void) {{}}\n' for j in range(1500)) + BURN_C
             programs.append(e2e.compile_c(source, '-O0', name=f'p{i}'))
             self.addCleanup(shutil.rmtree, os.path.dirname(programs[-1]), True)

@@ -9,6 +9,8 @@ import unittest
 from debian_root import DebianRoot, why_not
 from sonde_e2e import TOP, Daemon, Pprof, Workload, build_dir, compile_c, http_get, is_sanitized, needs_kernel, wait_for
 
+BESIDE_OTHERS = True
+
 PACKAGES = ('sonde', 'sonde-exporter', 'sonde-scraper')
 SPIN = r'''
 #include <stdint.h>

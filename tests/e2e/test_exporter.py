@@ -59,6 +59,13 @@ def go_program(dir):
     return f'{dir}/burngo'
 
 
+def not_run_seconds():
+    """CPU time in which nothing ran here: idle, or taken by the machine that this one is a guest of."""
+    with open('/proc/stat') as f:
+        fields = f.readline().split()
+    return sum(int(fields[i]) for i in (4, 5, 8)) / os.sysconf('SC_CLK_TCK')
+
+
 def raw_request(port, head):
     with socket.create_connection(('127.0.0.1', port), 10) as s:
         s.sendall(head.encode())
@@ -90,7 +97,9 @@ class Runtimes(unittest.TestCase):
             cls.work = {name: cls.enter(e2e.Workload(*cmd)) for name, cmd in commands.items()}
             time.sleep(2)  # the JVM compiles
             cls.first = cls.exporter.get('/debug/pprof/profile?seconds=2')  # symbol files get built
+            before = not_run_seconds()
             cls.response = cls.exporter.get('/debug/pprof/profile?seconds=6')
+            cls.not_run = not_run_seconds() - before
             cls.profile = e2e.Pprof(cls.response.body)
         except BaseException:
             cls.tearDownClass()
@@ -185,9 +194,9 @@ class Runtimes(unittest.TestCase):
             ns = sum(v[1] for _, v, _ in self.of(name))
             self.assertGreater(ns, 0.2e9, name)
             self.assertLess(ns, 6.6e9 * 1.3, name)
-        busy = self.profile.total(1) / 6e9
-        self.assertGreater(busy, 0.9 * os.cpu_count())
-        self.assertLess(busy, 1.05 * os.cpu_count())
+        busy = self.profile.total(1) / 1e9
+        self.assertGreater(busy, 0.9 * (6 * os.cpu_count() - self.not_run))
+        self.assertLess(busy, 1.05 * 6 * os.cpu_count())
 
     def test_go_tool_pprof(self):
         with tempfile.NamedTemporaryFile(suffix='.pb.gz') as f, tempfile.NamedTemporaryFile(suffix='.pb.gz') as base:
@@ -468,9 +477,9 @@ class Life(unittest.TestCase):
             e2e.wait_for('requests parked', lambda: x.metrics()['sonde_http_parked_requests'] >= 3)
             t = time.time()
             self.assertEqual(x.stop(), 0, x.output())
-            self.assertLess(time.time() - t, 6)
+            self.assertLess(time.time() - t, 30)
             for w in waiting:
-                r = w.result(10)
+                r = w.result(60)
                 self.assertEqual(r.status, 503)
                 self.assertIn('shutting down', r.text)
 
@@ -489,7 +498,7 @@ class Life(unittest.TestCase):
                 self.assertEqual(len(pids), 3, pids)
                 os.kill(pids[victim], signal.SIGKILL)
                 e2e.wait_for('all roles end', lambda: all(not os.path.exists(f'/proc/{p}') or p == x.p.pid for p in pids))
-                x.p.wait(10)
+                x.p.wait(60)
             progs = subprocess.run(['/usr/sbin/bpftool', 'prog', 'show'], capture_output=True, text=True)
             self.assertEqual(progs.returncode, 0)
 
@@ -498,8 +507,8 @@ class Life(unittest.TestCase):
         with tempfile.TemporaryDirectory() as dir:
             os.chmod(dir, 0o777)
             # The workload starts later: what /proc said of older processes is not in a bundle.
-            with e2e.exporter(f'--debug.capture={dir}/bundle', '--symbols.cache-path=') as x, e2e.Workload(burn):
-                self.assertEqual(x.get('/debug/pprof/profile?seconds=3').status, 200)
+            with e2e.exporter(f'--debug.capture={dir}/bundle', '--symbols.cache-path=', '--symbols.max-cpu=1') as x, e2e.Workload(burn):
+                e2e.wait_for('its names', lambda: re.search(r'main;middle_work;leaf_work \d+', x.get('/debug/pprof/profile?seconds=1&comm=burnb&format=folded').text))
                 samples = x.metrics()['sonde_sample_log_samples_total']
                 x.stop()
             r = subprocess.run([f'{e2e.build_dir()}/tests/unit/test_intake'], capture_output=True, text=True, timeout=300, cwd=e2e.TOP,
@@ -515,7 +524,7 @@ class Life(unittest.TestCase):
             burn = e2e.compile_c(C_SOURCE, *FRAME_POINTERS, name='burnm')
             with e2e.exporter() as x, e2e.Workload(burn):
                 for _ in range(3):
-                    self.assertEqual(x.get('/debug/pprof/profile?seconds=3').status, 200)
+                    self.assertEqual(x.get('/debug/pprof/profile?seconds=2').status, 200)
                 pids = roles(x.p.pid)
                 self.assertEqual(len(pids), 3)
                 self.assertGreaterEqual(x.metrics()['sonde_process_tracked'], 300)

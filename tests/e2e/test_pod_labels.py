@@ -173,7 +173,7 @@ class PodLabels(unittest.TestCase):
 
 class Flags(unittest.TestCase):
     def refused(self, *flags):
-        p = subprocess.run([e2e.program('sonde-exporter'), *flags], capture_output=True, text=True, timeout=30)
+        p = subprocess.run([e2e.program('sonde-exporter'), *flags], capture_output=True, text=True, timeout=120)
         self.assertEqual(p.returncode, 2, p.stderr)
         return p.stderr
 

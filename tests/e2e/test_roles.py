@@ -30,7 +30,7 @@ def alive(pid):
         return False
 
 
-def wait_gone(pids, seconds=5):
+def wait_gone(pids, seconds=60):
     end = time.time() + seconds
     while time.time() < end and any(alive(p) for p in pids):
         time.sleep(0.02)
@@ -148,7 +148,7 @@ class RolesWithFetcher(Roles):
             r = roles(d)
             os.kill(r['fetcher'], signal.SIGKILL)
             self.assertEqual(wait_gone([p for p in r.values() if p != d.p.pid]), [])
-            self.assertEqual(d.p.wait(5), 128 + 9)
+            self.assertEqual(d.p.wait(60), 128 + 9)
             self.assertIn('fetcher ended unexpectedly (signal 9)', d.output())
 
 
@@ -169,7 +169,7 @@ class WithAttacher(unittest.TestCase):
             self.assertEqual([v.split(':')[0] for k, v in sorted(descriptors(r['attacher']).items()) if k > 2], ['socket'])
             os.kill(r['attacher'], signal.SIGKILL)
             self.assertEqual(wait_gone([p for p in r.values() if p != d.p.pid]), [])
-            self.assertEqual(d.p.wait(5), 128 + 9)
+            self.assertEqual(d.p.wait(60), 128 + 9)
 
 
 @needs_kernel
@@ -180,7 +180,7 @@ class Together(unittest.TestCase):
                 r = roles(d)
                 os.kill(r[victim], signal.SIGKILL)
                 left = wait_gone([p for p in r.values() if p != d.p.pid])
-                d.p.wait(5)
+                d.p.wait(60)
                 self.assertEqual(left, [])
                 self.assertNotEqual(d.p.returncode, 0)
                 if victim != 'keeper':
@@ -192,7 +192,7 @@ class Together(unittest.TestCase):
             with self.subTest(sig), exporter() as d:
                 r = roles(d)
                 d.p.send_signal(sig)
-                self.assertEqual(d.p.wait(10), 0)
+                self.assertEqual(d.p.wait(60), 0)
                 self.assertEqual(wait_gone(r.values()), [])
 
     def test_the_user_can_be_chosen(self):

@@ -34,7 +34,7 @@ class RunLocal(unittest.TestCase):
     def stop(self, prog):
         self.p.send_signal(signal.SIGTERM)
         try:
-            self.p.wait(20)
+            self.p.wait(60)
         finally:
             try:
                 os.killpg(self.p.pid, signal.SIGKILL)
@@ -50,7 +50,7 @@ class RunLocal(unittest.TestCase):
             return f.read()
 
     def test_first_half_minute(self):
-        wait_for('URLs', lambda: 'Ctrl-C stops both' in self.output() or self.p.poll() is not None, timeout=60)
+        wait_for('URLs', lambda: 'Ctrl-C stops both' in self.output() or self.p.poll() is not None)
         self.assertIsNone(self.p.poll(), self.output())
         up = time.time()
         exporter, scraper = (f'http://127.0.0.1:{p}' for p in self.ports)

@@ -16,7 +16,7 @@ CAPS = ['bpf', 'perfmon', 'sys_ptrace', 'dac_read_search', 'syslog', 'checkpoint
 def start(*prefix, flags=()):
     """Runs the exporter behind a command that takes something away; it must end by itself."""
     cmd = [*prefix, program('sonde-exporter'), f'--web.listen-address=127.0.0.1:{free_port()}', *flags]
-    p = subprocess.run(cmd, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    p = subprocess.run(cmd, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
     return p.returncode, p.stdout + p.stderr
 
 

@@ -11,6 +11,8 @@ import unittest.mock
 import unit_sandbox
 from sonde_e2e import TOP, Daemon, Pprof, Workload, compile_c, http_get, is_sanitized, needs_kernel, program, wait_for
 
+BESIDE_OTHERS = True
+
 UNITS = f'{TOP}/configs/systemd'
 PYTHON = '/usr/bin/python3'  # not one below /root or /home, which the units hide
 SPIN = r'''

@@ -77,7 +77,7 @@ class Toolchains(unittest.TestCase):
                 cls.programs['node'] = None
             cls.pids = dict(zip(cls.programs, (w.pid for w in cls.workloads)))
             wanted = len(cls.pids)
-            e2e.wait_for('labels of all programs', lambda: len(cls.labelled()) == wanted)
+            e2e.wait_for('labels of all programs', lambda: len(cls.labelled()) == wanted, timeout=300)
             cls.labels = cls.labelled()
         except BaseException:
             cls.tearDownClass()

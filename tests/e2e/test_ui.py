@@ -27,7 +27,7 @@ def missing():
 def drive(stories, scratch):
     """{story: its options} → {story: {'answer': …} or {'error': text}}; what goes wrong is seen in SCRATCH/STORY.png."""
     p = subprocess.run(['node', f'{TOP}/build/npm/browser/drive.mjs', CHROMIUM, scratch], input=json.dumps(stories),
-                       capture_output=True, text=True, timeout=550, check=False)
+                       capture_output=True, text=True, timeout=1200, check=False)
     if p.returncode:
         raise AssertionError(p.stdout + p.stderr)
     return json.loads(p.stdout)

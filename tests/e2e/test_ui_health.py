@@ -8,6 +8,8 @@ import unittest
 from sonde_e2e import exporter, scraper, wait_for
 from test_ui import drive, missing
 
+BESIDE_OTHERS = True
+
 CONFIG = '''
 global: {{scrape_interval: 1s}}
 scrape_configs:

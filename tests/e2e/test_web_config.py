@@ -67,7 +67,7 @@ class Files:
 
 def get(port, path='/-/healthy', context=None, user=None, headers=None, method='GET', body=None):
     """(status, headers, body); raises what the handshake raises."""
-    c = http.client.HTTPSConnection('127.0.0.1', port, context=context, timeout=20) if context else http.client.HTTPConnection('127.0.0.1', port, timeout=20)
+    c = http.client.HTTPSConnection('127.0.0.1', port, context=context, timeout=60) if context else http.client.HTTPConnection('127.0.0.1', port, timeout=60)
     h = dict(headers or {})
     if user:
         h['Authorization'] = 'Basic ' + base64.b64encode(user.encode()).decode()

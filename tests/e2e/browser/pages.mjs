@@ -9,7 +9,7 @@ async function fitsNarrow(page) {
 		await page.emulateMedia({ colorScheme });
 		// Plots follow the window when they are told of its size, so not at once.
 		const fits = () => document.documentElement.scrollWidth <= document.documentElement.clientWidth;
-		await page.waitForFunction(fits, null, { timeout: 10000 }).catch(async () => {
+		await page.waitForFunction(fits).catch(async () => {
 			const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
 			assert.fail(`the page is ${over} pixels too wide`);
 		});
