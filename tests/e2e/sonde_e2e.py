@@ -460,6 +460,13 @@ class Window:
         wait_for('the seconds until now', lambda: self.read(query) or self.second() >= now + 2, interval=0.3)
 
 
+def wait_symbol_files(exporter, at_most=240):
+    """Until no binary waits for its symbol file; where programs start all the time some always do, so for some minutes at most."""
+    end = time.time() + at_most
+    while time.time() < end and exporter.metrics()['sonde_symbol_queue_length']:
+        time.sleep(0.1)
+
+
 def given_up(exporter):
     """How many stacks were cut because an unwind table did not come in time: on a busy machine some are."""
     return exporter.metrics()['sonde_deferred_stacks_total{result="given_up"}']

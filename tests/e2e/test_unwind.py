@@ -58,7 +58,7 @@ class Unwind(unittest.TestCase):
             start = e2e.Window(cls.exporter)
             cls.start_all()
             start.wait_for('a whole stack of each', lambda samples: cls.have_samples(samples, 1, 'complete'))
-            e2e.wait_for('symbol files', lambda: not cls.exporter.metrics()['sonde_symbol_queue_length'])
+            e2e.wait_symbol_files(cls.exporter)
             time.sleep(1.2)  # the tables are filled once a second
             cls.window = e2e.Window(cls.exporter)
             cls.window.wait_for('samples of each', lambda samples: cls.have_samples(samples, LEAST_SAMPLES))

@@ -118,7 +118,7 @@ class Runtimes(unittest.TestCase):
             start = e2e.Window(cls.exporter)
             cls.start()
             start.wait_for('samples of each', lambda samples: cls.have_samples(samples, 20))
-            e2e.wait_for('symbol files', lambda: not cls.exporter.metrics()['sonde_symbol_queue_length'], timeout=240)
+            e2e.wait_symbol_files(cls.exporter)
             time.sleep(1.2)  # the tables are filled once a second
             late, cls.window = e2e.given_up(cls.exporter), e2e.Window(cls.exporter)
             cls.window.wait_for('samples of each', lambda samples: cls.have_samples(samples, LEAST_SAMPLES))
