@@ -2,6 +2,7 @@
  *
  * sonde-scraper.
  */
+#include "lib/base/alloc.h"
 #include "lib/base/log.h"
 #include "scraper/options.h"
 #include "scraper/pipeline.h"
@@ -33,6 +34,7 @@ int main(int argc, char **argv)
 	sigset_t set;
 	int status;
 
+	alloc_keep_freed();
 	/* before any thread exists, so that all inherit it and run() alone receives them */
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);

@@ -5,9 +5,12 @@
 #include "lib/base/alloc.h"
 #include "lib/base/budget.h"
 #include "lib/base/err.h"
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
+
+enum { KEPT_BYTES = 8 << 20, MAPPED_BYTES = 1 << 20 };
 
 static _Atomic unsigned fail_after;
 
@@ -23,6 +26,13 @@ static bool must_fail(void)
 void alloc_fail_after(unsigned n)
 {
 	fail_after = n;
+}
+
+/* A mapping of its own is always given back, so only what is large gets one. */
+void alloc_keep_freed(void)
+{
+	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
+	mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
 }
 
 void *xmalloc(size_t bytes)

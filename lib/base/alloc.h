@@ -22,6 +22,12 @@ char *xasprintf(const char *fmt, ...) _printf_(1, 2);
 void *try_malloc(size_t bytes) _must_check_;
 void *try_realloc(void *p, size_t n, size_t bytes) _must_check_;
 
+/*
+ * For a program that answers requests: what one frees at the end of a heap serves the next, up to some MiB; otherwise glibc gives
+ * it back to the kernel above 128 KiB, each time. At start.
+ */
+void alloc_keep_freed(void);
+
 /* Tests: the n-th try_ allocation from now fails (1 = the next); 0 turns it off. */
 void alloc_fail_after(unsigned n);
 

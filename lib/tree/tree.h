@@ -93,10 +93,19 @@ int tree_from_nodes(const uint32_t *parent, const uint32_t *frame, const int64_t
 int tree_from_ordered(const uint32_t *parent, const uint32_t *frame, const int64_t *self, size_t n,
 	struct tree *ret, struct errbuf *eb) _must_check_;
 
-/* Merges k ordered trees over the same symbols in one pass; memory proportional to the result and
- * k. Not after a limit. */
+/* Merges k ordered trees over the same symbols in one pass. Not after a limit. */
 int tree_merge(const struct tree *const *trees, size_t k, struct tree *ret,
 	struct errbuf *eb) _must_check_;
+
+/* The nodes of an ordered tree by their depth, without totals: nodes that have no value below them may be among them. */
+struct tree_nodes {
+	size_t n;
+	const uint32_t *depth, *frame;
+	const int64_t *self, *line; /* line: NULL where none is known */
+};
+/* The same of such nodes. */
+int tree_merge_nodes(
+	const struct tree_nodes *in, size_t k, struct tree *ret, struct errbuf *eb) _must_check_;
 
 /* Puts each tree below a frame of its own under a new root (label roots). frames[i] need not be
  * sorted or distinct. */

@@ -52,11 +52,14 @@ struct merge_task {
 	uint64_t from_row, to_row;
 };
 
-/* The touched nodes of one group in one stretch, in the part's order, the root first. One allocation, charged. */
+/*
+ * The touched nodes of one group in one stretch, in the part's order, the root first. One allocation, charged. Step 3 makes an ordered
+ * tree's nodes of them: location is then the symbol, parent is undefined, depth is set.
+ */
 struct merge_nodes {
 	uint32_t group, part;
-	size_t n;
-	uint32_t *parent, *location; /* location: of the part */
+	size_t n, cap;
+	uint32_t *parent, *location, *depth; /* location: of the part */
 	int64_t *self;
 };
 

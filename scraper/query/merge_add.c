@@ -136,9 +136,11 @@ static int64_t self_of(const struct adder *a, const void *sums, size_t node)
 	return fabs(mean) < 9e18 ? llround(mean) : mean > 0 ? INT64_MAX : INT64_MIN;
 }
 
+enum { NODE_BYTES = sizeof(int64_t) + 3 * sizeof(uint32_t) };
+
 static int nodes_alloc(struct merger *m, size_t n, struct merge_nodes *ret, struct errbuf *eb)
 {
-	size_t bytes = n * (sizeof(int64_t) + 2 * sizeof(uint32_t));
+	size_t bytes = n * NODE_BYTES;
 	struct budget *b = m->scan.env->budget;
 	int r = b ? budget_charge(b, bytes, eb) : 0;
 
@@ -150,9 +152,10 @@ static int nodes_alloc(struct merger *m, size_t n, struct merge_nodes *ret, stru
 			budget_release(b, bytes);
 		return merge_no_memory(eb);
 	}
-	ret->n = n;
+	ret->n = ret->cap = n;
 	ret->parent = (uint32_t *)(void *)(ret->self + n);
 	ret->location = ret->parent + n;
+	ret->depth = ret->location + n;
 	return 0;
 }
 
@@ -161,26 +164,27 @@ void merge_nodes_done(struct merger *m, struct merge_nodes *n)
 	struct budget *b = m->scan.env->budget;
 
 	if (n->self && b)
-		budget_release(b, n->n * (sizeof(int64_t) + 2 * sizeof(uint32_t)));
+		budget_release(b, n->cap * NODE_BYTES);
 	free(n->self);
 	n->self = NULL;
-	n->n = 0;
+	n->n = n->cap = 0;
 }
 
-/* Marks in to[] (zeroed) the nodes with a value below them, counts them. */
-static int mark_touched(struct adder *a, const void *sums, const uint32_t *parents, uint32_t *to,
-	size_t *ret_n, struct errbuf *eb)
+/* Marks in to[] (zeroed) the nodes with a sum below them, counts them. A double is all zero bits too when nothing was added. */
+static int mark_touched(struct adder *a, const uint64_t *sums, const uint32_t *parents,
+	uint32_t *to, size_t *ret_n, struct errbuf *eb)
 {
 	size_t n = 1;
 
 	for (size_t i = a->n_tree; i-- > 1;) {
+		uint32_t touched = to[i] | (sums[i] != 0);
+
 		if (parents[i] >= i)
 			return err_set(eb, -EBADMSG, "part %s: node %zu comes before its parent",
 				a->part->info->ulid, i);
-		if (!to[i] && !self_of(a, sums, i))
-			continue;
-		to[i] = to[parents[i]] = 1;
-		n++;
+		to[i] = touched;
+		to[parents[i]] |= touched;
+		n += touched;
 	}
 	*ret_n = n;
 	return 0;

@@ -28,21 +28,20 @@ struct unifier {
 	struct known *known;
 	size_t n_known, cap_known;
 	uint32_t **maps; /* per part: location → index in known, later → id; NULL: no nodes */
-	struct tree *trees; /* per entry of m->nodes; those merged into another are empty */
 	struct stretch *stretches;
 	size_t n_stretches;
 };
 
-/* Trees of one group, next to each other, that one thread merges into the first of them. */
+/* Entries of m->nodes of one group, next to each other, that one thread merges to a tree. */
 struct stretch {
 	size_t first, n;
+	struct tree tree;
 };
 
 static void unifier_done(struct unifier *u)
 {
-	for (size_t i = 0; u->trees && i < u->m->n_nodes; i++)
-		tree_done(&u->trees[i]);
-	free(u->trees);
+	for (size_t i = 0; i < u->n_stretches; i++)
+		tree_done(&u->stretches[i].tree);
 	budget_free(u->m->scan.env->budget, u->known, u->cap_known, sizeof(*u->known));
 	table_done(&u->by_key);
 	arena_done(&u->arena);
@@ -164,46 +163,61 @@ static int import_known(struct unifier *u, struct errbuf *eb)
 
 		k->id = import_location(imports[k->part], k->at);
 	}
+	for (uint32_t p = 0; p < n_parts; p++)
+		for (uint32_t l = 0; u->maps[p] && l < u->m->scan.parts[p].info->n_locations; l++)
+			if (u->maps[p][l] != TREE_NONE)
+				u->maps[p][l] = u->known[u->maps[p][l]].id;
 	return tree_symbols_error(u->m->symbols, eb);
 }
 
-/* Is this the preorder of a tree whose siblings are in order of `frame`? */
-static bool is_ordered(const struct merge_nodes *n)
+/*
+ * Locations to symbols, and the depth of each node. False: this is not the preorder of a tree whose siblings are in order of their
+ * symbols.
+ */
+static bool rename_nodes(struct merge_nodes *n, const uint32_t *map)
 {
-	uint32_t path[STORE_MAX_DEPTH + 2], last[STORE_MAX_DEPTH + 2], depth = 0;
+	uint32_t path[STORE_MAX_DEPTH + 2], last[STORE_MAX_DEPTH + 2], before = 0;
+	bool ordered = true;
 
-	path[0] = last[0] = 0;
+	n->depth[0] = path[0] = 0;
 	for (uint32_t i = 1; i < n->n; i++) {
-		uint32_t up = depth;
+		uint32_t above = n->depth[n->parent[i]], depth = above + 1;
 
-		while (up && path[up] != n->parent[i])
-			up--;
-		if (path[up] != n->parent[i] || up >= STORE_MAX_DEPTH ||
-			(up < depth && n->location[i] <= last[up + 1]))
-			return false;
-		depth = up + 1;
-		path[depth] = i;
-		last[depth] = n->location[i];
+		n->location[i] = map[n->location[i]];
+		n->depth[i] = MIN(depth, (uint32_t)STORE_MAX_DEPTH + 1);
+		ordered &= depth <= before + 1 && depth <= STORE_MAX_DEPTH + 1 &&
+			   path[above] == n->parent[i] &&
+			   (depth > before || last[depth] < n->location[i]);
+		before = n->depth[i];
+		path[before] = i;
+		last[before] = n->location[i];
 	}
-	return true;
+	return ordered;
 }
 
-/* One entry of m->nodes to a tree. */
-static int make_tree(struct merger *m, size_t i, struct errbuf *eb)
+/* Nodes in an order of their own, as those of a head are. */
+static int sort_nodes(struct merger *m, struct merge_nodes *n, struct errbuf *eb)
 {
-	struct unifier *u = m->unifier;
-	struct merge_nodes *n = &u->m->nodes[i];
-	const uint32_t *map = u->maps[n->part];
+	_cleanup_tree_ struct tree t = {};
 	int r;
 
-	for (size_t k = 1; k < n->n; k++)
-		n->location[k] = u->known[map[n->location[k]]].id;
-	tree_init(&u->trees[i], u->m->scan.env->budget);
-	r = is_ordered(n)
-		    ? tree_from_ordered(n->parent, n->location, n->self, n->n, &u->trees[i], eb)
-		    : tree_from_nodes(n->parent, n->location, n->self, n->n, &u->trees[i], eb);
-	merge_nodes_done(u->m, n);
-	return r;
+	tree_init(&t, m->scan.env->budget);
+	r = tree_from_nodes(n->parent, n->location, n->self, n->n, &t, eb);
+	if (r)
+		return r;
+	ASSERT(t.n <= n->cap);
+	n->n = t.n;
+	memcpy(n->location, t.frame, t.n * sizeof(*t.frame));
+	memcpy(n->self, t.self, t.n * sizeof(*t.self));
+	tree_depths(&t, n->depth);
+	return 0;
+}
+
+static int order_nodes(struct merger *m, size_t i, struct errbuf *eb)
+{
+	struct merge_nodes *n = &m->nodes[i];
+
+	return rename_nodes(n, m->unifier->maps[n->part]) ? 0 : sort_nodes(m, n, eb);
 }
 
 static int by_group(const void *a, const void *b)
@@ -215,46 +229,22 @@ static int by_group(const void *a, const void *b)
 	return (x->part > y->part) - (x->part < y->part);
 }
 
-/* The trees that are there among [first, first + n) into `ret`; they go. */
-static int merge_trees(
-	struct unifier *u, size_t first, size_t n, struct tree *ret, struct errbuf *eb)
-{
-	_cleanup_free_ const struct tree **trees = try_realloc(NULL, n, sizeof(struct tree *));
-	size_t n_trees = 0;
-	int r = 0;
-
-	if (!trees)
-		return merge_no_memory(eb);
-	for (size_t i = first; i < first + n; i++)
-		if (u->trees[i].n)
-			trees[n_trees++] = &u->trees[i];
-	tree_init(ret, u->m->scan.env->budget);
-	if (n_trees != 1) {
-		r = tree_merge(trees, n_trees, ret, eb);
-		for (size_t i = first; i < first + n; i++)
-			tree_done(&u->trees[i]);
-		return r;
-	}
-	for (size_t i = first; i < first + n; i++)
-		if (u->trees[i].n)
-			*ret = u->trees[i];
-		else
-			tree_done(&u->trees[i]);
-	for (size_t i = first; i < first + n; i++)
-		tree_init(&u->trees[i], NULL);
-	return 0;
-}
-
 static int merge_stretch(struct merger *m, size_t i, struct errbuf *eb)
 {
-	const struct stretch *s = &m->unifier->stretches[i];
-	struct tree merged;
-	int r = merge_trees(m->unifier, s->first, s->n, &merged, eb);
+	struct stretch *s = &m->unifier->stretches[i];
+	_cleanup_free_ struct tree_nodes *in = try_realloc(NULL, s->n, sizeof(*in));
+	int r;
 
-	if (r)
-		tree_done(&merged);
-	else
-		m->unifier->trees[s->first] = merged;
+	if (!in)
+		return merge_no_memory(eb);
+	for (size_t k = 0; k < s->n; k++) {
+		const struct merge_nodes *n = &m->nodes[s->first + k];
+
+		in[k] = (struct tree_nodes) {n->n, n->depth, n->location, n->self, NULL};
+	}
+	r = tree_merge_nodes(in, s->n, &s->tree, eb);
+	for (size_t k = 0; k < s->n; k++)
+		merge_nodes_done(m, &m->nodes[s->first + k]);
 	return r;
 }
 
@@ -275,7 +265,7 @@ static int merge_stretches(struct unifier *u, struct errbuf *eb)
 	size_t threads = query_workers_n(m->scan.env->workers) + 1UL;
 	int r;
 
-	u->stretches = arena_alloc_array(&u->arena, m->n_nodes / 2 + 1, sizeof(*u->stretches));
+	u->stretches = arena_alloc_array(&u->arena, m->n_nodes + 1, sizeof(*u->stretches));
 	r = arena_error(&u->arena, eb);
 	if (r)
 		return r;
@@ -283,27 +273,56 @@ static int merge_stretches(struct unifier *u, struct errbuf *eb)
 		size_t cuts;
 
 		n = group_length(m, i);
-		cuts = threads > 1 ? MIN(threads, n / 2) : 0;
-		for (size_t k = 0; cuts > 1 && k < cuts; k++)
-			u->stretches[u->n_stretches++] = (struct stretch) {
-				i + n * k / cuts, n * (k + 1) / cuts - n * k / cuts};
+		cuts = MAX(MIN(threads, n / 2), (size_t)1);
+		for (size_t k = 0; k < cuts; k++) {
+			struct stretch *s = &u->stretches[u->n_stretches++];
+
+			*s = (struct stretch) {
+				.first = i + n * k / cuts, .n = n * (k + 1) / cuts - n * k / cuts};
+			tree_init(&s->tree, m->scan.env->budget);
+		}
 	}
 	return merge_run(m, u->n_stretches, merge_stretch, eb);
 }
 
-/* The trees first … first + n - 1 are of one group. */
+/* Stretches first … first + n - 1 are of one group. */
 static int merge_group(struct unifier *u, size_t first, size_t n, struct errbuf *eb)
 {
-	struct query_group *ret = &u->m->out->groups[u->m->out->n_groups++];
-	int r;
+	struct merger *m = u->m;
+	struct query_group *ret = &m->out->groups[m->out->n_groups++];
+	uint32_t group = m->nodes[u->stretches[first].first].group;
+	_cleanup_free_ const struct tree **trees = try_realloc(NULL, n, sizeof(struct tree *));
+	int r = trees ? 0 : merge_no_memory(eb);
 
-	if (u->m->nodes[first].group < u->m->cap_group_covered)
-		ret->covered_ns = u->m->group_covered_ns[u->m->nodes[first].group];
-	r = merge_trees(u, first, n, &ret->tree, eb);
-	if (!r && u->m->is_mean)
+	tree_init(&ret->tree, m->scan.env->budget);
+	if (group < m->cap_group_covered)
+		ret->covered_ns = m->group_covered_ns[group];
+	if (n == 1) {
+		ret->tree = u->stretches[first].tree;
+		tree_init(&u->stretches[first].tree, NULL);
+	} else if (!r) {
+		for (size_t i = 0; i < n; i++)
+			trees[i] = &u->stretches[first + i].tree;
+		r = tree_merge(trees, n, &ret->tree, eb);
+		for (size_t i = 0; i < n; i++)
+			tree_done(&u->stretches[first + i].tree);
+	}
+	if (!r && m->is_mean)
 		r = tree_divide(&ret->tree, MERGE_MEAN_SCALE, eb);
-	if (!r)
-		r = group_set_labels(&u->m->groups, u->m->nodes[first].group, &ret->labels);
+	return r ? r : group_set_labels(&m->groups, group, &ret->labels);
+}
+
+static int merge_groups(struct unifier *u, struct errbuf *eb)
+{
+	const struct merge_nodes *nodes = u->m->nodes;
+	int r = 0;
+
+	for (size_t i = 0, n; !r && i < u->n_stretches; i += n) {
+		for (n = 1; i + n < u->n_stretches && nodes[u->stretches[i + n].first].group ==
+							      nodes[u->stretches[i].first].group;)
+			n++;
+		r = merge_group(u, i, n, eb);
+	}
 	return r;
 }
 
@@ -313,7 +332,6 @@ static int run(struct unifier *u, struct errbuf *eb)
 	int r;
 
 	u->maps = arena_zalloc(&u->arena, (m->scan.n_parts + 1) * sizeof(*u->maps));
-	u->trees = xcalloc(m->n_nodes + 1, sizeof(*u->trees));
 	m->out->groups = xcalloc(m->n_nodes + 1, sizeof(*m->out->groups));
 	r = arena_error(&u->arena, eb);
 	if (m->n_nodes)
@@ -327,14 +345,10 @@ static int run(struct unifier *u, struct errbuf *eb)
 	for (size_t i = 0; i < m->n_nodes; i++)
 		m->scan.env->stats.nodes += m->nodes[i].n;
 	if (!r)
-		r = merge_run(m, m->n_nodes, make_tree, eb);
+		r = merge_run(m, m->n_nodes, order_nodes, eb);
 	if (!r)
 		r = merge_stretches(u, eb);
-	for (size_t i = 0, n; !r && i < m->n_nodes; i += n) {
-		n = group_length(m, i);
-		r = merge_group(u, i, n, eb);
-	}
-	return r;
+	return r ? r : merge_groups(u, eb);
 }
 
 int merge_unify(struct merger *m, struct errbuf *eb)

@@ -272,6 +272,7 @@ int main(int argc, char **argv)
 	const char *threads = getenv("SONDE_BENCH_THREADS");
 	long n = threads ? atol(threads) : sysconf(_SC_NPROCESSORS_ONLN);
 
+	alloc_keep_freed(); /* as the scraper does */
 	day_check(
 		query_workers_new(n > 1 ? (unsigned)n - 1 : 0, 0, &workers, NULL), NULL, "workers");
 	for (size_t i = 0; i < ARRAY_SIZE(stores); i++)

@@ -153,13 +153,16 @@ static void test_merge_cancels(void **state)
 	tree_done(&in[1]);
 }
 
+/* Also more than the merge looks at together. */
 static void test_merge_random(void **state)
 {
+	enum { MANY = 40 };
+
 	(void)state;
 	for (unsigned round = 0; round < 200; round++) {
-		unsigned k = random_below(7), n_frames = 1 + random_below(12);
-		struct tree in[7], merged, want;
-		const struct tree *trees[7];
+		unsigned k = random_below(MANY), n_frames = 1 + random_below(12);
+		struct tree in[MANY], merged, want;
+		const struct tree *trees[MANY];
 		struct tree_builder all, one;
 
 		tree_builder_init(&all, NULL);
