@@ -420,7 +420,7 @@ void serve_put_health(struct http_request *r, const struct serve *s)
 	struct sample_log_stats l;
 	struct governor_stats g;
 	struct drain_stats d;
-	char text[320];
+	char text[352];
 	int n;
 
 	drain_stats(s->o.drain, &d);
@@ -433,7 +433,9 @@ void serve_put_health(struct http_request *r, const struct serve *s)
 		", scratch_busy=%" PRIu64 ", held_full=%" PRIu64 ", log_full=%" PRIu64,
 		g.overhead_ratio, (unsigned)g.hz, d.samples, d.counters[ABI_COUNT_RING_FULL],
 		d.counters[ABI_COUNT_SCRATCH_BUSY], d.dropped, l.refused);
-	if (d.coverage_ratio > 0) /* 0: not known yet */
+	if (d.n_online) /* of both, 0: not known yet */
+		n += snprintf(text + n, sizeof(text) - (size_t)n, ", cpus=%u", d.n_online);
+	if (d.coverage_ratio > 0)
 		snprintf(text + n, sizeof(text) - (size_t)n, ", coverage=%.4f", d.coverage_ratio);
 	http_reply_header(r, "Sonde-Health", text);
 }

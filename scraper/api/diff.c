@@ -12,15 +12,17 @@
 
 enum { DEFAULT_ROWS = 1000 };
 
-enum per { PER_SECOND, PER_RUN };
+static const char *const per_names[] = {
+	[PER_SECOND] = "second", [PER_CPU_SECOND] = "cpu-second", [PER_RUN] = "run"};
 
 struct side {
 	const char *suffix;
 	struct url_params url;
 	struct api_params params;
 	struct api_view view;
-	struct tree tree; /* of functions, without a limit */
-	double seconds;	  /* covered; 0 unknown */
+	struct tree tree;   /* of functions, without a limit */
+	double seconds;	    /* covered; 0 unknown */
+	double cpu_seconds; /* the same times the CPUs that were; 0 unknown */
 	double scale;
 	struct replicates replicates;
 };
@@ -30,7 +32,7 @@ struct diff {
 	struct side a, b;
 	struct tree_symbols symbols;
 	bool relative;
-	enum per per;
+	enum replicates_per per;
 	bool replicated; /* replicate= was given */
 	struct replicates_spec replicate;
 	struct stats_trees stats;
@@ -98,17 +100,10 @@ static int parse_choices(struct diff *d, struct errbuf *eb)
 	if (mode && strcmp(mode, "relative") != 0 && strcmp(mode, "absolute") != 0)
 		return err_set(eb, -EINVAL, "mode: \"%.40s\" is none of relative, absolute", mode);
 	d->relative = mode && !strcmp(mode, "relative");
-	if (!per || !strcmp(per, "second"))
-		d->per = PER_SECOND;
-	else if (!strcmp(per, "run"))
-		d->per = PER_RUN;
-	else if (!strcmp(per, "cpu-second"))
-		return err_set(eb, -ENOTSUP,
-			"per: the number of CPUs of a target is not stored, so cpu-second cannot "
-			"be told; per=second and mode=relative can");
-	else
-		return err_set(
-			eb, -EINVAL, "per: \"%.40s\" is none of run, second, cpu-second", per);
+	while (per && strcmp(per, per_names[d->per]) != 0)
+		if (++d->per == ARRAY_SIZE(per_names))
+			return err_set(eb, -EINVAL,
+				"per: \"%.40s\" is none of run, second, cpu-second", per);
 	d->replicated = replicate != NULL;
 	return replicate ? replicates_parse(replicate, &d->replicate, eb) : 0;
 }
@@ -122,8 +117,24 @@ static int merge_side(struct diff *d, struct side *s, struct errbuf *eb)
 	if (!r)
 		r = api_view_project(d->q, &s->view, &s->tree, eb);
 	/* What was imported has no coverage: then from the first window's begin to the last one's end. */
-	s->seconds = (double)(m->n_targets ? m->covered_ns : m->max_time_ns - m->min_time_ns) / 1e9;
+	s->seconds = (double)(m->n_targets ? m->covered.ns : m->max_time_ns - m->min_time_ns) / 1e9;
+	s->cpu_seconds = (double)MAX(m->covered.cpu_ns, (int64_t)0) / 1e9;
+	if (!r && !d->relative && d->per == PER_CPU_SECOND && m->n_profiles &&
+		m->type.kind == STORE_DELTA && !s->cpu_seconds)
+		r = err_set(eb, -ENOTSUP,
+			"per: how many CPUs all of its targets have is not known (exporters tell "
+			"it, other "
+			"targets do not); per=second and mode=relative need not know it");
 	return r ? err_prefix(eb, r, "side %s", s->suffix + 1) : 0;
+}
+
+static double divisor_of(const struct diff *d, const struct side *s)
+{
+	if (d->relative)
+		return (double)s->view.whole;
+	if (s->view.merged.type.kind != STORE_DELTA || d->per == PER_RUN)
+		return 1;
+	return d->per == PER_SECOND ? s->seconds : s->cpu_seconds;
 }
 
 static void choose_scales(struct diff *d)
@@ -131,14 +142,9 @@ static void choose_scales(struct diff *d)
 	struct side *const sides[] = {&d->a, &d->b};
 
 	for (int i = 0; i < 2; i++) {
-		struct side *s = sides[i];
+		double divisor = divisor_of(d, sides[i]);
 
-		s->scale = 1;
-		if (d->relative && s->view.whole)
-			s->scale = 1 / (double)s->view.whole;
-		else if (!d->relative && d->per == PER_SECOND && s->seconds > 0 &&
-			 s->view.merged.type.kind == STORE_DELTA)
-			s->scale = 1 / s->seconds;
+		sides[i]->scale = divisor ? 1 / divisor : 1;
 	}
 }
 
@@ -146,14 +152,14 @@ static void choose_scales(struct diff *d)
 static int replicate(struct diff *d, struct errbuf *eb)
 {
 	struct side *const sides[] = {&d->a, &d->b};
-	bool per_second = !d->relative && d->per == PER_SECOND;
+	enum replicates_per per = d->relative ? PER_RUN : d->per;
 	_cleanup_free_ struct stats_run *runs = NULL;
 	struct stats_options opt = STATS_DEFAULTS;
 	size_t n[2], at = 0;
 	int r = 0;
 
 	for (int i = 0; !r && i < 2; i++) {
-		r = replicates_make(d->q, &sides[i]->params, &d->replicate, per_second, &d->symbols,
+		r = replicates_make(d->q, &sides[i]->params, &d->replicate, per, &d->symbols,
 			&sides[i]->replicates, eb);
 		n[i] = sides[i]->replicates.n;
 		if (r)
@@ -249,6 +255,8 @@ static void put_side(const struct side *s, struct json *j)
 	json_kv_uint(j, "n_targets", m->n_targets);
 	json_kv_int(j, "total", s->view.whole);
 	json_kv_double(j, "covered_seconds", s->seconds);
+	if (s->cpu_seconds > 0)
+		json_kv_double(j, "covered_cpu_seconds", s->cpu_seconds);
 	json_kv_double(j, "scale", s->scale);
 	if (s->replicates.block_ns) {
 		json_kv_uint(j, "n_replicates", s->replicates.n);
@@ -268,7 +276,7 @@ static int reply_json(const struct diff *d, struct errbuf *eb)
 	json_object_begin(&j);
 	json_kv_string(&j, "profile_type", d->b.view.merged.type.id);
 	json_kv_string(&j, "mode", d->relative ? "relative" : "absolute");
-	json_kv_string(&j, "per", d->per == PER_RUN ? "run" : "second");
+	json_kv_string(&j, "per", per_names[d->per]);
 	put_side(&d->a, &j);
 	put_side(&d->b, &j);
 	json_kv_uint(&j, "n_rows", d->n_rows);

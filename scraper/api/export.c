@@ -164,14 +164,14 @@ static void put_coverage(struct export *e, const struct query_group *g)
 	_cleanup_bytes_ struct bytes text = {};
 	struct json j = {.out = &text};
 
-	if (g->covered_ns <= 0 || !g->labels.n)
+	if (g->covered.ns <= 0 || !g->labels.n)
 		return;
 	bytes_put_str(&text, "covered ");
 	json_object_begin(&j);
 	for (size_t i = 0; i < g->labels.n; i++)
 		json_kv_string(&j, g->labels.items[i].name, g->labels.items[i].value);
 	json_object_end(&j);
-	bytes_printf(&text, " %.3f s", (double)g->covered_ns / 1e9);
+	bytes_printf(&text, " %.3f s", (double)g->covered.ns / 1e9);
 	prof_builder_comment(e->b, (const char *)text.data, text.len);
 }
 

@@ -69,7 +69,7 @@ static bool is_other(const struct labels *l)
 }
 
 static int add(struct api_job *q, struct replicates *r, struct api_view *v, size_t group,
-	int64_t covered_ns, bool per_second, struct errbuf *eb)
+	struct query_cover covered, enum replicates_per per, struct errbuf *eb)
 {
 	const struct api_params *p = v->params;
 	_cleanup_tree_ struct tree all;
@@ -85,9 +85,12 @@ static int add(struct api_job *q, struct replicates *r, struct api_view *v, size
 	tree_init(&all, q->env.budget);
 	tree = &r->trees[r->n];
 	tree_init(tree, q->env.budget);
-	r->runs[r->n] = (struct stats_run) {.scale = per_second ? 1e9 / (double)covered_ns : 1,
-		.unit = sample_unit(&v->merged)};
-	r->covered_ns[r->n] = covered_ns;
+	r->runs[r->n] =
+		(struct stats_run) {.scale = per == PER_SECOND	     ? 1e9 / (double)covered.ns
+					     : per == PER_CPU_SECOND ? 1e9 / (double)covered.cpu_ns
+								     : 1,
+			.unit = sample_unit(&v->merged)};
+	r->covered_ns[r->n] = covered.ns;
 	r->n++; /* ours from here on */
 	e = tree_project(&v->filtered[group], v->symbols, p->n_at ? &all : tree, eb);
 	if (!e && p->n_at)
@@ -95,17 +98,25 @@ static int add(struct api_job *q, struct replicates *r, struct api_view *v, size
 	return e;
 }
 
-/* How long a group's targets were watched; where that is not known, how long its profiles are. */
-static int64_t covered_in(const struct query_trees *m, size_t group)
+/*
+ * How long a group's targets were watched; where that is not known, how long its profiles are, with as many CPUs as all of them have in
+ * the mean.
+ */
+static struct query_cover covered_in(const struct query_trees *m, size_t group)
 {
-	int64_t known = m->groups[group].covered_ns;
+	struct query_cover c = m->groups[group].covered;
+	double cpus = m->covered.ns > 0 ? (double)m->covered.cpu_ns / (double)m->covered.ns : 1;
 
-	return known > 0 ? known : MAX(m->max_time_ns - m->min_time_ns, (int64_t)1);
+	if (c.ns <= 0)
+		c.ns = MAX(m->max_time_ns - m->min_time_ns, (int64_t)1);
+	if (c.cpu_ns <= 0)
+		c.cpu_ns = MAX((int64_t)((double)c.ns * cpus), (int64_t)1);
+	return c;
 }
 
 /* The label sets of one stretch. */
 static int add_block(struct api_job *q, struct replicates *r, const struct api_params *p,
-	bool per_second, struct tree_symbols *symbols, struct errbuf *eb)
+	enum replicates_per per, struct tree_symbols *symbols, struct errbuf *eb)
 {
 	_cleanup_api_view_ struct api_view v = {};
 	int e = api_view_merge(q, p, symbols, &v, eb);
@@ -114,7 +125,7 @@ static int add_block(struct api_job *q, struct replicates *r, const struct api_p
 		if (!v.merged.n_profiles || is_other(&v.merged.groups[i].labels))
 			continue;
 		e = add(q, r, &v, i, covered_in(&v.merged, i),
-			per_second && v.merged.type.kind == STORE_DELTA, eb);
+			v.merged.type.kind == STORE_DELTA ? per : PER_RUN, eb);
 	}
 	return e;
 }
@@ -155,7 +166,7 @@ static int drop_short(struct replicates *r, struct errbuf *eb)
 }
 
 int replicates_make(struct api_job *q, const struct api_params *p,
-	const struct replicates_spec *spec, bool per_second, struct tree_symbols *symbols,
+	const struct replicates_spec *spec, enum replicates_per per, struct tree_symbols *symbols,
 	struct replicates *ret, struct errbuf *eb)
 {
 	const char *labels[REPLICATES_MAX_LABELS];
@@ -171,7 +182,7 @@ int replicates_make(struct api_job *q, const struct api_params *p,
 		at += ret->block_ns) {
 		block.start_ns = at;
 		block.end_ns = MIN(at + ret->block_ns - 1, p->end_ns);
-		e = add_block(q, ret, &block, per_second, symbols, eb);
+		e = add_block(q, ret, &block, per, symbols, eb);
 		if (p->end_ns - at < ret->block_ns) /* it was the last one, and at could overflow */
 			break;
 	}

@@ -7,6 +7,9 @@
 #include "lib/stats/trees.h"
 #include "scraper/api/api_impl.h"
 
+/* What values are divided by: the time for which their targets were watched, the same times the targets' CPUs, nothing. */
+enum replicates_per { PER_SECOND, PER_CPU_SECOND, PER_RUN };
+
 enum { REPLICATES_MAX_LABELS = 8, REPLICATES_MAX_BLOCKS = 64 };
 
 /* replicate=LABEL,…,DURATION */
@@ -28,11 +31,8 @@ struct replicates {
 	size_t n_dropped; /* that were watched for less than half as long as the median one */
 	int64_t block_ns; /* as it was: at most REPLICATES_MAX_BLOCKS fit into the range */
 };
-/*
- * Merges the stretches of the parameters' range one by one. `per_second`: runs are scaled by the time for which their targets were
- * watched.
- */
+/* Merges the stretches of the parameters' range one by one. Only delta types are divided. */
 int replicates_make(struct api_job *q, const struct api_params *p,
-	const struct replicates_spec *spec, bool per_second, struct tree_symbols *symbols,
+	const struct replicates_spec *spec, enum replicates_per per, struct tree_symbols *symbols,
 	struct replicates *ret, struct errbuf *eb) _must_check_;
 void replicates_done(struct replicates *r);

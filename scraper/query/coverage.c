@@ -58,6 +58,17 @@ static int add_target(
 	return 0;
 }
 
+/* Columns are the time lost and, since exporters tell it, the number of CPUs. */
+static struct query_cover entry_cover(const struct part_profiles *p, size_t i)
+{
+	int64_t lost = p->total[0] ? p->total[0][i] : 0, cpus = p->total[1] ? p->total[1][i] : 0;
+	struct query_cover c = {.ns = MAX(tree_add(p->duration_ns[i], -lost), 0)};
+
+	if (cpus <= 0 || __builtin_mul_overflow(c.ns, cpus, &c.cpu_ns))
+		c.cpu_ns = -1;
+	return c;
+}
+
 static int load_stream(struct coverage *c, struct scan_part *p, uint32_t stream, int64_t from_ns,
 	int64_t to_ns, struct errbuf *eb)
 {
@@ -75,11 +86,8 @@ static int load_stream(struct coverage *c, struct scan_part *p, uint32_t stream,
 		return err_set(eb, r, "out of memory for the query");
 	for (size_t i = 0; i < profiles.n; i++)
 		if (profiles.resolution[i] == PART_RAW) {
-			int64_t lost = profiles.total[0] ? profiles.total[0][i] : 0;
-
 			t->times_ns[t->n++] = profiles.time_ns[i];
-			t->covered_ns = tree_add(
-				t->covered_ns, MAX(tree_add(profiles.duration_ns[i], -lost), 0));
+			t->covered = coverage_sum(t->covered, entry_cover(&profiles, i));
 		}
 	return 0;
 }

@@ -9,7 +9,7 @@
 struct coverage_target {
 	int64_t *times_ns; /* unordered */
 	size_t n, cap;
-	int64_t covered_ns; /* sum of the windows less what was lost of them */
+	struct query_cover covered; /* the windows less what was lost of them */
 };
 
 struct coverage {
@@ -19,6 +19,12 @@ struct coverage {
 	struct coverage_target *items; /* per target */
 	size_t cap;
 };
+
+static inline struct query_cover coverage_sum(struct query_cover a, struct query_cover b)
+{
+	return (struct query_cover) {.ns = tree_add(a.ns, b.ns),
+		.cpu_ns = a.cpu_ns < 0 || b.cpu_ns < 0 ? -1 : tree_add(a.cpu_ns, b.cpu_ns)};
+}
 
 /* Reads the coverage entries with time in [from, to] of all parts of the scan; `c` is zero-initialised. */
 int coverage_load(struct coverage *c, struct scan *s, int64_t from_ns, int64_t to_ns,

@@ -17,7 +17,7 @@ static void merger_done(struct merger *m)
 		merge_source_done(m, &m->sources[i]);
 	coverage_done(&m->coverage);
 	table_done(&m->group_targets);
-	free(m->group_covered_ns);
+	free(m->group_covered);
 	group_set_done(&m->groups);
 	pthread_mutex_destroy(&m->lock);
 	scan_done(&m->scan);
@@ -170,7 +170,7 @@ static void cover_series(struct merger *m, uint32_t series, uint32_t target, boo
 	if (seen[target])
 		return;
 	seen[target] = true;
-	m->out->covered_ns = tree_add(m->out->covered_ns, t->covered_ns);
+	m->out->covered = coverage_sum(m->out->covered, t->covered);
 	m->out->n_targets++;
 }
 
@@ -186,15 +186,14 @@ static int cover_group(struct merger *m, const struct scan_part *p, const struct
 		return r;
 	if (!table_insert(&m->group_targets, (uint64_t)v->constant << 32 | target, &is_new))
 		return -ENOMEM;
-	r = alloc_grow(&m->group_covered_ns, &m->cap_group_covered, v->constant + 1UL,
-		sizeof(*m->group_covered_ns));
+	r = alloc_grow(&m->group_covered, &m->cap_group_covered, v->constant + 1UL,
+		sizeof(*m->group_covered));
 	if (r)
 		return r;
-	memset(m->group_covered_ns + old, 0,
-		(m->cap_group_covered - old) * sizeof(*m->group_covered_ns));
+	memset(m->group_covered + old, 0, (m->cap_group_covered - old) * sizeof(*m->group_covered));
 	if (is_new)
-		m->group_covered_ns[v->constant] = tree_add(
-			m->group_covered_ns[v->constant], m->coverage.items[target].covered_ns);
+		m->group_covered[v->constant] = coverage_sum(
+			m->group_covered[v->constant], m->coverage.items[target].covered);
 	return 0;
 }
 

@@ -72,7 +72,7 @@ struct merger {
 	bool is_mean;		    /* instant column: mean over the scrapes of each series */
 	struct coverage coverage;   /* of an instant column */
 	struct table group_targets; /* (group, target) that were counted */
-	int64_t *group_covered_ns;  /* per group */
+	struct query_cover *group_covered; /* per group */
 	size_t cap_group_covered;
 	_Atomic uint64_t *scrapes;    /* per series */
 	struct merge_source *sources; /* MERGE_RESOLUTIONS for each part, from fine to coarse */

@@ -296,7 +296,7 @@ static int merge_group(struct unifier *u, size_t first, size_t n, struct errbuf 
 
 	tree_init(&ret->tree, m->scan.env->budget);
 	if (group < m->cap_group_covered)
-		ret->covered_ns = m->group_covered_ns[group];
+		ret->covered = m->group_covered[group];
 	if (n == 1) {
 		ret->tree = u->stretches[first].tree;
 		tree_init(&u->stretches[first].tree, NULL);

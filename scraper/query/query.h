@@ -67,12 +67,17 @@ struct query_type {
  * ("process_cpu_cpu_nanoseconds_total"). */
 enum query_terms { QUERY_PROFILE_TERMS, QUERY_PROMETHEUS_TERMS };
 
+/* How long targets were watched, all together: 0 unknown; and the same times the CPUs of each: -1 where some target's are not known. */
+struct query_cover {
+	int64_t ns, cpu_ns;
+};
+
 struct query_spec {
 	const struct query_selector *selector;
 	enum query_terms terms; /* of the selector's matchers on __name__; series over time only */
 	/* Merges: names go here, so that several answers share them; NULL: the answer's own. */
 	struct tree_symbols *symbols;
-	bool want_coverage; /* merges: covered_ns and n_targets; not of single profiles */
+	bool want_coverage; /* merges: covered and n_targets; not of single profiles */
 	int64_t start_ns, end_ns;
 	/* Merges and lists of profiles: these alone, of those in the range; 0: all. The mean of an instant type is then over them. */
 	const struct query_profile_id *profiles;
@@ -101,7 +106,8 @@ struct query_spec {
 struct query_group {
 	struct labels labels; /* only the grouping labels that are there; sorted */
 	struct tree tree;     /* location tree over query_trees.symbols */
-	int64_t covered_ns; /* of the targets of its series, with want_coverage, where series make the group */
+	struct query_cover
+		covered; /* of the targets of its series, with want_coverage, where series make the group */
 };
 
 struct query_trees {
@@ -114,7 +120,7 @@ struct query_trees {
 	int64_t min_time_ns, max_time_ns; /* first window's begin and last window's end; 0 when
 					     nothing was found */
 	uint64_t n_profiles, n_series;
-	int64_t covered_ns; /* with want_coverage: how long the targets of these series were watched, all together; 0 unknown */
+	struct query_cover covered; /* with want_coverage: of the targets of these series */
 	uint64_t n_targets;
 };
 

@@ -128,6 +128,7 @@ static bool add_coverage(struct scrape_request *r)
 		.time_ns = r->out.time_ns,
 		.duration_ns = r->out.duration_ns,
 		.lost_ns = (int64_t)(r->lost_s * 1e9),
+		.n_cpus = scrape_vitals_cpus(&r->vitals),
 	};
 	r->out.coverage = &r->coverage;
 	r->out.n_coverage = 1;

@@ -15,6 +15,7 @@ static const struct {
 	{"overhead", "sonde_overhead_ratio", NULL, false},
 	{"coverage", "sonde_sampling_coverage_ratio", NULL, false},
 	{"hz", "sonde_profile_frequency_hz", NULL, false},
+	{"cpus", "sonde_cpus_online", NULL, false},
 	{"samples", "sonde_samples_taken", NULL, true},
 	{"ring_full", "sonde_samples_dropped", "ring_full", true},
 	{"scratch_busy", "sonde_samples_dropped", "scratch_busy", true},
@@ -97,6 +98,14 @@ uint32_t scrape_vitals_take(struct scrape_request *r)
 	now->known = ready;
 	now->is_taken = true;
 	return ready;
+}
+
+uint32_t scrape_vitals_cpus(const struct scrape_vitals *v)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (!strcmp(rows[i].key, "cpus") && v->known & 1U << i)
+			return v->value[i] <= UINT32_MAX ? (uint32_t)v->value[i] : 0;
+	return 0;
 }
 
 const char *scrape_vitals_name(size_t i, const char **ret_reason)

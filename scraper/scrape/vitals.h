@@ -11,7 +11,7 @@
 
 struct scrape_request;
 
-enum { SCRAPE_VITALS = 8 };
+enum { SCRAPE_VITALS = 9 };
 
 /* What an exporter said of itself: values by the table in vitals.c. */
 struct scrape_vitals {
@@ -24,5 +24,7 @@ struct scrape_vitals {
 enum scrape_reason scrape_vitals_read(struct scrape_request *r) _must_check_;
 /* Makes differences of what are totals, once for each request; returns which values there are now. */
 uint32_t scrape_vitals_take(struct scrape_request *r);
+/* How many CPUs the exporter's machine has; 0 unknown. */
+uint32_t scrape_vitals_cpus(const struct scrape_vitals *v);
 /* The series' name of a value, and its label `reason` or NULL. */
 const char *scrape_vitals_name(size_t i, const char **ret_reason);

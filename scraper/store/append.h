@@ -55,6 +55,7 @@ struct store_end {
 struct store_coverage {
 	const struct labels *labels;
 	int64_t time_ns, duration_ns, lost_ns;
+	uint32_t n_cpus; /* of the target's machine; 0 unknown */
 };
 
 /*

@@ -164,7 +164,7 @@ static int have_entry(struct store *s, struct head *h, const struct encode_entri
 	return r ? r : what != STORE_NEW;
 }
 
-/* A new entry without rows, its total not set yet; NULL when it is there already (*ret_r 0) or on failure. */
+/* A new entry without rows, its totals (e->cap apart) not set yet; NULL when it is there already (*ret_r 0) or on failure. */
 static int64_t *add_entry(struct store *s, struct head *h, struct encode_entries *e, int64_t stream,
 	int64_t time_ns, int *ret_r, struct errbuf *eb)
 {
@@ -227,7 +227,9 @@ static int gather_coverage(struct store *s, struct head *h, const struct store_s
 
 		if (!total)
 			continue;
-		*total = c->lost_ns;
+		total[0] = c->lost_ns;
+		if (e->n_values > 1)
+			total[e->cap] = c->n_cpus;
 		e->duration[e->n - 1] = c->duration_ns;
 		e->period[e->n - 1] = scrape->period;
 	}
@@ -248,7 +250,9 @@ int encode_prepare(struct encoder *e, struct store *s, struct head *h,
 	r = intern_scrape(&h->dict, &e->known, scrape, a, &ret->in, eb);
 	r = r ? r : entries_alloc(a, scrape->n_streams, scrape->n_columns, &ret->profiles);
 	r = r ? r : entries_alloc(a, scrape->n_gauges, 1, &ret->gauges);
-	r = r ? r : entries_alloc(a, scrape->n_coverage, 1, &ret->coverage);
+	r = r ? r
+	      : entries_alloc(
+			a, scrape->n_coverage, intern_coverage_columns(scrape), &ret->coverage);
 	r = r ? r : entries_alloc(a, scrape->n_ends, 1, &ret->ends);
 	r = r ? r : keep_new(s, h, scrape, &ret->in, &ret->profiles, &ret->n_rows, res, eb);
 	r = r ? r : gather_gauges(s, h, scrape, &ret->gauges, eb);

@@ -322,15 +322,25 @@ int64_t intern_end_stream(struct dict *d, const struct labels *labels, struct er
 	return intern_stream(d, intern_schema(d, STORE_GAUGES, "", "", &end, 1), labels, eb);
 }
 
+size_t intern_coverage_columns(const struct store_scrape *s)
+{
+	for (size_t i = 0; i < s->n_coverage; i++)
+		if (s->coverage[i].n_cpus)
+			return 2;
+	return 1;
+}
+
 int64_t intern_coverage_stream(struct dict *d, const struct store_scrape *s,
 	const struct labels *labels, struct errbuf *eb)
 {
-	static const struct store_column lost = {
-		.type = "lost", .unit = "nanoseconds", .kind = STORE_DELTA};
+	static const struct store_column columns[] = {
+		{.type = "lost", .unit = "nanoseconds", .kind = STORE_DELTA},
+		{.type = "cpus", .unit = "count", .kind = STORE_INSTANT}};
 
 	return intern_stream(d,
-		intern_schema(d, STORE_COVERAGE, s->period_type, s->period_unit, &lost, 1), labels,
-		eb);
+		intern_schema(d, STORE_COVERAGE, s->period_type, s->period_unit, columns,
+			intern_coverage_columns(s)),
+		labels, eb);
 }
 
 struct key {

@@ -25,5 +25,7 @@ int intern_scrape(struct dict *d, struct known *known, const struct store_scrape
 int64_t intern_gauge_stream(struct dict *d, const struct labels *labels, struct errbuf *eb);
 /* The stream that says when the one with these labels ended. */
 int64_t intern_end_stream(struct dict *d, const struct labels *labels, struct errbuf *eb);
+/* Its columns are the time lost and, in a scrape that knows it, the number of CPUs: 1 or 2 of them. */
+size_t intern_coverage_columns(const struct store_scrape *s);
 int64_t intern_coverage_stream(struct dict *d, const struct store_scrape *s,
 	const struct labels *labels, struct errbuf *eb);

@@ -311,7 +311,7 @@ class QueryTest(unittest.TestCase):
 
     def test_diff_refused(self):
         for params, text in (({'query_b': ''}, 'side b: the selector means 2 profile types'), ({'query_b': f'{CPU}{{', 'x': 1}, 'side b: query: '), ({'mode': 'x'}, 'mode'),
-                             ({'per': 'cpu-second'}, 'not stored'), ({'start_b': 'x'}, 'side b: start'),
+                             ({'per': 'cpu-second'}, 'side a: per: how many CPUs'), ({'start_b': 'x'}, 'side b: start'),
                              ({'query_b': 'p:samples:count:cpu:nanoseconds{}'}, 'different profile types')):
             r = self.scraper.get(url('/api/v1/diff', **{'query_a': f'{CPU}{{}}', 'query_b': f'{CPU}{{}}', 'start': self.time - 60, 'end': self.time + 3600, **params}))
             self.assertGreaterEqual(r.status, 400, params)

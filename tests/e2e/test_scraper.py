@@ -221,7 +221,7 @@ class FakeNode:
                 self.send_response(200)
                 if since and not since.startswith(fake.start_id + '.'):
                     self.send_header('Sonde-Restarted', '1')
-                for k, v in (('Sonde-Exporter', '0'), ('Sonde-Types', 'process_cpu=profile'), ('Sonde-Cursor', f'{fake.start_id}.{last}'),
+                for k, v in (('Sonde-Exporter', '0'), ('Sonde-Types', 'process_cpu=profile'), ('Sonde-Health', 'cpus=8'), ('Sonde-Cursor', f'{fake.start_id}.{last}'),
                              ('Sonde-Behind-Seconds', now - last), ('Content-Length', len(body)), ('Connection', 'close')):
                     self.send_header(k, str(v))
                 self.end_headers()
@@ -309,6 +309,13 @@ class Cursors(unittest.TestCase):
             for job in 'ab':
                 self.check_total(s, fake, CPU + f'{{job="{job}"}}')
             self.assertEqual({t['health'] for t in targets(s)}, {'up'})
+            with self.subTest('per CPU'):
+                query = urllib.parse.quote(CPU + '{job="a"}')
+                d = s.get(f'/api/v1/diff?query_a={query}&query_b={query}&seconds=600&per=cpu-second').json['data']
+                self.assertEqual(d['per'], 'cpu-second')
+                self.assertGreater(d['a']['covered_seconds'], 0)
+                self.assertAlmostEqual(d['a']['covered_cpu_seconds'], 8 * d['a']['covered_seconds'], places=3)
+                self.assertAlmostEqual(d['a']['scale'] * d['a']['covered_cpu_seconds'], 1, places=6)
 
     def test_restarted_exporter(self):
         fake = FakeNode()

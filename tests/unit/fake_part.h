@@ -52,6 +52,7 @@ struct record {
 	struct row *rows;
 	size_t n_rows;
 	double gauge;
+	int cpus; /* of COVERAGE */
 };
 
 static struct record records[MAX_PROFILES];
@@ -195,6 +196,8 @@ static void fake_profile(struct part *p, uint32_t stream, const struct record *r
 	p->profiles.first_row[at] = p->info.n_rows;
 	if (r->kind == STORE_GAUGE)
 		p->profiles.total[0][at] = gauge.i;
+	else if (r->kind == COVERAGE)
+		p->profiles.total[1][at] = r->cpus;
 	else
 		fake_rows(p, r, at);
 	st->min_time_ns = st->n_profiles ? MIN(st->min_time_ns, r->time) : r->time;

@@ -480,25 +480,47 @@ static void test_spread(void **state)
 }
 
 /* A series seen in two of the four scrapes of its target, and one whose target cannot be told. */
+static void check_coverage(const char *const selector, int64_t want, int64_t ns, int64_t cpu_ns)
+{
+	struct query_env env = {.parts = fakes, .n_parts = n_fakes};
+	struct query_selector s;
+	struct query_trees trees;
+	struct query_matrix m;
+
+	assert_int_equal(query_selector_parse(selector, &s, NULL), 0);
+	struct query_spec spec = {.selector = &s,
+		.want_coverage = true,
+		.start_ns = 200 * SEC,
+		.end_ns = 200 * SEC,
+		.step_ns = 150 * SEC,
+		.group = true};
+	assert_int_equal(query_over_time(&env, &spec, &m, NULL), 0);
+	assert_int_equal(m.n_lines, 1);
+	assert_true(m.lines[0].points[0].value == (double)want);
+	query_matrix_done(&m);
+	spec.start_ns = 0;
+	assert_int_equal(query_merge(&env, &spec, &trees, NULL), 0);
+	assert_int_equal(trees.groups[0].tree.total[0], want);
+	assert_int_equal(trees.covered.ns, ns);
+	assert_int_equal(trees.covered.cpu_ns, cpu_ns);
+	assert_int_equal(trees.groups[0].covered.ns, ns);
+	assert_int_equal(trees.groups[0].covered.cpu_ns, cpu_ns);
+	query_trees_done(&trees);
+	query_selector_done(&s);
+}
+
 static void test_coverage(void **state)
 {
-	static const struct {
-		const char *selector;
-		double want;
-	} cases[] = {
-		{"goroutine:samples:count:cpu:nanoseconds{job=\"api\"}", 10},
-		{"goroutine:samples:count:cpu:nanoseconds{job=\"db\"}", 20},
-		{"goroutine:samples:count:cpu:nanoseconds{}", 30},
-	};
-
 	(void)state;
 	n_records = 0;
 	n_fakes = 2;
-	for (int i = 0; i < 8; i++) {
+	for (int i = 0; i < 8; i++) { /* four seconds watched; the target's CPUs become four */
 		struct record *r = &records[n_records++];
 
 		*r = (struct record) {.part = (unsigned)i / 4,
 			.time = (100 + i / 2) * SEC,
+			.duration = i % 2 ? 0 : SEC,
+			.cpus = i < 4 ? 2 : 4,
 			.kind = i % 2 ? STORE_INSTANT : COVERAGE};
 		r->series.value[NAME] = "goroutine";
 		r->series.value[2] = "api";
@@ -514,28 +536,14 @@ static void test_coverage(void **state)
 	}
 	for (unsigned i = 0; i < n_fakes; i++)
 		fakes[i] = fake_new(i);
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct query_env env = {.parts = fakes, .n_parts = n_fakes};
-		struct query_selector selector;
-		struct query_trees trees;
-		struct query_matrix m;
-
-		assert_int_equal(query_selector_parse(cases[i].selector, &selector, NULL), 0);
-		struct query_spec spec = {.selector = &selector,
-			.start_ns = 200 * SEC,
-			.end_ns = 200 * SEC,
-			.step_ns = 150 * SEC,
-			.group = true};
-		assert_int_equal(query_over_time(&env, &spec, &m, NULL), 0);
-		assert_int_equal(m.n_lines, 1);
-		assert_true(m.lines[0].points[0].value == cases[i].want);
-		query_matrix_done(&m);
-		spec.start_ns = 0;
-		assert_int_equal(query_merge(&env, &spec, &trees, NULL), 0);
-		assert_int_equal(trees.groups[0].tree.total[0], (int64_t)cases[i].want);
-		query_trees_done(&trees);
-		query_selector_done(&selector);
-	}
+	check_coverage(
+		"goroutine:samples:count:cpu:nanoseconds{job=\"api\"}", 10, 4 * SEC, 12 * SEC);
+	check_coverage("goroutine:samples:count:cpu:nanoseconds{job=\"db\"}", 20, 0, 0);
+	check_coverage("goroutine:samples:count:cpu:nanoseconds{}", 30, 4 * SEC, 12 * SEC);
+	free(fakes[0]);
+	records[2].cpus = 0; /* this once it was not told */
+	fakes[0] = fake_new(0);
+	check_coverage("goroutine:samples:count:cpu:nanoseconds{}", 30, 4 * SEC, -1);
 	drop_records();
 }
 

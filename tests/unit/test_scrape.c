@@ -23,6 +23,7 @@ enum { MAX_RECORDS = 256, WAIT_MS = 60000 /* a machine may be slow */ };
 struct record {
 	char cursor_key[256], before[64], after[64];
 	size_t n_streams, n_rows, n_coverage;
+	uint32_t n_cpus;
 	int64_t total, lost_ns, duration_ns, time_ns;
 	char stream[1024];		 /* of stream 0, printed */
 	int up;				 /* −1: not reported */
@@ -214,7 +215,7 @@ static void node_profile(struct http_request *r, void *arg)
 	const char *since = http_request_param(r, "since"),
 		   *dot = since ? strrchr(since, '.') : NULL;
 	int span = atoi(http_request_param(r, "span")), first, last;
-	char cursor[64], behind[32], health[96];
+	char cursor[64], behind[32], health[128];
 	_cleanup_bytes_ struct bytes raw = {0};
 
 	pthread_mutex_lock(&e->lock);
@@ -233,8 +234,8 @@ static void node_profile(struct http_request *r, void *arg)
 	snprintf(cursor, sizeof(cursor), "%s.%d", e->start_id, last);
 	snprintf(behind, sizeof(behind), "%d", e->slot - last);
 	/* Two samples a slot, of which one in all was lost; the last name is of a newer exporter. */
-	snprintf(health, sizeof(health), "overhead=0.0025, samples=%d, ring_full=%d, news=1",
-		2 * last, last > 0);
+	snprintf(health, sizeof(health),
+		"overhead=0.0025, cpus=12, samples=%d, ring_full=%d, news=1", 2 * last, last > 0);
 	pthread_mutex_unlock(&e->lock);
 	http_reply_header(r, "Sonde-Exporter", "0.1");
 	http_reply_header(r, "Sonde-Types", "process_cpu=profile, offcpu=offcpu");
@@ -287,8 +288,10 @@ static int sink_append(
 		.dropped = -1};
 	rec->duration_ns = s->duration_ns;
 	rec->time_ns = s->time_ns;
-	if (s->n_coverage)
+	if (s->n_coverage) {
 		rec->lost_ns = s->coverage[0].lost_ns;
+		rec->n_cpus = s->coverage[0].n_cpus;
+	}
 	snprintf(rec->before, sizeof(rec->before), "%.*s", (int)s->cursor_before.len,
 		s->cursor_before.len ? (const char *)s->cursor_before.p : "");
 	snprintf(rec->after, sizeof(rec->after), "%.*s", (int)s->cursor_after.len,
@@ -537,6 +540,7 @@ static void test_cursor(void **state)
 	assert_int_equal(rec->total, 1);
 	assert_int_equal(rec->up, 1);
 	assert_int_equal(rec->n_coverage, 1);
+	assert_int_equal(rec->n_cpus, 12);
 	/* what the exporter said of itself; totals need a second answer */
 	assert_true(rec->overhead == 0.0025);
 	assert_true(rec->taken == -1 && rec->dropped == -1);

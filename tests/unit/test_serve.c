@@ -525,7 +525,7 @@ static void test_cursor_answers(void **state)
 	/* without coverage, which is not known yet */
 	assert_non_null(strstr((const char *)a.data, "\r\nSonde-Health: overhead=0.0"));
 	assert_non_null(strstr((const char *)a.data,
-		", ring_full=0, scratch_busy=0, held_full=0, log_full=0\r\n"));
+		", ring_full=0, scratch_busy=0, held_full=0, log_full=0, cpus=2\r\n"));
 	header_of(&a, "Content-Type", value);
 	assert_string_equal(value, "application/octet-stream");
 	header_of(&a, "Content-Encoding", value);
