@@ -129,6 +129,9 @@ static const struct option_spec specs[] = {
 			"of "
 			"what lies beneath DIR can then be read by who can reach the scraper, and "
 			"nothing else."},
+	{"symbols.source-max-bytes", OPTION_BYTES, FIELD(source_max_bytes), .value = "BYTES",
+		.fallback = "4MiB", .min = 1, .max = 1 << 30,
+		.help = "Source files that are larger are not shown."},
 	{"web.speedscope-dir", OPTION_STRING, FIELD(speedscope_dir), .value = "DIR",
 		.help = "The static files of speedscope (dist/release of its npm package), served "
 			"on /speedscope/: the web interface then opens profiles in it."},

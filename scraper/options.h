@@ -24,6 +24,7 @@ struct scraper_options {
 		query_threads;
 	int64_t query_timeout_ms;
 	const char *source_dir, *speedscope_dir;
+	uint64_t source_max_bytes;
 	const char *log_level, *log_format;
 };
 

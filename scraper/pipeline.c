@@ -195,6 +195,7 @@ static int make_api(struct scraper_pipeline *p, struct errbuf *eb)
 		.enable_admin = p->o->enable_admin,
 		.version = version_number(),
 		.source_dir = p->o->source_dir,
+		.max_source_bytes = p->o->source_max_bytes,
 		.speedscope_dir = p->o->speedscope_dir,
 		.route_prefix = p->route_prefix,
 		.query_timeout_ms = p->o->query_timeout_ms,

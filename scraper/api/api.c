@@ -119,6 +119,8 @@ int api_new(const struct api_options *o, struct api **ret, struct errbuf *eb)
 		a->o.max_nodes = 1048576;
 	if (!a->o.route_prefix)
 		a->o.route_prefix = "";
+	if (!a->o.max_source_bytes)
+		a->o.max_source_bytes = 4 << 20;
 	if (!a->o.max_body_bytes)
 		a->o.max_body_bytes = 32 << 20;
 	if (!a->o.max_inflated_bytes)
@@ -142,6 +144,9 @@ int api_new(const struct api_options *o, struct api **ret, struct errbuf *eb)
 		a->duration = metrics_histogram(o->metrics, "sonde_query_duration_seconds",
 			"Time from a query's parameters to its reply.", "endpoint", duration_bounds,
 			ARRAY_SIZE(duration_bounds));
+		a->sources_too_large =
+			metric_only(metrics_counter(o->metrics, "sonde_sources_too_large_total",
+				"Source files that --symbols.source-max-bytes refused.", NULL));
 		a->rows = metric_only(metrics_counter(
 			o->metrics, "sonde_query_rows_total", "Rows read by queries.", NULL));
 		a->profiles = metric_only(metrics_counter(o->metrics, "sonde_query_profiles_total",

@@ -89,6 +89,7 @@ struct api_options {
 	const char *version;
 	const char *route_prefix;   /* as the server's */
 	const char *source_dir;	    /* --symbols.source-dir; NULL: no text of source files */
+	uint64_t max_source_bytes;  /* of a file there, --symbols.source-max-bytes; 0: 4 MiB */
 	const char *speedscope_dir; /* --web.speedscope-dir; NULL: it is not served */
 	struct fs *fs;		    /* for settings_path */
 	const char *

@@ -17,7 +17,7 @@ struct api {
 	pthread_rwlock_t lock; /* held for reading while a query uses the store */
 	struct store *store;
 	struct metric *queries, *failures, *duration;
-	struct metric_cell *rows, *profiles, *imports;
+	struct metric_cell *rows, *profiles, *imports, *sources_too_large;
 	struct metric *import_failures;
 	struct answers *answers;
 	pthread_mutex_t settings_lock; /* the settings file is read and written whole */

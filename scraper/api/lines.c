@@ -6,9 +6,8 @@
 #include "lib/base/fs.h"
 #include "lib/base/table.h"
 #include "scraper/api/api_impl.h"
+#include <inttypes.h>
 #include <string.h>
-
-enum { SOURCE_MAX_BYTES = 4 << 20 };
 
 /* One line of a file. */
 struct line {
@@ -224,7 +223,7 @@ void api_lines(struct http_request *r, void *arg)
  * Files are recorded with the paths of the machine that compiled them: the longest end of the path that is there counts. *ret_path points
  * into `file`.
  */
-static int read_source(const char *dir, const char *file, struct bytes *ret, const char **ret_path,
+static int read_source(struct api *a, const char *file, struct bytes *ret, const char **ret_path,
 	struct errbuf *eb)
 {
 	int r = -ENOENT;
@@ -235,7 +234,13 @@ static int read_source(const char *dir, const char *file, struct bytes *ret, con
 			break;
 		*ret_path = at;
 		bytes_reset(ret);
-		r = fs_read_beneath(dir, at, SOURCE_MAX_BYTES, ret, eb);
+		r = fs_read_beneath(a->o.source_dir, at, a->o.max_source_bytes, ret, eb);
+	}
+	if (r == -EFBIG) {
+		if (a->sources_too_large)
+			metric_inc(a->sources_too_large);
+		return err_set(eb, r, "file: %s is larger than --symbols.source-max-bytes=%" PRIu64,
+			*ret_path, a->o.max_source_bytes);
 	}
 	return r == -ENOENT
 		       ? err_set(eb, r, "file: no end of this path is below --symbols.source-dir")
@@ -258,7 +263,7 @@ void api_source(struct http_request *r, void *arg)
 	else if (!a->o.source_dir || !*a->o.source_dir)
 		e = err_set(&eb, -ENOENT, "the scraper was started without --symbols.source-dir");
 	else
-		e = read_source(a->o.source_dir, file, &text, &path, &eb);
+		e = read_source(a, file, &text, &path, &eb);
 	if (e) {
 		api_reply_error(r, API_JSON, e == -EACCES ? -EPERM : e, eb.text);
 		return;

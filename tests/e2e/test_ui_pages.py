@@ -56,6 +56,8 @@ class UiPagesTest(unittest.TestCase):
         os.makedirs(f'{cls.scratch}/sources/src')
         with open(f'{cls.scratch}/sources/src/app.c', 'w') as f:
             f.write(''.join(f'line {i} <i>of</i> app.c\n' for i in range(1, 31)))
+        with open(f'{cls.scratch}/sources/src/large.c', 'w') as f:
+            f.write('// ' * 2000)
         with open(f'{cls.scratch}/secret.c', 'w') as f:
             f.write('secret\n')
         os.symlink(f'{cls.scratch}/secret.c', f'{cls.scratch}/sources/src/link.c')
@@ -66,7 +68,7 @@ class UiPagesTest(unittest.TestCase):
             with open(f'{cls.scratch}/speedscope/{name}', 'w') as f:
                 f.write(text)
         cls.scraper = scraper(CONFIG.format(target=cls.target.address), f'--symbols.source-dir={cls.scratch}/sources',
-                              f'--web.speedscope-dir={cls.scratch}/speedscope', data=data)
+                              f'--web.speedscope-dir={cls.scratch}/speedscope', '--symbols.source-max-bytes=4KiB', data=data)
         cls.addClassCleanup(cls.scraper.__exit__, None, None, None)
         s = cls.scraper
         with scraper('scrape_configs: []\n') as bare:
@@ -129,6 +131,9 @@ class UiPagesTest(unittest.TestCase):
                 self.assertEqual(r.status, 404, r.text)
                 self.assertNotIn('secret\n', r.text)
         self.assertEqual(s.get('/api/v1/source').status, 400)
+        refused = s.get('/api/v1/source?file=src/large.c')
+        self.assertEqual((refused.status, 'src/large.c is larger than --symbols.source-max-bytes=4096' in refused.text), (422, True), refused.text)
+        self.assertEqual(s.metrics()['sonde_sources_too_large_total'], 1)
         self.assertEqual(s.get('/speedscope/../secret.c').status, 404)
         self.assertEqual(s.get('/speedscope/%2e%2e/secret.c').status, 404)
         self.assertEqual(s.get('/speedscope/none.js').status, 404)

@@ -298,6 +298,7 @@ export class FlamePanel {
 	private drawViews(): void {
 		const mode = this.p.get('view') ?? 'both', focus = this.p.get('sandwich'), t = this.shown!;
 		this.panel.body.dataset.view = mode;
+		this.panel.body.dataset.side = this.source!.side ? 'diff' : '';
 		this.tableSide.hidden = mode === 'flame';
 		this.graph.hidden = mode === 'table';
 		const f = focus === null ? -1 : t.functions.name.indexOf(focus);
