@@ -10,6 +10,7 @@
 #include "lib/base/alloc.h"
 #include "lib/base/cursor.h"
 #include "lib/base/hash.h"
+#include "lib/base/log.h"
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,9 +80,19 @@ static void note_failure_locked(struct binary_registry *r, const struct stat *st
 		*until = (uint64_t)(now_ns + BINARY_SKIP_FAILED_NS);
 }
 
+/* A file that is no ELF file is nothing to worry about; one that costs its parser its life is. */
+static void log_failure(const struct entry *e, const struct parser_reply *reply)
+{
+	if (reply->status == PARSER_REFUSED)
+		LOG_RATED(LOG_DEBUG, "no symbols of %s: %s", e->path, reply->text);
+	else
+		LOG_RATED(LOG_WARN, "no symbols of %s: parser %s", e->path,
+			parser_status_name(reply->status));
+}
+
 /* One question to the parser. The answer's descriptor, or -errno after counting. */
-static int ask(struct binary_registry *r, enum parser_op op, const struct parser_inputs *in,
-	struct outcome *out)
+static int ask(struct binary_registry *r, enum parser_op op, const struct entry *e,
+	const struct parser_inputs *in, struct outcome *out)
 {
 	struct parser_reply reply;
 	const int fds[] = {in->fd, in->debug_fd};
@@ -96,8 +107,11 @@ static int ask(struct binary_registry *r, enum parser_op op, const struct parser
 		return answer;
 	if (answer >= 0)
 		close(answer);
+	if (reply.status == PARSER_OK)
+		reply.status = PARSER_FAILED;
+	log_failure(e, &reply);
 	pthread_mutex_lock(&r->mutex);
-	r->stats.parse_failed[reply.status == PARSER_OK ? PARSER_FAILED : reply.status]++;
+	r->stats.parse_failed[reply.status]++;
 	pthread_mutex_unlock(&r->mutex);
 	return reply.status == PARSER_FAILED ? -EAGAIN : -EBADMSG;
 }
@@ -130,7 +144,7 @@ static int read_description(int fd, struct parser_description *ret)
 static int identify(struct binary_registry *r, int fd, const struct entry *e, struct outcome *out)
 {
 	const struct parser_inputs in = {.fd = fd, .debug_fd = -1};
-	_cleanup_close_ int answer = ask(r, PARSER_IDENTIFY, &in, out);
+	_cleanup_close_ int answer = ask(r, PARSER_IDENTIFY, e, &in, out);
 	const uint8_t *build_id = out->file.identity.build_id;
 
 	if (answer < 0)
@@ -174,7 +188,7 @@ static int compile(struct binary_registry *r, uint32_t id, const struct entry *e
 	const struct parser_finder finder = {.find = binary_open_link, .ctx = &source};
 	const struct parser_inputs inputs = {
 		.fd = in->fd, .debug_fd = in->debug_fd, .finder = &finder};
-	_cleanup_close_ int answer = ask(r, PARSER_COMPILE, &inputs, out);
+	_cleanup_close_ int answer = ask(r, PARSER_COMPILE, entry, &inputs, out);
 	int e;
 
 	if (answer < 0)
@@ -244,26 +258,26 @@ static bool is_slow(struct binary_registry *r, const struct binary_inputs *in)
 	return in_debt || in->st.st_size >= BINARY_SLOW_BYTES;
 }
 
-static int make_rows(
-	struct binary_registry *r, uint32_t id, const struct binary_inputs *in, struct outcome *out)
+static int make_rows(struct binary_registry *r, uint32_t id, const struct entry *e,
+	const struct binary_inputs *in, struct outcome *out)
 {
 	const struct parser_inputs inputs = {.fd = in->fd, .debug_fd = in->debug_fd};
-	_cleanup_close_ int answer = ask(r, PARSER_ROWS, &inputs, out);
+	_cleanup_close_ int answer = ask(r, PARSER_ROWS, e, &inputs, out);
 	struct symbol_file rows;
-	int e;
+	int error;
 
 	if (answer < 0)
 		return answer;
-	e = map_answer(answer, out, &rows);
-	if (e == 0) {
+	error = map_answer(answer, out, &rows);
+	if (error == 0) {
 		r->o.rows(r->o.hook_ctx, id, &rows);
 		symbol_file_unmap(&rows);
 	}
 	pthread_mutex_lock(&r->mutex);
-	r->stats.rows_first += e == 0;
-	r->stats.invalid += e < 0;
+	r->stats.rows_first += error == 0;
+	r->stats.invalid += error < 0;
 	pthread_mutex_unlock(&r->mutex);
-	return e;
+	return error;
 }
 
 /* What was opened stays open until its turn comes: its process may be gone by then. */
@@ -305,7 +319,7 @@ static void begin_work(
 		return;
 	}
 	if (!r->o.has_rows(r->o.hook_ctx, id, out->file.identity.content_id))
-		out->error = make_rows(r, id, &in, out);
+		out->error = make_rows(r, id, e, &in, out);
 	if (out->error == 0)
 		out->later = keep(&in, out);
 }

@@ -11,6 +11,20 @@
 
 enum { GRACE_MS = 1000, MAX_LINKS_ASKED = 1 << 17 };
 
+const char *parser_status_name(enum parser_status status)
+{
+	static const char *const names[PARSER_N_STATUS] = {
+		[PARSER_OK] = "ok",
+		[PARSER_REFUSED] = "refused",
+		[PARSER_NO_MEMORY] = "no_memory",
+		[PARSER_TIMEOUT] = "timeout",
+		[PARSER_CRASHED] = "crashed",
+		[PARSER_FAILED] = "failed",
+	};
+
+	return names[status];
+}
+
 static int send_request(int parser_fd, enum parser_op op, uint32_t timeout_ms, int reply_fd,
 	const int *inputs, size_t n_inputs, int links_fd)
 {

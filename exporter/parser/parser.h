@@ -114,6 +114,8 @@ enum parser_status {
 	PARSER_FAILED = 5,    /* the zygote could not start it, or is gone */
 };
 enum { PARSER_N_STATUS = PARSER_FAILED + 1 };
+/* "refused" …; of PARSER_OK "ok". */
+const char *parser_status_name(enum parser_status status);
 
 struct parser_reply {
 	uint32_t magic;

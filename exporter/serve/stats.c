@@ -260,8 +260,6 @@ static void write_fetches(struct metrics_writer *w, const struct binary_stats *b
 
 static void collect_binary(struct metrics_writer *w, struct binary_registry *registry)
 {
-	static const char *const reasons[PARSER_N_STATUS] = {
-		NULL, "refused", "no_memory", "timeout", "crashed", "failed"};
 	static const char *const results[BINARY_N_DEBUG] = {
 		[BINARY_DEBUG_USED] = "used",
 		[BINARY_DEBUG_MISMATCH] = "mismatch",
@@ -283,8 +281,8 @@ static void collect_binary(struct metrics_writer *w, struct binary_registry *reg
 		"Binaries whose unwind rows were made before their names.", b.rows_first);
 	metrics_write_family(w, METRIC_COUNTER, "sonde_symbol_file_failures_total",
 		"Symbol files that could not be had.");
-	for (size_t i = 1; i < ARRAY_SIZE(reasons); i++)
-		metrics_write(w, (double)b.parse_failed[i], "reason", reasons[i], NULL);
+	for (int i = PARSER_OK + 1; i < PARSER_N_STATUS; i++)
+		metrics_write(w, (double)b.parse_failed[i], "reason", parser_status_name(i), NULL);
 	metrics_write(w, (double)b.open_failed, "reason", "open", NULL);
 	metrics_write(w, (double)b.invalid, "reason", "invalid", NULL);
 	metrics_write(w, (double)b.skipped, "reason", "failed_lately", NULL);
