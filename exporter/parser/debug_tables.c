@@ -90,27 +90,38 @@ bool debug_tables_is_code(const struct debug_tables *t, uint64_t start, uint64_t
 	return false;
 }
 
+static inline bool is_place(
+	const struct debug_row *row, uint32_t file, uint32_t line, uint32_t column)
+{
+	return row->line == line && row->file == file &&
+	       row->column == MIN(column, (uint32_t)MAX_COLUMN);
+}
+
 void debug_tables_row(
 	struct debug_tables *t, uint64_t vaddr, uint32_t file, uint32_t line, uint32_t column)
 {
 	uint64_t rel = vaddr - t->base;
-	struct debug_row row = {.addr = (uint32_t)rel,
-		.file = file,
-		.line = line,
-		.column = (uint16_t)MIN(column, (uint32_t)MAX_COLUMN)};
-	struct debug_row *last = t->n_rows > t->n_closed_rows ? &t->rows[t->n_rows - 1] : NULL;
+	size_t n = t->n_rows;
+	struct debug_row *row;
 
 	/* What is not code is never found; the end tells whether the whole sequence is. */
-	if (vaddr < t->base || rel >= UINT32_MAX || (last && row.addr < last->addr))
+	if (vaddr < t->base || rel >= UINT32_MAX)
 		return;
-	if (last && last->addr == row.addr) {
-		*last = row;
-		return;
+	if (n > t->n_closed_rows) {
+		row = &t->rows[n - 1];
+		if (rel < row->addr || (rel != row->addr && is_place(row, file, line, column)))
+			return;
+		n -= rel == row->addr;
 	}
-	if (last && last->file == file && last->line == line && last->column == row.column)
+	if (!grow(t, &t->rows, &t->cap_rows, n, sizeof(*t->rows)))
 		return;
-	if (grow(t, &t->rows, &t->cap_rows, t->n_rows, sizeof(*t->rows)))
-		t->rows[t->n_rows++] = row;
+	row = &t->rows[n];
+	row->addr = (uint32_t)rel;
+	row->file = file;
+	row->line = line;
+	row->column = (uint16_t)MIN(column, (uint32_t)MAX_COLUMN);
+	row->end = 0;
+	t->n_rows = n + 1;
 }
 
 void debug_tables_point(

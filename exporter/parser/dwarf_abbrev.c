@@ -83,6 +83,34 @@ static uint32_t skip_of(const struct dwarf_unit *u, uint32_t form)
 	return n << SKIP_SHIFT | SKIP_FIXED;
 }
 
+static enum dwarf_slot slot_of(uint64_t name)
+{
+	switch (name) {
+	case DW_AT_low_pc: return DWARF_LOW_PC;
+	case DW_AT_high_pc: return DWARF_HIGH_PC;
+	case DW_AT_ranges: return DWARF_RANGE_LIST;
+	case DW_AT_abstract_origin: return DWARF_ORIGIN;
+	case DW_AT_specification: return DWARF_SPECIFICATION;
+	case DW_AT_name: return DWARF_NAME;
+	case DW_AT_linkage_name:
+	case DW_AT_MIPS_linkage_name: return DWARF_LINKAGE_NAME;
+	case DW_AT_decl_file: return DWARF_DECL_FILE;
+	case DW_AT_decl_line: return DWARF_DECL_LINE;
+	case DW_AT_call_file: return DWARF_CALL_FILE;
+	case DW_AT_call_line: return DWARF_CALL_LINE;
+	case DW_AT_call_column: return DWARF_CALL_COLUMN;
+	default: return DWARF_NOT_WANTED;
+	}
+}
+
+/* The bytes of a form whose value is a number of that many; 0: of others. */
+static uint8_t number_bytes(uint32_t form, uint32_t skip)
+{
+	uint32_t n = skip >> SKIP_SHIFT;
+
+	return (skip & SKIP_MASK) == SKIP_FIXED && form != DW_FORM_data16 ? (uint8_t)n : 0;
+}
+
 static int add_skip(struct dwarf_abbrevs *t, struct dwarf_abbrev *a, uint32_t skip)
 {
 	uint32_t *last = a->n_skips ? &t->skips[t->n_skips - 1] : NULL;
@@ -104,12 +132,20 @@ static int add_skip(struct dwarf_abbrevs *t, struct dwarf_abbrev *a, uint32_t sk
 	return 0;
 }
 
+/* True when all attributes so far take a number of bytes that is known: then one step is over them. */
+static bool all_fixed(const struct dwarf_abbrevs *t, const struct dwarf_abbrev *a)
+{
+	return !a->n_skips ||
+	       (a->n_skips == 1 && (t->skips[t->n_skips - 1] & SKIP_MASK) == SKIP_FIXED);
+}
+
 static int read_attrs(const struct dwarf_unit *u, struct cursor *c, struct dwarf_abbrevs *t,
 	struct dwarf_abbrev *a)
 {
 	for (;;) {
 		uint64_t name = cursor_varint(c), form = cursor_varint(c);
 		struct dwarf_attr *attr;
+		uint32_t skip;
 		int r;
 
 		if (c->error || (!name && !form))
@@ -121,12 +157,19 @@ static int read_attrs(const struct dwarf_unit *u, struct cursor *c, struct dwarf
 			return r;
 		attr = &t->attrs[t->n_attrs++];
 		a->n_attrs++;
-		*attr = (struct dwarf_attr) {.name = (uint16_t)name, .form = (uint16_t)form};
+		skip = skip_of(u, (uint32_t)form);
+		*attr = (struct dwarf_attr) {.name = (uint16_t)name,
+			.form = (uint16_t)form,
+			.slot = slot_of(name),
+			.bytes = number_bytes((uint32_t)form, skip)};
 		if (form == DW_FORM_implicit_const)
 			attr->implicit = cursor_sleb(c);
 		a->has_pc |= name == DW_AT_low_pc || name == DW_AT_ranges;
-		a->has_sibling |= name == DW_AT_sibling;
-		r = add_skip(t, a, skip_of(u, (uint32_t)form));
+		if (name == DW_AT_sibling && form == DW_FORM_ref4 && all_fixed(t, a)) {
+			a->has_sibling = true;
+			a->sibling_off = a->n_skips ? t->skips[t->n_skips - 1] >> SKIP_SHIFT : 0;
+		}
+		r = add_skip(t, a, skip);
 		if (r < 0)
 			return r;
 	}
@@ -231,5 +274,20 @@ void dwarf_skip_entry(
 		case SKIP_BLOCK: cursor_skip(c, cursor_varint(c)); break;
 		default: cursor_fail(c); break; /* DW_FORM_indirect is not seen in practice */
 		}
+	}
+}
+
+void dwarf_read_entry(const struct dwarf_unit *u, const struct dwarf_abbrevs *t,
+	const struct dwarf_abbrev *abbrev, struct cursor *c, struct dwarf_entry *ret)
+{
+	const struct dwarf_attr *attr = t->attrs + abbrev->first_attr;
+
+	*ret = (struct dwarf_entry) {.values = {{0}}};
+	for (uint32_t i = 0; i < abbrev->n_attrs && !c->error; i++, attr++) {
+		if (attr->bytes)
+			ret->values[attr->slot] = (struct dwarf_value) {
+				.u = cursor_le(c, attr->bytes), .form = attr->form};
+		else
+			ret->values[attr->slot] = dwarf_read_form(u, c, attr->form, attr->implicit);
 	}
 }

@@ -36,17 +36,43 @@ struct dwarf_value {
 	uint32_t form; /* 0: the attribute is not there */
 };
 
+/* Attributes of functions and inlined calls, where struct dwarf_entry has them. */
+enum dwarf_slot {
+	DWARF_NOT_WANTED,
+	DWARF_LOW_PC,
+	DWARF_HIGH_PC,
+	DWARF_RANGE_LIST,
+	DWARF_ORIGIN,
+	DWARF_SPECIFICATION,
+	DWARF_NAME,
+	DWARF_LINKAGE_NAME,
+	DWARF_DECL_FILE,
+	DWARF_DECL_LINE,
+	DWARF_CALL_FILE,
+	DWARF_CALL_LINE,
+	DWARF_CALL_COLUMN,
+	DWARF_N_SLOTS
+};
+
 struct dwarf_attr {
 	uint16_t name, form;
+	uint8_t slot;  /* enum dwarf_slot */
+	uint8_t bytes; /* of a value that is a number of 1 to 8 bytes; 0: another form */
 	int64_t implicit;
+};
+
+struct dwarf_entry {
+	struct dwarf_value values[DWARF_N_SLOTS];
 };
 
 struct dwarf_abbrev {
 	uint64_t code;
 	uint32_t first_attr, n_attrs;
 	uint32_t first_skip, n_skips; /* how to get over an entry without looking at it */
+	uint32_t sibling_off;	      /* of DW_AT_sibling, as DW_FORM_ref4, in the values */
 	uint16_t tag;
-	bool has_children, has_pc, has_sibling;
+	bool has_children, has_pc;
+	bool has_sibling; /* at sibling_off */
 };
 
 /* The abbreviations at one offset, as units of one shape read them. */
@@ -124,6 +150,9 @@ const struct dwarf_abbrev *dwarf_abbrev_find(const struct dwarf_abbrevs *a, uint
 void dwarf_skip_entry(
 	const struct dwarf_abbrevs *a, const struct dwarf_abbrev *abbrev, struct cursor *c);
 
+/* Reads all values of an entry, whose code has been read. */
+void dwarf_read_entry(const struct dwarf_unit *u, const struct dwarf_abbrevs *t,
+	const struct dwarf_abbrev *abbrev, struct cursor *c, struct dwarf_entry *ret);
 /* Reads one value; the cursor's error is set when it is malformed or of an unknown form. */
 struct dwarf_value dwarf_read_form(
 	const struct dwarf_unit *u, struct cursor *c, uint32_t form, int64_t implicit);

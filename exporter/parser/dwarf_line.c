@@ -251,7 +251,21 @@ struct line_state {
 	uint64_t file;
 	uint32_t line, column;
 	bool dead; /* the sequence is of code that the linker dropped */
+	/* The row to write once one has another address: of several at one the last counts, and gcc writes many. */
+	bool has_row;
+	struct {
+		uint64_t addr, file;
+		uint32_t line, column;
+	} row;
 };
+
+static void flush_row(struct line_state *s)
+{
+	if (s->has_row)
+		debug_tables_row(s->t, s->row.addr, dwarf_program_file(s->p, s->row.file, s->t),
+			s->row.line, s->row.column);
+	s->has_row = false;
+}
 
 static void reset(struct line_state *s)
 {
@@ -264,9 +278,15 @@ static void reset(struct line_state *s)
 
 static void put_row(struct line_state *s)
 {
-	if (!s->dead)
-		debug_tables_row(
-			s->t, s->addr, dwarf_program_file(s->p, s->file, s->t), s->line, s->column);
+	if (s->dead)
+		return;
+	if (s->row.addr != s->addr)
+		flush_row(s);
+	s->has_row = true;
+	s->row.addr = s->addr;
+	s->row.file = s->file;
+	s->row.line = s->line;
+	s->row.column = s->column;
 }
 
 static void run_extended(struct line_state *s, struct cursor *c)
@@ -276,6 +296,7 @@ static void run_extended(struct line_state *s, struct cursor *c)
 
 	switch (cursor_u8(&sub)) {
 	case DW_LNE_end_sequence:
+		flush_row(s);
 		if (!s->dead)
 			debug_tables_end_sequence(s->t, s->addr);
 		reset(s);

@@ -12,51 +12,6 @@
 
 enum { MAX_ORIGINS = 16, MAX_DEPTH = 1 << 16 };
 
-/* What of an entry matters. */
-struct entry {
-	struct dwarf_value low_pc, high_pc, ranges, origin, specification, name, linkage_name;
-	uint64_t decl_file, decl_line, call_file, call_line, call_column, sibling;
-	bool has_decl_file, has_decl_line;
-};
-
-static void take_attr(struct entry *e, uint16_t name, struct dwarf_value v)
-{
-	switch (name) {
-	case DW_AT_low_pc: e->low_pc = v; break;
-	case DW_AT_high_pc: e->high_pc = v; break;
-	case DW_AT_ranges: e->ranges = v; break;
-	case DW_AT_abstract_origin: e->origin = v; break;
-	case DW_AT_specification: e->specification = v; break;
-	case DW_AT_name: e->name = v; break;
-	case DW_AT_linkage_name:
-	case DW_AT_MIPS_linkage_name: e->linkage_name = v; break;
-	case DW_AT_decl_file:
-		e->decl_file = v.u;
-		e->has_decl_file = true;
-		break;
-	case DW_AT_decl_line:
-		e->decl_line = v.u;
-		e->has_decl_line = true;
-		break;
-	case DW_AT_call_file: e->call_file = v.u; break;
-	case DW_AT_call_line: e->call_line = v.u; break;
-	case DW_AT_call_column: e->call_column = v.u; break;
-	case DW_AT_sibling: e->sibling = v.u; break;
-	default: break;
-	}
-}
-
-static void read_entry(const struct dwarf_unit *u, const struct dwarf_abbrevs *abbrevs,
-	const struct dwarf_abbrev *a, struct cursor *c, struct entry *ret)
-{
-	*ret = (struct entry) {.sibling = 0};
-	for (uint32_t i = 0; i < a->n_attrs && !c->error; i++) {
-		const struct dwarf_attr *attr = &abbrevs->attrs[a->first_attr + i];
-
-		take_attr(ret, attr->name, dwarf_read_form(u, c, attr->form, attr->implicit));
-	}
-}
-
 static uint32_t to_u32(uint64_t v)
 {
 	return (uint32_t)MIN(v, (uint64_t)UINT32_MAX);
@@ -64,7 +19,7 @@ static uint32_t to_u32(uint64_t v)
 
 /* The entry at an offset of a file; false when there is none. */
 static bool entry_at(
-	struct dwarf_file *d, uint64_t off, struct dwarf_unit **ret_unit, struct entry *ret)
+	struct dwarf_file *d, uint64_t off, struct dwarf_unit **ret_unit, struct dwarf_entry *ret)
 {
 	struct dwarf_unit *u = dwarf_unit_at(d, off);
 	struct cursor c = dwarf_cursor(d, DWARF_INFO, off);
@@ -78,7 +33,7 @@ static bool entry_at(
 	a = abbrevs ? dwarf_abbrev_find(abbrevs, cursor_varint(&c)) : NULL;
 	if (!a)
 		return false;
-	read_entry(u, abbrevs, a, &c, ret);
+	dwarf_read_entry(u, abbrevs, a, &c, ret);
 	*ret_unit = u;
 	return !c.error;
 }
@@ -93,20 +48,22 @@ static uint32_t make_function(struct dwarf_file *d, uint64_t off, struct debug_t
 
 	for (int i = 0; i < MAX_ORIGINS; i++) {
 		struct dwarf_unit *u = NULL;
-		struct entry e;
+		struct dwarf_entry e;
+		const struct dwarf_value *v = e.values;
 
 		if (!entry_at(d, off, &u, &e))
 			break;
-		name = name ? name : dwarf_string(u, e.name);
-		linkage_name = linkage_name ? linkage_name : dwarf_string(u, e.linkage_name);
-		if (!has_file && e.has_decl_file) {
+		name = name ? name : dwarf_string(u, v[DWARF_NAME]);
+		linkage_name = linkage_name ? linkage_name : dwarf_string(u, v[DWARF_LINKAGE_NAME]);
+		if (!has_file && v[DWARF_DECL_FILE].form) {
 			file = dwarf_program_file(
-				dwarf_program_of(dwarf_skeleton_of(u)), e.decl_file, t);
+				dwarf_program_of(dwarf_skeleton_of(u)), v[DWARF_DECL_FILE].u, t);
 			has_file = true;
 		}
-		line = has_line ? line : to_u32(e.decl_line);
-		has_line |= e.has_decl_line;
-		if (!dwarf_reference(u, e.origin.form ? e.origin : e.specification, &d, &off))
+		line = has_line ? line : to_u32(v[DWARF_DECL_LINE].u);
+		has_line |= v[DWARF_DECL_LINE].form != 0;
+		if (!dwarf_reference(u,
+			    v[v[DWARF_ORIGIN].form ? DWARF_ORIGIN : DWARF_SPECIFICATION], &d, &off))
 			break;
 	}
 	best = linkage_name && *linkage_name ? linkage_name : name;
@@ -130,20 +87,21 @@ static uint32_t function_at(struct dwarf_file *d, uint64_t off, struct debug_tab
 }
 
 static void each_range(
-	const struct dwarf_unit *u, const struct entry *e, dwarf_range_fn *fn, void *arg)
+	const struct dwarf_unit *u, const struct dwarf_entry *e, dwarf_range_fn *fn, void *arg)
 {
+	const struct dwarf_value *high_pc = &e->values[DWARF_HIGH_PC];
 	uint64_t low, high;
 
-	if (e->ranges.form) {
-		dwarf_ranges(u, e->ranges, fn, arg);
+	if (e->values[DWARF_RANGE_LIST].form) {
+		dwarf_ranges(u, e->values[DWARF_RANGE_LIST], fn, arg);
 		return;
 	}
-	if (!e->high_pc.form || !dwarf_address(u, e->low_pc, &low))
+	if (!high_pc->form || !dwarf_address(u, e->values[DWARF_LOW_PC], &low))
 		return;
-	if (dwarf_is_address(e->high_pc.form)) {
-		if (!dwarf_address(u, e->high_pc, &high))
+	if (dwarf_is_address(high_pc->form)) {
+		if (!dwarf_address(u, *high_pc, &high))
 			return;
-	} else if (__builtin_add_overflow(low, e->high_pc.u, &high)) {
+	} else if (__builtin_add_overflow(low, high_pc->u, &high)) {
 		return;
 	}
 	if (low < high)
@@ -161,7 +119,7 @@ struct walk {
 /* An entry on its way to a scope, which is made at its first range of code. */
 struct scope_sink {
 	struct walk *w;
-	const struct entry *e;
+	const struct dwarf_entry *e;
 	uint64_t off;
 	uint32_t parent, scope; /* scope DEBUG_NO_SCOPE: not made yet */
 	bool inlined;
@@ -170,17 +128,19 @@ struct scope_sink {
 static uint32_t make_scope(const struct scope_sink *s)
 {
 	struct dwarf_unit *u = s->w->u, *lines = dwarf_skeleton_of(u);
+	const struct dwarf_value *v = s->e->values;
 	struct dwarf_file *d = u->file;
 	uint64_t off = s->off;
 	uint32_t call_file = DEBUG_NO_FILE;
 
 	/* All copies of one function share its record. */
-	if (s->e->origin.form && !dwarf_reference(u, s->e->origin, &d, &off))
+	if (v[DWARF_ORIGIN].form && !dwarf_reference(u, v[DWARF_ORIGIN], &d, &off))
 		return DEBUG_NO_SCOPE;
 	if (s->inlined)
-		call_file = dwarf_program_file(dwarf_program_of(lines), s->e->call_file, s->w->t);
+		call_file =
+			dwarf_program_file(dwarf_program_of(lines), v[DWARF_CALL_FILE].u, s->w->t);
 	return debug_tables_scope(s->w->t, s->parent, function_at(d, off, s->w->t), call_file,
-		to_u32(s->e->call_line), to_u32(s->e->call_column));
+		to_u32(v[DWARF_CALL_LINE].u), to_u32(v[DWARF_CALL_COLUMN].u));
 }
 
 static void add_range(void *arg, uint64_t start, uint64_t end)
@@ -197,7 +157,7 @@ static void add_range(void *arg, uint64_t start, uint64_t end)
 
 /* The scope of an entry that has code; `parent` when it has none here. */
 static uint32_t add_scope(
-	struct walk *w, const struct entry *e, uint64_t off, bool inlined, uint32_t parent)
+	struct walk *w, const struct dwarf_entry *e, uint64_t off, bool inlined, uint32_t parent)
 {
 	struct scope_sink sink = {.w = w,
 		.e = e,
@@ -212,11 +172,34 @@ static uint32_t add_scope(
 	return sink.scope == DEBUG_NO_SCOPE ? parent : sink.scope;
 }
 
-static bool is_type(uint16_t tag)
+/* True when no function is defined below: types hold declarations, calls the values of their arguments. */
+static bool holds_no_code(uint16_t tag)
 {
-	return tag == DW_TAG_structure_type || tag == DW_TAG_class_type ||
-	       tag == DW_TAG_union_type || tag == DW_TAG_enumeration_type ||
-	       tag == DW_TAG_array_type || tag == DW_TAG_subroutine_type;
+	switch (tag) {
+	case DW_TAG_structure_type:
+	case DW_TAG_class_type:
+	case DW_TAG_union_type:
+	case DW_TAG_enumeration_type:
+	case DW_TAG_array_type:
+	case DW_TAG_subroutine_type:
+	case DW_TAG_call_site:
+	case DW_TAG_GNU_call_site: return true;
+	default: return false;
+	}
+}
+
+/* Moves to the sibling that an entry points to, behind its children; false: it is none that lies there. */
+static bool skip_children(const struct walk *w, const struct dwarf_abbrev *a, struct cursor *c)
+{
+	struct cursor sub = *c;
+	uint64_t to;
+
+	cursor_skip(&sub, a->sibling_off);
+	to = w->u->off + cursor_u32(&sub);
+	if (sub.error || to >= w->u->end || to <= cursor_off(&sub))
+		return false;
+	c->pos = c->start + to;
+	return true;
 }
 
 /* Reads the entry behind its code; returns the scope of its children. */
@@ -225,20 +208,14 @@ static uint32_t visit(struct walk *w, const struct dwarf_abbrevs *abbrevs,
 {
 	uint32_t parent = w->depth ? w->parents[w->depth - 1] : DEBUG_NO_SCOPE;
 	bool function = a->tag == DW_TAG_subprogram, inlined = a->tag == DW_TAG_inlined_subroutine;
-	struct entry e;
+	struct dwarf_entry e;
 
 	if ((function || inlined) && a->has_pc) {
-		read_entry(w->u, abbrevs, a, c, &e);
+		dwarf_read_entry(w->u, abbrevs, a, c, &e);
 		return c->error ? parent : add_scope(w, &e, off, inlined, parent);
 	}
-	if (a->has_children && a->has_sibling && is_type(a->tag)) {
-		read_entry(w->u, abbrevs, a, c, &e);
-		/* Types hold declarations only: on behind them. */
-		if (!c->error && e.sibling < w->u->end - w->u->off &&
-			w->u->off + e.sibling > cursor_off(c)) {
-			c->pos = c->start + w->u->off + e.sibling;
-			*ret_skipped = true;
-		}
+	if (a->has_children && a->has_sibling && holds_no_code(a->tag) && skip_children(w, a, c)) {
+		*ret_skipped = true;
 		return parent;
 	}
 	dwarf_skip_entry(abbrevs, a, c);

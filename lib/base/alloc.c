@@ -138,8 +138,3 @@ void alloc_free_in(struct budget *b, void *p, size_t *cap, size_t elem)
 	*(void **)p = NULL;
 	*cap = 0;
 }
-
-int alloc_grow(void *p, size_t *cap, size_t need, size_t elem)
-{
-	return alloc_grow_in(NULL, p, cap, need, elem, NULL);
-}

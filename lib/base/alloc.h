@@ -33,8 +33,13 @@ void alloc_fail_after(unsigned n);
 
 /* Grows `*p` (element size `elem`) so that it holds `need` items; `*cap` is updated. Doubles.
  * -ENOMEM on failure. */
-int alloc_grow(void *p, size_t *cap, size_t need, size_t elem) _must_check_;
+_must_check_ static inline int alloc_grow(void *p, size_t *cap, size_t need, size_t elem);
 /* The same, charged to a budget (NULL: none); freed with alloc_free_in(), which sets `*p` to NULL. */
 int alloc_grow_in(struct budget *b, void *p, size_t *cap, size_t need, size_t elem,
 	struct errbuf *eb) _must_check_;
 void alloc_free_in(struct budget *b, void *p, size_t *cap, size_t elem);
+
+static inline int alloc_grow(void *p, size_t *cap, size_t need, size_t elem)
+{
+	return need <= *cap ? 0 : alloc_grow_in(NULL, p, cap, need, elem, NULL);
+}

@@ -35,6 +35,8 @@ static int grow(struct bytes *b, size_t need)
 	while (cap < need)
 		if (__builtin_mul_overflow(cap, 2, &cap))
 			return -ENOMEM;
+	if (b->max_bytes)
+		cap = MIN(cap, b->max_bytes);
 	if (b->budget && budget_charge(b->budget, cap - b->cap, NULL) < 0)
 		return -ENOMEM;
 	p = try_realloc(b->data, cap, 1);
@@ -48,7 +50,7 @@ static int grow(struct bytes *b, size_t need)
 	return 0;
 }
 
-uint8_t *bytes_reserve(struct bytes *b, size_t n)
+uint8_t *bytes_reserve_more(struct bytes *b, size_t n)
 {
 	size_t need;
 
@@ -58,7 +60,7 @@ uint8_t *bytes_reserve(struct bytes *b, size_t n)
 		b->error = -ENOMEM;
 		return NULL;
 	}
-	if (need > b->cap || !b->data || (b->max_bytes && need > b->max_bytes)) {
+	if (need > b->cap || !b->data) {
 		b->error = grow(b, need);
 		if (b->error)
 			return NULL;

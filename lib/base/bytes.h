@@ -13,7 +13,7 @@
 struct bytes {
 	uint8_t *data;
 	size_t len, cap;
-	size_t max_bytes;      /* 0: no cap */
+	size_t max_bytes;      /* cap never passes it; 0: no limit */
 	struct budget *budget; /* NULL: none; charged with cap */
 	int error;
 };
@@ -25,7 +25,8 @@ void bytes_done(struct bytes *b);
 void bytes_reset(struct bytes *b);
 /* Room for n more bytes; the pointer is valid until the next call. NULL after an error. Advance len
  * yourself. */
-uint8_t *bytes_reserve(struct bytes *b, size_t n);
+static inline uint8_t *bytes_reserve(struct bytes *b, size_t n);
+uint8_t *bytes_reserve_more(struct bytes *b, size_t n); /* its slow half */
 void bytes_put(struct bytes *b, const void *p, size_t n);
 void bytes_put_str(struct bytes *b, const char *s);
 void bytes_printf(struct bytes *b, const char *fmt, ...) _printf_(2, 3);
@@ -38,3 +39,10 @@ void bytes_put_varint(struct bytes *b, uint64_t v);
 void bytes_put_svarint(struct bytes *b, int64_t v);
 /* 0, or the sticky error: -ENOMEM (memory or budget), -EFBIG (max_bytes). */
 int bytes_error(const struct bytes *b) _must_check_;
+
+static inline uint8_t *bytes_reserve(struct bytes *b, size_t n)
+{
+	if (b->error || !b->data || n > b->cap - b->len)
+		return bytes_reserve_more(b, n);
+	return b->data + b->len;
+}

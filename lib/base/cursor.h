@@ -7,6 +7,7 @@
 #pragma once
 #include "lib/base/cleanup.h"
 #include "lib/base/err.h"
+#include <endian.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -60,13 +61,17 @@ static inline void cursor_skip(struct cursor *c, size_t n)
 	(void)cursor_take(c, n);
 }
 
+/* n: at most 8. */
 static inline uint64_t cursor_le(struct cursor *c, unsigned n)
 {
+	size_t left = cursor_left(c);
 	const uint8_t *p = cursor_take(c, n);
 	uint64_t v = 0;
 
-	if (p && n == 4)
-		return p[0] | p[1] << 8 | p[2] << 16 | (uint32_t)p[3] << 24;
+	if (p && n && left >= sizeof(v)) {
+		memcpy(&v, p, sizeof(v));
+		return le64toh(v) & UINT64_MAX >> (64 - 8 * n);
+	}
 	for (unsigned i = 0; p && i < n; i++)
 		v |= (uint64_t)p[i] << (8 * i);
 	return v;

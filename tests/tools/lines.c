@@ -14,15 +14,28 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+static char *put_number(char *end, uint32_t v)
+{
+	do
+		*--end = (char)('0' + v % 10);
+	while (v /= 10);
+	return end;
+}
+
+/* Without printf, whose time would be a tenth of all. */
 static void print_place(const struct symbol_place *p, const char *function)
 {
-	char place[32];
+	char place[32] = {0}, *at = &place[sizeof(place) - 1];
 
-	snprintf(place, sizeof(place), ":%u:%u\n", p->line, p->column);
+	*--at = '\n';
+	at = put_number(at, p->column);
+	*--at = ':';
+	at = put_number(at, p->line);
+	*--at = ':';
 	fputs_unlocked(function && *function ? function : "??", stdout);
 	putchar_unlocked('\n');
 	fputs_unlocked(*p->file ? p->file : "??", stdout);
-	fputs_unlocked(place, stdout);
+	fputs_unlocked(at, stdout);
 }
 
 static void print_address(const struct symbol_file *s, uint64_t vaddr)
