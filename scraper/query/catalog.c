@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What there is: profile types, label names and values, series. Reads streams and label sets, never rows.
+ * What there is: profile types, label names and values, series. Reads streams and label sets; rows only where a matcher is on a label
+ * that the stream itself lacks, up to the first that passes.
  */
 #include "lib/base/alloc.h"
-#include "scraper/query/scan.h"
+#include "scraper/query/rows.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +29,7 @@ static int no_memory(struct errbuf *eb)
 
 typedef int row_set_fn(struct catalog *c, const struct scan_part *p, uint32_t set);
 
-/* Row label sets that pass the matchers on labels they have. Called after each selector, while its bits stand. */
+/* Row label sets that pass the matchers on labels they have. */
 static int visit_row_sets(struct catalog *c, row_set_fn *fn)
 {
 	int r = 0;
@@ -43,11 +44,87 @@ static int visit_row_sets(struct catalog *c, row_set_fn *fn)
 	return r;
 }
 
+enum { ROW_FOUND = 1 };
+
+static int find_row(const struct rows_piece *piece, void *ctx, struct errbuf *eb)
+{
+	const struct scan_part *p = ctx;
+
+	(void)eb;
+	if (!piece->label_sets)
+		return scan_row_passes(p, piece->hit->row_mask, piece->const_label_set) ? ROW_FOUND
+											: 0;
+	for (size_t i = 0; i < piece->n; i++)
+		if (scan_row_passes(p, piece->hit->row_mask, piece->label_sets[i]))
+			return ROW_FOUND;
+	return 0;
+}
+
+/* Has the hit's stream a row in the range that passes? */
+static int has_row(struct catalog *c, struct scan_part *p, uint32_t hit, struct errbuf *eb)
+{
+	_cleanup_(rows_done)
+	struct rows_ranges ranges = {.budget = c->scan.env->budget};
+	const struct rows_job job = {.scan = &c->scan,
+		.part = p,
+		.reader = p->reader,
+		.ranges = &ranges,
+		.to_row = UINT64_MAX,
+		.nodes_only = true,
+		.stats = &c->scan.env->stats};
+	struct part_profiles profiles;
+	int r = part_profiles(p->reader, p->hits[hit].stream, c->start_ns, c->end_ns, &profiles);
+
+	if (r)
+		return scan_failed(p, r, eb);
+	for (size_t i = 0; i < profiles.n; i++)
+		if (profiles.resolution[i] == PART_RAW && rows_add(&ranges, &profiles, i, hit) < 0)
+			return no_memory(eb);
+	rows_sort(&ranges);
+	return rows_walk(&job, find_row, p, eb);
+}
+
+/* Drops hits from number *from on whose streams have no row that passes: what else lies in their part must not matter. */
+static int keep_hits(struct catalog *c, struct scan_part *p, size_t *from, struct errbuf *eb)
+{
+	uint32_t stream = STORE_NONE;
+	size_t kept = *from;
+	int passes = 1;
+
+	for (size_t h = *from; h < p->n_hits; h++) {
+		if (!p->hits[h].row_mask)
+			passes = 1;
+		else if (p->hits[h].stream != stream) /* not another column of it */
+			passes = has_row(c, p, (uint32_t)h, eb);
+		if (passes < 0)
+			return passes;
+		stream = p->hits[h].stream;
+		if (passes)
+			p->hits[kept++] = p->hits[h];
+	}
+	p->n_hits = *from = kept;
+	return 0;
+}
+
+/* One selector more, while its bits stand. */
+static int select_more(struct catalog *c, const struct query_selector *selector, size_t *n_hits,
+	row_set_fn *fn, struct errbuf *eb)
+{
+	int r = scan_select(&c->scan, selector, eb);
+
+	for (size_t i = 0; !r && i < c->scan.n_parts; i++)
+		r = keep_hits(c, &c->scan.parts[i], &n_hits[i], eb);
+	if (!r && fn && visit_row_sets(c, fn) < 0)
+		r = no_memory(eb);
+	return r;
+}
+
 /* `fn` may be NULL; then series are numbered. */
 static int catalog_open(struct catalog *c, struct query_env *env, enum query_terms terms,
 	int64_t start_ns, int64_t end_ns, const struct query_selector *selectors, size_t n,
 	row_set_fn *fn, struct errbuf *eb)
 {
+	size_t *n_hits;
 	int r;
 
 	c->start_ns = start_ns;
@@ -55,11 +132,13 @@ static int catalog_open(struct catalog *c, struct query_env *env, enum query_ter
 	interner_init(&c->texts, env->budget);
 	r = scan_open(&c->scan, env, terms, start_ns, end_ns, NULL, 0, eb);
 	c->scan.without_series = fn != NULL;
-	for (size_t i = 0; !r && i < MAX(n, (size_t)1); i++) {
-		r = scan_select(&c->scan, n ? &selectors[i] : NULL, eb);
-		if (!r && fn && visit_row_sets(c, fn) < 0)
-			r = no_memory(eb);
-	}
+	if (r)
+		return r;
+	n_hits = arena_zalloc(&c->scan.arena, (c->scan.n_parts + 1) * sizeof(*n_hits));
+	if (!n_hits)
+		return arena_error(&c->scan.arena, eb);
+	for (size_t i = 0; !r && i < MAX(n, (size_t)1); i++)
+		r = select_more(c, n ? &selectors[i] : NULL, n_hits, fn, eb);
 	return r;
 }
 

@@ -212,8 +212,8 @@ void query_series_list_done(struct query_series_list *l);
 
 /*
  * What there is in parts that have profiles in [start, end]. `selectors` are alternatives; none
- * means everything. Row labels are listed too, for the parts in range, narrowed only by matchers on
- * row labels of the same set (rows are not read).
+ * means everything. A matcher on a label that a stream lacks asks its rows, up to the first that passes.
+ * Row labels are listed too, for the parts in range, narrowed only by matchers on row labels of the same set.
  */
 int query_types(struct query_env *env, int64_t start_ns, int64_t end_ns,
 	const struct query_selector *selectors, size_t n_selectors, struct query_type_list *ret,

@@ -41,6 +41,10 @@ def teams(s):
     return json.loads(s.get('/api/v1/label/team/values').text)['data']
 
 
+def target(s, team):
+    return next(t for t in s.get('/api/v1/targets').json['data']['activeTargets'] if t['labels']['team'] == team)
+
+
 class Admin(unittest.TestCase):
     def test_off_by_default(self):
         with scraper('scrape_configs: []') as s:
@@ -63,6 +67,8 @@ class Admin(unittest.TestCase):
                     code, body = post(s, ADMIN + 'delete_series', *bad)
                     self.assertEqual((code, json.loads(body)['errorType']), (400, 'bad_data'), bad)
                 b.__exit__(None, None, None)
+                # Nothing of it is under way any more.
+                wait_for('b to be gone', lambda: all(p['lastError'] for p in target(s, 'b')['profiles']))
                 # What team b left: its profiles go, what is scraped later (up = 0) is new.
                 before = time.time()
                 code, body = post(s, ADMIN + 'delete_series', ('match[]', '{team="b",__name__!~"up|scrape_.*"}'), ('match[]', 'nothing_of_the_kind'), ('end', str(before)))

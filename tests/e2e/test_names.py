@@ -267,7 +267,9 @@ class Names(e2e.WithExporter):
             subprocess.run(['mount', '-t', 'bpf', 'bpf', '/sys/fs/bpf'], check=True)
             self.addCleanup(subprocess.run, ['umount', '/sys/fs/bpf'])
         script = (f'bpftool prog load {top}/burn.o {pin}; for i in 1 2 3; do '
-                  f'bpftool prog run pinned {pin} data_in {top}/packet repeat 20000; done; rm {pin}; sleep 60')
+                  f'bpftool prog run pinned {pin} data_in {top}/packet repeat 20000; done; sleep 60')
+        # It stays: other programs of the machine may be loaded where it was.
+        self.addCleanup(lambda: os.path.exists(pin) and os.unlink(pin))
         before = self.daemon.metrics()
         with e2e.Workload('sh', '-c', script) as w:
             p = self.profile(f'pid={w.pid}&children=1', seconds=4)
