@@ -20,6 +20,15 @@ static bool layout_of(uint32_t magic, enum go_layout *ret)
 	}
 }
 
+/* A count that the table has no bytes for would be believed for seconds. */
+static bool has_functions(const struct go_table *t)
+{
+	uint64_t entry = t->layout >= GO_18 ? 8 : 2 * POINTER_BYTES, bytes = cursor_left(&t->all);
+
+	return t->n_functions <= MAX_FUNCTIONS && t->functions_off <= bytes &&
+	       t->n_functions * entry <= bytes - t->functions_off;
+}
+
 /* magic, 0, 0, instruction quantum, pointer size; then numbers of pointer size. */
 static bool read_header(struct go_table *t, uint64_t text)
 {
@@ -34,7 +43,7 @@ static bool read_header(struct go_table *t, uint64_t text)
 	t->n_functions = cursor_u64(&c);
 	if (t->layout == GO_2) {
 		t->functions_off = HEADER_BYTES + POINTER_BYTES;
-		return !c.error && t->n_functions <= MAX_FUNCTIONS;
+		return !c.error && has_functions(t);
 	}
 	cursor_skip(&c, 8); /* files */
 	if (t->layout >= GO_18) {
@@ -46,7 +55,7 @@ static bool read_header(struct go_table *t, uint64_t text)
 	t->files_off = cursor_u64(&c);
 	t->values_off = cursor_u64(&c);
 	t->functions_off = cursor_u64(&c);
-	return !c.error && t->n_functions <= MAX_FUNCTIONS;
+	return !c.error && has_functions(t);
 }
 
 static struct cursor at(const struct go_table *t, uint64_t off)

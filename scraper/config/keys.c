@@ -293,8 +293,9 @@ bool config_keys_is_foreign_sd(const char *key)
 {
 	static const char *const foreign[] = {"aws", "ecs", "lightsail", "rds", "msk",
 		"elasticache", "azure", "gce", "digitalocean", "hetzner", "linode", "scaleway",
-		"vultr", "ionos", "oci", "openstack", "ovhcloud", "outscale", "stackit", "marathon",
-		"eureka", "puppetdb", "uyuni", "triton", "kuma", "serverset", "nerve", NULL};
+		"vultr", "ionos", "oci", "openstack", "upcloud", "vsphere", "ovhcloud", "outscale",
+		"stackit", "marathon", "eureka", "puppetdb", "uyuni", "triton", "kuma", "serverset",
+		"nerve", NULL};
 	const char *suffix = strstr(key, "_sd_configs");
 	size_t n = suffix ? (size_t)(suffix - key) : 0;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Call frame information → rows. The input becomes .eh_frame, .eh_frame_hdr (by its first byte) or .debug_frame of an otherwise sound
- * ELF file; what the compiler makes of it must pass the checks of the symbol file's reader, stay within its memory and be laid out.
+ * ELF file, and the code that it is about; what the compiler makes of it must pass the checks of the symbol file's reader, stay within
+ * its memory and be laid out.
  */
 #include "exporter/binary/symbol_unwind.h"
 #include "exporter/unwind/tables.h"
@@ -68,6 +69,7 @@ static size_t lay_file(uint8_t *file, unsigned kind, const uint8_t *data, size_t
 	put_segment(file, 1, PT_LOAD, PF_R, INPUT_OFF, size);
 	put_segment(file, 2, (kind & 3) == 1 ? PT_GNU_EH_FRAME : PT_NULL, PF_R, INPUT_OFF, size);
 	memcpy(file + INPUT_OFF, data, size);
+	memcpy(file + CODE_OFF, data, size);
 	memcpy(file + names_off, names, sizeof(names));
 	put_section(file, table, 1, 1, names_off, sizeof(names));
 	put_section(file, table, 2, (kind & 3) == 2 ? 21 : 11, INPUT_OFF, size);
