@@ -1,5 +1,6 @@
 // Stories of the pages that show the scraper itself. As in scenarios.mjs each waits for conditions, never for times.
 import assert from 'node:assert/strict';
+import { fits } from './fits.mjs';
 import { waitQuery } from './scenarios.mjs';
 
 /** At 400 pixels nothing may be wider than the window, in either theme. */
@@ -7,12 +8,7 @@ async function fitsNarrow(page) {
 	await page.setViewportSize({ width: 400, height: 800 });
 	for (const colorScheme of ['dark', 'light']) {
 		await page.emulateMedia({ colorScheme });
-		// Plots follow the window when they are told of its size, so not at once.
-		const fits = () => document.documentElement.scrollWidth <= document.documentElement.clientWidth;
-		await page.waitForFunction(fits).catch(async () => {
-			const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-			assert.fail(`the page is ${over} pixels too wide`);
-		});
+		await fits(page);
 	}
 	await page.setViewportSize({ width: 1280, height: 860 });
 }

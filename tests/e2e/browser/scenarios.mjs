@@ -1,5 +1,6 @@
 // What a person does with the web interface, one function per story. Each waits for conditions, never for times.
 import assert from 'node:assert/strict';
+import { fits } from './fits.mjs';
 import { statSync, writeFileSync } from 'node:fs';
 
 const query = (page) => new URL(page.url()).searchParams;
@@ -241,8 +242,7 @@ export async function themes({ page, url }) {
 export async function narrow({ page, url }) {
 	await page.setViewportSize({ width: 400, height: 800 });
 	await open(page, url);
-	const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-	assert.ok(over <= 0, `the page is ${over} pixels too wide`);
+	await fits(page);
 	assert.ok((await inked(page)) > 0.1);
 }
 
@@ -378,8 +378,7 @@ export async function profiles({ page, url }) {
 	await page.setViewportSize({ width: 400, height: 800 });
 	await page.goto(`${url}profiles?by=value`);
 	await page.locator('.heat-names span').first().waitFor();
-	const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-	assert.ok(over <= 0, `the page is ${over} pixels too wide`);
+	await fits(page);
 	// With the pointer: some point of the picture has a profile below it.
 	const box = await canvas.boundingBox();
 	for (let x = 0; x < box.width && await page.locator('.panel-profiles .tooltip').isHidden(); x += 4) for (let y = 4; y < box.height && await page.locator('.panel-profiles .tooltip').isHidden(); y += 12) await page.mouse.move(box.x + x, box.y + y);
