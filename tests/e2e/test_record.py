@@ -59,6 +59,13 @@ class Record(unittest.TestCase):
         with open(self.out, 'rb') as f:
             return e2e.Pprof(f.read())
 
+    def serve(self, handler):
+        """The URL of a server for the rest of the test."""
+        server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.shutdown)
+        return f'http://127.0.0.1:{server.server_port}'
+
     def record(self, *args, status=0):
         p = e2e.sonde('record', '-o', self.out, *args)
         self.assertEqual(p.returncode, status, p.stderr)
@@ -216,10 +223,7 @@ class Record(unittest.TestCase):
 
             def log_message(self, *args):
                 pass
-        server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        self.addCleanup(server.shutdown)
-        url = f'http://127.0.0.1:{server.server_port}'
+        url = self.serve(Handler)
         self.assertIn('above --max-lost', self.record('-a', '-d', '1s', '--exporter', url, status=1).stderr)
         self.assertGreater(self.profile().total(), 0)
         self.record('-a', '-d', '1s', '--exporter', url, '--max-lost', '1')
@@ -253,11 +257,9 @@ class Record(unittest.TestCase):
 
             def log_message(self, *args):
                 pass
-        server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        self.addCleanup(server.shutdown)
+        url = self.serve(Handler)
         fifo = f'{self.top}/window'
-        p = self.start('--exporter', f'http://127.0.0.1:{server.server_port}', '-a', '--window', f'fifo:{fifo}')
+        p = self.start('--exporter', url, '-a', '--window', f'fifo:{fifo}')
         e2e.wait_for('the recorder', lambda: 'metrics' in asked)
         begun = time.time() - behind
         e2e.sonde('mark', '--window', f'fifo:{fifo}', '--start')
