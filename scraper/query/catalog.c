@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What there is: profile types, label names and values, series. Reads streams and label sets; rows only where a matcher is on a label
- * that the stream itself lacks, up to the first that passes.
+ * that the stream itself lacks, and of these the label sets alone, up to the first that passes.
  */
 #include "lib/base/alloc.h"
 #include "scraper/query/rows.h"
@@ -44,66 +44,100 @@ static int visit_row_sets(struct catalog *c, row_set_fn *fn)
 	return r;
 }
 
-enum { ROW_FOUND = 1 };
+/* Hits of one part that only rows can decide. */
+struct undecided {
+	const struct scan_part *part;
+	struct rows_ranges ranges;
+	uint8_t *found; /* per hit: a row passed */
+};
 
 static int find_row(const struct rows_piece *piece, void *ctx, struct errbuf *eb)
 {
-	const struct scan_part *p = ctx;
+	const uint32_t mask = piece->hit->row_mask;
+	struct undecided *u = ctx;
+	bool passes = false;
 
 	(void)eb;
 	if (!piece->label_sets)
-		return scan_row_passes(p, piece->hit->row_mask, piece->const_label_set) ? ROW_FOUND
-											: 0;
-	for (size_t i = 0; i < piece->n; i++)
-		if (scan_row_passes(p, piece->hit->row_mask, piece->label_sets[i]))
-			return ROW_FOUND;
+		passes = scan_row_passes(u->part, mask, piece->const_label_set);
+	for (size_t i = 0; piece->label_sets && !passes && i < piece->n; i++)
+		passes = scan_row_passes(u->part, mask, piece->label_sets[i]);
+	u->found[piece->range->hit] |= passes;
 	return 0;
 }
 
-/* Has the hit's stream a row in the range that passes? */
-static int has_row(struct catalog *c, struct scan_part *p, uint32_t hit, struct errbuf *eb)
+/* The rows of the hit's stream in the range of time. */
+static int add_rows(struct catalog *c, struct scan_part *p, struct undecided *u, uint32_t hit,
+	struct errbuf *eb)
 {
-	_cleanup_(rows_done)
-	struct rows_ranges ranges = {.budget = c->scan.env->budget};
-	const struct rows_job job = {.scan = &c->scan,
-		.part = p,
-		.reader = p->reader,
-		.ranges = &ranges,
-		.to_row = UINT64_MAX,
-		.nodes_only = true,
-		.stats = &c->scan.env->stats};
 	struct part_profiles profiles;
 	int r = part_profiles(p->reader, p->hits[hit].stream, c->start_ns, c->end_ns, &profiles);
 
 	if (r)
 		return scan_failed(p, r, eb);
 	for (size_t i = 0; i < profiles.n; i++)
-		if (profiles.resolution[i] == PART_RAW && rows_add(&ranges, &profiles, i, hit) < 0)
+		if (profiles.resolution[i] == PART_RAW &&
+			rows_extend(&u->ranges, profiles.first_row[i], profiles.n_rows[i], hit,
+				TREE_NONE))
 			return no_memory(eb);
-	rows_sort(&ranges);
-	return rows_walk(&job, find_row, p, eb);
+	return 0;
+}
+
+/* Reads each page at most once, and none of whose streams all are decided. */
+static int find_rows(
+	struct catalog *c, struct scan_part *p, struct undecided *u, size_t from, struct errbuf *eb)
+{
+	const struct rows_job job = {.scan = &c->scan,
+		.part = p,
+		.reader = p->reader,
+		.ranges = &u->ranges,
+		.to_row = UINT64_MAX,
+		.sets_only = true,
+		.done = u->found,
+		.stats = &c->scan.env->stats};
+	int r = 0;
+
+	for (size_t h = from; !r && h < p->n_hits; h++)
+		/* Of a stream's columns the first one stands for all. */
+		if (p->hits[h].row_mask && !p->hits[h].no_rows &&
+			(h == from || p->hits[h - 1].stream != p->hits[h].stream))
+			r = add_rows(c, p, u, (uint32_t)h, eb);
+	rows_sort(&u->ranges);
+	return r ? r : rows_walk(&job, find_row, u, eb);
+}
+
+static bool any_undecided(const struct scan_part *p, size_t from)
+{
+	for (size_t h = from; h < p->n_hits; h++)
+		if (p->hits[h].row_mask)
+			return true;
+	return false;
 }
 
 /* Drops hits from number *from on whose streams have no row that passes: what else lies in their part must not matter. */
 static int keep_hits(struct catalog *c, struct scan_part *p, size_t *from, struct errbuf *eb)
 {
+	struct undecided u = {.part = p, .ranges = {.budget = c->scan.env->budget}};
 	uint32_t stream = STORE_NONE;
 	size_t kept = *from;
-	int passes = 1;
+	bool found = false;
+	int r = 0;
 
-	for (size_t h = *from; h < p->n_hits; h++) {
-		if (!p->hits[h].row_mask)
-			passes = 1;
-		else if (p->hits[h].stream != stream) /* not another column of it */
-			passes = has_row(c, p, (uint32_t)h, eb);
-		if (passes < 0)
-			return passes;
-		stream = p->hits[h].stream;
-		if (passes)
-			p->hits[kept++] = p->hits[h];
+	if (any_undecided(p, *from)) {
+		u.found = arena_zalloc(&c->scan.arena, p->n_hits);
+		r = u.found ? find_rows(c, p, &u, *from, eb) : no_memory(eb);
+		rows_done(&u.ranges);
+		for (size_t h = *from; !r && h < p->n_hits; h++) {
+			if (p->hits[h].stream != stream) /* else another column of it */
+				found = !p->hits[h].row_mask || u.found[h];
+			stream = p->hits[h].stream;
+			if (found)
+				p->hits[kept++] = p->hits[h];
+		}
+		p->n_hits = kept;
 	}
-	p->n_hits = *from = kept;
-	return 0;
+	*from = p->n_hits;
+	return r;
 }
 
 /* One selector more, while its bits stand. */

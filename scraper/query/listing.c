@@ -69,7 +69,7 @@ static int add_hit(struct listing *l, uint32_t h, struct errbuf *eb)
 		l->scan.env->stats.profiles++;
 		if (!by_row)
 			r = l->fn(l->ctx, &item, eb);
-		else if (rows_add(&l->ranges, &profiles, i, h) < 0)
+		else if (!hit->no_rows && rows_add(&l->ranges, &profiles, i, h) < 0)
 			r = no_memory(eb);
 	}
 	return r;

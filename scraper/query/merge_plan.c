@@ -57,6 +57,8 @@ static int plan_span(
 							  : tree_add(p.time_ns[i], -duration),
 				.max_time_ns = p.last_ns ? p.last_ns[i] : p.time_ns[i]});
 		scrapes += MAX(p.n_profiles[i], 1U);
+		if (hit->no_rows)
+			continue;
 		pl->plan->n_rows += p.n_rows[i];
 		r = rows_extend(&pl->plan->ranges, p.first_row[i], p.n_rows[i], h, group);
 	}

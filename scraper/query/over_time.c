@@ -335,7 +335,7 @@ static int add_profile(
 	if (r)
 		return r;
 	if (by_row)
-		return rows_add(&o->ranges, p, i, h);
+		return hit->no_rows ? 0 : rows_add(&o->ranges, p, i, h);
 	return put(o, hit, line_of_stream(o, hit), p->time_ns[i], p->duration_ns[i],
 		is_gauge ? part_f64(total) : (double)total);
 }

@@ -108,9 +108,10 @@ static int walk_range(struct walk *w, const struct rows_range *range, rows_fn *f
 	const struct scan_hit *hit = &j->part->hits[range->hit];
 	uint64_t row = MAX(range->first_row, j->from_row);
 	uint64_t end = MIN(range->first_row + range->n_rows, j->to_row);
+	const bool has_values = !j->nodes_only && !j->sets_only;
 	int r = 0;
 
-	while (row < end && !r) {
+	while (row < end && !r && !(j->done && j->done[range->hit])) {
 		const struct part_page *page;
 		struct rows_piece piece = {.range = range, .hit = hit};
 		uint64_t off;
@@ -121,13 +122,13 @@ static int walk_range(struct walk *w, const struct rows_range *range, rows_fn *f
 		page = &w->pages[w->page];
 		off = row - page->first_row;
 		if (row < page->first_row || off >= w->rows.n_rows ||
-			(!j->nodes_only && !w->rows.values[hit->column]))
+			(has_values && !w->rows.values[hit->column]))
 			return bad(w, "a profile's rows lie outside its pages");
 		piece.n = (size_t)MIN(end - row, w->rows.n_rows - off);
-		piece.nodes = w->rows.nodes + off;
+		piece.nodes = j->sets_only ? NULL : w->rows.nodes + off;
 		piece.label_sets = w->rows.label_sets ? w->rows.label_sets + off : NULL;
 		piece.const_label_set = w->rows.const_label_set;
-		piece.values = j->nodes_only ? NULL : w->rows.values[hit->column] + off;
+		piece.values = has_values ? w->rows.values[hit->column] + off : NULL;
 		r = fn(&piece, ctx, w->eb);
 		j->stats->rows += piece.n;
 		row += piece.n;
@@ -146,7 +147,8 @@ int rows_walk(const struct rows_job *job, rows_fn *fn, void *ctx, struct errbuf 
 	r = part_pages(job->reader, &w.pages);
 	if (r)
 		return scan_reader_failed(job->part, job->reader, r, eb);
-	for (size_t i = 0; i < ranges->n && !job->nodes_only; i++)
+	w.columns = job->sets_only ? PART_SETS_ONLY : 0;
+	for (size_t i = 0; i < ranges->n && !job->nodes_only && !job->sets_only; i++)
 		w.columns |= 1U << job->part->hits[ranges->items[i].hit].column;
 	for (size_t i = 0; !r && i < ranges->n; i++)
 		r = walk_range(&w, &ranges->items[i], fn, ctx);

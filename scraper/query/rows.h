@@ -47,6 +47,8 @@ struct rows_job {
 	const struct rows_ranges *ranges; /* sorted */
 	uint64_t from_row, to_row;
 	bool nodes_only;	   /* pieces have no values */
+	bool sets_only;		   /* nor nodes */
+	const uint8_t *done;	   /* per hit: its rows need not be read any more; or NULL */
 	struct query_stats *stats; /* added to */
 };
 /* Calls `fn` for every piece. Row ids are checked against the part's tables. */

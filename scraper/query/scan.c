@@ -140,6 +140,8 @@ static int find_group_values(struct scan *s, struct scan_part *p, struct errbuf 
 	if (r)
 		return r;
 	memset(p->group_values, 0xff, (n_sets * n_group + 1) * sizeof(uint32_t));
+	for (uint32_t i = 0; i < p->info->n_streams; i++)
+		p->is_stream_set[p->streams[i].label_set] = 1;
 	for (size_t set = 0; set < n_sets; set++)
 		for (uint32_t i = p->sets.first[set]; n_group && i < p->sets.first[set + 1]; i++) {
 			struct prof_str name = scan_string(p, p->sets.pairs[i].name);
@@ -149,11 +151,10 @@ static int find_group_values(struct scan *s, struct scan_part *p, struct errbuf 
 					memcmp(s->group_by[g], name.p, name.len) != 0)
 					continue;
 				p->group_values[set * n_group + g] = p->sets.pairs[i].value;
-				p->group_labels_any |= 1U << g;
+				if (!p->is_stream_set[set])
+					p->group_labels_any |= 1U << g;
 			}
 		}
-	for (uint32_t i = 0; i < p->info->n_streams; i++)
-		p->is_stream_set[p->streams[i].label_set] = 1;
 	return 0;
 }
 
@@ -220,6 +221,7 @@ struct matching {
 	struct errbuf *eb;
 	uint32_t label_mask;  /* matchers on labels; the others are on the column */
 	uint32_t absent_bits; /* matchers that hold for "" */
+	uint32_t any_bits;    /* matchers that hold for some label set of rows of any part */
 	uint8_t *answers[QUERY_MAX_MATCHERS];
 };
 
@@ -307,7 +309,10 @@ static int match_set(struct matching *m, struct scan_part *p, uint32_t *names, s
 	}
 	p->bits[set] = bits;
 	p->has[set] = has;
-	p->any_has |= has;
+	if (!p->is_stream_set[set]) {
+		p->any_bits |= bits;
+		p->all_bits &= bits;
+	}
 	return 0;
 }
 
@@ -319,7 +324,8 @@ static int match_sets(struct matching *m, struct scan_part *p)
 
 	p->bits = arena_alloc_array(&m->s->arena, n + 1, sizeof(*p->bits));
 	p->has = arena_alloc_array(&m->s->arena, n + 1, sizeof(*p->has));
-	p->any_has = 0;
+	p->any_bits = 0;
+	p->all_bits = UINT32_MAX;
 	memset(m->answers, 0, sizeof(m->answers));
 	r = arena_error(&m->s->arena, m->eb);
 	if (r)
@@ -354,19 +360,23 @@ bool scan_row_passes(const struct scan_part *p, uint32_t row_mask, uint32_t labe
 	return (p->bits[label_set] & row_mask) == row_mask;
 }
 
-/* Whether rows or all of the stream may pass; *ret_row_mask is what rows must be asked. */
-static bool stream_passes(const struct matching *m, const struct scan_part *p, uint32_t stream,
-	uint32_t *ret_row_mask)
+/*
+ * Whether rows or all of the stream may pass; of *ret only row_mask and no_rows are set. A stream that has none in this part stays where
+ * another part may have some of its series: a mean is over all scrapes.
+ */
+static bool stream_passes(
+	const struct matching *m, const struct scan_part *p, uint32_t stream, struct scan_hit *ret)
 {
 	const struct part_stream *st = &p->streams[stream];
 	uint32_t has = p->has[st->label_set], left = m->label_mask & ~has;
-	bool has_rows = p->schemas[st->schema].kind == STORE_PROFILE;
-	uint32_t never = has_rows ? left & ~p->any_has : left;
 
-	if ((p->bits[st->label_set] & has) != has || (m->absent_bits & never) != never)
+	if ((p->bits[st->label_set] & has) != has)
 		return false;
-	*ret_row_mask = left & ~never;
-	return true;
+	if (p->schemas[st->schema].kind != STORE_PROFILE)
+		return (left & ~m->absent_bits) == 0;
+	ret->row_mask = left & ~p->all_bits;
+	ret->no_rows = left & ~p->any_bits;
+	return (left & ~m->any_bits) == 0;
 }
 
 /* ---- types ---- */
@@ -522,18 +532,19 @@ bool scan_is_end(const struct scan_part *p, const struct part_schema *sc)
 	return type.len == strlen(STORE_END_COLUMN) && !memcmp(type.p, STORE_END_COLUMN, type.len);
 }
 
-static int add_hit(struct scan *s, struct scan_part *p, uint32_t stream, uint32_t column,
-	uint32_t type, uint32_t row_mask)
+static int add_hit(struct scan *s, struct scan_part *p, struct scan_hit hit)
 {
-	int64_t series =
-		s->without_series ? 0 : intern_series(s, p, p->streams[stream].label_set, type);
+	int64_t series = s->without_series
+				 ? 0
+				 : intern_series(s, p, p->streams[hit.stream].label_set, hit.type);
 	int r = series < 0 ? (int)series
 			   : budget_grow(s->env->budget, &p->hits, &p->cap_hits, p->n_hits + 1,
 				     sizeof(*p->hits), NULL);
 
 	if (r)
 		return r;
-	p->hits[p->n_hits++] = (struct scan_hit) {stream, type, column, row_mask, (uint32_t)series};
+	hit.series = (uint32_t)series;
+	p->hits[p->n_hits++] = hit;
 	return 0;
 }
 
@@ -541,22 +552,24 @@ static int select_part(struct matching *m, struct scan_part *p)
 {
 	_cleanup_(type_memo_done)
 	struct type_memo memo = {};
-	int r = match_sets(m, p);
+	int r = 0;
 
 	table_init(&memo.first, m->s->env->budget);
 	for (uint32_t i = 0; !r && i < p->info->n_streams; i++) {
 		const struct part_stream *st = &p->streams[i];
 		const struct part_schema *sc = &p->schemas[st->schema];
 		const uint32_t *types = NULL;
-		uint32_t row_mask;
+		struct scan_hit hit = {.stream = i};
 
 		if (sc->kind == STORE_COVERAGE || scan_is_end(p, sc) ||
-			!stream_passes(m, p, i, &row_mask))
+			!stream_passes(m, p, i, &hit))
 			continue;
 		r = memo_types(m, p, &memo, st->schema, name_of(p, st->label_set), &types);
-		for (uint32_t c = 0; !r && c < sc->n_columns; c++)
-			if (types[c])
-				r = add_hit(m->s, p, i, c, types[c] - 1, row_mask);
+		for (hit.column = 0; !r && hit.column < sc->n_columns; hit.column++)
+			if (types[hit.column]) {
+				hit.type = types[hit.column] - 1;
+				r = add_hit(m->s, p, hit);
+			}
 		m->s->env->stats.streams++;
 	}
 	return r;
@@ -567,6 +580,10 @@ int scan_select(struct scan *s, const struct query_selector *selector, struct er
 	struct matching m = {.s = s, .selector = selector, .eb = eb};
 	int r = matching_init(&m);
 
+	for (size_t i = 0; !r && i < s->n_parts; i++) {
+		r = match_sets(&m, &s->parts[i]);
+		m.any_bits |= s->parts[i].any_bits;
+	}
 	for (size_t i = 0; !r && i < s->n_parts; i++) {
 		r = select_part(&m, &s->parts[i]);
 		if (!r)

@@ -2,8 +2,8 @@
  *
  * Which streams and value columns of which parts a selector means. What the other files of scraper/query build on.
  *
- * A matcher on a label that a stream has is decided here, once per label set. What is left (row_mask) is asked of each row's
- * label set: it passes when (bits[set] & row_mask) == row_mask.
+ * A matcher on a label that a stream has is decided here, once per label set, and so is one that holds for all label sets of rows or for
+ * none. What is left (row_mask) is asked of each row's label set: it passes when (bits[set] & row_mask) == row_mask.
  */
 #pragma once
 #include "lib/base/arena.h"
@@ -16,6 +16,7 @@ struct scan_hit {
 	uint32_t column;
 	uint32_t row_mask;
 	uint32_t series; /* index in scan.series: label set and type, equal in all parts */
+	bool no_rows; /* none in this part can pass; the stream's profiles still count as scrapes */
 };
 
 struct scan_part {
@@ -28,11 +29,12 @@ struct scan_part {
 	struct prof_str
 		*strings;     /* per id, for those of label sets and schemas; p NULL elsewhere */
 	uint32_t *bits, *has; /* per label set: matchers that hold, matchers whose label is there */
-	uint32_t any_has;
+	uint32_t any_bits,
+		all_bits;	   /* matchers that hold for some set of rows, for all; {} is one */
 	uint32_t name_label;	   /* the string "__name__", once met */
-	uint8_t *is_stream_set;	   /* per label set */
+	uint8_t *is_stream_set;	   /* per label set; the others are of rows */
 	uint32_t *group_values;	   /* per label set × grouping label: string id or STORE_NONE */
-	uint32_t group_labels_any; /* bits of the grouping labels that some label set has */
+	uint32_t group_labels_any; /* bits of the grouping labels that some label set of rows has */
 	struct scan_hit *hits;
 	size_t n_hits, cap_hits;
 };

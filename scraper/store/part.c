@@ -199,13 +199,14 @@ static int read_label_sets(struct part_reader *r, const struct page *p, struct p
 
 int part_rows(struct part_reader *r, uint32_t number, uint32_t columns, struct part_rows *ret)
 {
+	const bool nodes = !(columns & PART_SETS_ONLY);
 	const struct page *p;
 	int e;
 
 	*ret = (struct part_rows) {.n_rows = 0};
 	if (number >= r->info.n_pages)
 		return err_set(&r->errbuf, -EINVAL, "page %u of %u", number, r->info.n_pages);
-	e = r->part->ops->page(r, number, &p);
+	e = r->part->ops->page(r, number, nodes ? UINT32_MAX : 1U << 0, &p);
 	if (e < 0)
 		return e;
 	if (p->n_rows > PAGE_MAX_ROWS || p->n_columns < 2)
@@ -215,7 +216,7 @@ int part_rows(struct part_reader *r, uint32_t number, uint32_t columns, struct p
 	e = need_buffers(r, columns);
 	if (e >= 0)
 		e = read_label_sets(r, p, ret);
-	if (e >= 0)
+	if (e >= 0 && nodes)
 		e = page_u32(p, 1, p->n_rows, r->info.n_nodes, r->nodes, &r->errbuf);
 	for (unsigned i = 0; e >= 0 && i < STORE_MAX_COLUMNS; i++) {
 		if (!(columns >> i & 1))
@@ -226,7 +227,7 @@ int part_rows(struct part_reader *r, uint32_t number, uint32_t columns, struct p
 	if ((e == -EBADMSG || e == -ENOTSUP) && r->part->ops->damaged)
 		r->part->ops->damaged(r);
 	ret->n_rows = p->n_rows;
-	ret->nodes = r->nodes;
+	ret->nodes = nodes ? r->nodes : NULL;
 	return e < 0 ? e : 0;
 }
 

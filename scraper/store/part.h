@@ -191,9 +191,11 @@ int part_span(struct part_reader *r, uint32_t stream, uint32_t n_streams,
 int part_pages(struct part_reader *r, const struct part_page **ret) _must_check_;
 uint32_t part_page_of(const struct part_page *pages, uint32_t n_pages, uint64_t row);
 /*
- * Decodes nodes, label sets and the value columns of `columns` (bit i: column i) of one page. The
- * arrays are valid until the next part_rows() on this reader.
+ * Decodes nodes (but for PART_SETS_ONLY: ret->nodes is NULL), label sets and the value columns of
+ * `columns` (bit i: column i) of one page. The arrays are valid until the next part_rows() on this
+ * reader.
  */
+enum { PART_SETS_ONLY = 1 << STORE_MAX_COLUMNS };
 int part_rows(
 	struct part_reader *r, uint32_t page, uint32_t columns, struct part_rows *ret) _must_check_;
 

@@ -87,6 +87,7 @@ static void block_reader_close(struct part_reader *r)
 
 	for (size_t i = 0; i < r->n_pins; i++)
 		cache_unpin(c, r->pins[i]);
+	free(r->page_part);
 	if (r->page_pin)
 		cache_unpin(c, r->page_pin);
 	if (r->profiles_pin)
@@ -500,11 +501,21 @@ static int block_pages_of(struct part_reader *r, const struct part_page **ret)
 	return 0;
 }
 
-static int block_page_of(struct part_reader *r, uint32_t number, const struct page **ret)
+/* From the file, `columns` of it. */
+static int read_page(struct part_reader *r, uint32_t number, uint32_t columns, struct page **ret)
+{
+	_cleanup_free_ char *path = part_block_path(r, TABLE_ROWS);
+	int x = frame_read_columns(block_of(r)->fs, path,
+		&r->tables[TABLE_ROWS].pages->pages[number], columns, ret, &r->errbuf);
+
+	return x < 0 ? part_block_failed(r, x) : 0;
+}
+
+static int block_page_of(
+	struct part_reader *r, uint32_t number, uint32_t columns, const struct page **ret)
 {
 	struct block *b = block_of(r);
 	const struct part_page *ignored;
-	_cleanup_free_ char *path = NULL;
 	struct page *p = NULL;
 	int x = block_pages_of(r, &ignored);
 
@@ -515,11 +526,14 @@ static int block_page_of(struct part_reader *r, uint32_t number, const struct pa
 	r->page_pin =
 		cache_get(b->cache, r->part->id, part_block_cache_table(r, TABLE_ROWS), number);
 	if (!r->page_pin) {
-		path = part_block_path(r, TABLE_ROWS);
-		x = frame_read_page(
-			b->fs, path, &r->tables[TABLE_ROWS].pages->pages[number], &p, &r->errbuf);
+		x = read_page(r, number, columns, &p);
 		if (x < 0)
-			return part_block_failed(r, x);
+			return x;
+		if (columns != UINT32_MAX) {
+			free(r->page_part);
+			*ret = r->page_part = p;
+			return 0;
+		}
 		r->page_pin = cache_put_cold(b->cache, r->part->id,
 			part_block_cache_table(r, TABLE_ROWS), number, p, p->allocated_bytes);
 		if (!r->page_pin)

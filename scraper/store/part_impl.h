@@ -29,8 +29,9 @@ struct part_ops {
 	int (*span)(
 		struct part_reader *r, uint32_t stream, uint32_t n_streams, struct part_span *ret);
 	int (*pages)(struct part_reader *r, const struct part_page **ret);
-	/* The encoded page; valid until the next call on this reader. */
-	int (*page)(struct part_reader *r, uint32_t number, const struct page **ret);
+	/* The encoded page, or at least these columns of it (bits); valid until the next call on this reader. */
+	int (*page)(
+		struct part_reader *r, uint32_t number, uint32_t columns, const struct page **ret);
 	/* A page that this part handed out does not decode; may be NULL. */
 	void (*damaged)(struct part_reader *r);
 	/* Releases what the reader holds beyond its arena; may be NULL. */
@@ -75,6 +76,7 @@ struct part_reader {
 	/* part_rows */
 	struct page page_view;
 	struct cache_entry *page_pin;
+	struct page *page_part; /* some columns, which are not worth a place in the cache */
 	/* part_profiles */
 	struct cache_entry *profiles_pin;
 	struct arena profiles;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lists of profiles and merges of single ones, against the records they were made of.
+ * Lists of profiles and merges of single ones, against the records they were made of; means over parts.
  */
 #include "lib/base/budget.h"
 #include "scraper/query/heatmap.h"
@@ -385,6 +385,49 @@ static void test_ids(void **state)
 	}
 }
 
+/* A mean is over the scrapes of a series in all parts, also those where no row of any series has the label in question. */
+static void test_mean_over_parts(void **state)
+{
+	struct query_env env = {.parts = fakes, .n_parts = 2};
+	struct query_selector s;
+	struct query_trees trees;
+	struct query_matrix m;
+
+	(void)state;
+	n_records = n_fakes = 2;
+	for (unsigned i = 0; i < 2; i++) {
+		struct record *r = &records[i];
+
+		*r = (struct record) {
+			.part = i, .time = (100 + i) * SEC, .kind = STORE_INSTANT, .n_rows = 1};
+		r->series.value[NAME] = "goroutine";
+		r->rows = calloc(1, sizeof(*r->rows));
+		assert_non_null(r->rows);
+		r->rows[0].labels.value[4] = i ? NULL : "gc";
+		r->rows[0].depth = 1;
+		r->rows[0].value[0] = 20;
+	}
+	for (unsigned i = 0; i < n_fakes; i++)
+		fakes[i] = fake_new(i);
+	assert_int_equal(
+		query_selector_parse(
+			"goroutine:samples:count:cpu:nanoseconds{thread_name=\"gc\"}", &s, NULL),
+		0);
+	struct query_spec spec = {
+		.selector = &s, .end_ns = 200 * SEC, .step_ns = 200 * SEC, .group = true};
+	assert_int_equal(query_merge(&env, &spec, &trees, NULL), 0);
+	assert_int_equal(trees.groups[0].tree.total[0], 10);
+	assert_int_equal(env.stats.rows, 1);
+	query_trees_done(&trees);
+	spec.start_ns = spec.end_ns;
+	assert_int_equal(query_over_time(&env, &spec, &m, NULL), 0);
+	assert_int_equal(m.n_lines, 1);
+	assert_true(m.lines[0].points[0].value == 10);
+	query_matrix_done(&m);
+	query_selector_done(&s);
+	drop_records();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -392,6 +435,7 @@ int main(void)
 		cmocka_unit_test(test_limit_keeps_the_largest),
 		cmocka_unit_test(test_heatmaps),
 		cmocka_unit_test(test_ids),
+		cmocka_unit_test(test_mean_over_parts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -610,6 +610,157 @@ static void test_cold_query_opens_its_blocks(void **state)
 	open_store(f);
 }
 
+/* Series of the CPU time that a catalog lists, and what was read for it. */
+static uint64_t count_series(
+	struct fixture *f, const char *matchers, int64_t from, int64_t to, struct query_stats *ret)
+{
+	_cleanup_free_ char *text =
+		xasprintf("process_cpu:cpu:nanoseconds:cpu:nanoseconds{%s}", matchers);
+	_cleanup_query_selector_ struct query_selector selector = {.n_matchers = 0};
+	_cleanup_query_series_list_ struct query_series_list series = {.n = 0};
+	_cleanup_query_strings_ struct query_strings values = {.n = 0};
+	struct query_env env = {.budget = NULL};
+	struct store_parts parts;
+	size_t n = 0;
+
+	assert_int_equal(query_selector_parse(text, &selector, NULL), 0);
+	assert_int_equal(store_parts_get(f->s, from, to, &parts), 0);
+	env.parts = parts.items;
+	env.n_parts = parts.n;
+	assert_int_equal(
+		query_series(&env, from, to, &selector, 1, QUERY_PROFILE_TERMS, 0, &series, NULL),
+		0);
+	*ret = env.stats;
+	assert_int_equal(query_label_values(&env, from, to, &selector, 1, QUERY_PROFILE_TERMS,
+				 "instance", &values, NULL),
+		0);
+	for (size_t i = 0; i < series.n; i++)
+		n += !i || strcmp(labels_get(&series.items[i], "instance"),
+				   labels_get(&series.items[i - 1], "instance")) != 0;
+	assert_true(values.n <= n);
+	store_parts_put(f->s, &parts);
+	return series.n;
+}
+
+/* Series with a row that answers. */
+static uint64_t naive_series(const struct fixture *f, const struct ask *a, int64_t from, int64_t to)
+{
+	_cleanup_(table_done)
+	struct table seen;
+	uint64_t n = 0;
+
+	table_init(&seen, NULL);
+	for (size_t i = 0; i < f->n_rows; i++) {
+		const struct row *r = &f->rows[i];
+		bool is_new = false;
+
+		if (r->time_ns < from || r->time_ns > to || !answers(f, r, a))
+			continue;
+		assert_non_null(
+			table_insert(&seen, (uint64_t)r->instance << 32 | r->comm, &is_new));
+		n += is_new;
+	}
+	return n;
+}
+
+/* Scrapes whose one series has no `comm`, and whose rows have no labels. */
+static void append_plain(struct fixture *f, unsigned target, uint64_t n)
+{
+	f->g.n_streams = 1;
+	for (uint64_t step = 0; step < n; step++) {
+		int64_t time = start_ns + (int64_t)step * 15 * NS_PER_S + target;
+		struct gen_scrape *x = gen_scrape(&f->g, target, step, time);
+		struct store_result result;
+		struct errbuf eb = {.text = ""};
+
+		labels_done(&x->streams[0]);
+		gen_labels(&x->streams[0], "process_cpu", target, NULL, 0);
+		for (size_t i = 0; i < x->s.n_rows; i++)
+			x->row_labels[i] = STORE_NONE;
+		f->clock.real_ns = MAX(f->clock.real_ns, time);
+		if (store_append(f->s, &x->s, &result, &eb) < 0)
+			fail_msg("store_append: %s", eb.text);
+		remember(f, x);
+		gen_scrape_free(x);
+	}
+	f->g.n_streams = 3;
+}
+
+/* Rows are read where they can decide, and only there. */
+static void check_reading(struct fixture *f, int64_t from, int64_t to)
+{
+	static const struct {
+		struct ask ask;
+		bool reads;
+	} cases[] = {
+		{{"", NULL, NULL, NULL, NULL}, false},
+		{{"comm=\"comm-1\"", NULL, "comm-1", NULL, NULL}, false},
+		{{"comm=\"\"", NULL, "", NULL, NULL}, false},
+		{{"thread_name=\"nobody\"", NULL, NULL, "nobody", NULL}, false},
+		{{"thread_name!=\"nobody\"", NULL, NULL, NULL, NULL}, false},
+		{{"thread_name=\"thread_name-3\"", NULL, NULL, "thread_name-3", NULL}, true},
+		{{"thread_name=\"thread_name-1\",comm=\"comm-2\"", NULL, "comm-2", "thread_name-1",
+			 NULL},
+			true},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct ask *a = &cases[i].ask;
+		struct query_stats stats;
+
+		assert_int_equal(count_series(f, a->matchers, from, to, &stats),
+			naive_series(f, a, from, to));
+		if ((stats.pages > 0) != cases[i].reads)
+			fail_msg("%s: %llu pages were read", a->matchers,
+				(unsigned long long)stats.pages);
+		check(f, a, from, to);
+	}
+}
+
+/* A merge reads rows of the series that it is about, not of those that lack a label which others have. */
+static uint64_t rows_of(struct fixture *f, const char *matchers, uint64_t *ret_own)
+{
+	_cleanup_free_ char *text =
+		xasprintf("process_cpu:cpu:nanoseconds:cpu:nanoseconds{%s}", matchers);
+	_cleanup_query_selector_ struct query_selector selector = {.n_matchers = 0};
+	_cleanup_query_trees_ struct query_trees trees = {.n_groups = 0};
+	struct query_spec spec = {.selector = &selector, .end_ns = INT64_MAX / 4, .group = true};
+	struct query_env env = {.budget = NULL, .without_rollups = true};
+	struct store_parts parts;
+
+	assert_int_equal(query_selector_parse(text, &selector, NULL), 0);
+	assert_int_equal(store_parts_get(f->s, 0, INT64_MAX, &parts), 0);
+	env.parts = parts.items;
+	env.n_parts = parts.n;
+	assert_int_equal(query_merge(&env, &spec, &trees, NULL), 0);
+	store_parts_put(f->s, &parts);
+	*ret_own = 0;
+	for (size_t i = 0; i < f->n_rows; i++)
+		*ret_own += !strcmp(interner_str(&f->strings, f->rows[i].comm), "comm-1");
+	return env.stats.rows;
+}
+
+static void test_rows_that_decide(void **state)
+{
+	struct fixture *f = *state;
+	struct errbuf eb = {.text = ""};
+	uint64_t own, read;
+
+	append_plain(f, 9, 20);
+	append_rounds(f, 3, 0, 20);
+	for (unsigned round = 0; round < 3; round++) {
+		check_reading(f, INT64_MIN / 4, INT64_MAX / 4);
+		check_reading(f, start_ns + 100 * NS_PER_S, start_ns + 130 * NS_PER_S);
+		read = rows_of(f, "comm=\"comm-1\"", &own);
+		/* Equal stacks of a scrape are one row. */
+		assert_true(read > 0 && read <= own);
+		assert_int_equal(rows_of(f, "thread_name=\"nobody\"", &own), 0);
+		assert_int_equal(store_flush(f->s, &eb), 0); /* a block, then a block and a head */
+		if (round == 1)
+			append_rounds(f, 3, 20, 10);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -618,6 +769,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_gauges, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_ends, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cold_query_opens_its_blocks, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_rows_that_decide, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
