@@ -5,24 +5,18 @@
  */
 #include "cli/cli.h"
 #include "cli/files.h"
+#include "cli/tsdb.h"
 #include "lib/base/alloc.h"
 #include "lib/base/fs.h"
 #include "lib/base/json.h"
-#include "lib/base/options.h"
 #include "scraper/store/dump.h"
-#include "scraper/store/store.h"
 #include <inttypes.h>
 #include <time.h>
-
-struct tsdb_options {
-	const char *format, *part;
-	bool rows;
-};
 
 #define DIRECTORY_TEXT "DIRECTORY is what --storage.path of sonde-scraper names. It may be in use."
 
 static const struct option_spec list_specs[] = {
-	{"format", OPTION_CHOICE, offsetof(struct tsdb_options, format), .value = "text|json",
+	{"format", OPTION_CHOICE, offsetof(struct cli_tsdb_options, format), .value = "text|json",
 		.fallback = "text", .help = "A table for people, or a JSON array."},
 };
 static const struct option_program list_program = {
@@ -50,9 +44,9 @@ static const struct option_program verify_program = {
 };
 
 static const struct option_spec dump_specs[] = {
-	{"rows", OPTION_BOOL, offsetof(struct tsdb_options, rows),
+	{"rows", OPTION_BOOL, offsetof(struct cli_tsdb_options, rows),
 		.help = "Print each row with its stack, not only the profiles and their totals."},
-	{"part", OPTION_STRING, offsetof(struct tsdb_options, part), .value = "ULID",
+	{"part", OPTION_STRING, offsetof(struct cli_tsdb_options, part), .value = "ULID",
 		.help = "Only this part, as sonde tsdb list names it."},
 };
 static const struct option_program dump_program = {
@@ -90,15 +84,19 @@ static bool is_directory(const char *path, const char *below)
 	return !fs_system.stat(&fs_system, full, &st) && st.is_dir;
 }
 
+int cli_tsdb_open(const struct store_options *o, struct store **ret, struct errbuf *eb)
+{
+	if (!is_directory(o->path, "wal") && !is_directory(o->path, "blocks"))
+		return err_set(
+			eb, -ENOENT, "%s holds no store: it has neither wal/ nor blocks/", o->path);
+	return store_open(o, ret, eb);
+}
+
 static int view_open(struct view *v, const char *path, struct errbuf *eb)
 {
 	const struct store_options o = {.path = path, .read_only = true};
-	int r;
+	int r = cli_tsdb_open(&o, &v->s, eb);
 
-	if (!is_directory(path, "wal") && !is_directory(path, "blocks"))
-		return err_set(
-			eb, -ENOENT, "%s holds no store: it has neither wal/ nor blocks/", path);
-	r = store_open(&o, &v->s, eb);
 	return r < 0 ? r : store_parts_get(v->s, INT64_MIN, INT64_MAX, &v->parts);
 }
 
@@ -144,7 +142,7 @@ static void list_json(const struct part_info *info, struct json *j)
 	json_object_end(j);
 }
 
-static int list(const char *path, const struct tsdb_options *o, struct errbuf *eb)
+static int list(const char *path, const struct cli_tsdb_options *o, struct errbuf *eb)
 {
 	_cleanup_view_ struct view v = {.s = NULL};
 	_cleanup_bytes_ struct bytes out = {.data = NULL};
@@ -199,7 +197,7 @@ static unsigned verify_parts(const struct view *v)
 	return n_damaged;
 }
 
-static int verify(const char *path, const struct tsdb_options *o, struct errbuf *eb)
+static int verify(const char *path, const struct cli_tsdb_options *o, struct errbuf *eb)
 {
 	_cleanup_view_ struct view v = {.s = NULL};
 	_cleanup_bytes_ struct bytes quarantine = {.data = NULL};
@@ -237,7 +235,8 @@ static int write_text(void *arg, struct bytes *out)
 	return r;
 }
 
-static int dump_one(struct part *p, const struct tsdb_options *o, bool *found, struct errbuf *eb)
+static int dump_one(
+	struct part *p, const struct cli_tsdb_options *o, bool *found, struct errbuf *eb)
 {
 	const struct dump_options options = {.rows = o->rows, .flush = write_text, .arg = eb};
 	_cleanup_part_reader_ struct part_reader *reader = NULL;
@@ -255,7 +254,7 @@ static int dump_one(struct part *p, const struct tsdb_options *o, bool *found, s
 	return write_text(eb, &out);
 }
 
-static int dump(const char *path, const struct tsdb_options *o, struct errbuf *eb)
+static int dump(const char *path, const struct cli_tsdb_options *o, struct errbuf *eb)
 {
 	_cleanup_view_ struct view v = {.s = NULL};
 	bool found = !o->part;
@@ -268,13 +267,11 @@ static int dump(const char *path, const struct tsdb_options *o, struct errbuf *e
 	return r;
 }
 
-static int run(const struct option_program *program,
-	int (*command)(const char *path, const struct tsdb_options *o, struct errbuf *eb), int argc,
-	char **argv)
+int cli_tsdb_run(const struct option_program *program, cli_tsdb_fn *command, int argc, char **argv)
 {
 	_cleanup_(option_list_done)
 	struct option_list args = {.n = 0};
-	struct tsdb_options o = {.format = NULL};
+	struct cli_tsdb_options o = {.format = NULL};
 	struct errbuf eb = {.text = ""};
 	int status = options_parse_or_exit(program, argc, argv, &o, &args), r;
 
@@ -290,15 +287,15 @@ static int run(const struct option_program *program,
 
 int cli_tsdb_list(int argc, char **argv)
 {
-	return run(&list_program, list, argc, argv);
+	return cli_tsdb_run(&list_program, list, argc, argv);
 }
 
 int cli_tsdb_verify(int argc, char **argv)
 {
-	return run(&verify_program, verify, argc, argv);
+	return cli_tsdb_run(&verify_program, verify, argc, argv);
 }
 
 int cli_tsdb_dump(int argc, char **argv)
 {
-	return run(&dump_program, dump, argc, argv);
+	return cli_tsdb_run(&dump_program, dump, argc, argv);
 }

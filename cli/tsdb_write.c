@@ -4,17 +4,12 @@
  */
 #include "cli/cli.h"
 #include "cli/files.h"
+#include "cli/tsdb.h"
 #include "lib/base/alloc.h"
 #include "lib/base/fs.h"
-#include "lib/base/options.h"
 #include "scraper/store/dump.h"
-#include "scraper/store/store.h"
 #include <inttypes.h>
 #include <string.h>
-
-struct write_options {
-	const char *without;
-};
 
 #define NOT_IN_USE                                                                             \
 	"DIRECTORY is what --storage.path of sonde-scraper names; a scraper that has it open " \
@@ -31,7 +26,7 @@ static const struct option_program stats_program = {
 	.examples = "sonde tsdb stats data\n",
 };
 static const struct option_spec compact_specs[] = {
-	{"storage.rollup.without", OPTION_STRING, offsetof(struct write_options, without),
+	{"storage.rollup.without", OPTION_STRING, offsetof(struct cli_tsdb_options, without),
 		.value = "LABELS", .fallback = "pid,tid,thread_name,cpu",
 		.help = "Row labels that rollups do not keep."},
 };
@@ -68,18 +63,8 @@ static const struct option_program snapshot_program = {
 	.examples = "sonde tsdb snapshot data\n",
 };
 
-static bool holds_store(const char *path)
-{
-	_cleanup_free_ char *wal = xasprintf("%s/wal", path),
-			    *blocks = xasprintf("%s/blocks", path);
-	struct fs_stat st;
-
-	return fs_system.stat(&fs_system, wal, &st) == 0 ||
-	       fs_system.stat(&fs_system, blocks, &st) == 0;
-}
-
 /* Retention is the scraper's: nothing is deleted here. */
-static int open_store(const char *path, const struct write_options *o, bool read_only,
+static int open_store(const char *path, const struct cli_tsdb_options *o, bool read_only,
 	struct store **ret, struct errbuf *eb)
 {
 	const struct store_options so = {.path = path,
@@ -88,10 +73,7 @@ static int open_store(const char *path, const struct write_options *o, bool read
 		.retention_ns = INT64_MAX,
 		.rollup_without = o->without};
 
-	if (!holds_store(path))
-		return err_set(
-			eb, -ENOENT, "%s holds no store: it has neither wal/ nor blocks/", path);
-	return store_open(&so, ret, eb);
+	return cli_tsdb_open(&so, ret, eb);
 }
 
 /* ---- stats ---- */
@@ -127,7 +109,7 @@ static void put_files(struct bytes *out, const char *title, const uint64_t bytes
 		(double)all / (double)MAX(n_rows, 1ULL));
 }
 
-static int stats(const char *path, const struct write_options *o, struct errbuf *eb)
+static int stats(const char *path, const struct cli_tsdb_options *o, struct errbuf *eb)
 {
 	uint64_t sum[ARRAY_SIZE(files)] = {0}, n_profiles = 0, n_rows = 0;
 	_cleanup_bytes_ struct bytes out = {.data = NULL};
@@ -164,7 +146,7 @@ static int stats(const char *path, const struct write_options *o, struct errbuf 
 
 /* ---- upkeep ---- */
 
-static int compact(const char *path, const struct write_options *o, struct errbuf *eb)
+static int compact(const char *path, const struct cli_tsdb_options *o, struct errbuf *eb)
 {
 	_cleanup_(store_closep)
 	struct store *s = NULL;
@@ -207,7 +189,7 @@ static void print_quarantined(void *arg, const char *name, const char *reason)
 	printf("in quarantine: %s: %s\n", name, reason);
 }
 
-static int repair(const char *path, const struct write_options *o, struct errbuf *eb)
+static int repair(const char *path, const struct cli_tsdb_options *o, struct errbuf *eb)
 {
 	_cleanup_(store_closep)
 	struct store *s = NULL;
@@ -229,7 +211,7 @@ static int repair(const char *path, const struct write_options *o, struct errbuf
 	return r;
 }
 
-static int snapshot(const char *path, const struct write_options *o, struct errbuf *eb)
+static int snapshot(const char *path, const struct cli_tsdb_options *o, struct errbuf *eb)
 {
 	_cleanup_(store_closep)
 	struct store *s = NULL;
@@ -242,42 +224,22 @@ static int snapshot(const char *path, const struct write_options *o, struct errb
 	return r;
 }
 
-static int run(const struct option_program *program,
-	int (*command)(const char *path, const struct write_options *o, struct errbuf *eb),
-	int argc, char **argv)
-{
-	_cleanup_(option_list_done)
-	struct option_list args = {.n = 0};
-	struct write_options o = {.without = NULL};
-	struct errbuf eb = {.text = ""};
-	int status = options_parse_or_exit(program, argc, argv, &o, &args), r;
-
-	if (status >= 0)
-		return status;
-	if (args.n != 1) {
-		fprintf(stderr, "%s: one DIRECTORY; see %s --help\n", program->name, program->name);
-		return CLI_USAGE;
-	}
-	r = command(args.items[0], &o, &eb);
-	return r < 0 ? cli_fail(&eb, r) : CLI_OK;
-}
-
 int cli_tsdb_stats(int argc, char **argv)
 {
-	return run(&stats_program, stats, argc, argv);
+	return cli_tsdb_run(&stats_program, stats, argc, argv);
 }
 
 int cli_tsdb_compact(int argc, char **argv)
 {
-	return run(&compact_program, compact, argc, argv);
+	return cli_tsdb_run(&compact_program, compact, argc, argv);
 }
 
 int cli_tsdb_repair(int argc, char **argv)
 {
-	return run(&repair_program, repair, argc, argv);
+	return cli_tsdb_run(&repair_program, repair, argc, argv);
 }
 
 int cli_tsdb_snapshot(int argc, char **argv)
 {
-	return run(&snapshot_program, snapshot, argc, argv);
+	return cli_tsdb_run(&snapshot_program, snapshot, argc, argv);
 }
