@@ -237,12 +237,18 @@ static inline void day_write_compacted(struct day *d, const char *from, const ch
 	store_closep(&d->store);
 }
 
+/*
+ * Part of a data set's name, so that one of an older layout is not measured: raised whenever what a flush or a compaction writes of the same
+ * profiles changes (order, codecs, rollups), or what day_write makes up. 2: streams by job and instance.
+ */
+enum { DAY_LAYOUT = 2 };
+
 /* Opens the data set, writing it first when it is not there: some minutes for a whole day. */
 static inline void day_open(
 	struct day *d, unsigned n_targets, unsigned n_steps, unsigned n_streams, bool compacted)
 {
-	_cleanup_free_ char *raw = xasprintf("%s/day-%u-%u-%u", day_data_dir(), n_targets, n_steps,
-				    n_streams),
+	_cleanup_free_ char *raw = xasprintf("%s/day-layout%d-%u-%u-%u", day_data_dir(), DAY_LAYOUT,
+				    n_targets, n_steps, n_streams),
 			    *path = xasprintf("%s%s", raw, compacted ? "-compacted" : ""),
 			    *mark = xasprintf("%s.complete", path);
 	struct errbuf eb = {.text = ""};
