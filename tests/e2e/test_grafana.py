@@ -9,7 +9,7 @@ import unittest
 import urllib.parse
 
 from filled import CPU, Filled
-from sonde_e2e import TOP, http_get
+from sonde_e2e import TOP, exporter, http_get, needs_kernel, scraper
 
 BESIDE_OTHERS = True
 
@@ -18,8 +18,9 @@ try:
 except ImportError:
     yaml = None
 
-# What Grafana puts in for its variables.
-VARIABLES = {'$__rate_interval': '1m0s', '$__interval': '15s', '$__range': '3600s', '$service': 'alpha|beta'}
+# What Grafana puts in for its variables of time.
+TIMES = {'$__rate_interval': '1m0s', '$__interval': '15s', '$__range': '3600s'}
+ALL = ['$__all']
 
 
 def load(path):
@@ -33,10 +34,26 @@ def dashboards():
             yield path, json.load(f)
 
 
-def fill(text):
-    for name, value in VARIABLES.items():
+def escape(value):
+    return re.sub(r'[\\^$*+?.()|\[\]{}/]', r'\\\g<0>', value)
+
+
+def fill(text, kind, variable, chosen):
+    """A panel's text as the plugin of this kind sends it with these values chosen in the one variable.
+
+    Without a format behind its name Prometheus's plugin writes a regular expression for a quoted text, Pyroscope's writes a glob.
+    """
+    for name, value in TIMES.items():
         text = text.replace(name, value)
-    return text
+
+    def put(m):
+        if chosen == ALL:
+            return variable['allValue']
+        if m[2] == 'regex' or kind == 'prometheus':
+            values = [escape(v) if m[2] else escape(v).replace('\\', '\\\\') for v in chosen]
+            return values[0] if len(values) == 1 else f'({"|".join(values)})'
+        return chosen[0] if len(chosen) == 1 else f'{{{",".join(chosen)}}}'
+    return re.sub(r'\$(?:\{)?(service)(?::(\w+)\})?', put, text)
 
 
 @unittest.skipUnless(yaml, 'python3-yaml is not installed')
@@ -70,7 +87,7 @@ class FilesTest(unittest.TestCase):
                 for t in p['targets']:
                     self.assertEqual(sources[t['datasource']['uid']], t['datasource']['type'])
             names = {v['name'] for v in d['templating']['list']}
-            used = set(re.findall(r'\$(\w+)', json.dumps(d['panels'])))
+            used = set(re.findall(r'\$\{?(\w+)', json.dumps(d['panels'])))
             self.assertEqual({n for n in used if not n.startswith('__')}, names)
 
 
@@ -95,24 +112,28 @@ class PanelsTest(unittest.TestCase):
         self.assertEqual(r.status, 200, r.text)
         return r.json
 
-    def ask(self, target):
+    def ask(self, target, *choice):
         """How many series or levels the answer has."""
-        if target['datasource']['type'] == 'prometheus':
+        kind = target['datasource']['type']
+        if kind == 'prometheus':
             if target.get('instant'):
-                return len(self.post('/api/v1/query', {'query': fill(target['expr']), 'time': self.s.end})['result'])
-            form = {'query': fill(target['expr']), 'start': self.s.begin, 'end': self.s.end, 'step': 15}
+                return len(self.post('/api/v1/query', {'query': fill(target['expr'], kind, *choice), 'time': self.s.end})['result'])
+            form = {'query': fill(target['expr'], kind, *choice), 'start': self.s.begin, 'end': self.s.end, 'step': 15}
             return len(self.post('/api/v1/query_range', form)['result'])
-        body = {'profile_typeID': target['profileTypeId'], 'label_selector': fill(target['labelSelector']),
+        body = {'profile_typeID': target['profileTypeId'], 'label_selector': fill(target['labelSelector'], kind, *choice),
                 'start': self.s.start_ms, 'end': self.s.end_ms}
         if target['queryType'] == 'profile':
             return len(self.connect('SelectMergeStacktraces', {**body, 'max_nodes': target['maxNodes']})['flamegraph']['levels'])
-        return len(self.connect('SelectSeries', {**body, 'step': 15, 'group_by': target['groupBy']})['series'])
+        return len(self.connect('SelectSeries', {**body, 'step': 15, 'group_by': target['groupBy']}).get('series', []))
 
     def test_panels(self):
         for _, d in dashboards():
-            answers = {p['title']: self.ask(t) for p in d['panels'] for t in p['targets']}
-            self.assertEqual(answers, {'CPU by service': 2, 'Most CPU': 2, 'On CPU': 4, 'CPU by thread': 2, 'CPU profiles': 2,
-                                       'Heap in use': 1, 'Targets up': 0})
+            variable, = d['templating']['list']
+            for chosen, n in ((ALL, 2), (['alpha', 'beta'], 2), (['alpha'], 1), (['a.b/c-d', 'e+f'], 0)):
+                with self.subTest(chosen=chosen):
+                    answers = {p['title']: self.ask(t, variable, chosen) for p in d['panels'] for t in p['targets']}
+                    self.assertEqual(answers, {'CPU by service': n, 'Most CPU': n, 'On CPU': 4 if n else 1, 'CPU by thread': 2 if n else 0,
+                                               'CPU profiles': n, 'Heap in use': 1 if n else 0, 'Targets up': 0})
             for v in d['templating']['list']:
                 metric, label = re.fullmatch(r'label_values\((\w+), (\w+)\)', v['definition']).groups()
                 q = urllib.parse.urlencode({'match[]': metric, 'start': self.s.begin - 60, 'end': self.s.end})
@@ -146,6 +167,16 @@ class PrometheusFilesTest(unittest.TestCase):
         self.assertGreater(len(names), 12)
         for name in names:
             self.assertIn(f'`{name}', docs)
+
+    @needs_kernel
+    def test_metrics_are_served(self):
+        """What the alerts ask for is on /metrics of the two daemons, from their start on: an alert on an absent metric never fires."""
+        served = set()
+        with exporter() as e, scraper('scrape_configs: []') as s:
+            for daemon in (e, s):
+                served |= set(re.findall(r'^# TYPE (\w+) ', daemon.get('/metrics').text, re.M))
+        with open(f'{TOP}/configs/prometheus/sonde.rules.yml') as f:
+            self.assertEqual(set(re.findall(r'\bsonde_\w+', f.read())) - served, set())
 
     def test_alerts_are_tested(self):
         with open(f'{TOP}/configs/prometheus/sonde.rules.yml') as f:
