@@ -192,7 +192,7 @@ static int parse(struct bench *b, const struct option_list *args, struct errbuf 
 		r = regex_compile(b->o->progress, REGEX_SEARCH, &b->progress, eb);
 		r = r ? err_prefix(eb, r, "--progress \"%s\"", b->o->progress) : 0;
 	}
-	return r ? r : cli_compare_check(&b->compare, "run", eb);
+	return r ? r : cli_compare_check(&b->compare, "run", false, eb);
 }
 
 /* ---- runs ---- */

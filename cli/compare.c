@@ -106,9 +106,10 @@ static int parse_condition(const char *text, struct condition *ret, struct errbu
 		text);
 }
 
-int cli_compare_check(struct cli_compare_options *o, const char *per, struct errbuf *eb)
+int cli_compare_check(
+	struct cli_compare_options *o, const char *per, bool stored, struct errbuf *eb)
 {
-	static const char *const known[] = {"run", "second", "total"};
+	static const char *const known[] = {"run", "second", "cpu-second", "total"};
 	struct condition c;
 	bool is_known;
 	int r = 0;
@@ -122,8 +123,14 @@ int cli_compare_check(struct cli_compare_options *o, const char *per, struct err
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
 		is_known |= !strcmp(o->per, known[i]);
 	if (!is_known)
-		return err_set(eb, -EINVAL, "--per=%s: expected run, second, total or metric:NAME",
-			o->per);
+		return err_set(eb, -EINVAL,
+			"--per=%s: expected run, second, cpu-second, total or metric:NAME", o->per);
+	if (!stored && !strcmp(o->per, "cpu-second"))
+		return err_set(eb, -EINVAL,
+			"--per=cpu-second: only with --server; a file does not say how many CPUs "
+			"there were");
+	if (stored && metric_of(o))
+		return err_set(eb, -EINVAL, "--per=%s: only of files", o->per);
 	for (size_t i = 0; !r && i < o->fail_on.n; i++)
 		r = parse_condition(o->fail_on.items[i], &c, eb);
 	return r;
@@ -249,6 +256,15 @@ static int find_scale(const struct cli_comparison *c, size_t i, double *ret, str
 	const struct cli_run *run = &c->runs->items[i];
 
 	*ret = run->metric > 0 ? 1 / run->metric : 1;
+	if (!strcmp(c->o->per, "cpu-second")) {
+		if (run->cpu_seconds <= 0)
+			return err_set(eb, -ENOTSUP,
+				"%s: how many CPUs all of its targets have is not known (exporters "
+				"tell it, other targets do not); --per second and --per total need "
+				"not know it",
+				run->name);
+		*ret = 1 / run->cpu_seconds;
+	}
 	if (strcmp(c->o->per, "second") != 0)
 		return 0;
 	if (run->seconds <= 0)
@@ -272,16 +288,19 @@ static int sum_side(
 /* Of the sum of a side: the mean over its runs, or the rate, or the share. */
 static double sum_scale(const struct cli_comparison *c, size_t from, size_t to, int64_t total)
 {
-	double seconds = 0, metric = 0;
+	double seconds = 0, cpu_seconds = 0, metric = 0;
 
 	for (size_t i = from; i < to; i++) {
 		seconds += c->runs->items[i].seconds;
+		cpu_seconds += c->runs->items[i].cpu_seconds;
 		metric += c->runs->items[i].metric;
 	}
 	if (metric > 0)
 		return 1 / metric;
 	if (!strcmp(c->o->per, "second"))
 		return 1 / seconds;
+	if (!strcmp(c->o->per, "cpu-second"))
+		return 1 / cpu_seconds;
 	if (!strcmp(c->o->per, "total"))
 		return total > 0 ? 1e6 / (double)total : 1;
 	return 1 / (double)(to - from);

@@ -37,9 +37,12 @@ struct cli_compare_options {
 		CLI_COMPARE_FLAG(struct_, "sample-index", sample_index, "TYPE", NULL,              \
 			"Which value: a sample type (\"cpu\") or its number from 0. Default: "     \
 			"the profile's own default, else the last."),                              \
-		CLI_COMPARE_FLAG(struct_, "per", per, "run|second|total|metric:NAME", NULL,        \
+		CLI_COMPARE_FLAG(struct_, "per", per, "run|second|cpu-second|total|metric:NAME",   \
+			NULL,                                                                      \
 			"run: values of whole runs, which is right for equal work; second: "       \
-			"divided by the time that the profile covers; total: shares, each run "    \
+			"divided by the time that the profile covers; cpu-second (with "           \
+			"--server): "                                                              \
+			"by that times the CPUs that the targets have; total: shares, each run "   \
 			"divided by the median of its functions' ratios to the other runs; "       \
 			"metric: divided by that column of the metrics.csv beside the files. "     \
 			"Default: run, with --server second."),                                    \
@@ -141,12 +144,15 @@ struct cli_comparison {
 	const struct render_over_time *over_time; /* or NULL */
 };
 
-/* Checks what can be checked before anything is measured, and fills in what --per is without being given. -EINVAL. */
-int cli_compare_check(
-	struct cli_compare_options *o, const char *per, struct errbuf *eb) _must_check_;
+/*
+ * Checks what can be checked before anything is measured, and fills in what --per is without being given. `stored`: the runs are of a
+ * scraper's store. -EINVAL.
+ */
+int cli_compare_check(struct cli_compare_options *o, const char *per, bool stored,
+	struct errbuf *eb) _must_check_;
 /* Of the n runs from `from` on, added up. */
 struct cli_quality cli_quality_of(const struct cli_runs *runs, size_t from, size_t n);
-/* What values are per: "run", "second", "total", or the metric's name. */
+/* What values are per: "run", "second", "cpu-second", "total", or the metric's name. */
 const char *cli_compare_per(const struct cli_compare_options *o);
 /* Reads the runs' flags. The regexes of `ret` are freed with cli_runs_options_done. */
 int cli_runs_options_make(const struct cli_compare_options *o, struct cli_runs_options *ret,

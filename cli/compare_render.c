@@ -143,6 +143,8 @@ static void put_runs(const struct cli_comparison *c, const char *key, const char
 		json_object_begin(j);
 		json_kv_string(j, "file", c->runs->items[i].name);
 		json_kv_double(j, "seconds", c->runs->items[i].seconds);
+		if (c->runs->items[i].cpu_seconds > 0)
+			json_kv_double(j, "cpu_seconds", c->runs->items[i].cpu_seconds);
 		json_kv_int(j, "total", c->runs->items[i].tree.total[0]);
 		json_object_end(j);
 	}

@@ -150,11 +150,9 @@ static int diff(struct diff_options *o, const struct option_list *args, struct e
 
 	cli_runs_init(&runs);
 	if (!r)
-		r = cli_compare_check(&o->compare, per, eb);
+		r = cli_compare_check(&o->compare, per, o->server.url != NULL, eb);
 	if (!r)
 		r = cli_runs_options_make(&o->compare, &how, eb);
-	if (!r && o->server.url && how.metric)
-		r = err_set(eb, -EINVAL, "--per=metric: only of files");
 	if (!r)
 		r = find_runs(o, args, &sources, &n_a, eb);
 	for (size_t i = 0; !r && i < sources.n; i++)

@@ -271,6 +271,7 @@ int cli_runs_add(struct cli_runs *r, const struct cli_source *s, const struct cl
 	if (e < 0)
 		return err_prefix(eb, e, "%s", s->name);
 	r->items[r->n - 1].metric = metric;
+	r->items[r->n - 1].cpu_seconds = s->cpu_seconds;
 	if (s->seconds > 0)
 		r->items[r->n - 1].seconds = s->seconds;
 	return 0;

@@ -11,9 +11,10 @@
 
 /* Where a run is: in a file, or in memory. */
 struct cli_source {
-	char *name;	  /* the file, or what a message calls it */
-	struct bytes raw; /* pprof; empty: read the file */
-	double seconds;	  /* that it covers; 0: what the profile says */
+	char *name;	    /* the file, or what a message calls it */
+	struct bytes raw;   /* pprof; empty: read the file */
+	double seconds;	    /* that it covers; 0: what the profile says */
+	double cpu_seconds; /* the same, of all CPUs of its targets; 0: unknown */
 };
 
 struct cli_sources {
@@ -46,9 +47,10 @@ struct cli_quality {
 struct cli_run {
 	char *name; /* of its source */
 	struct tree tree;
-	double seconds; /* that it covers; 0: unknown */
-	double unit;	/* what one sample amounts to */
-	double metric;	/* that its values are divided by, from metrics.csv; 0: none is asked for */
+	double seconds;	    /* that it covers; 0: unknown */
+	double cpu_seconds; /* the same, of all CPUs of its targets; 0: unknown */
+	double unit;	    /* what one sample amounts to */
+	double metric; /* that its values are divided by, from metrics.csv; 0: none is asked for */
 	int64_t time_ns;
 	struct cli_quality quality;
 };

@@ -116,7 +116,7 @@ static int merge_side(struct diff *d, struct side *s, struct errbuf *eb)
 	tree_init(&s->tree, d->q->env.budget);
 	if (!r)
 		r = api_view_project(d->q, &s->view, &s->tree, eb);
-	/* What was imported has no coverage: then from the first window's begin to the last one's end. */
+	/* Without coverage: from the first window's begin to the last one's end. */
 	s->seconds = (double)(m->n_targets ? m->covered.ns : m->max_time_ns - m->min_time_ns) / 1e9;
 	s->cpu_seconds = (double)MAX(m->covered.cpu_ns, (int64_t)0) / 1e9;
 	if (!r && !d->relative && d->per == PER_CPU_SECOND && m->n_profiles &&

@@ -158,21 +158,28 @@ static int put_samples(struct export *e, const struct tree *tree, const struct l
 	return 0;
 }
 
-/* How long a group's targets were watched, where it is known: what its values are to be divided by. */
-static void put_coverage(struct export *e, const struct query_group *g)
+static void put_cover(
+	struct export *e, const char *what, const struct query_group *g, int64_t covered_ns)
 {
 	_cleanup_bytes_ struct bytes text = {};
 	struct json j = {.out = &text};
 
-	if (g->covered.ns <= 0 || !g->labels.n)
+	if (covered_ns <= 0)
 		return;
-	bytes_put_str(&text, "covered ");
+	bytes_printf(&text, "%s ", what);
 	json_object_begin(&j);
 	for (size_t i = 0; i < g->labels.n; i++)
 		json_kv_string(&j, g->labels.items[i].name, g->labels.items[i].value);
 	json_object_end(&j);
-	bytes_printf(&text, " %.3f s", (double)g->covered.ns / 1e9);
+	bytes_printf(&text, " %.3f s", (double)covered_ns / 1e9);
 	prof_builder_comment(e->b, (const char *)text.data, text.len);
+}
+
+/* How long a group's targets were watched, and all their CPUs, where it is known: what its values are to be divided by. */
+static void put_coverage(struct export *e, const struct query_group *g)
+{
+	put_cover(e, "covered", g, g->covered.ns);
+	put_cover(e, "covered-cpus", g, g->covered.cpu_ns);
 }
 
 static int build(

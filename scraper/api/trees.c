@@ -144,7 +144,7 @@ int api_view_merge(struct api_job *q, const struct api_params *p, struct tree_sy
 	_cleanup_free_ const char **labels = xcalloc(p->n_group_by + n_tags + 1, sizeof(char *));
 	struct query_spec spec = {.selector = p->selectors,
 		.symbols = symbols,
-		.want_coverage = symbols != NULL || (p->n_group_by && q->format == API_PPROF),
+		.want_coverage = symbols != NULL || (p->group && q->format == API_PPROF),
 		.start_ns = p->start_ns,
 		.end_ns = p->end_ns,
 		.profiles = p->profiles,

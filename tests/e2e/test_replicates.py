@@ -41,7 +41,7 @@ class Replicates(unittest.TestCase):
         samples = []
         for i, f in enumerate(FUNCTIONS):
             n = round(1000 / (i + 1) ** 0.5 * factor.get(f, 1) * rnd.gauss(1, 0.03))
-            samples.append(([f, 'main'], [n, n * PERIOD], {}))
+            samples.append(([f, 'main'], [n, n * PERIOD], {'thread_name': 'even' if i % 2 else 'odd'}))
         body = encode(CPU_TYPES, CPU_TYPES[1], samples, (at - 10) * 10**9, 10 * 10**9, PERIOD)
         q = urllib.parse.urlencode({'name': 'process_cpu', 'label.job': 'app', 'label.instance': instance})
         r = http_get(f'{cls.scraper.url}/api/v1/import?{q}', method='POST', body=body)
@@ -122,11 +122,20 @@ class Replicates(unittest.TestCase):
             self.assertGreater(functions['work_4'], 0)
             self.assertLess(functions['work_2'], 0)
 
+    def test_tool_divides_by_what_was_watched(self):
+        """Six minutes between two profiles of ten seconds are not watched, whichever labels make a run or stand above the stacks."""
+        for args, n, seconds in ((('instance,10m',), 3, 20), (('instance,10m', '--by', 'thread'), 3, 20), (('10m',), 1, 60), (('10m', '--by', 'thread'), 1, 60)):
+            with self.subTest(args):
+                d = json.loads(self.diff(*self.sides(), '--format', 'json', '--replicate', *args))
+                self.assertEqual([[r['seconds'] for r in d[side]['runs']] for side in 'ab'], [[seconds] * n] * 2)
+        # imports do not say how many CPUs there are
+        self.assertIn('how many CPUs', self.diff(*self.sides(), '--per', 'cpu-second', status=2))
+
     def test_tool_refused(self):
         for args, text in (((CPU + '{}',), 'which selection is before'), ((CPU + '{}', 'now', '--', '{}'), '"now": expected SELECTOR'),
                            ((CPU + '{}', '@x', '--', '{}'), 'cannot parse "x"'), ((CPU + '{}', '@now', 'x', '--', '{}'), '"x": expected how long'),
                            ((CPU + '{job="none"}', '--', '{}'), 'has nothing of it'), (('--replicate', 'x', CPU + '{}', '{}'), '--replicate=x'),
-                           (('--per', 'metric:x', CPU + '{}', '{}'), 'only of files'), ((CPU + '{', '{}'), 'answered with status 400')):
+                           (('--per', 'metric:x', CPU + '{}', '{}'), '--per=metric:x: only of files'), ((CPU + '{', '{}'), 'answered with status 400')):
             self.assertIn(text, self.diff(*args, status=2))
 
     def test_coverage_in_pprof(self):
@@ -134,6 +143,8 @@ class Replicates(unittest.TestCase):
         q = {'query': CPU + '{}', 'start': self.middle, 'end': self.middle + 599, 'group_by': 'instance'}
         p = Pprof(self.scraper.get('/api/v1/profile?' + urllib.parse.urlencode(q)).body)
         self.assertEqual(sorted(c for c in p.comments if c.startswith('covered')), [f'covered {{"instance":"{i}"}} 20.000 s' for i in INSTANCES])
+        p = Pprof(self.scraper.get('/api/v1/profile?' + urllib.parse.urlencode({**q, 'group_by': ''})).body)
+        self.assertEqual([c for c in p.comments if c.startswith('covered')], ['covered {} 60.000 s'])
 
     def test_refused(self):
         for text in ('instance', 'instance,', ',5m', 'a,b,c,d,e,f,g,h,i,5m', 'instance,1ms'):

@@ -10,7 +10,7 @@ import unittest
 import urllib.parse
 import http.server
 
-from sonde_e2e import Pprof, compile_c, exporter, free_port, go_pprof, http_get, needs_kernel, scraper, wait_for, Workload
+from sonde_e2e import Pprof, compile_c, exporter, free_port, go_pprof, http_get, needs_kernel, scraper, sonde, wait_for, Workload
 from test_bad_targets import pprof
 
 BESIDE_OTHERS = True
@@ -319,6 +319,16 @@ class Cursors(unittest.TestCase):
                 self.assertGreater(d['a']['covered_seconds'], 0)
                 self.assertAlmostEqual(d['a']['covered_cpu_seconds'], 8 * d['a']['covered_seconds'], places=3)
                 self.assertAlmostEqual(d['a']['scale'] * d['a']['covered_cpu_seconds'], 1, places=6)
+            with self.subTest('per CPU, the tool'):
+                for by in ((), ('--by', 'thread')):
+                    p = sonde('diff', '--server', s.url, CPU + '{job="a"}', '@now', '10m', '--', '{job="b"}', '@now', '10m', '--per', 'cpu-second',
+                              '--replicate', 'job,10m', '--format', 'json', *by)
+                    self.assertEqual(p.returncode, 0, p.stderr)
+                    d = json.loads(p.stdout)
+                    self.assertEqual(d['per'], 'cpu-second')
+                    for run in d['a']['runs'] + d['b']['runs']:
+                        self.assertAlmostEqual(run['cpu_seconds'], 8 * run['seconds'], places=2)
+                    self.assertAlmostEqual(d['statistics']['mean_a'], 7 / 8, delta=.01)  # 7 a second on 8 CPUs
 
     def test_restarted_exporter(self):
         fake = FakeNode()
