@@ -25,7 +25,7 @@ static uint64_t retention_bytes(struct scraper_pipeline *p, const struct config_
 	uint64_t total = 0, bytes = x->size_bytes;
 	int e;
 
-	if (!x->percentage)
+	if (x->percentage <= 0)
 		return bytes ? bytes : p->o->retention_bytes;
 	e = p->fs->total_bytes(p->fs, p->o->storage_path, &total);
 	if (e < 0) {
@@ -35,7 +35,7 @@ static uint64_t retention_bytes(struct scraper_pipeline *p, const struct config_
 			"path", p->o->storage_path, "error", strerror(-e), NULL);
 		return bytes ? bytes : p->o->retention_bytes;
 	}
-	total = total / 100 * x->percentage;
+	total = (uint64_t)((double)total / 100 * x->percentage);
 	return bytes ? MIN(bytes, total) : total;
 }
 

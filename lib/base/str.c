@@ -216,30 +216,50 @@ void str_format_duration_ms(int64_t ms, char ret[64])
 	}
 }
 
+/* What may follow a whole number: ".5"; below 1 - 2^-53 whatever its digits. */
+static int take_fraction(const char **s, double *ret)
+{
+	double digit = 1;
+
+	*ret = 0;
+	if (**s != '.')
+		return 0;
+	if ((*s)[1] < '0' || (*s)[1] > '9')
+		return -EINVAL;
+	for (++*s; **s >= '0' && **s <= '9'; ++*s) {
+		digit /= 10;
+		*ret += digit * (**s - '0');
+	}
+	*ret = MIN(*ret, 1 - 0x1p-53);
+	return 0;
+}
+
 int str_parse_bytes(const char *s, uint64_t *ret, struct errbuf *eb)
 {
 	static const char *const units[] = {"B", "KB", "MB", "GB", "TB", "PB", "EB"};
 	static const char *const binary[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
 	const char *p = s;
+	double fraction;
 	uint64_t v;
 
-	if (take_digits(&p, &v) < 0)
+	if (take_digits(&p, &v) < 0 || take_fraction(&p, &fraction) < 0)
 		goto bad;
-	if (!*p && !v) {
+	if (!strcmp(s, "0")) {
 		*ret = 0;
 		return 0;
 	}
 	for (unsigned i = 0; i < ARRAY_SIZE(units); i++) {
 		if (strcmp(p, units[i]) != 0 && strcmp(p, binary[i]) != 0)
 			continue;
-		if (v && v > UINT64_MAX >> (10 * i))
+		if (v > UINT64_MAX >> (10 * i))
 			return err_set(eb, -EINVAL, "size \"%s\" is out of range", s);
-		*ret = v << (10 * i);
+		/* less than a unit is added: there is room for it */
+		*ret = (v << (10 * i)) + (uint64_t)(fraction * (double)(1ULL << (10 * i)));
 		return 0;
 	}
 bad:
 	return err_set(eb, -EINVAL,
-		"\"%s\" is not a size: expected a whole number with a unit B KB MB GB TB, like "
+		"\"%s\" is not a size: expected a number with a unit B KB MB GB TB, like "
 		"\"32MB\"",
 		s);
 }

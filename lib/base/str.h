@@ -30,5 +30,5 @@ int str_parse_double(const char *s, double *ret, struct errbuf *eb) _must_check_
 int str_parse_duration_ms(const char *s, int64_t *ret_ms, struct errbuf *eb) _must_check_;
 /* The same spelling back, e.g. 5400000 → "1h30m". `ret` has room for 64 bytes. */
 void str_format_duration_ms(int64_t ms, char ret[64]);
-/* Prometheus sizes with a unit, base 2: "32MB" = "32MiB" = 33554432; "0" alone needs none. */
+/* Prometheus sizes with a unit, base 2: "32MB" = "32MiB" = 33554432, "1.5KB" = 1536; "0" alone needs none. */
 int str_parse_bytes(const char *s, uint64_t *ret, struct errbuf *eb) _must_check_;

@@ -50,7 +50,7 @@ int config_check_retention(struct config_reader *r, void *object, const struct c
 	if (x->percentage <= 100)
 		return 0;
 	return config_fail(r, config_seen_key(seen, "percentage"), "percentage",
-		"%llu is more than 100", (unsigned long long)x->percentage);
+		"%g is more than 100", x->percentage);
 }
 
 int config_check_top(struct config_reader *r, void *object, const struct conf_node *node,

@@ -291,7 +291,7 @@ static bool config_has_storage(const struct config_storage *s)
 {
 	const struct config_retention *x = &s->tsdb.retention;
 
-	return x->time_ms || x->size_bytes || x->percentage || s->tsdb.out_of_order_ms;
+	return x->time_ms || x->size_bytes || x->percentage > 0 || s->tsdb.out_of_order_ms;
 }
 
 void config_print(const struct config *c, struct bytes *out)

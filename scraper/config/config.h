@@ -126,7 +126,8 @@ struct config_storage {
 	struct config_tsdb {
 		struct config_retention {
 			int64_t time_ms;
-			uint64_t size_bytes, percentage; /* of the file system */
+			uint64_t size_bytes;
+			double percentage; /* of the file system */
 		} retention;
 		int64_t out_of_order_ms;
 	} tsdb;

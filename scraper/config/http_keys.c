@@ -318,8 +318,9 @@ static int set_headers(
 			headers[t->n_headers++] = (struct http_header) {
 				.name = own->name, .value = own->values.items[k]};
 		for (size_t k = 0; k < own->secrets.n; k++)
-			headers[t->n_headers++] = (struct http_header) {
-				.name = own->name, .value = own->secrets.items[k]};
+			headers[t->n_headers++] = (struct http_header) {.name = own->name,
+				.value = own->secrets.items[k],
+				.is_secret = true};
 		for (size_t k = 0; k < own->files.n; k++)
 			headers[t->n_headers++] = (struct http_header) {
 				.name = own->name, .value_file = own->files.items[k]};

@@ -194,7 +194,7 @@ static const struct config_section keys_global =
 static const struct config_key retention_keys[] = {
 	CONFIG_VALUE(struct config_retention, time_ms, CONFIG_TYPE_DURATION, "time", NULL),
 	CONFIG_VALUE(struct config_retention, size_bytes, CONFIG_TYPE_BYTES, "size", NULL),
-	CONFIG_VALUE(struct config_retention, percentage, CONFIG_TYPE_UINT, "percentage", NULL),
+	CONFIG_VALUE(struct config_retention, percentage, CONFIG_TYPE_DOUBLE, "percentage", NULL),
 };
 static const struct config_section keys_retention = CONFIG_SECTION(
 	"retention", retention_keys, struct config_retention, config_check_retention);
@@ -206,6 +206,7 @@ static const struct config_key tsdb_keys[] = {
 		.section = &keys_retention},
 	CONFIG_VALUE(struct config_tsdb, out_of_order_ms, CONFIG_TYPE_DURATION,
 		"out_of_order_time_window", NULL),
+	CONFIG_IGNORED("stale_series_compaction_threshold", NULL),
 };
 static const struct config_section keys_tsdb =
 	CONFIG_SECTION("tsdb", tsdb_keys, struct config_tsdb, NULL);
@@ -229,6 +230,7 @@ static const struct config_key top_keys[] = {
 		struct config_top, jobs, n_jobs, CONFIG_TYPE_LIST, "scrape_configs", &keys_job),
 	CONFIG_VALUE(struct config_top, files, CONFIG_TYPE_PATHS, "scrape_config_files", NULL),
 	CONFIG_IGNORED("object_storage", "profiles are kept in --storage.path"),
+	CONFIG_IGNORED("debug_info", "names are stored with the profiles"),
 	{.name = "storage",
 		.type = CONFIG_TYPE_SECTION,
 		.offset = offsetof(struct config_top, storage),

@@ -17,6 +17,7 @@ enum config_type {
 	CONFIG_TYPE_BOOL,	/* bool */
 	CONFIG_TYPE_TRISTATE,	/* enum config_tristate */
 	CONFIG_TYPE_UINT,	/* uint64_t */
+	CONFIG_TYPE_DOUBLE,	/* double, zero or more */
 	CONFIG_TYPE_SECONDS,	/* int64_t, whole seconds */
 	CONFIG_TYPE_DURATION,	/* int64_t, ms */
 	CONFIG_TYPE_BYTES,	/* uint64_t */

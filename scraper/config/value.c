@@ -17,6 +17,7 @@ static const char *const type_names[] = {
 	[CONFIG_TYPE_BOOL] = "boolean",
 	[CONFIG_TYPE_TRISTATE] = "boolean",
 	[CONFIG_TYPE_UINT] = "number",
+	[CONFIG_TYPE_DOUBLE] = "number",
 	[CONFIG_TYPE_SECONDS] = "seconds",
 	[CONFIG_TYPE_DURATION] = "duration",
 	[CONFIG_TYPE_BYTES] = "size",
@@ -134,6 +135,17 @@ static int read_uint(
 	if (node->kind != CONF_SCALAR || !node->is_plain ||
 		str_parse_u64(node->text, ret, NULL) < 0 || *ret > INT64_MAX)
 		return fail_kind(r, node, expected);
+	return 0;
+}
+
+static int read_double(struct config_reader *r, const struct conf_node *node, double *ret)
+{
+	double v;
+
+	if (node->kind != CONF_SCALAR || !node->is_plain ||
+		str_parse_double(node->text, &v, NULL) < 0 || !(v >= 0))
+		return fail_kind(r, node, "a number, zero or more");
+	*ret = v;
 	return 0;
 }
 
@@ -408,6 +420,7 @@ int config_value_read(struct config_reader *r, const struct config_key *key,
 			*(enum config_tristate *)at = value ? CONFIG_TRUE : CONFIG_FALSE;
 		return e;
 	case CONFIG_TYPE_UINT: return read_uint(r, node, "a whole number, zero or more", at);
+	case CONFIG_TYPE_DOUBLE: return read_double(r, node, at);
 	case CONFIG_TYPE_SECONDS:
 		e = read_uint(r, node, "a whole number of seconds", &seconds);
 		if (e == 0)
@@ -566,6 +579,7 @@ bool config_value_print(
 			out, *(const enum config_tristate *)at == CONFIG_TRUE ? "true" : "false");
 		return *(const enum config_tristate *)at != CONFIG_UNSET;
 	case CONFIG_TYPE_UINT: bytes_printf(out, "%" PRIu64, *(const uint64_t *)at); return true;
+	case CONFIG_TYPE_DOUBLE: bytes_printf(out, "%.15g", *(const double *)at); return true;
 	case CONFIG_TYPE_SECONDS:
 		bytes_printf(out, "%" PRId64, *(const int64_t *)at);
 		return *(const int64_t *)at;

@@ -65,11 +65,11 @@ class PrometheusKeysTest(unittest.TestCase):
             self.assertIn('time: 30d', s.get('/plain/config').text)
             reload('')
             wait_for('the flag', lambda: retention() == '3d')
-            reload('storage: {tsdb: {retention: {percentage: 50}, out_of_order_time_window: 30m}}')
+            reload('storage: {tsdb: {retention: {percentage: 12.5}, out_of_order_time_window: 30m}}')
             v = os.statvfs(s.dir)
-            half = v.f_blocks * v.f_frsize / 2 / 2**30
+            share = v.f_blocks * v.f_frsize / 8 / 2**30
             wait_for('a share', lambda: retention().startswith('3d or '))
-            self.assertAlmostEqual(float(retention()[6:-3]), half, delta=half / 100)
+            self.assertAlmostEqual(float(retention()[6:-3]), share, delta=share / 100)
 
     def test_legacy_names(self):
         def answer(handler, body):

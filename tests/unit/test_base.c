@@ -268,6 +268,17 @@ static void test_sizes(void **state)
 	assert_int_equal(str_parse_bytes("1KiB", &v, NULL), 0);
 	assert_int_equal(v, 1024);
 	assert_int_equal(str_parse_bytes("0", &v, NULL), 0);
+	assert_int_equal(str_parse_bytes("1.5KB", &v, NULL), 0);
+	assert_int_equal(v, 1536);
+	assert_int_equal(str_parse_bytes("0.25GiB", &v, NULL), 0);
+	assert_int_equal(v, 1 << 28);
+	assert_int_equal(str_parse_bytes("15.9999999999999999999999EB", &v, NULL), 0);
+	assert_true(v > UINT64_MAX - 1024);
+	assert_int_equal(str_parse_bytes("16.0EB", &v, NULL), -EINVAL);
+	assert_int_equal(str_parse_bytes("1.MB", &v, NULL), -EINVAL);
+	assert_int_equal(str_parse_bytes(".5MB", &v, NULL), -EINVAL);
+	assert_int_equal(str_parse_bytes("1.5.5MB", &v, NULL), -EINVAL);
+	assert_int_equal(str_parse_bytes("0.5", &v, NULL), -EINVAL);
 	assert_int_equal(str_parse_bytes("100", &v, NULL), -EINVAL);
 	assert_int_equal(str_parse_bytes("1QB", &v, NULL), -EINVAL);
 	assert_int_equal(str_parse_bytes("99999999EB", &v, NULL), -EINVAL);

@@ -195,6 +195,14 @@ static const struct {
 		"references"},
 	{"storage: {tsdb: {retention: {percentage: 101}}}",
 		"dir/f.yml:1:42: storage.tsdb.retention.percentage: 101 is more than 100"},
+	{"storage: {tsdb: {retention: {percentage: 100.5}}}",
+		"dir/f.yml:1:42: storage.tsdb.retention.percentage: 100.5 is more than 100"},
+	{"storage: {tsdb: {retention: {percentage: -1.5}}}",
+		"dir/f.yml:1:42: storage.tsdb.retention.percentage: expected a number, zero or "
+		"more, got \"-1.5\""},
+	{"storage: {tsdb: {retention: {percentage: nan}}}",
+		"dir/f.yml:1:42: storage.tsdb.retention.percentage: expected a number, zero or "
+		"more, got \"nan\""},
 	{"storage: {tsdb: {retention: {size: 5}}}",
 		"dir/f.yml:1:36: storage.tsdb.retention.size: expected a size with a unit such as "
 		"32MB (32 × 1024 × 1024 bytes), got \"5\""},
@@ -404,6 +412,15 @@ static void test_parca_file(void **state)
 	(void)state;
 	assert_int_equal(c->n_warnings, 2);
 	config_put(c);
+	/* what object_storage was called before */
+	c = parse_ok("debug_info:\n  bucket: {type: FILESYSTEM, config: {directory: ./tmp}}\n"
+		     "  cache: {type: FILESYSTEM, config: {directory: ./tmp}}\n"
+		     "scrape_configs:\n- job_name: default\n  scrape_interval: 3s\n");
+	assert_int_equal(c->n_warnings, 1);
+	assert_string_equal(c->warnings[0].text,
+		"dir/f.yml:1:1: debug_info: has no effect on profiles and is ignored; names are "
+		"stored with the profiles");
+	config_put(c);
 }
 
 /* What jobs take over from global, and what they set themselves. */
@@ -412,7 +429,7 @@ static void test_inherited(void **state)
 	struct config *c = parse_ok(
 		"global: {metric_name_validation_scheme: legacy, extra_scrape_metrics: true, "
 		"scrape_failure_log_file: all.log}\n"
-		"storage: {tsdb: {retention: {time: 30d, size: 2GB, percentage: 50}, "
+		"storage: {tsdb: {retention: {time: 30d, size: 2GB, percentage: 2.5}, "
 		"out_of_order_time_window: 2h}}\n"
 		"scrape_configs:\n- job_name: a\n  relabel_configs: [{target_label: b}]\n"
 		"- job_name: b\n  metric_name_validation_scheme: utf8\n  extra_scrape_metrics: "
@@ -431,7 +448,7 @@ static void test_inherited(void **state)
 	assert_string_equal(c->jobs[1].scrape_failure_log_file, "/own.log");
 	assert_int_equal(c->storage.tsdb.retention.time_ms, 30 * 86400000LL);
 	assert_int_equal(c->storage.tsdb.retention.size_bytes, 2LL << 30);
-	assert_int_equal(c->storage.tsdb.retention.percentage, 50);
+	assert_true(c->storage.tsdb.retention.percentage == 2.5);
 	assert_int_equal(c->storage.tsdb.out_of_order_ms, 7200000);
 	config_put(c);
 }
