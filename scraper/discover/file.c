@@ -169,6 +169,21 @@ static struct sd_file *find_file(struct file_state *state, const char *path)
 	return &state->files[state->n_files++];
 }
 
+/* Whether the directory has an entry of that name: one that leads nowhere is a link that is being swapped. */
+static bool is_named(struct fs *fs, const char *path)
+{
+	_cleanup_bytes_ struct bytes names = {0};
+	_cleanup_free_ char *dir = directory_of(path);
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+	if (fs->list(fs, dir, &names) < 0)
+		return false;
+	for (size_t off = 0; off < names.len; off += strlen((char *)names.data + off) + 1)
+		if (!strcmp((char *)names.data + off, name))
+			return true;
+	return false;
+}
+
 static void read_one(struct discover_provider *p, const char *path)
 {
 	_cleanup_bytes_ struct bytes text = {0};
@@ -180,7 +195,7 @@ static void read_one(struct discover_provider *p, const char *path)
 	size_t n = 0;
 	int r = p->fs->stat(p->fs, path, &st);
 
-	if (r == -ENOENT) /* gone, or not there yet: no targets, no failure */
+	if (r == -ENOENT && !is_named(p->fs, path)) /* gone, or not there yet: no failure */
 		return;
 	f = find_file(state, path);
 	if (!f) {
@@ -190,7 +205,9 @@ static void read_one(struct discover_provider *p, const char *path)
 	if (f->seen) /* two patterns */
 		return;
 	f->seen = true;
-	if (r == 0)
+	if (r < 0)
+		r = err_set(&eb, r, "%s: %s", path, strerror(-r));
+	else
 		r = fs_read_file(p->fs, path, MAX_FILE, &text, &eb);
 	if (r == 0)
 		r = parse_file(path, &text, &groups, &n, &eb);

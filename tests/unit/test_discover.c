@@ -428,6 +428,58 @@ static void test_symlink_swap(void **state)
 	assert_int_equal(fs_system.rename(&fs_system, next, link), 0);
 	clock_virtual_advance(&f->clock, 6 * NS_PER_S);
 	assert_run(f, "a:h:2;");
+
+	/* One that leads nowhere for a moment keeps its targets, and is counted. */
+	snprintf(next, sizeof(next), "%s/v2.yml.data", f->dir);
+	assert_int_equal(fs_system.unlink(&fs_system, next), 0);
+	clock_virtual_advance(&f->clock, 6 * NS_PER_S);
+	assert_run(f, "");
+	assert_int_equal(stats_of(f, "file").targets, 1);
+	assert_int_equal(stats_of(f, "file").refresh_failures_total, 1);
+	write_file(f, "v2.yml.data", "- targets: ['h:3']\n");
+	clock_virtual_advance(&f->clock, 6 * NS_PER_S);
+	assert_run(f, "a:h:3;");
+	assert_int_equal(fs_system.unlink(&fs_system, link), 0);
+	clock_virtual_advance(&f->clock, 6 * NS_PER_S);
+	assert_run(f, "a:;");
+	assert_int_equal(stats_of(f, "file").refresh_failures_total, 1);
+}
+
+static void note_labels(void *ctx, struct config *cfg, const struct config_job *job,
+	const struct discover_group *const *groups, size_t n_groups)
+{
+	struct bytes *out = ctx;
+
+	(void)cfg, (void)job;
+	for (size_t g = 0; g < n_groups; g++)
+		for (size_t i = 0; i < groups[g]->labels.n; i++)
+			bytes_printf(out, "%s %s=%s\n", groups[g]->source,
+				groups[g]->labels.items[i].name, groups[g]->labels.items[i].value);
+}
+
+/* What targets of files have: their own labels and where they came from. */
+static void test_file_labels(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_bytes_ struct bytes seen = {0};
+	struct discover_options o = {.fs = &fs_system,
+		.clock = &f->clock.clock,
+		.update = note_labels,
+		.ctx = &seen,
+		.user_agent = "test"};
+	char want[400];
+
+	discover_free(f->d);
+	assert_int_equal(discover_new(&o, &f->d, NULL), 0);
+	write_file(f, "t.yml", "- targets: ['h:1']\n  labels: {team: x}\n- targets: ['h:2']\n");
+	apply_files(f, "*.yml", "");
+	discover_run(f->d);
+	bytes_put_u8(&seen, 0);
+	snprintf(want, sizeof(want),
+		"%s/t.yml:0 __meta_filepath=%s/t.yml\n%s/t.yml:0 team=x\n"
+		"%s/t.yml:1 __meta_filepath=%s/t.yml\n",
+		f->dir, f->dir, f->dir, f->dir, f->dir);
+	assert_string_equal((char *)seen.data, want);
 }
 
 static void test_sharing(void **state)
@@ -523,6 +575,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_files, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_file_timer, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_symlink_swap, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_file_labels, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_sharing, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_throttle, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_errors_and_mtimes, setup, teardown),
