@@ -44,7 +44,8 @@ struct http_transport {
 	bool enable_http2;
 	const struct http_header {
 		const char *name, *value;
-		const char *value_file; /* instead of value */
+		const char *value_file; /* instead of value; a secret */
+		bool is_secret;		/* stays with the first host of a redirect */
 	} * headers, *proxy_headers;	/* the latter for CONNECT */
 	size_t n_headers, n_proxy_headers;
 };

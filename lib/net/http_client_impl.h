@@ -24,6 +24,9 @@ struct http_transfer {
 	uint64_t id;
 	CURL *easy;
 	struct curl_slist *headers, *resolve, *connect_to, *proxy_headers;
+	struct curl_slist *public_headers; /* once a redirect has left the first host; else NULL */
+	const struct http_header *own_headers; /* of the transport, if some are secret; else NULL */
+	size_t n_own_headers;
 	struct http_response response;
 	size_t cap_headers;
 	size_t max_body_bytes;
@@ -71,8 +74,14 @@ int http_token_get(struct http_transfer *t, const struct http_oauth2 *o, const c
 void http_token_forget(struct http_transfer *t);
 void http_tokens_free(struct http_client *c);
 
+/* http_proxy.c */
+struct url;
+int http_proxy_set(struct http_transfer *t, const struct http_transport *tr, const struct url *u,
+	struct errbuf *eb) _must_check_;
+
 /* http_fetch.c */
 void http_transfer_add_header(struct http_transfer *t, const char *line);
+void http_transfer_add_pair(struct curl_slist **list, const char *name, const char *value);
 int http_transfer_new(struct http_client *c, const struct http_fetch *f, struct http_transfer **ret,
 	struct errbuf *eb) _must_check_;
 void http_transfer_freep(struct http_transfer **t);

@@ -78,6 +78,7 @@ void http_transfer_freep(struct http_transfer **tp)
 	http_token_forget(t);
 	put_handle(t->client, t->easy);
 	curl_slist_free_all(t->headers);
+	curl_slist_free_all(t->public_headers);
 	curl_slist_free_all(t->resolve);
 	curl_slist_free_all(t->connect_to);
 	curl_slist_free_all(t->proxy_headers);
@@ -167,6 +168,62 @@ static void add_header(struct http_transfer *t, const char *line, size_t n)
 		*c = (char)tolower((unsigned char)*c);
 }
 
+static void add_line(struct curl_slist **list, const char *line)
+{
+	struct curl_slist *longer = curl_slist_append(*list, line);
+
+	if (!longer)
+		err_panic("out of memory for a request header");
+	*list = longer;
+}
+
+/* Whether a request for `to`, what a Location header says, stays with the scheme, host and port of `from`. */
+static bool is_same_host(const struct url *from, const char *to)
+{
+	_cleanup_free_ char *absolute = NULL;
+	_cleanup_url_ struct url u = {0};
+	size_t n = strcspn(to, "/?#");
+
+	if (!strncmp(to, "//", 2))
+		to = absolute = xasprintf("%s:%s", from->scheme, to);
+	else if (!n || to[n - 1] != ':')
+		return true;
+	return url_parse(to, &u, NULL) == 0 && !strcmp(u.scheme, from->scheme) &&
+	       !strcasecmp(u.host, from->host) && u.port == from->port;
+}
+
+static bool is_secret(const struct http_transfer *t, const char *line)
+{
+	for (size_t i = 0; i < t->n_own_headers; i++) {
+		const struct http_header *h = &t->own_headers[i];
+		size_t n = strlen(h->name);
+
+		if ((h->is_secret || h->value_file) && !strncasecmp(line, h->name, n) &&
+			(line[n] == ':' || line[n] == ';'))
+			return true;
+	}
+	return false;
+}
+
+/* curl itself keeps Authorization and Cookie with the first host; secrets of other names are taken out here. */
+static void follow(struct http_transfer *t, const char *location)
+{
+	_cleanup_url_ struct url from = {0};
+	char *url = NULL;
+	long status = 0;
+
+	curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
+	curl_easy_getinfo(t->easy, CURLINFO_EFFECTIVE_URL, &url);
+	if (t->public_headers || status < 300 || status > 399)
+		return;
+	if (url && url_parse(url, &from, NULL) == 0 && is_same_host(&from, location))
+		return;
+	for (const struct curl_slist *h = t->headers; h; h = h->next)
+		if (!is_secret(t, h->data))
+			add_line(&t->public_headers, h->data);
+	curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, t->public_headers);
+}
+
 /* Each response of a redirect chain starts with its status line. */
 static size_t on_header(char *p, size_t size, size_t n, void *arg)
 {
@@ -181,6 +238,8 @@ static size_t on_header(char *p, size_t size, size_t n, void *arg)
 		return t->refused < 0 ? 0 : size * n;
 	} else {
 		add_header(t, p, size * n);
+		if (t->own_headers && http_response_header(&t->response, "location"))
+			follow(t, http_response_header(&t->response, "location"));
 	}
 	return size * n;
 }
@@ -211,16 +270,7 @@ static int on_sockopt(void *arg, curl_socket_t fd, curlsocktype purpose)
 
 /* ---- options ---- */
 
-static void add_line(struct curl_slist **list, const char *line)
-{
-	struct curl_slist *longer = curl_slist_append(*list, line);
-
-	if (!longer)
-		err_panic("out of memory for a request header");
-	*list = longer;
-}
-
-static void add_pair(struct curl_slist **list, const char *name, const char *value)
+void http_transfer_add_pair(struct curl_slist **list, const char *name, const char *value)
 {
 	_cleanup_free_ char *line =
 		*value ? xasprintf("%s: %s", name, value) : xasprintf("%s;", name);
@@ -284,7 +334,7 @@ static int set_credentials(
 		curl_easy_setopt(t->easy, CURLOPT_PASSWORD, password ? password : "");
 	} else if (token) {
 		value = xasprintf("%s %s", tr->auth_type ? tr->auth_type : "Bearer", token);
-		add_pair(&t->headers, "Authorization", value);
+		http_transfer_add_pair(&t->headers, "Authorization", value);
 	}
 	return 0;
 }
@@ -299,7 +349,11 @@ static int set_own_headers(
 
 		if (r < 0)
 			return r;
-		add_pair(&t->headers, tr->headers[i].name, value ? value : "");
+		http_transfer_add_pair(&t->headers, tr->headers[i].name, value ? value : "");
+		if (tr->headers[i].is_secret || tr->headers[i].value_file) {
+			t->own_headers = tr->headers;
+			t->n_own_headers = tr->n_headers;
+		}
 	}
 	return 0;
 }
@@ -317,15 +371,6 @@ static int set_token(struct http_transfer *t, const struct http_oauth2 *o, struc
 	int r = resolve_secret(o->client_secret, o->client_secret_file, &secret, eb);
 
 	return r < 0 ? r : http_token_get(t, o, secret, eb);
-}
-
-/* Those of CONNECT, which the proxy sees. */
-static void set_proxy_headers(struct http_transfer *t, const struct http_transport *tr)
-{
-	for (size_t i = 0; i < tr->n_proxy_headers; i++)
-		add_pair(&t->proxy_headers, tr->proxy_headers[i].name, tr->proxy_headers[i].value);
-	curl_easy_setopt(t->easy, CURLOPT_PROXYHEADER, t->proxy_headers);
-	curl_easy_setopt(t->easy, CURLOPT_HEADEROPT, (long)CURLHEADER_SEPARATE);
 }
 
 static void set_blob(CURL *easy, CURLoption option, const char *text)
@@ -367,8 +412,11 @@ static void set_tls(struct http_transfer *t, const struct http_client_tls *tls)
 	/* A file may change: curl would keep the authorities for a day and a connection for ever. */
 	if (tls->ca_file)
 		curl_easy_setopt(e, CURLOPT_CA_CACHE_TIMEOUT, 0L);
-	if (tls->ca_file || tls->cert_file)
+	if (tls->ca_file || tls->cert_file) {
 		curl_easy_setopt(e, CURLOPT_MAXLIFETIME_CONN, (long)TLS_FILES_LIFETIME_S);
+		/* a session that is resumed has the identities of the connection before */
+		curl_easy_setopt(e, CURLOPT_SSL_SESSIONID_CACHE, 0L);
+	}
 	if (tls->insecure_skip_verify) {
 		curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, 0L);
 		curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, 0L);
@@ -390,7 +438,7 @@ static void set_server_name(struct http_transfer *t, const struct url *u, const 
 	add_line(&t->connect_to, to);
 	curl_easy_setopt(t->easy, CURLOPT_CONNECT_TO, t->connect_to);
 	curl_easy_setopt(t->easy, CURLOPT_URL, url);
-	add_pair(&t->headers, "Host", host);
+	http_transfer_add_pair(&t->headers, "Host", host);
 }
 
 static int set_transport(struct http_transfer *t, const struct http_transport *tr,
@@ -406,18 +454,10 @@ static int set_transport(struct http_transfer *t, const struct http_transport *t
 	set_tls(t, &tr->tls);
 	if (tr->tls.server_name && !strcmp(u->scheme, "https"))
 		set_server_name(t, u, tr->tls.server_name);
-	if (tr->proxy_url)
-		curl_easy_setopt(e, CURLOPT_PROXY, tr->proxy_url);
-	else if (!tr->proxy_from_environment)
-		curl_easy_setopt(e, CURLOPT_PROXY, "");
-	if (tr->no_proxy)
-		curl_easy_setopt(e, CURLOPT_NOPROXY, tr->no_proxy);
-	if (tr->n_proxy_headers)
-		set_proxy_headers(t, tr);
 	curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, tr->follow_redirects ? 1L : 0L);
 	curl_easy_setopt(e, CURLOPT_HTTP_VERSION,
 		tr->enable_http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1);
-	return 0;
+	return http_proxy_set(t, tr, u, eb);
 }
 
 static int set_dialer(
@@ -508,7 +548,8 @@ static int set_options(struct http_transfer *t, const struct http_fetch *f, stru
 		curl_easy_setopt(e, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)f->max_body_bytes);
 	if (f->unix_socket)
 		curl_easy_setopt(e, CURLOPT_UNIX_SOCKET_PATH, f->unix_socket);
-	add_pair(&t->headers, "Accept-Encoding", f->accept_gzip ? "gzip" : "identity");
+	http_transfer_add_pair(
+		&t->headers, "Accept-Encoding", f->accept_gzip ? "gzip" : "identity");
 	for (const char *const *h = f->headers; h && *h; h++)
 		add_line(&t->headers, *h);
 	set_method(t, f);

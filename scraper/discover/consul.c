@@ -14,8 +14,8 @@
 
 struct own {
 	char *datacenter;
-	const char *headers[3];
-	char *token;
+	struct http_transport transport; /* that of the settings, with the token */
+	struct http_header *headers;
 };
 
 static const struct config_consul_sd *settings(const struct discover_provider *p)
@@ -195,20 +195,33 @@ static const struct catalog_kind consul = {
 	.read_self = read_self,
 };
 
+static void add_token(struct own *own, const char *token)
+{
+	struct http_transport *t = &own->transport;
+
+	own->headers = xcalloc(t->n_headers + 1, sizeof(*own->headers));
+	if (t->n_headers)
+		memcpy(own->headers, t->headers, t->n_headers * sizeof(*own->headers));
+	own->headers[t->n_headers++] =
+		(struct http_header) {.name = "X-Consul-Token", .value = token, .is_secret = true};
+	t->headers = own->headers;
+}
+
 static int start(struct discover_provider *p, const struct config_job *job, size_t i)
 {
+	static const char *const headers[] = {"Accept: application/json", NULL};
 	const struct config_consul_sd *sd = &job->consul_sds[i];
 	struct own *own = xcalloc(1, sizeof(*own));
 
-	own->headers[0] = "Accept: application/json";
+	own->transport = sd->http.transport;
 	if (sd->token && *sd->token)
-		own->headers[1] = own->token = xasprintf("X-Consul-Token: %s", sd->token);
+		add_token(own, sd->token);
 	if (sd->datacenter && *sd->datacenter)
 		own->datacenter = xstrdup(sd->datacenter);
 	catalog_start(p, &(struct catalog_options) {
 				 .kind = &consul,
-				 .transport = &sd->http.transport,
-				 .headers = own->headers,
+				 .transport = &own->transport,
+				 .headers = headers,
 				 .refresh_interval_ms = sd->refresh_interval_ms,
 				 /* with tags the list must tell which services have them */
 				 .names = sd->services.items,
@@ -224,9 +237,7 @@ static void stop(struct discover_provider *p)
 	struct own *own = catalog_own(p);
 
 	catalog_stop(p);
-	if (own->token)
-		explicit_bzero(own->token, strlen(own->token));
-	free(own->token);
+	free(own->headers);
 	free(own->datacenter);
 	free(own);
 }

@@ -7,6 +7,7 @@ import unittest
 import urllib.parse
 
 from sonde_e2e import scraper, wait_for
+from test_http_client import Target
 
 BESIDE_OTHERS = True
 
@@ -183,6 +184,13 @@ class ConsulSdTest(unittest.TestCase):
             self.assertEqual({p for p, _, _ in self.c.asked}, {LIST, WEB})
             self.assertEqual({h['X-Consul-Token'] for _, _, h in self.c.asked}, {'s3cret'})
             self.assertNotIn('s3cret', s.output() + s.get('/plain/config').text)
+
+    def test_the_token_stays_with_its_server(self):
+        with Target(lambda h, body: (307, {'Location': f'http://localhost:{self.c.s.server_address[1]}{h.path}'}, b'')) as first:
+            with scraper(config('consul', f'server: "{first.address}", token: s3cret, http_headers: {{X-Open: {{values: [o]}}}}')) as s:
+                wait_for('two targets', lambda: len(targets(s)) == 2)
+                self.assertEqual({(r[2]['X-Consul-Token'], r[2]['X-Open']) for r in first.requests}, {('s3cret', 'o')})
+                self.assertEqual({(h['X-Consul-Token'], h['X-Open']) for _, _, h in self.c.asked}, {(None, 'o')})
 
     def test_named_services_need_no_list(self):
         with self.scraper(', services: [web]') as s:
