@@ -68,13 +68,26 @@ static void note_reload(struct scraper_pipeline *p, struct config *cfg)
 	config_putp(&unused);
 }
 
-int scraper_pipeline_reload(struct scraper_pipeline *p, struct errbuf *eb)
+/* Of what a load gave: equal ones, equal files or the same complaint about them. */
+static uint64_t hash_load(int r, const struct config *cfg, const struct errbuf *eb)
+{
+	return r < 0 ? hash_xxh3(eb->text, strlen(eb->text))
+		     : hash_xxh3(cfg->sha256, sizeof(cfg->sha256));
+}
+
+/* -EAGAIN, and nothing is changed, when `expected` is given and the files say something else. */
+static int reload(struct scraper_pipeline *p, const uint64_t *expected, struct errbuf *eb)
 {
 	struct config *cfg = NULL;
 	int r;
 
 	pthread_mutex_lock(&p->reload_lock);
 	r = load_config(p, &cfg, eb);
+	if (expected && hash_load(r, cfg, eb) != *expected) {
+		pthread_mutex_unlock(&p->reload_lock);
+		config_putp(&cfg);
+		return -EAGAIN;
+	}
 	note_reload(p, r < 0 ? NULL : cfg);
 	pthread_mutex_unlock(&p->reload_lock);
 	if (r < 0) {
@@ -90,24 +103,32 @@ int scraper_pipeline_reload(struct scraper_pipeline *p, struct errbuf *eb)
 	return 0;
 }
 
-/* Loads anew when the files differ from those in force. A bad state of them is reported once. */
+int scraper_pipeline_reload(struct scraper_pipeline *p, struct errbuf *eb)
+{
+	return reload(p, NULL, eb);
+}
+
+/*
+ * Loads anew when the files differ from those in force. A bad state of them is reported once. Two loads have to agree: files that are
+ * being swapped may be missing for a moment, or come half from the old set and half from the new one, and are looked at again.
+ */
 static void reload_if_changed(struct scraper_pipeline *p)
 {
 	const struct config_load_opts opts = {.getenv = get_variable};
 	_cleanup_(config_putp)
 	struct config *cfg = NULL;
-	struct errbuf eb = {0};
-	uint64_t failure;
+	struct errbuf eb = {0}, again = {0};
+	uint64_t seen;
 	int r = config_load(p->fs, p->o->config_file, &opts, &cfg, &eb);
 
 	/* p->config is replaced by this thread's reloads and by /-/reload, whose file is then the same */
 	if (r == 0 && config_is_loaded(p, cfg))
 		return;
-	failure = r < 0 ? hash_xxh3(eb.text, strlen(eb.text)) : 0;
-	if (r < 0 && failure == p->auto_reload_failure)
+	seen = hash_load(r, cfg, &eb);
+	if (r < 0 && seen == p->auto_reload_failure)
 		return;
-	p->auto_reload_failure = failure;
-	(void)!scraper_pipeline_reload(p, &eb);
+	if (reload(p, &seen, &again) != -EAGAIN)
+		p->auto_reload_failure = r < 0 ? seen : 0;
 }
 
 /* Budgets: what input can size is bounded by these. */

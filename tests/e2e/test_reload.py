@@ -1,5 +1,6 @@
 """--config.auto-reload: a changed file, a bad one, a symlink swap as ConfigMaps do, and scrapes that a reload does not end."""
 import os
+import shutil
 import tempfile
 import threading
 import time
@@ -43,9 +44,9 @@ class ReloadTest(unittest.TestCase):
         os.mkdir(f'{self.dir}/config')
         self.map = ConfigMap(f'{self.dir}/config')
 
-    def scraper(self):
+    def scraper(self, interval='200ms'):
         return Daemon('sonde-scraper', f'--config.file={self.dir}/config/main.yml', f'--storage.path={self.dir}/data', '--config.auto-reload',
-                      '--config.auto-reload-interval=200ms')
+                      f'--config.auto-reload-interval={interval}')
 
     def pools(self, d):
         return set(d.get('/api/v1/scrape_pools').json['data']['scrapePools'])
@@ -69,6 +70,48 @@ class ReloadTest(unittest.TestCase):
             n = d.metrics()['sonde_config_reloads_total']
             time.sleep(1)
             self.assertEqual(d.metrics()['sonde_config_reloads_total'], n, 'unchanged files are not loaded again')
+
+    def test_storm_of_swaps(self):
+        """Many swaps a second, of which some lead nowhere and some are bad: what is in force is always one whole set of files."""
+        long = '# so that a swap comes between this file and the next\n' * 6000
+
+        def files(n, bad=''):
+            sd = '- job_name: sd\n  scrape_interval: 1h\n  file_sd_configs: [{files: [targets.yml]}]\n'
+            return {'main': f'scrape_config_files: [jobs.yml]\n{long}scrape_configs:\n{sd}{job(f"a{n}")}{bad}', 'jobs': 'scrape_configs:\n' + job(f'b{n}'),
+                    'targets': f'- targets: ["127.0.0.1:{1 + n % 999}"]\n'}
+
+        def swap(end):
+            while time.time() < end:
+                n = self.map.n + 1
+                self.map.write(**files(n, '  nonsense: 1\n' if n % 7 == 0 else ''))
+                shutil.rmtree(f'{self.map.dir}/..v{n - 1}')
+                if n % 5 == 0:
+                    os.symlink('..nowhere', f'{self.map.dir}/..tmp')
+                    os.rename(f'{self.map.dir}/..tmp', f'{self.map.dir}/..data')
+                time.sleep(0.015)
+        self.map.write(**files(1))
+        with self.scraper('100ms') as d:
+            def targets():
+                return [t['scrapeUrl'] for t in d.get('/api/v1/targets').json['data']['activeTargets'] if t['scrapePool'] == 'sd']
+            wait_for('the target of the file', targets)
+            descriptors, seen = len(os.listdir(f'/proc/{d.p.pid}/fd')), set()
+            storm = threading.Thread(target=swap, args=(time.time() + 10,), daemon=True)
+            storm.start()
+            while storm.is_alive():
+                pools = self.pools(d) - {'sd'}
+                numbers = {p[1:] for p in pools}
+                self.assertEqual((len(numbers), {p[0] for p in pools}), (1, {'a', 'b'}), pools)
+                seen |= numbers
+                self.assertEqual(len(targets()), 1, 'a link that is being swapped took the targets along')
+            storm.join()
+            self.assertGreater(self.map.n, 100)
+            self.assertGreater(len(seen), 5, 'changes got through')
+            last = self.map.n + 1
+            self.map.write(**files(last))
+            wait_for('the last files', lambda: self.pools(d) == {'sd', f'a{last}', f'b{last}'})
+            wait_for('the last target', lambda: f':{1 + last % 999}/' in targets()[0])
+            self.assertEqual(d.metrics()['sonde_config_last_reload_successful'], 1)
+            self.assertLess(len(os.listdir(f'/proc/{d.p.pid}/fd')), descriptors + 20)
 
     def test_a_scrape_under_way_is_stored_and_not_waited_for(self):
         asked, go = threading.Event(), threading.Event()
