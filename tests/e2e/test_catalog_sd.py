@@ -117,8 +117,10 @@ class ConsulSdTest(unittest.TestCase):
                 'consul_service_address': '10.2.2.2', 'consul_service_port': '8080', 'consul_service_id': 'web-1', 'consul_health': 'passing', 'consul_dc': 'dc9',
                 'consul_metadata_rack_id': 'r1', 'consul_service_metadata_profile_path': '/x', 'consul_tagged_address_lan': '10.1.1.1',
                 'consul_tagged_address_wan_ip': '1.2.3.4'})
-            api = targets(s)['10.1.1.1:9090']
-            self.assertEqual((api['consul_health'], api['consul_tags']), ('critical', ',,'))
+            self.assertEqual(targets(s)['10.1.1.1:9090'], {
+                'consul_address': '10.1.1.1', 'consul_node': 'node1', 'consul_namespace': 'ns1', 'consul_partition': 'p1', 'consul_tags': ',,', 'consul_service': 'api v2',
+                'consul_service_port': '9090', 'consul_service_id': 'api v2-1', 'consul_health': 'critical', 'consul_dc': 'dc9', 'consul_metadata_rack_id': 'r1',
+                'consul_service_metadata_profile_path': '/x', 'consul_tagged_address_lan': '10.1.1.1', 'consul_tagged_address_wan_ip': '1.2.3.4'})
             self.assertEqual(self.c.queries(WEB)[0], {'stale': ['']})
             wait_for('a blocking query', lambda: any(q.get('wait') == ['120s'] and 'index' in q for q in self.c.queries(WEB)))
             self.c.set(WEB, [instance('web', '10.2.2.3', 8080, check_id='_service_maintenance:web', status='critical')])

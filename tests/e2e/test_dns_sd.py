@@ -162,10 +162,9 @@ class DnsSdTest(unittest.TestCase):
             for kind, name in (('A', 'v4.test'), ('AAAA', 'v6.test'), ('MX', 'mail.test'), ('NS', 'zone.test')))
         with scraper(text, prefix=prefix(self.resolv)) as s:
             wait_for('all targets', lambda: set(targets(s)) == {'10.0.0.1:7273', '10.0.0.2:7273', '[fd00::1]:7273', 'mx1.test:7273', 'ns1.test:7273'})
-            t = targets(s)
-            self.assertEqual(t['10.0.0.1:7273']['__meta_dns_name'], 'v4.test.')
-            self.assertEqual(t['mx1.test:7273']['__meta_dns_mx_record_target'], 'mx1.test.')
-            self.assertEqual(t['ns1.test:7273']['__meta_dns_ns_record_target'], 'ns1.test.')
+            self.assertEqual({address: {k[11:]: v for k, v in labels.items() if k.startswith('__meta_')} for address, labels in targets(s).items()}, {
+                '10.0.0.1:7273': {'name': 'v4.test.'}, '10.0.0.2:7273': {'name': 'v4.test.'}, '[fd00::1]:7273': {'name': 'v6.test.'},
+                'mx1.test:7273': {'name': 'mail.test.', 'mx_record_target': 'mx1.test.'}, 'ns1.test:7273': {'name': 'zone.test.', 'ns_record_target': 'ns1.test.'}})
 
     def test_truncated_answer_comes_over_tcp(self):
         self.dns.zone['big.test', A] = [(A, f'10.1.{i // 250}.{i % 250 + 1}') for i in range(300)]

@@ -113,8 +113,14 @@ class DockerSdTest(unittest.TestCase):
                     'docker_network_label_net_zone': 'back', 'docker_network_ip': '10.5.0.2', 'docker_port_private': '8080', 'docker_port_public': '80',
                     'docker_port_public_ip': '0.0.0.0'})
                 self.assertNotIn('docker_port_public', t['10.5.0.2:9000'])
-                self.assertNotIn('docker_port_private', t['172.17.0.3:80'])
-                self.assertEqual(t['10.5.0.2:7000']['docker_container_network_mode'], 'container:' + 'web' * 8)
+
+                def others(name, mode, network):
+                    return {'docker_container_id': name * 8, 'docker_container_name': '/' + name, 'docker_container_image': name + ':1', 'docker_container_image_id': 'sha256:' + name,
+                            'docker_container_network_mode': mode, 'docker_network_id': 'id-' + network, 'docker_network_name': network, 'docker_network_scope': 'local',
+                            'docker_network_internal': str(network == 'back').lower(), 'docker_network_ingress': 'false', 'docker_network_label_net_zone': network}
+                self.assertEqual(t['172.17.0.3:80'], {**others('plain', 'bridge', 'bridge'), 'docker_network_ip': '172.17.0.3'})
+                self.assertEqual(t['10.5.0.2:7000'], {**others('side', 'container:' + 'web' * 8, 'back'), 'docker_network_ip': '10.5.0.2', 'docker_port_private': '7000'})
+                self.assertEqual(t['node1:7273'], others('metal', 'host', 'host'))
                 query = dict(engine.asked)['/containers/json']
                 self.assertEqual(json.loads(query['filters'][0]), {'status': {'running': True, 'paused': True}, 'label': {'a="b"': True}})
                 self.assertEqual(dict(engine.asked)['/networks'], {})
@@ -183,8 +189,11 @@ SWARM = {
 NODE1 = {'node_id': 'n1', 'node_role': 'manager', 'node_availability': 'active', 'node_hostname': 'h1', 'node_platform_architecture': 'x86_64', 'node_platform_os': 'linux',
          'node_engine_version': '24.0.7', 'node_status': 'ready', 'node_address': '192.168.0.1', 'node_manager_leader': 'true', 'node_manager_reachability': 'reachable',
          'node_manager_address': '192.168.0.1:2377', 'node_label_zone': 'z1'}
+NODE2 = {'node_id': 'n2', 'node_role': 'worker', 'node_availability': 'drain', 'node_hostname': 'h2', 'node_platform_architecture': 'x86_64', 'node_platform_os': 'linux',
+         'node_engine_version': '24.0.7', 'node_status': 'ready', 'node_address': 'fd00::2'}
 NETWORK = {'network_id': 'net1', 'network_name': 'over', 'network_scope': 'swarm', 'network_internal': 'false', 'network_ingress': 'true', 'network_label_k': 'v'}
 SERVICE1 = {'service_id': 'svc1', 'service_name': 'api', 'service_mode': 'replicated', 'service_label_team_name': 'x'}
+SERVICE2 = {'service_id': 'svc2', 'service_name': 'agent', 'service_mode': 'global'}
 TASK1 = {'task_id': 't1', 'task_container_id': 'c1', 'task_desired_state': 'running', 'task_state': 'running', 'task_slot': '2', 'container_label_c_l': 'd'}
 
 
@@ -193,6 +202,8 @@ def prefixed(*labels):
 
 
 class SwarmSdTest(unittest.TestCase):
+    maxDiff = None
+
     def check(self, role, expected):
         with tempfile.TemporaryDirectory() as d, Engine(d + '/s') as engine:
             engine.lists = dict(SWARM)
@@ -200,9 +211,7 @@ class SwarmSdTest(unittest.TestCase):
             with scraper(config('dockerswarm', f'unix://{d}/s', f', role: {role}{filters}')) as s:
                 wait_for('the targets', lambda: set(targets(s)) == set(expected))
                 found = targets(s)
-                for address, labels in expected.items():
-                    if labels is not None:
-                        self.assertEqual(found[address], labels)
+                self.assertEqual(found, expected)
                 self.assertEqual({path for path, query in engine.asked if query}, {'/' + role})
                 engine.lists['/' + role] = 503
                 wait_for('a failure', lambda: s.metrics()['sonde_discover_refresh_failures_total{kind="dockerswarm"}'] >= 1)
@@ -213,16 +222,16 @@ class SwarmSdTest(unittest.TestCase):
             '10.0.0.5:8080': prefixed(SERVICE1, NETWORK, {
                 'service_endpoint_port_name': 'http', 'service_endpoint_port_publish_mode': 'ingress', 'service_updating_status': 'completed',
                 'service_task_container_hostname': 'api-host', 'service_task_container_image': 'api:2'}),
-            '10.0.0.9:80': prefixed({'service_id': 'svc2', 'service_name': 'agent', 'service_mode': 'global', 'service_task_container_image': 'agent:1'}, NETWORK)})
+            '10.0.0.9:80': prefixed(SERVICE2, NETWORK, {'service_task_container_image': 'agent:1'})})
 
     def test_nodes(self):
-        self.check('nodes', {'192.168.0.1:80': prefixed(NODE1), '[fd00::2]:80': None})
+        self.check('nodes', {'192.168.0.1:80': prefixed(NODE1), '[fd00::2]:80': prefixed(NODE2)})
 
     def test_tasks(self):
         self.check('tasks', {
             '192.168.0.1:9101': prefixed(SERVICE1, NODE1, TASK1, {'task_port_publish_mode': 'host'}),
             '10.0.0.6:8080': prefixed(SERVICE1, NODE1, TASK1, NETWORK, {'task_port_publish_mode': 'ingress'}),
-            '10.0.0.7:80': None})
+            '10.0.0.7:80': prefixed(SERVICE2, NODE2, NETWORK, {'task_id': 't2', 'task_desired_state': 'running', 'task_state': 'starting', 'task_slot': '0'})})
 
 
 if __name__ == '__main__':

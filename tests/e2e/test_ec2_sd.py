@@ -166,7 +166,7 @@ class Ec2SdTest(unittest.TestCase):
         filters = ', port: 7273, filters: [{name: "tag:a b", values: [x, "y/z"]}, {name: instance-state-name, values: [running]}]'
         with scraper(self.config(self.keys() + filters)) as s:
             wait_for('both pages', lambda: set(targets(s)) == {'10.0.0.1:7273', '10.0.0.2:7273'})
-            self.assertEqual(targets(s)['10.0.0.1:7273'], LABELS)
+            self.assertEqual(targets(s), {'10.0.0.1:7273': LABELS, '10.0.0.2:7273': {'instance_id': 'i-2', 'private_ip': '10.0.0.2', 'region': REGION, 'owner_id': '123456789012'}})
             self.assertEqual(self.ec2.asked[1][0], {
                 'Action': 'DescribeInstances', 'Version': '2016-11-15', 'MaxResults': '1000', 'Filter.1.Name': 'tag:a b', 'Filter.1.Value.1': 'x', 'Filter.1.Value.2': 'y/z',
                 'Filter.2.Name': 'instance-state-name', 'Filter.2.Value.1': 'running'})

@@ -44,7 +44,8 @@ class HttpSdTest(unittest.TestCase):
                 wait_for('three targets', lambda: set(targets(s)) == {'a:1', 'b:2', 'c:3'})
                 a = targets(s)['a:1']
                 self.assertEqual(a['labels']['team'], 'x')
-                self.assertEqual(a['discoveredLabels']['__meta_url'], f'http://u:xxxxx@{server.address}/sd?x=1')
+                self.assertEqual({k: v for k, v in a['discoveredLabels'].items() if k.startswith('__meta_') or k == 'team'},
+                                 {'__meta_url': f'http://u:xxxxx@{server.address}/sd?x=1', 'team': 'x'})
                 headers = server.requests[0][2]
                 self.assertEqual((headers['Accept'], headers['X-Prometheus-Refresh-Interval-Seconds']), ('application/json', '1'))
                 self.assertEqual(headers['Authorization'], 'Basic ' + base64.b64encode(b'u:s3cret').decode())

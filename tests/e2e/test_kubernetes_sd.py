@@ -254,8 +254,8 @@ def targets(s):
             for t in s.get('/api/v1/targets').json['data']['activeTargets']}
 
 
-def check(text):
-    """What the tool finds: ({address: labels}, stderr)."""
+def check_all(text):
+    """What the tool finds: ([(address, labels)], stderr)."""
     with tempfile.TemporaryDirectory() as d:
         path = os.path.join(d, 'c.yml')
         with open(path, 'w') as f:
@@ -263,8 +263,14 @@ def check(text):
         r = sonde('check', 'service-discovery', path, 'j')
         if r.returncode:
             return None, r.stderr
-        return {t['discoveredLabels']['__address__']: {k.removeprefix('__meta_kubernetes_'): v for k, v in t['discoveredLabels'].items()
-                                                        if k.startswith('__meta_') or k == 'instance'} for t in json.loads(r.stdout)}, r.stderr
+        return [(t['discoveredLabels']['__address__'], {k.removeprefix('__meta_kubernetes_'): v for k, v in t['discoveredLabels'].items()
+                                                         if k.startswith('__meta_') or k == 'instance'}) for t in json.loads(r.stdout)], r.stderr
+
+
+def check(text):
+    """The same by address."""
+    found, err = check_all(text)
+    return dict(found) if found is not None else None, err
 
 
 def failures(s):
@@ -281,17 +287,29 @@ META = {'namespace': 'web', 'pod_name': 'api-1', **present('pod', label_app='api
         'pod_controller_kind': 'ReplicaSet', 'pod_controller_name': 'api-7d9'}
 
 
+# What is attached to the pod above.
+NAMESPACE = obj('web', None, {'team': 'shop'}, {'cost/center': '7'})
+ATTACH = '    attach_metadata: {node: true, namespace: true, deployment: true, job: true, cronjob: true}\n'
+OF_NODE = {'node_name': 'n1', **present('node', label_kubernetes_io_arch='amd64', annotation_csi_volume='{}')}
+OF_NAMESPACE = present('namespace', label_team='shop', annotation_cost_center='7')
+MAIN = {'pod_container_name': 'main', 'pod_container_image': 'api:2', 'pod_container_init': 'false', 'pod_container_port_protocol': 'TCP'}
+INIT = {'pod_container_name': 'init', 'pod_container_image': 'init:1', 'pod_container_init': 'true', 'pod_container_port_number': '7000', 'pod_container_port_protocol': 'UDP'}
+
+
 class RolesTest(unittest.TestCase):
     maxDiff = None
+
+    def put_attached(self, api):
+        api.put('nodes', NODE)
+        api.put('namespaces', NAMESPACE)
+        api.put('replicasets', obj('api-7d9', owner=('Deployment', 'api')))
+        api.put('jobs', obj('nightly-1', owner=('CronJob', 'nightly')))
 
     def test_pod(self):
         with Api() as api:
             api.put('pods', POD, pod('v6', 'fd00::7'), obj('pending', spec={'containers': [{'name': 'c'}]}, status={'phase': 'Pending'}), obj('bare'),
                     pod('host', '192.168.0.1', 9100, owner=('Job', 'nightly-1')))
-            api.put('nodes', NODE)
-            api.put('namespaces', obj('web', None, {'team': 'shop'}))
-            api.put('replicasets', obj('api-7d9', owner=('Deployment', 'api')))
-            api.put('jobs', obj('nightly-1', owner=('CronJob', 'nightly')))
+            self.put_attached(api)
             found, err = check(config('pod', f'api_server: {api.url}'))
             self.assertEqual(set(found or err), {'10.0.0.1:8080', '10.0.0.1:6060', '10.0.0.1:7000', '10.0.0.1', '[fd00::7]:8080', '192.168.0.1:9100'})
             self.assertEqual(found['10.0.0.1:8080'], {
@@ -303,11 +321,31 @@ class RolesTest(unittest.TestCase):
             self.assertEqual(found['10.0.0.1'], {**META, 'pod_container_name': 'side', 'pod_container_image': 'side:1', 'pod_container_init': 'false'})
             self.assertEqual(found['[fd00::7]:8080']['pod_ready'], 'unknown')
             self.assertFalse(api.seen('nodes|replicasets|jobs'))
-            found, err = check(config('pod', f'api_server: {api.url}', '    attach_metadata: {node: true, namespace: true, deployment: true, job: true, cronjob: true}\n'))
+            found, err = check(config('pod', f'api_server: {api.url}', ATTACH))
             self.assertEqual(found['10.0.0.1'], {
-                **META, 'pod_container_name': 'side', 'pod_container_image': 'side:1', 'pod_container_init': 'false', 'pod_deployment_name': 'api',
-                'node_name': 'n1', **present('node', label_kubernetes_io_arch='amd64', annotation_csi_volume='{}'), **present('namespace', label_team='shop')})
-            self.assertEqual((found['192.168.0.1:9100']['pod_job_name'], found['192.168.0.1:9100']['pod_cronjob_name']), ('nightly-1', 'nightly'))
+                **META, **OF_NODE, **OF_NAMESPACE, 'pod_container_name': 'side', 'pod_container_image': 'side:1', 'pod_container_init': 'false', 'pod_deployment_name': 'api'})
+            self.assertEqual(found['192.168.0.1:9100'], {
+                **OF_NODE, **OF_NAMESPACE, 'namespace': 'web', 'pod_name': 'host', 'pod_ip': '192.168.0.1', 'pod_ready': 'unknown', 'pod_phase': 'Running', 'pod_node_name': 'n1',
+                'pod_host_ip': '192.168.0.1', 'pod_uid': 'uid-host', 'pod_controller_kind': 'Job', 'pod_controller_name': 'nightly-1', 'pod_job_name': 'nightly-1',
+                'pod_cronjob_name': 'nightly', 'pod_container_name': 'c', 'pod_container_image': 'i', 'pod_container_init': 'false', 'pod_container_port_number': '9100',
+                'pod_container_port_protocol': 'TCP'})
+
+    def test_ready(self):
+        """What a pod's condition of that name says; addresses of a node in their order."""
+        with Api() as api:
+            for i, status in enumerate(('True', 'False', 'Unknown')):
+                p = pod(f'p{i}', f'10.0.0.{i}')
+                p['status'].update(phase='Pending', conditions=[{'type': 'Ready', 'status': status}])
+                api.put('pods', p)
+            found, err = check(config('pod', f'api_server: {api.url}'))
+            self.assertEqual([(found or err)[f'10.0.0.{i}:8080']['pod_ready'] for i in range(3)], ['true', 'false', 'unknown'])
+            self.assertEqual(found['10.0.0.1:8080']['pod_phase'], 'Pending')
+            kinds = ['Hostname', 'LegacyHostIP', 'ExternalDNS', 'ExternalIP', 'InternalDNS', 'InternalIP']
+            for i in range(len(kinds)):
+                api.put('nodes', obj(f'n{i}', None, status={'addresses': [{'type': k, 'address': k.lower()} for k in kinds[:i + 1]], 'daemonEndpoints': {'kubeletEndpoint': {'Port': i}}}))
+            found, err = check(config('node', f'api_server: {api.url}'))
+            self.assertEqual(set(found or err), {f'{k.lower()}:{i}' for i, k in enumerate(kinds)})
+            self.assertEqual(found['internalip:5'], {'node_name': 'n5', 'instance': 'n5', **{f'node_address_{k}': k.lower() for k in kinds}})
 
     def test_node(self):
         with Api() as api:
@@ -321,14 +359,15 @@ class RolesTest(unittest.TestCase):
 
     def test_service(self):
         with Api() as api:
-            api.put('services', obj('api', labels={'a-b': 'c'}, spec={'type': 'ClusterIP', 'clusterIP': '10.1.0.1', 'ports': [
+            self.put_attached(api)
+            api.put('services', obj('api', labels={'a-b': 'c'}, annotations={'d/e': 'f'}, spec={'type': 'ClusterIP', 'clusterIP': '10.1.0.1', 'ports': [
                 {'name': 'http', 'port': 80, 'targetPort': 'http', 'protocol': 'TCP'}, {'port': 443, 'protocol': 'TCP'}]}),
                 obj('out', spec={'type': 'ExternalName', 'externalName': 'db.example', 'ports': [{'port': 5432, 'protocol': 'TCP'}]}),
                 obj('lb', spec={'type': 'LoadBalancer', 'clusterIP': '10.1.0.2', 'loadBalancerIP': '1.2.3.4', 'ports': [{'port': 1, 'protocol': 'TCP'}]}),
                 obj('headless', spec={'clusterIP': 'None'}))
             found, err = check(config('service', f'api_server: {api.url}'))
-            api_meta = {'namespace': 'web', 'service_name': 'api', **present('service', label_a_b='c'), 'service_type': 'ClusterIP', 'service_cluster_ip': '10.1.0.1',
-                        'service_port_protocol': 'TCP'}
+            api_meta = {'namespace': 'web', 'service_name': 'api', **present('service', label_a_b='c', annotation_d_e='f'), 'service_type': 'ClusterIP',
+                        'service_cluster_ip': '10.1.0.1', 'service_port_protocol': 'TCP'}
             self.assertEqual(found, {
                 'api.web.svc:80': {**api_meta, 'service_port_name': 'http', 'service_port_number': '80'},
                 'api.web.svc:443': {**api_meta, 'service_port_number': '443'},
@@ -336,30 +375,35 @@ class RolesTest(unittest.TestCase):
                                      'service_port_number': '5432', 'service_port_protocol': 'TCP'},
                 'lb.web.svc:1': {'namespace': 'web', 'service_name': 'lb', 'service_type': 'LoadBalancer', 'service_cluster_ip': '10.1.0.2',
                                  'service_loadbalancer_ip': '1.2.3.4', 'service_port_number': '1', 'service_port_protocol': 'TCP'}}, err)
+            found, err = check(config('service', f'api_server: {api.url}', ATTACH))
+            self.assertEqual(found['api.web.svc:443'], {**api_meta, **OF_NAMESPACE, 'service_port_number': '443'})
+            self.assertFalse(api.seen('nodes|replicasets|jobs'))
 
     def test_endpoints(self):
         with Api() as api:
             api.put('pods', POD)
-            api.put('nodes', NODE)
-            api.put('services', obj('api', labels={'tier': 'front'}))
-            api.put('endpoints', obj('api', labels={'e': 'f'}, subsets=[{
+            self.put_attached(api)
+            api.put('services', obj('api', labels={'tier': 'front'}, annotations={'x.y': 'z'}))
+            api.put('endpoints', obj('api', labels={'e': 'f'}, annotations={'g': 'h'}, subsets=[{
                 'addresses': [{'ip': '10.0.0.1', 'nodeName': 'n1', 'hostname': 'a', 'targetRef': {'kind': 'Pod', 'namespace': 'web', 'name': 'api-1', 'uid': 'u'}}],
                 'notReadyAddresses': [{'ip': '10.0.0.9', 'targetRef': {'kind': 'Node', 'name': 'n1'}}, {'ip': 'fd00::9', 'targetRef': {'kind': 'Pod', 'namespace': 'web', 'name': 'gone'}}],
                 'ports': [{'name': 'http', 'port': 8080, 'protocol': 'TCP'}]}]), obj('nothing'), obj('ports-only', subsets=[{'ports': [{'port': 1}]}]))
             found, err = check(config('endpoints', f'api_server: {api.url}', '    attach_metadata: {node: true}\n'))
-            node = {'node_name': 'n1', **present('node', label_kubernetes_io_arch='amd64', annotation_csi_volume='{}')}
-            own = {'namespace': 'web', 'endpoints_name': 'api', **present('endpoints', label_e='f'), 'service_name': 'api', **present('service', label_tier='front')}
+            own = {'namespace': 'web', 'endpoints_name': 'api', **present('endpoints', label_e='f', annotation_g='h'), 'service_name': 'api',
+                   **present('service', label_tier='front', annotation_x_y='z')}
             port = {'endpoint_port_name': 'http', 'endpoint_port_protocol': 'TCP'}
-            main = {'pod_container_name': 'main', 'pod_container_image': 'api:2', 'pod_container_init': 'false', 'pod_container_port_protocol': 'TCP'}
-            self.assertEqual(found, {
-                '10.0.0.1:8080': {**own, **META, **node, **port, **main, 'endpoint_ready': 'true', 'endpoint_hostname': 'a', 'endpoint_node_name': 'n1',
+            expected = {
+                '10.0.0.1:8080': {**own, **META, **OF_NODE, **port, **MAIN, 'endpoint_ready': 'true', 'endpoint_hostname': 'a', 'endpoint_node_name': 'n1',
                                   'endpoint_address_target_kind': 'Pod', 'endpoint_address_target_name': 'api-1',
                                   'pod_container_port_name': 'http', 'pod_container_port_number': '8080'},
-                '10.0.0.9:8080': {**own, **node, **port, 'endpoint_ready': 'false', 'endpoint_address_target_kind': 'Node', 'endpoint_address_target_name': 'n1'},
+                '10.0.0.9:8080': {**own, **OF_NODE, **port, 'endpoint_ready': 'false', 'endpoint_address_target_kind': 'Node', 'endpoint_address_target_name': 'n1'},
                 '[fd00::9]:8080': {**own, **port, 'endpoint_ready': 'false', 'endpoint_address_target_kind': 'Pod', 'endpoint_address_target_name': 'gone'},
-                '10.0.0.1:6060': {**own, **META, **main, 'pod_container_port_name': 'debug', 'pod_container_port_number': '6060'},
-                '10.0.0.1:7000': {**own, **META, 'pod_container_name': 'init', 'pod_container_image': 'init:1', 'pod_container_init': 'true',
-                                  'pod_container_port_number': '7000', 'pod_container_port_protocol': 'UDP'}}, err)
+                '10.0.0.1:6060': {**own, **META, **MAIN, 'pod_container_port_name': 'debug', 'pod_container_port_number': '6060'},
+                '10.0.0.1:7000': {**own, **META, **INIT}}
+            self.assertEqual(found, expected, err)
+            found, err = check(config('endpoints', f'api_server: {api.url}', ATTACH))
+            self.assertEqual(found, {address: {**labels, **OF_NAMESPACE, **({'pod_deployment_name': 'api'} if 'pod_name' in labels else {})}
+                                     for address, labels in expected.items()}, err)
 
     def test_endpointslice(self):
         with Api() as api:
@@ -382,18 +426,44 @@ class RolesTest(unittest.TestCase):
                 'endpointslice_address_target_kind': 'Pod', 'endpointslice_address_target_name': 'p',
                 'pod_name': 'p', 'pod_ip': '10.0.0.5', 'pod_ready': 'unknown', 'pod_phase': 'Running', 'pod_node_name': 'n1', 'pod_host_ip': '192.168.0.1', 'pod_uid': 'uid-p',
                 'pod_container_name': 'c', 'pod_container_image': 'i', 'pod_container_init': 'false', 'pod_container_port_number': '9000', 'pod_container_port_protocol': 'TCP'})
+            self.assertEqual(found['10.0.0.5:9000'], found['10.0.0.6:9000'])
             self.assertEqual(found['fd00::3'], {'namespace': 'web', 'endpointslice_name': 'all-ports', 'endpointslice_address_type': 'IPv6', 'endpointslice_port_name': 'any'})
+
+    def test_attached_to_slices(self):
+        with Api() as api:
+            api.put('pods', POD)
+            self.put_attached(api)
+            api.put('services', obj('api', labels={'tier': 'front'}, annotations={'x.y': 'z'}))
+            api.put('endpointslices', obj('api-x', labels={'kubernetes.io/service-name': 'api'}, annotations={'g': 'h'}, addressType='IPv4', endpoints=[
+                {'addresses': ['10.0.0.1'], 'conditions': {'ready': False}, 'nodeName': 'n1', 'targetRef': {'kind': 'Pod', 'namespace': 'web', 'name': 'api-1'}},
+                {'addresses': ['10.0.0.8'], 'targetRef': {'kind': 'Node', 'name': 'n1'}}], ports=[{'name': 'debug', 'port': 6060, 'protocol': 'TCP'}]))
+            found, err = check(config('endpointslice', f'api_server: {api.url}', ATTACH))
+            own = {'namespace': 'web', 'endpointslice_name': 'api-x', 'endpointslice_address_type': 'IPv4', 'service_name': 'api',
+                   **present('endpointslice', label_kubernetes_io_service_name='api', annotation_g='h'), **present('service', label_tier='front', annotation_x_y='z'), **OF_NAMESPACE}
+            port = {'endpointslice_port': '6060', 'endpointslice_port_name': 'debug', 'endpointslice_port_protocol': 'TCP'}
+            target = {'endpointslice_address_target_kind': 'Pod', 'endpointslice_address_target_name': 'api-1'}
+            of_pod = {**META, 'pod_deployment_name': 'api'}
+            self.assertEqual(found, {
+                '10.0.0.1:6060': {**own, **port, **target, **OF_NODE, **of_pod, **MAIN, 'pod_container_port_name': 'debug', 'pod_container_port_number': '6060',
+                                  'endpointslice_endpoint_conditions_ready': 'false', 'endpointslice_endpoint_node_name': 'n1'},
+                '10.0.0.8:6060': {**own, **port, **OF_NODE, 'endpointslice_address_target_kind': 'Node', 'endpointslice_address_target_name': 'n1'},
+                '10.0.0.1:8080': {**own, **of_pod, **MAIN, 'pod_container_port_name': 'http', 'pod_container_port_number': '8080'},
+                '10.0.0.1:7000': {**own, **of_pod, **INIT}}, err)
 
     def test_ingress(self):
         with Api() as api:
-            api.put('ingresses', obj('web', spec={'ingressClassName': 'nginx', 'tls': [{'hosts': ['*.example.com'], 'secretName': 's'}, {}], 'rules': [
+            self.put_attached(api)
+            api.put('ingresses', obj('web', labels={'a': 'b'}, annotations={'c/d': 'e'}, spec={'ingressClassName': 'nginx', 'tls': [{'hosts': ['*.example.com'], 'secretName': 's'}, {}], 'rules': [
                 {'host': 'a.example.com', 'http': {'paths': [{'path': '/x', 'pathType': 'Prefix', 'backend': {}}, {'pathType': 'Prefix'}]}},
                 {'host': 'b.c.example.com'}]}), obj('no-rules', spec={'defaultBackend': {}}))
-            r, err = check(config('ingress', f'api_server: {api.url}') + '    # targets share addresses\n')
-            self.assertEqual(set(r or err), {'a.example.com', 'b.c.example.com'})
-            self.assertEqual(r['b.c.example.com'], {'namespace': 'web', 'ingress_name': 'web', 'ingress_class_name': 'nginx', 'ingress_scheme': 'http',
-                                                    'ingress_host': 'b.c.example.com', 'ingress_path': '/'})
-            self.assertEqual((r['a.example.com']['ingress_scheme'], r['a.example.com']['ingress_path'] in ('/', '/x')), ('https', True))
+            # targets of one host differ by their path alone
+            text = config('ingress', f'api_server: {api.url}', ATTACH).replace('relabel_configs: [', 'relabel_configs: [{action: labelmap, regex: "__meta_kubernetes_ingress_(path)"}, ')
+            found, err = check_all(text)
+            own = {'namespace': 'web', 'ingress_name': 'web', 'ingress_class_name': 'nginx', **present('ingress', label_a='b', annotation_c_d='e'), **OF_NAMESPACE}
+            a = {'ingress_scheme': 'https', 'ingress_host': 'a.example.com'}
+            self.assertCountEqual(found or err, [
+                ('a.example.com', {**own, **a, 'ingress_path': '/x'}), ('a.example.com', {**own, **a, 'ingress_path': '/'}),
+                ('b.c.example.com', {**own, 'ingress_scheme': 'http', 'ingress_host': 'b.c.example.com', 'ingress_path': '/'})])
 
 
 class ProtocolTest(unittest.TestCase):
@@ -477,6 +547,34 @@ class ProtocolTest(unittest.TestCase):
             found, err = check(config('pod', f'api_server: {api.url}', '    namespaces: {names: [web, two, web]}\n    selectors: [{role: pod, label: "app=x"}]\n'))
             self.assertEqual(set(found or err), {'10.0.0.1:8080', '10.0.0.2:8080'})
             self.assertEqual(len(api.seen('LIST /api/v1/namespaces/(web|two)/pods.*labelSelector=app%3Dx')), 2)
+            other = pod('e', '10.0.0.5')
+            other['spec']['nodeName'] = 'n2'
+            api.put('pods', other)
+            found, err = check(config('pod', f'api_server: {api.url}', '    selectors: [{role: pod, field: "spec.nodeName=n2"}, {role: node, label: "zone=a"}]\n'
+                                      '    attach_metadata: {node: true}\n'))
+            self.assertEqual(set(found or err), {'10.0.0.5:8080'})
+            self.assertEqual([len(api.seen(p)) for p in ('LIST /api/v1/nodes.*labelSelector=zone%3Da$', 'LIST /api/v1/pods.*fieldSelector=spec.nodeName%3Dn2$')], [1, 1])
+            check(config('endpoints', f'api_server: {api.url}', '    selectors: [{role: endpoints, label: "a=1"}, {role: service, label: "b=2"}, {role: pod, label: "c=3"}]\n'))
+            self.assertEqual([len(api.seen(f'LIST /api/v1/{kind}.*labelSelector={value}$')) for kind, value in
+                              (('endpoints', 'a%3D1'), ('services', 'b%3D2'), ('pods', 'c%3D3'))], [1, 1, 1])
+
+    def test_what_is_attached_changes(self):
+        with Api() as api:
+            api.put('pods', POD)
+            api.put('replicasets', obj('api-7d9', owner=('Deployment', 'api')))
+            with scraper(config('pod', f'api_server: {api.url}', ATTACH)) as s:
+                def labels(*names):
+                    return tuple(targets(s).get('10.0.0.1:6060', {}).get(n) for n in names)
+                wait_for('the pod', lambda: labels('pod_deployment_name', 'node_name', 'namespace_label_team') == ('api', None, None))
+                api.put('nodes', NODE)
+                api.put('namespaces', NAMESPACE)
+                wait_for('its node and namespace', lambda: labels('node_name', 'namespace_label_team') == ('n1', 'shop'))
+                api.put('namespaces', obj('web', None, {'team': 'till'}))
+                wait_for('a new label', lambda: labels('namespace_label_team') == ('till',))
+                api.delete('nodes', 'n1', '')
+                api.delete('replicasets', 'api-7d9')
+                wait_for('what went', lambda: labels('node_name', 'pod_deployment_name') == (None, None))
+                self.assertEqual(failures(s), 0)
 
     def test_credentials(self):
         f = Files()
