@@ -131,7 +131,7 @@ void unwinder_round(struct unwinder *u, struct binary_registry *r, int64_t now_n
 	if (now_ns < u->next_scan_ns)
 		return;
 	u->next_scan_ns = now_ns + SCAN_INTERVAL_NS;
-	n = unwind_tables_scan(u->tables, now_ns, wanted, MAX_WANTED);
+	n = unwind_tables_scan(u->tables, binary_n_ids(r), now_ns, wanted, MAX_WANTED);
 	for (size_t i = 0; i < n; i++)
 		(void)load(u, r, wanted[i], now_ns);
 }

@@ -4,6 +4,7 @@
  */
 #include "scraper/pipeline_impl.h"
 #include "lib/base/alloc.h"
+#include "lib/net/url.h"
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +27,32 @@ static enum api_health health(enum scrape_health h)
 	return h == SCRAPE_UP ? API_UP : h == SCRAPE_DOWN ? API_DOWN : API_UNKNOWN;
 }
 
-static void give_target(const struct scrape_status_target *t, api_target_fn *fn, void *ctx)
+static bool is_loopback_name(const char *host)
+{
+	return !strcmp(host, "localhost") || !strcmp(host, "127.0.0.1") || !strcmp(host, "::1");
+}
+
+/* The URL for who reads the page elsewhere: there, a loopback address would be their own machine. */
+static const char *global_url(
+	const struct scraper_pipeline *p, struct arena *a, const char *target_url)
+{
+	const char *host = p->external_host ? p->external_host : p->host_name, *copy;
+	_cleanup_url_ struct url u = {0};
+	_cleanup_bytes_ struct bytes text = {0};
+	bool is_v6 = host && host[0] == '[';
+
+	if (!host || url_parse(target_url, &u, NULL) < 0 || !is_loopback_name(u.host))
+		return target_url;
+	free(u.host);
+	u.host = xstrndup(host + is_v6, strlen(host) - 2 * is_v6);
+	url_print(&u, false, &text);
+	bytes_put_u8(&text, 0);
+	copy = bytes_error(&text) == 0 ? arena_strdup(a, (const char *)text.data) : NULL;
+	return copy ? copy : target_url;
+}
+
+static void give_target(const struct scraper_pipeline *p, struct arena *a,
+	const struct scrape_status_target *t, api_target_fn *fn, void *ctx)
 {
 	struct api_target_profile profiles[STATUS_MAX_TYPES];
 	struct api_target out = {
@@ -34,7 +60,7 @@ static void give_target(const struct scrape_status_target *t, api_target_fn *fn,
 		.labels = &t->labels,
 		.pool = t->pool,
 		.url = t->url,
-		.global_url = t->url,
+		.global_url = global_url(p, a, t->url),
 		.last_error = t->last_error,
 		.collapsed = t->collapsed,
 		.health = health(t->health),
@@ -72,7 +98,7 @@ static void each_target(void *arg, api_target_fn *fn, void *ctx)
 	if (!s || scrape_status_get(s, &a, &status) < 0)
 		return;
 	for (size_t i = 0; i < status.n_targets; i++)
-		give_target(&status.targets[i], fn, ctx);
+		give_target(p, &a, &status.targets[i], fn, ctx);
 }
 
 static struct config *take_config(struct scraper_pipeline *p)
@@ -126,20 +152,27 @@ static void put_labels(struct json *j, struct labels_builder *b)
 	json_object_end(j);
 }
 
+/* A step for each rule, as Prometheus: once one has dropped the labels, nothing is left for those after it. */
 static int put_steps(
 	const struct config_job *job, struct labels_builder *b, struct json *j, struct errbuf *eb)
 {
 	int kept = 1;
 
-	for (size_t i = 0; i < job->n_relabel && kept > 0; i++) {
-		kept = relabel_apply_rule(&job->relabel[i], b, eb);
+	for (size_t i = 0; i < job->n_relabel; i++) {
+		if (kept)
+			kept = relabel_apply_rule(&job->relabel[i], b, eb);
 		if (kept < 0)
 			return err_prefix(eb, kept, "rule %zu", i + 1);
 		json_object_begin(j);
 		json_key(j, "rule");
 		config_rule_json(&job->relabel[i], j);
 		json_key(j, "output");
-		put_labels(j, b);
+		if (kept) {
+			put_labels(j, b);
+		} else {
+			json_object_begin(j);
+			json_object_end(j);
+		}
 		json_kv_bool(j, "keep", kept > 0);
 		json_object_end(j);
 	}

@@ -361,12 +361,13 @@ void unwind_tables_drop(struct unwind_tables *t, uint32_t binary)
 	pthread_mutex_unlock(&t->mutex);
 }
 
-size_t unwind_tables_scan(struct unwind_tables *t, int64_t now_ns, uint32_t *ret_wanted, size_t max)
+size_t unwind_tables_scan(
+	struct unwind_tables *t, uint32_t n_ids, int64_t now_ns, uint32_t *ret_wanted, size_t max)
 {
 	size_t n = 0;
 
 	pthread_mutex_lock(&t->mutex);
-	for (uint32_t id = 1; id < t->m.n_binaries; id++) {
+	for (uint32_t id = 1; id < MIN(n_ids, t->m.n_binaries); id++) {
 		struct unwind_binary *b = &t->m.binaries[id];
 
 		if (!__atomic_load_n(&b->used, __ATOMIC_RELAXED))

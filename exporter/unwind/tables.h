@@ -47,10 +47,10 @@ void unwind_tables_set_rowless(struct unwind_tables *t, uint32_t binary);
 /* The id is free for another binary. */
 void unwind_tables_drop(struct unwind_tables *t, uint32_t binary);
 
-/* Notes which tables were looked up since the last call; about once a second. Returns how many ids, at most `max`, were looked
- * up that have no table. */
+/* Notes which tables of ids below n_ids were looked up since the last call; about once a second. Returns how many ids, at most
+ * `max`, were looked up that have no table. */
 size_t unwind_tables_scan(
-	struct unwind_tables *t, int64_t now_ns, uint32_t *ret_wanted, size_t max);
+	struct unwind_tables *t, uint32_t n_ids, int64_t now_ns, uint32_t *ret_wanted, size_t max);
 
 /* Counters for /metrics. */
 struct unwind_tables_stats {

@@ -195,6 +195,87 @@ bad:
 		s);
 }
 
+static const struct {
+	const char *name;
+	int64_t ns;
+} go_units[] = {
+	{"ns", 1},
+	{"us", 1000},
+	{"µs", 1000}, /* U+00B5 */
+	{"μs", 1000}, /* U+03BC */
+	{"ms", 1000000},
+	{"s", 1000000000},
+	{"m", 60000000000},
+	{"h", 3600000000000},
+};
+
+/* The length of one of Go's units at s, the longest; 0: there is none. */
+static size_t take_go_unit(const char *s, int64_t *ret_ns)
+{
+	size_t best = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(go_units); i++)
+		if (str_starts_with(s, go_units[i].name) && strlen(go_units[i].name) > best) {
+			best = strlen(go_units[i].name);
+			*ret_ns = go_units[i].ns;
+		}
+	return best;
+}
+
+/* "1.5s" at *s, in nanoseconds; what is below one is cut off. */
+static int take_go_part(const char **s, int64_t *ret_ns)
+{
+	const char *p = *s;
+	bool has_digits = *p >= '0' && *p <= '9';
+	int64_t unit_ns = 0, ns;
+	uint64_t whole = 0;
+	double share = 0, digit = 1;
+	size_t n;
+
+	if (has_digits && take_digits(&p, &whole) < 0)
+		return -ERANGE;
+	if (*p == '.')
+		for (p++; *p >= '0' && *p <= '9'; p++) {
+			has_digits = true;
+			digit /= 10;
+			share += (*p - '0') * digit;
+		}
+	n = take_go_unit(p, &unit_ns);
+	if (!has_digits || !n)
+		return -EINVAL;
+	if (whole > INT64_MAX || __builtin_mul_overflow((int64_t)whole, unit_ns, &ns) ||
+		__builtin_add_overflow(ns, (int64_t)(share * (double)unit_ns + 1e-6), &ns))
+		return -ERANGE;
+	*s = p + n;
+	*ret_ns = ns;
+	return 0;
+}
+
+int str_parse_go_duration_ns(const char *s, int64_t *ret_ns, struct errbuf *eb)
+{
+	const char *p = s;
+	int64_t total = 0, part = 0;
+	int r = *s ? 0 : -EINVAL;
+
+	if (!strcmp(s, "0"))
+		p++;
+	while (r == 0 && *p) {
+		r = take_go_part(&p, &part);
+		if (r == 0 && __builtin_add_overflow(total, part, &total))
+			r = -ERANGE;
+	}
+	if (r == -ERANGE)
+		return err_set(eb, -EINVAL, "duration \"%s\" is out of range", s);
+	if (r < 0)
+		return err_set(eb, -EINVAL,
+			"\"%s\" is not a duration: expected numbers with units h m s ms us ns, "
+			"like "
+			"\"1.5s\"",
+			s);
+	*ret_ns = total;
+	return 0;
+}
+
 void str_format_duration_ms(int64_t ms, char ret[64])
 {
 	size_t n = 0;

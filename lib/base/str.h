@@ -26,9 +26,12 @@ int str_parse_i64(const char *s, int64_t *ret, struct errbuf *eb) _must_check_;
 int str_parse_double(const char *s, double *ret, struct errbuf *eb) _must_check_;
 
 /* Prometheus durations: "0" or y w d h m s ms, biggest first, integers only ("1h30m"). Source:
- * facts/scraper.md §1.7. */
+ * prometheus/common model/time.go. */
 int str_parse_duration_ms(const char *s, int64_t *ret_ms, struct errbuf *eb) _must_check_;
-/* The same spelling back, e.g. 5400000 → "1h30m". `ret` has room for 64 bytes. */
+/* Go's durations, as its time.ParseDuration takes them but for a sign: numbers, also with a fraction, and units h m
+ * s ms us ns in any order ("1.5s", "1m0s"), or "0". */
+int str_parse_go_duration_ns(const char *s, int64_t *ret_ns, struct errbuf *eb) _must_check_;
+/* The spelling of str_parse_duration_ms back, e.g. 5400000 → "1h30m". `ret` has room for 64 bytes. */
 void str_format_duration_ms(int64_t ms, char ret[64]);
 /* Prometheus sizes with a unit, base 2: "32MB" = "32MiB" = 33554432, "1.5KB" = 1536; "0" alone needs none. */
 int str_parse_bytes(const char *s, uint64_t *ret, struct errbuf *eb) _must_check_;

@@ -42,9 +42,14 @@ static bool has_allowed_san(gnutls_x509_crt_t cert, const struct web_config *c)
 			continue; /* too long to be listed, or of a kind without text */
 		name[size] = '\0';
 		if (kind == GNUTLS_SAN_IPADDRESS) {
-			if (!inet_ntop(size == 4 ? AF_INET : AF_INET6, name, text, sizeof(text)))
+			if ((size != 4 && size != 16) || !inet_ntop(size == 4 ? AF_INET : AF_INET6,
+								 name, text, sizeof(text)))
 				continue;
 			snprintf(name, sizeof(name), "%s", text);
+		} else if ((kind != GNUTLS_SAN_DNSNAME && kind != GNUTLS_SAN_URI &&
+				   kind != GNUTLS_SAN_RFC822NAME) ||
+			   strlen(name) != size) {
+			continue; /* "good.example\0.bad" is another name than its beginning */
 		}
 		for (size_t i = 0; i < c->n_client_sans; i++)
 			if (!strcmp(c->client_sans[i], name))

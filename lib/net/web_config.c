@@ -5,7 +5,6 @@
  */
 #include "lib/net/web_config.h"
 #include "lib/base/alloc.h"
-#include "lib/base/clock.h"
 #include "lib/base/str.h"
 #include "lib/conf/conf_yaml.h"
 #include <string.h>
@@ -47,13 +46,23 @@ static const struct name_pair suites[] = {
 	{"TLS_RSA_WITH_AES_256_GCM_SHA384", "RSA AES-256-GCM AEAD"},
 	{"TLS_RSA_WITH_AES_128_CBC_SHA", "RSA AES-128-CBC SHA1"},
 	{"TLS_RSA_WITH_AES_256_CBC_SHA", "RSA AES-256-CBC SHA1"},
+	/* those of TLS 1.3 are always offered: Go takes their names and no notice of them */
+	{"TLS_AES_128_GCM_SHA256", ""},
+	{"TLS_AES_256_GCM_SHA384", ""},
+	{"TLS_CHACHA20_POLY1305_SHA256", ""},
 };
+/* In the order of enum web_client_auth, then an old name of RequireAnyClientCert. */
 static const struct name_pair client_auths[] = {{"NoClientCert", NULL}, {"RequestClientCert", NULL},
 	{"RequireAnyClientCert", NULL}, {"VerifyClientCertIfGiven", NULL},
-	{"RequireAndVerifyClientCert", NULL}};
+	{"RequireAndVerifyClientCert", NULL}, {"RequireClientCert", NULL}};
 static const struct name_pair header_names[WEB_MAX_HEADERS] = {{"Content-Security-Policy", NULL},
 	{"X-Frame-Options", NULL}, {"X-Content-Type-Options", NULL}, {"X-XSS-Protection", NULL},
 	{"Strict-Transport-Security", NULL}};
+/* Values of headers that have no others. */
+static const struct {
+	const char *header, *values[2];
+} header_values[] = {
+	{"X-Frame-Options", {"deny", "sameorigin"}}, {"X-Content-Type-Options", {"nosniff", NULL}}};
 
 static int fail(struct reader *r, const struct conf_node *at, const char *key, const char *fmt, ...)
 	_printf_(4, 5);
@@ -83,6 +92,11 @@ static const struct conf_node *get(const struct conf_node *section, const char *
 	const struct conf_node *n = section ? conf_node_get(section, key) : NULL;
 
 	return n && !conf_node_is_null(n) ? n : NULL;
+}
+
+static bool is_empty_text(const struct conf_node *n)
+{
+	return n->kind == CONF_SCALAR && !*n->text;
 }
 
 static int check_keys(
@@ -189,7 +203,7 @@ static int read_pem(
 	e = read_text(r, section, key, ret);
 	if (e < 0 || !in_file)
 		return e;
-	if (in_file->kind == CONF_SCALAR && !*in_file->text)
+	if (is_empty_text(in_file))
 		return 0;
 	if (*ret)
 		return fail(r, in_file, file_key, "stands beside %s: give one of them", key);
@@ -300,12 +314,13 @@ static int read_client_auth(struct reader *r, const struct conf_node *section)
 	size_t at = 0;
 	int e = read_pem(r, section, "client_ca", &c->client_ca_pem);
 
-	if (e == 0 && auth && *auth->text)
+	if (e == 0 && auth && !is_empty_text(auth))
 		e = find_name(
 			r, auth, "client_auth_type", client_auths, ARRAY_SIZE(client_auths), &at);
 	if (e < 0)
 		return e;
-	c->client_auth = (enum web_client_auth)at;
+	c->client_auth =
+		at > WEB_CLIENT_REQUIRE_VERIFY ? WEB_CLIENT_REQUIRE_ANY : (enum web_client_auth)at;
 	if (c->client_auth >= WEB_CLIENT_VERIFY_GIVEN && !c->client_ca_pem)
 		return fail(r, auth, "client_auth_type", "%s needs client_ca_file",
 			client_auths[at].go);
@@ -318,9 +333,12 @@ static int read_client_auth(struct reader *r, const struct conf_node *section)
 	if (sans->kind != CONF_SEQUENCE)
 		return fail(r, sans, "client_allowed_sans", "expected a list, got %s",
 			conf_node_kind_name(sans));
-	if (c->client_auth < WEB_CLIENT_VERIFY_GIVEN)
+	/* Clients without a certificate, or with one that nobody vouches for, would come in past the list. */
+	if (c->client_auth != WEB_CLIENT_REQUIRE_VERIFY)
 		return fail(r, sans, "client_allowed_sans",
-			"needs a client_auth_type that verifies certificates");
+			"needs client_auth_type RequireAndVerifyClientCert: with another one "
+			"clients "
+			"come in without proving any of these names");
 	c->client_sans = arena_zalloc(&c->arena, MAX(sans->n, 1U) * sizeof(*c->client_sans));
 	for (size_t i = 0; c->client_sans && i < sans->n; i++) {
 		if (sans->items[i]->kind != CONF_SCALAR)
@@ -360,6 +378,21 @@ static int read_tls(struct reader *r, const struct conf_node *section)
 	return 0;
 }
 
+/* As exporter-toolkit, so that one file serves both. */
+static int check_header_value(struct reader *r, const struct conf_node *at, const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(header_values); i++) {
+		const char *const *values = header_values[i].values;
+
+		if (strcmp(header_values[i].header, name) || is_empty_text(at) ||
+			!strcmp(at->text, values[0]) || (values[1] && !strcmp(at->text, values[1])))
+			continue;
+		return fail(r, at, name, "\"%.60s\" is not known, expected %s%s%s", at->text,
+			values[0], values[1] ? " or " : "", values[1] ? values[1] : "");
+	}
+	return 0;
+}
+
 static int read_headers(struct reader *r, const struct conf_node *headers)
 {
 	r->section = "http_server_config.headers";
@@ -374,6 +407,8 @@ static int read_headers(struct reader *r, const struct conf_node *headers)
 
 		if (e == 0)
 			e = read_text(r, headers, header_names[at].go, &h->value);
+		if (e == 0 && h->value)
+			e = check_header_value(r, headers->items[i + 1], header_names[at].go);
 		if (e < 0)
 			return e;
 		h->name = header_names[at].go;
@@ -437,7 +472,7 @@ static int read_rate(struct reader *r, const struct conf_node *section)
 	static const char *const known[] = {"interval", "burst"};
 	const struct conf_node *interval, *burst;
 	struct errbuf eb = {0};
-	int64_t ms = 0;
+	int64_t ns = 0;
 	int e;
 
 	r->section = "rate_limit";
@@ -447,16 +482,16 @@ static int read_rate(struct reader *r, const struct conf_node *section)
 	interval = get(section, "interval");
 	burst = get(section, "burst");
 	if (interval && (interval->kind != CONF_SCALAR ||
-				str_parse_duration_ms(interval->text, &ms, &eb) < 0))
+				str_parse_go_duration_ns(interval->text, &ns, &eb) < 0))
 		return fail(r, interval, "interval", "expected a duration such as 100ms: %s",
 			err_text(&eb, -EINVAL));
 	if (burst && (burst->kind != CONF_SCALAR ||
 			     str_parse_u64(burst->text, &r->c->rate_burst, &eb) < 0))
 		return fail(r, burst, "burst", "expected a number: %s", err_text(&eb, -EINVAL));
-	if (ms && !r->c->rate_burst)
+	if (ns && !r->c->rate_burst)
 		return fail(r, interval, "burst",
 			"must be at least 1 beside interval: nothing would be answered");
-	r->c->rate_interval_ns = ms * NS_PER_MS;
+	r->c->rate_interval_ns = ns;
 	return 0;
 }
 

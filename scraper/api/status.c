@@ -3,6 +3,7 @@
  * Prometheus' /api/v1/targets, scrape_pools and status endpoints, in its shapes.
  */
 #include "lib/base/clock.h"
+#include "lib/base/fs.h"
 #include "lib/base/str.h"
 #include "lib/base/version.h"
 #include "scraper/api/api_impl.h"
@@ -212,6 +213,18 @@ void api_retention(const struct api *a, struct bytes *ret)
 		err_panic("out of memory");
 }
 
+static int64_t count_threads(void)
+{
+	_cleanup_bytes_ struct bytes names = {};
+	int64_t n = 0;
+
+	if (fs_system.list(&fs_system, "/proc/self/task", &names) < 0)
+		return 0;
+	for (size_t i = 0; i < names.len; i++)
+		n += names.data[i] == 0;
+	return n;
+}
+
 void api_runtimeinfo(struct http_request *r, void *arg)
 {
 	struct api *a = arg;
@@ -219,7 +232,7 @@ void api_runtimeinfo(struct http_request *r, void *arg)
 	_cleanup_bytes_ struct bytes retention = {};
 	struct bytes out = {};
 	struct json j;
-	char time[40], cwd[PATH_MAX];
+	char time[40], cwd[PATH_MAX], host[256] = "";
 	bool ok = true;
 	int64_t reload = 0;
 
@@ -237,8 +250,11 @@ void api_runtimeinfo(struct http_request *r, void *arg)
 	json_kv_string(&j, "lastConfigTime", time);
 	json_kv_string(&j, "CWD", getcwd(cwd, sizeof(cwd)) ? cwd : "");
 	json_kv_uint(&j, "corruptionCount", s.blocks_quarantined + s.replay_damaged_records);
-	/* clients written for Prometheus may expect these */
+	json_kv_string(&j, "hostname", gethostname(host, sizeof(host) - 1) == 0 ? host : "");
+	/* clients written for Prometheus may expect these: threads for goroutines, and Go's number for "no limit" */
+	json_kv_int(&j, "goroutineCount", count_threads());
 	json_kv_int(&j, "GOMAXPROCS", sysconf(_SC_NPROCESSORS_ONLN));
+	json_kv_int(&j, "GOMEMLIMIT", INT64_MAX);
 	json_kv_string(&j, "GOGC", "");
 	json_kv_string(&j, "GODEBUG", "");
 	api_retention(a, &retention);

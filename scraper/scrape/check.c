@@ -9,14 +9,14 @@
 #include <string.h>
 #include <strings.h>
 
-enum { SHOWN_BYTES = 120 };
+enum { SHOWN_BYTES = 120, SEARCHED_BYTES = 2048 };
 
-/* What answers of net/http/pprof mean for who configures a scrape. */
-static const char *hint_for(const char *text)
+/* What answers mean for who configures a scrape: by their text, net/http/pprof's for the most part, else by their status. */
+static const char *hint_for(const struct http_response *r)
 {
 	static const struct {
 		const char *part, *hint;
-	} hints[] = {
+	} texts[] = {
 		{"cpu profiling already in use",
 			"another tool or the program itself is taking a CPU profile; a Go program "
 			"gives one at a time"},
@@ -25,18 +25,72 @@ static const char *hint_for(const char *text)
 			"http.Server, or raise that"},
 		{"Unknown profile",
 			"this program has no such profile: set enabled: false in pprof_config"},
+		{"HTTP request to an HTTPS server", "set scheme: https"},
+		{"plain HTTP request was sent to HTTPS port", "set scheme: https"},
 	};
+	size_t n = MIN(r->body.len, (size_t)SEARCHED_BYTES);
 
-	for (size_t i = 0; i < ARRAY_SIZE(hints); i++)
-		if (strstr(text, hints[i].part))
-			return hints[i].hint;
-	return NULL;
+	for (size_t i = 0; n && i < ARRAY_SIZE(texts); i++)
+		if (memmem(r->body.data, n, texts[i].part, strlen(texts[i].part)))
+			return texts[i].hint;
+	switch (r->status) {
+	case 401:
+	case 403: return "the job needs basic_auth, authorization, oauth2 or a client certificate";
+	case 404: return "no profile is served there: see path_prefix and path in profiling_config";
+	default: return r->status / 100 == 3 ? "a redirect that is not followed" : NULL;
+	}
+}
+
+/* Skips white space and a byte order mark. */
+static size_t text_start(const uint8_t *p, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && (isspace(p[i]) || p[i] == 0xef || p[i] == 0xbb || p[i] == 0xbf))
+		i++;
+	return i;
+}
+
+/* The printable beginning of a line. */
+static void put_line(const uint8_t *p, size_t n, char ret[SHOWN_BYTES + 1])
+{
+	size_t i = 0;
+
+	for (; i < MIN(n, (size_t)SHOWN_BYTES); i++) {
+		if (p[i] == '<' || p[i] < ' ' || p[i] >= 0x7f)
+			break;
+		ret[i] = (char)p[i];
+	}
+	ret[i] = '\0';
+}
+
+/* What the body of a refusal says: its first line, or the title of a page. */
+static void put_body(const struct bytes *body, char ret[SHOWN_BYTES + 32])
+{
+	static const char tag[] = "<title>";
+	size_t n = MIN(body->len, (size_t)SEARCHED_BYTES);
+	size_t start = n ? text_start(body->data, n) : 0;
+	const uint8_t *title = NULL;
+	char text[SHOWN_BYTES + 1] = "";
+
+	for (size_t i = start;
+		!title && start < n && body->data[start] == '<' && i + strlen(tag) <= n; i++)
+		if (!strncasecmp((const char *)body->data + i, tag, strlen(tag)))
+			title = body->data + i + strlen(tag);
+	if (title)
+		start = (size_t)(title - body->data);
+	if (start < n)
+		put_line(body->data + start, n - start, text);
+	if (title || (start < n && body->data[start] == '<'))
+		snprintf(ret, SHOWN_BYTES + 32, "an HTML or XML page%s%s%s", *text ? " \"" : "",
+			text, *text ? "\"" : "");
+	else
+		snprintf(ret, SHOWN_BYTES + 32, "%s", text);
 }
 
 enum scrape_reason scrape_check_transfer(const struct http_response *r, struct errbuf *eb)
 {
-	char text[SHOWN_BYTES + 1];
-	size_t n = MIN(r->body.len, (size_t)SHOWN_BYTES);
+	char text[SHOWN_BYTES + 32];
 	const char *hint;
 
 	switch (r->error) {
@@ -57,19 +111,11 @@ enum scrape_reason scrape_check_transfer(const struct http_response *r, struct e
 	}
 	if (r->status == 200)
 		return SCRAPE_OK;
-	/* the first line of a text answer says why better than the number does */
-	for (size_t i = 0; i < n; i++) {
-		unsigned char c = r->body.data[i];
-
-		if (c == '\n' || c == '\r' || c == '<' || c < ' ' || c >= 0x7f)
-			n = i;
-		else
-			text[i] = (char)c;
-	}
-	text[n] = '\0';
-	hint = hint_for(text);
-	err_set(eb, -EPROTO, "server returned HTTP status %u%s%s%s%s%s", r->status, n ? ": " : "",
-		text, hint ? " (" : "", hint ? hint : "", hint ? ")" : "");
+	/* the text says why better than the number does */
+	put_body(&r->body, text);
+	hint = hint_for(r);
+	err_set(eb, -EPROTO, "server returned HTTP status %u%s%s%s%s%s", r->status,
+		*text ? ": " : "", text, hint ? " (" : "", hint ? hint : "", hint ? ")" : "");
 	return SCRAPE_FAIL_HTTP_STATUS;
 }
 
@@ -77,10 +123,8 @@ enum scrape_reason scrape_check_transfer(const struct http_response *r, struct e
 static const char *other_content(const uint8_t *p, size_t n)
 {
 	char start[16] = "";
-	size_t i = 0, len;
+	size_t i = text_start(p, n), len;
 
-	while (i < n && (isspace(p[i]) || p[i] == 0xef || p[i] == 0xbb || p[i] == 0xbf))
-		i++;
 	len = MIN(n - i, sizeof(start) - 1);
 	memcpy(start, p + i, len);
 	if (!strncasecmp(start, "<!doctype", 9) || !strncasecmp(start, "<html", 5) ||

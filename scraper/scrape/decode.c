@@ -146,10 +146,14 @@ static enum scrape_reason decode(struct scrape *s, struct scrape_request *r)
 	return reason;
 }
 
-/* A refused answer leaves nothing of itself in the record; its cursor stays where it was. */
+/* A refused answer leaves nothing of itself in the record but how much it was; its cursor stays where it was. */
 static void clear_record(struct scrape_request *r)
 {
+	const struct scrape_series_result counts = {
+		.n_samples = r->series.n_samples, .n_kept = r->series.n_kept};
+
 	scrape_series_done(&r->series);
+	r->series = counts;
 	r->out = (struct store_scrape) {.period_type = "", .period_unit = ""};
 	r->skip_report = false;
 }

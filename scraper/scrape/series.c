@@ -590,10 +590,20 @@ static enum scrape_reason make_columns(struct build *b, struct store_scrape *out
 	return arena_error(b->arena, b->eb) < 0 ? SCRAPE_FAIL_MEMORY : SCRAPE_FAIL_PPROF;
 }
 
-static enum scrape_reason check_input(struct build *b, struct scrape_series_result *res)
+/* As in Prometheus: what rules drop does not count. */
+static enum scrape_reason check_samples(struct build *b, uint64_t n)
 {
 	uint64_t limit = b->in->job->limits.samples;
 
+	if (!limit || n <= limit)
+		return SCRAPE_OK;
+	err_set(b->eb, -EFBIG, "sample_limit exceeded: %llu samples × values, the limit is %llu",
+		(unsigned long long)n, (unsigned long long)limit);
+	return SCRAPE_FAIL_SAMPLE_LIMIT;
+}
+
+static enum scrape_reason check_input(struct build *b, struct scrape_series_result *res)
+{
 	if (b->p->n_types > STORE_MAX_COLUMNS) {
 		err_set(b->eb, -EBADMSG, "%zu sample types, more than %d", b->p->n_types,
 			STORE_MAX_COLUMNS);
@@ -605,13 +615,11 @@ static enum scrape_reason check_input(struct build *b, struct scrape_series_resu
 		return SCRAPE_FAIL_PPROF;
 	}
 	res->n_samples = (uint64_t)b->p->n_samples * b->n_columns;
-	if (limit && res->n_samples > limit) {
-		err_set(b->eb, -EFBIG,
-			"sample_limit exceeded: %llu samples × values, the limit is %llu",
-			(unsigned long long)res->n_samples, (unsigned long long)limit);
-		return SCRAPE_FAIL_SAMPLE_LIMIT;
-	}
-	return SCRAPE_OK;
+	if (b->in->job->n_metric_relabel)
+		return SCRAPE_OK;
+	/* without rules all stay, so what is too much need not be looked at */
+	res->n_kept = res->n_samples;
+	return check_samples(b, res->n_kept);
 }
 
 static bool alloc_sample_arrays(struct build *b)
@@ -656,8 +664,11 @@ static enum scrape_reason build(
 	reason = make_streams(b, res, stream_of);
 	if (!reason)
 		reason = make_label_sets(b, res);
+	res->n_kept = 0;
 	if (!reason && !make_rows(b, stream_of, out, res))
 		reason = SCRAPE_FAIL_MEMORY;
+	if (!reason)
+		reason = check_samples(b, res->n_kept);
 	for (size_t i = 0; i < res->n_streams; i++)
 		streams[i] = &res->streams[i];
 	out->profile = b->p;

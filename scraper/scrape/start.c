@@ -4,16 +4,18 @@
  */
 #include "scraper/scrape/scrape_impl.h"
 #include "lib/base/alloc.h"
+#include "lib/base/str.h"
 #include <string.h>
 
 /* A large one at the head of those who wait for the budget lets so many smaller ones pass. */
 enum { MAX_LOOK_PAST = 16 };
 
-/* A Go program takes one CPU profile at a time, whoever asks. */
+/* A Go program takes one CPU profile at a time, whoever asks and whatever they call it. */
 static bool needs_profiler(const struct scrape_type *type)
 {
 	return type->target->preset != SCRAPE_PRESET_NODE &&
-	       !strcmp(type->spec.name, "process_cpu");
+	       (!strcmp(type->spec.name, "process_cpu") ||
+		       str_ends_with(type->spec.path, "/debug/pprof/profile"));
 }
 
 /* A large answer is reserved whole. Most are small, and many are a long time away (windows, targets that hang): of them only what is there

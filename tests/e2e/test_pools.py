@@ -43,7 +43,8 @@ class PoolsTest(unittest.TestCase):
                                                                        (True, {'__address__': 'a:1', 'after': 'yes', 'host': 'a'})])
             self.assertEqual((kept[0]['rule']['target_label'], kept[0]['rule']['regex'], kept[1]['rule']['action']), ('host', '(.*):.*', 'drop'))
             dropped = steps('shop', '{"__address__": "b:2"}').json['data']['steps']
-            self.assertEqual([d['keep'] for d in dropped], [True, False])
+            self.assertEqual([(d['keep'], d['output']) for d in dropped], [(True, {'__address__': 'b:2', 'host': 'b'}), (False, {}), (False, {})])
+            self.assertEqual([d['rule'] for d in dropped], [k['rule'] for k in kept])
             self.assertEqual(steps('other', '{}').json['data']['steps'], [])
             for labels in ('', '[]', '{"a": 1}', '{"": "x"}', '{'):
                 self.assertEqual(steps('shop', labels).status, 400, labels)

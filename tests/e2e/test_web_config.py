@@ -156,6 +156,12 @@ class WebConfigTest(unittest.TestCase):
                     return t.cipher()[:2]
             self.assertEqual(cipher()[1], 'TLSv1.3')
             self.assertEqual(cipher(maximum_version=ssl.TLSVersion.TLSv1_2), ('ECDHE-ECDSA-AES128-GCM-SHA256', 'TLSv1.2'))
+            # names of TLS 1.3 alone leave no suite for what is older
+            self.f.write(TLS + '  cipher_suites: [TLS_AES_128_GCM_SHA256]\n')
+            self.reloaded(d, lambda: get(d.port, '/metrics', context=self.f.context())[2].decode())
+            self.assertEqual(cipher()[1], 'TLSv1.3')
+            with self.assertRaises(ssl.SSLError):
+                cipher(maximum_version=ssl.TLSVersion.TLSv1_2)
 
     def test_client_certificates(self):
         ca = TLS + '  client_ca_file: ca.pem\n'
@@ -256,20 +262,33 @@ class WebConfigTest(unittest.TestCase):
             (TLS + '  curve_preferences: [X25519, CurveP256]\n', True), (TLS + '  curve_preferences: [CurveX]\n', False),
             (TLS + '  client_auth_type: RequireAndVerifyClientCert\n', False), (TLS + '  client_auth_type: Never\n', False),
             (TLS + '  client_auth_type: VerifyClientCertIfGiven\n  client_ca_file: ca.pem\n', True),
+            (TLS + '  client_auth_type: RequireClientCert\n', True),
             (TLS + '  client_ca_file: ca.pem\n', False), (TLS + '  unknown: 1\n', False), ('unknown: {}', False),
             (f'basic_auth_users: {{a: "{hashed}"}}', True), ('basic_auth_users: {a: plain}', False),
             ('http_server_config: {http2: true, headers: {X-Frame-Options: deny}}', True),
             ('http_server_config: {headers: {X-Other: 1}}', False), ('[1]', False), ('a: [', False),
+            ('http_server_config: {headers: {X-Frame-Options: DENY}}', False), ('http_server_config: {headers: {X-Content-Type-Options: nosniff}}', True),
+            ('http_server_config: {headers: {X-Content-Type-Options: sniff}}', False), ('http_server_config: {headers: {X-Frame-Options: ""}}', True),
+            (TLS + '  client_auth_type: {a: b}\n', False), (TLS + '  client_auth_type: [NoClientCert]\n', False), (TLS + '  min_version: [TLS12]\n', False),
+            (TLS + '  cipher_suites: [TLS_AES_128_GCM_SHA256, TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]\n', True),
+            (TLS + '  cipher_suites: [TLS_AES_128_GCM_SHA256]\n', True),
         ]
-        for text, good in cases:
+        # exporter-toolkit is younger than promtool here; ours is stricter about names that nobody proves
+        verify = TLS + '  client_auth_type: %s\n  client_ca_file: ca.pem\n  client_allowed_sans: [a]\n'
+        ours = [
+            (verify % 'RequireAndVerifyClientCert', True), (verify % 'VerifyClientCertIfGiven', False), (verify % 'RequireAnyClientCert', False),
+            ('rate_limit: {interval: 1.5s, burst: 2}', True), ('rate_limit: {interval: 500us, burst: 2}', True), ('rate_limit: {interval: 1d, burst: 2}', False),
+        ]
+        for text, good in cases + ours:
             with self.subTest(text):
                 self.f.write(text)
                 r = sonde('check', 'web-config', self.f.path)
                 self.assertEqual(r.returncode == 0, good, r.stderr)
                 if not good:
                     self.assertIn(self.f.path, r.stderr)
-                # promtool 2.42 sees these two only when it serves
-                if os.path.exists(PROMTOOL) and 'headers' not in text and not text.endswith('RequireAndVerifyClientCert\n'):
+                # promtool 2.42 sees these two only when it serves, and knows no empty value of a header
+                if (os.path.exists(PROMTOOL) and (text, good) in cases and not text.endswith('RequireAndVerifyClientCert\n')
+                        and ('headers' not in text or not text.endswith('""}}'))):
                     p = subprocess.run([PROMTOOL, 'check', 'web-config', self.f.path], capture_output=True, text=True)
                     self.assertEqual(p.returncode == 0, good, p.stdout + p.stderr)
 
@@ -277,6 +296,9 @@ class WebConfigTest(unittest.TestCase):
         for text, want in ((TLS + '  min_version: TLS9\n', 'web.yml:4:16: tls_server_config.min_version: "TLS9" is not known'),
                            ('basic_auth_users:\n  alice: hunter2\n', 'web.yml:2:10: basic_auth_users.alice: expected a bcrypt hash'),
                            ('rate_limit: {interval: 1s}\n', 'rate_limit.burst: must be at least 1'),
+                           (TLS + '  client_auth_type: VerifyClientCertIfGiven\n  client_ca_file: ca.pem\n  client_allowed_sans: [a]\n',
+                            'client_allowed_sans: needs client_auth_type RequireAndVerifyClientCert'),
+                           ('http_server_config: {headers: {X-Frame-Options: DENY}}\n', 'X-Frame-Options: "DENY" is not known, expected deny or sameorigin'),
                            ('rate_limit: {interval: soon, burst: 1}\n', 'rate_limit.interval: expected a duration'),
                            (TLS + '  cert: x\n', 'tls_server_config.cert_file: stands beside cert')):
             self.f.write(text)

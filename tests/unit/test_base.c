@@ -258,6 +258,51 @@ static void test_durations(void **state)
 	}
 }
 
+static void test_go_durations(void **state)
+{
+	static const struct {
+		const char *text;
+		int64_t ns; /* -1: refused */
+	} cases[] = {
+		{"0", 0},
+		{"0s", 0},
+		{"100ms", 100 * NS_PER_MS},
+		{"1.5s", 1500 * NS_PER_MS},
+		{".5s", 500 * NS_PER_MS},
+		{"1.s", NS_PER_S},
+		{"1h2m3s4ms5us6ns", 3723004005006},
+		{"3s1h", 3603 * NS_PER_S},
+		{"500us", 500000},
+		{"500µs", 500000},
+		{"500μs", 500000},
+		{"0.3s", 300 * NS_PER_MS},
+		{"0.0000000001s", 0},
+		{"2540400h", 9145440000000000000},
+		{"2562048h", -1},
+		{"99999999999999999999s", -1},
+		{"", -1},
+		{"1", -1},
+		{"s", -1},
+		{".s", -1},
+		{"-1s", -1},
+		{"1d", -1},
+		{"1s ", -1},
+		{"1.5", -1},
+		{"1..5s", -1},
+		{"00", -1},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct errbuf eb = {0};
+		int64_t ns = -1;
+		int r = str_parse_go_duration_ns(cases[i].text, &ns, &eb);
+
+		if (r == 0 ? ns != cases[i].ns : cases[i].ns != -1 || !eb.text[0])
+			fail_msg("\"%s\": %d, %lld: %s", cases[i].text, r, (long long)ns, eb.text);
+	}
+}
+
 static void test_sizes(void **state)
 {
 	uint64_t v;
@@ -446,6 +491,7 @@ int main(void)
 		cmocka_unit_test(test_interner_ids_are_dense),
 		cmocka_unit_test(test_nth_allocation_fails),
 		cmocka_unit_test(test_durations),
+		cmocka_unit_test(test_go_durations),
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_utf8),
 		cmocka_unit_test(test_json_text),

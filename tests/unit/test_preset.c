@@ -362,6 +362,25 @@ static void test_series_limits(void **state)
 		assert_non_null(strstr(f.eb.text, cases[i].error));
 		done(&f);
 	}
+	/* what rules drop does not count; what is too much is told */
+	run(&f,
+		"  sample_limit: 10\n  metric_relabel_configs: [{action: drop, source_labels: "
+		"[comm], "
+		"regex: c}]\n",
+		samples, 6);
+	assert_int_equal(f.reason, SCRAPE_OK);
+	assert_int_equal(f.res.n_kept, 10);
+	done(&f);
+	run(&f,
+		"  sample_limit: 9\n  metric_relabel_configs: [{action: drop, source_labels: "
+		"[comm], "
+		"regex: c}]\n",
+		samples, 6);
+	assert_int_equal(f.reason, SCRAPE_FAIL_SAMPLE_LIMIT);
+	assert_non_null(strstr(f.eb.text, "sample_limit exceeded: 10 samples"));
+	assert_int_equal(f.res.n_samples, 12);
+	assert_int_equal(f.res.n_kept, 10);
+	done(&f);
 	run(&f, "  profiling_config: {max_series: 2}\n", samples, 3);
 	assert_int_equal(f.reason, SCRAPE_OK);
 	assert_int_equal(f.out.n_streams, 2); /* a, and b with c without their label */

@@ -213,9 +213,10 @@ static void the_longest_unused_goes(void **state)
 			load(t, ids[i], &subjects[i > 0], S), 0); /* libc, and twice the loader */
 	assert_int_equal(load(t, 20, &subjects[LIBCRYPTO], 2 * S), -ENOSPC); /* both are in use */
 	check_subject(11, &subjects[LOADER]);
-	assert_int_equal(unwind_tables_scan(t, 8 * S, wanted, 8), 0); /* the loader was used */
+	assert_int_equal(
+		unwind_tables_scan(t, UINT32_MAX, 8 * S, wanted, 8), 0); /* the loader was used */
 	assert_int_equal(found(20, 0x100000), UNWIND_NO_TABLE);
-	assert_int_equal(unwind_tables_scan(t, 9 * S, wanted, 8), 1);
+	assert_int_equal(unwind_tables_scan(t, UINT32_MAX, 9 * S, wanted, 8), 1);
 	assert_int_equal(wanted[0], 20);
 	assert_int_equal(load(t, 20, &subjects[LIBCRYPTO], 9 * S), 0);
 	unwind_tables_stats(t, &stats);
@@ -224,9 +225,9 @@ static void the_longest_unused_goes(void **state)
 	assert_int_equal(found(3, 0x30000), UNWIND_NO_TABLE); /* nor from the cache */
 	check_subject(12, &subjects[LOADER]);
 	check_subject(20, &subjects[LIBCRYPTO]);
-	assert_int_equal(unwind_tables_scan(t, 10 * S, wanted, 8), 1);
+	assert_int_equal(unwind_tables_scan(t, UINT32_MAX, 10 * S, wanted, 8), 1);
 	assert_int_equal(wanted[0], 3);
-	assert_int_equal(unwind_tables_scan(t, 11 * S, wanted, 8), 0);
+	assert_int_equal(unwind_tables_scan(t, UINT32_MAX, 11 * S, wanted, 8), 0);
 	/* Back again, at the cost of both. */
 	assert_int_equal(load(t, 3, &subjects[LIBC], 20 * S), 0);
 	check_subject(3, &subjects[LIBC]);
