@@ -179,10 +179,14 @@ void scrape_report_ends(struct scrape_request *r)
 
 bool scrape_report_fill(struct scrape *s, struct scrape_request *r)
 {
+	bool is_watched = r->reason == SCRAPE_OK && !r->is_unchanged;
+
 	(void)s;
+	if (is_watched)
+		scrape_vitals_watch(r);
 	if (!r->skip_report && !add_gauges(r))
 		return false;
-	if (r->reason == SCRAPE_OK && !r->is_unchanged && !add_coverage(r))
+	if (is_watched && !add_coverage(r))
 		return false;
 	r->has_record = r->out.n_gauges || r->out.n_coverage;
 	return true;

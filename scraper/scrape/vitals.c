@@ -2,11 +2,15 @@
  *
  * What an exporter says of itself with each answer, in the header Sonde-Health: "overhead=0.0012, hz=19, samples=8231, ring_full=0". It is
  * stored as series of the target beside `up`, so that the health of the profiling has a history without scraping anything else. Amounts
- * are totals since the exporter started; stored is what came since the answer before.
+ * are totals since the exporter started; stored is what came since the answer before. Beside it stands which time the answer is of, and
+ * how much of it the exporter had dropped before it was asked.
  */
 #include "lib/base/str.h"
 #include "scraper/scrape/scrape_impl.h"
 #include <string.h>
+
+/* Known of the answer itself: no key of the header is empty. */
+enum { WATCHED = SCRAPE_VITALS - 2, LOST };
 
 static const struct {
 	const char *key, *name, *reason;
@@ -21,6 +25,8 @@ static const struct {
 	{"scratch_busy", "sonde_samples_dropped", "scratch_busy", true},
 	{"held_full", "sonde_samples_dropped", "held_full", true},
 	{"log_full", "sonde_samples_dropped", "log_full", true},
+	[WATCHED] = {"", "sonde_scrape_watched_seconds", NULL, false},
+	[LOST] = {"", "sonde_scrape_lost_seconds", NULL, false},
 };
 
 /* "key=number" of `n` bytes. Keys that are not known are of a newer exporter. */
@@ -74,6 +80,14 @@ static bool has_restarted(const struct scrape_vitals *before, const struct scrap
 	return false;
 }
 
+void scrape_vitals_watch(struct scrape_request *r)
+{
+	double *sums = r->type->live.vitals.value;
+
+	sums[WATCHED] += (double)r->out.duration_ns / 1e9;
+	sums[LOST] += r->lost_s;
+}
+
 uint32_t scrape_vitals_take(struct scrape_request *r)
 {
 	struct scrape_vitals *before = &r->type->live.vitals, *now = &r->vitals;
@@ -82,6 +96,10 @@ uint32_t scrape_vitals_take(struct scrape_request *r)
 
 	if (now->is_taken)
 		return now->known;
+	for (size_t i = WATCHED; i <= LOST && now->known; i++) {
+		now->value[i] = before->value[i];
+		now->known |= 1U << i;
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		double v = now->value[i];
 		uint32_t bit = 1U << i;
@@ -95,6 +113,7 @@ uint32_t scrape_vitals_take(struct scrape_request *r)
 		before->value[i] = v;
 		before->known |= bit;
 	}
+	before->value[WATCHED] = before->value[LOST] = 0;
 	now->known = ready;
 	now->is_taken = true;
 	return ready;

@@ -11,9 +11,9 @@
 
 struct scrape_request;
 
-enum { SCRAPE_VITALS = 9 };
+enum { SCRAPE_VITALS = 11 };
 
-/* What an exporter said of itself: values by the table in vitals.c. */
+/* What an exporter said of itself, and which time its answer is of: values by the table in vitals.c. */
 struct scrape_vitals {
 	double value[SCRAPE_VITALS];
 	uint32_t known; /* 1 << place in the table */
@@ -22,6 +22,8 @@ struct scrape_vitals {
 
 /* Reads Sonde-Health into the request. */
 enum scrape_reason scrape_vitals_read(struct scrape_request *r) _must_check_;
+/* Counts the time that an answer is of. While an exporter is behind several come before one is reported. */
+void scrape_vitals_watch(struct scrape_request *r);
 /* Makes differences of what are totals, once for each request; returns which values there are now. */
 uint32_t scrape_vitals_take(struct scrape_request *r);
 /* How many CPUs the exporter's machine has; 0 unknown. */

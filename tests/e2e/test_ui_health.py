@@ -36,6 +36,8 @@ class UiHealthTest(unittest.TestCase):
             wait_for('samples since the scrape before', lambda: values('sonde_samples_taken').get('', 0) > 0)
             self.assertEqual(set(values('sonde_samples_dropped')), {'ring_full', 'scratch_busy', 'held_full', 'log_full'})
             self.assertEqual(values('sonde_profile_frequency_hz'), {'': 49})
+            self.assertGreater(values('sonde_scrape_watched_seconds')[''], 0)
+            self.assertEqual(values('sonde_scrape_lost_seconds'), {'': 0})
             self.assertGreaterEqual(e.metrics()['sonde_drain_samples_total'], values('sonde_samples_taken')[''])
             wait_for('whole stacks', lambda: s.get('/api/v1/label/stack/values?query=process_cpu%7B%7D').json['data'])
             results = drive({'health': {'url': s.url + '/', 'instance': e.url.split('//')[1]}, 'unhealthy': {'url': bare.url + '/'}}, scratch)

@@ -25,9 +25,9 @@ struct record {
 	size_t n_streams, n_rows, n_coverage;
 	uint32_t n_cpus;
 	int64_t total, lost_ns, duration_ns, time_ns;
-	char stream[1024];		 /* of stream 0, printed */
-	int up;				 /* −1: not reported */
-	double overhead, taken, dropped; /* the same */
+	char stream[1024];				/* of stream 0, printed */
+	int up;						/* −1: not reported */
+	double overhead, taken, dropped, watched, lost; /* the same */
 	char gauges[512];
 };
 
@@ -310,6 +310,10 @@ static int sink_append(
 			rec->up = (int)s->gauges[i].value;
 		if (!strcmp(name, "sonde_overhead_ratio"))
 			rec->overhead = s->gauges[i].value;
+		if (!strcmp(name, "sonde_scrape_watched_seconds"))
+			rec->watched = s->gauges[i].value;
+		if (!strcmp(name, "sonde_scrape_lost_seconds"))
+			rec->lost = s->gauges[i].value;
 		if (!strcmp(name, "sonde_samples_taken"))
 			rec->taken = s->gauges[i].value;
 		if (!strcmp(labels_get(s->gauges[i].labels, "reason"), "ring_full"))
@@ -579,7 +583,9 @@ static void test_cursor(void **state)
 	e->oldest = 20;
 	e->slot = 21;
 	pthread_mutex_unlock(&e->lock);
-	assert_int_equal(run_until_moved(e, 7)->lost_ns, 3 * NS_PER_S);
+	rec = run_until_moved(e, 7);
+	assert_int_equal(rec->lost_ns, 3 * NS_PER_S);
+	assert_true(rec->lost == 3 && rec->watched == 1);
 	env_free(e);
 }
 

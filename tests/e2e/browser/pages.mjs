@@ -167,6 +167,7 @@ export async function health({ page, url, instance }) {
 	assert.equal(await cells.nth(3).textContent(), '49.0 Hz');
 	assert.match(await cells.nth(5).textContent(), /^\d[\d.]*%$/, 'whole stacks');
 	assert.match(await cells.nth(7).textContent(), /^\d[\d.]*%$/, 'lost samples');
+	assert.equal(await cells.nth(9).textContent(), '0.0%', 'lost time');
 	const legend = await page.locator('.legend-label').allTextContents();
 	assert.ok(legend.includes(instance) && legend.includes('complete'), legend.join());
 	await page.getByLabel('Order').selectOption('whole');

@@ -16,7 +16,7 @@ import { plainTable } from './status_page';
 const CPU = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds';
 const MOST = 300, MOST_LINES = 10;
 const SORTS: [string, string, (n: Node_) => number][] = [
-	['cost', 'Own cost', (n) => -(n.overhead ?? -1)], ['whole', 'Whole stacks', (n) => (n.all ? n.whole / n.all : 2)], ['lost', 'Lost samples', (n) => -(n.taken === undefined ? -1 : n.lost)], ['name', 'Name', () => 0],
+	['cost', 'Own cost', (n) => -(n.overhead ?? -1)], ['whole', 'Whole stacks', (n) => (n.all ? n.whole / n.all : 2)], ['lost', 'Lost samples', (n) => -(n.taken === undefined ? -1 : n.lost)], ['time', 'Lost time', (n) => -(n.lostTime ?? -1)], ['name', 'Name', () => 0],
 ];
 /** As bpf/counters.def and the exporter's metrics say it. */
 const LOSSES: Record<string, string> = {
@@ -31,6 +31,7 @@ interface Node_ {
 	up?: number;
 	taken?: number; // a scrape
 	lost: number; // share of all samples
+	lostTime?: number; // share of the time, dropped by the exporter before it was asked
 	losses: [string, number][]; // reason, share
 	all: number; // CPU time
 	whole: number;
@@ -53,7 +54,7 @@ export class HealthPage implements Page {
 	private readonly filter = h('input', { class: 'input filter', type: 'search', placeholder: 'Filter by node', 'aria-label': 'Filter by node', oninput: () => set({ filter: this.filter.value || null }, true) });
 	private readonly select = h('select', { class: 'select', 'aria-label': 'Order', onchange: () => set({ sort: this.select.value === 'cost' ? null : this.select.value }) }, SORTS.map(([key, title]) => h('option', { value: key }, `By ${title.toLowerCase()}`)));
 	private readonly facts = h('div', { class: 'totals' });
-	private readonly table = h('div');
+	private readonly table = h('div', { class: 'stacked' });
 	private readonly panel = new Panel('status');
 	readonly root: HTMLElement;
 	private answer?: Health;
@@ -96,8 +97,8 @@ export class HealthPage implements Page {
 		const { start, end } = resolve(range), times: Query = [['start', String(start)], ['end', String(end)]], step = stepFor(end - start);
 		const ask = (query: string, by: string[], s = end - start) => series([['query', query], ...times, ['step', String(s)], ['limit', '10000'], ...by.map((g): [string, string] => ['group_by', g])], signal)
 			.catch((e) => (e.type === 'bad_data' || e.type === 'not_found' ? none(s) : Promise.reject(e)));
-		const names = ['sonde_overhead_ratio', 'sonde_profile_frequency_hz', 'sonde_sampling_coverage_ratio', 'sonde_samples_taken', 'up'];
-		const [overhead, hz, coverage, taken, up, dropped, ends, cost, stacks] = await Promise.all([
+		const names = ['sonde_overhead_ratio', 'sonde_profile_frequency_hz', 'sonde_sampling_coverage_ratio', 'sonde_samples_taken', 'sonde_scrape_watched_seconds', 'sonde_scrape_lost_seconds', 'up'];
+		const [overhead, hz, coverage, taken, watched, lostTime, up, dropped, ends, cost, stacks] = await Promise.all([
 			...names.map((name) => ask(`${name}{}`, ['instance'])), ask('sonde_samples_dropped{}', ['instance', 'reason']), ask(`${CPU}{stack!=""}`, ['instance', 'stack']),
 			ask('sonde_overhead_ratio{}', ['instance'], step), ask(`${CPU}{stack!=""}`, ['stack'], step)]);
 		const nodes = new Map<string, Node_>();
@@ -116,6 +117,8 @@ export class HealthPage implements Page {
 		hz.result.forEach((l) => (node(l).hz = last(l)));
 		coverage.result.forEach((l) => (node(l).coverage = last(l)));
 		taken.result.forEach((l) => (node(l).taken = last(l)));
+		const seconds = new Map(watched.result.map((l) => [l.metric.instance, last(l)]));
+		lostTime.result.forEach((l) => (node(l).lostTime = last(l) / (last(l) + (seconds.get(l.metric.instance) ?? 0)) || 0));
 		up.result.forEach((l) => nodes.has(l.metric.instance) && (node(l).up = last(l)));
 		for (const l of dropped.result) if (last(l)) node(l).losses.push([l.metric.reason, last(l)]);
 		for (const n of nodes.values()) {
@@ -135,11 +138,12 @@ export class HealthPage implements Page {
 		}
 		const sum = (f: (n: Node_) => number) => nodes.reduce((s, n) => s + f(n), 0), known = nodes.filter((n) => n.overhead !== undefined), all = sum((n) => n.all);
 		const cell = (title: string, text: string, note: string) => h('div', { class: 'total' }, h('span', { class: 'muted' }, title), h('strong', { class: 'num' }, text), h('span', { class: 'muted' }, note));
-		const worst = known.reduce((w, n) => (n.overhead! > (w?.overhead ?? -1) ? n : w), undefined as Node_ | undefined), counted = nodes.filter((n) => n.taken !== undefined);
+		const worst = known.reduce((w, n) => (n.overhead! > (w?.overhead ?? -1) ? n : w), undefined as Node_ | undefined), counted = nodes.filter((n) => n.taken !== undefined), timed = nodes.filter((n) => n.lostTime !== undefined);
 		fill(this.facts, cell('Nodes', integer(nodes.length), 'with sonde-exporter'),
 			cell('Own cost', known.length ? percent(known.reduce((s, n) => s + n.overhead!, 0) / known.length) : 'not known', worst ? `mean; most ${percent(worst.overhead!)} on ${worst.name}` : 'exporters before 0.1 do not say'),
 			cell('Whole stacks', all ? percent(sum((n) => n.whole) / all) : 'not known', 'of the sampled CPU time'),
-			cell('Lost samples', counted.length ? percent(counted.reduce((s, n) => s + n.lost, 0) / counted.length) : 'not known', counted.length ? 'mean of the nodes' : 'two scrapes are needed'));
+			cell('Lost samples', counted.length ? percent(counted.reduce((s, n) => s + n.lost, 0) / counted.length) : 'not known', counted.length ? 'mean of the nodes' : 'two scrapes are needed'),
+			cell('Lost time', timed.length ? percent(timed.reduce((s, n) => s + n.lostTime!, 0) / timed.length) : 'not known', 'dropped before it was asked for'));
 		const lines = cost.result.slice(0, MOST_LINES).map((l): PlotLine => ({ label: l.metric.instance ?? '', points: l.values.map(([t, v]) => [t, Number(v)]) }));
 		const common = { start, end, onRange: (from: number, to: number) => set({ start: String(from), end: String(to), seconds: null }) };
 		this.plots.cost.show(lines, { ...common, step: cost.step, text: (v) => `${digits(v * 100)}%` });
@@ -154,10 +158,10 @@ export class HealthPage implements Page {
 		const filter = (p.get('filter') ?? '').toLowerCase(), by = SORTS.find(([key]) => key === (p.get('sort') ?? 'cost')) ?? SORTS[0];
 		const nodes = this.answer!.nodes.filter((n) => n.name.toLowerCase().includes(filter)).sort((a, b) => by[2](a) - by[2](b) || a.name.localeCompare(b.name));
 		const unknown = () => h('span', { class: 'muted' }, 'not known');
-		fill(this.table, nodes.length ? plainTable([['', 'Node'], ['number', 'Scrapes that worked'], ['number', 'Own cost'], ['number', 'Rate'], ['number', 'Ticks that came'], ['number', 'Whole stacks'], ['', 'Why stacks were cut'], ['number', 'Lost samples'], ['', 'Why samples were lost']],
+		fill(this.table, nodes.length ? plainTable([['', 'Node'], ['number', 'Scrapes up'], ['number', 'Own cost'], ['number', 'Rate'], ['number', 'Ticks taken'], ['number', 'Whole stacks'], ['', 'Cut by'], ['number', 'Lost samples'], ['', 'Lost by'], ['number', 'Lost time']],
 			nodes.slice(0, MOST).map((n): Child[] => [h('a', { class: 'mono', href: this.link(p, n.name, {}) }, n.name), n.up === undefined ? unknown() : percent(n.up), n.overhead === undefined ? unknown() : percent(n.overhead), n.hz ? `${digits(n.hz)} Hz` : unknown(),
 				n.coverage ? percent(n.coverage) : unknown(), n.all ? percent(n.whole / n.all) : unknown(), this.cuts(p, n), n.taken === undefined ? unknown() : percent(n.lost),
-				h('span', { class: 'reasons' }, n.losses.map(([reason, share]) => h('span', { title: LOSSES[reason] }, `${reason} ${percent(share)}`)))])) : h('p', { class: 'muted' }, 'No node has that in its name.'),
+				h('span', { class: 'reasons' }, n.losses.map(([reason, share]) => h('span', { title: LOSSES[reason] }, `${reason} ${percent(share)}`))), n.lostTime === undefined ? unknown() : h('span', { title: 'Seconds that the exporter had dropped, for --profile.retention-bytes or its age, before the scraper asked for them' }, percent(n.lostTime))])) : h('p', { class: 'muted' }, 'No node has that in its name.'),
 		nodes.length > MOST && h('p', { class: 'facts' }, `The first ${MOST} of ${integer(nodes.length)} are shown. The filter finds the others.`),
 		h('p', { class: 'facts' }, 'A reason leads to the stacks that it cut. /unwind on the exporter has it for each process and binary; its /metrics has all the rest.'));
 	}
