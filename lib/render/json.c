@@ -77,6 +77,15 @@ void render_json_array(struct json *j, const char *key, const struct tree *t, co
 	bytes_put_u8(j->out, ']');
 }
 
+static void put_lines(const struct tree *t, struct json *j)
+{
+	json_key(j, "line");
+	json_raw(j, "[", 1);
+	for (size_t i = 0; i < t->n; i++)
+		render_put_number(j->out, tree_line_number(t->line[i]), i == 0);
+	bytes_put_u8(j->out, ']');
+}
+
 void render_json_derived(const struct render_input *in, const struct render_used *u, struct json *j)
 {
 	const struct tree *t = in->tree;
@@ -122,7 +131,7 @@ int render_json_members(const struct render_input *in, struct json *j)
 	json_kv_int(j, "total", in->whole ? in->whole : t->total[0]);
 	render_json_functions(in, &u, j);
 	render_json_array(j, "parent", t, NULL, t->parent);
-	render_json_array(j, "line", t, t->line, NULL);
+	put_lines(t, j);
 	render_json_array(j, "self", t, t->self, NULL);
 	render_json_array(j, "total_by_node", t, t->total, NULL);
 	render_json_derived(in, &u, j);

@@ -108,7 +108,9 @@ static void put_nodes(const struct render_input *in, const struct render_used *u
 					  : tree_is_cut(t, i) ? 1
 							      : u->number[t->frame[i]] + 1UL);
 	put_packed(out, 7, scratch);
-	put_wide(out, 8, t->line, t->n, scratch);
+	for (size_t i = 0; i < t->n; i++)
+		bytes_put_varint(scratch, (uint64_t)tree_line_number(t->line[i]));
+	put_packed(out, 8, scratch);
 	for (size_t i = 0; i < t->n; i++)
 		bytes_put_varint(scratch, t->parent[i]);
 	put_packed(out, 9, scratch);

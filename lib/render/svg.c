@@ -171,8 +171,8 @@ static void put_tooltip(const struct svg *s, size_t i, const char *name, size_t 
 		if (f->file) {
 			bytes_put_str(s->out, "\n");
 			render_escape_str(s->out, tree_symbols_text(in->symbols, f->file, NULL));
-			if (t->line[i] > 0)
-				bytes_printf(s->out, ":%" PRId64, t->line[i]);
+			if (tree_line_number(t->line[i]))
+				bytes_printf(s->out, ":%" PRId64, tree_line_number(t->line[i]));
 		}
 	}
 	if (s->hooks) {
@@ -231,6 +231,8 @@ static const struct {
 	[TREE_UNKNOWN] = {210, 8, 68, "no name"},
 	[TREE_LABEL] = {50, 75, 72, "label"},
 	[TREE_CUT] = {0, 0, 84, "cut"},
+	[TREE_INLINED] = {186, 52, 72, "inlined"},
+	[TREE_TRUNCATED] = {345, 40, 76, "truncated"},
 };
 
 static void put_style(const struct svg *s)

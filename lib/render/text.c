@@ -33,11 +33,17 @@ const char *render_mapping_name(const struct render_input *in, uint32_t frame)
 
 enum tree_kind render_node_kind(const struct render_input *in, size_t i)
 {
+	enum tree_kind kind;
+
 	if (i == 0)
 		return TREE_ROOT;
 	if (tree_is_cut(in->tree, i))
 		return TREE_CUT;
-	return in->symbols->frames[in->tree->frame[i]].kind;
+	kind = in->symbols->frames[in->tree->frame[i]].kind;
+	if (in->tree->line && tree_line_is_inlined(in->tree->line[i]) &&
+		(kind == TREE_NATIVE || kind == TREE_JIT))
+		return TREE_INLINED;
+	return kind;
 }
 
 double render_whole(const struct render_input *in)

@@ -93,7 +93,7 @@ uint32_t tree_builder_child(struct tree_builder *b, uint32_t parent, uint32_t fr
 	if (line != TREE_LINE_NONE) {
 		int64_t *have = &b->line[*slot];
 
-		*have = *have == TREE_LINE_NONE || *have == line ? line : 0;
+		*have = *have == TREE_LINE_NONE ? line : tree_line_join(*have, line);
 	}
 	return (uint32_t)*slot;
 }

@@ -82,7 +82,7 @@ static void take(struct merge *m, size_t group, uint64_t key, struct sum *to)
 		in = &m->in[i];
 		line = in->line ? in->line[at] : 0;
 		to->self = tree_add(to->self, in->self[at]);
-		to->line = to->line == TREE_LINE_NONE || to->line == line ? line : 0;
+		to->line = to->line == TREE_LINE_NONE ? line : tree_line_join(to->line, line);
 		m->pos[i] = at + 1;
 		m->keys[i] = key_at(in, at + 1);
 	}

@@ -3,6 +3,7 @@
  * Location trees to function trees, and profiles to location trees.
  */
 #include "lib/base/alloc.h"
+#include "lib/base/str.h"
 #include "lib/prof/profile.h"
 #include "lib/tree/tree_internal.h"
 #include <inttypes.h>
@@ -35,6 +36,12 @@ static bool is_unnamed(const struct tree_symbols *s, uint32_t name, uint32_t map
 	return n && !strncmp(text, module, n) && !strncmp(text + n, "+0x", 3);
 }
 
+/* "[truncated: no_table]" of our exporter, "[truncated]" of an import. */
+static bool is_truncated(const struct tree_symbols *s, uint32_t name)
+{
+	return str_starts_with(tree_symbols_text(s, name, NULL), "[truncated");
+}
+
 static uint32_t line_frame(
 	struct tree_symbols *s, const struct tree_location *l, const struct tree_line *line)
 {
@@ -48,7 +55,9 @@ static uint32_t line_frame(
 	if (!f.name)
 		return unnamed_frame(s, l);
 	f.file = s->functions[line->function].file;
-	if (l->mapping != TREE_NONE)
+	if (is_truncated(s, f.name))
+		f.kind = TREE_TRUNCATED;
+	else if (l->mapping != TREE_NONE)
 		f.kind = is_unnamed(s, f.name, l->mapping) ? TREE_UNKNOWN
 							   : s->mappings[l->mapping].kind;
 	return tree_symbols_frame(s, &f);
@@ -104,7 +113,7 @@ static int project_node(
 		node = tree_builder_child(b, node, p->frames[p->first[loc]], 0);
 	for (uint32_t i = 0; i < l->n_lines; i++)
 		node = tree_builder_child(b, node, p->frames[p->first[loc] + i],
-			s->lines[l->first_line + l->n_lines - 1 - i].line);
+			tree_line_of(s->lines[l->first_line + l->n_lines - 1 - i].line, i > 0));
 	*ret = node;
 	return 0;
 }

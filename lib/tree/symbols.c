@@ -221,8 +221,8 @@ enum tree_kind tree_kind_of_mapping(const char *file)
 
 const char *tree_kind_name(enum tree_kind kind)
 {
-	static const char *const names[TREE_N_KINDS] = {
-		"root", "native", "kernel", "jit", "interpreter", "unknown", "label", "cut"};
+	static const char *const names[TREE_N_KINDS] = {"root", "native", "kernel", "jit",
+		"interpreter", "unknown", "label", "cut", "inlined", "truncated"};
 
 	return kind < TREE_N_KINDS ? names[kind] : "unknown";
 }

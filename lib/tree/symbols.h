@@ -25,6 +25,8 @@ enum tree_kind {
 	TREE_UNKNOWN, /* no name: module+offset */
 	TREE_LABEL,   /* a label value that groups what is below it */
 	TREE_CUT,     /* what a node limit left out */
+	TREE_INLINED, /* native or JIT code that the compiler put into its caller; of nodes, not of frames */
+	TREE_TRUNCATED, /* stands for callers that were not found */
 	TREE_N_KINDS,
 };
 

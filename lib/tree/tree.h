@@ -20,7 +20,7 @@ struct tree {
 	size_t n, cap; /* n is at least 1 once finished */
 	uint32_t *parent, *frame;
 	int64_t *self, *total;
-	int64_t *line;	 /* line number where all that was merged into the node agrees, else 0 */
+	int64_t *line;	 /* see tree_line_number */
 	uint32_t *n_cut; /* nodes that a CUT node stands for, else 0; NULL when nothing was cut */
 	struct budget *budget;
 	uint64_t charged_bytes;
@@ -38,6 +38,31 @@ static inline int64_t tree_add(int64_t a, int64_t b)
 	if (__builtin_add_overflow(a, b, &sum))
 		return b > 0 ? INT64_MAX : INT64_MIN;
 	return sum;
+}
+
+/*
+ * What struct tree has in `line`: a line number where all that was merged into the node agrees, else 0, and whether all of it was
+ * inlined into its caller.
+ */
+enum { TREE_LINE_BITS = 40 };
+static inline int64_t tree_line_of(int64_t number, bool inlined)
+{
+	bool fits = number > 0 && number < (int64_t)1 << TREE_LINE_BITS;
+
+	return (fits ? number : 0) | (int64_t)inlined << TREE_LINE_BITS;
+}
+static inline int64_t tree_line_number(int64_t line)
+{
+	return line & (((int64_t)1 << TREE_LINE_BITS) - 1);
+}
+static inline bool tree_line_is_inlined(int64_t line)
+{
+	return line >> TREE_LINE_BITS & 1;
+}
+/* Of a node that stands for both. */
+static inline int64_t tree_line_join(int64_t a, int64_t b)
+{
+	return a == b ? a : a & b & (int64_t)1 << TREE_LINE_BITS;
 }
 
 /* Is node i what a node limit left out under its parent? */

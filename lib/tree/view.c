@@ -281,17 +281,18 @@ static int compare_rows(const void *a, const void *b, void *ctx)
 static void top_enter(struct topping *t, const struct tree *in, size_t i)
 {
 	uint32_t frame = in->frame[i];
+	int64_t line = tree_line_number(in->line[i]);
 	struct tree_row *row;
 
 	if (frame == TREE_NONE)
 		return;
 	if (!t->row_of[frame]) {
-		t->rows[t->n] = (struct tree_row) {.frame = frame, .line = in->line[i]};
+		t->rows[t->n] = (struct tree_row) {.frame = frame, .line = line};
 		t->on_path[t->n] = 0;
 		t->row_of[frame] = (uint32_t)++t->n;
 	}
 	row = &t->rows[t->row_of[frame] - 1];
-	if (row->line != in->line[i])
+	if (row->line != line)
 		row->line = 0;
 	row->self = tree_add(row->self, in->self[i]);
 	if (t->on_path[t->row_of[frame] - 1]++ == 0)

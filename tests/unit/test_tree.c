@@ -423,7 +423,50 @@ static void test_project(void **state)
 									     : TREE_NATIVE);
 		if (!strcmp(name, "work"))
 			assert_int_equal(f->functions.line[i], 11);
+		assert_int_equal(tree_line_is_inlined(f->functions.line[i]), !strcmp(name, "inl1"));
+		if (!strcmp(name, "inl1"))
+			assert_int_equal(tree_line_number(f->functions.line[i]), 10);
 	}
+}
+
+/* A node is inlined where all that it stands for is, whatever the lines are; a cut stack ends in a frame of a kind of its own. */
+static void test_inlined_and_truncated(void **state)
+{
+	static const struct {
+		int64_t a, b, number;
+		bool a_inlined, b_inlined, inlined;
+	} cases[] = {{7, 7, 7, true, true, true}, {7, 8, 0, true, true, true},
+		{7, 7, 0, true, false, false}, {7, 7, 7, false, false, false},
+		{-1, INT64_MAX, 0, true, true, true}};
+	static const char *const names[] = {"[truncated: no_table]", "[truncated]", "truncate"};
+	struct tree_symbols s;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		int64_t both = tree_line_join(tree_line_of(cases[i].a, cases[i].a_inlined),
+			tree_line_of(cases[i].b, cases[i].b_inlined));
+
+		assert_int_equal(tree_line_number(both), cases[i].number);
+		assert_int_equal(tree_line_is_inlined(both), cases[i].inlined);
+	}
+	tree_symbols_init(&s, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		uint32_t stack = location(&s, "/bin/app", &names[i], 1);
+		struct tree_builder b;
+		struct tree in, out;
+
+		tree_builder_init(&b, NULL);
+		tree_builder_stack(&b, &stack, 1, 1);
+		tree_init(&in, NULL);
+		tree_init(&out, NULL);
+		assert_int_equal(tree_builder_finish(&b, &in, NULL), 0);
+		assert_int_equal(tree_project(&in, &s, &out, NULL), 0);
+		assert_int_equal(s.frames[out.frame[1]].kind, i < 2 ? TREE_TRUNCATED : TREE_NATIVE);
+		tree_builder_done(&b);
+		tree_done(&in);
+		tree_done(&out);
+	}
+	tree_symbols_done(&s);
 }
 
 /* Stacks are cut to their leaves; lines of the innermost function fall together, those of its callers do not. */
@@ -710,6 +753,7 @@ int main(void)
 		cmocka_unit_test(test_merge_random),
 		cmocka_unit_test(test_from_nodes),
 		cmocka_unit_test(test_divide),
+		cmocka_unit_test(test_inlined_and_truncated),
 		cmocka_unit_test(test_trim),
 		cmocka_unit_test(test_limit),
 		cmocka_unit_test(test_limit_keeps_the_largest),

@@ -17,7 +17,7 @@ export interface Palette {
 const HUES: [number, number][] = [[211, 62], [28, 72], [152, 42], [265, 46], [345, 58], [186, 52], [48, 70], [300, 36], [96, 42], [230, 48], [12, 62], [172, 40]];
 const SHADES = 3;
 const KIND_HUES: Record<string, [number, number]> = {
-	native: [211, 62], kernel: [28, 72], jit: [152, 42], interpreter: [265, 46], unknown: [220, 8], label: [220, 14], cut: [220, 6], root: [220, 10], inlined: [186, 52],
+	native: [211, 62], kernel: [28, 72], jit: [152, 42], interpreter: [265, 46], unknown: [220, 8], label: [220, 14], cut: [220, 6], root: [220, 10], inlined: [186, 52], truncated: [345, 40],
 };
 const NEUTRAL: [number, number] = [220, 8];
 
