@@ -4,6 +4,7 @@
  */
 #include "cli/compare.h"
 #include "cli/files.h"
+#include "lib/base/alloc.h"
 #include "lib/base/json.h"
 #include "lib/base/str.h"
 #include "lib/render/render.h"
@@ -189,22 +190,43 @@ static int render_table(
 	return render_diff_table(d, !strcmp(c->o->value, "self"), markdown, out);
 }
 
-static int render_page(
-	const struct cli_comparison *c, const struct render_diff *d, struct bytes *out)
+/* Paths to the runs' files; those of a server's answers have none. */
+static char **find_files(const struct cli_comparison *c, const struct cli_sources *sources)
+{
+	char **files = xcalloc(c->runs->n + 1, sizeof(*files));
+
+	for (size_t i = 0; i < MIN(c->runs->n, sources->n); i++)
+		if (!sources->items[i].raw.len)
+			files[i] = cli_relative_path(c->o->output, sources->items[i].name);
+	return files;
+}
+
+static int render_page(const struct cli_comparison *c, const struct cli_sources *sources,
+	const struct render_diff *d, struct bytes *out)
 {
 	_cleanup_bytes_ struct bytes head = {};
+	char **files;
+	int r;
 
 	put_summary(c, &head);
 	bytes_put_u8(&head, 0);
 	if (bytes_error(&head))
 		return head.error;
-	return render_diff_html(d,
+	files = find_files(c, sources);
+	r = render_diff_html(d,
 		&(struct render_diff_page) {.head = (const char *)head.data,
 			.panels = c->o->by != NULL,
 			.metrics = c->metrics,
 			.n_metrics = c->n_metrics,
-			.over_time = c->over_time},
+			.over_time = c->over_time,
+			.files = (const char *const *)files,
+			.n_files_a = c->n_a,
+			.n_files = c->runs->n},
 		out);
+	for (size_t i = 0; i < c->runs->n; i++)
+		free(files[i]);
+	free(files);
+	return r;
 }
 
 static enum render_width width_of(const char *name)
@@ -214,7 +236,8 @@ static enum render_width width_of(const char *name)
 					: RENDER_WIDTH_AFTER;
 }
 
-static int render(const struct cli_comparison *c, const char *format, struct bytes *out)
+static int render(const struct cli_comparison *c, const struct cli_sources *sources,
+	const char *format, struct bytes *out)
 {
 	char title[256];
 	struct render_diff d = shown(c, title);
@@ -232,7 +255,7 @@ static int render(const struct cli_comparison *c, const char *format, struct byt
 		return render_diff_svg(&d, width_of(c->o->width), c->o->by != NULL, out);
 	d.max_lines = c->o->top;
 	if (!strcmp(format, "html"))
-		return render_page(c, &d, out);
+		return render_page(c, sources, &d, out);
 	return render_table(c, &d, !strcmp(format, "md"), out);
 }
 
@@ -247,7 +270,7 @@ int cli_comparison_write(
 	if (!strcmp(format, "pprof"))
 		r = cli_compare_pprof(sources, c->n_a, c->scale_a / c->scale_b, &out, eb);
 	else
-		r = render(c, format, &out);
+		r = render(c, sources, format, &out);
 	if (!r)
 		r = bytes_error(&out);
 	return r < 0 ? r : cli_write_output(c->o->output, &out, eb);

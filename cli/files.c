@@ -154,3 +154,29 @@ int cli_check_output(const char *path, struct errbuf *eb)
 			eb, -errno, "%s cannot be written: %s: %s", path, place, strerror(errno));
 	return 0;
 }
+
+char *cli_relative_path(const char *output, const char *file)
+{
+	const char *slash = strrchr(output, '/');
+	_cleanup_free_ char *folder =
+		slash ? xstrndup(output, (size_t)(slash + 1 - output)) : xstrdup(".");
+	_cleanup_free_ char *from = realpath(folder, NULL), *to = realpath(file, NULL);
+	_cleanup_bytes_ struct bytes path;
+	size_t same = 0;
+
+	bytes_init(&path, NULL, 0);
+	if (!from || !to)
+		return NULL;
+	/* Up to the last "/" before which both name the same folders. */
+	for (size_t i = 0; from[i] == to[i] || (!from[i] && to[i] == '/'); i++) {
+		if (to[i] == '/')
+			same = i;
+		if (!from[i] || !to[i])
+			break;
+	}
+	for (const char *p = from + same; *p; p++)
+		if (p[0] == '/' && p[1])
+			bytes_put_str(&path, "../");
+	bytes_put_str(&path, to + same + 1);
+	return bytes_error(&path) ? NULL : xstrndup((const char *)path.data, path.len);
+}

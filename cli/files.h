@@ -29,5 +29,7 @@ int cli_profile_decode(const void *data, size_t n, const char *name, struct byte
  * regular file is replaced as a whole once everything is on disk, so that a failure leaves the old one.
  */
 int cli_write_output(const char *path, const struct bytes *b, struct errbuf *eb) _must_check_;
+/* How a page at `output` ("-": here) names a file: relative to its own folder. NULL when one of them is not there. Heap. */
+char *cli_relative_path(const char *output, const char *file);
 /* Whether it can be expected to work: before anything is measured that would be lost. */
 int cli_check_output(const char *path, struct errbuf *eb) _must_check_;

@@ -36,7 +36,20 @@ static int put_plain(
 	return r;
 }
 
-static void put_side(const struct render_diff *d, bool is_a, struct json *j)
+/* Where the profiles of a side's runs lie. */
+static void put_files(const struct render_diff_page *page, bool is_a, struct json *j)
+{
+	size_t to = is_a ? page->n_files_a : page->n_files;
+
+	json_key(j, "files");
+	json_array_begin(j);
+	for (size_t i = is_a ? 0 : page->n_files_a; i < to; i++)
+		json_string(j, page->files[i] ? page->files[i] : "");
+	json_array_end(j);
+}
+
+static void put_side(
+	const struct render_diff *d, const struct render_diff_page *page, bool is_a, struct json *j)
 {
 	const char *label = is_a ? d->label_a : d->label_b;
 
@@ -46,6 +59,7 @@ static void put_side(const struct render_diff *d, bool is_a, struct json *j)
 	json_kv_double(j, "scale", is_a ? d->scale_a : d->scale_b);
 	if (d->stats)
 		json_kv_uint(j, "n", is_a ? d->stats->n_a : d->stats->n_b);
+	put_files(page, is_a, j);
 	json_object_end(j);
 }
 
@@ -188,8 +202,8 @@ int render_diff_html(
 	render_page_init(&p, &d->in, "diff", out->budget, &j);
 	json_kv_string(&j, "head", page->head ? page->head : "");
 	json_kv_bool(&j, "panels", page->panels);
-	put_side(d, true, &j);
-	put_side(d, false, &j);
+	put_side(d, page, true, &j);
+	put_side(d, page, false, &j);
 	put_rows(d, &j);
 	put_metrics(page, &j);
 	if (page->over_time)

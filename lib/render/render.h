@@ -129,6 +129,9 @@ struct render_diff_page {
 	const struct render_metric *metrics;
 	size_t n_metrics;
 	const struct render_over_time *over_time; /* or NULL */
+	const char *const *
+		files; /* of the runs, those of A first, seen from where the page lies; or NULL, each too */
+	size_t n_files_a, n_files;
 };
 /* As render_html: both graphs, each side's own, the table of functions, a chart of each metric. */
 int render_diff_html(const struct render_diff *d, const struct render_diff_page *page,

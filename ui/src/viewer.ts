@@ -23,6 +23,7 @@ interface Side {
 	label: string;
 	scale: number;
 	n?: number; // runs; absent without statistics
+	files: string[]; // where their profiles lie, seen from here; '' is not known
 }
 interface About {
 	kind: 'graph' | 'diff';
@@ -100,6 +101,14 @@ function rowOf([name, mapping, selfA, selfB, totalA, totalB, mark, self, total]:
 	return row;
 }
 
+/** The runs' profiles, for go tool pprof and the like. They lie beside the page, not in it. */
+function files(): HTMLElement | undefined {
+	const sides = [about.a, about.b].map((s) => s.files.filter(Boolean));
+	if (!sides.some((list) => list.length)) return undefined;
+	const link = (file: string) => h('a', { href: file.split('/').map((part) => (part === '..' ? part : encodeURIComponent(part))).join('/') }, file.slice(file.lastIndexOf('/') + 1));
+	return h('div', {}, h('h2', {}, 'Profiles of the runs'), h('dl', { class: 'fact-list' }, [about.a, about.b].map((s, k) => [h('dt', {}, s.label), h('dd', {}, sides[k].map((file) => [link(file), ' ']))])));
+}
+
 class Difference {
 	private readonly scale: [number, number] = [about.a.scale, about.b.scale];
 	private readonly labels: [string, string] = [about.a.label, about.b.label];
@@ -140,7 +149,7 @@ class Difference {
 		flame.root.hidden = !isGraph;
 		this.extra.hidden = isGraph;
 		if (isGraph) flame.update(this.source(tab, width), shown);
-		else fill(this.extra, tab === 'charts' ? this.charts() : h('pre', { class: 'mono viewer-head' }, about.head));
+		else fill(this.extra, tab === 'charts' ? this.charts() : h('pre', { class: 'mono viewer-head' }, about.head), files());
 	}
 
 	private charts(): (HTMLElement | undefined)[] {

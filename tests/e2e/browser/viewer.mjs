@@ -91,6 +91,7 @@ export async function page_diff({ page, url }) {
 	assert.ok(!(await page.locator('.table-row .function').allTextContents()).includes('old_only'), 'a side has only what is its own');
 	await button(page, 'What is shown', 'Summary').click();
 	assert.match(await page.locator('.viewer-head').textContent(), /Mann-Whitney p = 0\.0/);
+	assert.deepEqual(await page.locator('.viewer-extra dd').first().locator('a').evaluateAll((all) => all.map((a) => a.getAttribute('href'))), [0, 1, 2, 3, 4].map((i) => `a/${i}.pb.gz`));
 	assert.equal(await page.locator('.panel-flame').isVisible(), false);
 }
 
@@ -151,6 +152,7 @@ export async function page_charts({ page, url }) {
 	assert.ok(names.includes('wall time') && names.includes('max rss'), names.join());
 	assert.equal(await whole.first().locator('circle').count(), 4);
 	assert.match(await whole.first().textContent(), /slow.*fast/);
+	assert.deepEqual(await page.locator('.viewer-extra dd a').evaluateAll((all) => all.map((a) => a.getAttribute('href'))), ['runs/slow-1.pb.gz', 'runs/slow-2.pb.gz', 'runs/fast-1.pb.gz', 'runs/fast-2.pb.gz']);
 	// Over their time: two runs a side, their medians, their bands; keys read what the pointer does, in all charts at once.
 	const cpu = page.getByRole('slider', { name: /^cpu over the runs/ });
 	assert.equal(await cpu.locator('polyline.chart-a:not(.over-median)').count(), 2);
