@@ -8,7 +8,7 @@ import urllib.parse
 
 from filled import CPU_TYPES, cpu_samples
 from pprof_target import PprofTarget, encode
-from sonde_e2e import http_get, scraper, wait_for
+from sonde_e2e import TOP, http_get, scraper, wait_for
 from test_ui import drive, missing
 
 BESIDE_OTHERS = True
@@ -25,17 +25,7 @@ scrape_configs:
       - {{action: labeldrop, regex: env}}
 '''
 BUILDS = [('older', 8 * 3600), ('old', 4 * 3600), ('new', 600)]
-# What of speedscope matters here: a script of its own that asks for the profile that the fragment names, and styles made by it.
-SPEEDSCOPE = {
-    'index.html': '<!DOCTYPE html><html><head><title>speedscope</title><link rel="icon" href="data:,"></head><body><script src="speedscope-X.js"></script></body></html>',
-    'speedscope-X.js': '''
-const style = document.createElement('style');
-style.textContent = 'body { color: rgb(1, 2, 3) }';
-document.head.append(style);
-const p = new URLSearchParams(location.hash.slice(1));
-fetch(p.get('profileURL')).then((r) => r.json()).then((j) => { document.body.textContent = `${p.get('title')} ${j.$schema} ${j.profiles.length}`; });
-''',
-}
+SPEEDSCOPE = f'{TOP}/build/npm/browser/node_modules/speedscope/dist/release'
 DAMAGED = '01HBADBADBADBADBADBADBADBA'
 
 
@@ -63,12 +53,8 @@ class UiPagesTest(unittest.TestCase):
         os.symlink(f'{cls.scratch}/secret.c', f'{cls.scratch}/sources/src/link.c')
         os.symlink('app.c', f'{cls.scratch}/sources/src/inside.c')
         os.mkfifo(f'{cls.scratch}/sources/src/pipe.c')
-        os.makedirs(f'{cls.scratch}/speedscope')
-        for name, text in SPEEDSCOPE.items():
-            with open(f'{cls.scratch}/speedscope/{name}', 'w') as f:
-                f.write(text)
         cls.scraper = scraper(CONFIG.format(target=cls.target.address), f'--symbols.source-dir={cls.scratch}/sources',
-                              f'--web.speedscope-dir={cls.scratch}/speedscope', '--symbols.source-max-bytes=4KiB', data=data)
+                              f'--web.speedscope-dir={SPEEDSCOPE}', '--symbols.source-max-bytes=4KiB', data=data)
         cls.addClassCleanup(cls.scraper.__exit__, None, None, None)
         s = cls.scraper
         with scraper('scrape_configs: []\n') as bare:
