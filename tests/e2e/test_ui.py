@@ -61,8 +61,9 @@ class UiTest(unittest.TestCase):
         cls.scratch = tempfile.mkdtemp(prefix='sonde-ui.')
         cls.addClassCleanup(shutil.rmtree, cls.scratch, ignore_errors=True)
         url = cls.filled.url + '/'
-        names = ['explores', 'selects', 'drags', 'zooms', 'searches', 'keyboard', 'shares', 'exports_', 'compares', 'panels', 'profiles', 'functions', 'files', 'themes', 'narrow', 'cancels']
+        names = ['explores', 'selects', 'drags', 'picks', 'drops', 'zooms', 'searches', 'keyboard', 'shares', 'exports_', 'compares', 'panels', 'profiles', 'functions', 'files', 'themes', 'narrow', 'cancels']
         stories = {name: {'url': url} for name in names}
+        stories['picks']['time'] = cls.filled.begin + 300
         stories['selects']['expected'] = '400'  # Chromium tells of the refused query
         stories['files']['profile'] = f'{cls.scratch}/export.pprof'
         stories['page_served'] = {'url': f'{url}api/v1/flamegraph?format=html&query={CPU}%7B%7D'}
@@ -86,6 +87,12 @@ class UiTest(unittest.TestCase):
 
     def test_drags(self):
         self.answer('drags')
+
+    def test_picks_a_point(self):
+        self.answer('picks')
+
+    def test_takes_dropped_files(self):
+        self.answer('drops')
 
     def test_zooms(self):
         self.answer('zooms')

@@ -107,6 +107,26 @@ function sound(t) {
 	check(Number.isFinite(total[0]), `total ${total[0]}`);
 }
 
+/** Values by path, as a tree of other trees has to have them, found stack by stack. */
+function expected(t, f, name) {
+	const sums = new Map(), up = (i) => (i ? [...up(t.parent[i]), i] : []);
+	const add = (path, v) => v && sums.set(path.join(), (sums.get(path.join()) ?? 0) + v);
+	for (let i = 0; i < t.n; i++) {
+		const stack = [0, ...up(i)], at = stack.findIndex((k) => t.fn[k] === f), fns = stack.map((k) => t.fn[k]);
+		if (name === 'callees' && at >= 0) add(fns.slice(at), t.self[i]);
+		if (name === 'callers' && at === stack.length - 1) add([f, ...fns.slice(1, at).reverse()], t.total[i]);
+		if (name === 'unrepeated') add(fns.filter((fn, k) => !k || fn !== fns[k - 1]), t.self[i]);
+	}
+	return sums;
+}
+
+function sameSums(o, want, what) {
+	const path = (i) => (i ? [...path(o.parent[i]), o.fn[i]] : [o.fn[0]]), got = new Map();
+	for (let i = 0; i < o.n; i++) if (o.self[i]) got.set(path(i).join(), (got.get(path(i).join()) ?? 0) + o.self[i]);
+	check(got.size === want.size, `${what} has ${got.size} stacks, not ${want.size}`);
+	for (const [k, v] of want) check(Math.abs((got.get(k) ?? 0) - v) <= 1e-9 * Math.abs(v), `${what}: ${got.get(k)} of stack ${k}, not ${v}`);
+}
+
 async function runCase(ui, seed) {
 	const r = random(seed), kind = r(3), data = mutate([pprof, folded, answer][kind](r), r);
 	let t;
@@ -119,11 +139,12 @@ async function runCase(ui, seed) {
 	}
 	sound(t);
 	const f = t.fn[t.n - 1], total = t.total[0];
-	const others = { callees: () => ui.calleesOf(t, f), callers: () => ui.callersOf(t, f), collapsed: () => ui.collapse(t, true, true), overlay: () => ui.overlay(t, t, [0.25, 0.75], 'union') };
+	const others = { callees: () => ui.calleesOf(t, f), callers: () => ui.callersOf(t, f), collapsed: () => ui.collapse(t, true, true), unrepeated: () => ui.collapse(t, true, false), overlay: () => ui.overlay(t, t, [0.25, 0.75], 'union') };
 	for (const [name, make] of Object.entries(others)) {
 		try {
 			const o = make(), want = name.startsWith('call') ? t.fnTotal[f] : total;
 			sound(o);
+			if (!t.sides && t.n < 400 && ['callees', 'callers', 'unrepeated'].includes(name)) sameSums(o, expected(t, f, name), name);
 			if (!t.sides) check(Math.abs(o.total[0] - want) <= 1e-9 * Math.abs(want), `${o.total[0]} in all, not ${want}`);
 		} catch (e) {
 			e.message += ` (${name})`;
@@ -167,7 +188,7 @@ function refusesLongNumbers(ui) {
 
 async function bundled(scratch) {
 	const { build } = createRequire(join(TOP, 'build/npm/ui/node_modules/x.js'))('esbuild'), outfile = join(scratch, 'parsers.mjs');
-	const contents = ['pprof', 'decode', 'tree', 'search'].map((name) => `export * from './ui/src/flame/${name}';`).join('\n');
+	const contents = ['pprof', 'decode', 'tree', 'derive', 'search'].map((name) => `export * from './ui/src/flame/${name}';`).join('\n');
 	await build({ stdin: { contents, resolveDir: TOP }, bundle: true, platform: 'node', format: 'esm', logLevel: 'error', outfile });
 	return pathToFileURL(outfile).href;
 }

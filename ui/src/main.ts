@@ -8,7 +8,7 @@ import { keysButton, themeButton } from './frame';
 import { ComparePage } from './pages/compare';
 import { ConfigPage } from './pages/config';
 import { ExplorePage } from './pages/explore';
-import { FilesPage } from './pages/files';
+import { FilesPage, takeDrops } from './pages/files';
 import { FunctionsPage } from './pages/functions';
 import { HealthPage } from './pages/health';
 import { LinesPage } from './pages/lines';
@@ -45,6 +45,7 @@ function share(): void {
 }
 
 document.addEventListener('sonde-share', share);
+takeDrops();
 document.body.append(h('a', { class: 'skip', href: '#main' }, 'To the content'),
 	h('header', { class: 'top' }, h('a', { class: 'brand', href: href('') }, h('img', { src: 'assets/icon.svg', alt: '', width: '22', height: '22' }), 'Sonde'), nav, keysButton(), themeButton()), main);
 start({

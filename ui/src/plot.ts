@@ -20,12 +20,15 @@ export interface PlotOptions {
 	stacked?: boolean;
 	top?: number; // of the value axis; without: above the largest value
 	onRange?: (start: number, end: number) => void;
-	onPoint?: (time: number) => void;
+	mark?: [number, number]; // a stretch of time that stands out
+	/** A click: the point's time, and the line that is near, if there are several. */
+	onPoint?: (time: number, line: number | undefined) => void;
 }
 
 const LIGHT = ['#2f6fb3', '#d9772b', '#3d9b70', '#8a63c9', '#cc4b63', '#2a96a5', '#b3902f', '#a65aa8', '#6d9a3a', '#5b6fc4', '#c25a3a', '#3aa088'];
 const DARK = ['#6aa9e9', '#eba061', '#6cc79b', '#b295ec', '#ee8196', '#63c4d1', '#dcbc63', '#d394d5', '#a3cb74', '#93a3f0', '#ed9274', '#70cfb8'];
 const HEIGHT = 168;
+const NEAR_PX = 16;
 
 export function seriesColour(i: number): string {
 	const colours = isDark() ? DARK : LIGHT;
@@ -58,6 +61,7 @@ function table(lines: PlotLine[], o: PlotOptions): uPlot.AlignedData {
 export class Plot {
 	private readonly host = h('div', { class: 'plot-host' });
 	private readonly legend = h('div', { class: 'plot-legend' });
+	private readonly time = h('span', { class: 'legend-time muted num' });
 	readonly root = h('div', { class: 'plot' }, this.host, this.legend);
 	private u?: uPlot;
 	private lines: PlotLine[] = [];
@@ -84,6 +88,12 @@ export class Plot {
 		if (this.options) this.draw();
 	}
 
+	mark(stretch: [number, number] | undefined): void {
+		if (!this.options || String(this.options.mark) === String(stretch)) return;
+		this.options.mark = stretch;
+		this.u?.redraw(false);
+	}
+
 	private draw(): void {
 		const o = this.options!, colour = (i: number) => this.lines[i].colour ?? seriesColour(i);
 		const axis = { stroke: css('--muted'), grid: { stroke: css('--grid'), width: 1 }, ticks: { stroke: css('--grid'), width: 1, size: 4 }, font: '11px system-ui, sans-serif' };
@@ -92,14 +102,14 @@ export class Plot {
 		this.u = new uPlot({
 			width: Math.max(this.host.clientWidth, 100), height: this.height, padding: [8, 8, 0, 0],
 			legend: { show: false },
-			cursor: { x: true, y: false, drag: { x: true, y: false, dist: 4 }, points: { show: !o.stacked, size: 6 } },
+			cursor: { x: true, y: false, drag: { x: true, y: false, dist: 4 }, points: { show: !o.stacked, size: 6 }, dataIdx: (u, _series, closest, x) => (u.data[0][closest] < x ? Math.min(closest + 1, u.data[0].length - 1) : closest) },
 			scales: { x: { time: true, range: [o.start, o.end] }, y: { range: (_u, _min, max) => [0, o.top ?? (max > 0 ? max * 1.08 : 1)] } },
-			axes: [{ ...axis, size: 30, values: (_u, splits, _axis, _space, incr) => splits.map((t) => (incr >= 86400 ? timeText(t).slice(5, 10) : incr >= 60 ? clockText(t).slice(0, 5) : clockText(t))) }, { ...axis, size: (_u, texts) => Math.max(74, 16 + 6.3 * Math.max(0, ...(texts ?? []).map((t) => t.length))), values: (_u, splits) => splits.map(o.text) }],
+			axes: [{ ...axis, size: 30, values: (_u, splits, _axis, _space, incr) => splits.map((t) => (incr >= 86400 ? timeText(t).slice(5, 10) : incr >= 60 ? clockText(t).slice(0, 5) : clockText(t))) }, { ...axis, size: (_u, texts) => Math.max(74, 16 + 6.3 * Math.max(0, ...(texts ?? []).map((t) => t.length))), values: (_u, splits) => splits.map((v) => o.text(v).replace(/\.0+(?!\d)|(\.\d*[1-9])0+(?!\d)/, '$1')) }],
 			series: [{}, ...this.lines.map((l, i) => ({
 				label: l.label, stroke: colour(i), width: o.stacked ? 0 : 1.5, paths: stepped, show: !this.hidden.has(l.label), points: { show: false },
 				fill: o.stacked ? colour(i) : this.lines.length === 1 ? `${colour(i)}30` : undefined,
 			}))],
-			hooks: { setCursor: [(u) => this.values(u.cursor.idx ?? null)], setSelect: [(u) => this.selected(u)], ready: [(u) => this.clicks(u)] },
+			hooks: { drawClear: [(u) => this.drawMark(u)], setCursor: [(u) => this.values(u.cursor.idx === null || u.cursor.idx === undefined ? null : this.pointAt(u, u.cursor.idx))], setSelect: [(u) => this.selected(u)], ready: [(u) => this.clicks(u)] },
 		}, table(this.lines, o), this.host);
 		this.drawLegend(colour);
 	}
@@ -116,15 +126,38 @@ export class Plot {
 		u.over.addEventListener('pointerdown', (e) => (x = e.clientX));
 		u.over.addEventListener('click', (e) => {
 			if (Math.abs(e.clientX - x) > 3 || u.cursor.idx === null || u.cursor.idx === undefined) return;
-			this.options?.onPoint?.(u.data[0][u.cursor.idx]);
+			const at = this.pointAt(u, u.cursor.idx);
+			this.options?.onPoint?.(u.data[0][at], this.lineNear(u, at));
 		});
+	}
+
+	/** A point stands for the step before it, so it is the first that is not before the pointer. */
+	private pointAt(u: uPlot, closest: number): number {
+		return u.data[0][closest] < u.posToVal(u.cursor.left ?? 0, 'x') ? Math.min(closest + 1, u.data[0].length - 1) : closest;
+	}
+
+	private lineNear(u: uPlot, idx: number): number | undefined {
+		let best: number | undefined, least = NEAR_PX;
+		if (this.lines.length > 1) this.lines.forEach((l, i) => {
+			const v = u.data[i + 1][idx], off = v === null || v === undefined || this.hidden.has(l.label) ? Infinity : Math.abs(u.valToPos(v, 'y') - (u.cursor.top ?? 0));
+			if (off < least) [best, least] = [i, off];
+		});
+		return best;
+	}
+
+	private drawMark(u: uPlot): void {
+		const mark = this.options?.mark;
+		if (!mark) return;
+		const [left, right] = mark.map((t) => u.valToPos(t, 'x', true)), { top, height } = u.bbox;
+		u.ctx.fillStyle = css('--accent-soft');
+		u.ctx.fillRect(left, top, Math.max(right - left, 2), height);
 	}
 
 	private drawLegend(colour: (i: number) => string): void {
 		fill(this.legend, this.lines.map((l, i) => h('button', {
 			type: 'button', class: 'legend-item', 'aria-pressed': String(!this.hidden.has(l.label)), title: l.pick ? `${l.label}\nClick: hide or show. Double click: only this one.` : l.label,
 			onclick: () => this.toggle(l.label, i), ondblclick: l.pick,
-		}, h('span', { class: 'swatch', style: { background: colour(i) } }), h('span', { class: 'legend-label' }, l.label), h('span', { class: 'legend-value num' }))));
+		}, h('span', { class: 'swatch', style: { background: colour(i) } }), h('span', { class: 'legend-label' }, l.label), h('span', { class: 'legend-value num' }))), this.time);
 		this.values(null);
 	}
 
@@ -144,6 +177,6 @@ export class Plot {
 			const mean = l.points.reduce((sum, [, v]) => sum + v, 0) / Math.max(l.points.length, 1);
 			cell.textContent = time === undefined ? `mean ${o.text(mean)}` : point ? o.text(point[1]) : '–';
 		});
-		this.host.title = time === undefined ? '' : timeText(time);
+		this.time.textContent = time === undefined ? '' : `${timeText(time - o.step)} – ${clockText(time)}`;
 	}
 }

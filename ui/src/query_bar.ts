@@ -70,7 +70,7 @@ export class QueryBar {
 		const ids = this.types.map((t) => t.id), chosen = s?.type ?? '';
 		const select = h('select', { class: 'select type', 'aria-label': 'Profile type', onchange: () => this.query(print({ type: select.value, matchers: s?.matchers ?? [] })) },
 			chosen && !ids.includes(chosen) ? h('option', { value: chosen }, `${nice(chosen)} (not in this range)`) : null,
-			!ids.length && !chosen ? h('option', { value: '' }, 'No profile types yet') : null,
+			chosen ? null : h('option', { value: '' }, ids.length ? 'Profile type' : 'No profile types yet'),
 			this.types.map((t) => h('option', { value: t.id, title: t.id }, `${nice(t.id)}`)));
 		select.value = chosen;
 		return select;

@@ -6,7 +6,7 @@ import './style.css';
 import { copy, fill, h, segmented } from './dom';
 import { paintDiff } from './flame/colours';
 import { decode } from './flame/decode';
-import { describeDiff } from './flame/diff';
+import { describeDiff, panelTitle } from './flame/diff';
 import { FlamePanel, Source } from './flame/panel';
 import { Tree, Width, build, sideOf, weigh } from './flame/tree';
 import { keysButton, themeButton } from './frame';
@@ -65,7 +65,7 @@ function message(): Uint8Array {
 	return bytes;
 }
 
-const flame = new FlamePanel(set);
+const flame = new FlamePanel(set, false);
 const raw = decode(message());
 let update: () => void;
 
@@ -161,7 +161,7 @@ class Difference {
 		const { scale, labels, n, isTested, text } = this;
 		return {
 			path: `diff/${width}`, query: [], options: { scale, width }, local: this.trees[width], side: this.table, text: width === 'union' ? (v) => text(v / 2) : text,
-			paint: (t) => paintDiff(t, { scale, isTested, labels, panels: about.panels }), describe: (t, i) => describeDiff(t, i, { scale, text, labels, n }),
+			paint: (t, isWhole) => paintDiff(t, { scale, isTested: isTested && isWhole, labels, panels: about.panels && isWhole }), panelTitle: about.panels ? (t, i) => panelTitle(t, i, { scale, text, labels }) : undefined, describe: (t, i) => describeDiff(t, i, { scale, text, labels, n }),
 			summary: `${about.type || 'value'} in ${raw.unit === 'ppm' ? 'shares' : raw.unit}, ${labels[1]} against ${labels[0]}; bars are as wide as ${width === 'union' ? 'both together' : about[width].label}`,
 		};
 	}

@@ -113,6 +113,55 @@ export async function drags({ page, url }) {
 	await waitQuery(page, (q) => q.get('start') !== 'now-15m');
 }
 
+/** A click on the graph over time is one point of one line; the graph stays as it is. */
+export async function picks({ page, url, time }) {
+	await open(page, `${url}?start=${time - 600}&end=${time + 1200}&group_by=service_name`);
+	await page.waitForFunction(() => document.querySelectorAll('.legend-item').length === 2);
+	const facts = page.locator('.panel-flame .panel-body > .facts'), box = await page.locator('.plot .u-over').boundingBox();
+	const at = (t, share) => [box.x + (box.width * (t - time + 600)) / 1800, box.y + box.height * share];
+	await page.mouse.move(...at(time - 7, 0.08)); // the line of the larger service
+	assert.match(await page.locator('.plot-legend').textContent(), /service_name=beta0\.006 coresservice_name=alpha0\.003 cores/);
+	await page.mouse.click(...at(time - 7, 0.08));
+	await waitQuery(page, (p, t) => p.get('point') === `${t - 15},${t}` && p.get('only').endsWith('{service_name="beta"}'), time);
+	await page.waitForFunction(() => document.querySelector('.panel-flame .panel-body > .facts').textContent.startsWith('90.0\u202fms · '));
+	assert.match(await facts.textContent(), / 1 profile read /);
+	assert.equal(await page.locator('.legend-item').count(), 2, 'the graph has both');
+	assert.match(await page.locator('.single:visible').textContent(), /service_name="beta"/);
+	await page.getByRole('button', { name: 'The whole range' }).click();
+	await waitQuery(page, (p) => !p.has('point') && !p.has('only'));
+	await page.mouse.click(...at(time - 7, 0.75)); // near no line: all of them
+	await waitQuery(page, (p) => p.has('point') && !p.has('only'));
+	await page.waitForFunction(() => document.querySelector('.panel-flame .panel-body > .facts').textContent.startsWith('135\u202fms · '));
+}
+
+/** Files that are dropped on any page are opened, two as a difference. */
+export async function drops({ page, url }) {
+	const drop = async (...files) => {
+		const dataTransfer = await page.evaluateHandle((list) => {
+			const d = new DataTransfer();
+			for (const [name, text] of list) d.items.add(new File([text], name));
+			return d;
+		}, files);
+		await page.dispatchEvent('body', 'dragover', { dataTransfer });
+		assert.equal(await page.evaluate(() => document.body.classList.contains('is-dropping')), true, 'the page says that it takes them');
+		await page.dispatchEvent('body', 'drop', { dataTransfer });
+	};
+	await open(page, url);
+	await drop(['a.folded', 'main;work 5\nmain;rest 3\n']);
+	await page.waitForURL((u) => u.pathname === '/files');
+	await page.waitForFunction(() => document.querySelector('.panel-flame .panel-body > .facts').textContent.startsWith('8 · '));
+	assert.equal(await page.evaluate(() => document.body.classList.contains('is-dropping')), false);
+	await drop(['b.folded', 'main;work 10\n']);
+	await page.locator('.side-head').waitFor();
+	await page.goto(`${url}compare`);
+	await page.locator('.panel-totals strong').first().waitFor();
+	await drop(['a.folded', 'main;work 5\nmain;rest 3\n'], ['b.folded', 'main;work 10\n']);
+	await page.locator('.side-head').waitFor();
+	const cells = Object.fromEntries(await rows(page).evaluateAll((all) => all.map((r) => [r.children[0].textContent, r.children[4].textContent])));
+	assert.deepEqual(cells, { work: '+100%', rest: 'gone', main: '0.0%' });
+	assert.match(await page.locator('.flame-legend').textContent(), /more in B−gone in B$/, 'what is gone has a mark');
+}
+
 export async function zooms({ page, url }) {
 	await open(page, url);
 	await clickGraph(page, 2, 0.1);
@@ -291,6 +340,16 @@ export async function compares({ page, url, scratch }) {
 		return n;
 	});
 	assert.ok((await red()) > 1000, 'more is red');
+	// Callers and callees have the colours of the difference too.
+	await rows(page).filter({ hasText: 'leaf' }).first().click({ button: 'right' });
+	await page.getByRole('menuitem', { name: /Callers and callees/ }).click();
+	await page.locator('.sandwich-head').waitFor();
+	assert.equal(await page.evaluate(() => {
+		const { callers } = document.querySelector('.panel-flame').flame, { selfA, selfB } = callers.tree.sides, sum = (list) => list.reduce((a, b) => a + b, 0);
+		return sum(selfB) / sum(selfA);
+	}), 2);
+	await page.getByRole('button', { name: 'Back to the graph' }).click();
+	await waitQuery(page, (p) => !p.has('sandwich'));
 	await page.getByRole('button', { name: 'New', exact: true }).click();
 	await waitQuery(page, (p) => p.get('mark') === 'new');
 	assert.equal(await rows(page).count(), 0);
@@ -331,8 +390,22 @@ export async function panels({ page, url }) {
 		return names.sort();
 	});
 	assert.deepEqual(first, ['gc', 'main']);
-	await clickGraph(page, 1, 0.1);
-	await waitQuery(page, (p) => p.getAll('at').length === 1);
+	// Each has a canvas of its own; a click leads into it, and back.
+	const canvas = page.locator('.flame-panel .flame-canvas');
+	assert.equal(await canvas.count(), 2);
+	assert.match((await page.locator('.flame-panel-head').allTextContents()).sort().join(), /^gc\s*A .*B .*\+100%,main.*\+100%$/);
+	const box = await canvas.nth(1).boundingBox(), name = await page.locator('.flame-panel-head strong').nth(1).textContent();
+	await page.mouse.move(box.x + 20, box.y + 9);
+	assert.equal(await page.locator('.tooltip:visible strong').textContent(), name);
+	await page.mouse.click(box.x + 20, box.y + 28);
+	await waitQuery(page, (p, first) => p.getAll('at').length === 2 && p.get('at') === first, name);
+	await page.locator('.flame-panel').first().waitFor({ state: 'hidden' });
+	await page.keyboard.press('0');
+	await waitQuery(page, (p) => !p.has('at'));
+	await canvas.first().waitFor();
+	await canvas.nth(1).focus();
+	for (const key of ['ArrowUp', 'ArrowLeft', 'ArrowRight', 'Enter']) await page.keyboard.press(key); // no way out of it
+	await waitQuery(page, (p, first) => p.getAll('at').join() === first, name);
 	await page.getByRole('button', { name: 'Panels by thread_name' }).click();
 	await page.getByRole('menuitemradio', { name: 'One graph' }).click();
 	await waitQuery(page, (p) => !p.has('panel') && !p.has('at'));
@@ -436,6 +509,10 @@ export async function functions({ page, url }) {
 	await page.locator('.legend-item').first().waitFor();
 	const names = await page.locator('.plain tbody a').allTextContents();
 	assert.ok(names.includes('leaf'), names.join());
+	await page.getByRole('button', { name: '5', exact: true }).click();
+	await page.getByRole('button', { name: 'Without', exact: true }).click();
+	await waitQuery(page, (p) => p.get('others') === 'hidden' && p.get('limit') === '5');
+	await page.waitForFunction(() => ![...document.querySelectorAll('.legend-label')].some((l) => / others$/.test(l.textContent)) && document.querySelector('.legend-item'));
 	await page.getByRole('button', { name: 'Total', exact: true }).click();
 	await waitQuery(page, (p) => p.get('by') === 'total');
 	await page.waitForFunction(() => document.querySelector('.facts').textContent.includes('totals overlap'));
@@ -491,5 +568,32 @@ export async function million({ page, url }) {
 		return { median: times[60], p95: times[114], narrowest, bars, decodeMs: panel.timing.decodeMs, firstPaintMs: panel.firstPaintMs };
 	});
 	assert.ok(zoom.narrowest >= 0.5, `the narrowest bar is ${zoom.narrowest} pixels`);
-	return { nodes, ...zoom };
+	return { nodes, ...zoom, ...(await rearranges(page)) };
+}
+
+/** Trees that are made of the large one: how long the page's thread is held at most meanwhile. */
+async function rearranges(page) {
+	const held = async (keys, done) => {
+		await page.evaluate(() => {
+			window.held = [];
+			new PerformanceObserver((list) => window.held.push(...list.getEntries().map((e) => e.duration))).observe({ type: 'longtask' });
+		});
+		await keys();
+		await page.waitForFunction(done);
+		return page.evaluate(() => Math.max(0, ...window.held));
+	};
+	const name = await page.evaluate(() => {
+		const t = document.querySelector('.panel-flame').flame.shown;
+		return t.functions.name[t.fn[t.first[0]]];
+	});
+	const option = async (what) => {
+		await page.getByRole('button', { name: 'Options' }).click();
+		await page.getByRole('menuitemradio', { name: what }).click();
+	};
+	const collapsed = await held(() => option('Chains of single calls'), () => document.querySelector('.panel-flame').flame.shown.functions.name.some((n) => /^\d+ frames$/.test(n)));
+	await option('Chains of single calls');
+	await page.locator('.flame-canvas').first().click({ position: { x: 5, y: 28 }, button: 'right' });
+	const sandwich = await held(() => page.getByRole('menuitem', { name: /Callers and callees/ }).click(), () => document.querySelector('.panel-flame').flame.callees.tree?.n > 10000);
+	assert.equal(await page.locator('.sandwich-head strong').textContent(), name);
+	return { collapsed, sandwich };
 }

@@ -71,7 +71,7 @@ export async function page_diff({ page, url }) {
 	const { red, blue } = await coloured(page);
 	assert.ok(red > 1000 && blue > 300, `more is red, less is blue: ${red}, ${blue}`);
 	assert.match(await page.locator('.totals').textContent(), /before.*after <1>.*5 runs/);
-	assert.match(await page.locator('.flame-legend').textContent(), /less or gone in after <1>.*not significant.*more or new in after <1>/);
+	assert.match(await page.locator('.flame-legend').textContent(), /less in after <1>.*not significant.*more in after <1>\+new in after <1>−gone in after <1>/);
 	assert.match(await page.locator('.panel-flame .panel-body > .facts').textContent(), /cpu in nanoseconds, after <1> against before/);
 	const cells = Object.fromEntries(await rows(page).evaluateAll((all) => all.map((r) => [r.children[0].textContent, [r.children[4].textContent, r.children[5].textContent]])));
 	assert.deepEqual([cells.old_only[0], cells.fresh[0], cells.work_5[1]], ['gone', 'new', '<0.001']);

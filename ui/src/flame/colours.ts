@@ -10,8 +10,10 @@ export interface Palette {
 	match: number;
 	rest: number;
 	of: (node: number) => number; // index of its fill
-	legend: [string, string, number][]; // text, colour, self
+	mark?: (node: number) => string; // a letter before its name, or ''
+	legend: Key[];
 }
+type Key = [text: string, colour: string, self: number, mark?: string];
 
 /** Hue, chroma-like saturation: apart for most eyes, and calm. */
 const HUES: [number, number][] = [[211, 62], [28, 72], [152, 42], [265, 46], [345, 58], [186, 52], [48, 70], [300, 36], [96, 42], [230, 48], [12, 62], [172, 40]];
@@ -104,11 +106,12 @@ export function paint(t: Tree, by: ColourBy): Palette {
 	const index = new Uint16Array(kindSelf.length);
 	for (const [key, g] of groups) index[key] = fillOf(hues.get(g) ?? NEUTRAL, hash(t.functions.name[Math.floor(key / KINDS)]) % SHADES);
 	const of = (i: number) => (!i ? ROOT : cut.size && cut.has(i) ? CUT : index[fn[i] * KINDS + (kind[i] & (KINDS - 1))]);
-	const legend = [...weights].sort((a, b) => b[1] - a[1]).slice(0, 12).map(([g, self]): [string, string, number] => [g || 'unknown', shade(hues.get(g)!, 1, dark), self]);
+	const legend = [...weights].sort((a, b) => b[1] - a[1]).slice(0, 12).map(([g, self]): Key => [g === 'cut' && by !== 'function' ? 'not loaded' : g || 'unknown', shade(hues.get(g)!, 1, dark), self]);
 	return { ...p, of, legend };
 }
 
 const DIFF_STEPS = 9;
+const MARKS = ['', '+', '−', '↔'], NEW = 1, GONE = 2, MOVED = 3;
 /** Not significant, too few samples. */
 const UNCOLOURED = new Set(['~', 'few']);
 const LEAST_SCALE = 0.05; // of a panel's colours: a tenth more
@@ -142,18 +145,21 @@ export function paintDiff(t: Tree, o: DiffColours): Palette {
 	for (let k = -DIFF_STEPS; k <= DIFF_STEPS; k++) p.fills.push(diffFill(k, dark));
 	const violet = dark ? 'hsl(275 32% 46%)' : 'hsl(275 45% 80%)', moved = p.fills.push(violet) - 1;
 	const panel = new Uint32Array(t.n), largest = new Float64Array(t.n).fill(o.panels ? LEAST_SCALE : 1);
-	let hasMoved = false;
+	const marks = new Uint8Array(t.n), has = new Uint8Array(MARKS.length);
 	for (let i = 1; i < t.n && o.panels; i++) {
 		panel[i] = t.parent[i] ? panel[t.parent[i]] : i;
 		largest[panel[i]] = Math.max(largest[panel[i]], Math.abs(changeOf(t, i, o)));
 	}
 	for (let i = 1; i < t.n; i++) {
 		const change = changeOf(t, i, o) / largest[panel[i]], isMoved = change !== 0 && t.verdicts[s.verdict[i]] === 'moved';
-		hasMoved ||= isMoved;
+		marks[i] = t.cut.has(i) ? 0 : isMoved ? MOVED : !s.totalA[i] && s.totalB[i] ? NEW : s.totalA[i] && !s.totalB[i] ? GONE : 0;
+		has[marks[i]] = 1;
 		fills[i] = t.cut.has(i) ? CUT : isMoved ? moved : first + DIFF_STEPS + Math.round(Math.sign(change) * Math.sqrt(Math.abs(change)) * DIFF_STEPS);
 	}
 	fills[0] = ROOT;
-	const legend = [-9, -5, -2, 0, 2, 5, 9].map((k): [string, string, number] => [k === -9 ? `less or gone in ${labels[1]}` : k === 9 ? `more or new in ${labels[1]}` : !k && o.isTested ? 'not significant' : '', diffFill(k, dark), 0]);
-	if (hasMoved) legend.push(['moved among siblings', violet, 0]);
-	return { ...p, of: (i) => fills[i], legend };
+	const legend = [-9, -5, -2, 0, 2, 5, 9].map((k): Key => [k === -9 ? `less in ${labels[1]}` : k === 9 ? `more in ${labels[1]}` : !k && o.isTested ? 'not significant' : '', diffFill(k, dark), 0]);
+	if (has[NEW]) legend.push([`new in ${labels[1]}`, diffFill(DIFF_STEPS, dark), 0, MARKS[NEW]]);
+	if (has[GONE]) legend.push([`gone in ${labels[1]}`, diffFill(-DIFF_STEPS, dark), 0, MARKS[GONE]]);
+	if (has[MOVED]) legend.push(['moved among siblings', violet, 0, MARKS[MOVED]]);
+	return { ...p, of: (i) => fills[i], mark: (i) => MARKS[marks[i]], legend };
 }

@@ -20,6 +20,13 @@ export function qText(q: number): string {
 	return q < 0.001 ? 'q < 0.001' : `q = ${q.toFixed(3)}`;
 }
 
+/** What stands above a panel: its name, both sides, how much changed. */
+export function panelTitle(t: Tree, i: number, o: DiffText): Node[] {
+	const s = t.sides!, a = s.totalA[i] * o.scale[0], b = s.totalB[i] * o.scale[1], [labelA, labelB] = o.labels ?? ['A', 'B'];
+	return [h('strong', { class: 'mono' }, nodeName(t, i)), h('span', { class: 'muted num' }, `${labelA} ${o.text(a)}, ${labelB} ${o.text(b)}`),
+		h('span', { class: `num ${VERDICTS[t.verdicts[s.verdict[i]]] ? 'muted' : b > a ? 'more' : b < a ? 'less' : 'muted'}` }, a ? (b ? signedPercent(b / a - 1) : 'gone') : 'new')];
+}
+
 export function describeDiff(t: Tree, i: number, o: DiffText): Node[] {
 	const s = t.sides!, [scaleA, scaleB] = o.scale, labels = o.labels ?? ['A', 'B'];
 	const error = (se: number) => (se > 0 ? ` ± ${o.text(se)}` : '');

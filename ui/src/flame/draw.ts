@@ -9,6 +9,8 @@ export const MIN_WIDTH = 0.5;
 const GAP = 1; // between rows
 const TEXT_MIN = 22;
 const REST_MIN = 2;
+const MARK = 2; // a stripe at the left end
+const MARK_MIN = 8;
 const FONT = '11.5px ui-monospace, "SF Mono", SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", "Liberation Mono", monospace';
 
 export interface Scene {
@@ -181,13 +183,17 @@ export class Painter {
 		ctx.fillStyle = style.color;
 		if (!this.charWidth) this.charWidth = ctx.measureText('MMMMMMMMMM').width / 10;
 		for (let k = 0; k < this.n; k++) {
-			const width = this.rects[4 * k + 2], node = this.nodes[k];
+			const width = this.rects[4 * k + 2], node = this.nodes[k], mark = node < 0 || width < MARK_MIN ? '' : s.palette.mark?.(node) ?? '';
+			if (mark) {
+				ctx.globalAlpha = 0.45;
+				ctx.fillRect(this.rects[4 * k], this.rects[4 * k + 1], MARK, this.snap(ROW - GAP));
+			}
 			if (width < TEXT_MIN || node < 0) continue;
-			const room = Math.floor((width - 8) / this.charWidth);
+			const room = Math.floor((width - 8) / this.charWidth) - 2 * mark.length;
 			if (room < TWO_CHARS) continue;
-			const text = fit(nodeName(t, node), room);
+			const text = `${mark && `${mark} `}${fit(nodeName(t, node), room)}`;
 			ctx.globalAlpha = s.matched && node && !s.matched[t.fn[node]] ? 0.6 : 1;
-			ctx.fillText(text, this.rects[4 * k] + 4, this.rects[4 * k + 1] + (ROW - GAP) / 2 + 0.5);
+			ctx.fillText(text, this.rects[4 * k] + (mark ? 4 + MARK : 4), this.rects[4 * k + 1] + (ROW - GAP) / 2 + 0.5);
 		}
 		ctx.globalAlpha = 1;
 	}

@@ -4,7 +4,8 @@
 import { ApiError, failure, Query } from '../api';
 import { BASE } from '../router';
 import type { DiffRow } from './diff_rows';
-import type { Answer, FilesJob, Job } from './worker';
+import type { Answer, DerivationJob, FilesJob, Job, Message } from './worker';
+import type { Derivation } from './derive';
 import type { Tree } from './tree';
 
 export interface Loaded {
@@ -48,8 +49,8 @@ function start(): Worker {
 	return w;
 }
 
-/** A flame graph or a difference; an abort ends the request too. */
-export function load(path: string, query: Query, options: Pick<Job, 'width' | 'scale'>, signal: AbortSignal, onBytes?: (n: number) => void): Promise<Loaded> {
+/** Asks the worker that all share; an abort ends what it does for this. */
+function ask(job: (id: number) => Message, signal: AbortSignal, onBytes?: (n: number) => void): Promise<Loaded> {
 	const id = nextId++;
 	worker ??= start();
 	const w = worker;
@@ -57,12 +58,26 @@ export function load(path: string, query: Query, options: Pick<Job, 'width' | 's
 		waiting.set(id, { resolve, reject, onBytes });
 		signal.addEventListener('abort', () => {
 			if (!waiting.delete(id)) return;
-			w.postMessage({ id, cancel: true });
+			w.postMessage({ id, cancel: true } satisfies Message);
 			reject(new DOMException('cancelled', 'AbortError'));
 		});
-		const body = new URLSearchParams([...query, ['format', 'protobuf']]).toString();
-		w.postMessage({ id, url: BASE + path, body, ...options } satisfies Job);
+		w.postMessage(job(id));
 	});
+}
+
+/** A flame graph or a difference. */
+export function load(path: string, query: Query, options: Pick<Job, 'width' | 'scale'>, signal: AbortSignal, onBytes?: (n: number) => void): Promise<Loaded> {
+	const body = new URLSearchParams([...query, ['format', 'protobuf']]).toString();
+	return ask((id) => ({ id, url: BASE + path, body, ...options }) satisfies Job, signal, onBytes);
+}
+
+/** A tree made of another one, beside the page. Names stay here: a hundred thousand of them are slower to copy than the nodes. */
+export async function deriveAside(of: Tree, derivation: Derivation, signal: AbortSignal): Promise<Tree> {
+	const { name, file, mapping } = of.functions, n = name.length;
+	const { tree } = await ask((id) => ({ id, of: { ...of, functions: { name: new Array(n), file: new Array(n), mapping: new Array(n) } }, derivation }) satisfies DerivationJob, signal);
+	const made = tree.functions.name.slice(n), none = made.map(() => '');
+	tree.functions = made.length ? { name: [...name, ...made], file: [...file, ...none], mapping: [...mapping, ...none] } : of.functions;
+	return tree;
 }
 
 /** Profiles of files, by a worker of their own: it can be stopped whatever it is at, and what it needed goes with it. */

@@ -9,11 +9,13 @@ import { Changes } from '../router';
 import { escapeRegexp } from '../selector';
 import { integer, percent, value } from '../units';
 import { ColourBy, Palette, defaultColours, paint } from './colours';
+import { Derivation, derive } from './derive';
 import { nodeName } from './draw';
-import { Loaded, load } from './load';
+import { Loaded, deriveAside, load } from './load';
+import { FlamePanels } from './panels';
 import { Found, search } from './search';
 import { Column, Table, meter } from './table';
-import { Tree, Width, calleesOf, callersOf, collapse, follow, isCutBelow, pathOf } from './tree';
+import { Tree, Width, follow, isCutBelow, pathOf } from './tree';
 import { FlameView } from './view';
 
 export interface Source {
@@ -21,7 +23,8 @@ export interface Source {
 	local?: (signal: AbortSignal) => Tree | Promise<Tree>; // in place of an answer
 	query: Query;
 	options?: { width?: Width; scale?: [number, number] };
-	paint?: (t: Tree) => Palette; // else by the chosen colours
+	paint?: (t: Tree, isWhole: boolean) => Palette; // else by the chosen colours
+	panelTitle?: (t: Tree, node: number) => Node[]; // of a difference whose root's children each have a canvas of their own
 	describe?: (t: Tree, node: number) => Node[];
 	exports?: (MenuItem | string | null)[];
 	more?: (name: string) => MenuItem[]; // of the menu of a function
@@ -34,9 +37,11 @@ export interface Side {
 	root: HTMLElement;
 	show(p: URLSearchParams, search: string, height: number): void;
 	csv(): string;
+	menu?: (name: string, at: { x: number; y: number }) => void; // set by the panel
 }
 type Row = TopRow & { fn?: number };
 
+const LARGE = 50_000; // nodes: trees made of larger ones are made by the worker
 const MAX_NODES = '20000'; // what `nodes` in the address changes
 const COLOURS: [ColourBy, string][] = [['binary', 'Binary'], ['kind', 'Kind of code'], ['package', 'Package'], ['function', 'Function']];
 const VIEWS: [string, string, string][] = [['flame', 'Graph', 'Flame graph alone'], ['both', 'Both', 'Table and flame graph side by side'], ['table', 'Table', 'Table alone (t)']];
@@ -45,6 +50,7 @@ export class FlamePanel {
 	private readonly view = this.makeView();
 	private readonly callers = this.makeView();
 	private readonly callees = this.makeView();
+	private readonly panels: FlamePanels = new FlamePanels({ makeView: () => this.makeView(), open: (node) => this.zoom(node), title: (t, node) => this.source!.panelTitle!(t, node) });
 	private readonly toolbar = h('div', { class: 'toolbar' });
 	private readonly crumbs = h('nav', { class: 'crumbs', 'aria-label': 'Zoom' });
 	private readonly found = h('span', { class: 'found', role: 'status' });
@@ -65,6 +71,10 @@ export class FlamePanel {
 	private detail?: { path: string[]; tree: Tree };
 	private shown?: Tree; // after collapsing
 	private shownKey = '';
+	private making = ''; // the key of what is being collapsed
+	private sandwiched = ''; // of what stands in the sandwich
+	private panelled = '';
+	private active: FlameView = this.view; // where a frame was chosen last
 	private palette?: Palette;
 	private top?: TopRow[]; // of an answer that a limit cut: all functions
 	private askingTop?: AbortController;
@@ -72,11 +82,13 @@ export class FlamePanel {
 	private hits?: Found;
 	private hit = -1;
 	private typing = 0;
+	private largest = { self: 1, total: 1 }; // of the rows: as wide as the cell
 	private readonly onTheme = () => this.repaint();
 
-	constructor(private readonly set: (c: Changes, replace?: boolean) => void) {
-		this.table = new Table<Row>(this.columns(), 'self', { sort: (s) => this.set({ sort: s }, true), pick: (r) => this.searchFor(r.function), menu: (r, at) => this.rowMenu(r, at) });
-		this.graph.append(this.view.root, this.sandwich);
+	/** Pages from disk have no worker. */
+	constructor(private readonly set: (c: Changes, replace?: boolean) => void, private readonly hasWorker = true) {
+		this.table = new Table<Row>(this.columns(), 'self', { sort: (s) => this.set({ sort: s }, true), pick: (r) => this.searchFor(r.function), menu: (r, at) => this.functionMenu(r.function, at) });
+		this.graph.append(this.view.root, this.panels.root, this.sandwich);
 		this.tableSide.append(this.table.root);
 		this.panel.body.append(h('div', { class: 'flame-split' }, this.tableSide, this.graph), this.legend, this.facts);
 		this.input.addEventListener('input', () => {
@@ -97,7 +109,7 @@ export class FlamePanel {
 	leave(): void {
 		document.removeEventListener('sonde-theme', this.onTheme);
 		this.askingTop?.abort();
-		for (const v of [this.view, this.callers, this.callees]) v.dispose();
+		for (const v of [this.view, this.callers, this.callees, this.panels]) v.dispose();
 		this.panel.leave();
 	}
 
@@ -140,7 +152,7 @@ export class FlamePanel {
 				performance.mark('sonde-painted');
 			}));
 			this.detail = undefined;
-			this.shownKey = '';
+			this.shownKey = this.making = this.sandwiched = this.panelled = '';
 			if (got.tree.total[0] > 0) this.apply();
 			else this.panel.say('empty', 'No profiles here', 'Nothing was stored for this selector in this range. Widen the range, or take matchers away.');
 		}, () => this.reload());
@@ -166,16 +178,43 @@ export class FlamePanel {
 	}
 
 	private apply(): void {
+		if (!(this.base!.tree.total[0] > 0)) return;
 		const path = this.path, tree = this.treeFor(path), wanted = this.collapsing, dir = this.p.get('dir') ?? 'icicle';
 		const key = JSON.stringify([wanted, tree === this.base!.tree ? '' : this.detail!.path, this.p.get('colour'), dir, this.asked, this.source!.options]);
-		const isNew = key !== this.shownKey;
-		if (isNew) {
-			this.shownKey = key;
-			this.shown = wanted.length && !tree.sides ? collapse(tree, wanted.includes('recursion'), wanted.includes('chains')) : tree;
-			this.palette = this.paintTree(this.shown);
-			this.view.show(this.shown, this.palette, dir === 'flame');
+		if (key === this.shownKey || key === this.making) {
+			if (key === this.shownKey) this.arrange(tree, false);
+			return;
 		}
-		const t = this.shown!, { node, found } = follow(t, path);
+		this.making = key;
+		const show = (t: Tree) => {
+			if (this.making !== key) return;
+			this.making = '';
+			this.shownKey = key;
+			this.shown = t;
+			this.palette = this.paintTree(t);
+			this.view.show(t, this.palette, dir === 'flame');
+			this.arrange(tree, true);
+		};
+		if (!wanted.length || tree.sides) show(tree);
+		else this.derive(tree, [{ what: 'collapsed', recursion: wanted.includes('recursion'), chains: wanted.includes('chains') }], ([t]) => show(t), () => {
+			this.making = '';
+			this.apply();
+		});
+	}
+
+	/** Large trees are made by the worker, so that the page goes on answering. */
+	private derive(t: Tree, wanted: Derivation[], then: (made: Tree[]) => void, again: () => void): void {
+		if (t.n < LARGE || !this.hasWorker) then(wanted.map((d) => derive(t, d)));
+		else void this.panel.run((signal, progress) => {
+			progress('Rearranging the graph…');
+			return Promise.all(wanted.map((d) => deriveAside(t, d, signal)));
+		}, then, again);
+	}
+
+	/** All that is around the tree that is shown, which came of `tree`. */
+	private arrange(tree: Tree, isNew: boolean): void {
+		const path = this.path, wanted = this.collapsing, t = this.shown!, { node, found } = follow(t, path);
+		this.panel.clear(); // what was cancelled is over
 		this.view.zoomTo(node, !isNew);
 		this.drawCrumbs(path.slice(0, found));
 		this.drawSearch();
@@ -197,7 +236,7 @@ export class FlamePanel {
 	}
 
 	private paintTree(t: Tree): Palette {
-		return this.source!.paint?.(t) ?? paint(t, this.colourBy(t));
+		return this.source!.paint?.(t, t === this.shown) ?? paint(t, this.colourBy(t));
 	}
 
 	private colourBy(t: Tree): ColourBy {
@@ -209,6 +248,8 @@ export class FlamePanel {
 		if (!this.shown) return;
 		this.palette = this.paintTree(this.shown);
 		this.view.colour(this.palette);
+		this.panels.colour(this.palette);
+		for (const [view, tree] of this.trees) view.colour(this.paintTree(tree));
 		this.drawLegend();
 		this.drawViews();
 	}
@@ -218,10 +259,10 @@ export class FlamePanel {
 	private makeView(): FlameView {
 		let view: FlameView;
 		const zoom = (node: number) => {
-			if (view === this.view) this.zoom(node);
+			if (this.treeOf(view) === this.shown) this.zoom(node);
 			else view.zoomTo(node === view.zoomNode ? 0 : node, true);
 		};
-		view = new FlameView({ zoom, menu: (node, at) => this.nodeMenu(view === this.view ? this.shown! : this.treeOf(view), node, at) },
+		view = new FlameView({ zoom, menu: (node, at) => this.nodeMenu(this.treeOf(view), node, at), select: () => (this.active = view) },
 			(t, node) => this.source?.describe?.(t, node) ?? describe(t, node), () => Math.max(innerHeight - 260, 300) * (view === this.view ? 1 : 0.45));
 		return view;
 	}
@@ -258,7 +299,8 @@ export class FlamePanel {
 	}
 
 	private async png(): Promise<void> {
-		const blob = await this.view.picture(getComputedStyle(document.body).backgroundColor);
+		const sandwich = [{ view: this.callers, title: 'Callers' }, { view: this.callees, title: 'Callees' }];
+		const blob = await FlameView.picture(!this.sandwich.hidden ? sandwich : !this.panels.root.hidden ? this.panels.shown(this.shown!) : [{ view: this.view, title: '' }], getComputedStyle(document.body).backgroundColor);
 		if (blob) save('flamegraph.png', blob);
 		else notify('The browser made no picture of the graph');
 	}
@@ -282,16 +324,22 @@ export class FlamePanel {
 		this.view.search(this.hits?.matched);
 		this.callers.search(this.hits?.matched);
 		this.callees.search(this.hits?.matched);
+		this.panels.search(this.hits?.matched);
 		this.toolbar.classList.toggle('is-searching', Boolean(text));
-		this.found.textContent = this.hits ? `${percent(this.hits.total / t.whole)}${this.hits.isLiteral ? ' (as text)' : ''}` : '';
-		this.found.title = this.hits ? `${integer(this.hits.count)} frames match; ${this.text(this.hits.total)} in and below them` : '';
+		const most = this.hits ? percent(this.hits.total / t.whole) : '', isLeast = this.hits && this.hits.total < t.total[0] && t.cut.size > 0;
+		this.found.textContent = this.hits ? `${isLeast ? '≥ ' : ''}${most}${this.hits.isLiteral ? ' (as text)' : ''}` : '';
+		this.found.title = this.hits ? `${integer(this.hits.count)} frames match; ${this.text(this.hits.total)} in and below them${isLeast ? ', and in what is not loaded' : ''}` : '';
 	}
 
 	private step(by: number): void {
 		if (!this.hits?.count) return;
 		const nodes = this.hits.nodes();
 		this.hit = (this.hit + by + nodes.length) % nodes.length;
-		this.view.select(nodes[this.hit]);
+		const view = this.panels.root.hidden ? this.view : this.panels.viewOf(nodes[this.hit]);
+		if (view) {
+			view.select(nodes[this.hit]);
+			if (view !== this.view) view.root.scrollIntoView({ block: 'nearest' });
+		} else this.zoom(nodes[this.hit]);
 		this.found.textContent = `${this.hit + 1} of ${integer(nodes.length)}`;
 	}
 
@@ -302,16 +350,27 @@ export class FlamePanel {
 		this.tableSide.hidden = mode === 'flame';
 		this.graph.hidden = mode === 'table';
 		const f = focus === null ? -1 : t.functions.name.indexOf(focus);
+		const isPanelled = focus === null && !this.path.length && Boolean(t.sides && this.source!.panelTitle);
 		this.sandwich.hidden = focus === null;
-		this.view.root.hidden = focus !== null;
+		this.panels.root.hidden = !isPanelled;
+		this.view.root.hidden = focus !== null || isPanelled;
 		if (focus !== null) this.drawSandwich(focus, f);
+		else if (this.trees.has(this.active)) this.active = this.view;
+		if (isPanelled && this.panelled !== this.shownKey) {
+			this.panelled = this.shownKey;
+			this.panels.show(t, this.palette!, this.p.get('dir') === 'flame');
+		}
 		const height = Math.max(innerHeight - 286, 274), side = this.source!.side;
 		if (this.tableSide.firstChild !== (side ?? this.table).root) this.tableSide.replaceChildren((side ?? this.table).root);
 		if (mode === 'flame') return this.drawLegend();
-		if (side) side.show(this.p, this.p.get('search') ?? '', height);
-		else {
+		if (side) {
+			side.menu = (name, at) => this.functionMenu(name, at);
+			side.show(this.p, this.p.get('search') ?? '', height);
+		} else {
 			this.loadTop();
-			this.table.show(this.rows(), this.p.get('sort') ?? '-self', height);
+			const rows = this.rows();
+			this.largest = { self: rows.reduce((m, r) => Math.max(m, r.self), 0) || 1, total: rows.reduce((m, r) => Math.max(m, r.total), 0) || 1 };
+			this.table.show(rows, this.p.get('sort') ?? '-self', height);
 		}
 		this.drawLegend();
 	}
@@ -333,6 +392,9 @@ export class FlamePanel {
 	}
 
 	private drawSandwich(name: string, f: number): void {
+		const key = JSON.stringify([name, this.shownKey]);
+		if (key === this.sandwiched) return;
+		this.sandwiched = key;
 		const head = h('div', { class: 'sandwich-head' }, h('strong', { class: 'mono' }, name), f >= 0 && h('span', { class: 'muted num' }, `self ${this.text(this.shown!.fnSelf[f])}, total ${this.text(this.shown!.fnTotal[f])}, ${percent(this.shown!.fnTotal[f] / this.shown!.whole)}`),
 			h('button', { type: 'button', class: 'button small', onclick: () => this.set({ sandwich: null }) }, 'Back to the graph'));
 		if (f < 0) {
@@ -340,16 +402,21 @@ export class FlamePanel {
 			return;
 		}
 		fill(this.sandwich, head, h('h3', {}, 'Callers'), this.callers.root, h('h3', {}, 'Callees'), this.callees.root);
-		for (const [view, tree, flame] of [[this.callers, callersOf(this.shown!, f), true], [this.callees, calleesOf(this.shown!, f), false]] as [FlameView, Tree, boolean][]) {
-			tree.whole = this.shown!.whole;
-			this.trees.set(view, tree);
-			view.show(tree, this.source!.paint ? paint(tree, defaultColours(tree)) : this.paintTree(tree), flame);
-		}
+		this.derive(this.shown!, [{ what: 'callers', f }, { what: 'callees', f }], (made) => {
+			if (key === this.sandwiched) [this.callers, this.callees].forEach((view, k) => {
+				this.trees.set(view, made[k]);
+				view.show(made[k], this.paintTree(made[k]), view === this.callers);
+				view.search(this.hits?.matched);
+			});
+		}, () => {
+			this.sandwiched = '';
+			this.apply();
+		});
 	}
 
 	private drawLegend(): void {
 		const p = this.palette!, whole = this.shown!.whole, isDiff = Boolean(this.source!.paint);
-		fill(this.legend, p.legend.map(([text, colour, self]) => h('span', { class: 'legend-key' }, h('span', { class: 'swatch', style: { background: colour } }), text, self ? h('span', { class: 'muted num' }, percent(self / whole)) : null)),
+		fill(this.legend, p.legend.map(([text, colour, self, mark]) => h('span', { class: 'legend-key' }, h('span', { class: 'swatch', style: { background: colour } }, mark), text, self ? h('span', { class: 'muted num' }, percent(self / whole)) : null)),
 			isDiff ? null : h('span', { class: 'muted' }, 'by self'));
 	}
 
@@ -389,10 +456,10 @@ export class FlamePanel {
 		return [
 			{ key: 'function', title: 'Function', kind: 'text', width: 'minmax(120px, 1fr)', sort: (a, b) => a.function.localeCompare(b.function), csv: (r) => r.function,
 				cell: (r) => h('span', { class: 'function mono', title: `${r.function}\n${[r.mapping, r.file].filter(Boolean).join('\n')}` }, r.function) },
-			{ key: 'self', title: 'Self', isOptional: true, kind: 'number', width: '74px', sort: (a, b) => a.self - b.self, csv: (r) => r.self, cell: (r) => h('span', { class: 'num' }, value(r.self, unit())) },
-			{ key: 'self_share', title: 'Self %', kind: 'number', width: '70px', sort: (a, b) => a.self - b.self, csv: (r) => r.self / whole(), cell: (r) => meter(percent(r.self / whole()), r.self / whole()) },
-			{ key: 'total', title: 'Total', isOptional: true, kind: 'number', width: '74px', sort: (a, b) => a.total - b.total, csv: (r) => r.total, cell: (r) => h('span', { class: 'num' }, value(r.total, unit())) },
-			{ key: 'total_share', title: 'Total %', kind: 'number', width: '74px', sort: (a, b) => a.total - b.total, csv: (r) => r.total / whole(), cell: (r) => meter(percent(r.total / whole()), r.total / whole()) },
+			{ key: 'self', title: 'Self', isOptional: true, kind: 'number', width: '66px', sort: (a, b) => a.self - b.self, csv: (r) => r.self, cell: (r) => h('span', { class: 'num' }, value(r.self, unit())) },
+			{ key: 'self_share', title: 'Self %', kind: 'number', width: '62px', sort: (a, b) => a.self - b.self, csv: (r) => r.self / whole(), cell: (r) => meter(percent(r.self / whole()), r.self / this.largest.self) },
+			{ key: 'total', title: 'Total', isOptional: true, kind: 'number', width: '66px', sort: (a, b) => a.total - b.total, csv: (r) => r.total, cell: (r) => h('span', { class: 'num' }, value(r.total, unit())) },
+			{ key: 'total_share', title: 'Total %', kind: 'number', width: '66px', sort: (a, b) => a.total - b.total, csv: (r) => r.total / whole(), cell: (r) => meter(percent(r.total / whole()), r.total / this.largest.total) },
 		];
 	}
 
@@ -432,8 +499,8 @@ export class FlamePanel {
 		openPopover(at, menu([fitHeading(nodeName(t, node)), ...items]), 'Frame');
 	}
 
-	private rowMenu(r: Row, at: { x: number; y: number }): void {
-		openPopover(at, menu([fitHeading(r.function), ...this.functionItems(r.function)]), 'Function');
+	private functionMenu(name: string, at: { x: number; y: number }): void {
+		openPopover(at, menu([fitHeading(name), ...this.functionItems(name)]), 'Function');
 	}
 
 	/** Keys of the page that nobody else wanted; in a field only the one that leads to the search. */
@@ -445,14 +512,14 @@ export class FlamePanel {
 	/** True when the key was ours. */
 	private key(e: KeyboardEvent): boolean {
 		if (!this.shown) return false;
-		const mode = this.p.get('view') ?? 'both', selected = this.view.selectedNode;
+		const mode = this.p.get('view') ?? 'both', selected = this.active.selectedNode, t = this.treeOf(this.active);
 		if ((e.ctrlKey || e.metaKey) && e.key === 'f' || e.key === '/') {
 			this.input.focus();
 			this.input.select();
 			return true;
 		}
 		if (e.ctrlKey || e.metaKey || e.altKey) return false;
-		const name = selected > 0 ? this.shown.functions.name[this.shown.fn[selected]] : undefined;
+		const name = selected > 0 || (selected === 0 && t !== this.shown) ? t.functions.name[t.fn[selected]] : undefined;
 		const keys: Record<string, () => void> = {
 			'0': () => this.set({ at: null, sandwich: null }),
 			i: () => this.set({ dir: this.p.get('dir') === 'flame' ? null : 'flame' }),

@@ -70,7 +70,7 @@ export interface RawTree {
 }
 
 const SMALL = 24;
-const UNTESTED = { verdict: new Uint8Array(0), q: new Float64Array(0), seA: new Float32Array(0), seB: new Float32Array(0) };
+export const UNTESTED = { verdict: new Uint8Array(0), q: new Float64Array(0), seA: new Float32Array(0), seB: new Float32Array(0) };
 
 /** Sorts list[from … to) by ascending weight, equal ones by descending number. */
 function sortRange(list: Uint32Array, from: number, to: number, weight: Float64Array): void {
@@ -105,7 +105,7 @@ function pickInts(from: Uint32Array, order: Uint32Array): Uint32Array {
 	return to;
 }
 
-function pickBytes(from: Uint8Array, order: Uint32Array): Uint8Array {
+export function pickBytes(from: Uint8Array, order: Uint32Array): Uint8Array {
 	const to = new Uint8Array(from.length && order.length);
 	for (let i = 0; i < to.length; i++) to[i] = from[order[i]];
 	return to;
@@ -290,16 +290,13 @@ export class Builder {
 	private fn: number[] = [0];
 	private parent: number[] = [0];
 	private self: number[] = [0];
-	private kind: number[];
+	private kind: number[] = [0];
 	private line: number[] = [0];
 	private readonly child = new Map<number, number>();
 	private readonly nFunctions: number;
-	readonly cut = new Map<number, number>();
 
-	constructor(private readonly functions: Functions, root = 0, rootKind = 0) {
+	constructor(private readonly functions: Functions) {
 		this.nFunctions = functions.name.length + 1;
-		this.fn[0] = root;
-		this.kind = [rootKind];
 	}
 
 	get size(): number {
@@ -340,7 +337,7 @@ export class Builder {
 		const self = selfs ? selfA.map((v, i) => v * weights[0] + selfB[i] * weights[1]) : dense(this.self), total = sum(self);
 		return build({
 			unit: like.unit, type: like.type, kinds: like.kinds, whole: selfs ? total[0] : like.whole ?? total[0], functions: this.functions, verdicts: [],
-			fn: Uint32Array.from(this.fn), parent, self, total, kind: Uint8Array.from(this.kind), line: Uint32Array.from(this.line), cut: this.cut,
+			fn: Uint32Array.from(this.fn), parent, self, total, kind: Uint8Array.from(this.kind), line: Uint32Array.from(this.line), cut: new Map(),
 			sides: selfs && { selfA, selfB, totalA: sum(selfA), totalB: sum(selfB), mark: new Uint8Array(n), ...UNTESTED },
 		});
 	}
@@ -389,79 +386,4 @@ export function overlay(a: Tree, b: Tree, scale: [number, number], width: Width)
 		}
 	});
 	return builder.finish(a, selfs, [width === 'b' ? 0 : scale[0], width === 'a' ? 0 : scale[1]]);
-}
-
-/** What function f calls: the subtrees below its outermost occurrences, as one. */
-export function calleesOf(t: Tree, f: number): Tree {
-	const b = new Builder(t.functions, f, kindOfFunction(t, f)), to = new Int32Array(t.n).fill(-1);
-	for (let i = 0; i < t.n; i++) {
-		const up = i ? to[t.parent[i]] : -1;
-		if (up >= 0) to[i] = b.at(up, t.fn[i], t.kind[i], t.line[i]);
-		else if (t.fn[i] === f) to[i] = 0;
-		if (to[i] >= 0) b.add(to[i], t.self[i]);
-		if (to[i] >= 0 && t.cut.has(i)) b.cut.set(to[i], (b.cut.get(to[i]) ?? 0) + t.cut.get(i)!);
-	}
-	return b.finish(t);
-}
-
-/** Who calls function f: the way up from its outermost occurrences, f as the root. */
-export function callersOf(t: Tree, f: number): Tree {
-	const b = new Builder(t.functions, f, kindOfFunction(t, f)), inside = new Uint8Array(t.n);
-	for (let i = 0; i < t.n; i++) {
-		const up = i ? inside[t.parent[i]] : 0;
-		inside[i] = up || t.fn[i] === f ? 1 : 0;
-		if (!inside[i] || up) continue;
-		let node = 0;
-		for (let k = t.parent[i]; k; k = t.parent[k]) node = b.at(node, t.fn[k], t.kind[k], t.line[k]);
-		b.add(node, t.total[i]);
-	}
-	return b.finish(t);
-}
-
-function kindOfFunction(t: Tree, f: number): number {
-	const i = t.fn.indexOf(f);
-	return i < 0 ? 0 : t.kind[i];
-}
-
-const TRIVIAL = 0.99; // of its parent
-const SHORTEST_CHAIN = 4;
-
-/** Direct recursion becomes one frame; of a chain of frames that only call one another its ends stay. */
-export function collapse(t: Tree, recursion: boolean, chains: boolean): Tree {
-	const functions: Functions = { name: [...t.functions.name], file: [...t.functions.file], mapping: [...t.functions.mapping] };
-	const hidden = chains ? chainsOf(t) : undefined;
-	const named = new Map<number, number>();
-	if (hidden) for (const k of new Set(hidden.length)) if (k) {
-		named.set(k, functions.name.length);
-		functions.name.push(`${k} frames`);
-		functions.file.push('');
-		functions.mapping.push('');
-	}
-	const b = new Builder(functions, t.fn[0], t.kind[0]), to = new Uint32Array(t.n);
-	b.add(0, t.self[0]);
-	for (let i = 1; i < t.n; i++) {
-		const up = to[t.parent[i]];
-		if (recursion && t.fn[i] === t.fn[t.parent[i]]) to[i] = up;
-		else if (hidden && hidden.inside[i]) to[i] = hidden.length[i] ? b.at(up, named.get(hidden.length[i])!, t.kind[i]) : up;
-		else to[i] = b.at(up, t.fn[i], t.kind[i], t.line[i]);
-		b.add(to[i], t.self[i]);
-		if (t.cut.has(i)) b.cut.set(to[i], t.cut.get(i)!);
-	}
-	return b.finish(t);
-}
-
-/** Which nodes lie inside of a chain; the first of each has its length. */
-function chainsOf(t: Tree): { inside: Uint8Array; length: Uint32Array } {
-	const inside = new Uint8Array(t.n), length = new Uint32Array(t.n), seen = new Uint8Array(t.n);
-	const isLink = (i: number) => i > 0 && t.first[i + 1] > t.first[i] && t.total[t.first[i]] >= TRIVIAL * t.total[i] && !t.cut.has(t.first[i]);
-	for (let i = 1; i < t.n; i++) {
-		if (seen[i] || !isLink(i)) continue;
-		const chain = [i];
-		for (let k = i; isLink(k); k = t.first[k]) chain.push(t.first[k]);
-		for (const k of chain) seen[k] = 1;
-		if (chain.length < SHORTEST_CHAIN) continue;
-		for (const k of chain.slice(1, -1)) inside[k] = 1;
-		length[chain[1]] = chain.length - 2;
-	}
-	return { inside, length };
 }

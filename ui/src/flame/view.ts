@@ -38,6 +38,9 @@ export class FlameView {
 	private matched?: Uint8Array;
 	private flame = false;
 	private zoomed = 0;
+	private part = 0; // what stands where the root does
+	private top = 0; // its level
+	private bottom = 0; // behind the deepest level
 	private selected = -1;
 	private from = 0;
 	private to = 1;
@@ -64,17 +67,20 @@ export class FlameView {
 		cancelAnimationFrame(this.frame);
 	}
 
-	show(tree: Tree, palette: Palette, flame: boolean): void {
-		const turned = flame !== this.flame || tree.level.length !== this.tree?.level.length;
+	/** Of a part: the node and how many levels it has, its own counted. */
+	show(tree: Tree, palette: Palette, flame: boolean, part = 0, levels = tree.level.length - 1): void {
+		const turned = flame !== this.flame || levels !== this.bottom - this.top;
 		this.tree = tree;
 		this.palette = palette;
 		this.flame = flame;
-		this.zoomed = 0;
-		this.from = 0;
-		this.to = Math.max(tree.total[0], 1e-12);
+		this.zoomed = this.part = part;
+		this.top = depthOf(tree, part);
+		this.bottom = this.top + levels;
+		this.from = tree.start[part];
+		this.to = this.from + Math.max(tree.total[part], 1e-12);
 		this.selected = -1;
 		this.hideHover();
-		this.canvas.setAttribute('aria-label', `Flame graph of ${tree.n} frames, ${value(tree.whole, tree.unit)}. The table view holds the same functions.`);
+		this.canvas.setAttribute('aria-label', `Flame graph of ${part ? nodeName(tree, part) : `${tree.n} frames`}, ${value(part ? tree.total[part] : tree.whole, tree.unit)}. The table view holds the same functions.`);
 		this.resize(turned);
 	}
 
@@ -119,15 +125,22 @@ export class FlameView {
 		this.animation = requestAnimationFrame(step);
 	}
 
-	/** The picture as it is. */
-	picture(background: string): Promise<Blob | null> {
-		const c = document.createElement('canvas');
-		c.width = this.canvas.width;
-		c.height = this.canvas.height;
-		const ctx = c.getContext('2d')!;
+	/** Pictures as they are, one below the other, each with its title where it has one. */
+	static picture(parts: { view: FlameView; title: string }[], background: string): Promise<Blob | null> {
+		const c = document.createElement('canvas'), ctx = c.getContext('2d')!, ratio = devicePixelRatio || 1, head = (title: string) => (title ? 22 * ratio : 0);
+		c.width = Math.max(...parts.map((p) => p.view.canvas.width));
+		c.height = parts.reduce((sum, p) => sum + head(p.title) + p.view.canvas.height, 0);
 		ctx.fillStyle = background;
 		ctx.fillRect(0, 0, c.width, c.height);
-		ctx.drawImage(this.canvas, 0, 0);
+		ctx.font = `${12 * ratio}px sans-serif`;
+		let y = 0;
+		for (const { view, title } of parts) {
+			ctx.fillStyle = getComputedStyle(view.canvas).color;
+			ctx.fillText(title, 4 * ratio, y + 15 * ratio);
+			y += head(title);
+			ctx.drawImage(view.canvas, 0, y);
+			y += view.canvas.height;
+		}
 		return new Promise((done) => c.toBlob(done));
 	}
 
@@ -150,7 +163,7 @@ export class FlameView {
 	}
 
 	private depth(): number {
-		return this.tree!.level.length - 1;
+		return this.bottom - this.top;
 	}
 
 	private paint(): void {
@@ -167,7 +180,7 @@ export class FlameView {
 		const began = performance.now();
 		this.painter.draw({
 			tree: t, palette: this.palette, from: this.from, to: this.to, width: this.width, height: this.scroller.clientHeight,
-			scroll: this.scroller.scrollTop, flame: this.flame, focusLevel: depthOf(t, this.zoomed), matched: this.matched, depth: this.depth(),
+			scroll: this.scroller.scrollTop + (this.flame ? 0 : this.top * ROW), flame: this.flame, focusLevel: depthOf(t, this.zoomed), matched: this.matched, depth: this.bottom,
 		});
 		this.frameTimes.push(performance.now() - began);
 		if (this.frameTimes.length > 1000) this.frameTimes.shift();
@@ -177,16 +190,16 @@ export class FlameView {
 	/* ---- where things are ---- */
 
 	private levelY(level: number): number {
-		return (this.flame ? this.depth() - 1 - level : level) * ROW;
+		return (this.flame ? this.bottom - 1 - level : level - this.top) * ROW;
 	}
 
 	private hit(e: { clientX: number; clientY: number }): Hit | undefined {
 		const t = this.tree;
 		if (!t) return undefined;
 		const r = this.canvas.getBoundingClientRect(), row = Math.floor((e.clientY - r.top + this.scroller.scrollTop) / ROW);
-		const level = this.flame ? this.depth() - 1 - row : row;
+		const level = this.flame ? this.bottom - 1 - row : row + this.top;
 		const scale = (this.to - this.from) / this.width, at = this.from + (e.clientX - r.left) * scale;
-		if (level < 0 || level >= this.depth()) return undefined;
+		if (level < this.top || level >= this.bottom) return undefined;
 		let node = 0;
 		for (let l = 0; l < level; l++) {
 			const c = firstEndingAfter(t, t.first[node], t.first[node + 1], at);
@@ -305,10 +318,10 @@ export class FlameView {
 		if (!t || e.ctrlKey || e.metaKey || e.altKey) return;
 		const at = this.selected < 0 ? this.zoomed : this.selected;
 		const deeper = t.first[at] < t.first[at + 1] ? t.first[at] : at;
-		const sibling = (step: number) => (at && at + step >= t.first[t.parent[at]] && at + step < t.first[t.parent[at] + 1] ? at + step : at);
+		const up = at === this.part ? at : t.parent[at], sibling = (step: number) => (at !== this.part && at + step >= t.first[up] && at + step < t.first[up + 1] ? at + step : at);
 		const moves: Record<string, () => number> = {
-			ArrowDown: () => (this.flame ? t.parent[at] : deeper), ArrowUp: () => (this.flame ? deeper : t.parent[at]),
-			ArrowLeft: () => sibling(-1), ArrowRight: () => sibling(1), Home: () => 0,
+			ArrowDown: () => (this.flame ? up : deeper), ArrowUp: () => (this.flame ? deeper : up),
+			ArrowLeft: () => sibling(-1), ArrowRight: () => sibling(1), Home: () => this.part,
 		};
 		if (e.key in moves) this.select(this.selected < 0 ? at : moves[e.key]());
 		else if (e.key === 'Enter' || e.key === ' ') this.on.zoom(at);

@@ -2,6 +2,7 @@
 //
 // Fetches flame graphs, or reads files, and decodes them beside the page's thread.
 import { decode } from './decode';
+import { Derivation, derive } from './derive';
 import { DiffRow, rowsOf } from './diff_rows';
 import { readProfile } from './pprof';
 import { Tree, Width, buffers, build, overlay, weigh } from './tree';
@@ -19,7 +20,13 @@ export interface FilesJob {
 	files: Blob[];
 	scale: [number, number];
 }
-export type Message = Job | FilesJob | { id: number; cancel: true };
+/** A tree made of one that the page has. Names stay there: the answer has only those that are new, behind gaps. */
+export interface DerivationJob {
+	id: number;
+	of: Tree;
+	derivation: Derivation;
+}
+export type Message = Job | FilesJob | DerivationJob | { id: number; cancel: true };
 export type Answer =
 	| { id: number; bytes: number }
 	| { id: number; tree: Tree; decodeMs: number; arrived: number; stats: string; rows?: DiffRow[] }
@@ -71,6 +78,11 @@ async function read({ id, files, scale }: FilesJob): Promise<void> {
 	send({ id, tree, decodeMs: performance.now() - began, arrived, stats: '', rows }, buffers(tree));
 }
 
+async function make({ id, of, derivation }: DerivationJob): Promise<void> {
+	const began = performance.now(), tree = derive(of, derivation);
+	send({ id, tree, decodeMs: performance.now() - began, arrived: 0, stats: '' }, buffers(tree));
+}
+
 function send(a: Answer, transfer: ArrayBuffer[] = []): void {
 	(self as unknown as Worker).postMessage(a, transfer);
 }
@@ -83,7 +95,7 @@ self.onmessage = (e: MessageEvent<Message>) => {
 	}
 	const abort = new AbortController();
 	running.set(m.id, abort);
-	('files' in m ? read(m) : run(m, abort.signal))
+	('files' in m ? read(m) : 'of' in m ? make(m) : run(m, abort.signal))
 		.catch((error: Error) => abort.signal.aborted || send({ id: m.id, error: { status: 0, text: error.message } }))
 		.finally(() => running.delete(m.id));
 };

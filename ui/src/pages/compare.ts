@@ -4,7 +4,7 @@
 import { Matrix, ProfileType, Query, address, get, recall, series } from '../api';
 import { h, segmented } from '../dom';
 import { paintDiff } from '../flame/colours';
-import { describeDiff } from '../flame/diff';
+import { describeDiff, panelTitle } from '../flame/diff';
 import { FlamePanel } from '../flame/panel';
 import type { Width } from '../flame/tree';
 import { Panel } from '../panel';
@@ -60,7 +60,7 @@ function formatter(d: Diff): (v: number) => string {
 function columnText(d: Diff): { text: (v: number) => string; unit: string } {
 	if (d.mode === 'relative') return { text: percent, unit: 'shares of each side' };
 	if (d.per !== 'second') return { text: (v) => value(v, d.unit), unit: 'sums' };
-	return d.unit === 'nanoseconds' ? { text: (v) => digits(v / 1e9), unit: 'cores' } : { text: (v) => value(v, d.unit), unit: 'per second' };
+	return d.unit === 'nanoseconds' ? { text: (v) => (Math.abs(v) < 1e6 ? String(Number((v / 1e9).toPrecision(2))) : digits(v / 1e9)), unit: 'cores' } : { text: (v) => value(v, d.unit), unit: 'per second' };
 }
 
 export class ComparePage implements Page {
@@ -282,8 +282,10 @@ export class ComparePage implements Page {
 		const link = (format: string, extension: string, label: string, q = query): MenuItem => ({ label, hint: extension, href: address('api/v1/diff', [...q, ['format', format]]), download: `diff.${extension}` });
 		this.flame.update({
 			path: 'api/v1/diff', query: [...tested, ...roots], options: { width, scale }, side: this.table, text: width === 'union' ? (v) => text(v / 2) : text,
-			paint: (t) => paintDiff(t, { scale, isTested: isTested(d), panels: panel !== null }), describe: (t, i) => describeDiff(t, i, { scale, text }),
-			exports: [link('pprof', 'pb.gz', 'pprof (opens as a difference)', [...query, ...roots]), link('folded', 'folded', 'Folded stacks, two columns', [...query, ...roots]), link('csv', 'csv', 'Functions (CSV)', tested), link('json', 'json', 'Arrays (JSON)', tested)],
+			paint: (t, isWhole) => paintDiff(t, { scale, isTested: isTested(d) && isWhole, panels: panel !== null && isWhole }), describe: (t, i) => describeDiff(t, i, { scale, text }),
+			panelTitle: panel === null ? undefined : (t, i) => panelTitle(t, i, { scale, text }),
+			exports: [link('pprof', 'pb.gz', 'pprof (opens as a difference)', [...query, ...roots]), link('folded', 'folded', 'Folded stacks, two columns', [...query, ...roots]), link('speedscope', 'speedscope.json', 'speedscope, two profiles'),
+				link('svg', 'svg', 'Picture (SVG)', [...tested, ...roots]), link('html', 'html', 'Page (HTML)', [...tested, ...roots]), link('csv', 'csv', 'Functions (CSV)', tested), link('json', 'json', 'Arrays (JSON)', tested)],
 			summary: `${width === 'union' ? 'bars are as wide as A and B together' : `bars are as wide as ${width.toUpperCase()}`}${panel ? ` · a panel per ${panel}, each with colours from its own largest change on` : ''}`,
 		}, p);
 	}

@@ -20,6 +20,7 @@ export class DiffTable implements Side {
 	private readonly note = h('p', { class: 'facts' });
 	private readonly table: Table<DiffRow>;
 	readonly root = h('div');
+	menu?: Side['menu'];
 	private rows: DiffRow[] = [];
 	private nRows = 0;
 	private of: 'self' | 'total' = 'self';
@@ -28,7 +29,7 @@ export class DiffTable implements Side {
 	private unit = '';
 
 	constructor(private readonly set: (c: Changes, replace?: boolean) => void, isTested: boolean, labels: [string, string] = ['A', 'B']) {
-		this.table = new Table<DiffRow>(this.columns(isTested, labels.every((l) => l.length <= LONGEST_HEAD) ? labels : ['A', 'B']), 'delta', { sort: (s) => set({ sort: s }, true), pick: (r) => set({ search: `^${escapeRegexp(r.function)}$` }, true), menu: () => undefined });
+		this.table = new Table<DiffRow>(this.columns(isTested, labels.every((l) => l.length <= LONGEST_HEAD) ? labels : ['A', 'B']), 'delta', { sort: (s) => set({ sort: s }, true), pick: (r) => set({ search: `^${escapeRegexp(r.function)}$` }, true), menu: (r, at) => this.menu?.(r.function, at) });
 		this.root.append(this.head, this.table.root, this.note);
 	}
 

@@ -11,11 +11,14 @@ import { RangePicker } from '../range_picker';
 import { Page, go, href, params, set } from '../router';
 import { narrowed, parse, print } from '../selector';
 import { integer, rateOf } from '../units';
-import { Range, readRange, resolve, stepFor } from '../time';
+import { Range, clockText, readRange, resolve, stepFor, timeText } from '../time';
 
 const MAX_LINES = 24;
+const NO_POINT = { point: null, only: null }; // of the graph over time: its stretch of time, and its line's labels as a selector
 const LINE_KEYS = ['start', 'end', 'seconds', 'focus', 'ignore', 'hide', 'show', 'show_from', 'profile_id'];
 export const PATHS = { profile: 'api/v1/profile', graph: 'api/v1/flamegraph', top: 'api/v1/top' };
+
+const plainLabels = (metric: Record<string, string>) => Object.fromEntries(Object.entries(metric).filter(([name]) => !name.startsWith('__')));
 
 export function lineLabel(l: Line, common: Set<string>): string {
 	const parts = Object.entries(l.metric).filter(([name]) => !name.startsWith('__') && !common.has(name)).map(([name, v]) => `${name}=${v}`);
@@ -34,6 +37,12 @@ export async function typesOf(range: Query, signal: AbortSignal): Promise<Profil
 	return get<ProfileType[]>('api/v1/profile_types', range, signal);
 }
 
+/** The stretch of time of the point that was clicked. */
+function readPoint(p: URLSearchParams): [number, number] | undefined {
+	const [from, to] = (p.get('point') ?? '').split(',').map(Number);
+	return from < to ? [from, to] : undefined;
+}
+
 /** It asks this scraper for the answer by itself. */
 function openSpeedscope(title: string, query: Query): void {
 	const profile = address(PATHS.graph, [...query, ['format', 'speedscope']]);
@@ -41,8 +50,8 @@ function openSpeedscope(title: string, query: Query): void {
 }
 
 export class ExplorePage implements Page {
-	private readonly bar = new QueryBar((c) => set({ at: null, sandwich: null, profile_id: null, ...c }));
-	private readonly range = new RangePicker((c) => set(c), () => this.refresh());
+	private readonly bar = new QueryBar((c) => set({ at: null, sandwich: null, profile_id: null, ...NO_POINT, ...c }));
+	private readonly range = new RangePicker((c) => set('start' in c ? { ...NO_POINT, ...c } : c), () => this.refresh());
 	private readonly plot = new Plot();
 	private readonly graph = new Panel('plot');
 	private readonly flame = new FlamePanel((c, replace) => set(c, replace));
@@ -117,11 +126,16 @@ export class ExplorePage implements Page {
 		const query = p.get('query') || (this.types.length ? `${this.types[0].id}{}` : '');
 		this.bar.update({ query, groupBy: p.getAll('group_by'), filters: readFilters(p), range: () => this.rangeQuery(params()) }, this.types);
 		if (!query) return;
-		const ids = p.getAll('profile_id');
-		this.single.hidden = !ids.length;
-		fill(this.single, h('strong', {}, ids.length > 1 ? `${ids.length} single profiles` : 'A single profile'), h('span', { class: 'mono muted' }, ids.join(' ')), h('a', { href: href('profiles', new URLSearchParams([...p].filter(([k]) => ['query', 'start', 'end', 'seconds', 'by'].includes(k)))) }, 'All single profiles'),
+		const ids = p.getAll('profile_id'), point = readPoint(p);
+		this.single.hidden = !ids.length && !point;
+		this.plot.mark(point);
+		if (point) fill(this.single, h('strong', {}, `${timeText(point[0])} – ${clockText(point[1])}`), p.has('only') && h('span', { class: 'mono muted' }, p.get('only')!.replace(/^[^{]*/, '')),
+			h('a', { href: href('profiles', { query: p.get('only') ?? query, start: String(point[0]), end: String(point[1]) }) }, 'Its single profiles'), h('button', { type: 'button', class: 'button small', onclick: () => set({ start: String(point[0]), end: String(point[1]), seconds: null, at: null, ...(p.has('only') ? { query: p.get('only') } : {}), ...NO_POINT }) }, 'Make it the range'),
+			h('button', { type: 'button', class: 'button small', onclick: () => set({ ...NO_POINT, at: null }) }, 'The whole range'));
+		else fill(this.single, h('strong', {}, ids.length > 1 ? `${ids.length} single profiles` : 'A single profile'), h('span', { class: 'mono muted' }, ids.join(' ')), h('a', { href: href('profiles', new URLSearchParams([...p].filter(([k]) => ['query', 'start', 'end', 'seconds', 'by'].includes(k)))) }, 'All single profiles'),
 			h('button', { type: 'button', class: 'button small', onclick: () => set({ profile_id: null, at: null }) }, 'The whole range'));
-		const asked: Query = [['query', query], ...this.rangeQuery(p), ...readFilters(p), ...p.getAll('group_by').map((g): [string, string] => ['group_by', g]), ...ids.map((id): [string, string] => ['profile_id', id])];
+		const range: Query = point ? [['start', String(point[0])], ['end', String(point[1])]] : this.rangeQuery(p);
+		const asked: Query = [['query', (point && p.get('only')) || query], ...range, ...readFilters(p), ...p.getAll('group_by').map((g): [string, string] => ['group_by', g]), ...ids.map((id): [string, string] => ['profile_id', id])];
 		this.flame.update({ path: PATHS.graph, query: asked, exports: [...exportLinks(PATHS, asked), ...(this.hasSpeedscope ? [{ label: 'Open in speedscope', pick: () => openSpeedscope(query, asked) }] : [])],
 			more: (name) => [{ label: 'Cost per source line', pick: () => go(href('lines', new URLSearchParams([...[...p].filter(([k]) => LINE_KEYS.includes(k)), ['query', query], ['function', name]]))) }] }, p);
 	}
@@ -150,8 +164,9 @@ export class ExplorePage implements Page {
 			pick: query && p.getAll('group_by').length ? () => set({ query: print(narrowed(query, l.metric)), at: null }) : undefined,
 		}));
 		this.plot.show(lines, { step: m.step, start, end, text: rate.text,
-			onRange: (a, b) => set({ start: String(a), end: String(b), seconds: null }),
-			onPoint: (t) => set({ start: String(Math.floor(t - m.step)), end: String(Math.ceil(t)), seconds: null }) });
+			mark: readPoint(params()),
+			onRange: (a, b) => set({ start: String(a), end: String(b), seconds: null, ...NO_POINT }),
+			onPoint: (t, line) => set({ point: `${Math.floor(t - m.step)},${Math.ceil(t)}`, only: query && line !== undefined ? print(narrowed(query, plainLabels(m.result[line].metric))) : null, profile_id: null }) });
 		this.note.textContent = `${rate.name}, a point per ${m.step} s · drag to select a range, click for one point${m.n_series > m.result.length ? ` · the largest ${m.result.length} of ${integer(m.n_series)} series` : ''}`;
 	}
 }

@@ -7,7 +7,7 @@ import { describeDiff } from '../flame/diff';
 import { FlamePanel } from '../flame/panel';
 import { read } from '../flame/load';
 import { Tree } from '../flame/tree';
-import { Page, params, set } from '../router';
+import { Page, go, href, params, set } from '../router';
 import { integer, percent, value } from '../units';
 import { DiffTable } from './diff_table';
 
@@ -18,6 +18,26 @@ interface Opened {
 }
 
 const MOST = 2;
+const DRAGS = ['dragover', 'dragleave', 'drop'] as const;
+let dropped: File[] = []; // on another page
+let open_: FilesPage | undefined;
+
+/** Files that are dropped on any page lead to this one. Text that is dragged into a field is none of it. */
+export function takeDrops(): void {
+	const onDrag = (e: DragEvent) => {
+		if (!e.dataTransfer?.types.includes('Files')) return;
+		e.preventDefault();
+		document.body.classList.toggle('is-dropping', e.type === 'dragover');
+		const files = e.type === 'drop' ? [...e.dataTransfer.files] : [];
+		if (!files.length) return;
+		if (open_) void open_.take(files);
+		else {
+			dropped = files;
+			go(href('files'));
+		}
+	};
+	for (const type of DRAGS) document.addEventListener(type, onDrag);
+}
 
 export class FilesPage implements Page {
 	private readonly flame = new FlamePanel((c, replace) => set(c, replace));
@@ -32,26 +52,24 @@ export class FilesPage implements Page {
 	private version = 0;
 	private shown?: { path: string; table: DiffTable };
 	private reading = new AbortController();
-	private readonly onDrag = (e: DragEvent) => {
-		e.preventDefault();
-		this.zone.classList.toggle('is-over', e.type === 'dragover');
-		if (e.type === 'drop') void this.take([...(e.dataTransfer?.files ?? [])]);
-	};
-	private static readonly DRAGS = ['dragover', 'dragleave', 'drop'] as const;
 
 	constructor() {
 		document.addEventListener('keydown', this.flame.onKey);
-		for (const type of FilesPage.DRAGS) document.addEventListener(type, this.onDrag);
+		open_ = this;
+		if (dropped.length) queueMicrotask(() => {
+			void this.take(dropped);
+			dropped = [];
+		});
 	}
 
 	leave(): void {
 		document.removeEventListener('keydown', this.flame.onKey);
-		for (const type of FilesPage.DRAGS) document.removeEventListener(type, this.onDrag);
+		open_ = undefined;
 		this.reading.abort();
 		this.flame.leave();
 	}
 
-	private async take(files: File[]): Promise<void> {
+	async take(files: File[]): Promise<void> {
 		this.reading.abort();
 		const abort = (this.reading = new AbortController());
 		this.problem.hidden = true;

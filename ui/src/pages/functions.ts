@@ -2,7 +2,7 @@
 //
 // The largest functions over time, one on the other.
 import { Line, Matrix, ProfileType, Query, get } from '../api';
-import { h, segmented } from '../dom';
+import { fill, h, segmented } from '../dom';
 import { Panel } from '../panel';
 import { Plot, PlotLine } from '../plot';
 import { QueryBar, readFilters } from '../query_bar';
@@ -50,8 +50,9 @@ export class FunctionsPage implements Page {
 	private load(p: URLSearchParams): void {
 		const { start, end } = resolve(readRange(p)), range: Query = [['start', String(start)], ['end', String(end)]];
 		const by = p.get('by') === 'total' ? 'total' : 'self', limit = p.get('limit') ?? '10';
-		this.head.replaceChildren(segmented('Counted', [['self', 'Self', 'What the function itself did'], ['total', 'Total', 'What it and all that it calls did']], by, (v) => set({ by: v === 'self' ? null : v })),
-			segmented('How many', COUNTS, limit, (v) => set({ limit: v === '10' ? null : v })));
+		fill(this.head, segmented('Counted', [['self', 'Self', 'What the function itself did'], ['total', 'Total', 'What it and all that it calls did']], by, (v) => set({ by: v === 'self' ? null : v })),
+			segmented('How many', COUNTS, limit, (v) => set({ limit: v === '10' ? null : v })),
+			by === 'self' && segmented('Others', [['shown', 'With others', 'What all other functions did stands on top'], ['hidden', 'Without', 'Only these functions']], p.get('others') === 'hidden' ? 'hidden' : 'shown', (v) => set({ others: v === 'hidden' ? v : null })));
 		void this.panel.run(async (signal) => {
 			this.types = await typesOf(range, signal);
 			const query = p.get('query') || (this.types.length ? `${this.types[0].id}{}` : '');
@@ -68,7 +69,8 @@ export class FunctionsPage implements Page {
 		const rate = rateOf(a.unit, this.types.find((t) => t.id === a.profile_type)?.kind === 'instant', a.step), isStacked = a.by === 'self';
 		const points = (values: [number, string][]) => values.map(([t, v]): [number, number] => [t, Number(v) * rate.factor]);
 		const lines: PlotLine[] = a.result.map((l) => ({ label: l.metric.function, points: points(l.values) }));
-		if (isStacked && a.rest.values.length) lines.push({ label: `${integer(a.rest.n_functions)} others`, points: points(a.rest.values), colour: '#8a94a3' });
+		// On top: those that are named share a base line.
+		if (isStacked && a.rest.values.length && p.get('others') !== 'hidden') lines.unshift({ label: `${integer(a.rest.n_functions)} others`, points: points(a.rest.values), colour: '#8a94a3' });
 		this.plot.show(lines, { step: a.step, start, end, text: rate.text, stacked: isStacked,
 			onRange: (from, to) => set({ start: String(from), end: String(to), seconds: null }) });
 		this.note.textContent = `${rate.name}, a point per ${a.step} s · ${isStacked ? 'self, one on the other' : 'totals overlap, so each has its own line'} · ${integer(a.n_functions)} functions in the range`;
