@@ -1,10 +1,12 @@
 """Keys of a Prometheus file that act here: the log of failed scrapes, storage.tsdb, the legacy scheme of names."""
+import gzip
 import json
 import os
 import signal
 import tempfile
 import time
 import unittest
+from urllib.parse import parse_qs, quote, urlsplit
 
 from pprof_target import encode
 from sonde_e2e import scraper, wait_for
@@ -70,6 +72,38 @@ class PrometheusKeysTest(unittest.TestCase):
             share = v.f_blocks * v.f_frsize / 8 / 2**30
             wait_for('a share', lambda: retention().startswith('3d or '))
             self.assertAlmostEqual(float(retention()[6:-3]), share, delta=share / 100)
+
+    def test_how_answers_are_asked_for_and_taken(self):
+        """enable_compression, honor_timestamps and body_size_limit."""
+        asked, late_s = {}, 600
+
+        def answer(handler, body):
+            name = parse_qs(urlsplit(handler.path).query)['job'][0]
+            asked[name] = handler.headers['Accept-Encoding']
+            text = encode([('samples', 'count')], ('cpu', 'nanoseconds'), [(['f' * 5000], [1], {})], time.time_ns() - late_s * 10**9, 10**9)
+            return (200, {'Content-Encoding': 'gzip'}, gzip.compress(text)) if asked[name] == 'gzip' else (200, {}, text)
+        target = self.enterContext(Target(answer))
+        jobs = {'usual': '', 'plain': 'enable_compression: false', 'dated': 'honor_timestamps: false', 'large': 'body_size_limit: 6KB', 'small': 'body_size_limit: 5000B',
+                'plain_small': 'body_size_limit: 5000B\n  enable_compression: false'}
+        text = 'scrape_configs:\n' + ''.join(
+            f'- job_name: {name}\n  scrape_interval: 500ms\n  params: {{job: [{name}]}}\n  static_configs: [{{targets: ["{target.address}"]}}]\n'
+            f'  profiling_config: {ONE_TYPE}\n  {key}\n' for name, key in jobs.items())
+        with scraper(text) as s:
+            def state(name):
+                return [(t['health'], t['lastError']) for t in s.get('/api/v1/targets').json['data']['activeTargets'] if t['scrapePool'] == name][0]
+
+            def age(name):
+                query = quote(f'process_cpu:samples:count:cpu:nanoseconds{{job="{name}"}}')
+                profiles = s.get(f'/api/v1/profiles?query={query}&from=now-1h&until=now').json['data']['profiles']
+                return time.time() - profiles[-1]['time'] if profiles else None
+            for name in ('usual', 'plain', 'dated', 'large'):
+                wait_for(name, lambda: state(name)[0] == 'up')
+            for name in ('small', 'plain_small'):
+                wait_for(name, lambda: state(name)[0] == 'down')
+                self.assertIn('body_size_limit', state(name)[1])
+            self.assertEqual({name: coding for name, coding in asked.items() if coding != 'gzip'}, {'plain': 'identity', 'plain_small': 'identity'})
+            self.assertAlmostEqual(wait_for('a profile', lambda: age('usual')), late_s, delta=60)
+            self.assertLess(wait_for('a profile', lambda: age('dated')), 60)
 
     def test_legacy_names(self):
         def answer(handler, body):

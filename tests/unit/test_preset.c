@@ -148,7 +148,9 @@ static void test_tiers(void **state)
 /* 10,000 targets over 10 s: each second holds its share; slots are pinned to absolute time. */
 static void test_slots(void **state)
 {
-	const struct labels none = {0};
+	struct label zones[] = {{"zone", "a"}, {"zone", "b"}};
+	const struct labels none = {0}, a = {.items = &zones[0], .n = 1},
+			    b = {.items = &zones[1], .n = 1};
 	uint64_t seed = scrape_offset_seed("host", &none);
 	int64_t interval_ns = 10 * NS_PER_S, now_ns = 1795258903 * NS_PER_S + 123456789;
 	unsigned buckets[10] = {0};
@@ -167,6 +169,10 @@ static void test_slots(void **state)
 	for (size_t i = 0; i < 10; i++)
 		assert_in_range(buckets[i], 850, 1150);
 	assert_true(seed != scrape_offset_seed("other", &none));
+	/* nor do scrapers on hosts of one name that external_labels tell apart */
+	assert_true(seed != scrape_offset_seed("host", &a));
+	assert_true(scrape_offset_seed("host", &a) != scrape_offset_seed("host", &b));
+	assert_true(scrape_offset_seed("host", &a) == scrape_offset_seed("host", &a));
 }
 
 static void test_limit(void **state)
