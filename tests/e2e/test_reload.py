@@ -6,7 +6,7 @@ import threading
 import time
 import unittest
 
-from sonde_e2e import Daemon, wait_for
+from sonde_e2e import Daemon, is_sanitized, wait_for
 from test_http_client import Target
 
 BESIDE_OTHERS = True
@@ -88,7 +88,7 @@ class ReloadTest(unittest.TestCase):
                 if n % 5 == 0:
                     os.symlink('..nowhere', f'{self.map.dir}/..tmp')
                     os.rename(f'{self.map.dir}/..tmp', f'{self.map.dir}/..data')
-                time.sleep(0.015)
+                time.sleep(0.3 if is_sanitized() else 0.015)
         self.map.write(**files(1))
         with self.scraper('100ms') as d:
             def targets():
@@ -104,8 +104,8 @@ class ReloadTest(unittest.TestCase):
                 seen |= numbers
                 self.assertEqual(len(targets()), 1, 'a link that is being swapped took the targets along')
             storm.join()
-            self.assertGreater(self.map.n, 100)
-            self.assertGreater(len(seen), 5, 'changes got through')
+            self.assertGreater(self.map.n, 20)
+            self.assertGreater(len(seen), 3, 'changes got through')
             last = self.map.n + 1
             self.map.write(**files(last))
             wait_for('the last files', lambda: self.pools(d) == {'sd', f'a{last}', f'b{last}'})
