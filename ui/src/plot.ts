@@ -39,7 +39,10 @@ function css(name: string): string {
 	return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/** One time axis for all lines. A point stands for the step before it: where that step has no point of its own, the line begins there. */
+/**
+ * One time axis for all lines. A point stands for the step before it: where that step has no point of its own, the line begins there. What is
+ * stacked is nothing there, and begins as that.
+ */
 function table(lines: PlotLine[], o: PlotOptions): uPlot.AlignedData {
 	const times = new Set<number>();
 	for (const l of lines) for (const [t] of l.points) times.add(t).add(t - o.step);
@@ -48,7 +51,7 @@ function table(lines: PlotLine[], o: PlotOptions): uPlot.AlignedData {
 		const column: (number | null)[] = new Array(axis.length).fill(o.stacked ? 0 : null);
 		for (const [t, v] of l.points) column[at.get(t)!] = v;
 		const has = new Set(l.points.map(([t]) => t));
-		for (const [t, v] of l.points) if (!has.has(t - o.step)) column[at.get(t - o.step)!] = v;
+		if (!o.stacked) for (const [t, v] of l.points) if (!has.has(t - o.step)) column[at.get(t - o.step)!] = v;
 		return column;
 	});
 	if (o.stacked) for (let i = columns.length - 2; i >= 0; i--) for (let k = 0; k < axis.length; k++) {
@@ -71,6 +74,7 @@ export class Plot {
 
 	constructor(private readonly height = HEIGHT) {
 		this.observer.observe(this.host);
+		(this.root as HTMLElement & { plot?: Plot }).plot = this; // for tests
 	}
 
 	leave(): void {
@@ -100,7 +104,7 @@ export class Plot {
 		const stepped = uPlot.paths.stepped!({ align: -1 });
 		this.u?.destroy();
 		this.u = new uPlot({
-			width: Math.max(this.host.clientWidth, 100), height: this.height, padding: [8, 8, 0, 0],
+			width: Math.max(this.host.clientWidth, 100), height: this.height, padding: [8, 18, 0, 0],
 			legend: { show: false },
 			cursor: { x: true, y: false, drag: { x: true, y: false, dist: 4 }, points: { show: !o.stacked, size: 6 }, dataIdx: (u, _series, closest, x) => (u.data[0][closest] < x ? Math.min(closest + 1, u.data[0].length - 1) : closest) },
 			scales: { x: { time: true, range: [o.start, o.end] }, y: { range: (_u, _min, max) => [0, o.top ?? (max > 0 ? max * 1.08 : 1)] } },

@@ -201,6 +201,8 @@ export async function searches({ page, url }) {
 	await page.keyboard.press('Control+f');
 	await page.keyboard.type('(unclosed');
 	await page.waitForFunction(() => document.querySelector('.found').textContent.includes('as text'));
+	await open(page, `${url}?nodes=3&search=work`);
+	assert.match(await found(page).textContent(), /^≥ [\d.]+%$/, 'what a limit left out may match too');
 }
 
 export async function keyboard({ page, url }) {
@@ -220,6 +222,17 @@ export async function keyboard({ page, url }) {
 	assert.equal(await page.locator('.flame-side').isVisible(), false);
 	await page.keyboard.press('t');
 	await waitQuery(page, (p) => !p.has('view'));
+	// The table by keys: rows, what one of them offers.
+	await page.locator('.table-scroll').focus();
+	await page.keyboard.press('ArrowDown');
+	const row = await page.locator('.table-row.is-at .function').textContent();
+	assert.equal(await page.evaluate(() => document.getElementById(document.activeElement.getAttribute('aria-activedescendant')).querySelector('.function').textContent), row);
+	await page.keyboard.press('m');
+	assert.equal(await page.locator('.menu-heading').first().textContent(), row);
+	await page.keyboard.press('Enter');
+	await waitQuery(page, (p, name) => p.get('sandwich') === name, row);
+	await page.keyboard.press('0');
+	await waitQuery(page, (p) => !p.has('sandwich'));
 	await page.keyboard.press('?');
 	await page.locator('.keys').waitFor();
 	await page.keyboard.press('Escape');
@@ -509,6 +522,10 @@ export async function functions({ page, url }) {
 	await page.locator('.legend-item').first().waitFor();
 	const names = await page.locator('.plain tbody a').allTextContents();
 	assert.ok(names.includes('leaf'), names.join());
+	// Ten profiles of ten seconds a minute apart: where none is, the stack has no height.
+	const tops = await page.evaluate(() => [...document.querySelector('.plot').plot.u.data[1]]);
+	assert.equal(tops.filter((v) => v > 0).length, 10, tops.join());
+	assert.ok(tops.every((v) => v === 0 || Math.abs(v - Math.max(...tops)) < 1e-9), tops.join());
 	await page.getByRole('button', { name: '5', exact: true }).click();
 	await page.getByRole('button', { name: 'Without', exact: true }).click();
 	await waitQuery(page, (p) => p.get('others') === 'hidden' && p.get('limit') === '5');

@@ -16,6 +16,7 @@ export interface Column<R> {
 
 const HEIGHT = 26;
 const SPARE = 6;
+let tables = 0;
 
 export class Table<R> {
 	private readonly head = h('div', { class: 'table-head', role: 'row' });
@@ -26,6 +27,7 @@ export class Table<R> {
 	private rows: R[] = [];
 	private sorted: R[] = [];
 	private at = -1;
+	private readonly id = `table-${++tables}`;
 	private drawnFrom = -1;
 	private sortKey: string;
 	private descending = true;
@@ -36,6 +38,7 @@ export class Table<R> {
 		this.root.style.setProperty('--columns-narrow', columns.filter((c) => !c.isOptional).map((c) => c.width).join(' '));
 		this.scroller.addEventListener('scroll', () => this.drawRows());
 		this.scroller.tabIndex = 0;
+		this.scroller.setAttribute('aria-label', 'Rows: arrow keys choose one, Enter searches for it, m has more');
 		this.scroller.addEventListener('keydown', (e) => this.key(e));
 		new ResizeObserver(() => this.drawRows(true)).observe(this.scroller);
 	}
@@ -79,7 +82,7 @@ export class Table<R> {
 		const to = Math.min(from + Math.ceil(this.scroller.clientHeight / HEIGHT) + 2 * SPARE, this.sorted.length);
 		this.rowsBox.style.transform = `translateY(${from * HEIGHT}px)`;
 		fill(this.rowsBox, this.sorted.slice(from, to).map((r, k) => h('div', {
-			class: `table-row${from + k === this.at ? ' is-at' : ''}`, role: 'row', 'aria-rowindex': from + k + 2,
+			class: `table-row${from + k === this.at ? ' is-at' : ''}`, role: 'row', id: `${this.id}-${from + k}`, 'aria-selected': from + k === this.at, 'aria-rowindex': from + k + 2,
 			onclick: () => {
 				this.at = from + k;
 				this.drawRows(true);
@@ -100,7 +103,12 @@ export class Table<R> {
 			if (y < s.scrollTop) s.scrollTop = y;
 			else if (y + HEIGHT > s.scrollTop + s.clientHeight) s.scrollTop = y + HEIGHT - s.clientHeight;
 			this.drawRows(true);
+			this.scroller.setAttribute('aria-activedescendant', `${this.id}-${this.at}`);
 		} else if (e.key === 'Enter' && this.at >= 0) this.on.pick(this.sorted[this.at]);
+		else if ((e.key === 'm' || e.key === 'ContextMenu') && this.at >= 0) {
+			const r = document.getElementById(`${this.id}-${this.at}`)?.getBoundingClientRect();
+			if (r) this.on.menu(this.sorted[this.at], { x: r.left + 24, y: r.bottom });
+		}
 		else return;
 		e.preventDefault();
 	}
