@@ -50,6 +50,7 @@ export async function discovery({ page, url }) {
 	assert.equal(await page.locator('.card').count(), 1);
 	await page.getByRole('button', { name: 'Relabel steps' }).click();
 	await page.getByText('drops the target').waitFor();
+	for (const text of (await page.locator('.steps li').allTextContents()).slice(1)) assert.match(text, /is not reached$/);
 	await fitsNarrow(page);
 }
 

@@ -16,7 +16,7 @@ export interface Loaded {
 	rows?: DiffRow[]; // of two files
 }
 interface Waiting {
-	resolve: (l: Loaded) => void;
+	resolve: (answer: never) => void;
 	reject: (e: Error) => void;
 	onBytes?: (n: number) => void;
 }
@@ -37,8 +37,8 @@ function start(): Worker {
 		waiting.delete(a.id);
 		if ('error' in a) job.reject(a.error.status ? failure(a.error.status, a.error.text) : new ApiError('network', 0, a.error.text || 'The scraper does not answer.'));
 		else {
-			performance.mark('sonde-decoded');
-			job.resolve(a);
+			if ('tree' in a) performance.mark('sonde-decoded');
+			job.resolve(a as never);
 		}
 	};
 	w.onerror = (e) => {
@@ -50,11 +50,11 @@ function start(): Worker {
 }
 
 /** Asks the worker that all share; an abort ends what it does for this. */
-function ask(job: (id: number) => Message, signal: AbortSignal, onBytes?: (n: number) => void): Promise<Loaded> {
+function ask<T>(job: (id: number) => Message, signal: AbortSignal, onBytes?: (n: number) => void): Promise<T> {
 	const id = nextId++;
 	worker ??= start();
 	const w = worker;
-	return new Promise((resolve, reject) => {
+	return new Promise<T>((resolve, reject) => {
 		waiting.set(id, { resolve, reject, onBytes });
 		signal.addEventListener('abort', () => {
 			if (!waiting.delete(id)) return;
@@ -68,16 +68,18 @@ function ask(job: (id: number) => Message, signal: AbortSignal, onBytes?: (n: nu
 /** A flame graph or a difference. */
 export function load(path: string, query: Query, options: Pick<Job, 'width' | 'scale'>, signal: AbortSignal, onBytes?: (n: number) => void): Promise<Loaded> {
 	const body = new URLSearchParams([...query, ['format', 'protobuf']]).toString();
-	return ask((id) => ({ id, url: BASE + path, body, ...options }) satisfies Job, signal, onBytes);
+	return ask<Loaded>((id) => ({ id, url: BASE + path, body, ...options }) satisfies Job, signal, onBytes);
 }
 
-/** A tree made of another one, beside the page. Names stay here: a hundred thousand of them are slower to copy than the nodes. */
-export async function deriveAside(of: Tree, derivation: Derivation, signal: AbortSignal): Promise<Tree> {
+/** Trees made of another one, beside the page. Names stay here: a hundred thousand of them are slower to copy than the nodes. */
+export async function deriveAside(of: Tree, derivations: Derivation[], signal: AbortSignal): Promise<Tree[]> {
 	const { name, file, mapping } = of.functions, n = name.length;
-	const { tree } = await ask((id) => ({ id, of: { ...of, functions: { name: new Array(n), file: new Array(n), mapping: new Array(n) } }, derivation }) satisfies DerivationJob, signal);
-	const made = tree.functions.name.slice(n), none = made.map(() => '');
-	tree.functions = made.length ? { name: [...name, ...made], file: [...file, ...none], mapping: [...mapping, ...none] } : of.functions;
-	return tree;
+	const { made } = await ask<{ made: Tree[] }>((id) => ({ id, of: { ...of, functions: { name: new Array(n), file: new Array(n), mapping: new Array(n) } }, derivations }) satisfies DerivationJob, signal);
+	for (const tree of made) {
+		const more = tree.functions.name.slice(n), none = more.map(() => '');
+		tree.functions = more.length ? { name: [...name, ...more], file: [...file, ...none], mapping: [...mapping, ...none] } : of.functions;
+	}
+	return made;
 }
 
 /** Profiles of files, by a worker of their own: it can be stopped whatever it is at, and what it needed goes with it. */

@@ -207,7 +207,7 @@ export class FlamePanel {
 		if (t.n < LARGE || !this.hasWorker) then(wanted.map((d) => derive(t, d)));
 		else void this.panel.run((signal, progress) => {
 			progress('Rearranging the graph…');
-			return Promise.all(wanted.map((d) => deriveAside(t, d, signal)));
+			return deriveAside(t, wanted, signal);
 		}, then, again);
 	}
 

@@ -20,16 +20,17 @@ export interface FilesJob {
 	files: Blob[];
 	scale: [number, number];
 }
-/** A tree made of one that the page has. Names stay there: the answer has only those that are new, behind gaps. */
+/** Trees made of one that the page has. Names stay there: the answer has only those that are new, behind gaps. */
 export interface DerivationJob {
 	id: number;
 	of: Tree;
-	derivation: Derivation;
+	derivations: Derivation[];
 }
 export type Message = Job | FilesJob | DerivationJob | { id: number; cancel: true };
 export type Answer =
 	| { id: number; bytes: number }
 	| { id: number; tree: Tree; decodeMs: number; arrived: number; stats: string; rows?: DiffRow[] }
+	| { id: number; made: Tree[] }
 	| { id: number; error: { status: number; text: string } };
 
 const running = new Map<number, AbortController>();
@@ -78,9 +79,9 @@ async function read({ id, files, scale }: FilesJob): Promise<void> {
 	send({ id, tree, decodeMs: performance.now() - began, arrived, stats: '', rows }, buffers(tree));
 }
 
-async function make({ id, of, derivation }: DerivationJob): Promise<void> {
-	const began = performance.now(), tree = derive(of, derivation);
-	send({ id, tree, decodeMs: performance.now() - began, arrived: 0, stats: '' }, buffers(tree));
+async function make({ id, of, derivations }: DerivationJob): Promise<void> {
+	const made = derivations.map((d) => derive(of, d));
+	send({ id, made }, made.flatMap(buffers));
 }
 
 function send(a: Answer, transfer: ArrayBuffer[] = []): void {

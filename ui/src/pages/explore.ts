@@ -15,7 +15,8 @@ import { Range, clockText, readRange, resolve, stepFor, timeText } from '../time
 
 const MAX_LINES = 24;
 const NO_POINT = { point: null, only: null }; // of the graph over time: its stretch of time, and its line's labels as a selector
-const LINE_KEYS = ['start', 'end', 'seconds', 'focus', 'ignore', 'hide', 'show', 'show_from', 'profile_id'];
+const TIME_KEYS = ['start', 'end', 'seconds'];
+const LINE_KEYS = [...TIME_KEYS, 'focus', 'ignore', 'hide', 'show', 'show_from', 'profile_id'];
 export const PATHS = { profile: 'api/v1/profile', graph: 'api/v1/flamegraph', top: 'api/v1/top' };
 
 const plainLabels = (metric: Record<string, string>) => Object.fromEntries(Object.entries(metric).filter(([name]) => !name.startsWith('__')));
@@ -137,7 +138,7 @@ export class ExplorePage implements Page {
 		const range: Query = point ? [['start', String(point[0])], ['end', String(point[1])]] : this.rangeQuery(p);
 		const asked: Query = [['query', (point && p.get('only')) || query], ...range, ...readFilters(p), ...p.getAll('group_by').map((g): [string, string] => ['group_by', g]), ...ids.map((id): [string, string] => ['profile_id', id])];
 		this.flame.update({ path: PATHS.graph, query: asked, exports: [...exportLinks(PATHS, asked), ...(this.hasSpeedscope ? [{ label: 'Open in speedscope', pick: () => openSpeedscope(query, asked) }] : [])],
-			more: (name) => [{ label: 'Cost per source line', pick: () => go(href('lines', new URLSearchParams([...[...p].filter(([k]) => LINE_KEYS.includes(k)), ['query', query], ['function', name]]))) }] }, p);
+			more: (name) => [{ label: 'Cost per source line', pick: () => go(href('lines', new URLSearchParams([...[...p].filter(([k]) => LINE_KEYS.includes(k) && !(point && TIME_KEYS.includes(k))), ...(point ? range : []), asked[0], ['function', name]]))) }] }, p);
 	}
 
 	private loadLines(query: string, p: URLSearchParams, signal: AbortSignal): Promise<Matrix> {

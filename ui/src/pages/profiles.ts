@@ -84,7 +84,7 @@ export class ProfilesPage implements Page {
 	private readonly tip = h('div', { class: 'tooltip', hidden: true });
 	private readonly scale = h('div', { class: 'heat-scale' });
 	private readonly note = h('p', { class: 'facts' });
-	private readonly table = h('div');
+	private readonly table = h('div', { class: 'stacked' });
 	private readonly panel = new Panel('profiles', this.head);
 	private readonly largestPanel = h('section', { class: 'panel', hidden: true }, h('div', { class: 'panel-body' }, h('h2', {}, 'The largest'), this.table));
 	readonly root: HTMLElement;

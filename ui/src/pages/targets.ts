@@ -49,7 +49,7 @@ const holds = (filter: string, ...texts: (string | Labels)[]) => !filter || text
 /** What each rule did: the rule in words, and the labels it changed. */
 function drawSteps(before: Labels, steps: Step[]): Child {
 	if (!steps.length) return h('p', { class: 'muted' }, 'The job has no relabel_configs: targets keep what discovery says.');
-	let last = before;
+	let last = before, isDropped = false; // rules behind the one that drops see nothing
 	return h('ol', { class: 'steps' }, steps.map((s) => {
 		const marks: Record<string, string> = {}, shown: Labels = {};
 		for (const [name, v] of Object.entries(s.output)) if (last[name] !== v) Object.assign(marks, { [name]: name in last ? 'changed' : 'added' }) && (shown[name] = v);
@@ -58,8 +58,10 @@ function drawSteps(before: Labels, steps: Step[]): Child {
 			shown[name] = last[name];
 		}
 		last = s.output;
+		const wasDropped = isDropped;
+		isDropped ||= !s.keep;
 		const rule = Object.entries(s.rule).filter(([k, v]) => v !== '' && JSON.stringify(v) !== RULE_DEFAULTS[k]).map(([k, v]) => `${k}: ${typeof v === 'string' ? v : JSON.stringify(v)}`).join('  ');
-		return h('li', {}, h('code', {}, rule), s.keep ? (Object.keys(shown).length ? labelChips(shown, marks) : h('span', { class: 'muted' }, 'changes nothing')) : h('span', { class: 'problem' }, 'drops the target'));
+		return h('li', {}, h('code', {}, rule), s.keep ? (Object.keys(shown).length ? labelChips(shown, marks) : h('span', { class: 'muted' }, 'changes nothing')) : wasDropped ? h('span', { class: 'muted' }, 'is not reached') : h('span', { class: 'problem' }, 'drops the target'));
 	}));
 }
 
