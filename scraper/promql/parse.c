@@ -112,8 +112,8 @@ static int parse_expr(struct parser *p, int least, struct promql_expr **ret);
 /* ---- words ---- */
 
 static const char *const aggregations[] = {"sum", "avg", "min", "max", "count", "topk"};
-static const char *const other_aggregations[] = {
-	"group", "stddev", "stdvar", "bottomk", "count_values", "quantile"};
+static const char *const other_aggregations[] = {"group", "stddev", "stdvar", "bottomk",
+	"count_values", "quantile", "limitk", "limit_ratio"};
 /* Words that are no metric names. */
 static const char *const reserved[] = {
 	"on", "ignoring", "group_left", "group_right", "bool", "atan2"};
@@ -122,16 +122,19 @@ static const char other_functions[] =
 	" abs absent absent_over_time acos acosh asin asinh atan atanh avg_over_time ceil changes "
 	"clamp clamp_max clamp_min "
 	"cos cosh count_over_time day_of_month day_of_week day_of_year days_in_month deg delta "
-	"deriv exp floor "
-	"histogram_avg histogram_count histogram_fraction histogram_quantile histogram_stddev "
+	"deriv double_exponential_smoothing end exp first_over_time floor "
+	"histogram_avg histogram_count histogram_fraction histogram_quantile histogram_quantiles "
+	"histogram_stddev "
 	"histogram_stdvar "
-	"histogram_sum holt_winters hour idelta irate label_join label_replace last_over_time ln "
+	"histogram_sum holt_winters hour idelta info irate label_join label_replace last_over_time "
+	"ln "
 	"log10 log2 mad_over_time "
 	"max_over_time min_over_time minute month pi predict_linear present_over_time "
-	"quantile_over_time rad resets "
-	"round scalar sgn sin sinh sort sort_by_label sort_by_label_desc sort_desc sqrt "
+	"quantile_over_time rad range resets "
+	"round scalar sgn sin sinh sort sort_by_label sort_by_label_desc sort_desc sqrt start "
 	"stddev_over_time "
-	"stdvar_over_time sum_over_time tan tanh time timestamp vector year ";
+	"stdvar_over_time step sum_over_time tan tanh time timestamp ts_of_first_over_time "
+	"ts_of_last_over_time ts_of_max_over_time ts_of_min_over_time vector year ";
 
 static int find_word(const struct parser *p, const char *const *words, size_t n)
 {
@@ -181,6 +184,8 @@ static int parse_grouping(struct parser *p, struct promql_expr *e)
 				break;
 			next(p);
 		}
+		if (p->t.kind == LEX_STRING)
+			return unsupported(p, p->t.pos, "quoted labels in by and without");
 		if (!at(p, ")"))
 			return unexpected(p, " in grouping opts, expected label");
 		if (!pass)
@@ -505,9 +510,11 @@ static int parse_name(struct parser *p, struct promql_expr **ret)
 
 	if (kind >= 0)
 		return parse_aggregate(p, (enum promql_aggregation)kind, ret);
-	if (called && find_word(p, other_aggregations, ARRAY_SIZE(other_aggregations)) >= 0)
-		return unsupported(
-			p, p->t.pos, "this aggregation, only sum, avg, min, max, count and topk");
+	kind = called ? find_word(p, other_aggregations, ARRAY_SIZE(other_aggregations)) : -1;
+	if (kind >= 0)
+		return fail_at(p, p->t.pos,
+			"not supported: aggregation %s(), only sum, avg, min, max, count and topk",
+			other_aggregations[kind]);
 	if (find_word(p, reserved, ARRAY_SIZE(reserved)) >= 0)
 		return unexpected(p, "");
 	if (lex_is(p->text, &after, "(") && !memchr(p->text + p->t.pos, ':', p->t.len))

@@ -117,10 +117,16 @@ static void test_parse_errors(void **state)
 		{"a > 1", "1:3: not supported: operator >"},
 		{"a and b", "1:3: not supported: operator and"},
 		{"a + on(b) c", "1:5: not supported: on after an operator"},
-		{"stddev(a)", "1:1: not supported: this aggregation, only sum, avg, min, max, "
+		{"stddev(a)", "1:1: not supported: aggregation stddev(), only sum, avg, min, max, "
 			      "count and topk"},
 		{"irate(a[5m])",
 			"1:1: not supported: function irate(), only rate() and increase()"},
+		{"sum by (\"x.y\") (a)", "1:9: not supported: quoted labels in by and without"},
+		{"limitk(2, a)",
+			"1:1: not supported: aggregation limitk(), only sum, avg, min, max, "
+			"count and topk"},
+		{"first_over_time(a[5m])", "1:1: not supported: function first_over_time(), only "
+					   "rate() and increase()"},
 		{"nope(a)", "1:1: parse error: unknown function with name \"nope\""},
 		{"a[5m:1m]", "1:2: not supported: subqueries"},
 		{"a @ 1", "1:3: not supported: the @ modifier"},
