@@ -54,8 +54,9 @@ static const struct option_spec specs[] = {
 		.help = "Blocks older than this are deleted; 0 keeps everything."},
 	{"storage.retention.size", OPTION_BYTES, FIELD(retention_bytes), .value = "BYTES",
 		.fallback = "0",
-		.help = "The oldest blocks are deleted while the directory is larger than this; 0 "
-			"means no limit."},
+		.help = "The oldest blocks are deleted while the directory is larger than this, "
+			"its "
+			"log (64 or 128 MiB) and quarantine counted; 0 means no limit."},
 	{"storage.fsync", OPTION_STRING, FIELD(fsync), .value = "always|never|DURATION",
 		.fallback = "1s",
 		.help = "How often the write-ahead log is synced. What a power cut takes is pulled "

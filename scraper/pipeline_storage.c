@@ -6,6 +6,7 @@
 #include "lib/base/str.h"
 #include "scraper/options.h"
 #include "scraper/pipeline_impl.h"
+#include <inttypes.h>
 #include <string.h>
 
 int scraper_storage_parse_retention(const char *text, int64_t *ret, struct errbuf *eb)
@@ -67,10 +68,20 @@ static struct store_limits limits_now(struct scraper_pipeline *p)
 	return l;
 }
 
+/* Below this the log, a segment of 64 MiB or two, may leave no room for any block. */
+enum { LEAST_MIB = 256 };
+
 void scraper_storage_apply(struct scraper_pipeline *p)
 {
 	const struct store_limits l = limits_now(p);
+	char text[32];
 
+	snprintf(text, sizeof(text), "%" PRIu64 "MiB", l.retention_bytes >> 20);
+	if (l.retention_bytes && l.retention_bytes >> 20 < LEAST_MIB)
+		log_write(LOG_WARN,
+			"the limit on the size of the store counts its log too, and may leave no "
+			"room for blocks: give it 256MiB or more",
+			"storage.retention.size", text, NULL);
 	store_set_limits(p->store, &l);
 }
 
