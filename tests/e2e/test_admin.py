@@ -1,13 +1,14 @@
 """The TSDB admin API: snapshots, deletions, clean_tombstones, in Prometheus' paths and shapes; and what a damaged block leaves on the pages."""
 import json
 import os
+import threading
 import time
 import unittest
 import urllib.error
 import urllib.parse
 import urllib.request
 
-from pprof_target import PprofTarget
+from pprof_target import PprofTarget, encode
 from sonde_e2e import scraper, sonde, wait_for
 
 BESIDE_OTHERS = True
@@ -35,6 +36,11 @@ def post(s, path, *params, method='POST'):
             return r.status, r.read()
     except urllib.error.HTTPError as e:
         return e.code, e.read()
+
+
+def post_body(s, path, body):
+    with urllib.request.urlopen(urllib.request.Request(f'http://127.0.0.1:{s.port}{path}', method='POST', data=body), timeout=60) as r:
+        return r.status, r.read()
 
 
 def teams(s):
@@ -85,6 +91,48 @@ class Admin(unittest.TestCase):
             self.assertNotRegex(dump, r'__name__="process_cpu"[^\n]*team="b"')
             self.assertRegex(dump, r'__name__="process_cpu"[^\n]*team="a"')
             self.assertRegex(kept, r'__name__="process_cpu"[^\n]*team="b"')
+
+    def test_queries_see_a_deletion_at_once(self):
+        """Twelve profiles worth 1, 2, 4 … go one after the other, while others ask: an answer is always that of one moment."""
+        n, now = 12, int(time.time()) // 60 * 60
+        with scraper('scrape_configs: []', '--web.enable-admin-api') as s:
+            for i in range(n):
+                body = encode([('cpu', 'nanoseconds')], ('cpu', 'nanoseconds'), [(['work', 'main'], [1 << i], {'thread_name': f't{i % 3}'})],
+                              (now - 3600 + 60 * i) * 10**9, 10**9)
+                code, answer = post_body(s, '/api/v1/import?name=process_cpu&label.job=app&label.instance=a', body)
+                self.assertEqual(code, 200, answer)
+            query = urllib.parse.quote('process_cpu:cpu:nanoseconds:cpu:nanoseconds{thread_name=~".+"}')
+            whole, seen, over = (1 << n) - 1, [[] for _ in range(4)], threading.Event()
+
+            def ask(k):
+                while not over.is_set():
+                    if k % 2:
+                        total = s.get(f'/api/v1/flamegraph?query={query}&start={now - 7200 - k}').json['data']['total']
+                    else:
+                        d = s.get(f'/api/v1/query_series?query={query}&start={now - 3600}&end={now}&step=3600&group_by=job&_={k}').json['data']['result']
+                        total = round(sum(float(v) for line in d for _, v in line['values']))
+                    seen[k].append(total)
+            threads = [threading.Thread(target=ask, args=(k,)) for k in range(len(seen))]
+            for t in threads:
+                t.start()
+            try:
+                for i in range(n - 1):
+                    at = now - 3600 + 60 * i
+                    self.assertEqual(post(s, ADMIN + 'delete_series', ('match[]', 'process_cpu{job="app"}'), ('start', str(at - 1)), ('end', str(at + 2)))[0], 204)
+                    if i % 4 == 3:
+                        self.assertEqual(post(s, ADMIN + 'clean_tombstones')[0], 204)
+                    if i % 5 == 4:
+                        self.assertEqual(post(s, ADMIN + 'snapshot')[0], 200)
+            finally:
+                over.set()
+                for t in threads:
+                    t.join()
+            allowed = {whole & ~((1 << i) - 1) for i in range(n)}
+            for answers in seen:
+                self.assertGreater(len(answers), 3)
+                self.assertLessEqual(set(answers), allowed)
+                self.assertEqual(answers, sorted(answers, reverse=True))
+            self.assertEqual(s.metrics()['sonde_store_blocks_quarantined'], 0)
 
     def test_damage_is_shown(self):
         with PprofTarget() as a:
