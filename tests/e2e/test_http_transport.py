@@ -270,6 +270,26 @@ class HttpTransportTest(unittest.TestCase):
                                             'moved': [basic, 'k', 'from-file', 'c', 'o']})
                     self.assertEqual({tuple(r[2].get(n) for n in names) for r in end.requests}, {(None, None, None, None, 'o')})
 
+    def test_requests_for_tokens(self):
+        """They have certificates and a proxy of their own, which the scrapes do not share."""
+        f = self.files()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(f['server.pem'], f['server.key'])
+
+        def grant(h, body):
+            return 200, {}, b'{"access_token": "of %s"}' % h.path.split('/')[2 if h.path.startswith('http') else 1].encode()
+        with Target(grant, context) as https, Target(grant) as proxy, Target() as t:
+            def keys(url, more):
+                return f'oauth2: {{client_id: me, client_secret: s, token_url: "{url}", {more}}}'
+            with scraper(config(job(t, keys(f'https://{https.address}/tls/', f'tls_config: {{ca_file: {f["ca.pem"]}}}'), 'tls'),
+                                job(t, keys(f'https://{https.address}/none/', 'scopes: []'), 'none'),
+                                job(t, keys('http://login.example/x', f'proxy_url: http://{proxy.address}'), 'proxied'))) as s:
+                up(s, 'tls')
+                up(s, 'proxied')
+                self.assertRegex(down(s, 'none').lower(), 'oauth2: no token from https://.*certificate')
+                self.assertEqual({r[2]['Authorization'] for r in t.requests}, {'Bearer of tls', 'Bearer of login.example'})
+                self.assertEqual({r[0] for r in proxy.requests}, {'POST'})
+
     def test_files_of_secrets(self):
         """Relative to the configuration, read for each request."""
         with Target() as user, Target() as token, Target() as oauth:
