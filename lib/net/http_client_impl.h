@@ -24,7 +24,9 @@ struct http_transfer {
 	uint64_t id;
 	CURL *easy;
 	struct curl_slist *headers, *resolve, *connect_to, *proxy_headers;
-	struct curl_slist *public_headers; /* once a redirect has left the first host; else NULL */
+	char *host;			       /* of the URL that was asked first */
+	bool has_left;			       /* a redirect led away from it */
+	struct curl_slist *public_headers;     /* since then */
 	const struct http_header *own_headers; /* of the transport, if some are secret; else NULL */
 	size_t n_own_headers;
 	struct http_response response;

@@ -83,6 +83,7 @@ void http_transfer_freep(struct http_transfer **tp)
 	curl_slist_free_all(t->connect_to);
 	curl_slist_free_all(t->proxy_headers);
 	http_response_done(&t->response);
+	free(t->host);
 	free(t);
 	*tp = NULL;
 }
@@ -146,24 +147,31 @@ static size_t on_body(char *p, size_t size, size_t n, void *arg)
 	return t->refused < 0 ? 0 : size * n;
 }
 
+/* Without the space around it. */
+static char *trimmed(const char *s, size_t n)
+{
+	const char *end = s + n;
+
+	while (s < end && isspace((unsigned char)*s))
+		s++;
+	while (end > s && isspace((unsigned char)end[-1]))
+		end--;
+	return xstrndup(s, (size_t)(end - s));
+}
+
 static void add_header(struct http_transfer *t, const char *line, size_t n)
 {
 	const char *colon = memchr(line, ':', n);
 	struct http_response *r = &t->response;
-	const char *value, *end = line + n;
 	struct http_response_header *h;
 
 	if (!colon || r->n_headers >= MAX_RESPONSE_HEADERS)
 		return;
 	if (alloc_grow(&r->headers, &t->cap_headers, r->n_headers + 1, sizeof(*r->headers)) < 0)
 		return;
-	for (value = colon + 1; value < end && isspace((unsigned char)*value); value++)
-		;
-	while (end > value && isspace((unsigned char)end[-1]))
-		end--;
 	h = &r->headers[r->n_headers++];
 	h->name = xstrndup(line, (size_t)(colon - line));
-	h->value = xstrndup(value, (size_t)(end - value));
+	h->value = trimmed(colon + 1, (size_t)(line + n - colon - 1));
 	for (char *c = h->name; *c; c++)
 		*c = (char)tolower((unsigned char)*c);
 }
@@ -177,19 +185,23 @@ static void add_line(struct curl_slist **list, const char *line)
 	*list = longer;
 }
 
-/* Whether a request for `to`, what a Location header says, stays with the scheme, host and port of `from`. */
-static bool is_same_host(const struct url *from, const char *to)
+/* Whether a request for `to`, what a Location header says, stays with the first host, and does not go in the clear after https. */
+static bool stays(const struct http_transfer *t, const char *to)
 {
+	_cleanup_url_ struct url at = {0}, u = {0};
 	_cleanup_free_ char *absolute = NULL;
-	_cleanup_url_ struct url u = {0};
 	size_t n = strcspn(to, "/?#");
+	char *url = NULL;
 
+	curl_easy_getinfo(t->easy, CURLINFO_EFFECTIVE_URL, &url);
+	if (!url || url_parse(url, &at, NULL) < 0)
+		return false;
 	if (!strncmp(to, "//", 2))
-		to = absolute = xasprintf("%s:%s", from->scheme, to);
+		to = absolute = xasprintf("%s:%s", at.scheme, to);
 	else if (!n || to[n - 1] != ':')
 		return true;
-	return url_parse(to, &u, NULL) == 0 && !strcmp(u.scheme, from->scheme) &&
-	       !strcasecmp(u.host, from->host) && u.port == from->port;
+	return url_parse(to, &u, NULL) == 0 && !strcasecmp(u.host, t->host) &&
+	       (!strcmp(u.scheme, "https") || strcmp(at.scheme, "https") != 0);
 }
 
 static bool is_secret(const struct http_transfer *t, const char *line)
@@ -205,19 +217,21 @@ static bool is_secret(const struct http_transfer *t, const char *line)
 	return false;
 }
 
-/* curl itself keeps Authorization and Cookie with the first host; secrets of other names are taken out here. */
-static void follow(struct http_transfer *t, const char *location)
+/* As Prometheus, credentials go along to other ports of the first host, where curl would keep them back, and never again once it was left. */
+static void follow(struct http_transfer *t, const char *value, size_t n)
 {
-	_cleanup_url_ struct url from = {0};
-	char *url = NULL;
+	_cleanup_free_ char *location = trimmed(value, n);
+	bool left = t->has_left || !stays(t, location);
 	long status = 0;
 
 	curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
-	curl_easy_getinfo(t->easy, CURLINFO_EFFECTIVE_URL, &url);
-	if (t->public_headers || status < 300 || status > 399)
+	if (status < 300 || status > 399)
 		return;
-	if (url && url_parse(url, &from, NULL) == 0 && is_same_host(&from, location))
+	curl_easy_setopt(t->easy, CURLOPT_UNRESTRICTED_AUTH, left ? 0L : 1L);
+	if (!left || t->has_left)
 		return;
+	/* curl knows of Authorization and Cookie alone */
+	t->has_left = true;
 	for (const struct curl_slist *h = t->headers; h; h = h->next)
 		if (!is_secret(t, h->data))
 			add_line(&t->public_headers, h->data);
@@ -227,6 +241,8 @@ static void follow(struct http_transfer *t, const char *location)
 /* Each response of a redirect chain starts with its status line. */
 static size_t on_header(char *p, size_t size, size_t n, void *arg)
 {
+	static const char location[] = "location:";
+	enum { LOCATION_LEN = sizeof(location) - 1 };
 	struct http_transfer *t = arg;
 
 	t->response.stage = HTTP_STAGE_BODY;
@@ -238,8 +254,8 @@ static size_t on_header(char *p, size_t size, size_t n, void *arg)
 		return t->refused < 0 ? 0 : size * n;
 	} else {
 		add_header(t, p, size * n);
-		if (t->own_headers && http_response_header(&t->response, "location"))
-			follow(t, http_response_header(&t->response, "location"));
+		if (size * n > LOCATION_LEN && !strncasecmp(p, location, LOCATION_LEN))
+			follow(t, p + LOCATION_LEN, size * n - LOCATION_LEN);
 	}
 	return size * n;
 }
@@ -282,20 +298,13 @@ void http_transfer_add_pair(struct curl_slist **list, const char *name, const ch
 static int read_secret(const char *path, char **ret, struct errbuf *eb)
 {
 	_cleanup_bytes_ struct bytes b = {0};
-	const char *start, *end;
 	int r;
 
 	bytes_init(&b, NULL, 0);
 	r = fs_read_file(&fs_system, path, SECRET_FILE_MAX, &b, eb);
 	if (r < 0)
 		return r;
-	start = (const char *)b.data;
-	end = start + b.len;
-	while (start < end && isspace((unsigned char)*start))
-		start++;
-	while (end > start && isspace((unsigned char)end[-1]))
-		end--;
-	*ret = xstrndup(start ? start : "", (size_t)(end - start));
+	*ret = trimmed(b.len ? (const char *)b.data : "", b.len);
 	return 0;
 }
 
@@ -530,6 +539,7 @@ static int set_options(struct http_transfer *t, const struct http_fetch *f, stru
 
 	if (r < 0)
 		return r;
+	t->host = xstrdup(u.host);
 	t->shard = http_shard_get(t->client, f->unix_socket ? f->unix_socket : u.host, u.port);
 	set_callbacks(t);
 	curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);

@@ -270,6 +270,34 @@ class HttpTransportTest(unittest.TestCase):
                                             'moved': [basic, 'k', 'from-file', 'c', 'o']})
                     self.assertEqual({tuple(r[2].get(n) for n in names) for r in end.requests}, {(None, None, None, None, 'o')})
 
+    def test_redirects_within_a_host(self):
+        """To another port or to https credentials go along, as with Prometheus; not from https into the clear, nor after a way round by another host."""
+        f = self.files()
+
+        def tls():
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(f['server.pem'], f['server.key'])
+            return context
+        with Target() as port, Target(context=tls()) as secure:
+            def round(h, body):  # by localhost, which is another host, and back
+                return 302, {'Location': f'http://127.0.0.1:{port.port}/back/again'}, b''
+            with Target(round) as away:
+                to = {'port': f'//127.0.0.1:{port.port}/port', 'up': f'https://127.0.0.1:{secure.port}/up', 'down': f'http://127.0.0.1:{port.port}/down',
+                      'away': f'http://localhost:{away.port}/away'}
+
+                def answer(h, body):
+                    return 302, {'Location': to[h.path.split('/')[1]]}, b''
+                with Target(answer) as start, Target(answer, tls()) as start_tls:
+                    def redirected(name, target, scheme='http'):
+                        keys = f'basic_auth: {{username: u, password: p}}\ntls_config: {{ca_file: {f["ca.pem"]}}}\nhttp_headers: {{X-Key: {{secrets: [k]}}}}'
+                        return job(target, keys, name, scheme).replace('{preset: go,', f'{{preset: go, path_prefix: /{name},')
+                    with scraper(config(redirected('port', start), redirected('up', start), redirected('away', start), redirected('down', start_tls, 'https'))) as s:
+                        for name in ('port', 'up', 'away', 'down'):
+                            up(s, name)
+                        both = ('Basic ' + base64.b64encode(b'u:p').decode(), 'k')
+                        got = {(r[1].split('?')[0], r[2].get('Authorization'), r[2].get('X-Key')) for r in port.requests + secure.requests + away.requests}
+                        self.assertEqual(got, {('/port', *both), ('/up', *both), ('/down', None, None), ('/away', None, None), ('/back/again', None, None)})
+
     def test_requests_for_tokens(self):
         """They have certificates and a proxy of their own, which the scrapes do not share."""
         f = self.files()
