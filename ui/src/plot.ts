@@ -18,6 +18,7 @@ export interface PlotOptions {
 	end: number;
 	text: (v: number) => string;
 	stacked?: boolean;
+	zeros?: boolean; // where another line has a point, one without has nothing; else its value is not known there
 	top?: number; // of the value axis; without: above the largest value
 	onRange?: (start: number, end: number) => void;
 	mark?: [number, number]; // a stretch of time that stands out
@@ -174,11 +175,12 @@ export class Plot {
 	/** Under the pointer, else the mean. */
 	private values(idx: number | null): void {
 		const o = this.options!, time = idx === null || !this.u ? undefined : this.u.data[0][idx];
+		const times = o.zeros ? new Set(this.lines.flatMap((l) => l.points.map(([t]) => t))).size : 0;
 		this.lines.forEach((l, i) => {
 			const cell = this.legend.children[i]?.querySelector('.legend-value');
 			if (!cell) return;
 			const point = time === undefined ? undefined : l.points.find(([t]) => t === time);
-			const mean = l.points.reduce((sum, [, v]) => sum + v, 0) / Math.max(l.points.length, 1);
+			const mean = l.points.reduce((sum, [, v]) => sum + v, 0) / Math.max(times || l.points.length, 1);
 			cell.textContent = time === undefined ? `mean ${o.text(mean)}` : point ? o.text(point[1]) : '–';
 		});
 		this.time.textContent = time === undefined ? '' : `${timeText(time - o.step)} – ${clockText(time)}`;

@@ -10,7 +10,7 @@ export interface Range {
 const UNITS: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86400, w: 604800, y: 31536000 };
 export const DEFAULT_RANGE: Range = { start: 'now-1h', end: 'now' };
 export const PRESETS: [string, string][] = [
-	['now-5m', 'Last 5 minutes'], ['now-15m', 'Last 15 minutes'], ['now-1h', 'Last hour'], ['now-3h', 'Last 3 hours'],
+	['now-5m', 'Last 5 minutes'], ['now-15m', 'Last 15 minutes'], ['now-30m', 'Last 30 minutes'], ['now-1h', 'Last hour'], ['now-3h', 'Last 3 hours'],
 	['now-6h', 'Last 6 hours'], ['now-12h', 'Last 12 hours'], ['now-24h', 'Last 24 hours'], ['now-2d', 'Last 2 days'], ['now-7d', 'Last 7 days'],
 ];
 

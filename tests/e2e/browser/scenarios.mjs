@@ -59,6 +59,11 @@ export async function explores({ page, url }) {
 	await waitQuery(page, (p) => p.get('group_by') === 'service_name');
 	await page.waitForFunction(() => document.querySelectorAll('.legend-item').length === 2);
 	assert.deepEqual((await page.locator('.legend-label').allTextContents()).sort(), ['service_name=alpha', 'service_name=beta']);
+	// Sums that are not there are nothing, states that are not there are not known.
+	for (const [zeros, mean] of [[true, 'mean 0.5'], [false, 'mean 2']]) assert.deepEqual(await page.evaluate((z) => {
+		document.querySelector('.plot').plot.show([{ label: 'a', points: [[15, 1], [30, 1], [45, 1], [60, 1]] }, { label: 'b', points: [[30, 2]] }], { step: 15, start: 0, end: 60, text: String, zeros: z });
+		return [...document.querySelectorAll('.legend-value')].map((e) => e.textContent);
+	}, zeros), ['mean 1', mean]);
 	const csp = (await page.request.get(url)).headers()['content-security-policy'];
 	assert.match(csp, /default-src 'none'/);
 	assert.doesNotMatch(csp, /unsafe/);
@@ -306,6 +311,24 @@ export async function narrow({ page, url }) {
 	await open(page, url);
 	await fits(page);
 	assert.ok((await inked(page)) > 0.1);
+}
+
+/** A finger: a tap zooms, holding opens the menu and does not zoom. */
+export async function touches({ context, url }) {
+	const own = await context.browser().newContext({ viewport: { width: 400, height: 800 }, hasTouch: true, isMobile: true }), page = await own.newPage();
+	await open(page, url);
+	const canvas = page.locator('.flame-canvas').first(), touch = await own.newCDPSession(page);
+	await canvas.scrollIntoViewIfNeeded();
+	const box = await canvas.boundingBox(), x = box.x + 20, y = box.y + 19 * 2 + 9;
+	await touch.send('Input.dispatchTouchEvent', { type: 'touchStart', touchPoints: [{ x, y }] });
+	await page.getByRole('menuitem', { name: /Callers and callees/ }).waitFor();
+	await touch.send('Input.dispatchTouchEvent', { type: 'touchEnd', touchPoints: [] });
+	await page.keyboard.press('Escape');
+	assert.equal(query(page).getAll('at').length, 0, 'holding does not zoom');
+	await page.touchscreen.tap(x, y);
+	await waitQuery(page, (p) => p.getAll('at').length === 2);
+	await fits(page);
+	await own.close();
 }
 
 export async function cancels({ page, url }) {

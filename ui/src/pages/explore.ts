@@ -165,7 +165,7 @@ export class ExplorePage implements Page {
 			pick: query && p.getAll('group_by').length ? () => set({ query: print(narrowed(query, l.metric)), at: null }) : undefined,
 		}));
 		this.plot.show(lines, { step: m.step, start, end, text: rate.text,
-			mark: readPoint(params()),
+			mark: readPoint(params()), zeros: !isInstant,
 			onRange: (a, b) => set({ start: String(a), end: String(b), seconds: null, ...NO_POINT }),
 			onPoint: (t, line) => set({ point: `${Math.floor(t - m.step)},${Math.ceil(t)}`, only: query && line !== undefined ? print(narrowed(query, plainLabels(m.result[line].metric))) : null, profile_id: null }) });
 		this.note.textContent = `${rate.name}, a point per ${m.step} s · drag to select a range, click for one point${m.n_series > m.result.length ? ` · the largest ${m.result.length} of ${integer(m.n_series)} series` : ''}`;

@@ -66,12 +66,12 @@ export class FunctionsPage implements Page {
 			this.panel.say('empty', 'No profiles here', 'Nothing was stored for this selector in this range. Widen the range, or take matchers away.');
 			return;
 		}
-		const rate = rateOf(a.unit, this.types.find((t) => t.id === a.profile_type)?.kind === 'instant', a.step), isStacked = a.by === 'self';
+		const isInstant = this.types.find((t) => t.id === a.profile_type)?.kind === 'instant', rate = rateOf(a.unit, isInstant, a.step), isStacked = a.by === 'self';
 		const points = (values: [number, string][]) => values.map(([t, v]): [number, number] => [t, Number(v) * rate.factor]);
 		const lines: PlotLine[] = a.result.map((l) => ({ label: l.metric.function, points: points(l.values) }));
 		// On top: those that are named share a base line.
 		if (isStacked && a.rest.values.length && p.get('others') !== 'hidden') lines.unshift({ label: `${integer(a.rest.n_functions)} others`, points: points(a.rest.values), colour: '#8a94a3' });
-		this.plot.show(lines, { step: a.step, start, end, text: rate.text, stacked: isStacked,
+		this.plot.show(lines, { step: a.step, start, end, text: rate.text, stacked: isStacked, zeros: !isInstant,
 			onRange: (from, to) => set({ start: String(from), end: String(to), seconds: null }) });
 		this.note.textContent = `${rate.name}, a point per ${a.step} s · ${isStacked ? 'self, one on the other' : 'totals overlap, so each has its own line'} · ${integer(a.n_functions)} functions in the range`;
 		const kept = Object.fromEntries([...p].filter(([k]) => ['query', 'start', 'end', 'seconds', 'focus', 'ignore', 'hide', 'show', 'show_from'].includes(k)));

@@ -150,7 +150,7 @@ export class HealthPage implements Page {
 		const totals = new Map<number, number>();
 		for (const l of stacks.result) for (const [t, v] of l.values) totals.set(t, (totals.get(t) ?? 0) + Number(v));
 		const shown = [...stacks.result].sort((a, b) => Number(b.metric.stack === 'complete') - Number(a.metric.stack === 'complete'));
-		this.plots.stacks.show(shown.map((l) => ({ label: l.metric.stack, points: l.values.map(([t, v]): [number, number] => [t, Number(v) / (totals.get(t) || 1)]) })), { ...common, step: stacks.step, text: percent, stacked: true, top: 1 });
+		this.plots.stacks.show(shown.map((l) => ({ label: l.metric.stack, points: l.values.map(([t, v]): [number, number] => [t, Number(v) / (totals.get(t) || 1)]) })), { ...common, step: stacks.step, text: percent, stacked: true, zeros: true, top: 1 });
 		this.drawTable(p);
 	}
 
