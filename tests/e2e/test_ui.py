@@ -61,7 +61,7 @@ class UiTest(unittest.TestCase):
         cls.scratch = tempfile.mkdtemp(prefix='sonde-ui.')
         cls.addClassCleanup(shutil.rmtree, cls.scratch, ignore_errors=True)
         url = cls.filled.url + '/'
-        names = ['explores', 'selects', 'drags', 'picks', 'drops', 'zooms', 'searches', 'keyboard', 'shares', 'exports_', 'compares', 'panels', 'profiles', 'functions', 'files', 'themes', 'narrow', 'cancels']
+        names = ['explores', 'selects', 'drags', 'picks', 'drops', 'zooms', 'searches', 'keyboard', 'shares', 'exports_', 'compares', 'panels', 'profiles', 'functions', 'files', 'themes', 'narrow', 'touches', 'cancels']
         stories = {name: {'url': url} for name in names}
         stories['picks']['time'] = cls.filled.begin + 300
         stories['selects']['expected'] = '400'  # Chromium tells of the refused query
@@ -145,6 +145,9 @@ class UiTest(unittest.TestCase):
 
     def test_narrow_window(self):
         self.answer('narrow')
+
+    def test_touch(self):
+        self.answer('touches')
 
     def test_cancels(self):
         self.answer('cancels')
