@@ -213,7 +213,8 @@ static enum MHD_Result see_header(
 
 	(void)kind;
 	value = value ? value : "";
-	f->is_ambiguous |= name[strcspn(name, " \t")] != '\0';
+	f->is_ambiguous |=
+		name[strcspn(name, " \t")] != '\0' || value[strcspn(value, "\r\n")] != '\0';
 	if (!strcasecmp(name, "Content-Length")) {
 		f->is_ambiguous |= f->length && strcmp(f->length, value) != 0;
 		f->length = value;
@@ -228,16 +229,17 @@ static enum MHD_Result see_header(
 }
 
 /* A proxy may read such a request otherwise than we do, and take a part of its body for the next one (RFC 9112, 3.2, 5.1, 6.3). */
-static bool is_ambiguous(const struct http_request *r)
+static bool is_ambiguous(const struct http_request *r, const char *version)
 {
 	struct framing f = {0};
 
 	MHD_get_connection_values(r->mhd, MHD_HEADER_KIND, see_header, &f);
-	return f.is_ambiguous || (f.has_encoding && f.length);
+	return f.is_ambiguous || (f.has_encoding && f.length) ||
+	       (!f.has_host && strcmp(version, MHD_HTTP_VERSION_1_0) != 0);
 }
 
 /* Headers are in: everything that can be refused before the body is. True when a reply is set. */
-static bool begin_request(struct http_request *r, const char *method)
+static bool begin_request(struct http_request *r, const char *method, const char *version)
 {
 	const char *length = http_request_header(r, "Content-Length");
 	uint64_t n = 0;
@@ -254,7 +256,7 @@ static bool begin_request(struct http_request *r, const char *method)
 	pthread_mutex_unlock(&r->server->lock);
 	if (stopping) {
 		http_reply_cut(r, 503, "the server is shutting down");
-	} else if (is_ambiguous(r)) {
+	} else if (is_ambiguous(r, version)) {
 		http_reply_header(r, "Connection", "close");
 		http_reply_cut(r, 400,
 			"the headers leave open where the request ends or for which host it is");
@@ -331,9 +333,9 @@ enum MHD_Result http_on_request(void *cls, struct MHD_Connection *mhd, const cha
 {
 	struct http_request *r = *con_cls;
 
-	(void)cls, (void)url, (void)version;
+	(void)cls, (void)url;
 	if (!r->method) {
-		if (!begin_request(r, method))
+		if (!begin_request(r, method, version))
 			return MHD_YES;
 		/* With a body still to come the connection ends with the reply; without one it
 		 * stays. */

@@ -24,17 +24,28 @@ static unsigned method_bit(const char *name)
 	return 0;
 }
 
-/* The host part of "host", "host:port" or "[v6]:port", compared without case. */
+/* The length of the host part of "host", "host:port" or "[v6]:port"; 0 when it is none of them. */
+static size_t host_len(const char *host)
+{
+	size_t n = host[0] == '[' ? strcspn(host, "]") : strcspn(host, ":");
+
+	n += host[0] == '[' && host[n];
+	return !host[n] || (host[n] == ':' && !host[n + 1 + strspn(host + n + 1, "0123456789")])
+		       ? n
+		       : 0;
+}
+
+/* Compared without case. */
 static bool host_is(const char *host, const char *want)
 {
-	size_t n = host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
+	size_t n = host_len(host);
 
-	return strlen(want) == n && !strncasecmp(host, want, n);
+	return n && strlen(want) == n && !strncasecmp(host, want, n);
 }
 
 static bool is_loopback_host(const char *host)
 {
-	size_t n = strcspn(host, ":");
+	size_t n = host_len(host);
 	char text[INET_ADDRSTRLEN];
 	struct in_addr v4;
 
@@ -42,7 +53,7 @@ static bool is_loopback_host(const char *host)
 		return true;
 	if (n > 10 && !strncasecmp(host + n - 10, ".localhost", 10))
 		return true;
-	if (n >= sizeof(text))
+	if (!n || n >= sizeof(text))
 		return false;
 	memcpy(text, host, n);
 	text[n] = '\0';

@@ -329,6 +329,10 @@ static void test_security(void **state)
 		{"Host: 127.0.0.1.evil.example", 403},
 		{"Host: 10.0.0.1", 403},
 		{"Host: localhost.evil.example", 403},
+		{"Host: [::1].evil.example", 403},
+		{"Host: [::1]evil.example:80", 403},
+		{"Host: localhost:80.evil.example", 403},
+		{"Host: evil.example#localhost", 403},
 	};
 	static const struct {
 		const char *origin;
@@ -715,8 +719,10 @@ static void test_ambiguous(void **state)
 		"Transfer-Encoding: xchunked\r\n",
 		"Transfer-Encoding : chunked\r\nContent-Length: 5\r\n",
 		"Host: elsewhere\r\n",
+		"X: one\rTransfer-Encoding: chunked\r\n",
 	};
 	struct env *e = env_start((struct http_server_options) {0});
+	int old;
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(headers); i++) {
@@ -733,6 +739,14 @@ static void test_ambiguous(void **state)
 	}
 	assert_true(metric_of(e, "sonde_http_requests_total{handler=\"none\",code=\"400\"}") ==
 		    ARRAY_SIZE(headers));
+	/* HTTP/1.0 has no Host yet, 1.1 no request without */
+	for (int minor = 0; minor < 2; minor++) {
+		old = dial(e);
+		say(old, minor ? "GET /echo HTTP/1.1\r\n\r\n" : "GET /echo HTTP/1.0\r\n\r\n");
+		hear(old, minor ? "400 " : "200 ");
+		assert_true(is_closed(old));
+		close(old);
+	}
 	env_stop(e);
 }
 
