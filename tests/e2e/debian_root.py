@@ -1,4 +1,5 @@
 """A clean Debian 12 made by debootstrap, to install packages in: made once, then copied for each use."""
+import fcntl
 import glob
 import os
 import re
@@ -8,7 +9,8 @@ import tempfile
 
 CACHE = os.environ.get('SONDE_DEBIAN_ROOT', '/var/tmp/sonde-debian12')
 SOURCES = '/etc/apt/sources.list.d/debian.sources'
-MOUNTS = 'for d in proc sys dev; do mount --rbind /$d "$0/$d" || exit 1; done; exec chroot "$0" "$@"'
+# The root is a mount of its own, as programs that make mounts in it expect.
+MOUNTS = 'mount --bind "$0" "$0" || exit 1; for d in proc sys dev; do mount --rbind /$d "$0/$d" || exit 1; done; exec chroot "$0" "$@"'
 
 
 def mirror():
@@ -44,6 +46,19 @@ def why_not():
     finally:
         shutil.rmtree(new, ignore_errors=True)
     return None
+
+
+def make_packages(top, mode):
+    """{name: file} of the packages that `make deb` makes of this build; one test at a time."""
+    env = {k: v for k, v in os.environ.items() if k not in ('MAKEFLAGS', 'MFLAGS', 'MAKELEVEL')}
+    with open(f'{top}/VERSION') as f:
+        version = f.read().strip()
+    with open(f'{CACHE}/make.lock', 'w') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        p = subprocess.run(['make', '-s', f'MODE={mode}', 'deb'], cwd=top, env=env, capture_output=True, text=True, timeout=300)
+    if p.returncode:
+        raise AssertionError(p.stdout + p.stderr)
+    return {name: glob.glob(f'{top}/build/deb/{name}_{version}_*.deb')[0] for name in ('sonde', 'sonde-exporter', 'sonde-scraper')}
 
 
 class DebianRoot:

@@ -3,10 +3,9 @@ import glob
 import os
 import re
 import shutil
-import subprocess
 import unittest
 
-from debian_root import DebianRoot, why_not
+from debian_root import DebianRoot, make_packages, why_not
 from sonde_e2e import TOP, Daemon, Pprof, Workload, build_dir, compile_c, http_get, is_sanitized, needs_kernel, wait_for
 
 BESIDE_OTHERS = True
@@ -34,16 +33,13 @@ class DebTest(unittest.TestCase):
         why = why_not()
         if why:
             raise unittest.SkipTest(f'no clean Debian 12: {why}')
-        env = {k: v for k, v in os.environ.items() if k not in ('MAKEFLAGS', 'MFLAGS', 'MAKELEVEL')}
-        p = subprocess.run(['make', '-s', f'MODE={os.path.basename(build_dir())}', 'deb'], cwd=TOP, env=env, capture_output=True, text=True, timeout=300)
-        if p.returncode:
-            raise AssertionError(p.stdout + p.stderr)
+        packages = make_packages(TOP, os.path.basename(build_dir()))
         with open(f'{TOP}/VERSION') as f:
             cls.version = f.read().strip()
         cls.root = DebianRoot()
         cls.addClassCleanup(cls.root.remove)
         for package in PACKAGES:
-            shutil.copy(glob.glob(f'{TOP}/build/deb/{package}_{cls.version}_*.deb')[0], f'{cls.root.path}/tmp/{package}.deb')
+            shutil.copy(packages[package], f'{cls.root.path}/tmp/{package}.deb')
         update = cls.root.run('apt-get', 'update', '-q')
         if update.returncode or 'Failed to fetch' in update.stderr:
             raise unittest.SkipTest(f'no clean Debian 12: apt-get update: {update.stderr.strip()[-200:]}')
