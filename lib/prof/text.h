@@ -13,8 +13,9 @@ bool prof_text_is(const void *data, size_t len);
  * Builds a profile into `ret` (profile_init'ed by the caller); nothing of it points into `data`.
  *  - Folded: "a;b;c 12" a line, root first; decimals are rounded. One value: samples/count. A file whose every line has two
  *    numbers is a difference and is refused.
- *  - perf script: a sample's head line and its frames, leaf first. Values: samples/count and the first event's period,
- *    cpu/nanoseconds for the clocks, else EVENT/count; samples of other events have 0 there. Labels: comm, pid, tid, event.
+ *  - perf script, whatever fields -F chose: a sample's head line and its frames, leaf first. Values: samples/count and, when the first
+ *    sample has one, its event's period, cpu/nanoseconds for the clocks, else EVENT/count; samples of other events have 0 there.
+ *    Labels: comm, pid, tid, event.
  * -EBADMSG with the line, also of one of more than PROF_TEXT_MAX_LINE bytes and of a stack of more than PROF_TEXT_MAX_FRAMES; -ENOMEM.
  */
 enum { PROF_TEXT_MAX_LINE = 16 << 20, PROF_TEXT_MAX_FRAMES = 1 << 18 };

@@ -4,9 +4,10 @@
  *
  *	comm with blanks  1234/1235 [003]  4711.123456:   10101010 cycles:u:
  *
- * where pid, CPU and period may be missing, then its frames from the leaf on, `ADDRESS SYMBOL+0xOFFSET (FILE)`, then an empty
- * line. Without call chains the one frame stands on the head line.
+ * of which -F may leave out anything, then its frames from the leaf on, `<tab>ADDRESS SYMBOL+0xOFFSET (FILE)`, each with
+ * `  FILE:LINE` below it where that was asked for, then an empty line. Without call chains the one frame stands on the head line.
  */
+#include "lib/prof/text_perf.h"
 #include "lib/base/alloc.h"
 #include "lib/base/str.h"
 #include "lib/prof/text.h"
@@ -14,219 +15,119 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_LABELS = 4 };
+enum { MAX_LABELS = 4, TAB = 8, ADDRESS_WIDTH = 16 };
 
-struct span {
-	const char *p;
-	size_t n;
+struct frame {
+	struct perf_span name, file, source;
+	uint64_t address, line;
 };
 
-static struct span skip_blanks(struct span s)
-{
-	while (s.n && isblank((unsigned char)*s.p)) {
-		s.p++;
-		s.n--;
-	}
-	return s;
-}
-
-static struct span cut_word(struct span *s)
-{
-	struct span w = skip_blanks(*s);
-	size_t n = 0;
-
-	while (n < w.n && !isblank((unsigned char)w.p[n]))
-		n++;
-	*s = (struct span) {w.p + n, w.n - n};
-	w.n = n;
-	return w;
-}
-
-static bool take_decimal(struct span w, uint64_t *ret)
-{
-	char text[24];
-
-	if (!w.n || w.n >= sizeof(text))
-		return false;
-	memcpy(text, w.p, w.n);
-	text[w.n] = '\0';
-	return str_parse_u64(text, ret, NULL) == 0;
-}
-
-struct head {
-	struct span comm, pid, tid, event, rest;
-	uint64_t period; /* 1 when there is none */
-	double time_s;	 /* negative: not told */
+struct reading {
+	struct prof_builder *b;
+	struct frame *frames; /* of the sample, leaf first */
+	uint32_t *stack;
+	size_t n_frames, cap_frames, cap_stack, n_samples, n_all_frames;
+	struct perf_head head;
+	struct perf_span lone; /* what may be the sample's only frame, on its head line */
+	unsigned fields;       /* of the first head, without the period: those of all */
+	bool has_head, has_chains, has_value;
+	struct perf_span event; /* the first's: what the second value is of */
+	double first_s, last_s;
 };
 
-/* "PID" or "PID/TID" behind the name. */
-static bool take_ids(struct span w, struct head *h)
+static bool is_text(struct perf_span s, const char *text)
 {
-	const char *slash = memchr(w.p, '/', w.n);
-	size_t n = slash ? (size_t)(slash - w.p) : w.n;
-	uint64_t number;
-
-	h->pid = (struct span) {w.p, n};
-	h->tid = slash ? (struct span) {slash + 1, w.n - n - 1} : h->pid;
-	return take_decimal(h->pid, &number) && take_decimal(h->tid, &number);
+	return s.n == strlen(text) && !memcmp(s.p, text, s.n);
 }
 
-static bool take_time(struct span w, double *ret)
-{
-	char text[32];
+/* ---- lines ---- */
 
-	if (w.n < 2 || w.n >= sizeof(text) || w.p[w.n - 1] != ':')
-		return false;
-	memcpy(text, w.p, w.n - 1);
-	text[w.n - 1] = '\0';
-	return text[strspn(text, "0123456789.")] == '\0' && str_parse_double(text, ret, NULL) == 0;
+/* perf puts a tab before a frame of a call chain, some editor 8 blanks in its place. */
+static bool is_chain_line(struct perf_span line)
+{
+	struct perf_span s = line, w;
+	uint64_t address;
+
+	if (!line.n || *line.p == '\t')
+		return line.n > 0;
+	w = prof_perf_cut_word(&s);
+	return *line.p == ' ' && prof_perf_take_address(w, &address) &&
+	       (size_t)(w.p + w.n - line.p) >= TAB + ADDRESS_WIDTH;
 }
 
-/* The name ends before the first word that is ids and has a CPU or a time behind it. */
-static bool take_comm_and_time(struct span line, struct head *h)
+/* Such lines stand among samples with --show-mmap-events and the like. */
+static bool is_record(struct perf_span line)
 {
-	struct span s = line;
-
-	for (struct span w = cut_word(&s); w.n; w = cut_word(&s)) {
-		struct span after = s, next;
-
-		if (w.p == line.p || !take_ids(w, h))
-			continue;
-		next = cut_word(&after);
-		if (next.n && next.p[0] == '[')
-			next = cut_word(&after);
-		if (!take_time(next, &h->time_s))
-			continue;
-		h->comm = (struct span) {line.p, (size_t)(w.p - line.p)};
-		while (h->comm.n && isblank((unsigned char)h->comm.p[h->comm.n - 1]))
-			h->comm.n--;
-		h->rest = after;
-		return true;
-	}
-	return false;
-}
-
-static bool take_head(struct span line, struct head *h)
-{
-	struct span w;
-
-	*h = (struct head) {.period = 1, .time_s = -1};
-	if (!line.n || isblank((unsigned char)*line.p) || !take_comm_and_time(line, h))
-		return false;
-	w = cut_word(&h->rest);
-	if (take_decimal(w, &h->period))
-		w = cut_word(&h->rest);
-	else
-		h->period = 1;
-	if (w.n < 2 || w.p[w.n - 1] != ':')
-		return false;
-	h->event = (struct span) {w.p, w.n - 1};
-	return true;
+	return memmem(line.p, line.n, " PERF_RECORD_", strlen(" PERF_RECORD_"));
 }
 
 bool prof_text_is_perf(const char *p, size_t n)
 {
 	struct prof_text_line line = {.number = 0};
-	struct head h;
+	bool is_second = false;
 
-	for (size_t at = 0; prof_text_next(p, n, &at, &line);)
-		if (line.n && line.p[0] != '#')
-			return take_head((struct span) {line.p, line.n}, &h);
-	return false;
-}
+	for (size_t at = 0; prof_text_next(p, n, &at, &line);) {
+		struct perf_span s = {line.p, line.n}, frame;
+		struct perf_head h;
 
-struct reading {
-	struct prof_builder *b;
-	uint32_t *stack;
-	size_t n_stack, cap_stack;
-	struct head head;
-	bool has_head;
-	struct span event; /* the first's: what the second value is of */
-	double first_s, last_s;
-};
-
-static uint32_t add_text(struct reading *k, struct span s)
-{
-	return prof_builder_string(k->b, s.p, s.n);
-}
-
-static bool is_clock(struct span event)
-{
-	static const char *const clocks[] = {"cpu-clock", "task-clock"};
-
-	for (size_t i = 0; i < ARRAY_SIZE(clocks); i++) {
-		size_t n = strlen(clocks[i]);
-
-		if (event.n >= n && !memcmp(event.p, clocks[i], n) &&
-			(event.n == n || event.p[n] == ':'))
+		if (!prof_perf_skip_blanks(s).n || *s.p == '#')
+			continue;
+		if (is_chain_line(s))
 			return true;
+		if (is_second) /* what is not surely a head is one when a frame follows */
+			return false;
+		prof_perf_head_parse(s, &h);
+		if (((h.fields & PERF_IDS) && (h.fields & (PERF_CPU | PERF_TIME))) ||
+			(isblank((unsigned char)*s.p) && h.fields & ~(unsigned)PERF_COMM) ||
+			prof_perf_head_cut_frame(&s, &frame))
+			return true;
+		is_second = true;
 	}
 	return false;
 }
 
-static void add_types(struct reading *k)
+/* ---- frames ---- */
+
+/* Where the parenthesis stands that the last character closes; n: nowhere. */
+static size_t find_opening(struct perf_span s)
 {
-	struct prof_value_type second;
+	size_t depth = 0;
 
-	k->event = k->head.event;
-	prof_builder_type(k->b, "samples", "count");
-	if (is_clock(k->event)) {
-		prof_builder_type(k->b, "cpu", "nanoseconds");
-		return;
-	}
-	second.type = add_text(k, k->event);
-	second.unit = prof_builder_string(k->b, "count", 5);
-	prof_builder_type_of(k->b, second);
-}
-
-static void add_label(struct reading *k, struct prof_label *l, const char *key, struct span value)
-{
-	*l = (struct prof_label) {
-		.key = prof_builder_string(k->b, key, strlen(key)), .str = add_text(k, value)};
-}
-
-static void end_sample(struct reading *k)
-{
-	const struct head *h = &k->head;
-	int64_t values[2] = {1, 0};
-	struct prof_label labels[MAX_LABELS];
-
-	if (!k->has_head)
-		return;
-	if (h->event.n == k->event.n &&
-		(!h->event.n || !memcmp(h->event.p, k->event.p, h->event.n)))
-		values[1] = (int64_t)MIN(h->period, (uint64_t)INT64_MAX);
-	add_label(k, &labels[0], "comm", h->comm);
-	add_label(k, &labels[1], "pid", h->pid);
-	add_label(k, &labels[2], "tid", h->tid);
-	add_label(k, &labels[3], "event", h->event);
-	prof_builder_sample(k->b, k->stack, k->n_stack, values, labels, MAX_LABELS, true);
-	k->has_head = false;
-	k->n_stack = 0;
-}
-
-/* "FILE)" from the last " (" on; what is before it is the symbol. */
-static struct span cut_file(struct span *s)
-{
-	struct span file = {NULL, 0};
-
-	while (s->n && isblank((unsigned char)s->p[s->n - 1]))
-		s->n--;
-	if (!s->n || s->p[s->n - 1] != ')')
-		return file;
-	for (size_t i = s->n - 1; i--;)
-		if (s->p[i] == '(' && (!i || isblank((unsigned char)s->p[i - 1]))) {
-			file = (struct span) {s->p + i + 1, s->n - i - 2};
-			s->n = i;
+	for (size_t i = s.n; i--;) {
+		depth += s.p[i] == ')';
+		if (!depth)
 			break;
-		}
+		depth -= s.p[i] == '(';
+		if (!depth)
+			return i;
+	}
+	return s.n;
+}
+
+static void trim_end(struct perf_span *s)
+{
 	while (s->n && isblank((unsigned char)s->p[s->n - 1]))
 		s->n--;
+}
+
+/* The last thing, in parentheses and behind a blank; what is before it is the symbol. */
+static struct perf_span cut_file(struct perf_span *s)
+{
+	struct perf_span file = {NULL, 0};
+	size_t at;
+
+	trim_end(s);
+	at = find_opening(*s);
+	if (at < s->n && (!at || isblank((unsigned char)s->p[at - 1]))) {
+		file = (struct perf_span) {s->p + at + 1, s->n - at - 2};
+		s->n = at;
+		trim_end(s);
+	}
 	return file;
 }
 
 /* main+0x12 → main */
-static struct span without_offset(struct span s)
+static struct perf_span without_offset(struct perf_span s)
 {
 	for (size_t i = s.n; i--;) {
 		if (s.p[i] != '+')
@@ -238,106 +139,289 @@ static struct span without_offset(struct span s)
 	return s;
 }
 
-static bool take_address(struct span w, uint64_t *ret)
+static bool take_frame(struct reading *k, struct perf_span s)
 {
-	*ret = 0;
-	if (!w.n || w.n > 16)
-		return false;
-	for (size_t i = 0; i < w.n; i++) {
-		int c = tolower((unsigned char)w.p[i]);
+	struct perf_span word = prof_perf_cut_word(&s);
+	struct frame f = {.line = 0};
 
-		if (!isxdigit(c))
-			return false;
-		*ret = *ret << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
-	}
+	if (!prof_perf_take_address(word, &f.address) ||
+		alloc_grow(&k->frames, &k->cap_frames, k->n_frames + 1, sizeof(*k->frames)) < 0)
+		return false;
+	f.file = cut_file(&s);
+	f.name = without_offset(prof_perf_skip_blanks(s));
+	k->frames[k->n_frames++] = f;
 	return true;
 }
 
-static bool is_text(struct span s, const char *text)
+/* "FILE:LINE" of the frame above, with " (inlined)" behind it or not. */
+static bool take_source(struct reading *k, struct perf_span s)
 {
-	return s.n == strlen(text) && !memcmp(s.p, text, s.n);
+	static const char inlined[] = " (inlined)";
+	struct frame *f = &k->frames[k->n_frames - 1];
+	const char *colon;
+	char number[24];
+	size_t n;
+
+	s = prof_perf_skip_blanks(s);
+	if (s.n > strlen(inlined) && !memcmp(s.p + s.n - strlen(inlined), inlined, strlen(inlined)))
+		s.n -= strlen(inlined);
+	colon = memrchr(s.p, ':', s.n);
+	n = colon ? (size_t)(s.p + s.n - colon - 1) : 0;
+	if (!n || n >= sizeof(number) || colon == s.p)
+		return false;
+	memcpy(number, colon + 1, n);
+	number[n] = '\0';
+	if (str_parse_u64(number, &f->line, NULL) < 0 || f->line > INT32_MAX) {
+		f->line = 0;
+		return false;
+	}
+	f->source = (struct perf_span) {s.p, (size_t)(colon - s.p)};
+	return true;
 }
 
-static bool add_frame(struct reading *k, struct span s)
-{
-	struct span word = cut_word(&s), file, name;
-	uint32_t mapping = PROF_NONE, text;
-	struct prof_line line = {.line = 0};
-	uint64_t address;
-	bool is_known;
+/* ---- samples ---- */
 
-	if (!take_address(word, &address) ||
-		alloc_grow(&k->stack, &k->cap_stack, k->n_stack + 1, sizeof(*k->stack)) < 0)
-		return false;
-	file = cut_file(&s);
-	name = without_offset(skip_blanks(s));
-	is_known = name.n && !is_text(name, "[unknown]");
-	if (file.n && !is_text(file, "inlined") && !is_text(file, "[unknown]"))
+static uint32_t add_text(struct reading *k, struct perf_span s)
+{
+	return prof_builder_string(k->b, s.p, s.n);
+}
+
+static bool is_clock(struct perf_span event)
+{
+	static const char *const clocks[] = {"cpu-clock", "task-clock"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(clocks); i++) {
+		size_t n = strlen(clocks[i]);
+
+		if (event.n >= n && !memcmp(event.p, clocks[i], n) &&
+			(event.n == n || event.p[n] == ':' || event.p[n] == '/'))
+			return true;
+	}
+	return false;
+}
+
+/* The period is a second value. */
+static void add_types(struct reading *k)
+{
+	struct prof_value_type second;
+
+	k->event = k->head.event;
+	k->has_value = k->head.fields & PERF_PERIOD;
+	prof_builder_type(k->b, "samples", "count");
+	if (!k->has_value)
+		return;
+	if (is_clock(k->event)) {
+		prof_builder_type(k->b, "cpu", "nanoseconds");
+		return;
+	}
+	second.type = k->event.n ? add_text(k, k->event) : prof_builder_string(k->b, "events", 6);
+	second.unit = prof_builder_string(k->b, "count", 5);
+	prof_builder_type_of(k->b, second);
+}
+
+static uint32_t add_frame(struct reading *k, const struct frame *f)
+{
+	bool is_known = f->name.n && !is_text(f->name, "[unknown]");
+	uint32_t mapping = PROF_NONE, name = is_known ? add_text(k, f->name) : 0;
+	struct prof_line line = {.line = (int64_t)f->line};
+
+	if (f->file.n && !is_text(f->file, "inlined") && !is_text(f->file, "[unknown]"))
 		mapping = prof_builder_mapping(
 			k->b, &(struct prof_mapping) {
-				      .filename = add_text(k, file), .has_functions = true});
-	text = is_known ? add_text(k, name) : 0;
+				      .filename = add_text(k, f->file), .has_functions = true});
 	if (is_known)
 		line.function = prof_builder_function(
-			k->b, &(struct prof_function) {.name = text, .system_name = text});
+			k->b, &(struct prof_function) {.name = name,
+				      .system_name = name,
+				      .filename = f->source.n ? add_text(k, f->source) : 0});
 	/* Lines of one address agree but for its offset, which a name does not have. */
-	k->stack[k->n_stack++] = prof_builder_location(
-		k->b, is_known ? 0 : address, mapping, &line, is_known ? 1 : 0);
-	return true;
+	return prof_builder_location(
+		k->b, is_known ? 0 : f->address, mapping, &line, is_known ? 1 : 0);
+}
+
+static size_t add_labels(
+	struct reading *k, const struct perf_head *h, struct prof_label ret[MAX_LABELS])
+{
+	const struct {
+		const char *key;
+		struct perf_span value;
+	} all[MAX_LABELS] = {
+		{"comm", h->comm}, {"pid", h->pid}, {"tid", h->tid}, {"event", h->event}};
+	size_t n = 0;
+
+	for (size_t i = 0; i < MAX_LABELS; i++)
+		if (all[i].value.n)
+			ret[n++] = (struct prof_label) {
+				.key = prof_builder_string(k->b, all[i].key, strlen(all[i].key)),
+				.str = add_text(k, all[i].value)};
+	return n;
+}
+
+static int end_sample(struct reading *k)
+{
+	const struct perf_head *h = &k->head;
+	struct prof_label labels[MAX_LABELS];
+	int64_t values[2] = {1, 0};
+
+	if (!k->has_head)
+		return 0;
+	if (!k->n_frames && k->lone.n)
+		(void)take_frame(k, k->lone);
+	if (alloc_grow(&k->stack, &k->cap_stack, k->n_frames + 1, sizeof(*k->stack)) < 0)
+		return -ENOMEM;
+	if (h->event.n == k->event.n &&
+		(!h->event.n || !memcmp(h->event.p, k->event.p, h->event.n)))
+		values[1] = (int64_t)MIN(h->period, (uint64_t)INT64_MAX);
+	for (size_t i = 0; i < k->n_frames; i++)
+		k->stack[i] = add_frame(k, &k->frames[i]);
+	prof_builder_sample(
+		k->b, k->stack, k->n_frames, values, labels, add_labels(k, h, labels), true);
+	k->n_samples++;
+	k->n_all_frames += k->n_frames;
+	k->has_head = false;
+	k->n_frames = 0;
+	return 0;
+}
+
+/* ---- the text ---- */
+
+static int refuse_frame(size_t number, struct errbuf *eb)
+{
+	return err_set(eb, -EBADMSG, "line %zu: expected a frame: ADDRESS SYMBOL (FILE)", number);
+}
+
+static int refuse_head(const struct reading *k, size_t number, struct errbuf *eb)
+{
+	unsigned f = k->fields;
+
+	return err_set(eb, -EBADMSG,
+		"line %zu: expected the head of a sample of perf script%s%s%s%s%s%s", number,
+		f ? ", as before:" : "", f & PERF_COMM ? " COMM" : "", f & PERF_IDS ? " PID" : "",
+		f & PERF_CPU ? " [CPU]" : "", f & PERF_TIME ? " TIME:" : "",
+		f & PERF_EVENT ? " EVENT:" : "");
+}
+
+/* The fields of samples are those of the first, but that perf leaves the period out of some events. */
+static bool is_like_the_others(const struct reading *k, const struct perf_head *h)
+{
+	return !k->n_samples || (h->fields & ~(unsigned)PERF_PERIOD) == k->fields;
+}
+
+static void begin_sample(struct reading *k, const struct perf_head *h)
+{
+	bool is_first = !k->n_samples;
+
+	k->head = *h;
+	k->has_head = true;
+	k->lone.n = 0;
+	if (is_first) {
+		k->fields = h->fields & ~(unsigned)PERF_PERIOD;
+		add_types(k);
+	}
+	k->first_s = is_first ? h->time_s : fmin(k->first_s, h->time_s);
+	k->last_s = is_first ? h->time_s : fmax(k->last_s, h->time_s);
+}
+
+static int read_chain_line(struct reading *k, struct perf_span s, size_t number, struct errbuf *eb)
+{
+	static const struct perf_head none = {.period = 1, .time_s = -1};
+
+	if (!k->has_head && !is_like_the_others(k, &none))
+		return refuse_frame(number, eb);
+	if (!k->has_head)
+		begin_sample(k, &none);
+	return take_frame(k, s) ? 0 : refuse_frame(number, eb);
+}
+
+/* Behind frames stand their lines, then registers, branches and the like, and then maybe the next head. */
+static bool is_more_of_the_sample(
+	struct reading *k, struct perf_span line, const struct perf_head *head)
+{
+	if (!k->has_head || !k->n_frames || *line.p != ' ')
+		return false;
+	return take_source(k, line) || !k->fields || k->fields == PERF_COMM ||
+	       (head->fields & ~(unsigned)PERF_PERIOD) != k->fields;
+}
+
+/* An address alone may be that of data. */
+static bool has_name(struct perf_span frame)
+{
+	return prof_perf_cut_word(&frame).n && prof_perf_skip_blanks(frame).n;
 }
 
 static int read_line(struct reading *k, const struct prof_text_line *line, struct errbuf *eb)
 {
-	struct span s = {line->p, line->n}, bare = skip_blanks(s);
-	bool was_first = !k->event.n;
-	int r = prof_text_check(line, k->n_stack, eb);
+	struct perf_span s = {line->p, line->n}, cut = s, frame = {NULL, 0};
+	struct perf_head head;
+	int r = prof_text_check(line, k->n_frames, eb);
 
 	if (r < 0)
 		return r;
-	if (!bare.n) {
-		end_sample(k);
+	if (!prof_perf_skip_blanks(s).n)
+		return end_sample(k);
+	if (is_chain_line(s))
+		return read_chain_line(k, s, line->number, eb);
+	if (is_record(s))
+		return end_sample(k);
+	if (prof_perf_head_cut_frame(&cut, &frame) && !k->has_chains)
+		s = cut;
+	prof_perf_head_parse(s, &head);
+	if ((k->has_chains || !frame.n) && is_more_of_the_sample(k, s, &head))
 		return 0;
-	}
-	if (bare.p != s.p)
-		return k->has_head && add_frame(k, bare)
-			       ? 0
-			       : err_set(eb, -EBADMSG,
-					 "line %zu: expected a frame: ADDRESS SYMBOL (FILE)",
-					 line->number);
-	end_sample(k);
-	if (!take_head(s, &k->head))
+	r = end_sample(k);
+	if (r < 0)
+		return r;
+	if (!is_like_the_others(k, &head))
+		return refuse_head(k, line->number, eb);
+	begin_sample(k, &head);
+	if (k->has_chains && has_name(frame))
+		k->lone = frame;
+	if (k->has_chains || !frame.n || take_frame(k, frame))
+		return 0;
+	return refuse_frame(line->number, eb);
+}
+
+static bool has_chains(const char *p, size_t n)
+{
+	struct prof_text_line line = {.number = 0};
+
+	for (size_t at = 0; prof_text_next(p, n, &at, &line);)
+		if (line.n && is_chain_line((struct perf_span) {line.p, line.n}))
+			return true;
+	return false;
+}
+
+static int read_all(struct reading *k, const char *p, size_t n, struct errbuf *eb)
+{
+	struct prof_text_line line = {.number = 0};
+	int r = 0;
+
+	k->has_chains = has_chains(p, n);
+	for (size_t at = 0; r == 0 && prof_text_next(p, n, &at, &line);)
+		if (!line.n || line.p[0] != '#')
+			r = read_line(k, &line, eb);
+	if (r == 0)
+		r = end_sample(k);
+	if (r == -ENOMEM)
+		return err_set(eb, r, "out of memory");
+	if (r == 0 && !k->n_all_frames)
 		return err_set(eb, -EBADMSG,
-			"line %zu: expected the head of a sample of perf script: COMM PID TIME: "
-			"EVENT:",
-			line->number);
-	if (was_first)
-		add_types(k);
-	k->has_head = true;
-	k->first_s = was_first ? k->head.time_s : fmin(k->first_s, k->head.time_s);
-	k->last_s = was_first ? k->head.time_s : fmax(k->last_s, k->head.time_s);
-	bare = skip_blanks(k->head.rest);
-	return !bare.n || add_frame(k, bare)
-		       ? 0
-		       : err_set(eb, -EBADMSG, "line %zu: expected a frame behind the event",
-				 line->number);
+			"no sample has a frame: expected that perf script prints at least ip, as "
+			"with -F +ip,sym");
+	return r;
 }
 
 int prof_text_read_perf(const char *p, size_t n, struct profile *ret, struct errbuf *eb)
 {
 	struct reading k = {.b = prof_builder_new(ret)};
-	struct prof_text_line line = {.number = 0};
-	int r = 0;
+	int r = read_all(&k, p, n, eb);
 
-	for (size_t at = 0; r == 0 && prof_text_next(p, n, &at, &line);)
-		if (!line.n || line.p[0] != '#')
-			r = read_line(&k, &line, eb);
-	if (r == 0)
-		end_sample(&k);
 	if (r == 0 && k.last_s - k.first_s < 9e9)
 		ret->duration_ns = llround((k.last_s - k.first_s) * 1e9);
 	if (r == 0)
 		r = prof_builder_finish(k.b, eb);
 	prof_builder_freep(&k.b);
+	free(k.frames);
 	free(k.stack);
 	return r;
 }

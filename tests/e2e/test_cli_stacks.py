@@ -91,6 +91,26 @@ class Stacks(WithFiles):
         samples = text.count('cpu-clock')
         self.assertIn(f'Total: {samples}', top)
 
+        def fold(*args):
+            p = subprocess.run(['perf', 'script', '-i', data, *args], capture_output=True, text=True)
+            if p.returncode or not p.stdout:
+                return None
+            lines = self.run_sonde('fold', '--sample-index', 'samples', '-', input=p.stdout).stdout.splitlines()
+            return sorted(line for line in lines if '0x' not in line), sum(int(line.rsplit(' ', 1)[1]) for line in lines)
+        # whatever fields -F chooses, the stacks are the same
+        whole = fold('-F', 'comm,pid,tid,time,event,ip,sym')
+        for fields in ('comm,tid,ip,sym', 'comm,pid,tid,ip,sym', 'comm,ip,sym', 'ip,sym', 'tid,ip,sym,symoff,dso', 'pid,tid,ip,sym', 'time,ip,sym', 'event,ip,sym,dso', 'period,ip,sym',
+                       'comm,tid,period,event,ip,sym', 'comm,tid,misc,time,event,ip,sym,symoff,dso'):
+            with self.subTest(fields):
+                self.assertEqual(fold('-F', fields), whole)
+        alone = fold('-G')  # no call chains: the leaves
+        self.assertEqual(alone[1], samples)
+        for fields in ('comm,tid,time,event,ip,sym', 'comm,tid,ip,sym', 'comm,ip,sym', 'ip,sym'):
+            with self.subTest(fields):
+                self.assertEqual(fold('-G', '-F', fields), alone)
+        p = subprocess.run(['perf', 'script', '-i', data, '-F', 'comm,tid,time,event'], capture_output=True, text=True, check=True)
+        self.assertIn('-F +ip,sym', self.run_sonde('fold', '-', input=p.stdout, status=1).stderr)
+
     def test_top(self):
         rows = [(['leaf', 'mid', 'main'], (1, 700), {'pod': 'a'}), (['mid', 'main'], (1, 200), {'pod': 'b'}), (['main'], (1, 100), {})]
         path = self.file('x.pb', encode(rows))

@@ -45,10 +45,33 @@ static const char *print(const struct profile *p, struct bytes *out)
 	return (const char *)out->data;
 }
 
+/* `expected` is a text of print, or the beginning of the error after '!'. */
+static void check_case(size_t number, const char *text, const char *expected, struct bytes *out)
+{
+	struct errbuf eb = {.text = ""};
+	struct profile p;
+	int r;
+
+	profile_init(&p, NULL);
+	assert_true(prof_text_is(text, strlen(text)));
+	r = prof_text_read(text, strlen(text), &p, &eb);
+	if (*expected == '!') {
+		assert_int_equal(r, -EBADMSG);
+		if (strncmp(eb.text, expected + 1, strlen(expected + 1)) != 0)
+			fail_msg("case %zu: %s", number, eb.text);
+	} else {
+		if (r < 0)
+			fail_msg("case %zu: %s", number, eb.text);
+		if (strcmp(print(&p, out), expected) != 0)
+			fail_msg("case %zu: %s", number, (const char *)out->data);
+	}
+	profile_done(&p);
+}
+
 static void test_texts(void **state)
 {
 	static const struct {
-		const char *text, *expected; /* or the beginning of the error after '!' */
+		const char *text, *expected;
 	} cases[] = {
 		{"main;work 3\n", "work<main 3\n"},
 		{"main;work 3", "work<main 3\n"},
@@ -71,7 +94,7 @@ static void test_texts(void **state)
 			"inner<main<0x7f00 2 20202020 prog 10 11 cpu-clock:pppH\n"},
 		{"# header\nname with 5 blanks 7 1.0: cycles:u: \n\tff a::b(int, char)+0x3 (x "
 		 "(deleted))\n",
-			"a::b(int, char) 1 1 name with 5 blanks 7 7 cycles:u\n"},
+			"a::b(int, char) 1 name with 5 blanks 7 7 cycles:u\n"},
 		{"p 1 [0] 1.0: 5 cycles: 401000 main+0x0 (/bin/p)\n", "main 1 5 p 1 1 cycles\n"},
 		{"p 1 1.0: 5 cycles:\n\t1 a (x)\n\np 1 2.0: 9 faults:\n\t1 a (x)\n",
 			"a 1 5 p 1 1 cycles\na 1 0 p 1 1 faults\n"},
@@ -81,27 +104,127 @@ static void test_texts(void **state)
 	struct bytes out = {0};
 
 	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		const char *expected = cases[i].expected;
-		struct errbuf eb = {.text = ""};
-		struct profile p;
-		int r;
-
-		profile_init(&p, NULL);
-		assert_true(prof_text_is(cases[i].text, strlen(cases[i].text)));
-		r = prof_text_read(cases[i].text, strlen(cases[i].text), &p, &eb);
-		if (*expected == '!') {
-			assert_int_equal(r, -EBADMSG);
-			if (strncmp(eb.text, expected + 1, strlen(expected + 1)) != 0)
-				fail_msg("case %zu: %s", i, eb.text);
-		} else {
-			if (r < 0)
-				fail_msg("case %zu: %s", i, eb.text);
-			assert_string_equal(print(&p, &out), expected);
-		}
-		profile_done(&p);
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		check_case(i, cases[i].text, cases[i].expected, &out);
 	bytes_done(&out);
+}
+
+/* Two samples as perf 6.1 prints them with the fields of -F that a row names. */
+static void test_fields_of_perf_script(void **state)
+{
+#define FRAMES "\t            1155 in\n\t            1197 main\n\n"
+	static const struct {
+		const char *text, *expected;
+	} cases[] = {
+		/* comm,tid,ip,sym */
+		{"w  7811 \n" FRAMES "w  7811 \n" FRAMES, "in<main 2 w 7811 7811\n"},
+		/* comm,pid,tid,ip,sym: names may look like numbers and have blanks */
+		{"a 1 b 12  7811/7812  \n" FRAMES "a 1 b 12  7811/7812  \n" FRAMES,
+			"in<main 2 a 1 b 12 7811 7812\n"},
+		/* comm,ip,sym */
+		{"worker 3 \n" FRAMES "worker 3 \n" FRAMES, "in<main 2 worker 3\n"},
+		/* ip,sym */
+		{"\n" FRAMES "\n" FRAMES, "in<main 2\n"},
+		/* tid,ip,sym and pid,tid,ip,sym */
+		{" 7811 \n" FRAMES "17811 \n" FRAMES,
+			"in<main 1 7811 7811\nin<main 1 17811 17811\n"},
+		{" 7811/7812  \n" FRAMES " 7811/7812  \n" FRAMES, "in<main 2 7811 7812\n"},
+		/* time,ip,sym; cpu,ip,sym; event,ip,sym; period,ip,sym */
+		{"51954.624790: \n" FRAMES "51954.635720: \n" FRAMES, "in<main 2\n"},
+		{"[000] \n" FRAMES "[001] \n" FRAMES, "in<main 2\n"},
+		{"cpu-clock: \n" FRAMES "cpu-clock: \n" FRAMES, "in<main 2 cpu-clock\n"},
+		{"   5025125 \n" FRAMES "   5025125 \n" FRAMES, "in<main 2 10050250\n"},
+		/* comm,tid,period,event,ip,sym */
+		{"w  7811    5025125 cpu-clock: \n" FRAMES
+		 "w  7811    5025125 cpu-clock: \n" FRAMES,
+			"in<main 2 10050250 w 7811 7811 cpu-clock\n"},
+		/* comm,tid,cpu,misc,tod,time,event,addr,ip,sym */
+		{"w  8118 [001] U     2026-11-22 12:36:11.224990 1795350971.224993: cpu-clock:     "
+		 "  "
+		 "         0\n" FRAMES "w  8118 [001] K     2026-11-22 12:36:11.224999 "
+		 "1795350971.224999: cpu-clock:       "
+		 "         0\n" FRAMES,
+			"in<main 2 w 8118 8118 cpu-clock\n"},
+		/* of a tracepoint there is more to say, and no period */
+		{"w  8005 [001] 51958.497713: sched:sched_switch: prev_comm=w prev_pid=8005 ==> "
+		 "next_comm=sh\n" FRAMES,
+			"in<main 1 w 8005 8005 sched:sched_switch\n"},
+		/* ip,sym,srcline; comm,tid,ip,sym,dso,srcline */
+		{"\n\t            1155 in\n  w.c:4\n\t            1197 main\n  w.c:6 (inlined)\n\n",
+			"in<main 1\n"},
+		/* +uregs */
+		{"w   307 52915.086113:    5025125 cpu-clock: \n\t            1159 in+0x30 "
+		 "(/tmp/w)\n "
+		 "ABI:2    AX:0x1f706    BX:0x24a \n"
+		 "w   307 52915.105337:    5025125 cpu-clock: \n\t            1159 in+0x30 "
+		 "(/tmp/w)\n "
+		 "ABI:2    AX:0x1f706    BX:0x24a \n",
+			"in 2 10050250 w 307 307 cpu-clock\n"},
+		/* without call chains: the default; comm,tid,ip,sym; comm,ip,sym; ip,sym */
+		{"               w  7858 51955.881893:    5025125 cpu-clock:      558f8913e155 "
+		 "in+0x2c "
+		 "(/tmp/w)\n"
+		 "   Web Content 7  7859 51955.881893:    5025125 cpu-clock:  ffffffff813a2413 "
+		 "k+0x93 "
+		 "([kernel.kallsyms])\n",
+			"in 1 5025125 w 7858 7858 cpu-clock\nk 1 5025125 Web Content 7 7859 7859 "
+			"cpu-clock\n"},
+		{"               w  7858      558f8913e155 in\n               w  7858      "
+		 "558f8913e155 "
+		 "in\n",
+			"in 2 w 7858 7858\n"},
+		{"               w      558f8913e155 in\n            beef      558f8913e155 in\n",
+			"in 1 w\nin 1 beef\n"},
+		{"     558f8913e155 in\n ffffffff813a2413 k\n", "in 1\nk 1\n"},
+		/* one event with call chains, one without */
+		{"w   333 52916.394597:          1 page-faults: \n" FRAMES
+		 "               w   333 52916.394598:    5025125   cpu-clock/call-graph=no/:      "
+		 "55d8d7dc2155 in+0x2c (/tmp/w)\n",
+			"in<main 1 1 w 333 333 page-faults\nin 1 0 w 333 333 "
+			"cpu-clock/call-graph=no/\n"},
+		/* --show-mmap-events */
+		{"w 7811/7811 1.0: PERF_RECORD_MMAP2 7811/7811: [0x55(0x1000) @ 0 fe:01 1 2]: r-xp "
+		 "/w\n"
+		 "w 7811/7811 1.1:  5 cycles: \n" FRAMES,
+			"in<main 1 5 w 7811 7811 cycles\n"},
+		/* ip and the names of functions that have parentheses; ip,dso */
+		{"\n\t            1155 (anonymous namespace)::f(int)\n\t            1197 g "
+		 "(h)(int)\n\n",
+			"(anonymous namespace)::f(int)<g (h)(int) 1\n"},
+		{"\n\t            1155 (/tmp/w (deleted))\n\n", "0x1155 1\n"},
+		{"\n\t            1155 x)\n\n\n\t            1156 )\n\n", "x) 1\n) 1\n"},
+		/* what says nothing of stacks, and another kind of head than before */
+		{"w  7811 51955.881893:    5025125 cpu-clock: \n", "!no sample has a frame"},
+		{"w  7811 1.5:  5 cycles: \n" FRAMES "what is this\n",
+			"!line 5: expected the head of a sample of perf script, as before: COMM "
+			"PID TIME: "
+			"EVENT:"},
+		{"w  7811 1.5:  5 cycles: \n" FRAMES FRAMES, "!line 5: expected a frame"},
+	};
+	struct bytes out = {0};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		check_case(i, cases[i].text, cases[i].expected, &out);
+	bytes_done(&out);
+}
+
+/* Lines of source and files of frames. */
+static void test_sources_of_perf_script(void **state)
+{
+	static const char text[] =
+		"w 1 1.0: 5 cycles:\n\t 1155 in+0x1 (/tmp/w (deleted))\n  /src/w "
+		"x.c:41\n\t 1197 main (/tmp/w)\n\n";
+	struct profile p;
+
+	(void)state;
+	profile_init(&p, NULL);
+	assert_int_equal(prof_text_read(text, strlen(text), &p, NULL), 0);
+	assert_true(profile_str_is(&p, p.functions[0].filename, "/src/w x.c"));
+	assert_int_equal(p.lines[0].line, 41);
+	assert_int_equal(p.functions[1].filename, 0);
+	assert_true(profile_str_is(&p, p.mappings[0].filename, "/tmp/w (deleted)"));
+	profile_done(&p);
 }
 
 static void test_what_a_profile_says(void **state)
@@ -127,6 +250,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_texts),
+		cmocka_unit_test(test_fields_of_perf_script),
+		cmocka_unit_test(test_sources_of_perf_script),
 		cmocka_unit_test(test_what_a_profile_says),
 	};
 
