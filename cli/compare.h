@@ -34,9 +34,10 @@ struct cli_compare_options {
 /* Rows of a table of options whose struct has a `struct cli_compare_options compare`. */
 #define CLI_COMPARE_OPTIONS(struct_)                                                               \
 	OPTION_HEADING("What is compared"),                                                        \
-		CLI_COMPARE_FLAG(struct_, "sample-index", sample_index, "TYPE", NULL,              \
-			"Which value: a sample type (\"cpu\") or its number from 0. Default: "     \
-			"the profile's own default, else the last."),                              \
+		{"sample-index", OPTION_STRING, offsetof(struct_, compare.sample_index),           \
+			.value = "TYPE", .also = "sample-type",                                    \
+			.help = "Which value: a sample type (\"cpu\") or its number from 0. "      \
+				"Default: the profile's own default, else the last."},             \
 		CLI_COMPARE_FLAG(struct_, "per", per, "run|second|cpu-second|total|metric:NAME",   \
 			NULL,                                                                      \
 			"run: values of whole runs, which is right for equal work; second: "       \

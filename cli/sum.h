@@ -15,6 +15,7 @@ struct cli_sum_options {
 /* Rows of a table of options whose struct has a `struct cli_sum_options sum`. */
 #define CLI_SUM_OPTIONS(struct_)                                                                   \
 	{"sample-index", OPTION_STRING, offsetof(struct_, sum.sample_index), .value = "TYPE",      \
+		.also = "sample-type",                                                             \
 		.help = "Which value: a sample type (\"cpu\") or its number from 0. Default: "     \
 			"the profile's own default, else the last."},                              \
 		{"root-label", OPTION_STRINGS, offsetof(struct_, sum.root_labels), .value = "KEY", \

@@ -40,7 +40,7 @@ static const struct option_spec specs[] = {
 		.fallback = "function", .help = "What a row is."},
 	{"number", OPTION_U64, AT(n), .value = "N", .fallback = "20", .min = 0, .max = 1e9,
 		.help = "Rows; 0: all.", .letter = 'n'},
-	{"sample-index", OPTION_STRING, AT(sample_index), .value = "TYPE",
+	{"sample-index", OPTION_STRING, AT(sample_index), .value = "TYPE", .also = "sample-type",
 		.help = "Which value: a sample type (\"cpu\") or its number from 0. Default: the "
 			"profile's own default, else the last."},
 	{"watch", OPTION_BOOL, AT(watch),

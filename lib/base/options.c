@@ -130,31 +130,6 @@ static int set_value(const struct option_spec *s, const char *text, void *values
 	return r;
 }
 
-static unsigned edit_distance(const char *a, const char *b)
-{
-	enum { MAX_LEN = 64 };
-	unsigned row[MAX_LEN + 1];
-	size_t n = strlen(b);
-
-	if (n > MAX_LEN)
-		return MAX_LEN;
-	for (size_t j = 0; j <= n; j++)
-		row[j] = (unsigned)j;
-	for (size_t i = 0; a[i]; i++) {
-		unsigned diagonal = row[0];
-
-		row[0] = (unsigned)i + 1;
-		for (size_t j = 0; j < n; j++) {
-			unsigned best = diagonal + (a[i] != b[j]);
-
-			diagonal = row[j + 1];
-			best = MIN(best, diagonal + 1);
-			row[j + 1] = MIN(best, row[j] + 1);
-		}
-	}
-	return row[n];
-}
-
 static int unknown_flag(
 	const struct option_program *p, const char *arg, size_t len, struct errbuf *eb)
 {
@@ -164,7 +139,8 @@ static int unknown_flag(
 
 	for (size_t i = 0; i < p->n_specs; i++) {
 		const struct option_spec *s = &p->specs[i];
-		unsigned d = s->kind == OPTION_KIND_HEADING ? best : edit_distance(flag, s->name);
+		unsigned d =
+			s->kind == OPTION_KIND_HEADING ? best : str_edit_distance(flag, s->name);
 
 		if (d < best) {
 			best = d;
@@ -184,12 +160,18 @@ struct parser {
 	bool *given; /* per spec */
 };
 
+static bool is_called(const char *own, const char *name, size_t len)
+{
+	return own && strlen(own) == len && !memcmp(own, name, len);
+}
+
 static const struct option_spec *find_long(
 	const struct option_program *p, const char *name, size_t len)
 {
 	for (size_t i = 0; i < p->n_specs; i++)
-		if (p->specs[i].kind != OPTION_KIND_HEADING && strlen(p->specs[i].name) == len &&
-			!memcmp(p->specs[i].name, name, len))
+		if (p->specs[i].kind != OPTION_KIND_HEADING &&
+			(is_called(p->specs[i].name, name, len) ||
+				is_called(p->specs[i].also, name, len)))
 			return &p->specs[i];
 	return NULL;
 }

@@ -50,6 +50,7 @@ struct option_spec {
 	double min, max;      /* checked when max > min */
 	const char *help;     /* sentences */
 	char letter;	      /* short form -o, 0: none */
+	const char *also;     /* another name for it, without the dashes; NULL: none */
 };
 #define OPTION_HEADING(text)                                \
 	{                                                   \

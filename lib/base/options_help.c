@@ -85,6 +85,8 @@ static void print_option(struct bytes *out, const struct option_spec *s)
 		bytes_printf(out, "--[no-]%s", s->name);
 	else
 		bytes_printf(out, "--%s=%s", s->name, value_name(s));
+	if (s->also)
+		bytes_printf(out, ", --%s=%s", s->also, value_name(s));
 	if (s->kind == OPTION_STRINGS || s->kind == OPTION_LABELS)
 		bytes_put_str(out, " ...");
 	bytes_put_str(out, "\n");

@@ -377,3 +377,28 @@ int str_decode_base64(const char *s, size_t n, struct bytes *out)
 	}
 	return bytes_error(out);
 }
+
+unsigned str_edit_distance(const char *a, const char *b)
+{
+	enum { MAX_LEN = 64 };
+	unsigned row[MAX_LEN + 1];
+	size_t n = strlen(b);
+
+	if (n > MAX_LEN)
+		return MAX_LEN;
+	for (size_t j = 0; j <= n; j++)
+		row[j] = (unsigned)j;
+	for (size_t i = 0; a[i]; i++) {
+		unsigned diagonal = row[0];
+
+		row[0] = (unsigned)i + 1;
+		for (size_t j = 0; j < n; j++) {
+			unsigned best = diagonal + (a[i] != b[j]);
+
+			diagonal = row[j + 1];
+			best = MIN(best, diagonal + 1);
+			row[j + 1] = MIN(best, row[j] + 1);
+		}
+	}
+	return row[n];
+}

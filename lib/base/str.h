@@ -35,3 +35,6 @@ int str_parse_go_duration_ns(const char *s, int64_t *ret_ns, struct errbuf *eb) 
 void str_format_duration_ms(int64_t ms, char ret[64]);
 /* Prometheus sizes with a unit, base 2: "32MB" = "32MiB" = 33554432, "1.5KB" = 1536; "0" alone needs none. */
 int str_parse_bytes(const char *s, uint64_t *ret, struct errbuf *eb) _must_check_;
+
+/* Insertions, deletions and replacements of bytes that make b of a: how near a mistyped word is. At least 64 when b is longer than that. */
+unsigned str_edit_distance(const char *a, const char *b);

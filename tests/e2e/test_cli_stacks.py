@@ -70,7 +70,8 @@ class Stacks(WithFiles):
     def test_perf_script(self):
         path = self.file('perf.txt', PERF)
         self.assertEqual(self.run_sonde('fold', '--root-label', 'comm', path).stdout, 'prog;main;inner 10101010\nprog;libc.so.6+0x7f00 10101010\n')
-        self.assertEqual(self.run_sonde('fold', '--sample-index', 'samples', '-', input=PERF).stdout, 'main;inner 1\nlibc.so.6+0x7f00 1\n')
+        for flag in ('--sample-index', '--sample-type'):
+            self.assertEqual(self.run_sonde('fold', flag, 'samples', '-', input=PERF).stdout, 'main;inner 1\nlibc.so.6+0x7f00 1\n')
 
     def test_threads_and_addresses(self):
         path = self.file('x.pb', encode([(['leaf', 'main'], (1, 5), {'comm': 'db', 'thread_name': 'io'}), (['main'], (1, 7), {'comm': 'db'})]))

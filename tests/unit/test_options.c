@@ -35,7 +35,8 @@ static const struct option_spec specs[] = {
 		.help = "Bytes."},
 	{"share", OPTION_DOUBLE, offsetof(struct values, share), .fallback = "0.5", .min = 0,
 		.max = 1, .help = "Share."},
-	{"node.name", OPTION_STRING, offsetof(struct values, name), .help = "Name.", .letter = 'n'},
+	{"node.name", OPTION_STRING, offsetof(struct values, name), .help = "Name.", .letter = 'n',
+		.also = "host.name"},
 	{"log.level", OPTION_CHOICE, offsetof(struct values, level), .value = "debug|info|warn",
 		.fallback = "info", .help = "Level."},
 	{"external-label", OPTION_LABELS, offsetof(struct values, labels), .help = "Labels."},
@@ -115,6 +116,25 @@ static void test_values(void **state)
 	options_done(&program, &v);
 }
 
+static void test_other_names(void **state)
+{
+	static const char *const args[] = {"--host.name=x", NULL}, *const twice[] = {"--host.name",
+									   "x", "--node.name", "y",
+									   NULL};
+	_cleanup_(option_list_done)
+	struct option_list rest = {.n = 0};
+	struct errbuf eb = {.text = ""};
+	struct values v;
+
+	(void)state;
+	assert_int_equal(parse(args, &v, &rest, NULL), OPTIONS_RUN);
+	assert_string_equal(v.name, "x");
+	options_done(&program, &v);
+	assert_int_equal(parse(twice, &v, &rest, &eb), -EINVAL);
+	assert_string_equal(eb.text, "--node.name is given twice");
+	options_done(&program, &v);
+}
+
 static void test_errors(void **state)
 {
 	static const struct {
@@ -188,7 +208,8 @@ static void test_help(void **state)
 		"DESCRIPTION\n       First paragraph.\n\n       Second.\n         kept line\n",
 		"       --profile.frequency=HZ\n              Samples per second and CPU.\n        "
 		"      Default: 19\n",
-		"       -z, --[no-]compress\n", "       -n TEXT, --node.name=TEXT\n",
+		"       -z, --[no-]compress\n",
+		"       -n TEXT, --node.name=TEXT, --host.name=TEXT\n",
 		"       --external-label=NAME=VALUE ...\n",
 		"EXIT STATUS\n       0      success\n       1      it failed\n       2      the "
 		"command line is wrong",
@@ -236,6 +257,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults),
 		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_other_names),
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_no_arguments_taken),
 		cmocka_unit_test(test_help),
