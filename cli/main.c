@@ -3,9 +3,11 @@
  * sonde: finds the command that its first words name and runs it.
  */
 #include "cli/cli.h"
+#include "lib/base/alloc.h"
 #include "lib/base/bytes.h"
 #include "lib/base/err.h"
 #include "lib/base/options.h"
+#include "lib/base/str.h"
 #include <stdbool.h>
 #include <string.h>
 
@@ -41,18 +43,32 @@ int cli_fail(const struct errbuf *eb, int code)
 	return CLI_FAILED;
 }
 
-static void print_usage(FILE *to)
+/* Those of a group ("check"), or all when it is NULL. */
+static bool is_of_group(const struct cli_command *c, const char *group)
 {
-	fprintf(to,
-		"usage: sonde COMMAND [OPTIONS] [ARGUMENTS]\n"
-		"       sonde COMMAND --help\n"
-		"       sonde --version\n"
-		"\n"
-		"Works with pprof profiles, and with the data and configuration of sonde-scraper.\n"
-		"\n"
-		"commands:\n");
+	size_t n = group ? strlen(group) : 0;
+
+	return !group || (!strncmp(c->words, group, n) && c->words[n] == ' ');
+}
+
+static void print_usage(FILE *to, const char *group)
+{
+	if (group)
+		fprintf(to,
+			"usage: sonde %s COMMAND [OPTIONS] [ARGUMENTS]\n"
+			"       sonde %s COMMAND --help\n",
+			group, group);
+	else
+		fprintf(to, "usage: sonde COMMAND [OPTIONS] [ARGUMENTS]\n"
+			    "       sonde COMMAND --help\n"
+			    "       sonde --version\n"
+			    "\n"
+			    "Works with pprof profiles, and with the data and configuration of "
+			    "sonde-scraper.\n");
+	fprintf(to, "\ncommands:\n");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-		fprintf(to, "  %-25s%s\n", commands[i].words, commands[i].summary);
+		if (is_of_group(&commands[i], group))
+			fprintf(to, "  %-25s%s\n", commands[i].words, commands[i].summary);
 }
 
 static void print_version(void)
@@ -80,13 +96,10 @@ static int count_words(const char *words, int argc, char **argv)
 	return n;
 }
 
-/* True when `word` begins a command of two words. */
 static bool is_group(const char *word)
 {
-	size_t len = strlen(word);
-
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-		if (!strncmp(commands[i].words, word, len) && commands[i].words[len] == ' ')
+	for (size_t i = 0; *word && i < ARRAY_SIZE(commands); i++)
+		if (is_of_group(&commands[i], word))
 			return true;
 	return false;
 }
@@ -103,20 +116,48 @@ static int finish(int status)
 	return CLI_FAILED;
 }
 
+/* The command that is nearly so called, or NULL. */
+static const char *find_near(const char *text)
+{
+	unsigned best = 1 + (unsigned)strlen(text) / 3;
+	const char *near = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		unsigned d = str_edit_distance(text, commands[i].words);
+
+		if (d < best) {
+			best = d;
+			near = commands[i].words;
+		}
+	}
+	return near;
+}
+
 static int refuse(int argc, char **argv)
 {
+	const char *group = argc > 1 && is_group(argv[1]) ? argv[1] : NULL, *near;
+	_cleanup_free_ char *text = xasprintf("%s%s%s", argc > 1 ? argv[1] : "",
+		group && argc > 2 ? " " : "", group && argc > 2 ? argv[2] : "");
+
+	near = find_near(text);
 	if (argc < 2)
 		fprintf(stderr, "sonde: which command?\n");
-	else if (is_group(argv[1]))
-		fprintf(stderr, "sonde: unknown command \"%s%s%s\"\n", argv[1], argc > 2 ? " " : "",
-			argc > 2 ? argv[2] : "");
+	else if (group && argc == 2)
+		fprintf(stderr, "sonde: %s what?\n", group);
 	else
-		fprintf(stderr, "sonde: unknown command \"%s\"\n", argv[1]);
-	print_usage(stderr);
+		fprintf(stderr, "sonde: unknown command \"%s\"%s%s%s\n", text,
+			near ? ": did you mean " : "", near ? near : "", near ? "?" : "");
+	print_usage(stderr, group);
 	return CLI_USAGE;
 }
 
-static int run(int argc, char **argv)
+static bool is_help(const char *word)
+{
+	return !strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help");
+}
+
+/* Runs what the first words name; -1: they name no command. */
+static int run_command(int argc, char **argv)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
 		int n = count_words(commands[i].words, argc - 1, argv + 1);
@@ -124,16 +165,44 @@ static int run(int argc, char **argv)
 		if (n)
 			return commands[i].run(argc - n, argv + n);
 	}
-	if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") ||
-				 !strcmp(argv[1], "help"))) {
-		print_usage(stdout);
-		return CLI_OK;
-	}
+	return -1;
+}
+
+/* "sonde help check config" is "sonde check config --help". */
+static int help(int argc, char **argv)
+{
+	static char flag[] = "--help";
+	_cleanup_free_ char **changed = xcalloc((size_t)argc + 1, sizeof(*changed));
+	int status;
+
+	changed[0] = argv[0];
+	for (int i = 2; i < argc; i++)
+		changed[i - 1] = argv[i];
+	changed[argc - 1] = flag;
+	status = run_command(argc, changed);
+	return status < 0 ? refuse(argc - 1, changed) : status;
+}
+
+static int run(int argc, char **argv)
+{
+	int status = run_command(argc, argv);
+
+	if (status >= 0)
+		return status;
 	if (argc == 2 && !strcmp(argv[1], "--version")) {
 		print_version();
 		return CLI_OK;
 	}
-	return refuse(argc, argv);
+	if (argc == 2 && is_help(argv[1])) {
+		print_usage(stdout, NULL);
+		return CLI_OK;
+	}
+	if (argc == 3 && is_help(argv[1]) != is_help(argv[2]) &&
+		is_group(argv[is_help(argv[1]) ? 2 : 1])) {
+		print_usage(stdout, argv[is_help(argv[1]) ? 2 : 1]);
+		return CLI_OK;
+	}
+	return argc > 2 && !strcmp(argv[1], "help") ? help(argc, argv) : refuse(argc, argv);
 }
 
 int main(int argc, char **argv)

@@ -41,6 +41,23 @@ class Dispatch(unittest.TestCase):
                 self.assertTrue(err.startswith('sonde: '))
                 self.assertIn('usage: ', err)
 
+    def test_nearly_right_commands(self):
+        for args, text in ((('flamgraph',), 'unknown command "flamgraph": did you mean flamegraph?'), (('recrod', 'x'), 'did you mean record?'), (('check', 'confg'), 'unknown command "check confg": did you mean check config?'),
+                           (('tsdb', 'stat', 'x'), 'did you mean tsdb stats?'), (('tsdb',), 'sonde: tsdb what?'), (('help', 'nonsense'), 'unknown command "nonsense"\n'), (('x',), 'unknown command "x"\n')):
+            with self.subTest(args):
+                status, out, err = sonde(*args)
+                self.assertEqual((status, out), (2, ''))
+                self.assertIn(text, err)
+                self.assertEqual('fold' in err, args[0] not in ('check', 'tsdb'))  # of a group only its commands
+
+    def test_help_of_one(self):
+        self.assertEqual(sonde('help', 'check', 'relabel'), sonde('check', 'relabel', '--help'))
+        self.assertEqual(sonde('help', 'fold'), sonde('fold', '--help'))
+        group = sonde('check', '--help')
+        self.assertEqual(group, sonde('help', 'check'))
+        self.assertEqual((group[0], group[2]), (0, ''))
+        self.assertEqual(re.findall(r'^  (\S+)', group[1], re.M), ['check'] * 6)
+
     def test_every_command_explains_itself(self):
         self.assertTrue(commands())
         for command in commands():
