@@ -250,7 +250,7 @@ static int render(const struct cli_comparison *c, const struct cli_sources *sour
 	if (!strcmp(format, "csv"))
 		return render_diff_csv(&d, out);
 	if (!strcmp(format, "folded"))
-		return render_diff_folded(&d, out);
+		return render_diff_folded(&d, c->scale_a / c->scale_b, out);
 	if (!strcmp(format, "svg"))
 		return render_diff_svg(&d, width_of(c->o->width), c->o->by != NULL, out);
 	d.max_lines = c->o->top;

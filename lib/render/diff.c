@@ -100,7 +100,13 @@ int render_diff_json(const struct render_diff *d, struct json *j)
 	return r ? r : bytes_error(j->out);
 }
 
-int render_diff_folded(const struct render_diff *d, struct bytes *out)
+/* Exact for 1, which doubles are not for all values. */
+static int64_t times(int64_t v, double factor)
+{
+	return factor == 1 ? v : llround((double)v * factor);
+}
+
+int render_diff_folded(const struct render_diff *d, double factor_a, struct bytes *out)
 {
 	const struct tree *t = d->in.tree;
 	_cleanup_bytes_ struct bytes path = {};
@@ -114,17 +120,17 @@ int render_diff_folded(const struct render_diff *d, struct bytes *out)
 	path_len[0] = 0;
 	for (size_t i = 1; i < t->n && !path.error && !out->error; i++) {
 		const char *name = render_node_name(&d->in, i, scratch, &len);
+		int64_t a = times(d->diff->self_a[i], factor_a), b = d->diff->self_b[i];
 
 		path.len = path_len[t->parent[i]];
 		if (path.len)
 			bytes_put_u8(&path, ';');
 		render_put_folded(&path, name, len);
 		path_len[i] = path.len;
-		if (!d->diff->self_a[i] && !d->diff->self_b[i])
+		if (!a && !b)
 			continue;
 		bytes_put(out, path.data, path.len);
-		bytes_printf(
-			out, " %" PRId64 " %" PRId64 "\n", d->diff->self_a[i], d->diff->self_b[i]);
+		bytes_printf(out, " %" PRId64 " %" PRId64 "\n", a, b);
 	}
 	return path.error ? path.error : bytes_error(out);
 }

@@ -83,7 +83,9 @@ struct render_diff {
 	const char *label_a, *label_b; /* NULL: "A", "B" */
 };
 int render_diff_json(const struct render_diff *d, struct json *j) _must_check_;
-int render_diff_folded(const struct render_diff *d, struct bytes *out) _must_check_;
+/* Two columns, as difffolded.pl writes them; those of A are multiplied by `factor_a` and rounded. */
+int render_diff_folded(
+	const struct render_diff *d, double factor_a, struct bytes *out) _must_check_;
 int render_diff_csv(const struct render_diff *d, struct bytes *out) _must_check_;
 /* As render_protobuf, self and total of the union, with the fields of the sides. */
 int render_diff_protobuf(const struct render_diff *d, struct bytes *out) _must_check_;

@@ -367,7 +367,7 @@ static int render(struct diff *d, struct bytes *out, struct errbuf *eb)
 
 	switch (d->b.params.format) {
 	case API_PPROF: return render_pprof(d, out, eb);
-	case API_FOLDED: r = render_diff_folded(&shown, out); break;
+	case API_FOLDED: r = render_diff_folded(&shown, 1, out); break;
 	case API_CSV: r = render_diff_csv(&shown, out); break;
 	case API_TEXT: r = render_diff_text(&shown, out); break;
 	case API_PROTOBUF: r = render_diff_protobuf(&shown, out); break;

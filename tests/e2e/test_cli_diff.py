@@ -121,6 +121,11 @@ class Diff(unittest.TestCase):
             stack, before = re.match(number, left).groups()
             self.assertIsNone(re.match(number, stack), line)
             self.assertTrue(int(before) + int(after) > 0 and stack.startswith('main'), line)
+        # of fewer runs as much as of more: the sums are of as many runs a side
+        few = {line.rsplit(' ', 2)[0]: tuple(map(int, line.rsplit(' ', 2)[1:])) for line in self.diff('a/0.pb.gz', 'a/1.pb.gz', '--', 'b', '--format', 'folded').splitlines()}
+        self.assertEqual([few[s][1] for s in stacks], [stacks[s][1] for s in stacks])
+        two = self.rows('a/0.pb.gz', 'a/1.pb.gz', '--', 'b')[1]['work_7']['self_a']
+        self.assertEqual(few['main;work_7'][0], round(two * 5 / 2))
         self.assertIn('self_verdict', self.diff('a', '--', 'b', '--format', 'csv').splitlines()[0])
         for name in ('json', 'md'):
             self.assertEqual(self.diff('a', '--', 'b', f'--{name}'), self.diff('a', '--', 'b', '--format', name))
