@@ -27,7 +27,7 @@ struct record_options {
 	struct cli_server_options server;
 	const char *output, *window, *start_on, *stop_on;
 	struct option_list pids, cgroups, comms;
-	uint64_t frequency;
+	uint64_t frequency, min_samples;
 	int64_t duration_ms;
 	double max_lost;
 	bool all, lines, quiet;
@@ -77,6 +77,9 @@ static const struct option_spec specs[] = {
 		.max = 1,
 		.help = "Fails (the profile is written all the same) when a larger share of the "
 			"samples was lost."},
+	{"min-samples", OPTION_U64, AT(min_samples), .value = "N", .fallback = "0", .min = 0,
+		.max = 1e15,
+		.help = "Fails (the profile is written all the same) when fewer were taken."},
 	{"quiet", OPTION_BOOL, AT(quiet), .help = "No progress and no summary.", .letter = 'q'},
 
 	OPTION_HEADING("From"),
@@ -100,8 +103,8 @@ static const struct option_program program = {
 	.n_specs = ARRAY_SIZE(specs),
 	.exit_status =
 		"N      that of the command, 128 and the signal's number where one ended it\n"
-		"1      nothing could be recorded or written, or more than --max-lost was "
-		"lost",
+		"1      nothing could be recorded or written, more than --max-lost was lost, or "
+		"fewer than --min-samples were taken",
 	.examples = "sonde record -o before.pb.gz -- ./run --quickly\n"
 		    "sonde record -p 4711 -d 30s -o cpu.pb.gz && sonde flamegraph -o cpu.html "
 		    "cpu.pb.gz\n"
@@ -391,7 +394,7 @@ static void done(struct recording *k)
 		close(k->signal_fd);
 }
 
-/* -EOVERFLOW: too much was lost. */
+/* -EOVERFLOW: too much was lost; -ENODATA: there is too little. */
 static int finish(struct recording *k, struct errbuf *eb)
 {
 	_cleanup_bytes_ struct bytes out = {0};
@@ -412,6 +415,9 @@ static int finish(struct recording *k, struct errbuf *eb)
 	if (s.lost && (double)s.lost > k->o->max_lost * (double)(s.lost + s.samples))
 		return err_set(eb, -EOVERFLOW, "%llu of %llu samples were lost, above --max-lost",
 			(unsigned long long)s.lost, (unsigned long long)(s.lost + s.samples));
+	if (s.samples < k->o->min_samples)
+		return err_set(eb, -ENODATA, "%llu samples were taken, below --min-samples",
+			(unsigned long long)s.samples);
 	return 0;
 }
 

@@ -229,6 +229,10 @@ class Record(unittest.TestCase):
         self.record('-a', '-d', '1s', '--exporter', url, '--max-lost', '1')
         self.assertRegex(e2e.go_pprof('-comments', self.out).stdout, r'^lost \d+ samples since \d+\n$')
         self.assertIn('above --max-lost', e2e.sonde('diff', '--sample-index', 'samples', self.out, self.out).stderr)
+        os.unlink(self.out)
+        self.assertRegex(self.record('-a', '-d', '1s', '--exporter', url, '--max-lost', '1', '--min-samples', '9999', status=1).stderr, r'sonde: \d+ samples were taken, below --min-samples')
+        self.assertGreater(self.profile().total(), 0)
+        self.record('-a', '-d', '1s', '--exporter', url, '--max-lost', '1', '--min-samples', '10')
 
     def test_window_by_the_clock_of_the_server(self):
         """All seconds from the begin to the end and no others, of an exporter on a machine whose clock is wrong, which closes seconds late and answers late."""
