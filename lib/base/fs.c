@@ -345,6 +345,8 @@ int fs_write_file(
 		r = fs->rename(fs, tmp, path);
 	if (!r)
 		r = fs->sync_dir(fs, parent);
+	if (r < 0)
+		(void)fs->unlink(fs, tmp);
 	return r < 0 ? err_set(eb, r, "%s: %s", path, strerror(-r)) : 0;
 }
 

@@ -61,7 +61,7 @@ int fs_read_file(struct fs *fs, const char *path, size_t max_bytes, struct bytes
  */
 int fs_read_beneath(const char *dir, const char *path, size_t max_bytes, struct bytes *ret,
 	struct errbuf *eb) _must_check_;
-/* Writes PATH.tmp, fsyncs, renames to PATH, fsyncs the parent. */
+/* Writes PATH.tmp, fsyncs, renames to PATH, fsyncs the parent. After a failure PATH.tmp is gone. */
 int fs_write_file(struct fs *fs, const char *path, const void *p, size_t n, mode_t mode,
 	struct errbuf *eb) _must_check_;
 /* Paths of the files that a pattern names, sorted, each with a NUL: the pattern itself when it has no '*', else what

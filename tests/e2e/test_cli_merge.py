@@ -234,6 +234,22 @@ class MergeFiles(unittest.TestCase):
         self.assertEqual(p.returncode, 1)
         self.assertIn(b'/dev/full: No space left on device', p.stderr)
 
+    @unittest.skipUnless(os.geteuid() == 0, 'mounts a file system')
+    def test_full_disk(self):
+        """Nothing of what did not fit is left, and what was there stays."""
+        place = f'{self.dir.name}/small'
+        os.mkdir(place)
+        subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=16k', 'none', place], check=True)
+        try:
+            with open(f'{place}/x.html', 'w') as f:
+                f.write('before')
+            self.assertIn('No space left on device', sonde('flamegraph', '-o', f'{place}/x.html', self.one, check=False).stderr.decode())
+            self.assertEqual(os.listdir(place), ['x.html'])
+            with open(f'{place}/x.html') as f:
+                self.assertEqual(f.read(), 'before')
+        finally:
+            subprocess.run(['umount', place], check=True)
+
     def test_a_gzip_bomb_is_refused(self):
         bomb = self.write('bomb.pb.gz', gzip.compress(bytes(64 * MB), 9))
         # A sanitizer's shadow does not fit such a limit: there only the refusal is checked.
