@@ -330,7 +330,9 @@ static int run(struct recording *k, struct errbuf *eb)
 		recorder_resume(k->recorder);
 	k->start_ns = clock_monotonic_ns(&clock_system);
 	k->next_ns = k->start_ns + TAKE_INTERVAL_NS;
-	r = release_command(k, eb);
+	r = read_signals(k, eb); /* what came before now ends a command before it begins */
+	if (r == 0)
+		r = release_command(k, eb);
 	while (r == 0 && !k->ends) {
 		r = wait_for_events(k, eb);
 		if (r == 0 && clock_monotonic_ns(&clock_system) >= k->next_ns) {

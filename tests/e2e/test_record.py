@@ -204,6 +204,21 @@ class Record(unittest.TestCase):
                     p.kill()
                     p.wait()
 
+    @staticmethod
+    def status(pid):
+        with open(f'/proc/{pid}/status') as f:
+            return f.read()
+
+    def test_interrupted_before_the_command_begins(self):
+        """A signal that comes while the exporter starts ends a command that has not even been looked for."""
+        p = subprocess.Popen([e2e.program('sonde'), 'record', '-o', self.out, '--', '/no/such/command'], stderr=subprocess.PIPE, text=True)
+        while p.poll() is None and f'SigBlk:\t{0:016x}' in self.status(p.pid):  # then they are passed on
+            time.sleep(0.001)
+        p.send_signal(signal.SIGINT)
+        _, err = p.communicate(timeout=60)
+        self.assertEqual(p.returncode, 128 + signal.SIGINT, err)
+        self.assertNotIn('/no/such/command', err)
+
     def test_threshold_for_failure(self):
         """A profile that lost more than --max-lost is written, and the status says so."""
         lost = {'n': 0}
