@@ -98,16 +98,14 @@ static const char *format_of(const struct query_options *o)
 	return found;
 }
 
-static int endpoint_of(
-	const struct query_options *o, const char *format, const char **ret, struct errbuf *eb)
+static const char *endpoint_of(const struct query_options *o, const char *format)
 {
-	if (o->step && strcmp(format, "csv") != 0 && strcmp(format, "json") != 0)
-		return err_set(eb, -EINVAL, "--step gives csv or json, not %s", format);
-	*ret = "/api/v1/query_series";
+	const char *endpoint = "/api/v1/query_series";
+
 	for (size_t i = 0; !o->step && i < ARRAY_SIZE(formats); i++)
 		if (!strcmp(formats[i].format, format))
-			*ret = formats[i].endpoint;
-	return 0;
+			endpoint = formats[i].endpoint;
+	return endpoint;
 }
 
 static void put(struct bytes *path, const char *name, const char *value)
@@ -144,15 +142,27 @@ static int query(const struct query_options *o, const char *selector, struct err
 {
 	_cleanup_http_response_ struct http_response answer = {0};
 	_cleanup_bytes_ struct bytes path = {0};
-	const char *format = format_of(o), *endpoint = NULL;
-	int r = endpoint_of(o, format, &endpoint, eb);
+	const char *format = format_of(o);
+	int r;
 
-	if (r < 0)
-		return r;
-	put_path(o, endpoint, format, selector, &path);
+	put_path(o, endpoint_of(o, format), format, selector, &path);
 	r = cli_server_ask(
 		&o->server, &(struct cli_request) {.path = (const char *)path.data}, &answer, eb);
 	return r < 0 ? r : cli_write_output(o->output, &answer.body, eb);
+}
+
+/* What is wrong with the command line, on stderr; -1: nothing. */
+static int check(const struct query_options *o, const struct option_list *args)
+{
+	const char *format = format_of(o);
+
+	if (args->n != 1)
+		fprintf(stderr, "sonde query: expected one selector; see sonde query --help\n");
+	else if (o->step && strcmp(format, "csv") != 0 && strcmp(format, "json") != 0)
+		fprintf(stderr, "sonde query: --step gives csv or json, not %s\n", format);
+	else
+		return -1;
+	return CLI_USAGE;
 }
 
 int cli_query(int argc, char **argv)
@@ -163,10 +173,8 @@ int cli_query(int argc, char **argv)
 	struct errbuf eb = {.text = ""};
 	int status = options_parse_or_exit(&program, argc, argv, &o, &args), r;
 
-	if (status < 0 && args.n != 1) {
-		fprintf(stderr, "sonde query: expected one selector; see sonde query --help\n");
-		status = CLI_USAGE;
-	}
+	if (status < 0)
+		status = check(&o, &args);
 	if (status < 0) {
 		r = query(&o, args.items[0], &eb);
 		status = r < 0 ? cli_fail(&eb, r) : CLI_OK;

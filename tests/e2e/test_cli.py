@@ -80,6 +80,13 @@ class Dispatch(unittest.TestCase):
                     p = subprocess.run([program('sonde'), *args], stdout=full, stderr=subprocess.PIPE, text=True)
                     self.assertEqual((p.returncode, p.stderr), (1, 'sonde: standard output could not be written\n'))
 
+    def test_formats_of_values_over_time(self):
+        """Asked of nobody: the command line is wrong."""
+        for args in (('--format', 'svg'), ('-o', 'x.pb.gz')):
+            status, out, err = sonde('query', '--step', '10s', *args, 'cpu{}')
+            self.assertEqual((status, out), (2, ''))
+            self.assertIn('--step gives csv or json', err)
+
     def test_missing_arguments(self):
         for args in (('merge',), ('merge', '-o', '/dev/null'), ('merge', 'x.pb'), ('fold',)):
             with self.subTest(args):

@@ -171,7 +171,7 @@ class Server(WithFiles):
             # what is wrong, and who says so
             p = self.run_sonde(*query, 'bogus{', status=1)
             self.assertIn(f'{s.url} answered with status 400', p.stderr)
-            self.assertIn('--step gives csv or json', self.run_sonde(*query, '--step', '15s', '--format', 'svg', selector, status=1).stderr)
+            self.assertIn('--step gives csv or json', self.run_sonde(*query, '--step', '15s', '--format', 'svg', selector, status=2).stderr)
             self.run_sonde(*query, status=2)
             self.assertIn('has no time', self.run_sonde('push', '--server', s.url, self.file('t.folded', 'a 1\n'), status=1).stderr)
             old = self.file('old.pb', encode(rows, time_ns=10**9))
