@@ -23,9 +23,12 @@ static bool must_fail(void)
 	return n == 1;
 }
 
-void alloc_fail_after(unsigned n)
+unsigned alloc_fail_after(unsigned n)
 {
+	unsigned left = fail_after;
+
 	fail_after = n;
+	return left;
 }
 
 /* A mapping of its own is always given back, so only what is large gets one. */

@@ -28,8 +28,8 @@ void *try_realloc(void *p, size_t n, size_t bytes) _must_check_;
  */
 void alloc_keep_freed(void);
 
-/* Tests: the n-th try_ allocation from now fails (1 = the next); 0 turns it off. */
-void alloc_fail_after(unsigned n);
+/* Tests: the n-th try_ allocation from now fails (1 = the next); 0 turns it off. Returns what was left of the count before; 0: it failed. */
+unsigned alloc_fail_after(unsigned n);
 
 /* Grows `*p` (element size `elem`) so that it holds `need` items; `*cap` is updated. Doubles.
  * -ENOMEM on failure. */

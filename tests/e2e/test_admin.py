@@ -156,6 +156,7 @@ class Admin(unittest.TestCase):
                 self.assertIn(block, page)
                 self.assertIn('wrong checksum', page)
                 self.assertTrue(os.path.exists(f'{s.data}/quarantine/{block}/reason'))
+                self.assertRegex(s.output(), f'level=warn.*{block} is damaged and was moved to quarantine.*wrong checksum')
                 # Everything else is served.
                 served = a.served
                 wait_for('more', lambda: a.served > served + 1)

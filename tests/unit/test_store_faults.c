@@ -236,9 +236,10 @@ static void work_off(struct run *r, unsigned flush_every)
 static void test_no_space(void **state)
 {
 	char *want = run_reference(9, 1, 8), *text;
+	bool over = false;
 
 	(void)state;
-	for (unsigned from = 1; from < 60; from++) {
+	for (unsigned from = 1; !over; from++) {
 		struct store_stats st;
 		struct run r;
 
@@ -246,6 +247,7 @@ static void test_no_space(void **state)
 		r.fs.no_space_from = from;
 		r.fs.no_space_to = from + 1 + from % 5;
 		work_off(&r, 3);
+		over = r.fs.n_space_ops < from;
 		store_stats(r.s, &st);
 		assert_false(st.stopped);
 		text = gen_dump_store(r.s, true);
@@ -265,9 +267,10 @@ static void test_no_space(void **state)
 static void test_failed_sync(void **state)
 {
 	char *want = run_reference(9, 1, 8), *text;
+	bool over = false;
 
 	(void)state;
-	for (unsigned at = 1; at < 30; at++) {
+	for (unsigned at = 1; !over; at++) {
 		struct errbuf eb = {.text = ""};
 		struct run r;
 		int e = 0;
@@ -276,6 +279,7 @@ static void test_failed_sync(void **state)
 		r.o.fsync = STORE_FSYNC_ALWAYS;
 		r.fs.fail_sync_at = at;
 		work_off(&r, 0);
+		over = r.fs.n_syncs < at;
 		r.fs.fail_sync_at = 0;
 		for (unsigned tries = 0; tries < 3; tries++) {
 			e = store_maintain(r.s, &eb);
@@ -300,21 +304,25 @@ static void test_failed_sync(void **state)
 static void test_no_memory(void **state)
 {
 	char *want = run_reference(9, 1, 4), *text;
+	bool over = false;
+	unsigned n;
 
 	(void)state;
-	for (unsigned n = 1; n < 1500; n += 1 + n / 40) {
+	/* In growing steps, as they repeat, and on past the last one. */
+	for (n = 1; !over; n += 1 + n / 40) {
 		struct run r;
 
 		run_init(&r, 9, 1, 4);
 		run_make_ready(&r);
 		alloc_fail_after(n);
 		work_off(&r, 2);
-		alloc_fail_after(0);
+		over = alloc_fail_after(0) > 0;
 		text = gen_dump_store(r.s, true);
 		assert_string_equal(text, want);
 		free(text);
 		run_done(&r);
 	}
+	assert_true(n > 1000);
 	free(want);
 }
 
