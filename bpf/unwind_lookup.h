@@ -9,10 +9,10 @@
  *   const __u32 *unwind_slab_at(w, slab)              UNWIND_SLAB_WORDS words
  *   const struct unwind_rule *unwind_rule_at(w, rule)
  *   __u64 *unwind_cache_at(w, i)                      NULL: do without
+ *   struct unwind_near *unwind_near_at(w)             the same (bpf/unwind_near.h)
  */
 #pragma once
-#include "bpf/unwind_frames.h"
-#include "bpf/unwind_tables.h"
+#include "bpf/unwind_near.h"
 #ifndef __bpf__
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,12 +36,12 @@ enum unwind_found {
 #endif
 #define UNWIND_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
 
-UNWIND_FN __u64 unwind_cache_hash(__u32 binary, __u32 seq, __u32 rel)
+/* What an answer is kept under, never 0: the binary, its generation, the place in it. */
+UNWIND_FN __u64 unwind_key(__u32 binary, __u32 seq, __u32 rel)
 {
-	__u64 key = (__u64)binary << 42 | (__u64)(seq >> 1 & (UNWIND_GENERATIONS - 1)) << 30 | rel;
-
-	return key * 0x9e3779b97f4a7c15ULL;
+	return (__u64)binary << 42 | (__u64)(seq >> 1 & (UNWIND_GENERATIONS - 1)) << 30 | rel;
 }
+#define UNWIND_CACHE_HASH(key) ((key)*0x9e3779b97f4a7c15ULL)
 #define UNWIND_CACHE_INDEX(hash) ((__u32)((hash) >> (64 - UNWIND_CACHE_SHIFT)))
 #define UNWIND_CACHE_WORD(hash, rule) ((hash) << UNWIND_CACHE_SHIFT | (rule))
 
@@ -151,28 +151,33 @@ UNWIND_FN __u64 unwind_rel(const struct unwind_binary *b, __u64 off)
 	return off - ((__u64)b->first_page << UNWIND_PAGE_SHIFT);
 }
 
-/*
- * The rule at offset `off` of the file of that binary, copied to *ret, if it was asked for before: nearly always. Like
- * unwind_lookup, which is for what this says false to.
- */
-UNWIND_FN bool unwind_recall(
-	struct walk *w, __u32 binary, __u64 off, struct unwind_rule *ret, __u32 *scratch)
+/* The key of offset `off` of the file of that binary, and the generation of its table; 0: no table covers it. */
+UNWIND_FN __u64 unwind_key_of(
+	struct walk *w, __u32 binary, __u64 off, __u32 *ret_seq, __u32 *scratch)
 {
 	struct unwind_binary *b = unwind_binary_at(w, binary);
-	const struct unwind_rule *rule;
-	const __u64 *cached;
-	__u64 hash, rel, hit;
-	__u32 seq;
+	__u64 rel;
 
 	if (!b)
-		return false;
-	seq = unwind_seq(b, scratch);
+		return 0;
+	*ret_seq = unwind_seq(b, scratch);
 	rel = unwind_rel(b, off);
-	if (seq & 1 || rel >= UNWIND_MAX_REL)
-		return false;
-	hash = unwind_cache_hash(binary, seq, (__u32)rel);
-	cached = unwind_cache_at(w, UNWIND_CACHE_INDEX(hash));
-	if (!cached)
+	return *ret_seq & 1 || rel >= UNWIND_MAX_REL ? 0 : unwind_key(binary, *ret_seq, (__u32)rel);
+}
+
+/*
+ * The rule of a key, copied to *ret, if it was asked for before: nearly always. Like unwind_lookup, which is for what this says
+ * false to.
+ */
+UNWIND_FN bool unwind_recall(
+	struct walk *w, __u32 binary, __u64 key, __u32 seq, struct unwind_rule *ret, __u32 *scratch)
+{
+	__u64 hash = UNWIND_CACHE_HASH(key), hit;
+	const __u64 *cached = unwind_cache_at(w, UNWIND_CACHE_INDEX(hash));
+	const struct unwind_binary *b = unwind_binary_at(w, binary);
+	const struct unwind_rule *rule;
+
+	if (!cached || !b)
 		return false;
 	hit = UNWIND_ONCE(*cached);
 	if ((hit ^ UNWIND_CACHE_WORD(hash, 0)) >> UNWIND_CACHE_SHIFT)
@@ -212,7 +217,7 @@ UNWIND_FN enum unwind_found unwind_lookup(
 		return UNWIND_NO_TABLE;
 	if (id == UNWIND_RULE_NONE || !rule)
 		return UNWIND_NO_ROW;
-	hash = unwind_cache_hash(binary, seq, (__u32)rel);
+	hash = UNWIND_CACHE_HASH(unwind_key(binary, seq, (__u32)rel));
 	cached = unwind_cache_at(w, UNWIND_CACHE_INDEX(hash));
 	if (cached)
 		*(volatile __u64 *)cached = UNWIND_CACHE_WORD(hash, id);

@@ -171,40 +171,37 @@ UNWIND_FN enum unwind_result walk_by_cfi(struct walk *w)
 }
 
 /*
- * The rule of nearly all code: CFA = stack or frame pointer + off, what was saved lies at fixed places below it. In the
- * kernel a walk is mostly this, and function calls are what it costs: so it is a path of its own, without any.
+ * The rule of nearly all code, as one word (unwind_plain). In the kernel a walk is mostly this, and function calls are what it
+ * costs: so it is a path of its own, without any. w->rule is not touched but for its kind.
  */
-UNWIND_FN bool walk_is_plain(const struct walk *w)
+UNWIND_FN bool walk_can_plain(const struct walk *w, __u64 plain)
 {
-	const struct unwind_rule *rule = &w->rule;
-
-	return rule->cfa == UNWIND_CFA_REG && (rule->reg == UNWIND_SP || rule->reg == UNWIND_FP) &&
-	       WALK_KNOWS(w, rule->reg) && rule->ra == UNWIND_AT_CFA && rule->fp <= UNWIND_AT_CFA &&
-	       rule->bx <= UNWIND_AT_CFA;
+	return plain && WALK_KNOWS(w, plain & UNWIND_PLAIN_BY_FP ? UNWIND_FP : UNWIND_SP);
 }
 
-UNWIND_FN enum unwind_result walk_by_plain(struct walk *w)
+UNWIND_FN enum unwind_result walk_by_plain(struct walk *w, __u64 plain)
 {
-	const struct unwind_rule *rule = &w->rule;
-	bool by_fp = rule->reg == UNWIND_FP;
-	bool paired = rule->fp == UNWIND_AT_CFA && rule->fp_off == rule->ra_off - 8;
+	bool by_fp = plain & UNWIND_PLAIN_BY_FP;
+	__s64 ra_off = UNWIND_PLAIN_RA_OFF(plain), fp_off = UNWIND_PLAIN_FP_OFF(plain);
+	bool paired = plain & UNWIND_PLAIN_FP && fp_off == ra_off - 8;
 	__u64 cfa;
 
+	w->rule.cfa = UNWIND_CFA_REG;
 	if (by_fp && w->fp_at && walk_fetch(w, UNWIND_FP, &w->fp_at) != UNWIND_MORE)
 		return UNWIND_CUT;
-	cfa = w->regs[by_fp ? UNWIND_FP : UNWIND_SP] + (__s64)rule->off;
+	cfa = w->regs[by_fp ? UNWIND_FP : UNWIND_SP] + UNWIND_PLAIN_OFF(plain);
 	if (cfa & 7)
 		return walk_cut(w, ABI_CUT_CFA_INSANE);
 	/* One read where frame pointer and return address are side by side. */
-	if (paired ? unwind_read_stack(w, w->pair, 2, cfa + (__s64)rule->ra_off - 8)
-		   : unwind_read_stack(w, &w->pair[1], 1, cfa + (__s64)rule->ra_off))
+	if (paired ? unwind_read_stack(w, w->pair, 2, cfa + ra_off - 8)
+		   : unwind_read_stack(w, &w->pair[1], 1, cfa + ra_off))
 		return walk_cut(w, ABI_CUT_READ_FAULT);
-	if (rule->bx == UNWIND_AT_CFA) {
-		w->bx_at = cfa + (__s64)rule->bx_off;
+	if (plain & UNWIND_PLAIN_BX) {
+		w->bx_at = cfa + UNWIND_PLAIN_BX_OFF(plain);
 		w->known |= 1U << UNWIND_BX;
 	}
-	if (rule->fp == UNWIND_AT_CFA) {
-		w->fp_at = paired ? 0 : cfa + (__s64)rule->fp_off;
+	if (plain & UNWIND_PLAIN_FP) {
+		w->fp_at = paired ? 0 : cfa + fp_off;
 		w->known |= 1U << UNWIND_FP;
 	}
 	if (paired)

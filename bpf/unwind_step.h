@@ -87,19 +87,40 @@ UNWIND_ALONE int unwind_apply(struct walk *w)
 	return w ? walk_by_rule(w) : UNWIND_CUT;
 }
 
+/* The rule of code in a file: enum unwind_found, and *ret_plain when the rule is of the usual kind; else it is in w->rule. */
+UNWIND_FN int walk_find(struct walk *w, __u64 *ret_plain)
+{
+	struct unwind_near *near = unwind_near_at(w);
+	__u32 seq = 0;
+	__u64 key = unwind_key_of(w, w->binary, w->off, &seq, &w->scratch);
+	int found = UNWIND_FOUND;
+
+	*ret_plain = near && key ? unwind_near_find(near, &w->near, key, seq) : 0;
+	if (walk_can_plain(w, *ret_plain))
+		return UNWIND_FOUND;
+	if (!key || !unwind_recall(w, w->binary, key, seq, &w->rule, &w->scratch))
+		found = unwind_find(w);
+	*ret_plain = found == UNWIND_FOUND ? unwind_plain(&w->rule) : 0;
+	if (!walk_can_plain(w, *ret_plain))
+		*ret_plain = 0;
+	else if (near && key)
+		unwind_near_add(near, &w->near, key, *ret_plain, seq);
+	return found;
+}
+
 /* From a located frame to its caller. */
 UNWIND_FN enum unwind_result unwind_step(struct walk *w, enum unwind_place place)
 {
 	int found = UNWIND_NO_ROW;
+	__u64 plain = 0;
 
 	w->fp_cut = ABI_CUT_NONE;
 	if (place == UNWIND_IN_JIT_NO_FP)
 		return walk_cut(w, ABI_CUT_NO_TABLE);
 	if (place == UNWIND_IN_FILE)
-		found = unwind_recall(w, w->binary, w->off, &w->rule, &w->scratch) ? UNWIND_FOUND
-										   : unwind_find(w);
-	if (found == UNWIND_FOUND && walk_is_plain(w))
-		return walk_by_plain(w);
+		found = walk_find(w, &plain);
+	if (plain)
+		return walk_by_plain(w, plain);
 	if (place == UNWIND_UNTOLD) {
 		w->lacks = 1;
 		w->fp_cut = ABI_CUT_FP_INSANE;

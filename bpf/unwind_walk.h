@@ -92,6 +92,7 @@ struct walk {
 	__u32 cut;     /* enum abi_cut */
 	__u32 scratch;
 	__u32 result; /* of a turn */
+	__u32 near;   /* step of the last answer in unwind_near */
 	struct frames frames;
 	struct unwind_window window;
 };
@@ -102,7 +103,7 @@ UNWIND_FN void walk_init(struct walk *w, __u32 n_kernel)
 	w->fp_at = w->bx_at = 0;
 	w->known = 0;
 	w->exact = 1;
-	w->n_steps = w->lacks = w->lacking = 0;
+	w->n_steps = w->lacks = w->lacking = w->near = 0;
 	for (__u32 i = 0; i < UNWIND_N_METHODS; i++)
 		w->by[i] = 0;
 	w->cut = ABI_CUT_NONE;

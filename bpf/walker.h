@@ -4,52 +4,24 @@
  * inside it search a run of mappings and a page of rows. State lies in scratch, where the verifier does not follow each value.
  */
 #pragma once
-#include "bpf/maps.h"
 #include "bpf/regs.h"
-#include "bpf/unwind_frames.h"
-#include "bpf/unwind_tables.h"
 #include "bpf/vma.h"
+#include "bpf/walker_tables.h"
 
 const volatile struct abi_config config;
 
-struct walk;
-static __always_inline struct unwind_binary *unwind_binary_at(struct walk *w, __u32 binary);
-static __always_inline const __u32 *unwind_slab_at(struct walk *w, __u32 slab);
-static __always_inline const struct unwind_rule *unwind_rule_at(struct walk *w, __u32 rule);
-static __always_inline __u64 *unwind_cache_at(struct walk *w, __u32 i);
+static __always_inline struct unwind_near *unwind_near_at(struct walk *w);
 #define unwind_locate(w, addr) walker_locate(w, addr)
 #include "bpf/unwind_walk.h"
 static __always_inline enum unwind_place walker_locate(struct walk *w, __u64 addr);
 #include "bpf/unwind_step.h"
-
-struct slab {
-	__u32 words[UNWIND_SLAB_WORDS];
-};
-struct cache_word {
-	__u64 word;
-};
-
-#define MMAPABLE_ARRAY(name, type_of_value)               \
-	struct {                                          \
-		__uint(type, BPF_MAP_TYPE_ARRAY);         \
-		__uint(map_flags, BPF_F_MMAPABLE);        \
-		__uint(max_entries, 1); /* set at load */ \
-		__type(key, __u32);                       \
-		__type(value, type_of_value);             \
-	} name SEC(".maps")
-
-MMAPABLE_ARRAY(run_words, __u64);
-MMAPABLE_ARRAY(unwind_slabs, struct slab);
-MMAPABLE_ARRAY(unwind_rules, struct unwind_rule);
-MMAPABLE_ARRAY(unwind_binaries, struct unwind_binary);
-MMAPABLE_ARRAY(unwind_cache, struct cache_word);
 
 /* Walker scratch: one record under construction. Claimed by exchange of `busy`, so that a program that interrupts another one
  * of the same attach kind on its CPU takes the next slot instead of its memory. */
 enum { N_SCRATCH = 2 };
 
 struct scratch {
-	__u32 busy, pad;
+	__u32 busy, slot; /* which of N_SCRATCH it is */
 	struct walk walk;
 	struct process_place place;
 	struct vma_place vma;
@@ -75,8 +47,10 @@ static __always_inline struct scratch *scratch_claim(void)
 		__u32 key = i;
 		struct scratch *s = bpf_map_lookup_elem(&scratch_cpu, &key);
 
-		if (s && __sync_lock_test_and_set(&s->busy, 1) == 0)
+		if (s && __sync_lock_test_and_set(&s->busy, 1) == 0) {
+			s->slot = i;
 			return s;
+		}
 	}
 	return NULL;
 }
@@ -91,39 +65,15 @@ static __always_inline struct abi_record *record_of(struct scratch *s)
 	return (struct abi_record *)s->record;
 }
 
-static __always_inline const __u64 *word_at(__u32 i)
-{
-	return bpf_map_lookup_elem(&run_words, &i);
-}
 #define process_word_at(i) word_at(i)
 #include "bpf/process_search.h"
 
-static __always_inline struct unwind_binary *unwind_binary_at(struct walk *w, __u32 binary)
+static __always_inline struct unwind_near *unwind_near_at(struct walk *w)
 {
-	(void)w;
-	return bpf_map_lookup_elem(&unwind_binaries, &binary);
-}
+	const struct scratch *s = (void *)w - __builtin_offsetof(struct scratch, walk);
+	__u32 key = 0;
 
-static __always_inline const __u32 *unwind_slab_at(struct walk *w, __u32 slab)
-{
-	struct slab *s = bpf_map_lookup_elem(&unwind_slabs, &slab);
-
-	(void)w;
-	return s ? s->words : NULL;
-}
-
-static __always_inline const struct unwind_rule *unwind_rule_at(struct walk *w, __u32 rule)
-{
-	(void)w;
-	return bpf_map_lookup_elem(&unwind_rules, &rule);
-}
-
-static __always_inline __u64 *unwind_cache_at(struct walk *w, __u32 i)
-{
-	struct cache_word *c = bpf_map_lookup_elem(&unwind_cache, &i);
-
-	(void)w;
-	return c ? &c->word : NULL;
+	return s->slot ? NULL : bpf_map_lookup_elem(&near_cpu, &key);
 }
 
 /* bpf_loop wants its context on the stack. */

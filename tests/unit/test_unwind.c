@@ -53,6 +53,12 @@ static inline const struct unwind_rule *unwind_rule_at(struct walk *w, __u32 rul
 	return NULL;
 }
 
+static inline struct unwind_near *unwind_near_at(struct walk *w)
+{
+	(void)w;
+	return NULL;
+}
+
 static inline __u64 *unwind_cache_at(struct walk *w, __u32 i)
 {
 	(void)w, (void)i;

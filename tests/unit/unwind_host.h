@@ -4,7 +4,7 @@
  * unwind_locate() before it includes this.
  */
 #pragma once
-#include "bpf/unwind_tables.h"
+#include "bpf/unwind_near.h"
 #include "exporter/unwind/tables.h"
 #include "lib/base/alloc.h"
 #include <stdlib.h>
@@ -12,6 +12,7 @@
 
 struct walk;
 static struct unwind_memory host_memory;
+static struct unwind_near host_near;
 
 static inline struct unwind_binary *unwind_binary_at(struct walk *w, __u32 binary)
 {
@@ -32,6 +33,12 @@ static inline const struct unwind_rule *unwind_rule_at(struct walk *w, __u32 rul
 	return rule < host_memory.n_rules ? &host_memory.rules[rule] : NULL;
 }
 
+static inline struct unwind_near *unwind_near_at(struct walk *w)
+{
+	(void)w;
+	return &host_near;
+}
+
 static inline __u64 *unwind_cache_at(struct walk *w, __u32 i)
 {
 	union {
@@ -45,6 +52,7 @@ static inline __u64 *unwind_cache_at(struct walk *w, __u32 i)
 
 static inline void host_memory_init(uint32_t n_slabs, uint32_t n_rules, uint32_t n_binaries)
 {
+	host_near = (struct unwind_near) {0};
 	host_memory = (struct unwind_memory) {
 		.slabs = xcalloc((size_t)n_slabs * UNWIND_SLAB_WORDS, sizeof(uint32_t)),
 		.n_slabs = n_slabs,

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+ *
+ * What the last walks on a CPU found: places in code and the rules that hold there, in the order in which they were met. A
+ * stack mostly repeats the ones before it, so the answer for the next frame lies behind the one for this frame: a walk reads
+ * along lines that lie side by side. In the cache of answers and the table of rules (bpf/unwind_lookup.h) each frame has two
+ * lines of its own, on pages of their own, and between two ticks other programs have taken them out of the CPU's caches; to
+ * get them back is most of what a frame costs.
+ *
+ * One owner: the program that walks on that CPU. Compiled for BPF and for the host.
+ *
+ * Invariants:
+ *  1. steps[i] is one answer or all zero; no key is 0;
+ *  2. an index entry may be of a step that was overwritten since, or have been overwritten itself: the key in the step decides.
+ */
+#pragma once
+#include "bpf/unwind_frames.h"
+#include "bpf/unwind_tables.h"
+#ifndef __bpf__
+#include <stdbool.h>
+#endif
+
+#define UNWIND_NEAR_STEPS 1024U
+#define UNWIND_NEAR_INDEX 2048U /* pairs of entries that one hash leads to */
+
+struct unwind_near_step {
+	__u64 key;   /* unwind_key() */
+	__u64 plain; /* unwind_plain(), and what of the generation is not in the key */
+};
+
+struct unwind_near {
+	struct unwind_near_step steps[UNWIND_NEAR_STEPS];
+	__u16 index[UNWIND_NEAR_INDEX];
+	__u32 next; /* step to be overwritten, modulo UNWIND_NEAR_STEPS */
+	__u32 pad;
+};
+
+/*
+ * A rule of the usual kind in one word: the CFA is stack or frame pointer + off, what was saved lies at fixed places from it.
+ * 0: the rule is of another kind, or a number is too large. Offsets count words.
+ */
+#define UNWIND_PLAIN 1ULL
+#define UNWIND_PLAIN_BY_FP 2ULL
+#define UNWIND_PLAIN_FP 4ULL /* the frame pointer was saved */
+#define UNWIND_PLAIN_BX 8ULL
+#define UNWIND_PLAIN_BITS 47 /* the others are the generation's */
+
+UNWIND_FN bool unwind_fits(__s32 off, __u32 bits)
+{
+	return !(off & 7) && off >> 3 >= -(1 << (bits - 1)) && off >> 3 < 1 << (bits - 1);
+}
+
+/* A number of that many words in `bits` bits, `at` bits up; and back, in bytes. */
+#define UNWIND_PLAIN_PUT(off, at, bits) (((__u64)((off) >> 3) & ((1ULL << (bits)) - 1)) << (at))
+#define UNWIND_PLAIN_GET(plain, at, bits) \
+	(((__s64)((plain) << (64 - (at) - (bits))) >> (64 - (bits))) * 8)
+#define UNWIND_PLAIN_OFF(plain) UNWIND_PLAIN_GET(plain, 4, 19)
+#define UNWIND_PLAIN_RA_OFF(plain) UNWIND_PLAIN_GET(plain, 23, 8)
+#define UNWIND_PLAIN_FP_OFF(plain) UNWIND_PLAIN_GET(plain, 31, 8)
+#define UNWIND_PLAIN_BX_OFF(plain) UNWIND_PLAIN_GET(plain, 39, 8)
+
+UNWIND_FN __u64 unwind_plain(const struct unwind_rule *r)
+{
+	if (r->cfa != UNWIND_CFA_REG || (r->reg != UNWIND_SP && r->reg != UNWIND_FP) ||
+		r->ra != UNWIND_AT_CFA || r->fp > UNWIND_AT_CFA || r->bx > UNWIND_AT_CFA)
+		return 0;
+	if (!unwind_fits(r->off, 19) || !unwind_fits(r->ra_off, 8) || !unwind_fits(r->fp_off, 8) ||
+		!unwind_fits(r->bx_off, 8))
+		return 0;
+	return UNWIND_PLAIN | (r->reg == UNWIND_FP ? UNWIND_PLAIN_BY_FP : 0) |
+	       (r->fp == UNWIND_AT_CFA ? UNWIND_PLAIN_FP : 0) |
+	       (r->bx == UNWIND_AT_CFA ? UNWIND_PLAIN_BX : 0) | UNWIND_PLAIN_PUT(r->off, 4, 19) |
+	       UNWIND_PLAIN_PUT(r->ra_off, 23, 8) | UNWIND_PLAIN_PUT(r->fp_off, 31, 8) |
+	       UNWIND_PLAIN_PUT(r->bx_off, 39, 8);
+}
+
+#define UNWIND_NEAR_PAIR(key) ((__u32)((key)*0x9e3779b97f4a7c15ULL >> 53) & (UNWIND_NEAR_INDEX - 2))
+#define UNWIND_NEAR_STEP(i) ((i) & (UNWIND_NEAR_STEPS - 1))
+/* The generation of a key's table: bits that the key has no room for. */
+#define UNWIND_NEAR_GENERATION(seq) ((__u64)((seq) >> 13) << UNWIND_PLAIN_BITS)
+
+/* The plain rule of that key; 0: not here. *at: the step of the frame before it, then the one of this. */
+UNWIND_FN __u64 unwind_near_find(const struct unwind_near *n, __u32 *at, __u64 key, __u32 seq)
+{
+	__u32 i = UNWIND_NEAR_STEP(*at + 1), pair;
+	__u64 plain;
+
+	if (n->steps[i].key != key) {
+		pair = UNWIND_NEAR_PAIR(key);
+		i = UNWIND_NEAR_STEP(n->index[pair]);
+		if (n->steps[i].key != key) {
+			i = UNWIND_NEAR_STEP(n->index[pair + 1]);
+			if (n->steps[i].key != key)
+				return 0;
+		}
+	}
+	*at = i;
+	plain = n->steps[i].plain ^ UNWIND_NEAR_GENERATION(seq);
+	return plain >> UNWIND_PLAIN_BITS ? 0 : plain;
+}
+
+/* Keeps an answer; of the two index entries for it the one of the older step goes. */
+UNWIND_FN void unwind_near_add(struct unwind_near *n, __u32 *at, __u64 key, __u64 plain, __u32 seq)
+{
+	__u32 i = UNWIND_NEAR_STEP(n->next), pair = UNWIND_NEAR_PAIR(key);
+	__u32 age = UNWIND_NEAR_STEP(i - n->index[pair] - 1U),
+	      other = UNWIND_NEAR_STEP(i - n->index[pair + 1] - 1U);
+
+	n->steps[i].key = key;
+	n->steps[i].plain = plain | UNWIND_NEAR_GENERATION(seq);
+	n->index[pair + (age < other)] = (__u16)i;
+	n->next = i + 1;
+	*at = i;
+}
