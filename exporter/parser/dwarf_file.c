@@ -78,13 +78,11 @@ static int inflate_gnu(Elf_Scn *scn, uint64_t *inflated, struct dwarf_section *r
 	return elf_compress_gnu(scn, 0, 0) < 0 ? -EBADMSG : take_data(scn, ret);
 }
 
-static int load_section(Elf_Scn *scn, const GElf_Shdr *shdr, bool gnu, uint64_t *inflated,
+static int read_section(Elf_Scn *scn, const GElf_Shdr *shdr, bool gnu, uint64_t *inflated,
 	struct dwarf_section *ret)
 {
 	GElf_Chdr chdr;
 
-	if (shdr->sh_type == SHT_NOBITS || ret->data)
-		return 0;
 	if (gnu)
 		return inflate_gnu(scn, inflated, ret);
 	if (!(shdr->sh_flags & SHF_COMPRESSED))
@@ -97,6 +95,35 @@ static int load_section(Elf_Scn *scn, const GElf_Shdr *shdr, bool gnu, uint64_t 
 	if (chdr.ch_type == COMPRESSED_ZSTD)
 		return inflate_zstd(scn, &chdr, ret);
 	return elf_compress(scn, 0, 0) < 0 ? -EBADMSG : take_data(scn, ret);
+}
+
+/* True for a section of type units, which hold no code. */
+static bool holds_types(const struct dwarf_section *s)
+{
+	struct cursor c = cursor_of(s->data, s->bytes);
+
+	if (cursor_u32(&c) == UINT32_MAX)
+		cursor_skip(&c, 8);
+	return cursor_u16(&c) >= 5 && cursor_u8(&c) == DW_UT_split_type && !c.error;
+}
+
+/* gcc gives each split type unit a section of its own, before that of the compile unit. */
+static int load_section(Elf_Scn *scn, const GElf_Shdr *shdr, bool gnu, uint64_t *inflated,
+	bool is_split_info, struct dwarf_section *ret)
+{
+	struct dwarf_section next = {.data = NULL};
+	int r;
+
+	if (shdr->sh_type == SHT_NOBITS || (ret->data && !(is_split_info && holds_types(ret))))
+		return 0;
+	r = read_section(scn, shdr, gnu, inflated, &next);
+	if (r < 0) {
+		free(next.own);
+		return r;
+	}
+	free(ret->own);
+	*ret = next;
+	return 0;
 }
 
 /* Which one `name` is, .debug_ and .zdebug_ cut off; DWARF_N_SECTIONS: none. */
@@ -132,7 +159,8 @@ static int load_sections(const struct elf_file *f, struct dwarf_file *d)
 			continue;
 		kind = kind_of(name + (gnu ? 8 : 7), d->is_split);
 		if (kind < DWARF_N_SECTIONS)
-			r = load_section(scn, &shdr, gnu, &inflated, &d->sections[kind]);
+			r = load_section(scn, &shdr, gnu, &inflated,
+				d->is_split && kind == DWARF_INFO, &d->sections[kind]);
 		/* A section that cannot be read is as if it were not there. */
 		r = r == -EBADMSG ? 0 : r;
 	}

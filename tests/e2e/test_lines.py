@@ -104,6 +104,13 @@ int main(int argc, char **argv)
 	try { if (b.items.at(static_cast<size_t>(argc) * 7)->price > 1000) throw std::string("dear"); } catch (const std::string &s) { puts(s.c_str()); }
 }
 '''
+# Shares types with the other one.
+STALL_CC = r'''
+#include <string>
+#include <vector>
+struct crate { std::vector<std::string> names; int count(char c) const { int n = 0; for (auto &s : names) n += s.find(c) != std::string::npos; return n; } };
+int stall(int n) { crate c; for (int i = 0; i < n; i++) c.names.push_back(std::to_string(i)); return c.count('7'); }
+'''
 TILL_RS = r'''
 use std::collections::HashMap;
 mod shop {
@@ -258,7 +265,7 @@ class Lines(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.dir = tempfile.mkdtemp(prefix='sonde-lines.')
-        for name, text in (('shapes.h', HEADER), ('main.c', MAIN_C), ('area.c', AREA_C), ('shop.cc', SHOP_CC), ('till.rs', TILL_RS), ('till.go', TILL_GO), ('work.ml', WORK_ML)):
+        for name, text in (('shapes.h', HEADER), ('main.c', MAIN_C), ('area.c', AREA_C), ('shop.cc', SHOP_CC), ('stall.cc', STALL_CC), ('till.rs', TILL_RS), ('till.go', TILL_GO), ('work.ml', WORK_ML)):
             with open(f'{cls.dir}/{name}', 'w') as f:
                 f.write(text)
 
@@ -346,23 +353,32 @@ class Lines(unittest.TestCase):
 
         check()
         self.assertEqual(figures(f'{out}/prog')['lacking'], 0)
-        # Debian 12 has nothing that packs version 5 of gcc: llvm-dwp never ends, dwp crashes.
-        packed = not ('5' in name and 'g' == cc[0])
-        if packed:
-            run('llvm-dwp', '-e', f'{out}/prog', '-o', f'{out}/prog.dwp')
+        # What Debian 12 has: binutils' dwp crashes on version 5, LLVM's never ends on that of gcc for C.
+        packers = [p for p in ('llvm-dwp', 'dwp') if '-gdwarf-4' in flags or (p == 'llvm-dwp' and cc != 'gcc')]
+        for packer in packers:
+            run(packer, '-e', f'{out}/prog', '-o', f'{out}/by-{packer}', cwd=out)
         for f in objects:
             os.rename(f'{out}/{f}', f'{out}/{f}.aside')
-        if packed:
+        for packer in packers:
+            os.rename(f'{out}/by-{packer}', f'{out}/prog.dwp')
             check()
+            self.assertEqual(figures(f'{out}/prog')['lacking'], 0)
             os.unlink(f'{out}/prog.dwp')
         # Without either there are the lines of the program's own table.
         self.assertEqual(figures(f'{out}/prog')['lacking'], len(objects))
         self.assertGreater(sum(p[0][2] > 0 for p in ours(f'{out}/prog', addresses)), len(addresses) * 0.3)
 
     def test_split(self):
-        for cc, version in (('gcc', 4), ('gcc', 5), ('clang', 4), ('clang', 5), ('g++', 4), ('clang++', 5)):
+        for cc, version in (('gcc', 4), ('gcc', 5), ('clang', 4), ('clang', 5), ('g++', 4), ('g++', 5), ('clang++', 5)):
             with self.subTest(cc, version=version):
                 self.compare_split(f'split-{cc}{version}', cc, ('-O2', f'-gdwarf-{version}'), ('shop.cc',) if '+' in cc else ('main.c', 'area.c'))
+
+    def test_split_type_units(self):
+        # Of gcc each has a section of its own in the object, of the same name as that of the code's.
+        for cc in ('g++', 'clang++'):
+            for version in (4, 5):
+                with self.subTest(cc, version=version):
+                    self.compare_split(f'types-{cc}{version}', cc, ('-O2', f'-gdwarf-{version}', '-fdebug-types-section'), ('shop.cc', 'stall.cc'))
 
     def test_split_of_another_build(self):
         # An object that was compiled again is not the one that the program was linked from.
