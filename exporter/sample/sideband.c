@@ -113,6 +113,22 @@ static int parse_body(
 	}
 }
 
+/* Linux (6.18 too) gives a record of kernel code to one listener after the other and adds a sample id to its size each time: the
+ * one that was written follows the name, and behind it there may be room for more, which holds anything. */
+static int find_ksymbol_id(
+	const void *rec, size_t len, const struct sideband *s, struct cursor *ret)
+{
+	size_t name_off = (size_t)(s->path - (const char *)rec),
+	       off = (name_off + strlen(s->path) + 8) & ~(size_t)7;
+	struct cursor c = cursor_of(rec, len);
+
+	if (off + SAMPLE_ID_BYTES > len || (len - off) % SAMPLE_ID_BYTES)
+		return -EBADMSG;
+	cursor_skip(&c, off);
+	*ret = cursor_sub(&c, SAMPLE_ID_BYTES);
+	return 0;
+}
+
 int sideband_parse(const void *rec, size_t len, bool build_ids, struct sideband *ret)
 {
 	struct cursor c = cursor_of(rec, len), id;
@@ -127,6 +143,8 @@ int sideband_parse(const void *rec, size_t len, bool build_ids, struct sideband 
 	body = cursor_sub(&c, len - HEADER_BYTES - SAMPLE_ID_BYTES);
 	id = cursor_sub(&c, SAMPLE_ID_BYTES);
 	r = parse_body(&body, type, misc, build_ids, &s);
+	if (r == 0 && s.kind == SIDEBAND_KSYMBOL)
+		r = find_ksymbol_id(rec, len, &s, &id);
 	if (r < 0)
 		return r;
 	cursor_skip(&id, 8);

@@ -83,6 +83,20 @@ static void kernel_code(void **state)
 	assert_true(s.addr == 0xffffffffc0001000 && s.len == 0x180 && s.is_bpf && !s.gone);
 	assert_string_equal(s.path, "bpf_prog_0123_x");
 
+	/* As the second and the third that listen get it: with room for their predecessors' sample ids. */
+	for (uint16_t more = 24; more <= 48; more += 24) {
+		uint16_t size = (uint16_t)len + more;
+
+		bytes_put(&b,
+			"\xfe\0\0\0\0\0\0\0\x2e\x37\0\0\0\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff",
+			24);
+		memcpy(b.data + 6, &size, sizeof(size));
+		assert_int_equal(sideband_parse(b.data, size, true, &s), 0);
+		assert_int_equal(s.time_ns, 9);
+		assert_int_equal(s.cpu, 3);
+		assert_string_equal(s.path, "bpf_prog_0123_x");
+	}
+
 	bytes_reset(&b);
 	len = record_ksymbol(&b, 9, 0xffffffffc0001000, 64, PERF_RECORD_KSYMBOL_TYPE_OOL, true,
 		"ftrace_trampoline");
@@ -148,6 +162,17 @@ static void cut_records(void **state)
 		cut[6] = (uint8_t)n;
 		cut[7] = 0;
 		assert_true(sideband_parse(cut, n, true, &s) < 0 || n >= 8 + 24 + 64);
+	}
+	bytes_reset(&b);
+	len = record_ksymbol(
+		&b, 9, 0xffffffffc0001000, 64, PERF_RECORD_KSYMBOL_TYPE_BPF, false, "abc");
+	for (size_t n = 8; n < len; n++) {
+		_cleanup_free_ uint8_t *cut = malloc(n);
+
+		memcpy(cut, b.data, n);
+		cut[6] = (uint8_t)n;
+		cut[7] = 0;
+		assert_int_equal(sideband_parse(cut, n, true, &s), -EBADMSG);
 	}
 }
 
