@@ -36,12 +36,18 @@ void intake_done(struct intake *in)
 
 static void tell_kernel_code(struct kernel_code *k, const struct sideband *e)
 {
+	const struct kernel_code_record r = {.start = e->addr,
+		.len = e->len,
+		.time_ns = e->time_ns,
+		.name = e->path,
+		.is_bpf = e->is_bpf};
+
 	if (e->kind == SIDEBAND_LOST)
-		kernel_code_lost(k);
+		kernel_code_lost(k, e->time_ns);
 	else if (e->kind == SIDEBAND_KSYMBOL && e->gone)
-		kernel_code_remove(k, e->addr);
+		kernel_code_remove(k, &r);
 	else if (e->kind == SIDEBAND_KSYMBOL)
-		kernel_code_add(k, e->addr, e->len, e->path, e->is_bpf);
+		kernel_code_add(k, &r);
 }
 
 static void take_sideband(void *ctx, const struct sideband *e)
@@ -66,6 +72,9 @@ static void take_sample_locked(struct intake *in, const struct abi_record *r)
 		.cpu = (uint16_t)r->cpu,
 	};
 
+	if (in->kernel_code)
+		kernel_code_mark(in->kernel_code, in->frames.words + in->frames.n_user,
+			n - in->frames.n_user, r->time_ns);
 	if (!(r->flags & ABI_FLAG_KTHREAD)) {
 		outcomes_add(in->outcomes, r->leader_comm, in->frames.words, in->frames.n_user);
 		proc_count_stack(process, outcomes_cut(in->frames.words, in->frames.n_user));

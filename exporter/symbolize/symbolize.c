@@ -183,45 +183,32 @@ static void resolve_native(
 		find_places(q, symbols, vaddr, &q->found[at]);
 }
 
-/* Code that came after kallsyms was read, or lies where other code lay then. */
-static bool resolve_kernel_code(struct request *q, uint64_t look_up, size_t at, struct symbol *ret)
-{
-	char name[KERNEL_CODE_NAME_MAX];
-	bool is_bpf;
-
-	if (!kernel_code_find(&q->s->kernel_code, look_up, name, &is_bpf))
-		return false;
-	q->found[at].raw = clean(q, name);
-	ret->mapping = is_bpf ? mapping_of_name(q, "[bpf]", "")
-			      : mapping_of_name(q, "[kernel.kallsyms]", q->s->kernel_build_id);
-	return true;
-}
-
 /* The names point into the table, which is not read again before the request is done: the caller
  * holds the lock. */
 static void resolve_kernel_locked(
 	struct request *q, const struct symbol_frame *f, size_t at, struct symbol *ret)
 {
-	/* Bits above the payload are those of every kernel address: ones. */
-	uint64_t addr = ABI_FRAME_VALUE(f->frame) | ~ABI_FRAME_PAYLOAD,
-		 look_up = addr - (f->is_return ? 1 : 0);
-	struct kernel_symbol symbol;
-	char name[80];
+	uint64_t addr = kernel_code_address(f->frame), look_up = addr - (f->is_return ? 1 : 0);
+	struct kernel_symbol symbol = {.module = ""};
+	char name[KERNEL_CODE_NAME_MAX];
+	bool is_bpf = false;
 
-	*ret = (struct symbol) {.address = addr};
-	if (resolve_kernel_code(q, look_up, at, ret))
-		return;
-	if (!kernel_symbols_find(&q->s->kernel, look_up, &symbol)) {
-		ret->mapping = mapping_of_name(q, "[kernel.kallsyms]", q->s->kernel_build_id);
-		return;
+	/* Code that came after kallsyms was read may lie where other code lay then. */
+	switch (kernel_code_find(&q->s->kernel_code, f->frame, look_up, name, &is_bpf)) {
+	case KERNEL_CODE_NAMED: q->found[at].raw = clean(q, name); break;
+	case KERNEL_CODE_UNKNOWN:
+		if (kernel_symbols_find(&q->s->kernel, look_up, &symbol))
+			q->found[at].raw = clean(q, symbol.name);
+		break;
+	default: break;
 	}
-	q->found[at].raw = clean(q, symbol.name);
-	if (!symbol.module[0]) {
-		ret->mapping = mapping_of_name(q, "[kernel.kallsyms]", q->s->kernel_build_id);
-		return;
-	}
+	if (is_bpf)
+		symbol.module = "bpf"; /* as kallsyms has it */
 	snprintf(name, sizeof(name), "[%s]", symbol.module);
-	ret->mapping = mapping_of_name(q, name, "");
+	*ret = (struct symbol) {.address = addr};
+	ret->mapping = symbol.module[0]
+			       ? mapping_of_name(q, name, "")
+			       : mapping_of_name(q, "[kernel.kallsyms]", q->s->kernel_build_id);
 }
 
 static void give_line(
