@@ -33,8 +33,9 @@ int dwarf_read(const struct elf_file *debug, struct dwarf_links *links, struct d
 	_cleanup_dwarf_file_ struct dwarf_file d;
 	int r = dwarf_file_load(debug, false, &d);
 
+	/* Debian's strip leaves the link in the program when what it is for has gone into the debug file. */
 	if (r == 0)
-		r = dwarf_alt_open(debug, links, &alt);
+		r = d.sections[DWARF_INFO].bytes ? dwarf_alt_open(debug, links, &alt) : -ENOENT;
 	if (r == -ENOENT)
 		r = 0;
 	else if (r == 0)
