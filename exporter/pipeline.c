@@ -26,6 +26,7 @@ enum { MAX_HELD_BYTES = 16 << 20, CAPTURE_BYTES = 1 << 30 };
 #define PODS_STEP_MS 200
 #define SYMBOL_STEP_NS \
 	(500 * NS_PER_MS) /* it wakes when there is work; this bounds the wait at the end */
+#define SPARE_STEP_NS (2 * NS_PER_S)
 
 enum {
 	BUDGET_PROCESS,
@@ -71,7 +72,8 @@ struct exporter_pipeline {
 	struct shadow *shadow; /* with --unwind.shadow */
 
 	struct profile_source source;
-	pthread_t drain_thread, symbol_thread, jit_thread, fetch_thread, pods_thread, shadow_thread;
+	pthread_t drain_thread, jit_thread, fetch_thread, pods_thread, shadow_thread;
+	pthread_t symbol_threads[BINARY_THREADS];
 	pthread_mutex_t stop_lock; /* a leaf: wakes what sleeps when it is time to stop */
 	pthread_cond_t stop;
 	_Atomic bool stopping;
@@ -101,15 +103,25 @@ static void *drain_main(void *arg)
 	return NULL;
 }
 
-static void *symbol_main(void *arg)
+static void symbol_loop(struct exporter_pipeline *p, int64_t step_ns)
 {
-	struct exporter_pipeline *p = arg;
-
 	pthread_setname_np(pthread_self(), "symbols");
 	while (!p->stopping) {
-		binary_work(p->binaries, SYMBOL_STEP_NS);
+		binary_work(p->binaries, step_ns);
 		unwinder_round(p->unwinder, p->binaries, clock_monotonic_ns(p->clock));
 	}
+}
+
+static void *symbol_main(void *arg)
+{
+	symbol_loop(arg, SYMBOL_STEP_NS);
+	return NULL;
+}
+
+/* Takes over when the others are at work for long. */
+static void *symbol_spare_main(void *arg)
+{
+	symbol_loop(arg, SPARE_STEP_NS);
 	return NULL;
 }
 
@@ -480,7 +492,10 @@ static int run_threads(
 		pthread_t *thread;
 		void *(*main)(void *);
 	} threads[] = {
-		{"symbol", &p->symbol_thread, symbol_main},
+		{"symbol", &p->symbol_threads[0], symbol_main},
+		{"symbol", &p->symbol_threads[1], symbol_spare_main},
+		{"symbol", &p->symbol_threads[2], symbol_spare_main},
+		{"symbol", &p->symbol_threads[3], symbol_spare_main},
 		{"JIT", &p->jit_thread, jit_main},
 		{"drain", p->replay ? NULL : &p->drain_thread, drain_main},
 		{"pods", p->pods ? &p->pods_thread : NULL, pods_main},
@@ -501,6 +516,7 @@ static int run_threads(
 	p->stopping = true;
 	pthread_cond_broadcast(&p->stop);
 	pthread_mutex_unlock(&p->stop_lock);
+	binary_stop(p->binaries);
 	while (started--)
 		if (threads[started].thread)
 			pthread_join(*threads[started].thread, NULL);

@@ -3,7 +3,7 @@
  * The exporter's stages put together. A sink consumes what they make: the HTTP server in the daemon, a file in a recording tool.
  *
  * Threads of the main role: "main" (waits for signals in the sink's run), "drain" (rings and side-band buffers → process
- * table, stacks, log), "symbols" (asks the parser for symbol files), "jit" (names JIT code once a second), "shadow" (has stacks walked a second time), and the sink's own ("http", "net", two "http-worker").
+ * table, stacks, log), "symbols" (four of them: ask the parser for symbol files), "jit" (names JIT code once a second), "shadow" (has stacks walked a second time), and the sink's own ("http", "net", two "http-worker").
  *
  * Locks, outermost first; no two of one line are held together:
  *  0. a round of JIT names
@@ -45,6 +45,6 @@ int exporter_pipeline_run(const struct exporter_options *o, const struct keeper_
 	const struct exporter_sink *sink, struct errbuf *eb) _must_check_;
 
 /* The same stages fed from a bundle (docs/formats/bundle.md), all of it, on this thread and by the bundle's clock; then the
- * sink's run with the symbol thread beside it. `drain` of the stages is NULL. parser_fd: the socket of a parser zygote. Needs no privilege. */
+ * sink's run with the symbol threads beside it. `drain` of the stages is NULL. parser_fd: the socket of a parser zygote. Needs no privilege. */
 int exporter_pipeline_replay(const struct exporter_options *o, const char *bundle, int parser_fd,
 	const struct exporter_sink *sink, struct errbuf *eb) _must_check_;

@@ -7,6 +7,7 @@
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
+#include <stdatomic.h>
 
 #define SCAN_INTERVAL_NS NS_PER_S
 enum { MAX_WANTED = 64, N_REPLAY_BINARIES = 1 << 16 };
@@ -16,7 +17,7 @@ struct unwinder {
 	struct unwind_tables *tables;
 	struct files *files; /* NULL in a replay */
 	bool owns_memory;
-	int64_t next_scan_ns;
+	_Atomic int64_t next_scan_ns;
 };
 
 struct unwinder *unwinder_new(
@@ -126,11 +127,12 @@ void unwinder_settled(struct unwinder *u, struct binary_registry *r, uint32_t bi
 void unwinder_round(struct unwinder *u, struct binary_registry *r, int64_t now_ns)
 {
 	uint32_t wanted[MAX_WANTED];
+	int64_t due_ns = u->next_scan_ns;
 	size_t n;
 
-	if (now_ns < u->next_scan_ns)
+	if (now_ns < due_ns || !atomic_compare_exchange_strong(
+				       &u->next_scan_ns, &due_ns, now_ns + SCAN_INTERVAL_NS))
 		return;
-	u->next_scan_ns = now_ns + SCAN_INTERVAL_NS;
 	n = unwind_tables_scan(u->tables, binary_n_ids(r), now_ns, wanted, MAX_WANTED);
 	for (size_t i = 0; i < n; i++)
 		(void)load(u, r, wanted[i], now_ns);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Brings the unwind rows of symbol files to the kernel half: when a file is ready, when a table that was evicted is looked up
- * again, when an id goes. Called by the symbol thread; the registry's lock is not held but in unwinder_release.
+ * again, when an id goes. Called by the symbol threads; the registry's lock is not held but in unwinder_release.
  */
 #pragma once
 #include "exporter/binary/binary.h"
@@ -27,7 +27,7 @@ void unwinder_rows(
 /* True when there is a table of that content: it is the id's too from now on. */
 bool unwinder_has_rows(
 	struct unwinder *u, uint32_t binary, const uint8_t content_id[PARSER_CONTENT_ID_LEN]);
-/* Tables that are wanted again; about once a second. */
+/* Tables that are wanted again; about once a second, whoever calls it. */
 void unwinder_round(struct unwinder *u, struct binary_registry *r, int64_t now_ns);
 /* The id will be another file's. */
 /* Where the file of that id lies; NULL: it is to be forgotten. The registry's lock is held. */

@@ -87,9 +87,12 @@ void binary_want(struct binary_registry *r, uint32_t binary, const struct binary
 bool binary_is_missing(struct binary_registry *r, uint32_t binary);
 /* True while its symbol file is being made or waits for that. */
 bool binary_is_coming(struct binary_registry *r, uint32_t binary);
-/* Opens and compiles what is wanted, paced; called by the symbol thread until shutdown. Blocks
- * at most timeout_ns. */
+/* Opens and compiles what is wanted, paced; called by the symbol threads until shutdown. Waits at most timeout_ns for work. One thread
+ * does it all, but a file that takes long does not hold up the others where more than one calls this, BINARY_THREADS at most. */
+enum { BINARY_THREADS = 4 };
 void binary_work(struct binary_registry *r, int64_t timeout_ns);
+/* Ends all waiting for work, now and from now on. */
+void binary_stop(struct binary_registry *r);
 
 /* Asks debuginfod for what binaries lack; called by the fetch thread until shutdown, when there is a
  * fetcher. Waits at most timeout_ns for work, and then for the fetcher's answer. */

@@ -229,16 +229,13 @@ void binary_cache_load(struct binary_registry *r, struct errbuf *eb)
 	(void)evict_locked(r, NULL, 0);
 }
 
-int binary_cache_open(
+static int cache_open(
 	struct binary_registry *r, const uint8_t id[PARSER_CONTENT_ID_LEN], struct symbol_file *ret)
 {
-	_cleanup_free_ char *path = NULL;
+	_cleanup_free_ char *path = path_of(r, id);
 	struct content *c;
 	int fd, e;
 
-	if (!has_disk(r))
-		return -ENOENT;
-	path = path_of(r, id);
 	fd = r->o.fs->open(r->o.fs, path, O_RDONLY, 0);
 	if (fd < 0)
 		return -ENOENT;
@@ -261,15 +258,26 @@ int binary_cache_open(
 	return -EBADMSG;
 }
 
-int binary_cache_write(struct binary_registry *r, struct symbol_file *s)
+int binary_cache_open(
+	struct binary_registry *r, const uint8_t id[PARSER_CONTENT_ID_LEN], struct symbol_file *ret)
+{
+	int e;
+
+	if (!has_disk(r))
+		return -ENOENT;
+	pthread_mutex_lock(&r->disk_mutex);
+	e = cache_open(r, id, ret);
+	pthread_mutex_unlock(&r->disk_mutex);
+	return e;
+}
+
+static int cache_write(struct binary_registry *r, struct symbol_file *s)
 {
 	_cleanup_free_ char *path = NULL;
 	struct symbol_file on_disk = {0};
 	bool fits;
 	int e;
 
-	if (!has_disk(r))
-		return -ENOENT;
 	/* Room is made before, so that the directory never holds more than it may. */
 	pthread_mutex_lock(&r->mutex);
 	fits = evict_locked(
@@ -296,6 +304,18 @@ int binary_cache_write(struct binary_registry *r, struct symbol_file *s)
 	symbol_file_unmap(s);
 	*s = on_disk;
 	return 0;
+}
+
+int binary_cache_write(struct binary_registry *r, struct symbol_file *s)
+{
+	int e;
+
+	if (!has_disk(r))
+		return -ENOENT;
+	pthread_mutex_lock(&r->disk_mutex);
+	e = cache_write(r, s);
+	pthread_mutex_unlock(&r->disk_mutex);
+	return e;
 }
 
 /* The file was made anew, with debug information that was not there before. */

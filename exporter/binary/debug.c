@@ -205,7 +205,7 @@ static int open_fetched(const struct binary_link_source *s, const struct parser_
 		return fd;
 	/* By then what names it is needed again. */
 	if (s->debug_fd >= 0 && !s->debug_path)
-		binary_fetched_keep(s->registry, s->identity, s->debug_fd);
+		binary_fetched_keep(s->registry, s->binary, s->identity, s->debug_fd);
 	binary_fetch_want(s->registry, s->binary, &id);
 	return -ENOENT;
 }
@@ -215,9 +215,13 @@ int binary_open_link(void *ctx, const struct parser_link *link, uint32_t *ret_ne
 	struct binary_link_source *s = ctx;
 	_cleanup_(candidates_done)
 	struct candidates c = {.n = 0};
+	bool is_object = link->kind == PARSER_LINK_SPLIT;
 	uint32_t i = link->candidate;
 	int fd = -ENOENT;
 
+	/* Built elsewhere, as it seems: a large program has tens of thousands. */
+	if (is_object && !s->n_objects_found && s->n_objects_missed >= BINARY_MAX_MISSED)
+		return -ENOENT;
 	list_candidates(s, link, &c);
 	for (; fd < 0 && i < c.n; i++)
 		fd = elf_only(binary_open_below(s->registry, &s->entry->source, c.paths[i], 0));
@@ -227,6 +231,8 @@ int binary_open_link(void *ctx, const struct parser_link *link, uint32_t *ret_ne
 	if (fd < 0 && link->kind == PARSER_LINK_ALT && i++ == 2 * c.n)
 		fd = elf_only(open_fetched(s, link));
 	s->n_found += fd >= 0;
+	s->n_objects_found += is_object && fd >= 0;
+	s->n_objects_missed += is_object && fd < 0;
 	*ret_next = i;
 	return fd;
 }

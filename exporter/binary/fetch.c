@@ -16,8 +16,7 @@
 
 #define FORGET_MISSING_NS (3600 * NS_PER_S) /* no server has it */
 #define FORGET_FAILED_NS (600 * NS_PER_S)
-#define KEEP_FETCHED_NS (60 * NS_PER_S) /* for the symbol thread to find */
-#define WAIT_UNUSED_NS (10 * NS_PER_S)
+#define KEEP_FETCHED_NS (60 * NS_PER_S) /* for the symbol threads to find */
 enum { MAX_REMEMBERED = 4096 };
 
 static uint64_t key_of(const struct parser_identity *id)
@@ -39,28 +38,41 @@ static void drop_fetched_locked(struct binary_registry *r, size_t i)
 	f->done[i] = f->done[--f->n_done];
 }
 
+/* Who needs it may wait for its turn for long. */
+static bool is_awaited_locked(struct binary_registry *r, uint32_t binary)
+{
+	const struct entry *e = entry_locked(r, binary);
+
+	return e && (e->again || e->state == BINARY_QUEUED || e->state == BINARY_WORKING);
+}
+
 static void drop_old_locked(struct binary_registry *r)
 {
 	struct fetch *f = &r->fetches;
 	int64_t now = clock_monotonic_ns(r->o.clock);
 
 	for (size_t i = 0; i < f->n_done;)
-		if (now - f->done[i].at_ns > KEEP_FETCHED_NS)
+		if (now - f->done[i].at_ns > KEEP_FETCHED_NS &&
+			!is_awaited_locked(r, f->done[i].binary))
 			drop_fetched_locked(r, i);
 		else
 			i++;
 }
 
-/* Takes the descriptor over unless there is no room. */
-static bool add_fetched_locked(struct binary_registry *r, const struct parser_identity *id, int fd)
+/* Takes the descriptor over unless there is one already, or no room. */
+static bool add_fetched_locked(
+	struct binary_registry *r, uint32_t binary, const struct parser_identity *id, int fd)
 {
 	struct fetch *f = &r->fetches;
 
 	drop_old_locked(r);
+	for (size_t i = 0; i < f->n_done; i++)
+		if (is_same(&f->done[i].id, id))
+			return false;
 	if (f->n_done == BINARY_MAX_FETCHES)
 		return false;
-	f->done[f->n_done++] =
-		(struct fetched) {.id = *id, .fd = fd, .at_ns = clock_monotonic_ns(r->o.clock)};
+	f->done[f->n_done++] = (struct fetched) {
+		.id = *id, .binary = binary, .fd = fd, .at_ns = clock_monotonic_ns(r->o.clock)};
 	return true;
 }
 
@@ -86,12 +98,13 @@ int binary_fetched_open(struct binary_registry *r, const struct parser_identity 
 	return fd;
 }
 
-void binary_fetched_keep(struct binary_registry *r, const struct parser_identity *id, int fd)
+void binary_fetched_keep(
+	struct binary_registry *r, uint32_t binary, const struct parser_identity *id, int fd)
 {
 	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 
 	pthread_mutex_lock(&r->mutex);
-	if (copy >= 0 && !add_fetched_locked(r, id, copy))
+	if (copy >= 0 && !add_fetched_locked(r, binary, id, copy))
 		close(copy);
 	pthread_mutex_unlock(&r->mutex);
 }
@@ -132,31 +145,16 @@ static int open_output(struct binary_registry *r)
 	return fd >= 0 ? fd : memfd_create("debuginfo", MFD_CLOEXEC);
 }
 
-/* At work still (the answer was quick), or being read. */
-static bool is_busy(const struct entry *e)
-{
-	return e->state == BINARY_QUEUED || e->state == BINARY_WORKING ||
-	       (e->state == BINARY_READY && e->content->symbols.n_refs);
-}
-
-/* The binary's symbol file goes once nobody reads it, and the binary back into the queue. */
+/* The binary's symbol file is made once more, with what has come. One that waits for its turn finds it then. */
 static void make_anew_locked(struct binary_registry *r, uint32_t binary)
 {
-	int64_t give_up = clock_monotonic_ns(r->o.clock) + WAIT_UNUSED_NS;
-	struct entry *e;
+	uint32_t id = binary_canonical_locked(r, binary);
+	struct entry *e = id ? r->entries[id] : NULL;
 
-	while ((e = entry_locked(r, binary)) && is_busy(e) &&
-		clock_monotonic_ns(r->o.clock) < give_up) {
-		pthread_mutex_unlock(&r->mutex);
-		r->o.clock->sleep_until_ns(
-			r->o.clock, clock_monotonic_ns(r->o.clock) + 20 * NS_PER_MS);
-		pthread_mutex_lock(&r->mutex);
-	}
-	if (!e || !e->has_source || e->state != BINARY_READY || is_busy(e))
+	if (!e || (e->state != BINARY_WORKING && e->state != BINARY_READY))
 		return;
-	binary_content_unmap_locked(r, e->content);
-	e->not_before_ns = 0;
-	binary_enqueue_locked(r, &r->fresh, binary_canonical_locked(r, binary));
+	e->again = true;
+	binary_renew_locked(r, id);
 }
 
 static void settle_locked(struct binary_registry *r, const struct fetch_item *item, int fd,
@@ -171,7 +169,7 @@ static void settle_locked(struct binary_registry *r, const struct fetch_item *it
 		*not_before = (uint64_t)(now + (status == FETCHER_OK || status == FETCHER_NOT_FOUND
 							       ? FORGET_MISSING_NS
 							       : FORGET_FAILED_NS));
-	if (status == FETCHER_OK && add_fetched_locked(r, &item->id, fd))
+	if (status == FETCHER_OK && add_fetched_locked(r, item->binary, &item->id, fd))
 		make_anew_locked(r, item->binary);
 	else
 		close(fd);

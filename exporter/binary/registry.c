@@ -14,6 +14,7 @@ static void init_sync(struct binary_registry *r)
 {
 	pthread_condattr_t attr;
 
+	pthread_mutex_init(&r->disk_mutex, NULL);
 	pthread_mutex_init(&r->mutex, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -29,6 +30,9 @@ struct binary_registry *binary_registry_new(const struct binary_options *o, stru
 
 	r->o = *o;
 	r->n_ids = 1;
+	r->fresh.patience_ns = BINARY_FRESH_PATIENCE_NS;
+	r->paced.patience_ns = BINARY_PACED_PATIENCE_NS;
+	r->failed_at_ns = clock_monotonic_ns(o->clock) - BINARY_SKIP_FAILED_NS;
 	r->debt_at_ns = clock_monotonic_ns(o->clock);
 	init_sync(r);
 	table_init(&r->by_identity, o->budget);
@@ -73,6 +77,7 @@ void binary_registry_freep(struct binary_registry **rp)
 	pthread_cond_destroy(&r->settled);
 	pthread_cond_destroy(&r->fetches.cond);
 	pthread_mutex_destroy(&r->mutex);
+	pthread_mutex_destroy(&r->disk_mutex);
 	free(r);
 	*rp = NULL;
 }
@@ -209,6 +214,20 @@ uint32_t binary_canonical_locked(struct binary_registry *r, uint32_t id)
 	return e->alias ? e->alias : id;
 }
 
+void binary_renew_locked(struct binary_registry *r, uint32_t id)
+{
+	struct entry *e = id ? r->entries[id] : NULL;
+
+	if (!e || !e->again || e->state != BINARY_READY || e->content->symbols.n_refs)
+		return;
+	e->again = false;
+	if (!e->has_source)
+		return;
+	binary_content_unmap_locked(r, e->content);
+	e->not_before_ns = 0;
+	binary_enqueue_locked(r, &r->fresh, id);
+}
+
 void binary_want(struct binary_registry *r, uint32_t binary, const struct binary_source *src)
 {
 	struct entry *e;
@@ -294,7 +313,8 @@ void binary_symbols_put(struct binary_registry *r, const struct symbol_file *s)
 		return;
 	pthread_mutex_lock(&r->mutex);
 	ASSERT(c->symbols.n_refs);
-	c->symbols.n_refs--;
+	if (--c->symbols.n_refs == 0 && c->entry)
+		binary_renew_locked(r, c->entry);
 	pthread_mutex_unlock(&r->mutex);
 }
 

@@ -31,6 +31,9 @@
 #define BINARY_UNTOLD_NS (5 * NS_PER_S)
 /* Of parser CPU that each new binary has free of pacing. */
 #define BINARY_BURST_NS (250 * NS_PER_MS)
+/* What takes this long may never end: the next one begins beside it. */
+#define BINARY_FRESH_PATIENCE_NS NS_PER_S
+#define BINARY_PACED_PATIENCE_NS (10 * NS_PER_S)
 enum {
 	BINARY_MAX_ENTRIES = 1 << 16, /* at 350 bytes: 23 MB */
 	BINARY_MAX_OPENS = 5,
@@ -38,8 +41,10 @@ enum {
 	BINARY_MAX_FAILED = 4096,
 	BINARY_MAX_FETCHES = 64,
 	BINARY_PARSE_TIMEOUT_MS = 30000,
-	BINARY_SLOW_BYTES = 4 << 20, /* a file from which names take a while */
-	BINARY_MAX_INPUTS = 64,	     /* files kept open for their names */
+	BINARY_SLOW_BYTES = 4 << 20,		 /* a file from which names take a while */
+	BINARY_MAX_INPUTS = 64,			 /* files kept open for their names */
+	BINARY_MAX_AT_WORK = BINARY_THREADS / 2, /* of one queue */
+	BINARY_MAX_MISSED = 256, /* objects of split units that are not there, when none was */
 };
 
 enum binary_state { BINARY_ABSENT, BINARY_QUEUED, BINARY_WORKING, BINARY_READY };
@@ -73,6 +78,7 @@ struct entry {
 	struct binary_source source;
 	bool has_source;
 	struct binary_inputs *inputs; /* in the paced queue */
+	bool again;		      /* to be made anew once it is not at work and not read */
 	uint8_t n_open_failed;	      /* in a row */
 	int64_t not_before_ns;	      /* no new try earlier */
 	int64_t unused_since_ns;      /* when binary_retain first found it unused; 0: it is used */
@@ -107,6 +113,7 @@ struct fetch_item {
 };
 struct fetched {
 	struct parser_identity id;
+	uint32_t binary; /* that needs it */
 	int fd;
 	int64_t at_ns;
 };
@@ -121,12 +128,17 @@ struct fetch {
 /* Entries by .next. */
 struct binary_queue {
 	uint32_t head, tail;
+	uint32_t n_at_work; /* taken from it */
+	int64_t begun_ns;   /* the last of them */
+	int64_t patience_ns;
 };
 
 struct binary_registry {
 	struct binary_options o;
 	struct fetch fetches;
+	pthread_mutex_t disk_mutex; /* files in the cache directory; taken before `mutex` */
 	pthread_mutex_t mutex;
+	bool stopping;
 	pthread_cond_t queued, settled; /* work came; an entry left the queue */
 	struct entry **entries;		/* by id; [0] unused */
 	size_t cap_entries;
@@ -144,6 +156,7 @@ struct binary_registry {
 	uint64_t last_root; /* the newest id */
 	/* parser CPU beyond the bursts, and when it was last paid off */
 	int64_t debt_ns, debt_at_ns;
+	int64_t failed_at_ns; /* when a file last cost parser CPU for nothing */
 	struct binary_stats stats;
 };
 
@@ -177,7 +190,7 @@ struct binary_link_source {
 	uint32_t binary;
 	int fd, debug_fd;
 	const char *debug_path; /* NULL: it has none */
-	uint32_t n_found;
+	uint32_t n_found, n_objects_found, n_objects_missed;
 };
 /* parser_finder.find for a `struct binary_link_source`. Called without the lock. */
 int binary_open_link(void *source, const struct parser_link *link, uint32_t *ret_next);
@@ -186,6 +199,8 @@ void binary_inputs_freep(struct binary_inputs **in);
 /* registry.c */
 void binary_enqueue_locked(struct binary_registry *r, struct binary_queue *q, uint32_t id);
 uint32_t binary_canonical_locked(struct binary_registry *r, uint32_t id);
+/* Where the entry is to be made anew and nothing uses its symbol file, that goes and the entry is wanted again. */
+void binary_renew_locked(struct binary_registry *r, uint32_t id);
 
 /* fetch.c */
 /* Asks the servers, unless that was done lately. */
@@ -194,7 +209,8 @@ void binary_fetch_want(
 /* What they gave, to be used once; -ENOENT. */
 int binary_fetched_open(struct binary_registry *r, const struct parser_identity *id);
 /* Puts it back, for when the symbol file is made once more. */
-void binary_fetched_keep(struct binary_registry *r, const struct parser_identity *id, int fd);
+void binary_fetched_keep(
+	struct binary_registry *r, uint32_t binary, const struct parser_identity *id, int fd);
 void binary_fetch_done(struct binary_registry *r);
 /* Closes roots that have been idle for long enough. */
 void binary_expire_roots_locked(struct binary_registry *r, int64_t now_ns);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The symbol thread's work: takes what is wanted from the queue, opens it, has the parser
+ * The symbol threads' work: takes what is wanted from the queue, opens it, has the parser
  * identify and, when neither another binary nor the disk has its content, compile it. Paced: a
  * new binary has a short burst of parser CPU free; what it takes beyond that is paid off at
- * --symbols.max-cpu before the next one starts. Stacks cannot wait for that, names can: so where the
- * whole would take long the unwind rows are made first, by themselves and unpaced.
+ * --symbols.max-cpu before the next large one starts. Stacks cannot wait for that, names can: so where the
+ * whole would take long the unwind rows are made first, by themselves and unpaced. What is small is made
+ * at once, whatever is owed. Of each queue one is at work; a second thread takes over when that one takes
+ * so long that its parser may hang.
  */
 #include "exporter/binary/registry.h"
 #include "lib/base/alloc.h"
@@ -248,14 +250,12 @@ static bool open_cached(struct binary_registry *r, uint32_t id, const struct ent
 }
 
 /* True when the rows of a file are to be made before all else of it. */
-static bool is_slow(struct binary_registry *r, const struct binary_inputs *in)
+static bool is_slow(const struct binary_inputs *in)
 {
-	bool in_debt;
+	struct stat debug = {.st_size = 0};
 
-	pthread_mutex_lock(&r->mutex);
-	in_debt = r->debt_ns > 0;
-	pthread_mutex_unlock(&r->mutex);
-	return in_debt || in->st.st_size >= BINARY_SLOW_BYTES;
+	return (in->debug_fd >= 0 && fstat(in->debug_fd, &debug) < 0) ||
+	       in->st.st_size + debug.st_size >= BINARY_SLOW_BYTES;
 }
 
 static int make_rows(struct binary_registry *r, uint32_t id, const struct entry *e,
@@ -314,7 +314,7 @@ static void begin_work(
 	out->st = in.st;
 	if (out->error < 0 || has_owner(r, id, out) || open_cached(r, id, e, &in, out))
 		return;
-	if (!r->o.rows || !is_slow(r, &in)) {
+	if (!r->o.rows || !is_slow(&in)) {
 		out->error = compile(r, id, e, &in, out);
 		return;
 	}
@@ -325,8 +325,11 @@ static void begin_work(
 }
 
 static void end_work(struct binary_registry *r, uint32_t id, const struct entry *e,
-	const struct binary_inputs *in, struct outcome *out)
+	struct binary_inputs *in, struct outcome *out)
 {
+	/* A server may have answered meanwhile. */
+	if (in->debug_fd < 0)
+		in->debug_fd = binary_fetched_open(r, &in->file.identity);
 	out->file = in->file;
 	out->has_identity = true;
 	out->has_file = true;
@@ -353,11 +356,24 @@ static struct binary_file file_of(const struct stat *st)
 		.dev_minor = minor(st->st_dev)};
 }
 
-static void pay_locked(struct binary_registry *r, uint64_t cpu_ns, int64_t now_ns)
+/* A file that fails is left alone for long, which paces it. So its own name is what it costs, not those of others: only
+ * what such files take of more than --symbols.max-cpu is owed by all. */
+static int64_t unpaid_locked(struct binary_registry *r, int64_t cpu_ns, int64_t now_ns)
 {
-	r->stats.cpu_ns += cpu_ns;
+	int64_t paid = (int64_t)((double)(now_ns - r->failed_at_ns) * r->o.max_cpu);
+
+	r->failed_at_ns = now_ns;
+	return cpu_ns - MIN(cpu_ns, paid);
+}
+
+static void pay_locked(struct binary_registry *r, const struct outcome *out, int64_t now_ns)
+{
+	int64_t cpu_ns = (int64_t)out->cpu_ns;
+
+	r->stats.cpu_ns += out->cpu_ns;
 	pay_off_locked(r, now_ns);
-	r->debt_ns += MAX((int64_t)cpu_ns - BINARY_BURST_NS, 0);
+	cpu_ns = MAX(cpu_ns - BINARY_BURST_NS, 0);
+	r->debt_ns += cpu_ns && out->error < 0 ? unpaid_locked(r, cpu_ns, now_ns) : cpu_ns;
 }
 
 static void settle_locked(struct binary_registry *r, uint32_t id, struct outcome *out)
@@ -395,18 +411,33 @@ static void settle_locked(struct binary_registry *r, uint32_t id, struct outcome
 		binary_tell_file_locked(r, id, true);
 	}
 	if (!out->later)
-		pay_locked(r, out->cpu_ns, now);
+		pay_locked(r, out, now);
 	pthread_cond_broadcast(&r->settled);
 }
 
-/* Those that nothing is known of come first, while what they leave open is not too much. */
-static struct binary_queue *ready_locked(struct binary_registry *r)
+/* Whether the queue's first may start; *wake_ns: when that may change without more coming. */
+static bool may_start_locked(struct binary_registry *r, const struct binary_queue *q, bool unpaced,
+	int64_t now_ns, int64_t *wake_ns)
 {
-	bool is_fresh = r->fresh.head && r->n_inputs < BINARY_MAX_INPUTS;
+	int64_t at_ns = q->n_at_work ? q->begun_ns + q->patience_ns : now_ns;
 
-	if (is_fresh && (r->o.rows || !r->debt_ns))
+	if (!q->head || q->n_at_work == BINARY_MAX_AT_WORK)
+		return false;
+	if (!unpaced && r->debt_ns)
+		at_ns = MAX(at_ns,
+			now_ns + (int64_t)((double)r->debt_ns / MAX(r->o.max_cpu, 0.001)) + 1);
+	*wake_ns = MIN(*wake_ns, at_ns);
+	return at_ns <= now_ns;
+}
+
+/* Those that nothing is known of come first, while what they leave open is not too much. */
+static struct binary_queue *ready_locked(
+	struct binary_registry *r, int64_t now_ns, int64_t *wake_ns)
+{
+	if (r->n_inputs < BINARY_MAX_INPUTS &&
+		may_start_locked(r, &r->fresh, r->o.rows, now_ns, wake_ns))
 		return &r->fresh;
-	return r->paced.head && !r->debt_ns ? &r->paced : NULL;
+	return may_start_locked(r, &r->paced, false, now_ns, wake_ns) ? &r->paced : NULL;
 }
 
 /* Waits until something is queued and may start; NULL when the time is over. */
@@ -419,12 +450,9 @@ static struct binary_queue *next_locked(struct binary_registry *r, int64_t until
 
 		binary_expire_roots_locked(r, now);
 		pay_off_locked(r, now);
-		ready = ready_locked(r);
-		if (ready || now >= until_ns)
+		ready = ready_locked(r, now, &wake);
+		if (ready || now >= until_ns || r->stopping)
 			return ready;
-		if (r->fresh.head || r->paced.head)
-			wake = MIN(wake,
-				now + (int64_t)((double)r->debt_ns / MAX(r->o.max_cpu, 0.001)) + 1);
 		ts = (struct timespec) {.tv_sec = wake / NS_PER_S, .tv_nsec = wake % NS_PER_S};
 		pthread_cond_timedwait(&r->queued, &r->mutex, &ts);
 	}
@@ -438,6 +466,8 @@ static uint32_t take_locked(struct binary_registry *r, struct binary_queue *q, s
 
 	q->head = e->next;
 	q->tail = q->head ? q->tail : 0;
+	q->n_at_work++;
+	q->begun_ns = clock_monotonic_ns(r->o.clock);
 	r->stats.queued--;
 	e->state = BINARY_WORKING;
 	*ret = *e;
@@ -457,7 +487,7 @@ void binary_work(struct binary_registry *r, int64_t timeout_ns)
 
 	pthread_mutex_lock(&r->mutex);
 	q = next_locked(r, until);
-	id = q ? take_locked(r, q, &copy) : 0;
+	id = q && !r->stopping ? take_locked(r, q, &copy) : 0;
 	pthread_mutex_unlock(&r->mutex);
 	if (!id)
 		return;
@@ -466,6 +496,7 @@ void binary_work(struct binary_registry *r, int64_t timeout_ns)
 	else
 		begin_work(r, id, &copy, &out);
 	pthread_mutex_lock(&r->mutex);
+	q->n_at_work--;
 	if (out.error == -EBADMSG && !out.skipped)
 		note_failure_locked(r, &out.st, clock_monotonic_ns(r->o.clock));
 	settle_locked(r, id, &out);
@@ -474,4 +505,15 @@ void binary_work(struct binary_registry *r, int64_t timeout_ns)
 	binary_inputs_freep(&copy.inputs);
 	if (r->o.settled && !out.later)
 		r->o.settled(r->o.hook_ctx, id, unreadable);
+	pthread_mutex_lock(&r->mutex);
+	binary_renew_locked(r, binary_canonical_locked(r, id));
+	pthread_mutex_unlock(&r->mutex);
+}
+
+void binary_stop(struct binary_registry *r)
+{
+	pthread_mutex_lock(&r->mutex);
+	r->stopping = true;
+	pthread_cond_broadcast(&r->queued);
+	pthread_mutex_unlock(&r->mutex);
 }

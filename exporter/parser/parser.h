@@ -29,8 +29,8 @@ enum parser_op {
 
 enum {
 	PARSER_MAGIC = 0x31525053,
-	PARSER_MAX_CHILDREN = 4,
-	PARSER_MAX_INPUTS = 48, /* of a request */
+	PARSER_MAX_CHILDREN = 6, /* of symbol threads, demangling, a second walk */
+	PARSER_MAX_INPUTS = 48,	 /* of a request */
 	PARSER_CONTENT_ID_LEN = 16,
 	PARSER_BUILD_ID_MAX = 32,
 	PARSER_DEBUG_LINK_MAX = 256,

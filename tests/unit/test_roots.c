@@ -352,23 +352,32 @@ static void test_rows_before_names(void **state)
 	teardown(&f);
 }
 
-/* Names are paid for before the next ones are made; rows do not wait for that. */
+/* Names of large files are paid for before the next ones are made; rows do not wait for that, nor does what is small. */
 static void test_rows_while_in_debt(void **state)
 {
 	struct fixture f;
-	uint32_t id;
+	uint32_t large, small;
 
 	(void)state;
 	setup(&f);
 	f.registry->debt_ns = 10 * NS_PER_S;
-	id = want_prog(&f);
+	write_prog(&f, BINARY_SLOW_BYTES);
+	large = want_prog(&f);
 	binary_work(f.registry, 0);
 	binary_work(f.registry, 0);
 	assert_int_equal(f.n_rows, 1);
-	assert_false(has_names(&f, id));
+	assert_false(has_names(&f, large));
+	assert_int_equal(unlink(f.prog), 0);
+	write_prog(&f, 0);
+	small = want_prog(&f);
+	assert_int_not_equal(small, large);
+	binary_work(f.registry, 0);
+	assert_int_equal(f.n_rows, 1);
+	assert_true(has_names(&f, small));
+	assert_false(has_names(&f, large));
 	clock_virtual_advance(&f.clock, 10 * NS_PER_S);
 	binary_work(f.registry, 0);
-	assert_true(has_names(&f, id));
+	assert_true(has_names(&f, large));
 	teardown(&f);
 }
 
