@@ -1,6 +1,7 @@
 """Names in files that a program or its debug file names: dwz's supplementary files, objects and packages of split units."""
 import os
 import shutil
+import subprocess
 import tempfile
 import unittest
 
@@ -69,6 +70,31 @@ class LinkedFiles(e2e.WithExporter):
                 self.move(prog, f'{root}/one')
                 self.assertTrue(self.has_inlined('chroot', root, '/one'))
                 shutil.rmtree(root)
+
+    def test_as_debian_makes_packages(self):
+        """dh_dwz on the programs as they are built, then dh_strip: debug files are compressed, and the programs keep the link too."""
+        root = f'{self.top}/root'
+        progs = [self.build(name, '-static') for name in ('first', 'second')]
+        common = f'{root}/usr/lib/debug/.dwz/x86_64-linux-gnu/programs.debug'
+        os.makedirs(os.path.dirname(common))
+        run('dwz', '-q', '-m', common, '-M', common[len(root):], *progs)
+        run('objcopy', '--compress-debug-sections', common)
+        for prog in progs:
+            bid = build_id(prog)
+            debug = f'{root}/usr/lib/debug/.build-id/{bid[:2]}/{bid[2:]}.debug'
+            os.makedirs(os.path.dirname(debug))
+            run('objcopy', '--only-keep-debug', '--compress-debug-sections', prog, debug)
+            run('strip', '--remove-section=.comment', '--remove-section=.note', prog)
+            run('objcopy', '--add-gnu-debuglink', debug, prog)
+            shutil.copy(prog, root)
+        sections = subprocess.run(['readelf', '-SW', progs[0]], capture_output=True, text=True, check=True).stdout
+        self.assertIn('.gnu_debugaltlink', sections)
+        self.assertIn('.gnu_debuglink', sections)
+        self.assertTrue(self.has_inlined('chroot', root, '/first'))
+        self.assertTrue(self.has_inlined('chroot', root, '/second'))
+        # Without the package of debug files: nothing is lacking of a program that has no debug information itself.
+        lines = f'{e2e.build_dir()}/tests/tools/lines'
+        self.assertIn('lacking 0\n', subprocess.run([lines, '-s', progs[0]], capture_output=True, text=True, check=True).stdout)
 
     def test_another_one_is_left_aside(self):
         prog, debug, common = self.deduplicated(f'{self.top}/common')

@@ -253,6 +253,23 @@ class Names(e2e.WithExporter):
         self.assertTrue(any('vfs_read' in stack and stack.index('vfs_read') < stack.index('read_zeros') < stack.index('main')
                             for stack, _, _ in p.samples if 'read_zeros' in stack and 'main' in stack), self.leaves(p))
 
+    def test_kernel_modules(self):
+        """Where functions of this kernel are a module's, as kallsyms has those: it is a mapping of its own."""
+        d = e2e.program_dir()
+        prog = e2e.compile_c(KERNEL_C, *FLAGS)
+        self.addCleanup(remove, prog)
+        with open('/proc/kallsyms') as f, open(f'{d}/kallsyms', 'w') as to:
+            to.writelines(line[:-1] + '\t[some_module]\n' if line.split()[2] == 'vfs_read' else line for line in f)
+        os.chmod(d, 0o755)
+        prefix = ['unshare', '--mount', '--propagation', 'private', 'sh', '-c', f'mount --bind {d}/kallsyms /proc/kallsyms && exec "$@"', 'sh']
+        with e2e.exporter('--symbols.cache-path=', '--profile.max-overhead=0', prefix=prefix) as x, e2e.Workload(prog) as w:
+            def module():
+                p = e2e.Pprof(x.get(f'/debug/pprof/profile?seconds=1&hz=199&pid={w.pid}').body)
+                return p if 'vfs_read' in p.functions() else None
+            p = e2e.wait_for('samples', module, interval=0)
+        files = {m['file'] for m in p.mappings.values()}
+        self.assertLessEqual({'[some_module]', '[kernel.kallsyms]', prog}, files)
+
     def bpf_programs(self, *names):
         """Objects of programs that burn time, in a directory with a packet for them; and where they may be pinned."""
         top = tempfile.mkdtemp(prefix='sonde-bpf.')

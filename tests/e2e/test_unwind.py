@@ -89,6 +89,7 @@ class Unwind(unittest.TestCase):
     @classmethod
     def build_all(cls):
         cls.plain = cls.cc('plain', '-ldl', '-pthread')
+        cls.lower, cls.upper, cls.hidden = (cls.cc(name, '-ldl', '-pthread', f'-Wl,--defsym={name}=0') for name in ('lower', 'upper', 'hidden'))
         cls.static_pie = cls.cc('static-pie', '-static-pie', '-DNO_THREADS')
         cls.musl = cls.cc('musl', '-static', '-DNO_THREADS', cc='musl-gcc')
         cls.cxx = cls.cc('cxx', cc='g++', source=cls.write('cxx.cc', CXX))
@@ -118,6 +119,17 @@ class Unwind(unittest.TestCase):
             'deleted': [cls.deleted, 'plain'],
             'namespaces': ['unshare', '--mount', '--pid', '--fork', '--mount-proc', '--propagation', 'private', 'sh', '-c',
                            f'mount --bind {cls.dir} /mnt && exec /mnt/plain plain'],
+            # In containers: of an image's layer, and written in the container. Each a content of its own.
+            'overlay': ['unshare', '--mount', '--propagation', 'private', 'sh', '-c', f"""
+                        mount -t tmpfs none /mnt && cd /mnt && mkdir lower upper work merged && cp {cls.lower} lower/lower &&
+                        mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work merged && cp {cls.upper} merged/upper &&
+                        cd / && (exec /mnt/merged/upper plain) & sleep 0.2; exec /mnt/merged/lower plain"""],
+            # No path leads to it.
+            'memfd': ['python3', '-c', f"""
+import os
+fd = os.memfd_create('hidden')
+os.write(fd, open('{cls.hidden}', 'rb').read())
+os.execve(fd, ['hidden', 'plain'], os.environ)"""],
             'go': [f'{cls.dir}/gostripped'],
         }
         for name, cmd in commands.items():
@@ -217,6 +229,14 @@ class Unwind(unittest.TestCase):
     def test_other_namespaces(self):
         self.assert_chain('namespaces', OUTER + ['main'])
         self.assertEqual({labels.get('ns_pid') for labels in self.stacks('namespaces')[1]}, {'1'})
+
+    def test_overlay(self):
+        self.assert_chain('overlay', OUTER + ['main'])
+        self.assertEqual({labels['executable'] for labels in self.stacks('overlay')[1]}, {'/mnt/merged/lower', '/mnt/merged/upper'})
+
+    def test_memfd(self):
+        self.assert_chain('memfd', OUTER + ['main'])
+        self.assertEqual({labels['executable'] for labels in self.stacks('memfd')[1]}, {'/memfd:hidden (deleted)'})
 
     def test_stripped_go(self):
         self.assert_chain('go', ['main.goLeaf', 'main.goMiddle', 'main.main', 'runtime.main'], roots=('runtime.goexit',), share=0.9)
