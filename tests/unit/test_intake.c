@@ -80,7 +80,7 @@ static void stages_init(struct stages *s, struct keeper *keeper, uint32_t retent
 {
 	struct sample_log_options lo = {.retention_s = retention_s,
 		.window_s = 10,
-		.retention_bytes = 1 << 20,
+		.retention_bytes = 64 << 20,
 		.start_id = 1};
 	_cleanup_labels_builder_ struct labels_builder b;
 	struct errbuf eb = {.text = ""};
@@ -91,8 +91,8 @@ static void stages_init(struct stages *s, struct keeper *keeper, uint32_t retent
 						  .clock = &clock_system,
 						  .parser_fd = s->parser.fd,
 						  .cache_path = "",
-						  .cache_bytes = 1 << 20,
-						  .max_cpu = 1},
+						  .cache_bytes = 256 << 20,
+						  .max_cpu = 64},
 		&eb);
 	s->symbolizer = symbolizer_new(&(struct symbolizer_options) {.binaries = s->binaries,
 					       .keeper = keeper,
@@ -103,8 +103,8 @@ static void stages_init(struct stages *s, struct keeper *keeper, uint32_t retent
 	assert_non_null(s->symbolizer);
 	s->procs = proc_table_new(&(struct proc_options) {.procfs = "/nonexistent",
 		.sysfs = "/nonexistent",
-		.max_processes = 1000,
-		.max_tasks = 10000,
+		.max_processes = 32768,
+		.max_tasks = 131072,
 		.keeper = keeper,
 		.binaries = s->binaries,
 		.clock = &s->clock.clock,
@@ -405,6 +405,14 @@ static void late_drained(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns)
 	to.drained(to.ctx, up_to_ns, boot_offset_ns);
 }
 
+/* A profile waits two seconds for names; those of a machine full of programs take longer. */
+static void wait_symbol_files(struct binary_registry *r)
+{
+	for (uint32_t id = 1; id < binary_n_ids(r); id++)
+		for (int i = 0; binary_is_coming(r, id) && i < 12000; i++)
+			usleep(10000);
+}
+
 /* SONDE_BUNDLE names a bundle that an exporter wrote: tests/e2e/test_exporter.py captures one and has it replayed here. */
 static void test_bundle_of_an_exporter(void **state)
 {
@@ -425,6 +433,7 @@ static void test_bundle_of_an_exporter(void **state)
 	while (replay_step(l.replay))
 		;
 	assert_true(l.made);
+	wait_symbol_files(l.stages.binaries);
 	take(&l.stages, &pprof, &folded);
 	sample_log_stats(l.stages.log, &stats);
 	printf("samples %llu\n%s", (unsigned long long)stats.appended, (const char *)folded.data);
