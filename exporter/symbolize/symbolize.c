@@ -183,6 +183,17 @@ static void resolve_native(
 		find_places(q, symbols, vaddr, &q->found[at]);
 }
 
+static uint32_t mapping_of_module(struct request *q, const char *module)
+{
+	char name[80], build_id[2 * PARSER_BUILD_ID_MAX + 1];
+
+	snprintf(name, sizeof(name), "[%s]", module);
+	if (table_find(&q->by_name, hash_xxh3(name, strlen(name))))
+		return mapping_of_name(q, name, "");
+	symbolizer_module_build_id(q->s, module, build_id);
+	return mapping_of_name(q, name, build_id);
+}
+
 /* The names point into the table, which is not read again before the request is done: the caller
  * holds the lock. */
 static void resolve_kernel_locked(
@@ -204,10 +215,9 @@ static void resolve_kernel_locked(
 	}
 	if (is_bpf)
 		symbol.module = "bpf"; /* as kallsyms has it */
-	snprintf(name, sizeof(name), "[%s]", symbol.module);
 	*ret = (struct symbol) {.address = addr};
 	ret->mapping = symbol.module[0]
-			       ? mapping_of_name(q, name, "")
+			       ? mapping_of_module(q, symbol.module)
 			       : mapping_of_name(q, "[kernel.kallsyms]", q->s->kernel_build_id);
 }
 

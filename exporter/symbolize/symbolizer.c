@@ -74,13 +74,14 @@ void symbolizer_refresh_kernel_locked(struct symbolizer *s)
 	read_kernel_locked(s, NULL);
 }
 
-/* /sys/kernel/notes: ELF notes, of which one is the build id. */
-static void read_kernel_build_id(struct symbolizer *s)
+/* ELF notes, of which one is the build id. */
+static void read_build_id(
+	struct symbolizer *s, const char *path, char ret[2 * PARSER_BUILD_ID_MAX + 1])
 {
-	_cleanup_free_ char *path = xasprintf("%s/kernel/notes", s->o.sysfs);
 	_cleanup_bytes_ struct bytes b;
 	struct cursor c;
 
+	ret[0] = '\0';
 	bytes_init(&b, NULL, 0);
 	if (fs_read_file(s->o.fs, path, 1 << 20, &b, NULL) < 0)
 		return;
@@ -95,12 +96,22 @@ static void read_kernel_build_id(struct symbolizer *s)
 			desc_bytes > PARSER_BUILD_ID_MAX)
 			continue;
 		for (uint32_t i = 0; i < desc_bytes; i++)
-			snprintf(s->kernel_build_id + (size_t)i * 2, 3, "%02x", desc[i]);
+			snprintf(ret + (size_t)i * 2, 3, "%02x", desc[i]);
 	}
+}
+
+void symbolizer_module_build_id(
+	struct symbolizer *s, const char *module, char ret[2 * PARSER_BUILD_ID_MAX + 1])
+{
+	_cleanup_free_ char *path =
+		xasprintf("%s/module/%s/notes/.note.gnu.build-id", s->o.sysfs, module);
+
+	read_build_id(s, path, ret);
 }
 
 struct symbolizer *symbolizer_new(const struct symbolizer_options *o, struct errbuf *eb)
 {
+	_cleanup_free_ char *notes = xasprintf("%s/kernel/notes", o->sysfs ? o->sysfs : "/sys");
 	struct symbolizer *s = xcalloc(1, sizeof(*s));
 
 	s->o = *o;
@@ -109,7 +120,7 @@ struct symbolizer *symbolizer_new(const struct symbolizer_options *o, struct err
 	pthread_mutex_init(&s->mutex, NULL);
 	kernel_code_init(&s->kernel_code);
 	names_init(&s->names, o->parser_fd, NAMES_MAX_BYTES);
-	read_kernel_build_id(s);
+	read_build_id(s, notes, s->kernel_build_id);
 	s->checked_ns = clock_monotonic_ns(o->clock);
 	s->modules_hash = hash_modules(s);
 	read_kernel_locked(s, eb);

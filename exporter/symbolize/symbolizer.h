@@ -23,3 +23,6 @@ struct symbolizer {
 
 /* Reads kallsyms again when modules came or went since, or records of new code were lost; looks at most every 30 s. */
 void symbolizer_refresh_kernel_locked(struct symbolizer *s);
+/* That of a loaded module, in hex; "" when it has none. */
+void symbolizer_module_build_id(
+	struct symbolizer *s, const char *module, char ret[2 * PARSER_BUILD_ID_MAX + 1]);

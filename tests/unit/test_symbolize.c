@@ -229,14 +229,20 @@ static void test_marks_and_addresses(void **state)
 
 static void test_kernel(void **state)
 {
+	static const char note[] = "\4\0\0\0\4\0\0\0\3\0\0\0GNU\0\xab\xcd\x01\x02";
+	_cleanup_free_ char *notes = NULL, *path = NULL;
 	_cleanup_arena_ struct arena arena;
 	struct symbol_mapping mapping;
 	struct fixture f;
 	struct symbol s;
 
 	(void)state;
-	setup(&f, false);
+	setup(&f, true);
 	symbolizer_freep(&f.symbolizer);
+	notes = xasprintf("%s/module/mod/notes", f.cache);
+	path = xasprintf("%s/.note.gnu.build-id", notes);
+	assert_int_equal(fs_make_dirs(&fs_system, notes, 0755), 0);
+	assert_int_equal(fs_write_file(&fs_system, path, note, sizeof(note) - 1, 0644, NULL), 0);
 	f.keeper.kallsyms_text =
 		"0000000000001000 A fixed_percpu_data\n"
 		"ffffffff81000000 T _stext\nffffffff81000000 T _text\nffffffff81000000 t "
@@ -247,6 +253,7 @@ static void test_kernel(void **state)
 	f.symbolizer = symbolizer_new(&(struct symbolizer_options) {.binaries = f.registry,
 					      .keeper = &f.keeper.keeper,
 					      .clock = &clock_system,
+					      .sysfs = f.cache,
 					      .parser_fd = f.parser.fd},
 		NULL);
 	arena_init(&arena, NULL);
@@ -261,6 +268,7 @@ static void test_kernel(void **state)
 	s = symbol_of(&f, ABI_FRAME(ABI_FRAME_KERNEL, 0xffffffffc0000041), &arena, &mapping);
 	assert_string_equal(s.lines[0].function, "mod_more");
 	assert_string_equal(mapping.filename, "[mod]");
+	assert_string_equal(mapping.build_id, "abcd0102");
 
 	/* No right to see addresses. */
 	symbolizer_freep(&f.symbolizer);
