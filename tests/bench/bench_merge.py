@@ -39,7 +39,7 @@ def totals(path):
     """The table of all functions as pprof sees them."""
     out = subprocess.run([GO, 'tool', 'pprof', '-top', '-nodecount=1000000', '-nodefraction=0', '-edgefraction=0', path],
                          capture_output=True, text=True, check=True).stdout
-    return sorted(out.split('\n')[5:])
+    return sorted(out[out.index('flat%'):].split('\n')[1:])
 
 
 def main():
