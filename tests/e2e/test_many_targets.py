@@ -104,7 +104,7 @@ class ManyTargets(unittest.TestCase):
         self.assertEqual(Target.most_running, {self.port: 1})
 
     def test_requests_per_host(self):
-        Target.slow_s = 0.2
+        Target.slow_s = 0.35  # six a second are more than two at a time
         jobs = [(f'j{i}', f'/p{i}', 'false', 'true') for i in range(6)]
         with scraper(self.config(jobs), '--scrape.max-per-host=2') as s:
             for i in range(6):
