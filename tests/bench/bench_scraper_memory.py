@@ -78,7 +78,7 @@ scrape_configs:
         pss, t0, c0, served = [], time.time(), cpu_of(s.p.pid), Target.served
         while time.time() - t0 < a.seconds:
             time.sleep(2)
-            pss.append(pss_mb(s.p.pid))
+            pss.append(pss_mb(s.p.pid)[0])
         cpu, served = cpu_of(s.p.pid) - c0, Target.served - served
         m = s.metrics()
     stored = sum(v for k, v in m.items() if k.startswith('sonde_store_appended_profiles_total'))

@@ -92,7 +92,7 @@ def measure(s, seconds):
     t0, c0, m0, pss = time.monotonic_ns(), cpu_of(s.p.pid), s.metrics(), []
     while time.monotonic_ns() - t0 < seconds * 10**9:
         time.sleep(2)
-        pss.append(pss_mb(s.p.pid))
+        pss.append(pss_mb(s.p.pid)[0])
     wall = (time.monotonic_ns() - t0) / 1e9
     cpu, m1 = cpu_of(s.p.pid) - c0, s.metrics()
     return {'from': t0, 'to': time.monotonic_ns(), 'wall': wall, 'cpu': cpu, 'pss': max(pss),
