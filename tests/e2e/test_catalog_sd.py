@@ -217,6 +217,15 @@ class NomadSdTest(unittest.TestCase):
                 c.set('/v1/service/web', [service('10.0.0.2', [])])
                 wait_for('the change', lambda: set(targets(s)) == {'10.0.0.2:27660'})
                 self.assertNotIn('nomad_tags', targets(s)['10.0.0.2:27660'])
+                for address, index in (('10.0.0.3', 3), ('10.0.0.4', 4)):  # a restored snapshot, and what follows it
+                    c.set('/v1/service/web', [service(address, [])], index)
+                    wait_for('the change', lambda a=address: set(targets(s)) == {f'{a}:27660'})
+                self.assertTrue(any('index' not in q for q in c.queries('/v1/service/web')[1:]), c.queries('/v1/service/web'))
+                self.assertEqual(failures(s, 'nomad'), 0)
+                c.slow_s = 2
+                c.set('/v1/service/web', [service('10.0.0.2', [])])
+                wait_for('the slow answer', lambda: set(targets(s)) == {'10.0.0.2:27660'})
+                c.slow_s = 0
                 c.set('/v1/service/web', 500)
                 wait_for('failures', lambda: failures(s, 'nomad') >= 2)
                 self.assertEqual(set(targets(s)), {'10.0.0.2:27660'})
