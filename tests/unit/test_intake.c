@@ -144,11 +144,10 @@ static void stages_done(struct stages *s)
 	assert_int_equal(fake_parser_stop(&s->parser), 0);
 }
 
-/* All there is: pprof bytes and folded text, both NUL-terminated. */
+/* All there is, the second that is still open too: pprof bytes and folded text, both NUL-terminated. */
 static void take(struct stages *s, struct bytes *pprof, struct bytes *folded)
 {
-	const struct profile_query q = {
-		.cursor = "0000000000000000.0", .span_s = 1000, .mode = SYMBOLIZE_FUNCTIONS};
+	const struct profile_query q = {.to_ns = INT64_MAX, .mode = SYMBOLIZE_FUNCTIONS};
 	_cleanup_profile_ struct profile p = {.n_samples = 0};
 	_cleanup_arena_ struct arena arena = {.error = 0};
 	struct errbuf eb = {.text = ""};
