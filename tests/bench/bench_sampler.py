@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """What sampling a busy machine costs: the exporter beside `perf record -a -g` + `perf script`, on two compile loops.
 
-usage: bench_sampler.py BUILD_DIR [--seconds 300] [--hz 99] [--source FILE.c] [--rounds 1] [--idle 300]
+usage: bench_sampler.py BUILD_DIR [--seconds 300] [--hz 99] [--source FILE.c] [--rounds 1] [--idle 300] [--no-perf] [--dwarf SECONDS]
 
 Per round (ABBA over rounds): exporter CPU (schedstat of all roles, fields of /proc, so idle accounting errors do not matter) plus BPF run time
 (kernel.bpf_stats_enabled) while a symbolized pprof of all samples is fetched every 15 s; perf's CPU (rusage of both commands). The start-up of both is
 excluded: the exporter's by reading the counters after its first minute, perf's by subtracting a run of a tenth of a second. Never wall-clock slowdown. perf's own
-pass over the data for build ids is switched off (-N -B): it only adds to its cost.
+pass over the data for build ids is switched off (-N -B): it only adds to its cost. Code without frame pointers ends perf's stacks (-g) after a frame or two;
+--dwarf runs it once more, that long, with `--call-graph dwarf`, whose stacks are nearly as deep as ours. Frames a sample of each are printed.
 The source is the SQLite amalgamation when npm can bring it (`npm pack better-sqlite3`).
 """
 import argparse
@@ -121,7 +122,7 @@ def exporter_round(build, hz, seconds, warm):
     os.environ['SONDE_BUILD'] = build
     known, known_maps = set(bpf_seconds()), set(maps_mb())
     with Daemon('sonde-exporter', f'--profile.frequency={hz}', '--profile.max-overhead=0') as d:
-        cursor, samples, named = '', 0, [0, 0]
+        cursor, samples, named, frames = '', 0, [0, 0], [0, 0]
 
         def fetch():
             nonlocal cursor, samples
@@ -149,25 +150,45 @@ def exporter_round(build, hz, seconds, warm):
         for stack, v, _ in last.samples:
             named[0] += v[0] * sum('+0x' not in f for f in stack)
             named[1] += v[0] * len(stack)
+            frames[0] += v[0] * len(stack)
+            frames[1] += v[0]
         return {'cpu_s': cpu, 'bpf_s': bpf, 'busy_s': busy, 'seconds': elapsed, 'samples': samples, 'pss_mb': pss[0], 'pss_maps_mb': pss[1], 'maps_mb': maps,
-                'named_pct': 100 * named[0] / max(1, named[1])}
+                'named_pct': 100 * named[0] / max(1, named[1]), 'frames': frames[0] / max(1, frames[1])}
 
 
-def rusage_of(cmd):
+def rusage_of(cmd, stdout=subprocess.DEVNULL):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(cmd, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run(cmd, check=True, stdout=stdout, stderr=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
-def perf_round(hz, seconds):
+def frames_a_sample(script):
+    """Of the text of `perf script`: a line for the sample, then one for each frame, which a tab begins."""
+    samples = frames = 0
+    with open(script, errors='replace') as f:
+        for line in f:
+            samples += line[:1] not in '\t\n'
+            frames += line.startswith('\t')
+    return frames / max(1, samples)
+
+
+def perf_round(hz, seconds, graph):
     with tempfile.TemporaryDirectory() as d:
         def once(t):
-            rec = rusage_of(['perf', 'record', '-q', '-N', '-B', '-a', '-g', '-e', 'cpu-clock', '-F', str(hz), '-o', f'{d}/data', '--', 'sleep', str(t)])
-            return rec, rusage_of(['perf', 'script', '--no-inline', '-i', f'{d}/data'])
+            rec = rusage_of(['perf', 'record', '-q', '-N', '-B', '-a', '--call-graph', graph, '-e', 'cpu-clock', '-F', str(hz), '-o', f'{d}/data',
+                             '--', 'sleep', str(t)])
+            with open(f'{d}/text', 'w') as text:
+                return rec, rusage_of(['perf', 'script', '--no-inline', '-i', f'{d}/data'], text)
         start = once(0.1)
         full = once(seconds)
-        return {'record_s': full[0] - start[0], 'script_s': full[1] - start[1]}
+        return {'record_s': full[0] - start[0], 'script_s': full[1] - start[1], 'frames': frames_a_sample(f'{d}/text'), 'seconds': seconds}
+
+
+def print_beside_perf(name, ours, theirs):
+    """ours, theirs: seconds of CPU time per second."""
+    peer = statistics.median((r['record_s'] + r['script_s']) / r['seconds'] for r in theirs)
+    print(f"{name} {1e3 * ours:.2f} ms/s perf_record_and_script {1e3 * peer:.2f} ms/s of {theirs[0]['frames']:.1f} frames ratio {ours / peer:.3f}")
 
 
 def main():
@@ -180,11 +201,12 @@ def main():
     ap.add_argument('--idle', type=int, default=300)
     ap.add_argument('--source')
     ap.add_argument('--no-perf', action='store_true')
+    ap.add_argument('--dwarf', type=int, metavar='SECONDS')
     a = ap.parse_args()
     load = Load(a.source or sqlite_source(), a.idle)
     with open('/proc/sys/kernel/bpf_stats_enabled', 'w') as f:
         f.write('1')
-    ours, theirs = [], []
+    ours, theirs, by_dwarf = [], [], []
     try:
         for i in range(a.rounds):
             order = ['e', 'p'] if i % 2 == 0 else ['p', 'e']
@@ -193,8 +215,11 @@ def main():
                     ours.append(exporter_round(os.path.abspath(a.build), a.hz, a.seconds, a.warm))
                     print(json.dumps(ours[-1]), file=sys.stderr)
                 elif not a.no_perf:
-                    theirs.append(perf_round(a.hz, a.seconds))
+                    theirs.append(perf_round(a.hz, a.seconds, 'fp'))
                     print(json.dumps(theirs[-1]), file=sys.stderr)
+        if a.dwarf:
+            by_dwarf.append(perf_round(a.hz, a.dwarf, 'dwarf'))
+            print(json.dumps(by_dwarf[-1]), file=sys.stderr)
     finally:
         with open('/proc/sys/kernel/bpf_stats_enabled', 'w') as f:
             f.write('0')
@@ -205,13 +230,13 @@ def main():
     print(f"sampler_{a.hz}hz_agent_cpu {mid['cpu_s']:.3f} s")
     print(f"sampler_{a.hz}hz_bpf {mid['bpf_s']:.3f} s")
     print(f"sampler_{a.hz}hz_bpf_per_sample {1e6 * mid['bpf_s'] / max(1, mid['samples']):.1f} us")
-    print(f"sampler_{a.hz}hz_named_frames {mid['named_pct']:.1f} %")
+    print(f"sampler_{a.hz}hz_named_frames {mid['named_pct']:.1f} % of {mid['frames']:.1f} a sample")
     print(f"exporter_pss {mid['pss_mb']:.1f} MB, {mid['pss_maps_mb']:.1f} MB of it BPF maps")
     print(f"exporter_bpf_maps {mid['maps_mb']:.1f} MB")
     if theirs:
-        peer = statistics.median(r['record_s'] + r['script_s'] for r in theirs)
-        scaled = cost * a.seconds / mid['seconds']
-        print(f"sampler_{a.hz}hz_vs_perf {scaled:.3f} s perf_record_and_script {peer:.3f} s ratio {scaled / peer:.3f}")
+        print_beside_perf(f'sampler_{a.hz}hz_vs_perf', cost / mid['seconds'], theirs)
+    if by_dwarf:
+        print_beside_perf(f'sampler_{a.hz}hz_vs_perf_dwarf', cost / mid['seconds'], by_dwarf)
 
 
 if __name__ == '__main__':
