@@ -5,6 +5,7 @@
  *	                          └─ stacks, sample log ─ snapshot ─ names ─ profile ─ sink
  */
 #include "exporter/pipeline.h"
+#include "exporter/fetcher/fetcher.h"
 #include "exporter/intake.h"
 #include "exporter/jit/jit.h"
 #include "exporter/pods.h"
@@ -517,6 +518,9 @@ static int run_threads(
 	pthread_cond_broadcast(&p->stop);
 	pthread_mutex_unlock(&p->stop_lock);
 	binary_stop(p->binaries);
+	parser_stop(p->setup->parser_fd);
+	if (p->setup->fetcher_fd > 0)
+		fetcher_stop(p->setup->fetcher_fd);
 	while (started--)
 		if (threads[started].thread)
 			pthread_join(*threads[started].thread, NULL);

@@ -103,6 +103,7 @@ static int ask(struct binary_registry *r, enum parser_op op, const struct entry 
 			? parser_ask_compile(r->o.parser_fd, in, BINARY_PARSE_TIMEOUT_MS, &reply)
 			: parser_ask_with(r->o.parser_fd, op, fds, in->debug_fd >= 0 ? 2 : 1,
 				  BINARY_PARSE_TIMEOUT_MS, &reply);
+	bool stopping;
 
 	out->cpu_ns += reply.cpu_ns;
 	if (reply.status == PARSER_OK && answer >= 0)
@@ -111,10 +112,12 @@ static int ask(struct binary_registry *r, enum parser_op op, const struct entry 
 		close(answer);
 	if (reply.status == PARSER_OK)
 		reply.status = PARSER_FAILED;
-	log_failure(e, &reply);
 	pthread_mutex_lock(&r->mutex);
+	stopping = r->stopping;
 	r->stats.parse_failed[reply.status]++;
 	pthread_mutex_unlock(&r->mutex);
+	if (!stopping) /* else it is no fault of the file's */
+		log_failure(e, &reply);
 	return reply.status == PARSER_FAILED ? -EAGAIN : -EBADMSG;
 }
 

@@ -9,6 +9,23 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+void fetcher_stop(int fetcher_fd)
+{
+	shutdown(fetcher_fd, SHUT_RDWR);
+}
+
+/* True when there is an answer, or nobody who would give one; false when none is wanted any more. */
+static bool await_answer(int reply_fd, int fetcher_fd)
+{
+	struct pollfd p[] = {
+		{.fd = reply_fd, .events = POLLIN}, {.fd = fetcher_fd, .events = POLLRDHUP}};
+
+	while (!p[0].revents && !p[1].revents)
+		if (poll(p, ARRAY_SIZE(p), -1) < 0 && errno != EINTR)
+			return false;
+	return p[0].revents;
+}
+
 enum fetcher_status fetcher_debuginfo(int fetcher_fd, const uint8_t *build_id,
 	uint32_t build_id_len, int out_fd, struct fetcher_reply *ret)
 {
@@ -29,9 +46,9 @@ enum fetcher_status fetcher_debuginfo(int fetcher_fd, const uint8_t *build_id,
 		return FETCHER_FAILED;
 	/* With our copy gone, a role that ends ends the wait. */
 	close(TAKE_FD(theirs));
-	do
-		n = recv(ours, ret, sizeof(*ret), 0);
-	while (n < 0 && errno == EINTR);
+	if (!await_answer(ours, fetcher_fd))
+		return FETCHER_FAILED;
+	n = recv(ours, ret, sizeof(*ret), MSG_DONTWAIT);
 	if (n != (ssize_t)sizeof(*ret) || ret->magic != FETCHER_MAGIC ||
 		ret->status >= FETCHER_N_STATUS) {
 		*ret = (struct fetcher_reply) {.status = FETCHER_FAILED};

@@ -72,9 +72,12 @@ struct fetcher_pods_update {
 int fetcher_run(const struct fetcher_options *o, int fd);
 
 /* Fetches the debug information of a build id into out_fd (empty, writable). Thread-safe; one is
- * served after the other. Blocks until the role has an answer. */
+ * served after the other. Blocks until the role has an answer, or fetcher_stop. */
 enum fetcher_status fetcher_debuginfo(int fetcher_fd, const uint8_t *build_id,
 	uint32_t build_id_len, int out_fd, struct fetcher_reply *ret);
+
+/* No further requests: who waits for an answer waits no longer. */
+void fetcher_stop(int fetcher_fd);
 
 /* Asks to be told of pods: from now on the returned socket gets a struct fetcher_pods_update with what is there after each
  * change and for each failure. Negative errno when the role is gone. */

@@ -131,6 +131,11 @@ static int ask(int parser_fd, enum parser_op op, const int *inputs, size_t n_inp
 	return -1;
 }
 
+void parser_stop(int parser_fd)
+{
+	shutdown(parser_fd, SHUT_WR);
+}
+
 int parser_ask(int parser_fd, enum parser_op op, int input_fd, uint32_t timeout_ms,
 	struct parser_reply *reply)
 {

@@ -65,7 +65,10 @@ struct parser_request {
 	uint32_t timeout_ms;
 	uint32_t links; /* 1: the last descriptor is the socket for struct parser_link; else 0 */
 };
-enum { PARSER_MAX_TIMEOUT_MS = 60000 };
+enum {
+	PARSER_MAX_TIMEOUT_MS = 60000,
+	PARSER_CLOSING_MS = 2000, /* that children have once nobody asks any more */
+};
 
 enum parser_link_kind {
 	/* what dwz took out of several files: .gnu_debugaltlink, .debug_sup */
@@ -125,9 +128,11 @@ struct parser_reply {
 	char text[96];	   /* for a person, when refused */
 };
 
-/* The zygote's life, in a process that has given up its privileges: serves until `fd` is closed.
- * Returns the exit status. */
+/* The zygote's life, in a process that has given up its privileges: serves until the other end of `fd` is closed or
+ * stopped, and PARSER_CLOSING_MS more where children are at work. They end with it. Returns the exit status. */
 int parser_zygote_run(int fd);
+/* No further requests. Those at work have PARSER_CLOSING_MS, those that have not begun fail at once. */
+void parser_stop(int parser_fd);
 
 /* Asks, waits for the reply. Returns the sealed memfd (the caller's) or -1 with reply->status
  * saying why. A request of names that failed half-way still gives a descriptor: what was written

@@ -10,6 +10,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/err.h"
 #include "lib/base/fd_message.h"
+#include "lib/base/sandbox.h"
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -29,6 +30,7 @@ struct child {
 
 struct zygote {
 	int fd;
+	pid_t pid;
 	bool closing;
 	struct child children[PARSER_MAX_CHILDREN];
 };
@@ -89,7 +91,9 @@ _Noreturn static void child_main(const struct zygote *z, const struct parser_req
 	close_others(z, c);
 	links_fd = request->links ? inputs[--n_inputs] : -1;
 	in.debug_fd = n_inputs > 1 ? inputs[1] : -1;
-	r = parser_limit_child(request->timeout_ms, inputs, n_inputs, links_fd >= 0, &eb);
+	r = sandbox_die_with(z->pid);
+	if (r == 0)
+		r = parser_limit_child(request->timeout_ms, inputs, n_inputs, links_fd >= 0, &eb);
 	if (r == 0) {
 		switch (request->op) {
 		case PARSER_IDENTIFY: r = run_identify(in.fd, c->out_fd, &eb); break;
@@ -185,6 +189,16 @@ static bool request_is_valid(const struct parser_request *r, size_t n_fds)
 	       n_fds >= 2 + r->links;
 }
 
+/* Nobody asks any more. What is at work may still finish, but who waits for that will not for long. */
+static void begin_closing(struct zygote *z)
+{
+	int64_t until = now_ns() + PARSER_CLOSING_MS * NS_PER_MS;
+
+	z->closing = true;
+	for (int i = 0; i < PARSER_MAX_CHILDREN; i++)
+		z->children[i].deadline_ns = MIN(z->children[i].deadline_ns, until);
+}
+
 static void receive_request(struct zygote *z, struct child *free_slot)
 {
 	struct parser_request request;
@@ -194,7 +208,7 @@ static void receive_request(struct zygote *z, struct child *free_slot)
 		z->fd, &request, sizeof(request), fds, ARRAY_SIZE(fds), &n_fds, MSG_DONTWAIT);
 
 	if (n == 0 || (n < 0 && n != -EAGAIN && n != -EINTR && n != -EPROTO))
-		z->closing = true;
+		begin_closing(z);
 	if (n == (int)sizeof(request) && request_is_valid(&request, n_fds))
 		start_child(z, free_slot, &request, fds[0], fds + 1, n_fds - 1);
 	for (size_t i = 0; i < n_fds; i++)
@@ -235,11 +249,13 @@ static bool any_child(const struct zygote *z)
 	return false;
 }
 
-/* A child's end shows as SIGCHLD, which interrupts the wait; it is blocked everywhere else. */
+/* A child's end shows as SIGCHLD, which interrupts the wait; it is blocked everywhere else. That there will be no more
+ * requests is to be seen while all children are busy too, and before those that wait in the socket. */
 static void wait_for_work(struct zygote *z, const sigset_t *during_wait)
 {
 	struct child *slot = free_child(z);
-	struct pollfd pfd = {.fd = slot && !z->closing ? z->fd : -1, .events = POLLIN};
+	struct pollfd pfd = {
+		.fd = z->closing ? -1 : z->fd, .events = (short)(POLLRDHUP | (slot ? POLLIN : 0))};
 	int64_t until = INT64_MAX, left;
 	struct timespec ts;
 	int r;
@@ -250,7 +266,9 @@ static void wait_for_work(struct zygote *z, const sigset_t *during_wait)
 	left = MAX(until - now_ns(), 0);
 	ts = (struct timespec) {.tv_sec = left / NS_PER_S, .tv_nsec = left % NS_PER_S};
 	r = ppoll(&pfd, 1, until == INT64_MAX ? NULL : &ts, during_wait);
-	if (r > 0 && slot)
+	if (r > 0 && pfd.revents & (POLLRDHUP | POLLHUP | POLLERR))
+		begin_closing(z);
+	else if (r > 0 && slot)
 		receive_request(z, slot);
 }
 
@@ -262,7 +280,7 @@ static void on_child(int sig)
 int parser_zygote_run(int fd)
 {
 	struct sigaction act = {.sa_handler = on_child, .sa_flags = SA_NOCLDSTOP};
-	struct zygote z = {.fd = fd};
+	struct zygote z = {.fd = fd, .pid = getpid()};
 	sigset_t blocked, during_wait;
 
 	sigemptyset(&blocked);

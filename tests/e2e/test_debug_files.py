@@ -6,6 +6,7 @@ import socket
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 
 import linked_files
@@ -262,6 +263,13 @@ class FromServers(unittest.TestCase):
             with e2e.exporter('--symbols.cache-path=', f'--symbols.debuginfod=http://127.0.0.1:{silent.getsockname()[1]}',
                               '--symbols.debuginfod-timeout=300ms') as d, e2e.Workload(prog) as w:
                 e2e.wait_for('silence', lambda: self.functions(d, w.pid) and self.result(d, 'timeout'))
+            # The exporter's end does not wait for such a server.
+            with e2e.exporter('--symbols.cache-path=', f'--symbols.debuginfod=http://127.0.0.1:{silent.getsockname()[1]}') as d, e2e.Workload(prog) as w:
+                silent.settimeout(60)
+                e2e.wait_for('a question', lambda: self.functions(d, w.pid) and f'/buildid/{bid}/' in silent.accept()[0].recv(4096).decode())
+                begun = time.time()
+                self.assertEqual(d.stop(), 0)
+                self.assertLess(time.time() - begun, 10)
 
 
 if __name__ == '__main__':

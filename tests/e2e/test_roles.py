@@ -187,6 +187,29 @@ class Together(unittest.TestCase):
                     self.assertEqual(d.p.returncode, 128 + 9)
                     self.assertIn(f'{victim} ended unexpectedly (signal 9)', d.output())
 
+    def test_a_stuck_child_of_the_parser(self):
+        # A child that will never answer has 2 s once all are to end, not the 30 s that a file may take.
+        for sig in (signal.SIGTERM, signal.SIGKILL):
+            with self.subTest(sig), exporter('--symbols.cache-path=') as d:
+                parser = roles(d)['parser']
+                stuck = wait_for('a child that can be stopped', lambda: self.stop_one(parser), interval=0)
+                begun = time.time()
+                d.p.send_signal(sig)
+                self.assertEqual(d.p.wait(60), 0 if sig == signal.SIGTERM else -9)
+                self.assertLess(time.time() - begun, 10)
+                self.assertEqual(wait_gone([parser, stuck], 10), [])
+
+    @staticmethod
+    def stop_one(parser):
+        for pid in children(parser):
+            try:
+                os.kill(pid, signal.SIGSTOP)
+                if wait_for('it stops or ends', lambda pid=pid: status(pid)['State'][0] in 'TZ' and status(pid)['State'][0], interval=0) == 'T':
+                    return pid
+            except (FileNotFoundError, ProcessLookupError):
+                pass
+        return None
+
     def test_signals_reach_main_through_the_keeper(self):
         for sig in (signal.SIGTERM, signal.SIGINT):
             with self.subTest(sig), exporter() as d:

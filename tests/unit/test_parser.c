@@ -5,6 +5,7 @@
  */
 #include "exporter/binary/symbol_file.h"
 #include "exporter/parser/elf_file.h"
+#include "lib/base/clock.h"
 #include "tests/unit/names_fixture.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -318,6 +319,94 @@ static void test_hanging_child(void **state)
 	assert_int_equal(fake_parser_stop(&p), 0);
 }
 
+/* Stops the zygote's children as soon as there are n. The first one's pid. */
+static pid_t stop_children(pid_t zygote, int n)
+{
+	_cleanup_free_ char *path = xasprintf("/proc/%d/task/%d/children", zygote, zygote);
+	int found = 0, child[PARSER_MAX_CHILDREN];
+
+	for (int i = 0; found < n; i++) {
+		_cleanup_fclose_ FILE *f = fopen(path, "r");
+
+		assert_true(f && i < 20000);
+		for (found = 0; found < n && fscanf(f, "%d", &child[found]) == 1;)
+			found++;
+		usleep(1000);
+	}
+	usleep(50000); /* they have entered their sandboxes */
+	for (int i = 0; i < n; i++)
+		assert_int_equal(kill(child[i], SIGSTOP), 0);
+	return child[0];
+}
+
+struct stuck {
+	int parser_fd, names;
+	struct parser_reply reply;
+};
+
+static void *ask_stuck(void *arg)
+{
+	struct stuck *s = arg;
+	int fd = parser_ask(s->parser_fd, PARSER_DEMANGLE, s->names, 30000, &s->reply);
+
+	if (fd >= 0)
+		close(fd);
+	return NULL;
+}
+
+/* A child that does nothing any more holds up the end for two seconds, not for its 30; what has not begun not at all. */
+static void test_end_with_stuck_children(void **state)
+{
+	enum { ASKERS = PARSER_MAX_CHILDREN + 1 };
+	struct fake_parser p = fake_parser_start();
+	_cleanup_close_ int names = many_names();
+	struct stuck stuck[ASKERS];
+	pthread_t threads[ASKERS];
+	unsigned n_failed = 0;
+	int64_t begun_ns;
+
+	(void)state;
+	for (int i = 0; i < ASKERS; i++)
+		stuck[i] = (struct stuck) {.parser_fd = p.fd, .names = names};
+	for (int i = 0; i < ASKERS; i++)
+		pthread_create(&threads[i], NULL, ask_stuck, &stuck[i]);
+	stop_children(p.pid, PARSER_MAX_CHILDREN);
+	begun_ns = clock_monotonic_ns(&clock_system);
+	parser_stop(p.fd);
+	for (int i = 0; i < ASKERS; i++) {
+		pthread_join(threads[i], NULL);
+		n_failed += stuck[i].reply.status == PARSER_FAILED;
+		assert_true(stuck[i].reply.status == PARSER_FAILED ||
+			    stuck[i].reply.status == PARSER_TIMEOUT);
+	}
+	assert_int_equal(n_failed, 1);
+	assert_int_equal(fake_parser_stop(&p), 0);
+	assert_true(clock_monotonic_ns(&clock_system) - begun_ns <
+		    (PARSER_CLOSING_MS + 5000) * NS_PER_MS);
+}
+
+/* The zygote is killed: a child that is stopped goes too. */
+static void test_children_end_with_the_zygote(void **state)
+{
+	struct fake_parser p = fake_parser_start();
+	_cleanup_close_ int names = many_names();
+	struct stuck stuck = {.parser_fd = p.fd, .names = names};
+	pthread_t thread;
+	pid_t child;
+
+	(void)state;
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	pthread_create(&thread, NULL, ask_stuck, &stuck);
+	child = stop_children(p.pid, 1);
+	kill(p.pid, SIGKILL);
+	assert_int_equal(waitpid(p.pid, NULL, 0), p.pid);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	pthread_join(thread, NULL);
+	assert_int_equal(stuck.reply.status, PARSER_FAILED);
+	prctl(PR_SET_CHILD_SUBREAPER, 0);
+	close(p.fd);
+}
+
 struct cutter {
 	int fd;
 };
@@ -404,6 +493,8 @@ int main(void)
 		cmocka_unit_test(test_refused_in_process),
 		cmocka_unit_test(test_zygote),
 		cmocka_unit_test(test_hanging_child),
+		cmocka_unit_test(test_end_with_stuck_children),
+		cmocka_unit_test(test_children_end_with_the_zygote),
 		cmocka_unit_test(test_crashing_child),
 		cmocka_unit_test(test_many_askers),
 	};
