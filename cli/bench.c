@@ -416,17 +416,20 @@ static int compare(struct bench *b, struct errbuf *eb)
 	return r ? r : cli_compare_verdict(&c, eb);
 }
 
-/* One of ours listens once it is started; another one has to answer before anything is set up. */
-static int find_sampler(struct bench *b, struct errbuf *eb)
+/* One of ours listens once it is started; another one has to answer before anything is set up. Signals that end us wait from then on. */
+static int find_sampler(struct bench *b, sigset_t *ret_before, struct errbuf *eb)
 {
 	_cleanup_http_response_ struct http_response answer = {};
 	struct bench_sampler *s = &b->sampler;
-	int r;
+	int r = 0;
 
 	s->server = b->o->server;
 	if (s->server.url)
-		return cli_server_ask(
+		r = cli_server_ask(
 			&s->server, &(struct cli_request) {.path = "/-/ready"}, &answer, eb);
+	bench_block_signals(ret_before);
+	if (s->server.url)
+		return r;
 	r = own_exporter_start(&s->own, b->o->frequency, eb);
 	s->server.url = s->own.url;
 	return r;
@@ -434,24 +437,28 @@ static int find_sampler(struct bench *b, struct errbuf *eb)
 
 static int bench(struct bench *b, const struct option_list *args, struct errbuf *eb)
 {
+	sigset_t before;
 	int r = parse(b, args, eb);
 
 	if (!r)
 		r = cli_check_output(b->o->compare.output, eb);
 	if (r)
 		return r;
-	bench_block_signals();
 	b->results = xcalloc(2 * b->o->runs, sizeof(*b->results));
 	b->order = xcalloc(2 * b->o->runs, sizeof(*b->order));
 	r = fs_make_dirs(&fs_system, b->o->directory, 0777);
 	if (r)
 		return err_set(eb, r, "%s: %s", b->o->directory, strerror(-r));
-	r = find_sampler(b, eb);
+	r = find_sampler(b, &before, eb);
 	if (!r)
 		r = run_all(b, eb);
 	if (!r)
 		r = write_metrics(b, eb);
-	return r ? r : compare(b, eb);
+	if (r)
+		return r;
+	/* All is kept now. Comparing can take long, and our end is the exporter's too. */
+	(void)sigprocmask(SIG_SETMASK, &before, NULL);
+	return compare(b, eb);
 }
 
 int cli_bench(int argc, char **argv)

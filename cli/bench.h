@@ -9,6 +9,7 @@
 #include "lib/base/bytes.h"
 #include "lib/base/err.h"
 #include "lib/render/render.h"
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -56,8 +57,8 @@ struct bench_run {
 int bench_run_sampled(struct bench_sampler *from, const struct bench_run *run,
 	struct bench_result *ret, struct bytes *profile, struct errbuf *eb) _must_check_;
 /* SIGCHLD is waited for, and so are the signals that end a benchmark, which has to end its exporter first. */
-void bench_block_signals(void);
-/* A hook, by /bin/sh; -ECHILD when it fails. NULL: nothing to do. */
+void bench_block_signals(sigset_t *ret_before);
+/* A hook, by /bin/sh; -ECHILD when it fails, -EINTR when a signal ended it and us. NULL: nothing to do. */
 int bench_hook(const char *what, const char *command, const char *side, unsigned number,
 	struct errbuf *eb) _must_check_;
 

@@ -32,11 +32,11 @@ static sigset_t signals(void)
 	return set;
 }
 
-void bench_block_signals(void)
+void bench_block_signals(sigset_t *ret_before)
 {
 	sigset_t set = signals();
 
-	sigprocmask(SIG_BLOCK, &set, NULL);
+	sigprocmask(SIG_BLOCK, &set, ret_before);
 }
 
 /* Its output on our standard error, so that ours stays a result, or into `output`. Held. */
@@ -60,6 +60,24 @@ static int hold(char *const *argv, const char *side, unsigned number, int output
 		ret, eb);
 }
 
+/* A signal that ends us is passed on, and its number what is returned; 0 without one. */
+static int wait_for_hook(pid_t pid, int *ret_status, struct errbuf *eb)
+{
+	const sigset_t set = signals();
+	int ended = 0;
+	pid_t done;
+
+	while ((done = waitpid(pid, ret_status, WNOHANG)) == 0) {
+		int number = sigwaitinfo(&set, NULL);
+
+		if (number <= 0 || number == SIGCHLD)
+			continue;
+		ended = number;
+		kill(pid, SIGTERM);
+	}
+	return done < 0 ? err_set(eb, -errno, "wait: %s", strerror(errno)) : ended;
+}
+
 int bench_hook(
 	const char *what, const char *command, const char *side, unsigned number, struct errbuf *eb)
 {
@@ -76,9 +94,11 @@ int bench_hook(
 		r = command_release(&c, shell, eb);
 	if (r < 0)
 		return err_prefix(eb, r, "--%s", what);
-	while (waitpid(c.pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return err_set(eb, -errno, "--%s: %s", what, strerror(errno));
+	r = wait_for_hook(c.pid, &status, eb);
+	if (r < 0)
+		return err_prefix(eb, r, "--%s", what);
+	if (r > 0)
+		return err_set(eb, -EINTR, "ended by signal %d in --%s", r, what);
 	if (status)
 		return err_set(eb, -ECHILD, "--%s failed before or after run %u of %s: %s", what,
 			number, side, command);

@@ -82,6 +82,19 @@ int command_release(struct command *c, const char *name, struct errbuf *eb)
 	return err_set(eb, -error, "%s: %s", name, strerror(error));
 }
 
+int command_ending_signal(void)
+{
+	static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+	sigset_t pending;
+
+	sigemptyset(&pending);
+	(void)sigpending(&pending);
+	for (size_t i = 0; i < ARRAY_SIZE(ending); i++)
+		if (sigismember(&pending, ending[i]) == 1)
+			return ending[i];
+	return 0;
+}
+
 void command_abandon(struct command *c)
 {
 	if (c->release_fd >= 0)

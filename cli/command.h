@@ -28,3 +28,5 @@ int command_hold(
 int command_release(struct command *c, const char *name, struct errbuf *eb) _must_check_;
 /* A held one never begins. Waits for it. */
 void command_abandon(struct command *c);
+/* SIGINT, SIGTERM or SIGHUP when it is blocked and has come, else 0. It goes on waiting to be read. */
+int command_ending_signal(void);

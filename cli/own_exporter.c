@@ -4,6 +4,7 @@
  * us to close, which it does however we end, and then ends the exporter. A signal at our death would not do: the kernel forgets it when
  * the exporter changes its user.
  */
+#include "cli/command.h"
 #include "cli/recorder.h"
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
@@ -147,11 +148,14 @@ static int wait_until_it_listens(struct own_exporter *x, struct errbuf *eb)
 	struct pollfd p = {.fd = x->log_fd, .events = POLLIN};
 
 	while (!x->url[0]) {
-		int r = own_exporter_poll(x, NULL);
+		int r = own_exporter_poll(x, NULL), number = command_ending_signal();
 
 		if (r < 0 && !x->url[0])
 			return err_set(eb, -ECHILD,
 				"the exporter did not start: see above, or give --exporter");
+		if (number)
+			return err_set(eb, -EINTR,
+				"ended by signal %d before the exporter had started", number);
 		if (clock_monotonic_ns(&clock_system) > give_up)
 			return err_set(eb, -ETIMEDOUT, "the exporter has not started after 60 s");
 		if (!x->url[0])

@@ -432,8 +432,11 @@ static int record(
 		.child = COMMAND_NONE,
 		.window = WINDOW_NONE,
 		.signal_fd = -1};
-	int r = begin(&k, eb), e;
+	int r = begin(&k, eb), e, number = r == -EINTR ? command_ending_signal() : 0;
 
+	/* A command that has not begun ends as one that had. */
+	if (number && command)
+		k.status = 128 + number;
 	if (r == 0) {
 		struct errbuf own = {.text = ""};
 

@@ -20,7 +20,8 @@ struct own_exporter {
 };
 #define OWN_EXPORTER_NONE ((struct own_exporter) {.life_fd = -1, .log_fd = -1})
 /* Starts `sonde-exporter`, beside this program or in PATH, on a free port of the loopback interface and waits until it
- * listens. What it warns of goes to stderr. Before any thread is started. After a failure too, own_exporter_stop. */
+ * listens. What it warns of goes to stderr. Before any thread is started. -EINTR when meanwhile a signal came that ends us and is
+ * blocked (command_ending_signal). After a failure too, own_exporter_stop. */
 int own_exporter_start(
 	struct own_exporter *x, uint64_t frequency_hz, struct errbuf *eb) _must_check_;
 /* Passes on what it said meanwhile. -EPIPE with a text: it has ended. 0 without one. */

@@ -157,6 +157,21 @@ class Bench(e2e.WithExporter):
         self.assertEqual(p.returncode, 2)
         self.assertEqual([c for c in children if os.path.exists(f'/proc/{c}')], [])
 
+    def test_interrupt_of_a_hook(self):
+        """It is told, nothing is run, and what cleans up does so."""
+        p = subprocess.Popen([e2e.program('sonde'), 'bench', '--exporter', self.daemon.url, '--setup', 'echo $$ >hook.new; mv hook.new hook; exec sleep 600', '--cleanup', 'echo $SONDE_BENCH_SIDE >>cleaned',
+                              'a=touch hook.ran', 'b=true'], cwd=self.dir.name, stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        e2e.wait_for('the hook', lambda: os.path.exists(f'{self.dir.name}/hook'))
+        with open(f'{self.dir.name}/hook') as f:
+            hook = f.read().strip()
+        p.send_signal(signal.SIGINT)
+        self.assertIn('ended by signal 2 in --setup', p.communicate(timeout=60)[1])
+        self.assertEqual(p.returncode, 2)
+        self.assertFalse(os.path.exists(f'/proc/{hook}'))
+        self.assertFalse(os.path.exists(f'{self.dir.name}/hook.ran'))
+        with open(f'{self.dir.name}/cleaned') as f:
+            self.assertEqual(f.read().split(), ['a', 'b'])
+
 
 if __name__ == '__main__':
     unittest.main()

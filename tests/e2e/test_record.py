@@ -359,6 +359,31 @@ class Refusals(unittest.TestCase):
                     self.assertIn(text, p.stderr)
                     self.assertEqual(os.listdir(top), [])
 
+    def test_interrupted_while_the_exporter_starts(self):
+        """One that never listens: the signal ends both at once, what was to be measured never begins."""
+        with tempfile.TemporaryDirectory() as top:
+            tool = shutil.copy(e2e.program('sonde'), f'{top}/sonde')
+            with open(f'{top}/sonde-exporter', 'w') as f:
+                f.write(f'#!/bin/sh\necho $$ >{top}/pid.new; mv {top}/pid.new {top}/pid; exec sleep 600\n')
+            os.chmod(f'{top}/sonde-exporter', 0o755)
+            hooks = [f'--{hook}=touch {top}/ran' for hook in ('setup', 'prepare', 'conclude', 'cleanup')]
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                for args, status in ((('bench', *hooks, f'a=touch {top}/ran', 'b=true'), 2), (('record', '-o', 'x', '--', 'touch', f'{top}/ran'), 128 + number), (('record', '-o', 'x', '-a'), 1)):
+                    p = subprocess.Popen([tool, *args], cwd=top, stderr=subprocess.PIPE, text=True, preexec_fn=lambda n=number: signal.signal(n, signal.SIG_DFL))
+                    e2e.wait_for('the exporter', lambda: os.path.exists(f'{top}/pid'), interval=0.02)
+                    with open(f'{top}/pid') as f:
+                        pid = f.read().strip()
+                    os.unlink(f'{top}/pid')
+                    began = time.monotonic()
+                    p.send_signal(number)
+                    err = p.communicate(timeout=120)[1]
+                    self.assertLess(time.monotonic() - began, 30, args)
+                    self.assertEqual(p.returncode, status, err)
+                    self.assertIn(f'ended by signal {number} before the exporter had started', err)
+                    self.assertFalse(os.path.exists(f'/proc/{pid}'))
+                    self.assertFalse(os.path.exists(f'{top}/ran'))
+                    self.assertFalse(os.path.exists(f'{top}/x'))
+
     def test_marks_that_nobody_reads(self):
         with tempfile.TemporaryDirectory() as top:
             os.mkfifo(f'{top}/pipe')
