@@ -176,8 +176,8 @@ int cli_comparison_write(const struct cli_comparison *c, const struct cli_source
 int cli_compare_verdict(const struct cli_comparison *c, struct errbuf *eb) _must_check_;
 
 /*
- * As `go tool pprof -diff_base -proto` saves one: A's values negative and labelled, and multiplied by `factor`, so that they compare to
- * the sum of B's. compare_pprof.c
+ * As `go tool pprof -diff_base -proto` saves one, filtered and labelled as asked: A's values negative and labelled, and multiplied so that
+ * they compare to the sum of B's. compare_pprof.c
  */
-int cli_compare_pprof(const struct cli_sources *sources, size_t n_a, double factor,
+int cli_compare_pprof(const struct cli_comparison *c, const struct cli_sources *sources,
 	struct bytes *out, struct errbuf *eb) _must_check_;

@@ -5,10 +5,13 @@
 #include "cli/cli.h"
 #include "cli/compare.h"
 #include "cli/files.h"
+#include "cli/filter.h"
 #include "lib/net/gzip.h"
 #include "lib/prof/merge.h"
 #include <math.h>
 #include <string.h>
+
+enum { MAX_NAME = 4096 };
 
 static uint32_t add_string(struct profile *p, size_t at, const char *text)
 {
@@ -54,28 +57,71 @@ static int make_base(struct profile *p, double factor, struct errbuf *eb)
 	return 0;
 }
 
-int cli_compare_pprof(const struct cli_sources *sources, size_t n_a, double factor,
-	struct bytes *out, struct errbuf *eb)
+/* Functions with the names by which both sides are joined. */
+static int canonize(struct profile *p, struct errbuf *eb)
 {
-	_cleanup_prof_merge_ struct prof_merge *m = prof_merge_new(NULL);
+	struct prof_str *strings =
+		arena_alloc_array(&p->arena, p->n_strings + p->n_functions + 1, sizeof(*strings));
+	char name[MAX_NAME];
+
+	if (!strings)
+		return arena_error(&p->arena, eb);
+	memcpy(strings, p->strings, p->n_strings * sizeof(*strings));
+	p->strings = strings;
+	for (size_t i = 0; i < p->n_functions; i++) {
+		struct prof_function *f = &p->functions[i];
+		struct prof_str old = profile_str(p, f->name);
+		size_t n = cli_canonical_name(old.len ? old.p : "", old.len, name, sizeof(name));
+
+		if (n == old.len)
+			continue;
+		strings[p->n_strings] =
+			(struct prof_str) {arena_strndup(&p->arena, name, n), (uint32_t)n};
+		f->name = f->system_name = (uint32_t)p->n_strings++;
+	}
+	return arena_error(&p->arena, eb);
+}
+
+static int add_source(struct prof_merge *m, const struct cli_source *s,
+	const struct cli_runs_options *o, double base, struct errbuf *eb)
+{
 	_cleanup_cli_profile_ struct cli_profile in;
-	_cleanup_profile_ struct profile sum;
-	_cleanup_bytes_ struct bytes raw = {};
-	int r = 0;
+	_cleanup_profile_ struct profile labelled;
+	struct profile *p;
+	int r;
 
 	cli_profile_init(&in);
-	profile_init(&sum, NULL);
-	for (size_t i = 0; r >= 0 && i < sources->n; i++) {
-		const struct cli_source *s = &sources->items[i];
+	profile_init(&labelled, NULL);
+	r = cli_runs_read(s, o, &in, &labelled, &p, eb);
+	if (r >= 0)
+		r = cli_profile_filter(p, &o->filter, eb);
+	if (r >= 0 && o->canon)
+		r = canonize(p, eb);
+	if (r >= 0 && base > 0)
+		r = make_base(p, base, eb);
+	return r < 0 ? r : prof_merge_add(m, p, s->name, eb);
+}
 
-		r = cli_source_read(s, &in, eb);
-		if (r >= 0 && i < n_a)
-			r = make_base(&in.p, factor, eb);
-		if (r >= 0)
-			r = prof_merge_add(m, &in.p, s->name, eb);
-	}
+int cli_compare_pprof(const struct cli_comparison *c, const struct cli_sources *sources,
+	struct bytes *out, struct errbuf *eb)
+{
+	_cleanup_cli_runs_options_ struct cli_runs_options how = {};
+	_cleanup_prof_merge_ struct prof_merge *m = prof_merge_new(NULL);
+	_cleanup_profile_ struct profile sum;
+	_cleanup_bytes_ struct bytes raw = {};
+	size_t column;
+	int r = cli_runs_options_make(c->o, &how, eb);
+
+	profile_init(&sum, NULL);
+	for (size_t i = 0; r >= 0 && i < sources->n; i++)
+		r = add_source(
+			m, &sources->items[i], &how, i < c->n_a ? c->scale_a / c->scale_b : 0, eb);
 	if (r >= 0)
 		r = prof_merge_finish(m, &sum, eb);
+	if (r >= 0 && c->o->sample_index) { /* what was compared is what is shown first */
+		r = profile_find_type(&sum, c->o->sample_index, &column, eb);
+		sum.default_sample_type = r < 0 ? 0 : sum.types[column].type;
+	}
 	if (r >= 0)
 		r = prof_encode(&sum, &raw);
 	return r < 0 ? r : gzip_deflate(raw.data, raw.len, 6, out, eb);

@@ -268,7 +268,7 @@ int cli_comparison_write(
 
 	bytes_init(&out, NULL, 0);
 	if (!strcmp(format, "pprof"))
-		r = cli_compare_pprof(sources, c->n_a, c->scale_a / c->scale_b, &out, eb);
+		r = cli_compare_pprof(c, sources, &out, eb);
 	else
 		r = render(c, sources, format, &out);
 	if (!r)

@@ -241,33 +241,42 @@ const char *cli_label_of(const char *by)
 	return str_starts_with(by, "label:") ? by + strlen("label:") : by;
 }
 
+int cli_runs_read(const struct cli_source *s, const struct cli_runs_options *o,
+	struct cli_profile *in, struct profile *labelled, struct profile **ret, struct errbuf *eb)
+{
+	_cleanup_prof_merge_ struct prof_merge *m = NULL;
+	const char *key = cli_label_of(o->by);
+	int e = cli_source_read(s, in, eb);
+
+	if (e >= 0 && o->lines)
+		e = cli_profile_detail(&in->p, true, false, eb);
+	*ret = &in->p;
+	if (e < 0 || !key)
+		return e;
+	m = prof_merge_new(NULL);
+	prof_merge_root_labels(m, &key, 1);
+	e = prof_merge_add(m, &in->p, s->name, eb);
+	*ret = labelled;
+	return e < 0 ? e : prof_merge_finish(m, labelled, eb);
+}
+
 int cli_runs_add(struct cli_runs *r, const struct cli_source *s, const struct cli_runs_options *o,
 	struct errbuf *eb)
 {
 	_cleanup_cli_profile_ struct cli_profile in;
-	_cleanup_prof_merge_ struct prof_merge *m = NULL;
 	_cleanup_profile_ struct profile labelled;
-	const char *key = cli_label_of(o->by);
+	struct profile *p;
 	double metric = 0;
 	int e;
 
 	profile_init(&labelled, NULL);
 	cli_profile_init(&in);
-	e = cli_source_read(s, &in, eb);
+	e = cli_runs_read(s, o, &in, &labelled, &p, eb);
 	if (e >= 0 && o->metric)
 		e = cli_run_metric(s->name, o->metric, &metric, eb);
-	if (e >= 0 && o->lines)
-		e = cli_profile_detail(&in.p, true, false, eb);
-	if (e >= 0 && key) {
-		m = prof_merge_new(NULL);
-		prof_merge_root_labels(m, &key, 1);
-		e = prof_merge_add(m, &in.p, s->name, eb);
-		if (e >= 0)
-			e = prof_merge_finish(m, &labelled, eb);
-	}
 	if (e < 0)
 		return e;
-	e = add_profile(r, key ? &labelled : &in.p, s->name, o, eb);
+	e = add_profile(r, p, s->name, o, eb);
 	if (e < 0)
 		return err_prefix(eb, e, "%s", s->name);
 	r->items[r->n - 1].metric = metric;

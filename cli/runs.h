@@ -9,6 +9,7 @@
 #include "lib/tree/filter.h"
 #include "lib/tree/tree.h"
 
+struct cli_profile;
 /* Where a run is: in a file, or in memory. */
 struct cli_source {
 	char *name;	    /* the file, or what a message calls it */
@@ -33,7 +34,6 @@ int cli_sources_add(struct cli_sources *s, const char *name, struct cli_source *
 int cli_sources_add_path(
 	struct cli_sources *s, const char *argument, struct errbuf *eb) _must_check_;
 /* The text of an error begins with its name. */
-struct cli_profile;
 int cli_source_read(
 	const struct cli_source *s, struct cli_profile *ret, struct errbuf *eb) _must_check_;
 
@@ -79,6 +79,14 @@ const char *cli_label_of(const char *by);
 void cli_runs_init(struct cli_runs *r);
 void cli_runs_done(struct cli_runs *r);
 #define _cleanup_cli_runs_ _cleanup_(cli_runs_done)
+/*
+ * What a source says before any filter: with lines as functions of their own and with label values above the stacks, where that is asked
+ * for. `ret` is `in`'s own profile or `labelled` (profile_init'ed). The text of an error begins with the source's name.
+ */
+struct profile;
+int cli_runs_read(const struct cli_source *s, const struct cli_runs_options *o,
+	struct cli_profile *in, struct profile *labelled, struct profile **ret,
+	struct errbuf *eb) _must_check_;
 /* Adds the profile of a source. The text of an error begins with its name. */
 int cli_runs_add(struct cli_runs *r, const struct cli_source *s, const struct cli_runs_options *o,
 	struct errbuf *eb) _must_check_;

@@ -182,6 +182,42 @@ class Diff(unittest.TestCase):
         self.assertRegex(top, r'(?m)^\s+-\S+ .* work_3$')
         self.assertRegex(top, r'(?m)^\s+[\d.]+\w+ .* work_5$')
 
+    def stacks_of(self, path):
+        """Of a difference as pprof: {stack: after − before}, as fold prints it."""
+        text = subprocess.run([program('sonde'), 'fold', path], cwd=self.dir.name, capture_output=True, text=True, check=True).stdout
+        sums = {}
+        for stack, _, value in (line.rpartition(' ') for line in text.splitlines()):
+            sums[stack] = sums.get(stack, 0) + int(value)
+        return sums
+
+    def test_pprof_is_of_what_was_compared(self):
+        """Filters, labels, lines and names are in the profile as they are in the stacks of the other formats."""
+        def run(directory, hash_, slow):
+            stack = [('leaf.constprop.' + hash_, f'{directory}/leaf.c', 7), ('middle', f'{directory}/middle.c', 5), ('main', f'{directory}/main.c', 3)]
+            return encode([(stack, (100 * slow, 100000 * slow), {'thread_name': 'odd'}), (stack[1:], (50, 50000), {'thread_name': 'even'}),
+                           ([('leaf.constprop.' + hash_, f'{directory}/leaf.c', 8), *stack[1:]], (30, 30000), {'thread_name': 'even'}), ([('rest', '', 0), stack[2]], (20, 20000 * slow), {})])
+        for side, slow in (('pa', 1), ('pb', 3)):
+            with open(f'{self.dir.name}/{side}.pb', 'wb') as f:
+                f.write(run(f'/build/{side}', str(slow), slow))
+        plain = ()
+        for flags in (plain, ('--focus', 'leaf'), ('--focus', 'leaf[.]c'), ('--ignore', 'leaf'), ('--hide', 'middle'), ('--hide', '^main$', '--focus', 'leaf'), ('--show', 'm'), ('--show-from', 'middle'),
+                      ('--focus', 'nothing'), ('--by', 'thread'), ('--by', 'thread', '--show', 'thread_name|odd|leaf'), ('--lines',), ('--canon',), ('--canon', '--lines', '--by', 'thread', '--ignore', 'rest'), ('--sample-index', 'samples', '--focus', 'rest')):
+            self.diff('pa.pb', 'pb.pb', *flags, '-o', 'p.folded')
+            self.diff('pa.pb', 'pb.pb', *flags, '-o', 'p.pb.gz')
+            with open(f'{self.dir.name}/p.folded') as f:
+                pairs = {stack: int(b) - int(a) for stack, a, b in (line.rsplit(' ', 2) for line in f.read().splitlines())}
+            self.assertEqual({k: v for k, v in self.stacks_of('p.pb.gz').items() if v}, {k: v for k, v in pairs.items() if v}, flags)
+        self.assertEqual(pairs, {'main;rest': 0}, 'as many samples')
+        self.assertEqual(self.diff('pa.pb', 'pb.pb', '--sample-index', 'samples', '-o', 'p.pb.gz'), '')
+        self.assertEqual(self.stacks_of('p.pb.gz')['main;middle;leaf.constprop.3'], 330, 'and shown first is what was compared')
+        if os.path.exists(GO):  # filtered by pprof it is the same
+            self.diff('pa.pb', 'pb.pb', '-o', 'p.pb.gz')
+            self.diff('pa.pb', 'pb.pb', '--focus', 'leaf', '--hide', 'middle', '-o', 'q.pb.gz')
+            by_pprof, by_us = (subprocess.run([GO, 'tool', 'pprof', '-traces', *flags, f'{self.dir.name}/{name}'], capture_output=True, text=True, check=True).stdout.partition('-----')[2]
+                               for name, flags in (('p.pb.gz', ['-focus=leaf', '-hide=middle']), ('q.pb.gz', [])))
+            self.assertIn('leaf', by_us)
+            self.assertEqual(by_us, by_pprof)
+
     def test_lines(self):
         """Lines of one function apart, joined by the last part of the file's name."""
         def run(directory, costs):
