@@ -66,7 +66,7 @@ static const struct option_spec specs[] = {
 		.help = "Memory of the newest data; a larger head becomes a block."},
 	{"storage.cache-bytes", OPTION_BYTES, FIELD(cache_bytes), .value = "BYTES",
 		.fallback = "32MiB", .min = 1 << 20, .max = 1e15,
-		.help = "Memory of the page cache over blocks."},
+		.help = "Memory of the page cache over blocks, with their labels and series."},
 	{"storage.compaction.max-memory", OPTION_BYTES, FIELD(compact_bytes), .value = "BYTES",
 		.fallback = "256MiB", .min = 32 << 20, .max = 1e15,
 		.help = "Memory of a compaction. Blocks whose names need more stay as they are."},

@@ -106,7 +106,7 @@ int query_find_type(const struct scan *s, const struct query_selector *q, uint32
 /* The type of a column of streams with this name (string id or STORE_NONE). */
 void query_type_name(const struct scan_part *p, const struct part_schema *sc, uint32_t column,
 	uint32_t name, struct query_type *ret);
-/* The labels that a value column gives its series, and their values; NULL for other names and for gauges. */
+/* The labels that a value column gives its series, sorted, and their values; NULL for other names and for gauges. */
 enum { QUERY_N_TYPE_LABELS = 5 };
 extern const char *const query_type_labels[QUERY_N_TYPE_LABELS];
 const char *query_type_label(const struct query_type *t, const char *name);

@@ -7,12 +7,12 @@
 #include <string.h>
 
 const char *const query_type_labels[QUERY_N_TYPE_LABELS] = {
-	"__profile_type__", "__type__", "__unit__", "__period_type__", "__period_unit__"};
+	"__period_type__", "__period_unit__", "__profile_type__", "__type__", "__unit__"};
 
 const char *query_type_label(const struct query_type *t, const char *name)
 {
 	const char *values[] = {
-		t->id, t->sample_type, t->sample_unit, t->period_type, t->period_unit};
+		t->period_type, t->period_unit, t->id, t->sample_type, t->sample_unit};
 
 	for (size_t i = 0; t->kind != STORE_GAUGE && i < QUERY_N_TYPE_LABELS; i++)
 		if (!strcmp(name, query_type_labels[i]))

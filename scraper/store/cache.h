@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 enum { CACHE_INDEX = 0xffffffffU, CACHE_TABLE = 0xfffffffeU }; /* pages that are not pages */
+enum { CACHE_ANSWERS = 0xff }; /* a table that is none: what queries made of a part, by a hash */
 
 struct cache;
 struct cache_entry {

@@ -231,6 +231,18 @@ int part_rows(struct part_reader *r, uint32_t number, uint32_t columns, struct p
 	return e < 0 ? e : 0;
 }
 
+int part_recall(
+	struct part_reader *r, const void *key, size_t n_key, const uint8_t **ret, size_t *ret_n)
+{
+	return r->part->ops->recall ? r->part->ops->recall(r, key, n_key, ret, ret_n) : 0;
+}
+
+void part_remember(struct part_reader *r, const void *key, size_t n_key, const void *data, size_t n)
+{
+	if (r->part->ops->remember)
+		r->part->ops->remember(r, key, n_key, data, n);
+}
+
 int part_reader_pin(struct part_reader *r, struct cache_entry *e)
 {
 	if (alloc_grow(&r->pins, &r->cap_pins, r->n_pins + 1, sizeof(*r->pins)) < 0)

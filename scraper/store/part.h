@@ -199,6 +199,15 @@ enum { PART_SETS_ONLY = 1 << STORE_MAX_COLUMNS };
 int part_rows(
 	struct part_reader *r, uint32_t page, uint32_t columns, struct part_rows *ret) _must_check_;
 
+/*
+ * What a query worked out of a part that never changes, kept under the page cache's cap while there is room, and no longer than the part.
+ * `key` says what it is. part_recall: 1 and the bytes, valid until the reader is closed, or 0. Heads keep nothing.
+ */
+int part_recall(struct part_reader *r, const void *key, size_t n_key, const uint8_t **ret,
+	size_t *ret_n) _must_check_;
+void part_remember(
+	struct part_reader *r, const void *key, size_t n_key, const void *data, size_t n);
+
 static inline double part_f64(int64_t bits)
 {
 	union {

@@ -559,6 +559,8 @@ const struct part_ops block_part_ops = {
 	.pages = block_pages_of,
 	.page = block_page_of,
 	.span = part_block_span,
+	.recall = part_block_recall,
+	.remember = part_block_remember,
 	.damaged = block_damaged,
 	.free = block_free,
 };

@@ -32,6 +32,11 @@ struct part_ops {
 	/* The encoded page, or at least these columns of it (bits); valid until the next call on this reader. */
 	int (*page)(
 		struct part_reader *r, uint32_t number, uint32_t columns, const struct page **ret);
+	/* May both be NULL. */
+	int (*recall)(struct part_reader *r, const void *key, size_t n_key, const uint8_t **ret,
+		size_t *ret_n);
+	void (*remember)(
+		struct part_reader *r, const void *key, size_t n_key, const void *data, size_t n);
 	/* A page that this part handed out does not decode; may be NULL. */
 	void (*damaged)(struct part_reader *r);
 	/* Releases what the reader holds beyond its arena; may be NULL. */

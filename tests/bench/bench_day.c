@@ -165,23 +165,44 @@ static void bench_parts(struct day *d, const char *name, const char *only)
 			"process_cpu:cpu:nanoseconds:cpu:nanoseconds{comm=\"proc-7\"}");
 }
 
-static struct timing values_once(struct day *d, size_t *ret)
+/* Label values, or all series, of what begins this much later than the day: what blocks kept of a range serves it as a whole only. */
+static struct timing catalog_once(struct day *d, bool series, int64_t later_ns, size_t *ret)
 {
 	_cleanup_query_strings_ struct query_strings s = {.n = 0};
+	_cleanup_query_series_list_ struct query_series_list l = {.n = 0};
 	struct query_env env = {.workers = workers};
 	struct timing begin = now(), took;
 	struct store_parts parts;
+	int64_t from = day_start_ns + later_ns;
 
 	day_check(store_parts_get(d->store, INT64_MIN, INT64_MAX, &parts), NULL, "parts");
 	env.parts = parts.items;
 	env.n_parts = parts.n;
-	day_check(query_label_values(&env, day_start_ns, day_end_ns, NULL, 0, QUERY_PROFILE_TERMS,
-			  "instance", &s, NULL),
-		NULL, "values");
+	day_check(series ? query_series(&env, from, day_end_ns, NULL, 0, QUERY_PROFILE_TERMS, 0, &l,
+				   NULL)
+			 : query_label_values(&env, from, day_end_ns, NULL, 0, QUERY_PROFILE_TERMS,
+				   "instance", &s, NULL),
+		NULL, "catalog");
 	took = since(begin);
 	store_parts_put(d->store, &parts);
-	*ret = s.n;
+	*ret = s.n + l.n;
 	return took;
+}
+
+/* Asked for the first time, again, and for a range that cuts the first block. */
+static void bench_catalog(struct day *d, const char *name, bool series)
+{
+	struct timing first, again[ROUNDS], cut[ROUNDS];
+	size_t n = 0;
+
+	first = catalog_once(d, series, 0, &n);
+	for (int i = 0; i < ROUNDS; i++) {
+		again[i] = catalog_once(d, series, 0, &n);
+		cut[i] = catalog_once(d, series, (i + 1) * 60 * NS_PER_S, &n);
+	}
+	printf("%s_%s %.2f ms cpu_ms %.2f first_cpu_ms %.2f cut_cpu_ms %.2f n %zu\n", name,
+		series ? "all_series" : "label_values", median(again, ROUNDS).wall * 1e3,
+		median(again, ROUNDS).cpu * 1e3, first.cpu * 1e3, median(cut, ROUNDS).cpu * 1e3, n);
 }
 
 static struct timing series_once(struct day *d, const char *group, size_t *ret)
@@ -214,15 +235,13 @@ static struct timing series_once(struct day *d, const char *group, size_t *ret)
 
 static void bench_small(struct day *d, const char *name)
 {
-	struct timing v[ROUNDS], s[ROUNDS];
-	size_t n_values = 0, n_lines = 0;
+	struct timing s[ROUNDS];
+	size_t n_lines = 0;
 
-	for (int i = 0; i < ROUNDS; i++) {
-		v[i] = values_once(d, &n_values);
+	bench_catalog(d, name, false);
+	bench_catalog(d, name, true);
+	for (int i = 0; i < ROUNDS; i++)
 		s[i] = series_once(d, "instance", &n_lines);
-	}
-	printf("%s_label_values %.2f ms cpu_ms %.2f values %zu\n", name,
-		median(v, ROUNDS).wall * 1e3, median(v, ROUNDS).cpu * 1e3, n_values);
 	printf("%s_series_over_time %.2f ms cpu_ms %.2f lines %zu\n", name,
 		median(s, ROUNDS).wall * 1e3, median(s, ROUNDS).cpu * 1e3, n_lines);
 }

@@ -421,6 +421,18 @@ int part_span(struct part_reader *r, uint32_t stream, uint32_t n_streams, struct
 	return 0;
 }
 
+int part_recall(
+	struct part_reader *r, const void *key, size_t n_key, const uint8_t **ret, size_t *ret_n)
+{
+	(void)r, (void)key, (void)n_key, (void)ret, (void)ret_n;
+	return 0;
+}
+
+void part_remember(struct part_reader *r, const void *key, size_t n_key, const void *data, size_t n)
+{
+	(void)r, (void)key, (void)n_key, (void)data, (void)n;
+}
+
 int part_pages(struct part_reader *r, const struct part_page **ret)
 {
 	*ret = r->part->pages;

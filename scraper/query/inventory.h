@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What there is in parts, as a set of texts: answers of parts can be joined, and those of parts that never change are kept beside their
+ * pages (part_remember), so that a question asked again reads nothing of them. catalog.c makes lists of the texts.
+ */
+#pragma once
+#include "scraper/query/scan.h"
+
+/* INVENTORY_SERIES: so many texts that those of a part are not kept by themselves, but only what parts have together. */
+enum inventory_what {
+	INVENTORY_TYPES = 1,
+	INVENTORY_METRICS,
+	INVENTORY_NAMES,
+	INVENTORY_VALUES,
+	INVENTORY_SERIES
+};
+
+struct inventory;
+/* Adds texts (inventory_add) of a label set of rows that passes, and of a value column of a stream with profiles in the range. -ENOMEM. */
+typedef int inventory_set_fn(struct inventory *v, const struct scan_part *p, uint32_t set);
+typedef int inventory_hit_fn(
+	struct inventory *v, const struct scan_part *p, const struct scan_hit *hit);
+
+struct inventory {
+	/* the question */
+	struct query_env *env;
+	enum inventory_what what;
+	enum query_terms terms;
+	int64_t start_ns, end_ns;
+	const struct query_selector *selectors; /* alternatives; none: everything */
+	size_t n_selectors;
+	const char *name;      /* INVENTORY_VALUES: of the label */
+	inventory_set_fn *set; /* or NULL */
+	inventory_hit_fn *hit;
+	/* the answer */
+	struct interner texts;
+	/* of the part in hand, for `set` and `hit` */
+	struct scan scan;
+	struct interner *into;
+	uint8_t *seen_strings, *seen_types; /* NULL at first: inventory_is_new */
+	uint32_t name_id;		    /* the string of `name`, STORE_NONE until it was met */
+	struct bytes text;		    /* scratch */
+};
+
+/* Answers the question into v->texts. inventory_done afterwards in any case. */
+int inventory_ask(struct inventory *v, struct errbuf *eb) _must_check_;
+void inventory_done(struct inventory *v);
+#define _cleanup_inventory_ _cleanup_(inventory_done)
+
+int inventory_add(struct inventory *v, const void *text, size_t n) _must_check_;
+/* Was this string, this type, not asked about before in this part? -ENOMEM. */
+int inventory_is_new_string(struct inventory *v, uint32_t string) _must_check_;
+int inventory_is_new_type(struct inventory *v, uint32_t type) _must_check_;
+
+/* The texts, sorted bytewise, in memory of the arena. */
+int inventory_sort(const struct interner *texts, struct arena *a, struct interner_item **ret,
+	struct errbuf *eb) _must_check_;
