@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/compare.h"
 #include "cli/stored.h"
+#include "cli/types.h"
 #include "lib/base/alloc.h"
 #include <string.h>
 
@@ -132,7 +133,7 @@ static int choose_per(const struct diff_options *o, const struct option_list *ar
 	int r = 0;
 
 	if (o->server.url && !o->compare.per && args->n && args->items[0] != separator)
-		r = cli_stored_is_state(&o->server, args->items[0], &is_state, eb);
+		r = cli_types_is_state(&o->server, args->items[0], &is_state, eb);
 	*ret = o->server.url && !is_state ? "second" : "run";
 	return r;
 }

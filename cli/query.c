@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/files.h"
 #include "cli/server.h"
+#include "cli/types.h"
 #include "lib/base/str.h"
 #include "lib/net/url.h"
 #include <string.h>
@@ -58,8 +59,9 @@ static const struct option_program program = {
 		"range (or over time, with --step), and writes the answer.",
 	.specs = specs,
 	.n_specs = ARRAY_SIZE(specs),
-	.exit_status = "1      the server refused or did not answer (its text is shown), or the "
-		       "answer could not be written",
+	.exit_status =
+		"1      the server refused or did not answer (its text is shown), has nothing "
+		"of the profile type at any time, or the answer could not be written",
 	.examples = "sonde query --start now-15m "
 		    "'process_cpu:cpu:nanoseconds:cpu:nanoseconds{comm=\"postgres\"}'\n"
 		    "sonde query -o flames.html "
@@ -143,8 +145,10 @@ static int query(const struct query_options *o, const char *selector, struct err
 	_cleanup_http_response_ struct http_response answer = {0};
 	_cleanup_bytes_ struct bytes path = {0};
 	const char *format = format_of(o);
-	int r;
+	int r = cli_types_check(&o->server, selector, eb);
 
+	if (r < 0)
+		return r;
 	put_path(o, endpoint_of(o, format), format, selector, &path);
 	r = cli_server_ask(
 		&o->server, &(struct cli_request) {.path = (const char *)path.data}, &answer, eb);

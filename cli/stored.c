@@ -11,13 +11,12 @@
 #include "lib/base/instant.h"
 #include "lib/base/json.h"
 #include "lib/base/str.h"
-#include "lib/net/json_read.h"
 #include "lib/net/url.h"
 #include "lib/prof/merge.h"
 #include <string.h>
 
 /* As the scraper has them for /api/v1/diff. */
-enum { MAX_LABELS = 8, MAX_STRETCHES = 64, MAX_TYPES_BYTES = 16 << 20 };
+enum { MAX_LABELS = 8, MAX_STRETCHES = 64 };
 #define DEFAULT_RANGE_NS (3600 * NS_PER_S)
 
 struct selection {
@@ -355,32 +354,4 @@ int cli_stored_add(const struct cli_stored *from, const char *const *args, size_
 	s.selector = xasprintf("%.*s%s", type && *selector == '{' ? (int)strcspn(type, "{") : 0,
 		type ? type : "", selector);
 	return add_all(&s, ret, eb);
-}
-
-int cli_stored_is_state(
-	const struct cli_server_options *server, const char *selector, bool *ret, struct errbuf *eb)
-{
-	_cleanup_http_response_ struct http_response answer = {0};
-	_cleanup_(json_doc_freep)
-	struct json_doc *doc = NULL;
-	const struct json_value *types;
-	size_t n = strcspn(selector, "{");
-	int r = cli_server_ask(server,
-		&(struct cli_request) {.path = "/api/v1/profile_types?start=0"}, &answer, eb);
-
-	*ret = false;
-	if (r == 0)
-		r = json_read(answer.body.data, answer.body.len, MAX_TYPES_BYTES, &doc, eb);
-	if (r < 0)
-		return r;
-	types = json_value_get(json_doc_root(doc), "data");
-	for (size_t i = 0; i < json_value_len(types); i++) {
-		const struct json_value *t = json_value_at(types, i);
-		const char *id = json_value_str(json_value_get(t, "id")),
-			   *kind = json_value_str(json_value_get(t, "kind"));
-
-		if (id && kind && strlen(id) == n && !memcmp(id, selector, n))
-			*ret = !strcmp(kind, "instant");
-	}
-	return 0;
 }

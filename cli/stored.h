@@ -19,7 +19,3 @@ struct cli_stored {
  */
 int cli_stored_add(const struct cli_stored *from, const char *const *args, size_t n_args,
 	const char *type, struct cli_sources *ret, struct errbuf *eb) _must_check_;
-
-/* Whether the selector's values are states (memory in use), which are never divided by time. */
-int cli_stored_is_state(const struct cli_server_options *server, const char *selector, bool *ret,
-	struct errbuf *eb) _must_check_;

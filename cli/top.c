@@ -6,6 +6,7 @@
 #include "cli/files.h"
 #include "cli/server.h"
 #include "cli/sum.h"
+#include "cli/types.h"
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
 #include "lib/base/str.h"
@@ -64,7 +65,9 @@ static const struct option_program program = {
 		"have its value.",
 	.specs = specs,
 	.n_specs = ARRAY_SIZE(specs),
-	.exit_status = "1      a file or server could not be read, or has no such sample type",
+	.exit_status =
+		"1      a file or server could not be read, or has no such sample or profile "
+		"type",
 	.examples =
 		"sonde top cpu.pb.gz\n"
 		"sonde top --exporter http://127.0.0.1:7273 --by comm --watch\n"
@@ -292,8 +295,10 @@ static int look(const struct top_options *o, const struct option_list *files, st
 
 static int watch(const struct top_options *o, const struct option_list *files, struct errbuf *eb)
 {
-	int r = look(o, files, eb);
+	int r = o->server.url ? cli_types_check(&o->server, o->query, eb) : 0;
 
+	if (r >= 0)
+		r = look(o, files, eb);
 	while (r >= 0 && o->watch) {
 		if (!o->exporter)
 			clock_system.sleep_until_ns(&clock_system,

@@ -168,6 +168,14 @@ class Server(WithFiles):
             self.assertEqual(self.run_sonde(*query, '--focus', 'leaf', '--format', 'folded', '--start', 'now-2h', '--end', 'now', selector).stdout, 'main;leaf 3000000000\n')
             out = self.run_sonde('top', '--server', s.url, '--query', selector, '--by', 'label:comm').stdout
             self.assertIn('a', out.splitlines()[2])
+            # a type that is not stored, beside labels that nothing has
+            for args in (query, ('top', '--server', s.url, '--query')):
+                p = self.run_sonde(*args, 'proces_cpu:cpu:nanoseconds:cpu:nanoseconds{}', status=1)
+                self.assertEqual(p.stdout, '')
+                self.assertIn(f'{s.url} has no proces_cpu:cpu:nanoseconds:cpu:nanoseconds; it has {CPU}', p.stderr)
+                self.run_sonde(*args, CPU + '{job="none"}')
+                self.run_sonde(*args, CPU + ':delta{}')
+            self.assertIn('has no cpu; it has', self.run_sonde(*query, '--step', '15s', 'cpu', status=1).stderr)
             # what is wrong, and who says so
             p = self.run_sonde(*query, 'bogus{', status=1)
             self.assertIn(f'{s.url} answered with status 400', p.stderr)
