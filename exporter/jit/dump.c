@@ -92,6 +92,8 @@ static int take_move(struct jit_file *f, struct cursor c, struct jit_codes *code
 	from = cursor_u64(&c);
 	to = cursor_u64(&c);
 	size = cursor_u64(&c);
+	if (codes->n_fresh)
+		f->work_bytes += (codes->n + codes->n_fresh) * sizeof(code);
 	r = jit_codes_merge(codes);
 	if (r < 0)
 		return r;
@@ -130,6 +132,7 @@ static int read_record(struct jit_file *f, int fd, uint64_t bytes, struct jit_co
 
 	if (n < RECORD_BYTES)
 		return n < 0 ? -EIO : 0;
+	f->work_bytes += (uint64_t)n;
 	c = cursor_of(raw, (size_t)n);
 	r.id = cursor_u32(&c);
 	r.bytes = cursor_u32(&c);
@@ -151,7 +154,7 @@ static int read_record(struct jit_file *f, int fd, uint64_t bytes, struct jit_co
 
 int jit_dump_read(struct jit_file *f, int fd, struct jit_codes *codes)
 {
-	uint64_t bytes, before;
+	uint64_t bytes, before, work_end;
 	bool same;
 	int r = jit_file_check(f, fd, &bytes, &same);
 
@@ -162,9 +165,11 @@ int jit_dump_read(struct jit_file *f, int fd, struct jit_codes *codes)
 	if (f->is_broken)
 		return -EBADMSG;
 	before = f->read_bytes;
+	work_end = f->work_bytes + JIT_CALL_BYTES;
 	if (!f->read_bytes)
 		r = read_header(f, fd, bytes);
-	while (r >= 0 && f->read_bytes && f->read_bytes < bytes && codes->n_fresh < JIT_MAX_FRESH) {
+	while (r >= 0 && f->read_bytes && f->read_bytes < bytes && codes->n_fresh < JIT_MAX_FRESH &&
+		f->work_bytes < work_end) {
 		r = read_record(f, fd, bytes, codes);
 		if (!r)
 			break;

@@ -47,8 +47,11 @@ int jit_file_check(struct jit_file *f, int fd, uint64_t *ret_bytes, bool *ret_sa
 		    f->read_bytes <= *ret_bytes && f->head_hash == head_hash(f, fd) &&
 		    f->tail_hash == tail_hash(f, fd);
 	if (!*ret_same)
-		*f = (struct jit_file) {
-			.dev = st.st_dev, .ino = st.st_ino, .is_known = true, .n_bad = f->n_bad};
+		*f = (struct jit_file) {.dev = st.st_dev,
+			.ino = st.st_ino,
+			.is_known = true,
+			.n_bad = f->n_bad,
+			.work_bytes = f->work_bytes};
 	return 0;
 }
 

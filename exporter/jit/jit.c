@@ -14,7 +14,7 @@
 enum {
 	ROUND_ADDRESSES = 1 << 16,
 	MIN_CODES = 1 << 12,
-	ROUND_BYTES = 32 << 20, /* read of one file in a round */
+	ROUND_BYTES = 32 << 20, /* of work on one file in a round */
 	CODES_SHARE = 4,	/* of the budget that one file's pieces may take */
 	MAX_PROCESSES = 4096,
 	MAX_MISSES = 4,
@@ -212,7 +212,7 @@ static bool read_on(struct jit *j, struct source *s, int fd, bool is_dump)
 	uint64_t bad = s->file.n_bad, dropped = s->codes.n_dropped;
 	bool was_broken = s->file.is_broken;
 	bool news = false;
-	uint64_t began = s->file.read_bytes;
+	uint64_t began = s->file.work_bytes;
 	int r;
 
 	do {
@@ -221,7 +221,7 @@ static bool read_on(struct jit *j, struct source *s, int fd, bool is_dump)
 		news |= r > 0;
 		if (merge(j, s) < 0)
 			r = -ENOMEM;
-	} while (r > 0 && s->file.read_bytes - began < ROUND_BYTES);
+	} while (r > 0 && s->file.work_bytes - began < ROUND_BYTES);
 	if (r < 0 && !was_broken)
 		refuse(j, r);
 	if (r == -ENOMEM) { /* from its front when there is room again */

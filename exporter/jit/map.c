@@ -96,7 +96,7 @@ static int take_long_line(struct jit_file *f, const char *text, size_t n, struct
 int jit_map_read(struct jit_file *f, int fd, struct jit_codes *codes)
 {
 	_cleanup_free_ char *buffer = NULL;
-	uint64_t bytes, before;
+	uint64_t bytes, before, work_end;
 	bool same;
 	int r = jit_file_check(f, fd, &bytes, &same);
 	ssize_t n, used;
@@ -108,11 +108,14 @@ int jit_map_read(struct jit_file *f, int fd, struct jit_codes *codes)
 	before = f->read_bytes;
 	if (before == bytes)
 		return 0;
+	work_end = f->work_bytes + JIT_CALL_BYTES;
 	buffer = xmalloc(JIT_READ_BYTES);
 	while (f->read_bytes < bytes && codes->n_fresh < JIT_MAX_FRESH &&
+		f->work_bytes < work_end &&
 		(n = pread(fd, buffer, JIT_READ_BYTES, (off_t)f->read_bytes)) > 0) {
 		const char *newline = f->in_line ? memchr(buffer, '\n', (size_t)n) : NULL;
 
+		f->work_bytes += (uint64_t)n;
 		if (f->in_line) {
 			f->in_line = !newline;
 			f->read_bytes += newline ? (uint64_t)(newline + 1 - buffer) : (uint64_t)n;

@@ -401,6 +401,65 @@ static void test_dump_malformed(void **state)
 	written_done(&w);
 }
 
+/* Files that are long and say nothing, or whose pieces move all the time: a call takes a part of them, and the last one comes to the end. */
+static void read_in_parts(struct written *w, int (*read)(struct written *w), uint64_t at_most)
+{
+	uint64_t before = 0;
+	int n_calls = 0;
+
+	while (read(w) > 0) {
+		assert_true(w->file.read_bytes - before <= at_most);
+		before = w->file.read_bytes;
+		n_calls++;
+	}
+	assert_true(n_calls > 2);
+}
+
+static void test_long_files(void **state)
+{
+	static const char nonsense[] =
+		"this line tells of no code at all, and there are many of it\n";
+	_cleanup_bytes_ struct bytes b;
+	struct written w;
+
+	(void)state;
+	bytes_init(&b, NULL, 0);
+	while (b.len < 3 * JIT_CALL_BYTES)
+		bytes_put(&b, nonsense, sizeof(nonsense) - 1);
+	bytes_put_str(&b, "1000 10 last\n");
+	written_init(&w);
+	append(&w, b.data, b.len);
+	read_in_parts(&w, read_map, JIT_CALL_BYTES + JIT_READ_BYTES);
+	assert_string_equal(map_name(&w, 0x1000), "last");
+	written_done(&w);
+
+	bytes_reset(&b);
+	put_header(&b, 0x4a695444);
+	while (b.len < 3 * JIT_CALL_BYTES)
+		put_record(&b, 77, 0);
+	put_load(&b, 0x1000, 16, "last");
+	written_init(&w);
+	append(&w, b.data, b.len);
+	read_in_parts(&w, read_dump, JIT_CALL_BYTES);
+	assert_string_equal(dump_name(&w, 0x1000), "last :0");
+	written_done(&w);
+
+	/* Each move has all pieces that are known copied. */
+	bytes_reset(&b);
+	put_header(&b, 0x4a695444);
+	for (uint64_t i = 0; i < 1000; i++)
+		put_load(&b, 0x10000 + i * 16, 16, "x");
+	for (uint64_t i = 0; i < 3 * JIT_CALL_BYTES / (1000 * sizeof(struct jit_code)); i++) {
+		put_load(&b, 0x1000, 16, "moves");
+		put_move(&b, 0x1000, 0x2000, 16);
+	}
+	written_init(&w);
+	append(&w, b.data, b.len);
+	read_in_parts(&w, read_dump, b.len);
+	assert_string_equal(dump_name(&w, 0x2000), "moves :0");
+	written_done(&w);
+}
+
 /* ---- addresses of a process: this one, with code at a place of its own ---- */
 
 #define CODE 0x7d5500000000ULL
@@ -552,6 +611,7 @@ int main(void)
 		cmocka_unit_test(test_dump),
 		cmocka_unit_test(test_dump_grows),
 		cmocka_unit_test(test_dump_malformed),
+		cmocka_unit_test(test_long_files),
 		cmocka_unit_test(test_addresses),
 		cmocka_unit_test(test_owner),
 	};
