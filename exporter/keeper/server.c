@@ -245,5 +245,6 @@ int server_answer(const struct server *s, int sock)
 	r = protocol_put_reply(&reply, out);
 	r = fd_message_send(sock, out, (size_t)r, out_fds, reply.n_fds, MSG_DONTWAIT);
 	close_all(out_fds);
-	return r;
+	/* No room: main gave those requests up and will read their replies when it asks again. */
+	return r == -EAGAIN ? 0 : r;
 }

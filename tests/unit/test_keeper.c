@@ -90,6 +90,30 @@ static int fake_attach(void *ctx, uint32_t cpu, struct keeper_cpu *ret, struct e
 	return 0;
 }
 
+/* Main has given many requests up, and their replies fill its socket: the keeper goes on answering. */
+static void replies_that_nobody_reads(void **state)
+{
+	const struct keeper_request q = {.op = KEEPER_OP_ATTACH_CPU, .id = 5};
+	const struct server server = {.procfs = "/proc", .attach = fake_attach};
+	uint8_t buf[KEEPER_MAX_MESSAGE];
+	int n = protocol_put_request(&q, buf), sock[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock), 0);
+	for (int i = 0; i < 2000; i++) {
+		assert_int_equal(fd_message_send(sock[1], buf, (size_t)n, NULL, 0, 0), 0);
+		assert_int_equal(server_answer(&server, sock[0]), 0);
+	}
+	while (recv(sock[1], buf, sizeof(buf), MSG_DONTWAIT) > 0)
+		;
+	assert_int_equal(fd_message_send(sock[1], buf, (size_t)n, NULL, 0, 0), 0);
+	assert_int_equal(server_answer(&server, sock[0]), 0);
+	assert_true(recv(sock[1], buf, sizeof(buf), MSG_DONTWAIT) > 0);
+	close(sock[1]);
+	assert_int_equal(server_answer(&server, sock[0]), -EPIPE);
+	close(sock[0]);
+}
+
 static void *serve(void *arg)
 {
 	struct pair *p = arg;
@@ -447,6 +471,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(map_update_checks_sizes, setup, teardown),
 		cmocka_unit_test_setup_teardown(malformed_requests_are_answered, setup, teardown),
 		cmocka_unit_test(late_answers_are_dropped),
+		cmocka_unit_test(replies_that_nobody_reads),
 		cmocka_unit_test(attaches_to_jvms_only),
 		cmocka_unit_test(attacher_answers),
 	};
