@@ -188,7 +188,7 @@ int check_start(const struct role_options *o, check_has_cap has_cap, struct chec
 	return r;
 }
 
-/* Some lines at the start are zero anyway (per-CPU offsets), so a fair part is looked at. */
+/* Some lines at the start are zero anyway (per-CPU offsets), so a fair part is looked at: whole lines. */
 void check_final(const struct role_options *o, struct check_result *c)
 {
 	char path[4096], text[16384];
@@ -201,8 +201,7 @@ void check_final(const struct role_options *o, struct check_result *c)
 	if (f)
 		fclose(f);
 	text[n] = 0;
-	for (char *line = text; line && *line;
-		line = strchr(line, '\n'), line = line ? line + 1 : NULL)
+	for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1)
 		if (strspn(line, "0") < 16)
 			return;
 	check_add_missing(c, "kallsyms",

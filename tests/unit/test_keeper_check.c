@@ -182,6 +182,19 @@ static void hidden_kernel_addresses(void **state)
 	assert_string_equal(c.missing[0].cap, "kallsyms");
 	assert_non_null(strstr(c.missing[0].effect, "kptr_restrict"));
 	teardown(NULL);
+	setup(NULL); /* more than is looked at, whose last line is cut anywhere */
+	for (size_t more = 0; more < 40; more++) {
+		_cleanup_bytes_ struct bytes b = {0};
+
+		bytes_printf(&b, "0000000000000000 T %0*d\n", (int)more + 1, 0);
+		while (b.len < 20000)
+			bytes_put_str(&b, "0000000000000000 T a_function_of_the_kernel\n");
+		bytes_put_u8(&b, '\0');
+		put("proc/kallsyms", (const char *)b.data);
+		assert_int_equal(check(19, &c, &eb), 0);
+		assert_int_equal(c.n_missing, 1);
+	}
+	teardown(NULL);
 	setup(NULL); /* no kallsyms at all */
 	assert_int_equal(check(19, &c, &eb), 0);
 	assert_int_equal(c.n_missing, 1);
