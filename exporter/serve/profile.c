@@ -85,7 +85,7 @@ static int parse_seconds(struct request *q, const char *value, struct errbuf *eb
 			"s): ask for less, or raise the flag",
 			q->seconds, retention_s);
 	if (!q->seconds)
-		q->seconds = DEFAULT_SECONDS;
+		q->seconds = MIN((uint32_t)DEFAULT_SECONDS, retention_s);
 	return 0;
 }
 

@@ -625,6 +625,32 @@ static void test_window_waits_for_its_samples(void **state)
 	} while (g.n_requests);
 }
 
+/* The default is no longer than what is kept, whether it is asked for by 0 or by nothing. */
+static void test_default_window(void **state)
+{
+	static const char *const paths[] = {
+		"/debug/pprof/profile", "/debug/pprof/profile?seconds=0"};
+	struct fixture *f = *state;
+	int64_t start_ns = clock_monotonic_ns(&clock_system) + 2 * NS_PER_MS;
+	int fds[ARRAY_SIZE(paths)];
+
+	f->source.retention_s = 1;
+	clock_system.sleep_until_ns(&clock_system, start_ns);
+	drained(f, start_ns);
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+		fds[i] = send_request(f, "GET", paths[i]);
+	clock_system.sleep_until_ns(&clock_system, start_ns + 1500 * NS_PER_MS);
+	drained(f, start_ns + 5 * NS_PER_S);
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		_cleanup_bytes_ struct bytes a = {.len = 0}, raw = {.len = 0};
+		_cleanup_profile_ struct profile p = {.n_samples = 0};
+
+		read_answer(fds[i], &a);
+		decode(&a, &raw, &p);
+		assert_int_equal(p.duration_ns, NS_PER_S);
+	}
+}
+
 static void test_stopping_ends_waiting_requests(void **state)
 {
 	_cleanup_bytes_ struct bytes a = {.len = 0};
@@ -755,6 +781,7 @@ int main(void)
 			test_window_waits_for_its_samples, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_stopping_ends_waiting_requests, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_default_window, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_targets, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_small_answers, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_memory_cap_is_told, set_up, tear_down),
