@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A profile may have millions of names and of values: so many are counted, of these so many times the limit of sets. */
+enum { MAX_NAMES = 4096, VALUES_PER_SET = 8 };
+
 struct scrape_limit_name {
 	char *name;
 	struct table values;
@@ -23,6 +26,7 @@ struct scrape_limit *scrape_limit_new(uint64_t max_sets, int64_t generation_ns)
 	l->generation_ns = generation_ns;
 	pthread_mutex_init(&l->lock, NULL);
 	table_init(&l->sets, NULL);
+	table_init(&l->by_name, NULL);
 	return l;
 }
 
@@ -38,7 +42,8 @@ static void clear_names(struct scrape_limit *l)
 		free(l->names[i].name);
 		table_done(&l->names[i].values);
 	}
-	l->n_names = 0;
+	l->n_names = l->n_values = 0;
+	table_clear(&l->by_name);
 }
 
 void scrape_limit_put(struct scrape_limit *l)
@@ -48,16 +53,35 @@ void scrape_limit_put(struct scrape_limit *l)
 	clear_names(l);
 	free(l->names);
 	table_done(&l->sets);
+	table_done(&l->by_name);
 	pthread_mutex_destroy(&l->lock);
 	free(l);
 }
 
 static struct scrape_limit_name *find_name(struct scrape_limit *l, const char *name, size_t n)
 {
-	for (size_t i = 0; i < l->n_names; i++)
-		if (strlen(l->names[i].name) == n && !memcmp(l->names[i].name, name, n))
-			return &l->names[i];
-	return NULL;
+	const uint64_t *slot = table_find(&l->by_name, hash_xxh3(name, n));
+	struct scrape_limit_name *found = slot ? &l->names[*slot] : NULL;
+
+	return found && strlen(found->name) == n && !memcmp(found->name, name, n) ? found : NULL;
+}
+
+/* NULL when there are too many, or memory is out. */
+static struct scrape_limit_name *add_name(struct scrape_limit *l, const char *name)
+{
+	bool is_new = false;
+	uint64_t *slot;
+
+	if (l->n_names >= MAX_NAMES ||
+		alloc_grow(&l->names, &l->cap_names, l->n_names + 1, sizeof(*l->names)) < 0)
+		return NULL;
+	slot = table_insert(&l->by_name, hash_xxh3(name, strlen(name)), &is_new);
+	if (!slot || !is_new)
+		return NULL;
+	*slot = l->n_names;
+	l->names[l->n_names] = (struct scrape_limit_name) {.name = xstrdup(name)};
+	table_init(&l->names[l->n_names].values, NULL);
+	return &l->names[l->n_names++];
 }
 
 bool scrape_limit_is_collapsed(struct scrape_limit *l, const char *name, size_t n)
@@ -75,15 +99,23 @@ bool scrape_limit_is_collapsed(struct scrape_limit *l, const char *name, size_t 
 static void count_value(struct scrape_limit *l, const struct label *label)
 {
 	struct scrape_limit_name *name = find_name(l, label->name, strlen(label->name));
+	bool is_new = false;
 
-	if (!name) {
-		if (alloc_grow(&l->names, &l->cap_names, l->n_names + 1, sizeof(*l->names)) < 0)
-			return;
-		name = &l->names[l->n_names++];
-		*name = (struct scrape_limit_name) {.name = xstrdup(label->name)};
-		table_init(&name->values, NULL);
-	}
-	(void)!table_insert(&name->values, hash_xxh3(label->value, strlen(label->value)), NULL);
+	if (l->n_values / VALUES_PER_SET >= l->max_sets)
+		return;
+	if (!name)
+		name = add_name(l, label->name);
+	if (name &&
+		table_insert(&name->values, hash_xxh3(label->value, strlen(label->value)), &is_new))
+		l->n_values += is_new;
+}
+
+static void collapse(struct scrape_limit *l, struct scrape_limit_name *name)
+{
+	name->is_collapsed = true;
+	l->n_collapsed_total++;
+	l->n_values -= name->values.n_used;
+	table_clear(&name->values);
 }
 
 /* The label with most values that is not collapsed yet; NULL when none has two. */
@@ -136,16 +168,19 @@ bool scrape_limit_admit(
 	struct scrape_limit *l, const struct scrape_limit_set *sets, size_t n, int64_t now_ns)
 {
 	struct scrape_limit_name *name = NULL;
+	uint64_t allowed;
 
+	if (!l->max_sets)
+		return true;
 	pthread_mutex_lock(&l->lock);
 	start_generation(l, now_ns);
-	if (l->sets.n_used + count_new(l, sets, n) > allowed_sets(l) && l->max_sets)
+	allowed = allowed_sets(l);
+	if (l->sets.n_used + count_new(l, sets, n) > allowed)
 		name = widest(l);
-	if (name) {
-		name->is_collapsed = true;
-		l->n_collapsed_total++;
-	}
-	for (size_t i = 0; i < n && !name; i++)
+	if (name)
+		collapse(l, name);
+	/* those above it, of an answer that has nothing to collapse, are not known again */
+	for (size_t i = 0; i < n && !name && l->sets.n_used < allowed; i++)
 		(void)!table_insert(&l->sets, sets[i].hash, NULL);
 	pthread_mutex_unlock(&l->lock);
 	return !name;

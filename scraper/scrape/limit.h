@@ -21,7 +21,8 @@ struct scrape_limit {
 	int64_t generation_ns, generation_started_ns;
 	struct table sets; /* hash → 1 */
 	struct scrape_limit_name *names;
-	size_t n_names, cap_names;
+	size_t n_names, cap_names, n_values;
+	struct table by_name;		    /* hash → place among them */
 	_Atomic uint64_t n_collapsed_total; /* read without the lock */
 };
 

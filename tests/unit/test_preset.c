@@ -204,6 +204,39 @@ static void test_limit(void **state)
 	scrape_limit_put(l);
 }
 
+/* An answer of another name and another value in each of its sets takes no more memory and time than one of few. */
+static void test_limit_of_many_names(void **state)
+{
+	enum { SETS = 20000 };
+	struct scrape_limit *l = scrape_limit_new(100, NS_PER_S),
+			    *none = scrape_limit_new(0, NS_PER_S);
+	_cleanup_free_ struct scrape_limit_set *sets = xcalloc(SETS, sizeof(*sets));
+	_cleanup_free_ struct label *labels = xcalloc(2 * SETS, sizeof(*labels));
+	_cleanup_free_ char *texts = xmalloc(SETS * 16);
+	int n_rounds = 1;
+
+	(void)state;
+	for (size_t i = 0; i < SETS; i++) {
+		char *text = texts + i * 16;
+
+		snprintf(text, 16, "x%zu", i);
+		labels[2 * i] = (struct label) {text, "1"};
+		labels[2 * i + 1] = (struct label) {"request", text};
+		sets[i] = (struct scrape_limit_set) {
+			.hash = hash_mix(i + 1), .labels = labels + 2 * i, .n = 2};
+	}
+	assert_true(scrape_limit_admit(none, sets, SETS, 1));
+	assert_int_equal(none->sets.n_used + none->n_names, 0);
+	while (!scrape_limit_admit(l, sets, SETS, 1))
+		n_rounds++;
+	assert_int_equal(n_rounds, 2);
+	assert_true(scrape_limit_is_collapsed(l, "request", 7));
+	assert_in_range(l->n_names, 2, 4096);
+	assert_in_range(l->sets.n_used, 100, 200);
+	scrape_limit_put(l);
+	scrape_limit_put(none);
+}
+
 /* ---- series ---- */
 
 static const char *const base_pairs[][2] = {
@@ -460,6 +493,7 @@ int main(void)
 		cmocka_unit_test(test_tiers),
 		cmocka_unit_test(test_slots),
 		cmocka_unit_test(test_limit),
+		cmocka_unit_test(test_limit_of_many_names),
 		cmocka_unit_test(test_series),
 		cmocka_unit_test(test_series_limits),
 		cmocka_unit_test(test_service_name),
