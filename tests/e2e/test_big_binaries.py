@@ -1,4 +1,4 @@
-"""Binaries of hundreds of megabytes: what they cost, what a file that is too much for its parser costs, and the cache's size."""
+"""Memory: of many processes, of binaries of hundreds of megabytes, what a file that is too much for its parser costs, and the cache's size."""
 import os
 import shutil
 import struct
@@ -126,6 +126,25 @@ class BigBinaries(unittest.TestCase):
             self.assertTrue(any(n.startswith('toomuch+0x') for n in names), names)
             e2e.wait_for("the other's names", lambda: 'burn_in_big' in self.profile(daemon, other.pid).functions())
             self.assertLess(sum(pss(p) for p in roles(daemon.p.pid)), 64 * MB)
+
+    @unittest.skipIf(e2e.is_sanitized(), 'sanitizers: shadow memory')
+    def test_memory_with_300_processes(self):
+        sleepers = [subprocess.Popen(['sleep', '600']) for _ in range(300)]
+        try:
+            burn = e2e.compile_c(BURN_C, '-O0', '-g', '-fno-omit-frame-pointer', name='burnm')
+            with e2e.exporter() as x, e2e.Workload(burn):
+                for _ in range(3):
+                    self.assertEqual(x.get('/debug/pprof/profile?seconds=2').status, 200)
+                pids = roles(x.p.pid)
+                self.assertEqual(len(pids), 3)
+                self.assertGreaterEqual(x.metrics()['sonde_process_tracked'], 300)
+                total = sum(pss(p) for p in pids)
+                self.assertLess(total, 64 * MB, pids)
+        finally:
+            for s in sleepers:
+                s.kill()
+            for s in sleepers:
+                s.wait()
 
     def test_cache_bytes(self):
         """Symbol files of more than the cap: the directory never holds more, and the metric says what it holds."""

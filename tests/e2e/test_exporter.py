@@ -1,9 +1,6 @@
-"""The exporter on the real kernel: names of every runtime, labels, pprof tooling, pages, errors, start and end."""
-import concurrent.futures
-import glob
+"""The exporter on the real kernel: names of every runtime, labels, pprof tooling, pages, errors."""
 import os
 import re
-import signal
 import socket
 import subprocess
 import tempfile
@@ -95,8 +92,8 @@ class Runtimes(unittest.TestCase):
         try:
             cls.exporter = cls.enter(e2e.exporter('--profile.frequency=99', '--external-label=dc=ams', '--node.name=n1', '--profile.max-overhead=0'))
             cls.work = {name: cls.enter(e2e.Workload(*cmd)) for name, cmd in commands.items()}
-            time.sleep(2)  # the JVM compiles
-            cls.first = cls.exporter.get('/debug/pprof/profile?seconds=2')  # symbol files get built
+            cls.first = cls.exporter.get('/debug/pprof/profile?seconds=4')  # the JVM compiles, symbol files get built
+            e2e.wait_symbol_files(cls.exporter)
             before = not_run_seconds()
             cls.response = cls.exporter.get('/debug/pprof/profile?seconds=6')
             cls.not_run = not_run_seconds() - before
@@ -403,138 +400,6 @@ scrape_configs:
             f.write(r.body)
             f.flush()
             self.assertEqual(e2e.go_pprof('-top', f.name).returncode, 0)
-
-
-def roles(pid):
-    """The started process and its children."""
-    out = [pid]
-    for stat in glob.glob('/proc/[0-9]*/stat'):
-        try:
-            with open(stat) as f:
-                fields = f.read().rpartition(')')[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == pid:
-            out.append(int(stat.split('/')[2]))
-    return out
-
-
-def pss_kb(pid):
-    with open(f'/proc/{pid}/smaps_rollup') as f:
-        return int(re.search(r'(?m)^Pss:\s+(\d+) kB', f.read()).group(1))
-
-
-@e2e.needs_kernel
-class Life(unittest.TestCase):
-    def test_port_in_use_is_said(self):
-        with socket.socket() as s:
-            s.bind(('127.0.0.1', 0))
-            s.listen()
-            port = s.getsockname()[1]
-            r = subprocess.run([e2e.program('sonde-exporter'), f'--web.listen-address=127.0.0.1:{port}'],
-                               capture_output=True, text=True, timeout=120)
-        self.assertEqual(r.returncode, 1, r.stderr)
-        self.assertIn(f'127.0.0.1:{port}', r.stderr)
-        self.assertRegex(r.stderr, 'in use')
-
-    def test_wrong_flags(self):
-        for flag, text in (('--profile.frequency=0', 'expected a number from 1'),
-                           ('--profile.frequency=1001', 'above --profile.max-frequency=999'),
-                           ('--profile.window=1500ms', 'whole seconds'),
-                           ('--profile.window=10m', 'longer than --profile.retention'),
-                           ('--external-label=node=x', 'use --node.name'),
-                           ('--external-label=pid=1', 'samples have a label of this name'),
-                           ('--log.level=loud', 'expected one of debug|info|warn|error'),
-                           ('--profile.frequencies=1', 'did you mean --profile.frequency?')):
-            r = subprocess.run([e2e.program('sonde-exporter'), flag], capture_output=True, text=True, timeout=60)
-            self.assertEqual((flag, r.returncode), (flag, 2))
-            self.assertIn(text, r.stderr)
-
-    def test_help_and_docs_name_every_flag(self):
-        r = subprocess.run([e2e.program('sonde-exporter'), '--help'], capture_output=True, text=True, timeout=60)
-        self.assertEqual(r.returncode, 0)
-        flags = set(re.findall(r'(?m)^ +--(?:\[no-\])?([a-z.-]+)', r.stdout))
-        self.assertIn('profile.frequency', flags)
-        with open(f'{e2e.TOP}/docs/exporter.md') as f:
-            documented = set(re.findall(r'`--(?:\[no-\])?([a-z.-]+)', f.read()))
-        self.assertEqual(flags - documented - {'version', 'help'}, set())
-
-    def test_unix_socket(self):
-        with tempfile.TemporaryDirectory() as dir:
-            os.chmod(dir, 0o777)
-            path = f'{dir}/sonde.sock'
-            with e2e.exporter(f'--web.listen-address=unix:{path}'):
-                self.assertEqual(os.stat(path).st_mode & 0o777, 0o660)
-                with socket.socket(socket.AF_UNIX) as s:
-                    s.connect(path)
-                    s.sendall(b'GET /-/healthy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
-                    self.assertIn(b' 200 ', s.makefile('rb').readline())
-            self.assertFalse(os.path.exists(path))
-
-    def test_sigterm_ends_waiting_requests(self):
-        with e2e.exporter() as x, concurrent.futures.ThreadPoolExecutor() as pool:
-            waiting = [pool.submit(x.get, '/debug/pprof/profile?seconds=60') for _ in range(3)]
-            e2e.wait_for('requests parked', lambda: x.metrics()['sonde_http_parked_requests'] >= 3)
-            t = time.time()
-            self.assertEqual(x.stop(), 0, x.output())
-            self.assertLess(time.time() - t, 30)
-            for w in waiting:
-                r = w.result(60)
-                self.assertEqual(r.status, 503)
-                self.assertIn('shutting down', r.text)
-
-    def test_a_client_that_leaves_costs_nothing(self):
-        with e2e.exporter() as x:
-            with socket.create_connection(('127.0.0.1', x.port)) as s:
-                s.sendall(b'GET /debug/pprof/profile?seconds=60&hz=499 HTTP/1.1\r\nHost: localhost\r\n\r\n')
-                e2e.wait_for('the rate is raised', lambda: x.metrics()['sonde_profile_frequency_hz'] == 499)
-            e2e.wait_for('the rate is back', lambda: x.metrics()['sonde_profile_frequency_hz'] == 19)
-            self.assertEqual(x.metrics()['sonde_profile_frequency_requests'], 0)
-
-    def test_kill_9_leaves_nothing_behind(self):
-        for victim in range(3):
-            with e2e.exporter() as x:
-                pids = roles(x.p.pid)
-                self.assertEqual(len(pids), 3, pids)
-                os.kill(pids[victim], signal.SIGKILL)
-                e2e.wait_for('all roles end', lambda: all(not os.path.exists(f'/proc/{p}') or p == x.p.pid for p in pids))
-                x.p.wait(60)
-            progs = subprocess.run(['/usr/sbin/bpftool', 'prog', 'show'], capture_output=True, text=True)
-            self.assertEqual(progs.returncode, 0)
-
-    def test_a_captured_bundle_replays(self):
-        burn = e2e.compile_c(C_SOURCE, *FRAME_POINTERS, name='burnb')
-        with tempfile.TemporaryDirectory() as dir:
-            os.chmod(dir, 0o777)
-            # The workload starts later: what /proc said of older processes is not in a bundle.
-            with e2e.exporter(f'--debug.capture={dir}/bundle', '--symbols.cache-path=', '--symbols.max-cpu=1') as x, e2e.Workload(burn):
-                e2e.wait_for('its names', lambda: re.search(r'main;middle_work;leaf_work \d+', x.get('/debug/pprof/profile?seconds=1&comm=burnb&format=folded').text))
-                samples = x.metrics()['sonde_sample_log_samples_total']
-                x.stop()
-            r = subprocess.run([f'{e2e.build_dir()}/tests/unit/test_intake'], capture_output=True, text=True, timeout=300, cwd=e2e.TOP,
-                               env=dict(os.environ, SONDE_BUNDLE=f'{dir}/bundle'))
-            self.assertEqual(r.returncode, 0, r.stdout[-2000:] + r.stderr[-2000:])
-            self.assertGreaterEqual(int(re.search(r'(?m)^samples (\d+)$', r.stdout).group(1)), samples)
-            self.assertRegex(r.stdout, r'main;middle_work;leaf_work \d+')
-
-    @unittest.skipIf(e2e.is_sanitized(), 'sanitizers: shadow memory')
-    def test_memory_with_300_processes(self):
-        sleepers = [subprocess.Popen(['sleep', '600']) for _ in range(300)]
-        try:
-            burn = e2e.compile_c(C_SOURCE, *FRAME_POINTERS, name='burnm')
-            with e2e.exporter() as x, e2e.Workload(burn):
-                for _ in range(3):
-                    self.assertEqual(x.get('/debug/pprof/profile?seconds=2').status, 200)
-                pids = roles(x.p.pid)
-                self.assertEqual(len(pids), 3)
-                self.assertGreaterEqual(x.metrics()['sonde_process_tracked'], 300)
-                total = sum(pss_kb(p) for p in pids)
-                self.assertLess(total, 64 * 1024, f'{total} kB in {pids}')
-        finally:
-            for s in sleepers:
-                s.kill()
-            for s in sleepers:
-                s.wait()
 
 
 if __name__ == '__main__':

@@ -412,7 +412,7 @@ static void wait_symbol_files(struct binary_registry *r)
 			usleep(10000);
 }
 
-/* SONDE_BUNDLE names a bundle that an exporter wrote: tests/e2e/test_exporter.py captures one and has it replayed here. */
+/* SONDE_BUNDLE names a bundle that an exporter wrote: tests/e2e/test_exporter_life.py captures one and has it replayed here. */
 static void test_bundle_of_an_exporter(void **state)
 {
 	_cleanup_bytes_ struct bytes pprof = {.len = 0}, folded = {.len = 0};
