@@ -123,13 +123,13 @@ class Admin(unittest.TestCase):
                         self.assertEqual(post(s, ADMIN + 'clean_tombstones')[0], 204)
                     if i % 5 == 4:
                         self.assertEqual(post(s, ADMIN + 'snapshot')[0], 200)
+                wait_for('answers for each', lambda: all(len(answers) > 3 for answers in seen))
             finally:
                 over.set()
                 for t in threads:
                     t.join()
             allowed = {whole & ~((1 << i) - 1) for i in range(n)}
             for answers in seen:
-                self.assertGreater(len(answers), 3)
                 self.assertLessEqual(set(answers), allowed)
                 self.assertEqual(answers, sorted(answers, reverse=True))
             self.assertEqual(s.metrics()['sonde_store_blocks_quarantined'], 0)
@@ -158,9 +158,7 @@ class Admin(unittest.TestCase):
                 self.assertTrue(os.path.exists(f'{s.data}/quarantine/{block}/reason'))
                 self.assertRegex(s.output(), f'level=warn.*{block} is damaged and was moved to quarantine.*wrong checksum')
                 # Everything else is served.
-                served = a.served
-                wait_for('more', lambda: a.served > served + 1)
-                self.assertGreater(json.loads(s.get(f'/api/v1/flamegraph?query={query}').text)['data']['total'], 0)
+                wait_for('more', lambda: json.loads(s.get(f'/api/v1/flamegraph?query={query}').text)['data']['total'] > 0)
 
 
 if __name__ == '__main__':

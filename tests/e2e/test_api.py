@@ -16,6 +16,7 @@ CPU = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds'
 CONFIG = '''
 global:
   scrape_interval: 1s
+  scrape_timeout: 60s
 scrape_configs:
   - job_name: app
     static_configs:

@@ -121,7 +121,7 @@ def config(port):
         jobs += f'''
 - job_name: {name}
   scrape_interval: {'2s' if name == 'drip' else '6s'}
-  scrape_timeout: {'2s' if name == 'drip' else '6s'}
+  scrape_timeout: {'2s' if name == 'drip' else '60s'}
   static_configs: [{{targets: ['127.0.0.1:{port}']}}]
   profiling_config:
     preset: go

@@ -7,7 +7,7 @@ import time
 import unittest
 
 from pprof_target import CPU_TOTAL, PprofTarget
-from sonde_e2e import scraper, sonde
+from sonde_e2e import scraper, sonde, wait_for
 
 BESIDE_OTHERS = True
 
@@ -15,6 +15,7 @@ CONFIG = """
 scrape_configs:
   - job_name: app
     scrape_interval: 1s
+    scrape_timeout: 60s
     static_configs:
       - targets: ['{address}']
     profiling_config:
@@ -38,9 +39,7 @@ class Tsdb(unittest.TestCase):
         cls.dir = tempfile.mkdtemp(prefix='sonde-tsdb.')
         cls.data = f'{cls.dir}/data'
         with PprofTarget() as target, scraper(CONFIG.format(address=target.address), '--storage.head-bytes=1MiB', data=cls.data) as s:
-            end = time.time() + 60
-            while target.served < 4 and time.time() < end:
-                time.sleep(.1)
+            wait_for('scrapes', lambda: target.served >= 4)
             cls.beside = sonde('tsdb', 'list', cls.data)
             assert s.stop() == 0
             cls.served = target.served

@@ -3,7 +3,6 @@ import http.server
 import os
 import shutil
 import socket
-import subprocess
 import tempfile
 import threading
 import time

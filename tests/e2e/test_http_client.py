@@ -8,11 +8,10 @@ import re
 import socketserver
 import ssl
 import threading
-import time
 import unittest
 import urllib.parse
 
-from sonde_e2e import http_get, scraper, wait_for
+from sonde_e2e import scraper, wait_for
 from test_bad_targets import pprof
 from test_web_config import Files
 
@@ -77,7 +76,7 @@ class Target:
 
 def job(target, keys, name='j', scheme='http'):
     lines = ''.join(f'  {line}\n' for line in keys.strip('\n').split('\n')) if keys else ''
-    return (f'- job_name: {name}\n  scrape_interval: 1s\n  scheme: {scheme}\n{lines}'
+    return (f'- job_name: {name}\n  scrape_interval: 1s\n  scrape_timeout: 20s\n  scheme: {scheme}\n{lines}'
             f'  profiling_config: {{preset: go, pprof_config: {{process_cpu: {{enabled: false}}, block: {{enabled: false}}, mutex: {{enabled: false}}, goroutine: {{enabled: false}}}}}}\n'
             f'  static_configs: [{{targets: ["{target.address}"]}}]\n')
 

@@ -82,11 +82,11 @@ class ManyTargets(unittest.TestCase):
         self.assertFalse(asked[0] & asked[1])
         self.assertEqual(asked[0] | asked[1], {a.rpartition(':')[0] for a in addresses})
 
-    def config(self, jobs):
-        return 'scrape_configs:\n' + ''.join(f'''
+    def jobs(self, jobs, timeout='20s'):
+        return ''.join(f'''
   - job_name: {name}
     scrape_interval: 1s
-    scrape_timeout: 900ms
+    scrape_timeout: {timeout}
     params: {{name: [{name}]}}
     profiling_config:
       preset: go
@@ -94,6 +94,9 @@ class ManyTargets(unittest.TestCase):
       pprof_config: {{process_cpu: {{enabled: {cpu}, seconds: 1}}, memory: {{enabled: false}}, block: {{enabled: false}}, mutex: {{enabled: false}}, goroutine: {{enabled: {other}}}}}
     static_configs: [{{targets: ['127.0.0.1:{self.port}']}}]
 ''' for name, prefix, cpu, other in jobs)
+
+    def config(self, jobs):
+        return 'scrape_configs:\n' + self.jobs(jobs)
 
     def test_one_cpu_profile_at_a_time(self):
         """Jobs that ask the same program for CPU profiles take turns."""
@@ -116,7 +119,7 @@ class ManyTargets(unittest.TestCase):
     def test_host_limit_names_itself(self):
         """Requests that hang hold the host's turns: the others fail, with the flag's name, and are asked again when the turns are free."""
         jobs = [('hangs', '/hang', 'false', 'true'), ('waits', '/p', 'false', 'true')]
-        with scraper(self.config(jobs).replace('900ms', '5s'), '--scrape.max-per-host=1') as s:
+        with scraper('scrape_configs:\n' + self.jobs(jobs, '5s'), '--scrape.max-per-host=1') as s:
             m = wait_for('host_limit', lambda: [k for k in s.metrics() if 'reason="host_limit"' in k])
             self.assertTrue(m)
             texts = wait_for('the text', lambda: [t['lastError'] for t in s.get('/api/v1/targets').json['data']['activeTargets']
@@ -125,7 +128,7 @@ class ManyTargets(unittest.TestCase):
 
     def test_hanging_targets_leave_the_others_alone(self):
         hangs = [(f'h{i}', f'/hang{i}', 'false', 'true') for i in range(20)]
-        with scraper(self.config(hangs + [('works', '/p', 'false', 'true')])) as s:
+        with scraper('scrape_configs:\n' + self.jobs(hangs, '900ms') + self.jobs([('works', '/p', 'false', 'true')])) as s:
             wait_for('ten scrapes', lambda: s.metrics().get('sonde_scrapes_total{job="works",profile_type="goroutine"}', 0) >= 10)
             m = s.metrics()
         self.assertFalse([k for k in m if 'job="works"' in k and k.startswith('sonde_scrape_failures_total')])

@@ -1,7 +1,5 @@
 """Prometheus's endpoints about jobs, the service-discovery page, and sonde check healthy and ready."""
-import json
 import os
-import tempfile
 import unittest
 import urllib.parse
 

@@ -21,7 +21,7 @@ BESIDE_OTHERS = True
 ROWS = 2500  # of a second; many different stacks, so that the head fills
 LIMIT = (64 << 20) + (400 << 10)  # a segment of the log takes 64 MiB
 CONFIG = """
-global: {{scrape_interval: 1s}}
+global: {{scrape_interval: 1s, scrape_timeout: 20s}}
 scrape_configs:
 - job_name: node
   static_configs: [{{targets: ['127.0.0.1:{port}']}}]
@@ -121,11 +121,12 @@ class StoreTrouble(unittest.TestCase):
             n = len(node.asked)
             wait_for('scrapes after the last kill', lambda: len(node.asked) > n + 4)
             note(s)
+            # on a busy machine they may all have been killed before
+            wait_for('flushes and deletions', lambda: all(done[name] or s.metrics().get(f'sonde_store_{name}_total') for name in ('flushes', 'blocks_deleted')))
             self.assertEqual(s.stop(), 0)
         finally:
             s.kill()
         self.assertIn('may leave no room for blocks', s.output())  # so small a limit is warned of
-        self.assertTrue(done['flushes'] and done['blocks_deleted'], done)
         self.check_windows(data, node)
         parts = json.loads(sonde('tsdb', 'list', '--format', 'json', data).stdout)
         self.assertTrue(any(p['kind'] == 'block' for p in parts))

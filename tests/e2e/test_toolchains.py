@@ -121,11 +121,14 @@ class Toolchains(unittest.TestCase):
 
     def test_filters(self):
         path = '/debug/pprof/profile?seconds=1&hz=99&label.language='
-        p = e2e.Pprof(self.daemon.get(path + 'go').body)
-        self.assertTrue(p.samples)
+
+        def window(query, *names):
+            """One that has samples of these programs."""
+            p = e2e.Pprof(self.daemon.get(path + query).body)
+            return p if set(p.by_label('pid')) >= {str(self.pids[name]) for name in names} else None
+        p = e2e.wait_for('samples of Go', lambda: window('go', 'go'), interval=0)
         self.assertEqual(set(p.by_label('language')), {'go'})
-        p = e2e.Pprof(self.daemon.get(path + '~c.*&label.compiler=clang').body)
-        self.assertTrue({labels['pid'] for _, _, labels in p.samples} >= {str(self.pids['c_clang']), str(self.pids['cxx_clang'])})
+        p = e2e.wait_for('samples of clang', lambda: window('~c.*&label.compiler=clang', 'c_clang', 'cxx_clang'), interval=0)
         self.assertEqual(set(p.by_label('compiler')), {'clang'})
         r = self.daemon.get(path.replace('language', 'linguage') + 'go')
         self.assertEqual(r.status, 400)
