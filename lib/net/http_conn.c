@@ -93,7 +93,7 @@ static void request_end(struct http_server *s, struct http_request *r, bool is_a
 	r->conn->request = NULL;
 	r->conn->idle_since_ns = clock_monotonic_ns(s->o.clock);
 	r->conn->idle_bytes = UINT64_MAX;
-	if (is_aborted)
+	if (is_aborted && !r->is_left)
 		metric_inc(s->m_gone);
 	if (!--s->n_active)
 		pthread_cond_broadcast(&s->drained);

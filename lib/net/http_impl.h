@@ -81,6 +81,7 @@ struct http_request {
 	size_t max_body_bytes;
 	bool body_too_big;
 	bool must_verify; /* a worker has to check the password first */
+	bool is_left;	  /* its client was seen to leave, and counted */
 	int64_t start_ns;
 
 	void *data;

@@ -94,8 +94,10 @@ static void client_left(struct http_server *s, uint64_t conn_id)
 	pthread_mutex_lock(&s->lock);
 	slot = table_find(&s->conns, conn_id);
 	r = slot ? ((struct http_conn *)(uintptr_t)*slot)->request : NULL;
-	if (r && r->state >= HTTP_WAITING && r->state <= HTTP_RUNNING)
+	if (r && r->state >= HTTP_WAITING && r->state <= HTTP_RUNNING) {
 		metric_inc(s->m_gone);
+		r->is_left = true;
+	}
 	if (r && (r->state == HTTP_WAITING || r->state == HTTP_QUEUED))
 		http_job_end_locked(r, 499, "client closed the request");
 	else if (r && r->state == HTTP_RUNNING)
