@@ -8,6 +8,8 @@ import subprocess
 import tempfile
 import unittest
 
+from sonde_e2e import mounts_on, own_mounts
+
 CACHE = os.environ.get('SONDE_DEBIAN_ROOT', '/var/tmp/sonde-debian12')
 SOURCES = '/etc/apt/sources.list.d/debian.sources'
 # The root is a mount of its own, as programs that make mounts in it expect.
@@ -29,12 +31,16 @@ def why_not():
         return 'not root'
     if not shutil.which('debootstrap'):
         return 'debootstrap is not installed'
-    if not os.path.ismount('/'):
+    if not mounts_on('/'):
         return 'the root directory is no mount point (chroot), so another root cannot be given /proc of its own'
-    base = f'{CACHE}/base'
-    if os.path.exists(base):
-        return None
     os.makedirs(CACHE, exist_ok=True)
+    with open(f'{CACHE}/base.lock', 'w') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return None if os.path.exists(f'{CACHE}/base') else make_base(f'{CACHE}/base')
+
+
+def make_base(base):
+    """Why the root could not be made, or None."""
     new = tempfile.mkdtemp(prefix='new.', dir=CACHE)
     try:
         p = subprocess.run(['debootstrap', '--variant=minbase', 'bookworm', new, mirror()], capture_output=True, text=True, timeout=400)
@@ -83,7 +89,7 @@ class DebianRoot:
 
     def command(self, *args):
         """What runs a command in there; its mounts end with it."""
-        return ['unshare', '--mount', '--propagation', 'private', 'sh', '-c', MOUNTS, self.path, '/usr/bin/env', '-i', 'HOME=/root',
+        return [*own_mounts(), 'sh', '-c', MOUNTS, self.path, '/usr/bin/env', '-i', 'HOME=/root',
                 'LC_ALL=C.UTF-8', 'PATH=/usr/sbin:/usr/bin:/sbin:/bin', 'DEBIAN_FRONTEND=noninteractive', *args]
 
     def run(self, *args, timeout=300):

@@ -65,6 +65,14 @@ def free_port():
     raise AssertionError('no port is free')
 
 
+def own_mounts(*flags):
+    """How a command begins that runs in its own mount namespace, where what it mounts stays.
+
+    In a chroot the root is no mount whose propagation could be changed: there the namespace is made without.
+    """
+    return ['unshare', '--mount', '--propagation', 'private' if mounts_on('/') else 'unchanged', *flags]
+
+
 def mounted(fstype, point, script, *flags):
     """The command that runs a shell script in its own mount namespace, with a file system of that type on `point`.
 

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import unittest
 
-from sonde_e2e import program, scraper, wait_for
+from sonde_e2e import own_mounts, program, scraper, wait_for
 
 BESIDE_OTHERS = True
 
@@ -96,7 +96,7 @@ class Dns:
 
 def prefix(resolv_conf):
     """Runs a program with that /etc/resolv.conf, in a mount namespace of its own."""
-    return ('unshare', '--mount', 'sh', '-c', f'mount --bind {shlex.quote(resolv_conf)} /etc/resolv.conf && exec "$@"', 'sh')
+    return (*own_mounts(), 'sh', '-c', f'mount --bind {shlex.quote(resolv_conf)} /etc/resolv.conf && exec "$@"', 'sh')
 
 
 def config(keys):
@@ -107,7 +107,7 @@ def targets(s):
     return {t['labels']['instance']: t['discoveredLabels'] for t in s.get('/api/v1/targets').json['data']['activeTargets']}
 
 
-@unittest.skipUnless(os.geteuid() == 0 and subprocess.run(['unshare', '--mount', 'true'], stderr=subprocess.DEVNULL).returncode == 0,
+@unittest.skipUnless(os.geteuid() == 0 and subprocess.run([*own_mounts(), 'true'], stderr=subprocess.DEVNULL).returncode == 0,
                      'needs root and mount namespaces, for port 53 and a resolv.conf of its own')
 class DnsSdTest(unittest.TestCase):
     def setUp(self):

@@ -10,7 +10,7 @@ import threading
 import unittest
 import urllib.parse
 
-from sonde_e2e import mounted, scraper, sonde, wait_for
+from sonde_e2e import mounted, own_mounts, scraper, sonde, wait_for
 from test_web_config import Files
 
 BESIDE_OTHERS = True
@@ -627,7 +627,7 @@ class ProtocolTest(unittest.TestCase):
             inside = '/run/secrets/kubernetes.io/serviceaccount'
             bind = f'mkdir -p {inside} && mount --bind {account} {inside} && exec "$@"'
             prefix = (mounted('tmpfs', '/run', bind) if os.path.ismount('/run') else
-                      ['unshare', '--mount', '--propagation', 'private', 'sh', '-c', f'mount -t tmpfs none /run && {bind}']) + ['sh']
+                      [*own_mounts(), 'sh', '-c', f'mount -t tmpfs none /run && {bind}']) + ['sh']
             host, _, port = api.url.removeprefix('https://').rpartition(':')
             env = {**os.environ, 'KUBERNETES_SERVICE_HOST': host, 'KUBERNETES_SERVICE_PORT': port}
             with scraper(config('pod', 'namespaces: {own_namespace: true}'), env=env, prefix=prefix) as s:

@@ -34,7 +34,7 @@ mod shop {
     pub struct Till { pub sum: u64 }
     impl Till {
         #[inline(never)]
-        pub fn ring(&mut self, n: u64) { for i in 0..n { self.sum = std::hint::black_box(self.sum.wrapping_mul(31) + i); } }
+        pub fn ring(&mut self, n: u64) { for i in 0..n { unsafe { std::ptr::write_volatile(&mut self.sum, self.sum.wrapping_mul(31) + i) } } }
     }
 }
 fn main() { let mut t = shop::Till { sum: 1 }; loop { t.ring(10000); } }
@@ -261,7 +261,7 @@ class Names(e2e.WithExporter):
         with open('/proc/kallsyms') as f, open(f'{d}/kallsyms', 'w') as to:
             to.writelines(line[:-1] + '\t[some_module]\n' if line.split()[2] == 'vfs_read' else line for line in f)
         os.chmod(d, 0o755)
-        prefix = ['unshare', '--mount', '--propagation', 'private', 'sh', '-c', f'mount --bind {d}/kallsyms /proc/kallsyms && exec "$@"', 'sh']
+        prefix = [*e2e.own_mounts(), 'sh', '-c', f'mount --bind {d}/kallsyms /proc/kallsyms && exec "$@"', 'sh']
         with e2e.exporter('--symbols.cache-path=', '--profile.max-overhead=0', prefix=prefix) as x, e2e.Workload(prog) as w:
             def module():
                 p = e2e.Pprof(x.get(f'/debug/pprof/profile?seconds=1&hz=199&pid={w.pid}').body)

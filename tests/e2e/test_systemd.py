@@ -9,7 +9,7 @@ import unittest
 import unittest.mock
 
 import unit_sandbox
-from sonde_e2e import TOP, Daemon, Pprof, Workload, compile_c, http_get, is_sanitized, needs_kernel, program, wait_for
+from sonde_e2e import TOP, Daemon, Pprof, Workload, compile_c, http_get, is_sanitized, needs_kernel, own_mounts, program, wait_for
 
 BESIDE_OTHERS = True
 
@@ -103,7 +103,7 @@ class SandboxTest(unittest.TestCase):
     def start(self, name, unit, *flags):
         """The program, copied to where the unit can see it."""
         shutil.copy(program(name), self.dir)
-        prefix = ['unshare', '--mount', '--propagation', 'private', PYTHON, f'{self.dir}/unit_sandbox.py',
+        prefix = [*own_mounts(), PYTHON, f'{self.dir}/unit_sandbox.py',
                   shutil.copy(unit, self.dir), self.user, self.state]
         with unittest.mock.patch.dict(os.environ, SONDE_BUILD=self.dir):
             return Daemon(name, *flags, prefix=prefix)

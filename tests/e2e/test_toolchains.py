@@ -11,7 +11,7 @@ BESIDE_OTHERS = True
 
 C = 'int main(void) { for (volatile unsigned long i = 0;; i++) ; }\n'
 CXX = '#include <iostream>\nint main() { std::string s = "x"; std::cout << s; for (volatile unsigned long i = 0;; i++) s[0] = char(i); }\n'
-RUST = 'fn main() { let mut x = 1u64; loop { x = std::hint::black_box(x.wrapping_mul(31)); if x == 0 { println!("{}", x); } } }\n'
+RUST = 'fn main() { let mut x = 1u64; loop { unsafe { std::ptr::write_volatile(&mut x, x.wrapping_mul(31)) } if x == 0 { println!("{}", x); } } }\n'
 GO = 'package main\nfunc main() { for i := 0; ; i++ { sink = i } }\nvar sink int\n'
 OCAML = 'let () = let r = ref 1 in while true do r := Sys.opaque_identity (!r * 31) done\n'
 HASKELL = 'main :: IO ()\nmain = print (length (filter even (iterate (\\x -> x * 31 + 1) (1 :: Integer))))\n'

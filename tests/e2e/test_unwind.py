@@ -117,10 +117,10 @@ class Unwind(unittest.TestCase):
             'musl-signal': [cls.musl, 'signal'],
             'cxx': [cls.cxx],
             'deleted': [cls.deleted, 'plain'],
-            'namespaces': ['unshare', '--mount', '--pid', '--fork', '--mount-proc', '--propagation', 'private', 'sh', '-c',
+            'namespaces': [*e2e.own_mounts('--pid', '--fork', '--mount-proc'), 'sh', '-c',
                            f'mount --bind {cls.dir} /mnt && exec /mnt/plain plain'],
             # In containers: of an image's layer, and written in the container. Each a content of its own.
-            'overlay': ['unshare', '--mount', '--propagation', 'private', 'sh', '-c', f"""
+            'overlay': [*e2e.own_mounts(), 'sh', '-c', f"""
                         mount -t tmpfs none /mnt && cd /mnt && mkdir lower upper work merged && cp {cls.lower} lower/lower &&
                         mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work merged && cp {cls.upper} merged/upper &&
                         cd / && (exec /mnt/merged/upper plain) & sleep 0.2; exec /mnt/merged/lower plain"""],
