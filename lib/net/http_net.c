@@ -121,13 +121,20 @@ static void handle_event(struct http_server *s, uint64_t tag)
 	}
 }
 
-/* Runs what is due and returns how long to sleep; *ret_quit when the server has ended. */
+/* Nothing that a sweep would look at: no connection, no file that may change. */
+static bool is_idle_locked(const struct http_server *s)
+{
+	return !s->n_conns && !s->web_config_file;
+}
+
+/* Runs what is due and returns how long to sleep, in milliseconds, -1: until something happens; *ret_quit when the server has ended. */
 static int run_timers(
 	struct http_server *s, int64_t *next_sweep_ns, bool *ret_stopping, bool *ret_quit)
 {
 	int64_t now_ns = clock_monotonic_ns(s->o.clock);
 	bool is_sweep = now_ns >= *next_sweep_ns;
 	int64_t next_ns, wait_ms;
+	bool is_idle;
 
 	pthread_mutex_lock(&s->lock);
 	next_ns = http_job_run_due_locked(s, now_ns);
@@ -135,11 +142,14 @@ static int run_timers(
 		http_conn_sweep_locked(s, now_ns);
 		*next_sweep_ns = now_ns + HTTP_SWEEP_MS * NS_PER_MS;
 	}
+	is_idle = is_idle_locked(s);
 	*ret_stopping = s->stopping;
 	*ret_quit = s->quit;
 	pthread_mutex_unlock(&s->lock);
 	if (is_sweep)
 		http_guard_refresh(s);
+	if (is_idle && next_ns == HTTP_NEVER && !s->accept_paused_until_ns)
+		return -1;
 	if (next_ns == HTTP_NEVER || next_ns > *next_sweep_ns)
 		next_ns = *next_sweep_ns;
 	if (s->accept_paused_until_ns)

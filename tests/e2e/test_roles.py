@@ -131,6 +131,17 @@ class Roles(unittest.TestCase):
             self.assertNotIn('bpf-prog', v)
             self.assertFalse(v.startswith('/proc/') and v.endswith('/mem'), v)
 
+    def test_net_thread_sleeps_while_nobody_is_connected(self):
+        def switches():
+            main = self.roles['main']
+            threads = [status(f'{main}/task/{t}') for t in os.listdir(f'/proc/{main}/task')]
+            return next(int(t['voluntary_ctxt_switches']) for t in threads if t['Name'] == 'net')
+
+        time.sleep(1.5)
+        before = switches()
+        time.sleep(4)
+        self.assertLessEqual(switches() - before, 1)
+
     def test_main_cannot_be_attached_to_by_its_user(self):
         # not dumpable: /proc files of the process belong to root
         for role, pid in self.roles.items():
