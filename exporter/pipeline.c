@@ -16,18 +16,19 @@
 #include "exporter/sample/replay.h"
 #include "exporter/unwinder.h"
 #include "lib/base/alloc.h"
+#include "lib/base/bell.h"
 #include "lib/base/log.h"
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 enum { MAX_HELD_BYTES = 16 << 20, CAPTURE_BYTES = 1 << 30 };
 #define SCAN_STEP_NS (5 * NS_PER_MS)
 #define JIT_STEP_NS NS_PER_S
 #define PODS_STEP_MS 200
-#define SYMBOL_STEP_NS \
-	(500 * NS_PER_MS) /* it wakes when there is work; this bounds the wait at the end */
-#define SPARE_STEP_NS (2 * NS_PER_S)
+/* These wake when there is work. */
+#define SYMBOL_STEP_NS NS_PER_S		/* the unwind tables are looked after then */
+#define OTHER_STEP_NS (500 * NS_PER_MS) /* bounds the wait at the end */
+#define SPARE_STEP_NS (10 * NS_PER_S)
 
 enum {
 	BUDGET_PROCESS,
@@ -75,31 +76,44 @@ struct exporter_pipeline {
 	struct profile_source source;
 	pthread_t drain_thread, jit_thread, fetch_thread, pods_thread, shadow_thread;
 	pthread_t symbol_threads[BINARY_THREADS];
-	pthread_mutex_t stop_lock; /* a leaf: wakes what sleeps when it is time to stop */
-	pthread_cond_t stop;
+	struct bell drain_bell, jit_bell; /* what the two sleep by */
+	int64_t jit_due_ns; /* the drain thread's: when the other may be woken again */
 	_Atomic bool stopping;
 };
 
 /* ---- threads ---- */
 
+/* What follows a drain under the lock; false when all processes there were have been read. JIT code is named when its second is
+ * over. */
+static bool after_drain(struct exporter_pipeline *p, bool is_scanning, int64_t now_ns)
+{
+	bool waiting;
+
+	pthread_mutex_lock(&p->intake.lock);
+	if (is_scanning)
+		is_scanning = proc_table_scan_step(p->procs, SCAN_STEP_NS);
+	waiting = proc_code_is_waiting(p->procs);
+	pthread_mutex_unlock(&p->intake.lock);
+	if (waiting && now_ns >= p->jit_due_ns) {
+		p->jit_due_ns = now_ns + JIT_STEP_NS;
+		bell_ring(&p->jit_bell);
+	}
+	return is_scanning;
+}
+
 static void *drain_main(void *arg)
 {
 	struct exporter_pipeline *p = arg;
-	int64_t next_ns = clock_monotonic_ns(p->clock);
-	int more = 1;
+	bool is_scanning = true;
 
 	pthread_setname_np(pthread_self(), "drain");
 	while (!p->stopping) {
-		int64_t wanted_ns = drain_step(p->drain);
+		int64_t began_ns = clock_monotonic_ns(p->clock), next_ns = drain_step(p->drain);
 
-		if (more) {
-			pthread_mutex_lock(&p->intake.lock);
-			more = proc_table_scan_step(p->procs, SCAN_STEP_NS);
-			pthread_mutex_unlock(&p->intake.lock);
-		}
-		next_ns = MIN(next_ns + SAMPLE_DRAIN_INTERVAL_NS, wanted_ns);
-		next_ns = MAX(next_ns, clock_monotonic_ns(p->clock));
-		p->clock->sleep_until_ns(p->clock, next_ns);
+		is_scanning = after_drain(p, is_scanning, began_ns);
+		if (is_scanning)
+			next_ns = MIN(next_ns, began_ns + SAMPLE_DRAIN_INTERVAL_NS);
+		bell_wait(&p->drain_bell, began_ns + SAMPLE_DRAIN_SPACING_NS, next_ns);
 	}
 	return NULL;
 }
@@ -132,7 +146,7 @@ static void *fetch_main(void *arg)
 
 	pthread_setname_np(pthread_self(), "fetch");
 	while (!p->stopping)
-		binary_fetch_work(p->binaries, SYMBOL_STEP_NS);
+		binary_fetch_work(p->binaries, OTHER_STEP_NS);
 	return NULL;
 }
 
@@ -152,28 +166,24 @@ static void *shadow_main(void *arg)
 
 	pthread_setname_np(pthread_self(), "shadow");
 	while (!p->stopping)
-		shadow_work(p->shadow, SYMBOL_STEP_NS);
+		shadow_work(p->shadow, OTHER_STEP_NS);
 	return NULL;
 }
 
-/* Names JIT code when its second is over, while its process is there. */
+/* Names JIT code, once a second while there is some without a name, as long as its process is there. */
 static void *jit_main(void *arg)
 {
 	struct exporter_pipeline *p = arg;
+	/* The attacher answers when it likes; in a replay no drain rings. */
+	bool by_time = p->setup->attacher_fd > 0 || p->replay;
 
 	pthread_setname_np(pthread_self(), "jit");
-	pthread_mutex_lock(&p->stop_lock);
 	while (!p->stopping) {
-		int64_t next_ns = clock_monotonic_ns(p->clock) + JIT_STEP_NS;
-		struct timespec ts = {.tv_sec = next_ns / NS_PER_S, .tv_nsec = next_ns % NS_PER_S};
-
-		pthread_cond_timedwait(&p->stop, &p->stop_lock, &ts);
-		pthread_mutex_unlock(&p->stop_lock);
+		bell_wait(&p->jit_bell, 0,
+			by_time ? clock_monotonic_ns(p->clock) + JIT_STEP_NS : BELL_NEVER);
 		if (!p->stopping)
 			jit_round(p->jit);
-		pthread_mutex_lock(&p->stop_lock);
 	}
-	pthread_mutex_unlock(&p->stop_lock);
 	return NULL;
 }
 
@@ -416,6 +426,7 @@ static void build_source(struct exporter_pipeline *p)
 		.jit = p->jit,
 		.pods = p->pods,
 		.governor = p->governor,
+		.drain_bell = p->drain ? &p->drain_bell : NULL,
 		.clock = p->clock,
 		.type = &profile_type_cpu,
 		.constants = &p->labels,
@@ -478,8 +489,8 @@ static void pipeline_free(struct exporter_pipeline **pp)
 	labels_done(&p->labels);
 	for (size_t i = 0; i < ARRAY_SIZE(p->pod_labels); i++)
 		free(p->pod_labels[i]);
-	pthread_cond_destroy(&p->stop);
-	pthread_mutex_destroy(&p->stop_lock);
+	bell_done(&p->drain_bell);
+	bell_done(&p->jit_bell);
 	free(p);
 	*pp = NULL;
 }
@@ -513,10 +524,9 @@ static int run_threads(
 	status = r ? err_set(eb, -r, "the %s thread cannot be started: %s", threads[started].name,
 			     strerror(r))
 		   : sink->run(sink->ctx);
-	pthread_mutex_lock(&p->stop_lock);
 	p->stopping = true;
-	pthread_cond_broadcast(&p->stop);
-	pthread_mutex_unlock(&p->stop_lock);
+	bell_close(&p->drain_bell);
+	bell_close(&p->jit_bell);
 	binary_stop(p->binaries);
 	parser_stop(p->setup->parser_fd);
 	if (p->setup->fetcher_fd > 0)
@@ -541,17 +551,6 @@ static struct exporter_stages stages_of(struct exporter_pipeline *p)
 	};
 }
 
-static void init_stop(struct exporter_pipeline *p)
-{
-	pthread_condattr_t attr;
-
-	pthread_mutex_init(&p->stop_lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&p->stop, &attr);
-	pthread_condattr_destroy(&attr);
-}
-
 static struct exporter_pipeline *pipeline_new(
 	const struct exporter_options *o, const struct keeper_setup *setup, bool replay)
 {
@@ -562,7 +561,8 @@ static struct exporter_pipeline *pipeline_new(
 	p->clock = &clock_system;
 	p->sample_clock = replay ? &p->replay_clock.clock : p->clock;
 	init_budgets(p);
-	init_stop(p);
+	bell_init(&p->drain_bell);
+	bell_init(&p->jit_bell);
 	return p;
 }
 

@@ -18,6 +18,11 @@ void proc_code_wait(struct proc_table *t, uint32_t id)
 	t->waiting[t->n_waiting++] = id;
 }
 
+bool proc_code_is_waiting(const struct proc_table *t)
+{
+	return t->n_waiting;
+}
+
 void proc_code_name_put(struct code_name **n)
 {
 	if (*n && --(*n)->n_refs == 0)

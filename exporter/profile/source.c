@@ -14,6 +14,12 @@ int64_t profile_source_covered_ns(const struct profile_source *s)
 	return covered_ns;
 }
 
+void profile_source_hurry(const struct profile_source *s)
+{
+	if (s->drain_bell)
+		bell_ring(s->drain_bell);
+}
+
 static int take_locked(const struct profile_source *s, const struct profile_query *q,
 	struct arena *arena, struct profile_snapshot *ret, struct errbuf *eb)
 {

@@ -8,6 +8,7 @@
 #include "exporter/jit/jit.h"
 #include "exporter/profile/filter.h"
 #include "exporter/sample/governor.h"
+#include "lib/base/bell.h"
 #include <pthread.h>
 
 struct profile_source {
@@ -17,6 +18,7 @@ struct profile_source {
 	struct pods *pods; /* NULL: without --kubernetes */
 	struct jit *jit;   /* NULL: JIT code has no names */
 	struct governor *governor;
+	struct bell *drain_bell; /* NULL: nothing is drained */
 	struct clock *clock;
 	const struct profile_type *type;
 	const struct labels *constants; /* node and external labels */
@@ -38,6 +40,8 @@ struct profile_query {
 
 /* CLOCK_BOOTTIME up to which samples are in the log. */
 int64_t profile_source_covered_ns(const struct profile_source *s);
+/* Asks for a drain now: somebody waits for its samples, or for another rate. */
+void profile_source_hurry(const struct profile_source *s);
 /* Fills `profile` (profile_init'ed by the caller) and *ret_range. Works in `arena`. -EINVAL (cursor, filter), -ENOMEM. */
 int profile_source_take(const struct profile_source *s, const struct profile_query *q,
 	struct arena *arena, struct profile *profile, struct sample_range *ret_range,

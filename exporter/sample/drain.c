@@ -20,6 +20,9 @@ enum {
 	MAX_PROC_STAT_BYTES = 1 << 20,
 };
 #define WATCH_INTERVAL_NS NS_PER_S
+#define BEGINNING_NS \
+	(2 * NS_PER_S) /* who waits for the first second of samples is waiting for drains */
+#define CALM_SAMPLES 5
 
 struct drain {
 	struct drain_options options;
@@ -31,7 +34,9 @@ struct drain {
 	struct hold hold;
 	struct coverage *coverage;
 	uint64_t *sampled_ns; /* by CPU, for coverage */
-	int64_t next_watch_ns;
+	int64_t started_ns, next_watch_ns;
+	uint64_t rounds;
+	bool is_calm; /* this step found no side-band records */
 	uint64_t runs_seen, bpf_ns;
 	uint64_t main_cpu_ns, keeper_cpu_ns, parser_cpu_ns, fetcher_cpu_ns; /* once a second */
 	uint64_t ring_peak;
@@ -150,6 +155,7 @@ struct drain *drain_new(const struct drain_options *o, struct errbuf *eb)
 	(void)watch(d, now, eb);
 	if (!d->cpus.n_attached)
 		return NULL;
+	d->started_ns = now;
 	d->next_watch_ns = now + WATCH_INTERVAL_NS;
 	return TAKE(d);
 }
@@ -208,6 +214,7 @@ static void read_sideband(struct drain *d, struct sideband_buffer *b)
 		if (d->options.capture)
 			capture_record(d->options.capture, CAPTURE_SIDEBAND, rec, len);
 		hold_add(&d->hold, HOLD_SIDEBAND, rec, len);
+		d->is_calm = false;
 	}
 	sideband_release(b);
 }
@@ -228,7 +235,8 @@ static void publish(struct drain *d)
 {
 	const struct keeper_setup *setup = d->options.setup;
 	const struct hold_stats *h = &d->hold.stats;
-	struct drain_stats s = {.samples = h->samples,
+	struct drain_stats s = {.rounds = d->rounds,
+		.samples = h->samples,
 		.sideband = h->sideband,
 		.late_samples = h->late_samples,
 		.late_sideband = h->late_sideband,
@@ -262,13 +270,32 @@ static void publish(struct drain *d)
 	pthread_mutex_unlock(&d->mutex);
 }
 
+int64_t drain_interval_ns(uint32_t hz, bool is_calm)
+{
+	int64_t longest_ns = is_calm ? SAMPLE_DRAIN_CALM_NS : SAMPLE_DRAIN_INTERVAL_NS;
+
+	return MAX(
+		MIN(CALM_SAMPLES * NS_PER_S / MAX(hz, 1U), longest_ns), SAMPLE_DRAIN_INTERVAL_NS);
+}
+
+static int64_t next_step_ns(const struct drain *d, int64_t began_ns, uint32_t hz)
+{
+	bool is_calm = d->is_calm && began_ns >= d->started_ns + BEGINNING_NS;
+	int64_t copied_ns = MAX((int64_t)d->unknown_ns + SAMPLE_HOLD_NS, began_ns) + NS_PER_MS;
+
+	return MIN(began_ns + drain_interval_ns(hz, is_calm), copied_ns);
+}
+
 int64_t drain_step(struct drain *d)
 {
 	int64_t began = clock_monotonic_ns(d->options.clock);
 	int64_t boot_offset = clock_boot_offset_ns(d->options.clock);
 	uint64_t up_to = (uint64_t)(began - SAMPLE_HOLD_NS);
 	struct errbuf eb = {0};
+	uint32_t hz;
 
+	d->rounds++;
+	d->is_calm = true;
 	d->unknown_ns = INT64_MAX - NS_PER_S;
 	for (uint32_t i = 0; i < d->cpus.n_cpus; i++)
 		if (d->cpus.cpu[i].attached)
@@ -288,9 +315,10 @@ int64_t drain_step(struct drain *d)
 		d->next_watch_ns = began + WATCH_INTERVAL_NS;
 	}
 	measure_bpf(d);
-	cpus_set_hz(&d->cpus, govern(d, began));
+	hz = govern(d, began);
+	cpus_set_hz(&d->cpus, hz);
 	publish(d);
-	return MAX((int64_t)d->unknown_ns + SAMPLE_HOLD_NS, began) + NS_PER_MS;
+	return next_step_ns(d, began, hz);
 }
 
 void drain_stats(struct drain *d, struct drain_stats *ret)

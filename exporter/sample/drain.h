@@ -15,7 +15,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/*
+ * Most of what a drain costs is that the thread wakes. So it does so seldom while little comes in, and often where that tells: while
+ * processes come and go (what of them only /proc says has to be read in time, and the kernel half walks those of which it was told), and
+ * at rates at which the rings would fill.
+ */
 #define SAMPLE_DRAIN_INTERVAL_NS (100 * NS_PER_MS)
+#define SAMPLE_DRAIN_CALM_NS (250 * NS_PER_MS)
+#define SAMPLE_DRAIN_SPACING_NS (20 * NS_PER_MS) /* between drains that are asked for */
 #define SAMPLE_HOLD_NS (50 * NS_PER_MS)
 
 enum sideband_kind {
@@ -84,15 +91,20 @@ struct drain_options {
 struct drain *drain_new(const struct drain_options *o, struct errbuf *eb);
 void drain_freep(struct drain **d);
 
-/* Reads everything that is there and hands on what is older than the hold. Call each SAMPLE_DRAIN_INTERVAL_NS, and at the
- * monotonic time returned where that is earlier: then the hold of a sample is over whose process the kernel half must be told
+/* Reads everything that is there and hands on what is older than the hold. Call it again at the monotonic time returned at the
+ * latest: after drain_interval_ns, or when the hold of a sample is over whose process the kernel half must be told
  * of. Also watches CPUs coming and going, and sets the rate. */
 int64_t drain_step(struct drain *d);
+
+/* From one drain to the next: SAMPLE_DRAIN_INTERVAL_NS, and up to SAMPLE_DRAIN_CALM_NS, of at most five samples of a CPU, after a
+ * drain that found no side-band records. */
+int64_t drain_interval_ns(uint32_t hz, bool is_calm);
 
 /* Thread-safe snapshot, as of the last step. */
 struct drain_stats {
 	uint64_t counters[ABI_N_COUNTERS]; /* kernel half, summed over CPUs */
 	uint64_t stacks[ABI_N_CUTS];	   /* user stacks handed on, by cut reason */
+	uint64_t rounds;		   /* drains */
 	uint64_t samples, sideband;	   /* records handed on */
 	uint64_t late_samples, late_sideband;
 	uint64_t bad_records;	/* records that do not follow the ABI, dropped */

@@ -15,8 +15,8 @@ enum {
 	DEFAULT_SECONDS = 30, /* as net/http/pprof; `go tool pprof` waits for 60 */
 	MAX_RESPONSE_BYTES = 256 << 20,
 };
-/* After the window's end a drain has to come round, and a stalled one is waited for. */
-#define DRAIN_WAIT_NS (SAMPLE_HOLD_NS + SAMPLE_DRAIN_INTERVAL_NS)
+/* After the window's end a drain has to come round, which is asked for. A stalled one is waited for. */
+#define DRAIN_WAIT_NS (SAMPLE_HOLD_NS + 2 * NS_PER_MS)
 #define RETRY_NS (20 * NS_PER_MS)
 #define STALL_NS (5 * NS_PER_S)
 
@@ -32,7 +32,7 @@ struct request {
 	enum format format;
 	enum symbolize_mode mode;
 	int64_t from_ns, to_ns;
-	int64_t give_up_ns; /* monotonic */
+	int64_t ask_again_ns, give_up_ns; /* monotonic */
 };
 
 static void request_free(void *p)
@@ -176,8 +176,10 @@ static struct request *request_new(
 		request_free(q);
 		return NULL;
 	}
-	if (hz)
+	if (hz) {
 		governor_request(source->governor, hz);
+		profile_source_hurry(source);
+	}
 	q->hz = hz;
 	return q;
 }
@@ -315,6 +317,10 @@ static void finish_window(struct http_request *r, void *arg)
 	int64_t now_ns = clock_monotonic_ns(s->o.clock);
 
 	if (profile_source_covered_ns(s->o.source) < q->to_ns && now_ns < q->give_up_ns) {
+		if (now_ns >= q->ask_again_ns) {
+			profile_source_hurry(s->o.source);
+			q->ask_again_ns = now_ns + SAMPLE_DRAIN_INTERVAL_NS;
+		}
 		http_job_run_at(r, now_ns + RETRY_NS, finish_window);
 		return;
 	}

@@ -92,6 +92,8 @@ static void collect_drain(struct metrics_writer *w, const struct drain_stats *d)
 		d->bad_records);
 	counter(w, "sonde_drain_overflowed_total",
 		"Records handed on before their hold was over, for want of room.", d->overflowed);
+	counter(w, "sonde_drain_rounds_total", "Drains of the rings and side-band buffers.",
+		(double)d->rounds);
 	gauge(w, "sonde_drain_held_bytes", "Records held to be ordered.", (double)d->held_bytes);
 	counter(w, "sonde_sideband_records_total",
 		"Side-band records (mappings, forks, names, exits) handed on.", d->sideband);

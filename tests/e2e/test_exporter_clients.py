@@ -136,6 +136,17 @@ class Clients(unittest.TestCase):
             self.assertLessEqual(p.total(0), touched)
             self.assertEqual(p.total(1), p.total(0) * (10**9 // 99))
 
+    def test_a_window_is_answered_soon_after_its_end(self):
+        """At low rates drains are few: one is made for who waits. 50 ms are what samples wait for the mappings that they need."""
+        with e2e.exporter('--profile.max-overhead=0') as x:
+            took = []
+            for _ in range(8):
+                start = time.monotonic()
+                self.assertEqual(x.get('/debug/pprof/profile?seconds=1&symbolize=none&comm=none').status, 200)
+                took.append(time.monotonic() - start - 1)
+            self.assertGreater(min(took), 0.05)
+            self.assertLess(min(took), 0.14)
+
     def test_equal_cursors_get_equal_answers(self):
         a, b = CursorClient(self.exporter), CursorClient(self.exporter)
         first = a.read(5)

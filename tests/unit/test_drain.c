@@ -222,6 +222,30 @@ static void coverage_tells_missing_ticks(void **state)
 	coverage_freep(&c);
 }
 
+static void intervals(void **state)
+{
+	static const struct {
+		uint32_t hz;
+		bool is_calm;
+		int64_t want_ms;
+	} cases[] = {
+		{19, false, 100}, /* processes come and go */
+		{19, true, 250},
+		{1, true, 250},
+		{0, true, 250},
+		{20, true, 250},
+		{25, true, 200},
+		{50, true, 100},
+		{999, true, 100},
+		{999, false, 100},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(drain_interval_ns(cases[i].hz, cases[i].is_calm),
+			cases[i].want_ms * NS_PER_MS);
+}
+
 struct world {
 	int64_t now;
 	uint64_t cpu, bpf;
@@ -324,6 +348,7 @@ int main(void)
 		cmocka_unit_test(refused_memory_drops_counted),
 		cmocka_unit_test(cpu_lists),
 		cmocka_unit_test(coverage_tells_missing_ticks),
+		cmocka_unit_test(intervals),
 		cmocka_unit_test(governor_lowers_and_raises),
 		cmocka_unit_test(governor_reacts_within_a_window),
 		cmocka_unit_test(governor_requests),
