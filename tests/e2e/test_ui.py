@@ -49,6 +49,8 @@ def large_profile(time_ns):
 
 
 class UiTest(unittest.TestCase):
+    LINKS = ('link_explore', 'link_sandwich', 'link_compare', 'link_pages', 'link_files')
+
     @classmethod
     def setUpClass(cls):
         why = missing()
@@ -61,10 +63,12 @@ class UiTest(unittest.TestCase):
         cls.scratch = tempfile.mkdtemp(prefix='sonde-ui.')
         cls.addClassCleanup(shutil.rmtree, cls.scratch, ignore_errors=True)
         url = cls.filled.url + '/'
-        names = ['explores', 'selects', 'drags', 'picks', 'drops', 'zooms', 'searches', 'keyboard', 'shares', 'exports_', 'compares', 'panels', 'profiles', 'functions', 'files', 'themes', 'narrow', 'touches', 'cancels']
+        names = ['explores', 'selects', 'drags', 'picks', 'drops', 'zooms', 'searches', 'keyboard', 'shares', 'exports_', 'compares', 'panels', 'profiles', 'functions', 'files', 'themes', 'narrow', 'tabs', 'touches', 'cancels',
+                 *cls.LINKS]
         stories = {name: {'url': url} for name in names}
         stories['picks']['time'] = cls.filled.begin + 300
         stories['selects']['expected'] = '400'  # Chromium tells of the refused query
+        stories['link_pages']['expected'] = '404'  # nothing has lines
         stories['files']['profile'] = f'{cls.scratch}/export.pprof'
         stories['page_served'] = {'url': f'{url}api/v1/flamegraph?format=html&query={CPU}%7B%7D'}
         stories['empty'] = {'url': cls.empty.url + '/'}
@@ -106,6 +110,12 @@ class UiTest(unittest.TestCase):
     def test_shares(self):
         self.answer('shares')
 
+    def test_links(self):
+        """Everything that can be set is in a copied link."""
+        for name in self.LINKS:
+            with self.subTest(name):
+                self.answer(name)
+
     def test_exports(self):
         saved = self.answer('exports_')
         with open(saved['pprof'], 'rb') as f:
@@ -145,6 +155,9 @@ class UiTest(unittest.TestCase):
 
     def test_narrow_window(self):
         self.answer('narrow')
+
+    def test_focus_order(self):
+        self.answer('tabs')
 
     def test_touch(self):
         self.answer('touches')

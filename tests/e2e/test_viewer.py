@@ -34,7 +34,7 @@ class Viewer(unittest.TestCase):
         cls.sonde('flamegraph', '--title', 'a </script> & b', '-o', 'graph.html', 'stacks.folded')
         cls.sonde('diff', 'a', '--', 'b', '--label-a', 'before', '--label-b', 'after <1>', '-o', 'diff.html')
         cls.sonde('diff', 'a/0.pb.gz', 'b/0.pb.gz', '-o', 'single.html')
-        stories = {'page_graph': 'graph', 'page_diff': 'diff', 'page_dark': 'diff', 'page_single': 'single', 'page_plain': 'graph'}
+        stories = {'page_graph': 'graph', 'page_diff': 'diff', 'page_dark': 'diff', 'page_single': 'single', 'page_plain': 'graph', 'link_page': 'diff'}
         cls.results = drive({name: {'url': f'file://{cls.dir}/{file}.html'} for name, file in stories.items()}, cls.dir)
 
     @classmethod
@@ -55,6 +55,9 @@ class Viewer(unittest.TestCase):
 
     def test_single_runs(self):
         self.passed('page_single')
+
+    def test_link(self):
+        self.passed('link_page')
 
     def test_without_script(self):
         self.passed('page_plain')

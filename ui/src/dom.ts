@@ -33,9 +33,15 @@ export function h<K extends keyof HTMLElementTagNameMap>(tag: K, props: Props = 
 	return el;
 }
 
+/** What takes the place of the focused element gets the focus. */
 export function fill(el: Element, ...children: Child[]): void {
+	const focused = document.activeElement, path: number[] = [];
+	for (let e = focused; e && e !== el; e = e.parentElement) path.unshift(e.parentElement ? [...e.parentElement.children].indexOf(e) : -1);
 	el.replaceChildren();
 	append(el, children);
+	if (!path.length || path[0] < 0) return;
+	const next = path.reduce((e: Element | undefined, i) => e?.children[i], el);
+	if (next?.tagName === focused!.tagName) (next as HTMLElement).focus({ preventScroll: true });
 }
 
 const SVG = 'http://www.w3.org/2000/svg';
@@ -89,10 +95,10 @@ export function notify(text: string): void {
 	toast = h('div', { class: 'toast', role: 'status' }, text);
 	document.body.appendChild(toast);
 	const mine = toast;
-	setTimeout(() => mine.remove(), 2500);
+	setTimeout(() => mine.remove(), 2000 + 50 * text.length);
 }
 
-export async function copy(text: string, what: string): Promise<void> {
+export async function copy(text: string, what: string, note = ''): Promise<void> {
 	try {
 		await navigator.clipboard.writeText(text);
 	} catch {
@@ -104,7 +110,7 @@ export async function copy(text: string, what: string): Promise<void> {
 		document.execCommand('copy');
 		area.remove();
 	}
-	notify(`${what} copied`);
+	notify(`${what} copied${note && `. ${note}`}`);
 }
 
 export function save(name: string, blob: Blob): void {

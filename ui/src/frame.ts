@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What stands in the head of every page: colours and the list of keys.
-import { fill, h, iconButton } from './dom';
+import { fill, h, icon, iconButton } from './dom';
 import { openPopover } from './popover';
 
 type Theme = 'auto' | 'light' | 'dark';
@@ -30,22 +30,32 @@ function apply(): void {
 	document.dispatchEvent(new CustomEvent('sonde-theme'));
 }
 
-/** Applies what was chosen; tells of changes by `sonde-theme`. */
-export function themeButton(): HTMLElement {
+/** What a link says of it: nothing where the system decides. */
+export function sharedTheme(): string | null {
+	return theme === 'auto' ? null : theme;
+}
+
+/** Applies what the address asks for, else what was chosen; tells of changes by `sonde-theme`. A choice goes before the address: `forget` takes it out. */
+export function themeButton(asked: string | null, forget: () => void): HTMLElement {
 	const box = h('span'), draw = () => {
 		const next = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];
 		fill(box, iconButton(theme === 'auto' ? 'auto' : theme === 'dark' ? 'moon' : 'sun', `Colours: ${theme === 'auto' ? 'as the system' : theme}`, () => {
 			theme = next;
 			stored(theme);
+			forget();
 			apply();
 			draw();
 		}, { class: 'icon-button theme' }));
 	};
-	theme = THEMES.find((t) => t === stored()) ?? 'auto';
+	theme = THEMES.find((t) => t === asked) ?? THEMES.find((t) => t === stored()) ?? 'auto';
 	matchMedia('(prefers-color-scheme: dark)').addEventListener('change', apply);
 	apply();
 	draw();
 	return box;
+}
+
+export function shareButton(title: string): HTMLElement {
+	return h('button', { type: 'button', class: 'button share', title, 'aria-label': 'Share', onclick: () => document.dispatchEvent(new CustomEvent('sonde-share')) }, icon('link'), h('span', {}, 'Share'));
 }
 
 export function keysButton(): HTMLElement {

@@ -4,7 +4,7 @@
 import 'uplot/dist/uPlot.min.css';
 import './style.css';
 import { copy, fill, h } from './dom';
-import { keysButton, themeButton } from './frame';
+import { keysButton, shareButton, sharedTheme, themeButton } from './frame';
 import { ComparePage } from './pages/compare';
 import { ConfigPage } from './pages/config';
 import { ExplorePage } from './pages/explore';
@@ -15,7 +15,7 @@ import { LinesPage } from './pages/lines';
 import { ProfilesPage } from './pages/profiles';
 import { StoragePage } from './pages/storage';
 import { DiscoveryPage, TargetsPage } from './pages/targets';
-import { href, pageName, params, changed, start } from './router';
+import { Changes, changed, href, page, pageName, params, set, start } from './router';
 import { instant, isRelative, readRange } from './time';
 
 const PAGES: [string, string][] = [['', 'Explore'], ['compare', 'Compare'], ['functions', 'Functions'], ['profiles', 'Profiles'], ['files', 'Files']];
@@ -33,21 +33,21 @@ function drawNav(name: string): void {
 
 /** The address as it would show the same picture tomorrow: relative times become instants. */
 function share(): void {
-	const p = params(), now = Date.now() / 1e3, fixed: Record<string, string | null> = {};
-	for (const suffix of ['', '_a', '_b']) {
+	const p = params(), now = page()?.now, { changes = {}, note = '' } = page()?.shared?.(p) ?? {}, fixed: Changes = {};
+	for (const suffix of now === undefined ? [] : ['', '_a', '_b']) {
 		const r = readRange(p, suffix);
 		if (suffix && !p.has(`start${suffix}`)) continue;
-		fixed[`start${suffix}`] = isRelative(r.start) ? String(Math.floor(instant(r.start, now))) : r.start;
-		fixed[`end${suffix}`] = isRelative(r.end) ? String(Math.ceil(instant(r.end, now))) : r.end;
+		fixed[`start${suffix}`] = isRelative(r.start) ? String(Math.floor(instant(r.start, now!))) : r.start;
+		fixed[`end${suffix}`] = isRelative(r.end) ? String(Math.ceil(instant(r.end, now!))) : r.end;
 		fixed[`seconds${suffix}`] = null;
 	}
-	void copy(href(pageName(), changed(p, { ...fixed, refresh: null })), 'Link');
+	void copy(href(pageName(), changed(p, { ...fixed, ...changes, refresh: null, theme: sharedTheme() })), 'Link', note);
 }
 
 document.addEventListener('sonde-share', share);
 takeDrops();
 document.body.append(h('a', { class: 'skip', href: '#main' }, 'To the content'),
-	h('header', { class: 'top' }, h('a', { class: 'brand', href: href('') }, h('img', { src: 'assets/icon.svg', alt: '', width: '22', height: '22' }), 'Sonde'), nav, keysButton(), themeButton()), main);
+	h('header', { class: 'top' }, h('a', { class: 'brand', href: href('') }, h('img', { src: 'assets/icon.svg', alt: '', width: '22', height: '22' }), 'Sonde'), nav, shareButton('Copies a link to this picture, with absolute times'), keysButton(), themeButton(params().get('theme'), () => params().has('theme') && set({ theme: null }, true))), main);
 start({
 	'': { title: 'Explore', make: () => new ExplorePage() },
 	compare: { title: 'Compare', make: () => new ComparePage() },

@@ -8,6 +8,7 @@ import { clockText, timeText } from './time';
 
 export interface PlotLine {
 	label: string;
+	id?: string; // by which it is hidden; without: the label
 	points: [number, number][]; // unix seconds, value
 	colour?: string;
 	pick?: () => void; // what a double click on its legend does
@@ -21,6 +22,8 @@ export interface PlotOptions {
 	zeros?: boolean; // where another line has a point, one without has nothing; else its value is not known there
 	top?: number; // of the value axis; without: above the largest value
 	onRange?: (start: number, end: number) => void;
+	/** Lines are hidden and shown by the legend. Who is told hides them by `hide`. */
+	onHide?: (ids: string[]) => void;
 	mark?: [number, number]; // a stretch of time that stands out
 	/** A click: the point's time, and the line that is near, if there are several. */
 	onPoint?: (time: number, line: number | undefined) => void;
@@ -42,9 +45,9 @@ function css(name: string): string {
 
 /**
  * One time axis for all lines. A point stands for the step before it: where that step has no point of its own, the line begins there. What is
- * stacked is nothing there, and begins as that.
+ * stacked is nothing there, and begins as that; what is hidden is no part of the stack.
  */
-function table(lines: PlotLine[], o: PlotOptions): uPlot.AlignedData {
+function table(lines: PlotLine[], o: PlotOptions, isHidden: (l: PlotLine) => boolean): uPlot.AlignedData {
 	const times = new Set<number>();
 	for (const l of lines) for (const [t] of l.points) times.add(t).add(t - o.step);
 	const axis = [...times].sort((a, b) => a - b), at = new Map(axis.map((t, i) => [t, i]));
@@ -55,9 +58,10 @@ function table(lines: PlotLine[], o: PlotOptions): uPlot.AlignedData {
 		if (!o.stacked) for (const [t, v] of l.points) if (!has.has(t - o.step)) column[at.get(t - o.step)!] = v;
 		return column;
 	});
-	if (o.stacked) for (let i = columns.length - 2; i >= 0; i--) for (let k = 0; k < axis.length; k++) {
-		const above = columns[i + 1][k];
-		if (columns[i][k] !== null || above !== null) columns[i][k] = (columns[i][k] ?? 0) + (above ?? 0);
+	let below: (number | null)[] | undefined;
+	if (o.stacked) for (let i = columns.length - 1; i >= 0; i--) if (!isHidden(lines[i])) {
+		if (below) for (let k = 0; k < axis.length; k++) columns[i][k] = (columns[i][k] ?? 0) + (below[k] ?? 0);
+		below = columns[i];
 	}
 	return [axis, ...columns] as uPlot.AlignedData;
 }
@@ -70,7 +74,8 @@ export class Plot {
 	private u?: uPlot;
 	private lines: PlotLine[] = [];
 	private options?: PlotOptions;
-	private readonly hidden = new Set<string>();
+	private hidden = new Set<string>();
+	private readonly isHidden = (l: PlotLine) => this.hidden.has(l.id ?? l.label);
 	private readonly observer = new ResizeObserver(() => this.u && this.u.setSize({ width: this.host.clientWidth, height: this.height }));
 
 	constructor(private readonly height = HEIGHT) {
@@ -87,6 +92,18 @@ export class Plot {
 		this.lines = lines;
 		this.options = o;
 		this.draw();
+	}
+
+	/** Those lines and no others. */
+	hide(ids: string[]): void {
+		if (ids.length === this.hidden.size && ids.every((id) => this.hidden.has(id))) return;
+		this.hidden = new Set(ids);
+		if (!this.u) return;
+		if (this.options!.stacked) this.u.setData(table(this.lines, this.options!, this.isHidden));
+		this.lines.forEach((l, i) => {
+			this.u!.setSeries(i + 1, { show: !this.isHidden(l) });
+			this.legend.children[i]?.setAttribute('aria-pressed', String(!this.isHidden(l)));
+		});
 	}
 
 	redraw(): void {
@@ -111,11 +128,11 @@ export class Plot {
 			scales: { x: { time: true, range: [o.start, o.end] }, y: { range: (_u, _min, max) => [0, o.top ?? (max > 0 ? max * 1.08 : 1)] } },
 			axes: [{ ...axis, size: 30, values: (_u, splits, _axis, _space, incr) => splits.map((t) => (incr >= 86400 ? timeText(t).slice(5, 10) : incr >= 60 ? clockText(t).slice(0, 5) : clockText(t))) }, { ...axis, size: (_u, texts) => Math.max(74, 16 + 6.3 * Math.max(0, ...(texts ?? []).map((t) => t.length))), values: (_u, splits) => splits.map((v) => o.text(v).replace(/\.0+(?!\d)|(\.\d*[1-9])0+(?!\d)/, '$1')) }],
 			series: [{}, ...this.lines.map((l, i) => ({
-				label: l.label, stroke: colour(i), width: o.stacked ? 0 : 1.5, paths: stepped, show: !this.hidden.has(l.label), points: { show: false },
+				label: l.label, stroke: colour(i), width: o.stacked ? 0 : 1.5, paths: stepped, show: !this.isHidden(l), points: { show: false },
 				fill: o.stacked ? colour(i) : this.lines.length === 1 ? `${colour(i)}30` : undefined,
 			}))],
 			hooks: { drawClear: [(u) => this.drawMark(u)], setCursor: [(u) => this.values(u.cursor.idx === null || u.cursor.idx === undefined ? null : this.pointAt(u, u.cursor.idx))], setSelect: [(u) => this.selected(u)], ready: [(u) => this.clicks(u)] },
-		}, table(this.lines, o), this.host);
+		}, table(this.lines, o, this.isHidden), this.host);
 		this.drawLegend(colour);
 	}
 
@@ -144,7 +161,7 @@ export class Plot {
 	private lineNear(u: uPlot, idx: number): number | undefined {
 		let best: number | undefined, least = NEAR_PX;
 		if (this.lines.length > 1) this.lines.forEach((l, i) => {
-			const v = u.data[i + 1][idx], off = v === null || v === undefined || this.hidden.has(l.label) ? Infinity : Math.abs(u.valToPos(v, 'y') - (u.cursor.top ?? 0));
+			const v = u.data[i + 1][idx], off = v === null || v === undefined || this.isHidden(l) ? Infinity : Math.abs(u.valToPos(v, 'y') - (u.cursor.top ?? 0));
 			if (off < least) [best, least] = [i, off];
 		});
 		return best;
@@ -160,16 +177,16 @@ export class Plot {
 
 	private drawLegend(colour: (i: number) => string): void {
 		fill(this.legend, this.lines.map((l, i) => h('button', {
-			type: 'button', class: 'legend-item', 'aria-pressed': String(!this.hidden.has(l.label)), title: l.pick ? `${l.label}\nClick: hide or show. Double click: only this one.` : l.label,
-			onclick: () => this.toggle(l.label, i), ondblclick: l.pick,
+			type: 'button', class: 'legend-item', 'aria-pressed': String(!this.isHidden(l)), title: l.pick ? `${l.label}\nClick: hide or show. Double click: only this one.` : l.label,
+			onclick: () => this.toggle(l), ondblclick: l.pick,
 		}, h('span', { class: 'swatch', style: { background: colour(i) } }), h('span', { class: 'legend-label' }, l.label), h('span', { class: 'legend-value num' }))), this.time);
 		this.values(null);
 	}
 
-	private toggle(label: string, i: number): void {
-		if (!this.hidden.delete(label)) this.hidden.add(label);
-		this.u?.setSeries(i + 1, { show: !this.hidden.has(label) });
-		this.legend.children[i]?.setAttribute('aria-pressed', String(!this.hidden.has(label)));
+	private toggle(line: PlotLine): void {
+		const ids = this.lines.filter((l) => this.isHidden(l) !== (l === line)).map((l) => l.id ?? l.label);
+		if (this.options?.onHide) this.options.onHide(ids);
+		else this.hide(ids);
 	}
 
 	/** Under the pointer, else the mean. */

@@ -18,12 +18,15 @@ export function openPopover(anchor: HTMLElement | { x: number; y: number }, cont
 		if (!box.contains(target) && !(anchor instanceof HTMLElement && anchor.contains(target))) close();
 	};
 	const key = (e: KeyboardEvent) => {
+		// It stands behind the whole page: whoever tabs out of it goes on where it was opened.
+		const all = [...box.querySelectorAll<HTMLElement>('input,button,select,a[href]')].filter((el) => el.checkVisibility());
+		if (e.key === 'Tab' && (content.getAttribute('role') === 'menu' || all.indexOf(document.activeElement as HTMLElement) === (e.shiftKey ? 0 : all.length - 1))) close();
 		if (e.key !== 'Escape') return;
 		e.stopPropagation();
 		close();
-		opener?.focus();
 	};
 	function close(): void {
+		if (box.contains(document.activeElement)) opener?.focus({ preventScroll: true });
 		box.remove();
 		document.removeEventListener('pointerdown', outside, true);
 		if (anchor instanceof HTMLElement) anchor.setAttribute('aria-expanded', 'false');

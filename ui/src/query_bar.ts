@@ -5,7 +5,7 @@ import { ProfileType, Query, recall } from './api';
 import { Suggestions, combo, matching } from './combo';
 import { Child, fill, h, icon, iconButton } from './dom';
 import { closePopover, menu, openPopover } from './popover';
-import { Changes } from './router';
+import { Changes, params, set } from './router';
 import { Matcher, OPS, Op, Selector, parse, print, quote } from './selector';
 
 export const FILTERS: [string, string, string][] = [
@@ -27,6 +27,11 @@ export function readFilters(p: URLSearchParams): [string, string][] {
 	return FILTERS.flatMap(([name]) => (p.get(name) ? [[name, p.get(name)!] as [string, string]] : []));
 }
 
+/** Whether selectors are text: as a link says, else as was chosen. */
+export function sharedText(): string | null {
+	return params().get('text') ?? localStorage.getItem('sonde.text');
+}
+
 const nice = (type: string) => {
 	const [name, sample, unit] = type.split(':');
 	return unit ? `${name} · ${sample}` : type;
@@ -36,7 +41,7 @@ export class QueryBar {
 	readonly root = h('div', { class: 'query-bar', role: 'group', 'aria-label': 'Query' });
 	private state: BarState = { query: '', groupBy: [], filters: [], range: () => [] };
 	private types: ProfileType[] = [];
-	private isText = localStorage.getItem('sonde.text') === '1';
+	private isText = false;
 	private drawn = '';
 
 	/** `suffix` makes the parameters of one side of a comparison. */
@@ -45,6 +50,7 @@ export class QueryBar {
 	update(state: BarState, types: ProfileType[]): void {
 		this.state = state;
 		this.types = types;
+		this.isText = sharedText() === '1';
 		const key = JSON.stringify([state.query, state.groupBy, state.filters, types.map((t) => t.id), this.isText]);
 		if (key === this.drawn) return; // what is being typed stays
 		this.drawn = key;
@@ -59,8 +65,8 @@ export class QueryBar {
 		const s = parse(this.state.query);
 		fill(this.root, this.typeSelect(s), this.isText || !s ? this.textField() : this.parts(s),
 			h('button', { type: 'button', class: 'button quiet mode', 'aria-pressed': String(this.isText), title: 'Write the selector as text', onclick: () => {
-				this.isText = !this.isText;
-				localStorage.setItem('sonde.text', this.isText ? '1' : '0');
+				localStorage.setItem('sonde.text', this.isText ? '0' : '1');
+				set({ text: null }, true);
 				this.update(this.state, this.types);
 			} }, icon('code'), 'Text'),
 			this.withGroups && this.groups(s), this.withFilters && this.filters());

@@ -7,6 +7,10 @@ export const BASE = location.href.includes('/') ? new URL('.', location.href.spl
 
 export interface Page {
 	readonly root: HTMLElement;
+	/** What `now` was, unix seconds, when what is shown was asked for. Only of pages with a range. */
+	readonly now?: number;
+	/** What a link needs beside the address for the same picture elsewhere, and what it cannot hold. */
+	shared?(p: URLSearchParams): { changes?: Changes; note?: string };
 	/** The address changed, or a refresh is due. */
 	update(params: URLSearchParams): void;
 	leave(): void;
@@ -53,8 +57,8 @@ export function go(url: string, replace = false): void {
 	show();
 }
 
-export function refresh(): void {
-	current?.page.update(params());
+export function page(): Page | undefined {
+	return current?.page;
 }
 
 function show(): void {

@@ -9,7 +9,7 @@ import { decode } from './flame/decode';
 import { describeDiff, panelTitle } from './flame/diff';
 import { FlamePanel, Source } from './flame/panel';
 import { Tree, Width, build, sideOf, weigh } from './flame/tree';
-import { keysButton, themeButton } from './frame';
+import { keysButton, shareButton, sharedTheme, themeButton } from './frame';
 import { DiffRow } from './flame/diff_rows';
 import { DiffTable } from './pages/diff_table';
 import { Changes, changed } from './router';
@@ -177,7 +177,7 @@ function difference(): void {
 function start(): void {
 	document.documentElement.classList.add('live');
 	document.title = about.title || document.title;
-	document.body.prepend(h('header', { class: 'top viewer-top' }, h('h1', { class: 'viewer-title', title: about.title }, about.title || 'Flame graph'), about.subtitle && h('span', { class: 'muted viewer-subtitle', title: about.subtitle }, about.subtitle), h('span', { class: 'spacer' }), keysButton(), themeButton()), main);
+	document.body.prepend(h('header', { class: 'top viewer-top' }, h('h1', { class: 'viewer-title', title: about.title }, about.title || 'Flame graph'), about.subtitle && h('span', { class: 'muted viewer-subtitle', title: about.subtitle }, about.subtitle), h('span', { class: 'spacer' }), shareButton('Copies this page’s address, which leads to this picture'), keysButton(), themeButton(shown.get('theme'), () => shown.has('theme') && set({ theme: null }, true))), main);
 	if (about.kind === 'diff') difference();
 	else graph();
 	const follow = () => {
@@ -185,7 +185,7 @@ function start(): void {
 		update();
 	};
 	addEventListener('popstate', follow);
-	document.addEventListener('sonde-share', () => void copy(`${location.href.split('#')[0]}#${shown}`, 'Link'));
+	document.addEventListener('sonde-share', () => void copy(`${location.href.split('#')[0]}#${changed(shown, { theme: sharedTheme() })}`, 'Link'));
 	document.addEventListener('keydown', flame.onKey);
 
 	document.addEventListener('DOMContentLoaded', () => document.getElementById('plain')?.remove());

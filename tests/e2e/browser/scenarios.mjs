@@ -313,6 +313,62 @@ export async function narrow({ page, url }) {
 	assert.ok((await inked(page)) > 0.1);
 }
 
+/** All that Tab comes to, one round: what it is, and where. */
+async function round(page) {
+	const stops = [];
+	await page.evaluate(() => {
+		document.activeElement.blur();
+		scrollTo(0, 0);
+	});
+	for (;;) {
+		await page.keyboard.press('Tab');
+		const stop = await page.evaluate((n) => {
+			const e = document.activeElement;
+			if (e === document.body || e.dataset.stop) return null;
+			e.dataset.stop = n;
+			const r = e.getBoundingClientRect(), part = ['.top', '.bars', '.panel-plot', '.panel-totals', '.panel-flame .toolbar', '.flame-side', '.table-side'].find((s) => e.closest(s)), box = part && e.closest(part).getBoundingClientRect();
+			return { what: `${e.tagName}.${e.className}`, part: part ?? '', y: r.top + scrollY, x: r.left, height: r.height, place: box ? [Math.round(box.top + scrollY), Math.round(box.left)] : [0, 0] };
+		}, String(stops.length));
+		if (!stop) return stops;
+		stops.push(stop);
+	}
+}
+
+/** The keyboard goes where the eye does, in wide and narrow windows: line by line, left to right, part by part. */
+export async function tabs({ page, url }) {
+	for (const [at, width] of [['', 1280], ['', 400], ['compare?per=run', 1280], ['compare?per=run', 400]]) {
+		await page.setViewportSize({ width, height: 860 });
+		await open(page, url + at);
+		await page.locator('.table-scroll').waitFor();
+		const stops = (await round(page)).filter((s) => s.part), parts = [...new Set(stops.map((s) => s.part))];
+		assert.equal(stops.filter((s, i) => i && s.part !== stops[i - 1].part).length, parts.length - 1, `each part in one piece: ${stops.map((s) => s.part).join()}`);
+		for (const [i, s] of stops.entries()) {
+			const before = stops[i - 1];
+			if (!before) continue;
+			if (s.part !== before.part) assert.ok(s.place[0] > before.place[0] || (s.place[0] === before.place[0] && s.place[1] > before.place[1]), `${s.part} comes after ${before.part} at ${width}: ${s.place} ${before.place}`);
+			else if (s.part !== '.top') assert.ok(s.x > before.x || s.y + s.height / 2 > before.y + before.height / 2 + 2, `${s.what} at ${s.x}, ${s.y} after ${before.what} at ${before.x}, ${before.y} of ${width}`);
+		}
+		assert.equal(parts.indexOf('.flame-side') < parts.indexOf('.table-side'), width === 400, 'as they stand');
+	}
+	// A control that is drawn anew keeps the focus, and so does what opened a menu.
+	await page.setViewportSize({ width: 1280, height: 860 });
+	await open(page, url);
+	await page.getByRole('group', { name: 'View' }).getByRole('button', { name: 'Table' }).focus();
+	await page.keyboard.press('Enter');
+	await waitQuery(page, (p) => p.get('view') === 'table');
+	assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Table');
+	await page.getByRole('button', { name: 'Options' }).focus();
+	await page.keyboard.press('Enter');
+	await page.keyboard.press('ArrowDown');
+	await page.keyboard.press('Enter');
+	await waitQuery(page, (p) => p.get('dir') === 'flame');
+	assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Options');
+	await page.keyboard.press('Enter');
+	await page.keyboard.press('Tab'); // out of the menu: on behind what opened it
+	assert.equal(await page.locator('.popover').count(), 0);
+	assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Export');
+}
+
 /** A finger: a tap zooms, holding opens the menu and does not zoom. */
 export async function touches({ context, url }) {
 	const own = await context.browser().newContext({ viewport: { width: 400, height: 800 }, hasTouch: true, isMobile: true }), page = await own.newPage();

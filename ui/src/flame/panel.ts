@@ -41,6 +41,10 @@ export interface Side {
 }
 type Row = TopRow & { fn?: number };
 
+/** Out of callers and callees, and of what is zoomed into there. */
+export const NO_SANDWICH = { sandwich: null, up: null, down: null };
+
+const NARROW = matchMedia('(max-width: 900px)'); // as style.css has it
 const LARGE = 50_000; // nodes: trees made of larger ones are made by the worker
 const MAX_NODES = '20000'; // what `nodes` in the address changes
 const COLOURS: [ColourBy, string][] = [['binary', 'Binary'], ['kind', 'Kind of code'], ['package', 'Package'], ['function', 'Function']];
@@ -84,13 +88,21 @@ export class FlamePanel {
 	private typing = 0;
 	private largest = { self: 1, total: 1 }; // of the rows: as wide as the cell
 	private readonly onTheme = () => this.repaint();
+	private readonly split = h('div', { class: 'flame-split' });
+	/** What a window has above or left comes first for keys and for readers too. */
+	private readonly onWidth = () => {
+		this.split.append(...(NARROW.matches ? [this.graph, this.tableSide] : [this.tableSide, this.graph]));
+		if (this.source) this.drawToolbar();
+	};
 
 	/** Pages from disk have no worker. */
 	constructor(private readonly set: (c: Changes, replace?: boolean) => void, private readonly hasWorker = true) {
 		this.table = new Table<Row>(this.columns(), 'self', { sort: (s) => this.set({ sort: s }, true), pick: (r) => this.searchFor(r.function), menu: (r, at) => this.functionMenu(r.function, at) });
 		this.graph.append(this.view.root, this.panels.root, this.sandwich);
 		this.tableSide.append(this.table.root);
-		this.panel.body.append(h('div', { class: 'flame-split' }, this.tableSide, this.graph), this.legend, this.facts);
+		this.onWidth();
+		NARROW.addEventListener('change', this.onWidth);
+		this.panel.body.append(this.split, this.legend, this.facts);
 		this.input.addEventListener('input', () => {
 			clearTimeout(this.typing);
 			this.typing = window.setTimeout(() => this.set({ search: this.input.value || null }, true), 120);
@@ -108,6 +120,7 @@ export class FlamePanel {
 
 	leave(): void {
 		document.removeEventListener('sonde-theme', this.onTheme);
+		NARROW.removeEventListener('change', this.onWidth);
 		this.askingTop?.abort();
 		for (const v of [this.view, this.callers, this.callees, this.panels]) v.dispose();
 		this.panel.leave();
@@ -260,7 +273,10 @@ export class FlamePanel {
 		let view: FlameView;
 		const zoom = (node: number) => {
 			if (this.treeOf(view) === this.shown) this.zoom(node);
-			else view.zoomTo(node === view.zoomNode ? 0 : node, true);
+			else {
+				const t = this.treeOf(view);
+				this.set({ [view === this.callers ? 'up' : 'down']: node === view.zoomNode ? null : pathOf(t, node) });
+			}
 		};
 		view = new FlameView({ zoom, menu: (node, at) => this.nodeMenu(this.treeOf(view), node, at), select: () => (this.active = view) },
 			(t, node) => this.source?.describe?.(t, node) ?? describe(t, node), () => Math.max(innerHeight - 260, 300) * (view === this.view ? 1 : 0.45));
@@ -282,11 +298,9 @@ export class FlamePanel {
 			...(isDiff ? [] : ['Colours by', ...COLOURS.map(([by, label]) => ({ label, pressed: this.shown !== undefined && this.colourBy(this.shown) === by, pick: () => this.set({ colour: by }) })),
 				'Collapse', { label: 'Direct recursion', pressed: collapsing.includes('recursion'), pick: () => toggle('recursion') }, { label: 'Chains of single calls', pressed: collapsing.includes('chains'), pick: () => toggle('chains') }])];
 		const hadFocus = document.activeElement === this.input;
+		const find = h('div', { class: 'search' }, icon('search'), this.input, this.found, iconButton('up', 'Previous match (N)', () => this.step(-1), { class: 'icon-button step' }), iconButton('down', 'Next match (n)', () => this.step(1), { class: 'icon-button step' }));
 		fill(this.toolbar, segmented('View', VIEWS.map(([v, text, title]) => [v, text, title]), mode, (v) => this.set({ view: v === 'both' ? null : v })),
-			h('div', { class: 'search' }, icon('search'), this.input, this.found, iconButton('up', 'Previous match (N)', () => this.step(-1), { class: 'icon-button step' }), iconButton('down', 'Next match (n)', () => this.step(1), { class: 'icon-button step' })),
-			h('div', { class: 'spacer' }), menuButton('Options', 'How the graph is drawn', options),
-			menuButton([icon('download'), 'Export'], 'Save the answer', () => this.exportItems()),
-			h('button', { type: 'button', class: 'button', title: this.source!.local ? 'Copies this page’s address, which leads to this picture' : 'Copies this page’s address, with absolute times', onclick: () => document.dispatchEvent(new CustomEvent('sonde-share')) }, icon('link'), 'Share'));
+			NARROW.matches ? null : find, h('div', { class: 'spacer' }), menuButton('Options', 'How the graph is drawn', options), menuButton([icon('download'), 'Export'], 'Save the answer', () => this.exportItems()), NARROW.matches && find);
 		if (hadFocus) this.input.focus();
 	}
 
@@ -393,10 +407,13 @@ export class FlamePanel {
 
 	private drawSandwich(name: string, f: number): void {
 		const key = JSON.stringify([name, this.shownKey]);
-		if (key === this.sandwiched) return;
+		if (key === this.sandwiched) {
+			this.zoomSandwich(true);
+			return;
+		}
 		this.sandwiched = key;
 		const head = h('div', { class: 'sandwich-head' }, h('strong', { class: 'mono' }, name), f >= 0 && h('span', { class: 'muted num' }, `self ${this.text(this.shown!.fnSelf[f])}, total ${this.text(this.shown!.fnTotal[f])}, ${percent(this.shown!.fnTotal[f] / this.shown!.whole)}`),
-			h('button', { type: 'button', class: 'button small', onclick: () => this.set({ sandwich: null }) }, 'Back to the graph'));
+			h('button', { type: 'button', class: 'button small', onclick: () => this.set(NO_SANDWICH) }, 'Back to the graph'));
 		if (f < 0) {
 			fill(this.sandwich, head, h('p', { class: 'muted' }, 'This function is in no stack of the answer.'));
 			return;
@@ -408,10 +425,19 @@ export class FlamePanel {
 				view.show(made[k], this.paintTree(made[k]), view === this.callers);
 				view.search(this.hits?.matched);
 			});
+			this.zoomSandwich(false);
 		}, () => {
 			this.sandwiched = '';
 			this.apply();
 		});
+	}
+
+	/** As the address says, in trees that are made already. */
+	private zoomSandwich(animate: boolean): void {
+		for (const [view, key] of [[this.callers, 'up'], [this.callees, 'down']] as const) {
+			const t = this.trees.get(view), node = t && follow(t, this.p.getAll(key)).node;
+			if (node !== undefined && node !== view.zoomNode) view.zoomTo(node, animate);
+		}
 	}
 
 	private drawLegend(): void {
@@ -479,7 +505,7 @@ export class FlamePanel {
 	private functionItems(name: string): (MenuItem | string | null)[] {
 		const exact = `^${escapeRegexp(name)}$`, canQuery = !this.source!.local;
 		return [
-			{ label: 'Callers and callees', hint: 's', pick: () => this.set({ sandwich: name, view: this.p.get('view') === 'table' ? null : this.p.get('view') }) },
+			{ label: 'Callers and callees', hint: 's', pick: () => this.set({ ...NO_SANDWICH, sandwich: name, view: this.p.get('view') === 'table' ? null : this.p.get('view') }) },
 			{ label: 'Search for this name', pick: () => this.searchFor(name) },
 			...(this.source!.more?.(name) ?? []),
 			...(canQuery ? ['Query again',
@@ -521,14 +547,14 @@ export class FlamePanel {
 		if (e.ctrlKey || e.metaKey || e.altKey) return false;
 		const name = selected > 0 || (selected === 0 && t !== this.shown) ? t.functions.name[t.fn[selected]] : undefined;
 		const keys: Record<string, () => void> = {
-			'0': () => this.set({ at: null, sandwich: null }),
+			'0': () => this.set({ at: null, ...NO_SANDWICH }),
 			i: () => this.set({ dir: this.p.get('dir') === 'flame' ? null : 'flame' }),
 			t: () => this.set({ view: mode === 'table' ? null : 'table' }),
 			n: () => this.step(1),
 			N: () => this.step(-1),
-			s: () => name && this.set({ sandwich: this.p.get('sandwich') === name ? null : name }),
+			s: () => name && this.set({ ...NO_SANDWICH, sandwich: this.p.get('sandwich') === name ? null : name }),
 			c: () => name && void copy(name, 'Name'),
-			Escape: () => (this.p.get('sandwich') !== null ? this.set({ sandwich: null }) : this.path.length ? this.set({ at: this.path.slice(0, -1) }) : this.set({ search: null }, true)),
+			Escape: () => (this.p.has('up') || this.p.has('down') ? this.set({ up: null, down: null }) : this.p.get('sandwich') !== null ? this.set(NO_SANDWICH) : this.path.length ? this.set({ at: this.path.slice(0, -1) }) : this.set({ search: null }, true)),
 		};
 		const act = keys[e.key];
 		act?.();

@@ -2,7 +2,7 @@
 //
 // Two selections: A before, B after. Both over time on one plot, and what changed between them.
 import { Matrix, ProfileType, Query, address, get, recall, series } from '../api';
-import { h, segmented } from '../dom';
+import { fill, h, segmented } from '../dom';
 import { paintDiff } from '../flame/colours';
 import { describeDiff, panelTitle } from '../flame/diff';
 import { FlamePanel } from '../flame/panel';
@@ -10,7 +10,7 @@ import type { Width } from '../flame/tree';
 import { Panel } from '../panel';
 import { Plot, seriesColour } from '../plot';
 import { MenuItem, menuButton } from '../popover';
-import { QueryBar, readFilters } from '../query_bar';
+import { QueryBar, readFilters, sharedText } from '../query_bar';
 import { RangePicker } from '../range_picker';
 import { Changes, Page, changed, href, params, set } from '../router';
 import { narrowed, parse, print } from '../selector';
@@ -63,6 +63,9 @@ function columnText(d: Diff): { text: (v: number) => string; unit: string } {
 	return d.unit === 'nanoseconds' ? { text: (v) => (Math.abs(v) < 1e6 ? String(Number((v / 1e9).toPrecision(2))) : digits(v / 1e9)), unit: 'cores' } : { text: (v) => value(v, d.unit), unit: 'per second' };
 }
 
+/** Which side dragging over the graph sets. */
+const dragged = (p: URLSearchParams): Letter => (p.get('drag') === 'a' ? 'a' : 'b');
+
 export class ComparePage implements Page {
 	private readonly bars = { a: this.bar('a'), b: this.bar('b') };
 	private readonly ranges = { a: this.picker('a'), b: this.picker('b') };
@@ -74,11 +77,10 @@ export class ComparePage implements Page {
 	private readonly flame = new FlamePanel((c, replace) => set(c, replace));
 	readonly root: HTMLElement;
 	private types: ProfileType[] = [];
-	private dragged: Letter = 'b';
 	private table?: DiffTable;
 	private answer?: Diff;
 	private asked = '';
-	private now = Date.now() / 1e3;
+	now = Date.now() / 1e3;
 	private readonly onTheme = () => this.plot.redraw();
 
 	constructor() {
@@ -97,6 +99,12 @@ export class ComparePage implements Page {
 		document.removeEventListener('sonde-theme', this.onTheme);
 		this.plot.leave();
 		for (const p of [this.graph, this.diff, this.flame, this.ranges.a, this.ranges.b]) p.leave();
+	}
+
+	/** Also what a bare address means. */
+	shared(p: URLSearchParams): { changes: Changes } {
+		const c = this.completed(p);
+		return { changes: { query_a: c.get('query_a'), query_b: c.get('query_b'), text: sharedText() } };
 	}
 
 	private bar(l: Letter): QueryBar {
@@ -118,7 +126,7 @@ export class ComparePage implements Page {
 	}
 
 	update(given: URLSearchParams): void {
-		const key = JSON.stringify([...given].filter(([k]) => !['at', 'search', 'dir', 'view', 'sort', 'mark', 'of', 'sandwich', 'width', 'colour', 'collapse', 'panel'].includes(k)));
+		const key = JSON.stringify([...given].filter(([k]) => !['at', 'search', 'dir', 'view', 'sort', 'mark', 'of', 'sandwich', 'width', 'colour', 'collapse', 'panel', 'up', 'down', 'off', 'drag', 'text', 'theme'].includes(k)));
 		if (key === this.asked && this.answer) {
 			this.drawFlame(this.completed(given));
 			return;
@@ -195,10 +203,7 @@ export class ComparePage implements Page {
 		const panels = menuButton(panel ? `Panels by ${panel}` : 'Panels', 'A part of the graph for each value of a label, each with colours of its own scale', () => [
 			{ label: 'One graph', pressed: !panel, pick: () => set({ panel: null, at: null }) }, ...(this.labelNames.length ? ['A panel per'] : ['No labels in B’s range']),
 			...this.labelNames.map((name) => ({ label: name, pressed: name === panel, pick: () => set({ panel: name, at: null }) }))], { class: `button${panel ? ' is-on' : ''}` });
-		this.controls.replaceChildren(button, panels, h('div', { class: 'labelled' }, h('span', { class: 'muted' }, 'Dragging sets'), segmented('Dragging sets', [['a', 'A'], ['b', 'B']], this.dragged, (l) => {
-			this.dragged = l;
-			this.drawBars(p);
-		})), h('div', { class: 'spacer' }),
+		fill(this.controls, button, panels, h('div', { class: 'labelled' }, h('span', { class: 'muted' }, 'Dragging sets'), segmented('Dragging sets', [['a', 'A'], ['b', 'B']], dragged(p), (l) => set({ drag: l === 'b' ? null : l }, true))), h('div', { class: 'spacer' }),
 		segmented('Mode', [['second', 'Per second', 'Values per second that was watched'], ['run', 'Sums', 'Values as they are'], ['relative', 'Shares', 'Each side as a share of its own total']],
 			p.get('mode') === 'relative' ? 'relative' : p.get('per') === 'run' ? 'run' : 'second', (m) => set({ mode: m === 'relative' ? m : null, per: m === 'run' ? m : null })),
 		segmented('Bars as wide as', [['union', 'A + B', 'Bars are as wide as both'], ['a', 'A', 'Bars are as wide as before'], ['b', 'B', 'Bars are as wide as after']], p.get('width') ?? 'union', (w) => set({ width: w === 'union' ? null : w })));
@@ -248,12 +253,13 @@ export class ComparePage implements Page {
 	private drawLines(p: URLSearchParams, [a, b]: Matrix[]): void {
 		const ta = this.times(readRange(p, '_a')), tb = this.times(readRange(p, '_b')), shift = tb.start - ta.start;
 		const isInstant = this.types.find((t) => t.id === b.profile_type)?.kind === 'instant', step = Math.max(a.step, b.step);
-		const line = (m: Matrix, label: string, colour: string, by: number) => ({ label, colour, points: (m.result[0]?.values ?? []).map(([t, v]): [number, number] => [t + by, Number(v) * rateOf(m.unit, isInstant, m.step).factor]) });
+		const line = (m: Matrix, id: string, gone: string, colour: string, by: number) => ({ label: `${id}${gone}`, id, colour, points: (m.result[0]?.values ?? []).map(([t, v]): [number, number] => [t + by, Number(v) * rateOf(m.unit, isInstant, m.step).factor]) });
 		const gap = shift ? `, drawn ${duration(Math.abs(shift))} ${shift > 0 ? 'later' : 'earlier'}` : '';
-		this.plot.show([line(a, `A${gap}`, seriesColour(0), shift), line(b, 'B', seriesColour(1), 0)], { step, start: tb.start, end: Math.max(tb.end, ta.end + shift), text: rateOf(b.unit, isInstant, step).text,
+		this.plot.hide(p.getAll('off'));
+		this.plot.show([line(a, 'A', gap, seriesColour(0), shift), line(b, 'B', '', seriesColour(1), 0)], { step, start: tb.start, end: Math.max(tb.end, ta.end + shift), text: rateOf(b.unit, isInstant, step).text, onHide: (ids) => set({ off: ids }, true),
 			onRange: (from, to) => {
-				const by = this.dragged === 'a' ? shift : 0;
-				set({ [`start_${this.dragged}`]: String(from - by), [`end_${this.dragged}`]: String(to - by) });
+				const side = dragged(params()), by = side === 'a' ? shift : 0;
+				set({ [`start_${side}`]: String(from - by), [`end_${side}`]: String(to - by) });
 			} });
 	}
 
@@ -273,6 +279,7 @@ export class ComparePage implements Page {
 	private drawFlame(p: URLSearchParams): void {
 		const d = this.answer;
 		this.drawBars(p);
+		this.plot.hide(p.getAll('off'));
 		if (!d) return;
 		if (!d.a.total && !d.b.total) {
 			this.flame.empty('No profiles on either side', 'Nothing was stored for these selectors in these ranges. Widen the ranges, or take matchers away.');

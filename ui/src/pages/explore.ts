@@ -3,12 +3,12 @@
 // One selection: its values over time, and below them its flame graph.
 import { Line, Matrix, ProfileType, Query, address, get, recall, series } from '../api';
 import { fill, h } from '../dom';
-import { FlamePanel, exportLinks } from '../flame/panel';
+import { FlamePanel, NO_SANDWICH, exportLinks } from '../flame/panel';
 import { Panel } from '../panel';
 import { Plot, PlotLine } from '../plot';
-import { QueryBar, readFilters } from '../query_bar';
+import { QueryBar, readFilters, sharedText } from '../query_bar';
 import { RangePicker } from '../range_picker';
-import { Page, go, href, params, set } from '../router';
+import { Changes, Page, go, href, params, set } from '../router';
 import { narrowed, parse, print } from '../selector';
 import { integer, rateOf } from '../units';
 import { Range, clockText, readRange, resolve, stepFor, timeText } from '../time';
@@ -51,7 +51,7 @@ function openSpeedscope(title: string, query: Query): void {
 }
 
 export class ExplorePage implements Page {
-	private readonly bar = new QueryBar((c) => set({ at: null, sandwich: null, profile_id: null, ...NO_POINT, ...c }));
+	private readonly bar = new QueryBar((c) => set({ at: null, ...NO_SANDWICH, profile_id: null, off: null, ...NO_POINT, ...c }));
 	private readonly range = new RangePicker((c) => set('start' in c ? { ...NO_POINT, ...c } : c), () => this.refresh());
 	private readonly plot = new Plot();
 	private readonly graph = new Panel('plot');
@@ -62,7 +62,7 @@ export class ExplorePage implements Page {
 	private types: ProfileType[] = [];
 	private shown = '';
 	private hasSpeedscope = false;
-	private now = Date.now() / 1e3;
+	now = Date.now() / 1e3;
 	private readonly onTheme = () => this.plot.redraw();
 
 	constructor() {
@@ -83,6 +83,15 @@ export class ExplorePage implements Page {
 		this.plot.leave();
 		this.graph.leave();
 		this.flame.leave();
+	}
+
+	shared(p: URLSearchParams): { changes: Changes } {
+		return { changes: { query: this.query(p) || null, text: sharedText() } };
+	}
+
+	/** Without one in the address the first type's. */
+	private query(p: URLSearchParams): string {
+		return p.get('query') || (this.types.length ? `${this.types[0].id}{}` : '');
 	}
 
 	private refresh(): void {
@@ -117,19 +126,20 @@ export class ExplorePage implements Page {
 		void this.graph.run(async (signal) => {
 			this.types = await typesOf(this.rangeQuery(p), signal);
 			if (!p.get('query') && !this.types.length) return null;
-			const query = p.get('query') || `${this.types[0].id}{}`;
+			const query = this.query(p);
 			this.draw(p);
 			return this.loadLines(query, p, signal);
 		}, (m) => this.drawLines(m, p), () => this.refresh());
 	}
 
 	private draw(p: URLSearchParams): void {
-		const query = p.get('query') || (this.types.length ? `${this.types[0].id}{}` : '');
+		const query = this.query(p);
 		this.bar.update({ query, groupBy: p.getAll('group_by'), filters: readFilters(p), range: () => this.rangeQuery(params()) }, this.types);
 		if (!query) return;
 		const ids = p.getAll('profile_id'), point = readPoint(p);
 		this.single.hidden = !ids.length && !point;
 		this.plot.mark(point);
+		this.plot.hide(p.getAll('off'));
 		if (point) fill(this.single, h('strong', {}, `${timeText(point[0])} – ${clockText(point[1])}`), p.has('only') && h('span', { class: 'mono muted' }, p.get('only')!.replace(/^[^{]*/, '')),
 			h('a', { href: href('profiles', { query: p.get('only') ?? query, start: String(point[0]), end: String(point[1]) }) }, 'Its single profiles'), h('button', { type: 'button', class: 'button small', onclick: () => set({ start: String(point[0]), end: String(point[1]), seconds: null, at: null, ...(p.has('only') ? { query: p.get('only') } : {}), ...NO_POINT }) }, 'Make it the range'),
 			h('button', { type: 'button', class: 'button small', onclick: () => set({ ...NO_POINT, at: null }) }, 'The whole range'));
@@ -161,11 +171,11 @@ export class ExplorePage implements Page {
 		const { start, end } = this.times(readRange(p)), isInstant = this.types.find((t) => t.id === m.profile_type)?.kind === 'instant';
 		const rate = rateOf(m.unit, isInstant, m.step), common = commonLabels(m.result), query = parse(p.get('query') || `${m.profile_type}{}`);
 		const lines = m.result.map((l): PlotLine => ({
-			label: lineLabel(l, common), points: l.values.map(([t, v]) => [t, Number(v) * rate.factor]),
+			label: lineLabel(l, common), id: lineLabel(l, new Set()), points: l.values.map(([t, v]) => [t, Number(v) * rate.factor]),
 			pick: query && p.getAll('group_by').length ? () => set({ query: print(narrowed(query, l.metric)), at: null }) : undefined,
 		}));
 		this.plot.show(lines, { step: m.step, start, end, text: rate.text,
-			mark: readPoint(params()), zeros: !isInstant,
+			mark: readPoint(params()), zeros: !isInstant, onHide: (ids) => set({ off: ids }, true),
 			onRange: (a, b) => set({ start: String(a), end: String(b), seconds: null, ...NO_POINT }),
 			onPoint: (t, line) => set({ point: `${Math.floor(t - m.step)},${Math.ceil(t)}`, only: query && line !== undefined ? print(narrowed(query, plainLabels(m.result[line].metric))) : null, profile_id: null }) });
 		this.note.textContent = `${rate.name}, a point per ${m.step} s · drag to select a range, click for one point${m.n_series > m.result.length ? ` · the largest ${m.result.length} of ${integer(m.n_series)} series` : ''}`;

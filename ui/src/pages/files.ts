@@ -4,7 +4,7 @@
 import { fill, h, iconButton, segmented } from '../dom';
 import { paintDiff } from '../flame/colours';
 import { describeDiff } from '../flame/diff';
-import { FlamePanel } from '../flame/panel';
+import { FlamePanel, NO_SANDWICH } from '../flame/panel';
 import { read } from '../flame/load';
 import { Tree } from '../flame/tree';
 import { Page, go, href, params, set } from '../router';
@@ -18,6 +18,7 @@ interface Opened {
 }
 
 const MOST = 2;
+const NAME = 'file'; // of the address: names of what is open
 const DRAGS = ['dragover', 'dragleave', 'drop'] as const;
 let dropped: File[] = []; // on another page
 let open_: FilesPage | undefined;
@@ -43,10 +44,11 @@ export class FilesPage implements Page {
 	private readonly flame = new FlamePanel((c, replace) => set(c, replace));
 	private readonly input = h('input', { type: 'file', multiple: true, class: 'offscreen', id: 'files', onchange: () => void this.take([...(this.input.files ?? [])]) });
 	private readonly list = h('div', { class: 'file-list' });
+	private readonly missing = h('p', { class: 'missing', role: 'status', hidden: true });
 	private readonly problem = h('p', { class: 'problem', role: 'alert', hidden: true });
 	private readonly busy = h('p', { class: 'facts', role: 'status', hidden: true });
 	private readonly zone = h('section', { class: 'panel drop' }, this.input, h('label', { class: 'button primary', for: 'files' }, 'Choose files'),
-		h('span', { class: 'muted' }, 'or drop pprof (.pb, .pb.gz) or folded stacks here; two files are compared. They stay in this browser.'), this.list, this.busy, this.problem);
+		h('span', { class: 'muted' }, 'or drop pprof (.pb, .pb.gz) or folded stacks here; two files are compared. They stay in this browser.'), this.list, this.busy, this.missing, this.problem);
 	readonly root = h('div', { class: 'page' }, this.zone, this.flame.root);
 	private files: Opened[] = [];
 	private version = 0;
@@ -69,6 +71,28 @@ export class FilesPage implements Page {
 		this.flame.leave();
 	}
 
+	/** A link holds names, and no files. */
+	shared(): { note?: string } {
+		const names = this.files.map((f) => f.name).join(' and ');
+		return names ? { note: `It does not hold ${names}: whoever follows it has to open ${this.files.length > 1 ? 'these files' : 'this file'} there` } : {};
+	}
+
+	/** In the order of the link that asks for them. */
+	private arrange(wanted: string[]): string[] {
+		const left = [...this.files], found: Opened[] = [], missing: string[] = [];
+		for (const name of wanted) {
+			const at = left.findIndex((f) => f.name === name);
+			if (at < 0) missing.push(name);
+			else found.push(...left.splice(at, 1));
+		}
+		this.files = [...found, ...left];
+		return missing;
+	}
+
+	private get names(): string[] {
+		return this.files.map((f) => f.name);
+	}
+
 	async take(files: File[]): Promise<void> {
 		this.reading.abort();
 		const abort = (this.reading = new AbortController());
@@ -89,19 +113,24 @@ export class FilesPage implements Page {
 		this.busy.hidden = true;
 		this.input.value = '';
 		this.version++;
-		if (params().has('at')) set({ at: null });
-		else this.update(params());
+		const p = params(), wanted = p.getAll(NAME);
+		// What the link waits for is shown as it says, other files from the beginning.
+		if (!wanted.length || this.files.some((f) => !wanted.includes(f.name))) set({ [NAME]: this.names, at: null, ...NO_SANDWICH }, !p.has('at'));
+		else this.update(p);
 	}
 
 	update(p: URLSearchParams): void {
-		const mode = p.get('mode') === 'relative' ? 'relative' : 'absolute';
+		const mode = p.get('mode') === 'relative' ? 'relative' : 'absolute', missing = this.arrange(p.getAll(NAME)), what = missing.join(' and ');
 		fill(this.list, this.files.map((f, i) => h('span', { class: 'chip' }, this.files.length > 1 ? h('span', { class: `file-letter ${i ? 'b' : 'a'}` }, i ? 'B' : 'A') : null, h('span', { class: 'chip-text' }, `${f.name} · ${value(f.tree.whole, f.tree.unit)}, ${integer(f.tree.n)} frames`),
 			iconButton('close', `Close ${f.name}`, () => {
 				this.files.splice(i, 1);
 				this.version++;
-				this.update(params());
+				set({ [NAME]: this.names }, true);
 			}))), this.files.length > 1 && segmented('Compared', [['absolute', 'Sums'], ['relative', 'Shares', 'Each file as a share of its own total']], mode, (m) => set({ mode: m === 'relative' ? m : null })));
-		if (!this.files.length) this.flame.empty('No file is open', 'Profiles that someone sent, or that go tool pprof, perf and other tools wrote, can be looked at here.');
+		this.missing.hidden = !missing.length || !this.files.length;
+		this.missing.textContent = `${what} is missing: the link was made with ${p.getAll(NAME).join(' and ')} open. Open it too for the same picture.`;
+		if (!this.files.length && missing.length) this.flame.empty(`${what} ${missing.length > 1 ? 'are' : 'is'} not here`, `The link was made with ${missing.length > 1 ? 'files' : 'a file'} open, and links do not hold files. Open ${missing.length > 1 ? 'them' : 'it'} here for the same picture.`);
+		else if (!this.files.length) this.flame.empty('No file is open', 'Profiles that someone sent, or that go tool pprof, perf and other tools wrote, can be looked at here.');
 		else this.draw(p, mode);
 	}
 

@@ -5,9 +5,9 @@ import { Line, Matrix, ProfileType, Query, get } from '../api';
 import { fill, h, segmented } from '../dom';
 import { Panel } from '../panel';
 import { Plot, PlotLine } from '../plot';
-import { QueryBar, readFilters } from '../query_bar';
+import { QueryBar, readFilters, sharedText } from '../query_bar';
 import { RangePicker } from '../range_picker';
-import { Page, href, params, set } from '../router';
+import { Changes, Page, href, params, set } from '../router';
 import { readRange, resolve, stepFor } from '../time';
 import { integer, percent, rateOf, value } from '../units';
 import { typesOf } from './explore';
@@ -27,6 +27,12 @@ export class FunctionsPage implements Page {
 	private readonly panel = new Panel('functions', this.head);
 	readonly root: HTMLElement;
 	private types: ProfileType[] = [];
+	private answer?: Answer;
+	private frame = { start: 0, end: 1 };
+	private asked = '';
+	private drawn?: string | null; // which others
+	private query = ''; // what a bare address means
+	now = Date.now() / 1e3;
 	private readonly onTheme = () => this.plot.redraw();
 
 	constructor() {
@@ -42,26 +48,55 @@ export class FunctionsPage implements Page {
 		this.panel.leave();
 	}
 
-	update(p: URLSearchParams): void {
-		this.range.update(p);
-		this.load(p);
+	shared(p: URLSearchParams): { changes: Changes } {
+		return { changes: { query: p.get('query') || this.query || null, text: sharedText() } };
 	}
 
-	private load(p: URLSearchParams): void {
-		const { start, end } = resolve(readRange(p)), range: Query = [['start', String(start)], ['end', String(end)]];
-		const by = p.get('by') === 'total' ? 'total' : 'self', limit = p.get('limit') ?? '10';
+	update(p: URLSearchParams): void {
+		const key = JSON.stringify([p.get('query'), readRange(p), readFilters(p), this.by(p), this.limit(p)]);
+		this.range.update(p);
+		if (key === this.asked && this.answer) this.draw(this.answer, p);
+		else this.load(p, key);
+	}
+
+	private by(p: URLSearchParams): string {
+		return p.get('by') === 'total' ? 'total' : 'self';
+	}
+
+	private limit(p: URLSearchParams): string {
+		return p.get('limit') ?? '10';
+	}
+
+	private drawHead(p: URLSearchParams): void {
+		const by = this.by(p), limit = this.limit(p);
 		fill(this.head, segmented('Counted', [['self', 'Self', 'What the function itself did'], ['total', 'Total', 'What it and all that it calls did']], by, (v) => set({ by: v === 'self' ? null : v })),
 			segmented('How many', COUNTS, limit, (v) => set({ limit: v === '10' ? null : v })),
 			by === 'self' && segmented('Others', [['shown', 'With others', 'What all other functions did stands on top'], ['hidden', 'Without', 'Only these functions']], p.get('others') === 'hidden' ? 'hidden' : 'shown', (v) => set({ others: v === 'hidden' ? v : null })));
-		void this.panel.run(async (signal) => {
-			this.types = await typesOf(range, signal);
-			const query = p.get('query') || (this.types.length ? `${this.types[0].id}{}` : '');
-			this.bar.update({ query, groupBy: [], filters: readFilters(p), range: () => range }, this.types);
-			return query ? get<Answer>('api/v1/top_series', [['query', query], ...range, ...readFilters(p), ['step', String(stepFor(end - start))], ['by', by], ['limit', limit]], signal, 'POST') : null;
-		}, (a) => this.draw(a, start, end, p), () => this.load(p));
 	}
 
-	private draw(a: Answer | null, start: number, end: number, p: URLSearchParams): void {
+	private load(p: URLSearchParams, key = this.asked): void {
+		const { start, end } = resolve(readRange(p), (this.now = Date.now() / 1e3)), range: Query = [['start', String(start)], ['end', String(end)]];
+		this.asked = key;
+		this.answer = this.drawn = undefined;
+		this.drawHead(p);
+		void this.panel.run(async (signal) => {
+			this.types = await typesOf(range, signal);
+			const query = (this.query = p.get('query') || (this.types.length ? `${this.types[0].id}{}` : ''));
+			this.bar.update({ query, groupBy: [], filters: readFilters(p), range: () => range }, this.types);
+			return query ? get<Answer>('api/v1/top_series', [['query', query], ...range, ...readFilters(p), ['step', String(stepFor(end - start))], ['by', this.by(p)], ['limit', this.limit(p)]], signal, 'POST') : null;
+		}, (a) => {
+			this.frame = { start, end };
+			this.answer = a ?? undefined;
+			this.draw(a, params());
+		}, () => this.load(params()));
+	}
+
+	private draw(a: Answer | null, p: URLSearchParams): void {
+		const { start, end } = this.frame, others = p.get('others');
+		this.drawHead(p);
+		this.plot.hide(p.getAll('off'));
+		if (this.drawn === others) return;
+		this.drawn = others;
 		if (!a || !a.result.length) {
 			this.panel.say('empty', 'No profiles here', 'Nothing was stored for this selector in this range. Widen the range, or take matchers away.');
 			return;
@@ -70,8 +105,8 @@ export class FunctionsPage implements Page {
 		const points = (values: [number, string][]) => values.map(([t, v]): [number, number] => [t, Number(v) * rate.factor]);
 		const lines: PlotLine[] = a.result.map((l) => ({ label: l.metric.function, points: points(l.values) }));
 		// On top: those that are named share a base line.
-		if (isStacked && a.rest.values.length && p.get('others') !== 'hidden') lines.unshift({ label: `${integer(a.rest.n_functions)} others`, points: points(a.rest.values), colour: '#8a94a3' });
-		this.plot.show(lines, { step: a.step, start, end, text: rate.text, stacked: isStacked, zeros: !isInstant,
+		if (isStacked && a.rest.values.length && p.get('others') !== 'hidden') lines.unshift({ label: `${integer(a.rest.n_functions)} others`, id: '(others)', points: points(a.rest.values), colour: '#8a94a3' });
+		this.plot.show(lines, { step: a.step, start, end, text: rate.text, stacked: isStacked, zeros: !isInstant, onHide: (ids) => set({ off: ids }, true),
 			onRange: (from, to) => set({ start: String(from), end: String(to), seconds: null }) });
 		this.note.textContent = `${rate.name}, a point per ${a.step} s · ${isStacked ? 'self, one on the other' : 'totals overlap, so each has its own line'} · ${integer(a.n_functions)} functions in the range`;
 		const kept = Object.fromEntries([...p].filter(([k]) => ['query', 'start', 'end', 'seconds', 'focus', 'ignore', 'hide', 'show', 'show_from'].includes(k)));

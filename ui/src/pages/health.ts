@@ -59,6 +59,7 @@ export class HealthPage implements Page {
 	readonly root: HTMLElement;
 	private answer?: Health;
 	private asked = '';
+	now = Date.now() / 1e3;
 	private readonly onTheme = () => Object.values(this.plots).forEach((p) => p.redraw());
 
 	constructor() {
@@ -94,7 +95,7 @@ export class HealthPage implements Page {
 	}
 
 	private async ask(range: Range, signal: AbortSignal): Promise<Health> {
-		const { start, end } = resolve(range), times: Query = [['start', String(start)], ['end', String(end)]], step = stepFor(end - start);
+		const { start, end } = resolve(range, (this.now = Date.now() / 1e3)), times: Query = [['start', String(start)], ['end', String(end)]], step = stepFor(end - start);
 		const ask = (query: string, by: string[], s = end - start) => series([['query', query], ...times, ['step', String(s)], ['limit', '10000'], ...by.map((g): [string, string] => ['group_by', g])], signal)
 			.catch((e) => (e.type === 'bad_data' || e.type === 'not_found' ? none(s) : Promise.reject(e)));
 		const names = ['sonde_overhead_ratio', 'sonde_profile_frequency_hz', 'sonde_sampling_coverage_ratio', 'sonde_samples_taken', 'sonde_scrape_watched_seconds', 'sonde_scrape_lost_seconds', 'up'];
@@ -146,15 +147,17 @@ export class HealthPage implements Page {
 			cell('Lost time', timed.length ? percent(timed.reduce((s, n) => s + n.lostTime!, 0) / timed.length) : 'not known', 'dropped before it was asked for'));
 		const lines = cost.result.slice(0, MOST_LINES).map((l): PlotLine => ({ label: l.metric.instance ?? '', points: l.values.map(([t, v]) => [t, Number(v)]) }));
 		const common = { start, end, onRange: (from: number, to: number) => set({ start: String(from), end: String(to), seconds: null }) };
-		this.plots.cost.show(lines, { ...common, step: cost.step, text: (v) => `${digits(v * 100)}%` });
+		this.plots.cost.show(lines, { ...common, step: cost.step, text: (v) => `${digits(v * 100)}%`, onHide: (ids) => set({ off: ids }, true) });
 		const totals = new Map<number, number>();
 		for (const l of stacks.result) for (const [t, v] of l.values) totals.set(t, (totals.get(t) ?? 0) + Number(v));
 		const shown = [...stacks.result].sort((a, b) => Number(b.metric.stack === 'complete') - Number(a.metric.stack === 'complete'));
-		this.plots.stacks.show(shown.map((l) => ({ label: l.metric.stack, points: l.values.map(([t, v]): [number, number] => [t, Number(v) / (totals.get(t) || 1)]) })), { ...common, step: stacks.step, text: percent, stacked: true, zeros: true, top: 1 });
+		this.plots.stacks.show(shown.map((l) => ({ label: l.metric.stack, points: l.values.map(([t, v]): [number, number] => [t, Number(v) / (totals.get(t) || 1)]) })), { ...common, step: stacks.step, text: percent, stacked: true, zeros: true, top: 1, onHide: (ids) => set({ off_stacks: ids }, true) });
 		this.drawTable(p);
 	}
 
 	private drawTable(p: URLSearchParams): void {
+		this.plots.cost.hide(p.getAll('off'));
+		this.plots.stacks.hide(p.getAll('off_stacks'));
 		const filter = (p.get('filter') ?? '').toLowerCase(), by = SORTS.find(([key]) => key === (p.get('sort') ?? 'cost')) ?? SORTS[0];
 		const nodes = this.answer!.nodes.filter((n) => n.name.toLowerCase().includes(filter)).sort((a, b) => by[2](a) - by[2](b) || a.name.localeCompare(b.name));
 		const unknown = () => h('span', { class: 'muted' }, 'not known');

@@ -5,9 +5,9 @@ import { ApiError, ProfileType, Query, get } from '../api';
 import { Child, fill, h } from '../dom';
 import { meter } from '../flame/table';
 import { Panel } from '../panel';
-import { QueryBar, readFilters } from '../query_bar';
+import { QueryBar, readFilters, sharedText } from '../query_bar';
 import { RangePicker } from '../range_picker';
-import { Page, href, params, set } from '../router';
+import { Changes, Page, href, params, set } from '../router';
 import { readRange, resolve } from '../time';
 import { percent, value } from '../units';
 import { typesOf } from './explore';
@@ -43,6 +43,8 @@ export class LinesPage implements Page {
 	private readonly panel = new Panel('lines');
 	readonly root: HTMLElement;
 	private types: ProfileType[] = [];
+	private query = ''; // what a bare address means
+	now = Date.now() / 1e3;
 
 	constructor() {
 		this.panel.body.append(this.head, this.parts);
@@ -54,16 +56,20 @@ export class LinesPage implements Page {
 		this.panel.leave();
 	}
 
+	shared(p: URLSearchParams): { changes: Changes } {
+		return { changes: { query: p.get('query') || this.query || null, text: sharedText() } };
+	}
+
 	update(p: URLSearchParams): void {
 		this.range.update(p);
 		this.load(p);
 	}
 
 	private load(p: URLSearchParams): void {
-		const { start, end } = resolve(readRange(p)), range: Query = [['start', String(start)], ['end', String(end)]], name = p.get('function');
+		const { start, end } = resolve(readRange(p), (this.now = Date.now() / 1e3)), range: Query = [['start', String(start)], ['end', String(end)]], name = p.get('function');
 		void this.panel.run(async (signal) => {
 			this.types = await typesOf(range, signal);
-			const query = p.get('query') || (this.types.length ? `${this.types[0].id}{}` : '');
+			const query = (this.query = p.get('query') || (this.types.length ? `${this.types[0].id}{}` : ''));
 			this.bar.update({ query, groupBy: [], filters: readFilters(p), range: () => range }, this.types);
 			if (!query || !name) return null;
 			const ids = p.getAll('profile_id').map((id): [string, string] => ['profile_id', id]);

@@ -4,11 +4,11 @@
 // flame graph; those in a rectangle that is dragged are drawn below as one.
 import { ProfileType, Query, get } from '../api';
 import { Child, fill, h, iconButton, notify, segmented } from '../dom';
-import { FlamePanel, exportLinks, tipRow } from '../flame/panel';
+import { FlamePanel, NO_SANDWICH, exportLinks, tipRow } from '../flame/panel';
 import { Panel } from '../panel';
-import { QueryBar, readFilters } from '../query_bar';
+import { QueryBar, readFilters, sharedText } from '../query_bar';
 import { RangePicker } from '../range_picker';
-import { Page, go, href, params, set } from '../router';
+import { Changes, Page, go, href, params, set } from '../router';
 import { escapeRegexp, parse, print } from '../selector';
 import { clockText, readRange, resolve, timeText } from '../time';
 import { integer, value } from '../units';
@@ -54,7 +54,7 @@ const BY_VALUE = 'value', MARK = 6; // the height of a profile by value
 const MOST_IDS = 250; // that the scraper takes
 const DRAGGED_PX = 4;
 const NOTHING_SELECTED = { sel: null, rows: null, values: null };
-const FLAME_KEYS = { at: null, sandwich: null };
+const FLAME_KEYS = { at: null, ...NO_SANDWICH };
 
 function readSelection(p: URLSearchParams): Selection | undefined {
 	const [from, to] = (p.get('sel') ?? '').split(',').map(Number), [low, high] = (p.get('values') ?? '').split(',').map(Number);
@@ -89,6 +89,8 @@ export class ProfilesPage implements Page {
 	private readonly largestPanel = h('section', { class: 'panel', hidden: true }, h('div', { class: 'panel-body' }, h('h2', {}, 'The largest'), this.table));
 	readonly root: HTMLElement;
 	private types: ProfileType[] = [];
+	private query = ''; // what a bare address means
+	now = Date.now() / 1e3;
 	private answer?: Answer;
 	private asked = '';
 	private boxes: Box[] = [];
@@ -130,6 +132,10 @@ export class ProfilesPage implements Page {
 		this.flame.leave();
 	}
 
+	shared(p: URLSearchParams): { changes: Changes } {
+		return { changes: { query: p.get('query') || this.query || null, text: sharedText() } };
+	}
+
 	update(p: URLSearchParams): void {
 		const key = JSON.stringify([p.get('query'), readRange(p), readFilters(p)]);
 		this.range.update(p);
@@ -138,14 +144,14 @@ export class ProfilesPage implements Page {
 	}
 
 	private load(p: URLSearchParams): void {
-		const { start, end } = resolve(readRange(p)), range: Query = [['start', String(start)], ['end', String(end)]];
+		const { start, end } = resolve(readRange(p), (this.now = Date.now() / 1e3)), range: Query = [['start', String(start)], ['end', String(end)]];
 		this.asked = JSON.stringify([p.get('query'), readRange(p), readFilters(p)]);
 		this.answer = undefined;
 		this.selects(false);
 		this.largestPanel.hidden = true;
 		void this.panel.run(async (signal) => {
 			this.types = await typesOf(range, signal);
-			const query = p.get('query') || (this.types.length ? `${this.types[0].id}{}` : '');
+			const query = (this.query = p.get('query') || (this.types.length ? `${this.types[0].id}{}` : ''));
 			this.bar.update({ query, groupBy: [], filters: readFilters(p), range: () => range }, this.types);
 			return query ? get<Answer>('api/v1/profiles', [['query', query], ...range, ...readFilters(p), ['limit', LIMIT]], signal, 'POST') : null;
 		}, (a) => {
