@@ -6,22 +6,32 @@
 #include "lib/base/alloc.h"
 #include "lib/base/bytes.h"
 #include "lib/net/json_read.h"
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { MAX_FILE_BYTES = 4 << 20 };
 
+/* `%s`: the id. What the daemons' packages and distributions use; docker's directory may be any (docker_root). */
 static const struct place {
 	enum container_format format;
-	const char *path; /* %s: the id */
+	const char *path;
 } places[] = {
 	{CONTAINER_DOCKER, "/var/lib/docker/containers/%s/config.v2.json"},
+	{CONTAINER_DOCKER, "/var/snap/docker/common/var-lib-docker/containers/%s/config.v2.json"},
 	{CONTAINER_OCI, "/run/containerd/io.containerd.runtime.v2.task/k8s.io/%s/config.json"},
 	{CONTAINER_OCI, "/run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io/%s/config.json"},
+	{CONTAINER_OCI, "/run/k0s/containerd/io.containerd.runtime.v2.task/k8s.io/%s/config.json"},
+	{CONTAINER_OCI, "/var/snap/microk8s/common/run/containerd/io.containerd.runtime.v2.task/"
+			"k8s.io/%s/config.json"},
 	{CONTAINER_OCI, "/run/containerd/io.containerd.runtime.v2.task/default/%s/config.json"},
 	{CONTAINER_OCI, "/run/containers/storage/overlay-containers/%s/userdata/config.json"},
 	{CONTAINER_PODMAN, "/var/lib/containers/storage/overlay-containers/containers.json"},
+	{CONTAINER_PODMAN, "/var/lib/containers/storage/vfs-containers/containers.json"},
+	{CONTAINER_PODMAN, "/var/lib/containers/storage/btrfs-containers/containers.json"},
+	{CONTAINER_PODMAN, "/var/lib/containers/storage/zfs-containers/containers.json"},
 };
+static const char docker_settings[] = "/etc/docker/daemon.json";
 
 static bool take(char *ret, size_t cap, const struct json_value *v)
 {
@@ -127,24 +137,60 @@ static bool read_all(int fd, struct bytes *out)
 	return n == 0;
 }
 
+/* The text of a file below `root`; false when there is none. */
+static bool read_file(struct keeper *k, int root, const char *path, struct bytes *out)
+{
+	_cleanup_close_ int fd = k->open_at(k, root, path, 0);
+
+	return fd >= 0 && read_all(fd, out);
+}
+
+static bool read_place(struct keeper *k, int root, const struct place *place, const char *id,
+	struct container_info *ret)
+{
+	const char *mark = strstr(place->path, "%s");
+	int before = mark ? (int)(mark - place->path) : (int)strlen(place->path);
+	_cleanup_bytes_ struct bytes text = {.data = NULL};
+	char path[PATH_MAX];
+
+	bytes_init(&text, NULL, 0);
+	if (snprintf(path, sizeof(path), "%.*s%s%s", before, place->path, mark ? id : "",
+		    mark ? mark + 2 : "") >= (int)sizeof(path))
+		return false;
+	return read_file(k, root, path, &text) &&
+	       container_parse(place->format, id, text.data, text.len, ret);
+}
+
+/* Where docker's settings say that its files are: `data-root`, `graph` before docker 17.05. */
+static bool read_docker_root(struct keeper *k, int root, const char *id, struct container_info *ret)
+{
+	static const char *const keys[] = {"data-root", "graph"};
+	_cleanup_(json_doc_freep)
+	struct json_doc *doc = NULL;
+	_cleanup_bytes_ struct bytes text = {.data = NULL};
+	bool found = false;
+
+	bytes_init(&text, NULL, 0);
+	if (!read_file(k, root, docker_settings, &text) ||
+		json_read(text.data, text.len, MAX_FILE_BYTES, &doc, NULL) < 0)
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(keys) && !found; i++) {
+		const char *dir = json_value_str(json_value_get(json_doc_root(doc), keys[i]));
+		_cleanup_free_ char *path =
+			dir ? xasprintf("%s/containers/%%s/config.v2.json", dir) : NULL;
+
+		found = path && !strchr(dir, '%') &&
+			read_place(k, root, &(struct place) {CONTAINER_DOCKER, path}, id, ret);
+	}
+	return found;
+}
+
 static bool read_below(struct keeper *k, int root, const char *id, struct container_info *ret)
 {
-	for (size_t i = 0; root >= 0 && i < ARRAY_SIZE(places); i++) {
-		const char *mark = strstr(places[i].path, "%s");
-		int before = mark ? (int)(mark - places[i].path) : (int)strlen(places[i].path);
-		_cleanup_close_ int fd = -1;
-		_cleanup_bytes_ struct bytes text = {.data = NULL};
-		char path[256];
-
-		snprintf(path, sizeof(path), "%.*s%s%s", before, places[i].path, mark ? id : "",
-			mark ? mark + 2 : "");
-		fd = k->open_at(k, root, path, 0);
-		bytes_init(&text, NULL, 0);
-		if (fd >= 0 && read_all(fd, &text) &&
-			container_parse(places[i].format, id, text.data, text.len, ret))
+	for (size_t i = 0; root >= 0 && i < ARRAY_SIZE(places); i++)
+		if (read_place(k, root, &places[i], id, ret))
 			return true;
-	}
-	return false;
+	return root >= 0 && read_docker_root(k, root, id, ret);
 }
 
 bool container_read(struct keeper *k, const char *id, struct container_info *ret)

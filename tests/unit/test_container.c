@@ -3,6 +3,7 @@
  * What the files of container runtimes say, and what damaged ones do not.
  */
 #include "exporter/proc/container.h"
+#include "tests/unit/names_fixture.h"
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdarg.h>
@@ -81,11 +82,94 @@ static void test_names_that_are_too_long(void **state)
 	assert_string_equal(got.image, "i");
 }
 
+/* A host's root: a directory that every process has. */
+struct host {
+	struct fake_keeper fake;
+	const char *root;
+};
+
+static int open_host(struct keeper *k, uint32_t pid, uint64_t start_ns, enum keeper_what what,
+	uint64_t start, uint64_t end)
+{
+	(void)pid;
+	(void)start_ns;
+	(void)start;
+	(void)end;
+	assert_int_equal(what, KEEPER_ROOT);
+	return open(((struct host *)k)->root, O_PATH | O_CLOEXEC);
+}
+
+#define DOCKER_TEXT "{\"Name\":\"/box\",\"Config\":{\"Image\":\"img\"}}"
+#define OCI_TEXT "{\"annotations\":{\"" CRI "container-name\":\"box\"}}"
+#define PODMAN_TEXT "[{\"id\":\"" ID "\",\"names\":[\"box\"]}]"
+#define TASKS "/containerd/io.containerd.runtime.v2.task/"
+
+/* Where runtimes keep them. */
+static const struct place_case {
+	const char *path, *text, *settings;
+} place_cases[] = {
+	{"/var/lib/docker/containers/" ID "/config.v2.json", DOCKER_TEXT, NULL},
+	{"/var/snap/docker/common/var-lib-docker/containers/" ID "/config.v2.json", DOCKER_TEXT,
+		NULL},
+	{"/srv/docker/containers/" ID "/config.v2.json", DOCKER_TEXT,
+		"{\"data-root\":\"/srv/docker\"}"},
+	{"/srv/old/containers/" ID "/config.v2.json", DOCKER_TEXT, "{\"graph\":\"/srv/old\"}"},
+	{"/run" TASKS "k8s.io/" ID "/config.json", OCI_TEXT, NULL},
+	{"/run/k3s" TASKS "k8s.io/" ID "/config.json", OCI_TEXT, NULL},
+	{"/run/k0s" TASKS "k8s.io/" ID "/config.json", OCI_TEXT, NULL},
+	{"/var/snap/microk8s/common/run" TASKS "k8s.io/" ID "/config.json", OCI_TEXT, NULL},
+	{"/run" TASKS "default/" ID "/config.json", OCI_TEXT, NULL},
+	{"/run/containers/storage/overlay-containers/" ID "/userdata/config.json", OCI_TEXT, NULL},
+	{"/var/lib/containers/storage/overlay-containers/containers.json", PODMAN_TEXT, NULL},
+	{"/var/lib/containers/storage/vfs-containers/containers.json", PODMAN_TEXT, NULL},
+	{"/var/lib/containers/storage/btrfs-containers/containers.json", PODMAN_TEXT, NULL},
+	{"/var/lib/containers/storage/zfs-containers/containers.json", PODMAN_TEXT, NULL},
+	/* settings that say nothing, and some that are none */
+	{NULL, NULL, "{}"},
+	{NULL, NULL, "{\"data-root\":7}"},
+	{NULL, NULL, "{\"data-root\":\"/%s%s%n\"}"},
+	{NULL, NULL, "{\"data-root\""},
+};
+
+static void put_file(const char *root, const char *path, const char *text)
+{
+	_cleanup_free_ char *full = xasprintf("%s%s", root, path), *dir = xasprintf("%s", full);
+
+	*strrchr(dir, '/') = '\0';
+	assert_int_equal(fs_make_dirs(&fs_system, dir, 0755), 0);
+	assert_int_equal(fs_write_file(&fs_system, full, text, strlen(text), 0644, NULL), 0);
+}
+
+static void test_places(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(place_cases); i++) {
+		const struct place_case *c = &place_cases[i];
+		char *top = temp_dir();
+		struct host host = {.root = top};
+		struct container_info got;
+
+		fake_keeper_init(&host.fake);
+		host.fake.keeper.open = open_host;
+		if (c->settings)
+			put_file(top, "/etc/docker/daemon.json", c->settings);
+		assert_false(container_read(&host.fake.keeper, ID, &got));
+		if (c->path) {
+			put_file(top, c->path, c->text);
+			if (!container_read(&host.fake.keeper, ID, &got))
+				fail_msg("not found in %s", c->path);
+			assert_string_equal(got.name, "box");
+		}
+		temp_dir_done(&top);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_files),
 		cmocka_unit_test(test_names_that_are_too_long),
+		cmocka_unit_test(test_places),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
