@@ -244,52 +244,57 @@ uint32_t dwarf_program_file(struct dwarf_program *p, uint64_t number, struct deb
 	return path->id;
 }
 
+struct line_place {
+	uint64_t addr, file;
+	uint32_t line, column;
+};
+
 struct line_state {
 	struct dwarf_program *p;
 	struct debug_tables *t;
-	uint64_t addr;
-	uint64_t file;
-	uint32_t line, column;
-	bool dead; /* the sequence is of code that the linker dropped */
+	/* The file of the last row that was written: mostly that of the next. */
+	uint64_t number;
+	uint32_t file;
 	/* The row to write once one has another address: of several at one the last counts, and gcc writes many. */
 	bool has_row;
+	bool dead; /* the sequence is of code that the linker dropped */
+	struct line_place row;
+	/* What special opcodes add, by opcode: two divisions that are then not done for each row. */
 	struct {
-		uint64_t addr, file;
-		uint32_t line, column;
-	} row;
+		uint32_t line, step;
+	} special[256];
 };
+
+static const struct line_place first_place = {.file = 1, .line = 1};
 
 static void flush_row(struct line_state *s)
 {
-	if (s->has_row)
-		debug_tables_row(s->t, s->row.addr, dwarf_program_file(s->p, s->row.file, s->t),
-			s->row.line, s->row.column);
+	if (!s->has_row)
+		return;
+	if (s->row.file != s->number) {
+		s->number = s->row.file;
+		s->file = dwarf_program_file(s->p, s->number, s->t);
+	}
+	debug_tables_row(s->t, s->row.addr, s->file, s->row.line, s->row.column);
 	s->has_row = false;
 }
 
-static void reset(struct line_state *s)
-{
-	s->addr = 0;
-	s->file = 1;
-	s->line = 1;
-	s->column = 0;
-	s->dead = !debug_tables_is_code(s->t, 0, 1);
-}
-
-static void put_row(struct line_state *s)
+static inline void put_row(struct line_state *s, struct line_place at)
 {
 	if (s->dead)
 		return;
-	if (s->row.addr != s->addr)
+	if (s->row.addr != at.addr)
 		flush_row(s);
 	s->has_row = true;
-	s->row.addr = s->addr;
-	s->row.file = s->file;
-	s->row.line = s->line;
-	s->row.column = s->column;
+	s->row.addr = at.addr;
+	s->row.file = at.file;
+	s->row.line = at.line;
+	s->row.column = at.column;
 }
 
-static void run_extended(struct line_state *s, struct cursor *c)
+/* Returns where the program is behind it. Not inlined: `at` then stays in registers where it matters. */
+static __attribute__((noinline)) struct line_place run_extended(
+	struct line_state *s, struct cursor *c, struct line_place at)
 {
 	uint64_t bytes = cursor_varint(c);
 	struct cursor sub = cursor_sub(c, bytes);
@@ -298,73 +303,92 @@ static void run_extended(struct line_state *s, struct cursor *c)
 	case DW_LNE_end_sequence:
 		flush_row(s);
 		if (!s->dead)
-			debug_tables_end_sequence(s->t, s->addr);
-		reset(s);
+			debug_tables_end_sequence(s->t, at.addr);
+		at = first_place;
+		s->dead = !debug_tables_is_code(s->t, 0, 1);
 		break;
 	case DW_LNE_set_address:
-		s->addr = cursor_le(&sub, cursor_left(&sub) >= 8 ? 8 : 4);
-		s->dead = !debug_tables_is_code(s->t, s->addr, s->addr + 1);
+		at.addr = cursor_le(&sub, cursor_left(&sub) >= 8 ? 8 : 4);
+		s->dead = !debug_tables_is_code(s->t, at.addr, at.addr + 1);
 		break;
 	case DW_LNE_define_file:
 		if (s->p->version < 5)
 			(void)!read_old_path(s->p, &sub, read_string(&sub));
+		s->number = UINT64_MAX; /* it may mean this one now */
 		break;
 	default: break; /* discriminators and vendors' own */
 	}
+	return at;
 }
 
-static void run_standard(struct line_state *s, struct cursor *c, uint8_t op)
+static inline struct line_place run_standard(
+	struct line_state *s, struct cursor *c, uint8_t op, struct line_place at)
 {
 	const struct dwarf_program *p = s->p;
 	uint64_t column;
 
 	switch (op) {
-	case DW_LNS_copy: put_row(s); break;
-	case DW_LNS_advance_pc: s->addr += cursor_varint(c) * p->min_step; break;
-	case DW_LNS_advance_line: s->line = (uint32_t)(s->line + (uint64_t)cursor_sleb(c)); break;
-	case DW_LNS_set_file: s->file = cursor_varint(c); break;
+	case DW_LNS_copy: put_row(s, at); break;
+	case DW_LNS_advance_pc: at.addr += cursor_varint(c) * p->min_step; break;
+	case DW_LNS_advance_line: at.line = (uint32_t)(at.line + (uint64_t)cursor_sleb(c)); break;
+	case DW_LNS_set_file: at.file = cursor_varint(c); break;
 	case DW_LNS_set_column:
 		column = cursor_varint(c);
-		s->column = (uint32_t)MIN(column, (uint64_t)UINT32_MAX);
+		at.column = (uint32_t)MIN(column, (uint64_t)UINT32_MAX);
 		break;
 	case DW_LNS_negate_stmt:
 	case DW_LNS_set_basic_block:
 	case DW_LNS_set_prologue_end:
 	case DW_LNS_set_epilogue_begin: break;
-	case DW_LNS_const_add_pc:
-		s->addr += (uint64_t)((255 - p->opcode_base) / p->line_range) * p->min_step;
-		break;
-	case DW_LNS_fixed_advance_pc: s->addr += cursor_u16(c); break;
+	case DW_LNS_const_add_pc: at.addr += s->special[255].step; break;
+	case DW_LNS_fixed_advance_pc: at.addr += cursor_u16(c); break;
 	default: /* DW_LNS_set_isa and later ones */
 		for (unsigned i = 0; i < p->operands[op]; i++)
 			(void)cursor_varint(c);
+	}
+	return at;
+}
+
+static void prepare(struct line_state *s, struct dwarf_program *p, struct debug_tables *t)
+{
+	s->p = p;
+	s->t = t;
+	s->number = UINT64_MAX;
+	s->file = DEBUG_NO_FILE;
+	s->has_row = false;
+	s->dead = !debug_tables_is_code(t, 0, 1);
+	s->row = first_place;
+	for (unsigned op = p->opcode_base; op < 256; op++) {
+		unsigned adjusted = op - p->opcode_base;
+
+		s->special[op].step = adjusted / p->line_range * p->min_step;
+		s->special[op].line = (uint32_t)(p->line_base + (int)(adjusted % p->line_range));
 	}
 }
 
 void dwarf_program_run(struct dwarf_program *p, struct debug_tables *t)
 {
-	struct line_state s = {.p = p, .t = t};
+	struct line_place at = first_place;
 	struct dwarf_file *d = p->unit->file;
+	struct line_state s;
 	struct cursor c;
 
 	if (!p->end || p->code_off > p->end || !dwarf_work(d, p->end - p->code_off))
 		return;
 	c = dwarf_cursor(d, DWARF_LINE, p->code_off);
 	c.end = c.start + p->end;
-	reset(&s);
+	prepare(&s, p, t);
 	while (c.pos < c.end && !t->error) {
-		uint8_t op = cursor_u8(&c);
+		uint8_t op = *c.pos++;
 
 		if (op >= p->opcode_base) {
-			unsigned adjusted = op - p->opcode_base;
-
-			s.addr += (uint64_t)(adjusted / p->line_range) * p->min_step;
-			s.line += (uint32_t)(p->line_base + (int)(adjusted % p->line_range));
-			put_row(&s);
+			at.addr += s.special[op].step;
+			at.line += s.special[op].line;
+			put_row(&s, at);
 		} else if (op == 0) {
-			run_extended(&s, &c);
+			at = run_extended(&s, &c, at);
 		} else {
-			run_standard(&s, &c, op);
+			at = run_standard(&s, &c, op, at);
 		}
 	}
 	/* What has no end is not known to be whole. */

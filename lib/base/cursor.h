@@ -79,7 +79,9 @@ static inline uint64_t cursor_le(struct cursor *c, unsigned n)
 
 static inline uint8_t cursor_u8(struct cursor *c)
 {
-	return (uint8_t)cursor_le(c, 1);
+	const uint8_t *p = cursor_take(c, 1);
+
+	return p ? *p : 0;
 }
 
 static inline uint16_t cursor_u16(struct cursor *c)
@@ -97,12 +99,16 @@ static inline uint64_t cursor_u64(struct cursor *c)
 	return cursor_le(c, 8);
 }
 
-/* LEB128 of at most 10 bytes; bits above 64 are an error. */
+/* LEB128 of at most 10 bytes; bits above 64 are an error. Mostly one byte. */
 static inline uint64_t cursor_varint(struct cursor *c)
 {
 	const uint8_t *p = c->pos;
 	uint64_t v = 0;
 
+	if (p < c->end && *p < 0x80) {
+		c->pos = p + 1;
+		return *p;
+	}
 	for (unsigned shift = 0; shift < 70 && p < c->end; shift += 7) {
 		uint8_t b = *p++;
 
