@@ -319,24 +319,44 @@ static void test_hanging_child(void **state)
 	assert_int_equal(fake_parser_stop(&p), 0);
 }
 
-/* Stops the zygote's children as soon as there are n. The first one's pid. */
-static pid_t stop_children(pid_t zygote, int n)
+/* True once a child reads its names, behind all its preparations. */
+static bool reads_names(int child)
+{
+	_cleanup_free_ char *path = xasprintf("/proc/%d/maps", child);
+	_cleanup_fclose_ FILE *f = fopen(path, "r");
+	char line[512];
+
+	while (f && fgets(line, sizeof(line), f))
+		if (strstr(line, "memfd:names"))
+			return true;
+	return false;
+}
+
+/* The zygote's children, once there are n and all read names. The first one's pid. */
+static pid_t await_children(pid_t zygote, int n, int ret[PARSER_MAX_CHILDREN])
 {
 	_cleanup_free_ char *path = xasprintf("/proc/%d/task/%d/children", zygote, zygote);
-	int found = 0, child[PARSER_MAX_CHILDREN];
 
-	for (int i = 0; found < n; i++) {
+	for (int i = 0, found = 0; found < n; i++) {
 		_cleanup_fclose_ FILE *f = fopen(path, "r");
 
-		assert_true(f && i < 20000);
-		for (found = 0; found < n && fscanf(f, "%d", &child[found]) == 1;)
-			found++;
+		assert_true(f && i < 60000);
+		for (found = 0; found < n && fscanf(f, "%d", &ret[found]) == 1;)
+			found += reads_names(ret[found]) ? 1 : n + 1;
+		found = found > n ? 0 : found;
 		usleep(1000);
 	}
-	usleep(50000); /* they have entered their sandboxes */
+	return ret[0];
+}
+
+static pid_t stop_children(pid_t zygote, int n)
+{
+	int children[PARSER_MAX_CHILDREN];
+	pid_t first = await_children(zygote, n, children);
+
 	for (int i = 0; i < n; i++)
-		assert_int_equal(kill(child[i], SIGSTOP), 0);
-	return child[0];
+		assert_int_equal(kill(children[i], SIGSTOP), 0);
+	return first;
 }
 
 struct stuck {
@@ -408,13 +428,17 @@ static void test_children_end_with_the_zygote(void **state)
 }
 
 struct cutter {
+	pid_t zygote;
 	int fd;
 };
 
-static void *cut_soon(void *arg)
+static void *cut_while_read(void *arg)
 {
-	usleep(50000);
-	if (ftruncate(((struct cutter *)arg)->fd, 0) < 0)
+	const struct cutter *c = arg;
+	int children[PARSER_MAX_CHILDREN];
+
+	await_children(c->zygote, 1, children);
+	if (ftruncate(c->fd, 0) < 0)
 		abort();
 	return NULL;
 }
@@ -424,13 +448,13 @@ static void test_crashing_child(void **state)
 {
 	struct fake_parser p = fake_parser_start();
 	_cleanup_close_ int names = many_names(), self = open("/bin/bash", O_RDONLY);
-	struct cutter cutter = {names};
+	struct cutter cutter = {p.pid, names};
 	struct parser_reply reply;
 	pthread_t thread;
 	int fd;
 
 	(void)state;
-	pthread_create(&thread, NULL, cut_soon, &cutter);
+	pthread_create(&thread, NULL, cut_while_read, &cutter);
 	fd = parser_ask(p.fd, PARSER_DEMANGLE, names, 30000, &reply);
 	pthread_join(thread, NULL);
 	assert_int_equal(reply.status, PARSER_CRASHED);
