@@ -16,6 +16,10 @@
 #define UNWIND_FN static __always_inline
 /* A function that the verifier looks at once, by itself: what happens in it does not multiply the paths of its caller. */
 #define UNWIND_ALONE __attribute__((noinline, weak))
+#elif defined(__SANITIZE_THREAD__)
+/* Tables are read while they change, as the kernel half reads them: their seq tells, and a thread sanitizer knows no such thing. */
+#define UNWIND_FN static inline __attribute__((no_sanitize_thread))
+#define UNWIND_ALONE UNWIND_FN
 #else
 #define UNWIND_FN static inline
 #define UNWIND_ALONE static inline
