@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
+import go_modules
 import sonde_e2e as e2e
 
 BESIDE_OTHERS = True
@@ -235,37 +236,6 @@ func main() {
 '''
 
 
-def build_oracle():
-    """A program around Prometheus's relabel package; kept outside the tree between runs. Raises SkipTest where it cannot be had."""
-    go = shutil.which('go')
-    if not go:
-        raise unittest.SkipTest('go is not installed')
-    version = subprocess.run([go, 'env', 'GOVERSION'], capture_output=True, text=True).stdout.strip()
-    try:
-        if tuple(int(x) for x in version.removeprefix('go').split('.')[:2]) < (1, 25):
-            raise unittest.SkipTest(f'{version} is too old for the prometheus module, which needs go 1.25')
-    except ValueError:
-        raise unittest.SkipTest(f'{go} does not tell its version')
-    d = os.path.join(tempfile.gettempdir(), f'sonde-relabel-oracle-{os.getuid()}')
-    if os.path.exists(f'{d}/oracle'):
-        return f'{d}/oracle'
-    os.makedirs(d, exist_ok=True)
-    with open(f'{d}/go.mod', 'w') as f:
-        f.write('module oracle\n\ngo 1.25\n')
-    with open(f'{d}/main.go', 'w') as f:
-        f.write(ORACLE)
-    for cmd in (['get', 'github.com/prometheus/prometheus/model/relabel@v0.314.0', 'gopkg.in/yaml.v2@v2.4.0'], ['build', '-o', 'oracle', '.']):
-        try:
-            r = subprocess.run([go, *cmd], cwd=d, capture_output=True, text=True, timeout=120,
-                               env={**os.environ, 'GOTOOLCHAIN': 'local', 'GOFLAGS': '-mod=mod'})
-        except subprocess.TimeoutExpired:
-            raise unittest.SkipTest('the Go module proxy did not answer in time')
-        if r.returncode:
-            shutil.rmtree(d)
-            raise unittest.SkipTest(f'go {cmd[0]}: {r.stderr.strip().splitlines()[-1]}')
-    return f'{d}/oracle'
-
-
 class AgainstPrometheus(Dir):
     """Random rules and labels: the same labels, drops and refusals as github.com/prometheus/prometheus/model/relabel 3.14."""
     N = 600 if e2e.build_dir().endswith('release') else 120
@@ -294,7 +264,7 @@ class AgainstPrometheus(Dir):
         return rule
 
     def test_same_result(self):
-        oracle = build_oracle()
+        oracle = go_modules.build('relabel-oracle', ORACLE, 'github.com/prometheus/prometheus/model/relabel@v0.314.0', 'gopkg.in/yaml.v2@v2.4.0')
         r = random.Random(20261121)
         cases = []
         for _ in range(self.N):

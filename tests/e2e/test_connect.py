@@ -1,11 +1,16 @@
-"""The Pyroscope querier driven by @connectrpc/connect-node, a client that knows nothing of this server but the proto files."""
+"""
+The Pyroscope querier driven by clients that others wrote: @connectrpc/connect-node, which knows nothing of this server but the proto files, and
+connect-go with the client of Pyroscope's own API module, which Grafana's datasource is built on.
+"""
 import json
 import shutil
 import subprocess
 import tempfile
 import unittest
 
-from filled import CPU, N, Filled, total
+import go_modules
+from filled import CPU, N, SPAN, Filled, total
+from pprof_target import CPU_SAMPLES
 from sonde_e2e import TOP
 
 BESIDE_OTHERS = True
@@ -24,12 +29,10 @@ def missing():
     return f'the npm packages of the client cannot be installed: {p.stderr.strip()[-200:]}' if p.returncode else None
 
 
-class ConnectTest(unittest.TestCase):
+class Calls:
     @classmethod
     def setUpClass(cls):
-        why = missing()
-        if why:
-            raise unittest.SkipTest(why)
+        cls.prepare()
         cls.s = Filled()
         cls.query = {'start': str(cls.s.start_ms), 'end': str(cls.s.end_ms), 'profileTypeID': CPU, 'labelSelector': '{}'}
 
@@ -40,11 +43,7 @@ class ConnectTest(unittest.TestCase):
     def calls(self, *calls):
         """Answers of each call, the same for protobuf and JSON, plain and gzipped."""
         calls = [{'service': c[0], 'method': c[1], 'request': c[2], **(c[3] if len(c) > 3 else {})} for c in calls]
-        with tempfile.NamedTemporaryFile(suffix='.binpb') as f:
-            subprocess.run(['protoc-c', f'--proto_path={TOP}/proto', f'--descriptor_set_out={f.name}', '--include_imports',
-                            'querier.proto', 'settings.proto'], check=True)
-            p = subprocess.run(['node', f'{TOP}/build/npm/connect/client.mjs', self.s.url + '/', f.name], input=json.dumps(calls),
-                               capture_output=True, text=True, timeout=120)
+        p = self.run_client(json.dumps(calls))
         self.assertEqual(p.returncode, 0, p.stderr)
         answers = json.loads(p.stdout)
         for call, answer in zip(calls, answers):
@@ -105,6 +104,38 @@ class ConnectTest(unittest.TestCase):
         self.assertIn('position 4', bad['error'])
         self.assertEqual(unknown['code'], 'Unimplemented')
         self.assertEqual(empty['message']['flamegraph']['names'], ['total'])
+
+    def test_span(self):
+        """What a panel asks that was opened from a span of a trace."""
+        graph, none = self.calls((QUERIER, 'SelectMergeSpanProfile', {**self.query, 'spanSelector': [SPAN], 'maxNodes': '100'}),
+                                 (QUERIER, 'SelectMergeSpanProfile', {**self.query, 'spanSelector': ['0123456789abcdef']}))
+        self.assertEqual(graph['message']['flamegraph']['total'], str(N * 2 * CPU_SAMPLES[0][1][1]))
+        self.assertEqual(none['message']['flamegraph']['names'], ['total'])
+
+
+class NodeTest(Calls, unittest.TestCase):
+    @classmethod
+    def prepare(cls):
+        why = missing()
+        if why:
+            raise unittest.SkipTest(why)
+
+    def run_client(self, calls):
+        with tempfile.NamedTemporaryFile(suffix='.binpb') as f:
+            subprocess.run(['protoc-c', f'--proto_path={TOP}/proto', f'--descriptor_set_out={f.name}', '--include_imports',
+                            'querier.proto', 'settings.proto'], check=True)
+            return subprocess.run(['node', f'{TOP}/build/npm/connect/client.mjs', self.s.url + '/', f.name], input=calls,
+                                  capture_output=True, text=True, timeout=120)
+
+
+class GoTest(Calls, unittest.TestCase):
+    @classmethod
+    def prepare(cls):
+        with open(f'{TOP}/tests/e2e/connect/client.go') as f:
+            cls.program = go_modules.build('connect-client', f.read(), 'github.com/grafana/pyroscope/api@v1.6.0', 'connectrpc.com/connect@v1.19.2')
+
+    def run_client(self, calls):
+        return subprocess.run([self.program, self.s.url], input=calls, capture_output=True, text=True, timeout=120)
 
 
 if __name__ == '__main__':
