@@ -407,7 +407,8 @@ int inventory_sort(const struct interner *texts, struct arena *a, struct interne
 
 	if (!items)
 		return arena_error(a, eb);
-	memcpy(items, texts->items, n * sizeof(*items));
+	if (n)
+		memcpy(items, texts->items, n * sizeof(*items));
 	while (sorted < n && compare_items(&items[sorted - 1], &items[sorted]) < 0)
 		sorted++;
 	left = n - sorted;
