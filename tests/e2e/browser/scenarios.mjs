@@ -280,20 +280,48 @@ function faint(page) {
 	return page.evaluate(() => {
 		const parts = (text) => [...text.match(/[\d.]+/g).map(Number), 1].slice(0, 4), over = (a, b) => [0, 1, 2].map((i) => a[i] * a[3] + b[i] * (1 - a[3])).concat(1);
 		const linear = (v) => (v <= 10 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4), light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b) + 0.05;
+		const seen = (el) => (el ? Number(getComputedStyle(el).opacity) * seen(el.parentElement) : 1);
 		const behind = (el) => (el ? over(parts(getComputedStyle(el).backgroundColor), behind(el.parentElement)) : [255, 255, 255, 1]);
 		return [...document.querySelectorAll('body *')].filter((el) => el.checkVisibility() && (el.placeholder || [...el.childNodes].some((n) => n.nodeType === Node.TEXT_NODE && n.data.trim()))).map((el) => {
-			const ground = behind(el), ink = over(parts(getComputedStyle(el, el.placeholder ? '::placeholder' : null).color), ground), [low, high] = [light(ground), light(ink)].sort((a, b) => a - b);
+			const ground = behind(el), [r, g, b, a] = parts(getComputedStyle(el, el.placeholder ? '::placeholder' : null).color), ink = over([r, g, b, a * seen(el)], ground), [low, high] = [light(ground), light(ink)].sort((a, b) => a - b);
 			return { ratio: high / low, what: `${el.tagName}.${el.className} "${(el.placeholder || el.textContent).slice(0, 40)}"` };
 		}).filter(({ ratio }) => ratio < 4.5);
 	});
 }
 
+/** The same of the names on bars, in all colours that the graph has. */
+function faintBars(page) {
+	return page.evaluate(() => {
+		const linear = (v) => (v <= 10 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4), c = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+		const light = (colour) => {
+			c.fillStyle = colour;
+			c.fillRect(0, 0, 1, 1);
+			const [r, g, b] = c.getImageData(0, 0, 1, 1).data;
+			return 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b) + 0.05;
+		};
+		const ink = light(getComputedStyle(document.querySelector('.flame-canvas')).color);
+		return document.querySelector('.panel-flame').flame.palette.fills.filter((colour) => {
+			const [low, high] = [ink, light(colour)].sort((a, b) => a - b);
+			return high / low < 4.5;
+		});
+	});
+}
+
 export async function themes({ page, url }) {
-	await open(page, `${url}compare`);
-	assert.deepEqual(await faint(page), [], 'light');
-	await page.emulateMedia({ colorScheme: 'dark' });
+	for (const scheme of ['light', 'dark']) {
+		await page.emulateMedia({ colorScheme: scheme });
+		for (const at of ['compare?off=B', '?group_by=service_name&off=service_name%3Dbeta&search=work', '?sandwich=work&colour=kind', '?colour=function', '?colour=package', 'compare?per=run&view=flame']) {
+			await open(page, url + at);
+			assert.deepEqual(await faint(page), [], `${scheme}, ${at}`);
+			assert.deepEqual(await faintBars(page), [], `${scheme}, bars of ${at}`);
+		}
+		for (const at of ['functions', 'profiles', 'targets', 'service-discovery', 'status', 'flags', 'health', 'files?file=x']) {
+			await page.goto(url + at);
+			await page.waitForFunction(() => !document.querySelector('.is-loading') && document.querySelector('main').textContent.length > 20);
+			assert.deepEqual(await faint(page), [], `${scheme}, ${at}`);
+		}
+	}
 	await open(page, url);
-	assert.deepEqual(await faint(page), [], 'dark');
 	const light = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor.match(/\d+/g).reduce((a, b) => a + Number(b), 0) / 3);
 	assert.ok((await light()) < 60, 'dark as the system says');
 	const theme = page.locator('.theme');

@@ -34,8 +34,11 @@ function hash(text: string): number {
 	return (x ^ (x >>> 15)) >>> 0;
 }
 
+/** Yellow and green are brighter than blue of the same lightness: light names have to be legible on all of them (4.5 to 1). */
+const darkest = (hue: number) => (hue < 15 || hue > 195 ? 33 : hue < 40 ? 31 : hue < 76 ? 24 : 28);
+
 function shade([hue, saturation]: [number, number], step: number, dark: boolean): string {
-	return dark ? `hsl(${hue} ${Math.round(saturation * 0.62)}% ${33 + step * 4}%)` : `hsl(${hue} ${saturation}% ${77 - step * 4}%)`;
+	return dark ? `hsl(${hue} ${Math.round(saturation * 0.62)}% ${darkest(hue) + step * 4}%)` : `hsl(${hue} ${saturation}% ${77 - step * 4}%)`;
 }
 
 /** "runtime" of "runtime.mallocgc", "net/http" of "net/http.(*conn).serve", "java.util" of "java.util.List.add", "std" of "std::sort". */
@@ -74,7 +77,7 @@ function hueTable(weights: Map<string, number>, by: ColourBy): Map<string, [numb
 
 function base(dark: boolean): { fills: string[]; dim: number; match: number; rest: number } {
 	return {
-		fills: dark ? ['hsl(220 8% 24%)', 'hsl(322 62% 52%)', 'hsl(220 8% 20%)', 'hsl(220 9% 30%)', 'hsl(220 8% 26%)'] : ['hsl(220 12% 92%)', 'hsl(322 78% 76%)', 'hsl(220 12% 94%)', 'hsl(220 14% 84%)', 'hsl(220 10% 89%)'],
+		fills: dark ? ['hsl(220 8% 24%)', 'hsl(322 62% 45%)', 'hsl(220 8% 20%)', 'hsl(220 9% 30%)', 'hsl(220 8% 26%)'] : ['hsl(220 12% 92%)', 'hsl(322 78% 76%)', 'hsl(220 12% 94%)', 'hsl(220 14% 84%)', 'hsl(220 10% 89%)'],
 		dim: 0, match: 1, rest: 2,
 	};
 }
