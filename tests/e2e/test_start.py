@@ -81,7 +81,7 @@ class Degraded(unittest.TestCase):
     def test_optional_capabilities(self):
         for cap in ('cap_sys_ptrace', 'cap_dac_read_search', 'cap_syslog', 'cap_checkpoint_restore'):
             with self.subTest(cap), exporter(prefix=['capsh', f'--drop={cap}', '--', '-c', '"$0" "$@"']) as d:
-                missing = [k for k in d.metrics() if k.startswith('sonde_capability_missing') and cap.upper() in k]
+                missing = [k for k in d.metrics() if k.startswith(f'sonde_capability_missing{{cap="{cap.upper()}"')]
                 self.assertEqual(len(missing), 1, cap)
                 self.assertRegex(d.output(), f'level=warn.*{cap.upper()}')
 
