@@ -1,6 +1,8 @@
 """Stacks without frame pointers, whole and in order: programs whose callers are known, built in the ways that programs are."""
 import collections
+import html
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -39,6 +41,14 @@ func goLeaf(n int) int { var a [64]int; for i := 0; i < n; i++ { a[i % 64] += i 
 //go:noinline
 func goMiddle(n int) int { return goLeaf(n) + 1 }
 func main() { for { sink += goMiddle(100000) } }
+'''
+RAW = '''
+volatile unsigned long sink;
+__attribute__((noinline)) void burn_plain(void) { for (int i = 0; i < 20000000; i++) sink++; }
+void burn_raw(void);
+__asm__(".text\\n.type burn_raw, @function\\nburn_raw: push %rbp\\nmov $1, %ebp\\nmov $40000000, %ecx\\n1: dec %ecx\\njnz 1b\\npop %rbp\\nret\\n"
+        ".size burn_raw, . - burn_raw");
+int main(void) { for (;;) { burn_plain(); burn_raw(); } }
 '''
 OUTER = ['inner', 'middle', 'outer']
 LEAST_SAMPLES = 60
@@ -298,6 +308,31 @@ int main(void) { pthread_t t; pthread_create(&t, 0, thread, 0); return pthread_j
         page = self.exporter.get('/unwind').text
         self.assertIn(f'<tr><td>{self.dir}/plain</td>', page)
         self.assertIn('<th>cut here, by reason</th>', page)
+
+    def test_the_page_counts_what_the_samples_say(self):
+        # Nothing says how to leave burn_raw, and no frame pointer leads out of it; main is walked.
+        source = self.write('pagecut.c', RAW)
+        self.cc('pagecut', source=source)
+        window = e2e.Window(self.exporter)
+        with e2e.Workload(f'{self.dir}/pagecut') as load:
+            def both():
+                window.read('&comm=pagecut')
+                stacks = [(s, labels['stack']) for s, _, labels in window.samples]
+                return all(sum(f in s and end.startswith(cut) for s, end in stacks) > 20
+                           for f, cut in (('burn_raw', 'truncated:'), ('burn_plain', 'complete')))
+            e2e.wait_for('stacks of both kinds', both, interval=0.5)
+        window.read_until_now('&comm=pagecut')
+        ends = collections.Counter()
+        for _, values, labels in window.samples:
+            ends[labels['stack'].removeprefix('truncated:')] += values[0]
+        total, whole = sum(ends.values()), ends.pop('complete')
+        page = html.unescape(self.exporter.get('/unwind').text)
+        row = re.search(r'<tr><td>pagecut</td><td class="n">(\d+)</td><td class="n">([\d.]+) %</td><td>([^<]*)</td>', page)
+        self.assertEqual((int(row[1]), row[2]), (total, f'{100 * whole / total:.1f}'), ends)
+        self.assertEqual(dict(r.rsplit(' ', 1) for r in row[3].split(', ')), {k: str(v) for k, v in ends.items()})
+        process = re.search(rf'<tr><td class="n">{load.pid}</td><td>pagecut[^\n]*', page)[0]
+        self.assertIn(f'{self.dir}/pagecut', process)
+        self.assertIn(f'<td class="n">{total}</td><td class="n">{100 * whole / total:.1f} %</td>', process)
 
 
 if __name__ == '__main__':
