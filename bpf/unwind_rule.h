@@ -187,6 +187,8 @@ UNWIND_FN enum unwind_result walk_by_plain(struct walk *w, __u64 plain)
 	__u64 cfa;
 
 	w->rule.cfa = UNWIND_CFA_REG;
+	if (!ra_off)
+		return UNWIND_ROOT;
 	if (by_fp && w->fp_at && walk_fetch(w, UNWIND_FP, &w->fp_at) != UNWIND_MORE)
 		return UNWIND_CUT;
 	cfa = w->regs[by_fp ? UNWIND_FP : UNWIND_SP] + UNWIND_PLAIN_OFF(plain);

@@ -95,7 +95,9 @@ UNWIND_FN int walk_find(struct walk *w, __u64 *ret_plain)
 	__u64 key = unwind_key_of(w, w->binary, w->off, &seq, &w->scratch);
 	int found = UNWIND_FOUND;
 
-	*ret_plain = near && key ? unwind_near_find(near, &w->near, key, seq) : 0;
+	*ret_plain = !near || !key ? 0
+		     : w->n_steps  ? unwind_near_find(near, &w->near, key, seq)
+				   : unwind_near_find_leaf(near, key, seq);
 	if (walk_can_plain(w, *ret_plain))
 		return UNWIND_FOUND;
 	if (!key || !unwind_recall(w, w->binary, key, seq, &w->rule, &w->scratch))
@@ -103,8 +105,10 @@ UNWIND_FN int walk_find(struct walk *w, __u64 *ret_plain)
 	*ret_plain = found == UNWIND_FOUND ? unwind_plain(&w->rule) : 0;
 	if (!walk_can_plain(w, *ret_plain))
 		*ret_plain = 0;
-	else if (near && key)
+	else if (near && key && w->n_steps)
 		unwind_near_add(near, &w->near, key, *ret_plain, seq);
+	else if (near && key)
+		unwind_near_add_leaf(near, key, *ret_plain, seq);
 	return found;
 }
 

@@ -41,8 +41,8 @@ static void test_usual_rules_come_back_from_a_word(void **state)
 			.ra = UNWIND_AT_CFA,
 			.fp = (uint8_t)rnd(2),
 			.bx = (uint8_t)rnd(2),
-			.off = ((int32_t)rnd(1 << 19) - (1 << 18)) * 8,
-			.ra_off = ((int32_t)rnd(256) - 128) * 8,
+			.off = ((int32_t)rnd(1 << 16) - (1 << 15)) * 8,
+			.ra_off = ((int32_t)rnd(128) - 128) * 8,
 			.fp_off = ((int32_t)rnd(256) - 128) * 8,
 			.bx_off = ((int32_t)rnd(256) - 128) * 8};
 		uint64_t plain = unwind_plain(&r);
@@ -74,20 +74,34 @@ static void test_other_rules_are_none(void **state)
 	for (uint8_t cfa = UNWIND_CFA_DEREF; cfa <= UNWIND_CFA_UNKNOWN; cfa++)
 		REFUSED(cfa, cfa);
 	REFUSED(reg, 0);
-	REFUSED(ra, UNWIND_GONE);
 	REFUSED(ra, UNWIND_AT_FP);
 	REFUSED(fp, UNWIND_AT_SP);
 	REFUSED(fp, UNWIND_GONE);
 	REFUSED(bx, UNWIND_AT_FP);
 	REFUSED(bx, UNWIND_IN_REG);
 	REFUSED(off, 44);
-	REFUSED(off, 8 << 18);
-	REFUSED(off, -(8 << 18) - 8);
+	REFUSED(off, 8 << 15);
+	REFUSED(off, -(8 << 15) - 8);
 	REFUSED(off, INT32_MIN);
 	REFUSED(off, INT32_MAX & ~7);
 	REFUSED(ra_off, 128 * 8);
+	REFUSED(ra_off, 0);
 	REFUSED(fp_off, -129 * 8);
 	REFUSED(bx_off, 4);
+}
+
+static void test_a_root_is_a_word(void **state)
+{
+	struct unwind_rule r = usual();
+
+	(void)state;
+	r.ra = UNWIND_GONE;
+	assert_true(unwind_plain(&r) & UNWIND_PLAIN);
+	assert_int_equal(UNWIND_PLAIN_RA_OFF(unwind_plain(&r)), 0);
+	r.reg = UNWIND_FP;
+	assert_true(unwind_plain(&r) & UNWIND_PLAIN_BY_FP);
+	r.cfa = UNWIND_CFA_UNKNOWN;
+	assert_false(unwind_plain(&r));
 }
 
 enum { N_KEYS = 1500 };
@@ -159,13 +173,65 @@ static void test_stacks_that_repeat_are_found(void **state)
 	free(n);
 }
 
+/* A program that goes from the same frame to another caller than before finds it without the index the next time. */
+static void test_what_followed_last_is_asked_first(void **state)
+{
+	struct unwind_near *n = calloc(1, sizeof(*n));
+	struct unwind_rule r = usual();
+	uint64_t plain = unwind_plain(&r), key[3] = {1ULL << 42, 2ULL << 42, 3ULL << 42};
+	uint32_t at = 0;
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		unwind_near_add(n, &at, key[i], plain, 2);
+	at = 0; /* where the first one lies */
+	assert_true(unwind_near_find(n, &at, key[2], 2) == plain);
+	memset(n->index, 0xff, sizeof(n->index));
+	at = 0;
+	assert_true(unwind_near_find(n, &at, key[2], 2) == plain);
+	at = 0;
+	assert_false(unwind_near_find(n, &at, key[1], 2));
+	free(n);
+}
+
+static void test_leaves_take_no_others_place(void **state)
+{
+	struct unwind_near *n = calloc(1, sizeof(*n));
+	struct unwind_rule r = usual();
+	uint64_t plain = unwind_plain(&r), key;
+	uint32_t at = 0, found = 0;
+
+	(void)state;
+	unwind_near_add(n, &at, 1ULL << 42, plain, 2);
+	for (uint32_t i = 0; i < 100000; i++) {
+		uint32_t seq = 2 + 2 * rnd(2) * 4096;
+
+		/* The same key of another generation, and others with its hash, are not it. */
+		key = 2ULL << 42 | rnd(300);
+		r.off = (int32_t)(8 * ((key & 1023) + seq));
+		if (!rnd(4))
+			unwind_near_add_leaf(n, key, unwind_plain(&r), seq);
+		else if (unwind_near_find_leaf(n, key, seq)) {
+			assert_true(unwind_near_find_leaf(n, key, seq) == unwind_plain(&r));
+			found++;
+		}
+	}
+	assert_true(found > 1000);
+	at = 0;
+	assert_true(unwind_near_find(n, &at, 1ULL << 42, 2) == plain);
+	free(n);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_usual_rules_come_back_from_a_word),
 		cmocka_unit_test(test_other_rules_are_none),
+		cmocka_unit_test(test_a_root_is_a_word),
 		cmocka_unit_test(test_answers_are_of_their_key),
 		cmocka_unit_test(test_stacks_that_repeat_are_found),
+		cmocka_unit_test(test_what_followed_last_is_asked_first),
+		cmocka_unit_test(test_leaves_take_no_others_place),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
