@@ -30,12 +30,14 @@ struct process_head {
 	__u64 run;     /* of its mappings (PROCESS_RUN), tagged with the image; 0: not published */
 	__u64 copy_ns; /* when the next stack copy of this process is due (process_may_copy) */
 	__u32 pid;     /* thread group; 0: free */
-	__u32 flags;   /* enum process_flags */
+	__u32 flags;   /* enum process_flags; PROCESS_SERIAL_SHIFT */
 };
 
 enum process_flags {
 	PROCESS_JIT_NO_FP = 1 << 0, /* its JIT code does not keep frame pointers */
 };
+/* From this bit of the flags up: the number of the publication, which no other of late has. */
+#define PROCESS_SERIAL_SHIFT 8
 
 struct process_bucket {
 	struct process_head heads[PROCESS_HEADS_PER_BUCKET];

@@ -4,7 +4,8 @@
  * inside it search a run of mappings and a page of rows. State lies in scratch, where the verifier does not follow each value.
  */
 #pragma once
-#include "bpf/regs.h"
+#include "bpf/regs.h" /* first: the kernel types */
+#include "bpf/process_recent.h"
 #include "bpf/vma.h"
 #include "bpf/walker_tables.h"
 
@@ -24,6 +25,8 @@ struct scratch {
 	__u32 busy, slot; /* which of N_SCRATCH it is */
 	struct walk walk;
 	struct process_place place;
+	struct process_recent recent[PROCESS_RECENT_IMAGES];
+	__u64 image; /* of this process */
 	struct vma_place vma;
 	__u32 flags; /* enum process_flags */
 	struct perf_event_regs regs;
@@ -65,6 +68,11 @@ static __always_inline struct abi_record *record_of(struct scratch *s)
 	return (struct abi_record *)s->record;
 }
 
+static __always_inline struct process_recent *recent_of(struct scratch *s)
+{
+	return &s->recent[PROCESS_RECENT_OF(s->image) & (PROCESS_RECENT_IMAGES - 1)];
+}
+
 #define process_word_at(i) word_at(i)
 #include "bpf/process_search.h"
 
@@ -87,8 +95,9 @@ static long search_callback(__u32 i, struct place_search *s)
 	return process_search_turn(s->place);
 }
 
-static __always_inline bool find_mapping(struct process_place *p, __u64 addr)
+static __always_inline bool find_mapping(struct scratch *s, __u64 addr)
 {
+	struct process_place *p = &s->place;
 	struct place_search search = {.place = p};
 
 	p->addr = addr;
@@ -96,10 +105,15 @@ static __always_inline bool find_mapping(struct process_place *p, __u64 addr)
 		return true;
 	if (!p->n)
 		return false;
+	if (process_recall(recent_of(s), p))
+		return true;
 	p->lo = 0;
 	p->hi = p->n;
 	bpf_loop(PROCESS_SEARCH_STEPS, search_callback, &search, 0);
-	return process_take(p);
+	if (!process_take(p))
+		return false;
+	process_remember(recent_of(s), p);
+	return true;
 }
 
 /* The kernel's answer for an address that user space did not tell of; UNWIND_IN_FILE: s->place holds the mapping. How the JIT
@@ -132,7 +146,7 @@ static __always_inline enum unwind_place walker_locate(struct walk *w, __u64 add
 
 	if (config.by_fp)
 		return UNWIND_UNTOLD;
-	if (!find_mapping(&s->place, addr)) {
+	if (!find_mapping(s, addr)) {
 		enum unwind_place place = ask_kernel(s, addr);
 
 		if (place != UNWIND_IN_FILE)
@@ -152,11 +166,15 @@ static __always_inline void walker_begin(struct scratch *s, struct task_struct *
 	const struct abi_record *r = record_of(s);
 	__u64 image = process_image(r->start_ns, r->exec_id);
 	struct process_head *h = head_of(r->pid, config.bucket_mask, true);
+	__u64 run;
 
 	if (h && h->image != image)
 		process_begin(h, image);
-	process_place_init(&s->place, h ? process_run(h, image) : 0);
+	run = h ? process_run(h, image) : 0;
 	s->flags = h ? h->flags : 0;
+	process_place_init(&s->place, run);
+	s->image = image;
+	process_recent_begin(recent_of(s), image, run, s->flags, r->time_ns);
 	s->vma.mm = (__u64)task->mm;
 	s->vma.file_mask = config.file_mask;
 	walk_init(&s->walk, r->n_kernel);

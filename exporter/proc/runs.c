@@ -24,6 +24,7 @@ struct runs {
 	struct waiting *waiting; /* ring of cap entries */
 	size_t waiting_first, n_waiting, cap_waiting;
 	uint64_t now_ns;
+	uint32_t serial; /* of the last publication */
 	struct runs_stats stats;
 };
 
@@ -159,7 +160,7 @@ bool runs_set(struct runs *r, uint32_t pid, uint64_t image, uint64_t run, uint32
 	h = &b->heads[i];
 	if (h->image != image)
 		process_begin(h, image);
-	h->flags = flags;
+	h->flags = flags | ++r->serial << PROCESS_SERIAL_SHIFT;
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	process_set_run(h, image, run);
 	return true;

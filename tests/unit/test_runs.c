@@ -22,6 +22,7 @@ static const __u64 *word_at(uint32_t i)
 	return i < N_WORDS ? &words[i] : NULL;
 }
 #define process_word_at(i) word_at(i)
+#include "bpf/process_recent.h"
 #include "bpf/process_search.h"
 
 static struct runs *fresh(void)
@@ -141,6 +142,58 @@ static void words_run_out_and_come_back(void **state)
 	runs_freep(&r);
 }
 
+static void each_publication_has_a_number(void **state)
+{
+	struct runs *r = fresh();
+	uint64_t image = process_image(1000, 1), *at, run = runs_alloc(r, 2, &at);
+	const struct process_head *h;
+	uint32_t flags;
+
+	(void)state;
+	assert_true(runs_set(r, 5, image, run, PROCESS_JIT_NO_FP));
+	h = &buckets[1].heads[process_find(&buckets[1], 5)];
+	flags = h->flags;
+	assert_true(flags & PROCESS_JIT_NO_FP);
+	assert_true(runs_set(r, 9, image, run, 0));
+	assert_true(runs_set(r, 5, image, run, PROCESS_JIT_NO_FP));
+	assert_true(h->flags != flags && h->flags & PROCESS_JIT_NO_FP);
+	runs_freep(&r);
+}
+
+/* What was found in a run is known without it as long as the head says the same. */
+static void mappings_are_kept_for_the_next_walk(void **state)
+{
+	struct process_recent r = {0};
+	struct process_place p = {0};
+	uint64_t image = 7, run = 8, now = 1000;
+	uint32_t flags = 256;
+
+	(void)state;
+	process_recent_begin(&r, image, run, flags, now);
+	for (uint64_t i = 0; i <= PROCESS_RECENT; i++) {
+		p = (struct process_place) {
+			.start = i * 0x1000, .end = i * 0x1000 + 0x800, .base = i << 40};
+		process_remember(&r, &p);
+	}
+	for (int change = 0; change < 5; change++) {
+		struct process_recent later = r;
+
+		process_recent_begin(&later, image + (change == 1), run + (change == 2),
+			flags + (change == 3) * 256, now + PROCESS_GRACE_NS - (change != 4));
+		p.addr = 0x17ff;
+		assert_int_equal(process_recall(&later, &p), change == 0);
+		if (change == 0) {
+			assert_true(process_word(&p, 0x1123) == (1ULL << 40) + 0x123);
+			p.addr = 0x1800;
+			assert_false(process_recall(&later, &p));
+			p.addr = 0; /* the seventh took its place */
+			assert_false(process_recall(&later, &p));
+			p.addr = PROCESS_RECENT * 0x1000;
+			assert_true(process_recall(&later, &p));
+		}
+	}
+}
+
 static void heads_tell_images_apart(void **state)
 {
 	struct runs *r = fresh();
@@ -195,6 +248,8 @@ int main(void)
 		cmocka_unit_test(a_changed_array_gets_another_run),
 		cmocka_unit_test(words_run_out_and_come_back),
 		cmocka_unit_test(heads_tell_images_apart),
+		cmocka_unit_test(each_publication_has_a_number),
+		cmocka_unit_test(mappings_are_kept_for_the_next_walk),
 		cmocka_unit_test(copies_are_rationed),
 	};
 
