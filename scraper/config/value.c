@@ -594,7 +594,10 @@ bool config_value_print(
 	case CONFIG_TYPE_ACTION:
 		bytes_put_str(out, relabel_action_name(*(const enum relabel_action *)at));
 		return true;
-	case CONFIG_TYPE_REGEX:
+	case CONFIG_TYPE_REGEX: /* of a rule, some of which refuse it where it is written */
+		if (relabel_action_refuses(
+			    ((const struct relabel_rule *)object)->action, RELABEL_KEY_REGEX))
+			return false;
 		conf_print_scalar(regex_text(*(struct regex *const *)at), out);
 		return true;
 	case CONFIG_TYPE_SECRETS:

@@ -103,6 +103,11 @@ static unsigned keys_that_say_something(const struct relabel_rule *rule, unsigne
 	return keys;
 }
 
+bool relabel_action_refuses(enum relabel_action action, enum relabel_key key)
+{
+	return action_keys[action].refuses & key;
+}
+
 int relabel_rule_check(
 	const struct relabel_rule *rule, unsigned written, unsigned *ret_key, struct errbuf *eb)
 {

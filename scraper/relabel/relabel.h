@@ -69,6 +69,8 @@ enum relabel_key {
  */
 int relabel_rule_check(const struct relabel_rule *rule, unsigned written, unsigned *ret_key,
 	struct errbuf *eb) _must_check_;
+/* Whether a rule of that action may not have the key. */
+bool relabel_action_refuses(enum relabel_action action, enum relabel_key key);
 
 /* What it checks beside that under the legacy scheme of names. */
 int relabel_rule_check_legacy(const struct relabel_rule *rule, struct errbuf *eb) _must_check_;

@@ -498,7 +498,8 @@ static void test_print(void **state)
 		"'socks5://p:1'\n"
 		"  http_headers: {X-A: {values: [v], files: [f]}}\n"
 		"  relabel_configs: [{target_label: \"\xc3\xa9\", replacement: '', regex: "
-		"'a\\.b'}, {action: keep}]\n"
+		"'a\\.b'}, {action: keep}, {action: keepequal, target_label: a}, "
+		"{action: dropequal, target_label: a}]\n"
 		"  static_configs: [{targets: [h:1], labels: {x: y}}, {}]\n"
 		"  profiling_config: {sample_labels: [], pprof_config: {memory: , block: {enabled: "
 		"false}}}\n");
