@@ -14,6 +14,7 @@ import urllib.parse
 import sonde_e2e as e2e
 from test_cgroups import hierarchies
 from test_cli_merge import encode
+from test_exporter_clients import cpu_ns
 
 BESIDE_OTHERS = True
 
@@ -34,6 +35,12 @@ int main(int c, char **v) {
 	return c > 2 ? atoi(v[2]) : 0;
 }
 '''
+
+
+def work_on(what, w):
+    """Waits until the workload has run long enough to be sampled, however little of the machine it gets."""
+    until = cpu_ns(w.pid) + 10**9
+    e2e.wait_for(what, lambda: cpu_ns(w.pid) > until, timeout=180)
 
 
 def cmdline(pid):
@@ -142,11 +149,7 @@ class Record(unittest.TestCase):
         e2e.wait_for('the end of them all', lambda: not [c for c in children if os.path.exists(f'/proc/{c}')])
 
     def test_started_and_stopped_by_signals(self):
-        with e2e.exporter('--symbols.cache-path=', '--profile.max-overhead=0') as d, e2e.Workload(self.work, '-1') as w:
-            def samples(what):
-                before = e2e.cpu_samples(d.metrics())
-                e2e.wait_for(what, lambda: e2e.cpu_samples(d.metrics()) > before + 60)
-
+        with e2e.exporter('--symbols.cache-path=', '--profile.max-overhead=0', '--profile.frequency=99') as d, e2e.Workload(self.work, '-1') as w:
             def ready(p):
                 """The signals are blocked: it waits for them."""
                 with open(f'/proc/{p.pid}/status') as f:
@@ -154,13 +157,13 @@ class Record(unittest.TestCase):
                 return blocked >> (signal.SIGUSR1 - 1) & 1
             p = self.start('--exporter', d.url, '-p', str(w.pid), '--start-on', 'USR1', '--stop-on', 'USR2')
             e2e.wait_for('the recorder', lambda: ready(p))
-            samples('samples before')
+            work_on('work before', w)
             begun = time.time()
             p.send_signal(signal.SIGUSR1)
-            samples('samples between')
+            work_on('work between', w)
             p.send_signal(signal.SIGUSR2)
             ended = time.time()
-            samples('samples after')
+            work_on('work after', w)
             p.send_signal(signal.SIGINT)
             _, err = p.communicate(timeout=300)
             self.assertEqual(p.returncode, 0, err)
@@ -300,18 +303,16 @@ class Record(unittest.TestCase):
 
     def test_windows_marks_and_signals(self):
         fifo = f'{self.top}/window'
-        with e2e.exporter('--symbols.cache-path=', '--profile.max-overhead=0') as d, e2e.Workload(self.work, '-1') as w:
+        with e2e.exporter('--symbols.cache-path=', '--profile.max-overhead=0', '--profile.frequency=99') as d, e2e.Workload(self.work, '-1') as w:
             p = self.start('--exporter', d.url, '-p', str(w.pid), '--window', f'fifo:{fifo}')
             e2e.wait_for('the pipe', lambda: os.path.exists(fifo))
 
             def say(*lines):
                 with open(fifo, 'w') as f:
                     f.write(''.join(line + '\n' for line in lines))
-            before = e2e.cpu_samples(d.metrics())
-            e2e.wait_for('samples outside of a window', lambda: e2e.cpu_samples(d.metrics()) > before + 60)
+            work_on('work outside of a window', w)
             self.assertEqual(e2e.sonde('mark', '--window', f'fifo:{fifo}', '--start', 'warm up').returncode, 0)
-            before = e2e.cpu_samples(d.metrics())
-            e2e.wait_for('samples', lambda: e2e.cpu_samples(d.metrics()) > before + 60)
+            work_on('work', w)
             say('what?', 'stop', 'end')
             _, err = p.communicate(timeout=300)
             self.assertEqual(p.returncode, 0, err)
@@ -333,8 +334,7 @@ class Record(unittest.TestCase):
             # a signal ends a recording, and what is there is written
             os.unlink(self.out)
             p = self.start('--exporter', d.url, '-a')
-            before = e2e.cpu_samples(d.metrics())
-            e2e.wait_for('samples', lambda: e2e.cpu_samples(d.metrics()) > before + 60)
+            work_on('work', w)
             p.send_signal(signal.SIGTERM)
             _, err = p.communicate(timeout=300)
             self.assertEqual(p.returncode, 0, err)
