@@ -35,6 +35,13 @@ class Firefox:
         env = {**os.environ, 'HOME': self.dir, 'MOZ_CRASHREPORTER_DISABLE': '1', 'XDG_RUNTIME_DIR': self.dir}
         self.process = subprocess.Popen([FIREFOX, '--headless', '--no-remote', '--marionette', '--profile', self.dir], stdout=self.log, stderr=subprocess.STDOUT, env=env)
         self.id = 0
+        try:
+            self.begin(port)
+        except BaseException:
+            self.close()
+            raise
+
+    def begin(self, port):
         self.stream = self.connect(port)
         self.read()  # who it is
         self.ask('WebDriver:NewSession')
@@ -48,7 +55,6 @@ class Firefox:
                 return socket.create_connection(('127.0.0.1', port), timeout=120).makefile('rwb')
             except OSError:
                 if time.time() > end or self.process.poll() is not None:
-                    self.close()
                     raise
                 time.sleep(0.1)
 
