@@ -528,7 +528,8 @@ static int run_threads(
 	bell_close(&p->drain_bell);
 	bell_close(&p->jit_bell);
 	binary_stop(p->binaries);
-	parser_stop(p->setup->parser_fd);
+	if (!p->replay) /* else the caller has more to ask of it */
+		parser_stop(p->setup->parser_fd);
 	if (p->setup->fetcher_fd > 0)
 		fetcher_stop(p->setup->fetcher_fd);
 	while (started--)
