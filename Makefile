@@ -118,7 +118,7 @@ check: deps ## layers, confinement, symbols, format, sizes, docs, arm64
 	@.ci/check $(B)
 
 fmt: ## format the C files
-	$(Q)clang-format -i $(shell git ls-files '*.c' '*.h')
+	$(Q)clang-format-14 -i $(shell git ls-files '*.c' '*.h')
 
 compdb: ## write compile_commands.json
 	$(Q)$(MAKE) --no-print-directory -Bnk V=1 MODE=$(MODE) all unit | .ci/compdb >compile_commands.json

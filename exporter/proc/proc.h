@@ -124,8 +124,9 @@ struct proc_code_batch {
 	struct proc_code_process *processes;
 	size_t n_addresses, n_processes;
 };
-/* At most `max` addresses that wait. Those of processes whose root is gone are given up. */
+/* Are there addresses that wait? */
 bool proc_code_is_waiting(const struct proc_table *t);
+/* At most `max` of them. Those of processes whose root is gone are given up. */
 void proc_code_take(struct proc_table *t, size_t max, struct proc_code_batch *ret);
 void proc_code_batch_done(struct proc_code_batch *b);
 /* The answer for one of them; `name` NULL: not found, it goes on waiting. Addresses that came to

@@ -228,7 +228,7 @@ export async function keyboard({ page, url }) {
 	await page.keyboard.press('t');
 	await waitQuery(page, (p) => !p.has('view'));
 	// The table by keys: rows, what one of them offers.
-	await page.locator('.table-scroll').focus();
+	await page.locator('.table').focus();
 	await page.keyboard.press('ArrowDown');
 	const row = await page.locator('.table-row.is-at .function').textContent();
 	assert.equal(await page.evaluate(() => document.getElementById(document.activeElement.getAttribute('aria-activedescendant')).querySelector('.function').textContent), row);

@@ -22,8 +22,8 @@ export class Table<R> {
 	private readonly head = h('div', { class: 'table-head', role: 'row' });
 	private readonly rowsBox = h('div', { class: 'table-rows', role: 'rowgroup' });
 	private readonly space = h('div', { class: 'table-space' }, this.rowsBox);
-	private readonly scroller = h('div', { class: 'table-scroll' }, this.space);
-	readonly root = h('div', { class: 'table', role: 'table' }, this.head, this.scroller);
+	private readonly scroller = h('div', { class: 'table-scroll', tabindex: '-1' }, this.space); // else browsers make what scrolls a stop of its own
+	readonly root = h('div', { class: 'table', role: 'grid', tabindex: '0' }, this.head, this.scroller);
 	private rows: R[] = [];
 	private sorted: R[] = [];
 	private at = -1;
@@ -37,9 +37,8 @@ export class Table<R> {
 		this.root.style.setProperty('--columns', columns.map((c) => c.width).join(' '));
 		this.root.style.setProperty('--columns-narrow', columns.filter((c) => !c.isOptional).map((c) => c.width).join(' '));
 		this.scroller.addEventListener('scroll', () => this.drawRows());
-		this.scroller.tabIndex = 0;
-		this.scroller.setAttribute('aria-label', 'Rows: arrow keys choose one, Enter searches for it, m has more');
-		this.scroller.addEventListener('keydown', (e) => this.key(e));
+		this.root.setAttribute('aria-label', 'Functions: arrow keys choose one, Enter searches for it, m has more');
+		this.root.addEventListener('keydown', (e) => this.head.contains(e.target as Node) || this.key(e));
 		new ResizeObserver(() => this.drawRows(true)).observe(this.scroller);
 	}
 
@@ -92,7 +91,7 @@ export class Table<R> {
 				e.preventDefault();
 				this.on.menu(r, { x: e.clientX, y: e.clientY });
 			},
-		}, this.columns.map((c) => h('div', { class: `cell ${c.kind}${c.isOptional ? ' optional' : ''}`, role: 'cell' }, c.cell(r))))));
+		}, this.columns.map((c) => h('div', { class: `cell ${c.kind}${c.isOptional ? ' optional' : ''}`, role: 'gridcell' }, c.cell(r))))));
 	}
 
 	private key(e: KeyboardEvent): void {
@@ -103,7 +102,7 @@ export class Table<R> {
 			if (y < s.scrollTop) s.scrollTop = y;
 			else if (y + HEIGHT > s.scrollTop + s.clientHeight) s.scrollTop = y + HEIGHT - s.clientHeight;
 			this.drawRows(true);
-			this.scroller.setAttribute('aria-activedescendant', `${this.id}-${this.at}`);
+			this.root.setAttribute('aria-activedescendant', `${this.id}-${this.at}`);
 		} else if (e.key === 'Enter' && this.at >= 0) this.on.pick(this.sorted[this.at]);
 		else if ((e.key === 'm' || e.key === 'ContextMenu') && this.at >= 0) {
 			const r = document.getElementById(`${this.id}-${this.at}`)?.getBoundingClientRect();

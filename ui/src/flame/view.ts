@@ -25,7 +25,7 @@ const MOVED_PX = 8;
 
 export class FlameView {
 	readonly root: HTMLElement;
-	private readonly canvas = h('canvas', { class: 'flame-canvas', tabindex: '0', role: 'img' });
+	private readonly canvas = h('canvas', { class: 'flame-canvas', tabindex: '0', role: 'application' });
 	private readonly scroller: HTMLElement;
 	private readonly spacer = h('div', { class: 'flame-spacer' });
 	private readonly hover = h('div', { class: 'flame-hover', hidden: true });

@@ -79,7 +79,7 @@ export class ProfilesPage implements Page {
 	private readonly range = new RangePicker((c) => set(c), () => this.load(params()));
 	private readonly head = h('div', { class: 'toolbar' });
 	private readonly names = h('div', { class: 'heat-names', 'aria-hidden': 'true' });
-	private readonly canvas = h('canvas', { class: 'heat-canvas', tabindex: '0', role: 'img', 'aria-describedby': 'heat-said' });
+	private readonly canvas = h('canvas', { class: 'heat-canvas', tabindex: '0', role: 'application', 'aria-describedby': 'heat-said' });
 	private readonly said = h('p', { class: 'offscreen', id: 'heat-said', role: 'status' });
 	private readonly tip = h('div', { class: 'tooltip', hidden: true });
 	private readonly scale = h('div', { class: 'heat-scale' });
