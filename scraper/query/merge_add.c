@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows into dense arrays, one per group, and from them the nodes that have a value below. The loop in add_plain is what the rest of
+ * Rows into sums by node, for each group, and from them the nodes that have a value below. The loop in add_to_all is what the rest of
  * the merge is there for.
  */
 #include "lib/base/alloc.h"
@@ -8,6 +8,28 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+union sum {
+	uint64_t whole; /* wraps, so hostile values are harmless */
+	double mean;
+};
+
+struct entry {
+	union sum value;
+	uint32_t node;
+};
+
+/*
+ * Of one group: an array over all nodes, but as long as rows are few beside the nodes, those rows. Hundreds of groups, commands say,
+ * would each have an array of mostly nothing otherwise.
+ */
+struct sums {
+	union sum *all; /* per node; NULL: the list is all there is */
+	struct entry *list;
+	size_t n, cap;
+};
+
+enum { NODES_PER_ENTRY = 8 };
 
 /* One thread's work on one stretch. */
 struct adder {
@@ -19,32 +41,63 @@ struct adder {
 	struct arena arena;
 	struct group_view view;
 	uint32_t view_hit;
-	void **sums; /* per group: int64_t or double per node, NULL until touched */
-	size_t n_sums, cap_sums;
+	struct sums *groups;
+	size_t n_groups, cap_groups;
+	/* For the end. Of the nodes; all zero from one group to the next, but for `to`. */
+	union sum *of_list;
+	uint64_t *marks; /* bits: a node with a value, or above one */
+	uint32_t *to;	 /* of marked nodes: number among them */
 };
+
+static void list_done(struct adder *a, struct sums *s)
+{
+	budget_free(a->m->scan.env->budget, s->list, s->cap, sizeof(*s->list));
+	s->list = NULL;
+	s->n = s->cap = 0;
+}
 
 static void adder_done(struct adder *a)
 {
+	for (size_t g = 0; g < a->n_groups; g++)
+		list_done(a, &a->groups[g]);
 	group_view_done(&a->view);
-	free(a->sums);
+	free(a->groups);
 	part_reader_closep(&a->reader);
 	arena_done(&a->arena);
 }
 
-static int sums_of(struct adder *a, uint32_t group, void **ret)
+static int sums_of(struct adder *a, uint32_t group, struct sums **ret)
 {
-	size_t old = a->cap_sums;
-	int r = alloc_grow(&a->sums, &a->cap_sums, group + 1UL, sizeof(*a->sums));
+	size_t old = a->cap_groups;
+	int r = alloc_grow(&a->groups, &a->cap_groups, group + 1UL, sizeof(*a->groups));
 
 	if (r)
 		return r;
-	if (a->cap_sums > old)
-		memset(a->sums + old, 0, (a->cap_sums - old) * sizeof(*a->sums));
-	a->n_sums = MAX(a->n_sums, group + 1UL);
-	if (!a->sums[group])
-		a->sums[group] = arena_zalloc(&a->arena, (a->n_tree + 1UL) * sizeof(int64_t));
-	*ret = a->sums[group];
-	return a->sums[group] ? 0 : -ENOMEM;
+	if (a->cap_groups > old)
+		memset(a->groups + old, 0, (a->cap_groups - old) * sizeof(*a->groups));
+	a->n_groups = MAX(a->n_groups, group + 1UL);
+	*ret = &a->groups[group];
+	return 0;
+}
+
+static void add_list(const struct adder *a, const struct sums *s, union sum *to)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (a->m->is_mean)
+			to[s->list[i].node].mean += s->list[i].value.mean;
+		else
+			to[s->list[i].node].whole += s->list[i].value.whole;
+}
+
+/* From the list to an array. */
+static int spread_list(struct adder *a, struct sums *s)
+{
+	s->all = arena_zalloc(&a->arena, (a->n_tree + 1UL) * sizeof(*s->all));
+	if (!s->all)
+		return -ENOMEM;
+	add_list(a, s, s->all);
+	list_done(a, s);
+	return 0;
 }
 
 static double weight_of(const struct adder *a, const struct rows_piece *p)
@@ -53,27 +106,51 @@ static double weight_of(const struct adder *a, const struct rows_piece *p)
 	       (double)atomic_load_explicit(&a->m->scrapes[p->hit->series], memory_order_relaxed);
 }
 
-/* One group, no row matchers. Sums wrap as unsigned, so hostile values are harmless. */
+static void add_to_all(const struct adder *a, const struct rows_piece *p, union sum *to)
+{
+	const uint32_t *nodes = p->nodes;
+	const int64_t *values = p->values;
+
+	if (a->m->is_mean) {
+		double weight = weight_of(a, p);
+
+		for (size_t i = 0; i < p->n; i++)
+			to[nodes[i]].mean += (double)values[i] * weight;
+	} else {
+		for (size_t i = 0; i < p->n; i++)
+			to[nodes[i]].whole += (uint64_t)values[i];
+	}
+}
+
+static int add_to_list(struct adder *a, const struct rows_piece *p, struct sums *s)
+{
+	double weight = a->m->is_mean ? weight_of(a, p) : 0;
+	int r = budget_grow(
+		a->m->scan.env->budget, &s->list, &s->cap, s->n + p->n, sizeof(*s->list), NULL);
+
+	for (size_t i = 0; !r && i < p->n; i++) {
+		struct entry *e = &s->list[s->n++];
+
+		e->node = p->nodes[i];
+		if (a->m->is_mean)
+			e->value.mean = (double)p->values[i] * weight;
+		else
+			e->value.whole = (uint64_t)p->values[i];
+	}
+	return r;
+}
+
+/* One group, no row matchers. */
 static int add_plain(struct adder *a, const struct rows_piece *p, uint32_t group)
 {
-	void *sums = NULL;
-	int r = sums_of(a, group, &sums);
+	struct sums *s;
+	int r = sums_of(a, group, &s);
 
-	if (r)
-		return r;
-	if (a->m->is_mean) {
-		double weight = weight_of(a, p), *to = sums;
-
-		for (size_t i = 0; i < p->n; i++)
-			to[p->nodes[i]] += (double)p->values[i] * weight;
-	} else {
-		const uint32_t *nodes = p->nodes;
-		const int64_t *values = p->values;
-		uint64_t *to = sums;
-
-		for (size_t i = 0; i < p->n; i++)
-			to[nodes[i]] += (uint64_t)values[i];
-	}
+	if (!r && !s->all && s->n + p->n > a->n_tree / NODES_PER_ENTRY)
+		r = spread_list(a, s);
+	if (r || !s->all)
+		return r ? r : add_to_list(a, p, s);
+	add_to_all(a, p, s->all);
 	return 0;
 }
 
@@ -126,13 +203,13 @@ static int add_piece(const struct rows_piece *p, void *ctx, struct errbuf *eb)
 
 /* ---- touched nodes ---- */
 
-static int64_t self_of(const struct adder *a, const void *sums, size_t node)
+static int64_t self_of(const struct adder *a, union sum sum)
 {
 	double mean;
 
 	if (!a->m->is_mean)
-		return ((const int64_t *)sums)[node];
-	mean = ((const double *)sums)[node] * MERGE_MEAN_SCALE;
+		return (int64_t)sum.whole;
+	mean = sum.mean * MERGE_MEAN_SCALE;
 	return fabs(mean) < 9e18 ? llround(mean) : mean > 0 ? INT64_MAX : INT64_MIN;
 }
 
@@ -170,62 +247,108 @@ void merge_nodes_done(struct merger *m, struct merge_nodes *n)
 	n->n = n->cap = 0;
 }
 
-/* Marks in to[] (zeroed) the nodes with a sum below them, counts them. A double is all zero bits too when nothing was added. */
-static int mark_touched(struct adder *a, const uint64_t *sums, const uint32_t *parents,
-	uint32_t *to, size_t *ret_n, struct errbuf *eb)
+static int mark(struct adder *a, uint32_t node, const uint32_t *parents, size_t *n)
 {
-	size_t n = 1;
-
-	for (size_t i = a->n_tree; i-- > 1;) {
-		uint32_t touched = to[i] | (sums[i] != 0);
-
-		if (parents[i] >= i)
-			return err_set(eb, -EBADMSG, "part %s: node %zu comes before its parent",
-				a->part->info->ulid, i);
-		to[i] = touched;
-		to[parents[i]] |= touched;
-		n += touched;
+	for (uint32_t i = node, parent; i && !(a->marks[i / 64] >> i % 64 & 1); i = parent) {
+		parent = parents[i];
+		if (parent >= i)
+			return -EBADMSG;
+		a->marks[i / 64] |= 1ULL << i % 64;
+		++*n;
 	}
-	*ret_n = n;
 	return 0;
 }
 
-static int finish_group(struct adder *a, uint32_t group, uint32_t *to, struct errbuf *eb)
+/* Marks the nodes with a value at or below them, counts them with the root. A double is all zero bits too when nothing was added. */
+static int mark_touched(struct adder *a, const struct sums *s, const union sum *sums,
+	const uint32_t *parents, size_t *ret_n, struct errbuf *eb)
 {
-	const void *sums = a->sums[group];
-	const uint32_t *parents, *locations;
+	size_t n = 1;
+	int r = 0;
+
+	for (size_t i = 0; s->all && !r && i < a->n_tree; i++)
+		if (sums[i].whole)
+			r = mark(a, (uint32_t)i, parents, &n);
+	for (size_t i = 0; !r && i < s->n; i++)
+		if (sums[s->list[i].node].whole)
+			r = mark(a, s->list[i].node, parents, &n);
+	*ret_n = n;
+	return r ? err_set(eb, r, "part %s: a node comes before its parent", a->part->info->ulid)
+		 : 0;
+}
+
+/* The marked nodes, in order; clears the marks. */
+static void take_marked(struct adder *a, const union sum *sums, const uint32_t *parents,
+	const uint32_t *locations, struct merge_nodes *ret)
+{
+	size_t n = 1;
+
+	a->to[0] = *ret->parent = *ret->location = 0;
+	*ret->self = a->n_tree ? self_of(a, sums[0]) : 0;
+	for (size_t w = 0; w <= a->n_tree / 64; w++) {
+		for (uint64_t bits = a->marks[w]; bits; bits &= bits - 1) {
+			size_t i = w * 64 + (size_t)__builtin_ctzll(bits);
+
+			a->to[i] = (uint32_t)n;
+			ret->parent[n] = a->to[parents[i]];
+			ret->location[n] = locations[i];
+			ret->self[n++] = self_of(a, sums[i]);
+		}
+		a->marks[w] = 0;
+	}
+}
+
+static int keep_nodes(struct merger *m, struct merge_nodes *nodes, struct errbuf *eb)
+{
+	int r;
+
+	pthread_mutex_lock(&m->lock);
+	r = budget_grow(m->scan.env->budget, &m->nodes, &m->cap_nodes, m->n_nodes + 1,
+		sizeof(*nodes), NULL);
+	if (!r)
+		m->nodes[m->n_nodes++] = *nodes;
+	pthread_mutex_unlock(&m->lock);
+	if (r)
+		merge_nodes_done(m, nodes);
+	return r ? merge_no_memory(eb) : 0;
+}
+
+static int finish_group(struct adder *a, uint32_t group, struct errbuf *eb)
+{
+	struct sums *s = &a->groups[group];
+	union sum *sums = s->all ? s->all : a->of_list;
 	struct merge_nodes nodes = {.group = group, .part = a->part_number};
-	size_t n_nodes = a->n_tree, n = 0;
+	const uint32_t *parents, *locations;
+	size_t n = 0;
 	int r = part_nodes(a->reader, &parents, &locations);
 
 	if (r)
 		return scan_reader_failed(a->part, a->reader, r, eb);
-	memset(to, 0, n_nodes * sizeof(*to));
-	r = mark_touched(a, sums, parents, to, &n, eb);
+	add_list(a, s, sums);
+	r = mark_touched(a, s, sums, parents, &n, eb);
 	if (!r)
 		r = nodes_alloc(a->m, n, &nodes, eb);
 	if (r || !nodes.self)
 		return r;
-	to[0] = *nodes.parent = *nodes.location = 0;
-	*nodes.self = n_nodes ? self_of(a, sums, 0) : 0;
-	n = 1;
-	for (size_t i = 1; i < n_nodes; i++) {
-		if (!to[i])
-			continue;
-		to[i] = (uint32_t)n;
-		nodes.parent[n] = to[parents[i]];
-		nodes.location[n] = locations[i];
-		nodes.self[n++] = self_of(a, sums, i);
-	}
-	pthread_mutex_lock(&a->m->lock);
-	r = budget_grow(a->m->scan.env->budget, &a->m->nodes, &a->m->cap_nodes, a->m->n_nodes + 1,
-		sizeof(nodes), NULL);
-	if (!r)
-		a->m->nodes[a->m->n_nodes++] = nodes;
-	pthread_mutex_unlock(&a->m->lock);
-	if (r)
-		merge_nodes_done(a->m, &nodes);
-	return r ? merge_no_memory(eb) : 0;
+	take_marked(a, sums, parents, locations, &nodes);
+	for (size_t i = 0; i < s->n; i++)
+		sums[s->list[i].node].whole = 0;
+	list_done(a, s);
+	return keep_nodes(a->m, &nodes, eb);
+}
+
+static int finish_groups(struct adder *a, struct errbuf *eb)
+{
+	int r;
+
+	a->of_list = arena_zalloc(&a->arena, (a->n_tree + 1UL) * sizeof(*a->of_list));
+	a->marks = arena_zalloc(&a->arena, (a->n_tree / 64 + 1UL) * sizeof(*a->marks));
+	a->to = arena_alloc_array(&a->arena, a->n_tree + 1UL, sizeof(*a->to));
+	r = arena_error(&a->arena, eb);
+	for (uint32_t g = 0; !r && g < a->n_groups; g++)
+		if (a->groups[g].all || a->groups[g].n)
+			r = finish_group(a, g, eb);
+	return r;
 }
 
 static int add_rows(struct adder *a, const struct merge_task *t, struct errbuf *eb)
@@ -256,21 +379,14 @@ int merge_add_task(struct merger *m, size_t task, struct errbuf *eb)
 		.part = &m->sources[t->source].part,
 		.part_number = m->sources[t->source].part_number,
 		.view_hit = TREE_NONE};
-	uint32_t *to;
 	int r;
 
 	arena_init(&a.arena, m->scan.env->budget);
 	r = part_reader_open_at(
 		a.part->part, m->sources[t->source].resolution, m->scan.env->budget, &a.reader, eb);
-	if (!r) {
-		a.n_tree = part_reader_info(a.reader)->n_nodes;
-		r = add_rows(&a, t, eb);
-	}
-	to = r ? NULL : arena_alloc_array(&a.arena, a.n_tree + 1UL, sizeof(*to));
-	if (!r)
-		r = arena_error(&a.arena, eb);
-	for (uint32_t g = 0; !r && g < a.n_sums; g++)
-		if (a.sums[g])
-			r = finish_group(&a, g, to, eb);
-	return r;
+	if (r)
+		return r;
+	a.n_tree = part_reader_info(a.reader)->n_nodes;
+	r = add_rows(&a, t, eb);
+	return r ? r : finish_groups(&a, eb);
 }

@@ -181,11 +181,56 @@ static void test_limits(void **state)
 	}
 }
 
+/* Many groups of few rows each in a tree that many stacks made: what they cost is their rows, not groups times nodes. */
+static void test_groups_are_charged_by_rows(void **state)
+{
+	static const char *const by_job[] = {"job"};
+	struct query_selector selector;
+	struct budget budget;
+	struct query_env env = {.parts = fakes, .n_parts = n_fakes, .budget = &budget};
+	struct query_spec spec = {.selector = &selector,
+		.start_ns = 1000 * SEC,
+		.end_ns = (1000 + N) * SEC,
+		.group_by = by_job,
+		.n_group_by = 1,
+		.group = true};
+	struct query_trees t = {};
+	uint64_t dense_bytes = 0; /* of the larger part: an array for each group */
+
+	(void)state;
+	for (unsigned i = 0; i < n_fakes; i++)
+		free(fakes[i]);
+	/* Of any group every 40th stack, so that no two groups have the same ones. */
+	for (size_t i = 0; i < n_records; i++) {
+		struct row *row = records[i].rows;
+
+		row->depth = 4;
+		for (unsigned d = 0, left = (unsigned)i; d < row->depth; d++, left /= N_FUNCTIONS)
+			row->stack[d] = (uint8_t)(left % N_FUNCTIONS);
+	}
+	for (unsigned i = 0; i < n_fakes; i++) {
+		fakes[i] = fake_new(i);
+		dense_bytes = MAX(dense_bytes, fakes[i]->info.n_nodes * N_JOBS * sizeof(int64_t));
+	}
+	budget_init(&budget, NULL, "query", "--query.max-bytes", 0);
+	assert_int_equal(query_selector_parse(
+				 "process_cpu:cpu:nanoseconds:cpu:nanoseconds{}", &selector, NULL),
+		0);
+	assert_int_equal(query_merge(&env, &spec, &t, NULL), 0);
+	assert_int_equal(t.n_groups, N_JOBS);
+	for (size_t g = 0; g < t.n_groups; g++)
+		assert_int_equal(t.groups[g].tree.total[0], PER_JOB);
+	query_trees_done(&t);
+	assert_true(budget.peak_bytes < dense_bytes);
+	query_selector_done(&selector);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_plan_is_charged, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_groups_are_charged_by_rows, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
