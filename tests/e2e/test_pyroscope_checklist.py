@@ -10,7 +10,7 @@ from sonde_e2e import TOP
 
 BESIDE_OTHERS = True
 
-Q, T, R, C, P = 'test_pyroscope.QuerierTest', 'test_pyroscope.TransportTest', 'test_pyroscope.RenderTest', 'test_connect.ConnectTest', 'test_grafana.PanelsTest'
+Q, T, R, C, P = 'test_pyroscope.QuerierTest', 'test_pyroscope.TransportTest', 'test_pyroscope.RenderTest', 'test_connect.Calls', 'test_grafana.PanelsTest'
 CHECKLIST = [
     (1, 'ProfileTypes of 1970 answers 200 and nothing: Save & test', f'{Q}.test_profile_types', f'{P}.test_save_and_test'),
     (2, 'ProfileTypes of 0 to 0 is the last hour', f'{Q}.test_profile_types'),
