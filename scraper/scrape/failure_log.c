@@ -27,7 +27,8 @@ static bool open_file(struct scrape_failure_log *l, const char *path)
 	struct scrape_failure_file *f = xcalloc(1, sizeof(*f));
 
 	f->path = xstrdup(path);
-	f->fd = l->fs->open(l->fs, path, O_WRONLY | O_CREAT | O_APPEND, 0644);
+	/* A pipe that nobody reads is an error: this thread waits for nothing. */
+	f->fd = l->fs->open(l->fs, path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK, 0644);
 	if (f->fd < 0)
 		log_write(LOG_ERROR, "cannot open scrape_failure_log_file", "path", path, "error",
 			strerror(-f->fd), NULL);

@@ -238,12 +238,10 @@ static void keep_dropped(struct scrape_pool *p, struct target *built)
 	built->discovered = (struct labels) {0};
 }
 
-static struct scrape_target *find_target(
-	struct scrape_pool *p, const struct table *by_hash, uint64_t hash)
+static struct scrape_target *find_target(const struct table *by_hash, uint64_t hash)
 {
 	const uint64_t *slot = table_find(by_hash, hash);
 
-	(void)p;
 	return slot ? (struct scrape_target *)(uintptr_t)*slot : NULL;
 }
 
@@ -251,7 +249,7 @@ static void sync_target(
 	struct scrape *s, struct scrape_pool *p, struct table *by_hash, struct target *built)
 {
 	uint64_t hash = target_hash(p->job, built);
-	struct scrape_target *t = find_target(p, by_hash, hash);
+	struct scrape_target *t = find_target(by_hash, hash);
 	uint64_t *slot;
 
 	if (t) {

@@ -35,7 +35,9 @@ class PrometheusKeysTest(unittest.TestCase):
         ok, bad = self.enterContext(Target()), self.enterContext(Target(lambda handler, body: (503, {}, b'no "profile"\n')))
         config = (f'global: {{scrape_failure_log_file: {self.dir}/all.log}}\nscrape_configs:\n' + job('fine', ok.address) + job('bad', bad.address)
                   + job('own', bad.address, f'  scrape_failure_log_file: {self.dir}/own.log\n')
-                  + job('nowhere', bad.address, f'  scrape_failure_log_file: {self.dir}/none/x.log\n'))
+                  + job('nowhere', bad.address, f'  scrape_failure_log_file: {self.dir}/none/x.log\n')
+                  + job('pipe', bad.address, f'  scrape_failure_log_file: {self.dir}/pipe\n'))
+        os.mkfifo(f'{self.dir}/pipe')  # nobody reads it: to wait for that would stop everything
         with scraper(config) as s:
             wait_for('failures', lambda: len(self.lines('all.log')) > 1 and len(self.lines('own.log')) > 1)
             line = self.lines('all.log')[0]
@@ -45,7 +47,8 @@ class PrometheusKeysTest(unittest.TestCase):
             self.assertIn('no "profile"', line['msg'])
             self.assertRegex(line['time'], time.strftime('^%Y-') + r'\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$')
             self.assertEqual({x['job_name'] for x in self.lines('own.log')}, {'own'})
-            self.assertIn('none/x.log', s.output())
+            for path in ('none/x.log', 'pipe'):
+                self.assertRegex(s.output(), f'cannot open scrape_failure_log_file.*{path}')
             wait_for('the counter', lambda: s.metrics()['sonde_scrape_failure_log_errors_total'] > 1)
             os.rename(f'{self.dir}/all.log', f'{self.dir}/old.log')
             s.p.send_signal(signal.SIGHUP)
