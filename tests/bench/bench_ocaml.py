@@ -2,7 +2,7 @@
 """What being sampled at 19 Hz costs OCaml programs: CPU time of runs with the exporter and without it, interleaved, and the upper bound
 that the extra share lies below with 95 %.
 
-usage: tests/bench/bench_ocaml.py BUILD_DIR [--pairs 10] [--seconds 4]
+usage: tests/bench/bench_ocaml.py BUILD_DIR [--pairs 10] [--seconds 4] [--only 4.13.1_allocation]
 
 Programs: much allocation, many system calls, mostly idle; by Debian's ocamlopt and, where tests have built it, by OCaml 5.3. A run is a
 fixed amount of work, about --seconds long; pairs alternate their order (off on, on off …). The bound is of the mean of the pairs'
@@ -122,10 +122,13 @@ def main():
     ap.add_argument('build')
     ap.add_argument('--pairs', type=int, default=10)
     ap.add_argument('--seconds', type=float, default=4)
+    ap.add_argument('--only', default='', help='programs whose names begin so')
     a = ap.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         for (version, name), program in compile_all(folder).items():
+            if not f'{version}_{name}'.startswith(a.only):
+                continue
             mean, bound, own = compare(os.path.abspath(a.build), program, name, max(2, a.pairs), a.seconds)
             print(f'ocaml_{version}_{name} {100 * mean:+.2f} % CPU time, 95 % upper bound {100 * bound:.2f} % (goal 1), '
                   f'exporter {100 * own:.2f} % of a core', flush=True)
