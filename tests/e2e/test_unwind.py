@@ -69,6 +69,7 @@ class Unwind(unittest.TestCase):
             cls.start_all()
             start.wait_for('a whole stack of each', lambda samples: cls.have_samples(samples, 1, 'complete'))
             e2e.wait_symbol_files(cls.exporter)
+            e2e.wait_for('the second library', lambda: 'second.so' in cls.maps('library'))
             time.sleep(1.2)  # the tables are filled once a second
             cls.window = e2e.Window(cls.exporter)
             cls.window.wait_for('samples of each', lambda samples: cls.have_samples(samples, LEAST_SAMPLES))
@@ -160,6 +161,11 @@ os.execve(fd, ['hidden', 'plain'], os.environ)"""],
             except OSError:
                 pass
         return out
+
+    @classmethod
+    def maps(cls, name):
+        with open(f'/proc/{cls.loads[name].pid}/maps') as f:
+            return f.read()
 
     @classmethod
     def have_samples(cls, samples, n, end=''):
