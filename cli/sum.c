@@ -9,6 +9,7 @@
 #include "lib/base/bytes.h"
 #include "lib/prof/merge.h"
 #include <inttypes.h>
+#include <pthread.h>
 #include <string.h>
 
 /* ---- detail ---- */
@@ -70,26 +71,116 @@ int cli_profile_detail(struct profile *p, bool lines, bool addresses, struct err
 
 /* ---- the sum ---- */
 
-static int add_file(struct prof_merge *m, const struct cli_sum_options *o, struct cli_profile *in,
-	const char *path, struct errbuf *eb)
-{
-	int r = cli_profile_read(in, path, eb);
+/* A thread that reads the next file while the caller adds the one before it. */
+struct reader {
+	const struct cli_sum_options *o;
+	const struct option_list *files;
+	pthread_t thread;
+	pthread_mutex_t
+		mutex; /* of what follows; what is read is its reader's up to n_read, then the adder's up to n_added */
+	pthread_cond_t changed;
+	size_t n_read, n_added;
+	bool is_over;
+	struct file {
+		struct cli_profile in;
+		struct errbuf eb;
+		int status;
+	} ring[2];
+};
 
-	if (r >= 0 && (o->lines || o->addresses))
-		r = cli_profile_detail(&in->p, o->lines, o->addresses, eb);
-	return r < 0 ? r : prof_merge_add(m, &in->p, path, eb);
+static struct file *file_of(struct reader *r, size_t i)
+{
+	return &r->ring[i % ARRAY_SIZE(r->ring)];
+}
+
+static void read_file(struct reader *r, size_t i)
+{
+	struct file *f = file_of(r, i);
+
+	f->eb.text[0] = 0;
+	f->status = cli_profile_read(&f->in, r->files->items[i], &f->eb);
+	if (f->status >= 0 && (r->o->lines || r->o->addresses))
+		f->status = cli_profile_detail(&f->in.p, r->o->lines, r->o->addresses, &f->eb);
+}
+
+/* True once `i` is less than *n + more; false when all is over. */
+static bool reader_wait(struct reader *r, size_t i, const size_t *n, size_t more)
+{
+	bool is_over;
+
+	pthread_mutex_lock(&r->mutex);
+	while (i >= *n + more && !r->is_over)
+		pthread_cond_wait(&r->changed, &r->mutex);
+	is_over = r->is_over;
+	pthread_mutex_unlock(&r->mutex);
+	return !is_over;
+}
+
+static void reader_set(struct reader *r, size_t *n, size_t to)
+{
+	pthread_mutex_lock(&r->mutex);
+	*n = to;
+	pthread_cond_signal(&r->changed);
+	pthread_mutex_unlock(&r->mutex);
+}
+
+static void *reader_main(void *arg)
+{
+	struct reader *r = arg;
+
+	for (size_t i = 0; i < r->files->n; i++) {
+		/* Nobody waits for standard input behind a file that fails. */
+		size_t ahead = strcmp(r->files->items[i], "-") != 0 ? ARRAY_SIZE(r->ring) : 1;
+
+		if (!reader_wait(r, i, &r->n_added, ahead))
+			break;
+		read_file(r, i);
+		reader_set(r, &r->n_read, i + 1);
+	}
+	return NULL;
+}
+
+static int add_read(struct reader *r, struct prof_merge *m, struct errbuf *eb)
+{
+	int status = 0;
+
+	for (size_t i = 0; status >= 0 && i < r->files->n; i++) {
+		struct file *f = file_of(r, i);
+
+		(void)reader_wait(r, i, &r->n_read, 0);
+		status = f->status < 0 ? err_set(eb, f->status, "%s", err_text(&f->eb, f->status))
+				       : prof_merge_add(m, &f->in.p, r->files->items[i], eb);
+		reader_set(r, &r->n_added, i + 1);
+	}
+	return status;
 }
 
 static int add_files(struct prof_merge *m, const struct cli_sum_options *o,
 	const struct option_list *files, struct errbuf *eb)
 {
-	_cleanup_cli_profile_ struct cli_profile in;
-	int r = 0;
+	struct reader r = {.o = o, .files = files};
+	int status;
 
-	cli_profile_init(&in);
-	for (size_t i = 0; r >= 0 && i < files->n; i++)
-		r = add_file(m, o, &in, files->items[i], eb);
-	return r;
+	pthread_mutex_init(&r.mutex, NULL);
+	pthread_cond_init(&r.changed, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(r.ring); i++)
+		cli_profile_init(&r.ring[i].in);
+	status = pthread_create(&r.thread, NULL, reader_main, &r);
+	if (status) {
+		status = err_set(eb, -status, "no thread to read with: %s", strerror(status));
+	} else {
+		status = add_read(&r, m, eb);
+		pthread_mutex_lock(&r.mutex);
+		r.is_over = true;
+		pthread_cond_signal(&r.changed);
+		pthread_mutex_unlock(&r.mutex);
+		pthread_join(r.thread, NULL);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(r.ring); i++)
+		cli_profile_done(&r.ring[i].in);
+	pthread_cond_destroy(&r.changed);
+	pthread_mutex_destroy(&r.mutex);
+	return status;
 }
 
 int cli_sum(const struct cli_sum_options *o, const struct option_list *files, struct profile *ret,
