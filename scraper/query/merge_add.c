@@ -247,34 +247,59 @@ void merge_nodes_done(struct merger *m, struct merge_nodes *n)
 	n->n = n->cap = 0;
 }
 
-static int mark(struct adder *a, uint32_t node, const uint32_t *parents, size_t *n)
+#define MARK(marks, i) ((marks)[(i) / 64] |= 1ULL << (i) % 64)
+#define IS_MARKED(marks, i) ((marks)[(i) / 64] >> (i) % 64 & 1)
+
+/* Nodes of the list, and up from each until one is marked. How many; -EBADMSG. */
+static int64_t mark_list(struct adder *a, const struct sums *s, const uint32_t *parents)
 {
-	for (uint32_t i = node, parent; i && !(a->marks[i / 64] >> i % 64 & 1); i = parent) {
-		parent = parents[i];
-		if (parent >= i)
-			return -EBADMSG;
-		a->marks[i / 64] |= 1ULL << i % 64;
-		++*n;
+	int64_t n = 0;
+
+	for (size_t k = 0; k < s->n; k++) {
+		uint32_t i = s->list[k].node;
+
+		if (!a->of_list[i].whole)
+			continue;
+		while (i && !IS_MARKED(a->marks, i)) {
+			if (parents[i] >= i)
+				return -EBADMSG;
+			MARK(a->marks, i);
+			n++;
+			i = parents[i];
+		}
 	}
-	return 0;
+	return n;
+}
+
+/* Of all nodes, children before their parents. */
+static int64_t mark_all(struct adder *a, const union sum *sums, const uint32_t *parents)
+{
+	int64_t n = 0;
+
+	for (size_t i = a->n_tree; i-- > 1;) {
+		if (!sums[i].whole && !IS_MARKED(a->marks, i))
+			continue;
+		if (parents[i] >= i)
+			return -EBADMSG;
+		MARK(a->marks, i);
+		MARK(a->marks, parents[i]);
+		n++;
+	}
+	a->marks[0] &= ~1ULL; /* the root has its place anyway */
+	return n;
 }
 
 /* Marks the nodes with a value at or below them, counts them with the root. A double is all zero bits too when nothing was added. */
-static int mark_touched(struct adder *a, const struct sums *s, const union sum *sums,
-	const uint32_t *parents, size_t *ret_n, struct errbuf *eb)
+static int mark_touched(struct adder *a, const struct sums *s, const uint32_t *parents,
+	size_t *ret_n, struct errbuf *eb)
 {
-	size_t n = 1;
-	int r = 0;
+	int64_t n = s->all ? mark_all(a, s->all, parents) : mark_list(a, s, parents);
 
-	for (size_t i = 0; s->all && !r && i < a->n_tree; i++)
-		if (sums[i].whole)
-			r = mark(a, (uint32_t)i, parents, &n);
-	for (size_t i = 0; !r && i < s->n; i++)
-		if (sums[s->list[i].node].whole)
-			r = mark(a, s->list[i].node, parents, &n);
-	*ret_n = n;
-	return r ? err_set(eb, r, "part %s: a node comes before its parent", a->part->info->ulid)
-		 : 0;
+	if (n < 0)
+		return err_set(
+			eb, (int)n, "part %s: a node comes before its parent", a->part->info->ulid);
+	*ret_n = (size_t)n + 1;
+	return 0;
 }
 
 /* The marked nodes, in order; clears the marks. */
@@ -325,7 +350,7 @@ static int finish_group(struct adder *a, uint32_t group, struct errbuf *eb)
 	if (r)
 		return scan_reader_failed(a->part, a->reader, r, eb);
 	add_list(a, s, sums);
-	r = mark_touched(a, s, sums, parents, &n, eb);
+	r = mark_touched(a, s, parents, &n, eb);
 	if (!r)
 		r = nodes_alloc(a->m, n, &nodes, eb);
 	if (r || !nodes.self)
