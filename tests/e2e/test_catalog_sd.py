@@ -79,7 +79,8 @@ def targets(s):
 
 
 def failures(s, kind):
-    return s.metrics()[f'sonde_discover_refresh_failures_total{{kind="{kind}"}}']
+    # Not there before the first discovery has begun.
+    return s.metrics().get(f'sonde_discover_refresh_failures_total{{kind="{kind}"}}', 0)
 
 
 def config(kind, keys, refresh='1s'):
