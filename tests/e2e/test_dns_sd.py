@@ -126,7 +126,7 @@ class DnsSdTest(unittest.TestCase):
         return scraper(config(keys), prefix=prefix(self.resolv))
 
     def failures(self, s):
-        return s.metrics()['sonde_discover_refresh_failures_total{kind="dns"}']
+        return s.metrics().get('sonde_discover_refresh_failures_total{kind="dns"}', 0)
 
     def test_srv_changes_and_failures(self):
         name = '_pprof._tcp.one.test'

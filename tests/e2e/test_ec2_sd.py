@@ -196,7 +196,7 @@ class Ec2SdTest(unittest.TestCase):
             self.assertIn('x-amz-security-token', signed)
 
     def failures(self, s):
-        return s.metrics()['sonde_discover_refresh_failures_total{kind="ec2"}']
+        return s.metrics().get('sonde_discover_refresh_failures_total{kind="ec2"}', 0)
 
     def check_service_discovery(self, s, env):
         return sonde('check', 'service-discovery', '--timeout=5s', s.config, 'j', env=env)

@@ -274,7 +274,7 @@ def check(text):
 
 
 def failures(s):
-    return s.metrics()['sonde_discover_refresh_failures_total{kind="kubernetes"}']
+    return s.metrics().get('sonde_discover_refresh_failures_total{kind="kubernetes"}', 0)
 
 
 def present(role, **labels):
