@@ -5,6 +5,7 @@
  */
 #include "lib/base/alloc.h"
 #include "scraper/query/merge.h"
+#include "scraper/store/bitmap.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,8 +46,8 @@ struct adder {
 	size_t n_groups, cap_groups;
 	/* For the end. Of the nodes; all zero from one group to the next, but for `to`. */
 	union sum *of_list;
-	uint64_t *marks; /* bits: a node with a value, or above one */
-	uint32_t *to;	 /* of marked nodes: number among them */
+	struct bitmap marks; /* a node with a value, or above one */
+	uint32_t *to;	     /* of marked nodes: number among them */
 };
 
 static void list_done(struct adder *a, struct sums *s)
@@ -60,6 +61,7 @@ static void adder_done(struct adder *a)
 {
 	for (size_t g = 0; g < a->n_groups; g++)
 		list_done(a, &a->groups[g]);
+	bitmap_done(&a->marks);
 	group_view_done(&a->view);
 	free(a->groups);
 	part_reader_closep(&a->reader);
@@ -247,9 +249,6 @@ void merge_nodes_done(struct merger *m, struct merge_nodes *n)
 	n->n = n->cap = 0;
 }
 
-#define MARK(marks, i) ((marks)[(i) / 64] |= 1ULL << (i) % 64)
-#define IS_MARKED(marks, i) ((marks)[(i) / 64] >> (i) % 64 & 1)
-
 /* Nodes of the list, and up from each until one is marked. How many; -EBADMSG. */
 static int64_t mark_list(struct adder *a, const struct sums *s, const uint32_t *parents)
 {
@@ -260,10 +259,10 @@ static int64_t mark_list(struct adder *a, const struct sums *s, const uint32_t *
 
 		if (!a->of_list[i].whole)
 			continue;
-		while (i && !IS_MARKED(a->marks, i)) {
+		while (i && !bitmap_has(&a->marks, i)) {
 			if (parents[i] >= i)
 				return -EBADMSG;
-			MARK(a->marks, i);
+			bitmap_set(&a->marks, i);
 			n++;
 			i = parents[i];
 		}
@@ -277,15 +276,15 @@ static int64_t mark_all(struct adder *a, const union sum *sums, const uint32_t *
 	int64_t n = 0;
 
 	for (size_t i = a->n_tree; i-- > 1;) {
-		if (!sums[i].whole && !IS_MARKED(a->marks, i))
+		if (!sums[i].whole && !bitmap_has(&a->marks, (uint32_t)i))
 			continue;
 		if (parents[i] >= i)
 			return -EBADMSG;
-		MARK(a->marks, i);
-		MARK(a->marks, parents[i]);
+		bitmap_set(&a->marks, (uint32_t)i);
+		bitmap_set(&a->marks, parents[i]);
 		n++;
 	}
-	a->marks[0] &= ~1ULL; /* the root has its place anyway */
+	a->marks.words[0] &= ~1ULL; /* the root has its place anyway */
 	return n;
 }
 
@@ -311,7 +310,7 @@ static void take_marked(struct adder *a, const union sum *sums, const uint32_t *
 	a->to[0] = *ret->parent = *ret->location = 0;
 	*ret->self = a->n_tree ? self_of(a, sums[0]) : 0;
 	for (size_t w = 0; w <= a->n_tree / 64; w++) {
-		for (uint64_t bits = a->marks[w]; bits; bits &= bits - 1) {
+		for (uint64_t bits = a->marks.words[w]; bits; bits &= bits - 1) {
 			size_t i = w * 64 + (size_t)__builtin_ctzll(bits);
 
 			a->to[i] = (uint32_t)n;
@@ -319,7 +318,7 @@ static void take_marked(struct adder *a, const union sum *sums, const uint32_t *
 			ret->location[n] = locations[i];
 			ret->self[n++] = self_of(a, sums[i]);
 		}
-		a->marks[w] = 0;
+		a->marks.words[w] = 0;
 	}
 }
 
@@ -367,9 +366,10 @@ static int finish_groups(struct adder *a, struct errbuf *eb)
 	int r;
 
 	a->of_list = arena_zalloc(&a->arena, (a->n_tree + 1UL) * sizeof(*a->of_list));
-	a->marks = arena_zalloc(&a->arena, (a->n_tree / 64 + 1UL) * sizeof(*a->marks));
 	a->to = arena_alloc_array(&a->arena, a->n_tree + 1UL, sizeof(*a->to));
 	r = arena_error(&a->arena, eb);
+	if (!r)
+		r = bitmap_init(&a->marks, a->n_tree + 1UL, a->m->scan.env->budget, eb);
 	for (uint32_t g = 0; !r && g < a->n_groups; g++)
 		if (a->groups[g].all || a->groups[g].n)
 			r = finish_group(a, g, eb);
