@@ -20,7 +20,7 @@ PKGS := libbpf libelf libdw liblzma libseccomp libcap libmicrohttpd gnutls libcr
 	zlib jansson libprotobuf-c yaml-0.1 libpcre2-8 libzstd libxxhash nettle expat
 PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null))$(PKG_CFLAGS)
 LDLIBS_BASE = -lxxhash -lnettle -lpcre2-8 -lseccomp -lcap
-LDLIBS_NET = -lyaml -lmicrohttpd -lgnutls -lcrypt -lcurl -lcares -ldeflate -lz -ljansson
+LDLIBS_NET = -lyaml -lmicrohttpd -lgnutls -lcrypt -lcares -ldeflate -lz -ljansson
 LDLIBS_EXPORTER = -lbpf -ldw -lelf -liberty -llzma -lzstd
 LDLIBS_SCRAPER = -lzstd -lprotobuf-c -lexpat
 

@@ -12,6 +12,7 @@
 #include "lib/base/fs.h"
 #include "lib/base/log.h"
 #include "lib/base/sandbox.h"
+#include "lib/net/http_client.h"
 #include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
@@ -175,15 +176,18 @@ static int silence_stdio(void)
 	return fd > 2 ? close(fd) : 0;
 }
 
-/* What parser and fetcher do before they serve; ends with their socket, not by a terminal's signal. */
-static void become_server(
-	const struct start *s, enum sandbox_role role, const char *component, int sock)
+/* What parser and fetcher do before they serve; ends with their socket, not by a terminal's signal. `load`, which may be
+ * NULL, is what has to be done before no code can be mapped any more. */
+static void become_server(const struct start *s, enum sandbox_role role, const char *component,
+	int sock, int (*load)(struct errbuf *eb))
 {
 	struct errbuf eb = {0};
 	int r;
 
 	log_set_component(component);
 	r = silence_stdio();
+	if (r == 0 && load)
+		r = load(&eb);
 	if (r == 0)
 		r = sigprocmask(SIG_SETMASK, &s->old_signals, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(forwarded); i++)
@@ -199,21 +203,21 @@ static void become_server(
 static _Noreturn void run_parser(const struct role_options *o, struct start *s)
 {
 	prctl(PR_SET_NAME, "sonde-parser");
-	become_server(s, SANDBOX_PARSER, "parser", s->parser_sock[0]);
+	become_server(s, SANDBOX_PARSER, "parser", s->parser_sock[0], NULL);
 	_exit(o->parser ? o->parser(s->parser_sock[0]) : 0);
 }
 
 static _Noreturn void run_fetcher(const struct role_options *o, struct start *s)
 {
 	prctl(PR_SET_NAME, "sonde-fetcher");
-	become_server(s, SANDBOX_FETCHER, "fetcher", s->fetcher_sock[0]);
+	become_server(s, SANDBOX_FETCHER, "fetcher", s->fetcher_sock[0], http_client_load);
 	_exit(o->fetcher(o->fetcher_ctx, s->fetcher_sock[0]));
 }
 
 static _Noreturn void run_attacher(const struct role_options *o, struct start *s)
 {
 	prctl(PR_SET_NAME, "sonde-attacher");
-	become_server(s, SANDBOX_ATTACHER, "attacher", s->attacher_sock[0]);
+	become_server(s, SANDBOX_ATTACHER, "attacher", s->attacher_sock[0], NULL);
 	_exit(attach_serve(o->procfs, s->attacher_sock[0]));
 }
 

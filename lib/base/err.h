@@ -14,6 +14,7 @@
  *   -EEXIST     an identity is already there
  *   -ENOENT     no such thing
  *   -EAGAIN     nothing now, ask again
+ *   -ELIBACC    a shared library that is loaded when needed (lib/base/library.h) is not installed
  */
 #pragma once
 #include <errno.h>

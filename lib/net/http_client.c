@@ -7,7 +7,6 @@
 #include "lib/base/clock.h"
 #include "lib/base/hash.h"
 #include "lib/base/log.h"
-#include <pthread.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -19,12 +18,6 @@ enum { EVENT_SHARD_SHIFT = 32 };
 static const uint64_t EVENT_OWN = UINT32_MAX;
 
 struct dialer dialer_system;
-
-static void global_init(void)
-{
-	if (curl_global_init(CURL_GLOBAL_DEFAULT))
-		err_panic("curl_global_init failed");
-}
 
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg)
 {
@@ -94,16 +87,21 @@ struct http_shard *http_shard_get(struct http_client *c, const char *host, uint1
 	return shard;
 }
 
+int http_client_load(struct errbuf *eb)
+{
+	return curl_load(eb);
+}
+
 int http_client_new(
 	const struct http_client_options *o, struct http_client **ret, struct errbuf *eb)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	_cleanup_(http_client_freep)
 	struct http_client *c = NULL;
 	unsigned n_connections = o->max_connections ? o->max_connections : DEFAULT_CONNECTIONS;
-	int r;
+	int r = curl_load(eb);
 
-	pthread_once(&once, global_init);
+	if (r < 0)
+		return r;
 	c = xcalloc(1, sizeof(*c));
 	c->epoll_fd = c->wake_fd = -1;
 	c->dialer = o->dialer ? o->dialer : &dialer_system;

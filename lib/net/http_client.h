@@ -114,12 +114,15 @@ struct http_fetch {
 };
 
 struct http_client;
+/* The first client loads libcurl; whoever makes it inside a sandbox that maps no code calls this before. */
+int http_client_load(struct errbuf *eb) _must_check_;
 struct http_client_options {
 	const char *user_agent;
 	struct dialer *dialer;	  /* NULL: dialer_system */
 	unsigned max_connections; /* kept alive in all; 0: 4096 */
 	unsigned idle_timeout_s;  /* 0: 300 */
 };
+/* -ELIBACC: libcurl is not installed. */
 int http_client_new(const struct http_client_options *o, struct http_client **ret,
 	struct errbuf *eb) _must_check_;
 /* Running fetches end with -ECANCELED. */

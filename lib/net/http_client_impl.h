@@ -5,7 +5,7 @@
 #pragma once
 #include "lib/net/http_client.h"
 #include "lib/base/table.h"
-#include <curl/curl.h>
+#include "lib/net/curl.h"
 
 /*
  * curl walks all connections of a multi handle at each end of a transfer, so a client with many has several handles. What goes to one

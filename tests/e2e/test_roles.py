@@ -114,6 +114,11 @@ class Roles(unittest.TestCase):
             s = status(pid)
             self.assertEqual((s['Seccomp'], s['NoNewPrivs']), ('2', '1'), role)
 
+    def test_libraries(self):
+        for role, pid in self.roles.items():
+            with open(f'/proc/{pid}/maps') as f:
+                self.assertEqual('/libcurl.so' in f.read(), role == 'fetcher', role)
+
     def test_descriptors(self):
         # between two files the parser holds nothing: whatever it has while it reads one, it has closed again
         parser = wait_for('the parser to be idle', lambda: idle(descriptors(self.roles['parser'])))
