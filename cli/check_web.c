@@ -4,7 +4,7 @@
  */
 #include "cli/cli.h"
 #include "lib/base/options.h"
-#include "lib/net/http_server.h"
+#include "lib/net/web_config.h"
 
 struct no_options {
 	char unused;
@@ -34,7 +34,7 @@ int cli_check_web_config(int argc, char **argv)
 		status = CLI_OK;
 		for (size_t i = 0; i < files.n; i++) {
 			struct errbuf eb = {0};
-			int r = http_server_check_web_config(files.items[i], &eb);
+			int r = web_config_check(files.items[i], &eb);
 
 			if (r < 0)
 				status = cli_fail(&eb, r);

@@ -105,14 +105,6 @@ int http_guard_open(struct http_server *s, struct errbuf *eb)
 	return 0;
 }
 
-int http_server_check_web_config(const char *path, struct errbuf *eb)
-{
-	_cleanup_(guard_putp)
-	struct http_guard *g = NULL;
-
-	return guard_load(&fs_system, path, &g, eb);
-}
-
 void http_guard_close(struct http_server *s)
 {
 	http_guard_put(TAKE(s->guard));

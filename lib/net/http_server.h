@@ -92,8 +92,6 @@ struct http_server_options {
  * every handler. The text names the address. */
 int http_server_open(const struct http_server_options *o, const struct http_route *routes,
 	size_t n_routes, void *arg, struct http_server **ret, struct errbuf *eb) _must_check_;
-/* Whether a server would start with this web configuration: syntax, files, certificate and key. */
-int http_server_check_web_config(const char *path, struct errbuf *eb) _must_check_;
 int http_server_start(struct http_server *s, struct errbuf *eb) _must_check_;
 /* "127.0.0.1:41234", "[::1]:41234", "unix:/path" of listener i as bound (port 0 resolved), or NULL
  * past the last. */

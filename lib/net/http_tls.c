@@ -7,6 +7,7 @@
 #include "lib/net/http_impl.h"
 #include "lib/base/alloc.h"
 #include "lib/net/web_config.h"
+#include "lib/net/web_tls.h"
 #include <gnutls/abstract.h>
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
@@ -17,15 +18,8 @@ enum { MAX_SAN_BYTES = 512 };
 
 struct http_tls {
 	const struct web_config *config;
-	gnutls_certificate_credentials_t credentials;
-	gnutls_priority_t priority;
+	struct web_tls tls;
 };
-
-static gnutls_datum_t datum(const char *text)
-{
-	return (gnutls_datum_t) {
-		.data = (unsigned char *)(uintptr_t)text, .size = (unsigned)strlen(text)};
-}
 
 /* Whether one of the certificate's alternative names is in the list. */
 static bool has_allowed_san(gnutls_x509_crt_t cert, const struct web_config *c)
@@ -96,36 +90,12 @@ int http_tls_new(const struct web_config *c, struct http_tls **ret, struct errbu
 {
 	_cleanup_(http_tls_freep)
 	struct http_tls *t = xcalloc(1, sizeof(*t));
-	const gnutls_datum_t cert = datum(c->cert_pem), key = datum(c->key_pem);
-	const char *bad = NULL;
-	int r;
+	int r = web_tls_init(&t->tls, c, eb);
 
+	if (r < 0)
+		return r;
 	t->config = c;
-	r = gnutls_certificate_allocate_credentials(&t->credentials);
-	if (r < 0)
-		return err_set(eb, -ENOMEM, "TLS: %s", gnutls_strerror(r));
-	r = gnutls_certificate_set_x509_key_mem2(
-		t->credentials, &cert, &key, GNUTLS_X509_FMT_PEM, NULL, 0);
-	if (r < 0)
-		return err_set(eb, -EINVAL,
-			"%s: tls_server_config: certificate and key cannot be used: %s",
-			c->files[0].path, gnutls_strerror(r));
-	if (c->client_ca_pem) {
-		const gnutls_datum_t ca = datum(c->client_ca_pem);
-
-		r = gnutls_certificate_set_x509_trust_mem(t->credentials, &ca, GNUTLS_X509_FMT_PEM);
-		if (r <= 0)
-			return err_set(eb, -EINVAL,
-				"%s: tls_server_config.client_ca_file: no certificate could be "
-				"read: %s",
-				c->files[0].path, r < 0 ? gnutls_strerror(r) : "the file has none");
-	}
-	gnutls_certificate_set_verify_function(t->credentials, verify_client);
-	r = gnutls_priority_init(&t->priority, c->priority, &bad);
-	if (r < 0)
-		return err_set(eb, -EINVAL,
-			"%s: tls_server_config: GnuTLS refuses the versions and suites: %s",
-			c->files[0].path, bad ? bad : gnutls_strerror(r));
+	gnutls_certificate_set_verify_function(t->tls.credentials, verify_client);
 	*ret = TAKE(t);
 	return 0;
 }
@@ -136,10 +106,7 @@ void http_tls_freep(struct http_tls **tp)
 
 	if (!t)
 		return;
-	if (t->credentials)
-		gnutls_certificate_free_credentials(t->credentials);
-	if (t->priority)
-		gnutls_priority_deinit(t->priority);
+	web_tls_done(&t->tls);
 	free(t);
 	*tp = NULL;
 }
@@ -158,8 +125,8 @@ void http_tls_begin(struct http_tls *t, struct MHD_Connection *mhd)
 	gnutls_session_t session = info->tls_session;
 
 	gnutls_credentials_clear(session);
-	gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, t->credentials);
-	gnutls_priority_set(session, t->priority);
+	gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, t->tls.credentials);
+	gnutls_priority_set(session, t->tls.priority);
 	gnutls_certificate_server_set_request(session, requests[t->config->client_auth]);
 	gnutls_db_set_ptr(session, t); /* sessions are not kept, so the place for that is free */
 }

@@ -54,6 +54,8 @@ struct web_config {
  * its folder. */
 int web_config_load(
 	struct fs *fs, const char *path, struct web_config **ret, struct errbuf *eb) _must_check_;
+/* Whether a server would start with this web configuration: syntax, files, certificate and key. */
+int web_config_check(const char *path, struct errbuf *eb) _must_check_;
 void web_config_freep(struct web_config **c);
 /* True when one of its files is another one than when it was read. */
 bool web_config_is_stale(struct fs *fs, const struct web_config *c);
