@@ -84,6 +84,7 @@ int cli_merge(int argc, char **argv)
 		return status;
 	/* Large blocks of their own, so that growing moves pages, not bytes, and freeing gives them back. */
 	mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD);
+	mallopt(M_ARENA_MAX, 1); /* what one thread frees serves the other */
 	if (!o.output || !files.n) {
 		fprintf(stderr, "sonde merge: %s; see sonde merge --help\n",
 			!files.n ? "which files?" : "-o FILE says where the sum goes");
