@@ -212,9 +212,11 @@ static int find_verdict(struct http_server *s, const uint8_t key[32])
 	int r = -EAGAIN;
 
 	pthread_mutex_lock(&s->lock);
-	for (size_t i = 0; r == -EAGAIN && i < HTTP_MAX_VERDICTS; i++)
-		if (s->verdicts[i].is_used && !memcmp(s->verdicts[i].key, key, 32))
-			r = s->verdicts[i].is_right;
+	for (int right = 1; right >= 0; right--)
+		for (size_t i = 0; r == -EAGAIN && i < HTTP_MAX_VERDICTS; i++)
+			if (s->verdicts[right][i].is_used &&
+				!memcmp(s->verdicts[right][i].key, key, 32))
+				r = right;
 	pthread_mutex_unlock(&s->lock);
 	return r;
 }
@@ -224,8 +226,8 @@ static void keep_verdict(struct http_server *s, const uint8_t key[32], bool is_r
 	struct http_verdict *v;
 
 	pthread_mutex_lock(&s->lock);
-	v = &s->verdicts[s->next_verdict++ % HTTP_MAX_VERDICTS];
-	*v = (struct http_verdict) {.is_used = true, .is_right = is_right};
+	v = &s->verdicts[is_right][s->next_verdict[is_right]++ % HTTP_MAX_VERDICTS];
+	*v = (struct http_verdict) {.is_used = true};
 	memcpy(v->key, key, 32);
 	pthread_mutex_unlock(&s->lock);
 }

@@ -36,7 +36,7 @@ enum {
 /* Whether this name and password belong to this hash: bcrypt is slow on purpose. */
 struct http_verdict {
 	uint8_t key[32]; /* SHA-256 of salt, hash, name and password */
-	bool is_used, is_right;
+	bool is_used;
 };
 
 enum http_state {
@@ -151,8 +151,9 @@ struct http_server {
 	struct http_guard *guard; /* what new requests meet; NULL: no web configuration */
 	double rate_tokens;
 	int64_t rate_at_ns;
-	struct http_verdict verdicts[HTTP_MAX_VERDICTS]; /* of passwords already checked */
-	unsigned next_verdict;
+	/* of passwords already checked, wrong ones and right ones: no flood of the former pushes out the latter */
+	struct http_verdict verdicts[2][HTTP_MAX_VERDICTS];
+	unsigned next_verdict[2];
 	uint64_t guard_failure; /* the net thread: hash of the last message */
 	uint8_t verdict_salt[32];
 

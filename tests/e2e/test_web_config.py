@@ -211,6 +211,26 @@ class WebConfigTest(unittest.TestCase):
             wait_for('carol', lambda: get(d.port, user='carol:new')[0] == 200)
             self.assertEqual(get(d.port, user='alice:secret')[0], 401)
 
+    def test_wrong_passwords_do_not_push_out_right_ones(self):
+        slow = crypt.crypt('secret', crypt.mksalt(crypt.METHOD_BLOWFISH, rounds=1 << 13))  # half a second and more to compare
+        with Server(self.f, f'basic_auth_users:\n  alice: {slow}\n  bob: {bcrypt("x")}\n') as d:
+            def cpu_s(user, status):
+                before = self.cpu_s(d)
+                self.assertEqual(get(d.port, user=user)[0], status)
+                return self.cpu_s(d) - before
+            compared = cpu_s('alice:secret', 200)
+            self.assertLess(cpu_s('alice:secret', 200), compared / 2)
+            for i in range(300):
+                get(d.port, user=f'bob:{i}')
+            self.assertLess(cpu_s('alice:secret', 200), compared / 2)
+            cpu_s('alice:wrong', 401)
+            self.assertLess(cpu_s('alice:wrong', 401), compared / 2)  # a wrong one is remembered too
+
+    @staticmethod
+    def cpu_s(d):
+        with open(f'/proc/{d.p.pid}/stat') as f:
+            return sum(map(int, f.read().rsplit(')', 1)[1].split()[11:13])) / os.sysconf('SC_CLK_TCK')
+
     def test_headers_and_rate(self):
         text = ('http_server_config:\n  http2: false\n  headers: {X-Frame-Options: deny, Strict-Transport-Security: max-age=1}\n'
                 'rate_limit: {interval: 1h, burst: 3}\n')
