@@ -7,6 +7,7 @@
 #include "lib/base/alloc.h"
 #include "lib/base/hash.h"
 #include "lib/base/log.h"
+#include "lib/base/str.h"
 #include "lib/net/web_config.h"
 #include <crypt.h>
 #include <string.h>
@@ -238,32 +239,50 @@ static void refuse_user(struct http_request *r)
 	http_reply_cut(r, 401, "Unauthorized");
 }
 
-/* The credentials of the Authorization header; `free` both. */
-static bool read_basic_auth(struct http_request *r, char **ret_name, char **ret_password)
+static void forget(struct bytes *secret)
 {
-	*ret_password = NULL;
-	*ret_name = MHD_basic_auth_get_username_password(r->mhd, ret_password);
-	return *ret_name && *ret_password;
+	if (secret->data)
+		explicit_bzero(secret->data, secret->len);
+	bytes_done(secret);
 }
 
-static void free_secretp(char **s)
+/* The name and the password of the Authorization header (RFC 7617), both in `buffer`. */
+static bool read_basic_auth(struct http_request *r, struct bytes *buffer, const char **ret_name,
+	const char **ret_password)
 {
-	if (*s)
-		explicit_bzero(*s, strlen(*s));
-	MHD_free(*s);
+	static const char scheme[] = "Basic ";
+	const char *value = http_request_header(r, "Authorization");
+	char *colon;
+
+	if (!value || strncasecmp(value, scheme, strlen(scheme)) ||
+		str_decode_base64(value + strlen(scheme), strlen(value) - strlen(scheme), buffer) <
+			0)
+		return false;
+	bytes_put_u8(buffer, '\0');
+	/* a NUL would cut the password that is compared */
+	if (bytes_error(buffer) < 0 || strlen((char *)buffer->data) + 1 != buffer->len)
+		return false;
+	colon = strchr((char *)buffer->data, ':');
+	if (!colon)
+		return false;
+	*colon = '\0';
+	*ret_name = (char *)buffer->data;
+	*ret_password = colon + 1;
+	return true;
 }
 
 /* The answer that is known already: 1, 0, or -EAGAIN after which a worker has to compute. */
 static int judge(struct http_request *r, const struct web_config *c, bool may_compute)
 {
-	_cleanup_(free_secretp)
-	char *name = NULL, *password = NULL;
+	_cleanup_(forget)
+	struct bytes buffer;
 	struct crypt_data data = {0};
-	const char *hash, *got;
+	const char *name, *password, *hash, *got;
 	uint8_t key[32];
 	int right;
 
-	if (!read_basic_auth(r, &name, &password))
+	bytes_init(&buffer, NULL, 0);
+	if (!read_basic_auth(r, &buffer, &name, &password))
 		return 0;
 	hash = find_hash(c, name);
 	verdict_key(r->server, hash, name, password, key);

@@ -35,6 +35,14 @@ void http_reply_header(struct http_request *r, const char *name, const char *val
 		r->n_headers++;
 }
 
+static bool has_header(const struct http_request *r, const char *name)
+{
+	for (size_t i = 0; i < r->n_headers; i++)
+		if (!strcasecmp(r->headers[i].name, name))
+			return true;
+	return false;
+}
+
 static void add_cors(const struct http_request *r, struct MHD_Response *response)
 {
 	const char *allowed = r->server->cors_origin;
@@ -59,7 +67,8 @@ static void reply(struct http_request *r, unsigned code, const char *content_typ
 		err_panic("out of memory for a response");
 	if (code != 204)
 		MHD_add_response_header(response, "Content-Type", content_type);
-	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+	if (!has_header(r, "X-Content-Type-Options"))
+		MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
 	if (r->server->server_name)
 		MHD_add_response_header(response, "Server", r->server->server_name);
 	for (size_t i = 0; i < r->n_headers; i++)

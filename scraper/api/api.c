@@ -501,7 +501,6 @@ void api_job_reply(struct api_job *q, const char *file_name, struct bytes *out)
 			api_format_suffix(q->format));
 		http_reply_header(q->request, "Content-Disposition", text);
 	}
-	http_reply_header(q->request, "X-Content-Type-Options", "nosniff");
 	if (q->format == API_SVG || q->format == API_HTML)
 		http_reply_header(q->request, "Content-Security-Policy",
 			q->format == API_HTML ? render_page_policy

@@ -88,7 +88,6 @@ void api_page_reply(struct http_request *r, struct bytes *out)
 		"default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri "
 		"'none'; "
 		"frame-ancestors 'none'");
-	http_reply_header(r, "X-Content-Type-Options", "nosniff");
 	http_reply_bytes(r, 200, "text/html; charset=utf-8", out);
 }
 

@@ -55,7 +55,6 @@ void api_speedscope(struct http_request *r, void *arg)
 		return;
 	}
 	http_reply_header(r, "Content-Security-Policy", policy);
-	http_reply_header(r, "X-Content-Type-Options", "nosniff");
 	http_reply_header(r, "Referrer-Policy", "no-referrer");
 	http_reply_header(r, "Cache-Control", "no-cache");
 	http_reply_bytes(r, 200, type_of(name), &body);

@@ -203,6 +203,10 @@ class WebConfigTest(unittest.TestCase):
                 self.assertEqual(got[0], status, user)
                 if status == 401:
                     self.assertEqual(got[1]['WWW-Authenticate'], 'Basic')
+            good = base64.b64encode(b'alice:secret').decode()
+            for value, status in ((f'basic {good}', 200), (f'BASIC {good}', 200), (f'Basic {good} ', 200), (f'Bearer {good}', 401), ('Basic', 401), ('Basic !', 401),
+                                  ('Basic ' + base64.b64encode(b'alice:secret\0x').decode(), 401)):
+                self.assertEqual(get(d.port, headers={'Authorization': value})[0], status, value)
             # a body that nobody may send is not waited for
             self.assertEqual(get(d.port, '/api/v1/import', method='POST', body=b'x' * 300000)[0], 401)
             self.assertEqual(get(d.port, '/api/v1/labels', method='POST', user='bob:pass:word', body='limit=1',
@@ -232,12 +236,13 @@ class WebConfigTest(unittest.TestCase):
             return sum(map(int, f.read().rsplit(')', 1)[1].split()[11:13])) / os.sysconf('SC_CLK_TCK')
 
     def test_headers_and_rate(self):
-        text = ('http_server_config:\n  http2: false\n  headers: {X-Frame-Options: deny, Strict-Transport-Security: max-age=1}\n'
+        text = ('http_server_config:\n  http2: false\n  headers: {X-Frame-Options: deny, X-Content-Type-Options: nosniff, Strict-Transport-Security: max-age=1}\n'
                 'rate_limit: {interval: 1h, burst: 3}\n')
         with Server(self.f, text) as d:
             got = [get(d.port) for _ in range(5)]
             self.assertEqual([g[0] for g in got], [200, 200, 200, 429, 429])
             self.assertEqual((got[0][1]['X-Frame-Options'], got[0][1]['Strict-Transport-Security']), ('deny', 'max-age=1'))
+            self.assertEqual(got[0][1].get_all('X-Content-Type-Options'), ['nosniff'])
             self.f.write('{}\n')
             wait_for('the rate to be lifted', lambda: get(d.port)[0] == 200)
             self.assertIsNone(get(d.port)[1]['X-Frame-Options'])
