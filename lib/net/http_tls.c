@@ -68,22 +68,38 @@ static bool client_is_allowed(gnutls_session_t session, const struct web_config 
 	return ok;
 }
 
+/* libmicrohttpd just closes: the client would not learn why. */
+static int refuse_client(gnutls_session_t session, gnutls_alert_description_t why)
+{
+	(void)gnutls_alert_send(session, GNUTLS_AL_FATAL, why);
+	return GNUTLS_E_CERTIFICATE_ERROR;
+}
+
 /* GnuTLS asks at the end of the handshake; anything but 0 ends the connection. */
 static int verify_client(gnutls_session_t session)
 {
 	const struct http_tls *t = gnutls_db_get_ptr(session);
+	enum web_client_auth auth = t->config->client_auth;
 	unsigned n = 0, status = 0;
-	bool is_given = gnutls_certificate_get_peers(session, &n) && n;
 
-	if (t->config->client_auth < WEB_CLIENT_VERIFY_GIVEN)
+	if (!gnutls_certificate_get_peers(session, &n) || !n) {
+		if (auth != WEB_CLIENT_REQUIRE_ANY && auth != WEB_CLIENT_REQUIRE_VERIFY)
+			return 0;
+		return refuse_client(session, gnutls_protocol_get_version(session) >= GNUTLS_TLS1_3
+						      ? GNUTLS_A_CERTIFICATE_REQUIRED
+						      : GNUTLS_A_BAD_CERTIFICATE);
+	}
+	if (auth < WEB_CLIENT_VERIFY_GIVEN)
 		return 0;
-	if (!is_given)
-		return t->config->client_auth == WEB_CLIENT_REQUIRE_VERIFY
-			       ? GNUTLS_E_CERTIFICATE_ERROR
-			       : 0;
-	if (gnutls_certificate_verify_peers2(session, &status) < 0 || status)
-		return GNUTLS_E_CERTIFICATE_ERROR;
-	return client_is_allowed(session, t->config) ? 0 : GNUTLS_E_CERTIFICATE_ERROR;
+	if (gnutls_certificate_verify_peers2(session, &status) < 0)
+		return refuse_client(session, GNUTLS_A_BAD_CERTIFICATE);
+	if (status)
+		return refuse_client(session, status & GNUTLS_CERT_SIGNER_NOT_FOUND
+						      ? GNUTLS_A_UNKNOWN_CA
+						      : GNUTLS_A_BAD_CERTIFICATE);
+	return client_is_allowed(session, t->config)
+		       ? 0
+		       : refuse_client(session, GNUTLS_A_BAD_CERTIFICATE);
 }
 
 int http_tls_new(const struct web_config *c, struct http_tls **ret, struct errbuf *eb)
@@ -116,9 +132,9 @@ void http_tls_begin(struct http_tls *t, struct MHD_Connection *mhd)
 	static const gnutls_certificate_request_t requests[] = {
 		[WEB_CLIENT_NONE] = GNUTLS_CERT_IGNORE,
 		[WEB_CLIENT_REQUEST] = GNUTLS_CERT_REQUEST,
-		[WEB_CLIENT_REQUIRE_ANY] = GNUTLS_CERT_REQUIRE,
+		[WEB_CLIENT_REQUIRE_ANY] = GNUTLS_CERT_REQUEST,
 		[WEB_CLIENT_VERIFY_GIVEN] = GNUTLS_CERT_REQUEST,
-		[WEB_CLIENT_REQUIRE_VERIFY] = GNUTLS_CERT_REQUIRE,
+		[WEB_CLIENT_REQUIRE_VERIFY] = GNUTLS_CERT_REQUEST,
 	};
 	const union MHD_ConnectionInfo *info =
 		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);

@@ -186,6 +186,11 @@ class WebConfigTest(unittest.TestCase):
                         except (ssl.SSLError, ConnectionError, http.client.HTTPException):
                             ok = False
                         self.assertEqual(ok, served)
+            # the client is told why
+            for client, version, alert in ((None, 'TLSv1_3', 'CERTIFICATE_REQUIRED'), (None, 'TLSv1_2', 'BAD_CERTIFICATE'), ('stranger', 'TLSv1_3', 'UNKNOWN_CA'),
+                                           ('stranger', 'TLSv1_2', 'UNKNOWN_CA'), ('other', 'TLSv1_3', 'BAD_CERTIFICATE')):
+                with self.assertRaisesRegex(ssl.SSLError, f'ALERT_{alert}'):
+                    get(d.port, context=self.f.context(client, maximum_version=ssl.TLSVersion[version]))
 
     def reloaded(self, d, metrics):
         """Waits until the web configuration in force is younger than its file."""
