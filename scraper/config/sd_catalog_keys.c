@@ -2,6 +2,7 @@
  *
  * The keys of consul_sd_configs and nomad_sd_configs.
  */
+#include "lib/base/arena.h"
 #include "lib/base/str.h"
 #include "scraper/config/keys.h"
 #include <string.h>
@@ -64,15 +65,37 @@ static int use_old_user(
 	return 0;
 }
 
+/* As Consul's client takes an address: http://HOST:PORT/PREFIX stands for `server`, `scheme` and `path_prefix`. */
+static int split_server(struct config_reader *r, struct config_consul_sd *sd)
+{
+	const char *host = strstr(sd->server, "://"), *path;
+
+	if (!str_starts_with(sd->server, "http://") && !str_starts_with(sd->server, "https://"))
+		return 0;
+	sd->scheme =
+		arena_strndup(config_mem_arena(r->mem), sd->server, (size_t)(host - sd->server));
+	host += strlen("://");
+	path = strchrnul(host, '/');
+	sd->server = arena_strndup(config_mem_arena(r->mem), host, (size_t)(path - host));
+	if (path[0] && path[1]) {
+		sd->path_prefix = arena_strndup(config_mem_arena(r->mem), path, strlen(path));
+		if (!sd->path_prefix)
+			return config_out_of_memory(r);
+	}
+	return sd->scheme && sd->server ? 0 : config_out_of_memory(r);
+}
+
 static int check_consul_sd(struct config_reader *r, void *object, const struct conf_node *node,
 	const struct config_seen *seen)
 {
 	struct config_consul_sd *sd = object;
-	int e;
+	int e = split_server(r, sd);
 
+	if (e < 0)
+		return e;
 	if (!*sd->server || strpbrk(sd->server, "/?# "))
 		return config_fail(r, config_seen_key(seen, "server"), "server",
-			"expected HOST:PORT; scheme and path_prefix have keys of their own");
+			"expected HOST:PORT or http://HOST:PORT");
 	if (strcmp(sd->scheme, "http") && strcmp(sd->scheme, "https"))
 		return config_fail(r, config_seen_key(seen, "scheme"), "scheme",
 			"\"%.40s\" is not a scheme, expected http or https", sd->scheme);
@@ -80,6 +103,9 @@ static int check_consul_sd(struct config_reader *r, void *object, const struct c
 		return config_fail(
 			r, config_seen_key(seen, "token"), "token", "cannot have line ends");
 	(void)node;
+	if (sd->token && (sd->http.authorization.is_written || sd->http.oauth2.is_written))
+		return config_fail(r, config_seen_key(seen, "token"), "token",
+			"stands beside authorization or oauth2, expected one of them");
 	e = config_check_refresh(r, sd->refresh_interval_ms, seen);
 	if (e == 0)
 		e = config_check_http(r, &sd->http, seen);

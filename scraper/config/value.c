@@ -6,7 +6,11 @@
 #include "lib/base/alloc.h"
 #include "lib/base/str.h"
 #include "lib/net/url.h"
+#include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const type_names[] = {
@@ -129,11 +133,41 @@ static int read_bool(struct config_reader *r, const struct conf_node *node, bool
 	return fail_kind(r, node, "true or false");
 }
 
+/* What YAML libraries take for a whole number: 1000, 1_000, +1000, 0x3e8, 0o1750, 01750, 0b1111101000, 1e3 and 1000.0. */
+static bool parse_yaml_uint(const char *text, uint64_t *ret)
+{
+	static const struct {
+		const char *prefix;
+		int base;
+	} forms[] = {{"0x", 16}, {"0X", 16}, {"0o", 8}, {"0b", 2}, {"0", 8}, {"", 10}};
+	char plain[80], *digits, *end;
+	size_t n = 0, i = 0;
+	double d;
+
+	for (const char *p = text + (*text == '+'); *p; p++) {
+		if (*p != '_' && n < sizeof(plain) - 1)
+			plain[n++] = *p;
+	}
+	plain[n] = '\0';
+	if (plain[0] < '0' || plain[0] > '9' || strlen(text) >= sizeof(plain))
+		return false;
+	while (!str_starts_with(plain, forms[i].prefix))
+		i++;
+	digits = plain + strlen(forms[i].prefix);
+	errno = 0;
+	*ret = strtoull(digits, &end, forms[i].base);
+	if (!*end && (isxdigit((unsigned char)*digits) || !strcmp(plain, "0")))
+		return !errno && *ret <= INT64_MAX;
+	if (str_parse_double(plain, &d, NULL) < 0 || !(d < 0x1p63) || d != floor(d))
+		return false;
+	*ret = (uint64_t)d;
+	return true;
+}
+
 static int read_uint(
 	struct config_reader *r, const struct conf_node *node, const char *expected, uint64_t *ret)
 {
-	if (node->kind != CONF_SCALAR || !node->is_plain ||
-		str_parse_u64(node->text, ret, NULL) < 0 || *ret > INT64_MAX)
+	if (node->kind != CONF_SCALAR || !node->is_plain || !parse_yaml_uint(node->text, ret))
 		return fail_kind(r, node, expected);
 	return 0;
 }

@@ -59,6 +59,57 @@ static void test_defaults(void **state)
 	config_put(c);
 }
 
+#define JOB "scrape_configs:\n- job_name: a\n  "
+
+/* As yaml.v2 reads them for Prometheus. */
+static void test_whole_numbers(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t value;
+	} cases[] = {{"0", 0}, {"+5", 5}, {"1_000", 1000}, {"0x10", 16}, {"010", 8}, {"0o10", 8},
+		{"0b11", 3}, {"1e3", 1000}, {"1.0", 1}, {"08", 8}, {"1e+2", 100},
+		{"9223372036854775807", INT64_MAX}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char text[80];
+		struct config *c;
+
+		snprintf(text, sizeof(text), "global: {sample_limit: %s}", cases[i].text);
+		c = parse_ok(text);
+		assert_int_equal(c->global.limits.samples, cases[i].value);
+		config_put(c);
+	}
+}
+
+static void test_consul_server(void **state)
+{
+	static const struct {
+		const char *written, *scheme, *server, *prefix;
+	} cases[] = {{"h:1", "http", "h:1", NULL}, {"http://h:1", "http", "h:1", NULL},
+		{"https://h", "https", "h", NULL}, {"http://h:1/", "http", "h:1", NULL},
+		{"https://h:1/a/b", "https", "h:1", "/a/b"}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct config_consul_sd *sd;
+		char text[160];
+		struct config *c;
+
+		snprintf(text, sizeof(text), JOB "consul_sd_configs: [{server: '%s'}]",
+			cases[i].written);
+		c = parse_ok(text);
+		sd = &c->jobs[0].consul_sds[0];
+		assert_string_equal(sd->scheme, cases[i].scheme);
+		assert_string_equal(sd->server, cases[i].server);
+		assert_true(!sd->path_prefix == !cases[i].prefix);
+		if (sd->path_prefix)
+			assert_string_equal(sd->path_prefix, cases[i].prefix);
+		config_put(c);
+	}
+}
+
 static void test_everything(void **state)
 {
 	struct config *c = parse_ok(
@@ -144,7 +195,6 @@ static void test_everything(void **state)
 	config_put(c);
 }
 
-#define JOB "scrape_configs:\n- job_name: a\n  "
 static const struct {
 	const char *text, *error;
 } refused[] = {
@@ -166,6 +216,18 @@ static const struct {
 		"or 1h30m, got a list"},
 	{"global: {sample_limit: -1}", "dir/f.yml:1:24: global.sample_limit: expected a "
 				       "whole number, zero or more, got \"-1\""},
+	{"global: {sample_limit: 0 1}", "dir/f.yml:1:24: global.sample_limit: expected a "
+					"whole number, zero or more, got \"0 1\""},
+	{"global: {sample_limit: 1.5}", "dir/f.yml:1:24: global.sample_limit: expected a "
+					"whole number, zero or more, got \"1.5\""},
+	{"global: {sample_limit: 0x}", "dir/f.yml:1:24: global.sample_limit: expected a "
+				       "whole number, zero or more, got \"0x\""},
+	{JOB "consul_sd_configs: [{token: t, authorization: {credentials: c}}]",
+		"dir/f.yml:3:31: scrape_configs[0].consul_sd_configs[0].token: stands beside "
+		"authorization or oauth2, expected one of them"},
+	{JOB "consul_sd_configs: [{server: 'ftp://h:1'}]",
+		"dir/f.yml:3:32: scrape_configs[0].consul_sd_configs[0].server: expected HOST:PORT "
+		"or http://HOST:PORT"},
 	{"global: {sample_limit: '1'}", "dir/f.yml:1:24: global.sample_limit: expected a "
 					"whole number, zero or more, got \"1\""},
 	{"global: {body_size_limit: 100}", "dir/f.yml:1:27: global.body_size_limit: "
@@ -654,6 +716,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults),
+		cmocka_unit_test(test_whole_numbers),
+		cmocka_unit_test(test_consul_server),
 		cmocka_unit_test(test_everything),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_warnings),
