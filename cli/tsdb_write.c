@@ -176,7 +176,7 @@ static int read_all(struct store *s, struct errbuf *eb)
 		struct dump_counts counts;
 
 		r = dump_check_part(parts.items[i], &counts, eb);
-		if (r == -EBADMSG || r == -ENOTSUP)
+		if (part_is_damage(r))
 			r = 0;
 	}
 	store_parts_put(s, &parts);

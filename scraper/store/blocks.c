@@ -99,7 +99,7 @@ static int open_one(struct store *s, const char *name, struct errbuf *eb)
 			part_put(&b->part);
 		return r;
 	}
-	if (r != -EBADMSG && r != -ENOTSUP)
+	if (!part_is_damage(r))
 		return err_set(eb, r, "%s", err_text(&why, r));
 	if (s->o.read_only) {
 		s->stats.blocks_quarantined++;
@@ -117,15 +117,28 @@ static bool replaced_by(const struct block *b, const uint8_t ulid[ULID_BYTES])
 	return false;
 }
 
-/* A block that replaces others is read back before they go; when it does not agree, they stay. */
-static void drop_replaced(struct store *s)
+/* 0, or what kept it from being looked at: that is not its fault. */
+static int verify(struct block *b, struct errbuf *eb)
 {
-	for (size_t i = 0; i < s->n_blocks; i++) {
-		struct errbuf why = {.text = ""};
+	struct errbuf why = {.text = ""};
+	int r = block_verify(b, &why);
 
-		if (s->blocks[i]->meta.replaces.n && block_verify(s->blocks[i], &why) < 0)
-			block_report_damage(s->blocks[i], why.text);
-	}
+	if (!part_is_damage(r))
+		return r < 0 ? err_set(eb, r, "%s", err_text(&why, r)) : 0;
+	block_report_damage(b, why.text);
+	return 0;
+}
+
+/* A block that replaces others is read back before they go; when it does not agree, they stay. */
+static int drop_replaced(struct store *s, struct errbuf *eb)
+{
+	int r = 0;
+
+	for (size_t i = 0; !r && i < s->n_blocks; i++)
+		if (s->blocks[i]->meta.replaces.n)
+			r = verify(s->blocks[i], eb);
+	if (r < 0)
+		return r;
 	store_quarantine_damaged(s);
 	for (size_t i = 0; i < s->n_blocks; i++)
 		for (size_t k = 0; k < s->n_blocks;) {
@@ -141,6 +154,7 @@ static void drop_replaced(struct store *s)
 			b->doomed = !s->o.read_only;
 			part_put(&b->part);
 		}
+	return 0;
 }
 
 int store_open_blocks(struct store *s, struct errbuf *eb)
@@ -168,26 +182,24 @@ int store_open_blocks(struct store *s, struct errbuf *eb)
 			r = open_one(s, name, eb);
 		}
 	}
-	if (!r)
-		drop_replaced(s);
-	return r;
+	return r ? r : drop_replaced(s, eb);
 }
 
 /* A block stands for its generation only when every byte of it is right: asked while the generation's WAL still exists. */
-bool store_has_generation(struct store *s, const uint8_t generation[ULID_BYTES])
+int store_has_generation(struct store *s, const uint8_t generation[ULID_BYTES], struct errbuf *eb)
 {
 	for (size_t i = 0; i < s->n_blocks; i++) {
-		struct errbuf why = {.text = ""};
+		int r;
 
 		if (!meta_has_generation(&s->blocks[i]->meta, generation))
 			continue;
-		if (block_verify(s->blocks[i], &why) == 0)
-			return true;
-		block_report_damage(s->blocks[i], why.text);
+		r = verify(s->blocks[i], eb);
+		if (r < 0 || !s->blocks[i]->damaged)
+			return r < 0 ? r : 1;
 		store_quarantine_damaged(s);
-		return store_has_generation(s, generation);
+		return store_has_generation(s, generation, eb);
 	}
-	return false;
+	return 0;
 }
 
 void store_quarantine_damaged(struct store *s)

@@ -8,7 +8,7 @@
 
 static int damaged(struct block *b, int r, struct errbuf *eb)
 {
-	if (r == -EBADMSG || r == -ENOTSUP)
+	if (part_is_damage(r))
 		block_report_damage(b, eb->text);
 	return r;
 }

@@ -100,7 +100,7 @@ static int open_with(struct store *s, struct block *b, struct tombstones *t,
 	id = s->next_part_id++;
 	pthread_mutex_unlock(&s->state_lock);
 	r = block_open(s->fs, s->cache, b->dir, id, &fresh, eb);
-	if (r == -EBADMSG)
+	if (part_is_damage(r))
 		block_report_damage(b, err_text(eb, r));
 	if (r < 0)
 		return r;

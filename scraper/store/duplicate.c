@@ -187,7 +187,7 @@ static int find_in_parts(struct store *s, struct head *h, struct view *mine, uin
 		r = find_in_part(parts.items[i], mine, &dict_streams(&h->dict)[stream], time_ns,
 			rows, ret, eb);
 		/* A damaged block is the quarantine's business, not this scrape's. */
-		if (r == -EBADMSG || r == -ENOTSUP || r == -EIO || r == -ENOENT)
+		if (part_is_damage(r))
 			r = 0;
 	}
 	store_parts_put(s, &parts);

@@ -54,13 +54,22 @@ const char *frame_table_name(enum frame_table t)
 	return tables[t].name;
 }
 
+/* A file of a block that is not there is damage; to callers -ENOENT would mean that there is nothing of what they asked for. */
+static int open_to_read(struct fs *fs, const char *path, struct errbuf *eb)
+{
+	int fd = fs->open(fs, path, O_RDONLY, 0);
+
+	return fd < 0 ? err_set(eb, fd == -ENOENT ? -EBADMSG : fd, "%s: %s", path, strerror(-fd))
+		      : fd;
+}
+
 static int read_at(
 	struct fs *fs, const char *path, void *to, size_t n, uint64_t off, struct errbuf *eb)
 {
-	int fd = fs->open(fs, path, O_RDONLY, 0), r;
+	int fd = open_to_read(fs, path, eb), r;
 
 	if (fd < 0)
-		return err_set(eb, fd, "%s: %s", path, strerror(-fd));
+		return fd;
 	r = fs_pread_full(fs, fd, to, n, off);
 	fs->close(fs, fd);
 	return r < 0 ? err_set(eb, r, "%s: reading %zu bytes at %" PRIu64 ": %s", path, n, off,
@@ -157,12 +166,8 @@ int frame_verify(struct fs *fs, const char *path, const struct frame *f, struct 
 {
 	enum { CHUNK = 256 << 10 };
 	_cleanup_free_ uint8_t *buf = try_malloc(CHUNK);
-	int fd = -1, r = buf ? 0 : -ENOMEM;
+	int fd = buf ? open_to_read(fs, path, eb) : -ENOMEM, r = fd < 0 ? fd : 0;
 
-	if (!r) {
-		fd = fs->open(fs, path, O_RDONLY, 0);
-		r = fd < 0 ? fd : 0;
-	}
 	for (size_t i = 0; !r && i < f->n_sections; i++) {
 		const struct frame_section *s = &f->sections[i];
 		uint32_t crc = 0;

@@ -4,6 +4,7 @@
  */
 #include "lib/base/alloc.h"
 #include "scraper/store/part_impl.h"
+#include <errno.h>
 #include <string.h>
 
 void part_init(struct part *p, const struct part_ops *ops, uint32_t id)
@@ -77,6 +78,20 @@ const struct part_info *part_reader_info(const struct part_reader *r)
 const char *part_reader_error(const struct part_reader *r)
 {
 	return r->errbuf.text;
+}
+
+bool part_is_damage(int error)
+{
+	switch (-error) {
+	case EBADMSG:
+	case ENOTSUP:
+	case EIO:
+	case EUCLEAN: /* what file systems say of their own damage */
+	case ENXIO:
+	case EISDIR:
+	case ENOTDIR: return true;
+	default: return false;
+	}
 }
 
 void part_report_damage(struct part_reader *r)
@@ -224,7 +239,7 @@ int part_rows(struct part_reader *r, uint32_t number, uint32_t columns, struct p
 		e = page_i64(p, i + 2, p->n_rows, r->values[i], &r->errbuf);
 		ret->values[i] = r->values[i];
 	}
-	if ((e == -EBADMSG || e == -ENOTSUP) && r->part->ops->damaged)
+	if (part_is_damage(e) && r->part->ops->damaged)
 		r->part->ops->damaged(r);
 	ret->n_rows = p->n_rows;
 	ret->nodes = nodes ? r->nodes : NULL;

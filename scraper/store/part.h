@@ -146,6 +146,9 @@ void part_reader_closep(struct part_reader **r);
 const struct part_info *part_reader_info(const struct part_reader *r);
 /* The text of the last failure of this reader. */
 const char *part_reader_error(const struct part_reader *r);
+/* Whether an error shows damage: bytes that contradict themselves, a feature that is not known, a file that is not there whole or that the
+ * disk does not give back. */
+bool part_is_damage(int error);
 /* A check of the caller's own showed damage: queued for quarantine with the last failure's text. */
 void part_report_damage(struct part_reader *r);
 

@@ -14,7 +14,7 @@ static struct block *block_of(const struct part_reader *r)
 /* Every failure that shows damage is remembered for the quarantine. */
 int part_block_failed(struct part_reader *r, int error)
 {
-	if (error == -EBADMSG || error == -ENOTSUP)
+	if (part_is_damage(error))
 		block_report_damage(block_of(r), err_text(&r->errbuf, error));
 	return error;
 }

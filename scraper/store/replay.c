@@ -185,11 +185,13 @@ static int replay_generation(struct store *s, const struct wal_files *files, siz
 	size_t end, struct replaying *w, struct errbuf *eb)
 {
 	const uint8_t *generation = files->items[first].segment.generation;
-	bool skip = store_has_generation(s, generation);
+	int skip = store_has_generation(s, generation, eb);
 	struct wal_replay replay = {
 		.record = replay_record, .arg = w, .last_generation = end == files->n};
 	int r;
 
+	if (skip < 0)
+		return skip;
 	w->head = NULL;
 	w->restated = false;
 	if (!skip) {

@@ -89,7 +89,9 @@ int store_quarantine(
 uint64_t store_quarantine_bytes(struct store *s);
 /* Retention by time and size. */
 void store_retain(struct store *s);
-bool store_has_generation(struct store *s, const uint8_t generation[ULID_BYTES]);
+/* 1 when a block that is right in every byte names the generation; one that is not goes to quarantine. */
+int store_has_generation(
+	struct store *s, const uint8_t generation[ULID_BYTES], struct errbuf *eb) _must_check_;
 
 /* The WAL of a generation of this block is still there: the block must stay as it is. Holds state_lock. */
 bool store_is_obsolete_pending(const struct store *s, const struct block *b);

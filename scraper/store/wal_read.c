@@ -122,6 +122,7 @@ struct reader {
 	size_t cap, len;
 	uint64_t buf_off;
 	uint32_t seed;
+	int error; /* what keeps it from being read and is not its damage; sticky */
 };
 
 static int open_file(struct reader *r, size_t file)
@@ -134,7 +135,9 @@ static int open_file(struct reader *r, size_t file)
 	r->len = 0;
 	path = xasprintf("%s/%08" PRIu64, r->dir, r->files->items[file].segment.number);
 	r->fd = r->fs->open(r->fs, path, O_RDONLY, 0);
-	return r->fd < 0 ? r->fd : 0;
+	if (r->fd < 0)
+		r->error = r->fd;
+	return r->error;
 }
 
 static void reader_done(struct reader *r)
@@ -149,19 +152,20 @@ static uint64_t file_size(const struct reader *r)
 	return r->files->items[r->file].size;
 }
 
-/* n bytes at `off` of the current file; NULL when it does not have them or they cannot be read (as
- * good as damaged). */
+/* n bytes at `off` of the current file; NULL when it does not have them, they cannot be read (as
+ * good as damaged) or there is no memory for them (r->error). */
 static const uint8_t *at(struct reader *r, uint64_t off, size_t n)
 {
 	size_t want;
 
-	if (off > file_size(r) || n > file_size(r) - off)
+	if (r->error || off > file_size(r) || n > file_size(r) - off)
 		return NULL;
 	if (off >= r->buf_off && off + n <= r->buf_off + r->len)
 		return r->buf + (off - r->buf_off);
 	want = (size_t)MIN(MAX((uint64_t)n, (uint64_t)WINDOW), file_size(r) - off);
 	r->len = 0;
-	if (alloc_grow(&r->buf, &r->cap, want, 1) < 0)
+	r->error = alloc_grow(&r->buf, &r->cap, want, 1);
+	if (r->error < 0)
 		return NULL;
 	if (fs_pread_full(r->fs, r->fd, r->buf, want, off) < 0) {
 		want = n;
@@ -220,6 +224,8 @@ static uint64_t next_magic(struct reader *r, uint64_t off)
 		const uint8_t *p = at(r, off, n);
 		uint64_t word;
 
+		if (!p && r->error)
+			break;
 		if (!p) { /* a bad sector: one word further */
 			off += 8;
 			continue;
@@ -245,7 +251,7 @@ static bool find_record(struct reader *r, uint64_t off, uint64_t least, struct f
 			off = next_magic(r, off + 8))
 			if (valid_record(r, off, ret) && ret->sequence >= least)
 				return true;
-		if (r->file + 1 >= r->end_file || open_file(r, r->file + 1) < 0)
+		if (r->error || r->file + 1 >= r->end_file || open_file(r, r->file + 1) < 0)
 			return false;
 		off = WAL_FIRST;
 	}
@@ -301,6 +307,12 @@ static int deliver(struct wal_replay *w, const struct found *f, uint64_t *synced
 	return 0;
 }
 
+/* What was not looked at must not pass for the end of the log: that is cut off. */
+static int cannot_read(const struct reader *r, struct errbuf *eb)
+{
+	return err_set(eb, r->error, "%s: the log cannot be read: %s", r->dir, strerror(-r->error));
+}
+
 int wal_replay_generation(struct fs *fs, const char *dir, const struct wal_files *files,
 	size_t first, size_t end, struct wal_replay *w, struct errbuf *eb)
 {
@@ -326,6 +338,8 @@ int wal_replay_generation(struct fs *fs, const char *dir, const struct wal_files
 			uint64_t s =
 				w->last_generation ? highest_synced(&r, &f, synced) : UINT64_MAX;
 
+			if (r.error < 0)
+				return cannot_read(&r, eb);
 			if (expected > s) {
 				w->truncated_bytes =
 					bytes_from(files, w->end_file, end, w->end_offset);
@@ -335,8 +349,11 @@ int wal_replay_generation(struct fs *fs, const char *dir, const struct wal_files
 			/* The search for S moved on: come back. */
 			e = open_file(&r, f.file);
 			if (e < 0 || !valid_record(&r, f.offset, &f))
-				return err_set(
-					eb, -EIO, "%s: a segment changed while it was read", dir);
+				return r.error < 0
+					       ? cannot_read(&r, eb)
+					       : err_set(eb, -EIO,
+							 "%s: a segment changed while it was read",
+							 dir);
 		}
 		e = deliver(w, &f, &synced, eb);
 		if (e < 0)
@@ -346,5 +363,5 @@ int wal_replay_generation(struct fs *fs, const char *dir, const struct wal_files
 		w->end_file = f.file;
 		w->end_offset = off;
 	}
-	return 0;
+	return r.error < 0 ? cannot_read(&r, eb) : 0;
 }
