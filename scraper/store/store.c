@@ -216,6 +216,7 @@ static int open_locked(struct store *s, struct errbuf *eb)
 	r = r ? r : store_replay(s, eb);
 	if (r < 0 || s->o.read_only)
 		return r;
+	store_remove_unfinished_snapshots(s);
 	/* What could not be written out or removed now is tried again by store_maintain. */
 	if (s->n_obsolete && !s->head)
 		r = store_begin_generation(s, &ignored);

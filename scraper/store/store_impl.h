@@ -87,6 +87,8 @@ void store_quarantine_damaged(struct store *s);
 int store_quarantine(
 	struct store *s, const char *path, const char *name, const char *reason) _must_check_;
 uint64_t store_quarantine_bytes(struct store *s);
+/* What a process that died left of a snapshot (snapshot.c). */
+void store_remove_unfinished_snapshots(struct store *s);
 /* Retention by time and size. */
 void store_retain(struct store *s);
 /* 1 when a block that is right in every byte names the generation; one that is not goes to quarantine. */
