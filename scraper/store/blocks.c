@@ -286,14 +286,26 @@ static uint64_t all_bytes(struct store *s, uint64_t quarantine)
 	return bytes;
 }
 
+/* What the age of blocks counts from: the newest time in a block, so that neither silence nor a clock that was wrong for less than a block's
+ * length makes anything old, or the clock where that is earlier, so that what it left in a block when it was wrong does not. */
+static int64_t retention_now(struct store *s)
+{
+	int64_t newest = INT64_MIN;
+
+	pthread_mutex_lock(&s->state_lock);
+	for (size_t i = 0; i < s->n_blocks; i++)
+		newest = MAX(newest, s->blocks[i]->meta.max_time_ns);
+	pthread_mutex_unlock(&s->state_lock);
+	return MIN(newest, clock_realtime_ns(s->clock));
+}
+
 void store_retain(struct store *s)
 {
-	struct store_stats now;
+	const int64_t keep = s->retention_ns, now = retention_now(s);
 	struct block *b;
 
-	store_stats(s, &now);
-	if (s->retention_ns != INT64_MAX && now.max_time_ns > INT64_MIN + s->retention_ns)
-		while ((b = take_oldest(s, now.max_time_ns - s->retention_ns)) != NULL)
+	if (keep != INT64_MAX && now > INT64_MIN + keep)
+		while ((b = take_oldest(s, now - keep)) != NULL)
 			delete_block(b);
 	while (s->retention_bytes) {
 		uint64_t quarantine = store_quarantine_bytes(s);

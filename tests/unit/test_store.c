@@ -248,10 +248,10 @@ static void test_retention_by_time(void **state)
 	assert_int_equal(store_maintain(f->s, &eb), 0);
 	store_stats(f->s, &st);
 	assert_int_equal(st.blocks, 1);
-	append_rounds(f, 1, 40, 11); /* the newest is now 615 s after the block's last */
-	assert_int_equal(store_maintain(f->s, &eb), 0);
+	append_rounds(f, 1, 40, 11);
+	assert_int_equal(store_flush(f->s, &eb), 0); /* its newest is 615 s after the first one's */
 	store_stats(f->s, &st);
-	assert_int_equal(st.blocks, 0);
+	assert_int_equal(st.blocks, 1);
 	assert_int_equal(st.blocks_deleted, 1);
 	assert_int_equal(st.min_time_ns, start_ns + 150 * NS_PER_S);
 	/* A clock that jumps a year ahead removes nothing. */
@@ -259,6 +259,37 @@ static void test_retention_by_time(void **state)
 	assert_int_equal(store_flush(f->s, &eb), 0);
 	store_stats(f->s, &st);
 	assert_int_equal(st.blocks, 1);
+}
+
+/* What is stored while the clock is a year ahead for a while makes nothing old, neither then nor when it is right again. */
+static void test_retention_and_wrong_clock(void **state)
+{
+	const int64_t year_ns = 365LL * 86400 * NS_PER_S;
+	struct fixture *f = *state;
+	struct errbuf eb = {.text = ""};
+	struct store_result res;
+	struct store_stats st;
+
+	f->o.retention_ns = 600 * NS_PER_S;
+	f->o.no_compaction = true;
+	open_store(f);
+	append_rounds(f, 1, 0, 10);
+	assert_int_equal(store_flush(f->s, &eb), 0);
+	clock_virtual_step(&f->clock, year_ns);
+	assert_int_equal(append(f, 0, 10, clock_realtime_ns(&f->clock.clock), &res, &eb), 0);
+	assert_int_equal(store_maintain(f->s, &eb), 0);
+	store_stats(f->s, &st);
+	assert_int_equal(st.blocks, 1);
+	clock_virtual_step(&f->clock, -year_ns);
+	assert_int_equal(store_flush(f->s, &eb), 0);
+	store_stats(f->s, &st);
+	assert_int_equal(st.blocks, 2);
+	clock_virtual_advance(&f->clock, 15 * NS_PER_S);
+	append_rounds(f, 1, 11, 10);
+	assert_int_equal(store_flush(f->s, &eb), 0);
+	store_stats(f->s, &st);
+	assert_int_equal(st.blocks, 3);
+	assert_int_equal(st.min_time_ns, start_ns);
 }
 
 static void test_retention_by_size(void **state)
@@ -419,6 +450,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_cursors, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_one_writer, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_retention_by_time, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_retention_and_wrong_clock, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_retention_by_size, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_caps, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full_dictionary, setup, teardown),
