@@ -129,13 +129,21 @@ static int verify(struct block *b, struct errbuf *eb)
 	return 0;
 }
 
-/* A block that replaces others is read back before they go; when it does not agree, they stay. */
+static bool replaces_any(struct store *s, const struct block *b)
+{
+	for (size_t i = 0; i < s->n_blocks; i++)
+		if (replaced_by(b, s->blocks[i]->meta.ulid))
+			return true;
+	return false;
+}
+
+/* A block that replaces others that are there is read back before they go; when it does not agree, they stay. */
 static int drop_replaced(struct store *s, struct errbuf *eb)
 {
 	int r = 0;
 
 	for (size_t i = 0; !r && i < s->n_blocks; i++)
-		if (s->blocks[i]->meta.replaces.n)
+		if (replaces_any(s, s->blocks[i]))
 			r = verify(s->blocks[i], eb);
 	if (r < 0)
 		return r;

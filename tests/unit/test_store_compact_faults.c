@@ -171,24 +171,82 @@ static void test_no_memory(void **state)
 	assert_true(n > 300);
 }
 
-static struct sim_inode *compacted_file(struct run *r, const char *name)
+/* The directory of the block with rollups: only the compacted one has them. */
+static struct sim_inode *compacted_dir(struct run *r, size_t n_blocks)
 {
 	struct sim_inode *dir = sim_walk(&r->fs, "/data/blocks", NULL, NULL);
+	struct sim_inode *found = NULL;
 
 	ASSERT(dir);
-	assert_int_equal(dir->entries.n, 1);
-	dir = dir->entries.items[0].inode;
-	return sim_find(&dir->entries, name, strlen(name));
+	assert_int_equal(dir->entries.n, n_blocks);
+	for (size_t i = 0; i < n_blocks; i++)
+		if (sim_find(&dir->entries.items[i].inode->entries, "rows_10m", 8))
+			found = dir->entries.items[i].inode;
+	ASSERT(found);
+	return found;
+}
+
+/* Reads everything, as someone would who looks for damage. */
+static void read_all(struct store *s)
+{
+	struct store_parts parts;
+
+	assert_int_equal(store_parts_get(s, INT64_MIN, INT64_MAX, &parts), 0);
+	for (size_t i = 0; i < parts.n; i++) {
+		struct errbuf eb = {.text = ""};
+		struct dump_counts counts;
+		int r = dump_check_part(parts.items[i], &counts, &eb);
+
+		assert_true(!r || r == -EBADMSG || r == -ENOTSUP);
+	}
+	store_parts_put(s, &parts);
+}
+
+/* Each byte of the compacted block, which stands beside as many others. `make test-crash` takes each. */
+static void flip_all(const struct run *compacted, size_t n_others)
+{
+	static const char *const files[] = {"meta.json", "index", "symbols", "stacks", "profiles",
+		"rows", "profiles_10m", "rows_10m", "profiles_1h", "rows_1h"};
+	const size_t step = getenv("SONDE_CRASH_ROUNDS") ? 1 : 7;
+
+	for (size_t k = 0; k < ARRAY_SIZE(files); k++) {
+		size_t size = 1;
+
+		for (size_t i = 0; i < size; i += step) {
+			struct errbuf eb = {.text = ""};
+			struct sim_inode *dir, *f;
+			struct store_stats st;
+			struct run r;
+
+			run_copy(&r, compacted);
+			dir = compacted_dir(&r, n_others + 1);
+			f = sim_find(&dir->entries, files[k], strlen(files[k]));
+			ASSERT(f);
+			size = f->now_size;
+			f->now[i] ^= (uint8_t)(1 << i % 8);
+			must(run_open(&r, &eb), &eb);
+			store_stats(r.s, &st);
+			/* Beside what it replaces it is looked at before it is believed. */
+			if (n_others)
+				assert_int_equal(st.blocks_quarantined, 1);
+			read_all(r.s);
+			must(store_flush(r.s, &eb), &eb);
+			store_stats(r.s, &st);
+			assert_int_equal(st.blocks, n_others);
+			assert_int_equal(st.blocks_quarantined, 1);
+			if (n_others) {
+				char *have = gen_dump_store(r.s, true);
+
+				assert_string_equal(have, want);
+				free(have);
+			}
+			run_done(&r);
+		}
+	}
 }
 
 static void test_flipped(void **state)
 {
-	static const char *const files[] = {"meta.json", "index", "symbols", "stacks", "profiles",
-		"rows", "profiles_10m", "rows_10m", "profiles_1h", "rows_1h"};
-
-	/* `make test-crash` takes each byte. */
-	const size_t step = getenv("SONDE_CRASH_ROUNDS") ? 1 : 7;
-
 	struct errbuf eb = {.text = ""};
 	struct run compacted;
 
@@ -197,28 +255,41 @@ static void test_flipped(void **state)
 	must(store_compact(compacted.s, &eb), &eb);
 	store_close(TAKE(compacted.s));
 	simfs_restart(&compacted.fs);
-	for (size_t k = 0; k < ARRAY_SIZE(files); k++) {
-		size_t size = 1;
-
-		for (size_t i = 0; i < size; i += step) {
-			struct sim_inode *f;
-			struct store_stats st;
-			struct run r;
-
-			run_copy(&r, &compacted);
-			f = compacted_file(&r, files[k]);
-			ASSERT(f);
-			size = f->now_size;
-			f->now[i] ^= (uint8_t)(1 << i % 8);
-			must(run_open(&r, &eb), &eb);
-			store_stats(r.s, &st);
-			/* It replaces others, so every byte of it is looked at. */
-			assert_int_equal(st.blocks, 0);
-			assert_int_equal(st.blocks_quarantined, 1);
-			run_done(&r);
-		}
-	}
+	flip_all(&compacted, 0);
 	run_done(&compacted);
+}
+
+static bool is_beside_others(struct run *r)
+{
+	struct sim_inode *dir = sim_walk(&r->fs, "/data/blocks", NULL, NULL);
+	bool tmp = false;
+
+	ASSERT(dir);
+	for (size_t i = 0; i < dir->entries.n; i++)
+		tmp |= strstr(dir->entries.items[i].name, ".tmp") != NULL;
+	return dir->entries.n == 4 && !tmp;
+}
+
+/* The process died when the block had its name and the others were there yet. */
+static void test_flipped_beside_others(void **state)
+{
+	struct run dead;
+	unsigned n = 0;
+
+	(void)state;
+	do {
+		struct errbuf eb = {.text = ""};
+
+		if (n)
+			run_done(&dead);
+		start(&dead);
+		dead.fs.die_at = ++n;
+		(void)!store_compact(dead.s, &eb);
+		store_close(TAKE(dead.s));
+		simfs_restart(&dead.fs);
+	} while (!is_beside_others(&dead));
+	flip_all(&dead, 3);
+	run_done(&dead);
 }
 
 int main(void)
@@ -228,6 +299,7 @@ int main(void)
 		cmocka_unit_test(test_no_space),
 		cmocka_unit_test(test_no_memory),
 		cmocka_unit_test(test_flipped),
+		cmocka_unit_test(test_flipped_beside_others),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
