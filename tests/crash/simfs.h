@@ -56,7 +56,8 @@ struct simfs {
 	uint64_t fail_sync_at,
 		n_syncs; /* the n-th sync fails once with EIO and loses what it should have kept */
 	uint64_t fail_dir_sync_at,
-		n_dir_syncs; /* the n-th sync of a directory fails once with EIO */
+		n_dir_syncs;		/* the n-th sync of a directory fails once with EIO */
+	uint64_t fail_read_at, n_reads; /* the n-th read fails once with EIO: a bad sector */
 };
 
 /* Grows an array; not through the seam that tests make fail. */
@@ -222,8 +223,11 @@ static inline int sim_close(struct fs *fs, int fd)
 
 static inline ssize_t sim_pread(struct fs *fs, int fd, void *buf, size_t n, uint64_t off)
 {
-	struct sim_inode *i = sim_of(fs)->fds[fd].inode;
+	struct simfs *s = sim_of(fs);
+	struct sim_inode *i = s->fds[fd].inode;
 
+	if (s->fail_read_at && ++s->n_reads == s->fail_read_at)
+		return -EIO;
 	if (off >= i->now_size)
 		return 0;
 	n = MIN(n, i->now_size - (size_t)off);
@@ -368,6 +372,8 @@ static inline int sim_link(struct fs *fs, const char *from, const char *to)
 		return -ENOENT;
 	if (sim_dead(s))
 		return -EIO;
+	if (sim_no_space(s))
+		return -ENOSPC;
 	sim_change(parent, "", name, i);
 	return 0;
 }
@@ -584,7 +590,8 @@ static inline void simfs_restart(struct simfs *s)
 	for (struct sim_inode *i = s->all; i; i = i->next)
 		i->locked = false;
 	s->die_at = s->n_ops = s->no_space_from = s->no_space_to = s->n_space_ops =
-		s->fail_sync_at = s->n_syncs = s->fail_dir_sync_at = s->n_dir_syncs = 0;
+		s->fail_sync_at = s->n_syncs = s->fail_dir_sync_at = s->n_dir_syncs =
+			s->fail_read_at = s->n_reads = 0;
 }
 
 static inline void sim_cut_file(struct simfs *s, struct sim_inode *i)
