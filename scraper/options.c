@@ -72,7 +72,8 @@ static const struct option_spec specs[] = {
 		.help = "Memory of a compaction. Blocks whose names need more stay as they are."},
 	{"storage.out-of-order", OPTION_DURATION, FIELD(out_of_order_ms), .value = "DURATION",
 		.fallback = "1h",
-		.help = "How far behind the newest profile one may be and still be stored."},
+		.help = "How far behind this machine's clock a profile may be and still be "
+			"stored."},
 	{"storage.rollup.without", OPTION_STRING, FIELD(rollup_without), .value = "LABELS",
 		.fallback = "pid,tid,thread_name,cpu",
 		.help = "Row labels, comma-separated, that rollups of 10 minutes and 1 hour do not "
