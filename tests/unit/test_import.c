@@ -260,6 +260,40 @@ static void test_no_space(void **state)
 	free(before);
 }
 
+/* The n-th allocation fails: it is stored, or nothing is left and the next attempt stores it. */
+static void test_no_memory(void **state)
+{
+	bool over = false;
+	unsigned n;
+
+	(void)state;
+	for (n = 1; !over; n++) {
+		struct errbuf eb = {.text = ""};
+		struct gen_scrape *x;
+		struct store_result res;
+		struct run r;
+		char *text;
+		int e;
+
+		run_init(&r, 9, 1, 4);
+		assert_int_equal(run_open(&r, &eb), 0);
+		x = old_scrape(&r, 1, HOURS);
+		alloc_fail_after(n);
+		e = store_import(r.s, &x->s, 1, &res, &eb);
+		over = alloc_fail_after(0) > 0;
+		gen_scrape_free(x);
+		text = gen_dump_store(r.s, true);
+		assert_int_equal(n_lines_with(text, "host-17") > 0, !e);
+		assert_int_equal(n_block_names(&r), !e);
+		free(text);
+		assert_int_equal(import_one(&r, 1, HOURS, &res, &eb), 0);
+		assert_int_equal(res.n_duplicates, e ? 0 : 2);
+		assert_int_equal(n_block_names(&r), 1);
+		run_done(&r);
+	}
+	assert_true(n > 50);
+}
+
 /* The process dies at every operation of an import, with the power or without: after the restart all of it is there or nothing. */
 static void test_dies(void **state)
 {
@@ -395,6 +429,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_times, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_retention, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_space, setup, teardown),
+		cmocka_unit_test(test_no_memory),
 		cmocka_unit_test(test_dies),
 		cmocka_unit_test(test_beside_appender),
 	};
