@@ -59,12 +59,11 @@ UNWIND_FN void walk_rule_from_code(struct walk *w)
 		return;
 	}
 	if (!w->exact) {
-		/* mov %eax, %edi (or 64 bits wide); call: what main or a thread's function returned goes to
-		 * exit, which does not return. musl has no rows for where it calls them. */
-		if ((lo & 0xffffff) == 0xe8c789 || (__u32)lo == 0xe8c78948) {
-			walk_set_rule(w, UNWIND_CFA_REG, 0);
-			w->rule.ra = UNWIND_GONE;
-		}
+		/* mov %eax, %edi (or 64 bits wide); call: what main or a thread's function returned may go to exit, which does
+		 * not return. musl has no rows for where it calls them. Other code without rows (Chromium's) passes results
+		 * on like this too, and keeps frame pointers. */
+		if ((lo & 0xffffff) == 0xe8c789 || (__u32)lo == 0xe8c78948)
+			w->fp_cut = WALK_MAY_BE_ROOT;
 		return;
 	}
 	/* push %rbp; ret; endbr64 */
@@ -171,7 +170,7 @@ UNWIND_FN int walk_turn(struct walk *w, __u64 *words)
 	__u64 frame;
 
 	if (place == UNWIND_IN_DATA && w->n_steps) {
-		w->cut = ABI_CUT_BAD_PC;
+		w->cut = w->fp_cut == WALK_MAY_BE_ROOT ? ABI_CUT_NONE : ABI_CUT_BAD_PC;
 		return 1;
 	}
 	frame = walk_frame(w, place, !w->n_steps);
@@ -181,6 +180,8 @@ UNWIND_FN int walk_turn(struct walk *w, __u64 *words)
 		w->result = unwind_step(w, place);
 		r = UNWIND_ONCE(w->result);
 		frame += trampoline && w->rule.cfa == UNWIND_CFA_SIGNAL;
+		if (r == UNWIND_CUT && w->fp_cut == WALK_MAY_BE_ROOT)
+			w->cut = ABI_CUT_NONE;
 	} else {
 		w->cut = ABI_CUT_DEPTH;
 	}

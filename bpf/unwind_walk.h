@@ -68,6 +68,9 @@ struct unwind_window {
 	__u64 words[UNWIND_WINDOW_WORDS];
 };
 
+/* The frame's code may have no caller: it has none when its frame pointer leads to none. */
+#define WALK_MAY_BE_ROOT ABI_N_CUTS
+
 struct walk {
 	__u64 pc;
 	__u64 regs[UNWIND_N_REGS]; /* DWARF numbers */
@@ -88,7 +91,7 @@ struct walk {
 	__u32 by[UNWIND_N_METHODS];
 	__u32 lacks; /* for want of what may still come, mappings or a table, it was cut or guessed */
 	__u32 lacking; /* the binary whose table that is, 0: of mappings */
-	__u32 fp_cut;  /* enum abi_cut of a frame pointer that leads nowhere */
+	__u32 fp_cut;  /* enum abi_cut of a frame pointer that leads nowhere, or WALK_MAY_BE_ROOT */
 	__u32 cut;     /* enum abi_cut */
 	__u32 scratch;
 	__u32 result; /* of a turn */

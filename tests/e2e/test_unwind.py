@@ -310,6 +310,29 @@ int main(void) { pthread_t t; pthread_create(&t, 0, thread, 0); return pthread_j
             self.assertEqual(end, 'complete', stack)
             self.assertEqual(stack[stack.index('burn'):][:9], ['burn', 'until'] + 6 * ['large'] + ['thread'])
 
+    def test_frame_pointers_without_rows(self):
+        # As Chromium is built. What calls the second of two calls looks like musl's last frame.
+        prog = self.cc('rowless', '-fno-omit-frame-pointer', '-fno-asynchronous-unwind-tables', '-fno-unwind-tables', cc='clang', source=self.write('rowless.c', '''
+volatile unsigned long sink;
+__attribute__((noinline)) unsigned long burn(unsigned long n) { for (int i = 0; i < 100000; i++) n = n * 31 + 7; return n; }
+__attribute__((noinline)) unsigned long first(void) { return burn(sink) + 1; }
+__attribute__((noinline)) unsigned long second(unsigned long n) { return n + 1; }
+__attribute__((noinline)) unsigned long both(void) { return second(first()) + 1; }
+__attribute__((noinline)) int count(void) { return sink += both(); }
+__attribute__((noinline)) int narrow(int n) { return n + 1; }
+__attribute__((noinline)) int outer(void) { return narrow(count()) + 1; }
+int main(void) { for (;;) sink += outer(); }
+'''))
+        code = subprocess.run(['objdump', '-d', prog], capture_output=True, text=True, check=True).stdout
+        self.assertRegex(code, r'\tmov +%rax,%rdi\n.*\tcall .*<second>')
+        self.assertRegex(code, r'\tmov +%eax,%edi\n.*\tcall .*<narrow>')
+        window = e2e.Window(self.exporter)
+        with e2e.Workload(prog):
+            e2e.wait_for('samples', lambda: window.read('&comm=rowless') or sum('burn' in s for s, _, _ in window.samples) > 100, interval=0.5)
+        stacks = [(s, labels['stack']) for s, _, labels in window.samples if 'burn' in s]
+        whole = [end == 'complete' and s[s.index('burn'):][:7] == ['burn', 'first', 'both', 'count', 'outer', 'main', '__libc_start_call_main'] for s, end in stacks]
+        self.assertGreater(sum(whole) / len(whole), 0.95, [s for s, w in zip(stacks, whole) if not w][:3])
+
     def test_the_page_tells(self):
         page = self.exporter.get('/unwind').text
         self.assertIn(f'<tr><td>{self.dir}/plain</td>', page)

@@ -290,6 +290,44 @@ static void frame_pointers(void **state)
 	}
 }
 
+/*
+ * Behind a call a result is passed on to the next one: musl's last frame looks like this, and so does much code without rows
+ * that has callers and keeps frame pointers.
+ */
+static void passes_a_result_on(void **state)
+{
+	enum { CODE = 20000, NEXT = 18 };
+	const uint64_t code = STACK_BASE + CODE * 8;
+	static const struct {
+		const char *name;
+		uint64_t instructions, fp, ra; /* of that frame, its caller */
+		uint32_t want_cut, want_frames;
+	} cases[] = {
+		{"caller", 0xe8c78948, STACK_BASE + NEXT * 8, 0x400005, ABI_CUT_NONE, 2},
+		{"caller, 32 bits", 0xe8c789, STACK_BASE + NEXT * 8, 0x400005, ABI_CUT_NONE, 2},
+		{"rbp 0", 0xe8c78948, 0, 0, ABI_CUT_NONE, 1},
+		{"rbp below the stack pointer", 0xe8c78948, STACK_BASE + 8, 0, ABI_CUT_NONE, 1},
+		{"rbp odd", 0xe8c789, STACK_BASE + NEXT * 8 + 1, 0, ABI_CUT_NONE, 1},
+		{"rbp leads to data", 0xe8c78948, STACK_BASE + NEXT * 8, 0x123, ABI_CUT_NONE, 1},
+		{"other code", 0xc78948, STACK_BASE + NEXT * 8, 0x123, ABI_CUT_BAD_PC, 1},
+	};
+
+	(void)state;
+	for (size_t c = 0; c < ARRAY_SIZE(cases); c++) {
+		struct walk w;
+		uint32_t n, want = 1 + cases[c].want_frames + (cases[c].want_cut != ABI_CUT_NONE);
+
+		memset(stack_words, 0, sizeof(stack_words));
+		stack_words[10] = cases[c].fp;
+		stack_words[11] = code;
+		stack_words[CODE] = cases[c].instructions;
+		stack_words[NEXT + 1] = cases[c].ra;
+		n = walk(&w, STACK_BASE + 10 * 8);
+		if (n != want || w.cut != cases[c].want_cut)
+			fail_msg("%s: %u words, cut %u", cases[c].name, n, w.cut);
+	}
+}
+
 static void step_limit(void **state)
 {
 	struct walk w;
@@ -374,6 +412,7 @@ int main(void)
 		cmocka_unit_test(elision),
 		cmocka_unit_test(elided_recursion),
 		cmocka_unit_test(frame_pointers),
+		cmocka_unit_test(passes_a_result_on),
 		cmocka_unit_test(step_limit),
 		cmocka_unit_test(no_guess),
 	};
