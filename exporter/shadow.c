@@ -35,7 +35,6 @@ struct item {
 	struct item *next;
 	size_t bytes;
 	uint64_t start_ns;
-	bool unplaced; /* a frame's file is not mapped any more: nothing to compare by */
 	uint32_t pid, exec_id, n_words, n_modules, n_ranges;
 	char comm[ABI_COMM_LEN];
 	struct module *modules; /* these four lie behind this */
@@ -144,11 +143,10 @@ static bool has_binary(const struct module *modules, uint32_t n, uint32_t binary
 /* Of what lies ready in the drain thread's arrays. */
 struct counts {
 	uint32_t modules, ranges, words;
-	bool unplaced;
 };
 
-/* Adds where the frame's file lies, unless it is there. */
-static void add_module(
+/* Adds where the frame's file lies, unless it is there. False when that is not known any more, or there are too many. */
+static bool add_module(
 	struct shadow *s, struct process *p, uint64_t time_ns, uint64_t word, struct counts *n)
 {
 	struct proc_place places[MAX_PLACES];
@@ -156,16 +154,18 @@ static void add_module(
 
 	if (ABI_FRAME_KIND(word) != ABI_FRAME_NATIVE ||
 		has_binary(s->modules, n->modules, ABI_NATIVE_BINARY(word)))
-		return;
+		return true;
 	found = proc_places(s->o.procs, p, ABI_NATIVE_BINARY(word), time_ns, places, MAX_PLACES);
-	n->unplaced |= !found || n->modules + found > MAX_MODULES;
-	for (size_t i = 0; i < found && n->modules < MAX_MODULES; i++) {
+	if (!found || n->modules + found > MAX_MODULES)
+		return false;
+	for (size_t i = 0; i < found; i++) {
 		struct module *m = &s->modules[n->modules++];
 
 		m->binary = ABI_NATIVE_BINARY(word);
 		m->place = places[i];
 		proc_source(s->o.procs, p, &m->place, &m->source);
 	}
+	return true;
 }
 
 /* NULL when there is no room. */
@@ -190,7 +190,6 @@ static struct item *item_new(struct shadow *s, const struct abi_record *r, const
 		.start_ns = r->start_ns,
 		.pid = r->pid,
 		.exec_id = r->exec_id,
-		.unplaced = n->unplaced,
 		.n_words = n->words,
 		.n_modules = n->modules,
 		.n_ranges = n->ranges};
@@ -226,10 +225,13 @@ void shadow_take(struct shadow *s, const struct abi_record *r, const struct abi_
 
 	if (r->n_user > ARRAY_SIZE(s->words) || is_full(s))
 		return;
-	while (n.words < r->n_user && ABI_FRAME_KIND(word) != ABI_FRAME_TRUNCATED) {
-		word = s->words[n.words] = located(s, p, r, n.words);
-		n.words++;
-		add_module(s, p, r->time_ns, word, &n);
+	while (n.words < r->n_user && ABI_FRAME_KIND(word) != ABI_FRAME_TRUNCATED &&
+		ABI_FRAME_KIND(word) != ABI_FRAME_ELIDED) {
+		word = located(s, p, r, n.words);
+		/* From such a frame on there is nothing to compare by. */
+		if (!add_module(s, p, r->time_ns, word, &n))
+			word = ABI_FRAME(ABI_FRAME_ELIDED, 0);
+		s->words[n.words++] = word;
 	}
 	n.ranges = (uint32_t)proc_code_ranges(p, r->time_ns, s->ranges, MAX_RANGES);
 	if (n.ranges > MAX_RANGES)
@@ -429,13 +431,27 @@ static bool leads_astray(struct shadow *s, uint64_t word)
 	return astray;
 }
 
+static enum shadow_unknown why_it_ended(enum parser_walk_end end, uint64_t last)
+{
+	switch (end) {
+	case PARSER_WALK_COPY: return SHADOW_COPY;
+	case PARSER_WALK_NO_CFI: return SHADOW_NO_ROWS;
+	case PARSER_WALK_NO_FILE:
+		return ABI_FRAME_KIND(last) == ABI_FRAME_NATIVE ? SHADOW_NO_FILE : SHADOW_JIT;
+	case PARSER_WALK_NULL: return SHADOW_ASTRAY;
+	default: return SHADOW_FAILED;
+	}
+}
+
 /* Up to where elfutils lost its way: what it took for a return address leads to no code, or it comes out of code that it
  * cannot know. */
-static void read_theirs(struct shadow *s, const struct item *item, struct parser_walk *walk)
+static enum shadow_unknown read_theirs(
+	struct shadow *s, const struct item *item, struct parser_walk *walk)
 {
 	struct shadow_chain *c = &s->theirs;
 
 	c->n = 0;
+	c->n_by_rows = walk->n_by_rows;
 	c->end = walk->end == PARSER_WALK_ROOT ? SHADOW_ENDS_AT_ROOT : SHADOW_ENDS_OPEN;
 	for (uint32_t i = 0; i < walk->n; i++) {
 		uint64_t frame = cursor_u64(&walk->frames);
@@ -446,9 +462,10 @@ static void read_theirs(struct shadow *s, const struct item *item, struct parser
 			c->words[c->n++] = word_of(item, frame, i > 0);
 		if (lost || leads_astray(s, c->words[i])) {
 			c->end = SHADOW_ENDS_OPEN;
-			return;
+			return lost ? SHADOW_ASTRAY : SHADOW_OTHER_STACK;
 		}
 	}
+	return why_it_ended(walk->end_of_rows, walk->n_by_rows ? c->words[walk->n_by_rows - 1] : 0);
 }
 
 /* The path of a native frame's file, "" of others. */
@@ -504,10 +521,12 @@ static void keep_mismatch(struct shadow *s, const struct item *item, uint32_t at
 	pthread_mutex_unlock(&s->mutex);
 }
 
-static void count(struct shadow *s, enum shadow_result result, uint32_t frames)
+static void count(
+	struct shadow *s, enum shadow_result result, enum shadow_unknown why, uint32_t frames)
 {
 	pthread_mutex_lock(&s->mutex);
 	s->stats.results[result]++;
+	s->stats.unknown[why] += result == SHADOW_UNKNOWN;
 	s->stats.frames += frames;
 	pthread_mutex_unlock(&s->mutex);
 }
@@ -515,17 +534,19 @@ static void count(struct shadow *s, enum shadow_result result, uint32_t frames)
 static void compare(struct shadow *s, const struct item *item, struct cursor *answer)
 {
 	enum shadow_result result = SHADOW_UNKNOWN;
+	enum shadow_unknown why = SHADOW_NO_ANSWER;
 	struct parser_walk walk;
 	uint32_t at = 0;
 
-	if (parser_walk_next(answer, &walk) == 0 && !item->unplaced) {
+	if (parser_walk_next(answer, &walk) == 0) {
 		shadow_expand(item->words, item->n_words, &s->ours);
-		read_theirs(s, item, &walk);
+		why = read_theirs(s, item, &walk);
+		why = s->ours.n > 1 || s->ours.end != SHADOW_ENDS_OPEN ? why : SHADOW_UNMAPPED;
 		result = shadow_judge(&s->ours, &s->theirs, &at);
 	}
 	if (result == SHADOW_MISMATCH)
 		keep_mismatch(s, item, at);
-	count(s, result, at > 1 ? at - 1 : 0);
+	count(s, result, why, at > 1 ? at - 1 : 0);
 }
 
 void shadow_work(struct shadow *s, int64_t timeout_ns)

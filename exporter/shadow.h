@@ -35,9 +35,10 @@ void shadow_work(struct shadow *s, int64_t timeout_ns);
 
 struct shadow_stats {
 	uint64_t results[SHADOW_N_RESULTS];
-	uint64_t skipped; /* for want of room */
-	uint64_t frames;  /* return addresses that were the same */
-	uint64_t waiting; /* now */
+	uint64_t unknown[SHADOW_N_UNKNOWNS]; /* of results[SHADOW_UNKNOWN] */
+	uint64_t skipped;		     /* for want of room */
+	uint64_t frames;		     /* return addresses that were the same */
+	uint64_t waiting;		     /* now */
 };
 void shadow_stats(struct shadow *s, struct shadow_stats *ret);
 

@@ -53,16 +53,52 @@ static bool is_lost_trampoline(
 	       ours->words[at] == theirs->words[at] + 1;
 }
 
-enum shadow_result shadow_judge(
+/* Ours was cut at one before it was known to be one. */
+static bool is_cut_trampoline(
+	const struct shadow_chain *ours, const struct shadow_chain *theirs, uint32_t at)
+{
+	return ours->end == SHADOW_ENDS_CUT && at == ours->n - 1 &&
+	       theirs->words[at] == ours->words[at] + 1;
+}
+
+/* A leaf that keeps no frame, or has not set it up yet: by frame pointer its caller is left out, and nothing else is. */
+static bool skips_leafs_caller(const struct shadow_chain *ours, const struct shadow_chain *theirs)
+{
+	if (theirs->n_by_rows != 1 || ours->n != theirs->n + 1 || theirs->n < 2 ||
+		ours->end != SHADOW_ENDS_AT_ROOT)
+		return false;
+	for (uint32_t i = 1; i < theirs->n; i++)
+		if (ours->words[i + 1] != theirs->words[i])
+			return false;
+	return true;
+}
+
+/* Are all of theirs from `at` on among ours, in that order? By frame pointer no more is to be had where functions keep none. */
+static bool only_skips(
+	const struct shadow_chain *ours, const struct shadow_chain *theirs, uint32_t at)
+{
+	uint32_t i = at;
+
+	for (uint32_t k = at; k < ours->n && i < theirs->n; k++)
+		i += ours->words[k] == theirs->words[i];
+	return i == theirs->n || ours->end != SHADOW_ENDS_AT_ROOT;
+}
+
+static enum shadow_result judge(
 	const struct shadow_chain *ours, const struct shadow_chain *theirs, uint32_t *ret_at)
 {
 	uint32_t n = MIN(ours->n, theirs->n), at = MIN(n, 1U);
 
 	while (at < n && ours->words[at] == theirs->words[at])
 		at++;
-	at += at < n && is_lost_trampoline(ours, theirs, at);
+	at += at < n &&
+	      (is_lost_trampoline(ours, theirs, at) || is_cut_trampoline(ours, theirs, at));
 	*ret_at = at;
-	if (theirs->end != SHADOW_ENDS_AT_ROOT && theirs->n <= 1)
+	/* Of a stack that was cut at its leaf nothing is claimed. */
+	if (ours->end == SHADOW_ENDS_CUT && ours->n <= 1)
+		return SHADOW_CUT;
+	if ((theirs->end != SHADOW_ENDS_AT_ROOT && theirs->n <= 1) ||
+		(ours->end == SHADOW_ENDS_OPEN && ours->n <= 1))
 		return SHADOW_UNKNOWN;
 	if (at < n)
 		return SHADOW_MISMATCH;
@@ -72,4 +108,26 @@ enum shadow_result shadow_judge(
 		return theirs->n > n || theirs->end == SHADOW_ENDS_AT_ROOT ? SHADOW_CUT
 									   : SHADOW_MATCH;
 	return theirs->n > n && ours->end == SHADOW_ENDS_AT_ROOT ? SHADOW_MISMATCH : SHADOW_MATCH;
+}
+
+enum shadow_result shadow_judge(
+	const struct shadow_chain *ours, struct shadow_chain *theirs, uint32_t *ret_at)
+{
+	enum shadow_result result;
+	bool by_fp = theirs->n_by_rows < theirs->n;
+
+	/* What was found by frame pointer counts when it leads to the root. */
+	if (!by_fp || theirs->end == SHADOW_ENDS_AT_ROOT) {
+		result = judge(ours, theirs, ret_at);
+		if (!by_fp || result != SHADOW_MISMATCH || *ret_at < theirs->n_by_rows ||
+			!only_skips(ours, theirs, *ret_at))
+			return result;
+		if (skips_leafs_caller(ours, theirs)) {
+			*ret_at = theirs->n;
+			return SHADOW_MATCH;
+		}
+	}
+	theirs->n = theirs->n_by_rows;
+	theirs->end = SHADOW_ENDS_OPEN;
+	return judge(ours, theirs, ret_at);
 }

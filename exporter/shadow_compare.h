@@ -13,6 +13,20 @@ enum shadow_result {
 	SHADOW_N_RESULTS,
 };
 
+/* Why elfutils found no caller. */
+enum shadow_unknown {
+	SHADOW_NO_ANSWER,   /* the parser's child failed or took too long */
+	SHADOW_UNMAPPED,    /* where the code's file was mapped is not known any more */
+	SHADOW_JIT,	    /* the code lies in no file */
+	SHADOW_NO_FILE,	    /* there is no way to the code's file any more */
+	SHADOW_NO_ROWS,	    /* the file has none that cover the code */
+	SHADOW_COPY,	    /* the stack could not be copied as far */
+	SHADOW_OTHER_STACK, /* Go's runtime is about to go on on another stack */
+	SHADOW_ASTRAY,	    /* what it took for the return address leads to no code */
+	SHADOW_FAILED,	    /* it gave up */
+	SHADOW_N_UNKNOWNS,
+};
+
 enum shadow_end {
 	SHADOW_ENDS_AT_ROOT,
 	SHADOW_ENDS_CUT,
@@ -21,7 +35,8 @@ enum shadow_end {
 
 /* A stack, leaf first: native, JIT or raw words as a record has them. */
 struct shadow_chain {
-	uint32_t n;
+	uint32_t n,
+		n_by_rows; /* the latter: of elfutils', those before the first that was found by frame pointer */
 	enum shadow_end end;
 	uint64_t words[PARSER_WALK_MAX_FRAMES];
 };
@@ -30,4 +45,4 @@ struct shadow_chain {
 void shadow_expand(const uint64_t *words, uint32_t n, struct shadow_chain *ret);
 /* *ret_at: the first frame that differs, or how many are the same. The leaf is where both began. */
 enum shadow_result shadow_judge(
-	const struct shadow_chain *ours, const struct shadow_chain *theirs, uint32_t *ret_at);
+	const struct shadow_chain *ours, struct shadow_chain *theirs, uint32_t *ret_at);

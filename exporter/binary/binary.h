@@ -115,7 +115,7 @@ void binary_root_put(struct binary_registry *r, uint64_t root);
 int binary_open_below(
 	struct binary_registry *r, const struct binary_source *src, const char *path, int flags);
 
-/* The file itself, opened by any of the ways to it; -errno when there is none. What is opened by path may be another build:
+/* The file itself, opened by any of the ways to it, or another one of the same content; -errno when there is none. What is opened by path may be another build:
  * *ret_build_id is what it should be ({0} bytes long: the inode was checked). */
 struct binary_build_id {
 	uint8_t bytes[PARSER_BUILD_ID_MAX];

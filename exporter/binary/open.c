@@ -17,6 +17,8 @@
 #include <fcntl.h>
 #include <sys/vfs.h>
 
+enum { MAX_OTHER_FILES = 8 }; /* of the same content: as many are tried */
+
 /* The vdso is part of our own process too; the parser gets a copy. */
 static int open_vdso(void)
 {
@@ -201,27 +203,57 @@ int binary_open_file(struct binary_registry *r, const struct entry *e, struct st
 	return fd >= 0 ? fd : open_below_kept_roots(r, e, path, ret_st);
 }
 
+/* The first entry from *at on that has the binary's content, copied, its path with it. */
+static bool copy_next(struct binary_registry *r, uint32_t binary, uint32_t *at, struct entry *ret,
+	char **ret_path)
+{
+	bool found = false;
+	uint32_t content;
+
+	pthread_mutex_lock(&r->mutex);
+	content = binary_canonical_locked(r, binary);
+	for (; content && !found && *at < r->n_ids; ++*at) {
+		if (binary_canonical_locked(r, *at) != content)
+			continue;
+		*ret = *r->entries[*at];
+		ret->path = *ret_path = xstrdup(ret->path);
+		found = true;
+	}
+	pthread_mutex_unlock(&r->mutex);
+	return found;
+}
+
+static int open_as(struct binary_registry *r, struct entry *e, const struct binary_source *src,
+	struct binary_build_id *ret_build_id)
+{
+	struct stat st;
+
+	e->source = *src;
+	memcpy(ret_build_id->bytes, e->build_id, sizeof(ret_build_id->bytes));
+	ret_build_id->len = e->build_id_len;
+	return binary_open_file(r, e, &st);
+}
+
 int binary_open(struct binary_registry *r, uint32_t binary, const struct binary_source *src,
 	struct binary_build_id *ret_build_id)
 {
-	_cleanup_free_ char *path = NULL;
-	const struct entry *e;
-	struct entry copy = {0};
-	struct stat st;
+	uint32_t at = binary;
+	int fd = -ENOENT;
 
-	pthread_mutex_lock(&r->mutex);
-	e = entry_locked(r, binary);
-	if (e) {
-		copy = *e;
-		copy.path = path = xstrdup(e->path);
+	for (int tries = 0; fd < 0 && tries <= MAX_OTHER_FILES; tries++) {
+		_cleanup_free_ char *path = NULL;
+		struct entry e;
+		struct binary_source own;
+
+		if (!copy_next(r, binary, &at, &e, &path))
+			break;
+		own = e.source;
+		fd = open_as(r, &e, src, ret_build_id);
+		if (fd < 0 && e.has_source)
+			fd = open_as(r, &e, &own, ret_build_id);
+		at = tries ? at : 1;
 	}
-	pthread_mutex_unlock(&r->mutex);
-	if (!e)
-		return -ENOENT;
-	copy.source = *src;
-	memcpy(ret_build_id->bytes, copy.build_id, sizeof(ret_build_id->bytes));
-	ret_build_id->len = copy.build_id_len;
-	return binary_open_file(r, &copy, &st);
+	return fd;
 }
 
 /* Which root the descriptor is. Kernels before 5.8 do not tell the mount. */

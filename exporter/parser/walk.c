@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Stacks walked by libdwfl, in a child that has their copies and the files and nothing else. Its memory is the copy: a walk
- * that needs code, heap or another stack ends there. Where no CFI covers the code it ends too; elfutils would go on by frame
- * pointer, which proves nothing.
+ * that needs code, heap or another stack ends there.
  */
 #include "exporter/parser/walk.h"
 #include "lib/base/alloc.h"
@@ -13,7 +12,12 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-enum { N_DWARF_REGS = ABI_ARM64 ? 32 : 17, STACK_POINTER = ABI_ARM64 ? 31 : 7, TID = 1 };
+enum {
+	N_DWARF_REGS = ABI_ARM64 ? 32 : 17,
+	STACK_POINTER = ABI_ARM64 ? 31 : 7,
+	FRAME_POINTER = ABI_ARM64 ? 29 : 6,
+	TID = 1,
+};
 
 struct walker {
 	Dwfl *dwfl;
@@ -21,8 +25,8 @@ struct walker {
 	struct cursor stack;
 	/* of the frame that the walk has reached */
 	bool left_copy, is_root;
-	enum parser_walk_end end;
-	uint32_t n;
+	uint32_t n, n_by_rows; /* the latter: before the first that was found by frame pointer */
+	enum parser_walk_end end, end_of_rows;
 	uint64_t frames[PARSER_WALK_MAX_FRAMES];
 };
 
@@ -113,22 +117,26 @@ static bool find_row(Dwarf_CFI *cfi, Dwarf_Addr pc, bool *ret_is_root)
 	return true;
 }
 
-static bool is_covered(Dwfl *dwfl, Dwarf_Addr pc, bool *ret_is_root)
+/* Is there a row for that address? */
+static bool is_covered(struct walker *w, Dwarf_Addr pc, enum parser_walk_end *ret_why_not)
 {
-	Dwfl_Module *module = dwfl_addrmodule(dwfl, pc);
+	Dwfl_Module *module = dwfl_addrmodule(w->dwfl, pc);
 	Dwarf_Addr bias = 0;
 	Dwarf_CFI *cfi = module ? dwfl_module_eh_cfi(module, &bias) : NULL;
 
-	if (find_row(cfi, pc - bias, ret_is_root))
+	if (find_row(cfi, pc - bias, &w->is_root))
 		return true;
 	cfi = module ? dwfl_module_dwarf_cfi(module, &bias) : NULL;
-	return find_row(cfi, pc - bias, ret_is_root);
+	*ret_why_not = module ? PARSER_WALK_NO_CFI : PARSER_WALK_NO_FILE;
+	return find_row(cfi, pc - bias, &w->is_root);
 }
 
 static int add_frame(Dwfl_Frame *frame, void *arg)
 {
 	struct walker *w = arg;
+	enum parser_walk_end why_not;
 	Dwarf_Addr pc;
+	Dwarf_Word fp;
 	bool activation;
 
 	w->left_copy = w->is_root = false;
@@ -140,29 +148,37 @@ static int add_frame(Dwfl_Frame *frame, void *arg)
 	}
 	w->frames[w->n++] =
 		(pc & ~PARSER_WALK_ACTIVATION) | (activation ? PARSER_WALK_ACTIVATION : 0);
-	if (!is_covered(w->dwfl, pc - !activation, &w->is_root)) {
-		w->end = PARSER_WALK_NO_CFI;
-		return DWARF_CB_ABORT;
+	if (is_covered(w, pc - !activation, &why_not))
+		return DWARF_CB_OK;
+	if (!w->n_by_rows) {
+		w->n_by_rows = w->n;
+		w->end_of_rows = why_not;
 	}
-	return DWARF_CB_OK;
+	w->is_root = w->n > w->n_by_rows && dwfl_frame_reg(frame, FRAME_POINTER, &fp) == 0 && !fp;
+	return w->is_root ? DWARF_CB_ABORT : DWARF_CB_OK;
 }
 
 static void walk_stack(struct walker *w)
 {
 	int r;
 
-	w->n = 0;
+	w->n = w->n_by_rows = 0;
 	w->left_copy = w->is_root = false;
 	w->end = PARSER_WALK_FAILED;
 	r = dwfl_getthread_frames(w->dwfl, TID, add_frame, w);
-	if (w->end != PARSER_WALK_FAILED)
-		return;
 	if (w->is_root)
 		w->end = PARSER_WALK_ROOT;
 	else if (w->left_copy)
 		w->end = PARSER_WALK_COPY;
-	else if (r == 0)
+	else if (r == 0 && w->end == PARSER_WALK_FAILED)
 		w->end = PARSER_WALK_NULL; /* a return address of 0 ends it without an error */
+	if (!w->n_by_rows) {
+		w->n_by_rows = w->n;
+		w->end_of_rows = w->end;
+	} else if (w->end != PARSER_WALK_ROOT) {
+		w->n = w->n_by_rows;
+		w->end = w->end_of_rows;
+	}
 }
 
 /* What is to be added to the file's addresses; false when no segment is mapped there. */
@@ -241,7 +257,7 @@ static void read_stack(struct cursor *c, struct walker *w)
 
 static int put_walk(int out_fd, const struct walker *w)
 {
-	uint32_t head[2] = {w->end, w->n};
+	uint32_t head[4] = {w->end, w->n, w->end_of_rows, w->n_by_rows};
 	ssize_t bytes = (ssize_t)(w->n * sizeof(w->frames[0]));
 
 	if (write(out_fd, head, sizeof(head)) != sizeof(head) ||
@@ -250,10 +266,24 @@ static int put_walk(int out_fd, const struct walker *w)
 	return 0;
 }
 
+static void elf_endp(Elf **elf)
+{
+	elf_end(*elf);
+}
+
 static int walk_all(
 	struct cursor *c, struct walker *w, const int *files, size_t n_files, int out_fd)
 {
 	uint32_t n_modules = cursor_u32(c), n_stacks = cursor_u32(c);
+	/* No more than what tells the machine: there may be no file at all. */
+	Elf64_Ehdr header = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64,
+				     ELFDATA2LSB, EV_CURRENT},
+		.e_type = ET_EXEC,
+		.e_machine = ABI_ARM64 ? EM_AARCH64 : EM_X86_64,
+		.e_version = EV_CURRENT,
+		.e_ehsize = sizeof(header)};
+	_cleanup_(elf_endp)
+	Elf *machine = NULL;
 	int r = 0;
 
 	dwfl_report_begin(w->dwfl);
@@ -265,8 +295,9 @@ static int walk_all(
 			report_module(w->dwfl, &m, files[m.file], i);
 	}
 	dwfl_report_end(w->dwfl, NULL, NULL);
-	/* Without any module there is nothing to attach: each walk fails. */
-	(void)dwfl_attach_state(w->dwfl, NULL, TID, &thread_callbacks, w);
+	machine = elf_memory((char *)&header, sizeof(header));
+	if (!machine || !dwfl_attach_state(w->dwfl, machine, TID, &thread_callbacks, w))
+		r = r < 0 ? r : -ENOMEM;
 	for (uint32_t i = 0; r == 0 && i < n_stacks; i++) {
 		read_stack(c, w);
 		if (c->error)

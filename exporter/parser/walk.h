@@ -6,8 +6,11 @@
  * A request is, little-endian: u32 modules, u32 stacks; for each module u32 file (its number among the inputs behind the
  * request), u32 length of the build id, u64 address and u64 file offset of an executable mapping of it, PARSER_BUILD_ID_MAX
  * bytes of build id; for each stack u64 pc, ABI_N_REGS u64 registers, u32 bytes, u32 0, and so many bytes from the stack
- * pointer up. The answer has for each stack u32 enum parser_walk_end, u32 frames, and so many u64: a pc, with
- * PARSER_WALK_ACTIVATION where it is no return address.
+ * pointer up. The answer has for each stack u32 enum parser_walk_end, u32 frames, the same two up to the first frame that has
+ * no row, and so many u64: a pc, with PARSER_WALK_ACTIVATION where it is no return address.
+ *
+ * Where no row covers the code elfutils goes on by frame pointer. That proves nothing by itself, so such frames are told only
+ * when the walk came to the root of the stack with them: a chain that went astray does not.
  */
 #pragma once
 #include "bpf/abi.h"
@@ -23,11 +26,12 @@ enum {
 
 /* Where elfutils stopped. */
 enum parser_walk_end {
-	PARSER_WALK_ROOT,   /* the last frame's rule says that there is no caller */
-	PARSER_WALK_NULL,   /* the last frame's return address is 0 */
-	PARSER_WALK_COPY,   /* what it needed next is not in the copy */
-	PARSER_WALK_NO_CFI, /* no file, or none of its rows covers the code */
-	PARSER_WALK_FAILED, /* it gave up */
+	PARSER_WALK_ROOT, /* the last frame's rule says that there is no caller; without a row its frame pointer is 0 */
+	PARSER_WALK_NULL,    /* the last frame's return address is 0 */
+	PARSER_WALK_COPY,    /* what it needed next is not in the copy */
+	PARSER_WALK_NO_FILE, /* no file that it has holds the code */
+	PARSER_WALK_NO_CFI,  /* none of the file's rows covers the code */
+	PARSER_WALK_FAILED,  /* it gave up */
 	PARSER_WALK_N_ENDS,
 };
 
@@ -39,8 +43,9 @@ struct parser_walk_module {
 };
 
 struct parser_walk {
-	enum parser_walk_end end;
-	uint32_t n;
+	enum parser_walk_end end, end_of_rows;
+	uint32_t n,
+		n_by_rows; /* frames, and those before the first that was found by frame pointer */
 	struct cursor frames; /* in the answer */
 };
 

@@ -30,11 +30,13 @@ void parser_walk_put(struct bytes *b, const struct parser_walk_module *modules, 
 int parser_walk_next(struct cursor *answer, struct parser_walk *ret)
 {
 	uint32_t end = cursor_u32(answer), n = cursor_u32(answer);
+	uint32_t end_of_rows = cursor_u32(answer), n_by_rows = cursor_u32(answer);
 
-	if (end >= PARSER_WALK_N_ENDS || n > PARSER_WALK_MAX_FRAMES)
+	if (end >= PARSER_WALK_N_ENDS || end_of_rows >= PARSER_WALK_N_ENDS ||
+		n > PARSER_WALK_MAX_FRAMES || n_by_rows > n)
 		cursor_fail(answer);
-	ret->end = end;
-	ret->n = n;
+	*ret = (struct parser_walk) {
+		.end = end, .end_of_rows = end_of_rows, .n = n, .n_by_rows = n_by_rows};
 	ret->frames = cursor_sub(answer, answer->error ? 0 : (size_t)n * sizeof(uint64_t));
 	return answer->error;
 }

@@ -227,6 +227,18 @@ static const char *const shadow_results[SHADOW_N_RESULTS] = {
 	[SHADOW_CUT] = "cut",
 };
 
+static const char *const shadow_unknowns[SHADOW_N_UNKNOWNS] = {
+	[SHADOW_NO_ANSWER] = "no_answer",
+	[SHADOW_UNMAPPED] = "unmapped",
+	[SHADOW_JIT] = "jit",
+	[SHADOW_NO_FILE] = "no_file",
+	[SHADOW_NO_ROWS] = "no_rows",
+	[SHADOW_COPY] = "copy",
+	[SHADOW_OTHER_STACK] = "other_stack",
+	[SHADOW_ASTRAY] = "astray",
+	[SHADOW_FAILED] = "failed",
+};
+
 static void put_shadow(struct bytes *out, struct shadow *shadow)
 {
 	struct shadow_stats st;
@@ -238,6 +250,11 @@ static void put_shadow(struct bytes *out, struct shadow *shadow)
 	for (size_t i = 0; i < SHADOW_N_RESULTS; i++)
 		bytes_printf(out, "<tr><td>%s</td><td class=\"n\">%" PRIu64 "</td></tr>\n",
 			shadow_results[i], st.results[i]);
+	for (size_t i = 0; i < SHADOW_N_UNKNOWNS; i++)
+		if (st.unknown[i])
+			bytes_printf(out,
+				"<tr><td>unknown: %s</td><td class=\"n\">%" PRIu64 "</td></tr>\n",
+				shadow_unknowns[i], st.unknown[i]);
 	bytes_put_str(out, "</table>\n");
 	put_mismatches(out, shadow);
 }
@@ -366,6 +383,10 @@ static void write_shadow(struct metrics_writer *w, struct shadow *shadow)
 	for (size_t i = 0; i < SHADOW_N_RESULTS; i++)
 		metrics_write(w, (double)st.results[i], "result", shadow_results[i], NULL);
 	metrics_write(w, (double)st.skipped, "result", "skipped", NULL);
+	metrics_write_family(w, METRIC_COUNTER, "sonde_shadow_unknown_total",
+		"Those that are unknown, by why elfutils found no caller.");
+	for (size_t i = 0; i < SHADOW_N_UNKNOWNS; i++)
+		metrics_write(w, (double)st.unknown[i], "reason", shadow_unknowns[i], NULL);
 	write_one(w, METRIC_COUNTER, "sonde_shadow_frames_total",
 		"Return addresses that were the same.", st.frames);
 	write_one(w, METRIC_GAUGE, "sonde_shadow_waiting", "Stacks that wait for it.", st.waiting);

@@ -19,7 +19,7 @@
 
 static struct shadow_chain chain_of(const uint64_t *words, uint32_t n, enum shadow_end end)
 {
-	struct shadow_chain c = {.n = n, .end = end};
+	struct shadow_chain c = {.n = n, .n_by_rows = n, .end = end};
 
 	memcpy(c.words, words, n * sizeof(*words));
 	return c;
@@ -54,7 +54,7 @@ static void what_is_equal(void **state)
 		{{W(1), W(2), CUT}, {W(1), W(2), W(3)}, 3, 3, SHADOW_ENDS_OPEN, SHADOW_CUT, 2},
 		{{W(1), W(2), CUT}, {W(1), W(2)}, 3, 2, SHADOW_ENDS_AT_ROOT, SHADOW_CUT, 2},
 		{{W(1), W(2), CUT}, {W(1), W(2)}, 3, 2, SHADOW_ENDS_OPEN, SHADOW_MATCH, 2},
-		{{W(1), W(2), CUT}, {W(1), W(3)}, 3, 2, SHADOW_ENDS_OPEN, SHADOW_MISMATCH, 1},
+		{{W(1), W(2), CUT}, {W(1), W(9)}, 3, 2, SHADOW_ENDS_OPEN, SHADOW_MISMATCH, 1},
 		/* not known further */
 		{{W(1), W(2), ELIDED, W(8)}, {W(1), W(2), W(3), W(4)}, 4, 4, SHADOW_ENDS_OPEN,
 			SHADOW_MATCH, 2},
@@ -67,18 +67,72 @@ static void what_is_equal(void **state)
 		{{W(1), W(3)}, {W(1), W(2)}, 2, 2, SHADOW_ENDS_OPEN, SHADOW_MISMATCH, 1},
 		{{W(1), W(3), W(7)}, {W(1), W(2)}, 3, 2, SHADOW_ENDS_AT_ROOT, SHADOW_MISMATCH, 1},
 		/* a repeat of nothing is not followed */
-		{{W(1), REPEAT(4, 1)}, {W(1), W(2)}, 2, 2, SHADOW_ENDS_OPEN, SHADOW_MATCH, 1},
+		{{W(1), REPEAT(4, 1)}, {W(1), W(2)}, 2, 2, SHADOW_ENDS_OPEN, SHADOW_UNKNOWN, 1},
 	};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		static struct shadow_chain ours, theirs;
+		enum shadow_result got;
 		uint32_t at;
 
 		shadow_expand(rows[i].ours, rows[i].n_ours, &ours);
 		theirs = chain_of(rows[i].theirs, rows[i].n_theirs, rows[i].end);
-		if (shadow_judge(&ours, &theirs, &at) != rows[i].want || at != rows[i].at)
-			fail_msg("row %zu: %d at %u", i, shadow_judge(&ours, &theirs, &at), at);
+		got = shadow_judge(&ours, &theirs, &at);
+		if (got != rows[i].want || at != rows[i].at)
+			fail_msg("row %zu: %d at %u", i, got, at);
+	}
+}
+
+/* What elfutils found by frame pointer counts when it leads to the root; that it leaves callers out proves nothing. */
+static void frame_pointers_count_at_the_root(void **state)
+{
+	static const struct {
+		uint64_t ours[6], theirs[6];
+		uint32_t n_ours, n_theirs, n_by_rows;
+		enum shadow_end end; /* of theirs */
+		enum shadow_result want;
+		uint32_t at;
+	} rows[] = {
+		{{W(1), W(2), W(3)}, {W(1), W(2), W(3)}, 3, 3, 1, SHADOW_ENDS_AT_ROOT, SHADOW_MATCH,
+			3},
+		{{W(1), W(2), W(3)}, {W(1), W(2), W(3)}, 3, 3, 1, SHADOW_ENDS_OPEN, SHADOW_UNKNOWN,
+			1},
+		{{W(1), W(2), W(3)}, {W(1), W(2), W(4)}, 3, 3, 2, SHADOW_ENDS_OPEN, SHADOW_MATCH,
+			2},
+		/* the leaf has not set up its frame: its caller, and nothing else, is left out */
+		{{W(1), W(9), W(2), W(3)}, {W(1), W(2), W(3)}, 4, 3, 1, SHADOW_ENDS_AT_ROOT,
+			SHADOW_MATCH, 3},
+		{{W(1), W(9), W(8), W(2)}, {W(1), W(2)}, 4, 2, 1, SHADOW_ENDS_AT_ROOT,
+			SHADOW_UNKNOWN, 1},
+		{{W(1), W(2), W(3), W(4)}, {W(1), W(2), W(4)}, 4, 3, 2, SHADOW_ENDS_AT_ROOT,
+			SHADOW_MATCH, 2},
+		/* a caller that is not among ours */
+		{{W(1), W(2), W(4)}, {W(1), W(2), W(3), W(4)}, 3, 4, 2, SHADOW_ENDS_AT_ROOT,
+			SHADOW_MISMATCH, 2},
+		{{W(1), W(2)}, {W(1), W(2), W(3)}, 2, 3, 1, SHADOW_ENDS_AT_ROOT, SHADOW_MISMATCH,
+			2},
+		{{W(1), W(2), CUT}, {W(1), W(9)}, 3, 2, 1, SHADOW_ENDS_AT_ROOT, SHADOW_UNKNOWN, 1},
+		/* of a stack cut at its leaf nothing is claimed */
+		{{W(1), CUT}, {W(1)}, 2, 1, 1, SHADOW_ENDS_OPEN, SHADOW_CUT, 1},
+		/* cut at a trampoline before it was known to be one */
+		{{W(1), W(2), CUT}, {W(1), W(3), W(4)}, 3, 3, 3, SHADOW_ENDS_OPEN, SHADOW_CUT, 2},
+		/* where the leaf's file was mapped is not known any more */
+		{{ELIDED}, {W(1), W(2)}, 1, 2, 2, SHADOW_ENDS_OPEN, SHADOW_UNKNOWN, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		static struct shadow_chain ours, theirs;
+		enum shadow_result got;
+		uint32_t at;
+
+		shadow_expand(rows[i].ours, rows[i].n_ours, &ours);
+		theirs = chain_of(rows[i].theirs, rows[i].n_theirs, rows[i].end);
+		theirs.n_by_rows = rows[i].n_by_rows;
+		got = shadow_judge(&ours, &theirs, &at);
+		if (got != rows[i].want || at != rows[i].at)
+			fail_msg("row %zu: %d at %u", i, got, at);
 	}
 }
 
@@ -208,7 +262,7 @@ static void elfutils_walks_a_copy(void **state)
 	}
 	assert_int_equal(n_deeper, 5);
 	/* the test's own caller lies in a library whose file it was not given */
-	assert_int_equal(ret.end, PARSER_WALK_NO_CFI);
+	assert_int_equal(ret.end, PARSER_WALK_NO_FILE);
 }
 
 /* Another build at the same path is no file to walk by. */
@@ -232,21 +286,24 @@ static void another_build_is_left_out(void **state)
 static void bad_messages(void **state)
 {
 	static const struct {
-		uint32_t end, n;
+		uint32_t end, n, end_of_rows, n_by_rows;
 		size_t bytes;
 		int want;
 	} answers[] = {
-		{PARSER_WALK_ROOT, 2, 24, 0},
-		{PARSER_WALK_ROOT, 2, 23, -EBADMSG},
-		{PARSER_WALK_N_ENDS, 0, 8, -EBADMSG},
-		{PARSER_WALK_ROOT, PARSER_WALK_MAX_FRAMES + 1, 24, -EBADMSG},
-		{PARSER_WALK_ROOT, 0, 7, -EBADMSG},
+		{PARSER_WALK_ROOT, 2, PARSER_WALK_NO_CFI, 1, 32, 0},
+		{PARSER_WALK_ROOT, 2, PARSER_WALK_ROOT, 2, 31, -EBADMSG},
+		{PARSER_WALK_ROOT, 2, PARSER_WALK_ROOT, 3, 32, -EBADMSG},
+		{PARSER_WALK_N_ENDS, 0, PARSER_WALK_ROOT, 0, 16, -EBADMSG},
+		{PARSER_WALK_ROOT, 0, PARSER_WALK_N_ENDS, 0, 16, -EBADMSG},
+		{PARSER_WALK_ROOT, PARSER_WALK_MAX_FRAMES + 1, PARSER_WALK_ROOT, 0, 32, -EBADMSG},
+		{PARSER_WALK_ROOT, 0, PARSER_WALK_ROOT, 0, 15, -EBADMSG},
 	};
 	static const uint32_t requests[][2] = {{1, 0}, {0, 1}, {UINT32_MAX, UINT32_MAX}};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(answers); i++) {
-		uint32_t raw[6] = {answers[i].end, answers[i].n};
+		uint32_t raw[8] = {
+			answers[i].end, answers[i].n, answers[i].end_of_rows, answers[i].n_by_rows};
 		struct cursor c = cursor_of(raw, answers[i].bytes);
 		struct parser_walk ret;
 
@@ -265,6 +322,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_equal),
+		cmocka_unit_test(frame_pointers_count_at_the_root),
 		cmocka_unit_test(a_long_recursion_is_open),
 		cmocka_unit_test(elfutils_walks_a_copy),
 		cmocka_unit_test(another_build_is_left_out),

@@ -163,6 +163,7 @@ static enum shadow_result judge(struct capture *c, struct cursor *answer, uint32
 
 	assert_int_equal(parser_walk_next(answer, &walk), 0);
 	theirs.n = walk.n;
+	theirs.n_by_rows = walk.n_by_rows;
 	theirs.end = walk.end == PARSER_WALK_ROOT ? SHADOW_ENDS_AT_ROOT : SHADOW_ENDS_OPEN;
 	for (uint32_t i = 0; i < walk.n; i++)
 		theirs.words[i] = cursor_u64(&walk.frames) & ~PARSER_WALK_ACTIVATION;
