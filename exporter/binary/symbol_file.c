@@ -80,6 +80,7 @@ static const struct section_kind section_kinds[] = {
 	[SYMBOL_FUNC_NAMES] = {offsetof(struct symbol_file, names), 4},
 	[SYMBOL_STRINGS] = {offsetof(struct symbol_file, strings), 1},
 	[SYMBOL_GO_BUILD_ID] = {offsetof(struct symbol_file, go_build_id), 1},
+	[SYMBOL_UNNAMED] = {offsetof(struct symbol_file, unnamed), SYMBOL_UNNAMED_BYTES},
 	[SYMBOL_FILES] = {offsetof(struct symbol_file, files), 4},
 	[SYMBOL_LINE_INDEX] = {offsetof(struct symbol_file, line_index), SYMBOL_BLOCK_BYTES},
 	[SYMBOL_LINES] = {offsetof(struct symbol_file, lines), 1},
@@ -136,6 +137,23 @@ static int check_functions(const struct symbol_file *s, struct errbuf *eb)
 	return 0;
 }
 
+static int check_unnamed(const struct symbol_file *s, struct errbuf *eb)
+{
+	uint64_t end = 0;
+
+	if (s->unnamed.bytes && !s->unwind_info.bytes)
+		return bad(eb, "functions without names, but no unwind information");
+	for (uint32_t i = 0; i < s->unnamed.bytes / SYMBOL_UNNAMED_BYTES; i++) {
+		uint32_t start = le32_at(&s->unnamed, 2 * i),
+			 size = le32_at(&s->unnamed, 2 * i + 1);
+
+		if (start < end || !size)
+			return bad(eb, "functions without names overlap or are out of order");
+		end = (uint64_t)start + size;
+	}
+	return 0;
+}
+
 int symbol_file_parse(const void *data, size_t bytes, struct symbol_file *ret, struct errbuf *eb)
 {
 	struct cursor c = cursor_of(data, bytes);
@@ -156,6 +174,8 @@ int symbol_file_parse(const void *data, size_t bytes, struct symbol_file *ret, s
 	r = check_functions(&s, eb);
 	if (r == 0)
 		r = symbol_unwind_check(&s, eb);
+	if (r == 0)
+		r = check_unnamed(&s, eb);
 	if (r < 0)
 		return r;
 	*ret = s;
@@ -208,19 +228,28 @@ void symbol_file_rest(const struct symbol_file *s, const struct symbol_range *ra
 			(void *)from, (uintptr_t)range->data + range->bytes - from, MADV_DONTNEED);
 }
 
-bool symbol_file_find(const struct symbol_file *s, uint64_t vaddr, struct symbol_function *ret)
+/* Of n > 0 ascending numbers, `stride` apart, the last that is at most v; the first when none is. */
+static uint32_t last_up_to(const struct symbol_range *r, uint32_t n, uint32_t stride, uint64_t v)
 {
-	uint64_t rel = vaddr - s->text_base;
-	uint32_t low = 0, n = s->n_functions, start, size;
+	uint32_t low = 0;
 
-	if (vaddr < s->text_base || rel > UINT32_MAX || !n)
-		return false;
 	while (n > 1) {
 		uint32_t half = n / 2;
 
-		low += le32_at(&s->starts, low + half) <= rel ? half : 0;
+		low += le32_at(r, (low + half) * stride) <= v ? half : 0;
 		n -= half;
 	}
+	return low;
+}
+
+bool symbol_file_find(const struct symbol_file *s, uint64_t vaddr, struct symbol_function *ret)
+{
+	uint64_t rel = vaddr - s->text_base;
+	uint32_t low, start, size;
+
+	if (vaddr < s->text_base || rel > UINT32_MAX || !s->n_functions)
+		return false;
+	low = last_up_to(&s->starts, s->n_functions, 1, rel);
 	start = le32_at(&s->starts, low);
 	size = le32_at(&s->sizes, low);
 	if (rel < start || rel - start >= size)
@@ -230,6 +259,25 @@ bool symbol_file_find(const struct symbol_file *s, uint64_t vaddr, struct symbol
 		.start = s->text_base + start,
 		.size = size,
 	};
+	return true;
+}
+
+bool symbol_file_unnamed(const struct symbol_file *s, uint64_t file_off, uint64_t *ret_start)
+{
+	uint32_t n = (uint32_t)(s->unnamed.bytes / SYMBOL_UNNAMED_BYTES), low, start;
+	uint64_t base, rel;
+
+	if (!n)
+		return false;
+	base = (uint64_t)le32_at(&s->unwind_info, SYMBOL_UNWIND_FIRST_PAGE) << UNWIND_PAGE_SHIFT;
+	rel = file_off - base;
+	if (file_off < base || rel > UINT32_MAX)
+		return false;
+	low = last_up_to(&s->unnamed, n, 2, rel);
+	start = le32_at(&s->unnamed, 2 * low);
+	if (rel < start || rel - start >= le32_at(&s->unnamed, 2 * low + 1))
+		return false;
+	*ret_start = base + start;
 	return true;
 }
 

@@ -22,7 +22,7 @@ struct symbol_range {
 struct symbol_file {
 	const uint8_t *data;
 	size_t bytes;
-	struct symbol_range loads, starts, sizes, names, strings, go_build_id;
+	struct symbol_range loads, starts, sizes, names, strings, go_build_id, unnamed;
 	/* symbol_lines.h */
 	struct symbol_range files, line_index, lines, scope_index, scope_ranges, scopes,
 		debug_functions, debug_strings;
@@ -54,6 +54,9 @@ struct symbol_function {
 };
 /* The function that covers an ELF virtual address. */
 bool symbol_file_find(const struct symbol_file *s, uint64_t vaddr, struct symbol_function *ret);
+
+/* Of a file offset that no named function covers: the offset where its function starts, by the unwind information. */
+bool symbol_file_unnamed(const struct symbol_file *s, uint64_t file_off, uint64_t *ret_start);
 
 struct symbol_load {
 	uint64_t vaddr, file_off, file_bytes, memory_bytes;

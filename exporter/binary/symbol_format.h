@@ -10,7 +10,7 @@
 #define SYMBOL_MAGIC "SONDESYM"
 
 enum {
-	SYMBOL_VERSION = 7,
+	SYMBOL_VERSION = 8,
 	SYMBOL_HEADER_BYTES = 128,
 	SYMBOL_SECTION_BYTES = 24,
 	SYMBOL_MAX_SECTIONS = 32,
@@ -20,6 +20,7 @@ enum {
 	SYMBOL_BLOCK_BYTES = 8, /* an index entry of lines and scopes */
 	SYMBOL_BLOCK_ROWS = 16, /* points in a block */
 	SYMBOL_DEBUG_FUNCTION_BYTES = 16,
+	SYMBOL_UNNAMED_BYTES = 8,
 };
 
 /* Offsets in the header. */
@@ -72,6 +73,7 @@ enum symbol_section {
 	SYMBOL_FUNC_NAMES = 4,	/* u32 each: offset in SYMBOL_STRINGS */
 	SYMBOL_STRINGS = 5,	/* NUL-terminated; the first is "" */
 	SYMBOL_GO_BUILD_ID = 6, /* text */
+	SYMBOL_UNNAMED = 7,	/* SYMBOL_UNNAMED_BYTES each: u32 start, size */
 	/* Files, lines and inlined calls; addresses are relative to SYMBOL_OFF_DEBUG_BASE. */
 	SYMBOL_FILES = 16,	/* u32 each: offset in SYMBOL_DEBUG_STRINGS */
 	SYMBOL_LINE_INDEX = 17, /* SYMBOL_BLOCK_BYTES each: u32 first address, offset in the rows */

@@ -20,7 +20,7 @@ enum {
 	OUT_BUFFER_BYTES = 64 << 10,
 	MAX_NAME_BYTES = 64 << 10,
 	N_OWN_SECTIONS = 6,
-	N_UNWIND_SECTIONS = 3,
+	N_UNWIND_SECTIONS = 4,
 	MAX_SECTIONS_WRITTEN = N_OWN_SECTIONS + DEBUG_N_SECTIONS + N_UNWIND_SECTIONS
 };
 
@@ -32,6 +32,7 @@ struct inputs {
 	uint8_t content_id[PARSER_CONTENT_ID_LEN];
 	uint32_t flags;	    /* enum symbol_flags */
 	uint32_t n_lacking; /* files that they name, but that were not found */
+	bool rows_only;	    /* no function is listed */
 	struct toolchain toolchain;
 };
 
@@ -89,6 +90,7 @@ struct compiled {
 	const struct elf_file *f;
 	struct elf_symbols *symbols;
 	const struct elf_rows *rows;
+	const struct elf_rows *named; /* NULL: a file of unwind rows alone */
 	const struct debug_sections *debug;
 	const uint8_t *content_id;
 	uint32_t *name_offs; /* per symbol: in the strings, 0 when it has no row */
@@ -197,7 +199,7 @@ static int write_unwind(struct compiled *c, const struct elf_file *debug, uint64
 	int r;
 
 	*off = (*off + SYMBOL_ALIGN - 1) / SYMBOL_ALIGN * SYMBOL_ALIGN;
-	r = unwind_compile(c->f, debug, out_fd, *off, &u);
+	r = unwind_compile(c->f, debug, c->named, out_fd, *off, &u);
 	if (r == -ENOTSUP || r == -E2BIG) {
 		c->flags |= r == -E2BIG ? SYMBOL_UNWIND_FAILED : 0;
 		return 0;
@@ -207,6 +209,8 @@ static int write_unwind(struct compiled *c, const struct elf_file *debug, uint64
 	lay_section(c, SYMBOL_UNWIND_WORDS, 4, (uint64_t)u.n_words * 4, off);
 	lay_section(c, SYMBOL_UNWIND_RULES, sizeof(struct unwind_rule),
 		(uint64_t)u.n_rules * sizeof(struct unwind_rule), off);
+	lay_section(c, SYMBOL_UNNAMED, SYMBOL_UNNAMED_BYTES,
+		(uint64_t)u.n_unnamed * SYMBOL_UNNAMED_BYTES, off);
 	lay_section(c, SYMBOL_UNWIND_INFO, SYMBOL_UNWIND_INFO_BYTES, SYMBOL_UNWIND_INFO_BYTES, off);
 	return write_unwind_info(&u, out_fd, c->sections[c->n_sections - 1].off);
 }
@@ -322,6 +326,7 @@ static int write_file(const struct inputs *in, struct elf_symbols *symbols,
 		.f = &in->f,
 		.symbols = symbols,
 		.rows = rows,
+		.named = in->rows_only ? NULL : rows,
 		.debug = debug,
 		.content_id = in->content_id,
 		.flags = in->flags,
@@ -445,7 +450,7 @@ int parser_compile(int in_fd, int debug_fd, int out_fd, struct errbuf *eb)
 int parser_compile_rows(int in_fd, int debug_fd, int out_fd, struct errbuf *eb)
 {
 	_cleanup_(inputs_done)
-	struct inputs in = {.f = {.fd = -1}};
+	struct inputs in = {.f = {.fd = -1}, .rows_only = true};
 	const struct debug_sections no_debug = {.n = 0};
 	const struct elf_rows no_functions = {0};
 	struct elf_symbols no_symbols = {0};

@@ -6,6 +6,7 @@
  */
 #pragma once
 #include "exporter/parser/cfi.h"
+#include "exporter/parser/elf_file.h"
 #include "exporter/parser/elf_go.h"
 
 enum {
@@ -15,8 +16,8 @@ enum {
 
 /* Where the sections went, and what else SYMBOL_UNWIND_INFO says (docs/formats/symbol-file.md). */
 struct unwind_sections {
-	uint64_t rules_off, words_off;
-	uint32_t n_rules, n_words;
+	uint64_t rules_off, words_off, unnamed_off;
+	uint32_t n_rules, n_words, n_unnamed;
 	uint32_t first_page, n_pages;
 	uint32_t sources; /* enum symbol_unwind_source */
 	uint32_t n_rows, n_fdes;
@@ -24,11 +25,12 @@ struct unwind_sections {
 	uint32_t n_rules_refused, n_pages_refused;
 };
 
-/* Writes words, then rules, at `off` of out_fd and behind; both are multiples of SYMBOL_ALIGN.
- * `debug`: the file's separate debug information, or NULL. What is malformed is left out and counted.
+/* Writes words, then rules, then functions without a name at `off` of out_fd and behind; all are multiples of SYMBOL_ALIGN.
+ * `debug`: the file's separate debug information, or NULL. `named`: what has a name; NULL: functions without one are not asked for. What is malformed is left out and counted.
  * -ENOTSUP: a machine that is not unwound; -E2BIG: more functions than are read; -ENOMEM, or what
  * writing says. In the first two cases nothing was written. */
-int unwind_compile(const struct elf_file *f, const struct elf_file *debug, int out_fd, uint64_t off,
+int unwind_compile(const struct elf_file *f, const struct elf_file *debug,
+	const struct elf_rows *named, int out_fd, uint64_t off,
 	struct unwind_sections *ret) _must_check_;
 
 /* Is that a function of Go's runtime, in assembly, that moves the stack pointer to another stack in its midst? */

@@ -26,10 +26,13 @@ struct compile {
 	bool sorted;
 	struct unwind_rules rules;
 	struct unwind_words *words;
-	bool is_libc;	/* as far as that it has a signal trampoline */
-	uint64_t base;	/* offset of the first page */
-	uint64_t limit; /* offset of the end of the last page */
-	uint64_t pos;	/* offset in file: up to here code is covered, or known not to be */
+	const struct elf_rows *named; /* NULL: no matter */
+	size_t named_at;  /* the first of them that ends behind the last function seen */
+	size_t n_unnamed; /* in the index, in place of what was compiled */
+	bool is_libc;	  /* as far as that it has a signal trampoline */
+	uint64_t base;	  /* offset of the first page */
+	uint64_t limit;	  /* offset of the end of the last page */
+	uint64_t pos;	  /* offset in file: up to here code is covered, or known not to be */
 	/* of the FDE under way */
 	uint64_t slide; /* address − offset in file */
 	uint64_t end;	/* offset in file */
@@ -376,6 +379,31 @@ static bool begin_function(struct compile *c, uint64_t vaddr, uint64_t vaddr_end
 	return true;
 }
 
+/* A function that no symbol tells of: its start is the best name that its code can have. */
+static void note_unnamed(struct compile *c, uint64_t vaddr, uint64_t vaddr_end)
+{
+	const struct elf_rows *named = c->named;
+	uint64_t begin, end;
+
+	if (!named || vaddr - c->slide < c->base)
+		return;
+	/* Both ascend, but for segments that the file has in another order. */
+	if (c->named_at && vaddr < named->text_base + named->items[c->named_at - 1].start)
+		c->named_at = 0;
+	while (c->named_at < named->n && named->text_base + named->items[c->named_at].start +
+							 named->items[c->named_at].size <=
+						 vaddr)
+		c->named_at++;
+	if (c->named_at < named->n)
+		vaddr_end = MIN(vaddr_end, named->text_base + named->items[c->named_at].start);
+	begin = vaddr - c->slide - c->base;
+	end = vaddr_end - c->slide - c->base;
+	if (vaddr_end <= vaddr || end > UINT32_MAX)
+		return;
+	c->index[c->n_unnamed++] =
+		(struct radix_item) {.key = (uint32_t)begin, .value = (uint32_t)(end - begin)};
+}
+
 static void compile_fde(struct compile *c, const struct cfi_fde *fde)
 {
 	if (!begin_function(c, fde->begin, fde->end))
@@ -389,6 +417,7 @@ static void compile_fde(struct compile *c, const struct cfi_fde *fde)
 		add_row(c, fde->begin - 1, &(struct unwind_rule) {.ra = UNWIND_GONE});
 	else if (!cfi_run(c->machine, fde, add_row, c))
 		c->ret->n_bad++;
+	note_unnamed(c, fde->begin, c->end + c->slide);
 	c->pos = c->end;
 	c->ret->n_fdes++;
 }
@@ -417,10 +446,10 @@ static void compile_go(struct compile *c, const struct go_function *fn)
 	c->ret->n_fdes++;
 }
 
-static void compile_item(struct compile *c, const struct radix_item *item)
+static void compile_item(struct compile *c, struct radix_item item)
 {
-	enum source source = item->value >> SOURCE_SHIFT;
-	uint64_t at = item->value & (MAX_SECTION_BYTES - 1);
+	enum source source = item.value >> SOURCE_SHIFT;
+	uint64_t at = item.value & (MAX_SECTION_BYTES - 1);
 	struct go_function fn;
 	struct cfi_fde fde;
 
@@ -436,7 +465,7 @@ static void compile_rows(struct compile *c)
 {
 	c->pos = c->base;
 	for (size_t i = 0; i < c->n; i++)
-		compile_item(c, &c->index[i]);
+		compile_item(c, c->index[i]);
 	for (uint32_t i = 0; i < c->f->n_loads; i++) {
 		const struct elf_segment *load = &c->f->loads[i];
 
@@ -448,11 +477,16 @@ static void compile_rows(struct compile *c)
 	unwind_words_add(c->words, c->pos, UNWIND_RULE_NONE);
 }
 
-static int write_rules(const struct compile *c, int fd, uint64_t off)
+static uint64_t aligned(uint64_t off)
 {
-	const uint8_t *p = (const uint8_t *)c->rules.items;
+	return (off + SYMBOL_ALIGN - 1) / SYMBOL_ALIGN * SYMBOL_ALIGN;
+}
 
-	for (size_t left = c->rules.n * sizeof(*c->rules.items); left;) {
+static int write_at(int fd, const void *data, size_t left, uint64_t off)
+{
+	const uint8_t *p = data;
+
+	while (left) {
 		ssize_t n = pwrite(fd, p, left, (off_t)off);
 
 		if (n < 0 && errno != EINTR)
@@ -470,6 +504,7 @@ static int write_sections(struct compile *c, int fd, uint64_t off)
 {
 	struct unwind_sections *ret = c->ret;
 	int64_t n;
+	int r;
 
 	c->words = unwind_words_new(fd, off, ret->first_page, ret->n_pages);
 	if (!c->words || unwind_rules_init(&c->rules) < 0)
@@ -482,18 +517,23 @@ static int write_sections(struct compile *c, int fd, uint64_t off)
 	ret->n_words = (uint32_t)n;
 	ret->n_rows = unwind_words_n_rows(c->words);
 	ret->n_pages_refused = unwind_words_n_refused(c->words);
-	ret->rules_off = (off + (uint64_t)n * sizeof(uint32_t) + SYMBOL_ALIGN - 1) / SYMBOL_ALIGN *
-			 SYMBOL_ALIGN;
+	ret->rules_off = aligned(off + (uint64_t)n * sizeof(uint32_t));
 	ret->n_rules = c->rules.n;
 	ret->n_rules_refused = c->rules.n_refused;
-	return write_rules(c, fd, ret->rules_off);
+	ret->unnamed_off = aligned(ret->rules_off + ret->n_rules * sizeof(struct unwind_rule));
+	ret->n_unnamed = (uint32_t)c->n_unnamed;
+	r = write_at(fd, c->rules.items, ret->n_rules * sizeof(struct unwind_rule), ret->rules_off);
+	return r < 0 ? r
+		     : write_at(
+			       fd, c->index, c->n_unnamed * SYMBOL_UNNAMED_BYTES, ret->unnamed_off);
 }
 
-int unwind_compile(const struct elf_file *f, const struct elf_file *debug, int out_fd, uint64_t off,
-	struct unwind_sections *ret)
+int unwind_compile(const struct elf_file *f, const struct elf_file *debug,
+	const struct elf_rows *named, int out_fd, uint64_t off, struct unwind_sections *ret)
 {
 	_cleanup_(compile_done)
-	struct compile c = {.f = f, .machine = cfi_machine_of(f->machine), .sorted = true};
+	struct compile c = {
+		.f = f, .machine = cfi_machine_of(f->machine), .named = named, .sorted = true};
 	int r;
 
 	*ret = (struct unwind_sections) {0};

@@ -26,6 +26,7 @@ struct found {
 	const char *raw; /* the function that has the code, as the file has it; NULL: unknown */
 	struct symbol_place *places; /* innermost first; in the arena; mode is lines */
 	uint32_t n_places;
+	uint64_t start; /* ELF virtual address where a function without a name starts; 0: unknown */
 };
 
 struct request {
@@ -171,7 +172,7 @@ static void resolve_native(
 	uint32_t i = mapping_of_binary(q, ABI_NATIVE_BINARY(f->frame));
 	const struct symbol_file *symbols = i == SYMBOL_NO_MAPPING ? NULL : q->modules[i].symbols;
 	struct symbol_function function;
-	uint64_t vaddr;
+	uint64_t vaddr, start;
 
 	*ret = (struct symbol) {.mapping = i, .address = off};
 	if (!symbols || !symbol_file_vaddr(symbols, look_up, &vaddr))
@@ -179,6 +180,8 @@ static void resolve_native(
 	ret->address = vaddr + (off - look_up);
 	if (symbol_file_find(symbols, vaddr, &function))
 		q->found[at].raw = function.name;
+	else if (symbol_file_unnamed(symbols, look_up, &start))
+		q->found[at].start = vaddr - (look_up - start);
 	if (q->mode == SYMBOLIZE_LINES)
 		find_places(q, symbols, vaddr, &q->found[at]);
 }
@@ -290,8 +293,9 @@ static void resolve(struct request *q, const struct symbol_frame *f, size_t at, 
 	}
 }
 
+/* `start`: of its function, 0 when that is not known. All its code then has one name, whichever call it is in. */
 static const char *unknown_name(
-	struct request *q, const struct symbol_frame *f, const struct symbol *s)
+	struct request *q, const struct symbol_frame *f, const struct symbol *s, uint64_t start)
 {
 	unsigned kind = ABI_FRAME_KIND(f->frame);
 	const char *module =
@@ -305,7 +309,7 @@ static const char *unknown_name(
 		module = f->jit_comm && f->jit_comm[0] ? clean(q, f->jit_comm) : "[unknown]";
 	}
 	return arena_printf(q->arena, "%s+0x%llx", module ? module : "[unknown]",
-		(unsigned long long)s->address);
+		(unsigned long long)(start ? start : s->address));
 }
 
 static const char *readable_locked(struct request *q, const char *raw)
@@ -349,7 +353,7 @@ static void name_locked(struct request *q, const struct symbol_frame *f, const s
 	s->named =
 		found->raw || (found->n_places && found->places[found->n_places - 1].function[0]);
 	if (!s->named) {
-		text = unknown_name(q, f, s);
+		text = unknown_name(q, f, s, found->start);
 		give_line(q, s, text, text);
 		q->s->stats.frames_unnamed++;
 		if (s->mapping != SYMBOL_NO_MAPPING)

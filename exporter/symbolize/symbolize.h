@@ -31,7 +31,8 @@ enum { SYMBOL_NO_MAPPING = 0xffffffffU };
 
 /* One line of a frame; inlined callees come first. */
 struct symbol_line {
-	const char *function;	 /* demangled; "module+0xoffset" when unknown */
+	const char *
+		function; /* demangled; when unknown "module+0xoffset", of its function's start if that is known */
 	const char *system_name; /* raw */
 	const char *file;	 /* "" unless mode is lines */
 	int64_t line, column, start_line;

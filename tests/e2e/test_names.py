@@ -185,6 +185,18 @@ class Names(e2e.WithExporter):
         self.assertGreater(sum(v for k, v in self.daemon.metrics().items() if 'bare"' in k and 'unsymbolized' in k.lower() or
                                ('bare"' in k and 'unnamed' in k)), 0)
 
+    def test_a_function_without_a_name_is_one_frame(self):
+        """Wherever in it the program is, and whichever call it is in: by the offset where the unwind information says that it starts."""
+        prog = e2e.compile_c(BURN_C, *FLAGS, name='bare')
+        self.addCleanup(remove, prog)
+        nm = subprocess.run(['nm', prog], capture_output=True, text=True, check=True).stdout
+        starts = {name: f'bare+{int(addr, 16):#x}' for addr, kind, name in (line.split() for line in nm.splitlines() if line[:16].strip()) if kind in 'tT'}
+        subprocess.run(['strip', '--strip-all', prog], check=True)
+        p, _ = self.check_program(prog, starts['burn_in_c'])
+        own = {f for stack, _, _ in p.samples for f in stack if f.startswith('bare+')}
+        self.assertLessEqual({starts['burn_in_c'], starts['main']}, own)
+        self.assertLessEqual(own, set(starts.values()))
+
     def test_cxx_templates(self):
         prog = e2e.compile_c(BURN_CXX, *FLAGS, cc='g++')
         self.addCleanup(remove, prog)

@@ -34,6 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				strlen(f.name) > size)
 				abort();
 			symbol_file_vaddr(&s, probes[i], &vaddr);
+			if (symbol_file_unnamed(&s, probes[i], &vaddr) && vaddr > probes[i])
+				abort();
 		}
 	}
 	free(copy);

@@ -4,6 +4,7 @@
  * with children that are refused, hang and crash.
  */
 #include "exporter/binary/symbol_file.h"
+#include "exporter/binary/symbol_unwind.h"
 #include "exporter/parser/elf_file.h"
 #include "lib/base/clock.h"
 #include "tests/unit/names_fixture.h"
@@ -63,6 +64,66 @@ static void test_own_file(void **state)
 		end = f.start + f.size;
 		assert_true(symbol_file_find(&s, end - 1, &f) && f.start == s.text_base + start);
 	}
+	symbol_file_unmap(&s);
+}
+
+static uint32_t u32_of(const struct symbol_range *r, size_t i)
+{
+	uint32_t v;
+
+	memcpy(&v, r->data + i * 4, 4);
+	return v;
+}
+
+static bool find_libc(char *ret, size_t cap)
+{
+	char line[512];
+	_cleanup_fclose_ FILE *f = fopen("/proc/self/maps", "r");
+
+	while (f && fgets(line, sizeof(line), f)) {
+		const char *path = strchr(line, '/');
+
+		line[strcspn(line, "\n")] = '\0';
+		if (path && strstr(path, "/libc.so.6")) {
+			snprintf(ret, cap, "%s", path);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Of a library that names only what it exports: the rest is known by where it starts, as call frame information has it. */
+static void test_functions_without_names(void **state)
+{
+	char path[512];
+	struct symbol_file s;
+	uint64_t base, start, vaddr;
+	struct symbol_function f;
+	size_t n;
+
+	(void)state;
+	if (!find_libc(path, sizeof(path)))
+		skip();
+	s = compile_path(path);
+	n = s.unnamed.bytes / SYMBOL_UNNAMED_BYTES;
+	base = (uint64_t)u32_of(&s.unwind_info, SYMBOL_UNWIND_FIRST_PAGE) << UNWIND_PAGE_SHIFT;
+	assert_true(n > 100);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t begin = base + u32_of(&s.unnamed, 2 * i);
+		uint64_t end = begin + u32_of(&s.unnamed, 2 * i + 1);
+
+		assert_true(symbol_file_unnamed(&s, begin, &start) && start == begin);
+		assert_true(symbol_file_unnamed(&s, end - 1, &start) && start == begin);
+		for (uint64_t at = begin; at < end; at += MAX((end - begin) / 8, (uint64_t)1))
+			assert_true(symbol_file_vaddr(&s, at, &vaddr) &&
+				    !symbol_file_find(&s, vaddr, &f));
+	}
+	assert_false(symbol_file_unnamed(&s, 0, &start));
+	assert_false(symbol_file_unnamed(&s, UINT64_MAX, &start));
+	symbol_file_unmap(&s);
+	/* With a symbol table few are left: code of hand-written assembly, parts that the compiler split off are named too. */
+	s = compile_path("/proc/self/exe");
+	assert_true(s.unnamed.bytes / SYMBOL_UNNAMED_BYTES * 20 < s.n_functions);
 	symbol_file_unmap(&s);
 }
 
@@ -510,6 +571,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_own_file),
+		cmocka_unit_test(test_functions_without_names),
 		cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_rows_far_apart),
 		cmocka_unit_test(test_plt),

@@ -126,7 +126,7 @@ static size_t compile(const char *path, uint32_t *ret_rows)
 	if (elf_file_open(in, &f, &eb) < 0)
 		fail_msg("%s: %s", path, eb.text);
 	before = peak = held;
-	assert_int_equal(unwind_compile(&f, NULL, out, 0, &sections), 0);
+	assert_int_equal(unwind_compile(&f, NULL, NULL, out, 0, &sections), 0);
 	*ret_rows = sections.n_rows;
 	return peak - before;
 }
