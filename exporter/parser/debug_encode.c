@@ -43,14 +43,6 @@ static uint32_t step_to(struct blocks *b, uint32_t addr)
 /* Room for a row or a point: four numbers. */
 enum { MAX_ROW_BYTES = 4 * 10 };
 
-static uint8_t *put_number(uint8_t *p, uint64_t v)
-{
-	for (; v >= 0x80; v >>= 7)
-		*p++ = (uint8_t)(v | 0x80);
-	*p++ = (uint8_t)v;
-	return p;
-}
-
 static uint64_t zigzag(int64_t v)
 {
 	return (uint64_t)v << 1 ^ (uint64_t)(v >> 63);
@@ -64,13 +56,13 @@ static void put_row(struct blocks *b, uint32_t addr, const struct debug_row *row
 
 	if (!start)
 		return;
-	p = put_number(p, delta << 2 | (new_file ? SYMBOL_ROW_NEW_FILE : 0) |
-				  (row->end ? SYMBOL_ROW_END : 0));
+	p = debug_put_number(p, delta << 2 | (new_file ? SYMBOL_ROW_NEW_FILE : 0) |
+					(row->end ? SYMBOL_ROW_END : 0));
 	if (!row->end) {
-		p = put_number(p, zigzag((int64_t)row->line - b->line));
-		p = put_number(p, row->column);
+		p = debug_put_number(p, zigzag((int64_t)row->line - b->line));
+		p = debug_put_number(p, row->column);
 		if (new_file)
-			p = put_number(p, row->file);
+			p = debug_put_number(p, row->file);
 		b->line = row->line;
 		b->file = row->file;
 	}
@@ -157,13 +149,18 @@ struct scope_sweep {
 static void flush_point(struct scope_sweep *s)
 {
 	struct blocks *b = s->blocks;
+	uint8_t *start, *p;
 	uint32_t delta;
 
 	if (s->scope == s->written_scope)
 		return;
 	delta = step_to(b, s->addr);
-	bytes_put_varint(&b->stream, delta);
-	bytes_put_svarint(&b->stream, (int64_t)s->scope - b->scope);
+	p = start = bytes_reserve(&b->stream, MAX_ROW_BYTES);
+	if (!start)
+		return;
+	p = debug_put_number(p, delta);
+	p = debug_put_number(p, zigzag((int64_t)s->scope - b->scope));
+	b->stream.len += (size_t)(p - start);
 	b->scope = s->written_scope = s->scope;
 }
 

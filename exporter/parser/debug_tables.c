@@ -9,6 +9,25 @@
 #include <string.h>
 
 enum { MAX_SCOPE_BYTES = 1 << 30, MAX_COLUMN = UINT16_MAX };
+/* Five numbers of 32 bits. */
+enum { MAX_SCOPE_RECORD = 5 * 5 };
+
+/* The largest executable segment, which most of a program is in. */
+static void find_most_code(struct debug_tables *t)
+{
+	for (uint32_t i = 0; i < t->f->n_loads; i++) {
+		const struct elf_segment *load = &t->f->loads[i];
+		uint64_t end;
+
+		if (!(load->flags & PF_X) || load->vaddr < t->base ||
+			__builtin_add_overflow(load->vaddr, load->memory_bytes, &end) ||
+			end - t->base >= UINT32_MAX ||
+			end - load->vaddr <= t->code_end - t->code_start)
+			continue;
+		t->code_start = load->vaddr;
+		t->code_end = end;
+	}
+}
 
 static uint64_t lowest_code(const struct elf_file *f)
 {
@@ -23,6 +42,7 @@ static uint64_t lowest_code(const struct elf_file *f)
 void debug_tables_init(struct debug_tables *t, const struct elf_file *f)
 {
 	*t = (struct debug_tables) {.f = f, .base = lowest_code(f)};
+	find_most_code(t);
 	interner_init(&t->files, NULL);
 	interner_init(&t->names, NULL);
 	bytes_init(&t->scopes, NULL, MAX_SCOPE_BYTES);
@@ -80,6 +100,8 @@ uint32_t debug_tables_function(struct debug_tables *t, const char *name, size_t 
 
 bool debug_tables_is_code(const struct debug_tables *t, uint64_t start, uint64_t end)
 {
+	if (start >= t->code_start && start < end && end <= t->code_end)
+		return true;
 	for (uint32_t i = 0; i < t->f->n_loads; i++) {
 		const struct elf_segment *load = &t->f->loads[i];
 
@@ -171,19 +193,20 @@ uint32_t debug_tables_scope(struct debug_tables *t, uint32_t parent, uint32_t fu
 	uint32_t call_file, uint32_t call_line, uint32_t call_column)
 {
 	uint32_t at = (uint32_t)t->scopes.len;
+	uint8_t *start = bytes_reserve(&t->scopes, MAX_SCOPE_RECORD), *p = start;
 
-	if (parent == DEBUG_NO_SCOPE) {
-		bytes_put_varint(&t->scopes, 0);
-		bytes_put_varint(&t->scopes, function);
-	} else {
-		bytes_put_varint(&t->scopes, at - parent);
-		bytes_put_varint(&t->scopes, function);
-		bytes_put_varint(&t->scopes, call_file);
-		bytes_put_varint(&t->scopes, call_line);
-		bytes_put_varint(&t->scopes, call_column);
+	if (!start) {
+		t->error = t->error ? t->error : bytes_error(&t->scopes);
+		return at;
 	}
-	if (!t->error)
-		t->error = bytes_error(&t->scopes);
+	p = debug_put_number(p, parent == DEBUG_NO_SCOPE ? 0 : at - parent);
+	p = debug_put_number(p, function);
+	if (parent != DEBUG_NO_SCOPE) {
+		p = debug_put_number(p, call_file);
+		p = debug_put_number(p, call_line);
+		p = debug_put_number(p, call_column);
+	}
+	t->scopes.len += (size_t)(p - start);
 	return at;
 }
 

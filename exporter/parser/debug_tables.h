@@ -41,6 +41,8 @@ struct debug_range {
 struct debug_tables {
 	const struct elf_file *f;
 	uint64_t base; /* the lowest executable address */
+	uint64_t code_start,
+		code_end; /* of the largest executable segment; empty: none that can be told so */
 	struct interner files, names;
 	struct debug_row *rows;
 	struct debug_sequence *sequences;
@@ -86,6 +88,15 @@ uint32_t debug_tables_scope(struct debug_tables *t, uint32_t parent, uint32_t fu
 void debug_tables_range(struct debug_tables *t, uint64_t start, uint64_t end, uint32_t scope);
 /* True when the range lies in an executable segment. */
 bool debug_tables_is_code(const struct debug_tables *t, uint64_t start, uint64_t end);
+
+/* A varint where there is room for one; returns the place behind it. */
+static inline uint8_t *debug_put_number(uint8_t *p, uint64_t v)
+{
+	for (; v >= 0x80; v >>= 7)
+		*p++ = (uint8_t)(v | 0x80);
+	*p++ = (uint8_t)v;
+	return p;
+}
 
 /* The sections of the symbol file, in this order. */
 enum { DEBUG_N_SECTIONS = 8 };

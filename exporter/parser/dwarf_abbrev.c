@@ -175,6 +175,16 @@ static int read_attrs(const struct dwarf_unit *u, struct cursor *c, struct dwarf
 	}
 }
 
+static void note_leaf(struct dwarf_abbrevs *t, const struct dwarf_abbrev *a)
+{
+	bool has_code =
+		(a->tag == DW_TAG_subprogram || a->tag == DW_TAG_inlined_subroutine) && a->has_pc;
+
+	if (a->code < DWARF_N_SHORT_CODES && a->is_fixed && a->fixed_bytes < UINT8_MAX &&
+		!a->has_children && !has_code)
+		t->leaf_bytes[a->code] = (uint8_t)(1 + a->fixed_bytes);
+}
+
 static int by_code(const void *pa, const void *pb)
 {
 	const struct dwarf_abbrev *a = pa, *b = pb;
@@ -206,6 +216,10 @@ static int read_abbrevs(const struct dwarf_unit *u, uint64_t off, struct dwarf_a
 			r = alloc_grow(&t->items, &t->cap, t->n + 1, sizeof(*t->items));
 		if (r < 0)
 			return r;
+		a.is_fixed = all_fixed(t, &a);
+		a.fixed_bytes =
+			a.is_fixed && a.n_skips ? t->skips[t->n_skips - 1] >> SKIP_SHIFT : 0;
+		note_leaf(t, &a);
 		t->dense &= a.code == t->n + 1;
 		t->items[t->n++] = a;
 	}
@@ -277,12 +291,40 @@ void dwarf_skip_entry(
 	}
 }
 
+/* Of an entry that lies `sizeof(uint64_t)` bytes before the end at least: no value needs a check of its own. */
+static void read_fixed(const struct dwarf_unit *u, const struct dwarf_attr *attr,
+	const struct dwarf_abbrev *abbrev, struct cursor *c, struct dwarf_entry *ret)
+{
+	const uint8_t *p = c->pos;
+
+	for (uint32_t i = 0; i < abbrev->n_attrs; i++, attr++) {
+		struct dwarf_value *v = &ret->values[attr->slot];
+
+		if (attr->bytes) {
+			memcpy(&v->u, p, sizeof(v->u));
+			v->u = le64toh(v->u) & UINT64_MAX >> (64 - 8 * attr->bytes);
+			v->form = attr->form;
+			p += attr->bytes;
+		} else {
+			c->pos = p;
+			*v = dwarf_read_form(u, c, attr->form, attr->implicit);
+			p = c->pos;
+		}
+	}
+	c->pos = p;
+}
+
 void dwarf_read_entry(const struct dwarf_unit *u, const struct dwarf_abbrevs *t,
 	const struct dwarf_abbrev *abbrev, struct cursor *c, struct dwarf_entry *ret)
 {
 	const struct dwarf_attr *attr = t->attrs + abbrev->first_attr;
 
 	*ret = (struct dwarf_entry) {.values = {{0}}};
+	if (abbrev->is_fixed &&
+		cursor_left(c) >= (uint64_t)abbrev->fixed_bytes + sizeof(uint64_t)) {
+		read_fixed(u, attr, abbrev, c, ret);
+		return;
+	}
 	for (uint32_t i = 0; i < abbrev->n_attrs && !c->error; i++, attr++) {
 		if (attr->bytes)
 			ret->values[attr->slot] = (struct dwarf_value) {

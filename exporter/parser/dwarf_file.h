@@ -70,11 +70,14 @@ struct dwarf_abbrev {
 	uint32_t first_attr, n_attrs;
 	uint32_t first_skip, n_skips; /* how to get over an entry without looking at it */
 	uint32_t sibling_off;	      /* of DW_AT_sibling, as DW_FORM_ref4, in the values */
+	uint32_t fixed_bytes;	      /* of all values, where is_fixed */
 	uint16_t tag;
 	bool has_children, has_pc;
 	bool has_sibling; /* at sibling_off */
+	bool is_fixed;	  /* every entry takes as many bytes */
 };
 
+enum { DWARF_N_SHORT_CODES = 128 };
 /* The abbreviations at one offset, as units of one shape read them. */
 struct dwarf_abbrevs {
 	struct dwarf_abbrev *items;
@@ -82,6 +85,8 @@ struct dwarf_abbrevs {
 	uint32_t *skips;
 	size_t n, cap, n_attrs, cap_attrs, n_skips, cap_skips;
 	bool dense; /* items[code - 1] */
+	/* By codes of one byte: the bytes, with the code, of an entry that has no children and nothing to tell; 0: another. */
+	uint8_t leaf_bytes[DWARF_N_SHORT_CODES];
 };
 
 struct dwarf_unit {
@@ -149,6 +154,21 @@ const struct dwarf_abbrev *dwarf_abbrev_find(const struct dwarf_abbrevs *a, uint
 /* Moves the cursor over an entry's attributes. */
 void dwarf_skip_entry(
 	const struct dwarf_abbrevs *a, const struct dwarf_abbrev *abbrev, struct cursor *c);
+
+/* Moves the cursor over entries that have no children and nothing to tell, in which most of a file's entries are. */
+static inline void dwarf_skip_leaves(const struct dwarf_abbrevs *t, struct cursor *c)
+{
+	const uint8_t *p = c->pos;
+
+	while (p < c->end && *p < DWARF_N_SHORT_CODES) {
+		size_t n = t->leaf_bytes[*p];
+
+		if (!n || n > (size_t)(c->end - p))
+			break;
+		p += n;
+	}
+	c->pos = p;
+}
 
 /* Reads all values of an entry, whose code has been read. */
 void dwarf_read_entry(const struct dwarf_unit *u, const struct dwarf_abbrevs *t,

@@ -370,6 +370,7 @@ void dwarf_program_run(struct dwarf_program *p, struct debug_tables *t)
 {
 	struct line_place at = first_place;
 	struct dwarf_file *d = p->unit->file;
+	const uint8_t opcode_base = p->opcode_base;
 	struct line_state s;
 	struct cursor c;
 
@@ -381,7 +382,7 @@ void dwarf_program_run(struct dwarf_program *p, struct debug_tables *t)
 	while (c.pos < c.end && !t->error) {
 		uint8_t op = *c.pos++;
 
-		if (op >= p->opcode_base) {
+		if (op >= opcode_base) {
 			at.addr += s.special[op].step;
 			at.line += s.special[op].line;
 			put_row(&s, at);

@@ -240,12 +240,16 @@ static int walk_entries(struct walk *w)
 
 	c.end = c.start + w->u->end;
 	while (abbrevs && cursor_left(&c) && !w->t->error) {
-		uint64_t off = cursor_off(&c), code = cursor_varint(&c);
 		const struct dwarf_abbrev *a;
 		bool skipped = false;
+		uint64_t off, code;
 		uint32_t scope;
 		int r;
 
+		if (w->depth)
+			dwarf_skip_leaves(abbrevs, &c);
+		off = cursor_off(&c);
+		code = cursor_varint(&c);
 		if (!code) {
 			if (w->depth <= 1)
 				return 0;

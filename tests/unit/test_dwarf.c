@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Entries of DWARF by hand: functions are found behind entries that are passed over, however these are written.
+ */
+#include "exporter/parser/dwarf.h"
+#include <dwarf.h>
+#include <stdlib.h>
+#include <string.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+enum { CODE_START = 0x1000, CODE_BYTES = 0x3000, UNIT_HEADER = 12 };
+enum { UNIT = 1, VARIABLE, FUNCTION, FLAG, LABEL };
+
+/* A function takes an address of 8 bytes, a size of 4 and a name of 2; a variable 4 and 1 bytes; a label a name alone. */
+static const uint8_t abbrevs[] = {
+	UNIT,
+	DW_TAG_compile_unit,
+	1,
+	0,
+	0,
+	VARIABLE,
+	DW_TAG_variable,
+	0,
+	DW_AT_type,
+	DW_FORM_ref4,
+	DW_AT_decl_line,
+	DW_FORM_data1,
+	0,
+	0,
+	FUNCTION,
+	DW_TAG_subprogram,
+	0,
+	DW_AT_low_pc,
+	DW_FORM_addr,
+	DW_AT_high_pc,
+	DW_FORM_data4,
+	DW_AT_name,
+	DW_FORM_string,
+	0,
+	0,
+	FLAG,
+	DW_TAG_variable,
+	0,
+	DW_AT_external,
+	DW_FORM_flag_present,
+	0,
+	0,
+	LABEL,
+	DW_TAG_label,
+	0,
+	DW_AT_name,
+	DW_FORM_string,
+	0,
+	0,
+	0,
+};
+
+#define A_VARIABLE VARIABLE, 1, 2, 3, 4, 5
+#define A_FUNCTION(name, page) FUNCTION, 0, 0x10 + (page), 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0, name, 0
+
+static const struct entries_case {
+	const char *name;
+	uint8_t bytes[80];
+	uint8_t n;
+	const char *functions; /* a letter each */
+	uint32_t n_left_out;
+} cases[] = {
+	{"behind variables", {UNIT, A_VARIABLE, A_VARIABLE, FLAG, FLAG, A_FUNCTION('f', 1), 0},
+		1 + 6 + 6 + 2 + 15 + 1, "f", 0},
+	{"between them", {UNIT, A_FUNCTION('f', 1), A_VARIABLE, A_FUNCTION('g', 2), FLAG, 0},
+		1 + 15 + 6 + 15 + 1 + 1, "fg", 0},
+	{"at the very end", {UNIT, FLAG, A_FUNCTION('f', 1)}, 1 + 1 + 15, "f", 0},
+	{"behind a code of more bytes than it needs",
+		{UNIT, VARIABLE | 0x80, 0, 1, 2, 3, 4, 5, A_FUNCTION('f', 1), 0}, 1 + 7 + 15 + 1,
+		"f", 0},
+	{"behind a name", {UNIT, A_VARIABLE, LABEL, 'a', 'b', 0, FLAG, A_FUNCTION('f', 1), 0},
+		1 + 6 + 4 + 1 + 15 + 1, "f", 0},
+	{"a variable that is cut off", {UNIT, A_FUNCTION('f', 1), VARIABLE, 1, 2}, 1 + 15 + 3, "f",
+		1},
+	{"a unit that is a variable", {FLAG, A_FUNCTION('f', 1)}, 1 + 15, "", 0},
+	{"a code that no abbreviation has",
+		{UNIT, A_FUNCTION('f', 1), FLAG, 77, A_FUNCTION('g', 2)}, 1 + 15 + 2 + 15, "f", 1},
+};
+
+static void read_entries(const struct entries_case *k, struct debug_tables *t)
+{
+	struct dwarf_section sections[DWARF_N_SECTIONS] = {{.data = NULL}};
+	_cleanup_dwarf_links_ struct dwarf_links links = {.package = {.elf = {.fd = -1}}};
+	_cleanup_dwarf_file_ struct dwarf_file d;
+	size_t n = UNIT_HEADER + k->n;
+	uint8_t *info = malloc(n); /* of this size, so that every byte beyond it is seen */
+	const uint8_t header[UNIT_HEADER] = {(uint8_t)(n - 4), 0, 0, 0, 5, 0, DW_UT_compile, 8};
+
+	assert_non_null(info);
+	memcpy(info, header, sizeof(header));
+	memcpy(info + UNIT_HEADER, k->bytes, k->n);
+	sections[DWARF_INFO] = (struct dwarf_section) {.data = info, .bytes = n, .own = info};
+	sections[DWARF_ABBREV] = (struct dwarf_section) {.data = abbrevs, .bytes = sizeof(abbrevs)};
+	dwarf_file_init(&d, sections);
+	assert_int_equal(dwarf_read_file(&d, &links, t), 0);
+}
+
+static void entries(void **state)
+{
+	struct elf_file f = {.n_loads = 1,
+		.loads = {{.vaddr = CODE_START, .memory_bytes = CODE_BYTES, .flags = PF_X}}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct entries_case *k = &cases[i];
+		_cleanup_debug_tables_ struct debug_tables t;
+
+		print_message("%s\n", k->name);
+		debug_tables_init(&t, &f);
+		read_entries(k, &t);
+		assert_int_equal(t.n_functions, strlen(k->functions));
+		assert_int_equal(t.n_ranges, strlen(k->functions));
+		assert_int_equal(t.n_left_out, k->n_left_out);
+		for (size_t j = 0; j < t.n_functions; j++) {
+			assert_int_equal(
+				*t.names.items[t.functions[j].name].bytes, k->functions[j]);
+			assert_int_equal(t.ranges[j].end - t.range_starts[j].key, 0x40);
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(entries),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
