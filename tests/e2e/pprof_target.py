@@ -84,6 +84,7 @@ class PprofTarget:
         target = self
         self.served = 0
         self.fails = False
+        self.stopped = False
         self.last_end_ns = 0
         self.lock = threading.Lock()
 
@@ -93,6 +94,9 @@ class PprofTarget:
             def do_GET(self):
                 path = urllib.parse.urlsplit(self.path).path
                 now = time.time_ns()
+                if target.stopped:  # on a connection that was kept
+                    self.close_connection = True
+                    return
                 if target.fails:
                     self.send_error(503)
                     return
@@ -124,6 +128,7 @@ class PprofTarget:
         return self
 
     def __exit__(self, *exc):
+        self.stopped = True
         self.server.shutdown()
         self.server.server_close()
         self.thread.join()
