@@ -79,10 +79,16 @@ void discover_set_named(
 	struct labels_builder *b, const char *prefix, const char *name, const char *value)
 {
 	_cleanup_free_ char *label = xasprintf("%s%s", prefix, name);
+	char *to = label + strlen(prefix);
 
-	for (char *c = label + strlen(prefix); *c; c++)
-		if (!isascii(*c) || !isalnum((unsigned char)*c))
-			*c = '_';
+	/* a character, of however many bytes, becomes one underscore */
+	for (const unsigned char *from = (unsigned char *)to; *from; from++) {
+		if (isascii(*from) && isalnum(*from))
+			*to++ = (char)*from;
+		else if ((*from & 0xc0) != 0x80)
+			*to++ = '_';
+	}
+	*to = '\0';
 	labels_builder_set(b, label, value);
 }
 

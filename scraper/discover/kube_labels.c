@@ -4,6 +4,7 @@
  * discovery/kubernetes, facts of version 3.
  */
 #include "scraper/discover/kube.h"
+#include "scraper/discover/build.h"
 #include "lib/base/alloc.h"
 #include "lib/base/str.h"
 #include "scraper/config/config.h"
@@ -38,18 +39,10 @@ void kube_set(struct labels_builder *b, const char *name, const char *value)
 
 void kube_set_key(struct labels_builder *b, const char *name, const char *key, const char *value)
 {
-	_cleanup_free_ char *label = xasprintf("__meta_kubernetes_%s%s", name, key);
-	char *to = label + strlen("__meta_kubernetes_") + strlen(name);
+	char prefix[128];
 
-	/* a character, of however many bytes, becomes one underscore */
-	for (const char *from = to; *from; from++) {
-		if (isalnum((unsigned char)*from) && (unsigned char)*from < 0x80)
-			*to++ = *from;
-		else if (((unsigned char)*from & 0xc0) != 0x80)
-			*to++ = '_';
-	}
-	*to = '\0';
-	labels_builder_set(b, label, value);
+	snprintf(prefix, sizeof(prefix), "__meta_kubernetes_%s", name);
+	discover_set_named(b, prefix, key, value);
 }
 
 /* NAME_<key> and NAMEpresent_<key> for each member that is text. */

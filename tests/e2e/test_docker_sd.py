@@ -75,7 +75,7 @@ def container(name, networks, ports=(), mode='bridge', **labels):
 NETWORKS = [{'Name': n, 'Id': 'id-' + n, 'Created': '2024-01-01T00:00:00Z', 'Scope': 'local', 'Driver': 'bridge', 'EnableIPv6': False, 'Internal': n == 'back',
              'Attachable': False, 'Ingress': False, 'Containers': {}, 'Options': {}, 'Labels': {'net.zone': n}} for n in ('bridge', 'back', 'host')]
 CONTAINERS = [
-    container('web', {'bridge': '172.17.0.2', 'back': '10.5.0.2'}, [(8080, 'tcp', 80, '0.0.0.0'), (9000, 'tcp'), (53, 'udp')], **{'com.example/team': 'a'}),
+    container('web', {'bridge': '172.17.0.2', 'back': '10.5.0.2'}, [(8080, 'tcp', 80, '0.0.0.0'), (9000, 'tcp'), (53, 'udp')], **{'com.example/team': 'a', 'é/x': 'u'}),
     container('plain', {'bridge': '172.17.0.3'}),
     container('side', {}, [(7000, 'tcp')], mode='container:' + 'web' * 8),
     container('metal', {'host': ''}, mode='host'),
@@ -108,7 +108,7 @@ class DockerSdTest(unittest.TestCase):
                 t = targets(s)
                 self.assertEqual(t['10.5.0.2:8080'], {
                     'docker_container_id': 'web' * 8, 'docker_container_name': '/web', 'docker_container_image': 'web:1', 'docker_container_image_id': 'sha256:web',
-                    'docker_container_network_mode': 'bridge', 'docker_container_label_com_example_team': 'a', 'docker_network_id': 'id-back',
+                    'docker_container_network_mode': 'bridge', 'docker_container_label_com_example_team': 'a', 'docker_container_label___x': 'u', 'docker_network_id': 'id-back',
                     'docker_network_name': 'back', 'docker_network_scope': 'local', 'docker_network_internal': 'true', 'docker_network_ingress': 'false',
                     'docker_network_label_net_zone': 'back', 'docker_network_ip': '10.5.0.2', 'docker_port_private': '8080', 'docker_port_public': '80',
                     'docker_port_public_ip': '0.0.0.0'})
