@@ -66,12 +66,12 @@ static void set_container_port(struct labels_builder *b, const struct json_value
 	kube_set(b, "pod_container_port_protocol", kube_text(port, "protocol", NULL));
 }
 
-/* The container that has this port, with its labels. */
-static void set_matching_container(
+/* The container that has this port, the last one if several do, with its labels. */
+static bool set_matching_container(
 	struct labels_builder *b, const struct json_value *pod, int64_t number)
 {
 	const struct json_value *container, *port;
-	bool is_init;
+	bool is_init, found = false;
 
 	for (size_t i = 0; (container = kube_container(pod, i, &is_init)); i++) {
 		const struct json_value *ports = json_value_get(container, "ports");
@@ -80,9 +80,11 @@ static void set_matching_container(
 			if (json_value_int(json_value_get(port, "containerPort")) != number)
 				continue;
 			set_container_port(b, container, port, is_init);
-			return;
+			found = true;
+			break;
 		}
 	}
+	return found;
 }
 
 /* The pod that an address is of, or NULL. */
@@ -94,16 +96,20 @@ static const struct json_value *pod_of(struct kube_view *v, const struct json_va
 		v, KUBE_PODS, kube_text(ref, "namespace", NULL), kube_text(ref, "name", NULL));
 }
 
-/* Adds g->target, with what is known of the pod behind it. */
-static void add_with_pod(
-	struct kube_group *g, struct seen *seen, const struct json_value *ref, int64_t port)
+/* Adds g->target, with what is known of the pod behind it. Of endpoints the protocol is that of their port: a container may
+ * have the same number for two. */
+static void add_with_pod(struct kube_group *g, struct seen *seen, const struct json_value *ref,
+	const struct json_value *port, bool has_own_protocol)
 {
 	const struct json_value *pod = pod_of(g->view, ref);
+	int64_t number = json_value_int(json_value_get(port, "port"));
 
 	if (pod) {
 		kube_set_pod(g->view, &g->target, pod);
-		set_matching_container(&g->target, pod, port);
-		if (seen_add(seen, pod, port) < 0)
+		if (set_matching_container(&g->target, pod, number) && has_own_protocol)
+			kube_set(&g->target, "pod_container_port_protocol",
+				kube_text(port, "protocol", NULL));
+		if (seen_add(seen, pod, number) < 0)
 			g->error = -ENOMEM;
 	}
 	kube_add_target(g);
@@ -161,7 +167,7 @@ static void add_address(struct kube_group *g, struct seen *seen, const struct js
 		kube_set_node(g->view, t, node);
 	else if (!strcmp(kube_text(ref, "kind", NULL), "Node"))
 		kube_set_node(g->view, t, kube_text(ref, "name", NULL));
-	add_with_pod(g, seen, ref, json_value_int(json_value_get(port, "port")));
+	add_with_pod(g, seen, ref, port, true);
 }
 
 static void add_subset(struct kube_group *g, struct seen *seen, const struct json_value *subset)
@@ -239,8 +245,7 @@ static void add_slice_address(struct kube_group *g, struct seen *seen, const cha
 	kube_set(t, "endpointslice_port_protocol", kube_text(port, "protocol", NULL));
 	kube_set(t, "endpointslice_port_app_protocol", kube_text(port, "appProtocol", NULL));
 	set_endpoint(g, t, endpoint);
-	add_with_pod(g, seen, json_value_get(endpoint, "targetRef"),
-		json_value_int(json_value_get(port, "port")));
+	add_with_pod(g, seen, json_value_get(endpoint, "targetRef"), port, false);
 }
 
 static void add_endpoint(struct kube_group *g, struct seen *seen, const struct json_value *endpoint,

@@ -142,14 +142,22 @@ void kube_set_node(struct kube_view *v, struct labels_builder *b, const char *na
 		kube_set_meta(b, "node", node);
 }
 
-static void set_lower(
-	struct labels_builder *b, const char *name, const char *key, const char *value)
+static char *to_lower(const char *text)
 {
-	_cleanup_free_ char *lower = xstrdup(value);
+	char *lower = xstrdup(text);
 
 	for (char *c = lower; *c; c++)
 		*c = (char)tolower((unsigned char)*c);
-	kube_set_key(b, name, key, lower);
+	return lower;
+}
+
+/* Both the type, in the label's name, and the status are in small letters. */
+static void set_condition(struct labels_builder *b, const struct json_value *condition)
+{
+	_cleanup_free_ char *type = to_lower(kube_text(condition, "type", NULL)),
+			    *status = to_lower(kube_text(condition, "status", NULL));
+
+	kube_set_key(b, "node_condition_", type, status);
 }
 
 /* The first address of this type. */
@@ -178,8 +186,7 @@ static void make_node(struct kube_group *g, struct labels_builder *b, const stru
 	kube_set(
 		b, "node_provider_id", kube_text(json_value_get(node, "spec"), "providerID", NULL));
 	for (size_t i = 0; (item = json_value_at(json_value_get(status, "conditions"), i)); i++)
-		set_lower(b, "node_condition_", kube_text(item, "type", NULL),
-			kube_text(item, "status", NULL));
+		set_condition(b, item);
 	for (size_t i = 0; i < ARRAY_SIZE(order) && !*address; i++)
 		address = address_of(addresses, order[i]);
 	if (!*address)
@@ -243,14 +250,14 @@ void kube_set_pod(struct kube_view *v, struct labels_builder *b, const struct js
 {
 	const struct json_value *status = json_value_get(pod, "status"), *condition;
 	const struct json_value *conditions = json_value_get(status, "conditions");
-	const char *ready = "unknown";
+	_cleanup_free_ char *ready = NULL;
 
 	kube_set_meta(b, "pod", pod);
 	kube_set(b, "pod_ip", kube_text(status, "podIP", NULL));
-	for (size_t i = 0; (condition = json_value_at(conditions, i)); i++)
+	for (size_t i = 0; !ready && (condition = json_value_at(conditions, i)); i++)
 		if (!strcmp(kube_text(condition, "type", NULL), "Ready"))
-			ready = kube_text(condition, "status", NULL);
-	set_lower(b, "pod_ready", "", ready);
+			ready = to_lower(kube_text(condition, "status", NULL));
+	kube_set(b, "pod_ready", ready ? ready : "unknown");
 	kube_set(b, "pod_phase", kube_text(status, "phase", NULL));
 	kube_set(b, "pod_node_name", kube_text(json_value_get(pod, "spec"), "nodeName", NULL));
 	kube_set(b, "pod_host_ip", kube_text(status, "hostIP", NULL));
@@ -288,15 +295,17 @@ static void set_container(struct labels_builder *b, const struct json_value *pod
 static void make_pod(struct kube_group *g, struct labels_builder *b, const struct json_value *pod)
 {
 	const char *ip = kube_text(json_value_get(pod, "status"), "podIP", NULL);
+	const char *node = kube_text(json_value_get(pod, "spec"), "nodeName", NULL);
 	const struct json_value *container, *port;
 	bool is_init;
 	char buf[32];
 
-	if (!*ip)
+	/* so a selector of nodes selects pods */
+	if (!*ip || (g->view->attach_node && !kube_view_find(g->view, KUBE_NODES, NULL, node)))
 		return;
 	kube_set_pod(g->view, b, pod);
 	kube_set_namespace(g->view, b, pod);
-	kube_set_node(g->view, b, kube_text(json_value_get(pod, "spec"), "nodeName", NULL));
+	kube_set_node(g->view, b, node);
 	for (size_t i = 0; (container = kube_container(pod, i, &is_init)); i++) {
 		const struct json_value *ports = json_value_get(container, "ports");
 

@@ -353,8 +353,8 @@ class RolesTest(unittest.TestCase):
             found, err = check(config('node', f'api_server: {api.url}'))
             self.assertEqual(found, {
                 '192.168.0.1:10250': {'node_name': 'n1', **present('node', label_kubernetes_io_arch='amd64', annotation_csi_volume='{}'), 'instance': 'n1',
-                                      'node_provider_id': 'aws:///x/i-1', 'node_condition_MemoryPressure': 'false', 'node_condition_Ready': 'true',
-                                      'node_condition_Odd': 'unknown', 'node_address_Hostname': 'n1.local', 'node_address_InternalIP': '192.168.0.1'},
+                                      'node_provider_id': 'aws:///x/i-1', 'node_condition_memorypressure': 'false', 'node_condition_ready': 'true',
+                                      'node_condition_odd': 'unknown', 'node_address_Hostname': 'n1.local', 'node_address_InternalIP': '192.168.0.1'},
                 'n2:0': {'node_name': 'n2', 'instance': 'n2', 'node_address_Hostname': 'n2'}}, err)
 
     def test_service(self):
@@ -404,6 +404,22 @@ class RolesTest(unittest.TestCase):
             found, err = check(config('endpoints', f'api_server: {api.url}', ATTACH))
             self.assertEqual(found, {address: {**labels, **OF_NAMESPACE, **({'pod_deployment_name': 'api'} if 'pod_name' in labels else {})}
                                      for address, labels in expected.items()}, err)
+
+    def test_ports_that_several_have(self):
+        """Of endpoints the protocol is that of their port, of slices the container's; of several containers the last has its name there."""
+        dns = [{'name': 'dns', 'containerPort': 53, 'protocol': 'UDP'}, {'name': 'dns-tcp', 'containerPort': 53, 'protocol': 'TCP'}]
+        p = pod('dns', '10.0.0.3')
+        p['spec']['containers'] = [{'name': 'first', 'ports': [{'containerPort': 53, 'protocol': 'TCP'}]}, {'name': 'last', 'ports': dns}]
+        port = {'name': 'dns-tcp', 'port': 53, 'protocol': 'TCP'}
+        ref = {'kind': 'Pod', 'namespace': 'web', 'name': 'dns'}
+        with Api() as api:
+            api.put('pods', p)
+            api.put('endpoints', obj('dns', subsets=[{'addresses': [{'ip': '10.0.0.3', 'targetRef': ref}], 'ports': [port]}]))
+            api.put('endpointslices', obj('dns-x', addressType='IPv4', endpoints=[{'addresses': ['10.0.0.3'], 'targetRef': ref}], ports=[port]))
+            for role, protocol in (('endpoints', 'TCP'), ('endpointslice', 'UDP')):
+                found, err = check(config(role, f'api_server: {api.url}'))
+                t = found['10.0.0.3:53']
+                self.assertEqual([t[f'pod_container_{k}'] for k in ('name', 'port_name', 'port_protocol')], ['last', 'dns', protocol], err)
 
     def test_endpointslice(self):
         with Api() as api:
@@ -550,10 +566,14 @@ class ProtocolTest(unittest.TestCase):
             other = pod('e', '10.0.0.5')
             other['spec']['nodeName'] = 'n2'
             api.put('pods', other)
-            found, err = check(config('pod', f'api_server: {api.url}', '    selectors: [{role: pod, field: "spec.nodeName=n2"}, {role: node, label: "zone=a"}]\n'
-                                      '    attach_metadata: {node: true}\n'))
-            self.assertEqual(set(found or err), {'10.0.0.5:8080'})
-            self.assertEqual([len(api.seen(p)) for p in ('LIST /api/v1/nodes.*labelSelector=zone%3Da$', 'LIST /api/v1/pods.*fieldSelector=spec.nodeName%3Dn2$')], [1, 1])
+            node = obj('n2', None, {'zone': 'b'}, status={'addresses': [{'type': 'InternalIP', 'address': '10.9.9.9'}]})
+            for zone, want in (('b', set()), ('a', {'10.0.0.5:8080'})):
+                node['metadata']['labels']['zone'] = zone
+                api.put('nodes', node)
+                found, err = check(config('pod', f'api_server: {api.url}', '    selectors: [{role: pod, field: "spec.nodeName=n2"}, {role: node, label: "zone=a"}]\n'
+                                          '    attach_metadata: {node: true}\n'))
+                self.assertEqual(set(found), want, err)
+            self.assertEqual([len(api.seen(p)) for p in ('LIST /api/v1/nodes.*labelSelector=zone%3Da$', 'LIST /api/v1/pods.*fieldSelector=spec.nodeName%3Dn2$')], [2, 2])
             check(config('endpoints', f'api_server: {api.url}', '    selectors: [{role: endpoints, label: "a=1"}, {role: service, label: "b=2"}, {role: pod, label: "c=3"}]\n'))
             self.assertEqual([len(api.seen(f'LIST /api/v1/{kind}.*labelSelector={value}$')) for kind, value in
                               (('endpoints', 'a%3D1'), ('services', 'b%3D2'), ('pods', 'c%3D3'))], [1, 1, 1])
@@ -565,8 +585,9 @@ class ProtocolTest(unittest.TestCase):
             with scraper(config('pod', f'api_server: {api.url}', ATTACH)) as s:
                 def labels(*names):
                     return tuple(targets(s).get('10.0.0.1:6060', {}).get(n) for n in names)
-                wait_for('the pod', lambda: labels('pod_deployment_name', 'node_name', 'namespace_label_team') == ('api', None, None))
+                self.assertEqual(targets(s), {})  # on a node that is not known
                 api.put('nodes', NODE)
+                wait_for('the pod, since its node is known', lambda: labels('pod_deployment_name', 'node_name', 'namespace_label_team') == ('api', 'n1', None))
                 api.put('namespaces', NAMESPACE)
                 wait_for('its node and namespace', lambda: labels('node_name', 'namespace_label_team') == ('n1', 'shop'))
                 api.put('namespaces', obj('web', None, {'team': 'till'}))
