@@ -5,6 +5,7 @@
  * Oldest kernel tested: 6.18. Needs bpf_loop (5.17), bpf_task_pt_regs (5.15), bpf_get_current_task_btf (5.11).
  */
 #include "bpf/walker.h"
+#include "bpf/kernel_frames.h"
 #include "bpf/stack_copy.h"
 
 char dual_license[] SEC("license") = "GPL";
@@ -40,27 +41,6 @@ static __always_inline __u64 period_ns(struct bpf_perf_event_data *ctx)
 	struct bpf_perf_event_data_kern *kern = (void *)ctx;
 
 	return BPF_CORE_READ(kern, event, hw.sample_period);
-}
-
-/*
- * Sets the record's n_kernel. Readers take it from there, not from a register: the verifier would else follow each possible
- * count through the rest of the program.
- */
-static __always_inline void kernel_frames(struct tick *t)
-{
-	struct scratch *s = t->s;
-	long bytes = bpf_get_stack(t->ctx, s->words, ABI_MAX_KERNEL_FRAMES * sizeof(__u64), 0);
-	__u32 n;
-
-	if (bytes < 0) {
-		t->count[ABI_COUNT_KERNEL_STACK_FAILED]++;
-		return;
-	}
-	n = (__u32)bytes / sizeof(__u64);
-	record_of(s)->n_kernel = n;
-	t->count[ABI_COUNT_FRAMES_KERNEL] += n;
-	for (__u32 i = 0; i < ABI_MAX_KERNEL_FRAMES && i < n; i++)
-		s->words[i] = ABI_FRAME(ABI_FRAME_KERNEL, s->words[i]);
 }
 
 static __always_inline __u32 cut_at_once(struct scratch *s, enum abi_cut why)
@@ -196,7 +176,7 @@ static __always_inline void sample(struct tick *t, __u64 now)
 	fill_header(t, now);
 	r->n_kernel = 0;
 	if (!user_mode)
-		kernel_frames(t);
+		kernel_frames(t->ctx, t->s, (void *)t->count);
 	if (t->task->flags & PF_KTHREAD || !t->task->mm) {
 		r->flags |= ABI_FLAG_KTHREAD;
 		r->n_user = 0;

@@ -31,6 +31,7 @@ enum {
 enum { BPF_F_MMAPABLE = 1U << 10 };
 enum { BPF_RB_NO_WAKEUP = 1U << 0, BPF_RB_AVAIL_DATA = 0, BPF_RB_RING_SIZE = 1 };
 
+enum { EPERM = 1 };		  /* include/uapi/asm-generic/errno-base.h */
 enum { PF_KTHREAD = 0x00200000 }; /* include/linux/sched.h */
 
 /* Context of perf_event programs (include/uapi/linux/bpf_perf_event.h, asm/ptrace.h): a fixed layout. */
@@ -129,6 +130,7 @@ struct signal_struct {
 };
 
 struct task_struct {
+	void *stack;
 	unsigned int flags;
 	struct mm_struct *mm;
 	int pid, tgid;
@@ -138,6 +140,16 @@ struct task_struct {
 	struct signal_struct *signal;
 	unsigned in_execve : 1;
 	char comm[16];
+};
+
+/* x86-64 */
+struct orc_entry {
+	__s16 sp_offset, bp_offset;
+	unsigned sp_reg : 4, bp_reg : 4, type : 3, signal : 1;
+} __attribute__((packed));
+
+struct irq_stack {
+	char stack[1];
 };
 
 #pragma clang attribute pop

@@ -6,6 +6,7 @@
 #include "bpf/kernel.h"
 #include <bpf/bpf_helpers.h>
 
+#include "bpf/kernel_orc.h"
 #include "bpf/process.h"
 
 struct counter_row {
@@ -30,6 +31,14 @@ struct heads_map {
 	__type(value, struct process_bucket);
 };
 struct heads_map heads SEC(".maps") __weak;
+
+struct kernel_orc_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct kernel_orc);
+};
+struct kernel_orc_map kernel_orc SEC(".maps") __weak;
 
 static __always_inline __u64 *counter_row(__u32 cpu)
 {

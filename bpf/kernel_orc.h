@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+ *
+ * Where the kernel's own unwind table lies, for the kernel half alone, and what user space asks and learns of it.
+ */
+#pragma once
+#include "bpf/abi.h"
+
+/* Where the table lies and how stacks are walked by it; filled by the program kernel_tables. */
+struct kernel_orc {
+	__u64 text, text_bytes; /* _stext, to _etext */
+	__u64 ips, entries;	/* n s32 and struct kernel_orc_entry */
+	__u64 lookup; /* a u32 for each 256 bytes of text: the last entry that begins at or before them */
+	__u64 hooks[3]; /* return addresses in place of others, unwind_recover_ret_addr; 0: none */
+	__u32 n;
+	__u32 stack_bytes; /* of a task, and of a CPU for its interrupts */
+	__u32 max_frames;
+	__u32 check_each; /* one stack of this many is compared */
+	__u32 is_on;
+};
+
+#define KERNEL_SEARCH_STEPS 24
+#define KERNEL_MAX_ENTRIES (1U << KERNEL_SEARCH_STEPS)
+
+/* How kernel stacks are walked, and why not by the table. */
+enum kernel_walk_by {
+	KERNEL_WALK_ORC,
+	KERNEL_WALK_FLAG,     /* --unwind.kernel=kernel */
+	KERNEL_WALK_NO_TABLE, /* frame pointers, arm64 */
+	KERNEL_WALK_HIDDEN,   /* the kernel tells no addresses */
+	KERNEL_WALK_LAYOUT,   /* entries are of another layout: before 6.4, or newer than this */
+	KERNEL_WALK_FAILED,   /* the program could not be run */
+	KERNEL_WALK_N
+};
+
+struct kernel_tables_args {
+	__u32 max_frames; /* kernel.perf_event_max_stack, at most ABI_MAX_KERNEL_FRAMES */
+	__u32 check_each;
+};

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+ *
+ * The kernel's own unwind table, ORC (arch/x86/include/asm/orc_types.h and arch/x86/kernel/unwind_orc.c, as of Linux 6.4): its
+ * entries as one word each, for bpf/unwind_near.h. Compiled for BPF and for the host.
+ */
+#pragma once
+#include "bpf/unwind_frames.h"
+#ifndef __bpf__
+#include <stdbool.h>
+#endif
+
+enum kernel_orc_reg {
+	ORC_REG_UNDEFINED = 0,
+	ORC_REG_PREV_SP = 1,
+	ORC_REG_BP = 4,
+	ORC_REG_SP = 5,
+	ORC_REG_BP_INDIRECT = 8,
+	ORC_REG_SP_INDIRECT = 9,
+};
+
+enum kernel_orc_type {
+	ORC_TYPE_UNDEFINED = 0,
+	ORC_TYPE_END_OF_STACK = 1,
+	ORC_TYPE_CALL = 2,
+	ORC_TYPE_REGS = 3, /* what lies there is a struct pt_regs */
+	ORC_TYPE_REGS_PARTIAL = 4,
+};
+
+/* struct orc_entry. The object is loaded on kernels of other layouts too, but looks into theirs only where it is this one. */
+struct kernel_orc_entry {
+	__s16 sp_offset, bp_offset;
+	__u16 bits; /* sp_reg: 4, bp_reg: 4, type: 3, signal: 1, from the lowest */
+};
+_Static_assert(sizeof(struct kernel_orc_entry) == 6, "struct orc_entry");
+
+/* An entry as one word of UNWIND_PLAIN_BITS; never 0, since that is what no type would be. */
+#define KERNEL_RULE(sp_offset, bp_offset, bits) \
+	((__u64)(__u16)(sp_offset) << 28 | (__u64)(__u16)(bp_offset) << 12 | ((bits)&0xfff))
+#define KERNEL_RULE_SP_OFF(rule) ((__s16)((rule) >> 28))
+#define KERNEL_RULE_BP_OFF(rule) ((__s16)((rule) >> 12))
+#define KERNEL_RULE_SP_REG(rule) ((__u32)(rule)&15)
+#define KERNEL_RULE_BP_REG(rule) ((__u32)(rule) >> 4 & 15)
+#define KERNEL_RULE_TYPE(rule) ((__u32)(rule) >> 8 & 7)
+#define KERNEL_RULE_SIGNAL(rule) ((__u32)(rule) >> 11 & 1)
+
+/* Is this a rule that kernel_step understands? Others are not kept. */
+UNWIND_FN bool kernel_rule_is_known(__u64 rule)
+{
+	const __u32 known_sp = 1U << ORC_REG_SP | 1U << ORC_REG_BP | 1U << ORC_REG_SP_INDIRECT |
+			       1U << ORC_REG_BP_INDIRECT;
+	const __u32 known_bp = 1U << ORC_REG_UNDEFINED | 1U << ORC_REG_PREV_SP | 1U << ORC_REG_BP;
+
+	switch (KERNEL_RULE_TYPE(rule)) {
+	case ORC_TYPE_END_OF_STACK: return true;
+	case ORC_TYPE_CALL:
+		return (known_sp >> KERNEL_RULE_SP_REG(rule) & 1) &&
+		       (known_bp >> KERNEL_RULE_BP_REG(rule) & 1);
+	case ORC_TYPE_REGS:
+		return (known_sp >> KERNEL_RULE_SP_REG(rule) & 1) &&
+		       KERNEL_RULE_BP_REG(rule) == ORC_REG_UNDEFINED;
+	default: return false;
+	}
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+ *
+ * Where the kernel's unwind table lies and whether it is of the layout that bpf/kernel_rule.h knows. Run once after the load
+ * by the keeper: user space learns no address, and none that it could write is believed.
+ * Needs bpf_kallsyms_lookup_name (5.16).
+ */
+#include "bpf/maps.h"
+#include "bpf/kernel_rule.h"
+#include <bpf/bpf_core_read.h>
+
+char kernel_tables_license[] SEC("license") = "GPL";
+
+#if !UNWIND_ARM64
+
+#define FIELD(field, what) \
+	__builtin_preserve_field_info(((struct orc_entry *)0)->field, BPF_FIELD_##what)
+/* Is the field there, that many bits wide and that far from the beginning? */
+#define FIELD_IS(field, at, bits)                                          \
+	(bpf_core_field_exists(((struct orc_entry *)0)->field) &&          \
+		FIELD(field, BYTE_OFFSET) * 8 + FIELD(field, RSHIFT_U64) - \
+				FIELD(field, LSHIFT_U64) ==                \
+			(at) &&                                            \
+		64 - FIELD(field, RSHIFT_U64) == (bits))
+
+static __always_inline bool layout_is_known(void)
+{
+	return bpf_core_type_exists(struct orc_entry) &&
+	       bpf_core_type_size(struct orc_entry) == sizeof(struct kernel_orc_entry) &&
+	       FIELD_IS(sp_offset, 0, 16) && FIELD_IS(bp_offset, 16, 16) &&
+	       FIELD_IS(sp_reg, 32, 4) && FIELD_IS(bp_reg, 36, 4) && FIELD_IS(type, 40, 3) &&
+	       FIELD_IS(signal, 43, 1) && bpf_core_type_exists(struct irq_stack);
+}
+
+/* Where a symbol is; 0 when the kernel has none of that name. */
+#define SYMBOL(name)                                                      \
+	({                                                                \
+		static const char symbol[] = name;                        \
+		__u64 at = 0;                                             \
+		bpf_kallsyms_lookup_name(symbol, sizeof(symbol), 0, &at); \
+		at;                                                       \
+	})
+
+static __always_inline bool symbols_are_hidden(void)
+{
+	static const char symbol[] = "_stext";
+	__u64 at;
+
+	return bpf_kallsyms_lookup_name(symbol, sizeof(symbol), 0, &at) == -EPERM;
+}
+
+static __always_inline bool find_table(struct kernel_orc *orc)
+{
+	__u64 end = SYMBOL("__stop_orc_unwind"), ips_end = SYMBOL("__stop_orc_unwind_ip"), n;
+
+	orc->text = SYMBOL("_stext");
+	orc->text_bytes = SYMBOL("_etext") - orc->text;
+	orc->ips = SYMBOL("__start_orc_unwind_ip");
+	orc->entries = SYMBOL("__start_orc_unwind");
+	orc->lookup = (end + 3) & ~3ULL; /* include/asm-generic/vmlinux.lds.h; not relied on */
+	orc->hooks[0] = SYMBOL("return_to_handler");
+	orc->hooks[1] = SYMBOL("arch_rethook_trampoline");
+	orc->hooks[2] = SYMBOL("__kretprobe_trampoline");
+	n = (ips_end - orc->ips) / sizeof(__s32);
+	orc->n = n;
+	return orc->text && orc->ips && orc->entries && n > 1 && n < KERNEL_MAX_ENTRIES &&
+	       end - orc->entries == n * sizeof(struct kernel_orc_entry);
+}
+
+static __always_inline int find(struct kernel_orc *orc)
+{
+	if (symbols_are_hidden())
+		return KERNEL_WALK_HIDDEN;
+	if (!find_table(orc))
+		return KERNEL_WALK_NO_TABLE;
+	if (!layout_is_known())
+		return KERNEL_WALK_LAYOUT;
+	/* THREAD_SIZE and IRQ_STACK_SIZE are the same (arch/x86/include/asm/page_64_types.h). */
+	orc->stack_bytes = bpf_core_type_size(struct irq_stack);
+	return KERNEL_WALK_ORC;
+}
+
+#else
+
+static __always_inline int find(struct kernel_orc *orc)
+{
+	(void)orc;
+	return KERNEL_WALK_NO_TABLE;
+}
+
+#endif
+
+/* Returns enum kernel_walk_by. */
+SEC("syscall")
+int kernel_tables(struct kernel_tables_args *args)
+{
+	__u32 zero = 0;
+	struct kernel_orc *orc = bpf_map_lookup_elem(&kernel_orc, &zero);
+	int by;
+
+	if (!orc)
+		return KERNEL_WALK_NO_TABLE;
+	by = find(orc);
+	orc->max_frames = args->max_frames;
+	orc->check_each = args->check_each;
+	orc->is_on = by == KERNEL_WALK_ORC;
+	return by;
+}
