@@ -154,6 +154,11 @@ static const struct option_spec specs[] = {
 		.help = "Walk one user stack of N a second time, with elfutils in a parser child, "
 			"and compare; /unwind and sonde_shadow_total tell. 0 turns it off."},
 
+	{"unwind.kernel", OPTION_CHOICE, AT(kernel_walk), .value = "orc|kernel", .fallback = "orc",
+		.help = "Who walks kernel stacks: orc, the sampler by the kernel's unwind table, "
+			"with the kernel's own walk as check and for what it cannot walk; or the "
+			"kernel alone, which costs more."},
+
 	OPTION_HEADING("System"),
 	{"path.procfs", OPTION_STRING, AT(procfs), .value = "DIR", .fallback = "/proc",
 		.help = "The host's procfs."},

@@ -43,6 +43,7 @@ struct exporter_options {
 	bool java_perfmap;
 
 	uint64_t table_bytes, shadow;
+	const char *kernel_walk;
 
 	const char *procfs, *sysfs;
 	const char *user;    /* NULL: sonde, else nobody */

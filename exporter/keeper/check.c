@@ -51,7 +51,7 @@ static int read_text(const char *dir, const char *name, char *ret, size_t cap)
 	return 0;
 }
 
-static int read_number(const char *dir, const char *name, int64_t *ret)
+int check_read_number(const char *dir, const char *name, int64_t *ret)
 {
 	char text[64];
 	int r = read_text(dir, name, text, sizeof(text));
@@ -127,7 +127,7 @@ static int check_paranoid(const struct role_options *o, check_has_cap has_cap,
 {
 	int64_t level;
 
-	if (read_number(o->procfs, "sys/kernel/perf_event_paranoid", &level) < 0)
+	if (check_read_number(o->procfs, "sys/kernel/perf_event_paranoid", &level) < 0)
 		return err_set(eb, -ENOTSUP,
 			"%s/sys/kernel/perf_event_paranoid cannot be read: the kernel has no perf "
 			"events "
@@ -155,7 +155,7 @@ static int check_rate(const struct role_options *o, struct errbuf *eb)
 		{"--profile.max-frequency", o->max_frequency_hz}};
 	int64_t limit;
 
-	if (read_number(o->procfs, "sys/kernel/perf_event_max_sample_rate", &limit) < 0)
+	if (check_read_number(o->procfs, "sys/kernel/perf_event_max_sample_rate", &limit) < 0)
 		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(rates); i++)
 		if (rates[i].hz > limit)
@@ -208,4 +208,20 @@ void check_final(const struct role_options *o, struct check_result *c)
 		n ? "kernel functions have no names (kernel.kptr_restrict hides addresses: set it "
 		    "to 0 or 1, with CAP_SYSLOG)"
 		  : "kernel functions have no names (no /proc/kallsyms)");
+}
+
+void check_kernel_walk(enum kernel_walk_by by, struct check_result *c)
+{
+	if (by == KERNEL_WALK_HIDDEN)
+		check_add_missing(c, "orc",
+			"samples in kernel mode cost more (kernel.kptr_restrict hides where the "
+			"kernel's unwind table is: set it to 0 or 1, with CAP_SYSLOG)");
+	else if (by == KERNEL_WALK_LAYOUT)
+		check_add_missing(c, "orc",
+			"samples in kernel mode cost more (this kernel's unwind table is of a "
+			"layout that is not known)");
+	else if (by == KERNEL_WALK_FAILED)
+		check_add_missing(c, "orc",
+			"samples in kernel mode cost more (the program that finds the kernel's "
+			"unwind table could not be run)");
 }

@@ -24,5 +24,11 @@ int check_start(const struct role_options *o, check_has_cap has_cap, struct chec
 /* Adds what shows only with the final capabilities: hidden kernel addresses. */
 void check_final(const struct role_options *o, struct check_result *c);
 
+/* Adds why kernel stacks are not walked by the kernel's unwind table although it has one. */
+void check_kernel_walk(enum kernel_walk_by by, struct check_result *c);
+
+/* A small file with a number below `dir`. */
+int check_read_number(const char *dir, const char *name, int64_t *ret);
+
 /* Appends a row unless the table is full. */
 void check_add_missing(struct check_result *c, const char *cap, const char *effect);

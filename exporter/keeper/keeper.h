@@ -8,6 +8,7 @@
  */
 #pragma once
 #include "bpf/abi.h"
+#include "bpf/kernel_orc.h"
 #include "lib/base/err.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -87,7 +88,8 @@ struct keeper_setup {
 		uint32_t n;	/* elements */
 		uint64_t bytes; /* all of them */
 	} maps[KEEPER_N_MAPS];
-	uint64_t maps_bytes; /* memlock of all BPF maps */
+	uint64_t maps_bytes;		 /* memlock of all BPF maps */
+	enum kernel_walk_by kernel_walk; /* who walks kernel stacks, at start */
 	struct keeper_missing missing[16];
 	uint32_t n_missing;
 	int parser_fd;	 /* SOCK_SEQPACKET to the parser zygote */

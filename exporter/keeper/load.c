@@ -30,6 +30,7 @@ enum {
 	N_FILE_BUCKETS = 2048, /* of four files whose binary is known */
 	N_BINARIES = 1 << 16,  /* ids of the registry: BINARY_MAX_ENTRIES */
 	MIN_SLABS = 16,
+	KERNEL_CHECK_EACH = 64,
 };
 
 struct loaded {
@@ -99,6 +100,7 @@ static int configure(
 		{s->maps.known_files, N_FILE_BUCKETS},
 	};
 
+	bpf_program__set_autoload(s->progs.kernel_tables, !o->ask_kernel);
 	s->rodata->config.version = ABI_VERSION;
 	s->rodata->config.cost_interval = COST_INTERVAL;
 	s->rodata->config.shadow = o->shadow;
@@ -174,6 +176,31 @@ static uint64_t all_map_bytes(struct sonde_bpf *s, const struct keeper_setup *se
 	return sum;
 }
 
+/* What the kernel takes of a stack (kernel.perf_event_max_stack), which cannot change while the programs are loaded. */
+static uint32_t max_kernel_frames(const struct role_options *o)
+{
+	int64_t n = ABI_MAX_KERNEL_FRAMES;
+
+	if (check_read_number(o->procfs, "sys/kernel/perf_event_max_stack", &n) < 0 || n < 1)
+		return ABI_MAX_KERNEL_FRAMES;
+	return (uint32_t)MIN(n, (int64_t)ABI_MAX_KERNEL_FRAMES);
+}
+
+/* Has the kernel half look for the kernel's unwind table. */
+static enum kernel_walk_by find_kernel_tables(struct sonde_bpf *s, const struct role_options *o)
+{
+	struct kernel_tables_args args = {.max_frames = max_kernel_frames(o),
+		.check_each = o->kernel_check_each ? o->kernel_check_each : KERNEL_CHECK_EACH};
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &args, .ctx_size_in = sizeof(args));
+
+	if (o->ask_kernel)
+		return KERNEL_WALK_FLAG;
+	if (bpf_prog_test_run_opts(bpf_program__fd(s->progs.kernel_tables), &opts) ||
+		opts.retval >= KERNEL_WALK_N)
+		return KERNEL_WALK_FAILED;
+	return (enum kernel_walk_by)opts.retval;
+}
+
 int load_bpf(const struct role_options *o, struct keeper_setup *ret, struct loaded **ret_loaded,
 	struct errbuf *eb)
 {
@@ -209,6 +236,7 @@ int load_bpf(const struct role_options *o, struct keeper_setup *ret, struct load
 	if (r < 0)
 		return err_set(eb, r, "cannot attach to forks and exits: %s (%s)", strerror(-r),
 			last_complaint);
+	ret->kernel_walk = find_kernel_tables(l->skeleton, o);
 	ret->counters_fd = bpf_map__fd(l->skeleton->maps.counters);
 	hand_over_maps(l->skeleton, ret);
 	ret->maps_bytes = all_map_bytes(l->skeleton, ret);

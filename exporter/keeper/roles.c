@@ -131,6 +131,7 @@ static int prepare(
 	if (r < 0)
 		return r;
 	check_final(o, &s->check);
+	check_kernel_walk(ret->kernel_walk, &s->check);
 	memcpy(ret->missing, s->check.missing, sizeof(ret->missing));
 	ret->n_missing = s->check.n_missing;
 	return 0;

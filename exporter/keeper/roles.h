@@ -26,8 +26,10 @@ struct role_options {
 	uint32_t frequency_hz; /* --profile.frequency */
 	uint32_t
 		max_frequency_hz; /* --profile.max-frequency: both are checked against kernel.perf_event_max_sample_rate */
-	uint64_t table_bytes; /* --unwind.table-bytes */
-	uint32_t shadow;      /* --unwind.shadow */
+	uint64_t table_bytes;	    /* --unwind.table-bytes */
+	uint32_t shadow;	    /* --unwind.shadow */
+	bool ask_kernel;	    /* --unwind.kernel=kernel: bpf_get_stack for kernel stacks */
+	uint32_t kernel_check_each; /* one kernel stack of so many is compared; 0: the usual */
 	bool by_frame_pointer; /* main tells of no mappings: it captures, or is a test of the kernel half */
 	const char *state_dirs
 		[4]; /* made, mode 0750, and given to `user` before privileges go; NULL-terminated */

@@ -40,6 +40,7 @@ struct drain {
 	uint64_t runs_seen, bpf_ns;
 	uint64_t main_cpu_ns, keeper_cpu_ns, parser_cpu_ns, fetcher_cpu_ns; /* once a second */
 	uint64_t ring_peak;
+	bool said_mismatch;
 	uint64_t
 		unknown_ns; /* time of the first sample of this step that came with a copy of its stack */
 	pthread_mutex_t mutex; /* leaf lock; guards stats */
@@ -231,6 +232,16 @@ static void measure_bpf(struct drain *d)
 	d->runs_seen = runs;
 }
 
+/* The kernel half has switched its own walk off by then. */
+static void watch_kernel_walk(struct drain *d)
+{
+	if (d->said_mismatch || !counter_sum(d, ABI_COUNT_KERNEL_MISMATCH))
+		return;
+	d->said_mismatch = true;
+	log_write(LOG_WARN, "a kernel stack was walked to other frames than the kernel's own walk",
+		"effect", "from now on the kernel walks all, as with --unwind.kernel=kernel", NULL);
+}
+
 static void publish(struct drain *d)
 {
 	const struct keeper_setup *setup = d->options.setup;
@@ -315,6 +326,7 @@ int64_t drain_step(struct drain *d)
 		d->next_watch_ns = began + WATCH_INTERVAL_NS;
 	}
 	measure_bpf(d);
+	watch_kernel_walk(d);
 	hz = govern(d, began);
 	cpus_set_hz(&d->cpus, hz);
 	publish(d);

@@ -83,6 +83,27 @@ static void collect_kernel(
 	}
 }
 
+/* Who walks kernel stacks now, and why not the sampler. */
+static void collect_kernel_walk(
+	struct metrics_writer *w, const struct keeper_setup *setup, const struct drain_stats *d)
+{
+	static const char *const reasons[KERNEL_WALK_N] = {
+		[KERNEL_WALK_ORC] = "",
+		[KERNEL_WALK_FLAG] = "flag",
+		[KERNEL_WALK_NO_TABLE] = "no_table",
+		[KERNEL_WALK_HIDDEN] = "hidden",
+		[KERNEL_WALK_LAYOUT] = "layout",
+		[KERNEL_WALK_FAILED] = "failed",
+	};
+	bool differed = d->counters[ABI_COUNT_KERNEL_MISMATCH] > 0,
+	     is_orc = setup->kernel_walk == KERNEL_WALK_ORC && !differed;
+
+	metrics_write_family(w, METRIC_GAUGE, "sonde_kernel_walk_info",
+		"1: who walks kernel stacks, and why not the sampler by the kernel's table.");
+	metrics_write(w, 1, "walk", is_orc ? "orc" : "kernel", "reason",
+		differed ? "mismatch" : reasons[setup->kernel_walk], NULL);
+}
+
 static void collect_drain(struct metrics_writer *w, const struct drain_stats *d)
 {
 	counter(w, "sonde_drain_samples_total", "Samples handed on by the drain.", d->samples);
@@ -456,6 +477,7 @@ static void collect(struct metrics_writer *w, void *arg)
 	serve_collect_stacks(w, s);
 	pthread_mutex_unlock(s->o.source->lock);
 	collect_kernel(w, &d, l.refused);
+	collect_kernel_walk(w, s->o.setup, &d);
 	collect_drain(w, &d);
 	collect_cost(w, s, &d);
 	collect_proc(w, &p);

@@ -3,7 +3,8 @@
  * The first two stages alone: roles, then a drain that prints what it hands on, one JSON object a line; tests of the kernel
  * half read it. The last line has the counters. It runs until its standard input ends.
  *
- * usage: sampler HZ [HZ2]     (HZ2: asked for when a byte comes there, as a request with hz= does)
+ * usage: sampler HZ [HZ2 [N]]     (HZ2: asked for when a byte comes there, as a request with hz= does; N: one kernel stack of so
+ * many is walked by the kernel too)
  */
 #include "exporter/keeper/roles.h"
 #include "exporter/sample/drain.h"
@@ -129,8 +130,10 @@ static int run(const struct keeper_setup *setup, uint32_t hz, uint32_t hz2)
 int main(int argc, char **argv)
 {
 	uint32_t hz = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 19;
-	const struct role_options o = {
-		.frequency_hz = hz, .max_frequency_hz = hz, .by_frame_pointer = true};
+	const struct role_options o = {.frequency_hz = hz,
+		.max_frequency_hz = hz,
+		.kernel_check_each = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 0,
+		.by_frame_pointer = true};
 	struct keeper_setup setup;
 	struct errbuf eb = {0};
 	int r = role_start(&o, &setup, &eb);

@@ -1,7 +1,10 @@
 """Running the sampler (tests/bpf/sampler.c) beside workloads whose stacks are known, and reading what it saw."""
 import bisect
+import glob
 import json
 import os
+import re
+import struct
 import subprocess
 import tempfile
 
@@ -73,6 +76,41 @@ class KernelSymbols:
         """Of a kernel frame word, whose top four bits are the kind."""
         i = bisect.bisect_right(self.starts, value(word) | 0xf << 60) - 1
         return self.table[i][1] if i >= 0 else '?'
+
+
+with open('/proc/kallsyms') as symbols:
+    HAS_ORC = ' __start_orc_unwind_ip\n' in symbols.read()
+
+
+def bpftool(*args):
+    return json.loads(subprocess.run(['bpftool', '-j', *map(str, args)], capture_output=True, text=True, check=True).stdout or 'null')
+
+
+class KernelOrc:
+    """What the sampling program that the keeper `pid` holds knows of the kernel's unwind table (bpf/kernel_orc.h), to be changed under it."""
+
+    KEY = ('key', 0, 0, 0, 0)
+    LAYOUT = struct.Struct('=5Q3Q5I')
+    FIELDS = ('text', 'text_bytes', 'ips', 'entries', 'lookup', 'hook0', 'hook1', 'hook2', 'n', 'stack_bytes', 'max_frames', 'check_each', 'is_on')
+
+    def __init__(self, pid):
+        fds = glob.glob(f'/proc/{pid}/fdinfo/*')
+        programs = set()
+        for fd in fds:
+            with open(fd) as f:
+                programs |= {int(i) for i in re.findall(r'(?m)^prog_type:\t7\n(?:.*\n)*?prog_id:\t(\d+)', f.read())}
+        maps = [i for p in programs for i in bpftool('prog', 'show', 'id', p)['map_ids']]
+        self.id = next(i for i in maps if bpftool('map', 'show', 'id', i)['name'] == 'kernel_orc')
+
+    def __enter__(self):
+        value = bytes(int(x, 16) for x in bpftool('map', 'lookup', 'id', self.id, *self.KEY)['value'])
+        self.rest = value[self.LAYOUT.size:]
+        self.__dict__.update(zip(self.FIELDS, self.LAYOUT.unpack_from(value)))
+        return self
+
+    def __exit__(self, *exc):
+        value = self.LAYOUT.pack(*(getattr(self, f) for f in self.FIELDS)) + self.rest
+        bpftool('map', 'update', 'id', self.id, *self.KEY, 'value', *value)
 
 
 class Workload:

@@ -1,7 +1,9 @@
 """The kernel half on the real kernel: what arrives for workloads whose stacks, time and identity are known."""
+import collections
 import glob
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,7 +11,7 @@ import tempfile
 import time
 import unittest
 
-from kernel_half import COMPAT32, FIRST_IS_RETURN, KTHREAD, USER_MODE, KernelSymbols, Sampler, Workload, expand, kind, sample
+from kernel_half import COMPAT32, FIRST_IS_RETURN, HAS_ORC, KTHREAD, USER_MODE, KernelOrc, KernelSymbols, Sampler, Workload, expand, kind, sample
 from sonde_e2e import build_dir, compile_c, needs_kernel, wait_for
 
 BESIDE_OTHERS = True
@@ -264,6 +266,76 @@ int main(void)
 	return 0;
 }
 '''
+
+
+# Whole system calls, copies from and to user memory, page faults, interrupts and softirqs, new and ending processes.
+KERNEL_LOADS = (
+    'while :; do dd if=/dev/zero of=/dev/null bs=4k count=200000; done',
+    'while :; do find /usr /proc /sys -type f -size +1000000; done',
+    'while :; do openssl speed -seconds 1 sha256; done',
+    'while :; do i=0; while [ $i -lt 100 ]; do /bin/true; i=$((i+1)); done; done',
+    'while :; do echo "int main(void) { return 0; }" | gcc -O2 -o /dev/null -x c -; done',
+    r"""python3 -c 'import socket, threading
+s = socket.create_server(("127.0.0.1", 0))
+c = socket.create_connection(s.getsockname())
+a, _ = s.accept()
+def drink():
+    while a.recv(65536): pass
+threading.Thread(target=drink, daemon=True).start()
+while True: c.send(b"x" * 20000)'""",
+    r"""python3 -c 'import mmap
+while True:
+    m = mmap.mmap(-1, 64 << 20)
+    for i in range(0, 64 << 20, 4096): m[i] = 1
+    m.close()'""")
+
+
+class KernelLoad:
+    def __enter__(self):
+        self.procs = [subprocess.Popen(['sh', '-c', c], start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for c in KERNEL_LOADS]
+        return self
+
+    def __exit__(self, *exc):
+        for p in self.procs:
+            os.killpg(p.pid, signal.SIGKILL)
+            p.wait()
+
+
+@needs_kernel
+@unittest.skipUnless(HAS_ORC, 'the kernel has no ORC table')
+class KernelWalk(unittest.TestCase):
+    """Kernel stacks by the kernel's unwind table, and by the kernel itself."""
+
+    def test_both_walks_find_the_same(self):
+        """Each stack is walked by both; what is refused for being walked by us is little."""
+        n = {'KERNEL_MATCH': 0, 'KERNEL_ORC': 0, 'KERNEL_ASKED': 0}
+        with KernelLoad():
+            while n['KERNEL_MATCH'] < 10000:
+                with Sampler(1999, 0, 1) as s:
+                    time.sleep(6)
+                    stats = s.result().stats
+                self.assertEqual(stats['KERNEL_MISMATCH'], 0)
+                self.assertEqual(stats['KERNEL_MATCH'], stats['KERNEL_ORC'])
+                self.assertGreater(stats['KERNEL_ORC'], 0)
+                for k in n:
+                    n[k] += stats[k]
+        self.assertGreater(n['KERNEL_ORC'], 19 * n['KERNEL_ASKED'], n)
+
+    def test_a_difference_ends_it(self):
+        """Told in the running kernel half that the table lies one entry further on, it walks to wrong frames, and none arrives."""
+        kernel = KernelSymbols()
+        with KernelLoad(), Sampler(1999, 0, 1) as s:
+            with KernelOrc(s.p.pid) as orc:
+                self.assertIn((orc.entries, '__start_orc_unwind'), kernel.table)
+                orc.entries += 6
+            time.sleep(6)
+            r = s.result()
+        # One a CPU at most: all CPUs stop at the first.
+        self.assertIn(r.stats['KERNEL_MISMATCH'], range(1, os.cpu_count() + 1))
+        self.assertGreater(r.stats['KERNEL_ASKED'], 0)
+        roots = collections.Counter(kernel.name(s['kernel'][-1]) for s in r.samples if s['kernel'])
+        known = sum(n for name, n in roots.items() if re.search(r'entry|asm_|ret_from_fork', name))
+        self.assertGreater(known, 0.99 * sum(roots.values()), roots)
 
 
 @needs_kernel

@@ -6,10 +6,13 @@ import subprocess
 import tempfile
 import unittest
 
-from sonde_e2e import exporter, free_port, mounted, mounts_on, needs_kernel, program
+from kernel_half import HAS_ORC, KernelOrc
+from sonde_e2e import Workload, exporter, free_port, mounted, mounts_on, needs_kernel, program, wait_for
 
 BESIDE_OTHERS = True
 
+with open('/proc/sys/kernel/perf_event_paranoid') as paranoid:
+    PARANOID = int(paranoid.read())
 CAPS = ['bpf', 'perfmon', 'sys_ptrace', 'dac_read_search', 'syslog', 'checkpoint_restore']
 
 
@@ -84,6 +87,34 @@ class Degraded(unittest.TestCase):
                 missing = [k for k in d.metrics() if k.startswith(f'sonde_capability_missing{{cap="{cap.upper()}"')]
                 self.assertEqual(len(missing), 1, cap)
                 self.assertRegex(d.output(), f'level=warn.*{cap.upper()}')
+                # What CAP_SYSLOG is for is told to others where perf events are for all.
+                if HAS_ORC and cap != 'cap_syslog':
+                    self.assertEqual(d.metrics()['sonde_kernel_walk_info{walk="orc",reason=""}'], 1)
+                elif HAS_ORC and PARANOID > 1:
+                    self.assertEqual(d.metrics()['sonde_kernel_walk_info{walk="kernel",reason="hidden"}'], 1)
+                    self.assertRegex(d.output(), 'level=warn.*orc.*kptr_restrict')
+
+    def test_the_kernel_walks_its_stacks_by_flag(self):
+        with exporter('--unwind.kernel=kernel', '--profile.frequency=199') as d, Workload('dd', 'if=/dev/zero', 'of=/dev/null', 'bs=4k'):
+            self.assertEqual(d.metrics()['sonde_kernel_walk_info{walk="kernel",reason="flag"}'], 1)
+            wait_for('kernel stacks', lambda: d.metrics()['sonde_kernel_stacks_total{event="cpu",walk="kernel"}'] > 20)
+            self.assertEqual(d.metrics()['sonde_kernel_stacks_total{event="cpu",walk="orc"}'], 0)
+
+    @unittest.skipUnless(HAS_ORC, 'the kernel has no ORC table')
+    def test_a_kernel_stack_that_differs_ends_the_own_walk(self):
+        """Told in the running kernel half to end stacks after two frames, which the kernel's own do not."""
+        with exporter('--profile.frequency=199') as d, Workload('dd', 'if=/dev/zero', 'of=/dev/null', 'bs=4k'):
+            wait_for('kernel stacks', lambda: d.metrics()['sonde_kernel_stacks_total{event="cpu",walk="orc"}'] > 20)
+            self.assertGreater(d.metrics()['sonde_kernel_walk_checks_total{event="cpu",result="match"}'], 10)
+            with KernelOrc(d.p.pid) as orc:
+                orc.max_frames = 2
+            wait_for('a difference', lambda: d.metrics()['sonde_kernel_walk_checks_total{event="cpu",result="mismatch"}'])
+            m = d.metrics()
+            self.assertEqual(m['sonde_kernel_walk_info{walk="kernel",reason="mismatch"}'], 1)
+            self.assertIn('other frames than the kernel', d.output())
+            wait_for('kernel stacks', lambda: d.metrics()['sonde_kernel_stacks_total{event="cpu",walk="kernel"}'] >
+                     m['sonde_kernel_stacks_total{event="cpu",walk="kernel"}'] + 20)
+            self.assertEqual(d.metrics()['sonde_kernel_stacks_total{event="cpu",walk="orc"}'], m['sonde_kernel_stacks_total{event="cpu",walk="orc"}'])
 
     def test_an_unprivileged_user_with_ambient_capabilities(self):
         plus = ','.join(f'+{c}' for c in CAPS)
