@@ -1,7 +1,6 @@
 """A pprof endpoint whose answers are known to the last nanosecond: what was served can be compared with what is stored."""
 import gzip
 import http.server
-import socket
 import threading
 import time
 import urllib.parse
@@ -57,26 +56,6 @@ CPU_TOTAL = 45000000
 GOROUTINES = [(['park', 'run'], [7], {}), (['serve', 'run'], [2], {})]
 
 
-class Server(http.server.ThreadingHTTPServer):
-    """Ends its connections when it closes: threads of the library's own go on answering those that clients keep."""
-
-    def __init__(self, *args):
-        self.connections = []
-        super().__init__(*args)
-
-    def process_request(self, request, client_address):
-        self.connections.append(request)
-        super().process_request(request, client_address)
-
-    def server_close(self):
-        super().server_close()
-        for connection in self.connections:
-            try:
-                connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass        # closed by its thread already
-
-
 class PprofTarget:
     """`served` counts the CPU profiles sent; each is one second long and holds CPU_SAMPLES. 404 for unknown types, 503 for all while `fails`."""
 
@@ -119,7 +98,7 @@ class PprofTarget:
             def log_message(self, *args):
                 pass
 
-        self.server = Server(('127.0.0.1', 0), Handler)
+        self.server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
         self.address = f'127.0.0.1:{self.server.server_address[1]}'
         self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
         self.thread.start()
