@@ -134,6 +134,7 @@ int query_metrics(struct query_env *env, int64_t start_ns, int64_t end_ns,
 		.terms = QUERY_PROMETHEUS_TERMS,
 		.start_ns = start_ns,
 		.end_ns = end_ns,
+		.by_window = true,
 		.selectors = selectors,
 		.n_selectors = n_selectors,
 		.hit = add_type};

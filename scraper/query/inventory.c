@@ -84,21 +84,38 @@ static int find_row(const struct rows_piece *piece, void *ctx, struct errbuf *eb
 	return 0;
 }
 
+/* The stream's profiles that the range may have: of those, the ones that `is_inside` takes. */
+static int profiles_of(struct inventory *v, struct scan_part *p, uint32_t stream,
+	struct part_profiles *ret, struct errbuf *eb)
+{
+	int64_t until = v->end_ns;
+	int r;
+
+	if (v->by_window)
+		until = tree_add(until, MAX(p->streams[stream].max_duration_ns, 0));
+	r = part_profiles(p->reader, stream, v->start_ns, until, ret);
+	return r ? scan_failed(p, r, eb) : 0;
+}
+
+static bool is_inside(const struct inventory *v, const struct part_profiles *p, size_t i)
+{
+	return p->time_ns[i] <= v->end_ns ||
+	       tree_add(p->time_ns[i], -MAX(p->duration_ns[i], 0)) < v->end_ns;
+}
+
 /* The rows of the hit's stream in the range of time. */
 static int add_rows(struct inventory *v, struct scan_part *p, struct undecided *u, uint32_t hit,
 	struct errbuf *eb)
 {
 	struct part_profiles profiles;
-	int r = part_profiles(p->reader, p->hits[hit].stream, v->start_ns, v->end_ns, &profiles);
+	int r = profiles_of(v, p, p->hits[hit].stream, &profiles, eb);
 
-	if (r)
-		return scan_failed(p, r, eb);
-	for (size_t i = 0; i < profiles.n; i++)
-		if (profiles.resolution[i] == PART_RAW &&
+	for (size_t i = 0; !r && i < profiles.n; i++)
+		if (profiles.resolution[i] == PART_RAW && is_inside(v, &profiles, i) &&
 			rows_extend(&u->ranges, profiles.first_row[i], profiles.n_rows[i], hit,
 				TREE_NONE))
 			return no_memory(eb);
-	return 0;
+	return r;
 }
 
 /* Reads each page at most once, and none of whose streams all are decided. */
@@ -165,13 +182,17 @@ static int in_range(struct inventory *v, struct scan_part *p, uint32_t stream, s
 	struct part_profiles profiles;
 	int r;
 
-	if (st->max_time_ns < v->start_ns || st->min_time_ns > v->end_ns || !st->n_profiles)
+	if (st->max_time_ns < v->start_ns || !st->n_profiles ||
+		(st->min_time_ns > v->end_ns && !v->by_window))
 		return 0;
 	if ((st->min_time_ns >= v->start_ns && st->min_time_ns <= v->end_ns) ||
 		(st->max_time_ns >= v->start_ns && st->max_time_ns <= v->end_ns))
 		return 1;
-	r = part_profiles(p->reader, stream, v->start_ns, v->end_ns, &profiles);
-	return r ? scan_failed(p, r, eb) : profiles.n > 0;
+	r = profiles_of(v, p, stream, &profiles, eb);
+	for (size_t i = 0; !r && i < profiles.n; i++)
+		if (is_inside(v, &profiles, i))
+			return 1;
+	return r;
 }
 
 /* One selector more, while its bits stand. */

@@ -218,7 +218,8 @@ void query_series_list_done(struct query_series_list *l);
 int query_types(struct query_env *env, int64_t start_ns, int64_t end_ns,
 	const struct query_selector *selectors, size_t n_selectors, struct query_type_list *ret,
 	struct errbuf *eb) _must_check_;
-/* The same in Prometheus' terms: metrics, gauges too. */
+/* The same in Prometheus' terms: metrics, gauges too, and those of profiles that end later but whose windows begin in the range: a point takes
+ * its share of them. */
 int query_metrics(struct query_env *env, int64_t start_ns, int64_t end_ns,
 	const struct query_selector *selectors, size_t n_selectors, struct query_type_list *ret,
 	struct errbuf *eb) _must_check_;

@@ -105,6 +105,19 @@ class QueryTest(Base):
         self.assertEqual(data['result'][0]['metric'], {'__name__': CPU_TOTAL, 'job': 'app', 'service_name': 'alpha'})
         self.assertEqual(data['result'][0]['values'], [[self.s.begin + i * 60, str((i + 1) * total('alpha'))] for i in range(N)])
 
+    def test_inside_a_window(self):
+        """At a time when the first profile had not ended, whose first six seconds lie before it: an instant query has what a range query has."""
+        at = self.s.begin - 4
+        for query, part in ((f'increase({CPU_TOTAL}[2s])', 2), (f'increase({CPU_TOTAL}[1m])', 6), (CPU_TOTAL, 6),
+                            (f'increase({CPU_TOTAL}{{service_name=~".+"}}[4s] offset 1s)', 4)):
+            name = f'__name__={CPU_TOTAL},' if query == CPU_TOTAL else ''
+            want = {f'{name}job=app,service_name={s}': total(s) * part / 10 for s in SERVICES}
+            self.assertEqual(self.vector(query, at), want, query)
+            first = {','.join(f'{k}={v}' for k, v in sorted(s['metric'].items())): (s['values'][0][0], float(s['values'][0][1]))
+                     for s in self.data('query_range', query=query, start=at, end=at + 60, step=30)['result']}
+            self.assertEqual(first, {k: (at, v) for k, v in want.items()}, query)
+        self.assertEqual(self.vector(f'increase({CPU_TOTAL}[1m])', self.s.begin - 10), {})
+
     def test_range_windows(self):
         data = self.data('query_range', query=f'sum(increase({CPU_TOTAL}[5m]))', start=self.s.begin, end=self.s.end + 600, step='30s')
         for t, v in data['result'][0]['values']:
