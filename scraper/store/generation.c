@@ -5,6 +5,8 @@
 #include "lib/base/alloc.h"
 #include "lib/base/log.h"
 #include "scraper/store/store_impl.h"
+#include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 enum { FLUSH_RETRY_S = 10 };
@@ -124,6 +126,26 @@ int store_add_obsolete(struct store *s, const uint8_t generation[ULID_BYTES])
 	return r;
 }
 
+/* A segment that the disk did not give back whole may hold more than the block: it may be readable some day, or to somebody else. */
+static int set_aside_unreadable(struct store *s, const uint8_t generation[ULID_BYTES])
+{
+	uint64_t number;
+	int r = 0;
+
+	while (!r && wal_next_unreadable(&s->wal, generation, &number)) {
+		_cleanup_free_ char *path = xasprintf("%s/%08" PRIu64, s->wal_dir, number),
+				    *name = xasprintf("wal-%08" PRIu64, number);
+
+		r = store_quarantine(
+			s, path, name, "the disk does not give back all of the WAL segment");
+		if (r == -ENOENT) /* moved before, when the directory could not be synced */
+			r = 0;
+		if (!r)
+			wal_mark_unreadable(&s->wal, number, false);
+	}
+	return r;
+}
+
 int store_remove_obsolete(struct store *s, struct errbuf *eb)
 {
 	uint8_t generation[ULID_BYTES];
@@ -140,7 +162,8 @@ int store_remove_obsolete(struct store *s, struct errbuf *eb)
 	r = wal_sync(&s->wal);
 	while (!r && s->n_obsolete) {
 		memcpy(generation, s->obsolete[0], ULID_BYTES);
-		r = wal_remove_generation(&s->wal, generation);
+		r = set_aside_unreadable(s, generation);
+		r = r ? r : wal_remove_generation(&s->wal, generation);
 		if (r < 0)
 			break;
 		pthread_mutex_lock(&s->state_lock);

@@ -181,13 +181,30 @@ static int end_generation(struct store *s, struct head *h, bool goes_on, struct 
 	return 0;
 }
 
-static int replay_generation(struct store *s, const struct wal_files *files, size_t first,
-	size_t end, struct replaying *w, struct errbuf *eb)
+/* Segments of which the disk does not give back everything; they are set aside once the block that has the rest is durable. */
+static bool mark_unreadable(
+	struct store *s, const struct wal_files *files, size_t first, size_t end)
+{
+	bool any = false;
+
+	for (size_t i = first; i < end; i++) {
+		const struct wal_segment *x = &files->items[i].segment;
+
+		if (x->unreadable)
+			wal_mark_unreadable(&s->wal, x->number, true);
+		any |= x->unreadable;
+	}
+	return any;
+}
+
+static int replay_generation(struct store *s, struct wal_files *files, size_t first, size_t end,
+	struct replaying *w, struct errbuf *eb)
 {
 	const uint8_t *generation = files->items[first].segment.generation;
 	int skip = store_has_generation(s, generation, eb);
 	struct wal_replay replay = {
 		.record = replay_record, .arg = w, .last_generation = end == files->n};
+	bool unreadable;
 	int r;
 
 	if (skip < 0)
@@ -200,12 +217,16 @@ static int replay_generation(struct store *s, const struct wal_files *files, siz
 			return r;
 	}
 	r = wal_replay_generation(s->fs, s->wal_dir, files, first, end, &replay, eb);
+	unreadable = mark_unreadable(s, files, first, end);
+	if (unreadable && !replay.damaged_records)
+		replay.damaged_records = 1;
 	s->stats.replayed_records += replay.n_records;
 	s->stats.replay_damaged_records += replay.damaged_records;
 	s->stats.replay_truncated_bytes += replay.truncated_bytes;
 	s->wal.next_sequence = MAX(s->wal.next_sequence,
 		MAX(replay.last_sequence + 1, files->items[first].segment.first_sequence));
-	if (!r && replay.last_generation && !s->o.read_only) {
+	/* What could not be read is no torn tail: all of it stays, and nothing is appended to it. */
+	if (!r && replay.last_generation && !unreadable && !s->o.read_only) {
 		r = cut_tail(s, files, end, &replay, eb);
 		forget_segments(s, files->items[replay.end_file].segment.number);
 		r = r ? r : sync_segments(s, files, first, replay.end_file + 1, eb);
@@ -216,7 +237,8 @@ static int replay_generation(struct store *s, const struct wal_files *files, siz
 		return r;
 	}
 	return skip ? store_add_obsolete(s, generation)
-		    : end_generation(s, w->head, replay.last_generation && w->restated, eb);
+		    : end_generation(
+			      s, w->head, replay.last_generation && w->restated && !unreadable, eb);
 }
 
 static size_t generation_end(const struct wal_files *files, size_t first)

@@ -295,6 +295,29 @@ int wal_remove_generation(struct wal *w, const uint8_t generation[ULID_BYTES])
 	return r < 0 ? r : e;
 }
 
+void wal_mark_unreadable(struct wal *w, uint64_t number, bool unreadable)
+{
+	pthread_mutex_lock(&w->lock);
+	for (size_t i = 0; i < w->n_segments; i++)
+		if (w->segments[i].number == number)
+			w->segments[i].unreadable = unreadable;
+	pthread_mutex_unlock(&w->lock);
+}
+
+bool wal_next_unreadable(struct wal *w, const uint8_t generation[ULID_BYTES], uint64_t *ret_number)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&w->lock);
+	for (size_t i = 0; !found && i < w->n_segments; i++) {
+		found = w->segments[i].unreadable &&
+			!memcmp(w->segments[i].generation, generation, ULID_BYTES);
+		*ret_number = w->segments[i].number;
+	}
+	pthread_mutex_unlock(&w->lock);
+	return found;
+}
+
 uint64_t wal_bytes(struct wal *w)
 {
 	uint64_t bytes = 0;

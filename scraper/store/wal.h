@@ -25,6 +25,7 @@ enum {
 struct wal_segment {
 	uint64_t number, first_sequence, bytes; /* bytes: as allocated */
 	uint8_t generation[ULID_BYTES];
+	bool unreadable; /* the disk does not give back some of it: it is set aside, not removed */
 };
 
 struct wal {
@@ -67,6 +68,10 @@ int wal_write(struct wal *w, struct bytes *record, uint64_t *ret_sequence,
 int wal_sync(struct wal *w) _must_check_;
 /* Removes the segments of a generation, oldest first, and syncs the directory. */
 int wal_remove_generation(struct wal *w, const uint8_t generation[ULID_BYTES]) _must_check_;
+/* Segments that the disk does not give back whole: wal_remove_generation must not find any. */
+void wal_mark_unreadable(struct wal *w, uint64_t number, bool unreadable);
+bool wal_next_unreadable(
+	struct wal *w, const uint8_t generation[ULID_BYTES], uint64_t *ret_number) _must_check_;
 /* Bytes that the log occupies. */
 uint64_t wal_bytes(struct wal *w);
 
@@ -98,6 +103,7 @@ struct wal_replay {
 	size_t end_file; /* where the log ends: index in files, offset */
 	uint64_t end_offset;
 };
-/* Replays files[first .. end), which are one generation. */
-int wal_replay_generation(struct fs *fs, const char *dir, const struct wal_files *files,
-	size_t first, size_t end, struct wal_replay *w, struct errbuf *eb) _must_check_;
+/* Replays files[first .. end), which are one generation. Those that the disk does not give back whole are marked, and then nothing ends the log but
+ * its last valid record. */
+int wal_replay_generation(struct fs *fs, const char *dir, struct wal_files *files, size_t first,
+	size_t end, struct wal_replay *w, struct errbuf *eb) _must_check_;

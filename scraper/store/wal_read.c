@@ -11,7 +11,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 
-enum { WINDOW = 1 << 20 };
+enum { WINDOW = 1 << 20, DISK_PAGE = 4096 };
 
 void wal_files_done(struct wal_files *f)
 {
@@ -61,9 +61,9 @@ static int read_header(
 	if (r >= 0) {
 		f->size = st.size_bytes;
 		f->segment.bytes = MAX(st.size_bytes, st.allocated_bytes);
-		r = f->size < WAL_FIRST				       ? 0
-		    : fs_pread_full(fs, fd, both, sizeof(both), 0) < 0 ? 0
-								       : 1;
+		f->segment.unreadable =
+			f->size >= WAL_FIRST && fs_pread_full(fs, fd, both, sizeof(both), 0) < 0;
+		r = f->size >= WAL_FIRST && !f->segment.unreadable;
 	}
 	fs->close(fs, fd);
 	if (r > 0) {
@@ -76,7 +76,7 @@ static int read_header(
 	f->damaged = !r || s.number != f->segment.number;
 	if (!f->damaged) {
 		s.bytes = f->segment.bytes;
-		f->segment = s;
+		f->segment = s; /* readable, or it would be damaged */
 	}
 	return 0;
 }
@@ -115,7 +115,7 @@ int wal_list(struct fs *fs, const char *dir, struct wal_files *ret, struct errbu
 struct reader {
 	struct fs *fs;
 	const char *dir;
-	const struct wal_files *files;
+	struct wal_files *files;
 	size_t file, end_file;
 	int fd;
 	uint8_t *buf;
@@ -123,6 +123,7 @@ struct reader {
 	uint64_t buf_off;
 	uint32_t seed;
 	int error; /* what keeps it from being read and is not its damage; sticky */
+	bool careful; /* a read of this file failed: page by page, so that a bad one takes no other with it */
 };
 
 static int open_file(struct reader *r, size_t file)
@@ -133,6 +134,7 @@ static int open_file(struct reader *r, size_t file)
 		r->fs->close(r->fs, r->fd);
 	r->file = file;
 	r->len = 0;
+	r->careful = false;
 	path = xasprintf("%s/%08" PRIu64, r->dir, r->files->items[file].segment.number);
 	r->fd = r->fs->open(r->fs, path, O_RDONLY, 0);
 	if (r->fd < 0)
@@ -152,28 +154,46 @@ static uint64_t file_size(const struct reader *r)
 	return r->files->items[r->file].size;
 }
 
-/* n bytes at `off` of the current file; NULL when it does not have them, they cannot be read (as
- * good as damaged) or there is no memory for them (r->error). */
+/* How much is read at `off` when less is asked for. */
+static size_t window_at(const struct reader *r, uint64_t off)
+{
+	return r->careful ? DISK_PAGE - (size_t)(off % DISK_PAGE) : WINDOW;
+}
+
+static int fill(struct reader *r, uint64_t off, size_t n)
+{
+	size_t want = (size_t)MIN((uint64_t)MAX(n, window_at(r, off)), file_size(r) - off);
+	int e;
+
+	r->len = 0;
+	r->error = alloc_grow(&r->buf, &r->cap, want, 1);
+	if (r->error < 0)
+		return r->error;
+	e = fs_pread_full(r->fs, r->fd, r->buf, want, off);
+	if (e < 0)
+		return e;
+	r->buf_off = off;
+	r->len = want;
+	return 0;
+}
+
+/* n bytes at `off` of the current file; NULL when it does not have them, they cannot be read (which
+ * is remembered of the file) or there is no memory for them (r->error). */
 static const uint8_t *at(struct reader *r, uint64_t off, size_t n)
 {
-	size_t want;
-
 	if (r->error || off > file_size(r) || n > file_size(r) - off)
 		return NULL;
 	if (off >= r->buf_off && off + n <= r->buf_off + r->len)
 		return r->buf + (off - r->buf_off);
-	want = (size_t)MIN(MAX((uint64_t)n, (uint64_t)WINDOW), file_size(r) - off);
-	r->len = 0;
-	r->error = alloc_grow(&r->buf, &r->cap, want, 1);
-	if (r->error < 0)
-		return NULL;
-	if (fs_pread_full(r->fs, r->fd, r->buf, want, off) < 0) {
-		want = n;
-		if (fs_pread_full(r->fs, r->fd, r->buf, want, off) < 0)
+	for (bool again = !r->careful; fill(r, off, n) < 0; again = false) {
+		if (r->error < 0)
 			return NULL;
+		r->careful = true;
+		if (!again) {
+			r->files->items[r->file].segment.unreadable = true;
+			return NULL;
+		}
 	}
-	r->buf_off = off;
-	r->len = want;
 	return r->buf;
 }
 
@@ -213,21 +233,22 @@ static size_t in_window(const struct reader *r, uint64_t off)
 {
 	if (off >= r->buf_off && off + WAL_RECORD_HEADER <= r->buf_off + r->len)
 		return (size_t)(r->buf_off + r->len - off);
-	return (size_t)MIN((uint64_t)WINDOW, file_size(r) - off);
+	return (size_t)MIN((uint64_t)window_at(r, off), file_size(r) - off);
 }
 
 /* The first place from `off` on, in steps of 8, where the magic of a record stands; past the file's end when there is none. */
 static uint64_t next_magic(struct reader *r, uint64_t off)
 {
 	for (off = (off + 7) & ~7ULL; off + WAL_RECORD_HEADER <= file_size(r);) {
+		bool careful = r->careful;
 		size_t n = in_window(r, off);
 		const uint8_t *p = at(r, off, n);
 		uint64_t word;
 
 		if (!p && r->error)
 			break;
-		if (!p) { /* a bad sector: one word further */
-			off += 8;
+		if (!p) { /* a bad sector: each read of its page may take the disk seconds */
+			off = careful ? (off / DISK_PAGE + 1) * DISK_PAGE : off;
 			continue;
 		}
 		for (size_t i = 0; i + 8 <= n; i += 8) {
@@ -313,8 +334,16 @@ static int cannot_read(const struct reader *r, struct errbuf *eb)
 	return err_set(eb, r->error, "%s: the log cannot be read: %s", r->dir, strerror(-r->error));
 }
 
-int wal_replay_generation(struct fs *fs, const char *dir, const struct wal_files *files,
-	size_t first, size_t end, struct wal_replay *w, struct errbuf *eb)
+static bool any_unreadable(const struct wal_files *files, size_t first, size_t end)
+{
+	for (size_t i = first; i < end; i++)
+		if (files->items[i].segment.unreadable)
+			return true;
+	return false;
+}
+
+int wal_replay_generation(struct fs *fs, const char *dir, struct wal_files *files, size_t first,
+	size_t end, struct wal_replay *w, struct errbuf *eb)
 {
 	_cleanup_(reader_done)
 	struct reader r = {
@@ -340,7 +369,7 @@ int wal_replay_generation(struct fs *fs, const char *dir, const struct wal_files
 
 			if (r.error < 0)
 				return cannot_read(&r, eb);
-			if (expected > s) {
+			if (expected > s && !any_unreadable(files, first, end)) {
 				w->truncated_bytes =
 					bytes_from(files, w->end_file, end, w->end_offset);
 				return 0;

@@ -56,8 +56,10 @@ struct simfs {
 	uint64_t fail_sync_at,
 		n_syncs; /* the n-th sync fails once with EIO and loses what it should have kept */
 	uint64_t fail_dir_sync_at,
-		n_dir_syncs;		/* the n-th sync of a directory fails once with EIO */
-	uint64_t fail_read_at, n_reads; /* the n-th read fails once with EIO: a bad sector */
+		n_dir_syncs;		  /* the n-th sync of a directory fails once with EIO */
+	uint64_t fail_read_at, n_reads;	  /* the n-th read fails once with EIO: a bad sector */
+	const struct sim_inode *bad_file; /* or NULL; the sector of it at bad_at is never read */
+	uint64_t bad_at;
 };
 
 /* Grows an array; not through the seam that tests make fail. */
@@ -231,6 +233,8 @@ static inline ssize_t sim_pread(struct fs *fs, int fd, void *buf, size_t n, uint
 	if (off >= i->now_size)
 		return 0;
 	n = MIN(n, i->now_size - (size_t)off);
+	if (i == s->bad_file && off < s->bad_at + SIM_SECTOR && off + n > s->bad_at)
+		return -EIO;
 	memcpy(buf, i->now + off, n);
 	return (ssize_t)n;
 }

@@ -181,6 +181,118 @@ static int read_all(struct store *s)
 	return r;
 }
 
+/* The file with this number in the log, or where it was set aside. */
+static const struct sim_inode *segment(struct run *r, unsigned number)
+{
+	const struct sim_inode *f;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/data/wal/%08u", number);
+	f = sim_walk(&r->fs, path, NULL, NULL);
+	if (f)
+		return f;
+	snprintf(path, sizeof(path), "/data/quarantine/wal-%08u", number);
+	return sim_walk(&r->fs, path, NULL, NULL);
+}
+
+/* How many steps from the first on have all of their lines of `all` in `have`. */
+static unsigned whole_steps(const char *all, const char *have)
+{
+	unsigned least = UINT32_MAX;
+
+	for (const char *line = all; *line; line = strchr(line, '\n') + 1) {
+		_cleanup_free_ char *one = xstrndup(line, (size_t)(strchr(line, '\n') + 1 - line));
+		int64_t at = strtoll(strstr(one, "  time=") + 7, NULL, 10) - run_start_ns;
+
+		if (!strstr(have, one))
+			least = MIN(least, (unsigned)(at / (15 * NS_PER_S)));
+	}
+	return least;
+}
+
+/*
+ * A sector of the log that the disk never gives back. The store starts with what stands before it and after it, says so, cuts nothing off, and
+ * once the rest is safe sets the segment aside as it is.
+ */
+static void lose_sector(const struct run *from, const char *all, unsigned number, uint64_t at,
+	unsigned *ret_whole, bool *ret_kept)
+{
+	struct errbuf eb = {.text = ""};
+	_cleanup_free_ uint8_t *bytes = NULL;
+	const struct sim_inode *f;
+	struct store_stats st;
+	struct run r;
+	char *have;
+	size_t size;
+
+	run_copy(&r, from);
+	f = segment(&r, number);
+	size = f->now_size;
+	bytes = xmalloc(size);
+	memcpy(bytes, f->now, size);
+	r.fs.bad_file = f;
+	r.fs.bad_at = at;
+	must(run_open(&r, &eb), &eb);
+	have = gen_dump_store(r.s, true);
+	*ret_whole = whole_steps(all, have);
+	*ret_kept = !strcmp(have, all);
+	store_stats(r.s, &st);
+	assert_true(st.replay_damaged_records > 0);
+	assert_int_equal(st.replay_truncated_bytes, 0);
+	free(have);
+	r.n_steps++;
+	while (run_one(&r, 0, &eb) == 0)
+		;
+	must(store_maintain(r.s, &eb), &eb);
+	store_stats(r.s, &st);
+	assert_true(st.blocks_quarantined > 0);
+	f = segment(&r, number);
+	assert_true(f == r.fs.bad_file && f->now_size == size);
+	assert_memory_equal(f->now, bytes, size);
+	r.fs.bad_file = NULL;
+	open_again(&r, at % 1024);
+	assert_int_equal(read_all(r.s), 0);
+	run_done(&r);
+}
+
+static void test_bad_sector_of_the_log(void **state)
+{
+	unsigned n_kept = 0, whole = 0, n_used = 0;
+	struct errbuf eb = {.text = ""};
+	const struct sim_inode *f;
+	struct run r;
+	char *all;
+
+	(void)state;
+	run_init(&r, 13, 1, 40);
+	r.o.block_ns = 1000000 * NS_PER_S;
+	r.o.segment_bytes = 32 << 10;
+	must(run_open(&r, &eb), &eb);
+	while (run_one(&r, 0, &eb) == 0)
+		clock_virtual_advance(&r.clock, 15 * NS_PER_S);
+	all = gen_dump_store(r.s, true);
+	store_close(TAKE(r.s));
+	simfs_restart(&r.fs);
+	for (unsigned number = 0; number < 8; number++) {
+		f = segment(&r, number);
+		for (uint64_t at = 0; f && at < f->now_size; at += SIM_SECTOR) {
+			unsigned before = whole;
+			bool kept;
+
+			lose_sector(&r, all, number, at, &whole, &kept);
+			n_kept += kept;
+			n_used += !kept;
+			/* What stands pages before it is there. */
+			if (at % 4096 == 0 && at && !kept)
+				assert_true(whole && whole >= before);
+		}
+	}
+	/* The end of the last segment was never written to. */
+	assert_true(n_kept > 0 && n_used > 16);
+	free(all);
+	run_done(&r);
+}
+
 /* A reader that meets one says so, and the block goes to quarantine: what is left can be read. */
 static void test_bad_sector_while_reading(void **state)
 {
@@ -433,6 +545,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_start_without_memory),
 		cmocka_unit_test(test_bad_sector_at_start),
+		cmocka_unit_test(test_bad_sector_of_the_log),
 		cmocka_unit_test(test_bad_sector_while_reading),
 		cmocka_unit_test(test_lost_files),
 		cmocka_unit_test(test_retention_dies),
