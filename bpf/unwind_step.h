@@ -33,9 +33,10 @@ UNWIND_FN bool walk_is_trampoline(__u64 lo, __u64 hi)
 /*
  * No row covers the code. It may still be the trampoline of a signal handler (musl and Go have no rows for theirs); where pc
  * is exact, the first instructions of a function and its return tell that the frame pointer is not set up yet or no more;
- * everywhere else the frame pointer is what there is.
+ * everywhere else the frame pointer is what there is. What tells a root by its code are places in files: in JIT code the same
+ * instructions always have a caller.
  */
-UNWIND_FN void walk_rule_from_code(struct walk *w)
+UNWIND_FN void walk_rule_from_code(struct walk *w, bool is_in_file)
 {
 	__u64 lo;
 
@@ -51,7 +52,7 @@ UNWIND_FN void walk_rule_from_code(struct walk *w)
 		return;
 	/* test %rax, %rax; jl: behind the system call in clone and clone3, where glibc has no rows because the two threads that
 	 * return there want different ones. The new one has no caller. */
-	if (!w->n_steps && (lo & 0xffffff) == 0xc08548 &&
+	if (is_in_file && !w->n_steps && (lo & 0xffffff) == 0xc08548 &&
 		((__u8)(lo >> 24) == 0x7c || (__u16)(lo >> 24) == 0x8c0f)) {
 		walk_set_rule(w, UNWIND_CFA_REG, 0);
 		if (!w->regs[0])
@@ -62,7 +63,7 @@ UNWIND_FN void walk_rule_from_code(struct walk *w)
 		/* mov %eax, %edi (or 64 bits wide); call: what main or a thread's function returned may go to exit, which does
 		 * not return. musl has no rows for where it calls them. Other code without rows (Chromium's) passes results
 		 * on like this too, and keeps frame pointers. */
-		if ((lo & 0xffffff) == 0xe8c789 || (__u32)lo == 0xe8c78948)
+		if (is_in_file && ((lo & 0xffffff) == 0xe8c789 || (__u32)lo == 0xe8c78948))
 			w->fp_cut = WALK_MAY_BE_ROOT;
 		return;
 	}
@@ -142,7 +143,7 @@ UNWIND_FN enum unwind_result unwind_step(struct walk *w, enum unwind_place place
 		w->fp_cut = place == UNWIND_IN_FILE ? ABI_CUT_NO_TABLE
 			    : w->n_steps	    ? ABI_CUT_NONE
 						    : ABI_CUT_FP_INSANE;
-		walk_rule_from_code(w);
+		walk_rule_from_code(w, place == UNWIND_IN_FILE);
 	}
 	return unwind_apply(w);
 }

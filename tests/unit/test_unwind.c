@@ -302,14 +302,27 @@ static void passes_a_result_on(void **state)
 		const char *name;
 		uint64_t instructions, fp, ra; /* of that frame, its caller */
 		uint32_t want_cut, want_frames;
+		enum unwind_place place;
 	} cases[] = {
-		{"caller", 0xe8c78948, STACK_BASE + NEXT * 8, 0x400005, ABI_CUT_NONE, 2},
-		{"caller, 32 bits", 0xe8c789, STACK_BASE + NEXT * 8, 0x400005, ABI_CUT_NONE, 2},
-		{"rbp 0", 0xe8c78948, 0, 0, ABI_CUT_NONE, 1},
-		{"rbp below the stack pointer", 0xe8c78948, STACK_BASE + 8, 0, ABI_CUT_NONE, 1},
-		{"rbp odd", 0xe8c789, STACK_BASE + NEXT * 8 + 1, 0, ABI_CUT_NONE, 1},
-		{"rbp leads to data", 0xe8c78948, STACK_BASE + NEXT * 8, 0x123, ABI_CUT_NONE, 1},
-		{"other code", 0xc78948, STACK_BASE + NEXT * 8, 0x123, ABI_CUT_BAD_PC, 1},
+		{"caller", 0xe8c78948, STACK_BASE + NEXT * 8, 0x400005, ABI_CUT_NONE, 2,
+			UNWIND_IN_FILE},
+		{"caller, 32 bits", 0xe8c789, STACK_BASE + NEXT * 8, 0x400005, ABI_CUT_NONE, 2,
+			UNWIND_IN_FILE},
+		{"rbp 0", 0xe8c78948, 0, 0, ABI_CUT_NONE, 1, UNWIND_IN_FILE},
+		{"rbp below the stack pointer", 0xe8c78948, STACK_BASE + 8, 0, ABI_CUT_NONE, 1,
+			UNWIND_IN_FILE},
+		{"rbp odd", 0xe8c789, STACK_BASE + NEXT * 8 + 1, 0, ABI_CUT_NONE, 1,
+			UNWIND_IN_FILE},
+		{"rbp leads to data", 0xe8c78948, STACK_BASE + NEXT * 8, 0x123, ABI_CUT_NONE, 1,
+			UNWIND_IN_FILE},
+		{"other code", 0xc78948, STACK_BASE + NEXT * 8, 0x123, ABI_CUT_BAD_PC, 1,
+			UNWIND_IN_FILE},
+		{"JIT code's caller", 0xe8c78948, STACK_BASE + NEXT * 8, 0x400005, ABI_CUT_NONE, 2,
+			UNWIND_IN_JIT},
+		{"JIT code always has one", 0xe8c78948, STACK_BASE + NEXT * 8 + 1, 0,
+			ABI_CUT_FP_INSANE, 1, UNWIND_IN_JIT},
+		{"JIT code, 32 bits", 0xe8c789, STACK_BASE + NEXT * 8, 0x123, ABI_CUT_BAD_PC, 1,
+			UNWIND_IN_JIT},
 	};
 
 	(void)state;
@@ -322,9 +335,41 @@ static void passes_a_result_on(void **state)
 		stack_words[11] = code;
 		stack_words[CODE] = cases[c].instructions;
 		stack_words[NEXT + 1] = cases[c].ra;
+		code_place = cases[c].place;
 		n = walk(&w, STACK_BASE + 10 * 8);
+		code_place = UNWIND_IN_FILE;
 		if (n != want || w.cut != cases[c].want_cut)
 			fail_msg("%s: %u words, cut %u", cases[c].name, n, w.cut);
+	}
+}
+
+/* Behind the system call of clone the new thread has no caller. JIT code has such instructions too. */
+static void the_end_of_clone(void **state)
+{
+	enum { CODE = 20000 };
+	static const enum unwind_place places[] = {UNWIND_IN_FILE, UNWIND_IN_JIT};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		struct walk w;
+
+		memset(words, 0, sizeof(words));
+		memset(stack_words, 0, sizeof(stack_words));
+		stack_words[CODE] = 0x7cc08548; /* test %rax, %rax; jl */
+		stack_words[10] = STACK_BASE + 14 * 8;
+		stack_words[11] = 0x400005;
+		stack_words[15] = 0x400009;
+		code_place = places[i];
+		walk_init(&w, 0);
+		w.pc = STACK_BASE + CODE * 8;
+		w.regs[UNWIND_SP] = STACK_BASE + 8;
+		w.regs[UNWIND_FP] = STACK_BASE + 10 * 8;
+		w.known = 1U << UNWIND_SP | 1U << UNWIND_FP;
+		for (int step = 0; step < 4 && !walk_turn(&w, words); step++)
+			;
+		code_place = UNWIND_IN_FILE;
+		assert_int_equal(w.cut, ABI_CUT_NONE);
+		assert_int_equal(w.n_steps, places[i] == UNWIND_IN_FILE ? 0 : 2);
 	}
 }
 
@@ -413,6 +458,7 @@ int main(void)
 		cmocka_unit_test(elided_recursion),
 		cmocka_unit_test(frame_pointers),
 		cmocka_unit_test(passes_a_result_on),
+		cmocka_unit_test(the_end_of_clone),
 		cmocka_unit_test(step_limit),
 		cmocka_unit_test(no_guess),
 	};
