@@ -171,17 +171,37 @@ static void take_unit(struct part p, struct cgroup_info *ret)
 		put(ret->systemd_unit, sizeof(ret->systemd_unit), p);
 }
 
+/* `user-UID.slice` */
+static void take_user(struct part p, struct cgroup_info *ret)
+{
+	struct part id;
+	uint64_t n = 0;
+
+	if (!starts(p, "user-") || !ends(p, ".slice"))
+		return;
+	id = without(p, "user-", ".slice");
+	if (id.n > 10)
+		return;
+	for (size_t i = 0; i < id.n; i++) {
+		if (id.s[i] < '0' || id.s[i] > '9')
+			return;
+		n = n * 10 + (uint64_t)(id.s[i] - '0');
+	}
+	ret->user_id = n <= UINT32_MAX ? (uint32_t)n : 0;
+}
+
 void cgroup_parse(const char *path, struct cgroup_info *ret)
 {
 	struct part before = {"", 0};
 
-	*ret = (struct cgroup_info) {{0}, {0}, {0}, {0}};
+	*ret = (struct cgroup_info) {.user_id = 0};
 	for (const char *s = path; *s;) {
 		struct part p = {s, strcspn(s, "/")};
 
 		if (p.n) {
 			take_unit(p, ret);
 			take_pod(p, ret);
+			take_user(p, ret);
 			if (!take_container_id(p, ret))
 				take_container_name(p, before, ret);
 			before = p;

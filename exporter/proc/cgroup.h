@@ -5,6 +5,7 @@
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct cgroup_info {
 	/* in full; "" when in no container, or one without id (LXC) */
@@ -12,6 +13,7 @@ struct cgroup_info {
 	char container_name[128]; /* where the path has it: LXC, systemd-nspawn, machined */
 	char systemd_unit[256];	  /* the innermost service or scope, else slice */
 	char pod_uid[40];	  /* Kubernetes, with dashes */
+	uint32_t user_id;	  /* whose slice it is in; 0: root's, or nobody's */
 };
 
 /* Paths as docker, containerd, CRI-O, podman, LXC, systemd and the kubelet make them, with

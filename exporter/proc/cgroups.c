@@ -76,7 +76,7 @@ static void look_for_container(struct proc_table *t, struct cgroup *c)
 	if (!c->info.container_id[0] || t->now_ns < c->container_due_ns ||
 		c->container_tries == PROC_CONTAINER_TRIES)
 		return;
-	if (container_read(t->o.keeper, c->info.container_id, &found)) {
+	if (container_read(t->o.keeper, c->info.container_id, c->info.user_id, &found)) {
 		c->container = found;
 		c->container_due_ns = UINT64_MAX;
 		t->stats.containers_found++;

@@ -5,6 +5,7 @@
 #include "exporter/proc/container.h"
 #include "lib/base/alloc.h"
 #include "lib/base/bytes.h"
+#include "lib/base/str.h"
 #include "lib/net/json_read.h"
 #include <limits.h>
 #include <string.h>
@@ -26,12 +27,22 @@ static const struct place {
 			"k8s.io/%s/config.json"},
 	{CONTAINER_OCI, "/run/containerd/io.containerd.runtime.v2.task/default/%s/config.json"},
 	{CONTAINER_OCI, "/run/containers/storage/overlay-containers/%s/userdata/config.json"},
-	{CONTAINER_PODMAN, "/var/lib/containers/storage/overlay-containers/containers.json"},
-	{CONTAINER_PODMAN, "/var/lib/containers/storage/vfs-containers/containers.json"},
-	{CONTAINER_PODMAN, "/var/lib/containers/storage/btrfs-containers/containers.json"},
-	{CONTAINER_PODMAN, "/var/lib/containers/storage/zfs-containers/containers.json"},
 };
 static const char docker_settings[] = "/etc/docker/daemon.json";
+
+/* podman's: below its storage, by driver; the second one has those that are gone after a restart. */
+static const char *const podman_files[] = {
+	"overlay-containers/containers.json",
+	"overlay-containers/volatile-containers.json",
+	"vfs-containers/containers.json",
+	"vfs-containers/volatile-containers.json",
+	"btrfs-containers/containers.json",
+	"btrfs-containers/volatile-containers.json",
+	"zfs-containers/containers.json",
+	"zfs-containers/volatile-containers.json",
+};
+static const char *const storage_settings[] = {
+	"/etc/containers/storage.conf", "/usr/share/containers/storage.conf"};
 
 static bool take(char *ret, size_t cap, const struct json_value *v)
 {
@@ -185,22 +196,155 @@ static bool read_docker_root(struct keeper *k, int root, const char *id, struct 
 	return found;
 }
 
-static bool read_below(struct keeper *k, int root, const char *id, struct container_info *ret)
+/* Of a line of /etc/passwd. */
+struct user {
+	char *name, *id, *home;
+};
+
+static bool read_user(
+	struct keeper *k, int root, uint32_t uid, struct bytes *text, struct user *ret)
+{
+	char want[16], *lines;
+
+	snprintf(want, sizeof(want), "%u", uid);
+	if (!read_file(k, root, "/etc/passwd", text))
+		return false;
+	bytes_put_u8(text, 0);
+	lines = (char *)text->data;
+	for (char *line; (line = strsep(&lines, "\n"));) {
+		char *fields[6] = {NULL};
+
+		for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+			fields[i] = strsep(&line, ":");
+		*ret = (struct user) {.name = fields[0], .id = fields[2], .home = fields[5]};
+		if (ret->home && ret->home[0] == '/' && strcmp(ret->id, want) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* A setting of storage.conf, with what it says of the user filled in; NULL when there is none. */
+static char *storage_setting(struct bytes *text, const char *key, const struct user *user)
+{
+	const struct {
+		const char *name, *value;
+	} variables[] = {{"$HOME", user->home}, {"$USER", user->name}, {"$UID", user->id}};
+	char *lines, *value = NULL;
+	_cleanup_bytes_ struct bytes out = {.data = NULL};
+
+	bytes_init(&out, NULL, 0);
+	bytes_put_u8(text, 0);
+	lines = (char *)text->data;
+	for (char *line; !value && (line = strsep(&lines, "\n"));) {
+		line += strspn(line, " \t");
+		if (!str_starts_with(line, key))
+			continue;
+		line += strlen(key);
+		line += strspn(line, " \t");
+		if (*line++ != '=')
+			continue;
+		line += strspn(line, " \t");
+		if (*line == '"' || *line == '\'') {
+			const char quote[] = {*line++, 0};
+
+			value = strsep(&line, quote);
+		}
+	}
+	while (value && *value) {
+		size_t i = 0;
+
+		while (i < ARRAY_SIZE(variables) && !str_starts_with(value, variables[i].name))
+			i++;
+		if (i == ARRAY_SIZE(variables)) {
+			bytes_put_u8(&out, (uint8_t)*value++);
+		} else {
+			bytes_put_str(&out, variables[i].value ? variables[i].value : "");
+			value += strlen(variables[i].name);
+		}
+	}
+	bytes_put_u8(&out, 0);
+	return out.data[0] == '/' ? xstrdup((char *)out.data) : NULL;
+}
+
+static bool read_storage(
+	struct keeper *k, int root, const char *dir, const char *id, struct container_info *ret)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(podman_files) && !strchr(dir, '%'); i++) {
+		_cleanup_free_ char *path = xasprintf("%s/%s", dir, podman_files[i]);
+
+		if (read_place(k, root, &(struct place) {CONTAINER_PODMAN, path}, id, ret))
+			return true;
+	}
+	return false;
+}
+
+/* Where the settings in `path` say that the storage is. */
+static bool read_set_storage(struct keeper *k, int root, const char *path, const char *key,
+	const struct user *user, const char *id, struct container_info *ret)
+{
+	_cleanup_bytes_ struct bytes text = {.data = NULL};
+	_cleanup_free_ char *dir = NULL;
+
+	bytes_init(&text, NULL, 0);
+	if (read_file(k, root, path, &text))
+		dir = storage_setting(&text, key, user);
+	return dir && read_storage(k, root, dir, id, ret);
+}
+
+static bool read_storage_of_root(
+	struct keeper *k, int root, const char *id, struct container_info *ret)
+{
+	static const struct user nobody;
+
+	for (size_t i = 0; i < ARRAY_SIZE(storage_settings); i++)
+		if (read_set_storage(k, root, storage_settings[i], "graphroot", &nobody, id, ret))
+			return true;
+	return false;
+}
+
+/* Of a user's own podman: in the home directory, if neither the user's settings nor the host's say otherwise. */
+static bool read_storage_of_user(
+	struct keeper *k, int root, uint32_t uid, const char *id, struct container_info *ret)
+{
+	_cleanup_bytes_ struct bytes passwd = {.data = NULL};
+	_cleanup_free_ char *usual = NULL, *settings = NULL;
+	struct user user;
+
+	bytes_init(&passwd, NULL, 0);
+	if (!read_user(k, root, uid, &passwd, &user))
+		return false;
+	usual = xasprintf("%s/.local/share/containers/storage", user.home);
+	settings = xasprintf("%s/.config/containers/storage.conf", user.home);
+	if (read_storage(k, root, usual, id, ret) ||
+		read_set_storage(k, root, settings, "graphroot", &user, id, ret))
+		return true;
+	for (size_t i = 0; i < ARRAY_SIZE(storage_settings); i++)
+		if (read_set_storage(
+			    k, root, storage_settings[i], "rootless_storage_path", &user, id, ret))
+			return true;
+	return false;
+}
+
+static bool read_below(
+	struct keeper *k, int root, const char *id, uint32_t uid, struct container_info *ret)
 {
 	for (size_t i = 0; root >= 0 && i < ARRAY_SIZE(places); i++)
 		if (read_place(k, root, &places[i], id, ret))
 			return true;
-	return root >= 0 && read_docker_root(k, root, id, ret);
+	return root >= 0 && (read_docker_root(k, root, id, ret) ||
+				    read_storage(k, root, "/var/lib/containers/storage", id, ret) ||
+				    read_storage_of_root(k, root, id, ret) ||
+				    (uid && read_storage_of_user(k, root, uid, id, ret)));
 }
 
-bool container_read(struct keeper *k, const char *id, struct container_info *ret)
+bool container_read(struct keeper *k, const char *id, uint32_t uid, struct container_info *ret)
 {
 	const uint32_t pids[] = {1, (uint32_t)getpid()};
 
 	for (size_t i = 0; i < ARRAY_SIZE(pids); i++) {
 		_cleanup_close_ int root = k->open(k, pids[i], 0, KEEPER_ROOT, 0, 0);
 
-		if (read_below(k, root, id, ret))
+		if (read_below(k, root, id, uid, ret))
 			return true;
 	}
 	return false;

@@ -19,8 +19,9 @@ enum container_format {
 };
 
 /* Looks through the files of the runtimes in the root of process 1, where the host's are, and in our
- * own. False when none knows the container. */
-bool container_read(struct keeper *k, const char *id, struct container_info *ret);
+ * own. uid: whose slice the container is in, whose own podman may have started it; 0: root's, or nobody's. False when none
+ * knows the container. */
+bool container_read(struct keeper *k, const char *id, uint32_t uid, struct container_info *ret);
 
 /* One file's text. False when it says nothing of that container. Pure. */
 bool container_parse(enum container_format format, const char *id, const void *p, size_t n,

@@ -109,6 +109,32 @@ static void test_paths(void **state)
 	}
 }
 
+static void test_user_of_a_slice(void **state)
+{
+	static const struct {
+		const char *path;
+		uint32_t user_id;
+	} slices[] = {
+		{"/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" ID ".scope",
+			1000},
+		{"/user.slice/user-4294967295.slice", UINT32_MAX},
+		{"/user.slice/user-4294967296.slice", 0},
+		{"/user.slice/user-99999999999.slice", 0},
+		{"/user.slice/user-0.slice", 0},
+		{"/user.slice/user-.slice", 0},
+		{"/user.slice/user-1a.slice", 0},
+		{"/machine.slice/libpod-" ID ".scope", 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(slices); i++) {
+		struct cgroup_info got;
+
+		cgroup_parse(slices[i].path, &got);
+		assert_int_equal(got.user_id, slices[i].user_id);
+	}
+}
+
 static void test_long_components(void **state)
 {
 	struct cgroup_info got;
@@ -162,6 +188,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_paths),
+		cmocka_unit_test(test_user_of_a_slice),
 		cmocka_unit_test(test_long_components),
 		cmocka_unit_test(test_select),
 	};

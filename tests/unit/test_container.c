@@ -124,6 +124,8 @@ static const struct place_case {
 	{"/var/lib/containers/storage/vfs-containers/containers.json", PODMAN_TEXT, NULL},
 	{"/var/lib/containers/storage/btrfs-containers/containers.json", PODMAN_TEXT, NULL},
 	{"/var/lib/containers/storage/zfs-containers/containers.json", PODMAN_TEXT, NULL},
+	{"/var/lib/containers/storage/overlay-containers/volatile-containers.json", PODMAN_TEXT,
+		NULL},
 	/* settings that say nothing, and some that are none */
 	{NULL, NULL, "{}"},
 	{NULL, NULL, "{\"data-root\":7}"},
@@ -153,13 +155,74 @@ static void test_places(void **state)
 		host.fake.keeper.open = open_host;
 		if (c->settings)
 			put_file(top, "/etc/docker/daemon.json", c->settings);
-		assert_false(container_read(&host.fake.keeper, ID, &got));
+		assert_false(container_read(&host.fake.keeper, ID, 0, &got));
 		if (c->path) {
 			put_file(top, c->path, c->text);
-			if (!container_read(&host.fake.keeper, ID, &got))
+			if (!container_read(&host.fake.keeper, ID, 0, &got))
 				fail_msg("not found in %s", c->path);
 			assert_string_equal(got.name, "box");
 		}
+		temp_dir_done(&top);
+	}
+}
+
+#define CONF "/etc/containers/storage.conf"
+#define EVES_CONF "/home/eve/.config/containers/storage.conf"
+
+/* podman's storage by its settings, and of a user. */
+static const struct storage_case {
+	const char *dir, *conf, *text; /* the storage; the settings */
+	bool is_eves;
+} storage_cases[] = {
+	{"/srv/pod", CONF,
+		"[storage]\n# graphroot = \"/no\"\n driver = \"vfs\"\n\tgraphroot = \"/srv/pod\" # "
+		"here\n",
+		false},
+	{"/srv/pod", "/usr/share/containers/storage.conf", "graphroot='/srv/pod'", false},
+	{"/home/eve/.local/share/containers/storage", NULL, NULL, true},
+	{"/home/eve/pods", EVES_CONF, "[storage]\ngraphroot = \"$HOME/pods\"\n", true},
+	{"/srv/eve/1000", CONF,
+		"[storage]\ngraphroot = \"/x\"\nrootless_storage_path = \"/srv/$USER/$UID\"\n",
+		true},
+	/* settings that say nothing, and some that are none */
+	{NULL, CONF, "graphroot = \"\"", false},
+	{NULL, CONF, "graphroot = 7\ngraphroot\ngraphroots = \"/x\"", false},
+	{NULL, CONF, "graphroot = \"/%s%n", false},
+	{NULL, CONF, "graphroot = \"relative\"", false},
+	{NULL, CONF, "graphroot =", false},
+	{NULL, CONF, "", false},
+};
+
+static const char users[] = "root:x:0:0:root:/root:/bin/sh\n\nbad:x\nbob:x:100:0::/home/bob:\n"
+			    "eve:x:1000:1000::/home/eve:/bin/sh\n";
+
+/* A user's own is looked for only where that user's slice is. */
+static void test_storage(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(storage_cases); i++) {
+		const struct storage_case *c = &storage_cases[i];
+		static const uint32_t uids[] = {0, 100, 1000, 7};
+		char *top = temp_dir();
+		struct host host = {.root = top};
+		struct container_info got;
+
+		fake_keeper_init(&host.fake);
+		host.fake.keeper.open = open_host;
+		put_file(top, "/etc/passwd", users);
+		if (c->conf)
+			put_file(top, c->conf, c->text);
+		assert_false(container_read(&host.fake.keeper, ID, 1000, &got));
+		if (c->dir) {
+			_cleanup_free_ char *path =
+				xasprintf("%s/vfs-containers/containers.json", c->dir);
+
+			put_file(top, path, PODMAN_TEXT);
+		}
+		for (size_t u = 0; u < ARRAY_SIZE(uids); u++)
+			if (container_read(&host.fake.keeper, ID, uids[u], &got) !=
+				(c->dir && (!c->is_eves || uids[u] == 1000)))
+				fail_msg("case %zu, user %u", i, uids[u]);
 		temp_dir_done(&top);
 	}
 }
@@ -170,6 +233,7 @@ int main(void)
 		cmocka_unit_test(test_files),
 		cmocka_unit_test(test_names_that_are_too_long),
 		cmocka_unit_test(test_places),
+		cmocka_unit_test(test_storage),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
