@@ -143,7 +143,7 @@ int page_load_columns(const void *bytes, size_t len, uint32_t n_columns, uint32_
 	return 0;
 }
 
-static int read_runs(struct cursor *c, size_t n, bool multiply, int64_t *v)
+static int read_runs(struct cursor *c, size_t n, int64_t *v)
 {
 	for (size_t i = 0; i < n;) {
 		uint64_t run = cursor_varint(c);
@@ -152,9 +152,51 @@ static int read_runs(struct cursor *c, size_t n, bool multiply, int64_t *v)
 		if (c->error || !run || run > n - i)
 			return -EBADMSG;
 		for (size_t end = i + run; i < end; i++)
-			v[i] = (int64_t)(multiply ? (uint64_t)v[i] * value : value);
+			v[i] = (int64_t)value;
 	}
 	return 0;
+}
+
+/* Values times multipliers; where `base` is given the values are its bytes, else those in v. */
+static int read_multipliers(struct cursor *c, size_t n, const uint8_t *base, int64_t *v)
+{
+	for (size_t i = 0; i < n;) {
+		uint64_t run = cursor_varint(c), value = (uint64_t)cursor_svarint(c);
+
+		if (c->error || !run || run > n - i)
+			return -EBADMSG;
+		if (base)
+			for (size_t end = i + run; i < end; i++)
+				v[i] = (int64_t)(base[i] * value);
+		else
+			for (size_t end = i + run; i < end; i++)
+				v[i] = (int64_t)((uint64_t)v[i] * value);
+	}
+	return 0;
+}
+
+/* A column whose values are its bytes: varints of one byte each, as counts mostly are. */
+static const uint8_t *plain_bytes(const struct column *col, size_t n)
+{
+	uint8_t bits = 0;
+
+	if (col->codec != CODEC_VARINT || col->len != n)
+		return NULL;
+	for (size_t i = 0; i < n; i++)
+		bits |= col->data[i];
+	return bits < 0x80 ? col->data : NULL;
+}
+
+/* The column that a ratio refers to: its bytes, or NULL and its values. */
+static int read_base(const struct page *p, unsigned column, size_t n, struct cursor *c,
+	const uint8_t **ret_bytes, int64_t *ret, struct errbuf *eb)
+{
+	const unsigned of = cursor_u8(c);
+
+	if (c->error || of >= column)
+		return err_set(eb, -EBADMSG, "column %u is a ratio of column %u", column, of);
+	*ret_bytes = plain_bytes(&p->columns[of], n);
+	return *ret_bytes ? 0 : page_i64(p, of, n, ret, eb);
 }
 
 static int read_delta2(struct cursor *c, size_t n, int64_t *v)
@@ -229,8 +271,8 @@ static int read_plain(struct cursor *c, unsigned codec, size_t n, int64_t *v)
 int page_i64(const struct page *p, unsigned column, size_t n, int64_t *ret, struct errbuf *eb)
 {
 	const struct column *col = &p->columns[column];
+	const uint8_t *base;
 	struct cursor c;
-	unsigned of;
 	int r;
 
 	if (column >= p->n_columns)
@@ -248,16 +290,12 @@ int page_i64(const struct page *p, unsigned column, size_t n, int64_t *ret, stru
 		r = c.error;
 		break;
 	}
-	case CODEC_RUN: r = read_runs(&c, n, false, ret); break;
+	case CODEC_RUN: r = read_runs(&c, n, ret); break;
 	case CODEC_RATIO:
-		of = cursor_u8(&c);
-		if (c.error || of >= column)
-			return err_set(
-				eb, -EBADMSG, "column %u is a ratio of column %u", column, of);
-		r = page_i64(p, of, n, ret, eb);
+		r = read_base(p, column, n, &c, &base, ret, eb);
 		if (r < 0)
 			return r;
-		r = read_runs(&c, n, true, ret);
+		r = read_multipliers(&c, n, base, ret);
 		break;
 	case CODEC_DELTA2: r = read_delta2(&c, n, ret); break;
 	default: r = read_plain(&c, col->codec, n, ret);
@@ -268,12 +306,13 @@ int page_i64(const struct page *p, unsigned column, size_t n, int64_t *ret, stru
 	return 0;
 }
 
-/* The two codecs of node and count columns; what is decoded here is checked against `limit` by the caller. */
-static int read_u32(const struct column *col, size_t n, uint32_t *v, uint64_t *ret_bits)
+/* The two codecs of node and count columns; what is decoded here is checked by the caller: *ret_max is at least the largest. */
+static int read_u32(
+	const struct column *col, size_t n, uint32_t *v, uint64_t *ret_bits, uint32_t *ret_max)
 {
 	bool wrap = col->codec == CODEC_WRAP;
 	uint64_t bits = 0;
-	uint32_t last = 0;
+	uint32_t last = 0, max = 0;
 	struct cursor c = cursor_of(col->data, col->len);
 
 	if (varints_u32(col->data, col->len, n, v, &bits)) {
@@ -286,9 +325,12 @@ static int read_u32(const struct column *col, size_t n, uint32_t *v, uint64_t *r
 			v[i] = (uint32_t)x;
 		}
 	}
-	for (size_t i = 0; wrap && i < n; i++)
+	for (size_t i = 0; wrap && i < n; i++) {
 		v[i] = last += v[i];
+		max = MAX(max, last);
+	}
 	*ret_bits = wrap ? 0 : bits;
+	*ret_max = wrap ? max : (uint32_t)bits;
 	return c.error || cursor_left(&c) ? -EBADMSG : 0;
 }
 
@@ -321,7 +363,7 @@ int page_u32(const struct page *p, unsigned column, size_t n, uint32_t limit, ui
 	int r = 0;
 
 	if (column < p->n_columns && (col->codec == CODEC_VARINT || col->codec == CODEC_WRAP)) {
-		r = read_u32(col, n, ret, &bits);
+		r = read_u32(col, n, ret, &bits, &max);
 		if (r < 0 || bits > UINT32_MAX)
 			return err_set(eb, -EBADMSG, "column %u (%s) does not hold %zu values",
 				column, codec_name(col->codec), n);
@@ -330,13 +372,18 @@ int page_u32(const struct page *p, unsigned column, size_t n, uint32_t limit, ui
 			return err_set(eb, -EBADMSG, "column %u is too wide", column);
 		for (size_t i = 0; i < n; i++)
 			ret[i] = (uint32_t)value;
+		max = (uint32_t)value;
 	} else {
 		r = read_u32_slowly(p, column, n, ret, eb);
+		max = UINT32_MAX;
 	}
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < n; i++)
-		max = MAX(max, ret[i]);
+	if (max >= limit) {
+		max = 0;
+		for (size_t i = 0; i < n; i++)
+			max = MAX(max, ret[i]);
+	}
 	if (n && max >= limit && limit)
 		return err_set(
 			eb, -EBADMSG, "column %u holds %u, below %u expected", column, max, limit);
