@@ -195,7 +195,7 @@ int query_label_names(struct query_env *env, int64_t start_ns, int64_t end_ns,
 
 static int add_set_values(struct inventory *v, const struct scan_part *p, uint32_t set)
 {
-	const uint32_t value = scan_label(p, set, v->name, &v->name_id);
+	const uint32_t value = scan_label(p, set, &v->label);
 	int r = value == STORE_NONE ? 0 : inventory_is_new_string(v, value);
 
 	return r > 0 ? add_string(v, scan_string(p, value)) : r;

@@ -41,7 +41,7 @@ static int is_new(struct inventory *v, uint8_t **seen, size_t n, uint32_t i)
 
 int inventory_is_new_string(struct inventory *v, uint32_t string)
 {
-	return is_new(v, &v->seen_strings, v->scan.parts[0].info->n_strings, string);
+	return is_new(v, &v->seen_strings, v->scan.parts[0].info->n_label_strings, string);
 }
 
 int inventory_is_new_type(struct inventory *v, uint32_t type)
@@ -216,6 +216,8 @@ static int ask_open_part(struct inventory *v, struct errbuf *eb)
 	int r = 0;
 
 	v->scan.without_series = true;
+	if (v->name)
+		v->label = scan_find_label(p, v->name);
 	for (size_t i = 0; !r && i < MAX(v->n_selectors, (size_t)1); i++)
 		r = select_more(v, v->n_selectors ? &v->selectors[i] : NULL, &n_hits, eb);
 	for (size_t h = 0; !r && h < p->n_hits; h++) {
@@ -237,7 +239,6 @@ static int ask_part(
 	env.n_parts = 1;
 	v->into = into;
 	v->seen_strings = v->seen_types = NULL;
-	v->name_id = STORE_NONE;
 	r = scan_open(&v->scan, &env, v->terms, v->start_ns, v->end_ns, NULL, 0, eb);
 	if (!r && v->scan.n_parts)
 		r = ask_open_part(v, eb);

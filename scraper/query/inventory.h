@@ -39,7 +39,7 @@ struct inventory {
 	struct scan scan;
 	struct interner *into;
 	uint8_t *seen_strings, *seen_types; /* NULL at first: inventory_is_new */
-	uint32_t name_id;		    /* the string of `name`, STORE_NONE until it was met */
+	struct scan_label label;	    /* `name` */
 	struct bytes text;		    /* scratch */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From a selector to streams and columns: strings of label sets are read once, every matcher runs once per distinct value,
+ * From a selector to streams and columns: every matcher runs once per distinct value,
  * every type is named once per (schema, name).
  */
 #include "scraper/query/scan.h"
@@ -51,41 +51,15 @@ void scan_done(struct scan *s)
 	arena_done(&s->arena);
 }
 
-/* Reads the strings with these ids, each once. */
-static int load_strings(
-	struct scan *s, struct scan_part *p, const uint8_t *wanted, struct errbuf *eb)
-{
-	size_t n = 0, k = 0;
-	uint32_t *ids;
-	struct prof_str *texts;
-	int r;
-
-	for (uint32_t i = 0; i < p->info->n_strings; i++)
-		n += wanted[i];
-	ids = arena_alloc_array(&s->arena, MAX(n, (size_t)1), sizeof(*ids));
-	texts = arena_alloc_array(&s->arena, MAX(n, (size_t)1), sizeof(*texts));
-	r = arena_error(&s->arena, eb);
-	if (r)
-		return r;
-	for (uint32_t i = 0; i < p->info->n_strings; i++)
-		if (wanted[i])
-			ids[k++] = i;
-	r = part_strings(p->reader, ids, n, texts);
-	if (r)
-		return scan_failed(p, r, eb);
-	for (size_t i = 0; i < n; i++)
-		p->strings[ids[i]] = texts[i];
-	return 0;
-}
-
+/* Of what was not checked when it was read. */
 static int check_ids(struct scan_part *p, struct errbuf *eb)
 {
 	const struct part_info *in = p->info;
 	const char *what = NULL;
 
 	for (uint32_t i = 0; i < p->sets.first[in->n_label_sets] && !what; i++)
-		if (p->sets.pairs[i].name >= in->n_strings ||
-			p->sets.pairs[i].value >= in->n_strings)
+		if (p->sets.pairs[i].name >= in->n_label_strings ||
+			p->sets.pairs[i].value >= in->n_label_strings)
 			what = "a label refers to no string";
 	for (uint32_t i = 0; i < in->n_streams && !what; i++)
 		if (p->streams[i].schema >= in->n_schemas ||
@@ -94,39 +68,15 @@ static int check_ids(struct scan_part *p, struct errbuf *eb)
 	for (uint32_t i = 0; i < in->n_schemas && !what; i++) {
 		const struct part_schema *sc = &p->schemas[i];
 
-		if (sc->n_columns > STORE_MAX_COLUMNS || sc->period_type >= in->n_strings ||
-			sc->period_unit >= in->n_strings)
+		if (sc->n_columns > STORE_MAX_COLUMNS || sc->period_type >= in->n_label_strings ||
+			sc->period_unit >= in->n_label_strings)
 			what = "a schema refers to no string";
 		for (uint32_t c = 0; c < sc->n_columns && !what; c++)
-			if (sc->columns[c].type >= in->n_strings ||
-				sc->columns[c].unit >= in->n_strings)
+			if (sc->columns[c].type >= in->n_label_strings ||
+				sc->columns[c].unit >= in->n_label_strings)
 				what = "a column refers to no string";
 	}
 	return what ? err_set(eb, -EBADMSG, "part %s: %s", in->ulid, what) : 0;
-}
-
-static int load_label_strings(struct scan *s, struct scan_part *p, struct errbuf *eb)
-{
-	const struct part_info *in = p->info;
-	uint8_t *wanted = arena_zalloc(&s->arena, in->n_strings + 1UL);
-	int r = check_ids(p, eb);
-
-	if (r)
-		return r;
-	p->strings = arena_zalloc(&s->arena, (in->n_strings + 1UL) * sizeof(*p->strings));
-	r = arena_error(&s->arena, eb);
-	if (r)
-		return r;
-	for (uint32_t i = 0; i < p->sets.first[in->n_label_sets]; i++)
-		wanted[p->sets.pairs[i].name] = wanted[p->sets.pairs[i].value] = 1;
-	for (uint32_t i = 0; i < in->n_schemas; i++) {
-		const struct part_schema *sc = &p->schemas[i];
-
-		wanted[sc->period_type] = wanted[sc->period_unit] = 1;
-		for (uint32_t c = 0; c < sc->n_columns; c++)
-			wanted[sc->columns[c].type] = wanted[sc->columns[c].unit] = 1;
-	}
-	return load_strings(s, p, wanted, eb);
 }
 
 static int find_group_values(struct scan *s, struct scan_part *p, struct errbuf *eb)
@@ -139,22 +89,19 @@ static int find_group_values(struct scan *s, struct scan_part *p, struct errbuf 
 	r = arena_error(&s->arena, eb);
 	if (r)
 		return r;
-	memset(p->group_values, 0xff, (n_sets * n_group + 1) * sizeof(uint32_t));
 	for (uint32_t i = 0; i < p->info->n_streams; i++)
 		p->is_stream_set[p->streams[i].label_set] = 1;
-	for (size_t set = 0; set < n_sets; set++)
-		for (uint32_t i = p->sets.first[set]; n_group && i < p->sets.first[set + 1]; i++) {
-			struct prof_str name = scan_string(p, p->sets.pairs[i].name);
+	for (size_t g = 0; g < n_group; g++) {
+		struct scan_label label = scan_find_label(p, s->group_by[g]);
 
-			for (size_t g = 0; g < n_group; g++) {
-				if (strlen(s->group_by[g]) != name.len ||
-					memcmp(s->group_by[g], name.p, name.len) != 0)
-					continue;
-				p->group_values[set * n_group + g] = p->sets.pairs[i].value;
-				if (!p->is_stream_set[set])
-					p->group_labels_any |= 1U << g;
-			}
+		for (uint32_t set = 0; set < n_sets; set++) {
+			const uint32_t value = scan_label(p, set, &label);
+
+			p->group_values[set * n_group + g] = value;
+			if (value != STORE_NONE && !p->is_stream_set[set])
+				p->group_labels_any |= 1U << g;
 		}
+	}
 	return 0;
 }
 
@@ -169,8 +116,14 @@ static int load_part(struct scan *s, struct scan_part *p, struct errbuf *eb)
 		r = part_label_sets(p->reader, &p->sets);
 	if (r)
 		return scan_failed(p, r, eb);
-	r = load_label_strings(s, p, eb);
-	return r ? r : find_group_values(s, p, eb);
+	r = part_label_strings(p->reader, &p->strings);
+	if (r)
+		return scan_failed(p, r, eb);
+	r = p->info->labels_sorted ? 0 : check_ids(p, eb);
+	if (r)
+		return r;
+	p->name = scan_find_label(p, "__name__");
+	return find_group_values(s, p, eb);
 }
 
 int scan_open(struct scan *s, struct query_env *env, enum query_terms terms, int64_t start_ns,
@@ -191,7 +144,7 @@ int scan_open(struct scan *s, struct query_env *env, enum query_terms terms, int
 	for (size_t i = 0; !r && i < env->n_parts; i++) {
 		struct scan_part *p = &s->parts[s->n_parts];
 
-		*p = (struct scan_part) {.part = env->parts[i], .name_label = STORE_NONE};
+		*p = (struct scan_part) {.part = env->parts[i]};
 		r = part_reader_open(env->parts[i], env->budget, &p->reader, eb);
 		if (r)
 			return r;
@@ -222,7 +175,6 @@ struct matching {
 	uint32_t label_mask;  /* matchers on labels; the others are on the column */
 	uint32_t absent_bits; /* matchers that hold for "" */
 	uint32_t any_bits;    /* matchers that hold for some label set of rows of any part */
-	uint8_t *answers[QUERY_MAX_MATCHERS];
 };
 
 static bool is_column_label(const struct scan *s, const char *name)
@@ -250,109 +202,94 @@ static int matching_init(struct matching *m)
 	return 0;
 }
 
-static int ask(struct matching *m, const struct scan_part *p, size_t matcher, uint32_t value)
+static int ask(struct matching *m, struct prof_str value, size_t matcher, uint8_t *ret)
 {
-	uint8_t **answers = &m->answers[matcher];
-	struct prof_str text = scan_string(p, value);
-	int r;
+	int r = query_matcher_matches(&m->selector->matchers[matcher], value.p, value.len, m->eb);
 
-	if (!*answers) {
-		*answers = arena_zalloc(&m->s->arena, p->info->n_strings + 1UL);
-		r = arena_error(&m->s->arena, m->eb);
-		if (r)
-			return r;
-	}
-	if ((*answers)[value] == UNASKED) {
-		r = query_matcher_matches(&m->selector->matchers[matcher], text.p, text.len, m->eb);
-		if (r < 0)
-			return r;
-		(*answers)[value] = r ? YES : NO;
-	}
-	return (*answers)[value] == YES;
+	if (r >= 0)
+		*ret = r ? YES : NO;
+	return r;
 }
 
-/* Which matchers look at the label with this name. */
-static uint32_t matchers_of(const struct matching *m, struct prof_str name)
+/* One matcher, of all sets that have its label. */
+static int match_label(struct matching *m, struct scan_part *p, size_t matcher)
 {
-	uint32_t bits = 0;
+	struct scan_label label = scan_find_label(p, m->selector->matchers[matcher].name);
+	const uint32_t bit = 1U << matcher;
+	uint8_t *answers; /* per value */
+	int r = 0;
 
-	for (size_t i = 0; m->selector && i < m->selector->n_matchers; i++) {
-		const char *want = m->selector->matchers[i].name;
+	if (label.name == STORE_NONE)
+		return 0;
+	answers = arena_zalloc(&m->s->arena, p->info->n_label_strings + 1UL);
+	if (!answers)
+		return arena_error(&m->s->arena, m->eb);
+	for (uint32_t set = 0; r >= 0 && set < p->info->n_label_sets; set++) {
+		const uint32_t value = scan_label(p, set, &label);
 
-		if (strlen(want) == name.len && !memcmp(want, name.p, name.len))
-			bits |= 1U << i;
+		if (value == STORE_NONE)
+			continue;
+		if (answers[value] == UNASKED)
+			r = ask(m, scan_string(p, value), matcher, &answers[value]);
+		p->has[set] |= bit;
+		p->bits[set] = answers[value] == YES ? p->bits[set] | bit : p->bits[set] & ~bit;
 	}
-	return bits & m->label_mask;
-}
-
-static int match_set(struct matching *m, struct scan_part *p, uint32_t *names, size_t set)
-{
-	uint32_t bits = m->absent_bits, has = 0;
-
-	for (uint32_t i = p->sets.first[set]; i < p->sets.first[set + 1]; i++) {
-		const struct part_label *l = &p->sets.pairs[i];
-		uint32_t todo;
-
-		if (names[l->name] == UINT32_MAX)
-			names[l->name] = matchers_of(m, scan_string(p, l->name));
-		todo = names[l->name];
-		has |= todo;
-		bits &= ~todo;
-		for (; todo; todo &= todo - 1) {
-			size_t matcher = (size_t)__builtin_ctz(todo);
-			int r = ask(m, p, matcher, l->value);
-
-			if (r < 0)
-				return r;
-			bits |= (uint32_t)r << matcher;
-		}
-	}
-	p->bits[set] = bits;
-	p->has[set] = has;
-	if (!p->is_stream_set[set]) {
-		p->any_bits |= bits;
-		p->all_bits &= bits;
-	}
-	return 0;
+	return r < 0 ? r : 0;
 }
 
 static int match_sets(struct matching *m, struct scan_part *p)
 {
-	size_t n = p->info->n_label_sets;
-	uint32_t *names = arena_alloc_array(&m->s->arena, p->info->n_strings + 1UL, sizeof(*names));
+	const size_t n = p->info->n_label_sets;
 	int r;
 
 	p->bits = arena_alloc_array(&m->s->arena, n + 1, sizeof(*p->bits));
-	p->has = arena_alloc_array(&m->s->arena, n + 1, sizeof(*p->has));
+	p->has = arena_zalloc(&m->s->arena, (n + 1) * sizeof(*p->has));
 	p->any_bits = 0;
 	p->all_bits = UINT32_MAX;
-	memset(m->answers, 0, sizeof(m->answers));
 	r = arena_error(&m->s->arena, m->eb);
-	if (r)
-		return r;
-	memset(names, 0xff, (p->info->n_strings + 1UL) * sizeof(*names));
 	for (size_t set = 0; !r && set < n; set++)
-		r = match_set(m, p, names, set);
+		p->bits[set] = m->absent_bits;
+	for (uint32_t left = m->label_mask; !r && left; left &= left - 1)
+		r = match_label(m, p, (size_t)__builtin_ctz(left));
+	for (size_t set = 0; !r && set < n; set++)
+		if (!p->is_stream_set[set]) {
+			p->any_bits |= p->bits[set];
+			p->all_bits &= p->bits[set];
+		}
 	return r;
 }
 
-uint32_t scan_label(const struct scan_part *p, uint32_t set, const char *label, uint32_t *known)
+static int compare_strings(struct prof_str a, const char *b, size_t n)
 {
-	size_t n = strlen(label);
+	int c = memcmp(a.p, b, MIN(a.len, n));
 
-	for (uint32_t i = p->sets.first[set]; i < p->sets.first[set + 1]; i++) {
-		const struct part_label *l = &p->sets.pairs[i];
-		struct prof_str name;
+	return c ? c : (a.len > n) - (a.len < n);
+}
 
-		if (l->name == *known)
-			return l->value;
-		name = scan_string(p, l->name);
-		if (*known != STORE_NONE || name.len != n || memcmp(name.p, label, n) != 0)
-			continue;
-		*known = l->name;
-		return l->value;
+/* A head's are not sorted, and most are no label names. */
+struct scan_label scan_find_label(const struct scan_part *p, const char *name)
+{
+	const size_t n = strlen(name);
+	uint32_t lo = 0, hi = p->info->n_label_strings;
+
+	if (!p->info->labels_sorted) {
+		for (uint32_t i = 0; i < p->sets.first[p->info->n_label_sets]; i++)
+			if (!compare_strings(scan_string(p, p->sets.pairs[i].name), name, n))
+				return (struct scan_label) {.name = p->sets.pairs[i].name};
+		return (struct scan_label) {.name = STORE_NONE};
 	}
-	return STORE_NONE;
+	while (lo < hi) {
+		const uint32_t mid = lo + (hi - lo) / 2;
+		const int c = compare_strings(p->strings[mid], name, n);
+
+		if (!c)
+			return (struct scan_label) {.name = mid};
+		if (c < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return (struct scan_label) {.name = STORE_NONE};
 }
 
 bool scan_row_passes(const struct scan_part *p, uint32_t row_mask, uint32_t label_set)
@@ -430,7 +367,7 @@ static int type_passes(const struct matching *m, const struct query_type *t)
 
 static uint32_t name_of(struct scan_part *p, uint32_t set)
 {
-	return scan_label(p, set, "__name__", &p->name_label);
+	return scan_label(p, set, &p->name);
 }
 
 /* For each (schema, name) of a part: first entry in `columns`, whose values are type + 1, or 0 when it does not pass. */
@@ -561,8 +498,8 @@ static int select_part(struct matching *m, struct scan_part *p)
 		const uint32_t *types = NULL;
 		struct scan_hit hit = {.stream = i};
 
-		if (sc->kind == STORE_COVERAGE || scan_is_end(p, sc) ||
-			!stream_passes(m, p, i, &hit))
+		if (!stream_passes(m, p, i, &hit) || sc->kind == STORE_COVERAGE ||
+			scan_is_end(p, sc))
 			continue;
 		r = memo_types(m, p, &memo, st->schema, name_of(p, st->label_set), &types);
 		for (hit.column = 0; !r && hit.column < sc->n_columns; hit.column++)

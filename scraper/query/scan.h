@@ -19,6 +19,12 @@ struct scan_hit {
 	bool no_rows; /* none in this part can pass; the stream's profiles still count as scrapes */
 };
 
+/* A label, looked for in one label set after the other. */
+struct scan_label {
+	uint32_t name;	/* the string, STORE_NONE: no set has it */
+	uint32_t place; /* in the last set that had it: mostly in the next one too */
+};
+
 struct scan_part {
 	struct part *part;
 	struct part_reader *reader;
@@ -26,12 +32,11 @@ struct scan_part {
 	const struct part_schema *schemas;
 	const struct part_stream *streams;
 	struct part_label_sets sets;
-	struct prof_str
-		*strings;     /* per id, for those of label sets and schemas; p NULL elsewhere */
+	const struct prof_str *strings; /* of label sets and schemas, per id */
 	uint32_t *bits, *has; /* per label set: matchers that hold, matchers whose label is there */
 	uint32_t any_bits,
 		all_bits;	   /* matchers that hold for some set of rows, for all; {} is one */
-	uint32_t name_label;	   /* the string "__name__", once met */
+	struct scan_label name;	   /* "__name__" */
 	uint8_t *is_stream_set;	   /* per label set; the others are of rows */
 	uint32_t *group_values;	   /* per label set × grouping label: string id or STORE_NONE */
 	uint32_t group_labels_any; /* bits of the grouping labels that some label set of rows has */
@@ -85,8 +90,22 @@ int scan_failed(const struct scan_part *p, int r, struct errbuf *eb);
 int scan_reader_failed(
 	const struct scan_part *p, const struct part_reader *reader, int r, struct errbuf *eb);
 bool scan_row_passes(const struct scan_part *p, uint32_t row_mask, uint32_t label_set);
-/* The value (a string) of a set's label, or STORE_NONE. *known is the label's string in this part, STORE_NONE until it was met. */
-uint32_t scan_label(const struct scan_part *p, uint32_t set, const char *label, uint32_t *known);
+struct scan_label scan_find_label(const struct scan_part *p, const char *name);
+/* The value (a string) of a set's label, or STORE_NONE. */
+static inline uint32_t scan_label(const struct scan_part *p, uint32_t set, struct scan_label *label)
+{
+	const struct part_label *pairs = p->sets.pairs + p->sets.first[set];
+	const uint32_t n = p->sets.first[set + 1] - p->sets.first[set];
+
+	if (label->place < n && pairs[label->place].name == label->name)
+		return pairs[label->place].value;
+	for (uint32_t i = 0; i < n; i++)
+		if (pairs[i].name == label->name) {
+			label->place = i;
+			return pairs[i].value;
+		}
+	return STORE_NONE;
+}
 /* Labels of a set into a builder. */
 void scan_set_labels(const struct scan_part *p, uint32_t set, struct labels_builder *b);
 

@@ -245,12 +245,12 @@ static int schemas_page(const struct part_info *info, const struct page *p, uint
 	size_t items = 0, at = 0;
 	int r = column_u32(p, 0, p->n_rows, STORE_COVERAGE + 1, &kind, eb);
 
-	r = r ? r : column_u32(p, 1, p->n_rows, info->n_strings, &type, eb);
-	r = r ? r : column_u32(p, 2, p->n_rows, info->n_strings, &unit, eb);
+	r = r ? r : column_u32(p, 1, p->n_rows, info->n_label_strings, &type, eb);
+	r = r ? r : column_u32(p, 2, p->n_rows, info->n_label_strings, &unit, eb);
 	r = r ? r : column_u32(p, 3, p->n_rows, STORE_MAX_COLUMNS + 1, &counts, eb);
 	r = r ? r : sum_items(counts, p->n_rows, &items, eb);
-	r = r ? r : column_u32(p, 4, items, info->n_strings, &column_type, eb);
-	r = r ? r : column_u32(p, 5, items, info->n_strings, &column_unit, eb);
+	r = r ? r : column_u32(p, 4, items, info->n_label_strings, &column_type, eb);
+	r = r ? r : column_u32(p, 5, items, info->n_label_strings, &column_unit, eb);
 	r = r ? r : column_u32(p, 6, items, STORE_GAUGE + 1, &column_kind, eb);
 	for (uint32_t i = 0; !r && i < p->n_rows; i++) {
 		s[i] = (struct part_schema) {.kind = (uint8_t)kind[i],
@@ -354,9 +354,9 @@ static int labels_page(const struct part_info *info, const struct page *p, uint3
 
 	r = r ? r : sum_items(counts, p->n_rows, &items, eb);
 	if (!r && items)
-		r = column_u32(p, 1, items, info->n_strings, &name, eb);
+		r = column_u32(p, 1, items, info->n_label_strings, &name, eb);
 	if (!r && items)
-		r = column_u32(p, 2, items, info->n_strings, &value, eb);
+		r = column_u32(p, 2, items, info->n_label_strings, &value, eb);
 	if (r < 0)
 		return r;
 	bytes = head + (t->n_pairs + items) * sizeof(*pairs);

@@ -120,6 +120,11 @@ int part_mappings(struct part_reader *r, const struct part_mapping **ret)
 	return r->part->ops->mappings(r, ret);
 }
 
+int part_label_strings(struct part_reader *r, const struct prof_str **ret)
+{
+	return r->part->ops->label_strings(r, ret);
+}
+
 int part_nodes(struct part_reader *r, const uint32_t **ret_parents, const uint32_t **ret_locations)
 {
 	return r->part->ops->nodes(r, ret_parents, ret_locations);

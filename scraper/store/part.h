@@ -32,8 +32,10 @@ struct part_info {
 	size_t n_rollup_without;
 	bool has_deletions; /* pages hold rows of profiles that are not there any more */
 	int64_t min_time_ns, max_time_ns; /* of profile times (window ends); min > max when empty */
-	int64_t max_duration_ns; /* longest window: profiles with time in (t0, t1 + max_duration]
+	int64_t max_duration_ns;  /* longest window: profiles with time in (t0, t1 + max_duration]
 				    may touch (t0, t1] */
+	uint32_t n_label_strings; /* those of labels and schemas have ids below */
+	bool labels_sorted; /* these strings are sorted bytewise, and all ids of them were checked */
 	uint32_t n_strings, n_functions, n_mappings, n_locations, n_nodes, n_label_sets, n_schemas,
 		n_streams, n_pages;
 	uint64_t n_profiles, n_rows;
@@ -157,6 +159,8 @@ int part_schemas(struct part_reader *r, const struct part_schema **ret) _must_ch
 int part_streams(struct part_reader *r, const struct part_stream **ret) _must_check_;
 int part_label_sets(struct part_reader *r, struct part_label_sets *ret) _must_check_;
 int part_mappings(struct part_reader *r, const struct part_mapping **ret) _must_check_;
+/* The first n_label_strings strings. */
+int part_label_strings(struct part_reader *r, const struct prof_str **ret) _must_check_;
 
 /* The tree. parents[0] is 0. */
 int part_nodes(struct part_reader *r, const uint32_t **ret_parents,

@@ -60,6 +60,8 @@ static int block_reader_open(struct part_reader *r)
 		.min_time_ns = m->min_time_ns,
 		.max_time_ns = m->max_time_ns,
 		.max_duration_ns = m->max_duration_ns,
+		.n_label_strings = (uint32_t)MIN(s->label_strings, s->strings),
+		.labels_sorted = s->label_strings && s->strings && s->schemas && s->label_sets,
 		.n_strings = (uint32_t)s->strings,
 		.n_functions = (uint32_t)s->functions,
 		.n_mappings = (uint32_t)s->mappings,
@@ -434,6 +436,40 @@ static int block_strings_of(
 	return x;
 }
 
+/* Mostly they are in one page. */
+static int block_label_strings_of(struct part_reader *r, const struct prof_str **ret)
+{
+	const uint32_t n = r->info.n_label_strings;
+	const struct frame_pages *pages = NULL;
+	struct prof_str *all;
+	const void *p = NULL;
+	int x = 0;
+
+	*ret = r->label_strings;
+	if (*ret || !n)
+		return 0;
+	x = part_block_pages(r, TABLE_STRINGS, r->info.n_strings, &pages);
+	if (x >= 0)
+		x = one_page(r, TABLE_STRINGS, pages, 0, decode_strings, &p);
+	if (x < 0)
+		return x;
+	*ret = r->label_strings = ((const struct text_page *)p)->strings;
+	if (n <= pages->pages[0].n_rows)
+		return 0;
+	all = arena_alloc_array(&r->arena, n, sizeof(*all));
+	if (!all)
+		return arena_error(&r->arena, &r->errbuf);
+	for (uint32_t i = 0, at = 0; at < n; at += pages->pages[i++].n_rows) {
+		x = one_page(r, TABLE_STRINGS, pages, i, decode_strings, &p);
+		if (x < 0)
+			return x;
+		memcpy(all + at, ((const struct text_page *)p)->strings,
+			MIN(n - at, pages->pages[i].n_rows) * sizeof(*all));
+	}
+	*ret = r->label_strings = all;
+	return 0;
+}
+
 static int block_functions_of(
 	struct part_reader *r, const uint32_t *ids, size_t n, struct part_function *ret)
 {
@@ -550,6 +586,7 @@ const struct part_ops block_part_ops = {
 	.streams = block_streams_of,
 	.label_sets = block_label_sets_of,
 	.mappings = block_mappings_of,
+	.label_strings = block_label_strings_of,
 	.nodes = block_nodes_of,
 	.location_keys = block_keys_of,
 	.strings = block_strings_of,

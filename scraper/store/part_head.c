@@ -27,6 +27,7 @@ static int head_open(struct part_reader *r)
 		.min_time_ns = p.min_time_ns,
 		.max_time_ns = p.max_time_ns,
 		.max_duration_ns = p.max_duration_ns,
+		.n_label_strings = (uint32_t)p.n[DICT_STRINGS],
 		.n_strings = (uint32_t)p.n[DICT_STRINGS],
 		.n_functions = (uint32_t)p.n[DICT_FUNCTIONS],
 		.n_mappings = (uint32_t)p.n[DICT_MAPPINGS],
@@ -92,6 +93,12 @@ static int head_label_sets_of(struct part_reader *r, struct part_label_sets *ret
 static int head_mappings_of(struct part_reader *r, const struct part_mapping **ret)
 {
 	*ret = dict_mappings(&head_of(r)->dict);
+	return 0;
+}
+
+static int head_label_strings_of(struct part_reader *r, const struct prof_str **ret)
+{
+	*ret = dict_strings(&head_of(r)->dict);
 	return 0;
 }
 
@@ -291,6 +298,7 @@ const struct part_ops head_part_ops = {
 	.streams = head_streams_of,
 	.label_sets = head_label_sets_of,
 	.mappings = head_mappings_of,
+	.label_strings = head_label_strings_of,
 	.nodes = head_nodes_of,
 	.location_keys = head_keys_of,
 	.strings = head_strings_of,

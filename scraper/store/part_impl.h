@@ -16,6 +16,7 @@ struct part_ops {
 	int (*streams)(struct part_reader *r, const struct part_stream **ret);
 	int (*label_sets)(struct part_reader *r, struct part_label_sets *ret);
 	int (*mappings)(struct part_reader *r, const struct part_mapping **ret);
+	int (*label_strings)(struct part_reader *r, const struct prof_str **ret);
 	int (*nodes)(struct part_reader *r, const uint32_t **parents, const uint32_t **locations);
 	int (*location_keys)(struct part_reader *r, const uint64_t **ret);
 	int (*strings)(struct part_reader *r, const uint32_t *ids, size_t n, struct prof_str *ret);
@@ -77,6 +78,7 @@ struct part_reader {
 	/* Whole tables, once asked for. */
 	const struct part_stream *streams;
 	const struct part_page *pages;
+	const struct prof_str *label_strings;
 	struct part_table tables[PART_TABLES];
 	/* part_rows */
 	struct page page_view;

@@ -64,6 +64,7 @@ static unsigned n_fakes;
 struct part {
 	struct part_info info;
 	const char *strings[MAX_STRINGS];
+	struct prof_str label_strings[MAX_STRINGS];
 	struct part_schema schemas[4]; /* by column kind, the last for coverage */
 	struct part_stream streams[MAX_STREAMS];
 	struct set stream_labels[MAX_STREAMS];
@@ -219,6 +220,7 @@ static struct part *fake_new(unsigned number)
 	p->info.min_time_ns = INT64_MAX;
 	p->info.max_time_ns = INT64_MIN;
 	p->info.n_nodes = 1;
+	p->info.n_label_strings = MAX_STRINGS;
 	fake_string(p, "");
 	fake_set(p, &none);
 	fake_schemas(p);
@@ -314,6 +316,17 @@ int part_mappings(struct part_reader *r, const struct part_mapping **ret)
 
 	(void)r;
 	*ret = &none;
+	return 0;
+}
+
+int part_label_strings(struct part_reader *r, const struct prof_str **ret)
+{
+	struct part *p = r->part;
+
+	for (uint32_t i = 0; i < p->info.n_strings; i++)
+		p->label_strings[i] =
+			(struct prof_str) {p->strings[i], (uint32_t)strlen(p->strings[i])};
+	*ret = p->label_strings;
 	return 0;
 }
 
