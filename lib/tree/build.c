@@ -305,7 +305,11 @@ int tree_finish(struct tree *t, struct errbuf *eb)
 		if (has_value[i])
 			has_value[t->parent[i]] = true;
 	to[0] = 0;
-	for (size_t i = 1; i < t->n; i++) {
+	while (n < t->n && has_value[n]) { /* most of the time all have */
+		to[n] = (uint32_t)n;
+		n++;
+	}
+	for (size_t i = n; i < t->n; i++) {
 		if (!has_value[i])
 			continue;
 		to[i] = (uint32_t)n;

@@ -84,6 +84,15 @@ static uint32_t intern(
 	return 0;
 }
 
+void tree_symbols_reserve(
+	struct tree_symbols *s, size_t n_strings, size_t n_functions, size_t n_locations)
+{
+	if (interner_reserve(&s->strings, n_strings) ||
+		interner_reserve(&s->function_keys, n_functions) ||
+		interner_reserve(&s->location_keys, n_locations))
+		s->error = -ENOMEM;
+}
+
 uint32_t tree_symbols_string(struct tree_symbols *s, const char *text, size_t n)
 {
 	bool is_new;

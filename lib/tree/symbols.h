@@ -82,6 +82,9 @@ void tree_symbols_done(struct tree_symbols *s);
 /* 0 or the sticky -ENOMEM. */
 int tree_symbols_error(const struct tree_symbols *s, struct errbuf *eb) _must_check_;
 
+/* Room for so many more, which saves growing step by step. */
+void tree_symbols_reserve(
+	struct tree_symbols *s, size_t n_strings, size_t n_functions, size_t n_locations);
 uint32_t tree_symbols_string(struct tree_symbols *s, const char *text, size_t n);
 uint32_t tree_symbols_mapping(struct tree_symbols *s, const struct tree_mapping *m);
 uint32_t tree_symbols_function(struct tree_symbols *s, const struct tree_function *f);

@@ -131,6 +131,16 @@ struct tree_nodes {
 /* The same of such nodes. */
 int tree_merge_nodes(
 	const struct tree_nodes *in, size_t k, struct tree *ret, struct errbuf *eb) _must_check_;
+/*
+ * The same in n pieces, which threads may merge at once. ret[i * k + j], i = 0 … n: where piece i begins in input j, the last one
+ * where it ends. Of a piece only n, frame, self and line mean anything until all are joined, which leaves nothing of them.
+ */
+int tree_merge_cut(const struct tree_nodes *in, size_t k, size_t n, uint32_t *ret,
+	struct errbuf *eb) _must_check_;
+int tree_merge_piece(const struct tree_nodes *in, size_t k, const uint32_t *from,
+	const uint32_t *to, struct tree *ret, struct errbuf *eb) _must_check_;
+int tree_merge_join(const struct tree_nodes *in, size_t k, struct tree *pieces, size_t n,
+	struct tree *ret, struct errbuf *eb) _must_check_;
 
 /* Puts each tree below a frame of its own under a new root (label roots). frames[i] need not be
  * sorted or distinct. */

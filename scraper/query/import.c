@@ -132,6 +132,7 @@ static int read_strings(struct import *im)
 	r = part_strings(im->part->reader, ids, n, texts);
 	if (r)
 		return scan_failed(im->part, r, im->eb);
+	tree_symbols_reserve(im->symbols, n, 0, 0);
 	for (size_t i = 0; i < n; i++)
 		im->string_map[ids[i]] = tree_symbols_string(
 			im->symbols, texts[i].p ? texts[i].p : "", texts[i].len);
@@ -239,6 +240,8 @@ int import_open(struct scan_part *p, const uint32_t *ids, size_t n, struct tree_
 		return r;
 	*im = (struct import) {.part = p, .symbols = symbols, .arena = arena, .eb = eb, .n = n};
 	r = read_tables(im, ids);
+	if (!r)
+		tree_symbols_reserve(symbols, 0, im->n_functions, n);
 	if (!r)
 		*ret = im;
 	return r;

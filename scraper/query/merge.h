@@ -4,9 +4,9 @@
  *  1. merge_source.c: per part, which of its resolutions serve which times; merge_plan.c: of each, which rows to read, and what the
  *     profiles they belong to say together;
  *  2. merge_add.c: rows into a dense array per part and group, then the nodes that were touched;
- *  3. merge_unify.c: the parts' locations to ids of one set of symbols, in order of their keys, and the nodes to ordered trees.
- * They run on all of the query's threads, each piece (a part, a stretch of its rows, some of the trees of a group) on one; only names
- * are read by one thread.
+ *  3. merge_names.c: the parts' locations to one order and to ids of one set of symbols; merge_unify.c: the nodes to ordered trees.
+ * They run on all of the query's threads, each piece (a part, a stretch of its rows, a piece of a group's tree) on one; names are read
+ * by one thread, while others put nodes in order.
  */
 #pragma once
 #include "scraper/query/coverage.h"
@@ -54,7 +54,7 @@ struct merge_task {
 
 /*
  * The touched nodes of one group in one stretch, in the part's order, the root first. One allocation, charged. Step 3 makes an ordered
- * tree's nodes of them: location is then the symbol, parent is undefined, depth is set.
+ * tree's nodes of them: location is then the rank, parent is undefined, depth is set.
  */
 struct merge_nodes {
 	uint32_t group, part;
@@ -79,8 +79,9 @@ struct merger {
 	size_t n_sources;
 	struct merge_task *tasks;
 	size_t n_tasks;
-	_Atomic size_t next;	 /* piece of the step in hand */
-	struct unifier *unifier; /* of step 3 */
+	_Atomic size_t next;	   /* piece of the step in hand */
+	struct merge_names *names; /* of step 3 */
+	struct unifier *unifier;
 
 	pthread_mutex_t lock; /* of what follows */
 	struct merge_nodes *nodes;

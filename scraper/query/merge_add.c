@@ -45,7 +45,7 @@ struct adder {
 	struct sums *groups;
 	size_t n_groups, cap_groups;
 	/* For the end. Of the nodes; all zero from one group to the next, but for `to`. */
-	union sum *of_list;
+	union sum *of_list;  /* NULL until a list needs it */
 	struct bitmap marks; /* a node with a value, or above one */
 	uint32_t *to;	     /* of marked nodes: number among them */
 };
@@ -340,7 +340,7 @@ static int keep_nodes(struct merger *m, struct merge_nodes *nodes, struct errbuf
 static int finish_group(struct adder *a, uint32_t group, struct errbuf *eb)
 {
 	struct sums *s = &a->groups[group];
-	union sum *sums = s->all ? s->all : a->of_list;
+	union sum *sums = s->all;
 	struct merge_nodes nodes = {.group = group, .part = a->part_number};
 	const uint32_t *parents, *locations;
 	size_t n = 0;
@@ -348,6 +348,11 @@ static int finish_group(struct adder *a, uint32_t group, struct errbuf *eb)
 
 	if (r)
 		return scan_reader_failed(a->part, a->reader, r, eb);
+	if (!sums && !a->of_list)
+		a->of_list = arena_zalloc(&a->arena, (a->n_tree + 1UL) * sizeof(*a->of_list));
+	sums = sums ? sums : a->of_list;
+	if (!sums)
+		return arena_error(&a->arena, eb);
 	add_list(a, s, sums);
 	r = mark_touched(a, s, parents, &n, eb);
 	if (!r)
@@ -365,7 +370,6 @@ static int finish_groups(struct adder *a, struct errbuf *eb)
 {
 	int r;
 
-	a->of_list = arena_zalloc(&a->arena, (a->n_tree + 1UL) * sizeof(*a->of_list));
 	a->to = arena_alloc_array(&a->arena, a->n_tree + 1UL, sizeof(*a->to));
 	r = arena_error(&a->arena, eb);
 	if (!r)

@@ -1,178 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From nodes of parts to trees over one set of symbols. A location's key is the same in every part, so its names are read from one
- * part only. Ids are given in order of the keys, which is the order of a block's locations: its nodes then are an ordered tree as they
- * stand. Nodes of a head, and what does not keep that order, are sorted.
+ * From nodes of parts to trees over one set of symbols. Locations become their ranks (merge_names.h), by which a block's nodes are an
+ * ordered tree as they stand; nodes of a head, and what does not keep that order, are sorted. Large groups are merged in pieces. Ranks
+ * become symbols at the end.
  */
 #include "lib/base/alloc.h"
-#include "scraper/query/import.h"
-#include "scraper/query/merge.h"
+#include "scraper/query/merge_names.h"
 #include "scraper/query/workers.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { WANTED = TREE_NONE - 1 }; /* in a map: used, not looked up yet */
+/* Fewer nodes are not worth a piece, nor more pieces the looking for where they begin. */
+enum { PIECE_NODES = 8192, MAX_PIECES = 4 };
 
-/* A location that some part's nodes use. */
-struct known {
-	uint64_t key;
-	uint32_t part, location; /* where its names are read */
-	uint32_t at;		 /* among those of this part */
-	uint32_t id;		 /* in the symbols */
+/* Entries of m->nodes of one group, next to each other. */
+struct merged_group {
+	size_t first, n, n_pieces;
+	struct tree_nodes *in;
+	uint32_t *places; /* tree_merge_cut */
+	struct tree pieces[MAX_PIECES];
+	_Atomic size_t n_left; /* pieces not merged yet: who merges the last one joins them */
+	struct query_group *ret;
+};
+
+struct merged_piece {
+	uint32_t group, piece;
 };
 
 struct unifier {
 	struct merger *m;
 	struct arena arena;
-	struct table by_key; /* → index in known */
-	struct known *known;
-	size_t n_known, cap_known;
-	uint32_t **maps; /* per part: location → index in known, later → id; NULL: no nodes */
-	struct stretch *stretches;
-	size_t n_stretches;
-};
-
-/* Entries of m->nodes of one group, next to each other, that one thread merges to a tree. */
-struct stretch {
-	size_t first, n;
-	struct tree tree;
+	struct merged_group *groups;
+	struct merged_piece *pieces;
+	size_t n_groups, n_pieces;
 };
 
 static void unifier_done(struct unifier *u)
 {
-	for (size_t i = 0; i < u->n_stretches; i++)
-		tree_done(&u->stretches[i].tree);
-	budget_free(u->m->scan.env->budget, u->known, u->cap_known, sizeof(*u->known));
-	table_done(&u->by_key);
+	for (size_t i = 0; i < u->n_groups; i++)
+		for (size_t k = 0; k < u->groups[i].n_pieces; k++)
+			tree_done(&u->groups[i].pieces[k]);
 	arena_done(&u->arena);
 }
 
-static int add_known(
-	struct unifier *u, uint64_t key, uint32_t part, uint32_t location, uint32_t *ret)
-{
-	bool is_new;
-	uint64_t *slot = table_insert(&u->by_key, key, &is_new);
-	int r = slot ? 0 : -ENOMEM;
-
-	if (!r && is_new)
-		r = budget_grow(u->m->scan.env->budget, &u->known, &u->cap_known, u->n_known + 1,
-			sizeof(*u->known), NULL);
-	if (r)
-		return r;
-	if (is_new) {
-		*slot = u->n_known;
-		u->known[u->n_known++] =
-			(struct known) {.key = key, .part = part, .location = location};
-	}
-	*ret = (uint32_t)*slot;
-	return 0;
-}
-
-static int know_nodes(struct unifier *u, const struct merge_nodes *n, struct errbuf *eb)
-{
-	struct scan_part *p = &u->m->scan.parts[n->part];
-	uint32_t n_locations = p->info->n_locations, **map = &u->maps[n->part];
-	const uint64_t *keys;
-	int r = part_location_keys(p->reader, &keys);
-
-	if (r)
-		return scan_failed(p, r, eb);
-	if (!*map) {
-		*map = arena_alloc_array(&u->arena, n_locations + 1UL, sizeof(**map));
-		r = arena_error(&u->arena, eb);
-		if (r)
-			return r;
-		memset(*map, 0xff, (n_locations + 1UL) * sizeof(**map));
-	}
-	for (size_t i = 1; i < n->n; i++) {
-		uint32_t l = n->location[i];
-
-		if (l >= n_locations)
-			return err_set(eb, -EBADMSG, "part %s: a node refers to no location",
-				p->info->ulid);
-		if ((*map)[l] == TREE_NONE)
-			(*map)[l] = WANTED;
-	}
-	for (uint32_t l = 0; !r && l < n_locations; l++)
-		if ((*map)[l] == WANTED)
-			r = add_known(u, keys[l], n->part, l, &(*map)[l]);
-	return r ? merge_no_memory(eb) : 0;
-}
-
-struct place {
-	uint64_t key;
-	size_t at;
-};
-
-static int by_key(const void *a, const void *b)
-{
-	const struct place *x = a, *y = b;
-
-	return x->key < y->key ? -1 : x->key > y->key;
-}
-
-/* Indices of `known` in order of the keys. What came from one block is in order already. */
-static struct place *sort_known(struct unifier *u)
-{
-	struct place *order = arena_alloc_array(&u->arena, u->n_known + 1, sizeof(*order));
-	bool sorted = true;
-
-	for (size_t i = 0; order && i < u->n_known; i++) {
-		order[i] = (struct place) {u->known[i].key, i};
-		sorted &= !i || order[i - 1].key < order[i].key;
-	}
-	if (order && !sorted)
-		qsort(order, u->n_known, sizeof(*order), by_key);
-	return order;
-}
-
-/* Reads the names of the locations that are read from this part. */
-static int open_import(struct unifier *u, uint32_t part, struct import **ret, struct errbuf *eb)
-{
-	uint32_t *ids, n = 0;
-	int r;
-
-	ids = arena_alloc_array(&u->arena, u->n_known + 1, sizeof(*ids));
-	r = arena_error(&u->arena, eb);
-	if (r)
-		return r;
-	for (size_t i = 0; i < u->n_known; i++)
-		if (u->known[i].part == part) {
-			u->known[i].at = n;
-			ids[n++] = u->known[i].location;
-		}
-	return n ? import_open(&u->m->scan.parts[part], ids, n, u->m->symbols, &u->arena, ret, eb)
-		 : 0;
-}
-
-/* Gives every known location its id, in order of the keys. */
-static int import_known(struct unifier *u, struct errbuf *eb)
-{
-	size_t n_parts = u->m->scan.n_parts;
-	struct place *order = sort_known(u);
-	struct import **imports = arena_zalloc(&u->arena, (n_parts + 1) * sizeof(*imports));
-	int r = arena_error(&u->arena, eb);
-
-	for (uint32_t p = 0; !r && p < n_parts; p++)
-		if (u->maps[p])
-			r = open_import(u, p, &imports[p], eb);
-	if (r)
-		return r;
-	for (size_t i = 0; i < u->n_known; i++) {
-		struct known *k = &u->known[order[i].at];
-
-		k->id = import_location(imports[k->part], k->at);
-	}
-	for (uint32_t p = 0; p < n_parts; p++)
-		for (uint32_t l = 0; u->maps[p] && l < u->m->scan.parts[p].info->n_locations; l++)
-			if (u->maps[p][l] != TREE_NONE)
-				u->maps[p][l] = u->known[u->maps[p][l]].id;
-	return tree_symbols_error(u->m->symbols, eb);
-}
-
 /*
- * Locations to symbols, and the depth of each node. False: this is not the preorder of a tree whose siblings are in order of their
- * symbols.
+ * Locations to ranks, and the depth of each node. False: this is not the preorder of a tree whose siblings are in order of their
+ * ranks.
  */
 static bool rename_nodes(struct merge_nodes *n, const uint32_t *map)
 {
@@ -213,11 +86,15 @@ static int sort_nodes(struct merger *m, struct merge_nodes *n, struct errbuf *eb
 	return 0;
 }
 
-static int order_nodes(struct merger *m, size_t i, struct errbuf *eb)
+/* Names are read while others put nodes in order. */
+static int name_or_order(struct merger *m, size_t i, struct errbuf *eb)
 {
-	struct merge_nodes *n = &m->nodes[i];
+	struct merge_nodes *n;
 
-	return rename_nodes(n, m->unifier->maps[n->part]) ? 0 : sort_nodes(m, n, eb);
+	if (!i)
+		return merge_names_import(m, eb);
+	n = &m->nodes[i - 1];
+	return rename_nodes(n, merge_names_ranks(m, n->part)) ? 0 : sort_nodes(m, n, eb);
 }
 
 static int by_group(const void *a, const void *b)
@@ -229,24 +106,7 @@ static int by_group(const void *a, const void *b)
 	return (x->part > y->part) - (x->part < y->part);
 }
 
-static int merge_stretch(struct merger *m, size_t i, struct errbuf *eb)
-{
-	struct stretch *s = &m->unifier->stretches[i];
-	_cleanup_free_ struct tree_nodes *in = try_realloc(NULL, s->n, sizeof(*in));
-	int r;
-
-	if (!in)
-		return merge_no_memory(eb);
-	for (size_t k = 0; k < s->n; k++) {
-		const struct merge_nodes *n = &m->nodes[s->first + k];
-
-		in[k] = (struct tree_nodes) {n->n, n->depth, n->location, n->self, NULL};
-	}
-	r = tree_merge_nodes(in, s->n, &s->tree, eb);
-	for (size_t k = 0; k < s->n; k++)
-		merge_nodes_done(m, &m->nodes[s->first + k]);
-	return r;
-}
+/* ---- groups ---- */
 
 /* How many entries from `first` on are of one group. */
 static size_t group_length(const struct merger *m, size_t first)
@@ -258,70 +118,124 @@ static size_t group_length(const struct merger *m, size_t first)
 	return n;
 }
 
-/* A group of many trees is cut for the threads that there are; what they leave is merged at the end. */
-static int merge_stretches(struct unifier *u, struct errbuf *eb)
+/* As many pieces as threads would do, were all groups like this one. */
+static size_t count_pieces(const struct unifier *u, const struct merged_group *g, size_t all_nodes)
 {
-	struct merger *m = u->m;
-	size_t threads = query_workers_n(m->scan.env->workers) + 1UL;
+	size_t threads = query_workers_n(u->m->scan.env->workers) + 1UL, nodes = 0;
+
+	for (size_t i = 0; i < g->n; i++)
+		nodes += g->in[i].n;
+	if (g->n < 2)
+		return 1;
+	threads = (threads * nodes + all_nodes - 1) / all_nodes;
+	return MAX(MIN(MIN(nodes / PIECE_NODES, threads), (size_t)MAX_PIECES), (size_t)1);
+}
+
+static int prepare_group(
+	struct unifier *u, struct merged_group *g, size_t all_nodes, struct errbuf *eb)
+{
 	int r;
 
-	u->stretches = arena_alloc_array(&u->arena, m->n_nodes + 1, sizeof(*u->stretches));
+	g->in = arena_alloc_array(&u->arena, g->n, sizeof(*g->in));
+	for (size_t k = 0; g->in && k < g->n; k++) {
+		const struct merge_nodes *n = &u->m->nodes[g->first + k];
+
+		g->in[k] = (struct tree_nodes) {n->n, n->depth, n->location, n->self, NULL};
+	}
 	r = arena_error(&u->arena, eb);
 	if (r)
 		return r;
-	for (size_t i = 0, n; i < m->n_nodes; i += n) {
-		size_t cuts;
-
-		n = group_length(m, i);
-		cuts = MAX(MIN(threads, n / 2), (size_t)1);
-		for (size_t k = 0; k < cuts; k++) {
-			struct stretch *s = &u->stretches[u->n_stretches++];
-
-			*s = (struct stretch) {
-				.first = i + n * k / cuts, .n = n * (k + 1) / cuts - n * k / cuts};
-			tree_init(&s->tree, m->scan.env->budget);
-		}
-	}
-	return merge_run(m, u->n_stretches, merge_stretch, eb);
+	g->n_pieces = count_pieces(u, g, all_nodes);
+	g->n_left = g->n_pieces;
+	for (size_t i = 0; i < g->n_pieces; i++)
+		tree_init(&g->pieces[i], u->m->scan.env->budget);
+	g->places = arena_alloc_array(&u->arena, (g->n_pieces + 1) * g->n, sizeof(*g->places));
+	r = arena_error(&u->arena, eb);
+	return r ? r : tree_merge_cut(g->in, g->n, g->n_pieces, g->places, eb);
 }
 
-/* Stretches first … first + n - 1 are of one group. */
-static int merge_group(struct unifier *u, size_t first, size_t n, struct errbuf *eb)
+static int prepare_groups(struct unifier *u, struct errbuf *eb)
 {
 	struct merger *m = u->m;
-	struct query_group *ret = &m->out->groups[m->out->n_groups++];
-	uint32_t group = m->nodes[u->stretches[first].first].group;
-	_cleanup_free_ const struct tree **trees = try_realloc(NULL, n, sizeof(struct tree *));
-	int r = trees ? 0 : merge_no_memory(eb);
+	size_t all_nodes = 0, n_groups = 0;
+	int r;
 
-	tree_init(&ret->tree, m->scan.env->budget);
-	if (group < m->cap_group_covered)
-		ret->covered = m->group_covered[group];
-	if (n == 1) {
-		ret->tree = u->stretches[first].tree;
-		tree_init(&u->stretches[first].tree, NULL);
-	} else if (!r) {
-		for (size_t i = 0; i < n; i++)
-			trees[i] = &u->stretches[first + i].tree;
-		r = tree_merge(trees, n, &ret->tree, eb);
-		for (size_t i = 0; i < n; i++)
-			tree_done(&u->stretches[first + i].tree);
+	for (size_t i = 0; i < m->n_nodes; i += group_length(m, i))
+		n_groups++;
+	for (size_t i = 0; i < m->n_nodes; i++)
+		all_nodes += m->nodes[i].n;
+	u->groups = arena_alloc_array(&u->arena, n_groups + 1, sizeof(*u->groups));
+	u->pieces = arena_alloc_array(&u->arena,
+		n_groups + query_workers_n(m->scan.env->workers) + 1, sizeof(*u->pieces));
+	r = arena_error(&u->arena, eb);
+	for (size_t i = 0; !r && i < m->n_nodes;) {
+		struct merged_group *g = &u->groups[u->n_groups];
+
+		*g = (struct merged_group) {
+			.first = i, .n = group_length(m, i), .ret = &m->out->groups[u->n_groups]};
+		tree_init(&g->ret->tree, m->scan.env->budget);
+		u->n_groups++;
+		r = prepare_group(u, g, all_nodes, eb);
+		for (size_t k = 0; !r && k < g->n_pieces; k++)
+			u->pieces[u->n_pieces++] =
+				(struct merged_piece) {(uint32_t)u->n_groups - 1, (uint32_t)k};
+		i += g->n;
 	}
-	if (!r && m->is_mean)
-		r = tree_divide(&ret->tree, MERGE_MEAN_SCALE, eb);
-	return r ? r : group_set_labels(&m->groups, group, &ret->labels);
+	m->out->n_groups = u->n_groups;
+	return r;
 }
 
-static int merge_groups(struct unifier *u, struct errbuf *eb)
+/* Ranks to symbols. These are in another order where some were there before, or two locations look the same. */
+static int name_tree(struct merger *m, struct tree *t, struct errbuf *eb)
 {
-	const struct merge_nodes *nodes = u->m->nodes;
+	_cleanup_tree_ struct tree unsorted = {};
+	const uint32_t *ids = m->names->ids;
+
+	for (size_t i = 1; i < t->n; i++)
+		t->frame[i] = ids[t->frame[i]];
+	if (m->names->ascending)
+		return 0;
+	unsorted = *t;
+	tree_init(t, m->scan.env->budget);
+	return tree_from_nodes(unsorted.parent, unsorted.frame, unsorted.self, unsorted.n, t, eb);
+}
+
+static int join_group(struct merger *m, struct merged_group *g, struct errbuf *eb)
+{
+	struct tree *ret = &g->ret->tree;
+	int r = tree_merge_join(g->in, g->n, g->pieces, g->n_pieces, ret, eb);
+
+	for (size_t i = 0; i < g->n; i++)
+		merge_nodes_done(m, &m->nodes[g->first + i]);
+	if (!r)
+		r = name_tree(m, ret, eb);
+	return !r && m->is_mean ? tree_divide(ret, MERGE_MEAN_SCALE, eb) : r;
+}
+
+static int merge_piece(struct merger *m, size_t i, struct errbuf *eb)
+{
+	const struct merged_piece *p = &m->unifier->pieces[i];
+	struct merged_group *g = &m->unifier->groups[p->group];
+	const uint32_t *from = g->places + p->piece * g->n;
+	int r = tree_merge_piece(g->in, g->n, from, from + g->n, &g->pieces[p->piece], eb);
+
+	if (r)
+		return r;
+	return atomic_fetch_sub(&g->n_left, 1) == 1 ? join_group(m, g, eb) : 0;
+}
+
+static int label_groups(struct unifier *u)
+{
+	struct merger *m = u->m;
 	int r = 0;
 
-	for (size_t i = 0, n; !r && i < u->n_stretches; i += n) {
-		for (n = 1; i + n < u->n_stretches && nodes[u->stretches[i + n].first].group ==
-							      nodes[u->stretches[i].first].group;)
-			n++;
-		r = merge_group(u, i, n, eb);
+	for (size_t i = 0; !r && i < u->n_groups; i++) {
+		const uint32_t group = m->nodes[u->groups[i].first].group;
+		struct query_group *ret = u->groups[i].ret;
+
+		if (group < m->cap_group_covered)
+			ret->covered = m->group_covered[group];
+		r = group_set_labels(&m->groups, group, &ret->labels);
 	}
 	return r;
 }
@@ -331,33 +245,35 @@ static int run(struct unifier *u, struct errbuf *eb)
 	struct merger *m = u->m;
 	int r;
 
-	u->maps = arena_zalloc(&u->arena, (m->scan.n_parts + 1) * sizeof(*u->maps));
 	m->out->groups = xcalloc(m->n_nodes + 1, sizeof(*m->out->groups));
-	r = arena_error(&u->arena, eb);
 	if (m->n_nodes)
 		qsort(m->nodes, m->n_nodes, sizeof(*m->nodes), by_group);
-	for (size_t i = 0; !r && i < m->n_nodes; i++)
-		r = know_nodes(u, &m->nodes[i], eb);
-	if (!r)
-		r = import_known(u, eb);
-	for (size_t p = 0; p < m->scan.n_parts; p++)
-		scan_close_part(&m->scan.parts[p]);
 	for (size_t i = 0; i < m->n_nodes; i++)
 		m->scan.env->stats.nodes += m->nodes[i].n;
+	r = merge_names_find(m, eb);
 	if (!r)
-		r = merge_run(m, m->n_nodes, order_nodes, eb);
+		r = merge_run(m, m->n_nodes + 1, name_or_order, eb);
+	for (size_t p = 0; p < m->scan.n_parts; p++)
+		scan_close_part(&m->scan.parts[p]);
 	if (!r)
-		r = merge_stretches(u, eb);
-	return r ? r : merge_groups(u, eb);
+		r = prepare_groups(u, eb);
+	if (!r)
+		r = merge_run(m, u->n_pieces, merge_piece, eb);
+	return r ? r : label_groups(u);
 }
 
 int merge_unify(struct merger *m, struct errbuf *eb)
 {
 	_cleanup_(unifier_done)
 	struct unifier u = {.m = m};
+	struct merge_names names = {};
+	int r;
 
 	arena_init(&u.arena, m->scan.env->budget);
-	table_init(&u.by_key, m->scan.env->budget);
 	m->unifier = &u;
-	return run(&u, eb);
+	m->names = &names;
+	r = run(&u, eb);
+	merge_names_done(m, &names);
+	m->names = NULL;
+	return r;
 }

@@ -154,14 +154,39 @@ static void test_merge_cancels(void **state)
 }
 
 /* Also more than the merge looks at together. */
+enum { MANY = 40 }; /* trees of a merge */
+/* In pieces, of which some may be empty: the tree that one pass makes. */
+static void merge_in_pieces(
+	const struct tree *const *trees, unsigned k, unsigned n_pieces, struct tree *ret)
+{
+	struct tree_nodes in[MANY];
+	uint32_t depths[MANY][1024], places[9 * MANY];
+	struct tree pieces[8];
+
+	for (unsigned i = 0; i < k; i++) {
+		assert_true(trees[i]->n <= 1024);
+		tree_depths(trees[i], depths[i]);
+		in[i] = (struct tree_nodes) {
+			trees[i]->n, depths[i], trees[i]->frame, trees[i]->self, NULL};
+	}
+	assert_int_equal(tree_merge_cut(in, k, n_pieces, places, NULL), 0);
+	for (unsigned p = 0; p < n_pieces; p++) {
+		tree_init(&pieces[p], NULL);
+		assert_int_equal(tree_merge_piece(in, k, places + p * k, places + (p + 1) * k,
+					 &pieces[p], NULL),
+			0);
+	}
+	assert_int_equal(tree_merge_join(in, k, pieces, n_pieces, ret, NULL), 0);
+	for (unsigned p = 0; p < n_pieces; p++)
+		tree_done(&pieces[p]);
+}
+
 static void test_merge_random(void **state)
 {
-	enum { MANY = 40 };
-
 	(void)state;
 	for (unsigned round = 0; round < 200; round++) {
 		unsigned k = random_below(MANY), n_frames = 1 + random_below(12);
-		struct tree in[MANY], merged, want;
+		struct tree in[MANY], merged, in_pieces, want;
 		const struct tree *trees[MANY];
 		struct tree_builder all, one;
 
@@ -177,12 +202,16 @@ static void test_merge_random(void **state)
 		}
 		tree_init(&merged, NULL);
 		tree_init(&want, NULL);
+		tree_init(&in_pieces, NULL);
 		assert_int_equal(tree_merge(trees, k, &merged, NULL), 0);
+		merge_in_pieces(trees, k, 1 + random_below(8), &in_pieces);
 		assert_int_equal(tree_builder_finish(&all, &want, NULL), 0);
 		check_tree(&merged);
 		assert_same(&merged, &want);
+		assert_same(&in_pieces, &want);
 		tree_builder_done(&all);
 		tree_done(&merged);
+		tree_done(&in_pieces);
 		tree_done(&want);
 		for (unsigned i = 0; i < k; i++)
 			tree_done(&in[i]);
