@@ -16,6 +16,8 @@
 #include <unistd.h>
 
 enum { STOP_GRACE_MS = 5000, QUERY_NICE = 5, HOST_NAME_BYTES = 256, SCRAPE_RESERVE_SHARE = 4 };
+/* Of each second in which blocks wait to be compacted. */
+enum { UPKEEP_MS = 500 };
 /* Descriptors of the store, logs and listeners; connections that are kept open at most. */
 enum { FILE_DESCRIPTORS = 512, MAX_SCRAPE_CONNECTIONS = 1 << 20 };
 
@@ -267,6 +269,7 @@ static int open_store(struct scraper_pipeline *p, struct errbuf *eb)
 		.out_of_order_ns = p->o->out_of_order_ms * NS_PER_MS,
 		.retention_bytes = p->o->retention_bytes,
 		.rollup_without = p->o->rollup_without,
+		.upkeep_ns = UPKEEP_MS * NS_PER_MS,
 		.progress = on_progress,
 		.progress_arg = p,
 	};

@@ -327,6 +327,19 @@ int store_flush_locked(struct store *s, bool force, struct errbuf *eb)
 	return first ? first : r;
 }
 
+/* A backlog, as of many imported files, is worked off for a while at a time: the rest of upkeep must not wait for all of it. */
+static int compact_for_a_while(struct store *s, struct errbuf *eb)
+{
+	const int64_t until_ns = clock_monotonic_ns(s->clock) + s->o.upkeep_ns;
+	int r;
+
+	do {
+		r = store_compact_once(s, eb);
+		store_quarantine_damaged(s);
+	} while (r > 0 && clock_monotonic_ns(s->clock) < until_ns);
+	return r;
+}
+
 static int maintain(struct store *s, bool force, struct errbuf *eb)
 {
 	struct errbuf local = {.text = ""};
@@ -339,9 +352,8 @@ static int maintain(struct store *s, bool force, struct errbuf *eb)
 	r = store_settle_deletion(s, &local);
 	first = first < 0 ? first : r;
 	if (!s->o.no_compaction && !r) {
-		r = store_compact_once(s, &local);
+		r = compact_for_a_while(s, &local);
 		first = first < 0 ? first : r;
-		store_quarantine_damaged(s);
 	}
 	pthread_mutex_unlock(&s->maintain_lock);
 	return first < 0 ? err_set(eb, first, "%s", err_text(&local, first)) : 0;

@@ -38,8 +38,9 @@ struct store_options {
 	const char *rollup_without;
 	bool all_rollups; /* also those that save little; tests */
 	bool no_compaction; /* blocks stay as they were flushed: tests, `sonde tsdb compact` says when */
-	uint64_t seed;	    /* randomness of ULIDs in tests; 0: from the kernel */
-	bool read_only; /* no lock, no writes, nothing removed: `sonde tsdb` */
+	int64_t upkeep_ns; /* [0] store_maintain begins no further compaction after this long */
+	uint64_t seed;	   /* randomness of ULIDs in tests; 0: from the kernel */
+	bool read_only;	   /* no lock, no writes, nothing removed: `sonde tsdb` */
 	/* Called while replaying, with bytes done and in all; may be NULL. */
 	void (*progress)(void *arg, uint64_t done, uint64_t total);
 	void *progress_arg;

@@ -247,6 +247,35 @@ static void check_rollup(struct part *part, enum part_resolution resolution)
 	free(b.items);
 }
 
+/* One call of upkeep compacts once, or as long as it may: the clock stands still meanwhile. */
+static void test_backlog(void **state)
+{
+	struct errbuf eb = {.text = ""};
+	struct store_stats one, all, after;
+	struct run r;
+	char *want;
+
+	(void)state;
+	fill(&r, 7, 3, 300, 4);
+	want = gen_dump_store(r.s, true);
+	r.o.no_compaction = false;
+	reopen(&r);
+	must(store_maintain(r.s, &eb), &eb);
+	store_stats(r.s, &one);
+	assert_int_equal(one.compactions, 1);
+	r.o.upkeep_ns = NS_PER_S;
+	reopen(&r);
+	must(store_maintain(r.s, &eb), &eb);
+	store_stats(r.s, &all);
+	assert_true(all.compactions > 3);
+	must(store_maintain(r.s, &eb), &eb);
+	store_stats(r.s, &after);
+	assert_int_equal(after.compactions, all.compactions);
+	same(&r, want, 7, "after a backlog");
+	free(want);
+	run_done(&r);
+}
+
 static void test_rollups(void **state)
 {
 	(void)state;
@@ -518,6 +547,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_no_other_answer),
+		cmocka_unit_test(test_backlog),
 		cmocka_unit_test(test_rollups),
 		cmocka_unit_test(test_deletion),
 		cmocka_unit_test(test_deletion_by_time),
