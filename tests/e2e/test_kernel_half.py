@@ -274,7 +274,7 @@ KERNEL_LOADS = (
     'while :; do find /usr /proc /sys -type f -size +1000000; done',
     'while :; do openssl speed -seconds 1 sha256; done',
     'while :; do i=0; while [ $i -lt 100 ]; do /bin/true; i=$((i+1)); done; done',
-    'while :; do echo "int main(void) { return 0; }" | gcc -O2 -o /dev/null -x c -; done',
+    'while :; do echo "int main(void) { return 0; }" | gcc -O2 -S -o - -x c -; done',
     r"""python3 -c 'import socket, threading
 s = socket.create_server(("127.0.0.1", 0))
 c = socket.create_connection(s.getsockname())
