@@ -12,7 +12,7 @@
 #include <linux/types.h> /* the kernel half has them from bpf/kernel.h */
 #endif
 
-#define ABI_VERSION 2
+#define ABI_VERSION 3
 
 #if defined(__TARGET_ARCH_arm64) || (!defined(__bpf__) && defined(__aarch64__))
 #define ABI_ARM64 1
@@ -87,6 +87,8 @@ enum {
 enum abi_record_type {
 	ABI_RECORD_CPU_SAMPLE = 1,
 	ABI_RECORD_STACK = 2, /* struct abi_stack; the sample that it belongs to follows */
+	ABI_RECORD_PACKED_SAMPLE =
+		3, /* a CPU sample as rings have it: its words are packed (bpf/frame_pack.h) */
 };
 
 enum abi_record_flags {

@@ -5,6 +5,7 @@
  * Oldest kernel tested: 6.18. Needs bpf_loop (5.17), bpf_task_pt_regs (5.15), bpf_get_current_task_btf (5.11).
  */
 #include "bpf/walker.h"
+#include "bpf/frame_pack.h"
 #include "bpf/kernel_frames.h"
 #include "bpf/stack_copy.h"
 
@@ -107,7 +108,10 @@ static __always_inline void fill_header(struct tick *t, __u64 now)
 	r->cpu = t->cpu;
 	r->cgroup_id = bpf_get_current_cgroup_id();
 	bpf_get_current_comm(r->comm, sizeof(r->comm));
-	bpf_probe_read_kernel(r->leader_comm, sizeof(r->leader_comm), leader->comm);
+	if (leader == t->task)
+		__builtin_memcpy(r->leader_comm, r->comm, sizeof(r->comm));
+	else
+		bpf_probe_read_kernel(r->leader_comm, sizeof(r->leader_comm), leader->comm);
 }
 
 /* A copy of the stack goes before the sample that it belongs to; `flags` say what it is for. */
@@ -149,17 +153,30 @@ static __always_inline __u32 copy_flags(struct scratch *s)
 	return flags;
 }
 
+/* Packs the record's words if they are few; returns its bytes then. */
+static __always_inline __u64 pack(struct scratch *s)
+{
+	struct abi_record *r = record_of(s);
+	__u32 n = (__u32)r->n_kernel + r->n_user;
+
+	if (n > FRAME_PACK_MAX)
+		return sizeof(*r) + n * (__u64)sizeof(__u64);
+	r->type = ABI_RECORD_PACKED_SAMPLE;
+	return sizeof(*r) + frame_pack(s->words, n) * (__u64)sizeof(__u32);
+}
+
 static __always_inline void output(struct tick *t)
 {
 	struct abi_record *r = record_of(t->s);
 	__u32 group = t->cpu / ABI_CPUS_PER_RING;
-	__u64 bytes = sizeof(*r) + (r->n_kernel + (__u64)r->n_user) * sizeof(__u64);
+	__u64 bytes;
 	void *ring = bpf_map_lookup_elem(&rings, &group);
 	__u32 copy = ring && r->n_user ? copy_flags(t->s) : 0;
 
 	if (ring && copy)
 		output_copy(t, ring, copy);
 
+	bytes = pack(t->s);
 	if (bytes > ABI_MAX_RECORD_BYTES)
 		bytes = ABI_MAX_RECORD_BYTES;
 	if (ring && bpf_ringbuf_output(ring, r, bytes, BPF_RB_NO_WAKEUP) == 0)

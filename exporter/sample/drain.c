@@ -9,6 +9,7 @@
 #include "exporter/sample/cpus.h"
 #include "exporter/sample/hold.h"
 #include "exporter/sample/ring.h"
+#include "exporter/sample/unpack.h"
 #include "lib/base/alloc.h"
 #include "lib/base/log.h"
 #include <pthread.h>
@@ -32,6 +33,7 @@ struct drain {
 	size_t counters_bytes;
 	struct cpus cpus;
 	struct hold hold;
+	union unpacked *unpacked; /* the record read last */
 	struct coverage *coverage;
 	uint64_t *sampled_ns; /* by CPU, for coverage */
 	int64_t started_ns, next_watch_ns;
@@ -39,7 +41,7 @@ struct drain {
 	bool is_calm; /* this step found no side-band records */
 	uint64_t runs_seen, bpf_ns;
 	uint64_t main_cpu_ns, keeper_cpu_ns, parser_cpu_ns, fetcher_cpu_ns; /* once a second */
-	uint64_t ring_peak;
+	uint64_t ring_peak, ring_read;
 	bool said_mismatch;
 	uint64_t
 		unknown_ns; /* time of the first sample of this step that came with a copy of its stack */
@@ -150,6 +152,7 @@ struct drain *drain_new(const struct drain_options *o, struct errbuf *eb)
 	cpus_init(&d->cpus, o->setup->keeper, n_cpus, govern(d, now));
 	d->coverage = coverage_new(n_cpus);
 	d->sampled_ns = xcalloc(n_cpus, sizeof(*d->sampled_ns));
+	d->unpacked = xcalloc(1, sizeof(*d->unpacked));
 	pthread_mutex_init(&d->mutex, NULL);
 	if (map_kernel_memory(d, eb) < 0)
 		return NULL;
@@ -175,6 +178,7 @@ void drain_freep(struct drain **pd)
 	hold_done(&d->hold);
 	coverage_freep(&d->coverage);
 	free(d->sampled_ns);
+	free(d->unpacked);
 	pthread_mutex_destroy(&d->mutex);
 	free(d);
 	*pd = NULL;
@@ -191,18 +195,36 @@ static void note_unknown(struct drain *d, const void *rec, size_t len)
 		d->unknown_ns = MIN(d->unknown_ns, r.time_ns);
 }
 
+/* A ring's record as everything else knows it; one that cannot be unpacked stays as it is, and is counted as bad. */
+static const void *take(struct drain *d, const void *rec, uint32_t *len)
+{
+	int n;
+
+	if (*len < sizeof(struct abi_record) ||
+		((const struct abi_record *)rec)->type != ABI_RECORD_PACKED_SAMPLE)
+		return rec;
+	n = unpack_sample(rec, *len, d->unpacked);
+	if (n < 0)
+		return rec;
+	*len = (uint32_t)n;
+	return d->unpacked;
+}
+
 static void read_ring(struct drain *d, struct ring *r)
 {
+	uint64_t began = r->at;
 	const void *rec;
 	uint32_t len;
 
 	d->ring_peak = MAX(d->ring_peak, ring_used(r));
 	while ((rec = ring_next(r, &len))) {
+		rec = take(d, rec, &len);
 		if (d->options.capture)
 			capture_record(d->options.capture, CAPTURE_SAMPLE, rec, len);
 		note_unknown(d, rec, len);
 		hold_add(&d->hold, HOLD_SAMPLE, rec, len);
 	}
+	d->ring_read += r->at - began;
 	ring_release(r);
 }
 
@@ -264,6 +286,7 @@ static void publish(struct drain *d)
 		.n_attached = d->cpus.n_attached,
 		.ring_bytes = (uint64_t)setup->ring_bytes * d->n_rings,
 		.ring_used_peak_bytes = d->ring_peak,
+		.ring_read_bytes = d->ring_read,
 		.coverage_ratio = coverage_ratio(d->coverage),
 		.coverage_worst_ratio = coverage_worst_ratio(d->coverage),
 		.main_cpu_ns = d->main_cpu_ns,

@@ -115,7 +115,7 @@ struct drain_stats {
 	uint64_t cpus_attached, cpus_detached, cpu_attach_failures; /* events, since start */
 	uint64_t cpus_revived; /* CPUs whose ticks had stopped and were attached again */
 	uint32_t n_online, n_attached;
-	uint64_t ring_bytes, ring_used_peak_bytes;
+	uint64_t ring_bytes, ring_used_peak_bytes, ring_read_bytes;
 	double coverage_ratio; /* sampled CPU time over busy CPU time, last minute, all CPUs; 0 until known */
 	double coverage_worst_ratio; /* of the worst CPU that was busy at least a tenth of it */
 	uint64_t main_cpu_ns, keeper_cpu_ns, parser_cpu_ns, fetcher_cpu_ns,

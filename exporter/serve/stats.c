@@ -134,6 +134,8 @@ static void collect_drain(struct metrics_writer *w, const struct drain_stats *d)
 	gauge(w, "sonde_ring_bytes", "Size of all rings.", (double)d->ring_bytes);
 	gauge(w, "sonde_ring_used_peak_bytes", "Most that was found in a ring.",
 		(double)d->ring_used_peak_bytes);
+	counter(w, "sonde_ring_read_bytes_total", "Bytes that came through rings.",
+		d->ring_read_bytes);
 	gauge(w, "sonde_sampling_coverage_ratio",
 		"Sampled CPU time over busy CPU time, last minute; 0 until known.",
 		d->coverage_ratio);

@@ -114,10 +114,12 @@ static void bad_records_are_dropped(void **state)
 	r.n_user = 0;
 	r.type = 99;
 	hold_add(&h, HOLD_SAMPLE, &r, sizeof(r));
+	r.type = ABI_RECORD_PACKED_SAMPLE; /* could not be unpacked */
+	hold_add(&h, HOLD_SAMPLE, &r, sizeof(r));
 	hold_add(&h, HOLD_SIDEBAND, "nonsense", 8);
 	hold_flush(&h, UINT64_MAX);
 	assert_string_equal(seen.text, "");
-	assert_int_equal(h.stats.bad_records, 4);
+	assert_int_equal(h.stats.bad_records, 5);
 	hold_done(&h);
 }
 
