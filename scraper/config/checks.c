@@ -130,8 +130,8 @@ static int check_profile_seconds(
 	return 0;
 }
 
-/* Without relabeling a slash in an address can only be a mistake; with it the rules may still cut
- * it off. */
+/* Without relabeling an empty address, or a slash in one, can only be a mistake; with it the rules may still
+ * mend it. What discovery finds costs the target alone. */
 static int check_static_addresses(
 	struct config_reader *r, const struct config_job *job, const struct config_seen *seen)
 {
@@ -144,7 +144,7 @@ static int check_static_addresses(
 			size_t mark;
 			int e;
 
-			if (!strchr(targets->items[k], '/'))
+			if (*targets->items[k] && !strchr(targets->items[k], '/'))
 				continue;
 			mark = config_path_push(r, ".static_configs[%zu].targets[%zu]", i, k);
 			e = config_fail(r, conf_node_get(groups->items[i], "targets")->items[k],
@@ -225,20 +225,6 @@ int config_check_job(struct config_reader *r, void *object, const struct conf_no
 	if (e == 0)
 		e = check_profile_seconds(r, job, seen);
 	return e < 0 ? e : check_static_addresses(r, job, seen);
-}
-
-int config_check_static(struct config_reader *r, void *object, const struct conf_node *node,
-	const struct config_seen *seen)
-{
-	struct config_static_group *g = object;
-
-	(void)node;
-	for (size_t i = 0; i < g->targets.n; i++) {
-		if (!*g->targets.items[i])
-			return config_fail(r, config_seen_key(seen, "targets")->items[i], "targets",
-				"an address cannot be empty");
-	}
-	return 0;
 }
 
 /* ^[^*]*(\*[^/]*)?\.(json|yml|yaml|JSON|YML|YAML)$ */

@@ -24,8 +24,8 @@ static const struct config_key static_keys[] = {
 	CONFIG_VALUE(struct config_static_group, targets, CONFIG_TYPE_STRINGS, "targets", NULL),
 	CONFIG_VALUE(struct config_static_group, labels, CONFIG_TYPE_LABELS, "labels", NULL),
 };
-static const struct config_section keys_static = CONFIG_SECTION(
-	"static_configs[]", static_keys, struct config_static_group, config_check_static);
+static const struct config_section keys_static =
+	CONFIG_SECTION("static_configs[]", static_keys, struct config_static_group, NULL);
 
 static const struct config_key file_sd_keys[] = {
 	CONFIG_VALUE(struct config_file_sd, files, CONFIG_TYPE_STRINGS, "files", NULL),

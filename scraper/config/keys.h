@@ -127,5 +127,4 @@ bool config_keys_is_foreign_sd(const char *key);
 
 /* Checks of the sections, scraper/config/checks.c. */
 config_check_fn config_check_top, config_check_global, config_check_retention, config_check_job,
-	config_check_file_sd, config_check_static, config_check_relabel, config_check_profiling,
-	config_check_profile;
+	config_check_file_sd, config_check_relabel, config_check_profiling, config_check_profile;

@@ -366,6 +366,9 @@ static const struct {
 	{JOB "static_configs: [{targets: [a/b]}]",
 		"dir/f.yml:3:31: scrape_configs[0].static_configs[0].targets[0]: "
 		"\"a/b\" is not a valid address, expected host:port"},
+	{JOB "static_configs: [{targets: ['']}]",
+		"dir/f.yml:3:31: scrape_configs[0].static_configs[0].targets[0]: "
+		"\"\" is not a valid address, expected host:port"},
 	{JOB "static_configs: [{targets: [a, ~]}]",
 		"dir/f.yml:3:34: scrape_configs[0].static_configs[0].targets[1]: expected "
 		"text, got null"},
@@ -650,8 +653,7 @@ static void test_groups(void **state)
 	} cases[] = {
 		{"t.yml", "- targets: [a, b]\n  labels: {x: y}\n", NULL},
 		{"t.json", "[{\"targets\":[\"a\"],\"labels\":{\"x\":\"y\"}}]", NULL},
-		{"t.json", "\t[]", NULL},
-		{"t.yml", "", NULL},
+		{"t.json", "\t[]", NULL}, {"t.yml", "", NULL},
 		{"t.yml", "- targets: [a]\n  lables: {}\n",
 			"t.yml:2:3: [0].lables: unknown key; did you mean labels?"},
 		{"t.json", "[{\"target\":[]}]",
@@ -665,6 +667,7 @@ static void test_groups(void **state)
 		{"t.json", "[{\"labels\":{\"a\":true}}]",
 			"t.json: [0].labels.a: expected text, got a number or boolean"},
 		{"t.yml", "- labels: {a: 5, b: true}", NULL},
+		{"t.json", "[{\"targets\":[\"\",\"a:1\"]}]", NULL}, /* costs that target alone */
 	};
 
 	(void)state;
