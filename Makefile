@@ -37,7 +37,8 @@ LDFLAGS_debug := -fsanitize=address,undefined
 CFLAGS_tsan := -O1 -g -fno-omit-frame-pointer -fsanitize=thread -Wno-tsan
 LDFLAGS_tsan := -fsanitize=thread
 ALL_CFLAGS = -std=gnu11 $(WARN) $(CFLAGS_$(MODE)) -I. -I$(B) -D_GNU_SOURCE $(PKG_CFLAGS) $(CFLAGS)
-ALL_LDFLAGS = $(LDFLAGS_$(MODE)) $(LDFLAGS) -pthread
+# A library is loaded where something of it is used; gcc does so by itself, but not with sanitizers.
+ALL_LDFLAGS = -Wl,--as-needed $(LDFLAGS_$(MODE)) $(LDFLAGS) -pthread
 LDLIBS_ALL = $(LDLIBS_EXPORTER) $(LDLIBS_SCRAPER) $(LDLIBS_NET) $(LDLIBS_BASE) -lpthread -lm
 
 obj = $(patsubst %.c,$(B)/%.o,$(1))

@@ -385,8 +385,9 @@ static void note_unnamed(struct compile *c, uint64_t vaddr, uint64_t vaddr_end)
 	const struct elf_rows *named = c->named;
 	uint64_t begin, end;
 
-	if (!named || vaddr - c->slide < c->base)
+	if (!named)
 		return;
+	vaddr = MAX(vaddr, c->pos + c->slide); /* it may overlap the last one */
 	/* Both ascend, but for segments that the file has in another order. */
 	if (c->named_at && vaddr < named->text_base + named->items[c->named_at - 1].start)
 		c->named_at = 0;
