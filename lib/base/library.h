@@ -9,6 +9,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* For a list of functions as an X macro: what `names` and the struct of `functions` are made of. */
+#define LIBRARY_NAME(f) #f,
+#define LIBRARY_POINTER(f) __typeof__(&f) f;
+
 struct library {
 	const char *soname,
 		*package;	  /* the latter is Debian's, for the person who has to install it */

@@ -34,12 +34,9 @@
 	X(curl_slist_append)        \
 	X(curl_slist_free_all)
 
-#define POINTER(f) __typeof__(&f) f;
-#define NAME(f) #f,
-
-static const char *const names[] = {FUNCTIONS(NAME)};
+static const char *const names[] = {FUNCTIONS(LIBRARY_NAME)};
 static struct {
-	FUNCTIONS(POINTER)
+	FUNCTIONS(LIBRARY_POINTER)
 } real;
 _Static_assert(sizeof(real) == ARRAY_SIZE(names) * sizeof(void *), "one pointer for each name");
 

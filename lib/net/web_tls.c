@@ -17,12 +17,9 @@
 	X(gnutls_priority_init)                    \
 	X(gnutls_strerror)
 
-#define POINTER(f) __typeof__(&f) f;
-#define NAME(f) #f,
-
-static const char *const names[] = {FUNCTIONS(NAME)};
+static const char *const names[] = {FUNCTIONS(LIBRARY_NAME)};
 static struct {
-	FUNCTIONS(POINTER)
+	FUNCTIONS(LIBRARY_POINTER)
 } tls;
 _Static_assert(sizeof(tls) == ARRAY_SIZE(names) * sizeof(void *), "one pointer for each name");
 

@@ -56,6 +56,19 @@ CPU_TOTAL = 45000000
 GOROUTINES = [(['park', 'run'], [7], {}), (['serve', 'run'], [2], {})]
 
 
+# A scrape configuration that asks one at `address` each second.
+GO_JOB = """
+scrape_configs:
+  - job_name: app
+    scrape_interval: 1s
+    scrape_timeout: 60s
+    static_configs:
+      - targets: ['{address}']
+    profiling_config:
+      preset: go
+"""
+
+
 class PprofTarget:
     """`served` counts the CPU profiles sent; each is one second long and holds CPU_SAMPLES. 404 for unknown types, 503 for all while `fails`."""
 

@@ -6,21 +6,10 @@ import tempfile
 import time
 import unittest
 
-from pprof_target import CPU_TOTAL, PprofTarget
+from pprof_target import CPU_TOTAL, GO_JOB, PprofTarget
 from sonde_e2e import scraper, sonde, wait_for
 
 BESIDE_OTHERS = True
-
-CONFIG = """
-scrape_configs:
-  - job_name: app
-    scrape_interval: 1s
-    scrape_timeout: 60s
-    static_configs:
-      - targets: ['{address}']
-    profiling_config:
-      preset: go
-"""
 
 
 def tree(path):
@@ -38,7 +27,7 @@ class Tsdb(unittest.TestCase):
     def setUpClass(cls):
         cls.dir = tempfile.mkdtemp(prefix='sonde-tsdb.')
         cls.data = f'{cls.dir}/data'
-        with PprofTarget() as target, scraper(CONFIG.format(address=target.address), '--storage.head-bytes=1MiB', data=cls.data) as s:
+        with PprofTarget() as target, scraper(GO_JOB.format(address=target.address), '--storage.head-bytes=1MiB', data=cls.data) as s:
             wait_for('scrapes', lambda: target.served >= 4)
             cls.beside = sonde('tsdb', 'list', cls.data)
             assert s.stop() == 0

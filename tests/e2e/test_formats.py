@@ -8,21 +8,10 @@ import unittest
 
 import store_reader
 from filled import CPU, N, Filled, total
-from pprof_target import PprofTarget
+from pprof_target import GO_JOB, PprofTarget
 from sonde_e2e import TOP, scraper, sonde, wait_for
 
 BESIDE_OTHERS = True
-
-CONFIG = """
-scrape_configs:
-  - job_name: app
-    scrape_interval: 1s
-    scrape_timeout: 60s
-    static_configs:
-      - targets: ['{address}']
-    profiling_config:
-      preset: go
-"""
 
 
 class Formats(unittest.TestCase):
@@ -87,7 +76,7 @@ class Formats(unittest.TestCase):
 
     def test_of_a_scraper(self):
         with tempfile.TemporaryDirectory() as tmp:
-            with PprofTarget() as target, scraper(CONFIG.format(address=target.address)) as s:
+            with PprofTarget() as target, scraper(GO_JOB.format(address=target.address)) as s:
                 wait_for('scrapes', lambda: target.served >= 3)
                 self.assertEqual(s.stop(), 0)
                 shutil.copytree(s.data, f'{tmp}/scraped')

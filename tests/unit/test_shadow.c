@@ -25,6 +25,19 @@ static struct shadow_chain chain_of(const uint64_t *words, uint32_t n, enum shad
 	return c;
 }
 
+static void assert_verdict(size_t row, const uint64_t *words, uint32_t n,
+	struct shadow_chain *theirs, enum shadow_result want, uint32_t want_at)
+{
+	static struct shadow_chain ours;
+	enum shadow_result got;
+	uint32_t at;
+
+	shadow_expand(words, n, &ours);
+	got = shadow_judge(&ours, theirs, &at);
+	if (got != want || at != want_at)
+		fail_msg("row %zu: %d at %u", row, got, at);
+}
+
 static void what_is_equal(void **state)
 {
 	static const struct {
@@ -72,15 +85,10 @@ static void what_is_equal(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		static struct shadow_chain ours, theirs;
-		enum shadow_result got;
-		uint32_t at;
+		static struct shadow_chain theirs;
 
-		shadow_expand(rows[i].ours, rows[i].n_ours, &ours);
 		theirs = chain_of(rows[i].theirs, rows[i].n_theirs, rows[i].end);
-		got = shadow_judge(&ours, &theirs, &at);
-		if (got != rows[i].want || at != rows[i].at)
-			fail_msg("row %zu: %d at %u", i, got, at);
+		assert_verdict(i, rows[i].ours, rows[i].n_ours, &theirs, rows[i].want, rows[i].at);
 	}
 }
 
@@ -123,16 +131,11 @@ static void frame_pointers_count_at_the_root(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		static struct shadow_chain ours, theirs;
-		enum shadow_result got;
-		uint32_t at;
+		static struct shadow_chain theirs;
 
-		shadow_expand(rows[i].ours, rows[i].n_ours, &ours);
 		theirs = chain_of(rows[i].theirs, rows[i].n_theirs, rows[i].end);
 		theirs.n_by_rows = rows[i].n_by_rows;
-		got = shadow_judge(&ours, &theirs, &at);
-		if (got != rows[i].want || at != rows[i].at)
-			fail_msg("row %zu: %d at %u", i, got, at);
+		assert_verdict(i, rows[i].ours, rows[i].n_ours, &theirs, rows[i].want, rows[i].at);
 	}
 }
 
