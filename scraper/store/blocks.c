@@ -37,24 +37,33 @@ uint64_t store_quarantine_bytes(struct store *s)
 	return bytes > 4096 ? bytes - 4096 : 0;
 }
 
-int store_quarantine(struct store *s, const char *path, const char *name, const char *reason)
+/* A name in quarantine/ that is free; that of the file itself (`have`) where it has one there already: 1. */
+static int quarantine_name(
+	struct store *s, const char *name, const struct fs_stat *have, char **ret)
 {
-	_cleanup_free_ char *to = xasprintf("%s/%s", s->quarantine_dir, name), *text = NULL,
-			    *note = NULL;
+	char *to = xasprintf("%s/%s", s->quarantine_dir, name);
 	struct fs_stat st;
-	int r;
 
 	for (unsigned i = 1; s->fs->stat(s->fs, to, &st) == 0; i++) {
+		if (have && st.ino == have->ino && st.dev == have->dev)
+			break;
 		free(to);
 		to = xasprintf("%s/%s.%u", s->quarantine_dir, name, i);
 	}
-	r = s->fs->rename(s->fs, path, to);
-	if (r < 0)
-		return r;
-	text = xasprintf("%s\n", reason);
+	*ret = to;
+	return s->fs->stat(s->fs, to, &st) == 0;
+}
+
+/* Says why, makes the name durable, counts. */
+static int quarantined(struct store *s, const char *to, const char *name, const char *reason)
+{
+	_cleanup_free_ char *text = xasprintf("%s\n", reason), *note = NULL;
+	struct fs_stat st;
+	int r;
+
 	note = s->fs->stat(s->fs, to, &st) == 0 && st.is_dir ? xasprintf("%s/reason", to)
 							     : xasprintf("%s.reason", to);
-	/* The move is what counts. */
+	/* The name is what counts. */
 	r = fs_write_file(s->fs, note, text, strlen(text), 0640, NULL);
 	r = s->fs->sync_dir(s->fs, s->quarantine_dir);
 	pthread_mutex_lock(&s->state_lock);
@@ -63,6 +72,29 @@ int store_quarantine(struct store *s, const char *path, const char *name, const 
 	LOG_RATED(LOG_WARN, "store: %s is damaged and was moved to quarantine/%s: %s", name, name,
 		reason);
 	return r;
+}
+
+int store_quarantine(struct store *s, const char *path, const char *name, const char *reason)
+{
+	_cleanup_free_ char *to = NULL;
+	int r = quarantine_name(s, name, NULL, &to);
+
+	r = s->fs->rename(s->fs, path, to);
+	return r < 0 ? r : quarantined(s, to, name, reason);
+}
+
+int store_quarantine_link(struct store *s, const char *path, const char *name, const char *reason)
+{
+	_cleanup_free_ char *to = NULL;
+	struct fs_stat st;
+	int r = s->fs->stat(s->fs, path, &st);
+
+	if (r < 0)
+		return r;
+	if (quarantine_name(s, name, &st, &to))
+		return s->fs->sync_dir(s->fs, s->quarantine_dir);
+	r = s->fs->link(s->fs, path, to);
+	return r < 0 ? r : quarantined(s, to, name, reason);
 }
 
 int store_add_block(struct store *s, struct block *b)

@@ -126,9 +126,20 @@ int store_add_obsolete(struct store *s, const uint8_t generation[ULID_BYTES])
 	return r;
 }
 
-/* A segment that the disk did not give back whole may hold more than the block: it may be readable some day, or to somebody else. */
-static int set_aside_unreadable(struct store *s, const uint8_t generation[ULID_BYTES])
+static bool has_no_links(int error)
 {
+	return error == -EPERM || error == -EOPNOTSUPP || error == -ENOSYS;
+}
+
+/*
+ * A segment that the disk did not give back whole may hold more than the block: it may be readable some day, or to somebody else. It has a
+ * name in quarantine/ before the block stands for the log, since the next start may read all of it, see nothing wrong and remove it. Where
+ * there are no links it is moved when the log is about to go (`is_last`).
+ */
+static int set_aside_unreadable(
+	struct store *s, const uint8_t generation[ULID_BYTES], bool is_last, struct errbuf *eb)
+{
+	static const char reason[] = "the disk does not give back all of the WAL segment";
 	uint64_t number;
 	int r = 0;
 
@@ -136,12 +147,16 @@ static int set_aside_unreadable(struct store *s, const uint8_t generation[ULID_B
 		_cleanup_free_ char *path = xasprintf("%s/%08" PRIu64, s->wal_dir, number),
 				    *name = xasprintf("wal-%08" PRIu64, number);
 
-		r = store_quarantine(
-			s, path, name, "the disk does not give back all of the WAL segment");
+		r = store_quarantine_link(s, path, name, reason);
+		if (has_no_links(r) && !is_last)
+			return 0;
+		if (has_no_links(r))
+			r = store_quarantine(s, path, name, reason);
 		if (r == -ENOENT) /* moved before, when the directory could not be synced */
 			r = 0;
-		if (!r)
-			wal_mark_unreadable(&s->wal, number, false);
+		if (r < 0)
+			return err_set(eb, r, "%s: cannot be set aside: %s", path, strerror(-r));
+		wal_mark_unreadable(&s->wal, number, false);
 	}
 	return r;
 }
@@ -162,8 +177,10 @@ int store_remove_obsolete(struct store *s, struct errbuf *eb)
 	r = wal_sync(&s->wal);
 	while (!r && s->n_obsolete) {
 		memcpy(generation, s->obsolete[0], ULID_BYTES);
-		r = set_aside_unreadable(s, generation);
-		r = r ? r : wal_remove_generation(&s->wal, generation);
+		r = set_aside_unreadable(s, generation, true, eb);
+		if (r < 0)
+			return r;
+		r = wal_remove_generation(&s->wal, generation);
 		if (r < 0)
 			break;
 		pthread_mutex_lock(&s->state_lock);
@@ -250,6 +267,7 @@ static int flush_head(struct store *s, struct head *h, struct errbuf *eb)
 	int r = make_room(s);
 
 	memcpy(generation, h->generation, ULID_BYTES);
+	r = r ? r : set_aside_unreadable(s, generation, false, eb);
 	r = r ? r : write_block(s, h, &b, eb);
 	if (r < 0 && r != -ENODATA)
 		return r;

@@ -181,7 +181,7 @@ static int end_generation(struct store *s, struct head *h, bool goes_on, struct 
 	return 0;
 }
 
-/* Segments of which the disk does not give back everything; they are set aside once the block that has the rest is durable. */
+/* Segments of which the disk does not give back everything; they are set aside before the block that has the rest is written. */
 static bool mark_unreadable(
 	struct store *s, const struct wal_files *files, size_t first, size_t end)
 {

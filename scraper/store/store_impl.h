@@ -86,6 +86,10 @@ void store_quarantine_damaged(struct store *s);
 /* Moves a path into quarantine/NAME with the reason beside it. */
 int store_quarantine(
 	struct store *s, const char *path, const char *name, const char *reason) _must_check_;
+/* The same, but the path stays: a second name for the file, which counts once however often it is asked for. What link(2) answers where the
+ * file system has no such names. */
+int store_quarantine_link(
+	struct store *s, const char *path, const char *name, const char *reason) _must_check_;
 uint64_t store_quarantine_bytes(struct store *s);
 /* What a process that died left of a snapshot (snapshot.c). */
 void store_remove_unfinished_snapshots(struct store *s);

@@ -258,21 +258,11 @@ static void lose_sector(const struct run *from, const char *all, unsigned number
 static void test_bad_sector_of_the_log(void **state)
 {
 	unsigned n_kept = 0, whole = 0, n_used = 0;
-	struct errbuf eb = {.text = ""};
 	const struct sim_inode *f;
 	struct run r;
-	char *all;
+	char *all = make_log(&r);
 
 	(void)state;
-	run_init(&r, 13, 1, 40);
-	r.o.block_ns = 1000000 * NS_PER_S;
-	r.o.segment_bytes = 32 << 10;
-	must(run_open(&r, &eb), &eb);
-	while (run_one(&r, 0, &eb) == 0)
-		clock_virtual_advance(&r.clock, 15 * NS_PER_S);
-	all = gen_dump_store(r.s, true);
-	store_close(TAKE(r.s));
-	simfs_restart(&r.fs);
 	for (unsigned number = 0; number < 8; number++) {
 		f = segment(&r, number);
 		for (uint64_t at = 0; f && at < f->now_size; at += SIM_SECTOR) {
@@ -546,6 +536,7 @@ int main(void)
 		cmocka_unit_test(test_start_without_memory),
 		cmocka_unit_test(test_bad_sector_at_start),
 		cmocka_unit_test(test_bad_sector_of_the_log),
+		cmocka_unit_test(test_death_after_a_bad_sector),
 		cmocka_unit_test(test_bad_sector_while_reading),
 		cmocka_unit_test(test_lost_files),
 		cmocka_unit_test(test_retention_dies),
