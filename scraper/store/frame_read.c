@@ -63,6 +63,23 @@ static int open_to_read(struct fs *fs, const char *path, struct errbuf *eb)
 		      : fd;
 }
 
+/* A file that was cut while its block is open ends early; what else fails is the disk's. */
+static int read_open(struct fs *fs, const char *path, int fd, void *to, size_t n, uint64_t off,
+	struct errbuf *eb)
+{
+	int r = fs_pread_full(fs, fd, to, n, off);
+	struct fs_stat st;
+
+	if (r < 0 && fs->fstat(fs, fd, &st) == 0 && st.size_bytes < off + n)
+		return err_set(eb, -EBADMSG,
+			"%s: has %" PRIu64 " bytes, at least %" PRIu64
+			" expected: it was cut after the block was opened",
+			path, st.size_bytes, off + n);
+	return r < 0 ? err_set(eb, r, "%s: reading %zu bytes at %" PRIu64 ": %s", path, n, off,
+			       strerror(-r))
+		     : 0;
+}
+
 static int read_at(
 	struct fs *fs, const char *path, void *to, size_t n, uint64_t off, struct errbuf *eb)
 {
@@ -70,11 +87,9 @@ static int read_at(
 
 	if (fd < 0)
 		return fd;
-	r = fs_pread_full(fs, fd, to, n, off);
+	r = read_open(fs, path, fd, to, n, off, eb);
 	fs->close(fs, fd);
-	return r < 0 ? err_set(eb, r, "%s: reading %zu bytes at %" PRIu64 ": %s", path, n, off,
-			       strerror(-r))
-		     : 0;
+	return r;
 }
 
 /* Sections must follow each other from the header to the table, without gaps: then every byte is
@@ -166,8 +181,13 @@ int frame_verify(struct fs *fs, const char *path, const struct frame *f, struct 
 {
 	enum { CHUNK = 256 << 10 };
 	_cleanup_free_ uint8_t *buf = try_malloc(CHUNK);
-	int fd = buf ? open_to_read(fs, path, eb) : -ENOMEM, r = fd < 0 ? fd : 0;
+	int fd, r = 0;
 
+	if (!buf)
+		return err_set(eb, -ENOMEM, "%s: out of memory", path);
+	fd = open_to_read(fs, path, eb);
+	if (fd < 0)
+		return fd;
 	for (size_t i = 0; !r && i < f->n_sections; i++) {
 		const struct frame_section *s = &f->sections[i];
 		uint32_t crc = 0;
@@ -175,7 +195,7 @@ int frame_verify(struct fs *fs, const char *path, const struct frame *f, struct 
 		for (uint64_t at = 0; !r && at < s->length; at += CHUNK) {
 			size_t n = (size_t)MIN((uint64_t)CHUNK, s->length - at);
 
-			r = fs_pread_full(fs, fd, buf, n, s->offset + at);
+			r = read_open(fs, path, fd, buf, n, s->offset + at, eb);
 			if (!r)
 				crc = hash_crc32c(crc, buf, n);
 		}
@@ -185,10 +205,7 @@ int frame_verify(struct fs *fs, const char *path, const struct frame *f, struct 
 				s->id / 2 < TABLE_N && s->id > 1 ? tables[s->id / 2].name
 								 : "unknown");
 	}
-	if (fd >= 0)
-		fs->close(fs, fd);
-	if (r < 0 && r != -EBADMSG)
-		return err_set(eb, r, "%s: %s", path, strerror(-r));
+	fs->close(fs, fd);
 	return r;
 }
 

@@ -166,16 +166,15 @@ static void test_bad_sector_at_start(void **state)
 }
 
 /* 0, or the first error of a reader of the whole store. */
-static int read_all(struct store *s)
+static int read_all(struct store *s, struct errbuf *eb)
 {
 	struct store_parts parts;
 	int r = store_parts_get(s, INT64_MIN, INT64_MAX, &parts);
 
 	for (size_t i = 0; !r && i < parts.n; i++) {
-		struct errbuf eb = {.text = ""};
 		struct dump_counts counts;
 
-		r = dump_check_part(parts.items[i], &counts, &eb);
+		r = dump_check_part(parts.items[i], &counts, eb);
 	}
 	store_parts_put(s, &parts);
 	return r;
@@ -251,7 +250,95 @@ static void lose_sector(const struct run *from, const char *all, unsigned number
 	assert_memory_equal(f->now, bytes, size);
 	r.fs.bad_file = NULL;
 	open_again(&r, at % 1024);
-	assert_int_equal(read_all(r.s), 0);
+	assert_int_equal(read_all(r.s, &eb), 0);
+	run_done(&r);
+}
+
+/* A log of some segments, closed, and what it answers. */
+static char *make_log(struct run *r)
+{
+	struct errbuf eb = {.text = ""};
+	char *all;
+
+	run_init(r, 13, 1, 40);
+	r->o.block_ns = 1000000 * NS_PER_S;
+	r->o.segment_bytes = 32 << 10;
+	must(run_open(r, &eb), &eb);
+	while (run_one(r, 0, &eb) == 0)
+		clock_virtual_advance(&r->clock, 15 * NS_PER_S);
+	all = gen_dump_store(r->s, true);
+	store_close(TAKE(r->s));
+	simfs_restart(&r->fs);
+	return all;
+}
+
+/* How many names a file has in quarantine. */
+static unsigned n_set_aside(struct run *r, const struct sim_inode *f)
+{
+	const struct sim_inode *dir = sim_walk(&r->fs, "/data/quarantine", NULL, NULL);
+	unsigned n = 0;
+
+	for (size_t i = 0; dir && i < dir->entries.n; i++)
+		n += dir->entries.items[i].inode == f;
+	return n;
+}
+
+/*
+ * A start that meets a bad sector dies at operation n; the next one reads that sector (`heals`) or not. Then either all is answered or
+ * the segment is set aside as it is, once. True when the first start did not die.
+ */
+static bool die_with_bad_sector(
+	const struct run *from, const char *all, unsigned n, bool power, bool heals)
+{
+	struct errbuf eb = {.text = ""};
+	const struct sim_inode *f;
+	bool over;
+	char *have;
+	struct run r;
+	int e;
+
+	run_copy(&r, from);
+	f = segment(&r, 1);
+	r.fs.bad_file = f;
+	r.fs.bad_at = 8192;
+	r.fs.die_at = n;
+	e = run_open(&r, &eb);
+	over = !e && r.fs.n_ops < n;
+	if (e < 0)
+		r.s = NULL;
+	store_close(TAKE(r.s));
+	if (power)
+		simfs_power_cut(&r.fs);
+	else
+		simfs_restart(&r.fs);
+	r.fs.bad_file = heals ? NULL : f;
+	must(run_open(&r, &eb), &eb);
+	must(store_maintain(r.s, &eb), &eb);
+	have = gen_dump_store(r.s, true);
+	if (strcmp(have, all) != 0 && n_set_aside(&r, f) != 1)
+		fail_msg("died at %u, %s, the sector %s: the segment is %u times in quarantine", n,
+			power ? "power cut" : "killed", heals ? "is read" : "stays bad",
+			n_set_aside(&r, f));
+	assert_true(n_set_aside(&r, f) <= 1);
+	free(have);
+	run_done(&r);
+	return over;
+}
+
+static void test_death_after_a_bad_sector(void **state)
+{
+	struct run r;
+	char *all = make_log(&r);
+
+	(void)state;
+	for (unsigned kind = 0; kind < 4; kind++) {
+		unsigned n = 1;
+
+		while (!die_with_bad_sector(&r, all, n, kind & 1, kind & 2))
+			n++;
+		assert_true(n > 20);
+	}
+	free(all);
 	run_done(&r);
 }
 
@@ -301,14 +388,14 @@ static void test_bad_sector_while_reading(void **state)
 		must(run_open(&r, &eb), &eb);
 		r.fs.n_reads = 0;
 		r.fs.fail_read_at = n;
-		e = read_all(r.s);
+		e = read_all(r.s, &eb);
 		over = r.fs.n_reads < n;
 		r.fs.fail_read_at = 0;
 		assert_int_equal(e < 0, !over);
 		must(store_maintain(r.s, &eb), &eb);
 		store_stats(r.s, &st);
 		assert_int_equal(st.blocks_quarantined, !over);
-		assert_int_equal(read_all(r.s), 0);
+		assert_int_equal(read_all(r.s, &eb), 0);
 		have = gen_dump_store(r.s, true);
 		assert_true(is_subset(have));
 		assert_int_equal(strcmp(have, want) == 0, over);
@@ -330,8 +417,9 @@ static void test_lost_files(void **state)
 		struct errbuf eb = {.text = ""};
 		struct sim_inode *dir, *f;
 		struct store_stats st;
+		char file[64], has[64];
 		struct run r;
-		size_t k = 0;
+		size_t k = 0, whole;
 
 		run_copy(&r, &base);
 		must(run_open(&r, &eb), &eb);
@@ -339,15 +427,24 @@ static void test_lost_files(void **state)
 		dir = sim_walk(&r.fs, "/data/blocks", NULL, NULL);
 		while (!(f = sim_find(&dir->entries.items[k].inode->entries, name, strlen(name))))
 			ASSERT(++k < dir->entries.n);
+		whole = f->now_size;
 		if (i % 2)
 			f->now_size /= 2;
 		else
 			sim_remove(&dir->entries.items[k].inode->entries, name);
-		assert_true(read_all(r.s) < 0);
+		assert_true(read_all(r.s, &eb) < 0);
+		snprintf(file, sizeof(file), "/%s: ", name);
+		assert_non_null(strstr(eb.text, file));
+		if (i % 2) {
+			/* What is there, and what is expected. */
+			snprintf(has, sizeof(has), "has %zu bytes, at least ", whole / 2);
+			assert_non_null(strstr(eb.text, has));
+			assert_null(strstr(eb.text, "Input/output"));
+		}
 		must(store_maintain(r.s, &eb), &eb);
 		store_stats(r.s, &st);
 		assert_int_equal(st.blocks_quarantined, 1);
-		assert_int_equal(read_all(r.s), 0);
+		assert_int_equal(read_all(r.s, &eb), 0);
 		run_done(&r);
 	}
 }
