@@ -286,6 +286,18 @@ static uint64_t refusals(const struct api *a)
 	return n;
 }
 
+struct query_catalog api_job_catalog(struct api_job *q)
+{
+	const struct api_params *p = &q->params;
+
+	return (struct query_catalog) {.env = &q->env,
+		.start_ns = p->start_ns,
+		.end_ns = p->end_ns,
+		.selectors = p->selectors,
+		.n_selectors = p->n_selectors,
+		.terms = p->terms};
+}
+
 void api_job_init(struct api_job *q, struct http_request *r, struct api *a, const char *endpoint)
 {
 	*q = (struct api_job) {.api = a,

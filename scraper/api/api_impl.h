@@ -61,6 +61,8 @@ int api_job_start(struct api_job *q, struct http_request *r, struct api *a, cons
 void api_job_init(struct api_job *q, struct http_request *r, struct api *a, const char *endpoint);
 /* … the parts with profiles from `from_ns` on … */
 int api_job_take(struct api_job *q, int64_t from_ns, struct errbuf *eb) _must_check_;
+/* What its parameters ask a catalog for. */
+struct query_catalog api_job_catalog(struct api_job *q);
 /*
  * … and the end, before the reply: counts, gives the parts back. For a failure returns what it is to the client (a passed
  * deadline is no cancellation), with its text in `ret`.

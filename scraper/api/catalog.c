@@ -17,14 +17,15 @@ void api_profile_types(struct http_request *r, void *arg)
 	_cleanup_api_job_ struct api_job q = {};
 	_cleanup_bytes_ struct bytes out = {};
 	_cleanup_query_type_list_ struct query_type_list types = {};
+	struct query_catalog what;
 	struct errbuf eb = {};
 	struct json j;
 	int e;
 
 	if (api_job_begin(&q, r, arg, "profile_types", API_JSON) != 0)
 		return;
-	e = query_types(&q.env, q.params.start_ns, q.params.end_ns, q.params.selectors,
-		q.params.n_selectors, &types, &eb);
+	what = api_job_catalog(&q);
+	e = query_types(&what, &types, &eb);
 	if (e) {
 		api_job_fail(&q, e, &eb);
 		return;
@@ -70,13 +71,14 @@ void api_labels(struct http_request *r, void *arg)
 {
 	_cleanup_api_job_ struct api_job q = {};
 	_cleanup_query_strings_ struct query_strings s = {};
+	struct query_catalog what;
 	struct errbuf eb = {};
 	int e;
 
 	if (api_job_begin(&q, r, arg, "labels", API_JSON) != 0)
 		return;
-	e = query_label_names(&q.env, q.params.start_ns, q.params.end_ns, q.params.selectors,
-		q.params.n_selectors, q.params.terms, &s, &eb);
+	what = api_job_catalog(&q);
+	e = query_label_names(&what, &s, &eb);
 	reply_strings(&q, e, &s, &eb);
 }
 
@@ -133,6 +135,7 @@ void api_label_values(struct http_request *r, void *arg)
 	_cleanup_query_strings_ struct query_strings s = {};
 	_cleanup_bytes_ struct bytes unescaped = {};
 	const char *name = http_request_wildcard(r, 0);
+	struct query_catalog what;
 	struct errbuf eb = {};
 	int e;
 
@@ -141,9 +144,9 @@ void api_label_values(struct http_request *r, void *arg)
 	if (unescape_name(name, &unescaped) == 0)
 		name = (const char *)unescaped.data;
 	e = *name ? 0 : err_set(&eb, -EINVAL, "invalid label name: \"\"");
+	what = api_job_catalog(&q);
 	if (!e)
-		e = query_label_values(&q.env, q.params.start_ns, q.params.end_ns,
-			q.params.selectors, q.params.n_selectors, q.params.terms, name, &s, &eb);
+		e = query_label_values(&what, name, &s, &eb);
 	reply_strings(&q, e, &s, &eb);
 }
 
@@ -152,14 +155,15 @@ void api_series(struct http_request *r, void *arg)
 	_cleanup_api_job_ struct api_job q = {};
 	_cleanup_bytes_ struct bytes out = {};
 	_cleanup_query_series_list_ struct query_series_list series = {};
+	struct query_catalog what;
 	struct errbuf eb = {};
 	struct json j;
 	int e = 0;
 
 	if (api_job_begin(&q, r, arg, "series", API_JSON) != 0)
 		return;
-	e = query_series(&q.env, q.params.start_ns, q.params.end_ns, q.params.selectors,
-		q.params.n_selectors, q.params.terms, q.params.limit, &series, &eb);
+	what = api_job_catalog(&q);
+	e = query_series(&what, q.params.limit, &series, &eb);
 	if (e) {
 		api_job_fail(&q, e, &eb);
 		return;

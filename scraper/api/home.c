@@ -267,12 +267,11 @@ static void put_flamegraph(struct home *h)
 
 /* ---- labels ---- */
 
-static void put_values(struct home *h, const char *name, const struct query_selector *base)
+static void put_values(struct home *h, const char *name, const struct query_catalog *what)
 {
 	_cleanup_query_strings_ struct query_strings values = {};
 
-	if (query_label_values(&h->q.env, h->q.params.start_ns, h->q.params.end_ns, base, 1,
-		    QUERY_PROFILE_TERMS, name, &values, NULL) < 0)
+	if (query_label_values(what, name, &values, NULL) < 0)
 		return;
 	bytes_put_str(&h->out, "<tr><td class=\"c n\">");
 	api_page_put(&h->out, name);
@@ -298,18 +297,20 @@ static void put_labels(struct home *h)
 	_cleanup_query_strings_ struct query_strings names = {};
 	/* Values of the whole type, not only of what is selected: a link replaces a matcher. */
 	struct query_selector base = *h->q.params.selectors;
+	struct query_catalog what = api_job_catalog(&h->q);
 	size_t shown = 0;
 
+	what.selectors = &base;
+	what.terms = QUERY_PROFILE_TERMS;
 	if (base.has_type)
 		base.n_matchers = 0;
-	if (query_label_names(&h->q.env, h->q.params.start_ns, h->q.params.end_ns, &base, 1,
-		    QUERY_PROFILE_TERMS, &names, NULL) < 0)
+	if (query_label_names(&what, &names, NULL) < 0)
 		return;
 	bytes_put_str(&h->out, "<h2>Labels</h2><table><tbody>\n");
 	for (size_t i = 0; i < names.n && shown < MAX_LABELS; i++) {
 		if (!strncmp(names.items[i], "__", 2))
 			continue;
-		put_values(h, names.items[i], &base);
+		put_values(h, names.items[i], &what);
 		shown++;
 	}
 	bytes_put_str(&h->out, "</tbody></table>\n");
@@ -371,7 +372,10 @@ static void put_body(struct home *h)
 {
 	struct api_params *p = &h->q.params;
 	struct errbuf eb = {};
-	int r = query_types(&h->q.env, p->start_ns, p->end_ns, NULL, 0, &h->types, &eb);
+	int r = query_types(
+		&(struct query_catalog) {
+			.env = &h->q.env, .start_ns = p->start_ns, .end_ns = p->end_ns},
+		&h->types, &eb);
 
 	if (!r)
 		r = choose_query(h, &eb);

@@ -302,7 +302,10 @@ void api_prometheus_metadata(struct http_request *r, void *arg)
 	if (!e)
 		e = api_job_take(&q, now - 86400 * NS_PER_S, &eb);
 	if (!e)
-		e = query_metrics(&q.env, now - 86400 * NS_PER_S, now, NULL, 0, &types, &eb);
+		e = query_metrics(
+			&(struct query_catalog) {
+				.env = &q.env, .start_ns = now - 86400 * NS_PER_S, .end_ns = now},
+			&types, &eb);
 	if (e) {
 		api_job_fail(&q, e, &eb);
 		return;

@@ -238,7 +238,12 @@ int prometheus_select(
 	int64_t from = s->start_ns - MAX(s->window_ns, LOOKBACK_NS);
 	int64_t to = s->start_ns + (int64_t)(s->n_points - 1) * s->step_ns;
 	_cleanup_query_type_list_ struct query_type_list types = {};
-	int r = query_metrics(&q->q.env, from, to, s->selector, 1, &types, eb);
+	int r = query_metrics(&(struct query_catalog) {.env = &q->q.env,
+				      .start_ns = from,
+				      .end_ns = to,
+				      .selectors = s->selector,
+				      .n_selectors = 1},
+		&types, eb);
 
 	for (size_t i = 0; !r && i < types.n; i++) {
 		struct reading d = {.q = q,

@@ -431,8 +431,12 @@ void api_pyroscope_values(struct http_request *r, void *arg)
 	if (!e)
 		e = api_job_take(&p.q, from, &p.eb);
 	if (!e)
-		e = query_label_values(
-			&p.q.env, from, until, &all, 1, QUERY_PROFILE_TERMS, name, &values, &p.eb);
+		e = query_label_values(&(struct query_catalog) {.env = &p.q.env,
+					       .start_ns = from,
+					       .end_ns = until,
+					       .selectors = &all,
+					       .n_selectors = 1},
+			name, &values, &p.eb);
 	j = json_to(&p.out);
 	json_array_begin(&j);
 	for (size_t i = 0; i < values.n; i++)

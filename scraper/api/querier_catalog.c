@@ -20,6 +20,15 @@ static int begin(struct connect_call *c, int64_t start_ms, int64_t end_ms, char 
 	return r ? r : api_job_take(&c->q, p->start_ns, eb);
 }
 
+static struct query_catalog catalog_of(struct connect_call *c, const struct query_selector *s)
+{
+	return (struct query_catalog) {.env = &c->q.env,
+		.start_ns = c->q.params.start_ns,
+		.end_ns = c->q.params.end_ns,
+		.selectors = s,
+		.n_selectors = 1};
+}
+
 int querier_profile_types(
 	struct connect_call *c, const ProtobufCMessage *request, struct errbuf *eb)
 {
@@ -27,11 +36,13 @@ int querier_profile_types(
 	Querier__V1__ProfileTypesResponse *out = CONNECT_NEW(c, Querier__V1__ProfileTypesResponse);
 	_cleanup_query_selector_ struct query_selector all = {};
 	_cleanup_query_type_list_ struct query_type_list types = {};
+	struct query_catalog what;
 	int r = begin(c, in->start, in->end, NULL, 0, &all, eb);
 
+	what = catalog_of(c, &all);
+	what.n_selectors = 0;
 	if (!r)
-		r = query_types(
-			&c->q.env, c->q.params.start_ns, c->q.params.end_ns, NULL, 0, &types, eb);
+		r = query_types(&what, &types, eb);
 	if (r || !out)
 		return r ? r : arena_error(&c->arena, eb);
 	querier__v1__profile_types_response__init(out);
@@ -96,11 +107,12 @@ int querier_label_names(struct connect_call *c, const ProtobufCMessage *request,
 	Types__V1__LabelNamesResponse *out = CONNECT_NEW(c, Types__V1__LabelNamesResponse);
 	_cleanup_query_selector_ struct query_selector s = {};
 	_cleanup_query_strings_ struct query_strings names = {};
+	struct query_catalog what;
 	int r = begin(c, in->start, in->end, in->matchers, in->n_matchers, &s, eb);
 
+	what = catalog_of(c, &s);
 	if (!r)
-		r = query_label_names(&c->q.env, c->q.params.start_ns, c->q.params.end_ns, &s, 1,
-			QUERY_PROFILE_TERMS, &names, eb);
+		r = query_label_names(&what, &names, eb);
 	if (r || !out)
 		return r ? r : arena_error(&c->arena, eb);
 	types__v1__label_names_response__init(out);
@@ -114,13 +126,14 @@ int querier_label_values(struct connect_call *c, const ProtobufCMessage *request
 	Types__V1__LabelValuesResponse *out = CONNECT_NEW(c, Types__V1__LabelValuesResponse);
 	_cleanup_query_selector_ struct query_selector s = {};
 	_cleanup_query_strings_ struct query_strings values = {};
+	struct query_catalog what;
 	int r = *in->name ? 0 : err_set(eb, -EINVAL, "name: missing");
 
 	if (!r)
 		r = begin(c, in->start, in->end, in->matchers, in->n_matchers, &s, eb);
+	what = catalog_of(c, &s);
 	if (!r)
-		r = query_label_values(&c->q.env, c->q.params.start_ns, c->q.params.end_ns, &s, 1,
-			QUERY_PROFILE_TERMS, in->name, &values, eb);
+		r = query_label_values(&what, in->name, &values, eb);
 	if (r || !out)
 		return r ? r : arena_error(&c->arena, eb);
 	types__v1__label_values_response__init(out);
@@ -188,12 +201,13 @@ int querier_series(struct connect_call *c, const ProtobufCMessage *request, stru
 	_cleanup_query_selector_ struct query_selector s = {};
 	_cleanup_interner_ struct interner seen = {};
 	_cleanup_query_series_list_ struct query_series_list series = {};
+	struct query_catalog what;
 	int r = begin(c, in->start, in->end, in->matchers, in->n_matchers, &s, eb);
 
 	interner_init(&seen, c->q.env.budget);
+	what = catalog_of(c, &s);
 	if (!r)
-		r = query_series(&c->q.env, c->q.params.start_ns, c->q.params.end_ns, &s, 1,
-			QUERY_PROFILE_TERMS, 0, &series, eb);
+		r = query_series(&what, 0, &series, eb);
 	if (r || !out)
 		return r ? r : arena_error(&c->arena, eb);
 	querier__v1__series_response__init(out);

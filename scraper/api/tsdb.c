@@ -232,6 +232,7 @@ void api_tsdb(struct http_request *r, void *arg)
 	_cleanup_(tallies_done)
 	struct tallies t;
 	_cleanup_query_series_list_ struct query_series_list series = {};
+	struct query_catalog what;
 	struct store_stats s;
 	struct errbuf eb = {};
 	struct json j;
@@ -241,8 +242,9 @@ void api_tsdb(struct http_request *r, void *arg)
 	tallies_init(&t, NULL);
 	if (api_job_begin(&q, r, arg, "tsdb", API_JSON) != 0)
 		return;
-	e = query_series(&q.env, q.params.start_ns, q.params.end_ns, q.params.selectors,
-		q.params.n_selectors, QUERY_PROMETHEUS_TERMS, 0, &series, &eb);
+	what = api_job_catalog(&q);
+	what.terms = QUERY_PROMETHEUS_TERMS;
+	e = query_series(&what, 0, &series, &eb);
 	if (!e)
 		e = count_labels(&t, series.items, series.n, &eb);
 	query_series_list_done(&series);

@@ -87,15 +87,18 @@ static struct query_type type_of(struct arena *a, const struct interner_item *te
 		.metric = texts[6]};
 }
 
-static int list_types(struct inventory *v, struct query_type_list *ret, struct errbuf *eb)
+static int list_types(
+	struct inventory *v, enum query_terms terms, struct query_type_list *ret, struct errbuf *eb)
 {
 	struct arena *a = &ret->arena;
-	int r = inventory_ask(v, eb);
+	int r;
 
+	v->c.terms = terms;
 	*ret = (struct query_type_list) {};
+	r = inventory_ask(v, eb);
 	if (r)
 		return r;
-	arena_init(a, v->env->budget);
+	arena_init(a, v->c.env->budget);
 	ret->items = arena_alloc_array(a, v->texts.n + 1, sizeof(*ret->items));
 	while (ret->items && ret->n < v->texts.n) {
 		ret->items[ret->n] = type_of(a, &v->texts.items[ret->n]);
@@ -109,37 +112,20 @@ static int list_types(struct inventory *v, struct query_type_list *ret, struct e
 	return r;
 }
 
-int query_types(struct query_env *env, int64_t start_ns, int64_t end_ns,
-	const struct query_selector *selectors, size_t n_selectors, struct query_type_list *ret,
-	struct errbuf *eb)
+int query_types(const struct query_catalog *c, struct query_type_list *ret, struct errbuf *eb)
 {
-	_cleanup_inventory_ struct inventory v = {.env = env,
-		.what = INVENTORY_TYPES,
-		.terms = QUERY_PROFILE_TERMS,
-		.start_ns = start_ns,
-		.end_ns = end_ns,
-		.selectors = selectors,
-		.n_selectors = n_selectors,
-		.hit = add_type};
+	_cleanup_inventory_ struct inventory v = {
+		.c = *c, .what = INVENTORY_TYPES, .hit = add_type};
 
-	return list_types(&v, ret, eb);
+	return list_types(&v, QUERY_PROFILE_TERMS, ret, eb);
 }
 
-int query_metrics(struct query_env *env, int64_t start_ns, int64_t end_ns,
-	const struct query_selector *selectors, size_t n_selectors, struct query_type_list *ret,
-	struct errbuf *eb)
+int query_metrics(const struct query_catalog *c, struct query_type_list *ret, struct errbuf *eb)
 {
-	_cleanup_inventory_ struct inventory v = {.env = env,
-		.what = INVENTORY_METRICS,
-		.terms = QUERY_PROMETHEUS_TERMS,
-		.start_ns = start_ns,
-		.end_ns = end_ns,
-		.by_window = true,
-		.selectors = selectors,
-		.n_selectors = n_selectors,
-		.hit = add_type};
+	_cleanup_inventory_ struct inventory v = {
+		.c = *c, .what = INVENTORY_METRICS, .by_window = true, .hit = add_type};
 
-	return list_types(&v, ret, eb);
+	return list_types(&v, QUERY_PROMETHEUS_TERMS, ret, eb);
 }
 
 void query_type_list_done(struct query_type_list *l)
@@ -167,7 +153,7 @@ static int add_hit_names(struct inventory *v, const struct scan_part *p, const s
 	const bool is_profile = v->scan.types[hit->type].kind != STORE_GAUGE;
 	int r = inventory_is_new_type(v, hit->type);
 
-	if (r <= 0 || !is_profile || v->terms != QUERY_PROFILE_TERMS)
+	if (r <= 0 || !is_profile || v->c.terms != QUERY_PROFILE_TERMS)
 		return r < 0 ? r : add_set_names(v, p, p->streams[hit->stream].label_set);
 	r = 0;
 	for (size_t i = 0; !r && i < QUERY_N_TYPE_LABELS; i++)
@@ -175,19 +161,10 @@ static int add_hit_names(struct inventory *v, const struct scan_part *p, const s
 	return r ? r : add_set_names(v, p, p->streams[hit->stream].label_set);
 }
 
-int query_label_names(struct query_env *env, int64_t start_ns, int64_t end_ns,
-	const struct query_selector *selectors, size_t n_selectors, enum query_terms terms,
-	struct query_strings *ret, struct errbuf *eb)
+int query_label_names(const struct query_catalog *c, struct query_strings *ret, struct errbuf *eb)
 {
-	_cleanup_inventory_ struct inventory v = {.env = env,
-		.what = INVENTORY_NAMES,
-		.terms = terms,
-		.start_ns = start_ns,
-		.end_ns = end_ns,
-		.selectors = selectors,
-		.n_selectors = n_selectors,
-		.set = add_set_names,
-		.hit = add_hit_names};
+	_cleanup_inventory_ struct inventory v = {
+		.c = *c, .what = INVENTORY_NAMES, .set = add_set_names, .hit = add_hit_names};
 	int r = inventory_ask(&v, eb);
 
 	return r ? r : take_strings(&v, ret, eb);
@@ -214,7 +191,7 @@ static const char *type_value(enum query_terms terms, const struct query_type *t
 static int add_hit_values(
 	struct inventory *v, const struct scan_part *p, const struct scan_hit *hit)
 {
-	const char *value = type_value(v->terms, &v->scan.types[hit->type], v->name);
+	const char *value = type_value(v->c.terms, &v->scan.types[hit->type], v->name);
 	int r;
 
 	if (!value)
@@ -223,17 +200,11 @@ static int add_hit_values(
 	return r > 0 ? inventory_add(v, value, strlen(value)) : r;
 }
 
-int query_label_values(struct query_env *env, int64_t start_ns, int64_t end_ns,
-	const struct query_selector *selectors, size_t n_selectors, enum query_terms terms,
-	const char *name, struct query_strings *ret, struct errbuf *eb)
+int query_label_values(const struct query_catalog *c, const char *name, struct query_strings *ret,
+	struct errbuf *eb)
 {
-	_cleanup_inventory_ struct inventory v = {.env = env,
+	_cleanup_inventory_ struct inventory v = {.c = *c,
 		.what = INVENTORY_VALUES,
-		.terms = terms,
-		.start_ns = start_ns,
-		.end_ns = end_ns,
-		.selectors = selectors,
-		.n_selectors = n_selectors,
 		.name = name,
 		.set = add_set_values,
 		.hit = add_hit_values};
@@ -277,7 +248,7 @@ static int add_series(struct inventory *v, const struct scan_part *p, const stru
 {
 	const uint32_t set = p->streams[hit->stream].label_set, end = p->sets.first[set + 1];
 	struct type_text own[QUERY_N_TYPE_LABELS];
-	size_t n = type_texts(v->terms, &v->scan.types[hit->type], own), k = 0;
+	size_t n = type_texts(v->c.terms, &v->scan.types[hit->type], own), k = 0;
 
 	bytes_reset(&v->text);
 	for (uint32_t i = p->sets.first[set]; i < end || k < n;) {
@@ -343,22 +314,15 @@ static int list_series(
 	return arena_error(&ret->arena, eb);
 }
 
-int query_series(struct query_env *env, int64_t start_ns, int64_t end_ns,
-	const struct query_selector *selectors, size_t n_selectors, enum query_terms terms,
-	size_t limit, struct query_series_list *ret, struct errbuf *eb)
+int query_series(const struct query_catalog *c, size_t limit, struct query_series_list *ret,
+	struct errbuf *eb)
 {
-	_cleanup_inventory_ struct inventory v = {.env = env,
-		.what = INVENTORY_SERIES,
-		.terms = terms,
-		.start_ns = start_ns,
-		.end_ns = end_ns,
-		.selectors = selectors,
-		.n_selectors = n_selectors,
-		.hit = add_series};
+	_cleanup_inventory_ struct inventory v = {
+		.c = *c, .what = INVENTORY_SERIES, .hit = add_series};
 	int r = inventory_ask(&v, eb);
 
 	*ret = (struct query_series_list) {};
-	arena_init(&ret->arena, env->budget);
+	arena_init(&ret->arena, c->env->budget);
 	if (!r)
 		r = list_series(&v, limit, ret, eb);
 	if (r)

@@ -88,19 +88,19 @@ static int find_row(const struct rows_piece *piece, void *ctx, struct errbuf *eb
 static int profiles_of(struct inventory *v, struct scan_part *p, uint32_t stream,
 	struct part_profiles *ret, struct errbuf *eb)
 {
-	int64_t until = v->end_ns;
+	int64_t until = v->c.end_ns;
 	int r;
 
 	if (v->by_window)
 		until = tree_add(until, MAX(p->streams[stream].max_duration_ns, 0));
-	r = part_profiles(p->reader, stream, v->start_ns, until, ret);
+	r = part_profiles(p->reader, stream, v->c.start_ns, until, ret);
 	return r ? scan_failed(p, r, eb) : 0;
 }
 
 static bool is_inside(const struct inventory *v, const struct part_profiles *p, size_t i)
 {
-	return p->time_ns[i] <= v->end_ns ||
-	       tree_add(p->time_ns[i], -MAX(p->duration_ns[i], 0)) < v->end_ns;
+	return p->time_ns[i] <= v->c.end_ns ||
+	       tree_add(p->time_ns[i], -MAX(p->duration_ns[i], 0)) < v->c.end_ns;
 }
 
 /* The rows of the hit's stream in the range of time. */
@@ -182,11 +182,11 @@ static int in_range(struct inventory *v, struct scan_part *p, uint32_t stream, s
 	struct part_profiles profiles;
 	int r;
 
-	if (st->max_time_ns < v->start_ns || !st->n_profiles ||
-		(st->min_time_ns > v->end_ns && !v->by_window))
+	if (st->max_time_ns < v->c.start_ns || !st->n_profiles ||
+		(st->min_time_ns > v->c.end_ns && !v->by_window))
 		return 0;
-	if ((st->min_time_ns >= v->start_ns && st->min_time_ns <= v->end_ns) ||
-		(st->max_time_ns >= v->start_ns && st->max_time_ns <= v->end_ns))
+	if ((st->min_time_ns >= v->c.start_ns && st->min_time_ns <= v->c.end_ns) ||
+		(st->max_time_ns >= v->c.start_ns && st->max_time_ns <= v->c.end_ns))
 		return 1;
 	r = profiles_of(v, p, stream, &profiles, eb);
 	for (size_t i = 0; !r && i < profiles.n; i++)
@@ -218,8 +218,8 @@ static int ask_open_part(struct inventory *v, struct errbuf *eb)
 	v->scan.without_series = true;
 	if (v->name)
 		v->label = scan_find_label(p, v->name);
-	for (size_t i = 0; !r && i < MAX(v->n_selectors, (size_t)1); i++)
-		r = select_more(v, v->n_selectors ? &v->selectors[i] : NULL, &n_hits, eb);
+	for (size_t i = 0; !r && i < MAX(v->c.n_selectors, (size_t)1); i++)
+		r = select_more(v, v->c.n_selectors ? &v->c.selectors[i] : NULL, &n_hits, eb);
 	for (size_t h = 0; !r && h < p->n_hits; h++) {
 		r = in_range(v, p, p->hits[h].stream, eb);
 		if (r > 0)
@@ -232,18 +232,18 @@ static int ask_open_part(struct inventory *v, struct errbuf *eb)
 static int ask_part(
 	struct inventory *v, struct part *part, struct interner *into, struct errbuf *eb)
 {
-	struct query_env env = *v->env;
+	struct query_env env = *v->c.env;
 	int r;
 
 	env.parts = &part;
 	env.n_parts = 1;
 	v->into = into;
 	v->seen_strings = v->seen_types = NULL;
-	r = scan_open(&v->scan, &env, v->terms, v->start_ns, v->end_ns, NULL, 0, eb);
+	r = scan_open(&v->scan, &env, v->c.terms, v->c.start_ns, v->c.end_ns, NULL, 0, eb);
 	if (!r && v->scan.n_parts)
 		r = ask_open_part(v, eb);
 	scan_done(&v->scan);
-	v->env->stats = env.stats;
+	v->c.env->stats = env.stats;
 	return r;
 }
 
@@ -265,13 +265,13 @@ static void put_key(
 	const struct inventory *v, const struct whole_part *parts, size_t n, struct bytes *out)
 {
 	bytes_put_u8(out, (uint8_t)v->what);
-	bytes_put_u8(out, (uint8_t)v->terms);
+	bytes_put_u8(out, (uint8_t)v->c.terms);
 	put_text(out, v->name);
 	for (size_t i = 0; i < n; i++)
 		bytes_put_u32(out, parts[i].id);
-	bytes_put_u32(out, (uint32_t)v->n_selectors);
-	for (size_t i = 0; i < v->n_selectors; i++) {
-		const struct query_selector *s = &v->selectors[i];
+	bytes_put_u32(out, (uint32_t)v->c.n_selectors);
+	for (size_t i = 0; i < v->c.n_selectors; i++) {
+		const struct query_selector *s = &v->c.selectors[i];
 
 		bytes_put_u8(out, s->has_type);
 		put_text(out, s->type.name);
@@ -345,12 +345,12 @@ static int ask_whole(struct inventory *v, const struct whole_part *parts, size_t
 	_cleanup_bytes_ struct bytes key = {};
 	const uint8_t *kept;
 	size_t n_kept;
-	int r = part_reader_open(parts[n - 1].part, v->env->budget, &reader, eb);
+	int r = part_reader_open(parts[n - 1].part, v->c.env->budget, &reader, eb);
 
 	if (r)
 		return r;
-	interner_init(&own, v->env->budget);
-	bytes_init(&key, v->env->budget, 0);
+	interner_init(&own, v->c.env->budget);
+	bytes_init(&key, v->c.env->budget, 0);
 	put_key(v, parts, n, &key);
 	if (bytes_error(&key))
 		return no_memory(eb);
@@ -370,33 +370,34 @@ static int ask_whole(struct inventory *v, const struct whole_part *parts, size_t
 static int sort_out(struct inventory *v, struct whole_part *whole, size_t *ret_n,
 	struct part **others, size_t *ret_others, struct errbuf *eb)
 {
-	for (size_t i = 0; i < v->env->n_parts; i++) {
+	for (size_t i = 0; i < v->c.env->n_parts; i++) {
 		_cleanup_part_reader_ struct part_reader *r = NULL;
 		const struct part_info *in;
-		int e = part_reader_open(v->env->parts[i], v->env->budget, &r, eb);
+		int e = part_reader_open(v->c.env->parts[i], v->c.env->budget, &r, eb);
 
 		if (e)
 			return e;
 		in = part_reader_info(r);
-		if (!in->is_head && in->min_time_ns >= v->start_ns && in->max_time_ns <= v->end_ns)
-			whole[(*ret_n)++] = (struct whole_part) {v->env->parts[i], in->id};
+		if (!in->is_head && in->min_time_ns >= v->c.start_ns &&
+			in->max_time_ns <= v->c.end_ns)
+			whole[(*ret_n)++] = (struct whole_part) {v->c.env->parts[i], in->id};
 		else
-			others[(*ret_others)++] = v->env->parts[i];
+			others[(*ret_others)++] = v->c.env->parts[i];
 	}
 	return 0;
 }
 
 int inventory_ask(struct inventory *v, struct errbuf *eb)
 {
-	size_t n = v->env->n_parts + 1, n_whole = 0, n_others = 0;
+	size_t n = v->c.env->n_parts + 1, n_whole = 0, n_others = 0;
 	_cleanup_arena_ struct arena a = {};
 	struct whole_part *whole;
 	struct part **others;
 	int r;
 
-	interner_init(&v->texts, v->env->budget);
-	bytes_init(&v->text, v->env->budget, 0);
-	arena_init(&a, v->env->budget);
+	interner_init(&v->texts, v->c.env->budget);
+	bytes_init(&v->text, v->c.env->budget, 0);
+	arena_init(&a, v->c.env->budget);
 	whole = arena_alloc_array(&a, n, sizeof(*whole));
 	others = arena_alloc_array(&a, n, sizeof(*others));
 	r = arena_error(&a, eb);

@@ -23,13 +23,9 @@ typedef int inventory_hit_fn(
 
 struct inventory {
 	/* the question */
-	struct query_env *env;
+	struct query_catalog c;
 	enum inventory_what what;
-	enum query_terms terms;
-	int64_t start_ns, end_ns;
 	bool by_window; /* profiles that end later count too, when their windows begin in the range */
-	const struct query_selector *selectors; /* alternatives; none: everything */
-	size_t n_selectors;
 	const char *name;      /* INVENTORY_VALUES: of the label */
 	inventory_set_fn *set; /* or NULL */
 	inventory_hit_fn *hit;

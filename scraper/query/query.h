@@ -215,22 +215,24 @@ void query_series_list_done(struct query_series_list *l);
  * means everything. A matcher on a label that a stream lacks asks its rows, up to the first that passes.
  * Row labels are listed too, for the parts in range, narrowed only by matchers on row labels of the same set.
  */
-int query_types(struct query_env *env, int64_t start_ns, int64_t end_ns,
-	const struct query_selector *selectors, size_t n_selectors, struct query_type_list *ret,
-	struct errbuf *eb) _must_check_;
+struct query_catalog {
+	struct query_env *env;
+	int64_t start_ns, end_ns;
+	const struct query_selector *selectors;
+	size_t n_selectors;
+	enum query_terms terms; /* of names, values and series */
+};
+int query_types(
+	const struct query_catalog *c, struct query_type_list *ret, struct errbuf *eb) _must_check_;
 /* The same in Prometheus' terms: metrics, gauges too, and those of profiles that end later but whose windows begin in the range: a point takes
  * its share of them. */
-int query_metrics(struct query_env *env, int64_t start_ns, int64_t end_ns,
-	const struct query_selector *selectors, size_t n_selectors, struct query_type_list *ret,
+int query_metrics(
+	const struct query_catalog *c, struct query_type_list *ret, struct errbuf *eb) _must_check_;
+int query_label_names(
+	const struct query_catalog *c, struct query_strings *ret, struct errbuf *eb) _must_check_;
+int query_label_values(const struct query_catalog *c, const char *name, struct query_strings *ret,
 	struct errbuf *eb) _must_check_;
-int query_label_names(struct query_env *env, int64_t start_ns, int64_t end_ns,
-	const struct query_selector *selectors, size_t n_selectors, enum query_terms terms,
-	struct query_strings *ret, struct errbuf *eb) _must_check_;
-int query_label_values(struct query_env *env, int64_t start_ns, int64_t end_ns,
-	const struct query_selector *selectors, size_t n_selectors, enum query_terms terms,
-	const char *name, struct query_strings *ret, struct errbuf *eb) _must_check_;
 /* Distinct label sets of value columns; each with the __type__ … labels in profile terms. At most
  * `limit` (0: all). */
-int query_series(struct query_env *env, int64_t start_ns, int64_t end_ns,
-	const struct query_selector *selectors, size_t n_selectors, enum query_terms terms,
-	size_t limit, struct query_series_list *ret, struct errbuf *eb) _must_check_;
+int query_series(const struct query_catalog *c, size_t limit, struct query_series_list *ret,
+	struct errbuf *eb) _must_check_;

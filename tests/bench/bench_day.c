@@ -172,17 +172,16 @@ static struct timing catalog_once(struct day *d, bool series, int64_t later_ns, 
 	_cleanup_query_strings_ struct query_strings s = {.n = 0};
 	_cleanup_query_series_list_ struct query_series_list l = {.n = 0};
 	struct query_env env = {.workers = workers};
+	const struct query_catalog what = {
+		.env = &env, .start_ns = day_start_ns + later_ns, .end_ns = day_end_ns};
 	struct timing begin = now(), took;
 	struct store_parts parts;
-	int64_t from = day_start_ns + later_ns;
 
 	day_check(store_parts_get(d->store, INT64_MIN, INT64_MAX, &parts), NULL, "parts");
 	env.parts = parts.items;
 	env.n_parts = parts.n;
-	day_check(series ? query_series(&env, from, day_end_ns, NULL, 0, QUERY_PROFILE_TERMS, 0, &l,
-				   NULL)
-			 : query_label_values(&env, from, day_end_ns, NULL, 0, QUERY_PROFILE_TERMS,
-				   "instance", &s, NULL),
+	day_check(series ? query_series(&what, 0, &l, NULL)
+			 : query_label_values(&what, "instance", &s, NULL),
 		NULL, "catalog");
 	took = since(begin);
 	store_parts_put(d->store, &parts);

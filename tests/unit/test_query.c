@@ -660,12 +660,18 @@ static void test_types(void **state)
 
 	(void)state;
 	catalogue_records();
-	assert_int_equal(query_types(&env, 0, 1000 * SEC, NULL, 0, &types, NULL), 0);
+	assert_int_equal(query_types(&(struct query_catalog) {.env = &env, .end_ns = 1000 * SEC},
+				 &types, NULL),
+		0);
 	assert_int_equal(types.n, 4);
 	for (size_t i = 0; i < types.n; i++)
 		assert_string_equal(types.items[i].id, want[i]);
 	query_type_list_done(&types);
-	assert_int_equal(query_types(&env, 101 * SEC, 101 * SEC, NULL, 0, &types, NULL), 0);
+	assert_int_equal(query_types(
+				 &(struct query_catalog) {
+					 .env = &env, .start_ns = 101 * SEC, .end_ns = 101 * SEC},
+				 &types, NULL),
+		0);
 	assert_int_equal(types.n, 2);
 	query_type_list_done(&types);
 	drop_records();
@@ -705,18 +711,20 @@ static void test_labels(void **state)
 		struct query_selector s = {};
 		struct query_strings strings = {};
 		size_t n = cases[i].selector != NULL;
+		const struct query_catalog what = {.env = &env,
+			.end_ns = 1000 * SEC,
+			.selectors = &s,
+			.n_selectors = n,
+			.terms = cases[i].terms};
 		char text[512];
 
 		if (n)
 			assert_int_equal(query_selector_parse(cases[i].selector, &s, NULL), 0);
 		if (cases[i].name)
-			assert_int_equal(query_label_values(&env, 0, 1000 * SEC, &s, n,
-						 cases[i].terms, cases[i].name, &strings, NULL),
-				0);
+			assert_int_equal(
+				query_label_values(&what, cases[i].name, &strings, NULL), 0);
 		else
-			assert_int_equal(query_label_names(&env, 0, 1000 * SEC, &s, n,
-						 cases[i].terms, &strings, NULL),
-				0);
+			assert_int_equal(query_label_names(&what, &strings, NULL), 0);
 		join(&strings, text);
 		assert_string_equal(text, cases[i].want);
 		query_strings_done(&strings);
@@ -732,14 +740,16 @@ static void test_series(void **state)
 
 	(void)state;
 	catalogue_records();
-	assert_int_equal(query_series(&env, 0, 1000 * SEC, NULL, 0, QUERY_PROMETHEUS_TERMS, 0,
-				 &series, NULL),
+	assert_int_equal(query_series(&(struct query_catalog) {.env = &env,
+					      .end_ns = 1000 * SEC,
+					      .terms = QUERY_PROMETHEUS_TERMS},
+				 0, &series, NULL),
 		0);
 	assert_int_equal(series.n, 7); /* three profile series of two columns, one gauge */
 	assert_string_equal(labels_get(&series.items[0], "__name__"), "goroutine_cpu_nanoseconds");
 	query_series_list_done(&series);
-	assert_int_equal(
-		query_series(&env, 0, 1000 * SEC, NULL, 0, QUERY_PROFILE_TERMS, 3, &series, NULL),
+	assert_int_equal(query_series(&(struct query_catalog) {.env = &env, .end_ns = 1000 * SEC},
+				 3, &series, NULL),
 		0);
 	assert_int_equal(series.n, 3);
 	query_series_list_done(&series);

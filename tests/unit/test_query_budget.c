@@ -50,22 +50,17 @@ enum ask { MERGE, OVER_TIME, PROFILES, HEATMAP, TYPES, NAMES, VALUES, SERIES, N_
 /* What there is: the lists are charged as long as they are kept. */
 static int ask_catalog(enum ask what, struct query_env *env, struct errbuf *eb)
 {
-	const int64_t end = (1000 + N) * SEC;
+	const struct query_catalog all = {.env = env, .end_ns = (1000 + N) * SEC};
 	_cleanup_query_type_list_ struct query_type_list types = {.n = 0};
 	_cleanup_query_strings_ struct query_strings texts = {.n = 0};
 	_cleanup_query_series_list_ struct query_series_list series = {.n = 0};
 	int r;
 
 	switch (what) {
-	case TYPES: r = query_types(env, 0, end, NULL, 0, &types, eb); break;
-	case NAMES:
-		r = query_label_names(env, 0, end, NULL, 0, QUERY_PROFILE_TERMS, &texts, eb);
-		break;
-	case VALUES:
-		r = query_label_values(
-			env, 0, end, NULL, 0, QUERY_PROFILE_TERMS, "job", &texts, eb);
-		break;
-	default: r = query_series(env, 0, end, NULL, 0, QUERY_PROFILE_TERMS, 0, &series, eb);
+	case TYPES: r = query_types(&all, &types, eb); break;
+	case NAMES: r = query_label_names(&all, &texts, eb); break;
+	case VALUES: r = query_label_values(&all, "job", &texts, eb); break;
+	default: r = query_series(&all, 0, &series, eb);
 	}
 	if (r)
 		return r;

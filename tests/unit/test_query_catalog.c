@@ -127,16 +127,21 @@ static void ask(struct query_env *env, unsigned what, const struct query_selecto
 	_cleanup_query_type_list_ struct query_type_list types = {.n = 0};
 	_cleanup_query_series_list_ struct query_series_list series = {.n = 0};
 	_cleanup_query_strings_ struct query_strings texts = {.n = 0};
-	const enum query_terms terms = what & 1 ? QUERY_PROMETHEUS_TERMS : QUERY_PROFILE_TERMS;
+	const struct query_catalog of = {.env = env,
+		.start_ns = from,
+		.end_ns = to,
+		.selectors = s,
+		.n_selectors = 1,
+		.terms = what & 1 ? QUERY_PROMETHEUS_TERMS : QUERY_PROFILE_TERMS};
 	int r;
 
 	switch (what) {
-	case 0: r = query_types(env, from, to, s, 1, &types, NULL); break;
-	case 1: r = query_metrics(env, from, to, s, 1, &types, NULL); break;
-	case 2: r = query_label_names(env, from, to, s, 1, terms, &texts, NULL); break;
+	case 0: r = query_types(&of, &types, NULL); break;
+	case 1: r = query_metrics(&of, &types, NULL); break;
+	case 2: r = query_label_names(&of, &texts, NULL); break;
 	case 3:
-	case 4: r = query_series(env, from, to, s, 1, terms, 0, &series, NULL); break;
-	default: r = query_label_values(env, from, to, s, 1, terms, names[what - 5], &texts, NULL);
+	case 4: r = query_series(&of, 0, &series, NULL); break;
+	default: r = query_label_values(&of, names[what - 5], &texts, NULL);
 	}
 	assert_int_equal(r, 0);
 	put_types(out, &types);

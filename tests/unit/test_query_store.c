@@ -542,6 +542,11 @@ static void ask_cold(struct query_env *env, enum cold what, int64_t from, int64_
 		.step_ns = 15 * NS_PER_S,
 		.group = true};
 	_cleanup_query_series_list_ struct query_series_list series = {.n = 0};
+	const struct query_catalog catalog = {.env = env,
+		.start_ns = from,
+		.end_ns = to,
+		.selectors = &selector,
+		.n_selectors = 1};
 
 	assert_int_equal(query_selector_parse(
 				 "process_cpu:cpu:nanoseconds:cpu:nanoseconds{}", &selector, NULL),
@@ -560,15 +565,11 @@ static void ask_cold(struct query_env *env, enum cold what, int64_t from, int64_
 		assert_true(profiles.n > 0);
 		break;
 	case COLD_VALUES:
-		assert_int_equal(query_label_values(env, from, to, &selector, 1,
-					 QUERY_PROFILE_TERMS, "instance", &values, NULL),
-			0);
+		assert_int_equal(query_label_values(&catalog, "instance", &values, NULL), 0);
 		assert_true(values.n > 0);
 		break;
 	default:
-		assert_int_equal(query_series(env, from, to, &selector, 1, QUERY_PROFILE_TERMS, 0,
-					 &series, NULL),
-			0);
+		assert_int_equal(query_series(&catalog, 0, &series, NULL), 0);
 		assert_true(series.n > 0);
 	}
 }
@@ -620,6 +621,11 @@ static uint64_t count_series(
 	_cleanup_query_series_list_ struct query_series_list series = {.n = 0};
 	_cleanup_query_strings_ struct query_strings values = {.n = 0};
 	struct query_env env = {.budget = NULL};
+	const struct query_catalog what = {.env = &env,
+		.start_ns = from,
+		.end_ns = to,
+		.selectors = &selector,
+		.n_selectors = 1};
 	struct store_parts parts;
 	size_t n = 0;
 
@@ -627,13 +633,9 @@ static uint64_t count_series(
 	assert_int_equal(store_parts_get(f->s, from, to, &parts), 0);
 	env.parts = parts.items;
 	env.n_parts = parts.n;
-	assert_int_equal(
-		query_series(&env, from, to, &selector, 1, QUERY_PROFILE_TERMS, 0, &series, NULL),
-		0);
+	assert_int_equal(query_series(&what, 0, &series, NULL), 0);
 	*ret = env.stats;
-	assert_int_equal(query_label_values(&env, from, to, &selector, 1, QUERY_PROFILE_TERMS,
-				 "instance", &values, NULL),
-		0);
+	assert_int_equal(query_label_values(&what, "instance", &values, NULL), 0);
 	for (size_t i = 0; i < series.n; i++)
 		n += !i || strcmp(labels_get(&series.items[i], "instance"),
 				   labels_get(&series.items[i - 1], "instance")) != 0;
