@@ -340,6 +340,47 @@ static int add_profile(
 		is_gauge ? part_f64(total) : (double)total);
 }
 
+/*
+ * The totals of a counter's stream that belong to one line. Most profiles lie inside one point's window, their neighbour's mostly, and
+ * add to it as they are; those that cross a border are spread.
+ */
+static int add_totals(
+	struct over_time *o, const struct scan_hit *hit, const struct part_profiles *p)
+{
+	const int64_t *total = p->total[hit->column], step = o->spec->step_ns;
+	int64_t k = -1, until = 0;
+	struct line *l = NULL;
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < p->n; i++) {
+		const int64_t time = p->time_ns[i], duration = MAX(p->duration_ns[i], 0);
+		const double value = total ? (double)total[i] : 0;
+
+		if (p->resolution[i] != PART_RAW)
+			continue;
+		if (!n++ && line_at(o, line_of_stream(o, hit), &l) < 0)
+			return -ENOMEM;
+		if (k >= 0 && time <= until && time - (until - step) >= MAX(duration, (int64_t)1)) {
+			l->b.sum[k] += value;
+			l->b.present[k] = 1;
+			continue;
+		}
+		spread(o, &l->b, time, duration, value);
+		k = o->window_ns == step ? point_from(o, time) : -1;
+		k = k < (int64_t)o->n_points ? k : -1;
+		until = o->spec->start_ns + k * step;
+	}
+	o->scan.env->stats.profiles += n;
+	o->serial += n;
+	return 0;
+}
+
+/* Does a counter's stream need no more than its totals, and one look at its line? */
+static bool wants_totals(const struct over_time *o, bool by_row)
+{
+	return o->is_delta && !by_row && !o->spec->average && !o->spec->lookback_ns;
+}
+
 static int add_hit(struct over_time *o, uint32_t h, struct errbuf *eb)
 {
 	const struct query_spec *q = o->spec;
@@ -359,9 +400,13 @@ static int add_hit(struct over_time *o, uint32_t h, struct errbuf *eb)
 		return no_memory(eb);
 	if (o->is_delta && !q->average)
 		until = tree_add(until, MAX(st->max_duration_ns, 0));
-	r = part_profiles(p->reader, hit->stream, reads_from(o), until, &profiles);
+	r = by_row ? part_profiles(p->reader, hit->stream, reads_from(o), until, &profiles)
+		   : part_totals(
+			     p->reader, hit->stream, hit->column, reads_from(o), until, &profiles);
 	if (r)
 		return scan_failed(p, r, eb);
+	if (wants_totals(o, by_row))
+		return add_totals(o, hit, &profiles) < 0 ? no_memory(eb) : 0;
 	for (size_t i = 0; !r && i < profiles.n; i++)
 		if (profiles.resolution[i] == PART_RAW)
 			r = add_profile(o, h, &profiles, i, by_row);

@@ -147,6 +147,55 @@ int block_decode_locations(
 	return r;
 }
 
+/* Resolution and number of each profile. */
+static int decode_kinds(const struct page *p, struct profile_page *t,
+	enum part_resolution resolution, struct errbuf *eb)
+{
+	int r = page_u32(p, 3, t->n, PART_1H + 1, t->n_profiles, eb);
+
+	for (uint32_t i = 0; !r && i < t->n; i++) {
+		t->resolution[i] = (uint8_t)t->n_profiles[i];
+		if (t->resolution[i] != resolution)
+			r = err_set(eb, -EBADMSG, "profile of resolution %u among those of %d",
+				t->resolution[i], (int)resolution);
+	}
+	return r ? r : page_u32(p, 4, t->n, UINT32_MAX, t->n_profiles, eb);
+}
+
+uint32_t block_totals_columns(uint32_t column)
+{
+	return 1U << 0 | 1U << 1 | 1U << 3 | 1U << 4 | 1U << (FRAME_PROFILE_COLUMNS + column);
+}
+
+int block_decode_totals(
+	const struct page *p, uint32_t column, struct decoded *ret, struct errbuf *eb)
+{
+	const uint32_t n = p->n_rows;
+	struct profile_page *t;
+	int64_t *wide;
+	int r;
+
+	if (p->n_columns <= FRAME_PROFILE_COLUMNS + column ||
+		p->n_columns > FRAME_PROFILE_COLUMNS + STORE_MAX_COLUMNS)
+		return err_set(eb, -EBADMSG, "profile page of %u columns", p->n_columns);
+	r = allocate(ret, sizeof(*t) + (size_t)n * (3 * 8 + 4 + 1), eb);
+	if (r < 0)
+		return r;
+	t = ret->data;
+	wide = (int64_t *)(void *)(t + 1);
+	*t = (struct profile_page) {.n = n,
+		.n_columns = p->n_columns - FRAME_PROFILE_COLUMNS,
+		.time_ns = wide,
+		.duration_ns = wide + n,
+		.n_profiles = (uint32_t *)(void *)(wide + (size_t)n * 3)};
+	t->total[column] = wide + (size_t)n * 2;
+	t->resolution = (uint8_t *)(t->n_profiles + n);
+	r = page_i64(p, 0, n, t->time_ns, eb);
+	r = r ? r : page_i64(p, 1, n, t->duration_ns, eb);
+	r = r ? r : decode_kinds(p, t, PART_RAW, eb);
+	return r ? r : page_i64(p, FRAME_PROFILE_COLUMNS + column, n, t->total[column], eb);
+}
+
 /* Lays the arrays of a profile page out in one allocation. */
 static struct profile_page *profile_page_new(
 	struct decoded *d, uint32_t n, uint32_t n_columns, bool is_rollup)
@@ -196,7 +245,6 @@ int block_decode_profiles(const struct page *p, enum part_resolution resolution,
 {
 	const bool is_rollup = resolution != PART_RAW;
 	const uint32_t before = is_rollup ? FRAME_ROLLUP_COLUMNS : FRAME_PROFILE_COLUMNS;
-	_cleanup_free_ uint32_t *resolutions = NULL;
 	struct profile_page *t;
 	int64_t first = 0;
 	uint32_t n = p->n_rows;
@@ -210,8 +258,7 @@ int block_decode_profiles(const struct page *p, enum part_resolution resolution,
 	r = page_i64(p, 0, n, t->time_ns, eb);
 	r = r ? r : page_i64(p, 1, n, t->duration_ns, eb);
 	r = r ? r : page_i64(p, 2, n, t->period, eb);
-	r = r ? r : column_u32(p, 3, n, PART_1H + 1, &resolutions, eb);
-	r = r ? r : page_u32(p, 4, n, UINT32_MAX, t->n_profiles, eb);
+	r = r ? r : decode_kinds(p, t, resolution, eb);
 	r = r ? r : page_u32(p, 5, n, UINT32_MAX, t->n_rows, eb);
 	r = r ? r : page_i64(p, 6, 1, &first, eb);
 	if (!r && is_rollup)
@@ -219,12 +266,8 @@ int block_decode_profiles(const struct page *p, enum part_resolution resolution,
 	for (uint32_t k = 0; !r && k < t->n_columns; k++)
 		r = page_i64(p, before + k, n, t->total[k], eb);
 	for (uint32_t i = 0; !r && i < n; i++) {
-		t->resolution[i] = (uint8_t)resolutions[i];
 		t->first_row[i] = (uint64_t)first;
 		first = (int64_t)((uint64_t)first + t->n_rows[i]);
-		if (resolutions[i] != resolution)
-			r = err_set(eb, -EBADMSG, "profile of resolution %u among those of %d",
-				resolutions[i], (int)resolution);
 	}
 	return r;
 }

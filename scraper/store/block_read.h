@@ -51,6 +51,10 @@ int block_decode_locations(const struct part_info *info, const struct page *p, s
 	struct errbuf *eb) _must_check_;
 int block_decode_profiles(const struct page *p, enum part_resolution resolution,
 	struct decoded *ret, struct errbuf *eb) _must_check_;
+/* The same with part_totals' arrays alone, of a raw page: the others are NULL. The page needs no more columns than block_totals_columns. */
+int block_decode_totals(
+	const struct page *p, uint32_t column, struct decoded *ret, struct errbuf *eb) _must_check_;
+uint32_t block_totals_columns(uint32_t column);
 
 /* Whole tables, page by page: `begin` makes room for all rows, `page` decodes number `i` whose first row is `first`. */
 struct block_table {

@@ -11,7 +11,8 @@
 #include <stdint.h>
 
 enum { CACHE_INDEX = 0xffffffffU, CACHE_TABLE = 0xfffffffeU }; /* pages that are not pages */
-enum { CACHE_ANSWERS = 0xff }; /* a table that is none: what queries made of a part, by a hash */
+/* Tables that are none: what queries made of a part, by a hash; pages of profiles with the total of one column, by column. */
+enum { CACHE_ANSWERS = 0xff, CACHE_TOTALS = 0x80 };
 
 struct cache;
 struct cache_entry {

@@ -150,6 +150,16 @@ int part_locations(struct part_reader *r, const uint32_t *ids, size_t n, struct 
 	return r->part->ops->locations(r, ids, n, ret);
 }
 
+int part_totals(struct part_reader *r, uint32_t stream, uint32_t column, int64_t from_ns,
+	int64_t to_ns, struct part_profiles *ret)
+{
+	if (!r->part->ops->totals || column >= STORE_MAX_COLUMNS)
+		return part_profiles(r, stream, from_ns, to_ns, ret);
+	if (stream >= r->info.n_streams)
+		return err_set(&r->errbuf, -EBADMSG, "stream %u of %u", stream, r->info.n_streams);
+	return r->part->ops->totals(r, stream, column, from_ns, to_ns, ret);
+}
+
 int part_profiles(struct part_reader *r, uint32_t stream, int64_t from_ns, int64_t to_ns,
 	struct part_profiles *ret)
 {

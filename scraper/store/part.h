@@ -181,6 +181,10 @@ int part_locations(struct part_reader *r, const uint32_t *ids, size_t n,
 int part_profiles(struct part_reader *r, uint32_t stream, int64_t from_ns, int64_t to_ns,
 	struct part_profiles *ret) _must_check_;
 
+/* The same with times, durations, resolutions, numbers of profiles and the total of this column alone: the other arrays may be NULL. */
+int part_totals(struct part_reader *r, uint32_t stream, uint32_t column, int64_t from_ns,
+	int64_t to_ns, struct part_profiles *ret) _must_check_;
+
 /*
  * All profiles of n neighbouring streams of one schema together, without decoding each: their rows are consecutive. 1, with *ret
  * undefined, when this part does not keep them so or some are not raw: part_profiles() then tells.

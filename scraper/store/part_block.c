@@ -593,6 +593,7 @@ const struct part_ops block_part_ops = {
 	.functions = block_functions_of,
 	.locations = block_locations_of,
 	.profiles = part_block_profiles,
+	.totals = part_block_totals,
 	.pages = block_pages_of,
 	.page = block_page_of,
 	.span = part_block_span,

@@ -20,6 +20,8 @@ int part_block_streams(struct part_reader *r, const struct stream_table **ret) _
 int part_block_schemas(struct part_reader *r, const struct part_schema **ret) _must_check_;
 int part_block_profiles(struct part_reader *r, uint32_t stream, int64_t from, int64_t to,
 	struct part_profiles *ret) _must_check_;
+int part_block_totals(struct part_reader *r, uint32_t stream, uint32_t column, int64_t from,
+	int64_t to, struct part_profiles *ret) _must_check_;
 int part_block_recall(struct part_reader *r, const void *key, size_t n_key, const uint8_t **ret,
 	size_t *ret_n) _must_check_;
 void part_block_remember(

@@ -25,6 +25,22 @@ static size_t lower_bound(const int64_t *time, size_t n, int64_t t)
 	return lo;
 }
 
+/* Arrays of a page that was decoded for its totals alone are not all there. */
+static const int64_t *after_i64(const int64_t *p, size_t n)
+{
+	return p ? p + n : NULL;
+}
+
+static const uint32_t *after_u32(const uint32_t *p, size_t n)
+{
+	return p ? p + n : NULL;
+}
+
+static const uint64_t *after_u64(const uint64_t *p, size_t n)
+{
+	return p ? p + n : NULL;
+}
+
 static void view_profiles(
 	const struct profile_page *p, size_t first, size_t n, struct part_profiles *ret)
 {
@@ -32,46 +48,81 @@ static void view_profiles(
 		.n = n,
 		.time_ns = p->time_ns + first,
 		.duration_ns = p->duration_ns + first,
-		.period = p->period + first,
+		.period = after_i64(p->period, first),
 		.resolution = p->resolution + first,
 		.n_profiles = p->n_profiles + first,
-		.n_rows = p->n_rows + first,
-		.first_row = p->first_row + first,
-		.begin_ns = p->begin_ns ? p->begin_ns + first : NULL,
-		.last_ns = p->last_ns ? p->last_ns + first : NULL,
+		.n_rows = after_u32(p->n_rows, first),
+		.first_row = after_u64(p->first_row, first),
+		.begin_ns = after_i64(p->begin_ns, first),
+		.last_ns = after_i64(p->last_ns, first),
 	};
 	for (uint32_t k = 0; k < p->n_columns; k++)
-		ret->total[k] = p->total[k] + first;
+		ret->total[k] = after_i64(p->total[k], first);
+}
+
+/* What is asked of pages: the total of one column, or everything. */
+enum { ALL_COLUMNS = STORE_MAX_COLUMNS };
+
+/* Pages with one total stand in the cache beside whole ones. */
+static uint32_t cache_table(const struct part_reader *r, uint32_t column)
+{
+	return column == ALL_COLUMNS ? part_block_cache_table(r, TABLE_PROFILES)
+				     : CACHE_TOTALS + column;
+}
+
+static int decode_page(
+	struct part_reader *r, const struct frame_page *at, uint32_t column, struct decoded *d)
+{
+	struct block *b = (struct block *)r->part;
+	_cleanup_free_ char *path = part_block_path(r, TABLE_PROFILES);
+	_cleanup_free_ struct page *p = NULL;
+	int x = frame_read_columns(b->fs, path, at,
+		column == ALL_COLUMNS ? UINT32_MAX : block_totals_columns(column), &p, &r->errbuf);
+
+	if (x < 0)
+		return x;
+	return column == ALL_COLUMNS ? block_decode_profiles(p, r->info.resolution, d, &r->errbuf)
+				     : block_decode_totals(p, column, d, &r->errbuf);
+}
+
+/* Pins the page in r->profiles_pin. */
+static int load_page(
+	struct part_reader *r, const struct frame_pages *pages, uint32_t number, uint32_t column)
+{
+	struct cache *c = ((struct block *)r->part)->cache;
+	struct decoded d = {.data = NULL};
+	int x;
+
+	r->profiles_pin = cache_get(c, r->part->id, cache_table(r, ALL_COLUMNS), number);
+	if (!r->profiles_pin && column != ALL_COLUMNS)
+		r->profiles_pin = cache_get(c, r->part->id, cache_table(r, column), number);
+	if (r->profiles_pin)
+		return 0;
+	x = decode_page(r, &pages->pages[number], column, &d);
+	if (x < 0) {
+		free(d.data);
+		return part_block_failed(r, x);
+	}
+	r->profiles_pin =
+		cache_put_cold(c, r->part->id, cache_table(r, column), number, d.data, d.bytes);
+	return r->profiles_pin ? 0 : err_set(&r->errbuf, -ENOMEM, "out of memory reading a block");
 }
 
 /* Page `number` decoded, until the next call on this reader. */
 static int profile_page(struct part_reader *r, const struct frame_pages *pages, uint32_t number,
-	uint32_t n_columns, const struct profile_page **ret)
+	uint32_t column, uint32_t n_columns, const struct profile_page **ret)
 {
-	struct block *b = (struct block *)r->part;
-	_cleanup_free_ struct page *p = NULL;
-	_cleanup_free_ char *path = NULL;
-	struct decoded d = {.data = NULL};
-	int x;
+	int x = 0;
 
-	if (r->profiles_pin)
-		cache_unpin(b->cache, TAKE(r->profiles_pin));
-	r->profiles_pin =
-		cache_get(b->cache, r->part->id, part_block_cache_table(r, TABLE_PROFILES), number);
-	if (!r->profiles_pin) {
-		path = part_block_path(r, TABLE_PROFILES);
-		x = frame_read_page(b->fs, path, &pages->pages[number], &p, &r->errbuf);
-		if (x >= 0)
-			x = block_decode_profiles(p, r->info.resolution, &d, &r->errbuf);
-		if (x < 0) {
-			free(d.data);
-			return part_block_failed(r, x);
-		}
-		r->profiles_pin = cache_put_cold(b->cache, r->part->id,
-			part_block_cache_table(r, TABLE_PROFILES), number, d.data, d.bytes);
-		if (!r->profiles_pin)
-			return err_set(&r->errbuf, -ENOMEM, "out of memory reading a block");
+	if (!r->profiles_pin || r->profiles_number != number || r->profiles_column != column) {
+		if (r->profiles_pin)
+			cache_unpin(((struct block *)r->part)->cache, TAKE(r->profiles_pin));
+		x = load_page(r, pages, number, column);
+		r->profiles_number = number;
+		r->profiles_column = column;
 	}
+	if (x < 0)
+		return x;
 	*ret = r->profiles_pin->data;
 	return (*ret)->n_columns == n_columns
 		       ? 0
@@ -88,48 +139,56 @@ struct joined {
 	uint64_t *first_row;
 };
 
-static int joined_alloc(struct part_reader *r, struct joined *j, size_t n, uint32_t n_columns)
+static int joined_alloc(
+	struct part_reader *r, struct joined *j, size_t n, uint32_t column, uint32_t n_columns)
 {
 	struct arena *a = &r->profiles;
 
 	j->time = arena_alloc_array(a, n, sizeof(*j->time));
 	j->duration = arena_alloc_array(a, n, sizeof(*j->duration));
-	j->period = arena_alloc_array(a, n, sizeof(*j->period));
+	j->resolution = arena_alloc(a, n);
+	j->n_profiles = arena_alloc_array(a, n, sizeof(*j->n_profiles));
 	if (r->info.resolution != PART_RAW) {
 		j->begin = arena_alloc_array(a, n, sizeof(*j->begin));
 		j->last = arena_alloc_array(a, n, sizeof(*j->last));
 	}
-	j->resolution = arena_alloc(a, n);
-	j->n_profiles = arena_alloc_array(a, n, sizeof(*j->n_profiles));
-	j->n_rows = arena_alloc_array(a, n, sizeof(*j->n_rows));
-	j->first_row = arena_alloc_array(a, n, sizeof(*j->first_row));
+	if (column == ALL_COLUMNS) {
+		j->period = arena_alloc_array(a, n, sizeof(*j->period));
+		j->n_rows = arena_alloc_array(a, n, sizeof(*j->n_rows));
+		j->first_row = arena_alloc_array(a, n, sizeof(*j->first_row));
+	}
 	for (uint32_t k = 0; k < n_columns; k++)
-		j->total[k] = arena_alloc_array(a, n, sizeof(**j->total));
+		if (column == ALL_COLUMNS || column == k)
+			j->total[k] = arena_alloc_array(a, n, sizeof(**j->total));
 	return arena_error(a, &r->errbuf);
 }
 
+/* What was made room for is in every page. */
 static void join(struct joined *j, size_t at, const struct part_profiles *p, uint32_t n_columns)
 {
 	memcpy(j->time + at, p->time_ns, p->n * sizeof(*j->time));
 	memcpy(j->duration + at, p->duration_ns, p->n * sizeof(*j->duration));
-	memcpy(j->period + at, p->period, p->n * sizeof(*j->period));
+	memcpy(j->resolution + at, p->resolution, p->n);
+	memcpy(j->n_profiles + at, p->n_profiles, p->n * sizeof(*j->n_profiles));
 	if (j->begin) {
 		memcpy(j->begin + at, p->begin_ns, p->n * sizeof(*j->begin));
 		memcpy(j->last + at, p->last_ns, p->n * sizeof(*j->last));
 	}
-	memcpy(j->resolution + at, p->resolution, p->n);
-	memcpy(j->n_profiles + at, p->n_profiles, p->n * sizeof(*j->n_profiles));
-	memcpy(j->n_rows + at, p->n_rows, p->n * sizeof(*j->n_rows));
-	memcpy(j->first_row + at, p->first_row, p->n * sizeof(*j->first_row));
+	if (j->first_row) {
+		memcpy(j->period + at, p->period, p->n * sizeof(*j->period));
+		memcpy(j->n_rows + at, p->n_rows, p->n * sizeof(*j->n_rows));
+		memcpy(j->first_row + at, p->first_row, p->n * sizeof(*j->first_row));
+	}
 	for (uint32_t k = 0; k < n_columns; k++)
-		memcpy(j->total[k] + at, p->total[k], p->n * sizeof(**j->total));
+		if (j->total[k])
+			memcpy(j->total[k] + at, p->total[k], p->n * sizeof(**j->total));
 }
 
 static int join_pages(struct part_reader *r, const struct frame_pages *pages, uint64_t first,
-	uint64_t end, uint32_t n_columns, struct part_profiles *ret)
+	uint64_t end, uint32_t column, uint32_t n_columns, struct part_profiles *ret)
 {
 	struct joined j = {.time = NULL};
-	int x = joined_alloc(r, &j, (size_t)(end - first), n_columns);
+	int x = joined_alloc(r, &j, (size_t)(end - first), column, n_columns);
 
 	for (uint64_t row = first; x >= 0 && row < end;) {
 		uint32_t number = frame_page_of(pages, row);
@@ -138,7 +197,7 @@ static int join_pages(struct part_reader *r, const struct frame_pages *pages, ui
 		struct part_profiles view;
 		const struct profile_page *p = NULL;
 
-		x = profile_page(r, pages, number, n_columns, &p);
+		x = profile_page(r, pages, number, column, n_columns, &p);
 		if (x < 0)
 			return x;
 		view_profiles(p, (size_t)(row - at->first_row), (size_t)(last - row), &view);
@@ -170,19 +229,19 @@ static void cut_to_range(struct part_profiles *p, int64_t from, int64_t to)
 	p->n = hi > lo ? hi - lo : 0;
 	p->time_ns += lo;
 	p->duration_ns += lo;
-	p->period += lo;
+	p->period = after_i64(p->period, lo);
 	p->resolution += lo;
 	p->n_profiles += lo;
-	p->n_rows += lo;
-	p->first_row += lo;
-	p->begin_ns = p->begin_ns ? p->begin_ns + lo : NULL;
-	p->last_ns = p->last_ns ? p->last_ns + lo : NULL;
+	p->n_rows = after_u32(p->n_rows, lo);
+	p->first_row = after_u64(p->first_row, lo);
+	p->begin_ns = after_i64(p->begin_ns, lo);
+	p->last_ns = after_i64(p->last_ns, lo);
 	for (unsigned k = 0; k < STORE_MAX_COLUMNS; k++)
-		p->total[k] = p->total[k] ? p->total[k] + lo : NULL;
+		p->total[k] = after_i64(p->total[k], lo);
 }
 
-int block_profiles_written(
-	struct part_reader *r, uint32_t stream, int64_t from, int64_t to, struct part_profiles *ret)
+static int read_profiles(struct part_reader *r, uint32_t stream, uint32_t column, int64_t from,
+	int64_t to, struct part_profiles *ret)
 {
 	const struct frame_pages *pages = NULL;
 	const struct stream_table *streams = NULL;
@@ -206,9 +265,9 @@ int block_profiles_written(
 	n_columns = schemas[streams->streams[stream].schema].n_columns;
 	number = frame_page_of(pages, first);
 	if (end > pages->pages[number].first_row + pages->pages[number].n_rows) {
-		x = join_pages(r, pages, first, end, n_columns, ret);
+		x = join_pages(r, pages, first, end, column, n_columns, ret);
 	} else {
-		x = profile_page(r, pages, number, n_columns, &p);
+		x = profile_page(r, pages, number, column, n_columns, &p);
 		if (x >= 0)
 			view_profiles(p, (size_t)(first - pages->pages[number].first_row),
 				(size_t)(end - first), ret);
@@ -216,6 +275,22 @@ int block_profiles_written(
 	if (x >= 0)
 		cut_to_range(ret, from, to);
 	return x;
+}
+
+int block_profiles_written(
+	struct part_reader *r, uint32_t stream, int64_t from, int64_t to, struct part_profiles *ret)
+{
+	return read_profiles(r, stream, ALL_COLUMNS, from, to, ret);
+}
+
+int part_block_totals(struct part_reader *r, uint32_t stream, uint32_t column, int64_t from,
+	int64_t to, struct part_profiles *ret)
+{
+	const struct block *b = (const struct block *)r->part;
+
+	return r->info.resolution == PART_RAW && !b->meta.tombstones.n
+		       ? read_profiles(r, stream, column, from, to, ret)
+		       : part_block_profiles(r, stream, from, to, ret);
 }
 
 int part_block_profiles(

@@ -26,6 +26,9 @@ struct part_ops {
 		struct part_reader *r, const uint32_t *ids, size_t n, struct part_location *ret);
 	int (*profiles)(struct part_reader *r, uint32_t stream, int64_t from, int64_t to,
 		struct part_profiles *ret);
+	/* May be NULL: `profiles` is asked. */
+	int (*totals)(struct part_reader *r, uint32_t stream, uint32_t column, int64_t from,
+		int64_t to, struct part_profiles *ret);
 	/* May be NULL: 1 is answered. */
 	int (*span)(
 		struct part_reader *r, uint32_t stream, uint32_t n_streams, struct part_span *ret);
@@ -86,6 +89,7 @@ struct part_reader {
 	struct page *page_part; /* some columns, which are not worth a place in the cache */
 	/* part_profiles */
 	struct cache_entry *profiles_pin;
+	uint32_t profiles_number, profiles_column; /* which page it is, and of it */
 	struct arena profiles;
 	uint32_t *nodes, *label_sets;
 	int64_t *values[STORE_MAX_COLUMNS];

@@ -409,6 +409,19 @@ int part_profiles(
 	return 0;
 }
 
+/* No more than what is promised. */
+int part_totals(struct part_reader *r, uint32_t stream, uint32_t column, int64_t from, int64_t to,
+	struct part_profiles *ret)
+{
+	int e = part_profiles(r, stream, from, to, ret);
+
+	ret->period = NULL;
+	ret->n_rows = NULL;
+	ret->first_row = NULL;
+	ret->total[!column] = NULL;
+	return e;
+}
+
 int part_span(struct part_reader *r, uint32_t stream, uint32_t n_streams, struct part_span *ret)
 {
 	const struct part *p = r->part;

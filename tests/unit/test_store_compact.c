@@ -444,6 +444,57 @@ static void test_deletion_by_time(void **state)
 	run_done(&r);
 }
 
+/* Totals of a column alone are those of whole profiles, also of streams that go over a page's end, in every range and from the cache. */
+static void test_totals(void **state)
+{
+	const int64_t from = run_start_ns + 1000 * 15 * NS_PER_S, to = INT64_MAX - 1;
+	const int64_t ranges[][2] = {
+		{INT64_MIN, INT64_MAX}, {from, from + 100 * NS_PER_S}, {from, to}};
+	struct errbuf eb = {.text = ""};
+	struct store_parts parts;
+	uint64_t n = 0;
+	struct run r;
+
+	(void)state;
+	fill(&r, 4, 1, 4200, 4200);
+	must(store_flush(r.s, &eb), &eb);
+	assert_int_equal(store_parts_get(r.s, INT64_MIN, INT64_MAX, &parts), 0);
+	for (size_t i = 0; i < parts.n * ARRAY_SIZE(ranges); i++) {
+		const int64_t *range = ranges[i % ARRAY_SIZE(ranges)];
+		_cleanup_part_reader_ struct part_reader *whole = NULL, *some = NULL;
+		struct part *part = parts.items[i / ARRAY_SIZE(ranges)];
+		const struct part_schema *schemas;
+		const struct part_stream *streams;
+		struct part_profiles p, t;
+
+		must(part_reader_open(part, NULL, &some, &eb), &eb);
+		must(part_reader_open(part, NULL, &whole, &eb), &eb);
+		assert_int_equal(part_streams(some, &streams), 0);
+		assert_int_equal(part_schemas(some, &schemas), 0);
+		/* The totals first, while the cache holds no whole page. */
+		for (uint32_t k = 0; k < 2 * part_reader_info(some)->n_streams; k++) {
+			const uint32_t s = k / 2, c = k % 2;
+
+			if (c >= schemas[streams[s].schema].n_columns)
+				continue;
+			assert_int_equal(part_totals(some, s, c, range[0], range[1], &t), 0);
+			assert_int_equal(part_profiles(whole, s, range[0], range[1], &p), 0);
+			assert_int_equal(t.n, p.n);
+			n += p.n;
+			if (!p.n)
+				continue;
+			assert_memory_equal(t.time_ns, p.time_ns, p.n * 8);
+			assert_memory_equal(t.duration_ns, p.duration_ns, p.n * 8);
+			assert_memory_equal(t.resolution, p.resolution, p.n);
+			assert_memory_equal(t.n_profiles, p.n_profiles, p.n * 4);
+			assert_memory_equal(t.total[c], p.total[c], p.n * 8);
+		}
+	}
+	store_parts_put(r.s, &parts);
+	assert_true(n > 2 * 8192);
+	run_done(&r);
+}
+
 /* Everything deleted: the blocks go. */
 static void test_delete_all(void **state)
 {
@@ -551,6 +602,7 @@ int main(void)
 		cmocka_unit_test(test_rollups),
 		cmocka_unit_test(test_deletion),
 		cmocka_unit_test(test_deletion_by_time),
+		cmocka_unit_test(test_totals),
 		cmocka_unit_test(test_delete_all),
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_snapshot),
