@@ -3,6 +3,7 @@
  * What there is: profile types, label names and values, series. Each is a set of texts that parts are asked for (inventory.h).
  */
 #include "scraper/query/inventory.h"
+#include "lib/base/alloc.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@ void query_strings_done(struct query_strings *s)
 static int take_strings(struct inventory *v, struct query_strings *ret, struct errbuf *eb)
 {
 	struct interner_item *items;
-	int r = inventory_sort(&v->texts, &v->texts.arena, &items, eb);
+	int r = inventory_sort(v, &v->texts.arena, &items, eb);
 
 	if (r)
 		return r;
@@ -194,8 +195,13 @@ static int add_hit_values(
 	const char *value = type_value(v->c.terms, &v->scan.types[hit->type], v->name);
 	int r;
 
-	if (!value)
+	if (!value) {
+		/* Of a stream's columns the first one tells. */
+		if (v->last_stream == hit->stream)
+			return 0;
+		v->last_stream = hit->stream;
 		return add_set_values(v, p, p->streams[hit->stream].label_set);
+	}
 	r = inventory_is_new_type(v, hit->type);
 	return r > 0 ? inventory_add(v, value, strlen(value)) : r;
 }
@@ -248,8 +254,12 @@ static int add_series(struct inventory *v, const struct scan_part *p, const stru
 {
 	const uint32_t set = p->streams[hit->stream].label_set, end = p->sets.first[set + 1];
 	struct type_text own[QUERY_N_TYPE_LABELS];
-	size_t n = type_texts(v->c.terms, &v->scan.types[hit->type], own), k = 0;
+	size_t n, k = 0;
+	int r = series_seen_add(&v->seen, &v->scan, hit);
 
+	if (r <= 0)
+		return r;
+	n = type_texts(v->c.terms, &v->scan.types[hit->type], own);
 	bytes_reset(&v->text);
 	for (uint32_t i = p->sets.first[set]; i < end || k < n;) {
 		struct prof_str name = {}, value;
@@ -277,41 +287,65 @@ static int add_series(struct inventory *v, const struct scan_part *p, const stru
 	return bytes_error(&v->text) ? -ENOMEM : inventory_add(v, v->text.data, v->text.len);
 }
 
-/* The labels of one text, whose copy they point into. False with the arena's error. */
-static bool put_labels(struct arena *a, const struct interner_item *text, struct labels *ret)
-{
-	const char *p = arena_strndup(a, text->bytes, text->len), *end, *value;
-	size_t n = 0;
+/* Labels of all series one behind the other. */
+struct all_labels {
+	struct label *items;
+	size_t n, cap;
+};
 
-	if (!p)
-		return false;
-	end = p + text->len;
-	for (const char *at = p; at < end; at += strlen(at) + 1)
-		n++;
-	*ret = (struct labels) {.items = arena_alloc_array(a, n / 2 + 1, sizeof(*ret->items))};
-	if (!ret->items)
-		return false;
-	for (; p < end; p = value + strlen(value) + 1) {
+/* The labels of a text, which they point into. */
+static int split(struct budget *b, const struct interner_item *text, struct all_labels *l)
+{
+	const char *end = text->bytes + text->len, *value;
+
+	for (const char *p = text->bytes; p < end; p = value + strlen(value) + 1) {
+		if (budget_grow(b, &l->items, &l->cap, l->n + 1, sizeof(*l->items), NULL) < 0)
+			return -ENOMEM;
 		value = p + strlen(p) + 1;
-		ret->items[ret->n++] = (struct label) {p, value};
+		l->items[l->n++] = (struct label) {p, value};
 	}
-	return true;
+	return 0;
+}
+
+/* `n` texts into ret->items, which has room; their labels into memory of its arena. */
+static int split_all(const struct interner_item *texts, size_t n, struct all_labels *l,
+	struct query_series_list *ret)
+{
+	struct label *labels;
+	size_t at = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		ret->items[i] = (struct labels) {.n = l->n};
+		if (split(ret->arena.budget, &texts[i], l) < 0)
+			return -ENOMEM;
+		ret->items[i].n = l->n - ret->items[i].n;
+	}
+	labels = arena_alloc_array(&ret->arena, l->n + 1, sizeof(*labels));
+	if (!labels)
+		return -ENOMEM;
+	if (l->n)
+		memcpy(labels, l->items, l->n * sizeof(*labels));
+	for (ret->n = 0; ret->n < n; at += ret->items[ret->n++].n)
+		ret->items[ret->n].items = labels + at;
+	return 0;
 }
 
 static int list_series(
 	struct inventory *v, size_t limit, struct query_series_list *ret, struct errbuf *eb)
 {
 	size_t n = limit ? MIN(v->texts.n, limit) : v->texts.n;
-	struct interner_item *items;
-	int r = inventory_sort(&v->texts, &v->texts.arena, &items, eb);
+	struct all_labels labels = {.n = 0};
+	struct interner_item *texts;
+	int r = inventory_sort(v, &v->texts.arena, &texts, eb);
 
 	if (r)
 		return r;
+	ret->texts = v->texts;
+	v->texts = (struct interner) {};
 	ret->items = arena_alloc_array(&ret->arena, n + 1, sizeof(*ret->items));
-	for (size_t i = 0; ret->items && i < n; i++)
-		if (put_labels(&ret->arena, &items[i], &ret->items[ret->n]))
-			ret->n++;
-	return arena_error(&ret->arena, eb);
+	r = ret->items ? split_all(texts, n, &labels, ret) : -ENOMEM;
+	budget_free(ret->arena.budget, labels.items, labels.cap, sizeof(*labels.items));
+	return r ? err_set(eb, r, "out of memory for the query") : 0;
 }
 
 int query_series(const struct query_catalog *c, size_t limit, struct query_series_list *ret,
@@ -332,6 +366,7 @@ int query_series(const struct query_catalog *c, size_t limit, struct query_serie
 
 void query_series_list_done(struct query_series_list *l)
 {
+	interner_done(&l->texts);
 	arena_done(&l->arena);
 	*l = (struct query_series_list) {};
 }

@@ -18,6 +18,8 @@ static int no_memory(struct errbuf *eb)
 void inventory_done(struct inventory *v)
 {
 	interner_done(&v->texts);
+	series_seen_done(&v->seen);
+	arena_done(&v->order);
 	bytes_done(&v->text);
 }
 
@@ -212,17 +214,24 @@ static int select_more(struct inventory *v, const struct query_selector *selecto
 static int ask_open_part(struct inventory *v, struct errbuf *eb)
 {
 	struct scan_part *p = &v->scan.parts[0];
+	uint32_t stream = STORE_NONE;
 	size_t n_hits = 0;
-	int r = 0;
+	int r = 0, is_there = 0;
 
 	v->scan.without_series = true;
+	v->last_stream = STORE_NONE;
 	if (v->name)
 		v->label = scan_find_label(p, v->name);
 	for (size_t i = 0; !r && i < MAX(v->c.n_selectors, (size_t)1); i++)
 		r = select_more(v, v->c.n_selectors ? &v->c.selectors[i] : NULL, &n_hits, eb);
+	if (!r && v->what == INVENTORY_SERIES && series_seen_start(&v->seen, &v->scan) < 0)
+		r = no_memory(eb);
 	for (size_t h = 0; !r && h < p->n_hits; h++) {
-		r = in_range(v, p, p->hits[h].stream, eb);
-		if (r > 0)
+		if (p->hits[h].stream != stream)
+			is_there = in_range(v, p, p->hits[h].stream, eb);
+		stream = p->hits[h].stream;
+		r = MIN(is_there, 0);
+		if (is_there > 0)
 			r = v->hit(v, p, &p->hits[h]) < 0 ? no_memory(eb) : 0;
 	}
 	return r;
@@ -245,6 +254,52 @@ static int ask_part(
 	scan_done(&v->scan);
 	v->c.env->stats = env.stats;
 	return r;
+}
+
+/* ---- order ---- */
+
+static int compare_items(const void *a, const void *b)
+{
+	const struct interner_item *x = a, *y = b;
+	int c = memcmp(x->bytes, y->bytes, MIN(x->len, y->len));
+
+	return c ? c : (x->len > y->len) - (x->len < y->len);
+}
+
+/* What was sorted before or came in order stays so: others after it are sorted and merged into it. */
+static int sort(const struct interner *texts, const struct interner_item *before, size_t n_before,
+	struct arena *a, struct interner_item **ret)
+{
+	const size_t n = texts->n;
+	struct interner_item *items = arena_alloc_array(a, n + 1, sizeof(*items)), *tail;
+	size_t sorted = n_before ? n_before : MIN(n, (size_t)1), left, at = n;
+
+	if (!items)
+		return -ENOMEM;
+	if (n)
+		memcpy(items, texts->items, n * sizeof(*items));
+	if (n_before)
+		memcpy(items, before, n_before * sizeof(*items));
+	while (sorted < n && compare_items(&items[sorted - 1], &items[sorted]) < 0)
+		sorted++;
+	left = n - sorted;
+	tail = arena_alloc_array(a, left + 1, sizeof(*tail));
+	if (!tail)
+		return -ENOMEM;
+	memcpy(tail, items + sorted, left * sizeof(*tail));
+	qsort(tail, left, sizeof(*tail), compare_items);
+	while (left)
+		items[--at] = sorted && compare_items(&items[sorted - 1], &tail[left - 1]) > 0
+				      ? items[--sorted]
+				      : tail[--left];
+	*ret = items;
+	return 0;
+}
+
+int inventory_sort(
+	struct inventory *v, struct arena *a, struct interner_item **ret, struct errbuf *eb)
+{
+	return sort(&v->texts, v->sorted, v->n_sorted, a, ret) ? arena_error(a, eb) : 0;
 }
 
 /* ---- what is kept ---- */
@@ -301,18 +356,14 @@ static int add_kept(struct interner *into, const uint8_t *p, size_t n, struct er
 	return 0;
 }
 
-/* Sorted, so that what comes back need not be. Where memory is out the answer is not kept. */
-static void keep(struct part_reader *r, const struct bytes *key, const struct interner *texts)
+/* In order, so that what comes back need not be sorted. */
+static void keep(
+	struct part_reader *r, const struct bytes *key, const struct interner_item *items, size_t n)
 {
-	_cleanup_arena_ struct arena a = {};
 	_cleanup_bytes_ struct bytes out = {};
-	struct interner_item *items;
 
-	arena_init(&a, texts->arena.budget);
-	bytes_init(&out, texts->arena.budget, 0);
-	if (inventory_sort(texts, &a, &items, NULL))
-		return;
-	for (size_t i = 0; i < texts->n; i++) {
+	bytes_init(&out, key->budget, 0);
+	for (size_t i = 0; i < n; i++) {
 		bytes_put(&out, &items[i].len, sizeof(items[i].len));
 		bytes_put(&out, items[i].bytes, items[i].len);
 	}
@@ -343,6 +394,7 @@ static int ask_whole(struct inventory *v, const struct whole_part *parts, size_t
 		NULL; /* of the last part: it keeps the answer */
 	_cleanup_interner_ struct interner own = {};
 	_cleanup_bytes_ struct bytes key = {};
+	struct interner_item *items;
 	const uint8_t *kept;
 	size_t n_kept;
 	int r = part_reader_open(parts[n - 1].part, v->c.env->budget, &reader, eb);
@@ -362,7 +414,14 @@ static int ask_whole(struct inventory *v, const struct whole_part *parts, size_t
 							  : ask_whole(v, &parts[i], 1, &own, eb);
 	if (r)
 		return r;
-	keep(reader, &key, &own);
+	/* Where memory is out for it, the answer is not kept. */
+	if (!sort(&own, NULL, 0, &v->order, &items)) {
+		keep(reader, &key, items, own.n);
+		if (into == &v->texts) {
+			v->sorted = items;
+			v->n_sorted = own.n;
+		}
+	}
 	return join(into, &own, eb);
 }
 
@@ -397,6 +456,8 @@ int inventory_ask(struct inventory *v, struct errbuf *eb)
 
 	interner_init(&v->texts, v->c.env->budget);
 	bytes_init(&v->text, v->c.env->budget, 0);
+	arena_init(&v->order, v->c.env->budget);
+	series_seen_init(&v->seen, v->c.env->budget);
 	arena_init(&a, v->c.env->budget);
 	whole = arena_alloc_array(&a, n, sizeof(*whole));
 	others = arena_alloc_array(&a, n, sizeof(*others));
@@ -408,42 +469,4 @@ int inventory_ask(struct inventory *v, struct errbuf *eb)
 	for (size_t i = 0; !r && i < n_others; i++)
 		r = ask_part(v, others[i], &v->texts, eb);
 	return r;
-}
-
-/* ---- order ---- */
-
-static int compare_items(const void *a, const void *b)
-{
-	const struct interner_item *x = a, *y = b;
-	int c = memcmp(x->bytes, y->bytes, MIN(x->len, y->len));
-
-	return c ? c : (x->len > y->len) - (x->len < y->len);
-}
-
-/* Kept texts came in order and others after them: only those are sorted. */
-int inventory_sort(const struct interner *texts, struct arena *a, struct interner_item **ret,
-	struct errbuf *eb)
-{
-	const size_t n = texts->n;
-	struct interner_item *items = arena_alloc_array(a, n + 1, sizeof(*items)), *tail;
-	size_t sorted = MIN(n, (size_t)1), left, at = n;
-
-	if (!items)
-		return arena_error(a, eb);
-	if (n)
-		memcpy(items, texts->items, n * sizeof(*items));
-	while (sorted < n && compare_items(&items[sorted - 1], &items[sorted]) < 0)
-		sorted++;
-	left = n - sorted;
-	tail = arena_alloc_array(a, left + 1, sizeof(*tail));
-	if (!tail)
-		return arena_error(a, eb);
-	memcpy(tail, items + sorted, left * sizeof(*tail));
-	qsort(tail, left, sizeof(*tail), compare_items);
-	while (left)
-		items[--at] = sorted && compare_items(&items[sorted - 1], &tail[left - 1]) > 0
-				      ? items[--sorted]
-				      : tail[--left];
-	*ret = items;
-	return 0;
 }

@@ -5,6 +5,7 @@
  */
 #pragma once
 #include "scraper/query/scan.h"
+#include "scraper/query/series_seen.h"
 
 /* INVENTORY_SERIES: so many texts that those of a part are not kept by themselves, but only what parts have together. */
 enum inventory_what {
@@ -31,10 +32,15 @@ struct inventory {
 	inventory_hit_fn *hit;
 	/* the answer */
 	struct interner texts;
+	struct interner_item *sorted; /* the first of them in order, when they were sorted before */
+	size_t n_sorted;
+	struct arena order; /* holds `sorted` */
 	/* of the part in hand, for `set` and `hit` */
 	struct scan scan;
 	struct interner *into;
 	uint8_t *seen_strings, *seen_types; /* NULL at first: inventory_is_new */
+	struct series_seen seen;	    /* INVENTORY_SERIES */
+	uint32_t last_stream;		    /* whose own values were added */
 	struct scan_label label;	    /* `name` */
 	struct bytes text;		    /* scratch */
 };
@@ -49,6 +55,6 @@ int inventory_add(struct inventory *v, const void *text, size_t n) _must_check_;
 int inventory_is_new_string(struct inventory *v, uint32_t string) _must_check_;
 int inventory_is_new_type(struct inventory *v, uint32_t type) _must_check_;
 
-/* The texts, sorted bytewise, in memory of the arena. */
-int inventory_sort(const struct interner *texts, struct arena *a, struct interner_item **ret,
+/* The texts of the answer, sorted bytewise, in memory of the arena. */
+int inventory_sort(struct inventory *v, struct arena *a, struct interner_item **ret,
 	struct errbuf *eb) _must_check_;

@@ -203,8 +203,9 @@ void query_type_list_done(struct query_type_list *l);
 #define _cleanup_query_type_list_ _cleanup_(query_type_list_done)
 
 struct query_series_list {
-	struct labels *items; /* without blocks of their own */
+	struct labels *items; /* without blocks of their own: they point into `texts` */
 	size_t n;
+	struct interner texts;
 	struct arena arena;
 };
 void query_series_list_done(struct query_series_list *l);

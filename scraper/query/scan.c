@@ -489,19 +489,26 @@ static int select_part(struct matching *m, struct scan_part *p)
 {
 	_cleanup_(type_memo_done)
 	struct type_memo memo = {};
+	uint32_t schema = STORE_NONE, name = STORE_NONE;
+	const uint32_t *types = NULL;
 	int r = 0;
 
 	table_init(&memo.first, m->s->env->budget);
 	for (uint32_t i = 0; !r && i < p->info->n_streams; i++) {
 		const struct part_stream *st = &p->streams[i];
 		const struct part_schema *sc = &p->schemas[st->schema];
-		const uint32_t *types = NULL;
 		struct scan_hit hit = {.stream = i};
+		uint32_t its_name;
 
 		if (!stream_passes(m, p, i, &hit) || sc->kind == STORE_COVERAGE ||
 			scan_is_end(p, sc))
 			continue;
-		r = memo_types(m, p, &memo, st->schema, name_of(p, st->label_set), &types);
+		/* Neighbours mostly have one type. */
+		its_name = name_of(p, st->label_set);
+		if (!types || st->schema != schema || its_name != name)
+			r = memo_types(m, p, &memo, st->schema, its_name, &types);
+		schema = st->schema;
+		name = its_name;
 		for (hit.column = 0; !r && hit.column < sc->n_columns; hit.column++)
 			if (types[hit.column]) {
 				hit.type = types[hit.column] - 1;

@@ -3,7 +3,7 @@
  * Queries over a day of 100 targets at 10 s (day_store.h), warm, result cache off: the whole day to one flame graph beside a bare loop
  * that reads, decodes and adds the same columns; one target of the hundred; label values; series over time.
  *
- * One line a figure: name value unit peer value ratio. usage: bench_day [STORE [small|parts|one_target|one_program]]
+ * One line a figure: name value unit peer value ratio. usage: bench_day [STORE [small|first|parts|one_target|one_program]]
  */
 #include "scraper/query/query.h"
 #include "scraper/query/workers.h"
@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-enum { ROUNDS = 5, PART_ROUNDS = 51 };
+enum { ROUNDS = 5, FIRST_ROUNDS = 15, PART_ROUNDS = 51 };
 
 struct timing {
 	double wall, cpu;
@@ -205,6 +205,27 @@ static void bench_catalog(struct day *d, const char *name, bool series)
 		median(again, ROUNDS).cpu * 1e3, first.cpu * 1e3, median(cut, ROUNDS).cpu * 1e3, n);
 }
 
+/* Right after a start each time. */
+static void bench_first(unsigned n_steps, unsigned n_streams, bool compacted, const char *name)
+{
+	for (int series = 0; series < 2; series++) {
+		struct timing t[FIRST_ROUNDS], m;
+		size_t n = 0;
+
+		for (int i = 0; i < FIRST_ROUNDS; i++) {
+			struct day d;
+
+			day_open(&d, DAY_TARGETS, n_steps, n_streams, compacted);
+			t[i] = catalog_once(&d, series, 0, &n);
+			store_close(d.store);
+		}
+		m = median(t, FIRST_ROUNDS);
+		printf("%s_first_%s %.2f ms least %.2f cpu_ms %.2f n %zu\n", name,
+			series ? "all_series" : "label_values", m.wall * 1e3, t[0].wall * 1e3,
+			m.cpu * 1e3, n);
+	}
+}
+
 static struct timing series_once(struct day *d, const char *group, size_t *ret)
 {
 	_cleanup_query_selector_ struct query_selector s = {.n_matchers = 0};
@@ -263,6 +284,10 @@ static void bench_store(
 	struct rusage u;
 	struct day d;
 
+	if (only && !strcmp(only, "first")) {
+		bench_first(n_steps, n_streams, compacted, name);
+		return;
+	}
 	day_open(&d, DAY_TARGETS, n_steps, n_streams, compacted);
 	if (!only || !strcmp(only, "small"))
 		bench_small(&d, name);
