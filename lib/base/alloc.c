@@ -98,6 +98,11 @@ void *try_malloc(size_t bytes)
 	return must_fail() ? NULL : malloc(bytes ? bytes : 1);
 }
 
+void *try_calloc(size_t n, size_t bytes)
+{
+	return must_fail() ? NULL : calloc(n ? n : 1, bytes ? bytes : 1);
+}
+
 void *try_realloc(void *p, size_t n, size_t bytes)
 {
 	size_t total;

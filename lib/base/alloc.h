@@ -20,6 +20,7 @@ char *xasprintf(const char *fmt, ...) _printf_(1, 2);
 
 /* NULL when memory is out or n × bytes overflows. Freed with free(). */
 void *try_malloc(size_t bytes) _must_check_;
+void *try_calloc(size_t n, size_t bytes) _must_check_;
 void *try_realloc(void *p, size_t n, size_t bytes) _must_check_;
 
 /*

@@ -218,7 +218,7 @@ static bool mapping_equal(const struct prof_mapping *a, const struct prof_mappin
 uint32_t prof_builder_mapping(struct prof_builder *b, const struct prof_mapping *m)
 {
 	uint64_t key[] = {m->start, m->limit, m->file_off, m->filename, m->build_id};
-	uint64_t hash = hash_xxh3_seed(key, sizeof(key), b->seed);
+	uint64_t hash = hash_words(key, ARRAY_SIZE(key), b->seed);
 	const struct prof_mapping *rows = b->mappings.data;
 	struct prof_mapping *row;
 	uint32_t i;
@@ -236,7 +236,7 @@ uint32_t prof_builder_mapping(struct prof_builder *b, const struct prof_mapping 
 uint32_t prof_builder_function(struct prof_builder *b, const struct prof_function *f)
 {
 	uint64_t key[] = {f->name, f->system_name, f->filename, (uint64_t)f->start_line};
-	uint64_t hash = hash_xxh3_seed(key, sizeof(key), b->seed);
+	uint64_t hash = hash_words(key, ARRAY_SIZE(key), b->seed);
 	const struct prof_function *rows = b->functions.data;
 	struct prof_function *row;
 	uint32_t i;
@@ -266,14 +266,14 @@ static uint64_t hash_line(const struct prof_line *l, uint64_t seed)
 {
 	uint64_t key[] = {l->function, (uint64_t)l->line, (uint64_t)l->column};
 
-	return hash_xxh3_seed(key, sizeof(key), seed);
+	return hash_words(key, ARRAY_SIZE(key), seed);
 }
 
 uint32_t prof_builder_location_folded(struct prof_builder *b, uint64_t address, uint32_t mapping,
 	const struct prof_line *lines, size_t n_lines, int is_folded)
 {
 	uint64_t key[] = {address, mapping, n_lines, (uint64_t) !!is_folded};
-	uint64_t hash = hash_xxh3_seed(key, sizeof(key), b->seed);
+	uint64_t hash = hash_words(key, ARRAY_SIZE(key), b->seed);
 	const struct prof_location *rows = b->locations.data;
 	struct prof_location *row;
 	struct prof_line *to;
@@ -321,7 +321,7 @@ static uint64_t hash_sample(const struct prof_builder *b, const uint32_t *locati
 		uint64_t key[] = {(uint64_t)labels[i].key << 32 | labels[i].str,
 			(uint64_t)labels[i].num, labels[i].num_unit};
 
-		hash = hash_xxh3_seed(key, sizeof(key), hash);
+		hash = hash_words(key, ARRAY_SIZE(key), hash);
 	}
 	return hash;
 }
@@ -352,7 +352,8 @@ static bool sample_is(const struct prof_builder *b, size_t i, const uint32_t *lo
 	size_t stack, label;
 
 	return range_is(&b->stack_first, &b->stacks, i, n, &stack) &&
-	       range_is(&b->label_first, &b->labels, i, n_labels, &label) &&
+	       (b->labels.n ? range_is(&b->label_first, &b->labels, i, n_labels, &label)
+			    : !n_labels) &&
 	       (!n || !memcmp((const uint32_t *)b->stacks.data + stack, locations,
 			      n * sizeof(*locations))) &&
 	       (!n_labels || labels_same((const struct prof_label *)b->labels.data + label, labels,
@@ -368,11 +369,20 @@ static void add_values(struct prof_builder *b, size_t i, const int64_t *values)
 		row[k] = (int64_t)((uint64_t)row[k] + (uint64_t)values[k]);
 }
 
+/* Up to the first label the column is not there: samples of most programs have none. */
+static uint64_t *append_label_first(struct prof_builder *b)
+{
+	size_t n = b->n_samples - b->label_first.n;
+	uint64_t *first = append(b, &b->label_first, n + 1);
+
+	return first ? (uint64_t *)memset(first, 0, n * sizeof(*first)) + n : NULL;
+}
+
 static void append_sample(struct prof_builder *b, const uint32_t *locations, size_t n,
 	const int64_t *values, const struct prof_label *labels, size_t n_labels)
 {
 	uint64_t *stack_first = append(b, &b->stack_first, 1);
-	uint64_t *label_first = append(b, &b->label_first, 1);
+	uint64_t *label_first = n_labels || b->labels.n ? append_label_first(b) : NULL;
 	uint32_t *stack = append(b, &b->stacks, n);
 	struct prof_label *label = append(b, &b->labels, n_labels);
 	int64_t *value = append(b, &b->values, b->types.n);
@@ -380,7 +390,8 @@ static void append_sample(struct prof_builder *b, const uint32_t *locations, siz
 	if (b->p->arena.error)
 		return;
 	*stack_first = b->stacks.n - n;
-	*label_first = b->labels.n - n_labels;
+	if (label_first)
+		*label_first = b->labels.n - n_labels;
 	if (n)
 		memcpy(stack, locations, n * sizeof(*locations));
 	if (n_labels)
@@ -456,6 +467,24 @@ static void *move(struct prof_builder *b, struct column *c, size_t *ret_n)
 	return to;
 }
 
+/* An empty column's rows: nobody writes to them, so that many of them take no memory. */
+static void fill_zeros(struct prof_builder *b, struct column *c, size_t n)
+{
+	struct arena *a = &b->p->arena;
+
+	if (!a->error && b->budget)
+		a->error = MIN(budget_charge(b->budget, n * c->elem, &a->errbuf), 0);
+	if (a->error)
+		return;
+	c->data = try_calloc(n, c->elem);
+	if (c->data)
+		c->n = c->cap = n;
+	else
+		fail(b, "out of memory building a profile");
+	if (!c->data && b->budget)
+		budget_release(b->budget, n * c->elem);
+}
+
 int prof_builder_finish(struct prof_builder *b, struct errbuf *eb)
 {
 	struct profile *p = b->p;
@@ -470,9 +499,13 @@ int prof_builder_finish(struct prof_builder *b, struct errbuf *eb)
 	end = append(b, &b->stack_first, 1);
 	if (end)
 		*end = b->stacks.n;
-	end = append(b, &b->label_first, 1);
-	if (end)
-		*end = b->labels.n;
+	if (b->labels.n) {
+		end = append(b, &b->label_first, 1);
+		if (end)
+			*end = b->labels.n;
+	} else {
+		fill_zeros(b, &b->label_first, b->n_samples + 1);
+	}
 	p->stack_first = move(b, &b->stack_first, &n);
 	p->label_first = move(b, &b->label_first, &n);
 	p->stacks = move(b, &b->stacks, &p->n_stack_words);

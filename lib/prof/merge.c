@@ -151,7 +151,7 @@ static int map_mapping(struct prof_merge *m, uint32_t i)
 	words[0] = key.size;
 	words[1] = key.file_off;
 	words[2] = key.name;
-	hash = hash_xxh3_seed(words, sizeof(words), m->seed);
+	hash = hash_words(words, ARRAY_SIZE(words), m->seed);
 	known = find_mapping(m, hash, &key);
 	if (!known)
 		return add_mapping(m, hash, &key, i);

@@ -367,6 +367,30 @@ static void test_json_text(void **state)
 		"18446744073709551615}");
 }
 
+/* Keys that differ little fall evenly into the places of a table, whichever bits choose them. */
+static void test_hash_words(void **state)
+{
+	enum { N = 1 << 16 };
+	const unsigned shifts[] = {0, 16, 32, 48};
+
+	(void)state;
+	for (size_t k = 0; k < ARRAY_SIZE(shifts); k++) {
+		_cleanup_free_ uint8_t *hit = xcalloc(N, 1);
+		size_t n_hit = 0;
+
+		for (uint64_t i = 0; i < N; i++) {
+			const uint64_t key[] = {i % 64, 7, i / 64, 0, 0};
+			uint64_t place =
+				hash_words(key, ARRAY_SIZE(key), 42) >> shifts[k] & (N - 1);
+
+			n_hit += !hit[place];
+			hit[place] = 1;
+		}
+		/* 1 - 1/e of them, were it chance */
+		assert_in_range(n_hit, N * 62 / 100, N * 65 / 100);
+	}
+}
+
 static void test_known_hashes(void **state)
 {
 	uint8_t d[32];
@@ -496,6 +520,7 @@ int main(void)
 		cmocka_unit_test(test_utf8),
 		cmocka_unit_test(test_json_text),
 		cmocka_unit_test(test_known_hashes),
+		cmocka_unit_test(test_hash_words),
 		cmocka_unit_test(test_virtual_clock),
 		cmocka_unit_test(test_files),
 		cmocka_unit_test(test_files_beneath),

@@ -146,9 +146,12 @@ static void test_growth(void **state)
 	assert_int_equal(p.n_samples, N);
 	for (uint32_t i = 0; i < N; i++)
 		assert_int_equal(p.values[i], 2 * i);
+	/* There were no labels. */
+	for (uint32_t i = 0; i <= N; i++)
+		assert_int_equal(p.label_first[i], 0);
 }
 
-static int build_some(struct profile *p, struct errbuf *eb)
+static int build_some(struct profile *p, bool labelled, struct errbuf *eb)
 {
 	_cleanup_prof_builder_ struct prof_builder *b = prof_builder_new(p);
 	struct prof_label label = {.num = 1};
@@ -164,17 +167,16 @@ static int build_some(struct profile *p, struct errbuf *eb)
 		loc = location(b, i, name, 1);
 		label.key = str(b, name);
 		prof_builder_mapping(b, &m);
-		prof_builder_sample(b, &loc, 1, &value, &label, 1, 1);
+		prof_builder_sample(b, &loc, 1, &value, &label, labelled, 1);
 	}
 	prof_builder_comment(b, "c", 1);
 	return prof_builder_finish(b, eb);
 }
 
-static void test_failing_allocations_stick(void **state)
+static void check_failing_allocations(bool labelled)
 {
 	bool succeeded = false;
 
-	(void)state;
 	for (unsigned n = 1; n < 500 && !succeeded; n++) {
 		_cleanup_profile_ struct profile p;
 		struct errbuf eb = {.text = ""};
@@ -182,7 +184,7 @@ static void test_failing_allocations_stick(void **state)
 
 		profile_init(&p, NULL);
 		alloc_fail_after(n);
-		r = build_some(&p, &eb);
+		r = build_some(&p, labelled, &eb);
 		alloc_fail_after(0);
 		succeeded = !r;
 		if (r) {
@@ -194,25 +196,38 @@ static void test_failing_allocations_stick(void **state)
 	assert_true(succeeded);
 }
 
-static void test_budget(void **state)
+static void test_failing_allocations_stick(void **state)
+{
+	(void)state;
+	check_failing_allocations(true);
+	check_failing_allocations(false);
+}
+
+static void check_budget(bool labelled)
 {
 	struct budget budget;
 	struct errbuf eb = {.text = ""};
 	struct profile p;
 
-	(void)state;
 	budget_init(&budget, NULL, "scrape", "--scrape.max-bytes", 32 << 10);
 	profile_init(&p, &budget);
-	assert_int_equal(build_some(&p, &eb), -ENOMEM);
+	assert_int_equal(build_some(&p, labelled, &eb), -ENOMEM);
 	assert_true(strstr(eb.text, "--scrape.max-bytes") != NULL);
 	profile_done(&p);
 	assert_int_equal(budget.used_bytes, 0);
 	budget_init(&budget, NULL, "scrape", "--scrape.max-bytes", 1 << 20);
 	profile_init(&p, &budget);
-	assert_int_equal(build_some(&p, &eb), 0);
+	assert_int_equal(build_some(&p, labelled, &eb), 0);
 	assert_int_equal(budget.used_bytes, p.arena.total_bytes);
 	profile_done(&p);
 	assert_int_equal(budget.used_bytes, 0);
+}
+
+static void test_budget(void **state)
+{
+	(void)state;
+	check_budget(true);
+	check_budget(false);
 }
 
 int main(void)
