@@ -10,6 +10,7 @@
 #include "lib/prof/merge.h"
 #include <inttypes.h>
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 
 /* ---- detail ---- */
@@ -71,114 +72,134 @@ int cli_profile_detail(struct profile *p, bool lines, bool addresses, struct err
 
 /* ---- the sum ---- */
 
-/* A thread that reads the next file while the caller adds the one before it. */
-struct reader {
+/*
+ * Files are added by the caller in their order and read by whoever has nothing else to do: a few threads, and the caller
+ * while the next file is not there yet. So nobody sleeps as long as there is work: to wake an idle CPU for each file
+ * takes as long as to read one.
+ */
+enum { MAX_READERS = 2, MAX_PLACES = MAX_READERS + 2 };
+
+struct reading {
 	const struct cli_sum_options *o;
 	const struct option_list *files;
-	pthread_t thread;
-	pthread_mutex_t
-		mutex; /* of what follows; what is read is its reader's up to n_read, then the adder's up to n_added */
-	pthread_cond_t changed;
-	size_t n_read, n_added;
+	pthread_t threads[MAX_READERS];
+	size_t n_threads;
+	/* Of what follows; what is in a place is its reader's, and once it is read the adder's. */
+	pthread_mutex_t mutex;
+	pthread_cond_t is_read, has_place;
+	size_t n_taken, n_added;
 	bool is_over;
-	struct file {
+	struct place {
 		struct cli_profile in;
 		struct errbuf eb;
 		int status;
-	} ring[2];
+		bool is_read;
+	} places[MAX_PLACES];
 };
 
-static struct file *file_of(struct reader *r, size_t i)
+static struct place *place_of(struct reading *r, size_t i)
 {
-	return &r->ring[i % ARRAY_SIZE(r->ring)];
+	return &r->places[i % (r->n_threads + 2)];
 }
 
-static void read_file(struct reader *r, size_t i)
+/* Takes the next file, if there is a place for it, and reads it. The mutex is held, but not while it reads. */
+static bool read_next(struct reading *r)
 {
-	struct file *f = file_of(r, i);
+	size_t i = r->n_taken;
+	struct place *place = place_of(r, i);
+	const char *name = i < r->files->n ? r->files->items[i] : NULL;
+	/* Nobody waits for standard input behind a file that fails. */
+	size_t ahead = name && !strcmp(name, "-") ? 1 : r->n_threads + 2;
 
-	f->eb.text[0] = 0;
-	f->status = cli_profile_read(&f->in, r->files->items[i], &f->eb);
-	if (f->status >= 0 && (r->o->lines || r->o->addresses))
-		f->status = cli_profile_detail(&f->in.p, r->o->lines, r->o->addresses, &f->eb);
-}
-
-/* True once `i` is less than *n + more; false when all is over. */
-static bool reader_wait(struct reader *r, size_t i, const size_t *n, size_t more)
-{
-	bool is_over;
-
-	pthread_mutex_lock(&r->mutex);
-	while (i >= *n + more && !r->is_over)
-		pthread_cond_wait(&r->changed, &r->mutex);
-	is_over = r->is_over;
+	if (r->is_over || !name || i >= r->n_added + ahead)
+		return false;
+	r->n_taken++;
 	pthread_mutex_unlock(&r->mutex);
-	return !is_over;
-}
-
-static void reader_set(struct reader *r, size_t *n, size_t to)
-{
+	place->eb.text[0] = 0;
+	place->status = cli_profile_read(&place->in, name, &place->eb);
+	if (place->status >= 0 && (r->o->lines || r->o->addresses))
+		place->status =
+			cli_profile_detail(&place->in.p, r->o->lines, r->o->addresses, &place->eb);
 	pthread_mutex_lock(&r->mutex);
-	*n = to;
-	pthread_cond_signal(&r->changed);
-	pthread_mutex_unlock(&r->mutex);
+	place->is_read = true;
+	if (i == r->n_added)
+		pthread_cond_signal(&r->is_read);
+	return true;
 }
 
 static void *reader_main(void *arg)
 {
-	struct reader *r = arg;
+	struct reading *r = arg;
 
-	for (size_t i = 0; i < r->files->n; i++) {
-		/* Nobody waits for standard input behind a file that fails. */
-		size_t ahead = strcmp(r->files->items[i], "-") != 0 ? ARRAY_SIZE(r->ring) : 1;
-
-		if (!reader_wait(r, i, &r->n_added, ahead))
-			break;
-		read_file(r, i);
-		reader_set(r, &r->n_read, i + 1);
-	}
+	pthread_setname_np(pthread_self(), "read");
+	pthread_mutex_lock(&r->mutex);
+	while (!r->is_over && r->n_taken < r->files->n)
+		if (!read_next(r))
+			pthread_cond_wait(&r->has_place, &r->mutex);
+	pthread_mutex_unlock(&r->mutex);
 	return NULL;
 }
 
-static int add_read(struct reader *r, struct prof_merge *m, struct errbuf *eb)
+static int add_read(struct reading *r, struct prof_merge *m, struct errbuf *eb)
 {
 	int status = 0;
 
+	pthread_mutex_lock(&r->mutex);
 	for (size_t i = 0; status >= 0 && i < r->files->n; i++) {
-		struct file *f = file_of(r, i);
+		struct place *place = place_of(r, i);
 
-		(void)reader_wait(r, i, &r->n_read, 0);
-		status = f->status < 0 ? err_set(eb, f->status, "%s", err_text(&f->eb, f->status))
-				       : prof_merge_add(m, &f->in.p, r->files->items[i], eb);
-		reader_set(r, &r->n_added, i + 1);
+		while (!place->is_read)
+			if (!read_next(r))
+				pthread_cond_wait(&r->is_read, &r->mutex);
+		pthread_mutex_unlock(&r->mutex);
+		status = place->status < 0
+				 ? err_set(eb, place->status, "%s",
+					   err_text(&place->eb, place->status))
+				 : prof_merge_add(m, &place->in.p, r->files->items[i], eb);
+		pthread_mutex_lock(&r->mutex);
+		place->is_read = false;
+		r->n_added++;
+		pthread_cond_signal(&r->has_place);
 	}
+	r->is_over = true;
+	pthread_cond_broadcast(&r->has_place);
+	pthread_mutex_unlock(&r->mutex);
 	return status;
+}
+
+/* As many as there are other CPUs and other files. The sum does not depend on it, nor does it need one. */
+static void start_readers(struct reading *r)
+{
+	cpu_set_t cpus;
+	size_t n = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? (size_t)CPU_COUNT(&cpus) : 1;
+
+	n = MIN(MIN(n, r->files->n), (size_t)MAX_READERS + 1);
+	for (size_t i = 0; i + 1 < n; i++)
+		r->n_threads += !pthread_create(&r->threads[r->n_threads], NULL, reader_main, r);
 }
 
 static int add_files(struct prof_merge *m, const struct cli_sum_options *o,
 	const struct option_list *files, struct errbuf *eb)
 {
-	struct reader r = {.o = o, .files = files};
+	struct reading r = {.o = o, .files = files};
 	int status;
 
 	pthread_mutex_init(&r.mutex, NULL);
-	pthread_cond_init(&r.changed, NULL);
-	for (size_t i = 0; i < ARRAY_SIZE(r.ring); i++)
-		cli_profile_init(&r.ring[i].in);
-	status = pthread_create(&r.thread, NULL, reader_main, &r);
-	if (status) {
-		status = err_set(eb, -status, "no thread to read with: %s", strerror(status));
-	} else {
-		status = add_read(&r, m, eb);
-		pthread_mutex_lock(&r.mutex);
-		r.is_over = true;
-		pthread_cond_signal(&r.changed);
-		pthread_mutex_unlock(&r.mutex);
-		pthread_join(r.thread, NULL);
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(r.ring); i++)
-		cli_profile_done(&r.ring[i].in);
-	pthread_cond_destroy(&r.changed);
+	pthread_cond_init(&r.is_read, NULL);
+	pthread_cond_init(&r.has_place, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(r.places); i++)
+		cli_profile_init(&r.places[i].in);
+	/* They begin when all of them are counted. */
+	pthread_mutex_lock(&r.mutex);
+	start_readers(&r);
+	pthread_mutex_unlock(&r.mutex);
+	status = add_read(&r, m, eb);
+	for (size_t i = 0; i < r.n_threads; i++)
+		pthread_join(r.threads[i], NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(r.places); i++)
+		cli_profile_done(&r.places[i].in);
+	pthread_cond_destroy(&r.is_read);
+	pthread_cond_destroy(&r.has_place);
 	pthread_mutex_destroy(&r.mutex);
 	return status;
 }

@@ -139,6 +139,19 @@ class MergeBesideGo(unittest.TestCase):
         sonde('merge', '-o', again, a, b)
         self.assertEqual(go_top(again), go_top(self.theirs))
 
+    def test_the_number_of_cpus_does_not_show(self):
+        """Files are read by as many threads as there are CPUs, but added in their order."""
+        def merged():
+            return sonde('merge', '-o', '-', *self.files, *self.files[::-1]).stdout
+        cpus = os.sched_getaffinity(0)
+        expected = {merged() for _ in range(5)}
+        try:
+            os.sched_setaffinity(0, {min(cpus)})
+            self.assertEqual(expected | {merged()}, expected)
+        finally:
+            os.sched_setaffinity(0, cpus)
+        self.assertEqual(len(expected), 1)
+
     def test_fold_adds_up(self):
         lines = sonde('fold', *self.files).stdout.decode().splitlines()
         total = sum(int(line.rsplit(' ', 1)[1]) for line in lines)
@@ -177,6 +190,25 @@ class MergeFiles(unittest.TestCase):
             out = sonde('merge', '-o', '-', '-', self.one, stdin=data).stdout
             self.assertEqual(sonde('fold', '-', stdin=out).stdout, b'main;f 2000\n')
         self.assertEqual(sonde('merge', '--level', '0', '-o', '-', self.one).stdout[:1], b'\x0a')
+
+    def test_standard_input_among_files(self):
+        with open(self.one, 'rb') as f:
+            raw = f.read()
+        out = sonde('merge', '-o', '-', *[self.one] * 9, '-', *[self.one] * 9, stdin=raw).stdout
+        self.assertEqual(sonde('fold', '-', stdin=out).stdout, b'main;f 19000\n')
+
+    def test_the_first_file_that_fails_is_named(self):
+        """Though one behind it fails sooner, and standard input behind it is not waited for."""
+        late = self.write('late.pb', encode([([f'f{i}'], (1, 1), {}) for i in range(20000)]) + b'\xff')
+        for before in (0, 1, 7):
+            p = subprocess.Popen([program('sonde'), 'merge', '-o', self.path('o'), *[self.one] * before, late, self.path('missing'), '-'],
+                                 stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.assertEqual(p.wait(timeout=60), 1)
+            error = p.stderr.read().decode()
+            self.assertIn('late.pb: ', error)
+            self.assertEqual(error.count('\n'), 1)
+            p.stdin.close()
+            p.stderr.close()
 
     def test_special_files_are_written_not_replaced(self):
         sonde('merge', '-o', '/dev/null', self.one)
