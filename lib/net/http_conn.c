@@ -55,7 +55,7 @@ static void conn_open(struct http_server *s, struct MHD_Connection *mhd, void **
 	c->idle_since_ns = clock_monotonic_ns(s->o.clock);
 	c->checks_host = is_loopback_listener(s, c->fd);
 	http_peer_text(address->client_addr, c->peer, sizeof(c->peer));
-	c->guard = http_guard_begin_tls(s, mhd);
+	c->guard = http_guard_begin_tls(s, mhd, c);
 	pthread_mutex_lock(&s->lock);
 	c->id = ++s->next_conn_id;
 	slot = table_insert(&s->conns, c->id, NULL);

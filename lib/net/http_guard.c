@@ -155,12 +155,13 @@ void http_guard_refresh(struct http_server *s)
 	log_printf(LOG_INFO, "web configuration reloaded from %s", s->web_config_file);
 }
 
-struct http_guard *http_guard_begin_tls(struct http_server *s, struct MHD_Connection *mhd)
+struct http_guard *http_guard_begin_tls(
+	struct http_server *s, struct MHD_Connection *mhd, struct http_conn *c)
 {
 	struct http_guard *g = s->has_tls ? guard_get(s) : NULL;
 
 	if (g)
-		http_tls_begin(g->tls, mhd);
+		http_tls_begin(g->tls, mhd, c);
 	return g;
 }
 

@@ -55,6 +55,7 @@ struct http_conn {
 	bool checks_host; /* accepted by a loopback listener */
 	bool is_fresh;	  /* no request yet */
 	bool is_cut;	  /* its socket is shut down, its end is on the way */
+	bool is_tls;	  /* http_tls.c: its first bytes were no plain request */
 	char peer[INET6_ADDRSTRLEN + 8];
 	struct http_request *request; /* the current one */
 	int64_t idle_since_ns;	      /* since the last response, or the accept */
@@ -194,7 +195,8 @@ void http_guard_close(struct http_server *s);
  * second. */
 void http_guard_refresh(struct http_server *s);
 /* Readies the TLS of a new connection, which keeps the returned guard until it ends; NULL without. */
-struct http_guard *http_guard_begin_tls(struct http_server *s, struct MHD_Connection *mhd);
+struct http_guard *http_guard_begin_tls(
+	struct http_server *s, struct MHD_Connection *mhd, struct http_conn *c);
 void http_guard_put(struct http_guard *g);
 /* Rate and users, once a request's headers are in. True when the reply is set. */
 bool http_guard_refuses(struct http_request *r);
@@ -206,8 +208,8 @@ struct http_tls;
 struct web_config;
 int http_tls_new(const struct web_config *c, struct http_tls **ret, struct errbuf *eb) _must_check_;
 void http_tls_freep(struct http_tls **t);
-/* Gives a session that has not begun its credentials. `t` must outlive it. */
-void http_tls_begin(struct http_tls *t, struct MHD_Connection *mhd);
+/* Gives the connection's session, which has not begun, its credentials. `t` must outlive it, `c` its reads. */
+void http_tls_begin(struct http_tls *t, struct MHD_Connection *mhd, struct http_conn *c);
 /* For libmicrohttpd's start, which wants a source of certificates. */
 struct MHD_OptionItem http_tls_mhd_option(void);
 

@@ -2,7 +2,7 @@
  *
  * TLS of the server. libmicrohttpd starts each session with credentials of its own start; before the handshake they
  * are replaced by those of the web configuration in force, so certificates, client rules, versions and suites change
- * without a restart.
+ * without a restart. A client that speaks plain HTTP is told so, as Go's servers do.
  */
 #include "lib/net/http_impl.h"
 #include "lib/base/alloc.h"
@@ -13,8 +13,13 @@
 #include <gnutls/x509.h>
 #include <arpa/inet.h>
 #include <string.h>
+#include <sys/socket.h>
 
-enum { MAX_SAN_BYTES = 512 };
+enum {
+	MAX_SAN_BYTES = 512,
+	RECORD_HEADER_BYTES = 5, /* of TLS: as much of a request is looked at */
+	DRAIN_BYTES = 16 << 10,
+};
 
 struct http_tls {
 	const struct web_config *config;
@@ -127,7 +132,56 @@ void http_tls_freep(struct http_tls **tp)
 	*tp = NULL;
 }
 
-void http_tls_begin(struct http_tls *t, struct MHD_Connection *mhd)
+/* How much of these bytes begins a request of plain HTTP (those that net/http of Go knows): all of them, or none. */
+static bool begins_http(const char *bytes, size_t n)
+{
+	static const char methods[][RECORD_HEADER_BYTES + 1] = {
+		"GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "DELET", "PATCH"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++)
+		if (!memcmp(bytes, methods[i], n))
+			return true;
+	return false;
+}
+
+/* What has come is read first: a socket closed with bytes unread is reset, and the client may lose the answer. */
+static void answer_http(int fd)
+{
+	static const char answer[] =
+		"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n"
+		"Connection: close\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+	char rest[DRAIN_BYTES];
+
+	(void)!recv(fd, rest, sizeof(rest), MSG_DONTWAIT);
+	(void)!send(fd, answer, sizeof(answer) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	shutdown(fd, SHUT_WR);
+}
+
+/* GnuTLS reads here. Until a whole header of a record is there, it may be a request without TLS: then the session ends. */
+static ssize_t pull(gnutls_transport_ptr_t ptr, void *ret, size_t n)
+{
+	struct http_conn *c = ptr;
+	char head[RECORD_HEADER_BYTES];
+	ssize_t len;
+
+	if (c->is_tls)
+		return recv(c->fd, ret, n, 0);
+	len = recv(c->fd, head, sizeof(head), MSG_PEEK);
+	if (len <= 0)
+		return len;
+	if (!begins_http(head, (size_t)len)) {
+		c->is_tls = true;
+		return recv(c->fd, ret, n, 0);
+	}
+	if (len < (ssize_t)sizeof(head)) {
+		errno = EAGAIN;
+		return -1;
+	}
+	answer_http(c->fd);
+	return 0;
+}
+
+void http_tls_begin(struct http_tls *t, struct MHD_Connection *mhd, struct http_conn *c)
 {
 	static const gnutls_certificate_request_t requests[] = {
 		[WEB_CLIENT_NONE] = GNUTLS_CERT_IGNORE,
@@ -139,12 +193,16 @@ void http_tls_begin(struct http_tls *t, struct MHD_Connection *mhd)
 	const union MHD_ConnectionInfo *info =
 		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
 	gnutls_session_t session = info->tls_session;
+	gnutls_transport_ptr_t unused, send_ptr;
 
 	gnutls_credentials_clear(session);
 	gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, t->tls.credentials);
 	gnutls_priority_set(session, t->tls.priority);
 	gnutls_certificate_server_set_request(session, requests[t->config->client_auth]);
 	gnutls_db_set_ptr(session, t); /* sessions are not kept, so the place for that is free */
+	gnutls_transport_get_ptr2(session, &unused, &send_ptr);
+	gnutls_transport_set_ptr2(session, c, send_ptr);
+	gnutls_transport_set_pull_function(session, pull);
 }
 
 /* libmicrohttpd wants a source of certificates at its start; no session is left to ask it. */

@@ -122,8 +122,6 @@ class WebConfigTest(unittest.TestCase):
         with Server(self.f, TLS) as d:
             status, _, body = get(d.port, context=self.f.context())
             self.assertEqual((status, b'healthy' in body), (200, True))
-            with self.assertRaises((ConnectionError, http.client.HTTPException)):
-                get(d.port)  # no TLS
             with self.assertRaises(ssl.SSLCertVerificationError):
                 get(d.port, context=ssl.create_default_context())
             with self.assertRaises(ssl.SSLError):
@@ -132,6 +130,42 @@ class WebConfigTest(unittest.TestCase):
             self.assertIn(b'sonde_web_config_last_reload_successful 1', big[2])
             out = subprocess.run(['curl', '-sS', '--cacert', self.f['ca.pem'], f'https://localhost:{d.port}/-/healthy'], capture_output=True, text=True)
             self.assertIn('healthy', out.stdout, out.stderr)
+
+    def test_plain_http_on_the_tls_port(self):
+        """Who forgets the s of https learns it, as from Go's servers; what is neither HTTP nor TLS is closed."""
+        told = b'Client sent an HTTP request to an HTTPS server.\n'
+        with Server(self.f, TLS) as d:
+            for method in ('GET', 'HEAD', 'POST', 'PUT', 'OPTIONS', 'DELETE', 'PATCH'):
+                status, _, text = get(d.port, method=method)
+                self.assertEqual((status, text), (400, b'' if method == 'HEAD' else told), method)
+            for pieces in ((b'G', b'ET', b' /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n'), (b'GET / HTTP/1.0\r\n',)):
+                with socket.create_connection(('127.0.0.1', d.port), timeout=30) as s, s.makefile('rb') as f:
+                    for piece in pieces:
+                        s.sendall(piece)
+                        time.sleep(0.1)
+                    answer = f.read()
+                    self.assertTrue(answer.startswith(b'HTTP/1.0 400 Bad Request\r\n'), answer)
+                    self.assertTrue(answer.endswith(b'\r\n\r\n' + told), answer)
+            for junk in (b'SSH-2.0-x\r\n', b'GETX' * 10, b'\x16\x03\x01\x00\x05hello'):
+                with socket.create_connection(('127.0.0.1', d.port), timeout=0.3) as s:
+                    s.sendall(junk)
+                    try:
+                        self.assertNotIn(b'HTTP', s.recv(4096))
+                    except (ConnectionResetError, TimeoutError):
+                        pass  # what could be a record is waited for
+            out = subprocess.run(['curl', '-sS', f'http://127.0.0.1:{d.port}/'], capture_output=True, text=True)
+            self.assertEqual(out.stdout.encode(), told, out.stderr)
+            # a hello in pieces is a hello
+            received, made = ssl.MemoryBIO(), ssl.MemoryBIO()
+            session = self.f.context().wrap_bio(received, made, server_hostname='localhost')
+            with socket.create_connection(('127.0.0.1', d.port), timeout=30) as s:
+                s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                with self.assertRaises(ssl.SSLWantReadError):
+                    session.do_handshake()
+                for byte in made.read():
+                    s.sendall(bytes([byte]))
+                self.assertEqual(s.recv(1), b'\x16')
+            self.assertEqual(get(d.port, context=self.f.context())[0], 200)
 
     def test_versions_suites_curves(self):
         text = TLS + '  max_version: TLS12\n  cipher_suites: [TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384]\n  curve_preferences: [CurveP384]\n'
