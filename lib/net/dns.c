@@ -11,6 +11,8 @@
 #include <netdb.h>
 #include <sys/epoll.h>
 #include "lib/base/alloc.h"
+#include "lib/base/fs.h"
+#include "lib/base/str.h"
 #include <string.h>
 
 enum {
@@ -19,6 +21,7 @@ enum {
 	EDNS_BYTES = 1232, /* fits an unfragmented packet: dnsflagday.net/2020 */
 	MAX_EVENTS = 32,
 	HEADER_BYTES = 12,
+	MAX_RESOLV_CONF = 64 << 10,
 };
 
 struct dns_lookup {
@@ -160,6 +163,21 @@ static int parse_ns(const unsigned char *p, int len, struct dns_answer *ret)
 	return e;
 }
 
+/* As Go writes it: an IPv4 address within IPv6 as IPv4, everything else in hexadecimal. */
+static void put_ipv6(struct dns_answer *a, const struct in6_addr *ip)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	if (IN6_IS_ADDR_V4MAPPED(ip))
+		inet_ntop(AF_INET, ip->s6_addr + 12, text, sizeof(text));
+	else if (IN6_IS_ADDR_V4COMPAT(ip) && (ip->s6_addr[12] || ip->s6_addr[13]))
+		snprintf(text, sizeof(text), "::%x:%x", ip->s6_addr[12] << 8 | ip->s6_addr[13],
+			ip->s6_addr[14] << 8 | ip->s6_addr[15]);
+	else
+		inet_ntop(AF_INET6, ip, text, sizeof(text));
+	put_record(a, text, 0);
+}
+
 /* As many as the header announces, each of at least 12 bytes on the wire. */
 static int n_answers(const unsigned char *p, int len)
 {
@@ -183,12 +201,15 @@ static int parse_aaaa(const unsigned char *p, int len, struct dns_answer *ret)
 {
 	int n = n_answers(p, len), e;
 	_cleanup_free_ struct ares_addr6ttl *list = xcalloc((size_t)n + 1, sizeof(*list));
-	char text[INET6_ADDRSTRLEN];
 
 	n++;
 	e = ares_parse_aaaa_reply(p, len, NULL, list, &n);
-	for (int i = 0; e == ARES_SUCCESS && i < n; i++)
-		put_record(ret, inet_ntop(AF_INET6, &list[i].ip6addr, text, sizeof(text)), 0);
+	for (int i = 0; e == ARES_SUCCESS && i < n; i++) {
+		struct in6_addr ip;
+
+		memcpy(&ip, &list[i].ip6addr, sizeof(ip));
+		put_ipv6(ret, &ip);
+	}
 	return e;
 }
 
@@ -224,8 +245,11 @@ static void on_answer(void *arg, int status, int timeouts, unsigned char *p, int
 	}
 	if (e != ARES_ENOTFOUND && !l->has_failed) {
 		l->has_failed = true;
+		/* c-ares has no other word for servers that all refuse or fail */
 		err_set(&l->answer.text, -EHOSTUNREACH, "%s: %s", l->names[l->at],
-			ares_strerror(e));
+			e == ARES_ECONNREFUSED ? "no server gave an answer (none reached, or "
+						 "each refused or failed)"
+					       : ares_strerror(e));
 	}
 	l->at++;
 	ask(l);
@@ -252,28 +276,65 @@ static size_t count_dots(const char *s)
 	return n;
 }
 
+static void add_name(struct dns_lookup *l, char *name)
+{
+	l->names = xrealloc(l->names, (l->n_names + 1) * sizeof(*l->names));
+	l->names[l->n_names++] = name;
+}
+
+/*
+ * Adds `name` below each domain of the search list: of the last line that sets one. c-ares takes one from the environment and from the
+ * name of this machine too, and so would find other targets than Prometheus does.
+ */
+static int add_searched(struct dns_lookup *l, const char *name)
+{
+	_cleanup_bytes_ struct bytes text = {0};
+	char *lines, *line, *word, *in_line;
+	size_t first = l->n_names;
+	int e = fs_read_file(&fs_system, "/etc/resolv.conf", MAX_RESOLV_CONF, &text, NULL);
+
+	if (e < 0)
+		return e == -ENOENT ? 0 : e;
+	bytes_put_u8(&text, '\0');
+	lines = (char *)text.data;
+	while ((line = strsep(&lines, "\n"))) {
+		bool is_search;
+
+		word = strtok_r(line, " \t\r", &in_line);
+		is_search = word && !strcmp(word, "search");
+		if (!word || (!is_search && strcmp(word, "domain") != 0))
+			continue;
+		while (l->n_names > first)
+			free(l->names[--l->n_names]);
+		while ((word = strtok_r(NULL, " \t\r", &in_line))) {
+			const char *dot = str_ends_with(word, ".") ? "" : ".";
+
+			add_name(l, xasprintf("%s.%s%s", name, word, dot));
+			if (!is_search)
+				break;
+		}
+	}
+	return 0;
+}
+
 /* A name with a trailing dot is whole. One with fewer dots than ndots is tried within the search list first. */
 static int fill_names(struct dns_lookup *l, const char *name)
 {
 	struct ares_options o = {0};
 	int mask = 0, e = ares_save_options(l->channel, &o, &mask);
-	size_t len = strlen(name), n_domains;
-	bool is_whole = len && name[len - 1] == '.', is_first;
+	bool is_whole = str_ends_with(name, "."), is_first = false;
 
-	if (e != ARES_SUCCESS) {
-		ares_destroy_options(&o);
-		return e;
-	}
-	n_domains = is_whole ? 0 : (size_t)MAX(o.ndomains, 0);
-	is_first = count_dots(name) >= (size_t)MAX(o.ndots, 0);
-	l->names = xcalloc(n_domains + 1, sizeof(*l->names));
-	if (is_whole || is_first)
-		l->names[l->n_names++] = xstrdup(name);
-	for (size_t i = 0; i < n_domains; i++)
-		l->names[l->n_names++] = xasprintf("%s.%s", name, o.domains[i]);
-	if (!is_whole && !is_first)
-		l->names[l->n_names++] = xstrdup(name);
+	if (e == ARES_SUCCESS)
+		is_first = count_dots(name) >= (size_t)MAX(o.ndots, 0);
 	ares_destroy_options(&o);
+	if (e != ARES_SUCCESS)
+		return e;
+	if (is_whole || is_first)
+		add_name(l, xstrdup(name));
+	if (!is_whole && add_searched(l, name) < 0)
+		return ARES_EFILE;
+	if (!is_whole && !is_first)
+		add_name(l, xstrdup(name));
 	return ARES_SUCCESS;
 }
 

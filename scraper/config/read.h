@@ -54,6 +54,7 @@ struct config_key {
 	const struct config_section *section;
 	bool is_optional;	  /* SECTION: n_offset is that of a bool, whether it was written */
 	const char *const *names; /* ENUM: ended by NULL, values 0, 1 … */
+	bool is_any_case;	  /* ENUM: names in any case */
 	const char *note;	  /* IGNORED: what to do instead, or NULL */
 };
 

@@ -17,10 +17,8 @@ static const struct config_key http_sd_keys[] = {
 const struct config_section config_keys_http_sd =
 	CONFIG_SECTION("http_sd_configs[]", http_sd_keys, struct config_http_sd, check_http_sd);
 
-/* In the order of enum dns_type, as Prometheus in any case. */
 static const char *const dns_types[] = {
-	"SRV", "A", "AAAA", "MX", "NS", "srv", "a", "aaaa", "mx", "ns", NULL};
-enum { N_DNS_TYPES = 5 };
+	"SRV", "A", "AAAA", "MX", "NS", NULL}; /* in the order of enum dns_type */
 static config_check_fn check_dns_sd;
 static const struct config_key dns_sd_keys[] = {
 	CONFIG_VALUE(struct config_dns_sd, names, CONFIG_TYPE_STRINGS, "names", NULL),
@@ -28,6 +26,7 @@ static const struct config_key dns_sd_keys[] = {
 		.type = CONFIG_TYPE_ENUM,
 		.offset = offsetof(struct config_dns_sd, type),
 		.default_text = "SRV",
+		.is_any_case = true,
 		.names = dns_types},
 	CONFIG_VALUE(struct config_dns_sd, port, CONFIG_TYPE_UINT, "port", NULL),
 	CONFIG_VALUE(struct config_dns_sd, refresh_interval_ms, CONFIG_TYPE_DURATION,
@@ -88,7 +87,6 @@ static int check_dns_sd(struct config_reader *r, void *object, const struct conf
 	for (size_t i = 0; i < sd->names.n; i++)
 		if (!*sd->names.items[i])
 			return config_fail(r, names->items[i], "names", "a name cannot be empty");
-	sd->type %= N_DNS_TYPES;
 	e = config_check_port(r, sd->port, sd->type != 0, node, seen);
 	return e < 0 ? e : config_check_refresh(r, sd->refresh_interval_ms, seen);
 }

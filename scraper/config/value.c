@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static const char *const type_names[] = {
 	[CONFIG_TYPE_STRING] = "string",
@@ -213,7 +214,8 @@ static int read_enum(struct config_reader *r, const struct config_key *key,
 	for (int i = 0; key->names[i]; i++) {
 		size_t len = strlen(expected);
 
-		if (node->kind == CONF_SCALAR && !strcmp(node->text, key->names[i])) {
+		if (node->kind == CONF_SCALAR &&
+			!(key->is_any_case ? strcasecmp : strcmp)(node->text, key->names[i])) {
 			*ret = i;
 			return 0;
 		}

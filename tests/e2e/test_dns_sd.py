@@ -94,9 +94,10 @@ class Dns:
         return q[:2] + struct.pack('!HHHHH', 0x8180 | rcode, 1, len(records), 0, 0) + question + body
 
 
-def prefix(resolv_conf):
-    """Runs a program with that /etc/resolv.conf, in a mount namespace of its own."""
-    return (*own_mounts(), 'sh', '-c', f'mount --bind {shlex.quote(resolv_conf)} /etc/resolv.conf && exec "$@"', 'sh')
+def prefix(resolv_conf, host=None):
+    """Runs a program with that /etc/resolv.conf, in a mount namespace of its own; with that name of the machine."""
+    name = f'hostname {shlex.quote(host)} && ' if host else ''
+    return (*own_mounts(), *(['unshare', '--uts'] if host else []), 'sh', '-c', f'{name}mount --bind {shlex.quote(resolv_conf)} /etc/resolv.conf && exec "$@"', 'sh')
 
 
 def config(keys):
@@ -165,6 +166,32 @@ class DnsSdTest(unittest.TestCase):
             self.assertEqual({address: {k[11:]: v for k, v in labels.items() if k.startswith('__meta_')} for address, labels in targets(s).items()}, {
                 '10.0.0.1:7273': {'name': 'v4.test.'}, '10.0.0.2:7273': {'name': 'v4.test.'}, '[fd00::1]:7273': {'name': 'v6.test.'},
                 'mx1.test:7273': {'name': 'mail.test.', 'mx_record_target': 'mx1.test.'}, 'ns1.test:7273': {'name': 'zone.test.', 'ns_record_target': 'ns1.test.'}})
+
+    def addresses(self, keys, env=None, host=None):
+        """Those that the check finds."""
+        path = os.path.join(self.dir, 'c.yml')
+        with open(path, 'w') as f:
+            f.write(config(keys))
+        r = subprocess.run([*prefix(self.resolv, host), program('sonde'), 'check', 'service-discovery', path, 'j'], capture_output=True, text=True,
+                           env={**os.environ, **(env or {})})
+        self.assertEqual(r.returncode, 0, r.stderr)
+        return {t['discoveredLabels']['__address__'] for t in json.loads(r.stdout)}
+
+    def test_addresses_are_written_as_go_writes_them(self):
+        self.dns.zone['v6.test', AAAA] = [(AAAA, a) for a in ('::ffff:10.1.2.3', '::1.2.3.4', '::1', '::2', '2001:db8::1:0:0:1', 'fd00:0:0:1::')]
+        self.assertEqual(self.addresses('names: [v6.test.], type: Aaaa, port: 80'),
+                         {'10.1.2.3:80', '[::102:304]:80', '[::1]:80', '[::2]:80', '[2001:db8::1:0:0:1]:80', '[fd00:0:0:1::]:80'})
+
+    def test_search_list_is_that_of_the_file_alone(self):
+        """Not the domain of the machine's name, nor LOCALDOMAIN: with those the targets would be others than Prometheus finds."""
+        for n, name in enumerate(('node', 'node.host.test', 'node.env.test', 'node.one.test', 'node.two.test')):
+            self.dns.zone[name, A] = [(A, f'10.0.0.{n}')]
+        for text, found in (('', 0), ('search one.test', 3), ('search one.test two.test', 3), ('search two.test.\tone.test', 4), ('domain two.test one.test', 4),
+                            ('search one.test\ndomain two.test', 4), ('domain one.test\nsearch two.test', 4), ('#search one.test\n;domain one.test\nsearch', 0),
+                            ('search one.test\noptions ndots:0', 0), ('  search none.test', 0)):
+            self.write(f'nameserver {self.dns.ip}\n{text}\n')
+            self.assertEqual(self.addresses('names: [node], type: A, port: 80', {'LOCALDOMAIN': 'env.test'}, 'me.host.test'), {f'10.0.0.{found}:80'}, text)
+            self.assertEqual(self.addresses('names: [node.], type: a, port: 80'), {'10.0.0.0:80'}, text)
 
     def test_truncated_answer_comes_over_tcp(self):
         self.dns.zone['big.test', A] = [(A, f'10.1.{i // 250}.{i % 250 + 1}') for i in range(300)]
