@@ -205,44 +205,70 @@ static void set_list(struct labels_builder *b, const char *label, struct bytes *
 
 enum { MAX_DEVICES = 64 };
 
-/* Subnets in order, each once; all IPv6 addresses; and the primary ones at the place of their device. */
-static void set_interfaces(struct labels_builder *b, const struct xml_node *instance)
+/* The IPv6 addresses of an instance's interfaces. */
+struct addresses {
+	struct bytes all;
+	const char *first;
+	const char *by_device[MAX_DEVICES]; /* primary ones at the place of their device */
+	size_t n_devices;
+};
+
+static void read_interface(struct addresses *a, const struct xml_node *interface)
 {
-	_cleanup_bytes_ struct bytes subnets = {0}, addresses = {0}, primary = {0};
+	const struct xml_node *set = xml_at(interface, "ipv6AddressesSet");
+	const char *device = xml_text(interface, "attachment.deviceIndex");
+	uint64_t idx = 0;
+
+	if (!device || str_parse_u64(device, &idx, NULL) < 0)
+		idx = MAX_DEVICES;
+	for (const struct xml_node *i = set ? set->children : NULL; i; i = i->next) {
+		const char *address = xml_text(i, "ipv6Address"),
+			   *is_primary = xml_text(i, "isPrimaryIpv6");
+
+		if (!address)
+			continue;
+		list_add(&a->all, address);
+		if (!a->first && *address)
+			a->first = address;
+		if (!is_primary || strcmp(is_primary, "true") != 0 || idx >= MAX_DEVICES)
+			continue;
+		a->by_device[idx] = address;
+		a->n_devices = MAX(a->n_devices, (size_t)idx + 1);
+	}
+}
+
+/*
+ * What an instance has in its VPC: subnets in order, each once; all IPv6 addresses; the primary ones. Returns the address that stands
+ * for it, the first primary one or else the first, or NULL.
+ */
+static const char *set_interfaces(struct labels_builder *b, const struct xml_node *instance)
+{
+	_cleanup_bytes_ struct bytes subnets = {0}, primary = {0};
 	const struct xml_node *set = xml_at(instance, "networkInterfaceSet");
-	const char *by_device[MAX_DEVICES] = {0};
-	size_t n_devices = 0;
+	struct addresses a = {0};
+	const char *stands = NULL;
 
 	for (const struct xml_node *i = set ? set->children : NULL; i; i = i->next) {
-		const char *subnet = xml_text(i, "subnetId"),
-			   *device = xml_text(i, "attachment.deviceIndex");
-		const struct xml_node *v6 = xml_at(i, "ipv6AddressesSet");
-		uint64_t idx = 0;
+		const char *subnet = xml_text(i, "subnetId");
 
 		if (!subnet)
 			continue;
 		if (!list_has(&subnets, subnet))
 			list_add(&subnets, subnet);
-		if (!device || str_parse_u64(device, &idx, NULL) < 0)
-			idx = MAX_DEVICES;
-		for (const struct xml_node *a = v6 ? v6->children : NULL; a; a = a->next) {
-			const char *address = xml_text(a, "ipv6Address"),
-				   *is_primary = xml_text(a, "isPrimaryIpv6");
-
-			if (!address)
-				continue;
-			list_add(&addresses, address);
-			if (!is_primary || strcmp(is_primary, "true") != 0 || idx >= MAX_DEVICES)
-				continue;
-			by_device[idx] = address;
-			n_devices = MAX(n_devices, (size_t)idx + 1);
-		}
+		read_interface(&a, i);
 	}
-	for (size_t i = 0; i < n_devices; i++)
-		list_add(&primary, by_device[i] ? by_device[i] : "");
+	if (!subnets.len)
+		bytes_put_str(&subnets, ",,");
+	for (size_t i = 0; i < a.n_devices; i++) {
+		if (!stands && a.by_device[i] && *a.by_device[i])
+			stands = a.by_device[i];
+		list_add(&primary, a.by_device[i] ? a.by_device[i] : "");
+	}
 	set_list(b, PREFIX "subnet_id", &subnets);
-	set_list(b, PREFIX "ipv6_addresses", &addresses);
+	set_list(b, PREFIX "ipv6_addresses", &a.all);
 	set_list(b, PREFIX "primary_ipv6_addresses", &primary);
+	bytes_done(&a.all);
+	return stands ? stands : a.first;
 }
 
 static void set_tags(struct labels_builder *b, const struct xml_node *instance)
@@ -257,40 +283,56 @@ static void set_tags(struct labels_builder *b, const struct xml_node *instance)
 	}
 }
 
-static void put_instance(struct discover_provider *p, const char *owner, const struct xml_node *i)
+static void set_texts(
+	struct labels_builder *b, const struct xml_node *i, const char *const (*texts)[2], size_t n)
 {
-	static const char *const fields[][2] = {{"instance_id", "instanceId"},
-		{"private_ip", "privateIpAddress"}, {"private_dns_name", "privateDnsName"},
-		{"platform", "platform"}, {"public_ip", "ipAddress"},
-		{"public_dns_name", "dnsName"}, {"ami", "imageId"},
-		{"availability_zone", "placement.availabilityZone"},
-		{"instance_state", "instanceState.name"}, {"instance_type", "instanceType"},
-		{"instance_lifecycle", "instanceLifecycle"}, {"architecture", "architecture"},
-		{"vpc_id", "vpcId"}, {"primary_subnet_id", "subnetId"},
-		{"default_ipv6_address", "ipv6Address"}};
-	const char *ip = xml_text(i, "privateIpAddress"),
-		   *zone = xml_text(i, "placement.availabilityZone"), *id;
-	struct state *s = p->state;
-	_cleanup_labels_builder_ struct labels_builder b;
 	char label[64];
 
-	labels_builder_init(&b);
-	if (!ip || !*ip)
-		return;
-	for (size_t k = 0; k < ARRAY_SIZE(fields); k++) {
-		const char *text = xml_text(i, fields[k][1]);
+	for (size_t k = 0; k < n; k++) {
+		const char *text = xml_text(i, texts[k][1]);
 
-		snprintf(label, sizeof(label), PREFIX "%s", fields[k][0]);
+		snprintf(label, sizeof(label), PREFIX "%s", texts[k][0]);
 		if (text)
-			labels_builder_set(&b, label, text);
+			labels_builder_set(b, label, text);
 	}
+}
+
+static void put_instance(struct discover_provider *p, const char *owner, const struct xml_node *i)
+{
+	static const char *const any[][2] = {{"instance_id", "instanceId"},
+		{"private_ip", "privateIpAddress"}, {"private_dns_name", "privateDnsName"},
+		{"platform", "platform"}, {"ami", "imageId"},
+		{"availability_zone", "placement.availabilityZone"},
+		{"instance_state", "instanceState.name"}, {"instance_type", "instanceType"},
+		{"instance_lifecycle", "instanceLifecycle"}, {"architecture", "architecture"}};
+	static const char *const public[][2] = {
+		{"public_ip", "ipAddress"}, {"public_dns_name", "dnsName"}};
+	static const char *const vpc[][2] = {
+		{"vpc_id", "vpcId"}, {"primary_subnet_id", "subnetId"}};
+	const char *ip = xml_text(i, "privateIpAddress"), *ipv6 = NULL, *id,
+		   *zone = xml_text(i, "placement.availabilityZone");
+	struct state *s = p->state;
+	_cleanup_labels_builder_ struct labels_builder b;
+
+	labels_builder_init(&b);
+	set_texts(&b, i, any, ARRAY_SIZE(any));
+	if (xml_text(i, "ipAddress"))
+		set_texts(&b, i, public, ARRAY_SIZE(public));
+	if (xml_text(i, "vpcId")) {
+		set_texts(&b, i, vpc, ARRAY_SIZE(vpc));
+		ipv6 = set_interfaces(&b, i);
+	}
+	if (ipv6)
+		labels_builder_set(&b, PREFIX "default_ipv6_address", ipv6);
+	ip = ip && *ip ? ip : ipv6;
+	if (!ip)
+		return;
 	id = zone ? zone_id(s, zone) : NULL;
 	if (id)
 		labels_builder_set(&b, PREFIX "availability_zone_id", id);
 	if (owner)
 		labels_builder_set(&b, PREFIX "owner_id", owner);
 	labels_builder_set(&b, PREFIX "region", s->aws.region);
-	set_interfaces(&b, i);
 	set_tags(&b, i);
 	discover_set_address(&b, ip, settings(p)->port);
 	discover_build_target(&s->build, &b);

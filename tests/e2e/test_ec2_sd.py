@@ -186,6 +186,43 @@ class Ec2SdTest(unittest.TestCase):
             self.ec2.secret, self.ec2.pages = SECRET, {'': page(instance(3))}
             wait_for('the change', lambda: set(targets(s)) == {'10.0.0.3:7273'})
 
+    def test_addresses(self):
+        """What an instance in a VPC and one without tell of their addresses, as Prometheus 3.16 has it."""
+        def item(n, *texts):
+            return f'<item><instanceId>i-{n}</instanceId>{"".join(texts)}</item>'
+
+        def interface(device, *addresses, subnet='s-0'):
+            v6 = ''.join(f'<item><ipv6Address>2001:db8::{a}</ipv6Address><isPrimaryIpv6>{str(is_primary).lower()}</isPrimaryIpv6></item>' for a, is_primary in addresses)
+            return (f'<item>{f"<subnetId>{subnet}</subnetId>" if subnet else ""}<attachment><deviceIndex>{device}</deviceIndex></attachment>'
+                    f'<ipv6AddressesSet>{v6}</ipv6AddressesSet></item>')
+
+        def interfaces(*items):
+            return f'<networkInterfaceSet>{"".join(items)}</networkInterfaceSet>'
+        vpc = '<vpcId>vpc-1</vpcId><subnetId>s-0</subnetId>'
+
+        def ip(n):
+            return f'<privateIpAddress>10.0.0.{n}</privateIpAddress>'
+        of_vpc = {'vpc_id': 'vpc-1', 'primary_subnet_id': 's-0', 'subnet_id': ',s-0,'}
+        cases = {
+            'an instance with IPv6 alone': (item(1, vpc, interfaces(interface(0, (1, False), (2, True)))), '[2001:db8::2]:80', {
+                **of_vpc, 'ipv6_addresses': ',2001:db8::1,2001:db8::2,', 'primary_ipv6_addresses': ',2001:db8::2,', 'default_ipv6_address': '2001:db8::2'}),
+            'the first where none is primary': (item(2, ip(2), vpc, '<ipv6Address>2001:db8::9</ipv6Address>', interfaces(interface(0, (3, False), (4, False)))), '10.0.0.2:80', {
+                **of_vpc, 'private_ip': '10.0.0.2', 'ipv6_addresses': ',2001:db8::3,2001:db8::4,', 'default_ipv6_address': '2001:db8::3'}),
+            'no interface': (item(3, ip(3), vpc), '10.0.0.3:80', {**of_vpc, 'private_ip': '10.0.0.3', 'subnet_id': ',,'}),
+            'an interface without subnet': (item(4, ip(4), vpc, interfaces(interface(0, (5, True), subnet=None))), '10.0.0.4:80', {
+                **of_vpc, 'private_ip': '10.0.0.4', 'subnet_id': ',,'}),
+            'no VPC': (item(5, ip(5), '<subnetId>s-0</subnetId>', interfaces(interface(0, (6, True)))), '10.0.0.5:80', {'private_ip': '10.0.0.5'}),
+            'a public name without address': (item(6, ip(6), '<dnsName>ec2-1.amazonaws.com</dnsName>'), '10.0.0.6:80', {'private_ip': '10.0.0.6'}),
+            'an address without public name': (item(7, ip(7), '<dnsName/><ipAddress>54.1.2.3</ipAddress>'), '10.0.0.7:80', {'private_ip': '10.0.0.7', 'public_ip': '54.1.2.3'})}
+        self.ec2.pages = {'': page(''.join(text for text, _, _ in cases.values()) + item(8, vpc))}
+        with scraper(self.config(self.keys())) as s:
+            wait_for('the targets', lambda: targets(s))
+            found = targets(s)
+            self.assertEqual(set(found), {address for _, address, _ in cases.values()})
+            for name, (_, address, labels) in cases.items():
+                got = {k: v for k, v in found[address].items() if k not in ('instance_id', 'owner_id', 'region')}
+                self.assertEqual(got, labels, name)
+
     def test_credentials_of_the_environment(self):
         self.ec2.pages = {'': page(instance(4))}
         env = {**os.environ, 'AWS_ACCESS_KEY_ID': KEY, 'AWS_SECRET_ACCESS_KEY': SECRET, 'AWS_SESSION_TOKEN': 'session'}
