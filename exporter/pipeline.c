@@ -299,6 +299,7 @@ static void on_found(void *ctx, uint32_t binary, const struct binary_file *file)
 static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 {
 	struct deferred_tables tables;
+	struct errbuf no_cache = {.text = ""};
 
 	p->binaries = binary_registry_new(
 		&(struct binary_options) {
@@ -319,9 +320,9 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 			.found = p->capture ? NULL : on_found,
 			.released = on_released,
 		},
-		eb);
-	if (!p->binaries)
-		return -EIO;
+		&no_cache);
+	if (no_cache.text[0])
+		log_write(LOG_WARN, "no symbol cache", "error", no_cache.text, NULL);
 	p->symbolizer = symbolizer_new(
 		&(struct symbolizer_options) {
 			.binaries = p->binaries,

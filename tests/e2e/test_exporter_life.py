@@ -79,6 +79,13 @@ class Life(unittest.TestCase):
                     self.assertIn(b' 200 ', s.makefile('rb').readline())
             self.assertFalse(os.path.exists(path))
 
+    def test_a_cache_that_cannot_be_used_is_said(self):
+        """As a tmpfs over the cache's directory of a container image: its parent is another user's."""
+        with tempfile.TemporaryDirectory() as dir:  # 0700
+            with e2e.exporter(f'--symbols.cache-path={dir}/symbols') as x:
+                self.assertRegex(x.output(), f'level=warn msg="no symbol cache" error="--symbols.cache-path={dir}/symbols: Permission denied: symbol files are kept in memory only"')
+                self.assertEqual(x.metrics()['sonde_symbol_cache_events_total{event="write_failed"}'], 1)
+
     def test_sigterm_ends_waiting_requests(self):
         with e2e.exporter() as x, concurrent.futures.ThreadPoolExecutor() as pool:
             waiting = [pool.submit(x.get, '/debug/pprof/profile?seconds=60') for _ in range(3)]
