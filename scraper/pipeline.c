@@ -469,10 +469,10 @@ void scraper_pipeline_stop(struct scraper_pipeline *p)
 		return;
 	p->stopped = true;
 	p->stopping = true;
+	if (p->store)
+		store_cancel(p->store); /* a request may be what compacts */
 	if (p->server)
 		http_server_stop(p->server, STOP_GRACE_MS);
-	if (p->store)
-		store_cancel(p->store);
 	scraper_threads_stop(p);
 	if (p->scrape)
 		scrape_stop(p->scrape);

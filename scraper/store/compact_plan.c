@@ -309,6 +309,8 @@ static int until_done(
 	}
 	store_quarantine_damaged(s);
 	pthread_mutex_unlock(&s->maintain_lock);
+	if (!r && s->cancelled)
+		return err_set(eb, -ECANCELED, "the store is being closed: not all is done");
 	return r;
 }
 

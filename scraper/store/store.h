@@ -107,7 +107,7 @@ int store_flush(struct store *s, struct errbuf *eb) _must_check_;
 
 /* Compacts until there is nothing left to do. */
 int store_compact(struct store *s, struct errbuf *eb) _must_check_;
-/* A long compaction or flush of another thread ends soon with -ECANCELED; for stopping. */
+/* From now on nothing is compacted or written anew; what another thread has under way ends soon with -ECANCELED. For stopping. */
 void store_cancel(struct store *s);
 
 /*

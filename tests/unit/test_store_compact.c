@@ -383,6 +383,12 @@ static void test_deletion(void **state)
 		/* The same again finds nothing. */
 		must(store_delete(r.s, m, ARRAY_SIZE(m), INT64_MIN, INT64_MAX, &n, &eb), &eb);
 		assert_int_equal(n, 0);
+		/* Who stops waits for no block, and who asked is told that not all is done. */
+		store_cancel(r.s);
+		assert_int_equal(store_clean_tombstones(r.s, &eb), -ECANCELED);
+		store_stats(r.s, &st);
+		assert_true(st.tombstones > 0);
+		reopen(&r);
 		must(store_clean_tombstones(r.s, &eb), &eb);
 		store_stats(r.s, &st);
 		assert_int_equal(st.tombstones, 0);
