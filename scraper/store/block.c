@@ -112,19 +112,42 @@ static int remove_directory(struct block *b)
 	return r < 0 ? r : fs_remove_all(b->fs, tmp);
 }
 
-void block_free(struct part *p)
+static void bury(struct block *b)
 {
-	struct block *b = (struct block *)p;
-	int r;
+	int r = b->doomed ? remove_directory(b) : 0;
 
-	cache_drop(b->cache, p->id);
-	if (b->doomed) {
-		r = remove_directory(b);
-		if (r < 0 && log_enabled(LOG_DEBUG))
-			log_printf(LOG_DEBUG, "%s: cannot remove: %s", b->dir, strerror(-r));
-	}
+	if (r < 0 && log_enabled(LOG_DEBUG))
+		log_printf(LOG_DEBUG, "%s: cannot remove: %s", b->dir, strerror(-r));
 	meta_done(&b->meta);
 	pthread_mutex_destroy(&b->lock);
 	free(b->dir);
 	free(b);
+}
+
+void block_free(struct part *p)
+{
+	struct block *b = (struct block *)p;
+
+	cache_drop(b->cache, p->id);
+	if (!b->doomed || !b->graves) {
+		bury(b);
+		return;
+	}
+	pthread_mutex_lock(&b->graves->lock);
+	b->next_grave = b->graves->first;
+	b->graves->first = b;
+	pthread_mutex_unlock(&b->graves->lock);
+}
+
+void block_graves_clear(struct block_graves *g)
+{
+	struct block *b, *next;
+
+	pthread_mutex_lock(&g->lock);
+	b = TAKE(g->first);
+	pthread_mutex_unlock(&g->lock);
+	for (; b; b = next) {
+		next = b->next_grave;
+		bury(b);
+	}
 }

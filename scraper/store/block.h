@@ -7,6 +7,12 @@
 #include "scraper/store/meta.h"
 #include "scraper/store/part_impl.h"
 
+/* Blocks without readers whose directories the upkeep has to remove: a query must not wait for the disk because it read one last. */
+struct block_graves {
+	pthread_mutex_t lock;
+	struct block *first;
+};
+
 struct block {
 	struct part part;
 	struct fs *fs;
@@ -14,8 +20,10 @@ struct block {
 	char *dir;
 	struct meta meta;
 	struct frame frames[FRAME_N];
-	_Atomic bool damaged;	  /* a reader met a bad checksum: to be quarantined */
-	_Atomic bool doomed;	  /* remove the directory with the last reference */
+	_Atomic bool damaged;	     /* a reader met a bad checksum: to be quarantined */
+	_Atomic bool doomed;	     /* the directory goes after the last reference */
+	struct block_graves *graves; /* where to, set before it is doomed; NULL: removed at once */
+	struct block *next_grave;
 	int64_t compact_retry_ns; /* monotonic: a compaction with it failed; the upkeep's */
 	char damage[256];	  /* what the reader met; written before `damaged` */
 	pthread_mutex_t lock;	  /* of `damage` */
@@ -28,6 +36,8 @@ int block_open(struct fs *fs, struct cache *cache, const char *dir, uint32_t par
 int block_verify(struct block *b, struct errbuf *eb) _must_check_;
 /* Remembers that a reader met damage (part_block.c). */
 void block_report_damage(struct block *b, const char *text);
+/* Removes the directories of what lies there. */
+void block_graves_clear(struct block_graves *g);
 extern const struct part_ops block_part_ops; /* part_block.c */
 void block_free(struct part *p);
 

@@ -309,9 +309,10 @@ static struct block *take_oldest(struct store *s, int64_t before)
 	return b;
 }
 
-static void delete_block(struct block *b)
+void store_doom(struct store *s, struct block *b)
 {
-	b->doomed = true; /* with the last reader */
+	b->graves = &s->graves;
+	b->doomed = true;
 	part_put(&b->part);
 }
 
@@ -346,7 +347,7 @@ void store_retain(struct store *s)
 
 	if (keep != INT64_MAX && now > INT64_MIN + keep)
 		while ((b = take_oldest(s, now - keep)) != NULL)
-			delete_block(b);
+			store_doom(s, b);
 	while (s->retention_bytes) {
 		uint64_t quarantine = store_quarantine_bytes(s);
 
@@ -357,8 +358,9 @@ void store_retain(struct store *s)
 		b = take_oldest(s, INT64_MAX);
 		if (!b)
 			break;
-		delete_block(b);
+		store_doom(s, b);
 	}
+	block_graves_clear(&s->graves);
 }
 
 void store_each_block(

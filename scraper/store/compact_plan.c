@@ -186,10 +186,8 @@ static void replace_blocks(struct store *s, const struct plan *p, struct block *
 	s->stats.compactions++;
 	s->stats.compacted_blocks += p->n;
 	pthread_mutex_unlock(&s->state_lock);
-	for (size_t i = 0; i < n_gone; i++) {
-		gone[i]->doomed = true;
-		part_put(&gone[i]->part);
-	}
+	for (size_t i = 0; i < n_gone; i++)
+		store_doom(s, gone[i]);
 }
 
 /* A disk that is nearly full is left to the log: ingest goes before tidiness. */
@@ -260,8 +258,11 @@ static int run(struct store *s, bool deletions_only, struct errbuf *eb)
 {
 	struct plan p = {.n = 0};
 	struct block *b = NULL;
-	int r = make_plan(s, deletions_only, &p);
+	int r;
 
+	block_graves_clear(
+		&s->graves); /* what stands for nothing any more is gone before something does */
+	r = make_plan(s, deletions_only, &p);
 	if (r <= 0)
 		return r < 0 ? err_set(eb, r, "out of memory planning a compaction") : 0;
 	r = has_room(s, &p) ? write_block(s, &p, &b, eb)
@@ -274,6 +275,7 @@ static int run(struct store *s, bool deletions_only, struct errbuf *eb)
 	else if (r != -ECANCELED)
 		note_failure(s, &p);
 	put_plan(&p);
+	block_graves_clear(&s->graves);
 	if (r == -ECANCELED)
 		return 0;
 	return r < 0 && r != -ENODATA ? err_prefix(eb, r, "compaction") : 1;

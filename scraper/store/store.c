@@ -106,6 +106,7 @@ static struct store *new_store(const struct store_options *o)
 	budget_init(&s->compact_budget, o->budget, "compaction", "--storage.compaction.max-memory",
 		s->o.compact_bytes);
 	encode_init(&s->encoder, &s->head_budget);
+	pthread_mutex_init(&s->graves.lock, NULL);
 	pthread_mutex_init(&s->append_lock, NULL);
 	pthread_mutex_init(&s->state_lock, NULL);
 	pthread_mutex_init(&s->maintain_lock, NULL);
@@ -125,6 +126,7 @@ static void free_store(struct store *s)
 		part_put(&s->sealed[i]->part);
 	for (size_t i = 0; i < s->n_blocks; i++)
 		part_put(&s->blocks[i]->part);
+	block_graves_clear(&s->graves);
 	free(s->sealed);
 	free(s->blocks);
 	free(s->obsolete);
@@ -135,6 +137,7 @@ static void free_store(struct store *s)
 	encode_done(&s->encoder);
 	if (s->lock_fd >= 0)
 		s->fs->close(s->fs, s->lock_fd);
+	pthread_mutex_destroy(&s->graves.lock);
 	pthread_mutex_destroy(&s->append_lock);
 	pthread_mutex_destroy(&s->state_lock);
 	pthread_mutex_destroy(&s->maintain_lock);

@@ -44,6 +44,7 @@ struct store {
 	size_t n_sealed, cap_sealed;
 	struct block **blocks; /* by max_time */
 	size_t n_blocks, cap_blocks;
+	struct block_graves graves; /* a leaf lock of its own */
 	/* Generations whose block is durable and whose WAL waits for the next one's cursors to be. */
 	uint8_t (*obsolete)[ULID_BYTES];
 	size_t n_obsolete, cap_obsolete;
@@ -93,6 +94,8 @@ int store_quarantine_link(
 uint64_t store_quarantine_bytes(struct store *s);
 /* What a process that died left of a snapshot (snapshot.c). */
 void store_remove_unfinished_snapshots(struct store *s);
+/* `b` is out of the list: its directory goes when nobody reads it any more, with the next block_graves_clear. The caller's reference is given up. */
+void store_doom(struct store *s, struct block *b);
 /* Retention by time and size. */
 void store_retain(struct store *s);
 /* 1 when a block that is right in every byte names the generation; one that is not goes to quarantine. */

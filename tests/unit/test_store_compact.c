@@ -450,6 +450,44 @@ static void test_deletion_by_time(void **state)
 	run_done(&r);
 }
 
+static size_t n_directories(struct run *r)
+{
+	const struct sim_inode *dir = sim_walk(&r->fs, "/data/blocks", NULL, NULL);
+
+	return dir ? dir->entries.n : 0;
+}
+
+/* Who reads blocks last that are replaced does not wait for the disk: the upkeep removes them, or the end does. */
+static void test_last_reader_removes_nothing(void **state)
+{
+	(void)state;
+	for (unsigned by_close = 0; by_close < 2; by_close++) {
+		struct errbuf eb = {.text = ""};
+		struct store_parts parts;
+		struct store_stats st;
+		uint64_t ops;
+		size_t n;
+		struct run r;
+
+		fill(&r, 5, 1, 40, 4);
+		assert_int_equal(store_parts_get(r.s, INT64_MIN, INT64_MAX, &parts), 0);
+		must(store_compact(r.s, &eb), &eb);
+		store_stats(r.s, &st);
+		n = n_directories(&r);
+		assert_true(st.compactions && n > st.blocks);
+		ops = r.fs.n_ops;
+		store_parts_put(r.s, &parts);
+		assert_int_equal(r.fs.n_ops, ops);
+		assert_int_equal(n_directories(&r), n);
+		if (by_close)
+			store_close(TAKE(r.s));
+		else
+			must(store_maintain(r.s, &eb), &eb);
+		assert_int_equal(n_directories(&r), st.blocks);
+		run_done(&r);
+	}
+}
+
 /* Totals of a column alone are those of whole profiles, also of streams that go over a page's end, in every range and from the cache. */
 static void test_totals(void **state)
 {
@@ -608,6 +646,7 @@ int main(void)
 		cmocka_unit_test(test_rollups),
 		cmocka_unit_test(test_deletion),
 		cmocka_unit_test(test_deletion_by_time),
+		cmocka_unit_test(test_last_reader_removes_nothing),
 		cmocka_unit_test(test_totals),
 		cmocka_unit_test(test_delete_all),
 		cmocka_unit_test(test_memory),
