@@ -35,6 +35,7 @@ struct process_head {
 
 enum process_flags {
 	PROCESS_JIT_NO_FP = 1 << 0, /* its JIT code does not keep frame pointers */
+	PROCESS_JIT_FP = 1 << 1,    /* it was told to */
 };
 /* From this bit of the flags up: the number of the publication, which no other of late has. */
 #define PROCESS_SERIAL_SHIFT 8

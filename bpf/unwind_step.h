@@ -5,75 +5,7 @@
  * in circles.
  */
 #pragma once
-#include "bpf/unwind_rule.h"
-
-/* A rule of the walker's own: the return address lies `above` bytes above sp, below it the frame pointer when there is room. */
-UNWIND_FN void walk_set_rule(struct walk *w, enum unwind_cfa cfa, __s32 above)
-{
-	w->rule = (struct unwind_rule) {
-		.cfa = cfa,
-		.reg = UNWIND_SP,
-		.ra = UNWIND_AT_CFA,
-		.fp = above ? UNWIND_AT_CFA : UNWIND_SAME,
-		.off = above + 8,
-		.ra_off = -8,
-		.fp_off = -16,
-	};
-}
-
-/* mov $15, %rax (or %eax); syscall; arm64: mov x8, #139; svc #0 */
-UNWIND_FN bool walk_is_trampoline(__u64 lo, __u64 hi)
-{
-	if (UNWIND_ARM64)
-		return lo == 0xd4000001d2801168ULL;
-	return (lo == 0x0f0000000fc0c748ULL && (__u8)hi == 0x05) ||
-	       (lo & 0xffffffffffffffULL) == 0x050f0000000fb8ULL;
-}
-
-/*
- * No row covers the code. It may still be the trampoline of a signal handler (musl and Go have no rows for theirs); where pc
- * is exact, the first instructions of a function and its return tell that the frame pointer is not set up yet or no more;
- * everywhere else the frame pointer is what there is. What tells a root by its code are places in files: in JIT code the same
- * instructions always have a caller.
- */
-UNWIND_FN void walk_rule_from_code(struct walk *w, bool is_in_file)
-{
-	__u64 lo;
-
-	walk_set_rule(w, UNWIND_CFA_FP, 0);
-	if (unwind_read_user(w, w->code, sizeof(w->code), w->pc))
-		return;
-	lo = w->code[0];
-	if (walk_is_trampoline(lo, w->code[1])) {
-		walk_set_rule(w, UNWIND_CFA_SIGNAL, 0);
-		w->rule.off = UNWIND_SIGNAL_UCONTEXT;
-	}
-	if (UNWIND_ARM64)
-		return;
-	/* test %rax, %rax; jl: behind the system call in clone and clone3, where glibc has no rows because the two threads that
-	 * return there want different ones. The new one has no caller. */
-	if (is_in_file && !w->n_steps && (lo & 0xffffff) == 0xc08548 &&
-		((__u8)(lo >> 24) == 0x7c || (__u16)(lo >> 24) == 0x8c0f)) {
-		walk_set_rule(w, UNWIND_CFA_REG, 0);
-		if (!w->regs[0])
-			w->rule.ra = UNWIND_GONE;
-		return;
-	}
-	if (!w->exact) {
-		/* mov %eax, %edi (or 64 bits wide); call: what main or a thread's function returned may go to exit, which does
-		 * not return. musl has no rows for where it calls them. Other code without rows (Chromium's) passes results
-		 * on like this too, and keeps frame pointers. */
-		if (is_in_file && ((lo & 0xffffff) == 0xe8c789 || (__u32)lo == 0xe8c78948))
-			w->fp_cut = WALK_MAY_BE_ROOT;
-		return;
-	}
-	/* push %rbp; ret; endbr64 */
-	if ((__u8)lo == 0x55 || (__u8)lo == 0xc3 || (__u32)lo == 0xfa1e0ff3)
-		walk_set_rule(w, UNWIND_CFA_REG, 0);
-	/* mov %rsp, %rbp in its two encodings */
-	else if ((lo & 0xffffff) == 0xe58948 || (lo & 0xffffff) == 0xec8b48)
-		walk_set_rule(w, UNWIND_CFA_REG, 8);
-}
+#include "bpf/unwind_code.h"
 
 /* The rule at w->off of w->binary by its table, into w->rule: enum unwind_found. */
 UNWIND_ALONE int unwind_find(struct walk *w)
@@ -119,6 +51,7 @@ UNWIND_FN enum unwind_result unwind_step(struct walk *w, enum unwind_place place
 	__u64 plain = 0;
 
 	w->fp_cut = ABI_CUT_NONE;
+	w->place = place;
 	if (place == UNWIND_IN_JIT_NO_FP)
 		return walk_cut(w, ABI_CUT_NO_TABLE);
 	if (place == UNWIND_IN_FILE)
@@ -138,14 +71,19 @@ UNWIND_FN enum unwind_result unwind_step(struct walk *w, enum unwind_place place
 		return walk_cut(w, ABI_CUT_NO_TABLE);
 	}
 	if (found == UNWIND_NO_ROW) {
-		/* JIT code that calls C may have its own stack elsewhere (BEAM): below a leaf its frame pointer
-		 * is taken as it is. */
+		/* JIT code that calls C may have its own stack elsewhere (BEAM): below C its frame pointer is taken as
+		 * it is. */
+		bool is_below_c = w->n_steps && w->method != UNWIND_BY_FP && !w->exact;
+
 		w->fp_cut = place == UNWIND_IN_FILE ? ABI_CUT_NO_TABLE
-			    : w->n_steps	    ? ABI_CUT_NONE
+			    : is_below_c	    ? ABI_CUT_NONE
 						    : ABI_CUT_FP_INSANE;
 		walk_rule_from_code(w, place == UNWIND_IN_FILE);
 	}
-	return unwind_apply(w);
+	found = unwind_apply(w);
+	if (found == UNWIND_ROOT && !unwind_may_end(w))
+		return walk_cut(w, place == UNWIND_IN_FILE ? ABI_CUT_NO_TABLE : ABI_CUT_FP_INSANE);
+	return found;
 }
 
 /*
@@ -158,8 +96,8 @@ UNWIND_FN __u64 walk_frame(const struct walk *w, enum unwind_place place, bool l
 
 	if (place == UNWIND_IN_FILE)
 		return ABI_NATIVE(w->binary, w->off + up);
-	return ABI_FRAME(place == UNWIND_IN_JIT || place == UNWIND_IN_JIT_NO_FP ? ABI_FRAME_JIT
-										: ABI_FRAME_RAW,
+	return ABI_FRAME(
+		place >= UNWIND_IN_JIT && place <= UNWIND_IN_JIT_FP ? ABI_FRAME_JIT : ABI_FRAME_RAW,
 		w->pc - !w->exact + up);
 }
 
@@ -172,6 +110,10 @@ UNWIND_FN int walk_turn(struct walk *w, __u64 *words)
 
 	if (place == UNWIND_IN_DATA && w->n_steps) {
 		w->cut = w->fp_cut == WALK_MAY_BE_ROOT ? ABI_CUT_NONE : ABI_CUT_BAD_PC;
+		return 1;
+	}
+	if (!walk_holds(w, place)) {
+		w->cut = ABI_CUT_FP_INSANE;
 		return 1;
 	}
 	frame = walk_frame(w, place, !w->n_steps);

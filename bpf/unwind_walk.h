@@ -21,6 +21,7 @@ enum unwind_place {
 	UNWIND_IN_FILE,	     /* executable mapping of a file, or the vdso: w->binary, w->off */
 	UNWIND_IN_JIT,	     /* executable memory without a file */
 	UNWIND_IN_JIT_NO_FP, /* the same, by a compiler that uses the frame pointer for other things */
+	UNWIND_IN_JIT_FP,    /* the same, by one that was told to keep frame pointers */
 	UNWIND_IN_DATA,	     /* mappings are known and this is no code */
 	UNWIND_SOMEWHERE,    /* the mappings are not known */
 	UNWIND_UNTOLD,	     /* nor are they ever told: by frame pointer */
@@ -93,6 +94,9 @@ struct walk {
 	__u32 lacking; /* the binary whose table that is, 0: of mappings */
 	__u32 fp_cut;  /* enum abi_cut of a frame pointer that leads nowhere, or WALK_MAY_BE_ROOT */
 	__u32 cut;     /* enum abi_cut */
+	__u32 place;   /* enum unwind_place of the frame before this one, then of this */
+	__u32 method;  /* enum unwind_method by which this frame was found */
+	__u32 is_made; /* its return address and frame pointer are an outermost frame's, written there by hand */
 	__u32 scratch;
 	__u32 result; /* of a turn */
 	__u32 near;   /* step of the last answer in unwind_near */
@@ -107,6 +111,9 @@ UNWIND_FN void walk_init(struct walk *w, __u32 n_kernel)
 	w->known = 0;
 	w->exact = 1;
 	w->n_steps = w->lacks = w->lacking = w->near = 0;
+	w->place = UNWIND_IN_FILE;
+	w->method = UNWIND_BY_CFI;
+	w->is_made = 0;
 	for (__u32 i = 0; i < UNWIND_N_METHODS; i++)
 		w->by[i] = 0;
 	w->cut = ABI_CUT_NONE;
@@ -192,5 +199,6 @@ UNWIND_FN enum unwind_result walk_arrive(
 	w->regs[UNWIND_SP] = sp;
 	w->n_steps++;
 	w->by[method]++;
+	w->method = method;
 	return UNWIND_MORE;
 }

@@ -89,6 +89,7 @@ static enum unwind_place locate(struct walk *w, uint64_t addr)
 {
 	struct deferred *d = deferred_of(w);
 	uint64_t word = proc_locate(d->o.procs, d->process, addr, d->time_ns);
+	uint32_t flags;
 
 	if (ABI_FRAME_KIND(word) == ABI_FRAME_NATIVE) {
 		w->binary = ABI_NATIVE_BINARY(word);
@@ -96,10 +97,12 @@ static enum unwind_place locate(struct walk *w, uint64_t addr)
 		proc_note_native(d->o.procs, d->process, word);
 		return UNWIND_IN_FILE;
 	}
-	if (word)
-		return proc_flags(d->process) & PROCESS_JIT_NO_FP ? UNWIND_IN_JIT_NO_FP
-								  : UNWIND_IN_JIT;
-	return UNWIND_IN_DATA;
+	if (!word)
+		return UNWIND_IN_DATA;
+	flags = proc_flags(d->process);
+	return flags & PROCESS_JIT_NO_FP ? UNWIND_IN_JIT_NO_FP
+	       : flags & PROCESS_JIT_FP	 ? UNWIND_IN_JIT_FP
+					 : UNWIND_IN_JIT;
 }
 
 struct deferred *deferred_new(const struct deferred_options *o)

@@ -120,7 +120,7 @@ static void read_cmdline(struct proc_table *t, struct process *p)
 		t->buffer[i] = t->buffer[i] ? t->buffer[i] : ' ';
 	proc_text_put(&p->cmdline);
 	p->cmdline = proc_text_new(t->buffer, (size_t)n);
-	if (p->has_jvm)
+	if (p->runtime)
 		proc_publish_soon(t, p);
 }
 

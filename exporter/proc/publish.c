@@ -7,17 +7,6 @@
 #include "exporter/proc/publish.h"
 #include <string.h>
 
-/*
- * HotSpot's compiled code uses rbp for other things unless it was told not to: then a walk by frame pointer skips frames, which
- * is worse than none. Its other ways to be told (JAVA_TOOL_OPTIONS, argument files) cannot be seen from here.
- */
-uint32_t proc_flags(const struct process *p)
-{
-	return p->has_jvm && !strstr(proc_text_str(p->cmdline), "-XX:+PreserveFramePointer")
-		       ? PROCESS_JIT_NO_FP
-		       : 0;
-}
-
 void proc_publish_soon(struct proc_table *t, struct process *p)
 {
 	if (!t->o.runs || p->to_publish || p->exited || p->kernel_thread || p == t->other ||

@@ -2,39 +2,46 @@
  *
  * Which runtime makes the JIT code of a process, by the files it maps.
  */
+#include "bpf/process.h"
 #include "exporter/proc/table.h"
 #include "lib/base/str.h"
 #include <string.h>
 
-/* Files by the beginning of their names. The first is that of no file. */
+/*
+ * Files by the beginning of their names. The first is that of no file. `fp`: the option with which the compiler keeps frame
+ * pointers, NEVER where it has none: such code uses the register for other things, or saves it in some functions only (mono),
+ * so that callers are left out. NULL: it keeps them, or what it leads to is looked at (bpf/unwind_code.h).
+ */
+#define NEVER ""
 static const struct {
-	const char *file, *name;
+	const char *file, *name, *fp;
 } runtimes[] = {
-	{NULL, "other"},
-	{"libjvm.so", "hotspot"},
-	{"libj9jit", "openj9"},
-	{"node", "v8"},
-	{"libnode.so", "v8"},
-	{"libv8.so", "v8"},
-	{"electron", "v8"},
-	{"chrome", "v8"},
-	{"deno", "v8"},
-	{"beam.smp", "beam"},
-	{"beam.jit", "beam"},
-	{"libclrjit.so", "coreclr"},
-	{"libcoreclr.so", "coreclr"},
-	{"libmonosgen-2.0.so", "mono"},
-	{"libjulia", "julia"},
-	{"luajit", "luajit"},
-	{"libluajit", "luajit"},
-	{"pypy", "pypy"},
-	{"libpypy", "pypy"},
-	{"ruby", "yjit"},
-	{"libruby", "yjit"},
-	{"libmozjs", "spidermonkey"},
-	{"libjavascriptcoregtk", "javascriptcore"},
-	{"libwasmtime", "wasmtime"},
-	{"wasmtime", "wasmtime"},
+	{NULL, "other", NULL},
+	{"libjvm.so", "hotspot", "-XX:+PreserveFramePointer"},
+	{"libj9jit", "openj9", NEVER},
+	{"node", "v8", NULL},
+	{"libnode.so", "v8", NULL},
+	{"libv8.so", "v8", NULL},
+	{"electron", "v8", NULL},
+	{"chrome", "v8", NULL},
+	{"deno", "v8", NULL},
+	{"beam.smp", "beam", NULL},
+	{"beam.jit", "beam", NULL},
+	{"libclrjit.so", "coreclr", NULL},
+	{"libcoreclr.so", "coreclr", NULL},
+	{"mono-sgen", "mono", NEVER},
+	{"libmonosgen-2.0.so", "mono", NEVER},
+	{"libjulia", "julia", NULL},
+	{"luajit", "luajit", NEVER},
+	{"libluajit", "luajit", NEVER},
+	{"pypy", "pypy", NEVER},
+	{"libpypy", "pypy", NEVER},
+	{"ruby", "yjit", "--yjit-perf"},
+	{"libruby", "yjit", "--yjit-perf"},
+	{"libmozjs", "spidermonkey", NULL},
+	{"libjavascriptcoregtk", "javascriptcore", NULL},
+	{"libwasmtime", "wasmtime", NULL},
+	{"wasmtime", "wasmtime", NULL},
 };
 
 static bool is_name_end(char c)
@@ -61,6 +68,24 @@ void proc_note_runtime(struct process *p, const struct mapping *m, const char *p
 	for (size_t i = 1; m->kind == MAPPING_FILE && !p->runtime && i < ARRAY_SIZE(runtimes); i++)
 		if (fits(base, runtimes[i].file))
 			p->runtime = (uint8_t)i;
+}
+
+/* An option given in another way (JAVA_TOOL_OPTIONS, RUBYOPT, argument files) cannot be seen from here. */
+static bool keeps_fp(const struct process *p, const char *option)
+{
+	return !option || (*option && strstr(proc_text_str(p->cmdline), option));
+}
+
+/*
+ * A walk by frame pointer through code that does not keep it skips frames, which is worse than none. HotSpot's interpreter
+ * pushes return addresses that follow no call: where it is told to keep frame pointers they are believed.
+ */
+uint32_t proc_flags(const struct process *p)
+{
+	if (p->has_jvm)
+		return keeps_fp(p, "-XX:+PreserveFramePointer") ? PROCESS_JIT_FP
+								: PROCESS_JIT_NO_FP;
+	return keeps_fp(p, runtimes[p->runtime].fp) ? 0 : PROCESS_JIT_NO_FP;
 }
 
 const char *proc_jit_name(const struct process *p)

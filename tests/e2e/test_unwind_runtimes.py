@@ -89,7 +89,7 @@ SHARES = {
     'openssl': (0.995, 0), 'sqlite3': (0.995, 0), 'xz': (0.995, 0), 'nginx': (0.995, 0), 'postgres': (0.995, 0), 'cc1': (0.995, 0),
     'clang': (0.995, 0), 'python3.11': (0.995, 0), 'ruby': (0.995, 0), 'perl': (0.995, 0), 'php': (0.995, 0), 'ocaml': (0.995, 0.9),
     'go': (0.995, 0.9), 'rustc': (0.995, 0), 'rust': (0.995, 0.9), 'node': (0.95, 0), 'java-fp': (0.95, 0), 'erlang': (0.95, 0),
-    'java': (None, 0), 'haskell': (None, 0),
+    'java': (None, 0), 'haskell': (None, 0), 'php-jit': (0, 0),
 }
 LEAST_SAMPLES = 60
 SHORT_LIVED = ('cc1', 'clang', 'rustc')
@@ -154,6 +154,7 @@ class Runtimes(unittest.TestCase):
     def build(cls):
         cls.write('c.c', C_SOURCE)
         cls.write('small.rs', RUST)
+        cls.write('jit.php', f'<?php {PHP}')
         for name, text in (('ocaml.ml', OCAML), ('haskell.hs', HASKELL), ('go.go', GO), ('Burn.java', JAVA), ('burn.erl', ERLANG), ('node.js', NODE)):
             cls.write(name, text)
         cls.run_('ocamlopt', '-o', 'ocaml', 'ocaml.ml')
@@ -187,6 +188,7 @@ class Runtimes(unittest.TestCase):
             'ruby': ['ruby', '-e', RUBY],
             'perl': ['perl', '-e', PERL],
             'php': ['php', '-r', PHP],
+            'php-jit': ['php', '-d', 'opcache.enable_cli=1', '-d', 'opcache.jit_buffer_size=16M', '-d', 'opcache.jit=function', f'{d}/jit.php'],
             'ocaml': [f'{d}/ocaml'],
             'haskell': [f'{d}/haskell'],
             'go': [f'{d}/gobin'],
@@ -275,6 +277,13 @@ class Runtimes(unittest.TestCase):
                 failures.append(f'{name}: {100 * named:.2f} % named')
         print('\n' + '\n'.join(lines), file=sys.stderr)
         self.assertFalse(failures, '\n'.join(failures))
+
+    def test_compiled_code_that_keeps_no_frame_pointers_is_no_root(self):
+        """PHP's: what is in the register is any number, most often 0."""
+        stacks = self.samples_of('php-jit', self.window.samples)
+        self.assertTrue(any(labels.get('jit') for _, _, labels in stacks))
+        wrong = [stack[-4:] for stack, _, labels in stacks if labels['stack'] == 'complete' and not stack[-1].startswith(('_start', 'clone'))]
+        self.assertFalse(wrong, wrong[:3])
 
     def test_tables_stay_under_their_cap(self):
         self.assertLessEqual(self.metrics['sonde_unwind_table_bytes'], 64 << 20)

@@ -17,6 +17,7 @@
 #define STACK_BASE 0x7fff00000000ULL
 enum { STACK_WORDS = 40000 };
 static uint64_t stack_words[STACK_WORDS];
+#define CALL_IN_FRONT (0xe8ULL << 24) /* a word that ends in a call */
 
 static unsigned n_reads;
 
@@ -65,8 +66,12 @@ static inline __u64 *unwind_cache_at(struct walk *w, __u32 i)
 	return NULL;
 }
 
-/* Of all code. */
-#define unwind_locate(w, addr) ((w)->binary = 1, (w)->off = (addr), code_place)
+/* Of all code but that in IN_FILE, which is in a file. */
+enum { CODE = 20000, IN_FILE = 30000, IN_FILE_WORDS = 64 };
+#define CODE_AT(word) (STACK_BASE + (word)*8ULL)
+#define unwind_locate(w, addr)               \
+	((w)->binary = 1, (w)->off = (addr), \
+		(addr)-CODE_AT(IN_FILE) < IN_FILE_WORDS * 8ULL ? UNWIND_IN_FILE : code_place)
 #include "bpf/unwind_walk.h"
 static enum unwind_place code_place = UNWIND_IN_FILE;
 #include "bpf/unwind_step.h"
@@ -296,8 +301,8 @@ static void frame_pointers(void **state)
  */
 static void passes_a_result_on(void **state)
 {
-	enum { CODE = 20000, NEXT = 18 };
-	const uint64_t code = STACK_BASE + CODE * 8;
+	enum { NEXT = 18 };
+	const uint64_t code = CODE_AT(CODE);
 	static const struct {
 		const char *name;
 		uint64_t instructions, fp, ra; /* of that frame, its caller */
@@ -317,8 +322,8 @@ static void passes_a_result_on(void **state)
 			UNWIND_IN_FILE},
 		{"other code", 0xc78948, STACK_BASE + NEXT * 8, 0x123, ABI_CUT_BAD_PC, 1,
 			UNWIND_IN_FILE},
-		{"JIT code's caller", 0xe8c78948, STACK_BASE + NEXT * 8, 0x400005, ABI_CUT_NONE, 2,
-			UNWIND_IN_JIT},
+		{"JIT code's caller", 0xe8c78948, STACK_BASE + NEXT * 8, CODE_AT(CODE + 1),
+			ABI_CUT_FP_INSANE, 2, UNWIND_IN_JIT},
 		{"JIT code always has one", 0xe8c78948, STACK_BASE + NEXT * 8 + 1, 0,
 			ABI_CUT_FP_INSANE, 1, UNWIND_IN_JIT},
 		{"JIT code, 32 bits", 0xe8c789, STACK_BASE + NEXT * 8, 0x123, ABI_CUT_BAD_PC, 1,
@@ -333,6 +338,7 @@ static void passes_a_result_on(void **state)
 		memset(stack_words, 0, sizeof(stack_words));
 		stack_words[10] = cases[c].fp;
 		stack_words[11] = code;
+		stack_words[CODE - 1] = CALL_IN_FRONT;
 		stack_words[CODE] = cases[c].instructions;
 		stack_words[NEXT + 1] = cases[c].ra;
 		code_place = cases[c].place;
@@ -346,7 +352,6 @@ static void passes_a_result_on(void **state)
 /* Behind the system call of clone the new thread has no caller. JIT code has such instructions too. */
 static void the_end_of_clone(void **state)
 {
-	enum { CODE = 20000 };
 	static const enum unwind_place places[] = {UNWIND_IN_FILE, UNWIND_IN_JIT};
 
 	(void)state;
@@ -357,19 +362,151 @@ static void the_end_of_clone(void **state)
 		memset(stack_words, 0, sizeof(stack_words));
 		stack_words[CODE] = 0x7cc08548; /* test %rax, %rax; jl */
 		stack_words[10] = STACK_BASE + 14 * 8;
-		stack_words[11] = 0x400005;
-		stack_words[15] = 0x400009;
+		stack_words[CODE + 10] = CALL_IN_FRONT;
+		stack_words[11] = stack_words[15] = CODE_AT(CODE + 11);
 		code_place = places[i];
 		walk_init(&w, 0);
 		w.pc = STACK_BASE + CODE * 8;
+		w.regs[0] = 0;
 		w.regs[UNWIND_SP] = STACK_BASE + 8;
 		w.regs[UNWIND_FP] = STACK_BASE + 10 * 8;
 		w.known = 1U << UNWIND_SP | 1U << UNWIND_FP;
 		for (int step = 0; step < 4 && !walk_turn(&w, words); step++)
 			;
 		code_place = UNWIND_IN_FILE;
-		assert_int_equal(w.cut, ABI_CUT_NONE);
+		assert_int_equal(
+			w.cut, places[i] == UNWIND_IN_FILE ? ABI_CUT_NONE : ABI_CUT_FP_INSANE);
 		assert_int_equal(w.n_steps, places[i] == UNWIND_IN_FILE ? 0 : 2);
+	}
+}
+
+/* What JIT code's frame pointer leads to counts when a call left it there, and a 0 is no end but in a frame made by hand. */
+static void jit_frames(void **state)
+{
+	enum { A = 10, B = 14, C = 18 }; /* frames */
+	const uint64_t called = CODE_AT(CODE + 1), called_too = CODE_AT(CODE + 3),
+		       written = CODE_AT(CODE + 5), in_file = CODE_AT(IN_FILE + 1),
+		       in_file_written = CODE_AT(IN_FILE + 5);
+	const struct {
+		const char *name;
+		uint64_t fp[3], ra[3]; /* saved in A, B and C */
+		enum unwind_place place;
+		uint32_t want_cut, want_callers;
+	} cases[] = {
+		{"an outermost frame made by hand", {CODE_AT(B), CODE_AT(C), 0},
+			{called, called_too, written}, UNWIND_IN_JIT, ABI_CUT_NONE, 3},
+		{"0 in a register", {CODE_AT(B), CODE_AT(C), 0}, {called, called_too, called},
+			UNWIND_IN_JIT, ABI_CUT_FP_INSANE, 3},
+		{"no return address", {CODE_AT(B), CODE_AT(C), 0}, {called, called_too, 0},
+			UNWIND_IN_JIT, ABI_CUT_FP_INSANE, 2},
+		{"not behind a call", {CODE_AT(B), CODE_AT(C), 0}, {called, written, written},
+			UNWIND_IN_JIT, ABI_CUT_FP_INSANE, 1},
+		{"into a file", {CODE_AT(B), CODE_AT(C), 0}, {called, called_too, in_file},
+			UNWIND_IN_JIT, ABI_CUT_NONE, 3},
+		{"any place in a file", {CODE_AT(B), CODE_AT(C), 0},
+			{called, called_too, in_file_written}, UNWIND_IN_JIT, ABI_CUT_FP_INSANE, 2},
+		{"code that cannot be read", {CODE_AT(B), CODE_AT(C), 0},
+			{called, 0x400000, called}, UNWIND_IN_JIT, ABI_CUT_FP_INSANE, 1},
+		{"down the stack", {CODE_AT(C), 0, CODE_AT(B)}, {called, called, called_too},
+			UNWIND_IN_JIT, ABI_CUT_FP_INSANE, 2},
+		{"told to keep them", {CODE_AT(B), CODE_AT(C), 0}, {written, written, in_file},
+			UNWIND_IN_JIT_FP, ABI_CUT_NONE, 3},
+		{"told to keep them, 0", {CODE_AT(B), CODE_AT(C), 0}, {written, called, written},
+			UNWIND_IN_JIT_FP, ABI_CUT_FP_INSANE, 3},
+		{"keeps none", {CODE_AT(B), CODE_AT(C), 0}, {called, called_too, in_file},
+			UNWIND_IN_JIT_NO_FP, ABI_CUT_NO_TABLE, 0},
+	};
+
+	(void)state;
+	for (size_t c = 0; c < ARRAY_SIZE(cases); c++) {
+		static const unsigned frames[] = {A, B, C};
+		struct walk w;
+		uint32_t n, want = 1 + cases[c].want_callers + (cases[c].want_cut != ABI_CUT_NONE);
+
+		memset(stack_words, 0, sizeof(stack_words));
+		stack_words[CODE] = stack_words[CODE + 2] = CALL_IN_FRONT;
+		stack_words[IN_FILE] = CALL_IN_FRONT;
+		for (size_t i = 0; i < ARRAY_SIZE(frames); i++) {
+			stack_words[frames[i]] = cases[c].fp[i];
+			stack_words[frames[i] + 1] = cases[c].ra[i];
+		}
+		code_place = cases[c].place;
+		n = walk(&w, CODE_AT(A));
+		code_place = UNWIND_IN_FILE;
+		if (n != want || w.cut != cases[c].want_cut)
+			fail_msg("%s: %u words, cut %u", cases[c].name, n, w.cut);
+	}
+}
+
+/* Each form of a call before a return address, and what looks like one. */
+static void calls(void **state)
+{
+	static const struct {
+		uint8_t bytes[8]; /* those before the return address */
+		bool is_call;
+	} cases[] = {
+		{{0x90, 0x90, 0x90, 0xe8, 1, 2, 3, 4}, true},  /* call rel32 */
+		{{0x90, 0x90, 0x90, 0xe9, 1, 2, 3, 4}, false}, /* jmp rel32 */
+		{{0, 0, 0, 0, 0, 0, 0xff, 0xd0}, true},	       /* call *%rax */
+		{{0, 0, 0, 0, 0, 0x41, 0xff, 0xd3}, true},     /* call *%r11 */
+		{{0, 0, 0, 0, 0, 0, 0xff, 0xe0}, false},       /* jmp *%rax */
+		{{0, 0, 0, 0, 0, 0, 0xff, 0x10}, true},	       /* call *(%rax) */
+		{{0, 0, 0, 0, 0, 0, 0xff, 0x14}, false},       /* needs a SIB */
+		{{0, 0, 0, 0, 0, 0xff, 0x14, 0xc8}, true},     /* call *(%rax,%rcx,8) */
+		{{0, 0, 0, 0, 0, 0xff, 0x50, 0x18}, true},     /* call *0x18(%rax) */
+		{{0, 0, 0, 0, 0xff, 0x54, 0x24, 0x08}, true},  /* call *8(%rsp) */
+		{{0, 0, 0xff, 0x90, 1, 0, 0, 0}, true},	       /* call *1(%rax), 32 bits */
+		{{0, 0, 0xff, 0x15, 1, 2, 3, 4}, true},	       /* call *rel32(%rip) */
+		{{0, 0xff, 0x94, 0xc8, 1, 0, 0, 0}, true},     /* call *1(%rax,%rcx,8) */
+		{{0, 0xff, 0x14, 0x25, 1, 0, 0, 0}, true},     /* call *1 */
+		{{0, 0, 0, 0, 0, 0, 0, 0}, false},
+		{{0xe8, 0xe8, 0xe8, 0, 0xe8, 0xe8, 0xe8, 0xe8}, false},
+	};
+
+	(void)state;
+	for (size_t c = 0; c < ARRAY_SIZE(cases); c++) {
+		uint64_t bytes;
+
+		memcpy(&bytes, cases[c].bytes, sizeof(bytes));
+		if (walk_ends_in_call(bytes) != cases[c].is_call)
+			fail_msg("case %zu", c);
+	}
+}
+
+/*
+ * Code of a file without rows, called by code that keeps no frame pointers: a 0 in the register is any number, and the stack is
+ * no whole one.
+ */
+static void zero_below_rows(void **state)
+{
+	static const struct {
+		enum unwind_method method;
+		uint64_t code; /* before the return address */
+		uint32_t want_cut;
+	} cases[] = {
+		{UNWIND_BY_CFI, CALL_IN_FRONT, ABI_CUT_NO_TABLE},
+		{UNWIND_BY_FP, CALL_IN_FRONT, ABI_CUT_NONE},
+		{UNWIND_BY_CFI, 0x12345678e8e78948, ABI_CUT_NONE}, /* a program's entry */
+		{UNWIND_BY_CFI, 0x12345678e8f0e483, ABI_CUT_NONE},
+		{UNWIND_BY_CFI, 0x12345678e8ed3100, ABI_CUT_NONE},
+		{UNWIND_BY_CFI, 0x12345678e8e68948, ABI_CUT_NO_TABLE},
+	};
+
+	(void)state;
+	for (size_t c = 0; c < ARRAY_SIZE(cases); c++) {
+		struct walk w;
+
+		memset(stack_words, 0, sizeof(stack_words));
+		stack_words[CODE - 1] = cases[c].code;
+		walk_init(&w, 0);
+		w.regs[UNWIND_SP] = STACK_BASE;
+		w.known = UNWIND_ALL_REGS;
+		assert_int_equal(walk_arrive(&w, CODE_AT(CODE), STACK_BASE + 8, cases[c].method),
+			UNWIND_MORE);
+		w.exact = 0;
+		w.regs[UNWIND_FP] = 0;
+		assert_int_equal(walk_turn(&w, words), 1);
+		assert_int_equal(w.cut, cases[c].want_cut);
 	}
 }
 
@@ -459,6 +596,9 @@ int main(void)
 		cmocka_unit_test(frame_pointers),
 		cmocka_unit_test(passes_a_result_on),
 		cmocka_unit_test(the_end_of_clone),
+		cmocka_unit_test(jit_frames),
+		cmocka_unit_test(calls),
+		cmocka_unit_test(zero_below_rows),
 		cmocka_unit_test(step_limit),
 		cmocka_unit_test(no_guess),
 	};

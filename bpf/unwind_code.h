@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+ *
+ * What code says of its frame where no row does: by the bytes at and before pc. Files without rows, and JIT code.
+ */
+#pragma once
+#include "bpf/unwind_rule.h"
+
+/* A rule of the walker's own: the return address lies `above` bytes above sp, below it the frame pointer when there is room. */
+UNWIND_FN void walk_set_rule(struct walk *w, enum unwind_cfa cfa, __s32 above)
+{
+	w->rule = (struct unwind_rule) {
+		.cfa = cfa,
+		.reg = UNWIND_SP,
+		.ra = UNWIND_AT_CFA,
+		.fp = above ? UNWIND_AT_CFA : UNWIND_SAME,
+		.off = above + 8,
+		.ra_off = -8,
+		.fp_off = -16,
+	};
+}
+
+/* mov $15, %rax (or %eax); syscall; arm64: mov x8, #139; svc #0 */
+UNWIND_FN bool walk_is_trampoline(__u64 lo, __u64 hi)
+{
+	if (UNWIND_ARM64)
+		return lo == 0xd4000001d2801168ULL;
+	return (lo == 0x0f0000000fc0c748ULL && (__u8)hi == 0x05) ||
+	       (lo & 0xffffffffffffffULL) == 0x050f0000000fb8ULL;
+}
+
+/*
+ * No row covers the code. It may still be the trampoline of a signal handler (musl and Go have no rows for theirs); where pc
+ * is exact, the first instructions of a function and its return tell that the frame pointer is not set up yet or no more;
+ * everywhere else the frame pointer is what there is. What tells a root by its code are places in files: in JIT code the same
+ * instructions always have a caller.
+ */
+UNWIND_FN void walk_rule_from_code(struct walk *w, bool is_in_file)
+{
+	__u64 lo;
+
+	walk_set_rule(w, UNWIND_CFA_FP, 0);
+	if (unwind_read_user(w, w->code, sizeof(w->code), w->pc))
+		return;
+	lo = w->code[0];
+	if (walk_is_trampoline(lo, w->code[1])) {
+		walk_set_rule(w, UNWIND_CFA_SIGNAL, 0);
+		w->rule.off = UNWIND_SIGNAL_UCONTEXT;
+	}
+	if (UNWIND_ARM64)
+		return;
+	/* test %rax, %rax; jl: behind the system call in clone and clone3, where glibc has no rows because the two threads that
+	 * return there want different ones. The new one has no caller. */
+	if (is_in_file && !w->n_steps && (lo & 0xffffff) == 0xc08548 &&
+		((__u8)(lo >> 24) == 0x7c || (__u16)(lo >> 24) == 0x8c0f)) {
+		walk_set_rule(w, UNWIND_CFA_REG, 0);
+		if (!w->regs[0])
+			w->rule.ra = UNWIND_GONE;
+		return;
+	}
+	if (!w->exact) {
+		/* mov %eax, %edi (or 64 bits wide); call: what main or a thread's function returned may go to exit, which does
+		 * not return. musl has no rows for where it calls them. Other code without rows (Chromium's) passes results
+		 * on like this too, and keeps frame pointers. */
+		if (is_in_file && ((lo & 0xffffff) == 0xe8c789 || (__u32)lo == 0xe8c78948))
+			w->fp_cut = WALK_MAY_BE_ROOT;
+		return;
+	}
+	/* push %rbp; ret; endbr64 */
+	if ((__u8)lo == 0x55 || (__u8)lo == 0xc3 || (__u32)lo == 0xfa1e0ff3)
+		walk_set_rule(w, UNWIND_CFA_REG, 0);
+	/* mov %rsp, %rbp in its two encodings */
+	else if ((lo & 0xffffff) == 0xe58948 || (lo & 0xffffff) == 0xec8b48)
+		walk_set_rule(w, UNWIND_CFA_REG, 8);
+}
+
+/* Do these eight bytes end in a call, near and direct (E8) or indirect (FF /2)? arm64: bl, blr, blraa and the like. */
+UNWIND_FN bool walk_ends_in_call(__u64 bytes)
+{
+#define BYTE(before) ((__u8)(bytes >> (64 - 8 * (before))))
+#define IS_CALL(modrm, mod) (((modrm)&0xf8) == ((mod) << 6 | 0x10) && ((modrm)&7) != 4)
+	__u32 i = (__u32)(bytes >> 32);
+
+	if (UNWIND_ARM64)
+		return i >> 26 == 0x25 || (i & 0xfffffc1f) == 0xd63f0000 ||
+		       (i & 0xfefff800) == 0xd63f0800;
+	return BYTE(5) == 0xe8 ||
+	       (BYTE(2) == 0xff &&
+		       ((BYTE(1) & 0xf8) == 0xd0 || (IS_CALL(BYTE(1), 0) && BYTE(1) != 0x15))) ||
+	       (BYTE(3) == 0xff && (IS_CALL(BYTE(2), 1) || BYTE(2) == 0x14)) ||
+	       (BYTE(4) == 0xff && BYTE(3) == 0x54) ||
+	       (BYTE(6) == 0xff && (IS_CALL(BYTE(5), 2) || BYTE(5) == 0x15)) ||
+	       (BYTE(7) == 0xff && (BYTE(6) == 0x94 || (BYTE(6) == 0x14 && BYTE(5) == 0x25)));
+#undef IS_CALL
+#undef BYTE
+}
+
+/*
+ * JIT code is walked by frame pointer without anything that says that it keeps one. Where it does not, the word that is taken
+ * for a return address hardly ever follows a call. One other kind of return address is believed: that of the frame which a
+ * runtime makes by hand below a stack of its own (BEAM's processes), with no frame pointer in it and no call before it.
+ */
+UNWIND_ALONE int unwind_is_called(struct walk *w)
+{
+	if (!w)
+		return 0;
+	w->is_made = 0;
+	if (unwind_read_user(w, w->code, sizeof(w->code[0]), w->pc - sizeof(w->code[0])))
+		return 0;
+	if (walk_ends_in_call(w->code[0]))
+		return 1;
+	w->is_made = !w->regs[UNWIND_FP] && !w->fp_at;
+	return w->is_made;
+}
+
+/* Does the frame that was found for JIT code hold as its caller? */
+UNWIND_FN bool walk_holds(struct walk *w, enum unwind_place place)
+{
+	if (w->place != UNWIND_IN_JIT || w->exact || !w->n_steps)
+		return true;
+	return unwind_is_called(w) && (!w->is_made || place == UNWIND_IN_JIT);
+}
+
+/* Where a program begins: before the call the dynamic linker has mov %rsp, %rdi or xor %ebp, %ebp, other C libraries have
+ * and $-16, %rsp. */
+UNWIND_FN bool walk_is_entry(struct walk *w)
+{
+	__u32 *code = (__u32 *)w->code;
+
+	if (UNWIND_ARM64 || w->exact || unwind_read_user(w, code, sizeof(*code), w->pc - 8))
+		return false;
+	return *code == 0xe8e78948 || *code >> 8 == 0xe8ed31 || *code == 0xe8f0e483;
+}
+
+/*
+ * A frame pointer or a return address of 0 ends a stack where the code is known to have the one or keeps the other: by its row,
+ * because a frame pointer led here, or where a thread or a program begins. Elsewhere it is any number in a register. JIT code
+ * always has a caller in a file, but for frames made by hand.
+ */
+UNWIND_ALONE int unwind_may_end(struct walk *w)
+{
+	if (!w)
+		return 0;
+	if (w->place == UNWIND_IN_JIT || w->place == UNWIND_IN_JIT_FP)
+		return w->is_made;
+	return w->fp_cut == ABI_CUT_NONE || w->fp_cut == WALK_MAY_BE_ROOT ||
+	       w->method == UNWIND_BY_FP || w->rule.ra == UNWIND_GONE || walk_is_entry(w);
+}
