@@ -24,6 +24,7 @@ struct block {
 	_Atomic bool doomed;	     /* the directory goes after the last reference */
 	struct block_graves *graves; /* where to, set before it is doomed; NULL: removed at once */
 	struct block *next_grave;
+	bool warmed;		  /* store_warm looked at it; the upkeep's */
 	int64_t compact_retry_ns; /* monotonic: a compaction with it failed; the upkeep's */
 	char damage[256];	  /* what the reader met; written before `damaged` */
 	pthread_mutex_t lock;	  /* of `damage` */

@@ -358,6 +358,7 @@ static int maintain(struct store *s, bool force, struct errbuf *eb)
 		r = compact_for_a_while(s, &local);
 		first = first < 0 ? first : r;
 	}
+	store_warm(s);
 	pthread_mutex_unlock(&s->maintain_lock);
 	return first < 0 ? err_set(eb, first, "%s", err_text(&local, first)) : 0;
 }

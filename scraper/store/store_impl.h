@@ -117,6 +117,9 @@ int store_compact_once(struct store *s, struct errbuf *eb) _must_check_;
 /* The same for blocks with deletions only. */
 int store_rewrite_once(struct store *s, struct errbuf *eb) _must_check_;
 
+/* warm.c; holds maintain_lock. Decodes tables that questions about labels begin with, some a round, into a part of the page cache. */
+void store_warm(struct store *s);
+
 /* store.c; holds maintain_lock. */
 int store_flush_locked(struct store *s, bool force, struct errbuf *eb) _must_check_;
 

@@ -205,8 +205,9 @@ static void bench_catalog(struct day *d, const char *name, bool series)
 		median(again, ROUNDS).cpu * 1e3, first.cpu * 1e3, median(cut, ROUNDS).cpu * 1e3, n);
 }
 
-/* Right after a start each time. */
-static void bench_first(unsigned n_steps, unsigned n_streams, bool compacted, const char *name)
+/* Right after a start each time, or after the first round of upkeep. */
+static void bench_first(
+	unsigned n_steps, unsigned n_streams, bool compacted, bool upkeep, const char *name)
 {
 	for (int series = 0; series < 2; series++) {
 		struct timing t[FIRST_ROUNDS], m;
@@ -216,13 +217,15 @@ static void bench_first(unsigned n_steps, unsigned n_streams, bool compacted, co
 			struct day d;
 
 			day_open(&d, DAY_TARGETS, n_steps, n_streams, compacted);
+			if (upkeep)
+				day_check(store_maintain(d.store, NULL), NULL, "upkeep");
 			t[i] = catalog_once(&d, series, 0, &n);
 			store_close(d.store);
 		}
 		m = median(t, FIRST_ROUNDS);
-		printf("%s_first_%s %.2f ms least %.2f cpu_ms %.2f n %zu\n", name,
-			series ? "all_series" : "label_values", m.wall * 1e3, t[0].wall * 1e3,
-			m.cpu * 1e3, n);
+		printf("%s_%s_%s %.2f ms least %.2f cpu_ms %.2f n %zu\n", name,
+			upkeep ? "after_upkeep" : "first", series ? "all_series" : "label_values",
+			m.wall * 1e3, t[0].wall * 1e3, m.cpu * 1e3, n);
 	}
 }
 
@@ -285,7 +288,8 @@ static void bench_store(
 	struct day d;
 
 	if (only && !strcmp(only, "first")) {
-		bench_first(n_steps, n_streams, compacted, name);
+		bench_first(n_steps, n_streams, compacted, false, name);
+		bench_first(n_steps, n_streams, compacted, true, name);
 		return;
 	}
 	day_open(&d, DAY_TARGETS, n_steps, n_streams, compacted);

@@ -488,6 +488,55 @@ static void test_last_reader_removes_nothing(void **state)
 	}
 }
 
+/* How often the disk is read for what questions about labels begin with, of all parts. */
+static uint64_t reads_of_tables(struct run *r)
+{
+	struct store_parts parts;
+
+	r->fs.fail_read_at = UINT64_MAX; /* they are counted */
+	r->fs.n_reads = 0;
+	assert_int_equal(store_parts_get(r->s, INT64_MIN, INT64_MAX, &parts), 0);
+	for (size_t i = 0; i < parts.n; i++) {
+		_cleanup_part_reader_ struct part_reader *reader = NULL;
+		const struct part_schema *schemas;
+		const struct part_stream *streams;
+		const struct prof_str *strings;
+		struct part_label_sets sets;
+
+		assert_int_equal(part_reader_open(parts.items[i], NULL, &reader, NULL), 0);
+		assert_int_equal(part_schemas(reader, &schemas), 0);
+		assert_int_equal(part_streams(reader, &streams), 0);
+		assert_int_equal(part_label_sets(reader, &sets), 0);
+		assert_int_equal(part_label_strings(reader, &strings), 0);
+	}
+	store_parts_put(r->s, &parts);
+	return r->fs.n_reads;
+}
+
+/* After a start, upkeep reads them ahead of the first question, but fills no more than a part of the cache with them. */
+static void test_tables_are_warm(void **state)
+{
+	struct errbuf eb = {.text = ""};
+	struct store_stats st;
+	struct run r;
+
+	(void)state;
+	fill(&r, 6, 1, 60, 6);
+	r.o.cache_bytes = 64 << 20;
+	reopen(&r);
+	assert_true(reads_of_tables(&r) > 0);
+	reopen(&r);
+	must(store_maintain(r.s, &eb), &eb);
+	assert_int_equal(reads_of_tables(&r), 0);
+	r.o.cache_bytes = 600 << 10;
+	reopen(&r);
+	must(store_maintain(r.s, &eb), &eb);
+	store_stats(r.s, &st);
+	assert_true(st.cache_bytes > 0 && st.cache_bytes <= r.o.cache_bytes / 4);
+	assert_true(st.blocks > 4 && reads_of_tables(&r) > 0);
+	run_done(&r);
+}
+
 /* Totals of a column alone are those of whole profiles, also of streams that go over a page's end, in every range and from the cache. */
 static void test_totals(void **state)
 {
@@ -647,6 +696,7 @@ int main(void)
 		cmocka_unit_test(test_deletion),
 		cmocka_unit_test(test_deletion_by_time),
 		cmocka_unit_test(test_last_reader_removes_nothing),
+		cmocka_unit_test(test_tables_are_warm),
 		cmocka_unit_test(test_totals),
 		cmocka_unit_test(test_delete_all),
 		cmocka_unit_test(test_memory),
