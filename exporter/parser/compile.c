@@ -43,24 +43,35 @@ struct out {
 	int error;
 };
 
-static void out_flush(struct out *o)
+static void out_write(struct out *o, const uint8_t *p, size_t bytes)
 {
-	for (size_t done = 0; !o->error && done < o->buffer.len;) {
-		ssize_t n = write(o->fd, o->buffer.data + done, o->buffer.len - done);
+	for (size_t done = 0; !o->error && done < bytes;) {
+		ssize_t n = write(o->fd, p + done, bytes - done);
 
 		if (n > 0)
 			done += (size_t)n;
 		else if (errno != EINTR)
 			o->error = -errno;
 	}
+	o->written += bytes;
+}
+
+static void out_flush(struct out *o)
+{
 	if (!o->error)
 		o->error = bytes_error(&o->buffer);
-	o->written += o->buffer.len;
+	out_write(o, o->buffer.data, o->buffer.len);
 	bytes_reset(&o->buffer);
 }
 
+/* What is large goes past the buffer. */
 static void out_put(struct out *o, const void *p, size_t n)
 {
+	if (n >= OUT_BUFFER_BYTES) {
+		out_flush(o);
+		out_write(o, p, n);
+		return;
+	}
 	bytes_put(&o->buffer, p, n);
 	if (o->buffer.len >= OUT_BUFFER_BYTES)
 		out_flush(o);

@@ -9,64 +9,93 @@
 #include <string.h>
 
 enum { MAX_STREAM_BYTES = 1 << 30, MAX_NESTING = 4096 };
+/* What a point mostly takes, and how many of them are provided for. */
+enum { POINT_BYTES = 4, MAX_EXPECTED = 1 << 20 };
 
 struct blocks {
 	struct bytes index, stream;
+	/* Where the next point goes: there is room for the rest of its block. NULL: memory was out. */
+	uint8_t *at;
 	uint32_t n_in_block, addr; /* the last point's */
 	uint32_t line, file, scope;
 };
 
-static void blocks_init(struct blocks *b)
+/* Room for as many points as there will be about, so that nothing is copied while it grows. */
+static void blocks_init(struct blocks *b, size_t n_points)
 {
 	*b = (struct blocks) {.n_in_block = SYMBOL_BLOCK_ROWS};
 	bytes_init(&b->index, NULL, MAX_STREAM_BYTES);
 	bytes_init(&b->stream, NULL, MAX_STREAM_BYTES);
+	n_points = MIN(n_points, (size_t)MAX_EXPECTED);
+	(void)bytes_reserve(&b->index, n_points / SYMBOL_BLOCK_ROWS * SYMBOL_BLOCK_BYTES);
+	(void)bytes_reserve(&b->stream, n_points * POINT_BYTES);
+}
+
+/* A row or a point: four numbers. */
+enum { MAX_ROW_BYTES = 4 * 10 };
+
+static void begin_block(struct blocks *b, uint32_t addr)
+{
+	bytes_put_u32(&b->index, addr);
+	bytes_put_u32(&b->index, (uint32_t)b->stream.len);
+	b->at = bytes_reserve(&b->stream, SYMBOL_BLOCK_ROWS * MAX_ROW_BYTES);
+	b->n_in_block = 0;
+	b->line = b->file = b->scope = 0;
+	b->addr = addr;
 }
 
 /* Begins a block where one is due; returns the distance from the last point. */
-static uint32_t step_to(struct blocks *b, uint32_t addr)
+static inline uint32_t step_to(struct blocks *b, uint32_t addr)
 {
-	uint32_t delta = addr - b->addr;
+	uint32_t delta;
 
-	if (b->n_in_block == SYMBOL_BLOCK_ROWS) {
-		bytes_put_u32(&b->index, addr);
-		bytes_put_u32(&b->index, (uint32_t)b->stream.len);
-		b->n_in_block = 0;
-		b->line = b->file = b->scope = 0;
-		delta = 0;
-	}
+	if (b->n_in_block == SYMBOL_BLOCK_ROWS)
+		begin_block(b, addr);
+	delta = addr - b->addr;
 	b->n_in_block++;
 	b->addr = addr;
 	return delta;
 }
 
-/* Room for a row or a point: four numbers. */
-enum { MAX_ROW_BYTES = 4 * 10 };
+static inline void put_end(struct blocks *b, uint8_t *p)
+{
+	b->stream.len += (size_t)(p - b->at);
+	b->at = p;
+}
 
 static uint64_t zigzag(int64_t v)
 {
 	return (uint64_t)v << 1 ^ (uint64_t)(v >> 63);
 }
 
-static void put_row(struct blocks *b, uint32_t addr, const struct debug_row *row)
+static inline void put_row(struct blocks *b, uint32_t addr, const struct debug_row *row)
 {
-	uint64_t delta = step_to(b, addr);
-	bool new_file = !row->end && row->file != b->file;
-	uint8_t *start = bytes_reserve(&b->stream, MAX_ROW_BYTES), *p = start;
+	uint64_t head = (uint64_t)step_to(b, addr) << 2, line;
+	uint8_t *p = b->at;
 
-	if (!start)
+	if (!p)
 		return;
-	p = debug_put_number(p, delta << 2 | (new_file ? SYMBOL_ROW_NEW_FILE : 0) |
-					(row->end ? SYMBOL_ROW_END : 0));
-	if (!row->end) {
-		p = debug_put_number(p, zigzag((int64_t)row->line - b->line));
-		p = debug_put_number(p, row->column);
-		if (new_file)
-			p = debug_put_number(p, row->file);
-		b->line = row->line;
-		b->file = row->file;
+	if (row->end) {
+		put_end(b, debug_put_number(p, head | SYMBOL_ROW_END));
+		return;
 	}
-	b->stream.len += (size_t)(p - start);
+	line = zigzag((int64_t)row->line - b->line);
+	b->line = row->line;
+	/* Mostly three numbers of a byte each. */
+	if (row->file == b->file && (head | line | row->column) < 0x80) {
+		p[0] = (uint8_t)head;
+		p[1] = (uint8_t)line;
+		p[2] = (uint8_t)row->column;
+		put_end(b, p + 3);
+		return;
+	}
+	p = debug_put_number(p, head | (row->file != b->file ? SYMBOL_ROW_NEW_FILE : 0));
+	p = debug_put_number(p, line);
+	p = debug_put_number(p, row->column);
+	if (row->file != b->file)
+		p = debug_put_number(p, row->file);
+	b->file = row->file;
+	put_end(b, p);
 }
 
 /* Points in order, on their way between the rows. */
@@ -79,7 +108,8 @@ struct line_writer {
 static const struct debug_row end_row = {.end = 1};
 
 /* Writes `row` for [from, to): a point in there has its byte. */
-static void put_span(struct line_writer *w, uint32_t from, uint32_t to, const struct debug_row *row)
+static inline void put_span(
+	struct line_writer *w, uint32_t from, uint32_t to, const struct debug_row *row)
 {
 	while (w->next < w->n_points && w->points[w->next].addr < to) {
 		const struct debug_row *point = &w->points[w->next++];
@@ -149,18 +179,18 @@ struct scope_sweep {
 static void flush_point(struct scope_sweep *s)
 {
 	struct blocks *b = s->blocks;
-	uint8_t *start, *p;
 	uint32_t delta;
+	uint8_t *p;
 
 	if (s->scope == s->written_scope)
 		return;
 	delta = step_to(b, s->addr);
-	p = start = bytes_reserve(&b->stream, MAX_ROW_BYTES);
-	if (!start)
+	p = b->at;
+	if (!p)
 		return;
 	p = debug_put_number(p, delta);
 	p = debug_put_number(p, zigzag((int64_t)s->scope - b->scope));
-	b->stream.len += (size_t)(p - start);
+	put_end(b, p);
 	b->scope = s->written_scope = s->scope;
 }
 
@@ -225,6 +255,7 @@ static void put_strings(const struct interner *from, struct bytes *strings, stru
 static void put_functions(
 	const struct debug_tables *t, const struct bytes *name_offs, struct bytes *out)
 {
+	(void)bytes_reserve(out, t->n_functions * SYMBOL_DEBUG_FUNCTION_BYTES);
 	for (size_t i = 0; i < t->n_functions; i++) {
 		const struct debug_function *f = &t->functions[i];
 		uint32_t name_off = 0;
@@ -257,8 +288,8 @@ int debug_tables_encode(struct debug_tables *t, struct debug_sections *ret)
 	*ret = (struct debug_sections) {.base = t->base};
 	if (r < 0 || (!t->n_sequences && !t->n_points && !t->n_ranges))
 		return r;
-	blocks_init(&lines);
-	blocks_init(&scopes);
+	blocks_init(&lines, t->n_rows);
+	blocks_init(&scopes, t->n_ranges);
 	bytes_init(&files, NULL, 0);
 	bytes_init(&functions, NULL, 0);
 	bytes_init(&strings, NULL, UINT32_MAX);

@@ -8,9 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SCOPE_BYTES = 1 << 30, MAX_COLUMN = UINT16_MAX };
+enum { MAX_SCOPE_BYTES = 1 << 30 };
 /* Five numbers of 32 bits. */
 enum { MAX_SCOPE_RECORD = 5 * 5 };
+
+/* What compilers write: a row takes some 11 bytes of .debug_line, a range 150 of .debug_info. */
+enum {
+	LINE_BYTES_A_ROW = 8,
+	INFO_BYTES_A_RANGE = 128,
+	SCOPE_BYTES_A_RANGE = 4,
+	MAX_EXPECTED = 1 << 20
+};
 
 /* The largest executable segment, which most of a program is in. */
 static void find_most_code(struct debug_tables *t)
@@ -72,6 +80,18 @@ static bool grow(struct debug_tables *t, void *items, size_t *cap, size_t n, siz
 	return !t->error;
 }
 
+void debug_tables_expect(struct debug_tables *t, size_t line_bytes, size_t info_bytes)
+{
+	size_t n_rows = MIN(line_bytes / LINE_BYTES_A_ROW, (size_t)MAX_EXPECTED);
+	size_t n_ranges = MIN(info_bytes / INFO_BYTES_A_RANGE, (size_t)MAX_EXPECTED);
+
+	/* What is not there when it is needed is asked for again, and refused then. */
+	(void)!alloc_grow(&t->rows, &t->cap_rows, n_rows, sizeof(*t->rows));
+	(void)!alloc_grow(&t->range_starts, &t->cap_starts, n_ranges, sizeof(*t->range_starts));
+	(void)!alloc_grow(&t->ranges, &t->cap_ranges, n_ranges, sizeof(*t->ranges));
+	(void)bytes_reserve(&t->scopes, n_ranges * SCOPE_BYTES_A_RANGE);
+}
+
 uint32_t debug_tables_file(struct debug_tables *t, const char *path, size_t n)
 {
 	uint32_t id = n ? interner_add(&t->files, path, n, NULL) : DEBUG_NO_FILE;
@@ -112,38 +132,9 @@ bool debug_tables_is_code(const struct debug_tables *t, uint64_t start, uint64_t
 	return false;
 }
 
-static inline bool is_place(
-	const struct debug_row *row, uint32_t file, uint32_t line, uint32_t column)
+bool debug_tables_grow_rows(struct debug_tables *t)
 {
-	return row->line == line && row->file == file &&
-	       row->column == MIN(column, (uint32_t)MAX_COLUMN);
-}
-
-void debug_tables_row(
-	struct debug_tables *t, uint64_t vaddr, uint32_t file, uint32_t line, uint32_t column)
-{
-	uint64_t rel = vaddr - t->base;
-	size_t n = t->n_rows;
-	struct debug_row *row;
-
-	/* What is not code is never found; the end tells whether the whole sequence is. */
-	if (vaddr < t->base || rel >= UINT32_MAX)
-		return;
-	if (n > t->n_closed_rows) {
-		row = &t->rows[n - 1];
-		if (rel < row->addr || (rel != row->addr && is_place(row, file, line, column)))
-			return;
-		n -= rel == row->addr;
-	}
-	if (!grow(t, &t->rows, &t->cap_rows, n, sizeof(*t->rows)))
-		return;
-	row = &t->rows[n];
-	row->addr = (uint32_t)rel;
-	row->file = file;
-	row->line = line;
-	row->column = (uint16_t)MIN(column, (uint32_t)MAX_COLUMN);
-	row->end = 0;
-	t->n_rows = n + 1;
+	return grow(t, &t->rows, &t->cap_rows, t->n_rows, sizeof(*t->rows));
 }
 
 void debug_tables_point(
@@ -155,7 +146,7 @@ void debug_tables_point(
 	t->points[t->n_points++] = (struct debug_row) {.addr = (uint32_t)(vaddr - t->base),
 		.file = file,
 		.line = line,
-		.column = (uint16_t)MIN(column, (uint32_t)MAX_COLUMN)};
+		.column = (uint16_t)MIN(column, (uint32_t)DEBUG_MAX_COLUMN)};
 }
 
 void debug_tables_drop_sequence(struct debug_tables *t)

@@ -69,10 +69,43 @@ uint32_t debug_tables_file(struct debug_tables *t, const char *path, size_t n);
 uint32_t debug_tables_function(struct debug_tables *t, const char *name, size_t name_bytes,
 	uint32_t file, uint32_t line, bool name_wins);
 
+/*
+ * Room for what sections of so many bytes mostly hold, so that nothing is copied while it grows. Memory that is not used is
+ * not touched.
+ */
+void debug_tables_expect(struct debug_tables *t, size_t line_bytes, size_t info_bytes);
+
+enum { DEBUG_MAX_COLUMN = UINT16_MAX };
+bool debug_tables_grow_rows(struct debug_tables *t);
+
 /* Rows of one sequence, in ascending order of addresses; of several at one address the last
  * counts. `end` closes it at the first address behind. */
-void debug_tables_row(
-	struct debug_tables *t, uint64_t vaddr, uint32_t file, uint32_t line, uint32_t column);
+static inline void debug_tables_row(
+	struct debug_tables *t, uint64_t vaddr, uint32_t file, uint32_t line, uint32_t column)
+{
+	uint64_t rel = vaddr - t->base;
+	size_t n = t->n_rows;
+	struct debug_row *row;
+
+	/* What is not code is never found; the end tells whether the whole sequence is. */
+	if (vaddr < t->base || rel >= UINT32_MAX)
+		return;
+	column = MIN(column, (uint32_t)DEBUG_MAX_COLUMN);
+	if (n > t->n_closed_rows) {
+		row = &t->rows[n - 1];
+		if (rel < row->addr || (rel != row->addr && row->line == line &&
+					       row->file == file && row->column == column))
+			return;
+		n -= rel == row->addr;
+	}
+	if (n == t->cap_rows && !debug_tables_grow_rows(t))
+		return;
+	row = &t->rows[n];
+	*row = (struct debug_row) {
+		.addr = (uint32_t)rel, .file = file, .line = line, .column = (uint16_t)column};
+	t->n_rows = n + 1;
+}
+
 void debug_tables_end_sequence(struct debug_tables *t, uint64_t vaddr);
 /* The line of one byte alone, whatever a sequence says of it. */
 void debug_tables_point(

@@ -387,7 +387,12 @@ void dwarf_program_run(struct dwarf_program *p, struct debug_tables *t)
 			at.line += s.special[op].line;
 			put_row(&s, at);
 		} else if (op == 0) {
-			at = run_extended(&s, &c, at);
+			/* Mostly a discriminator of one byte, which says nothing here. */
+			if (c.end - c.pos >= 3 && c.pos[0] == 2 &&
+				c.pos[1] == DW_LNE_set_discriminator)
+				c.pos += 3;
+			else
+				at = run_extended(&s, &c, at);
 		} else {
 			at = run_standard(&s, &c, op, at);
 		}

@@ -13,6 +13,7 @@ int dwarf_read_file(struct dwarf_file *d, struct dwarf_links *links, struct debu
 
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
+	debug_tables_expect(t, d->sections[DWARF_LINE].bytes, d->sections[DWARF_INFO].bytes);
 	for (size_t i = 0; i < d->n_units; i++)
 		if (!d->units[i].is_broken)
 			elf_toolchain_vote(&t->votes, d->units[i].language, d->units[i].producer);

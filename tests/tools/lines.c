@@ -109,7 +109,7 @@ int main(int argc, char **argv)
 	if (figures)
 		print_figures(&s);
 	else
-		while (fgets(line, sizeof(line), stdin))
+		while (fgets_unlocked(line, sizeof(line), stdin))
 			print_address(&s, strtoull(line, NULL, 16));
 	symbol_file_unmap(&s);
 	return 0;
