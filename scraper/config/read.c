@@ -163,7 +163,10 @@ static int fail_unknown_key(
 
 	if (config_keys_is_foreign_sd(key->text))
 		return config_fail(r, key, key->text,
-			"this kind of service discovery is not built in; use file_sd_configs");
+			"this kind of service discovery is not built in; use %sfile_sd_configs",
+			!strcmp(key->text, "aws_sd_configs")
+				? "ec2_sd_configs for its role ec2, else "
+				: "");
 	for (size_t i = 0; i < s->n_keys; i++) {
 		size_t d = s->keys[i].support == CONFIG_IGNORED
 				   ? SIZE_MAX

@@ -222,6 +222,13 @@ static int check_selectors(struct config_reader *r, const struct config_kubernet
 	return 0;
 }
 
+/* Prometheus prints what nobody wrote too, and takes that again. */
+static bool is_usual(const struct config_key *key, const struct conf_node *value)
+{
+	return key->default_text && value->kind == CONF_SCALAR &&
+	       !strcmp(value->text, key->default_text);
+}
+
 /* What only an explicit api_server goes with. */
 static int check_server(struct config_reader *r, const struct config_kubernetes_sd *sd,
 	const struct config_seen *seen)
@@ -238,9 +245,10 @@ static int check_server(struct config_reader *r, const struct config_kubernetes_
 			"stands beside api_server, expected at most one of them");
 	for (size_t i = N_OWN_KEYS; i < ARRAY_SIZE(kubernetes_sd_keys) && !sd->api_server; i++) {
 		const char *name = kubernetes_sd_keys[i].name;
+		const struct conf_node *value = config_seen_key(seen, name);
 
-		if (config_seen_key(seen, name))
-			return config_fail(r, config_seen_key(seen, name), name,
+		if (value && !is_usual(&kubernetes_sd_keys[i], value))
+			return config_fail(r, value, name,
 				"needs api_server: %s says how the server is asked",
 				sd->kubeconfig_file ? "the kubeconfig file" : "the cluster");
 	}
@@ -262,6 +270,8 @@ static int check_kubernetes_sd(struct config_reader *r, void *object, const stru
 		return config_fail(r, node, "role",
 			"is missing, expected node, pod, service, endpoints, endpointslice or "
 			"ingress");
+	if (sd->kubeconfig_file && !*sd->kubeconfig_file)
+		sd->kubeconfig_file = NULL;
 	e = check_server(r, sd, seen);
 	if (e == 0)
 		e = check_selectors(r, sd, seen);

@@ -55,6 +55,14 @@ static const struct {
 	{JOB "kubernetes_sd_configs: [{role: pod, selectors: [{role: pod, field: spec}]}]",
 		"dir/f.yml:3:70: scrape_configs[0].kubernetes_sd_configs[0].selectors[0].field: "
 		"\"spec\" is not a field selector, expected for example \"spec.nodeName=n1\""},
+	{JOB "kubernetes_sd_configs: [{role: pod, kubeconfig_file: '', follow_redirects: false}]",
+		"dir/f.yml:3:78: scrape_configs[0].kubernetes_sd_configs[0].follow_redirects: "
+		"needs "
+		"api_server: the cluster says how the server is asked"},
+	/* as Prometheus prints a configuration that has the role alone */
+	{JOB "kubernetes_sd_configs: [{role: pod, kubeconfig_file: '', follow_redirects: true, "
+	     "enable_http2: true, namespaces: {own_namespace: true}}]",
+		NULL},
 };
 
 static void check(const char *text, const char *error)
