@@ -297,15 +297,15 @@ static int print_targets(struct config *config, const struct config_job *job, in
 	bytes_done(&t.seen);
 	if (t.error)
 		return cli_fail(&eb, t.error);
-	if (!is_settled) {
+	if (!is_settled)
 		fprintf(stderr, "sonde: no answer within the --timeout\n");
-		return CLI_FAILED;
-	}
-	if (discover_job_error(d, job)) {
+	else if (discover_job_error(d, job))
 		fprintf(stderr, "%s\n", discover_job_error(d, job));
-		return CLI_FAILED;
-	}
-	return print_indented(&out);
+	else
+		return print_indented(&out);
+	if (out.len > strlen("[]")) /* what others of its discoveries found */
+		(void)print_indented(&out);
+	return CLI_FAILED;
 }
 
 static int check_service_discovery(const char *file, const char *name, int64_t timeout_ms)

@@ -39,6 +39,7 @@ struct http_transfer {
 	int refused; /* by our own callbacks: -EFBIG, -ENOMEM, what `piece` said */
 	int64_t start_ns;
 	char curl_error[CURL_ERROR_SIZE];
+	bool is_unix; /* over a Unix socket */
 	void (*done)(struct http_response *r, void *arg);
 	void *arg;
 	struct http_token *waits_for; /* not given to curl before it is there; NULL: none */

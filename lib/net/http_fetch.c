@@ -556,6 +556,7 @@ static int set_options(struct http_transfer *t, const struct http_fetch *f, stru
 	curl_easy_setopt(e, CURLOPT_DNS_CACHE_TIMEOUT, 0L);
 	if (f->max_body_bytes && !f->piece)
 		curl_easy_setopt(e, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)f->max_body_bytes);
+	t->is_unix = f->unix_socket;
 	if (f->unix_socket)
 		curl_easy_setopt(e, CURLOPT_UNIX_SOCKET_PATH, f->unix_socket);
 	http_transfer_add_pair(
@@ -631,6 +632,16 @@ static int timeout_text(struct http_transfer *t)
 		t->response.body.len);
 }
 
+/* libcurl would name the host of the URL, which nobody wrote. */
+static int socket_text(struct http_transfer *t, int error)
+{
+	long os_error = 0;
+
+	curl_easy_getinfo(t->easy, CURLINFO_OS_ERRNO, &os_error);
+	return err_set(&t->response.text, error, "cannot connect to the Unix socket%s%s",
+		os_error ? ": " : "", os_error ? strerror((int)os_error) : "");
+}
+
 void http_transfer_finish(struct http_transfer *t, CURLcode code)
 {
 	struct http_response *r = &t->response;
@@ -649,6 +660,8 @@ void http_transfer_finish(struct http_transfer *t, CURLcode code)
 		err_set(&r->text, r->error,
 			"no memory left in the budget for the body (%zu bytes so far)",
 			r->body.len);
+	else if (code == CURLE_COULDNT_CONNECT && t->is_unix)
+		socket_text(t, r->error);
 	else if (r->error < 0)
 		err_set(&r->text, r->error, "%s",
 			t->curl_error[0] ? t->curl_error : curl_easy_strerror(code));

@@ -63,7 +63,7 @@ static void put_filters(const struct config_docker_client *sd, struct bytes *out
 static void finish(struct discover_provider *p, struct docker_client *c)
 {
 	if (c->error)
-		discover_failed(p, "%s_sd %s", p->kind->name, c->error_text.text);
+		discover_failed(p, "%s_sd %s: %s", p->kind->name, c->host, c->error_text.text);
 	else
 		c->done(p, c);
 	docker_client_done(c);
@@ -143,6 +143,7 @@ void docker_client_refresh(struct discover_provider *p, const struct config_dock
 		return;
 	p->refreshes++;
 	c->error = 0;
+	c->host = sd->host;
 	c->n_lists = n;
 	for (size_t i = 0; i < n; i++) {
 		struct errbuf eb = {0};

@@ -18,7 +18,8 @@ struct config_filter;
 struct docker_client {
 	struct json_doc *lists[DOCKER_MAX_LISTS];
 	size_t n_lists, n_waiting;
-	int error; /* of the first list that failed */
+	const char *host; /* that is asked, the configuration's */
+	int error;	  /* of the first list that failed */
 	struct errbuf error_text;
 	/* All lists are there: makes the groups. */
 	void (*done)(struct discover_provider *p, struct docker_client *c);

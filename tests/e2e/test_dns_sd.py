@@ -193,6 +193,15 @@ class DnsSdTest(unittest.TestCase):
             self.assertEqual(self.addresses('names: [node], type: A, port: 80', {'LOCALDOMAIN': 'env.test'}, 'me.host.test'), {f'10.0.0.{found}:80'}, text)
             self.assertEqual(self.addresses('names: [node.], type: a, port: 80'), {'10.0.0.0:80'}, text)
 
+    def test_check_prints_what_was_found_beside_an_error(self):
+        self.dns.zone['bad.test', A], self.dns.zone['good.test', A] = SERVFAIL, [(A, '10.0.0.1')]
+        path = os.path.join(self.dir, 'c.yml')
+        with open(path, 'w') as f:
+            f.write(config('names: [bad.test., good.test.], type: A, port: 80'))
+        r = subprocess.run([*prefix(self.resolv), program('sonde'), 'check', 'service-discovery', path, 'j'], capture_output=True, text=True)
+        self.assertEqual([t['discoveredLabels']['__address__'] for t in json.loads(r.stdout)], ['10.0.0.1:80'])
+        self.assertEqual((r.returncode, r.stderr), (1, 'dns_sd bad.test.: bad.test.: no server gave an answer (none reached, or each refused or failed)\n'))
+
     def test_truncated_answer_comes_over_tcp(self):
         self.dns.zone['big.test', A] = [(A, f'10.1.{i // 250}.{i % 250 + 1}') for i in range(300)]
         with self.scraper('names: [big.test.], type: A, port: 1') as s:

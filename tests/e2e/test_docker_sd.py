@@ -9,7 +9,7 @@ import threading
 import unittest
 import urllib.parse
 
-from sonde_e2e import scraper, wait_for
+from sonde_e2e import scraper, sonde, wait_for
 from test_web_config import Files
 
 BESIDE_OTHERS = True
@@ -96,6 +96,13 @@ class DockerSdTest(unittest.TestCase):
     def setUp(self):
         self.dir = self.enterContext(tempfile.TemporaryDirectory())
         self.socket = os.path.join(self.dir, 'docker.sock')
+
+    def test_a_socket_that_is_not_there_is_named(self):
+        path = f'{self.dir}/f.yml'
+        with open(path, 'w') as f:
+            f.write(f'scrape_configs:\n- job_name: j\n  docker_sd_configs: [{{host: "unix://{self.socket}"}}]\n')
+        r = sonde('check', 'service-discovery', path, 'j')
+        self.assertEqual((r.returncode, r.stderr), (1, f'docker_sd unix://{self.socket}: cannot connect to the Unix socket: No such file or directory\n'))
 
     def test_containers_on_a_unix_socket(self):
         with Engine(self.socket) as engine:
