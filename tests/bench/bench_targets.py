@@ -37,6 +37,7 @@ class Load:
 
     def __init__(self, directory, broken):
         program = f'{TOP}/build/bench/load_targets'
+        os.makedirs(os.path.dirname(program), exist_ok=True)
         subprocess.run(['cc', '-O2', '-pthread', '-o', program, f'{TOP}/tests/bench/load_targets.c'], check=True)
         files, pool = [], corpus.pool()
         for i in range(FILES):
