@@ -96,7 +96,10 @@ static uint16_t most(const uint32_t *counts, uint16_t n)
 	return best;
 }
 
-/* A function that every program of a language has, and no other one. */
+/*
+ * A function that every program of a language has, and no other one. Fortran's are of the runtimes that are linked statically:
+ * MAIN__ is also in programs in C that call Fortran (R has an empty one).
+ */
 static const struct {
 	const char *name;
 	enum toolchain_language language;
@@ -108,7 +111,9 @@ static const struct {
 	{"stg_upd_frame_info", LANGUAGE_HASKELL},
 	{"_Dmain", LANGUAGE_D},
 	{"adainit", LANGUAGE_ADA},
-	{"MAIN__", LANGUAGE_FORTRAN},
+	{"_gfortran_set_args", LANGUAGE_FORTRAN},
+	{"_FortranAProgramStart", LANGUAGE_FORTRAN},
+	{"for_rtl_init_", LANGUAGE_FORTRAN},
 	{"FPC_INITIALIZEUNITS", LANGUAGE_PASCAL},
 	{"NimMain", LANGUAGE_NIM},
 	{"NimMainModule", LANGUAGE_NIM},

@@ -38,6 +38,9 @@ PROGRAMS = [
     ('ada', 'burn.adb', ADA, 'gnatmake -q -o prog {}', 'ada', 'gcc'),
     ('d', 'a.d', D, 'gdc -O1 -o prog {}', 'd', 'gcc'),
     ('fortran', 'a.f90', FORTRAN, 'gfortran -O1 -o prog {}', 'fortran', 'gcc'),
+    ('fortran_static', 'a.f90', FORTRAN, 'gfortran -O1 -static -o prog {}', 'fortran', 'gcc'),
+    ('fortran_stripped', 'a.f90', FORTRAN, 'gfortran -O1 -s -o prog {}', 'fortran', 'gcc'),
+    ('c_for_fortran', 'a.c', C + 'void MAIN__(void) {}\n', 'gcc -O1 -rdynamic -o prog {}', 'c', 'gcc'),
 ]
 
 
