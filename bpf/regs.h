@@ -87,7 +87,9 @@ static __always_inline bool regs_are_of_call(
 	const struct perf_event_regs *r, struct task_struct *task)
 {
 	(void)task;
-	return (__s64)r->orig_rax >= 0;
+	/* The instruction leaves its return address in rcx. When it differs, a signal's handler or a new program begins at rip,
+	 * or the call begins again. */
+	return (__s64)r->orig_rax >= 0 && r->rcx == r->rip;
 }
 
 static __always_inline bool regs_are_32bit(const struct perf_event_regs *r)

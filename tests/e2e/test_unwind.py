@@ -51,6 +51,15 @@ __asm__(".text\\n.type burn_raw, @function\\nburn_raw: push %rbp\\nmov $1, %ebp\
 int main(void) { for (;;) { burn_plain(); burn_raw(); } }
 '''
 OUTER = ['inner', 'middle', 'outer']
+STORM_C = '''
+#include <signal.h>
+#include <unistd.h>
+volatile int n;
+__attribute__((noinline)) void decoy(void) { volatile char b[4096]; for (;;) b[n & 4095]++; }
+__attribute__((noinline)) void handler(int s) { n += s; }
+__attribute__((noinline)) void storm(void) { for (;;) kill(getpid(), SIGUSR1); }
+int main(int argc, char **argv) { (void)argv; if (argc > 5) decoy(); signal(SIGUSR1, handler); storm(); return 0; }
+'''
 LEAST_SAMPLES = 60
 
 
@@ -224,6 +233,20 @@ os.execve(fd, ['hidden', 'plain'], os.environ)"""],
             after = stack[stack.index('on_signal') + 1:]
             self.assertTrue(any(f in ('interrupted', 'spin') for f in after), stack)
             self.assertIn('main', after)
+
+    def test_tick_while_a_handler_is_being_called(self):
+        """The kernel has set the registers to the handler's first instruction, on its way out of a system call: what lies before that one is
+        another function, whose frame is a large one."""
+        prog = e2e.compile_c(STORM_C, '-O1', '-fno-toplevel-reorder', '-falign-functions=1', name='storm')
+        with e2e.Workload(prog) as w:
+            get = lambda: e2e.Pprof(self.exporter.get(f'/debug/pprof/profile?seconds=6&pid={w.pid}').body).samples
+            e2e.wait_for('whole stacks of it', lambda: any('storm' in s[0] for s in get()))
+            samples = get()
+        total = sum(values[0] for _, values, _ in samples)
+        bad = [(values[0], labels['stack'], stack) for stack, values, labels in samples if 'storm' not in stack or 'decoy' in stack]
+        self.assertGreater(total, LEAST_SAMPLES)
+        # the kernel may be seen restoring them one by one, too
+        self.assertLessEqual(sum(b[0] for b in bad), total * 0.02, bad[:4])
 
     def test_coroutine(self):
         self.assert_chain('context', OUTER, roots=("libc.so.6+", "__start_context"))
