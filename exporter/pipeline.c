@@ -424,6 +424,7 @@ static void build_source(struct exporter_pipeline *p)
 			.deferred = p->intake.deferred,
 			.shadow = p->shadow},
 		.symbolizer = p->symbolizer,
+		.binaries = p->binaries,
 		.jit = p->jit,
 		.pods = p->pods,
 		.governor = p->governor,

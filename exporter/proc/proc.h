@@ -169,6 +169,7 @@ struct proc_task_info {
 	const char *container_id, *container_name, *container_image, *pod, *namespace_,
 		*systemd_unit;
 	const char *compiler, *language; /* of the executable */
+	uint32_t exe_binary;		 /* its id; 0: not known */
 	const char *jit;		 /* the runtime whose JIT code the process has */
 	const char *const
 		*pod_values; /* proc_options.n_pod_labels of them; NULL: its pod is not known */

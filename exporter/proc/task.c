@@ -197,6 +197,7 @@ void proc_task_info(const struct proc_table *t, uint32_t task, struct proc_task_
 		.pod_values = k->cgroup ? k->cgroup->pod_values : NULL,
 		.compiler = labels.compiler,
 		.language = labels.language,
+		.exe_binary = p->exe_binary,
 		.jit = proc_jit_name(p),
 		.kernel_thread = p->kernel_thread,
 		.exited = p->exited,

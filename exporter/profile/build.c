@@ -3,6 +3,7 @@
  * Symbols become functions, locations and mappings; rows become samples.
  */
 #include "exporter/profile/build.h"
+#include "exporter/binary/binary.h"
 #include "lib/base/table.h"
 #include <ctype.h>
 #include <inttypes.h>
@@ -82,6 +83,25 @@ static int name_frames(struct building *k, struct errbuf *eb)
 		k->symbols, &k->mappings, &k->n_mappings);
 	return r < 0 ? err_set(eb, r, "naming the frames of the profile failed: %s", strerror(-r))
 		     : 0;
+}
+
+/*
+ * Compiler and language of a task are what the symbol file of its executable says. It may have come while names were waited for: without this
+ * the first answer about a program would have its names and lack these labels, and be of other series than those after it.
+ */
+static void label_toolchains(struct building *k)
+{
+	struct binary_labels known;
+
+	for (size_t i = 0; k->o->binaries && i < k->s->n_tasks; i++) {
+		struct profile_task *task = &k->s->tasks[i];
+
+		if (!task->exe_binary || *task->labels[PROFILE_LABEL_COMPILER])
+			continue;
+		binary_labels(k->o->binaries, task->exe_binary, false, &known);
+		task->labels[PROFILE_LABEL_COMPILER] = known.compiler;
+		task->labels[PROFILE_LABEL_LANGUAGE] = known.language;
+	}
 }
 
 /* The mapping of a user frame nearest to the leaf, or PROF_NONE. */
@@ -328,6 +348,7 @@ int profile_build(const struct profile_snapshot *s, const struct profile_build_o
 
 	if (r < 0)
 		return r;
+	label_toolchains(&k);
 	set_header(&k, ret);
 	r = add_mappings(&k, eb);
 	if (r < 0)

@@ -13,6 +13,7 @@ struct profile_build_options {
 	const struct profile_type *type;
 	const struct labels *constants; /* node and external labels: on every sample */
 	struct symbolizer *symbolizer;
+	struct binary_registry *binaries; /* NULL: labels are what the snapshot has */
 	enum symbolize_mode mode;
 	int64_t deadline_ns; /* monotonic: how long to wait for symbol files under way */
 	uint64_t period;     /* when the snapshot has no samples */

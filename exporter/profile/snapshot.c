@@ -161,6 +161,7 @@ static bool copy_task(struct taking *k, uint32_t id)
 	for (unsigned i = 0; i < PROFILE_N_TASK_LABELS; i++)
 		task->labels[i] = clean_text(
 			k->arena, profile_label_value(&info, (enum profile_label)i, buf));
+	task->exe_binary = info.exe_binary;
 	return copy_pod_values(k, &info, task) && !k->arena->error;
 }
 

@@ -38,6 +38,7 @@ struct profile_stack {
 struct profile_task {
 	const char *labels[PROFILE_N_TASK_LABELS]; /* "" when absent; valid UTF-8 */
 	const char **pod_values;		   /* the same, by pod_labels; NULL: none */
+	uint32_t exe_binary; /* whose symbol file says compiler and language */
 };
 
 struct profile_row {

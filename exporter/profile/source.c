@@ -46,6 +46,7 @@ int profile_source_take(const struct profile_source *s, const struct profile_que
 		.type = s->type,
 		.constants = s->constants,
 		.symbolizer = s->symbolizer,
+		.binaries = s->binaries,
 		.mode = q->mode,
 		.deadline_ns = clock_monotonic_ns(s->clock) + PROFILE_SYMBOLS_WAIT_NS,
 		.period = s->period_ns,

@@ -15,6 +15,7 @@ struct profile_source {
 	pthread_mutex_t *lock; /* the pipeline's */
 	struct profile_tables tables;
 	struct symbolizer *symbolizer;
+	struct binary_registry *binaries;
 	struct pods *pods; /* NULL: without --kubernetes */
 	struct jit *jit;   /* NULL: JIT code has no names */
 	struct governor *governor;
