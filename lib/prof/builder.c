@@ -349,7 +349,7 @@ static bool range_is(const struct column *firsts, const struct column *rows, siz
 static bool sample_is(const struct prof_builder *b, size_t i, const uint32_t *locations, size_t n,
 	const struct prof_label *labels, size_t n_labels)
 {
-	size_t stack, label;
+	size_t stack, label = 0;
 
 	return range_is(&b->stack_first, &b->stacks, i, n, &stack) &&
 	       (b->labels.n ? range_is(&b->label_first, &b->labels, i, n_labels, &label)
