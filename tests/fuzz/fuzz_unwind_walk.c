@@ -120,8 +120,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	w.known = (uint32_t)(head[UNWIND_N_REGS + 1] >> 8);
 	w.exact = head[UNWIND_N_REGS + 1] >> 2 & 1;
 	while (!ended && n_turns <= ABI_MAX_STEPS) {
-		uint64_t place = unwind_locate(&w, w.pc - !w.exact);
-		bool recorded = !(place == UNWIND_IN_DATA && w.n_steps);
+		enum unwind_place place = unwind_locate(&w, w.pc - !w.exact);
+		bool recorded = !(place == UNWIND_IN_DATA && w.n_steps) && walk_holds(&w, place);
 
 		ended = walk_turn(&w, words);
 		n_turns += recorded;
