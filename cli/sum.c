@@ -74,8 +74,8 @@ int cli_profile_detail(struct profile *p, bool lines, bool addresses, struct err
 
 /*
  * Files are added by the caller in their order and read by whoever has nothing else to do: a few threads, and the caller
- * while the next file is not there yet. So nobody sleeps as long as there is work: to wake an idle CPU for each file
- * takes as long as to read one.
+ * while the next file is not there yet. So nobody sleeps while there is a file to read and a place for it: to wake an
+ * idle CPU for each file takes as long as to read one.
  */
 enum { MAX_READERS = 2, MAX_PLACES = MAX_READERS + 2 };
 

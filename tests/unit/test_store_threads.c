@@ -16,7 +16,7 @@ enum { TARGETS = 4, STEPS = 60, MAX_THREADS = 5 };
 
 struct shared {
 	struct store *s;
-	const char *path;
+	char path[32];
 	_Atomic bool stop;
 	_Atomic unsigned reads, rounds;
 };
@@ -138,6 +138,7 @@ static void work(
 	pthread_t threads[MAX_THREADS];
 	struct errbuf eb = {.text = ""};
 
+	assert_non_null(mkdtemp(x->path));
 	o->path = x->path;
 	assert_int_equal(store_open(o, &x->s, &eb), 0);
 	for (size_t i = 0; i < n; i++)
@@ -155,20 +156,25 @@ static void finish(struct shared *x)
 	assert_int_equal(fs_remove_all(&fs_system, x->path), 0);
 }
 
+/* Small blocks, so that there are many; nothing is old or much enough to be dropped, but that is looked at. */
+static struct store_options options(int64_t block_ns)
+{
+	return (struct store_options) {.segment_bytes = 64 << 10,
+		.max_nodes = 1 << 12,
+		.block_ns = block_ns,
+		.fsync_ns = 20 * NS_PER_MS,
+		.retention_bytes = 1ULL << 30};
+}
+
 static void test_threads(void **state)
 {
-	char path[] = "/tmp/sonde-threads-XXXXXX";
-	struct store_options o = {.segment_bytes = 64 << 10,
-		.max_nodes = 1 << 12,
-		.block_ns = 150 * NS_PER_MS,
-		.fsync_ns = 20 * NS_PER_MS};
+	struct store_options o = options(150 * NS_PER_MS);
 	void *(*const bodies[])(void *) = {sync_thread, maintain_thread, read_thread, read_thread};
-	struct shared x = {.path = mkdtemp(path)};
+	struct shared x = {.path = "/tmp/sonde-threads-XXXXXX"};
 	struct store_stats st;
 	char *text;
 
 	(void)state;
-	assert_non_null(x.path);
 	work(&x, &o, bodies, ARRAY_SIZE(bodies));
 	store_stats(x.s, &st);
 	text = gen_dump_store(x.s, true);
@@ -190,20 +196,14 @@ static size_t count(const char *text, const char *what)
 
 static void test_threads_with_admin(void **state)
 {
-	char path[] = "/tmp/sonde-threads-XXXXXX";
-	struct store_options o = {.segment_bytes = 64 << 10,
-		.max_nodes = 1 << 12,
-		.block_ns = 100 * NS_PER_MS,
-		.fsync_ns = 20 * NS_PER_MS,
-		.retention_bytes = 1ULL << 30};
+	struct store_options o = options(100 * NS_PER_MS);
 	void *(*const bodies[])(void *) = {
 		sync_thread, maintain_thread, read_thread, read_thread, admin_thread};
-	struct shared x = {.path = mkdtemp(path)};
+	struct shared x = {.path = "/tmp/sonde-threads-XXXXXX"};
 	struct store_stats st;
 	char *text;
 
 	(void)state;
-	assert_non_null(x.path);
 	work(&x, &o, bodies, ARRAY_SIZE(bodies));
 	delete_target(&x);
 	store_stats(x.s, &st);
