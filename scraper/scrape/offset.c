@@ -32,3 +32,12 @@ int64_t scrape_next_slot(int64_t now_ns, int64_t interval_ns, uint64_t target_ha
 
 	return next > now_ns ? next : next + interval_ns;
 }
+
+int64_t scrape_slot_after(
+	int64_t slot_ns, int64_t now_ns, int64_t interval_ns, uint64_t target_hash, uint64_t seed)
+{
+	/* One further ahead is of a clock that was set back since: waiting for it could take as long as that was. */
+	bool is_early = slot_ns > now_ns && slot_ns - now_ns < interval_ns;
+
+	return scrape_next_slot(is_early ? slot_ns : now_ns, interval_ns, target_hash, seed);
+}

@@ -206,6 +206,7 @@ static struct scrape_target *target_new(
 	struct scrape *s, struct scrape_pool *p, struct target *built, uint64_t hash)
 {
 	struct scrape_target *t = xcalloc(1, sizeof(*t));
+	int64_t now_real_ns = clock_realtime_ns(s->o.clock);
 	struct errbuf eb = {0};
 
 	t->stage = s;
@@ -216,10 +217,9 @@ static struct scrape_target *target_new(
 	t->preset = first_preset(p->job->profiling.preset);
 	t->address = xstrdup(labels_get(&t->t.relabeled, "__address__"));
 	t->host_key = host_key(t->address);
-	t->slot_real_ns = scrape_next_slot(
-		clock_realtime_ns(s->o.clock), t->t.interval_ms * NS_PER_MS, hash, s->seed);
-	t->slot_mono_ns =
-		clock_monotonic_ns(s->o.clock) + t->slot_real_ns - clock_realtime_ns(s->o.clock);
+	t->slot_real_ns =
+		scrape_next_slot(now_real_ns, t->t.interval_ms * NS_PER_MS, hash, s->seed);
+	t->slot_mono_ns = clock_monotonic_ns(s->o.clock) + t->slot_real_ns - now_real_ns;
 	if (scrape_target_set_types(t, &eb) < 0)
 		log_printf(LOG_WARN, "job %s, target %s: %s", p->job->name, t->address, eb.text);
 	return t;

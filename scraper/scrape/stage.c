@@ -172,13 +172,13 @@ static void fail_target(struct scrape_target *t, int64_t slot_real_ns)
 
 static void run_slot(struct scrape *s, struct scrape_target *t, int64_t now_mono_ns)
 {
-	int64_t slot_real_ns = t->slot_real_ns;
+	int64_t slot_real_ns = t->slot_real_ns, now_real_ns = clock_realtime_ns(s->o.clock);
 
 	scrape_heap_remove(s, t);
 	metric_observe(metric_only(s->m.interval), (double)(now_mono_ns - t->slot_mono_ns) / 1e9);
-	t->slot_real_ns = scrape_next_slot(MAX(clock_realtime_ns(s->o.clock), slot_real_ns),
-		t->t.interval_ms * NS_PER_MS, t->hash, s->seed);
-	t->slot_mono_ns = now_mono_ns + t->slot_real_ns - clock_realtime_ns(s->o.clock);
+	t->slot_real_ns = scrape_slot_after(
+		slot_real_ns, now_real_ns, t->t.interval_ms * NS_PER_MS, t->hash, s->seed);
+	t->slot_mono_ns = now_mono_ns + t->slot_real_ns - now_real_ns;
 	scrape_heap_put(s, t);
 	if (t->pool->over_target_limit && t->n_types) {
 		fail_target(t, slot_real_ns);

@@ -175,6 +175,32 @@ static void test_slots(void **state)
 	assert_true(scrape_offset_seed("host", &a) == scrape_offset_seed("host", &a));
 }
 
+/* A slot follows within two intervals whatever the clock did in between; none comes twice. */
+static void test_slots_and_wrong_clock(void **state)
+{
+	const int64_t interval_ns = 10 * NS_PER_S, now_ns = 1795258903 * NS_PER_S + 123456789,
+		      day_ns = 86400 * NS_PER_S,
+		      slot_ns = scrape_next_slot(now_ns, interval_ns, 7, 5);
+	const struct {
+		int64_t now_ns, want_ns;
+	} cases[] = {
+		{slot_ns, slot_ns + interval_ns},
+		{slot_ns - NS_PER_MS, slot_ns + interval_ns}, /* the timer was early */
+		{slot_ns + NS_PER_MS, slot_ns + interval_ns},
+		{slot_ns + interval_ns, slot_ns + 2 * interval_ns}, /* one was missed */
+		{slot_ns - 5 * NS_PER_S, slot_ns + interval_ns},    /* back by half an interval */
+		{slot_ns - interval_ns, slot_ns},
+		{slot_ns - day_ns, slot_ns - day_ns + interval_ns},
+		{slot_ns - 3600 * NS_PER_S - 1, slot_ns - 3600 * NS_PER_S},
+		{slot_ns + day_ns, slot_ns + day_ns + interval_ns},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(scrape_slot_after(slot_ns, cases[i].now_ns, interval_ns, 7, 5),
+			cases[i].want_ns);
+}
+
 static void test_limit(void **state)
 {
 	struct scrape_limit *l = scrape_limit_new(10, NS_PER_S);
@@ -492,6 +518,7 @@ int main(void)
 		cmocka_unit_test(test_bad_types_header),
 		cmocka_unit_test(test_tiers),
 		cmocka_unit_test(test_slots),
+		cmocka_unit_test(test_slots_and_wrong_clock),
 		cmocka_unit_test(test_limit),
 		cmocka_unit_test(test_limit_of_many_names),
 		cmocka_unit_test(test_series),
