@@ -64,6 +64,8 @@ static const struct {
 	ROW(GAUGE, blocks_quarantined, "blocks_quarantined", "Damaged blocks in quarantine."),
 	ROW(GAUGE, quarantine_bytes, "quarantine_bytes", "Bytes in quarantine."),
 	ROW(COUNTER, blocks_deleted, "blocks_deleted_total", "Blocks deleted by retention."),
+	ROW(COUNTER, clock_steps, "clock_steps_total",
+		"Times this machine's clock was set by more than ten minutes, either way."),
 	ROW(COUNTER, compactions, "compactions_total",
 		"Compactions, those of blocks with deletions too."),
 	ROW(COUNTER, compaction_failures, "compaction_failures_total",

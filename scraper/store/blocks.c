@@ -327,8 +327,8 @@ static uint64_t all_bytes(struct store *s, uint64_t quarantine)
 	return bytes;
 }
 
-/* What the age of blocks counts from: the newest time in a block, so that neither silence nor a clock that was wrong for less than a block's
- * length makes anything old, or the clock where that is earlier, so that what it left in a block when it was wrong does not. */
+/* What the age of blocks counts from: the newest time in a block, so that silence makes nothing old, or the clock as far as it is believed
+ * where that is earlier, so that neither a wrong clock nor what one left in a block does. */
 static int64_t retention_now(struct store *s)
 {
 	int64_t newest = INT64_MIN;
@@ -337,7 +337,7 @@ static int64_t retention_now(struct store *s)
 	for (size_t i = 0; i < s->n_blocks; i++)
 		newest = MAX(newest, s->blocks[i]->meta.max_time_ns);
 	pthread_mutex_unlock(&s->state_lock);
-	return MIN(newest, clock_realtime_ns(s->clock));
+	return MIN(newest, age_clock_now_ns(&s->age));
 }
 
 void store_retain(struct store *s)

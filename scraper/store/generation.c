@@ -26,7 +26,7 @@ static int write_cursors(struct store *s, struct errbuf *eb)
 	int r;
 
 	cursors_expire(
-		&s->cursors, clock_realtime_ns(s->clock) - CURSOR_KEEP_HOURS * 3600LL * NS_PER_S);
+		&s->cursors, age_clock_now_ns(&s->age) - CURSOR_KEEP_HOURS * 3600LL * NS_PER_S);
 	cursors_put_all(&s->cursors, &all, &n);
 	bytes_reset(&s->encoder.record);
 	if (bytes_reserve(&s->encoder.record, WAL_RECORD_HEADER))

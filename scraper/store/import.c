@@ -15,14 +15,17 @@ struct import {
 	bool is_alone;	   /* append_lock is held: nothing is stored meanwhile */
 };
 
-/* The newest time of anything stored, or now: what retention counts from. */
+/* The newest time of anything stored, or now: what retention counts from. What a wrong clock left in the future is no such time. */
 static int64_t newest_time(struct store *s)
 {
 	struct store_stats stats;
-	int64_t now = clock_realtime_ns(s->clock);
+	int64_t now = clock_realtime_ns(s->clock), ahead;
 
 	store_stats(s, &stats);
-	return stats.min_time_ns <= stats.max_time_ns ? MAX(now, stats.max_time_ns) : now;
+	if (stats.min_time_ns > stats.max_time_ns || stats.max_time_ns < now ||
+		__builtin_sub_overflow(stats.max_time_ns, now, &ahead))
+		return now;
+	return ahead > FUTURE_MINUTES * 60LL * NS_PER_S ? now : stats.max_time_ns;
 }
 
 static int check_time(struct store *s, int64_t newest, int64_t time_ns, struct errbuf *eb)

@@ -87,6 +87,7 @@ static struct store *new_store(const struct store_options *o)
 				    .retention_bytes = s->o.retention_bytes});
 	s->fs = s->o.fs;
 	s->clock = s->o.clock;
+	age_clock_init(&s->age, s->clock, s->o.block_ns, INT64_MAX);
 	s->path = xstrdup(o->path);
 	s->wal_dir = xasprintf("%s/wal", o->path);
 	s->block_dir = xasprintf("%s/blocks", o->path);
@@ -210,6 +211,33 @@ static int take_lock(struct store *s, struct errbuf *eb)
 	return r == -ENOSPC || !r ? 0 : err_set(eb, r, "%s: %s", path, strerror(-r));
 }
 
+static void head_range(struct head *h, int64_t *min, int64_t *max)
+{
+	pthread_mutex_lock(&h->lock);
+	*min = h->published.min_time_ns;
+	*max = h->published.max_time_ns;
+	pthread_mutex_unlock(&h->lock);
+}
+
+/* The newest time at which a part begins, INT64_MAX without one: a part that was filled while the clock was wrong for less than that ends
+ * when nothing is, but it begins when something was. */
+static int64_t newest_begin(struct store *s)
+{
+	int64_t newest = INT64_MIN, min, max;
+
+	for (size_t i = 0; i < s->n_blocks; i++)
+		newest = MAX(newest, s->blocks[i]->meta.min_time_ns);
+	for (size_t i = 0; i <= s->n_sealed; i++) {
+		struct head *h = i < s->n_sealed ? s->sealed[i] : s->head;
+
+		if (!h)
+			continue;
+		head_range(h, &min, &max);
+		newest = min <= max ? MAX(newest, min) : newest;
+	}
+	return newest == INT64_MIN ? INT64_MAX : newest;
+}
+
 static int open_locked(struct store *s, struct errbuf *eb)
 {
 	struct errbuf ignored = {.text = ""};
@@ -217,6 +245,7 @@ static int open_locked(struct store *s, struct errbuf *eb)
 
 	r = r ? r : store_load_deletion(s, eb);
 	r = r ? r : store_replay(s, eb);
+	age_clock_init(&s->age, s->clock, s->o.block_ns, newest_begin(s));
 	if (r < 0 || s->o.read_only)
 		return r;
 	store_remove_unfinished_snapshots(s);
@@ -343,12 +372,27 @@ static int compact_for_a_while(struct store *s, struct errbuf *eb)
 	return r;
 }
 
+static void look_at_clock(struct store *s)
+{
+	int64_t set_ns = age_clock_look(&s->age);
+
+	if (!set_ns)
+		return;
+	pthread_mutex_lock(&s->state_lock);
+	s->stats.clock_steps++;
+	pthread_mutex_unlock(&s->state_lock);
+	LOG_RATED(LOG_WARN, "store: this machine's clock was set %s by %.3f s%s",
+		set_ns < 0 ? "back" : "ahead", (double)(set_ns < 0 ? -(set_ns + 1) : set_ns) / 1e9,
+		set_ns < 0 ? "" : ": nothing is deleted for its age before it has stayed there");
+}
+
 static int maintain(struct store *s, bool force, struct errbuf *eb)
 {
 	struct errbuf local = {.text = ""};
 	int r, first;
 
 	pthread_mutex_lock(&s->maintain_lock);
+	look_at_clock(s);
 	first = store_flush_locked(s, force, &local);
 	store_quarantine_damaged(s);
 	store_retain(s);
@@ -371,14 +415,6 @@ int store_maintain(struct store *s, struct errbuf *eb)
 int store_flush(struct store *s, struct errbuf *eb)
 {
 	return s->o.read_only ? -EROFS : maintain(s, true, eb);
-}
-
-static void head_range(struct head *h, int64_t *min, int64_t *max)
-{
-	pthread_mutex_lock(&h->lock);
-	*min = h->published.min_time_ns;
-	*max = h->published.max_time_ns;
-	pthread_mutex_unlock(&h->lock);
 }
 
 static bool overlaps(int64_t min, int64_t max, int64_t from, int64_t to)

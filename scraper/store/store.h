@@ -161,7 +161,7 @@ struct store_stats {
 	int64_t replay_ns;
 	uint64_t head_bytes, head_rows, head_pages, head_streams, head_nodes, heads;
 	uint64_t flushes, flush_failures, blocks, block_bytes, blocks_quarantined, quarantine_bytes,
-		blocks_deleted;
+		blocks_deleted, clock_steps;
 	uint64_t compactions, compaction_failures, compacted_blocks, tombstones;
 	uint64_t compaction_bytes, compaction_peak_bytes;
 	uint64_t cache_bytes, cache_hits, cache_misses;

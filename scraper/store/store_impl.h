@@ -7,6 +7,7 @@
  * leaf locks of their own.
  */
 #pragma once
+#include "scraper/store/age_clock.h"
 #include "scraper/store/block.h"
 #include "scraper/store/cache.h"
 #include "scraper/store/cursors.h"
@@ -24,6 +25,7 @@ struct store {
 	_Atomic uint64_t retention_bytes;
 	struct fs *fs;
 	struct clock *clock;
+	struct age_clock age; /* looked at under maintain_lock */
 	char *path, *wal_dir, *block_dir, *quarantine_dir;
 	int lock_fd;
 	struct ulid_source ulids;

@@ -204,6 +204,21 @@ static void test_times(void **state)
 	}
 }
 
+/* What a clock that was a year ahead left behind does not make the present too old. */
+static void test_times_after_wrong_clock(void **state)
+{
+	const int64_t year_ns = 365LL * 86400 * NS_PER_S;
+	struct run *r = *state;
+	struct errbuf eb = {.text = ""};
+	struct store_result res;
+
+	clock_virtual_step(&r->clock, year_ns);
+	assert_int_equal(import_one(r, 1, -year_ns / NS_PER_S, &res, &eb), 0);
+	clock_virtual_step(&r->clock, -year_ns);
+	assert_int_equal(import_one(r, 2, 10, &res, &eb), 0);
+	assert_int_equal(import_one(r, 3, 15 * 24 * HOURS + 100, &res, &eb), -ERANGE);
+}
+
 /* Upkeep treats the block as any other. */
 static void test_retention(void **state)
 {
@@ -427,6 +442,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_once_only, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_all_or_none, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_times, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_times_after_wrong_clock, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_retention, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_space, setup, teardown),
 		cmocka_unit_test(test_no_memory),

@@ -292,6 +292,60 @@ static void test_retention_and_wrong_clock(void **state)
 	assert_int_equal(st.min_time_ns, start_ns);
 }
 
+/* Nor when it becomes a block then, however often it happens, nor when the store is opened while it is wrong. One that stays is believed. */
+static void test_retention_and_wrong_clocks(void **state)
+{
+	const int64_t year_ns = 365LL * 86400 * NS_PER_S, hour_ns = 3600 * NS_PER_S;
+	_cleanup_bytes_ struct bytes value = {.data = NULL};
+	const struct store_blob cursor = {"node/0", 6};
+	struct fixture *f = *state;
+	unsigned step = 0;
+	struct errbuf eb = {.text = ""};
+	struct store_result res;
+	struct store_stats st;
+
+	f->o.retention_ns = 24 * hour_ns;
+	f->o.no_compaction = true;
+	open_store(f);
+	append_rounds(f, 1, 0, 10);
+	assert_int_equal(store_flush(f->s, &eb), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		/* the process that was started in between does not know what the clock was before */
+		const uint64_t steps[] = {2, 1, 3};
+
+		assert_int_equal(store_maintain(f->s, &eb), 0);
+		clock_virtual_step(&f->clock, year_ns);
+		if (i == 1)
+			open_store(f);
+		assert_int_equal(append(f, 1, step++, f->clock.real_ns, &res, &eb), 0);
+		if (i == 2)
+			assert_int_equal(store_flush(f->s, &eb), 0);
+		assert_int_equal(store_maintain(f->s, &eb), 0);
+		clock_virtual_step(&f->clock, -year_ns);
+		clock_virtual_advance(&f->clock, 60 * NS_PER_S);
+		assert_int_equal(append(f, 1, step++, f->clock.real_ns, &res, &eb), 0);
+		assert_int_equal(store_flush(f->s, &eb), 0);
+		store_stats(f->s, &st);
+		assert_int_equal(st.blocks_deleted, 0);
+		assert_int_equal(st.min_time_ns, start_ns);
+		assert_int_equal(st.clock_steps, steps[i]);
+	}
+	assert_int_equal(store_cursor_get(f->s, cursor, &value), 0);
+	clock_virtual_step(&f->clock, year_ns);
+	clock_virtual_advance(&f->clock, 10 * NS_PER_S);
+	assert_int_equal(append(f, 1, step++, f->clock.real_ns, &res, &eb), 0);
+	assert_int_equal(store_flush(f->s, &eb), 0);
+	clock_virtual_advance(&f->clock, 2 * hour_ns - NS_PER_S);
+	assert_int_equal(store_maintain(f->s, &eb), 0);
+	store_stats(f->s, &st);
+	assert_int_equal(st.blocks_deleted, 0);
+	clock_virtual_advance(&f->clock, NS_PER_S);
+	assert_int_equal(store_maintain(f->s, &eb), 0);
+	store_stats(f->s, &st);
+	assert_true(st.blocks_deleted > 0);
+	assert_true(st.min_time_ns > start_ns);
+}
+
 static void test_retention_by_size(void **state)
 {
 	struct fixture *f = *state;
@@ -451,6 +505,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_one_writer, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_retention_by_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_retention_and_wrong_clock, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_retention_and_wrong_clocks, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_retention_by_size, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_caps, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full_dictionary, setup, teardown),
