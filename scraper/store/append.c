@@ -140,10 +140,24 @@ static int write_record(struct store *s, const struct store_scrape *scrape, cons
 	return 0;
 }
 
+static int pause_with(struct store *s, int error, const struct errbuf *eb)
+{
+	s->pause.until_ns = clock_monotonic_ns(s->clock) + RETRY_MS * NS_PER_MS;
+	s->pause.error = error;
+	snprintf(s->pause.text, sizeof(s->pause.text), "%s", err_text(eb, error));
+	return error;
+}
+
+static int answer_of_pause(const struct store *s, struct errbuf *eb)
+{
+	return clock_monotonic_ns(s->clock) < s->pause.until_ns
+		       ? err_set(eb, s->pause.error, "%s", s->pause.text)
+		       : 0;
+}
+
 /* A head to append to; begins a generation where there is none or the old one is due. */
 static int need_head(struct store *s, struct errbuf *eb)
 {
-	int64_t now = clock_monotonic_ns(s->clock);
 	int r;
 
 	if (s->wal.sync_failed)
@@ -152,12 +166,11 @@ static int need_head(struct store *s, struct errbuf *eb)
 			"a block");
 	if (s->head && !store_rotation_due(s))
 		return 0;
-	if (now < s->retry_ns)
-		return err_set(eb, -ENOSPC, "ingest is stopped: %s", s->stats.stop_reason);
-	r = s->head ? store_rotate(s, eb) : store_begin_generation(s, eb);
+	r = answer_of_pause(s, eb);
 	if (r < 0)
-		s->retry_ns = now + RETRY_MS * NS_PER_MS;
-	return r;
+		return r;
+	r = s->head ? store_rotate(s, eb) : store_begin_generation(s, eb);
+	return r < 0 ? pause_with(s, r, eb) : 0;
 }
 
 static int append_locked(struct store *s, const struct store_scrape *scrape,
@@ -169,8 +182,9 @@ static int append_locked(struct store *s, const struct store_scrape *scrape,
 	r = r ? r : need_head(s, eb);
 	if (r < 0)
 		return r;
-	if (s->wal.fd < 0 && clock_monotonic_ns(s->clock) < s->retry_ns)
-		return err_set(eb, -ENOSPC, "ingest is stopped: %s", s->stats.stop_reason);
+	r = s->wal.fd < 0 ? answer_of_pause(s, eb) : 0;
+	if (r < 0)
+		return r;
 	r = encode_prepare(&s->encoder, s, s->head, scrape, &p, ret, eb);
 	if (r == -ENOSPC) {
 		/* A dictionary is full: this generation becomes a block now. */
@@ -188,9 +202,17 @@ static int append_locked(struct store *s, const struct store_scrape *scrape,
 		return err_set(eb, -EEXIST,
 			"this profile is stored already at the same time with other content");
 	r = write_record(s, scrape, &p, ret, eb);
-	if (r == -ENOSPC)
-		s->retry_ns = clock_monotonic_ns(s->clock) + RETRY_MS * NS_PER_MS;
-	return r;
+	return r == -ENOSPC ? pause_with(s, r, eb) : r;
+}
+
+/* Arenas and buffers do not say whose memory it was that they could not have. */
+static int explain(int r, struct errbuf *eb)
+{
+	return r == -ENOMEM && !eb->text[0]
+		       ? err_set(eb, r,
+				 "the memory of the newest data is spent until a block is written: "
+				 "see --storage.head-bytes")
+		       : r;
 }
 
 static void note_outcome(struct store *s, int r, const struct errbuf *eb)
@@ -218,7 +240,7 @@ int store_append(struct store *s, const struct store_scrape *scrape, struct stor
 	if (s->o.read_only)
 		return err_set(eb, -EROFS, "the store is open for reading only");
 	pthread_mutex_lock(&s->append_lock);
-	r = append_locked(s, scrape, ret, &local);
+	r = explain(append_locked(s, scrape, ret, &local), &local);
 	note_outcome(s, r, &local);
 	pthread_mutex_unlock(&s->append_lock);
 	if (r < 0)

@@ -8,6 +8,7 @@
 #include "lib/base/log.h"
 #include "scraper/store/compact.h"
 #include "scraper/store/store_impl.h"
+#include <inttypes.h>
 #include <string.h>
 
 enum { FAN = 3, RETRY_MINUTES = 10, MAX_RANGE_DAYS = 31, RANGE_SHARE = 10, MAX_IDS_MI = 2048 };
@@ -191,13 +192,17 @@ static void replace_blocks(struct store *s, const struct plan *p, struct block *
 }
 
 /* A disk that is nearly full is left to the log: ingest goes before tidiness. */
-static bool has_room(struct store *s, const struct plan *p)
+static int check_room(struct store *s, const struct plan *p, struct errbuf *eb)
 {
+	const uint64_t need = p->bytes + p->bytes / 2 + 2 * s->o.segment_bytes;
 	uint64_t free_bytes = 0;
 
-	if (s->fs->free_bytes(s->fs, s->block_dir, &free_bytes) < 0)
-		return true;
-	return free_bytes > p->bytes + p->bytes / 2 + 2 * s->o.segment_bytes;
+	if (s->fs->free_bytes(s->fs, s->block_dir, &free_bytes) < 0 || free_bytes > need)
+		return 0;
+	return err_set(eb, -ENOSPC,
+		"not enough free space: %" PRIu64 " MiB, and %" PRIu64
+		" MiB are needed, most of it for the log",
+		free_bytes >> 20, (need >> 20) + 1);
 }
 
 static int write_block(struct store *s, const struct plan *p, struct block **ret, struct errbuf *eb)
@@ -265,9 +270,8 @@ static int run(struct store *s, bool deletions_only, struct errbuf *eb)
 	r = make_plan(s, deletions_only, &p);
 	if (r <= 0)
 		return r < 0 ? err_set(eb, r, "out of memory planning a compaction") : 0;
-	r = has_room(s, &p) ? write_block(s, &p, &b, eb)
-			    : err_set(eb, -ENOSPC, "not enough free space for %llu bytes",
-				      (unsigned long long)p.bytes);
+	r = check_room(s, &p, eb);
+	r = r ? r : write_block(s, &p, &b, eb);
 	if (r == -ENODATA && replaced_remain(s, &p))
 		r = err_set(eb, -EAGAIN, "blocks that were replaced are still read");
 	if (!r || r == -ENODATA)

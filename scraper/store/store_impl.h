@@ -38,7 +38,12 @@ struct store {
 	pthread_mutex_t append_lock;
 	struct head *head; /* NULL: the next append begins a generation */
 	struct encoder encoder;
-	int64_t retry_ns; /* monotonic: no attempt to begin a segment before this after one failed */
+	/* A segment or a generation could not be begun: until then (monotonic) the answer stays the same and nothing is tried. */
+	struct {
+		int64_t until_ns;
+		int error;
+		char text[256];
+	} pause;
 
 	pthread_mutex_t state_lock;
 	pthread_cond_t sync_due;

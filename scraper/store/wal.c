@@ -140,7 +140,7 @@ static int new_segment(struct wal *w, uint64_t bytes, struct errbuf *eb)
 	/* A file that cannot be removed either keeps its number taken. */
 	if (w->fs->unlink(w->fs, path) < 0)
 		w->next_number++;
-	return err_set(eb, r, "%s: %s", path, strerror(-r));
+	return err_set(eb, r, "%s, of %" PRIu64 " KiB: %s", path, bytes >> 10, strerror(-r));
 }
 
 static uint64_t record_bytes(size_t len)

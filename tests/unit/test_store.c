@@ -346,6 +346,38 @@ static void test_retention_and_wrong_clocks(void **state)
 	assert_true(st.min_time_ns > start_ns);
 }
 
+/* Generations that nobody writes out take the memory of the next one: that is what is said, and again until it is tried again. */
+static void test_no_memory_for_heads(void **state)
+{
+	struct fixture *f = *state;
+	struct errbuf eb = {.text = ""};
+	struct store_result res;
+	struct store_stats st;
+	uint64_t step = 0;
+	int r = 0;
+
+	f->o.block_ns = NS_PER_S;
+	f->o.head_bytes = 64 << 10;
+	open_store(f);
+	for (; !r && step < 2000; step++) {
+		clock_virtual_advance(&f->clock, 15 * NS_PER_S);
+		r = append(f, 0, step, f->clock.real_ns, &res, &eb);
+	}
+	step--;
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(r, -ENOMEM);
+		assert_non_null(strstr(eb.text, "--storage.head-bytes"));
+		store_stats(f->s, &st);
+		assert_false(st.stopped);
+		assert_int_equal(st.refused[STORE_REFUSED_MEMORY], 1 + i);
+		assert_int_equal(st.refused[STORE_REFUSED_SPACE], 0);
+		r = append(f, 0, step, f->clock.real_ns, &res, &eb);
+	}
+	assert_int_equal(store_maintain(f->s, &eb), 0);
+	clock_virtual_advance(&f->clock, NS_PER_S);
+	assert_int_equal(append(f, 0, step, f->clock.real_ns, &res, &eb), 0);
+}
+
 static void test_retention_by_size(void **state)
 {
 	struct fixture *f = *state;
@@ -506,6 +538,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_retention_by_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_retention_and_wrong_clock, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_retention_and_wrong_clocks, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_memory_for_heads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_retention_by_size, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_caps, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full_dictionary, setup, teardown),
