@@ -64,10 +64,12 @@ UNWIND_FN bool unwind_fits(__s32 off, __u32 bits)
 
 UNWIND_FN __u64 unwind_plain(const struct unwind_rule *r)
 {
-	if (r->cfa != UNWIND_CFA_REG || (r->reg != UNWIND_SP && r->reg != UNWIND_FP))
+	if (r->cfa != UNWIND_CFA_REG)
 		return 0;
 	if (r->ra == UNWIND_GONE)
-		return UNWIND_PLAIN | (r->reg == UNWIND_FP ? UNWIND_PLAIN_BY_FP : 0);
+		return UNWIND_PLAIN; /* of a root nothing else counts; tables leave reg 0 */
+	if (r->reg != UNWIND_SP && r->reg != UNWIND_FP)
+		return 0;
 	if (r->ra != UNWIND_AT_CFA || !r->ra_off || r->fp > UNWIND_AT_CFA || r->bx > UNWIND_AT_CFA)
 		return 0;
 	if (!unwind_fits(r->off, 16) || !unwind_fits(r->ra_off, 8) || !unwind_fits(r->fp_off, 8) ||
