@@ -115,7 +115,7 @@ UNWIND_ALONE int unwind_is_called(struct walk *w)
 /* Does the frame that was found for JIT code hold as its caller? */
 UNWIND_FN bool walk_holds(struct walk *w, enum unwind_place place)
 {
-	if (w->place != UNWIND_IN_JIT || w->exact || !w->n_steps)
+	if (USUAL(w->place != UNWIND_IN_JIT) || w->exact || !w->n_steps)
 		return true;
 	return unwind_is_called(w) && (!w->is_made || place == UNWIND_IN_JIT);
 }

@@ -25,6 +25,13 @@
 #define UNWIND_ALONE static inline
 #endif
 
+/*
+ * Which way the frames of nearly all stacks go. At each tick the code is cold, and so are the CPU's branches: what is met one line
+ * behind the other is on its way before it is wanted, what is jumped to is not.
+ */
+#define USUAL(x) __builtin_expect(!!(x), 1)
+#define RARE(x) __builtin_expect(!!(x), 0)
+
 /* Word i of a stack's user part. The masks tell the verifier what holds anyway. */
 #define UNWIND_BASE_MASK 127
 #define UNWIND_TAIL_MASK (ABI_USER_TAIL_WORDS - 1)
@@ -71,7 +78,7 @@ UNWIND_FN void frames_put(struct frames *f, __u64 *words, __u64 word)
 {
 	__u32 i = f->n;
 
-	if (i >= ABI_USER_HEAD_WORDS) {
+	if (RARE(i >= ABI_USER_HEAD_WORDS)) {
 		if (i - f->tail_lo == ABI_USER_TAIL_WORDS) {
 			__u32 lo = ABI_USER_HEAD_WORDS + (f->tail_lo & UNWIND_TAIL_MASK);
 
@@ -128,7 +135,7 @@ UNWIND_FN __u32 frames_find_period(const struct frames *f, __u64 frame)
 /* One more frame. `words` is the array of a record: kernel words first, then the user words. */
 UNWIND_FN void frames_add(struct frames *f, __u64 *words, __u64 frame)
 {
-	if (f->period) {
+	if (RARE(f->period)) {
 		if (frame == f->cycle[f->pos & 3]) {
 			if (++f->pos == f->period) {
 				f->pos = 0;
@@ -139,7 +146,7 @@ UNWIND_FN void frames_add(struct frames *f, __u64 *words, __u64 frame)
 		frames_end_repeat(f, words);
 	}
 	frames_put(f, words, frame);
-	if (f->candidate && frame == f->hist[(f->candidate - 1) & 3]) {
+	if (RARE(f->candidate && frame == f->hist[(f->candidate - 1) & 3])) {
 		f->run++;
 	} else {
 		f->candidate = frames_find_period(f, frame);
@@ -149,7 +156,7 @@ UNWIND_FN void frames_add(struct frames *f, __u64 *words, __u64 frame)
 	f->hist[2] = f->hist[1];
 	f->hist[1] = f->hist[0];
 	f->hist[0] = frame;
-	if (f->candidate && f->run == f->candidate * (ABI_REPEAT_AFTER - 1))
+	if (RARE(f->candidate && f->run == f->candidate * (ABI_REPEAT_AFTER - 1)))
 		frames_begin_repeat(f);
 }
 

@@ -136,7 +136,7 @@ UNWIND_FN __u32 unwind_seq(struct unwind_binary *b, __u32 *scratch)
 {
 	__u32 seq;
 
-	if (!b->used)
+	if (RARE(!b->used))
 		b->used = 1;
 	seq = UNWIND_ONCE(b->seq);
 	unwind_read_barrier(scratch);
@@ -158,11 +158,13 @@ UNWIND_FN __u64 unwind_key_of(
 	struct unwind_binary *b = unwind_binary_at(w, binary);
 	__u64 rel;
 
-	if (!b)
+	if (RARE(!b))
 		return 0;
 	*ret_seq = unwind_seq(b, scratch);
 	rel = unwind_rel(b, off);
-	return *ret_seq & 1 || rel >= UNWIND_MAX_REL ? 0 : unwind_key(binary, *ret_seq, (__u32)rel);
+	return RARE(*ret_seq & 1 || rel >= UNWIND_MAX_REL)
+		       ? 0
+		       : unwind_key(binary, *ret_seq, (__u32)rel);
 }
 
 /*
@@ -177,13 +179,13 @@ UNWIND_FN bool unwind_recall(
 	const struct unwind_binary *b = unwind_binary_at(w, binary);
 	const struct unwind_rule *rule;
 
-	if (!cached || !b)
+	if (RARE(!cached || !b))
 		return false;
 	hit = UNWIND_ONCE(*cached);
 	if ((hit ^ UNWIND_CACHE_WORD(hash, 0)) >> UNWIND_CACHE_SHIFT)
 		return false;
 	rule = unwind_rule_at(w, (__u16)hit);
-	if (!rule || (__u16)hit == UNWIND_RULE_NONE)
+	if (RARE(!rule || (__u16)hit == UNWIND_RULE_NONE))
 		return false;
 	*ret = *rule;
 	unwind_read_barrier(scratch);

@@ -105,10 +105,10 @@ UNWIND_FN __u64 unwind_near_find(struct unwind_near *n, __u32 *at, __u64 key, __
 	__u32 i = UNWIND_NEAR_NEXT(n->steps[UNWIND_NEAR_STEP(*at)].plain), pair;
 	__u64 plain;
 
-	if (n->steps[i].key != key) {
+	if (RARE(n->steps[i].key != key)) {
 		pair = UNWIND_NEAR_PAIR(key);
 		i = UNWIND_NEAR_STEP(n->index[pair]);
-		if (n->steps[i].key != key) {
+		if (RARE(n->steps[i].key != key)) {
 			i = UNWIND_NEAR_STEP(n->index[pair + 1]);
 			if (n->steps[i].key != key)
 				return 0;

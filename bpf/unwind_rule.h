@@ -176,7 +176,7 @@ UNWIND_FN enum unwind_result walk_by_cfi(struct walk *w)
  */
 UNWIND_FN bool walk_can_plain(const struct walk *w, __u64 plain)
 {
-	return plain && WALK_KNOWS(w, plain & UNWIND_PLAIN_BY_FP ? UNWIND_FP : UNWIND_SP);
+	return USUAL(plain && WALK_KNOWS(w, plain & UNWIND_PLAIN_BY_FP ? UNWIND_FP : UNWIND_SP));
 }
 
 UNWIND_FN enum unwind_result walk_by_plain(struct walk *w, __u64 plain)
@@ -187,16 +187,16 @@ UNWIND_FN enum unwind_result walk_by_plain(struct walk *w, __u64 plain)
 	__u64 cfa;
 
 	w->rule.cfa = UNWIND_CFA_REG;
-	if (!ra_off)
+	if (RARE(!ra_off))
 		return UNWIND_ROOT;
-	if (by_fp && w->fp_at && walk_fetch(w, UNWIND_FP, &w->fp_at) != UNWIND_MORE)
+	if (by_fp && RARE(w->fp_at) && walk_fetch(w, UNWIND_FP, &w->fp_at) != UNWIND_MORE)
 		return UNWIND_CUT;
 	cfa = w->regs[by_fp ? UNWIND_FP : UNWIND_SP] + UNWIND_PLAIN_OFF(plain);
-	if (cfa & 7)
+	if (RARE(cfa & 7))
 		return walk_cut(w, ABI_CUT_CFA_INSANE);
 	/* One read where frame pointer and return address are side by side. */
-	if (paired ? unwind_read_stack(w, w->pair, 2, cfa + ra_off - 8)
-		   : unwind_read_stack(w, &w->pair[1], 1, cfa + ra_off))
+	if (RARE(paired ? unwind_read_stack(w, w->pair, 2, cfa + ra_off - 8)
+			: unwind_read_stack(w, &w->pair[1], 1, cfa + ra_off)))
 		return walk_cut(w, ABI_CUT_READ_FAULT);
 	if (plain & UNWIND_PLAIN_BX) {
 		w->bx_at = cfa + UNWIND_PLAIN_BX_OFF(plain);

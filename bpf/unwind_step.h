@@ -30,7 +30,7 @@ UNWIND_FN int walk_find(struct walk *w, __u64 *ret_plain)
 	*ret_plain = !near || !key ? 0
 		     : w->n_steps  ? unwind_near_find(near, &w->near, key, seq)
 				   : unwind_near_find_leaf(near, key, seq);
-	if (walk_can_plain(w, *ret_plain))
+	if (USUAL(walk_can_plain(w, *ret_plain)))
 		return UNWIND_FOUND;
 	if (!key || !unwind_recall(w, w->binary, key, seq, &w->rule, &w->scratch))
 		found = unwind_find(w);
@@ -52,11 +52,11 @@ UNWIND_FN enum unwind_result unwind_step(struct walk *w, enum unwind_place place
 
 	w->fp_cut = ABI_CUT_NONE;
 	w->place = place;
-	if (place == UNWIND_IN_JIT_NO_FP)
+	if (RARE(place == UNWIND_IN_JIT_NO_FP))
 		return walk_cut(w, ABI_CUT_NO_TABLE);
-	if (place == UNWIND_IN_FILE)
+	if (USUAL(place == UNWIND_IN_FILE))
 		found = walk_find(w, &plain);
-	if (plain)
+	if (USUAL(plain))
 		return walk_by_plain(w, plain);
 	if (place == UNWIND_UNTOLD) {
 		w->lacks = 1;
@@ -94,7 +94,7 @@ UNWIND_FN __u64 walk_frame(const struct walk *w, enum unwind_place place, bool l
 {
 	__u32 up = !leaf || !w->exact;
 
-	if (place == UNWIND_IN_FILE)
+	if (USUAL(place == UNWIND_IN_FILE))
 		return ABI_NATIVE(w->binary, w->off + up);
 	return ABI_FRAME(
 		place >= UNWIND_IN_JIT && place <= UNWIND_IN_JIT_FP ? ABI_FRAME_JIT : ABI_FRAME_RAW,
@@ -108,22 +108,22 @@ UNWIND_FN int walk_turn(struct walk *w, __u64 *words)
 	enum unwind_result r = UNWIND_CUT;
 	__u64 frame;
 
-	if (place == UNWIND_IN_DATA && w->n_steps) {
+	if (RARE(place == UNWIND_IN_DATA && w->n_steps)) {
 		w->cut = w->fp_cut == WALK_MAY_BE_ROOT ? ABI_CUT_NONE : ABI_CUT_BAD_PC;
 		return 1;
 	}
-	if (!walk_holds(w, place)) {
+	if (RARE(!walk_holds(w, place))) {
 		w->cut = ABI_CUT_FP_INSANE;
 		return 1;
 	}
 	frame = walk_frame(w, place, !w->n_steps);
-	if (w->n_steps < ABI_MAX_STEPS) {
+	if (USUAL(w->n_steps < ABI_MAX_STEPS)) {
 		__u32 trampoline = !w->exact && w->n_steps;
 
 		w->result = unwind_step(w, place);
 		r = UNWIND_ONCE(w->result);
 		frame += trampoline && w->rule.cfa == UNWIND_CFA_SIGNAL;
-		if (r == UNWIND_CUT && w->fp_cut == WALK_MAY_BE_ROOT)
+		if (RARE(r == UNWIND_CUT) && w->fp_cut == WALK_MAY_BE_ROOT)
 			w->cut = ABI_CUT_NONE;
 	} else {
 		w->cut = ABI_CUT_DEPTH;

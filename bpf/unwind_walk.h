@@ -150,10 +150,10 @@ UNWIND_FN int unwind_read_stack(struct walk *w, __u64 *to, __u32 n, __u64 from)
 	__u64 bytes = n * sizeof(*to), off = from - v->at;
 	__u32 i;
 
-	if (off & 7 || off >= v->bytes || v->bytes - off < bytes) {
+	if (RARE(off & 7 || off >= v->bytes || v->bytes - off < bytes)) {
 		unwind_fill(w, from);
 		off = 0;
-		if (v->bytes < bytes) /* on two pages, or at the end of what there is */
+		if (RARE(v->bytes < bytes)) /* on two pages, or at the end of what there is */
 			return unwind_read_user(w, to, bytes, from);
 	}
 	i = (__u32)off / sizeof(*to) & (UNWIND_WINDOW_WORDS - 1);
@@ -191,9 +191,9 @@ UNWIND_FN enum unwind_result walk_arrive(
 	struct walk *w, __u64 pc, __u64 sp, enum unwind_method method)
 {
 	pc &= ~UNWIND_PAC_MASK;
-	if (!pc)
+	if (RARE(!pc))
 		return UNWIND_ROOT;
-	if (pc < UNWIND_USER_MIN || pc >= UNWIND_USER_MAX)
+	if (RARE(pc < UNWIND_USER_MIN || pc >= UNWIND_USER_MAX))
 		return walk_cut(w, ABI_CUT_BAD_PC);
 	w->pc = pc;
 	w->regs[UNWIND_SP] = sp;

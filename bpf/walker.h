@@ -50,7 +50,7 @@ static __always_inline struct scratch *scratch_claim(void)
 		__u32 key = i;
 		struct scratch *s = bpf_map_lookup_elem(&scratch_cpu, &key);
 
-		if (s && __sync_lock_test_and_set(&s->busy, 1) == 0) {
+		if (USUAL(s && __sync_lock_test_and_set(&s->busy, 1) == 0)) {
 			s->slot = i;
 			return s;
 		}
@@ -101,11 +101,11 @@ static __always_inline bool find_mapping(struct scratch *s, __u64 addr)
 	struct place_search search = {.place = p};
 
 	p->addr = addr;
-	if (addr - p->start < p->end - p->start)
+	if (USUAL(addr - p->start < p->end - p->start))
 		return true;
-	if (!p->n)
+	if (RARE(!p->n))
 		return false;
-	if (process_recall(recent_of(s), p))
+	if (USUAL(process_recall(recent_of(s), p)))
 		return true;
 	p->lo = 0;
 	p->hi = p->n;
@@ -144,16 +144,16 @@ static __always_inline enum unwind_place walker_locate(struct walk *w, __u64 add
 	struct scratch *s = (void *)w - __builtin_offsetof(struct scratch, walk);
 	__u64 word;
 
-	if (config.by_fp)
+	if (RARE(config.by_fp))
 		return UNWIND_UNTOLD;
-	if (!find_mapping(s, addr)) {
+	if (RARE(!find_mapping(s, addr))) {
 		enum unwind_place place = ask_kernel(s, addr);
 
 		if (place != UNWIND_IN_FILE)
 			return place;
 	}
 	word = process_word(&s->place, addr);
-	if (ABI_FRAME_KIND(word) != ABI_FRAME_NATIVE)
+	if (RARE(ABI_FRAME_KIND(word) != ABI_FRAME_NATIVE))
 		return s->flags & PROCESS_JIT_NO_FP ? UNWIND_IN_JIT_NO_FP
 		       : s->flags & PROCESS_JIT_FP  ? UNWIND_IN_JIT_FP
 						    : UNWIND_IN_JIT;
