@@ -32,6 +32,8 @@
 #define USUAL(x) __builtin_expect(!!(x), 1)
 #define RARE(x) __builtin_expect(!!(x), 0)
 
+#define UNWIND_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
+
 /* Word i of a stack's user part. The masks tell the verifier what holds anyway. */
 #define UNWIND_BASE_MASK 127
 #define UNWIND_TAIL_MASK (ABI_USER_TAIL_WORDS - 1)

@@ -34,7 +34,6 @@ enum unwind_found {
 #else
 #define unwind_read_barrier(word) ((void)(word), __atomic_thread_fence(__ATOMIC_ACQUIRE))
 #endif
-#define UNWIND_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
 
 /* What an answer is kept under, never 0: the binary, its generation, the place in it. */
 UNWIND_FN __u64 unwind_key(__u32 binary, __u32 seq, __u32 rel)

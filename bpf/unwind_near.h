@@ -116,6 +116,8 @@ UNWIND_FN __u64 unwind_near_find(struct unwind_near *n, __u32 *at, __u64 key, __
 		unwind_near_link(n, *at, i);
 	}
 	*at = i;
+	/* So that it is on its way. */
+	(void)UNWIND_ONCE(n->steps[UNWIND_NEAR_NEXT(n->steps[i].plain)].key);
 	plain = (n->steps[i].plain & UNWIND_NEAR_BELOW_NEXT) ^ UNWIND_NEAR_GENERATION(seq);
 	return plain >> UNWIND_PLAIN_BITS ? 0 : plain;
 }

@@ -30,10 +30,10 @@ struct scratch {
 	struct vma_place vma;
 	__u32 flags; /* enum process_flags */
 	struct perf_event_regs regs;
-	__u64 spare[ABI_USER_TAIL_WORDS];
 	__u64 record[sizeof(struct abi_record) /
 		     sizeof(__u64)]; /* struct abi_record, its frames follow */
 	__u64 words[ABI_MAX_WORDS + 1];
+	__u64 spare[ABI_USER_TAIL_WORDS]; /* last: nearly all stacks leave it alone */
 };
 _Static_assert(sizeof(struct scratch) <= 32 * 1024, "limit of per-CPU map values");
 
