@@ -67,7 +67,7 @@ static __always_inline __u32 user_frames(struct tick *t, bool user_mode)
 	struct abi_record *r = record_of(s);
 	__u32 n;
 
-	if (user_mode) {
+	if (USUAL(user_mode)) {
 		regs_of_context(&s->regs, t->ctx);
 		r->flags |= ABI_FLAG_USER_MODE;
 	} else {
@@ -75,17 +75,17 @@ static __always_inline __u32 user_frames(struct tick *t, bool user_mode)
 		if (regs_are_of_call(&s->regs, t->task))
 			r->flags |= ABI_FLAG_FIRST_IS_RETURN;
 	}
-	if (regs_are_32bit(&s->regs)) {
+	if (RARE(regs_are_32bit(&s->regs))) {
 		r->flags |= ABI_FLAG_COMPAT32;
 		return cut_at_once(s, ABI_CUT_COMPAT32);
 	}
-	if (!regs_pc(&s->regs))
+	if (RARE(!regs_pc(&s->regs)))
 		return cut_at_once(s, ABI_CUT_NO_USER_REGS);
 	walker_begin(s, t->task);
 	n = walker_run(s);
 	count_steps(t);
 	/* The program that called execve is gone by now; its registers are not. */
-	if (s->walk.cut != ABI_CUT_NONE && BPF_CORE_READ_BITFIELD(t->task, in_execve)) {
+	if (RARE(s->walk.cut != ABI_CUT_NONE) && BPF_CORE_READ_BITFIELD(t->task, in_execve)) {
 		s->walk.cut = s->walk.lacks = 0;
 		n = 0;
 	}
@@ -159,7 +159,7 @@ static __always_inline __u64 pack(struct scratch *s)
 	struct abi_record *r = record_of(s);
 	__u32 n = (__u32)r->n_kernel + r->n_user;
 
-	if (n > FRAME_PACK_MAX)
+	if (RARE(n > FRAME_PACK_MAX))
 		return sizeof(*r) + n * (__u64)sizeof(__u64);
 	r->type = ABI_RECORD_PACKED_SAMPLE;
 	return sizeof(*r) + frame_pack(s->words, n) * (__u64)sizeof(__u32);
@@ -173,13 +173,13 @@ static __always_inline void output(struct tick *t)
 	void *ring = bpf_map_lookup_elem(&rings, &group);
 	__u32 copy = ring && r->n_user ? copy_flags(t->s) : 0;
 
-	if (ring && copy)
+	if (RARE(copy))
 		output_copy(t, ring, copy);
 
 	bytes = pack(t->s);
-	if (bytes > ABI_MAX_RECORD_BYTES)
+	if (RARE(bytes > ABI_MAX_RECORD_BYTES))
 		bytes = ABI_MAX_RECORD_BYTES;
-	if (ring && bpf_ringbuf_output(ring, r, bytes, BPF_RB_NO_WAKEUP) == 0)
+	if (USUAL(ring && bpf_ringbuf_output(ring, r, bytes, BPF_RB_NO_WAKEUP) == 0))
 		t->count[ABI_COUNT_SAMPLES]++;
 	else
 		t->count[ABI_COUNT_RING_FULL]++;
@@ -192,9 +192,9 @@ static __always_inline void sample(struct tick *t, __u64 now)
 
 	fill_header(t, now);
 	r->n_kernel = 0;
-	if (!user_mode)
+	if (RARE(!user_mode))
 		kernel_frames(t->ctx, t->s, (void *)t->count);
-	if (t->task->flags & PF_KTHREAD || !t->task->mm) {
+	if (RARE(t->task->flags & PF_KTHREAD || !t->task->mm)) {
 		r->flags |= ABI_FLAG_KTHREAD;
 		r->n_user = 0;
 	} else {
@@ -205,14 +205,14 @@ static __always_inline void sample(struct tick *t, __u64 now)
 
 static __always_inline void tick_run(struct tick *t, __u64 now)
 {
-	if (!t->task->tgid) {
+	if (RARE(!t->task->tgid)) {
 		t->count[ABI_COUNT_IDLE]++;
 		return;
 	}
 	t->period = period_ns(t->ctx);
 	t->count[ABI_COUNT_BUSY_NS] += t->period;
 	t->s = scratch_claim();
-	if (!t->s) {
+	if (RARE(!t->s)) {
 		t->count[ABI_COUNT_SCRATCH_BUSY]++;
 		return;
 	}
@@ -241,11 +241,11 @@ int sample_cpu(struct bpf_perf_event_data *ctx)
 	t.cpu = bpf_get_smp_processor_id();
 	t.task = bpf_get_current_task_btf();
 	t.count = counter_row(t.cpu);
-	if (!t.count)
+	if (RARE(!t.count))
 		return 0;
 	measured = (t.count[ABI_COUNT_RUNS]++ & (config.cost_interval - 1)) == 0;
 	tick_run(&t, now);
-	if (measured)
+	if (RARE(measured))
 		count_cost(&t, bpf_ktime_get_ns() - now);
 	return 0;
 }

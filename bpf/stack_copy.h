@@ -42,14 +42,14 @@ struct {
 
 static __always_inline bool stack_copy_is_wanted(const struct scratch *s)
 {
-	return s->walk.lacks || s->walk.cut == ABI_CUT_BAD_PC;
+	return RARE(s->walk.lacks || s->walk.cut == ABI_CUT_BAD_PC);
 }
 
 /* Chance picks, so that no rhythm of a program decides which of its stacks are checked. */
 static __always_inline bool stack_copy_is_shadow(struct scratch *s)
 {
-	return config.shadow && !(record_of(s)->flags & ABI_FLAG_COMPAT32) && regs_pc(&s->regs) &&
-	       bpf_get_prandom_u32() % config.shadow == 0;
+	return RARE(config.shadow) && !(record_of(s)->flags & ABI_FLAG_COMPAT32) &&
+	       regs_pc(&s->regs) && bpf_get_prandom_u32() % config.shadow == 0;
 }
 
 static __always_inline bool stack_copy_is_allowed(struct scratch *s)

@@ -97,7 +97,7 @@ UNWIND_FN void frames_end_repeat(struct frames *f, __u64 *words)
 {
 	__u32 pos = f->pos;
 
-	if (!f->period)
+	if (USUAL(!f->period))
 		return;
 	frames_put(f, words, ABI_FRAME(ABI_FRAME_REPEAT, (__u64)f->period << 32 | f->count));
 	if (pos > 0)
@@ -208,7 +208,7 @@ UNWIND_FN __u32 frames_finish(
 	ret_copy->words = words;
 	ret_copy->spare = spare;
 	ret_copy->base = f->base;
-	if (!f->elided)
+	if (USUAL(!f->elided))
 		return 0;
 	frames_mend_tail(f, words);
 	ret_copy->lo = f->tail_lo;
@@ -221,13 +221,13 @@ UNWIND_FN __u32 frames_close(struct frames *f, __u64 *words, __u32 cut)
 	__u32 base = f->base & UNWIND_BASE_MASK;
 	__u32 n = f->n;
 
-	if (f->elided) {
+	if (RARE(f->elided)) {
 		words[base + ABI_USER_HEAD_WORDS] = ABI_FRAME(ABI_FRAME_ELIDED, f->elided);
 		n = ABI_USER_HEAD_WORDS + 1 + (f->n - f->tail_lo);
 	}
 	if (n > ABI_MAX_USER_WORDS - 1)
 		n = ABI_MAX_USER_WORDS - 1;
-	if (cut != ABI_CUT_NONE)
+	if (RARE(cut != ABI_CUT_NONE))
 		words[base + n++] = ABI_FRAME(ABI_FRAME_TRUNCATED, cut);
 	return n;
 }

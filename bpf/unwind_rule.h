@@ -194,9 +194,9 @@ UNWIND_FN enum unwind_result walk_by_plain(struct walk *w, __u64 plain)
 	cfa = w->regs[by_fp ? UNWIND_FP : UNWIND_SP] + UNWIND_PLAIN_OFF(plain);
 	if (RARE(cfa & 7))
 		return walk_cut(w, ABI_CUT_CFA_INSANE);
-	/* One read where frame pointer and return address are side by side. */
-	if (RARE(paired ? unwind_read_stack(w, w->pair, 2, cfa + ra_off - 8)
-			: unwind_read_stack(w, &w->pair[1], 1, cfa + ra_off)))
+	/* One read for both where the frame pointer is below the return address, and no other code where it is not. */
+	if (RARE(unwind_read_stack(w, w->pair, 2, cfa + ra_off - 8)) &&
+		(paired || unwind_read_user(w, &w->pair[1], sizeof(w->pair[1]), cfa + ra_off)))
 		return walk_cut(w, ABI_CUT_READ_FAULT);
 	if (plain & UNWIND_PLAIN_BX) {
 		w->bx_at = cfa + UNWIND_PLAIN_BX_OFF(plain);

@@ -170,7 +170,7 @@ static __always_inline void walker_begin(struct scratch *s, struct task_struct *
 	struct process_head *h = head_of(r->pid, config.bucket_mask, true);
 	__u64 run;
 
-	if (h && h->image != image)
+	if (RARE(h && h->image != image))
 		process_begin(h, image);
 	run = h ? process_run(h, image) : 0;
 	s->flags = h ? h->flags : 0;
@@ -211,7 +211,7 @@ static __always_inline __u32 walker_run(struct scratch *s)
 
 	bpf_loop(ABI_MAX_STEPS + 1, walk_callback, &walking, 0);
 	steps = frames_finish(&s->walk.frames, s->words, s->spare, &copy);
-	if (steps)
+	if (RARE(steps))
 		bpf_loop(steps, tail_callback, &copy, 0);
 	return frames_close(&s->walk.frames, s->words, s->walk.cut);
 }
