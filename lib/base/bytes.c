@@ -99,6 +99,56 @@ void bytes_printf(struct bytes *b, const char *fmt, ...)
 	b->len += (size_t)n;
 }
 
+enum { MAX_DIGITS = 20 };
+
+static unsigned count_digits(uint64_t v)
+{
+	static const uint64_t least[MAX_DIGITS] = {0, 10ULL, 100ULL, 1000ULL, 10000ULL, 100000ULL,
+		1000000ULL, 10000000ULL, 100000000ULL, 1000000000ULL, 10000000000ULL,
+		100000000000ULL, 1000000000000ULL, 10000000000000ULL, 100000000000000ULL,
+		1000000000000000ULL, 10000000000000000ULL, 100000000000000000ULL,
+		1000000000000000000ULL, 10000000000000000000ULL};
+	unsigned bits = 64U - (unsigned)__builtin_clzll(v | 1);
+	unsigned below = bits * 1233 >> 12; /* log10(2) = 1233 / 4096: this or one more */
+
+	return below + (v >= least[below]);
+}
+
+void bytes_print_uint(struct bytes *b, uint64_t v)
+{
+	static const char pairs[] = "00010203040506070809101112131415161718192021222324"
+				    "25262728293031323334353637383940414243444546474849"
+				    "50515253545556575859606162636465666768697071727374"
+				    "75767778798081828384858687888990919293949596979899";
+	uint8_t *to = bytes_reserve(b, MAX_DIGITS);
+	unsigned n;
+
+	if (!to)
+		return;
+	if (v < 10) { /* what most of an array are */
+		*to = (uint8_t)('0' + v);
+		b->len++;
+		return;
+	}
+	n = count_digits(v);
+	b->len += n;
+	for (; v >= 100; v /= 100) {
+		n -= 2;
+		memcpy(to + n, pairs + v % 100 * 2, 2);
+	}
+	if (v < 10)
+		*to = (uint8_t)('0' + v);
+	else
+		memcpy(to, pairs + v * 2, 2);
+}
+
+void bytes_print_int(struct bytes *b, int64_t v)
+{
+	if (v < 0)
+		bytes_put_u8(b, '-');
+	bytes_print_uint(b, v < 0 ? -(uint64_t)v : (uint64_t)v);
+}
+
 static void put_le(struct bytes *b, uint64_t v, unsigned n)
 {
 	uint8_t *to = bytes_reserve(b, n);
@@ -108,11 +158,6 @@ static void put_le(struct bytes *b, uint64_t v, unsigned n)
 	for (unsigned i = 0; i < n; i++)
 		to[i] = (uint8_t)(v >> (8 * i));
 	b->len += n;
-}
-
-void bytes_put_u8(struct bytes *b, uint8_t v)
-{
-	put_le(b, v, 1);
 }
 
 void bytes_put_u16(struct bytes *b, uint16_t v)

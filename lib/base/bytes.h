@@ -30,7 +30,10 @@ uint8_t *bytes_reserve_more(struct bytes *b, size_t n); /* its slow half */
 void bytes_put(struct bytes *b, const void *p, size_t n);
 void bytes_put_str(struct bytes *b, const char *s);
 void bytes_printf(struct bytes *b, const char *fmt, ...) _printf_(2, 3);
-void bytes_put_u8(struct bytes *b, uint8_t v);
+/* As decimal text. */
+void bytes_print_int(struct bytes *b, int64_t v);
+void bytes_print_uint(struct bytes *b, uint64_t v);
+static inline void bytes_put_u8(struct bytes *b, uint8_t v);
 void bytes_put_u16(struct bytes *b, uint16_t v);
 void bytes_put_u32(struct bytes *b, uint32_t v);
 void bytes_put_u64(struct bytes *b, uint64_t v);
@@ -45,4 +48,14 @@ static inline uint8_t *bytes_reserve(struct bytes *b, size_t n)
 	if (b->error || !b->data || n > b->cap - b->len)
 		return bytes_reserve_more(b, n);
 	return b->data + b->len;
+}
+
+static inline void bytes_put_u8(struct bytes *b, uint8_t v)
+{
+	uint8_t *to = bytes_reserve(b, 1);
+
+	if (!to)
+		return;
+	*to = v;
+	b->len++;
 }

@@ -5,7 +5,6 @@
 #include "lib/base/json.h"
 #include "lib/base/err.h"
 #include "lib/base/str.h"
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,42 +56,70 @@ void json_array_end(struct json *j)
 	end(j, ']');
 }
 
+/* What stands for itself in a string: printable ASCII but for quote and backslash. */
+static bool is_plain(unsigned char c)
+{
+	return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
+}
+
+/* How many bytes from s on stand for themselves. */
+static size_t plain_run(const char *s, size_t n)
+{
+	const uint64_t ones = 0x0101010101010101ULL, highs = ones << 7;
+	size_t i = 0;
+
+	for (; i + 8 <= n; i += 8) { /* eight at once: a high bit for each that is not plain */
+		uint64_t v, quote, backslash;
+
+		memcpy(&v, s + i, 8);
+		quote = v ^ ones * '"';
+		backslash = v ^ ones * '\\';
+		if ((v | (v + ones) | (v - ones * ' ') | (quote - ones) | (backslash - ones)) &
+			highs)
+			break;
+	}
+	while (i < n && is_plain((unsigned char)s[i]))
+		i++;
+	return i;
+}
+
+/* Puts what cannot stand for itself at s; how long that is. */
+static size_t put_escaped(struct bytes *out, const char *s, size_t n)
+{
+	unsigned char c = (unsigned char)*s;
+	size_t len;
+
+	if (c == '"' || c == '\\') {
+		bytes_put_u8(out, '\\');
+		bytes_put_u8(out, c);
+		return 1;
+	}
+	if (c == '\n') {
+		bytes_put(out, "\\n", 2);
+		return 1;
+	}
+	if (c < ' ' || c == 0x7f) {
+		bytes_printf(out, "\\u%04x", c);
+		return 1;
+	}
+	len = str_utf8_len(s, n);
+	if (len)
+		bytes_put(out, s, len);
+	else
+		bytes_put(out, "\xef\xbf\xbd", 3);
+	return len ? len : 1;
+}
+
 static void put_string(struct json *j, const char *s, size_t n)
 {
 	struct bytes *out = j->out;
-	size_t i = 0;
 
 	bytes_put_u8(out, '"');
-	while (i < n) {
-		unsigned char c = (unsigned char)s[i];
-		size_t run = i, len;
-
-		while (run < n && (unsigned char)s[run] >= ' ' && (unsigned char)s[run] < 0x7f &&
-			s[run] != '"' && s[run] != '\\')
-			run++;
-		if (run > i) {
-			bytes_put(out, s + i, run - i);
-			i = run;
-			continue;
-		}
-		if (c == '"' || c == '\\') {
-			bytes_put_u8(out, '\\');
-			bytes_put_u8(out, c);
-			i++;
-		} else if (c == '\n') {
-			bytes_put(out, "\\n", 2);
-			i++;
-		} else if (c < ' ' || c == 0x7f) {
-			bytes_printf(out, "\\u%04x", c);
-			i++;
-		} else {
-			len = str_utf8_len(s + i, n - i);
-			if (len)
-				bytes_put(out, s + i, len);
-			else
-				bytes_put(out, "\xef\xbf\xbd", 3);
-			i += len ? len : 1;
-		}
+	for (size_t i = 0, run; i < n; i = run) {
+		run = i + plain_run(s + i, n - i);
+		bytes_put(out, s + i, run - i);
+		if (run < n)
+			run += put_escaped(out, s + run, n - run);
 	}
 	bytes_put_u8(out, '"');
 }
@@ -119,13 +146,29 @@ void json_string(struct json *j, const char *s)
 void json_int(struct json *j, int64_t v)
 {
 	before_value(j);
-	bytes_printf(j->out, "%" PRId64, v);
+	bytes_print_int(j->out, v);
 }
 
 void json_uint(struct json *j, uint64_t v)
 {
 	before_value(j);
-	bytes_printf(j->out, "%" PRIu64, v);
+	bytes_print_uint(j->out, v);
+}
+
+void json_int_string(struct json *j, int64_t v)
+{
+	before_value(j);
+	bytes_put_u8(j->out, '"');
+	bytes_print_int(j->out, v);
+	bytes_put_u8(j->out, '"');
+}
+
+void json_uint_string(struct json *j, uint64_t v)
+{
+	before_value(j);
+	bytes_put_u8(j->out, '"');
+	bytes_print_uint(j->out, v);
+	bytes_put_u8(j->out, '"');
 }
 
 void json_double(struct json *j, double v)

@@ -28,6 +28,9 @@ void json_string(struct json *j, const char *s);
 void json_string_n(struct json *j, const char *s, size_t n);
 void json_int(struct json *j, int64_t v);
 void json_uint(struct json *j, uint64_t v);
+/* The same as a string, as protobuf's JSON has 64-bit numbers. */
+void json_int_string(struct json *j, int64_t v);
+void json_uint_string(struct json *j, uint64_t v);
 /* Shortest text that reads back equal; NaN and infinities as null. */
 void json_double(struct json *j, double v);
 void json_bool(struct json *j, bool v);

@@ -53,18 +53,12 @@ void render_json_functions(
 /* Large arrays are written without the writer's book-keeping per item. */
 void render_put_number(struct bytes *out, int64_t v, bool first)
 {
-	char text[24], *p = text + sizeof(text);
-	uint64_t u = v < 0 ? -(uint64_t)v : (uint64_t)v;
-
-	do {
-		*--p = (char)('0' + u % 10);
-		u /= 10;
-	} while (u);
-	if (v < 0)
-		*--p = '-';
 	if (!first)
-		*--p = ',';
-	bytes_put(out, p, (size_t)(text + sizeof(text) - p));
+		bytes_put_u8(out, ',');
+	if (v >= 0)
+		bytes_print_uint(out, (uint64_t)v);
+	else
+		bytes_print_int(out, v);
 }
 
 void render_json_array(struct json *j, const char *key, const struct tree *t, const int64_t *wide,

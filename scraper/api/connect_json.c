@@ -7,7 +7,6 @@
 #include "lib/base/alloc.h"
 #include "lib/base/str.h"
 #include "lib/prof/wire.h"
-#include <inttypes.h>
 #include <math.h>
 
 enum { MAX_NAME = 64 };
@@ -218,18 +217,6 @@ int connect_json_read(const struct json_value *v, const ProtobufCMessageDescript
 
 /* ---- writing ---- */
 
-static void write_int(struct json *j, const char *format, ...) _printf_(2, 3);
-static void write_int(struct json *j, const char *format, ...)
-{
-	char text[32];
-	va_list ap;
-
-	va_start(ap, format);
-	vsnprintf(text, sizeof(text), format, ap);
-	va_end(ap);
-	json_string(j, text);
-}
-
 static void write_double(struct json *j, double v)
 {
 	if (isnan(v))
@@ -281,8 +268,8 @@ static void write_value(struct json *j, const ProtobufCFieldDescriptor *f, const
 	case PROTOBUF_C_TYPE_DOUBLE: write_double(j, *(const double *)p); break;
 	case PROTOBUF_C_TYPE_BOOL: json_bool(j, *(const protobuf_c_boolean *)p); break;
 	case PROTOBUF_C_TYPE_ENUM: write_enum(j, f, *(const int *)p); break;
-	case PROTOBUF_C_TYPE_INT64: write_int(j, "%" PRId64, *(const int64_t *)p); break;
-	case PROTOBUF_C_TYPE_UINT64: write_int(j, "%" PRIu64, *(const uint64_t *)p); break;
+	case PROTOBUF_C_TYPE_INT64: json_int_string(j, *(const int64_t *)p); break;
+	case PROTOBUF_C_TYPE_UINT64: json_uint_string(j, *(const uint64_t *)p); break;
 	case PROTOBUF_C_TYPE_UINT32: json_uint(j, *(const uint32_t *)p); break;
 	case PROTOBUF_C_TYPE_INT32: json_int(j, *(const int32_t *)p); break;
 	default: ASSERT(!"a field kind that no message of ours has");

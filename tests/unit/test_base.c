@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <inttypes.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -367,6 +368,66 @@ static void test_json_text(void **state)
 		"18446744073709551615}");
 }
 
+/* Every byte at every place of a string whose other bytes stand for themselves. */
+static void test_json_every_byte(void **state)
+{
+	(void)state;
+	for (unsigned c = 0; c < 256; c++)
+		for (unsigned at = 0; at < 19; at++) {
+			_cleanup_bytes_ struct bytes got = {}, want = {};
+			struct json j = json_to(&got);
+			char text[19];
+
+			memset(text, at % 2 ? '~' : ' ', sizeof(text));
+			text[at] = (char)c;
+			json_string_n(&j, text, sizeof(text));
+			bytes_put_u8(&want, '"');
+			bytes_put(&want, text, at);
+			if (c == '\n')
+				bytes_put_str(&want, "\\n");
+			else if (c == '"' || c == '\\')
+				bytes_printf(&want, "\\%c", c);
+			else if (c < ' ' || c == 0x7f)
+				bytes_printf(&want, "\\u%04x", c);
+			else if (c < 0x80)
+				bytes_put_u8(&want, (uint8_t)c);
+			else
+				bytes_put_str(&want, "\xef\xbf\xbd");
+			bytes_put(&want, text + at + 1, sizeof(text) - at - 1);
+			bytes_put_u8(&want, '"');
+			assert_int_equal(got.len, want.len);
+			assert_memory_equal(got.data, want.data, want.len);
+		}
+}
+
+static void check_decimal(uint64_t v)
+{
+	_cleanup_bytes_ struct bytes got = {};
+	char want[96];
+
+	bytes_print_uint(&got, v);
+	bytes_put_u8(&got, ' ');
+	bytes_print_int(&got, (int64_t)v);
+	bytes_put_u8(&got, 0);
+	snprintf(want, sizeof(want), "%" PRIu64 " %" PRId64, v, (int64_t)v);
+	assert_string_equal((char *)got.data, want);
+}
+
+static void test_decimal(void **state)
+{
+	(void)state;
+	for (uint64_t power = 1, up = 0; up < 20; up++, power *= 10)
+		for (uint64_t step = 0; step < 3; step++) {
+			check_decimal(power + step - 1);
+			check_decimal(power * 7 + step - 1);
+			check_decimal(-power - step + 1);
+		}
+	for (unsigned bit = 0; bit < 64; bit++) {
+		check_decimal(1ULL << bit);
+		check_decimal((1ULL << bit) - 1);
+	}
+}
+
 /* Keys that differ little fall evenly into the places of a table, whichever bits choose them. */
 static void test_hash_words(void **state)
 {
@@ -519,6 +580,8 @@ int main(void)
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_utf8),
 		cmocka_unit_test(test_json_text),
+		cmocka_unit_test(test_json_every_byte),
+		cmocka_unit_test(test_decimal),
 		cmocka_unit_test(test_known_hashes),
 		cmocka_unit_test(test_hash_words),
 		cmocka_unit_test(test_virtual_clock),
