@@ -6,6 +6,7 @@
 #pragma once
 #include "lib/base/bytes.h"
 #include "lib/base/options.h"
+#include "lib/base/table.h"
 #include "lib/tree/filter.h"
 #include "lib/tree/tree.h"
 

@@ -179,10 +179,9 @@ uint32_t interner_find(const struct interner *t, const void *bytes, size_t len)
 	return t->slots[interner_probe(t, bytes, len, (uint32_t)hash_xxh3(bytes, len))] - 1;
 }
 
-/* To n slots, a power of two. */
-static int interner_grow(struct interner *t, size_t n)
+static int interner_grow(struct interner *t)
 {
-	size_t cap = n / 4 * 3;
+	size_t n = MAX(t->n_slots * 2, (size_t)FIRST_SLOTS), cap = n / 4 * 3;
 	struct interner_item *items;
 	uint32_t *slots;
 	uint64_t more = cap * sizeof(*items) + n * sizeof(*slots) - interner_bytes(t);
@@ -213,15 +212,6 @@ static int interner_grow(struct interner *t, size_t n)
 	return 0;
 }
 
-int interner_reserve(struct interner *t, size_t more)
-{
-	size_t n = MAX(t->n_slots, (size_t)FIRST_SLOTS);
-
-	while (n / 4 * 3 < t->n + more)
-		n *= 2;
-	return n > t->n_slots ? interner_grow(t, n) : 0;
-}
-
 uint32_t interner_add(struct interner *t, const void *bytes, size_t len, bool *ret_new)
 {
 	uint32_t hash = (uint32_t)hash_xxh3(bytes, len);
@@ -235,7 +225,7 @@ uint32_t interner_add(struct interner *t, const void *bytes, size_t len, bool *r
 		if (t->slots[at])
 			return t->slots[at] - 1;
 	}
-	if (len > UINT32_MAX || (t->n == t->cap_items && interner_reserve(t, 1) < 0))
+	if (len > UINT32_MAX || (t->n == t->cap_items && interner_grow(t) < 0))
 		return INTERNER_NONE;
 	copy = arena_strndup(&t->arena, bytes, len);
 	if (!copy)

@@ -53,8 +53,6 @@ void interner_done(struct interner *t);
 /* The id of these bytes, added when new (*ret_new, may be NULL). INTERNER_NONE when memory is out.
  */
 uint32_t interner_add(struct interner *t, const void *bytes, size_t len, bool *ret_new);
-/* Room for so many new ones, which may save growing often. -ENOMEM. */
-int interner_reserve(struct interner *t, size_t more) _must_check_;
 uint32_t interner_find(const struct interner *t, const void *bytes, size_t len);
 static inline const char *interner_str(const struct interner *t, uint32_t id)
 {

@@ -4,6 +4,7 @@
  * totals), and nodes (totals). Pure.
  */
 #pragma once
+#include "lib/base/table.h"
 #include "lib/stats/stats.h"
 #include "lib/tree/tree.h"
 

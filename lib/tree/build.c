@@ -4,6 +4,7 @@
  * out what has no value.
  */
 #include "lib/base/alloc.h"
+#include "lib/base/hash.h"
 #include "lib/tree/tree_internal.h"
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +12,11 @@
 void tree_builder_init(struct tree_builder *b, struct budget *budget)
 {
 	*b = (struct tree_builder) {.budget = budget};
-	table_init(&b->children, budget);
 }
 
 void tree_builder_done(struct tree_builder *b)
 {
-	table_done(&b->children);
+	prof_index_done(&b->children, b->budget);
 	free(b->parent);
 	free(b->frame);
 	free(b->self);
@@ -29,7 +29,7 @@ void tree_builder_done(struct tree_builder *b)
 static int builder_grow(struct tree_builder *b, size_t need)
 {
 	enum { NODE_BYTES = 4 + 4 + 8 + 8 };
-	size_t cap = MAX(b->cap * 2, (size_t)64);
+	size_t cap = MAX(MAX(b->cap * 2, need), (size_t)64);
 	void *column;
 	int r;
 
@@ -59,8 +59,7 @@ static int builder_grow(struct tree_builder *b, size_t need)
 	return 0;
 }
 
-static uint32_t builder_append(
-	struct tree_builder *b, uint32_t parent, uint32_t frame, int64_t line)
+static uint32_t append_node(struct tree_builder *b, uint32_t parent, uint32_t frame, int64_t line)
 {
 	b->error = builder_grow(b, b->n + 1);
 	if (b->error)
@@ -72,36 +71,43 @@ static uint32_t builder_append(
 	return (uint32_t)b->n++;
 }
 
+static void join_line(int64_t *have, int64_t line)
+{
+	if (line != TREE_LINE_NONE)
+		*have = *have == TREE_LINE_NONE ? line : tree_line_join(*have, line);
+}
+
+uint32_t tree_builder_append(struct tree_builder *b, uint32_t parent, uint32_t frame, int64_t line)
+{
+	if (!b->error && !b->n)
+		append_node(b, 0, TREE_NONE, 0);
+	return b->error ? 0 : append_node(b, parent, frame, line);
+}
+
 uint32_t tree_builder_child(struct tree_builder *b, uint32_t parent, uint32_t frame, int64_t line)
 {
-	uint64_t *slot;
-	bool is_new;
+	const uint64_t hash = hash_mix((uint64_t)parent << 32 | frame);
+	uint32_t node;
 
 	if (!b->error && !b->n)
-		builder_append(b, 0, TREE_NONE, 0);
+		append_node(b, 0, TREE_NONE, 0);
 	if (b->error)
 		return 0;
-	slot = table_insert(&b->children, (uint64_t)parent << 32 | frame, &is_new);
-	if (!slot) {
-		b->error = -ENOMEM;
-		return 0;
-	}
-	if (is_new) {
-		*slot = builder_append(b, parent, frame, line);
-		return (uint32_t)*slot;
-	}
-	if (line != TREE_LINE_NONE) {
-		int64_t *have = &b->line[*slot];
-
-		*have = *have == TREE_LINE_NONE ? line : tree_line_join(*have, line);
-	}
-	return (uint32_t)*slot;
+	for (uint64_t pos = hash; (node = prof_index_next(&b->children, hash, &pos)) != TREE_NONE;)
+		if (b->parent[node] == parent && b->frame[node] == frame) {
+			join_line(&b->line[node], line);
+			return node;
+		}
+	node = append_node(b, parent, frame, line);
+	if (node)
+		b->error = prof_index_add(&b->children, hash, node, b->budget, NULL);
+	return b->error ? 0 : node;
 }
 
 void tree_builder_add(struct tree_builder *b, uint32_t node, int64_t value)
 {
 	if (!b->error && !b->n)
-		builder_append(b, 0, TREE_NONE, 0);
+		append_node(b, 0, TREE_NONE, 0);
 	if (!b->error)
 		b->self[node] = tree_add(b->self[node], value);
 }
@@ -118,7 +124,9 @@ void tree_builder_stack(struct tree_builder *b, const uint32_t *leaf_first, size
 struct sorter {
 	uint64_t *children; /* per parent a run of frame << 32 | node, sorted */
 	uint32_t *first;    /* n + 1: where each parent's run begins */
-	uint32_t *stack, *to;
+	uint64_t *open;	    /* children of what was emitted, the next one last */
+	uint32_t *same;	    /* equal siblings, which become one node */
+	uint32_t *to;
 	bool *has_value;
 };
 
@@ -126,7 +134,8 @@ static void sorter_done(struct sorter *s)
 {
 	free(s->children);
 	free(s->first);
-	free(s->stack);
+	free(s->open);
+	free(s->same);
 	free(s->to);
 	free(s->has_value);
 }
@@ -158,21 +167,20 @@ static int sorter_init(struct sorter *s, size_t n)
 {
 	s->children = try_realloc(NULL, n, sizeof(*s->children));
 	s->first = try_realloc(NULL, n + 2, sizeof(*s->first));
-	s->stack = try_realloc(NULL, n, sizeof(*s->stack));
+	s->open = try_realloc(NULL, n, sizeof(*s->open));
+	s->same = try_realloc(NULL, n, sizeof(*s->same));
 	s->to = try_realloc(NULL, n, sizeof(*s->to));
 	s->has_value = try_realloc(NULL, n, sizeof(*s->has_value));
-	if (!s->children || !s->first || !s->stack || !s->to || !s->has_value)
+	if (!s->children || !s->first || !s->open || !s->same || !s->to || !s->has_value)
 		return -ENOMEM;
 	memset(s->first, 0, (n + 2) * sizeof(*s->first));
 	return 0;
 }
 
-/* Children of each parent as sorted runs. Returns whether two siblings are equal. */
-static bool sort_children(struct sorter *s, const uint32_t *parent, const uint32_t *frame,
+/* Children of each parent as sorted runs. */
+static void sort_children(struct sorter *s, const uint32_t *parent, const uint32_t *frame,
 	const int64_t *self, size_t n)
 {
-	bool equal = false;
-
 	for (size_t i = 0; i < n; i++)
 		s->has_value[i] = i == 0 || self[i] != 0;
 	for (size_t i = n; i-- > 1;)
@@ -188,56 +196,91 @@ static bool sort_children(struct sorter *s, const uint32_t *parent, const uint32
 	for (size_t i = 1; i < n; i++)
 		if (s->has_value[i])
 			s->children[s->first[parent[i] + 1]++] = (uint64_t)frame[i] << 32 | i;
-	for (size_t p = 0; p < n; p++) {
+	for (size_t p = 0; p < n; p++)
 		sort_run(s->children + s->first[p], s->first[p + 1] - s->first[p]);
-		for (size_t i = s->first[p] + 1; i < s->first[p + 1]; i++)
-			equal |= s->children[i] >> 32 == s->children[i - 1] >> 32;
+}
+
+/* Opens the children of n equal siblings, the least last. */
+static size_t open_children(struct sorter *s, size_t n, size_t n_open)
+{
+	const size_t from = n_open;
+
+	for (size_t k = 0; k < n; k++) {
+		const uint32_t node = s->same[k];
+
+		for (size_t i = s->first[node + 1]; i-- > s->first[node];)
+			s->open[n_open++] = s->children[i];
 	}
-	return equal;
+	if (n == 1)
+		return n_open;
+	sort_run(s->open + from, n_open - from);
+	for (size_t i = from, j = n_open; i + 1 < j; i++) {
+		uint64_t swap = s->open[i];
+
+		s->open[i] = s->open[--j];
+		s->open[j] = swap;
+	}
+	return n_open;
+}
+
+/* What is shown of equal siblings. */
+struct joined {
+	int64_t self, line;
+	bool lost; /* their values add up to nothing */
+};
+
+static struct joined join(
+	const struct sorter *s, size_t n, const int64_t *self, const int64_t *line)
+{
+	struct joined j = {.line = TREE_LINE_NONE};
+	bool any = false;
+
+	for (size_t k = 0; k < n; k++) {
+		const uint32_t node = s->same[k];
+
+		any |= self[node] != 0;
+		j.self = tree_add(j.self, self[node]);
+		join_line(&j.line, line ? line[node] : 0);
+	}
+	j.line = j.line == TREE_LINE_NONE ? 0 : j.line;
+	j.lost = any && !j.self;
+	return j;
 }
 
 static int emit_sorted(struct sorter *s, const uint32_t *parent, const int64_t *self,
 	const int64_t *line, struct tree *ret, struct errbuf *eb)
 {
-	size_t n_stack = 0;
+	size_t n_open, n;
+	bool lost = false;
 	int r;
 
 	r = tree_append_root(ret, self[0], eb);
-	s->to[0] = 0;
-	for (size_t i = s->first[1]; !r && i-- > s->first[0];)
-		s->stack[n_stack++] = (uint32_t)i;
-	while (!r && n_stack) {
-		uint64_t child = s->children[s->stack[--n_stack]];
-		uint32_t node = (uint32_t)child;
-		int64_t l = line && line[node] != TREE_LINE_NONE ? line[node] : 0;
+	s->to[0] = s->same[0] = 0;
+	n_open = open_children(s, 1, 0);
+	while (!r && n_open) {
+		const uint32_t frame = (uint32_t)(s->open[n_open - 1] >> 32);
+		const uint32_t above = s->to[parent[(uint32_t)s->open[n_open - 1]]];
+		struct joined j;
 
-		s->to[node] = (uint32_t)ret->n;
-		r = tree_append(
-			ret, s->to[parent[node]], (uint32_t)(child >> 32), self[node], l, eb);
-		for (size_t i = s->first[node + 1]; i-- > s->first[node];)
-			s->stack[n_stack++] = (uint32_t)i;
+		for (n = 0; n_open && s->open[n_open - 1] >> 32 == frame; n++) {
+			const uint32_t node = (uint32_t)s->open[n_open - 1];
+
+			if (s->to[parent[node]] != above)
+				break;
+			s->same[n] = node;
+			s->to[node] = (uint32_t)ret->n;
+			n_open--;
+		}
+		j = join(s, n, self, line);
+		lost |= j.lost;
+		r = tree_append(ret, above, frame, j.self, j.line, eb);
+		n_open = open_children(s, n, n_open);
 	}
+	if (!r && lost)
+		return tree_finish(ret, eb);
 	if (!r)
 		tree_sum(ret);
 	return r;
-}
-
-static int rebuild_merging(const uint32_t *parent, const uint32_t *frame, const int64_t *self,
-	size_t n, struct tree *ret, struct errbuf *eb)
-{
-	_cleanup_tree_builder_ struct tree_builder b = {};
-	_cleanup_free_ uint32_t *to = try_realloc(NULL, n, sizeof(*to));
-
-	if (!to)
-		return err_set(eb, -ENOMEM, "out of memory for a call tree of %zu nodes", n);
-	tree_builder_init(&b, ret->budget);
-	to[0] = 0;
-	tree_builder_add(&b, 0, self[0]);
-	for (size_t i = 1; i < n; i++) {
-		to[i] = tree_builder_child(&b, to[parent[i]], frame[i], TREE_LINE_NONE);
-		tree_builder_add(&b, to[i], self[i]);
-	}
-	return tree_builder_finish(&b, ret, eb);
 }
 
 int tree_from_lined_nodes(const uint32_t *parent, const uint32_t *frame, const int64_t *self,
@@ -255,8 +298,7 @@ int tree_from_lined_nodes(const uint32_t *parent, const uint32_t *frame, const i
 	}
 	if (sorter_init(&s, n) < 0)
 		return err_set(eb, -ENOMEM, "out of memory for a call tree of %zu nodes", n);
-	if (sort_children(&s, parent, frame, self, n))
-		return rebuild_merging(parent, frame, self, n, ret, eb);
+	sort_children(&s, parent, frame, self, n);
 	return emit_sorted(&s, parent, self, line, ret, eb);
 }
 

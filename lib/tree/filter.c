@@ -29,7 +29,7 @@ static void matcher_done(struct matcher *m)
 static int matcher_init(
 	struct matcher *m, const struct regex *re, const struct tree_symbols *s, struct errbuf *eb)
 {
-	*m = (struct matcher) {.re = re, .n = s->strings.n, .eb = eb};
+	*m = (struct matcher) {.re = re, .n = s->n_strings, .eb = eb};
 	if (!re)
 		return 0;
 	m->answers = try_malloc(MAX(m->n, (size_t)1));

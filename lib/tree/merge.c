@@ -161,6 +161,28 @@ int tree_merge_cut(
 	return 0;
 }
 
+/* Nodes of the only input. */
+static int copy_piece(const struct tree_nodes *in, uint32_t from, uint32_t to, struct tree *ret,
+	struct errbuf *eb)
+{
+	const size_t n = to - from;
+	int r = tree_reserve(ret, n + 1, eb);
+
+	if (!r)
+		r = tree_append_root(ret, 0, eb);
+	if (r || !n)
+		return r;
+	memcpy(ret->parent + 1, in->depth + from, n * sizeof(*ret->parent));
+	memcpy(ret->frame + 1, in->frame + from, n * sizeof(*ret->frame));
+	memcpy(ret->self + 1, in->self + from, n * sizeof(*ret->self));
+	if (in->line)
+		memcpy(ret->line + 1, in->line + from, n * sizeof(*ret->line));
+	else
+		memset(ret->line + 1, 0, n * sizeof(*ret->line));
+	ret->n += n;
+	return 0;
+}
+
 int tree_merge_piece(const struct tree_nodes *in, size_t k, const uint32_t *from,
 	const uint32_t *to, struct tree *ret, struct errbuf *eb)
 {
@@ -168,8 +190,11 @@ int tree_merge_piece(const struct tree_nodes *in, size_t k, const uint32_t *from
 	struct merge m = {.in = in, .to = to};
 	uint32_t most = 0;
 	uint64_t key;
-	int r = merge_start(&m, k, from);
+	int r;
 
+	if (k == 1)
+		return copy_piece(in, *from, *to, ret, eb);
+	r = merge_start(&m, k, from);
 	if (r)
 		return err_set(eb, r, "out of memory to merge %zu trees", k);
 	for (size_t i = 0; i < k; i++)

@@ -27,25 +27,56 @@ static uint32_t unnamed_frame(struct tree_symbols *s, const struct tree_location
 }
 
 /* "libfoo.so+0x1234" of libfoo.so: a producer's own way to say that there is no name. */
-static bool is_unnamed(const struct tree_symbols *s, uint32_t name, uint32_t mapping)
+static bool is_unnamed(const char *text, const char *module, size_t n)
 {
-	const char *module = tree_symbols_base_name(s, s->mappings[mapping].file);
-	const char *text = tree_symbols_text(s, name, NULL);
-	size_t n = strlen(module);
-
 	return n && !strncmp(text, module, n) && !strncmp(text + n, "+0x", 3);
 }
 
 /* "[truncated: no_table]" of our exporter, "[truncated]" of an import. */
-static bool is_truncated(const struct tree_symbols *s, uint32_t name)
+static bool is_truncated(const char *name)
 {
-	return str_starts_with(tree_symbols_text(s, name, NULL), "[truncated");
+	return str_starts_with(name, "[truncated");
+}
+
+/* Frames of each location, outermost first, made when first met. */
+struct projection {
+	struct tree_symbols *symbols;
+	uint32_t *first; /* per location: start of its frames, or TREE_NONE */
+	uint32_t *frames;
+	size_t n, cap;
+	uint32_t mapping; /* whose base name `module` is */
+	const char *module;
+	size_t module_len;
+};
+
+static void projection_done(struct projection *p)
+{
+	free(p->first);
+	free(p->frames);
+}
+
+static enum tree_kind kind_of(struct projection *p, const char *name, uint32_t mapping)
+{
+	const struct tree_symbols *s = p->symbols;
+
+	if (is_truncated(name))
+		return TREE_TRUNCATED;
+	if (mapping == TREE_NONE)
+		return TREE_NATIVE;
+	if (mapping != p->mapping) { /* most of the time it is that of the last one */
+		p->mapping = mapping;
+		p->module = tree_symbols_base_name(s, s->mappings[mapping].file);
+		p->module_len = strlen(p->module);
+	}
+	return is_unnamed(name, p->module, p->module_len) ? TREE_UNKNOWN
+							  : s->mappings[mapping].kind;
 }
 
 static uint32_t line_frame(
-	struct tree_symbols *s, const struct tree_location *l, const struct tree_line *line)
+	struct projection *p, const struct tree_location *l, const struct tree_line *line)
 {
-	struct tree_frame f = {.mapping = l->mapping, .kind = TREE_NATIVE};
+	struct tree_symbols *s = p->symbols;
+	struct tree_frame f = {.mapping = l->mapping};
 
 	if (line->function == TREE_NONE)
 		return unnamed_frame(s, l);
@@ -55,26 +86,8 @@ static uint32_t line_frame(
 	if (!f.name)
 		return unnamed_frame(s, l);
 	f.file = s->functions[line->function].file;
-	if (is_truncated(s, f.name))
-		f.kind = TREE_TRUNCATED;
-	else if (l->mapping != TREE_NONE)
-		f.kind = is_unnamed(s, f.name, l->mapping) ? TREE_UNKNOWN
-							   : s->mappings[l->mapping].kind;
+	f.kind = kind_of(p, tree_symbols_text(s, f.name, NULL), l->mapping);
 	return tree_symbols_frame(s, &f);
-}
-
-/* Frames of each location, outermost first, made when first met. */
-struct projection {
-	struct tree_symbols *symbols;
-	uint32_t *first; /* per location: start of its frames, or TREE_NONE */
-	uint32_t *frames;
-	size_t n, cap;
-};
-
-static void projection_done(struct projection *p)
-{
-	free(p->first);
-	free(p->frames);
 }
 
 static int project_location(struct projection *p, uint32_t loc)
@@ -91,7 +104,7 @@ static int project_location(struct projection *p, uint32_t loc)
 	for (uint32_t i = l.n_lines; i-- > 0;) {
 		const struct tree_line line = s->lines[l.first_line + i];
 
-		p->frames[p->n++] = line_frame(s, &l, &line);
+		p->frames[p->n++] = line_frame(p, &l, &line);
 	}
 	return 0;
 }
@@ -110,9 +123,9 @@ static int project_node(
 		return r;
 	l = &s->locations[loc];
 	if (!l->n_lines)
-		node = tree_builder_child(b, node, p->frames[p->first[loc]], 0);
+		node = tree_builder_append(b, node, p->frames[p->first[loc]], 0);
 	for (uint32_t i = 0; i < l->n_lines; i++)
-		node = tree_builder_child(b, node, p->frames[p->first[loc] + i],
+		node = tree_builder_append(b, node, p->frames[p->first[loc] + i],
 			tree_line_of(s->lines[l->first_line + l->n_lines - 1 - i].line, i > 0));
 	*ret = node;
 	return 0;
@@ -122,7 +135,7 @@ int tree_project_stacks(const struct tree *in, struct tree_symbols *symbols, str
 	uint32_t *ret_to, struct errbuf *eb)
 {
 	_cleanup_(projection_done)
-	struct projection p = {.symbols = symbols};
+	struct projection p = {.symbols = symbols, .mapping = TREE_NONE};
 	size_t n = MAX(symbols->n_locations, (size_t)1);
 	int r = 0;
 

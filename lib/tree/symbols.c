@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Interning of what trees refer to: fixed-size keys go through struct interner as bytes.
+ * Interning of what trees refer to. Ids of what a key refers to stand for it, so that keys are a few numbers.
  */
 #include "lib/tree/symbols.h"
 #include "lib/base/alloc.h"
+#include "lib/base/hash.h"
 #include "lib/base/str.h"
+#include "lib/prof/profile.h"
 #include <string.h>
 
 enum { MAX_LINES = 4096 };
 
 void tree_symbols_init(struct tree_symbols *s, struct budget *budget)
 {
-	*s = (struct tree_symbols) {.budget = budget};
-	interner_init(&s->strings, budget);
-	interner_init(&s->mapping_keys, budget);
-	interner_init(&s->function_keys, budget);
-	interner_init(&s->location_keys, budget);
-	interner_init(&s->frame_keys, budget);
+	*s = (struct tree_symbols) {.budget = budget, .seed = prof_index_seed()};
+	arena_init(&s->texts, budget);
 	tree_symbols_string(s, "", 0);
 }
 
 void tree_symbols_done(struct tree_symbols *s)
 {
-	interner_done(&s->strings);
-	interner_done(&s->mapping_keys);
-	interner_done(&s->function_keys);
-	interner_done(&s->location_keys);
-	interner_done(&s->frame_keys);
+	prof_index_done(&s->by_string, s->budget);
+	prof_index_done(&s->by_mapping, s->budget);
+	prof_index_done(&s->by_function, s->budget);
+	prof_index_done(&s->by_location, s->budget);
+	prof_index_done(&s->by_frame, s->budget);
+	arena_done(&s->texts);
+	free(s->strings);
 	free(s->mappings);
 	free(s->functions);
 	free(s->lines);
@@ -54,6 +54,8 @@ static bool grow(struct tree_symbols *s, void *array, size_t *cap, size_t need, 
 	if (need <= old)
 		return !s->error;
 	r = s->error;
+	if (!r && need >= TREE_NONE)
+		r = -ENOMEM;
 	if (!r)
 		r = alloc_grow(array, cap, need, elem);
 	if (!r && s->budget) {
@@ -67,134 +69,213 @@ static bool grow(struct tree_symbols *s, void *array, size_t *cap, size_t need, 
 	return !r;
 }
 
-/* The id of `key`; *ret_new says that the caller must fill the entry. 0 after an error. */
-static uint32_t intern(
-	struct tree_symbols *s, struct interner *t, const void *key, size_t n, bool *ret_new)
+/* Lets `x` find the row that is made next, for which there is room. */
+static bool add(struct tree_symbols *s, struct prof_index *x, uint64_t hash, size_t row)
 {
-	uint32_t id;
-
-	*ret_new = false;
-	if (s->error)
-		return 0;
-	id = interner_add(t, key, n, ret_new);
-	if (id != INTERNER_NONE)
-		return id;
-	s->error = -ENOMEM;
-	*ret_new = false;
-	return 0;
+	s->error = prof_index_add(x, hash, (uint32_t)row, s->budget, NULL);
+	return !s->error;
 }
 
-void tree_symbols_reserve(
-	struct tree_symbols *s, size_t n_strings, size_t n_functions, size_t n_locations)
+void tree_symbols_reserve(struct tree_symbols *s, size_t n_functions, size_t n_locations)
 {
-	if (interner_reserve(&s->strings, n_strings) ||
-		interner_reserve(&s->function_keys, n_functions) ||
-		interner_reserve(&s->location_keys, n_locations))
-		s->error = -ENOMEM;
+	if (!grow(s, &s->functions, &s->cap_functions, s->n_functions + n_functions,
+		    sizeof(*s->functions)) ||
+		!grow(s, &s->locations, &s->cap_locations, s->n_locations + n_locations,
+			sizeof(*s->locations)))
+		return;
+	s->error =
+		prof_index_reserve(&s->by_function, s->n_functions + n_functions, s->budget, NULL);
+	if (!s->error)
+		s->error = prof_index_reserve(
+			&s->by_location, s->n_locations + n_locations, s->budget, NULL);
+}
+
+/* ---- strings ---- */
+
+static bool index_strings(struct tree_symbols *s)
+{
+	while (!s->error && s->n_by_string < s->n_strings) {
+		const struct tree_string *str = &s->strings[s->n_by_string];
+
+		if (add(s, &s->by_string, hash_xxh3_seed(str->text, str->len, s->seed),
+			    s->n_by_string))
+			s->n_by_string++;
+	}
+	return !s->error;
 }
 
 uint32_t tree_symbols_string(struct tree_symbols *s, const char *text, size_t n)
 {
-	bool is_new;
+	uint64_t hash = hash_xxh3_seed(text, n, s->seed);
+	const char *copy;
+	uint32_t i;
 
-	return intern(s, &s->strings, text, n, &is_new);
+	if (!index_strings(s))
+		return 0;
+	for (uint64_t pos = hash; (i = prof_index_next(&s->by_string, hash, &pos)) != PROF_NONE;)
+		if (s->strings[i].len == n && !memcmp(s->strings[i].text, text, n))
+			return i;
+	copy = n < UINT32_MAX ? arena_strndup(&s->texts, text, n) : NULL;
+	if (!copy)
+		s->error = -ENOMEM;
+	if (!grow(s, &s->strings, &s->cap_strings, s->n_strings + 1, sizeof(*s->strings)) ||
+		!add(s, &s->by_string, hash, s->n_strings))
+		return 0;
+	s->strings[s->n_strings++] = (struct tree_string) {copy, (uint32_t)n};
+	s->n_by_string = s->n_strings;
+	return (uint32_t)s->n_strings - 1;
 }
+
+/* Strings none of which is there, but for "". */
+static void append_strings(
+	struct tree_symbols *s, const struct prof_str *texts, size_t n, uint32_t *ret_ids)
+{
+	size_t bytes = 0;
+	char *to;
+
+	for (size_t i = 0; i < n; i++)
+		bytes += texts[i].len + 1UL;
+	to = arena_alloc(&s->texts, bytes);
+	if (!to)
+		s->error = -ENOMEM;
+	if (!grow(s, &s->strings, &s->cap_strings, s->n_strings + n, sizeof(*s->strings)))
+		return;
+	for (size_t i = 0; i < n; i++) {
+		const size_t len = texts[i].len;
+
+		ret_ids[i] = 0;
+		if (!len)
+			continue;
+		memcpy(to, texts[i].p, len);
+		to[len] = 0;
+		ret_ids[i] = (uint32_t)s->n_strings;
+		s->strings[s->n_strings++] = (struct tree_string) {to, (uint32_t)len};
+		to += len + 1;
+	}
+}
+
+void tree_symbols_strings(
+	struct tree_symbols *s, const struct prof_str *texts, size_t n, uint32_t *ret_ids)
+{
+	memset(ret_ids, 0, n * sizeof(*ret_ids));
+	if (s->n_strings <= 1) {
+		append_strings(s, texts, n, ret_ids);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		ret_ids[i] = tree_symbols_string(s, texts[i].p ? texts[i].p : "", texts[i].len);
+}
+
+/* ---- what refers to them ---- */
 
 uint32_t tree_symbols_mapping(struct tree_symbols *s, const struct tree_mapping *m)
 {
-	uint32_t id;
-	bool is_new;
+	uint64_t key[] = {(uint64_t)m->file << 32 | m->build_id, m->kind};
+	uint64_t hash = hash_words(key, ARRAY_SIZE(key), s->seed);
+	uint32_t i;
 
-	id = intern(s, &s->mapping_keys, m, sizeof(*m), &is_new);
-	if (is_new && grow(s, &s->mappings, &s->cap_mappings, id + 1, sizeof(*m))) {
-		s->mappings[id] = *m;
-		s->n_mappings = id + 1;
-	}
-	return id;
+	for (uint64_t pos = hash; (i = prof_index_next(&s->by_mapping, hash, &pos)) != PROF_NONE;)
+		if (s->mappings[i].file == m->file && s->mappings[i].build_id == m->build_id &&
+			s->mappings[i].kind == m->kind)
+			return i;
+	if (!grow(s, &s->mappings, &s->cap_mappings, s->n_mappings + 1, sizeof(*m)) ||
+		!add(s, &s->by_mapping, hash, s->n_mappings))
+		return 0;
+	s->mappings[s->n_mappings] = *m;
+	return (uint32_t)s->n_mappings++;
+}
+
+static bool functions_equal(const struct tree_function *a, const struct tree_function *b)
+{
+	return a->name == b->name && a->system_name == b->system_name && a->file == b->file &&
+	       a->start_line == b->start_line;
 }
 
 uint32_t tree_symbols_function(struct tree_symbols *s, const struct tree_function *f)
 {
-	struct tree_function key = *f;
-	uint32_t id;
-	bool is_new;
+	uint64_t key[] = {
+		(uint64_t)f->name << 32 | f->system_name, f->file, (uint64_t)f->start_line};
+	uint64_t hash = hash_words(key, ARRAY_SIZE(key), s->seed);
+	uint32_t i;
 
-	key.pad = 0;
-	id = intern(s, &s->function_keys, &key, sizeof(key), &is_new);
-	if (is_new && grow(s, &s->functions, &s->cap_functions, id + 1, sizeof(key))) {
-		s->functions[id] = key;
-		s->n_functions = id + 1;
+	for (uint64_t pos = hash; (i = prof_index_next(&s->by_function, hash, &pos)) != PROF_NONE;)
+		if (functions_equal(&s->functions[i], f))
+			return i;
+	if (!grow(s, &s->functions, &s->cap_functions, s->n_functions + 1, sizeof(*f)) ||
+		!add(s, &s->by_function, hash, s->n_functions))
+		return 0;
+	s->functions[s->n_functions] = *f;
+	return (uint32_t)s->n_functions++;
+}
+
+static uint64_t hash_lines(const struct tree_line *lines, size_t n, uint64_t hash)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint64_t key[] = {(uint64_t)lines[i].function << 32 | lines[i].column,
+			(uint64_t)lines[i].line};
+
+		hash = hash_words(key, ARRAY_SIZE(key), hash);
 	}
-	return id;
+	return hash;
+}
+
+static bool lines_equal(const struct tree_line *a, const struct tree_line *b, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (a[i].function != b[i].function || a[i].column != b[i].column ||
+			a[i].line != b[i].line)
+			return false;
+	return true;
 }
 
 uint32_t tree_symbols_location(struct tree_symbols *s, uint64_t address, uint32_t mapping,
 	const struct tree_line *lines, size_t n_lines)
 {
-	uint8_t key[32 + 16 * 16], *p = key;
-	_cleanup_free_ uint8_t *large = NULL;
-	uint32_t id;
-	size_t n, first = s->n_lines;
-	bool is_new;
+	const size_t n = MIN(n_lines, (size_t)MAX_LINES), first = s->n_lines;
+	uint64_t key[] = {address, (uint64_t)mapping << 32 | n};
+	uint64_t hash = hash_lines(lines, n, hash_words(key, ARRAY_SIZE(key), s->seed));
+	const struct tree_location *l = s->locations;
+	uint32_t i;
 
-	n_lines = MIN(n_lines, (size_t)MAX_LINES);
-	n = 16 + n_lines * 16;
-	if (n > sizeof(key)) {
-		p = large = try_malloc(n);
-		if (!p)
-			s->error = -ENOMEM;
-	}
-	if (s->error)
+	for (uint64_t pos = hash; (i = prof_index_next(&s->by_location, hash, &pos)) != PROF_NONE;)
+		if (l[i].address == address && l[i].mapping == mapping && l[i].n_lines == n &&
+			lines_equal(s->lines + l[i].first_line, lines, n))
+			return i;
+	if (!grow(s, &s->lines, &s->cap_lines, first + n, sizeof(*s->lines)) ||
+		!grow(s, &s->locations, &s->cap_locations, s->n_locations + 1, sizeof(*l)) ||
+		!add(s, &s->by_location, hash, s->n_locations))
 		return 0;
-	memset(p, 0, n);
-	memcpy(p, &address, 8);
-	memcpy(p + 8, &mapping, 4);
-	for (size_t i = 0; i < n_lines; i++) {
-		memcpy(p + 16 + i * 16, &lines[i].function, 4);
-		memcpy(p + 16 + i * 16 + 4, &lines[i].column, 4);
-		memcpy(p + 16 + i * 16 + 8, &lines[i].line, 8);
-	}
-	id = intern(s, &s->location_keys, p, n, &is_new);
-	if (!is_new)
-		return id;
-	if (!grow(s, &s->locations, &s->cap_locations, id + 1, sizeof(*s->locations)) ||
-		!grow(s, &s->lines, &s->cap_lines, first + n_lines, sizeof(*s->lines)))
-		return 0;
-	/* Read the lines back from the key: `lines` may have pointed into the array that just
-	 * moved. */
-	for (size_t i = 0; i < n_lines; i++) {
-		s->lines[first + i] = (struct tree_line) {};
-		memcpy(&s->lines[first + i].function, p + 16 + i * 16, 4);
-		memcpy(&s->lines[first + i].column, p + 16 + i * 16 + 4, 4);
-		memcpy(&s->lines[first + i].line, p + 16 + i * 16 + 8, 8);
-	}
-	s->n_lines = first + n_lines;
-	s->locations[id] =
-		(struct tree_location) {address, mapping, (uint32_t)first, (uint32_t)n_lines};
-	s->n_locations = id + 1;
-	return id;
+	if (n)
+		memcpy(s->lines + first, lines, n * sizeof(*lines));
+	s->n_lines = first + n;
+	s->locations[s->n_locations] =
+		(struct tree_location) {address, mapping, (uint32_t)first, (uint32_t)n};
+	return (uint32_t)s->n_locations++;
 }
 
 uint32_t tree_symbols_frame(struct tree_symbols *s, const struct tree_frame *f)
 {
-	uint32_t id;
-	bool is_new;
+	uint64_t key[] = {(uint64_t)f->name << 32 | f->file, (uint64_t)f->mapping << 32 | f->kind};
+	uint64_t hash = hash_words(key, ARRAY_SIZE(key), s->seed);
+	uint32_t i;
 
-	id = intern(s, &s->frame_keys, f, sizeof(*f), &is_new);
-	if (is_new && grow(s, &s->frames, &s->cap_frames, id + 1, sizeof(*f))) {
-		s->frames[id] = *f;
-		s->n_frames = id + 1;
-	}
-	return id;
+	for (uint64_t pos = hash; (i = prof_index_next(&s->by_frame, hash, &pos)) != PROF_NONE;)
+		if (!memcmp(&s->frames[i], f, sizeof(*f)))
+			return i;
+	if (!grow(s, &s->frames, &s->cap_frames, s->n_frames + 1, sizeof(*f)) ||
+		!add(s, &s->by_frame, hash, s->n_frames))
+		return 0;
+	s->frames[s->n_frames] = *f;
+	return (uint32_t)s->n_frames++;
 }
 
 const char *tree_symbols_text(const struct tree_symbols *s, uint32_t id, size_t *ret_len)
 {
-	bool known = id < s->strings.n;
+	bool known = id < s->n_strings;
 
 	if (ret_len)
-		*ret_len = known ? s->strings.items[id].len : 0;
-	return known ? s->strings.items[id].bytes : "";
+		*ret_len = known ? s->strings[id].len : 0;
+	return known ? s->strings[id].text : "";
 }
 
 const char *tree_symbols_base_name(const struct tree_symbols *s, uint32_t id)

@@ -9,7 +9,7 @@
  */
 #pragma once
 #include "lib/base/arena.h"
-#include "lib/base/table.h"
+#include "lib/prof/index.h"
 #include <stdint.h>
 
 enum { TREE_NONE = 0xffffffffU };
@@ -37,7 +37,6 @@ struct tree_mapping {
 
 struct tree_function {
 	uint32_t name, system_name, file; /* strings */
-	uint32_t pad;
 	int64_t start_line;
 };
 
@@ -61,15 +60,24 @@ struct tree_frame {
 	uint32_t kind;	     /* enum tree_kind */
 };
 
+struct tree_string {
+	const char *text; /* NUL-terminated */
+	uint32_t len;
+};
+
 struct tree_symbols {
-	struct interner strings, mapping_keys, function_keys, location_keys, frame_keys;
+	struct arena texts;
+	struct tree_string *strings;
 	struct tree_mapping *mappings;
 	struct tree_function *functions;
 	struct tree_line *lines;
 	struct tree_location *locations;
 	struct tree_frame *frames;
-	size_t n_mappings, n_functions, n_lines, n_locations, n_frames;
-	size_t cap_mappings, cap_functions, cap_lines, cap_locations, cap_frames;
+	size_t n_strings, n_mappings, n_functions, n_lines, n_locations, n_frames;
+	size_t cap_strings, cap_mappings, cap_functions, cap_lines, cap_locations, cap_frames;
+	struct prof_index by_string, by_mapping, by_function, by_location, by_frame;
+	size_t n_by_string; /* the first strings are in the index; the others get there when one is looked up */
+	uint64_t seed;
 	struct budget *budget;
 	uint64_t charged_bytes;
 	int error;
@@ -83,9 +91,12 @@ void tree_symbols_done(struct tree_symbols *s);
 int tree_symbols_error(const struct tree_symbols *s, struct errbuf *eb) _must_check_;
 
 /* Room for so many more, which saves growing step by step. */
-void tree_symbols_reserve(
-	struct tree_symbols *s, size_t n_strings, size_t n_functions, size_t n_locations);
+void tree_symbols_reserve(struct tree_symbols *s, size_t n_functions, size_t n_locations);
 uint32_t tree_symbols_string(struct tree_symbols *s, const char *text, size_t n);
+/* The ids of n strings, none of which is among them twice: the first ones of all need no look-up. */
+struct prof_str;
+void tree_symbols_strings(
+	struct tree_symbols *s, const struct prof_str *texts, size_t n, uint32_t *ret_ids);
 uint32_t tree_symbols_mapping(struct tree_symbols *s, const struct tree_mapping *m);
 uint32_t tree_symbols_function(struct tree_symbols *s, const struct tree_function *f);
 /* A column as a profile has it, whatever it has. */
@@ -93,7 +104,7 @@ static inline uint32_t tree_column(int64_t column)
 {
 	return column < 0 || column > UINT32_MAX ? 0 : (uint32_t)column;
 }
-/* `lines` may point into s->lines. */
+/* `lines` are not those of s->lines, which may move. */
 uint32_t tree_symbols_location(struct tree_symbols *s, uint64_t address, uint32_t mapping,
 	const struct tree_line *lines, size_t n_lines);
 uint32_t tree_symbols_frame(struct tree_symbols *s, const struct tree_frame *f);

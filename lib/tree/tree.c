@@ -77,21 +77,6 @@ int tree_reserve_cuts(struct tree *t, struct errbuf *eb)
 	return 0;
 }
 
-int tree_append(struct tree *t, uint32_t parent, uint32_t frame, int64_t self, int64_t line,
-	struct errbuf *eb)
-{
-	int r = tree_reserve(t, t->n + 1, eb);
-
-	if (r)
-		return r;
-	t->parent[t->n] = parent;
-	t->frame[t->n] = frame;
-	t->self[t->n] = self;
-	t->line[t->n] = line;
-	t->n++;
-	return 0;
-}
-
 int tree_append_root(struct tree *t, int64_t self, struct errbuf *eb)
 {
 	return tree_append(t, 0, TREE_NONE, self, 0, eb);

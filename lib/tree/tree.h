@@ -82,7 +82,7 @@ uint32_t tree_max_depth(const struct tree *t);
  * tree_builder_finish.
  */
 struct tree_builder {
-	struct table children; /* (parent, frame) → node */
+	struct prof_index children; /* by parent and frame */
 	uint32_t *parent, *frame;
 	int64_t *self, *line;
 	size_t n, cap;
@@ -98,6 +98,8 @@ void tree_builder_done(struct tree_builder *b);
  * leaves it alone. */
 enum { TREE_LINE_NONE = -1 };
 uint32_t tree_builder_child(struct tree_builder *b, uint32_t parent, uint32_t frame, int64_t line);
+/* A new child, which tree_builder_finish makes one with equal ones: cheaper where most are new. Not mixed with the above. */
+uint32_t tree_builder_append(struct tree_builder *b, uint32_t parent, uint32_t frame, int64_t line);
 void tree_builder_add(struct tree_builder *b, uint32_t node, int64_t value);
 /* Adds `value` at the path of `n` frames given leaf first, as pprof and the exporter keep stacks.
  */
@@ -162,7 +164,10 @@ int tree_divide(struct tree *t, int64_t divisor, struct errbuf *eb) _must_check_
 int tree_project(const struct tree *locations, struct tree_symbols *symbols, struct tree *ret,
 	struct errbuf *eb) _must_check_;
 
-/* The same of stacks without values: ret_to[i] is the node of `b` (initialised, empty) that the stack ending in node i becomes. */
+/*
+ * The same of stacks without values: ret_to[i] is the node of `b` (initialised, empty) that the stack ending in node i becomes. Nodes
+ * that are equal then are several until `b` is finished.
+ */
 int tree_project_stacks(const struct tree *locations, struct tree_symbols *symbols,
 	struct tree_builder *b, uint32_t *ret_to, struct errbuf *eb) _must_check_;
 

@@ -52,6 +52,7 @@ static int nth_largest(
 	_cleanup_free_ uint32_t *count = try_realloc(NULL, N_BINS, sizeof(*count));
 	_cleanup_free_ uint64_t *of_bin = NULL;
 	size_t above = 0, n_of_bin = 0, at;
+	bool mixed = false;
 	unsigned bin = N_BINS - 1;
 
 	if (!count)
@@ -68,9 +69,15 @@ static int nth_largest(
 	of_bin = try_realloc(NULL, count[bin], sizeof(*of_bin));
 	if (!of_bin)
 		return -ENOMEM;
-	for (size_t i = 0; i < n_items; i++)
-		if (bin_of(v[i]) == bin)
-			of_bin[n_of_bin++] = v[i];
+	for (size_t i = 0; i < n_items; i++) {
+		if (bin_of(v[i]) != bin)
+			continue;
+		mixed |= n_of_bin && v[i] != *of_bin;
+		of_bin[n_of_bin++] = v[i];
+	}
+	*ret = *of_bin;
+	if (!mixed) /* as often: so many nodes of one sample each */
+		return 0;
 	qsort(of_bin, n_of_bin, sizeof(*of_bin), compare_u64);
 	*ret = of_bin[n - above - 1];
 	for (at = n - above - 1; at && of_bin[at - 1] == *ret; at--)

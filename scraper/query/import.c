@@ -112,7 +112,7 @@ static int want_all(struct import *im)
 static int read_strings(struct import *im)
 {
 	size_t n_strings = im->part->info->n_strings, n = 0;
-	uint32_t *ids = arena_alloc_array(im->arena, n_strings + 1, sizeof(*ids));
+	uint32_t *ids = arena_alloc_array(im->arena, n_strings + 1, sizeof(*ids)), *at;
 	struct prof_str *texts;
 	int r;
 
@@ -132,10 +132,13 @@ static int read_strings(struct import *im)
 	r = part_strings(im->part->reader, ids, n, texts);
 	if (r)
 		return scan_failed(im->part, r, im->eb);
-	tree_symbols_reserve(im->symbols, n, 0, 0);
+	at = arena_alloc_array(im->arena, n + 1, sizeof(*at));
+	r = arena_error(im->arena, im->eb);
+	if (r)
+		return r;
+	tree_symbols_strings(im->symbols, texts, n, at);
 	for (size_t i = 0; i < n; i++)
-		im->string_map[ids[i]] = tree_symbols_string(
-			im->symbols, texts[i].p ? texts[i].p : "", texts[i].len);
+		im->string_map[ids[i]] = at[i];
 	return 0;
 }
 
@@ -241,7 +244,7 @@ int import_open(struct scan_part *p, const uint32_t *ids, size_t n, struct tree_
 	*im = (struct import) {.part = p, .symbols = symbols, .arena = arena, .eb = eb, .n = n};
 	r = read_tables(im, ids);
 	if (!r)
-		tree_symbols_reserve(symbols, 0, im->n_functions, n);
+		tree_symbols_reserve(symbols, im->n_functions, n);
 	if (!r)
 		*ret = im;
 	return r;

@@ -3,8 +3,7 @@
  * Call trees: building, the k-way merge against adding everything to one builder, projection,
  * limit, subtree, table.
  */
-#include "lib/base/hash.h"
-#include "lib/tree/diff.h"
+#include "lib/prof/profile.h"
 #include "lib/tree/tree.h"
 #include <stdarg.h>
 #include <setjmp.h>
@@ -261,6 +260,74 @@ static void test_from_nodes(void **state)
 	assert_int_equal(t.self[2], 9);
 	assert_int_equal(t.total[0], 15);
 	tree_done(&t);
+}
+
+/* The same paths as children that are looked up, and as new ones that the end makes one: the same tree, with the same lines. */
+static void test_append(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 300; round++) {
+		unsigned n_paths = random_below(120), n_frames = 1 + random_below(9);
+		struct tree_builder looked_up, appended;
+		struct tree want, t;
+
+		tree_builder_init(&looked_up, NULL);
+		tree_builder_init(&appended, NULL);
+		tree_init(&want, NULL);
+		tree_init(&t, NULL);
+		for (unsigned i = 0; i < n_paths; i++) {
+			uint32_t a = 0, b = 0;
+			int64_t value = (int64_t)random_below(7) - 3;
+
+			for (uint32_t n = value ? random_below(9) : 0; n; n--) {
+				uint32_t frame = random_below(n_frames);
+				int64_t line = tree_line_of(1 + random_below(2), random_below(2));
+
+				a = tree_builder_child(&looked_up, a, frame, line);
+				b = tree_builder_append(&appended, b, frame, line);
+			}
+			tree_builder_add(&looked_up, a, value);
+			tree_builder_add(&appended, b, value);
+		}
+		assert_int_equal(tree_builder_finish(&looked_up, &want, NULL), 0);
+		assert_int_equal(tree_builder_finish(&appended, &t, NULL), 0);
+		check_tree(&t);
+		assert_same(&t, &want);
+		assert_memory_equal(t.line, want.line, t.n * sizeof(*t.line));
+		tree_builder_done(&looked_up);
+		tree_builder_done(&appended);
+		tree_done(&want);
+		tree_done(&t);
+	}
+}
+
+/* Strings that came at once and those that came one by one are found again, whoever was first. */
+static void test_strings(void **state)
+{
+	static const struct prof_str texts[] = {{"b", 1}, {"", 0}, {"a\0c", 3}, {"a", 1}};
+	uint32_t first[ARRAY_SIZE(texts)], again[ARRAY_SIZE(texts)];
+	size_t len;
+
+	(void)state;
+	for (unsigned early = 0; early < 2; early++) {
+		_cleanup_tree_symbols_ struct tree_symbols s;
+		uint32_t a = 0;
+
+		tree_symbols_init(&s, NULL);
+		if (early)
+			a = tree_symbols_string(&s, "a", 1);
+		tree_symbols_strings(&s, texts, ARRAY_SIZE(texts), first);
+		if (early)
+			assert_int_equal(first[3], a);
+		assert_int_equal(first[1], 0);
+		assert_memory_equal(tree_symbols_text(&s, first[2], &len), "a\0c", 4);
+		assert_int_equal(len, 3);
+		assert_int_equal(tree_symbols_string(&s, "b", 1), first[0]);
+		assert_int_equal(tree_symbols_string(&s, "new", 3), 4);
+		tree_symbols_strings(&s, texts, ARRAY_SIZE(texts), again);
+		assert_memory_equal(first, again, sizeof(first));
+		assert_int_equal(s.n_strings, 5);
+	}
 }
 
 static void check_limit(const struct tree *t, const struct tree *limited, size_t max_nodes)
@@ -688,99 +755,16 @@ static void test_kinds(void **state)
 		assert_int_equal(tree_kind_of_mapping(cases[i].file), cases[i].kind);
 }
 
-/* ---- differences ---- */
-
-/* A random tree over frames 0 … 5 by name "f0" …; values may be negative. */
-static void random_tree(struct tree_builder *b, uint64_t *random, uint32_t n_stacks)
-{
-	for (uint32_t i = 0; i < n_stacks; i++) {
-		uint32_t stack[5], depth;
-
-		*random = hash_mix(*random + 1);
-		depth = (uint32_t)(*random % 5);
-		for (uint32_t k = 0; k < depth; k++)
-			stack[k] = (uint32_t)(*random >> (8 + 3 * k)) % 6;
-		tree_builder_stack(b, stack, depth, (int64_t)(*random >> 40 & 255) - 20);
-	}
-}
-
-/* Sum of a tree's selfs at or below the path of node `n` of `like`, or of the node alone. */
-static int64_t sum_at(const struct tree *t, const struct tree *like, size_t n, bool below)
-{
-	int64_t sum = 0;
-
-	for (size_t i = 0; i < t->n; i++) {
-		size_t up[8], mine[8], n_up = 0, n_mine = 0, k = 0;
-
-		for (size_t p = n; p; p = like->parent[p])
-			up[n_up++] = like->frame[p];
-		for (size_t p = i; p; p = t->parent[p])
-			mine[n_mine++] = t->frame[p];
-		while (k < n_up && k < n_mine && up[n_up - 1 - k] == mine[n_mine - 1 - k])
-			k++;
-		if (k == n_up && (below || n_mine == n_up))
-			sum += t->self[i];
-	}
-	return sum;
-}
-
-static void check_diff(const struct tree *a, const struct tree *b, size_t max_nodes)
-{
-	_cleanup_tree_diff_ struct tree_diff d = {.total_a = NULL};
-	int64_t cut_a = 0, cut_b = 0;
-
-	assert_int_equal(tree_diff_make(a, b, max_nodes, NULL, &d, NULL), 0);
-	assert_int_equal(d.total_a[0], a->total[0]);
-	assert_int_equal(d.total_b[0], b->total[0]);
-	for (size_t i = 0; i < d.shape.n; i++) {
-		cut_a += tree_is_cut(&d.shape, i) ? d.self_a[i] : 0;
-		cut_b += tree_is_cut(&d.shape, i) ? d.self_b[i] : 0;
-		if (tree_is_cut(&d.shape, i))
-			continue;
-		assert_int_equal(d.total_a[i], sum_at(a, &d.shape, i, true));
-		assert_int_equal(d.total_b[i], sum_at(b, &d.shape, i, true));
-		assert_int_equal(d.self_a[i], sum_at(a, &d.shape, i, false));
-		assert_int_equal(d.self_b[i], sum_at(b, &d.shape, i, false));
-	}
-	assert_true(max_nodes || (!cut_a && !cut_b));
-}
-
-static void test_diff(void **state)
-{
-	uint64_t random = 7;
-
-	(void)state;
-	for (unsigned round = 0; round < 300; round++) {
-		_cleanup_tree_builder_ struct tree_builder of_a = {.n = 0}, of_b = {.n = 0};
-		_cleanup_tree_ struct tree a, b;
-
-		tree_init(&a, NULL);
-		tree_init(&b, NULL);
-		tree_builder_init(&of_a, NULL);
-		tree_builder_init(&of_b, NULL);
-		random_tree(&of_a, &random, round % 40);
-		random_tree(&of_b, &random, round % 7 ? round % 50 : 0);
-		assert_int_equal(tree_builder_finish(&of_a, &a, NULL), 0);
-		assert_int_equal(tree_builder_finish(&of_b, &b, NULL), 0);
-		check_diff(&a, &b, 0);
-		check_diff(&a, &b, 1 + round % 30);
-	}
-	assert_int_equal(tree_mark_of(0, 5, 1, 1), TREE_NEW);
-	assert_int_equal(tree_mark_of(5, 0, 1, 1), TREE_GONE);
-	assert_int_equal(tree_mark_of(10, 20, 2, 1), TREE_SAME);
-	assert_int_equal(tree_mark_of(10, 21, 2, 1), TREE_CHANGED);
-	assert_int_equal(tree_mark_of(0, 0, 1, 1), TREE_SAME);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_diff),
 		cmocka_unit_test(test_builder),
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_merge_cancels),
 		cmocka_unit_test(test_merge_random),
 		cmocka_unit_test(test_from_nodes),
+		cmocka_unit_test(test_append),
+		cmocka_unit_test(test_strings),
 		cmocka_unit_test(test_divide),
 		cmocka_unit_test(test_inlined_and_truncated),
 		cmocka_unit_test(test_trim),
