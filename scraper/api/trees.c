@@ -65,8 +65,8 @@ static uint32_t label_frame(struct tree_symbols *s, const struct labels *l)
 	return tree_symbols_frame(s, &f);
 }
 
-/* All groups as one function tree; with group_by each below a frame of its labels. */
-static int project(struct api_job *q, struct api_view *v, struct tree *ret, struct errbuf *eb)
+static int project_groups(
+	struct api_job *q, struct api_view *v, struct tree *ret, struct errbuf *eb)
 {
 	size_t n = v->merged.n_groups;
 	_cleanup_free_ struct tree *trees = xcalloc(n + 1, sizeof(*trees));
@@ -90,6 +90,16 @@ static int project(struct api_job *q, struct api_view *v, struct tree *ret, stru
 	for (size_t i = 0; i < n; i++)
 		tree_done(&trees[i]);
 	return r;
+}
+
+/* All groups as one function tree; with group_by each below a frame of its labels. */
+static int project(struct api_job *q, struct api_view *v, struct tree *ret, struct errbuf *eb)
+{
+	size_t n = v->merged.n_groups;
+
+	if (!v->params->n_group_by && n == 1)
+		return tree_project(&v->filtered[0], v->symbols, ret, eb);
+	return project_groups(q, v, ret, eb);
 }
 
 /* The node limit of a format: the arrays have one unless told otherwise, pictures cull by width. */
@@ -116,13 +126,20 @@ int api_view_project(struct api_job *q, struct api_view *v, struct tree *ret, st
 
 static int shape(struct api_job *q, struct api_view *v, struct errbuf *eb)
 {
+	const size_t limit = node_limit(q);
 	_cleanup_tree_ struct tree all;
 	int r;
 
 	tree_init(&all, q->env.budget);
 	tree_init(&v->functions, q->env.budget);
 	r = api_view_project(q, v, &all, eb);
-	return r ? r : tree_limit(&all, node_limit(q), &v->functions, eb);
+	if (r)
+		return r;
+	if (limit && all.n > limit)
+		return tree_limit(&all, limit, &v->functions, eb);
+	v->functions = all;
+	tree_init(&all, q->env.budget);
+	return 0;
 }
 
 static void describe(struct api_view *v)

@@ -97,6 +97,20 @@ static int name_or_order(struct merger *m, size_t i, struct errbuf *eb)
 	return rename_nodes(n, merge_names_ranks(m, n->part)) ? 0 : sort_nodes(m, n, eb);
 }
 
+/* Fewer nodes are in order before another thread has woken up and has them in its cache. */
+enum { NODES_WORTH_A_THREAD = 32768 };
+
+static int name_and_order(struct merger *m, size_t n_nodes, struct errbuf *eb)
+{
+	int r = 0;
+
+	if (n_nodes >= NODES_WORTH_A_THREAD)
+		return merge_run(m, m->n_nodes + 1, name_or_order, eb);
+	for (size_t i = 0; !r && i <= m->n_nodes; i++)
+		r = name_or_order(m, i, eb);
+	return r;
+}
+
 static int by_group(const void *a, const void *b)
 {
 	const struct merge_nodes *x = a, *y = b;
@@ -243,16 +257,18 @@ static int label_groups(struct unifier *u)
 static int run(struct unifier *u, struct errbuf *eb)
 {
 	struct merger *m = u->m;
+	size_t n_nodes = 0;
 	int r;
 
 	m->out->groups = xcalloc(m->n_nodes + 1, sizeof(*m->out->groups));
 	if (m->n_nodes)
 		qsort(m->nodes, m->n_nodes, sizeof(*m->nodes), by_group);
 	for (size_t i = 0; i < m->n_nodes; i++)
-		m->scan.env->stats.nodes += m->nodes[i].n;
+		n_nodes += m->nodes[i].n;
+	m->scan.env->stats.nodes += n_nodes;
 	r = merge_names_find(m, eb);
 	if (!r)
-		r = merge_run(m, m->n_nodes + 1, name_or_order, eb);
+		r = name_and_order(m, n_nodes, eb);
 	for (size_t p = 0; p < m->scan.n_parts; p++)
 		scan_close_part(&m->scan.parts[p]);
 	if (!r)
