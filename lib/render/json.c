@@ -18,6 +18,24 @@ void render_json_text(struct json *j, const struct tree_symbols *s, uint32_t id)
 	json_string_n(j, text, len);
 }
 
+static void put_mappings(const struct render_input *in, const struct render_used *u, struct json *j)
+{
+	const char *name = "";
+	uint32_t mapping = TREE_NONE;
+	size_t len = 0;
+
+	for (size_t i = 0; i < u->n; i++) { /* most of the time it is that of the last one */
+		const struct tree_frame *f = &in->symbols->frames[u->frames[i]];
+
+		if (f->mapping != mapping) {
+			mapping = f->mapping;
+			name = render_mapping_name(in, u->frames[i]);
+			len = strlen(name);
+		}
+		json_string_n(j, name, len);
+	}
+}
+
 /* Function 0 is the root's name and function 1 that of what was cut. */
 void render_json_functions(
 	const struct render_input *in, const struct render_used *u, struct json *j)
@@ -44,8 +62,7 @@ void render_json_functions(
 	json_array_begin(j);
 	json_string(j, "");
 	json_string(j, "");
-	for (size_t i = 0; i < u->n; i++)
-		json_string(j, render_mapping_name(in, u->frames[i]));
+	put_mappings(in, u, j);
 	json_array_end(j);
 	json_object_end(j);
 }

@@ -38,11 +38,18 @@ static bool is_truncated(const char *name)
 	return str_starts_with(name, "[truncated");
 }
 
-/* Frames of each location, outermost first, made when first met. */
+/* What a node of a location becomes: one or more nodes, each below the one before. */
+struct step {
+	uint32_t frame;
+	bool has_next;
+	int64_t line; /* of struct tree */
+};
+
+/* The steps of each location, outermost first, made when first met. */
 struct projection {
 	struct tree_symbols *symbols;
-	uint32_t *first; /* per location: start of its frames, or TREE_NONE */
-	uint32_t *frames;
+	uint32_t *first; /* per location: start of its steps, or TREE_NONE */
+	struct step *steps;
 	size_t n, cap;
 	uint32_t mapping; /* whose base name `module` is */
 	const char *module;
@@ -52,7 +59,7 @@ struct projection {
 static void projection_done(struct projection *p)
 {
 	free(p->first);
-	free(p->frames);
+	free(p->steps);
 }
 
 static enum tree_kind kind_of(struct projection *p, const char *name, uint32_t mapping)
@@ -94,17 +101,19 @@ static int project_location(struct projection *p, uint32_t loc)
 {
 	struct tree_symbols *s = p->symbols;
 	const struct tree_location l = s->locations[loc];
-	int r = alloc_grow(&p->frames, &p->cap, p->n + l.n_lines + 1, sizeof(*p->frames));
+	int r = alloc_grow(&p->steps, &p->cap, p->n + l.n_lines + 1, sizeof(*p->steps));
 
 	if (r)
 		return r;
 	p->first[loc] = (uint32_t)p->n;
 	if (!l.n_lines)
-		p->frames[p->n++] = unnamed_frame(s, &l);
+		p->steps[p->n++] = (struct step) {.frame = unnamed_frame(s, &l)};
 	for (uint32_t i = l.n_lines; i-- > 0;) {
 		const struct tree_line line = s->lines[l.first_line + i];
 
-		p->frames[p->n++] = line_frame(p, &l, &line);
+		p->steps[p->n++] = (struct step) {.frame = line_frame(p, &l, &line),
+			.has_next = i > 0,
+			.line = tree_line_of(line.line, i + 1 < l.n_lines)};
 	}
 	return 0;
 }
@@ -112,21 +121,16 @@ static int project_location(struct projection *p, uint32_t loc)
 static int project_node(
 	struct projection *p, struct tree_builder *b, uint32_t parent, uint32_t loc, uint32_t *ret)
 {
-	const struct tree_symbols *s = p->symbols;
-	const struct tree_location *l = &s->locations[loc];
+	const struct step *step;
 	uint32_t node = parent;
-	int r = 0;
+	int r = p->first[loc] == TREE_NONE ? project_location(p, loc) : 0;
 
-	if (p->first[loc] == TREE_NONE)
-		r = project_location(p, loc);
 	if (r)
 		return r;
-	l = &s->locations[loc];
-	if (!l->n_lines)
-		node = tree_builder_append(b, node, p->frames[p->first[loc]], 0);
-	for (uint32_t i = 0; i < l->n_lines; i++)
-		node = tree_builder_append(b, node, p->frames[p->first[loc] + i],
-			tree_line_of(s->lines[l->first_line + l->n_lines - 1 - i].line, i > 0));
+	step = &p->steps[p->first[loc]];
+	do
+		node = tree_builder_append(b, node, step->frame, step->line);
+	while (step++->has_next);
 	*ret = node;
 	return 0;
 }
@@ -143,6 +147,7 @@ int tree_project_stacks(const struct tree *in, struct tree_symbols *symbols, str
 	if (!p.first)
 		return err_set(eb, -ENOMEM, "out of memory for %zu locations", n);
 	memset(p.first, 0xff, n * sizeof(*p.first));
+	tree_symbols_reserve_frames(symbols, MIN(in->n, symbols->n_functions));
 	ret_to[0] = 0;
 	for (size_t i = 1; !r && i < in->n; i++)
 		r = project_node(&p, b, ret_to[in->parent[i]], in->frame[i], &ret_to[i]);

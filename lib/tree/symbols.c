@@ -78,16 +78,16 @@ static bool add(struct tree_symbols *s, struct prof_index *x, uint64_t hash, siz
 
 void tree_symbols_reserve(struct tree_symbols *s, size_t n_functions, size_t n_locations)
 {
-	if (!grow(s, &s->functions, &s->cap_functions, s->n_functions + n_functions,
-		    sizeof(*s->functions)) ||
-		!grow(s, &s->locations, &s->cap_locations, s->n_locations + n_locations,
-			sizeof(*s->locations)))
-		return;
-	s->error =
-		prof_index_reserve(&s->by_function, s->n_functions + n_functions, s->budget, NULL);
-	if (!s->error)
-		s->error = prof_index_reserve(
-			&s->by_location, s->n_locations + n_locations, s->budget, NULL);
+	if (grow(s, &s->functions, &s->cap_functions, s->n_functions + n_functions,
+		    sizeof(*s->functions)))
+		grow(s, &s->locations, &s->cap_locations, s->n_locations + n_locations,
+			sizeof(*s->locations));
+}
+
+void tree_symbols_reserve_frames(struct tree_symbols *s, size_t n)
+{
+	if (grow(s, &s->frames, &s->cap_frames, s->n_frames + n, sizeof(*s->frames)))
+		s->error = prof_index_reserve(&s->by_frame, s->n_frames + n, s->budget, NULL);
 }
 
 /* ---- strings ---- */
@@ -191,21 +191,43 @@ static bool functions_equal(const struct tree_function *a, const struct tree_fun
 	       a->start_line == b->start_line;
 }
 
-uint32_t tree_symbols_function(struct tree_symbols *s, const struct tree_function *f)
+static uint64_t hash_function(const struct tree_symbols *s, const struct tree_function *f)
 {
 	uint64_t key[] = {
 		(uint64_t)f->name << 32 | f->system_name, f->file, (uint64_t)f->start_line};
-	uint64_t hash = hash_words(key, ARRAY_SIZE(key), s->seed);
-	uint32_t i;
 
-	for (uint64_t pos = hash; (i = prof_index_next(&s->by_function, hash, &pos)) != PROF_NONE;)
-		if (functions_equal(&s->functions[i], f))
-			return i;
-	if (!grow(s, &s->functions, &s->cap_functions, s->n_functions + 1, sizeof(*f)) ||
-		!add(s, &s->by_function, hash, s->n_functions))
+	return hash_words(key, ARRAY_SIZE(key), s->seed);
+}
+
+static bool index_functions(struct tree_symbols *s)
+{
+	for (; s->n_by_function < s->n_functions; s->n_by_function++)
+		if (!add(s, &s->by_function, hash_function(s, &s->functions[s->n_by_function]),
+			    s->n_by_function))
+			return false;
+	return true;
+}
+
+uint32_t tree_symbols_new_function(struct tree_symbols *s, const struct tree_function *f)
+{
+	if (!grow(s, &s->functions, &s->cap_functions, s->n_functions + 1, sizeof(*f)))
 		return 0;
 	s->functions[s->n_functions] = *f;
 	return (uint32_t)s->n_functions++;
+}
+
+uint32_t tree_symbols_function(struct tree_symbols *s, const struct tree_function *f)
+{
+	const uint64_t hash = hash_function(s, f);
+	uint32_t i;
+
+	if (!index_functions(s))
+		return 0;
+	for (uint64_t pos = hash; (i = prof_index_next(&s->by_function, hash, &pos)) != PROF_NONE;)
+		if (functions_equal(&s->functions[i], f))
+			return i;
+	i = tree_symbols_new_function(s, f);
+	return index_functions(s) ? i : 0;
 }
 
 static uint64_t hash_lines(const struct tree_line *lines, size_t n, uint64_t hash)
@@ -228,22 +250,35 @@ static bool lines_equal(const struct tree_line *a, const struct tree_line *b, si
 	return true;
 }
 
-uint32_t tree_symbols_location(struct tree_symbols *s, uint64_t address, uint32_t mapping,
+static uint64_t hash_location(const struct tree_symbols *s, uint64_t address, uint32_t mapping,
+	const struct tree_line *lines, size_t n)
+{
+	uint64_t key[] = {address, (uint64_t)mapping << 32 | n};
+
+	return hash_lines(lines, n, hash_words(key, ARRAY_SIZE(key), s->seed));
+}
+
+static bool index_locations(struct tree_symbols *s)
+{
+	for (; s->n_by_location < s->n_locations; s->n_by_location++) {
+		const struct tree_location *l = &s->locations[s->n_by_location];
+		uint64_t hash = hash_location(
+			s, l->address, l->mapping, s->lines + l->first_line, l->n_lines);
+
+		if (!add(s, &s->by_location, hash, s->n_by_location))
+			return false;
+	}
+	return true;
+}
+
+uint32_t tree_symbols_new_location(struct tree_symbols *s, uint64_t address, uint32_t mapping,
 	const struct tree_line *lines, size_t n_lines)
 {
 	const size_t n = MIN(n_lines, (size_t)MAX_LINES), first = s->n_lines;
-	uint64_t key[] = {address, (uint64_t)mapping << 32 | n};
-	uint64_t hash = hash_lines(lines, n, hash_words(key, ARRAY_SIZE(key), s->seed));
-	const struct tree_location *l = s->locations;
-	uint32_t i;
 
-	for (uint64_t pos = hash; (i = prof_index_next(&s->by_location, hash, &pos)) != PROF_NONE;)
-		if (l[i].address == address && l[i].mapping == mapping && l[i].n_lines == n &&
-			lines_equal(s->lines + l[i].first_line, lines, n))
-			return i;
 	if (!grow(s, &s->lines, &s->cap_lines, first + n, sizeof(*s->lines)) ||
-		!grow(s, &s->locations, &s->cap_locations, s->n_locations + 1, sizeof(*l)) ||
-		!add(s, &s->by_location, hash, s->n_locations))
+		!grow(s, &s->locations, &s->cap_locations, s->n_locations + 1,
+			sizeof(*s->locations)))
 		return 0;
 	if (n)
 		memcpy(s->lines + first, lines, n * sizeof(*lines));
@@ -251,6 +286,24 @@ uint32_t tree_symbols_location(struct tree_symbols *s, uint64_t address, uint32_
 	s->locations[s->n_locations] =
 		(struct tree_location) {address, mapping, (uint32_t)first, (uint32_t)n};
 	return (uint32_t)s->n_locations++;
+}
+
+uint32_t tree_symbols_location(struct tree_symbols *s, uint64_t address, uint32_t mapping,
+	const struct tree_line *lines, size_t n_lines)
+{
+	const size_t n = MIN(n_lines, (size_t)MAX_LINES);
+	const uint64_t hash = hash_location(s, address, mapping, lines, n);
+	const struct tree_location *l = s->locations;
+	uint32_t i;
+
+	if (!index_locations(s))
+		return 0;
+	for (uint64_t pos = hash; (i = prof_index_next(&s->by_location, hash, &pos)) != PROF_NONE;)
+		if (l[i].address == address && l[i].mapping == mapping && l[i].n_lines == n &&
+			lines_equal(s->lines + l[i].first_line, lines, n))
+			return i;
+	i = tree_symbols_new_location(s, address, mapping, lines, n);
+	return index_locations(s) ? i : 0;
 }
 
 uint32_t tree_symbols_frame(struct tree_symbols *s, const struct tree_frame *f)

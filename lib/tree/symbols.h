@@ -76,7 +76,8 @@ struct tree_symbols {
 	size_t n_strings, n_mappings, n_functions, n_lines, n_locations, n_frames;
 	size_t cap_strings, cap_mappings, cap_functions, cap_lines, cap_locations, cap_frames;
 	struct prof_index by_string, by_mapping, by_function, by_location, by_frame;
-	size_t n_by_string; /* the first strings are in the index; the others get there when one is looked up */
+	/* So many of the first are in their index; the others get there when one is looked up. */
+	size_t n_by_string, n_by_function, n_by_location;
 	uint64_t seed;
 	struct budget *budget;
 	uint64_t charged_bytes;
@@ -92,6 +93,7 @@ int tree_symbols_error(const struct tree_symbols *s, struct errbuf *eb) _must_ch
 
 /* Room for so many more, which saves growing step by step. */
 void tree_symbols_reserve(struct tree_symbols *s, size_t n_functions, size_t n_locations);
+void tree_symbols_reserve_frames(struct tree_symbols *s, size_t n);
 uint32_t tree_symbols_string(struct tree_symbols *s, const char *text, size_t n);
 /* The ids of n strings, none of which is among them twice: the first ones of all need no look-up. */
 struct prof_str;
@@ -108,6 +110,10 @@ static inline uint32_t tree_column(int64_t column)
 uint32_t tree_symbols_location(struct tree_symbols *s, uint64_t address, uint32_t mapping,
 	const struct tree_line *lines, size_t n_lines);
 uint32_t tree_symbols_frame(struct tree_symbols *s, const struct tree_frame *f);
+/* Of what is known not to be there yet. */
+uint32_t tree_symbols_new_function(struct tree_symbols *s, const struct tree_function *f);
+uint32_t tree_symbols_new_location(struct tree_symbols *s, uint64_t address, uint32_t mapping,
+	const struct tree_line *lines, size_t n_lines);
 
 /* NUL-terminated bytes of string `id`; *ret_len (may be NULL) is its length. "" for TREE_NONE. */
 const char *tree_symbols_text(const struct tree_symbols *s, uint32_t id, size_t *ret_len);

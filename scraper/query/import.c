@@ -10,6 +10,7 @@ struct import {
 	struct tree_symbols *symbols;
 	struct arena *arena;
 	struct errbuf *eb;
+	bool is_new; /* functions and locations are not in the symbols yet */
 	struct part_location *locations;
 	size_t n;
 	const struct part_mapping *mappings;
@@ -179,8 +180,14 @@ static uint32_t import_function(struct import *im, uint32_t function)
 	f.system_name = im->string_map[from->system_name];
 	f.file = im->string_map[from->filename];
 	f.start_line = from->start_line;
-	im->function_map[at] = tree_symbols_function(im->symbols, &f);
+	im->function_map[at] = im->is_new ? tree_symbols_new_function(im->symbols, &f)
+					  : tree_symbols_function(im->symbols, &f);
 	return im->function_map[at];
+}
+
+void import_alone(struct import *im)
+{
+	im->is_new = !im->symbols->n_functions && !im->symbols->n_locations;
 }
 
 /* What stands for frames that were cut off has no lines of its own, but a name. */
@@ -196,6 +203,7 @@ static uint32_t truncated_function(struct import *im)
 uint32_t import_location(struct import *im, size_t i)
 {
 	const struct part_location *l = &im->locations[i];
+	const uint32_t mapping = import_mapping(im, l->mapping);
 	size_t n = l->n_lines;
 
 	for (size_t k = 0; k < n; k++)
@@ -205,8 +213,9 @@ uint32_t import_location(struct import *im, size_t i)
 				.line = l->lines[k].line};
 	if (!n && (l->flags & PART_LOCATION_TRUNCATED))
 		im->lines[n++] = (struct tree_line) {.function = truncated_function(im)};
-	return tree_symbols_location(
-		im->symbols, l->address, import_mapping(im, l->mapping), im->lines, n);
+	return im->is_new
+		       ? tree_symbols_new_location(im->symbols, l->address, mapping, im->lines, n)
+		       : tree_symbols_location(im->symbols, l->address, mapping, im->lines, n);
 }
 
 static int read_tables(struct import *im, const uint32_t *ids)

@@ -342,15 +342,19 @@ int merge_names_import(struct merger *m, struct errbuf *eb)
 	struct merge_names *n = m->names;
 	const size_t n_parts = m->scan.n_parts;
 	struct import **imports = arena_zalloc(&n->arena, (n_parts + 1) * sizeof(*imports));
-	size_t *at = arena_zalloc(&n->arena, (n_parts + 1) * sizeof(*at));
+	size_t *at = arena_zalloc(&n->arena, (n_parts + 1) * sizeof(*at)), n_imports = 0;
 	int r;
 
 	n->ids = arena_alloc_array(&n->arena, n->n_known + 1, sizeof(*n->ids));
 	r = arena_error(&n->arena, eb);
-	for (uint32_t p = 0; !r && p < n_parts; p++)
+	for (uint32_t p = 0; !r && p < n_parts; p++) {
 		r = open_import(m, p, &imports[p], eb);
+		n_imports += !r && imports[p];
+	}
 	if (r)
 		return r;
+	if (n_imports == 1)
+		import_alone(imports[n->known[0].part]);
 	n->ascending = true;
 	for (size_t i = 0; i < n->n_known; i++) {
 		const uint32_t part = n->known[i].part;
