@@ -17,7 +17,7 @@ struct age_clock {
 	int64_t ahead_since_ns;	   /* boottime; INT64_MAX: it is not ahead */
 };
 
-/* `newest_ns`: the newest time that is known to have passed, INT64_MAX where there is none. */
+/* `newest_ns`: the newest time that was believed before, INT64_MAX where none is known. */
 void age_clock_init(struct age_clock *a, struct clock *clock, int64_t wait_ns, int64_t newest_ns);
 /* Looks at the clock; one thread at a time, every now and then. Returns by how much it was set since the last time, 0 below the slack. */
 int64_t age_clock_look(struct age_clock *a);

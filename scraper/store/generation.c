@@ -14,7 +14,7 @@ enum { FLUSH_RETRY_S = 10 };
 void store_next_ulid(struct store *s, uint8_t ret[ULID_BYTES])
 {
 	pthread_mutex_lock(&s->state_lock);
-	ulid_next(&s->ulids, clock_realtime_ns(s->clock), ret);
+	ulid_next(&s->ulids, age_clock_now_ns(&s->age), ret);
 	pthread_mutex_unlock(&s->state_lock);
 }
 

@@ -130,15 +130,6 @@ static void forget_segments(struct store *s, uint64_t after)
 		s->wal.n_segments--;
 }
 
-static int64_t ulid_time_ns(const uint8_t ulid[ULID_BYTES])
-{
-	uint64_t ms = 0;
-
-	for (int i = 0; i < 6; i++)
-		ms = ms << 8 | ulid[i];
-	return (int64_t)ms * NS_PER_MS;
-}
-
 static int new_head(
 	struct store *s, const uint8_t generation[ULID_BYTES], struct head **ret, struct errbuf *eb)
 {
@@ -269,6 +260,18 @@ static int drop_unusable(struct store *s, struct wal_files *files, struct errbuf
 	return 0;
 }
 
+/* Names are given by the time that is believed, so the newest one is how far the process before had come. */
+static int64_t newest_name_ns(const struct store *s, const struct wal_files *files)
+{
+	int64_t newest = INT64_MIN;
+
+	for (size_t i = 0; i < s->n_blocks; i++)
+		newest = MAX(newest, ulid_time_ns(s->blocks[i]->meta.ulid));
+	for (size_t i = 0; i < files->n; i++)
+		newest = MAX(newest, ulid_time_ns(files->items[i].segment.generation));
+	return newest == INT64_MIN ? INT64_MAX : newest;
+}
+
 int store_replay(struct store *s, struct errbuf *eb)
 {
 	_cleanup_(wal_files_done)
@@ -290,6 +293,7 @@ int store_replay(struct store *s, struct errbuf *eb)
 		return r;
 	remember_segments(s, &files);
 	r = drop_unusable(s, &files, eb);
+	age_clock_init(&s->age, s->clock, s->o.block_ns, newest_name_ns(s, &files));
 	for (size_t i = 0; i < files.n; i++)
 		w.total += files.items[i].size;
 	/* A cap that was lowered since must not lose data. */

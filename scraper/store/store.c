@@ -211,33 +211,6 @@ static int take_lock(struct store *s, struct errbuf *eb)
 	return r == -ENOSPC || !r ? 0 : err_set(eb, r, "%s: %s", path, strerror(-r));
 }
 
-static void head_range(struct head *h, int64_t *min, int64_t *max)
-{
-	pthread_mutex_lock(&h->lock);
-	*min = h->published.min_time_ns;
-	*max = h->published.max_time_ns;
-	pthread_mutex_unlock(&h->lock);
-}
-
-/* The newest time at which a part begins, INT64_MAX without one: a part that was filled while the clock was wrong for less than that ends
- * when nothing is, but it begins when something was. */
-static int64_t newest_begin(struct store *s)
-{
-	int64_t newest = INT64_MIN, min, max;
-
-	for (size_t i = 0; i < s->n_blocks; i++)
-		newest = MAX(newest, s->blocks[i]->meta.min_time_ns);
-	for (size_t i = 0; i <= s->n_sealed; i++) {
-		struct head *h = i < s->n_sealed ? s->sealed[i] : s->head;
-
-		if (!h)
-			continue;
-		head_range(h, &min, &max);
-		newest = min <= max ? MAX(newest, min) : newest;
-	}
-	return newest == INT64_MIN ? INT64_MAX : newest;
-}
-
 static int open_locked(struct store *s, struct errbuf *eb)
 {
 	struct errbuf ignored = {.text = ""};
@@ -245,7 +218,6 @@ static int open_locked(struct store *s, struct errbuf *eb)
 
 	r = r ? r : store_load_deletion(s, eb);
 	r = r ? r : store_replay(s, eb);
-	age_clock_init(&s->age, s->clock, s->o.block_ns, newest_begin(s));
 	if (r < 0 || s->o.read_only)
 		return r;
 	store_remove_unfinished_snapshots(s);
@@ -415,6 +387,14 @@ int store_maintain(struct store *s, struct errbuf *eb)
 int store_flush(struct store *s, struct errbuf *eb)
 {
 	return s->o.read_only ? -EROFS : maintain(s, true, eb);
+}
+
+static void head_range(struct head *h, int64_t *min, int64_t *max)
+{
+	pthread_mutex_lock(&h->lock);
+	*min = h->published.min_time_ns;
+	*max = h->published.max_time_ns;
+	pthread_mutex_unlock(&h->lock);
 }
 
 static bool overlaps(int64_t min, int64_t max, int64_t from, int64_t to)

@@ -77,3 +77,12 @@ bool ulid_parse(const char *text, uint8_t ret[ULID_BYTES])
 	}
 	return true;
 }
+
+int64_t ulid_time_ns(const uint8_t ulid[ULID_BYTES])
+{
+	uint64_t ms = 0;
+
+	for (int i = 0; i < 6; i++)
+		ms = ms << 8 | ulid[i];
+	return ms > INT64_MAX / 1000000 ? INT64_MAX : (int64_t)ms * 1000000;
+}

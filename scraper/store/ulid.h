@@ -21,3 +21,5 @@ void ulid_next(struct ulid_source *s, int64_t realtime_ns, uint8_t ret[ULID_BYTE
 void ulid_format(const uint8_t ulid[ULID_BYTES], char ret[ULID_TEXT]);
 /* False when `text` is not 26 characters of the alphabet, or overflows. */
 bool ulid_parse(const char *text, uint8_t ret[ULID_BYTES]);
+/* When it was made, unix. */
+int64_t ulid_time_ns(const uint8_t ulid[ULID_BYTES]);

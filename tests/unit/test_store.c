@@ -318,8 +318,11 @@ static void test_retention_and_wrong_clocks(void **state)
 		if (i == 1)
 			open_store(f);
 		assert_int_equal(append(f, 1, step++, f->clock.real_ns, &res, &eb), 0);
-		if (i == 2)
-			assert_int_equal(store_flush(f->s, &eb), 0);
+		assert_int_equal(store_flush(f->s, &eb), 0);
+		assert_int_equal(append(f, 1, step++, f->clock.real_ns + 1, &res, &eb), 0);
+		assert_int_equal(store_flush(f->s, &eb), 0);
+		if (i == 1)
+			open_store(f);
 		assert_int_equal(store_maintain(f->s, &eb), 0);
 		clock_virtual_step(&f->clock, -year_ns);
 		clock_virtual_advance(&f->clock, 60 * NS_PER_S);
