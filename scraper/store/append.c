@@ -36,6 +36,14 @@ enum store_refusal store_refusal_of(int error)
 	}
 }
 
+/* Not the scrape's fault nor for want of memory: no other scrape could be stored either. */
+static bool stops_ingest(int error)
+{
+	enum store_refusal x = store_refusal_of(error);
+
+	return error < 0 && (x == STORE_REFUSED_SPACE || x == STORE_REFUSED_IO);
+}
+
 void store_set_stopped(struct store *s, const char *reason)
 {
 	pthread_mutex_lock(&s->state_lock);
@@ -202,7 +210,7 @@ static int append_locked(struct store *s, const struct store_scrape *scrape,
 		return err_set(eb, -EEXIST,
 			"this profile is stored already at the same time with other content");
 	r = write_record(s, scrape, &p, ret, eb);
-	return r == -ENOSPC ? pause_with(s, r, eb) : r;
+	return stops_ingest(r) ? pause_with(s, r, eb) : r;
 }
 
 /* Arenas and buffers do not say whose memory it was that they could not have. */
@@ -217,7 +225,7 @@ static int explain(int r, struct errbuf *eb)
 
 static void note_outcome(struct store *s, int r, const struct errbuf *eb)
 {
-	if (r == -ENOSPC || r == -EIO) {
+	if (stops_ingest(r)) {
 		if (!s->stats.stopped)
 			store_set_stopped(s, err_text(eb, r));
 	} else if (!r && s->stats.stopped) {

@@ -172,15 +172,16 @@ static void sync_ancestors(struct store *s)
 static int make_dirs(struct store *s, struct errbuf *eb)
 {
 	const char *dirs[] = {s->path, s->wal_dir, s->block_dir, s->quarantine_dir};
+	int r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
-		int r = fs_make_dirs(s->fs, dirs[i], 0750);
-
+		r = fs_make_dirs(s->fs, dirs[i], 0750);
 		if (r < 0)
 			return err_set(eb, r, "--storage.path: %s: %s", dirs[i], strerror(-r));
 	}
 	sync_ancestors(s);
-	return s->fs->sync_dir(s->fs, s->path);
+	r = s->fs->sync_dir(s->fs, s->path);
+	return r < 0 ? err_set(eb, r, "--storage.path: %s: %s", s->path, strerror(-r)) : 0;
 }
 
 /* flock, not the file's existence, is the lock: the pid in it is for the message. */

@@ -381,6 +381,49 @@ static void test_no_memory_for_heads(void **state)
 	assert_int_equal(append(f, 0, step, f->clock.real_ns, &res, &eb), 0);
 }
 
+static int open_error;
+
+static int refuse_to_create(struct fs *fs, const char *path, int flags, mode_t mode)
+{
+	return flags & O_CREAT ? open_error : fs_system.open(fs, path, flags, mode);
+}
+
+/* Whatever keeps the log from being written is said where people look, and ingest goes on by itself. */
+static void test_disk_refuses(void **state)
+{
+	const int errors[] = {-EROFS, -EMFILE, -EDQUOT, -EACCES, -EIO};
+	struct fixture *f = *state;
+	struct errbuf eb = {.text = ""};
+	struct store_result res;
+	struct store_stats st;
+	struct fs fs = fs_system;
+	uint64_t step = 0;
+
+	f->o.fs = &fs;
+	f->o.block_ns = NS_PER_S;
+	open_store(f);
+	assert_int_equal(append(f, 0, step++, f->clock.real_ns, &res, &eb), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(errors); i++) {
+		clock_virtual_advance(&f->clock, 15 * NS_PER_S);
+		open_error = errors[i];
+		fs.open = refuse_to_create;
+		for (unsigned k = 0; k < 2; k++) {
+			assert_int_equal(
+				append(f, 0, step, f->clock.real_ns, &res, &eb), errors[i]);
+			store_stats(f->s, &st);
+			assert_true(st.stopped);
+			assert_non_null(strstr(st.stop_reason, strerror(-errors[i])));
+			assert_non_null(strstr(st.stop_reason, "/wal/"));
+		}
+		fs.open = fs_system.open;
+		clock_virtual_advance(&f->clock, NS_PER_S);
+		assert_int_equal(append(f, 0, step++, f->clock.real_ns, &res, &eb), 0);
+		store_stats(f->s, &st);
+		assert_false(st.stopped);
+	}
+	store_close(TAKE(f->s));
+}
+
 static void test_retention_by_size(void **state)
 {
 	struct fixture *f = *state;
@@ -542,6 +585,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_retention_and_wrong_clock, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_retention_and_wrong_clocks, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_memory_for_heads, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_disk_refuses, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_retention_by_size, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_caps, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full_dictionary, setup, teardown),
