@@ -110,6 +110,9 @@ static int copy_tree(const struct tree *in, struct tree *ret, struct errbuf *eb)
 struct kept {
 	uint32_t node, n_cut;
 	int64_t cut;
+	uint32_t up;	   /* the kept node that is its parent */
+	uint32_t n_below;  /* nodes below it in the result */
+	uint32_t at, next; /* its place there, and that of its next child */
 };
 
 struct limiting {
@@ -154,7 +157,8 @@ static int choose(struct limiting *l, const struct tree *in, size_t max_nodes, s
 		if (l->weight[i] > least || (is_tie && ties)) {
 			ties -= is_tie;
 			l->to[i] = (uint32_t)l->n_kept;
-			l->kept[l->n_kept++] = (struct kept) {.node = (uint32_t)i};
+			l->kept[l->n_kept++] = (struct kept) {
+				.node = (uint32_t)i, .up = i ? l->to[in->parent[i]] : 0};
 			continue;
 		}
 		l->to[i] = TREE_NONE;
@@ -169,44 +173,44 @@ static int choose(struct limiting *l, const struct tree *in, size_t max_nodes, s
 	return 0;
 }
 
-/* Puts the CUT child of a kept node, which is ret's node `at`, after all its kept descendants. */
-static int close_node(const struct kept *k, uint32_t at, struct tree *ret, struct errbuf *eb)
+static void put(struct tree *t, size_t at, uint32_t parent, uint32_t frame, int64_t self,
+	int64_t line, uint32_t n_cut)
 {
-	int r;
-
-	if (!k->n_cut)
-		return 0;
-	r = tree_append(ret, at, TREE_NONE, k->cut, 0, eb);
-	if (!r)
-		ret->n_cut[ret->n - 1] = k->n_cut;
-	return r;
+	t->parent[at] = parent;
+	t->frame[at] = frame;
+	t->self[at] = self;
+	t->line[at] = line;
+	t->n_cut[at] = n_cut;
 }
 
-/* The kept nodes with their CUT children; `weight` is no longer wanted and takes their places in `ret`. */
-static int put_kept(struct limiting *l, const struct tree *in, struct tree *ret, struct errbuf *eb)
+/*
+ * The kept nodes, each with its CUT child after all that is below it. How many nodes each one's subtree has then says where it ends,
+ * and with it where the next one begins, without looking for it.
+ */
+static void put_kept(struct limiting *l, const struct tree *in, struct tree *ret)
 {
-	size_t open = 0; /* the kept node in hand; its ancestors are still open */
-	uint64_t *at = l->weight;
-	int r = 0;
+	struct kept *kept = l->kept;
 
-	for (size_t k = 0; !r && k < l->n_kept; k++) {
-		size_t i = l->kept[k].node, up = k ? l->to[in->parent[i]] : 0;
+	for (size_t k = 0; k < l->n_kept; k++)
+		kept[k].n_below = kept[k].n_cut > 0;
+	for (size_t k = l->n_kept; k-- > 1;)
+		kept[kept[k].up].n_below += 1 + kept[k].n_below;
+	kept[0].at = 0;
+	for (size_t k = 0; k < l->n_kept; k++) {
+		const struct kept *up = &kept[kept[k].up];
+		const size_t i = kept[k].node;
 
-		for (; !r && k && open != up; open = l->to[in->parent[l->kept[open].node]])
-			r = close_node(&l->kept[open], (uint32_t)at[open], ret, eb);
-		at[k] = ret->n;
-		if (!r)
-			r = tree_append(ret, k ? (uint32_t)at[up] : 0, in->frame[i], in->self[i],
-				in->line[i], eb);
-		open = k;
+		if (k) {
+			kept[k].at = up->next;
+			kept[up - kept].next += 1 + kept[k].n_below;
+		}
+		kept[k].next = kept[k].at + 1;
+		put(ret, kept[k].at, up->at, in->frame[i], in->self[i], in->line[i], 0);
+		if (kept[k].n_cut)
+			put(ret, kept[k].at + kept[k].n_below, kept[k].at, TREE_NONE, kept[k].cut,
+				0, kept[k].n_cut);
 	}
-	while (!r) {
-		r = close_node(&l->kept[open], (uint32_t)at[open], ret, eb);
-		if (!open)
-			break;
-		open = l->to[in->parent[l->kept[open].node]];
-	}
-	return r;
+	ret->n = kept[0].n_below + 1UL;
 }
 
 int tree_limit(const struct tree *in, size_t max_nodes, struct tree *ret, struct errbuf *eb)
@@ -223,11 +227,11 @@ int tree_limit(const struct tree *in, size_t max_nodes, struct tree *ret, struct
 	r = tree_reserve(ret, max_nodes + n_cut, eb);
 	if (!r)
 		r = tree_reserve_cuts(ret, eb);
-	if (!r)
-		r = put_kept(&l, in, ret, eb);
-	if (!r)
-		tree_sum(ret);
-	return r;
+	if (r)
+		return r;
+	put_kept(&l, in, ret);
+	tree_sum(ret);
+	return 0;
 }
 
 /* How many elements of the path node i answers, given how many its parent does; TREE_NONE once off
