@@ -10,7 +10,7 @@
 #include "lib/prof/index.h"
 #include <string.h>
 
-enum { HAND_OVER_BYTES = 64 << 10 };
+enum { HAND_OVER_BYTES = 64 << 10, FIND_AT_ONCE = 64 };
 
 struct column {
 	void *data;
@@ -154,17 +154,73 @@ static void *append_row(
 	return row;
 }
 
-uint32_t prof_builder_string(struct prof_builder *b, const char *s, size_t n)
+/* The first row that hash k leads to, nearly always the one that is looked for; NULL where there is none. */
+static const void *likely_row(
+	const struct prof_index *x, const struct column *c, const uint64_t *hashes, size_t k)
 {
-	uint64_t hash = hash_xxh3_seed(s, n, b->seed);
+	uint64_t slot = x->slots[hashes[k] & (x->n_slots - 1)];
+
+	return slot ? (const char *)c->data + ((uint32_t)slot - 1) * c->elem : NULL;
+}
+
+/* Waiting for slots and rows one by one takes longer than all else about a row that is known, so all are asked for first. */
+static void fetch_rows(
+	const struct prof_index *x, const struct column *c, const uint64_t *hashes, size_t n)
+{
+	for (size_t k = 0; k < n; k++)
+		__builtin_prefetch(&x->slots[hashes[k] & (x->n_slots - 1)]);
+	for (size_t k = 0; k < n; k++)
+		__builtin_prefetch(likely_row(x, c, hashes, k));
+}
+
+static uint32_t find_string(const struct prof_builder *b, uint64_t hash, const char *s, size_t n)
+{
 	const struct prof_str *rows = b->strings.data;
-	struct prof_str *row;
 	uint32_t i;
-	char *copy;
 
 	for (uint64_t pos = hash; (i = prof_index_next(&b->by_string, hash, &pos)) != PROF_NONE;)
 		if (rows[i].len == n && !memcmp(rows[i].p, s, n))
-			return i;
+			break;
+	return i;
+}
+
+static void put_found(uint32_t *rows, uint32_t row)
+{
+	if (row != PROF_NONE)
+		*rows = row;
+}
+
+void prof_builder_find_strings(
+	const struct prof_builder *b, const struct prof_str *s, size_t n, uint32_t *rows)
+{
+	const struct prof_index *x = &b->by_string;
+	uint64_t hashes[FIND_AT_ONCE];
+
+	for (size_t at = 0, n_now; x->n_slots && at < n; at += n_now) {
+		n_now = MIN(n - at, (size_t)FIND_AT_ONCE);
+		for (size_t k = 0; k < n_now; k++)
+			hashes[k] = hash_xxh3_seed(s[at + k].p, s[at + k].len, b->seed);
+		fetch_rows(x, &b->strings, hashes, n_now);
+		for (size_t k = 0; k < n_now; k++) {
+			const struct prof_str *row = likely_row(x, &b->strings, hashes, k);
+
+			__builtin_prefetch(row ? row->p : NULL);
+		}
+		for (size_t k = 0; k < n_now; k++)
+			put_found(&rows[at + k],
+				find_string(b, hashes[k], s[at + k].p, s[at + k].len));
+	}
+}
+
+uint32_t prof_builder_string(struct prof_builder *b, const char *s, size_t n)
+{
+	uint64_t hash = hash_xxh3_seed(s, n, b->seed);
+	uint32_t i = find_string(b, hash, s, n);
+	struct prof_str *row;
+	char *copy;
+
+	if (i != PROF_NONE)
+		return i;
 	if (n > UINT32_MAX - 1) {
 		fail(b, "a string of a profile is longer than 4 GiB");
 		return 0;
@@ -233,18 +289,50 @@ uint32_t prof_builder_mapping(struct prof_builder *b, const struct prof_mapping 
 	return (uint32_t)b->mappings.n - 1;
 }
 
-uint32_t prof_builder_function(struct prof_builder *b, const struct prof_function *f)
+static uint64_t hash_function(const struct prof_builder *b, const struct prof_function *f)
 {
 	uint64_t key[] = {f->name, f->system_name, f->filename, (uint64_t)f->start_line};
-	uint64_t hash = hash_words(key, ARRAY_SIZE(key), b->seed);
+
+	return hash_words(key, ARRAY_SIZE(key), b->seed);
+}
+
+static uint32_t find_function(
+	const struct prof_builder *b, uint64_t hash, const struct prof_function *f)
+{
 	const struct prof_function *rows = b->functions.data;
-	struct prof_function *row;
 	uint32_t i;
 
 	for (uint64_t pos = hash; (i = prof_index_next(&b->by_function, hash, &pos)) != PROF_NONE;)
 		if (rows[i].name == f->name && rows[i].system_name == f->system_name &&
 			rows[i].filename == f->filename && rows[i].start_line == f->start_line)
-			return i;
+			break;
+	return i;
+}
+
+void prof_builder_find_functions(
+	const struct prof_builder *b, const struct prof_function *f, size_t n, uint32_t *rows)
+{
+	const struct prof_index *x = &b->by_function;
+	uint64_t hashes[FIND_AT_ONCE];
+
+	for (size_t at = 0, n_now; x->n_slots && at < n; at += n_now) {
+		n_now = MIN(n - at, (size_t)FIND_AT_ONCE);
+		for (size_t k = 0; k < n_now; k++)
+			hashes[k] = hash_function(b, &f[at + k]);
+		fetch_rows(x, &b->functions, hashes, n_now);
+		for (size_t k = 0; k < n_now; k++)
+			put_found(&rows[at + k], find_function(b, hashes[k], &f[at + k]));
+	}
+}
+
+uint32_t prof_builder_function(struct prof_builder *b, const struct prof_function *f)
+{
+	uint64_t hash = hash_function(b, f);
+	uint32_t i = find_function(b, hash, f);
+	struct prof_function *row;
+
+	if (i != PROF_NONE)
+		return i;
 	row = append_row(b, &b->functions, &b->by_function, hash);
 	if (!row)
 		return 0;
@@ -269,25 +357,72 @@ static uint64_t hash_line(const struct prof_line *l, uint64_t seed)
 	return hash_words(key, ARRAY_SIZE(key), seed);
 }
 
+static uint64_t hash_location(
+	const struct prof_builder *b, const struct prof_location *l, const struct prof_line *lines)
+{
+	uint64_t key[] = {l->address, l->mapping, l->n_lines, (uint64_t) !!l->is_folded};
+	uint64_t hash = hash_words(key, ARRAY_SIZE(key), b->seed);
+
+	for (size_t k = 0; k < l->n_lines; k++)
+		hash = hash_line(&lines[k], hash);
+	return hash;
+}
+
+static uint32_t find_location(const struct prof_builder *b, uint64_t hash,
+	const struct prof_location *l, const struct prof_line *lines)
+{
+	const struct prof_location *rows = b->locations.data;
+	uint32_t i;
+
+	for (uint64_t pos = hash; (i = prof_index_next(&b->by_location, hash, &pos)) != PROF_NONE;)
+		if (rows[i].address == l->address && rows[i].mapping == l->mapping &&
+			rows[i].n_lines == l->n_lines && rows[i].is_folded == !!l->is_folded &&
+			(!l->n_lines || lines_equal((const struct prof_line *)b->lines.data +
+							    rows[i].first_line,
+						lines, l->n_lines)))
+			break;
+	return i;
+}
+
+void prof_builder_find_locations(const struct prof_builder *b, const struct prof_location *l,
+	const struct prof_line *lines, size_t n, uint32_t *rows)
+{
+	const struct prof_index *x = &b->by_location;
+	uint64_t hashes[FIND_AT_ONCE];
+
+	for (size_t at = 0, n_now; x->n_slots && at < n; at += n_now) {
+		n_now = MIN(n - at, (size_t)FIND_AT_ONCE);
+		for (size_t k = 0; k < n_now; k++)
+			hashes[k] = hash_location(b, &l[at + k], lines + l[at + k].first_line);
+		fetch_rows(x, &b->locations, hashes, n_now);
+		for (size_t k = 0; k < n_now; k++) {
+			const struct prof_location *row = likely_row(x, &b->locations, hashes, k);
+
+			if (row && row->n_lines)
+				__builtin_prefetch(
+					(struct prof_line *)b->lines.data + row->first_line);
+		}
+		for (size_t k = 0; k < n_now; k++)
+			put_found(&rows[at + k], find_location(b, hashes[k], &l[at + k],
+							 lines + l[at + k].first_line));
+	}
+}
+
 uint32_t prof_builder_location_folded(struct prof_builder *b, uint64_t address, uint32_t mapping,
 	const struct prof_line *lines, size_t n_lines, int is_folded)
 {
-	uint64_t key[] = {address, mapping, n_lines, (uint64_t) !!is_folded};
-	uint64_t hash = hash_words(key, ARRAY_SIZE(key), b->seed);
-	const struct prof_location *rows = b->locations.data;
+	struct prof_location l = {.address = address,
+		.mapping = mapping,
+		.first_line = (uint32_t)b->lines.n,
+		.n_lines = (uint32_t)n_lines,
+		.is_folded = !!is_folded};
+	uint64_t hash = hash_location(b, &l, lines);
+	uint32_t i = find_location(b, hash, &l, lines);
 	struct prof_location *row;
 	struct prof_line *to;
-	uint32_t i;
 
-	for (size_t k = 0; k < n_lines; k++)
-		hash = hash_line(&lines[k], hash);
-	for (uint64_t pos = hash; (i = prof_index_next(&b->by_location, hash, &pos)) != PROF_NONE;)
-		if (rows[i].address == address && rows[i].mapping == mapping &&
-			rows[i].n_lines == n_lines && rows[i].is_folded == !!is_folded &&
-			(!n_lines || lines_equal((const struct prof_line *)b->lines.data +
-							 rows[i].first_line,
-					     lines, n_lines)))
-			return i;
+	if (i != PROF_NONE)
+		return i;
 	if (b->lines.n + n_lines > UINT32_MAX) {
 		fail(b, "a profile has more than 2^32 lines");
 		return 0;
@@ -298,11 +433,7 @@ uint32_t prof_builder_location_folded(struct prof_builder *b, uint64_t address, 
 		return 0;
 	if (n_lines)
 		memcpy(to, lines, n_lines * sizeof(*lines));
-	*row = (struct prof_location) {.address = address,
-		.mapping = mapping,
-		.first_line = (uint32_t)(b->lines.n - n_lines),
-		.n_lines = (uint32_t)n_lines,
-		.is_folded = !!is_folded};
+	*row = l;
 	return (uint32_t)b->locations.n - 1;
 }
 

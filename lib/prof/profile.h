@@ -132,6 +132,9 @@ void prof_builder_freep(struct prof_builder **b);
 #define _cleanup_prof_builder_ _cleanup_(prof_builder_freep)
 /* The bytes are copied. */
 uint32_t prof_builder_string(struct prof_builder *b, const char *s, size_t n);
+/* The rows of those of n strings that are there; the others' `rows` stay as they are. Much faster than one by one. */
+void prof_builder_find_strings(
+	const struct prof_builder *b, const struct prof_str *s, size_t n, uint32_t *rows);
 /* All types come before the first sample; the main one last. */
 void prof_builder_type(struct prof_builder *b, const char *type, const char *unit);
 /* The same from string indices. */
@@ -140,6 +143,11 @@ void prof_builder_type_of(struct prof_builder *b, struct prof_value_type t);
 void prof_builder_comment(struct prof_builder *b, const char *s, size_t n);
 uint32_t prof_builder_mapping(struct prof_builder *b, const struct prof_mapping *m);
 uint32_t prof_builder_function(struct prof_builder *b, const struct prof_function *f);
+/* As prof_builder_find_strings; a location's first_line counts from `lines`. */
+void prof_builder_find_functions(
+	const struct prof_builder *b, const struct prof_function *f, size_t n, uint32_t *rows);
+void prof_builder_find_locations(const struct prof_builder *b, const struct prof_location *l,
+	const struct prof_line *lines, size_t n, uint32_t *rows);
 uint32_t prof_builder_location(struct prof_builder *b, uint64_t address, uint32_t mapping,
 	const struct prof_line *lines, size_t n_lines);
 /* The same with is_folded. */

@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -230,6 +231,76 @@ static void test_budget(void **state)
 	check_budget(false);
 }
 
+enum { N_FOUND = 300 };
+
+/* String, function and location i, of which every third is in the builder. */
+static void put_candidate(struct prof_builder *b, uint32_t i, char *name, struct prof_str *s,
+	struct prof_function *f, struct prof_location *l, struct prof_line *line)
+{
+	snprintf(name, 16, "name %u", i);
+	*s = (struct prof_str) {name, (uint32_t)strlen(name)};
+	if (i % 3 == 0)
+		location(b, i, name, i);
+	/* what location() makes: the empty string, then name, function and location i / 3 */
+	*f = (struct prof_function) {.name = i % 3 ? PROF_NONE - 1 : i / 3 + 1};
+	*line = (struct prof_line) {.function = i % 3 ? PROF_NONE - 1 : i / 3, .line = i};
+	*l = (struct prof_location) {
+		.address = i, .mapping = PROF_NONE, .first_line = i, .n_lines = 1};
+}
+
+static void test_many_are_found(void **state)
+{
+	enum { UNTOUCHED = 12345678 };
+	static char names[N_FOUND][16];
+	struct prof_str s[N_FOUND];
+	struct prof_function f[N_FOUND];
+	struct prof_location l[N_FOUND];
+	struct prof_line lines[N_FOUND];
+	uint32_t rows[3][N_FOUND];
+	_cleanup_profile_ struct profile p;
+	_cleanup_prof_builder_ struct prof_builder *b = NULL;
+
+	(void)state;
+	profile_init(&p, NULL);
+	b = prof_builder_new(&p);
+	for (size_t i = 0; i < N_FOUND; i++)
+		rows[0][i] = rows[1][i] = rows[2][i] = UNTOUCHED;
+	/* In a builder that has none of them. */
+	prof_builder_find_functions(b, f, 0, rows[1]);
+	prof_builder_find_locations(b, l, lines, 0, rows[2]);
+	for (uint32_t i = 0; i < N_FOUND; i++) {
+		put_candidate(b, i, names[i], &s[i], &f[i], &l[i], &lines[i]);
+		if (i)
+			continue;
+		prof_builder_find_strings(b, s, 1, rows[0]);
+		assert_int_equal(rows[0][0], 1);
+	}
+	prof_builder_find_strings(b, s, N_FOUND, rows[0]);
+	prof_builder_find_functions(b, f, N_FOUND, rows[1]);
+	prof_builder_find_locations(b, l, lines, N_FOUND, rows[2]);
+	for (uint32_t i = 0; i < N_FOUND; i++) {
+		assert_int_equal(rows[0][i], i % 3 ? UNTOUCHED : i / 3 + 1);
+		assert_int_equal(rows[1][i], i % 3 ? UNTOUCHED : i / 3);
+		assert_int_equal(rows[2][i], i % 3 ? UNTOUCHED : i / 3);
+	}
+	/* Equal but for one field. */
+	l[0].address++;
+	l[3].is_folded = 1;
+	lines[6].column++;
+	f[9].start_line++;
+	s[12].len--;
+	memset(rows, 0xff, sizeof(rows));
+	prof_builder_find_strings(b, s, N_FOUND, rows[0]);
+	prof_builder_find_functions(b, f, N_FOUND, rows[1]);
+	prof_builder_find_locations(b, l, lines, N_FOUND, rows[2]);
+	assert_int_equal(rows[2][0], PROF_NONE);
+	assert_int_equal(rows[2][3], PROF_NONE);
+	assert_int_equal(rows[2][6], PROF_NONE);
+	assert_int_equal(rows[1][9], PROF_NONE);
+	assert_int_equal(rows[0][12], PROF_NONE);
+	assert_int_equal(rows[2][12], 4);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -238,6 +309,7 @@ int main(void)
 		cmocka_unit_test(test_growth),
 		cmocka_unit_test(test_failing_allocations_stick),
 		cmocka_unit_test(test_budget),
+		cmocka_unit_test(test_many_are_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
