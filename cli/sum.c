@@ -7,10 +7,12 @@
 #include "cli/files.h"
 #include "lib/base/alloc.h"
 #include "lib/base/bytes.h"
+#include "lib/base/clock.h"
 #include "lib/prof/merge.h"
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 
 /* ---- detail ---- */
@@ -73,22 +75,27 @@ int cli_profile_detail(struct profile *p, bool lines, bool addresses, struct err
 /* ---- the sum ---- */
 
 /*
- * Files are added by the caller in their order and read by whoever has nothing else to do: a few threads, and the caller
- * while the next file is not there yet. So nobody sleeps while there is a file to read and a place for it: to wake an
- * idle CPU for each file takes as long as to read one.
+ * Files are read by all threads at once and added in their order, by one thread at a time: the caller whenever the next one is
+ * there, so that the sum stays in one CPU's caches, another only when it has no place to read into. So a thread sleeps
+ * only where there is nothing to do for it at all: to wake an idle CPU takes as long as to read a file.
  */
-enum { MAX_READERS = 2, MAX_PLACES = MAX_READERS + 2 };
+enum { MAX_READERS = 2, MAX_PLACES = MAX_READERS + 2, MAX_LOOK_NS = 200000 };
 
 struct reading {
 	const struct cli_sum_options *o;
 	const struct option_list *files;
+	struct prof_merge *m; /* the adding thread's */
+	struct errbuf *eb;    /* the same */
 	pthread_t threads[MAX_READERS];
+	cpu_set_t cpus; /* on which all of them may run */
 	size_t n_threads;
 	/* Of what follows; what is in a place is its reader's, and once it is read the adder's. */
 	pthread_mutex_t mutex;
-	pthread_cond_t is_read, has_place;
+	pthread_cond_t changed;
+	atomic_uint n_changes;
 	size_t n_taken, n_added;
-	bool is_over;
+	bool is_adding;
+	int status;
 	struct place {
 		struct cli_profile in;
 		struct errbuf eb;
@@ -102,6 +109,32 @@ static struct place *place_of(struct reading *r, size_t i)
 	return &r->places[i % (r->n_threads + 2)];
 }
 
+/* There is something to do for those who wait. The mutex is held. */
+static void tell(struct reading *r)
+{
+	atomic_fetch_add_explicit(&r->n_changes, 1, memory_order_relaxed);
+	pthread_cond_broadcast(&r->changed);
+}
+
+/*
+ * The mutex is held, but not while it waits. What is waited for takes other threads a tenth of a millisecond, and so does waking
+ * a CPU that fell idle; worse, whoever wakes a thread often pulls it to its own CPU, where the two then take turns for some
+ * milliseconds while the other CPU sleeps. So it looks for a while before it sleeps.
+ */
+static void wait_for_change(struct reading *r)
+{
+	unsigned seen = atomic_load_explicit(&r->n_changes, memory_order_relaxed);
+	int64_t until_ns = clock_monotonic_ns(&clock_system) + MAX_LOOK_NS;
+
+	pthread_mutex_unlock(&r->mutex);
+	while (atomic_load_explicit(&r->n_changes, memory_order_relaxed) == seen &&
+		clock_monotonic_ns(&clock_system) < until_ns)
+		;
+	pthread_mutex_lock(&r->mutex);
+	while (atomic_load_explicit(&r->n_changes, memory_order_relaxed) == seen)
+		pthread_cond_wait(&r->changed, &r->mutex);
+}
+
 /* Takes the next file, if there is a place for it, and reads it. The mutex is held, but not while it reads. */
 static bool read_next(struct reading *r)
 {
@@ -111,7 +144,7 @@ static bool read_next(struct reading *r)
 	/* Nobody waits for standard input behind a file that fails. */
 	size_t ahead = name && !strcmp(name, "-") ? 1 : r->n_threads + 2;
 
-	if (r->is_over || !name || i >= r->n_added + ahead)
+	if (!name || i >= r->n_added + ahead)
 		return false;
 	r->n_taken++;
 	pthread_mutex_unlock(&r->mutex);
@@ -123,8 +156,35 @@ static bool read_next(struct reading *r)
 	pthread_mutex_lock(&r->mutex);
 	place->is_read = true;
 	if (i == r->n_added)
-		pthread_cond_signal(&r->is_read);
+		tell(r);
 	return true;
+}
+
+/* Adds the next file, if it is read and nobody else adds. */
+static bool add_next(struct reading *r)
+{
+	size_t i = r->n_added;
+	struct place *place = place_of(r, i);
+	int status;
+
+	if (r->is_adding || !place->is_read)
+		return false;
+	r->is_adding = true;
+	pthread_mutex_unlock(&r->mutex);
+	status = place->status < 0
+			 ? err_set(r->eb, place->status, "%s", err_text(&place->eb, place->status))
+			 : prof_merge_add(r->m, &place->in.p, r->files->items[i], r->eb);
+	pthread_mutex_lock(&r->mutex);
+	r->status = MIN(status, 0);
+	place->is_read = r->is_adding = false;
+	r->n_added++;
+	tell(r);
+	return true;
+}
+
+static bool is_over(const struct reading *r)
+{
+	return r->status < 0 || r->n_added == r->files->n;
 }
 
 static void *reader_main(void *arg)
@@ -132,76 +192,69 @@ static void *reader_main(void *arg)
 	struct reading *r = arg;
 
 	pthread_setname_np(pthread_self(), "read");
+	sched_setaffinity(0, sizeof(r->cpus), &r->cpus);
 	pthread_mutex_lock(&r->mutex);
-	while (!r->is_over && r->n_taken < r->files->n)
-		if (!read_next(r))
-			pthread_cond_wait(&r->has_place, &r->mutex);
+	while (!is_over(r) && r->n_taken < r->files->n)
+		if (!read_next(r) && !add_next(r))
+			wait_for_change(r);
 	pthread_mutex_unlock(&r->mutex);
 	return NULL;
 }
 
-static int add_read(struct reading *r, struct prof_merge *m, struct errbuf *eb)
+static void add_read(struct reading *r)
 {
-	int status = 0;
-
 	pthread_mutex_lock(&r->mutex);
-	for (size_t i = 0; status >= 0 && i < r->files->n; i++) {
-		struct place *place = place_of(r, i);
-
-		while (!place->is_read)
-			if (!read_next(r))
-				pthread_cond_wait(&r->is_read, &r->mutex);
-		pthread_mutex_unlock(&r->mutex);
-		status = place->status < 0
-				 ? err_set(eb, place->status, "%s",
-					   err_text(&place->eb, place->status))
-				 : prof_merge_add(m, &place->in.p, r->files->items[i], eb);
-		pthread_mutex_lock(&r->mutex);
-		place->is_read = false;
-		r->n_added++;
-		pthread_cond_signal(&r->has_place);
-	}
-	r->is_over = true;
-	pthread_cond_broadcast(&r->has_place);
+	while (!is_over(r))
+		if (!add_next(r) && !read_next(r))
+			wait_for_change(r);
 	pthread_mutex_unlock(&r->mutex);
-	return status;
 }
 
-/* As many as there are other CPUs and other files. The sum does not depend on it, nor does it need one. */
+/*
+ * As many as there are other CPUs and other files. The sum does not depend on it, nor does it need one. They begin on another CPU
+ * than the caller's and may then go where it may: left to itself the kernel begins them behind the caller, on its CPU, when
+ * the other ones have slept long enough (of a virtual machine's, 0.1 ms), and moves them milliseconds later.
+ */
 static void start_readers(struct reading *r)
 {
-	cpu_set_t cpus;
-	size_t n = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? (size_t)CPU_COUNT(&cpus) : 1;
+	size_t n = sched_getaffinity(0, sizeof(r->cpus), &r->cpus) == 0
+			   ? (size_t)CPU_COUNT(&r->cpus)
+			   : 1;
+	cpu_set_t others = r->cpus;
+	pthread_attr_t attr;
 
 	n = MIN(MIN(n, r->files->n), (size_t)MAX_READERS + 1);
+	if (n < 2)
+		return;
+	CPU_CLR(sched_getcpu(), &others);
+	pthread_attr_init(&attr);
+	pthread_attr_setaffinity_np(&attr, sizeof(others), &others);
 	for (size_t i = 0; i + 1 < n; i++)
-		r->n_threads += !pthread_create(&r->threads[r->n_threads], NULL, reader_main, r);
+		r->n_threads += !pthread_create(&r->threads[r->n_threads], &attr, reader_main, r);
+	pthread_attr_destroy(&attr);
 }
 
 static int add_files(struct prof_merge *m, const struct cli_sum_options *o,
 	const struct option_list *files, struct errbuf *eb)
 {
-	struct reading r = {.o = o, .files = files};
-	int status;
+	struct reading r = {.o = o, .files = files, .m = m, .eb = eb};
 
 	pthread_mutex_init(&r.mutex, NULL);
-	pthread_cond_init(&r.is_read, NULL);
-	pthread_cond_init(&r.has_place, NULL);
+	pthread_cond_init(&r.changed, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(r.places); i++)
 		cli_profile_init(&r.places[i].in);
 	/* They begin when all of them are counted. */
 	pthread_mutex_lock(&r.mutex);
 	start_readers(&r);
 	pthread_mutex_unlock(&r.mutex);
-	status = add_read(&r, m, eb);
+	add_read(&r);
 	for (size_t i = 0; i < r.n_threads; i++)
 		pthread_join(r.threads[i], NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(r.places); i++)
 		cli_profile_done(&r.places[i].in);
-	pthread_cond_destroy(&r.is_read);
-	pthread_cond_destroy(&r.has_place);
+	pthread_cond_destroy(&r.changed);
 	pthread_mutex_destroy(&r.mutex);
-	return status;
+	return r.status;
 }
 
 int cli_sum(const struct cli_sum_options *o, const struct option_list *files, struct profile *ret,
