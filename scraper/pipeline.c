@@ -10,6 +10,7 @@
 #include "lib/base/version.h"
 #include "lib/net/url.h"
 #include "scraper/query/workers.h"
+#include <inttypes.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -176,6 +177,34 @@ static unsigned n_query_threads(const struct scraper_pipeline *p)
 				   : (unsigned)MAX(1L, sysconf(_SC_NPROCESSORS_ONLN));
 }
 
+/*
+ * Connections take what descriptors there are, but not those of the store: clients a quarter at most, whatever their number, targets the
+ * rest or half, to which they stay open while it reaches. The soft limit is often a historical 1024.
+ */
+static void share_descriptors(struct scraper_pipeline *p)
+{
+	struct rlimit limit = {.rlim_cur = 0};
+	rlim_t others;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+		getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = MIN(limit.rlim_cur, (rlim_t)MAX_SCRAPE_CONNECTIONS);
+	p->max_web_connections =
+		(unsigned)MIN((rlim_t)p->o->max_connections, MAX(limit.rlim_cur / 4, (rlim_t)1));
+	if (p->max_web_connections < p->o->max_connections)
+		log_printf(LOG_WARN,
+			"the limit of open files, %" PRIu64
+			", leaves room for %u connections of clients "
+			"(--web.max-connections=%" PRIu64
+			"): raise it with ulimit -n or LimitNOFILE=",
+			(uint64_t)limit.rlim_cur, p->max_web_connections, p->o->max_connections);
+	others = p->max_web_connections + FILE_DESCRIPTORS;
+	p->max_scrape_connections = (unsigned)(limit.rlim_cur > 2 * others ? limit.rlim_cur - others
+									   : limit.rlim_cur / 2);
+}
+
 static int open_server(struct scraper_pipeline *p, struct errbuf *eb)
 {
 	size_t n_routes = 0;
@@ -189,7 +218,7 @@ static int open_server(struct scraper_pipeline *p, struct errbuf *eb)
 		.external_host = p->external_host,
 		.server_name = p->server_name,
 		.n_workers = n_query_threads(p),
-		.max_connections = (unsigned)p->o->max_connections,
+		.max_connections = p->max_web_connections,
 		.job_timeout_ms = (uint32_t)MIN(p->o->query_timeout_ms, (int64_t)UINT32_MAX),
 		.worker_nice = QUERY_NICE,
 		.clock = p->clock,
@@ -300,21 +329,6 @@ static int sink_cursor_get(void *arg, struct store_blob key, struct bytes *ret)
 	return store_cursor_get(arg, key, ret);
 }
 
-/* Connections to targets stay open while descriptors last: the soft limit is often a historical 1024. */
-static unsigned max_scrape_connections(const struct scraper_pipeline *p)
-{
-	struct rlimit limit = {.rlim_cur = 0};
-	rlim_t others = p->o->max_connections + FILE_DESCRIPTORS;
-
-	getrlimit(RLIMIT_NOFILE, &limit);
-	limit.rlim_cur = limit.rlim_max;
-	if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
-		getrlimit(RLIMIT_NOFILE, &limit);
-	limit.rlim_cur = MIN(limit.rlim_cur, (rlim_t)MAX_SCRAPE_CONNECTIONS);
-	return (unsigned)(limit.rlim_cur > 2 * others ? limit.rlim_cur - others
-						      : limit.rlim_cur / 2);
-}
-
 static int make_scrape(struct scraper_pipeline *p, struct errbuf *eb)
 {
 	const struct scrape_options o = {
@@ -327,7 +341,7 @@ static int make_scrape(struct scraper_pipeline *p, struct errbuf *eb)
 		.host_name = p->host_name,
 		.max_body_bytes = p->o->max_body_bytes,
 		.max_inflated_bytes = p->o->max_inflated_bytes,
-		.max_connections = max_scrape_connections(p),
+		.max_connections = p->max_scrape_connections,
 		.max_per_host = (unsigned)p->o->max_per_host,
 	};
 	struct scrape *scrape = NULL;
@@ -407,6 +421,7 @@ int scraper_pipeline_start(
 	if (r < 0)
 		return r;
 	note_reload(p, cfg);
+	share_descriptors(p);
 	r = read_external_url(p, eb);
 	if (r == 0)
 		r = make_api(p, eb);

@@ -32,6 +32,7 @@ struct scraper_pipeline {
 	struct discover *discover;
 	struct api *api;
 	struct http_server *server;
+	unsigned max_web_connections, max_scrape_connections;
 	char *route_prefix, *external_host, *settings_path, *user_agent, *server_name, *host_name;
 	struct api_flag *flags;
 	size_t n_flags;

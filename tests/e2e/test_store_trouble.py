@@ -6,6 +6,7 @@ import os
 import random
 import re
 import shutil
+import socket
 import subprocess
 import tempfile
 import threading
@@ -131,6 +132,32 @@ class StoreTrouble(unittest.TestCase):
         parts = json.loads(sonde('tsdb', 'list', '--format', 'json', data).stdout)
         self.assertTrue(any(p['kind'] == 'block' for p in parts))
         self.assertLess(size_of(f'{data}/blocks'), 8 << 20)
+
+    def test_few_descriptors(self):
+        """Clients that hold all connections they get leave the store and the targets theirs."""
+        node, held = Node(), []
+        self.addCleanup(node.close)
+        with scraper(CONFIG.format(port=node.port), '--storage.head-bytes=1MiB', prefix=('prlimit', '--nofile=192')) as s:
+            try:
+                for _ in range(300):
+                    c = socket.create_connection(('127.0.0.1', s.port), timeout=10)
+                    held.append(c)
+                    try:
+                        c.send(b'GET /api/v1/targets HTTP/1.1\r\nHost: 127.0.0.1\r\n')
+                    except OSError:
+                        pass  # it had to make room
+                n = len(node.asked)
+                wait_for('scrapes', lambda: len(node.asked) > n + 4)
+                m = s.metrics()
+                self.assertEqual(m['sonde_store_stopped'], 0)
+                self.assertGreater(m['sonde_http_connections_displaced_total'] + m.get('sonde_http_connections_refused_total{reason="connections"}', 0), 0)
+                self.assertEqual(m.get('sonde_http_connections_refused_total{reason="descriptors"}', 0), 0)
+                wait_for('a flush', lambda: s.metrics()['sonde_store_flushes_total'] > 2)
+                self.assertEqual(s.metrics()['sonde_store_flush_failures_total'], 0)
+            finally:
+                for c in held:
+                    c.close()
+            self.assertRegex(s.output(), 'limit of open files, 192, leaves room for 48 connections')
 
     def test_full_disk(self):
         """Nothing is stored while there is no space, queries go on, readiness says why; with space it resumes by itself and nothing is lost."""
