@@ -83,6 +83,11 @@ int store_quarantine(struct store *s, const char *path, const char *name, const 
 	return r < 0 ? r : quarantined(s, to, name, reason);
 }
 
+bool store_has_no_links(int error)
+{
+	return error == -EPERM || error == -EOPNOTSUPP || error == -ENOSYS;
+}
+
 int store_quarantine_link(struct store *s, const char *path, const char *name, const char *reason)
 {
 	_cleanup_free_ char *to = NULL;

@@ -126,11 +126,6 @@ int store_add_obsolete(struct store *s, const uint8_t generation[ULID_BYTES])
 	return r;
 }
 
-static bool has_no_links(int error)
-{
-	return error == -EPERM || error == -EOPNOTSUPP || error == -ENOSYS;
-}
-
 /*
  * A segment that the disk did not give back whole may hold more than the block: it may be readable some day, or to somebody else. It has a
  * name in quarantine/ before the block stands for the log, since the next start may read all of it, see nothing wrong and remove it. Where
@@ -148,9 +143,9 @@ static int set_aside_unreadable(
 				    *name = xasprintf("wal-%08" PRIu64, number);
 
 		r = store_quarantine_link(s, path, name, reason);
-		if (has_no_links(r) && !is_last)
+		if (store_has_no_links(r) && !is_last)
 			return 0;
-		if (has_no_links(r))
+		if (store_has_no_links(r))
 			r = store_quarantine(s, path, name, reason);
 		if (r == -ENOENT) /* moved before, when the directory could not be synced */
 			r = 0;

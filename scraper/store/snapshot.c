@@ -25,6 +25,11 @@ static int link_block(struct store *s, const struct block *b, const char *to, st
 				    *file = xasprintf("%s/%s", dir, name);
 
 		r = s->fs->link(s->fs, from, file);
+		if (store_has_no_links(r))
+			return err_set(eb, -EOPNOTSUPP,
+				"%s: the file system has no hard links, of which snapshots are "
+				"made: %s",
+				file, strerror(-r));
 	}
 	r = r < 0 ? r : s->fs->sync_dir(s->fs, dir);
 	return r < 0 ? err_set(eb, r, "%s: %s", dir, strerror(-r)) : 0;

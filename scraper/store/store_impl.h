@@ -98,6 +98,8 @@ int store_quarantine(
  * file system has no such names. */
 int store_quarantine_link(
 	struct store *s, const char *path, const char *name, const char *reason) _must_check_;
+/* Whether link(2) failed because the file system has no second names. */
+bool store_has_no_links(int error);
 uint64_t store_quarantine_bytes(struct store *s);
 /* What a process that died left of a snapshot (snapshot.c). */
 void store_remove_unfinished_snapshots(struct store *s);

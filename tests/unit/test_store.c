@@ -424,6 +424,35 @@ static void test_disk_refuses(void **state)
 	store_close(TAKE(f->s));
 }
 
+static int no_links(struct fs *fs, const char *from, const char *to)
+{
+	(void)fs;
+	(void)from;
+	(void)to;
+	return -EPERM; /* what vfat answers */
+}
+
+/* A snapshot says what it lacks, not that something is not permitted, and leaves nothing. */
+static void test_snapshot_without_links(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_free_ char *path = xasprintf("%s/snapshots", f->path);
+	_cleanup_bytes_ struct bytes names = {.data = NULL};
+	char name[STORE_SNAPSHOT_NAME];
+	struct errbuf eb = {.text = ""};
+	struct fs fs = fs_system;
+
+	fs.link = no_links;
+	f->o.fs = &fs;
+	open_store(f);
+	append_rounds(f, 1, 0, 3);
+	assert_int_equal(store_snapshot(f->s, true, name, &eb), -EOPNOTSUPP);
+	assert_non_null(strstr(eb.text, "no hard links"));
+	assert_int_equal(fs_system.list(&fs_system, path, &names), 0);
+	assert_int_equal(names.len, 0);
+	store_close(TAKE(f->s));
+}
+
 static void test_retention_by_size(void **state)
 {
 	struct fixture *f = *state;
@@ -586,6 +615,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_retention_and_wrong_clocks, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_memory_for_heads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_disk_refuses, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_snapshot_without_links, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_retention_by_size, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_caps, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full_dictionary, setup, teardown),
