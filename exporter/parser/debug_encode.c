@@ -8,106 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_STREAM_BYTES = 1 << 30, MAX_NESTING = 4096 };
-/* What a point mostly takes, and how many of them are provided for. */
-enum { POINT_BYTES = 4, MAX_EXPECTED = 1 << 20 };
-
-struct blocks {
-	struct bytes index, stream;
-	/* Where the next point goes: there is room for the rest of its block. NULL: memory was out. */
-	uint8_t *at;
-	uint32_t n_in_block, addr; /* the last point's */
-	uint32_t line, file, scope;
-};
-
-/* Room for as many points as there will be about, so that nothing is copied while it grows. */
-static void blocks_init(struct blocks *b, size_t n_points)
-{
-	*b = (struct blocks) {.n_in_block = SYMBOL_BLOCK_ROWS};
-	bytes_init(&b->index, NULL, MAX_STREAM_BYTES);
-	bytes_init(&b->stream, NULL, MAX_STREAM_BYTES);
-	n_points = MIN(n_points, (size_t)MAX_EXPECTED);
-	(void)bytes_reserve(&b->index, n_points / SYMBOL_BLOCK_ROWS * SYMBOL_BLOCK_BYTES);
-	(void)bytes_reserve(&b->stream, n_points * POINT_BYTES);
-}
-
-/* A row or a point: four numbers. */
-enum { MAX_ROW_BYTES = 4 * 10 };
-
-static void begin_block(struct blocks *b, uint32_t addr)
-{
-	bytes_put_u32(&b->index, addr);
-	bytes_put_u32(&b->index, (uint32_t)b->stream.len);
-	b->at = bytes_reserve(&b->stream, SYMBOL_BLOCK_ROWS * MAX_ROW_BYTES);
-	b->n_in_block = 0;
-	b->line = b->file = b->scope = 0;
-	b->addr = addr;
-}
-
-/* Begins a block where one is due; returns the distance from the last point. */
-static inline uint32_t step_to(struct blocks *b, uint32_t addr)
-{
-	uint32_t delta;
-
-	if (b->n_in_block == SYMBOL_BLOCK_ROWS)
-		begin_block(b, addr);
-	delta = addr - b->addr;
-	b->n_in_block++;
-	b->addr = addr;
-	return delta;
-}
-
-static inline void put_end(struct blocks *b, uint8_t *p)
-{
-	b->stream.len += (size_t)(p - b->at);
-	b->at = p;
-}
-
-static uint64_t zigzag(int64_t v)
-{
-	return (uint64_t)v << 1 ^ (uint64_t)(v >> 63);
-}
-
-static inline void put_row(struct blocks *b, uint32_t addr, const struct debug_row *row)
-{
-	uint64_t head = (uint64_t)step_to(b, addr) << 2, line;
-	uint8_t *p = b->at;
-
-	if (!p)
-		return;
-	if (row->end) {
-		put_end(b, debug_put_number(p, head | SYMBOL_ROW_END));
-		return;
-	}
-	line = zigzag((int64_t)row->line - b->line);
-	b->line = row->line;
-	/* Mostly three numbers of a byte each. */
-	if (row->file == b->file && (head | line | row->column) < 0x80) {
-		p[0] = (uint8_t)head;
-		p[1] = (uint8_t)line;
-		p[2] = (uint8_t)row->column;
-		put_end(b, p + 3);
-		return;
-	}
-	p = debug_put_number(p, head | (row->file != b->file ? SYMBOL_ROW_NEW_FILE : 0));
-	p = debug_put_number(p, line);
-	p = debug_put_number(p, row->column);
-	if (row->file != b->file)
-		p = debug_put_number(p, row->file);
-	b->file = row->file;
-	put_end(b, p);
-}
+enum { MAX_NESTING = 4096 };
+/* Sequences of fewer blocks are written anew, so that blocks are full where sequences are short. */
+enum { MIN_BLOCKS_COPIED = 4 };
 
 /* Points in order, on their way between the rows. */
 struct line_writer {
-	struct blocks *blocks;
+	struct debug_blocks *blocks;
 	const struct debug_row *points;
 	size_t n_points, next;
 };
 
-static const struct debug_row end_row = {.end = 1};
-
-/* Writes `row` for [from, to): a point in there has its byte. */
+/* Writes `row` (NULL: nothing is known) for [from, to): a point in there has its byte. */
 static inline void put_span(
 	struct line_writer *w, uint32_t from, uint32_t to, const struct debug_row *row)
 {
@@ -117,12 +29,12 @@ static inline void put_span(
 		if (point->addr < from)
 			continue;
 		if (point->addr > from)
-			put_row(w->blocks, from, row);
-		put_row(w->blocks, point->addr, point);
+			debug_blocks_row(w->blocks, from, row);
+		debug_blocks_row(w->blocks, point->addr, point);
 		from = point->addr + 1;
 	}
 	if (from < to)
-		put_row(w->blocks, from, row);
+		debug_blocks_row(w->blocks, from, row);
 }
 
 static int by_addr(const void *pa, const void *pb)
@@ -132,8 +44,33 @@ static int by_addr(const void *pa, const void *pb)
 	return a->addr < b->addr ? -1 : a->addr > b->addr;
 }
 
+/* True when nothing but the sequence tells of its bytes, of which those before `pos` are taken. */
+static bool is_alone(const struct line_writer *w, const struct debug_sequence *s, uint32_t pos)
+{
+	return s->start >= pos && (w->next == w->n_points || w->points[w->next].addr >= s->end);
+}
+
+/* Row by row: what it says of bytes from `pos` on. */
+static void put_sequence(struct line_writer *w, const struct debug_blocks *lines,
+	const struct debug_sequence *s, uint32_t pos)
+{
+	struct debug_row rows[SYMBOL_BLOCK_ROWS + 1];
+	uint32_t n = 0;
+
+	/* The last row of a block reaches to the first of the next. */
+	for (uint32_t i = 0; i < s->n_blocks; i++) {
+		n += debug_blocks_read(lines, s->first_block + i, rows + n);
+		for (uint32_t k = 0; k + 1 < n; k++)
+			if (rows[k + 1].addr > pos)
+				put_span(w, MAX(rows[k].addr, pos), rows[k + 1].addr, &rows[k]);
+		rows[0] = rows[n - 1];
+		n = 1;
+	}
+	put_span(w, MAX(rows[0].addr, pos), s->end, &rows[0]);
+}
+
 /* Sequences in order; where two overlap the first one has the bytes. */
-static int encode_lines(const struct debug_tables *t, struct blocks *b)
+static int encode_lines(const struct debug_tables *t, struct debug_blocks *b)
 {
 	struct line_writer w = {.blocks = b, .points = t->points, .n_points = t->n_points};
 	_cleanup_free_ struct radix_item *order =
@@ -149,18 +86,19 @@ static int encode_lines(const struct debug_tables *t, struct blocks *b)
 	radix_sort(order, order + t->n_sequences + 1, t->n_sequences);
 	for (size_t i = 0; i < t->n_sequences; i++) {
 		const struct debug_sequence *s = &t->sequences[order[i].value];
-		const struct debug_row *rows = t->rows + s->first;
 
 		if (s->end <= pos)
 			continue;
 		if (s->start > pos)
-			put_span(&w, pos, s->start, &end_row);
-		for (uint32_t k = 0; k + 1 < s->n; k++)
-			if (rows[k + 1].addr > pos)
-				put_span(&w, MAX(rows[k].addr, pos), rows[k + 1].addr, &rows[k]);
+			put_span(&w, pos, s->start, NULL);
+		if (s->n_blocks >= MIN_BLOCKS_COPIED && is_alone(&w, s, pos))
+			debug_blocks_copy(
+				b, &t->lines, s->first_block, s->n_blocks, &s->last, s->n_in_last);
+		else
+			put_sequence(&w, &t->lines, s, pos);
 		pos = s->end;
 	}
-	put_span(&w, pos, UINT32_MAX, &end_row);
+	put_span(&w, pos, UINT32_MAX, NULL);
 	return 0;
 }
 
@@ -169,7 +107,7 @@ struct open_scope {
 };
 
 struct scope_sweep {
-	struct blocks *blocks;
+	struct debug_blocks *blocks;
 	struct open_scope *stack;
 	size_t depth, cap;
 	uint32_t addr, scope;	/* not yet written; scope + 1, 0: none */
@@ -178,20 +116,10 @@ struct scope_sweep {
 
 static void flush_point(struct scope_sweep *s)
 {
-	struct blocks *b = s->blocks;
-	uint32_t delta;
-	uint8_t *p;
-
 	if (s->scope == s->written_scope)
 		return;
-	delta = step_to(b, s->addr);
-	p = b->at;
-	if (!p)
-		return;
-	p = debug_put_number(p, delta);
-	p = debug_put_number(p, zigzag((int64_t)s->scope - b->scope));
-	put_end(b, p);
-	b->scope = s->written_scope = s->scope;
+	debug_blocks_scope(s->blocks, s->addr, s->scope);
+	s->written_scope = s->scope;
 }
 
 static void set_point(struct scope_sweep *s, uint32_t addr)
@@ -213,7 +141,7 @@ static void close_until(struct scope_sweep *s, uint32_t addr)
 	}
 }
 
-static int encode_scopes(struct debug_tables *t, struct blocks *b)
+static int encode_scopes(struct debug_tables *t, struct debug_blocks *b)
 {
 	_cleanup_free_ struct radix_item *tmp = try_realloc(NULL, t->n_ranges + 1, sizeof(*tmp));
 	struct scope_sweep s = {.blocks = b};
@@ -279,7 +207,7 @@ static void add_section(
 
 int debug_tables_encode(struct debug_tables *t, struct debug_sections *ret)
 {
-	struct blocks lines, scopes;
+	struct debug_blocks lines, scopes;
 	struct bytes files, functions, strings;
 	_cleanup_bytes_ struct bytes name_offs = {.data = NULL};
 	int r = t->error;
@@ -288,8 +216,8 @@ int debug_tables_encode(struct debug_tables *t, struct debug_sections *ret)
 	*ret = (struct debug_sections) {.base = t->base};
 	if (r < 0 || (!t->n_sequences && !t->n_points && !t->n_ranges))
 		return r;
-	blocks_init(&lines, t->n_rows);
-	blocks_init(&scopes, t->n_ranges);
+	debug_blocks_init(&lines, t->lines.stream.len / 3);
+	debug_blocks_init(&scopes, t->n_ranges);
 	bytes_init(&files, NULL, 0);
 	bytes_init(&functions, NULL, 0);
 	bytes_init(&strings, NULL, UINT32_MAX);

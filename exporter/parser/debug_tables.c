@@ -50,10 +50,12 @@ static uint64_t lowest_code(const struct elf_file *f)
 void debug_tables_init(struct debug_tables *t, const struct elf_file *f)
 {
 	*t = (struct debug_tables) {.f = f, .base = lowest_code(f)};
+	t->pen = (struct debug_pen) {.base = t->base, .last = -1};
 	find_most_code(t);
 	interner_init(&t->files, NULL);
 	interner_init(&t->names, NULL);
 	bytes_init(&t->scopes, NULL, MAX_SCOPE_BYTES);
+	debug_blocks_init(&t->lines, 0);
 	if (interner_add(&t->files, "", 0, NULL) != DEBUG_NO_FILE)
 		t->error = -ENOMEM;
 }
@@ -63,6 +65,7 @@ void debug_tables_done(struct debug_tables *t)
 	interner_done(&t->files);
 	interner_done(&t->names);
 	bytes_done(&t->scopes);
+	debug_blocks_done(&t->lines);
 	free(t->rows);
 	free(t->points);
 	free(t->sequences);
@@ -86,7 +89,10 @@ void debug_tables_expect(struct debug_tables *t, size_t line_bytes, size_t info_
 	size_t n_ranges = MIN(info_bytes / INFO_BYTES_A_RANGE, (size_t)MAX_EXPECTED);
 
 	/* What is not there when it is needed is asked for again, and refused then. */
-	(void)!alloc_grow(&t->rows, &t->cap_rows, n_rows, sizeof(*t->rows));
+	if (!t->n_sequences) {
+		debug_blocks_done(&t->lines);
+		debug_blocks_init(&t->lines, n_rows);
+	}
 	(void)!alloc_grow(&t->range_starts, &t->cap_starts, n_ranges, sizeof(*t->range_starts));
 	(void)!alloc_grow(&t->ranges, &t->cap_ranges, n_ranges, sizeof(*t->ranges));
 	(void)bytes_reserve(&t->scopes, n_ranges * SCOPE_BYTES_A_RANGE);
@@ -134,7 +140,13 @@ bool debug_tables_is_code(const struct debug_tables *t, uint64_t start, uint64_t
 
 bool debug_tables_grow_rows(struct debug_tables *t)
 {
-	return grow(t, &t->rows, &t->cap_rows, t->n_rows, sizeof(*t->rows));
+	size_t n = (size_t)(t->pen.at - t->rows);
+
+	if (!grow(t, &t->rows, &t->cap_rows, n + 1, sizeof(*t->rows)))
+		return false;
+	t->pen.at = t->rows + n;
+	t->pen.end = t->rows + t->cap_rows - 1;
+	return true;
 }
 
 void debug_tables_point(
@@ -146,38 +158,65 @@ void debug_tables_point(
 	t->points[t->n_points++] = (struct debug_row) {.addr = (uint32_t)(vaddr - t->base),
 		.file = file,
 		.line = line,
-		.column = (uint16_t)MIN(column, (uint32_t)DEBUG_MAX_COLUMN)};
+		.column = MIN(column, (uint32_t)DEBUG_MAX_COLUMN)};
 }
 
 void debug_tables_drop_sequence(struct debug_tables *t)
 {
-	t->n_rows = t->n_closed_rows;
+	t->pen.at = t->rows;
+	t->pen.last = -1;
+}
+
+static inline bool same_place(const struct debug_row *a, const struct debug_row *b)
+{
+	return !((a->line ^ b->line) | (a->file ^ b->file) | (a->column ^ b->column));
+}
+
+/* Writes the rows that say something new; returns the last of them. */
+static const struct debug_row *write_rows(
+	struct debug_blocks *b, const struct debug_row *rows, size_t n)
+{
+	const struct debug_row *last = rows;
+
+	debug_blocks_row(b, rows->addr, rows);
+	for (const struct debug_row *row = rows + 1; row < rows + n; row++) {
+		if (same_place(row, last))
+			continue;
+		debug_blocks_row(b, row->addr, row);
+		last = row;
+	}
+	return last;
+}
+
+static void close_sequence(
+	struct debug_tables *t, const struct debug_row *rows, size_t n, uint32_t end)
+{
+	struct debug_sequence *s;
+
+	if (!grow(t, &t->sequences, &t->cap_sequences, t->n_sequences, sizeof(*t->sequences)))
+		return;
+	s = &t->sequences[t->n_sequences++];
+	*s = (struct debug_sequence) {
+		.start = rows->addr, .end = end, .first_block = debug_blocks_n(&t->lines)};
+	debug_blocks_close(&t->lines);
+	s->last = *write_rows(&t->lines, rows, n);
+	s->n_blocks = debug_blocks_n(&t->lines) - s->first_block;
+	s->n_in_last = t->lines.n_in_block;
+	t->error = t->error ? t->error : debug_blocks_error(&t->lines);
 }
 
 void debug_tables_end_sequence(struct debug_tables *t, uint64_t vaddr)
 {
-	size_t first = t->n_closed_rows;
+	const struct debug_row *rows = t->rows + 1;
+	size_t n = (size_t)(t->pen.at - t->rows);
 	uint64_t rel = vaddr - t->base;
 
 	/* Rows of no bytes before the end, as assemblers write them. */
-	while (vaddr > t->base && t->n_rows > first && t->rows[t->n_rows - 1].addr >= rel)
-		t->n_rows--;
-	if (t->error || t->n_rows == first ||
-		!debug_tables_is_code(t, t->base + t->rows[first].addr, vaddr)) {
-		debug_tables_drop_sequence(t);
-		return;
-	}
-	if (!grow(t, &t->rows, &t->cap_rows, t->n_rows, sizeof(*t->rows)) ||
-		!grow(t, &t->sequences, &t->cap_sequences, t->n_sequences, sizeof(*t->sequences)))
-		return;
-	t->rows[t->n_rows++] = (struct debug_row) {.addr = (uint32_t)rel, .end = 1};
-	t->sequences[t->n_sequences++] = (struct debug_sequence) {
-		.start = t->rows[first].addr,
-		.end = (uint32_t)rel,
-		.first = (uint32_t)first,
-		.n = (uint32_t)(t->n_rows - first),
-	};
-	t->n_closed_rows = t->n_rows;
+	while (vaddr > t->base && n && rows[n - 1].addr >= rel)
+		n--;
+	if (!t->error && n && debug_tables_is_code(t, t->base + rows->addr, vaddr))
+		close_sequence(t, rows, n, (uint32_t)rel);
+	debug_tables_drop_sequence(t);
 }
 
 uint32_t debug_tables_scope(struct debug_tables *t, uint32_t parent, uint32_t function,

@@ -3,27 +3,32 @@
  * Files, lines and inlined calls on their way into a symbol file: what the readers of DWARF, of
  * OCaml's frametables and of Go's tables fill, whatever the order in which they come. Addresses
  * are ELF virtual addresses; what lies outside the executable segments is left out, as linkers
- * leave the tables of code that they dropped. Memory: 16 bytes a row, 24 a range, until encoded.
+ * leave the tables of code that they dropped. Memory until encoded: 4 bytes a row, mostly, and 16 for
+ * each of the sequence that is being read; 24 a range.
  *
  * A scope is one function's body: a root (a function as it stands in the file) or an inlined copy
  * within another scope. Of ranges that overlap the one that starts later is the inner one.
  */
 #pragma once
+#include "exporter/parser/debug_blocks.h"
 #include "exporter/parser/elf_file.h"
 #include "exporter/parser/elf_toolchain.h"
 #include "lib/base/bytes.h"
 #include "lib/base/radix.h"
 #include "lib/base/table.h"
 
-struct debug_row {
-	uint32_t addr, file, line; /* addr: less the base */
-	uint16_t column;
-	uint16_t end; /* nothing is known from here on */
+/* Rows of addresses that ascend, in blocks of their own. */
+struct debug_sequence {
+	uint32_t start, end;			   /* less the base */
+	uint32_t first_block, n_blocks, n_in_last; /* rows of the last block */
+	struct debug_row last;
 };
 
-struct debug_sequence {
-	uint32_t start, end; /* less the base */
-	uint32_t first, n;   /* rows; the last one is an end */
+/* Where the next row of a sequence goes. Who writes many takes it out of the tables, so that it stays in registers, and puts it back. */
+struct debug_pen {
+	struct debug_row *at, *end; /* the last row; the last one that there is room for */
+	int64_t last;		    /* its address; -1: there is none */
+	uint64_t base;
 };
 
 struct debug_function {
@@ -44,16 +49,18 @@ struct debug_tables {
 	uint64_t code_start,
 		code_end; /* of the largest executable segment; empty: none that can be told so */
 	struct interner files, names;
+	/* Of the sequence that has not ended, behind an empty one. */
 	struct debug_row *rows;
+	struct debug_pen pen;
+	struct debug_blocks lines; /* of those that have, in the order in which they came */
 	struct debug_sequence *sequences;
 	struct debug_row *points; /* rows of one byte each, over those of any sequence */
 	struct debug_function *functions;
 	struct radix_item *range_starts; /* value: index into ranges */
 	struct debug_range *ranges;
 	struct bytes scopes; /* records as they are written */
-	size_t n_points, cap_points, n_rows, cap_rows, n_sequences, cap_sequences, n_functions,
+	size_t n_points, cap_points, cap_rows, n_sequences, cap_sequences, n_functions,
 		cap_functions, n_ranges, cap_starts, cap_ranges;
-	size_t n_closed_rows;	      /* of sequences that have ended */
 	struct toolchain_votes votes; /* of DWARF units */
 	uint32_t n_left_out;	      /* units (of any source) that were malformed or too much */
 	int error;		      /* sticky: -ENOMEM, -EFBIG */
@@ -76,34 +83,37 @@ uint32_t debug_tables_function(struct debug_tables *t, const char *name, size_t 
 void debug_tables_expect(struct debug_tables *t, size_t line_bytes, size_t info_bytes);
 
 enum { DEBUG_MAX_COLUMN = UINT16_MAX };
+/* Room for one more behind `pen.at`. */
 bool debug_tables_grow_rows(struct debug_tables *t);
+
+static inline void debug_pen_row(struct debug_tables *t, struct debug_pen *pen, uint64_t vaddr,
+	uint32_t file, uint32_t line, uint32_t column)
+{
+	uint64_t rel = vaddr - pen->base;
+
+	/* What is not code is never found; the end tells whether the whole sequence is. */
+	if (rel >= UINT32_MAX || (int64_t)rel < pen->last)
+		return;
+	if (pen->at == pen->end) {
+		t->pen.at = pen->at;
+		if (!debug_tables_grow_rows(t))
+			return;
+		pen->at = t->pen.at;
+		pen->end = t->pen.end;
+	}
+	/* Reckoned, not asked: gcc writes several for one address, in no order that a processor could foresee. */
+	pen->at += (int64_t)rel != pen->last;
+	pen->last = (int64_t)rel;
+	*pen->at = (struct debug_row) {
+		.addr = (uint32_t)rel, .file = file, .line = line, .column = column};
+}
 
 /* Rows of one sequence, in ascending order of addresses; of several at one address the last
  * counts. `end` closes it at the first address behind. */
 static inline void debug_tables_row(
 	struct debug_tables *t, uint64_t vaddr, uint32_t file, uint32_t line, uint32_t column)
 {
-	uint64_t rel = vaddr - t->base;
-	size_t n = t->n_rows;
-	struct debug_row *row;
-
-	/* What is not code is never found; the end tells whether the whole sequence is. */
-	if (vaddr < t->base || rel >= UINT32_MAX)
-		return;
-	column = MIN(column, (uint32_t)DEBUG_MAX_COLUMN);
-	if (n > t->n_closed_rows) {
-		row = &t->rows[n - 1];
-		if (rel < row->addr || (rel != row->addr && row->line == line &&
-					       row->file == file && row->column == column))
-			return;
-		n -= rel == row->addr;
-	}
-	if (n == t->cap_rows && !debug_tables_grow_rows(t))
-		return;
-	row = &t->rows[n];
-	*row = (struct debug_row) {
-		.addr = (uint32_t)rel, .file = file, .line = line, .column = (uint16_t)column};
-	t->n_rows = n + 1;
+	debug_pen_row(t, &t->pen, vaddr, file, line, MIN(column, (uint32_t)DEBUG_MAX_COLUMN));
 }
 
 void debug_tables_end_sequence(struct debug_tables *t, uint64_t vaddr);
@@ -121,15 +131,6 @@ uint32_t debug_tables_scope(struct debug_tables *t, uint32_t parent, uint32_t fu
 void debug_tables_range(struct debug_tables *t, uint64_t start, uint64_t end, uint32_t scope);
 /* True when the range lies in an executable segment. */
 bool debug_tables_is_code(const struct debug_tables *t, uint64_t start, uint64_t end);
-
-/* A varint where there is room for one; returns the place behind it. */
-static inline uint8_t *debug_put_number(uint8_t *p, uint64_t v)
-{
-	for (; v >= 0x80; v >>= 7)
-		*p++ = (uint8_t)(v | 0x80);
-	*p++ = (uint8_t)v;
-	return p;
-}
 
 /* The sections of the symbol file, in this order. */
 enum { DEBUG_N_SECTIONS = 8 };

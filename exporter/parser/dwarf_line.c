@@ -244,83 +244,64 @@ uint32_t dwarf_program_file(struct dwarf_program *p, uint64_t number, struct deb
 	return path->id;
 }
 
+/* A file is its id in the tables; of a sequence that is dead it isn't looked up. */
 struct line_place {
-	uint64_t addr, file;
-	uint32_t line, column;
+	uint64_t addr;
+	uint32_t file, line, column;
 };
 
 struct line_state {
 	struct dwarf_program *p;
 	struct debug_tables *t;
-	/* The file of the last row that was written: mostly that of the next. */
-	uint64_t number;
-	uint32_t file;
-	/* The row to write once one has another address: of several at one the last counts, and gcc writes many. */
-	bool has_row;
-	bool dead; /* the sequence is of code that the linker dropped */
-	struct line_place row;
+	struct cursor c;
+	struct line_place at;
+	uint64_t number; /* of the file */
+	bool dead;	 /* the sequence is of code that the linker dropped */
 	/* What special opcodes add, by opcode: two divisions that are then not done for each row. */
 	struct {
 		uint32_t line, step;
 	} special[256];
 };
 
-static const struct line_place first_place = {.file = 1, .line = 1};
-
-static void flush_row(struct line_state *s)
+static inline uint32_t find_file(const struct line_state *s)
 {
-	if (!s->has_row)
-		return;
-	if (s->row.file != s->number) {
-		s->number = s->row.file;
-		s->file = dwarf_program_file(s->p, s->number, s->t);
-	}
-	debug_tables_row(s->t, s->row.addr, s->file, s->row.line, s->row.column);
-	s->has_row = false;
+	return s->dead ? DEBUG_NO_FILE : dwarf_program_file(s->p, s->number, s->t);
 }
 
-static inline void put_row(struct line_state *s, struct line_place at)
+static void begin_sequence(struct line_state *s)
 {
-	if (s->dead)
-		return;
-	if (s->row.addr != at.addr)
-		flush_row(s);
-	s->has_row = true;
-	s->row.addr = at.addr;
-	s->row.file = at.file;
-	s->row.line = at.line;
-	s->row.column = at.column;
+	s->number = 1;
+	s->dead = !debug_tables_is_code(s->t, 0, 1);
+	s->at = (struct line_place) {.file = find_file(s), .line = 1};
 }
 
-/* Returns where the program is behind it. Not inlined: `at` then stays in registers where it matters. */
-static __attribute__((noinline)) struct line_place run_extended(
-	struct line_state *s, struct cursor *c, struct line_place at)
+static void run_extended(struct line_state *s)
 {
-	uint64_t bytes = cursor_varint(c);
-	struct cursor sub = cursor_sub(c, bytes);
+	struct cursor sub = cursor_sub(&s->c, cursor_varint(&s->c));
 
 	switch (cursor_u8(&sub)) {
 	case DW_LNE_end_sequence:
-		flush_row(s);
-		if (!s->dead)
-			debug_tables_end_sequence(s->t, at.addr);
-		at = first_place;
-		s->dead = !debug_tables_is_code(s->t, 0, 1);
+		if (s->dead)
+			debug_tables_drop_sequence(s->t);
+		else
+			debug_tables_end_sequence(s->t, s->at.addr);
+		begin_sequence(s);
 		break;
 	case DW_LNE_set_address:
-		at.addr = cursor_le(&sub, cursor_left(&sub) >= 8 ? 8 : 4);
-		s->dead = !debug_tables_is_code(s->t, at.addr, at.addr + 1);
+		s->at.addr = cursor_le(&sub, cursor_left(&sub) >= 8 ? 8 : 4);
+		s->dead = !debug_tables_is_code(s->t, s->at.addr, s->at.addr + 1);
+		s->at.file = find_file(s);
 		break;
 	case DW_LNE_define_file:
 		if (s->p->version < 5)
 			(void)!read_old_path(s->p, &sub, read_string(&sub));
-		s->number = UINT64_MAX; /* it may mean this one now */
+		s->at.file = find_file(s); /* it may mean this one now */
 		break;
 	default: break; /* discriminators and vendors' own */
 	}
-	return at;
 }
 
+/* Standard opcodes but for DW_LNS_copy; returns where the program is behind it. */
 static inline struct line_place run_standard(
 	struct line_state *s, struct cursor *c, uint8_t op, struct line_place at)
 {
@@ -328,13 +309,15 @@ static inline struct line_place run_standard(
 	uint64_t column;
 
 	switch (op) {
-	case DW_LNS_copy: put_row(s, at); break;
 	case DW_LNS_advance_pc: at.addr += cursor_varint(c) * p->min_step; break;
 	case DW_LNS_advance_line: at.line = (uint32_t)(at.line + (uint64_t)cursor_sleb(c)); break;
-	case DW_LNS_set_file: at.file = cursor_varint(c); break;
+	case DW_LNS_set_file:
+		s->number = cursor_varint(c);
+		at.file = find_file(s);
+		break;
 	case DW_LNS_set_column:
 		column = cursor_varint(c);
-		at.column = (uint32_t)MIN(column, (uint64_t)UINT32_MAX);
+		at.column = (uint32_t)MIN(column, (uint64_t)DEBUG_MAX_COLUMN);
 		break;
 	case DW_LNS_negate_stmt:
 	case DW_LNS_set_basic_block:
@@ -349,55 +332,71 @@ static inline struct line_place run_standard(
 	return at;
 }
 
+/*
+ * Runs up to the next extended opcode; false: to the end. What changes with each opcode is in variables that
+ * nobody else sees, and so, where the function is one of its own, in registers.
+ */
+static __attribute__((noinline)) bool run_plain(struct line_state *s)
+{
+	const uint8_t opcode_base = s->p->opcode_base;
+	struct debug_pen pen = s->t->pen;
+	struct line_place at = s->at;
+	struct cursor c = s->c;
+	bool extended = false;
+
+	if (s->dead)
+		pen.last = INT64_MAX; /* no row comes behind that */
+	while (c.pos < c.end) {
+		uint8_t op = *c.pos++;
+
+		if (op >= opcode_base) {
+			at.addr += s->special[op].step;
+			at.line += s->special[op].line;
+			debug_pen_row(s->t, &pen, at.addr, at.file, at.line, at.column);
+		} else if (op == DW_LNS_copy) {
+			debug_pen_row(s->t, &pen, at.addr, at.file, at.line, at.column);
+		} else if (op) {
+			at = run_standard(s, &c, op, at);
+		} else if (c.end - c.pos >= 3 && c.pos[0] == 2 &&
+			   c.pos[1] == DW_LNE_set_discriminator) {
+			c.pos += 3; /* mostly one of one byte, which says nothing here */
+		} else {
+			extended = true;
+			break;
+		}
+	}
+	s->c = c;
+	s->at = at;
+	s->t->pen.at = pen.at;
+	s->t->pen.last = s->dead ? s->t->pen.last : pen.last;
+	return extended;
+}
+
 static void prepare(struct line_state *s, struct dwarf_program *p, struct debug_tables *t)
 {
 	s->p = p;
 	s->t = t;
-	s->number = UINT64_MAX;
-	s->file = DEBUG_NO_FILE;
-	s->has_row = false;
-	s->dead = !debug_tables_is_code(t, 0, 1);
-	s->row = first_place;
+	s->c = dwarf_cursor(p->unit->file, DWARF_LINE, p->code_off);
+	s->c.end = s->c.start + p->end;
 	for (unsigned op = p->opcode_base; op < 256; op++) {
 		unsigned adjusted = op - p->opcode_base;
 
 		s->special[op].step = adjusted / p->line_range * p->min_step;
 		s->special[op].line = (uint32_t)(p->line_base + (int)(adjusted % p->line_range));
 	}
+	begin_sequence(s);
 }
 
 void dwarf_program_run(struct dwarf_program *p, struct debug_tables *t)
 {
-	struct line_place at = first_place;
-	struct dwarf_file *d = p->unit->file;
-	const uint8_t opcode_base = p->opcode_base;
 	struct line_state s;
-	struct cursor c;
 
-	if (!p->end || p->code_off > p->end || !dwarf_work(d, p->end - p->code_off))
+	if (!p->end || p->code_off > p->end || !dwarf_work(p->unit->file, p->end - p->code_off))
 		return;
-	c = dwarf_cursor(d, DWARF_LINE, p->code_off);
-	c.end = c.start + p->end;
 	prepare(&s, p, t);
-	while (c.pos < c.end && !t->error) {
-		uint8_t op = *c.pos++;
-
-		if (op >= opcode_base) {
-			at.addr += s.special[op].step;
-			at.line += s.special[op].line;
-			put_row(&s, at);
-		} else if (op == 0) {
-			/* Mostly a discriminator of one byte, which says nothing here. */
-			if (c.end - c.pos >= 3 && c.pos[0] == 2 &&
-				c.pos[1] == DW_LNE_set_discriminator)
-				c.pos += 3;
-			else
-				at = run_extended(&s, &c, at);
-		} else {
-			at = run_standard(&s, &c, op, at);
-		}
-	}
+	while (!t->error && run_plain(&s))
+		run_extended(&s);
 	/* What has no end is not known to be whole. */
 	debug_tables_drop_sequence(t);
-	t->n_left_out += c.error != 0;
+	t->n_left_out += s.c.error != 0;
 }
