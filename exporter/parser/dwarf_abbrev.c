@@ -139,50 +139,97 @@ static bool all_fixed(const struct dwarf_abbrevs *t, const struct dwarf_abbrev *
 	       (a->n_skips == 1 && (t->skips[t->n_skips - 1] & SKIP_MASK) == SKIP_FIXED);
 }
 
+/* True when no function is defined below: types hold declarations, calls the values of their arguments. */
+static bool holds_no_code(uint16_t tag)
+{
+	switch (tag) {
+	case DW_TAG_structure_type:
+	case DW_TAG_class_type:
+	case DW_TAG_union_type:
+	case DW_TAG_enumeration_type:
+	case DW_TAG_array_type:
+	case DW_TAG_subroutine_type:
+	case DW_TAG_call_site:
+	case DW_TAG_GNU_call_site: return true;
+	default: return false;
+	}
+}
+
+/* True when an entry's values are asked for: units, functions, and what a function's origin or specification can be. */
+static bool is_read(uint16_t tag)
+{
+	switch (tag) {
+	case DW_TAG_subprogram:
+	case DW_TAG_inlined_subroutine:
+	case DW_TAG_entry_point:
+	case DW_TAG_compile_unit:
+	case DW_TAG_partial_unit:
+	case DW_TAG_skeleton_unit: return true;
+	default: return false;
+	}
+}
+
+static int add_attr(struct dwarf_abbrevs *t, struct dwarf_abbrev *a, const struct dwarf_attr *attr)
+{
+	int r;
+
+	if (!is_read(a->tag))
+		return 0;
+	if (t->n_attrs == MAX_ATTRS)
+		return -EBADMSG;
+	r = alloc_grow(&t->attrs, &t->cap_attrs, t->n_attrs + 1, sizeof(*t->attrs));
+	if (r < 0)
+		return r;
+	t->attrs[t->n_attrs++] = *attr;
+	a->n_attrs++;
+	return 0;
+}
+
 static int read_attrs(const struct dwarf_unit *u, struct cursor *c, struct dwarf_abbrevs *t,
 	struct dwarf_abbrev *a)
 {
 	for (;;) {
 		uint64_t name = cursor_varint(c), form = cursor_varint(c);
-		struct dwarf_attr *attr;
+		struct dwarf_attr attr;
 		uint32_t skip;
 		int r;
 
 		if (c->error || (!name && !form))
 			return c->error;
-		if (name > UINT16_MAX || form > UINT16_MAX || t->n_attrs == MAX_ATTRS)
+		if (name > UINT16_MAX || form > UINT16_MAX)
 			return -EBADMSG;
-		r = alloc_grow(&t->attrs, &t->cap_attrs, t->n_attrs + 1, sizeof(*t->attrs));
-		if (r < 0)
-			return r;
-		attr = &t->attrs[t->n_attrs++];
-		a->n_attrs++;
 		skip = skip_of(u, (uint32_t)form);
-		*attr = (struct dwarf_attr) {.name = (uint16_t)name,
+		attr = (struct dwarf_attr) {.name = (uint16_t)name,
 			.form = (uint16_t)form,
 			.slot = slot_of(name),
 			.bytes = number_bytes((uint32_t)form, skip)};
 		if (form == DW_FORM_implicit_const)
-			attr->implicit = cursor_sleb(c);
+			attr.implicit = cursor_sleb(c);
 		a->has_pc |= name == DW_AT_low_pc || name == DW_AT_ranges;
-		if (name == DW_AT_sibling && form == DW_FORM_ref4 && all_fixed(t, a)) {
+		if (name == DW_AT_sibling && form == DW_FORM_ref4 && a->has_children &&
+			holds_no_code(a->tag) && all_fixed(t, a)) {
 			a->has_sibling = true;
 			a->sibling_off = a->n_skips ? t->skips[t->n_skips - 1] >> SKIP_SHIFT : 0;
 		}
-		r = add_skip(t, a, skip);
+		r = add_attr(t, a, &attr);
+		if (r == 0)
+			r = add_skip(t, a, skip);
 		if (r < 0)
 			return r;
 	}
 }
 
-static void note_leaf(struct dwarf_abbrevs *t, const struct dwarf_abbrev *a)
+static void note_hop(struct dwarf_abbrevs *t, const struct dwarf_abbrev *a)
 {
 	bool has_code =
 		(a->tag == DW_TAG_subprogram || a->tag == DW_TAG_inlined_subroutine) && a->has_pc;
 
-	if (a->code < DWARF_N_SHORT_CODES && a->is_fixed && a->fixed_bytes < UINT8_MAX &&
-		!a->has_children && !has_code)
-		t->leaf_bytes[a->code] = (uint8_t)(1 + a->fixed_bytes);
+	if (a->code >= DWARF_N_SHORT_CODES)
+		return;
+	if (a->has_sibling && a->sibling_off < UINT8_MAX)
+		t->hops[a->code].sibling = (uint8_t)(1 + a->sibling_off);
+	else if (a->is_fixed && a->fixed_bytes < UINT8_MAX && !a->has_children && !has_code)
+		t->hops[a->code].bytes = (uint8_t)(1 + a->fixed_bytes);
 }
 
 static int by_code(const void *pa, const void *pb)
@@ -196,7 +243,9 @@ static int read_abbrevs(const struct dwarf_unit *u, uint64_t off, struct dwarf_a
 {
 	struct cursor c = dwarf_cursor(u->file, DWARF_ABBREV, off);
 
+	t->n = t->n_attrs = t->n_skips = 0;
 	t->dense = true;
+	memset(t->hops, 0, sizeof(t->hops));
 	for (;;) {
 		struct dwarf_abbrev a = {.code = cursor_varint(&c)};
 		uint64_t tag;
@@ -219,13 +268,35 @@ static int read_abbrevs(const struct dwarf_unit *u, uint64_t off, struct dwarf_a
 		a.is_fixed = all_fixed(t, &a);
 		a.fixed_bytes =
 			a.is_fixed && a.n_skips ? t->skips[t->n_skips - 1] >> SKIP_SHIFT : 0;
-		note_leaf(t, &a);
+		note_hop(t, &a);
 		t->dense &= a.code == t->n + 1;
 		t->items[t->n++] = a;
 	}
 	if (!t->dense)
 		qsort(t->items, t->n, sizeof(*t->items), by_code);
 	return c.error;
+}
+
+/* A copy of a table, no larger than it is. */
+static int copy_abbrevs(const struct dwarf_abbrevs *from, struct dwarf_abbrevs *ret)
+{
+	size_t items = from->n * sizeof(*from->items), attrs = from->n_attrs * sizeof(*from->attrs),
+	       skips = from->n_skips * sizeof(*from->skips);
+	char *p = try_malloc(items + attrs + skips + 1);
+
+	if (!p)
+		return -ENOMEM;
+	*ret = *from;
+	ret->items = (struct dwarf_abbrev *)p;
+	ret->attrs = (struct dwarf_attr *)(p + items);
+	ret->skips = (uint32_t *)(p + items + attrs);
+	if (items)
+		memcpy(ret->items, from->items, items);
+	if (attrs)
+		memcpy(ret->attrs, from->attrs, attrs);
+	if (skips)
+		memcpy(ret->skips, from->skips, skips);
+	return 0;
 }
 
 const struct dwarf_abbrevs *dwarf_abbrevs_of(struct dwarf_unit *u)
@@ -253,7 +324,8 @@ const struct dwarf_abbrevs *dwarf_abbrevs_of(struct dwarf_unit *u)
 		d->abbrevs[d->n_abbrevs] = (struct dwarf_abbrevs) {.n = 0};
 		*slot = ++d->n_abbrevs;
 		/* What follows a malformed one is not known; what precedes it is. */
-		(void)!read_abbrevs(u, off, &d->abbrevs[*slot - 1]);
+		(void)!read_abbrevs(u, off, &d->abbrevs_at_hand);
+		(void)!copy_abbrevs(&d->abbrevs_at_hand, &d->abbrevs[*slot - 1]);
 	}
 	u->abbrevs = (uint32_t)*slot;
 	return &d->abbrevs[u->abbrevs - 1];

@@ -331,13 +331,6 @@ int dwarf_file_list(struct dwarf_file *d)
 	return list_units(d);
 }
 
-static void abbrevs_done(struct dwarf_abbrevs *a)
-{
-	free(a->items);
-	free(a->attrs);
-	free(a->skips);
-}
-
 struct dwarf_unit *dwarf_unit_at(struct dwarf_file *d, uint64_t off)
 {
 	size_t low = 0, n = d->n_units;
@@ -358,7 +351,10 @@ void dwarf_file_done(struct dwarf_file *d)
 	for (int i = 0; i < DWARF_N_SECTIONS; i++)
 		free(d->sections[i].own);
 	for (size_t i = 0; i < d->n_abbrevs; i++)
-		abbrevs_done(&d->abbrevs[i]);
+		free(d->abbrevs[i].items);
+	free(d->abbrevs_at_hand.items);
+	free(d->abbrevs_at_hand.attrs);
+	free(d->abbrevs_at_hand.skips);
 	for (size_t i = 0; i < d->n_programs; i++)
 		dwarf_program_done(&d->programs[i]);
 	free(d->programs);

@@ -69,8 +69,9 @@ struct dwarf_abbrev {
 	uint64_t code;
 	uint32_t first_attr, n_attrs;
 	uint32_t first_skip, n_skips; /* how to get over an entry without looking at it */
-	uint32_t sibling_off;	      /* of DW_AT_sibling, as DW_FORM_ref4, in the values */
-	uint32_t fixed_bytes;	      /* of all values, where is_fixed */
+	uint32_t
+		sibling_off; /* of DW_AT_sibling, as DW_FORM_ref4, in the values: behind what no function is below */
+	uint32_t fixed_bytes; /* of all values, where is_fixed */
 	uint16_t tag;
 	bool has_children, has_pc;
 	bool has_sibling; /* at sibling_off */
@@ -78,15 +79,20 @@ struct dwarf_abbrev {
 };
 
 enum { DWARF_N_SHORT_CODES = 128 };
+/* How to get over the entries of an abbreviation whose code is of one byte, where that is easily told; 0, 0: it isn't. */
+struct dwarf_hop {
+	uint8_t bytes;	 /* of an entry that has no children and nothing to tell, with its code */
+	uint8_t sibling; /* where one that no function is below tells its sibling, from its code on */
+};
+
 /* The abbreviations at one offset, as units of one shape read them. */
 struct dwarf_abbrevs {
-	struct dwarf_abbrev *items;
-	struct dwarf_attr *attrs;
+	struct dwarf_abbrev *items; /* one allocation with attrs and skips, once all are read */
+	struct dwarf_attr *attrs;   /* of entries that are looked at: functions and units */
 	uint32_t *skips;
 	size_t n, cap, n_attrs, cap_attrs, n_skips, cap_skips;
 	bool dense; /* items[code - 1] */
-	/* By codes of one byte: the bytes, with the code, of an entry that has no children and nothing to tell; 0: another. */
-	uint8_t leaf_bytes[DWARF_N_SHORT_CODES];
+	struct dwarf_hop hops[DWARF_N_SHORT_CODES];
 };
 
 struct dwarf_unit {
@@ -117,6 +123,8 @@ struct dwarf_file {
 	struct dwarf_section sections[DWARF_N_SECTIONS];
 	struct dwarf_unit *units; /* ascending by offset */
 	struct dwarf_abbrevs *abbrevs;
+	struct dwarf_abbrevs
+		abbrevs_at_hand; /* where a table is read, before it has a place of its own */
 	struct dwarf_program *programs;
 	size_t n_units, cap_units, n_abbrevs, cap_abbrevs, n_programs, cap_programs;
 	struct table abbrevs_by_off, programs_by_off, functions;
@@ -155,19 +163,34 @@ const struct dwarf_abbrev *dwarf_abbrev_find(const struct dwarf_abbrevs *a, uint
 void dwarf_skip_entry(
 	const struct dwarf_abbrevs *a, const struct dwarf_abbrev *abbrev, struct cursor *c);
 
-/* Moves the cursor over entries that have no children and nothing to tell, in which most of a file's entries are. */
-static inline void dwarf_skip_leaves(const struct dwarf_abbrevs *t, struct cursor *c)
+/* Moves to the sibling whose place is told `off` bytes on; false: that is none that lies behind it in the unit. */
+static inline bool dwarf_to_sibling(const struct dwarf_unit *u, struct cursor *c, uint32_t off)
 {
-	const uint8_t *p = c->pos;
+	uint32_t sibling;
+	uint64_t to;
 
-	while (p < c->end && *p < DWARF_N_SHORT_CODES) {
-		size_t n = t->leaf_bytes[*p];
+	if (cursor_left(c) < off + sizeof(sibling))
+		return false;
+	memcpy(&sibling, c->pos + off, sizeof(sibling));
+	to = u->off + le32toh(sibling);
+	if (to >= u->end || to < cursor_off(c) + off + sizeof(sibling))
+		return false;
+	c->pos = c->start + to;
+	return true;
+}
 
-		if (!n || n > (size_t)(c->end - p))
+/* Moves the cursor over entries that have nothing to tell, with what is below them: most of a file's are such. */
+static inline void dwarf_skip_dull(
+	const struct dwarf_unit *u, const struct dwarf_abbrevs *t, struct cursor *c)
+{
+	while (c->pos < c->end && *c->pos < DWARF_N_SHORT_CODES) {
+		struct dwarf_hop hop = t->hops[*c->pos];
+
+		if (hop.bytes && hop.bytes <= c->end - c->pos)
+			c->pos += hop.bytes;
+		else if (!hop.sibling || !dwarf_to_sibling(u, c, hop.sibling))
 			break;
-		p += n;
 	}
-	c->pos = p;
 }
 
 /* Reads all values of an entry, whose code has been read. */

@@ -172,36 +172,6 @@ static uint32_t add_scope(
 	return sink.scope == DEBUG_NO_SCOPE ? parent : sink.scope;
 }
 
-/* True when no function is defined below: types hold declarations, calls the values of their arguments. */
-static bool holds_no_code(uint16_t tag)
-{
-	switch (tag) {
-	case DW_TAG_structure_type:
-	case DW_TAG_class_type:
-	case DW_TAG_union_type:
-	case DW_TAG_enumeration_type:
-	case DW_TAG_array_type:
-	case DW_TAG_subroutine_type:
-	case DW_TAG_call_site:
-	case DW_TAG_GNU_call_site: return true;
-	default: return false;
-	}
-}
-
-/* Moves to the sibling that an entry points to, behind its children; false: it is none that lies there. */
-static bool skip_children(const struct walk *w, const struct dwarf_abbrev *a, struct cursor *c)
-{
-	struct cursor sub = *c;
-	uint64_t to;
-
-	cursor_skip(&sub, a->sibling_off);
-	to = w->u->off + cursor_u32(&sub);
-	if (sub.error || to >= w->u->end || to <= cursor_off(&sub))
-		return false;
-	c->pos = c->start + to;
-	return true;
-}
-
 /* Reads the entry behind its code; returns the scope of its children. */
 static uint32_t visit(struct walk *w, const struct dwarf_abbrevs *abbrevs,
 	const struct dwarf_abbrev *a, uint64_t off, struct cursor *c, bool *ret_skipped)
@@ -214,7 +184,7 @@ static uint32_t visit(struct walk *w, const struct dwarf_abbrevs *abbrevs,
 		dwarf_read_entry(w->u, abbrevs, a, c, &e);
 		return c->error ? parent : add_scope(w, &e, off, inlined, parent);
 	}
-	if (a->has_children && a->has_sibling && holds_no_code(a->tag) && skip_children(w, a, c)) {
+	if (a->has_sibling && dwarf_to_sibling(w->u, c, a->sibling_off)) {
 		*ret_skipped = true;
 		return parent;
 	}
@@ -247,7 +217,7 @@ static int walk_entries(struct walk *w)
 		int r;
 
 		if (w->depth)
-			dwarf_skip_leaves(abbrevs, &c);
+			dwarf_skip_dull(w->u, abbrevs, &c);
 		off = cursor_off(&c);
 		code = cursor_varint(&c);
 		if (!code) {

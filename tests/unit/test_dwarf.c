@@ -11,9 +11,9 @@
 #include <cmocka.h>
 
 enum { CODE_START = 0x1000, CODE_BYTES = 0x3000, UNIT_HEADER = 12 };
-enum { UNIT = 1, VARIABLE, FUNCTION, FLAG, LABEL };
+enum { UNIT = 1, VARIABLE, FUNCTION, FLAG, LABEL, TYPE };
 
-/* A function takes an address of 8 bytes, a size of 4 and a name of 2; a variable 4 and 1 bytes; a label a name alone. */
+/* A function takes an address of 8 bytes, a size of 4 and a name of 2; a variable 4 and 1 bytes; a label a name alone; a type where its sibling is. */
 static const uint8_t abbrevs[] = {
 	UNIT,
 	DW_TAG_compile_unit,
@@ -54,10 +54,18 @@ static const uint8_t abbrevs[] = {
 	DW_FORM_string,
 	0,
 	0,
+	TYPE,
+	DW_TAG_structure_type,
+	1,
+	DW_AT_sibling,
+	DW_FORM_ref4,
+	0,
+	0,
 	0,
 };
 
 #define A_VARIABLE VARIABLE, 1, 2, 3, 4, 5
+#define A_TYPE(sibling) TYPE, sibling, 0, 0, 0
 #define A_FUNCTION(name, page) FUNCTION, 0, 0x10 + (page), 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0, name, 0
 
 static const struct entries_case {
@@ -77,6 +85,20 @@ static const struct entries_case {
 		"f", 0},
 	{"behind a name", {UNIT, A_VARIABLE, LABEL, 'a', 'b', 0, FLAG, A_FUNCTION('f', 1), 0},
 		1 + 6 + 4 + 1 + 15 + 1, "f", 0},
+	/* No compiler puts a function there: that it is not seen tells that all below a type is passed over. */
+	{"behind a type and what is below it",
+		{UNIT, A_TYPE(34), A_FUNCTION('x', 1), 0, A_FUNCTION('f', 2), 0},
+		1 + 5 + 15 + 1 + 15 + 1, "f", 0},
+	{"a sibling that is the type",
+		{UNIT, A_TYPE(13), A_FUNCTION('f', 1), 0, A_FUNCTION('g', 2), 0},
+		1 + 5 + 15 + 1 + 15 + 1, "fg", 0},
+	{"a sibling within the reference to it",
+		{UNIT, A_TYPE(17), A_FUNCTION('f', 1), 0, A_FUNCTION('g', 2), 0},
+		1 + 5 + 15 + 1 + 15 + 1, "fg", 0},
+	{"a sibling behind the unit",
+		{UNIT, A_TYPE(50), A_FUNCTION('f', 1), 0, A_FUNCTION('g', 2), 0},
+		1 + 5 + 15 + 1 + 15 + 1, "fg", 0},
+	{"a sibling that is cut off", {UNIT, A_FUNCTION('f', 1), TYPE, 34, 0}, 1 + 15 + 3, "f", 1},
 	{"a variable that is cut off", {UNIT, A_FUNCTION('f', 1), VARIABLE, 1, 2}, 1 + 15 + 3, "f",
 		1},
 	{"a unit that is a variable", {FLAG, A_FUNCTION('f', 1)}, 1 + 15, "", 0},
