@@ -8,7 +8,7 @@
 #include "lib/net/gzip.h"
 #include <malloc.h>
 
-enum { MMAP_THRESHOLD = 128 << 10 };
+enum { MMAP_THRESHOLD = 32 << 10 };
 
 struct merge_options {
 	const char *output;

@@ -99,7 +99,7 @@ struct reading {
 	struct place {
 		struct cli_profile in;
 		struct errbuf eb;
-		int status;
+		int status, cpu; /* cpu: where reading it began, or adding */
 		bool is_read;
 	} places[MAX_PLACES];
 };
@@ -116,17 +116,30 @@ static void tell(struct reading *r)
 	pthread_cond_broadcast(&r->changed);
 }
 
+/* To another CPU, and from there wherever the scheduler likes. */
+static void leave_cpu(const struct reading *r)
+{
+	cpu_set_t others = r->cpus;
+
+	CPU_CLR(sched_getcpu(), &others);
+	if (sched_setaffinity(0, sizeof(others), &others) == 0)
+		sched_setaffinity(0, sizeof(r->cpus), &r->cpus);
+}
+
 /*
  * The mutex is held, but not while it waits. What is waited for takes other threads a tenth of a millisecond, and so does waking
  * a CPU that fell idle; worse, whoever wakes a thread often pulls it to its own CPU, where the two then take turns for some
- * milliseconds while the other CPU sleeps. So it looks for a while before it sleeps.
+ * milliseconds while the other CPU sleeps. So it looks for a while before it sleeps, not from the CPU that the other needs.
  */
 static void wait_for_change(struct reading *r)
 {
 	unsigned seen = atomic_load_explicit(&r->n_changes, memory_order_relaxed);
+	bool is_in_the_way = place_of(r, r->n_added)->cpu == sched_getcpu();
 	int64_t until_ns = clock_monotonic_ns(&clock_system) + MAX_LOOK_NS;
 
 	pthread_mutex_unlock(&r->mutex);
+	if (is_in_the_way)
+		leave_cpu(r);
 	while (atomic_load_explicit(&r->n_changes, memory_order_relaxed) == seen &&
 		clock_monotonic_ns(&clock_system) < until_ns)
 		;
@@ -147,6 +160,7 @@ static bool read_next(struct reading *r)
 	if (!name || i >= r->n_added + ahead)
 		return false;
 	r->n_taken++;
+	place->cpu = sched_getcpu();
 	pthread_mutex_unlock(&r->mutex);
 	place->eb.text[0] = 0;
 	place->status = cli_profile_read(&place->in, name, &place->eb);
@@ -170,6 +184,7 @@ static bool add_next(struct reading *r)
 	if (r->is_adding || !place->is_read)
 		return false;
 	r->is_adding = true;
+	place->cpu = sched_getcpu();
 	pthread_mutex_unlock(&r->mutex);
 	status = place->status < 0
 			 ? err_set(r->eb, place->status, "%s", err_text(&place->eb, place->status))
@@ -239,7 +254,13 @@ static int add_files(struct prof_merge *m, const struct cli_sum_options *o,
 {
 	struct reading r = {.o = o, .files = files, .m = m, .eb = eb};
 
-	pthread_mutex_init(&r.mutex, NULL);
+	pthread_mutexattr_t attr;
+
+	/* Held for some stores; what a sleep for that costs stands above. */
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
+	pthread_mutex_init(&r.mutex, &attr);
+	pthread_mutexattr_destroy(&attr);
 	pthread_cond_init(&r.changed, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(r.places); i++)
 		cli_profile_init(&r.places[i].in);
