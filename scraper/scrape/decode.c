@@ -70,6 +70,17 @@ static enum scrape_reason set_time(struct scrape_request *r)
 	return SCRAPE_OK;
 }
 
+/* Between the instants at which two totals were taken there is as much time as our own clock leaves, whatever the target's, or ours, was set
+ * to in between. */
+static int64_t delta_window_ns(const struct scrape_request *r)
+{
+	const struct scrape_type *t = r->type;
+	int64_t least_ns = MAX(r->start_mono_ns - t->delta_end_mono_ns, (int64_t)0);
+	int64_t most_ns = MAX(r->end_mono_ns - t->delta_start_mono_ns, (int64_t)0);
+
+	return MIN(MAX(r->out.duration_ns, least_ns), most_ns);
+}
+
 static enum scrape_reason subtract(struct scrape *s, struct scrape_request *r)
 {
 	bool is_cumulative[STORE_MAX_COLUMNS] = {false};
@@ -85,6 +96,10 @@ static enum scrape_reason subtract(struct scrape *s, struct scrape_request *r)
 	if (scrape_delta_apply(&r->type->delta, p, is_cumulative, r->out.time_ns, &r->delta_result,
 		    &r->out.duration_ns, &r->delta_evicted, &r->error) < 0)
 		return SCRAPE_FAIL_MEMORY;
+	if (r->delta_result != SCRAPE_DELTA_FIRST)
+		r->out.duration_ns = delta_window_ns(r);
+	r->type->delta_start_mono_ns = r->start_mono_ns;
+	r->type->delta_end_mono_ns = r->end_mono_ns;
 	if (r->delta_result == SCRAPE_DELTA_RESET)
 		metric_inc(s->m.resets);
 	if (r->delta_evicted)

@@ -75,10 +75,9 @@ struct scrape_type {
 	struct scrape_spec spec;
 	struct target t;    /* relabeled with __name__ and __profile_path__ */
 	char *url, *filter; /* with the job's params; the params alone */
-	uint64_t
-		profiler_key; /* of the URL without its query: behind one address a proxy may have several programs */
-	bool has_query;
-	bool is_gone;		    /* no longer among the target's types */
+	/* of the URL without its query: behind one address a proxy may have several programs */
+	uint64_t profiler_key;
+	bool has_query, is_gone;    /* no longer among the target's types */
 	bool is_followed;	    /* its series go on elsewhere */
 	char *cursor;		    /* of the last acknowledged answer; NULL: none */
 	unsigned n_asks, n_retries; /* in this slot */
@@ -86,6 +85,7 @@ struct scrape_type {
 	struct scrape_request *request; /* in flight */
 	struct scrape_wait *wait;	/* wants to start */
 	struct scrape_delta delta;
+	int64_t delta_start_mono_ns, delta_end_mono_ns; /* of the request that brought its totals */
 	struct scrape_live live;
 
 	/* under the lock */

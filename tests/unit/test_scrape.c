@@ -51,7 +51,7 @@ struct env {
 	char start_id[16];
 	char asked[16][64];
 	_Atomic int mode;
-	_Atomic int64_t allocs;
+	_Atomic int64_t allocs, skew_ns; /* by which its clock is ahead */
 };
 
 /* ---- profiles ---- */
@@ -204,7 +204,7 @@ static void go_allocs(struct http_request *r, void *arg)
 	_cleanup_bytes_ struct bytes raw = {0};
 
 	bytes_init(&raw, NULL, 0);
-	make_allocs(&raw, clock_realtime_ns(&clock_system), e->allocs);
+	make_allocs(&raw, clock_realtime_ns(&clock_system) + e->skew_ns, e->allocs);
 	http_reply_bytes(r, 200, "application/octet-stream", &raw);
 }
 
@@ -613,7 +613,7 @@ static void test_known_exporter(void **state)
 static void test_go(void **state)
 {
 	struct env *e = env_new();
-	size_t seen = 0;
+	size_t seen = 0, steps = 0;
 
 	(void)state;
 	env_apply(e, "  profiling_config: {pprof_config: {mutex: {enabled: false}, block: "
@@ -628,6 +628,13 @@ static void test_go(void **state)
 	run_until(e, 5);
 	e->allocs = 10;
 	run_until(e, 7);
+	/* its clock is set ahead, and back: neither lasts a day */
+	e->allocs = 50;
+	e->skew_ns = 86400 * NS_PER_S;
+	run_until(e, 9);
+	e->allocs = 120;
+	e->skew_ns = 0;
+	run_until(e, 11);
 	for (size_t i = 0; i < e->n_records; i++) {
 		const struct record *rec = &e->records[i];
 
@@ -635,11 +642,13 @@ static void test_go(void **state)
 			continue;
 		if (seen == 0)
 			assert_int_equal(rec->total, 0); /* in-use columns only */
-		if (rec->total == 30 || rec->total == 10)
-			assert_true(rec->duration_ns > 0);
+		if (rec->total == 30 || rec->total == 10 || rec->total == 40 || rec->total == 70)
+			assert_in_range(rec->duration_ns, 1, 600 * NS_PER_S);
+		steps += rec->total == 40 || rec->total == 70;
 		seen++;
 	}
 	assert_true(seen >= 2);
+	assert_int_equal(steps, 2);
 	env_free(e);
 }
 
