@@ -263,6 +263,6 @@ int block_write_profiles(struct fs *fs, const char *dir, struct head *h,
 	r = r ? r : row_writer_open(&s.out, fs, dir, PART_RAW, 1);
 	r = r ? r : write_all(&s, places, h->profiles.n, eb);
 	if (r < 0)
-		return eb->text[0] ? r : err_set(eb, r, "%s: writing rows: %s", dir, strerror(-r));
+		return eb->text[0] ? r : err_set(eb, r, "writing rows: %s", strerror(-r));
 	return row_writer_finish(&s.out, NULL, 0, m, eb);
 }
