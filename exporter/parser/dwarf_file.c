@@ -196,7 +196,7 @@ struct cursor dwarf_cursor(const struct dwarf_file *d, enum dwarf_section_kind k
 
 	if (off > s->bytes)
 		cursor_fail(&c);
-	else
+	else if (off) /* a section that is not there has no bytes to point at */
 		c.pos = c.start + off;
 	return c;
 }

@@ -342,7 +342,7 @@ static bool is_start_context(const struct compile *c, const struct cfi_fde *fde)
 /* What lies between c->pos and `end`, offsets in the file, in that segment. */
 static void compile_gap(struct compile *c, const struct elf_segment *load, uint64_t end)
 {
-	uint64_t begin = MAX(c->pos, load->file_off);
+	uint64_t begin = MAX(c->pos, load->file_off), n;
 	struct cfi_section code;
 
 	unwind_words_add(c->words, c->pos, UNWIND_RULE_NONE);
@@ -351,8 +351,9 @@ static void compile_gap(struct compile *c, const struct elf_segment *load, uint6
 	if (begin >= end || !data_at(c->f, begin + c->slide, &code))
 		return;
 	c->end = end;
-	unwind_gap(c->machine, code.data, MIN(end - begin, (uint64_t)UNWIND_MAX_GAP_BYTES),
-		begin + c->slide, add_row, c);
+	/* Segments of a broken file overlap: that which the address is in may end before this one. */
+	n = MIN(MIN(end - begin, (uint64_t)code.bytes), (uint64_t)UNWIND_MAX_GAP_BYTES);
+	unwind_gap(c->machine, code.data, n, begin + c->slide, add_row, c);
 }
 
 /* Sets the bounds for the rows of a function and says what lies between the last one and it. False: it has no rows to add. */
