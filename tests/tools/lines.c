@@ -86,6 +86,8 @@ static int find(void *ctx, const struct parser_link *link, uint32_t *ret_next)
 	return open(link->kind == PARSER_LINK_PACKAGE ? package : link->path, O_RDONLY | O_CLOEXEC);
 }
 
+static char out_buffer[64 << 10]; /* as much as a pipe takes at once */
+
 int main(int argc, char **argv)
 {
 	bool figures = argc > 1 && !strcmp(argv[1], "-s");
@@ -98,6 +100,7 @@ int main(int argc, char **argv)
 	struct symbol_file s;
 	char line[64];
 
+	setvbuf(stdout, out_buffer, _IOFBF, sizeof(out_buffer));
 	if (debug_path)
 		debug = open(debug_path, O_RDONLY | O_CLOEXEC);
 	inputs.debug_fd = debug;
