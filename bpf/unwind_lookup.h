@@ -84,6 +84,8 @@ UNWIND_FN void unwind_search(struct unwind_search *s)
 #endif
 }
 
+enum { UNWIND_ROWS_PER_LINE = 16 };
+
 /* Rows of one page → rule id. The carry row, the count and the rows lie in one slab. */
 UNWIND_FN __u32 unwind_find_in_page(const __u32 *slab, __u32 entry, __u32 off)
 {
@@ -95,8 +97,13 @@ UNWIND_FN __u32 unwind_find_in_page(const __u32 *slab, __u32 entry, __u32 off)
 		s.first = carry + 1;
 		s.hi = slab[s.first & UNWIND_SLAB_MASK];
 	}
-	if (s.hi)
+	if (s.hi) {
+		/* Most pages have fewer rows than four lines; the search would wait for one after the other. */
+		for (__u32 i = 0; i < 4; i++)
+			(void)UNWIND_ONCE(
+				slab[(s.first + i * UNWIND_ROWS_PER_LINE) & UNWIND_SLAB_MASK]);
 		unwind_search(&s);
+	}
 	return UNWIND_ROW_RULE(slab[(s.lo ? s.first + s.lo : carry) & UNWIND_SLAB_MASK]);
 }
 
