@@ -123,6 +123,22 @@ UNWIND_FN __u32 unwind_page_entry(struct walk *w, const struct unwind_binary *b,
 	return words ? words[page & UNWIND_SLAB_MASK] : 0;
 }
 
+/* Asks for what unwind_recall and unwind_find_rule read first, without waiting for it. */
+UNWIND_FN void unwind_ask_for(struct walk *w, const struct unwind_binary *b, __u32 rel, __u64 key)
+{
+	const __u64 *cached = unwind_cache_at(w, UNWIND_CACHE_INDEX(UNWIND_CACHE_HASH(key)));
+	const __u32 *words = unwind_slab_at(w, b->slab);
+	__u32 page = rel >> UNWIND_PAGE_SHIFT;
+
+	(void)key; /* user space has no cache of answers */
+	if (cached)
+		(void)UNWIND_ONCE(*cached);
+	if (b->is_listed)
+		page >>= UNWIND_SLAB_SHIFT;
+	if (words)
+		(void)UNWIND_ONCE(words[page & UNWIND_SLAB_MASK]);
+}
+
 /* `rel`: offset from the binary's first page on; `off`: in the file. */
 UNWIND_FN __u32 unwind_find_rule(
 	struct walk *w, const struct unwind_binary *b, __u32 rel, __u64 off)

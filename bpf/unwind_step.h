@@ -13,6 +13,16 @@ UNWIND_ALONE int unwind_find(struct walk *w)
 	return w ? unwind_lookup(w, w->binary, w->off, &w->rule, &w->scratch) : UNWIND_NO_TABLE;
 }
 
+/* Asks for what the look-up of w->off of w->binary, which has that key, reads first. */
+UNWIND_ALONE int unwind_ask(struct walk *w, __u64 key)
+{
+	const struct unwind_binary *b = w ? unwind_binary_at(w, w->binary) : NULL;
+
+	if (b)
+		unwind_ask_for(w, b, (__u32)unwind_rel(b, w->off), key);
+	return 0;
+}
+
 /* The step that w->rule says: enum unwind_result. */
 UNWIND_ALONE int unwind_apply(struct walk *w)
 {
@@ -27,6 +37,9 @@ UNWIND_FN int walk_find(struct walk *w, __u64 *ret_plain)
 	__u64 key = unwind_key_of(w, w->binary, w->off, &seq, &w->scratch);
 	int found = UNWIND_FOUND;
 
+	/* A leaf's address is seldom one of the last: the places where its rule may be are not waited for one by one. */
+	if (!w->n_steps)
+		unwind_ask(w, key);
 	*ret_plain = !near || !key ? 0
 		     : w->n_steps  ? unwind_near_find(near, &w->near, key, seq)
 				   : unwind_near_find_leaf(near, key, seq);
