@@ -192,6 +192,7 @@ def print_beside_perf(name, ours, theirs):
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit('ended by a signal'))  # and what it started with it
     ap = argparse.ArgumentParser()
     ap.add_argument('build')
     ap.add_argument('--seconds', type=int, default=300)

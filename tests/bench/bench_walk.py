@@ -117,6 +117,7 @@ def load_figures(build):
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit('ended by a signal'))  # and what it started with it
     ap = argparse.ArgumentParser()
     ap.add_argument('build')
     ap.add_argument('--seconds', type=int, default=10)
