@@ -245,11 +245,19 @@ static struct scrape_target *find_target(const struct table *by_hash, uint64_t h
 	return slot ? (struct scrape_target *)(uintptr_t)*slot : NULL;
 }
 
+/* What an update of a pool finds. */
+struct sync {
+	struct table by_hash; /* targets of the pool, and new ones */
+	struct scrape_target *
+		made; /* new ones, which join when those that are no longer named leave: nobody sees both */
+	size_t n_made;
+};
+
 static void sync_target(
-	struct scrape *s, struct scrape_pool *p, struct table *by_hash, struct target *built)
+	struct scrape *s, struct scrape_pool *p, struct sync *sync, struct target *built)
 {
 	uint64_t hash = target_hash(p->job, built);
-	struct scrape_target *t = find_target(by_hash, hash);
+	struct scrape_target *t = find_target(&sync->by_hash, hash);
 	uint64_t *slot;
 
 	if (t) {
@@ -264,20 +272,18 @@ static void sync_target(
 	}
 	t = target_new(s, p, built, hash);
 	t->is_marked = true;
-	slot = table_insert(by_hash, hash, NULL);
+	slot = table_insert(&sync->by_hash, hash, NULL);
 	if (!slot)
 		err_panic("out of memory for targets");
 	*slot = (uint64_t)(uintptr_t)t;
-	pthread_mutex_lock(&s->lock);
-	t->next = p->targets;
-	p->targets = t;
-	p->n_targets++;
-	pthread_mutex_unlock(&s->lock);
+	t->next = sync->made;
+	sync->made = t;
+	sync->n_made++;
 	scrape_heap_put(s, t);
 }
 
-static void sync_group(struct scrape *s, struct scrape_pool *p, struct table *by_hash,
-	const struct discover_group *g)
+static void sync_group(
+	struct scrape *s, struct scrape_pool *p, struct sync *sync, const struct discover_group *g)
 {
 	for (size_t i = 0; i < g->n_targets; i++) {
 		_cleanup_target_ struct target built = {0};
@@ -290,7 +296,7 @@ static void sync_group(struct scrape *s, struct scrape_pool *p, struct table *by
 			continue;
 		}
 		if (built.state == TARGET_ACTIVE) {
-			sync_target(s, p, by_hash, &built);
+			sync_target(s, p, sync, &built);
 			continue;
 		}
 		pthread_mutex_lock(&s->lock);
@@ -299,13 +305,18 @@ static void sync_group(struct scrape *s, struct scrape_pool *p, struct table *by
 	}
 }
 
-/* Targets that discovery no longer names. */
-static void release_unmarked(struct scrape *s, struct scrape_pool *p)
+/* In place of the targets that discovery no longer names. */
+static void join_made(struct scrape *s, struct scrape_pool *p, struct sync *sync)
 {
-	struct scrape_target **at = &p->targets;
+	struct scrape_target **at = &sync->made;
 
+	while (*at)
+		at = &(*at)->next;
 	pthread_mutex_lock(&s->lock);
-	while (*at) {
+	*at = p->targets;
+	p->targets = sync->made;
+	p->n_targets += sync->n_made;
+	for (at = &p->targets; *at;) {
 		struct scrape_target *t = *at;
 
 		if (t->is_marked) {
@@ -356,11 +367,11 @@ void scrape_update(void *ctx, struct config *cfg, const struct config_job *job,
 {
 	struct scrape *s = ctx;
 	struct scrape_pool *p = pool_for(s, cfg, job);
-	struct table by_hash;
+	struct sync sync = {.made = NULL};
 
-	table_init(&by_hash, NULL);
+	table_init(&sync.by_hash, NULL);
 	for (struct scrape_target *t = p->targets; t; t = t->next) {
-		uint64_t *slot = table_insert(&by_hash, t->hash, NULL);
+		uint64_t *slot = table_insert(&sync.by_hash, t->hash, NULL);
 
 		if (!slot)
 			err_panic("out of memory for targets");
@@ -368,9 +379,9 @@ void scrape_update(void *ctx, struct config *cfg, const struct config_job *job,
 		t->is_marked = false;
 	}
 	for (size_t i = 0; i < n_groups; i++)
-		sync_group(s, p, &by_hash, groups[i]);
-	table_done(&by_hash);
-	release_unmarked(s, p);
+		sync_group(s, p, &sync, groups[i]);
+	table_done(&sync.by_hash);
+	join_made(s, p, &sync);
 	count_targets(s, p);
 }
 
