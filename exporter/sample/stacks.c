@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two columns (parent, frame) and an open-addressed index from (parent, frame) to the child. 16 to
- * 20 bytes a node.
+ * Two columns (parent, frame), 12 bytes a node. A stack's new nodes come one after the other, so a node's first child mostly lies
+ * right behind it and is looked for there; only children that lie elsewhere are in the open-addressed index from (parent, frame) to
+ * the child. At a few samples a second all of this is cold: walking down a known stack reads along two columns, adding to it writes
+ * along them.
  *
  * Invariants:
  *  1. parent[i] < i for i > 0;
- *  2. `slots` has a power of two of entries, at most three quarters used; each holds a node id, 0
- * is free;
- *  3. (parent, frame) is unique.
+ *  2. `slots` has a power of two of entries, at most three quarters used; each holds a node id, 0 is free;
+ *  3. node i is in the index when parent[i] != i - 1, and only then;
+ *  4. (parent, frame) is unique.
  */
 #include "exporter/sample/stacks.h"
 #include "lib/base/alloc.h"
 #include "lib/base/hash.h"
 #include <string.h>
 
-enum { STACKS_MIN_SLOTS = 1024, STACKS_MAX_NODES = 1U << 30 };
+enum { STACKS_MIN_SLOTS = 256, STACKS_MIN_NODES = 512, STACKS_MAX_NODES = 1U << 30 };
 
 struct stacks {
 	struct budget *budget;
@@ -22,7 +24,7 @@ struct stacks {
 	uint64_t *frame;
 	uint32_t n, cap;
 	uint32_t *slots;
-	uint32_t n_slots;
+	uint32_t n_slots, n_indexed;
 	uint64_t charged_bytes, refused;
 };
 
@@ -51,7 +53,8 @@ static void index_all(struct stacks *s)
 {
 	memset(s->slots, 0, (size_t)s->n_slots * sizeof(*s->slots));
 	for (uint32_t id = 1; id < s->n; id++)
-		index_node(s, id);
+		if (s->parent[id] != id - 1)
+			index_node(s, id);
 }
 
 struct stacks *stacks_new(struct budget *budget)
@@ -59,7 +62,7 @@ struct stacks *stacks_new(struct budget *budget)
 	struct stacks *s = xcalloc(1, sizeof(*s));
 
 	s->budget = budget;
-	s->cap = STACKS_MIN_SLOTS / 2;
+	s->cap = STACKS_MIN_NODES;
 	s->n_slots = STACKS_MIN_SLOTS;
 	s->parent = xcalloc(s->cap, sizeof(*s->parent));
 	s->frame = xcalloc(s->cap, sizeof(*s->frame));
@@ -119,58 +122,66 @@ static int resize(struct stacks *s, uint32_t cap, uint32_t n_slots)
 	return 0;
 }
 
-static int make_room(struct stacks *s)
+/* For `n` nodes more, of which the first may have to go into the index. */
+static int make_room(struct stacks *s, uint32_t n)
 {
 	uint32_t cap = s->cap, n_slots = s->n_slots;
 
-	if (s->n >= STACKS_MAX_NODES)
+	if (n > STACKS_MAX_NODES - s->n)
 		return -ENOMEM;
-	if (s->n == cap)
-		cap += cap / 2;
-	if ((uint64_t)(s->n + 1) * 4 > (uint64_t)n_slots * 3)
+	if (n > cap - s->n)
+		cap = MAX(cap + cap / 2, s->n + n);
+	if ((uint64_t)(s->n_indexed + 1) * 4 > (uint64_t)n_slots * 3)
 		n_slots *= 2;
 	return cap == s->cap && n_slots == s->n_slots ? 0 : resize(s, cap, n_slots);
 }
 
-/* A stack's new nodes come one after the other, so that a known node's child mostly lies behind it, and walking down a known
- * stack reads along two columns. The index is three places in memory a node, all of them cold at a few samples a second. */
-static int add_child(struct stacks *s, uint32_t parent, uint64_t frame, uint32_t *ret_id)
+/* 0: there is no such child. */
+static uint32_t find_child(const struct stacks *s, uint32_t parent, uint64_t frame)
 {
-	uint32_t i, id = parent + 1;
-	int r;
+	uint32_t id = parent + 1, i;
 
-	if (id < s->n && s->parent[id] == parent && s->frame[id] == frame) {
-		*ret_id = id;
-		return 0;
+	if (id < s->n && s->parent[id] == parent && s->frame[id] == frame)
+		return id;
+	for (i = slot_of(s, parent, frame); (id = s->slots[i]) != 0; i = (i + 1) & (s->n_slots - 1))
+		if (s->parent[id] == parent && s->frame[id] == frame)
+			break;
+	return id;
+}
+
+/* A chain of n > 0 new nodes below `parent`, which has no child like the first; its end. */
+static uint32_t append(struct stacks *s, uint32_t parent, const uint64_t *frames, uint32_t n)
+{
+	uint32_t first = s->n;
+
+	for (uint32_t i = 0; i < n; i++) {
+		s->parent[first + i] = i ? first + i - 1 : parent;
+		s->frame[first + i] = frames[i];
 	}
-	i = slot_of(s, parent, frame);
-	for (; (id = s->slots[i]) != 0; i = (i + 1) & (s->n_slots - 1))
-		if (s->parent[id] == parent && s->frame[id] == frame) {
-			*ret_id = id;
-			return 0;
-		}
-	r = make_room(s);
-	if (r < 0)
-		return r;
-	id = s->n++;
-	s->parent[id] = parent;
-	s->frame[id] = frame;
-	index_node(s, id);
-	*ret_id = id;
-	return 0;
+	s->n += n;
+	if (parent != first - 1) {
+		index_node(s, first);
+		s->n_indexed++;
+	}
+	return s->n - 1;
 }
 
 int stacks_add(struct stacks *s, const uint64_t *frames_root_first, uint32_t n, uint32_t *ret_id)
 {
-	uint32_t id = 0;
+	uint32_t id = 0, known = 0, child;
 
-	for (uint32_t i = 0; i < n; i++) {
-		int r = add_child(s, id, frames_root_first[i], &id);
+	while (known < n && (child = find_child(s, id, frames_root_first[known])) != 0) {
+		id = child;
+		known++;
+	}
+	if (known < n) {
+		int r = make_room(s, n - known);
 
 		if (r < 0) {
 			s->refused++;
 			return r;
 		}
+		id = append(s, id, frames_root_first + known, n - known);
 	}
 	*ret_id = id;
 	return 0;
@@ -240,6 +251,7 @@ void stacks_compact(struct stacks *s, const uint64_t *live, uint32_t *ret_remap)
 {
 	uint32_t n = 1, cap, n_slots = STACKS_MIN_SLOTS;
 
+	s->n_indexed = 0;
 	ret_remap[0] = 0;
 	for (uint32_t id = 1; id < s->n; id++) {
 		if (!(live[id >> 6] >> (id & 63) & 1))
@@ -247,11 +259,12 @@ void stacks_compact(struct stacks *s, const uint64_t *live, uint32_t *ret_remap)
 		ret_remap[id] = n;
 		s->parent[n] = ret_remap[s->parent[id]];
 		s->frame[n] = s->frame[id];
+		s->n_indexed += s->parent[n] != n - 1;
 		n++;
 	}
 	s->n = n;
-	cap = MAX(n + n / 2, STACKS_MIN_SLOTS / 2);
-	while ((uint64_t)cap * 4 > (uint64_t)n_slots * 3)
+	cap = MAX(n + n / 2, STACKS_MIN_NODES);
+	while ((uint64_t)(s->n_indexed + s->n_indexed / 2) * 4 > (uint64_t)n_slots * 3)
 		n_slots *= 2;
 	if (cap <= s->cap && n_slots <= s->n_slots)
 		shrink(s, cap, n_slots);

@@ -15,8 +15,8 @@ struct stacks *stacks_new(struct budget *budget);
 void stacks_freep(struct stacks **s);
 
 /* Interns a stack: the frames of an abi_record, user root first, kernel leaf last. Repeat, elided
- * and truncated words are nodes like any other. -ENOMEM when memory or budget refuse; nodes added
- * until then stay and are garbage. */
+ * and truncated words are nodes like any other. -ENOMEM when memory or budget refuse; then nothing
+ * was added. */
 int stacks_add(struct stacks *s, const uint64_t *frames_root_first, uint32_t n,
 	uint32_t *ret_id) _must_check_;
 uint64_t stacks_frame(const struct stacks *s, uint32_t id);

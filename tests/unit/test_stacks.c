@@ -78,6 +78,14 @@ static void test_compaction_keeps_live_stacks(void **state)
 			assert_int_equal(stacks_add(s, frames[i], depth[i], &ids[i]), 0);
 		}
 		n_before = stacks_count(s);
+		for (uint32_t i = 0; i < N_STACKS; i++) {
+			uint32_t again;
+
+			check_stack(s, i);
+			assert_int_equal(stacks_add(s, frames[i], depth[i], &again), 0);
+			assert_int_equal(again, ids[i]);
+		}
+		assert_int_equal(stacks_count(s), n_before);
 		live = xcalloc(n_before / 64 + 1, sizeof(*live));
 		remap = xcalloc(n_before, sizeof(*remap));
 		live[0] = 1;
