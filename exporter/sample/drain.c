@@ -23,7 +23,7 @@ enum {
 #define WATCH_INTERVAL_NS NS_PER_S
 #define BEGINNING_NS \
 	(2 * NS_PER_S) /* who waits for the first second of samples is waiting for drains */
-#define CALM_SAMPLES 5
+#define CALM_SAMPLES 100
 
 struct drain {
 	struct drain_options options;

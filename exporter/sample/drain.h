@@ -18,7 +18,7 @@
 /*
  * Most of what a drain costs is that the thread wakes. So it does so seldom while little comes in, and often where that tells: while
  * processes come and go (what of them only /proc says has to be read in time, and the kernel half walks those of which it was told), and
- * at rates at which the rings would fill.
+ * at rates at which more would wait in the rings than a thousand samples a second leave there between two drains of the short kind.
  */
 #define SAMPLE_DRAIN_INTERVAL_NS (100 * NS_PER_MS)
 #define SAMPLE_DRAIN_CALM_NS (250 * NS_PER_MS)
@@ -96,7 +96,7 @@ void drain_freep(struct drain **d);
  * of. Also watches CPUs coming and going, and sets the rate. */
 int64_t drain_step(struct drain *d);
 
-/* From one drain to the next: SAMPLE_DRAIN_INTERVAL_NS, and up to SAMPLE_DRAIN_CALM_NS, of at most five samples of a CPU, after a
+/* From one drain to the next: SAMPLE_DRAIN_INTERVAL_NS, and up to SAMPLE_DRAIN_CALM_NS, of at most a hundred samples of a CPU, after a
  * drain that found no side-band records. */
 int64_t drain_interval_ns(uint32_t hz, bool is_calm);
 

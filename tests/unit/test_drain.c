@@ -235,10 +235,11 @@ static void intervals(void **state)
 		{19, true, 250},
 		{1, true, 250},
 		{0, true, 250},
-		{20, true, 250},
-		{25, true, 200},
-		{50, true, 100},
-		{999, true, 100},
+		{99, true, 250},
+		{400, true, 250},
+		{500, true, 200},
+		{1000, true, 100},
+		{5000, true, 100},
 		{999, false, 100},
 	};
 
