@@ -5,9 +5,12 @@ usage: bench_sampler.py BUILD_DIR [--seconds 300] [--hz 99] [--source FILE.c] [-
 
 Per round (ABBA over rounds): exporter CPU (schedstat of all roles, fields of /proc, so idle accounting errors do not matter) plus BPF run time
 (kernel.bpf_stats_enabled) while a symbolized pprof of all samples is fetched every 15 s; perf's CPU (rusage of both commands). The start-up of both is
-excluded: the exporter's by reading the counters after its first minute, perf's by subtracting a run of a tenth of a second. Never wall-clock slowdown. perf's own
+excluded: the exporter's by reading the counters after its first minute, perf's by subtracting a run of a tenth of a second. Never wall-clock slowdown. What perf
+does in the timer's interrupt is in nobody's CPU time; so for both the time in the callback of their timers is taken too (tests/bench/timers.bpf.c), and the ratio
+is printed with it (the whole cost of both) and without (ours with it, perf's without). perf's own
 pass over the data for build ids is switched off (-N -B): it only adds to its cost. Code without frame pointers ends perf's stacks (-g) after a frame or two;
---dwarf runs it once more, that long, with `--call-graph dwarf`, whose stacks are nearly as deep as ours. Frames a sample of each are printed.
+--dwarf runs it twice more, that long, with `--call-graph dwarf`: with the 8 KB of each stack that it copies by itself, which end amid most stacks of this
+load, and with as much as its stacks take to be as deep as ours. Frames a sample of each are printed.
 The source is the SQLite amalgamation when npm can bring it (`npm pack better-sqlite3`).
 """
 import argparse
@@ -24,6 +27,7 @@ import time
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, f'{TOP}/tests/e2e')
 HZ_TICKS = os.sysconf('SC_CLK_TCK')
+WHOLE_STACK_BYTES = 32768  # what perf must copy of each stack of this load for as many frames as ours
 
 
 def sqlite_source():
@@ -138,10 +142,11 @@ def exporter_round(build, hz, seconds, warm):
             fetch()
         samples = 0
         c0, b0, busy0, t0, pss = cpu_of(d.p.pid), bpf_seconds(), busy_seconds(), time.time(), (0, 0)
-        while time.time() - t0 < seconds:
-            time.sleep(15)
-            body = fetch()
-            pss = max(pss, pss_mb(d.p.pid))
+        with Interrupts(build, seconds) as interrupts:
+            while time.time() - t0 < seconds:
+                time.sleep(15)
+                body = fetch()
+                pss = max(pss, pss_mb(d.p.pid))
         cpu = cpu_of(d.p.pid) - c0
         bpf = sum(v - b0.get(k, 0) for k, v in bpf_seconds().items() if k not in known)
         elapsed, busy = time.time() - t0, busy_seconds() - busy0
@@ -152,8 +157,30 @@ def exporter_round(build, hz, seconds, warm):
             named[1] += v[0] * len(stack)
             frames[0] += v[0] * len(stack)
             frames[1] += v[0]
-        return {'cpu_s': cpu, 'bpf_s': bpf, 'busy_s': busy, 'seconds': elapsed, 'samples': samples, 'pss_mb': pss[0], 'pss_maps_mb': pss[1], 'maps_mb': maps,
+        return {'cpu_s': cpu, 'bpf_s': bpf, 'interrupt_rate': interrupts.rate, 'busy_s': busy, 'seconds': elapsed, 'samples': samples, 'pss_mb': pss[0], 'pss_maps_mb': pss[1], 'maps_mb': maps,
                 'named_pct': 100 * named[0] / max(1, named[1]), 'frames': frames[0] / max(1, frames[1])}
+
+
+class Interrupts:
+    """Time in the callbacks of CPU clock events, all CPUs: seconds of it a second, .rate after the block. One profiler at a time."""
+
+    def __init__(self, build, seconds):
+        self.dir = tempfile.TemporaryDirectory()
+        obj = f'{self.dir.name}/timers.o'
+        subprocess.run(['clang-14', '-target', 'bpf', '-D__TARGET_ARCH_x86', '-O2', '-g', '-mcpu=v3', f'-I{TOP}', '-c', '-o', obj,
+                        f'{TOP}/tests/bench/timers.bpf.c'], check=True)
+        self.cmd, self.seconds, self.rate = [f'{build}/tests/bpf/timers', obj, 'perf_swevent_hrtimer', str(seconds)], seconds, None
+
+    def __enter__(self):
+        self.p = subprocess.Popen(self.cmd, stdout=subprocess.PIPE, text=True)
+        return self
+
+    def __exit__(self, *exc):
+        if exc[0]:
+            self.p.kill()
+        runs, ns = (self.p.communicate()[0].split() + ['0', '0'])[:2]
+        self.rate = int(runs) * float(ns) / 1e9 / self.seconds
+        self.dir.cleanup()
 
 
 def rusage_of(cmd, stdout=subprocess.DEVNULL):
@@ -173,7 +200,7 @@ def frames_a_sample(script):
     return frames / max(1, samples)
 
 
-def perf_round(hz, seconds, graph):
+def perf_round(build, hz, seconds, graph):
     with tempfile.TemporaryDirectory() as d:
         def once(t):
             rec = rusage_of(['perf', 'record', '-q', '-N', '-B', '-a', '--call-graph', graph, '-e', 'cpu-clock', '-F', str(hz), '-o', f'{d}/data',
@@ -181,14 +208,21 @@ def perf_round(hz, seconds, graph):
             with open(f'{d}/text', 'w') as text:
                 return rec, rusage_of(['perf', 'script', '--no-inline', '-i', f'{d}/data'], text)
         start = once(0.1)
-        full = once(seconds)
-        return {'record_s': full[0] - start[0], 'script_s': full[1] - start[1], 'frames': frames_a_sample(f'{d}/text'), 'seconds': seconds}
+        with Interrupts(build, seconds) as interrupts:
+            full = once(seconds)
+        return {'record_s': full[0] - start[0], 'script_s': full[1] - start[1], 'interrupt_rate': interrupts.rate, 'frames': frames_a_sample(f'{d}/text'),
+                'seconds': seconds}
 
 
 def print_beside_perf(name, ours, theirs):
-    """ours, theirs: seconds of CPU time per second."""
+    """Milliseconds of CPU time a second."""
+    cpu = ours['cpu_s'] / ours['seconds']
+    bpf, interrupt = ours['bpf_s'] / ours['seconds'], ours['interrupt_rate']
     peer = statistics.median((r['record_s'] + r['script_s']) / r['seconds'] for r in theirs)
-    print(f"{name} {1e3 * ours:.2f} ms/s perf_record_and_script {1e3 * peer:.2f} ms/s of {theirs[0]['frames']:.1f} frames ratio {ours / peer:.3f}")
+    peer_interrupt = statistics.median(r['interrupt_rate'] for r in theirs)
+    print(f"{name} {1e3 * (cpu + bpf):.2f} ms/s perf_record_and_script {1e3 * peer:.2f} ms/s of {theirs[0]['frames']:.1f} frames ratio {(cpu + bpf) / peer:.3f}")
+    print(f"{name}_interrupts_of_both {1e3 * (cpu + interrupt):.2f} ms/s perf_record_and_script {1e3 * (peer + peer_interrupt):.2f} ms/s "
+          f"ratio {(cpu + interrupt) / (peer + peer_interrupt):.3f}")
 
 
 def main():
@@ -207,20 +241,22 @@ def main():
     load = Load(a.source or sqlite_source(), a.idle)
     with open('/proc/sys/kernel/bpf_stats_enabled', 'w') as f:
         f.write('1')
-    ours, theirs, by_dwarf = [], [], []
+    build, ours, theirs, by_dwarf, whole = os.path.abspath(a.build), [], [], [], []
     try:
         for i in range(a.rounds):
             order = ['e', 'p'] if i % 2 == 0 else ['p', 'e']
             for who in order:
                 if who == 'e':
-                    ours.append(exporter_round(os.path.abspath(a.build), a.hz, a.seconds, a.warm))
+                    ours.append(exporter_round(build, a.hz, a.seconds, a.warm))
                     print(json.dumps(ours[-1]), file=sys.stderr)
                 elif not a.no_perf:
-                    theirs.append(perf_round(a.hz, a.seconds, 'fp'))
+                    theirs.append(perf_round(build, a.hz, a.seconds, 'fp'))
                     print(json.dumps(theirs[-1]), file=sys.stderr)
         if a.dwarf:
-            by_dwarf.append(perf_round(a.hz, a.dwarf, 'dwarf'))
+            by_dwarf.append(perf_round(build, a.hz, a.dwarf, 'dwarf'))
             print(json.dumps(by_dwarf[-1]), file=sys.stderr)
+            whole.append(perf_round(build, a.hz, a.dwarf, f'dwarf,{WHOLE_STACK_BYTES}'))
+            print(json.dumps(whole[-1]), file=sys.stderr)
     finally:
         with open('/proc/sys/kernel/bpf_stats_enabled', 'w') as f:
             f.write('0')
@@ -235,9 +271,10 @@ def main():
     print(f"exporter_pss {mid['pss_mb']:.1f} MB, {mid['pss_maps_mb']:.1f} MB of it BPF maps")
     print(f"exporter_bpf_maps {mid['maps_mb']:.1f} MB")
     if theirs:
-        print_beside_perf(f'sampler_{a.hz}hz_vs_perf', cost / mid['seconds'], theirs)
+        print_beside_perf(f'sampler_{a.hz}hz_vs_perf', mid, theirs)
     if by_dwarf:
-        print_beside_perf(f'sampler_{a.hz}hz_vs_perf_dwarf', cost / mid['seconds'], by_dwarf)
+        print_beside_perf(f'sampler_{a.hz}hz_vs_perf_dwarf', mid, by_dwarf)
+        print_beside_perf(f'sampler_{a.hz}hz_vs_perf_dwarf_{WHOLE_STACK_BYTES}', mid, whole)
 
 
 if __name__ == '__main__':
