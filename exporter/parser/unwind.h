@@ -36,6 +36,9 @@ int unwind_compile(const struct elf_file *f, const struct elf_file *debug,
 /* Is that a function of Go's runtime, in assembly, that moves the stack pointer to another stack in its midst? */
 bool unwind_go_switches_stacks(const char *name);
 
+/* Is that where the kernel returns to from a signal handler? */
+bool unwind_go_is_trampoline(const char *name);
+
 /* runtime.clone returns in the parent and calls a thread's first function in the child: at how many bytes of its code that part
  * begins, which has no caller. 0: it is no such function. */
 size_t unwind_go_child(
@@ -48,7 +51,7 @@ bool unwind_go_run(const struct cfi_machine *machine, const struct go_table *t,
 /* Rows of what is known by its bytes in code that no call frame information covers; a row NULL: from there on nothing is. */
 void unwind_gap(const struct cfi_machine *machine, const uint8_t *code, size_t n, uint64_t vaddr,
 	cfi_row_fn row, void *ctx);
-enum { UNWIND_MAX_GAP_BYTES = 64 << 10 }; /* of one gap are looked at */
+enum { UNWIND_MAX_GAP_BYTES = 4 << 20 }; /* of one gap are looked at */
 
 enum { UNWIND_RULE_UNKNOWN = 1 }; /* number of UNWIND_CFA_UNKNOWN in every file */
 

@@ -14,7 +14,11 @@ enum source { FROM_EH_FRAME = 0, FROM_DEBUG_FRAME = 1, N_SECTIONS = 2, FROM_PCLN
 #define SOURCE_SHIFT 30
 #define MAX_SECTION_BYTES (1ULL << SOURCE_SHIFT)
 
-enum { MAX_FDES = 6 * (1 << 20) / (int)sizeof(struct radix_item), ALIGNMENT = 16 };
+enum {
+	MAX_FDES = 6 * (1 << 20) / (int)sizeof(struct radix_item),
+	ALIGNMENT = 16,
+	MAX_TRAMPOLINE_BYTES = 32
+};
 
 struct compile {
 	const struct elf_file *f;
@@ -301,6 +305,25 @@ static void add_row(void *ctx, uint64_t begin, const struct unwind_rule *rule)
 			rule ? unwind_rules_number(&c->rules, rule) : UNWIND_RULE_NONE);
 }
 
+/*
+ * What is returned to at its first instruction and never called: it is looked up by the byte before that, where the last function
+ * may end.
+ */
+static void add_returned_to(struct compile *c, uint64_t begin, const struct unwind_rule *rule)
+{
+	if (c->pos > c->base && c->pos == begin - c->slide)
+		c->pos--;
+	add_row(c, begin - 1, rule);
+}
+
+/* A trampoline that the kernel returns to from a signal handler: the ucontext has all registers. */
+static struct unwind_rule signal_rule(const struct compile *c)
+{
+	return (struct unwind_rule) {.cfa = UNWIND_CFA_SIGNAL,
+		.reg = c->machine->sp,
+		.off = c->machine->ra_is_reg ? 128 : 0};
+}
+
 static bool code_is(const struct compile *c, uint64_t vaddr, const uint8_t *code, size_t n)
 {
 	struct cfi_section bytes;
@@ -308,21 +331,28 @@ static bool code_is(const struct compile *c, uint64_t vaddr, const uint8_t *code
 	return data_at(c->f, vaddr, &bytes) && bytes.bytes >= n && memcmp(bytes.data, code, n) == 0;
 }
 
-/* A trampoline that the kernel returns to from a signal handler: told by its code. OCaml marks other
- * code as a signal frame too. */
-static bool is_trampoline(const struct compile *c, const struct cfi_fde *fde)
+/*
+ * A trampoline is told by its code: OCaml marks other code as a signal frame too, Zig has its own without the mark. How many bytes
+ * before it its FDE begins, since callers are looked up before their return address; negative: it is none.
+ */
+static int trampoline_at(const struct compile *c, const struct cfi_fde *fde)
 {
-	static const uint8_t x86[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
-	static const uint8_t arm64[] = {0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4};
+	static const struct {
+		uint8_t n, code[9];
+	} known[] = {{9, {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}},
+		{7, {0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05}},
+		{8, {0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4}}};
+	int early = c->machine->ra_is_reg ? 4 : 1;
 
-	if (!fde->cie->is_signal_frame)
-		return false;
-	/* The FDE begins a little early: callers are looked up before their return address. */
-	if (c->machine->ra_is_reg)
-		return code_is(c, fde->begin, arm64, sizeof(arm64)) ||
-		       code_is(c, fde->begin + 4, arm64, sizeof(arm64));
-	return code_is(c, fde->begin, x86, sizeof(x86)) ||
-	       code_is(c, fde->begin + 1, x86, sizeof(x86));
+	if (!fde->cie->is_signal_frame && fde->end - fde->begin > MAX_TRAMPOLINE_BYTES)
+		return -1;
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+		if (code_is(c, fde->begin, known[i].code, known[i].n))
+			return 0;
+		if (code_is(c, fde->begin + (unsigned)early, known[i].code, known[i].n))
+			return early;
+	}
+	return -1;
 }
 
 /*
@@ -408,15 +438,18 @@ static void note_unnamed(struct compile *c, uint64_t vaddr, uint64_t vaddr_end)
 
 static void compile_fde(struct compile *c, const struct cfi_fde *fde)
 {
+	const struct unwind_rule root = {.ra = UNWIND_GONE}, signal = signal_rule(c);
+	int early;
+
 	if (!begin_function(c, fde->begin, fde->end))
 		return;
-	if (is_trampoline(c, fde))
-		add_row(c, fde->begin,
-			&(struct unwind_rule) {.cfa = UNWIND_CFA_SIGNAL,
-				.reg = c->machine->sp,
-				.off = c->machine->ra_is_reg ? 128 : 0});
-	else if (is_start_context(c, fde)) /* looked up by the byte before it */
-		add_row(c, fde->begin - 1, &(struct unwind_rule) {.ra = UNWIND_GONE});
+	early = trampoline_at(c, fde);
+	if (early > 0)
+		add_row(c, fde->begin, &signal);
+	else if (early == 0)
+		add_returned_to(c, fde->begin, &signal);
+	else if (is_start_context(c, fde))
+		add_returned_to(c, fde->begin, &root);
 	else if (!cfi_run(c->machine, fde, add_row, c))
 		c->ret->n_bad++;
 	note_unnamed(c, fde->begin, c->end + c->slide);
@@ -426,7 +459,7 @@ static void compile_fde(struct compile *c, const struct cfi_fde *fde)
 
 static void compile_go(struct compile *c, const struct go_function *fn)
 {
-	const struct unwind_rule root = {.ra = UNWIND_GONE};
+	const struct unwind_rule root = {.ra = UNWIND_GONE}, signal = signal_rule(c);
 	struct cfi_section code;
 	size_t child = 0;
 	uint64_t end;
@@ -439,7 +472,9 @@ static void compile_go(struct compile *c, const struct go_function *fn)
 			c->machine, fn->name, code.data, MIN(code.bytes, fn->end - fn->start));
 	if (child)
 		c->end = MIN(end, fn->start + child - c->slide);
-	if (!unwind_go_run(c->machine, &c->go, fn, add_row, c))
+	if (unwind_go_is_trampoline(fn->name))
+		add_returned_to(c, fn->start, &signal);
+	else if (!unwind_go_run(c->machine, &c->go, fn, add_row, c))
 		c->ret->n_bad++;
 	c->end = end;
 	if (child)

@@ -2,8 +2,9 @@
  *
  * Code that every program runs and no call frame information covers: what the C runtime's startup files bring (.init, .fini, the
  * functions of crtstuff.c in gcc's libgcc, which are compiled without tables), procedure linkage tables by lld, which makes
- * none for them, and what Go's threads run on where C makes them. It is told by its bytes. The first two would not matter, were
- * they not run when a file's first and last pages are touched: so it is where page faults are.
+ * none for them, what Go's threads run on where C makes them, and what the kernel returns to from a signal handler (musl's). It is
+ * told by its bytes. The first two would not matter, were they not run when a file's first and last pages are touched: so it is where
+ * page faults are.
  */
 #include "exporter/parser/unwind.h"
 #include "lib/base/cleanup.h"
@@ -13,6 +14,7 @@
  *   R  the return address is on top of the stack
  *   S  8 bytes are above it; T: they are the saved frame pointer; U: and the frame pointer is set
  *   V  16 bytes are above it
+ *   N  a signal frame's ucontext is on top of the stack. From one byte before on: a return is looked up by that
  *   G  16 bytes are above it: the saved rbx and the saved frame pointer; H to K: and 8 to 32 more bytes
  */
 static const char *const patterns[] = {
@@ -40,7 +42,14 @@ static const char *const patterns[] = {
 	"Rf30f1efaeb??",
 	/* Go's crosscall1, on which threads that C makes for Go's scheduler run; earlier crosscall_amd64 */
 	"R53S55G4154H4155I4156J4157K4889fb4889d7ffd6ffd3415fJ415eI415dH415cG5dS5bRc3",
+	/* musl's __restore_rt, and as others write it */
+	"N48c7c00f0000000f05",
+	"Nb80f0000000f05",
 };
+/* What trampolines end in, and where it is in them. They lie anywhere in a C library without tables; the others near its ends. */
+static const uint8_t sigreturn[] = {0x0f, 0, 0, 0, 0x0f, 0x05};
+static const uint8_t sigreturn_at[] = {3, 1};
+enum { MAX_NEAR_BYTES = 64 << 10 };
 /* The first entry of a procedure linkage table, and the others. */
 static const char plt_first[] = "Sff35????????Vff25????????0f1f4000";
 static const char plt_entry[] = "ff25????????68????????e9????????";
@@ -53,6 +62,7 @@ struct gap {
 	uint64_t vaddr;
 	cfi_row_fn row;
 	void *ctx;
+	uint64_t told; /* address up to which rows were given */
 };
 
 static int digit(char c)
@@ -71,6 +81,8 @@ static struct unwind_rule rule_of(const struct gap *g, char state)
 	     by_fp = state == 'U';
 	int32_t above = pushed ? 16 + 8 * (state - 'G') : state == 'R' ? 0 : state == 'V' ? 16 : 8;
 
+	if (state == 'N')
+		return (struct unwind_rule) {.cfa = UNWIND_CFA_SIGNAL, .reg = g->machine->sp};
 	return (struct unwind_rule) {
 		.cfa = UNWIND_CFA_REG,
 		.reg = by_fp ? g->machine->fp : g->machine->sp,
@@ -110,13 +122,14 @@ static void put_rows(const struct gap *g, size_t at, const char *pattern)
 
 	for (const char *p = pattern; *p; p++) {
 		struct unwind_rule rule;
+		uint64_t begin = g->vaddr + at + digits / 2;
 
 		if (!is_state(*p)) {
 			digits++;
 			continue;
 		}
 		rule = rule_of(g, *p);
-		g->row(g->ctx, g->vaddr + at + digits / 2, &rule);
+		g->row(g->ctx, begin - (*p == 'N' && begin > g->told), &rule);
 	}
 }
 
@@ -152,18 +165,43 @@ static size_t put_known(const struct gap *g, size_t at)
 	return n;
 }
 
+/* What there is at `at` has its rows, and what follows none. Where to go on: behind it, or a byte further when it is nothing. */
+static size_t put_and_pass(struct gap *g, size_t at)
+{
+	size_t found = put_known(g, at);
+
+	if (found) {
+		g->told = g->vaddr + at + found;
+		g->row(g->ctx, g->told, NULL);
+	}
+	return at + (found ? found : 1);
+}
+
+static void put_trampolines(struct gap *g, size_t at)
+{
+	const uint8_t *found;
+
+	while (at < g->n &&
+		(found = memmem(g->code + at, g->n - at, sigreturn, sizeof(sigreturn)))) {
+		size_t here = (size_t)(found - g->code), from = at;
+
+		for (size_t i = 0; at <= here && i < ARRAY_SIZE(sigreturn_at); i++)
+			if (here - from >= sigreturn_at[i])
+				at = put_and_pass(g, here - sigreturn_at[i]);
+		if (at <= here)
+			at = here + 1;
+	}
+}
+
 void unwind_gap(const struct cfi_machine *machine, const uint8_t *code, size_t n, uint64_t vaddr,
 	cfi_row_fn row, void *ctx)
 {
-	const struct gap g = {machine, code, n, vaddr, row, ctx};
-	size_t at = 0, found;
+	struct gap g = {machine, code, n, vaddr, row, ctx, .told = vaddr};
+	size_t at = 0;
 
 	if (machine->ra_is_reg)
 		return;
-	while (at < n) {
-		found = put_known(&g, at);
-		if (found)
-			row(ctx, vaddr + at + found, NULL);
-		at += found ? found : 1;
-	}
+	while (at < MIN(n, (size_t)MAX_NEAR_BYTES))
+		at = put_and_pass(&g, at);
+	put_trampolines(&g, at);
 }

@@ -22,6 +22,11 @@ bool unwind_go_switches_stacks(const char *name)
 	return false;
 }
 
+bool unwind_go_is_trampoline(const char *name)
+{
+	return strncmp(name, "runtime.sigreturn", 17) == 0;
+}
+
 /*
  * Where a goroutine or the program begins. Not runtime.mstart, where Go's own tracebacks end: below it is what made the thread,
  * runtime.clone or C.
@@ -88,13 +93,6 @@ bool unwind_go_run(const struct cfi_machine *m, const struct go_table *t,
 	if (is_root(fn->name)) {
 		rule = (struct unwind_rule) {.ra = UNWIND_GONE};
 		row(ctx, fn->start, &rule);
-		return true;
-	}
-	if (strncmp(fn->name, "runtime.sigreturn", 17) == 0) {
-		/* returned to, so looked up by the byte before */
-		rule = (struct unwind_rule) {
-			.cfa = UNWIND_CFA_SIGNAL, .reg = m->sp, .off = m->ra_is_reg ? 128 : 0};
-		row(ctx, fn->start - 1, &rule);
 		return true;
 	}
 	for (begin = pc;

@@ -260,6 +260,41 @@ static void check_page(struct subject *s, uint32_t page)
 	}
 }
 
+/* The rule of a place: that of the last row at or before it. */
+static struct unwind_rule rule_at(const struct subject *s, uint64_t off)
+{
+	uint32_t page =
+		(uint32_t)(off >> UNWIND_PAGE_SHIFT) - s->unwind.info[SYMBOL_UNWIND_FIRST_PAGE];
+	uint32_t entry = word_at(s, page), at = UNWIND_PAGE_WORD(entry), n = UNWIND_PAGE_N(entry);
+	uint32_t number = UNWIND_ROW_RULE(word_at(s, at));
+	struct unwind_rule ret;
+
+	if (n == UNWIND_PAGE_MANY)
+		n = word_at(s, ++at);
+	for (uint32_t i = 1; i <= n; i++)
+		if (UNWIND_ROW_OFF(word_at(s, at + i)) <= (off & 0xffff))
+			number = UNWIND_ROW_RULE(word_at(s, at + i));
+	symbol_unwind_rule(&s->unwind, number, &ret);
+	return ret;
+}
+
+/* The file's bytes that signal handlers return to have a signal frame's rule, and so has the byte before. */
+static uint32_t check_trampolines(const struct subject *s)
+{
+	static const uint8_t code[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+	size_t n, at = 0;
+	const uint8_t *raw = (const uint8_t *)elf_rawfile(s->elf, &n), *found;
+	uint32_t n_found = 0;
+
+	for (; (found = memmem(raw + at, n - at, code, sizeof(code))); n_found++) {
+		at = (size_t)(found - raw);
+		for (int64_t i = -1; i < (int64_t)sizeof(code); i++)
+			assert_int_equal(rule_at(s, at + (uint64_t)i).cfa, UNWIND_CFA_SIGNAL);
+		at += sizeof(code);
+	}
+	return n_found;
+}
+
 static void check_binary(const char *path, bool must_exist)
 {
 	struct subject s;
@@ -288,6 +323,20 @@ static void libc(void **state)
 {
 	(void)state;
 	check_binary("/lib/x86_64-linux-gnu/libc.so.6", true);
+}
+
+static void signal_trampolines(void **state)
+{
+	static const char *const paths[] = {
+		"/lib/x86_64-linux-gnu/libc.so.6", "/lib/x86_64-linux-musl/libc.so"};
+	struct subject s;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+		if (subject_open(&s, paths[i])) {
+			assert_int_equal(check_trampolines(&s), 1);
+			subject_close(&s);
+		}
 }
 
 static void libcrypto(void **state)
@@ -346,13 +395,18 @@ static bool build_go(const char *dir, char *ret, size_t n)
 static void go(void **state)
 {
 	char dir[] = "/tmp/sonde-go-XXXXXX", path[256];
+	struct subject s;
 
 	(void)state;
 	assert_non_null(mkdtemp(dir));
-	if (build_go(dir, path, sizeof(path)))
+	if (build_go(dir, path, sizeof(path))) {
 		check_binary(path, true);
-	else
+		assert_true(subject_open(&s, path));
+		assert_int_equal(check_trampolines(&s), s.machine == &x86_64);
+		subject_close(&s);
+	} else {
 		print_message("no Go that builds a program\n");
+	}
 	(void)unlink(path);
 	(void)rmdir(dir);
 }
@@ -367,6 +421,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(libc),
+		cmocka_unit_test(signal_trampolines),
 		cmocka_unit_test(libcrypto),
 		cmocka_unit_test(dynamic_loader),
 		cmocka_unit_test(arm64_libraries),

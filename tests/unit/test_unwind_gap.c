@@ -116,6 +116,32 @@ static void threads_of_go(void **state)
 	assert_rows(want, ARRAY_SIZE(want));
 }
 
+/* What a handler returns to is looked up by the byte before it; it may lie anywhere in a C library. */
+static void trampolines(void **state)
+{
+	static const uint8_t musl[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+	static const uint8_t shorter[] = {0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05};
+	enum { FAR = 100000 };
+	static const struct row near[] = {{19, -8, 7, 0, UNWIND_CFA_SIGNAL}, {29, -1, 0, 0, 0},
+		{29, -8, 7, 0, UNWIND_CFA_SIGNAL}, {36, -1, 0, 0, 0},
+		{FAR - 1, -8, 7, 0, UNWIND_CFA_SIGNAL}, {FAR + 7, -1, 0, 0, 0},
+		{FAR + 99, -8, 7, 0, UNWIND_CFA_SIGNAL}, {FAR + 109, -1, 0, 0, 0}};
+	static const struct row first[] = {{0, -8, 7, 0, UNWIND_CFA_SIGNAL}, {9, -1, 0, 0, 0}};
+	static uint8_t code[FAR + 200];
+
+	(void)state;
+	memcpy(code + 20, musl, sizeof(musl));
+	memcpy(code + 29, shorter, sizeof(shorter));
+	memcpy(code + FAR, shorter, sizeof(shorter));
+	memcpy(code + FAR + 100, musl, sizeof(musl));
+	run(code, sizeof(code));
+	assert_rows(near, ARRAY_SIZE(near));
+	run(code + 20, sizeof(musl));
+	assert_rows(first, ARRAY_SIZE(first));
+	run(code + FAR + 100, sizeof(musl) - 1);
+	assert_int_equal(n_rows, 0);
+}
+
 #ifdef __x86_64__
 extern const uint8_t linked_init[] __asm__("_init");
 extern const uint8_t linked_fini[] __asm__("_fini");
@@ -137,6 +163,7 @@ int main(void)
 		cmocka_unit_test(destructors),
 		cmocka_unit_test(linkage_table),
 		cmocka_unit_test(threads_of_go),
+		cmocka_unit_test(trampolines),
 #ifdef __x86_64__
 		cmocka_unit_test(what_is_linked_here),
 #endif
