@@ -141,14 +141,26 @@ static void close_until(struct scope_sweep *s, uint32_t addr)
 	}
 }
 
+static int sort_ranges(struct debug_tables *t)
+{
+	/* The rows have been encoded: mostly their memory is enough, which has been touched already. */
+	bool fits = t->lines.stream.cap / sizeof(struct radix_item) >= t->n_ranges;
+	_cleanup_free_ struct radix_item *own =
+		fits ? NULL : try_realloc(NULL, t->n_ranges, sizeof(*own));
+
+	if (!fits && !own)
+		return -ENOMEM;
+	if (t->n_ranges)
+		radix_sort(t->range_starts, fits ? (void *)t->lines.stream.data : own, t->n_ranges);
+	return 0;
+}
+
+/* Writes over the memory of the rows. */
 static int encode_scopes(struct debug_tables *t, struct debug_blocks *b)
 {
-	_cleanup_free_ struct radix_item *tmp = try_realloc(NULL, t->n_ranges + 1, sizeof(*tmp));
 	struct scope_sweep s = {.blocks = b};
-	int r = tmp ? 0 : -ENOMEM;
+	int r = sort_ranges(t);
 
-	if (r == 0 && t->n_ranges)
-		radix_sort(t->range_starts, tmp, t->n_ranges);
 	for (size_t i = 0; r == 0 && i < t->n_ranges; i++) {
 		const struct debug_range *range = &t->ranges[t->range_starts[i].value];
 

@@ -189,18 +189,6 @@ static int load_sections(const struct elf_file *f, struct dwarf_file *d)
 	return r;
 }
 
-struct cursor dwarf_cursor(const struct dwarf_file *d, enum dwarf_section_kind kind, uint64_t off)
-{
-	const struct dwarf_section *s = &d->sections[kind];
-	struct cursor c = cursor_of(s->data, s->bytes);
-
-	if (off > s->bytes)
-		cursor_fail(&c);
-	else if (off) /* a section that is not there has no bytes to point at */
-		c.pos = c.start + off;
-	return c;
-}
-
 const char *dwarf_string_at(const struct dwarf_file *d, enum dwarf_section_kind kind, uint64_t off)
 {
 	const struct dwarf_section *s = &d->sections[kind];

@@ -32,8 +32,8 @@ struct dwarf_section {
 /* One value: a number, an offset, an index; of an inline string and of a block the offset in
  * .debug_info. */
 struct dwarf_value {
-	uint64_t u;
-	uint32_t form; /* 0: the attribute is not there */
+	uint64_t u;    /* nothing where the attribute is not there */
+	uint32_t form; /* 0: it is not there */
 };
 
 /* Attributes of functions and inlined calls, where struct dwarf_entry has them. */
@@ -150,7 +150,18 @@ static inline bool dwarf_work(struct dwarf_file *d, uint64_t n)
 	return d->work <= d->max_work;
 }
 
-struct cursor dwarf_cursor(const struct dwarf_file *d, enum dwarf_section_kind kind, uint64_t off);
+static inline struct cursor dwarf_cursor(
+	const struct dwarf_file *d, enum dwarf_section_kind kind, uint64_t off)
+{
+	const struct dwarf_section *s = &d->sections[kind];
+	struct cursor c = cursor_of(s->data, s->bytes);
+
+	if (off > s->bytes)
+		cursor_fail(&c);
+	else if (off) /* a section that is not there has no bytes to point at */
+		c.pos = c.start + off;
+	return c;
+}
 /* The string at an offset of a section, or NULL. */
 const char *dwarf_string_at(const struct dwarf_file *d, enum dwarf_section_kind kind, uint64_t off);
 /* The unit that holds an offset of .debug_info, or NULL. */

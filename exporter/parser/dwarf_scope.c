@@ -12,9 +12,10 @@
 
 enum { MAX_ORIGINS = 16, MAX_DEPTH = 1 << 16 };
 
-static uint32_t to_u32(uint64_t v)
+/* 0 where it is not there. */
+static uint32_t number_of(struct dwarf_value v)
 {
-	return (uint32_t)MIN(v, (uint64_t)UINT32_MAX);
+	return v.form ? (uint32_t)MIN(v.u, (uint64_t)UINT32_MAX) : 0;
 }
 
 /* The entry at an offset of a file; false when there is none. */
@@ -60,7 +61,7 @@ static uint32_t make_function(struct dwarf_file *d, uint64_t off, struct debug_t
 				dwarf_program_of(dwarf_skeleton_of(u)), v[DWARF_DECL_FILE].u, t);
 			has_file = true;
 		}
-		line = has_line ? line : to_u32(v[DWARF_DECL_LINE].u);
+		line = has_line ? line : number_of(v[DWARF_DECL_LINE]);
 		has_line |= v[DWARF_DECL_LINE].form != 0;
 		if (!dwarf_reference(u,
 			    v[v[DWARF_ORIGIN].form ? DWARF_ORIGIN : DWARF_SPECIFICATION], &d, &off))
@@ -72,18 +73,16 @@ static uint32_t make_function(struct dwarf_file *d, uint64_t off, struct debug_t
 
 static uint32_t function_at(struct dwarf_file *d, uint64_t off, struct debug_tables *t)
 {
-	uint64_t *slot = table_find(&d->functions, off);
-	uint32_t function;
+	bool is_new;
+	uint64_t *slot = table_insert(&d->functions, off, &is_new);
 
-	if (slot)
-		return (uint32_t)*slot;
-	function = make_function(d, off, t);
-	slot = table_insert(&d->functions, off, NULL);
-	if (slot)
-		*slot = function;
-	else
+	if (!slot) {
 		t->error = -ENOMEM;
-	return function;
+		return 0;
+	}
+	if (is_new)
+		*slot = make_function(d, off, t);
+	return (uint32_t)*slot;
 }
 
 static void each_range(
@@ -137,10 +136,10 @@ static uint32_t make_scope(const struct scope_sink *s)
 	if (v[DWARF_ORIGIN].form && !dwarf_reference(u, v[DWARF_ORIGIN], &d, &off))
 		return DEBUG_NO_SCOPE;
 	if (s->inlined)
-		call_file =
-			dwarf_program_file(dwarf_program_of(lines), v[DWARF_CALL_FILE].u, s->w->t);
+		call_file = dwarf_program_file(
+			dwarf_program_of(lines), number_of(v[DWARF_CALL_FILE]), s->w->t);
 	return debug_tables_scope(s->w->t, s->parent, function_at(d, off, s->w->t), call_file,
-		to_u32(v[DWARF_CALL_LINE].u), to_u32(v[DWARF_CALL_COLUMN].u));
+		number_of(v[DWARF_CALL_LINE]), number_of(v[DWARF_CALL_COLUMN]));
 }
 
 static void add_range(void *arg, uint64_t start, uint64_t end)
