@@ -316,7 +316,6 @@ void dwarf_file_init(struct dwarf_file *d, const struct dwarf_section *sections)
 	*d = (struct dwarf_file) {.units = NULL};
 	table_init(&d->abbrevs_by_off, NULL);
 	table_init(&d->programs_by_off, NULL);
-	table_init(&d->functions, NULL);
 	if (sections)
 		memcpy(d->sections, sections, sizeof(d->sections));
 }
@@ -372,6 +371,7 @@ void dwarf_file_done(struct dwarf_file *d)
 	free(d->abbrevs);
 	table_done(&d->abbrevs_by_off);
 	table_done(&d->programs_by_off);
-	table_done(&d->functions);
+	free(d->functions.items);
+	free(d->functions.slots);
 	*d = (struct dwarf_file) {.units = NULL};
 }

@@ -117,6 +117,16 @@ static inline struct dwarf_unit *dwarf_skeleton_of(struct dwarf_unit *u)
 	return u->skeleton ? u->skeleton : u;
 }
 
+/* Functions by the offset of their entry: less than half of what a struct table takes. */
+struct dwarf_functions {
+	struct dwarf_function {
+		uint64_t off;
+		uint32_t id; /* in the tables that are filled */
+	} * items;
+	uint32_t *slots; /* index + 1; 0: free */
+	size_t n, cap, n_slots;
+};
+
 struct dwarf_program; /* exporter/parser/dwarf_line.h */
 
 struct dwarf_file {
@@ -127,7 +137,8 @@ struct dwarf_file {
 		abbrevs_at_hand; /* where a table is read, before it has a place of its own */
 	struct dwarf_program *programs;
 	size_t n_units, cap_units, n_abbrevs, cap_abbrevs, n_programs, cap_programs;
-	struct table abbrevs_by_off, programs_by_off, functions;
+	struct table abbrevs_by_off, programs_by_off;
+	struct dwarf_functions functions;
 	struct dwarf_file *alt;	 /* the supplementary file; NULL: not there */
 	bool is_split;		 /* a .dwo file, or what a package has of one */
 	uint64_t work, max_work; /* bytes read, roughly: what nests or repeats has an end */

@@ -257,7 +257,7 @@ struct line_state {
 	struct line_place at;
 	uint64_t number; /* of the file */
 	bool dead;	 /* the sequence is of code that the linker dropped */
-	/* What special opcodes add, by opcode: two divisions that are then not done for each row. */
+	/* What special opcodes add, by opcode, so that nothing is divided for each row. */
 	struct {
 		uint32_t line, step;
 	} special[256];
@@ -387,11 +387,12 @@ static void prepare(struct line_state *s, struct dwarf_program *p, struct debug_
 	s->t = t;
 	s->c = dwarf_cursor(p->unit->file, DWARF_LINE, p->code_off);
 	s->c.end = s->c.start + p->end;
-	for (unsigned op = p->opcode_base; op < 256; op++) {
-		unsigned adjusted = op - p->opcode_base;
-
-		s->special[op].step = adjusted / p->line_range * p->min_step;
-		s->special[op].line = (uint32_t)(p->line_base + (int)(adjusted % p->line_range));
+	/* Of the opcode less the base, `step` counts whole ranges of lines and `line` is the rest. */
+	for (unsigned op = p->opcode_base, step = 0, line = 0; op < 256; op++) {
+		s->special[op].step = step * p->min_step;
+		s->special[op].line = (uint32_t)(p->line_base + (int)line);
+		line = line + 1 == p->line_range ? 0 : line + 1;
+		step += !line;
 	}
 	begin_sequence(s);
 }

@@ -7,6 +7,24 @@
 #include "exporter/parser/dwarf_scope.h"
 #include "exporter/parser/dwarf_split.h"
 
+static void vote(const struct dwarf_file *d, struct toolchain_votes *votes)
+{
+	enum toolchain_compiler compiler = TOOLCHAIN_NO_COMPILER;
+	const char *last = NULL;
+
+	for (size_t i = 0; i < d->n_units; i++) {
+		const struct dwarf_unit *u = &d->units[i];
+
+		if (u->is_broken)
+			continue;
+		/* Linkers merge strings: mostly it is the same one. */
+		if (u->producer != last)
+			compiler = elf_toolchain_compiler(u->producer);
+		last = u->producer;
+		elf_toolchain_vote(votes, u->language, compiler);
+	}
+}
+
 int dwarf_read_file(struct dwarf_file *d, struct dwarf_links *links, struct debug_tables *t)
 {
 	int r = dwarf_file_list(d);
@@ -14,9 +32,7 @@ int dwarf_read_file(struct dwarf_file *d, struct dwarf_links *links, struct debu
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	debug_tables_expect(t, d->sections[DWARF_LINE].bytes, d->sections[DWARF_INFO].bytes);
-	for (size_t i = 0; i < d->n_units; i++)
-		if (!d->units[i].is_broken)
-			elf_toolchain_vote(&t->votes, d->units[i].language, d->units[i].producer);
+	vote(d, &t->votes);
 	for (size_t i = 0; i < d->n_units; i++)
 		(void)!dwarf_program_of(&d->units[i]);
 	for (size_t i = 0; i < d->n_programs && !t->error; i++)

@@ -7,10 +7,11 @@
 #include "exporter/parser/dwarf_scope.h"
 #include "exporter/parser/dwarf_line.h"
 #include "lib/base/alloc.h"
+#include "lib/base/hash.h"
 #include <dwarf.h>
 #include <stdlib.h>
 
-enum { MAX_ORIGINS = 16, MAX_DEPTH = 1 << 16 };
+enum { MAX_ORIGINS = 16, MAX_DEPTH = 1 << 16, MIN_FUNCTION_SLOTS = 64 };
 
 /* 0 where it is not there. */
 static uint32_t number_of(struct dwarf_value v)
@@ -71,18 +72,50 @@ static uint32_t make_function(struct dwarf_file *d, uint64_t off, struct debug_t
 	return debug_tables_function(t, best, best ? strlen(best) : 0, file, line, false);
 }
 
+static uint32_t *function_slot(const struct dwarf_functions *f, uint64_t off)
+{
+	size_t mask = f->n_slots - 1, i = hash_mix(off) & mask;
+
+	while (f->slots[i] && f->items[f->slots[i] - 1].off != off)
+		i = (i + 1) & mask;
+	return &f->slots[i];
+}
+
+/* For one more. */
+static int grow_functions(struct dwarf_functions *f)
+{
+	size_t n_slots = MAX(f->n_slots * 2, (size_t)MIN_FUNCTION_SLOTS);
+	uint32_t *slots;
+
+	if ((f->n + 1) * 4 > f->n_slots * 3) {
+		slots = try_calloc(n_slots, sizeof(*slots));
+		if (!slots)
+			return -ENOMEM;
+		free(f->slots);
+		f->slots = slots;
+		f->n_slots = n_slots;
+		for (size_t i = 0; i < f->n; i++)
+			*function_slot(f, f->items[i].off) = (uint32_t)i + 1;
+	}
+	return alloc_grow(&f->items, &f->cap, f->n + 1, sizeof(*f->items));
+}
+
 static uint32_t function_at(struct dwarf_file *d, uint64_t off, struct debug_tables *t)
 {
-	bool is_new;
-	uint64_t *slot = table_insert(&d->functions, off, &is_new);
+	struct dwarf_functions *f = &d->functions;
+	uint32_t *slot, id;
 
-	if (!slot) {
+	if (grow_functions(f) < 0) {
 		t->error = -ENOMEM;
 		return 0;
 	}
-	if (is_new)
-		*slot = make_function(d, off, t);
-	return (uint32_t)*slot;
+	slot = function_slot(f, off);
+	if (*slot)
+		return f->items[*slot - 1].id;
+	id = make_function(d, off, t);
+	f->items[f->n++] = (struct dwarf_function) {.off = off, .id = id};
+	*slot = (uint32_t)f->n;
+	return id;
 }
 
 static void each_range(

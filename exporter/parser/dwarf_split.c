@@ -116,7 +116,7 @@ static bool walk_in(struct dwarf_unit *skeleton, struct dwarf_file *dwo, struct 
 	if (!u)
 		return false;
 	u->skeleton = skeleton;
-	elf_toolchain_vote(&t->votes, u->language, u->producer);
+	elf_toolchain_vote(&t->votes, u->language, elf_toolchain_compiler(u->producer));
 	dwarf_walk_unit(u, t);
 	return true;
 }

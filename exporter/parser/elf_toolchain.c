@@ -73,17 +73,21 @@ static enum toolchain_language language_of_dwarf(uint64_t language)
 	}
 }
 
-void elf_toolchain_vote(struct toolchain_votes *v, uint64_t language, const char *producer)
+enum toolchain_compiler elf_toolchain_compiler(const char *producer)
+{
+	return producer ? compiler_of_text(producer, strlen(producer)) : TOOLCHAIN_NO_COMPILER;
+}
+
+void elf_toolchain_vote(
+	struct toolchain_votes *v, uint64_t language, enum toolchain_compiler compiler)
 {
 	enum toolchain_language l = language_of_dwarf(language);
-	enum toolchain_compiler c =
-		producer ? compiler_of_text(producer, strlen(producer)) : TOOLCHAIN_NO_COMPILER;
 
 	/* The start-up code of libc speaks for no program. */
 	if (l == LANGUAGE_ASSEMBLER)
 		return;
 	v->languages[l]++;
-	v->compilers[c]++;
+	v->compilers[compiler]++;
 }
 
 static uint16_t most(const uint32_t *counts, uint16_t n)

@@ -12,8 +12,11 @@ struct toolchain_votes {
 	uint32_t compilers[TOOLCHAIN_N_COMPILERS], languages[N_LANGUAGES];
 };
 
-/* One unit: its DW_AT_language (0: none) and DW_AT_producer (NULL: none). */
-void elf_toolchain_vote(struct toolchain_votes *v, uint64_t language, const char *producer);
+/* By DW_AT_producer (NULL: none). */
+enum toolchain_compiler elf_toolchain_compiler(const char *producer);
+/* One unit: its DW_AT_language (0: none) and the compiler. */
+void elf_toolchain_vote(
+	struct toolchain_votes *v, uint64_t language, enum toolchain_compiler compiler);
 /* C is what is left when nothing speaks for another language. */
 struct toolchain elf_toolchain(const struct elf_file *f, const struct elf_symbols *symbols,
 	const struct toolchain_votes *votes);
