@@ -303,14 +303,15 @@ static int add_samples(struct building *k, struct errbuf *eb)
 {
 	const struct profile_snapshot *s = k->s;
 	const struct profile_type *type = k->o->type;
-	uint32_t *stack = arena_alloc_array(k->arena, s->n_refs, sizeof(*stack));
+	uint32_t *stack = s->refs;
 	struct prof_label *labels = arena_alloc_array(
 		k->arena, MAX_LABELS + s->n_pod_labels + k->o->constants->n, sizeof(*labels));
 
-	if (!stack || !labels)
+	if (!labels)
 		return arena_error(k->arena, eb);
+	/* In place: there may be millions. */
 	for (size_t i = 0; i < s->n_refs; i++)
-		stack[i] = k->locations[s->refs[i]];
+		stack[i] = k->locations[stack[i]];
 	for (size_t i = 0; i < s->n_rows; i++) {
 		const struct profile_row *row = &s->rows[i];
 		const struct profile_stack *st = &s->stacks[row->stack];
@@ -339,7 +340,7 @@ static void set_header(struct building *k, struct profile *p)
 	p->duration_ns = k->s->range.duration_ns;
 }
 
-int profile_build(const struct profile_snapshot *s, const struct profile_build_options *o,
+int profile_build(struct profile_snapshot *s, const struct profile_build_options *o,
 	struct arena *arena, struct profile *ret, struct errbuf *eb)
 {
 	_cleanup_prof_builder_ struct prof_builder *b = prof_builder_new(ret);

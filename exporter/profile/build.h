@@ -22,9 +22,9 @@ struct profile_build_options {
 /*
  * Fills `ret` (profile_init'ed by the caller). Mapping 0 is the executable with the most weight, so that reports are
  * headed by it; a cut stack has "[truncated: reason]" as its root and the label stack="truncated:reason". Works in `arena`.
- * Needs no lock. -ENOMEM.
+ * Uses up the snapshot. Needs no lock. -ENOMEM.
  */
-int profile_build(const struct profile_snapshot *s, const struct profile_build_options *o,
+int profile_build(struct profile_snapshot *s, const struct profile_build_options *o,
 	struct arena *arena, struct profile *ret, struct errbuf *eb) _must_check_;
 
 /* "complete", or "truncated:read_fault": the value of the label `stack`. */

@@ -9,7 +9,7 @@
 #include "lib/base/table.h"
 #include <string.h>
 
-/* A column that grows in the arena; the old copies die with it. */
+/* A column grows on the heap and is handed to the arena in the end, cut to size: an arena would keep each block that it outgrew. */
 struct column {
 	void *items;
 	size_t n, cap, elem;
@@ -17,18 +17,31 @@ struct column {
 
 static void *column_add(struct column *c, struct arena *arena)
 {
-	if (c->n == c->cap) {
-		size_t cap = c->cap ? 2 * c->cap : 256;
-		void *grown = arena_alloc_array(arena, cap, c->elem);
-
-		if (!grown)
-			return NULL;
-		if (c->n)
-			memcpy(grown, c->items, c->n * c->elem);
-		c->items = grown;
-		c->cap = cap;
-	}
+	if (c->n == c->cap &&
+		alloc_grow_in(arena->budget, &c->items, &c->cap, c->n + 1, c->elem, NULL) < 0)
+		return NULL;
 	return (char *)c->items + c->elem * c->n++;
+}
+
+static bool column_hand_over(struct column *c, struct arena *arena)
+{
+	void *cut = c->n ? try_realloc(c->items, c->n, c->elem) : NULL;
+
+	if (cut) {
+		budget_release(arena->budget, (c->cap - c->n) * c->elem);
+		c->items = cut;
+		c->cap = c->n;
+	}
+	if (c->items && !arena_adopt(arena, c->items, c->cap * c->elem))
+		return false;
+	c->cap = 0;
+	return true;
+}
+
+static void column_done(struct column *c, struct arena *arena)
+{
+	if (c->cap)
+		alloc_free_in(arena->budget, &c->items, &c->cap, c->elem);
 }
 
 struct taking {
@@ -309,6 +322,8 @@ int profile_snapshot_take(const struct profile_tables *t, const struct sample_ra
 		.refs = {.elem = sizeof(uint32_t)},
 	};
 	struct table *tables[] = {&k.keys, &k.tuples, &k.stacks, &k.ids, &k.frames, &k.weights};
+	struct column *columns[] = {
+		&k.rows, &k.stack_column, &k.task_column, &k.frame_column, &k.refs};
 	bool ok;
 
 	*ret = (struct profile_snapshot) {.range = *range,
@@ -321,6 +336,10 @@ int profile_snapshot_take(const struct profile_tables *t, const struct sample_ra
 	ret->period = commonest_weight(&k.weights);
 	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
 		table_done(tables[i]);
+	for (size_t i = 0; ok && i < ARRAY_SIZE(columns); i++)
+		ok = column_hand_over(columns[i], arena);
+	for (size_t i = 0; !ok && i < ARRAY_SIZE(columns); i++)
+		column_done(columns[i], arena);
 	if (!ok)
 		return arena->error
 			       ? arena_error(arena, eb)

@@ -50,7 +50,7 @@ struct profile_row {
 struct profile_snapshot {
 	struct sample_range range;
 	struct symbol_frame *frames; /* distinct; pseudo frames are ELIDED and TRUNCATED words */
-	uint32_t *refs;
+	uint32_t *refs; /* indices into frames; profile_build makes locations of them */
 	struct profile_stack *stacks;
 	struct profile_task *tasks;
 	const char *const *pod_labels; /* names, of profile_tables */

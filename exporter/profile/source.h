@@ -43,7 +43,8 @@ struct profile_query {
 int64_t profile_source_covered_ns(const struct profile_source *s);
 /* Asks for a drain now: somebody waits for its samples, or for another rate. */
 void profile_source_hurry(const struct profile_source *s);
-/* Fills `profile` (profile_init'ed by the caller) and *ret_range. Works in `arena`. -EINVAL (cursor, filter), -ENOMEM. */
+/* Fills `profile` (profile_init'ed by the caller) and *ret_range. Works in `arena`, of which nothing is
+ * needed afterwards. -EINVAL (cursor, filter), -ENOMEM. */
 int profile_source_take(const struct profile_source *s, const struct profile_query *q,
 	struct arena *arena, struct profile *profile, struct sample_range *ret_range,
 	struct errbuf *eb) _must_check_;

@@ -11,10 +11,12 @@ struct serve {
 	struct http_server *http;
 	struct metrics *metrics;
 	struct metric *profiles; /* answered, by format */
-	char *types;		 /* value of Sonde-Types */
-	char *labels;		 /* value of Sonde-Labels */
-	char retention[24];	 /* value of Sonde-Retention-Seconds */
-	int64_t started_ns;	 /* CLOCK_BOOTTIME */
+	struct metric
+		*shortened; /* answered with fewer seconds than there were, for want of memory */
+	char *types;	    /* value of Sonde-Types */
+	char *labels;	    /* value of Sonde-Labels */
+	char retention[24]; /* value of Sonde-Retention-Seconds */
+	int64_t started_ns; /* CLOCK_BOOTTIME */
 };
 
 /* text/plain with X-Go-Pprof: 1, which makes `go tool pprof` show the text. */

@@ -220,21 +220,23 @@ static int print_text(const struct profile *p, const struct sample_range *range,
 	return render_profile_text(p, p->n_types - 1, 0, out, eb);
 }
 
+/* Leaves `p` empty: its memory is not wanted beside that of the compressor. */
 static int encode_pprof(
-	const struct profile *p, struct budget *budget, struct bytes *out, struct errbuf *eb)
+	struct profile *p, struct budget *budget, struct bytes *out, struct errbuf *eb)
 {
 	_cleanup_bytes_ struct bytes raw;
 	int r;
 
 	bytes_init(&raw, budget, MAX_RESPONSE_BYTES);
 	r = prof_encode(p, &raw);
+	profile_done(p);
 	if (r < 0)
 		return err_set(eb, r, "the profile is larger than its budget");
 	return gzip_deflate(raw.data, raw.len, GZIP_LEVEL_FAST, out, eb);
 }
 
-static int render(const struct request *q, const struct profile *p,
-	const struct sample_range *range, struct bytes *out, struct errbuf *eb)
+static int render(const struct request *q, struct profile *p, const struct sample_range *range,
+	struct bytes *out, struct errbuf *eb)
 {
 	size_t main_value = p->n_types - 1;
 
@@ -273,29 +275,74 @@ static void reply(struct http_request *r, const struct request *q, struct bytes 
 	http_reply_bytes(r, 200, types[q->format], body);
 }
 
-static void make_profile(struct http_request *r, void *arg)
+/* What is taken, built and written needs memory one after the other, and gives it back in between. */
+static int try_profile(const struct request *q, uint32_t span_s, struct sample_range *range,
+	struct bytes *body, struct errbuf *eb)
 {
-	struct serve *s = arg;
-	struct request *q = http_request_data(r);
+	const struct serve *s = q->serve;
 	const struct profile_query query = {
 		.filter = q->filter,
 		.mode = q->mode,
 		.cursor = q->cursor,
-		.span_s = (uint32_t)q->span_s,
+		.span_s = span_s,
 		.from_ns = q->from_ns,
 		.to_ns = q->to_ns,
 	};
 	_cleanup_profile_ struct profile profile;
+	struct arena arena;
+	int r;
+
+	profile_init(&profile, s->o.budget);
+	arena_init(&arena, s->o.budget);
+	r = profile_source_take(s->o.source, &query, &arena, &profile, range, eb);
+	arena_done(&arena);
+	return r < 0 ? r : render(q, &profile, range, body, eb);
+}
+
+static bool is_too_large(int e)
+{
+	return e == -ENOMEM || e == -EFBIG;
+}
+
+/*
+ * A client that comes back for the rest gets less at once where the budget leaves no room for all: a busy machine of many CPUs
+ * has more stacks in a scrape's interval than there is memory for, and would never be read otherwise.
+ */
+static int fit_profile(
+	const struct request *q, struct sample_range *range, struct bytes *body, struct errbuf *eb)
+{
+	uint32_t span_s = (uint32_t)q->span_s;
+	int r = try_profile(q, span_s, range, body, eb);
+
+	while (is_too_large(r) && q->cursor && span_s > 1) {
+		span_s /= 2;
+		bytes_done(body);
+		bytes_init(body, q->serve->o.budget, MAX_RESPONSE_BYTES);
+		*eb = (struct errbuf) {.text = ""};
+		r = try_profile(q, span_s, range, body, eb);
+		if (r >= 0)
+			metric_inc(metric_only(q->serve->shortened));
+	}
+	return r;
+}
+
+static void make_profile(struct http_request *r, void *arg)
+{
+	struct serve *s = arg;
+	struct request *q = http_request_data(r);
 	_cleanup_bytes_ struct bytes body;
 	struct errbuf eb = {.text = ""};
 	struct sample_range range;
 	int e;
 
-	profile_init(&profile, s->o.budget);
 	bytes_init(&body, s->o.budget, MAX_RESPONSE_BYTES);
-	e = profile_source_take(s->o.source, &query, http_request_arena(r), &profile, &range, &eb);
-	if (e >= 0)
-		e = render(q, &profile, &range, &body, &eb);
+	e = fit_profile(q, &range, &body, &eb);
+	if (is_too_large(e)) {
+		struct errbuf why = eb;
+
+		e = err_set(&eb, e, "the profile does not fit in what --web.max-bytes leaves: %s",
+			err_text(&why, e));
+	}
 	if (e < 0) {
 		serve_reply_error(r, http_code_of_error(e), err_text(&eb, e));
 		return;

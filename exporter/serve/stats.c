@@ -497,5 +497,9 @@ void serve_add_metrics(struct serve *s)
 	metrics_add_budgets(s->metrics, s->o.budgets, s->o.n_budgets);
 	s->profiles = metrics_counter(s->metrics, "sonde_profiles_served_total",
 		"Profiles answered, by format.", "format");
+	s->shortened = metrics_counter(s->metrics, "sonde_profiles_shortened_total",
+		"Answers to since= with fewer seconds than asked for, as --web.max-bytes left no "
+		"room for more.",
+		NULL);
 	metrics_add_collector(s->metrics, collect, s);
 }

@@ -289,5 +289,44 @@ class Clients(unittest.TestCase):
                 self.assertGreater(e2e.Pprof(r.body).total(0), 0)
 
 
+
+RECURSE = r'''
+#include <stdlib.h>
+static volatile unsigned long x;
+static void b(int n);
+__attribute__((noinline)) static void a(int n) { if (!n) for (int i = 0; i < 300000; i++) x++; else if (rand() & 1) a(n - 1); else b(n - 1); x++; }
+__attribute__((noinline)) static void b(int n) { if (!n) for (int i = 0; i < 300000; i++) x++; else if (rand() & 1) a(n - 1); else b(n - 1); x--; }
+int main(void) { for (;;) a(60); }
+'''
+
+
+@e2e.needs_kernel
+class LittleMemory(unittest.TestCase):
+    """More distinct stacks than --web.max-bytes has room for: a cursor gets fewer seconds, a window is told why not."""
+
+    def test_cursor_gets_fewer_seconds(self):
+        program = e2e.compile_c(RECURSE, '-O1', name='recurse')
+        with e2e.Workload(program), e2e.Workload(program), e2e.exporter('--profile.frequency=199', '--profile.max-overhead=0', '--web.max-bytes=1MB') as d:
+            seconds = CursorClient(d)
+            seconds.read(span=1)
+            at_once = CursorClient(d, seconds.cursor)
+            start = (seconds.samples, seconds.ns)
+            time.sleep(14)
+            at_once.read(span=10)
+            self.assertGreater(at_once.behind, 0)
+            while at_once.behind:
+                at_once.read(span=10)
+            while seconds.cursor != at_once.cursor:
+                seconds.read(span=1)
+            self.assertGreater(d.metrics()['sonde_profiles_shortened_total'], 0)
+            self.assertGreater(at_once.samples, 1000)
+            self.assertEqual((at_once.samples, at_once.ns), (seconds.samples - start[0], seconds.ns - start[1]))
+            self.assertEqual((at_once.lost, seconds.lost), (0, 0))
+
+            window = d.get('/debug/pprof/profile?seconds=10')
+            self.assertEqual(window.status, 503)
+            self.assertIn('--web.max-bytes', window.text)
+
+
 if __name__ == '__main__':
     unittest.main()
