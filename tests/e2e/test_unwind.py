@@ -60,38 +60,6 @@ __attribute__((noinline)) void handler(int s) { n += s; }
 __attribute__((noinline)) void storm(void) { for (;;) kill(getpid(), SIGUSR1); }
 int main(int argc, char **argv) { (void)argv; if (argc > 5) decoy(); signal(SIGUSR1, handler); storm(); return 0; }
 '''
-# Half of the time is spent in a handler of the profiling timer.
-TIMER_C = '''
-#include <signal.h>
-#include <sys/time.h>
-volatile unsigned long n;
-__attribute__((noinline)) void in_handler(void) { for (int i = 0; i < 1000000; i++) n += i; }
-static void handler(int s) { in_handler(); n += s; }
-__attribute__((noinline)) unsigned long burn(unsigned long k) { for (int i = 0; i < 20000; i++) k = k * 31 + 7; return k; }
-__attribute__((noinline)) void outer(void) { for (;;) n += burn(n); }
-int main(int argc, char **argv) {
-	static char alternate[65536];
-	stack_t ss = {.ss_sp = alternate, .ss_size = sizeof(alternate)};
-	struct sigaction sa = {.sa_handler = handler, .sa_flags = argc > 1 ? SA_ONSTACK : 0};
-	struct itimerval each = {{0, 1000}, {0, 1000}};
-	(void)argv;
-	if (argc > 1) sigaltstack(&ss, 0);
-	sigaction(SIGPROF, &sa, 0);
-	setitimer(ITIMER_PROF, &each, 0);
-	outer();
-	return 0;
-}
-'''
-GO_STORM = '''package main
-import ("os/signal"; "os"; "runtime"; "syscall")
-func main() {
-	c := make(chan os.Signal, 1)
-	signal.Notify(c, syscall.SIGUSR1)
-	go func() { for range c {} }()
-	runtime.LockOSThread()
-	for { syscall.RawSyscall(syscall.SYS_TGKILL, uintptr(syscall.Getpid()), uintptr(syscall.Gettid()), uintptr(syscall.SIGUSR1)) }
-}
-'''
 LEAST_SAMPLES = 60
 
 
@@ -311,33 +279,6 @@ os.execve(fd, ['hidden', 'plain'], os.environ)"""],
 
     def test_stripped_go(self):
         self.assert_chain('go', ['main.goLeaf', 'main.goMiddle', 'main.main', 'runtime.main'], roots=('runtime.goexit',), share=0.9)
-
-    def assert_handlers_are_walked_through(self, cmd, handler, interrupted):
-        window, comm = e2e.Window(self.exporter), os.path.basename(cmd[0])
-
-        def stacks():
-            window.read(f'&comm={comm}')
-            return [(s, labels['stack'] == 'complete', values[0]) for s, values, labels in window.samples if handler in s]
-        with e2e.Workload(*cmd):
-            e2e.wait_for('a whole stack', lambda: any(whole for _, whole, _ in stacks()), interval=0.5)
-            e2e.wait_symbol_files(self.exporter)
-            time.sleep(1.2)  # the tables are filled once a second
-            window = e2e.Window(self.exporter)
-            e2e.wait_for('handlers', lambda: sum(n for _, _, n in stacks()) > 100, interval=0.5)
-        bad = [(s, n) for s, whole, n in stacks() if not whole or interrupted not in s[s.index(handler):]]
-        self.assertLessEqual(sum(n for _, n in bad), 0.005 * sum(n for _, _, n in stacks()), f'{cmd}: {bad[:3]}')
-
-    def test_handlers_of_a_timer(self):
-        source = self.write('timer.c', TIMER_C)
-        for name, cc, *flags in (('timer', 'gcc'), ('timer-static', 'gcc', '-static'), ('timer-musl', 'musl-gcc', '-static')):
-            prog = self.cc(name, *flags, cc=cc, source=source)
-            for more in ([], ['on-another-stack']):
-                self.assert_handlers_are_walked_through([prog, *more], 'in_handler', 'main')
-
-    def test_handlers_of_stripped_go(self):
-        self.write('gostorm.go', GO_STORM)
-        subprocess.run(['go', 'build', '-ldflags=-s -w', '-o', f'{self.dir}/gostorm', f'{self.dir}/gostorm.go'], check=True, env=e2e.go_env())
-        self.assert_handlers_are_walked_through([f'{self.dir}/gostorm'], 'runtime.sigtramp', 'main.main')
 
     def burning(self, prog, n):
         """(stack, how it ends) of the work of so many processes."""
