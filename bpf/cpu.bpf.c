@@ -92,6 +92,16 @@ static __always_inline __u32 user_frames(struct tick *t, bool user_mode)
 	return n;
 }
 
+/* Two loads: what bpf_get_current_comm does for it was 0.6 of 16 us. */
+static __always_inline void copy_comm(char *to, const struct task_struct *task)
+{
+	_Static_assert(sizeof(task->comm) == ABI_COMM_LEN && ABI_COMM_LEN == 16, "two words");
+	const __u64 *from = (const __u64 *)task->comm;
+
+	((__u64 *)to)[0] = from[0];
+	((__u64 *)to)[1] = from[1];
+}
+
 static __always_inline void fill_header(struct tick *t, __u64 now)
 {
 	struct abi_record *r = record_of(t->s);
@@ -107,11 +117,8 @@ static __always_inline void fill_header(struct tick *t, __u64 now)
 	r->exec_id = t->task->self_exec_id;
 	r->cpu = t->cpu;
 	r->cgroup_id = bpf_get_current_cgroup_id();
-	bpf_get_current_comm(r->comm, sizeof(r->comm));
-	if (leader == t->task)
-		__builtin_memcpy(r->leader_comm, r->comm, sizeof(r->comm));
-	else
-		bpf_probe_read_kernel(r->leader_comm, sizeof(r->leader_comm), leader->comm);
+	copy_comm(r->comm, t->task);
+	copy_comm(r->leader_comm, leader);
 }
 
 /* A copy of the stack goes before the sample that it belongs to; `flags` say what it is for. */

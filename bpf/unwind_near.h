@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #endif
 
+#define UNWIND_LINE 64U /* bytes of a line of the CPU's caches */
 #define UNWIND_NEAR_STEPS 1024U
 #define UNWIND_NEAR_LEAVES 64U
 #define UNWIND_NEAR_INDEX 2048U /* pairs of entries that one hash leads to */
@@ -90,6 +91,18 @@ UNWIND_FN __u64 unwind_plain(const struct unwind_rule *r)
 #define UNWIND_NEAR_NEXT(plain) UNWIND_NEAR_STEP((plain) >> UNWIND_NEAR_NEXT_SHIFT)
 #define UNWIND_NEAR_BELOW_NEXT ((1ULL << UNWIND_NEAR_NEXT_SHIFT) - 1)
 _Static_assert(UNWIND_NEAR_STEPS == 1U << (64 - UNWIND_NEAR_NEXT_SHIFT), "room for the next step");
+
+/*
+ * Asks for all of it, without waiting. Of these lines a walk needs a few dozen, one after the other, and other programs have taken
+ * them out of the CPU's caches since the last tick: loads that nothing waits for come side by side.
+ */
+UNWIND_FN void unwind_near_ask(const struct unwind_near *n)
+{
+	for (__u32 i = 0; i < UNWIND_NEAR_STEPS; i += UNWIND_LINE / sizeof(n->steps[0]))
+		(void)UNWIND_ONCE(n->steps[i].key);
+	for (__u32 i = 0; i < UNWIND_NEAR_INDEX; i += UNWIND_LINE / sizeof(n->index[0]))
+		(void)UNWIND_ONCE(n->index[i]);
+}
 
 /* From now on step i is looked at first behind step `at`. */
 UNWIND_FN void unwind_near_link(struct unwind_near *n, __u32 at, __u32 i)

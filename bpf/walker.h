@@ -167,9 +167,13 @@ static __always_inline void walker_begin(struct scratch *s, struct task_struct *
 {
 	const struct abi_record *r = record_of(s);
 	__u64 image = process_image(r->start_ns, r->exec_id);
-	struct process_head *h = head_of(r->pid, config.bucket_mask, true);
+	struct unwind_near *near = unwind_near_at(&s->walk);
+	struct process_head *h;
 	__u64 run;
 
+	if (USUAL(near))
+		unwind_near_ask(near);
+	h = head_of(r->pid, config.bucket_mask, true);
 	if (RARE(h && h->image != image))
 		process_begin(h, image);
 	run = h ? process_run(h, image) : 0;
