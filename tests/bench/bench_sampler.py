@@ -178,9 +178,13 @@ class Interrupts:
     def __exit__(self, *exc):
         if exc[0]:
             self.p.kill()
-        runs, ns = (self.p.communicate()[0].split() + ['0', '0'])[:2]
-        self.rate = int(runs) * float(ns) / 1e9 / self.seconds
+        said = self.p.communicate()[0].split()
         self.dir.cleanup()
+        if exc[0]:
+            return
+        if self.p.returncode or len(said) != 2:
+            raise RuntimeError(f'{self.cmd}: exit status {self.p.returncode}, said {said}')
+        self.rate = int(said[0]) * float(said[1]) / 1e9 / self.seconds
 
 
 def rusage_of(cmd, stdout=subprocess.DEVNULL):

@@ -50,24 +50,36 @@ static int print_rows(struct bpf_object *o)
 	return r;
 }
 
+static int failed(const char *what, const char *of)
+{
+	fprintf(stderr, "timers: %s: %s\n", of, what);
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
-	struct bpf_object *o = argc == 4 ? bpf_object__open_file(argv[1], NULL) : NULL;
-	__u64 function = argc == 4 ? address_of(argv[2]) : 0;
+	struct bpf_object *o;
 	struct bpf_program *p;
+	__u64 function;
 
-	if (!o || !function ||
-		bpf_map__set_initial_value(
-			bpf_object__find_map_by_name(o, ".rodata"), &function, sizeof(function)) ||
-		bpf_object__load(o)) {
+	if (argc != 4) {
 		fprintf(stderr, "usage: timers OBJECT FUNCTION SECONDS\n");
-		return 1;
+		return 2;
 	}
+	function = address_of(argv[2]);
+	if (!function)
+		return failed("no such function in /proc/kallsyms", argv[2]);
+	o = bpf_object__open_file(argv[1], NULL);
+	if (!o || bpf_map__set_initial_value(
+			  bpf_object__find_map_by_name(o, ".rodata"), &function, sizeof(function)))
+		return failed("cannot open", argv[1]);
+	if (bpf_object__load(o))
+		return failed("cannot load", argv[1]);
 	bpf_object__for_each_program(p, o)
 	{
 		if (!bpf_program__attach(p))
-			return 1;
+			return failed("cannot attach", bpf_program__name(p));
 	}
 	sleep((unsigned)strtoul(argv[3], NULL, 10));
-	return print_rows(o) ? 1 : 0;
+	return print_rows(o) ? failed("cannot read what was counted", argv[1]) : 0;
 }

@@ -197,6 +197,46 @@ def exporter(*flags, **kw):
     return Daemon('sonde-exporter', *flags, **kw)
 
 
+class SampledPrograms(unittest.TestCase):
+    """Programs (`loads`, by name) that run while an exporter without a cache of symbol files samples them, in a directory of their own.
+    All end with the class, and when its start fails: start() of a subclass."""
+
+    hz = 199
+
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = tempfile.mkdtemp(prefix='sonde-programs.')
+        os.chmod(cls.dir, 0o755)
+        cls.loads, cls.exporter = {}, None
+        try:
+            cls.exporter = exporter('--symbols.cache-path=', f'--profile.frequency={cls.hz}', '--profile.max-overhead=0', '--symbols.max-cpu=1')
+            cls.start()
+        except BaseException:
+            cls.tearDownClass()
+            raise
+
+    @classmethod
+    def tearDownClass(cls):
+        for w in cls.loads.values():
+            w.__exit__()
+        if cls.exporter:
+            cls.exporter.__exit__(None, None, None)
+        shutil.rmtree(cls.dir, ignore_errors=True)
+
+    @classmethod
+    def write(cls, name, text):
+        path = f'{cls.dir}/{name}'
+        with open(path, 'w') as f:
+            f.write(text)
+        return path
+
+    @classmethod
+    def wait_for_tables(cls):
+        """Until what is sampled from now on is walked by tables and has names."""
+        wait_symbol_files(cls.exporter)
+        time.sleep(1.2)  # the tables are filled once a second
+
+
 class WithExporter(unittest.TestCase):
     """Tests that share an exporter (`daemon`) with a cache of symbol files of its own below the directory `top`."""
 

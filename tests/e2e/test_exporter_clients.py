@@ -49,10 +49,8 @@ class CursorClient:
         self.ns += p.total(1) if p.samples else 0
         return p
 
-    def read_all(self, span=1, query=''):
-        self.read(span, query)
-        while self.behind:
-            self.read(span, query)
+    def read_all(self, span=1, query='', until=lambda self: not self.behind):
+        e2e.wait_for('the newest second', lambda: self.read(span, query) and until(self), interval=0)
 
 
 def cpu_ns(pid):
@@ -289,7 +287,6 @@ class Clients(unittest.TestCase):
                 self.assertGreater(e2e.Pprof(r.body).total(0), 0)
 
 
-
 RECURSE = r'''
 #include <stdlib.h>
 static volatile unsigned long x;
@@ -314,10 +311,8 @@ class LittleMemory(unittest.TestCase):
             time.sleep(14)
             at_once.read(span=10)
             self.assertGreater(at_once.behind, 0)
-            while at_once.behind:
-                at_once.read(span=10)
-            while seconds.cursor != at_once.cursor:
-                seconds.read(span=1)
+            at_once.read_all(span=10)
+            seconds.read_all(span=1, until=lambda self: self.cursor == at_once.cursor)
             self.assertGreater(d.metrics()['sonde_profiles_shortened_total'], 0)
             self.assertGreater(at_once.samples, 1000)
             self.assertEqual((at_once.samples, at_once.ns), (seconds.samples - start[0], seconds.ns - start[1]))

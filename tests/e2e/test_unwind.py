@@ -3,9 +3,7 @@ import collections
 import html
 import os
 import re
-import shutil
 import subprocess
-import tempfile
 import time
 import unittest
 
@@ -64,47 +62,23 @@ LEAST_SAMPLES = 60
 
 
 @e2e.needs_kernel
-class Unwind(unittest.TestCase):
+class Unwind(e2e.SampledPrograms):
     @classmethod
-    def setUpClass(cls):
-        cls.dir = tempfile.mkdtemp(prefix='sonde-unwind.')
-        os.chmod(cls.dir, 0o755)
+    def start(cls):
         cls.build_all()
-        cls.exporter = e2e.exporter('--symbols.cache-path=', '--profile.frequency=199', '--profile.max-overhead=0',
-                                    '--symbols.max-cpu=1')
-        cls.loads = {}
-        try:
-            start = e2e.Window(cls.exporter)
-            cls.start_all()
-            start.wait_for('a whole stack of each', lambda samples: cls.have_samples(samples, 1, 'complete'))
-            e2e.wait_symbol_files(cls.exporter)
-            e2e.wait_for('the second library', lambda: 'second.so' in cls.maps('library'))
-            time.sleep(1.2)  # the tables are filled once a second
-            cls.window = e2e.Window(cls.exporter)
-            cls.window.wait_for('samples of each', lambda samples: cls.have_samples(samples, LEAST_SAMPLES))
-        except BaseException:
-            cls.tearDownClass()
-            raise
-
-    @classmethod
-    def tearDownClass(cls):
-        for w in cls.loads.values():
-            w.__exit__()
-        cls.exporter.__exit__(None, None, None)
-        shutil.rmtree(cls.dir, ignore_errors=True)
+        start = e2e.Window(cls.exporter)
+        cls.start_all()
+        start.wait_for('a whole stack of each', lambda samples: cls.have_samples(samples, 1, 'complete'))
+        e2e.wait_for('the second library', lambda: 'second.so' in cls.maps('library'))
+        cls.wait_for_tables()
+        cls.window = e2e.Window(cls.exporter)
+        cls.window.wait_for('samples of each', lambda samples: cls.have_samples(samples, LEAST_SAMPLES))
 
     @classmethod
     def cc(cls, name, *flags, cc='gcc', source=SOURCE):
         out = f'{cls.dir}/{name}'
         subprocess.run([cc, '-O2', '-fomit-frame-pointer', '-o', out, source, *flags], check=True)
         return out
-
-    @classmethod
-    def write(cls, name, text):
-        path = f'{cls.dir}/{name}'
-        with open(path, 'w') as f:
-            f.write(text)
-        return path
 
     @classmethod
     def build_all(cls):

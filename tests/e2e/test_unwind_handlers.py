@@ -1,9 +1,6 @@
 """Stacks taken in signal handlers, whole down to what the signal interrupted: C libraries with tables and without, Go, other stacks."""
 import collections
-import os
-import shutil
 import subprocess
-import tempfile
 import time
 import unittest
 
@@ -45,48 +42,30 @@ LEAST_SAMPLES = 100  # in handlers, of each
 
 
 @e2e.needs_kernel
-class Handlers(unittest.TestCase):
+class Handlers(e2e.SampledPrograms):
     """All programs at once, a few seconds of them."""
 
-    @classmethod
-    def setUpClass(cls):
-        cls.dir = tempfile.mkdtemp(prefix='sonde-handlers.')
-        os.chmod(cls.dir, 0o755)
-        cls.loads = {}
-        cls.exporter = e2e.exporter('--symbols.cache-path=', '--profile.frequency=499', '--profile.max-overhead=0', '--symbols.max-cpu=1')
-        try:
-            cls.start_all()
-            start = e2e.Window(cls.exporter)
-            start.wait_for('a whole stack of each', lambda samples: all(cls.count(samples, name, whole=True) for name in cls.loads))
-            e2e.wait_symbol_files(cls.exporter)
-            time.sleep(1.2)  # the tables are filled once a second
-            cls.window = e2e.Window(cls.exporter)
-            e2e.wait_for('handlers', lambda: cls.window.read() or all(cls.count(cls.window.samples, name) >= LEAST_SAMPLES for name in cls.loads),
-                         interval=3)  # seldom: reading takes the CPU from the programs
-        except BaseException:
-            cls.tearDownClass()
-            raise
-        for w in cls.loads.values():
-            w.__exit__()
+    hz = 499
 
     @classmethod
-    def tearDownClass(cls):
-        for w in cls.loads.values():
-            w.__exit__()
-        cls.exporter.__exit__(None, None, None)
-        shutil.rmtree(cls.dir, ignore_errors=True)
+    def start(cls):
+        cls.start_all()
+        start = e2e.Window(cls.exporter)
+        start.wait_for('a whole stack of each', lambda samples: all(cls.count(samples, name, whole=True) for name in cls.loads))
+        cls.wait_for_tables()
+        cls.window = e2e.Window(cls.exporter)
+        e2e.wait_for('handlers', lambda: cls.window.read() or all(cls.count(cls.window.samples, name) >= LEAST_SAMPLES for name in cls.loads),
+                     interval=3)  # seldom: reading takes the CPU from the programs
 
     @classmethod
     def start_all(cls):
-        for name, text in (('timer.c', TIMER_C), ('gostorm.go', GO_STORM)):
-            with open(f'{cls.dir}/{name}', 'w') as f:
-                f.write(text)
+        timer, storm = cls.write('timer.c', TIMER_C), cls.write('gostorm.go', GO_STORM)
         for name, cc, *flags in (('timer', 'gcc'), ('timer-static', 'gcc', '-static'), ('timer-musl', 'musl-gcc', '-static')):
             prog = f'{cls.dir}/{name}'
-            subprocess.run([cc, '-O2', '-fomit-frame-pointer', '-o', prog, f'{cls.dir}/timer.c', *flags], check=True)
+            subprocess.run([cc, '-O2', '-fomit-frame-pointer', '-o', prog, timer, *flags], check=True)
             cls.loads[name] = e2e.Workload(prog)
             cls.loads[f'{name}, another stack'] = e2e.Workload(prog, 'on-another-stack')
-        subprocess.run(['go', 'build', '-ldflags=-s -w', '-o', f'{cls.dir}/gostorm', f'{cls.dir}/gostorm.go'], check=True, env=e2e.go_env())
+        subprocess.run(['go', 'build', '-ldflags=-s -w', '-o', f'{cls.dir}/gostorm', storm], check=True, env=e2e.go_env())
         cls.loads['go'] = e2e.Workload(f'{cls.dir}/gostorm')
 
     @classmethod

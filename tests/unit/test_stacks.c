@@ -114,7 +114,8 @@ static void test_refusals_change_nothing(void **state)
 	struct budget budget;
 	_cleanup_(stacks_freep)
 	struct stacks *s = NULL;
-	uint32_t id, n = 0;
+	uint64_t deep[MAX_DEPTH];
+	uint32_t id, n = 0, count;
 	int r = 0;
 
 	(void)state;
@@ -130,6 +131,18 @@ static void test_refusals_change_nothing(void **state)
 		assert_int_equal(stacks_frame(s, id), frame);
 	}
 	assert_true(budget.used_bytes <= 64 << 10);
+
+	/* The first frames of this one are there, for the others there is no room. */
+	for (uint32_t i = 0; i < MAX_DEPTH; i++)
+		deep[i] = i ? n + 1000 + i : 1;
+	count = stacks_count(s);
+	while (stacks_add(s, deep, MAX_DEPTH, &id) == 0) {
+		assert_int_equal(stacks_count(s), count + MAX_DEPTH - 1);
+		count = stacks_count(s);
+		deep[1]++;
+	}
+	assert_int_equal(stacks_count(s), count);
+	assert_int_equal(stacks_refused(s), 2);
 
 	/* Every allocation of a growth fails once. */
 	for (unsigned k = 1; k <= 4; k++) {

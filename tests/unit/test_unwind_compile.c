@@ -332,11 +332,11 @@ static void signal_trampolines(void **state)
 	struct subject s;
 
 	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
-		if (subject_open(&s, paths[i])) {
-			assert_int_equal(check_trampolines(&s), 1);
-			subject_close(&s);
-		}
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		assert_true(subject_open(&s, paths[i]));
+		assert_int_equal(check_trampolines(&s), 1);
+		subject_close(&s);
+	}
 }
 
 static void libcrypto(void **state)
