@@ -8,41 +8,21 @@
  *   struct unwind_binary *unwind_binary_at(w, binary)
  *   const __u32 *unwind_slab_at(w, slab)              UNWIND_SLAB_WORDS words
  *   const struct unwind_rule *unwind_rule_at(w, rule)
- *   __u64 *unwind_cache_at(w, i)                      NULL: do without
+ *   struct unwind_answer *unwind_cache_at(w, i)       NULL: do without
  *   struct unwind_near *unwind_near_at(w)             the same (bpf/unwind_near.h)
  */
 #pragma once
-#include "bpf/unwind_near.h"
+#include "bpf/unwind_cache.h"
 #ifndef __bpf__
 #include <stdbool.h>
 #include <stddef.h>
 #endif
-
-struct walk;
 
 enum unwind_found {
 	UNWIND_FOUND,	 /* *rule is what holds there */
 	UNWIND_NO_ROW,	 /* the binary has a table and it covers the place with nothing */
 	UNWIND_NO_TABLE, /* the binary has none, or it changed under the look-up */
 };
-
-/* Loads keep their order around it. */
-#if defined(__bpf__) && UNWIND_ARM64
-#define unwind_read_barrier(word) ((void)__sync_fetch_and_add(word, 0))
-#elif defined(__bpf__)
-#define unwind_read_barrier(word) ((void)(word), ({ __asm__ volatile("" ::: "memory"); }))
-#else
-#define unwind_read_barrier(word) ((void)(word), __atomic_thread_fence(__ATOMIC_ACQUIRE))
-#endif
-
-/* What an answer is kept under, never 0: the binary, its generation, the place in it. */
-UNWIND_FN __u64 unwind_key(__u32 binary, __u32 seq, __u32 rel)
-{
-	return (__u64)binary << 42 | (__u64)(seq >> 1 & (UNWIND_GENERATIONS - 1)) << 30 | rel;
-}
-#define UNWIND_CACHE_HASH(key) ((key)*0x9e3779b97f4a7c15ULL)
-#define UNWIND_CACHE_INDEX(hash) ((__u32)((hash) >> (64 - UNWIND_CACHE_SHIFT)))
-#define UNWIND_CACHE_WORD(hash, rule) ((hash) << UNWIND_CACHE_SHIFT | (rule))
 
 /* The last of rows [0, hi] that begins at or before `low`; row 0 always does. */
 struct unwind_search {
@@ -126,13 +106,14 @@ UNWIND_FN __u32 unwind_page_entry(struct walk *w, const struct unwind_binary *b,
 /* Asks for what unwind_recall and unwind_find_rule read first, without waiting for it. */
 UNWIND_FN void unwind_ask_for(struct walk *w, const struct unwind_binary *b, __u32 rel, __u64 key)
 {
-	const __u64 *cached = unwind_cache_at(w, UNWIND_CACHE_INDEX(UNWIND_CACHE_HASH(key)));
+	const struct unwind_answer *cached =
+		unwind_cache_at(w, UNWIND_CACHE_INDEX(UNWIND_CACHE_HASH(key)));
 	const __u32 *words = unwind_slab_at(w, b->slab);
 	__u32 page = rel >> UNWIND_PAGE_SHIFT;
 
 	(void)key; /* user space has no cache of answers */
 	if (cached)
-		(void)UNWIND_ONCE(*cached);
+		(void)UNWIND_ONCE(cached->word);
 	if (b->is_listed)
 		page >>= UNWIND_SLAB_SHIFT;
 	if (words)
@@ -190,32 +171,7 @@ UNWIND_FN __u64 unwind_key_of(
 }
 
 /*
- * The rule of a key, copied to *ret, if it was asked for before: nearly always. Like unwind_lookup, which is for what this says
- * false to.
- */
-UNWIND_FN bool unwind_recall(
-	struct walk *w, __u32 binary, __u64 key, __u32 seq, struct unwind_rule *ret, __u32 *scratch)
-{
-	__u64 hash = UNWIND_CACHE_HASH(key), hit;
-	const __u64 *cached = unwind_cache_at(w, UNWIND_CACHE_INDEX(hash));
-	const struct unwind_binary *b = unwind_binary_at(w, binary);
-	const struct unwind_rule *rule;
-
-	if (RARE(!cached || !b))
-		return false;
-	hit = UNWIND_ONCE(*cached);
-	if ((hit ^ UNWIND_CACHE_WORD(hash, 0)) >> UNWIND_CACHE_SHIFT)
-		return false;
-	rule = unwind_rule_at(w, (__u16)hit);
-	if (RARE(!rule || (__u16)hit == UNWIND_RULE_NONE))
-		return false;
-	*ret = *rule;
-	unwind_read_barrier(scratch);
-	return UNWIND_ONCE(b->seq) == seq;
-}
-
-/*
- * The same by the table. What is read may change meanwhile: seq tells in the end, and nothing on the way trusts a number
+ * The rule of a place by the table. What is read may change meanwhile: seq tells in the end, and nothing on the way trusts a number
  * further than its mask. The answer is remembered.
  */
 UNWIND_FN enum unwind_found unwind_lookup(
@@ -223,7 +179,7 @@ UNWIND_FN enum unwind_found unwind_lookup(
 {
 	struct unwind_binary *b = unwind_binary_at(w, binary);
 	const struct unwind_rule *rule;
-	__u64 hash, rel, *cached;
+	__u64 rel;
 	__u32 seq, id;
 
 	if (!b)
@@ -241,9 +197,6 @@ UNWIND_FN enum unwind_found unwind_lookup(
 		return UNWIND_NO_TABLE;
 	if (id == UNWIND_RULE_NONE || !rule)
 		return UNWIND_NO_ROW;
-	hash = UNWIND_CACHE_HASH(unwind_key(binary, seq, (__u32)rel));
-	cached = unwind_cache_at(w, UNWIND_CACHE_INDEX(hash));
-	if (cached)
-		*(volatile __u64 *)cached = UNWIND_CACHE_WORD(hash, id);
+	unwind_remember(w, unwind_key(binary, seq, (__u32)rel), id, ret, scratch);
 	return UNWIND_FOUND;
 }

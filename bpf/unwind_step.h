@@ -45,9 +45,12 @@ UNWIND_FN int walk_find(struct walk *w, __u64 *ret_plain)
 				   : unwind_near_find_leaf(near, key, seq);
 	if (USUAL(walk_can_plain(w, *ret_plain)))
 		return UNWIND_FOUND;
-	if (!key || !unwind_recall(w, w->binary, key, seq, &w->rule, &w->scratch))
+	/* Where the rule in short cannot be applied the whole is wanted, to say why. */
+	if (!key || !unwind_recall(w, w->binary, key, seq, &w->rule, ret_plain, &w->scratch) ||
+		RARE(*ret_plain && !walk_can_plain(w, *ret_plain))) {
 		found = unwind_find(w);
-	*ret_plain = found == UNWIND_FOUND ? unwind_plain(&w->rule) : 0;
+		*ret_plain = found == UNWIND_FOUND ? unwind_plain(&w->rule) : 0;
+	}
 	if (!walk_can_plain(w, *ret_plain))
 		*ret_plain = 0;
 	else if (near && key && w->n_steps)

@@ -98,9 +98,15 @@ _Static_assert(sizeof(struct unwind_binary) == 16, "layout");
 #define UNWIND_SLAB_ROWLESS 0xffff
 
 /*
- * The cache of answers: one word that holds a rule and what is left of its key's hash. The hash is one to one and the place in
- * the cache is the rest of it, so that a hit is never another key's; one word is never half written.
+ * The cache of answers. `word` holds a rule and what is left of its key's hash: the hash is one to one and the place in the cache is
+ * the rest of it, so that a hit is never another key's; one word is never half written. `plain` is that rule in short (bpf/unwind_near.h)
+ * or 0, and 20 bits of the same hash, by which it is known that both words were written for one key.
+ * With it a hit reads one line and not the rule's too.
  */
+struct unwind_answer {
+	__u64 word, plain;
+};
+
 #define UNWIND_CACHE_SHIFT 16
-#define UNWIND_CACHE_WORDS (1U << UNWIND_CACHE_SHIFT)
+#define UNWIND_CACHE_ANSWERS (1U << UNWIND_CACHE_SHIFT)
 #define UNWIND_GENERATIONS 4096U /* after so many changes of a binary user space wipes the cache */

@@ -11,10 +11,6 @@ struct walk;
 struct slab {
 	__u32 words[UNWIND_SLAB_WORDS];
 };
-struct cache_word {
-	__u64 word;
-};
-
 #define MMAPABLE_ARRAY(name, type_of_value)               \
 	struct {                                          \
 		__uint(type, BPF_MAP_TYPE_ARRAY);         \
@@ -28,7 +24,7 @@ MMAPABLE_ARRAY(run_words, __u64);
 MMAPABLE_ARRAY(unwind_slabs, struct slab);
 MMAPABLE_ARRAY(unwind_rules, struct unwind_rule);
 MMAPABLE_ARRAY(unwind_binaries, struct unwind_binary);
-MMAPABLE_ARRAY(unwind_cache, struct cache_word);
+MMAPABLE_ARRAY(unwind_cache, struct unwind_answer);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -63,10 +59,8 @@ static __always_inline const struct unwind_rule *unwind_rule_at(struct walk *w, 
 	return bpf_map_lookup_elem(&unwind_rules, &rule);
 }
 
-static __always_inline __u64 *unwind_cache_at(struct walk *w, __u32 i)
+static __always_inline struct unwind_answer *unwind_cache_at(struct walk *w, __u32 i)
 {
-	struct cache_word *c = bpf_map_lookup_elem(&unwind_cache, &i);
-
 	(void)w;
-	return c ? &c->word : NULL;
+	return bpf_map_lookup_elem(&unwind_cache, &i);
 }

@@ -14,7 +14,7 @@ struct walk;
 static struct unwind_binary *unwind_binary_at(struct walk *w, uint32_t binary);
 static const __u32 *unwind_slab_at(struct walk *w, uint32_t slab);
 static const struct unwind_rule *unwind_rule_at(struct walk *w, uint32_t rule);
-#define unwind_cache_at(w, i) ((__u64 *)NULL)
+#define unwind_cache_at(w, i) ((struct unwind_answer *)NULL)
 #define unwind_near_at(w) ((struct unwind_near *)NULL)
 #define unwind_read_user(w, to, len, from) read_copy(w, to, len, from)
 #define unwind_locate(w, addr) locate(w, addr)

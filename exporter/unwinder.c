@@ -43,7 +43,7 @@ struct unwinder *unwinder_new(
 		m->n_slabs = (uint32_t)(table_bytes / (UNWIND_SLAB_WORDS * sizeof(uint32_t)));
 		m->n_rules = UNWIND_MAX_RULES;
 		m->n_binaries = N_REPLAY_BINARIES;
-		m->n_cache = UNWIND_CACHE_WORDS;
+		m->n_cache = UNWIND_CACHE_ANSWERS;
 		m->slabs = xcalloc(m->n_slabs, UNWIND_SLAB_WORDS * sizeof(uint32_t));
 		m->rules = xcalloc(m->n_rules, sizeof(*m->rules));
 		m->binaries = xcalloc(m->n_binaries, sizeof(*m->binaries));

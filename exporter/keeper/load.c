@@ -96,7 +96,7 @@ static int configure(
 			MIN(MAX(slabs, (uint64_t)MIN_SLABS), (uint64_t)UNWIND_MAX_SLABS)},
 		{s->maps.unwind_rules, UNWIND_MAX_RULES},
 		{s->maps.unwind_binaries, N_BINARIES},
-		{s->maps.unwind_cache, UNWIND_CACHE_WORDS},
+		{s->maps.unwind_cache, UNWIND_CACHE_ANSWERS},
 		{s->maps.known_files, N_FILE_BUCKETS},
 	};
 

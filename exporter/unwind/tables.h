@@ -20,7 +20,7 @@ struct unwind_memory {
 	uint32_t n_rules;
 	struct unwind_binary *binaries; /* by binary id */
 	uint32_t n_binaries;
-	uint64_t *cache;
+	struct unwind_answer *cache;
 	uint32_t n_cache;
 };
 

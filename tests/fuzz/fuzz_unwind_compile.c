@@ -89,8 +89,8 @@ static void lay_table(const struct symbol_file *s)
 			.n_rules = 1024,
 			.binaries = calloc(4, sizeof(struct unwind_binary)),
 			.n_binaries = 4,
-			.cache = calloc(UNWIND_CACHE_WORDS, 8),
-			.n_cache = UNWIND_CACHE_WORDS};
+			.cache = calloc(UNWIND_CACHE_ANSWERS, sizeof(struct unwind_answer)),
+			.n_cache = UNWIND_CACHE_ANSWERS};
 		t = unwind_tables_new(&m);
 	}
 	if (!symbol_unwind_of(s, &u))

@@ -101,7 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!host_memory.n_slabs)
 		host_memory_init(N_SLABS, N_RULES, N_BINARIES);
-	memset(host_memory.cache, 0, UNWIND_CACHE_WORDS * 8);
+	memset(host_memory.cache, 0, UNWIND_CACHE_ANSWERS * sizeof(*host_memory.cache));
 	memset(host_memory.slabs, 0, (size_t)N_SLABS * UNWIND_SLAB_WORDS * 4);
 	fill_memory(data + n, size - n);
 	/* The stack may begin behind the tables, or be made of them. */

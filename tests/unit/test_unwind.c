@@ -60,7 +60,7 @@ static inline struct unwind_near *unwind_near_at(struct walk *w)
 	return NULL;
 }
 
-static inline __u64 *unwind_cache_at(struct walk *w, __u32 i)
+static inline struct unwind_answer *unwind_cache_at(struct walk *w, __u32 i)
 {
 	(void)w, (void)i;
 	return NULL;

@@ -39,15 +39,10 @@ static inline struct unwind_near *unwind_near_at(struct walk *w)
 	return &host_near;
 }
 
-static inline __u64 *unwind_cache_at(struct walk *w, __u32 i)
+static inline struct unwind_answer *unwind_cache_at(struct walk *w, __u32 i)
 {
-	union {
-		uint64_t *in;
-		__u64 *out;
-	} u = {.in = host_memory.cache};
-
 	(void)w;
-	return u.out && i < host_memory.n_cache ? &u.out[i] : NULL;
+	return host_memory.cache && i < host_memory.n_cache ? &host_memory.cache[i] : NULL;
 }
 
 static inline void host_memory_init(uint32_t n_slabs, uint32_t n_rules, uint32_t n_binaries)
@@ -60,8 +55,8 @@ static inline void host_memory_init(uint32_t n_slabs, uint32_t n_rules, uint32_t
 		.n_rules = n_rules,
 		.binaries = xcalloc(n_binaries, sizeof(struct unwind_binary)),
 		.n_binaries = n_binaries,
-		.cache = xcalloc(UNWIND_CACHE_WORDS, sizeof(uint64_t)),
-		.n_cache = UNWIND_CACHE_WORDS,
+		.cache = xcalloc(UNWIND_CACHE_ANSWERS, sizeof(struct unwind_answer)),
+		.n_cache = UNWIND_CACHE_ANSWERS,
 	};
 }
 
