@@ -218,6 +218,7 @@ static __always_inline void tick_run(struct tick *t, __u64 now)
 	}
 	t->period = period_ns(t->ctx);
 	t->count[ABI_COUNT_BUSY_NS] += t->period;
+	walker_ask();
 	t->s = scratch_claim();
 	if (RARE(!t->s)) {
 		t->count[ABI_COUNT_SCRATCH_BUSY]++;

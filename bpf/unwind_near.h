@@ -98,8 +98,15 @@ _Static_assert(UNWIND_NEAR_STEPS == 1U << (64 - UNWIND_NEAR_NEXT_SHIFT), "room f
  */
 UNWIND_FN void unwind_near_ask(const struct unwind_near *n)
 {
+	/* The verifier follows each turn. */
+#ifdef __clang__
+#pragma clang loop unroll_count(8)
+#endif
 	for (__u32 i = 0; i < UNWIND_NEAR_STEPS; i += UNWIND_LINE / sizeof(n->steps[0]))
 		(void)UNWIND_ONCE(n->steps[i].key);
+#ifdef __clang__
+#pragma clang loop unroll_count(8)
+#endif
 	for (__u32 i = 0; i < UNWIND_NEAR_INDEX; i += UNWIND_LINE / sizeof(n->index[0]))
 		(void)UNWIND_ONCE(n->index[i]);
 }

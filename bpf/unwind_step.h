@@ -13,6 +13,12 @@ UNWIND_ALONE int unwind_find(struct walk *w)
 	return w ? unwind_lookup(w, w->binary, w->off, &w->rule, &w->scratch) : UNWIND_NO_TABLE;
 }
 
+/* What the cache of answers has for a key: 0 nothing, else the plain rule in w->plain, or 0 there and the rule in w->rule. */
+UNWIND_ALONE int unwind_known(struct walk *w, __u64 key, __u32 seq)
+{
+	return w && unwind_recall(w, w->binary, key, seq, &w->rule, &w->plain, &w->scratch);
+}
+
 /* Asks for what the look-up of w->off of w->binary, which has that key, reads first. */
 UNWIND_ALONE int unwind_ask(struct walk *w, __u64 key)
 {
@@ -46,11 +52,11 @@ UNWIND_FN int walk_find(struct walk *w, __u64 *ret_plain)
 	if (USUAL(walk_can_plain(w, *ret_plain)))
 		return UNWIND_FOUND;
 	/* Where the rule in short cannot be applied the whole is wanted, to say why. */
-	if (!key || !unwind_recall(w, w->binary, key, seq, &w->rule, ret_plain, &w->scratch) ||
-		RARE(*ret_plain && !walk_can_plain(w, *ret_plain))) {
+	if (!key || !unwind_known(w, key, seq) || RARE(w->plain && !walk_can_plain(w, w->plain))) {
 		found = unwind_find(w);
-		*ret_plain = found == UNWIND_FOUND ? unwind_plain(&w->rule) : 0;
+		w->plain = found == UNWIND_FOUND ? unwind_plain(&w->rule) : 0;
 	}
+	*ret_plain = UNWIND_ONCE(w->plain);
 	if (!walk_can_plain(w, *ret_plain))
 		*ret_plain = 0;
 	else if (near && key && w->n_steps)

@@ -162,18 +162,24 @@ static __always_inline enum unwind_place walker_locate(struct walk *w, __u64 add
 	return UNWIND_IN_FILE;
 }
 
+/* For a walk that is to come; before there are branches, each of which the verifier would follow through it. */
+static __always_inline void walker_ask(void)
+{
+	__u32 key = 0;
+	const struct unwind_near *near = bpf_map_lookup_elem(&near_cpu, &key);
+
+	if (USUAL(near))
+		unwind_near_ask(near);
+}
+
 /* Takes over the registers in scratch and what is known of the process, whose first sample makes a head for it. */
 static __always_inline void walker_begin(struct scratch *s, struct task_struct *task)
 {
 	const struct abi_record *r = record_of(s);
 	__u64 image = process_image(r->start_ns, r->exec_id);
-	struct unwind_near *near = unwind_near_at(&s->walk);
-	struct process_head *h;
+	struct process_head *h = head_of(r->pid, config.bucket_mask, true);
 	__u64 run;
 
-	if (USUAL(near))
-		unwind_near_ask(near);
-	h = head_of(r->pid, config.bucket_mask, true);
 	if (RARE(h && h->image != image))
 		process_begin(h, image);
 	run = h ? process_run(h, image) : 0;
