@@ -10,11 +10,11 @@ struct walk;
 
 /* Loads keep their order around it, and stores theirs. */
 #if defined(__bpf__) && UNWIND_ARM64
-#define unwind_read_barrier(word) ((void)__sync_fetch_and_add(word, 0))
+#define unwind_barrier(word) ((void)__sync_fetch_and_add(word, 0))
 #elif defined(__bpf__)
-#define unwind_read_barrier(word) ((void)(word), ({ __asm__ volatile("" ::: "memory"); }))
+#define unwind_barrier(word) ((void)(word), ({ __asm__ volatile("" ::: "memory"); }))
 #else
-#define unwind_read_barrier(word) ((void)(word), __atomic_thread_fence(__ATOMIC_ACQ_REL))
+#define unwind_barrier(word) ((void)(word), __atomic_thread_fence(__ATOMIC_ACQ_REL))
 #endif
 
 /* What an answer is kept under, never 0: the binary, its generation, the place in it. */
@@ -25,7 +25,9 @@ UNWIND_FN __u64 unwind_key(__u32 binary, __u32 seq, __u32 rel)
 #define UNWIND_CACHE_HASH(key) ((key)*0x9e3779b97f4a7c15ULL)
 #define UNWIND_CACHE_INDEX(hash) ((__u32)((hash) >> (64 - UNWIND_CACHE_SHIFT)))
 #define UNWIND_CACHE_WORD(hash, rule) ((hash) << UNWIND_CACHE_SHIFT | (rule))
-#define UNWIND_CACHE_PLAIN(hash, plain) ((hash) << UNWIND_PLAIN_BITS | (plain))
+/* The bits of the hash next to those of the place: all of the key goes into them. */
+#define UNWIND_CACHE_PLAIN(hash, plain) \
+	((hash) << UNWIND_CACHE_SHIFT >> UNWIND_PLAIN_BITS << UNWIND_PLAIN_BITS | (plain))
 
 /*
  * The rule of a key if it was asked for before: nearly always. In *ret_plain when it is of the usual kind; else that is 0 and the rule
@@ -44,7 +46,7 @@ UNWIND_FN bool unwind_recall(struct walk *w, __u32 binary, __u64 key, __u32 seq,
 	hit = UNWIND_ONCE(cached->word);
 	if ((hit ^ UNWIND_CACHE_WORD(hash, 0)) >> UNWIND_CACHE_SHIFT)
 		return false;
-	unwind_read_barrier(scratch);
+	unwind_barrier(scratch);
 	plain = UNWIND_ONCE(cached->plain) ^ UNWIND_CACHE_PLAIN(hash, 0);
 	*ret_plain = plain >> UNWIND_PLAIN_BITS ? 0 : plain;
 	if (USUAL(*ret_plain))
@@ -54,7 +56,7 @@ UNWIND_FN bool unwind_recall(struct walk *w, __u32 binary, __u64 key, __u32 seq,
 	if (RARE(!b || !rule || (__u16)hit == UNWIND_RULE_NONE))
 		return false;
 	*ret = *rule;
-	unwind_read_barrier(scratch);
+	unwind_barrier(scratch);
 	return UNWIND_ONCE(b->seq) == seq;
 }
 
@@ -70,6 +72,6 @@ UNWIND_FN void unwind_remember(
 	if (!cached)
 		return;
 	*(volatile __u64 *)&cached->plain = UNWIND_CACHE_PLAIN(hash, unwind_plain(rule));
-	unwind_read_barrier(scratch);
+	unwind_barrier(scratch);
 	*(volatile __u64 *)&cached->word = UNWIND_CACHE_WORD(hash, id);
 }

@@ -142,7 +142,7 @@ UNWIND_FN __u32 unwind_seq(struct unwind_binary *b, __u32 *scratch)
 	if (RARE(!b->used))
 		b->used = 1;
 	seq = UNWIND_ONCE(b->seq);
-	unwind_read_barrier(scratch);
+	unwind_barrier(scratch);
 	return b->slab == UNWIND_SLAB_NONE ? 1 : seq;
 }
 
@@ -192,7 +192,7 @@ UNWIND_FN enum unwind_found unwind_lookup(
 	rule = unwind_rule_at(w, id);
 	if (rule)
 		*ret = *rule;
-	unwind_read_barrier(scratch);
+	unwind_barrier(scratch);
 	if (UNWIND_ONCE(b->seq) != seq)
 		return UNWIND_NO_TABLE;
 	if (id == UNWIND_RULE_NONE || !rule)

@@ -11,6 +11,7 @@ struct walk;
 struct slab {
 	__u32 words[UNWIND_SLAB_WORDS];
 };
+
 #define MMAPABLE_ARRAY(name, type_of_value)               \
 	struct {                                          \
 		__uint(type, BPF_MAP_TYPE_ARRAY);         \
