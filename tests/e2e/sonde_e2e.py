@@ -198,36 +198,52 @@ def exporter(*flags, **kw):
 
 
 class SampledPrograms(unittest.TestCase):
-    """Programs (`loads`, by name) that run while an exporter without a cache of symbol files samples them, in a directory of their own.
-    All end with the class, and when its start fails: start() of a subclass."""
+    """Programs (`loads`, by name) that run while an exporter without a cache of symbol files samples them, in a directory of their own
+    below `top`. A subclass makes them in build(), before there is an exporter, and starts them in start(). All end with the class, and
+    when either fails."""
 
-    hz = 199
+    hz, flags, top = 199, (), None
 
     @classmethod
     def setUpClass(cls):
-        cls.dir = tempfile.mkdtemp(prefix='sonde-programs.')
+        cls.dir = tempfile.mkdtemp(prefix='sonde-programs.', dir=cls.top)
         os.chmod(cls.dir, 0o755)
         cls.loads, cls.exporter = {}, None
         try:
-            cls.exporter = exporter('--symbols.cache-path=', f'--profile.frequency={cls.hz}', '--profile.max-overhead=0', '--symbols.max-cpu=1')
+            cls.build()
+            cls.exporter = exporter('--symbols.cache-path=', f'--profile.frequency={cls.hz}', '--profile.max-overhead=0', '--symbols.max-cpu=1',
+                                    *cls.flags)
             cls.start()
         except BaseException:
             cls.tearDownClass()
             raise
 
     @classmethod
+    def build(cls):
+        pass
+
+    @classmethod
+    def start(cls):
+        pass
+
+    @classmethod
     def tearDownClass(cls):
-        for w in cls.loads.values():
-            w.__exit__()
+        cls.stop_all()
         if cls.exporter:
             cls.exporter.__exit__(None, None, None)
         shutil.rmtree(cls.dir, ignore_errors=True)
+
+    @classmethod
+    def stop_all(cls):
+        while cls.loads:
+            cls.loads.popitem()[1].__exit__()
 
     @classmethod
     def write(cls, name, text):
         path = f'{cls.dir}/{name}'
         with open(path, 'w') as f:
             f.write(text)
+        os.chmod(path, 0o644)
         return path
 
     @classmethod

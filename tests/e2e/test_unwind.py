@@ -65,7 +65,6 @@ LEAST_SAMPLES = 60
 class Unwind(e2e.SampledPrograms):
     @classmethod
     def start(cls):
-        cls.build_all()
         start = e2e.Window(cls.exporter)
         cls.start_all()
         start.wait_for('a whole stack of each', lambda samples: cls.have_samples(samples, 1, 'complete'))
@@ -81,7 +80,7 @@ class Unwind(e2e.SampledPrograms):
         return out
 
     @classmethod
-    def build_all(cls):
+    def build(cls):
         cls.plain = cls.cc('plain', '-ldl', '-pthread')
         cls.lower, cls.upper, cls.hidden = (cls.cc(name, '-ldl', '-pthread', f'-Wl,--defsym={name}=0') for name in ('lower', 'upper', 'hidden'))
         cls.static_pie = cls.cc('static-pie', '-static-pie', '-DNO_THREADS')

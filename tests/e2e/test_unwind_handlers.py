@@ -49,8 +49,9 @@ class Handlers(e2e.SampledPrograms):
 
     @classmethod
     def start(cls):
-        cls.start_all()
         start = e2e.Window(cls.exporter)
+        for name, cmd in cls.commands.items():
+            cls.loads[name] = e2e.Workload(*cmd)
         start.wait_for('a whole stack of each', lambda samples: all(cls.count(samples, name, whole=True) for name in cls.loads))
         cls.wait_for_tables()
         cls.window = e2e.Window(cls.exporter)
@@ -58,15 +59,16 @@ class Handlers(e2e.SampledPrograms):
                      interval=3)  # seldom: reading takes the CPU from the programs
 
     @classmethod
-    def start_all(cls):
+    def build(cls):
+        cls.commands = {}
         timer, storm = cls.write('timer.c', TIMER_C), cls.write('gostorm.go', GO_STORM)
         for name, cc, *flags in (('timer', 'gcc'), ('timer-static', 'gcc', '-static'), ('timer-musl', 'musl-gcc', '-static')):
             prog = f'{cls.dir}/{name}'
             subprocess.run([cc, '-O2', '-fomit-frame-pointer', '-o', prog, timer, *flags], check=True)
-            cls.loads[name] = e2e.Workload(prog)
-            cls.loads[f'{name}, another stack'] = e2e.Workload(prog, 'on-another-stack')
+            cls.commands[name] = [prog]
+            cls.commands[f'{name}, another stack'] = [prog, 'on-another-stack']
         subprocess.run(['go', 'build', '-ldflags=-s -w', '-o', f'{cls.dir}/gostorm', storm], check=True, env=e2e.go_env())
-        cls.loads['go'] = e2e.Workload(f'{cls.dir}/gostorm')
+        cls.commands['go'] = [f'{cls.dir}/gostorm']
 
     @classmethod
     def stacks(cls, samples, name):

@@ -7,10 +7,8 @@ import collections
 import glob
 import http.client
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import unittest
@@ -104,47 +102,30 @@ def most_cut(n, least_whole):
 
 
 @e2e.needs_kernel
-class Runtimes(unittest.TestCase):
+class Runtimes(e2e.SampledPrograms):
+    flags, top = ('--unwind.table-bytes=64MB',), '/var/tmp'
+
     @classmethod
     def setUpClass(cls):
-        cls.dir = tempfile.mkdtemp(prefix='sonde-runtimes.', dir='/var/tmp')
-        os.chmod(cls.dir, 0o755)
-        cls.loads, cls.stop = {}, threading.Event()
-        cls.exporter = None
-        try:
-            cls.build()
-            cls.exporter = e2e.exporter('--symbols.cache-path=', '--profile.frequency=199', '--profile.max-overhead=0',
-                                        '--symbols.max-cpu=1', '--unwind.table-bytes=64MB')
-            start = e2e.Window(cls.exporter)
-            cls.start()
-            start.wait_for('samples of each', lambda samples: cls.have_samples(samples, 20))
-            e2e.wait_symbol_files(cls.exporter)
-            time.sleep(1.2)  # the tables are filled once a second
-            late, cls.window = e2e.given_up(cls.exporter), e2e.Window(cls.exporter)
-            cls.window.wait_for('samples of each', lambda samples: cls.have_samples(samples, LEAST_SAMPLES))
-            cls.late = e2e.given_up(cls.exporter) - late
-            cls.page = cls.exporter.get('/unwind').text
-            cls.metrics = cls.exporter.metrics()
-        except BaseException:
-            cls.tearDownClass()
-            raise
+        cls.stop = threading.Event()
+        super().setUpClass()
+
+    @classmethod
+    def start(cls):
+        start = e2e.Window(cls.exporter)
+        cls.start_all()
+        start.wait_for('samples of each', lambda samples: cls.have_samples(samples, 20))
+        cls.wait_for_tables()
+        late, cls.window = e2e.given_up(cls.exporter), e2e.Window(cls.exporter)
+        cls.window.wait_for('samples of each', lambda samples: cls.have_samples(samples, LEAST_SAMPLES))
+        cls.late = e2e.given_up(cls.exporter) - late
+        cls.page = cls.exporter.get('/unwind').text
+        cls.metrics = cls.exporter.metrics()
 
     @classmethod
     def tearDownClass(cls):
         cls.stop.set()
-        for w in cls.loads.values():
-            w.__exit__()
-        if cls.exporter:
-            cls.exporter.__exit__(None, None, None)
-        shutil.rmtree(cls.dir, ignore_errors=True)
-
-    @classmethod
-    def write(cls, name, text):
-        path = f'{cls.dir}/{name}'
-        with open(path, 'w') as f:
-            f.write(text)
-        os.chmod(path, 0o644)
-        return path
+        super().tearDownClass()
 
     @classmethod
     def run_(cls, *cmd, **kw):
@@ -167,7 +148,7 @@ class Runtimes(unittest.TestCase):
         cls.run_(*AS_POSTGRES, f'$(ls -d /usr/lib/postgresql/*/bin | head -n 1)/initdb -D {cls.dir}/pg --no-sync')
 
     @classmethod
-    def start(cls):
+    def start_all(cls):
         d = cls.dir
         port = e2e.free_port()
         cls.write('nginx.conf', f'daemon off; worker_processes 1; pid {d}/nginx.pid; error_log stderr crit; events {{}} http {{ access_log off; '

@@ -1,10 +1,7 @@
 """--unwind.shadow: stacks of real programs walked a second time by elfutils come out the same; one that does not is shown."""
 import html
-import os
 import re
-import shutil
 import subprocess
-import tempfile
 import unittest
 
 import sonde_e2e as e2e
@@ -67,33 +64,8 @@ RESULTS = ('match', 'mismatch', 'unknown', 'cut')
 
 
 @e2e.needs_kernel
-class Shadow(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.dir = tempfile.mkdtemp(prefix='sonde-shadow.', dir='/var/tmp')
-        os.chmod(cls.dir, 0o755)
-        cls.loads, cls.exporter = [], None
-        try:
-            cls.build()
-            cls.exporter = e2e.exporter('--symbols.cache-path=', '--profile.frequency=199', '--profile.max-overhead=0',
-                                        '--symbols.max-cpu=1', '--unwind.table-bytes=64MB', '--unwind.shadow=2')
-        except BaseException:
-            cls.tearDownClass()
-            raise
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.stop_all()
-        if cls.exporter:
-            cls.exporter.__exit__(None, None, None)
-        shutil.rmtree(cls.dir, ignore_errors=True)
-
-    @classmethod
-    def write(cls, name, text):
-        path = f'{cls.dir}/{name}'
-        with open(path, 'w') as f:
-            f.write(text)
-        return path
+class Shadow(e2e.SampledPrograms):
+    flags, top = ('--unwind.table-bytes=64MB', '--unwind.shadow=2'), '/var/tmp'
 
     @classmethod
     def build(cls):
@@ -109,15 +81,6 @@ class Shadow(unittest.TestCase):
                      f'{d}/libliar.so', f'-Wl,-rpath,{d}']):
             subprocess.run(cmd, check=True, cwd=d, stdout=subprocess.DEVNULL,
                            env=e2e.go_env())
-
-    @classmethod
-    def start(cls, *cmd):
-        cls.loads.append(e2e.Workload(*cmd))
-
-    @classmethod
-    def stop_all(cls):
-        while cls.loads:
-            cls.loads.pop().__exit__()
 
     def results(self):
         metrics = self.exporter.metrics()
@@ -159,7 +122,7 @@ class Shadow(unittest.TestCase):
         for cmd in ([f'{d}/cxx'], [f'{d}/gobin'], [f'{d}/gostripped'], ['node', '-e', JS], [f'{d}/ocaml'], [f'{d}/rust'], ['/usr/bin/python3.11', '-c', PYTHON], ['perl', '-e', PERL],
                     ['sqlite3', ':memory:', SQL], ['openssl', 'speed', '-seconds', '60', 'rsa2048', 'sha256'],
                     ['sh', '-c', f'while :; do gcc -O2 -c -o /dev/null {d}/c.c; done']):
-            self.start(*cmd)
+            self.loads[tuple(cmd)] = e2e.Workload(*cmd)
         self.wait_tables()
         self.wait_compared(256)
         before = self.results()
@@ -179,7 +142,7 @@ class Shadow(unittest.TestCase):
 
     def test_2_a_stack_that_differs_is_seen(self):
         library = f'{self.dir}/libliar.so'
-        self.start(f'{self.dir}/liar')
+        self.loads['liar'] = e2e.Workload(f'{self.dir}/liar')
         self.wait_tables()
         before = self.results()
         e2e.wait_for('matches', lambda: self.results()['match'] > before['match'] + 20)
