@@ -1,62 +1,78 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A flag and a condition.
+ * An eventfd: unlike a condition it can be waited for together with other descriptors.
  */
 #include "lib/base/bell.h"
 #include "lib/base/clock.h"
 #include <errno.h>
-#include <time.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
-void bell_init(struct bell *b)
+int bell_init(struct bell *b, struct errbuf *eb)
 {
-	pthread_condattr_t attr;
-
-	*b = (struct bell) {0};
-	pthread_mutex_init(&b->mutex, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&b->cond, &attr);
-	pthread_condattr_destroy(&attr);
+	*b = (struct bell) {.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+	return b->fd < 0 ? err_set(eb, -errno, "eventfd: %s", strerror(errno)) : 0;
 }
 
 void bell_done(struct bell *b)
 {
-	pthread_cond_destroy(&b->cond);
-	pthread_mutex_destroy(&b->mutex);
+	if (b->fd >= 0)
+		close(b->fd);
+	b->fd = -1;
 }
 
 void bell_ring(struct bell *b)
 {
-	pthread_mutex_lock(&b->mutex);
-	if (!b->is_rung) /* else the sleeper is up, or waits for its earliest time */
-		pthread_cond_signal(&b->cond);
-	b->is_rung = true;
-	pthread_mutex_unlock(&b->mutex);
+	const uint64_t one = 1;
+
+	/* It fails when it has been rung 2^64 times, and then it is readable. */
+	(void)!write(b->fd, &one, sizeof(one));
 }
 
 void bell_close(struct bell *b)
 {
-	pthread_mutex_lock(&b->mutex);
 	b->is_closed = true;
-	pthread_cond_broadcast(&b->cond);
-	pthread_mutex_unlock(&b->mutex);
+	bell_ring(b);
+}
+
+/* What was rung up to now is heard. */
+static void hear(struct bell *b)
+{
+	uint64_t rings;
+
+	(void)!read(b->fd, &rings, sizeof(rings));
 }
 
 /* False when the time is over, or was before. */
-static bool wait_locked(struct bell *b, int64_t until_ns)
+static bool wait_for(struct pollfd *p, nfds_t n, int64_t until_ns)
 {
-	const struct timespec ts = {.tv_sec = until_ns / NS_PER_S, .tv_nsec = until_ns % NS_PER_S};
+	for (;;) {
+		int64_t left_ns = until_ns - clock_monotonic_ns(&clock_system);
+		struct timespec ts = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};
+		int r;
 
-	return pthread_cond_timedwait(&b->cond, &b->mutex, &ts) != ETIMEDOUT;
+		if (left_ns < 0)
+			ts = (struct timespec) {0};
+		r = ppoll(p, n, until_ns == BELL_NEVER ? NULL : &ts, NULL);
+		if (r >= 0 || errno != EINTR)
+			return r > 0;
+	}
 }
 
-void bell_wait(struct bell *b, int64_t earliest_ns, int64_t until_ns)
+enum bell_end bell_wait(struct bell *b, int fd, int64_t earliest_ns, int64_t until_ns)
 {
-	pthread_mutex_lock(&b->mutex);
-	while (!b->is_rung && !b->is_closed && wait_locked(b, until_ns))
-		;
-	while (b->is_rung && !b->is_closed && wait_locked(b, earliest_ns))
-		;
-	b->is_rung = false;
-	pthread_mutex_unlock(&b->mutex);
+	struct pollfd p[] = {{.fd = b->fd, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+
+	if (b->is_closed)
+		return BELL_RUNG;
+	if (!wait_for(p, 2, until_ns))
+		return BELL_TIME_OVER;
+	if (!p[0].revents)
+		return BELL_FD_READY;
+	do
+		hear(b);
+	while (!b->is_closed && wait_for(p, 1, earliest_ns));
+	return BELL_RUNG;
 }

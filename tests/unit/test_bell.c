@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <pthread.h>
 #include "lib/base/bell.h"
 #include "lib/base/clock.h"
 
@@ -24,10 +25,10 @@ static void time_ends_a_wait(void **state)
 	struct bell b;
 
 	(void)state;
-	bell_init(&b);
-	bell_wait(&b, 0, until);
+	assert_int_equal(bell_init(&b, NULL), 0);
+	bell_wait(&b, -1, 0, until);
 	assert_true(now() >= until);
-	bell_wait(&b, 0, until); /* over already */
+	bell_wait(&b, -1, 0, until); /* over already */
 	bell_done(&b);
 }
 
@@ -37,13 +38,13 @@ static void rung_before_the_wait(void **state)
 	struct bell b;
 
 	(void)state;
-	bell_init(&b);
+	assert_int_equal(bell_init(&b, NULL), 0);
 	for (int i = 0; i < 3; i++)
 		bell_ring(&b);
-	bell_wait(&b, 0, began + LONG_NS);
+	bell_wait(&b, -1, 0, began + LONG_NS);
 	assert_true(now() < began + LONG_NS);
 	until = now() + SHORT_NS; /* three rings were one */
-	bell_wait(&b, 0, until);
+	bell_wait(&b, -1, 0, until);
 	assert_true(now() >= until);
 	bell_done(&b);
 }
@@ -54,9 +55,9 @@ static void not_before_the_earliest_time(void **state)
 	struct bell b;
 
 	(void)state;
-	bell_init(&b);
+	assert_int_equal(bell_init(&b, NULL), 0);
 	bell_ring(&b);
-	bell_wait(&b, earliest, earliest + LONG_NS);
+	bell_wait(&b, -1, earliest, earliest + LONG_NS);
 	assert_in_range(now(), earliest, earliest + LONG_NS - 1);
 	bell_done(&b);
 }
@@ -85,10 +86,10 @@ static void another_thread_ends_a_wait(void **state)
 		struct bell b;
 		pthread_t t;
 
-		bell_init(&b);
+		assert_int_equal(bell_init(&b, NULL), 0);
 		r.bell = &b;
 		assert_int_equal(pthread_create(&t, NULL, ring_later, &r), 0);
-		bell_wait(&b, 0, BELL_NEVER);
+		bell_wait(&b, -1, 0, BELL_NEVER);
 		pthread_join(t, NULL);
 		bell_done(&b);
 	}
@@ -100,12 +101,31 @@ static void closed_is_closed(void **state)
 	struct bell b;
 
 	(void)state;
-	bell_init(&b);
+	assert_int_equal(bell_init(&b, NULL), 0);
 	bell_ring(&b);
 	bell_close(&b);
-	bell_wait(&b, began + LONG_NS, BELL_NEVER);
-	bell_wait(&b, began + LONG_NS, BELL_NEVER);
+	bell_wait(&b, -1, began + LONG_NS, BELL_NEVER);
+	bell_wait(&b, -1, began + LONG_NS, BELL_NEVER);
 	assert_true(now() < began + LONG_NS);
+	bell_done(&b);
+}
+
+static void a_descriptor_ends_a_wait(void **state)
+{
+	int64_t until = now() + SHORT_NS;
+	struct bell b, other;
+
+	(void)state;
+	assert_int_equal(bell_init(&b, NULL), 0);
+	assert_int_equal(bell_init(&other, NULL), 0);
+	assert_int_equal(bell_wait(&b, other.fd, 0, until), BELL_TIME_OVER);
+	assert_true(now() >= until);
+	bell_ring(&other);
+	assert_int_equal(bell_wait(&b, other.fd, now() + LONG_NS, BELL_NEVER), BELL_FD_READY);
+	bell_ring(&b); /* who rings comes first */
+	assert_int_equal(bell_wait(&b, other.fd, 0, BELL_NEVER), BELL_RUNG);
+	assert_int_equal(bell_wait(&b, other.fd, 0, BELL_NEVER), BELL_FD_READY);
+	bell_done(&other);
 	bell_done(&b);
 }
 
@@ -117,6 +137,7 @@ int main(void)
 		cmocka_unit_test(not_before_the_earliest_time),
 		cmocka_unit_test(another_thread_ends_a_wait),
 		cmocka_unit_test(closed_is_closed),
+		cmocka_unit_test(a_descriptor_ends_a_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
