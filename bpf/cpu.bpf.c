@@ -172,6 +172,18 @@ static __always_inline __u64 pack(struct scratch *s)
 	return sizeof(*r) + frame_pack(s->words, n) * (__u64)sizeof(__u32);
 }
 
+/*
+ * User space sleeps for up to a second while all is calm. It is woken for what it has to look at while that is there: a process that
+ * was never sampled, and a stack that could not be walked here.
+ */
+static __always_inline __u64 output_flags(struct scratch *s)
+{
+	if (USUAL(!s->is_first && !(record_of(s)->flags & ABI_FLAG_COPIED)))
+		return BPF_RB_NO_WAKEUP;
+	s->is_first = 0;
+	return BPF_RB_FORCE_WAKEUP;
+}
+
 static __always_inline void output(struct tick *t)
 {
 	struct abi_record *r = record_of(t->s);
@@ -186,7 +198,7 @@ static __always_inline void output(struct tick *t)
 	bytes = pack(t->s);
 	if (RARE(bytes > ABI_MAX_RECORD_BYTES))
 		bytes = ABI_MAX_RECORD_BYTES;
-	if (USUAL(ring && bpf_ringbuf_output(ring, r, bytes, BPF_RB_NO_WAKEUP) == 0))
+	if (USUAL(ring && bpf_ringbuf_output(ring, r, bytes, output_flags(t->s)) == 0))
 		t->count[ABI_COUNT_SAMPLES]++;
 	else
 		t->count[ABI_COUNT_RING_FULL]++;

@@ -29,7 +29,12 @@ enum {
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 enum { BPF_F_MMAPABLE = 1U << 10 };
-enum { BPF_RB_NO_WAKEUP = 1U << 0, BPF_RB_AVAIL_DATA = 0, BPF_RB_RING_SIZE = 1 };
+enum {
+	BPF_RB_NO_WAKEUP = 1U << 0,
+	BPF_RB_FORCE_WAKEUP = 1U << 1,
+	BPF_RB_AVAIL_DATA = 0,
+	BPF_RB_RING_SIZE = 1
+};
 
 enum { EPERM = 1 };		  /* include/uapi/asm-generic/errno-base.h */
 enum { PF_KTHREAD = 0x00200000 }; /* include/linux/sched.h */

@@ -28,7 +28,8 @@ struct scratch {
 	struct process_recent recent[PROCESS_RECENT_IMAGES];
 	__u64 image; /* of this process */
 	struct vma_place vma;
-	__u32 flags; /* enum process_flags */
+	__u32 flags;	/* enum process_flags */
+	__u32 is_first; /* sample of an image: user space wants to hear of it now */
 	struct perf_event_regs regs;
 	__u64 record[sizeof(struct abi_record) /
 		     sizeof(__u64)]; /* struct abi_record, its frames follow */
@@ -180,8 +181,10 @@ static __always_inline void walker_begin(struct scratch *s, struct task_struct *
 	struct process_head *h = head_of(r->pid, config.bucket_mask, true);
 	__u64 run;
 
-	if (RARE(h && h->image != image))
+	if (RARE(h && h->image != image)) {
 		process_begin(h, image);
+		s->is_first = 1;
+	}
 	run = h ? process_run(h, image) : 0;
 	s->flags = h ? h->flags : 0;
 	process_place_init(&s->place, run);

@@ -120,17 +120,19 @@ static void take_sample(void *ctx, const struct abi_record *r, _unused_ bool lat
 	pthread_mutex_unlock(&in->lock);
 }
 
-static void take_drained(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns)
+static bool take_drained(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns)
 {
 	struct intake *in = ctx;
+	uint64_t covered_ns;
 
 	pthread_mutex_lock(&in->lock);
-	in->covered_ns = MAX(
-		in->covered_ns, in->deferred ? deferred_retry(in->deferred, up_to_ns) : up_to_ns);
+	covered_ns = in->deferred ? deferred_retry(in->deferred, up_to_ns) : up_to_ns;
+	in->covered_ns = MAX(in->covered_ns, covered_ns);
 	sample_log_drained(in->log, (int64_t)in->covered_ns, boot_offset_ns);
 	proc_table_expire(in->procs, up_to_ns);
 	collect_garbage(&in->collector);
 	pthread_mutex_unlock(&in->lock);
+	return covered_ns < up_to_ns;
 }
 
 void intake_defer(struct intake *in, const struct deferred_tables *tables, struct budget *budget)

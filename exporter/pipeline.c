@@ -101,6 +101,18 @@ static bool after_drain(struct exporter_pipeline *p, bool is_scanning, int64_t n
 	return is_scanning;
 }
 
+/* What is new lets the drain begin sooner. */
+static void await_drain(struct exporter_pipeline *p, int64_t began_ns, int64_t next_ns)
+{
+	int64_t earliest_ns = began_ns + SAMPLE_DRAIN_SPACING_NS;
+
+	if (bell_wait(&p->drain_bell, drain_news_fd(p->drain), earliest_ns, next_ns) !=
+		BELL_FD_READY)
+		return;
+	next_ns = MIN(next_ns, drain_take_news(p->drain));
+	bell_wait(&p->drain_bell, -1, earliest_ns, next_ns);
+}
+
 static void *drain_main(void *arg)
 {
 	struct exporter_pipeline *p = arg;
@@ -113,7 +125,7 @@ static void *drain_main(void *arg)
 		is_scanning = after_drain(p, is_scanning, began_ns);
 		if (is_scanning)
 			next_ns = MIN(next_ns, began_ns + SAMPLE_DRAIN_INTERVAL_NS);
-		bell_wait(&p->drain_bell, began_ns + SAMPLE_DRAIN_SPACING_NS, next_ns);
+		await_drain(p, began_ns, next_ns);
 	}
 	return NULL;
 }
@@ -179,7 +191,7 @@ static void *jit_main(void *arg)
 
 	pthread_setname_np(pthread_self(), "jit");
 	while (!p->stopping) {
-		bell_wait(&p->jit_bell, 0,
+		bell_wait(&p->jit_bell, -1, 0,
 			by_time ? clock_monotonic_ns(p->clock) + JIT_STEP_NS : BELL_NEVER);
 		if (!p->stopping)
 			jit_round(p->jit);
@@ -441,8 +453,12 @@ static void build_source(struct exporter_pipeline *p)
 
 static int build(struct exporter_pipeline *p, struct errbuf *eb)
 {
-	int r = exporter_options_labels(p->o, &p->labels, eb);
+	int r = bell_init(&p->drain_bell, eb);
 
+	if (r == 0)
+		r = bell_init(&p->jit_bell, eb);
+	if (r == 0)
+		r = exporter_options_labels(p->o, &p->labels, eb);
 	if (r == 0)
 		r = exporter_options_pod_labels(p->o, p->pod_labels, eb);
 	if (r < 0)
@@ -564,8 +580,7 @@ static struct exporter_pipeline *pipeline_new(
 	p->clock = &clock_system;
 	p->sample_clock = replay ? &p->replay_clock.clock : p->clock;
 	init_budgets(p);
-	bell_init(&p->drain_bell);
-	bell_init(&p->jit_bell);
+	p->drain_bell.fd = p->jit_bell.fd = -1;
 	return p;
 }
 

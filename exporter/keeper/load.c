@@ -319,7 +319,7 @@ static int open_clock(struct loaded *l, uint32_t cpu)
  * Mappings, renames, forks and exits on this CPU, and code that the kernel makes; executable mappings only. Without build
  * ids: once perf_event_mmap_output (kernel/events/core.c, 5.12 to 6.18 at least) has written a record of an event that asked
  * for them, that of the next event says that it has one too, and does not. perf record 6.1 on the same machine then writes
- * files that its own report dies of.
+ * files that its own report dies of. Without a watermark the kernel wakes who waits when half of the buffer is full.
  */
 static int open_sideband(uint32_t cpu)
 {
@@ -335,9 +335,7 @@ static int open_sideband(uint32_t cpu)
 		.task = 1,
 		.ksymbol = 1,
 		.use_clockid = 1,
-		.clockid = CLOCK_MONOTONIC,
-		.watermark = 1,
-		.wakeup_watermark = 1U << 30};
+		.clockid = CLOCK_MONOTONIC};
 
 	return perf_open(&attr, cpu);
 }

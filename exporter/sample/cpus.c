@@ -3,6 +3,7 @@
  * The events of each online CPU.
  */
 #include "exporter/sample/cpus.h"
+#include "exporter/sample/news.h"
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
@@ -13,9 +14,10 @@
 #define REVIVE_BUSY_NS (NS_PER_S / 2)
 #define REVIVE_PERIODS 5
 
-void cpus_init(struct cpus *c, struct keeper *keeper, uint32_t n_cpus, uint32_t hz)
+void cpus_init(struct cpus *c, struct keeper *keeper, int news_fd, uint32_t n_cpus, uint32_t hz)
 {
 	*c = (struct cpus) {.keeper = keeper,
+		.news_fd = news_fd,
 		.cpu = xcalloc(n_cpus, sizeof(*c->cpu)),
 		.n_cpus = n_cpus,
 		.hz = hz};
@@ -57,6 +59,11 @@ static int attach(struct cpus *c, uint32_t cpu, struct errbuf *eb)
 	if (r < 0)
 		return r;
 	r = sideband_open(&e->sideband, e->fds.sideband_fd, eb);
+	if (r >= 0) {
+		r = news_watch(c->news_fd, e->fds.sideband_fd, eb);
+		if (r < 0)
+			sideband_done(&e->sideband);
+	}
 	if (r < 0) {
 		close(e->fds.clock_fd);
 		close(e->fds.sideband_fd);

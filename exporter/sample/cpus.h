@@ -19,13 +19,14 @@ struct cpu_events {
 
 struct cpus {
 	struct keeper *keeper;
+	int news_fd;		/* an epoll set that side-band events are put into; not owned */
 	struct cpu_events *cpu; /* by number */
 	uint32_t n_cpus, n_online, n_attached;
 	uint32_t hz;
 	uint64_t attached, detached, failures, revived; /* events since start */
 };
 
-void cpus_init(struct cpus *c, struct keeper *keeper, uint32_t n_cpus, uint32_t hz);
+void cpus_init(struct cpus *c, struct keeper *keeper, int news_fd, uint32_t n_cpus, uint32_t hz);
 void cpus_done(struct cpus *c);
 
 /*

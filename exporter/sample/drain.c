@@ -8,6 +8,7 @@
 #include "exporter/sample/coverage.h"
 #include "exporter/sample/cpus.h"
 #include "exporter/sample/hold.h"
+#include "exporter/sample/news.h"
 #include "exporter/sample/ring.h"
 #include "exporter/sample/unpack.h"
 #include "lib/base/alloc.h"
@@ -29,6 +30,7 @@ struct drain {
 	struct drain_options options;
 	struct ring rings[ARRAY_SIZE(((struct keeper_setup *)0)->ring_fds)];
 	uint32_t n_rings;
+	int news_fd;
 	const uint64_t *counters; /* n_cpus rows */
 	size_t counters_bytes;
 	struct cpus cpus;
@@ -37,8 +39,8 @@ struct drain {
 	struct coverage *coverage;
 	uint64_t *sampled_ns; /* by CPU, for coverage */
 	int64_t started_ns, next_watch_ns;
-	uint64_t rounds;
-	bool is_calm; /* this step found no side-band records */
+	uint64_t rounds, news;
+	bool is_calm; /* this step found no side-band records and left nothing waiting */
 	uint64_t runs_seen, bpf_ns;
 	uint64_t main_cpu_ns, keeper_cpu_ns, parser_cpu_ns, fetcher_cpu_ns; /* once a second */
 	uint64_t ring_peak, ring_read;
@@ -130,6 +132,9 @@ static int map_kernel_memory(struct drain *d, struct errbuf *eb)
 		if (r < 0)
 			return r;
 		d->n_rings++;
+		r = news_watch(d->news_fd, s->ring_fds[i], eb);
+		if (r < 0)
+			return r;
 	}
 	return 0;
 }
@@ -142,6 +147,9 @@ struct drain *drain_new(const struct drain_options *o, struct errbuf *eb)
 	int64_t now = clock_monotonic_ns(o->clock);
 
 	d->options = *o;
+	d->news_fd = news_open(eb);
+	if (d->news_fd < 0)
+		return NULL;
 	if (!d->options.procfs)
 		d->options.procfs = "/proc";
 	if (!d->options.sysfs)
@@ -149,7 +157,7 @@ struct drain *drain_new(const struct drain_options *o, struct errbuf *eb)
 	hold_init(&d->hold, &o->sink, o->budget,
 		o->max_held_bytes ? o->max_held_bytes : DEFAULT_HELD_BYTES);
 	measure_roles(d);
-	cpus_init(&d->cpus, o->setup->keeper, n_cpus, govern(d, now));
+	cpus_init(&d->cpus, o->setup->keeper, d->news_fd, n_cpus, govern(d, now));
 	d->coverage = coverage_new(n_cpus);
 	d->sampled_ns = xcalloc(n_cpus, sizeof(*d->sampled_ns));
 	d->unpacked = xcalloc(1, sizeof(*d->unpacked));
@@ -173,6 +181,8 @@ void drain_freep(struct drain **pd)
 	cpus_done(&d->cpus);
 	for (uint32_t i = 0; i < d->n_rings; i++)
 		ring_done(&d->rings[i]);
+	if (d->news_fd >= 0)
+		close(d->news_fd);
 	if (d->counters)
 		munmap((void *)(uintptr_t)d->counters, d->counters_bytes);
 	hold_done(&d->hold);
@@ -269,6 +279,7 @@ static void publish(struct drain *d)
 	const struct keeper_setup *setup = d->options.setup;
 	const struct hold_stats *h = &d->hold.stats;
 	struct drain_stats s = {.rounds = d->rounds,
+		.news = d->news,
 		.samples = h->samples,
 		.sideband = h->sideband,
 		.late_samples = h->late_samples,
@@ -320,6 +331,18 @@ static int64_t next_step_ns(const struct drain *d, int64_t began_ns, uint32_t hz
 	return MIN(began_ns + drain_interval_ns(hz, is_calm), copied_ns);
 }
 
+int drain_news_fd(const struct drain *d)
+{
+	return d->news_fd;
+}
+
+int64_t drain_take_news(struct drain *d)
+{
+	news_take(d->news_fd);
+	d->news++;
+	return clock_monotonic_ns(d->options.clock) + SAMPLE_HOLD_NS + NS_PER_MS;
+}
+
 int64_t drain_step(struct drain *d)
 {
 	int64_t began = clock_monotonic_ns(d->options.clock);
@@ -340,7 +363,8 @@ int64_t drain_step(struct drain *d)
 		capture_drain(d->options.capture, (uint64_t)began, boot_offset,
 			(uint64_t)clock_realtime_ns(d->options.clock));
 	hold_flush(&d->hold, up_to);
-	d->options.sink.drained(d->options.sink.ctx, up_to, boot_offset);
+	if (d->options.sink.drained(d->options.sink.ctx, up_to, boot_offset))
+		d->is_calm = false;
 
 	if (began >= d->next_watch_ns) {
 		if (watch(d, began, &eb) < 0)

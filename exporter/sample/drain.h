@@ -19,9 +19,10 @@
  * Most of what a drain costs is that the thread wakes. So it does so seldom while little comes in, and often where that tells: while
  * processes come and go (what of them only /proc says has to be read in time, and the kernel half walks those of which it was told), and
  * at rates at which more would wait in the rings than a thousand samples a second leave there between two drains of the short kind.
+ * While it sleeps the kernel half wakes it for what is new (exporter/sample/news.h).
  */
 #define SAMPLE_DRAIN_INTERVAL_NS (100 * NS_PER_MS)
-#define SAMPLE_DRAIN_CALM_NS (250 * NS_PER_MS)
+#define SAMPLE_DRAIN_CALM_NS NS_PER_S
 #define SAMPLE_DRAIN_SPACING_NS (20 * NS_PER_MS) /* between drains that are asked for */
 #define SAMPLE_HOLD_NS (50 * NS_PER_MS)
 
@@ -67,8 +68,9 @@ struct sample_sink {
 	void (*stack)(void *ctx, const struct abi_stack *s);
 	/* The record is valid during the call only. late: older than what was already handed on. */
 	void (*sample)(void *ctx, const struct abi_record *r, bool late);
-	/* End of one drain: everything up to this monotonic time has been handed on. boot_offset_ns = BOOTTIME − MONOTONIC, read now. */
-	void (*drained)(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns);
+	/* End of one drain: everything up to this monotonic time has been handed on. boot_offset_ns = BOOTTIME − MONOTONIC, read now.
+	 * True: something is kept waiting, the next drain should come soon. */
+	bool (*drained)(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns);
 };
 
 struct drain;
@@ -96,8 +98,13 @@ void drain_freep(struct drain **d);
  * of. Also watches CPUs coming and going, and sets the rate. */
 int64_t drain_step(struct drain *d);
 
+/* Readable when something should not wait until then; owned by the drain. */
+int drain_news_fd(const struct drain *d);
+/* Takes notice of it; the monotonic time of the next step: not before the sample that is new has been held. */
+int64_t drain_take_news(struct drain *d);
+
 /* From one drain to the next: SAMPLE_DRAIN_INTERVAL_NS, and up to SAMPLE_DRAIN_CALM_NS, of at most a hundred samples of a CPU, after a
- * drain that found no side-band records. */
+ * drain that found no side-band records and left nothing waiting. */
 int64_t drain_interval_ns(uint32_t hz, bool is_calm);
 
 /* Thread-safe snapshot, as of the last step. */
@@ -105,6 +112,7 @@ struct drain_stats {
 	uint64_t counters[ABI_N_COUNTERS]; /* kernel half, summed over CPUs */
 	uint64_t stacks[ABI_N_CUTS];	   /* user stacks handed on, by cut reason */
 	uint64_t rounds;		   /* drains */
+	uint64_t news;			   /* times that the kernel half woke the drain */
 	uint64_t samples, sideband;	   /* records handed on */
 	uint64_t late_samples, late_sideband;
 	uint64_t bad_records;	/* records that do not follow the ABI, dropped */

@@ -368,7 +368,7 @@ static void end_drain(struct replay *r, struct cursor c)
 	r->clock->boot_ns = (int64_t)(mono + offset);
 	r->clock->real_ns = (int64_t)real;
 	hold_flush(&r->hold, up_to);
-	r->sink.drained(r->sink.ctx, up_to, (int64_t)offset);
+	(void)r->sink.drained(r->sink.ctx, up_to, (int64_t)offset);
 }
 
 int replay_step(struct replay *r)

@@ -115,6 +115,8 @@ static void collect_drain(struct metrics_writer *w, const struct drain_stats *d)
 		"Records handed on before their hold was over, for want of room.", d->overflowed);
 	counter(w, "sonde_drain_rounds_total", "Drains of the rings and side-band buffers.",
 		(double)d->rounds);
+	counter(w, "sonde_drain_woken_total",
+		"Times that the kernel half asked for a drain before it was due.", (double)d->news);
 	gauge(w, "sonde_drain_held_bytes", "Records held to be ordered.", (double)d->held_bytes);
 	counter(w, "sonde_sideband_records_total",
 		"Side-band records (mappings, forks, names, exits) handed on.", d->sideband);

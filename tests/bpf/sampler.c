@@ -55,11 +55,12 @@ static void on_sample(void *ctx, const struct abi_record *r, bool late)
 	printf("\"end\":0}\n");
 }
 
-static void on_drained(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns)
+static bool on_drained(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns)
 {
 	(void)ctx;
 	(void)up_to_ns;
 	(void)boot_offset_ns;
+	return false;
 }
 
 static void print_stats(struct drain *d)

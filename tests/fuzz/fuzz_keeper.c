@@ -88,9 +88,10 @@ static void on_sample(void *ctx, const struct abi_record *r, bool late)
 		*(size_t *)ctx += r->frames[i] + late;
 }
 
-static void on_drained(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns)
+static bool on_drained(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns)
 {
 	*(size_t *)ctx += up_to_ns + (uint64_t)boot_offset_ns;
+	return false;
 }
 
 static void fuzz_replay(const uint8_t *data, size_t size)

@@ -397,11 +397,11 @@ static void late_sample(void *ctx, const struct abi_record *r, bool late)
 	to.sample(to.ctx, r, late);
 }
 
-static void late_drained(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns)
+static bool late_drained(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns)
 {
 	struct sample_sink to = late_sink(ctx);
 
-	to.drained(to.ctx, up_to_ns, boot_offset_ns);
+	return to.drained(to.ctx, up_to_ns, boot_offset_ns);
 }
 
 /* A profile waits two seconds for names; those of a machine full of programs take longer. */

@@ -45,12 +45,13 @@ static void see_sample(void *ctx, const struct abi_record *r, bool late)
 		r->pid, late);
 }
 
-static void see_drained(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns)
+static bool see_drained(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns)
 {
 	struct seen *s = ctx;
 
 	snprintf(s->text + strlen(s->text), sizeof(s->text) - strlen(s->text),
 		"drained %llu %lld; ", (unsigned long long)up_to_ns, (long long)boot_offset_ns);
+	return false;
 }
 
 static struct sample_sink seeing(struct seen *s)
