@@ -140,3 +140,35 @@ void proc_cgroup_put(struct proc_table *t, struct cgroup **cp)
 	free(c->pod_values);
 	free(c);
 }
+
+struct cgroup *proc_cgroup_known(const struct proc_table *t, uint64_t cgroup_id)
+{
+	const uint64_t *known = cgroup_id ? table_find(&t->by_cgroup_id, cgroup_id) : NULL;
+
+	return known ? pointer_of(*known) : NULL;
+}
+
+void proc_cgroup_learn(struct proc_table *t, uint64_t cgroup_id, struct cgroup *c)
+{
+	bool is_new = false;
+	uint64_t *slot;
+
+	/* Most of so many are gone; those that are not are soon learned again. */
+	if (t->by_cgroup_id.n_used >= PROC_MAX_CGROUP_IDS)
+		proc_cgroups_forget(t);
+	slot = table_insert(&t->by_cgroup_id, cgroup_id, &is_new);
+	if (slot && is_new)
+		*slot = number_of(proc_cgroup_ref(c));
+}
+
+void proc_cgroups_forget(struct proc_table *t)
+{
+	uint64_t key, value;
+
+	for (size_t pos = 0; table_next(&t->by_cgroup_id, &pos, &key, &value);) {
+		struct cgroup *c = pointer_of(value);
+
+		proc_cgroup_put(t, &c);
+	}
+	table_clear(&t->by_cgroup_id);
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Control groups that processes are in; equal ones are one.
+ * Control groups that processes are in; equal ones are one. Their paths, and which id has which.
  */
 #pragma once
 #include "exporter/proc/cgroup.h"
@@ -25,3 +25,11 @@ struct cgroup {
 struct cgroup *proc_cgroup_get(struct proc_table *t, const char *path, size_t n);
 struct cgroup *proc_cgroup_ref(struct cgroup *c);
 void proc_cgroup_put(struct proc_table *t, struct cgroup **c);
+
+/*
+ * Paths by the ids of cgroup v2, which the kernel gives to no second group while it runs: an id that is known stays right. At most
+ * PROC_MAX_CGROUP_IDS; then all are forgotten.
+ */
+struct cgroup *proc_cgroup_known(const struct proc_table *t, uint64_t cgroup_id);
+void proc_cgroup_learn(struct proc_table *t, uint64_t cgroup_id, struct cgroup *c);
+void proc_cgroups_forget(struct proc_table *t);

@@ -83,29 +83,45 @@ static int read_stat(struct proc_table *t, uint32_t pid, struct proc_stat *ret)
 	return 0;
 }
 
-static void read_cgroup(struct proc_table *t, struct process *p, uint64_t cgroup_id)
+static void set_cgroup(
+	struct proc_table *t, struct process *p, struct cgroup *c, uint64_t cgroup_id)
 {
-	const char *path = "";
-	bool v2 = false;
-	ssize_t n = read_small(t, p->pid, "cgroup", PROC_READ_BYTES - 1);
-	size_t len = n > 0 ? cgroup_select(t->buffer, (size_t)n, &path, &v2) : 0;
-	struct cgroup *c = len ? proc_cgroup_get(t, path, len) : NULL;
-
-	if (!c)
-		return;
 	proc_cgroup_put(t, &p->cgroup);
 	p->cgroup = c;
 	p->cgroup_id = cgroup_id;
-	if (v2 && len > 1 && cgroup_id && t->by_cgroup_id.n_used < PROC_MAX_CGROUP_IDS) {
-		/* From now on the id in a record is enough, also for processes that are gone
-		 * when it is read. */
-		uint64_t *slot = table_insert(&t->by_cgroup_id, cgroup_id, NULL);
-		struct cgroup *old = slot ? pointer_of(*slot) : NULL;
+	p->cgroup_read_ns = 0;
+}
 
-		if (slot)
-			*slot = number_of(proc_cgroup_ref(c));
-		proc_cgroup_put(t, &old);
+/* The process's own file is asked only while the record's id is not known: it shows where the process is by now. */
+static void read_cgroup(struct proc_table *t, struct process *p, uint64_t cgroup_id)
+{
+	const struct cgroup *known = proc_cgroup_known(t, cgroup_id);
+	const char *path = known ? known->path : "";
+	size_t len = strlen(path);
+	struct cgroup *c;
+	bool v2 = false;
+	ssize_t n;
+
+	if (!known) {
+		n = read_small(t, p->pid, "cgroup", PROC_READ_BYTES - 1);
+		len = n > 0 ? cgroup_select(t->buffer, (size_t)n, &path, &v2) : 0;
 	}
+	c = len ? proc_cgroup_get(t, path, len) : NULL;
+	if (!c)
+		return;
+	set_cgroup(t, p, c, cgroup_id);
+	if (v2 && len > 1 && cgroup_id)
+		p->cgroup_read_ns = (uint64_t)clock_monotonic_ns(t->o.clock);
+}
+
+/* Before its file was read and after it the process was in the same group, so that is the one of this id. From now on the id in a
+ * record is enough, also for processes that have ended or moved when they are looked at. */
+static void learn_cgroup(struct proc_table *t, struct process *p, const struct abi_record *r)
+{
+	if (!p->cgroup_read_ns || r->time_ns <= p->cgroup_read_ns || r->cgroup_id != p->cgroup_id)
+		return;
+	p->cgroup_read_ns = 0;
+	proc_cgroup_learn(t, r->cgroup_id, p->cgroup);
 }
 
 static void read_cmdline(struct proc_table *t, struct process *p)
@@ -163,13 +179,14 @@ static void note_stat(struct proc_table *t, struct process *p, const struct proc
 	}
 }
 
-static void read_all_labels(struct proc_table *t, struct process *p, const struct proc_stat *st)
+static void read_all_labels(
+	struct proc_table *t, struct process *p, const struct proc_stat *st, uint64_t cgroup_id)
 {
 	p->labels_read = p->labels_own = true;
 	p->labels_due_ns = t->now_ns + PROC_LABELS_TTL_NS;
 	t->stats.labels_read++;
 	note_stat(t, p, st);
-	read_cgroup(t, p, p->cgroup_id);
+	read_cgroup(t, p, cgroup_id);
 	if (p->kernel_thread)
 		return;
 	read_cmdline(t, p);
@@ -184,14 +201,15 @@ static bool is_same_process(const struct process *p, const struct proc_stat *st)
 	return !p->start_ticks || p->start_ticks == st->start_ticks;
 }
 
-static bool read_own_labels(struct proc_table *t, struct process *p)
+/* `cgroup_id` is that of a record of its own, 0 none: its parent's may be another. */
+static bool read_own_labels(struct proc_table *t, struct process *p, uint64_t cgroup_id)
 {
 	struct proc_stat st;
 
 	p->labels_read = true;
 	if (p->exited || read_stat(t, p->pid, &st) < 0 || !is_same_process(p, &st))
 		return false;
-	read_all_labels(t, p, &st);
+	read_all_labels(t, p, &st, cgroup_id);
 	return true;
 }
 
@@ -202,7 +220,7 @@ static void labels_of_ancestor(struct proc_table *t, struct process *p)
 	for (struct process *at = p->parent; !p->labels_own && at && at != t->other;
 		at = at->parent) {
 		if (!at->labels_own && !at->labels_read && proc_may_read(t))
-			read_own_labels(t, at);
+			read_own_labels(t, at, 0);
 		if (!at->labels_own)
 			continue;
 		proc_cgroup_put(t, &p->cgroup);
@@ -213,7 +231,7 @@ static void labels_of_ancestor(struct proc_table *t, struct process *p)
 
 void proc_read_labels(struct proc_table *t, struct process *p)
 {
-	if (!read_own_labels(t, p))
+	if (!read_own_labels(t, p, 0))
 		labels_of_ancestor(t, p);
 }
 
@@ -222,36 +240,37 @@ static void read_first_labels(
 	struct proc_table *t, struct process *p, uint64_t cgroup_id, bool told)
 {
 	p->cgroup_id = cgroup_id;
-	if (!read_own_labels(t, p) && !told)
+	if (!read_own_labels(t, p, cgroup_id) && !told)
 		labels_of_ancestor(t, p);
 }
 
-void proc_refresh_labels(struct proc_table *t, struct process *p, uint64_t cgroup_id)
+void proc_refresh_labels(struct proc_table *t, struct process *p, const struct abi_record *r)
 {
-	const uint64_t *known;
+	uint64_t id = r->cgroup_id;
+	struct cgroup *known;
 	struct proc_stat st;
-	bool moved = cgroup_id && p->cgroup_id && cgroup_id != p->cgroup_id;
+	bool moved = id && p->cgroup_id && id != p->cgroup_id;
 
-	if (p == t->other || (p->labels_read && !moved && t->now_ns < p->labels_due_ns &&
-				     (p->cgroup_id || !cgroup_id)))
+	if (p == t->other)
 		return;
-	known = cgroup_id ? table_find(&t->by_cgroup_id, cgroup_id) : NULL;
-	if (known && p->cgroup_id != cgroup_id) {
-		proc_cgroup_put(t, &p->cgroup);
-		p->cgroup = proc_cgroup_ref(pointer_of(*known));
-		p->cgroup_id = cgroup_id;
-	}
+	learn_cgroup(t, p, r);
+	if (p->labels_read && !moved && t->now_ns < p->labels_due_ns && (p->cgroup_id || !id))
+		return;
+	known = proc_cgroup_known(t, id);
+	if (known && p->cgroup_id != id)
+		set_cgroup(t, p, proc_cgroup_ref(known), id);
 	if ((p->exited && p->labels_read) || !proc_may_read(t))
 		return;
 	if (!p->labels_read) {
-		read_first_labels(t, p, cgroup_id, known != NULL);
+		read_first_labels(t, p, id, known != NULL);
 		return;
 	}
 	p->labels_due_ns = t->now_ns + PROC_LABELS_TTL_NS;
-	p->cgroup_id = cgroup_id;
+	p->cgroup_id = id;
+	p->cgroup_read_ns = 0;
 	if (read_stat(t, p->pid, &st) == 0 && is_same_process(p, &st)) {
 		t->stats.labels_read++;
-		read_cgroup(t, p, cgroup_id);
+		read_cgroup(t, p, id);
 	}
 }
 
@@ -416,7 +435,7 @@ static void scan_one(struct proc_table *t, uint32_t pid)
 			return;
 		p->found_running = p->in_scan = true;
 	}
-	read_all_labels(t, p, &st);
+	read_all_labels(t, p, &st, 0);
 	if (!p->kernel_thread)
 		proc_read_maps(t, p);
 }

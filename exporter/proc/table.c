@@ -76,7 +76,6 @@ static void free_image(struct proc_table *t, struct process *p)
 void proc_table_freep(struct proc_table **tp)
 {
 	struct proc_table *t = *tp;
-	uint64_t key, value;
 
 	if (!t)
 		return;
@@ -88,11 +87,7 @@ void proc_table_freep(struct proc_table **tp)
 			binary_root_put(t->o.binaries, p->root);
 		free_image(t, p);
 	}
-	for (size_t pos = 0; table_next(&t->by_cgroup_id, &pos, &key, &value);) {
-		struct cgroup *c = pointer_of(value);
-
-		proc_cgroup_put(t, &c);
-	}
+	proc_cgroups_forget(t);
 	pod_table_freep(&t->pods);
 	table_done(&t->by_pid);
 	table_done(&t->by_cgroup);

@@ -89,7 +89,9 @@ struct process {
 	struct text *dump; /* path of its jitdump */
 	struct cgroup *cgroup;
 	uint64_t cgroup_id; /* of the last record whose cgroup these labels are, 0 unknown */
-	uint64_t root;	    /* referenced in the binary registry; 0 unknown */
+	/* When the path was read from its file, while nothing says yet that it is cgroup_id's; else 0. */
+	uint64_t cgroup_read_ns;
+	uint64_t root; /* referenced in the binary registry; 0 unknown */
 	char comm[ABI_COMM_LEN];
 	uint32_t depth;
 	uint32_t n_refs; /* tasks, addresses, children */
@@ -219,7 +221,7 @@ void proc_read_maps(struct proc_table *t, struct process *p);
  * stays. */
 void proc_read_labels(struct proc_table *t, struct process *p);
 /* Reads the cgroup again when that is due, or when the record's cgroup is another. */
-void proc_refresh_labels(struct proc_table *t, struct process *p, uint64_t cgroup_id);
+void proc_refresh_labels(struct proc_table *t, struct process *p, const struct abi_record *r);
 /* Identity of a mapping's file → binary id. */
 uint32_t proc_binary_of(struct proc_table *t, struct binary_identity *identity);
 

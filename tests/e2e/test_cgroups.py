@@ -1,6 +1,8 @@
 """Labels from control groups: directories named as the runtimes name them, in the hierarchies that this machine has."""
+import collections
 import json
 import os
+import shutil
 import signal
 import subprocess
 import unittest
@@ -12,6 +14,24 @@ BESIDE_OTHERS = True
 ID = ''.join(f'{i % 16:x}' for i in range(64))
 UID = '1f2e3d4c-5b6a-4798-8a9b-acbdcedfe0f1'
 
+# Runs for some milliseconds and ends, or enters the group it was given.
+BRIEF = """#include <fcntl.h>
+#include <time.h>
+#include <unistd.h>
+static void run_ms(long ms)
+{
+	volatile unsigned long sink = 0;
+	while (clock() < ms * (CLOCKS_PER_SEC / 1000))
+		sink++;
+}
+"""
+BRIEF_C = BRIEF + 'int main(void) { run_ms(15); return 0; }'
+LEAVER_C = BRIEF + """int main(int argc, char **argv)
+{
+	run_ms(15);
+	return argc != 2 || write(open(argv[1], O_WRONLY), "0", 1) != 1 || (run_ms(60000), 0);
+}
+"""
 BURN_C = 'volatile unsigned long sink; int main(void) { for (;;) sink++; }'
 
 
@@ -80,12 +100,12 @@ class Cgroups(unittest.TestCase):
                 self.made.append(at)
         return at
 
-    def start_in(self, *directories):
+    def start_in(self, *directories, command=None):
         def enter():
             for directory in directories:
                 with open(f'{directory}/cgroup.procs', 'w') as f:
                     f.write(str(os.getpid()))
-        p = subprocess.Popen([self.prog], preexec_fn=enter, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        p = subprocess.Popen(command or [self.prog], preexec_fn=enter, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         self.running.append(p)
         return p.pid
 
@@ -122,6 +142,28 @@ class Cgroups(unittest.TestCase):
         if not v1:
             self.skipTest('no cgroup v1 hierarchy here')
         self.check_all(v1)
+
+    def test_a_child_that_leaves(self):
+        """What a runtime does: forks, runs a little, moves to the container's group. The group it left keeps its name."""
+        if 'v2' not in self.mounts:
+            self.skipTest('no cgroup v2 hierarchy here')
+        mount = self.mounts['v2']
+        runtime, container = (self.make(mount, f'sonde-test.slice/{name}.service') for name in ('runtime', 'container'))
+        leaver, brief = e2e.compile_c(LEAVER_C, '-O1', name='leaver'), e2e.compile_c(BRIEF_C, '-O1', name='brief')
+        self.addCleanup(lambda: [shutil.rmtree(os.path.dirname(p)) for p in (leaver, brief)])
+        with e2e.exporter('--symbols.cache-path=', '--profile.max-overhead=0', '--profile.frequency=499') as daemon:
+            for _ in range(3):
+                self.start_in(runtime, command=[leaver, f'{container}/cgroup.procs'])
+            # Gone before anybody can ask where they were.
+            self.start_in(runtime, command=['sh', '-c', f'while :; do {brief}; done'])
+            r = daemon.get('/debug/pprof/profile?seconds=4')
+            self.assertEqual(r.status, 200, r.text[:200])
+        groups = collections.defaultdict(collections.Counter)
+        for _, values, labels in e2e.Pprof(r.body).samples:
+            groups[labels['comm']][os.path.basename(labels.get('cgroup', ''))] += values[0]
+        self.assertEqual(set(groups['brief']), {'runtime.service'}, groups)
+        self.assertGreater(groups['brief']['runtime.service'], 100)
+        self.assertGreater(groups['leaver']['container.service'], 100, groups)
 
     def state_file(self, path, document):
         """A file as a runtime keeps it; what was made is taken away again."""

@@ -5,153 +5,8 @@
  * directory unless a test fills it.
  */
 #include "exporter/proc/maps.h"
-#include "exporter/proc/proc.h"
-#include "exporter/record.h"
-#include "tests/unit/names_fixture.h"
-#include <setjmp.h>
-#include <stdarg.h>
+#include "tests/unit/proc_fixture.h"
 #include <string.h>
-#include <sys/stat.h>
-#include <cmocka.h>
-
-#define MS NS_PER_MS
-
-struct fixture {
-	struct fake_keeper keeper;
-	struct binary_registry *registry;
-	struct proc_table *t;
-	struct clock_virtual clock;
-	char *procfs;
-};
-
-static void setup_caps(struct fixture *f, uint32_t max_processes, uint32_t max_tasks)
-{
-	*f = (struct fixture) {.procfs = temp_dir()};
-	fake_keeper_init(&f->keeper);
-	f->keeper.refuse = true;
-	clock_virtual_init(&f->clock, 1000 * NS_PER_S);
-	f->registry = binary_registry_new(&(struct binary_options) {.keeper = &f->keeper.keeper,
-						  .fs = &fs_system,
-						  .clock = &f->clock.clock,
-						  .parser_fd = -1,
-						  .cache_path = "",
-						  .max_cpu = 1},
-		NULL);
-	f->t = proc_table_new(&(struct proc_options) {.procfs = f->procfs,
-		.sysfs = "/sys",
-		.max_processes = max_processes,
-		.max_tasks = max_tasks,
-		.keeper = &f->keeper.keeper,
-		.binaries = f->registry,
-		.clock = &f->clock.clock});
-}
-
-static void setup(struct fixture *f)
-{
-	setup_caps(f, 1000, 1000);
-}
-
-static void teardown(struct fixture *f)
-{
-	proc_table_freep(&f->t);
-	binary_registry_freep(&f->registry);
-	temp_dir_done(&f->procfs);
-}
-
-static void write_proc(
-	const struct fixture *f, uint32_t pid, const char *name, const char *text, size_t n)
-{
-	_cleanup_free_ char *dir = xasprintf("%s/%u", f->procfs, pid),
-			    *path = xasprintf("%s/%s", dir, name);
-
-	mkdir(dir, 0755);
-	assert_int_equal(fs_write_file(&fs_system, path, text, n, 0644, NULL), 0);
-}
-
-static void write_process(const struct fixture *f, uint32_t pid, uint32_t ppid, const char *comm,
-	uint64_t start_ticks, const char *cgroup)
-{
-	_cleanup_free_ char *stat =
-		xasprintf("%u (%s) S %u 1 1 0 -1 4194304 1 2 3 4 50 60 0 0 20 0 1 0 %llu 1 2", pid,
-			comm, ppid, (unsigned long long)start_ticks);
-	_cleanup_free_ char *status =
-		xasprintf("Name:\t%s\nNSpid:\t%u\t7\nNStgid:\t1\n", comm, pid);
-
-	write_proc(f, pid, "stat", stat, strlen(stat));
-	write_proc(f, pid, "cgroup", cgroup, strlen(cgroup));
-	write_proc(f, pid, "status", status, strlen(status));
-	write_proc(f, pid, "cmdline", "prog\0--flag\0x\0", 14);
-}
-
-static void sideband(struct fixture *f, struct sideband e)
-{
-	if (!e.path)
-		e.path = "";
-	proc_table_sideband(f->t, &e);
-}
-
-static void forked(struct fixture *f, uint32_t ppid, uint32_t pid, uint64_t at_ms)
-{
-	sideband(f, (struct sideband) {.kind = SIDEBAND_FORK,
-			    .time_ns = at_ms * MS,
-			    .pid = pid,
-			    .tid = pid,
-			    .ppid = ppid,
-			    .ptid = ppid});
-}
-
-static void execed(struct fixture *f, uint32_t pid, const char *comm, uint64_t at_ms)
-{
-	struct sideband e = {
-		.kind = SIDEBAND_COMM, .time_ns = at_ms * MS, .pid = pid, .tid = pid, .exec = true};
-
-	snprintf(e.comm, sizeof(e.comm), "%s", comm);
-	sideband(f, e);
-}
-
-static void exited(struct fixture *f, uint32_t pid, uint64_t at_ms)
-{
-	sideband(f, (struct sideband) {
-			    .kind = SIDEBAND_EXIT, .time_ns = at_ms * MS, .pid = pid, .tid = pid});
-}
-
-static void mapped(struct fixture *f, uint32_t pid, uint64_t addr, uint64_t len, uint64_t off,
-	const char *path, uint64_t at_ms)
-{
-	sideband(f, (struct sideband) {.kind = SIDEBAND_MMAP,
-			    .time_ns = at_ms * MS,
-			    .pid = pid,
-			    .tid = pid,
-			    .addr = addr,
-			    .len = len,
-			    .pgoff = off,
-			    .ino = 5,
-			    .prot = PROT_READ | PROT_EXEC,
-			    .path = path});
-}
-
-static struct abi_record record(uint32_t pid, uint64_t start_ms, uint32_t exec_id, uint64_t at_ms)
-{
-	struct abi_record r = {.type = ABI_RECORD_CPU_SAMPLE,
-		.time_ns = at_ms * MS,
-		.start_ns = start_ms * MS,
-		.pid = pid,
-		.tid = pid,
-		.exec_id = exec_id};
-
-	snprintf(r.comm, sizeof(r.comm), "t%u", pid);
-	snprintf(r.leader_comm, sizeof(r.leader_comm), "p%u", pid);
-	return r;
-}
-
-static struct proc_task_info info_of(
-	struct fixture *f, struct process *p, const struct abi_record *r)
-{
-	struct proc_task_info info;
-
-	proc_task_info(f->t, proc_task_of_record(f->t, p, r), &info);
-	return info;
-}
 
 static const char *path_of(struct fixture *f, uint64_t frame, struct binary_info *info)
 {
@@ -464,62 +319,6 @@ static void test_scan_and_lost(void **state)
 	teardown(&f);
 }
 
-static void test_cgroup_moves(void **state)
-{
-	struct abi_record r = record(90, 1000, 1, 1500);
-	struct process *p;
-	struct fixture f;
-	uint32_t before;
-
-	(void)state;
-	setup(&f);
-	write_process(&f, 90, 1, "x", 100, "0::/a.slice/one.service\n");
-	forked(&f, 1, 90, 1000);
-	r.cgroup_id = 11;
-	p = proc_table_of_record(f.t, &r);
-	assert_string_equal(info_of(&f, p, &r).systemd_unit, "one.service");
-	before = proc_task_of_record(f.t, p, &r);
-	write_process(&f, 90, 1, "x", 100, "0::/a.slice/two.service\n");
-	r.cgroup_id = 12;
-	assert_string_equal(info_of(&f, p, &r).systemd_unit, "two.service");
-	/* Samples from before keep what was true then. */
-	struct proc_task_info info;
-
-	proc_task_info(f.t, before, &info);
-	assert_string_equal(info.systemd_unit, "one.service");
-	/* A process of the same group that is gone when it is first seen. */
-	r = record(91, 1400, 1, 1600);
-	r.cgroup_id = 12;
-	p = proc_table_of_record(f.t, &r);
-	assert_string_equal(info_of(&f, p, &r).systemd_unit, "two.service");
-	teardown(&f);
-}
-
-/* A container's first process was never sampled; its child was, and is gone. */
-static void test_labels_of_a_dead_child(void **state)
-{
-	struct abi_record r = record(96, 1100, 4, 1150);
-	struct process *p;
-	struct fixture f;
-
-	(void)state;
-	setup(&f);
-	write_process(&f, 94, 1, "runtime", 90, "0::/system.slice/runtime.service\n");
-	while (proc_table_scan_step(f.t, NS_PER_S))
-		;
-	clock_virtual_advance(&f.clock, NS_PER_S);
-	forked(&f, 94, 95, 1000000);
-	write_process(&f, 95, 94, "init", 95, "0::/docker.slice/inner.service\n");
-	execed(&f, 95, "init", 1000001);
-	forked(&f, 95, 96, 1000002);
-	execed(&f, 96, "brief", 1000003);
-	exited(&f, 96, 1000020);
-	r = record(96, 1000002, 4, 1000010);
-	p = proc_table_of_record(f.t, &r);
-	assert_string_equal(info_of(&f, p, &r).systemd_unit, "inner.service");
-	teardown(&f);
-}
-
 static void test_kernel_threads(void **state)
 {
 	static const struct {
@@ -753,8 +552,6 @@ int main(void)
 		cmocka_unit_test(test_expire),
 		cmocka_unit_test(test_descendants),
 		cmocka_unit_test(test_scan_and_lost),
-		cmocka_unit_test(test_cgroup_moves),
-		cmocka_unit_test(test_labels_of_a_dead_child),
 		cmocka_unit_test(test_kernel_threads),
 		cmocka_unit_test(test_caps),
 		cmocka_unit_test(test_addresses_are_given_back),
