@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Two passes: rows are summed per key, then the stacks and tasks that are left are copied. Both are linear with one hash
- * look-up a row and a frame.
+ * look-up a row and a frame, but for the frames that a stack has in common with one before it.
  */
 #include "exporter/profile/snapshot.h"
 #include "lib/base/alloc.h"
@@ -15,12 +15,22 @@ struct column {
 	size_t n, cap, elem;
 };
 
+/* The first of n more. */
+static void *column_add_n(struct column *c, size_t n, struct arena *arena)
+{
+	void *at;
+
+	if (c->cap - c->n < n &&
+		alloc_grow_in(arena->budget, &c->items, &c->cap, c->n + n, c->elem, NULL) < 0)
+		return NULL;
+	at = (char *)c->items + c->elem * c->n;
+	c->n += n;
+	return at;
+}
+
 static void *column_add(struct column *c, struct arena *arena)
 {
-	if (c->n == c->cap &&
-		alloc_grow_in(arena->budget, &c->items, &c->cap, c->n + 1, c->elem, NULL) < 0)
-		return NULL;
-	return (char *)c->items + c->elem * c->n++;
+	return column_add_n(c, 1, arena);
 }
 
 static bool column_hand_over(struct column *c, struct arena *arena)
@@ -44,6 +54,14 @@ static void column_done(struct column *c, struct arena *arena)
 		alloc_free_in(arena->budget, &c->items, &c->cap, c->elem);
 }
 
+/* Where the frames from a node of the tree to the root are among refs: the rest of a stack that was copied. */
+struct tail {
+	uint32_t node, at, stack; /* node 0: none */
+};
+
+/* Most of a stack is the rest of another. Nodes that meet here take each other's place; what is not found is copied. */
+enum { TAIL_BITS = 12 };
+
 struct taking {
 	const struct profile_tables *t;
 	const uint64_t *tasks;
@@ -55,7 +73,9 @@ struct taking {
 	struct table ids;     /* task id → index */
 	struct table frames;  /* word → index */
 	struct table weights; /* weight → samples */
+	struct tail *tails;   /* 1 << TAIL_BITS */
 	struct column rows, stack_column, task_column, frame_column, refs;
+	struct column path; /* nodes of the stack at hand, as far as they were walked */
 };
 
 /* Index of `key`: the number of keys before it, when new. False when memory is out. */
@@ -235,29 +255,77 @@ static bool add_repeat(struct taking *k, size_t first, uint64_t word)
 	return fits == count || add_frame(k, ABI_FRAME(ABI_FRAME_ELIDED, (count - fits) * period));
 }
 
+static struct tail *tail_of(const struct taking *k, uint32_t node)
+{
+	return &k->tails[node * 0x9e3779b1U >> (32 - TAIL_BITS)];
+}
+
+/* The rest of a stack is that of another from its ref `at` on. */
+static bool copy_tail(struct taking *k, const struct tail *tail, struct profile_stack *ret)
+{
+	const struct profile_stack *from =
+		(struct profile_stack *)k->stack_column.items + tail->stack;
+	size_t n = from->first + from->n - tail->at;
+	uint32_t *to;
+
+	if (from->cut != ABI_CUT_NONE)
+		ret->cut = from->cut;
+	to = column_add_n(&k->refs, n, k->arena);
+	if (to)
+		memcpy(to, (uint32_t *)k->refs.items + tail->at, n * sizeof(*to));
+	return to != NULL;
+}
+
+static void remember_tails(struct taking *k, const struct profile_stack *stack)
+{
+	uint32_t index = (uint32_t)(stack - (struct profile_stack *)k->stack_column.items);
+	const uint32_t *nodes = k->path.items;
+
+	for (uint32_t i = 0; i < k->path.n; i++)
+		*tail_of(k, nodes[i]) =
+			(struct tail) {.node = nodes[i], .at = stack->first + i, .stack = index};
+}
+
+/* A plain stack has a ref for each node and is cut, if at all, at its end: the rest from any node on is the same in another. */
+static bool copy_node(
+	struct taking *k, uint32_t id, struct profile_stack *stack, bool *ret_is_plain)
+{
+	uint64_t word = stacks_frame(k->t->stacks, id);
+	uint32_t *node = column_add(&k->path, k->arena);
+
+	if (!node)
+		return false;
+	*node = id;
+	switch (ABI_FRAME_KIND(word)) {
+	case ABI_FRAME_REPEAT: *ret_is_plain = false; return add_repeat(k, stack->first, word);
+	case ABI_FRAME_TRUNCATED:
+		*ret_is_plain &= !stacks_parent(k->t->stacks, id);
+		stack->cut = (uint32_t)MIN(ABI_FRAME_VALUE(word), (uint64_t)ABI_N_CUTS);
+		break;
+	default: break;
+	}
+	return add_frame(k, word);
+}
+
 static bool copy_stack(struct taking *k, uint32_t id)
 {
 	struct profile_stack *stack = column_add(&k->stack_column, k->arena);
-	size_t first = k->refs.n;
+	bool is_plain = true, is_rest = false;
 
 	if (!stack)
 		return false;
-	stack->first = (uint32_t)first;
-	stack->cut = ABI_CUT_NONE;
-	for (; id; id = stacks_parent(k->t->stacks, id)) {
-		uint64_t word = stacks_frame(k->t->stacks, id);
-		bool ok;
+	*stack = (struct profile_stack) {.first = (uint32_t)k->refs.n, .cut = ABI_CUT_NONE};
+	k->path.n = 0;
+	for (; id && !is_rest; id = stacks_parent(k->t->stacks, id)) {
+		const struct tail *tail = tail_of(k, id);
 
-		if (ABI_FRAME_KIND(word) == ABI_FRAME_REPEAT)
-			ok = add_repeat(k, first, word);
-		else
-			ok = add_frame(k, word);
-		if (!ok)
+		is_rest = tail->node == id;
+		if (!(is_rest ? copy_tail(k, tail, stack) : copy_node(k, id, stack, &is_plain)))
 			return false;
-		if (ABI_FRAME_KIND(word) == ABI_FRAME_TRUNCATED)
-			stack->cut = (uint32_t)MIN(ABI_FRAME_VALUE(word), (uint64_t)ABI_N_CUTS);
 	}
-	stack->n = (uint32_t)(k->refs.n - first);
+	stack->n = (uint32_t)k->refs.n - stack->first;
+	if (is_plain)
+		remember_tails(k, stack);
 	return true;
 }
 
@@ -320,6 +388,8 @@ int profile_snapshot_take(const struct profile_tables *t, const struct sample_ra
 		.task_column = {.elem = sizeof(struct profile_task)},
 		.frame_column = {.elem = sizeof(struct symbol_frame)},
 		.refs = {.elem = sizeof(uint32_t)},
+		.path = {.elem = sizeof(uint32_t)},
+		.tails = arena_zalloc(arena, sizeof(*k.tails) << TAIL_BITS),
 	};
 	struct table *tables[] = {&k.keys, &k.tuples, &k.stacks, &k.ids, &k.frames, &k.weights};
 	struct column *columns[] = {
@@ -332,10 +402,11 @@ int profile_snapshot_take(const struct profile_tables *t, const struct sample_ra
 		.n_pod_labels = t->n_pod_labels};
 	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
 		table_init(tables[i], arena->budget);
-	ok = take(&k, range);
+	ok = k.tails && take(&k, range);
 	ret->period = commonest_weight(&k.weights);
 	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
 		table_done(tables[i]);
+	column_done(&k.path, arena);
 	for (size_t i = 0; ok && i < ARRAY_SIZE(columns); i++)
 		ok = column_hand_over(columns[i], arena);
 	for (size_t i = 0; !ok && i < ARRAY_SIZE(columns); i++)

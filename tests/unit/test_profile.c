@@ -366,6 +366,43 @@ static void test_repeats_are_expanded(void **state)
 	assert_string_equal(stack_of(p, 2), "fa;ff");
 }
 
+/* Stacks have most of their frames in common; each is what it would be alone. */
+static void test_rest_of_another_stack(void **state)
+{
+	const uint64_t f = NATIVE(3, 0xf), a = NATIVE(3, 0xa), b = NATIVE(3, 0xb),
+		       c = NATIVE(3, 0xc), d = NATIVE(3, 0xd), twice = REPEAT(2, 1),
+		       cut = ABI_FRAME(ABI_FRAME_TRUNCATED, ABI_CUT_READ_FAULT);
+	const struct {
+		uint64_t words[5];
+		uint32_t n;
+		const char *want, *label;
+	} cases[] = {
+		{{f, a, b}, 3, "fb;fa;ff", "complete"},
+		{{f, a, b, c}, 4, "fc;fb;fa;ff", "complete"},
+		{{f, a, d}, 3, "fd;fa;ff", "complete"},
+		{{f, a}, 2, "fa;ff", "complete"},
+		/* What a repeat repeats is on the leaf's side. */
+		{{f, twice, a, b}, 4, "fb;fa;fb;fa;ff", "complete"},
+		{{f, twice, c, d}, 4, "fd;fc;fd;fc;ff", "complete"},
+		{{f, twice, a, b, d}, 5, "fd;fb;fa;fb;fa;ff", "complete"},
+		{{cut, a, b}, 3, "fb;fa;[truncated: read_fault]", "truncated:read_fault"},
+		{{cut, a, c}, 3, "fc;fa;[truncated: read_fault]", "truncated:read_fault"},
+		{{f, cut, a}, 3, "fa;[truncated: read_fault];ff", "truncated:read_fault"},
+		{{f, cut, d}, 3, "fd;[truncated: read_fault];ff", "truncated:read_fault"},
+		{{f, d}, 2, "fd;ff", "complete"},
+	};
+	struct fixture *x = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		put(x, cases[i].words, cases[i].n, 0, 100, 0);
+	build(x, NULL, 0, SYMBOLIZE_FUNCTIONS);
+	check_valid(&x->profile);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		assert_string_equal(stack_of(&x->profile, i), cases[i].want);
+		assert_string_equal(label_of(&x->profile, i, "stack"), cases[i].label);
+	}
+}
+
 static void test_filter_and_empty(void **state)
 {
 	const uint64_t a[] = {NATIVE(3, 0xa)};
@@ -438,6 +475,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_cpu_label_parts_samples, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_cut_stack_is_visible, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_repeats_are_expanded, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_rest_of_another_stack, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_filter_and_empty, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_modes, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_memory_is_capped, set_up, tear_down),
