@@ -11,6 +11,11 @@
 
 enum { MAX_LABELS = PROFILE_N_TASK_LABELS + 2 }; /* and cpu, stack; constants come on top */
 
+struct task_labels {
+	struct prof_label *items;
+	size_t n;
+};
+
 struct building {
 	const struct profile_snapshot *s;
 	const struct profile_build_options *o;
@@ -19,11 +24,14 @@ struct building {
 	struct symbol *symbols; /* of real frames */
 	struct symbol_mapping *mappings;
 	uint32_t n_mappings;
+	struct table by_line;  /* a symbol line's address → its function, plus 1 */
 	uint32_t *symbol_of;   /* per frame: index into symbols, or PROF_NONE for pseudo frames */
 	uint32_t *mapping_ids; /* per symbol mapping: index in the profile */
 	uint32_t *locations;   /* per frame */
 	struct prof_label *constants;
+	struct task_labels *task_labels; /* per task */
 	uint32_t keys[PROFILE_N_TASK_LABELS], key_cpu, key_stack;
+	uint32_t stack_texts[ABI_N_CUTS + 1]; /* by how a stack is cut; 0: not needed yet */
 	uint32_t *pod_keys;
 };
 
@@ -63,7 +71,7 @@ static bool is_real(uint64_t word)
 static int name_frames(struct building *k, struct errbuf *eb)
 {
 	const struct profile_snapshot *s = k->s;
-	struct symbol_frame *real = arena_alloc_array(k->arena, s->n_frames, sizeof(*real));
+	struct symbol_frame *real = s->frames;
 	uint32_t n = 0;
 	int r;
 
@@ -72,13 +80,17 @@ static int name_frames(struct building *k, struct errbuf *eb)
 	k->locations = arena_alloc_array(k->arena, s->n_frames, sizeof(*k->locations));
 	if (k->arena->error)
 		return arena_error(k->arena, eb);
-	for (size_t i = 0; i < s->n_frames; i++) {
-		k->symbol_of[i] = is_real(s->frames[i].frame) ? n : PROF_NONE;
-		if (k->symbol_of[i] != PROF_NONE)
-			real[n++] = s->frames[i];
-	}
+	for (size_t i = 0; i < s->n_frames; i++)
+		k->symbol_of[i] = is_real(s->frames[i].frame) ? n++ : PROF_NONE;
 	if (!n)
 		return 0;
+	if (n < s->n_frames)
+		real = arena_alloc_array(k->arena, n, sizeof(*real));
+	if (!real)
+		return arena_error(k->arena, eb);
+	for (size_t i = 0; n < s->n_frames && i < s->n_frames; i++)
+		if (k->symbol_of[i] != PROF_NONE)
+			real[k->symbol_of[i]] = s->frames[i];
 	r = symbolize(k->o->symbolizer, real, n, k->o->mode, k->o->deadline_ns, k->arena,
 		k->symbols, &k->mappings, &k->n_mappings);
 	return r < 0 ? err_set(eb, r, "naming the frames of the profile failed: %s", strerror(-r))
@@ -193,24 +205,41 @@ static int add_mappings(struct building *k, struct errbuf *eb)
 	return 0;
 }
 
+/* Symbols share their lines where they can (symbolize.h), so that a function's names are mostly looked at once. */
+static uint32_t add_function(struct building *k, const struct symbol_line *l)
+{
+	uint64_t *slot = table_insert(&k->by_line, (uintptr_t)l, NULL);
+	struct prof_function f;
+	uint32_t function;
+
+	if (slot && *slot)
+		return (uint32_t)*slot - 1;
+	f = (struct prof_function) {
+		.name = add_string(k, l->function),
+		.system_name = add_string(k, l->system_name),
+		.filename = add_string(k, l->file),
+		.start_line = l->start_line,
+	};
+	function = prof_builder_function(k->b, &f);
+	if (slot)
+		*slot = function + 1ULL;
+	return function;
+}
+
 static uint32_t add_symbol(struct building *k, const struct symbol *sym)
 {
 	size_t n = k->o->mode == SYMBOLIZE_NONE ? 0 : sym->n_lines;
-	struct prof_line *lines = arena_alloc_array(k->arena, n + 1, sizeof(*lines));
+	struct prof_line few[16], *lines = few;
 
+	if (n > ARRAY_SIZE(few))
+		lines = arena_alloc_array(k->arena, n, sizeof(*lines));
 	if (!lines)
 		return 0;
 	for (size_t i = 0; i < n; i++) {
 		const struct symbol_line *l = &sym->lines[i];
-		struct prof_function f = {
-			.name = add_string(k, l->function),
-			.system_name = add_string(k, l->system_name),
-			.filename = add_string(k, l->file),
-			.start_line = l->start_line,
-		};
 
 		lines[i] = (struct prof_line) {
-			.function = prof_builder_function(k->b, &f),
+			.function = add_function(k, l),
 			.line = l->line,
 			.column = l->column,
 		};
@@ -246,10 +275,12 @@ static uint32_t add_pseudo_frame(struct building *k, uint64_t word)
 
 static void add_locations(struct building *k)
 {
+	table_init(&k->by_line, k->arena->budget);
 	for (size_t i = 0; i < k->s->n_frames; i++)
 		k->locations[i] = k->symbol_of[i] == PROF_NONE
 					  ? add_pseudo_frame(k, k->s->frames[i].frame)
 					  : add_symbol(k, &k->symbols[k->symbol_of[i]]);
+	table_done(&k->by_line);
 }
 
 static int add_label_keys(struct building *k, struct errbuf *eb)
@@ -274,26 +305,59 @@ static int add_label_keys(struct building *k, struct errbuf *eb)
 	return 0;
 }
 
+/* Samples of a task have all labels but two in common. */
+static int add_task_labels(struct building *k, struct errbuf *eb)
+{
+	struct prof_label *labels = arena_alloc_array(
+		k->arena, PROFILE_N_TASK_LABELS + k->s->n_pod_labels, sizeof(*labels));
+
+	k->task_labels = arena_alloc_array(k->arena, k->s->n_tasks, sizeof(*k->task_labels));
+	for (size_t t = 0; !k->arena->error && t < k->s->n_tasks; t++) {
+		const struct profile_task *task = &k->s->tasks[t];
+		struct task_labels *to = &k->task_labels[t];
+		size_t n = 0;
+
+		for (unsigned i = 0; i < PROFILE_N_TASK_LABELS; i++)
+			if (*task->labels[i])
+				labels[n++] = (struct prof_label) {
+					.key = k->keys[i], .str = add_string(k, task->labels[i])};
+		for (uint32_t i = 0; task->pod_values && i < k->s->n_pod_labels; i++)
+			if (*task->pod_values[i])
+				labels[n++] = (struct prof_label) {.key = k->pod_keys[i],
+					.str = add_string(k, task->pod_values[i])};
+		to->n = n;
+		to->items = arena_alloc_array(k->arena, n, sizeof(*to->items));
+		if (to->items)
+			memcpy(to->items, labels, n * sizeof(*labels));
+	}
+	return arena_error(k->arena, eb);
+}
+
+static uint32_t stack_text(struct building *k, uint32_t cut)
+{
+	uint32_t *id = &k->stack_texts[MIN(cut, (uint32_t)ABI_N_CUTS)];
+	char text[48];
+
+	if (!*id) {
+		profile_stack_label(cut, text);
+		*id = add_string(k, text);
+	}
+	return *id;
+}
+
 static size_t add_labels(struct building *k, const struct profile_row *row, struct prof_label *out)
 {
-	const struct profile_task *task = &k->s->tasks[row->task];
+	const struct task_labels *task = &k->task_labels[row->task];
+	size_t n = task->n;
 	char text[48];
-	size_t n = 0;
 
-	for (unsigned i = 0; i < PROFILE_N_TASK_LABELS; i++)
-		if (*task->labels[i])
-			out[n++] = (struct prof_label) {
-				.key = k->keys[i], .str = add_string(k, task->labels[i])};
-	for (uint32_t i = 0; task->pod_values && i < k->s->n_pod_labels; i++)
-		if (*task->pod_values[i])
-			out[n++] = (struct prof_label) {
-				.key = k->pod_keys[i], .str = add_string(k, task->pod_values[i])};
+	memcpy(out, task->items, n * sizeof(*out));
 	if (k->s->with_cpu) {
 		snprintf(text, sizeof(text), "%u", row->cpu);
 		out[n++] = (struct prof_label) {.key = k->key_cpu, .str = add_string(k, text)};
 	}
-	profile_stack_label(k->s->stacks[row->stack].cut, text);
-	out[n++] = (struct prof_label) {.key = k->key_stack, .str = add_string(k, text)};
+	out[n++] = (struct prof_label) {
+		.key = k->key_stack, .str = stack_text(k, k->s->stacks[row->stack].cut)};
 	for (size_t i = 0; i < k->o->constants->n; i++)
 		out[n++] = k->constants[i];
 	return n;
@@ -351,15 +415,19 @@ int profile_build(struct profile_snapshot *s, const struct profile_build_options
 		return r;
 	label_toolchains(&k);
 	set_header(&k, ret);
+	/* First, for short numbers: each sample has them. */
+	r = add_label_keys(&k, eb);
+	if (r < 0)
+		return r;
+	r = add_task_labels(&k, eb);
+	if (r < 0)
+		return r;
 	r = add_mappings(&k, eb);
 	if (r < 0)
 		return r;
 	add_locations(&k);
 	if (arena->error)
 		return arena_error(arena, eb);
-	r = add_label_keys(&k, eb);
-	if (r < 0)
-		return r;
 	r = add_samples(&k, eb);
 	return r < 0 ? r : prof_builder_finish(b, eb);
 }

@@ -38,7 +38,8 @@ struct request {
 	struct module *modules; /* parallel to mappings */
 	size_t n_mappings, cap_mappings, cap_modules;
 	struct table by_binary, by_name; /* → index of the mapping */
-	struct found *found;		 /* per frame */
+	struct table by_raw; /* a raw name's address → its line, made once; 0: not made yet */
+	struct found *found; /* per frame */
 	bool failed;
 };
 
@@ -212,7 +213,7 @@ static void resolve_kernel_locked(
 	case KERNEL_CODE_NAMED: q->found[at].raw = clean(q, name); break;
 	case KERNEL_CODE_UNKNOWN:
 		if (kernel_symbols_find(&q->s->kernel, look_up, &symbol))
-			q->found[at].raw = clean(q, symbol.name);
+			q->found[at].raw = symbol.name;
 		break;
 	default: break;
 	}
@@ -224,18 +225,20 @@ static void resolve_kernel_locked(
 			       : mapping_of_name(q, "[kernel.kallsyms]", q->s->kernel_build_id);
 }
 
-static void give_line(
+/* The only line of a symbol; NULL when memory is out. */
+static struct symbol_line *give_line(
 	struct request *q, struct symbol *s, const char *function, const char *system_name)
 {
 	struct symbol_line *line = arena_alloc(q->arena, sizeof(*line));
 
 	if (!line || !function || !system_name) {
 		q->failed = true;
-		return;
+		return NULL;
 	}
 	*line = (struct symbol_line) {.function = function, .system_name = system_name, .file = ""};
 	s->lines = line;
 	s->n_lines = 1;
+	return line;
 }
 
 static const char *cut_name(unsigned reason)
@@ -344,9 +347,27 @@ static void give_places_locked(struct request *q, const struct found *found, str
 	s->n_lines = lines ? found->n_places : 0;
 }
 
+/* Many frames are in one function; they share its line. */
+static void give_name_locked(struct request *q, const char *raw, struct symbol *s)
+{
+	uint64_t *slot = table_insert(&q->by_raw, (uintptr_t)raw, NULL);
+	const char *system_name;
+
+	if (slot && *slot) {
+		s->lines = (void *)(uintptr_t)*slot; /* NOLINT: as it was put there */
+		s->n_lines = 1;
+		return;
+	}
+	system_name = clean(q, raw);
+	give_line(q, s, names_is_mangled(raw) ? readable_locked(q, raw) : system_name, system_name);
+	if (slot)
+		*slot = (uintptr_t)s->lines;
+}
+
 static void name_locked(struct request *q, const struct symbol_frame *f, const struct found *found,
 	struct symbol *s)
 {
+	struct symbol_line *line;
 	const char *text;
 
 	/* A place without any name says less than module+0xoffset. */
@@ -361,14 +382,17 @@ static void name_locked(struct request *q, const struct symbol_frame *f, const s
 		return;
 	}
 	q->s->stats.frames_named++;
-	if (found->n_places)
+	if (found->n_places) {
 		give_places_locked(q, found, s);
-	else
-		give_line(q, s, readable_locked(q, found->raw), clean(q, found->raw));
-	if (f->jit_name && f->jit_line && q->mode == SYMBOLIZE_LINES && s->lines) {
-		s->lines[0].file = clean(q, f->jit_file);
-		s->lines[0].line = f->jit_line;
+	} else if (f->jit_name && f->jit_line && q->mode == SYMBOLIZE_LINES) {
+		line = give_line(q, s, readable_locked(q, found->raw), clean(q, found->raw));
+		if (!line)
+			return;
+		line->file = clean(q, f->jit_file);
+		line->line = f->jit_line;
 		q->mappings[s->mapping].has_lines = 1;
+	} else {
+		give_name_locked(q, found->raw, s);
 	}
 }
 
@@ -378,12 +402,16 @@ struct mangled {
 	struct interner seen;
 };
 
-static void add_mangled(struct mangled *m, const char *raw)
+static void add_mangled(struct request *q, struct mangled *m, const char *raw)
 {
-	bool is_new = false;
+	bool is_new = true;
 
-	if (!raw || !names_is_mangled(raw))
+	if (!raw)
 		return;
+	table_insert(&q->by_raw, (uintptr_t)raw, &is_new);
+	if (!is_new || !names_is_mangled(raw))
+		return;
+	is_new = false;
 	interner_add(&m->seen, raw, strlen(raw), &is_new);
 	if (is_new && alloc_grow(&m->names, &m->cap, m->n + 1, sizeof(*m->names)) == 0)
 		m->names[m->n++] = raw;
@@ -395,9 +423,9 @@ static void demangle_locked(struct request *q, size_t n)
 
 	interner_init(&m.seen, NULL);
 	for (size_t i = 0; i < n; i++) {
-		add_mangled(&m, q->found[i].raw);
+		add_mangled(q, &m, q->found[i].raw);
 		for (uint32_t k = 0; k < q->found[i].n_places; k++)
-			add_mangled(&m, q->found[i].places[k].function);
+			add_mangled(q, &m, q->found[i].places[k].function);
 	}
 	if (m.n)
 		names_demangle(&q->s->names, m.names, m.n);
@@ -454,6 +482,7 @@ static void request_done(struct request *q)
 	free(q->found);
 	table_done(&q->by_binary);
 	table_done(&q->by_name);
+	table_done(&q->by_raw);
 }
 
 int symbolize(struct symbolizer *s, const struct symbol_frame *frames, uint32_t n,
@@ -466,6 +495,7 @@ int symbolize(struct symbolizer *s, const struct symbol_frame *frames, uint32_t 
 
 	table_init(&q.by_binary, NULL);
 	table_init(&q.by_name, NULL);
+	table_init(&q.by_raw, NULL);
 	q.found = try_realloc(NULL, (size_t)n + 1, sizeof(*q.found));
 	if (!q.found)
 		return -ENOMEM;

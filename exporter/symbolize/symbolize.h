@@ -38,7 +38,8 @@ struct symbol_line {
 	int64_t line, column, start_line;
 };
 struct symbol {
-	struct symbol_line *lines; /* n_lines, in the arena; none for code when mode is none */
+	/* n_lines, in the arena; none for code when mode is none. Symbols of one function may have the same. */
+	const struct symbol_line *lines;
 	uint32_t n_lines;
 	/* index into ret_mappings; SYMBOL_NO_MAPPING for [truncated: …] and [elided: …] */
 	uint32_t mapping;
