@@ -9,8 +9,9 @@ excluded: the exporter's by reading the counters after its first minute, perf's 
 does in the timer's interrupt is in nobody's CPU time; so for both the time in the callback of their timers is taken too (tests/bench/timers.bpf.c), and the ratio
 is printed with it (the whole cost of both) and without (ours with it, perf's without). perf's own
 pass over the data for build ids is switched off (-N -B): it only adds to its cost. Code without frame pointers ends perf's stacks (-g) after a frame or two;
---dwarf runs it twice more, that long, with `--call-graph dwarf`: with the 8 KB of each stack that it copies by itself, which end amid most stacks of this
-load, and with as much as its stacks take to be as deep as ours. Frames a sample of each are printed.
+--dwarf runs it three times more, that long, with `--call-graph dwarf`: with the 8 KB of each stack that it copies by itself, which end amid most stacks of this
+load, and with as much as its stacks take to be as deep as ours, both named once at the end; and with 8 KB and a text every 15 s, as often as a profile is asked
+of ours, from a recording that goes on: what `perf script` does at its start is then part of each. Frames a sample are printed.
 The source is the SQLite amalgamation when npm can bring it (`npm pack better-sqlite3`).
 """
 import argparse
@@ -27,6 +28,7 @@ import time
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, f'{TOP}/tests/e2e')
 HZ_TICKS = os.sysconf('SC_CLK_TCK')
+PROFILE_S = 15
 WHOLE_STACK_BYTES = 32768  # what perf must copy of each stack of this load for as many frames as ours
 
 
@@ -131,20 +133,20 @@ def exporter_round(build, hz, seconds, warm):
         def fetch():
             nonlocal cursor, samples
             while True:
-                r = d.get(f'/debug/pprof/profile?since={cursor}&span=15')
+                r = d.get(f'/debug/pprof/profile?since={cursor}&span={PROFILE_S}')
                 cursor = r.headers['Sonde-Cursor']
                 samples += len(r.body) and Pprof(r.body).total(0)
                 if int(r.headers.get('Sonde-Behind-Seconds', 0)) <= 0:
                     return r.body
         end = time.time() + warm
         while time.time() < end:
-            time.sleep(min(15, max(0.1, end - time.time())))
+            time.sleep(min(PROFILE_S, max(0.1, end - time.time())))
             fetch()
         samples = 0
         c0, b0, busy0, t0, pss = cpu_of(d.p.pid), bpf_seconds(), busy_seconds(), time.time(), (0, 0)
         with Interrupts(build, seconds) as interrupts:
             while time.time() - t0 < seconds:
-                time.sleep(15)
+                time.sleep(PROFILE_S)
                 body = fetch()
                 pss = max(pss, pss_mb(d.p.pid))
         cpu = cpu_of(d.p.pid) - c0
@@ -204,18 +206,25 @@ def frames_a_sample(script):
     return frames / max(1, samples)
 
 
-def perf_round(build, hz, seconds, graph):
+def perf_round(build, hz, seconds, graph, every=None):
+    """`every`: a text of every so many seconds, each with its own start; what is left after the last is in none."""
     with tempfile.TemporaryDirectory() as d:
-        def once(t):
-            rec = rusage_of(['perf', 'record', '-q', '-N', '-B', '-a', '--call-graph', graph, '-e', 'cpu-clock', '-F', str(hz), '-o', f'{d}/data',
+        def once(t, split=()):
+            rec = rusage_of(['perf', 'record', '-q', '-N', '-B', '-a', '--call-graph', graph, '-e', 'cpu-clock', '-F', str(hz), *split, '-o', f'{d}/data',
                              '--', 'sleep', str(t)])
+            return rec, sorted(f'{d}/{name}' for name in os.listdir(d) if name.startswith('data'))
+
+        def script(data):
             with open(f'{d}/text', 'w') as text:
-                return rec, rusage_of(['perf', 'script', '--no-inline', '-i', f'{d}/data'], text)
-        start = once(0.1)
+                return rusage_of(['perf', 'script', '--no-inline', '-i', data], text)
+        start, (data,) = once(0.1)
+        script_start = 0 if every else script(data)
+        os.unlink(data)
         with Interrupts(build, seconds) as interrupts:
-            full = once(seconds)
-        return {'record_s': full[0] - start[0], 'script_s': full[1] - start[1], 'interrupt_rate': interrupts.rate, 'frames': frames_a_sample(f'{d}/text'),
-                'seconds': seconds}
+            recorded, files = once(seconds, [f'--switch-output={every}s'] if every else [])
+        files = files[:seconds // every] if every else files
+        return {'record_s': recorded - start, 'script_s': sum(map(script, files)) - script_start, 'interrupt_rate': interrupts.rate,
+                'frames': frames_a_sample(f'{d}/text'), 'seconds': seconds, 'texts': len(files)}
 
 
 def print_beside_perf(name, ours, theirs):
@@ -240,12 +249,14 @@ def main():
     ap.add_argument('--idle', type=int, default=300)
     ap.add_argument('--source')
     ap.add_argument('--no-perf', action='store_true')
-    ap.add_argument('--dwarf', type=int, metavar='SECONDS')
+    ap.add_argument('--dwarf', type=int, metavar='SECONDS', help=f'a multiple of {PROFILE_S}')
     a = ap.parse_args()
+    if a.dwarf and a.dwarf % PROFILE_S:
+        ap.error(f'--dwarf {a.dwarf}: expected a multiple of {PROFILE_S}')
     load = Load(a.source or sqlite_source(), a.idle)
     with open('/proc/sys/kernel/bpf_stats_enabled', 'w') as f:
         f.write('1')
-    build, ours, theirs, by_dwarf, whole = os.path.abspath(a.build), [], [], [], []
+    build, ours, theirs, by_dwarf, whole, often = os.path.abspath(a.build), [], [], [], [], []
     try:
         for i in range(a.rounds):
             order = ['e', 'p'] if i % 2 == 0 else ['p', 'e']
@@ -261,6 +272,8 @@ def main():
             print(json.dumps(by_dwarf[-1]), file=sys.stderr)
             whole.append(perf_round(build, a.hz, a.dwarf, f'dwarf,{WHOLE_STACK_BYTES}'))
             print(json.dumps(whole[-1]), file=sys.stderr)
+            often.append(perf_round(build, a.hz, a.dwarf, 'dwarf', every=PROFILE_S))
+            print(json.dumps(often[-1]), file=sys.stderr)
     finally:
         with open('/proc/sys/kernel/bpf_stats_enabled', 'w') as f:
             f.write('0')
@@ -279,6 +292,7 @@ def main():
     if by_dwarf:
         print_beside_perf(f'sampler_{a.hz}hz_vs_perf_dwarf', mid, by_dwarf)
         print_beside_perf(f'sampler_{a.hz}hz_vs_perf_dwarf_{WHOLE_STACK_BYTES}', mid, whole)
+        print_beside_perf(f'sampler_{a.hz}hz_vs_perf_dwarf_every_{PROFILE_S}s', mid, often)
 
 
 if __name__ == '__main__':
