@@ -495,17 +495,26 @@ def wait_for(what, check, timeout=120, interval=0.1):
 
 
 class Window:
-    """What an exporter has sampled from now on, in whole seconds of its own: `samples`, as those of Pprof."""
+    """What an exporter samples from now on, in whole seconds of its own: `samples`, as those of Pprof. The newest second that it answers for
+    may be one before now, so it begins with a later one."""
 
     def __init__(self, exporter):
         self.exporter, self.samples = exporter, []
-        self.cursor = self.newest()
+        self.skip()
+        self.wait_until_now(self.skip)
 
     def newest(self):
         return self.exporter.get('/debug/pprof/profile?since=&comm=none').headers['Sonde-Cursor']
 
     def second(self):
         return int(self.cursor.partition('.')[2])
+
+    def skip(self):
+        self.cursor = self.newest()
+
+    def wait_until_now(self, step):
+        now = int(self.newest().partition('.')[2])
+        wait_for('the seconds until now', lambda: step() or self.second() >= now + 2, interval=0.3)
 
     def read(self, query=''):
         """Adds what is new, ten seconds of it at most."""
@@ -520,8 +529,7 @@ class Window:
 
     def read_until_now(self, query=''):
         """Reads all that was sampled before this call."""
-        now = int(self.newest().partition('.')[2])
-        wait_for('the seconds until now', lambda: self.read(query) or self.second() >= now + 2, interval=0.3)
+        self.wait_until_now(lambda: self.read(query))
 
 
 def wait_symbol_files(exporter, at_most=240):

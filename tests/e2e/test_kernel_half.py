@@ -94,8 +94,11 @@ class Stacks(unittest.TestCase):
         for s in inside:
             self.assertTrue(s['kernel'])
             self.assertTrue(all(kind(f) == 'kernel' for f in s['kernel']))
-            self.assertTrue(s['flags'] & FIRST_IS_RETURN)
-            roots.add(kernel.name(s['kernel'][-1]))
+            root = kernel.name(s['kernel'][-1])
+            # An interrupt, a page fault: the program goes on with the same instruction.
+            if not root.startswith('asm_'):
+                self.assertTrue(s['flags'] & FIRST_IS_RETURN, root)
+            roots.add(root)
         self.assertTrue(any('syscall' in r or 'entry' in r for r in roots), roots)
         # read() in the C library has no frame of its own, kernel_work below it has
         symbols = w.symbols()
