@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NESTING = 64 };
+enum { MAX_NESTING = 64, AHEAD = 16 };
 
 struct open_function {
 	uint64_t end;
@@ -133,6 +133,9 @@ static int sweep_symbols(const struct elf_file *f, const struct elf_symbols *sym
 	for (size_t i = 0; r == 0 && i < n;) {
 		uint64_t addr = order[i].key, end;
 		uint32_t best = order[i].value;
+
+		if (i + AHEAD < n) /* by address, they lie anywhere in their table */
+			__builtin_prefetch(&symbols->items[order[i + AHEAD].value]);
 
 		for (i++; i < n && order[i].key == addr; i++)
 			if (wins(&symbols->items[order[i].value], &symbols->items[best]))
