@@ -11,7 +11,8 @@ is printed with it (the whole cost of both) and without (ours with it, perf's wi
 pass over the data for build ids is switched off (-N -B): it only adds to its cost. Code without frame pointers ends perf's stacks (-g) after a frame or two;
 --dwarf runs it three times more, that long, with `--call-graph dwarf`: with the 8 KB of each stack that it copies by itself, which end amid most stacks of this
 load, and with as much as its stacks take to be as deep as ours, both named once at the end; and with 8 KB and a text every 15 s, as often as a profile is asked
-of ours, from a recording that goes on: what `perf script` does at its start is then part of each. Frames a sample are printed.
+of ours, from a recording that goes on: what `perf script` does at its start is then part of each. Ours runs once more too, asked for one profile at the end, as
+perf's first two are. Frames a sample are printed.
 The source is the SQLite amalgamation when npm can bring it (`npm pack better-sqlite3`).
 """
 import argparse
@@ -123,7 +124,8 @@ class Load:
             p.wait()
 
 
-def exporter_round(build, hz, seconds, warm):
+def exporter_round(build, hz, seconds, warm, every=PROFILE_S):
+    """`every`: a profile of every so many seconds."""
     from sonde_e2e import Daemon, Pprof
     os.environ['SONDE_BUILD'] = build
     known, known_maps = set(bpf_seconds()), set(maps_mb())
@@ -133,20 +135,20 @@ def exporter_round(build, hz, seconds, warm):
         def fetch():
             nonlocal cursor, samples
             while True:
-                r = d.get(f'/debug/pprof/profile?since={cursor}&span={PROFILE_S}')
+                r = d.get(f'/debug/pprof/profile?since={cursor}&span={every}')
                 cursor = r.headers['Sonde-Cursor']
                 samples += len(r.body) and Pprof(r.body).total(0)
                 if int(r.headers.get('Sonde-Behind-Seconds', 0)) <= 0:
                     return r.body
         end = time.time() + warm
         while time.time() < end:
-            time.sleep(min(PROFILE_S, max(0.1, end - time.time())))
+            time.sleep(min(every, max(0.1, end - time.time())))
             fetch()
         samples = 0
         c0, b0, busy0, t0, pss = cpu_of(d.p.pid), bpf_seconds(), busy_seconds(), time.time(), (0, 0)
         with Interrupts(build, seconds) as interrupts:
             while time.time() - t0 < seconds:
-                time.sleep(PROFILE_S)
+                time.sleep(every)
                 body = fetch()
                 pss = max(pss, pss_mb(d.p.pid))
         cpu = cpu_of(d.p.pid) - c0
@@ -227,6 +229,10 @@ def perf_round(build, hz, seconds, graph, every=None):
                 'frames': frames_a_sample(f'{d}/text'), 'seconds': seconds, 'texts': len(files)}
 
 
+def median_round(rounds):
+    return {k: statistics.median(r[k] for r in rounds) for k in rounds[0]}
+
+
 def print_beside_perf(name, ours, theirs):
     """Milliseconds of CPU time a second."""
     cpu = ours['cpu_s'] / ours['seconds']
@@ -256,7 +262,7 @@ def main():
     load = Load(a.source or sqlite_source(), a.idle)
     with open('/proc/sys/kernel/bpf_stats_enabled', 'w') as f:
         f.write('1')
-    build, ours, theirs, by_dwarf, whole, often = os.path.abspath(a.build), [], [], [], [], []
+    build, ours, theirs, ours_once, by_dwarf, whole, often = os.path.abspath(a.build), [], [], [], [], [], []
     try:
         for i in range(a.rounds):
             order = ['e', 'p'] if i % 2 == 0 else ['p', 'e']
@@ -268,17 +274,17 @@ def main():
                     theirs.append(perf_round(build, a.hz, a.seconds, 'fp'))
                     print(json.dumps(theirs[-1]), file=sys.stderr)
         if a.dwarf:
-            by_dwarf.append(perf_round(build, a.hz, a.dwarf, 'dwarf'))
-            print(json.dumps(by_dwarf[-1]), file=sys.stderr)
-            whole.append(perf_round(build, a.hz, a.dwarf, f'dwarf,{WHOLE_STACK_BYTES}'))
-            print(json.dumps(whole[-1]), file=sys.stderr)
-            often.append(perf_round(build, a.hz, a.dwarf, 'dwarf', every=PROFILE_S))
-            print(json.dumps(often[-1]), file=sys.stderr)
+            for into, one in ((by_dwarf, lambda: perf_round(build, a.hz, a.dwarf, 'dwarf')),
+                              (ours_once, lambda: exporter_round(build, a.hz, a.dwarf, a.warm, every=a.dwarf)),
+                              (whole, lambda: perf_round(build, a.hz, a.dwarf, f'dwarf,{WHOLE_STACK_BYTES}')),
+                              (often, lambda: perf_round(build, a.hz, a.dwarf, 'dwarf', every=PROFILE_S))):
+                into.append(one())
+                print(json.dumps(into[-1]), file=sys.stderr)
     finally:
         with open('/proc/sys/kernel/bpf_stats_enabled', 'w') as f:
             f.write('0')
         load.stop()
-    mid = {k: statistics.median(r[k] for r in ours) for k in ours[0]}
+    mid = median_round(ours)
     cost = mid['cpu_s'] + mid['bpf_s']
     print(f"sampler_{a.hz}hz_cost_per_busy_core {100 * cost / mid['busy_s']:.3f} %")
     print(f"sampler_{a.hz}hz_agent_cpu {mid['cpu_s']:.3f} s")
@@ -290,8 +296,11 @@ def main():
     if theirs:
         print_beside_perf(f'sampler_{a.hz}hz_vs_perf', mid, theirs)
     if by_dwarf:
+        once = median_round(ours_once)
         print_beside_perf(f'sampler_{a.hz}hz_vs_perf_dwarf', mid, by_dwarf)
         print_beside_perf(f'sampler_{a.hz}hz_vs_perf_dwarf_{WHOLE_STACK_BYTES}', mid, whole)
+        print_beside_perf(f'sampler_{a.hz}hz_once_vs_perf_dwarf', once, by_dwarf)
+        print_beside_perf(f'sampler_{a.hz}hz_once_vs_perf_dwarf_{WHOLE_STACK_BYTES}', once, whole)
         print_beside_perf(f'sampler_{a.hz}hz_vs_perf_dwarf_every_{PROFILE_S}s', mid, often)
 
 
