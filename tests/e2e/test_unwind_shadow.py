@@ -65,7 +65,7 @@ RESULTS = ('match', 'mismatch', 'unknown', 'cut')
 
 @e2e.needs_kernel
 class Shadow(e2e.SampledPrograms):
-    flags, top = ('--unwind.table-bytes=64MB', '--unwind.shadow=2'), '/var/tmp'
+    hz, flags, top = 499, ('--unwind.table-bytes=64MB', '--unwind.shadow=1'), '/var/tmp'
 
     @classmethod
     def build(cls):
@@ -96,7 +96,7 @@ class Shadow(e2e.SampledPrograms):
             before = self.exporter.metrics()['sonde_samples_total{event="cpu"}']
             e2e.wait_for('samples', lambda: self.exporter.metrics()['sonde_samples_total{event="cpu"}'] > before + 200, timeout=timeout)
 
-    def wait_compared(self, n):
+    def wait_compared(self, n, timeout=120):
         """Until n more were; 256 at most wait, so after as many there are none from before."""
         before = self.results()
 
@@ -104,7 +104,7 @@ class Shadow(e2e.SampledPrograms):
             now = self.results()
             return now if sum(now[r] - before[r] for r in RESULTS) >= n else None
 
-        return e2e.wait_for(f'{n} stacks compared', compared)
+        return e2e.wait_for(f'{n} stacks compared', compared, timeout=timeout)
 
     def wrong_names(self):
         """Names of the programs of the last stacks that differed."""
@@ -127,12 +127,13 @@ class Shadow(e2e.SampledPrograms):
         self.wait_compared(256)
         before = self.results()
         frames = self.exporter.metrics()['sonde_shadow_frames_total']
-        now = self.wait_compared(1000)
+        now = self.wait_compared(10700, timeout=400)
         self.stop_all()
         delta = {r: now[r] - before[r] for r in RESULTS}
         judged = delta['match'] + delta['mismatch']
         # All processes of the machine are compared, those that start just now too.
         self.assertFalse(before_them)
+        self.assertGreaterEqual(judged, 10000, delta)
         self.assertLessEqual(delta['mismatch'], 0.001 * judged, f'{delta}\n{self.mismatches()}')
         self.assertLessEqual(delta['unknown'], 0.05 * sum(delta.values()), f'{delta} {self.unknown()}')
         # a little later than those
