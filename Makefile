@@ -112,7 +112,7 @@ bench: deps ## run the benchmarks beside their peers
 	@$(MAKE) --no-print-directory MODE=release all build/release/.bench
 	@tests/bench/run build/release
 .PHONY: $(B)/.bench
-$(B)/.bench: $(BENCH)
+$(B)/.bench: $(BENCH) helpers
 
 check: deps ## layers, confinement, symbols, format, sizes, docs, arm64
 	@$(MAKE) --no-print-directory all
