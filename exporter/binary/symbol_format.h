@@ -10,7 +10,7 @@
 #define SYMBOL_MAGIC "SONDESYM"
 
 enum {
-	SYMBOL_VERSION = 9,
+	SYMBOL_VERSION = 10,
 	SYMBOL_HEADER_BYTES = 128,
 	SYMBOL_SECTION_BYTES = 24,
 	SYMBOL_MAX_SECTIONS = 32,
@@ -109,4 +109,5 @@ enum symbol_unwind_source {
 	SYMBOL_UNWIND_EH_FRAME = 1,
 	SYMBOL_UNWIND_DEBUG_FRAME = 2,
 	SYMBOL_UNWIND_PCLNTAB = 4, /* Go */
+	SYMBOL_UNWIND_CODE = 8,	   /* by following code that has none of these */
 };

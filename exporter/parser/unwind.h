@@ -48,9 +48,23 @@ size_t unwind_go_child(
 bool unwind_go_run(const struct cfi_machine *machine, const struct go_table *t,
 	const struct go_function *fn, cfi_row_fn row, void *ctx);
 
-/* Rows of what is known by its bytes in code that no call frame information covers; a row NULL: from there on nothing is. */
-void unwind_gap(const struct cfi_machine *machine, const uint8_t *code, size_t n, uint64_t vaddr,
-	cfi_row_fn row, void *ctx);
+/* Code that no call frame information covers, and where its rows go. */
+struct unwind_flow;
+struct unwind_gap {
+	const struct cfi_machine *machine;
+	const uint8_t *code;
+	size_t n;
+	uint64_t vaddr;
+	struct unwind_flow *flow; /* NULL: code is not followed */
+	size_t flow_bytes;	  /* so much at once */
+	const uint8_t *(*data)(void *data_ctx, uint64_t vaddr, size_t *ret_n); /* unwind_flow.h */
+	void *data_ctx;
+	cfi_row_fn row; /* a rule NULL: from there on nothing is known */
+	void *ctx;
+	bool *ret_followed; /* set when following code brought rows */
+};
+/* Rows of what is known by its bytes, and of what following it shows. */
+void unwind_gap(const struct unwind_gap *u);
 enum { UNWIND_MAX_GAP_BYTES = 4 << 20 }; /* of one gap are looked at */
 
 enum { UNWIND_RULE_UNKNOWN = 1 }; /* number of UNWIND_CFA_UNKNOWN in every file */

@@ -4,6 +4,7 @@
  * addresses and mostly already so in the file, then each of them once.
  */
 #include "exporter/parser/unwind.h"
+#include "exporter/parser/unwind_flow.h"
 #include "lib/base/alloc.h"
 #include "lib/base/radix.h"
 #include <dwarf.h>
@@ -17,11 +18,20 @@ enum source { FROM_EH_FRAME = 0, FROM_DEBUG_FRAME = 1, N_SECTIONS = 2, FROM_PCLN
 enum {
 	MAX_FDES = 6 * (1 << 20) / (int)sizeof(struct radix_item),
 	ALIGNMENT = 16,
-	MAX_TRAMPOLINE_BYTES = 32
+	MAX_TRAMPOLINE_BYTES = 32,
+	FEW_FLOW_BYTES = 256 << 10 /* where the index takes most of the memory */
 };
+
+/* Where section headers say that code is. */
+struct code_range {
+	uint64_t begin, end; /* addresses */
+};
+enum { MAX_CODE_RANGES = 64 };
 
 struct compile {
 	const struct elf_file *f;
+	struct code_range code[MAX_CODE_RANGES]; /* ascending */
+	size_t n_code; /* 0: nothing says so, all of an executable segment may be */
 	const struct cfi_machine *machine;
 	struct cfi_section sections[N_SECTIONS];
 	struct go_table go;
@@ -29,6 +39,7 @@ struct compile {
 	size_t n, cap;
 	bool sorted;
 	struct unwind_rules rules;
+	struct unwind_flow *flow;
 	struct unwind_words *words;
 	const struct elf_rows *named; /* NULL: no matter */
 	size_t named_at;  /* the first of them that ends behind the last function seen */
@@ -47,6 +58,7 @@ static void compile_done(struct compile *c)
 {
 	free(c->index);
 	unwind_rules_done(&c->rules);
+	unwind_flow_freep(&c->flow);
 	unwind_words_freep(&c->words);
 }
 
@@ -369,21 +381,86 @@ static bool is_start_context(const struct compile *c, const struct cfi_fde *fde)
 		       code_is(c, fde->begin, pop, sizeof(pop)));
 }
 
+static const uint8_t *loaded_at(void *ctx, uint64_t vaddr, size_t *ret_n)
+{
+	const struct compile *c = ctx;
+	struct cfi_section bytes;
+
+	if (!data_at(c->f, vaddr, &bytes))
+		return NULL;
+	*ret_n = bytes.bytes;
+	return bytes.data;
+}
+
+/* Segments without a section header may be code anywhere; with them, constants that lie in the same segment are not read as such. */
+static void find_code(struct compile *c)
+{
+	Elf_Scn *scn = NULL;
+	GElf_Shdr shdr;
+
+	while ((scn = elf_nextscn(c->f->elf, scn))) {
+		size_t i = c->n_code;
+
+		if (!gelf_getshdr(scn, &shdr) || !(shdr.sh_flags & SHF_EXECINSTR) ||
+			shdr.sh_type == SHT_NOBITS || !shdr.sh_size ||
+			shdr.sh_addr > UINT64_MAX - shdr.sh_size)
+			continue;
+		if (c->n_code == MAX_CODE_RANGES) {
+			c->n_code = 0;
+			return;
+		}
+		for (; i && c->code[i - 1].begin > shdr.sh_addr; i--)
+			c->code[i] = c->code[i - 1];
+		c->code[i] = (struct code_range) {shdr.sh_addr, shdr.sh_addr + shdr.sh_size};
+		c->n_code++;
+	}
+}
+
+/* Code at addresses [begin, end), which nothing tells of. */
+static void compile_code(struct compile *c, uint64_t begin, uint64_t end)
+{
+	struct cfi_section code;
+	struct unwind_gap gap;
+	bool followed = false;
+
+	if (begin >= end || !data_at(c->f, begin, &code))
+		return;
+	if (!c->flow)
+		c->flow = unwind_flow_new();
+	gap = (struct unwind_gap) {.machine = c->machine,
+		.code = code.data,
+		/* Segments of a broken file overlap: that which the address is in may end before this one. */
+		.n = MIN(MIN(end - begin, (uint64_t)code.bytes), (uint64_t)UNWIND_MAX_GAP_BYTES),
+		.vaddr = begin,
+		.flow = c->flow,
+		.flow_bytes = c->cap > MAX_FDES / 2 ? FEW_FLOW_BYTES : UNWIND_FLOW_BYTES,
+		.data = loaded_at,
+		.data_ctx = c,
+		.row = add_row,
+		.ctx = c,
+		.ret_followed = &followed};
+	unwind_gap(&gap);
+	if (followed)
+		c->ret->sources |= SYMBOL_UNWIND_CODE;
+}
+
 /* What lies between c->pos and `end`, offsets in the file, in that segment. */
 static void compile_gap(struct compile *c, const struct elf_segment *load, uint64_t end)
 {
-	uint64_t begin = MAX(c->pos, load->file_off), n;
-	struct cfi_section code;
+	uint64_t begin = MAX(c->pos, load->file_off);
 
 	unwind_words_add(c->words, c->pos, UNWIND_RULE_NONE);
 	end = MIN(end, load->file_off + load->file_bytes);
 	c->slide = load->vaddr - load->file_off;
-	if (begin >= end || !data_at(c->f, begin + c->slide, &code))
-		return;
 	c->end = end;
-	/* Segments of a broken file overlap: that which the address is in may end before this one. */
-	n = MIN(MIN(end - begin, (uint64_t)code.bytes), (uint64_t)UNWIND_MAX_GAP_BYTES);
-	unwind_gap(c->machine, code.data, n, begin + c->slide, add_row, c);
+	if (begin >= end)
+		return;
+	begin += c->slide;
+	end += c->slide;
+	if (!c->n_code)
+		compile_code(c, begin, end);
+	for (size_t i = 0; i < c->n_code; i++)
+		compile_code(c, MAX(begin, c->code[i].begin), MIN(end, c->code[i].end));
 }
 
 /* Sets the bounds for the rows of a function and says what lies between the last one and it. False: it has no rows to add. */
@@ -579,6 +656,7 @@ int unwind_compile(const struct elf_file *f, const struct elf_file *debug,
 		return -ENOTSUP;
 	if (!find_pages(&c))
 		return write_sections(&c, out_fd, off);
+	find_code(&c);
 	r = index_eh_frame(&c);
 	if (r == 0)
 		r = index_go(&c);

@@ -4,9 +4,10 @@
  * functions of crtstuff.c in gcc's libgcc, which are compiled without tables), procedure linkage tables by lld, which makes
  * none for them, what Go's threads run on where C makes them, and what the kernel returns to from a signal handler (musl's). It is
  * told by its bytes. The first two would not matter, were they not run when a file's first and last pages are touched: so it is where
- * page faults are.
+ * page faults are. All other code is followed (unwind_flow.h).
  */
 #include "exporter/parser/unwind.h"
+#include "exporter/parser/unwind_flow.h"
 #include "lib/base/cleanup.h"
 
 /*
@@ -55,14 +56,18 @@ static const char plt_first[] = "Sff35????????Vff25????????0f1f4000";
 static const char plt_entry[] = "ff25????????68????????e9????????";
 enum { PLT_BYTES = 16, PLT_PUSHED = 11 };
 
+/* Code that was told by its bytes. */
+struct known {
+	size_t at, n;
+	const char *pattern; /* NULL: a procedure linkage table */
+};
+enum { MAX_KNOWN = 256 };
+
 struct gap {
-	const struct cfi_machine *machine;
-	const uint8_t *code;
-	size_t n;
-	uint64_t vaddr;
-	cfi_row_fn row;
-	void *ctx;
-	uint64_t told; /* address up to which rows were given */
+	const struct unwind_gap *u;
+	struct known known[MAX_KNOWN];
+	size_t n_known;
+	uint64_t told; /* address up to which such code was told */
 };
 
 static int digit(char c)
@@ -82,10 +87,10 @@ static struct unwind_rule rule_of(const struct gap *g, char state)
 	int32_t above = pushed ? 16 + 8 * (state - 'G') : state == 'R' ? 0 : state == 'V' ? 16 : 8;
 
 	if (state == 'N')
-		return (struct unwind_rule) {.cfa = UNWIND_CFA_SIGNAL, .reg = g->machine->sp};
+		return (struct unwind_rule) {.cfa = UNWIND_CFA_SIGNAL, .reg = g->u->machine->sp};
 	return (struct unwind_rule) {
 		.cfa = UNWIND_CFA_REG,
-		.reg = by_fp ? g->machine->fp : g->machine->sp,
+		.reg = by_fp ? g->u->machine->fp : g->u->machine->sp,
 		.ra = UNWIND_AT_CFA,
 		.fp = saved ? UNWIND_AT_CFA : UNWIND_SAME,
 		.bx = pushed ? UNWIND_AT_CFA : UNWIND_SAME,
@@ -106,14 +111,19 @@ static size_t match(const struct gap *g, size_t at, const char *pattern)
 	for (const char *p = pattern; *p; p++) {
 		if (is_state(*p))
 			continue;
-		if (at + n >= g->n)
+		if (at + n >= g->u->n)
 			return 0;
-		if (*p != '?' && (digit(p[0]) << 4 | digit(p[1])) != g->code[at + n])
+		if (*p != '?' && (digit(p[0]) << 4 | digit(p[1])) != g->u->code[at + n])
 			return 0;
 		p++;
 		n++;
 	}
 	return n;
+}
+
+static void put_row(const struct gap *g, uint64_t vaddr, const struct unwind_rule *rule)
+{
+	g->u->row(g->u->ctx, vaddr, rule);
 }
 
 static void put_rows(const struct gap *g, size_t at, const char *pattern)
@@ -122,86 +132,146 @@ static void put_rows(const struct gap *g, size_t at, const char *pattern)
 
 	for (const char *p = pattern; *p; p++) {
 		struct unwind_rule rule;
-		uint64_t begin = g->vaddr + at + digits / 2;
+		uint64_t begin = g->u->vaddr + at + digits / 2;
 
 		if (!is_state(*p)) {
 			digits++;
 			continue;
 		}
 		rule = rule_of(g, *p);
-		g->row(g->ctx, begin - (*p == 'N' && begin > g->told), &rule);
+		put_row(g, begin - (*p == 'N' && begin > g->told), &rule);
 	}
 }
 
-/* A whole table from its first entry on: its length, or 0. */
-static size_t put_plt(const struct gap *g, size_t at)
+static void put_plt(const struct gap *g, size_t at)
 {
 	const struct unwind_rule entry = {.cfa = UNWIND_CFA_PLT,
-		.reg = g->machine->sp,
+		.reg = g->u->machine->sp,
 		.ra = UNWIND_AT_CFA,
 		.off = 8,
 		.d1 = PLT_PUSHED,
 		.ra_off = -8};
+
+	put_rows(g, at, plt_first);
+	put_row(g, g->u->vaddr + at + PLT_BYTES, &entry);
+}
+
+/* The rows of what is known, and none behind it. */
+static void put_known(struct gap *g, const struct known *k)
+{
+	if (k->pattern)
+		put_rows(g, k->at, k->pattern);
+	else
+		put_plt(g, k->at);
+	g->told = g->u->vaddr + k->at + k->n;
+	put_row(g, g->told, NULL);
+}
+
+/* The length of a whole table from its first entry on, or 0. */
+static size_t match_plt(const struct gap *g, size_t at)
+{
 	size_t n = match(g, at, plt_first), end = at + n;
 
 	while (n && match(g, end, plt_entry))
 		end += PLT_BYTES;
-	if (end <= at + n || (g->vaddr + at) % PLT_BYTES)
-		return 0;
-	put_rows(g, at, plt_first);
-	g->row(g->ctx, g->vaddr + at + n, &entry);
-	return end - at;
+	return end <= at + n || (g->u->vaddr + at) % PLT_BYTES ? 0 : end - at;
 }
 
-static size_t put_known(const struct gap *g, size_t at)
+/* Notes what there is at `at`. Where to go on: behind it, or a byte further when it is nothing. */
+static size_t find_at(struct gap *g, size_t at)
 {
-	size_t n = put_plt(g, at);
+	struct known k = {.at = at, .n = match_plt(g, at)};
 
-	for (size_t i = 0; !n && i < ARRAY_SIZE(patterns); i++) {
-		n = match(g, at, patterns[i]);
-		if (n)
-			put_rows(g, at, patterns[i]);
+	for (size_t i = 0; !k.n && i < ARRAY_SIZE(patterns); i++) {
+		k.pattern = patterns[i];
+		k.n = match(g, at, patterns[i]);
 	}
-	return n;
+	if (k.n && g->n_known < MAX_KNOWN)
+		g->known[g->n_known++] = k;
+	return at + (k.n ? k.n : 1);
 }
 
-/* What there is at `at` has its rows, and what follows none. Where to go on: behind it, or a byte further when it is nothing. */
-static size_t put_and_pass(struct gap *g, size_t at)
+static void find_trampolines(struct gap *g, size_t at)
 {
-	size_t found = put_known(g, at);
-
-	if (found) {
-		g->told = g->vaddr + at + found;
-		g->row(g->ctx, g->told, NULL);
-	}
-	return at + (found ? found : 1);
-}
-
-static void put_trampolines(struct gap *g, size_t at)
-{
+	const struct unwind_gap *u = g->u;
 	const uint8_t *found;
 
-	while (at < g->n &&
-		(found = memmem(g->code + at, g->n - at, sigreturn, sizeof(sigreturn)))) {
-		size_t here = (size_t)(found - g->code), from = at;
+	while (at < u->n &&
+		(found = memmem(u->code + at, u->n - at, sigreturn, sizeof(sigreturn)))) {
+		size_t here = (size_t)(found - u->code), from = at;
 
 		for (size_t i = 0; at <= here && i < ARRAY_SIZE(sigreturn_at); i++)
 			if (here - from >= sigreturn_at[i])
-				at = put_and_pass(g, here - sigreturn_at[i]);
+				at = find_at(g, here - sigreturn_at[i]);
 		if (at <= here)
 			at = here + 1;
 	}
 }
 
-void unwind_gap(const struct cfi_machine *machine, const uint8_t *code, size_t n, uint64_t vaddr,
-	cfi_row_fn row, void *ctx)
+/* Follows bytes [at, at + n). False: that is not to be had, what is known by its bytes is all there is. */
+static bool follow(const struct gap *g, size_t at, size_t n)
 {
-	struct gap g = {machine, code, n, vaddr, row, ctx, .told = vaddr};
-	size_t at = 0;
+	const struct unwind_gap *u = g->u;
+	const struct unwind_flow_code code = {.code = u->code + at,
+		.n = n,
+		.vaddr = u->vaddr + at,
+		.data = u->data,
+		.ctx = u->data_ctx};
 
-	if (machine->ra_is_reg)
+	if (!u->flow || unwind_flow_begin(u->flow, &code) < 0)
+		return false;
+	for (size_t i = 0; i < g->n_known; i++) {
+		const struct known *k = &g->known[i];
+
+		if (k->at < at + n && k->at + k->n > at)
+			unwind_flow_take(u->flow, k->at > at ? k->at - at : 0,
+				k->at + k->n - MAX(k->at, at));
+	}
+	unwind_flow_run(u->flow);
+	return true;
+}
+
+/* Rows of bytes [at, at + n), which were followed or not; *next is the first that is known by its bytes and has none yet. */
+static void put_piece(struct gap *g, size_t at, size_t n, size_t *next)
+{
+	bool is_followed = follow(g, at, n);
+	unsigned last = 0;
+
+	for (size_t i = at; i < at + n; i++) {
+		const struct known *k = &g->known[*next];
+		unsigned number;
+
+		if (*next < g->n_known && k->at == i) {
+			put_known(g, k);
+			(*next)++;
+			last = 0;
+			i += k->n - 1;
+			continue;
+		}
+		number = is_followed ? unwind_flow_at(g->u->flow, i - at) : 0;
+		if (number != last) {
+			struct unwind_rule rule = number ? unwind_flow_rule(g->u->flow, number)
+							 : (struct unwind_rule) {0};
+
+			put_row(g, g->u->vaddr + i, number ? &rule : NULL);
+			*g->u->ret_followed |= number != 0;
+		}
+		last = number;
+	}
+	if (last)
+		put_row(g, g->u->vaddr + at + n, NULL);
+}
+
+void unwind_gap(const struct unwind_gap *u)
+{
+	struct gap g = {.u = u, .told = u->vaddr};
+	size_t at = 0, next = 0, piece = u->flow ? u->flow_bytes : u->n;
+
+	if (u->machine->ra_is_reg)
 		return;
-	while (at < MIN(n, (size_t)MAX_NEAR_BYTES))
-		at = put_and_pass(&g, at);
-	put_trampolines(&g, at);
+	while (at < MIN(u->n, (size_t)MAX_NEAR_BYTES))
+		at = find_at(&g, at);
+	find_trampolines(&g, at);
+	for (at = 0; at < u->n; at += piece)
+		put_piece(&g, at, MIN(u->n - at, piece), &next);
 }

@@ -33,8 +33,11 @@ static void take(void *ctx, uint64_t begin, const struct unwind_rule *rule)
 
 static void run(const void *code, size_t n)
 {
+	const struct unwind_gap gap = {
+		.machine = cfi_machine_of(62), .code = code, .n = n, .vaddr = VADDR, .row = take};
+
 	n_rows = 0;
-	unwind_gap(cfi_machine_of(62), code, n, VADDR, take, NULL);
+	unwind_gap(&gap);
 }
 
 static void assert_rows(const struct row *want, size_t n)

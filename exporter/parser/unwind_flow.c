@@ -1,0 +1,752 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * exporter/parser/unwind_flow.h. Candidates for functions are tried from the last to the first: targets of calls, addresses that code
+ * takes, and what follows a return or a jump. Each is followed with a list of work; where ways meet, what they say of the stack must
+ * agree. What is kept are the instructions from which a return is reached that finds the stack and the registers as they were.
+ *
+ * Behind a call that does not return lies something else, the next function mostly. Nothing says so, and a way that goes on there
+ * with what it knows of the stack comes to no such return: it contradicts what is there, and its end is passed over. Without a call
+ * on the way a contradiction says that the candidate is none.
+ */
+#include "exporter/parser/unwind_flow.h"
+#include "exporter/parser/x86.h"
+#include "lib/base/alloc.h"
+#include "lib/base/cleanup.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	DW_BX = 3, /* DWARF numbers */
+	DW_FP = 6,
+	DW_SP = 7,
+	WORD = 8,
+	ALIGNMENT = 16,
+	MAX_STATES = 8192,
+	N_SLOTS = 2 * MAX_STATES,
+	MAX_WORK = 4096,
+	MAX_VISITED = 1 << 16, /* instructions of one candidate */
+	MAX_EDGES = 3 * MAX_VISITED / 2,
+	MAX_HEIGHT = 1 << 24,
+	MAX_TABLE = 1024, /* targets of one jump */
+	MANY_FUNCTIONS = 64,
+	FEW_KEEP =
+		20, /* one in so many places where a function may begin; Chromium 6 to 24 %, musl 0.1 */
+	SAMPLE_BYTES = 64 << 10,
+	STEPS_PER_BYTE = 4, /* of all candidates together */
+};
+
+/* What is known at an instruction. Distances are in bytes below the CFA. */
+struct state {
+	int32_t height; /* of the stack pointer; LOST */
+	int32_t held
+		[2]; /* frame pointer, rbx: the caller's value (CALLERS), another (OTHER), or of the frame pointer the distance of
+			     what it points to */
+	int32_t saved[2]; /* where the caller's value lies; 0: nowhere */
+};
+enum { FP, BX };
+enum { LOST = -1, CALLERS = 0, OTHER = -1 };
+
+/* state_at[]: number of a state, and whether it is of the candidate under way. */
+enum { UNKNOWN = 0, ENTRY = 1, INSIDE = 0x7ffe, TAKEN = 0x7fff, UNDER_WAY = 0x8000 };
+_Static_assert((int)MAX_STATES < (int)INSIDE, "numbers");
+
+struct work {
+	uint32_t at, from, state;
+	bool after_call;
+};
+
+/* Control goes from one instruction to another; both are numbers of bytes. */
+struct edge {
+	uint32_t from, to;
+};
+
+struct unwind_flow {
+	struct unwind_flow_code c;
+	size_t room;
+	uint16_t *state_at;
+	uint32_t visited[MAX_VISITED]; /* first bytes of the candidate's instructions */
+	struct edge edges[MAX_EDGES];
+	bool is_called;	 /* the candidate is */
+	uint8_t *called; /* bits: targets of calls */
+	uint8_t *maybe;	 /* candidates */
+	uint8_t *proven; /* a return is reached from there */
+	size_t n_visited, n_edges, n_work, n_later;
+	struct work work[MAX_WORK];
+	struct work later
+		[MAX_WORK]; /* behind calls, which may not return: what is surer is followed first */
+	struct state states[MAX_STATES]; /* [0] unused */
+	uint16_t slots[N_SLOTS];
+	unsigned n_states;
+	uint64_t steps;
+};
+
+/* One way through the code. */
+struct way {
+	uint32_t at, from;
+	struct state s;
+	bool after_call;  /* there was one, which may not return */
+	uint64_t table;	  /* address taken last; 0: none */
+	int64_t compared; /* the number compared with last */
+};
+enum { NOWHERE = UINT32_MAX };
+enum verdict { ON, END, FAIL };
+
+struct unwind_flow *unwind_flow_new(void)
+{
+	return try_calloc(1, sizeof(struct unwind_flow));
+}
+
+static void free_arrays(struct unwind_flow *f)
+{
+	free(f->state_at);
+	free(f->called);
+}
+
+void unwind_flow_freep(struct unwind_flow **f)
+{
+	if (*f) {
+		free_arrays(*f);
+		free(*f);
+	}
+	*f = NULL;
+}
+
+static bool bit(const uint8_t *bits, size_t i)
+{
+	return bits[i / 8] >> i % 8 & 1;
+}
+
+static void set_bit(uint8_t *bits, size_t i)
+{
+	bits[i / 8] |= (uint8_t)(1U << i % 8);
+}
+
+static uint32_t hash_of(const struct state *s)
+{
+	uint64_t h = (uint32_t)s->height;
+
+	for (int i = 0; i < 2; i++)
+		h = ((h ^ (uint32_t)s->held[i]) * 0x9e3779b97f4a7c15ULL ^ (uint32_t)s->saved[i]) *
+		    0x9e3779b97f4a7c15ULL;
+	return (uint32_t)(h >> 40) % N_SLOTS;
+}
+
+/* The number of a state; 0: there is no room. */
+static unsigned number_of(struct unwind_flow *f, const struct state *s)
+{
+	uint32_t slot = hash_of(s);
+
+	for (; f->slots[slot]; slot = (slot + 1) % N_SLOTS)
+		if (memcmp(&f->states[f->slots[slot]], s, sizeof(*s)) == 0)
+			return f->slots[slot];
+	if (f->n_states == MAX_STATES)
+		return 0;
+	f->states[f->n_states] = *s;
+	f->slots[slot] = (uint16_t)f->n_states;
+	return f->n_states++;
+}
+
+static int make_room(struct unwind_flow *f, size_t n)
+{
+	size_t bits = n / 8 + 1;
+
+	if (n <= f->room)
+		return 0;
+	free_arrays(f);
+	f->room = 0;
+	f->state_at = try_realloc(NULL, n, sizeof(*f->state_at));
+	f->called = try_realloc(NULL, 3 * bits, 1);
+	if (!f->state_at || !f->called)
+		return -ENOMEM;
+	f->room = n;
+	return 0;
+}
+
+int unwind_flow_begin(struct unwind_flow *f, const struct unwind_flow_code *code)
+{
+	const struct state entry = {.height = WORD};
+	size_t bits = code->n / 8 + 1;
+	int r = code->n > UNWIND_FLOW_BYTES ? -E2BIG : make_room(f, code->n);
+
+	if (r < 0)
+		return r;
+	f->c = *code;
+	f->maybe = f->called + bits;
+	f->proven = f->maybe + bits;
+	memset(f->state_at, 0, code->n * sizeof(*f->state_at));
+	memset(f->called, 0, 3 * bits);
+	for (unsigned i = ENTRY; i < f->n_states; i++)
+		for (uint32_t slot = hash_of(&f->states[i]); f->slots[slot];
+			slot = (slot + 1) % N_SLOTS)
+			f->slots[slot] = 0;
+	f->n_states = ENTRY;
+	f->steps = 0;
+	(void)number_of(f, &entry);
+	return 0;
+}
+
+void unwind_flow_take(struct unwind_flow *f, size_t at, size_t n)
+{
+	for (size_t i = at; i < f->c.n && i < at + n; i++)
+		f->state_at[i] = TAKEN;
+}
+
+unsigned unwind_flow_at(const struct unwind_flow *f, size_t at)
+{
+	while (f->state_at[at] == INSIDE)
+		at--;
+	return f->state_at[at] == TAKEN ? 0 : f->state_at[at];
+}
+
+static void set_where(const struct state *s, int which, uint8_t *where, int32_t *off)
+{
+	*where = s->held[which] == CALLERS ? UNWIND_SAME
+		 : s->saved[which]	   ? UNWIND_AT_CFA
+					   : UNWIND_GONE;
+	*off = *where == UNWIND_AT_CFA ? -s->saved[which] : 0;
+}
+
+struct unwind_rule unwind_flow_rule(const struct unwind_flow *f, unsigned number)
+{
+	const struct state *s = &f->states[number];
+	struct unwind_rule rule = {.cfa = UNWIND_CFA_REG,
+		.reg = s->height == LOST ? DW_FP : DW_SP,
+		.ra = UNWIND_AT_CFA,
+		.off = s->height == LOST ? s->held[FP] : s->height,
+		.ra_off = -WORD};
+
+	set_where(s, FP, &rule.fp, &rule.fp_off);
+	set_where(s, BX, &rule.bx, &rule.bx_off);
+	return rule;
+}
+
+/* The followed register of that number of the machine's, or -1. */
+static int followed(uint8_t reg)
+{
+	return reg == X86_FP ? FP : reg == X86_BX ? BX : -1;
+}
+
+/* Where the caller's frame can still be found from. */
+static enum verdict known(const struct state *s)
+{
+	return s->height == LOST && s->held[FP] <= CALLERS ? END : ON;
+}
+
+/* What lies below the stack pointer is no longer there. */
+static void forget_below(struct state *s)
+{
+	for (int i = 0; i < 2; i++)
+		if (s->height != LOST && s->saved[i] > s->height)
+			s->saved[i] = 0;
+}
+
+/* From there on the place counts, so that ways with and without a change of the register agree. */
+static void save(struct state *s, int which, int32_t at)
+{
+	if (s->held[which] != CALLERS || s->saved[which] || at <= WORD)
+		return;
+	s->saved[which] = at;
+	s->held[which] = OTHER;
+}
+
+static void load(struct state *s, int which, int32_t at)
+{
+	bool is_callers = s->saved[which] && s->saved[which] == at;
+
+	s->held[which] = is_callers ? CALLERS : OTHER;
+	if (is_callers)
+		s->saved[which] = 0;
+}
+
+static enum verdict push(struct state *s, uint8_t reg)
+{
+	if (s->height == LOST)
+		return known(s);
+	if (s->height > MAX_HEIGHT)
+		return END;
+	s->height += WORD;
+	if (followed(reg) >= 0)
+		save(s, followed(reg), s->height);
+	return ON;
+}
+
+static enum verdict pop(struct state *s, uint8_t reg)
+{
+	if (reg == X86_SP)
+		return END;
+	if (s->height != LOST && s->height <= WORD)
+		return FAIL; /* the return address */
+	if (followed(reg) >= 0)
+		load(s, followed(reg), s->height == LOST ? 0 : s->height);
+	if (s->height != LOST)
+		s->height -= WORD;
+	forget_below(s);
+	return known(s);
+}
+
+static enum verdict move_sp(struct state *s, int64_t by)
+{
+	if (s->height == LOST)
+		return known(s);
+	if (by < -MAX_HEIGHT || by > MAX_HEIGHT || s->height - by > MAX_HEIGHT)
+		return END;
+	if (s->height - by < WORD)
+		return FAIL;
+	s->height -= (int32_t)by;
+	forget_below(s);
+	return ON;
+}
+
+static enum verdict sp_from_fp(struct state *s, int64_t off)
+{
+	if (s->held[FP] <= CALLERS)
+		return s->held[FP] == CALLERS ? FAIL : END;
+	if (off < -MAX_HEIGHT || off > s->held[FP] - WORD)
+		return FAIL;
+	s->height = s->held[FP] - (int32_t)off;
+	forget_below(s);
+	return ON;
+}
+
+static enum verdict fp_from_sp(struct state *s, int64_t off)
+{
+	int64_t at = s->height - off;
+
+	s->held[FP] = s->height == LOST || at <= 0 || at > MAX_HEIGHT ? OTHER : (int32_t)at;
+	return known(s);
+}
+
+/* The distance of base + value; 0: not known. */
+static int32_t place_of(const struct state *s, const struct x86_insn *i)
+{
+	int32_t from = i->base == X86_SP ? s->height : s->held[FP];
+	int64_t at = from - i->value;
+
+	return from <= 0 || at <= 0 || at > MAX_HEIGHT ? 0 : (int32_t)at;
+}
+
+static enum verdict change(struct state *s, uint8_t writes)
+{
+	if (writes & X86_BIT(X86_SP))
+		s->height = LOST;
+	if (writes & X86_BIT(X86_FP))
+		s->held[FP] = OTHER;
+	if (writes & X86_BIT(X86_BX))
+		s->held[BX] = OTHER;
+	return known(s);
+}
+
+/* What an instruction does to the stack; control is the caller's matter. */
+static enum verdict apply(struct state *s, const struct x86_insn *i)
+{
+	switch (i->kind) {
+	case X86_PUSH: return push(s, i->reg);
+	case X86_POP: return pop(s, i->reg);
+	case X86_MOVE_SP: return move_sp(s, i->value);
+	case X86_SP_FROM_FP: return sp_from_fp(s, i->value);
+	case X86_FP_FROM_SP: return fp_from_sp(s, i->value);
+	case X86_STORE: save(s, followed(i->reg), place_of(s, i)); return ON;
+	case X86_LOAD: load(s, followed(i->reg), place_of(s, i)); return known(s);
+	case X86_LEAVE: return sp_from_fp(s, 0) == ON ? pop(s, X86_FP) : FAIL;
+	default: return change(s, i->writes);
+	}
+}
+
+/* What two ways to one place have in common, in *a; false: they contradict each other. */
+static bool merge(struct state *a, const struct state *b)
+{
+	if (a->saved[FP] != b->saved[FP] || a->saved[BX] != b->saved[BX])
+		return false;
+	if (a->height != b->height) {
+		if (a->held[FP] != b->held[FP] || a->held[FP] <= CALLERS)
+			return false;
+		a->height = LOST;
+	}
+	for (int i = 0; i < 2; i++)
+		if (a->held[i] != b->held[i])
+			a->held[i] = OTHER;
+	return known(a) == ON;
+}
+
+/* Where there is no room a way is not followed: what is reached by it alone stays unknown. */
+static void put(
+	struct unwind_flow *f, struct work *list, size_t *n, int64_t at, const struct way *w)
+{
+	unsigned number = number_of(f, &w->s);
+
+	if (at < 0 || (uint64_t)at >= f->c.n || !number || *n == MAX_WORK)
+		return;
+	list[(*n)++] = (struct work) {(uint32_t)at, w->at, number, w->after_call};
+}
+
+static void put_work(struct unwind_flow *f, int64_t at, const struct way *w)
+{
+	put(f, f->work, &f->n_work, at, w);
+}
+
+/* A way goes on from `from` to w->at. */
+static enum verdict put_edge(struct unwind_flow *f, const struct way *w)
+{
+	if (w->from == NOWHERE)
+		return ON;
+	if (f->n_edges == MAX_EDGES)
+		return FAIL;
+	f->edges[f->n_edges++] = (struct edge) {w->from, w->at};
+	return ON;
+}
+
+/* Where a way contradicts what is known. */
+static enum verdict contradicts(const struct way *w)
+{
+	return w->after_call ? END : FAIL;
+}
+
+/* At an instruction that this candidate has met before. */
+static enum verdict meet(struct unwind_flow *f, struct way *w, unsigned there)
+{
+	struct state s = f->states[there];
+	unsigned number;
+
+	if (!merge(&s, &w->s))
+		return contradicts(w);
+	number = number_of(f, &s);
+	if (!number || put_edge(f, w) != ON)
+		return FAIL;
+	if (number == there)
+		return END;
+	f->state_at[w->at] = (uint16_t)(number | UNDER_WAY);
+	w->s = s;
+	return ON;
+}
+
+/* Arrives at an instruction. END: what the way says is known there, or it is not followed. */
+static enum verdict arrive(struct unwind_flow *f, struct way *w)
+{
+	uint16_t there = f->state_at[w->at], known_as = there & ~UNDER_WAY;
+	unsigned number = number_of(f, &w->s);
+
+	if (!number)
+		return FAIL;
+	if (there == TAKEN)
+		return END;
+	if (known_as == INSIDE)
+		return contradicts(w);
+	if (there == UNKNOWN) {
+		if (f->n_visited == MAX_VISITED)
+			return FAIL;
+		f->state_at[w->at] = (uint16_t)(number | UNDER_WAY);
+		f->visited[f->n_visited++] = w->at;
+		return put_edge(f, w);
+	}
+	if (there & UNDER_WAY)
+		return meet(f, w, known_as);
+	if (number != known_as)
+		return contradicts(w);
+	if (w->from != NOWHERE)
+		set_bit(f->proven, w->from);
+	return END;
+}
+
+/* Bytes of an instruction that is new; false: it overlaps with another. */
+static bool cover(struct unwind_flow *f, uint32_t at, uint8_t bytes)
+{
+	for (uint32_t i = at + 1; i < at + bytes; i++) {
+		if (f->state_at[i] != UNKNOWN && f->state_at[i] != (INSIDE | UNDER_WAY))
+			return false;
+		f->state_at[i] = INSIDE | UNDER_WAY;
+	}
+	return true;
+}
+
+static void decode(const struct unwind_flow *f, size_t at, struct x86_insn *ret)
+{
+	x86_decode(f->c.code + at, f->c.n - at, ret);
+}
+
+/* The first byte from `at` on that only aligns nothing. */
+static size_t skip_padding(const struct unwind_flow *f, size_t at)
+{
+	struct x86_insn i;
+
+	while (at < f->c.n) {
+		decode(f, at, &i);
+		if (i.kind == X86_NOP)
+			at += i.bytes;
+		else if (f->c.code[at] == 0xcc || (f->c.code[at] == 0 && at % ALIGNMENT))
+			at++;
+		else
+			break;
+	}
+	return at;
+}
+
+/* Target i of a jump by table, as an offset: `table` is an address, of distances from itself or of addresses. */
+static int64_t target_at(
+	const struct unwind_flow *f, const uint8_t *p, uint64_t table, bool is_distances, int64_t i)
+{
+	uint64_t address;
+	int32_t distance;
+
+	if (is_distances) {
+		memcpy(&distance, p + i * (int64_t)sizeof(distance), sizeof(distance));
+		address = table + (uint64_t)(int64_t)distance;
+	} else {
+		memcpy(&address, p + i * (int64_t)sizeof(address), sizeof(address));
+	}
+	return (int64_t)(address - f->c.vaddr);
+}
+
+/*
+ * A jump by a table. Of distances from the table itself, as position-independent code has it, whose address was taken some
+ * instructions before; or of addresses. The index was compared with the last one before. What does not lead to code from first to
+ * last is no such table, and where the jump goes is not known.
+ */
+static bool put_table(struct unwind_flow *f, const struct way *w, uint64_t table, bool is_distances)
+{
+	int64_t n = w->compared + 1;
+	size_t left = 0;
+	const uint8_t *p =
+		n <= 0 || n > MAX_TABLE || !f->c.data ? NULL : f->c.data(f->c.ctx, table, &left);
+
+	if (!p || (uint64_t)n * (is_distances ? sizeof(int32_t) : sizeof(uint64_t)) > left)
+		return false;
+	for (int64_t i = 0; i < n; i++)
+		if ((uint64_t)target_at(f, p, table, is_distances, i) >= f->c.n)
+			return false;
+	for (int64_t i = 0; i < n; i++)
+		put_work(f, target_at(f, p, table, is_distances, i), w);
+	return true;
+}
+
+static bool is_clean(const struct state *s)
+{
+	return s->height == WORD && s->held[FP] == CALLERS && s->held[BX] == CALLERS;
+}
+
+/* To code that is not looked at. What was called leaves the return to whom it jumps to, when all is as it was found. */
+static enum verdict leave(struct unwind_flow *f, const struct way *w)
+{
+	if (f->is_called && is_clean(&w->s))
+		set_bit(f->proven, w->at);
+	return END;
+}
+
+static enum verdict go_to(struct unwind_flow *f, struct way *w, int64_t target)
+{
+	if (target < 0 || (uint64_t)target >= f->c.n)
+		return leave(f, w);
+	w->from = w->at;
+	w->at = (uint32_t)target;
+	return ON;
+}
+
+static enum verdict come_back(struct unwind_flow *f, const struct way *w, const struct x86_insn *i)
+{
+	if (i->value || !is_clean(&w->s))
+		return contradicts(w);
+	set_bit(f->proven, w->at);
+	return END;
+}
+
+/* The stack is aligned where a function is called (System V ABI, 3.2.2): code in the midst of another one is told by that. */
+static enum verdict call(struct unwind_flow *f, struct way *w, const struct x86_insn *i)
+{
+	if (i->kind == X86_CALL &&
+		!i->value) /* position-independent code asks where it is like this */
+		return push(&w->s, X86_NONE);
+	if (w->s.height != LOST && w->s.height % ALIGNMENT)
+		return contradicts(w);
+	w->after_call = true;
+	put(f, f->later, &f->n_later, (int64_t)w->at + i->bytes, w);
+	return END;
+}
+
+/* Where control goes. ON: on at w->at. */
+static enum verdict go(struct unwind_flow *f, struct way *w, const struct x86_insn *i)
+{
+	int64_t next = (int64_t)w->at + i->bytes;
+	enum verdict v = ON;
+
+	switch (i->kind) {
+	case X86_RETURN: return come_back(f, w, i);
+	case X86_STOP: return END;
+	case X86_JUMP: return go_to(f, w, next + i->value);
+	case X86_BRANCH: put_work(f, next + i->value, w); break;
+	case X86_JUMP_ANY: return w->table && put_table(f, w, w->table, true) ? END : leave(f, w);
+	case X86_JUMP_TABLE: put_table(f, w, (uint64_t)i->value, false); return END;
+	case X86_CALL:
+	case X86_CALL_ANY: v = call(f, w, i); break;
+	case X86_ADDRESS: w->table = f->c.vaddr + (uint64_t)next + (uint64_t)i->value; break;
+	case X86_COMPARE: w->compared = i->value; break;
+	default: break;
+	}
+	return v == ON ? go_to(f, w, next) : v;
+}
+
+static enum verdict follow(struct unwind_flow *f, struct way w)
+{
+	enum verdict v = arrive(f, &w);
+
+	while (v == ON) {
+		struct x86_insn i;
+
+		if (f->steps++ > (uint64_t)f->c.n * STEPS_PER_BYTE)
+			return FAIL;
+		decode(f, w.at, &i);
+		if (i.kind == X86_BAD || !cover(f, w.at, i.bytes))
+			return contradicts(&w);
+		v = apply(&w.s, &i);
+		if (v == FAIL)
+			return contradicts(&w);
+		if (v == ON)
+			v = go(f, &w, &i);
+		if (v == ON)
+			v = arrive(f, &w);
+	}
+	return v;
+}
+
+/* From the returns back, until nothing more is found. Edges were found along the ways, so few rounds do. */
+static void find_proven(struct unwind_flow *f)
+{
+	bool more = true;
+
+	while (more) {
+		more = false;
+		for (size_t i = f->n_edges; i-- > 0;) {
+			const struct edge *e = &f->edges[i];
+
+			if (bit(f->proven, e->to) && !bit(f->proven, e->from)) {
+				set_bit(f->proven, e->from);
+				more = true;
+			}
+		}
+	}
+}
+
+/* Keeps an instruction of the candidate, or forgets it. */
+static void mark(struct unwind_flow *f, uint32_t at, bool keep)
+{
+	uint16_t *p = &f->state_at[at];
+
+	do {
+		*p = keep ? (uint16_t)(*p & ~UNDER_WAY) : UNKNOWN;
+		p++;
+	} while (p < f->state_at + f->c.n && *p == (INSIDE | UNDER_WAY));
+}
+
+static void try_candidate(struct unwind_flow *f, size_t start)
+{
+	enum verdict v = END;
+
+	f->n_visited = f->n_edges = f->n_work = f->n_later = 0;
+	f->is_called = bit(f->called, start);
+	f->work[f->n_work++] = (struct work) {(uint32_t)start, NOWHERE, ENTRY, false};
+	while (f->n_work + f->n_later && v != FAIL) {
+		const struct work *next =
+			f->n_work ? &f->work[--f->n_work] : &f->later[--f->n_later];
+
+		v = follow(f, (struct way) {.at = next->at,
+				      .from = next->from,
+				      .s = f->states[next->state],
+				      .after_call = next->after_call,
+				      .compared = -1});
+	}
+	if (v != FAIL)
+		find_proven(f);
+	for (size_t i = 0; i < f->n_visited; i++) {
+		mark(f, f->visited[i], v != FAIL && bit(f->proven, f->visited[i]));
+		f->proven[f->visited[i] / 8] &= (uint8_t) ~(1U << f->visited[i] % 8);
+	}
+}
+
+static void note(const struct unwind_flow *f, uint8_t *bits, int64_t at)
+{
+	if (at >= 0 && (uint64_t)at < f->c.n)
+		set_bit(bits, (size_t)at);
+}
+
+/* Does control go on behind it, as far as that can be seen? */
+static bool ends_way(const struct x86_insn *i)
+{
+	return i->kind == X86_JUMP || i->kind == X86_JUMP_ANY || i->kind == X86_JUMP_TABLE ||
+	       i->kind == X86_RETURN || i->kind == X86_STOP;
+}
+
+/* What an instruction tells of places where functions may begin. Returns where the next one is. */
+static size_t note_candidates(const struct unwind_flow *f, size_t at, const struct x86_insn *i)
+{
+	bool is_call = i->kind == X86_CALL || i->kind == X86_CALL_ANY;
+	size_t next = at + i->bytes, behind = ends_way(i) || is_call ? skip_padding(f, next) : next;
+
+	if (i->kind == X86_CALL && i->value)
+		note(f, f->called, (int64_t)next + i->value);
+	if (i->kind == X86_ADDRESS)
+		note(f, f->maybe, (int64_t)next + i->value);
+	if (ends_way(i)) {
+		note(f, f->maybe, (int64_t)behind);
+		return behind;
+	}
+	/* behind a call that does not return */
+	if (is_call && (f->c.vaddr + behind) % ALIGNMENT == 0)
+		note(f, f->maybe, (int64_t)behind);
+	return next;
+}
+
+/* Reads from `at` on up to byte `end` or a little further. Past data, which is no code, the next place where a function may begin. */
+static size_t find_candidates(struct unwind_flow *f, size_t at, size_t end)
+{
+	while (at < end) {
+		struct x86_insn i;
+
+		decode(f, at, &i);
+		if (i.kind != X86_BAD) {
+			at = note_candidates(f, at, &i);
+			continue;
+		}
+		at += ALIGNMENT - (f->c.vaddr + at) % ALIGNMENT;
+		note(f, f->maybe, (int64_t)at);
+	}
+	return at;
+}
+
+/* push %rbp; mov %rsp, %rbp in its two encodings, behind endbr64 or not. */
+static bool keeps_frame_pointer(const uint8_t *code, size_t n)
+{
+	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa}, mov[] = {0x55, 0x48, 0x89, 0xe5},
+			     other[] = {0x55, 0x48, 0x8b, 0xec};
+
+	if (n >= sizeof(endbr64) && memcmp(code, endbr64, sizeof(endbr64)) == 0) {
+		code += sizeof(endbr64);
+		n -= sizeof(endbr64);
+	}
+	return n >= sizeof(mov) &&
+	       (memcmp(code, mov, sizeof(mov)) == 0 || memcmp(code, other, sizeof(other)) == 0);
+}
+
+/* Is that code of a compiler that keeps frame pointers (Chromium's)? They do as well, and rows for all of it take memory and time. */
+static bool keeps_frame_pointers(const struct unwind_flow *f)
+{
+	size_t n = 0, n_keep = 0;
+
+	for (size_t at = 0; at < f->c.n; at++)
+		if (bit(f->called, at) || bit(f->maybe, at)) {
+			n++;
+			n_keep += keeps_frame_pointer(f->c.code + at, f->c.n - at);
+		}
+	return n >= MANY_FUNCTIONS && n_keep > n / FEW_KEEP;
+}
+
+void unwind_flow_run(struct unwind_flow *f)
+{
+	size_t at = skip_padding(f, 0);
+
+	note(f, f->maybe, (int64_t)at);
+	at = find_candidates(f, at, MIN(f->c.n, (size_t)SAMPLE_BYTES));
+	if (keeps_frame_pointers(f))
+		return;
+	find_candidates(f, at, f->c.n);
+	for (at = f->c.n; at-- > 0;)
+		if ((bit(f->maybe, at) || bit(f->called, at)) && f->state_at[at] == UNKNOWN)
+			try_candidate(f, at);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Machine code → what holds of the stack at each instruction, by following the code. For functions that come without call frame
+ * information: musl's, those of assemblers that write none (nasm, yasm), of compilers that keep no frame pointer.
+ *
+ * Nothing is guessed: a stretch of code counts only when it was entered as a function is, all ways through it agree on what they
+ * leave on the stack, and one of them at least returns with the stack and the registers as it found them. Code that is entered
+ * in another way (GHC's, which jumps where C calls) does not pass. x86-64.
+ */
+#pragma once
+#include "bpf/unwind_tables.h"
+#include "lib/base/err.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { UNWIND_FLOW_BYTES = 1 << 20 }; /* of code are followed at once, at most */
+
+/* Code, and the memory of the file that it is in. */
+struct unwind_flow_code {
+	const uint8_t *code;
+	size_t n; /* at most UNWIND_FLOW_BYTES */
+	uint64_t vaddr;
+	/* What is loaded at an address: where, and how many bytes; NULL: nothing. For tables of jumps. */
+	const uint8_t *(*data)(void *ctx, uint64_t vaddr, size_t *ret_n);
+	void *ctx;
+};
+
+/* Working memory: less than 1.5 MB, and two and a half bytes for each byte of code; kept between calls. */
+struct unwind_flow;
+struct unwind_flow *unwind_flow_new(void);
+void unwind_flow_freep(struct unwind_flow **f);
+
+/* Begins with new code, none of which is followed yet. -ENOMEM. */
+int unwind_flow_begin(struct unwind_flow *f, const struct unwind_flow_code *code) _must_check_;
+/* Bytes [at, at + n) are known otherwise: ways that lead there end. Before unwind_flow_run. */
+void unwind_flow_take(struct unwind_flow *f, size_t at, size_t n);
+/* Follows it all. */
+void unwind_flow_run(struct unwind_flow *f);
+/* The number of what holds at byte `at`, which is equal where the same holds; 0: nothing is known. */
+unsigned unwind_flow_at(const struct unwind_flow *f, size_t at);
+/* What that number stands for. */
+struct unwind_rule unwind_flow_rule(const struct unwind_flow *f, unsigned number);
