@@ -7,6 +7,9 @@
  * Behind a call that does not return lies something else, the next function mostly. Nothing says so, and a way that goes on there
  * with what it knows of the stack comes to no such return: it contradicts what is there, and its end is passed over. Without a call
  * on the way a contradiction says that the candidate is none.
+ *
+ * Parts of functions in assembly, which others call, run into each other with registers of their own. Where that is seen, all is done
+ * again with nothing known of the registers where such a part begins.
  */
 #include "exporter/parser/unwind_flow.h"
 #include "exporter/parser/x86.h"
@@ -24,13 +27,13 @@ enum {
 	MAX_STATES = 8192,
 	N_SLOTS = 2 * MAX_STATES,
 	MAX_WORK = 4096,
+	N_BITMAPS = 4,
 	MAX_VISITED = 1 << 16, /* instructions of one candidate */
 	MAX_EDGES = 3 * MAX_VISITED / 2,
 	MAX_HEIGHT = 1 << 24,
 	MAX_TABLE = 1024, /* targets of one jump */
 	MANY_FUNCTIONS = 64,
-	FEW_KEEP =
-		20, /* one in so many places where a function may begin; Chromium 6 to 24 %, musl 0.1 */
+	FEW_OTHERS = 16, /* so many more with a frame pointer than with another frame */
 	SAMPLE_BYTES = 64 << 10,
 	STEPS_PER_BYTE = 4, /* of all candidates together */
 };
@@ -70,6 +73,9 @@ struct unwind_flow {
 	uint8_t *called; /* bits: targets of calls */
 	uint8_t *maybe;	 /* candidates */
 	uint8_t *proven; /* a return is reached from there */
+	uint8_t *
+		shared; /* candidates that other code goes on to with registers that are not its caller's */
+	bool has_shared; /* new ones */
 	size_t n_visited, n_edges, n_work, n_later;
 	struct work work[MAX_WORK];
 	struct work later
@@ -150,12 +156,12 @@ static int make_room(struct unwind_flow *f, size_t n)
 {
 	size_t bits = n / 8 + 1;
 
-	if (n <= f->room)
+	if (f->called && n <= f->room)
 		return 0;
 	free_arrays(f);
 	f->room = 0;
-	f->state_at = try_realloc(NULL, n, sizeof(*f->state_at));
-	f->called = try_realloc(NULL, 3 * bits, 1);
+	f->state_at = try_realloc(NULL, n + 1, sizeof(*f->state_at));
+	f->called = try_realloc(NULL, N_BITMAPS * bits, 1);
 	if (!f->state_at || !f->called)
 		return -ENOMEM;
 	f->room = n;
@@ -173,8 +179,9 @@ int unwind_flow_begin(struct unwind_flow *f, const struct unwind_flow_code *code
 	f->c = *code;
 	f->maybe = f->called + bits;
 	f->proven = f->maybe + bits;
+	f->shared = f->proven + bits;
 	memset(f->state_at, 0, code->n * sizeof(*f->state_at));
-	memset(f->called, 0, 3 * bits);
+	memset(f->called, 0, N_BITMAPS * bits);
 	for (unsigned i = ENTRY; i < f->n_states; i++)
 		for (uint32_t slot = hash_of(&f->states[i]); f->slots[slot];
 			slot = (slot + 1) % N_SLOTS)
@@ -419,6 +426,29 @@ static enum verdict meet(struct unwind_flow *f, struct way *w, unsigned there)
 	return ON;
 }
 
+static bool differ_in_registers_alone(const struct state *a, const struct state *b)
+{
+	return a->height == b->height && a->saved[FP] == b->saved[FP] &&
+	       a->saved[BX] == b->saved[BX];
+}
+
+/* Is what is known at a place true of a way that arrives there? */
+static bool says_no_more(const struct state *known, const struct state *s)
+{
+	return differ_in_registers_alone(known, s) &&
+	       (known->held[FP] == s->held[FP] ||
+		       (known->held[FP] == OTHER && known->height != LOST)) &&
+	       (known->held[BX] == s->held[BX] || known->held[BX] == OTHER);
+}
+
+static void note_shared(struct unwind_flow *f, const struct way *w, const struct state *known)
+{
+	if (differ_in_registers_alone(known, &w->s) && !bit(f->shared, w->at)) {
+		set_bit(f->shared, w->at);
+		f->has_shared = true;
+	}
+}
+
 /* Arrives at an instruction. END: what the way says is known there, or it is not followed. */
 static enum verdict arrive(struct unwind_flow *f, struct way *w)
 {
@@ -440,8 +470,10 @@ static enum verdict arrive(struct unwind_flow *f, struct way *w)
 	}
 	if (there & UNDER_WAY)
 		return meet(f, w, known_as);
-	if (number != known_as)
+	if (!says_no_more(&f->states[known_as], &w->s)) {
+		note_shared(f, w, &f->states[known_as]);
 		return contradicts(w);
+	}
 	if (w->from != NOWHERE)
 		set_bit(f->proven, w->from);
 	return END;
@@ -540,9 +572,17 @@ static enum verdict go_to(struct unwind_flow *f, struct way *w, int64_t target)
 	return ON;
 }
 
+/* A part of a function in assembly that other parts call may use registers as it likes: who called saved them. */
+static bool is_part(const struct unwind_flow *f, const struct state *s)
+{
+	return f->is_called && s->height == WORD &&
+	       (s->held[FP] == CALLERS || (s->held[FP] == OTHER && !s->saved[FP])) &&
+	       (s->held[BX] == CALLERS || !s->saved[BX]);
+}
+
 static enum verdict come_back(struct unwind_flow *f, const struct way *w, const struct x86_insn *i)
 {
-	if (i->value || !is_clean(&w->s))
+	if (i->value || (!is_clean(&w->s) && !is_part(f, &w->s)))
 		return contradicts(w);
 	set_bit(f->proven, w->at);
 	return END;
@@ -637,12 +677,14 @@ static void mark(struct unwind_flow *f, uint32_t at, bool keep)
 
 static void try_candidate(struct unwind_flow *f, size_t start)
 {
+	const struct state shared = {.height = WORD, .held = {OTHER, OTHER}};
+	unsigned state = bit(f->shared, start) ? number_of(f, &shared) : ENTRY;
 	enum verdict v = END;
 
 	f->n_visited = f->n_edges = f->n_work = f->n_later = 0;
 	f->is_called = bit(f->called, start);
-	f->work[f->n_work++] = (struct work) {(uint32_t)start, NOWHERE, ENTRY, false};
-	while (f->n_work + f->n_later && v != FAIL) {
+	f->work[f->n_work++] = (struct work) {(uint32_t)start, NOWHERE, state, false};
+	while (state && f->n_work + f->n_later && v != FAIL) {
 		const struct work *next =
 			f->n_work ? &f->work[--f->n_work] : &f->later[--f->n_later];
 
@@ -710,31 +752,45 @@ static size_t find_candidates(struct unwind_flow *f, size_t at, size_t end)
 	return at;
 }
 
-/* push %rbp; mov %rsp, %rbp in its two encodings, behind endbr64 or not. */
-static bool keeps_frame_pointer(const uint8_t *code, size_t n)
-{
-	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa}, mov[] = {0x55, 0x48, 0x89, 0xe5},
-			     other[] = {0x55, 0x48, 0x8b, 0xec};
+/* How a function begins that has a frame. */
+enum prologue { NO_FRAME, FRAME_POINTER, OTHER_FRAME };
 
-	if (n >= sizeof(endbr64) && memcmp(code, endbr64, sizeof(endbr64)) == 0) {
-		code += sizeof(endbr64);
-		n -= sizeof(endbr64);
-	}
-	return n >= sizeof(mov) &&
-	       (memcmp(code, mov, sizeof(mov)) == 0 || memcmp(code, other, sizeof(other)) == 0);
+static enum prologue prologue_at(const struct unwind_flow *f, size_t at)
+{
+	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+	struct x86_insn first, second;
+
+	if (f->c.n - at >= sizeof(endbr64) && memcmp(f->c.code + at, endbr64, sizeof(endbr64)) == 0)
+		at += sizeof(endbr64);
+	decode(f, at, &first);
+	decode(f, at + first.bytes, &second);
+	if (first.kind == X86_PUSH && first.reg == X86_FP && second.kind == X86_FP_FROM_SP)
+		return FRAME_POINTER;
+	return first.kind == X86_PUSH || (first.kind == X86_MOVE_SP && first.value < 0)
+		       ? OTHER_FRAME
+		       : NO_FRAME;
 }
 
-/* Is that code of a compiler that keeps frame pointers (Chromium's)? They do as well, and rows for all of it take memory and time. */
+/*
+ * Is that code of a compiler that keeps frame pointers (Chromium's)? They do as well there, and rows for all of it take memory and
+ * time. Assembly for codecs has frame pointers in some functions and not in others.
+ */
 static bool keeps_frame_pointers(const struct unwind_flow *f)
 {
-	size_t n = 0, n_keep = 0;
+	size_t n[OTHER_FRAME + 1] = {0};
 
 	for (size_t at = 0; at < f->c.n; at++)
-		if (bit(f->called, at) || bit(f->maybe, at)) {
-			n++;
-			n_keep += keeps_frame_pointer(f->c.code + at, f->c.n - at);
-		}
-	return n >= MANY_FUNCTIONS && n_keep > n / FEW_KEEP;
+		if (bit(f->called, at) || bit(f->maybe, at))
+			n[prologue_at(f, at)]++;
+	return n[FRAME_POINTER] >= MANY_FUNCTIONS && n[FRAME_POINTER] > n[OTHER_FRAME] * FEW_OTHERS;
+}
+
+static void try_candidates(struct unwind_flow *f)
+{
+	f->has_shared = false;
+	for (size_t at = f->c.n; at-- > 0;)
+		if ((bit(f->maybe, at) || bit(f->called, at)) && f->state_at[at] == UNKNOWN)
+			try_candidate(f, at);
 }
 
 void unwind_flow_run(struct unwind_flow *f)
@@ -746,7 +802,12 @@ void unwind_flow_run(struct unwind_flow *f)
 	if (keeps_frame_pointers(f))
 		return;
 	find_candidates(f, at, f->c.n);
-	for (at = f->c.n; at-- > 0;)
-		if ((bit(f->maybe, at) || bit(f->called, at)) && f->state_at[at] == UNKNOWN)
-			try_candidate(f, at);
+	try_candidates(f);
+	if (!f->has_shared)
+		return;
+	/* Once more, with less known where such code begins. */
+	for (size_t i = 0; i < f->c.n; i++)
+		if (f->state_at[i] != TAKEN)
+			f->state_at[i] = UNKNOWN;
+	try_candidates(f);
 }

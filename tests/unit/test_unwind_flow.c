@@ -259,6 +259,10 @@ PIECE(table,
 	"add %rdx, %rax; jmp *%rax\n"
 	"ta_zero: inc %ebx; jmp ta_ret; ta_one: push %rax; ta_deep: pop %rax; ta_ret: pop %rbx; "
 	"ret; .balign 4; ta_table: .long ta_zero - ta_table, ta_one - ta_table, ta_ret - ta_table");
+/* Parts that share an end and use registers as they like. */
+PIECE(parts, "push %rbp; push %rbx; sub $8, %rsp; call pa_one; call pa_two; add $8, %rsp; pop "
+	     "%rbx; pop %rbp; pa_end: ret; .balign 16, 0x90\n"
+	     "pa_one: xor %ebp, %ebp; pa_two: lea 1(%rbp), %rax; mov %rax, %rbx; ret");
 /* A return that leaves something on the stack on one way. */
 PIECE(uneven, "push %rbx; test %edi, %edi; je 1f; pop %rbx; 1: ret");
 
@@ -351,6 +355,23 @@ static void jump_tables(void **state)
 	assert_rule(AT(ta_ret), 7, 16, 0, -16);
 }
 
+static void parts_that_are_called(void **state)
+{
+	struct unwind_rule rule;
+	unsigned number;
+
+	(void)state;
+	run(parts, parts_end);
+	assert_rule(parts, 7, 8, 0, 0);
+	assert_rule(AT(pa_end), 7, 8, 0, 0);
+	assert_rule(AT(pa_one), 7, 8, 0, 0);
+	number = unwind_flow_at(flow, (size_t)(AT(pa_two) - parts));
+	assert_true(number > 0);
+	rule = unwind_flow_rule(flow, number);
+	assert_int_equal(rule.off, 8);
+	assert_int_equal(rule.fp, UNWIND_GONE);
+}
+
 static void ways_that_contradict_each_other(void **state)
 {
 	(void)state;
@@ -398,6 +419,7 @@ int main(void)
 		cmocka_unit_test(the_midst_of_a_function),
 		cmocka_unit_test(frames_of_any_size),
 		cmocka_unit_test(jump_tables),
+		cmocka_unit_test(parts_that_are_called),
 		cmocka_unit_test(ways_that_contradict_each_other),
 		cmocka_unit_test(what_is_known_otherwise),
 		cmocka_unit_test(beside_call_frame_information),
