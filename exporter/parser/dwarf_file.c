@@ -296,6 +296,7 @@ static bool read_unit_entry(struct dwarf_unit *u)
 static int list_units(struct dwarf_file *d)
 {
 	struct cursor c = dwarf_cursor(d, DWARF_INFO, 0);
+	uint64_t last_off = 0;
 	struct dwarf_unit u;
 
 	while (cursor_left(&c) && d->n_units < MAX_UNITS && read_header(d, &c, &u)) {
@@ -303,18 +304,25 @@ static int list_units(struct dwarf_file *d)
 
 		if (r < 0)
 			return r;
+		d->tables.go_back |= u.abbrev_off < last_off;
+		last_off = u.abbrev_off;
 		d->units[d->n_units++] = u;
 	}
-	for (size_t i = 0; i < d->n_units; i++)
-		if (!d->units[i].is_broken)
-			d->units[i].is_broken = !read_unit_entry(&d->units[i]);
 	return 0;
+}
+
+bool dwarf_unit_read(struct dwarf_unit *u)
+{
+	if (!u->is_read && !u->is_broken)
+		u->is_broken = !read_unit_entry(u);
+	u->is_read = true;
+	return !u->is_broken;
 }
 
 void dwarf_file_init(struct dwarf_file *d, const struct dwarf_section *sections)
 {
 	*d = (struct dwarf_file) {.units = NULL};
-	table_init(&d->abbrevs_by_off, NULL);
+	table_init(&d->tables.by_key, NULL);
 	table_init(&d->programs_by_off, NULL);
 	if (sections)
 		memcpy(d->sections, sections, sizeof(d->sections));
@@ -359,17 +367,11 @@ void dwarf_file_done(struct dwarf_file *d)
 {
 	for (int i = 0; i < DWARF_N_SECTIONS; i++)
 		free(d->sections[i].own);
-	for (size_t i = 0; i < d->n_abbrevs; i++)
-		free(d->abbrevs[i].items);
-	free(d->abbrevs_at_hand.items);
-	free(d->abbrevs_at_hand.attrs);
-	free(d->abbrevs_at_hand.skips);
+	dwarf_tables_done(&d->tables);
 	for (size_t i = 0; i < d->n_programs; i++)
 		dwarf_program_done(&d->programs[i]);
 	free(d->programs);
 	free(d->units);
-	free(d->abbrevs);
-	table_done(&d->abbrevs_by_off);
 	table_done(&d->programs_by_off);
 	free(d->functions.items);
 	free(d->functions.slots);

@@ -87,12 +87,37 @@ struct dwarf_hop {
 
 /* The abbreviations at one offset, as units of one shape read them. */
 struct dwarf_abbrevs {
-	struct dwarf_abbrev *items; /* one allocation with attrs and skips, once all are read */
+	struct dwarf_abbrev *items; /* one that is kept has its arrays behind it */
 	struct dwarf_attr *attrs;   /* of entries that are looked at: functions and units */
 	uint32_t *skips;
 	size_t n, cap, n_attrs, cap_attrs, n_skips, cap_skips;
 	bool dense; /* items[code - 1] */
 	struct dwarf_hop hops[DWARF_N_SHORT_CODES];
+};
+
+/*
+ * Tables of abbreviations. Mostly each unit has one of its own, which nobody else asks for: then it is read when the unit is, into
+ * memory that the next one's takes over, for all of them together are many times what they are in the file. What entries of other
+ * units are read with is kept.
+ */
+struct dwarf_tables {
+	struct dwarf_abbrevs **kept;
+	size_t n, cap;
+	struct table by_key; /* number + 1 in kept */
+	struct dwarf_abbrevs at_hand, scratch;
+	uint64_t key_at_hand;
+	bool go_back; /* some unit's lies before that of the unit before it: all are kept, as they may be shared */
+};
+void dwarf_tables_done(struct dwarf_tables *t);
+
+enum { DWARF_N_FORMS = 0x2d };
+/* What gets over values of each form, in units of one version and sizes. */
+struct dwarf_shape {
+	bool is_set;
+	uint8_t addr_bytes, offset_bytes;
+	uint16_t version;
+	uint16_t skips[DWARF_N_FORMS];
+	uint8_t plain[256]; /* of those whose values take as many bytes in each entry: how many */
 };
 
 struct dwarf_unit {
@@ -104,11 +129,12 @@ struct dwarf_unit {
 	uint64_t str_offsets_base, addr_base, rnglists_base, ranges_base;
 	uint64_t abbrev_off, line_off, dwo_id;
 	const char *comp_dir, *dwo_name, *producer;
-	uint32_t abbrevs; /* index + 1; 0: not read yet */
+	uint32_t abbrevs; /* index + 1 of its table, where that is kept; 0: it isn't yet */
 	uint32_t program; /* index + 1 of its line program; 0: not read yet */
 	uint16_t version, language;
 	uint8_t type, addr_bytes, offset_bytes;
 	bool has_lines, is_broken;
+	bool is_read; /* its own entry is, or that was tried */
 };
 
 /* The unit that has what a split one leaves in the program. */
@@ -132,12 +158,11 @@ struct dwarf_program; /* exporter/parser/dwarf_line.h */
 struct dwarf_file {
 	struct dwarf_section sections[DWARF_N_SECTIONS];
 	struct dwarf_unit *units; /* ascending by offset */
-	struct dwarf_abbrevs *abbrevs;
-	struct dwarf_abbrevs
-		abbrevs_at_hand; /* where a table is read, before it has a place of its own */
+	struct dwarf_tables tables;
+	struct dwarf_shape shape; /* of the table that was read last */
 	struct dwarf_program *programs;
-	size_t n_units, cap_units, n_abbrevs, cap_abbrevs, n_programs, cap_programs;
-	struct table abbrevs_by_off, programs_by_off;
+	size_t n_units, cap_units, n_programs, cap_programs;
+	struct table programs_by_off;
 	struct dwarf_functions functions;
 	struct dwarf_file *alt;	 /* the supplementary file; NULL: not there */
 	bool is_split;		 /* a .dwo file, or what a package has of one */
@@ -149,7 +174,7 @@ struct dwarf_file {
 int dwarf_file_load(const struct elf_file *f, bool split, struct dwarf_file *ret) _must_check_;
 /* The same with sections that are at hand, whose `own` it takes over. */
 void dwarf_file_init(struct dwarf_file *d, const struct dwarf_section *sections);
-/* Lists the units. -ENOENT: neither .debug_info nor .debug_line is there; -ENOMEM. */
+/* Lists the units by their headers. -ENOENT: neither .debug_info nor .debug_line is there; -ENOMEM. */
 int dwarf_file_list(struct dwarf_file *d) _must_check_;
 void dwarf_file_done(struct dwarf_file *d);
 #define _cleanup_dwarf_file_ _cleanup_(dwarf_file_done)
@@ -178,7 +203,12 @@ const char *dwarf_string_at(const struct dwarf_file *d, enum dwarf_section_kind 
 /* The unit that holds an offset of .debug_info, or NULL. */
 struct dwarf_unit *dwarf_unit_at(struct dwarf_file *d, uint64_t off);
 
-/* NULL: malformed or out of memory. Those of all units are read when the file is opened. */
+/* Reads the unit's own entry, once; false: the unit is broken. */
+bool dwarf_unit_read(struct dwarf_unit *u);
+
+/* Before a unit is read or walked that goes on to be: what was of the unit before may be overwritten. */
+void dwarf_abbrevs_begin(struct dwarf_unit *u);
+/* NULL: malformed or out of memory. Valid until the next unit begins. */
 const struct dwarf_abbrevs *dwarf_abbrevs_of(struct dwarf_unit *u);
 const struct dwarf_abbrev *dwarf_abbrev_find(const struct dwarf_abbrevs *a, uint64_t code);
 /* Moves the cursor over an entry's attributes. */

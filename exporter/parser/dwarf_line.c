@@ -163,8 +163,8 @@ static int read_header(struct dwarf_program *p, const struct dwarf_unit *unit, u
 	p->line_base = (int8_t)cursor_u8(&c);
 	p->line_range = cursor_u8(&c);
 	p->opcode_base = cursor_u8(&c);
-	for (unsigned i = 1; i < p->opcode_base; i++)
-		p->operands[i] = cursor_u8(&c);
+	p->operands_off = cursor_off(&c);
+	cursor_skip(&c, p->opcode_base ? p->opcode_base - 1 : 0);
 	if (c.error || !p->line_range || !p->opcode_base)
 		return -EBADMSG;
 	u.offset_bytes = p->offset_bytes;
@@ -324,7 +324,7 @@ static inline struct line_place run_standard(
 	case DW_LNS_const_add_pc: at.addr += s->special[255].step; break;
 	case DW_LNS_fixed_advance_pc: at.addr += cursor_u16(c); break;
 	default: /* DW_LNS_set_isa and later ones */
-		for (unsigned i = 0; i < p->operands[op]; i++)
+		for (unsigned i = c->start[p->operands_off + op - 1]; i; i--)
 			(void)cursor_varint(c);
 	}
 	return at;
@@ -401,6 +401,7 @@ void dwarf_program_run(struct dwarf_program *p, struct debug_tables *t)
 {
 	struct line_state s;
 
+	p->has_run = true;
 	if (!p->end || p->code_off > p->end || !dwarf_work(p->unit->file, p->end - p->code_off))
 		return;
 	prepare(&s, p, t);

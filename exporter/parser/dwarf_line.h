@@ -23,7 +23,9 @@ struct dwarf_program {
 	uint16_t version;
 	uint8_t offset_bytes, min_step, opcode_base, line_range;
 	int8_t line_base;
-	uint8_t operands[256]; /* of standard opcodes */
+	uint64_t
+		operands_off; /* how many each standard opcode has, from opcode 1 on, in .debug_line */
+	bool has_run;
 };
 
 /* The program of a unit, its header read; NULL when there is none or it is malformed. Valid until
