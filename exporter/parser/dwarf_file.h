@@ -26,7 +26,14 @@ enum dwarf_section_kind {
 struct dwarf_section {
 	const uint8_t *data;
 	size_t bytes;
-	void *own; /* decompressed by ourselves */
+	void *own; /* decompressed by ourselves, where that has memory of its own */
+};
+
+/* What sections were decompressed into. */
+struct dwarf_inflated {
+	uint8_t *memory, *at; /* NULL: each has memory of its own */
+	size_t left;	      /* from `at` on */
+	uint64_t bytes;	      /* of all that was, or was tried */
 };
 
 /* One value: a number, an offset, an index; of an inline string and of a block the offset in
@@ -157,6 +164,7 @@ struct dwarf_program; /* exporter/parser/dwarf_line.h */
 
 struct dwarf_file {
 	struct dwarf_section sections[DWARF_N_SECTIONS];
+	struct dwarf_inflated inflated;
 	struct dwarf_unit *units; /* ascending by offset */
 	struct dwarf_tables tables;
 	struct dwarf_shape shape; /* of the table that was read last */
