@@ -362,22 +362,36 @@ static bool read_unit_entry(struct dwarf_unit *u)
 	return true;
 }
 
+/* Nearly as many as there are: what is malformed has no more behind it. */
+static size_t count_units(struct dwarf_file *d)
+{
+	struct cursor c = dwarf_cursor(d, DWARF_INFO, 0);
+	size_t n = 0;
+
+	for (; cursor_left(&c) && n < MAX_UNITS; n++) {
+		uint64_t length = cursor_u32(&c);
+
+		cursor_skip(&c, length == UINT32_MAX ? cursor_u64(&c) : length);
+	}
+	return n;
+}
+
 static int list_units(struct dwarf_file *d)
 {
 	struct cursor c = dwarf_cursor(d, DWARF_INFO, 0);
 	uint64_t last_off = 0;
 	struct dwarf_unit u;
+	int r = alloc_grow(&d->units, &d->cap_units, count_units(d), sizeof(*d->units));
 
-	while (cursor_left(&c) && d->n_units < MAX_UNITS && read_header(d, &c, &u)) {
-		int r = alloc_grow(&d->units, &d->cap_units, d->n_units + 1, sizeof(*d->units));
-
+	while (r == 0 && cursor_left(&c) && d->n_units < MAX_UNITS && read_header(d, &c, &u)) {
+		r = alloc_grow(&d->units, &d->cap_units, d->n_units + 1, sizeof(*d->units));
 		if (r < 0)
-			return r;
+			break;
 		d->tables.go_back |= u.abbrev_off < last_off;
 		last_off = u.abbrev_off;
 		d->units[d->n_units++] = u;
 	}
-	return 0;
+	return r;
 }
 
 bool dwarf_unit_read(struct dwarf_unit *u)

@@ -160,6 +160,15 @@ struct dwarf_functions {
 	size_t n, cap, n_slots;
 };
 
+/* What special opcodes of line programs add, by opcode, so that nothing is divided for each row. */
+struct dwarf_specials {
+	uint8_t line_range, opcode_base, min_step; /* line_range 0: not set */
+	int8_t line_base;
+	struct dwarf_special {
+		uint32_t line, step;
+	} by_opcode[256];
+};
+
 struct dwarf_program; /* exporter/parser/dwarf_line.h */
 
 struct dwarf_file {
@@ -171,6 +180,7 @@ struct dwarf_file {
 	struct dwarf_program *programs;
 	size_t n_units, cap_units, n_programs, cap_programs;
 	struct table programs_by_off;
+	struct dwarf_specials specials; /* of the program that ran last */
 	struct dwarf_functions functions;
 	struct dwarf_file *alt;	 /* the supplementary file; NULL: not there */
 	bool is_split;		 /* a .dwo file, or what a package has of one */
