@@ -388,6 +388,7 @@ void dwarf_abbrevs_begin(struct dwarf_unit *u)
 	struct dwarf_tables *all = &u->file->tables;
 	uint64_t key = key_of(u);
 
+	u->file->unit_at_hand = u;
 	if (u->is_broken || all->go_back || u->abbrevs || !key || key == all->key_at_hand ||
 		!dwarf_work(u->file, 1))
 		return;

@@ -434,7 +434,10 @@ int dwarf_file_list(struct dwarf_file *d)
 struct dwarf_unit *dwarf_unit_at(struct dwarf_file *d, uint64_t off)
 {
 	size_t low = 0, n = d->n_units;
+	struct dwarf_unit *u = d->unit_at_hand;
 
+	if (u && off >= u->die_off && off < u->end)
+		return u;
 	while (n > 1) {
 		size_t half = n / 2;
 

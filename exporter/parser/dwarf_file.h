@@ -83,6 +83,8 @@ struct dwarf_file {
 	struct dwarf_section sections[DWARF_N_SECTIONS];
 	struct dwarf_inflated inflated;
 	struct dwarf_unit *units; /* ascending by offset */
+	struct dwarf_unit *
+		unit_at_hand; /* most references lead to entries of the unit that they are in; NULL: none yet */
 	struct dwarf_tables tables;
 	struct dwarf_shape shape; /* of the table that was read last */
 	struct dwarf_program *programs;
