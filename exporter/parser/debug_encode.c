@@ -10,7 +10,7 @@
 
 enum { MAX_NESTING = 4096 };
 /* Sequences of fewer blocks are written anew, so that blocks are full where sequences are short. */
-enum { MIN_BLOCKS_COPIED = 4 };
+enum { MIN_BLOCKS_COPIED = 2 };
 
 /* Points in order, on their way between the rows. */
 struct line_writer {

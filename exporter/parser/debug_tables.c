@@ -17,6 +17,8 @@ enum {
 	LINE_BYTES_A_ROW = 8,
 	INFO_BYTES_A_RANGE = 128,
 	SCOPE_BYTES_A_RANGE = 4,
+	RANGES_A_FUNCTION = 4,
+	ROWS_A_LONG_SEQUENCE = 8, /* of so many one may be in it */
 	MAX_EXPECTED = 1 << 20
 };
 
@@ -96,6 +98,15 @@ void debug_tables_expect(struct debug_tables *t, size_t line_bytes, size_t info_
 	(void)!alloc_grow(&t->range_starts, &t->cap_starts, n_ranges, sizeof(*t->range_starts));
 	(void)!alloc_grow(&t->ranges, &t->cap_ranges, n_ranges, sizeof(*t->ranges));
 	(void)bytes_reserve(&t->scopes, n_ranges * SCOPE_BYTES_A_RANGE);
+	(void)!alloc_grow(&t->functions, &t->cap_functions, n_ranges / RANGES_A_FUNCTION,
+		sizeof(*t->functions));
+	/* Of one sequence. */
+	if (t->pen.at == t->rows &&
+		alloc_grow(&t->rows, &t->cap_rows, n_rows / ROWS_A_LONG_SEQUENCE + 2,
+			sizeof(*t->rows)) == 0) {
+		t->pen.at = t->rows;
+		t->pen.end = t->rows + t->cap_rows - 1;
+	}
 }
 
 uint32_t debug_tables_file(struct debug_tables *t, const char *path, size_t n)

@@ -8,7 +8,13 @@
 #include <dwarf.h>
 #include <stdlib.h>
 
-enum { MAX_ABBREVS = 1 << 20, MAX_ATTRS = 1 << 22 };
+enum {
+	MAX_ABBREVS = 1 << 20,
+	MAX_ATTRS = 1 << 22,
+	MAX_RUN_BYTES = 1 << 24,
+	MAX_SKIMMED_BYTES = 1 << 10, /* at once */
+	NOT_PLAIN = 0xff
+};
 
 /* A step: what, and for SKIP_FIXED how many bytes above it. */
 enum skip {
@@ -83,6 +89,32 @@ static uint32_t skip_of(const struct dwarf_unit *u, uint32_t form)
 	return n << SKIP_SHIFT | SKIP_FIXED;
 }
 
+/* The same for standard forms, looked up: a file has as many attributes as abbreviations are worth bytes, and few shapes of units. */
+static void take_shape(const struct dwarf_unit *u)
+{
+	struct dwarf_shape *shape = &u->file->shape;
+
+	if (shape->is_set && shape->version == u->version && shape->addr_bytes == u->addr_bytes &&
+		shape->offset_bytes == u->offset_bytes)
+		return;
+	*shape = (struct dwarf_shape) {.is_set = true,
+		.version = u->version,
+		.addr_bytes = u->addr_bytes,
+		.offset_bytes = u->offset_bytes};
+	memset(shape->plain, NOT_PLAIN, sizeof(shape->plain));
+	for (uint32_t form = 0; form < DWARF_N_FORMS; form++) {
+		shape->skips[form] = (uint16_t)skip_of(u, form);
+		if ((shape->skips[form] & SKIP_MASK) == SKIP_FIXED &&
+			form != DW_FORM_implicit_const)
+			shape->plain[form] = (uint8_t)(shape->skips[form] >> SKIP_SHIFT);
+	}
+}
+
+static inline uint32_t skip_in(const struct dwarf_unit *u, uint32_t form)
+{
+	return form < DWARF_N_FORMS ? u->file->shape.skips[form] : skip_of(u, form);
+}
+
 static enum dwarf_slot slot_of(uint64_t name)
 {
 	switch (name) {
@@ -113,18 +145,8 @@ static uint8_t number_bytes(uint32_t form, uint32_t skip)
 
 static int add_skip(struct dwarf_abbrevs *t, struct dwarf_abbrev *a, uint32_t skip)
 {
-	uint32_t *last = a->n_skips ? &t->skips[t->n_skips - 1] : NULL;
-	int r;
+	int r = alloc_grow(&t->skips, &t->cap_skips, t->n_skips + 1, sizeof(*t->skips));
 
-	if ((skip & SKIP_MASK) == SKIP_FIXED) {
-		if (!(skip >> SKIP_SHIFT))
-			return 0;
-		if (last && (*last & SKIP_MASK) == SKIP_FIXED && *last < UINT32_MAX - skip) {
-			*last += skip;
-			return 0;
-		}
-	}
-	r = alloc_grow(&t->skips, &t->cap_skips, t->n_skips + 1, sizeof(*t->skips));
 	if (r < 0)
 		return r;
 	t->skips[t->n_skips++] = skip;
@@ -132,11 +154,10 @@ static int add_skip(struct dwarf_abbrevs *t, struct dwarf_abbrev *a, uint32_t sk
 	return 0;
 }
 
-/* True when all attributes so far take a number of bytes that is known: then one step is over them. */
-static bool all_fixed(const struct dwarf_abbrevs *t, const struct dwarf_abbrev *a)
+/* What attributes of so many bytes in a row take. */
+static int add_run(struct dwarf_abbrevs *t, struct dwarf_abbrev *a, uint32_t bytes)
 {
-	return !a->n_skips ||
-	       (a->n_skips == 1 && (t->skips[t->n_skips - 1] & SKIP_MASK) == SKIP_FIXED);
+	return bytes ? add_skip(t, a, bytes << SKIP_SHIFT | SKIP_FIXED) : 0;
 }
 
 /* True when no function is defined below: types hold declarations, calls the values of their arguments. */
@@ -169,54 +190,83 @@ static bool is_read(uint16_t tag)
 	}
 }
 
-static int add_attr(struct dwarf_abbrevs *t, struct dwarf_abbrev *a, const struct dwarf_attr *attr)
+static int add_attr(struct dwarf_abbrevs *t, struct dwarf_abbrev *a, uint64_t name, uint32_t form,
+	uint32_t skip, int64_t implicit)
 {
-	int r;
+	int r = t->n_attrs == MAX_ATTRS
+			? -EBADMSG
+			: alloc_grow(&t->attrs, &t->cap_attrs, t->n_attrs + 1, sizeof(*t->attrs));
 
-	if (!is_read(a->tag))
-		return 0;
-	if (t->n_attrs == MAX_ATTRS)
-		return -EBADMSG;
-	r = alloc_grow(&t->attrs, &t->cap_attrs, t->n_attrs + 1, sizeof(*t->attrs));
 	if (r < 0)
 		return r;
-	t->attrs[t->n_attrs++] = *attr;
+	t->attrs[t->n_attrs++] = (struct dwarf_attr) {.name = (uint16_t)name,
+		.form = (uint16_t)form,
+		.slot = slot_of(name),
+		.bytes = number_bytes(form, skip),
+		.implicit = implicit};
 	a->n_attrs++;
+	a->has_pc |= name == DW_AT_low_pc || name == DW_AT_ranges;
 	return 0;
+}
+
+/*
+ * Over attributes that nobody asks for, up to one that is not told by a byte for its name and one for a form of so many bytes, or
+ * is a sibling. Returns how many bytes all of them take.
+ */
+static inline uint32_t skim(const struct dwarf_unit *u, struct cursor *c)
+{
+	const uint8_t *plain = u->file->shape.plain, *p = c->pos,
+		      *end = p + MIN(cursor_left(c), (size_t)MAX_SKIMMED_BYTES);
+	uint32_t bytes = 0;
+
+	for (; end - p >= 2 && p[0] > DW_AT_sibling && p[0] < 0x80 && plain[p[1]] != NOT_PLAIN;
+		p += 2)
+		bytes += plain[p[1]];
+	c->pos = p;
+	return bytes;
 }
 
 static int read_attrs(const struct dwarf_unit *u, struct cursor *c, struct dwarf_abbrevs *t,
 	struct dwarf_abbrev *a)
 {
-	for (;;) {
-		uint64_t name = cursor_varint(c), form = cursor_varint(c);
-		struct dwarf_attr attr;
-		uint32_t skip;
-		int r;
+	const bool wanted = is_read(a->tag), leaps = a->has_children && holds_no_code(a->tag);
+	uint32_t run = 0; /* bytes of attributes that take a number of bytes that is known */
+	int r = 0;
 
+	while (r == 0) {
+		uint64_t name, form;
+		int64_t implicit;
+		uint32_t skip;
+
+		run += wanted ? 0 : skim(u, c);
+		name = cursor_varint(c);
+		form = cursor_varint(c);
 		if (c->error || (!name && !form))
-			return c->error;
+			break;
 		if (name > UINT16_MAX || form > UINT16_MAX)
 			return -EBADMSG;
-		skip = skip_of(u, (uint32_t)form);
-		attr = (struct dwarf_attr) {.name = (uint16_t)name,
-			.form = (uint16_t)form,
-			.slot = slot_of(name),
-			.bytes = number_bytes((uint32_t)form, skip)};
-		if (form == DW_FORM_implicit_const)
-			attr.implicit = cursor_sleb(c);
-		a->has_pc |= name == DW_AT_low_pc || name == DW_AT_ranges;
-		if (name == DW_AT_sibling && form == DW_FORM_ref4 && a->has_children &&
-			holds_no_code(a->tag) && all_fixed(t, a)) {
+		skip = skip_in(u, (uint32_t)form);
+		implicit = form == DW_FORM_implicit_const ? cursor_sleb(c) : 0;
+		if (leaps && name == DW_AT_sibling && form == DW_FORM_ref4 && !a->n_skips) {
 			a->has_sibling = true;
-			a->sibling_off = a->n_skips ? t->skips[t->n_skips - 1] >> SKIP_SHIFT : 0;
+			a->sibling_off = run;
 		}
-		r = add_attr(t, a, &attr);
-		if (r == 0)
-			r = add_skip(t, a, skip);
-		if (r < 0)
-			return r;
+		if (wanted)
+			r = add_attr(t, a, name, (uint32_t)form, skip, implicit);
+		if (r == 0 && (skip & SKIP_MASK) == SKIP_FIXED && run < MAX_RUN_BYTES) {
+			run += skip >> SKIP_SHIFT;
+		} else if (r == 0) {
+			r = add_run(t, a, run);
+			run = (skip & SKIP_MASK) == SKIP_FIXED ? skip >> SKIP_SHIFT : 0;
+			r = r == 0 && !run ? add_skip(t, a, skip) : r;
+		}
 	}
+	a->is_fixed = !a->n_skips;
+	if (a->is_fixed)
+		a->fixed_bytes = run;
+	else if (r == 0)
+		r = add_run(t, a, run);
+	return r < 0 ? r : c->error;
 }
 
 static void note_hop(struct dwarf_abbrevs *t, const struct dwarf_abbrev *a)
@@ -239,96 +289,154 @@ static int by_code(const void *pa, const void *pb)
 	return a->code < b->code ? -1 : a->code > b->code;
 }
 
+/* The next one, in its place: copied there it would have to wait for its bytes. -ENOENT: there is none. */
+static int read_abbrev(const struct dwarf_unit *u, struct cursor *c, struct dwarf_abbrevs *t)
+{
+	uint64_t code = cursor_varint(c), tag;
+	struct dwarf_abbrev *a;
+	int r;
+
+	if (c->error || !code || t->n == MAX_ABBREVS)
+		return -ENOENT;
+	r = alloc_grow(&t->items, &t->cap, t->n + 1, sizeof(*t->items));
+	if (r < 0)
+		return r;
+	a = &t->items[t->n];
+	tag = cursor_varint(c);
+	*a = (struct dwarf_abbrev) {.code = code,
+		.first_attr = (uint32_t)t->n_attrs,
+		.first_skip = (uint32_t)t->n_skips,
+		.tag = tag > UINT16_MAX ? 0 : (uint16_t)tag};
+	a->has_children = cursor_u8(c) != 0;
+	r = read_attrs(u, c, t, a);
+	if (r < 0)
+		return r;
+	note_hop(t, a);
+	t->dense &= code == t->n + 1;
+	t->n++;
+	return 0;
+}
+
 static int read_abbrevs(const struct dwarf_unit *u, uint64_t off, struct dwarf_abbrevs *t)
 {
 	struct cursor c = dwarf_cursor(u->file, DWARF_ABBREV, off);
+	int r = 0;
 
+	take_shape(u);
 	t->n = t->n_attrs = t->n_skips = 0;
 	t->dense = true;
 	memset(t->hops, 0, sizeof(t->hops));
-	for (;;) {
-		struct dwarf_abbrev a = {.code = cursor_varint(&c)};
-		uint64_t tag;
-		int r;
-
-		if (c.error || !a.code || t->n == MAX_ABBREVS) {
-			dwarf_work(u->file, cursor_off(&c) - off);
-			break;
-		}
-		tag = cursor_varint(&c);
-		a.tag = tag > UINT16_MAX ? 0 : (uint16_t)tag;
-		a.has_children = cursor_u8(&c) != 0;
-		a.first_attr = (uint32_t)t->n_attrs;
-		a.first_skip = (uint32_t)t->n_skips;
-		r = read_attrs(u, &c, t, &a);
-		if (r == 0)
-			r = alloc_grow(&t->items, &t->cap, t->n + 1, sizeof(*t->items));
-		if (r < 0)
-			return r;
-		a.is_fixed = all_fixed(t, &a);
-		a.fixed_bytes =
-			a.is_fixed && a.n_skips ? t->skips[t->n_skips - 1] >> SKIP_SHIFT : 0;
-		note_hop(t, &a);
-		t->dense &= a.code == t->n + 1;
-		t->items[t->n++] = a;
-	}
+	while (r == 0)
+		r = read_abbrev(u, &c, t);
+	dwarf_work(u->file, cursor_off(&c) - off);
 	if (!t->dense)
 		qsort(t->items, t->n, sizeof(*t->items), by_code);
-	return c.error;
+	return r == -ENOENT ? c.error : r;
 }
 
-/* A copy of a table, no larger than it is. */
-static int copy_abbrevs(const struct dwarf_abbrevs *from, struct dwarf_abbrevs *ret)
+/* A copy of a table, no larger than it is; NULL when memory is out. */
+static struct dwarf_abbrevs *copy_abbrevs(const struct dwarf_abbrevs *from)
 {
 	size_t items = from->n * sizeof(*from->items), attrs = from->n_attrs * sizeof(*from->attrs),
 	       skips = from->n_skips * sizeof(*from->skips);
-	char *p = try_malloc(items + attrs + skips + 1);
+	struct dwarf_abbrevs *t = try_malloc(sizeof(*t) + items + attrs + skips);
+	char *p = (char *)(t + 1);
 
-	if (!p)
-		return -ENOMEM;
-	*ret = *from;
-	ret->items = (struct dwarf_abbrev *)p;
-	ret->attrs = (struct dwarf_attr *)(p + items);
-	ret->skips = (uint32_t *)(p + items + attrs);
+	if (!t)
+		return NULL;
+	*t = *from;
+	t->items = (struct dwarf_abbrev *)p;
+	t->attrs = (struct dwarf_attr *)(p + items);
+	t->skips = (uint32_t *)(p + items + attrs);
 	if (items)
-		memcpy(ret->items, from->items, items);
+		memcpy(t->items, from->items, items);
 	if (attrs)
-		memcpy(ret->attrs, from->attrs, attrs);
+		memcpy(t->attrs, from->attrs, attrs);
 	if (skips)
-		memcpy(ret->skips, from->skips, skips);
-	return 0;
+		memcpy(t->skips, from->skips, skips);
+	return t;
+}
+
+static void free_arrays(struct dwarf_abbrevs *t)
+{
+	free(t->items);
+	free(t->attrs);
+	free(t->skips);
+}
+
+void dwarf_tables_done(struct dwarf_tables *all)
+{
+	for (size_t i = 0; i < all->n; i++)
+		free(all->kept[i]);
+	free(all->kept);
+	free_arrays(&all->at_hand);
+	free_arrays(&all->scratch);
+	table_done(&all->by_key);
+}
+
+/* What a table depends on; 0: none that is read. */
+static uint64_t key_of(const struct dwarf_unit *u)
+{
+	if (u->abbrev_off > UINT32_MAX)
+		return 0;
+	return u->abbrev_off << 8 | (uint64_t)(u->version == 2) << 7 | u->addr_bytes << 3 |
+	       u->offset_bytes >> 3;
+}
+
+void dwarf_abbrevs_begin(struct dwarf_unit *u)
+{
+	struct dwarf_tables *all = &u->file->tables;
+	uint64_t key = key_of(u);
+
+	u->file->unit_at_hand = u;
+	if (u->is_broken || all->go_back || u->abbrevs || !key || key == all->key_at_hand ||
+		!dwarf_work(u->file, 1))
+		return;
+	all->key_at_hand = key;
+	/* What follows a malformed one is not known; what precedes it is. */
+	(void)!read_abbrevs(u, u->abbrev_off, &all->at_hand);
+}
+
+/* Reads a table that stays. Returns its number + 1, or 0. */
+static uint64_t keep_abbrevs(struct dwarf_unit *u)
+{
+	struct dwarf_tables *all = &u->file->tables;
+	int r = alloc_grow(&all->kept, &all->cap, all->n + 1, sizeof(*all->kept));
+	struct dwarf_abbrevs *t;
+
+	if (r < 0)
+		return 0;
+	(void)!read_abbrevs(u, u->abbrev_off, &all->scratch);
+	t = copy_abbrevs(&all->scratch);
+	if (!t)
+		return 0;
+	all->kept[all->n] = t;
+	return ++all->n;
 }
 
 const struct dwarf_abbrevs *dwarf_abbrevs_of(struct dwarf_unit *u)
 {
-	struct dwarf_file *d = u->file;
-	uint64_t off = u->abbrev_off, key, *slot;
+	struct dwarf_tables *all = &u->file->tables;
+	uint64_t key = key_of(u), *slot;
 	bool is_new;
-	int r;
 
 	if (u->abbrevs)
-		return &d->abbrevs[u->abbrevs - 1];
-	if (off > UINT32_MAX || !dwarf_work(d, 1))
+		return all->kept[u->abbrevs - 1];
+	if (!key || !dwarf_work(u->file, 1))
 		return NULL;
-	key = off << 8 | (uint64_t)(u->version == 2) << 7 | u->addr_bytes << 3 |
-	      u->offset_bytes >> 3;
-	slot = table_insert(&d->abbrevs_by_off, key, &is_new);
+	if (key == all->key_at_hand)
+		return &all->at_hand;
+	slot = table_insert(&all->by_key, key, &is_new);
 	if (!slot)
 		return NULL;
-	if (is_new) {
-		r = alloc_grow(&d->abbrevs, &d->cap_abbrevs, d->n_abbrevs + 1, sizeof(*d->abbrevs));
-		if (r < 0) {
-			table_remove(&d->abbrevs_by_off, key);
-			return NULL;
-		}
-		d->abbrevs[d->n_abbrevs] = (struct dwarf_abbrevs) {.n = 0};
-		*slot = ++d->n_abbrevs;
-		/* What follows a malformed one is not known; what precedes it is. */
-		(void)!read_abbrevs(u, off, &d->abbrevs_at_hand);
-		(void)!copy_abbrevs(&d->abbrevs_at_hand, &d->abbrevs[*slot - 1]);
+	if (is_new)
+		*slot = keep_abbrevs(u);
+	if (!*slot) {
+		table_remove(&all->by_key, key);
+		return NULL;
 	}
 	u->abbrevs = (uint32_t)*slot;
-	return &d->abbrevs[u->abbrevs - 1];
+	return all->kept[u->abbrevs - 1];
 }
 
 const struct dwarf_abbrev *dwarf_abbrev_find(const struct dwarf_abbrevs *t, uint64_t code)
@@ -343,6 +451,8 @@ const struct dwarf_abbrev *dwarf_abbrev_find(const struct dwarf_abbrevs *t, uint
 void dwarf_skip_entry(
 	const struct dwarf_abbrevs *t, const struct dwarf_abbrev *abbrev, struct cursor *c)
 {
+	if (abbrev->is_fixed)
+		cursor_skip(c, abbrev->fixed_bytes);
 	for (uint32_t i = 0; i < abbrev->n_skips; i++) {
 		uint32_t skip = t->skips[abbrev->first_skip + i];
 		const uint8_t *nul;

@@ -33,42 +33,79 @@ static const char *const names[DWARF_N_SECTIONS] = {
 	[DWARF_CU_INDEX] = "cu_index",
 };
 
-static int inflate_zstd(Elf_Scn *scn, const GElf_Chdr *chdr, struct dwarf_section *ret)
+/*
+ * Memory for what is decompressed, one piece for all sections of a file: so little is outside of whole large pages, and pages of
+ * 4 KiB cost a quarter of the time that decompressing into them takes.
+ */
+static void provide(struct dwarf_inflated *pool, uint64_t bytes)
 {
-	Elf_Data *raw = elf_rawdata(scn, NULL);
-	size_t header = sizeof(Elf64_Chdr), n;
+	size_t over = bytes % ALLOC_HUGE_PAGE_BYTES;
 
-	if (!raw || !raw->d_buf || raw->d_size < header)
-		return -EBADMSG;
-	ret->own = try_malloc(chdr->ch_size + 1);
-	if (!ret->own)
-		return -ENOMEM;
-	n = ZSTD_decompress(
-		ret->own, chdr->ch_size, (const char *)raw->d_buf + header, raw->d_size - header);
-	if (ZSTD_isError(n) || n != chdr->ch_size)
-		return -EBADMSG;
-	ret->data = ret->own;
-	ret->bytes = n;
-	return 0;
+	if (bytes < ALLOC_HUGE_PAGE_BYTES / 2 || bytes > MAX_INFLATED_BYTES)
+		return;
+	bytes += over > ALLOC_HUGE_PAGE_BYTES / 2 ? ALLOC_HUGE_PAGE_BYTES - over : 0;
+	/* Without it each section is given memory of its own, or none. */
+	pool->memory = pool->at = try_malloc_huge(bytes);
+	pool->left = pool->memory ? bytes : 0;
 }
 
-/* In two thirds of the time that zlib takes, which libelf calls. False: left to that, which also knows the headers of x32. */
-static bool inflate_zlib(Elf_Scn *scn, const GElf_Chdr *chdr, struct dwarf_section *ret)
+/* Where a section of so many bytes goes: in the file's piece of memory, else (*ret_own) in its own. */
+static void *room_for(struct dwarf_inflated *pool, size_t bytes, void **ret_own)
+{
+	uint8_t *p = pool->at;
+
+	*ret_own = NULL;
+	if (!p || bytes > pool->left)
+		return *ret_own = try_malloc(bytes + 1);
+	pool->at += bytes;
+	pool->left -= bytes;
+	return p;
+}
+
+static int inflate_zstd(Elf_Data *raw, void *to, size_t bytes)
+{
+	size_t header = sizeof(Elf64_Chdr);
+	size_t n =
+		ZSTD_decompress(to, bytes, (const char *)raw->d_buf + header, raw->d_size - header);
+
+	return ZSTD_isError(n) || n != bytes ? -EBADMSG : 0;
+}
+
+/* In two thirds of the time that zlib takes, which libelf calls. */
+static int inflate_zlib(Elf_Data *raw, void *to, size_t bytes)
 {
 	struct libdeflate_decompressor *d = libdeflate_alloc_decompressor();
-	Elf_Data *raw = elf_rawdata(scn, NULL);
 	size_t header = sizeof(Elf64_Chdr);
-	void *own = try_malloc(chdr->ch_size + 1);
-	bool ok = d && own && raw && raw->d_buf && raw->d_size >= header &&
-		  libdeflate_zlib_decompress(d, (const char *)raw->d_buf + header,
-			  raw->d_size - header, own, chdr->ch_size, NULL) == LIBDEFLATE_SUCCESS;
+	bool ok = d && libdeflate_zlib_decompress(d, (const char *)raw->d_buf + header,
+			       raw->d_size - header, to, bytes, NULL) == LIBDEFLATE_SUCCESS;
 
 	libdeflate_free_decompressor(d);
-	if (ok)
-		*ret = (struct dwarf_section) {.data = own, .bytes = chdr->ch_size, .own = own};
-	else
+	return ok ? 0 : -EBADMSG;
+}
+
+/* -ENOTSUP: left to libelf, which also knows the headers of x32. */
+static int inflate(
+	Elf_Scn *scn, const GElf_Chdr *chdr, struct dwarf_inflated *pool, struct dwarf_section *ret)
+{
+	Elf_Data *raw = elf_rawdata(scn, NULL);
+	void *own, *to;
+	int r;
+
+	if (chdr->ch_type != COMPRESSED_ZSTD && chdr->ch_type != ELFCOMPRESS_ZLIB)
+		return -ENOTSUP;
+	if (!raw || !raw->d_buf || raw->d_size < sizeof(Elf64_Chdr))
+		return chdr->ch_type == COMPRESSED_ZSTD ? -EBADMSG : -ENOTSUP;
+	to = room_for(pool, chdr->ch_size, &own);
+	if (!to)
+		return -ENOMEM;
+	r = chdr->ch_type == COMPRESSED_ZSTD ? inflate_zstd(raw, to, chdr->ch_size)
+					     : inflate_zlib(raw, to, chdr->ch_size);
+	if (r < 0) {
 		free(own);
-	return ok;
+		return chdr->ch_type == COMPRESSED_ZSTD ? r : -ENOTSUP;
+	}
+	*ret = (struct dwarf_section) {.data = to, .bytes = chdr->ch_size, .own = own};
+	return 0;
 }
 
 static int take_data(Elf_Scn *scn, struct dwarf_section *ret)
@@ -98,24 +135,24 @@ static int inflate_gnu(Elf_Scn *scn, uint64_t *inflated, struct dwarf_section *r
 	return elf_compress_gnu(scn, 0, 0) < 0 ? -EBADMSG : take_data(scn, ret);
 }
 
-static int read_section(Elf_Scn *scn, const GElf_Shdr *shdr, bool gnu, uint64_t *inflated,
+static int read_section(Elf_Scn *scn, const GElf_Shdr *shdr, bool gnu, struct dwarf_inflated *pool,
 	struct dwarf_section *ret)
 {
 	GElf_Chdr chdr;
+	int r;
 
 	if (gnu)
-		return inflate_gnu(scn, inflated, ret);
+		return inflate_gnu(scn, &pool->bytes, ret);
 	if (!(shdr->sh_flags & SHF_COMPRESSED))
 		return take_data(scn, ret);
 	if (!gelf_getchdr(scn, &chdr))
 		return -EBADMSG;
-	if (chdr.ch_size > MAX_INFLATED_BYTES - *inflated)
+	if (chdr.ch_size > MAX_INFLATED_BYTES - pool->bytes)
 		return -EFBIG;
-	*inflated += chdr.ch_size;
-	if (chdr.ch_type == COMPRESSED_ZSTD)
-		return inflate_zstd(scn, &chdr, ret);
-	if (chdr.ch_type == ELFCOMPRESS_ZLIB && inflate_zlib(scn, &chdr, ret))
-		return 0;
+	pool->bytes += chdr.ch_size;
+	r = inflate(scn, &chdr, pool, ret);
+	if (r != -ENOTSUP)
+		return r;
 	return elf_compress(scn, 0, 0) < 0 ? -EBADMSG : take_data(scn, ret);
 }
 
@@ -130,15 +167,15 @@ static bool holds_types(const struct dwarf_section *s)
 }
 
 /* gcc gives each split type unit a section of its own, before that of the compile unit. */
-static int load_section(Elf_Scn *scn, const GElf_Shdr *shdr, bool gnu, uint64_t *inflated,
+static int load_section(Elf_Scn *scn, const GElf_Shdr *shdr, bool gnu, struct dwarf_inflated *pool,
 	bool is_split_info, struct dwarf_section *ret)
 {
 	struct dwarf_section next = {.data = NULL};
 	int r;
 
-	if (shdr->sh_type == SHT_NOBITS || (ret->data && !(is_split_info && holds_types(ret))))
+	if (ret->data && !(is_split_info && holds_types(ret)))
 		return 0;
-	r = read_section(scn, shdr, gnu, inflated, &next);
+	r = read_section(scn, shdr, gnu, pool, &next);
 	if (r < 0) {
 		free(next.own);
 		return r;
@@ -161,28 +198,57 @@ static int kind_of(const char *name, bool split)
 	return DWARF_N_SECTIONS;
 }
 
+/* A section of ours that has bytes; `kind` DWARF_N_SECTIONS: it is none. */
+struct found {
+	Elf_Scn *scn;
+	GElf_Shdr shdr;
+	int kind;
+	bool gnu;
+};
+
+/* The next section; false at the end. */
+static bool next_section(const struct elf_file *f, size_t strings, bool split, struct found *s)
+{
+	const char *name;
+
+	s->scn = elf_nextscn(f->elf, s->scn);
+	s->kind = DWARF_N_SECTIONS;
+	if (!s->scn)
+		return false;
+	name = gelf_getshdr(s->scn, &s->shdr) ? elf_strptr(f->elf, strings, s->shdr.sh_name) : NULL;
+	s->gnu = name && strncmp(name, ".zdebug_", 8) == 0;
+	if (name && s->shdr.sh_type != SHT_NOBITS && (s->gnu || strncmp(name, ".debug_", 7) == 0))
+		s->kind = kind_of(name + (s->gnu ? 8 : 7), split);
+	return true;
+}
+
+/* Bytes of the compressed sections, as they say themselves. */
+static uint64_t inflated_bytes(const struct elf_file *f, size_t strings, bool split)
+{
+	struct found s = {.scn = NULL};
+	uint64_t bytes = 0;
+	GElf_Chdr chdr;
+
+	while (next_section(f, strings, split, &s))
+		if (s.kind < DWARF_N_SECTIONS && (s.shdr.sh_flags & SHF_COMPRESSED) &&
+			gelf_getchdr(s.scn, &chdr))
+			bytes += MIN(chdr.ch_size, (uint64_t)MAX_INFLATED_BYTES);
+	return bytes;
+}
+
 static int load_sections(const struct elf_file *f, struct dwarf_file *d)
 {
-	Elf_Scn *scn = NULL;
-	uint64_t inflated = 0;
+	struct found s = {.scn = NULL};
 	size_t strings;
-	GElf_Shdr shdr;
 	int r = 0;
 
 	if (elf_getshdrstrndx(f->elf, &strings) < 0)
 		return -ENOENT;
-	while (r >= 0 && (scn = elf_nextscn(f->elf, scn))) {
-		const char *name =
-			gelf_getshdr(scn, &shdr) ? elf_strptr(f->elf, strings, shdr.sh_name) : NULL;
-		bool gnu = name && strncmp(name, ".zdebug_", 8) == 0;
-		int kind;
-
-		if (!name || (!gnu && strncmp(name, ".debug_", 7) != 0))
-			continue;
-		kind = kind_of(name + (gnu ? 8 : 7), d->is_split);
-		if (kind < DWARF_N_SECTIONS)
-			r = load_section(scn, &shdr, gnu, &inflated,
-				d->is_split && kind == DWARF_INFO, &d->sections[kind]);
+	provide(&d->inflated, inflated_bytes(f, strings, d->is_split));
+	while (r >= 0 && next_section(f, strings, d->is_split, &s)) {
+		if (s.kind < DWARF_N_SECTIONS)
+			r = load_section(s.scn, &s.shdr, s.gnu, &d->inflated,
+				d->is_split && s.kind == DWARF_INFO, &d->sections[s.kind]);
 		/* A section that cannot be read is as if it were not there. */
 		r = r == -EBADMSG ? 0 : r;
 	}
@@ -193,7 +259,10 @@ const char *dwarf_string_at(const struct dwarf_file *d, enum dwarf_section_kind 
 {
 	const struct dwarf_section *s = &d->sections[kind];
 
-	if (off >= s->bytes || !memchr(s->data + off, 0, s->bytes - off))
+	if (off >= s->bytes)
+		return NULL;
+	/* Mostly the last one ends in a NUL, and so any that begins before it. */
+	if (s->data[s->bytes - 1] && !memchr(s->data + off, 0, s->bytes - off))
 		return NULL;
 	return (const char *)s->data + off;
 }
@@ -293,28 +362,50 @@ static bool read_unit_entry(struct dwarf_unit *u)
 	return true;
 }
 
+/* Nearly as many as there are: what is malformed has no more behind it. */
+static size_t count_units(struct dwarf_file *d)
+{
+	struct cursor c = dwarf_cursor(d, DWARF_INFO, 0);
+	size_t n = 0;
+
+	for (; cursor_left(&c) && n < MAX_UNITS; n++) {
+		uint64_t length = cursor_u32(&c);
+
+		cursor_skip(&c, length == UINT32_MAX ? cursor_u64(&c) : length);
+	}
+	return n;
+}
+
 static int list_units(struct dwarf_file *d)
 {
 	struct cursor c = dwarf_cursor(d, DWARF_INFO, 0);
+	uint64_t last_off = 0;
 	struct dwarf_unit u;
+	int r = alloc_grow(&d->units, &d->cap_units, count_units(d), sizeof(*d->units));
 
-	while (cursor_left(&c) && d->n_units < MAX_UNITS && read_header(d, &c, &u)) {
-		int r = alloc_grow(&d->units, &d->cap_units, d->n_units + 1, sizeof(*d->units));
-
+	while (r == 0 && cursor_left(&c) && d->n_units < MAX_UNITS && read_header(d, &c, &u)) {
+		r = alloc_grow(&d->units, &d->cap_units, d->n_units + 1, sizeof(*d->units));
 		if (r < 0)
-			return r;
+			break;
+		d->tables.go_back |= u.abbrev_off < last_off;
+		last_off = u.abbrev_off;
 		d->units[d->n_units++] = u;
 	}
-	for (size_t i = 0; i < d->n_units; i++)
-		if (!d->units[i].is_broken)
-			d->units[i].is_broken = !read_unit_entry(&d->units[i]);
-	return 0;
+	return r;
+}
+
+bool dwarf_unit_read(struct dwarf_unit *u)
+{
+	if (!u->is_read && !u->is_broken)
+		u->is_broken = !read_unit_entry(u);
+	u->is_read = true;
+	return !u->is_broken;
 }
 
 void dwarf_file_init(struct dwarf_file *d, const struct dwarf_section *sections)
 {
 	*d = (struct dwarf_file) {.units = NULL};
-	table_init(&d->abbrevs_by_off, NULL);
+	table_init(&d->tables.by_key, NULL);
 	table_init(&d->programs_by_off, NULL);
 	if (sections)
 		memcpy(d->sections, sections, sizeof(d->sections));
@@ -343,7 +434,10 @@ int dwarf_file_list(struct dwarf_file *d)
 struct dwarf_unit *dwarf_unit_at(struct dwarf_file *d, uint64_t off)
 {
 	size_t low = 0, n = d->n_units;
+	struct dwarf_unit *u = d->unit_at_hand;
 
+	if (u && off >= u->die_off && off < u->end)
+		return u;
 	while (n > 1) {
 		size_t half = n / 2;
 
@@ -359,17 +453,12 @@ void dwarf_file_done(struct dwarf_file *d)
 {
 	for (int i = 0; i < DWARF_N_SECTIONS; i++)
 		free(d->sections[i].own);
-	for (size_t i = 0; i < d->n_abbrevs; i++)
-		free(d->abbrevs[i].items);
-	free(d->abbrevs_at_hand.items);
-	free(d->abbrevs_at_hand.attrs);
-	free(d->abbrevs_at_hand.skips);
+	free(d->inflated.memory);
+	dwarf_tables_done(&d->tables);
 	for (size_t i = 0; i < d->n_programs; i++)
 		dwarf_program_done(&d->programs[i]);
 	free(d->programs);
 	free(d->units);
-	free(d->abbrevs);
-	table_done(&d->abbrevs_by_off);
 	table_done(&d->programs_by_off);
 	free(d->functions.items);
 	free(d->functions.slots);

@@ -5,9 +5,8 @@
  * dwz write. All reading is bounded; what one file may cost in time is counted in `work`.
  */
 #pragma once
+#include "exporter/parser/dwarf_abbrev.h"
 #include "exporter/parser/elf_file.h"
-#include "lib/base/cursor.h"
-#include "lib/base/table.h"
 
 enum dwarf_section_kind {
 	DWARF_INFO,
@@ -26,73 +25,14 @@ enum dwarf_section_kind {
 struct dwarf_section {
 	const uint8_t *data;
 	size_t bytes;
-	void *own; /* decompressed by ourselves */
+	void *own; /* decompressed by ourselves, where that has memory of its own */
 };
 
-/* One value: a number, an offset, an index; of an inline string and of a block the offset in
- * .debug_info. */
-struct dwarf_value {
-	uint64_t u;    /* nothing where the attribute is not there */
-	uint32_t form; /* 0: it is not there */
-};
-
-/* Attributes of functions and inlined calls, where struct dwarf_entry has them. */
-enum dwarf_slot {
-	DWARF_NOT_WANTED,
-	DWARF_LOW_PC,
-	DWARF_HIGH_PC,
-	DWARF_RANGE_LIST,
-	DWARF_ORIGIN,
-	DWARF_SPECIFICATION,
-	DWARF_NAME,
-	DWARF_LINKAGE_NAME,
-	DWARF_DECL_FILE,
-	DWARF_DECL_LINE,
-	DWARF_CALL_FILE,
-	DWARF_CALL_LINE,
-	DWARF_CALL_COLUMN,
-	DWARF_N_SLOTS
-};
-
-struct dwarf_attr {
-	uint16_t name, form;
-	uint8_t slot;  /* enum dwarf_slot */
-	uint8_t bytes; /* of a value that is a number of 1 to 8 bytes; 0: another form */
-	int64_t implicit;
-};
-
-struct dwarf_entry {
-	struct dwarf_value values[DWARF_N_SLOTS];
-};
-
-struct dwarf_abbrev {
-	uint64_t code;
-	uint32_t first_attr, n_attrs;
-	uint32_t first_skip, n_skips; /* how to get over an entry without looking at it */
-	uint32_t
-		sibling_off; /* of DW_AT_sibling, as DW_FORM_ref4, in the values: behind what no function is below */
-	uint32_t fixed_bytes; /* of all values, where is_fixed */
-	uint16_t tag;
-	bool has_children, has_pc;
-	bool has_sibling; /* at sibling_off */
-	bool is_fixed;	  /* every entry takes as many bytes */
-};
-
-enum { DWARF_N_SHORT_CODES = 128 };
-/* How to get over the entries of an abbreviation whose code is of one byte, where that is easily told; 0, 0: it isn't. */
-struct dwarf_hop {
-	uint8_t bytes;	 /* of an entry that has no children and nothing to tell, with its code */
-	uint8_t sibling; /* where one that no function is below tells its sibling, from its code on */
-};
-
-/* The abbreviations at one offset, as units of one shape read them. */
-struct dwarf_abbrevs {
-	struct dwarf_abbrev *items; /* one allocation with attrs and skips, once all are read */
-	struct dwarf_attr *attrs;   /* of entries that are looked at: functions and units */
-	uint32_t *skips;
-	size_t n, cap, n_attrs, cap_attrs, n_skips, cap_skips;
-	bool dense; /* items[code - 1] */
-	struct dwarf_hop hops[DWARF_N_SHORT_CODES];
+/* What sections were decompressed into. */
+struct dwarf_inflated {
+	uint8_t *memory, *at; /* NULL: each has memory of its own */
+	size_t left;	      /* from `at` on */
+	uint64_t bytes;	      /* of all that was, or was tried */
 };
 
 struct dwarf_unit {
@@ -104,11 +44,12 @@ struct dwarf_unit {
 	uint64_t str_offsets_base, addr_base, rnglists_base, ranges_base;
 	uint64_t abbrev_off, line_off, dwo_id;
 	const char *comp_dir, *dwo_name, *producer;
-	uint32_t abbrevs; /* index + 1; 0: not read yet */
+	uint32_t abbrevs; /* index + 1 of its table, where that is kept; 0: it isn't yet */
 	uint32_t program; /* index + 1 of its line program; 0: not read yet */
 	uint16_t version, language;
 	uint8_t type, addr_bytes, offset_bytes;
 	bool has_lines, is_broken;
+	bool is_read; /* its own entry is, or that was tried */
 };
 
 /* The unit that has what a split one leaves in the program. */
@@ -127,17 +68,29 @@ struct dwarf_functions {
 	size_t n, cap, n_slots;
 };
 
+/* What special opcodes of line programs add, by opcode, so that nothing is divided for each row. */
+struct dwarf_specials {
+	uint8_t line_range, opcode_base, min_step; /* line_range 0: not set */
+	int8_t line_base;
+	struct dwarf_special {
+		uint32_t line, step;
+	} by_opcode[256];
+};
+
 struct dwarf_program; /* exporter/parser/dwarf_line.h */
 
 struct dwarf_file {
 	struct dwarf_section sections[DWARF_N_SECTIONS];
+	struct dwarf_inflated inflated;
 	struct dwarf_unit *units; /* ascending by offset */
-	struct dwarf_abbrevs *abbrevs;
-	struct dwarf_abbrevs
-		abbrevs_at_hand; /* where a table is read, before it has a place of its own */
+	struct dwarf_unit *
+		unit_at_hand; /* most references lead to entries of the unit that they are in; NULL: none yet */
+	struct dwarf_tables tables;
+	struct dwarf_shape shape; /* of the table that was read last */
 	struct dwarf_program *programs;
-	size_t n_units, cap_units, n_abbrevs, cap_abbrevs, n_programs, cap_programs;
-	struct table abbrevs_by_off, programs_by_off;
+	size_t n_units, cap_units, n_programs, cap_programs;
+	struct table programs_by_off;
+	struct dwarf_specials specials; /* of the program that ran last */
 	struct dwarf_functions functions;
 	struct dwarf_file *alt;	 /* the supplementary file; NULL: not there */
 	bool is_split;		 /* a .dwo file, or what a package has of one */
@@ -149,7 +102,7 @@ struct dwarf_file {
 int dwarf_file_load(const struct elf_file *f, bool split, struct dwarf_file *ret) _must_check_;
 /* The same with sections that are at hand, whose `own` it takes over. */
 void dwarf_file_init(struct dwarf_file *d, const struct dwarf_section *sections);
-/* Lists the units. -ENOENT: neither .debug_info nor .debug_line is there; -ENOMEM. */
+/* Lists the units by their headers. -ENOENT: neither .debug_info nor .debug_line is there; -ENOMEM. */
 int dwarf_file_list(struct dwarf_file *d) _must_check_;
 void dwarf_file_done(struct dwarf_file *d);
 #define _cleanup_dwarf_file_ _cleanup_(dwarf_file_done)
@@ -178,12 +131,8 @@ const char *dwarf_string_at(const struct dwarf_file *d, enum dwarf_section_kind 
 /* The unit that holds an offset of .debug_info, or NULL. */
 struct dwarf_unit *dwarf_unit_at(struct dwarf_file *d, uint64_t off);
 
-/* NULL: malformed or out of memory. Those of all units are read when the file is opened. */
-const struct dwarf_abbrevs *dwarf_abbrevs_of(struct dwarf_unit *u);
-const struct dwarf_abbrev *dwarf_abbrev_find(const struct dwarf_abbrevs *a, uint64_t code);
-/* Moves the cursor over an entry's attributes. */
-void dwarf_skip_entry(
-	const struct dwarf_abbrevs *a, const struct dwarf_abbrev *abbrev, struct cursor *c);
+/* Reads the unit's own entry, once; false: the unit is broken. */
+bool dwarf_unit_read(struct dwarf_unit *u);
 
 /* Moves to the sibling whose place is told `off` bytes on; false: that is none that lies behind it in the unit. */
 static inline bool dwarf_to_sibling(const struct dwarf_unit *u, struct cursor *c, uint32_t off)
@@ -215,9 +164,6 @@ static inline void dwarf_skip_dull(
 	}
 }
 
-/* Reads all values of an entry, whose code has been read. */
-void dwarf_read_entry(const struct dwarf_unit *u, const struct dwarf_abbrevs *t,
-	const struct dwarf_abbrev *abbrev, struct cursor *c, struct dwarf_entry *ret);
 /* Reads one value; the cursor's error is set when it is malformed or of an unknown form. */
 struct dwarf_value dwarf_read_form(
 	const struct dwarf_unit *u, struct cursor *c, uint32_t form, int64_t implicit);

@@ -78,6 +78,25 @@ struct entry_format {
 	uint64_t content, form;
 };
 
+/* A value of a version 5 table, a string too: those that gcc and clang write come first. */
+static struct dwarf_value read_value(const struct dwarf_unit *u, struct cursor *c,
+	const struct entry_format *format, const char **ret_s)
+{
+	struct dwarf_value v = {.form = (uint32_t)MIN(format->form, (uint64_t)UINT16_MAX)};
+
+	switch (v.form) {
+	case DW_FORM_line_strp:
+		v.u = cursor_le(c, u->offset_bytes);
+		*ret_s = c->error ? NULL : dwarf_string_at(u->file, DWARF_LINE_STR, v.u);
+		return v;
+	case DW_FORM_udata: v.u = cursor_varint(c); return v;
+	case DW_FORM_string: *ret_s = read_string(c); return v;
+	default: v = dwarf_read_form(u, c, v.form, 0);
+	}
+	*ret_s = format->content == DW_LNCT_path ? dwarf_string(u, v) : NULL;
+	return v;
+}
+
 /* One entry of a version 5 table. */
 static void read_entry(const struct dwarf_unit *u, struct cursor *c,
 	const struct entry_format *formats, unsigned n, const char **ret_name, uint64_t *ret_dir)
@@ -85,16 +104,9 @@ static void read_entry(const struct dwarf_unit *u, struct cursor *c,
 	*ret_name = "";
 	*ret_dir = 0;
 	for (unsigned i = 0; i < n; i++) {
-		struct dwarf_value v = {.form = DW_FORM_string};
-		const char *s;
+		const char *s = NULL;
+		struct dwarf_value v = read_value(u, c, &formats[i], &s);
 
-		if (formats[i].form == DW_FORM_string) {
-			s = read_string(c);
-		} else {
-			v = dwarf_read_form(u, c,
-				formats[i].form > UINT16_MAX ? 0 : (uint32_t)formats[i].form, 0);
-			s = formats[i].content == DW_LNCT_path ? dwarf_string(u, v) : NULL;
-		}
 		if (formats[i].content == DW_LNCT_path)
 			*ret_name = s ? s : "";
 		else if (formats[i].content == DW_LNCT_directory_index)
@@ -163,8 +175,8 @@ static int read_header(struct dwarf_program *p, const struct dwarf_unit *unit, u
 	p->line_base = (int8_t)cursor_u8(&c);
 	p->line_range = cursor_u8(&c);
 	p->opcode_base = cursor_u8(&c);
-	for (unsigned i = 1; i < p->opcode_base; i++)
-		p->operands[i] = cursor_u8(&c);
+	p->operands_off = cursor_off(&c);
+	cursor_skip(&c, p->opcode_base ? p->opcode_base - 1 : 0);
 	if (c.error || !p->line_range || !p->opcode_base)
 		return -EBADMSG;
 	u.offset_bytes = p->offset_bytes;
@@ -172,6 +184,29 @@ static int read_header(struct dwarf_program *p, const struct dwarf_unit *unit, u
 		return read_old_tables(p, &c);
 	r = read_table(p, &u, &c, true);
 	return r < 0 ? r : read_table(p, &u, &c, false);
+}
+
+static void read_program(struct dwarf_program *p)
+{
+	struct dwarf_file *d = p->unit->file;
+
+	p->is_read = true;
+	if (!dwarf_work(d, 64) || read_header(p, p->unit, p->unit->line_off) < 0)
+		p->end = p->code_off = 0;
+	dwarf_work(d, (p->n_dirs + p->n_paths) * 8);
+}
+
+void dwarf_program_release(struct dwarf_file *d, uint32_t program)
+{
+	struct dwarf_program *p = &d->programs[program - 1];
+
+	if (p->defines_files)
+		return;
+	dwarf_program_done(p);
+	p->dirs = NULL;
+	p->paths = NULL;
+	p->n_dirs = p->cap_dirs = p->n_paths = p->cap_paths = 0;
+	p->is_read = false;
 }
 
 struct dwarf_program *dwarf_program_of(struct dwarf_unit *u)
@@ -189,23 +224,22 @@ struct dwarf_program *dwarf_program_of(struct dwarf_unit *u)
 		if (!slot)
 			return NULL;
 		if (is_new)
-			r = alloc_grow(&d->programs, &d->cap_programs, d->n_programs + 1,
+			r = alloc_grow(&d->programs, &d->cap_programs,
+				d->n_programs ? d->n_programs + 1 : d->n_units,
 				sizeof(*d->programs));
 		if (r < 0) {
 			table_remove(&d->programs_by_off, u->line_off);
 			return NULL;
 		}
 		if (is_new) {
-			p = &d->programs[d->n_programs];
+			d->programs[d->n_programs] = (struct dwarf_program) {.unit = u};
 			*slot = ++d->n_programs;
-			*p = (struct dwarf_program) {.unit = u};
-			if (!dwarf_work(d, 64) || read_header(p, u, u->line_off) < 0)
-				p->end = p->code_off = 0;
-			dwarf_work(d, (p->n_dirs + p->n_paths) * 8);
 		}
 		u->program = (uint32_t)*slot;
 	}
 	p = &d->programs[u->program - 1];
+	if (!p->is_read)
+		read_program(p);
 	if (!p->comp_dir)
 		p->comp_dir = u->comp_dir;
 	return p;
@@ -257,10 +291,7 @@ struct line_state {
 	struct line_place at;
 	uint64_t number; /* of the file */
 	bool dead;	 /* the sequence is of code that the linker dropped */
-	/* What special opcodes add, by opcode, so that nothing is divided for each row. */
-	struct {
-		uint32_t line, step;
-	} special[256];
+	const struct dwarf_special *special;
 };
 
 static inline uint32_t find_file(const struct line_state *s)
@@ -295,6 +326,7 @@ static void run_extended(struct line_state *s)
 	case DW_LNE_define_file:
 		if (s->p->version < 5)
 			(void)!read_old_path(s->p, &sub, read_string(&sub));
+		s->p->defines_files = true;
 		s->at.file = find_file(s); /* it may mean this one now */
 		break;
 	default: break; /* discriminators and vendors' own */
@@ -324,7 +356,7 @@ static inline struct line_place run_standard(
 	case DW_LNS_const_add_pc: at.addr += s->special[255].step; break;
 	case DW_LNS_fixed_advance_pc: at.addr += cursor_u16(c); break;
 	default: /* DW_LNS_set_isa and later ones */
-		for (unsigned i = 0; i < p->operands[op]; i++)
+		for (unsigned i = c->start[p->operands_off + op - 1]; i; i--)
 			(void)cursor_varint(c);
 	}
 	return at;
@@ -337,6 +369,7 @@ static inline struct line_place run_standard(
 static __attribute__((noinline)) bool run_plain(struct line_state *s)
 {
 	const uint8_t opcode_base = s->p->opcode_base;
+	const struct dwarf_special *special = s->special;
 	struct debug_pen pen = s->t->pen;
 	struct line_place at = s->at;
 	struct cursor c = s->c;
@@ -348,8 +381,8 @@ static __attribute__((noinline)) bool run_plain(struct line_state *s)
 		uint8_t op = *c.pos++;
 
 		if (op >= opcode_base) {
-			at.addr += s->special[op].step;
-			at.line += s->special[op].line;
+			at.addr += special[op].step;
+			at.line += special[op].line;
 			debug_pen_row(s->t, &pen, at.addr, at.file, at.line, at.column);
 			continue;
 		}
@@ -381,19 +414,34 @@ static __attribute__((noinline)) bool run_plain(struct line_state *s)
 	return extended;
 }
 
+/* Of the opcode less the base, `step` counts whole ranges of lines and `line` is the rest. Nearly all programs of a file have the same. */
+static const struct dwarf_special *specials_of(const struct dwarf_program *p)
+{
+	struct dwarf_specials *all = &p->unit->file->specials;
+
+	if (all->line_range == p->line_range && all->line_base == p->line_base &&
+		all->opcode_base == p->opcode_base && all->min_step == p->min_step)
+		return all->by_opcode;
+	all->line_range = p->line_range;
+	all->line_base = p->line_base;
+	all->opcode_base = p->opcode_base;
+	all->min_step = p->min_step;
+	for (unsigned op = p->opcode_base, step = 0, line = 0; op < 256; op++) {
+		all->by_opcode[op].step = step * p->min_step;
+		all->by_opcode[op].line = (uint32_t)(p->line_base + (int)line);
+		line = line + 1 == p->line_range ? 0 : line + 1;
+		step += !line;
+	}
+	return all->by_opcode;
+}
+
 static void prepare(struct line_state *s, struct dwarf_program *p, struct debug_tables *t)
 {
 	s->p = p;
 	s->t = t;
 	s->c = dwarf_cursor(p->unit->file, DWARF_LINE, p->code_off);
 	s->c.end = s->c.start + p->end;
-	/* Of the opcode less the base, `step` counts whole ranges of lines and `line` is the rest. */
-	for (unsigned op = p->opcode_base, step = 0, line = 0; op < 256; op++) {
-		s->special[op].step = step * p->min_step;
-		s->special[op].line = (uint32_t)(p->line_base + (int)line);
-		line = line + 1 == p->line_range ? 0 : line + 1;
-		step += !line;
-	}
+	s->special = specials_of(p);
 	begin_sequence(s);
 }
 
@@ -401,6 +449,7 @@ void dwarf_program_run(struct dwarf_program *p, struct debug_tables *t)
 {
 	struct line_state s;
 
+	p->has_run = true;
 	if (!p->end || p->code_off > p->end || !dwarf_work(p->unit->file, p->end - p->code_off))
 		return;
 	prepare(&s, p, t);

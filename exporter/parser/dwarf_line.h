@@ -23,12 +23,18 @@ struct dwarf_program {
 	uint16_t version;
 	uint8_t offset_bytes, min_step, opcode_base, line_range;
 	int8_t line_base;
-	uint8_t operands[256]; /* of standard opcodes */
+	uint64_t
+		operands_off; /* how many each standard opcode has, from opcode 1 on, in .debug_line */
+	bool is_read;	      /* its header is */
+	bool has_run;
+	bool defines_files; /* the program does, of which only a run tells */
 };
 
 /* The program of a unit, its header read; NULL when there is none or it is malformed. Valid until
  * the next call. */
 struct dwarf_program *dwarf_program_of(struct dwarf_unit *u);
+/* Its tables of files (`program` as of a unit) are read again if they are asked for again: what they took serves the next unit's. */
+void dwarf_program_release(struct dwarf_file *d, uint32_t program);
 /* Puts its rows into the tables. */
 void dwarf_program_run(struct dwarf_program *p, struct debug_tables *t);
 /* The path that a file number of the unit means: its id in the tables. */

@@ -6,41 +6,61 @@
 #include "exporter/parser/dwarf_line.h"
 #include "exporter/parser/dwarf_scope.h"
 #include "exporter/parser/dwarf_split.h"
+#include "lib/base/hash.h"
 
-static void vote(const struct dwarf_file *d, struct toolchain_votes *votes)
+/* Who is counted, and what the producers seen last are: linkers merge strings, and files of few compilers and flags are mixed. */
+struct electorate {
+	struct toolchain_votes *votes;
+	struct {
+		const char *producer;
+		enum toolchain_compiler compiler;
+	} seen[64];
+};
+
+static void vote(const struct dwarf_unit *u, struct electorate *e)
 {
-	enum toolchain_compiler compiler = TOOLCHAIN_NO_COMPILER;
-	const char *last = NULL;
+	size_t i = hash_mix((uintptr_t)u->producer) % ARRAY_SIZE(e->seen);
 
-	for (size_t i = 0; i < d->n_units; i++) {
-		const struct dwarf_unit *u = &d->units[i];
-
-		if (u->is_broken)
-			continue;
-		/* Linkers merge strings: mostly it is the same one. */
-		if (u->producer != last)
-			compiler = elf_toolchain_compiler(u->producer);
-		last = u->producer;
-		elf_toolchain_vote(votes, u->language, compiler);
+	if (u->producer != e->seen[i].producer) {
+		e->seen[i].producer = u->producer;
+		e->seen[i].compiler = elf_toolchain_compiler(u->producer);
 	}
+	elf_toolchain_vote(e->votes, u->language, e->seen[i].compiler);
+}
+
+/* Its line program, where no unit before had that, then its entries. */
+static void read_unit(struct dwarf_unit *u, struct dwarf_links *links, struct debug_tables *t,
+	struct electorate *e, uint32_t *last_program)
+{
+	struct dwarf_program *p;
+
+	dwarf_abbrevs_begin(u);
+	if (dwarf_unit_read(u))
+		vote(u, e);
+	p = dwarf_program_of(u);
+	if (p && *last_program != u->program) {
+		if (*last_program)
+			dwarf_program_release(u->file, *last_program);
+		*last_program = u->program;
+	}
+	if (p && !p->has_run)
+		dwarf_program_run(p, t);
+	/* Some compilers leave inlined calls in the skeleton too: they do where there is no more. */
+	if (!t->error && (!dwarf_is_skeleton(u) || !dwarf_split_walk(u, links, t)))
+		dwarf_walk_unit(u, t);
 }
 
 int dwarf_read_file(struct dwarf_file *d, struct dwarf_links *links, struct debug_tables *t)
 {
+	struct electorate e = {.votes = &t->votes};
+	uint32_t last_program = 0;
 	int r = dwarf_file_list(d);
 
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	debug_tables_expect(t, d->sections[DWARF_LINE].bytes, d->sections[DWARF_INFO].bytes);
-	vote(d, &t->votes);
-	for (size_t i = 0; i < d->n_units; i++)
-		(void)!dwarf_program_of(&d->units[i]);
-	for (size_t i = 0; i < d->n_programs && !t->error; i++)
-		dwarf_program_run(&d->programs[i], t);
-	/* Some compilers leave inlined calls in the skeleton too: they do where there is no more. */
 	for (size_t i = 0; i < d->n_units && !t->error; i++)
-		if (!dwarf_is_skeleton(&d->units[i]) || !dwarf_split_walk(&d->units[i], links, t))
-			dwarf_walk_unit(&d->units[i], t);
+		read_unit(&d->units[i], links, t, &e, &last_program);
 	return t->error;
 }
 

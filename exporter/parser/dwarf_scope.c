@@ -28,7 +28,7 @@ static bool entry_at(
 	const struct dwarf_abbrevs *abbrevs;
 	const struct dwarf_abbrev *a;
 
-	if (!u || u->is_broken || !dwarf_work(d, 16))
+	if (!u || !dwarf_work(d, 16) || !dwarf_unit_read(u))
 		return false;
 	abbrevs = dwarf_abbrevs_of(u);
 	c.end = c.start + u->end;

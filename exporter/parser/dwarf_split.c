@@ -103,9 +103,13 @@ static bool slice(const struct package_index *x, uint32_t row, struct dwarf_sect
 /* The unit of the skeleton among those of `dwo`, which have been listed. */
 static struct dwarf_unit *unit_of(const struct dwarf_unit *skeleton, const struct dwarf_file *dwo)
 {
-	for (size_t i = 0; i < dwo->n_units; i++)
-		if (!dwo->units[i].is_broken && dwo->units[i].dwo_id == skeleton->dwo_id)
-			return &dwo->units[i];
+	for (size_t i = 0; i < dwo->n_units; i++) {
+		struct dwarf_unit *u = &dwo->units[i];
+
+		dwarf_abbrevs_begin(u);
+		if (dwarf_unit_read(u) && u->dwo_id == skeleton->dwo_id)
+			return u;
+	}
 	return NULL;
 }
 

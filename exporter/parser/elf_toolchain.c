@@ -199,32 +199,91 @@ static enum toolchain_language language_of_libraries(const struct elf_file *f)
 	return best < ARRAY_SIZE(libraries) ? libraries[best].language : LANGUAGE_NONE;
 }
 
-/* What a runtime says or reads at run time, and so stays in a stripped program. */
+/*
+ * What a runtime says or reads at run time, and so stays in a stripped program. Of several the first counts. Each is looked for by two
+ * bytes of it that are rare next to each other, at `rare`.
+ */
 static const struct {
 	const char *text;
+	unsigned rare;
 	enum toolchain_language language;
 } texts[] = {
-	{"/library/std/src/", LANGUAGE_RUST},
-	{"/library/core/src/", LANGUAGE_RUST},
-	{"GHCRTS", LANGUAGE_HASKELL},
-	{"CAMLRUNPARAM", LANGUAGE_OCAML},
-	{"adainit", LANGUAGE_ADA},
+	{"/library/std/src/", 7, LANGUAGE_RUST},
+	{"/library/core/src/", 7, LANGUAGE_RUST},
+	{"GHCRTS", 1, LANGUAGE_HASKELL},
+	{"CAMLRUNPARAM", 3, LANGUAGE_OCAML},
+	{"adainit", 2, LANGUAGE_ADA},
 };
 
-static bool has_text(Elf_Data *data, const char *text)
+typedef uint8_t lane __attribute__((vector_size(16)));
+
+/* Where both bytes are those that are rare in a text. */
+static inline lane rare_at(lane first, lane second, size_t text)
 {
-	return memmem(data->d_buf, MIN(data->d_size, (size_t)MAX_TEXTS_BYTES), text, strlen(text));
+	const char *rare = texts[text].text + texts[text].rare;
+
+	return (lane)(first == (uint8_t)rare[0]) & (lane)(second == (uint8_t)rare[1]);
+}
+
+/* The first place from `at` on where two rare bytes may begin, in steps of a lane; n: there is none in whole lanes. */
+static size_t next_rare(const uint8_t *p, size_t n, size_t at)
+{
+	_Static_assert(ARRAY_SIZE(texts) == 5,
+		"each is asked for, but for the first, which is as the second");
+	for (; n - at > sizeof(lane); at += sizeof(lane)) {
+		lane first, second, any;
+		uint64_t halves[2];
+
+		memcpy(&first, p + at, sizeof(first));
+		memcpy(&second, p + at + 1, sizeof(second));
+		any = rare_at(first, second, 1) | rare_at(first, second, 2) |
+		      rare_at(first, second, 3) | rare_at(first, second, 4);
+		memcpy(halves, &any, sizeof(halves));
+		if (halves[0] | halves[1])
+			return at;
+	}
+	return n;
+}
+
+/* The number of the first of the texts before `best` whose rare bytes are at `at`; `best`: none is. */
+static size_t text_at(const uint8_t *p, size_t n, size_t at, size_t best)
+{
+	for (size_t i = 0; i < best; i++) {
+		size_t bytes = strlen(texts[i].text), rare = texts[i].rare;
+
+		if (at >= rare && at - rare <= n && bytes <= n - (at - rare) &&
+			memcmp(p + at - rare, texts[i].text, bytes) == 0)
+			return i;
+	}
+	return best;
+}
+
+/* In one pass: 32 MiB in five of memmem took a third of the time that libLLVM's symbol file takes. */
+static size_t first_text(const uint8_t *p, size_t n)
+{
+	size_t best = ARRAY_SIZE(texts);
+
+	for (size_t at = 0; at < n && best;) {
+		size_t lane_at = n - at > sizeof(lane) ? next_rare(p, n, at) : at;
+		size_t end = MIN(lane_at + sizeof(lane), n);
+
+		/* Behind the last whole lane there are few bytes. */
+		if (lane_at == n)
+			lane_at = MAX(at, n - MIN(n, 2 * sizeof(lane)));
+		for (at = lane_at; at < end && best; at++)
+			best = text_at(p, n, at, best);
+	}
+	return best;
 }
 
 static enum toolchain_language language_of_texts(const struct elf_file *f)
 {
 	GElf_Shdr shdr;
 	Elf_Data *data = elf_file_section_data(elf_file_section(f, ".rodata", &shdr));
+	size_t i = data ? first_text(data->d_buf, MIN(data->d_size, (size_t)MAX_TEXTS_BYTES))
+			: ARRAY_SIZE(texts);
 
-	for (size_t i = 0; data && i < ARRAY_SIZE(texts); i++)
-		if (has_text(data, texts[i].text))
-			return texts[i].language;
-	return LANGUAGE_NONE;
+	return i < ARRAY_SIZE(texts) ? texts[i].language : LANGUAGE_NONE;
 }
 
 static bool is_go(const struct elf_file *f)

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { KEPT_BYTES = 8 << 20, MAPPED_BYTES = 1 << 20 };
 
@@ -110,6 +111,16 @@ void *try_realloc(void *p, size_t n, size_t bytes)
 	if (__builtin_mul_overflow(n, bytes, &total) || must_fail())
 		return NULL;
 	return realloc(p, total ? total : 1);
+}
+
+void *try_malloc_huge(size_t bytes)
+{
+	void *p = NULL;
+
+	if (must_fail() || posix_memalign(&p, ALLOC_HUGE_PAGE_BYTES, bytes ? bytes : 1) != 0)
+		return NULL;
+	(void)madvise(p, bytes, MADV_HUGEPAGE);
+	return p;
 }
 
 int alloc_grow_in(

@@ -148,10 +148,79 @@ static void entries(void **state)
 	}
 }
 
+/* A table in which numbers mean something else: a copy of a function has its address, its size and where the function is. */
+static const uint8_t copy_abbrevs[] = {UNIT, DW_TAG_compile_unit, 1, 0, 0, 2, DW_TAG_subprogram, 0,
+	DW_AT_low_pc, DW_FORM_addr, DW_AT_high_pc, DW_FORM_data4, DW_AT_abstract_origin,
+	DW_FORM_ref_addr, 0, 0, 0};
+
+enum { FUNCTION_UNIT_BYTES = UNIT_HEADER + 1 + 15 + 1, COPY_UNIT_BYTES = UNIT_HEADER + 1 + 17 + 1 };
+
+static void put_function_unit(uint8_t *p, uint8_t abbrev_off)
+{
+	const uint8_t unit[FUNCTION_UNIT_BYTES] = {FUNCTION_UNIT_BYTES - 4, 0, 0, 0, 5, 0,
+		DW_UT_compile, 8, abbrev_off, 0, 0, 0, UNIT, A_FUNCTION('f', 0), 0};
+
+	memcpy(p, unit, sizeof(unit));
+}
+
+static void put_copy_unit(uint8_t *p, uint8_t abbrev_off, uint8_t page, uint8_t function_off)
+{
+	const uint8_t unit[COPY_UNIT_BYTES] = {COPY_UNIT_BYTES - 4, 0, 0, 0, 5, 0, DW_UT_compile, 8,
+		abbrev_off, 0, 0, 0, UNIT, 2, 0, 0x10 + page, 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0,
+		function_off, 0, 0, 0, 0};
+
+	memcpy(p, unit, sizeof(unit));
+}
+
+/* Tables of abbreviations in the order of units and in the other, references to a unit before and to one behind. */
+static void units(void **state)
+{
+	struct elf_file f = {.n_loads = 1,
+		.loads = {{.vaddr = CODE_START, .memory_bytes = CODE_BYTES, .flags = PF_X}}};
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		bool copies_first = i & 1, other_tables_first = i & 2;
+		struct dwarf_section sections[DWARF_N_SECTIONS] = {{.data = NULL}};
+		_cleanup_dwarf_links_ struct dwarf_links links = {.package = {.elf = {.fd = -1}}};
+		uint8_t info[FUNCTION_UNIT_BYTES + 3 * COPY_UNIT_BYTES], *p = info;
+		uint8_t tables[sizeof(abbrevs) + sizeof(copy_abbrevs)];
+		uint8_t function_off = copies_first ? 2 * COPY_UNIT_BYTES : 0;
+		uint8_t own = other_tables_first ? sizeof(copy_abbrevs) : 0,
+			other = other_tables_first ? 0 : sizeof(abbrevs);
+		_cleanup_dwarf_file_ struct dwarf_file d;
+		_cleanup_debug_tables_ struct debug_tables t;
+
+		memcpy(tables + own, abbrevs, sizeof(abbrevs));
+		memcpy(tables + other, copy_abbrevs, sizeof(copy_abbrevs));
+		for (uint8_t unit = 0; unit < 4; unit++) {
+			if (p == info + function_off) {
+				put_function_unit(p, own);
+				p += FUNCTION_UNIT_BYTES;
+			} else {
+				put_copy_unit(p, other, unit + 1, function_off + UNIT_HEADER + 1);
+				p += COPY_UNIT_BYTES;
+			}
+		}
+		sections[DWARF_INFO] = (struct dwarf_section) {.data = info, .bytes = sizeof(info)};
+		sections[DWARF_ABBREV] =
+			(struct dwarf_section) {.data = tables, .bytes = sizeof(tables)};
+		debug_tables_init(&t, &f);
+		dwarf_file_init(&d, sections);
+		assert_int_equal(dwarf_read_file(&d, &links, &t), 0);
+		assert_int_equal(t.n_left_out, 0);
+		assert_int_equal(t.n_ranges, 4);
+		/* All of them are the one function. */
+		assert_int_equal(t.n_functions, 1);
+		assert_string_equal(t.names.items[t.functions[0].name].bytes, "f");
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(entries),
+		cmocka_unit_test(units),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
