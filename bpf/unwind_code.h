@@ -112,10 +112,91 @@ UNWIND_ALONE int unwind_is_called(struct walk *w)
 	return w->is_made;
 }
 
+/* How BEAM's functions begin: jmp over the call of a breakpoint to push %rbp; mov %rsp, %rbp. */
+UNWIND_FN bool walk_is_beam_entry(const struct walk *w)
+{
+	return (w->code[0] & 0xff00ffff) == 0xe80006eb && (__u32)w->code[1] == 0xe5894855;
+}
+
+/*
+ * BEAM's code that runs with its caller's frame pointer: its own is not set up yet, or no more. Between leave and the end of a
+ * function there are dec %r14; jl; ret, or a jump to another function. Its return address is the word at sp.
+ */
+UNWIND_FN bool walk_is_bare(struct walk *w)
+{
+	__u64 lo = w->code[0], to;
+
+	if ((__u8)lo == 0x55 || (__u8)lo == 0xc3 || walk_is_beam_entry(w) ||
+		(lo & 0xffffffffff) == 0x8c0fceff49 || (lo & 0xff00000000ffff) == 0xc3000000008c0f)
+		return true;
+	/* jmp *(%rax,%r12,8); test %eax, %eax; ret */
+	if ((__u32)lo == 0xe024ff42 || (lo & 0xffffff) == 0xc3c085)
+		return true;
+	if ((__u8)lo == 0xe9)
+		to = w->pc + 5 + (__s64)(__s32)(lo >> 8);
+	else if ((__u8)lo == 0xeb)
+		to = w->pc + 2 + (__s64)(__s8)(lo >> 8);
+	else
+		return false;
+	return !unwind_read_user(w, w->code, sizeof(w->code), to) && walk_is_beam_entry(w);
+}
+
+/*
+ * From code of BEAM that keeps frame pointers (+JPperf true): w->rule, or the end. In all of it the register is the frame of a
+ * function of the process that runs, whose stack is not the C code's that it calls; or 0, where the process has no function any
+ * more and where none runs (process_main, which looks for the next one). Only the first instructions of a function and its last
+ * ones are without a frame of their own.
+ */
+UNWIND_ALONE int unwind_chain(struct walk *w)
+{
+	if (!w)
+		return UNWIND_CUT;
+	if (w->exact && !unwind_read_user(w, w->code, sizeof(w->code), w->pc)) {
+		/* mov %rsp, %rbp */
+		bool is_pushed = (w->code[0] & 0xffffff) == 0xe58948;
+
+		if (is_pushed || walk_is_bare(w)) {
+			walk_set_rule(w, UNWIND_CFA_REG, is_pushed ? 8 : 0);
+			return UNWIND_MORE;
+		}
+	}
+	walk_set_rule(w, UNWIND_CFA_FP, 0);
+	if (walk_need(w, UNWIND_FP) != UNWIND_MORE)
+		return UNWIND_CUT;
+	w->cfa = w->regs[UNWIND_FP] + 16;
+	if (w->regs[UNWIND_FP])
+		return UNWIND_MORE;
+	/* What a frame has saved of its caller is 0 only where no call led there; else it was a stack that is used anew. */
+	if (w->method == UNWIND_BY_FP && !w->exact &&
+		(unwind_read_user(w, w->code, sizeof(w->code[0]), w->pc - sizeof(w->code[0])) ||
+			walk_ends_in_call(w->code[0])))
+		return walk_cut(w, ABI_CUT_FP_INSANE);
+	return UNWIND_ROOT;
+}
+
+/*
+ * A process's first function has saved a 0. While garbage is collected its frame may lie in a stack that was given back: what was
+ * its return address, the last word, is then the size of a free block, as the block's first word is too, with flags in three
+ * bits (erts/emulator/beam/erl_alloc_util.c).
+ */
+UNWIND_FN bool walk_is_given_back(struct walk *w)
+{
+	__u64 bytes = w->pair[1];
+
+	return bytes && !(bytes & 7) && bytes >> 32 == 0 &&
+	       !unwind_read_user(w, w->pair, sizeof(w->pair[0]), w->cfa - bytes) &&
+	       (w->pair[0] & ~7ULL) == bytes;
+}
+
 /* Does the frame that was found for JIT code hold as its caller? */
 UNWIND_FN bool walk_holds(struct walk *w, enum unwind_place place)
 {
-	if (USUAL(w->place != UNWIND_IN_JIT) || w->exact || !w->n_steps)
+	if (USUAL(w->place == UNWIND_IN_FILE) || w->exact || !w->n_steps)
+		return true;
+	/* BEAM's have no callers elsewhere. Where a call is to be made anew it is no call that the return address follows. */
+	if (w->place == UNWIND_IN_JIT_CHAIN)
+		return place == UNWIND_IN_JIT_CHAIN;
+	if (w->place != UNWIND_IN_JIT)
 		return true;
 	return unwind_is_called(w) && (!w->is_made || place == UNWIND_IN_JIT);
 }

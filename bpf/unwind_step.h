@@ -80,6 +80,17 @@ UNWIND_FN enum unwind_result unwind_step(struct walk *w, enum unwind_place place
 		found = walk_find(w, &plain);
 	if (USUAL(plain))
 		return walk_by_plain(w, plain);
+	if (RARE(place == UNWIND_IN_JIT_CHAIN)) {
+		found = unwind_chain(w);
+		if (found != UNWIND_MORE)
+			return found;
+		found = unwind_apply(w);
+		if (found == UNWIND_ROOT)
+			return walk_cut(w, ABI_CUT_BAD_PC);
+		if (!w->regs[UNWIND_FP] && w->rule.cfa == UNWIND_CFA_FP && walk_is_given_back(w))
+			w->fp_cut = WALK_MAY_BE_ROOT;
+		return found;
+	}
 	if (place == UNWIND_UNTOLD) {
 		w->lacks = 1;
 		w->fp_cut = ABI_CUT_FP_INSANE;
@@ -118,8 +129,8 @@ UNWIND_FN __u64 walk_frame(const struct walk *w, enum unwind_place place, bool l
 
 	if (USUAL(place == UNWIND_IN_FILE))
 		return ABI_NATIVE(w->binary, w->off + up);
-	return ABI_FRAME(
-		place >= UNWIND_IN_JIT && place <= UNWIND_IN_JIT_FP ? ABI_FRAME_JIT : ABI_FRAME_RAW,
+	return ABI_FRAME(place >= UNWIND_IN_JIT && place <= UNWIND_IN_JIT_CHAIN ? ABI_FRAME_JIT
+										: ABI_FRAME_RAW,
 		w->pc - !w->exact + up);
 }
 

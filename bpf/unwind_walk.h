@@ -22,6 +22,7 @@ enum unwind_place {
 	UNWIND_IN_JIT,	     /* executable memory without a file */
 	UNWIND_IN_JIT_NO_FP, /* the same, by a compiler that uses the frame pointer for other things */
 	UNWIND_IN_JIT_FP,    /* the same, by one that was told to keep frame pointers */
+	UNWIND_IN_JIT_CHAIN, /* the same, and so it always does: 0 is where a stack ends (BEAM) */
 	UNWIND_IN_DATA,	     /* mappings are known and this is no code */
 	UNWIND_SOMEWHERE,    /* the mappings are not known */
 	UNWIND_UNTOLD,	     /* nor are they ever told: by frame pointer */

@@ -155,9 +155,10 @@ static __always_inline enum unwind_place walker_locate(struct walk *w, __u64 add
 	}
 	word = process_word(&s->place, addr);
 	if (RARE(ABI_FRAME_KIND(word) != ABI_FRAME_NATIVE))
-		return s->flags & PROCESS_JIT_NO_FP ? UNWIND_IN_JIT_NO_FP
-		       : s->flags & PROCESS_JIT_FP  ? UNWIND_IN_JIT_FP
-						    : UNWIND_IN_JIT;
+		return s->flags & PROCESS_JIT_NO_FP   ? UNWIND_IN_JIT_NO_FP
+		       : s->flags & PROCESS_JIT_FP    ? UNWIND_IN_JIT_FP
+		       : s->flags & PROCESS_JIT_CHAIN ? UNWIND_IN_JIT_CHAIN
+						      : UNWIND_IN_JIT;
 	w->binary = ABI_NATIVE_BINARY(word);
 	w->off = ABI_NATIVE_OFF(word);
 	return UNWIND_IN_FILE;

@@ -100,9 +100,10 @@ static enum unwind_place locate(struct walk *w, uint64_t addr)
 	if (!word)
 		return UNWIND_IN_DATA;
 	flags = proc_flags(d->process);
-	return flags & PROCESS_JIT_NO_FP ? UNWIND_IN_JIT_NO_FP
-	       : flags & PROCESS_JIT_FP	 ? UNWIND_IN_JIT_FP
-					 : UNWIND_IN_JIT;
+	return flags & PROCESS_JIT_NO_FP   ? UNWIND_IN_JIT_NO_FP
+	       : flags & PROCESS_JIT_FP	   ? UNWIND_IN_JIT_FP
+	       : flags & PROCESS_JIT_CHAIN ? UNWIND_IN_JIT_CHAIN
+					   : UNWIND_IN_JIT;
 }
 
 struct deferred *deferred_new(const struct deferred_options *o)

@@ -35,6 +35,7 @@ struct jit_process {
 	uint64_t start_ns;
 	struct source map, dump;
 	int64_t due_ns;
+	int64_t rested_ns;     /* reading took at most a tenth of the time up to this */
 	int64_t attach_due_ns; /* when the JVM may be asked again */
 	unsigned n_attached;
 	uint64_t last_use;
@@ -309,12 +310,13 @@ static bool is_due(const struct jit_process *p, const struct proc_code_process *
 {
 	if (now_ns >= p->due_ns || (of->exited && !p->saw_exit))
 		return true;
-	/* What was never asked for is asked for once, if there is a file at all. */
+	/* What was never asked for is asked for once, if there is a file at all. In a process of which other code never gets a
+	 * name it may be code that was told of since; but then reading does not go on without a rest. */
 	if (!p->map.file.is_known && !p->dump.file.is_known)
 		return false;
 	for (size_t i = 0; i < n; i++)
 		if (!a[i].was_tried)
-			return p->misses < MAX_MISSES;
+			return p->misses < MAX_MISSES || now_ns >= p->rested_ns;
 	return false;
 }
 
@@ -371,7 +373,8 @@ static void round_of_process(
 	now = clock_monotonic_ns(j->o.clock);
 	if (n_missing)
 		ask_jvm(j, o.p, of, now);
-	o.p->due_ns = now + MAX((int64_t)RETRY_NS << o.p->misses, (now - began) * REST_FACTOR);
+	o.p->rested_ns = now + (now - began) * REST_FACTOR;
+	o.p->due_ns = MAX(now + ((int64_t)RETRY_NS << o.p->misses), o.p->rested_ns);
 }
 
 void jit_round(struct jit *j)

@@ -77,6 +77,32 @@ static bool keeps_fp(const struct process *p, const char *option)
 }
 
 /*
+ * BEAM's emulator (erl(1)): the options of +JPperf add up, the launcher passes them on with a minus, those of
+ * ERL_FLAGS too. Without one of them, before OTP 25 (erts 13) and on arm64 the register has another use.
+ */
+static uint32_t beam_flags(const char *cmdline)
+{
+	static const char option[] = "-JPperf";
+	bool keeps = false;
+
+	for (const char *s = cmdline; (s = strstr(s, option));) {
+		s += sizeof(option) - 1;
+		s += *s == ' ';
+		if (str_starts_with(s, "true") || str_starts_with(s, "map") ||
+			str_starts_with(s, "fp"))
+			keeps = true;
+		else if (str_starts_with(s, "false") || str_starts_with(s, "no_fp"))
+			keeps = false;
+	}
+	if (strstr(cmdline, "/erts-12."))
+		keeps = false;
+#if !defined(__x86_64__)
+	keeps = false;
+#endif
+	return keeps ? PROCESS_JIT_CHAIN : PROCESS_JIT_NO_FP;
+}
+
+/*
  * A walk by frame pointer through code that does not keep it skips frames, which is worse than none. HotSpot's interpreter
  * pushes return addresses that follow no call: where it is told to keep frame pointers they are believed.
  */
@@ -85,6 +111,8 @@ uint32_t proc_flags(const struct process *p)
 	if (p->has_jvm)
 		return keeps_fp(p, "-XX:+PreserveFramePointer") ? PROCESS_JIT_FP
 								: PROCESS_JIT_NO_FP;
+	if (strcmp(runtimes[p->runtime].name, "beam") == 0)
+		return beam_flags(proc_text_str(p->cmdline));
 	return keeps_fp(p, runtimes[p->runtime].fp) ? 0 : PROCESS_JIT_NO_FP;
 }
 

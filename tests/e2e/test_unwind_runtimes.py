@@ -76,6 +76,24 @@ start() -> loop(0).
 loop(T) -> loop((T + work(lists:seq(1, 2000), T)) rem 1009).
 work(L, T) -> lists:foldl(fun(X, A) -> (X * 7919 + A) rem 1009 end, T, lists:sort([X * 7919 rem 1009 || X <- L])).
 '''
+# What waits for messages is scheduled anew and again; exceptions and built-in functions leave return addresses that follow no call; id/1
+# is over before it has a frame for long.
+ERLANG_CHAT = '''
+-module(chat). -export([start/0, echo/0, id/1]).
+start() -> [spawn(fun() -> ask(spawn_link(fun echo/0), N) end) || N <- [1, 2]], timer:sleep(infinity).
+echo() -> receive {From, X} -> From ! {self(), X}, echo() end.
+ask(P, N) ->
+    P ! {self(), N},
+    X = receive {P, Y} -> Y end,
+    #{1 := 2} = maps:map(fun(_, V) -> V + 1 end, #{1 => 1, X => 2}),
+    {match, _} = re:run("abc 17 def", "[0-9]+"),
+    _ = try list_to_integer("x") catch error:badarg -> 0 end,
+    done = (catch throw(done)),
+    ask(P, (calls(100) + X) rem 1000 + 2).
+calls(0) -> 0;
+calls(N) -> id(N) + calls(N - 1).
+id(X) -> X.
+'''
 PYTHON = 'def f(n): return sorted(i * 7919 % 1009 for i in range(n))[n // 2]\nwhile True: f(2000)'
 RUBY = 'def f(n) (0...n).map { |i| i * 7919 % 1009 }.sort[n / 2] end; loop { f(2000) }'
 PERL = 'sub f { my $n = shift; my @l = sort { $a <=> $b } map { $_ * 7919 % 1009 } 1 .. $n; $l[$n / 2] } f(2000) while 1'
@@ -86,8 +104,8 @@ SQL = 'WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c LIMIT 100000
 SHARES = {
     'openssl': (0.995, 0), 'sqlite3': (0.995, 0), 'xz': (0.995, 0), 'nginx': (0.995, 0), 'postgres': (0.995, 0), 'cc1': (0.995, 0),
     'clang': (0.995, 0), 'python3.11': (0.995, 0), 'ruby': (0.995, 0), 'perl': (0.995, 0), 'php': (0.995, 0), 'ocaml': (0.995, 0.9),
-    'go': (0.995, 0.9), 'rustc': (0.995, 0), 'rust': (0.995, 0.9), 'node': (0.95, 0), 'java-fp': (0.95, 0), 'erlang': (0.95, 0),
-    'java': (None, 0), 'haskell': (None, 0), 'php-jit': (0, 0),
+    'go': (0.995, 0.9), 'rustc': (0.995, 0), 'rust': (0.995, 0.9), 'node': (0.95, 0), 'java-fp': (0.95, 0), 'erlang': (0.95, 0), 'erlang-chat': (0.95, 0),
+    'java': (None, 0), 'haskell': (None, 0), 'erlang-nofp': (None, 0), 'php-jit': (0, 0),
 }
 LEAST_SAMPLES = 60
 SHORT_LIVED = ('cc1', 'clang', 'rustc')
@@ -136,14 +154,15 @@ class Runtimes(e2e.SampledPrograms):
         cls.write('c.c', C_SOURCE)
         cls.write('small.rs', RUST)
         cls.write('jit.php', f'<?php {PHP}')
-        for name, text in (('ocaml.ml', OCAML), ('haskell.hs', HASKELL), ('go.go', GO), ('Burn.java', JAVA), ('burn.erl', ERLANG), ('node.js', NODE)):
+        for name, text in (('ocaml.ml', OCAML), ('haskell.hs', HASKELL), ('go.go', GO), ('Burn.java', JAVA), ('burn.erl', ERLANG), ('chat.erl', ERLANG_CHAT),
+                           ('node.js', NODE)):
             cls.write(name, text)
         cls.run_('ocamlopt', '-o', 'ocaml', 'ocaml.ml')
         cls.run_('ghc', '-O', '-o', 'haskell', 'haskell.hs')
         cls.run_('go', 'build', '-o', 'gobin', 'go.go', env=e2e.go_env())
         cls.run_('rustc', '-O', '-o', 'rust', 'small.rs')
         cls.run_('javac', 'Burn.java')
-        cls.run_('erlc', 'burn.erl')
+        cls.run_('erlc', 'burn.erl', 'chat.erl')
         os.chmod(cls.dir, 0o777)
         cls.run_(*AS_POSTGRES, f'$(ls -d /usr/lib/postgresql/*/bin | head -n 1)/initdb -D {cls.dir}/pg --no-sync')
 
@@ -179,6 +198,8 @@ class Runtimes(e2e.SampledPrograms):
             'java': ['java', '-Xmx64m', '-cp', d, 'Burn'],
             'java-fp': ['java', '-Xmx64m', '-XX:+PreserveFramePointer', '-cp', d, 'Burn'],
             'erlang': ['erl', '+JPperf', 'true', '-noshell', '-pa', d, '-s', 'burn', 'start'],
+            'erlang-chat': ['erl', '+JPperf', 'true', '-noshell', '-pa', d, '-s', 'chat', 'start'],
+            'erlang-nofp': ['erl', '-noshell', '-pa', d, '-s', 'burn', 'start'],
         }
         for name, cmd in commands.items():
             cls.loads[name] = e2e.Workload(*cmd, cwd=d)
@@ -265,6 +286,15 @@ class Runtimes(e2e.SampledPrograms):
         self.assertTrue(any(labels.get('jit') for _, _, labels in stacks))
         wrong = [stack[-4:] for stack, _, labels in stacks if labels['stack'] == 'complete' and not stack[-1].startswith(('_start', 'clone'))]
         self.assertFalse(wrong, wrong[:3])
+
+    def test_erlang_has_its_callers(self):
+        stacks = [stack for stack, _, labels in self.samples_of('erlang-chat', self.window.samples) if labels['stack'] == 'complete']
+        roots = {stack[-1] for stack in stacks if 'chat:ask/2' in stack}
+        # the word below the first function is gone when its stack was given back
+        self.assertTrue(roots <= {'erts_beamasm:normal_exit/0-CodeInfoPrologue', 'chat:ask/2'}, roots)
+        self.assertTrue(any(stack[-1] == 'global::process_main' for stack in stacks))
+        callers = collections.Counter(stack[i + 1] for stack in stacks for i, f in enumerate(stack[:-1]) if f.startswith('chat:id/1'))
+        self.assertEqual(set(callers), {'chat:calls/1'}, callers)
 
     def test_tables_stay_under_their_cap(self):
         self.assertLessEqual(self.metrics['sonde_unwind_table_bytes'], 64 << 20)

@@ -34,7 +34,8 @@ enum { N_SLABS = 4, N_RULES = 64, N_BINARIES = 4 };
 static enum unwind_place unwind_locate(struct walk *w, __u64 addr)
 {
 	static const enum unwind_place places[] = {UNWIND_IN_FILE, UNWIND_IN_FILE, UNWIND_IN_JIT,
-		UNWIND_IN_DATA, UNWIND_IN_FILE, UNWIND_SOMEWHERE, UNWIND_IN_FILE, UNWIND_IN_FILE};
+		UNWIND_IN_DATA, UNWIND_IN_FILE, UNWIND_SOMEWHERE, UNWIND_IN_FILE,
+		UNWIND_IN_JIT_CHAIN};
 
 	w->binary = addr >> 16 & (N_BINARIES - 1);
 	w->off = addr & 0xfffff;

@@ -578,6 +578,27 @@ static void test_addresses(void **state)
 	teardown_fixture(&f);
 }
 
+/* Code that never gets a name does not keep other code from getting one when it is asked for. */
+static void test_new_code_beside_code_without_a_name(void **state)
+{
+	struct fixture f;
+	uint64_t a, b;
+
+	(void)state;
+	setup_fixture(&f);
+	write_map(&f, "7d5500000000 20 first\n");
+	a = sampled(&f, 0x208);
+	for (int i = 0; i < 8; i++)
+		next_round(&f);
+	write_map(&f, "7d5500000000 20 first\n7d5500000100 20 second\n");
+	b = sampled(&f, 0x108);
+	clock_virtual_advance(&f.clock, NS_PER_S);
+	jit_round(f.jit);
+	assert_string_equal(name_of(&f, b), "second");
+	assert_string_equal(name_of(&f, a), "");
+	teardown_fixture(&f);
+}
+
 static void test_owner(void **state)
 {
 	struct jit_stats stats;
@@ -613,6 +634,7 @@ int main(void)
 		cmocka_unit_test(test_dump_malformed),
 		cmocka_unit_test(test_long_files),
 		cmocka_unit_test(test_addresses),
+		cmocka_unit_test(test_new_code_beside_code_without_a_name),
 		cmocka_unit_test(test_owner),
 	};
 

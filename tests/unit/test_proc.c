@@ -5,6 +5,7 @@
  * directory unless a test fills it.
  */
 #include "exporter/proc/maps.h"
+#include "bpf/process.h"
 #include "tests/unit/proc_fixture.h"
 #include <string.h>
 
@@ -319,6 +320,50 @@ static void test_scan_and_lost(void **state)
 	teardown(&f);
 }
 
+/* By the options that the emulator was started with. */
+static void test_frame_pointers_of_beam(void **state)
+{
+	static const char maps[] =
+		"00400000-00500000 r-xp 00000000 08:01 5 /x/erts-13.1.5/beam.smp\n";
+#if defined(__x86_64__)
+	const uint32_t kept = PROCESS_JIT_CHAIN;
+#else
+	const uint32_t kept = PROCESS_JIT_NO_FP;
+#endif
+	const struct {
+		const char *cmdline;
+		uint32_t want;
+	} cases[] = {
+		{"/x/erts-13.1.5/beam.smp -- -root /x", PROCESS_JIT_NO_FP},
+		{"/x/erts-13.1.5/beam.smp -JPperf true -- -root /x", kept},
+		{"/x/erts-13.1.5/beam.smp -JPperftrue -- -root /x", kept},
+		{"/x/erts-13.1.5/beam.smp -JPperf true -JPperf false --", PROCESS_JIT_NO_FP},
+		{"/x/erts-12.3/beam.smp -JPperf true -- -root /x", PROCESS_JIT_NO_FP},
+		{"/x/erts-14.2/beam.smp -JPperf dump -- -root /x", PROCESS_JIT_NO_FP},
+		{"/x/erts-14.2/beam.smp -JPperf dump -JPperf map --", kept},
+		{"/x/erts-14.2/beam.smp -JPperf map -JPperf no_fp --", PROCESS_JIT_NO_FP},
+		{"/x/erts-14.2/beam.smp -JPperf fp -JPperfdirectory /map --", kept},
+	};
+
+	(void)state;
+	for (size_t c = 0; c < ARRAY_SIZE(cases); c++) {
+		struct abi_record r = record(80, 1000, 1, 3000);
+		struct fixture f;
+
+		setup(&f);
+		write_process(&f, 80, 1, "beam.smp", 100, "0::/\n");
+		write_proc(&f, 80, "cmdline", cases[c].cmdline, strlen(cases[c].cmdline) + 1);
+		f.keeper.refuse = false;
+		f.keeper.maps_text = maps;
+		while (proc_table_scan_step(f.t, NS_PER_S))
+			;
+		r.start_ns = 0;
+		if (proc_flags(proc_table_of_record(f.t, &r)) != cases[c].want)
+			fail_msg("%s", cases[c].cmdline);
+		teardown(&f);
+	}
+}
+
 static void test_kernel_threads(void **state)
 {
 	static const struct {
@@ -552,6 +597,7 @@ int main(void)
 		cmocka_unit_test(test_expire),
 		cmocka_unit_test(test_descendants),
 		cmocka_unit_test(test_scan_and_lost),
+		cmocka_unit_test(test_frame_pointers_of_beam),
 		cmocka_unit_test(test_kernel_threads),
 		cmocka_unit_test(test_caps),
 		cmocka_unit_test(test_addresses_are_given_back),

@@ -438,6 +438,92 @@ static void jit_frames(void **state)
 	}
 }
 
+/*
+ * BEAM's code with frame pointers, leaf and below C: a 0 in the register is the end; a return address need not follow a call,
+ * but lies in JIT code. Where a function has no frame of its own the return address is at the stack pointer.
+ */
+static void beam_frames(void **state)
+{
+	enum { A = 10, B = 14, LEAF = 21000, OTHER = 21010, ENTRY = 21020 };
+	static const uint64_t enter = 0xd4a8e89006eb, push = 0xe5894855, moved = 0xe58948,
+			      decrease = 0xff0000008c0fceff, jump_less = 0xc3112233448c0f,
+			      tail_call = 0xe024ff42, tested = 0xc3c085, other = 0x90;
+	const uint64_t ra = CODE_AT(OTHER), second_ra = CODE_AT(OTHER + 1),
+		       to_entry = 0xe9 | (uint64_t)(8 * (ENTRY - LEAF) - 5) << 8,
+		       to_other = 0xe9 | (uint64_t)(8 * (OTHER - LEAF) - 5) << 8,
+		       to_entry_short = 0xeb | (uint64_t)(8 * 3 - 2) << 8;
+	const struct {
+		const char *name;
+		uint64_t code, code_after, fp, at_sp;
+		uint64_t fp_saved[2], ra[2]; /* in A and B */
+		uint32_t want_cut, want_callers;
+	} cases[] = {
+		{"a frame", other, 0, CODE_AT(A), 0x3b, {CODE_AT(B), 0}, {ra, ra}, 0, 2},
+		{"no function runs", other, 0, 0, 0, {0, 0}, {0, 0}, 0, 0},
+		{"its stack is elsewhere", other, 0, CODE_AT(A), 0, {0, 0}, {ra, 0}, 0, 1},
+		{"a frame of C code", other, 0, CODE_AT(A), 0, {CODE_AT(B), 0},
+			{ra, CODE_AT(IN_FILE + 1)}, ABI_CUT_FP_INSANE, 2},
+		{"what was a stack", other, 0, CODE_AT(A), 0, {CODE_AT(B), 0}, {ra, 0},
+			ABI_CUT_BAD_PC, 1},
+		{"that is used anew", other, 0, CODE_AT(A), 0, {0, 0}, {CODE_AT(CODE + 1), 0},
+			ABI_CUT_FP_INSANE, 1},
+		{"without its last word", other, 0, CODE_AT(A), 0, {CODE_AT(B), 0}, {ra, 8 * 11}, 0,
+			1},
+		{"which is any number", other, 0, CODE_AT(A), 0, {CODE_AT(B), 0}, {ra, 8 * 12},
+			ABI_CUT_BAD_PC, 1},
+		{"and more", other, 0, CODE_AT(A), 0, {CODE_AT(B), CODE_AT(A)}, {ra, 8 * 11},
+			ABI_CUT_BAD_PC, 1},
+		{"and holds numbers", other, 0, CODE_AT(A), 0, {0x4711, 0}, {ra, 0},
+			ABI_CUT_FP_INSANE, 1},
+		{"begins", enter, push, CODE_AT(A), second_ra, {0, 0}, {ra, 0}, 0, 2},
+		{"pushes", push, 0, CODE_AT(A), second_ra, {0, 0}, {ra, 0}, 0, 2},
+		{"pushed", moved, 0, 1, CODE_AT(A), {0, 0}, {ra, 0}, 0, 2},
+		{"left, 1", 0x49 | decrease << 8, 0, CODE_AT(A), second_ra, {0, 0}, {ra, 0}, 0, 2},
+		{"left, 2", jump_less, 0, CODE_AT(A), second_ra, {0, 0}, {ra, 0}, 0, 2},
+		{"left, 3", 0xc3, 0, CODE_AT(A), second_ra, {0, 0}, {ra, 0}, 0, 2},
+		{"left, the outermost", 0xc3, 0, 0, second_ra, {0, 0}, {0, 0}, 0, 1},
+		{"left a fragment", tested, 0, CODE_AT(A), second_ra, {0, 0}, {ra, 0}, 0, 2},
+		{"calls in its place", tail_call, 0, CODE_AT(A), second_ra, {0, 0}, {ra, 0}, 0, 2},
+		{"jumps to a function", to_entry, 0, CODE_AT(A), second_ra, {0, 0}, {ra, 0}, 0, 2},
+		{"a near one", to_entry_short, 0, CODE_AT(A), second_ra, {0, 0}, {ra, 0}, 0, 2},
+		{"jumps over a call", enter, other, CODE_AT(A), second_ra, {0, 0}, {ra, 0}, 0, 1},
+		{"jumps elsewhere", to_other, 0, CODE_AT(A), second_ra, {0, 0}, {ra, 0}, 0, 1},
+	};
+
+	(void)state;
+	for (size_t c = 0; c < ARRAY_SIZE(cases); c++) {
+		struct walk w;
+
+		memset(stack_words, 0, sizeof(stack_words));
+		stack_words[LEAF] = cases[c].code;
+		stack_words[LEAF + 1] = cases[c].code_after;
+		stack_words[ENTRY] = stack_words[LEAF + 3] = enter;
+		stack_words[ENTRY + 1] = stack_words[LEAF + 4] = push;
+		stack_words[2] = cases[c].at_sp;
+		stack_words[3] = second_ra;
+		stack_words[CODE] = CALL_IN_FRONT;
+		stack_words[B + 2 - 11] = 8 * 11 | 3; /* a block that ends behind B */
+		for (size_t i = 0; i < 2; i++) {
+			stack_words[i ? B : A] = cases[c].fp_saved[i];
+			stack_words[(i ? B : A) + 1] = cases[c].ra[i];
+		}
+		memset(words, 0, sizeof(words));
+		walk_init(&w, 0);
+		w.pc = CODE_AT(LEAF);
+		w.regs[UNWIND_SP] = STACK_BASE + 2 * 8;
+		w.regs[UNWIND_FP] = cases[c].fp;
+		w.known = 1U << UNWIND_SP | 1U << UNWIND_FP;
+		code_place = UNWIND_IN_JIT_CHAIN;
+		for (int step = 0; step < 5 && !walk_turn(&w, words); step++)
+			;
+		code_place = UNWIND_IN_FILE;
+		if (w.cut != cases[c].want_cut || w.n_steps != cases[c].want_callers)
+			fail_msg("%s: cut %u, %u callers", cases[c].name, w.cut, w.n_steps);
+		if (cases[c].at_sp == second_ra && cases[c].want_callers == 2)
+			assert_int_equal(words[1], ABI_FRAME(ABI_FRAME_JIT, second_ra));
+	}
+}
+
 /* Each form of a call before a return address, and what looks like one. */
 static void calls(void **state)
 {
@@ -597,6 +683,7 @@ int main(void)
 		cmocka_unit_test(passes_a_result_on),
 		cmocka_unit_test(the_end_of_clone),
 		cmocka_unit_test(jit_frames),
+		cmocka_unit_test(beam_frames),
 		cmocka_unit_test(calls),
 		cmocka_unit_test(zero_below_rows),
 		cmocka_unit_test(step_limit),
