@@ -34,6 +34,8 @@ enum {
 	MAX_TABLE = 1024, /* targets of one jump */
 	MANY_FUNCTIONS = 64,
 	FEW_OTHERS = 16, /* so many more with a frame pointer than with another frame */
+	ENOUGH_FOLLOWED = 1 << 16,
+	FEW_KEPT = 16, /* one instruction of so many */
 	SAMPLE_BYTES = 64 << 10,
 	STEPS_PER_BYTE = 4, /* of all candidates together */
 };
@@ -75,7 +77,8 @@ struct unwind_flow {
 	uint8_t *proven; /* a return is reached from there */
 	uint8_t *
 		shared; /* candidates that other code goes on to with registers that are not its caller's */
-	bool has_shared; /* new ones */
+	bool has_shared;	   /* new ones */
+	size_t n_followed, n_kept; /* instructions */
 	size_t n_visited, n_edges, n_work, n_later;
 	struct work work[MAX_WORK];
 	struct work later
@@ -90,6 +93,7 @@ struct unwind_flow {
 struct way {
 	uint32_t at, from;
 	struct state s;
+	unsigned number;  /* of s; 0: to be looked up */
 	bool after_call;  /* there was one, which may not return */
 	uint64_t table;	  /* address taken last; 0: none */
 	int64_t compared; /* the number compared with last */
@@ -379,7 +383,7 @@ static bool merge(struct state *a, const struct state *b)
 static void put(
 	struct unwind_flow *f, struct work *list, size_t *n, int64_t at, const struct way *w)
 {
-	unsigned number = number_of(f, &w->s);
+	unsigned number = w->number ? w->number : number_of(f, &w->s);
 
 	if (at < 0 || (uint64_t)at >= f->c.n || !number || *n == MAX_WORK)
 		return;
@@ -423,6 +427,7 @@ static enum verdict meet(struct unwind_flow *f, struct way *w, unsigned there)
 		return END;
 	f->state_at[w->at] = (uint16_t)(number | UNDER_WAY);
 	w->s = s;
+	w->number = number;
 	return ON;
 }
 
@@ -453,9 +458,10 @@ static void note_shared(struct unwind_flow *f, const struct way *w, const struct
 static enum verdict arrive(struct unwind_flow *f, struct way *w)
 {
 	uint16_t there = f->state_at[w->at], known_as = there & ~UNDER_WAY;
-	unsigned number = number_of(f, &w->s);
 
-	if (!number)
+	if (!w->number)
+		w->number = number_of(f, &w->s);
+	if (!w->number)
 		return FAIL;
 	if (there == TAKEN)
 		return END;
@@ -464,7 +470,7 @@ static enum verdict arrive(struct unwind_flow *f, struct way *w)
 	if (there == UNKNOWN) {
 		if (f->n_visited == MAX_VISITED)
 			return FAIL;
-		f->state_at[w->at] = (uint16_t)(number | UNDER_WAY);
+		f->state_at[w->at] = (uint16_t)(w->number | UNDER_WAY);
 		f->visited[f->n_visited++] = w->at;
 		return put_edge(f, w);
 	}
@@ -623,6 +629,12 @@ static enum verdict go(struct unwind_flow *f, struct way *w, const struct x86_in
 	return v == ON ? go_to(f, w, next) : v;
 }
 
+/* May it change what is known of the stack? */
+static bool changes(const struct x86_insn *i)
+{
+	return i->writes || (i->kind >= X86_PUSH && i->kind <= X86_LEAVE) || i->kind == X86_CALL;
+}
+
 static enum verdict follow(struct unwind_flow *f, struct way w)
 {
 	enum verdict v = arrive(f, &w);
@@ -635,6 +647,8 @@ static enum verdict follow(struct unwind_flow *f, struct way w)
 		decode(f, w.at, &i);
 		if (i.kind == X86_BAD || !cover(f, w.at, i.bytes))
 			return contradicts(&w);
+		if (changes(&i))
+			w.number = 0;
 		v = apply(&w.s, &i);
 		if (v == FAIL)
 			return contradicts(&w);
@@ -691,15 +705,20 @@ static void try_candidate(struct unwind_flow *f, size_t start)
 		v = follow(f, (struct way) {.at = next->at,
 				      .from = next->from,
 				      .s = f->states[next->state],
+				      .number = next->state,
 				      .after_call = next->after_call,
 				      .compared = -1});
 	}
 	if (v != FAIL)
 		find_proven(f);
 	for (size_t i = 0; i < f->n_visited; i++) {
-		mark(f, f->visited[i], v != FAIL && bit(f->proven, f->visited[i]));
+		bool keep = v != FAIL && bit(f->proven, f->visited[i]);
+
+		mark(f, f->visited[i], keep);
+		f->n_kept += keep;
 		f->proven[f->visited[i] / 8] &= (uint8_t) ~(1U << f->visited[i] % 8);
 	}
+	f->n_followed += f->n_visited;
 }
 
 static void note(const struct unwind_flow *f, uint8_t *bits, int64_t at)
@@ -785,10 +804,17 @@ static bool keeps_frame_pointers(const struct unwind_flow *f)
 	return n[FRAME_POINTER] >= MANY_FUNCTIONS && n[FRAME_POINTER] > n[OTHER_FRAME] * FEW_OTHERS;
 }
 
+/* Is hardly anything found? Then it is code of another kind: that of V8's built-in functions, for one. */
+static bool is_in_vain(const struct unwind_flow *f)
+{
+	return f->n_followed > ENOUGH_FOLLOWED && f->n_kept < f->n_followed / FEW_KEPT;
+}
+
 static void try_candidates(struct unwind_flow *f)
 {
 	f->has_shared = false;
-	for (size_t at = f->c.n; at-- > 0;)
+	f->n_followed = f->n_kept = 0;
+	for (size_t at = f->c.n; at-- > 0 && !is_in_vain(f);)
 		if ((bit(f->maybe, at) || bit(f->called, at)) && f->state_at[at] == UNKNOWN)
 			try_candidate(f, at);
 }
