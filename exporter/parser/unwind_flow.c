@@ -40,13 +40,14 @@ enum {
 	STEPS_PER_BYTE = 4, /* of all candidates together */
 };
 
-/* What is known at an instruction. Distances are in bytes below the CFA. */
+/*
+ * What is known at an instruction, in bytes below the CFA: where the stack pointer is (or LOST); what the frame pointer and rbx hold:
+ * the caller's value, another, or of the frame pointer the place that it leads to; and where the caller's value lies (0: nowhere).
+ */
 struct state {
-	int32_t height; /* of the stack pointer; LOST */
-	int32_t held
-		[2]; /* frame pointer, rbx: the caller's value (CALLERS), another (OTHER), or of the frame pointer the distance of
-			     what it points to */
-	int32_t saved[2]; /* where the caller's value lies; 0: nowhere */
+	int32_t height;
+	int32_t held[2]; /* CALLERS, OTHER, or a place */
+	int32_t saved[2];
 };
 enum { FP, BX };
 enum { LOST = -1, CALLERS = 0, OTHER = -1 };
@@ -75,14 +76,12 @@ struct unwind_flow {
 	uint8_t *called; /* bits: targets of calls */
 	uint8_t *maybe;	 /* candidates */
 	uint8_t *proven; /* a return is reached from there */
-	uint8_t *
-		shared; /* candidates that other code goes on to with registers that are not its caller's */
-	bool has_shared;	   /* new ones */
+	uint8_t *shared; /* candidates that other code goes on to with registers of its own */
+	bool has_shared; /* new ones */
 	size_t n_followed, n_kept; /* instructions */
 	size_t n_visited, n_edges, n_work, n_later;
 	struct work work[MAX_WORK];
-	struct work later
-		[MAX_WORK]; /* behind calls, which may not return: what is surer is followed first */
+	struct work later[MAX_WORK]; /* behind calls, which may not return: after what is surer */
 	struct state states[MAX_STATES]; /* [0] unused */
 	uint16_t slots[N_SLOTS];
 	unsigned n_states;
