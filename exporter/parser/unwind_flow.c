@@ -12,17 +12,13 @@
  * again with nothing known of the registers where such a part begins.
  */
 #include "exporter/parser/unwind_flow.h"
-#include "exporter/parser/x86.h"
+#include "exporter/parser/flow_state.h"
 #include "lib/base/alloc.h"
 #include "lib/base/cleanup.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-	DW_BX = 3, /* DWARF numbers */
-	DW_FP = 6,
-	DW_SP = 7,
-	WORD = 8,
 	ALIGNMENT = 16,
 	MAX_STATES = 8192,
 	N_SLOTS = 2 * MAX_STATES,
@@ -30,7 +26,6 @@ enum {
 	N_BITMAPS = 4,
 	MAX_VISITED = 1 << 16, /* instructions of one candidate */
 	MAX_EDGES = 3 * MAX_VISITED / 2,
-	MAX_HEIGHT = 1 << 24,
 	MAX_TABLE = 1024, /* targets of one jump */
 	MANY_FUNCTIONS = 64,
 	FEW_OTHERS = 16, /* so many more with a frame pointer than with another frame */
@@ -39,18 +34,6 @@ enum {
 	SAMPLE_BYTES = 64 << 10,
 	STEPS_PER_BYTE = 4, /* of all candidates together */
 };
-
-/*
- * What is known at an instruction, in bytes below the CFA: where the stack pointer is (or LOST); what the frame pointer and rbx hold:
- * the caller's value, another, or of the frame pointer the place that it leads to; and where the caller's value lies (0: nowhere).
- */
-struct state {
-	int32_t height;
-	int32_t held[2]; /* CALLERS, OTHER, or a place */
-	int32_t saved[2];
-};
-enum { FP, BX };
-enum { LOST = -1, CALLERS = 0, OTHER = -1 };
 
 /* state_at[]: number of a state, and whether it is of the candidate under way. */
 enum { UNKNOWN = 0, ENTRY = 1, INSIDE = 0x7ffe, TAKEN = 0x7fff, UNDER_WAY = 0x8000 };
@@ -82,7 +65,7 @@ struct unwind_flow {
 	size_t n_visited, n_edges, n_work, n_later;
 	struct work work[MAX_WORK];
 	struct work later[MAX_WORK]; /* behind calls, which may not return: after what is surer */
-	struct state states[MAX_STATES]; /* [0] unused */
+	struct flow_state states[MAX_STATES]; /* [0] unused */
 	uint16_t slots[N_SLOTS];
 	unsigned n_states;
 	uint64_t steps;
@@ -91,14 +74,13 @@ struct unwind_flow {
 /* One way through the code. */
 struct way {
 	uint32_t at, from;
-	struct state s;
+	struct flow_state s;
 	unsigned number;  /* of s; 0: to be looked up */
 	bool after_call;  /* there was one, which may not return */
 	uint64_t table;	  /* address taken last; 0: none */
 	int64_t compared; /* the number compared with last */
 };
 enum { NOWHERE = UINT32_MAX };
-enum verdict { ON, END, FAIL };
 
 struct unwind_flow *unwind_flow_new(void)
 {
@@ -130,7 +112,7 @@ static void set_bit(uint8_t *bits, size_t i)
 	bits[i / 8] |= (uint8_t)(1U << i % 8);
 }
 
-static uint32_t hash_of(const struct state *s)
+static uint32_t hash_of(const struct flow_state *s)
 {
 	uint64_t h = (uint32_t)s->height;
 
@@ -141,7 +123,7 @@ static uint32_t hash_of(const struct state *s)
 }
 
 /* The number of a state; 0: there is no room. */
-static unsigned number_of(struct unwind_flow *f, const struct state *s)
+static unsigned number_of(struct unwind_flow *f, const struct flow_state *s)
 {
 	uint32_t slot = hash_of(s);
 
@@ -173,7 +155,7 @@ static int make_room(struct unwind_flow *f, size_t n)
 
 int unwind_flow_begin(struct unwind_flow *f, const struct unwind_flow_code *code)
 {
-	const struct state entry = {.height = WORD};
+	const struct flow_state entry = {.height = FLOW_WORD};
 	size_t bits = code->n / 8 + 1;
 	int r = code->n > UNWIND_FLOW_BYTES ? -E2BIG : make_room(f, code->n);
 
@@ -208,174 +190,9 @@ unsigned unwind_flow_at(const struct unwind_flow *f, size_t at)
 	return f->state_at[at] == TAKEN ? 0 : f->state_at[at];
 }
 
-static void set_where(const struct state *s, int which, uint8_t *where, int32_t *off)
-{
-	*where = s->held[which] == CALLERS ? UNWIND_SAME
-		 : s->saved[which]	   ? UNWIND_AT_CFA
-					   : UNWIND_GONE;
-	*off = *where == UNWIND_AT_CFA ? -s->saved[which] : 0;
-}
-
 struct unwind_rule unwind_flow_rule(const struct unwind_flow *f, unsigned number)
 {
-	const struct state *s = &f->states[number];
-	struct unwind_rule rule = {.cfa = UNWIND_CFA_REG,
-		.reg = s->height == LOST ? DW_FP : DW_SP,
-		.ra = UNWIND_AT_CFA,
-		.off = s->height == LOST ? s->held[FP] : s->height,
-		.ra_off = -WORD};
-
-	set_where(s, FP, &rule.fp, &rule.fp_off);
-	set_where(s, BX, &rule.bx, &rule.bx_off);
-	return rule;
-}
-
-/* The followed register of that number of the machine's, or -1. */
-static int followed(uint8_t reg)
-{
-	return reg == X86_FP ? FP : reg == X86_BX ? BX : -1;
-}
-
-/* Where the caller's frame can still be found from. */
-static enum verdict known(const struct state *s)
-{
-	return s->height == LOST && s->held[FP] <= CALLERS ? END : ON;
-}
-
-/* What lies below the stack pointer is no longer there. */
-static void forget_below(struct state *s)
-{
-	for (int i = 0; i < 2; i++)
-		if (s->height != LOST && s->saved[i] > s->height)
-			s->saved[i] = 0;
-}
-
-/* From there on the place counts, so that ways with and without a change of the register agree. */
-static void save(struct state *s, int which, int32_t at)
-{
-	if (s->held[which] != CALLERS || s->saved[which] || at <= WORD)
-		return;
-	s->saved[which] = at;
-	s->held[which] = OTHER;
-}
-
-static void load(struct state *s, int which, int32_t at)
-{
-	bool is_callers = s->saved[which] && s->saved[which] == at;
-
-	s->held[which] = is_callers ? CALLERS : OTHER;
-	if (is_callers)
-		s->saved[which] = 0;
-}
-
-static enum verdict push(struct state *s, uint8_t reg)
-{
-	if (s->height == LOST)
-		return known(s);
-	if (s->height > MAX_HEIGHT)
-		return END;
-	s->height += WORD;
-	if (followed(reg) >= 0)
-		save(s, followed(reg), s->height);
-	return ON;
-}
-
-static enum verdict pop(struct state *s, uint8_t reg)
-{
-	if (reg == X86_SP)
-		return END;
-	if (s->height != LOST && s->height <= WORD)
-		return FAIL; /* the return address */
-	if (followed(reg) >= 0)
-		load(s, followed(reg), s->height == LOST ? 0 : s->height);
-	if (s->height != LOST)
-		s->height -= WORD;
-	forget_below(s);
-	return known(s);
-}
-
-static enum verdict move_sp(struct state *s, int64_t by)
-{
-	if (s->height == LOST)
-		return known(s);
-	if (by < -MAX_HEIGHT || by > MAX_HEIGHT || s->height - by > MAX_HEIGHT)
-		return END;
-	if (s->height - by < WORD)
-		return FAIL;
-	s->height -= (int32_t)by;
-	forget_below(s);
-	return ON;
-}
-
-static enum verdict sp_from_fp(struct state *s, int64_t off)
-{
-	if (s->held[FP] <= CALLERS)
-		return s->held[FP] == CALLERS ? FAIL : END;
-	if (off < -MAX_HEIGHT || off > s->held[FP] - WORD)
-		return FAIL;
-	s->height = s->held[FP] - (int32_t)off;
-	forget_below(s);
-	return ON;
-}
-
-static enum verdict fp_from_sp(struct state *s, int64_t off)
-{
-	int64_t at = s->height - off;
-
-	s->held[FP] = s->height == LOST || at <= 0 || at > MAX_HEIGHT ? OTHER : (int32_t)at;
-	return known(s);
-}
-
-/* The distance of base + value; 0: not known. */
-static int32_t place_of(const struct state *s, const struct x86_insn *i)
-{
-	int32_t from = i->base == X86_SP ? s->height : s->held[FP];
-	int64_t at = from - i->value;
-
-	return from <= 0 || at <= 0 || at > MAX_HEIGHT ? 0 : (int32_t)at;
-}
-
-static enum verdict change(struct state *s, uint8_t writes)
-{
-	if (writes & X86_BIT(X86_SP))
-		s->height = LOST;
-	if (writes & X86_BIT(X86_FP))
-		s->held[FP] = OTHER;
-	if (writes & X86_BIT(X86_BX))
-		s->held[BX] = OTHER;
-	return known(s);
-}
-
-/* What an instruction does to the stack; control is the caller's matter. */
-static enum verdict apply(struct state *s, const struct x86_insn *i)
-{
-	switch (i->kind) {
-	case X86_PUSH: return push(s, i->reg);
-	case X86_POP: return pop(s, i->reg);
-	case X86_MOVE_SP: return move_sp(s, i->value);
-	case X86_SP_FROM_FP: return sp_from_fp(s, i->value);
-	case X86_FP_FROM_SP: return fp_from_sp(s, i->value);
-	case X86_STORE: save(s, followed(i->reg), place_of(s, i)); return ON;
-	case X86_LOAD: load(s, followed(i->reg), place_of(s, i)); return known(s);
-	case X86_LEAVE: return sp_from_fp(s, 0) == ON ? pop(s, X86_FP) : FAIL;
-	default: return change(s, i->writes);
-	}
-}
-
-/* What two ways to one place have in common, in *a; false: they contradict each other. */
-static bool merge(struct state *a, const struct state *b)
-{
-	if (a->saved[FP] != b->saved[FP] || a->saved[BX] != b->saved[BX])
-		return false;
-	if (a->height != b->height) {
-		if (a->held[FP] != b->held[FP] || a->held[FP] <= CALLERS)
-			return false;
-		a->height = LOST;
-	}
-	for (int i = 0; i < 2; i++)
-		if (a->held[i] != b->held[i])
-			a->held[i] = OTHER;
-	return known(a) == ON;
+	return flow_rule(&f->states[number]);
 }
 
 /* Where there is no room a way is not followed: what is reached by it alone stays unknown. */
@@ -395,93 +212,78 @@ static void put_work(struct unwind_flow *f, int64_t at, const struct way *w)
 }
 
 /* A way goes on from `from` to w->at. */
-static enum verdict put_edge(struct unwind_flow *f, const struct way *w)
+static enum flow_verdict put_edge(struct unwind_flow *f, const struct way *w)
 {
 	if (w->from == NOWHERE)
-		return ON;
+		return FLOW_ON;
 	if (f->n_edges == MAX_EDGES)
-		return FAIL;
+		return FLOW_FAIL;
 	f->edges[f->n_edges++] = (struct edge) {w->from, w->at};
-	return ON;
+	return FLOW_ON;
 }
 
 /* Where a way contradicts what is known. */
-static enum verdict contradicts(const struct way *w)
+static enum flow_verdict contradicts(const struct way *w)
 {
-	return w->after_call ? END : FAIL;
+	return w->after_call ? FLOW_END : FLOW_FAIL;
 }
 
 /* At an instruction that this candidate has met before. */
-static enum verdict meet(struct unwind_flow *f, struct way *w, unsigned there)
+static enum flow_verdict meet(struct unwind_flow *f, struct way *w, unsigned there)
 {
-	struct state s = f->states[there];
+	struct flow_state s = f->states[there];
 	unsigned number;
 
-	if (!merge(&s, &w->s))
+	if (!flow_merge(&s, &w->s))
 		return contradicts(w);
 	number = number_of(f, &s);
-	if (!number || put_edge(f, w) != ON)
-		return FAIL;
+	if (!number || put_edge(f, w) != FLOW_ON)
+		return FLOW_FAIL;
 	if (number == there)
-		return END;
+		return FLOW_END;
 	f->state_at[w->at] = (uint16_t)(number | UNDER_WAY);
 	w->s = s;
 	w->number = number;
-	return ON;
+	return FLOW_ON;
 }
 
-static bool differ_in_registers_alone(const struct state *a, const struct state *b)
+static void note_shared(struct unwind_flow *f, const struct way *w, const struct flow_state *known)
 {
-	return a->height == b->height && a->saved[FP] == b->saved[FP] &&
-	       a->saved[BX] == b->saved[BX];
-}
-
-/* Is what is known at a place true of a way that arrives there? */
-static bool says_no_more(const struct state *known, const struct state *s)
-{
-	return differ_in_registers_alone(known, s) &&
-	       (known->held[FP] == s->held[FP] ||
-		       (known->held[FP] == OTHER && known->height != LOST)) &&
-	       (known->held[BX] == s->held[BX] || known->held[BX] == OTHER);
-}
-
-static void note_shared(struct unwind_flow *f, const struct way *w, const struct state *known)
-{
-	if (differ_in_registers_alone(known, &w->s) && !bit(f->shared, w->at)) {
+	if (flow_differs_in_registers(known, &w->s) && !bit(f->shared, w->at)) {
 		set_bit(f->shared, w->at);
 		f->has_shared = true;
 	}
 }
 
-/* Arrives at an instruction. END: what the way says is known there, or it is not followed. */
-static enum verdict arrive(struct unwind_flow *f, struct way *w)
+/* Arrives at an instruction. FLOW_END: what the way says is known there, or it is not followed. */
+static enum flow_verdict arrive(struct unwind_flow *f, struct way *w)
 {
 	uint16_t there = f->state_at[w->at], known_as = there & ~UNDER_WAY;
 
 	if (!w->number)
 		w->number = number_of(f, &w->s);
 	if (!w->number)
-		return FAIL;
+		return FLOW_FAIL;
 	if (there == TAKEN)
-		return END;
+		return FLOW_END;
 	if (known_as == INSIDE)
 		return contradicts(w);
 	if (there == UNKNOWN) {
 		if (f->n_visited == MAX_VISITED)
-			return FAIL;
+			return FLOW_FAIL;
 		f->state_at[w->at] = (uint16_t)(w->number | UNDER_WAY);
 		f->visited[f->n_visited++] = w->at;
 		return put_edge(f, w);
 	}
 	if (there & UNDER_WAY)
 		return meet(f, w, known_as);
-	if (!says_no_more(&f->states[known_as], &w->s)) {
+	if (!flow_says_no_more(&f->states[known_as], &w->s)) {
 		note_shared(f, w, &f->states[known_as]);
 		return contradicts(w);
 	}
 	if (w->from != NOWHERE)
 		set_bit(f->proven, w->from);
-	return END;
+	return FLOW_END;
 }
 
 /* Bytes of an instruction that is new; false: it overlaps with another. */
@@ -555,77 +357,75 @@ static bool put_table(struct unwind_flow *f, const struct way *w, uint64_t table
 	return true;
 }
 
-static bool is_clean(const struct state *s)
-{
-	return s->height == WORD && s->held[FP] == CALLERS && s->held[BX] == CALLERS;
-}
-
 /* To code that is not looked at. What was called leaves the return to whom it jumps to, when all is as it was found. */
-static enum verdict leave(struct unwind_flow *f, const struct way *w)
+static enum flow_verdict leave(struct unwind_flow *f, const struct way *w)
 {
-	if (f->is_called && is_clean(&w->s))
+	if (f->is_called && flow_is_clean(&w->s))
 		set_bit(f->proven, w->at);
-	return END;
+	return FLOW_END;
 }
 
-static enum verdict go_to(struct unwind_flow *f, struct way *w, int64_t target)
+static enum flow_verdict go_to(struct unwind_flow *f, struct way *w, int64_t target)
 {
 	if (target < 0 || (uint64_t)target >= f->c.n)
 		return leave(f, w);
 	w->from = w->at;
 	w->at = (uint32_t)target;
-	return ON;
+	return FLOW_ON;
 }
 
 /* A part of a function in assembly that other parts call may use registers as it likes: who called saved them. */
-static bool is_part(const struct unwind_flow *f, const struct state *s)
+static bool is_part(const struct unwind_flow *f, const struct flow_state *s)
 {
-	return f->is_called && s->height == WORD &&
-	       (s->held[FP] == CALLERS || (s->held[FP] == OTHER && !s->saved[FP])) &&
-	       (s->held[BX] == CALLERS || !s->saved[BX]);
+	return f->is_called && s->height == FLOW_WORD &&
+	       (s->held[FLOW_FP] == FLOW_CALLERS ||
+		       (s->held[FLOW_FP] == FLOW_OTHER && !s->saved[FLOW_FP])) &&
+	       (s->held[FLOW_BX] == FLOW_CALLERS || !s->saved[FLOW_BX]);
 }
 
-static enum verdict come_back(struct unwind_flow *f, const struct way *w, const struct x86_insn *i)
+static enum flow_verdict come_back(
+	struct unwind_flow *f, const struct way *w, const struct x86_insn *i)
 {
-	if (i->value || (!is_clean(&w->s) && !is_part(f, &w->s)))
+	if (i->value || (!flow_is_clean(&w->s) && !is_part(f, &w->s)))
 		return contradicts(w);
 	set_bit(f->proven, w->at);
-	return END;
+	return FLOW_END;
 }
 
 /* The stack is aligned where a function is called (System V ABI, 3.2.2): code in the midst of another one is told by that. */
-static enum verdict call(struct unwind_flow *f, struct way *w, const struct x86_insn *i)
+static enum flow_verdict call(struct unwind_flow *f, struct way *w, const struct x86_insn *i)
 {
 	if (i->kind == X86_CALL &&
 		!i->value) /* position-independent code asks where it is like this */
-		return push(&w->s, X86_NONE);
-	if (w->s.height != LOST && w->s.height % ALIGNMENT)
+		return flow_push(&w->s, X86_NONE);
+	if (w->s.height != FLOW_LOST && w->s.height % ALIGNMENT)
 		return contradicts(w);
 	w->after_call = true;
 	put(f, f->later, &f->n_later, (int64_t)w->at + i->bytes, w);
-	return END;
+	return FLOW_END;
 }
 
-/* Where control goes. ON: on at w->at. */
-static enum verdict go(struct unwind_flow *f, struct way *w, const struct x86_insn *i)
+/* Where control goes. FLOW_ON: on at w->at. */
+static enum flow_verdict go(struct unwind_flow *f, struct way *w, const struct x86_insn *i)
 {
 	int64_t next = (int64_t)w->at + i->bytes;
-	enum verdict v = ON;
+	enum flow_verdict v = FLOW_ON;
 
 	switch (i->kind) {
 	case X86_RETURN: return come_back(f, w, i);
-	case X86_STOP: return END;
+	case X86_STOP: return FLOW_END;
 	case X86_JUMP: return go_to(f, w, next + i->value);
 	case X86_BRANCH: put_work(f, next + i->value, w); break;
-	case X86_JUMP_ANY: return w->table && put_table(f, w, w->table, true) ? END : leave(f, w);
-	case X86_JUMP_TABLE: put_table(f, w, (uint64_t)i->value, false); return END;
+	case X86_JUMP_ANY:
+		return w->table && put_table(f, w, w->table, true) ? FLOW_END : leave(f, w);
+	case X86_JUMP_TABLE: put_table(f, w, (uint64_t)i->value, false); return FLOW_END;
 	case X86_CALL:
 	case X86_CALL_ANY: v = call(f, w, i); break;
 	case X86_ADDRESS: w->table = f->c.vaddr + (uint64_t)next + (uint64_t)i->value; break;
 	case X86_COMPARE: w->compared = i->value; break;
 	default: break;
 	}
-	return v == ON ? go_to(f, w, next) : v;
+	return v == FLOW_ON ? go_to(f, w, next) : v;
 }
 
 /* May it change what is known of the stack? */
@@ -634,26 +434,26 @@ static bool changes(const struct x86_insn *i)
 	return i->writes || (i->kind >= X86_PUSH && i->kind <= X86_LEAVE) || i->kind == X86_CALL;
 }
 
-static enum verdict follow(struct unwind_flow *f, struct way w)
+static enum flow_verdict follow(struct unwind_flow *f, struct way w)
 {
-	enum verdict v = arrive(f, &w);
+	enum flow_verdict v = arrive(f, &w);
 
-	while (v == ON) {
+	while (v == FLOW_ON) {
 		struct x86_insn i;
 
 		if (f->steps++ > (uint64_t)f->c.n * STEPS_PER_BYTE)
-			return FAIL;
+			return FLOW_FAIL;
 		decode(f, w.at, &i);
 		if (i.kind == X86_BAD || !cover(f, w.at, i.bytes))
 			return contradicts(&w);
 		if (changes(&i))
 			w.number = 0;
-		v = apply(&w.s, &i);
-		if (v == FAIL)
+		v = flow_apply(&w.s, &i);
+		if (v == FLOW_FAIL)
 			return contradicts(&w);
-		if (v == ON)
+		if (v == FLOW_ON)
 			v = go(f, &w, &i);
-		if (v == ON)
+		if (v == FLOW_ON)
 			v = arrive(f, &w);
 	}
 	return v;
@@ -690,14 +490,14 @@ static void mark(struct unwind_flow *f, uint32_t at, bool keep)
 
 static void try_candidate(struct unwind_flow *f, size_t start)
 {
-	const struct state shared = {.height = WORD, .held = {OTHER, OTHER}};
+	const struct flow_state shared = {.height = FLOW_WORD, .held = {FLOW_OTHER, FLOW_OTHER}};
 	unsigned state = bit(f->shared, start) ? number_of(f, &shared) : ENTRY;
-	enum verdict v = END;
+	enum flow_verdict v = FLOW_END;
 
 	f->n_visited = f->n_edges = f->n_work = f->n_later = 0;
 	f->is_called = bit(f->called, start);
 	f->work[f->n_work++] = (struct work) {(uint32_t)start, NOWHERE, state, false};
-	while (state && f->n_work + f->n_later && v != FAIL) {
+	while (state && f->n_work + f->n_later && v != FLOW_FAIL) {
 		const struct work *next =
 			f->n_work ? &f->work[--f->n_work] : &f->later[--f->n_later];
 
@@ -708,10 +508,10 @@ static void try_candidate(struct unwind_flow *f, size_t start)
 				      .after_call = next->after_call,
 				      .compared = -1});
 	}
-	if (v != FAIL)
+	if (v != FLOW_FAIL)
 		find_proven(f);
 	for (size_t i = 0; i < f->n_visited; i++) {
-		bool keep = v != FAIL && bit(f->proven, f->visited[i]);
+		bool keep = v != FLOW_FAIL && bit(f->proven, f->visited[i]);
 
 		mark(f, f->visited[i], keep);
 		f->n_kept += keep;
