@@ -336,7 +336,9 @@ class KernelWalk(unittest.TestCase):
         # One a CPU at most: all CPUs stop at the first.
         self.assertIn(r.stats['KERNEL_MISMATCH'], range(1, os.cpu_count() + 1))
         self.assertGreater(r.stats['KERNEL_ASKED'], 0)
-        roots = collections.Counter(kernel.name(s['kernel'][-1]) for s in r.samples if s['kernel'])
+        # In a retpoline the kernel's walk ends where it begins: its table says nothing of them.
+        stacks = [[kernel.name(f) for f in s['kernel']] for s in r.samples if s['kernel']]
+        roots = collections.Counter(s[-1] for s in stacks if not (len(s) == 1 and s[0].startswith('__x86_')))
         known = sum(n for name, n in roots.items() if re.search(r'entry|asm_|ret_from_fork', name))
         self.assertGreater(known, 0.99 * sum(roots.values()), roots)
 
