@@ -24,6 +24,7 @@ enum {
 	N_SLOTS = 2 * MAX_STATES,
 	MAX_WORK = 4096,
 	N_BITMAPS = 4,
+	MAX_PASSES = 4,
 	MAX_VISITED = 1 << 16, /* instructions of one candidate */
 	MAX_EDGES = 3 * MAX_VISITED / 2,
 	MAX_TABLE = 1024, /* targets of one jump */
@@ -618,6 +619,13 @@ static void try_candidates(struct unwind_flow *f)
 			try_candidate(f, at);
 }
 
+static void forget_all(struct unwind_flow *f)
+{
+	for (size_t i = 0; i < f->c.n; i++)
+		if (f->state_at[i] != TAKEN)
+			f->state_at[i] = UNKNOWN;
+}
+
 void unwind_flow_run(struct unwind_flow *f)
 {
 	size_t at = skip_padding(f, 0);
@@ -628,11 +636,9 @@ void unwind_flow_run(struct unwind_flow *f)
 		return;
 	find_candidates(f, at, f->c.n);
 	try_candidates(f);
-	if (!f->has_shared)
-		return;
-	/* Once more, with less known where such code begins. */
-	for (size_t i = 0; i < f->c.n; i++)
-		if (f->state_at[i] != TAKEN)
-			f->state_at[i] = UNKNOWN;
-	try_candidates(f);
+	/* Again, with less known where such code begins: it may go on to more of the kind. */
+	for (int i = 1; f->has_shared && i < MAX_PASSES; i++) {
+		forget_all(f);
+		try_candidates(f);
+	}
 }

@@ -3,9 +3,9 @@
  * Machine code → what holds of the stack at each instruction, by following the code. For functions that come without call frame
  * information: musl's, those of assemblers that write none (nasm, yasm), of compilers that keep no frame pointer.
  *
- * Nothing is guessed: a stretch of code counts only when it was entered as a function is, all ways through it agree on what they
- * leave on the stack, and one of them at least returns with the stack and the registers as it found them. Code that is entered
- * in another way (GHC's, which jumps where C calls) does not pass. x86-64.
+ * Nothing is guessed: an instruction counts only on a way from where a function is entered to a return that finds the stack as it
+ * was, and rbp and rbx too but for parts of assembly that are called; ways that meet must agree. Code that is entered in another
+ * way (GHC's, which jumps where C calls) has no such return. x86-64.
  */
 #pragma once
 #include "bpf/unwind_tables.h"
