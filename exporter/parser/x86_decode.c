@@ -4,7 +4,10 @@
  * how long its immediate is follows the maps' regularities; meaning is looked for in the few opcodes that can touch rbx, rsp or rbp.
  */
 #include "exporter/parser/x86.h"
-#include "lib/base/cursor.h"
+#include "lib/base/cleanup.h"
+#include <endian.h>
+#include <stdbool.h>
+#include <string.h>
 
 /* Opcode maps. */
 enum map {
@@ -19,10 +22,15 @@ enum map {
 	MAP_XOP9,
 	MAP_XOPA
 };
-enum { MAX_BYTES = 15 };
+enum {
+	MAX_BYTES = 15,
+	/* What is read at most: prefixes, four bytes up to the opcode, ModRM, SIB, displacement and immediate. */
+	MAX_READ = MAX_BYTES + 4 + 2 + 4 + 8,
+};
 
+/* Reads of single bytes have no bound: there are MAX_READ of them, or as many zeros as are missing. */
 struct decoder {
-	struct cursor c;
+	const uint8_t *pos;
 	uint8_t map, op;
 	uint8_t rex;  /* W R X B of any encoding, as bits 3 to 0 */
 	bool has_rex; /* an actual REX byte: byte registers 4 to 7 are spl to dil */
@@ -40,11 +48,27 @@ static bool in(uint8_t op, uint8_t first, uint8_t last)
 	return op >= first && op <= last;
 }
 
+static uint8_t take(struct decoder *d)
+{
+	return *d->pos++;
+}
+
+static int32_t take_i32(struct decoder *d)
+{
+	uint32_t value;
+
+	memcpy(&value, d->pos, sizeof(value));
+	d->pos += sizeof(value);
+	return (int32_t)le32toh(value);
+}
+
 /* Legacy prefixes and REX. Returns the first byte that is neither. */
 static uint8_t read_prefixes(struct decoder *d)
 {
-	for (;;) {
-		uint8_t byte = cursor_u8(&d->c);
+	uint8_t byte = 0;
+
+	for (int i = 0; i < MAX_BYTES; i++) {
+		byte = take(d);
 
 		if ((byte & 0xf0) == 0x40) {
 			d->rex = byte & 15;
@@ -68,9 +92,8 @@ static uint8_t read_prefixes(struct decoder *d)
 		/* Before another prefix it counts for nothing. */
 		d->rex = 0;
 		d->has_rex = false;
-		if (d->c.error)
-			return 0;
 	}
+	return byte;
 }
 
 static void set_vex_prefix(struct decoder *d, uint8_t byte)
@@ -87,7 +110,7 @@ static bool read_vex3(struct decoder *d, uint8_t first)
 {
 	static const uint8_t vex[] = {0, MAP_0F, MAP_0F38, MAP_0F3A},
 			     xop[] = {MAP_XOP8, MAP_XOP9, MAP_XOPA};
-	uint8_t a = cursor_u8(&d->c), b = cursor_u8(&d->c), map = a & 31;
+	uint8_t a = take(d), b = take(d), map = a & 31;
 
 	d->rex = (uint8_t)((~a >> 5 & 7) | (b >> 4 & 8));
 	set_vex_prefix(d, b);
@@ -97,31 +120,31 @@ static bool read_vex3(struct decoder *d, uint8_t first)
 		d->map = xop[map - 8];
 	else
 		return false;
-	d->op = cursor_u8(&d->c);
+	d->op = take(d);
 	return true;
 }
 
 static bool read_vex2(struct decoder *d)
 {
-	uint8_t a = cursor_u8(&d->c);
+	uint8_t a = take(d);
 
 	d->rex = ~a >> 5 & 4;
 	set_vex_prefix(d, a);
 	d->map = MAP_0F;
-	d->op = cursor_u8(&d->c);
+	d->op = take(d);
 	return true;
 }
 
 static bool read_evex(struct decoder *d)
 {
 	static const uint8_t maps[] = {0, MAP_0F, MAP_0F38, MAP_0F3A, 0, MAP_EVEX5, MAP_EVEX6, 0};
-	uint8_t a = cursor_u8(&d->c), b = cursor_u8(&d->c);
+	uint8_t a = take(d), b = take(d);
 
-	cursor_skip(&d->c, 1);
+	d->pos++;
 	d->rex = (uint8_t)((~a >> 5 & 7) | (b >> 4 & 8));
 	set_vex_prefix(d, b);
 	d->map = maps[a & 7];
-	d->op = cursor_u8(&d->c);
+	d->op = take(d);
 	return d->map && (b & 4);
 }
 
@@ -130,7 +153,7 @@ static bool read_opcode(struct decoder *d)
 	uint8_t byte = read_prefixes(d);
 
 	/* pop of memory has 0 where XOP has its map */
-	if (byte == 0xc4 || (byte == 0x8f && cursor_left(&d->c) && (*d->c.pos & 31) >= 8))
+	if (byte == 0xc4 || (byte == 0x8f && (*d->pos & 31) >= 8))
 		return read_vex3(d, byte);
 	if (byte == 0xc5)
 		return read_vex2(d);
@@ -139,13 +162,13 @@ static bool read_opcode(struct decoder *d)
 	d->op = byte;
 	if (byte != 0x0f)
 		return true;
-	d->op = cursor_u8(&d->c);
+	d->op = take(d);
 	d->map = d->op == 0x38	 ? MAP_0F38
 		 : d->op == 0x3a ? MAP_0F3A
 		 : d->op == 0x0f ? MAP_3DNOW
 				 : MAP_0F;
 	if (d->map == MAP_0F38 || d->map == MAP_0F3A)
-		d->op = cursor_u8(&d->c);
+		d->op = take(d);
 	return true;
 }
 
@@ -242,7 +265,7 @@ static unsigned imm_bytes(const struct decoder *d)
 
 static void read_sib(struct decoder *d)
 {
-	uint8_t sib = cursor_u8(&d->c), index = (sib >> 3 & 7) | (d->rex & 2) << 2;
+	uint8_t sib = take(d), index = (sib >> 3 & 7) | (d->rex & 2) << 2;
 
 	if (index == X86_SP)
 		d->base = (uint8_t)((sib & 7) | (d->rex & 1) << 3);
@@ -250,12 +273,12 @@ static void read_sib(struct decoder *d)
 		return;
 	d->is_absolute = index != X86_SP && sib >> 6 == 3; /* 8 × index + address */
 	d->base = X86_NONE;
-	d->disp = (int32_t)cursor_u32(&d->c);
+	d->disp = take_i32(d);
 }
 
 static void read_modrm(struct decoder *d)
 {
-	uint8_t byte = cursor_u8(&d->c), low = byte & 7;
+	uint8_t byte = take(d), low = byte & 7;
 
 	d->mod = byte >> 6;
 	d->reg = (uint8_t)((byte >> 3 & 7) | (d->rex & 4) << 1);
@@ -269,27 +292,27 @@ static void read_modrm(struct decoder *d)
 		read_sib(d);
 	} else if (low == 5 && !d->mod) {
 		d->by_rip = true;
-		d->disp = (int32_t)cursor_u32(&d->c);
+		d->disp = take_i32(d);
 	} else {
 		d->base = d->rm;
 	}
 	if (d->mod == 1)
-		d->disp = (int8_t)cursor_u8(&d->c);
+		d->disp = (int8_t)take(d);
 	else if (d->mod == 2)
-		d->disp = (int32_t)cursor_u32(&d->c);
+		d->disp = take_i32(d);
 	if (d->p67)
 		d->base = X86_NONE;
 }
 
 static void read_imm(struct decoder *d, unsigned n)
 {
-	uint64_t value = 0;
+	uint64_t value;
 
 	if (n == 0)
 		return;
-	for (unsigned i = 0; i < n; i++)
-		value |= (uint64_t)cursor_u8(&d->c) << 8 * i;
-	d->imm = n == 8 ? (int64_t)value : (int64_t)(value << (64 - 8 * n)) >> (64 - 8 * n);
+	memcpy(&value, d->pos, sizeof(value));
+	d->pos += n;
+	d->imm = (int64_t)(le64toh(value) << (64 - 8 * n)) >> (64 - 8 * n);
 }
 
 /* The bit of a general register, when it is a followed one. */
@@ -523,7 +546,10 @@ static void mean_two_bytes(const struct decoder *d, struct x86_insn *i)
 
 void x86_decode(const uint8_t *code, size_t n, struct x86_insn *ret)
 {
-	struct decoder d = {.c = cursor_of(code, n < MAX_BYTES ? n : MAX_BYTES), .base = X86_NONE};
+	uint8_t padded[MAX_READ];
+	const uint8_t *begin =
+		n < MAX_READ ? memcpy(memset(padded, 0, sizeof(padded)), code, n) : code;
+	struct decoder d = {.pos = begin, .base = X86_NONE};
 	bool moves_sp;
 
 	*ret = (struct x86_insn) {.kind = X86_BAD, .reg = X86_NONE, .base = X86_NONE};
@@ -532,9 +558,9 @@ void x86_decode(const uint8_t *code, size_t n, struct x86_insn *ret)
 	if (has_modrm(&d))
 		read_modrm(&d);
 	read_imm(&d, imm_bytes(&d));
-	if (d.c.error)
+	if (d.pos > begin + MIN(n, (size_t)MAX_BYTES))
 		return;
-	ret->bytes = (uint8_t)cursor_off(&d.c);
+	ret->bytes = (uint8_t)(d.pos - begin);
 	ret->kind = X86_OTHER;
 	ret->writes = writes(&d);
 	if (d.map == MAP_1 && !d.is_vex)
