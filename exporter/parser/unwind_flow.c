@@ -23,17 +23,18 @@ enum {
 	MAX_STATES = 8192,
 	N_SLOTS = 2 * MAX_STATES,
 	MAX_WORK = 4096,
-	N_BITMAPS = 4,
+	N_BITMAPS = 5,
 	MAX_PASSES = 4,
 	MAX_VISITED = 1 << 16, /* instructions of one candidate */
 	MAX_EDGES = 3 * MAX_VISITED / 2,
 	MAX_TABLE = 1024, /* targets of one jump */
 	MANY_FUNCTIONS = 64,
 	FEW_OTHERS = 16, /* so many more with a frame pointer than with another frame */
-	ENOUGH_FOLLOWED = 1 << 16,
-	FEW_KEPT = 16, /* one instruction of so many */
-	SAMPLE_BYTES = 64 << 10,
-	STEPS_PER_BYTE = 4, /* of all candidates together */
+	N_SAMPLES = 4,
+	SAMPLE_BYTES = 16 << 10,
+	ENOUGH_FOLLOWED = 1 << 14, /* instructions that show whether it is, */
+	FEW_KEPT = 16,		   /* one kept of so many */
+	STEPS_PER_BYTE = 4,	   /* of all candidates together */
 };
 
 /* state_at[]: number of a state, and whether it is of the candidate under way. */
@@ -56,12 +57,15 @@ struct unwind_flow {
 	uint16_t *state_at;
 	uint32_t visited[MAX_VISITED]; /* first bytes of the candidate's instructions */
 	struct edge edges[MAX_EDGES];
-	bool is_called;	 /* the candidate is */
-	uint8_t *called; /* bits: targets of calls */
-	uint8_t *maybe;	 /* candidates */
-	uint8_t *proven; /* a return is reached from there */
-	uint8_t *shared; /* candidates that other code goes on to with registers of its own */
-	bool has_shared; /* new ones */
+	bool is_followed; /* or else state_at[] is not set */
+	bool is_called;	  /* the candidate is */
+	/* Bitmaps, one after the other; of bytes of the code. */
+	uint64_t *called; /* targets of calls */
+	uint64_t *maybe;  /* candidates, with these */
+	uint64_t *proven; /* a return is reached from there */
+	uint64_t *shared; /* candidates that other code goes on to with registers of its own */
+	uint64_t *taken;  /* known otherwise */
+	bool has_shared;  /* new ones */
 	size_t n_followed, n_kept; /* instructions */
 	size_t n_visited, n_edges, n_work, n_later;
 	struct work work[MAX_WORK];
@@ -103,14 +107,36 @@ void unwind_flow_freep(struct unwind_flow **f)
 	*f = NULL;
 }
 
-static bool bit(const uint8_t *bits, size_t i)
+static bool bit(const uint64_t *bits, size_t i)
 {
-	return bits[i / 8] >> i % 8 & 1;
+	return bits[i / 64] >> i % 64 & 1;
 }
 
-static void set_bit(uint8_t *bits, size_t i)
+static void set_bit(uint64_t *bits, size_t i)
 {
-	bits[i / 8] |= (uint8_t)(1U << i % 8);
+	bits[i / 64] |= 1ULL << i % 64;
+}
+
+static void clear_bit(uint64_t *bits, size_t i)
+{
+	bits[i / 64] &= ~(1ULL << i % 64);
+}
+
+/* The number of the last bit below n that is set, and one; 0: there is none. */
+static size_t last_bit(const uint64_t *bits, size_t n)
+{
+	for (; n; n -= (n - 1) % 64 + 1) {
+		uint64_t word = bits[(n - 1) / 64] << (63 - (n - 1) % 64);
+
+		if (word)
+			return n - (size_t)__builtin_clzll(word);
+	}
+	return 0;
+}
+
+static size_t words_of(size_t n)
+{
+	return n / 64 + 1;
 }
 
 static uint32_t hash_of(const struct flow_state *s)
@@ -140,14 +166,12 @@ static unsigned number_of(struct unwind_flow *f, const struct flow_state *s)
 
 static int make_room(struct unwind_flow *f, size_t n)
 {
-	size_t bits = n / 8 + 1;
-
 	if (f->called && n <= f->room)
 		return 0;
 	free_arrays(f);
 	f->room = 0;
 	f->state_at = try_realloc(NULL, n + 1, sizeof(*f->state_at));
-	f->called = try_realloc(NULL, N_BITMAPS * bits, 1);
+	f->called = try_realloc(NULL, N_BITMAPS * words_of(n), sizeof(*f->called));
 	if (!f->state_at || !f->called)
 		return -ENOMEM;
 	f->room = n;
@@ -157,17 +181,18 @@ static int make_room(struct unwind_flow *f, size_t n)
 int unwind_flow_begin(struct unwind_flow *f, const struct unwind_flow_code *code)
 {
 	const struct flow_state entry = {.height = FLOW_WORD};
-	size_t bits = code->n / 8 + 1;
+	size_t words = words_of(code->n);
 	int r = code->n > UNWIND_FLOW_BYTES ? -E2BIG : make_room(f, code->n);
 
 	if (r < 0)
 		return r;
 	f->c = *code;
-	f->maybe = f->called + bits;
-	f->proven = f->maybe + bits;
-	f->shared = f->proven + bits;
-	memset(f->state_at, 0, code->n * sizeof(*f->state_at));
-	memset(f->called, 0, N_BITMAPS * bits);
+	f->maybe = f->called + words;
+	f->proven = f->maybe + words;
+	f->shared = f->proven + words;
+	f->taken = f->shared + words;
+	memset(f->called, 0, N_BITMAPS * words * sizeof(*f->called));
+	f->is_followed = false;
 	for (unsigned i = ENTRY; i < f->n_states; i++)
 		for (uint32_t slot = hash_of(&f->states[i]); f->slots[slot];
 			slot = (slot + 1) % N_SLOTS)
@@ -181,14 +206,28 @@ int unwind_flow_begin(struct unwind_flow *f, const struct unwind_flow_code *code
 void unwind_flow_take(struct unwind_flow *f, size_t at, size_t n)
 {
 	for (size_t i = at; i < f->c.n && i < at + n; i++)
-		f->state_at[i] = TAKEN;
+		set_bit(f->taken, i);
 }
 
 unsigned unwind_flow_at(const struct unwind_flow *f, size_t at)
 {
+	if (!f->is_followed)
+		return 0;
 	while (f->state_at[at] == INSIDE)
 		at--;
 	return f->state_at[at] == TAKEN ? 0 : f->state_at[at];
+}
+
+size_t unwind_flow_next(const struct unwind_flow *f, size_t at)
+{
+	unsigned number = unwind_flow_at(f, at);
+
+	if (!f->is_followed)
+		return f->c.n;
+	for (at++; at < f->c.n; at++)
+		if (f->state_at[at] != INSIDE && f->state_at[at] != number)
+			return at;
+	return at;
 }
 
 struct unwind_rule unwind_flow_rule(const struct unwind_flow *f, unsigned number)
@@ -516,15 +555,21 @@ static void try_candidate(struct unwind_flow *f, size_t start)
 
 		mark(f, f->visited[i], keep);
 		f->n_kept += keep;
-		f->proven[f->visited[i] / 8] &= (uint8_t) ~(1U << f->visited[i] % 8);
+		clear_bit(f->proven, f->visited[i]);
 	}
 	f->n_followed += f->n_visited;
 }
 
-static void note(const struct unwind_flow *f, uint8_t *bits, int64_t at)
+static void note(const struct unwind_flow *f, uint64_t *bits, int64_t at)
 {
 	if (at >= 0 && (uint64_t)at < f->c.n)
 		set_bit(bits, (size_t)at);
+}
+
+static void note_called(const struct unwind_flow *f, int64_t at)
+{
+	note(f, f->called, at);
+	note(f, f->maybe, at);
 }
 
 /* Does control go on behind it, as far as that can be seen? */
@@ -541,7 +586,7 @@ static size_t note_candidates(const struct unwind_flow *f, size_t at, const stru
 	size_t next = at + i->bytes, behind = ends_way(i) || is_call ? skip_padding(f, next) : next;
 
 	if (i->kind == X86_CALL && i->value)
-		note(f, f->called, (int64_t)next + i->value);
+		note_called(f, (int64_t)next + i->value);
 	if (i->kind == X86_ADDRESS)
 		note(f, f->maybe, (int64_t)next + i->value);
 	if (ends_way(i)) {
@@ -598,47 +643,64 @@ static bool keeps_frame_pointers(const struct unwind_flow *f)
 {
 	size_t n[OTHER_FRAME + 1] = {0};
 
-	for (size_t at = 0; at < f->c.n; at++)
-		if (bit(f->called, at) || bit(f->maybe, at))
-			n[prologue_at(f, at)]++;
+	for (size_t at = f->c.n; (at = last_bit(f->maybe, at)) && at--;)
+		n[prologue_at(f, at)]++;
 	return n[FRAME_POINTER] >= MANY_FUNCTIONS && n[FRAME_POINTER] > n[OTHER_FRAME] * FEW_OTHERS;
-}
-
-/* Is hardly anything found? Then it is code of another kind: that of V8's built-in functions, for one. */
-static bool is_in_vain(const struct unwind_flow *f)
-{
-	return f->n_followed > ENOUGH_FOLLOWED && f->n_kept < f->n_followed / FEW_KEPT;
-}
-
-static void try_candidates(struct unwind_flow *f)
-{
-	f->has_shared = false;
-	f->n_followed = f->n_kept = 0;
-	for (size_t at = f->c.n; at-- > 0 && !is_in_vain(f);)
-		if ((bit(f->maybe, at) || bit(f->called, at)) && f->state_at[at] == UNKNOWN)
-			try_candidate(f, at);
 }
 
 static void forget_all(struct unwind_flow *f)
 {
-	for (size_t i = 0; i < f->c.n; i++)
-		if (f->state_at[i] != TAKEN)
-			f->state_at[i] = UNKNOWN;
+	memset(f->state_at, 0, f->c.n * sizeof(*f->state_at));
+	for (size_t at = f->c.n; (at = last_bit(f->taken, at)) && at--;)
+		f->state_at[at] = TAKEN;
+}
+
+/* Until `enough` instructions were followed. */
+static void try_candidates(struct unwind_flow *f, size_t enough)
+{
+	forget_all(f);
+	f->has_shared = false;
+	f->n_followed = f->n_kept = 0;
+	for (size_t at = f->c.n; f->n_followed < enough && (at = last_bit(f->maybe, at)) && at--;)
+		if (f->state_at[at] == UNKNOWN)
+			try_candidate(f, at);
+}
+
+/*
+ * Is there no use in following it, as parts of it say? There frame pointers are kept, or hardly anything is found: then it is code of
+ * another kind, that of V8's built-in functions for one.
+ */
+static bool is_of_no_use(struct unwind_flow *f)
+{
+	size_t words = words_of(f->c.n);
+
+	for (size_t i = 0; i < N_SAMPLES; i++) {
+		size_t at = f->c.n / N_SAMPLES * i;
+
+		find_candidates(f, at, MIN(f->c.n, at + SAMPLE_BYTES));
+	}
+	if (keeps_frame_pointers(f))
+		return true;
+	try_candidates(f, ENOUGH_FOLLOWED);
+	if (f->n_followed >= ENOUGH_FOLLOWED && f->n_kept < f->n_followed / FEW_KEPT)
+		return true;
+	memset(f->called, 0, words * sizeof(*f->called));
+	memset(f->maybe, 0, words * sizeof(*f->maybe));
+	memset(f->shared, 0, words * sizeof(*f->shared));
+	return false;
 }
 
 void unwind_flow_run(struct unwind_flow *f)
 {
 	size_t at = skip_padding(f, 0);
 
-	note(f, f->maybe, (int64_t)at);
-	at = find_candidates(f, at, MIN(f->c.n, (size_t)SAMPLE_BYTES));
-	if (keeps_frame_pointers(f))
+	if (f->c.n > (size_t)N_SAMPLES * SAMPLE_BYTES && is_of_no_use(f))
 		return;
+	note(f, f->maybe, (int64_t)at);
 	find_candidates(f, at, f->c.n);
-	try_candidates(f);
+	f->is_followed = true;
+	try_candidates(f, SIZE_MAX);
 	/* Again, with less known where such code begins: it may go on to more of the kind. */
-	for (int i = 1; f->has_shared && i < MAX_PASSES; i++) {
-		forget_all(f);
-		try_candidates(f);
-	}
+	for (int i = 1; f->has_shared && i < MAX_PASSES; i++)
+		try_candidates(f, SIZE_MAX);
 }

@@ -39,5 +39,7 @@ void unwind_flow_take(struct unwind_flow *f, size_t at, size_t n);
 void unwind_flow_run(struct unwind_flow *f);
 /* The number of what holds at byte `at`, which is equal where the same holds; 0: nothing is known. */
 unsigned unwind_flow_at(const struct unwind_flow *f, size_t at);
+/* The first byte behind `at` where something else may hold; the number of bytes when there is none. */
+size_t unwind_flow_next(const struct unwind_flow *f, size_t at);
 /* What that number stands for. */
 struct unwind_rule unwind_flow_rule(const struct unwind_flow *f, unsigned number);

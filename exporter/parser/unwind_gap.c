@@ -65,6 +65,7 @@ enum { MAX_KNOWN = 256 };
 
 struct gap {
 	const struct unwind_gap *u;
+	bool begins[UINT8_MAX + 1]; /* a pattern does so */
 	struct known known[MAX_KNOWN];
 	size_t n_known;
 	uint64_t told; /* address up to which such code was told */
@@ -167,6 +168,13 @@ static void put_known(struct gap *g, const struct known *k)
 	put_row(g, g->told, NULL);
 }
 
+static void note_begin(struct gap *g, const char *pattern)
+{
+	const char *p = pattern + is_state(*pattern);
+
+	g->begins[digit(p[0]) << 4 | digit(p[1])] = true;
+}
+
 /* The length of a whole table from its first entry on, or 0. */
 static size_t match_plt(const struct gap *g, size_t at)
 {
@@ -180,8 +188,11 @@ static size_t match_plt(const struct gap *g, size_t at)
 /* Notes what there is at `at`. Where to go on: behind it, or a byte further when it is nothing. */
 static size_t find_at(struct gap *g, size_t at)
 {
-	struct known k = {.at = at, .n = match_plt(g, at)};
+	struct known k = {.at = at};
 
+	if (!g->begins[g->u->code[at]])
+		return at + 1;
+	k.n = match_plt(g, at);
 	for (size_t i = 0; !k.n && i < ARRAY_SIZE(patterns); i++) {
 		k.pattern = patterns[i];
 		k.n = match(g, at, patterns[i]);
@@ -236,19 +247,20 @@ static void put_piece(struct gap *g, size_t at, size_t n, size_t *next)
 {
 	bool is_followed = follow(g, at, n);
 	unsigned last = 0;
+	size_t i = at;
 
-	for (size_t i = at; i < at + n; i++) {
-		const struct known *k = &g->known[*next];
-		unsigned number;
+	while (i < at + n) {
+		const struct known *k = *next < g->n_known ? &g->known[*next] : NULL;
+		size_t end = is_followed ? at + unwind_flow_next(g->u->flow, i - at) : at + n;
+		unsigned number = is_followed ? unwind_flow_at(g->u->flow, i - at) : 0;
 
-		if (*next < g->n_known && k->at == i) {
+		if (k && k->at == i) {
 			put_known(g, k);
 			(*next)++;
 			last = 0;
-			i += k->n - 1;
+			i += k->n;
 			continue;
 		}
-		number = is_followed ? unwind_flow_at(g->u->flow, i - at) : 0;
 		if (number != last) {
 			struct unwind_rule rule = number ? unwind_flow_rule(g->u->flow, number)
 							 : (struct unwind_rule) {0};
@@ -257,6 +269,7 @@ static void put_piece(struct gap *g, size_t at, size_t n, size_t *next)
 			*g->u->ret_followed |= number != 0;
 		}
 		last = number;
+		i = k ? MIN(end, k->at) : end;
 	}
 	if (last)
 		put_row(g, g->u->vaddr + at + n, NULL);
@@ -269,6 +282,9 @@ void unwind_gap(const struct unwind_gap *u)
 
 	if (u->machine->ra_is_reg)
 		return;
+	note_begin(&g, plt_first);
+	for (size_t i = 0; i < ARRAY_SIZE(patterns); i++)
+		note_begin(&g, patterns[i]);
 	while (at < MIN(u->n, (size_t)MAX_NEAR_BYTES))
 		at = find_at(&g, at);
 	find_trampolines(&g, at);
