@@ -23,7 +23,7 @@ enum {
 	MAX_STATES = 8192,
 	N_SLOTS = 2 * MAX_STATES,
 	MAX_WORK = 4096,
-	N_BITMAPS = 5,
+	N_BITMAPS = 7,
 	MAX_PASSES = 4,
 	MAX_VISITED = 1 << 16, /* instructions of one candidate */
 	MAX_EDGES = 3 * MAX_VISITED / 2,
@@ -60,13 +60,17 @@ struct unwind_flow {
 	bool is_followed; /* or else state_at[] is not set */
 	bool is_called;	  /* the candidate is */
 	/* Bitmaps, one after the other; of bytes of the code. */
-	uint64_t *called; /* targets of calls */
-	uint64_t *maybe;  /* candidates, with these */
-	uint64_t *proven; /* a return is reached from there */
-	uint64_t *shared; /* candidates that other code goes on to with registers of its own */
-	uint64_t *taken;  /* known otherwise */
-	bool has_shared;  /* new ones */
-	size_t n_followed, n_kept; /* instructions */
+	uint64_t *called;  /* targets of calls */
+	uint64_t *maybe;   /* candidates, with these */
+	uint64_t *proven;  /* a return is reached from there */
+	uint64_t *shared;  /* candidates that other code goes on to with registers of its own */
+	uint64_t *returns; /* instructions of candidates that do */
+	uint64_t *
+		hoping; /* candidates that are none but for a call of something that may still turn out to return */
+	uint64_t *taken;	      /* known otherwise */
+	bool has_shared, has_returns; /* new ones */
+	bool hopes, comes_back;	      /* the candidate under way does */
+	size_t n_followed, n_kept;    /* instructions */
 	size_t n_visited, n_edges, n_work, n_later;
 	struct work work[MAX_WORK];
 	struct work later[MAX_WORK]; /* behind calls, which may not return: after what is surer */
@@ -190,7 +194,9 @@ int unwind_flow_begin(struct unwind_flow *f, const struct unwind_flow_code *code
 	f->maybe = f->called + words;
 	f->proven = f->maybe + words;
 	f->shared = f->proven + words;
-	f->taken = f->shared + words;
+	f->returns = f->shared + words;
+	f->hoping = f->returns + words;
+	f->taken = f->hoping + words;
 	memset(f->called, 0, N_BITMAPS * words * sizeof(*f->called));
 	f->is_followed = false;
 	for (unsigned i = ENTRY; i < f->n_states; i++)
@@ -321,6 +327,7 @@ static enum flow_verdict arrive(struct unwind_flow *f, struct way *w)
 		note_shared(f, w, &f->states[known_as]);
 		return contradicts(w);
 	}
+	f->comes_back |= bit(f->returns, w->at);
 	if (w->from != NOWHERE)
 		set_bit(f->proven, w->from);
 	return FLOW_END;
@@ -428,18 +435,35 @@ static enum flow_verdict come_back(
 {
 	if (i->value || (!flow_is_clean(&w->s) && !is_part(f, &w->s)))
 		return contradicts(w);
+	f->comes_back = true;
 	set_bit(f->proven, w->at);
 	return FLOW_END;
 }
 
-/* The stack is aligned where a function is called (System V ABI, 3.2.2): code in the midst of another one is told by that. */
+/* Is that a call of something in this code that returns, and to here? Behind a call that does not return the next function begins. */
+static bool returns(struct unwind_flow *f, const struct way *w, const struct x86_insn *i)
+{
+	size_t next = w->at + i->bytes;
+	int64_t target = (int64_t)next + i->value;
+
+	if (i->kind != X86_CALL || target < 0 || (uint64_t)target >= f->c.n ||
+		(f->c.vaddr + next) % ALIGNMENT == 0 || skip_padding(f, next) != next)
+		return false;
+	f->hopes |= !bit(f->returns, (size_t)target);
+	return bit(f->returns, (size_t)target);
+}
+
+/*
+ * The stack is aligned where a function is called (System V ABI, 3.2.2): code in the midst of another one is told by that. Assembly
+ * does not align it for functions of its own.
+ */
 static enum flow_verdict call(struct unwind_flow *f, struct way *w, const struct x86_insn *i)
 {
 	if (i->kind == X86_CALL &&
 		!i->value) /* position-independent code asks where it is like this */
 		return flow_push(&w->s, X86_NONE);
 	if (w->s.height != FLOW_LOST && w->s.height % ALIGNMENT)
-		return contradicts(w);
+		return returns(f, w, i) ? FLOW_ON : contradicts(w);
 	w->after_call = true;
 	put(f, f->later, &f->n_later, (int64_t)w->at + i->bytes, w);
 	return FLOW_END;
@@ -535,6 +559,7 @@ static void try_candidate(struct unwind_flow *f, size_t start)
 	enum flow_verdict v = FLOW_END;
 
 	f->n_visited = f->n_edges = f->n_work = f->n_later = 0;
+	f->hopes = f->comes_back = false;
 	f->is_called = bit(f->called, start);
 	f->work[f->n_work++] = (struct work) {(uint32_t)start, NOWHERE, state, false};
 	while (state && f->n_work + f->n_later && v != FLOW_FAIL) {
@@ -554,10 +579,16 @@ static void try_candidate(struct unwind_flow *f, size_t start)
 		bool keep = v != FLOW_FAIL && bit(f->proven, f->visited[i]);
 
 		mark(f, f->visited[i], keep);
-		f->n_kept += keep;
 		clear_bit(f->proven, f->visited[i]);
+		f->n_kept += keep;
+		if (keep && f->comes_back) {
+			set_bit(f->returns, f->visited[i]);
+			f->has_returns = true;
+		}
 	}
 	f->n_followed += f->n_visited;
+	if (f->hopes && f->state_at[start] == UNKNOWN)
+		set_bit(f->hoping, start);
 }
 
 static void note(const struct unwind_flow *f, uint64_t *bits, int64_t at)
@@ -655,13 +686,13 @@ static void forget_all(struct unwind_flow *f)
 		f->state_at[at] = TAKEN;
 }
 
-/* Until `enough` instructions were followed. */
-static void try_candidates(struct unwind_flow *f, size_t enough)
+/* Of `which`, until `enough` instructions were followed. */
+static void try_candidates(struct unwind_flow *f, const uint64_t *which, size_t enough)
 {
-	forget_all(f);
-	f->has_shared = false;
+	f->has_shared = f->has_returns = false;
+	f->steps = 0;
 	f->n_followed = f->n_kept = 0;
-	for (size_t at = f->c.n; f->n_followed < enough && (at = last_bit(f->maybe, at)) && at--;)
+	for (size_t at = f->c.n; f->n_followed < enough && (at = last_bit(which, at)) && at--;)
 		if (f->state_at[at] == UNKNOWN)
 			try_candidate(f, at);
 }
@@ -672,8 +703,6 @@ static void try_candidates(struct unwind_flow *f, size_t enough)
  */
 static bool is_of_no_use(struct unwind_flow *f)
 {
-	size_t words = words_of(f->c.n);
-
 	for (size_t i = 0; i < N_SAMPLES; i++) {
 		size_t at = f->c.n / N_SAMPLES * i;
 
@@ -681,12 +710,12 @@ static bool is_of_no_use(struct unwind_flow *f)
 	}
 	if (keeps_frame_pointers(f))
 		return true;
-	try_candidates(f, ENOUGH_FOLLOWED);
+	forget_all(f);
+	try_candidates(f, f->maybe, ENOUGH_FOLLOWED);
 	if (f->n_followed >= ENOUGH_FOLLOWED && f->n_kept < f->n_followed / FEW_KEPT)
 		return true;
-	memset(f->called, 0, words * sizeof(*f->called));
-	memset(f->maybe, 0, words * sizeof(*f->maybe));
-	memset(f->shared, 0, words * sizeof(*f->shared));
+	/* A sample may begin in the midst of an instruction: what it says of single places does not count. */
+	memset(f->called, 0, (N_BITMAPS - 1) * words_of(f->c.n) * sizeof(*f->called));
 	return false;
 }
 
@@ -699,8 +728,13 @@ void unwind_flow_run(struct unwind_flow *f)
 	note(f, f->maybe, (int64_t)at);
 	find_candidates(f, at, f->c.n);
 	f->is_followed = true;
-	try_candidates(f, SIZE_MAX);
-	/* Again, with less known where such code begins: it may go on to more of the kind. */
-	for (int i = 1; f->has_shared && i < MAX_PASSES; i++)
-		try_candidates(f, SIZE_MAX);
+	forget_all(f);
+	try_candidates(f, f->maybe, SIZE_MAX);
+	for (int i = 1; (f->has_shared || f->has_returns) && i < MAX_PASSES; i++) {
+		bool all = f->has_shared;
+
+		if (all) /* with less known where such code begins: it may go on to more of the kind */
+			forget_all(f);
+		try_candidates(f, all ? f->maybe : f->hoping, SIZE_MAX);
+	}
 }

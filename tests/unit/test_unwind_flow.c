@@ -265,6 +265,21 @@ PIECE(parts, "push %rbp; push %rbx; sub $8, %rsp; call pa_one; call pa_two; add 
 	     "pa_one: xor %ebp, %ebp; pa_two: lea 1(%rbp), %rax; mov %rax, %rbx; ret");
 /* A return that leaves something on the stack on one way. */
 PIECE(uneven, "push %rbx; test %edi, %edi; je 1f; pop %rbx; 1: ret");
+/* Assembly that calls its own functions without aligning the stack: one that returns, after another that goes on to its end, and one
+ * behind which the next function begins. */
+PIECE(unaligned, "un_short: call un_body; un_back: inc %eax; call un_tail; inc %eax; un_ret: ret; "
+		 ".balign 16, 0x90\n"
+		 "un_body: xor %eax, %eax; jmp un_shared; .balign 16, 0x90; un_tail: dec %eax; "
+		 "un_shared: neg %eax; ret; "
+		 ".balign 16, 0x90\n"
+		 "un_last: call un_tail; .balign 16, 0x90; un_next: mov %edi, %eax; ret");
+/* Much code, all the same: entered by jumps, or of functions with a frame pointer. */
+PIECE(many_jumps,
+	".rept 20000; lea -16(%rbp), %rax; cmp %r15, %rax; jmp *(%rbp); .balign 16, 0x90; .endr");
+PIECE(many_frames, ".rept 20000; push %rbp; mov %rsp, %rbp; xor %eax, %eax; pop %rbp; ret; .balign "
+		   "16, 0x90; .endr");
+PIECE(many_others, ".rept 20000; push %rbx; mov %edi, %ebx; lea 1(%rbx), %eax; pop %rbx; ret; "
+		   ".balign 16, 0x90; .endr");
 
 static const uint8_t *piece;
 
@@ -372,6 +387,45 @@ static void parts_that_are_called(void **state)
 	assert_int_equal(rule.fp, UNWIND_GONE);
 }
 
+static void calls_that_do_not_align_the_stack(void **state)
+{
+	(void)state;
+	run(unaligned, unaligned_end);
+	assert_rule(unaligned, 7, 8, 0, 0);
+	assert_rule(AT(un_back), 7, 8, 0, 0);
+	assert_rule(AT(un_ret), 7, 8, 0, 0);
+	assert_rule(AT(un_body), 7, 8, 0, 0);
+	assert_nothing_at(AT(un_last));
+	assert_rule(AT(un_next), 7, 8, 0, 0);
+}
+
+/* The bytes of a piece about which something is said. */
+static size_t n_said(const uint8_t *begin, const uint8_t *end)
+{
+	size_t n = 0, stretches = 0;
+
+	run(begin, end);
+	for (size_t at = 0; at < (size_t)(end - begin); at++)
+		n += unwind_flow_at(flow, at) != 0;
+	for (size_t at = 0, next; at < (size_t)(end - begin); at = next) {
+		next = unwind_flow_next(flow, at);
+		assert_true(next > at);
+		stretches += unwind_flow_at(flow, at) != 0;
+		for (size_t i = at; i < next; i++)
+			assert_int_equal(unwind_flow_at(flow, i), unwind_flow_at(flow, at));
+	}
+	assert_true(stretches <= n);
+	return n;
+}
+
+static void code_that_is_of_no_use(void **state)
+{
+	(void)state;
+	assert_int_equal(n_said(many_jumps, many_jumps_end), 0);
+	assert_int_equal(n_said(many_frames, many_frames_end), 0);
+	assert_true(n_said(many_others, many_others_end) >= 20000 * 7UL);
+}
+
 static void ways_that_contradict_each_other(void **state)
 {
 	(void)state;
@@ -420,6 +474,8 @@ int main(void)
 		cmocka_unit_test(frames_of_any_size),
 		cmocka_unit_test(jump_tables),
 		cmocka_unit_test(parts_that_are_called),
+		cmocka_unit_test(calls_that_do_not_align_the_stack),
+		cmocka_unit_test(code_that_is_of_no_use),
 		cmocka_unit_test(ways_that_contradict_each_other),
 		cmocka_unit_test(what_is_known_otherwise),
 		cmocka_unit_test(beside_call_frame_information),
