@@ -6,13 +6,14 @@
 #include "bpf/abi.h"
 #include "exporter/binary/binary.h"
 #include "lib/base/alloc.h"
+#include "lib/base/bits.h"
 #include <string.h>
 
 enum { MIN_NODES = 8192, MIN_TASKS = 1024 };
 
 static uint64_t *new_bitmap(uint32_t n_bits)
 {
-	size_t n = (size_t)n_bits / 64 + 1;
+	size_t n = bits_words(n_bits);
 	uint64_t *bits = try_malloc(n * sizeof(*bits));
 
 	if (bits)
@@ -20,10 +21,10 @@ static uint64_t *new_bitmap(uint32_t n_bits)
 	return bits;
 }
 
-static void set_bit(uint64_t *bits, uint64_t i, uint32_t n_bits)
+static void mark(uint64_t *bits, uint64_t i, uint32_t n_bits)
 {
 	if (i < n_bits)
-		bits[i >> 6] |= 1ULL << (i & 63);
+		bits_set(bits, i);
 }
 
 /* Addresses and binaries that the frames of live nodes name. */
@@ -40,9 +41,9 @@ static void give_back_names(struct collector *c)
 		unsigned kind = ABI_FRAME_KIND(word);
 
 		if (kind == ABI_FRAME_NATIVE)
-			set_bit(binaries, ABI_NATIVE_BINARY(word), n_binaries);
+			mark(binaries, ABI_NATIVE_BINARY(word), n_binaries);
 		else if (kind == ABI_FRAME_RAW || kind == ABI_FRAME_JIT)
-			set_bit(addresses, ABI_FRAME_VALUE(word), n_addresses);
+			mark(addresses, ABI_FRAME_VALUE(word), n_addresses);
 	}
 	proc_addresses_retain(c->procs, addresses);
 	proc_table_mark_binaries(c->procs, binaries, n_binaries);
@@ -54,7 +55,7 @@ static uint32_t count_bits(const uint64_t *bits, uint32_t n_bits)
 {
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i <= n_bits / 64; i++)
+	for (uint32_t i = 0; i < bits_words(n_bits); i++)
 		n += (uint32_t)__builtin_popcountll(bits[i]);
 	return n;
 }

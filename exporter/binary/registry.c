@@ -5,6 +5,7 @@
  */
 #include "exporter/binary/registry.h"
 #include "lib/base/alloc.h"
+#include "lib/base/bits.h"
 #include "lib/base/bytes.h"
 #include "lib/base/hash.h"
 #include <string.h>
@@ -421,11 +422,6 @@ static void release_locked(struct binary_registry *r, uint32_t id)
 	r->stats.binaries--;
 }
 
-static bool bit(const uint64_t *bitmap, uint32_t i)
-{
-	return bitmap[i / 64] >> (i % 64) & 1;
-}
-
 /* Keeps what is used, what is at work, and what an alias that is kept stands for. */
 static void mark_kept_locked(struct binary_registry *r, const uint64_t *used_bitmap, uint8_t *keep)
 {
@@ -433,7 +429,7 @@ static void mark_kept_locked(struct binary_registry *r, const uint64_t *used_bit
 		const struct entry *e = r->entries[id];
 		bool at_work = e->state == BINARY_QUEUED || e->state == BINARY_WORKING;
 
-		if (!e->used || (!bit(used_bitmap, id) && !at_work &&
+		if (!e->used || (!bits_has(used_bitmap, id) && !at_work &&
 					!(e->content && e->content->symbols.n_refs)))
 			continue;
 		keep[id] = 1;

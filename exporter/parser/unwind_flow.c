@@ -10,16 +10,20 @@
  *
  * Parts of functions in assembly, which others call, run into each other with registers of their own. Where that is seen, all is done
  * again with nothing known of the registers where such a part begins.
+ *
+ * Assembly calls its own functions without aligning the stack. A candidate that does may be one, or the midst of a function taken for
+ * its beginning: it is tried again once what it calls is known to return.
  */
 #include "exporter/parser/unwind_flow.h"
+#include "exporter/parser/flow_candidates.h"
 #include "exporter/parser/flow_state.h"
 #include "lib/base/alloc.h"
+#include "lib/base/bits.h"
 #include "lib/base/cleanup.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-	ALIGNMENT = 16,
 	MAX_STATES = 8192,
 	N_SLOTS = 2 * MAX_STATES,
 	MAX_WORK = 4096,
@@ -28,13 +32,11 @@ enum {
 	MAX_VISITED = 1 << 16, /* instructions of one candidate */
 	MAX_EDGES = 3 * MAX_VISITED / 2,
 	MAX_TABLE = 1024, /* targets of one jump */
-	MANY_FUNCTIONS = 64,
-	FEW_OTHERS = 16, /* so many more with a frame pointer than with another frame */
 	N_SAMPLES = 4,
 	SAMPLE_BYTES = 16 << 10,
 	ENOUGH_FOLLOWED = 1 << 14, /* instructions that show whether it is, */
 	FEW_KEPT = 16,		   /* one kept of so many */
-	STEPS_PER_BYTE = 4,	   /* of all candidates together */
+	STEPS_PER_BYTE = 4,	   /* of all candidates together, each time */
 };
 
 /* state_at[]: number of a state, and whether it is of the candidate under way. */
@@ -59,15 +61,14 @@ struct unwind_flow {
 	struct edge edges[MAX_EDGES];
 	bool is_followed; /* or else state_at[] is not set */
 	bool is_called;	  /* the candidate is */
-	/* Bitmaps, one after the other; of bytes of the code. */
+	/* Sets of bytes of the code, in memory one after the other. */
 	uint64_t *called;  /* targets of calls */
 	uint64_t *maybe;   /* candidates, with these */
 	uint64_t *proven;  /* a return is reached from there */
 	uint64_t *shared;  /* candidates that other code goes on to with registers of its own */
-	uint64_t *returns; /* instructions of candidates that do */
-	uint64_t *
-		hoping; /* candidates that are none but for a call of something that may still turn out to return */
-	uint64_t *taken;	      /* known otherwise */
+	uint64_t *returns; /* instructions of candidates that return */
+	uint64_t *hoping;  /* none, but what they call may still turn out to return */
+	uint64_t *taken;   /* known otherwise */
 	bool has_shared, has_returns; /* new ones */
 	bool hopes, comes_back;	      /* the candidate under way does */
 	size_t n_followed, n_kept;    /* instructions */
@@ -111,38 +112,6 @@ void unwind_flow_freep(struct unwind_flow **f)
 	*f = NULL;
 }
 
-static bool bit(const uint64_t *bits, size_t i)
-{
-	return bits[i / 64] >> i % 64 & 1;
-}
-
-static void set_bit(uint64_t *bits, size_t i)
-{
-	bits[i / 64] |= 1ULL << i % 64;
-}
-
-static void clear_bit(uint64_t *bits, size_t i)
-{
-	bits[i / 64] &= ~(1ULL << i % 64);
-}
-
-/* The number of the last bit below n that is set, and one; 0: there is none. */
-static size_t last_bit(const uint64_t *bits, size_t n)
-{
-	for (; n; n -= (n - 1) % 64 + 1) {
-		uint64_t word = bits[(n - 1) / 64] << (63 - (n - 1) % 64);
-
-		if (word)
-			return n - (size_t)__builtin_clzll(word);
-	}
-	return 0;
-}
-
-static size_t words_of(size_t n)
-{
-	return n / 64 + 1;
-}
-
 static uint32_t hash_of(const struct flow_state *s)
 {
 	uint64_t h = (uint32_t)s->height;
@@ -175,7 +144,7 @@ static int make_room(struct unwind_flow *f, size_t n)
 	free_arrays(f);
 	f->room = 0;
 	f->state_at = try_realloc(NULL, n + 1, sizeof(*f->state_at));
-	f->called = try_realloc(NULL, N_BITMAPS * words_of(n), sizeof(*f->called));
+	f->called = try_realloc(NULL, N_BITMAPS * bits_words(n), sizeof(*f->called));
 	if (!f->state_at || !f->called)
 		return -ENOMEM;
 	f->room = n;
@@ -185,7 +154,7 @@ static int make_room(struct unwind_flow *f, size_t n)
 int unwind_flow_begin(struct unwind_flow *f, const struct unwind_flow_code *code)
 {
 	const struct flow_state entry = {.height = FLOW_WORD};
-	size_t words = words_of(code->n);
+	size_t words = bits_words(code->n);
 	int r = code->n > UNWIND_FLOW_BYTES ? -E2BIG : make_room(f, code->n);
 
 	if (r < 0)
@@ -212,7 +181,7 @@ int unwind_flow_begin(struct unwind_flow *f, const struct unwind_flow_code *code
 void unwind_flow_take(struct unwind_flow *f, size_t at, size_t n)
 {
 	for (size_t i = at; i < f->c.n && i < at + n; i++)
-		set_bit(f->taken, i);
+		bits_set(f->taken, i);
 }
 
 unsigned unwind_flow_at(const struct unwind_flow *f, size_t at)
@@ -295,8 +264,8 @@ static enum flow_verdict meet(struct unwind_flow *f, struct way *w, unsigned the
 
 static void note_shared(struct unwind_flow *f, const struct way *w, const struct flow_state *known)
 {
-	if (flow_differs_in_registers(known, &w->s) && !bit(f->shared, w->at)) {
-		set_bit(f->shared, w->at);
+	if (flow_differs_in_registers(known, &w->s) && !bits_has(f->shared, w->at)) {
+		bits_set(f->shared, w->at);
 		f->has_shared = true;
 	}
 }
@@ -327,9 +296,9 @@ static enum flow_verdict arrive(struct unwind_flow *f, struct way *w)
 		note_shared(f, w, &f->states[known_as]);
 		return contradicts(w);
 	}
-	f->comes_back |= bit(f->returns, w->at);
+	f->comes_back |= bits_has(f->returns, w->at);
 	if (w->from != NOWHERE)
-		set_bit(f->proven, w->from);
+		bits_set(f->proven, w->from);
 	return FLOW_END;
 }
 
@@ -347,23 +316,6 @@ static bool cover(struct unwind_flow *f, uint32_t at, uint8_t bytes)
 static void decode(const struct unwind_flow *f, size_t at, struct x86_insn *ret)
 {
 	x86_decode(f->c.code + at, f->c.n - at, ret);
-}
-
-/* The first byte from `at` on that only aligns nothing. */
-static size_t skip_padding(const struct unwind_flow *f, size_t at)
-{
-	struct x86_insn i;
-
-	while (at < f->c.n) {
-		decode(f, at, &i);
-		if (i.kind == X86_NOP)
-			at += i.bytes;
-		else if (f->c.code[at] == 0xcc || (f->c.code[at] == 0 && at % ALIGNMENT))
-			at++;
-		else
-			break;
-	}
-	return at;
 }
 
 /* Target i of a jump by table, as an offset: `table` is an address, of distances from itself or of addresses. */
@@ -408,7 +360,7 @@ static bool put_table(struct unwind_flow *f, const struct way *w, uint64_t table
 static enum flow_verdict leave(struct unwind_flow *f, const struct way *w)
 {
 	if (f->is_called && flow_is_clean(&w->s))
-		set_bit(f->proven, w->at);
+		bits_set(f->proven, w->at);
 	return FLOW_END;
 }
 
@@ -436,7 +388,7 @@ static enum flow_verdict come_back(
 	if (i->value || (!flow_is_clean(&w->s) && !is_part(f, &w->s)))
 		return contradicts(w);
 	f->comes_back = true;
-	set_bit(f->proven, w->at);
+	bits_set(f->proven, w->at);
 	return FLOW_END;
 }
 
@@ -447,10 +399,10 @@ static bool returns(struct unwind_flow *f, const struct way *w, const struct x86
 	int64_t target = (int64_t)next + i->value;
 
 	if (i->kind != X86_CALL || target < 0 || (uint64_t)target >= f->c.n ||
-		(f->c.vaddr + next) % ALIGNMENT == 0 || skip_padding(f, next) != next)
+		(f->c.vaddr + next) % FLOW_ALIGNMENT == 0 || flow_skip_padding(&f->c, next) != next)
 		return false;
-	f->hopes |= !bit(f->returns, (size_t)target);
-	return bit(f->returns, (size_t)target);
+	f->hopes |= !bits_has(f->returns, (size_t)target);
+	return bits_has(f->returns, (size_t)target);
 }
 
 /*
@@ -462,7 +414,7 @@ static enum flow_verdict call(struct unwind_flow *f, struct way *w, const struct
 	if (i->kind == X86_CALL &&
 		!i->value) /* position-independent code asks where it is like this */
 		return flow_push(&w->s, X86_NONE);
-	if (w->s.height != FLOW_LOST && w->s.height % ALIGNMENT)
+	if (w->s.height != FLOW_LOST && w->s.height % FLOW_ALIGNMENT)
 		return returns(f, w, i) ? FLOW_ON : contradicts(w);
 	w->after_call = true;
 	put(f, f->later, &f->n_later, (int64_t)w->at + i->bytes, w);
@@ -533,8 +485,8 @@ static void find_proven(struct unwind_flow *f)
 		for (size_t i = f->n_edges; i-- > 0;) {
 			const struct edge *e = &f->edges[i];
 
-			if (bit(f->proven, e->to) && !bit(f->proven, e->from)) {
-				set_bit(f->proven, e->from);
+			if (bits_has(f->proven, e->to) && !bits_has(f->proven, e->from)) {
+				bits_set(f->proven, e->from);
 				more = true;
 			}
 		}
@@ -555,12 +507,12 @@ static void mark(struct unwind_flow *f, uint32_t at, bool keep)
 static void try_candidate(struct unwind_flow *f, size_t start)
 {
 	const struct flow_state shared = {.height = FLOW_WORD, .held = {FLOW_OTHER, FLOW_OTHER}};
-	unsigned state = bit(f->shared, start) ? number_of(f, &shared) : ENTRY;
+	unsigned state = bits_has(f->shared, start) ? number_of(f, &shared) : ENTRY;
 	enum flow_verdict v = FLOW_END;
 
 	f->n_visited = f->n_edges = f->n_work = f->n_later = 0;
 	f->hopes = f->comes_back = false;
-	f->is_called = bit(f->called, start);
+	f->is_called = bits_has(f->called, start);
 	f->work[f->n_work++] = (struct work) {(uint32_t)start, NOWHERE, state, false};
 	while (state && f->n_work + f->n_later && v != FLOW_FAIL) {
 		const struct work *next =
@@ -576,113 +528,25 @@ static void try_candidate(struct unwind_flow *f, size_t start)
 	if (v != FLOW_FAIL)
 		find_proven(f);
 	for (size_t i = 0; i < f->n_visited; i++) {
-		bool keep = v != FLOW_FAIL && bit(f->proven, f->visited[i]);
+		bool keep = v != FLOW_FAIL && bits_has(f->proven, f->visited[i]);
 
 		mark(f, f->visited[i], keep);
-		clear_bit(f->proven, f->visited[i]);
+		bits_clear(f->proven, f->visited[i]);
 		f->n_kept += keep;
 		if (keep && f->comes_back) {
-			set_bit(f->returns, f->visited[i]);
+			bits_set(f->returns, f->visited[i]);
 			f->has_returns = true;
 		}
 	}
 	f->n_followed += f->n_visited;
 	if (f->hopes && f->state_at[start] == UNKNOWN)
-		set_bit(f->hoping, start);
-}
-
-static void note(const struct unwind_flow *f, uint64_t *bits, int64_t at)
-{
-	if (at >= 0 && (uint64_t)at < f->c.n)
-		set_bit(bits, (size_t)at);
-}
-
-static void note_called(const struct unwind_flow *f, int64_t at)
-{
-	note(f, f->called, at);
-	note(f, f->maybe, at);
-}
-
-/* Does control go on behind it, as far as that can be seen? */
-static bool ends_way(const struct x86_insn *i)
-{
-	return i->kind == X86_JUMP || i->kind == X86_JUMP_ANY || i->kind == X86_JUMP_TABLE ||
-	       i->kind == X86_RETURN || i->kind == X86_STOP;
-}
-
-/* What an instruction tells of places where functions may begin. Returns where the next one is. */
-static size_t note_candidates(const struct unwind_flow *f, size_t at, const struct x86_insn *i)
-{
-	bool is_call = i->kind == X86_CALL || i->kind == X86_CALL_ANY;
-	size_t next = at + i->bytes, behind = ends_way(i) || is_call ? skip_padding(f, next) : next;
-
-	if (i->kind == X86_CALL && i->value)
-		note_called(f, (int64_t)next + i->value);
-	if (i->kind == X86_ADDRESS)
-		note(f, f->maybe, (int64_t)next + i->value);
-	if (ends_way(i)) {
-		note(f, f->maybe, (int64_t)behind);
-		return behind;
-	}
-	/* behind a call that does not return */
-	if (is_call && (f->c.vaddr + behind) % ALIGNMENT == 0)
-		note(f, f->maybe, (int64_t)behind);
-	return next;
-}
-
-/* Reads from `at` on up to byte `end` or a little further. Past data, which is no code, the next place where a function may begin. */
-static size_t find_candidates(struct unwind_flow *f, size_t at, size_t end)
-{
-	while (at < end) {
-		struct x86_insn i;
-
-		decode(f, at, &i);
-		if (i.kind != X86_BAD) {
-			at = note_candidates(f, at, &i);
-			continue;
-		}
-		at += ALIGNMENT - (f->c.vaddr + at) % ALIGNMENT;
-		note(f, f->maybe, (int64_t)at);
-	}
-	return at;
-}
-
-/* How a function begins that has a frame. */
-enum prologue { NO_FRAME, FRAME_POINTER, OTHER_FRAME };
-
-static enum prologue prologue_at(const struct unwind_flow *f, size_t at)
-{
-	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
-	struct x86_insn first, second;
-
-	if (f->c.n - at >= sizeof(endbr64) && memcmp(f->c.code + at, endbr64, sizeof(endbr64)) == 0)
-		at += sizeof(endbr64);
-	decode(f, at, &first);
-	decode(f, at + first.bytes, &second);
-	if (first.kind == X86_PUSH && first.reg == X86_FP && second.kind == X86_FP_FROM_SP)
-		return FRAME_POINTER;
-	return first.kind == X86_PUSH || (first.kind == X86_MOVE_SP && first.value < 0)
-		       ? OTHER_FRAME
-		       : NO_FRAME;
-}
-
-/*
- * Is that code of a compiler that keeps frame pointers (Chromium's)? They do as well there, and rows for all of it take memory and
- * time. Assembly for codecs has frame pointers in some functions and not in others.
- */
-static bool keeps_frame_pointers(const struct unwind_flow *f)
-{
-	size_t n[OTHER_FRAME + 1] = {0};
-
-	for (size_t at = f->c.n; (at = last_bit(f->maybe, at)) && at--;)
-		n[prologue_at(f, at)]++;
-	return n[FRAME_POINTER] >= MANY_FUNCTIONS && n[FRAME_POINTER] > n[OTHER_FRAME] * FEW_OTHERS;
+		bits_set(f->hoping, start);
 }
 
 static void forget_all(struct unwind_flow *f)
 {
 	memset(f->state_at, 0, f->c.n * sizeof(*f->state_at));
-	for (size_t at = f->c.n; (at = last_bit(f->taken, at)) && at--;)
+	for (size_t at = f->c.n; (at = bits_last(f->taken, at)) && at--;)
 		f->state_at[at] = TAKEN;
 }
 
@@ -692,7 +556,7 @@ static void try_candidates(struct unwind_flow *f, const uint64_t *which, size_t 
 	f->has_shared = f->has_returns = false;
 	f->steps = 0;
 	f->n_followed = f->n_kept = 0;
-	for (size_t at = f->c.n; f->n_followed < enough && (at = last_bit(which, at)) && at--;)
+	for (size_t at = f->c.n; f->n_followed < enough && (at = bits_last(which, at)) && at--;)
 		if (f->state_at[at] == UNKNOWN)
 			try_candidate(f, at);
 }
@@ -701,32 +565,31 @@ static void try_candidates(struct unwind_flow *f, const uint64_t *which, size_t 
  * Is there no use in following it, as parts of it say? There frame pointers are kept, or hardly anything is found: then it is code of
  * another kind, that of V8's built-in functions for one.
  */
-static bool is_of_no_use(struct unwind_flow *f)
+static bool is_of_no_use(struct unwind_flow *f, const struct flow_candidates *c)
 {
 	for (size_t i = 0; i < N_SAMPLES; i++) {
 		size_t at = f->c.n / N_SAMPLES * i;
 
-		find_candidates(f, at, MIN(f->c.n, at + SAMPLE_BYTES));
+		flow_candidates_find(c, at, MIN(f->c.n, at + SAMPLE_BYTES));
 	}
-	if (keeps_frame_pointers(f))
+	if (flow_candidates_keep_frame_pointers(c))
 		return true;
 	forget_all(f);
 	try_candidates(f, f->maybe, ENOUGH_FOLLOWED);
 	if (f->n_followed >= ENOUGH_FOLLOWED && f->n_kept < f->n_followed / FEW_KEPT)
 		return true;
 	/* A sample may begin in the midst of an instruction: what it says of single places does not count. */
-	memset(f->called, 0, (N_BITMAPS - 1) * words_of(f->c.n) * sizeof(*f->called));
+	memset(f->called, 0, (N_BITMAPS - 1) * bits_words(f->c.n) * sizeof(*f->called));
 	return false;
 }
 
 void unwind_flow_run(struct unwind_flow *f)
 {
-	size_t at = skip_padding(f, 0);
+	const struct flow_candidates c = {&f->c, f->maybe, f->called};
 
-	if (f->c.n > (size_t)N_SAMPLES * SAMPLE_BYTES && is_of_no_use(f))
+	if (f->c.n > (size_t)N_SAMPLES * SAMPLE_BYTES && is_of_no_use(f, &c))
 		return;
-	note(f, f->maybe, (int64_t)at);
-	find_candidates(f, at, f->c.n);
+	flow_candidates_find(&c, 0, f->c.n);
 	f->is_followed = true;
 	forget_all(f);
 	try_candidates(f, f->maybe, SIZE_MAX);

@@ -26,7 +26,7 @@ struct unwind_flow_code {
 	void *ctx;
 };
 
-/* Working memory: less than 1.5 MB, and two and a half bytes for each byte of code; kept between calls. */
+/* Working memory: less than 1.5 MB, and three bytes for each byte of code; kept between calls. */
 struct unwind_flow;
 struct unwind_flow *unwind_flow_new(void);
 void unwind_flow_freep(struct unwind_flow **f);

@@ -5,6 +5,7 @@
  */
 #include "exporter/proc/table.h"
 #include "lib/base/alloc.h"
+#include "lib/base/bits.h"
 #include "lib/base/hash.h"
 #include <string.h>
 
@@ -294,7 +295,7 @@ void proc_addresses_retain(struct proc_table *t, const uint64_t *used_bitmap)
 	for (uint32_t id = 1; id < t->n_addresses; id++) {
 		struct address *a = &t->addresses[id];
 
-		if (!a->process || used_bitmap[id / 64] >> (id % 64) & 1)
+		if (!a->process || bits_has(used_bitmap, id))
 			continue;
 		if (!a->is_retired)
 			proc_address_unlink(t, id);

@@ -5,6 +5,7 @@
 #include "exporter/proc/publish.h"
 #include "exporter/proc/table.h"
 #include "lib/base/alloc.h"
+#include "lib/base/bits.h"
 #include "lib/base/hash.h"
 #include <string.h>
 
@@ -399,7 +400,7 @@ void proc_check_root(struct proc_table *t, struct process *p)
 static void mark(uint64_t *bitmap, uint32_t n_bits, uint32_t id)
 {
 	if (id < n_bits)
-		bitmap[id / 64] |= 1ULL << (id % 64);
+		bits_set(bitmap, id);
 }
 
 void proc_table_mark_binaries(const struct proc_table *t, uint64_t *bitmap, uint32_t n_bits)

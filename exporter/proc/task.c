@@ -5,6 +5,7 @@
  */
 #include "exporter/proc/table.h"
 #include "lib/base/alloc.h"
+#include "lib/base/bits.h"
 #include "lib/base/hash.h"
 #include <string.h>
 
@@ -138,7 +139,7 @@ void proc_tasks_retain(struct proc_table *t, const uint64_t *used_bitmap)
 	for (uint32_t id = 1; id < t->n_tasks; id++) {
 		struct task *k = &t->tasks[id];
 
-		if (!k->used || used_bitmap[id / 64] >> (id % 64) & 1)
+		if (!k->used || bits_has(used_bitmap, id))
 			continue;
 		unlink_task(t, id);
 		proc_cgroup_put(t, &k->cgroup);

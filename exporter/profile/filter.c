@@ -5,6 +5,7 @@
 #include "exporter/profile/filter.h"
 #include "exporter/profile/labels.h"
 #include "lib/base/alloc.h"
+#include "lib/base/bits.h"
 #include "lib/base/regex.h"
 #include "lib/base/str.h"
 #include "lib/base/table.h"
@@ -317,7 +318,7 @@ int profile_filter_tasks(const struct profile_filter *f, const struct proc_table
 	*ret = NULL;
 	if (!f->n)
 		return 0;
-	bits = arena_zalloc(arena, (n / 64 + 1) * sizeof(*bits));
+	bits = arena_zalloc(arena, bits_words(n) * sizeof(*bits));
 	e.known = arena_zalloc(arena, f->n * sizeof(*e.known));
 	if (!bits || !e.known)
 		return arena_error(arena, eb);
@@ -326,7 +327,7 @@ int profile_filter_tasks(const struct profile_filter *f, const struct proc_table
 	for (uint32_t task = 0; task < n && r >= 0; task++) {
 		r = match_task(&e, task, eb);
 		if (r > 0)
-			bits[task >> 6] |= 1ULL << (task & 63);
+			bits_set(bits, task);
 	}
 	for (size_t i = 0; i < f->n; i++)
 		table_done(&e.known[i]);

@@ -5,6 +5,7 @@
  */
 #include "exporter/profile/snapshot.h"
 #include "lib/base/alloc.h"
+#include "lib/base/bits.h"
 #include "lib/base/str.h"
 #include "lib/base/table.h"
 #include <string.h>
@@ -135,7 +136,7 @@ static bool add_rows(struct taking *k, const struct sample_rows *in)
 
 		if (in->ms && (in->ms[i] < in->from_ms || in->ms[i] >= in->to_ms))
 			continue;
-		if (k->tasks && !(k->tasks[task >> 6] >> (task & 63) & 1))
+		if (k->tasks && !bits_has(k->tasks, task))
 			continue;
 		if (!add_row(k, in->stack[i], task, in->cpu ? in->cpu[i] : 0, count, weight))
 			return false;

@@ -4,6 +4,7 @@
  */
 #include "exporter/sample/log_internal.h"
 #include "lib/base/alloc.h"
+#include "lib/base/bits.h"
 #include "lib/base/hash.h"
 #include <string.h>
 
@@ -315,7 +316,7 @@ void sample_log_mark(const struct sample_log *l, uint64_t *tasks, uint64_t *stac
 		const struct slot *s = l->slots[i];
 
 		for (uint32_t row = 0; row < s->n; row++) {
-			tasks[s->task[row] >> 6] |= 1ULL << (s->task[row] & 63);
+			bits_set(tasks, s->task[row]);
 			stacks_mark(l->o.stacks, s->stack[row], stacks);
 		}
 	}

@@ -4,6 +4,7 @@
  */
 #include "exporter/sample/outcomes.h"
 #include "lib/base/alloc.h"
+#include "lib/base/bits.h"
 #include "lib/base/hash.h"
 #include "lib/base/table.h"
 #include <string.h>
@@ -149,7 +150,7 @@ void outcomes_retain(struct outcomes *o, const uint64_t *used_bitmap, uint32_t n
 		uint32_t id = r->items[i].binary;
 		uint64_t *slot;
 
-		if (id >= n_bits || !(used_bitmap[id / 64] >> (id % 64) & 1))
+		if (id >= n_bits || !bits_has(used_bitmap, id))
 			continue;
 		r->items[n] = r->items[i];
 		slot = table_insert(&r->by_key, id, NULL);

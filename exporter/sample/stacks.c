@@ -13,6 +13,7 @@
  */
 #include "exporter/sample/stacks.h"
 #include "lib/base/alloc.h"
+#include "lib/base/bits.h"
 #include "lib/base/hash.h"
 #include <string.h>
 
@@ -254,7 +255,7 @@ void stacks_compact(struct stacks *s, const uint64_t *live, uint32_t *ret_remap)
 	s->n_indexed = 0;
 	ret_remap[0] = 0;
 	for (uint32_t id = 1; id < s->n; id++) {
-		if (!(live[id >> 6] >> (id & 63) & 1))
+		if (!bits_has(live, id))
 			continue;
 		ret_remap[id] = n;
 		s->parent[n] = ret_remap[s->parent[id]];

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sets of small numbers as arrays of words, a bit for each. The caller says how many there are.
+ */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { BITS_WORD = 64 };
+
+/* The words for n bits, of which there is one at least. */
+static inline size_t bits_words(size_t n)
+{
+	return n / BITS_WORD + 1;
+}
+
+static inline bool bits_has(const uint64_t *bits, size_t i)
+{
+	return bits[i / BITS_WORD] >> i % BITS_WORD & 1;
+}
+
+static inline void bits_set(uint64_t *bits, size_t i)
+{
+	bits[i / BITS_WORD] |= 1ULL << i % BITS_WORD;
+}
+
+static inline void bits_clear(uint64_t *bits, size_t i)
+{
+	bits[i / BITS_WORD] &= ~(1ULL << i % BITS_WORD);
+}
+
+/* The number of the last bit below n that is set, and one; 0: there is none. */
+static inline size_t bits_last(const uint64_t *bits, size_t n)
+{
+	for (; n; n -= (n - 1) % BITS_WORD + 1) {
+		uint64_t word = bits[(n - 1) / BITS_WORD] << (BITS_WORD - 1 - (n - 1) % BITS_WORD);
+
+		if (word)
+			return n - (size_t)__builtin_clzll(word);
+	}
+	return 0;
+}
