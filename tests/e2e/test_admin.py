@@ -140,7 +140,8 @@ class Admin(unittest.TestCase):
                 wait_for('profiles', lambda: a.served > 2)
                 self.assertEqual(post(s, ADMIN + 'snapshot')[0], 200)
                 block = os.listdir(f'{s.data}/blocks')[0]
-                with open(f'{s.data}/blocks/{block}/symbols', 'r+b') as f:
+                # Not its symbols: a new block's labels are read ahead, and what is in the cache is not read again.
+                with open(f'{s.data}/blocks/{block}/stacks', 'r+b') as f:
                     f.seek(20)
                     f.write(b'damage')
                 query = urllib.parse.quote('process_cpu:cpu:nanoseconds:cpu:nanoseconds{}')
