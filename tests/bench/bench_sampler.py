@@ -7,7 +7,8 @@ Per round (ABBA over rounds): exporter CPU (schedstat of all roles, fields of /p
 (kernel.bpf_stats_enabled) while a symbolized pprof of all samples is fetched every 15 s; perf's CPU (rusage of both commands). The start-up of both is
 excluded: the exporter's by reading the counters after its first minute, perf's by subtracting a run of a tenth of a second. Never wall-clock slowdown. What perf
 does in the timer's interrupt is in nobody's CPU time; so for both the time in the callback of their timers is taken too (tests/bench/timers.bpf.c), and the ratio
-is printed with it (the whole cost of both) and without (ours with it, perf's without). perf's own
+is printed with it (the whole cost of both) and without (ours with it, perf's without), and once more with perf's start, which who runs both commands
+pays. perf's own
 pass over the data for build ids is switched off (-N -B): it only adds to its cost. Code without frame pointers ends perf's stacks (-g) after a frame or two;
 --dwarf runs it three times more, that long, with `--call-graph dwarf`: with the 8 KB of each stack that it copies by itself, which end amid most stacks of this
 load, and with as much as its stacks take to be as deep as ours, both named once at the end; and with 8 KB and a text every 15 s, as often as a profile is asked
@@ -225,8 +226,8 @@ def perf_round(build, hz, seconds, graph, every=None):
         with Interrupts(build, seconds) as interrupts:
             recorded, files = once(seconds, [f'--switch-output={every}s'] if every else [])
         files = files[:seconds // every] if every else files
-        return {'record_s': recorded - start, 'script_s': sum(map(script, files)) - script_start, 'interrupt_rate': interrupts.rate,
-                'frames': frames_a_sample(f'{d}/text'), 'seconds': seconds, 'texts': len(files)}
+        return {'record_s': recorded - start, 'script_s': sum(map(script, files)) - script_start, 'start_s': start + script_start,
+                'interrupt_rate': interrupts.rate, 'frames': frames_a_sample(f'{d}/text'), 'seconds': seconds, 'texts': len(files)}
 
 
 def median_round(rounds):
@@ -238,8 +239,10 @@ def print_beside_perf(name, ours, theirs):
     cpu = ours['cpu_s'] / ours['seconds']
     bpf, interrupt = ours['bpf_s'] / ours['seconds'], ours['interrupt_rate']
     peer = statistics.median((r['record_s'] + r['script_s']) / r['seconds'] for r in theirs)
+    with_start = peer + statistics.median(r['start_s'] / r['seconds'] for r in theirs)
     peer_interrupt = statistics.median(r['interrupt_rate'] for r in theirs)
     print(f"{name} {1e3 * (cpu + bpf):.2f} ms/s perf_record_and_script {1e3 * peer:.2f} ms/s of {theirs[0]['frames']:.1f} frames ratio {(cpu + bpf) / peer:.3f}")
+    print(f"{name}_with_its_start {1e3 * (cpu + bpf):.2f} ms/s perf_record_and_script {1e3 * with_start:.2f} ms/s ratio {(cpu + bpf) / with_start:.3f}")
     print(f"{name}_interrupts_of_both {1e3 * (cpu + interrupt):.2f} ms/s perf_record_and_script {1e3 * (peer + peer_interrupt):.2f} ms/s "
           f"ratio {(cpu + interrupt) / (peer + peer_interrupt):.3f}")
 
