@@ -21,12 +21,6 @@ static uint64_t *new_bitmap(uint32_t n_bits)
 	return bits;
 }
 
-static void mark(uint64_t *bits, uint64_t i, uint32_t n_bits)
-{
-	if (i < n_bits)
-		bits_set(bits, i);
-}
-
 /* Addresses and binaries that the frames of live nodes name. */
 static void give_back_names(struct collector *c)
 {
@@ -41,9 +35,9 @@ static void give_back_names(struct collector *c)
 		unsigned kind = ABI_FRAME_KIND(word);
 
 		if (kind == ABI_FRAME_NATIVE)
-			mark(binaries, ABI_NATIVE_BINARY(word), n_binaries);
+			bits_set_below(binaries, ABI_NATIVE_BINARY(word), n_binaries);
 		else if (kind == ABI_FRAME_RAW || kind == ABI_FRAME_JIT)
-			mark(addresses, ABI_FRAME_VALUE(word), n_addresses);
+			bits_set_below(addresses, ABI_FRAME_VALUE(word), n_addresses);
 	}
 	proc_addresses_retain(c->procs, addresses);
 	proc_table_mark_binaries(c->procs, binaries, n_binaries);

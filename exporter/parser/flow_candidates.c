@@ -3,7 +3,6 @@
  * exporter/parser/flow_candidates.h
  */
 #include "exporter/parser/flow_candidates.h"
-#include "exporter/parser/x86.h"
 #include "lib/base/bits.h"
 #include <string.h>
 
@@ -12,7 +11,7 @@ enum {
 	FEW_OTHERS = 16, /* so many more with a frame pointer than with another frame */
 };
 
-static void decode(const struct unwind_flow_code *code, size_t at, struct x86_insn *ret)
+void flow_decode(const struct unwind_flow_code *code, size_t at, struct x86_insn *ret)
 {
 	x86_decode(code->code + at, code->n - at, ret);
 }
@@ -22,7 +21,7 @@ size_t flow_skip_padding(const struct unwind_flow_code *code, size_t at)
 	struct x86_insn i;
 
 	while (at < code->n) {
-		decode(code, at, &i);
+		flow_decode(code, at, &i);
 		if (i.kind == X86_NOP)
 			at += i.bytes;
 		else if (code->code[at] == 0xcc || (code->code[at] == 0 && at % FLOW_ALIGNMENT))
@@ -80,7 +79,7 @@ void flow_candidates_find(const struct flow_candidates *c, size_t at, size_t end
 	while (at < end) {
 		struct x86_insn i;
 
-		decode(c->code, at, &i);
+		flow_decode(c->code, at, &i);
 		if (i.kind != X86_BAD) {
 			at = note_told(c, at, &i);
 			continue;
@@ -102,8 +101,8 @@ static enum prologue prologue_at(const struct unwind_flow_code *code, size_t at)
 	if (code->n - at >= sizeof(endbr64) &&
 		memcmp(code->code + at, endbr64, sizeof(endbr64)) == 0)
 		at += sizeof(endbr64);
-	decode(code, at, &first);
-	decode(code, at + first.bytes, &second);
+	flow_decode(code, at, &first);
+	flow_decode(code, at + first.bytes, &second);
 	if (first.kind == X86_PUSH && first.reg == X86_FP && second.kind == X86_FP_FROM_SP)
 		return FRAME_POINTER;
 	return first.kind == X86_PUSH || (first.kind == X86_MOVE_SP && first.value < 0)

@@ -5,6 +5,7 @@
  */
 #pragma once
 #include "exporter/parser/unwind_flow.h"
+#include "exporter/parser/x86.h"
 
 enum {
 	FLOW_ALIGNMENT = 16
@@ -24,6 +25,9 @@ void flow_candidates_find(const struct flow_candidates *c, size_t at, size_t end
  * it take memory and time. Assembly for codecs has frame pointers in some functions and not in others.
  */
 bool flow_candidates_keep_frame_pointers(const struct flow_candidates *c);
+
+/* The instruction at byte `at`, or X86_BAD. */
+void flow_decode(const struct unwind_flow_code *code, size_t at, struct x86_insn *ret);
 
 /* The first byte from `at` on that only aligns nothing. */
 size_t flow_skip_padding(const struct unwind_flow_code *code, size_t at);

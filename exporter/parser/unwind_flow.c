@@ -313,11 +313,6 @@ static bool cover(struct unwind_flow *f, uint32_t at, uint8_t bytes)
 	return true;
 }
 
-static void decode(const struct unwind_flow *f, size_t at, struct x86_insn *ret)
-{
-	x86_decode(f->c.code + at, f->c.n - at, ret);
-}
-
 /* Target i of a jump by table, as an offset: `table` is an address, of distances from itself or of addresses. */
 static int64_t target_at(
 	const struct unwind_flow *f, const uint8_t *p, uint64_t table, bool is_distances, int64_t i)
@@ -459,7 +454,7 @@ static enum flow_verdict follow(struct unwind_flow *f, struct way w)
 
 		if (f->steps++ > (uint64_t)f->c.n * STEPS_PER_BYTE)
 			return FLOW_FAIL;
-		decode(f, w.at, &i);
+		flow_decode(&f->c, w.at, &i);
 		if (i.kind == X86_BAD || !cover(f, w.at, i.bytes))
 			return contradicts(&w);
 		if (changes(&i))

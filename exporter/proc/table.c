@@ -397,18 +397,12 @@ void proc_check_root(struct proc_table *t, struct process *p)
 	p->root = root;
 }
 
-static void mark(uint64_t *bitmap, uint32_t n_bits, uint32_t id)
-{
-	if (id < n_bits)
-		bits_set(bitmap, id);
-}
-
 void proc_table_mark_binaries(const struct proc_table *t, uint64_t *bitmap, uint32_t n_bits)
 {
 	for (const struct process *p = t->all; p; p = p->next) {
-		mark(bitmap, n_bits, p->exe_binary);
+		bits_set_below(bitmap, p->exe_binary, n_bits);
 		for (uint32_t i = 0; i < maps_count(p->maps); i++)
-			mark(bitmap, n_bits, maps_at(p->maps, i)->binary);
+			bits_set_below(bitmap, maps_at(p->maps, i)->binary, n_bits);
 	}
 }
 

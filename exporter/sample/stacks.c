@@ -218,11 +218,9 @@ uint32_t stacks_mark(const struct stacks *s, uint32_t id, uint64_t *live)
 	uint32_t n_new = 0;
 
 	for (;; id = s->parent[id]) {
-		uint64_t bit = 1ULL << (id & 63);
-
-		if (live[id >> 6] & bit)
+		if (bits_has(live, id))
 			return n_new;
-		live[id >> 6] |= bit;
+		bits_set(live, id);
 		n_new++;
 		if (!id)
 			return n_new;

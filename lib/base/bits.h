@@ -25,6 +25,13 @@ static inline void bits_set(uint64_t *bits, size_t i)
 	bits[i / BITS_WORD] |= 1ULL << i % BITS_WORD;
 }
 
+/* What is not below n is in no set of n. */
+static inline void bits_set_below(uint64_t *bits, size_t i, size_t n)
+{
+	if (i < n)
+		bits_set(bits, i);
+}
+
 static inline void bits_clear(uint64_t *bits, size_t i)
 {
 	bits[i / BITS_WORD] &= ~(1ULL << i % BITS_WORD);

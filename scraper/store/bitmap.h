@@ -4,6 +4,7 @@
  * per node of the result is enough.
  */
 #pragma once
+#include "lib/base/bits.h"
 #include "lib/base/budget.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,11 +23,11 @@ int bitmap_init(struct bitmap *b, size_t n, struct budget *budget, struct errbuf
 void bitmap_done(struct bitmap *b);
 static inline void bitmap_set(struct bitmap *b, uint32_t i)
 {
-	b->words[i / 64] |= 1ULL << (i % 64);
+	bits_set(b->words, i);
 }
 static inline bool bitmap_has(const struct bitmap *b, uint32_t i)
 {
-	return b->words[i / 64] >> (i % 64) & 1;
+	return bits_has(b->words, i);
 }
 /* Makes rank and select possible; nothing may be set any more. -ENOMEM. */
 int bitmap_index(struct bitmap *b, struct errbuf *eb) _must_check_;

@@ -6,7 +6,7 @@ usage: tests/bench/bench_ocaml.py BUILD_DIR [--pairs 10] [--seconds 4] [--only 4
 
 Programs: much allocation, many system calls, mostly idle; by Debian's ocamlopt and, where tests have built it, by OCaml 5.3. A run is a
 fixed amount of work, about --seconds long, in eight parts of which the one that took least counts: the rest is what other guests of a
-shared machine do to it, up to a fifth here. Each part is sampled some ten times. Pairs alternate their order (off on, on off …). The bound
+shared machine do to it, for seconds at a time nearly as much again. Each part is sampled some ten times. Pairs alternate their order (off on, on off …). The bound
 is of the pairs' typical difference by Wilcoxon's signed ranks, one-sided, which a few pairs beside a busy guest do not move far; of the
 idle program differences count as a share of the time that passed. The exporter's own CPU time while it ran, all roles, is printed beside.
 """
@@ -44,6 +44,9 @@ let () = for i = 1 to int_of_string Sys.argv.(1) do Unix.sleepf 0.001 done
 }
 
 
+PARTS = 8  # of a run
+
+
 def compilers():
     from sonde_ocaml import built
     out = {}
@@ -77,9 +80,6 @@ def run_once(program, n):
     if status:
         raise RuntimeError(f'{program} {n}: status {status}')
     return usage.ru_utime + usage.ru_stime, time.monotonic() - began
-
-
-PARTS = 8
 
 
 def run(program, n):
