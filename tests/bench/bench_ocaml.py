@@ -2,13 +2,16 @@
 """What being sampled at 19 Hz costs OCaml programs: CPU time of runs with the exporter and without it, interleaved, and the upper bound
 that the extra share lies below with 95 %.
 
-usage: tests/bench/bench_ocaml.py BUILD_DIR [--pairs 10] [--seconds 4] [--only 4.13.1_allocation]
+usage: tests/bench/bench_ocaml.py BUILD_DIR [--pairs 10] [--seconds 4] [--only 4.13.1_allocation] [--control]
 
 Programs: much allocation, many system calls, mostly idle; by Debian's ocamlopt and, where tests have built it, by OCaml 5.3. A run is a
 fixed amount of work, about --seconds long, in eight parts of which the one that took least counts: the rest is what other guests of a
-shared machine do to it, for seconds at a time nearly as much again. Each part is sampled some ten times. Pairs alternate their order (off on, on off …). The bound
-is of the pairs' typical difference by Wilcoxon's signed ranks, one-sided, which a few pairs beside a busy guest do not move far; of the
-idle program differences count as a share of the time that passed. The exporter's own CPU time while it ran, all roles, is printed beside.
+shared machine do to it, for seconds at a time nearly as much again. Each part is sampled some ten times. Both runs of a pair begin after
+SETTLED_S seconds without work, of the one with the exporter after its start: a machine that has just been busy ran programs half a
+percent faster than one that had rested. Pairs alternate their order (off on, on off …). The bound is of the pairs' typical difference
+by Wilcoxon's signed ranks, one-sided, which a few pairs beside a busy guest do not move far; of the idle program differences count as a
+share of the time that passed. The exporter's own CPU time while it ran, all roles, is printed beside. --control leaves the exporter out
+of both: what is printed then is the measurement's own error.
 """
 import argparse
 import math
@@ -45,6 +48,7 @@ let () = for i = 1 to int_of_string Sys.argv.(1) do Unix.sleepf 0.001 done
 
 
 PARTS = 8  # of a run
+SETTLED_S = 5  # what the exporter reads of all that runs already, which is once, takes less
 
 
 def compilers():
@@ -104,28 +108,31 @@ def typical(differences):
     return statistics.median(means), means[min(len(means) - 1, math.ceil(below))]
 
 
-def with_exporter(build, program, n):
+def without(program, n):
+    """CPU seconds, seconds that passed, and the exporter's share of a CPU, of which there is none."""
+    time.sleep(SETTLED_S)
+    return *run(program, n), 0
+
+
+def with_exporter(program, n):
     from bench_sampler import cpu_of
     from sonde_e2e import Daemon
-    os.environ['SONDE_BUILD'] = build
     with Daemon('sonde-exporter', '--profile.frequency=19', '--profile.max-overhead=0') as d:
-        time.sleep(5)  # the reading of what runs already, which is once
+        time.sleep(SETTLED_S)
         before, began = cpu_of(d.p.pid), time.monotonic()
         cpu, wall = run(program, n)
         return cpu, wall, (cpu_of(d.p.pid) - before) / (time.monotonic() - began)
 
 
-def compare(build, program, name, pairs, seconds):
+def compare(sampled, program, name, pairs, seconds):
+    """The typical extra share of `sampled` over without(), its bound, and the exporter's share of a CPU."""
     n = calibrate(program, name, seconds)
     extra, own = [], []
-    with_exporter(build, program, min(n, 1000))  # its symbol file is on disk from here on
+    sampled(program, min(n, 1000))  # its symbol file is on disk from here on
     for i in range(pairs):
-        if i % 2:
-            on = with_exporter(build, program, n)
-            off = run(program, n)
-        else:
-            off = run(program, n)
-            on = with_exporter(build, program, n)
+        both = [without, sampled]
+        took = {f: f(program, n) for f in (both[::-1] if i % 2 else both)}
+        off, on = took[without], took[sampled]
         base = off[1] if name == 'idle' else off[0]
         extra.append((on[0] - off[0]) / base)
         own.append(on[2])
@@ -138,13 +145,16 @@ def main():
     ap.add_argument('--pairs', type=int, default=10)
     ap.add_argument('--seconds', type=float, default=4)
     ap.add_argument('--only', default='', help='programs whose names begin so')
+    ap.add_argument('--control', action='store_true')
     a = ap.parse_args()
+    os.environ['SONDE_BUILD'] = os.path.abspath(a.build)
+    sampled = (lambda program, n: without(program, n)) if a.control else with_exporter
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         for (version, name), program in compile_all(folder).items():
             if not f'{version}_{name}'.startswith(a.only):
                 continue
-            extra, bound, own = compare(os.path.abspath(a.build), program, name, max(10, a.pairs), a.seconds)
+            extra, bound, own = compare(sampled, program, name, max(10, a.pairs), a.seconds)
             print(f'ocaml_{version}_{name} {100 * extra:+.2f} % CPU time, 95 % upper bound {100 * bound:.2f} % (goal 1), '
                   f'exporter {100 * own:.2f} % of a core', flush=True)
 
