@@ -130,9 +130,10 @@ def compare(sampled, program, name, pairs, seconds):
     extra, own = [], []
     sampled(program, min(n, 1000))  # its symbol file is on disk from here on
     for i in range(pairs):
-        both = [without, sampled]
-        took = {f: f(program, n) for f in (both[::-1] if i % 2 else both)}
-        off, on = took[without], took[sampled]
+        if i % 2:
+            on, off = sampled(program, n), without(program, n)
+        else:
+            off, on = without(program, n), sampled(program, n)
         base = off[1] if name == 'idle' else off[0]
         extra.append((on[0] - off[0]) / base)
         own.append(on[2])
@@ -148,7 +149,7 @@ def main():
     ap.add_argument('--control', action='store_true')
     a = ap.parse_args()
     os.environ['SONDE_BUILD'] = os.path.abspath(a.build)
-    sampled = (lambda program, n: without(program, n)) if a.control else with_exporter
+    sampled = without if a.control else with_exporter
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         for (version, name), program in compile_all(folder).items():

@@ -140,7 +140,7 @@ def whole_samples(build, d, a):
     """Prints a line a run, and the medians of each rate."""
     from bench_sampler import sqlite_source
     source = a.source or sqlite_source()
-    speeds, measured, normalised = [speed(build, d)], {}, {}
+    speeds, measured, normalised, sent = [speed(build, d)], {}, {}, {}
     for _ in range(a.rounds):
         for hz, limit in GOALS_US.items():
             with Busy('sh', '-c', f'while :; do clang-14 -O2 -w -c -o /dev/null {source}; done'):
@@ -149,12 +149,14 @@ def whole_samples(build, d, a):
             stack, empty = (statistics.mean(x) for x in zip(*speeds[-2:]))
             measured.setdefault(hz, []).append(r['ours'] / 1000)
             normalised.setdefault(hz, []).append((r['ours'] - empty) * STACK_NS / stack / 1000)
+            sent.setdefault(hz, []).append(r['bytes'])
             print(f"walk_clang_{hz}hz {measured[hz][-1]:.1f} us a sample, {normalised[hz][-1]:.1f} at the goals' speed (goal {limit}; "
                   f"bpf_get_stack {stack:.0f} ns, an empty program {empty:.0f}), {r['frames']:.1f} user and {r['kernel_frames']:.1f} kernel frames, "
                   f"{100 * r['whole']:.2f} % whole, {r['bytes']:.0f} bytes (goal 350)", flush=True)
     for hz, limit in GOALS_US.items():
         print(f"walk_clang_{hz}hz_median {statistics.median(measured[hz]):.1f} us a sample, {statistics.median(normalised[hz]):.1f} at the goals' speed "
-              f"({min(normalised[hz]):.1f} to {max(normalised[hz]):.1f}; goal {limit})")
+              f"({min(normalised[hz]):.1f} to {max(normalised[hz]):.1f}; goal {limit}), "
+              f"{statistics.median(sent[hz]):.0f} bytes ({min(sent[hz]):.0f} to {max(sent[hz]):.0f}; goal 350)")
 
 
 def main():
