@@ -81,6 +81,7 @@ static long stack_copy_page(__u32 i, struct stack_copying *k)
 		return 1;
 	if (n > c->limit - at)
 		n = c->limit - at;
+	UNWIND_FORGET(n);
 	if (n > STACK_PAGE || bpf_probe_read_user(c->stack + at, n, (void *)from))
 		return 1;
 	c->head.bytes = at + n;

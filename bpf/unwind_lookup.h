@@ -97,10 +97,10 @@ UNWIND_FN __u32 unwind_page_entry(struct walk *w, const struct unwind_binary *b,
 		return 0;
 	words = unwind_slab_at(w, slab);
 	if (words && b->is_listed) {
-		slab = words[page >> UNWIND_SLAB_SHIFT & UNWIND_SLAB_MASK];
+		slab = words[unwind_within(page >> UNWIND_SLAB_SHIFT, UNWIND_SLAB_MASK)];
 		words = unwind_slab_at(w, slab);
 	}
-	return words ? words[page & UNWIND_SLAB_MASK] : 0;
+	return words ? words[unwind_within(page, UNWIND_SLAB_MASK)] : 0;
 }
 
 /* Asks for what unwind_recall and unwind_find_rule read first, without waiting for it. */
@@ -117,7 +117,7 @@ UNWIND_FN void unwind_ask_for(struct walk *w, const struct unwind_binary *b, __u
 	if (b->is_listed)
 		page >>= UNWIND_SLAB_SHIFT;
 	if (words)
-		(void)UNWIND_ONCE(words[page & UNWIND_SLAB_MASK]);
+		(void)UNWIND_ONCE(words[unwind_within(page, UNWIND_SLAB_MASK)]);
 }
 
 /* `rel`: offset from the binary's first page on; `off`: in the file. */
