@@ -113,6 +113,19 @@ struct inode {
 	__u32 i_mtime_nsec;
 };
 
+struct timespec64 {
+	__s64 tv_sec;
+	long tv_nsec;
+};
+
+/* What its time is called before 6.11, and before 6.6. */
+struct inode___before_6_11 {
+	struct timespec64 __i_mtime;
+};
+struct inode___before_6_6 {
+	struct timespec64 i_mtime;
+};
+
 struct file {
 	struct inode *f_inode;
 };
@@ -151,6 +164,12 @@ struct task_struct {
 struct orc_entry {
 	__s16 sp_offset, bp_offset;
 	unsigned sp_reg : 4, bp_reg : 4, type : 3, signal : 1;
+} __attribute__((packed));
+
+/* Before 6.4; `signal` since 6.3. */
+struct orc_entry___before_6_4 {
+	__s16 sp_offset, bp_offset;
+	unsigned sp_reg : 4, bp_reg : 4, type : 2, signal : 1, end : 1;
 } __attribute__((packed));
 
 struct irq_stack {

@@ -78,7 +78,7 @@ UNWIND_ALONE int kernel_ask_table(struct kernel_cpu *k, struct kernel_orc *orc)
 	if (!kernel_search_holds(&k->search, orc->n) ||
 		kernel_read(&e, sizeof(e), orc->entries + (__u64)k->search.lo * sizeof(e)))
 		return 0;
-	rule = KERNEL_RULE(e.sp_offset, e.bp_offset, e.bits);
+	rule = KERNEL_RULE(e.sp_offset, e.bp_offset, kernel_orc_bits(e.bits, orc->layout));
 	if (kernel_rule_is_known(rule))
 		k->rule = rule;
 	return 0;

@@ -5,6 +5,13 @@
 #pragma once
 #include "bpf/abi.h"
 
+/* How the table's entries are laid out (bpf/kernel_rule.h). */
+enum kernel_orc_layout {
+	KERNEL_ORC_6_4,	       /* sp_reg: 4, bp_reg: 4, type: 3, signal: 1, from the lowest bit */
+	KERNEL_ORC_6_3,	       /* type: 2, signal: 1, end: 1; types count from a call */
+	KERNEL_ORC_BEFORE_6_3, /* type: 2, end: 1 */
+};
+
 /* Where the table lies and how stacks are walked by it; filled by the program kernel_tables. */
 struct kernel_orc {
 	__u64 text, text_bytes; /* _stext, to _etext */
@@ -16,6 +23,7 @@ struct kernel_orc {
 	__u32 max_frames;
 	__u32 check_each; /* one stack of this many is compared */
 	__u32 is_on;
+	__u32 layout; /* enum kernel_orc_layout */
 };
 
 #define KERNEL_SEARCH_STEPS 24
@@ -27,7 +35,7 @@ enum kernel_walk_by {
 	KERNEL_WALK_FLAG,     /* --unwind.kernel=kernel */
 	KERNEL_WALK_NO_TABLE, /* frame pointers, arm64 */
 	KERNEL_WALK_HIDDEN,   /* the kernel tells no addresses */
-	KERNEL_WALK_LAYOUT,   /* entries are of another layout: before 6.4, or newer than this */
+	KERNEL_WALK_LAYOUT,   /* entries are of none of enum kernel_orc_layout */
 	KERNEL_WALK_FAILED,   /* the program could not be run */
 	KERNEL_WALK_N
 };

@@ -4,6 +4,7 @@
  * entries as one word each, for bpf/unwind_near.h. Compiled for BPF and for the host.
  */
 #pragma once
+#include "bpf/kernel_orc.h"
 #include "bpf/unwind_frames.h"
 #ifndef __bpf__
 #include <stdbool.h>
@@ -26,12 +27,31 @@ enum kernel_orc_type {
 	ORC_TYPE_REGS_PARTIAL = 4,
 };
 
-/* struct orc_entry. The object is loaded on kernels of other layouts too, but looks into theirs only where it is this one. */
+/* struct orc_entry. The object is loaded on kernels of other layouts too, but looks into theirs only where it is one of these. */
 struct kernel_orc_entry {
 	__s16 sp_offset, bp_offset;
-	__u16 bits; /* sp_reg: 4, bp_reg: 4, type: 3, signal: 1, from the lowest */
+	__u16 bits; /* as enum kernel_orc_layout says */
 };
 _Static_assert(sizeof(struct kernel_orc_entry) == 6, "struct orc_entry");
+
+/*
+ * The bits of an entry as of KERNEL_ORC_6_4. Before that the registers alone said where there is no caller, `end` whether that is so
+ * because it is the last one; and what an interrupt saved was taken for one where nothing said whether it is.
+ */
+UNWIND_FN __u32 kernel_orc_bits(__u32 bits, __u32 layout)
+{
+	__u32 regs = bits & 0xff, type = bits >> 8 & 3, signal, end;
+
+	if (layout == KERNEL_ORC_6_4)
+		return bits;
+	end = bits >> (layout == KERNEL_ORC_6_3 ? 11 : 10) & 1;
+	signal = layout == KERNEL_ORC_6_3 ? bits >> 10 & 1 : type != 0;
+	if ((regs & 15) == ORC_REG_UNDEFINED)
+		type = end ? ORC_TYPE_END_OF_STACK : ORC_TYPE_UNDEFINED;
+	else
+		type += ORC_TYPE_CALL;
+	return regs | type << 8 | signal << 11;
+}
 
 /* An entry as one word of UNWIND_PLAIN_BITS; never 0, since that is what no type would be. */
 #define KERNEL_RULE(sp_offset, bp_offset, bits) \

@@ -12,23 +12,37 @@ char kernel_tables_license[] SEC("license") = "GPL";
 
 #if !UNWIND_ARM64
 
-#define FIELD(field, what) \
-	__builtin_preserve_field_info(((struct orc_entry *)0)->field, BPF_FIELD_##what)
+#define FIELD(type, field, what) \
+	__builtin_preserve_field_info(((struct type *)0)->field, BPF_FIELD_##what)
+#define HAS_FIELD(type, field) bpf_core_field_exists(((struct type *)0)->field)
 /* Is the field there, that many bits wide and that far from the beginning? */
-#define FIELD_IS(field, at, bits)                                          \
-	(bpf_core_field_exists(((struct orc_entry *)0)->field) &&          \
-		FIELD(field, BYTE_OFFSET) * 8 + FIELD(field, RSHIFT_U64) - \
-				FIELD(field, LSHIFT_U64) ==                \
-			(at) &&                                            \
-		64 - FIELD(field, RSHIFT_U64) == (bits))
+#define FIELD_IS(type, field, at, bits)                                                \
+	(HAS_FIELD(type, field) &&                                                     \
+		FIELD(type, field, BYTE_OFFSET) * 8 + FIELD(type, field, RSHIFT_U64) - \
+				FIELD(type, field, LSHIFT_U64) ==                      \
+			(at) &&                                                        \
+		64 - FIELD(type, field, RSHIFT_U64) == (bits))
 
-static __always_inline bool layout_is_known(void)
+/* Sets *ret to the layout of the table's entries; false: none that is known. */
+static __always_inline bool find_layout(__u32 *ret)
 {
-	return bpf_core_type_exists(struct orc_entry) &&
-	       bpf_core_type_size(struct orc_entry) == sizeof(struct kernel_orc_entry) &&
-	       FIELD_IS(sp_offset, 0, 16) && FIELD_IS(bp_offset, 16, 16) &&
-	       FIELD_IS(sp_reg, 32, 4) && FIELD_IS(bp_reg, 36, 4) && FIELD_IS(type, 40, 3) &&
-	       FIELD_IS(signal, 43, 1) && bpf_core_type_exists(struct irq_stack);
+	if (!bpf_core_type_exists(struct orc_entry) || !bpf_core_type_exists(struct irq_stack) ||
+		bpf_core_type_size(struct orc_entry) != sizeof(struct kernel_orc_entry) ||
+		!FIELD_IS(orc_entry, sp_offset, 0, 16) || !FIELD_IS(orc_entry, bp_offset, 16, 16) ||
+		!FIELD_IS(orc_entry, sp_reg, 32, 4) || !FIELD_IS(orc_entry, bp_reg, 36, 4))
+		return false;
+	if (FIELD_IS(orc_entry, type, 40, 3) && FIELD_IS(orc_entry, signal, 43, 1))
+		*ret = KERNEL_ORC_6_4;
+	else if (!FIELD_IS(orc_entry___before_6_4, type, 40, 2))
+		return false;
+	else if (FIELD_IS(orc_entry___before_6_4, signal, 42, 1) &&
+		 FIELD_IS(orc_entry___before_6_4, end, 43, 1))
+		*ret = KERNEL_ORC_6_3;
+	else if (!HAS_FIELD(orc_entry, signal) && FIELD_IS(orc_entry___before_6_4, end, 42, 1))
+		*ret = KERNEL_ORC_BEFORE_6_3;
+	else
+		return false;
+	return true;
 }
 
 /* Where a symbol is; 0 when the kernel has none of that name. */
@@ -72,7 +86,7 @@ static __always_inline int find(struct kernel_orc *orc)
 		return KERNEL_WALK_HIDDEN;
 	if (!find_table(orc))
 		return KERNEL_WALK_NO_TABLE;
-	if (!layout_is_known())
+	if (!find_layout(&orc->layout))
 		return KERNEL_WALK_LAYOUT;
 	/* THREAD_SIZE and IRQ_STACK_SIZE are the same (arch/x86/include/asm/page_64_types.h). */
 	orc->stack_bytes = bpf_core_type_size(struct irq_stack);

@@ -5,8 +5,7 @@
  * known. bpf_find_vma does the same once a sample only, as it gives its lock back by an irq_work of the CPU.
  *
  * No lock is taken. The tree may change meanwhile, so everything is read as from a stranger, and a mapping counts when it is
- * of this process and holds the address. Needs the tree (6.1) and the times of an inode as numbers (6.11); before that nothing
- * is found.
+ * of this process and holds the address. Needs the tree (6.1); before that nothing is found.
  */
 #pragma once
 #include "bpf/unwind_files.h"
@@ -55,7 +54,6 @@ struct vma_place {
 static __always_inline bool vma_is_readable(void)
 {
 	return bpf_core_field_exists(struct mm_struct, mm_mt) &&
-	       bpf_core_field_exists(struct inode, i_mtime_nsec) &&
 	       bpf_core_type_size(struct maple_range_64) == VMA_NODE_WORDS * sizeof(__u64) &&
 	       bpf_core_field_offset(struct maple_range_64, pivot) == 8 &&
 	       bpf_core_field_offset(struct maple_range_64, slot) == 128 &&
@@ -96,14 +94,33 @@ static long vma_turn(__u32 level, struct vma_search *s)
 	return type == VMA_LEAF;
 }
 
+/* When the file was written to last: 6.11 has numbers in place of a struct, 6.6 gave that another name. */
+static __always_inline __u64 vma_mtime_ns(struct inode *inode)
+{
+	struct inode___before_6_11 *before_6_11 = (void *)inode;
+	struct inode___before_6_6 *before_6_6 = (void *)inode;
+	__s64 sec, nsec;
+
+	if (bpf_core_field_exists(inode->i_mtime_nsec)) {
+		sec = BPF_CORE_READ(inode, i_mtime_sec);
+		nsec = BPF_CORE_READ(inode, i_mtime_nsec);
+	} else if (bpf_core_field_exists(before_6_11->__i_mtime)) {
+		sec = BPF_CORE_READ(before_6_11, __i_mtime.tv_sec);
+		nsec = BPF_CORE_READ(before_6_11, __i_mtime.tv_nsec);
+	} else {
+		sec = BPF_CORE_READ(before_6_6, i_mtime.tv_sec);
+		nsec = BPF_CORE_READ(before_6_6, i_mtime.tv_nsec);
+	}
+	return (__u64)sec * 1000000000ULL + (__u64)nsec;
+}
+
 static __always_inline __u32 vma_binary(const struct vma_place *v, struct file *file)
 {
 	struct inode *inode = BPF_CORE_READ(file, f_inode);
 	struct file_key key = {
 		.ino = BPF_CORE_READ(inode, i_ino),
 		.bytes = (__u64)BPF_CORE_READ(inode, i_size),
-		.mtime_ns = (__u64)BPF_CORE_READ(inode, i_mtime_sec) * 1000000000ULL +
-			    BPF_CORE_READ(inode, i_mtime_nsec),
+		.mtime_ns = vma_mtime_ns(inode),
 		.dev = BPF_CORE_READ(inode, i_sb, s_dev),
 	};
 	__u32 at = file_bucket_of(&key, v->file_mask);

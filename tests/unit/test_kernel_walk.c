@@ -99,6 +99,27 @@ static void test_rules_are_the_entrys_fields(void **state)
 	assert_int_equal(KERNEL_RULE(-1, -1, 0xffff) >> UNWIND_PLAIN_BITS, 0);
 }
 
+/* arch/x86/include/asm/orc_types.h of 6.1 and 6.3: a call is type 0, what an interrupt saved 1, a part of it 2. */
+static void test_entries_of_older_kernels(void **state)
+{
+	const uint32_t sp_bp = ORC_REG_SP | ORC_REG_BP << 4, end = ORC_TYPE_END_OF_STACK << 8;
+	const uint32_t call = sp_bp | ORC_TYPE_CALL << 8, regs = sp_bp | ORC_TYPE_REGS << 8;
+	const uint32_t part = sp_bp | ORC_TYPE_REGS_PARTIAL << 8, signal = 1U << 11;
+
+	(void)state;
+	assert_int_equal(kernel_orc_bits(0x5fff, KERNEL_ORC_6_4), 0x5fff);
+	assert_int_equal(kernel_orc_bits(sp_bp, KERNEL_ORC_BEFORE_6_3), call);
+	assert_int_equal(kernel_orc_bits(sp_bp | 1U << 8, KERNEL_ORC_BEFORE_6_3), regs | signal);
+	assert_int_equal(kernel_orc_bits(sp_bp | 2U << 8, KERNEL_ORC_BEFORE_6_3), part | signal);
+	assert_int_equal(kernel_orc_bits(1U << 10, KERNEL_ORC_BEFORE_6_3), end);
+	assert_int_equal(kernel_orc_bits(0, KERNEL_ORC_BEFORE_6_3), ORC_TYPE_UNDEFINED);
+	assert_int_equal(kernel_orc_bits(sp_bp, KERNEL_ORC_6_3), call);
+	assert_int_equal(kernel_orc_bits(sp_bp | 1U << 10, KERNEL_ORC_6_3), call | signal);
+	assert_int_equal(kernel_orc_bits(sp_bp | 1U << 8, KERNEL_ORC_6_3), regs);
+	assert_int_equal(kernel_orc_bits(sp_bp | 5U << 8, KERNEL_ORC_6_3), regs | signal);
+	assert_int_equal(kernel_orc_bits(1U << 11, KERNEL_ORC_6_3), end);
+}
+
 static void test_only_some_rules_are_known(void **state)
 {
 	(void)state;
@@ -319,6 +340,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rules_are_the_entrys_fields),
+		cmocka_unit_test(test_entries_of_older_kernels),
 		cmocka_unit_test(test_only_some_rules_are_known),
 		cmocka_unit_test(test_calls_up_to_user_mode),
 		cmocka_unit_test(test_a_function_that_aligns_its_stack),
