@@ -34,23 +34,6 @@
 
 #define UNWIND_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
 
-/*
- * clang leaves out or widens a check by what a comparison before it said, of which the verifier of older kernels (6.1) knows nothing
- * once the value was on the stack, or where both sides were variables. So what clang knows of a value is forgotten before such a check.
- */
-#ifdef __bpf__
-#define UNWIND_FORGET(x) __asm__ volatile("" : "+r"(x))
-#else
-#define UNWIND_FORGET(x) ((void)(x))
-#endif
-
-/* i & mask. */
-UNWIND_FN __u32 unwind_within(__u32 i, __u32 mask)
-{
-	UNWIND_FORGET(i);
-	return i & mask;
-}
-
 /* Word i of a stack's user part. The masks tell the verifier what holds anyway. */
 #define UNWIND_BASE_MASK 127
 #define UNWIND_TAIL_MASK (ABI_USER_TAIL_WORDS - 1)

@@ -18,6 +18,23 @@
 #include <stddef.h>
 #endif
 
+/*
+ * clang leaves out or widens a check by what a comparison before it said, of which the verifier of older kernels (6.1) knows nothing
+ * once the value was on the stack, or where both sides were variables. So what clang knows of a value is forgotten before such a check.
+ */
+#ifdef __bpf__
+#define UNWIND_FORGET(x) __asm__ volatile("" : "+r"(x))
+#else
+#define UNWIND_FORGET(x) ((void)(x))
+#endif
+
+/* i & mask. */
+UNWIND_FN __u32 unwind_within(__u32 i, __u32 mask)
+{
+	UNWIND_FORGET(i);
+	return i & mask;
+}
+
 enum unwind_found {
 	UNWIND_FOUND,	 /* *rule is what holds there */
 	UNWIND_NO_ROW,	 /* the binary has a table and it covers the place with nothing */
