@@ -57,7 +57,7 @@ static __always_inline bool find_layout(__u32 *ret)
 static __always_inline bool symbols_are_hidden(void)
 {
 	static const char symbol[] = "_stext";
-	__u64 at;
+	__u64 at = 0;
 
 	return bpf_kallsyms_lookup_name(symbol, sizeof(symbol), 0, &at) == -EPERM;
 }

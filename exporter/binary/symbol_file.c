@@ -192,7 +192,8 @@ int symbol_file_map(int fd, struct symbol_file *ret, struct errbuf *eb)
 		return err_set(eb, -errno, "symbol file: cannot stat");
 	if (st.st_size < SYMBOL_HEADER_BYTES)
 		return bad(eb, "shorter than its header");
-	data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	/* Private: before 6.7 a memfd that is sealed against writing cannot be mapped shared, though that is for reading. */
+	data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (data == MAP_FAILED)
 		return err_set(
 			eb, -ENOMEM, "symbol file: cannot map %lld bytes", (long long)st.st_size);

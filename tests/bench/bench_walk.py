@@ -9,7 +9,9 @@ bpf_get_stackid and bpf_get_stack. clang: `clang -O2` on every CPU, whole sample
 --rounds times: what part of a compile a run meets, and how fast the memory of a shared machine is in that minute, move a sample's time
 by a quarter, so medians count. Before and after each, in turn with it, an empty program and bpf_get_stack of the warm stack: what the
 machine gives at that minute. Beside each time is what it is without an empty program's and at the speed at which bpf_get_stack takes
-STACK_NS, as on the machine that the goals were set on.
+STACK_NS, as on the machine that the goals were set on. Warm stacks tell nothing of how fast a machine's memory is, which is most of a
+sample at 99 Hz; so there, if bpftrace is installed (Debian package), its `profile:hz:99` by frame pointer runs on the same load after us,
+which took BPFTRACE_US on that machine.
 load: CPU time of libbpf and the verifier for all programs of the exporter, by a program that does nothing else. Bytes are what came
 through the rings, copies of stacks and the rings' own headers included, a sample.
 Times are the kernel's BPF run-time statistics; runs on idle CPUs are few, as every CPU is kept busy.
@@ -18,6 +20,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import signal
 import statistics
 import subprocess
@@ -40,6 +43,7 @@ int main(void) { f30(); return 0; }
 
 
 STACK_NS = 1940
+BPFTRACE_US = 6.8
 
 
 def set_stats(on):
@@ -117,6 +121,31 @@ def speed(build, d):
     return costs['again_stack'], costs['peer_empty']
 
 
+def runs_of_programs():
+    """{id: (runs, ns)} of the perf_event programs that are loaded."""
+    shown = json.loads(subprocess.run(['bpftool', '-j', 'prog', 'show'], capture_output=True, text=True, check=True).stdout)
+    return {p['id']: (p.get('run_cnt', 0), p.get('run_time_ns', 0)) for p in shown if p['type'] == 'perf_event'}
+
+
+def bpftrace(hz, seconds):
+    """Microseconds a run of its program, which counts kernel and user stacks by command; None: it is not installed."""
+    if not shutil.which('bpftrace'):
+        return None
+    loaded = set(runs_of_programs())
+    p = subprocess.Popen(['bpftrace', '-e', f'profile:hz:{hz} {{ @[kstack, ustack, comm] = count(); }}'], stdout=subprocess.DEVNULL,
+                         stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        time.sleep(8)
+        before = runs_of_programs()
+        time.sleep(seconds)
+        after = runs_of_programs()
+    finally:
+        os.killpg(p.pid, signal.SIGKILL)  # asked to end it would name all stacks first
+        p.wait()
+    runs, ns = (sum(after[i][k] - before[i][k] for i in after if i in before and i not in loaded) for k in (0, 1))
+    return ns / runs / 1000 if runs else None
+
+
 def load_figures(build):
     """CPU ms of loading, median of five; instructions that the verifier went through by program."""
     times, verified = [], {}
@@ -131,8 +160,8 @@ def load_figures(build):
     return statistics.median(times), verified
 
 
-# At 19 Hz a stack of 100 KB that is copied, of a process met for the first time, is a quarter of the bytes of 20 seconds.
-LEAST_SECONDS = {19: 60, 99: 10, 997: 10}
+# A stack of 100 KB that is copied, of a process met for the first time, is a quarter of the bytes of 20 seconds at 19 Hz, of 4 at 99.
+LEAST_SECONDS = {19: 60, 99: 20, 997: 10}
 GOALS_US = {19: 30, 99: 15, 997: 10}
 
 
@@ -140,11 +169,13 @@ def whole_samples(build, d, a):
     """Prints a line a run, and the medians of each rate."""
     from bench_sampler import sqlite_source
     source = a.source or sqlite_source()
-    speeds, measured, normalised, sent = [speed(build, d)], {}, {}, {}
+    speeds, measured, normalised, sent, peers = [speed(build, d)], {}, {}, {}, []
     for _ in range(a.rounds):
         for hz, limit in GOALS_US.items():
+            seconds = max(a.seconds, LEAST_SECONDS[hz])
             with Busy('sh', '-c', f'while :; do clang-14 -O2 -w -c -o /dev/null {source}; done'):
-                r = measure(build, hz, max(a.seconds, LEAST_SECONDS[hz]), 12)
+                r = measure(build, hz, seconds, 12)
+                peer = bpftrace(hz, seconds) if hz == 99 else None
             speeds.append(speed(build, d))
             stack, empty = (statistics.mean(x) for x in zip(*speeds[-2:]))
             measured.setdefault(hz, []).append(r['ours'] / 1000)
@@ -153,10 +184,24 @@ def whole_samples(build, d, a):
             print(f"walk_clang_{hz}hz {measured[hz][-1]:.1f} us a sample, {normalised[hz][-1]:.1f} at the goals' speed (goal {limit}; "
                   f"bpf_get_stack {stack:.0f} ns, an empty program {empty:.0f}), {r['frames']:.1f} user and {r['kernel_frames']:.1f} kernel frames, "
                   f"{100 * r['whole']:.2f} % whole, {r['bytes']:.0f} bytes (goal 350)", flush=True)
+            if peer:
+                peers.append((peer, measured[hz][-1] / peer))
+                print(f'walk_clang_{hz}hz_bpftrace {peer:.1f} us a sample, ours over it {peers[-1][1]:.2f}', flush=True)
     for hz, limit in GOALS_US.items():
         print(f"walk_clang_{hz}hz_median {statistics.median(measured[hz]):.1f} us a sample, {statistics.median(normalised[hz]):.1f} at the goals' speed "
               f"({min(normalised[hz]):.1f} to {max(normalised[hz]):.1f}; goal {limit}), "
               f"{statistics.median(sent[hz]):.0f} bytes ({min(sent[hz]):.0f} to {max(sent[hz]):.0f}; goal 350)")
+    print_bpftrace(peers)
+
+
+def print_bpftrace(peers):
+    """peers: its microseconds and ours over them, of each round."""
+    if not peers:
+        print('walk_clang_99hz_bpftrace_median: not measured, bpftrace is not installed')
+        return
+    us, ratios = zip(*peers)
+    print(f"walk_clang_99hz_bpftrace_median {statistics.median(us):.1f} us a sample, ours over it {statistics.median(ratios):.2f} "
+          f"({min(ratios):.2f} to {max(ratios):.2f}; goal {GOALS_US[99] / BPFTRACE_US:.2f})")
 
 
 def main():

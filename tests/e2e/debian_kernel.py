@@ -18,6 +18,7 @@ from sonde_e2e import build_dir
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGE = 'linux-image-amd64'
+KERNEL = f'{CACHE}/kernel'  # its vmlinuz and mods/*.ko
 BUSYBOX = '/bin/busybox'
 QEMU = 'qemu-system-x86_64'
 # In the order in which one needs the other; those that are built in have no file.
@@ -73,7 +74,7 @@ def why_not():
     os.makedirs(CACHE, exist_ok=True)
     with open(f'{CACHE}/kernel.lock', 'w') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if os.path.exists(f'{CACHE}/kernel'):
+        if os.path.exists(KERNEL):
             return None
         new = tempfile.mkdtemp(prefix='new-kernel.', dir=CACHE)
         try:
@@ -81,13 +82,13 @@ def why_not():
             if not package:
                 return f'the archive has no {PACKAGE}, or cannot be reached'
             unpack(package, new)
-            os.rename(new, f'{CACHE}/kernel')
+            os.rename(new, KERNEL)
         finally:
             shutil.rmtree(new, ignore_errors=True)
     return None
 
 
-def first_root(folder):
+def first_root(folder, kernel):
     """The file with the root that the kernel begins with."""
     root = f'{folder}/root'
     for name in ('proc', 'sys', 'dev', 'low', 'up', 'root', 'bin'):
@@ -95,7 +96,7 @@ def first_root(folder):
     shutil.copy(BUSYBOX, f'{root}/bin/busybox')
     for name in ('sh', 'mount', 'mkdir', 'insmod', 'ip', 'chroot', 'sync', 'poweroff'):
         os.symlink('busybox', f'{root}/bin/{name}')
-    shutil.copytree(f'{CACHE}/kernel/mods', f'{root}/mods')
+    shutil.copytree(f'{kernel}/mods', f'{root}/mods')
     with open(f'{root}/init', 'w') as f:
         f.write(INIT)
     os.chmod(f'{root}/init', 0o755)
@@ -105,7 +106,7 @@ def first_root(folder):
     return f'{folder}/first-root'
 
 
-def run_tests(module, timeout=600):
+def run_tests(module, kernel=KERNEL, timeout=600):
     """Runs a test module of this folder there: what run_module.py says of it, and the output."""
     with tempfile.TemporaryDirectory() as folder:
         out = f'{folder}/out'
@@ -117,7 +118,7 @@ def run_tests(module, timeout=600):
         share = 'local,security_model=none,multidevs=remap'
         console = subprocess.run(
             [QEMU, '-accel', 'tcg,thread=multi', '-cpu', 'max', '-smp', '2', '-m', '2G', '-nographic', '-no-reboot', '-nic', 'none',
-             '-kernel', f'{CACHE}/kernel/vmlinuz', '-initrd', first_root(folder), '-append', 'console=ttyS0 quiet panic=-1',
+             '-kernel', f'{kernel}/vmlinuz', '-initrd', first_root(folder, kernel), '-append', 'console=ttyS0 quiet panic=-1',
              '-fsdev', f'{share},id=host,path=/,readonly=on', '-device', 'virtio-9p-pci,fsdev=host,mount_tag=host',
              '-fsdev', f'{share},id=out,path={out}', '-device', 'virtio-9p-pci,fsdev=out,mount_tag=out'],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, errors='replace', timeout=timeout).stdout
