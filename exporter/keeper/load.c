@@ -15,10 +15,12 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <linux/perf_event.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <time.h>
 
 enum {
@@ -64,9 +66,26 @@ static uint32_t ring_bytes(uint32_t n_cpus)
 	return bytes;
 }
 
+/* Too old for what the programs call? Distributions bring that to older releases too, so it is asked once loading failed. */
+static bool is_old_kernel(const char *release)
+{
+	char *end;
+	unsigned long major = strtoul(release, &end, 10),
+		      minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
+
+	return major < 5 || (major == 5 && minor < 17);
+}
+
 static int explain_load(int r, struct errbuf *eb)
 {
 	struct rlimit lim;
+	struct utsname uts;
+
+	if (uname(&uts) == 0 && is_old_kernel(uts.release))
+		return err_set(eb, r,
+			"cannot load the BPF object: this is Linux %s, and 5.17 or newer is needed "
+			"(%s)",
+			uts.release, last_complaint);
 
 	getrlimit(RLIMIT_MEMLOCK, &lim);
 	if (r == -EPERM && lim.rlim_cur != RLIM_INFINITY)
