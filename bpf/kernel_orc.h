@@ -10,6 +10,7 @@ enum kernel_orc_layout {
 	KERNEL_ORC_6_4,	       /* sp_reg: 4, bp_reg: 4, type: 3, signal: 1, from the lowest bit */
 	KERNEL_ORC_6_3,	       /* type: 2, signal: 1, end: 1; types count from a call */
 	KERNEL_ORC_BEFORE_6_3, /* type: 2, end: 1 */
+	KERNEL_ORC_REGS_AS_INSNS, /* of 6.4, registers numbered as instructions do (seen in 7.3) */
 };
 
 /* Where the table lies and how stacks are walked by it; filled by the program kernel_tables. */

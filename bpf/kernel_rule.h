@@ -35,6 +35,13 @@ struct kernel_orc_entry {
 _Static_assert(sizeof(struct kernel_orc_entry) == 6, "struct orc_entry");
 
 /*
+ * From the numbers of KERNEL_ORC_REGS_AS_INSNS to enum kernel_orc_reg, a nibble each, from the lowest: undefined, ax, dx, sp, bp, di, r10,
+ * r13, previous sp, sp indirect, bp indirect. 15: none that is known.
+ */
+#define KERNEL_ORC_RENUMBER 0xfffff891763452f0ULL
+#define KERNEL_ORC_RENUMBERED(reg) ((__u32)(KERNEL_ORC_RENUMBER >> 4 * ((reg)&15)) & 15)
+
+/*
  * The bits of an entry as of KERNEL_ORC_6_4. Before that the registers alone said where there is no caller, `end` whether that is so
  * because it is the last one; and what an interrupt saved was taken for one where nothing said whether it is.
  */
@@ -44,6 +51,9 @@ UNWIND_FN __u32 kernel_orc_bits(__u32 bits, __u32 layout)
 
 	if (layout == KERNEL_ORC_6_4)
 		return bits;
+	if (layout == KERNEL_ORC_REGS_AS_INSNS)
+		return (bits & ~0xffU) | KERNEL_ORC_RENUMBERED(bits) |
+		       KERNEL_ORC_RENUMBERED(bits >> 4) << 4;
 	end = bits >> (layout == KERNEL_ORC_6_3 ? 11 : 10) & 1;
 	signal = layout == KERNEL_ORC_6_3 ? bits >> 10 & 1 : type != 0;
 	if ((regs & 15) == ORC_REG_UNDEFINED)

@@ -80,6 +80,33 @@ static __always_inline bool find_table(struct kernel_orc *orc)
 	       end - orc->entries == n * sizeof(struct kernel_orc_entry);
 }
 
+enum { KERNEL_ORC_LOOKED_AT = 1024, KERNEL_ORC_SP_AS_INSNS = 3 };
+
+struct numbering {
+	__u64 entries;
+	__u32 old, new;
+};
+
+static long numbering_turn(__u32 i, struct numbering *n)
+{
+	struct kernel_orc_entry e = {};
+
+	bpf_probe_read_kernel(&e, sizeof(e), (void *)(n->entries + (__u64)i * sizeof(e)));
+	n->old += (e.bits & 15) == ORC_REG_SP;
+	n->new += (e.bits & 15) == KERNEL_ORC_SP_AS_INSNS;
+	return 0;
+}
+
+/* No type tells how registers are numbered; most frames are found from the stack pointer, though. */
+static __always_inline bool is_numbered_as_insns(const struct kernel_orc *orc)
+{
+	struct numbering n = {.entries = orc->entries};
+
+	bpf_loop(orc->n < KERNEL_ORC_LOOKED_AT ? orc->n : KERNEL_ORC_LOOKED_AT, numbering_turn, &n,
+		0);
+	return n.new > n.old;
+}
+
 static __always_inline int find(struct kernel_orc *orc)
 {
 	if (symbols_are_hidden())
@@ -88,6 +115,8 @@ static __always_inline int find(struct kernel_orc *orc)
 		return KERNEL_WALK_NO_TABLE;
 	if (!find_layout(&orc->layout))
 		return KERNEL_WALK_LAYOUT;
+	if (orc->layout == KERNEL_ORC_6_4 && is_numbered_as_insns(orc))
+		orc->layout = KERNEL_ORC_REGS_AS_INSNS;
 	/* THREAD_SIZE and IRQ_STACK_SIZE are the same (arch/x86/include/asm/page_64_types.h). */
 	orc->stack_bytes = bpf_core_type_size(struct irq_stack);
 	return KERNEL_WALK_ORC;

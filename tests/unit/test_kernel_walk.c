@@ -100,7 +100,7 @@ static void test_rules_are_the_entrys_fields(void **state)
 }
 
 /* arch/x86/include/asm/orc_types.h of 6.1 and 6.3: a call is type 0, what an interrupt saved 1, a part of it 2. */
-static void test_entries_of_older_kernels(void **state)
+static void test_entries_of_other_kernels(void **state)
 {
 	const uint32_t sp_bp = ORC_REG_SP | ORC_REG_BP << 4, end = ORC_TYPE_END_OF_STACK << 8;
 	const uint32_t call = sp_bp | ORC_TYPE_CALL << 8, regs = sp_bp | ORC_TYPE_REGS << 8;
@@ -108,6 +108,14 @@ static void test_entries_of_older_kernels(void **state)
 
 	(void)state;
 	assert_int_equal(kernel_orc_bits(0x5fff, KERNEL_ORC_6_4), 0x5fff);
+	assert_int_equal(kernel_orc_bits(0x283, KERNEL_ORC_REGS_AS_INSNS),
+		ORC_REG_SP | ORC_REG_PREV_SP << 4 | ORC_TYPE_CALL << 8);
+	assert_int_equal(kernel_orc_bits(0xb4a, KERNEL_ORC_REGS_AS_INSNS),
+		ORC_REG_BP_INDIRECT | ORC_REG_BP << 4 | ORC_TYPE_REGS << 8 | signal);
+	assert_int_equal(kernel_orc_bits(0x209, KERNEL_ORC_REGS_AS_INSNS),
+		ORC_REG_SP_INDIRECT | ORC_TYPE_CALL << 8);
+	assert_false(kernel_rule_is_known(
+		KERNEL_RULE(8, 0, kernel_orc_bits(0x201, KERNEL_ORC_REGS_AS_INSNS))));
 	assert_int_equal(kernel_orc_bits(sp_bp, KERNEL_ORC_BEFORE_6_3), call);
 	assert_int_equal(kernel_orc_bits(sp_bp | 1U << 8, KERNEL_ORC_BEFORE_6_3), regs | signal);
 	assert_int_equal(kernel_orc_bits(sp_bp | 2U << 8, KERNEL_ORC_BEFORE_6_3), part | signal);
@@ -340,7 +348,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rules_are_the_entrys_fields),
-		cmocka_unit_test(test_entries_of_older_kernels),
+		cmocka_unit_test(test_entries_of_other_kernels),
 		cmocka_unit_test(test_only_some_rules_are_known),
 		cmocka_unit_test(test_calls_up_to_user_mode),
 		cmocka_unit_test(test_a_function_that_aligns_its_stack),
