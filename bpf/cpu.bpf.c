@@ -2,7 +2,7 @@
  *
  * CPU samples: a perf_event program on the software CPU clock, one event per CPU. Runs in the timer interrupt. Each tick
  * outside the idle task becomes one record (bpf/abi.h) in the ring of its group of CPUs; user space drains the rings.
- * Oldest kernel tested: 6.1. Needs bpf_loop (5.17), bpf_task_pt_regs (5.15), bpf_get_current_task_btf (5.11).
+ * docs/exporter.md has the kernels tried. Needs bpf_loop (5.17), bpf_task_pt_regs (5.15), bpf_get_current_task_btf (5.11).
  */
 #include "bpf/walker.h"
 #include "bpf/frame_pack.h"
