@@ -55,8 +55,9 @@ def make_base(base):
     return None
 
 
-def make_packages(top, mode):
-    """{name: file} of the packages that `make deb` makes of this build, for a clean root: skips the test where there can be none. One test at a time."""
+def make_packages(top, mode, to):
+    """{name: file} of the packages that `make deb` makes of this build, copied to the directory `to`, as another test may have them made
+    anew at any time; for a clean root: skips the test where there can be none."""
     if not shutil.which('dpkg-shlibdeps'):
         raise unittest.SkipTest('dpkg-shlibdeps is not installed (Debian package dpkg-dev)')
     why = why_not()
@@ -68,9 +69,10 @@ def make_packages(top, mode):
     with open(f'{CACHE}/make.lock', 'w') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         p = subprocess.run(['make', '-s', f'MODE={mode}', 'deb'], cwd=top, env=env, capture_output=True, text=True, timeout=300)
-    if p.returncode:
-        raise AssertionError(p.stdout + p.stderr)
-    return {name: glob.glob(f'{top}/build/deb/{name}_{version}_*.deb')[0] for name in ('sonde', 'sonde-exporter', 'sonde-scraper')}
+        if p.returncode:
+            raise AssertionError(p.stdout + p.stderr)
+        return {name: shutil.copy(glob.glob(f'{top}/build/deb/{name}_{version}_*.deb')[0], to)
+                for name in ('sonde', 'sonde-exporter', 'sonde-scraper')}
 
 
 class DebianRoot:

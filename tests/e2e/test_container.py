@@ -100,7 +100,7 @@ class ImageTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        packages = make_packages(TOP, os.path.basename(build_dir()))
+        packages = make_packages(TOP, os.path.basename(build_dir()), cls.enterClassContext(tempfile.TemporaryDirectory()))
         cls.root = DebianRoot()
         cls.addClassCleanup(cls.root.remove)
         cls.context = f'{cls.root.path}/src'

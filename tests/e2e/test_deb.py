@@ -28,7 +28,7 @@ scrape_configs:
 class DebTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        packages = make_packages(TOP, os.path.basename(build_dir()))
+        packages = make_packages(TOP, os.path.basename(build_dir()), cls.enterClassContext(tempfile.TemporaryDirectory()))
         with open(f'{TOP}/VERSION') as f:
             cls.version = f.read().strip()
         cls.root = DebianRoot()
