@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <time.h>
@@ -78,7 +77,6 @@ static bool is_old_kernel(const char *release)
 
 static int explain_load(int r, struct errbuf *eb)
 {
-	struct rlimit lim;
 	struct utsname uts;
 
 	if (uname(&uts) == 0 && is_old_kernel(uts.release))
@@ -87,14 +85,10 @@ static int explain_load(int r, struct errbuf *eb)
 			"(%s)",
 			uts.release, last_complaint);
 
-	getrlimit(RLIMIT_MEMLOCK, &lim);
-	if (r == -EPERM && lim.rlim_cur != RLIM_INFINITY)
+	if (r == -EPERM)
 		return err_set(eb, r,
-			"the kernel refused the BPF object (%s): a security policy forbids bpf(), "
-			"or, before Linux 5.11, the "
-			"limit on locked memory of %llu KiB is too small (LimitMEMLOCK=infinity, "
-			"or CAP_SYS_RESOURCE)",
-			last_complaint, (unsigned long long)lim.rlim_cur / 1024);
+			"the kernel refused the BPF object (%s): a security policy forbids bpf()",
+			last_complaint);
 	return err_set(eb, r, "cannot load the BPF object: %s (%s)", strerror(-r), last_complaint);
 }
 
