@@ -7,16 +7,17 @@ warm: one process per CPU stays 36 frames deep, and one of its stacks is walked 
 nothing else counts: by unwind table (built without frame pointers) and, in a second run with the same source built with them, by ours,
 bpf_get_stackid and bpf_get_stack. clang: `clang -O2` on every CPU, whole samples with kernel stack, at 19, 99 and 997 Hz in turn,
 --rounds times: what part of a compile a run meets, and how fast the memory of a shared machine is in that minute, move a sample's time
-by a quarter, so medians count. Before and after each, in turn with it, an empty program and bpf_get_stack of the warm stack: what the
-machine gives at that minute. Beside each time is what it is without an empty program's and at the speed at which bpf_get_stack takes
-STACK_NS, as on the machine that the goals were set on. Warm stacks tell nothing of how fast a machine's memory is, which is most of a
-sample at 99 Hz; so there, if bpftrace is installed (Debian package), its `profile:hz:99` by frame pointer runs on the same load after us,
-which took BPFTRACE_US on that machine.
+by a half, so medians count. Two things tell what the machine gives at that minute, to put a time beside the goals, which were set on
+another machine. Before and after each run, in turn with it, an empty program and bpf_get_stack of the warm stack: how fast the CPU is. And
+for 99 Hz a stack by the kernel on the same load at the same time: bpftrace's `profile:hz`, kernel and user stack by frame pointer counted by
+command, which took BPFTRACE_US there. What a sample costs at that rate is mostly memory that is not in the CPU's caches, which a warm stack
+knows nothing of and which this program waits for too; it runs two ticks a second more or less than ours, so that none follows the other.
 load: CPU time of libbpf and the verifier for all programs of the exporter, by a program that does nothing else. Bytes are what came
 through the rings, copies of stacks and the rings' own headers included, a sample.
 Times are the kernel's BPF run-time statistics; runs on idle CPUs are few, as every CPU is kept busy.
 """
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -85,13 +86,20 @@ def maps_of(program):
             if m['name'] in ('heads', 'run_words', 'unwind_slabs', 'unwind_rules', 'unwind_binaries', 'unwind_cache', 'known_files')]
 
 
-def measure(build, hz, seconds, warm, peers=None, pid=0):
-    """ns a run of ours, of each peer, and the exporter's counters over the time measured."""
+@contextlib.contextmanager
+def exporter(build, hz, warm):
+    """An exporter that has run that many seconds and is not busy with symbol files."""
     from sonde_e2e import Daemon, wait_for
     os.environ['SONDE_BUILD'] = build
     with Daemon('sonde-exporter', f'--profile.frequency={hz}', '--profile.max-overhead=0', '--symbols.cache-path=', '--symbols.max-cpu=1') as d:
         time.sleep(warm)
         wait_for('symbol files', lambda: not d.metrics()['sonde_symbol_queue_length'], timeout=120)
+        yield d
+
+
+def measure(build, hz, seconds, warm, peers=None, pid=0):
+    """ns a run of ours, of each peer, and the exporter's counters over the time measured."""
+    with exporter(build, hz, warm) as d:
         before, m0 = program_of(d.p.pid), d.metrics()
         costs = {}
         if peers:
@@ -127,23 +135,31 @@ def runs_of_programs():
     return {p['id']: (p.get('run_cnt', 0), p.get('run_time_ns', 0)) for p in shown if p['type'] == 'perf_event'}
 
 
-def bpftrace(hz, seconds):
-    """Microseconds a run of its program, which counts kernel and user stacks by command; None: it is not installed."""
-    if not shutil.which('bpftrace'):
-        return None
-    loaded = set(runs_of_programs())
+@contextlib.contextmanager
+def bpftrace(hz):
     p = subprocess.Popen(['bpftrace', '-e', f'profile:hz:{hz} {{ @[kstack, ustack, comm] = count(); }}'], stdout=subprocess.DEVNULL,
                          stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         time.sleep(8)
-        before = runs_of_programs()
-        time.sleep(seconds)
-        after = runs_of_programs()
+        yield
     finally:
         os.killpg(p.pid, signal.SIGKILL)  # asked to end it would name all stacks first
         p.wait()
-    runs, ns = (sum(after[i][k] - before[i][k] for i in after if i in before and i not in loaded) for k in (0, 1))
-    return ns / runs / 1000 if runs else None
+
+
+def measure_beside_bpftrace(build, rates, seconds):
+    """Microseconds a run of our sampler and of bpftrace's, at these rates at the same time."""
+    with exporter(build, rates[0], 12) as d:
+        ours, loaded = {int(program_of(d.p.pid)['prog_id'])}, set(runs_of_programs())
+        with bpftrace(rates[1]):
+            before = runs_of_programs()
+            time.sleep(seconds)
+            after = runs_of_programs()
+    us = []
+    for programs in (ours, set(before) - loaded):
+        runs, ns = (sum(after[i][k] - before[i][k] for i in programs) for k in (0, 1))
+        us.append(ns / runs / 1000)
+    return us
 
 
 def load_figures(build):
@@ -169,13 +185,13 @@ def whole_samples(build, d, a):
     """Prints a line a run, and the medians of each rate."""
     from bench_sampler import sqlite_source
     source = a.source or sqlite_source()
-    speeds, measured, normalised, sent, peers = [speed(build, d)], {}, {}, {}, []
-    for _ in range(a.rounds):
+    load = ['sh', '-c', f'while :; do clang-14 -O2 -w -c -o /dev/null {source}; done']
+    speeds, measured, normalised, sent, ratios = [speed(build, d)], {}, {}, {}, []
+    for i in range(a.rounds):
         for hz, limit in GOALS_US.items():
             seconds = max(a.seconds, LEAST_SECONDS[hz])
-            with Busy('sh', '-c', f'while :; do clang-14 -O2 -w -c -o /dev/null {source}; done'):
+            with Busy(*load):
                 r = measure(build, hz, seconds, 12)
-                peer = bpftrace(hz, seconds) if hz == 99 else None
             speeds.append(speed(build, d))
             stack, empty = (statistics.mean(x) for x in zip(*speeds[-2:]))
             measured.setdefault(hz, []).append(r['ours'] / 1000)
@@ -184,24 +200,22 @@ def whole_samples(build, d, a):
             print(f"walk_clang_{hz}hz {measured[hz][-1]:.1f} us a sample, {normalised[hz][-1]:.1f} at the goals' speed (goal {limit}; "
                   f"bpf_get_stack {stack:.0f} ns, an empty program {empty:.0f}), {r['frames']:.1f} user and {r['kernel_frames']:.1f} kernel frames, "
                   f"{100 * r['whole']:.2f} % whole, {r['bytes']:.0f} bytes (goal 350)", flush=True)
-            if peer:
-                peers.append((peer, measured[hz][-1] / peer))
-                print(f'walk_clang_{hz}hz_bpftrace {peer:.1f} us a sample, ours over it {peers[-1][1]:.2f}', flush=True)
+        if shutil.which('bpftrace'):
+            with Busy(*load):
+                ours, peer = measure_beside_bpftrace(build, (99, 97) if i % 2 == 0 else (97, 99), max(a.seconds, LEAST_SECONDS[99]))
+            ratios.append(ours / peer)
+            print(f'walk_clang_99hz_beside_bpftrace {ours:.1f} us a sample, bpftrace {peer:.1f} at the same time: {ratios[-1]:.2f} of it, '
+                  f'{ratios[-1] * BPFTRACE_US:.1f} us where it takes {BPFTRACE_US} (goal {GOALS_US[99]})', flush=True)
     for hz, limit in GOALS_US.items():
         print(f"walk_clang_{hz}hz_median {statistics.median(measured[hz]):.1f} us a sample, {statistics.median(normalised[hz]):.1f} at the goals' speed "
               f"({min(normalised[hz]):.1f} to {max(normalised[hz]):.1f}; goal {limit}), "
               f"{statistics.median(sent[hz]):.0f} bytes ({min(sent[hz]):.0f} to {max(sent[hz]):.0f}; goal 350)")
-    print_bpftrace(peers)
-
-
-def print_bpftrace(peers):
-    """peers: its microseconds and ours over them, of each round."""
-    if not peers:
-        print('walk_clang_99hz_bpftrace_median: not measured, bpftrace is not installed')
+    if not ratios:
+        print('walk_clang_99hz_beside_bpftrace_median: not measured, bpftrace is not installed')
         return
-    us, ratios = zip(*peers)
-    print(f"walk_clang_99hz_bpftrace_median {statistics.median(us):.1f} us a sample, ours over it {statistics.median(ratios):.2f} "
-          f"({min(ratios):.2f} to {max(ratios):.2f}; goal {GOALS_US[99] / BPFTRACE_US:.2f})")
+    us = [r * BPFTRACE_US for r in (statistics.median(ratios), min(ratios), max(ratios))]
+    print(f'walk_clang_99hz_beside_bpftrace_median {statistics.median(ratios):.2f} of bpftrace, {us[0]:.1f} us where it takes {BPFTRACE_US} '
+          f'({us[1]:.1f} to {us[2]:.1f}; goal {GOALS_US[99]})')
 
 
 def main():
