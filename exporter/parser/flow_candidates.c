@@ -48,6 +48,22 @@ static bool ends_way(const struct x86_insn *i)
 	       i->kind == X86_RETURN || i->kind == X86_STOP;
 }
 
+/*
+ * A function that goes at once to where an argument says, as the one with which musl's qsort hands its comparison on to qsort_r. Only its
+ * address is taken, and it has no return that would tell what it is. A jump by another register may be to the next piece of an
+ * interpreter, or of GHC's code.
+ */
+static bool is_thunk(const struct unwind_flow_code *code, int64_t at)
+{
+	static const uint8_t arguments[] = {7, 6, 2, 1, 8, 9}; /* rdi, rsi, rdx, rcx, r8, r9 */
+	struct x86_insn i;
+
+	if (at < 0 || (uint64_t)at >= code->n || (code->vaddr + (uint64_t)at) % FLOW_ALIGNMENT)
+		return false;
+	flow_decode(code, (size_t)at, &i);
+	return i.kind == X86_JUMP_ANY && memchr(arguments, i.reg, sizeof(arguments));
+}
+
 /* What an instruction tells. Returns where the next one is. */
 static size_t note_told(const struct flow_candidates *c, size_t at, const struct x86_insn *i)
 {
@@ -59,7 +75,7 @@ static size_t note_told(const struct flow_candidates *c, size_t at, const struct
 	if (i->kind == X86_CALL && i->value)
 		note(c, (int64_t)next + i->value, true);
 	if (i->kind == X86_ADDRESS)
-		note(c, (int64_t)next + i->value, false);
+		note(c, (int64_t)next + i->value, is_thunk(c->code, (int64_t)next + i->value));
 	if (ends_way(i)) {
 		note(c, (int64_t)behind, false);
 		return behind;

@@ -11,7 +11,7 @@ enum {
 	FLOW_ALIGNMENT = 16
 }; /* of functions, and of the stack where one is called (System V ABI, 3.2.2) */
 
-/* Bits of the code's bytes; targets of calls are in both. */
+/* Bits of the code's bytes; targets of calls, and what else is surely a function, are in both. */
 struct flow_candidates {
 	const struct unwind_flow_code *code;
 	uint64_t *maybe, *called;

@@ -483,7 +483,10 @@ static void mean_group_ff(const struct decoder *d, struct x86_insn *i)
 {
 	switch (d->reg & 7) {
 	case 2: set(i, X86_CALL_ANY, X86_NONE, 0); break;
-	case 4: set(i, d->is_absolute ? X86_JUMP_TABLE : X86_JUMP_ANY, X86_NONE, d->disp); break;
+	case 4:
+		set(i, d->is_absolute ? X86_JUMP_TABLE : X86_JUMP_ANY,
+			d->mod == 3 ? d->rm : X86_NONE, d->disp);
+		break;
 	case 6: set(i, X86_PUSH, X86_NONE, 0); break;
 	case 3:
 	case 5:

@@ -273,6 +273,10 @@ PIECE(unaligned, "un_short: call un_body; un_back: inc %eax; call un_tail; inc %
 		 "un_shared: neg %eax; ret; "
 		 ".balign 16, 0x90\n"
 		 "un_last: call un_tail; .balign 16, 0x90; un_next: mov %edi, %eax; ret");
+/* Functions that go on at once to where an argument says, or rax, or memory: their addresses are taken, or not. */
+PIECE(thunks, "lea th_three(%rip), %rcx; lea th_rax(%rip), %rdx; lea th_memory(%rip), %rsi; ret; "
+	      ".balign 16, 0x90; th_three: jmp *%rdx; .balign 16, 0x90; th_rax: jmp *%rax; "
+	      ".balign 16, 0x90; th_memory: jmp *(%rbp); .balign 16, 0x90; th_alone: jmp *%rdx");
 /* Much code: entered by jumps but for a function here and there; of functions with a frame pointer; of others. */
 PIECE(many_jumps, ".rept 1000; .rept 24; lea -16(%rbp), %rax; cmp %r15, %rax; inc %eax; inc %eax; "
 		  "inc %eax; jmp *(%rbp); .balign "
@@ -405,6 +409,16 @@ static void calls_that_do_not_align_the_stack(void **state)
 	assert_rule(AT(un_next), 7, 8, 0, 0);
 }
 
+static void functions_that_go_on_at_once(void **state)
+{
+	(void)state;
+	run(thunks, thunks_end);
+	assert_rule(AT(th_three), 7, 8, 0, 0);
+	assert_nothing_at(AT(th_rax));
+	assert_nothing_at(AT(th_memory));
+	assert_nothing_at(AT(th_alone));
+}
+
 /* The bytes of a piece about which something is said. */
 static size_t n_said(const uint8_t *begin, const uint8_t *end)
 {
@@ -481,6 +495,7 @@ int main(void)
 		cmocka_unit_test(jump_tables),
 		cmocka_unit_test(parts_that_are_called),
 		cmocka_unit_test(calls_that_do_not_align_the_stack),
+		cmocka_unit_test(functions_that_go_on_at_once),
 		cmocka_unit_test(code_that_is_of_no_use),
 		cmocka_unit_test(ways_that_contradict_each_other),
 		cmocka_unit_test(what_is_known_otherwise),
