@@ -24,8 +24,8 @@ enum x86_kind {
 	X86_COMPARE, /* something with the number `value` */
 	X86_CALL,    /* of what lies `value` bytes behind the instruction */
 	X86_CALL_ANY,
-	X86_JUMP,   /* to what lies `value` bytes behind the instruction */
-	X86_BRANCH, /* the same, or on */
+	X86_JUMP,	/* to what lies `value` bytes behind the instruction */
+	X86_BRANCH,	/* the same, or on */
 	X86_JUMP_ANY,	/* to what `reg` or memory (X86_NONE) says */
 	X86_JUMP_TABLE, /* to one of the 8-byte addresses at `value` */
 	X86_RETURN,	/* and `value` bytes off the stack */
