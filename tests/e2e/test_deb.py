@@ -3,6 +3,7 @@ import glob
 import os
 import re
 import shutil
+import tempfile
 import unittest
 
 from debian_root import DebianRoot, make_packages
