@@ -11,7 +11,7 @@ SETTLED_S seconds without work, of the one with the exporter after its start: a 
 percent faster than one that had rested. Pairs alternate their order (off on, on off …). The bound is of the pairs' typical difference
 by Wilcoxon's signed ranks, one-sided, which a few pairs beside a busy guest do not move far; of the idle program differences count as a
 share of the time that passed. The exporter's own CPU time while it ran, all roles, is printed beside. --control leaves the exporter out
-of both: what is printed then is the measurement's own error.
+of both: what is printed then is the measurement's own error, for which --pairs may have to be more than ten.
 """
 import argparse
 import math
