@@ -318,7 +318,8 @@ class KernelWalk(unittest.TestCase):
                     time.sleep(6)
                     stats = s.result().stats
                 self.assertEqual(stats['KERNEL_MISMATCH'], 0)
-                self.assertEqual(stats['KERNEL_MATCH'], stats['KERNEL_ORC'])
+                # counters are read while samples are taken: each CPU can be between the two
+                self.assertAlmostEqual(stats['KERNEL_MATCH'], stats['KERNEL_ORC'], delta=os.cpu_count())
                 self.assertGreater(stats['KERNEL_ORC'], 0)
                 for k in n:
                     n[k] += stats[k]
