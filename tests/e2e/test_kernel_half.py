@@ -312,17 +312,17 @@ class KernelWalk(unittest.TestCase):
     def test_both_walks_find_the_same(self):
         """Each stack is walked by both; what is refused for being walked by us is little."""
         n = {'KERNEL_MATCH': 0, 'KERNEL_ORC': 0, 'KERNEL_ASKED': 0}
-        with KernelLoad():
-            while n['KERNEL_MATCH'] < 10000:
-                with Sampler(1999, 0, 1) as s:
+        while n['KERNEL_MATCH'] < 10000:
+            with Sampler(1999, 0, 1) as s:
+                with KernelLoad():
                     time.sleep(6)
-                    stats = s.result().stats
-                self.assertEqual(stats['KERNEL_MISMATCH'], 0)
-                # counters are read while samples are taken: each CPU can be between the two
-                self.assertAlmostEqual(stats['KERNEL_MATCH'], stats['KERNEL_ORC'], delta=os.cpu_count())
-                self.assertGreater(stats['KERNEL_ORC'], 0)
-                for k in n:
-                    n[k] += stats[k]
+                # Without the load, or a CPU may be between its two counters while they are read.
+                stats = s.result().stats
+            self.assertEqual(stats['KERNEL_MISMATCH'], 0)
+            self.assertEqual(stats['KERNEL_MATCH'], stats['KERNEL_ORC'])
+            self.assertGreater(stats['KERNEL_ORC'], 0)
+            for k in n:
+                n[k] += stats[k]
         self.assertGreater(n['KERNEL_ORC'], 19 * n['KERNEL_ASKED'], n)
 
     def test_a_difference_ends_it(self):
