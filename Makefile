@@ -44,7 +44,7 @@ LDLIBS_ALL = $(LDLIBS_EXPORTER) $(LDLIBS_SCRAPER) $(LDLIBS_NET) $(LDLIBS_BASE) -
 obj = $(patsubst %.c,$(B)/%.o,$(1))
 PROTO := $(wildcard proto/*.proto)
 PROTO_C := $(PROTO:%.proto=$(B)/%.pb-c.c)
-LIB_SRC := $(wildcard lib/*/*.c)
+LIB_SRC := $(wildcard lib/*/*.c lib/*/*/*.c)
 EXPORTER_SRC := $(filter-out exporter/main.c,$(wildcard exporter/*.c exporter/*/*.c))
 SCRAPER_SRC := $(filter-out scraper/main.c,$(wildcard scraper/*.c scraper/*/*.c))
 CLI_SRC := $(wildcard cli/*.c)

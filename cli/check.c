@@ -7,7 +7,7 @@
 #include "lib/base/bytes.h"
 #include "lib/base/clock.h"
 #include "lib/base/fs.h"
-#include "lib/base/json.h"
+#include "lib/json/write.h"
 #include "lib/base/options.h"
 #include "scraper/config/config.h"
 #include "scraper/discover/discover.h"

@@ -4,7 +4,7 @@
  */
 #include "cli/cli.h"
 #include "lib/base/options.h"
-#include "lib/net/web_config.h"
+#include "lib/net/web/config.h"
 
 struct no_options {
 	char unused;

@@ -6,7 +6,7 @@
 #include "cli/compare.h"
 #include "cli/files.h"
 #include "cli/filter.h"
-#include "lib/net/gzip.h"
+#include "lib/gzip/gzip.h"
 #include "lib/prof/merge.h"
 #include <math.h>
 #include <string.h>

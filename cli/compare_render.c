@@ -5,7 +5,7 @@
 #include "cli/compare.h"
 #include "cli/files.h"
 #include "lib/base/alloc.h"
-#include "lib/base/json.h"
+#include "lib/json/write.h"
 #include "lib/base/str.h"
 #include "lib/render/render.h"
 #include <math.h>

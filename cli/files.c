@@ -6,7 +6,7 @@
 #include "lib/base/alloc.h"
 #include "lib/base/fs.h"
 #include "lib/base/str.h"
-#include "lib/net/gzip.h"
+#include "lib/gzip/gzip.h"
 #include "lib/prof/text.h"
 #include <fcntl.h>
 #include <limits.h>

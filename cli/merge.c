@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 #include "cli/files.h"
 #include "cli/sum.h"
-#include "lib/net/gzip.h"
+#include "lib/gzip/gzip.h"
 #include <malloc.h>
 
 enum { MMAP_THRESHOLD = 32 << 10 };

@@ -7,9 +7,9 @@
 #include "cli/server.h"
 #include "cli/sum.h"
 #include "lib/base/fs.h"
-#include "lib/net/gzip.h"
-#include "lib/net/json_read.h"
-#include "lib/net/url.h"
+#include "lib/gzip/gzip.h"
+#include "lib/json/read.h"
+#include "lib/net/url/url.h"
 #include <string.h>
 
 struct push_options {

@@ -7,7 +7,7 @@
 #include "cli/server.h"
 #include "cli/types.h"
 #include "lib/base/str.h"
-#include "lib/net/url.h"
+#include "lib/net/url/url.h"
 #include <string.h>
 
 struct query_options {

@@ -11,7 +11,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/regex.h"
 #include "lib/base/str.h"
-#include "lib/net/url.h"
+#include "lib/net/url/url.h"
 #include <ctype.h>
 #include <poll.h>
 #include <signal.h>

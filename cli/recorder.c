@@ -7,7 +7,7 @@
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
 #include "lib/base/str.h"
-#include "lib/net/gzip.h"
+#include "lib/gzip/gzip.h"
 #include "lib/prof/merge.h"
 #include <ctype.h>
 #include <string.h>

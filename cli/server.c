@@ -6,7 +6,7 @@
 #include "lib/base/alloc.h"
 #include "lib/base/fs.h"
 #include "lib/base/version.h"
-#include "lib/net/json_read.h"
+#include "lib/json/read.h"
 #include "scraper/config/config.h"
 #include <ctype.h>
 #include <string.h>

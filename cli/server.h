@@ -4,7 +4,7 @@
  */
 #pragma once
 #include "lib/base/options.h"
-#include "lib/net/http_client.h"
+#include "lib/net/client/client.h"
 
 struct cli_server_options {
 	const char *url, *http_config_file;

@@ -9,9 +9,9 @@
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
 #include "lib/base/instant.h"
-#include "lib/base/json.h"
+#include "lib/json/write.h"
 #include "lib/base/str.h"
-#include "lib/net/url.h"
+#include "lib/net/url/url.h"
 #include "lib/prof/merge.h"
 #include <string.h>
 

@@ -11,7 +11,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/str.h"
 #include "lib/base/table.h"
-#include "lib/net/url.h"
+#include "lib/net/url/url.h"
 #include "lib/render/render.h"
 #include <string.h>
 

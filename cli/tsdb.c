@@ -8,7 +8,7 @@
 #include "cli/tsdb.h"
 #include "lib/base/alloc.h"
 #include "lib/base/fs.h"
-#include "lib/base/json.h"
+#include "lib/json/write.h"
 #include "scraper/store/dump.h"
 #include <inttypes.h>
 #include <time.h>

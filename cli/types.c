@@ -4,7 +4,7 @@
  */
 #include "cli/types.h"
 #include "lib/base/alloc.h"
-#include "lib/net/json_read.h"
+#include "lib/json/read.h"
 #include "scraper/query/selector.h"
 #include <string.h>
 

@@ -8,7 +8,7 @@
 #include "lib/base/alloc.h"
 #include "lib/base/log.h"
 #include "lib/base/str.h"
-#include "lib/net/kubernetes.h"
+#include "lib/net/kubernetes/kubernetes.h"
 #include <ctype.h>
 #include <limits.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include "lib/base/log.h"
 #include "lib/base/str.h"
 #include "lib/base/version.h"
-#include "lib/net/url.h"
+#include "lib/net/url/url.h"
 #include "scraper/query/workers.h"
 #include <inttypes.h>
 #include <signal.h>

@@ -4,7 +4,7 @@
  */
 #include "scraper/pipeline_impl.h"
 #include "lib/base/alloc.h"
-#include "lib/net/url.h"
+#include "lib/net/url/url.h"
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

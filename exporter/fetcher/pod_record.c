@@ -5,7 +5,7 @@
  */
 #include "exporter/fetcher/pods.h"
 #include "lib/base/alloc.h"
-#include "lib/net/kubernetes.h"
+#include "lib/net/kubernetes/kubernetes.h"
 #include <string.h>
 
 enum { MAX_CONTAINERS = 1000 };

@@ -13,9 +13,9 @@
 #include "lib/base/hash.h"
 #include "lib/base/str.h"
 #include "lib/base/version.h"
-#include "lib/net/http_lines.h"
-#include "lib/net/kubernetes.h"
-#include "lib/net/url.h"
+#include "lib/net/client/lines.h"
+#include "lib/net/kubernetes/kubernetes.h"
+#include "lib/net/url/url.h"
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -6,7 +6,7 @@
 #pragma once
 #include "exporter/fetcher/fetcher.h"
 #include "lib/base/bytes.h"
-#include "lib/net/json_read.h"
+#include "lib/json/read.h"
 
 enum { PODS_MAGIC = 0x31445053 }; /* "SPD1" */
 

@@ -9,7 +9,7 @@
 #include "lib/base/fd_message.h"
 #include "lib/base/str.h"
 #include "lib/base/version.h"
-#include "lib/net/http_client.h"
+#include "lib/net/client/client.h"
 #include <string.h>
 #include <sys/socket.h>
 

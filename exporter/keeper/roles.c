@@ -12,7 +12,7 @@
 #include "lib/base/fs.h"
 #include "lib/base/log.h"
 #include "lib/base/sandbox.h"
-#include "lib/net/http_client.h"
+#include "lib/net/client/client.h"
 #include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>

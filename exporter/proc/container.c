@@ -6,7 +6,7 @@
 #include "lib/base/alloc.h"
 #include "lib/base/bytes.h"
 #include "lib/base/str.h"
-#include "lib/net/json_read.h"
+#include "lib/json/read.h"
 #include <limits.h>
 #include <string.h>
 #include <unistd.h>

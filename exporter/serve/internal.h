@@ -4,7 +4,7 @@
  */
 #pragma once
 #include "exporter/serve/serve.h"
-#include "lib/net/metrics.h"
+#include "lib/net/metrics/metrics.h"
 
 struct serve {
 	struct serve_options o;

@@ -6,7 +6,7 @@
 #include "lib/base/alloc.h"
 #include "lib/base/str.h"
 #include "lib/base/version.h"
-#include "lib/net/gzip.h"
+#include "lib/gzip/gzip.h"
 #include "lib/render/render.h"
 #include <inttypes.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #include "exporter/profile/source.h"
 #include "exporter/sample/drain.h"
 #include "lib/base/options.h"
-#include "lib/net/http_server.h"
+#include "lib/net/server/server.h"
 
 struct serve_options {
 	const struct profile_source *source;

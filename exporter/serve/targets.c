@@ -5,7 +5,7 @@
  */
 #include "exporter/serve/internal.h"
 #include "lib/base/alloc.h"
-#include "lib/base/json.h"
+#include "lib/json/write.h"
 #include "lib/base/str.h"
 #include "lib/base/table.h"
 #include <inttypes.h>

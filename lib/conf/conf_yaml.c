@@ -6,7 +6,7 @@
 #include <yaml.h>
 #include "lib/conf/conf_yaml.h"
 #include "lib/base/bytes.h"
-#include "lib/base/json.h"
+#include "lib/json/write.h"
 #include "lib/base/str.h"
 #include <string.h>
 

@@ -4,7 +4,7 @@
  */
 #include "lib/tree/diff.h"
 #include "lib/base/alloc.h"
-#include "lib/base/json.h"
+#include "lib/json/write.h"
 #include "lib/render/render_internal.h"
 #include <inttypes.h>
 #include <math.h>

@@ -2,7 +2,7 @@
  *
  * A difference as a page that opens from disk; without script a picture and the tables.
  */
-#include "lib/base/json.h"
+#include "lib/json/write.h"
 #include "lib/render/page.h"
 #include "lib/stats/trees.h"
 #include "lib/tree/diff.h"

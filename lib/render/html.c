@@ -3,7 +3,7 @@
  * A flame graph as a page that opens from disk; without script a picture and the top functions.
  */
 #include "lib/base/arena.h"
-#include "lib/base/json.h"
+#include "lib/json/write.h"
 #include "lib/render/page.h"
 #include <inttypes.h>
 

@@ -2,7 +2,7 @@
  *
  * Trees as JSON: the flat arrays of the flame graph API and table rows.
  */
-#include "lib/base/json.h"
+#include "lib/json/write.h"
 #include "lib/base/alloc.h"
 #include "lib/base/arena.h"
 #include "lib/render/render_internal.h"

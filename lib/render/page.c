@@ -3,7 +3,7 @@
  * The frame of pages that open from disk: what they show, the viewer that shows it, and the same in plain for who runs no script.
  */
 #include "lib/render/page.h"
-#include "lib/base/json.h"
+#include "lib/json/write.h"
 #include "lib/render/viewer.h"
 
 /* Of the part without script, which is light in every theme: its picture is. */

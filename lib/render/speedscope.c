@@ -4,7 +4,7 @@
  * difference are two over the same frames.
  */
 #include "lib/base/alloc.h"
-#include "lib/base/json.h"
+#include "lib/json/write.h"
 #include "lib/render/render_internal.h"
 #include "lib/tree/diff.h"
 #include <string.h>

@@ -4,8 +4,8 @@
  */
 #include "lib/base/alloc.h"
 #include "lib/base/instant.h"
-#include "lib/base/json.h"
-#include "lib/net/url.h"
+#include "lib/json/write.h"
+#include "lib/net/url/url.h"
 #include "scraper/api/api_impl.h"
 #include <string.h>
 

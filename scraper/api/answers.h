@@ -8,8 +8,8 @@
  */
 #pragma once
 #include "lib/base/bytes.h"
-#include "lib/base/json.h"
-#include "lib/net/metrics.h"
+#include "lib/json/write.h"
+#include "lib/net/metrics/metrics.h"
 #include <stdatomic.h>
 
 struct answers;

@@ -9,9 +9,9 @@
 #include "lib/base/bytes.h"
 #include "lib/base/clock.h"
 #include "lib/base/err.h"
-#include "lib/base/json.h"
-#include "lib/net/http_server.h"
-#include "lib/net/metrics.h"
+#include "lib/json/write.h"
+#include "lib/net/server/server.h"
+#include "lib/net/metrics/metrics.h"
 #include "lib/prof/labels.h"
 #include <stdbool.h>
 #include <stdint.h>

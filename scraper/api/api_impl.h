@@ -3,7 +3,7 @@
  * What the files of scraper/api share.
  */
 #pragma once
-#include "lib/base/json.h"
+#include "lib/json/write.h"
 #include "scraper/api/api.h"
 #include "scraper/api/params.h"
 #include "scraper/store/store.h"

@@ -5,8 +5,8 @@
  * fields; writing leaves default values out, writes 64-bit numbers as texts and enums by name.
  */
 #pragma once
-#include "lib/base/json.h"
-#include "lib/net/json_read.h"
+#include "lib/json/write.h"
+#include "lib/json/read.h"
 #include <protobuf-c/protobuf-c.h>
 
 /* Appends the message in wire format. -EINVAL names the field. */

@@ -4,7 +4,7 @@
  */
 #include "lib/base/alloc.h"
 #include "lib/base/str.h"
-#include "lib/net/url.h"
+#include "lib/net/url/url.h"
 #include "lib/render/render.h"
 #include "lib/tree/diff.h"
 #include "scraper/api/replicates.h"

@@ -6,8 +6,8 @@
  */
 #include "lib/base/alloc.h"
 #include "lib/base/bytes.h"
-#include "lib/base/json.h"
-#include "lib/net/gzip.h"
+#include "lib/json/write.h"
+#include "lib/gzip/gzip.h"
 #include "lib/prof/profile.h"
 #include "scraper/api/api_impl.h"
 #include <inttypes.h>

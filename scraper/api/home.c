@@ -4,7 +4,7 @@
  */
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
-#include "lib/net/url.h"
+#include "lib/net/url/url.h"
 #include "lib/render/render.h"
 #include "scraper/api/api_impl.h"
 #include "scraper/api/series.h"

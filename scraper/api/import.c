@@ -4,7 +4,7 @@
  */
 #include "lib/base/alloc.h"
 #include "lib/base/str.h"
-#include "lib/net/gzip.h"
+#include "lib/gzip/gzip.h"
 #include "scraper/api/api_impl.h"
 #include "scraper/scrape/series.h"
 #include <stdio.h>

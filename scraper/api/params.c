@@ -8,7 +8,7 @@
 #include "lib/base/instant.h"
 #include "lib/base/regex.h"
 #include "lib/base/str.h"
-#include "lib/net/url.h"
+#include "lib/net/url/url.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/instant.h"
 #include "lib/base/str.h"
-#include "lib/net/url.h"
+#include "lib/net/url/url.h"
 #include "lib/render/flamebearer.h"
 #include "lib/render/render.h"
 #include "scraper/api/connect.h"

@@ -8,7 +8,7 @@
 #include "lib/base/fs.h"
 #include "lib/base/log.h"
 #include "lib/base/str.h"
-#include "lib/net/json_read.h"
+#include "lib/json/read.h"
 #include "proto/settings.pb-c.h"
 #include "scraper/api/connect.h"
 #include <string.h>

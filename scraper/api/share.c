@@ -4,7 +4,7 @@
  */
 #include "lib/base/hash.h"
 #include "lib/base/str.h"
-#include "lib/net/url.h"
+#include "lib/net/url/url.h"
 #include "scraper/api/answers.h"
 #include "scraper/api/api_impl.h"
 #include <inttypes.h>

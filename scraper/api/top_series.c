@@ -2,7 +2,7 @@
  *
  * /api/v1/top_series: values over time of the functions that are largest over the whole range, and of all else together.
  */
-#include "lib/net/url.h"
+#include "lib/net/url/url.h"
 #include "lib/render/render.h"
 #include "scraper/api/series.h"
 #include <stdlib.h>

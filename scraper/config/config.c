@@ -9,7 +9,7 @@
 #include "lib/base/hash.h"
 #include "lib/base/regex.h"
 #include "lib/base/str.h"
-#include "lib/net/json_read.h"
+#include "lib/json/read.h"
 #include "scraper/config/json.h"
 #include "scraper/config/keys.h"
 #include <string.h>

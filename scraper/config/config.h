@@ -7,7 +7,7 @@
 #pragma once
 #include "lib/base/cleanup.h"
 #include "lib/base/err.h"
-#include "lib/base/json.h"
+#include "lib/json/write.h"
 #include "lib/prof/labels.h"
 #include "scraper/config/sd.h"
 #include "scraper/relabel/relabel.h"

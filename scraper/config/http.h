@@ -4,7 +4,7 @@
  * proxies, headers), and the transport that they come to.
  */
 #pragma once
-#include "lib/net/http_client.h"
+#include "lib/net/client/client.h"
 #include "lib/prof/labels.h"
 #include <stdbool.h>
 #include <stddef.h>

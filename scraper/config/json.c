@@ -3,7 +3,7 @@
  * JSON documents (file discovery, label sets on a command line) into configuration nodes.
  */
 #include "scraper/config/json.h"
-#include "lib/net/json_read.h"
+#include "lib/json/read.h"
 #include <inttypes.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include "scraper/config/value.h"
 #include "lib/base/alloc.h"
 #include "lib/base/str.h"
-#include "lib/net/url.h"
+#include "lib/net/url/url.h"
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>

@@ -4,7 +4,7 @@
  */
 #include "scraper/discover/build.h"
 #include "lib/base/alloc.h"
-#include "lib/net/http_client.h"
+#include "lib/net/client/client.h"
 #include "scraper/discover/provider.h"
 #include <ctype.h>
 #include <inttypes.h>

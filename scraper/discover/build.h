@@ -3,7 +3,7 @@
  * Groups built target by target from what a server says: addresses, label names made of foreign keys, JSON values as text.
  */
 #pragma once
-#include "lib/net/json_read.h"
+#include "lib/json/read.h"
 #include "scraper/discover/target.h"
 
 struct discover_provider;

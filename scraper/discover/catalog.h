@@ -8,7 +8,7 @@
  * starts again from 0, one of 0 or none makes no blocking query.
  */
 #pragma once
-#include "lib/net/json_read.h"
+#include "lib/json/read.h"
 #include "scraper/discover/build.h"
 #include "scraper/discover/provider.h"
 

@@ -5,7 +5,7 @@
  */
 #include "lib/base/alloc.h"
 #include "lib/base/str.h"
-#include "lib/net/url.h"
+#include "lib/net/url/url.h"
 #include "scraper/config/config.h"
 #include "scraper/discover/catalog.h"
 #include <string.h>

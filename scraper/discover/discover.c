@@ -10,7 +10,7 @@
 #include "lib/base/bytes.h"
 #include "lib/base/fs.h"
 #include "lib/base/log.h"
-#include "lib/net/dns.h"
+#include "lib/net/dns/dns.h"
 #include "scraper/config/config.h"
 #include "scraper/discover/provider.h"
 #include <string.h>

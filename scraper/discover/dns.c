@@ -3,7 +3,7 @@
  * dns_sd_configs: the records of names, asked for every refresh_interval; each name is a group.
  */
 #include "lib/base/alloc.h"
-#include "lib/net/dns.h"
+#include "lib/net/dns/dns.h"
 #include "scraper/config/config.h"
 #include "scraper/discover/build.h"
 #include "scraper/discover/provider.h"

@@ -4,7 +4,7 @@
  * Engine, over TCP, TLS or a Unix socket; and labels of networks.
  */
 #pragma once
-#include "lib/net/json_read.h"
+#include "lib/json/read.h"
 #include "scraper/discover/build.h"
 #include "scraper/discover/provider.h"
 #include <stdbool.h>

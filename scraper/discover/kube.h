@@ -6,8 +6,8 @@
 #pragma once
 #include "lib/base/arena.h"
 #include "lib/base/err.h"
-#include "lib/net/http_client.h"
-#include "lib/net/json_read.h"
+#include "lib/net/client/client.h"
+#include "lib/json/read.h"
 #include "scraper/discover/target.h"
 #include <stdbool.h>
 #include <stdint.h>

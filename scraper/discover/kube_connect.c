@@ -7,8 +7,8 @@
 #include "lib/base/fs.h"
 #include "lib/base/str.h"
 #include "lib/conf/conf_yaml.h"
-#include "lib/net/kubernetes.h"
-#include "lib/net/url.h"
+#include "lib/net/kubernetes/kubernetes.h"
+#include "lib/net/url/url.h"
 #include "scraper/config/config.h"
 #include <string.h>
 

@@ -5,7 +5,7 @@
  */
 #include "scraper/discover/kube.h"
 #include "lib/base/alloc.h"
-#include "lib/net/kubernetes.h"
+#include "lib/net/kubernetes/kubernetes.h"
 #include <string.h>
 
 /* ── what is kept ── */

@@ -4,7 +4,7 @@
  * (discovery/nomad/nomad.go); changes arrive by blocking queries rather than once a minute.
  */
 #include "lib/base/alloc.h"
-#include "lib/net/url.h"
+#include "lib/net/url/url.h"
 #include "scraper/config/config.h"
 #include "scraper/discover/catalog.h"
 #include <string.h>

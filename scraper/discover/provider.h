@@ -7,7 +7,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/err.h"
-#include "lib/net/http_client.h"
+#include "lib/net/client/client.h"
 #include "scraper/discover/target.h"
 #include <stdbool.h>
 #include <stdint.h>

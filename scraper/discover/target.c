@@ -5,7 +5,7 @@
 #include "scraper/discover/target.h"
 #include "lib/base/hash.h"
 #include "lib/base/str.h"
-#include "lib/net/url.h"
+#include "lib/net/url/url.h"
 #include "scraper/config/config.h"
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  */
 #include "scraper/scrape/check.h"
 #include "lib/base/str.h"
-#include "lib/net/gzip.h"
+#include "lib/gzip/gzip.h"
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>

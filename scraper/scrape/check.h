@@ -5,7 +5,7 @@
 #pragma once
 #include "lib/base/bytes.h"
 #include "lib/base/err.h"
-#include "lib/net/http_client.h"
+#include "lib/net/client/client.h"
 #include "scraper/scrape/reason.h"
 
 /* SCRAPE_OK, or why the transfer as such failed, with a text for the target's lastError. */

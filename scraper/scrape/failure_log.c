@@ -5,7 +5,7 @@
 #include "scraper/scrape/failure_log.h"
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
-#include "lib/base/json.h"
+#include "lib/json/write.h"
 #include "lib/base/log.h"
 #include "scraper/config/config.h"
 #include <errno.h>

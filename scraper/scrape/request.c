@@ -4,7 +4,7 @@
  */
 #include "scraper/scrape/scrape_impl.h"
 #include "lib/base/alloc.h"
-#include "lib/net/url.h"
+#include "lib/net/url/url.h"
 #include <string.h>
 
 struct scrape_request *scrape_request_new(struct scrape_type *type, int64_t slot_real_ns)

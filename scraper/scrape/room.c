@@ -3,7 +3,7 @@
  * The turn of large answers. A decoder never waits for an answer that says that it is large: it sets it aside and takes the next one.
  */
 #include "scraper/scrape/scrape_impl.h"
-#include "lib/net/gzip.h"
+#include "lib/gzip/gzip.h"
 
 void scrape_room_init(struct scrape *s)
 {

@@ -12,8 +12,8 @@
 #include "lib/base/clock.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/err.h"
-#include "lib/net/http_client.h"
-#include "lib/net/metrics.h"
+#include "lib/net/client/client.h"
+#include "lib/net/metrics/metrics.h"
 #include "lib/prof/labels.h"
 #include "scraper/store/append.h"
 #include <stdbool.h>

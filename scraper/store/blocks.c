@@ -3,7 +3,7 @@
  * The list of blocks: opening, quarantine, retention.
  */
 #include "lib/base/alloc.h"
-#include "lib/base/json.h"
+#include "lib/json/write.h"
 #include "lib/base/log.h"
 #include "scraper/store/store_impl.h"
 #include <stdio.h>

@@ -4,8 +4,8 @@
  */
 #include "scraper/store/deletion_log.h"
 #include "lib/base/alloc.h"
-#include "lib/base/json.h"
-#include "lib/net/json_read.h"
+#include "lib/json/write.h"
+#include "lib/json/read.h"
 
 enum { VERSION = 1 };
 

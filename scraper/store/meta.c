@@ -5,8 +5,8 @@
 #include "scraper/store/meta.h"
 #include "lib/base/alloc.h"
 #include "lib/base/hash.h"
-#include "lib/base/json.h"
-#include "lib/net/json_read.h"
+#include "lib/json/write.h"
+#include "lib/json/read.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -4,9 +4,9 @@
  */
 #include "scraper/store/tombstone.h"
 #include "lib/base/alloc.h"
-#include "lib/base/json.h"
+#include "lib/json/write.h"
 #include "lib/base/regex.h"
-#include "lib/net/json_read.h"
+#include "lib/json/read.h"
 #include "lib/prof/profile.h"
 #include <string.h>
 

@@ -9,7 +9,7 @@
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
 #include "lib/base/fs.h"
-#include "lib/net/gzip.h"
+#include "lib/gzip/gzip.h"
 #include "lib/prof/profile.h"
 #include "proto/profile.pb-c.h"
 #include <fcntl.h>

@@ -7,8 +7,8 @@
  */
 #include "tests/unit/store_gen.h"
 #include "lib/base/clock.h"
-#include "lib/base/json.h"
-#include "lib/net/gzip.h"
+#include "lib/json/write.h"
+#include "lib/gzip/gzip.h"
 #include "lib/render/render.h"
 #include "scraper/query/query.h"
 #include <spawn.h>

@@ -6,7 +6,7 @@
  * CPU time of one thread, medians of nine. One line a figure: name value unit.
  */
 #include "lib/base/hash.h"
-#include "lib/base/json.h"
+#include "lib/json/write.h"
 #include "lib/render/render.h"
 #include "lib/tree/tree.h"
 #include <stdio.h>

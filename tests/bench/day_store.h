@@ -9,7 +9,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/fs.h"
 #include "lib/base/hash.h"
-#include "lib/net/gzip.h"
+#include "lib/gzip/gzip.h"
 #include "lib/prof/decode.h"
 #include "lib/prof/labels.h"
 #include "scraper/store/store.h"

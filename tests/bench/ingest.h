@@ -8,7 +8,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/fs.h"
 #include "lib/base/hash.h"
-#include "lib/net/gzip.h"
+#include "lib/gzip/gzip.h"
 #include "scraper/scrape/series.h"
 #include "scraper/store/store.h"
 #include <fcntl.h>

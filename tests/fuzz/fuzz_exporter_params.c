@@ -7,7 +7,7 @@
 #include "exporter/sample/log.h"
 #include "exporter/sample/stacks.h"
 #include "lib/base/cleanup.h"
-#include "lib/net/url.h"
+#include "lib/net/url/url.h"
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -2,7 +2,7 @@
  *
  * gzip from targets: any bytes give an error or at most the cap; what libdeflate accepts, zlib accepts with equal output.
  */
-#include "lib/net/gzip.h"
+#include "lib/gzip/gzip.h"
 #include "lib/base/err.h"
 #include <string.h>
 #include <zlib.h>

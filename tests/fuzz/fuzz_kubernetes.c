@@ -3,7 +3,7 @@
  * A watch of any resource, as it comes over the wire: lines in pieces, events, objects, and the groups that every role makes
  * of them.
  */
-#include "lib/net/http_lines.h"
+#include "lib/net/client/lines.h"
 #include "lib/base/alloc.h"
 #include "scraper/config/config.h"
 #include "scraper/discover/kube.h"

@@ -3,7 +3,7 @@
  * Query strings through the parameters of query endpoints; what is accepted keeps its promises on ranges.
  */
 #include "lib/base/err.h"
-#include "lib/net/url.h"
+#include "lib/net/url/url.h"
 #include "scraper/api/params.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -2,7 +2,7 @@
  *
  * URLs and query strings: what parses prints to text that parses to the same.
  */
-#include "lib/net/url.h"
+#include "lib/net/url/url.h"
 #include "lib/base/alloc.h"
 #include "lib/base/err.h"
 #include <string.h>

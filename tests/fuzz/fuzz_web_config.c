@@ -3,7 +3,7 @@
  * Web configurations: every file that one names has its own text. What loads keeps the promises that the server relies on.
  */
 #include "lib/base/fs.h"
-#include "lib/net/web_config.h"
+#include "lib/net/web/config.h"
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -5,8 +5,8 @@
 #pragma once
 #include "scraper/api/api.h"
 #include "lib/base/alloc.h"
-#include "lib/net/gzip.h"
-#include "lib/net/json_read.h"
+#include "lib/gzip/gzip.h"
+#include "lib/json/read.h"
 #include "lib/prof/profile.h"
 #include "scraper/store/store.h"
 #include "tests/unit/fake_part.h"

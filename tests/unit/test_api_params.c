@@ -4,7 +4,7 @@
  */
 #include "lib/base/instant.h"
 #include "scraper/api/params.h"
-#include "lib/net/url.h"
+#include "lib/net/url/url.h"
 #include <stdarg.h>
 #include <setjmp.h>
 #include <cmocka.h>

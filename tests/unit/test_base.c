@@ -19,7 +19,7 @@
 #include "lib/base/cursor.h"
 #include "lib/base/fs.h"
 #include "lib/base/hash.h"
-#include "lib/base/json.h"
+#include "lib/json/write.h"
 #include "lib/base/str.h"
 #include "lib/base/table.h"
 

@@ -6,8 +6,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
-#include "lib/net/http_client.h"
-#include "lib/net/http_server.h"
+#include "lib/net/client/client.h"
+#include "lib/net/server/server.h"
 #include "lib/base/alloc.h"
 #include <netinet/in.h>
 #include <pthread.h>

@@ -11,8 +11,8 @@
 #include <arpa/inet.h>
 #include <pthread.h>
 #include "lib/base/alloc.h"
-#include "lib/net/http_client.h"
-#include "lib/net/http_lines.h"
+#include "lib/net/client/client.h"
+#include "lib/net/client/lines.h"
 #include <string.h>
 #include <sys/socket.h>
 

@@ -6,8 +6,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
-#include "lib/net/json_read.h"
-#include "lib/net/metrics.h"
+#include "lib/json/read.h"
+#include "lib/net/metrics/metrics.h"
 #include <math.h>
 #include <pthread.h>
 #include <string.h>

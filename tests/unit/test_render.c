@@ -3,7 +3,7 @@
  * Renderers against golden text (UPDATE_GOLDEN=1 rewrites it), names that attack the format, values for people.
  */
 #include "lib/render/render.h"
-#include "lib/base/json.h"
+#include "lib/json/write.h"
 #include "lib/base/str.h"
 #include "lib/prof/profile.h"
 #include "proto/flamegraph.pb-c.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The scrape stage as a whole, against an HTTP server of lib/net that plays an exporter, a Go program and every kind of bad target, with a
+ * The scrape stage as a whole, against an HTTP server of lib/net/server that plays an exporter, a Go program and every kind of bad target, with a
  * sink that records what a store would get.
  */
 #include <setjmp.h>
@@ -9,8 +9,8 @@
 #include <cmocka.h>
 #include "lib/base/alloc.h"
 #include "lib/base/fs.h"
-#include "lib/net/gzip.h"
-#include "lib/net/http_server.h"
+#include "lib/gzip/gzip.h"
+#include "lib/net/server/server.h"
 #include "scraper/config/config.h"
 #include "scraper/discover/discover.h"
 #include "scraper/scrape/scrape.h"

@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
-#include "lib/net/gzip.h"
+#include "lib/gzip/gzip.h"
 #include "scraper/scrape/scrape_impl.h"
 #include <string.h>
 

@@ -10,7 +10,7 @@
 #include "exporter/serve/serve.h"
 #include "exporter/shadow.h"
 #include "lib/base/alloc.h"
-#include "lib/net/gzip.h"
+#include "lib/gzip/gzip.h"
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <netinet/in.h>
