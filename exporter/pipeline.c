@@ -6,7 +6,7 @@
  */
 #include "exporter/pipeline.h"
 #include "exporter/fetcher/fetcher.h"
-#include "exporter/intake.h"
+#include "exporter/intake/intake.h"
 #include "exporter/jit/jit.h"
 #include "exporter/pods.h"
 #include "exporter/proc/pod_table.h"
@@ -14,7 +14,7 @@
 #include "exporter/proc/runs.h"
 #include "exporter/sample/capture.h"
 #include "exporter/sample/replay.h"
-#include "exporter/unwinder.h"
+#include "exporter/walk/unwinder.h"
 #include "lib/base/alloc.h"
 #include "lib/base/bell.h"
 #include "lib/base/log.h"
@@ -286,7 +286,7 @@ static void on_settled(void *ctx, uint32_t binary, bool unreadable)
 		p->unwinder, p->binaries, binary, unreadable, clock_monotonic_ns(p->clock));
 }
 
-static bool has_rows(void *ctx, uint32_t binary, const uint8_t content_id[PARSER_CONTENT_ID_LEN])
+static bool has_rows(void *ctx, uint32_t binary, const uint8_t content_id[SYMBOL_CONTENT_ID_LEN])
 {
 	return unwinder_has_rows(((struct exporter_pipeline *)ctx)->unwinder, binary, content_id);
 }

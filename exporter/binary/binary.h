@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 struct binary_registry;
-struct symbol_file; /* exporter/binary/symbol_file.h: the validated, mapped reader */
+struct symbol_file; /* exporter/symfile/symbol_file.h: the validated, mapped reader */
 
 /* An inode and what tells that it was not written to since. */
 struct binary_file {
@@ -43,7 +43,7 @@ struct binary_options {
 	 * nothing else that is gone afterwards, unless has_rows says that this content's rows are known (it may note the id).
 	 * Both NULL: everything comes at once. */
 	bool (*has_rows)(
-		void *ctx, uint32_t binary, const uint8_t content_id[PARSER_CONTENT_ID_LEN]);
+		void *ctx, uint32_t binary, const uint8_t content_id[SYMBOL_CONTENT_ID_LEN]);
 	void (*rows)(void *ctx, uint32_t binary, const struct symbol_file *rows);
 	/* The file that the id stands for, as it was found on disk; NULL: it may stand for another one soon. The lock is held.
 	 * May be NULL. */
@@ -118,7 +118,7 @@ int binary_open_below(
 /* The file itself, opened by any of the ways to it, or another one of the same content; -errno when there is none. What is opened by path may be another build:
  * *ret_build_id is what it should be ({0} bytes long: the inode was checked). */
 struct binary_build_id {
-	uint8_t bytes[PARSER_BUILD_ID_MAX];
+	uint8_t bytes[SYMBOL_BUILD_ID_MAX];
 	uint32_t len;
 };
 int binary_open(struct binary_registry *r, uint32_t binary, const struct binary_source *src,
@@ -135,14 +135,14 @@ uint32_t binary_canonical(struct binary_registry *r, uint32_t binary);
 
 struct binary_info {
 	char path[512];
-	char build_id[2 * PARSER_BUILD_ID_MAX + 1]; /* hex, "" when none */
+	char build_id[2 * SYMBOL_BUILD_ID_MAX + 1]; /* hex, "" when none */
 };
 void binary_info(struct binary_registry *r, uint32_t binary, struct binary_info *ret);
 
 /* What is known of the file that labels want; names are constants. */
 struct binary_labels {
 	const char *compiler, *language; /* "" until there was a symbol file, and when not known */
-	char build_id[2 * PARSER_BUILD_ID_MAX + 1]; /* with_build_id: hex, "" when none */
+	char build_id[2 * SYMBOL_BUILD_ID_MAX + 1]; /* with_build_id: hex, "" when none */
 };
 void binary_labels(
 	struct binary_registry *r, uint32_t binary, bool with_build_id, struct binary_labels *ret);

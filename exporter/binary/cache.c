@@ -10,7 +10,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-enum { HEX_BYTES = 2 * PARSER_CONTENT_ID_LEN, BLOCK_BYTES = 4096 };
+enum { HEX_BYTES = 2 * SYMBOL_CONTENT_ID_LEN, BLOCK_BYTES = 4096 };
 
 /* What a file takes on disk, and in memory. */
 static uint64_t whole_blocks(uint64_t bytes)
@@ -18,7 +18,7 @@ static uint64_t whole_blocks(uint64_t bytes)
 	return MAX((bytes + BLOCK_BYTES - 1) / BLOCK_BYTES, 1) * BLOCK_BYTES;
 }
 
-static uint64_t key_of(const uint8_t id[PARSER_CONTENT_ID_LEN])
+static uint64_t key_of(const uint8_t id[SYMBOL_CONTENT_ID_LEN])
 {
 	uint64_t key;
 
@@ -31,11 +31,11 @@ static bool has_disk(const struct binary_registry *r)
 	return r->o.cache_path && r->o.cache_path[0];
 }
 
-static char *path_of(const struct binary_registry *r, const uint8_t id[PARSER_CONTENT_ID_LEN])
+static char *path_of(const struct binary_registry *r, const uint8_t id[SYMBOL_CONTENT_ID_LEN])
 {
 	char hex[HEX_BYTES + 1];
 
-	for (int i = 0; i < PARSER_CONTENT_ID_LEN; i++)
+	for (int i = 0; i < SYMBOL_CONTENT_ID_LEN; i++)
 		snprintf(hex + (size_t)i * 2, 3, "%02x", id[i]);
 	return xasprintf("%s/%s.sym", r->o.cache_path, hex);
 }
@@ -47,11 +47,11 @@ static int hex_value(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static bool id_of_name(const char *name, uint8_t ret[PARSER_CONTENT_ID_LEN])
+static bool id_of_name(const char *name, uint8_t ret[SYMBOL_CONTENT_ID_LEN])
 {
 	if (strlen(name) != HEX_BYTES + strlen(".sym") || strcmp(name + HEX_BYTES, ".sym") != 0)
 		return false;
-	for (int i = 0; i < PARSER_CONTENT_ID_LEN; i++) {
+	for (int i = 0; i < SYMBOL_CONTENT_ID_LEN; i++) {
 		int high = hex_value(name[2 * i]), low = hex_value(name[2 * i + 1]);
 
 		if (high < 0 || low < 0)
@@ -73,16 +73,16 @@ static struct content *content_of(uint64_t value)
 }
 
 struct content *binary_content_find_locked(
-	struct binary_registry *r, const uint8_t id[PARSER_CONTENT_ID_LEN])
+	struct binary_registry *r, const uint8_t id[SYMBOL_CONTENT_ID_LEN])
 {
 	const uint64_t *slot = table_find(&r->by_content, key_of(id));
 	struct content *c = slot ? content_of(*slot) : NULL;
 
-	return c && memcmp(c->id, id, PARSER_CONTENT_ID_LEN) == 0 ? c : NULL;
+	return c && memcmp(c->id, id, SYMBOL_CONTENT_ID_LEN) == 0 ? c : NULL;
 }
 
 static struct content *new_content_locked(
-	struct binary_registry *r, const uint8_t id[PARSER_CONTENT_ID_LEN], uint64_t bytes)
+	struct binary_registry *r, const uint8_t id[SYMBOL_CONTENT_ID_LEN], uint64_t bytes)
 {
 	bool is_new;
 	uint64_t *slot = table_insert(&r->by_content, key_of(id), &is_new);
@@ -91,7 +91,7 @@ static struct content *new_content_locked(
 	if (!slot || !is_new)
 		return NULL;
 	c = xcalloc(1, sizeof(*c));
-	memcpy(c->id, id, PARSER_CONTENT_ID_LEN);
+	memcpy(c->id, id, SYMBOL_CONTENT_ID_LEN);
 	c->bytes = whole_blocks(bytes);
 	c->last_use = ++r->use_clock;
 	*slot = (uint64_t)(uintptr_t)c;
@@ -164,7 +164,7 @@ static bool evict_locked(struct binary_registry *r, const struct content *not_th
 }
 
 struct found_file {
-	uint8_t id[PARSER_CONTENT_ID_LEN];
+	uint8_t id[SYMBOL_CONTENT_ID_LEN];
 	uint64_t bytes;
 	int64_t mtime_ns;
 };
@@ -230,7 +230,7 @@ void binary_cache_load(struct binary_registry *r, struct errbuf *eb)
 }
 
 static int cache_open(
-	struct binary_registry *r, const uint8_t id[PARSER_CONTENT_ID_LEN], struct symbol_file *ret)
+	struct binary_registry *r, const uint8_t id[SYMBOL_CONTENT_ID_LEN], struct symbol_file *ret)
 {
 	_cleanup_free_ char *path = path_of(r, id);
 	struct content *c;
@@ -241,7 +241,7 @@ static int cache_open(
 		return -ENOENT;
 	e = symbol_file_map(fd, ret, NULL);
 	r->o.fs->close(r->o.fs, fd);
-	if (e == 0 && memcmp(ret->identity.content_id, id, PARSER_CONTENT_ID_LEN) != 0) {
+	if (e == 0 && memcmp(ret->identity.content_id, id, SYMBOL_CONTENT_ID_LEN) != 0) {
 		symbol_file_unmap(ret);
 		e = -EBADMSG;
 	}
@@ -259,7 +259,7 @@ static int cache_open(
 }
 
 int binary_cache_open(
-	struct binary_registry *r, const uint8_t id[PARSER_CONTENT_ID_LEN], struct symbol_file *ret)
+	struct binary_registry *r, const uint8_t id[SYMBOL_CONTENT_ID_LEN], struct symbol_file *ret)
 {
 	int e;
 

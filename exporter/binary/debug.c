@@ -21,9 +21,9 @@ enum { MAX_LINK_CANDIDATES = 12 };
 /* /usr/lib/debug/.build-id/ab/cdef….debug */
 static char *build_id_path(const uint8_t *id, uint32_t n)
 {
-	char hex[2 * PARSER_BUILD_ID_MAX + 1];
+	char hex[2 * SYMBOL_BUILD_ID_MAX + 1];
 
-	if (n < 2 || n > PARSER_BUILD_ID_MAX)
+	if (n < 2 || n > SYMBOL_BUILD_ID_MAX)
 		return NULL;
 	for (uint32_t i = 0; i < n; i++)
 		snprintf(hex + (size_t)i * 2, 3, "%02x", id[i]);
@@ -196,7 +196,7 @@ static int elf_only(int fd)
 /* What servers have by build id: asked when nothing else had it, for the next time. */
 static int open_fetched(const struct binary_link_source *s, const struct parser_link *link)
 {
-	struct parser_identity id = {.build_id_len = link->id_len};
+	struct symbol_identity id = {.build_id_len = link->id_len};
 	int fd;
 
 	memcpy(id.build_id, link->id, link->id_len);

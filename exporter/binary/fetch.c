@@ -19,12 +19,12 @@
 #define KEEP_FETCHED_NS (60 * NS_PER_S) /* for the symbol threads to find */
 enum { MAX_REMEMBERED = 4096 };
 
-static uint64_t key_of(const struct parser_identity *id)
+static uint64_t key_of(const struct symbol_identity *id)
 {
 	return hash_xxh3(id->build_id, id->build_id_len);
 }
 
-static bool is_same(const struct parser_identity *a, const struct parser_identity *b)
+static bool is_same(const struct symbol_identity *a, const struct symbol_identity *b)
 {
 	return a->build_id_len == b->build_id_len &&
 	       memcmp(a->build_id, b->build_id, a->build_id_len) == 0;
@@ -61,7 +61,7 @@ static void drop_old_locked(struct binary_registry *r)
 
 /* Takes the descriptor over unless there is one already, or no room. */
 static bool add_fetched_locked(
-	struct binary_registry *r, uint32_t binary, const struct parser_identity *id, int fd)
+	struct binary_registry *r, uint32_t binary, const struct symbol_identity *id, int fd)
 {
 	struct fetch *f = &r->fetches;
 
@@ -83,7 +83,7 @@ void binary_fetch_done(struct binary_registry *r)
 	table_done(&r->fetches.not_before);
 }
 
-int binary_fetched_open(struct binary_registry *r, const struct parser_identity *id)
+int binary_fetched_open(struct binary_registry *r, const struct symbol_identity *id)
 {
 	struct fetch *f = &r->fetches;
 	int fd = -ENOENT;
@@ -99,7 +99,7 @@ int binary_fetched_open(struct binary_registry *r, const struct parser_identity 
 }
 
 void binary_fetched_keep(
-	struct binary_registry *r, uint32_t binary, const struct parser_identity *id, int fd)
+	struct binary_registry *r, uint32_t binary, const struct symbol_identity *id, int fd)
 {
 	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 
@@ -109,7 +109,7 @@ void binary_fetched_keep(
 	pthread_mutex_unlock(&r->mutex);
 }
 
-void binary_fetch_want(struct binary_registry *r, uint32_t binary, const struct parser_identity *id)
+void binary_fetch_want(struct binary_registry *r, uint32_t binary, const struct symbol_identity *id)
 {
 	struct fetch *f = &r->fetches;
 	int64_t now = clock_monotonic_ns(r->o.clock);

@@ -134,7 +134,7 @@ static struct entry *entry_of_identity(const struct binary_identity *id, uint64_
 	e->used = true;
 	e->hash = hash;
 	e->path = xstrdup(id->path);
-	e->build_id_len = MIN(id->build_id_len, PARSER_BUILD_ID_MAX);
+	e->build_id_len = MIN(id->build_id_len, SYMBOL_BUILD_ID_MAX);
 	if (e->build_id_len)
 		memcpy(e->build_id, id->build_id, e->build_id_len);
 	e->dev_major = id->dev_major;
@@ -342,7 +342,7 @@ static void print_hex(const uint8_t *p, uint32_t n, char *ret)
 
 static void print_build_id(const struct entry *e, char *ret)
 {
-	const struct parser_identity *i = e->content ? &e->content->symbols.identity : NULL;
+	const struct symbol_identity *i = e->content ? &e->content->symbols.identity : NULL;
 
 	if (i && i->build_id_len)
 		print_hex(i->build_id, i->build_id_len, ret);

@@ -13,7 +13,7 @@
  */
 #pragma once
 #include "exporter/binary/binary.h"
-#include "exporter/binary/symbol_file.h"
+#include "exporter/symfile/symbol_file.h"
 #include "lib/base/table.h"
 #include <pthread.h>
 #include <sys/stat.h>
@@ -50,7 +50,7 @@ enum {
 enum binary_state { BINARY_ABSENT, BINARY_QUEUED, BINARY_WORKING, BINARY_READY };
 
 struct content {
-	uint8_t id[PARSER_CONTENT_ID_LEN];
+	uint8_t id[SYMBOL_CONTENT_ID_LEN];
 	uint32_t entry; /* 0: only on disk */
 	bool on_disk;
 	uint64_t bytes;	   /* of the symbol file, as the cap counts them: whole disk blocks */
@@ -88,7 +88,7 @@ struct entry {
 	int64_t untold_ns;
 	struct toolchain toolchain; /* of its symbol file, also when that is evicted */
 	/* identity */
-	uint8_t build_id[PARSER_BUILD_ID_MAX];
+	uint8_t build_id[SYMBOL_BUILD_ID_MAX];
 	uint32_t build_id_len, dev_major, dev_minor;
 	uint64_t ino, ino_generation, size_bytes;
 	int64_t mtime_ns;
@@ -109,10 +109,10 @@ struct mount_root {
 /* Debug information that servers are asked for (fetch.c). */
 struct fetch_item {
 	uint32_t binary;
-	struct parser_identity id;
+	struct symbol_identity id;
 };
 struct fetched {
-	struct parser_identity id;
+	struct symbol_identity id;
 	uint32_t binary; /* that needs it */
 	int fd;
 	int64_t at_ns;
@@ -186,7 +186,7 @@ int binary_open_debug(struct binary_registry *r, uint32_t binary, const struct e
 struct binary_link_source {
 	struct binary_registry *registry;
 	const struct entry *entry; /* a copy */
-	const struct parser_identity *identity;
+	const struct symbol_identity *identity;
 	uint32_t binary;
 	int fd, debug_fd;
 	const char *debug_path; /* NULL: it has none */
@@ -205,12 +205,12 @@ void binary_renew_locked(struct binary_registry *r, uint32_t id);
 /* fetch.c */
 /* Asks the servers, unless that was done lately. */
 void binary_fetch_want(
-	struct binary_registry *r, uint32_t binary, const struct parser_identity *id);
+	struct binary_registry *r, uint32_t binary, const struct symbol_identity *id);
 /* What they gave, to be used once; -ENOENT. */
-int binary_fetched_open(struct binary_registry *r, const struct parser_identity *id);
+int binary_fetched_open(struct binary_registry *r, const struct symbol_identity *id);
 /* Puts it back, for when the symbol file is made once more. */
 void binary_fetched_keep(
-	struct binary_registry *r, uint32_t binary, const struct parser_identity *id, int fd);
+	struct binary_registry *r, uint32_t binary, const struct symbol_identity *id, int fd);
 void binary_fetch_done(struct binary_registry *r);
 /* Closes roots that have been idle for long enough. */
 void binary_expire_roots_locked(struct binary_registry *r, int64_t now_ns);
@@ -220,10 +220,10 @@ void binary_close_roots(struct binary_registry *r);
 /* Learns what is on disk; turns the disk off, with a text, when the path is of no use. */
 void binary_cache_load(struct binary_registry *r, struct errbuf *eb);
 struct content *binary_content_find_locked(
-	struct binary_registry *r, const uint8_t id[PARSER_CONTENT_ID_LEN]);
+	struct binary_registry *r, const uint8_t id[SYMBOL_CONTENT_ID_LEN]);
 /* Maps the symbol file of that content from disk into *ret: 0, -ENOENT, or -EBADMSG after
  * dropping a corrupt one. No lock. */
-int binary_cache_open(struct binary_registry *r, const uint8_t id[PARSER_CONTENT_ID_LEN],
+int binary_cache_open(struct binary_registry *r, const uint8_t id[SYMBOL_CONTENT_ID_LEN],
 	struct symbol_file *ret);
 /* Writes a symbol file to disk and replaces *s by a mapping of what was written; keeps *s as it
  * is on failure. No lock. */

@@ -126,22 +126,22 @@ static int read_description(int fd, struct parser_description *ret)
 {
 	uint8_t raw[sizeof(struct parser_description)];
 	struct cursor c = cursor_of(raw, sizeof(raw));
-	struct parser_identity *id = &ret->identity;
+	struct symbol_identity *id = &ret->identity;
 	const uint8_t *content_id, *build_id, *link;
 
 	if (pread(fd, raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
 		return -EPROTO;
-	content_id = cursor_take(&c, PARSER_CONTENT_ID_LEN);
-	build_id = cursor_take(&c, PARSER_BUILD_ID_MAX);
+	content_id = cursor_take(&c, SYMBOL_CONTENT_ID_LEN);
+	build_id = cursor_take(&c, SYMBOL_BUILD_ID_MAX);
 	id->build_id_len = cursor_u32(&c);
 	cursor_skip(&c, 4);
 	ret->has = cursor_u32(&c);
 	ret->debug_link_crc = cursor_u32(&c);
 	link = cursor_take(&c, PARSER_DEBUG_LINK_MAX);
-	if (c.error || id->build_id_len > PARSER_BUILD_ID_MAX || link[PARSER_DEBUG_LINK_MAX - 1])
+	if (c.error || id->build_id_len > SYMBOL_BUILD_ID_MAX || link[PARSER_DEBUG_LINK_MAX - 1])
 		return -EPROTO;
-	memcpy(id->content_id, content_id, PARSER_CONTENT_ID_LEN);
-	memcpy(id->build_id, build_id, PARSER_BUILD_ID_MAX);
+	memcpy(id->content_id, content_id, SYMBOL_CONTENT_ID_LEN);
+	memcpy(id->build_id, build_id, SYMBOL_BUILD_ID_MAX);
 	memcpy(ret->debug_link, link, PARSER_DEBUG_LINK_MAX);
 	return 0;
 }
@@ -173,7 +173,7 @@ static int map_answer(int answer, const struct outcome *out, struct symbol_file 
 	int e = symbol_file_map(answer, ret, NULL);
 
 	if (e < 0 || memcmp(ret->identity.content_id, out->file.identity.content_id,
-			     PARSER_CONTENT_ID_LEN) == 0)
+			     SYMBOL_CONTENT_ID_LEN) == 0)
 		return e;
 	/* The file changed between the two questions, or the child lies. */
 	symbol_file_unmap(ret);

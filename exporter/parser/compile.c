@@ -3,12 +3,12 @@
  * ELF file → symbol file. Writes through a small buffer, so that what is held at once is one
  * record per symbol and nothing of the strings. docs/formats/symbol-file.md is the layout.
  */
-#include "exporter/parser/debug_tables.h"
-#include "exporter/parser/dwarf.h"
-#include "exporter/parser/elf_toolchain.h"
-#include "exporter/parser/go_lines.h"
-#include "exporter/parser/ocaml_frames.h"
-#include "exporter/parser/unwind.h"
+#include "exporter/parser/debug/debug_tables.h"
+#include "exporter/parser/dwarf/dwarf.h"
+#include "exporter/parser/elf/elf_toolchain.h"
+#include "exporter/parser/debug/go_lines.h"
+#include "exporter/parser/debug/ocaml_frames.h"
+#include "exporter/parser/unwind/unwind.h"
 #include "lib/base/alloc.h"
 #include "lib/base/bytes.h"
 #include "lib/base/hash.h"
@@ -29,7 +29,7 @@ struct inputs {
 	const struct parser_finder *finder;
 	struct elf_file f, debug, mini;
 	/* Told before anything is decompressed: libelf changes the section headers then. */
-	uint8_t content_id[PARSER_CONTENT_ID_LEN];
+	uint8_t content_id[SYMBOL_CONTENT_ID_LEN];
 	uint32_t flags;	    /* enum symbol_flags */
 	uint32_t n_lacking; /* files that they name, but that were not found */
 	bool rows_only;	    /* no function is listed */
@@ -241,11 +241,11 @@ static void write_header(const struct compiled *c, uint64_t file_bytes, struct o
 	bytes_put_u32(b, c->flags | (c->debug->failed ? SYMBOL_DEBUG_FAILED : 0));
 	bytes_put_u32(b, (uint32_t)c->rows->n);
 	bytes_put_u32(b, c->rows->n_left_out);
-	bytes_put(b, c->content_id, PARSER_CONTENT_ID_LEN);
+	bytes_put(b, c->content_id, SYMBOL_CONTENT_ID_LEN);
 	bytes_put_u32(b, c->f->build_id_len);
 	bytes_put_u16(b, c->toolchain.compiler);
 	bytes_put_u16(b, c->toolchain.language);
-	bytes_put(b, c->f->build_id, PARSER_BUILD_ID_MAX);
+	bytes_put(b, c->f->build_id, SYMBOL_BUILD_ID_MAX);
 	bytes_put_u64(b, c->debug->base);
 	bytes_put_u32(b, c->debug->n_left_out);
 	bytes_put_u32(b, c->n_lacking);

@@ -14,6 +14,7 @@
  * at once.
  */
 #pragma once
+#include "exporter/symfile/identity.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/err.h"
 #include <stddef.h>
@@ -31,18 +32,8 @@ enum {
 	PARSER_MAGIC = 0x31525053,
 	PARSER_MAX_CHILDREN = 6, /* of symbol threads, demangling, a second walk */
 	PARSER_MAX_INPUTS = 48,	 /* of a request */
-	PARSER_CONTENT_ID_LEN = 16,
-	PARSER_BUILD_ID_MAX = 32,
 	PARSER_DEBUG_LINK_MAX = 256,
 	PARSER_LINK_PATH_MAX = 1024,
-};
-
-/* What tells two contents apart. */
-struct parser_identity {
-	uint8_t content_id[PARSER_CONTENT_ID_LEN];
-	uint8_t build_id[PARSER_BUILD_ID_MAX]; /* GNU */
-	uint32_t build_id_len;
-	uint32_t reserved;
 };
 
 enum parser_has {
@@ -52,7 +43,7 @@ enum parser_has {
 
 /* Identity, and what the file says of where more is; the output of PARSER_IDENTIFY. */
 struct parser_description {
-	struct parser_identity identity;
+	struct symbol_identity identity;
 	uint32_t has;		 /* enum parser_has */
 	uint32_t debug_link_crc; /* of the whole file that is named, as CRC-32 of ISO 3309 */
 	char debug_link[PARSER_DEBUG_LINK_MAX]; /* .gnu_debuglink: a file name, "" when none */
@@ -86,7 +77,7 @@ struct parser_link {
 	uint32_t from_debug; /* the second input names it, not the first */
 	uint32_t candidate;  /* 0, then parser_link_answer.next */
 	uint32_t id_len;
-	uint8_t id[PARSER_BUILD_ID_MAX]; /* of an ALT: its build id */
+	uint8_t id[SYMBOL_BUILD_ID_MAX]; /* of an ALT: its build id */
 	char path[PARSER_LINK_PATH_MAX]; /* as the input has it */
 };
 struct parser_link_answer {

@@ -4,7 +4,7 @@
  * nothing that our own tables say.
  *
  * A request is, little-endian: u32 modules, u32 stacks; for each module u32 file (its number among the inputs behind the
- * request), u32 length of the build id, u64 address and u64 file offset of an executable mapping of it, PARSER_BUILD_ID_MAX
+ * request), u32 length of the build id, u64 address and u64 file offset of an executable mapping of it, SYMBOL_BUILD_ID_MAX
  * bytes of build id; for each stack u64 pc, ABI_N_REGS u64 registers, u32 bytes, u32 0, and so many bytes from the stack
  * pointer up. The answer has for each stack u32 enum parser_walk_end, u32 frames, the same two up to the first frame that has
  * no row, and so many u64: a pc, with PARSER_WALK_ACTIVATION where it is no return address.
@@ -39,7 +39,7 @@ struct parser_walk_module {
 	uint32_t file; /* number among the inputs, from 0 */
 	uint32_t build_id_len;
 	uint64_t start, file_off;
-	uint8_t build_id[PARSER_BUILD_ID_MAX];
+	uint8_t build_id[SYMBOL_BUILD_ID_MAX];
 };
 
 struct parser_walk {

@@ -3,7 +3,7 @@
  * main's side of a walk by elfutils: the request written, the answer read.
  */
 #include "exporter/parser/walk.h"
-#include "exporter/parser/unwind.h"
+#include "exporter/parser/unwind/unwind.h"
 
 void parser_walk_put(struct bytes *b, const struct parser_walk_module *modules, uint32_t n_modules,
 	const struct abi_stack *const *stacks, uint32_t n_stacks)

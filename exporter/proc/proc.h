@@ -173,7 +173,7 @@ struct proc_task_info {
 	const char *jit;		 /* the runtime whose JIT code the process has */
 	const char *const
 		*pod_values; /* proc_options.n_pod_labels of them; NULL: its pod is not known */
-	char build_id[2 * PARSER_BUILD_ID_MAX +
+	char build_id[2 * SYMBOL_BUILD_ID_MAX +
 		      1]; /* of the executable; with proc_options.build_ids */
 	bool kernel_thread, exited;
 };

@@ -41,6 +41,6 @@ bool profile_label_is_reserved(const char *name);
 
 /* The value of a label; "" when the task has none. Numbers and build ids are printed into `buf`; the address of another one
  * stands for its text. */
-enum { PROFILE_LABEL_BUF = 2 * PARSER_BUILD_ID_MAX + 1 };
+enum { PROFILE_LABEL_BUF = 2 * SYMBOL_BUILD_ID_MAX + 1 };
 const char *profile_label_value(
 	const struct proc_task_info *info, enum profile_label label, char buf[PROFILE_LABEL_BUF]);

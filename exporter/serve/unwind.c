@@ -2,12 +2,12 @@
  *
  * /unwind: for each binary and process how many stacks were whole, and why the others were not; the same as metrics.
  */
-#include "exporter/deferred.h"
+#include "exporter/walk/deferred.h"
 #include "exporter/profile/build.h"
 #include "exporter/sample/outcomes.h"
 #include "exporter/serve/internal.h"
-#include "exporter/shadow.h"
-#include "exporter/unwinder.h"
+#include "exporter/walk/shadow.h"
+#include "exporter/walk/unwinder.h"
 #include "lib/base/alloc.h"
 #include "lib/render/render.h"
 #include <inttypes.h>

@@ -4,7 +4,7 @@
  * in one batch; the result.
  */
 #include "exporter/symbolize/symbolize.h"
-#include "exporter/binary/symbol_lines.h"
+#include "exporter/symfile/symbol_lines.h"
 #include "exporter/symbolize/symbolizer.h"
 #include "lib/base/alloc.h"
 #include "lib/base/bytes.h"
@@ -189,7 +189,7 @@ static void resolve_native(
 
 static uint32_t mapping_of_module(struct request *q, const char *module)
 {
-	char name[80], build_id[2 * PARSER_BUILD_ID_MAX + 1];
+	char name[80], build_id[2 * SYMBOL_BUILD_ID_MAX + 1];
 
 	snprintf(name, sizeof(name), "[%s]", module);
 	if (table_find(&q->by_name, hash_xxh3(name, strlen(name))))

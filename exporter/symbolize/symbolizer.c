@@ -76,7 +76,7 @@ void symbolizer_refresh_kernel_locked(struct symbolizer *s)
 
 /* ELF notes, of which one is the build id. */
 static void read_build_id(
-	struct symbolizer *s, const char *path, char ret[2 * PARSER_BUILD_ID_MAX + 1])
+	struct symbolizer *s, const char *path, char ret[2 * SYMBOL_BUILD_ID_MAX + 1])
 {
 	_cleanup_bytes_ struct bytes b;
 	struct cursor c;
@@ -93,7 +93,7 @@ static void read_build_id(
 		const uint8_t *desc = cursor_take(&c, ((size_t)desc_bytes + 3) & ~(size_t)3);
 
 		if (c.error || type != 3 || name_bytes != 4 || memcmp(name, "GNU", 4) != 0 ||
-			desc_bytes > PARSER_BUILD_ID_MAX)
+			desc_bytes > SYMBOL_BUILD_ID_MAX)
 			continue;
 		for (uint32_t i = 0; i < desc_bytes; i++)
 			snprintf(ret + (size_t)i * 2, 3, "%02x", desc[i]);
@@ -101,7 +101,7 @@ static void read_build_id(
 }
 
 void symbolizer_module_build_id(
-	struct symbolizer *s, const char *module, char ret[2 * PARSER_BUILD_ID_MAX + 1])
+	struct symbolizer *s, const char *module, char ret[2 * SYMBOL_BUILD_ID_MAX + 1])
 {
 	_cleanup_free_ char *path =
 		xasprintf("%s/module/%s/notes/.note.gnu.build-id", s->o.sysfs, module);

@@ -14,7 +14,7 @@ struct symbolizer {
 	pthread_mutex_t mutex; /* kernel, names, stats */
 	struct kernel_symbols kernel;
 	struct kernel_code kernel_code; /* has its own lock */
-	char kernel_build_id[2 * PARSER_BUILD_ID_MAX + 1];
+	char kernel_build_id[2 * SYMBOL_BUILD_ID_MAX + 1];
 	uint64_t modules_hash;
 	int64_t checked_ns;
 	struct names names;
@@ -25,4 +25,4 @@ struct symbolizer {
 void symbolizer_refresh_kernel_locked(struct symbolizer *s);
 /* That of a loaded module, in hex; "" when it has none. */
 void symbolizer_module_build_id(
-	struct symbolizer *s, const char *module, char ret[2 * PARSER_BUILD_ID_MAX + 1]);
+	struct symbolizer *s, const char *module, char ret[2 * SYMBOL_BUILD_ID_MAX + 1]);

@@ -15,7 +15,7 @@
 #include <string.h>
 
 struct unwind_table {
-	uint8_t content_id[PARSER_CONTENT_ID_LEN];
+	uint8_t content_id[SYMBOL_CONTENT_ID_LEN];
 	uint16_t *slabs; /* of its words, in order */
 	uint32_t n_slabs;
 	uint16_t
@@ -178,10 +178,10 @@ static bool evict_locked(struct unwind_tables *t, uint32_t n, int64_t now_ns)
 }
 
 static struct unwind_table *find_locked(
-	const struct unwind_tables *t, const uint8_t content_id[PARSER_CONTENT_ID_LEN])
+	const struct unwind_tables *t, const uint8_t content_id[SYMBOL_CONTENT_ID_LEN])
 {
 	for (size_t i = 0; i < t->n_tables; i++)
-		if (memcmp(t->tables[i]->content_id, content_id, PARSER_CONTENT_ID_LEN) == 0)
+		if (memcmp(t->tables[i]->content_id, content_id, SYMBOL_CONTENT_ID_LEN) == 0)
 			return t->tables[i];
 	return NULL;
 }
@@ -272,7 +272,7 @@ static int lay_locked(struct unwind_tables *t, const uint8_t *content_id,
 	table = table_new_locked(t, u, n_slabs);
 	if (!table)
 		return -ENOMEM;
-	memcpy(table->content_id, content_id, PARSER_CONTENT_ID_LEN);
+	memcpy(table->content_id, content_id, SYMBOL_CONTENT_ID_LEN);
 	while (table->n_slabs < n_slabs)
 		table->slabs[table->n_slabs++] = t->free_slabs[--t->n_free];
 	if (listed)
@@ -287,7 +287,7 @@ static int lay_locked(struct unwind_tables *t, const uint8_t *content_id,
 }
 
 int unwind_tables_load(struct unwind_tables *t, uint32_t binary,
-	const uint8_t content_id[PARSER_CONTENT_ID_LEN], const struct symbol_unwind *u,
+	const uint8_t content_id[SYMBOL_CONTENT_ID_LEN], const struct symbol_unwind *u,
 	int64_t now_ns)
 {
 	struct unwind_table *table;
@@ -312,7 +312,7 @@ int unwind_tables_load(struct unwind_tables *t, uint32_t binary,
 }
 
 bool unwind_tables_share(
-	struct unwind_tables *t, uint32_t binary, const uint8_t content_id[PARSER_CONTENT_ID_LEN])
+	struct unwind_tables *t, uint32_t binary, const uint8_t content_id[SYMBOL_CONTENT_ID_LEN])
 {
 	struct unwind_table *table;
 

@@ -8,7 +8,7 @@
  */
 #pragma once
 #include "bpf/unwind_tables.h"
-#include "exporter/binary/symbol_unwind.h"
+#include "exporter/symfile/symbol_unwind.h"
 
 struct unwind_tables;
 
@@ -37,11 +37,11 @@ void unwind_tables_freep(struct unwind_tables **t);
  * Both are counted. -ENOMEM.
  */
 int unwind_tables_load(struct unwind_tables *t, uint32_t binary,
-	const uint8_t content_id[PARSER_CONTENT_ID_LEN], const struct symbol_unwind *u,
+	const uint8_t content_id[SYMBOL_CONTENT_ID_LEN], const struct symbol_unwind *u,
 	int64_t now_ns) _must_check_;
 /* The same when the content's table is there already; false when it is not. */
 bool unwind_tables_share(
-	struct unwind_tables *t, uint32_t binary, const uint8_t content_id[PARSER_CONTENT_ID_LEN]);
+	struct unwind_tables *t, uint32_t binary, const uint8_t content_id[SYMBOL_CONTENT_ID_LEN]);
 /* Nothing is known of this binary, and nothing will be: code in it is walked as code without rows. An id that has a table keeps it. */
 void unwind_tables_set_rowless(struct unwind_tables *t, uint32_t binary);
 /* The id is free for another binary. */

@@ -4,8 +4,8 @@
  * lines, unwind rows), of the unwind rows alone, and of a look-up. Beside them in the same run, as limits: the bytes of the same
  * symbols read once, and a binary search over as many bare numbers.
  */
-#include "exporter/binary/symbol_unwind.h"
-#include "exporter/parser/elf_file.h"
+#include "exporter/symfile/symbol_unwind.h"
+#include "exporter/parser/elf/elf_file.h"
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
 #include "lib/base/hash.h"

@@ -4,10 +4,10 @@
  * of length and its bytes, first those of a program, then of its supplementary file, then of its package
  * of split units. What comes of them must be a symbol file's tables that every look-up can bear.
  */
-#include "exporter/binary/symbol_lines.h"
-#include "exporter/parser/debug_tables.h"
-#include "exporter/parser/dwarf.h"
-#include "exporter/parser/dwarf_file.h"
+#include "exporter/symfile/symbol_lines.h"
+#include "exporter/parser/debug/debug_tables.h"
+#include "exporter/parser/dwarf/dwarf.h"
+#include "exporter/parser/dwarf/dwarf_file.h"
 #include "lib/base/cursor.h"
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,8 @@
  * What a parser child runs, in-process: ELF → identity and symbol file. What is compiled must be
  * what the reader takes.
  */
-#include "exporter/binary/symbol_file.h"
+#include "exporter/parser/parser.h"
+#include "exporter/symfile/symbol_file.h"
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -3,8 +3,8 @@
  * The reader of OCaml's frametables on a program image of anybody's making: a byte that chooses the format,
  * then memory from 0x1000 on, which begins with caml_frametable.
  */
-#include "exporter/parser/elf_image.h"
-#include "exporter/parser/ocaml_frames.h"
+#include "exporter/parser/elf/elf_image.h"
+#include "exporter/parser/debug/ocaml_frames.h"
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -3,9 +3,9 @@
  * Go's table of functions, of any layout: what it tells lies inside the code, with names that end;
  * lines and inlined calls make tables that every look-up can bear.
  */
-#include "exporter/parser/elf_go.h"
-#include "exporter/parser/elf_image.h"
-#include "exporter/parser/go_lines.h"
+#include "exporter/parser/elf/elf_go.h"
+#include "exporter/parser/elf/elf_image.h"
+#include "exporter/parser/debug/go_lines.h"
 #include <stdlib.h>
 #include <string.h>
 

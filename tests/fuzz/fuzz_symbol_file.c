@@ -2,7 +2,7 @@
  *
  * The symbol file reader. The checksum is made to fit, so that what lies behind it is reached.
  */
-#include "exporter/binary/symbol_file.h"
+#include "exporter/symfile/symbol_file.h"
 #include "lib/base/hash.h"
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * there is for tables of jumps. What comes out are rules that the walker can apply, each beginning where an instruction does, and the
  * time it takes has a bound.
  */
-#include "exporter/parser/unwind_flow.h"
+#include "exporter/parser/unwind/unwind_flow.h"
 #include "lib/base/cleanup.h"
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,8 @@
  * first, so that its CPU time is that of the whole job; `lines -s FILE` prints figures of the
  * symbol file instead. Files that these name are opened as they are named, packages as FILE.dwp.
  */
-#include "exporter/binary/symbol_lines.h"
+#include "exporter/parser/parser.h"
+#include "exporter/symfile/symbol_lines.h"
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>

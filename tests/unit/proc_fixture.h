@@ -4,7 +4,7 @@
  */
 #pragma once
 #include "exporter/proc/proc.h"
-#include "exporter/record.h"
+#include "exporter/walk/record.h"
 #include "tests/unit/names_fixture.h"
 #include <setjmp.h>
 #include <stdarg.h>

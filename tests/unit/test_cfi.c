@@ -3,7 +3,7 @@
  * Call frame information by hand: the expressions that compilers, linkers and OCaml 5 write, and what must be refused; an arm64
  * function that signs and saves its return address.
  */
-#include "exporter/parser/cfi.h"
+#include "exporter/parser/unwind/cfi.h"
 #include <dwarf.h>
 #include <elf.h>
 #include <setjmp.h>

@@ -3,8 +3,8 @@
  * Sequences of lines, as programs by chance have them, into a symbol file's tables and looked up again: each address beside a
  * table that has a line for every one.
  */
-#include "exporter/binary/symbol_lines.h"
-#include "exporter/parser/debug_tables.h"
+#include "exporter/symfile/symbol_lines.h"
+#include "exporter/parser/debug/debug_tables.h"
 #include <stdlib.h>
 #include <setjmp.h>
 #include <stdarg.h>

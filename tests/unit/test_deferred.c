@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "exporter/deferred.h"
+#include "exporter/walk/deferred.h"
 #include "lib/base/clock.h"
 
 #define CODE 0x400000ULL

@@ -2,7 +2,7 @@
  *
  * Entries of DWARF by hand: functions are found behind entries that are passed over, however these are written.
  */
-#include "exporter/parser/dwarf.h"
+#include "exporter/parser/dwarf/dwarf.h"
 #include <dwarf.h>
 #include <stdlib.h>
 #include <string.h>

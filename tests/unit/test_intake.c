@@ -4,7 +4,7 @@
  * bundle on the way; replaying the bundle gives the same pprof, byte for byte. Frames: return addresses, kernel leaf, cut roots.
  * Garbage: the tree and the tables shrink when the log forgets.
  */
-#include "exporter/intake.h"
+#include "exporter/intake/intake.h"
 #include "exporter/profile/source.h"
 #include "exporter/sample/capture.h"
 #include "exporter/sample/replay.h"

@@ -3,9 +3,9 @@
  * ELF files made by the compiler → function tables, checked against what nm says; the zygote
  * with children that are refused, hang and crash.
  */
-#include "exporter/binary/symbol_file.h"
-#include "exporter/binary/symbol_unwind.h"
-#include "exporter/parser/elf_file.h"
+#include "exporter/symfile/symbol_file.h"
+#include "exporter/symfile/symbol_unwind.h"
+#include "exporter/parser/elf/elf_file.h"
 #include "lib/base/clock.h"
 #include "tests/unit/names_fixture.h"
 #include <setjmp.h>

@@ -6,7 +6,7 @@
  * comes first, and what waits, is seen here too.
  */
 #include "exporter/binary/registry.h"
-#include "exporter/binary/symbol_unwind.h"
+#include "exporter/symfile/symbol_unwind.h"
 #include "exporter/proc/proc.h"
 #include "tests/unit/names_fixture.h"
 #include <setjmp.h>
@@ -62,7 +62,7 @@ static int rooted_open(struct keeper *k, uint32_t pid, uint64_t start_ns, enum k
 	return -ESRCH;
 }
 
-static bool has_rows(void *ctx, uint32_t binary, const uint8_t content_id[PARSER_CONTENT_ID_LEN])
+static bool has_rows(void *ctx, uint32_t binary, const uint8_t content_id[SYMBOL_CONTENT_ID_LEN])
 {
 	(void)binary;
 	(void)content_id;

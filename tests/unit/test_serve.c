@@ -3,12 +3,12 @@
  * The HTTP side over a real server on loopback, with a log that the test fills: parameters and their errors, headers, cursors,
  * windows that wait, formats, /targets, shutdown. The stages that need a kernel are stand-ins.
  */
-#include "exporter/deferred.h"
+#include "exporter/walk/deferred.h"
 #include "exporter/options.h"
 #include "exporter/sample/outcomes.h"
-#include "exporter/unwinder.h"
+#include "exporter/walk/unwinder.h"
 #include "exporter/serve/serve.h"
-#include "exporter/shadow.h"
+#include "exporter/walk/shadow.h"
 #include "lib/base/alloc.h"
 #include "lib/gzip/gzip.h"
 #include <arpa/inet.h>

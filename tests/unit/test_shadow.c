@@ -3,7 +3,7 @@
  * Two walks of one stack: what counts as equal; elfutils over a copy of this program's own stack, in-process; answers that are
  * not what they should be.
  */
-#include "exporter/shadow_compare.h"
+#include "exporter/walk/shadow_compare.h"
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  * The reader of symbol files: a file laid out by hand byte by byte as
  * docs/formats/symbol-file.md says, then every way to break it.
  */
-#include "exporter/binary/symbol_file.h"
+#include "exporter/symfile/symbol_file.h"
 #include "lib/base/bytes.h"
 #include "lib/base/hash.h"
 #include <elf.h>

@@ -3,7 +3,8 @@
  * Unwind rows of real binaries against libdw's reading of the same call frame information: at the
  * begin of every row, and at its last byte.
  */
-#include "exporter/binary/symbol_unwind.h"
+#include "exporter/parser/parser.h"
+#include "exporter/symfile/symbol_unwind.h"
 #include "lib/base/alloc.h"
 #include <dwarf.h>
 #include <elfutils/libdw.h>

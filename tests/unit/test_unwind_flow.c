@@ -3,9 +3,9 @@
  * What following the code finds, beside what the compiler wrote down: whole libraries are followed as if they had no call frame
  * information, and each instruction that is reached is compared with theirs. And small pieces that must not pass.
  */
-#include "exporter/parser/unwind_flow.h"
-#include "exporter/parser/cfi.h"
-#include "exporter/parser/elf_file.h"
+#include "exporter/parser/unwind/unwind_flow.h"
+#include "exporter/parser/unwind/cfi.h"
+#include "exporter/parser/elf/elf_file.h"
 #include "lib/base/alloc.h"
 #include "lib/base/cleanup.h"
 #include <fcntl.h>

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <cmocka.h>
-#include "exporter/parser/unwind.h"
+#include "exporter/parser/unwind/unwind.h"
 #include "lib/base/cleanup.h"
 
 enum { MAX_ROWS = 32, VADDR = 0x1000 };

@@ -3,7 +3,7 @@
  * What compiling unwind tables holds at once, by counting every allocation: streamed, so bounded however large the file is. The
  * subject is the largest library there is.
  */
-#include "exporter/parser/unwind.h"
+#include "exporter/parser/unwind/unwind.h"
 #include "lib/base/cleanup.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -18,7 +18,7 @@ static int read_copy(void *to, size_t len, uint64_t from);
 #include <cmocka.h>
 #include "tests/unit/unwind_process.h"
 #include "bpf/unwind_step.h"
-#include "exporter/shadow_compare.h"
+#include "exporter/walk/shadow_compare.h"
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/user.h>

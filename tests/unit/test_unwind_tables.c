@@ -5,6 +5,7 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include "exporter/parser/parser.h"
 #include "tests/unit/unwind_host.h"
 #include "bpf/unwind_lookup.h"
 #include <fcntl.h>

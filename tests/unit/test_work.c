@@ -111,7 +111,7 @@ static void let_go(struct fixture *f)
 		close(h.fds[i]);
 }
 
-static bool has_rows(void *ctx, uint32_t binary, const uint8_t content_id[PARSER_CONTENT_ID_LEN])
+static bool has_rows(void *ctx, uint32_t binary, const uint8_t content_id[SYMBOL_CONTENT_ID_LEN])
 {
 	(void)ctx;
 	(void)binary;

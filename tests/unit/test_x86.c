@@ -3,7 +3,7 @@
  * The decoder of machine code beside binutils' objdump, on all code of libraries that have some of every kind: the length of each
  * instruction, and whether it writes a register that is followed.
  */
-#include "exporter/parser/x86.h"
+#include "exporter/parser/unwind/x86.h"
 #include "lib/base/alloc.h"
 #include "lib/base/cleanup.h"
 #include <ctype.h>

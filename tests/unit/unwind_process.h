@@ -4,6 +4,7 @@
  * unwind_read_user, and includes bpf/unwind_step.h behind it.
  */
 #pragma once
+#include "exporter/parser/parser.h"
 #include "tests/unit/unwind_host.h"
 /* behind what it calls */
 #include "bpf/unwind_walk.h"

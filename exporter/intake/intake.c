@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Three callbacks under the lock.
+ */
+#include "exporter/intake/intake.h"
+#include "lib/base/log.h"
+
+/* How long a sample waits for unwind tables being made; answers that cover its time wait with it. */
+#define INTAKE_MAX_WAIT_NS (2 * NS_PER_S)
+
+void intake_init(struct intake *in, struct proc_table *procs, struct stacks *stacks,
+	struct sample_log *log, struct binary_registry *binaries)
+{
+	struct outcomes *outcomes = outcomes_new();
+
+	*in = (struct intake) {
+		.outcomes = outcomes,
+		.procs = procs,
+		.stacks = stacks,
+		.log = log,
+		.collector = {.log = log,
+			.stacks = stacks,
+			.procs = procs,
+			.binaries = binaries,
+			.outcomes = outcomes},
+	};
+	pthread_mutex_init(&in->lock, NULL);
+}
+
+void intake_done(struct intake *in)
+{
+	deferred_freep(&in->deferred);
+	outcomes_freep(&in->outcomes);
+	pthread_mutex_destroy(&in->lock);
+}
+
+static void tell_kernel_code(struct kernel_code *k, const struct sideband *e)
+{
+	const struct kernel_code_record r = {.start = e->addr,
+		.len = e->len,
+		.time_ns = e->time_ns,
+		.name = e->path,
+		.is_bpf = e->is_bpf};
+
+	if (e->kind == SIDEBAND_LOST)
+		kernel_code_lost(k, e->time_ns);
+	else if (e->kind == SIDEBAND_KSYMBOL && e->gone)
+		kernel_code_remove(k, &r);
+	else if (e->kind == SIDEBAND_KSYMBOL)
+		kernel_code_add(k, &r);
+}
+
+static void take_sideband(void *ctx, const struct sideband *e)
+{
+	struct intake *in = ctx;
+
+	if (in->kernel_code)
+		tell_kernel_code(in->kernel_code, e);
+	pthread_mutex_lock(&in->lock);
+	proc_table_sideband(in->procs, e);
+	pthread_mutex_unlock(&in->lock);
+}
+
+static void take_sample_locked(struct intake *in, const struct abi_record *r)
+{
+	struct process *process = proc_table_of_record(in->procs, r);
+	uint32_t n = record_frames(r, in->procs, process, &in->frames);
+	struct sample_row row = {
+		.time_ns = r->time_ns,
+		.weight = r->weight,
+		.task = proc_task_of_record(in->procs, process, r),
+		.cpu = (uint16_t)r->cpu,
+	};
+
+	if (in->kernel_code)
+		kernel_code_mark(in->kernel_code, in->frames.words + in->frames.n_user,
+			n - in->frames.n_user, r->time_ns);
+	if (!(r->flags & ABI_FLAG_KTHREAD)) {
+		outcomes_add(in->outcomes, r->leader_comm, in->frames.words, in->frames.n_user);
+		proc_count_stack(process, outcomes_cut(in->frames.words, in->frames.n_user));
+	}
+	/* A tree that has no room left still counts the time, under the empty stack. */
+	if (stacks_add(in->stacks, in->frames.words, n, &row.stack) < 0)
+		row.stack = 0;
+	if (sample_log_append(in->log, &row) < 0)
+		LOG_RATED(LOG_DEBUG, "a sample was left out: the log's memory is full");
+}
+
+static void take_stack(void *ctx, const struct abi_stack *s)
+{
+	struct intake *in = ctx;
+
+	if (in->deferred)
+		deferred_stack(in->deferred, s);
+}
+
+static void take_deferred(void *ctx, const struct abi_record *r)
+{
+	take_sample_locked(ctx, r);
+}
+
+static void take_shadow(void *ctx, const struct abi_record *r, const struct abi_stack *s)
+{
+	struct intake *in = ctx;
+
+	if (in->shadow)
+		shadow_take(in->shadow, r, s);
+}
+
+/* Whether a sample is late the log decides by its own slots. */
+static void take_sample(void *ctx, const struct abi_record *r, _unused_ bool late)
+{
+	struct intake *in = ctx;
+
+	pthread_mutex_lock(&in->lock);
+	if (in->deferred)
+		deferred_sample(in->deferred, r);
+	else
+		take_sample_locked(in, r);
+	pthread_mutex_unlock(&in->lock);
+}
+
+static bool take_drained(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns)
+{
+	struct intake *in = ctx;
+	uint64_t covered_ns;
+
+	pthread_mutex_lock(&in->lock);
+	covered_ns = in->deferred ? deferred_retry(in->deferred, up_to_ns) : up_to_ns;
+	in->covered_ns = MAX(in->covered_ns, covered_ns);
+	sample_log_drained(in->log, (int64_t)in->covered_ns, boot_offset_ns);
+	proc_table_expire(in->procs, up_to_ns);
+	collect_garbage(&in->collector);
+	pthread_mutex_unlock(&in->lock);
+	return covered_ns < up_to_ns;
+}
+
+void intake_defer(struct intake *in, const struct deferred_tables *tables, struct budget *budget)
+{
+	in->deferred = deferred_new(&(struct deferred_options) {
+		.tables = *tables,
+		.procs = in->procs,
+		.binaries = in->collector.binaries,
+		.budget = budget,
+		.max_wait_ns = INTAKE_MAX_WAIT_NS,
+		.ctx = in,
+		.sample = take_deferred,
+		.shadow = take_shadow,
+	});
+}
+
+struct sample_sink intake_sink(struct intake *in)
+{
+	return (struct sample_sink) {
+		.ctx = in,
+		.sideband = take_sideband,
+		.stack = take_stack,
+		.sample = take_sample,
+		.drained = take_drained,
+	};
+}
