@@ -155,27 +155,6 @@ static int client_attach_cpu(
 	return 0;
 }
 
-static int client_map_update(struct keeper *k, uint32_t map, const void *key, uint32_t key_len,
-	const void *value, uint32_t value_len)
-{
-	uint8_t payload[KEEPER_MAX_PAYLOAD];
-	struct keeper_request q = {.op = KEEPER_OP_MAP_UPDATE,
-		.what = (uint16_t)map,
-		.id = key_len,
-		.payload = payload,
-		.payload_len = key_len + value_len};
-	struct keeper_reply reply;
-	int fds[KEEPER_MAX_FDS], r;
-
-	if (map > UINT16_MAX || key_len > sizeof(payload) || value_len > sizeof(payload) - key_len)
-		return -EFBIG;
-	memcpy(payload, key, key_len);
-	memcpy(payload + key_len, value, value_len);
-	r = call((struct keeper_client *)k, &q, -1, fds, &reply);
-	close_fds(fds);
-	return r;
-}
-
 static void client_close(struct keeper *k)
 {
 	struct keeper_client *c = (struct keeper_client *)k;
@@ -192,7 +171,6 @@ struct keeper *keeper_client_new(int sock, int timeout_ms)
 	c->keeper = (struct keeper) {.open = client_open,
 		.open_at = client_open_at,
 		.attach_cpu = client_attach_cpu,
-		.map_update = client_map_update,
 		.close = client_close};
 	c->sock = sock;
 	c->timeout_ms = timeout_ms;

@@ -13,14 +13,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Bundles hold these numbers too, so 5 and 7, which former versions had, are never reused. */
 enum keeper_what {
 	KEEPER_MAPS = 1,     /* /proc/PID/maps */
 	KEEPER_MAP_FILE = 2, /* /proc/PID/map_files/START-END */
 	KEEPER_ROOT = 3,     /* /proc/PID/root, O_PATH */
 	KEEPER_MNT_NS = 4,   /* /proc/PID/ns/mnt */
-	KEEPER_MEM = 5,	     /* /proc/PID/mem, read only */
 	KEEPER_KALLSYMS = 6, /* /proc/kallsyms; pid ignored */
-	KEEPER_EXE = 7,	     /* /proc/PID/exe */
 	KEEPER_MODULES = 8,  /* /proc/modules; pid ignored */
 };
 
@@ -50,9 +49,6 @@ struct keeper {
 	/* Events of one CPU (start-up, hot-plug). -ENODEV when it is offline. */
 	int (*attach_cpu)(
 		struct keeper *k, uint32_t cpu, struct keeper_cpu *ret, struct errbuf *eb);
-	/* One element of a map whose updates the kernel refuses to main. */
-	int (*map_update)(struct keeper *k, uint32_t map, const void *key, uint32_t key_len,
-		const void *value, uint32_t value_len);
 	/* What a descriptor that `open` or `open_at` gave is: 0 or -errno. NULL: what stat says. */
 	int (*identify)(struct keeper *k, int fd, struct keeper_file *ret);
 	void (*close)(struct keeper *k);

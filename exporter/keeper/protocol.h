@@ -12,7 +12,6 @@ enum keeper_op {
 	KEEPER_OP_OPEN = 1,
 	KEEPER_OP_OPEN_AT = 2,
 	KEEPER_OP_ATTACH_CPU = 3,
-	KEEPER_OP_MAP_UPDATE = 4,
 };
 
 enum {
@@ -27,10 +26,10 @@ enum {
 struct keeper_request {
 	uint32_t seq;
 	uint16_t op;   /* enum keeper_op */
-	uint16_t what; /* OPEN: enum keeper_what; OPEN_AT: enum keeper_open_at; MAP_UPDATE: map */
-	uint32_t id;   /* OPEN: pid; ATTACH_CPU: cpu; MAP_UPDATE: bytes of the key */
+	uint16_t what; /* OPEN: enum keeper_what; OPEN_AT: enum keeper_open_at */
+	uint32_t id;   /* OPEN: pid; ATTACH_CPU: cpu */
 	uint64_t start_ns, start, end;
-	uint32_t payload_len; /* OPEN_AT: path; MAP_UPDATE: key, then value */
+	uint32_t payload_len; /* OPEN_AT: path */
 	const uint8_t *payload;
 };
 

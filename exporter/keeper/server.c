@@ -8,7 +8,6 @@
 #include "lib/base/fd_message.h"
 #include "lib/base/clock.h"
 #include <fcntl.h>
-#include <linux/bpf.h>
 #include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -103,8 +102,6 @@ static int open_of_process(int proc_fd, const struct keeper_request *q)
 	case KEEPER_MAPS: return open_flags(proc_fd, "maps", O_RDONLY);
 	case KEEPER_ROOT: return open_flags(proc_fd, "root", O_PATH | O_DIRECTORY);
 	case KEEPER_MNT_NS: return open_flags(proc_fd, "ns/mnt", O_RDONLY);
-	case KEEPER_MEM: return open_flags(proc_fd, "mem", O_RDONLY);
-	case KEEPER_EXE: return open_regular(proc_fd, "exe");
 	case KEEPER_MAP_FILE:
 		snprintf(name, sizeof(name), "map_files/%llx-%llx", (unsigned long long)q->start,
 			(unsigned long long)q->end);
@@ -161,24 +158,6 @@ static int answer_open_at(const struct keeper_request *q, int root_fd, int *ret_
 	return 0;
 }
 
-static int answer_map_update(const struct server *s, const struct keeper_request *q)
-{
-	uint64_t key[32], value[KEEPER_MAX_PAYLOAD / 8]; /* aligned copies */
-	union bpf_attr attr = {0};
-
-	if (q->what >= s->n_maps)
-		return -ENOENT;
-	if (q->id != s->maps[q->what].key_bytes || q->id > sizeof(key) || q->payload_len < q->id ||
-		q->payload_len - q->id != s->maps[q->what].value_bytes)
-		return -EINVAL;
-	memcpy(key, q->payload, q->id);
-	memcpy(value, q->payload + q->id, q->payload_len - q->id);
-	attr.map_fd = (uint32_t)s->maps[q->what].fd;
-	attr.key = (uintptr_t)key;
-	attr.value = (uintptr_t)value;
-	return syscall(SYS_bpf, BPF_MAP_UPDATE_ELEM, &attr, sizeof(attr)) ? -errno : 0;
-}
-
 static int answer_attach(const struct server *s, const struct keeper_request *q,
 	struct keeper_reply *reply, int *fds)
 {
@@ -205,7 +184,6 @@ static int answer(const struct server *s, const struct keeper_request *q, int fd
 	case KEEPER_OP_OPEN: r = answer_open(s, q, &fds[0]); break;
 	case KEEPER_OP_OPEN_AT: r = answer_open_at(q, fd_in, &fds[0]); break;
 	case KEEPER_OP_ATTACH_CPU: return answer_attach(s, q, reply, fds);
-	case KEEPER_OP_MAP_UPDATE: return answer_map_update(s, q);
 	default: return -ENOTSUP;
 	}
 	if (r == 0)

@@ -7,16 +7,8 @@
 #include "exporter/keeper/keeper.h"
 #include <stddef.h>
 
-/* A map whose elements main may set by MAP_UPDATE. */
-struct server_map {
-	int fd;
-	uint32_t key_bytes, value_bytes;
-};
-
 struct server {
 	const char *procfs;
-	const struct server_map *maps; /* by map number */
-	uint32_t n_maps;
 	void *attach_ctx;
 	int (*attach)(void *ctx, uint32_t cpu, struct keeper_cpu *ret, struct errbuf *eb);
 };

@@ -143,11 +143,10 @@ static void put_blob_locked(
 		put_entry_locked(c, CAPTURE_BLOB, digest, 32, content->data, content->len);
 }
 
-/* Directories, namespaces and memory have no contents to keep: their answer alone is written. */
+/* Directories and namespaces have no contents to keep: their answer alone is written. */
 static bool has_content(const struct capture_answer *o)
 {
-	return o->op == CAPTURE_OP_OPEN_AT ||
-	       (o->what != KEEPER_ROOT && o->what != KEEPER_MNT_NS && o->what != KEEPER_MEM);
+	return o->op == CAPTURE_OP_OPEN_AT || (o->what != KEEPER_ROOT && o->what != KEEPER_MNT_NS);
 }
 
 /* Fills what the answer `fd` is and writes the entry. */
@@ -236,14 +235,6 @@ static int keeper_attach_cpu(
 	return real->attach_cpu(real, cpu, ret, eb);
 }
 
-static int keeper_map_update(struct keeper *k, uint32_t map, const void *key, uint32_t key_len,
-	const void *value, uint32_t value_len)
-{
-	struct keeper *real = ((struct capture_keeper *)k)->real;
-
-	return real->map_update(real, map, key, key_len, value, value_len);
-}
-
 static void keeper_close(struct keeper *k)
 {
 	(void)k; /* embedded in the capture; the real one has its owner */
@@ -254,7 +245,6 @@ struct keeper *capture_keeper(struct capture *c, struct keeper *k)
 	c->keeper = (struct capture_keeper) {.keeper = {.open = keeper_open,
 						     .open_at = keeper_open_at,
 						     .attach_cpu = keeper_attach_cpu,
-						     .map_update = keeper_map_update,
 						     .close = keeper_close},
 		.real = k,
 		.capture = c};

@@ -287,18 +287,6 @@ static int keeper_attach_cpu(
 	return err_set(eb, -ENODEV, "CPU %u: a replay has no CPUs", cpu);
 }
 
-static int keeper_map_update(struct keeper *k, uint32_t map, const void *key, uint32_t key_len,
-	const void *value, uint32_t value_len)
-{
-	(void)k;
-	(void)map;
-	(void)key;
-	(void)key_len;
-	(void)value;
-	(void)value_len;
-	return 0; /* nothing runs that would read it */
-}
-
 static void keeper_close(struct keeper *k)
 {
 	(void)k;
@@ -315,7 +303,6 @@ int replay_open_bytes(const void *p, size_t len, const struct sample_sink *sink,
 		.open_at = keeper_open_at,
 		.identify = keeper_identify,
 		.attach_cpu = keeper_attach_cpu,
-		.map_update = keeper_map_update,
 		.close = keeper_close};
 	pthread_mutex_init(&r->mutex, NULL);
 	r->sink = *sink;

@@ -5,7 +5,6 @@
 #include "lib/base/sandbox.h"
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/bpf.h>
 #include <linux/close_range.h>
 #include <linux/perf_event.h>
 #include <pwd.h>

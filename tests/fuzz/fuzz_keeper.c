@@ -24,9 +24,7 @@ static int no_attach(void *ctx, uint32_t cpu, struct keeper_cpu *ret, struct err
 
 static void fuzz_server(const uint8_t *data, size_t size)
 {
-	static const struct server_map map = {.fd = -1, .key_bytes = 4, .value_bytes = 8};
-	static const struct server server = {
-		.procfs = "/nowhere", .attach = no_attach, .maps = &map, .n_maps = 1};
+	static const struct server server = {.procfs = "/nowhere", .attach = no_attach};
 	_cleanup_close_ int root = open("/proc/self/fdinfo", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	uint8_t buf[KEEPER_MAX_MESSAGE];
 	struct keeper_reply reply;

@@ -69,8 +69,6 @@ static int fake_open(struct keeper *k, uint32_t pid, uint64_t start_ns, enum kee
 		flags |= O_PATH;
 		break;
 	case KEEPER_MNT_NS: snprintf(path, sizeof(path), "/proc/%u/ns/mnt", pid); break;
-	case KEEPER_MEM: snprintf(path, sizeof(path), "/proc/%u/mem", pid); break;
-	case KEEPER_EXE: snprintf(path, sizeof(path), "/proc/%u/exe", pid); break;
 	case KEEPER_KALLSYMS: snprintf(path, sizeof(path), "/proc/kallsyms"); break;
 	case KEEPER_MODULES: snprintf(path, sizeof(path), "/proc/modules"); break;
 	default: return -EINVAL;

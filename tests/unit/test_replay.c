@@ -94,7 +94,7 @@ static void write_small_bundle(const char *path)
 	assert_true(fd >= 0);
 	close(fd);
 	fake.refuse = true;
-	assert_int_equal(k->open(k, 8, 0, KEEPER_EXE, 0, 0), -ESRCH);
+	assert_int_equal(k->open(k, 8, 0, KEEPER_MNT_NS, 0, 0), -ESRCH);
 	capture_drain(c, 200000000, 6, 1700000000100000000);
 	capture_freep(&c);
 }
@@ -133,8 +133,8 @@ static void what_was_captured_comes_back(void **state)
 	assert_string_equal(text, "second maps");
 	read_text(k->open(k, 7, 99, KEEPER_MAPS, 0, 0), text);
 	assert_string_equal(text, "second maps");
-	assert_int_equal(k->open(k, 8, 0, KEEPER_EXE, 0, 0), -ESRCH);
-	assert_int_equal(k->open(k, 9, 0, KEEPER_EXE, 0, 0), -ESRCH);
+	assert_int_equal(k->open(k, 8, 0, KEEPER_MNT_NS, 0, 0), -ESRCH);
+	assert_int_equal(k->open(k, 9, 0, KEEPER_MNT_NS, 0, 0), -ESRCH);
 	assert_int_equal(k->open_at(k, 0, "/x", 0), -EBADF);
 }
 
