@@ -9,7 +9,7 @@
 #include "lib/base/alloc.h"
 #include "lib/base/fs.h"
 #include "lib/json/write.h"
-#include "scraper/store/dump.h"
+#include "scraper/store/part/dump.h"
 #include <inttypes.h>
 #include <time.h>
 

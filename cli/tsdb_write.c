@@ -7,7 +7,7 @@
 #include "cli/tsdb.h"
 #include "lib/base/alloc.h"
 #include "lib/base/fs.h"
-#include "scraper/store/dump.h"
+#include "scraper/store/part/dump.h"
 #include <inttypes.h>
 #include <string.h>
 

@@ -4,8 +4,8 @@
  * the merge is there for.
  */
 #include "lib/base/alloc.h"
+#include "lib/base/bitmap.h"
 #include "scraper/query/merge.h"
-#include "scraper/store/bitmap.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,9 +5,9 @@
  * order stands for it until the names are read, which one thread does while others go on.
  */
 #include "lib/base/alloc.h"
+#include "lib/base/bitmap.h"
 #include "scraper/query/import.h"
 #include "scraper/query/merge_names.h"
-#include "scraper/store/bitmap.h"
 #include <stdlib.h>
 #include <string.h>
 

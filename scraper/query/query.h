@@ -18,7 +18,7 @@
 #include "lib/prof/labels.h"
 #include "lib/tree/choose.h"
 #include "scraper/query/selector.h"
-#include "scraper/store/part.h"
+#include "scraper/store/part/part.h"
 #include <stdatomic.h>
 
 struct query_workers;

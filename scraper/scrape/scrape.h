@@ -9,13 +9,13 @@
 #pragma once
 #include "lib/base/arena.h"
 #include "lib/base/budget.h"
-#include "lib/base/clock.h"
 #include "lib/base/cleanup.h"
+#include "lib/base/clock.h"
 #include "lib/base/err.h"
 #include "lib/net/client/client.h"
 #include "lib/net/metrics/metrics.h"
 #include "lib/prof/labels.h"
-#include "scraper/store/append.h"
+#include "scraper/store/model/append.h"
 #include <stdbool.h>
 #include <stdint.h>
 

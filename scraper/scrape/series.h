@@ -10,7 +10,7 @@
 #include "scraper/scrape/limit.h"
 #include "scraper/scrape/preset.h"
 #include "scraper/scrape/reason.h"
-#include "scraper/store/append.h"
+#include "scraper/store/model/append.h"
 
 struct scrape_series_input {
 	const struct profile *profile;

@@ -3,8 +3,8 @@
  * The list of blocks: opening, quarantine, retention.
  */
 #include "lib/base/alloc.h"
-#include "lib/json/write.h"
 #include "lib/base/log.h"
+#include "lib/json/write.h"
 #include "scraper/store/store_impl.h"
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  */
 #include "lib/base/alloc.h"
 #include "lib/base/log.h"
-#include "scraper/store/compact.h"
+#include "scraper/store/compact/compact.h"
 #include "scraper/store/store_impl.h"
 #include <inttypes.h>
 #include <string.h>

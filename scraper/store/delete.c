@@ -5,8 +5,8 @@
  */
 #include "lib/base/alloc.h"
 #include "lib/base/log.h"
-#include "scraper/store/block_read.h"
-#include "scraper/store/deletions.h"
+#include "scraper/store/block/block_read.h"
+#include "scraper/store/block/deletions.h"
 #include "scraper/store/store_impl.h"
 #include <string.h>
 

@@ -3,8 +3,8 @@
  * From a scrape to the body of a record, for one head: what append.c writes to the log and import.c applies to a head of its own.
  */
 #pragma once
-#include "scraper/store/head.h"
-#include "scraper/store/intern.h"
+#include "scraper/store/head/head.h"
+#include "scraper/store/intern/intern.h"
 
 struct store;
 

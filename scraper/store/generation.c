@@ -4,6 +4,7 @@
  */
 #include "lib/base/alloc.h"
 #include "lib/base/log.h"
+#include "scraper/store/flush/flush.h"
 #include "scraper/store/store_impl.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -251,11 +252,11 @@ static int write_block(struct store *s, struct head *h, struct block **ret, stru
 	int r;
 
 	store_next_ulid(s, ulid);
-	r = block_write_head(s->fs, s->block_dir, ulid, h, eb);
+	r = flush_head(s->fs, s->block_dir, ulid, h, eb);
 	return r < 0 ? r : store_open_written(s, ulid, ret, eb);
 }
 
-static int flush_head(struct store *s, struct head *h, struct errbuf *eb)
+static int flush_one(struct store *s, struct head *h, struct errbuf *eb)
 {
 	uint8_t generation[ULID_BYTES];
 	struct block *b = NULL;
@@ -292,7 +293,7 @@ int store_flush_sealed(struct store *s, struct errbuf *eb)
 	int r = 0;
 
 	while ((h = first_sealed(s)) != NULL) {
-		r = flush_head(s, h, eb);
+		r = flush_one(s, h, eb);
 		if (r < 0) {
 			pthread_mutex_lock(&s->state_lock);
 			s->stats.flush_failures++;

@@ -4,6 +4,7 @@
  * written as the upkeep writes a generation; the block is named only while the appender waits, after a last look at what it stored in the
  * meantime, so that (stream, time) stays unique.
  */
+#include "scraper/store/flush/flush.h"
 #include "scraper/store/store_impl.h"
 #include <string.h>
 
@@ -201,7 +202,7 @@ static int run(struct import *w, const struct store_scrape *scrapes, size_t n,
 		return r;
 	w->head->sealed = true;
 	store_next_ulid(w->s, ulid);
-	r = block_write_files(w->s->fs, w->s->block_dir, ulid, w->head, eb);
+	r = flush_files(w->s->fs, w->s->block_dir, ulid, w->head, eb);
 	if (r < 0)
 		return err_prefix(eb, r, "writing the block of an import");
 	if (!w->is_alone)

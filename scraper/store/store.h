@@ -8,9 +8,9 @@
 #include "lib/base/budget.h"
 #include "lib/base/clock.h"
 #include "lib/base/fs.h"
-#include "scraper/store/append.h"
-#include "scraper/store/part.h"
-#include "scraper/store/tombstone.h"
+#include "scraper/store/block/tombstone.h"
+#include "scraper/store/model/append.h"
+#include "scraper/store/part/part.h"
 #include <stdatomic.h>
 
 struct store;

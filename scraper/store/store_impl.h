@@ -8,14 +8,14 @@
  */
 #pragma once
 #include "scraper/store/age_clock.h"
-#include "scraper/store/block.h"
-#include "scraper/store/cache.h"
-#include "scraper/store/cursors.h"
-#include "scraper/store/deletion_log.h"
+#include "scraper/store/block/block.h"
+#include "scraper/store/block/deletion_log.h"
 #include "scraper/store/encode.h"
-#include "scraper/store/head.h"
+#include "scraper/store/head/head.h"
+#include "scraper/store/part/cache.h"
 #include "scraper/store/store.h"
-#include "scraper/store/wal.h"
+#include "scraper/store/wal/cursors.h"
+#include "scraper/store/wal/wal.h"
 
 enum { CURSOR_KEEP_HOURS = 24, FUTURE_MINUTES = 10 };
 

@@ -4,9 +4,9 @@
  * and meta.json's sizes are made to fit, so that what lies behind them is reached.
  */
 #include "lib/base/cursor.h"
-#include "scraper/store/block.h"
-#include "scraper/store/compact.h"
-#include "scraper/store/dump.h"
+#include "scraper/store/block/block.h"
+#include "scraper/store/compact/compact.h"
+#include "scraper/store/part/dump.h"
 #include "tests/crash/simfs.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

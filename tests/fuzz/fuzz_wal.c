@@ -4,9 +4,10 @@
  * u16 length. What a head accepts must also dump, check and become a block that says the same.
  */
 #include "lib/base/cursor.h"
-#include "scraper/store/block.h"
-#include "scraper/store/cursors.h"
-#include "scraper/store/dump.h"
+#include "scraper/store/block/block.h"
+#include "scraper/store/flush/flush.h"
+#include "scraper/store/part/dump.h"
+#include "scraper/store/wal/cursors.h"
 #include "tests/crash/simfs.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -41,7 +42,7 @@ static void check_block(struct head *h)
 	simfs_init(&fs, 1);
 	ulid_format(ulid, text);
 	snprintf(dir, sizeof(dir), "/%s", text);
-	r = block_write_head(&fs.fs, "/", ulid, h, &eb);
+	r = flush_head(&fs.fs, "/", ulid, h, &eb);
 	if (!r) {
 		r = block_open(&fs.fs, cache, dir, 2, &b, &eb);
 		r = r ? r : block_verify(b, &eb);

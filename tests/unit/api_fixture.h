@@ -3,11 +3,11 @@
  * The API over real HTTP on loopback, with fake parts and a fake store behind it, and a client of a few lines.
  */
 #pragma once
-#include "scraper/api/api.h"
 #include "lib/base/alloc.h"
 #include "lib/gzip/gzip.h"
 #include "lib/json/read.h"
 #include "lib/prof/profile.h"
+#include "scraper/api/api.h"
 #include "scraper/store/store.h"
 #include "tests/unit/fake_part.h"
 #include <netinet/in.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fakes of scraper/store/part.h for tests of queries and of the API: parts over plain records, with ids of their own order,
+ * Fakes of scraper/store/part/part.h for tests of queries and of the API: parts over plain records, with ids of their own order,
  * pages of seven rows and profiles that cross them. A test program that includes this needs no store.
  */
 #pragma once
-#include "scraper/store/part.h"
+#include "scraper/store/part/part.h"
 #include <stdarg.h>
 #include <setjmp.h>
 #include <cmocka.h>

@@ -6,7 +6,7 @@
 #pragma once
 #include "lib/base/alloc.h"
 #include "lib/base/hash.h"
-#include "scraper/store/dump.h"
+#include "scraper/store/part/dump.h"
 #include "scraper/store/store.h"
 #include <stdio.h>
 #include <string.h>

@@ -3,11 +3,10 @@
  * Pages of columns: what is written is read again, by the codec that the values call for; what is damaged is refused.
  */
 #include "lib/base/alloc.h"
-#include "lib/base/hash.h"
-#include "scraper/store/codec.h"
-#include "scraper/store/varints.h"
 #include "lib/base/cursor.h"
 #include "lib/base/hash.h"
+#include "scraper/store/codec/codec.h"
+#include "scraper/store/codec/varints.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -7,8 +7,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
-#include "scraper/store/content.h"
-#include "scraper/store/intern.h"
+#include "scraper/store/intern/content.h"
+#include "scraper/store/intern/intern.h"
 #include "tests/unit/store_gen.h"
 
 /* One location, and what can be said of it. */

@@ -5,8 +5,8 @@
  * tombstones, and tests/golden/store_v1_compacted.txt; and v1_by_labels, whose streams stand in the order of versions before 2026-11-22.
  * SONDE_WRITE_GOLDEN=DIR writes such directories (for a version to come).
  */
-#include "scraper/store/block.h"
-#include "scraper/store/compact.h"
+#include "scraper/store/block/block.h"
+#include "scraper/store/compact/compact.h"
 #include "tests/unit/store_gen.h"
 #include <setjmp.h>
 #include <stdarg.h>
