@@ -11,9 +11,13 @@ BESIDE_OTHERS = True
 
 BREAKS = [
     ('layers', 'lib/base/err.c', '#include "lib/prof/labels.h"\n', 'lib/base may not include lib/prof/labels.h'),
-    ('layers', 'scraper/store/append.h', '#include "exporter/keeper/keeper.h"\n', 'may not include exporter/keeper/keeper.h'),
+    ('layers', 'scraper/store/model/append.h', '#include "exporter/keeper/keeper.h"\n', 'may not include exporter/keeper/keeper.h'),
     ('layers', 'lib/net/client/fetch.c', '#include "lib/net/server/server.h"\n', 'lib/net/client may not include lib/net/server/server.h'),
     ('layers', 'lib/net/server/conn.c', '#include "lib/net/client/client.h"\n', 'lib/net/server may not include lib/net/client/client.h'),
+    ('layers', 'scraper/store/part/part.c', '#include "scraper/store/block/block.h"\n', 'scraper/store/part may not include scraper/store/block/block.h'),
+    ('layers', 'scraper/store/block/meta.c', '#include "scraper/store/store.h"\n', 'scraper/store/block may not include scraper/store/store.h'),
+    ('layers', 'scraper/store/block/meta.c', '#include "scraper/store/store_impl.h"\n', 'in a circle: scraper/store scraper/store/block'),
+    ('layers', 'scraper/store/room/new.c', '/* */\n', 'folder scraper/store/room has no line in .ci/layers.txt'),
     ('confinement', 'lib/prof/labels.c', '#include <zlib.h>\n', 'zlib.h is confined to lib/gzip'),
     ('banned', 'lib/base/str.c', 'int str_bad(const char *s);\nint str_bad(const char *s)\n{\n\treturn atoi(s);\n}\n', 'atoi() is banned'),
     ('sizes', 'lib/base/str.c', '/* */\n' * 900, 'at most 800'),
@@ -46,6 +50,7 @@ class Checks(unittest.TestCase):
                     with open(full) as f:
                         before = f.read()
                 self.assertEqual(self.check(name)[0], 0, f'{name} finds something in the untouched sources')
+                os.makedirs(os.path.dirname(full), exist_ok=True)
                 with open(full, 'a') as f:
                     f.write(text)
                 status, out = self.check(name)
