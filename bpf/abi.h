@@ -9,7 +9,7 @@
  */
 #pragma once
 #ifndef __bpf__
-#include <linux/types.h> /* the kernel half has them from bpf/kernel.h */
+#include <linux/types.h> /* the kernel half has them from bpf/core/types.h */
 #endif
 
 #define ABI_VERSION 3
@@ -88,7 +88,7 @@ enum abi_record_type {
 	ABI_RECORD_CPU_SAMPLE = 1,
 	ABI_RECORD_STACK = 2, /* struct abi_stack; the sample that it belongs to follows */
 	ABI_RECORD_PACKED_SAMPLE =
-		3, /* a CPU sample as rings have it: its words are packed (bpf/frame_pack.h) */
+		3, /* a CPU sample as rings have it: its words are packed (bpf/unwind/frame_pack.h) */
 };
 
 enum abi_record_flags {
@@ -143,8 +143,8 @@ enum { ABI_MAX_STACK_BYTES = 124 * 1024 };
 struct abi_config {
 	__u32 version;	     /* ABI_VERSION */
 	__u32 cost_interval; /* own run time is measured in one of this many runs; a power of two */
-	__u32 bucket_mask; /* buckets of process heads (bpf/process.h), less one; a power of two */
+	__u32 bucket_mask; /* buckets of process heads (bpf/process/heads.h), less one; a power of two */
 	__u32 shadow;	   /* one user stack of this many is sent with a copy; 0: none */
-	__u32 file_mask; /* buckets of known files (bpf/unwind_files.h), less one; a power of two */
+	__u32 file_mask; /* buckets of known files (bpf/unwind/files.h), less one; a power of two */
 	__u32 by_fp;	 /* no mappings are told (captures): stacks are walked by frame pointer */
 };

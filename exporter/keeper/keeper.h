@@ -8,7 +8,7 @@
  */
 #pragma once
 #include "bpf/abi.h"
-#include "bpf/kernel_orc.h"
+#include "bpf/kernel/orc.h"
 #include "lib/base/err.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -61,13 +61,13 @@ struct keeper_missing {
 
 /* BPF maps that main reads and writes in place (mmapable arrays). */
 enum keeper_map {
-	KEEPER_HEADS,	 /* struct process_bucket (bpf/process.h) */
+	KEEPER_HEADS,	 /* struct process_bucket (bpf/process/heads.h) */
 	KEEPER_WORDS,	 /* u64: runs of mappings */
-	KEEPER_SLABS,	 /* UNWIND_SLAB_WORDS u32 each (bpf/unwind_tables.h) */
+	KEEPER_SLABS,	 /* UNWIND_SLAB_WORDS u32 each (bpf/unwind/tables.h) */
 	KEEPER_RULES,	 /* struct unwind_rule */
 	KEEPER_BINARIES, /* struct unwind_binary */
 	KEEPER_CACHE,	 /* u64 */
-	KEEPER_FILES,	 /* struct file_bucket (bpf/unwind_files.h) */
+	KEEPER_FILES,	 /* struct file_bucket (bpf/unwind/files.h) */
 	KEEPER_N_MAPS,
 };
 

@@ -3,7 +3,7 @@
  * Loads the BPF object, makes the rings, opens the perf events of a CPU.
  */
 #include "exporter/keeper/load.h"
-#include "bpf/unwind_tables.h"
+#include "bpf/unwind/tables.h"
 #include "exporter/keeper/check.h"
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"

@@ -80,7 +80,7 @@ size_t proc_code_ranges(
 /* How the file of such a mapping may be opened. */
 void proc_source(struct proc_table *t, struct process *p, const struct proc_place *place,
 	struct binary_source *ret);
-/* What the walker must know of the process: enum process_flags (bpf/process.h). */
+/* What the walker must know of the process: enum process_flags (bpf/process/heads.h). */
 uint32_t proc_flags(const struct process *p);
 /* A frame that the kernel half resolved: asks for the binary's symbols when they are missing. */
 void proc_note_native(struct proc_table *t, struct process *p, uint64_t word);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Mappings as the kernel half reads them (bpf/process.h): runs in one array of words, heads of processes in another. The
+ * Mappings as the kernel half reads them (bpf/process/heads.h): runs in one array of words, heads of processes in another. The
  * memory is given by the caller, a mapping of BPF maps or plain memory; nothing here calls the kernel. Owned by the drain thread.
  */
 #pragma once
-#include "bpf/process.h"
+#include "bpf/process/heads.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
  *
  * Which runtime makes the JIT code of a process, by the files it maps.
  */
-#include "bpf/process.h"
+#include "bpf/process/heads.h"
 #include "exporter/proc/table.h"
 #include "lib/base/str.h"
 #include <string.h>
@@ -10,7 +10,7 @@
 /*
  * Files by the beginning of their names. The first is that of no file. `fp`: the option with which the compiler keeps frame
  * pointers, NEVER where it has none: such code uses the register for other things, or saves it in some functions only (mono),
- * so that callers are left out. NULL: it keeps them, or what it leads to is looked at (bpf/unwind_code.h).
+ * so that callers are left out. NULL: it keeps them, or what it leads to is looked at (bpf/unwind/code.h).
  */
 #define NEVER ""
 static const struct {

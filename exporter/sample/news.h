@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What of the kernel half cannot wait for the next drain: an epoll set of rings, of which the program wakes who waits for them when a
- * sample asks for it (bpf/cpu.bpf.c), and of side-band buffers, of which the kernel does when one is half full. A ring is seldom
+ * sample asks for it (bpf/event/cpu.bpf.c), and of side-band buffers, of which the kernel does when one is half full. A ring is seldom
  * empty, so only being woken counts (EPOLLET).
  */
 #pragma once

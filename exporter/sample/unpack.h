@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Records as rings have them (bpf/frame_pack.h) → records as everything behind the drain has them.
+ * Records as rings have them (bpf/unwind/frame_pack.h) → records as everything behind the drain has them.
  */
 #pragma once
-#include "bpf/frame_pack.h"
+#include "bpf/unwind/frame_pack.h"
 #include "lib/base/err.h"
 #include <stddef.h>
 

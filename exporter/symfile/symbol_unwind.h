@@ -3,7 +3,7 @@
  * The unwind sections of a symbol file.
  */
 #pragma once
-#include "bpf/unwind_tables.h"
+#include "bpf/unwind/tables.h"
 #include "exporter/symfile/symbol_file.h"
 
 struct symbol_unwind {

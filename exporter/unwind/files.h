@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keeps the table of known files (bpf/unwind_files.h): which binary an inode is. Pure; whoever calls it holds the registry's lock.
+ * Keeps the table of known files (bpf/unwind/files.h): which binary an inode is. Pure; whoever calls it holds the registry's lock.
  */
 #pragma once
-#include "bpf/unwind_files.h"
+#include "bpf/unwind/files.h"
 #include <stdint.h>
 
 struct files;

@@ -4,7 +4,7 @@
  * no table leads to it any more.
  */
 #pragma once
-#include "bpf/unwind_tables.h"
+#include "bpf/unwind/tables.h"
 #include "lib/base/cleanup.h"
 #include <stdint.h>
 

@@ -7,7 +7,7 @@
  * Thread-safe, one mutex; does no I/O. The memory is mmapable maps in production and plain arrays in tests.
  */
 #pragma once
-#include "bpf/unwind_tables.h"
+#include "bpf/unwind/tables.h"
 #include "exporter/symfile/symbol_unwind.h"
 
 struct unwind_tables;

@@ -3,7 +3,7 @@
  * The walker over a copied stack. Its memory is the copy alone: what lies elsewhere (code, heap, other stacks) is not there.
  */
 #include "exporter/walk/deferred.h"
-#include "bpf/process.h"
+#include "bpf/process/heads.h"
 #include "lib/base/alloc.h"
 #include <string.h>
 
@@ -19,9 +19,9 @@ static const struct unwind_rule *unwind_rule_at(struct walk *w, uint32_t rule);
 #define unwind_read_user(w, to, len, from) read_copy(w, to, len, from)
 #define unwind_locate(w, addr) locate(w, addr)
 static int read_copy(struct walk *w, void *to, size_t len, uint64_t from);
-#include "bpf/unwind_walk.h"
+#include "bpf/unwind/walk.h"
 static enum unwind_place locate(struct walk *w, uint64_t addr);
-#include "bpf/unwind_step.h"
+#include "bpf/unwind/step.h"
 
 /* One sample and its stack, waiting. */
 struct waiting {

@@ -5,13 +5,13 @@
  * Owned by the drain thread; the pipeline's lock is held.
  */
 #pragma once
-#include "bpf/unwind_tables.h"
+#include "bpf/unwind/tables.h"
 #include "exporter/proc/proc.h"
 #include "lib/base/budget.h"
 
 struct deferred;
 
-/* The tables that the walker reads (bpf/unwind_tables.h). */
+/* The tables that the walker reads (bpf/unwind/tables.h). */
 struct deferred_tables {
 	struct unwind_binary *binaries;
 	const uint32_t *slabs;

@@ -4,7 +4,7 @@
  * warm walks: the same stack N_AGAIN times within one tick, by the walker and by the kernel, of one process alone. Nothing comes
  * between them, so that they are told apart from cold memory and from whatever else the machine does.
  */
-#include "bpf/walker.h"
+#include "bpf/core/walker.h"
 
 char dual_license[] SEC("license") = "GPL";
 

@@ -3,7 +3,7 @@
  * How long one kind of kernel timer's callback runs: what a profiler does in the timer's interrupt, whoever it is. Loaded by
  * tests/bpf/timers.c.
  */
-#include "bpf/kernel.h"
+#include "bpf/core/types.h"
 #include <bpf/bpf_helpers.h>
 
 char dual_license[] SEC("license") = "GPL";

@@ -87,7 +87,7 @@ def bpftool(*args):
 
 
 class KernelOrc:
-    """What the sampling program that the keeper `pid` holds knows of the kernel's unwind table (bpf/kernel_orc.h), to be changed under it."""
+    """What the sampling program that the keeper `pid` holds knows of the kernel's unwind table (bpf/kernel/orc.h), to be changed under it."""
 
     KEY = ('key', 0, 0, 0, 0)
     LAYOUT = struct.Struct('=5Q3Q5I')

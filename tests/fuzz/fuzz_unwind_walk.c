@@ -22,9 +22,9 @@ static int read_stack(void *to, size_t len, uint64_t from)
 }
 #define unwind_read_user(w, to, len, from) read_stack(to, len, from)
 #include "tests/unit/unwind_host.h"
-#include "bpf/unwind_walk.h"
+#include "bpf/unwind/walk.h"
 static enum unwind_place unwind_locate(struct walk *w, __u64 addr);
-#include "bpf/unwind_step.h"
+#include "bpf/unwind/step.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

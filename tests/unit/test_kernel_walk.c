@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The walk of kernel stacks (bpf/kernel_walk.h) over stacks in memory: calls, faults and interrupts as the kernel leaves them,
+ * The walk of kernel stacks (bpf/kernel/walk.h) over stacks in memory: calls, faults and interrupts as the kernel leaves them,
  * and everything that must be refused; the search of its table.
  */
 #include <setjmp.h>
@@ -41,10 +41,10 @@ static int kernel_read(void *to, size_t bytes, uint64_t from)
 		}
 	return -14;
 }
-#include "bpf/kernel_orc.h"
-#include "bpf/kernel_search.h"
-#include "bpf/kernel_walk.h"
-#include "bpf/unwind_near.h"
+#include "bpf/kernel/orc.h"
+#include "bpf/kernel/search.h"
+#include "bpf/kernel/walk.h"
+#include "bpf/unwind/near.h"
 
 static void put(uint64_t at, uint64_t value)
 {

@@ -5,7 +5,7 @@
  * directory unless a test fills it.
  */
 #include "exporter/proc/maps.h"
-#include "bpf/process.h"
+#include "bpf/process/heads.h"
 #include "tests/unit/proc_fixture.h"
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Mappings as the kernel half reads them: runs and heads in plain memory, written by exporter/proc/runs.c and read by
- * bpf/process.h.
+ * bpf/process/heads.h.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,8 +22,8 @@ static const __u64 *word_at(uint32_t i)
 	return i < N_WORDS ? &words[i] : NULL;
 }
 #define process_word_at(i) word_at(i)
-#include "bpf/process_recent.h"
-#include "bpf/process_search.h"
+#include "bpf/process/recent.h"
+#include "bpf/process/search.h"
 
 static struct runs *fresh(void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Packed records: what the kernel half packs (bpf/frame_pack.h, compiled for the host) is unpacked to the same words, in no more
+ * Packed records: what the kernel half packs (bpf/unwind/frame_pack.h, compiled for the host) is unpacked to the same words, in no more
  * bytes than before; whatever else comes is refused.
  */
 #include <setjmp.h>

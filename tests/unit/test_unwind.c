@@ -30,7 +30,7 @@ static int read_stack(void *to, size_t len, uint64_t from)
 	return 0;
 }
 #define unwind_read_user(w, to, len, from) read_stack(to, len, from)
-#include "bpf/unwind_tables.h"
+#include "bpf/unwind/tables.h"
 
 /* One file, whose table is not there or has no rows: then every step is by frame pointer. */
 struct walk;
@@ -72,9 +72,9 @@ enum { CODE = 20000, IN_FILE = 30000, IN_FILE_WORDS = 64 };
 #define unwind_locate(w, addr)               \
 	((w)->binary = 1, (w)->off = (addr), \
 		(addr)-CODE_AT(IN_FILE) < IN_FILE_WORDS * 8ULL ? UNWIND_IN_FILE : code_place)
-#include "bpf/unwind_walk.h"
+#include "bpf/unwind/walk.h"
 static enum unwind_place code_place = UNWIND_IN_FILE;
-#include "bpf/unwind_step.h"
+#include "bpf/unwind/step.h"
 
 static __u64 words[ABI_MAX_WORDS + 1], spare[ABI_USER_TAIL_WORDS];
 

@@ -37,7 +37,7 @@ static int read_memory(void *to, size_t len, uint64_t from)
 		       : 0;
 }
 #define unwind_read_user(w, to, len, from) read_memory(to, len, from)
-#include "bpf/unwind_tables.h"
+#include "bpf/unwind/tables.h"
 
 /* One binary: a function every 4 KiB from 0x1000 on, and rule i + 1 holds in all of function i. */
 enum { N_FUNCTIONS = 4, FUNCTION_BYTES = 0x1000, PAGES_PER_FUNCTION = 2 };
@@ -79,7 +79,7 @@ static inline struct unwind_answer *unwind_cache_at(struct walk *w, __u32 i)
 }
 
 #define unwind_locate(w, addr) locate(w, addr)
-#include "bpf/unwind_walk.h"
+#include "bpf/unwind/walk.h"
 static enum unwind_place locate(struct walk *w, uint64_t addr)
 {
 	/* What lies behind the functions has no rows. */
@@ -89,7 +89,7 @@ static enum unwind_place locate(struct walk *w, uint64_t addr)
 	w->off = addr;
 	return UNWIND_IN_FILE;
 }
-#include "bpf/unwind_step.h"
+#include "bpf/unwind/step.h"
 
 _Static_assert(
 	UNWIND_BX == 19 && UNWIND_FP == 29 && UNWIND_LR == 30 && UNWIND_SP == 31, "DWARF numbers");

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a CPU's last walks found (bpf/unwind_near.h): rules as one word and back; an answer is never another key's; a stack that
+ * What a CPU's last walks found (bpf/unwind/near.h): rules as one word and back; an answer is never another key's; a stack that
  * repeats is found whole.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include "bpf/unwind_near.h"
+#include "bpf/unwind/near.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

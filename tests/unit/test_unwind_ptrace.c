@@ -16,7 +16,7 @@ static int read_child(void *to, size_t len, uint64_t from);
 #define unwind_read_user(w, to, len, from) read_child(to, len, from)
 #include <cmocka.h>
 #include "tests/unit/unwind_process.h"
-#include "bpf/unwind_step.h"
+#include "bpf/unwind/step.h"
 #include <elfutils/libdwfl.h>
 #include <dlfcn.h>
 #include <errno.h>

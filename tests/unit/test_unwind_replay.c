@@ -17,7 +17,7 @@ static int read_copy(void *to, size_t len, uint64_t from);
 #define unwind_read_user(w, to, len, from) read_copy(to, len, from)
 #include <cmocka.h>
 #include "tests/unit/unwind_process.h"
-#include "bpf/unwind_step.h"
+#include "bpf/unwind/step.h"
 #include "exporter/walk/shadow_compare.h"
 #include <signal.h>
 #include <sys/ptrace.h>

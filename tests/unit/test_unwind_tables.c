@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include "exporter/parser/parser.h"
 #include "tests/unit/unwind_host.h"
-#include "bpf/unwind_lookup.h"
+#include "bpf/unwind/lookup.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>

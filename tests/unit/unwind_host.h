@@ -4,7 +4,7 @@
  * unwind_locate() before it includes this.
  */
 #pragma once
-#include "bpf/unwind_near.h"
+#include "bpf/unwind/near.h"
 #include "exporter/unwind/tables.h"
 #include "lib/base/alloc.h"
 #include <stdlib.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The executable mappings of a stopped child with their unwind tables, for tests that walk it. What includes this has defined
- * unwind_read_user, and includes bpf/unwind_step.h behind it.
+ * unwind_read_user, and includes bpf/unwind/step.h behind it.
  */
 #pragma once
 #include "exporter/parser/parser.h"
 #include "tests/unit/unwind_host.h"
 /* behind what it calls */
-#include "bpf/unwind_walk.h"
+#include "bpf/unwind/walk.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>

@@ -4,7 +4,7 @@
  * stretch of code, as the walker's rules. Reads through the bounded cursor, allocates nothing.
  */
 #pragma once
-#include "bpf/unwind_tables.h"
+#include "bpf/unwind/tables.h"
 #include "lib/base/cursor.h"
 #include <stdbool.h>
 

@@ -4,7 +4,7 @@
  * code. Pure.
  */
 #pragma once
-#include "bpf/unwind_tables.h"
+#include "bpf/unwind/tables.h"
 #include "exporter/parser/unwind/x86.h"
 #include <stdbool.h>
 

@@ -8,7 +8,7 @@
  * way (GHC's, which jumps where C calls) has no such return. x86-64.
  */
 #pragma once
-#include "bpf/unwind_tables.h"
+#include "bpf/unwind/tables.h"
 #include "lib/base/err.h"
 #include <stdbool.h>
 #include <stddef.h>

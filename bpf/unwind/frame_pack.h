@@ -6,7 +6,7 @@
  * Invariant: what is written never overtakes what is read: a word takes eight bytes at most.
  */
 #pragma once
-#include "bpf/unwind_frames.h"
+#include "bpf/unwind/frames.h"
 
 #define FRAME_PACK_LOW 31 /* bits */
 #define FRAME_PACK_SAME (1U << FRAME_PACK_LOW)

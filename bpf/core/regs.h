@@ -4,11 +4,11 @@
  * half knows of a machine beside the steps of the walker. Register arrays have DWARF numbers.
  */
 #pragma once
-#include "bpf/kernel.h"
+#include "bpf/core/types.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
-#include "bpf/unwind_tables.h"
+#include "bpf/unwind/tables.h"
 
 #if UNWIND_ARM64
 

@@ -5,7 +5,7 @@
 #pragma once
 #include "bpf/abi.h"
 
-/* How the table's entries are laid out (bpf/kernel_rule.h). */
+/* How the table's entries are laid out (bpf/kernel/rule.h). */
 enum kernel_orc_layout {
 	KERNEL_ORC_6_4,	       /* sp_reg: 4, bp_reg: 4, type: 3, signal: 1, from the lowest bit */
 	KERNEL_ORC_6_3,	       /* type: 2, signal: 1, end: 1; types count from a call */

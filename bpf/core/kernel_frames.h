@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
  * The kernel's own frames of a sample. bpf_get_stack looks each frame up in the kernel's unwind table, in some six lines that
- * other programs took out of the CPU's caches; here what the last walks found is kept side by side (bpf/unwind_near.h), and the
+ * other programs took out of the CPU's caches; here what the last walks found is kept side by side (bpf/unwind/near.h), and the
  * table is asked for the rest. The kernel stays the oracle: it walks the first stacks of each CPU too, and later ones by chance;
  * its answer is what counts, and after one difference it walks all.
  */
 #pragma once
-#include "bpf/kernel_lookup.h"
+#include "bpf/core/kernel_lookup.h"
 
 #define KERNEL_FRAME(pc) ABI_FRAME(ABI_FRAME_KERNEL, pc)
 enum { KERNEL_CHECK_FIRST = 256 };

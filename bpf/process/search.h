@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * The search in a run of mappings (bpf/process.h). Whoever includes this supplies process_word_at(i): a pointer to word i of
+ * The search in a run of mappings (bpf/process/heads.h). Whoever includes this supplies process_word_at(i): a pointer to word i of
  * all runs, or NULL.
  */
 #pragma once
-#include "bpf/process.h"
+#include "bpf/process/heads.h"
 
 /* One turn of the search for the last mapping that starts at or below p->addr: 1 ends it. */
 PROCESS_FN int process_search_turn(struct process_place *p)

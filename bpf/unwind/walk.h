@@ -10,7 +10,7 @@
  *                                               offset in the file
  */
 #pragma once
-#include "bpf/unwind_lookup.h"
+#include "bpf/unwind/lookup.h"
 
 #ifdef __bpf__
 #define unwind_read_user(w, to, len, from) bpf_probe_read_user(to, len, (const void *)(from))
@@ -86,7 +86,7 @@ struct walk {
 		__u64 gregs[UNWIND_N_GREGS]; /* of a signal frame */
 	};
 	struct unwind_rule rule;
-	__u64 plain; /* the same in short (bpf/unwind_near.h) of what was found last */
+	__u64 plain; /* the same in short (bpf/unwind/near.h) of what was found last */
 	__u32 binary;
 	__u32 known;   /* registers that hold the frame's values, a bit each */
 	__u32 exact;   /* pc is the instruction to run next; otherwise a return address */

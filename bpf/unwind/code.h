@@ -3,7 +3,7 @@
  * What code says of its frame where no row does: by the bytes at and before pc. Files without rows, and JIT code.
  */
 #pragma once
-#include "bpf/unwind_rule.h"
+#include "bpf/unwind/rule.h"
 
 /* A rule of the walker's own: the return address lies `above` bytes above sp, below it the frame pointer when there is room. */
 UNWIND_FN void walk_set_rule(struct walk *w, enum unwind_cfa cfa, __s32 above)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * Mappings that the last walks on a CPU found, a few for each of a few processes. A search in a run (bpf/process_search.h) reads
+ * Mappings that the last walks on a CPU found, a few for each of a few processes. A search in a run (bpf/process/search.h) reads
  * lines all over it, and those are cold: other programs have taken them out of the CPU's caches since the last tick. Compiled for
  * BPF and for the host.
  *
@@ -8,7 +8,7 @@
  * change; the time is for serial numbers that came round.
  */
 #pragma once
-#include "bpf/process.h"
+#include "bpf/process/heads.h"
 
 #define PROCESS_RECENT 6
 /* Of so many processes a CPU keeps them, those of an image always in the same place. */

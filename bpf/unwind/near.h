@@ -2,7 +2,7 @@
  *
  * What the last walks on a CPU found: places in code and the rules that hold there, in the order in which they were met. A
  * stack mostly repeats the ones before it, so the answer for the next frame lies behind the one for this frame: a walk reads
- * along lines that lie side by side. In the cache of answers and the table of rules (bpf/unwind_lookup.h) each frame has two
+ * along lines that lie side by side. In the cache of answers and the table of rules (bpf/unwind/lookup.h) each frame has two
  * lines of its own, on pages of their own, and between two ticks other programs have taken them out of the CPU's caches; to
  * get them back is most of what a frame costs. Each answer names the one that followed it last time, so that the line of the
  * next is known, and on its way, before the next frame is.
@@ -14,8 +14,8 @@
  *  2. an index entry may be of a step that was overwritten since, or have been overwritten itself: the key in the step decides.
  */
 #pragma once
-#include "bpf/unwind_frames.h"
-#include "bpf/unwind_tables.h"
+#include "bpf/unwind/frames.h"
+#include "bpf/unwind/tables.h"
 #ifndef __bpf__
 #include <stdbool.h>
 #endif

@@ -2,7 +2,7 @@
  *
  * Unwind tables as they lie in memory: slabs of rows, the table of rules, one entry per binary, the cache of answers.
  * docs/formats/unwind-tables.md describes the layout and how tables come and go under a running walk. exporter/unwind writes
- * them, bpf/unwind_lookup.h reads them, in the kernel and on the host.
+ * them, bpf/unwind/lookup.h reads them, in the kernel and on the host.
  */
 #pragma once
 #include "bpf/abi.h"
@@ -99,7 +99,7 @@ _Static_assert(sizeof(struct unwind_binary) == 16, "layout");
 
 /*
  * The cache of answers. `word` holds a rule and what is left of its key's hash: the hash is one to one and the place in the cache is
- * the rest of it, so that a hit is never another key's; one word is never half written. `plain` is that rule in short (bpf/unwind_near.h)
+ * the rest of it, so that a hit is never another key's; one word is never half written. `plain` is that rule in short (bpf/unwind/near.h)
  * or 0, and 20 bits of the same hash, by which it is known that both words were written for one key.
  * With it a hit reads one line and not the rule's too.
  */

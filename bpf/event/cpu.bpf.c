@@ -4,10 +4,10 @@
  * outside the idle task becomes one record (bpf/abi.h) in the ring of its group of CPUs; user space drains the rings.
  * docs/exporter.md has the kernels tried. Needs bpf_loop (5.17), bpf_task_pt_regs (5.15), bpf_get_current_task_btf (5.11).
  */
-#include "bpf/walker.h"
-#include "bpf/frame_pack.h"
-#include "bpf/kernel_frames.h"
-#include "bpf/stack_copy.h"
+#include "bpf/core/walker.h"
+#include "bpf/unwind/frame_pack.h"
+#include "bpf/core/kernel_frames.h"
+#include "bpf/core/stack_copy.h"
 
 char dual_license[] SEC("license") = "GPL";
 

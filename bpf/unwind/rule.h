@@ -4,7 +4,7 @@
  * signal stacks and coroutines go elsewhere.
  */
 #pragma once
-#include "bpf/unwind_walk.h"
+#include "bpf/unwind/walk.h"
 
 /* A signal frame: the interrupted code's registers are all in its ucontext, and its pc is exact. */
 UNWIND_FN enum unwind_result walk_by_signal(struct walk *w)

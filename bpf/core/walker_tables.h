@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * What the walker reads (bpf/unwind_lookup.h), from maps.
+ * What the walker reads (bpf/unwind/lookup.h), from maps.
  */
 #pragma once
-#include "bpf/maps.h"
-#include "bpf/unwind_near.h"
+#include "bpf/core/maps.h"
+#include "bpf/unwind/near.h"
 
 struct walk;
 

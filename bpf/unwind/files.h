@@ -5,7 +5,7 @@
  * and for the host. docs/formats/abi.md describes it.
  */
 #pragma once
-#include "bpf/unwind_frames.h"
+#include "bpf/unwind/frames.h"
 
 enum { FILES_PER_BUCKET = 4 };
 

@@ -3,7 +3,7 @@
  * Forks and exits, as far as the walker must not learn of them late: a child has its parent's mappings from its first
  * instruction on. An exec needs nothing: it makes another image of the pid (task->self_exec_id), of which the head says nothing.
  */
-#include "bpf/maps.h"
+#include "bpf/core/maps.h"
 #include <bpf/bpf_core_read.h>
 #pragma clang diagnostic ignored "-Wunused-parameter" /* of BPF_PROG */
 #include <bpf/bpf_tracing.h>

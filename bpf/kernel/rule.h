@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
  * The kernel's own unwind table, ORC (arch/x86/include/asm/orc_types.h and arch/x86/kernel/unwind_orc.c, as of Linux 6.4): its
- * entries as one word each, for bpf/unwind_near.h. Compiled for BPF and for the host.
+ * entries as one word each, for bpf/unwind/near.h. Compiled for BPF and for the host.
  */
 #pragma once
-#include "bpf/kernel_orc.h"
-#include "bpf/unwind_frames.h"
+#include "bpf/kernel/orc.h"
+#include "bpf/unwind/frames.h"
 #ifndef __bpf__
 #include <stdbool.h>
 #endif

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * The walker in the kernel: its scratch, and what bpf/unwind_step.h asks for, from maps. One bpf_loop walks a stack; two more
+ * The walker in the kernel: its scratch, and what bpf/unwind/step.h asks for, from maps. One bpf_loop walks a stack; two more
  * inside it search a run of mappings and a page of rows. State lies in scratch, where the verifier does not follow each value.
  */
 #pragma once
-#include "bpf/regs.h" /* first: the kernel types */
-#include "bpf/process_recent.h"
-#include "bpf/vma.h"
-#include "bpf/walker_tables.h"
+#include "bpf/core/regs.h" /* first: the kernel types */
+#include "bpf/process/recent.h"
+#include "bpf/core/vma.h"
+#include "bpf/core/walker_tables.h"
 
 const volatile struct abi_config config;
 
 static __always_inline struct unwind_near *unwind_near_at(struct walk *w);
 #define unwind_locate(w, addr) walker_locate(w, addr)
-#include "bpf/unwind_walk.h"
+#include "bpf/unwind/walk.h"
 static __always_inline enum unwind_place walker_locate(struct walk *w, __u64 addr);
-#include "bpf/unwind_step.h"
+#include "bpf/unwind/step.h"
 
 /* Walker scratch: one record under construction. Claimed by exchange of `busy`, so that a program that interrupts another one
  * of the same attach kind on its CPU takes the next slot instead of its memory. */
@@ -75,7 +75,7 @@ static __always_inline struct process_recent *recent_of(struct scratch *s)
 }
 
 #define process_word_at(i) word_at(i)
-#include "bpf/process_search.h"
+#include "bpf/process/search.h"
 
 static __always_inline struct unwind_near *unwind_near_at(struct walk *w)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * The cache of answers: what tables said (bpf/unwind_lookup.h), by place, for all CPUs. A look-up in a table reads four lines, one after
- * the other; this reads one. Compiled for BPF and for the host, with the functions that bpf/unwind_lookup.h asks for.
+ * The cache of answers: what tables said (bpf/unwind/lookup.h), by place, for all CPUs. A look-up in a table reads four lines, one after
+ * the other; this reads one. Compiled for BPF and for the host, with the functions that bpf/unwind/lookup.h asks for.
  */
 #pragma once
-#include "bpf/unwind_near.h"
+#include "bpf/unwind/near.h"
 
 struct walk;
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * Where the kernel's unwind table lies and whether it is of the layout that bpf/kernel_rule.h knows. Run once after the load
+ * Where the kernel's unwind table lies and whether it is of the layout that bpf/kernel/rule.h knows. Run once after the load
  * by the keeper: user space learns no address, and none that it could write is believed.
  * Needs bpf_kallsyms_lookup_name (5.16).
  */
-#include "bpf/maps.h"
-#include "bpf/kernel_rule.h"
+#include "bpf/core/maps.h"
+#include "bpf/kernel/rule.h"
 #include <bpf/bpf_core_read.h>
 
 char kernel_tables_license[] SEC("license") = "GPL";

@@ -5,7 +5,7 @@
  * in circles.
  */
 #pragma once
-#include "bpf/unwind_code.h"
+#include "bpf/unwind/code.h"
 
 /* The rule at w->off of w->binary by its table, into w->rule: enum unwind_found. */
 UNWIND_ALONE int unwind_find(struct walk *w)

@@ -4,7 +4,7 @@
  * int kernel_read(to, bytes, from): 0, or negative when nothing can be read there.
  */
 #pragma once
-#include "bpf/kernel_rule.h"
+#include "bpf/kernel/rule.h"
 
 #define KERNEL_LOOKUP_SHIFT 8 /* LOOKUP_BLOCK_ORDER */
 

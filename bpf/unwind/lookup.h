@@ -9,10 +9,10 @@
  *   const __u32 *unwind_slab_at(w, slab)              UNWIND_SLAB_WORDS words
  *   const struct unwind_rule *unwind_rule_at(w, rule)
  *   struct unwind_answer *unwind_cache_at(w, i)       NULL: do without
- *   struct unwind_near *unwind_near_at(w)             the same (bpf/unwind_near.h)
+ *   struct unwind_near *unwind_near_at(w)             the same (bpf/unwind/near.h)
  */
 #pragma once
-#include "bpf/unwind_cache.h"
+#include "bpf/unwind/cache.h"
 #ifndef __bpf__
 #include <stdbool.h>
 #include <stddef.h>

@@ -8,8 +8,8 @@
  * of this process and holds the address. Needs the tree (6.1); before that nothing is found.
  */
 #pragma once
-#include "bpf/unwind_files.h"
-#include "bpf/maps.h"
+#include "bpf/unwind/files.h"
+#include "bpf/core/maps.h"
 #include <bpf/bpf_core_read.h>
 
 struct files_map {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * The rule for a kernel frame: kept from the last walks (bpf/unwind_near.h), else looked up in the kernel's unwind table.
+ * The rule for a kernel frame: kept from the last walks (bpf/unwind/near.h), else looked up in the kernel's unwind table.
  */
 #pragma once
-#include "bpf/walker.h"
+#include "bpf/core/walker.h"
 
 static __always_inline int kernel_read(void *to, __u32 bytes, __u64 from)
 {
 	return (int)bpf_probe_read_kernel(to, bytes, (const void *)from);
 }
-#include "bpf/kernel_search.h"
-#include "bpf/kernel_walk.h"
+#include "bpf/kernel/search.h"
+#include "bpf/kernel/walk.h"
 
 enum { KERNEL_WORDS = 128 };
 _Static_assert(ABI_MAX_KERNEL_FRAMES < KERNEL_WORDS, "a stack fits");

@@ -4,7 +4,7 @@
  * it knows more. Rationed per process and per node.
  */
 #pragma once
-#include "bpf/walker.h"
+#include "bpf/core/walker.h"
 
 enum {
 	STACK_PAGE = 4096,

@@ -3,11 +3,11 @@
  * Maps that several programs use. Sizes are set at load.
  */
 #pragma once
-#include "bpf/kernel.h"
+#include "bpf/core/types.h"
 #include <bpf/bpf_helpers.h>
 
-#include "bpf/kernel_orc.h"
-#include "bpf/process.h"
+#include "bpf/kernel/orc.h"
+#include "bpf/process/heads.h"
 
 struct counter_row {
 	__u64 count[ABI_COUNTERS_STRIDE];
