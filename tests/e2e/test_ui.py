@@ -49,6 +49,7 @@ def large_profile(time_ns):
 
 
 class UiTest(unittest.TestCase):
+    LEAVES = ('leaves_fields', 'leaves_menus', 'leaves_graphs')
     LINKS = ('link_explore', 'link_sandwich', 'link_compare', 'link_pages', 'link_files')
 
     @classmethod
@@ -64,7 +65,7 @@ class UiTest(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.scratch, ignore_errors=True)
         url = cls.filled.url + '/'
         names = ['explores', 'selects', 'drags', 'picks', 'drops', 'zooms', 'searches', 'keyboard', 'shares', 'exports_', 'compares', 'panels', 'profiles', 'functions', 'files', 'themes', 'narrow', 'tabs', 'touches', 'cancels',
-                 *cls.LINKS]
+                 *cls.LEAVES, *cls.LINKS]
         stories = {name: {'url': url} for name in names}
         stories['picks']['time'] = cls.filled.begin + 300
         stories['selects']['expected'] = '400'  # Chromium tells of the refused query
@@ -113,6 +114,12 @@ class UiTest(unittest.TestCase):
     def test_links(self):
         """Everything that can be set is in a copied link."""
         for name in self.LINKS:
+            with self.subTest(name):
+                self.answer(name)
+
+    def test_leaves_pages(self):
+        """What a page began ends with it."""
+        for name in self.LEAVES:
             with self.subTest(name):
                 self.answer(name)
 

@@ -66,7 +66,7 @@ class UiPagesTest(unittest.TestCase):
                              body=encode(CPU_TYPES, CPU_TYPES[1], cpu_samples('alpha'), at * 10**9, 10 * 10**9, 10_000_000))
                 assert r.status == 200, r.text
             url = s.url + '/'
-            stories = {name: {'url': url} for name in ('targets', 'discovery', 'configuration', 'storage', 'builds', 'lines', 'speedscope')}
+            stories = {name: {'url': url} for name in ('targets', 'discovery', 'configuration', 'storage', 'builds', 'lines', 'speedscope', 'leaves_requests')}
             stories['configuration']['expected'] = '404'  # Chromium tells of the job that is not there
             stories['lines']['expected'] = '404'  # and of the function that no stack has
             stories['bare'] = {'url': bare.url + '/'}
@@ -87,6 +87,10 @@ class UiPagesTest(unittest.TestCase):
 
     def test_storage(self):
         self.answer('storage')
+
+    def test_leaves_pages(self):
+        """Requests of a page that was left are cancelled."""
+        self.answer('leaves_requests')
 
     def test_compares_builds(self):
         self.answer('builds')

@@ -164,6 +164,7 @@ export class QueryBar {
 			const names = await this.labelNames(s ?? { type: '', matchers: [] }).catch(() => []);
 			const toggle = (n: string) => this.set({ group_by: chosen.includes(n) ? chosen.filter((c) => c !== n) : [...chosen, n] });
 			const items = [...new Set([...chosen, ...names])].map((n) => ({ label: n, pressed: chosen.includes(n), pick: () => toggle(n) }));
+			if (!button.isConnected) return; // the page was left, or the bar was drawn anew
 			openPopover(button, menu(['Group by', ...items, ...(chosen.length ? [null, { label: 'No groups', pick: () => this.set({ group_by: null }) }] : [])]), 'Group by');
 		} }, chosen.length ? `By ${chosen.join(', ')}` : 'Group by', icon('down'));
 		return button;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The address is the state: a page reads it, a change writes it, and a shared link shows the same picture.
+import { closePopover } from './popover';
 
 /** Ends in '/': the route prefix, whatever proxy is in front, since all pages lie one level below it. Documents without an address have none. */
 export const BASE = location.href.includes('/') ? new URL('.', location.href.split(/[?#]/)[0]).href : '';
@@ -64,6 +65,7 @@ export function page(): Page | undefined {
 function show(): void {
 	const name = pageName() in routes ? pageName() : '';
 	if (current?.name !== name) {
+		closePopover(); // it belongs to the page that is left
 		current?.page.leave();
 		current = { name, page: routes[name].make() };
 		host.replaceChildren(current.page.root);

@@ -7,7 +7,7 @@ const query = (page) => new URL(page.url()).searchParams;
 export const rows = (page) => page.locator('.table-row');
 export const found = (page) => page.locator('.found');
 
-async function open(page, url) {
+export async function open(page, url) {
 	await page.goto(url);
 	await page.locator('.panel-flame .panel-body > .facts:not(:empty)').waitFor();
 	await settled(page);
@@ -465,7 +465,7 @@ export async function compares({ page, url, scratch }) {
 	await page.getByRole('menuitem', { name: /Callers and callees/ }).click();
 	await page.locator('.sandwich-head').waitFor();
 	assert.equal(await page.evaluate(() => {
-		const { callers } = document.querySelector('.panel-flame').flame, { selfA, selfB } = callers.tree.sides, sum = (list) => list.reduce((a, b) => a + b, 0);
+		const { callers } = document.querySelector('.panel-flame').flame.picture.sandwich, { selfA, selfB } = callers.tree.sides, sum = (list) => list.reduce((a, b) => a + b, 0);
 		return sum(selfB) / sum(selfA);
 	}), 2);
 	await page.getByRole('button', { name: 'Back to the graph' }).click();
@@ -717,7 +717,7 @@ async function rearranges(page) {
 	const collapsed = await held(() => option('Chains of single calls'), () => document.querySelector('.panel-flame').flame.shown.functions.name.some((n) => /^\d+ frames$/.test(n)));
 	await option('Chains of single calls');
 	await page.locator('.flame-canvas').first().click({ position: { x: 5, y: 28 }, button: 'right' });
-	const sandwich = await held(() => page.getByRole('menuitem', { name: /Callers and callees/ }).click(), () => document.querySelector('.panel-flame').flame.callees.tree?.n > 10000);
+	const sandwich = await held(() => page.getByRole('menuitem', { name: /Callers and callees/ }).click(), () => document.querySelector('.panel-flame').flame.picture.sandwich.callees.tree?.n > 10000);
 	assert.equal(await page.locator('.sandwich-head strong').textContent(), name);
 	return { collapsed, sandwich };
 }

@@ -4,6 +4,7 @@
 import { KINDS, Tree } from './tree';
 
 export type ColourBy = 'binary' | 'kind' | 'package' | 'function';
+export const COLOURS: [ColourBy, string][] = [['binary', 'Binary'], ['kind', 'Kind of code'], ['package', 'Package'], ['function', 'Function']];
 export interface Palette {
 	fills: string[];
 	dim: number; // index of what a search does not match

@@ -241,6 +241,9 @@ export function collapse(t: Tree, recursion: boolean, chains: boolean): Tree {
 /** A tree made of another one. */
 export type Derivation = { what: 'callers' | 'callees'; f: number } | { what: 'collapsed'; recursion: boolean; chains: boolean };
 
+/** Here or beside the page; `again` is what "Try again" does. */
+export type Derive = (t: Tree, wanted: Derivation[], then: (made: Tree[]) => void, again: () => void) => void;
+
 export function derive(t: Tree, d: Derivation): Tree {
 	switch (d.what) {
 	case 'callers': return callersOf(t, d.f);

@@ -4,7 +4,7 @@
 import { h } from '../dom';
 import { signedPercent } from '../units';
 import { nodeName } from './draw';
-import { tipRow } from './panel';
+import { tipRow } from './describe';
 import type { Tree } from './tree';
 
 export interface DiffText {

@@ -3,6 +3,7 @@
 // A flame graph that answers to pointer, touch and keyboard. What it is told to show comes from outside (zoom, search, colours);
 // what a person does goes out through its callbacks.
 import { h } from '../dom';
+import { Life } from '../life';
 import { percent, value } from '../units';
 import type { Palette } from './colours';
 import { Painter, ROW, firstEndingAfter, nodeName } from './draw';
@@ -48,6 +49,7 @@ export class FlameView {
 	private animation = 0;
 	private width = 0;
 	private readonly observer: ResizeObserver;
+	private readonly life = new Life();
 	/** Milliseconds of script and canvas that the last frames took. */
 	readonly frameTimes: number[] = [];
 
@@ -62,9 +64,11 @@ export class FlameView {
 	}
 
 	dispose(): void {
+		this.life.end();
 		this.observer.disconnect();
 		this.tip.remove();
 		cancelAnimationFrame(this.frame);
+		cancelAnimationFrame(this.animation);
 	}
 
 	/** Of a part: the node and how many levels it has, its own counted. */
@@ -228,23 +232,22 @@ export class FlameView {
 
 	private listen(): void {
 		const c = this.canvas;
-		let press = 0, down: { x: number; y: number; long: boolean } | undefined;
+		let down: { clientX: number; clientY: number; long: boolean } | undefined;
+		const press = this.life.delay(LONG_PRESS_MS, () => {
+			down!.long = true;
+			this.openMenu(down!);
+		});
 		c.addEventListener('pointermove', (e) => {
-			if (down && Math.hypot(e.clientX - down.x, e.clientY - down.y) > MOVED_PX) clearTimeout(press);
+			if (down && Math.hypot(e.clientX - down.clientX, e.clientY - down.clientY) > MOVED_PX) press.stop();
 			if (e.pointerType !== 'touch') this.point(e);
 		});
 		c.addEventListener('pointerleave', () => this.hideHover());
 		c.addEventListener('pointerdown', (e) => {
-			down = { x: e.clientX, y: e.clientY, long: false };
-			if (e.pointerType === 'mouse') return;
-			clearTimeout(press);
-			press = window.setTimeout(() => {
-				if (down) down.long = true;
-				this.openMenu(e);
-			}, LONG_PRESS_MS);
+			down = { clientX: e.clientX, clientY: e.clientY, long: false };
+			if (e.pointerType !== 'mouse') press.start();
 		});
-		c.addEventListener('pointercancel', () => clearTimeout(press));
-		c.addEventListener('pointerup', () => clearTimeout(press));
+		c.addEventListener('pointercancel', () => press.stop());
+		c.addEventListener('pointerup', () => press.stop());
 		c.addEventListener('click', (e) => {
 			if (down?.long) return;
 			const hit = this.hit(e);

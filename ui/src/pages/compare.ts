@@ -6,6 +6,7 @@ import { fill, h, segmented } from '../dom';
 import { paintDiff } from '../flame/colours';
 import { describeDiff, panelTitle } from '../flame/diff';
 import { FlamePanel } from '../flame/panel';
+import { Life } from '../life';
 import type { Width } from '../flame/tree';
 import { Panel } from '../panel';
 import { Plot, seriesColour } from '../plot';
@@ -81,7 +82,7 @@ export class ComparePage implements Page {
 	private answer?: Diff;
 	private asked = '';
 	now = Date.now() / 1e3;
-	private readonly onTheme = () => this.plot.redraw();
+	private readonly life = new Life();
 
 	constructor() {
 		this.graph = new Panel('plot', this.controls);
@@ -90,13 +91,12 @@ export class ComparePage implements Page {
 		this.diff.body.append(this.totals);
 		this.root = h('div', { class: 'page' }, LETTERS.map((l) => h('div', { class: `bars side-${l}` }, h('span', { class: 'side-letter', title: l === 'a' ? 'Before' : 'After' }, l.toUpperCase()), this.bars[l].root, this.ranges[l].root)),
 			this.graph.root, this.diff.root, this.flame.root);
-		document.addEventListener('keydown', this.flame.onKey);
-		document.addEventListener('sonde-theme', this.onTheme);
+		this.life.listen(document, 'keydown', this.flame.onKey);
+		this.life.listen(document, 'sonde-theme', () => this.plot.redraw());
 	}
 
 	leave(): void {
-		document.removeEventListener('keydown', this.flame.onKey);
-		document.removeEventListener('sonde-theme', this.onTheme);
+		this.life.end();
 		this.plot.leave();
 		for (const p of [this.graph, this.diff, this.flame, this.ranges.a, this.ranges.b]) p.leave();
 	}
@@ -218,6 +218,7 @@ export class ComparePage implements Page {
 		if (!s) return;
 		const base = print({ type: s.type, matchers: [] }), items: MenuItem[] = [];
 		const names = (await recall<string[]>('api/v1/labels', [['query', base], ...range]).catch(() => [])).filter((n) => !n.startsWith('__'));
+		if (this.life.signal.aborted) return;
 		this.labelNames = names;
 		const versions = (await Promise.all(names.filter((n) => VERSIONS.test(n)).map((n) => this.versionPresets(p, n)))).flat();
 		await Promise.all(names.filter((n) => !VERSIONS.test(n)).slice(0, 20).map(async (name) => {
@@ -233,7 +234,7 @@ export class ComparePage implements Page {
 	private async versionPresets(p: URLSearchParams, name: string): Promise<MenuItem[]> {
 		const s = parse(p.get('query_b')!)!, { start, end } = this.times(readRange(p, '_b')), length = end - start;
 		const query = print({ type: s.type, matchers: s.matchers.filter((m) => m.name !== name) }), step = stepFor(LOOK_BACK_S);
-		const found = await series([['query', query], ['start', String(end - LOOK_BACK_S)], ['end', String(end)], ['step', String(step)], ['group_by', name], ['limit', '50']]).catch(() => undefined);
+		const found = await series([['query', query], ['start', String(end - LOOK_BACK_S)], ['end', String(end)], ['step', String(step)], ['group_by', name], ['limit', '50']], this.life.signal).catch(() => undefined);
 		const seen = (found?.result ?? []).filter((l) => l.metric[name] && l.values.length).map((l) => ({ value: l.metric[name], first: l.values[0][0] - step, last: Math.min(l.values[l.values.length - 1][0], end) }))
 			.sort((x, y) => y.first - x.first || y.last - x.last);
 		return seen.slice(0, 3).flatMap((after, i) => {

@@ -3,7 +3,7 @@
 // Functions before and after: sortable, and filtered to what is new, gone or changed.
 import { fill, h, segmented } from '../dom';
 import { DiffRow } from '../flame/diff_rows';
-import type { Side } from '../flame/panel';
+import type { Side } from '../flame/source';
 import { expression } from '../flame/search';
 import { Column, Table } from '../flame/table';
 import { Changes } from '../router';

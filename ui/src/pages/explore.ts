@@ -3,7 +3,10 @@
 // One selection: its values over time, and below them its flame graph.
 import { Line, Matrix, ProfileType, Query, address, get, recall, series } from '../api';
 import { fill, h } from '../dom';
-import { FlamePanel, NO_SANDWICH, exportLinks } from '../flame/panel';
+import { NO_SANDWICH } from '../flame/address';
+import { exportLinks } from '../flame/exports';
+import { FlamePanel } from '../flame/panel';
+import { Life } from '../life';
 import { Panel } from '../panel';
 import { Plot, PlotLine } from '../plot';
 import { QueryBar, readFilters, sharedText } from '../query_bar';
@@ -63,22 +66,21 @@ export class ExplorePage implements Page {
 	private shown = '';
 	private hasSpeedscope = false;
 	now = Date.now() / 1e3;
-	private readonly onTheme = () => this.plot.redraw();
+	private readonly life = new Life();
 
 	constructor() {
 		this.graph.body.append(this.plot.root, this.note);
 		this.root = h('div', { class: 'page' }, h('div', { class: 'bars' }, this.bar.root, this.range.root), this.single, this.graph.root, this.flame.root);
-		document.addEventListener('keydown', this.flame.onKey);
+		this.life.listen(document, 'keydown', this.flame.onKey);
 		recall<Record<string, string>>('api/v1/status/flags', []).then((flags) => {
 			this.hasSpeedscope = Boolean(flags['web.speedscope-dir']);
-			if (this.hasSpeedscope && this.shown && this.root.isConnected) this.draw(params());
+			if (this.hasSpeedscope && this.shown && !this.life.signal.aborted) this.draw(params());
 		}, () => {}); // without an answer there is one way less to open a profile
-		document.addEventListener('sonde-theme', this.onTheme);
+		this.life.listen(document, 'sonde-theme', () => this.plot.redraw());
 	}
 
 	leave(): void {
-		document.removeEventListener('keydown', this.flame.onKey);
-		document.removeEventListener('sonde-theme', this.onTheme);
+		this.life.end();
 		this.range.leave();
 		this.plot.leave();
 		this.graph.leave();

@@ -4,9 +4,11 @@
 import { fill, h, iconButton, segmented } from '../dom';
 import { paintDiff } from '../flame/colours';
 import { describeDiff } from '../flame/diff';
-import { FlamePanel, NO_SANDWICH } from '../flame/panel';
+import { FlamePanel } from '../flame/panel';
+import { NO_SANDWICH } from '../flame/address';
 import { read } from '../flame/load';
 import { Tree } from '../flame/tree';
+import { Life } from '../life';
 import { Page, go, href, params, set } from '../router';
 import { integer, percent, value } from '../units';
 import { DiffTable } from './diff_table';
@@ -54,9 +56,10 @@ export class FilesPage implements Page {
 	private version = 0;
 	private shown?: { path: string; table: DiffTable };
 	private reading = new AbortController();
+	private readonly life = new Life();
 
 	constructor() {
-		document.addEventListener('keydown', this.flame.onKey);
+		this.life.listen(document, 'keydown', this.flame.onKey);
 		open_ = this;
 		if (dropped.length) queueMicrotask(() => {
 			void this.take(dropped);
@@ -65,7 +68,7 @@ export class FilesPage implements Page {
 	}
 
 	leave(): void {
-		document.removeEventListener('keydown', this.flame.onKey);
+		this.life.end();
 		open_ = undefined;
 		this.reading.abort();
 		this.flame.leave();

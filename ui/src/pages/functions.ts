@@ -3,6 +3,7 @@
 // The largest functions over time, one on the other.
 import { Line, Matrix, ProfileType, Query, get } from '../api';
 import { fill, h, segmented } from '../dom';
+import { Life } from '../life';
 import { Panel } from '../panel';
 import { Plot, PlotLine } from '../plot';
 import { QueryBar, readFilters, sharedText } from '../query_bar';
@@ -33,16 +34,16 @@ export class FunctionsPage implements Page {
 	private drawn?: string | null; // which others
 	private query = ''; // what a bare address means
 	now = Date.now() / 1e3;
-	private readonly onTheme = () => this.plot.redraw();
+	private readonly life = new Life();
 
 	constructor() {
 		this.panel.body.append(this.plot.root, this.note, h('table', { class: 'plain' }, h('thead', {}, h('tr', {}, ['Function', 'Binary'].map((t) => h('th', {}, t)), ['Self', 'Total'].map((t) => h('th', { class: 'number' }, t)))), this.rows));
 		this.root = h('div', { class: 'page' }, h('div', { class: 'bars' }, this.bar.root, this.range.root), this.panel.root);
-		document.addEventListener('sonde-theme', this.onTheme);
+		this.life.listen(document, 'sonde-theme', () => this.plot.redraw());
 	}
 
 	leave(): void {
-		document.removeEventListener('sonde-theme', this.onTheme);
+		this.life.end();
 		this.range.leave();
 		this.plot.leave();
 		this.panel.leave();

@@ -4,6 +4,7 @@
 // From what is stored: the label `stack` of the profiles, and the series that the scraper keeps of what exporters say of themselves.
 import { Line, Matrix, Query, series } from '../api';
 import { Child, fill, h } from '../dom';
+import { Life } from '../life';
 import { Panel } from '../panel';
 import { Plot, PlotLine } from '../plot';
 import { RangePicker } from '../range_picker';
@@ -60,18 +61,18 @@ export class HealthPage implements Page {
 	private answer?: Health;
 	private asked = '';
 	now = Date.now() / 1e3;
-	private readonly onTheme = () => Object.values(this.plots).forEach((p) => p.redraw());
+	private readonly life = new Life();
 
 	constructor() {
 		this.controls.append(this.select, this.filter);
 		this.panel.body.append(this.facts, h('div', { class: 'columns plots' }, h('section', {}, h('h2', { class: 'section' }, 'Own cost'), h('p', { class: 'muted' }, 'CPU time of the exporter and its programs in the kernel, of all CPUs’ time'), this.plots.cost.root),
 			h('section', {}, h('h2', { class: 'section' }, 'How stacks end'), h('p', { class: 'muted' }, 'Share of the sampled CPU time'), this.plots.stacks.root)), this.controls, this.table);
 		this.root = h('div', { class: 'page' }, h('div', { class: 'bars' }, h('h1', { class: 'bar-title' }, 'How healthy the profiling is'), this.range.root), this.panel.root);
-		document.addEventListener('sonde-theme', this.onTheme);
+		this.life.listen(document, 'sonde-theme', () => Object.values(this.plots).forEach((p) => p.redraw()));
 	}
 
 	leave(): void {
-		document.removeEventListener('sonde-theme', this.onTheme);
+		this.life.end();
 		this.range.leave();
 		this.panel.leave();
 		Object.values(this.plots).forEach((p) => p.leave());

@@ -4,7 +4,11 @@
 // flame graph; those in a rectangle that is dragged are drawn below as one.
 import { ProfileType, Query, get } from '../api';
 import { Child, fill, h, iconButton, notify, segmented } from '../dom';
-import { FlamePanel, NO_SANDWICH, exportLinks, tipRow } from '../flame/panel';
+import { NO_SANDWICH } from '../flame/address';
+import { tipRow } from '../flame/describe';
+import { exportLinks } from '../flame/exports';
+import { FlamePanel } from '../flame/panel';
+import { Life } from '../life';
 import { Panel } from '../panel';
 import { QueryBar, readFilters, sharedText } from '../query_bar';
 import { RangePicker } from '../range_picker';
@@ -103,12 +107,8 @@ export class ProfilesPage implements Page {
 	private readonly selected = h('div', { class: 'heat-selected', hidden: true });
 	private readonly selection = h('div', { class: 'single', hidden: true });
 	private readonly flame = new FlamePanel((c, replace) => set(c, replace));
-	private readonly onKey = (e: KeyboardEvent) => {
-		if (this.flame.root.hidden) return;
-		if (e.key === 'Escape' && !e.defaultPrevented && !['at', 'sandwich', 'search'].some((k) => params().has(k))) this.deselect();
-		else this.flame.onKey(e);
-	};
 	private readonly redraw = () => this.draw(params());
+	private readonly life = new Life();
 	private readonly observer = new ResizeObserver(() => this.answer && this.redraw());
 
 	constructor() {
@@ -116,8 +116,8 @@ export class ProfilesPage implements Page {
 		this.root = h('div', { class: 'page' }, h('div', { class: 'bars' }, this.bar.root, this.range.root), this.panel.root, this.selection, this.flame.root, this.largestPanel);
 		this.selects(false);
 		this.observer.observe(this.panel.body);
-		document.addEventListener('sonde-theme', this.redraw);
-		document.addEventListener('keydown', this.onKey);
+		this.life.listen(document, 'sonde-theme', this.redraw);
+		this.life.listen<KeyboardEvent>(document, 'keydown', (e) => this.onKey(e));
 		this.listenToPointer();
 		this.canvas.addEventListener('keydown', (e) => this.key(e));
 		this.canvas.addEventListener('blur', () => this.choose(-1));
@@ -125,11 +125,16 @@ export class ProfilesPage implements Page {
 
 	leave(): void {
 		this.observer.disconnect();
-		document.removeEventListener('sonde-theme', this.redraw);
-		document.removeEventListener('keydown', this.onKey);
+		this.life.end();
 		this.range.leave();
 		this.panel.leave();
 		this.flame.leave();
+	}
+
+	private onKey(e: KeyboardEvent): void {
+		if (this.flame.root.hidden) return;
+		if (e.key === 'Escape' && !e.defaultPrevented && !['at', 'sandwich', 'search'].some((k) => params().has(k))) this.deselect();
+		else this.flame.onKey(e);
 	}
 
 	shared(p: URLSearchParams): { changes: Changes } {

@@ -2,6 +2,7 @@
 //
 // The frame of pages that show what the scraper is and does: asked for once, drawn anew as the address changes, asked again by a button.
 import { Child, fill, h, iconButton } from '../dom';
+import { Life, TYPING_MS } from '../life';
 import { Panel } from '../panel';
 import { Page, params, set } from '../router';
 import { agoText } from '../time';
@@ -14,13 +15,11 @@ export abstract class StatusPage<T> implements Page {
 	private readonly count = h('span', { class: 'muted', role: 'status' });
 	readonly root: HTMLElement;
 	private answer?: T;
-	private typing = 0;
+	protected readonly life = new Life();
 
 	constructor(title: string, filterLabel?: string) {
-		if (filterLabel) this.filterInput = h('input', { class: 'input filter', type: 'search', placeholder: filterLabel, 'aria-label': filterLabel, oninput: () => {
-			clearTimeout(this.typing);
-			this.typing = window.setTimeout(() => set({ filter: this.filterInput!.value || null }, true), 120);
-		} });
+		const typed = this.life.delay(TYPING_MS, () => set({ filter: this.filterInput!.value || null }, true));
+		if (filterLabel) this.filterInput = h('input', { class: 'input filter', type: 'search', placeholder: filterLabel, 'aria-label': filterLabel, oninput: () => typed.start() });
 		this.head.append(this.controls, ...(this.filterInput ? [this.filterInput] : []), this.count, h('div', { class: 'spacer' }), iconButton('refresh', 'Ask again', () => this.load(), { class: 'icon-button button' }));
 		this.panel = new Panel('status', this.head);
 		this.root = h('div', { class: 'page' }, h('h1', {}, title), this.panel.root);
@@ -41,7 +40,7 @@ export abstract class StatusPage<T> implements Page {
 	}
 
 	leave(): void {
-		clearTimeout(this.typing);
+		this.life.end();
 		this.panel.leave();
 	}
 

@@ -65,10 +65,10 @@ function drawSteps(before: Labels, steps: Step[]): Child {
 	}));
 }
 
-function stepsBox(t: DroppedTarget, final?: Labels): HTMLElement {
+function stepsBox(t: DroppedTarget, signal: AbortSignal, final?: Labels): HTMLElement {
 	const box = h('div', { class: 'steps-box', role: 'region', 'aria-label': 'Relabel steps' }, h('p', { class: 'muted' }, 'Asking…'));
 	const query: Query = [['scrapePool', t.scrapePool], ['labels', JSON.stringify(t.discoveredLabels)]];
-	get<{ steps: Step[] }>('api/v1/targets/relabel_steps', query, undefined, 'POST').then(({ steps }) =>
+	get<{ steps: Step[] }>('api/v1/targets/relabel_steps', query, signal, 'POST').then(({ steps }) =>
 		fill(box, h('h4', {}, 'Discovered'), labelChips(t.discoveredLabels), h('h4', {}, 'relabel_configs'), drawSteps(t.discoveredLabels, steps), final && [h('h4', {}, 'Target'), labelChips(final)]),
 	(e) => fill(box, h('p', { class: 'problem', role: 'alert' }, (e as Error).message)));
 	return box;
@@ -137,7 +137,7 @@ export class TargetsPage extends TargetList {
 			a.collapsedLabels && h('p', { class: 'card-error' }, `label_set_limit: ${a.collapsedLabels} became __other__`),
 			labelChips(a.labels),
 			h('div', { class: 'profiles' }, a.profiles.map((f) => h('span', { class: `profile is-${f.health}`, title: `${f.scrapeUrl}\n${since(f.lastScrape)}, took ${value(f.lastScrapeDuration, 'seconds')}` }, h('span', { class: 'dot', 'aria-hidden': 'true' }), f.name, f.health === 'up' ? '' : ` (${f.health})`))),
-			p.get('steps') === keyOf(a) && stepsBox(a, a.labels));
+			p.get('steps') === keyOf(a) && stepsBox(a, this.life.signal, a.labels));
 	}
 }
 
@@ -160,6 +160,6 @@ export class DiscoveryPage extends TargetList {
 			h('h2', { class: 'section' }, job, h('span', { class: 'muted' }, ` ${integer(list.filter((x) => x.labels).length)} of ${integer(list.length)} kept`)),
 			h('div', { class: 'cards' }, list.map((x) => h('article', { class: `card ${x.labels ? 'is-up' : ''}` }, h('div', { class: 'found-labels' },
 				h('div', {}, h('h3', {}, 'Discovered'), labelChips(x.discoveredLabels)), h('div', {}, h('h3', {}, x.labels ? 'Target' : 'Dropped'), x.labels ? labelChips(x.labels) : h('p', { class: 'muted' }, 'A rule of the job dropped it.')), this.stepsButton(x, p)),
-			p.get('steps') === keyOf(x) && stepsBox(x, x.labels))))]), this.more(all.length)] };
+			p.get('steps') === keyOf(x) && stepsBox(x, this.life.signal, x.labels))))]), this.more(all.length)] };
 	}
 }

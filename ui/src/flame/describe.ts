@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What stands in the box beside the pointer, of a frame whose page has no words of its own for it.
+import { h } from '../dom';
+import { percent, value } from '../units';
+import { nodeName } from './draw';
+import type { Tree } from './tree';
+
+export function tipRow(label: string, ...text: string[]): Node {
+	return h('tr', {}, h('th', {}, label), text.map((t) => h('td', { class: 'num' }, t)));
+}
+
+export function describe(t: Tree, i: number): Node[] {
+	const f = t.fn[i], place = [t.functions.file[f] && `${t.functions.file[f]}${t.line[i] ? `:${t.line[i]}` : ''}`, t.functions.mapping[f]].filter(Boolean);
+	return [h('strong', { class: 'mono' }, nodeName(t, i)), ...place.map((text) => h('div', { class: 'muted path' }, text as string)),
+		h('table', {}, h('tr', {}, h('th', {}), h('td', { class: 'muted' }, t.unit === 'nanoseconds' ? 'time' : t.unit), h('td', { class: 'muted' }, 'of all'), h('td', { class: 'muted' }, 'of parent')),
+			tipRow('total', value(t.total[i], t.unit), percent(t.total[i] / t.whole), i ? percent(t.total[i] / t.total[t.parent[i]]) : '–'),
+			tipRow('self', value(t.self[i], t.unit), percent(t.self[i] / t.whole), i ? percent(t.self[i] / t.total[t.parent[i]]) : '–')),
+		h('div', { class: 'muted' }, t.kinds[t.kind[i]] ?? '')];
+}
