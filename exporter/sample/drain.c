@@ -10,6 +10,7 @@
 #include "exporter/sample/hold.h"
 #include "exporter/sample/news.h"
 #include "exporter/sample/ring.h"
+#include "exporter/sample/run_cost.h"
 #include "exporter/sample/unpack.h"
 #include "lib/base/alloc.h"
 #include "lib/base/log.h"
@@ -41,7 +42,7 @@ struct drain {
 	int64_t started_ns, next_watch_ns;
 	uint64_t rounds, news;
 	bool is_calm; /* this step found no side-band records and left nothing waiting */
-	uint64_t runs_seen, bpf_ns;
+	struct run_cost bpf_cost;
 	uint64_t main_cpu_ns, keeper_cpu_ns, parser_cpu_ns, fetcher_cpu_ns; /* once a second */
 	uint64_t ring_peak, ring_read;
 	bool said_mismatch;
@@ -113,7 +114,7 @@ static void measure_roles(struct drain *d)
 static uint32_t govern(struct drain *d, int64_t now_ns)
 {
 	return governor_step(d->options.governor, now_ns, d->main_cpu_ns + d->keeper_cpu_ns,
-		d->bpf_ns, d->cpus.n_online);
+		d->bpf_cost.ns, d->cpus.n_online);
 }
 
 static int map_kernel_memory(struct drain *d, struct errbuf *eb)
@@ -252,16 +253,10 @@ static void read_sideband(struct drain *d, struct sideband_buffer *b)
 	sideband_release(b);
 }
 
-/* The mean of the measured runs stands for all of them; accumulated so that it never goes back. */
 static void measure_bpf(struct drain *d)
 {
-	uint64_t runs = counter_sum(d, ABI_COUNT_RUNS),
-		 measured = counter_sum(d, ABI_COUNT_COST_RUNS);
-
-	if (!measured)
-		return;
-	d->bpf_ns += (runs - d->runs_seen) * counter_sum(d, ABI_COUNT_COST_NS) / measured;
-	d->runs_seen = runs;
+	run_cost_update(&d->bpf_cost, counter_sum(d, ABI_COUNT_RUNS),
+		counter_sum(d, ABI_COUNT_COST_RUNS), counter_sum(d, ABI_COUNT_COST_NS));
 }
 
 /* The kernel half has switched its own walk off by then. */
@@ -304,7 +299,7 @@ static void publish(struct drain *d)
 		.keeper_cpu_ns = d->keeper_cpu_ns,
 		.parser_cpu_ns = d->parser_cpu_ns,
 		.fetcher_cpu_ns = d->fetcher_cpu_ns,
-		.bpf_ns = d->bpf_ns,
+		.bpf_ns = d->bpf_cost.ns,
 		.maps_bytes = setup->maps_bytes};
 
 	for (uint32_t i = 0; i < ABI_N_COUNTERS; i++)

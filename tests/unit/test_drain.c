@@ -15,6 +15,7 @@
 #include "exporter/sample/cpus.h"
 #include "exporter/sample/governor.h"
 #include "exporter/sample/hold.h"
+#include "exporter/sample/run_cost.h"
 #include "lib/base/clock.h"
 #include "tests/unit/sideband_records.h"
 
@@ -250,6 +251,47 @@ static void intervals(void **state)
 			cases[i].want_ms * NS_PER_MS);
 }
 
+/* A tenfold cost shows at once and as such, also after a day. */
+static void run_cost_is_that_of_the_last_runs(void **state)
+{
+	const uint64_t day_runs = 86400ULL * 38, minutes_runs = 600 * 38;
+	struct run_cost c = {.runs = 0};
+	uint64_t runs = 0, measured = 0, ns = 0, before;
+
+	(void)state;
+	for (uint64_t i = 0; i < day_runs / 64; i++) {
+		runs += 64;
+		measured++;
+		ns += 3000;
+		run_cost_update(&c, runs, measured, ns);
+	}
+	assert_int_equal(c.ns, runs * 3000);
+	before = c.ns;
+	for (uint64_t i = 0; i < minutes_runs / 64; i++) {
+		runs += 64;
+		measured++;
+		ns += 30000;
+		run_cost_update(&c, runs, measured, ns);
+	}
+	assert_int_equal(c.ns - before, minutes_runs / 64 * 64 * 30000);
+}
+
+static void run_cost_waits_for_a_measured_run(void **state)
+{
+	struct run_cost c = {.runs = 0};
+
+	(void)state;
+	run_cost_update(&c, 0, 0, 0);
+	run_cost_update(&c, 20, 0, 0);
+	assert_int_equal(c.ns, 0);
+	run_cost_update(&c, 64, 1, 5000);
+	assert_int_equal(c.ns, 64 * 5000);
+	run_cost_update(&c, 100, 1, 5000);
+	assert_int_equal(c.ns, 64 * 5000);
+	run_cost_update(&c, 164, 3, 5000 + 2 * 7000);
+	assert_int_equal(c.ns, 64 * 5000 + 100 * 7000);
+}
+
 struct world {
 	int64_t now;
 	uint64_t cpu, bpf;
@@ -353,6 +395,8 @@ int main(void)
 		cmocka_unit_test(cpu_lists),
 		cmocka_unit_test(coverage_tells_missing_ticks),
 		cmocka_unit_test(intervals),
+		cmocka_unit_test(run_cost_is_that_of_the_last_runs),
+		cmocka_unit_test(run_cost_waits_for_a_measured_run),
 		cmocka_unit_test(governor_lowers_and_raises),
 		cmocka_unit_test(governor_reacts_within_a_window),
 		cmocka_unit_test(governor_requests),
