@@ -3,14 +3,13 @@
  * The rule for a kernel frame: kept from the last walks (bpf/unwind/near.h), else looked up in the kernel's unwind table.
  */
 #pragma once
-#include "bpf/core/walker.h"
+#include "bpf/core/user_frames.h"
+#include "bpf/kernel/walk.h"
 
 static __always_inline int kernel_read(void *to, __u32 bytes, __u64 from)
 {
 	return (int)bpf_probe_read_kernel(to, bytes, (const void *)from);
 }
-#include "bpf/kernel/search.h"
-#include "bpf/kernel/walk.h"
 
 enum { KERNEL_WORDS = 128 };
 _Static_assert(ABI_MAX_KERNEL_FRAMES < KERNEL_WORDS, "a stack fits");
@@ -30,7 +29,7 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct kernel_cpu);
-} kernel_cpus SEC(".maps");
+} kernel_cpus SEC(".maps") __weak;
 
 /* bpf_loop wants its context on the stack. */
 struct kernel_searching {

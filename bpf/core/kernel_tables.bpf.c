@@ -8,8 +8,6 @@
 #include "bpf/kernel/rule.h"
 #include <bpf/bpf_core_read.h>
 
-char kernel_tables_license[] SEC("license") = "GPL";
-
 #if !UNWIND_ARM64
 
 #define FIELD(type, field, what) \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * Maps that several programs use. Sizes are set at load.
+ * What several programs use: their configuration and maps, whose sizes are set at load. All of them, here and in the other headers
+ * of this folder, are weak: each program's object has them, and the linker keeps one (`bpftool gen object`).
  */
 #pragma once
 #include "bpf/core/types.h"
@@ -8,6 +9,11 @@
 
 #include "bpf/kernel/orc.h"
 #include "bpf/process/heads.h"
+
+char license_of_programs[] SEC("license") __weak = "GPL";
+
+/* In a section of its own, so that whoever loads the programs finds it without knowing what else is constant. */
+const volatile struct abi_config config SEC(".rodata.config") __weak = {};
 
 struct counter_row {
 	__u64 count[ABI_COUNTERS_STRIDE];

@@ -8,10 +8,6 @@
 #pragma clang diagnostic ignored "-Wunused-parameter" /* of BPF_PROG */
 #include <bpf/bpf_tracing.h>
 
-char process_license[] SEC("license") = "GPL";
-
-const volatile __u32 bucket_mask;
-
 static __always_inline __u64 image_of(struct task_struct *task)
 {
 	return process_image(task->group_leader->start_time, (__u32)task->self_exec_id);
@@ -25,11 +21,11 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 
 	if (child->pid != child->tgid) /* a thread */
 		return 0;
-	from = head_of(parent->tgid, bucket_mask, false);
+	from = head_of(parent->tgid, config.bucket_mask, false);
 	run = from ? process_run(from, image_of(parent)) : 0;
 	if (!run)
 		return 0;
-	to = head_of(child->tgid, bucket_mask, true);
+	to = head_of(child->tgid, config.bucket_mask, true);
 	if (!to)
 		return 0;
 	image = image_of(child);
@@ -46,7 +42,7 @@ int BPF_PROG(process_exit, struct task_struct *task)
 
 	if (task->signal->live.counter > 0)
 		return 0;
-	h = head_of(task->tgid, bucket_mask, false);
+	h = head_of(task->tgid, config.bucket_mask, false);
 	if (!h || h->image != image_of(task))
 		return 0;
 	*(volatile __u64 *)&h->run = 0;

@@ -4,7 +4,7 @@
  * it knows more. Rationed per process and per node.
  */
 #pragma once
-#include "bpf/core/walker.h"
+#include "bpf/core/user_frames.h"
 
 enum {
 	STACK_PAGE = 4096,
@@ -30,7 +30,7 @@ struct {
 	__uint(max_entries, 1); /* possible CPUs, set at load */
 	__type(key, __u32);
 	__type(value, struct stack_copy);
-} stack_copies SEC(".maps");
+} stack_copies SEC(".maps") __weak;
 
 /* When the node's own bucket is full again. */
 struct {
@@ -38,7 +38,7 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, __u64);
-} copy_budget SEC(".maps");
+} copy_budget SEC(".maps") __weak;
 
 static __always_inline bool stack_copy_is_wanted(const struct scratch *s)
 {

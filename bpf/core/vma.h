@@ -19,7 +19,7 @@ struct files_map {
 	__type(key, __u32);
 	__type(value, struct file_bucket);
 };
-struct files_map known_files SEC(".maps");
+struct files_map known_files SEC(".maps") __weak;
 
 enum vma_found {
 	VMA_UNKNOWN, /* could not be told */

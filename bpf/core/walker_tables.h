@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * What the walker reads (bpf/unwind/lookup.h), from maps.
+ * The hooks of the walker (bpf/unwind/hooks.h) and of the search for mappings that are a look-up in a map.
  */
 #pragma once
 #include "bpf/core/maps.h"
-#include "bpf/unwind/near.h"
-
-struct walk;
+#include "bpf/process/search.h"
+#include "bpf/unwind/walker.h"
 
 struct slab {
 	__u32 words[UNWIND_SLAB_WORDS];
@@ -19,7 +18,7 @@ struct slab {
 		__uint(max_entries, 1); /* set at load */ \
 		__type(key, __u32);                       \
 		__type(value, type_of_value);             \
-	} name SEC(".maps")
+	} name SEC(".maps") __weak
 
 MMAPABLE_ARRAY(run_words, __u64);
 MMAPABLE_ARRAY(unwind_slabs, struct slab);
@@ -32,10 +31,10 @@ struct {
 	__uint(max_entries, 1); /* of whoever holds scratch 0 */
 	__type(key, __u32);
 	__type(value, struct unwind_near);
-} near_cpu SEC(".maps");
+} near_cpu SEC(".maps") __weak;
 _Static_assert(sizeof(struct unwind_near) <= 32 * 1024, "limit of per-CPU map values");
 
-static __always_inline const __u64 *word_at(__u32 i)
+static __always_inline const __u64 *process_word_at(__u32 i)
 {
 	return bpf_map_lookup_elem(&run_words, &i);
 }

@@ -4,12 +4,10 @@
  * outside the idle task becomes one record (bpf/abi.h) in the ring of its group of CPUs; user space drains the rings.
  * docs/exporter.md has the kernels tried. Needs bpf_loop (5.17), bpf_task_pt_regs (5.15), bpf_get_current_task_btf (5.11).
  */
-#include "bpf/core/walker.h"
+#include "bpf/core/user_frames.h"
 #include "bpf/unwind/frame_pack.h"
 #include "bpf/core/kernel_frames.h"
 #include "bpf/core/stack_copy.h"
-
-char dual_license[] SEC("license") = "GPL";
 
 struct ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -21,7 +19,7 @@ struct {
 	__uint(max_entries, 1); /* rings, set at load */
 	__type(key, __u32);
 	__array(values, struct ring);
-} rings SEC(".maps");
+} rings SEC(".maps") __weak;
 
 /* What a tick works on; lives on the BPF stack and holds pointers only. */
 struct tick {

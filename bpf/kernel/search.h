@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * The search for an address in the kernel's unwind table. Compiled for BPF and for the host; whoever compiles it defines
- * int kernel_read(to, bytes, from): 0, or negative when nothing can be read there.
+ * The search for an address in the kernel's unwind table. Compiled for BPF and for the host; whoever searches or walks defines
+ * kernel_read behind this header.
  */
 #pragma once
 #include "bpf/kernel/rule.h"
 
 #define KERNEL_LOOKUP_SHIFT 8 /* LOOKUP_BLOCK_ORDER */
+
+/* Reads kernel memory: 0, or negative when nothing can be read there. */
+UNWIND_FN int kernel_read(void *to, __u32 bytes, __u64 from);
 
 /* The last of entries [lo, hi] that begins at or before addr, if lo does. */
 struct kernel_search {

@@ -3,10 +3,10 @@
  * A walk of the kernel's stack by its unwind table, as unwind_next_frame of arch/x86/kernel/unwind_orc.c takes it. What that
  * would do in another way than is written here (another kind of entry, another stack than the task's and the CPU's for
  * interrupts, code outside the kernel's own text) is refused: the kernel is asked for the whole stack then. Compiled for BPF
- * and for the host; whoever compiles it defines kernel_read (bpf/kernel/search.h).
+ * and for the host.
  */
 #pragma once
-#include "bpf/kernel/rule.h"
+#include "bpf/kernel/search.h"
 
 enum kernel_result {
 	KERNEL_MORE,

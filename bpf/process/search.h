@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * The search in a run of mappings (bpf/process/heads.h). Whoever includes this supplies process_word_at(i): a pointer to word i of
- * all runs, or NULL.
+ * The search in a run of mappings (bpf/process/heads.h). Whoever searches defines process_word_at behind this header.
  */
 #pragma once
 #include "bpf/process/heads.h"
+
+/* Word i of all runs, or NULL. */
+PROCESS_FN const __u64 *process_word_at(__u32 i);
 
 /* One turn of the search for the last mapping that starts at or below p->addr: 1 ends it. */
 PROCESS_FN int process_search_turn(struct process_place *p)

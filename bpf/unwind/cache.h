@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
  * The cache of answers: what tables said (bpf/unwind/lookup.h), by place, for all CPUs. A look-up in a table reads four lines, one after
- * the other; this reads one. Compiled for BPF and for the host, with the functions that bpf/unwind/lookup.h asks for.
+ * the other; this reads one. Compiled for BPF and for the host.
  */
 #pragma once
+#include "bpf/unwind/hooks.h"
 #include "bpf/unwind/near.h"
-
-struct walk;
 
 /* Loads keep their order around it, and stores theirs. */
 #if defined(__bpf__) && UNWIND_ARM64

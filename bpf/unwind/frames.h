@@ -231,3 +231,16 @@ UNWIND_FN __u32 frames_close(struct frames *f, __u64 *words, __u32 cut)
 		words[base + n++] = ABI_FRAME(ABI_FRAME_TRUNCATED, cut);
 	return n;
 }
+
+#ifndef __bpf__
+/* The same three in one, where loops need no bpf_loop: ends the stack and returns the number of user words. */
+static inline __u32 frames_end(struct frames *f, __u64 *words, __u64 *spare, __u32 cut)
+{
+	struct frames_copy copy;
+	__u32 steps = frames_finish(f, words, spare, &copy);
+
+	for (__u32 i = 0; i < steps; i++)
+		frames_copy_word(&copy, i);
+	return frames_close(f, words, cut);
+}
+#endif

@@ -1,15 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
  * Place in a file → unwind rule. Compiled for BPF and for the host.
- *
- * Whoever compiles the walker defines these static functions before this header. They give a pointer, or NULL when there is no
- * such thing; `w` is the walk (unwind_step.h).
- *
- *   struct unwind_binary *unwind_binary_at(w, binary)
- *   const __u32 *unwind_slab_at(w, slab)              UNWIND_SLAB_WORDS words
- *   const struct unwind_rule *unwind_rule_at(w, rule)
- *   struct unwind_answer *unwind_cache_at(w, i)       NULL: do without
- *   struct unwind_near *unwind_near_at(w)             the same (bpf/unwind/near.h)
  */
 #pragma once
 #include "bpf/unwind/cache.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * One turn of a walk: where the frame's code is, what its frame is called, and one step to its caller: by unwind tables where
- * a row covers the code, by what the code itself says or by frame pointer where none does. ABI_MAX_STEPS bounds a walk that goes
- * in circles.
+ * One step of a walk, from a frame to its caller: by unwind tables where a row covers the code, by what the code itself says or by
+ * frame pointer where none does.
  */
 #pragma once
 #include "bpf/unwind/code.h"
@@ -91,7 +90,7 @@ UNWIND_FN enum unwind_result unwind_step(struct walk *w, enum unwind_place place
 			w->fp_cut = WALK_MAY_BE_ROOT;
 		return found;
 	}
-	if (place == UNWIND_UNTOLD) {
+	if (place == UNWIND_NEVER_KNOWN) {
 		w->lacks = 1;
 		w->fp_cut = ABI_CUT_FP_INSANE;
 		walk_set_rule(w, UNWIND_CFA_FP, 0);
@@ -117,50 +116,4 @@ UNWIND_FN enum unwind_result unwind_step(struct walk *w, enum unwind_place place
 	if (found == UNWIND_ROOT && !unwind_may_end(w))
 		return walk_cut(w, place == UNWIND_IN_FILE ? ABI_CUT_NO_TABLE : ABI_CUT_FP_INSANE);
 	return found;
-}
-
-/*
- * The word that a located frame is recorded as. Readers look one byte lower for all but the leaf, as return addresses want it;
- * code that a signal interrupted, and the trampoline below its handler, are recorded one byte higher so that this finds them.
- */
-UNWIND_FN __u64 walk_frame(const struct walk *w, enum unwind_place place, bool leaf)
-{
-	__u32 up = !leaf || !w->exact;
-
-	if (USUAL(place == UNWIND_IN_FILE))
-		return ABI_NATIVE(w->binary, w->off + up);
-	return ABI_FRAME(place >= UNWIND_IN_JIT && place <= UNWIND_IN_JIT_CHAIN ? ABI_FRAME_JIT
-										: ABI_FRAME_RAW,
-		w->pc - !w->exact + up);
-}
-
-/* One turn of the loop: records the frame and goes on to its caller. 1 ends it. */
-UNWIND_FN int walk_turn(struct walk *w, __u64 *words)
-{
-	enum unwind_place place = unwind_locate(w, w->pc - !w->exact);
-	enum unwind_result r = UNWIND_CUT;
-	__u64 frame;
-
-	if (RARE(place == UNWIND_IN_DATA && w->n_steps)) {
-		w->cut = w->fp_cut == WALK_MAY_BE_ROOT ? ABI_CUT_NONE : ABI_CUT_BAD_PC;
-		return 1;
-	}
-	if (RARE(!walk_holds(w, place))) {
-		w->cut = ABI_CUT_FP_INSANE;
-		return 1;
-	}
-	frame = walk_frame(w, place, !w->n_steps);
-	if (USUAL(w->n_steps < ABI_MAX_STEPS)) {
-		__u32 trampoline = !w->exact && w->n_steps;
-
-		w->result = unwind_step(w, place);
-		r = UNWIND_ONCE(w->result);
-		frame += trampoline && w->rule.cfa == UNWIND_CFA_SIGNAL;
-		if (RARE(r == UNWIND_CUT) && w->fp_cut == WALK_MAY_BE_ROOT)
-			w->cut = ABI_CUT_NONE;
-	} else {
-		w->cut = ABI_CUT_DEPTH;
-	}
-	frames_add(&w->frames, words, frame);
-	return r != UNWIND_MORE;
 }

@@ -2,31 +2,9 @@
  *
  * A walk in progress: the registers of the frame that it has reached, and the frames found so far. Compiled for BPF and for
  * the host, x86-64 and arm64.
- *
- * Whoever compiles the walker defines, beside the functions of unwind_lookup.h,
- *
- *   int unwind_read_user(w, to, len, from)      reads user memory: 0, or negative when the page is not there
- *   enum unwind_place unwind_locate(w, addr)    what an address lies in; for UNWIND_IN_FILE sets w->binary and w->off, the
- *                                               offset in the file
  */
 #pragma once
 #include "bpf/unwind/lookup.h"
-
-#ifdef __bpf__
-#define unwind_read_user(w, to, len, from) bpf_probe_read_user(to, len, (const void *)(from))
-#endif
-
-/* What an address lies in. */
-enum unwind_place {
-	UNWIND_IN_FILE,	     /* executable mapping of a file, or the vdso: w->binary, w->off */
-	UNWIND_IN_JIT,	     /* executable memory without a file */
-	UNWIND_IN_JIT_NO_FP, /* the same, by a compiler that uses the frame pointer for other things */
-	UNWIND_IN_JIT_FP,    /* the same, by one that was told to keep frame pointers */
-	UNWIND_IN_JIT_CHAIN, /* the same, and so it always does: 0 is where a stack ends (BEAM) */
-	UNWIND_IN_DATA,	     /* mappings are known and this is no code */
-	UNWIND_SOMEWHERE,    /* the mappings are not known */
-	UNWIND_UNTOLD,	     /* nor are they ever told: by frame pointer */
-};
 
 /*
  * Stack is read this much at a time: frames lie side by side, and asking the kernel for user memory costs more than all else

@@ -114,12 +114,12 @@ static int configure(
 	};
 
 	bpf_program__set_autoload(s->progs.kernel_tables, !o->ask_kernel);
-	s->rodata->config.version = ABI_VERSION;
-	s->rodata->config.cost_interval = COST_INTERVAL;
-	s->rodata->config.shadow = o->shadow;
-	s->rodata->config.by_fp = o->by_frame_pointer;
-	s->rodata->config.file_mask = N_FILE_BUCKETS - 1;
-	s->rodata->config.bucket_mask = s->rodata->bucket_mask = N_BUCKETS - 1;
+	s->rodata_config->config.version = ABI_VERSION;
+	s->rodata_config->config.cost_interval = COST_INTERVAL;
+	s->rodata_config->config.shadow = o->shadow;
+	s->rodata_config->config.by_fp = o->by_frame_pointer;
+	s->rodata_config->config.file_mask = N_FILE_BUCKETS - 1;
+	s->rodata_config->config.bucket_mask = N_BUCKETS - 1;
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)
 		if (bpf_map__set_max_entries(sizes[i].map, (uint32_t)sizes[i].n))
 			return -errno;

@@ -4,24 +4,12 @@
  */
 #include "exporter/walk/deferred.h"
 #include "bpf/process/heads.h"
+#include "bpf/unwind/walker.h"
 #include "lib/base/alloc.h"
 #include <string.h>
 
 /* Between the end of a symbol file's making and its table in memory. */
 #define MIN_WAIT_NS (400 * NS_PER_MS)
-
-struct walk;
-static struct unwind_binary *unwind_binary_at(struct walk *w, uint32_t binary);
-static const __u32 *unwind_slab_at(struct walk *w, uint32_t slab);
-static const struct unwind_rule *unwind_rule_at(struct walk *w, uint32_t rule);
-#define unwind_cache_at(w, i) ((struct unwind_answer *)NULL)
-#define unwind_near_at(w) ((struct unwind_near *)NULL)
-#define unwind_read_user(w, to, len, from) read_copy(w, to, len, from)
-#define unwind_locate(w, addr) locate(w, addr)
-static int read_copy(struct walk *w, void *to, size_t len, uint64_t from);
-#include "bpf/unwind/walk.h"
-static enum unwind_place locate(struct walk *w, uint64_t addr);
-#include "bpf/unwind/step.h"
 
 /* One sample and its stack, waiting. */
 struct waiting {
@@ -40,7 +28,7 @@ struct deferred {
 	const struct abi_stack *stack;
 	struct process *process;
 	uint64_t time_ns;
-	uint64_t spare[ABI_USER_TAIL_WORDS];
+	__u64 spare[ABI_USER_TAIL_WORDS];
 	/* the last stack copy that came, and the record under construction */
 	uint64_t copy[(sizeof(struct abi_stack) + ABI_MAX_STACK_BYTES) / sizeof(uint64_t)];
 	bool has_copy;
@@ -53,39 +41,54 @@ static struct deferred *deferred_of(struct walk *w)
 	return (struct deferred *)(void *)((char *)w - offsetof(struct deferred, walk));
 }
 
-static struct unwind_binary *unwind_binary_at(struct walk *w, uint32_t binary)
+/* The walker's hooks (bpf/unwind/hooks.h). */
+
+static struct unwind_binary *unwind_binary_at(struct walk *w, __u32 binary)
 {
 	const struct deferred_tables *t = &deferred_of(w)->o.tables;
 
 	return binary < t->n_binaries ? &t->binaries[binary] : NULL;
 }
 
-static const __u32 *unwind_slab_at(struct walk *w, uint32_t slab)
+static const __u32 *unwind_slab_at(struct walk *w, __u32 slab)
 {
 	const struct deferred_tables *t = &deferred_of(w)->o.tables;
 
 	return slab < t->n_slabs ? t->slabs + (size_t)slab * UNWIND_SLAB_WORDS : NULL;
 }
 
-static const struct unwind_rule *unwind_rule_at(struct walk *w, uint32_t rule)
+static const struct unwind_rule *unwind_rule_at(struct walk *w, __u32 rule)
 {
 	const struct deferred_tables *t = &deferred_of(w)->o.tables;
 
 	return rule < t->n_rules ? &t->rules[rule] : NULL;
 }
 
-static int read_copy(struct walk *w, void *to, size_t len, uint64_t from)
+/* Few stacks come here, each once. */
+static struct unwind_answer *unwind_cache_at(struct walk *w, __u32 i)
+{
+	(void)w, (void)i;
+	return NULL;
+}
+
+static struct unwind_near *unwind_near_at(struct walk *w)
+{
+	(void)w;
+	return NULL;
+}
+
+static int unwind_read_user(struct walk *w, void *to, __u64 bytes, __u64 from)
 {
 	const struct abi_stack *s = deferred_of(w)->stack;
 	uint64_t at = from - s->regs[UNWIND_SP];
 
-	if (at > s->bytes || len > s->bytes - at)
+	if (at > s->bytes || bytes > s->bytes - at)
 		return -1;
-	memcpy(to, (const uint8_t *)(s + 1) + at, len);
+	memcpy(to, (const uint8_t *)(s + 1) + at, bytes);
 	return 0;
 }
 
-static enum unwind_place locate(struct walk *w, uint64_t addr)
+static enum unwind_place unwind_locate(struct walk *w, __u64 addr)
 {
 	struct deferred *d = deferred_of(w);
 	uint64_t word = proc_locate(d->o.procs, d->process, addr, d->time_ns);
@@ -166,8 +169,6 @@ static struct abi_record *walk_copy(
 {
 	struct abi_record *out = (struct abi_record *)(void *)d->record;
 	__u64 *words = out->frames;
-	struct frames_copy tail;
-	uint32_t steps;
 
 	memcpy(out, r, sizeof(*r) + r->n_kernel * sizeof(r->frames[0]));
 	d->stack = s;
@@ -176,10 +177,7 @@ static struct abi_record *walk_copy(
 	begin(d, r);
 	while (!walk_turn(&d->walk, words))
 		;
-	steps = frames_finish(&d->walk.frames, words, (__u64 *)d->spare, &tail);
-	for (uint32_t i = 0; i < steps; i++)
-		frames_copy_word(&tail, i);
-	out->n_user = (__u16)frames_close(&d->walk.frames, words, d->walk.cut);
+	out->n_user = (__u16)frames_end(&d->walk.frames, words, d->spare, d->walk.cut);
 	return out;
 }
 

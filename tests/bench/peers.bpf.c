@@ -4,9 +4,7 @@
  * warm walks: the same stack N_AGAIN times within one tick, by the walker and by the kernel, of one process alone. Nothing comes
  * between them, so that they are told apart from cold memory and from whatever else the machine does.
  */
-#include "bpf/core/walker.h"
-
-char dual_license[] SEC("license") = "GPL";
+#include "bpf/core/user_frames.h"
 
 enum { BPF_F_USER_STACK = 1 << 8, STACK_TRACE = 7, MAX_FRAMES = 127 };
 

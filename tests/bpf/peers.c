@@ -80,7 +80,7 @@ static void use_maps(struct bpf_object *o, char **args, int n)
 			config.file_mask = bpf_map__max_entries(m) - 1;
 	}
 	if (bpf_map__set_initial_value(
-		    bpf_object__find_map_by_name(o, ".rodata"), &config, sizeof(config)))
+		    bpf_object__find_map_by_name(o, ".rodata.config"), &config, sizeof(config)))
 		exit(1);
 }
 

@@ -4,6 +4,7 @@
  * ABI_MAX_STEPS steps, stays within its memory and gives a stack that stands for as many frames as it found. Seeds are stacks of real
  * programs (tests/unit/test_unwind_replay.c with SONDE_SEEDS writes them).
  */
+#include "tests/unit/unwind_host.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,18 +14,15 @@
 static const uint8_t *input; /* the stack */
 static size_t n_input;
 
-static int read_stack(void *to, size_t len, uint64_t from)
+static int unwind_read_user(struct walk *w, void *to, __u64 bytes, __u64 from)
 {
-	if (from < STACK_BASE || from - STACK_BASE > n_input || len > n_input - (from - STACK_BASE))
+	(void)w;
+	if (from < STACK_BASE || from - STACK_BASE > n_input ||
+		bytes > n_input - (from - STACK_BASE))
 		return -1;
-	memcpy(to, input + (from - STACK_BASE), len);
+	memcpy(to, input + (from - STACK_BASE), bytes);
 	return 0;
 }
-#define unwind_read_user(w, to, len, from) read_stack(to, len, from)
-#include "tests/unit/unwind_host.h"
-#include "bpf/unwind/walk.h"
-static enum unwind_place unwind_locate(struct walk *w, __u64 addr);
-#include "bpf/unwind/step.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -64,13 +62,9 @@ static void fill_memory(const uint8_t *data, size_t size)
 static void check_stack(struct walk *w, __u64 *words, uint32_t n_turns)
 {
 	static __u64 spare[ABI_USER_TAIL_WORDS];
-	struct frames_copy copy;
-	uint32_t steps = frames_finish(&w->frames, words, spare, &copy), n;
+	uint32_t n = frames_end(&w->frames, words, spare, w->cut);
 	uint64_t n_frames = 0;
 
-	for (uint32_t i = 0; i < steps; i++)
-		frames_copy_word(&copy, i);
-	n = frames_close(&w->frames, words, w->cut);
 	if (n > ABI_MAX_USER_WORDS)
 		abort();
 	for (uint32_t i = 0; i < n; i++) {

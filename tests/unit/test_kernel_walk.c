@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include "bpf/kernel/walk.h"
+#include "bpf/unwind/near.h"
 #include "lib/base/cleanup.h"
 
 #define STACK_BYTES 16384U
@@ -31,7 +33,7 @@ static const struct {
 	{TABLE, sizeof(table), table},
 };
 
-static int kernel_read(void *to, size_t bytes, uint64_t from)
+static int kernel_read(void *to, __u32 bytes, __u64 from)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(regions); i++)
 		if (from >= regions[i].at && from + bytes <= regions[i].at + regions[i].bytes) {
@@ -41,10 +43,6 @@ static int kernel_read(void *to, size_t bytes, uint64_t from)
 		}
 	return -14;
 }
-#include "bpf/kernel/orc.h"
-#include "bpf/kernel/search.h"
-#include "bpf/kernel/walk.h"
-#include "bpf/unwind/near.h"
 
 static void put(uint64_t at, uint64_t value)
 {

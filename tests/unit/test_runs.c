@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 #include <cmocka.h>
+#include "bpf/process/recent.h"
+#include "bpf/process/search.h"
 #include "exporter/proc/maps.h"
 #include "exporter/proc/runs.h"
 #include "lib/base/cleanup.h"
@@ -17,13 +19,10 @@ enum { N_BUCKETS = 4, N_WORDS = 3000 };
 static struct process_bucket buckets[N_BUCKETS];
 static __u64 words[N_WORDS];
 
-static const __u64 *word_at(uint32_t i)
+static const __u64 *process_word_at(__u32 i)
 {
 	return i < N_WORDS ? &words[i] : NULL;
 }
-#define process_word_at(i) word_at(i)
-#include "bpf/process/recent.h"
-#include "bpf/process/search.h"
 
 static struct runs *fresh(void)
 {

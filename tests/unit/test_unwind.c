@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include "bpf/unwind/walker.h"
 #include "lib/base/cleanup.h"
 #include <stdbool.h>
 
@@ -21,19 +22,17 @@ static uint64_t stack_words[STACK_WORDS];
 
 static unsigned n_reads;
 
-static int read_stack(void *to, size_t len, uint64_t from)
+static int unwind_read_user(struct walk *w, void *to, __u64 bytes, __u64 from)
 {
+	(void)w;
 	n_reads++;
-	if (from < STACK_BASE || from + len > STACK_BASE + sizeof(stack_words))
+	if (from < STACK_BASE || from + bytes > STACK_BASE + sizeof(stack_words))
 		return -1;
-	memcpy(to, (const uint8_t *)stack_words + (from - STACK_BASE), len);
+	memcpy(to, (const uint8_t *)stack_words + (from - STACK_BASE), bytes);
 	return 0;
 }
-#define unwind_read_user(w, to, len, from) read_stack(to, len, from)
-#include "bpf/unwind/tables.h"
 
 /* One file, whose table is not there or has no rows: then every step is by frame pointer. */
-struct walk;
 static bool has_table = true;
 static struct unwind_binary rowless = {.seq = 2, .slab = UNWIND_SLAB_ROWLESS};
 static inline struct unwind_binary *unwind_binary_at(struct walk *w, __u32 binary)
@@ -69,24 +68,21 @@ static inline struct unwind_answer *unwind_cache_at(struct walk *w, __u32 i)
 /* Of all code but that in IN_FILE, which is in a file. */
 enum { CODE = 20000, IN_FILE = 30000, IN_FILE_WORDS = 64 };
 #define CODE_AT(word) (STACK_BASE + (word)*8ULL)
-#define unwind_locate(w, addr)               \
-	((w)->binary = 1, (w)->off = (addr), \
-		(addr)-CODE_AT(IN_FILE) < IN_FILE_WORDS * 8ULL ? UNWIND_IN_FILE : code_place)
-#include "bpf/unwind/walk.h"
 static enum unwind_place code_place = UNWIND_IN_FILE;
-#include "bpf/unwind/step.h"
+
+static enum unwind_place unwind_locate(struct walk *w, __u64 addr)
+{
+	w->binary = 1;
+	w->off = addr;
+	return addr - CODE_AT(IN_FILE) < IN_FILE_WORDS * 8ULL ? UNWIND_IN_FILE : code_place;
+}
 
 static __u64 words[ABI_MAX_WORDS + 1], spare[ABI_USER_TAIL_WORDS];
 
 /* Ends the stack as the program does; returns the number of user words. */
 static uint32_t finish(struct frames *f, uint32_t cut)
 {
-	struct frames_copy copy;
-	uint32_t steps = frames_finish(f, words, spare, &copy);
-
-	for (uint32_t i = 0; i < steps; i++)
-		frames_copy_word(&copy, i);
-	return frames_close(f, words, cut);
+	return frames_end(f, words, spare, cut);
 }
 
 /* What the words stand for: frames, with ELIDED as that many zeros. */
@@ -661,7 +657,7 @@ static void window(void **state)
 		assert_int_equal(unwind_read_stack(&w, got, n, from) != 0, from + 8 * n > end);
 		if (from + 8 * n > end)
 			continue;
-		(void)read_stack(want, 8 * n, from);
+		(void)unwind_read_user(&w, want, 8 * n, from);
 		assert_memory_equal(got, want, sizeof(got));
 	}
 	/* Frames of 64 bytes: eight by one read. */

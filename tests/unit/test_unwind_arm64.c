@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include "bpf/unwind/walker.h"
 #include "lib/base/cleanup.h"
 
 /* Memory of the walked program: words from STACK up, and the code of a signal trampoline. */
@@ -29,15 +30,14 @@ static int read_part(
 	return 0;
 }
 
-static int read_memory(void *to, size_t len, uint64_t from)
+static int unwind_read_user(struct walk *w, void *to, __u64 bytes, __u64 from)
 {
-	return read_part(to, len, from, stack, STACK, sizeof(stack)) < 0
-		       ? read_part(to, len, from, trampoline_code, TRAMPOLINE,
+	(void)w;
+	return read_part(to, bytes, from, stack, STACK, sizeof(stack)) < 0
+		       ? read_part(to, bytes, from, trampoline_code, TRAMPOLINE,
 				 sizeof(trampoline_code))
 		       : 0;
 }
-#define unwind_read_user(w, to, len, from) read_memory(to, len, from)
-#include "bpf/unwind/tables.h"
 
 /* One binary: a function every 4 KiB from 0x1000 on, and rule i + 1 holds in all of function i. */
 enum { N_FUNCTIONS = 4, FUNCTION_BYTES = 0x1000, PAGES_PER_FUNCTION = 2 };
@@ -47,7 +47,6 @@ static struct unwind_binary the_binary = {
 static uint32_t the_slab[UNWIND_SLAB_WORDS];
 static struct unwind_rule rules[N_FUNCTIONS + 1];
 
-struct walk;
 static inline struct unwind_binary *unwind_binary_at(struct walk *w, __u32 i)
 {
 	(void)w;
@@ -78,9 +77,7 @@ static inline struct unwind_answer *unwind_cache_at(struct walk *w, __u32 i)
 	return NULL;
 }
 
-#define unwind_locate(w, addr) locate(w, addr)
-#include "bpf/unwind/walk.h"
-static enum unwind_place locate(struct walk *w, uint64_t addr)
+static enum unwind_place unwind_locate(struct walk *w, __u64 addr)
 {
 	/* What lies behind the functions has no rows. */
 	if (addr < FUNCTION(0) || addr >= TRAMPOLINE + sizeof(trampoline_code))
@@ -89,7 +86,6 @@ static enum unwind_place locate(struct walk *w, uint64_t addr)
 	w->off = addr;
 	return UNWIND_IN_FILE;
 }
-#include "bpf/unwind/step.h"
 
 _Static_assert(
 	UNWIND_BX == 19 && UNWIND_FP == 29 && UNWIND_LR == 30 && UNWIND_SP == 31, "DWARF numbers");
@@ -154,15 +150,13 @@ static void begin(struct walk *w, uint64_t pc)
 /* Walks and compares the frames with `want`, which ends with a 0. */
 static void walk_to(struct walk *w, uint32_t cut, const uint64_t *want)
 {
-	struct frames_copy copy;
-	__u64 spare[1];
+	static __u64 spare[ABI_USER_TAIL_WORDS];
 	uint32_t n, n_want = 0;
 
 	for (int i = 0; i <= ABI_MAX_STEPS; i++)
 		if (walk_turn(w, words))
 			break;
-	assert_int_equal(frames_finish(&w->frames, words, spare, &copy), 0);
-	n = frames_close(&w->frames, words, w->cut);
+	n = frames_end(&w->frames, words, spare, w->cut);
 	assert_int_equal(w->cut, cut);
 	while (want[n_want]) {
 		assert_true(n_want < n);

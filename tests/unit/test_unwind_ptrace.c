@@ -11,12 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct walk;
-static int read_child(void *to, size_t len, uint64_t from);
-#define unwind_read_user(w, to, len, from) read_child(to, len, from)
 #include <cmocka.h>
 #include "tests/unit/unwind_process.h"
-#include "bpf/unwind/step.h"
 #include <elfutils/libdwfl.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -35,6 +31,12 @@ enum { MAX_DEPTH = 2048, BURST = 300, MAX_CAUSES = 32 };
 
 /* SONDE_STACKS asks for more. */
 static unsigned n_stacks = 12000;
+
+static int unwind_read_user(struct walk *w, void *to, __u64 bytes, __u64 from)
+{
+	(void)w;
+	return read_child(to, bytes, from);
+}
 
 struct stack {
 	uint64_t pcs[MAX_DEPTH];

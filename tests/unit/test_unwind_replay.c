@@ -12,12 +12,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct walk;
-static int read_copy(void *to, size_t len, uint64_t from);
-#define unwind_read_user(w, to, len, from) read_copy(to, len, from)
 #include <cmocka.h>
 #include "tests/unit/unwind_process.h"
-#include "bpf/unwind/step.h"
 #include "exporter/walk/shadow_compare.h"
 #include <signal.h>
 #include <sys/ptrace.h>
@@ -39,13 +35,14 @@ struct capture {
 static struct capture captures[N_CAPTURES];
 static const struct abi_stack *replayed;
 
-static int read_copy(void *to, size_t len, uint64_t from)
+static int unwind_read_user(struct walk *w, void *to, __u64 bytes, __u64 from)
 {
 	uint64_t at = from - replayed->regs[UNWIND_SP];
 
-	if (at > replayed->bytes || len > replayed->bytes - at)
+	(void)w;
+	if (at > replayed->bytes || bytes > replayed->bytes - at)
 		return -1;
-	memcpy(to, (const uint8_t *)(replayed + 1) + at, len);
+	memcpy(to, (const uint8_t *)(replayed + 1) + at, bytes);
 	return 0;
 }
 

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The walker on the host: tables in plain memory. A test that walks defines UNWIND_HOST_READ(to, len, from) and
- * unwind_locate() before it includes this.
+ * The walker on the host with its tables in plain memory: five of its hooks (bpf/unwind/hooks.h). A test defines the two others,
+ * unwind_read_user and unwind_locate: the program that is walked.
  */
 #pragma once
-#include "bpf/unwind/near.h"
+#include "bpf/unwind/walker.h"
 #include "exporter/unwind/tables.h"
 #include "lib/base/alloc.h"
 #include <stdlib.h>
 #include <string.h>
 
-struct walk;
 static struct unwind_memory host_memory;
 static struct unwind_near host_near;
 

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The executable mappings of a stopped child with their unwind tables, for tests that walk it. What includes this has defined
- * unwind_read_user, and includes bpf/unwind/step.h behind it.
+ * The executable mappings of a stopped child with their unwind tables, for tests that walk it. What includes this defines
+ * unwind_read_user: the child's memory (read_child) or a copy.
  */
 #pragma once
 #include "exporter/parser/parser.h"
 #include "tests/unit/unwind_host.h"
-/* behind what it calls */
-#include "bpf/unwind/walk.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>

@@ -1,21 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * The walker in the kernel: its scratch, and what bpf/unwind/step.h asks for, from maps. One bpf_loop walks a stack; two more
+ * The walker in the kernel: its scratch, its hooks (bpf/unwind/hooks.h) by maps, and the loop. One bpf_loop walks a stack; two more
  * inside it search a run of mappings and a page of rows. State lies in scratch, where the verifier does not follow each value.
  */
 #pragma once
 #include "bpf/core/regs.h" /* first: the kernel types */
-#include "bpf/process/recent.h"
 #include "bpf/core/vma.h"
 #include "bpf/core/walker_tables.h"
-
-const volatile struct abi_config config;
-
-static __always_inline struct unwind_near *unwind_near_at(struct walk *w);
-#define unwind_locate(w, addr) walker_locate(w, addr)
-#include "bpf/unwind/walk.h"
-static __always_inline enum unwind_place walker_locate(struct walk *w, __u64 addr);
-#include "bpf/unwind/step.h"
+#include "bpf/process/recent.h"
+#include "bpf/process/search.h"
 
 /* Walker scratch: one record under construction. Claimed by exchange of `busy`, so that a program that interrupts another one
  * of the same attach kind on its CPU takes the next slot instead of its memory. */
@@ -43,7 +36,7 @@ struct {
 	__uint(max_entries, N_SCRATCH);
 	__type(key, __u32);
 	__type(value, struct scratch);
-} scratch_cpu SEC(".maps");
+} scratch_cpu SEC(".maps") __weak;
 
 static __always_inline struct scratch *scratch_claim(void)
 {
@@ -74,8 +67,11 @@ static __always_inline struct process_recent *recent_of(struct scratch *s)
 	return &s->recent[PROCESS_RECENT_OF(s->image) & (PROCESS_RECENT_IMAGES - 1)];
 }
 
-#define process_word_at(i) word_at(i)
-#include "bpf/process/search.h"
+static __always_inline int unwind_read_user(struct walk *w, void *to, __u64 bytes, __u64 from)
+{
+	(void)w;
+	return (int)bpf_probe_read_user(to, (__u32)bytes, (const void *)from);
+}
 
 static __always_inline struct unwind_near *unwind_near_at(struct walk *w)
 {
@@ -140,13 +136,13 @@ static __always_inline enum unwind_place ask_kernel(struct scratch *s, __u64 add
 	return UNWIND_IN_FILE;
 }
 
-static __always_inline enum unwind_place walker_locate(struct walk *w, __u64 addr)
+static __always_inline enum unwind_place unwind_locate(struct walk *w, __u64 addr)
 {
 	struct scratch *s = (void *)w - __builtin_offsetof(struct scratch, walk);
 	__u64 word;
 
 	if (RARE(config.by_fp))
-		return UNWIND_UNTOLD;
+		return UNWIND_NEVER_KNOWN;
 	if (RARE(!find_mapping(s, addr))) {
 		enum unwind_place place = ask_kernel(s, addr);
 
