@@ -1,111 +1,215 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * main's side of the keeper protocol: one request at a time, under one mutex.
+ * A request to open something goes to an opener that is idle; when none is, and few are at work, the keeper is asked for
+ * another. One that does not answer in time hangs: it is left alone until its reply comes after all, and its number says
+ * how many may hang of each kind, so that a dead file system costs the files on it and no others.
+ *
+ * Invariants:
+ *  1. a line is used by the thread that set its state from IDLE to BUSY, and by the lock's owner in any other state;
+ *  2. n_at_work is the number of lines that are BUSY, threads that wait for a new opener included.
  */
 #include "exporter/keeper/client.h"
-#include "exporter/keeper/protocol.h"
-#include "lib/base/fd_message.h"
+#include "exporter/keeper/channel.h"
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
-#include <poll.h>
-#include <pthread.h>
+#include "lib/base/lock.h"
 #include <string.h>
+#include <time.h>
+
+enum {
+	AT_WORK_MAX = 3, /* openers that answer; enough for all threads that ask */
+	HANGING_MAX_FILES = 6,
+	HANGING_MAX_PATHS = 4,
+	HANGING_MAX_OTHERS = 2, /* of each kind */
+};
+/* After the keeper itself did not give an opener. */
+#define START_RETRY_NS NS_PER_S
+
+enum line_state { LINE_FREE, LINE_IDLE, LINE_BUSY, LINE_HANGING };
+
+/* To an opener. */
+struct line {
+	enum line_state state;
+	struct channel channel;
+	struct keeper_hanging asked; /* what it works on */
+	uint32_t pid;
+	uint64_t cpu_ns; /* when it was looked at last */
+};
 
 struct keeper_client {
 	struct keeper keeper;
-	pthread_mutex_t mutex; /* leaf lock: nothing else is taken under it */
-	int sock, timeout_ms;
-	uint32_t seq;
-	uint8_t buf[KEEPER_MAX_MESSAGE];
+	int timeout_ms;
+	struct lock
+		keeper_lock; /* the channel to the keeper, one request at a time; no other lock is taken under it */
+	struct channel channel;
+	struct lock lock; /* all that follows; a leaf */
+	pthread_cond_t idle;
+	struct line lines[KEEPER_MAX_HANGING];
+	uint32_t n_at_work;
+	int64_t start_after_ns; /* no new opener is asked for before */
+	struct keeper_stats stats;
 };
 
-static void close_fds(int fds[KEEPER_MAX_FDS])
+static uint32_t max_hanging(enum keeper_what what)
 {
-	for (int i = 0; i < KEEPER_MAX_FDS; i++) {
-		if (fds[i] >= 0)
-			close(fds[i]);
-		fds[i] = -1;
-	}
+	return what == KEEPER_MAP_FILE ? HANGING_MAX_FILES
+	       : what		       ? HANGING_MAX_OTHERS
+				       : HANGING_MAX_PATHS;
 }
 
-static int wait_readable(int sock, int64_t deadline_ns)
+/* What the opener has used; of one that is gone, what it had when it was looked at last. */
+static void measure_locked(struct line *l)
 {
-	struct pollfd p = {.fd = sock, .events = POLLIN};
+	struct timespec ts;
+	clockid_t id;
 
-	for (;;) {
-		int64_t left = deadline_ns - clock_monotonic_ns(&clock_system);
-		int r = left <= 0 ? 0 : poll(&p, 1, (int)(left / NS_PER_MS) + 1);
+	if (l->state != LINE_FREE && !clock_getcpuclockid((pid_t)l->pid, &id) &&
+		!clock_gettime(id, &ts))
+		l->cpu_ns = (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+}
 
-		if (r > 0)
-			return 0;
+static void hang_up_locked(struct keeper_client *c, struct line *l)
+{
+	measure_locked(l);
+	c->stats.cpu_ns += l->cpu_ns;
+	close(l->channel.sock);
+	*l = (struct line) {.state = LINE_FREE};
+}
+
+/* Lines whose replies have come after all can be used again; those that ended are gone. */
+static void look_at_hanging_locked(struct keeper_client *c)
+{
+	ASSERT_HELD(&c->lock);
+	for (size_t i = 0; i < ARRAY_SIZE(c->lines); i++) {
+		struct line *l = &c->lines[i];
+		int r = l->state == LINE_HANGING ? channel_take_late(&l->channel) : 0;
+
 		if (r == 0)
-			return -ETIMEDOUT;
-		if (errno != EINTR)
-			return -errno;
-	}
-}
-
-/* The reply to request `seq`; replies to requests that were given up are dropped. */
-static int receive_reply(
-	struct keeper_client *c, uint32_t seq, struct keeper_reply *ret, int fds[KEEPER_MAX_FDS])
-{
-	int64_t deadline = clock_monotonic_ns(&clock_system) + c->timeout_ms * NS_PER_MS;
-
-	for (;;) {
-		size_t n_fds;
-		int r = wait_readable(c->sock, deadline);
-
-		if (r < 0)
-			return r;
-		r = fd_message_receive(
-			c->sock, c->buf, sizeof(c->buf), fds, KEEPER_MAX_FDS, &n_fds, MSG_DONTWAIT);
-		if (r == -EAGAIN || r == -EINTR)
 			continue;
-		if (r <= 0)
-			return r < 0 ? r : -EPIPE;
-		r = protocol_get_reply(c->buf, (size_t)r, ret);
-		if (r == 0 && ret->seq == seq && n_fds == ret->n_fds)
-			return 0;
-		close_fds(fds);
-		if (r < 0 || ret->seq == seq)
-			return -EPROTO;
+		l->state = LINE_IDLE;
+		if (r < 0)
+			hang_up_locked(c, l);
+		c->stats.returned++;
 	}
 }
 
-/* Sends q (and fd when ≥ 0); ≥ 0 when the keeper granted it, with its descriptors in fds. */
-static int call(struct keeper_client *c, struct keeper_request *q, int fd, int fds[KEEPER_MAX_FDS],
-	struct keeper_reply *ret)
+static uint32_t count_locked(const struct keeper_client *c, enum line_state state)
 {
-	int r;
+	uint32_t n = 0;
 
-	for (int i = 0; i < KEEPER_MAX_FDS; i++)
-		fds[i] = -1;
-	ret->text[0] = 0;
-	pthread_mutex_lock(&c->mutex);
-	q->seq = ++c->seq;
-	r = protocol_put_request(q, c->buf);
-	if (r >= 0)
-		r = fd_message_send(c->sock, c->buf, (size_t)r, &fd, fd >= 0, MSG_DONTWAIT);
-	if (r >= 0)
-		r = receive_reply(c, q->seq, ret, fds);
-	pthread_mutex_unlock(&c->mutex);
-	if (r >= 0 && ret->result < 0) {
-		close_fds(fds);
-		r = ret->result;
-	}
-	return r;
+	for (size_t i = 0; i < ARRAY_SIZE(c->lines); i++)
+		n += c->lines[i].state == state;
+	return n;
 }
 
-/* The one descriptor of a reply. */
-static int only_fd(int r, int fds[KEEPER_MAX_FDS])
+static bool may_hang_locked(const struct keeper_client *c, enum keeper_what what)
 {
-	if (r < 0)
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(c->lines); i++)
+		n += c->lines[i].state == LINE_HANGING && c->lines[i].asked.what == what;
+	return n < max_hanging(what);
+}
+
+static struct line *find_locked(struct keeper_client *c, enum line_state state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(c->lines); i++)
+		if (c->lines[i].state == state)
+			return &c->lines[i];
+	return NULL;
+}
+
+/* Asks the keeper for an opener; its socket, or -errno. */
+static int start_opener(struct keeper_client *c, uint32_t *ret_pid)
+{
+	struct keeper_request q = {.op = KEEPER_OP_OPENER};
+	struct keeper_reply reply;
+	int fds[KEEPER_MAX_FDS], r;
+
+	lock_take(&c->keeper_lock);
+	r = channel_call(&c->channel, &q, -1, c->timeout_ms, fds, &reply);
+	lock_release(&c->keeper_lock);
+	*ret_pid = reply.pid;
+	return channel_only_fd(r, fds);
+}
+
+/* A line for the request, which is BUSY then; NULL and the error. */
+static struct line *take_line(
+	struct keeper_client *c, const struct keeper_hanging *asked, int *ret_error)
+{
+	int64_t until_ns = clock_monotonic_ns(&clock_system) + c->timeout_ms * NS_PER_MS;
+	struct line *l = NULL;
+	bool is_new = false, in_time = true;
+	int sock = -1;
+
+	*ret_error = -EBUSY;
+	lock_take(&c->lock);
+	c->stats.requests++;
+	look_at_hanging_locked(c);
+	while (in_time && may_hang_locked(c, asked->what)) {
+		l = find_locked(c, LINE_IDLE);
+		is_new = !l && c->n_at_work < AT_WORK_MAX &&
+			 clock_monotonic_ns(&clock_system) >= c->start_after_ns;
+		if (is_new)
+			l = find_locked(c, LINE_FREE);
+		if (l || !c->n_at_work)
+			break;
+		in_time = lock_wait_until(&c->lock, &c->idle, until_ns);
+	}
+	if (l) {
+		l->state = LINE_BUSY;
+		l->asked = *asked;
+		c->n_at_work++;
+	} else {
+		c->stats.busy++;
+	}
+	lock_release(&c->lock);
+	if (!l || !is_new)
+		return l;
+	sock = start_opener(c, &l->pid);
+	if (sock >= 0) {
+		l->channel = (struct channel) {.sock = sock};
+		return l;
+	}
+	lock_take(&c->lock);
+	l->state = LINE_FREE;
+	c->n_at_work--;
+	c->start_after_ns = clock_monotonic_ns(&clock_system) + START_RETRY_NS;
+	c->stats.timeouts += sock == -ETIMEDOUT;
+	pthread_cond_signal(&c->idle);
+	lock_release(&c->lock);
+	*ret_error = sock;
+	return NULL;
+}
+
+static void give_line_back(struct keeper_client *c, struct line *l, int r)
+{
+	lock_take(&c->lock);
+	c->n_at_work--;
+	l->state = LINE_IDLE;
+	if (r == -ETIMEDOUT) {
+		l->state = LINE_HANGING;
+		c->stats.timeouts++;
+	} else if (r == -EPIPE || r == -EPROTO || r == -ECONNRESET) {
+		hang_up_locked(c, l);
+	}
+	pthread_cond_signal(&c->idle);
+	lock_release(&c->lock);
+}
+
+static int open_by_opener(struct keeper_client *c, struct keeper_request *q, int fd,
+	const struct keeper_hanging *asked)
+{
+	struct keeper_reply reply;
+	int fds[KEEPER_MAX_FDS], r;
+	struct line *l = take_line(c, asked, &r);
+
+	if (!l)
 		return r;
-	if (fds[0] < 0 || fds[1] >= 0) {
-		close_fds(fds);
-		return -EPROTO;
-	}
-	return fds[0];
+	r = channel_call(&l->channel, q, fd, c->timeout_ms, fds, &reply);
+	/* The peer's errors are about the file; the line's own end it. */
+	give_line_back(c, l, r < 0 && reply.result == r ? 0 : r);
+	return channel_only_fd(r, fds);
 }
 
 static int client_open(struct keeper *k, uint32_t pid, uint64_t start_ns, enum keeper_what what,
@@ -117,10 +221,10 @@ static int client_open(struct keeper *k, uint32_t pid, uint64_t start_ns, enum k
 		.start_ns = start_ns,
 		.start = start,
 		.end = end};
-	struct keeper_reply reply;
-	int fds[KEEPER_MAX_FDS];
+	const struct keeper_hanging asked = {
+		.what = what, .pid = pid, .since_ns = clock_monotonic_ns(&clock_system)};
 
-	return only_fd(call((struct keeper_client *)k, &q, -1, fds, &reply), fds);
+	return open_by_opener((struct keeper_client *)k, &q, -1, &asked);
 }
 
 static int client_open_at(struct keeper *k, int root_fd, const char *path, int flags)
@@ -129,38 +233,63 @@ static int client_open_at(struct keeper *k, int root_fd, const char *path, int f
 		.what = (uint16_t)flags,
 		.payload = (const uint8_t *)path,
 		.payload_len = (uint32_t)strlen(path)};
-	struct keeper_reply reply;
-	int fds[KEEPER_MAX_FDS];
+	struct keeper_hanging asked = {.since_ns = clock_monotonic_ns(&clock_system)};
 
 	if (root_fd < 0)
 		return -EBADF;
-	return only_fd(call((struct keeper_client *)k, &q, root_fd, fds, &reply), fds);
+	snprintf(asked.path, sizeof(asked.path), "%s", path);
+	return open_by_opener((struct keeper_client *)k, &q, root_fd, &asked);
 }
 
 static int client_attach_cpu(
 	struct keeper *k, uint32_t cpu, struct keeper_cpu *ret, struct errbuf *eb)
 {
+	struct keeper_client *c = (struct keeper_client *)k;
 	struct keeper_request q = {.op = KEEPER_OP_ATTACH_CPU, .id = cpu};
 	struct keeper_reply reply;
-	int fds[KEEPER_MAX_FDS];
-	int r = call((struct keeper_client *)k, &q, -1, fds, &reply);
+	int fds[KEEPER_MAX_FDS], r;
 
+	lock_take(&c->keeper_lock);
+	r = channel_call(&c->channel, &q, -1, c->timeout_ms, fds, &reply);
+	lock_release(&c->keeper_lock);
 	if (r < 0)
 		return err_set(eb, r, "%s", reply.text[0] ? reply.text : strerror(-r));
 	if (fds[1] < 0) {
-		close_fds(fds);
+		close(fds[0]);
 		return err_set(eb, -EPROTO, "keeper answered with too few descriptors");
 	}
 	*ret = (struct keeper_cpu) {.clock_fd = fds[0], .sideband_fd = fds[1]};
 	return 0;
 }
 
+static void client_stats(struct keeper *k, struct keeper_stats *ret)
+{
+	struct keeper_client *c = (struct keeper_client *)k;
+
+	lock_take(&c->lock);
+	look_at_hanging_locked(c);
+	*ret = c->stats;
+	ret->openers = (uint32_t)ARRAY_SIZE(c->lines) - count_locked(c, LINE_FREE);
+	for (size_t i = 0; i < ARRAY_SIZE(c->lines); i++) {
+		measure_locked(&c->lines[i]);
+		ret->cpu_ns += c->lines[i].cpu_ns;
+		if (c->lines[i].state == LINE_HANGING)
+			ret->hanging[ret->n_hanging++] = c->lines[i].asked;
+	}
+	lock_release(&c->lock);
+}
+
 static void client_close(struct keeper *k)
 {
 	struct keeper_client *c = (struct keeper_client *)k;
 
-	close(c->sock);
-	pthread_mutex_destroy(&c->mutex);
+	for (size_t i = 0; i < ARRAY_SIZE(c->lines); i++)
+		if (c->lines[i].state != LINE_FREE)
+			close(c->lines[i].channel.sock);
+	close(c->channel.sock);
+	pthread_cond_destroy(&c->idle);
+	lock_done(&c->keeper_lock);
+	lock_done(&c->lock);
 	free(c);
 }
 
@@ -171,9 +300,32 @@ struct keeper *keeper_client_new(int sock, int timeout_ms)
 	c->keeper = (struct keeper) {.open = client_open,
 		.open_at = client_open_at,
 		.attach_cpu = client_attach_cpu,
+		.stats = client_stats,
 		.close = client_close};
-	c->sock = sock;
+	c->channel = (struct channel) {.sock = sock};
 	c->timeout_ms = timeout_ms;
-	pthread_mutex_init(&c->mutex, NULL);
+	lock_cond_init(&c->idle);
+	lock_init(&c->keeper_lock);
+	lock_init(&c->lock);
 	return &c->keeper;
+}
+
+void keeper_stats(struct keeper *k, struct keeper_stats *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	if (k->stats)
+		k->stats(k, ret);
+}
+
+const char *keeper_what_name(enum keeper_what what)
+{
+	switch (what) {
+	case KEEPER_MAPS: return "maps";
+	case KEEPER_MAP_FILE: return "mapped file";
+	case KEEPER_ROOT: return "root";
+	case KEEPER_MNT_NS: return "mount namespace";
+	case KEEPER_KALLSYMS: return "kallsyms";
+	case KEEPER_MODULES: return "modules";
+	}
+	return "file";
 }

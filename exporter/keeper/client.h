@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * main's side of the keeper protocol.
+ * main's side of the keeper protocol: the keeper's own socket, and openers that it forks when main asks for one more.
  */
 #pragma once
 #include "exporter/keeper/keeper.h"

@@ -3,8 +3,8 @@
  * The privileged role and how the unprivileged one asks it for things. docs/formats/keeper-protocol.md has the messages.
  *
  * `struct keeper` is a seam: the real one speaks SOCK_SEQPACKET to the keeper process, the fake one plays a captured bundle.
- * Calls are synchronous, thread-safe (one mutex) and bounded by a timeout; descriptors returned are O_CLOEXEC and the
- * caller's to close.
+ * Calls are synchronous, thread-safe and bounded by a timeout: they block, so that no thread makes one while it has a lock
+ * that others wait for. Descriptors returned are O_CLOEXEC and the caller's to close.
  */
 #pragma once
 #include "bpf/abi.h"
@@ -39,9 +39,29 @@ struct keeper_file {
 	bool own_devices; /* the file system shows other device numbers to stat (overlay, btrfs) */
 };
 
+/* A request that its opener has not answered in time: the file system there does not answer. */
+struct keeper_hanging {
+	enum keeper_what what; /* 0: a path below a root */
+	uint32_t pid;	       /* 0: not known */
+	int64_t since_ns;      /* CLOCK_MONOTONIC */
+	char path[128];	       /* its beginning; "" */
+};
+
+enum { KEEPER_MAX_HANGING = 16 };
+struct keeper_stats {
+	uint64_t requests, timeouts; /* of openers */
+	uint64_t busy;		     /* refused at once, since as many of their kind hang as may */
+	uint64_t returned;	     /* requests that hung and have ended since */
+	uint64_t cpu_ns;	     /* of all openers that there were */
+	uint32_t openers;	     /* now, those that hang included */
+	uint32_t n_hanging;
+	struct keeper_hanging hanging[KEEPER_MAX_HANGING];
+};
+
 struct keeper {
 	/* A descriptor, or -errno. start_ns: the process's start time as in abi_record (0: do not check); checked through a pidfd,
-	 * -ESRCH when the pid is another process by now. start/end: for KEEPER_MAP_FILE. */
+	 * -ESRCH when the pid is another process by now. start/end: for KEEPER_MAP_FILE. -ETIMEDOUT: the file system did not
+	 * answer in time, and somebody still waits for it; -EBUSY: so many wait already that this was not tried. */
 	int (*open)(struct keeper *k, uint32_t pid, uint64_t start_ns, enum keeper_what what,
 		uint64_t start, uint64_t end);
 	/* A regular file below root_fd (RESOLVE_IN_ROOT), read only. flags: enum keeper_open_at. */
@@ -51,8 +71,15 @@ struct keeper {
 		struct keeper *k, uint32_t cpu, struct keeper_cpu *ret, struct errbuf *eb);
 	/* What a descriptor that `open` or `open_at` gave is: 0 or -errno. NULL: what stat says. */
 	int (*identify)(struct keeper *k, int fd, struct keeper_file *ret);
+	/* What hangs, and counts; does not block. NULL: nothing ever hangs. */
+	void (*stats)(struct keeper *k, struct keeper_stats *ret);
 	void (*close)(struct keeper *k);
 };
+
+/* By `stats`; zeros without. */
+void keeper_stats(struct keeper *k, struct keeper_stats *ret);
+/* What a kind of request is called in metrics and pages; "file" for paths below a root. */
+const char *keeper_what_name(enum keeper_what what);
 
 /* A capability or setting that is missing, and what that costs; shown at start and as sonde_capability_missing{cap,effect}. */
 struct keeper_missing {

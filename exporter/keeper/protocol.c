@@ -58,6 +58,7 @@ int protocol_put_reply(const struct keeper_reply *r, uint8_t *buf)
 	p = put_le(p, (uint32_t)r->result, 4);
 	p = put_le(p, r->n_fds, 2);
 	p = put_le(p, n, 2);
+	p = put_le(p, r->pid, 4);
 	memcpy(p, r->text, n);
 	return (int)(KEEPER_REPLY_BYTES + n);
 }
@@ -72,6 +73,7 @@ int protocol_get_reply(const uint8_t *buf, size_t len, struct keeper_reply *ret)
 	ret->result = (int32_t)cursor_u32(&c);
 	ret->n_fds = cursor_u16(&c);
 	n = cursor_u16(&c);
+	ret->pid = cursor_u32(&c);
 	text = cursor_take(&c, n);
 	if (c.error || cursor_left(&c) || n >= sizeof(ret->text) || ret->n_fds > KEEPER_MAX_FDS ||
 		ret->result > 0)

@@ -12,12 +12,13 @@ enum keeper_op {
 	KEEPER_OP_OPEN = 1,
 	KEEPER_OP_OPEN_AT = 2,
 	KEEPER_OP_ATTACH_CPU = 3,
+	KEEPER_OP_OPENER = 5, /* 4 was that of former versions */
 };
 
 enum {
 	KEEPER_MAX_PAYLOAD = 4096,
 	KEEPER_REQUEST_BYTES = 40, /* header */
-	KEEPER_REPLY_BYTES = 12,
+	KEEPER_REPLY_BYTES = 16,
 	KEEPER_MAX_TEXT = 512,
 	KEEPER_MAX_MESSAGE = KEEPER_REQUEST_BYTES + KEEPER_MAX_PAYLOAD,
 	KEEPER_MAX_FDS = 2,
@@ -37,6 +38,7 @@ struct keeper_reply {
 	uint32_t seq;
 	int32_t result; /* 0 or -errno */
 	uint16_t n_fds;
+	uint32_t pid;		    /* OPENER: of the process; else 0 */
 	char text[KEEPER_MAX_TEXT]; /* for a person, "" when there is none */
 };
 

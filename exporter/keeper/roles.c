@@ -7,6 +7,7 @@
 #include "exporter/keeper/check.h"
 #include "exporter/keeper/client.h"
 #include "exporter/keeper/load.h"
+#include "exporter/keeper/opener.h"
 #include "exporter/keeper/server.h"
 #include "lib/base/clock.h"
 #include "lib/base/fs.h"
@@ -38,7 +39,13 @@ struct start {
 	int fetcher_sock[2];
 	int attacher_sock[2];
 	pid_t keeper, main, parser, fetcher, attacher;
+	struct openers openers;
 };
+
+/* How long roles that were killed are waited for. */
+enum { KILL_WAITS = 200, KILL_WAIT_NS = 10000000 };
+/* After a signal to end, main has so long: longer than its own waits. */
+#define END_PATIENCE_NS (12 * NS_PER_S)
 
 static const int forwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 
@@ -258,6 +265,11 @@ static int attach(void *ctx, uint32_t cpu, struct keeper_cpu *ret, struct errbuf
 	return load_attach_cpu(ctx, cpu, ret, eb);
 }
 
+static int start_opener(void *ctx, int *ret_sock, uint32_t *ret_pid, struct errbuf *eb)
+{
+	return opener_start(ctx, ret_sock, ret_pid, eb);
+}
+
 static int keeper_lockdown(struct start *s, int signal_fd)
 {
 	int keep[2 + LOAD_MAX_FDS] = {s->main_sock[0], signal_fd};
@@ -290,6 +302,8 @@ static int reap(struct start *s)
 
 	if (pid <= 0)
 		return -EAGAIN;
+	if (opener_reaped(&s->openers, pid))
+		return reap(s);
 	if (pid == s->parser || pid == s->fetcher || pid == s->attacher) {
 		pid_t *role = pid == s->parser	  ? &s->parser
 			      : pid == s->fetcher ? &s->fetcher
@@ -311,9 +325,12 @@ static int reap(struct start *s)
 	return WIFEXITED(status) ? 1 : 128 + WTERMSIG(status);
 }
 
-/* Of roles that are not reaped yet, so the pids cannot have come to mean other processes. */
+/* Of roles that are not reaped yet, so the pids cannot have come to mean other processes. One that sleeps in a file system that
+ * does not answer may outlive the signal, which is no reason to stay. */
 static void kill_roles(const struct start *s)
 {
+	pid_t pid;
+
 	if (s->main > 0)
 		kill(s->main, SIGKILL);
 	if (s->parser > 0)
@@ -322,8 +339,17 @@ static void kill_roles(const struct start *s)
 		kill(s->fetcher, SIGKILL);
 	if (s->attacher > 0)
 		kill(s->attacher, SIGKILL);
-	while (waitpid(-1, NULL, 0) > 0)
-		;
+	opener_kill(&s->openers);
+	for (int i = 0; i < KILL_WAITS; i++) {
+		while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+			;
+		if (pid < 0)
+			return;
+		clock_nanosleep(
+			CLOCK_MONOTONIC, 0, &(struct timespec) {.tv_nsec = KILL_WAIT_NS}, NULL);
+	}
+	log_write(LOG_WARN,
+		"a process hangs in a file system that does not answer: ending without it", NULL);
 }
 
 static int keeper_loop(struct start *s, const struct server *server, int signal_fd)
@@ -331,14 +357,22 @@ static int keeper_loop(struct start *s, const struct server *server, int signal_
 	struct pollfd p[] = {
 		{.fd = signal_fd, .events = POLLIN}, {.fd = s->main_sock[0], .events = POLLIN}};
 
+	int64_t end_ns = 0; /* 0: nobody asked for the end yet */
+
 	for (;;) {
 		struct signalfd_siginfo si;
 		int r;
 
-		if (poll(p, ARRAY_SIZE(p), -1) < 0 && errno != EINTR)
+		if (poll(p, ARRAY_SIZE(p), end_ns ? 1000 : -1) < 0 && errno != EINTR)
 			return 1;
+		if (end_ns && clock_monotonic_ns(&clock_system) >= end_ns) {
+			log_write(LOG_WARN, "main does not end: ending without it", NULL);
+			return 1;
+		}
 		if (p[0].revents && read(signal_fd, &si, sizeof(si)) == sizeof(si)) {
 			forward(s, &si);
+			if (!end_ns && si.ssi_signo != SIGCHLD && si.ssi_signo != SIGHUP)
+				end_ns = clock_monotonic_ns(&clock_system) + END_PATIENCE_NS;
 			r = reap(s);
 			if (r >= 0)
 				return r;
@@ -350,10 +384,15 @@ static int keeper_loop(struct start *s, const struct server *server, int signal_
 
 static _Noreturn void run_keeper(const struct role_options *o, struct start *s)
 {
-	struct server server = {.procfs = o->procfs, .attach_ctx = s->loaded, .attach = attach};
+	const struct server server = {.procfs = o->procfs,
+		.attach_ctx = s->loaded,
+		.attach = attach,
+		.opener_ctx = &s->openers,
+		.start_opener = start_opener};
 	int signal_fd = signalfd(-1, &s->signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	int status = 1;
 
+	s->openers = (struct openers) {.procfs = o->procfs, .keeper = s->keeper};
 	prctl(PR_SET_NAME, "sonde-keeper");
 	log_set_component("keeper");
 	if (signal_fd >= 0 && keeper_lockdown(s, signal_fd) == 0)

@@ -9,6 +9,7 @@
 #include "lib/base/clock.h"
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -175,17 +176,29 @@ static int answer_attach(const struct server *s, const struct keeper_request *q,
 	return 0;
 }
 
+static int answer_opener(const struct server *s, struct keeper_reply *reply, int *ret_fd)
+{
+	struct errbuf eb = {0};
+	int r = s->start_opener(s->opener_ctx, ret_fd, &reply->pid, &eb);
+
+	if (r < 0)
+		snprintf(reply->text, sizeof(reply->text), "%s", eb.text);
+	return r;
+}
+
 static int answer(const struct server *s, const struct keeper_request *q, int fd_in,
 	struct keeper_reply *reply, int *fds)
 {
-	int r;
+	int r = -ENOTSUP;
 
-	switch (q->op) {
-	case KEEPER_OP_OPEN: r = answer_open(s, q, &fds[0]); break;
-	case KEEPER_OP_OPEN_AT: r = answer_open_at(q, fd_in, &fds[0]); break;
-	case KEEPER_OP_ATTACH_CPU: return answer_attach(s, q, reply, fds);
-	default: return -ENOTSUP;
-	}
+	if (q->op == KEEPER_OP_ATTACH_CPU && s->attach)
+		return answer_attach(s, q, reply, fds);
+	if (q->op == KEEPER_OP_OPENER && s->start_opener)
+		r = answer_opener(s, reply, &fds[0]);
+	else if (q->op == KEEPER_OP_OPEN && s->opens_files)
+		r = answer_open(s, q, &fds[0]);
+	else if (q->op == KEEPER_OP_OPEN_AT && s->opens_files)
+		r = answer_open_at(q, fd_in, &fds[0]);
 	if (r == 0)
 		reply->n_fds = 1;
 	return r;
@@ -196,6 +209,13 @@ static void close_all(const int *fds)
 	for (int i = 0; i < KEEPER_MAX_FDS; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
+}
+
+int server_wait(int sock)
+{
+	struct pollfd p = {.fd = sock, .events = POLLIN};
+
+	return poll(&p, 1, -1) < 0 && errno != EINTR ? -errno : 0;
 }
 
 int server_answer(const struct server *s, int sock)

@@ -104,9 +104,11 @@ static int watch(struct drain *d, int64_t now_ns, struct errbuf *eb)
 static void measure_roles(struct drain *d)
 {
 	const struct keeper_setup *s = d->options.setup;
+	struct keeper_stats k;
 
 	d->main_cpu_ns = (uint64_t)role_cpu_ns((pid_t)s->main_pid);
-	d->keeper_cpu_ns = (uint64_t)role_cpu_ns((pid_t)s->keeper_pid);
+	keeper_stats(s->keeper, &k);
+	d->keeper_cpu_ns = (uint64_t)role_cpu_ns((pid_t)s->keeper_pid) + k.cpu_ns;
 	d->parser_cpu_ns = (uint64_t)role_cpu_ns((pid_t)s->parser_pid);
 	d->fetcher_cpu_ns = s->fetcher_pid ? (uint64_t)role_cpu_ns((pid_t)s->fetcher_pid) : 0;
 }

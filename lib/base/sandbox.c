@@ -200,6 +200,7 @@ int sandbox_enter(enum sandbox_role role, struct errbuf *eb)
 		size_t n;
 	} tables[] = {
 		[SANDBOX_KEEPER] = {sandbox_keeper, ARRAY_SIZE(sandbox_keeper)},
+		[SANDBOX_OPENER] = {sandbox_opener, ARRAY_SIZE(sandbox_opener)},
 		[SANDBOX_MAIN] = {sandbox_main, ARRAY_SIZE(sandbox_main)},
 		[SANDBOX_PARSER] = {sandbox_parser, ARRAY_SIZE(sandbox_parser)},
 		[SANDBOX_FETCHER] = {sandbox_fetcher, ARRAY_SIZE(sandbox_fetcher)},

@@ -3,15 +3,17 @@ import os
 import pwd
 import re
 import signal
+import subprocess
 import time
 import unittest
 
-from sonde_e2e import exporter, needs_kernel, wait_for
+from sonde_e2e import exporter, http_get, needs_kernel, wait_for
 
 BESIDE_OTHERS = True
 
 KEEPER_CAPS = {2: 'DAC_READ_SEARCH', 19: 'SYS_PTRACE', 34: 'SYSLOG', 38: 'PERFMON', 39: 'BPF', 40: 'CHECKPOINT_RESTORE'}
 SYS_ADMIN = 21
+OPENER_CAPS = {2, 19, 34, 40, SYS_ADMIN}  # of those that the keeper has
 KEEPER_KINDS = {'anon_inode:[signalfd]', 'anon_inode:bpf-prog', 'anon_inode:bpf_link', 'socket'}
 
 
@@ -50,7 +52,7 @@ def descriptors(pid):
 
 
 def roles(daemon):
-    """{'keeper': pid, 'main': pid, 'parser': pid}"""
+    """{'keeper': pid, 'main': pid, 'parser': pid, 'opener': pid of one of them}"""
     found = {'keeper': daemon.p.pid}
     for pid in children(daemon.p.pid):
         found[status(pid)['Name'].removeprefix('sonde-')] = pid
@@ -89,8 +91,8 @@ class Roles(unittest.TestCase):
     def tearDownClass(cls):
         cls.daemon.__exit__(None, None, None)
 
-    def test_there_are_three(self):
-        self.assertEqual(set(self.roles), {'keeper', 'main', 'parser'})
+    def test_there_is_one_of_each(self):
+        self.assertEqual(set(self.roles), {'keeper', 'opener', 'main', 'parser'})
 
     def test_users(self):
         user = unprivileged()
@@ -106,7 +108,8 @@ class Roles(unittest.TestCase):
         for role, pid in self.roles.items():
             s = status(pid)
             sets = {k: int(s[k], 16) for k in ('CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb')}
-            want = sum(1 << c for c in KEEPER_CAPS) | (1 << SYS_ADMIN if paranoid > 2 else 0) if role == 'keeper' else 0
+            keeper = {*KEEPER_CAPS, *([SYS_ADMIN] if paranoid > 2 else [])}
+            want = sum(1 << c for c in {'keeper': keeper, 'opener': keeper & OPENER_CAPS}.get(role, ()))
             self.assertEqual(sets, {'CapInh': 0, 'CapPrm': want, 'CapEff': want, 'CapBnd': 0, 'CapAmb': 0}, role)
 
     def test_system_calls_are_filtered(self):
@@ -130,6 +133,7 @@ class Roles(unittest.TestCase):
         except AssertionError:
             self.assertEqual(kinds(self.roles['keeper']), KEEPER_KINDS)
             raise
+        self.assertEqual(kinds(self.roles['opener']), {'socket'})
         self.assertEqual({parser[0], parser[1]}, {'/dev/null'})
         self.assertIn('anon_inode:[perf_event]', main.values())
         self.assertIn('anon_inode:bpf-map', main.values())
@@ -159,8 +163,8 @@ class RolesWithFetcher(Roles):
     """The same, with a role that has the network."""
     flags = ('--symbols.debuginfod=http://127.0.0.1:1',)
 
-    def test_there_are_three(self):
-        self.assertEqual(set(self.roles), {'keeper', 'main', 'parser', 'fetcher'})
+    def test_there_is_one_of_each(self):
+        self.assertEqual(set(self.roles), {'keeper', 'opener', 'main', 'parser', 'fetcher'})
 
     def test_descriptors(self):
         super().test_descriptors()
@@ -184,7 +188,7 @@ class WithAttacher(unittest.TestCase):
     def test_capabilities(self):
         with exporter('--jit.java-perfmap') as d:
             r = roles(d)
-            self.assertEqual(set(r), {'keeper', 'main', 'parser', 'attacher'})
+            self.assertEqual(set(r), {'keeper', 'opener', 'main', 'parser', 'attacher'})
             caps = {role: int(status(pid)['CapPrm'], 16) for role, pid in r.items()}
             self.assertEqual(caps['attacher'], 1 << 6 | 1 << 7 | 1 << 19)  # SETGID, SETUID, SYS_PTRACE
             self.assertEqual(caps['keeper'] & (1 << 6 | 1 << 7), 0)
@@ -200,7 +204,7 @@ class WithAttacher(unittest.TestCase):
 @needs_kernel
 class Together(unittest.TestCase):
     def test_none_outlives_another(self):
-        for victim in ('keeper', 'main', 'parser'):
+        for victim in ('keeper', 'main', 'parser'):  # openers come and go
             with self.subTest(victim), exporter() as d:
                 r = roles(d)
                 os.kill(r[victim], signal.SIGKILL)
@@ -211,6 +215,15 @@ class Together(unittest.TestCase):
                 if victim != 'keeper':
                     self.assertEqual(d.p.returncode, 128 + 9)
                     self.assertIn(f'{victim} ended unexpectedly (signal 9)', d.output())
+
+    def test_an_opener_that_ends_is_replaced(self):
+        with exporter() as d:
+            r = roles(d)
+            os.kill(r['opener'], signal.SIGKILL)
+            with subprocess.Popen(['sh', '-c', 'while :; do :; done']) as p:
+                wait_for('another opener', lambda: roles(d).get('opener', r['opener']) != r['opener'])
+                p.kill()
+            self.assertEqual(http_get(d.url + '/-/ready').status, 200)
 
     def test_a_stuck_child_of_the_parser(self):
         # A child that will never answer has 2 s once all are to end, not the 30 s that a file may take.

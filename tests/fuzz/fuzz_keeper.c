@@ -22,9 +22,21 @@ static int no_attach(void *ctx, uint32_t cpu, struct keeper_cpu *ret, struct err
 	return err_set(eb, -ENODEV, "CPU %u", cpu);
 }
 
+static int no_opener(void *ctx, int *ret_sock, uint32_t *ret_pid, struct errbuf *eb)
+{
+	(void)ctx;
+	(void)ret_sock;
+	(void)ret_pid;
+	return err_set(eb, -EBUSY, "none is left");
+}
+
+/* It does all that keeper and openers do. */
 static void fuzz_server(const uint8_t *data, size_t size)
 {
-	static const struct server server = {.procfs = "/nowhere", .attach = no_attach};
+	static const struct server server = {.procfs = "/nowhere",
+		.opens_files = true,
+		.attach = no_attach,
+		.start_opener = no_opener};
 	_cleanup_close_ int root = open("/proc/self/fdinfo", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	uint8_t buf[KEEPER_MAX_MESSAGE];
 	struct keeper_reply reply;
@@ -50,6 +62,7 @@ static void fuzz_server(const uint8_t *data, size_t size)
 /* The input is what a broken keeper answers. */
 static void fuzz_client(const uint8_t *data, size_t size)
 {
+	struct keeper_cpu cpu;
 	int sock[2], fd;
 	struct keeper *k;
 
@@ -58,6 +71,10 @@ static void fuzz_client(const uint8_t *data, size_t size)
 	k = keeper_client_new(sock[1], 1);
 	if (fd_message_send(sock[0], data, size, sock, 1, MSG_DONTWAIT) == 0) {
 		shutdown(sock[0], SHUT_WR);
+		if (data[0] & 1 && k->attach_cpu(k, 1, &cpu, NULL) == 0) {
+			close(cpu.clock_fd);
+			close(cpu.sideband_fd);
+		}
 		fd = k->open(k, 1, 0, KEEPER_MAPS, 0, 0);
 		if (fd >= 0)
 			close(fd);

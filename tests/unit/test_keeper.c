@@ -37,7 +37,8 @@ static void messages(void **state)
 		.end = 0x2000,
 		.payload = (const uint8_t *)"abc",
 		.payload_len = 3};
-	const struct keeper_reply p = {.seq = 9, .result = -13, .n_fds = 2, .text = "no"};
+	const struct keeper_reply p = {
+		.seq = 9, .result = -13, .n_fds = 2, .pid = 0x0a0b0c, .text = "no"};
 	struct keeper_request q2;
 	struct keeper_reply p2;
 	int n = protocol_put_request(&q, buf);
@@ -62,6 +63,7 @@ static void messages(void **state)
 	assert_int_equal(protocol_get_reply(buf, (size_t)n, &p2), 0);
 	assert_int_equal(p2.result, -13);
 	assert_int_equal(p2.n_fds, 2);
+	assert_int_equal(p2.pid, 0x0a0b0c);
 	assert_string_equal(p2.text, "no");
 	for (int cut = 0; cut < n; cut++)
 		assert_int_equal(protocol_get_reply(buf, (size_t)cut, &p2), -EBADMSG);
@@ -70,10 +72,15 @@ static void messages(void **state)
 	assert_int_equal(protocol_get_reply(buf, (size_t)n, &p2), -EBADMSG);
 }
 
-/* A server in a thread, a client of it. */
+enum { MAX_OPENERS = 16 };
+
+/* A server in a thread, a client of it; openers are threads too, the first n_dead of which never answer. */
 struct pair {
 	int sock[2];
 	struct server server;
+	pthread_t openers[MAX_OPENERS];
+	int opener_socks[MAX_OPENERS];
+	unsigned n_openers, n_dead;
 	pthread_t thread;
 	struct keeper *keeper;
 	char dir[64];
@@ -128,11 +135,43 @@ static void *serve(void *arg)
 	}
 }
 
+static void *serve_opener(void *arg)
+{
+	const struct server server = {.procfs = "/proc", .opens_files = true};
+	int *sock = arg;
+
+	while (server_wait(*sock) == 0 && server_answer(&server, *sock) == 0)
+		;
+	return NULL;
+}
+
+static int fake_opener(void *ctx, int *ret_sock, uint32_t *ret_pid, struct errbuf *eb)
+{
+	struct pair *p = ctx;
+	unsigned i = p->n_openers;
+	int sock[2];
+
+	if (i == MAX_OPENERS)
+		return err_set(eb, -EBUSY, "all hang");
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock))
+		return -errno;
+	p->opener_socks[i] = sock[0];
+	*ret_sock = sock[1];
+	*ret_pid = (uint32_t)getpid();
+	p->n_openers++;
+	return i < p->n_dead
+		       ? 0
+		       : -pthread_create(&p->openers[i], NULL, serve_opener, &p->opener_socks[i]);
+}
+
 static int setup(void **state)
 {
 	struct pair *p = calloc(1, sizeof(*p));
 
-	p->server = (struct server) {.procfs = "/proc", .attach = fake_attach};
+	p->server = (struct server) {.procfs = "/proc",
+		.attach = fake_attach,
+		.opener_ctx = p,
+		.start_opener = fake_opener};
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p->sock) ||
 		pthread_create(&p->thread, NULL, serve, p))
 		return -1;
@@ -149,6 +188,11 @@ static int teardown(void **state)
 	p->keeper->close(p->keeper);
 	pthread_join(p->thread, NULL);
 	close(p->sock[0]);
+	for (unsigned i = 0; i < p->n_openers; i++) {
+		if (i >= p->n_dead)
+			pthread_join(p->openers[i], NULL);
+		close(p->opener_socks[i]);
+	}
 	if (fs_remove_all(&fs_system, p->dir) < 0)
 		return -1;
 	free(p);
@@ -340,36 +384,55 @@ static void malformed_requests_are_answered(void **state)
 	uint8_t buf[KEEPER_MAX_MESSAGE];
 	struct keeper_request q = {.seq = 7};
 	struct keeper_reply reply;
-	int fds[] = {0, 0}, n;
+	int fds[] = {0, 0}, n = 0;
 
 	assert_int_equal(raw_call(p, "x", 1, NULL, 0, &reply), 0);
 	assert_int_equal(reply.result, -EBADMSG);
-	for (q.op = KEEPER_OP_ATTACH_CPU + 1; q.op < 100; q.op++) {
+	/* Opening is for openers. */
+	for (q.op = 0; q.op < 100; q.op++) {
+		if (q.op == KEEPER_OP_ATTACH_CPU || q.op == KEEPER_OP_OPENER)
+			continue;
 		n = protocol_put_request(&q, buf);
 		assert_int_equal(raw_call(p, buf, (size_t)n, NULL, 0, &reply), 0);
 		assert_int_equal(reply.result, -ENOTSUP);
 		assert_int_equal(reply.seq, 7);
 	}
-	q.op = 0;
-	n = protocol_put_request(&q, buf);
-	assert_int_equal(raw_call(p, buf, (size_t)n, NULL, 0, &reply), 0);
-	assert_int_equal(reply.result, -ENOTSUP);
 	assert_int_equal(raw_call(p, buf, (size_t)n - 1, fds, 2, &reply), 0);
 	assert_int_equal(reply.result, -EBADMSG);
+}
+
+static void an_opener_refuses_malformed_paths(void **state)
+{
+	const struct server server = {.procfs = "/proc", .opens_files = true};
+	struct keeper_request q = {.seq = 7};
+	struct keeper_reply reply;
+	uint8_t buf[KEEPER_MAX_MESSAGE];
+	int sock[2], fds[] = {0, 0}, n;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock), 0);
 	q.op = KEEPER_OP_OPEN_AT; /* a NUL inside a path */
 	q.payload = (const uint8_t *)"a\0b";
 	q.payload_len = 3;
 	n = protocol_put_request(&q, buf);
-	assert_int_equal(raw_call(p, buf, (size_t)n, fds, 1, &reply), 0);
+	assert_int_equal(fd_message_send(sock[1], buf, (size_t)n, fds, 1, MSG_DONTWAIT), 0);
+	assert_int_equal(server_wait(sock[0]), 0);
+	assert_int_equal(server_answer(&server, sock[0]), 0);
+	n = (int)recv(sock[1], buf, sizeof(buf), MSG_DONTWAIT);
+	assert_int_equal(protocol_get_reply(buf, (size_t)n, &reply), 0);
 	assert_int_equal(reply.result, -EINVAL);
+	close(sock[0]);
+	close(sock[1]);
 }
 
-/* Nobody answers; then the answer to the first request comes during the second one. */
+/* The keeper does not answer; then the answer to the first request comes during the second one. */
 static void late_answers_are_dropped(void **state)
 {
 	int sock[2], fds[KEEPER_MAX_FDS];
 	uint8_t buf[KEEPER_MAX_MESSAGE];
-	struct keeper_reply late = {.seq = 1, .n_fds = 1};
+	struct keeper_reply late = {.seq = 1, .n_fds = 2};
+	struct keeper_cpu cpu;
+	struct errbuf eb;
 	struct keeper *k;
 	size_t n_fds;
 	int n, fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -377,18 +440,70 @@ static void late_answers_are_dropped(void **state)
 	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock), 0);
 	k = keeper_client_new(sock[1], 50);
-	assert_int_equal(k->open(k, 1, 0, KEEPER_MAPS, 0, 0), -ETIMEDOUT);
+	assert_int_equal(k->attach_cpu(k, 1, &cpu, &eb), -ETIMEDOUT);
 	assert_true(fd_message_receive(sock[0], buf, sizeof(buf), fds, KEEPER_MAX_FDS, &n_fds,
 			    MSG_DONTWAIT) > 0);
 	n = protocol_put_reply(&late, buf);
-	assert_int_equal(fd_message_send(sock[0], buf, (size_t)n, &fd, 1, MSG_DONTWAIT), 0);
-	assert_int_equal(k->open(k, 1, 0, KEEPER_MAPS, 0, 0), -ETIMEDOUT);
+	assert_int_equal(
+		fd_message_send(sock[0], buf, (size_t)n, (int[]) {fd, fd}, 2, MSG_DONTWAIT), 0);
+	assert_int_equal(k->attach_cpu(k, 1, &cpu, &eb), -ETIMEDOUT);
 	assert_true(fd_message_receive(sock[0], buf, sizeof(buf), fds, KEEPER_MAX_FDS, &n_fds,
 			    MSG_DONTWAIT) > 0);
 	close(sock[0]);
-	assert_int_equal(k->open(k, 1, 0, KEEPER_MAPS, 0, 0), -EPIPE);
+	assert_int_equal(k->attach_cpu(k, 1, &cpu, &eb), -EPIPE);
+	assert_true(k->open(k, 1, 0, KEEPER_MAPS, 0, 0) < 0);
 	k->close(k);
 	close(fd);
+}
+
+/* Openers that do not answer cost the requests that they have, as many of a kind as may hang, and no others. */
+static void openers_that_hang(void **state)
+{
+	struct pair *p = *state;
+	uint32_t me = (uint32_t)getpid();
+	struct keeper_reply late = {.seq = 1};
+	uint8_t buf[KEEPER_MAX_MESSAGE];
+	struct keeper_stats stats;
+	struct keeper *k;
+	int fd;
+
+	p->n_dead = 3;
+	p->keeper->close(p->keeper);
+	pthread_join(p->thread, NULL);
+	close(p->sock[0]);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p->sock), 0);
+	assert_int_equal(pthread_create(&p->thread, NULL, serve, p), 0);
+	k = p->keeper = keeper_client_new(p->sock[1], 100);
+	assert_int_equal(k->open(k, me, 0, KEEPER_ROOT, 0, 0), -ETIMEDOUT);
+	assert_int_equal(k->open(k, me, 0, KEEPER_ROOT, 0, 0), -ETIMEDOUT);
+	assert_int_equal(k->open(k, me, 0, KEEPER_ROOT, 0, 0), -EBUSY);
+	assert_int_equal(k->open(k, me, 0, KEEPER_MAPS, 0, 0), -ETIMEDOUT);
+	/* The fourth is alive. */
+	for (int i = 0; i < 3; i++) {
+		fd = k->open(k, me, 0, KEEPER_MAPS, 0, 0);
+		assert_true(fd >= 0);
+		close(fd);
+	}
+	assert_int_equal(p->n_openers, 4);
+	keeper_stats(k, &stats);
+	assert_int_equal(stats.requests, 7);
+	assert_int_equal(stats.timeouts, 3);
+	assert_int_equal(stats.busy, 1);
+	assert_int_equal(stats.openers, 4);
+	assert_int_equal(stats.n_hanging, 3);
+	assert_int_equal(stats.hanging[0].what, KEEPER_ROOT);
+	assert_int_equal(stats.hanging[0].pid, me);
+	assert_true(stats.cpu_ns > 0);
+	/* One answers after all, another ends: their places are free again. */
+	late.result = -EIO;
+	assert_int_equal(fd_message_send(p->opener_socks[0], buf,
+				 (size_t)protocol_put_reply(&late, buf), NULL, 0, MSG_DONTWAIT),
+		0);
+	shutdown(p->opener_socks[1], SHUT_RDWR);
+	keeper_stats(k, &stats);
+	assert_int_equal(stats.n_hanging, 1);
+	assert_int_equal(stats.returned, 2);
+	assert_int_equal(stats.openers, 3);
 }
 
 static void on_quit(int number)
@@ -459,7 +574,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(open_at_stays_below_the_root, setup, teardown),
 		cmocka_unit_test_setup_teardown(attach_hands_over_two, setup, teardown),
 		cmocka_unit_test_setup_teardown(malformed_requests_are_answered, setup, teardown),
+		cmocka_unit_test(an_opener_refuses_malformed_paths),
 		cmocka_unit_test(late_answers_are_dropped),
+		cmocka_unit_test_setup_teardown(openers_that_hang, setup, teardown),
 		cmocka_unit_test(replies_that_nobody_reads),
 		cmocka_unit_test(attaches_to_jvms_only),
 		cmocka_unit_test(attacher_answers),
