@@ -23,6 +23,9 @@ BREAKS = [
     ('sizes', 'lib/base/str.c', '/* */\n' * 900, 'at most 800'),
     ('heads', 'lib/base/new_file.c', 'int new_file_x;\n', 'no SPDX line'),
     ('format', 'lib/base/str.c', 'int   str_odd ;\n', 'not formatted'),
+    ('english', 'docs/seams.md', '\nA seam ' + 'and a seam ' * 10 + 'is a sentence.\n', 'a sentence of 35 words, at most 30'),
+    ('english', 'docs/seams.md', '\n| a | b |\n|---|---|\n| short | ' + 'word ' * 31 + '|\n', 'a sentence of 31 words, at most 30'),
+    ('english', 'docs/seams.md', '\nThe kernel is believed.\n', '"believed": write trust'),
 ]
 
 
@@ -32,7 +35,7 @@ class Checks(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.dir)
         files = subprocess.run(['git', 'ls-files'], cwd=TOP, capture_output=True, text=True, check=True).stdout.split()
         for f in files:
-            if f.startswith(('lib/', 'scraper/store/', 'exporter/keeper/', '.ci/')) or f == '.clang-format':
+            if f.startswith(('lib/', 'scraper/store/', 'exporter/keeper/', '.ci/', 'docs/')) or f == '.clang-format':
                 os.makedirs(os.path.dirname(f'{self.dir}/{f}') or self.dir, exist_ok=True)
                 shutil.copy(f'{TOP}/{f}', f'{self.dir}/{f}')
         subprocess.run(['git', 'init', '-q', self.dir], check=True)
@@ -61,6 +64,14 @@ class Checks(unittest.TestCase):
                 else:
                     with open(full, 'w') as f:
                         f.write(before)
+
+    def test_english_counts_sentences_of_prose_alone(self):
+        with open(f'{self.dir}/docs/seams.md', 'a') as f:
+            f.write('\n```\n' + 'believed ' * 40 + '\n```\n\n    ' + 'believed ' * 40 + '\n\n'
+                    'See `believed ' + 'x ' * 40 + '` and [a page](https://believed.example). It has ' + 'words ' * 26 + 'here. A new one begins.\n'
+                    + '\n'.join('* ' + 'word ' * 20 for _ in range(3)) + '\n\n| ' + ' | '.join(['word ' * 20] * 3) + ' |\n')
+        status, out = self.check('english')
+        self.assertEqual(status, 0, out)
 
 
 if __name__ == '__main__':
