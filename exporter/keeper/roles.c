@@ -9,6 +9,7 @@
 #include "exporter/keeper/load.h"
 #include "exporter/keeper/opener.h"
 #include "exporter/keeper/server.h"
+#include "exporter/keeper/supervise.h"
 #include "lib/base/clock.h"
 #include "lib/base/fs.h"
 #include "lib/base/log.h"
@@ -24,8 +25,9 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
+
+enum { ROLE_MAIN, ROLE_PARSER, ROLE_FETCHER, ROLE_ATTACHER, N_ROLES };
 
 /* What the start-up passes around; lives until the roles are split. */
 struct start {
@@ -34,18 +36,15 @@ struct start {
 	uid_t uid;
 	gid_t gid;
 	sigset_t signals, old_signals;
-	int main_sock[2];   /* keeper's end, main's end */
-	int parser_sock[2]; /* parser's end, main's end */
-	int fetcher_sock[2];
-	int attacher_sock[2];
-	pid_t keeper, main, parser, fetcher, attacher;
+	/* Of each role its own end, then main's; of main the keeper's end, then main's. -1: none. */
+	int sock[N_ROLES][2];
+	pid_t keeper;
+	struct supervise_role roles[N_ROLES];
 	struct openers openers;
 };
 
-/* How long roles that were killed are waited for. */
-enum { KILL_WAITS = 200, KILL_WAIT_NS = 10000000 };
 /* After a signal to end, main has so long: longer than its own waits. */
-#define END_PATIENCE_NS (12 * NS_PER_S)
+#define END_MS 12000
 
 static const int forwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 
@@ -211,33 +210,31 @@ static void become_server(const struct start *s, enum sandbox_role role, const c
 static _Noreturn void run_parser(const struct role_options *o, struct start *s)
 {
 	prctl(PR_SET_NAME, "sonde-parser");
-	become_server(s, SANDBOX_PARSER, "parser", s->parser_sock[0], NULL);
-	_exit(o->parser ? o->parser(s->parser_sock[0]) : 0);
+	become_server(s, SANDBOX_PARSER, "parser", s->sock[ROLE_PARSER][0], NULL);
+	_exit(o->parser ? o->parser(s->sock[ROLE_PARSER][0]) : 0);
 }
 
 static _Noreturn void run_fetcher(const struct role_options *o, struct start *s)
 {
 	prctl(PR_SET_NAME, "sonde-fetcher");
-	become_server(s, SANDBOX_FETCHER, "fetcher", s->fetcher_sock[0], http_client_load);
-	_exit(o->fetcher(o->fetcher_ctx, s->fetcher_sock[0]));
+	become_server(s, SANDBOX_FETCHER, "fetcher", s->sock[ROLE_FETCHER][0], http_client_load);
+	_exit(o->fetcher(o->fetcher_ctx, s->sock[ROLE_FETCHER][0]));
 }
 
 static _Noreturn void run_attacher(const struct role_options *o, struct start *s)
 {
 	prctl(PR_SET_NAME, "sonde-attacher");
-	become_server(s, SANDBOX_ATTACHER, "attacher", s->attacher_sock[0], NULL);
-	_exit(attach_serve(o->procfs, s->attacher_sock[0]));
+	become_server(s, SANDBOX_ATTACHER, "attacher", s->sock[ROLE_ATTACHER][0], NULL);
+	_exit(attach_serve(o->procfs, s->sock[ROLE_ATTACHER][0]));
 }
 
 static int become_main(struct start *s, struct keeper_setup *ret, struct errbuf *eb)
 {
-	int keep[ARRAY_SIZE(ret->ring_fds) + 5 + KEEPER_N_MAPS], n = 0, r;
+	int keep[ARRAY_SIZE(ret->ring_fds) + N_ROLES + 1 + KEEPER_N_MAPS], n = 0, r;
 
 	prctl(PR_SET_NAME, "sonde-main");
-	keep[n++] = s->main_sock[1];
-	keep[n++] = s->parser_sock[1];
-	keep[n++] = s->fetcher_sock[1];
-	keep[n++] = s->attacher_sock[1];
+	for (size_t i = 0; i < N_ROLES; i++)
+		keep[n++] = s->sock[i][1];
 	keep[n++] = ret->counters_fd;
 	for (uint32_t i = 0; i < ret->n_rings; i++)
 		keep[n++] = ret->ring_fds[i];
@@ -248,14 +245,14 @@ static int become_main(struct start *s, struct keeper_setup *ret, struct errbuf 
 	r = enter_role(s, SANDBOX_MAIN, keep, (size_t)n, eb);
 	if (r < 0)
 		return r;
-	ret->keeper = keeper_client_new(s->main_sock[1], KEEPER_TIMEOUT_MS);
-	ret->parser_fd = s->parser_sock[1];
-	ret->fetcher_fd = s->fetcher_sock[1];
-	ret->fetcher_pid = (uint32_t)s->fetcher;
-	ret->attacher_fd = s->attacher_sock[1];
-	ret->attacher_pid = (uint32_t)s->attacher;
+	ret->keeper = keeper_client_new(s->sock[ROLE_MAIN][1], KEEPER_TIMEOUT_MS);
+	ret->parser_fd = s->sock[ROLE_PARSER][1];
+	ret->fetcher_fd = s->sock[ROLE_FETCHER][1];
+	ret->attacher_fd = s->sock[ROLE_ATTACHER][1];
 	ret->keeper_pid = (uint32_t)s->keeper;
-	ret->parser_pid = (uint32_t)s->parser;
+	ret->parser_pid = (uint32_t)s->roles[ROLE_PARSER].pid;
+	ret->fetcher_pid = (uint32_t)s->roles[ROLE_FETCHER].pid;
+	ret->attacher_pid = (uint32_t)s->roles[ROLE_ATTACHER].pid;
 	ret->main_pid = (uint32_t)getpid();
 	return 0;
 }
@@ -272,7 +269,7 @@ static int start_opener(void *ctx, int *ret_sock, uint32_t *ret_pid, struct errb
 
 static int keeper_lockdown(struct start *s, int signal_fd)
 {
-	int keep[2 + LOAD_MAX_FDS] = {s->main_sock[0], signal_fd};
+	int keep[2 + LOAD_MAX_FDS] = {s->sock[ROLE_MAIN][0], signal_fd};
 	size_t n = 2 + load_fds(s->loaded, keep + 2);
 	struct errbuf eb = {0};
 	int r = sandbox_close_others(keep, n);
@@ -286,97 +283,19 @@ static int keeper_lockdown(struct start *s, int signal_fd)
 	return r;
 }
 
-/* The terminal sends its signals to the whole group, so main has those already. */
-static void forward(const struct start *s, const struct signalfd_siginfo *si)
-{
-	if (si->ssi_signo != SIGCHLD && si->ssi_code != SI_KERNEL && s->main > 0)
-		kill(s->main, (int)si->ssi_signo);
-}
-
-/* The exit status when a role has ended and all must; -EAGAIN while there is none. */
-static int reap(struct start *s)
-{
-	const char *who = "main";
-	int status;
-	pid_t pid = waitpid(-1, &status, WNOHANG);
-
-	if (pid <= 0)
-		return -EAGAIN;
-	if (opener_reaped(&s->openers, pid))
-		return reap(s);
-	if (pid == s->parser || pid == s->fetcher || pid == s->attacher) {
-		pid_t *role = pid == s->parser	  ? &s->parser
-			      : pid == s->fetcher ? &s->fetcher
-						  : &s->attacher;
-
-		who = role == &s->parser ? "parser" : role == &s->fetcher ? "fetcher" : "attacher";
-		*role = 0;
-		if (WIFEXITED(status) &&
-			WEXITSTATUS(status) == 0) /* its socket was closed: main is ending */
-			return reap(s);
-	} else {
-		s->main = 0;
-		if (WIFEXITED(status))
-			return WEXITSTATUS(status);
-	}
-	log_printf(LOG_ERROR, "%s ended unexpectedly (%s %d): stopping", who,
-		WIFEXITED(status) ? "status" : "signal",
-		WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
-	return WIFEXITED(status) ? 1 : 128 + WTERMSIG(status);
-}
-
-/* Of roles that are not reaped yet, so the pids cannot have come to mean other processes. One that sleeps in a file system that
- * does not answer may outlive the signal, which is no reason to stay. */
-static void kill_roles(const struct start *s)
-{
-	pid_t pid;
-
-	if (s->main > 0)
-		kill(s->main, SIGKILL);
-	if (s->parser > 0)
-		kill(s->parser, SIGKILL);
-	if (s->fetcher > 0)
-		kill(s->fetcher, SIGKILL);
-	if (s->attacher > 0)
-		kill(s->attacher, SIGKILL);
-	opener_kill(&s->openers);
-	for (int i = 0; i < KILL_WAITS; i++) {
-		while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
-			;
-		if (pid < 0)
-			return;
-		clock_nanosleep(
-			CLOCK_MONOTONIC, 0, &(struct timespec) {.tv_nsec = KILL_WAIT_NS}, NULL);
-	}
-	log_write(LOG_WARN,
-		"a process hangs in a file system that does not answer: ending without it", NULL);
-}
-
-static int keeper_loop(struct start *s, const struct server *server, int signal_fd)
+/* The exit status. */
+static int keeper_loop(struct supervision *children, const struct server *server, int sock)
 {
 	struct pollfd p[] = {
-		{.fd = signal_fd, .events = POLLIN}, {.fd = s->main_sock[0], .events = POLLIN}};
-
-	int64_t end_ns = 0; /* 0: nobody asked for the end yet */
+		{.fd = children->signal_fd, .events = POLLIN}, {.fd = sock, .events = POLLIN}};
 
 	for (;;) {
-		struct signalfd_siginfo si;
-		int r;
+		int status = supervise_step(children);
 
-		if (poll(p, ARRAY_SIZE(p), end_ns ? 1000 : -1) < 0 && errno != EINTR)
+		if (status >= 0)
+			return status;
+		if (poll(p, ARRAY_SIZE(p), supervise_wait_ms(children)) < 0 && errno != EINTR)
 			return 1;
-		if (end_ns && clock_monotonic_ns(&clock_system) >= end_ns) {
-			log_write(LOG_WARN, "main does not end: ending without it", NULL);
-			return 1;
-		}
-		if (p[0].revents && read(signal_fd, &si, sizeof(si)) == sizeof(si)) {
-			forward(s, &si);
-			if (!end_ns && si.ssi_signo != SIGCHLD && si.ssi_signo != SIGHUP)
-				end_ns = clock_monotonic_ns(&clock_system) + END_PATIENCE_NS;
-			r = reap(s);
-			if (r >= 0)
-				return r;
-		}
 		if (p[1].revents && p[1].fd >= 0 && server_answer(server, p[1].fd) < 0)
 			p[1].fd = -1; /* main has closed its end: it is about to end */
 	}
@@ -389,64 +308,82 @@ static _Noreturn void run_keeper(const struct role_options *o, struct start *s)
 		.attach = attach,
 		.opener_ctx = &s->openers,
 		.start_opener = start_opener};
-	int signal_fd = signalfd(-1, &s->signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	struct supervision children = {.roles = s->roles,
+		.n_roles = N_ROLES,
+		.openers = &s->openers,
+		.signal_fd = signalfd(-1, &s->signals, SFD_CLOEXEC | SFD_NONBLOCK),
+		.end_ms = END_MS};
 	int status = 1;
 
 	s->openers = (struct openers) {.procfs = o->procfs, .keeper = s->keeper};
 	prctl(PR_SET_NAME, "sonde-keeper");
 	log_set_component("keeper");
-	if (signal_fd >= 0 && keeper_lockdown(s, signal_fd) == 0)
-		status = keeper_loop(s, &server, signal_fd);
-	kill_roles(s);
+	if (children.signal_fd >= 0 && keeper_lockdown(s, children.signal_fd) == 0)
+		status = keeper_loop(&children, &server, s->sock[ROLE_MAIN][0]);
+	supervise_end(&children);
 	_exit(status);
+}
+
+static int make_sockets(const bool *has_role, struct start *s)
+{
+	for (size_t i = 0; i < N_ROLES; i++) {
+		s->sock[i][0] = s->sock[i][1] = -1;
+		if (has_role[i] &&
+			socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s->sock[i]))
+			return -errno;
+	}
+	return 0;
+}
+
+/* 0 in main, 1 in the keeper. */
+static int fork_role(const struct role_options *o, struct start *s, size_t role,
+	struct keeper_setup *ret, struct errbuf *eb)
+{
+	pid_t pid = fork();
+	int r;
+
+	if (pid < 0)
+		return err_set(eb, -errno, "fork: %s", strerror(errno));
+	if (pid > 0) {
+		s->roles[role].pid = pid;
+		return 1;
+	}
+	switch (role) {
+	case ROLE_PARSER: run_parser(o, s);
+	case ROLE_FETCHER: run_fetcher(o, s);
+	case ROLE_ATTACHER: run_attacher(o, s);
+	}
+	r = become_main(s, ret, eb);
+	if (r < 0) {
+		log_printf(LOG_ERROR, "%s", err_text(eb, r));
+		_exit(1);
+	}
+	return 0;
 }
 
 static int split(
 	const struct role_options *o, struct start *s, struct keeper_setup *ret, struct errbuf *eb)
 {
+	static const char *const names[N_ROLES] = {"main", "parser", "fetcher", "attacher"};
+	const bool has_role[N_ROLES] = {true, true, o->fetcher != NULL, o->attacher};
+	int r = make_sockets(has_role, s);
+
 	sigemptyset(&s->signals);
 	for (size_t i = 0; i < ARRAY_SIZE(forwarded); i++)
 		sigaddset(&s->signals, forwarded[i]);
 	sigaddset(&s->signals, SIGCHLD);
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s->main_sock) ||
-		socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s->parser_sock) ||
-		(o->fetcher &&
-			socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s->fetcher_sock)) ||
-		(o->attacher &&
-			socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s->attacher_sock)) ||
-		sigprocmask(SIG_BLOCK, &s->signals, &s->old_signals))
-		return err_set(eb, -errno, "cannot set up the roles: %s", strerror(errno));
+	if (r == 0 && sigprocmask(SIG_BLOCK, &s->signals, &s->old_signals))
+		r = -errno;
+	if (r < 0)
+		return err_set(eb, r, "cannot set up the roles: %s", strerror(-r));
 	fflush(NULL);
 	s->keeper = getpid();
-	s->parser = fork();
-	if (s->parser < 0)
-		return err_set(eb, -errno, "fork: %s", strerror(errno));
-	if (s->parser == 0)
-		run_parser(o, s);
-	s->fetcher = o->fetcher ? fork() : 0;
-	if (o->fetcher && s->fetcher == 0)
-		run_fetcher(o, s);
-	s->attacher = o->attacher && s->fetcher >= 0 ? fork() : 0;
-	if (o->attacher && s->fetcher >= 0 && s->attacher == 0)
-		run_attacher(o, s);
-	s->main = s->fetcher < 0 || s->attacher < 0 ? -1 : fork();
-	if (s->main == 0) {
-		int r = become_main(s, ret, eb);
-
-		if (r == 0)
-			return 0;
-		log_printf(LOG_ERROR, "%s", err_text(eb, r));
-		_exit(1);
-	}
-	if (s->main < 0) {
-		int r = -errno;
-
-		kill(s->parser, SIGKILL);
-		if (s->fetcher > 0)
-			kill(s->fetcher, SIGKILL);
-		if (s->attacher > 0)
-			kill(s->attacher, SIGKILL);
-		return err_set(eb, r, "fork: %s", strerror(-r));
+	/* main, the first, is forked last: it knows the others' pids. After an error those that were forked die with the keeper. */
+	for (size_t i = N_ROLES; i-- > 0;) {
+		s->roles[i].name = names[i];
+		r = has_role[i] ? fork_role(o, s, i, ret, eb) : 1;
+		if (r <= 0)
+			return r;
 	}
 	run_keeper(o, s);
 }
@@ -454,10 +391,7 @@ static int split(
 int role_start(const struct role_options *o, struct keeper_setup *ret, struct errbuf *eb)
 {
 	struct role_options options = *o;
-	struct start s = {.main_sock = {-1, -1},
-		.parser_sock = {-1, -1},
-		.fetcher_sock = {-1, -1},
-		.attacher_sock = {-1, -1}};
+	struct start s = {0};
 	int r;
 
 	if (!options.procfs)

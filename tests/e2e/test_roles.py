@@ -260,6 +260,35 @@ class Together(unittest.TestCase):
                 self.assertEqual(d.p.wait(60), 0)
                 self.assertEqual(wait_gone(r.values()), [])
 
+    def test_children_that_others_started_end(self):
+        # What an entrypoint starts before it becomes the exporter is the keeper's child, but no role.
+        with exporter(prefix=('sh', '-c', 'true & sleep 3 & sleep 600 & exec "$@"', 'sh')) as d:
+            def strangers():
+                return [n for n in (status(p)['Name'] for p in children(d.p.pid)) if not n.startswith('sonde-')]
+
+            wait_for('all strangers but one to be gone', lambda: strangers() == ['sleep'])
+            r = roles(d)
+            r.pop('sleep')
+            self.assertEqual(d.get('/-/ready').status, 200)
+            begun = time.time()
+            d.p.send_signal(signal.SIGTERM)
+            self.assertEqual(d.p.wait(60), 0)
+            self.assertLess(time.time() - begun, 10)
+            self.assertEqual(wait_gone(r.values()), [])
+            self.assertNotIn('ended unexpectedly', d.output())
+
+    def test_main_that_does_not_end_is_killed(self):
+        with exporter(prefix=('sh', '-c', 'sleep 600 & exec "$@"', 'sh')) as d:
+            r = roles(d)
+            r.pop('sleep')
+            os.kill(r['main'], signal.SIGSTOP)
+            begun = time.time()
+            d.p.send_signal(signal.SIGTERM)
+            self.assertEqual(d.p.wait(60), 1)
+            self.assertLess(time.time() - begun, 20)
+            self.assertEqual(wait_gone(r.values()), [])
+            self.assertIn('main did not end within 12 s of SIGTERM: killing it', d.output())
+
     def test_the_user_can_be_chosen(self):
         with exporter('--user=daemon') as d:
             uid = str(pwd.getpwnam('daemon').pw_uid)
