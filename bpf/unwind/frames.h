@@ -12,27 +12,7 @@
  */
 #pragma once
 #include "bpf/abi.h"
-#ifdef __bpf__
-#define UNWIND_FN static __always_inline
-/* A function that the verifier looks at once, by itself: what happens in it does not multiply the paths of its caller. */
-#define UNWIND_ALONE __attribute__((noinline, weak))
-#elif defined(__SANITIZE_THREAD__)
-/* Tables are read while they change, as the kernel half reads them: their seq tells, and a thread sanitizer knows no such thing. */
-#define UNWIND_FN static inline __attribute__((no_sanitize_thread))
-#define UNWIND_ALONE UNWIND_FN
-#else
-#define UNWIND_FN static inline
-#define UNWIND_ALONE static inline
-#endif
-
-/*
- * Which way the frames of nearly all stacks go. At each tick the code is cold, and so are the CPU's branches: what is met one line
- * behind the other is on its way before it is wanted, what is jumped to is not.
- */
-#define USUAL(x) __builtin_expect(!!(x), 1)
-#define RARE(x) __builtin_expect(!!(x), 0)
-
-#define UNWIND_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
+#include "bpf/unwind/both.h"
 
 /* Word i of a stack's user part. The masks tell the verifier what holds anyway. */
 #define UNWIND_BASE_MASK 127
@@ -93,6 +73,13 @@ UNWIND_FN void frames_put(struct frames *f, __u64 *words, __u64 word)
 	f->n++;
 }
 
+/* No cycle begins before the next frame. */
+UNWIND_FN void frames_forget(struct frames *f)
+{
+	f->hist[0] = f->hist[1] = f->hist[2] = f->hist[3] = 0;
+	f->candidate = f->run = 0;
+}
+
 UNWIND_FN void frames_end_repeat(struct frames *f, __u64 *words)
 {
 	__u32 pos = f->pos;
@@ -106,8 +93,7 @@ UNWIND_FN void frames_end_repeat(struct frames *f, __u64 *words)
 		frames_put(f, words, f->cycle[1]);
 	if (pos > 2)
 		frames_put(f, words, f->cycle[2]);
-	f->hist[0] = f->hist[1] = f->hist[2] = f->hist[3] = 0;
-	f->candidate = f->run = 0;
+	frames_forget(f);
 	f->period = f->pos = f->count = 0;
 }
 

@@ -76,6 +76,7 @@ struct walk {
 	__u32 cut;     /* enum abi_cut */
 	__u32 place;   /* enum unwind_place of the frame before this one, then of this */
 	__u32 method;  /* enum unwind_method by which this frame was found */
+	__u32 is_exact_leaf; /* of a turn: its frame is the first, and no return address */
 	__u32 is_made; /* its return address and frame pointer are an outermost frame's, written there by hand */
 	__u32 scratch;
 	__u32 result; /* of a turn */

@@ -55,6 +55,8 @@ UNWIND_FN int walk_turn(struct walk *w, __u64 *words)
 	enum unwind_result r = UNWIND_CUT;
 	__u64 frame;
 
+	w->is_exact_leaf = !w->n_steps && w->exact;
+
 	if (RARE(place == UNWIND_IN_DATA && w->n_steps)) {
 		w->cut = w->fp_cut == WALK_MAY_BE_ROOT ? ABI_CUT_NONE : ABI_CUT_BAD_PC;
 		return 1;
@@ -76,5 +78,8 @@ UNWIND_FN int walk_turn(struct walk *w, __u64 *words)
 		w->cut = ABI_CUT_DEPTH;
 	}
 	frames_add(&w->frames, words, frame);
+	/* Readers look one byte lower for return addresses: no cycle may have one that is none in it. */
+	if (RARE(UNWIND_ONCE(w->is_exact_leaf)))
+		frames_forget(&w->frames);
 	return r != UNWIND_MORE;
 }

@@ -291,6 +291,25 @@ static void frame_pointers(void **state)
 	}
 }
 
+/* A recursion that has just returned stands where its callers return to. Of these readers look one byte lower, of the leaf they do not. */
+static void the_leaf_is_in_no_cycle(void **state)
+{
+	enum { DEPTH = 20 };
+	const uint64_t frame = ABI_NATIVE(1, 0x401000);
+	struct walk w;
+
+	(void)state;
+	memset(stack_words, 0, sizeof(stack_words));
+	for (unsigned i = 0; i < DEPTH; i++) {
+		stack_words[10 + 4 * i] = i + 1 < DEPTH ? STACK_BASE + (10 + 4 * (i + 1)) * 8 : 0;
+		stack_words[11 + 4 * i] = 0x401000;
+	}
+	assert_int_equal(walk(&w, STACK_BASE + 80), 3);
+	assert_int_equal(words[0], frame);
+	assert_int_equal(words[1], frame);
+	assert_int_equal(words[2], ABI_FRAME(ABI_FRAME_REPEAT, 1ULL << 32 | (DEPTH - 1)));
+}
+
 /*
  * Behind a call a result is passed on to the next one: musl's last frame looks like this, and so does much code without rows
  * that has callers and keeps frame pointers.
@@ -676,6 +695,7 @@ int main(void)
 		cmocka_unit_test(elision),
 		cmocka_unit_test(elided_recursion),
 		cmocka_unit_test(frame_pointers),
+		cmocka_unit_test(the_leaf_is_in_no_cycle),
 		cmocka_unit_test(passes_a_result_on),
 		cmocka_unit_test(the_end_of_clone),
 		cmocka_unit_test(jit_frames),
