@@ -103,7 +103,7 @@ static void collect_store(struct metrics_writer *w, void *arg)
 		metrics_write(w, (double)v * store_rows[i].scale, NULL);
 	}
 	metrics_write_family(w, METRIC_COUNTER, "sonde_store_refused_total",
-		"Scrapes and imports that the store refused, by reason.");
+		"Scrapes and imports that the store refused, by reason; with conflict, series.");
 	for (int i = 0; i < STORE_N_REFUSALS; i++)
 		metrics_write(w, (double)stats.refused[i], "reason", store_refusal_names[i], NULL);
 	metrics_write_family(w, METRIC_GAUGE, "sonde_store_stopped",

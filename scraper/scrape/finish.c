@@ -6,6 +6,7 @@
 #include "lib/base/alloc.h"
 #include "lib/base/log.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 static void log_change(const struct scrape_request *r, enum scrape_health before)
@@ -39,15 +40,37 @@ static void log_failure(struct scrape *s, const struct scrape_request *r)
 			r->job->scrape_failure_log_file, strerror(-e));
 }
 
+/* What others of the same labels and time left no room for. The rest of the scrape is stored, so its target is up. */
+static void note_conflicts(struct scrape *s, struct scrape_request *r)
+{
+	const struct scrape_type *type = r->type;
+
+	if (!r->n_conflicts)
+		return;
+	metric_add(metric_cell(s->m.conflicts, r->job->name), (double)r->n_conflicts);
+	if (r->reason)
+		return;
+	err_set(&r->error, 0,
+		"%" PRIu64 " of %" PRIu64
+		" series not stored: others are, with the same labels and time "
+		"but other content",
+		r->n_conflicts, r->n_series);
+	if (!type->last_error[0])
+		log_write(LOG_WARN, "series not stored", "job", r->job->name, "target",
+			type->target->address, "type", type->spec.name, "error", r->error.text,
+			NULL);
+}
+
 static void update_status(struct scrape *s, struct scrape_request *r)
 {
 	struct scrape_type *type = r->type;
 
 	log_change(r, type->health);
+	note_conflicts(s, r);
 	pthread_mutex_lock(&s->lock);
 	type->health = r->reason ? SCRAPE_DOWN : SCRAPE_UP;
 	free(type->last_error);
-	type->last_error = xstrdup(r->reason ? r->error.text : "");
+	type->last_error = xstrdup(r->reason || r->n_conflicts ? r->error.text : "");
 	type->last_scrape_ns = r->start_real_ns;
 	type->last_duration_ns = r->end_mono_ns - r->start_mono_ns;
 	type->last_samples = r->n_samples;

@@ -27,10 +27,9 @@
 #include <pthread.h>
 
 enum {
-	SCRAPE_SMALL_RESERVE_BYTES =
-		4096, /* of an answer that is not expected to be large, until it is there */
-	SCRAPE_SMALL_SHARE = 4,	      /* of the budget: small bodies that wait to be decoded */
-	SCRAPE_LARGE_BYTES = 4 << 20, /* decompressed: larger ones are decoded one at a time */
+	SCRAPE_SMALL_RESERVE_BYTES = 4096, /* of an answer that is not known to be large */
+	SCRAPE_SMALL_SHARE = 4,		   /* of the budget: small bodies that wait to be decoded */
+	SCRAPE_LARGE_BYTES = 4 << 20,	   /* decompressed: larger ones are decoded one at a time */
 	SCRAPE_MAX_ASKS = 64,	/* of one slot: catching up behind a cursor, and asking again */
 	SCRAPE_MAX_RETRIES = 3, /* of one slot: answers that overlapped what is stored */
 	SCRAPE_GRID_SNAP_NS = 2 * 1000000,
@@ -90,7 +89,7 @@ struct scrape_type {
 
 	/* under the lock */
 	enum scrape_health health;
-	char *last_error;
+	char *last_error; /* of one that is up: series that were not stored */
 	int64_t last_scrape_ns, last_duration_ns;
 	uint64_t last_samples, last_series;
 	double behind_s;
@@ -136,7 +135,8 @@ struct scrape_request {
 	struct store_end *ends;
 	struct labels *ended;
 	size_t n_ended;
-	uint64_t n_series_added, n_samples, n_series; /* the last two once it has shed */
+	uint64_t n_series_added, n_conflicts;
+	uint64_t n_samples, n_series; /* once it has shed */
 	enum scrape_delta_result delta_result;
 	bool delta_evicted, has_record, is_finishing; /* the last: back on the loop thread */
 };
@@ -151,7 +151,7 @@ struct scrape_room {
 
 struct scrape_metrics {
 	struct metric *scrapes, *failures, *samples, *pool_targets, *pool_dropped, *relabel_dropped,
-		*joined, *collapsed, *interval;
+		*joined, *collapsed, *conflicts, *interval;
 	struct metric_cell *bytes, *lost, *restarts, *discarded, *stale, *resets, *evictions,
 		*missed, *deferred, *in_flight, *decode_seconds, *sync_failed, *log_failed;
 };

@@ -27,6 +27,10 @@ void scrape_metrics_init(struct scrape *s)
 		"Series beyond max_series that lost their sample labels.", "job");
 	x->collapsed = metrics_counter(m, "sonde_scrape_labels_collapsed_total",
 		"Labels whose values became __other__ at label_set_limit.", "job");
+	x->conflicts = metrics_counter(m, "sonde_scrape_series_conflicts_total",
+		"Series not stored since others are, with the same labels and time but other "
+		"content.",
+		"job");
 	x->interval = metrics_histogram(m, "sonde_scrape_late_seconds",
 		"How long after its slot a scrape started.", NULL, interval_bounds,
 		ARRAY_SIZE(interval_bounds));

@@ -109,6 +109,7 @@ static void append(struct scrape *s, struct scrape_request *r)
 	if (r->discard || !r->has_record)
 		return;
 	res = s->o.sink.append(s->o.sink.arg, &r->out, &r->stored, &eb);
+	r->n_conflicts = r->stored.n_conflicts;
 	if (res == 0)
 		return;
 	if (res == -ESTALE) {
@@ -117,7 +118,8 @@ static void append(struct scrape *s, struct scrape_request *r)
 	}
 	if (!r->reason && !r->is_last) {
 		r->reason = store_reason(res);
-		err_set(&r->error, res, "not stored: %s", err_text(&eb, res));
+		err_set(&r->error, res, "%s%s",
+			r->stored.sequence ? "" : "not stored: ", err_text(&eb, res));
 		if (res == -ERANGE || res == -EEXIST || res == -EFBIG || res == -EINVAL)
 			append_without_profile(s, r);
 	}

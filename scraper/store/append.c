@@ -204,8 +204,6 @@ static int append_locked(struct store *s, const struct store_scrape *scrape,
 	}
 	if (r < 0)
 		return r;
-	if (ret->n_conflicts)
-		s->stats.refused[STORE_REFUSED_CONFLICT] += ret->n_conflicts - 1;
 	if (ret->n_conflicts && ret->n_conflicts == scrape->n_streams)
 		return err_set(eb, -EEXIST,
 			"this profile is stored already at the same time with other content");
@@ -223,7 +221,8 @@ static int explain(int r, struct errbuf *eb)
 		       : r;
 }
 
-static void note_outcome(struct store *s, int r, const struct errbuf *eb)
+static void note_outcome(
+	struct store *s, int r, const struct store_result *res, const struct errbuf *eb)
 {
 	if (stops_ingest(r)) {
 		if (!s->stats.stopped)
@@ -231,11 +230,13 @@ static void note_outcome(struct store *s, int r, const struct errbuf *eb)
 	} else if (!r && s->stats.stopped) {
 		store_set_stopped(s, NULL);
 	}
-	if (r < 0) {
-		pthread_mutex_lock(&s->state_lock);
+	pthread_mutex_lock(&s->state_lock);
+	/* Each series that conflicts counts, whether others of its scrape were stored or not. */
+	if (r == 0 || r == -EEXIST)
+		s->stats.refused[STORE_REFUSED_CONFLICT] += res->n_conflicts;
+	else
 		s->stats.refused[store_refusal_of(r)]++;
-		pthread_mutex_unlock(&s->state_lock);
-	}
+	pthread_mutex_unlock(&s->state_lock);
 }
 
 int store_append(struct store *s, const struct store_scrape *scrape, struct store_result *ret,
@@ -249,7 +250,7 @@ int store_append(struct store *s, const struct store_scrape *scrape, struct stor
 		return err_set(eb, -EROFS, "the store is open for reading only");
 	pthread_mutex_lock(&s->append_lock);
 	r = explain(append_locked(s, scrape, ret, &local), &local);
-	note_outcome(s, r, &local);
+	note_outcome(s, r, ret, &local);
 	pthread_mutex_unlock(&s->append_lock);
 	if (r < 0)
 		return err_set(eb, r, "%s", err_text(&local, r));

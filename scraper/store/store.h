@@ -67,14 +67,18 @@ void store_close(struct store *s);
 void store_closep(struct store **s);
 
 /*
- * Writes one scrape. 0, or nothing was stored and:
- *   -ERANGE   the time is outside the accepted window: refused as `timestamp`, the text has the
- * difference -EEXIST   every stream was already there at this time with other content -ESTALE   the
- * stored cursor is not cursor_before: the answer overlaps what is stored; ask again from the stored
- * one -ENOSPC   no space for the next WAL segment: ingest is stopped until there is
- * (store_stats.stopped) -EFBIG    larger than a WAL segment, a label or column cap; the text names
- * it -ENOMEM   the head's budget -EINVAL   a rule of struct store_scrape is broken, -EIO the disk
- * failed
+ * Writes one scrape. Streams that are there already at this time are left out: ret->n_duplicates with equal content, ret->n_conflicts with
+ * other content, which the caller reports. 0, or nothing was stored and:
+ *
+ *	-ERANGE   the time is outside the accepted window: refused as `timestamp`, the text has the difference
+ *	-EEXIST   every stream was already there at this time with other content
+ *	-ESTALE   the stored cursor is not cursor_before: the answer overlaps what is stored; ask again from the stored one
+ *	-ENOSPC   no space for the next WAL segment: ingest is stopped until there is (store_stats.stopped)
+ *	-EFBIG    larger than a WAL segment, or than a cap of labels or columns; the text names it
+ *	-ENOMEM   the head's budget
+ *	-EINVAL   a rule of struct store_scrape is broken
+ *	-EROFS    the store is open for reading only
+ *	-EIO      the disk failed: ingest is stopped until it works
  */
 int store_append(struct store *s, const struct store_scrape *scrape, struct store_result *ret,
 	struct errbuf *eb) _must_check_;
@@ -82,10 +86,11 @@ int store_append(struct store *s, const struct store_scrape *scrape, struct stor
 /*
  * Stores profiles of any time within retention, all or none, as one block of their own; durable when it returns. What is there already
  * with equal content is dropped, and coverage and gauges with it. Any thread; the appender goes on meanwhile. 0, or nothing was stored and:
- *   -ERANGE   a time is older than what is kept or more than ten minutes ahead; the text has the difference
- *   -EEXIST   profiles are there at the same time with other content: ret->n_conflicts of them
- *   -ENOSPC, -EIO   no space, the disk failed; ingest is not affected
- *   -EFBIG, -ENOMEM, -EINVAL, -EROFS   as store_append
+ *
+ *	-ERANGE   a time is older than what is kept or more than ten minutes ahead; the text has the difference
+ *	-EEXIST   profiles are there at the same time with other content: ret->n_conflicts of them
+ *	-ENOSPC, -EIO   no space, the disk failed; ingest is not affected
+ *	-EFBIG, -ENOMEM, -EINVAL, -EROFS   as store_append
  */
 int store_import(struct store *s, const struct store_scrape *scrapes, size_t n,
 	struct store_result *ret, struct errbuf *eb) _must_check_;

@@ -163,6 +163,37 @@ static void test_duplicates(void **state)
 	free(before);
 }
 
+/* Beside a series that is new, two that are there with other content are refused, told and counted. */
+static void test_some_conflict(void **state)
+{
+	struct fixture *f = *state;
+	struct errbuf eb = {.text = ""};
+	struct store_result res;
+	struct gen_scrape *two, *three;
+	struct store_stats st;
+
+	open_store(f);
+	f->g.n_streams = 2;
+	f->g.max_rows = 20;
+	two = gen_scrape(&f->g, 1, 0, start_ns);
+	f->g.n_streams = 3;
+	three = gen_scrape(&f->g, 1, 0, start_ns);
+	two->s.cursor_key.len = three->s.cursor_key.len = 0;
+	assert_int_equal(store_append(f->s, &two->s, &res, &eb), 0);
+	assert_int_equal(res.n_streams, 2);
+	for (unsigned round = 0; round < 2; round++) {
+		assert_int_equal(store_append(f->s, &three->s, &res, &eb), 0);
+		assert_int_equal(res.n_streams, round == 0);
+		assert_int_equal(res.n_duplicates, round);
+		assert_int_equal(res.n_conflicts, 2);
+		store_stats(f->s, &st);
+		assert_int_equal(st.refused[STORE_REFUSED_CONFLICT], 2 * (round + 1));
+	}
+	assert_int_equal(st.appended_profiles, 3);
+	gen_scrape_free(two);
+	gen_scrape_free(three);
+}
+
 static void test_time_rules(void **state)
 {
 	static const struct {
@@ -607,6 +638,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_found_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_duplicates, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_some_conflict, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_time_rules, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cursors, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_one_writer, setup, teardown),

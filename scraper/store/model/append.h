@@ -97,8 +97,9 @@ struct store_scrape {
 };
 
 struct store_result {
-	uint64_t sequence; /* of the record; durable once store_stats.synced_sequence reaches it */
+	uint64_t
+		sequence; /* of the record, 0: none; durable once store_stats.synced_sequence reaches it */
 	uint32_t n_streams, n_rows; /* stored (gauges and coverage not counted) */
 	uint32_t n_duplicates;	    /* (stream, time) was there with equal content: dropped */
-	uint32_t n_conflicts;	    /* was there with other content: refused */
+	uint32_t n_conflicts;	    /* was there with other content: refused and lost */
 };
