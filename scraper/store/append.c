@@ -239,6 +239,21 @@ static void note_outcome(
 	pthread_mutex_unlock(&s->state_lock);
 }
 
+/* For `always`. When it fails only durability is missing: the record is in the log and in the head, which is to become a block. */
+static int make_durable(struct store *s, struct errbuf *eb)
+{
+	static const char why[] = "a sync of the WAL failed, its data is being written as a block";
+	int r = store_sync(s);
+
+	if (r == 0)
+		return 0;
+	pthread_mutex_lock(&s->append_lock);
+	if (s->wal.sync_failed && !s->stats.stopped)
+		store_set_stopped(s, why);
+	pthread_mutex_unlock(&s->append_lock);
+	return err_set(eb, -EIO, "stored, but not durable yet: %s (%s)", why, strerror(-r));
+}
+
 int store_append(struct store *s, const struct store_scrape *scrape, struct store_result *ret,
 	struct errbuf *eb)
 {
@@ -254,11 +269,5 @@ int store_append(struct store *s, const struct store_scrape *scrape, struct stor
 	pthread_mutex_unlock(&s->append_lock);
 	if (r < 0)
 		return err_set(eb, r, "%s", err_text(&local, r));
-	if (s->o.fsync == STORE_FSYNC_ALWAYS) {
-		int synced = store_sync(
-			s); /* a failure ends the generation; the record is stored either way */
-
-		(void)synced;
-	}
-	return 0;
+	return s->o.fsync == STORE_FSYNC_ALWAYS ? make_durable(s, eb) : 0;
 }

@@ -79,6 +79,9 @@ void store_closep(struct store **s);
  *	-EINVAL   a rule of struct store_scrape is broken
  *	-EROFS    the store is open for reading only
  *	-EIO      the disk failed: ingest is stopped until it works
+ *
+ * With STORE_FSYNC_ALWAYS also -EIO with ret->sequence set: the scrape is stored, queries see it, but its sync failed, so that a power cut
+ * would take it until store_maintain has written it as a block. Whoever sends it again meets -ESTALE or a duplicate.
  */
 int store_append(struct store *s, const struct store_scrape *scrape, struct store_result *ret,
 	struct errbuf *eb) _must_check_;

@@ -60,11 +60,26 @@ static void test_refused(void **state)
 	env_free(e);
 }
 
+static void test_stored_but_not_durable(void **state)
+{
+	struct env *e = env_new();
+
+	(void)state;
+	set_answer(e, -EIO, "the disk is gone", &(struct store_result) {.sequence = 0});
+	env_apply(e, go_job);
+	run_until_status(e, SCRAPE_DOWN, "not stored: the disk is gone", NULL);
+	set_answer(e, -EIO, "stored, but", &(struct store_result) {.sequence = 9, .n_streams = 1});
+	run_until_status(e, SCRAPE_DOWN, "stored, but", NULL);
+	assert_false(has_status(e, SCRAPE_DOWN, "not stored"));
+	env_free(e);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_conflict_beside_others),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_stored_but_not_durable),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

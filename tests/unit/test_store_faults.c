@@ -301,6 +301,53 @@ static void test_failed_sync(void **state)
 	free(want);
 }
 
+/* With `always` an append whose sync fails says so; what it wrote is there once, whether the scrape is tried again or not, before the
+ * block that makes up for the sync and after it. */
+static void test_always_tells(void **state)
+{
+	char *want = run_reference(9, 1, 2), *text;
+	struct errbuf eb = {.text = ""};
+	struct store_result res;
+	struct gen_scrape *x;
+	struct store_stats st;
+	struct run r;
+
+	(void)state;
+	run_init(&r, 9, 1, 2);
+	r.o.fsync = STORE_FSYNC_ALWAYS;
+	must_open(&r);
+	assert_int_equal(run_one(&r, 0, &eb), 0);
+	clock_virtual_advance(&r.clock, 15 * NS_PER_S);
+	r.fs.fail_sync_at = r.fs.n_syncs + 1;
+	x = run_scrape(&r, 0, 1);
+	x->s.cursor_key.len = 0; /* as a target that can only be asked for what comes next */
+	assert_int_equal(store_append(r.s, &x->s, &res, &eb), -EIO);
+	assert_non_null(strstr(eb.text, "not durable yet"));
+	assert_int_not_equal(res.sequence, 0);
+	assert_int_not_equal(res.n_streams, 0);
+	store_stats(r.s, &st);
+	assert_int_equal(st.appended_records, 2);
+	assert_int_equal(st.wal_sync_failures, 1);
+	assert_true(st.stopped);
+	/* Until it is a block nothing is taken in. */
+	assert_int_equal(store_append(r.s, &x->s, &res, &eb), -EIO);
+	assert_non_null(strstr(eb.text, "ingest is stopped"));
+	assert_int_equal(res.sequence, 0);
+	assert_int_equal(store_maintain(r.s, &eb), 0);
+	assert_int_equal(store_append(r.s, &x->s, &res, &eb), 0);
+	assert_int_equal(res.n_streams, 0);
+	assert_int_not_equal(res.n_duplicates, 0);
+	gen_scrape_free(x);
+	store_close(TAKE(r.s));
+	simfs_power_cut(&r.fs);
+	must_open(&r);
+	text = gen_dump_store(r.s, true);
+	assert_string_equal(text, want);
+	free(text);
+	free(want);
+	run_done(&r);
+}
+
 static void test_no_memory(void **state)
 {
 	char *want = run_reference(9, 1, 4), *text;
@@ -334,6 +381,7 @@ int main(void)
 		cmocka_unit_test(test_flipped_block),
 		cmocka_unit_test(test_no_space),
 		cmocka_unit_test(test_failed_sync),
+		cmocka_unit_test(test_always_tells),
 		cmocka_unit_test(test_no_memory),
 	};
 
