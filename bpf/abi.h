@@ -12,7 +12,7 @@
 #include <linux/types.h> /* the kernel half has them from bpf/core/types.h */
 #endif
 
-#define ABI_VERSION 3
+#define ABI_VERSION 4
 
 #if defined(__TARGET_ARCH_arm64) || (!defined(__bpf__) && defined(__aarch64__))
 #define ABI_ARM64 1
@@ -32,7 +32,7 @@ enum abi_frame_kind {
 		3, /* user address, 60 bits, not yet resolved: valid in the record's process generation */
 	ABI_FRAME_JIT = 4, /* user address in anonymous executable memory, 60 bits, same validity */
 	ABI_FRAME_INTERP =
-		5, /* first of two words: code pointer (60 bits); the second word is the line */
+		5, /* of an interpreter: code object (44 bits) | position in it (16 bits), valid as RAW is */
 	ABI_FRAME_REPEAT =
 		6, /* period (28 bits) | count (32 bits): the `period` frames before this word, `count` times more */
 	ABI_FRAME_ELIDED = 7, /* number of frames left out of the middle (60 bits) */
@@ -48,26 +48,48 @@ enum abi_frame_kind {
 #define ABI_NATIVE_BINARY(f) ((__u32)(((f) >> 38) & ((1U << 22) - 1)))
 #define ABI_NATIVE_OFF(f) ((f) & ((1ULL << 38) - 1))
 #define ABI_BINARY_MAX ((1U << 22) - 1)
+#define ABI_INTERP(object, position) \
+	ABI_FRAME(ABI_FRAME_INTERP, ((__u64)(object) << 16) | ((position)&0xffff))
+#define ABI_INTERP_OBJECT(f) (ABI_FRAME_VALUE(f) >> 16)
+#define ABI_INTERP_POSITION(f) ((__u32)((f)&0xffff))
 
 /* Why a user stack ends before its root. Names and sentences: bpf/counters.def (CUT rows, same order). */
 enum abi_cut {
 #define CUT(name, text) ABI_CUT_##name,
-#define COUNTER(name, metric, labels, text)
 #include "bpf/counters.def"
-#undef CUT
-#undef COUNTER
 	ABI_N_CUTS
 };
 
-/* Counters the kernel half keeps, one row of u64 per CPU in an mmapable array. */
+/* What samples are taken of: rows of bpf/events.def. */
+enum abi_event {
+#define EVENT(NAME, name) ABI_EVENT_##NAME,
+#include "bpf/events.def"
+#undef EVENT
+	ABI_N_EVENTS
+};
+
+/*
+ * Counters the kernel half keeps: u64 in an mmapable array, a row of ABI_COUNTERS_STRIDE for each CPU. First those that it has
+ * once, then a block of those that it has for each event.
+ */
 enum abi_counter {
-#define CUT(name, text)
 #define COUNTER(name, metric, labels, text) ABI_COUNT_##name,
 #include "bpf/counters.def"
-#undef CUT
-#undef COUNTER
 	ABI_N_COUNTERS
 };
+enum abi_event_counter {
+#define EVENT_COUNTER(name, metric, labels, text) ABI_EVENT_COUNT_##name,
+#include "bpf/counters.def"
+	ABI_N_EVENT_COUNTERS
+};
+enum {
+	ABI_EVENT_COUNTERS_AT = 32,	/* of the first event's block */
+	ABI_EVENT_COUNTERS_STRIDE = 16, /* u64 of a block: cache lines of its own */
+	ABI_COUNTERS_STRIDE = 256,
+	ABI_MAX_EVENTS = (ABI_COUNTERS_STRIDE - ABI_EVENT_COUNTERS_AT) / ABI_EVENT_COUNTERS_STRIDE,
+};
+/* Where the block of an event begins in a row. */
+#define ABI_EVENT_COUNTERS(event) (ABI_EVENT_COUNTERS_AT + (event)*ABI_EVENT_COUNTERS_STRIDE)
 
 enum {
 	ABI_COMM_LEN = 16,
@@ -80,15 +102,14 @@ enum {
 	ABI_REPEAT_AFTER = 3,	   /* copies of a cycle seen before it becomes REPEAT */
 	ABI_MAX_CPUS = 1024,
 	ABI_CPUS_PER_RING = 16,
-	ABI_COUNTERS_STRIDE =
-		64, /* u64 slots per CPU row in the counter map: a multiple of cache lines */
+	ABI_N_WEIGHTS = 2,
 };
 
 enum abi_record_type {
-	ABI_RECORD_CPU_SAMPLE = 1,
+	ABI_RECORD_SAMPLE = 1,
 	ABI_RECORD_STACK = 2, /* struct abi_stack; the sample that it belongs to follows */
 	ABI_RECORD_PACKED_SAMPLE =
-		3, /* a CPU sample as rings have it: its words are packed (bpf/unwind/frame_pack.h) */
+		3, /* a sample as rings have it: its words are packed (bpf/unwind/frame_pack.h) */
 };
 
 enum abi_record_flags {
@@ -106,12 +127,14 @@ enum abi_record_flags {
 
 /* Header of every record in a ring. Followed by n_kernel, then n_user frame words (leaf first in each part). */
 struct abi_record {
-	__u16 type;	/* enum abi_record_type */
+	__u8 type;	/* enum abi_record_type */
+	__u8 event;	/* enum abi_event */
 	__u16 flags;	/* enum abi_record_flags */
 	__u16 n_kernel; /* words of kernel frames */
 	__u16 n_user; /* words of user frames; the last is ABI_FRAME_TRUNCATED when the stack was cut */
 	__u64 time_ns; /* when */
-	__u64 weight;  /* what this sample stands for: nanoseconds for the CPU clock */
+	/* What this sample stands for, by the event's row in exporter/event: of the CPU clock nanoseconds, and 0. */
+	__u64 weight[ABI_N_WEIGHTS];
 	__u64 start_ns; /* start time of the thread-group leader, CLOCK_MONOTONIC (task->start_time) */
 	__u32 pid, tid; /* in the host's PID namespace; pid is the thread group */
 	__u32 exec_id; /* task->self_exec_id: counts execs, so (pid, start_ns, exec_id) is a process image */
@@ -129,7 +152,8 @@ enum { ABI_N_REGS = ABI_ARM64 ? 32 : 16 };
 
 /* Registers and the top of a user stack that could not be walked yet. */
 struct abi_stack {
-	__u16 type;  /* ABI_RECORD_STACK */
+	__u8 type;   /* ABI_RECORD_STACK */
+	__u8 event;  /* of its sample */
 	__u16 flags; /* 0 */
 	__u32 bytes; /* of the stack, from its stack pointer up; behind this header. A multiple of 8 */
 	__u64 time_ns; /* of its sample */

@@ -442,7 +442,7 @@ static void build_source(struct exporter_pipeline *p)
 		.governor = p->governor,
 		.drain_bell = p->drain ? &p->drain_bell : NULL,
 		.clock = p->clock,
-		.type = &profile_type_cpu,
+		.type = event_source(ABI_EVENT_CPU),
 		.constants = &p->labels,
 		.period_ns = (uint64_t)NS_PER_S / p->o->frequency_hz,
 		.retention_s = (uint32_t)(p->o->retention_ms / 1000),

@@ -116,15 +116,15 @@ static __always_inline __u32 kernel_walk_checked(
 
 	if (!n)
 		return 0;
-	count[ABI_COUNT_KERNEL_ORC]++;
-	if (count[ABI_COUNT_KERNEL_ORC] > KERNEL_CHECK_FIRST &&
+	count[ABI_EVENT_COUNT_KERNEL_ORC]++;
+	if (count[ABI_EVENT_COUNT_KERNEL_ORC] > KERNEL_CHECK_FIRST &&
 		bpf_get_prandom_u32() % g.orc->check_each)
 		return n;
 	if (kernel_agrees(&g, ctx, n)) {
-		count[ABI_COUNT_KERNEL_MATCH]++;
+		count[ABI_EVENT_COUNT_KERNEL_MATCH]++;
 		return n;
 	}
-	count[ABI_COUNT_KERNEL_MISMATCH]++;
+	count[ABI_EVENT_COUNT_KERNEL_MISMATCH]++;
 	g.orc->is_on = 0;
 	return 0;
 }
@@ -144,10 +144,10 @@ static __always_inline __u32 kernel_ask_stack(
 	long bytes = bpf_get_stack(ctx, s->words, ABI_MAX_KERNEL_FRAMES * sizeof(__u64), 0);
 
 	if (bytes < 0) {
-		count[ABI_COUNT_KERNEL_STACK_FAILED]++;
+		count[ABI_EVENT_COUNT_KERNEL_STACK_FAILED]++;
 		return 0;
 	}
-	count[ABI_COUNT_KERNEL_ASKED]++;
+	count[ABI_EVENT_COUNT_KERNEL_ASKED]++;
 	bpf_loop((__u32)bytes / sizeof(__u64), kernel_tag, &g, 0);
 	return (__u32)bytes / sizeof(__u64);
 }
@@ -159,13 +159,15 @@ static __always_inline __u32 kernel_ask_stack(
 UNWIND_ALONE int kernel_frames(
 	struct bpf_perf_event_data *ctx, struct scratch *s, struct counter_row *row)
 {
+	__u64 *count;
 	__u32 n;
 
 	if (!ctx || !s || !row)
 		return 0;
-	n = kernel_walk_checked(s, ctx, bpf_get_current_task_btf(), row->count);
+	count = row->count + ABI_EVENT_COUNTERS(ABI_EVENT_CPU);
+	n = kernel_walk_checked(s, ctx, bpf_get_current_task_btf(), count);
 	if (!n)
-		n = kernel_ask_stack(s, ctx, row->count);
+		n = kernel_ask_stack(s, ctx, count);
 	record_of(s)->n_kernel = n;
 	row->count[ABI_COUNT_FRAMES_KERNEL] += n;
 	return 0;

@@ -18,7 +18,10 @@ const volatile struct abi_config config SEC(".rodata.config") __weak = {};
 struct counter_row {
 	__u64 count[ABI_COUNTERS_STRIDE];
 };
-_Static_assert(ABI_N_COUNTERS <= ABI_COUNTERS_STRIDE, "counters fit their row");
+_Static_assert(ABI_N_COUNTERS <= ABI_EVENT_COUNTERS_AT, "counters fit their place");
+_Static_assert(
+	ABI_N_EVENT_COUNTERS <= ABI_EVENT_COUNTERS_STRIDE, "those of an event fit their block");
+_Static_assert(ABI_N_EVENTS <= ABI_MAX_EVENTS, "blocks fit their row");
 
 struct counters_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -96,6 +96,7 @@ static __always_inline void stack_copy_fill(
 	struct stack_copying copying = {.copy = c};
 
 	c->head = (struct abi_stack) {.type = ABI_RECORD_STACK,
+		.event = r->event,
 		.time_ns = r->time_ns,
 		.pid = r->pid,
 		.tid = r->tid,

@@ -25,7 +25,7 @@ struct {
 struct tick {
 	struct bpf_perf_event_data *ctx;
 	struct task_struct *task;
-	__u64 *count;
+	__u64 *count, *event_count;
 	struct scratch *s;
 	__u64 period;
 	__u32 cpu;
@@ -105,10 +105,12 @@ static __always_inline void fill_header(struct tick *t, __u64 now)
 	struct abi_record *r = record_of(t->s);
 	struct task_struct *leader = t->task->group_leader;
 
-	r->type = ABI_RECORD_CPU_SAMPLE;
+	r->type = ABI_RECORD_SAMPLE;
+	r->event = ABI_EVENT_CPU;
 	r->flags = 0;
 	r->time_ns = now;
-	r->weight = t->period;
+	r->weight[0] = t->period;
+	r->weight[1] = 0;
 	r->start_ns = leader->start_time;
 	r->pid = t->task->tgid;
 	r->tid = t->task->pid;
@@ -128,7 +130,7 @@ static __always_inline void output_copy(struct tick *t, void *ring, __u32 flags)
 	/* What is left of the ring is for samples. */
 	if (bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) >
 		bpf_ringbuf_query(ring, BPF_RB_RING_SIZE) / 2) {
-		t->count[ABI_COUNT_COPIES_RING_FULL]++;
+		t->event_count[ABI_EVENT_COUNT_COPIES_RING_FULL]++;
 		return;
 	}
 	c = stack_copy_take(t->s, t->task);
@@ -139,10 +141,10 @@ static __always_inline void output_copy(struct tick *t, void *ring, __u32 flags)
 		bytes = sizeof(c->head) + ABI_MAX_STACK_BYTES;
 	if (bpf_ringbuf_output(ring, &c->head, bytes, BPF_RB_NO_WAKEUP) == 0) {
 		record_of(t->s)->flags |= flags;
-		t->count[ABI_COUNT_COPIES] += !!(flags & ABI_FLAG_COPIED);
+		t->event_count[ABI_EVENT_COUNT_COPIES] += !!(flags & ABI_FLAG_COPIED);
 		t->count[ABI_COUNT_SHADOWS] += !!(flags & ABI_FLAG_SHADOW);
 	} else {
-		t->count[ABI_COUNT_COPIES_RING_FULL]++;
+		t->event_count[ABI_EVENT_COUNT_COPIES_RING_FULL]++;
 	}
 	stack_copy_release(c);
 }
@@ -197,9 +199,9 @@ static __always_inline void output(struct tick *t)
 	if (RARE(bytes > ABI_MAX_RECORD_BYTES))
 		bytes = ABI_MAX_RECORD_BYTES;
 	if (USUAL(ring && bpf_ringbuf_output(ring, r, bytes, output_flags(t->s)) == 0))
-		t->count[ABI_COUNT_SAMPLES]++;
+		t->event_count[ABI_EVENT_COUNT_SAMPLES]++;
 	else
-		t->count[ABI_COUNT_RING_FULL]++;
+		t->event_count[ABI_EVENT_COUNT_RING_FULL]++;
 }
 
 static __always_inline void sample(struct tick *t, __u64 now)
@@ -223,7 +225,7 @@ static __always_inline void sample(struct tick *t, __u64 now)
 static __always_inline void tick_run(struct tick *t, __u64 now)
 {
 	if (RARE(!t->task->tgid)) {
-		t->count[ABI_COUNT_IDLE]++;
+		t->event_count[ABI_EVENT_COUNT_IDLE]++;
 		return;
 	}
 	t->period = period_ns(t->ctx);
@@ -231,7 +233,7 @@ static __always_inline void tick_run(struct tick *t, __u64 now)
 	walker_ask();
 	t->s = scratch_claim();
 	if (RARE(!t->s)) {
-		t->count[ABI_COUNT_SCRATCH_BUSY]++;
+		t->event_count[ABI_EVENT_COUNT_SCRATCH_BUSY]++;
 		return;
 	}
 	sample(t, now);
@@ -245,8 +247,8 @@ static __always_inline void count_cost(struct tick *t, __u64 ns)
 {
 	if (ns > MAX_COST_NS)
 		return;
-	t->count[ABI_COUNT_COST_RUNS]++;
-	t->count[ABI_COUNT_COST_NS] += ns;
+	t->event_count[ABI_EVENT_COUNT_COST_RUNS]++;
+	t->event_count[ABI_EVENT_COUNT_COST_NS] += ns;
 }
 
 SEC("perf_event")
@@ -261,7 +263,8 @@ int sample_cpu(struct bpf_perf_event_data *ctx)
 	t.count = counter_row(t.cpu);
 	if (RARE(!t.count))
 		return 0;
-	measured = (t.count[ABI_COUNT_RUNS]++ & (config.cost_interval - 1)) == 0;
+	t.event_count = t.count + ABI_EVENT_COUNTERS(ABI_EVENT_CPU);
+	measured = (t.event_count[ABI_EVENT_COUNT_RUNS]++ & (config.cost_interval - 1)) == 0;
 	tick_run(&t, now);
 	if (RARE(measured))
 		count_cost(&t, bpf_ktime_get_ns() - now);

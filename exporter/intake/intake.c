@@ -67,7 +67,7 @@ static void take_sample_locked(struct intake *in, const struct abi_record *r)
 	uint32_t n = record_frames(r, in->procs, process, &in->frames);
 	struct sample_row row = {
 		.time_ns = r->time_ns,
-		.weight = r->weight,
+		.weight = r->weight[0],
 		.task = proc_task_of_record(in->procs, process, r),
 		.cpu = (uint16_t)r->cpu,
 	};

@@ -39,10 +39,7 @@ void profile_stack_label(uint32_t cut, char ret[48])
 {
 	static const char *const names[] = {
 #define CUT(name, text) #name,
-#define COUNTER(name, metric, labels, text)
 #include "bpf/counters.def"
-#undef CUT
-#undef COUNTER
 	};
 
 	if (cut == ABI_CUT_NONE) {
@@ -366,7 +363,7 @@ static size_t add_labels(struct building *k, const struct profile_row *row, stru
 static int add_samples(struct building *k, struct errbuf *eb)
 {
 	const struct profile_snapshot *s = k->s;
-	const struct profile_type *type = k->o->type;
+	const struct event_source *type = k->o->type;
 	uint32_t *stack = s->refs;
 	struct prof_label *labels = arena_alloc_array(
 		k->arena, MAX_LABELS + s->n_pod_labels + k->o->constants->n, sizeof(*labels));
@@ -379,11 +376,11 @@ static int add_samples(struct building *k, struct errbuf *eb)
 	for (size_t i = 0; i < s->n_rows; i++) {
 		const struct profile_row *row = &s->rows[i];
 		const struct profile_stack *st = &s->stacks[row->stack];
-		int64_t values[PROFILE_MAX_VALUES];
+		int64_t values[EVENT_MAX_VALUES];
 
 		for (size_t v = 0; v < type->n_values; v++)
-			values[v] = (int64_t)(type->values[v].value == PROFILE_COUNT ? row->count
-										     : row->weight);
+			values[v] = (int64_t)(type->values[v].value == EVENT_COUNT ? row->count
+										   : row->weight);
 		prof_builder_sample(k->b, stack + st->first, st->n, values, labels,
 			add_labels(k, row, labels), 0);
 	}
@@ -392,7 +389,7 @@ static int add_samples(struct building *k, struct errbuf *eb)
 
 static void set_header(struct building *k, struct profile *p)
 {
-	const struct profile_type *type = k->o->type;
+	const struct event_source *type = k->o->type;
 
 	for (size_t i = 0; i < type->n_values; i++)
 		prof_builder_type(k->b, type->values[i].type, type->values[i].unit);

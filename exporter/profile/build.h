@@ -3,14 +3,14 @@
  * From a snapshot to a profile: names, mappings, pseudo frames, labels.
  */
 #pragma once
+#include "exporter/event/event.h"
 #include "exporter/profile/snapshot.h"
-#include "exporter/profile/types.h"
 #include "exporter/symbolize/symbolize.h"
 #include "lib/prof/labels.h"
 #include "lib/prof/profile.h"
 
 struct profile_build_options {
-	const struct profile_type *type;
+	const struct event_source *type;
 	const struct labels *constants; /* node and external labels: on every sample */
 	struct symbolizer *symbolizer;
 	struct binary_registry *binaries; /* NULL: labels are what the snapshot has */

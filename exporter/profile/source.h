@@ -21,7 +21,7 @@ struct profile_source {
 	struct governor *governor;
 	struct bell *drain_bell; /* NULL: nothing is drained */
 	struct clock *clock;
-	const struct profile_type *type;
+	const struct event_source *type;
 	const struct labels *constants; /* node and external labels */
 	uint64_t period_ns;		/* of the base rate */
 	uint32_t retention_s, window_s;

@@ -52,10 +52,31 @@ struct drain {
 	struct drain_stats stats;
 };
 
-static uint64_t counter(const struct drain *d, uint32_t cpu, enum abi_counter which)
+static uint64_t counter_at(const struct drain *d, uint32_t cpu, unsigned column)
 {
 	return __atomic_load_n(
-		&d->counters[(size_t)cpu * ABI_COUNTERS_STRIDE + which], __ATOMIC_RELAXED);
+		&d->counters[(size_t)cpu * ABI_COUNTERS_STRIDE + column], __ATOMIC_RELAXED);
+}
+
+static uint64_t counter(const struct drain *d, uint32_t cpu, enum abi_counter which)
+{
+	return counter_at(d, cpu, which);
+}
+
+static uint64_t event_counter(
+	const struct drain *d, uint32_t cpu, enum abi_event event, enum abi_event_counter which)
+{
+	return counter_at(d, cpu, ABI_EVENT_COUNTERS(event) + which);
+}
+
+static uint64_t event_counter_sum(
+	const struct drain *d, enum abi_event event, enum abi_event_counter which)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < d->cpus.n_cpus; i++)
+		sum += event_counter(d, i, event, which);
+	return sum;
 }
 
 static uint64_t counter_sum(const struct drain *d, enum abi_counter which)
@@ -95,7 +116,7 @@ static int watch(struct drain *d, int64_t now_ns, struct errbuf *eb)
 		d->sampled_ns[i] = counter(d, i, ABI_COUNT_BUSY_NS);
 	coverage_observe(d->coverage, (const char *)b.data, b.len - 1, d->sampled_ns, now_ns);
 	for (uint32_t i = 0; i < d->cpus.n_cpus; i++)
-		cpus_revive(&d->cpus, i, counter(d, i, ABI_COUNT_RUNS),
+		cpus_revive(&d->cpus, i, event_counter(d, i, ABI_EVENT_CPU, ABI_EVENT_COUNT_RUNS),
 			coverage_busy_ns(d->coverage, i));
 	return r;
 }
@@ -204,7 +225,7 @@ static void note_unknown(struct drain *d, const void *rec, size_t len)
 	if (len < sizeof(r))
 		return;
 	memcpy(&r, rec, sizeof(r));
-	if (r.type == ABI_RECORD_CPU_SAMPLE && r.flags & ABI_FLAG_COPIED)
+	if (r.type == ABI_RECORD_SAMPLE && r.flags & ABI_FLAG_COPIED)
 		d->unknown_ns = MIN(d->unknown_ns, r.time_ns);
 }
 
@@ -257,14 +278,16 @@ static void read_sideband(struct drain *d, struct sideband_buffer *b)
 
 static void measure_bpf(struct drain *d)
 {
-	run_cost_update(&d->bpf_cost, counter_sum(d, ABI_COUNT_RUNS),
-		counter_sum(d, ABI_COUNT_COST_RUNS), counter_sum(d, ABI_COUNT_COST_NS));
+	run_cost_update(&d->bpf_cost, event_counter_sum(d, ABI_EVENT_CPU, ABI_EVENT_COUNT_RUNS),
+		event_counter_sum(d, ABI_EVENT_CPU, ABI_EVENT_COUNT_COST_RUNS),
+		event_counter_sum(d, ABI_EVENT_CPU, ABI_EVENT_COUNT_COST_NS));
 }
 
 /* The kernel half has switched its own walk off by then. */
 static void watch_kernel_walk(struct drain *d)
 {
-	if (d->said_mismatch || !counter_sum(d, ABI_COUNT_KERNEL_MISMATCH))
+	if (d->said_mismatch ||
+		!event_counter_sum(d, ABI_EVENT_CPU, ABI_EVENT_COUNT_KERNEL_MISMATCH))
 		return;
 	d->said_mismatch = true;
 	log_write(LOG_WARN, "a kernel stack was walked to other frames than the kernel's own walk",
@@ -306,6 +329,9 @@ static void publish(struct drain *d)
 
 	for (uint32_t i = 0; i < ABI_N_COUNTERS; i++)
 		s.counters[i] = counter_sum(d, i);
+	for (uint32_t i = 0; i < ABI_N_EVENTS; i++)
+		for (uint32_t which = 0; which < ABI_N_EVENT_COUNTERS; which++)
+			s.events[i].counters[which] = event_counter_sum(d, i, which);
 	memcpy(s.stacks, h->stacks, sizeof(s.stacks));
 	pthread_mutex_lock(&d->mutex);
 	d->stats = s;

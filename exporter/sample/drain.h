@@ -110,10 +110,13 @@ int64_t drain_interval_ns(uint32_t hz, bool is_calm);
 /* Thread-safe snapshot, as of the last step. */
 struct drain_stats {
 	uint64_t counters[ABI_N_COUNTERS]; /* kernel half, summed over CPUs */
-	uint64_t stacks[ABI_N_CUTS];	   /* user stacks handed on, by cut reason */
-	uint64_t rounds;		   /* drains */
-	uint64_t news;			   /* times that the kernel half woke the drain */
-	uint64_t samples, sideband;	   /* records handed on */
+	struct {
+		uint64_t counters[ABI_N_EVENT_COUNTERS];
+	} events[ABI_N_EVENTS];
+	uint64_t stacks[ABI_N_CUTS]; /* user stacks handed on, by cut reason */
+	uint64_t rounds;	     /* drains */
+	uint64_t news;		     /* times that the kernel half woke the drain */
+	uint64_t samples, sideband;  /* records handed on */
 	uint64_t late_samples, late_sideband;
 	uint64_t bad_records;	/* records that do not follow the ABI, dropped */
 	uint64_t sideband_lost; /* records that the kernel dropped before us */

@@ -45,8 +45,8 @@ static uint64_t sample_time(const void *rec, size_t len)
 	memcpy(&r, rec, sizeof(r));
 	if (r.type == ABI_RECORD_STACK)
 		return stack_time(rec, len);
-	if (r.type != ABI_RECORD_CPU_SAMPLE || r.n_kernel > ABI_MAX_KERNEL_FRAMES ||
-		r.n_user > ABI_MAX_USER_WORDS ||
+	if (r.type != ABI_RECORD_SAMPLE || r.event >= ABI_N_EVENTS ||
+		r.n_kernel > ABI_MAX_KERNEL_FRAMES || r.n_user > ABI_MAX_USER_WORDS ||
 		len != sizeof(r) + (r.n_kernel + (size_t)r.n_user) * sizeof(uint64_t))
 		return 0;
 	return r.time_ns;
@@ -127,8 +127,7 @@ static void hand_on(struct hold *h, const struct hold_entry *e)
 	bool late = e->time_ns < h->handed_ns;
 	struct sideband s;
 
-	if (e->order >> 63 == HOLD_SAMPLE &&
-		*(const uint16_t *)(const void *)rec == ABI_RECORD_STACK) {
+	if (e->order >> 63 == HOLD_SAMPLE && *rec == ABI_RECORD_STACK) {
 		if (h->sink.stack)
 			h->sink.stack(h->sink.ctx, (const void *)rec);
 	} else if (e->order >> 63 == HOLD_SAMPLE) {

@@ -8,6 +8,7 @@
 #include "lib/base/alloc.h"
 #include "lib/base/cursor.h"
 #include <pthread.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -37,6 +38,8 @@ struct replay {
 	struct keeper keeper;
 	struct bytes file;
 	struct cursor at; /* the next entry to play */
+	uint32_t abi;	  /* of its records */
+	struct bytes converted;
 	struct hold hold;
 	struct sample_sink sink;
 	struct clock_virtual *clock;
@@ -122,6 +125,7 @@ static int index_file(struct replay *r, struct errbuf *eb)
 			"bundle version %u with ABI %u; this program reads up to %d with ABI %d",
 			version, abi, CAPTURE_VERSION, ABI_VERSION);
 	r->hold.build_ids = version == 1;
+	r->abi = abi;
 	r->at = c;
 	while (next_entry(&c, &kind, &body)) {
 		size_t off = cursor_off(&c);
@@ -308,6 +312,7 @@ int replay_open_bytes(const void *p, size_t len, const struct sample_sink *sink,
 	r->sink = *sink;
 	r->clock = clock;
 	bytes_init(&r->file, NULL, 0);
+	bytes_init(&r->converted, NULL, 0);
 	hold_init(&r->hold, sink, NULL, UINT32_MAX / 4);
 	bytes_put(&r->file, p, len);
 	e = bytes_error(&r->file);
@@ -338,6 +343,7 @@ void replay_freep(struct replay **pr)
 		return;
 	hold_done(&r->hold);
 	bytes_done(&r->file);
+	bytes_done(&r->converted);
 	free(r->blobs);
 	free(r->answers);
 	free(r->handed);
@@ -358,6 +364,24 @@ static void end_drain(struct replay *r, struct cursor c)
 	(void)r->sink.drained(r->sink.ctx, up_to, (int64_t)offset);
 }
 
+/* A sample as ABI 4 has it. Before that it had one weight, and a type of 16 bits, whose upper half now is the event: 0. */
+static void play_sample(struct replay *r, struct cursor body)
+{
+	enum { SECOND_WEIGHT_AT = offsetof(struct abi_record, weight[1]) };
+	const uint8_t *p = body.pos;
+	size_t n = cursor_left(&body);
+
+	if (r->abi >= 4 || n < SECOND_WEIGHT_AT || *p != ABI_RECORD_SAMPLE) {
+		hold_add(&r->hold, HOLD_SAMPLE, p, n);
+		return;
+	}
+	bytes_reset(&r->converted);
+	bytes_put(&r->converted, p, SECOND_WEIGHT_AT);
+	bytes_put_u64(&r->converted, 0);
+	bytes_put(&r->converted, p + SECOND_WEIGHT_AT, n - SECOND_WEIGHT_AT);
+	hold_add(&r->hold, HOLD_SAMPLE, r->converted.data, r->converted.len);
+}
+
 int replay_step(struct replay *r)
 {
 	struct cursor body;
@@ -365,7 +389,7 @@ int replay_step(struct replay *r)
 
 	while (next_entry(&r->at, &kind, &body)) {
 		if (kind == CAPTURE_SAMPLE)
-			hold_add(&r->hold, HOLD_SAMPLE, body.pos, cursor_left(&body));
+			play_sample(r, body);
 		else if (kind == CAPTURE_SIDEBAND)
 			hold_add(&r->hold, HOLD_SIDEBAND, body.pos, cursor_left(&body));
 		if (kind != CAPTURE_DRAIN)

@@ -32,7 +32,7 @@ int unpack_sample(const void *rec, size_t len, union unpacked *ret)
 	n = (uint32_t)r->n_kernel + r->n_user;
 	if (r->type != ABI_RECORD_PACKED_SAMPLE || n > FRAME_PACK_MAX)
 		return -EBADMSG;
-	r->type = ABI_RECORD_CPU_SAMPLE;
+	r->type = ABI_RECORD_SAMPLE;
 	for (uint32_t i = 0; i < n; i++)
 		r->frames[i] = word = next_word(&c, word);
 	if (c.error || cursor_left(&c))

@@ -110,7 +110,8 @@ static void put_log(const struct serve *s, const struct drain_stats *d, struct b
 	row(out, "samples since start", "%" PRIu64, l.appended);
 	row(out, "samples kept", "%" PRIu64, l.rows);
 	row(out, "seconds kept", "%" PRIu64, l.slots);
-	row(out, "dropped in the kernel: ring full", "%" PRIu64, d->counters[ABI_COUNT_RING_FULL]);
+	row(out, "dropped in the kernel: ring full", "%" PRIu64,
+		d->events[ABI_EVENT_CPU].counters[ABI_EVENT_COUNT_RING_FULL]);
 	row(out, "dropped here: log full", "%" PRIu64, l.refused);
 	row(out, "late", "%" PRIu64, l.late);
 	row(out, "seconds lost to the size cap", "%" PRIu64, l.lost_seconds);
@@ -156,7 +157,7 @@ void serve_index(struct http_request *r, void *arg)
 
 void serve_pprof_index(struct http_request *r, void *arg)
 {
-	const struct profile_type *type = ((const struct serve *)arg)->o.source->type;
+	const struct event_source *type = ((const struct serve *)arg)->o.source->type;
 	struct bytes out;
 
 	bytes_init(&out, NULL, 0);

@@ -30,40 +30,43 @@ static void gauge(struct metrics_writer *w, const char *name, const char *help, 
 	one(w, METRIC_GAUGE, name, help, value);
 }
 
-/* Labels of a counters.def row, `event="cpu",reason="idle"`, as name/value pairs: at most two. */
-static void write_counter(struct metrics_writer *w, const char *labels, double value)
+struct counter_row {
+	const char *name, *metric, *labels, *text;
+};
+
+/* Nanoseconds are printed as seconds. */
+static double counter_value(const struct counter_row *row, uint64_t value)
 {
-	char buf[128], *pair[4] = {NULL, NULL, NULL, NULL};
-	size_t n = 0;
+	return (double)value / (str_ends_with(row->name, "_NS") ? 1e9 : 1);
+}
 
-	snprintf(buf, sizeof(buf), "%s", labels);
-	for (char *p = buf; *p && n + 1 < ARRAY_SIZE(pair); n += 2) {
-		char *name = p, *quote = strchr(p, '"'),
-		     *end = quote ? strchr(quote + 1, '"') : NULL;
+/* With the label of a row of counters.def, `reason="idle"` or "", and that of an event (NULL: none). */
+static void write_counter(
+	struct metrics_writer *w, const struct counter_row *row, const char *event, uint64_t value)
+{
+	char name[64], *quote;
+	double v = counter_value(row, value);
 
-		if (!end)
-			break;
-		name[strcspn(name, "=")] = 0;
-		*end = 0;
-		pair[n] = name;
-		pair[n + 1] = quote + 1;
-		p = end + 1 + (end[1] == ',');
+	snprintf(name, sizeof(name), "%s", row->labels);
+	quote = strchr(name, '"');
+	if (!quote) {
+		metrics_write(w, v, event ? "event" : NULL, event, NULL);
+		return;
 	}
-	metrics_write(w, value, pair[0], pair[1], pair[2], pair[3], NULL);
+	quote[-1] = 0; /* the '=' */
+	quote[1 + strcspn(quote + 1, "\"")] = 0;
+	if (event)
+		metrics_write(w, v, "event", event, name, quote + 1, NULL);
+	else
+		metrics_write(w, v, name, quote + 1, NULL);
 }
 
 /* Rows of the kernel half's table; those of one metric follow each other. */
-static void collect_kernel(
-	struct metrics_writer *w, const struct drain_stats *d, uint64_t log_refused)
+static void collect_kernel(struct metrics_writer *w, const struct drain_stats *d)
 {
-	static const struct {
-		const char *name, *metric, *labels, *text;
-	} rows[] = {
-#define CUT(name, text)
+	static const struct counter_row rows[] = {
 #define COUNTER(name, metric, labels, text) {#name, metric, labels, text},
 #include "bpf/counters.def"
-#undef CUT
-#undef COUNTER
 	};
 	const char *last = "";
 
@@ -71,15 +74,36 @@ static void collect_kernel(
 		if (strcmp(rows[i].metric, last) != 0)
 			metrics_write_family(w, METRIC_COUNTER, rows[i].metric, rows[i].text);
 		last = rows[i].metric;
-		write_counter(w, rows[i].labels,
-			(double)d->counters[i] / (str_ends_with(rows[i].name, "_NS") ? 1e9 : 1));
-		if (i == ABI_COUNT_SCRATCH_BUSY) {
-			/* User space drops for two reasons of its own. */
-			metrics_write(
-				w, (double)d->dropped, "event", "cpu", "reason", "held_full", NULL);
-			metrics_write(
-				w, (double)log_refused, "event", "cpu", "reason", "log_full", NULL);
-		}
+		write_counter(w, &rows[i], NULL, d->counters[i]);
+	}
+}
+
+/* User space drops samples for reasons of its own. */
+static void write_dropped_here(
+	struct metrics_writer *w, const struct drain_stats *d, uint64_t log_refused)
+{
+	metrics_write(w, (double)d->dropped, "event", "cpu", "reason", "held_full", NULL);
+	metrics_write(w, (double)log_refused, "event", "cpu", "reason", "log_full", NULL);
+}
+
+/* The same of the rows that each event has. */
+static void collect_events(
+	struct metrics_writer *w, const struct drain_stats *d, uint64_t log_refused)
+{
+	static const struct counter_row rows[] = {
+#define EVENT_COUNTER(name, metric, labels, text) {#name, metric, labels, text},
+#include "bpf/counters.def"
+	};
+
+	for (size_t i = 0, end; i < ARRAY_SIZE(rows); i = end) {
+		for (end = i + 1;
+			end < ARRAY_SIZE(rows) && !strcmp(rows[end].metric, rows[i].metric);)
+			end++;
+		metrics_write_family(w, METRIC_COUNTER, rows[i].metric, rows[i].text);
+		for (size_t k = i; k < end; k++)
+			write_counter(w, &rows[k], "cpu", d->events[ABI_EVENT_CPU].counters[k]);
+		if (!strcmp(rows[i].metric, "sonde_samples_dropped_total"))
+			write_dropped_here(w, d, log_refused);
 	}
 }
 
@@ -95,7 +119,7 @@ static void collect_kernel_walk(
 		[KERNEL_WALK_LAYOUT] = "layout",
 		[KERNEL_WALK_FAILED] = "failed",
 	};
-	bool differed = d->counters[ABI_COUNT_KERNEL_MISMATCH] > 0,
+	bool differed = d->events[ABI_EVENT_CPU].counters[ABI_EVENT_COUNT_KERNEL_MISMATCH] > 0,
 	     is_orc = setup->kernel_walk == KERNEL_WALK_ORC && !differed;
 
 	metrics_write_family(w, METRIC_GAUGE, "sonde_kernel_walk_info",
@@ -456,8 +480,10 @@ void serve_put_health(struct http_request *r, const struct serve *s)
 	n = snprintf(text, sizeof(text),
 		"overhead=%.6f, hz=%u, samples=%" PRIu64 ", ring_full=%" PRIu64
 		", scratch_busy=%" PRIu64 ", held_full=%" PRIu64 ", log_full=%" PRIu64,
-		g.overhead_ratio, (unsigned)g.hz, d.samples, d.counters[ABI_COUNT_RING_FULL],
-		d.counters[ABI_COUNT_SCRATCH_BUSY], d.dropped, l.refused);
+		g.overhead_ratio, (unsigned)g.hz, d.samples,
+		d.events[ABI_EVENT_CPU].counters[ABI_EVENT_COUNT_RING_FULL],
+		d.events[ABI_EVENT_CPU].counters[ABI_EVENT_COUNT_SCRATCH_BUSY], d.dropped,
+		l.refused);
 	if (d.n_online) /* of both, 0: not known yet */
 		n += snprintf(text + n, sizeof(text) - (size_t)n, ", cpus=%u", d.n_online);
 	if (d.coverage_ratio > 0)
@@ -480,7 +506,8 @@ static void collect(struct metrics_writer *w, void *arg)
 	collect_log(w, &l, t);
 	serve_collect_stacks(w, s);
 	pthread_mutex_unlock(s->o.source->lock);
-	collect_kernel(w, &d, l.refused);
+	collect_events(w, &d, l.refused);
+	collect_kernel(w, &d);
 	collect_kernel_walk(w, s->o.setup, &d);
 	collect_drain(w, &d);
 	collect_cost(w, s, &d);

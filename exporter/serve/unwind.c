@@ -62,10 +62,7 @@ static const char *reason_text(uint32_t cut)
 {
 	static const char *const texts[] = {
 #define CUT(name, text) text,
-#define COUNTER(name, metric, labels, text)
 #include "bpf/counters.def"
-#undef CUT
-#undef COUNTER
 	};
 
 	return texts[cut];

@@ -245,10 +245,7 @@ static const char *cut_name(unsigned reason)
 {
 	static const char *const names[] = {
 #define CUT(name, text) #name,
-#define COUNTER(name, metric, labels, text)
 #include "bpf/counters.def"
-#undef CUT
-#undef COUNTER
 	};
 
 	return reason < ARRAY_SIZE(names) ? names[reason] : "UNKNOWN";

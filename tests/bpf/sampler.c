@@ -15,11 +15,12 @@
 #include <unistd.h>
 
 static const char *const counter_names[] = {
-#define CUT(name, text)
 #define COUNTER(name, metric, labels, text) #name,
 #include "bpf/counters.def"
-#undef CUT
-#undef COUNTER
+};
+static const char *const event_counter_names[] = {
+#define EVENT_COUNTER(name, metric, labels, text) #name,
+#include "bpf/counters.def"
 };
 
 static void on_sideband(void *ctx, const struct sideband *e)
@@ -46,7 +47,7 @@ static void on_sample(void *ctx, const struct abi_record *r, bool late)
 	(void)ctx;
 	printf("{\"sample\":1,\"t\":%llu,\"weight\":%llu,\"pid\":%u,\"tid\":%u,\"cpu\":%u,"
 	       "\"flags\":%u,\"start_ns\":%llu,\"exec_id\":%u,\"cgroup\":%llu,\"late\":%d,",
-		r->time_ns, r->weight, r->pid, r->tid, r->cpu, r->flags, r->start_ns, r->exec_id,
+		r->time_ns, r->weight[0], r->pid, r->tid, r->cpu, r->flags, r->start_ns, r->exec_id,
 		r->cgroup_id, late);
 	printf("\"comm\":\"%s\",\"leader\":\"%s\",", strpbrk(r->comm, "\"\\") ? "" : r->comm,
 		strpbrk(r->leader_comm, "\"\\") ? "" : r->leader_comm);
@@ -76,6 +77,9 @@ static void print_stats(struct drain *d)
 		s.ring_used_peak_bytes);
 	for (int i = 0; i < ABI_N_COUNTERS; i++)
 		printf("\"%s\":%" PRIu64 ",", counter_names[i], s.counters[i]);
+	for (int i = 0; i < ABI_N_EVENT_COUNTERS; i++)
+		printf("\"%s\":%" PRIu64 ",", event_counter_names[i],
+			s.events[ABI_EVENT_CPU].counters[i]);
 	printf("\"end\":0}\n");
 }
 

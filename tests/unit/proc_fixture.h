@@ -130,7 +130,7 @@ static inline void mapped(struct fixture *f, uint32_t pid, uint64_t addr, uint64
 static inline struct abi_record record(
 	uint32_t pid, uint64_t start_ms, uint32_t exec_id, uint64_t at_ms)
 {
-	struct abi_record r = {.type = ABI_RECORD_CPU_SAMPLE,
+	struct abi_record r = {.type = ABI_RECORD_SAMPLE,
 		.time_ns = at_ms * MS,
 		.start_ns = start_ms * MS,
 		.pid = pid,

@@ -24,21 +24,23 @@ static void record_layout(void **state)
 		const char *name;
 		size_t offset, size, want_offset, want_size;
 	} fields[] = {
-		FIELD(abi_record, type, 0, 2),
+		FIELD(abi_record, type, 0, 1),
+		FIELD(abi_record, event, 1, 1),
 		FIELD(abi_record, flags, 2, 2),
 		FIELD(abi_record, n_kernel, 4, 2),
 		FIELD(abi_record, n_user, 6, 2),
 		FIELD(abi_record, time_ns, 8, 8),
-		FIELD(abi_record, weight, 16, 8),
-		FIELD(abi_record, start_ns, 24, 8),
-		FIELD(abi_record, pid, 32, 4),
-		FIELD(abi_record, tid, 36, 4),
-		FIELD(abi_record, exec_id, 40, 4),
-		FIELD(abi_record, cpu, 44, 4),
-		FIELD(abi_record, cgroup_id, 48, 8),
-		FIELD(abi_record, comm, 56, 16),
-		FIELD(abi_record, leader_comm, 72, 16),
-		FIELD(abi_stack, type, 0, 2),
+		FIELD(abi_record, weight, 16, 16),
+		FIELD(abi_record, start_ns, 32, 8),
+		FIELD(abi_record, pid, 40, 4),
+		FIELD(abi_record, tid, 44, 4),
+		FIELD(abi_record, exec_id, 48, 4),
+		FIELD(abi_record, cpu, 52, 4),
+		FIELD(abi_record, cgroup_id, 56, 8),
+		FIELD(abi_record, comm, 64, 16),
+		FIELD(abi_record, leader_comm, 80, 16),
+		FIELD(abi_stack, type, 0, 1),
+		FIELD(abi_stack, event, 1, 1),
 		FIELD(abi_stack, bytes, 4, 4),
 		FIELD(abi_stack, time_ns, 8, 8),
 		FIELD(abi_stack, pid, 16, 4),
@@ -55,17 +57,17 @@ static void record_layout(void **state)
 	};
 
 	(void)state;
-	assert_int_equal(ABI_VERSION, 3);
+	assert_int_equal(ABI_VERSION, 4);
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
 		if (fields[i].offset != fields[i].want_offset ||
 			fields[i].size != fields[i].want_size)
 			fail_msg("%s is %zu bytes at %zu", fields[i].name, fields[i].size,
 				fields[i].offset);
 	}
-	assert_int_equal(sizeof(struct abi_record), 88);
+	assert_int_equal(sizeof(struct abi_record), 96);
 	assert_int_equal(sizeof(struct abi_stack), 168);
-	assert_int_equal(offsetof(struct abi_record, frames), 88);
-	assert_int_equal(ABI_MAX_RECORD_BYTES, 88 + 8 * (127 + 1026));
+	assert_int_equal(offsetof(struct abi_record, frames), 96);
+	assert_int_equal(ABI_MAX_RECORD_BYTES, 96 + 8 * (127 + 1026));
 }
 
 static void frame_words(void **state)
@@ -83,6 +85,9 @@ static void frame_words(void **state)
 	assert_int_equal(ABI_NATIVE_BINARY(ABI_NATIVE(ABI_BINARY_MAX, 7)), ABI_BINARY_MAX);
 	assert_int_equal(
 		ABI_NATIVE_OFF(ABI_NATIVE(ABI_BINARY_MAX, (1ULL << 38) - 1)), (1ULL << 38) - 1);
+	assert_int_equal(ABI_INTERP(0xabcdef, 0x1234), 0x500000abcdef1234ULL);
+	assert_int_equal(ABI_INTERP_OBJECT(ABI_INTERP((1ULL << 44) - 1, 9)), (1ULL << 44) - 1);
+	assert_int_equal(ABI_INTERP_POSITION(ABI_INTERP(1, 0xffff)), 0xffff);
 	/* a kernel address loses its top four bits, which are all ones */
 	assert_int_equal(ABI_FRAME(ABI_FRAME_KERNEL, 0xffffffff81000000ULL), 0x2fffffff81000000ULL);
 	assert_int_equal(
@@ -102,7 +107,10 @@ static void cut_numbers(void **state)
 	assert_int_equal(ABI_CUT_FP_INSANE, 4);
 	assert_int_equal(ABI_CUT_BAD_PC, 5);
 	assert_int_equal(ABI_CUT_DEPTH, 6);
-	assert_true((int)ABI_N_COUNTERS <= (int)ABI_COUNTERS_STRIDE);
+	assert_true((int)ABI_N_COUNTERS <= (int)ABI_EVENT_COUNTERS_AT);
+	assert_true((int)ABI_N_EVENT_COUNTERS <= (int)ABI_EVENT_COUNTERS_STRIDE);
+	assert_true((int)ABI_N_EVENTS <= (int)ABI_MAX_EVENTS);
+	assert_int_equal(ABI_EVENT_COUNTERS(ABI_MAX_EVENTS), ABI_COUNTERS_STRIDE);
 }
 
 int main(void)

@@ -125,7 +125,7 @@ static void send_as(struct deferred *d, uint64_t time_ns, uint16_t flags)
 	struct {
 		struct abi_record r;
 		__u64 words[2];
-	} sample = {.r = {.type = ABI_RECORD_CPU_SAMPLE,
+	} sample = {.r = {.type = ABI_RECORD_SAMPLE,
 			    .flags = ABI_FLAG_USER_MODE | flags,
 			    .n_user = 2,
 			    .time_ns = time_ns,
@@ -213,7 +213,7 @@ static void a_copy_of_another_sample_is_left_alone(void **state)
 	struct deferred *d = fresh(true);
 	struct abi_stack copy = {.type = ABI_RECORD_STACK, .time_ns = 7, .cpu = 1};
 	struct abi_record r = {
-		.type = ABI_RECORD_CPU_SAMPLE, .flags = ABI_FLAG_COPIED, .time_ns = 8, .cpu = 1};
+		.type = ABI_RECORD_SAMPLE, .flags = ABI_FLAG_COPIED, .time_ns = 8, .cpu = 1};
 
 	(void)state;
 	deferred_stack(d, &copy);

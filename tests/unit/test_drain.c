@@ -53,7 +53,7 @@ static void add_sample(struct hold *h, uint64_t t, uint16_t n_user, enum abi_cut
 	union {
 		struct abi_record r;
 		uint64_t words[32];
-	} u = {.r = {.type = ABI_RECORD_CPU_SAMPLE, .time_ns = t, .pid = 7, .n_user = n_user}};
+	} u = {.r = {.type = ABI_RECORD_SAMPLE, .time_ns = t, .pid = 7, .n_user = n_user}};
 
 	if (cut != ABI_CUT_NONE)
 		u.r.frames[n_user - 1] = ABI_FRAME(ABI_FRAME_TRUNCATED, cut);
@@ -105,7 +105,7 @@ static void bad_records_are_dropped(void **state)
 {
 	struct seen seen = {""};
 	struct sample_sink sink = sink_of(&seen);
-	struct abi_record r = {.type = ABI_RECORD_CPU_SAMPLE, .time_ns = 5, .n_user = 1};
+	struct abi_record r = {.type = ABI_RECORD_SAMPLE, .time_ns = 5, .n_user = 1};
 	struct hold h;
 
 	(void)state;

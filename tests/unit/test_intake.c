@@ -122,7 +122,7 @@ static void stages_init(struct stages *s, struct keeper *keeper, uint32_t retent
 		.tables = {.log = s->log, .stacks = s->stacks, .procs = s->procs},
 		.symbolizer = s->symbolizer,
 		.clock = &clock_system,
-		.type = &profile_type_cpu,
+		.type = event_source(ABI_EVENT_CPU),
 		.constants = &s->labels,
 		.period_ns = 1,
 		.retention_s = retention_s,
@@ -174,12 +174,12 @@ struct record {
 static struct record make_record(uint64_t time_ns, uint32_t pid, uint16_t flags,
 	const uint64_t *kernel, uint16_t n_kernel, const uint64_t *user, uint16_t n_user)
 {
-	struct record r = {.head = {.type = ABI_RECORD_CPU_SAMPLE,
+	struct record r = {.head = {.type = ABI_RECORD_SAMPLE,
 				   .flags = flags,
 				   .n_kernel = n_kernel,
 				   .n_user = n_user,
 				   .time_ns = time_ns,
-				   .weight = 100,
+				   .weight = {100},
 				   .start_ns = 1000 + pid,
 				   .pid = pid,
 				   .tid = pid,

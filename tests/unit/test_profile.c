@@ -177,8 +177,10 @@ static void put(struct fixture *f, const uint64_t *frames, uint32_t n, uint32_t 
 
 static void build(struct fixture *f, const uint64_t *filter, int with_cpu, enum symbolize_mode mode)
 {
-	const struct profile_build_options o = {
-		.type = &profile_type_cpu, .constants = &constants, .mode = mode, .period = 5};
+	const struct profile_build_options o = {.type = event_source(ABI_EVENT_CPU),
+		.constants = &constants,
+		.mode = mode,
+		.period = 5};
 	struct sample_range range;
 	struct errbuf eb = {.text = ""};
 

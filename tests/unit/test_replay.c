@@ -74,7 +74,7 @@ static void read_text(int fd, char ret[64])
 static void write_small_bundle(const char *path)
 {
 	struct fake_keeper fake;
-	struct abi_record r = {.type = ABI_RECORD_CPU_SAMPLE, .time_ns = 150000000, .pid = 7};
+	struct abi_record r = {.type = ABI_RECORD_SAMPLE, .time_ns = 150000000, .pid = 7};
 	struct errbuf eb = {.text = ""};
 	struct capture *c = capture_open(&fs_system, path, 0, &eb);
 	struct keeper *k;

@@ -259,7 +259,7 @@ static void test_short_children_in_a_chroot(void **state)
 	sideband(&f, SIDEBAND_COMM, INNER, 1000);
 	asked = f.n_root_opens;
 	for (uint32_t i = 0; i < N_CHILDREN; i++) {
-		struct abi_record r = {.type = ABI_RECORD_CPU_SAMPLE,
+		struct abi_record r = {.type = ABI_RECORD_SAMPLE,
 			.time_ns = (1001 + i) * NS_PER_MS,
 			.start_ns = (1001 + i) * NS_PER_MS,
 			.pid = CHILD + i,

@@ -318,7 +318,7 @@ static int set_up(void **state)
 			.outcomes = some_outcomes()},
 		.governor = governor_new(&(struct governor_options) {.base_hz = 19, .max_hz = 999}),
 		.clock = &clock_system,
-		.type = &profile_type_cpu,
+		.type = event_source(ABI_EVENT_CPU),
 		.constants = &f->labels,
 		.period_ns = NS_PER_S / 19,
 		.retention_s = 300,

@@ -101,7 +101,7 @@ static int64_t soon(void)
 static struct abi_record record_of(pid_t pid)
 {
 	struct abi_record r = {
-		.type = ABI_RECORD_CPU_SAMPLE,
+		.type = ABI_RECORD_SAMPLE,
 		.time_ns = (uint64_t)clock_monotonic_ns(&clock_system),
 		.start_ns = 1,
 		.pid = (uint32_t)pid,

@@ -53,8 +53,8 @@ static void check(const __u64 *words, uint32_t n_kernel, uint32_t n_user, size_t
 		assert_int_equal(len - sizeof(r.head), want_words_bytes);
 	assert_int_equal(unpack_sample(&r, len, &got), sizeof(r.head) + n * sizeof(*words));
 	assert_memory_equal(got.record.frames, words, n * sizeof(*words));
-	assert_int_equal(got.record.type, ABI_RECORD_CPU_SAMPLE);
-	r.head.type = ABI_RECORD_CPU_SAMPLE;
+	assert_int_equal(got.record.type, ABI_RECORD_SAMPLE);
+	r.head.type = ABI_RECORD_SAMPLE;
 	assert_memory_equal(&got.record, &r.head, sizeof(r.head));
 }
 
@@ -134,7 +134,7 @@ static void test_what_is_refused(void **state)
 		bad.head.field = value;                                     \
 		assert_int_equal(unpack_sample(&bad, len, &got), -EBADMSG); \
 	} while (0)
-	REFUSED(type, ABI_RECORD_CPU_SAMPLE);
+	REFUSED(type, ABI_RECORD_SAMPLE);
 	REFUSED(type, ABI_RECORD_STACK);
 	REFUSED(n_user, 17);
 	REFUSED(n_user, 19);
