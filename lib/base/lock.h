@@ -21,7 +21,7 @@ struct lock {
 	pthread_mutex_t mutex;
 	/* The thread that has it, or 0: no thread of glibc has that name. Only the owner ever reads its own name here, so
 	 * neither order nor a stale value of others matters. */
-	_Atomic pthread_t owner;
+	pthread_t owner;
 };
 
 #define LOCK_INITIALIZER                           \
