@@ -20,6 +20,9 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+enum { SHARED_BYTES = 4096 };
+_Static_assert(sizeof(struct parser_reply) <= SHARED_BYTES, "the child's answer fits its page");
+
 struct child {
 	pid_t pid; /* 0: free */
 	int reply_fd, out_fd;
@@ -69,16 +72,21 @@ static int run_compile(const struct parser_inputs *in, int links_fd, int out_fd,
 	return parser_compile_linked(&linked, out_fd, eb);
 }
 
-/* Other children's answers are none of its business. */
+/* Other children's answers are none of its business: neither their descriptors nor their pages. */
 static void close_others(const struct zygote *z, const struct child *c)
 {
 	close(z->fd);
 	close(c->reply_fd);
-	for (int i = 0; i < PARSER_MAX_CHILDREN; i++)
-		if (z->children[i].pid) {
-			close(z->children[i].reply_fd);
-			close(z->children[i].out_fd);
+	for (int i = 0; i < PARSER_MAX_CHILDREN; i++) {
+		const struct child *other = &z->children[i];
+
+		if (other != c)
+			(void)munmap(other->shared, SHARED_BYTES);
+		if (other->pid) {
+			close(other->reply_fd);
+			close(other->out_fd);
 		}
+	}
 }
 
 _Noreturn static void child_main(const struct zygote *z, const struct parser_request *request,
@@ -289,8 +297,8 @@ int parser_zygote_run(int fd)
 	sigdelset(&during_wait, SIGCHLD);
 	sigaction(SIGCHLD, &act, NULL);
 	for (int i = 0; i < PARSER_MAX_CHILDREN; i++) {
-		z.children[i].shared =
-			mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		z.children[i].shared = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE,
+			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 		if (z.children[i].shared == MAP_FAILED)
 			return 1;
 	}

@@ -162,12 +162,21 @@ int sandbox_close_others(const int *keep, size_t n)
 	return close_range((unsigned)from, ~0U, 0) ? -errno : 0;
 }
 
+/* Later children have another id: where they are to abort, the rule is theirs. */
+static int allow_own_pid(scmp_filter_ctx ctx, int nr, unsigned arg)
+{
+	return seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 1,
+		SCMP_CMP(arg, SCMP_CMP_MASKED_EQ, UINT32_MAX, (uint32_t)getpid()));
+}
+
 static int add_rule(scmp_filter_ctx ctx, const struct sandbox_rule *r)
 {
 	int nr = seccomp_syscall_resolve_name(r->call);
 
 	if (nr == __NR_SCMP_ERROR) /* unknown to this architecture or libseccomp */
 		return 0;
+	if (r->value == OWN_PID_VALUE && r->mask == UINT32_MAX)
+		return allow_own_pid(ctx, nr, r->arg);
 	if (!r->mask)
 		return seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 0);
 	return seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 1,
@@ -240,6 +249,8 @@ int sandbox_allow_only(const int *calls, size_t n, bool allow_exec, struct errbu
 		if (maps && !allow_exec)
 			r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, calls[i], 1,
 				SCMP_CMP(2, SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+		else if (calls[i] == SCMP_SYS(tgkill))
+			r = allow_own_pid(ctx, calls[i], 0);
 		else
 			r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, calls[i], 0);
 	}

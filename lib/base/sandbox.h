@@ -45,5 +45,6 @@ int sandbox_close_others(const int *keep, size_t n) _must_check_;
 
 /* no_new_privs and the role's seccomp filter: what is not in its table fails with EPERM. */
 int sandbox_enter(enum sandbox_role role, struct errbuf *eb) _must_check_;
-/* The same with a list of one's own (SCMP_SYS numbers), on top of filters already there; PROT_EXEC stays refused unless told. */
+/* The same with a list of one's own (SCMP_SYS numbers), on top of filters already there. PROT_EXEC stays refused
+ * unless allow_exec, and so does tgkill to other processes. */
 int sandbox_allow_only(const int *calls, size_t n, bool allow_exec, struct errbuf *eb) _must_check_;

@@ -68,6 +68,11 @@ def unprivileged():
     raise AssertionError('neither sonde nor nobody exists')
 
 
+def shared_pages(pid):
+    with open(f'/proc/{pid}/maps') as f:
+        return f.read().count('/dev/zero (deleted)')
+
+
 def idle(fds):
     """The descriptors of a parser that reads no file, else None."""
     return fds if all(v.startswith('socket') for k, v in fds.items() if k > 2) else None
@@ -231,6 +236,8 @@ class Together(unittest.TestCase):
             with self.subTest(sig), exporter('--symbols.cache-path=') as d:
                 parser = roles(d)['parser']
                 stuck = wait_for('a child that can be stopped', lambda: self.stop_one(parser), interval=0)
+                # Beside what all roles have from before the split, it has its own status page and not those of others.
+                self.assertEqual(shared_pages(stuck), shared_pages(roles(d)['main']) + 1)
                 begun = time.time()
                 d.p.send_signal(sig)
                 self.assertEqual(d.p.wait(60), 0 if sig == signal.SIGTERM else -9)
