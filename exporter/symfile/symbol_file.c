@@ -3,6 +3,7 @@
  * Symbol file reader: checks once, looks up often.
  */
 #include "exporter/symfile/symbol_file.h"
+#include "exporter/symfile/symbol_lines.h"
 #include "exporter/symfile/symbol_unwind.h"
 #include "lib/base/cursor.h"
 #include "lib/base/hash.h"
@@ -176,6 +177,8 @@ int symbol_file_parse(const void *data, size_t bytes, struct symbol_file *ret, s
 		r = symbol_unwind_check(&s, eb);
 	if (r == 0)
 		r = check_unnamed(&s, eb);
+	if (r == 0)
+		r = symbol_lines_check(&s, eb);
 	if (r < 0)
 		return r;
 	*ret = s;

@@ -18,7 +18,10 @@ enum {
 	SYMBOL_LOAD_BYTES = 40,
 	SYMBOL_MAX_LOADS = 512,
 	SYMBOL_BLOCK_BYTES = 8, /* an index entry of lines and scopes */
-	SYMBOL_BLOCK_ROWS = 16, /* points in a block */
+	SYMBOL_BLOCK_ROWS = 16, /* points in a block, at most */
+	/* of a row: distance and flags 5, line 5, column 3, file 5; a point has fewer */
+	SYMBOL_ROW_MAX_BYTES = 18,
+	SYMBOL_MAX_NESTING = 4096, /* scopes within each other */
 	SYMBOL_DEBUG_FUNCTION_BYTES = 16,
 	SYMBOL_UNNAMED_BYTES = 8,
 };

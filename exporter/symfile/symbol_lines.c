@@ -18,6 +18,39 @@ static uint32_t u32_at(const struct symbol_range *r, size_t off)
 	return v;
 }
 
+static int check_index(
+	const struct symbol_range *index, const struct symbol_range *stream, struct errbuf *eb)
+{
+	size_t n = index->bytes / SYMBOL_BLOCK_BYTES;
+
+	for (size_t i = 0; i < n; i++) {
+		uint32_t start = u32_at(index, i * SYMBOL_BLOCK_BYTES),
+			 from = u32_at(index, i * SYMBOL_BLOCK_BYTES + 4);
+		bool last = i + 1 == n;
+		uint64_t to =
+			last ? stream->bytes : u32_at(index, (i + 1) * SYMBOL_BLOCK_BYTES + 4);
+
+		if (from > to || to > stream->bytes ||
+			to - from > SYMBOL_BLOCK_ROWS * SYMBOL_ROW_MAX_BYTES)
+			return err_set(eb, -EBADMSG,
+				"symbol file: block %zu of lines or scopes has bytes %u to %llu "
+				"of %zu, but has at most %d bytes",
+				i, from, (unsigned long long)to, stream->bytes,
+				SYMBOL_BLOCK_ROWS * SYMBOL_ROW_MAX_BYTES);
+		if (!last && start > u32_at(index, (i + 1) * SYMBOL_BLOCK_BYTES))
+			return err_set(eb, -EBADMSG,
+				"symbol file: block %zu of lines or scopes is out of order", i);
+	}
+	return 0;
+}
+
+int symbol_lines_check(const struct symbol_file *s, struct errbuf *eb)
+{
+	int r = check_index(&s->line_index, &s->lines, eb);
+
+	return r < 0 ? r : check_index(&s->scope_index, &s->scope_ranges, eb);
+}
+
 /* The stream's bytes of the block that holds `rel`; false when it is before the first. */
 static bool find_block(const struct symbol_range *index, const struct symbol_range *stream,
 	uint32_t rel, uint32_t *ret_start, struct cursor *ret)
@@ -63,7 +96,9 @@ static bool find_row(const struct symbol_file *s, uint32_t rel, struct row *ret)
 	if (!find_block(&s->line_index, &s->lines, rel, &start, &c))
 		return false;
 	addr = start;
-	while (cursor_left(&c)) {
+	for (int n = 0; cursor_left(&c); n++) {
+		if (n == SYMBOL_BLOCK_ROWS)
+			return false;
 		uint64_t head = cursor_varint(&c);
 
 		addr += head >> 2;
@@ -91,7 +126,9 @@ static bool find_scope(const struct symbol_file *s, uint32_t rel, uint32_t *ret)
 	if (!find_block(&s->scope_index, &s->scope_ranges, rel, &start, &c))
 		return false;
 	addr = start;
-	while (cursor_left(&c)) {
+	for (int n = 0; cursor_left(&c); n++) {
+		if (n == SYMBOL_BLOCK_ROWS)
+			return false;
 		addr += cursor_varint(&c);
 		if (c.error || addr > rel)
 			break;
@@ -131,13 +168,13 @@ static void describe_function(const struct symbol_file *s, uint64_t i, struct sy
 }
 
 /* From the innermost scope outwards: each one's function, at the place where the one inside it
- * was called. */
+ * was called. Each distance leads back, so the chain ends, but only a limit makes it short. */
 static size_t add_scopes(
 	const struct symbol_file *s, uint32_t scope, struct row at, struct symbol_place *ret)
 {
 	size_t n = 0;
 
-	for (;;) {
+	for (int nesting = 0; nesting < SYMBOL_MAX_NESTING; nesting++) {
 		struct cursor c = cursor_of(s->scopes.data, s->scopes.bytes);
 		uint64_t distance;
 
@@ -157,6 +194,7 @@ static size_t add_scopes(
 		at.column = (uint32_t)cursor_varint(&c);
 		scope -= (uint32_t)distance;
 	}
+	return 0;
 }
 
 size_t symbol_file_places(

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Look-ups of files, lines and inlined calls in a symbol file. The file's checksum was checked when it was
- * opened; what its tables say is checked at each look-up instead, since reading all of them would
- * touch every page. What does not hold gives no line.
+ * Look-ups of files, lines and inlined calls in a symbol file. Opening it checks the indexes; each look-up checks the rows and
+ * scopes that it reads, since checking all would read the whole tables. What does not hold gives no line. However a file lies,
+ * a look-up reads two blocks of SYMBOL_BLOCK_ROWS and SYMBOL_MAX_NESTING scopes.
  */
 #pragma once
 #include "exporter/symfile/symbol_file.h"
@@ -16,6 +16,9 @@ struct symbol_place {
 };
 
 enum { SYMBOL_MAX_PLACES = 128 };
+
+/* The indexes, when the file is opened: blocks in order, inside their streams, none longer than its rows can be. -EBADMSG. */
+int symbol_lines_check(const struct symbol_file *s, struct errbuf *eb) _must_check_;
 
 /* The places of an ELF virtual address, innermost inlined call first, the function that has the
  * code last; at most SYMBOL_MAX_PLACES, outer inlined calls are left out first. 0 when nothing is known. */

@@ -2,7 +2,7 @@
  *
  * The symbol file reader. The checksum is made to fit, so that what lies behind it is reached.
  */
-#include "exporter/symfile/symbol_file.h"
+#include "exporter/symfile/symbol_lines.h"
 #include "lib/base/hash.h"
 #include <string.h>
 
@@ -27,8 +27,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (symbol_file_parse(copy, size, &s, NULL) == 0) {
 		for (size_t i = 0; i < sizeof(probes) / sizeof(probes[0]); i++) {
+			struct symbol_place places[SYMBOL_MAX_PLACES];
 			struct symbol_function f;
 			uint64_t vaddr;
+			size_t n = symbol_file_places(&s, probes[i] + s.debug_base, places);
+
+			for (size_t k = 0; k < n; k++)
+				if (strlen(places[k].function) + strlen(places[k].file) > 2 * size)
+					abort();
 
 			if (symbol_file_find(&s, probes[i] + s.text_base, &f) &&
 				strlen(f.name) > size)

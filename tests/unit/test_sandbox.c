@@ -93,7 +93,8 @@ static void abort_works(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(filters); i++) {
 		int status = run(filters[i], abort_itself);
 
-		if (!WIFSIGNALED(status)) fail_msg("filter %zu: %#x", i, (unsigned)status);
+		if (!WIFSIGNALED(status))
+			fail_msg("filter %zu: %#x", i, (unsigned)status);
 		assert_int_equal(WTERMSIG(status), SIGABRT);
 	}
 }

@@ -3,7 +3,7 @@
  * The reader of symbol files: a file laid out by hand byte by byte as
  * docs/formats/symbol-file.md says, then every way to break it.
  */
-#include "exporter/symfile/symbol_file.h"
+#include "exporter/symfile/symbol_lines.h"
 #include "lib/base/bytes.h"
 #include "lib/base/hash.h"
 #include <elf.h>
@@ -202,6 +202,197 @@ static void test_map(void **state)
 	assert_null(s.data);
 }
 
+/* One index entry of each kind and what they lead to; debug base 0x1000. */
+struct debug_lie {
+	struct bytes index, lines, scope_index, ranges, scopes, functions, strings;
+};
+
+static void put_number(struct bytes *b, uint64_t v)
+{
+	for (; v >= 0x80; v >>= 7)
+		bytes_put_u8(b, (uint8_t)(v | 0x80));
+	bytes_put_u8(b, (uint8_t)v);
+}
+
+static void lie_init(struct debug_lie *l)
+{
+	*l = (struct debug_lie) {0};
+	bytes_put(&l->strings, "\0root\0inner", 12);
+	for (uint32_t i = 0; i < 2; i++) { /* 0: root, 1: inner */
+		bytes_put_u32(&l->functions, i ? 6 : 1);
+		bytes_put_u32(&l->functions, 0);
+		bytes_put_u32(&l->functions, 0);
+		bytes_put_u32(&l->functions, 0);
+	}
+}
+
+static void lie_done(struct debug_lie *l)
+{
+	struct bytes *all = &l->index;
+
+	for (size_t i = 0; i < sizeof(*l) / sizeof(*all); i++)
+		bytes_done(&all[i]);
+}
+
+static void put_block(struct bytes *index, uint32_t start, uint32_t off)
+{
+	bytes_put_u32(index, start);
+	bytes_put_u32(index, off);
+}
+
+/* Rows at addresses 0, 1, 2 …, of lines 1, 2, 3 … */
+static void put_rows(struct bytes *lines, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		put_number(lines, (i ? 1 : 0) << 2);
+		put_number(lines, 2); /* zigzag: one more */
+		put_number(lines, 0);
+	}
+}
+
+static void lay_lie(const struct debug_lie *l, struct bytes *b)
+{
+	static const uint32_t kinds[] = {SYMBOL_LINE_INDEX, SYMBOL_LINES, SYMBOL_SCOPE_INDEX,
+		SYMBOL_SCOPE_RANGES, SYMBOL_SCOPES, SYMBOL_DEBUG_FUNCTIONS, SYMBOL_DEBUG_STRINGS};
+	static const uint32_t items[] = {
+		SYMBOL_BLOCK_BYTES, 1, SYMBOL_BLOCK_BYTES, 1, 1, SYMBOL_DEBUG_FUNCTION_BYTES, 1};
+	const struct bytes *all = &l->index;
+	uint64_t at = 128 + ARRAY_SIZE(kinds) * 24, base = 0x1000;
+
+	bytes_init(b, NULL, 0);
+	bytes_put(b, "SONDESYM", 8);
+	bytes_put_u32(b, SYMBOL_VERSION);
+	bytes_put_u32(b, ARRAY_SIZE(kinds));
+	while (b->len < 128)
+		bytes_put_u8(b, 0);
+	memcpy(b->data + SYMBOL_OFF_DEBUG_BASE, &base, 8);
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		put_section(b, kinds[i], items[i], at, all[i].len);
+		at += (all[i].len + 7) / 8 * 8;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		bytes_put(b, all[i].data, all[i].len);
+		while (b->len % 8)
+			bytes_put_u8(b, 0);
+	}
+	memcpy(b->data + SYMBOL_OFF_FILE_BYTES, &at, 8);
+	seal(b);
+}
+
+/* The error of opening it, else how many places 0x1000 + at has. */
+static int places_at(const struct debug_lie *l, uint64_t at, struct symbol_place *ret)
+{
+	_cleanup_bytes_ struct bytes b;
+	struct symbol_file s;
+	int r;
+
+	lay_lie(l, &b);
+	r = symbol_file_parse(b.data, b.len, &s, NULL);
+	if (r < 0)
+		return r;
+	r = (int)symbol_file_places(&s, 0x1000 + at, ret);
+	/* The names die with the bytes. */
+	for (int i = 0; i < r; i++)
+		ret[i].function = strcmp(ret[i].function, "root") == 0 ? "root" : "";
+	return r;
+}
+
+static void test_blocks_that_are_too_long(void **state)
+{
+	struct symbol_place places[SYMBOL_MAX_PLACES];
+
+	(void)state;
+	for (uint32_t n = 15; n <= 18; n++) {
+		struct debug_lie l;
+
+		lie_init(&l);
+		put_block(&l.index, 0, 0);
+		put_rows(&l.lines, n);
+		assert_int_equal(places_at(&l, 14, places), 1);
+		assert_int_equal(places[0].line, 15);
+		assert_int_equal(places_at(&l, 20, places), n <= SYMBOL_BLOCK_ROWS);
+		lie_done(&l);
+	}
+}
+
+static void test_indexes_that_lie(void **state)
+{
+	static const struct {
+		uint32_t blocks[3][2];
+		int result;
+	} cases[] = {
+		{{{0, 0}, {16, 48}, {32, 96}}, 1},
+		{{{0, 0}, {16, 48}, {32, 97}}, -EBADMSG}, /* behind the stream */
+		{{{0, 48}, {16, 0}, {32, 96}}, -EBADMSG}, /* backwards */
+		{{{0, 0}, {32, 48}, {16, 96}}, -EBADMSG}, /* not in order */
+		{{{0, 0}, {16, 48}, {32, 0x7fffffff}}, -EBADMSG},
+	};
+	struct symbol_place places[SYMBOL_MAX_PLACES];
+	struct debug_lie l;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		lie_init(&l);
+		for (size_t k = 0; k < 3; k++)
+			put_block(&l.index, cases[i].blocks[k][0], cases[i].blocks[k][1]);
+		put_rows(&l.lines, 16);
+		put_rows(&l.lines, 16);
+		assert_int_equal(places_at(&l, 3, places), cases[i].result);
+		l.scope_index = l.index; /* the same of scopes */
+		l.ranges = l.lines;
+		l.index = l.lines = (struct bytes) {0};
+		if (cases[i].result < 0)
+			assert_int_equal(places_at(&l, 3, places), cases[i].result);
+		lie_done(&l);
+	}
+	/* 289 bytes in one block */
+	lie_init(&l);
+	put_block(&l.index, 0, 0);
+	for (int i = 0; i < 289; i++)
+		bytes_put_u8(&l.lines, 0x80);
+	assert_int_equal(places_at(&l, 0, places), -EBADMSG);
+	lie_done(&l);
+}
+
+/* A root and n scopes within each other. */
+static int places_in_chain(uint32_t n, struct symbol_place *ret)
+{
+	struct debug_lie l;
+	size_t last = 0;
+	int r;
+
+	lie_init(&l);
+	put_number(&l.scopes, 0);
+	put_number(&l.scopes, 0);
+	for (uint32_t i = 0; i < n; i++) {
+		size_t at = l.scopes.len;
+
+		put_number(&l.scopes, at - last);
+		put_number(&l.scopes, 1);
+		bytes_put(&l.scopes, "\0\0\0", 3);
+		last = at;
+	}
+	put_block(&l.scope_index, 0, 0);
+	put_number(&l.ranges, 0);
+	put_number(&l.ranges, (last + 1) << 1);
+	r = places_at(&l, 0, ret);
+	lie_done(&l);
+	return r;
+}
+
+static void test_chains_that_are_too_long(void **state)
+{
+	struct symbol_place places[SYMBOL_MAX_PLACES];
+
+	(void)state;
+	assert_int_equal(places_in_chain(3, places), 4);
+	assert_string_equal(places[3].function, "root");
+	assert_int_equal(places_in_chain(SYMBOL_MAX_NESTING - 1, places), SYMBOL_MAX_PLACES);
+	assert_string_equal(places[SYMBOL_MAX_PLACES - 1].function, "root");
+	assert_int_equal(places_in_chain(SYMBOL_MAX_NESTING, places), 0);
+	assert_int_equal(places_in_chain(1000000, places), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -209,6 +400,9 @@ int main(void)
 		cmocka_unit_test(test_every_flipped_bit_and_cut),
 		cmocka_unit_test(test_sealed_lies),
 		cmocka_unit_test(test_map),
+		cmocka_unit_test(test_blocks_that_are_too_long),
+		cmocka_unit_test(test_indexes_that_lie),
+		cmocka_unit_test(test_chains_that_are_too_long),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

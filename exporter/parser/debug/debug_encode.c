@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NESTING = 4096 };
 /* Sequences of fewer blocks are written anew, so that blocks are full where sequences are short. */
 enum { MIN_BLOCKS_COPIED = 2 };
 
@@ -165,7 +164,7 @@ static int encode_scopes(struct debug_tables *t, struct debug_blocks *b)
 		const struct debug_range *range = &t->ranges[t->range_starts[i].value];
 
 		close_until(&s, t->range_starts[i].key);
-		if (s.depth == MAX_NESTING) {
+		if (s.depth == SYMBOL_MAX_NESTING) {
 			t->n_left_out++;
 			continue;
 		}
