@@ -35,35 +35,38 @@ static const struct option_spec specs[] = {
 		.min = 1, .max = 1000, .letter = 'n', .help = "Runs a side."},
 	{"warmup", OPTION_U64, offsetof(struct bench_options, warmup), .value = "N",
 		.fallback = "1", .min = 0, .max = 1000,
-		.help = "Runs a side before them, which are neither kept nor compared."},
+		.help = "Runs a side before them, neither kept nor compared."},
 	{"interleave", OPTION_BOOL, offsetof(struct bench_options, interleave), .fallback = "true",
-		.help = "A B B A: what drifts falls on both sides. Without it all runs of A come "
-			"before those of B, for sides that cannot be there at the same time."},
+		.help = "Run in the order A B B A, so that a drift falls on both sides. "
+			"--no-interleave runs all of A before B, when the two builds cannot "
+			"coexist."},
 	BENCH_HOOK(setup,
 		"Once per side, before its first run, by /bin/sh. SONDE_BENCH_SIDE is the "
 		"side's name, in all hooks and runs, SONDE_BENCH_RUN the run's number."),
 	BENCH_HOOK(prepare, "Before each run."),
 	BENCH_HOOK(conclude, "After each run; a failure ends the benchmark."),
-	BENCH_HOOK(cleanup, "Once per side, at the end, even when something failed."),
+	BENCH_HOOK(cleanup, "Once per side, at the end, also after a failure."),
 	{"ignore-failure", OPTION_BOOL, offsetof(struct bench_options, ignore_failure),
-		.help = "Goes on when a command exits with another status than 0."},
+		.help = "Go on when a command exits with another status than 0."},
 	{"progress", OPTION_STRING, offsetof(struct bench_options, progress), .value = "REGEX",
-		.help = "In the commands' output, line by line: its first group, or all that it "
-			"matches, is a number that says how far the run is (height=([0-9]+)). It "
-			"is kept over time, and its last value as the metric progress."},
+		.help = "How to read a run's progress from its output, line by line: the first "
+			"group, or the whole match, is a number: height=([0-9]+). The result has "
+			"it over time, and its last value as the metric progress."},
 	OPTION_HEADING("Sampling"),
 	{"interval", OPTION_DURATION, offsetof(struct bench_options, interval_ms), .fallback = "1s",
 		.min = 100, .max = 3600000,
-		.help = "Between two looks at CPU, memory, faults, I/O and context switches."},
+		.help = "Time between two looks at CPU, memory, faults, I/O and context switches."},
 	{"frequency", OPTION_U64, offsetof(struct bench_options, frequency), .value = "HZ",
 		.fallback = "199", .min = 1, .max = 999,
-		.help = "Of our own exporter. More runs show smaller changes than more samples "
-			"do."},
+		.help = "Samples per second and CPU of its own exporter. To see smaller changes, "
+			"raise --runs rather than this."},
 	{"directory", OPTION_STRING, offsetof(struct bench_options, directory), .value = "DIR",
 		.fallback = "runs",
-		.help = "Where A-1.pb.gz …, with the sides' names, and metrics.csv, series.csv and "
-			"metrics.om (OpenMetrics) are kept."},
-	CLI_SERVER_OPTIONS(struct bench_options, "exporter", NULL),
+		.help = "Where the results go: NAME-1.pb.gz …, metrics.csv, series.csv and "
+			"metrics.om (OpenMetrics)."},
+	CLI_SERVER_OPTIONS(struct bench_options, "exporter", NULL,
+		"A running exporter, by its base address: http://127.0.0.1:7273. Without it sonde "
+		"bench starts one of its own, which needs root."),
 	CLI_COMPARE_OPTIONS(struct bench_options),
 };
 
@@ -72,19 +75,17 @@ static const struct option_program program = {
 	.summary = "run two commands in turns, sample and compare them",
 	.arguments = "NAME=COMMAND NAME=COMMAND [-- TEMPLATE...]",
 	.description =
-		"Runs two commands N times each, in the order A B B A, with an exporter sampling "
-		"the "
-		"whole machine; the profile of a run is what its process and its descendants used. "
-		"Then compares them as sonde diff does, with the kernel's counts of time and "
-		"resources beside.\n\n"
-		"A COMMAND is given to /bin/sh. With a TEMPLATE it takes the place of each {bin} "
-		"in "
-		"it, and the result is run without a shell. The commands' output goes to standard "
-		"error.",
+		"Runs two commands N times each, in the order A B B A, while an exporter samples "
+		"the whole machine. The profile of a run covers its process and its descendants. "
+		"Then compares the runs as sonde diff does, with the kernel's counts of time and "
+		"resources beside.\n"
+		"\n"
+		"/bin/sh runs a COMMAND. With a TEMPLATE, COMMAND replaces each {bin} in it, and "
+		"the result runs without a shell. The commands' output goes to standard error.",
 	.specs = specs,
 	.n_specs = ARRAY_SIZE(specs),
 	.exit_status = "1      a condition of --fail-on was exceeded\n"
-		       "2      also: a command or hook failed, or could not be sampled",
+		       "2      a command or hook failed, or could not be sampled",
 	.examples =
 		"sudo sonde bench -n 5 main=./build-main/app pr=./build-pr/app -- {bin} --input "
 		"big.dat -o bench.html\n",
@@ -209,10 +210,14 @@ static int check_status(const struct bench *b, const struct bench_result *res, i
 	if (!res->status || b->o->ignore_failure)
 		return 0;
 	if (WIFSIGNALED(res->status))
-		return err_set(eb, -ECHILD, "run %llu of %s was ended by signal %d",
-			(unsigned long long)number, b->sides[side].name, WTERMSIG(res->status));
-	return err_set(eb, -ECHILD, "run %llu of %s: exit status %d (--ignore-failure goes on)",
-		(unsigned long long)number, b->sides[side].name, WEXITSTATUS(res->status));
+		return err_set(eb, -ECHILD, "run %llu%s of %s: signal %d ended the command",
+			(unsigned long long)number, number ? "" : " (warm-up)", b->sides[side].name,
+			WTERMSIG(res->status));
+	return err_set(eb, -ECHILD,
+		"run %llu%s of %s: the command ended with exit status %d; with --ignore-failure "
+		"the benchmark goes on",
+		(unsigned long long)number, number ? "" : " (warm-up)", b->sides[side].name,
+		WEXITSTATUS(res->status));
 }
 
 static void bench_result_done(struct bench_result *r)

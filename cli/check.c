@@ -118,18 +118,18 @@ int cli_check_config(int argc, char **argv)
 {
 	static const struct option_spec specs[] = {
 		{"syntax-only", OPTION_BOOL, offsetof(struct check_options, syntax_only),
-			.help = "Look at no file but those with scrape_configs."},
+			.help = "Read only files with scrape_configs."},
 	};
 	static const struct option_program program = {
 		.name = "sonde check config",
 		.summary = "check configuration files of sonde-scraper",
 		.arguments = "FILE...",
-		.description = "Reads each file as sonde-scraper would and prints SUCCESS with the "
-			       "number of its jobs, or the first error as "
-			       "FILE:LINE:COLUMN: key: what is wrong. The files of "
-			       "credentials and certificates that it names must be there, and "
-			       "files of file_sd_configs that are there must be valid.",
-		.exit_status = "1  a file is not valid",
+		.description =
+			"Reads each file as sonde-scraper would and prints SUCCESS with the number "
+			"of its jobs, or the first error as FILE:LINE:COLUMN: key: what is wrong. "
+			"The files of credentials and certificates that it names must exist, and "
+			"existing files of file_sd_configs must be valid.",
+		.exit_status = "1      a file is not valid",
 		.specs = specs,
 		.n_specs = ARRAY_SIZE(specs),
 	};
@@ -336,18 +336,18 @@ int cli_check_service_discovery(int argc, char **argv)
 	static const struct option_spec specs[] = {
 		{"timeout", OPTION_DURATION, offsetof(struct sd_options, timeout_ms),
 			.value = "DURATION", .fallback = "30s", .min = 1, .max = 3600000,
-			.help = "How long to wait for answers of the discovery."},
+			.help = "How long discoveries may take that ask over the network."},
 	};
 	static const struct option_program program = {
 		.name = "sonde check service-discovery",
-		.summary = "print what discovery and relabeling make of a job",
+		.summary = "print the targets of a job, before and after relabeling",
 		.arguments = "FILE JOB",
 		.description = "Runs the discovery of one job once and prints a JSON list of its "
 			       "targets: discoveredLabels before "
 			       "relabeling and labels after it, empty for a target that a rule "
 			       "dropped; error says why a target cannot "
 			       "be scraped.",
-		.exit_status = "1  the file is not valid, has no such job, or discovery failed",
+		.exit_status = "1      the file is not valid, has no such job, or discovery failed",
 		.specs = specs,
 		.n_specs = ARRAY_SIZE(specs),
 	};
@@ -452,8 +452,8 @@ int cli_check_relabel(int argc, char **argv)
 			       "labels after it.",
 		.specs = specs,
 		.n_specs = ARRAY_SIZE(specs),
-		.exit_status = "1  the rules or labels are not valid",
-		.examples = "  sonde check relabel --rules rules.yml --labels '{\"__address__\": "
+		.exit_status = "1      the rules or labels are not valid",
+		.examples = "sonde check relabel --rules rules.yml --labels '{\"__address__\": "
 			    "\"node1:7273\"}'",
 	};
 	struct relabel_options o = {0};

@@ -11,7 +11,8 @@ struct check_options {
 };
 
 static const struct option_spec specs[] = {
-	CLI_SERVER_OPTIONS(struct check_options, "url", "http://127.0.0.1:7272"),
+	CLI_SERVER_OPTIONS(struct check_options, "url", "http://127.0.0.1:7272",
+		"Base address of the scraper or exporter."),
 };
 
 static int check(const char *path, const struct option_program *program, int argc, char **argv)
@@ -24,14 +25,9 @@ static int check(const char *path, const struct option_program *program, int arg
 
 	if (status >= 0)
 		return status;
-	r = cli_server_fetch(&o.server, &(struct cli_request) {.path = path}, &answer, &eb);
+	r = cli_server_ask(&o.server, &(struct cli_request) {.path = path}, &answer, &eb);
 	if (r < 0)
 		return cli_fail(&eb, r);
-	if (answer.status != 200) {
-		fprintf(stderr, "sonde: %s answered with status %u: %.*s\n", o.server.url,
-			answer.status, (int)answer.body.len, (const char *)answer.body.data);
-		return CLI_FAILED;
-	}
 	printf("SUCCESS: %.*s", (int)answer.body.len, (const char *)answer.body.data);
 	return CLI_OK;
 }
@@ -44,7 +40,7 @@ int cli_check_healthy(int argc, char **argv)
 		.description = "Asks /-/healthy of a scraper or an exporter.",
 		.specs = specs,
 		.n_specs = ARRAY_SIZE(specs),
-		.exit_status = "1  it is not, or did not answer",
+		.exit_status = "1      it is not, or did not answer; stderr says why",
 	};
 
 	return check("/-/healthy", &program, argc, argv);
@@ -60,7 +56,7 @@ int cli_check_ready(int argc, char **argv)
 			"write-ahead log at start is not ready yet.",
 		.specs = specs,
 		.n_specs = ARRAY_SIZE(specs),
-		.exit_status = "1  it is not, or did not answer",
+		.exit_status = "1      it is not, or did not answer; stderr says why",
 	};
 
 	return check("/-/ready", &program, argc, argv);

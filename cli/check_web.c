@@ -20,7 +20,7 @@ int cli_check_web_config(int argc, char **argv)
 			       "--web.config.file, with the certificates and keys it names, and "
 			       "prints SUCCESS, or the first error as FILE:LINE:COLUMN: key: what "
 			       "is wrong.",
-		.exit_status = "1  a file is not valid",
+		.exit_status = "1      a file is not valid",
 	};
 	struct option_list files = {0};
 	struct no_options none = {0};

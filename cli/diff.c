@@ -18,11 +18,11 @@ struct diff_options {
 static const struct option_spec specs[] = {
 	CLI_COMPARE_OPTIONS(struct diff_options),
 	OPTION_HEADING("Selections of a scraper's store"),
-	CLI_SERVER_OPTIONS(struct diff_options, "server", NULL),
+	CLI_SERVER_OPTIONS(struct diff_options, "server", NULL, "Base address of the scraper."),
 	{"replicate", OPTION_STRING, offsetof(struct diff_options, replicate),
 		.value = "LABEL,...,DURATION", .fallback = "instance,5m",
-		.help = "With --server: what a run is. Each set of values of these labels in each "
-			"stretch of so long is one; a range has at most 64 stretches, which get "
+		.help = "With --server: the replicates. Each set of values of these labels in each "
+			"stretch of DURATION is one. A range has at most 64 stretches; they get "
 			"longer for it."},
 };
 
@@ -33,26 +33,27 @@ static const struct option_program program = {
 		     "[DURATION]]",
 	.description =
 		"Compares two sets of profiles, one profile a run: functions and call stacks of "
-		"the "
-		"second set against the first, with the significance of each difference. An "
-		"argument "
-		"is a file, a pattern, or a directory of profiles; with two arguments the \"--\" "
-		"may "
-		"be left out. Functions are joined by name.\n\n"
+		"the second set against the first, with the significance of each difference. An "
+		"argument is a file, a pattern, or a directory of profiles; with two arguments the "
+		"\"--\" may be left out. Functions are joined by name, so two builds can be "
+		"compared.\n"
+		"\n"
 		"With --server each side is a selection of a scraper's store: SELECTOR in the "
-		"DURATION (1h) before TIME (now; @-1d is a day ago). A SELECTOR that begins with "
-		"{ is of the first one's type. Runs are replicates, instance by stretch of "
-		"time.\n\n"
-		"The unit of replication is the run: three runs a side or more tell a change from "
-		"what differs between any two runs. With one run a side there is no "
-		"significance.\n\n"
+		"DURATION (1h) before TIME (now; @-1d is a day ago). A SELECTOR that begins with { "
+		"has the first one's type. A run is then one replicate: see --replicate.\n"
+		"\n"
+		"The unit of replication is the run: from three runs a side on, a change stands "
+		"out from the difference between any two runs. With one run a side there is no "
+		"significance.\n"
+		"\n"
 		"A verdict is + (more in the second set), - (less), new, gone, moved (between "
 		"siblings), ~ (not significant), few (too few samples for a test) or untested.",
 	.specs = specs,
 	.n_specs = ARRAY_SIZE(specs),
-	.exit_status = "1      a condition of --fail-on was exceeded\n"
-		       "2      also: a file could not be read or does not fit the others, or the "
-		       "result could not be written",
+	.exit_status =
+		"1      a condition of --fail-on was exceeded\n"
+		"2      a file could not be read or does not fit the others, the result could not "
+		"be written, or the data say too little (--max-lost, --max-unresolved)",
 	.examples = "sonde diff before.pb.gz after.pb.gz\n"
 		    "sonde diff 'before-*.pb.gz' -- 'after-*.pb.gz' -o diff.html\n"
 		    "sonde diff main/ -- branch/ --fail-on 'total>2%' --format md\n"

@@ -18,16 +18,16 @@ struct flamegraph_options {
 static const struct option_spec specs[] = {
 	{"output", OPTION_STRING, offsetof(struct flamegraph_options, output), .value = "FILE",
 		.fallback = "-",
-		.help = "Where it goes; \"-\" is standard output. A name that ends in .html or "
-			".htm gives a page.",
+		.help = "Where the result goes; \"-\" is standard output. A name that ends in "
+			".html or .htm gives a page.",
 		.letter = 'o'},
 	{"format", OPTION_CHOICE, offsetof(struct flamegraph_options, format), .value = "svg|html",
 		.help = "A picture, or a page with a table of the functions beside it. Default: by "
 			"the output's name, else svg."},
 	{"inverted", OPTION_BOOL, offsetof(struct flamegraph_options, inverted),
-		.help = "Puts the root on top. A page has it there by itself."},
+		.help = "Puts the root on top, as pages have it anyway."},
 	{"title", OPTION_STRING, offsetof(struct flamegraph_options, title), .value = "TEXT",
-		.help = "What stands above it."},
+		.help = "Text above the picture."},
 	CLI_SUM_OPTIONS(struct flamegraph_options),
 };
 
@@ -35,13 +35,11 @@ static const struct option_program program = {
 	.name = "sonde flamegraph",
 	.summary = "draw profiles as a flame graph",
 	.arguments = "FILE...",
-	.description =
-		"Reads pprof profiles (gzipped or not), folded stacks and what perf script prints "
-		"(\"-\" is standard input; what a file holds is seen from its content), adds them "
-		"up as sonde merge does and draws a flame graph: SVG without script, or one HTML "
-		"page with zoom, search and a table. Neither refers to anything outside. Files "
-		"that are added up must have the "
-		"same sample types.",
+	.description = "Reads pprof profiles (gzipped or not), folded stacks and the output of "
+		       "perf script; the format is detected from the content. \"-\" is standard "
+		       "input. Adds the files up as sonde merge does, so they must have the same "
+		       "sample types, and draws a flame graph: SVG without script, or one HTML "
+		       "page with zoom, search and a table. Neither refers to anything outside.",
 	.specs = specs,
 	.n_specs = ARRAY_SIZE(specs),
 	.exit_status = "1      a file could not be read, does not fit the others or has no such "

@@ -18,8 +18,8 @@ static const struct cli_command commands[] = {
 	{"bench", "run two commands in turns, sample and compare them", cli_bench},
 	{"flamegraph", "draw profiles as a flame graph", cli_flamegraph},
 	{"record", "record a profile of a command, of processes or of the machine", cli_record},
-	{"mark", "tell a recording where it is", cli_mark},
-	{"top", "print what takes most", cli_top},
+	{"mark", "mark a place in a recording", cli_mark},
+	{"top", "print the largest functions", cli_top},
 	{"query", "ask a scraper for stored profiles", cli_query},
 	{"push", "store a profile in a scraper", cli_push},
 	{"check config", "check configuration files", cli_check_config},
@@ -31,9 +31,9 @@ static const struct cli_command commands[] = {
 	{"tsdb list", "list the parts of a store", cli_tsdb_list},
 	{"tsdb verify", "check every byte of a store", cli_tsdb_verify},
 	{"tsdb dump", "print what a store holds", cli_tsdb_dump},
-	{"tsdb stats", "print what takes space in a store", cli_tsdb_stats},
+	{"tsdb stats", "print the size of each file of a store", cli_tsdb_stats},
 	{"tsdb compact", "compact a store now", cli_tsdb_compact},
-	{"tsdb repair", "take what is damaged out of a store", cli_tsdb_repair},
+	{"tsdb repair", "move damaged blocks of a store to quarantine", cli_tsdb_repair},
 	{"tsdb snapshot", "link all blocks into a directory of their own", cli_tsdb_snapshot},
 };
 
@@ -63,8 +63,8 @@ static void print_usage(FILE *to, const char *group)
 			    "       sonde COMMAND --help\n"
 			    "       sonde --version\n"
 			    "\n"
-			    "Works with pprof profiles, and with the data and configuration of "
-			    "sonde-scraper.\n");
+			    "Records, draws, merges and compares pprof profiles; queries and fills "
+			    "a scraper; checks configurations and stores.\n");
 	fprintf(to, "\ncommands:\n");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		if (is_of_group(&commands[i], group))

@@ -21,8 +21,7 @@ struct mark_options {
 static const struct option_spec specs[] = {
 	{"window", OPTION_STRING, AT(window), .value = "fifo:PATH",
 		.help = "The pipe that sonde record --window reads. Default: "
-			"$" WINDOW_VARIABLE
-			", which the command of such a recording has, and what it starts."},
+			"$" WINDOW_VARIABLE ", which sonde record sets for its command."},
 	{"start", OPTION_BOOL, AT(start), .help = "Begins a window, then marks NAME in it."},
 	{"stop", OPTION_BOOL, AT(stop), .help = "Marks NAME, then ends the window."},
 	{"end", OPTION_BOOL, AT(end), .help = "Marks NAME, then ends the recording."},
@@ -30,13 +29,11 @@ static const struct option_spec specs[] = {
 
 static const struct option_program program = {
 	.name = "sonde mark",
-	.summary = "tell a recording where it is",
+	.summary = "mark a place in a recording",
 	.arguments = "[NAME]",
-	.description =
-		"Leaves a comment with NAME and the time in the profile of a sonde record "
-		"--window, and begins or ends its windows: only what runs between --start and "
-		"--stop is recorded. Does not wait, neither for a recording nor for what it "
-		"takes.",
+	.description = "Leaves a comment with NAME and the time in the profile of a sonde record "
+		       "--window, and begins or ends its windows: the recording has only samples "
+		       "between --start and --stop. It waits for nothing.",
 	.specs = specs,
 	.n_specs = ARRAY_SIZE(specs),
 	.exit_status = "1      no recording reads that pipe",

@@ -17,15 +17,13 @@ struct merge_options {
 
 static const struct option_spec specs[] = {
 	{"output", OPTION_STRING, offsetof(struct merge_options, output), .value = "FILE",
-		.help = "Where the sum goes; \"-\" is standard output. A file that is there is "
-			"replaced only when all went "
-			"well.",
+		.help = "Where the result goes; \"-\" is standard output. An existing file is "
+			"replaced only after success.",
 		.letter = 'o'},
 	{"level", OPTION_U64, offsetof(struct merge_options, level), .value = "0-12",
 		.fallback = "1", .min = 0, .max = 12,
-		.help = "How hard gzip tries. 6 saves about 10 % over 1 and takes three times as "
-			"long; 0 writes the bare "
-			"message."},
+		.help = "How hard gzip tries: more is smaller and slower. 0 writes the message "
+			"without gzip."},
 };
 
 static const struct option_program program = {
@@ -33,11 +31,10 @@ static const struct option_program program = {
 	.summary = "add pprof profiles up into one",
 	.arguments = "FILE...",
 	.description = "Reads pprof profiles (gzipped or not; \"-\" is standard input) one after "
-		       "the other and writes their "
-		       "sum as gzipped pprof. Equal stacks with equal labels become one sample. "
-		       "Sample types and period "
-		       "type have to be the same in all files. Time is the earliest, duration the "
-		       "sum, period the largest.",
+		       "the other and writes their sum as gzipped pprof. Equal stacks with equal "
+		       "labels become one sample. Sample types and period type have to be the same "
+		       "in all files. The result has the earliest time, the sum of the durations "
+		       "and the largest period.",
 	.specs = specs,
 	.n_specs = ARRAY_SIZE(specs),
 	.exit_status = "1      a file could not be read, does not fit the others, or the sum could "
@@ -87,7 +84,8 @@ int cli_merge(int argc, char **argv)
 	mallopt(M_ARENA_MAX, 1); /* what one thread frees serves the other */
 	if (!o.output || !files.n) {
 		fprintf(stderr, "sonde merge: %s; see sonde merge --help\n",
-			!files.n ? "which files?" : "-o FILE says where the sum goes");
+			!files.n ? "expected at least one FILE"
+				 : "expected -o FILE, where the result goes");
 		return CLI_USAGE;
 	}
 	r = merge(&o, &files, &eb);

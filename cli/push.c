@@ -19,28 +19,27 @@ struct push_options {
 };
 
 static const struct option_spec specs[] = {
-	CLI_SERVER_OPTIONS(struct push_options, "server", "http://127.0.0.1:7272"),
+	CLI_SERVER_OPTIONS(struct push_options, "server", "http://127.0.0.1:7272",
+		"Base address of the scraper."),
 	{"label", OPTION_LABELS, offsetof(struct push_options, labels),
 		.help = "A label of the profile's series. May be repeated."},
 	{"name", OPTION_STRING, offsetof(struct push_options, name), .value = "NAME",
 		.fallback = "process_cpu", .help = "The profile's name, __name__ of its series."},
 	{"sample-labels", OPTION_STRING, offsetof(struct push_options, sample_labels),
-		.value = "NAME,NAME", .help = "Labels of samples that make series of their own."},
+		.value = "NAME,NAME", .help = "Sample labels that make series of their own."},
 };
 
 static const struct option_program program = {
 	.name = "sonde push",
 	.summary = "store a profile in a scraper",
 	.arguments = "FILE...",
-	.description =
-		"Sends each file (pprof, gzipped or not; folded stacks and perf script have no "
-		"time "
-		"and are refused; \"-\" is standard input) to the scraper's import. When it "
-		"answers, the profile is on its disk. One that is there already is not stored "
-		"twice.",
+	.description = "Sends each file to the scraper's import: pprof, gzipped or not; \"-\" is "
+		       "standard input. Folded stacks and perf script are refused: they have no "
+		       "time. When the scraper answers, the profile is on its disk. It does not "
+		       "store the same profile twice.",
 	.specs = specs,
 	.n_specs = ARRAY_SIZE(specs),
-	.exit_status = "1      a file could not be read, or the server did not take it; the files "
+	.exit_status = "1      a file could not be read, or the server refused it; the files "
 		       "before it are stored",
 	.examples = "sonde push --label job=nightly --label commit=4f1c cpu.pb.gz\n",
 };

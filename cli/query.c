@@ -21,11 +21,13 @@ struct query_options {
 #define AT(field) offsetof(struct query_options, field)
 
 static const struct option_spec specs[] = {
-	CLI_SERVER_OPTIONS(struct query_options, "server", "http://127.0.0.1:7272"),
+	CLI_SERVER_OPTIONS(struct query_options, "server", "http://127.0.0.1:7272",
+		"Base address of the scraper."),
 	{"start", OPTION_STRING, AT(start), .value = "TIME",
-		.help = "From when: unix seconds, RFC 3339, now-1h. Default: an hour before the "
-			"end."},
-	{"end", OPTION_STRING, AT(end), .value = "TIME", .help = "Until when. Default: now."},
+		.help = "Begin of the range: unix seconds, RFC 3339, or now-1h. Default: an hour "
+			"before the end."},
+	{"end", OPTION_STRING, AT(end), .value = "TIME",
+		.help = "End of the range, like --start. Default: now."},
 	{"step", OPTION_STRING, AT(step), .value = "DURATION",
 		.help = "Values over time, one each DURATION, in place of stacks."},
 	{"output", OPTION_STRING, AT(output), .value = "FILE", .fallback = "-",
@@ -35,33 +37,33 @@ static const struct option_spec specs[] = {
 		.help = "Default: by the output's name (.pb.gz, .folded, .json, .svg, .html, .dot, "
 			".csv, .txt), else text, with --step csv. With --step: csv or json."},
 	{"focus", OPTION_STRING, AT(focus), .value = "REGEX",
-		.help = "Stacks with a frame that matches; this and the next four as in pprof."},
-	{"ignore", OPTION_STRING, AT(ignore), .value = "REGEX", .help = "Stacks without one."},
-	{"hide", OPTION_STRING, AT(hide), .value = "REGEX", .help = "Leaves frames out."},
-	{"show", OPTION_STRING, AT(show), .value = "REGEX", .help = "Leaves other frames out."},
+		.help = "Only stacks with a frame that matches. This and the next four are as in "
+			"pprof."},
+	{"ignore", OPTION_STRING, AT(ignore), .value = "REGEX",
+		.help = "Only stacks without a frame that matches."},
+	{"hide", OPTION_STRING, AT(hide), .value = "REGEX", .help = "No frames that match."},
+	{"show", OPTION_STRING, AT(show), .value = "REGEX", .help = "Only frames that match."},
 	{"show-from", OPTION_STRING, AT(show_from), .value = "REGEX",
-		.help = "Leaves out what is above the first frame that matches."},
+		.help = "Stacks from the highest match on."},
 	{"group-by", OPTION_STRINGS, AT(group_by), .value = "LABEL",
 		.help = "A frame, or a line over time, per value of this label. May be repeated."},
 	{"limit", OPTION_U64, AT(limit), .value = "N", .fallback = "0", .min = 0, .max = 1e9,
-		.help = "Rows or lines at most; 0: the server's default."},
+		.help = "Most rows or lines; 0: the server's default."},
 	{"max-nodes", OPTION_U64, AT(max_nodes), .value = "N", .fallback = "0", .min = 0,
-		.max = 1e9, .help = "Nodes at most; 0: the server's default."},
+		.max = 1e9, .help = "Most nodes; 0: the server's default."},
 };
 
 static const struct option_program program = {
 	.name = "sonde query",
 	.summary = "ask a scraper for stored profiles",
 	.arguments = "SELECTOR",
-	.description =
-		"Asks a scraper for what a selector names, such as "
-		"process_cpu:cpu:nanoseconds:cpu:nanoseconds{comm=\"postgres\"}, merged over the "
-		"range (or over time, with --step), and writes the answer.",
+	.description = "Asks a scraper for the profiles that a selector matches, such as "
+		       "process_cpu:cpu:nanoseconds:cpu:nanoseconds{comm=\"postgres\"}. Writes "
+		       "them merged over the range, or with --step their values over time.",
 	.specs = specs,
 	.n_specs = ARRAY_SIZE(specs),
-	.exit_status =
-		"1      the server refused or did not answer (its text is shown), has nothing "
-		"of the profile type at any time, or the answer could not be written",
+	.exit_status = "1      the server refused or did not answer (stderr has its text), never "
+		       "had that profile type, or the answer could not be written",
 	.examples = "sonde query --start now-15m "
 		    "'process_cpu:cpu:nanoseconds:cpu:nanoseconds{comm=\"postgres\"}'\n"
 		    "sonde query -o flames.html "

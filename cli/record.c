@@ -39,8 +39,8 @@ static const struct option_spec specs[] = {
 	OPTION_HEADING("What"),
 	{"all", OPTION_BOOL, AT(all), .help = "The whole machine.", .letter = 'a'},
 	{"pid", OPTION_STRINGS, AT(pids), .value = "PID",
-		.help = "This process with its descendants. May be repeated. Recording ends when "
-			"the last of them is gone.",
+		.help = "This process with its descendants. May be repeated. The recording ends "
+			"when the last of them is gone.",
 		.letter = 'p'},
 	{"cgroup", OPTION_STRINGS, AT(cgroups), .value = "PATH",
 		.help = "Processes in this control group and below it, by its path from the root "
@@ -54,57 +54,59 @@ static const struct option_spec specs[] = {
 		.help = "Where the profile goes; \"-\" is standard output.", .letter = 'o'},
 	{"frequency", OPTION_U64, AT(frequency), .value = "HZ", .fallback = "99", .min = 1,
 		.max = 10000,
-		.help = "Samples per second and CPU. Not with --exporter, whose rate is its own.",
+		.help = "Samples per second and CPU. Not with --exporter, which has its own rate.",
 		.letter = 'F'},
 	{"duration", OPTION_DURATION, AT(duration_ms), .fallback = "0s", .min = 0,
 		.max = 7LL * 86400 * 1000,
-		.help = "Ends after so long; 0: with the command, the processes or a signal.",
+		.help = "Length of the recording. 0: until the command or the processes end, or a "
+			"signal.",
 		.letter = 'd'},
 	{"window", OPTION_STRING, AT(window), .value = "fifo:PATH",
-		.help = "Records only between a line \"start\" and a line \"stop\" that are "
-			"written "
-			"to this pipe, which is made when it is missing; sonde mark writes them. "
-			"\"mark NAME\" leaves a comment with the time, \"end\" ends the "
-			"recording. Windows begin and end with the exporter's seconds."},
+		.help = "Records only between a line \"start\" and a line \"stop\" in this pipe; "
+			"sonde mark writes them. The pipe is made when missing. \"mark NAME\" "
+			"leaves a comment with the time, \"end\" ends the recording. Windows begin "
+			"and end with the exporter's seconds."},
 	{"start-on", OPTION_CHOICE, AT(start_on), .value = "USR1|USR2",
-		.help = "Records nothing until this signal comes to this process, which then "
-			"goes on with a recording that was stopped too."},
+		.help = "Records nothing until sonde record gets this signal. The signal also goes "
+			"on after --stop-on."},
 	{"stop-on", OPTION_CHOICE, AT(stop_on), .value = "USR1|USR2",
-		.help = "Records nothing more once this signal came. The same as --start-on: each "
-			"one turns the recording on or off."},
+		.help = "Stops the recording. The same signal as --start-on turns it on and off."},
 	{"lines", OPTION_BOOL, AT(lines), .help = "With source lines and inlined functions."},
 	{"max-lost", OPTION_DOUBLE, AT(max_lost), .value = "SHARE", .fallback = "0.05", .min = 0,
 		.max = 1,
-		.help = "Fails (the profile is written all the same) when a larger share of the "
-			"samples was lost."},
+		.help = "Fails when a larger share of the samples was lost; the profile is written "
+			"all the same."},
 	{"min-samples", OPTION_U64, AT(min_samples), .value = "N", .fallback = "0", .min = 0,
 		.max = 1e15,
-		.help = "Fails (the profile is written all the same) when fewer were taken."},
+		.help = "Fails when fewer samples were taken; the profile is written all the "
+			"same."},
 	{"quiet", OPTION_BOOL, AT(quiet), .help = "No progress and no summary.", .letter = 'q'},
 
 	OPTION_HEADING("From"),
-	CLI_SERVER_OPTIONS(struct record_options, "exporter", NULL),
+	CLI_SERVER_OPTIONS(struct record_options, "exporter", NULL,
+		"A running exporter, by its base address: http://127.0.0.1:7273. Without it sonde "
+		"record starts one of its own, which needs root."),
 };
 
 static const struct option_program program = {
 	.name = "sonde record",
 	.summary = "record a profile of a command, of processes or of the machine",
 	.arguments = "[-- COMMAND ARGUMENT...]",
-	.description =
-		"Writes a pprof profile. What is recorded are the samples of an exporter that runs "
-		"(--exporter) or of one that is started for it, which needs root; it is the "
-		"sonde-exporter beside this program, else that in PATH. Different ones of -p, "
-		"--cgroup and --comm must all fit a process.\n\n"
-		"A command is recorded from its first instruction to its end, with its "
-		"descendants; -a beside it records the machine meanwhile. SIGINT, SIGTERM and "
-		"SIGHUP end the recording (and are passed on to the command); what is there is "
-		"written.",
+	.description = "Writes a pprof profile. The samples come from a running exporter "
+		       "(--exporter), or from one that sonde record starts, which needs root. That "
+		       "one is the sonde-exporter beside this program, else the one in PATH. Of "
+		       "-p, --cgroup and --comm, all kinds that are given must fit a process.\n"
+		       "\n"
+		       "A command is recorded from its first instruction to its end, with its "
+		       "descendants; with -a too, the whole machine is recorded meanwhile. SIGINT, "
+		       "SIGTERM and SIGHUP go on to the command and end the recording; the profile "
+		       "so far is written.",
 	.specs = specs,
 	.n_specs = ARRAY_SIZE(specs),
-	.exit_status =
-		"N      that of the command, 128 and the signal's number where one ended it\n"
-		"1      nothing could be recorded or written, more than --max-lost was lost, or "
-		"fewer than --min-samples were taken",
+	.exit_status = "N      exit status of the command; 128 and the signal's number where a "
+		       "signal ended it\n"
+		       "1      nothing could be recorded or written, more than --max-lost was "
+		       "lost, or fewer than --min-samples were taken",
 	.examples = "sonde record -o before.pb.gz -- ./run --quickly\n"
 		    "sonde record -p 4711 -d 30s -o cpu.pb.gz && sonde flamegraph -o cpu.html "
 		    "cpu.pb.gz\n"

@@ -5,6 +5,7 @@
 #include "cli/server.h"
 #include "lib/base/alloc.h"
 #include "lib/base/fs.h"
+#include "lib/base/str.h"
 #include "lib/base/version.h"
 #include "lib/json/read.h"
 #include "scraper/config/config.h"
@@ -44,19 +45,18 @@ int cli_server_fetch(const struct cli_server_options *o, const struct cli_reques
 	return r;
 }
 
-/* What a server says of a refusal: the "error" of an envelope, else the text's first line. */
-static void put_reason(const struct http_response *answer, char ret[MAX_ERROR_TEXT])
+static bool is_web_page(const struct bytes *body)
 {
-	_cleanup_(json_doc_freep)
-	struct json_doc *doc = NULL;
-	const char *text = NULL;
-	size_t n;
+	size_t i = 0;
 
-	if (json_read(answer->body.data, answer->body.len, 1 << 20, &doc, NULL) == 0)
-		text = json_value_str(json_value_get(json_doc_root(doc), "error"));
-	n = text ? strlen(text) : answer->body.len;
-	if (!text)
-		text = (const char *)answer->body.data;
+	while (i < body->len && isspace(body->data[i]))
+		i++;
+	return i < body->len && body->data[i] == '<';
+}
+
+/* A text's first line, without control characters. */
+static void put_line(const char *text, size_t n, char ret[MAX_ERROR_TEXT])
+{
 	snprintf(ret, MAX_ERROR_TEXT, "%.*s", (int)MIN(n, (size_t)MAX_ERROR_TEXT), n ? text : "");
 	for (char *c = ret; *c; c++)
 		if (*c == '\n')
@@ -65,16 +65,38 @@ static void put_reason(const struct http_response *answer, char ret[MAX_ERROR_TE
 			*c = '?';
 }
 
+int cli_server_refusal(const struct cli_server_options *o, const char *path,
+	const struct http_response *answer, struct errbuf *eb)
+{
+	const char *program = str_starts_with(path, "/api/") ? " sonde-scraper"
+			      : str_starts_with(path, "/-/") ? " scraper or exporter of Sonde"
+							     : " sonde-exporter";
+	_cleanup_(json_doc_freep)
+	struct json_doc *doc = NULL;
+	const char *error = NULL;
+	char reason[MAX_ERROR_TEXT];
+
+	if (is_web_page(&answer->body))
+		return err_set(eb, -EPROTO, "%s answered with status %u and a web page: is it a%s?",
+			o->url, answer->status, program);
+	if (json_read(answer->body.data, answer->body.len, 1 << 20, &doc, NULL) == 0)
+		error = json_value_str(json_value_get(json_doc_root(doc), "error"));
+	if (error)
+		put_line(error, strlen(error), reason);
+	else
+		put_line((const char *)answer->body.data, answer->body.len, reason);
+	return err_set(eb, -EPROTO, "%s answered with status %u: %s%s%s%s", o->url, answer->status,
+		reason, answer->status == 404 && !error ? ": is it a" : "",
+		answer->status == 404 && !error ? program : "",
+		answer->status == 404 && !error ? "?" : "");
+}
+
 int cli_server_ask(const struct cli_server_options *o, const struct cli_request *q,
 	struct http_response *ret, struct errbuf *eb)
 {
-	char reason[MAX_ERROR_TEXT];
 	int r = cli_server_fetch(o, q, ret, eb);
 
 	if (r < 0)
 		return err_prefix(eb, r, "%s", o->url);
-	if (ret->status == 200)
-		return 0;
-	put_reason(ret, reason);
-	return err_set(eb, -EPROTO, "%s answered with status %u: %s", o->url, ret->status, reason);
+	return ret->status == 200 ? 0 : cli_server_refusal(o, q->path, ret, eb);
 }

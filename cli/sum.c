@@ -312,7 +312,8 @@ int cli_with_files(const struct option_program *program, int argc, char **argv, 
 	int status = options_parse_or_exit(program, argc, argv, options, &files), r;
 
 	if (status < 0 && !files.n) {
-		fprintf(stderr, "%s: which files? see %s --help\n", program->name, program->name);
+		fprintf(stderr, "%s: expected at least one FILE; see %s --help\n", program->name,
+			program->name);
 		status = CLI_USAGE;
 	}
 	if (status < 0) {

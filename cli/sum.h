@@ -26,10 +26,10 @@ struct cli_sum_options {
 			.help = "Puts the names of process and thread there: --root-label comm "   \
 				"--root-label thread_name."},                                      \
 		{"lines", OPTION_BOOL, offsetof(struct_, sum.lines),                               \
-			.help = "Tells the lines of a function apart: NAME FILE:LINE."},           \
+			.help = "Distinguishes the lines of a function: NAME FILE:LINE."},         \
 	{                                                                                          \
 		"addr", OPTION_BOOL, offsetof(struct_, sum.addresses),                             \
-			.help = "Tells the addresses of a function apart: NAME 0xADDRESS."         \
+			.help = "Distinguishes the addresses of a function: NAME 0xADDRESS."       \
 	}
 
 /* Adds the files up, one at a time. `ret` was not initialised and is freed by the caller in any case; ret_column may be NULL. */

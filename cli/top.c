@@ -27,42 +27,39 @@ struct top_options {
 #define WATCH_INTERVAL "5s"
 
 static const struct option_spec specs[] = {
-	CLI_SERVER_OPTIONS(struct top_options, "server", NULL),
+	CLI_SERVER_OPTIONS(struct top_options, "server", NULL, "Base address of the scraper."),
 	{"exporter", OPTION_STRING, AT(exporter), .value = "URL",
 		.help = "Samples the machine of this exporter for --seconds."},
 	{"query", OPTION_STRING, AT(query), .value = "SELECTOR",
 		.fallback = "process_cpu:cpu:nanoseconds:cpu:nanoseconds{}",
-		.help = "With --server: what is asked for."},
+		.help = "With --server: the profile type and the matchers to ask for."},
 	{"start", OPTION_STRING, AT(start), .value = "TIME", .fallback = "now-1h",
-		.help = "With --server: from when, until now."},
+		.help = "With --server: the begin of the range, which ends now."},
 	{"seconds", OPTION_DURATION, AT(seconds_ms), .fallback = "5s", .min = 1000, .max = 3600000,
 		.help = "With --exporter: how long, in whole seconds."},
 	{"by", OPTION_STRING, AT(by), .value = "function|file|comm|label:KEY",
-		.fallback = "function", .help = "What a row is."},
+		.fallback = "function", .help = "What each row stands for."},
 	{"number", OPTION_U64, AT(n), .value = "N", .fallback = "20", .min = 0, .max = 1e9,
-		.help = "Rows; 0: all.", .letter = 'n'},
+		.help = "Most rows; 0: all.", .letter = 'n'},
 	{"sample-index", OPTION_STRING, AT(sample_index), .value = "TYPE", .also = "sample-type",
 		.help = "Which value: a sample type (\"cpu\") or its number from 0. Default: the "
 			"profile's own default, else the last."},
 	{"watch", OPTION_BOOL, AT(watch),
-		.help = "Again and again, on a cleared screen, until it is interrupted."},
+		.help = "Print again and again on a cleared screen, until interrupted."},
 	{"interval", OPTION_DURATION, AT(interval_ms), .fallback = WATCH_INTERVAL, .min = 100,
-		.max = 3600000, .help = "With --watch and --server or files: between two looks."},
+		.max = 3600000,
+		.help = "With --watch and --server or files: time between two prints."},
 };
 
 static const struct option_program program = {
 	.name = "sonde top",
-	.summary = "print what takes most",
+	.summary = "print the largest functions",
 	.arguments = "[FILE...]",
-	.description =
-		"Adds up files (pprof, folded stacks, perf script; \"-\" is standard input), what "
-		"a "
-		"scraper has stored (--server) or what an exporter samples from now on "
-		"(--exporter) "
-		"and prints the rows with the largest values: flat is what was spent there, cum "
-		"what was spent there and in what it called. With a label both are the samples "
-		"that "
-		"have its value.",
+	.description = "Prints the rows with the largest values of files (pprof, folded stacks, "
+		       "perf script; \"-\" is standard input), of a scraper's store (--server) or "
+		       "of the samples that an exporter takes from now on (--exporter). flat is "
+		       "the value of a function itself, cum that of the function with all that it "
+		       "called. With a label both are the samples with its value.",
 	.specs = specs,
 	.n_specs = ARRAY_SIZE(specs),
 	.exit_status =

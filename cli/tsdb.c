@@ -23,8 +23,8 @@ static const struct option_program list_program = {
 	.name = "sonde tsdb list",
 	.summary = "list the parts of a store",
 	.arguments = "DIRECTORY",
-	.description = "Prints a line for each part, oldest first: blocks, and the heads that only "
-		       "the write-ahead log holds. " DIRECTORY_TEXT,
+	.description = "Prints a line for each part, oldest first: each block, and each head that "
+		       "only the write-ahead log holds. " DIRECTORY_TEXT,
 	.specs = list_specs,
 	.n_specs = ARRAY_SIZE(list_specs),
 	.exit_status = "1      the directory could not be read",
@@ -38,8 +38,8 @@ static const struct option_program verify_program = {
 	.description = "Reads every table and page of every part, checks all checksums, and that "
 		       "the rows of each profile are in order "
 		       "and add up to its totals. " DIRECTORY_TEXT,
-	.exit_status = "1      something is damaged (stderr says what), stands in quarantine, or "
-		       "could not be read",
+	.exit_status = "1      something is damaged or in quarantine (stderr names it), or could "
+		       "not be read",
 	.examples = "sonde tsdb verify data\n",
 };
 
@@ -86,6 +86,13 @@ static bool is_directory(const char *path, const char *below)
 
 int cli_tsdb_open(const struct store_options *o, struct store **ret, struct errbuf *eb)
 {
+	struct fs_stat st;
+	int r = fs_system.stat(&fs_system, o->path, &st);
+
+	if (r < 0)
+		return err_set(eb, r, "%s: %s", o->path, strerror(-r));
+	if (!st.is_dir)
+		return err_set(eb, -ENOTDIR, "%s is no directory", o->path);
 	if (!is_directory(o->path, "wal") && !is_directory(o->path, "blocks"))
 		return err_set(
 			eb, -ENOENT, "%s holds no store: it has neither wal/ nor blocks/", o->path);

@@ -17,11 +17,10 @@
 
 static const struct option_program stats_program = {
 	.name = "sonde tsdb stats",
-	.summary = "print what takes space in a store",
+	.summary = "print the size of each file of a store",
 	.arguments = "DIRECTORY",
-	.description = "Prints the bytes of each file of each block, with what they come to a "
-		       "profile and a row. DIRECTORY is what --storage.path of sonde-scraper "
-		       "names. It may be in use.",
+	.description = "Prints the bytes of each file of each block, also per profile and per row. "
+		       "DIRECTORY is what --storage.path of sonde-scraper names. It may be in use.",
 	.exit_status = "1      the directory could not be read",
 	.examples = "sonde tsdb stats data\n",
 };
@@ -34,16 +33,16 @@ static const struct option_program compact_program = {
 	.name = "sonde tsdb compact",
 	.summary = "compact a store now",
 	.arguments = "DIRECTORY",
-	.description = "Writes what only the log holds as a block, then compacts until nothing is "
-		       "left to do. " NOT_IN_USE,
+	.description = "Writes the head that only the log holds as a block, then compacts until "
+		       "nothing is left to do. " NOT_IN_USE,
 	.specs = compact_specs,
 	.n_specs = ARRAY_SIZE(compact_specs),
-	.exit_status = "1      it failed; what was there is still there",
+	.exit_status = "1      it failed; the old blocks are still there",
 	.examples = "sonde tsdb compact data\n",
 };
 static const struct option_program repair_program = {
 	.name = "sonde tsdb repair",
-	.summary = "take what is damaged out of a store",
+	.summary = "move damaged blocks of a store to quarantine",
 	.arguments = "DIRECTORY",
 	.description = "Reads everything as sonde tsdb verify does and moves each damaged block to "
 		       "quarantine/, with the reason. Everything else stays and is "
@@ -55,10 +54,10 @@ static const struct option_program snapshot_program = {
 	.name = "sonde tsdb snapshot",
 	.summary = "link all blocks into a directory of their own",
 	.arguments = "DIRECTORY",
-	.description = "Writes what only the log holds as a block, makes hard links of all blocks "
-		       "in DIRECTORY/snapshots/ and prints the name of the snapshot, which opens "
-		       "as a data directory. " NOT_IN_USE
-		       " Ask that one: POST /api/v1/admin/tsdb/snapshot.",
+	.description = "Writes the head that only the log holds as a block, makes hard links of "
+		       "all blocks in DIRECTORY/snapshots/ and prints the name of the snapshot, "
+		       "which opens as a data directory. " NOT_IN_USE
+		       " Ask that scraper instead: POST /api/v1/admin/tsdb/snapshot.",
 	.exit_status = "1      it failed; nothing stays behind",
 	.examples = "sonde tsdb snapshot data\n",
 };

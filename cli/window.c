@@ -31,6 +31,9 @@ static int open_pipe(const char *path, int flags, struct errbuf *eb)
 
 	if (fd == -ENXIO)
 		return err_set(eb, fd, "%s: no recording reads it", path);
+	if (fd == -ENOENT)
+		return err_set(eb, fd, "%s: %s: sonde record --window fifo:%s makes it", path,
+			strerror(-fd), path);
 	if (fd < 0)
 		return err_set(eb, fd, "%s: %s", path, strerror(-fd));
 	if (fstat(fd, &st) < 0 || !S_ISFIFO(st.st_mode))

@@ -9,6 +9,7 @@
 #include "lib/base/log.h"
 #include "lib/base/str.h"
 #include "lib/net/kubernetes/kubernetes.h"
+#include "lib/net/url/url.h"
 #include <ctype.h>
 #include <limits.h>
 #include <string.h>
@@ -27,11 +28,11 @@ static const struct option_spec specs[] = {
 			"CORS headers are sent."},
 	{"web.config.file", OPTION_STRING, AT(web_config_file), .value = "FILE",
 		.help = "TLS, users, headers and rate limit, in the format of Prometheus's "
-			"exporters. Read again within a second of a change; it and the files it "
-			"names must be readable by the user of --user too."},
+			"exporters. Read again within a second of a change. The user of --user "
+			"must be able to read it and the files that it names."},
 	{"web.max-bytes", OPTION_BYTES, AT(web_bytes), .fallback = "64MB", .min = 1 << 20,
 		.max = 1LL << 40,
-		.help = "Memory that answers being made may take together; above it a request gets "
+		.help = "Memory of all answers in the making together; above it a request gets "
 			"503."},
 
 	OPTION_HEADING("Profiles"),
@@ -43,17 +44,16 @@ static const struct option_spec specs[] = {
 		.help = "Highest rate that a request may ask for with hz=."},
 	{"profile.max-overhead", OPTION_DOUBLE, AT(max_overhead), .value = "SHARE",
 		.fallback = "0.005", .min = 0, .max = 1,
-		.help = "Own CPU and BPF time over the last minute as a share of all online CPU "
-			"time, above which the rate is lowered "
-			"in steps. 0 turns it off."},
+		.help = "Limit of own CPU and BPF time over the last minute, as a share of all "
+			"online CPU time. Above it the rate is lowered in steps. 0: no limit."},
 	{"profile.window", OPTION_DURATION, AT(window_ms), .fallback = "10s", .min = 1000,
 		.max = 3600000,
-		.help = "What since= gives when the request has no span=, and what old seconds are "
-			"merged into. Whole seconds."},
+		.help = "How much time since= gives without span=, and the span into which old "
+			"seconds are merged. Whole seconds."},
 	{"profile.retention", OPTION_DURATION, AT(retention_ms), .fallback = "5m", .min = 10000,
 		.max = 86400000,
-		.help = "How long samples are kept for cursors, and the longest seconds= that is "
-			"answered. Whole seconds."},
+		.help = "How long samples are kept for cursors, and the longest seconds= of a "
+			"request. Whole seconds."},
 	{"profile.retention-bytes", OPTION_BYTES, AT(retention_bytes), .fallback = "16MB",
 		.min = 1 << 20, .max = 1LL << 40,
 		.help = "Size of the sample log above which its oldest seconds are merged per "
@@ -64,61 +64,62 @@ static const struct option_spec specs[] = {
 		.help = "Give each sample the label build_id: that of the program."},
 	{"profile.max-processes", OPTION_U64, AT(max_processes), .fallback = "32768", .min = 64,
 		.max = 4194304,
-		.help = "Processes tracked; samples of further ones are counted under a common "
-			"one."},
+		.help = "Processes tracked. Samples of all others are counted under one common "
+			"process."},
 	{"profile.max-tasks", OPTION_U64, AT(max_tasks), .fallback = "131072", .min = 64,
 		.max = 16777216,
-		.help = "Threads that samples can refer to; further ones are counted under their "
-			"process."},
+		.help = "Threads that samples can refer to. Samples of all others are counted "
+			"under their process."},
 
 	OPTION_HEADING("Labels"),
 	{"node.name", OPTION_STRING, AT(node_name), .value = "NAME",
-		.help = "Value of the label node. The host's name when not given."},
+		.help = "Value of the label node. Default: the host's name."},
 	{"external-label", OPTION_LABELS, AT(external_labels),
-		.help = "A label that every sample gets. May be repeated."},
+		.help = "A label of every sample. May be repeated."},
 
 	OPTION_HEADING("Kubernetes"),
 	{"kubernetes", OPTION_BOOL, AT(kubernetes),
-		.help = "Give samples the pod, namespace, container name and image that the "
-			"cluster has for them. Starts a role of its own that has the network and "
-			"nothing else."},
+		.help = "Label samples with pod, namespace, container name and image from the "
+			"cluster. Starts a role of its own that has the network and nothing else."},
 	{"kubernetes.server", OPTION_STRING, AT(kubernetes_server), .value = "URL", .fallback = "",
-		.help = "The API server, whose pods of this node are watched. Not given: that of "
-			"the cluster whose pod this is, with the service account's token and CA."},
+		.help = "The API server on which to watch the pods of this node. Default: the "
+			"server of the cluster in which the exporter is a pod, with the service "
+			"account's token and CA."},
 	{"kubernetes.kubelet", OPTION_STRING, AT(kubernetes_kubelet), .value = "URL",
 		.fallback = "",
-		.help = "The kubelet of this node, whose /pods is asked again and again instead of "
-			"the API server."},
+		.help = "The kubelet of this node. The exporter asks its /pods instead of the API "
+			"server."},
 	{"kubernetes.interval", OPTION_DURATION, AT(kubernetes_interval_ms), .fallback = "10s",
-		.min = 1000, .max = 3600000, .help = "Between two questions to the kubelet."},
+		.min = 1000, .max = 3600000, .help = "Time between two requests to the kubelet."},
 	{"kubernetes.node-name", OPTION_STRING, AT(kubernetes_node), .value = "NAME",
-		.help = "The node's name in the cluster. --node.name when not given."},
+		.help = "The node's name in the cluster. Default: --node.name."},
 	{"kubernetes.token-file", OPTION_STRING, AT(kubernetes_token_file), .value = "FILE",
 		.fallback = KUBERNETES_ACCOUNT "token",
-		.help = "Bearer token, read for each request, for servers over https; none when "
-			"there is no such file."},
+		.help = "Bearer token for servers over https, read for each request. Without the "
+			"file no token is sent."},
 	{"kubernetes.ca-file", OPTION_STRING, AT(kubernetes_ca_file), .value = "FILE",
 		.fallback = KUBERNETES_ACCOUNT "ca.crt",
-		.help = "Certificates that the server's is checked against; the system's when "
-			"there is no such file."},
+		.help = "Certificates that the server's certificate is checked against. Without "
+			"the file the system's count."},
 	{"kubernetes.insecure-skip-verify", OPTION_BOOL, AT(kubernetes_skip_verify),
 		.help = "Do not check the certificate of --kubernetes.server or "
 			"--kubernetes.kubelet."},
 	{"kubernetes.pod-label", OPTION_STRINGS, AT(pod_labels), .value = "NAME",
-		.help = "A label of pods that samples get as pod_label_NAME, with _ for what a "
-			"label name may not hold. May be repeated."},
+		.help = "A label of pods that becomes the label pod_label_NAME of samples, with _ "
+			"for characters that a label name may not have. May be repeated."},
 	{"kubernetes.pod-annotation", OPTION_STRINGS, AT(pod_annotations), .value = "NAME",
-		.help = "The same of an annotation: pod_annotation_NAME."},
+		.help = "An annotation of pods that becomes the label pod_annotation_NAME of "
+			"samples. May be repeated."},
 	{"kubernetes.max-bytes", OPTION_BYTES, AT(kubernetes_bytes), .fallback = "16MB",
 		.min = 64 << 10, .max = 1LL << 30,
-		.help = "Size of an answer and of what is kept of pods; above it the pods known "
-			"before stay."},
+		.help = "Size of an answer, and of all pods in memory. Above it the exporter keeps "
+			"the pods that it knew before."},
 
 	OPTION_HEADING("Names"),
 	{"symbols.cache-path", OPTION_STRING, AT(symbols_cache_path), .value = "DIR",
 		.fallback = "/var/cache/sonde/symbols",
-		.help = "Where symbol files are kept across restarts. Made when missing. Empty: in "
-			"memory only."},
+		.help = "Directory that keeps symbol files across restarts. Made when missing. "
+			"Empty: in memory only."},
 	{"symbols.cache-bytes", OPTION_BYTES, AT(symbols_cache_bytes), .fallback = "512MB",
 		.min = 1 << 20, .max = 1LL << 40,
 		.help = "Size of that directory; the least recently used files go."},
@@ -128,36 +129,35 @@ static const struct option_spec specs[] = {
 			"burst per new binary."},
 
 	{"symbols.debuginfod", OPTION_STRINGS, AT(debuginfod), .value = "URL",
-		.help = "A debuginfod server to ask for debug information of stripped binaries, by "
-			"their build ids. May be repeated: asked in this order. Starts a role of "
-			"its own that has the network and nothing else."},
+		.help = "A debuginfod server that may have the debug information of stripped "
+			"binaries, by build id. May be repeated: asked in this order. Starts a "
+			"role of its own that has the network and nothing else."},
 	{"symbols.debuginfod-timeout", OPTION_DURATION, AT(debuginfod_timeout_ms),
 		.fallback = "60s", .min = 100, .max = 3600000,
 		.help = "How long one server may take for one file."},
 	{"symbols.debuginfod-max-bytes", OPTION_BYTES, AT(debuginfod_bytes), .fallback = "1GB",
-		.min = 1 << 10, .max = 1LL << 40, .help = "Larger files are not fetched."},
+		.min = 1 << 10, .max = 1LL << 40, .help = "Largest file to fetch."},
 	{"jit.max-bytes", OPTION_BYTES, AT(jit_bytes), .fallback = "16MB", .min = 1 << 20,
 		.max = 1LL << 40,
-		.help = "Memory for where JIT code lies, as perf maps and jitdumps tell it; what "
-			"has not been asked for longest is forgotten and read again when needed."},
+		.help = "Memory for the addresses of JIT code from perf maps and jitdumps. The "
+			"least recently used are forgotten, and read again when needed."},
 	{"jit.java-perfmap", OPTION_BOOL, AT(java_perfmap),
-		.help = "Ask JVMs (JDK 17 and later) to write their perf maps, as jcmd PID "
-			"Compiler.perfmap does, when their code has no names. Starts a role of its "
-			"own that can become any user."},
+		.help = "Ask JVMs (JDK 17 and later) for their perf maps when their code has no "
+			"names, as jcmd PID Compiler.perfmap does. Starts a role of its own that "
+			"can become any user."},
 
 	OPTION_HEADING("Unwinding"),
 	{"unwind.table-bytes", OPTION_BYTES, AT(table_bytes), .fallback = "20MB", .min = 1 << 20,
 		.max = 128 << 20,
-		.help = "Memory of the kernel for unwind tables; those that have not been used for "
-			"longest go."},
+		.help = "Kernel memory for unwind tables; the least recently used tables go."},
 	{"unwind.shadow", OPTION_U64, AT(shadow), .value = "N", .fallback = "0", .max = UINT32_MAX,
-		.help = "Walk one user stack of N a second time, with elfutils in a parser child, "
-			"and compare; /unwind and sonde_shadow_total tell. 0 turns it off."},
+		.help = "Have elfutils walk one user stack of N a second time, and compare. "
+			"/unwind and sonde_shadow_total have the results. 0: none."},
 
 	{"unwind.kernel", OPTION_CHOICE, AT(kernel_walk), .value = "orc|kernel", .fallback = "orc",
-		.help = "Who walks kernel stacks: orc, the sampler by the kernel's unwind table, "
-			"with the kernel's own walk as check and for what it cannot walk; or the "
-			"kernel alone, which costs more."},
+		.help = "Who walks kernel stacks. orc: the sampler, by the kernel's unwind table; "
+			"the kernel checks it and walks the rest. kernel: the kernel alone, at a "
+			"higher cost."},
 
 	OPTION_HEADING("System"),
 	{"path.procfs", OPTION_STRING, AT(procfs), .value = "DIR", .fallback = "/proc",
@@ -165,32 +165,33 @@ static const struct option_spec specs[] = {
 	{"path.sysfs", OPTION_STRING, AT(sysfs), .value = "DIR", .fallback = "/sys",
 		.help = "The host's sysfs."},
 	{"user", OPTION_STRING, AT(user), .value = "NAME",
-		.help = "User that all roles run as. When not given: sonde if there is one, else "
-			"nobody. Ignored when not started as root."},
+		.help = "User of all roles. Default: sonde if there is one, else nobody. Ignored "
+			"when not started as root."},
 	{"debug.capture", OPTION_STRING, AT(capture), .value = "FILE",
-		.help = "Write everything that comes in to FILE, for replay in tests. Holds names "
-			"and file contents of this machine."},
+		.help = "Write all input of the exporter to FILE, for replay in tests. It holds "
+			"names and file contents of this machine."},
 	OPTIONS_LOG(struct exporter_options),
 };
 
 const struct option_program exporter_program = {
 	.name = "sonde-exporter",
 	.summary = "continuous CPU profiles of this machine over HTTP",
-	.description =
-		"Samples all CPUs with eBPF and serves what it saw as pprof: symbolized kernel and "
-		"user stacks of every process, with nothing "
-		"installed in any of them. Ask with curl, go tool pprof or sonde-scraper.\n\n"
-		"  GET /debug/pprof/profile?seconds=N   the N seconds that begin now\n"
-		"  GET /debug/pprof/profile?since=      the last window; then pass the "
-		"Sonde-Cursor header\n"
-		"  GET /targets, /metrics, /-/healthy, /-/ready, /\n\n"
-		"Start it as root: it splits into a keeper with a handful of capabilities, a main "
-		"process and a parser with none, all under "
-		"an unprivileged user. What the kernel refuses, and what that costs, is said at "
-		"start, on the index page and as "
-		"sonde_capability_missing.\n\n"
-		"SIGTERM and SIGINT end it: listeners close, requests being answered have three "
-		"seconds, waiting ones get 503.",
+	.description = "Samples all CPUs with eBPF and serves pprof: symbolized kernel and user "
+		       "stacks of every process, with nothing installed in any of them. Ask with "
+		       "curl, go tool pprof or sonde-scraper.\n"
+		       "\n"
+		       "  GET /debug/pprof/profile?seconds=N   the N seconds that begin now\n"
+		       "  GET /debug/pprof/profile?since=      the last window; then pass the "
+		       "Sonde-Cursor header\n"
+		       "  GET /targets, /metrics, /-/healthy, /-/ready, /\n"
+		       "\n"
+		       "Start it as root: it splits into a keeper with a handful of capabilities, "
+		       "a main process and a parser with none, all under an unprivileged user. The "
+		       "log at start, the index page and sonde_capability_missing name what the "
+		       "kernel refuses, and what that costs.\n"
+		       "\n"
+		       "SIGTERM and SIGINT end it: listeners close, requests being answered have "
+		       "three seconds, waiting ones get 503.",
 	.specs = specs,
 	.n_specs = ARRAY_SIZE(specs),
 	.exit_status = "1      it could not start, or a role died; stderr says what to do",
@@ -236,6 +237,27 @@ int exporter_options_pod_labels(const struct exporter_options *o, char **ret, st
 					"them give the label %s",
 					ret[i]);
 	return 0;
+}
+
+static int check_url(const char *flag, const char *text, struct errbuf *eb)
+{
+	_cleanup_url_ struct url url = {.scheme = NULL};
+	int r = url_parse(text, &url, eb);
+
+	return r < 0 ? err_prefix(eb, r, "--%s=%s", flag, text) : 0;
+}
+
+static int check_urls(const struct exporter_options *o, struct errbuf *eb)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < o->debuginfod.n; i++)
+		r = check_url("symbols.debuginfod", o->debuginfod.items[i], eb);
+	if (r == 0 && *o->kubernetes_server)
+		r = check_url("kubernetes.server", o->kubernetes_server, eb);
+	if (r == 0 && *o->kubernetes_kubelet)
+		r = check_url("kubernetes.kubelet", o->kubernetes_kubelet, eb);
+	return r;
 }
 
 static int check_kubernetes(const struct exporter_options *o, struct errbuf *eb)
@@ -293,7 +315,7 @@ int exporter_options_check(const struct exporter_options *o, struct errbuf *eb)
 				"themselves%s",
 				text, strcmp(name, PROFILE_LABEL_NODE) ? "" : ": use --node.name");
 	}
-	return check_kubernetes(o, eb);
+	return check_urls(o, eb) < 0 ? -EINVAL : check_kubernetes(o, eb);
 }
 
 int exporter_options_node(

@@ -9,8 +9,8 @@
 static const struct option_spec specs[] = {
 	OPTION_HEADING("Configuration"),
 	{"config.file", OPTION_STRING, FIELD(config_file), .value = "FILE", .fallback = "sonde.yml",
-		.help = "What to scrape, in the format of Prometheus. Read again on SIGHUP and on "
-			"POST /-/reload."},
+		.help = "The scrape configuration, in the format of Prometheus. Read again on "
+			"SIGHUP and on POST /-/reload."},
 
 	{"config.auto-reload", OPTION_BOOL, FIELD(auto_reload),
 		.help = "Read the configuration again by itself when its files have changed."},
@@ -42,9 +42,8 @@ static const struct option_spec specs[] = {
 			"clean_tombstones."},
 	{"web.max-connections", OPTION_U64, FIELD(max_connections), .value = "N", .fallback = "512",
 		.min = 1, .max = 65536,
-		.help = "Open connections at most; one more takes the place of the longest idle "
-			"one, or gets "
-			"503."},
+		.help = "Most open connections. One more takes the place of the longest idle one, "
+			"or gets 503."},
 
 	OPTION_HEADING("Storage"),
 	{"storage.path", OPTION_STRING, FIELD(storage_path), .value = "DIR", .fallback = "data/",
@@ -54,22 +53,22 @@ static const struct option_spec specs[] = {
 		.help = "Blocks older than this are deleted; 0 keeps everything."},
 	{"storage.retention.size", OPTION_BYTES, FIELD(retention_bytes), .value = "BYTES",
 		.fallback = "0",
-		.help = "The oldest blocks are deleted while the directory is larger than this, "
-			"its "
-			"log (64 or 128 MiB) and quarantine counted; 0 means no limit."},
+		.help = "Size of the directory, its log (64 or 128 MiB) and quarantine included, "
+			"above which the oldest blocks are deleted. 0: no limit."},
 	{"storage.fsync", OPTION_STRING, FIELD(fsync), .value = "always|never|DURATION",
 		.fallback = "1s",
-		.help = "How often the write-ahead log is synced. What a power cut takes is pulled "
-			"again where exporters still have it."},
+		.help = "How often the write-ahead log is synced. After a power cut the scraper "
+			"pulls lost seconds again from exporters that still have them."},
 	{"storage.head-bytes", OPTION_BYTES, FIELD(head_bytes), .value = "BYTES",
 		.fallback = "48MiB", .min = 64 << 10, .max = 1e15,
-		.help = "Memory of the newest data; a larger head becomes a block."},
+		.help = "Memory of the newest data, the head. A larger head becomes a block."},
 	{"storage.cache-bytes", OPTION_BYTES, FIELD(cache_bytes), .value = "BYTES",
 		.fallback = "32MiB", .min = 1 << 20, .max = 1e15,
 		.help = "Memory of the page cache over blocks, with their labels and series."},
 	{"storage.compaction.max-memory", OPTION_BYTES, FIELD(compact_bytes), .value = "BYTES",
 		.fallback = "256MiB", .min = 32 << 20, .max = 1e15,
-		.help = "Memory of a compaction. Blocks whose names need more stay as they are."},
+		.help = "Memory of a compaction. Blocks with names that need more stay as they "
+			"are."},
 	{"storage.out-of-order", OPTION_DURATION, FIELD(out_of_order_ms), .value = "DURATION",
 		.fallback = "1h",
 		.help = "How far behind this machine's clock a profile may be and still be "
@@ -83,8 +82,7 @@ static const struct option_spec specs[] = {
 	{"scrape.max-memory", OPTION_BYTES, FIELD(scrape_max_memory), .value = "BYTES",
 		.fallback = "512MiB", .min = 4 << 20, .max = 1e15,
 		.help = "Memory of all scrapes together: bodies, decoded profiles and the totals "
-			"of cumulative profiles. When it is spent scrapes "
-			"wait."},
+			"of cumulative profiles. Scrapes that do not fit wait."},
 	{"scrape.max-body-bytes", OPTION_BYTES, FIELD(max_body_bytes), .value = "BYTES",
 		.fallback = "32MiB", .min = 1024, .max = 1e12, .help = "Largest body as sent."},
 	{"scrape.max-inflated-bytes", OPTION_BYTES, FIELD(max_inflated_bytes), .value = "BYTES",
@@ -92,15 +90,14 @@ static const struct option_spec specs[] = {
 		.help = "Largest body when decompressed; a job's body_size_limit may lower it."},
 	{"scrape.max-per-host", OPTION_U64, FIELD(max_per_host), .value = "N", .fallback = "0",
 		.max = 1e6,
-		.help = "Requests in flight to one host at most, whatever their ports; further "
-			"ones "
-			"wait. 0 means no limit."},
+		.help = "Most requests in flight to one host, whatever their ports; others wait. "
+			"0: no limit."},
 
 	OPTION_HEADING("Discovery"),
 	{"discover.max-answer-bytes", OPTION_BYTES, FIELD(discover_max_answer_bytes),
 		.value = "BYTES", .fallback = "64MiB", .min = 1024, .max = 1 << 30,
-		.help = "Largest answer of a service discovery, of Kubernetes each page of a "
-			"list."},
+		.help = "Largest answer of a service discovery; for Kubernetes, the largest page "
+			"of a list."},
 	{"discover.max-event-bytes", OPTION_BYTES, FIELD(discover_max_event_bytes),
 		.value = "BYTES", .fallback = "8MiB", .min = 1024, .max = 1 << 30,
 		.help = "Largest event of a watch of Kubernetes."},
@@ -113,7 +110,8 @@ static const struct option_spec specs[] = {
 		.fallback = "256MiB", .min = 64 << 10, .max = 1e15, .help = "Memory of one query."},
 	{"query.cache-bytes", OPTION_BYTES, FIELD(query_cache_bytes), .value = "BYTES",
 		.fallback = "16MiB", .max = 1e12,
-		.help = "Answers kept for identical queries over blocks alone; 0 keeps none."},
+		.help = "Memory of kept answers for identical queries over blocks alone. 0: none "
+			"is kept."},
 	{"query.timeout", OPTION_DURATION, FIELD(query_timeout_ms), .value = "DURATION",
 		.fallback = "2m", .min = 100, .max = 86400000,
 		.help = "A query that runs longer is ended."},
@@ -122,21 +120,19 @@ static const struct option_spec specs[] = {
 		.help = "Most nodes of a tree that a client may ask for."},
 	{"query.threads", OPTION_U64, FIELD(query_threads), .value = "N", .fallback = "0", .min = 0,
 		.max = 256,
-		.help = "Threads that answer requests, and that one "
-			"query may use; 0 means one per CPU."},
+		.help = "Threads that answer requests, and that one query may use. 0: one per "
+			"CPU."},
 
 	OPTION_HEADING("Files that pages show"),
 	{"symbols.source-dir", OPTION_STRING, FIELD(source_dir), .value = "DIR",
-		.help = "Source files that the web interface shows beside the cost of lines. All "
-			"of "
-			"what lies beneath DIR can then be read by who can reach the scraper, and "
-			"nothing else."},
+		.help = "Directory of source files that the web interface shows beside the cost of "
+			"lines. Everybody who can reach the scraper can then read all files "
+			"beneath DIR, and nothing else."},
 	{"symbols.source-max-bytes", OPTION_BYTES, FIELD(source_max_bytes), .value = "BYTES",
-		.fallback = "4MiB", .min = 1, .max = 1 << 30,
-		.help = "Source files that are larger are not shown."},
+		.fallback = "4MiB", .min = 1, .max = 1 << 30, .help = "Largest source file shown."},
 	{"web.speedscope-dir", OPTION_STRING, FIELD(speedscope_dir), .value = "DIR",
-		.help = "The static files of speedscope (dist/release of its npm package), served "
-			"on /speedscope/: the web interface then opens profiles in it."},
+		.help = "Directory of speedscope's static files (dist/release of its npm package), "
+			"served on /speedscope/. The web interface then opens profiles in it."},
 
 	OPTIONS_LOG(struct scraper_options),
 };
@@ -151,9 +147,9 @@ const struct option_program scraper_program = {
 		       "one in force. SIGTERM and SIGINT end it cleanly.",
 	.specs = specs,
 	.n_specs = sizeof(specs) / sizeof(specs[0]),
-	.exit_status = "1  it could not start; the text on stderr says why",
-	.examples = "  sonde-scraper --config.file=sonde.yml --storage.path=/var/lib/sonde\n"
-		    "  go tool pprof "
+	.exit_status = "1      it could not start; stderr says why",
+	.examples = "sonde-scraper --config.file=sonde.yml --storage.path=/var/lib/sonde\n"
+		    "go tool pprof "
 		    "'http://127.0.0.1:7272/api/v1/"
 		    "profile?query=process_cpu:cpu:nanoseconds:cpu:nanoseconds{}'\n",
 };

@@ -33,6 +33,8 @@ static int load_config(struct scraper_pipeline *p, struct config **ret, struct e
 	const struct config_load_opts opts = {.getenv = get_variable};
 	int r = config_load(p->fs, p->o->config_file, &opts, ret, eb);
 
+	if (r == -ENOENT || r == -EACCES)
+		return err_prefix(eb, r, "--config.file");
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < (*ret)->n_warnings; i++)

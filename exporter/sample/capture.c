@@ -38,7 +38,8 @@ struct capture *capture_open(struct fs *fs, const char *path, uint64_t max_bytes
 	struct capture *c;
 
 	if (fd < 0) {
-		err_set(eb, fd, "cannot create %s: %s", path, strerror(-fd));
+		err_set(eb, fd, "--debug.capture: cannot create %s: %s%s", path, strerror(-fd),
+			fd == -EACCES ? ": the user of --user must be able to write there" : "");
 		return NULL;
 	}
 	c = xcalloc(1, sizeof(*c));

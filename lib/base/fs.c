@@ -334,7 +334,7 @@ int fs_write_file(
 	int r, c, fd = fs->open(fs, tmp, O_WRONLY | O_CREAT | O_TRUNC, mode);
 
 	if (fd < 0)
-		return err_set(eb, fd, "%s: %s", tmp, strerror(-fd));
+		return err_set(eb, fd, "%s: %s", path, strerror(-fd));
 	r = fs_pwrite_full(fs, fd, p, n, 0);
 	if (!r)
 		r = fs->fsync(fs, fd);

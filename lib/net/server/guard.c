@@ -98,7 +98,7 @@ int http_guard_open(struct http_server *s, struct errbuf *eb)
 		return err_set(eb, -EIO, "getrandom: %s", strerror(errno));
 	r = guard_load(s->o.fs, s->web_config_file, &s->guard, eb);
 	if (r < 0)
-		return r;
+		return err_prefix(eb, r, "--web.config.file");
 	s->has_tls = s->guard->tls != NULL;
 	s->rate_tokens = (double)s->guard->config->rate_burst;
 	s->rate_at_ns = clock_monotonic_ns(s->o.clock);

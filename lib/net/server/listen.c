@@ -85,10 +85,14 @@ static int open_unix(struct http_server *s, const char *path, struct errbuf *eb)
 	if (unix_is_stale(&a))
 		unlink(path);
 	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
-		return err_set(eb, -errno, "%s",
+		return err_set(eb, -errno, "%s%s",
 			errno == EADDRINUSE
 				? "in use, another program listens there or the file is no socket"
-				: strerror(errno));
+				: strerror(errno),
+			errno == ENOENT ? ": the socket's directory must exist"
+			: errno == EACCES
+				? ": this user must be able to write to the socket's directory"
+				: "");
 	if (chmod(path, UNIX_MODE) < 0 || listen(fd, BACKLOG) < 0) {
 		int error = errno;
 
@@ -119,10 +123,13 @@ static int bind_one(
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, is_wildcard ? &off : &on, sizeof(on));
 	if (bind(fd, ai->ai_addr, ai->ai_addrlen) < 0 || listen(fd, BACKLOG) < 0 ||
 		getsockname(fd, (struct sockaddr *)&bound, &len) < 0)
-		return err_set(eb, -errno, "%s",
+		return err_set(eb, -errno, "%s%s",
 			errno == EADDRINUSE ? "the port is in use, stop the other program or "
 					      "choose another port"
-					    : strerror(errno));
+					    : strerror(errno),
+			errno == EACCES
+				? ": ports below net.ipv4.ip_unprivileged_port_start need root"
+				: "");
 	http_peer_text((const struct sockaddr *)&bound, text, sizeof(text));
 	l = add_listener(s, TAKE_FD(fd), xstrdup(text));
 	l->is_loopback = http_addr_is_loopback((const struct sockaddr *)&bound);
