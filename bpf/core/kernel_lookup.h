@@ -14,7 +14,7 @@ static __always_inline int kernel_read(void *to, __u32 bytes, __u64 from)
 enum { KERNEL_WORDS = 128 };
 _Static_assert(ABI_MAX_KERNEL_FRAMES < KERNEL_WORDS, "a stack fits");
 
-/* Of whoever holds scratch 0. */
+/* Of whoever holds the first slot of scratch of its kind. */
 struct kernel_cpu {
 	struct kernel_walk walk;
 	struct kernel_search search;
@@ -26,7 +26,7 @@ _Static_assert(sizeof(struct kernel_cpu) <= 32 * 1024, "limit of per-CPU map val
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, 1); /* set at load */
 	__type(key, __u32);
 	__type(value, struct kernel_cpu);
 } kernel_cpus SEC(".maps") __weak;

@@ -14,20 +14,20 @@
 
 enum { PSR_MODE_MASK = 0xf, PSR_MODE32_BIT = 0x10 }; /* arch/arm64/include/uapi/asm/ptrace.h */
 
-static __always_inline bool regs_are_user(const struct bpf_perf_event_data *ctx)
+static __always_inline bool regs_are_user(const struct perf_event_regs *ctx)
 {
-	return !(CTX_READ(ctx, regs.pstate) & PSR_MODE_MASK);
+	return !(CTX_READ(ctx, pstate) & PSR_MODE_MASK);
 }
 
 static __always_inline void regs_of_context(
-	struct perf_event_regs *to, const struct bpf_perf_event_data *ctx)
+	struct perf_event_regs *to, const struct perf_event_regs *ctx)
 {
 #pragma clang loop unroll(full)
 	for (int i = 0; i < 31; i++)
-		to->x[i] = CTX_READ(ctx, regs.x[i]);
-	to->sp = CTX_READ(ctx, regs.sp);
-	to->pc = CTX_READ(ctx, regs.pc);
-	to->pstate = CTX_READ(ctx, regs.pstate);
+		to->x[i] = CTX_READ(ctx, x[i]);
+	to->sp = CTX_READ(ctx, sp);
+	to->pc = CTX_READ(ctx, pc);
+	to->pstate = CTX_READ(ctx, pstate);
 }
 
 /* In the kernel for a system call, and not for an interrupt or a fault? */
@@ -67,15 +67,15 @@ static __always_inline void regs_by_number(__u64 *to, const struct perf_event_re
 
 enum { USER32_CS = 0x23 }; /* arch/x86/include/asm/segment.h: code segment of 32-bit processes */
 
-static __always_inline bool regs_are_user(const struct bpf_perf_event_data *ctx)
+static __always_inline bool regs_are_user(const struct perf_event_regs *ctx)
 {
-	return (CTX_READ(ctx, regs.cs) & 3) == 3;
+	return (CTX_READ(ctx, cs) & 3) == 3;
 }
 
 static __always_inline void regs_of_context(
-	struct perf_event_regs *to, const struct bpf_perf_event_data *ctx)
+	struct perf_event_regs *to, const struct perf_event_regs *ctx)
 {
-#define COPY(reg) to->reg = CTX_READ(ctx, regs.reg)
+#define COPY(reg) to->reg = CTX_READ(ctx, reg)
 	COPY(r15), COPY(r14), COPY(r13), COPY(r12), COPY(rbp), COPY(rbx), COPY(r11), COPY(r10);
 	COPY(r9), COPY(r8), COPY(rax), COPY(rcx), COPY(rdx), COPY(rsi), COPY(rdi), COPY(rip);
 	COPY(cs), COPY(rsp);

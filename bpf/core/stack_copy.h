@@ -111,15 +111,13 @@ static __always_inline void stack_copy_fill(
 	bpf_loop(STACK_MAX_PAGES, stack_copy_page, &copying, 0);
 }
 
-/* The copy of the stack that was just walked, ready to be sent, or NULL; given back with stack_copy_release. */
+/* The copy of the stack that was just walked, ready to be sent, or NULL: another program on this CPU has the buffer. Given back with stack_copy_release. */
 static __always_inline struct stack_copy *stack_copy_take(
 	struct scratch *s, struct task_struct *task)
 {
 	__u32 cpu = record_of(s)->cpu;
 	struct stack_copy *c;
 
-	if (regs_sp(&s->regs) & 7)
-		return NULL;
 	c = bpf_map_lookup_elem(&stack_copies, &cpu);
 	if (!c || __sync_lock_test_and_set(&c->busy, 1))
 		return NULL;

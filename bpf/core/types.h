@@ -39,7 +39,8 @@ enum {
 enum { EPERM = 1 };		  /* include/uapi/asm-generic/errno-base.h */
 enum { PF_KTHREAD = 0x00200000 }; /* include/linux/sched.h */
 
-/* Context of perf_event programs (include/uapi/linux/bpf_perf_event.h, asm/ptrace.h): a fixed layout. */
+/* Context of uprobe programs, and where that of perf_event programs begins (include/uapi/linux/bpf_perf_event.h, asm/ptrace.h): a fixed
+ * layout. */
 struct perf_event_regs {
 #ifdef __TARGET_ARCH_arm64
 	__u64 x[31], sp, pc, pstate;

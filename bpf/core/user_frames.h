@@ -1,66 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * The walker in the kernel: its scratch, its hooks (bpf/unwind/hooks.h) by maps, and the loop. One bpf_loop walks a stack; two more
- * inside it search a run of mappings and a page of rows. State lies in scratch, where the verifier does not follow each value.
+ * The walker in the kernel: its hooks (bpf/unwind/hooks.h) that are more than a look-up, and the loop. One bpf_loop walks a stack; two
+ * more inside it search a run of mappings and a page of rows. State lies in scratch, where the verifier does not follow each value.
  */
 #pragma once
-#include "bpf/core/regs.h" /* first: the kernel types */
-#include "bpf/core/vma.h"
-#include "bpf/core/walker_tables.h"
-#include "bpf/process/recent.h"
+#include "bpf/core/scratch.h"
 #include "bpf/process/search.h"
-
-/* Walker scratch: one record under construction. Claimed by exchange of `busy`, so that a program that interrupts another one
- * of the same attach kind on its CPU takes the next slot instead of its memory. */
-enum { N_SCRATCH = 2 };
-
-struct scratch {
-	__u32 busy, slot; /* which of N_SCRATCH it is */
-	struct walk walk;
-	struct process_place place;
-	struct process_recent recent[PROCESS_RECENT_IMAGES];
-	__u64 image; /* of this process */
-	struct vma_place vma;
-	__u32 flags;	/* enum process_flags */
-	__u32 is_first; /* sample of an image: user space wants to hear of it now */
-	struct perf_event_regs regs;
-	__u64 record[sizeof(struct abi_record) /
-		     sizeof(__u64)]; /* struct abi_record, its frames follow */
-	__u64 words[ABI_MAX_WORDS + 1];
-	__u64 spare[ABI_USER_TAIL_WORDS]; /* last: nearly all stacks leave it alone */
-};
-_Static_assert(sizeof(struct scratch) <= 32 * 1024, "limit of per-CPU map values");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, N_SCRATCH);
-	__type(key, __u32);
-	__type(value, struct scratch);
-} scratch_cpu SEC(".maps") __weak;
-
-static __always_inline struct scratch *scratch_claim(void)
-{
-	for (__u32 i = 0; i < N_SCRATCH; i++) {
-		__u32 key = i;
-		struct scratch *s = bpf_map_lookup_elem(&scratch_cpu, &key);
-
-		if (USUAL(s && __sync_lock_test_and_set(&s->busy, 1) == 0)) {
-			s->slot = i;
-			return s;
-		}
-	}
-	return NULL;
-}
-
-static __always_inline void scratch_release(struct scratch *s)
-{
-	*(volatile __u32 *)&s->busy = 0;
-}
-
-static __always_inline struct abi_record *record_of(struct scratch *s)
-{
-	return (struct abi_record *)s->record;
-}
 
 static __always_inline struct process_recent *recent_of(struct scratch *s)
 {
@@ -76,9 +21,9 @@ static __always_inline int unwind_read_user(struct walk *w, void *to, __u64 byte
 static __always_inline struct unwind_near *unwind_near_at(struct walk *w)
 {
 	const struct scratch *s = (void *)w - __builtin_offsetof(struct scratch, walk);
-	__u32 key = 0;
+	__u32 key = s->near;
 
-	return s->slot ? NULL : bpf_map_lookup_elem(&near_cpu, &key);
+	return RARE(key == SCRATCH_NO_NEAR) ? NULL : bpf_map_lookup_elem(&near_cpu, &key);
 }
 
 /* bpf_loop wants its context on the stack. */
@@ -161,9 +106,9 @@ static __always_inline enum unwind_place unwind_locate(struct walk *w, __u64 add
 }
 
 /* For a walk that is to come; before there are branches, each of which the verifier would follow through it. */
-static __always_inline void walker_ask(void)
+static __always_inline void walker_ask(enum scratch_kind kind)
 {
-	__u32 key = 0;
+	__u32 key = kind;
 	const struct unwind_near *near = bpf_map_lookup_elem(&near_cpu, &key);
 
 	if (USUAL(near))

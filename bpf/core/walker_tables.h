@@ -28,7 +28,7 @@ MMAPABLE_ARRAY(unwind_cache, struct unwind_answer);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1); /* of whoever holds scratch 0 */
+	__uint(max_entries, 1); /* of the first slot of scratch of each kind, set at load */
 	__type(key, __u32);
 	__type(value, struct unwind_near);
 } near_cpu SEC(".maps") __weak;

@@ -115,10 +115,10 @@ int peer_again(struct bpf_perf_event_data *ctx)
 	struct again_row *first = bpf_map_lookup_elem(&again, &zero);
 	struct abi_record *r;
 
-	if (!first || (__u64)a.task->tgid != first->pid || !regs_are_user(ctx))
+	if (!first || (__u64)a.task->tgid != first->pid || !regs_are_user(&ctx->regs))
 		return 0;
 	a.buffer = bpf_map_lookup_elem(&buffers, &zero);
-	a.s = scratch_claim();
+	a.s = scratch_claim(SCRATCH_ATOMIC);
 	if (!a.s)
 		return 0;
 	r = record_of(a.s);
@@ -127,7 +127,7 @@ int peer_again(struct bpf_perf_event_data *ctx)
 	r->exec_id = a.task->self_exec_id;
 	r->flags = ABI_FLAG_USER_MODE;
 	r->n_kernel = 0;
-	regs_of_context(&a.s->regs, ctx);
+	regs_of_context(&a.s->regs, &ctx->regs);
 	AGAIN(AGAIN_WALK, again_walk, &a, a.s->walk.n_steps + 1);
 	if (a.buffer) {
 		AGAIN(AGAIN_STACKID, again_stackid, &a, 0);
