@@ -91,6 +91,8 @@ static int start_roles(
 	const struct exporter_options *o, struct keeper_setup *ret, struct errbuf *eb)
 {
 	char node[EXPORTER_NODE_BYTES] = "";
+	uint32_t types = 0;
+	int r = exporter_options_types(o, &types, eb);
 	const struct fetcher_pods_options pods = {
 		.server = o->kubernetes_server,
 		.kubelet = o->kubernetes_kubelet,
@@ -116,6 +118,7 @@ static int start_roles(
 		.user = o->user,
 		.procfs = o->procfs,
 		.sysfs = o->sysfs,
+		.events = types,
 		.frequency_hz = (uint32_t)o->frequency_hz,
 		.max_frequency_hz = (uint32_t)o->max_frequency_hz,
 		.table_bytes = o->table_bytes,
@@ -128,8 +131,9 @@ static int start_roles(
 		.fetcher = fetch.n_debuginfod || fetch.pods ? run_fetcher : NULL,
 		.fetcher_ctx = &fetch,
 	};
-	int r = exporter_options_node(o, node, sizeof(node), eb);
 
+	if (r == 0)
+		r = exporter_options_node(o, node, sizeof(node), eb);
 	return r < 0 ? r : role_start(&roles, ret, eb);
 }
 

@@ -3,6 +3,7 @@
  * The table of flags and the checks across them.
  */
 #include "exporter/options.h"
+#include "exporter/event/event.h"
 #include "exporter/profile/labels.h"
 #include "exporter/proc/pod_table.h"
 #include "lib/base/alloc.h"
@@ -36,6 +37,9 @@ static const struct option_spec specs[] = {
 			"503."},
 
 	OPTION_HEADING("Profiles"),
+	{"profile.types", OPTION_STRING, AT(types), .value = "NAME,NAME", .fallback = "cpu",
+		.help = "Profile types that are on. The page /debug/pprof/ lists all that there "
+			"are. A type that is off loads no program."},
 	{"profile.frequency", OPTION_U64, AT(frequency_hz), .value = "HZ", .fallback = "19",
 		.min = 1, .max = 10000,
 		.help = "Samples per second and CPU. Primes do not run in step with timers."},
@@ -56,7 +60,8 @@ static const struct option_spec specs[] = {
 			"request. Whole seconds."},
 	{"profile.retention-bytes", OPTION_BYTES, AT(retention_bytes), .fallback = "16MB",
 		.min = 1 << 20, .max = 1LL << 40,
-		.help = "Size of the sample log above which its oldest seconds are merged per "
+		.help = "Size of the sample log of each profile type, above which its oldest "
+			"seconds are merged per "
 			"window, then dropped."},
 	{"profile.cpu-label", OPTION_BOOL, AT(cpu_label),
 		.help = "Give each sample the label cpu. Profiles get larger."},
@@ -292,8 +297,23 @@ static int check_kubernetes(const struct exporter_options *o, struct errbuf *eb)
 	return r;
 }
 
+int exporter_options_types(const struct exporter_options *o, uint32_t *ret, struct errbuf *eb)
+{
+	int r = 0;
+
+	if (o->types)
+		r = event_parse_set(o->types, ret, eb);
+	else
+		*ret = event_default_set();
+	return r < 0 ? err_prefix(eb, r, "--profile.types") : 0;
+}
+
 int exporter_options_check(const struct exporter_options *o, struct errbuf *eb)
 {
+	uint32_t types;
+
+	if (exporter_options_types(o, &types, eb) < 0)
+		return -EINVAL;
 	if (whole_seconds("profile.window", o->window_ms, eb) < 0 ||
 		whole_seconds("profile.retention", o->retention_ms, eb) < 0)
 		return -EINVAL;

@@ -14,6 +14,7 @@ struct exporter_options {
 	const char *web_config_file;
 	uint64_t web_bytes;
 
+	const char *types; /* NULL: those that are on by default */
 	uint64_t frequency_hz, max_frequency_hz;
 	int64_t window_ms, retention_ms;
 	uint64_t retention_bytes;
@@ -62,6 +63,9 @@ int exporter_options_pod_labels(
 /* The node's name: as given, else the host's. */
 int exporter_options_node(
 	const struct exporter_options *o, char *ret, size_t cap, struct errbuf *eb) _must_check_;
+/* The set of profile types (EVENT_BITs) that are on. -EINVAL: a name is unknown or repeated. */
+int exporter_options_types(
+	const struct exporter_options *o, uint32_t *ret, struct errbuf *eb) _must_check_;
 /* The labels that every sample has: node and the external ones. */
 int exporter_options_labels(
 	const struct exporter_options *o, struct labels *ret, struct errbuf *eb) _must_check_;

@@ -50,6 +50,7 @@ struct exporter_pipeline {
 		*sample_clock; /* differ in a replay: the bundle's time is the samples' */
 	struct budget budgets[N_BUDGETS], *budget_list[N_BUDGETS];
 	struct labels labels;
+	uint32_t types; /* EVENT_BITs of --profile.types */
 
 	struct capture *capture;
 	struct replay *replay; /* in place of the drain */
@@ -69,9 +70,9 @@ struct exporter_pipeline {
 	struct runs *runs;
 	struct proc_table *procs;
 	struct stacks *stacks;
-	struct sample_log *log;
-	struct intake intake;  /* fills these three, has their lock */
-	struct shadow *shadow; /* with --unwind.shadow */
+	struct sample_log *logs[ABI_N_EVENTS]; /* NULL: that type is off */
+	struct intake intake;		       /* fills these three, has their lock */
+	struct shadow *shadow;		       /* with --unwind.shadow */
 
 	struct profile_source source;
 	pthread_t drain_thread, jit_thread, fetch_thread, pods_thread, shadow_thread;
@@ -217,9 +218,10 @@ static void init_budgets(struct exporter_pipeline *p)
 		[BUDGET_WEB] = {"web", "--web.max-bytes"},
 	};
 	/* The log's own cap is retention-bytes; its budget leaves room for the open seconds. Stacks of a log are of its size. */
+	const uint64_t n_types = (uint64_t)__builtin_popcount(p->types);
 	const uint64_t limits[N_BUDGETS] = {
-		[BUDGET_LOG] = 2 * p->o->retention_bytes,
-		[BUDGET_STACKS] = 2 * p->o->retention_bytes,
+		[BUDGET_LOG] = 2 * n_types * p->o->retention_bytes,
+		[BUDGET_STACKS] = 2 * n_types * p->o->retention_bytes,
 		[BUDGET_JIT] = p->o->jit_bytes,
 		/* Records, and two tables of them while one takes the other's place. */
 		[BUDGET_PODS] = 8 * p->o->kubernetes_bytes,
@@ -235,7 +237,7 @@ static void init_budgets(struct exporter_pipeline *p)
 	}
 }
 
-static int build_log(struct exporter_pipeline *p, struct errbuf *eb)
+static int build_logs(struct exporter_pipeline *p, struct errbuf *eb)
 {
 	struct sample_log_options o = {
 		.clock = p->sample_clock,
@@ -250,7 +252,15 @@ static int build_log(struct exporter_pipeline *p, struct errbuf *eb)
 		return err_set(eb, -EIO, "no random numbers from the kernel: %s", strerror(errno));
 	p->stacks = stacks_new(&p->budgets[BUDGET_STACKS]);
 	o.stacks = p->stacks;
-	p->log = sample_log_new(&o);
+	for (unsigned i = 0; i < ABI_N_EVENTS; i++) {
+		const struct event_source *type = event_source(i);
+
+		if (!(p->types & EVENT_BIT(i)))
+			continue;
+		o.own_weights = type->has_own_weights;
+		o.second_weight = event_source_has(type, EVENT_WEIGHT_2);
+		p->logs[i] = sample_log_new(&o);
+	}
 	return 0;
 }
 
@@ -362,7 +372,7 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 		/* A bundle must replay anywhere: its frames are addresses, not ids of this run. */
 		.runs = p->capture ? NULL : p->runs,
 	});
-	intake_init(&p->intake, p->procs, p->stacks, p->log, p->binaries);
+	intake_init(&p->intake, p->procs, p->stacks, p->logs, p->binaries);
 	p->intake.kernel_code = symbolizer_kernel_code(p->symbolizer);
 	p->jit = jit_new(&(struct jit_options) {
 		.procs = p->procs,
@@ -426,8 +436,7 @@ static void build_source(struct exporter_pipeline *p)
 {
 	p->source = (struct profile_source) {
 		.lock = &p->intake.lock,
-		.tables = {.log = p->log,
-			.stacks = p->stacks,
+		.tables = {.stacks = p->stacks,
 			.procs = p->procs,
 			.pod_labels = (const char *const *)p->pod_labels,
 			.n_pod_labels = p->n_pod_labels,
@@ -442,19 +451,23 @@ static void build_source(struct exporter_pipeline *p)
 		.governor = p->governor,
 		.drain_bell = p->drain ? &p->drain_bell : NULL,
 		.clock = p->clock,
-		.type = event_source(ABI_EVENT_CPU),
 		.constants = &p->labels,
-		.period_ns = (uint64_t)NS_PER_S / p->o->frequency_hz,
+		.hz = (uint32_t)p->o->frequency_hz,
 		.retention_s = (uint32_t)(p->o->retention_ms / 1000),
 		.window_s = (uint32_t)(p->o->window_ms / 1000),
 		.with_cpu = p->o->cpu_label,
 	};
+	memcpy(p->source.tables.logs, p->logs, sizeof(p->logs));
 }
 
 static int build(struct exporter_pipeline *p, struct errbuf *eb)
 {
-	int r = bell_init(&p->drain_bell, eb);
+	int r = exporter_options_types(p->o, &p->types, eb);
 
+	if (r < 0)
+		return r;
+	init_budgets(p);
+	r = bell_init(&p->drain_bell, eb);
 	if (r == 0)
 		r = bell_init(&p->jit_bell, eb);
 	if (r == 0)
@@ -470,7 +483,7 @@ static int build(struct exporter_pipeline *p, struct errbuf *eb)
 			return -EIO;
 	}
 	p->keeper = p->capture ? capture_keeper(p->capture, p->setup->keeper) : p->setup->keeper;
-	r = build_log(p, eb);
+	r = build_logs(p, eb);
 	if (r >= 0)
 		r = build_kernel_memory(p, eb);
 	if (r >= 0)
@@ -500,7 +513,8 @@ static void pipeline_free(struct exporter_pipeline **pp)
 	symbolizer_freep(&p->symbolizer);
 	binary_registry_freep(&p->binaries);
 	unwinder_freep(&p->unwinder);
-	sample_log_freep(&p->log);
+	for (size_t i = 0; i < ABI_N_EVENTS; i++)
+		sample_log_freep(&p->logs[i]);
 	stacks_freep(&p->stacks);
 	capture_freep(&p->capture);
 	replay_freep(&p->replay);
@@ -579,7 +593,6 @@ static struct exporter_pipeline *pipeline_new(
 	p->setup = setup;
 	p->clock = &clock_system;
 	p->sample_clock = replay ? &p->replay_clock.clock : p->clock;
-	init_budgets(p);
 	p->drain_bell.fd = p->jit_bell.fd = -1;
 	return p;
 }

@@ -68,12 +68,16 @@ void collect_garbage(struct collector *c)
 	if (!tasks || !nodes || !remap)
 		return;
 	nodes[0] = 1;
-	sample_log_mark(c->log, tasks, nodes);
+	for (size_t i = 0; i < ABI_N_EVENTS; i++)
+		if (c->logs[i])
+			sample_log_mark(c->logs[i], tasks, nodes);
 	proc_tasks_retain(c->procs, tasks);
 	live = count_bits(nodes, n_nodes);
 	if (live <= n_nodes / 2) {
 		stacks_compact(c->stacks, nodes, remap);
-		sample_log_remap_stacks(c->log, remap);
+		for (size_t i = 0; i < ABI_N_EVENTS; i++)
+			if (c->logs[i])
+				sample_log_remap_stacks(c->logs[i], remap);
 		give_back_names(c);
 		c->runs++;
 	}

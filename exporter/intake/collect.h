@@ -8,7 +8,7 @@
 #include "exporter/sample/outcomes.h"
 
 struct collector {
-	struct sample_log *log;
+	struct sample_log *const *logs; /* ABI_N_EVENTS of them; NULL: that event is off */
 	struct stacks *stacks;
 	struct proc_table *procs;
 	struct binary_registry *binaries;
@@ -18,5 +18,5 @@ struct collector {
 };
 
 /* Looks when the tree or the task table has doubled since the last look, rebuilds the tree when half of it is garbage.
- * Linear in the log. The pipeline's lock is held. */
+ * Linear in the logs. The pipeline's lock is held. */
 void collect_garbage(struct collector *c);

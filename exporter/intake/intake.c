@@ -3,13 +3,14 @@
  * Three callbacks under the lock.
  */
 #include "exporter/intake/intake.h"
+#include "exporter/event/event.h"
 #include "lib/base/log.h"
 
 /* How long a sample waits for unwind tables being made; answers that cover its time wait with it. */
 #define INTAKE_MAX_WAIT_NS (2 * NS_PER_S)
 
 void intake_init(struct intake *in, struct proc_table *procs, struct stacks *stacks,
-	struct sample_log *log, struct binary_registry *binaries)
+	struct sample_log *const *logs, struct binary_registry *binaries)
 {
 	struct outcomes *outcomes = outcomes_new();
 
@@ -17,8 +18,8 @@ void intake_init(struct intake *in, struct proc_table *procs, struct stacks *sta
 		.outcomes = outcomes,
 		.procs = procs,
 		.stacks = stacks,
-		.log = log,
-		.collector = {.log = log,
+		.logs = logs,
+		.collector = {.logs = logs,
 			.stacks = stacks,
 			.procs = procs,
 			.binaries = binaries,
@@ -68,6 +69,7 @@ static void take_sample_locked(struct intake *in, const struct abi_record *r)
 	struct sample_row row = {
 		.time_ns = r->time_ns,
 		.weight = r->weight[0],
+		.weight_2 = r->weight[1],
 		.task = proc_task_of_record(in->procs, process, r),
 		.cpu = (uint16_t)r->cpu,
 	};
@@ -76,13 +78,14 @@ static void take_sample_locked(struct intake *in, const struct abi_record *r)
 		kernel_code_mark(in->kernel_code, in->frames.words + in->frames.n_user,
 			n - in->frames.n_user, r->time_ns);
 	if (!(r->flags & ABI_FLAG_KTHREAD)) {
-		outcomes_add(in->outcomes, r->leader_comm, in->frames.words, in->frames.n_user);
+		outcomes_add(in->outcomes, r->event, r->leader_comm, in->frames.words,
+			in->frames.n_user);
 		proc_count_stack(process, outcomes_cut(in->frames.words, in->frames.n_user));
 	}
 	/* A tree that has no room left still counts the time, under the empty stack. */
 	if (stacks_add(in->stacks, in->frames.words, n, &row.stack) < 0)
 		row.stack = 0;
-	if (sample_log_append(in->log, &row) < 0)
+	if (sample_log_append(in->logs[r->event], &row) < 0)
 		LOG_RATED(LOG_DEBUG, "a sample was left out: the log's memory is full");
 }
 
@@ -113,7 +116,10 @@ static void take_sample(void *ctx, const struct abi_record *r, _unused_ bool lat
 	struct intake *in = ctx;
 
 	pthread_mutex_lock(&in->lock);
-	if (in->deferred)
+	if (!in->logs[r->event]) /* of a bundle that was captured with other types */
+		LOG_RATED(LOG_WARN, "samples of %s are left out: --profile.types does not name it",
+			event_source(r->event)->name);
+	else if (in->deferred)
 		deferred_sample(in->deferred, r);
 	else
 		take_sample_locked(in, r);
@@ -128,7 +134,9 @@ static bool take_drained(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns)
 	pthread_mutex_lock(&in->lock);
 	covered_ns = in->deferred ? deferred_retry(in->deferred, up_to_ns) : up_to_ns;
 	in->covered_ns = MAX(in->covered_ns, covered_ns);
-	sample_log_drained(in->log, (int64_t)in->covered_ns, boot_offset_ns);
+	for (size_t i = 0; i < ABI_N_EVENTS; i++)
+		if (in->logs[i])
+			sample_log_drained(in->logs[i], (int64_t)in->covered_ns, boot_offset_ns);
 	proc_table_expire(in->procs, up_to_ns);
 	collect_garbage(&in->collector);
 	pthread_mutex_unlock(&in->lock);

@@ -16,7 +16,7 @@ struct intake {
 	pthread_mutex_t lock; /* what follows */
 	struct proc_table *procs;
 	struct stacks *stacks;
-	struct sample_log *log;
+	struct sample_log *const *logs; /* by event; NULL: it is off */
 	struct collector collector;
 	struct record_buffer frames;
 	struct outcomes *outcomes; /* owned */
@@ -24,12 +24,12 @@ struct intake {
 		*kernel_code;	   /* told of what the kernel makes; NULL: nobody. Not owned */
 	struct deferred *deferred; /* NULL: no sample waits. Owned */
 	struct shadow *shadow;	   /* takes what is to be compared; NULL: nobody. Not owned */
-	uint64_t covered_ns;	   /* up to which the log has all samples */
+	uint64_t covered_ns;	   /* up to which the logs have all samples */
 };
 
-/* Owns the lock, `outcomes` and `deferred`. */
+/* `logs`: ABI_N_EVENTS of them, not owned. Owns the lock, `outcomes` and `deferred`. */
 void intake_init(struct intake *in, struct proc_table *procs, struct stacks *stacks,
-	struct sample_log *log, struct binary_registry *binaries);
+	struct sample_log *const *logs, struct binary_registry *binaries);
 /* From now on samples wait for the tables that their stacks need. Before the first record. */
 void intake_defer(struct intake *in, const struct deferred_tables *tables, struct budget *budget);
 void intake_done(struct intake *in);

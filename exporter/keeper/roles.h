@@ -23,6 +23,7 @@ struct role_options {
 		user; /* --user; NULL: "sonde" when there is one, else "nobody". Ignored when not started as uid 0 */
 	const char *procfs;    /* --path.procfs, "/proc" */
 	const char *sysfs;     /* --path.sysfs, "/sys" */
+	uint32_t events;       /* EVENT_BITs of --profile.types; 0: those that are on by default */
 	uint32_t frequency_hz; /* --profile.frequency */
 	uint32_t
 		max_frequency_hz; /* --profile.max-frequency: both are checked against kernel.perf_event_max_sample_rate */

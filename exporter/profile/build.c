@@ -360,6 +360,16 @@ static size_t add_labels(struct building *k, const struct profile_row *row, stru
 	return n;
 }
 
+static int64_t value_of(const struct profile_row *row, enum event_value value)
+{
+	switch (value) {
+	case EVENT_COUNT: return (int64_t)row->count;
+	case EVENT_WEIGHT: return (int64_t)row->weight;
+	case EVENT_WEIGHT_2: return (int64_t)row->weight_2;
+	}
+	return 0;
+}
+
 static int add_samples(struct building *k, struct errbuf *eb)
 {
 	const struct profile_snapshot *s = k->s;
@@ -379,8 +389,7 @@ static int add_samples(struct building *k, struct errbuf *eb)
 		int64_t values[EVENT_MAX_VALUES];
 
 		for (size_t v = 0; v < type->n_values; v++)
-			values[v] = (int64_t)(type->values[v].value == EVENT_COUNT ? row->count
-										   : row->weight);
+			values[v] = value_of(row, type->values[v].value);
 		prof_builder_sample(k->b, stack + st->first, st->n, values, labels,
 			add_labels(k, row, labels), 0);
 	}

@@ -93,26 +93,28 @@ static bool index_of(struct table *t, uint64_t key, uint64_t *ret, bool *ret_new
 	return true;
 }
 
-static bool add_row(struct taking *k, uint32_t stack, uint32_t task, uint16_t cpu, uint64_t count,
-	uint64_t weight)
+static bool add_row(struct taking *k, const struct profile_row *add)
 {
-	uint64_t tuple = task, at;
+	uint64_t tuple = add->task, at;
 	struct profile_row *row;
 	bool is_new;
 
-	if (k->s->with_cpu && !index_of(&k->tuples, (uint64_t)task << 16 | cpu, &tuple, &is_new))
+	if (k->s->with_cpu &&
+		!index_of(&k->tuples, (uint64_t)add->task << 16 | add->cpu, &tuple, &is_new))
 		return false;
-	if (!index_of(&k->keys, (uint64_t)stack << 32 | tuple, &at, &is_new))
+	if (!index_of(&k->keys, (uint64_t)add->stack << 32 | tuple, &at, &is_new))
 		return false;
 	if (is_new) {
 		row = column_add(&k->rows, k->arena);
 		if (!row)
 			return false;
-		*row = (struct profile_row) {.stack = stack, .task = task, .cpu = cpu};
+		*row = *add;
+		return true;
 	}
 	row = (struct profile_row *)k->rows.items + at;
-	row->count += count;
-	row->weight += weight;
+	row->count += add->count;
+	row->weight += add->weight;
+	row->weight_2 += add->weight_2;
 	return true;
 }
 
@@ -131,18 +133,25 @@ static bool add_rows(struct taking *k, const struct sample_rows *in)
 	uint64_t per_period[256] = {0};
 
 	for (uint32_t i = 0; i < in->n; i++) {
-		uint32_t task = in->task[i], count = in->count ? in->count[i] : 1;
-		uint64_t weight = in->value ? in->value[i] : in->periods[in->period[i]];
+		const struct profile_row row = {
+			.stack = in->stack[i],
+			.task = in->task[i],
+			.cpu = in->cpu ? in->cpu[i] : 0,
+			.count = in->count ? in->count[i] : 1,
+			.weight = sample_rows_weight(in, i),
+			.weight_2 = in->value_2 ? in->value_2[i] : 0,
+		};
 
 		if (in->ms && (in->ms[i] < in->from_ms || in->ms[i] >= in->to_ms))
 			continue;
-		if (k->tasks && !bits_has(k->tasks, task))
+		if (k->tasks && !bits_has(k->tasks, row.task))
 			continue;
-		if (!add_row(k, in->stack[i], task, in->cpu ? in->cpu[i] : 0, count, weight))
+		if (!add_row(k, &row))
 			return false;
-		per_period[in->period[i]] += count;
-		k->s->count += count;
-		k->s->weight += weight;
+		if (in->period)
+			per_period[in->period[i]] += row.count;
+		k->s->count += row.count;
+		k->s->weight += row.weight;
 	}
 	for (unsigned i = 0; i < ARRAY_SIZE(per_period); i++)
 		if (per_period[i] && !count_weight(k, in->periods[i], per_period[i]))
@@ -364,20 +373,20 @@ static uint64_t commonest_weight(const struct table *weights)
 	return best;
 }
 
-static bool take(struct taking *k, const struct sample_range *range)
+static bool take(struct taking *k, const struct sample_log *log, const struct sample_range *range)
 {
 	struct sample_rows rows;
 	size_t pos = 0;
 
-	while (sample_log_next(k->t->log, range, &pos, &rows))
+	while (sample_log_next(log, range, &pos, &rows))
 		if (!add_rows(k, &rows))
 			return false;
 	return resolve_rows(k);
 }
 
-int profile_snapshot_take(const struct profile_tables *t, const struct sample_range *range,
-	const uint64_t *tasks, int with_cpu, struct arena *arena, struct profile_snapshot *ret,
-	struct errbuf *eb)
+int profile_snapshot_take(const struct profile_tables *t, const struct sample_log *log,
+	const struct sample_range *range, const uint64_t *tasks, int with_cpu, struct arena *arena,
+	struct profile_snapshot *ret, struct errbuf *eb)
 {
 	struct taking k = {
 		.t = t,
@@ -403,7 +412,7 @@ int profile_snapshot_take(const struct profile_tables *t, const struct sample_ra
 		.n_pod_labels = t->n_pod_labels};
 	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
 		table_init(tables[i], arena->budget);
-	ok = k.tails && take(&k, range);
+	ok = k.tails && take(&k, log, range);
 	ret->period = commonest_weight(&k.weights);
 	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
 		table_done(tables[i]);

@@ -15,9 +15,9 @@ struct outcomes;
 struct shadow;
 struct unwinder;
 
-/* The shared state of one profile type. Everything but `lock` itself is used with the lock held. */
+/* The shared state of all profile types. Everything but `lock` itself is used with the lock held. */
 struct profile_tables {
-	struct sample_log *log;
+	struct sample_log *logs[ABI_N_EVENTS]; /* by event; NULL: it is off */
 	struct stacks *stacks;
 	struct proc_table *procs;
 	const char *const *pod_labels; /* names of labels that come from pods (proc_task_info) */
@@ -43,7 +43,7 @@ struct profile_task {
 
 struct profile_row {
 	uint32_t stack, task; /* indices */
-	uint64_t count, weight;
+	uint64_t count, weight, weight_2;
 	uint16_t cpu; /* when asked for */
 };
 
@@ -58,12 +58,12 @@ struct profile_snapshot {
 	struct profile_row *rows;
 	size_t n_frames, n_refs, n_stacks, n_tasks, n_rows;
 	uint64_t count, weight; /* sums of all rows */
-	uint64_t period;	/* the weight that most samples have, 0 without samples */
+	uint64_t period; /* the weight that most samples have; 0: none, or each has its own */
 	int with_cpu;
 };
 
-/* Aggregates the rows of `range` whose task is in `tasks` (NULL: all). All memory is in `arena`. The lock is held.
+/* Aggregates the rows of `log` in `range` whose task is in `tasks` (NULL: all). All memory is in `arena`. The lock is held.
  * -ENOMEM with the budget's text. */
-int profile_snapshot_take(const struct profile_tables *t, const struct sample_range *range,
-	const uint64_t *tasks, int with_cpu, struct arena *arena, struct profile_snapshot *ret,
-	struct errbuf *eb) _must_check_;
+int profile_snapshot_take(const struct profile_tables *t, const struct sample_log *log,
+	const struct sample_range *range, const uint64_t *tasks, int with_cpu, struct arena *arena,
+	struct profile_snapshot *ret, struct errbuf *eb) _must_check_;

@@ -4,12 +4,19 @@
  */
 #include "exporter/profile/source.h"
 
+bool profile_source_is_on(const struct profile_source *s, enum abi_event event)
+{
+	return event < ABI_N_EVENTS && s->tables.logs[event] != NULL;
+}
+
 int64_t profile_source_covered_ns(const struct profile_source *s)
 {
-	int64_t covered_ns;
+	int64_t covered_ns = INT64_MAX;
 
 	pthread_mutex_lock(s->lock);
-	covered_ns = sample_log_covered_ns(s->tables.log);
+	for (size_t i = 0; i < ABI_N_EVENTS; i++)
+		if (s->tables.logs[i])
+			covered_ns = MIN(covered_ns, sample_log_covered_ns(s->tables.logs[i]));
 	pthread_mutex_unlock(s->lock);
 	return covered_ns;
 }
@@ -23,33 +30,36 @@ void profile_source_hurry(const struct profile_source *s)
 static int take_locked(const struct profile_source *s, const struct profile_query *q,
 	struct arena *arena, struct profile_snapshot *ret, struct errbuf *eb)
 {
+	const struct sample_log *log = s->tables.logs[q->event];
 	struct sample_range range;
 	uint64_t *tasks = NULL;
 	int r = 0;
 
 	if (q->cursor)
-		r = sample_log_since(s->tables.log, q->cursor, q->span_s, &range, eb);
+		r = sample_log_since(log, q->cursor, q->span_s, &range, eb);
 	else
-		sample_log_window(s->tables.log, q->from_ns, q->to_ns, &range);
+		sample_log_window(log, q->from_ns, q->to_ns, &range);
 	if (r >= 0 && q->filter)
 		r = profile_filter_tasks(q->filter, s->tables.procs, arena, &tasks, eb);
 	if (r < 0)
 		return r;
-	return profile_snapshot_take(&s->tables, &range, tasks, s->with_cpu, arena, ret, eb);
+	return profile_snapshot_take(&s->tables, log, &range, tasks, s->with_cpu, arena, ret, eb);
 }
 
 int profile_source_take(const struct profile_source *s, const struct profile_query *q,
 	struct arena *arena, struct profile *profile, struct sample_range *ret_range,
 	struct errbuf *eb)
 {
+	const struct event_source *type = event_source(q->event);
 	const struct profile_build_options o = {
-		.type = s->type,
+		.type = type,
 		.constants = s->constants,
 		.symbolizer = s->symbolizer,
 		.binaries = s->binaries,
 		.mode = q->mode,
 		.deadline_ns = clock_monotonic_ns(s->clock) + PROFILE_SYMBOLS_WAIT_NS,
-		.period = s->period_ns,
+		/* What a sample of the clock stands for; of others that is known from samples only. */
+		.period = type->is_clock ? (uint64_t)NS_PER_S / s->hz : 1,
 	};
 	struct profile_snapshot snapshot;
 	int r;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One profile type as its consumers see it (the HTTP server, a recording tool): ask for a range, get a named profile. Any
+ * Profiles as their consumers see them (the HTTP server): ask for a type and a range, get a named profile. Any
  * thread may ask; the tables are locked only while rows are aggregated.
  */
 #pragma once
@@ -21,9 +21,8 @@ struct profile_source {
 	struct governor *governor;
 	struct bell *drain_bell; /* NULL: nothing is drained */
 	struct clock *clock;
-	const struct event_source *type;
 	const struct labels *constants; /* node and external labels */
-	uint64_t period_ns;		/* of the base rate */
+	uint32_t hz;			/* the clock's base rate */
 	uint32_t retention_s, window_s;
 	int with_cpu;
 };
@@ -32,6 +31,7 @@ struct profile_source {
 	(2 * NS_PER_S) /* how long a response waits for symbol files being built */
 
 struct profile_query {
+	enum abi_event event;		     /* one that is on */
 	const struct profile_filter *filter; /* NULL: everything */
 	enum symbolize_mode mode;
 	const char *cursor; /* not NULL: closed slots after it, at most span_s of them */
@@ -39,7 +39,9 @@ struct profile_query {
 	int64_t from_ns, to_ns; /* without cursor: CLOCK_BOOTTIME */
 };
 
-/* CLOCK_BOOTTIME up to which samples are in the log. */
+/* Is there a log of it? */
+bool profile_source_is_on(const struct profile_source *s, enum abi_event event);
+/* CLOCK_BOOTTIME up to which samples are in the logs, which go together. */
 int64_t profile_source_covered_ns(const struct profile_source *s);
 /* Asks for a drain now: somebody waits for its samples, or for another rate. */
 void profile_source_hurry(const struct profile_source *s);

@@ -42,7 +42,7 @@ struct drain {
 	int64_t started_ns, next_watch_ns;
 	uint64_t rounds, news;
 	bool is_calm; /* this step found no side-band records and left nothing waiting */
-	struct run_cost bpf_cost;
+	struct run_cost bpf_cost[ABI_N_EVENTS];
 	uint64_t main_cpu_ns, keeper_cpu_ns, parser_cpu_ns, fetcher_cpu_ns; /* once a second */
 	uint64_t ring_peak, ring_read;
 	bool said_mismatch;
@@ -134,10 +134,20 @@ static void measure_roles(struct drain *d)
 	d->fetcher_cpu_ns = s->fetcher_pid ? (uint64_t)role_cpu_ns((pid_t)s->fetcher_pid) : 0;
 }
 
+/* Of all events: one budget is for them together. */
+static uint64_t bpf_ns(const struct drain *d)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < ABI_N_EVENTS; i++)
+		sum += d->bpf_cost[i].ns;
+	return sum;
+}
+
 static uint32_t govern(struct drain *d, int64_t now_ns)
 {
 	return governor_step(d->options.governor, now_ns, d->main_cpu_ns + d->keeper_cpu_ns,
-		d->bpf_cost.ns, d->cpus.n_online);
+		bpf_ns(d), d->cpus.n_online);
 }
 
 static int map_kernel_memory(struct drain *d, struct errbuf *eb)
@@ -278,16 +288,25 @@ static void read_sideband(struct drain *d, struct sideband_buffer *b)
 
 static void measure_bpf(struct drain *d)
 {
-	run_cost_update(&d->bpf_cost, event_counter_sum(d, ABI_EVENT_CPU, ABI_EVENT_COUNT_RUNS),
-		event_counter_sum(d, ABI_EVENT_CPU, ABI_EVENT_COUNT_COST_RUNS),
-		event_counter_sum(d, ABI_EVENT_CPU, ABI_EVENT_COUNT_COST_NS));
+	for (uint32_t i = 0; i < ABI_N_EVENTS; i++)
+		run_cost_update(&d->bpf_cost[i], event_counter_sum(d, i, ABI_EVENT_COUNT_RUNS),
+			event_counter_sum(d, i, ABI_EVENT_COUNT_COST_RUNS),
+			event_counter_sum(d, i, ABI_EVENT_COUNT_COST_NS));
+}
+
+static uint64_t kernel_mismatches(const struct drain *d)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < ABI_N_EVENTS; i++)
+		sum += event_counter_sum(d, i, ABI_EVENT_COUNT_KERNEL_MISMATCH);
+	return sum;
 }
 
 /* The kernel half has switched its own walk off by then. */
 static void watch_kernel_walk(struct drain *d)
 {
-	if (d->said_mismatch ||
-		!event_counter_sum(d, ABI_EVENT_CPU, ABI_EVENT_COUNT_KERNEL_MISMATCH))
+	if (d->said_mismatch || !kernel_mismatches(d))
 		return;
 	d->said_mismatch = true;
 	log_write(LOG_WARN, "a kernel stack was walked to other frames than the kernel's own walk",
@@ -305,9 +324,8 @@ static void publish(struct drain *d)
 		.late_samples = h->late_samples,
 		.late_sideband = h->late_sideband,
 		.bad_records = h->bad_records,
-		.sideband_lost = h->sideband_lost,
+		.sideband_lost = h->sideband_lost + h->sideband_dropped,
 		.overflowed = h->overflowed,
-		.dropped = h->dropped,
 		.held_bytes = d->hold.bytes.len,
 		.cpus_attached = d->cpus.attached,
 		.cpus_detached = d->cpus.detached,
@@ -324,7 +342,7 @@ static void publish(struct drain *d)
 		.keeper_cpu_ns = d->keeper_cpu_ns,
 		.parser_cpu_ns = d->parser_cpu_ns,
 		.fetcher_cpu_ns = d->fetcher_cpu_ns,
-		.bpf_ns = d->bpf_cost.ns,
+		.bpf_ns = bpf_ns(d),
 		.maps_bytes = setup->maps_bytes};
 
 	for (uint32_t i = 0; i < ABI_N_COUNTERS; i++)
@@ -332,6 +350,8 @@ static void publish(struct drain *d)
 	for (uint32_t i = 0; i < ABI_N_EVENTS; i++)
 		for (uint32_t which = 0; which < ABI_N_EVENT_COUNTERS; which++)
 			s.events[i].counters[which] = event_counter_sum(d, i, which);
+	for (uint32_t i = 0; i < ABI_N_EVENTS; i++)
+		s.events[i].dropped = h->dropped[i];
 	memcpy(s.stacks, h->stacks, sizeof(s.stacks));
 	pthread_mutex_lock(&d->mutex);
 	d->stats = s;

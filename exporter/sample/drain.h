@@ -112,6 +112,7 @@ struct drain_stats {
 	uint64_t counters[ABI_N_COUNTERS]; /* kernel half, summed over CPUs */
 	struct {
 		uint64_t counters[ABI_N_EVENT_COUNTERS];
+		uint64_t dropped; /* records that the budget left no room for */
 	} events[ABI_N_EVENTS];
 	uint64_t stacks[ABI_N_CUTS]; /* user stacks handed on, by cut reason */
 	uint64_t rounds;	     /* drains */
@@ -121,7 +122,6 @@ struct drain_stats {
 	uint64_t bad_records;	/* records that do not follow the ABI, dropped */
 	uint64_t sideband_lost; /* records that the kernel dropped before us */
 	uint64_t overflowed;	/* records handed on before their hold was over */
-	uint64_t dropped;	/* records that the budget left no room for */
 	uint64_t held_bytes;
 	uint64_t cpus_attached, cpus_detached, cpu_attach_failures; /* events, since start */
 	uint64_t cpus_revived; /* CPUs whose ticks had stopped and were attached again */

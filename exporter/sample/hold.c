@@ -5,6 +5,7 @@
 #include "exporter/sample/hold.h"
 #include "exporter/sample/sideband.h"
 #include "lib/base/alloc.h"
+#include <stddef.h>
 #include <string.h>
 
 void hold_init(
@@ -23,6 +24,9 @@ void hold_done(struct hold *h)
 	memset(h, 0, sizeof(*h));
 }
 
+_Static_assert(
+	offsetof(struct abi_stack, event) == offsetof(struct abi_record, event), "one place");
+
 static uint64_t stack_time(const void *rec, size_t len)
 {
 	struct abi_stack s;
@@ -30,7 +34,7 @@ static uint64_t stack_time(const void *rec, size_t len)
 	if (len < sizeof(s))
 		return 0;
 	memcpy(&s, rec, sizeof(s));
-	if (s.bytes > ABI_MAX_STACK_BYTES || len != sizeof(s) + s.bytes)
+	if (s.event >= ABI_N_EVENTS || s.bytes > ABI_MAX_STACK_BYTES || len != sizeof(s) + s.bytes)
 		return 0;
 	return s.time_ns;
 }
@@ -100,7 +104,12 @@ void hold_add(struct hold *h, enum hold_kind kind, const void *rec, size_t len)
 	/* The budget refused to let the buffer grow: make room in it. */
 	h->stats.overflowed += h->n;
 	hold_flush(h, UINT64_MAX);
-	h->stats.dropped += !add_entry(h, kind, t, rec, len);
+	if (add_entry(h, kind, t, rec, len))
+		return;
+	if (kind == HOLD_SAMPLE)
+		h->stats.dropped[((const uint8_t *)rec)[offsetof(struct abi_record, event)]]++;
+	else
+		h->stats.sideband_dropped++;
 }
 
 static int compare_entries(const void *a, const void *b)

@@ -15,9 +15,10 @@ enum { MAX_AHEAD_S = 600, MIN_ROWS = 64 };
 
 static size_t row_bytes(const struct slot *s)
 {
-	return sizeof(*s->stack) + sizeof(*s->task) + sizeof(*s->period) +
-	       (s->merged ? 0 : sizeof(*s->ms)) + (s->value ? sizeof(*s->value) : 0) +
-	       (s->count ? sizeof(*s->count) : 0) + (s->cpu ? sizeof(*s->cpu) : 0);
+	return sizeof(*s->stack) + sizeof(*s->task) + (s->period ? sizeof(*s->period) : 0) +
+	       (s->ms ? sizeof(*s->ms) : 0) + (s->value ? sizeof(*s->value) : 0) +
+	       (s->value_2 ? sizeof(*s->value_2) : 0) + (s->count ? sizeof(*s->count) : 0) +
+	       (s->cpu ? sizeof(*s->cpu) : 0);
 }
 
 void sample_slot_free(struct sample_log *l, struct slot *s)
@@ -34,6 +35,7 @@ void sample_slot_free(struct sample_log *l, struct slot *s)
 	free(s->period);
 	free(s->periods);
 	free(s->value);
+	free(s->value_2);
 	free(s->count);
 	free(s->cpu);
 	free(s);
@@ -73,8 +75,9 @@ int sample_slot_resize(struct sample_log *l, struct slot *s, uint32_t cap)
 
 	if (r < 0)
 		return r;
-	if (!RESIZE(s->stack, cap) || !RESIZE(s->task, cap) || !RESIZE(s->period, cap) ||
-		(!s->merged && !RESIZE(s->ms, cap)) || (s->value && !RESIZE(s->value, cap)) ||
+	if (!RESIZE(s->stack, cap) || !RESIZE(s->task, cap) ||
+		(s->period && !RESIZE(s->period, cap)) || (s->ms && !RESIZE(s->ms, cap)) ||
+		(s->value && !RESIZE(s->value, cap)) || (s->value_2 && !RESIZE(s->value_2, cap)) ||
 		(s->count && !RESIZE(s->count, cap)) || (s->cpu && !RESIZE(s->cpu, cap)))
 		return -ENOMEM;
 	s->cap = cap;
@@ -87,10 +90,21 @@ void sample_slot_shrink(struct sample_log *l, struct slot *s)
 	(void)!sample_slot_resize(l, s, MAX(s->n, 1));
 }
 
-struct slot *sample_slot_new(uint64_t index, int64_t start_ns)
+#define NEW_COLUMN(column, is_wanted) \
+	((column) = (is_wanted) ? xcalloc(1, sizeof(*(column))) : NULL)
+
+struct slot *sample_slot_new(
+	const struct sample_log *l, uint64_t index, int64_t start_ns, bool is_merged)
 {
 	struct slot *s = xcalloc(1, sizeof(*s));
 
+	NEW_COLUMN(s->ms, !is_merged);
+	NEW_COLUMN(s->period, !l->o.own_weights);
+	NEW_COLUMN(s->value, l->o.own_weights || is_merged);
+	NEW_COLUMN(s->value_2, l->o.second_weight);
+	NEW_COLUMN(s->count, is_merged);
+	NEW_COLUMN(s->cpu, l->o.with_cpu);
+	s->closed = s->merged = is_merged;
 	s->first = s->last = index;
 	s->start_ns = start_ns;
 	s->end_ns = ((int64_t)index + 1) * NS_PER_S;
@@ -145,9 +159,7 @@ static struct slot *open_slot(struct sample_log *l, uint64_t index)
 	}
 	memmove(&l->slots[at + 1], &l->slots[at], (l->n_slots - at) * sizeof(*l->slots));
 	l->n_slots++;
-	l->slots[at] = sample_slot_new(index, start_ns);
-	if (l->o.with_cpu)
-		l->slots[at]->cpu = xcalloc(1, sizeof(*l->slots[at]->cpu));
+	l->slots[at] = sample_slot_new(l, index, start_ns, false);
 	return l->slots[at];
 }
 
@@ -164,6 +176,10 @@ static int slot_add_values(struct slot *s)
 
 int sample_slot_period(struct slot *s, uint64_t weight, uint8_t *ret)
 {
+	if (!s->period) {
+		*ret = 0;
+		return 0;
+	}
 	for (uint32_t i = s->n_periods; i > 0; i--)
 		if (s->periods[i - 1] == weight) {
 			*ret = (uint8_t)(i - 1);
@@ -195,9 +211,12 @@ static int slot_put(struct sample_log *l, struct slot *s, const struct sample_ro
 	s->stack[s->n] = row->stack;
 	s->task[s->n] = row->task;
 	s->ms[s->n] = (uint16_t)ms;
-	s->period[s->n] = period;
+	if (s->period)
+		s->period[s->n] = period;
 	if (s->value)
 		s->value[s->n] = row->weight;
+	if (s->value_2)
+		s->value_2[s->n] = row->weight_2;
 	if (s->cpu)
 		s->cpu[s->n] = row->cpu;
 	s->n++;

@@ -30,6 +30,10 @@ struct sample_log_options {
 	struct budget *budget;
 	uint64_t start_id; /* random per start of the program */
 	bool with_cpu;	   /* keeps a column of CPUs */
+	/* Each row keeps its weight: for events whose weights hardly repeat. Without it a row keeps an index of 8 bits into the
+	 * weights that its slot has seen, and its weight only where these are more than 256. */
+	bool own_weights;
+	bool second_weight; /* keeps a column for sample_row.weight_2 */
 };
 
 struct sample_log *sample_log_new(const struct sample_log_options *o);
@@ -39,7 +43,7 @@ void sample_log_freep(struct sample_log **l);
 
 struct sample_row {
 	uint64_t time_ns; /* CLOCK_MONOTONIC */
-	uint64_t weight;
+	uint64_t weight, weight_2;
 	uint32_t stack, task;
 	uint16_t cpu;
 };
@@ -89,14 +93,20 @@ struct sample_rows {
 	const uint32_t *stack, *task;
 	const uint16_t
 		*ms; /* when not NULL: rows outside [from_ms, to_ms) are not part of the range */
-	const uint8_t *period; /* index into periods */
+	const uint8_t *period; /* index into periods; NULL: the log keeps own weights */
 	const uint64_t *periods;
-	const uint64_t *value; /* when not NULL: the weight, in place of the period's */
-	const uint32_t *count; /* when not NULL: samples behind a row of a merged slot */
-	const uint16_t *cpu;   /* when not NULL */
+	const uint64_t *value;	 /* when not NULL: the weight, in place of the period's */
+	const uint64_t *value_2; /* when not NULL: the second weight, else it is 0 */
+	const uint32_t *count;	 /* when not NULL: samples behind a row of a merged slot */
+	const uint16_t *cpu;	 /* when not NULL */
 	uint32_t n;
 	uint32_t from_ms, to_ms;
 };
+/* The weight of row i. */
+static inline uint64_t sample_rows_weight(const struct sample_rows *rows, uint32_t i)
+{
+	return rows->value ? rows->value[i] : rows->periods[rows->period[i]];
+}
 /* Iterates: start with *pos = 0, false at the end. */
 bool sample_log_next(const struct sample_log *l, const struct sample_range *range, size_t *pos,
 	struct sample_rows *ret);

@@ -14,12 +14,14 @@ struct slot {
 
 	uint32_t n, cap;
 	uint32_t *stack, *task;
-	uint16_t *ms; /* from the second's start; NULL in merged slots */
-	uint8_t *period;
+	uint16_t *ms;	   /* from the second's start; NULL in merged slots */
+	uint8_t *period;   /* NULL: the log keeps own weights */
 	uint64_t *periods; /* at most 256 weights */
 	uint32_t n_periods;
-	uint64_t *value; /* weights themselves: merged slots, and where 256 were not enough */
-	uint32_t *count; /* merged slots */
+	uint64_t *
+		value; /* weights themselves: own weights, merged slots, and where 256 were not enough */
+	uint64_t *value_2; /* second weights, where the log keeps them */
+	uint32_t *count;   /* merged slots */
 	uint16_t *cpu;
 	uint64_t charged_bytes;
 };
@@ -37,7 +39,9 @@ struct sample_log {
 	uint64_t appended, late, refused, merged_slots, dropped_slots, lost_seconds, suspended_ns;
 };
 
-struct slot *sample_slot_new(uint64_t index, int64_t start_ns);
+/* With the columns that rows of this log have, but for ms in a merged one. */
+struct slot *sample_slot_new(
+	const struct sample_log *l, uint64_t index, int64_t start_ns, bool is_merged);
 void sample_slot_free(struct sample_log *l, struct slot *s);
 /* Room for `cap` rows in every column that the slot has; charged to the budget. */
 int sample_slot_resize(struct sample_log *l, struct slot *s, uint32_t cap) _must_check_;

@@ -30,7 +30,7 @@ static uint32_t *find_row(
 		uint32_t row = ix->rows[i] - 1;
 
 		if (!ix->rows[i] || (out->stack[row] == k->stack && out->task[row] == k->task &&
-					    out->period[row] == k->period &&
+					    (!out->period || out->period[row] == k->period) &&
 					    (!out->cpu || out->cpu[row] == k->cpu)))
 			return &ix->rows[i];
 	}
@@ -42,8 +42,11 @@ static void add_row(struct slot *out, const struct merge_key *k)
 
 	out->stack[row] = k->stack;
 	out->task[row] = k->task;
-	out->period[row] = k->period;
+	if (out->period)
+		out->period[row] = k->period;
 	out->value[row] = 0;
+	if (out->value_2)
+		out->value_2[row] = 0;
 	out->count[row] = 0;
 	if (out->cpu)
 		out->cpu[row] = k->cpu;
@@ -56,7 +59,8 @@ static int merge_rows(struct slot *out, const struct slot *in, const struct merg
 			.task = in->task[i],
 			.cpu = in->cpu ? in->cpu[i] : 0};
 		uint32_t *at;
-		int r = sample_slot_period(out, in->periods[in->period[i]], &k.period);
+		int r = sample_slot_period(
+			out, in->period ? in->periods[in->period[i]] : 0, &k.period);
 
 		if (r < 0)
 			return r;
@@ -66,6 +70,8 @@ static int merge_rows(struct slot *out, const struct slot *in, const struct merg
 			*at = out->n;
 		}
 		out->value[*at - 1] += in->value ? in->value[i] : in->periods[in->period[i]];
+		if (out->value_2)
+			out->value_2[*at - 1] += in->value_2[i];
 		out->count[*at - 1] += 1;
 	}
 	return 0;
@@ -128,14 +134,10 @@ bool sample_log_merge_oldest(struct sample_log *l)
 	if (!n)
 		return false;
 	in = &l->slots[first];
-	out = sample_slot_new(in[0]->first, in[0]->start_ns);
+	out = sample_slot_new(l, in[0]->first, in[0]->start_ns, true);
 	out->last = in[n - 1]->last;
 	out->end_ns = in[n - 1]->end_ns;
 	out->wall_end_ns = in[n - 1]->wall_end_ns;
-	out->closed = out->merged = true;
-	out->value = xcalloc(1, sizeof(*out->value));
-	out->count = xcalloc(1, sizeof(*out->count));
-	out->cpu = l->o.with_cpu ? xcalloc(1, sizeof(*out->cpu)) : NULL;
 	for (size_t i = 0; i < n; i++) {
 		out->lost_ns += in[i]->lost_ns;
 		before += in[i]->charged_bytes;

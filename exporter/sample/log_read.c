@@ -182,6 +182,7 @@ static bool slot_rows(
 		.period = s->period,
 		.periods = s->periods,
 		.value = s->value,
+		.value_2 = s->value_2,
 		.count = s->count,
 		.cpu = s->cpu,
 		.n = s->n,

@@ -18,7 +18,7 @@ struct rows {
 };
 
 struct outcomes {
-	uint64_t total[ABI_N_CUTS];
+	uint64_t total[ABI_N_EVENTS][ABI_N_CUTS];
 	struct rows programs, binaries;
 };
 
@@ -105,13 +105,14 @@ static void count_binaries(struct outcomes *o, const uint64_t *words, uint32_t n
 	}
 }
 
-void outcomes_add(struct outcomes *o, const char *comm, const uint64_t *words, uint32_t n)
+void outcomes_add(struct outcomes *o, enum abi_event event, const char *comm, const uint64_t *words,
+	uint32_t n)
 {
 	enum abi_cut cut = outcomes_cut(words, n);
 	size_t len = strnlen(comm, ABI_COMM_LEN - 1);
 	struct outcome *program = row_of(&o->programs, hash_xxh3(comm, len), MAX_PROGRAMS);
 
-	o->total[cut]++;
+	o->total[event][cut]++;
 	if (!program)
 		program = &o->programs.items[0];
 	else if (!program->stacks)
@@ -120,9 +121,9 @@ void outcomes_add(struct outcomes *o, const char *comm, const uint64_t *words, u
 	count_binaries(o, words, n, cut);
 }
 
-void outcomes_total(const struct outcomes *o, uint64_t ret[ABI_N_CUTS])
+void outcomes_total(const struct outcomes *o, enum abi_event event, uint64_t ret[ABI_N_CUTS])
 {
-	memcpy(ret, o->total, sizeof(o->total));
+	memcpy(ret, o->total[event], sizeof(o->total[event]));
 }
 
 static const struct outcome *row_at(const struct rows *r, uint32_t i)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How user stacks ended: in total, by program and by binary. A binary counts the stacks that it has a frame in, and those that
+ * How user stacks ended: in total by event, by program and by binary. A binary counts the stacks that it has a frame in, and those that
  * were cut at one of its frames. Pure. The drain thread adds; readers hold the pipeline's lock with it.
  */
 #pragma once
@@ -13,8 +13,9 @@ struct outcomes;
 struct outcomes *outcomes_new(void);
 void outcomes_freep(struct outcomes **o);
 
-/* One stack: its user words root first, resolved; n may be 0. `comm`: the process's name. */
-void outcomes_add(struct outcomes *o, const char *comm, const uint64_t *words, uint32_t n);
+/* One stack of a sample of `event`: its user words root first, resolved; n may be 0. `comm`: the process's name. */
+void outcomes_add(struct outcomes *o, enum abi_event event, const char *comm, const uint64_t *words,
+	uint32_t n);
 /* The cut that the words say. */
 enum abi_cut outcomes_cut(const uint64_t *words, uint32_t n);
 
@@ -25,7 +26,7 @@ struct outcome {
 	uint64_t cut[ABI_N_CUTS]; /* [ABI_CUT_NONE] is 0 */
 };
 /* Since the start. */
-void outcomes_total(const struct outcomes *o, uint64_t ret[ABI_N_CUTS]);
+void outcomes_total(const struct outcomes *o, enum abi_event event, uint64_t ret[ABI_N_CUTS]);
 /* Row i of the programs or of the binaries; NULL past the last. Order of first sight; program 0 is all above a cap. */
 const struct outcome *outcomes_program(const struct outcomes *o, uint32_t i);
 const struct outcome *outcomes_binary(const struct outcomes *o, uint32_t i);

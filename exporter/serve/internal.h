@@ -39,5 +39,8 @@ void serve_put_stacks(const struct serve *s, struct bytes *out);
 void serve_collect_stacks(struct metrics_writer *w, const struct serve *s);
 /* stats.c: collectors for /metrics */
 void serve_add_metrics(struct serve *s);
-/* The header Sonde-Health of an answer: own cost, and how many samples were taken and lost. */
-void serve_put_health(struct http_request *r, const struct serve *s);
+/* The header Sonde-Health of an answer: own cost, and how many samples of the event were taken and lost. */
+void serve_put_health(struct http_request *r, const struct serve *s, enum abi_event event);
+/* What each log says of itself; 0 of those that are off. The pipeline's lock is held. */
+void serve_log_stats_locked(
+	const struct profile_tables *t, struct sample_log_stats ret[ABI_N_EVENTS]);

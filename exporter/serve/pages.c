@@ -47,15 +47,26 @@ static void row(struct bytes *out, const char *name, const char *fmt, ...)
 	bytes_put_str(out, "</td></tr>\n");
 }
 
+static void put_type_links(const struct event_source *type, struct bytes *out)
+{
+	static const struct {
+		const char *query, *text;
+	} links[] = {
+		{"seconds=10&amp;format=html", "Flame graph of the next 10 seconds"},
+		{"since=&amp;format=html", "Flame graph of the last window"},
+		{"since=&amp;debug=1", "The same as a table"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(links); i++)
+		bytes_printf(out, "<li><a href=\"debug/pprof/%s?%s\">%s</a> (%s)</li>\n",
+			type->endpoint, links[i].query, links[i].text, type->name);
+}
+
 static void put_links(const struct serve *s, struct bytes *out)
 {
 	static const struct {
 		const char *href, *text;
 	} links[] = {
-		{"debug/pprof/profile?seconds=10&amp;format=html",
-			"Flame graph of the next 10 seconds"},
-		{"debug/pprof/profile?since=&amp;format=html", "Flame graph of the last window"},
-		{"debug/pprof/profile?since=&amp;debug=1", "The same as a table"},
 		{"debug/pprof/", "Profiles"},
 		{"targets", "Processes as service discovery"},
 		{"unwind", "How stacks end, by process and binary"},
@@ -65,6 +76,9 @@ static void put_links(const struct serve *s, struct bytes *out)
 	const char *address = serve_address(s, 0);
 
 	bytes_put_str(out, "<ul>\n");
+	for (unsigned i = 0; i < ABI_N_EVENTS; i++)
+		if (profile_source_is_on(s->o.source, i))
+			put_type_links(event_source(i), out);
 	for (size_t i = 0; i < ARRAY_SIZE(links); i++)
 		bytes_printf(out, "<li><a href=\"%s\">%s</a></li>\n", links[i].href, links[i].text);
 	bytes_put_str(out, "</ul>\n<p><code>go tool pprof http://");
@@ -97,26 +111,34 @@ static void put_cost(const struct serve *s, const struct drain_stats *d, struct 
 	bytes_put_str(out, "</table>\n");
 }
 
-static void put_log(const struct serve *s, const struct drain_stats *d, struct bytes *out)
+static void put_log_of(const struct event_source *type, const struct sample_log_stats *l,
+	uint64_t ring_full, struct bytes *out)
 {
-	struct sample_log_stats l;
+	bytes_printf(out, "<h2>Sample log of %s</h2>\n<table>\n", type->name);
+	row(out, "samples since start", "%" PRIu64, l->appended);
+	row(out, "samples kept", "%" PRIu64, l->rows);
+	row(out, "seconds kept", "%" PRIu64, l->slots);
+	row(out, "dropped in the kernel: ring full", "%" PRIu64, ring_full);
+	row(out, "dropped here: log full", "%" PRIu64, l->refused);
+	row(out, "late", "%" PRIu64, l->late);
+	row(out, "seconds lost to the size cap", "%" PRIu64, l->lost_seconds);
+	bytes_put_str(out, "</table>\n");
+}
+
+static void put_logs(const struct serve *s, const struct drain_stats *d, struct bytes *out)
+{
+	struct sample_log_stats logs[ABI_N_EVENTS];
 	struct proc_stats p;
 
 	pthread_mutex_lock(s->o.source->lock);
-	sample_log_stats(s->o.source->tables.log, &l);
+	serve_log_stats_locked(&s->o.source->tables, logs);
 	proc_table_stats(s->o.source->tables.procs, &p);
 	pthread_mutex_unlock(s->o.source->lock);
-	bytes_put_str(out, "<h2>Sample log</h2>\n<table>\n");
-	row(out, "samples since start", "%" PRIu64, l.appended);
-	row(out, "samples kept", "%" PRIu64, l.rows);
-	row(out, "seconds kept", "%" PRIu64, l.slots);
-	row(out, "dropped in the kernel: ring full", "%" PRIu64,
-		d->events[ABI_EVENT_CPU].counters[ABI_EVENT_COUNT_RING_FULL]);
-	row(out, "dropped here: log full", "%" PRIu64, l.refused);
-	row(out, "late", "%" PRIu64, l.late);
-	row(out, "seconds lost to the size cap", "%" PRIu64, l.lost_seconds);
-	row(out, "processes tracked", "%" PRIu64, p.tracked);
-	bytes_put_str(out, "</table>\n");
+	for (unsigned i = 0; i < ABI_N_EVENTS; i++)
+		if (profile_source_is_on(s->o.source, i))
+			put_log_of(event_source(i), &logs[i],
+				d->events[i].counters[ABI_EVENT_COUNT_RING_FULL], out);
+	bytes_printf(out, "<p>%" PRIu64 " processes tracked.</p>\n", p.tracked);
 }
 
 static void put_missing(const struct keeper_setup *setup, struct bytes *out)
@@ -150,28 +172,40 @@ void serve_index(struct http_request *r, void *arg)
 	put_missing(s->o.setup, &out);
 	put_cost(s, &d, &out);
 	serve_put_stacks(s, &out);
-	put_log(s, &d, &out);
+	put_logs(s, &d, &out);
 	serve_page_end(&out);
 	http_reply_bytes(r, 200, SERVE_PAGE_TYPE, &out);
 }
 
+static void put_type(const struct event_source *type, bool is_on, struct bytes *out)
+{
+	if (is_on)
+		bytes_printf(out,
+			"<tr><td><a href=\"%s\">%s</a></td><td>%s Parameters: seconds, since, "
+			"span, hz, symbolize, format, %s.</td></tr>\n",
+			type->endpoint, type->endpoint, type->description, profile_filter_names);
+	else
+		bytes_printf(out,
+			"<tr><td>%s</td><td>%s Off: --profile.types does not name %s.</td></tr>\n",
+			type->endpoint, type->description, type->name);
+}
+
 void serve_pprof_index(struct http_request *r, void *arg)
 {
-	const struct event_source *type = ((const struct serve *)arg)->o.source->type;
+	const struct serve *s = arg;
 	struct bytes out;
 
 	bytes_init(&out, NULL, 0);
 	serve_page_begin(&out, "/debug/pprof/");
 	bytes_put_str(&out, "<p>Set debug=1 as a query parameter for text, format=html for a flame "
 			    "graph.</p>\n<table>\n");
-	bytes_printf(&out,
-		"<tr><td><a href=\"%s\">%s</a></td><td>%s Parameters: seconds, since, span, hz, "
-		"symbolize, format, %s.</td></tr>\n"
+	for (unsigned i = 0; i < ABI_N_EVENTS; i++)
+		put_type(event_source(i), profile_source_is_on(s->o.source, i), &out);
+	bytes_put_str(&out,
 		"<tr><td><a href=\"cmdline\">cmdline</a></td><td>The command line of the "
 		"exporter.</td></tr>\n"
 		"<tr><td><a href=\"symbol\">symbol</a></td><td>Names are in the profiles; there is "
-		"nothing to look up.</td></tr>\n",
-		type->endpoint, type->endpoint, type->description, profile_filter_names);
+		"nothing to look up.</td></tr>\n");
 	bytes_put_str(&out, "</table>\n");
 	serve_page_end(&out);
 	http_reply_bytes(r, 200, SERVE_PAGE_TYPE, &out);

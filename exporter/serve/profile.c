@@ -25,6 +25,7 @@ static const char *const format_names[] = {"pprof", "folded", "svg", "html", "te
 
 struct request {
 	const struct serve *serve;
+	enum abi_event event;
 	struct profile_filter *filter;
 	char *cursor; /* NULL: a window */
 	uint64_t seconds, span_s;
@@ -151,8 +152,8 @@ static int parse_param(struct request *q, const char *name, const char *value, s
 		name, profile_filter_names);
 }
 
-static struct request *request_new(
-	const struct serve *s, const struct url_params *params, struct errbuf *eb)
+static struct request *request_new(const struct serve *s, enum abi_event event,
+	const struct url_params *params, struct errbuf *eb)
 {
 	struct request *q = xcalloc(1, sizeof(*q));
 	const struct profile_source *source = s->o.source;
@@ -161,6 +162,7 @@ static struct request *request_new(
 
 	*q = (struct request) {
 		.serve = s,
+		.event = event,
 		.filter = profile_filter_new(
 			source->constants, source->tables.pod_labels, source->tables.n_pod_labels),
 		.seconds = MIN(DEFAULT_SECONDS, source->retention_s),
@@ -245,10 +247,10 @@ static int render(const struct request *q, struct profile *p, const struct sampl
 	case FORMAT_FOLDED: return render_profile_folded(p, main_value, out, eb);
 	case FORMAT_SVG:
 		return render_profile_svg(
-			p, main_value, q->serve->o.source->type->store_name, NULL, out, eb);
+			p, main_value, event_source(q->event)->store_name, NULL, out, eb);
 	case FORMAT_HTML:
 		return render_profile_html(
-			p, main_value, q->serve->o.source->type->store_name, out, eb);
+			p, main_value, event_source(q->event)->store_name, out, eb);
 	case FORMAT_TEXT: return print_text(p, range, out, eb);
 	}
 	return -EINVAL;
@@ -281,6 +283,7 @@ static int try_profile(const struct request *q, uint32_t span_s, struct sample_r
 {
 	const struct serve *s = q->serve;
 	const struct profile_query query = {
+		.event = q->event,
 		.filter = q->filter,
 		.mode = q->mode,
 		.cursor = q->cursor,
@@ -351,7 +354,7 @@ static void make_profile(struct http_request *r, void *arg)
 	http_reply_header(r, "Sonde-Types", s->types);
 	http_reply_header(r, "Sonde-Labels", s->labels);
 	http_reply_header(r, "Sonde-Retention-Seconds", s->retention);
-	serve_put_health(r, s);
+	serve_put_health(r, s, q->event);
 	put_range_headers(r, &range);
 	reply(r, q, &body);
 }
@@ -374,13 +377,46 @@ static void finish_window(struct http_request *r, void *arg)
 	make_profile(r, arg);
 }
 
+/* The event behind an endpoint; -ENOENT with a text that lists those that are on. */
+static int find_event(const struct profile_source *source, const char *endpoint,
+	enum abi_event *ret, struct errbuf *eb)
+{
+	char known[256] = "";
+
+	for (unsigned i = 0; i < ABI_N_EVENTS; i++) {
+		const struct event_source *type = event_source(i);
+		bool is_on = profile_source_is_on(source, i);
+		size_t at = strlen(known);
+
+		if (!strcmp(type->endpoint, endpoint)) {
+			*ret = i;
+			return is_on ? 0
+				     : err_set(eb, -ENOENT,
+					       "/debug/pprof/%s is off: start the exporter with %s "
+					       "in "
+					       "--profile.types",
+					       endpoint, type->name);
+		}
+		if (is_on)
+			snprintf(known + at, sizeof(known) - at, "%s/debug/pprof/%s",
+				at ? ", " : "", type->endpoint);
+	}
+	return err_set(eb, -ENOENT, "Unknown profile: this exporter has %s", known);
+}
+
 void serve_profile(struct http_request *r, void *arg)
 {
 	struct serve *s = arg;
 	struct errbuf eb = {.text = ""};
-	struct request *q = request_new(s, http_request_params(r), &eb);
+	enum abi_event event;
+	struct request *q;
 	int64_t now_ns = clock_monotonic_ns(s->o.clock), end_ns;
 
+	if (find_event(s->o.source, http_request_wildcard(r, 0), &event, &eb) < 0) {
+		serve_reply_error(r, 404, eb.text);
+		return;
+	}
+	q = request_new(s, event, http_request_params(r), &eb);
 	if (!q) {
 		serve_reply_error(r, 400, eb.text);
 		return;

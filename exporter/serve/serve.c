@@ -68,12 +68,6 @@ static void serve_pprof_redirect(struct http_request *r, void *arg)
 	http_reply_redirect(r, "/debug/pprof/");
 }
 
-static void serve_unknown_profile(struct http_request *r, void *arg)
-{
-	(void)arg;
-	serve_reply_error(r, 404, "Unknown profile: this exporter has /debug/pprof/profile");
-}
-
 static const struct http_route routes[] = {
 	{HTTP_GET, "/", serve_index, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/flags", serve_flags, HTTP_ON_WORKER, 0},
@@ -84,10 +78,9 @@ static const struct http_route routes[] = {
 	{HTTP_GET, "/-/ready", serve_ready, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/debug/pprof", serve_pprof_redirect, 0, 0},
 	{HTTP_GET, "/debug/pprof/", serve_pprof_index, 0, 0},
-	{HTTP_GET, "/debug/pprof/profile", serve_profile, 0, 0},
 	{HTTP_GET, "/debug/pprof/cmdline", serve_cmdline, 0, 0},
 	{HTTP_GET | HTTP_POST, "/debug/pprof/symbol", serve_symbol, 0, 0},
-	{HTTP_GET, "/debug/pprof/*", serve_unknown_profile, 0, 0},
+	{HTTP_GET, "/debug/pprof/*", serve_profile, 0, 0},
 };
 
 /* Names of the labels that every sample has: what a scraper should make part of the series. */
@@ -104,7 +97,14 @@ static char *labels_header(const struct labels *constants)
 /* "process_cpu=profile": store name = endpoint, those that are on. */
 static char *types_header(const struct profile_source *source)
 {
-	return xasprintf("%s=%s", source->type->store_name, source->type->endpoint);
+	_cleanup_bytes_ struct bytes b = {0};
+
+	bytes_init(&b, NULL, 0);
+	for (unsigned i = 0; i < ABI_N_EVENTS; i++)
+		if (profile_source_is_on(source, i))
+			bytes_printf(&b, "%s%s=%s", b.len ? ", " : "", event_source(i)->store_name,
+				event_source(i)->endpoint);
+	return xstrndup(b.len ? (const char *)b.data : "", b.len);
 }
 
 int serve_open(const struct serve_options *o, struct serve **ret, struct errbuf *eb)

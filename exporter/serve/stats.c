@@ -80,15 +80,15 @@ static void collect_kernel(struct metrics_writer *w, const struct drain_stats *d
 
 /* User space drops samples for reasons of its own. */
 static void write_dropped_here(
-	struct metrics_writer *w, const struct drain_stats *d, uint64_t log_refused)
+	struct metrics_writer *w, const char *event, uint64_t held_full, uint64_t log_full)
 {
-	metrics_write(w, (double)d->dropped, "event", "cpu", "reason", "held_full", NULL);
-	metrics_write(w, (double)log_refused, "event", "cpu", "reason", "log_full", NULL);
+	metrics_write(w, (double)held_full, "event", event, "reason", "held_full", NULL);
+	metrics_write(w, (double)log_full, "event", event, "reason", "log_full", NULL);
 }
 
 /* The same of the rows that each event has. */
-static void collect_events(
-	struct metrics_writer *w, const struct drain_stats *d, uint64_t log_refused)
+static void collect_events(struct metrics_writer *w, const struct profile_source *source,
+	const struct drain_stats *d, const struct sample_log_stats *logs)
 {
 	static const struct counter_row rows[] = {
 #define EVENT_COUNTER(name, metric, labels, text) {#name, metric, labels, text},
@@ -96,14 +96,23 @@ static void collect_events(
 	};
 
 	for (size_t i = 0, end; i < ARRAY_SIZE(rows); i = end) {
-		for (end = i + 1;
-			end < ARRAY_SIZE(rows) && !strcmp(rows[end].metric, rows[i].metric);)
+		bool is_dropped = !strcmp(rows[i].metric, "sonde_samples_dropped_total");
+
+		end = i + 1;
+		while (end < ARRAY_SIZE(rows) && !strcmp(rows[end].metric, rows[i].metric))
 			end++;
 		metrics_write_family(w, METRIC_COUNTER, rows[i].metric, rows[i].text);
-		for (size_t k = i; k < end; k++)
-			write_counter(w, &rows[k], "cpu", d->events[ABI_EVENT_CPU].counters[k]);
-		if (!strcmp(rows[i].metric, "sonde_samples_dropped_total"))
-			write_dropped_here(w, d, log_refused);
+		for (unsigned event = 0; event < ABI_N_EVENTS; event++) {
+			const char *name = event_source(event)->name;
+
+			if (!profile_source_is_on(source, event))
+				continue;
+			for (size_t k = i; k < end; k++)
+				write_counter(w, &rows[k], name, d->events[event].counters[k]);
+			if (is_dropped)
+				write_dropped_here(
+					w, name, d->events[event].dropped, logs[event].refused);
+		}
 	}
 }
 
@@ -119,8 +128,11 @@ static void collect_kernel_walk(
 		[KERNEL_WALK_LAYOUT] = "layout",
 		[KERNEL_WALK_FAILED] = "failed",
 	};
-	bool differed = d->events[ABI_EVENT_CPU].counters[ABI_EVENT_COUNT_KERNEL_MISMATCH] > 0,
-	     is_orc = setup->kernel_walk == KERNEL_WALK_ORC && !differed;
+	bool differed = false, is_orc;
+
+	for (size_t i = 0; i < ABI_N_EVENTS; i++)
+		differed |= d->events[i].counters[ABI_EVENT_COUNT_KERNEL_MISMATCH] > 0;
+	is_orc = setup->kernel_walk == KERNEL_WALK_ORC && !differed;
 
 	metrics_write_family(w, METRIC_GAUGE, "sonde_kernel_walk_info",
 		"1: who walks kernel stacks, and why not the sampler by the kernel's table.");
@@ -200,6 +212,35 @@ static void collect_cost(
 	for (uint32_t i = 0; i < s->o.setup->n_missing; i++)
 		metrics_write(w, 1, "cap", s->o.setup->missing[i].cap, "effect",
 			s->o.setup->missing[i].effect, NULL);
+}
+
+/* Of all logs together: what is lost in one is an event's own metric. */
+static struct sample_log_stats sum_logs(const struct sample_log_stats *logs)
+{
+	struct sample_log_stats sum = {0};
+
+	for (size_t i = 0; i < ABI_N_EVENTS; i++) {
+		sum.appended += logs[i].appended;
+		sum.late += logs[i].late;
+		sum.refused += logs[i].refused;
+		sum.merged_slots += logs[i].merged_slots;
+		sum.dropped_slots += logs[i].dropped_slots;
+		sum.lost_seconds = MAX(sum.lost_seconds, logs[i].lost_seconds);
+		sum.suspended_ns = MAX(sum.suspended_ns, logs[i].suspended_ns);
+		sum.rows += logs[i].rows;
+		sum.bytes += logs[i].bytes;
+		sum.slots += logs[i].slots;
+	}
+	return sum;
+}
+
+void serve_log_stats_locked(
+	const struct profile_tables *t, struct sample_log_stats ret[ABI_N_EVENTS])
+{
+	memset(ret, 0, ABI_N_EVENTS * sizeof(*ret));
+	for (size_t i = 0; i < ABI_N_EVENTS; i++)
+		if (t->logs[i])
+			sample_log_stats(t->logs[i], &ret[i]);
 }
 
 static void collect_log(
@@ -464,7 +505,7 @@ static void collect_symbolizer(struct metrics_writer *w, struct symbolizer *symb
 		y.kallsyms_available);
 }
 
-void serve_put_health(struct http_request *r, const struct serve *s)
+void serve_put_health(struct http_request *r, const struct serve *s, enum abi_event event)
 {
 	struct sample_log_stats l;
 	struct governor_stats g;
@@ -475,18 +516,18 @@ void serve_put_health(struct http_request *r, const struct serve *s)
 	drain_stats(s->o.drain, &d);
 	governor_stats(s->o.source->governor, &g);
 	pthread_mutex_lock(s->o.source->lock);
-	sample_log_stats(s->o.source->tables.log, &l);
+	sample_log_stats(s->o.source->tables.logs[event], &l);
 	pthread_mutex_unlock(s->o.source->lock);
 	n = snprintf(text, sizeof(text),
 		"overhead=%.6f, hz=%u, samples=%" PRIu64 ", ring_full=%" PRIu64
 		", scratch_busy=%" PRIu64 ", held_full=%" PRIu64 ", log_full=%" PRIu64,
 		g.overhead_ratio, (unsigned)g.hz, d.samples,
-		d.events[ABI_EVENT_CPU].counters[ABI_EVENT_COUNT_RING_FULL],
-		d.events[ABI_EVENT_CPU].counters[ABI_EVENT_COUNT_SCRATCH_BUSY], d.dropped,
+		d.events[event].counters[ABI_EVENT_COUNT_RING_FULL],
+		d.events[event].counters[ABI_EVENT_COUNT_SCRATCH_BUSY], d.events[event].dropped,
 		l.refused);
 	if (d.n_online) /* of both, 0: not known yet */
 		n += snprintf(text + n, sizeof(text) - (size_t)n, ", cpus=%u", d.n_online);
-	if (d.coverage_ratio > 0)
+	if (event_source(event)->is_clock && d.coverage_ratio > 0)
 		snprintf(text + n, sizeof(text) - (size_t)n, ", coverage=%.4f", d.coverage_ratio);
 	http_reply_header(r, "Sonde-Health", text);
 }
@@ -495,18 +536,19 @@ static void collect(struct metrics_writer *w, void *arg)
 {
 	const struct serve *s = arg;
 	const struct profile_tables *t = &s->o.source->tables;
-	struct sample_log_stats l;
+	struct sample_log_stats logs[ABI_N_EVENTS], l;
 	struct proc_stats p;
 	struct drain_stats d;
 
 	drain_stats(s->o.drain, &d);
 	pthread_mutex_lock(s->o.source->lock);
-	sample_log_stats(t->log, &l);
+	serve_log_stats_locked(t, logs);
+	l = sum_logs(logs);
 	proc_table_stats(t->procs, &p);
 	collect_log(w, &l, t);
 	serve_collect_stacks(w, s);
 	pthread_mutex_unlock(s->o.source->lock);
-	collect_events(w, &d, l.refused);
+	collect_events(w, s->o.source, &d, logs);
 	collect_kernel(w, &d);
 	collect_kernel_walk(w, s->o.setup, &d);
 	collect_drain(w, &d);

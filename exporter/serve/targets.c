@@ -59,25 +59,36 @@ static int parse(struct http_request *r, struct listing *l, struct errbuf *eb)
 	return 0;
 }
 
-/* CPU time per task id over the last minute. */
+/* The log whose samples stand for CPU time; NULL: it is off. */
+static const struct sample_log *clock_log(const struct profile_source *source)
+{
+	for (unsigned i = 0; i < ABI_N_EVENTS; i++)
+		if (event_source(i)->is_clock && source->tables.logs[i])
+			return source->tables.logs[i];
+	return NULL;
+}
+
+/* CPU time per task id over the last minute; 0 of all when no clock is on. */
 static uint64_t *usage_locked(
 	const struct profile_source *source, struct arena *arena, int64_t *ret_window_ns)
 {
-	int64_t now_ns = sample_log_covered_ns(source->tables.log);
+	const struct sample_log *log = clock_log(source);
+	int64_t now_ns = log ? sample_log_covered_ns(log) : 0;
 	uint64_t *cpu_ns = arena_zalloc(
 		arena, ((size_t)proc_n_tasks(source->tables.procs) + 1) * sizeof(*cpu_ns));
 	struct sample_range range;
 	struct sample_rows rows;
 	size_t pos = 0;
 
-	sample_log_window(
-		source->tables.log, now_ns - MIN(now_ns, USAGE_WINDOW_NS), now_ns, &range);
+	*ret_window_ns = 1;
+	if (!log)
+		return cpu_ns;
+	sample_log_window(log, now_ns - MIN(now_ns, USAGE_WINDOW_NS), now_ns, &range);
 	*ret_window_ns = MAX(range.duration_ns, 1);
-	while (cpu_ns && sample_log_next(source->tables.log, &range, &pos, &rows))
+	while (cpu_ns && sample_log_next(log, &range, &pos, &rows))
 		for (uint32_t i = 0; i < rows.n; i++)
 			if (!rows.ms || (rows.ms[i] >= rows.from_ms && rows.ms[i] < rows.to_ms))
-				cpu_ns[rows.task[i]] +=
-					rows.value ? rows.value[i] : rows.periods[rows.period[i]];
+				cpu_ns[rows.task[i]] += sample_rows_weight(&rows, i);
 	return cpu_ns;
 }
 

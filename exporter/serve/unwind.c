@@ -78,19 +78,25 @@ static const char *reason_name(uint32_t cut, char buf[48])
 	return colon ? colon + 1 : buf;
 }
 
-static void get_total(const struct serve *s, uint64_t ret[ABI_N_CUTS])
+static void get_total(const struct serve *s, enum abi_event event, uint64_t ret[ABI_N_CUTS])
 {
 	memset(ret, 0, ABI_N_CUTS * sizeof(*ret));
 	if (s->o.source->tables.outcomes)
-		outcomes_total(s->o.source->tables.outcomes, ret);
+		outcomes_total(s->o.source->tables.outcomes, event, ret);
 }
 
 void serve_put_stacks(const struct serve *s, struct bytes *out)
 {
-	uint64_t count[ABI_N_CUTS], total = 0;
+	uint64_t count[ABI_N_CUTS] = {0}, total = 0;
 
 	pthread_mutex_lock(s->o.source->lock);
-	get_total(s, count);
+	for (unsigned event = 0; event < ABI_N_EVENTS; event++) {
+		uint64_t of_event[ABI_N_CUTS];
+
+		get_total(s, event, of_event);
+		for (size_t i = 0; i < ABI_N_CUTS; i++)
+			count[i] += of_event[i];
+	}
 	pthread_mutex_unlock(s->o.source->lock);
 	for (size_t i = 0; i < ABI_N_CUTS; i++)
 		total += count[i];
@@ -393,14 +399,18 @@ void serve_collect_stacks(struct metrics_writer *w, const struct serve *s)
 {
 	uint64_t count[ABI_N_CUTS];
 
-	get_total(s, count);
 	metrics_write_family(
 		w, METRIC_COUNTER, "sonde_stacks_total", "User stacks by how they end.");
-	for (uint32_t i = 0; i < ABI_N_CUTS; i++) {
-		char buf[48];
+	for (unsigned event = 0; event < ABI_N_EVENTS; event++) {
+		if (!profile_source_is_on(s->o.source, event))
+			continue;
+		get_total(s, event, count);
+		for (uint32_t i = 0; i < ABI_N_CUTS; i++) {
+			char buf[48];
 
-		metrics_write(
-			w, (double)count[i], "event", "cpu", "result", reason_name(i, buf), NULL);
+			metrics_write(w, (double)count[i], "event", event_source(event)->name,
+				"result", reason_name(i, buf), NULL);
+		}
 	}
 	write_cut_binaries(w, s);
 	write_deferred(w, s->o.source->tables.deferred);

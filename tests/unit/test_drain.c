@@ -138,7 +138,7 @@ static void full_room_hands_on_early(void **state)
 	assert_int_equal(h.stats.overflowed, 3);
 	hold_flush(&h, 10);
 	assert_string_equal(seen.text, "s1 s2 s3 s4");
-	assert_int_equal(h.stats.dropped, 0);
+	assert_int_equal(h.stats.dropped[ABI_EVENT_CPU], 0);
 	hold_done(&h);
 }
 
@@ -156,7 +156,7 @@ static void refused_memory_drops_counted(void **state)
 		add_sample(&h, t, 0, ABI_CUT_NONE);
 	hold_flush(&h, UINT64_MAX);
 	assert_true(h.stats.overflowed > 0);
-	assert_int_equal(h.stats.samples + h.stats.dropped, 200);
+	assert_int_equal(h.stats.samples + h.stats.dropped[ABI_EVENT_CPU], 200);
 	assert_int_equal(h.stats.samples, 200);
 	hold_done(&h);
 }

@@ -68,7 +68,7 @@ struct stages {
 	struct binary_registry *binaries;
 	struct symbolizer *symbolizer;
 	struct stacks *stacks;
-	struct sample_log *log;
+	struct sample_log *logs[ABI_N_EVENTS];
 	struct proc_table *procs;
 	struct intake intake;
 	struct worker worker;
@@ -112,19 +112,20 @@ static void stages_init(struct stages *s, struct keeper *keeper, uint32_t retent
 	s->stacks = stacks_new(NULL);
 	lo.stacks = s->stacks;
 	lo.clock = &s->clock.clock;
-	s->log = sample_log_new(&lo);
-	intake_init(&s->intake, s->procs, s->stacks, s->log, s->binaries);
+	s->logs[ABI_EVENT_CPU] = sample_log_new(&lo);
+	intake_init(&s->intake, s->procs, s->stacks, s->logs, s->binaries);
 	labels_builder_init(&b);
 	labels_builder_set(&b, "node", "n1");
 	assert_int_equal(labels_builder_finish(&b, &s->labels), 0);
 	s->source = (struct profile_source) {
 		.lock = &s->intake.lock,
-		.tables = {.log = s->log, .stacks = s->stacks, .procs = s->procs},
+		.tables = {.logs = {[ABI_EVENT_CPU] = s->logs[ABI_EVENT_CPU]},
+			.stacks = s->stacks,
+			.procs = s->procs},
 		.symbolizer = s->symbolizer,
 		.clock = &clock_system,
-		.type = event_source(ABI_EVENT_CPU),
 		.constants = &s->labels,
-		.period_ns = 1,
+		.hz = 1,
 		.retention_s = retention_s,
 		.window_s = 10,
 	};
@@ -138,7 +139,7 @@ static void stages_done(struct stages *s)
 	proc_table_freep(&s->procs);
 	symbolizer_freep(&s->symbolizer);
 	binary_registry_freep(&s->binaries);
-	sample_log_freep(&s->log);
+	sample_log_freep(&s->logs[ABI_EVENT_CPU]);
 	stacks_freep(&s->stacks);
 	labels_done(&s->labels);
 	assert_int_equal(fake_parser_stop(&s->parser), 0);
@@ -358,7 +359,7 @@ static void test_garbage_is_given_back(void **state)
 		peak_nodes = MAX(peak_nodes, stacks_count(s.stacks));
 		peak_tasks = MAX(peak_tasks, proc_n_tasks(s.procs));
 	}
-	sample_log_stats(s.log, &log_stats);
+	sample_log_stats(s.logs[ABI_EVENT_CPU], &log_stats);
 	assert_int_equal(log_stats.appended, 30000);
 	assert_int_equal(log_stats.rows, 6000);
 	assert_true(s.intake.collector.runs >= 1);
@@ -434,7 +435,7 @@ static void test_bundle_of_an_exporter(void **state)
 	assert_true(l.made);
 	wait_symbol_files(l.stages.binaries);
 	take(&l.stages, &pprof, &folded);
-	sample_log_stats(l.stages.log, &stats);
+	sample_log_stats(l.stages.logs[ABI_EVENT_CPU], &stats);
 	printf("samples %llu\n%s", (unsigned long long)stats.appended, (const char *)folded.data);
 	stages_done(&l.stages);
 	replay_freep(&l.replay);

@@ -24,11 +24,11 @@ static void stacks_are_counted_where_they_were_cut(void **state)
 	uint64_t total[ABI_N_CUTS];
 
 	(void)state;
-	outcomes_add(o, "a", whole, 3);
-	outcomes_add(o, "a", cut, 4);
-	outcomes_add(o, "b", jit, 2);
-	outcomes_add(o, "b", NULL, 0);
-	outcomes_total(o, total);
+	outcomes_add(o, ABI_EVENT_CPU, "a", whole, 3);
+	outcomes_add(o, ABI_EVENT_CPU, "a", cut, 4);
+	outcomes_add(o, ABI_EVENT_CPU, "b", jit, 2);
+	outcomes_add(o, ABI_EVENT_CPU, "b", NULL, 0);
+	outcomes_total(o, ABI_EVENT_CPU, total);
 	assert_int_equal(total[ABI_CUT_NONE], 2);
 	assert_int_equal(total[ABI_CUT_NO_TABLE], 1);
 	assert_int_equal(total[ABI_CUT_FP_INSANE], 1);
@@ -54,12 +54,12 @@ static void ids_that_are_given_back_are_forgotten(void **state)
 	const uint64_t used = 1 << 1 | 1 << 3;
 
 	(void)state;
-	outcomes_add(o, "a", stack, 3);
+	outcomes_add(o, ABI_EVENT_CPU, "a", stack, 3);
 	outcomes_retain(o, &used, 64);
 	assert_int_equal(outcomes_binary(o, 0)->binary, 1);
 	assert_int_equal(outcomes_binary(o, 1)->binary, 3);
 	assert_null(outcomes_binary(o, 2));
-	outcomes_add(o, "a", stack, 3);
+	outcomes_add(o, ABI_EVENT_CPU, "a", stack, 3);
 	assert_int_equal(outcomes_binary(o, 1)->stacks, 2);
 	assert_int_equal(outcomes_binary(o, 2)->binary, 2);
 	assert_int_equal(outcomes_binary(o, 2)->stacks, 1);
@@ -74,7 +74,7 @@ static void programs_above_the_cap_are_one(void **state)
 	(void)state;
 	for (int i = 0; i < 3000; i++) {
 		snprintf(comm, sizeof(comm), "program%d", i);
-		outcomes_add(o, comm, NULL, 0);
+		outcomes_add(o, ABI_EVENT_CPU, comm, NULL, 0);
 	}
 	assert_int_equal(outcomes_program(o, 0)->stacks, 3000 - 1023);
 	assert_non_null(outcomes_program(o, 1023));

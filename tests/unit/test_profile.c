@@ -145,7 +145,7 @@ static int set_up(void **state)
 	f->clock.boot_ns = f->clock.mono_ns = BOOT0;
 	o.clock = &f->clock.clock;
 	o.stacks = f->tables.stacks = stacks_new(NULL);
-	f->tables.log = sample_log_new(&o);
+	f->tables.logs[ABI_EVENT_CPU] = sample_log_new(&o);
 	arena_init(&f->arena, NULL);
 	profile_init(&f->profile, NULL);
 	*state = f;
@@ -156,7 +156,7 @@ static int tear_down(void **state)
 {
 	struct fixture *f = *state;
 
-	sample_log_freep(&f->tables.log);
+	sample_log_freep(&f->tables.logs[ABI_EVENT_CPU]);
 	stacks_freep(&f->tables.stacks);
 	arena_done(&f->arena);
 	profile_done(&f->profile);
@@ -172,7 +172,7 @@ static void put(struct fixture *f, const uint64_t *frames, uint32_t n, uint32_t 
 		.time_ns = (uint64_t)f->clock.mono_ns, .task = task, .weight = weight, .cpu = cpu};
 
 	assert_int_equal(stacks_add(f->tables.stacks, frames, n, &row.stack), 0);
-	assert_int_equal(sample_log_append(f->tables.log, &row), 0);
+	assert_int_equal(sample_log_append(f->tables.logs[ABI_EVENT_CPU], &row), 0);
 }
 
 static void build(struct fixture *f, const uint64_t *filter, int with_cpu, enum symbolize_mode mode)
@@ -185,10 +185,10 @@ static void build(struct fixture *f, const uint64_t *filter, int with_cpu, enum 
 	struct errbuf eb = {.text = ""};
 
 	clock_virtual_advance(&f->clock, 2 * NS_PER_S);
-	sample_log_drained(f->tables.log, f->clock.mono_ns, 0);
-	assert_int_equal(sample_log_since(f->tables.log, "", 2, &range, NULL), 0);
-	assert_int_equal(profile_snapshot_take(&f->tables, &range, filter, with_cpu, &f->arena,
-				 &f->snapshot, &eb),
+	sample_log_drained(f->tables.logs[ABI_EVENT_CPU], f->clock.mono_ns, 0);
+	assert_int_equal(sample_log_since(f->tables.logs[ABI_EVENT_CPU], "", 2, &range, NULL), 0);
+	assert_int_equal(profile_snapshot_take(&f->tables, f->tables.logs[ABI_EVENT_CPU], &range,
+				 filter, with_cpu, &f->arena, &f->snapshot, &eb),
 		0);
 	if (profile_build(&f->snapshot, &o, &f->arena, &f->profile, &eb) < 0)
 		fail_msg("%s", eb.text);
@@ -457,12 +457,12 @@ static void test_memory_is_capped(void **state)
 	for (uint64_t i = 1; i < 5000; i++)
 		put(f, &i, 1, 0, 100, 0);
 	clock_virtual_advance(&f->clock, 2 * NS_PER_S);
-	sample_log_drained(f->tables.log, f->clock.mono_ns, 0);
-	assert_int_equal(sample_log_since(f->tables.log, "", 2, &range, NULL), 0);
+	sample_log_drained(f->tables.logs[ABI_EVENT_CPU], f->clock.mono_ns, 0);
+	assert_int_equal(sample_log_since(f->tables.logs[ABI_EVENT_CPU], "", 2, &range, NULL), 0);
 	budget_init(&budget, NULL, "responses", "--web.max-memory", 100 << 10);
 	arena_init(&arena, &budget);
-	assert_int_equal(
-		profile_snapshot_take(&f->tables, &range, NULL, 0, &arena, &f->snapshot, &eb),
+	assert_int_equal(profile_snapshot_take(&f->tables, f->tables.logs[ABI_EVENT_CPU], &range,
+				 NULL, 0, &arena, &f->snapshot, &eb),
 		-ENOMEM);
 	assert_true(eb.text[0]);
 	arena_done(&arena);

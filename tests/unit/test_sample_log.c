@@ -19,13 +19,13 @@ struct fixture {
 	struct sample_log *log;
 };
 
-static void set_up(struct fixture *f, uint64_t retention_bytes)
+static void set_up_with(struct fixture *f, const struct sample_log_options *with)
 {
-	struct sample_log_options o = {.retention_s = 300,
-		.window_s = 10,
-		.retention_bytes = retention_bytes,
-		.start_id = 0xabc};
+	struct sample_log_options o = *with;
 
+	o.retention_s = 300;
+	o.window_s = 10;
+	o.start_id = 0xabc;
 	clock_virtual_init(&f->clock, REAL0);
 	f->clock.boot_ns = BOOT0;
 	f->clock.mono_ns = BOOT0 - 5 * NS_PER_S;
@@ -33,6 +33,11 @@ static void set_up(struct fixture *f, uint64_t retention_bytes)
 	o.stacks = f->stacks;
 	o.clock = &f->clock.clock;
 	f->log = sample_log_new(&o);
+}
+
+static void set_up(struct fixture *f, uint64_t retention_bytes)
+{
+	set_up_with(f, &(struct sample_log_options) {.retention_bytes = retention_bytes});
 }
 
 static void tear_down(struct fixture *f)
@@ -63,6 +68,14 @@ static void drained(struct fixture *f)
 	sample_log_drained(f->log, f->clock.mono_ns, offset(f));
 }
 
+static struct sample_log_stats log_stats(const struct fixture *f)
+{
+	struct sample_log_stats s;
+
+	sample_log_stats(f->log, &s);
+	return s;
+}
+
 struct totals {
 	uint64_t rows, samples, weight, task_sum;
 };
@@ -81,7 +94,7 @@ static struct totals sum(const struct fixture *f, const struct sample_range *ran
 				continue;
 			t.rows++;
 			t.samples += count;
-			t.weight += rows.value ? rows.value[i] : rows.periods[rows.period[i]];
+			t.weight += sample_rows_weight(&rows, i);
 			t.task_sum += (uint64_t)rows.task[i] * count;
 		}
 	return t;
@@ -463,6 +476,47 @@ static void test_tree_is_rebuilt_below_the_log(void **state)
 	tear_down(&f);
 }
 
+/* Of an event whose weights never repeat, with two values: in open, closed and merged slots. */
+static void test_own_and_second_weights(void **state)
+{
+	struct sample_range r;
+	struct sample_rows rows;
+	uint64_t weight = 0, weight_2 = 0, first = 0, second = 0;
+	struct fixture f;
+	size_t pos = 0;
+
+	(void)state;
+	set_up_with(
+		&f, &(struct sample_log_options) {
+			    .retention_bytes = 20000, .own_weights = true, .second_weight = true});
+	for (uint32_t i = 0; i < 1000; i++) {
+		struct sample_row row = {
+			.time_ns = (uint64_t)(BOOT0 + i * (NS_PER_S / 100) - offset(&f)),
+			.stack = 1 + i % 3,
+			.task = 1,
+			.weight = 1000003ULL * i,
+			.weight_2 = 7 * i};
+
+		assert_int_equal(sample_log_append(f.log, &row), 0);
+		weight += row.weight;
+		weight_2 += row.weight_2;
+	}
+	clock_virtual_advance(&f.clock, 25 * NS_PER_S);
+	drained(&f);
+	since(&f, "", 300, &r);
+	while (sample_log_next(f.log, &r, &pos, &rows)) {
+		assert_null(rows.period);
+		for (uint32_t i = 0; i < rows.n; i++) {
+			first += sample_rows_weight(&rows, i);
+			second += rows.value_2[i];
+		}
+	}
+	assert_int_equal(first, weight);
+	assert_int_equal(second, weight_2);
+	assert_true(log_stats(&f).merged_slots > 0);
+	tear_down(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -477,6 +531,7 @@ int main(void)
 		cmocka_unit_test(test_merging_keeps_totals),
 		cmocka_unit_test(test_above_the_cap_the_oldest_go),
 		cmocka_unit_test(test_more_weights_than_a_byte_can_count),
+		cmocka_unit_test(test_own_and_second_weights),
 		cmocka_unit_test(test_refused_rows_are_counted),
 		cmocka_unit_test(test_malformed_cursors),
 		cmocka_unit_test(test_tree_is_rebuilt_below_the_log),

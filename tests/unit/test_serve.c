@@ -255,7 +255,7 @@ static int64_t boot_offset_ns(void)
 static void drained(struct fixture *f, int64_t monotonic_ns)
 {
 	pthread_mutex_lock(&f->lock);
-	sample_log_drained(f->source.tables.log, monotonic_ns, boot_offset_ns());
+	sample_log_drained(f->source.tables.logs[ABI_EVENT_CPU], monotonic_ns, boot_offset_ns());
 	pthread_mutex_unlock(&f->lock);
 }
 
@@ -266,7 +266,7 @@ static void put(struct fixture *f, int64_t monotonic_ns, uint32_t task, uint64_t
 
 	pthread_mutex_lock(&f->lock);
 	assert_int_equal(stacks_add(f->source.tables.stacks, frames, 2, &row.stack), 0);
-	assert_int_equal(sample_log_append(f->source.tables.log, &row), 0);
+	assert_int_equal(sample_log_append(f->source.tables.logs[ABI_EVENT_CPU], &row), 0);
 	pthread_mutex_unlock(&f->lock);
 }
 
@@ -278,9 +278,9 @@ static struct outcomes *some_outcomes(void)
 	struct outcomes *o = outcomes_new();
 
 	for (int i = 0; i < 3; i++)
-		outcomes_add(o, "app", whole, 2);
-	outcomes_add(o, "app", (uint64_t[]) {cut, ABI_NATIVE(4, 1)}, 2);
-	outcomes_add(o, "web", (uint64_t[]) {cut, ABI_NATIVE(5, 1)}, 2);
+		outcomes_add(o, ABI_EVENT_CPU, "app", whole, 2);
+	outcomes_add(o, ABI_EVENT_CPU, "app", (uint64_t[]) {cut, ABI_NATIVE(4, 1)}, 2);
+	outcomes_add(o, ABI_EVENT_CPU, "web", (uint64_t[]) {cut, ABI_NATIVE(5, 1)}, 2);
 	return o;
 }
 
@@ -312,15 +312,14 @@ static int set_up(void **state)
 	f->source = (struct profile_source) {
 		.lock = &f->lock,
 		.tables = {.stacks = lo.stacks,
-			.log = sample_log_new(&lo),
+			.logs = {[ABI_EVENT_CPU] = sample_log_new(&lo)},
 			/* never looked into: its functions are stand-ins */
 			.shadow = (struct shadow *)(void *)f,
 			.outcomes = some_outcomes()},
 		.governor = governor_new(&(struct governor_options) {.base_hz = 19, .max_hz = 999}),
 		.clock = &clock_system,
-		.type = event_source(ABI_EVENT_CPU),
 		.constants = &f->labels,
-		.period_ns = NS_PER_S / 19,
+		.hz = 19,
 		.retention_s = 300,
 		.window_s = 10,
 	};
@@ -354,7 +353,7 @@ static int tear_down(void **state)
 
 	serve_freep(&f->serve);
 	governor_freep(&f->source.governor);
-	sample_log_freep(&f->source.tables.log);
+	sample_log_freep(&f->source.tables.logs[ABI_EVENT_CPU]);
 	outcomes_freep((struct outcomes **)(uintptr_t)&f->source.tables.outcomes);
 	stacks_freep(&f->source.tables.stacks);
 	labels_done(&f->labels);
