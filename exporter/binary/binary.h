@@ -147,12 +147,12 @@ struct binary_labels {
 void binary_labels(
 	struct binary_registry *r, uint32_t binary, bool with_build_id, struct binary_labels *ret);
 
-/* Ids above 0 and below this are in use or free. `used` has a bit per id: others may be given to
- * new binaries once they have been unused for a minute, since a response that is being made may
+/* Ids above 0 and below this are in use or free. The bitmap has a bit for each id below n_ids, which is what
+ * binary_n_ids said before it was made; ids from there on are kept. Those without a bit may be given to new binaries once they have been unused for a minute, since a response that is being made may
  * still have them. Called when the stack tree was rebuilt, with the ids of its frames and of all
  * mappings (proc_table_mark_binaries). */
 uint32_t binary_n_ids(struct binary_registry *r);
-void binary_retain(struct binary_registry *r, const uint64_t *used_bitmap);
+void binary_retain(struct binary_registry *r, const uint64_t *used_bitmap, uint32_t n_ids);
 
 /* Frames of this binary that a response could not name. */
 void binary_count_unnamed(struct binary_registry *r, uint32_t binary, uint64_t n);

@@ -422,15 +422,18 @@ static void release_locked(struct binary_registry *r, uint32_t id)
 	r->stats.binaries--;
 }
 
-/* Keeps what is used, what is at work, and what an alias that is kept stands for. */
-static void mark_kept_locked(struct binary_registry *r, const uint64_t *used_bitmap, uint8_t *keep)
+/* Keeps what is used or may be, what is at work or in a hook, and what an alias that is kept stands for. */
+static void mark_kept_locked(
+	struct binary_registry *r, const uint64_t *used_bitmap, uint32_t n_ids, uint8_t *keep)
 {
 	for (uint32_t id = 1; id < r->n_ids; id++) {
 		const struct entry *e = r->entries[id];
-		bool at_work = e->state == BINARY_QUEUED || e->state == BINARY_WORKING;
+		bool at_work =
+			e->state == BINARY_QUEUED || e->state == BINARY_WORKING || e->n_hooks;
+		bool is_used = id >= n_ids || bits_has(used_bitmap, id);
 
-		if (!e->used || (!bits_has(used_bitmap, id) && !at_work &&
-					!(e->content && e->content->symbols.n_refs)))
+		if (!e->used ||
+			(!is_used && !at_work && !(e->content && e->content->symbols.n_refs)))
 			continue;
 		keep[id] = 1;
 		keep[e->alias ? e->alias : id] = 1;
@@ -468,14 +471,14 @@ static void note_unused_locked(struct binary_registry *r, const uint8_t *keep, i
 	}
 }
 
-void binary_retain(struct binary_registry *r, const uint64_t *used_bitmap)
+void binary_retain(struct binary_registry *r, const uint64_t *used_bitmap, uint32_t n_ids)
 {
 	_cleanup_free_ uint8_t *keep = NULL;
 	int64_t now = clock_monotonic_ns(r->o.clock);
 
 	pthread_mutex_lock(&r->mutex);
 	keep = xcalloc(r->n_ids, 1);
-	mark_kept_locked(r, used_bitmap, keep);
+	mark_kept_locked(r, used_bitmap, n_ids, keep);
 	note_unused_locked(r, keep, now);
 	for (uint32_t id = 1; id < r->n_ids; id++) {
 		const struct entry *e = r->entries[id];

@@ -79,6 +79,7 @@ struct entry {
 	bool has_source;
 	struct binary_inputs *inputs; /* in the paced queue */
 	bool again;		      /* to be made anew once it is not at work and not read */
+	uint8_t n_hooks;	      /* threads that tell a hook of it without the lock */
 	uint8_t n_open_failed;	      /* in a row */
 	int64_t not_before_ns;	      /* no new try earlier */
 	int64_t unused_since_ns;      /* when binary_retain first found it unused; 0: it is used */

@@ -504,11 +504,13 @@ void binary_work(struct binary_registry *r, int64_t timeout_ns)
 		note_failure_locked(r, &out.st, clock_monotonic_ns(r->o.clock));
 	settle_locked(r, id, &out);
 	unreadable = out.error == -EBADMSG || r->entries[id]->n_open_failed >= BINARY_MAX_OPENS;
+	r->entries[id]->n_hooks++;
 	pthread_mutex_unlock(&r->mutex);
 	binary_inputs_freep(&copy.inputs);
 	if (r->o.settled && !out.later)
 		r->o.settled(r->o.hook_ctx, id, unreadable);
 	pthread_mutex_lock(&r->mutex);
+	r->entries[id]->n_hooks--;
 	binary_renew_locked(r, binary_canonical_locked(r, id));
 	pthread_mutex_unlock(&r->mutex);
 }

@@ -41,7 +41,7 @@ static void give_back_names(struct collector *c)
 	}
 	proc_addresses_retain(c->procs, addresses);
 	proc_table_mark_binaries(c->procs, binaries, n_binaries);
-	binary_retain(c->binaries, binaries);
+	binary_retain(c->binaries, binaries, n_binaries);
 	outcomes_retain(c->outcomes, binaries, n_binaries);
 }
 

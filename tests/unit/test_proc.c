@@ -461,11 +461,11 @@ static void test_binaries_are_marked(void **state)
 	/* The program, whose labels are its process's, and the mapping that is left; a want that waits is kept by the registry
 	 * itself. */
 	assert_int_equal(bits[0], 1ULL << 1 | 1ULL << ABI_NATIVE_BINARY(frame));
-	binary_retain(f.registry, bits);
+	binary_retain(f.registry, bits, 256);
 	binary_info(f.registry, 2, &bi);
 	assert_string_equal(bi.path, "/lib/one"); /* a response may be at work with it */
 	clock_virtual_advance(&f.clock, 61 * NS_PER_S);
-	binary_retain(f.registry, bits);
+	binary_retain(f.registry, bits, 256);
 	assert_string_equal(path_of(&f, frame, &bi), "/lib/two");
 	binary_info(f.registry, 2, &bi);
 	assert_string_equal(bi.path, "");

@@ -35,6 +35,7 @@ struct fixture {
 	struct held held[MAX_HELD];
 	size_t n_held;
 	unsigned n_rows;
+	uint32_t settled, released; /* by the hooks; the last one */
 };
 
 static void send_failure(int reply_fd)
@@ -126,6 +127,26 @@ static void take_rows(void *ctx, uint32_t binary, const struct symbol_file *rows
 	((struct fixture *)ctx)->n_rows++;
 }
 
+/* Nobody uses any id while this is told of one: two minutes of rounds that find it unused. */
+static void on_settled(void *ctx, uint32_t binary, bool unreadable)
+{
+	const uint64_t none = 0;
+	struct fixture *f = ctx;
+
+	(void)unreadable;
+	for (int i = 0; i < 12; i++) {
+		binary_retain(f->registry, &none, binary + 1);
+		clock_virtual_advance(&f->clock, 10 * NS_PER_S);
+	}
+	assert_int_equal(f->released, 0);
+	f->settled = binary;
+}
+
+static void on_released(void *ctx, uint32_t binary)
+{
+	((struct fixture *)ctx)->released = binary;
+}
+
 enum { ID_BYTES = 20 };
 
 /* A program with that build id. */
@@ -187,7 +208,8 @@ static void setup(struct fixture *f)
 						  .max_cpu = 0.1,
 						  .hook_ctx = f,
 						  .has_rows = has_rows,
-						  .rows = take_rows},
+						  .rows = take_rows,
+						  .released = on_released},
 		NULL);
 }
 
@@ -289,6 +311,49 @@ static void test_small_files_do_not_wait_for_one_that_hangs(void **state)
 	let_go(&f);
 	pthread_join(f.threads[1], NULL);
 	assert_true(has_names(&f, second));
+	teardown(&f);
+}
+
+/* The id is not given away while the hook has it, and is afterwards. */
+static void test_a_hook_has_its_id_to_itself(void **state)
+{
+	const uint64_t none = 0;
+	struct fixture f;
+	uint32_t id;
+
+	(void)state;
+	setup(&f);
+	f.registry->o.settled = on_settled;
+	id = want(&f, "good", false, "....");
+	binary_work(f.registry, 0);
+	assert_int_equal(f.settled, id);
+	assert_int_equal(f.released, 0);
+	for (int i = 0; i < 12; i++) {
+		binary_retain(f.registry, &none, id + 1);
+		clock_virtual_advance(&f.clock, 10 * NS_PER_S);
+	}
+	assert_int_equal(f.released, id);
+	teardown(&f);
+}
+
+/* Of ids that came after the bitmap was made nothing is known. */
+static void test_ids_beyond_the_bitmap_stay(void **state)
+{
+	const uint64_t none = 0;
+	struct fixture f;
+	uint32_t first;
+
+	(void)state;
+	setup(&f);
+	first = want(&f, "first", false, "....");
+	binary_work(f.registry, 0);
+	(void)want(&f, "second", false, "....");
+	binary_work(f.registry, 0);
+	for (int i = 0; i < 12; i++) {
+		binary_retain(f.registry, &none, first + 1);
+		clock_virtual_advance(&f.clock, 10 * NS_PER_S);
+	}
+	assert_int_equal(f.released, first);
 	teardown(&f);
 }
 
@@ -446,6 +511,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_small_files_do_not_wait_for_one_that_hangs),
+		cmocka_unit_test(test_a_hook_has_its_id_to_itself),
+		cmocka_unit_test(test_ids_beyond_the_bitmap_stay),
 		cmocka_unit_test(test_large_files_do_not_wait_for_one_that_hangs),
 		cmocka_unit_test(test_a_failure_is_its_own_debt),
 		cmocka_unit_test(test_debug_file_comes_while_names_wait),
