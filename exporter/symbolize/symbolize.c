@@ -169,20 +169,20 @@ static void find_places(
 static void resolve_native(
 	struct request *q, const struct symbol_frame *f, size_t at, struct symbol *ret)
 {
-	uint64_t off = ABI_NATIVE_OFF(f->frame), look_up = off - (f->is_return && off ? 1 : 0);
+	uint64_t off = ABI_NATIVE_OFF(f->frame);
 	uint32_t i = mapping_of_binary(q, ABI_NATIVE_BINARY(f->frame));
 	const struct symbol_file *symbols = i == SYMBOL_NO_MAPPING ? NULL : q->modules[i].symbols;
 	struct symbol_function function;
 	uint64_t vaddr, start;
 
 	*ret = (struct symbol) {.mapping = i, .address = off};
-	if (!symbols || !symbol_file_vaddr(symbols, look_up, &vaddr))
+	if (!symbols || !symbol_file_vaddr(symbols, off, &vaddr))
 		return;
-	ret->address = vaddr + (off - look_up);
+	ret->address = vaddr;
 	if (symbol_file_find(symbols, vaddr, &function))
 		q->found[at].raw = function.name;
-	else if (symbol_file_unnamed(symbols, look_up, &start))
-		q->found[at].start = vaddr - (look_up - start);
+	else if (symbol_file_unnamed(symbols, off, &start))
+		q->found[at].start = vaddr - (off - start);
 	if (q->mode == SYMBOLIZE_LINES)
 		find_places(q, symbols, vaddr, &q->found[at]);
 }
@@ -203,16 +203,16 @@ static uint32_t mapping_of_module(struct request *q, const char *module)
 static void resolve_kernel_locked(
 	struct request *q, const struct symbol_frame *f, size_t at, struct symbol *ret)
 {
-	uint64_t addr = kernel_code_address(f->frame), look_up = addr - (f->is_return ? 1 : 0);
+	uint64_t addr = kernel_code_address(f->frame);
 	struct kernel_symbol symbol = {.module = ""};
 	char name[KERNEL_CODE_NAME_MAX];
 	bool is_bpf = false;
 
 	/* Code that came after kallsyms was read may lie where other code lay then. */
-	switch (kernel_code_find(&q->s->kernel_code, f->frame, look_up, name, &is_bpf)) {
+	switch (kernel_code_find(&q->s->kernel_code, f->frame, addr, name, &is_bpf)) {
 	case KERNEL_CODE_NAMED: q->found[at].raw = clean(q, name); break;
 	case KERNEL_CODE_UNKNOWN:
-		if (kernel_symbols_find(&q->s->kernel, look_up, &symbol))
+		if (kernel_symbols_find(&q->s->kernel, addr, &symbol))
 			q->found[at].raw = symbol.name;
 		break;
 	default: break;

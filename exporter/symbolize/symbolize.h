@@ -63,7 +63,6 @@ struct symbol_frame {
 	const char *jit_name; /* what the runtime told of that code; NULL: nothing */
 	const char *jit_file; /* "" when not told */
 	uint32_t jit_line;
-	uint8_t is_return; /* a return address: looked up one byte lower */
 };
 /* Symbols of n frames, in the arena. Waits at most until deadline_ns for symbol files under way. */
 int symbolize(struct symbolizer *s, const struct symbol_frame *frames, uint32_t n,

@@ -4,6 +4,7 @@
  * that its files are opened once for all of them.
  */
 #include "exporter/walk/shadow.h"
+#include "exporter/walk/record.h"
 #include "exporter/symfile/symbol_file.h"
 #include "lib/base/alloc.h"
 #include "lib/base/log.h"
@@ -116,19 +117,18 @@ void shadow_freep(struct shadow **sp)
 
 /* ---- taking stacks in: the drain thread ---- */
 
-/* The same word, native where its address lies in a file; cut, as it will be shown, where a caller's is no code. Words of
- * callers are one byte above what they are looked up by. */
+/* The same word, native where its address lies in a file; cut, as it will be shown, where a caller's is no code. */
 static uint64_t located(struct shadow *s, struct process *p, const struct abi_record *r, uint32_t i)
 {
-	uint64_t word = r->frames[r->n_kernel + i], at;
-	uint32_t up = i > 0 || r->flags & ABI_FLAG_FIRST_IS_RETURN;
+	struct record_frame f = record_user_frame(r, i);
+	uint64_t at;
 
-	if (ABI_FRAME_KIND(word) != ABI_FRAME_RAW && ABI_FRAME_KIND(word) != ABI_FRAME_JIT)
-		return word;
-	at = proc_locate(s->o.procs, p, ABI_FRAME_VALUE(word) - up, r->time_ns);
+	if (ABI_FRAME_KIND(f.word) != ABI_FRAME_RAW && ABI_FRAME_KIND(f.word) != ABI_FRAME_JIT)
+		return f.word;
+	at = proc_locate(s->o.procs, p, ABI_FRAME_VALUE(f.lookup), r->time_ns);
 	if (ABI_FRAME_KIND(at) == ABI_FRAME_NATIVE)
-		return at + up;
-	return at || !i ? ABI_FRAME(ABI_FRAME_RAW, ABI_FRAME_VALUE(word))
+		return record_frame_at(at, f.word != f.lookup).word;
+	return at || !i ? ABI_FRAME(ABI_FRAME_RAW, ABI_FRAME_VALUE(f.word))
 			: ABI_FRAME(ABI_FRAME_TRUNCATED, ABI_CUT_BAD_PC);
 }
 
@@ -390,8 +390,8 @@ static uint64_t address_of(uint64_t frame)
 	return (frame & ~PARSER_WALK_ACTIVATION) - !(frame & PARSER_WALK_ACTIVATION);
 }
 
-/* What a record would say of a frame that elfutils found; `up` is 1 for all but the leaf. */
-static uint64_t word_of(const struct item *item, uint64_t frame, uint32_t up)
+/* A frame that elfutils found, as one of a record. */
+static struct record_frame frame_of(const struct item *item, uint64_t frame, bool is_return)
 {
 	uint64_t at = address_of(frame);
 
@@ -399,10 +399,11 @@ static uint64_t word_of(const struct item *item, uint64_t frame, uint32_t up)
 		const struct proc_place *p = &item->modules[i].place;
 
 		if (at >= p->start && at < p->end)
-			return ABI_NATIVE(
-				item->modules[i].binary, at - p->start + p->file_off + up);
+			return record_frame_at(
+				ABI_NATIVE(item->modules[i].binary, at - p->start + p->file_off),
+				is_return);
 	}
-	return ABI_FRAME(ABI_FRAME_RAW, at + up);
+	return record_frame_at(ABI_FRAME(ABI_FRAME_RAW, at), is_return);
 }
 
 static bool may_be_code(const struct item *item, uint64_t addr)
@@ -413,18 +414,18 @@ static bool may_be_code(const struct item *item, uint64_t addr)
 	return !item->n_ranges;
 }
 
-static bool leads_astray(struct shadow *s, uint64_t word)
+static bool leads_astray(struct shadow *s, uint64_t lookup)
 {
 	const struct symbol_file *symbols;
 	struct symbol_function f;
 	uint64_t vaddr;
 	bool astray;
 
-	if (ABI_FRAME_KIND(word) != ABI_FRAME_NATIVE)
+	if (ABI_FRAME_KIND(lookup) != ABI_FRAME_NATIVE)
 		return false;
-	symbols = binary_symbols_get(s->o.binaries, ABI_NATIVE_BINARY(word), 0);
+	symbols = binary_symbols_get(s->o.binaries, ABI_NATIVE_BINARY(lookup), 0);
 	astray = symbols && symbols->toolchain.language == LANGUAGE_GO &&
-		 symbol_file_vaddr(symbols, ABI_NATIVE_OFF(word) - 1, &vaddr) &&
+		 symbol_file_vaddr(symbols, ABI_NATIVE_OFF(lookup), &vaddr) &&
 		 symbol_file_find(symbols, vaddr, &f) && parser_walk_leads_astray(f.name);
 	if (symbols)
 		binary_symbols_put(s->o.binaries, symbols);
@@ -454,13 +455,13 @@ static enum shadow_unknown read_theirs(
 	c->n_by_rows = walk->n_by_rows;
 	c->end = walk->end == PARSER_WALK_ROOT ? SHADOW_ENDS_AT_ROOT : SHADOW_ENDS_OPEN;
 	for (uint32_t i = 0; i < walk->n; i++) {
-		uint64_t frame = cursor_u64(&walk->frames);
-
-		bool lost = i && !may_be_code(item, address_of(frame));
+		uint64_t found = cursor_u64(&walk->frames);
+		struct record_frame f = frame_of(item, found, i > 0);
+		bool lost = i && !may_be_code(item, address_of(found));
 
 		if (!lost)
-			c->words[c->n++] = word_of(item, frame, i > 0);
-		if (lost || leads_astray(s, c->words[i])) {
+			c->words[c->n++] = f.word;
+		if (lost || leads_astray(s, f.lookup)) {
 			c->end = SHADOW_ENDS_OPEN;
 			return lost ? SHADOW_ASTRAY : SHADOW_OTHER_STACK;
 		}
