@@ -435,7 +435,7 @@ static int find_sampler(struct bench *b, sigset_t *ret_before, struct errbuf *eb
 	bench_block_signals(ret_before);
 	if (s->server.url)
 		return r;
-	r = own_exporter_start(&s->own, b->o->frequency, eb);
+	r = own_exporter_start(&s->own, event_source(ABI_EVENT_CPU), b->o->frequency, eb);
 	s->server.url = s->own.url;
 	return r;
 }

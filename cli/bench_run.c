@@ -297,7 +297,7 @@ static int hold_and_measure(
 		close(TAKE_FD(output)); /* so that the command's end is that of its output */
 	w->pid = command->pid;
 	snprintf(filter, sizeof(filter), "&pid=%d&children=1", (int)w->pid);
-	r = recorder_new(&w->from->server, filter, &w->recorder, eb);
+	r = recorder_new(&w->from->server, event_source(ABI_EVENT_CPU), filter, &w->recorder, eb);
 	if (!r) {
 		recorder_resume(w->recorder);
 		r = measure(w, command, eb);

@@ -41,22 +41,29 @@ static char *find_program(void)
 	return xstrdup("sonde-exporter");
 }
 
-static _Noreturn void become_exporter(const char *program, uint64_t hz, int log_fd)
+struct start {
+	const char *program;
+	const struct event_source *type;
+	uint64_t hz;
+};
+
+static _Noreturn void become_exporter(const struct start *s, int log_fd)
 {
+	_cleanup_free_ char *type = xasprintf("--profile.types=%s", s->type->name);
 	_cleanup_free_ char *frequency =
-		xasprintf("--profile.frequency=%llu", (unsigned long long)hz);
+		xasprintf("--profile.frequency=%llu", (unsigned long long)s->hz);
 	_cleanup_free_ char *maximum =
-		xasprintf("--profile.max-frequency=%llu", (unsigned long long)MAX(hz, 999ULL));
-	const char *argv[] = {program, "--web.listen-address=127.0.0.1:0",
-		"--profile.max-overhead=0", frequency, maximum, NULL};
+		xasprintf("--profile.max-frequency=%llu", (unsigned long long)MAX(s->hz, 999ULL));
+	const char *argv[] = {s->program, "--web.listen-address=127.0.0.1:0",
+		"--profile.max-overhead=0", type, frequency, maximum, NULL};
 	sigset_t none;
 
 	sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)dup2(log_fd, STDOUT_FILENO);
 	(void)dup2(log_fd, STDERR_FILENO);
-	execvp(program, (char *const *)(uintptr_t)argv);
-	dprintf(STDERR_FILENO, "level=error msg=\"%s cannot be started: %s\"\n", program,
+	execvp(s->program, (char *const *)(uintptr_t)argv);
+	dprintf(STDERR_FILENO, "level=error msg=\"%s cannot be started: %s\"\n", s->program,
 		strerror(errno));
 	_exit(127);
 }
@@ -79,7 +86,7 @@ static void watch(pid_t pid, int life_fd)
 }
 
 /* In a session of its own, so that a terminal's signals do not end it first; with nothing of ours open but the two. */
-static _Noreturn void guard(const char *program, uint64_t hz, int log_fd, int life_fd)
+static _Noreturn void guard(const struct start *s, int log_fd, int life_fd)
 {
 	sigset_t all;
 	pid_t pid;
@@ -91,7 +98,7 @@ static _Noreturn void guard(const char *program, uint64_t hz, int log_fd, int li
 		_exit(1);
 	pid = fork();
 	if (pid == 0)
-		become_exporter(program, hz, log_fd);
+		become_exporter(s, log_fd);
 	close(log_fd); /* so that its end is the exporter's */
 	if (pid > 0)
 		watch(pid, life_fd);
@@ -164,7 +171,8 @@ static int wait_until_it_listens(struct own_exporter *x, struct errbuf *eb)
 	return 0;
 }
 
-int own_exporter_start(struct own_exporter *x, uint64_t frequency_hz, struct errbuf *eb)
+int own_exporter_start(struct own_exporter *x, const struct event_source *type,
+	uint64_t frequency_hz, struct errbuf *eb)
 {
 	_cleanup_free_ char *program = find_program();
 	_cleanup_close_ int from = -1, to = -1, life = -1, ours = -1;
@@ -184,7 +192,8 @@ int own_exporter_start(struct own_exporter *x, uint64_t frequency_hz, struct err
 	if (x->guard < 0)
 		return err_set(eb, -errno, "fork: %s", strerror(errno));
 	if (x->guard == 0)
-		guard(program, frequency_hz, to, life);
+		guard(&(struct start) {.program = program, .type = type, .hz = frequency_hz}, to,
+			life);
 	x->life_fd = TAKE_FD(ours);
 	if (fcntl(from, F_SETFL, O_NONBLOCK) < 0)
 		return err_set(eb, -errno, "fcntl: %s", strerror(errno));

@@ -25,7 +25,7 @@ enum { TICK_MS = 100 };
 
 struct record_options {
 	struct cli_server_options server;
-	const char *output, *window, *start_on, *stop_on;
+	const char *type, *output, *window, *start_on, *stop_on;
 	struct option_list pids, cgroups, comms;
 	uint64_t frequency, min_samples;
 	int64_t duration_ms;
@@ -48,6 +48,10 @@ static const struct option_spec specs[] = {
 			"the hierarchy (/system.slice/postgresql.service). May be repeated."},
 	{"comm", OPTION_STRINGS, AT(comms), .value = "REGEX",
 		.help = "Processes of this name (RE2, the whole name). May be repeated."},
+
+	{"type", OPTION_STRING, AT(type), .value = "NAME", .fallback = "cpu",
+		.help = "What is recorded: a profile type of the exporter, by its name in "
+			"--profile.types. A running exporter (--exporter) must have it on."},
 
 	OPTION_HEADING("How"),
 	{"output", OPTION_STRING, AT(output), .value = "FILE", .fallback = "sonde.pb.gz",
@@ -115,6 +119,7 @@ static const struct option_program program = {
 
 struct recording {
 	const struct record_options *o;
+	const struct event_source *type;
 	char *const *command; /* NULL: none */
 	struct own_exporter exporter;
 	struct recorder *recorder;
@@ -377,13 +382,13 @@ static int begin(struct recording *k, struct errbuf *eb)
 	if (r == 0 && k->command)
 		r = hold_command(k, &before, eb);
 	if (r == 0 && !server.url) {
-		r = own_exporter_start(&k->exporter, k->o->frequency, eb);
+		r = own_exporter_start(&k->exporter, k->type, k->o->frequency, eb);
 		server.url = k->exporter.url;
 	}
 	if (r < 0)
 		return r;
 	put_filter(k, &filter);
-	return recorder_new(&server, (const char *)filter.data, &k->recorder, eb);
+	return recorder_new(&server, k->type, (const char *)filter.data, &k->recorder, eb);
 }
 
 static void done(struct recording *k)
@@ -429,6 +434,7 @@ static int record(
 	const struct record_options *o, char *const *command, int *ret_status, struct errbuf *eb)
 {
 	struct recording k = {.o = o,
+		.type = event_source(event_find(o->type, NULL)),
 		.command = command,
 		.exporter = OWN_EXPORTER_NONE,
 		.child = COMMAND_NONE,
@@ -475,8 +481,11 @@ static int check_comm(const char *text, struct errbuf *eb)
 static int check(const struct record_options *o, bool has_command, struct errbuf *eb)
 {
 	const char *path = NULL;
-	int r = 0;
+	int r = event_find(o->type, eb);
 
+	if (r < 0)
+		return err_prefix(eb, r, "--type");
+	r = 0;
 	for (size_t i = 0; r == 0 && i < o->pids.n; i++)
 		r = check_pid(o->pids.items[i], eb);
 	for (size_t i = 0; r == 0 && i < o->comms.n; i++)

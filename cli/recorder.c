@@ -20,6 +20,7 @@ enum { SPAN_S = 60, GZIP_LEVEL = 1, MAX_CURSOR = 64 };
 
 struct recorder {
 	struct cli_server_options server;
+	const struct event_source *type;
 	char *filter;
 	char cursor[MAX_CURSOR];
 	bool is_paused;
@@ -60,8 +61,9 @@ static int take_cursor(struct recorder *r, const struct http_response *answer, s
 static int ask(struct recorder *r, bool from_now, struct http_response *ret, struct errbuf *eb)
 {
 	bool is_before = r->covered_ns < r->begin_ns;
-	_cleanup_free_ char *path = xasprintf("/debug/pprof/profile?since=%s&span=%d%s",
-		from_now ? "" : r->cursor, from_now || is_before ? 1 : SPAN_S, r->filter);
+	_cleanup_free_ char *path =
+		xasprintf("/debug/pprof/%s?since=%s&span=%d%s", r->type->endpoint,
+			from_now ? "" : r->cursor, from_now || is_before ? 1 : SPAN_S, r->filter);
 	int e = cli_server_ask(&r->server, &(struct cli_request) {.path = path}, ret, eb);
 
 	if (e == 0 && from_now)
@@ -69,11 +71,12 @@ static int ask(struct recorder *r, bool from_now, struct http_response *ret, str
 	return e == 0 ? take_cursor(r, ret, eb) : e;
 }
 
-/* Samples that the kernel or the exporter dropped since its start; 0 when it does not say. */
+/* Samples of this type that the kernel or the exporter dropped since its start; 0 when it does not say. */
 static uint64_t count_dropped(struct recorder *r)
 {
 	_cleanup_http_response_ struct http_response answer = {0};
-	static const char name[] = "\nsonde_samples_dropped_total{";
+	_cleanup_free_ char *name =
+		xasprintf("\nsonde_samples_dropped_total{event=\"%s\"", r->type->name);
 	_cleanup_bytes_ struct bytes text = {0};
 	uint64_t sum = 0;
 
@@ -183,14 +186,15 @@ static int catch_up(struct recorder *r, struct errbuf *eb)
 	return e;
 }
 
-int recorder_new(const struct cli_server_options *server, const char *filter, struct recorder **ret,
-	struct errbuf *eb)
+int recorder_new(const struct cli_server_options *server, const struct event_source *type,
+	const char *filter, struct recorder **ret, struct errbuf *eb)
 {
 	_cleanup_(recorder_freep)
 	struct recorder *r = xcalloc(1, sizeof(*r));
 	int e;
 
 	r->server = *server;
+	r->type = type;
 	r->filter = xstrdup(filter);
 	r->sum = prof_merge_new(NULL);
 	r->is_paused = true;
@@ -285,6 +289,8 @@ int recorder_mark(struct recorder *r, const char *name, double at_s, struct errb
 {
 	_cleanup_http_response_ struct http_response answer = {0};
 	_cleanup_free_ char *comment = xasprintf("marker %s at %.3f s", name, at_s);
+	_cleanup_free_ char *path =
+		xasprintf("/debug/pprof/%s?since=&span=1&pid=2147483647", r->type->endpoint);
 	_cleanup_bytes_ struct bytes text = {0};
 	_cleanup_profile_ struct profile p;
 	int e;
@@ -293,9 +299,7 @@ int recorder_mark(struct recorder *r, const char *name, double at_s, struct errb
 		if (iscntrl((unsigned char)*c))
 			*c = '?';
 	profile_init(&p, NULL);
-	e = cli_server_ask(&r->server,
-		&(struct cli_request) {.path = "/debug/pprof/profile?since=&span=1&pid=2147483647"},
-		&answer, eb);
+	e = cli_server_ask(&r->server, &(struct cli_request) {.path = path}, &answer, eb);
 	if (e == 0)
 		e = cli_profile_decode(
 			answer.body.data, answer.body.len, r->server.url, &text, &p, eb);

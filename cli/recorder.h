@@ -4,6 +4,7 @@
  */
 #pragma once
 #include "cli/server.h"
+#include "exporter/event/event.h"
 #include "lib/base/bytes.h"
 #include "lib/base/err.h"
 #include "lib/prof/profile.h"
@@ -22,16 +23,16 @@ struct own_exporter {
 /* Starts `sonde-exporter`, beside this program or in PATH, on a free port of the loopback interface and waits until it
  * listens. What it warns of goes to stderr. Before any thread is started. -EINTR when meanwhile a signal came that ends us and is
  * blocked (command_ending_signal). After a failure too, own_exporter_stop. */
-int own_exporter_start(
-	struct own_exporter *x, uint64_t frequency_hz, struct errbuf *eb) _must_check_;
+int own_exporter_start(struct own_exporter *x, const struct event_source *type,
+	uint64_t frequency_hz, struct errbuf *eb) _must_check_;
 /* Passes on what it said meanwhile. -EPIPE with a text: it has ended. 0 without one. */
 int own_exporter_poll(struct own_exporter *x, struct errbuf *eb) _must_check_;
 void own_exporter_stop(struct own_exporter *x);
 
 struct recorder;
 /* `filter`: parameters of the request, each with a & before it. Asks the server once. */
-int recorder_new(const struct cli_server_options *server, const char *filter, struct recorder **ret,
-	struct errbuf *eb) _must_check_;
+int recorder_new(const struct cli_server_options *server, const struct event_source *type,
+	const char *filter, struct recorder **ret, struct errbuf *eb) _must_check_;
 void recorder_freep(struct recorder **r);
 /* The second that runs and those after it belong to the recording. */
 void recorder_resume(struct recorder *r);

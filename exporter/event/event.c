@@ -70,8 +70,16 @@ static int refuse_name(const char *name, size_t len, const char *why, struct err
 
 		snprintf(known + at, sizeof(known) - at, "%s%s", i ? ", " : "", sources[i].name);
 	}
-	return err_set(eb, -EINVAL, "\"%.*s\" %s: expected names of %s, separated by commas",
+	return err_set(eb, -EINVAL, "\"%.*s\" %s: the profile types are %s",
 		(int)(len > EVENT_NAME_MAX ? EVENT_NAME_MAX : len), name, why, known);
+}
+
+int event_find(const char *name, struct errbuf *eb)
+{
+	size_t len = strlen(name);
+	int event = find_name(name, len);
+
+	return event < 0 ? refuse_name(name, len, "is no profile type", eb) : event;
 }
 
 int event_parse_set(const char *text, uint32_t *ret, struct errbuf *eb)

@@ -64,6 +64,8 @@ bool event_source_has(const struct event_source *s, enum event_value value);
 #define EVENT_BIT(event) (1U << (event))
 /* The rows that are on without a flag. */
 uint32_t event_default_set(void);
+/* The event of a name; -EINVAL with a text that lists the names there are. */
+int event_find(const char *name, struct errbuf *eb) _must_check_;
 /* "cpu,page_faults" → the set. -EINVAL with a text that lists the names there are: an unknown or empty name, one named twice. */
 int event_parse_set(const char *text, uint32_t *ret, struct errbuf *eb) _must_check_;
 /* The rate of an event when the clock's is `hz`: at least 1. */

@@ -55,7 +55,7 @@ static void sets_are_lists_of_names(void **state)
 		const char *error; /* its beginning */
 	} cases[] = {
 		{"cpu", EVENT_BIT(ABI_EVENT_CPU), NULL},
-		{"", 0, "\"\" is no profile type: expected names of cpu"},
+		{"", 0, "\"\" is no profile type: the profile types are cpu"},
 		{"cpu,", 0, "\"\" is no profile type"},
 		{",cpu", 0, "\"\" is no profile type"},
 		{"cpu,cpu", 0, "\"cpu\" is named twice"},
@@ -78,6 +78,18 @@ static void sets_are_lists_of_names(void **state)
 	}
 }
 
+static void names_are_found(void **state)
+{
+	struct errbuf eb = {.text = ""};
+
+	(void)state;
+	for (unsigned i = 0; i < ABI_N_EVENTS; i++)
+		assert_int_equal(event_find(event_source(i)->name, NULL), i);
+	assert_int_equal(event_find("cpu,cpu", &eb), -EINVAL);
+	assert_true(str_starts_with(
+		eb.text, "\"cpu,cpu\" is no profile type: the profile types are cpu"));
+}
+
 static void rates_follow_the_clock(void **state)
 {
 	struct event_source s = {.rate_share = 0.25};
@@ -95,6 +107,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows_are_whole),
 		cmocka_unit_test(sets_are_lists_of_names),
+		cmocka_unit_test(names_are_found),
 		cmocka_unit_test(rates_follow_the_clock),
 	};
 
