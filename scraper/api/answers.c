@@ -2,19 +2,18 @@
  *
  * Shared answers: runs in hand and kept results in one list each. Both are short (as many runs as there are worker threads, at most
  * MAX_KEPT results), so they are searched by hash from front to back.
+ *
+ * A run is in the list until it ends; then those that wait for it have it, and the last of them frees it.
  */
 #include "scraper/api/answers.h"
 #include "lib/base/alloc.h"
-#include "lib/base/clock.h"
 #include "lib/base/hash.h"
-#include <pthread.h>
+#include "lib/base/lock.h"
 #include <stdio.h>
-#include <time.h>
 
 enum {
 	MAX_KEPT = 1024,
 	LARGEST_SHARE = 4, /* an answer above this part of the limit would push out too many */
-	CANCEL_POLL_MS = 50,
 };
 
 enum state { RUNNING, DONE, FAILED };
@@ -25,7 +24,7 @@ struct answers_run {
 	struct bytes key;
 	bool immutable;
 	enum state state;
-	unsigned n_waiting;
+	struct answers_wait *waiting;
 	struct answer done;
 	int error;
 	struct errbuf error_text;
@@ -39,8 +38,7 @@ struct kept {
 };
 
 struct answers {
-	pthread_mutex_t lock; /* of all */
-	pthread_cond_t ended; /* some run has ended */
+	struct lock lock; /* of all */
 	struct budget *budget;
 	struct answers_run *runs;
 	struct kept *kept;
@@ -57,13 +55,8 @@ static void count(struct metric_cell *cell)
 struct answers *answers_new(struct budget *budget, struct metrics *metrics)
 {
 	struct answers *a = xcalloc(1, sizeof(*a));
-	pthread_condattr_t attr;
 
-	pthread_mutex_init(&a->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&a->ended, &attr);
-	pthread_condattr_destroy(&attr);
+	lock_init(&a->lock);
 	a->budget = budget && budget->limit_bytes ? budget : NULL;
 	if (!metrics)
 		return a;
@@ -104,8 +97,7 @@ void answers_freep(struct answers **ret)
 		next = k->next;
 		kept_free(a, k);
 	}
-	pthread_cond_destroy(&a->ended);
-	pthread_mutex_destroy(&a->lock);
+	lock_done(&a->lock);
 	free(a);
 	*ret = NULL;
 }
@@ -217,53 +209,72 @@ static struct answers_run *add_run(
 	return run;
 }
 
-/* Until the run ends; false when `cancel` was set first. */
-static bool wait_for(struct answers *a, struct answers_run *run, const _Atomic bool *cancel)
+/* Nobody else has it: neither its runner nor one that waits. */
+static void free_if_unused(struct answers_run *run)
 {
-	run->n_waiting++;
-	while (run->state == RUNNING && !(cancel && atomic_load(cancel))) {
-		struct timespec until;
-		int64_t at_ns = clock_monotonic_ns(&clock_system) + CANCEL_POLL_MS * NS_PER_MS;
-
-		until = (struct timespec) {at_ns / NS_PER_S, at_ns % NS_PER_S};
-		pthread_cond_timedwait(&a->ended, &a->lock, &until);
-	}
-	run->n_waiting--;
-	return run->state != RUNNING;
+	if (run->state != RUNNING && !run->waiting)
+		run_free(run);
 }
 
-/* What a run that ended says to one that waited: 0, its error, or -EAGAIN when its own client ended it. */
-static int take(struct answers_run *run, struct answer *ret, struct errbuf *eb)
+static void leave_locked(struct answers *a, struct answers_wait *w)
+{
+	struct answers_run *run = TAKE(w->run);
+	struct answers_wait **at = &run->waiting;
+
+	ASSERT_HELD(&a->lock);
+	while (*at != w)
+		at = &(*at)->next;
+	*at = w->next;
+	free_if_unused(run);
+}
+
+/* What a run that ended says to one that waited. */
+static int take_locked(const struct answers_run *run, struct answer *ret, struct errbuf *eb)
+{
+	if (run->state == DONE)
+		return copy(ret, &run->done, eb);
+	if (run->state == RUNNING || run->error == -EAGAIN)
+		return -EAGAIN;
+	return err_set(eb, run->error, "%s", run->error_text.text);
+}
+
+int answers_take(struct answers *a, struct answers_wait *w, struct answer *ret, struct errbuf *eb)
 {
 	int r;
 
-	if (run->state == DONE)
-		r = copy(ret, &run->done, eb);
-	else
-		r = run->error == -EAGAIN ? -EAGAIN
-					  : err_set(eb, run->error, "%s", run->error_text.text);
-	if (!run->n_waiting)
-		run_free(run);
+	lock_take(&a->lock);
+	ASSERT(w->run);
+	r = take_locked(w->run, ret, eb);
+	leave_locked(a, w);
+	if (r != -EAGAIN)
+		count(a->shared);
+	lock_release(&a->lock);
 	return r;
 }
 
+void answers_leave(struct answers *a, struct answers_wait *w)
+{
+	lock_take(&a->lock);
+	if (w->run)
+		leave_locked(a, w);
+	lock_release(&a->lock);
+}
+
 static int begin_locked(struct answers *a, const struct bytes *key, uint64_t stamp, bool immutable,
-	const _Atomic bool *cancel, struct answer *ret, struct answers_run **ret_run,
-	struct errbuf *eb)
+	struct answers_wait *w, struct answer *ret, struct answers_run **ret_run, struct errbuf *eb)
 {
 	uint64_t hash = hash_xxh3(key->data, key->len);
-	struct answers_run *run;
+	struct answers_run *run = find_run(a, key, hash, stamp);
 	struct kept *k;
 	int r;
 
-	while ((run = find_run(a, key, hash, stamp))) {
-		if (!wait_for(a, run, cancel))
-			return err_set(eb, -ECANCELED, "the query was cancelled");
-		r = take(run, ret, eb);
-		if (r != -EAGAIN) {
-			count(a->shared);
-			return r ? r : ANSWERS_SHARED;
-		}
+	ASSERT_HELD(&a->lock);
+	if (run) {
+		ASSERT(!w->run);
+		w->run = run;
+		w->next = run->waiting;
+		run->waiting = w;
+		return ANSWERS_WAIT;
 	}
 	k = a->budget && immutable ? find_kept(a, key, hash, stamp) : NULL;
 	if (k) {
@@ -278,30 +289,29 @@ static int begin_locked(struct answers *a, const struct bytes *key, uint64_t sta
 }
 
 int answers_begin(struct answers *a, const struct bytes *key, uint64_t stamp, bool immutable,
-	const _Atomic bool *cancel, struct answer *ret, struct answers_run **ret_run,
-	struct errbuf *eb)
+	struct answers_wait *w, struct answer *ret, struct answers_run **ret_run, struct errbuf *eb)
 {
 	int r;
 
-	pthread_mutex_lock(&a->lock);
-	r = begin_locked(a, key, stamp, immutable, cancel, ret, ret_run, eb);
-	pthread_mutex_unlock(&a->lock);
+	lock_take(&a->lock);
+	r = begin_locked(a, key, stamp, immutable, w, ret, ret_run, eb);
+	lock_release(&a->lock);
 	return r;
 }
 
-/* Takes the run off the list; those that wait free it, or nobody does. */
+/* Takes the run off the list, wakes all that wait. */
 static void end_locked(struct answers *a, struct answers_run *run, enum state state)
 {
 	struct answers_run **at = &a->runs;
 
+	ASSERT_HELD(&a->lock);
 	while (*at != run)
 		at = &(*at)->next;
 	*at = run->next;
 	run->state = state;
-	if (run->n_waiting)
-		pthread_cond_broadcast(&a->ended);
-	else
-		run_free(run);
+	for (struct answers_wait *w = run->waiting; w; w = w->next)
+		w->wake(w->arg);
+	free_if_unused(run);
 }
 
 void answers_publish(struct answers *a, struct answers_run **run, const struct answer *done)
@@ -311,9 +321,9 @@ void answers_publish(struct answers *a, struct answers_run **run, const struct a
 
 	if (!r)
 		return;
-	pthread_mutex_lock(&a->lock);
+	lock_take(&a->lock);
 	keep(a, r, done);
-	if (r->n_waiting) {
+	if (r->waiting) {
 		bytes_init(&r->done.body, done->body.budget, 0);
 		if (copy(&r->done, done, NULL) < 0) {
 			state = FAILED;
@@ -321,7 +331,7 @@ void answers_publish(struct answers *a, struct answers_run **run, const struct a
 		}
 	}
 	end_locked(a, r, state);
-	pthread_mutex_unlock(&a->lock);
+	lock_release(&a->lock);
 }
 
 void answers_fail(struct answers *a, struct answers_run **run, int error, const char *text)
@@ -330,9 +340,9 @@ void answers_fail(struct answers *a, struct answers_run **run, int error, const 
 
 	if (!r)
 		return;
-	pthread_mutex_lock(&a->lock);
+	lock_take(&a->lock);
 	r->error = error == -ECANCELED || error == -ETIMEDOUT ? -EAGAIN : error;
 	snprintf(r->error_text.text, sizeof(r->error_text.text), "%s", text);
 	end_locked(a, r, FAILED);
-	pthread_mutex_unlock(&a->lock);
+	lock_release(&a->lock);
 }

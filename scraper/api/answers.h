@@ -28,19 +28,33 @@ void answers_freep(struct answers **a);
 /* A query that may have company. */
 struct answers_run;
 
-enum answers_how {
-	ANSWERS_RUN,	/* nobody has: run it, then answers_publish or answers_fail with *ret_run */
-	ANSWERS_KEPT,	/* *ret is a copy of one that was kept */
-	ANSWERS_SHARED, /* *ret is a copy of what another client's run gave meanwhile */
+/* One that waits for the run of an identical query. It holds no thread: what answers_begin says is all that happens until `wake`. */
+struct answers_wait {
+	void (*wake)(
+		void *arg); /* the caller's; any thread, with a lock held: it may not call back */
+	void *arg;
+	struct answers_run *run; /* NULL: waits for nothing */
+	struct answers_wait *next;
 };
-/*
- * Waits while another thread runs the same query. `*ret` was bytes_init'ed by the caller; its budget is charged for the copy. Negative:
- * what the run failed with, its text in `eb`; -ECANCELED when `cancel` was set meanwhile. A run that its own client ended is begun anew
- * by one of those that wait.
- */
+
+enum answers_how {
+	ANSWERS_RUN,  /* nobody has: run it, then answers_publish or answers_fail with *ret_run */
+	ANSWERS_KEPT, /* *ret is a copy of one that was kept */
+	ANSWERS_WAIT, /* another client's run is in hand: `w` is woken once it has ended, perhaps before this returns */
+};
+/* `*ret` was bytes_init'ed by the caller; its budget is charged for the copy. After ANSWERS_WAIT the caller ends `w`, by
+ * answers_take or answers_leave. -ENOMEM. */
 int answers_begin(struct answers *a, const struct bytes *key, uint64_t stamp, bool immutable,
-	const _Atomic bool *cancel, struct answer *ret, struct answers_run **ret_run,
+	struct answers_wait *w, struct answer *ret, struct answers_run **ret_run,
 	struct errbuf *eb) _must_check_;
+/*
+ * After `wake`, which ends the waiting: 0 and a copy in *ret (as above), or what the run failed with, its text in `eb`. -EAGAIN: its
+ * own client ended it, or it has not ended; begin anew.
+ */
+int answers_take(struct answers *a, struct answers_wait *w, struct answer *ret,
+	struct errbuf *eb) _must_check_;
+/* Waits no longer; nothing when `w` does not wait. When it returns `wake` runs no more. */
+void answers_leave(struct answers *a, struct answers_wait *w);
 /* Ends a run; `*run` is NULL afterwards and may be before. The bytes are copied where somebody wants them. */
 void answers_publish(struct answers *a, struct answers_run **run, const struct answer *done);
 void answers_fail(struct answers *a, struct answers_run **run, int r, const char *text);

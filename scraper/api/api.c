@@ -32,28 +32,30 @@ static const struct http_route routes[] = {
 	{HTTP_GET | HTTP_POST, "/api/v1/query_exemplars", api_prometheus_exemplars, 0, 0},
 	{HTTP_POST | HTTP_PUT, "/api/v1/import", api_import,
 		HTTP_ON_WORKER | HTTP_CHANGES_STATE | HTTP_RAW_BODY, 0},
-	{HTTP_GET, "/api/v1/targets", api_targets, HTTP_ON_WORKER, 0},
-	{HTTP_GET, "/api/v1/scrape_pools", api_scrape_pools, HTTP_ON_WORKER, 0},
+	{HTTP_GET, "/api/v1/targets", api_targets, HTTP_ON_WORKER | HTTP_MONITORING, 0},
+	{HTTP_GET, "/api/v1/scrape_pools", api_scrape_pools, HTTP_ON_WORKER | HTTP_MONITORING, 0},
 	{HTTP_GET, "/api/v1/scrape_pools/config", api_scrape_pool_config, HTTP_ON_WORKER, 0},
 	{HTTP_GET | HTTP_POST, "/api/v1/targets/relabel_steps", api_relabel_steps, HTTP_ON_WORKER,
 		0},
-	{HTTP_GET, "/api/v1/status/walreplay", api_walreplay, 0, 0},
-	{HTTP_GET, "/api/v1/status/config", api_status_config, HTTP_ON_WORKER, 0},
-	{HTTP_GET, "/api/v1/status/flags", api_status_flags, 0, 0},
-	{HTTP_GET, "/api/v1/status/runtimeinfo", api_runtimeinfo, HTTP_ON_WORKER, 0},
-	{HTTP_GET, "/api/v1/status/buildinfo", api_buildinfo, 0, 0},
+	{HTTP_GET, "/api/v1/status/walreplay", api_walreplay, HTTP_MONITORING, 0},
+	{HTTP_GET, "/api/v1/status/config", api_status_config, HTTP_ON_WORKER | HTTP_MONITORING, 0},
+	{HTTP_GET, "/api/v1/status/flags", api_status_flags, HTTP_MONITORING, 0},
+	{HTTP_GET, "/api/v1/status/runtimeinfo", api_runtimeinfo, HTTP_ON_WORKER | HTTP_MONITORING,
+		0},
+	{HTTP_GET, "/api/v1/status/buildinfo", api_buildinfo, HTTP_MONITORING, 0},
 	{HTTP_GET, "/api/v1/status/tsdb", api_tsdb, HTTP_ON_WORKER, 0},
-	{HTTP_GET, "/api/v1/status/tsdb/blocks", api_tsdb_blocks, HTTP_ON_WORKER, 0},
+	{HTTP_GET, "/api/v1/status/tsdb/blocks", api_tsdb_blocks, HTTP_ON_WORKER | HTTP_MONITORING,
+		0},
 	{HTTP_POST | HTTP_PUT, "/api/v1/admin/tsdb/snapshot", api_admin_snapshot,
 		HTTP_ON_WORKER | HTTP_CHANGES_STATE, 0},
 	{HTTP_POST | HTTP_PUT, "/api/v1/admin/tsdb/delete_series", api_admin_delete_series,
 		HTTP_ON_WORKER | HTTP_CHANGES_STATE, 0},
 	{HTTP_POST | HTTP_PUT, "/api/v1/admin/tsdb/clean_tombstones", api_admin_clean_tombstones,
 		HTTP_ON_WORKER | HTTP_CHANGES_STATE, 0},
-	{HTTP_GET, "/metrics", api_metrics, HTTP_ON_WORKER, 0},
-	{HTTP_GET, "/-/healthy", api_healthy, 0, 0},
-	{HTTP_GET, "/-/ready", api_ready, 0, 0},
-	{HTTP_GET, "/ready", api_ready, 0, 0},
+	{HTTP_GET, "/metrics", api_metrics, HTTP_ON_WORKER | HTTP_MONITORING, 0},
+	{HTTP_GET, "/-/healthy", api_healthy, HTTP_MONITORING, 0},
+	{HTTP_GET, "/-/ready", api_ready, HTTP_MONITORING, 0},
+	{HTTP_GET, "/ready", api_ready, HTTP_MONITORING, 0},
 	{HTTP_POST | HTTP_PUT, "/-/reload", api_reload, HTTP_ON_WORKER | HTTP_CHANGES_STATE, 0},
 	{HTTP_POST | HTTP_PUT, "/-/quit", api_quit, HTTP_ON_WORKER | HTTP_CHANGES_STATE, 0},
 	{HTTP_POST, "/querier.v1.QuerierService/*", api_connect, HTTP_RAW_BODY, 0},
@@ -83,11 +85,11 @@ static const struct http_route routes[] = {
 	{HTTP_GET, "/assets/*", api_ui_asset, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/speedscope/*", api_speedscope, HTTP_ON_WORKER, 0},
 	{HTTP_GET, "/plain", api_page_home, HTTP_ON_WORKER, 0},
-	{HTTP_GET, "/plain/targets", api_page_targets, HTTP_ON_WORKER, 0},
+	{HTTP_GET, "/plain/targets", api_page_targets, HTTP_ON_WORKER | HTTP_MONITORING, 0},
 	{HTTP_GET, "/plain/service-discovery", api_page_discovery, HTTP_ON_WORKER, 0},
-	{HTTP_GET, "/plain/config", api_page_config, HTTP_ON_WORKER, 0},
-	{HTTP_GET, "/plain/flags", api_page_flags, 0, 0},
-	{HTTP_GET, "/plain/status", api_page_status, HTTP_ON_WORKER, 0},
+	{HTTP_GET, "/plain/config", api_page_config, HTTP_ON_WORKER | HTTP_MONITORING, 0},
+	{HTTP_GET, "/plain/flags", api_page_flags, HTTP_MONITORING, 0},
+	{HTTP_GET, "/plain/status", api_page_status, HTTP_ON_WORKER | HTTP_MONITORING, 0},
 };
 
 const struct http_route *api_routes(const struct api *a, size_t *ret_n)
@@ -298,19 +300,26 @@ struct query_catalog api_job_catalog(struct api_job *q)
 		.terms = p->terms};
 }
 
-void api_job_init(struct api_job *q, struct http_request *r, struct api *a, const char *endpoint)
+void api_job_resume(struct api_job *q, struct http_request *r, struct api *a, const char *endpoint,
+	int64_t begun_ns)
 {
 	*q = (struct api_job) {.api = a,
 		.request = r,
 		.endpoint = endpoint,
 		.source = "run",
-		.begun_ns = clock_monotonic_ns(a->o.clock)};
+		.begun_ns = begun_ns};
 	q->refusals = refusals(a);
 	budget_init(&q->budget, a->o.budget, "query", "--query.max-bytes", a->o.max_query_bytes);
 	q->env.budget = &q->budget;
 	q->env.workers = a->o.workers;
 	q->env.cancel = http_job_cancel_flag(r);
-	if (a->queries)
+}
+
+void api_job_init(struct api_job *q, struct http_request *r, struct api *a, const char *endpoint)
+{
+	api_job_resume(q, r, a, endpoint, clock_monotonic_ns(a->o.clock));
+	/* one that waited in vain for another one's answer was counted when it came */
+	if (a->queries && !http_request_data(r))
 		metric_inc(metric_cell(a->queries, endpoint));
 }
 

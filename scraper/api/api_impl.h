@@ -42,13 +42,14 @@ struct api_job {
 	const char *source;	 /* of the answer: "run", "cache", "shared" */
 };
 
-/* Parses parameters, takes the store's parts of the range. When it is not 0 the reply was sent: the answer was there, or an error. */
+/* Parses parameters, takes the store's parts of the range, then api_job_share: when it is not 0 there is nothing left to do. */
 int api_job_begin(struct api_job *q, struct http_request *r, struct api *a, const char *endpoint,
 	enum api_format fallback) _must_check_;
 /*
- * After the parts were taken: 0 when the query has to run, else the reply was sent: from an answer that was kept or from an identical
- * query that was running meanwhile (1), or an error. `times`: the ranges as they were understood, end_ns the last of them. share.c;
- * api_job_begin does it.
+ * After the parts were taken, in a handler of a route: 0 when the query has to run; else its end is taken care of: the reply was sent,
+ * from an answer that was kept (1), or an error; or the request is parked until an identical query that is running has its answer
+ * (1), and gets that. A query whose model ended without one runs the route's handler again. `times`: the ranges as they were
+ * understood, end_ns the last of them. share.c; api_job_begin does it.
  */
 int api_job_share(struct api_job *q, const int64_t *times, size_t n, int64_t end_ns) _must_check_;
 /* Gives the answer, before its statistics, to those who wait and to the cache; the reply functions do it. `j`: of a JSON answer, else NULL. */
@@ -61,6 +62,9 @@ int api_job_start(struct api_job *q, struct http_request *r, struct api *a, cons
 void api_job_init(struct api_job *q, struct http_request *r, struct api *a, const char *endpoint);
 /* … the parts with profiles from `from_ns` on … */
 int api_job_take(struct api_job *q, int64_t from_ns, struct errbuf *eb) _must_check_;
+/* The same frame for a request that was parked: what began then is not counted again. */
+void api_job_resume(struct api_job *q, struct http_request *r, struct api *a, const char *endpoint,
+	int64_t begun_ns);
 /* What its parameters ask a catalog for. */
 struct query_catalog api_job_catalog(struct api_job *q);
 /*

@@ -2,6 +2,7 @@
  *
  * Queries that need not run: what was asked and which parts answer it, as answers.h wants it, and replies from there.
  */
+#include "lib/base/alloc.h"
 #include "lib/base/hash.h"
 #include "lib/base/str.h"
 #include "lib/net/url/url.h"
@@ -80,31 +81,105 @@ static void answer_done(struct answer *a)
 	bytes_done(&a->body);
 }
 
+/* ---- waiting for an identical query ---- */
+
+/* The data of a request that waits, or has waited; the frame of its query, whose parts are given back meanwhile. */
+struct waiting {
+	struct api *api;
+	const char *endpoint;
+	enum api_format format;
+	int64_t begun_ns;
+	struct http_ticket ticket;
+	struct answers_wait wait;
+};
+
+static void waiting_free(void *data)
+{
+	struct waiting *w = data;
+
+	answers_leave(w->api->answers, &w->wait);
+	free(w);
+}
+
+static void wake(void *arg)
+{
+	http_job_wake(&((struct waiting *)arg)->ticket);
+}
+
+/* That of the request. It stays when the query begins again: to metrics and deadline that is the same query. */
+static struct waiting *waiting_of(struct api_job *q)
+{
+	struct waiting *w = http_request_data(q->request);
+
+	if (w)
+		return w;
+	w = xcalloc(1, sizeof(*w));
+	*w = (struct waiting) {.api = q->api,
+		.endpoint = q->endpoint,
+		.format = q->format,
+		.begun_ns = q->begun_ns,
+		.ticket = http_job_ticket(q->request),
+		.wait = {.wake = wake, .arg = w}};
+	http_request_set_data(q->request, w, waiting_free);
+	return w;
+}
+
+/* On a worker, after the other query has ended. */
+static void go_on(struct http_request *r, void *arg)
+{
+	struct waiting *w = http_request_data(r);
+	_cleanup_(answer_done)
+	struct answer found = {};
+	_cleanup_api_job_ struct api_job q = {};
+	struct errbuf eb = {};
+	int e;
+
+	bytes_init(&found.body, w->api->o.budget, 0);
+	e = answers_take(w->api->answers, &w->wait, &found, &eb);
+	if (e == -EAGAIN) {
+		http_job_restart(r);
+		return;
+	}
+	api_job_resume(&q, r, arg, w->endpoint, w->begun_ns);
+	q.format = w->format;
+	q.source = "shared";
+	if (e)
+		api_job_fail(&q, e, &eb);
+	else
+		reply(&q, &found);
+}
+
 int api_job_share(struct api_job *q, const int64_t *times, size_t n, int64_t end_ns)
 {
 	_cleanup_bytes_ struct bytes key = {};
 	_cleanup_(answer_done)
 	struct answer found = {};
 	struct errbuf eb = {};
+	struct waiting *w = waiting_of(q);
 	uint64_t stamp = 0;
 	bool immutable = false;
 	int r = stamp_parts(q, end_ns, &stamp, &immutable, &eb);
 
+	q->begun_ns = w->begun_ns;
 	bytes_init(&key, q->api->o.budget, 0);
 	bytes_init(&found.body, q->api->o.budget, 0);
 	put_key(q, times, n, &key);
 	if (!r && bytes_error(&key))
 		r = err_set(&eb, -ENOMEM, "out of memory for the query");
 	if (!r)
-		r = answers_begin(q->api->answers, &key, stamp, immutable, q->env.cancel, &found,
-			&q->run, &eb);
+		r = answers_begin(
+			q->api->answers, &key, stamp, immutable, &w->wait, &found, &q->run, &eb);
 	if (r == ANSWERS_RUN)
 		return 0;
 	if (r < 0) {
 		api_job_fail(q, r, &eb);
 		return r;
 	}
-	q->source = r == ANSWERS_KEPT ? "cache" : "shared";
+	if (r == ANSWERS_WAIT) {
+		http_job_wait(q->request, go_on);
+		return 1;
+	}
+	q->source = "cache";
 	reply(q, &found);
 	return 1;
 }

@@ -235,7 +235,8 @@ static void records_for_api(void)
 
 static const struct api_flag flags[] = {{"web.listen-address", "127.0.0.1:0"}};
 
-static int setup_with(void **state, uint64_t cache_bytes, uint64_t query_bytes)
+static int setup_server(
+	void **state, uint64_t cache_bytes, uint64_t query_bytes, uint32_t job_timeout_ms)
 {
 	struct fixture *f = xcalloc(1, sizeof(*f));
 	struct api_options o = {.clock = &f->clock.clock,
@@ -247,8 +248,11 @@ static int setup_with(void **state, uint64_t cache_bytes, uint64_t query_bytes)
 		.enable_lifecycle = true,
 		.version = "1.2.3"};
 	const char *listen = "127.0.0.1:0";
-	struct http_server_options so = {
-		.listen = &listen, .n_listen = 1, .n_workers = 2, .clock = &clock_system};
+	struct http_server_options so = {.listen = &listen,
+		.n_listen = 1,
+		.n_workers = 2,
+		.job_timeout_ms = job_timeout_ms,
+		.clock = &clock_system};
 	const struct http_route *routes;
 	struct errbuf eb = {};
 	size_t n;
@@ -259,7 +263,7 @@ static int setup_with(void **state, uint64_t cache_bytes, uint64_t query_bytes)
 	budget_init(&f->budget, NULL, "query", "--query.max-memory", 64 << 20);
 	budget_init(&f->cache, NULL, "query_cache", "--query.cache-bytes", cache_bytes);
 	f->metrics = metrics_new();
-	o.metrics = f->metrics;
+	o.metrics = so.metrics = f->metrics;
 	o.callbacks = (struct api_callbacks) {.arg = f,
 		.each_target = each_target,
 		.each_pool = each_pool,
@@ -278,25 +282,21 @@ static int setup_with(void **state, uint64_t cache_bytes, uint64_t query_bytes)
 	return 0;
 }
 
+static int setup_with(void **state, uint64_t cache_bytes, uint64_t query_bytes)
+{
+	return setup_server(state, cache_bytes, query_bytes, 0);
+}
+
 static int setup(void **state)
 {
 	return setup_with(state, 0, 0);
-}
-
-static int setup_cached(void **state)
-{
-	return setup_with(state, 1 << 20, 0);
-}
-
-static int setup_small(void **state)
-{
-	return setup_with(state, 0, 8192);
 }
 
 static int teardown(void **state)
 {
 	struct fixture *f = *state;
 
+	fake_is_slow = false;
 	http_server_stop(f->server, 1000);
 	http_server_freep(&f->server);
 	assert_int_equal(f->store.n_taken, 0); /* every query gave its parts back */
@@ -328,26 +328,30 @@ static void answer_done(struct answer *a)
 
 #define _cleanup_answer_ _cleanup_(answer_done)
 
-static struct answer send_body(struct fixture *f, const char *method, const char *path,
+static void write_request(struct fixture *f, int fd, const char *method, const char *path,
 	const char *header, const void *body, size_t n_body)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET,
 		.sin_port = htons((uint16_t)f->port),
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	_cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	_cleanup_free_ char *request =
 		xasprintf("%s %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\n"
 			  "%sContent-Length: %zu\r\n\r\n",
 			method, path, f->port, header, n_body);
-	struct answer a = {};
-	struct bytes all = {};
-	char *end;
-	ssize_t n;
 
 	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
 	assert_int_equal(write(fd, request, strlen(request)), strlen(request));
 	if (n_body)
 		assert_int_equal(write(fd, body, n_body), n_body);
+}
+
+static struct answer read_answer(int fd)
+{
+	struct answer a = {};
+	struct bytes all = {};
+	char *end;
+	ssize_t n;
+
 	while ((n = read(fd, bytes_reserve(&all, 65536), 65536)) > 0)
 		all.len += (size_t)n;
 	bytes_put_u8(&all, 0);
@@ -360,6 +364,15 @@ static struct answer send_body(struct fixture *f, const char *method, const char
 	a.body.len--;
 	bytes_done(&all);
 	return a;
+}
+
+static struct answer send_body(struct fixture *f, const char *method, const char *path,
+	const char *header, const void *body, size_t n_body)
+{
+	_cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	write_request(f, fd, method, path, header, body, n_body);
+	return read_answer(fd);
 }
 
 static struct answer ask(struct fixture *f, const char *method, const char *path)

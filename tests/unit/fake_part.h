@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
 	MAX_STRINGS = 256,
@@ -87,6 +88,8 @@ struct part {
 };
 
 static struct part *fakes[8];
+static _Atomic bool fake_is_slow; /* rows come once this is false again */
+static _Atomic int n_fake_slow;	  /* threads that wait for that */
 
 static uint32_t fake_string(struct part *p, const char *s)
 {
@@ -477,6 +480,10 @@ int part_rows(struct part_reader *r, uint32_t page, uint32_t columns, struct par
 	uint64_t first = p->pages[page].first_row;
 	bool is_const = true;
 
+	n_fake_slow++;
+	while (fake_is_slow)
+		usleep(1000);
+	n_fake_slow--;
 	*ret = (struct part_rows) {.n_rows = p->pages[page].n_rows,
 		.nodes = p->row_nodes + first,
 		.label_sets = p->row_sets + first,

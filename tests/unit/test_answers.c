@@ -3,11 +3,9 @@
  * Shared answers: what is kept, what is dropped, who waits for whom, whichever way a run ends.
  */
 #include "scraper/api/answers.h"
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <unistd.h>
 #include <cmocka.h>
 
 enum { LIMIT = 64 << 10 };
@@ -17,12 +15,18 @@ struct asked {
 	const char *key;
 	uint64_t stamp;
 	bool immutable;
-	_Atomic bool cancel;
+	struct answers_wait wait;
+	int n_woken;
 	struct answer got;
 	struct answers_run *run;
 	struct errbuf eb;
 	int r;
 };
+
+static void wake(void *arg)
+{
+	((struct asked *)arg)->n_woken++;
+}
 
 static void ask(struct asked *q)
 {
@@ -30,15 +34,11 @@ static void ask(struct asked *q)
 
 	bytes_put_str(&key, q->key);
 	bytes_done(&q->got.body);
+	q->wait.wake = wake;
+	q->wait.arg = q;
 	q->r = answers_begin(
-		q->a, &key, q->stamp, q->immutable, &q->cancel, &q->got, &q->run, &q->eb);
+		q->a, &key, q->stamp, q->immutable, &q->wait, &q->got, &q->run, &q->eb);
 	bytes_done(&key);
-}
-
-static void *ask_thread(void *arg)
-{
-	ask(arg);
-	return NULL;
 }
 
 static void publish(struct asked *q, const char *text, size_t pad)
@@ -56,12 +56,6 @@ static bool says(const struct asked *q, const char *text)
 {
 	return q->got.body.len >= strlen(text) && !memcmp(q->got.body.data, text, strlen(text)) &&
 	       !strcmp(q->got.file_name, "name");
-}
-
-/* Until `n` threads wait or have gone past it: what follows must hold in both cases, so this only makes the waiting one likely. */
-static void let_wait(void)
-{
-	usleep(20000);
 }
 
 static void test_kept(void **state)
@@ -157,83 +151,116 @@ static void test_limit(void **state)
 	answers_freep(&a);
 }
 
-enum { N_THREADS = 4 };
+enum { N_OTHERS = 4 };
 
-/* However a run ends: those that asked the same meanwhile get that, or one of them runs when its client had gone. */
+/* However a run ends, no thread waits for it: those that asked the same meanwhile are woken once and get its answer or error, or begin
+ * anew when its own client had gone. */
 static void test_shared(void **state)
 {
-	static const int ends[] = {0, -EIO, -ECANCELED, -ETIMEDOUT};
+	static const struct {
+		int end, r;
+	} cases[] = {{0, 0}, {-EIO, -EIO}, {-ECANCELED, -EAGAIN}, {-ETIMEDOUT, -EAGAIN}};
 
 	(void)state;
-	for (size_t e = 0; e < 4; e++) {
-		struct answers *a = answers_new(NULL, NULL);
-		struct asked first = {.a = a, .key = "k", .stamp = 1}, other[N_THREADS];
-		pthread_t threads[N_THREADS];
-		unsigned n_runs = 0;
+	for (size_t c = 0; c < ARRAY_SIZE(cases); c++) {
+		struct metrics *metrics = metrics_new();
+		struct answers *a = answers_new(NULL, metrics);
+		struct asked first = {.a = a, .key = "k", .stamp = 1}, other[N_OTHERS];
+		_cleanup_bytes_ struct bytes text = {};
 
 		ask(&first);
 		assert_int_equal(first.r, ANSWERS_RUN);
-		for (int i = 0; i < N_THREADS; i++) {
-			other[i] = (struct asked) {.a = a, .key = "k", .stamp = 1};
-			pthread_create(&threads[i], NULL, ask_thread, &other[i]);
+		for (int i = 0; i < N_OTHERS; i++) {
+			other[i] = first;
+			ask(&other[i]);
+			assert_int_equal(other[i].r, ANSWERS_WAIT);
+			assert_int_equal(other[i].n_woken, 0);
 		}
-		let_wait();
-		if (ends[e])
-			answers_fail(a, &first.run, ends[e], "its text");
+		if (cases[c].end)
+			answers_fail(a, &first.run, cases[c].end, "its text");
 		else
 			publish(&first, "all", 0);
-		/* Each that has to run ends, so that the next may. */
-		for (int i = 0; i < N_THREADS; i++) {
-			struct timespec until;
+		for (int i = 0; i < N_OTHERS; i++) {
+			struct asked *o = &other[i];
 
-			clock_gettime(CLOCK_REALTIME, &until);
-			until.tv_nsec += 200000000;
-			until.tv_sec += until.tv_nsec / 1000000000;
-			until.tv_nsec %= 1000000000;
-			while (pthread_timedjoin_np(threads[i], NULL, &until) != 0)
-				for (int k = 0; k < N_THREADS; k++)
-					if (__atomic_load_n(&other[k].run, __ATOMIC_ACQUIRE)) {
-						publish(&other[k], "all", 0);
-						n_runs++;
-					}
+			assert_int_equal(o->n_woken, 1);
+			assert_int_equal(answers_take(a, &o->wait, &o->got, &o->eb), cases[c].r);
+			assert_null(o->wait.run);
+			if (!cases[c].r)
+				assert_true(says(o, "all"));
+			if (cases[c].r == -EIO)
+				assert_string_equal(o->eb.text, "its text");
+			bytes_done(&o->got.body);
 		}
-		for (int i = 0; i < N_THREADS; i++) {
-			if (other[i].run) {
-				publish(&other[i], "all", 0);
-				n_runs++;
-			}
-			if (other[i].r == ANSWERS_SHARED)
-				assert_true(says(&other[i], "all"));
-			else if (other[i].r < 0)
-				assert_true(
-					ends[e] == -EIO && strstr(other[i].eb.text, "its text"));
+		/* The first that begins anew runs, the rest wait for it. */
+		for (int i = 0; i < N_OTHERS; i++) {
+			ask(&other[i]);
+			assert_int_equal(other[i].r, i ? ANSWERS_WAIT : ANSWERS_RUN);
+		}
+		publish(&other[0], "anew", 0);
+		for (int i = 1; i < N_OTHERS; i++) {
+			assert_int_equal(other[i].n_woken, 2);
+			assert_int_equal(answers_take(a, &other[i].wait, &other[i].got, NULL), 0);
+			assert_true(says(&other[i], "anew"));
 			bytes_done(&other[i].got.body);
 		}
-		if (ends[e] == -ECANCELED || ends[e] == -ETIMEDOUT)
-			assert_true(n_runs >= 1);
+		metrics_print(metrics, &text);
+		bytes_put_u8(&text, 0);
+		assert_non_null(strstr((char *)text.data,
+			cases[c].r == -EAGAIN ? "sonde_queries_shared_total 3\n"
+					      : "sonde_queries_shared_total 7\n"));
 		answers_freep(&a);
+		metrics_freep(&metrics);
 	}
 }
 
-static void test_cancelled_while_waiting(void **state)
+/* Whoever leaves is not woken, whether the run has ended or not; nothing stays behind (the debug build sees leaks). */
+static void test_leave(void **state)
 {
 	struct answers *a = answers_new(NULL, NULL);
-	struct asked first = {.a = a, .key = "k", .stamp = 1},
-		     second = {.a = a, .key = "k", .stamp = 1}, third = second;
-	pthread_t thread;
+	struct asked first = {.a = a, .key = "k", .stamp = 1}, second = first, third = first,
+		     fourth = first;
 
 	(void)state;
+	answers_leave(a, &second.wait); /* waits for nothing */
 	ask(&first);
-	pthread_create(&thread, NULL, ask_thread, &second);
-	atomic_store(&second.cancel, true);
-	pthread_join(thread, NULL);
-	assert_int_equal(second.r, -ECANCELED);
-	/* Other parts are another query. */
-	third.stamp = 2;
+	ask(&second);
 	ask(&third);
-	assert_int_equal(third.r, ANSWERS_RUN);
-	publish(&third, "x", 0);
+	answers_leave(a, &second.wait);
+	/* Other parts are another query. */
+	fourth.stamp = 2;
+	ask(&fourth);
+	assert_int_equal(fourth.r, ANSWERS_RUN);
+	publish(&fourth, "x", 0);
 	publish(&first, "x", 0);
+	assert_int_equal(second.n_woken, 0);
+	assert_int_equal(third.n_woken, 1);
+	answers_leave(a, &third.wait);
+	answers_leave(a, &third.wait);
+	assert_null(third.wait.run);
+	answers_freep(&a);
+}
+
+/* The answer that was there is lost to one whose budget has no room, not to the others. */
+static void test_no_memory(void **state)
+{
+	struct answers *a = answers_new(NULL, NULL);
+	struct asked first = {.a = a, .key = "k", .stamp = 1}, second = first, third = first;
+	struct budget budget;
+
+	(void)state;
+	budget_init(&budget, NULL, "query", "--query.max-memory", 100);
+	ask(&first);
+	ask(&second);
+	ask(&third);
+	publish(&first, "large", 1000);
+	bytes_init(&second.got.body, &budget, 0);
+	assert_int_equal(answers_take(a, &second.wait, &second.got, &second.eb), -ENOMEM);
+	assert_int_equal(answers_take(a, &third.wait, &third.got, &third.eb), 0);
+	assert_true(says(&third, "large"));
+	bytes_done(&second.got.body);
+	bytes_done(&third.got.body);
+	assert_int_equal(budget.used_bytes, 0);
 	answers_freep(&a);
 }
 
@@ -243,7 +270,8 @@ int main(void)
 		cmocka_unit_test(test_kept),
 		cmocka_unit_test(test_limit),
 		cmocka_unit_test(test_shared),
-		cmocka_unit_test(test_cancelled_while_waiting),
+		cmocka_unit_test(test_leave),
+		cmocka_unit_test(test_no_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

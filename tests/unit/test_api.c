@@ -446,6 +446,16 @@ static void test_diff_protobuf(void **state)
 	json_doc_freep(&doc);
 }
 
+static int setup_cached(void **state)
+{
+	return setup_with(state, 1 << 20, 0);
+}
+
+static int setup_small(void **state)
+{
+	return setup_with(state, 0, 8192);
+}
+
 #define WITH_SERVER(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
 
 /* ---- imports ---- */

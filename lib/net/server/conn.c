@@ -56,7 +56,7 @@ static void conn_open(struct http_server *s, struct MHD_Connection *mhd, void **
 	c->checks_host = is_loopback_listener(s, c->fd);
 	http_peer_text(address->client_addr, c->peer, sizeof(c->peer));
 	c->guard = http_guard_begin_tls(s, mhd, c);
-	pthread_mutex_lock(&s->lock);
+	lock_take(&s->lock);
 	c->id = ++s->next_conn_id;
 	slot = table_insert(&s->conns, c->id, NULL);
 	if (!slot)
@@ -66,7 +66,7 @@ static void conn_open(struct http_server *s, struct MHD_Connection *mhd, void **
 	if (c->next)
 		c->next->prev = c;
 	s->conn_list = c;
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	*socket_ctx = c;
 }
 
@@ -88,7 +88,7 @@ static void request_free(struct http_request *r)
 
 static void request_end(struct http_server *s, struct http_request *r, bool is_aborted)
 {
-	pthread_mutex_lock(&s->lock);
+	lock_take(&s->lock);
 	ASSERT(r->state == HTTP_READING || r->state == HTTP_REPLIED || r->state == HTTP_SENDING);
 	r->conn->request = NULL;
 	r->conn->idle_since_ns = clock_monotonic_ns(s->o.clock);
@@ -97,7 +97,7 @@ static void request_end(struct http_server *s, struct http_request *r, bool is_a
 		metric_inc(s->m_gone);
 	if (!--s->n_active)
 		pthread_cond_broadcast(&s->drained);
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	request_free(r);
 }
 
@@ -106,7 +106,7 @@ static void conn_close(struct http_server *s, struct http_conn *c)
 	/* libmicrohttpd 0.9.75 announces no end of a request whose headers it could not take */
 	if (c->request)
 		request_end(s, c->request, true);
-	pthread_mutex_lock(&s->lock);
+	lock_take(&s->lock);
 	table_remove(&s->conns, c->id);
 	if (c->prev)
 		c->prev->next = c->next;
@@ -116,7 +116,7 @@ static void conn_close(struct http_server *s, struct http_conn *c)
 		c->next->prev = c->prev;
 	s->n_conns--;
 	metric_set(s->m_conns, (double)s->n_conns);
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	http_guard_put(c->guard);
 	free(c);
 }
@@ -155,12 +155,13 @@ void *http_on_uri(void *cls, const char *uri, struct MHD_Connection *mhd)
 		*(char *)(uintptr_t)(query + 1) = '\0';
 	arena_init(&r->arena, s->o.budget);
 	bytes_init(&r->body, s->o.budget, 0);
-	pthread_mutex_lock(&s->lock);
+	lock_take(&s->lock);
 	s->n_active++;
+	r->id = ++s->next_request_id;
 	r->conn->request = r;
 	r->conn->is_fresh = false;
 	r->conn->partial_since_ns = 0;
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	return r;
 }
 
@@ -189,11 +190,11 @@ static enum MHD_Result send_reply(struct http_request *r)
 	snprintf(code, sizeof(code), "%u", r->code);
 	metric_inc(metric_cell(s->m_requests, handler, code));
 	metric_observe(metric_cell(s->m_duration, handler), (double)(now_ns - r->start_ns) / 1e9);
-	pthread_mutex_lock(&s->lock);
+	lock_take(&s->lock);
 	r->state = HTTP_SENDING;
 	r->write_deadline_ns = now_ns + s->o.write_timeout_ms * NS_PER_MS +
 			       (int64_t)(r->n_response / s->o.min_write_rate) * NS_PER_S;
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	ok = MHD_queue_response(r->mhd, r->code, r->response);
 	if (ok != MHD_YES)
 		log_printf(LOG_DEBUG, "libmicrohttpd refused a %u reply", r->code);
@@ -251,9 +252,9 @@ static bool begin_request(struct http_request *r, const char *method, const char
 		http_reply_cut(r, 503, "out of memory");
 		return true;
 	}
-	pthread_mutex_lock(&r->server->lock);
+	lock_take(&r->server->lock);
 	stopping = r->server->stopping;
-	pthread_mutex_unlock(&r->server->lock);
+	lock_release(&r->server->lock);
 	if (stopping) {
 		http_reply_cut(r, 503, "the server is shutting down");
 	} else if (is_ambiguous(r, version)) {
@@ -406,6 +407,7 @@ bool http_conn_make_room_locked(struct http_server *s)
 	struct http_conn *longest = NULL;
 	int64_t longest_since_ns = INT64_MAX;
 
+	ASSERT_HELD(&s->lock);
 	for (struct http_conn *c = s->conn_list; c; c = c->next) {
 		const struct http_request *r = c->request;
 		int64_t since_ns = r ? r->start_ns : c->idle_since_ns;
@@ -427,6 +429,7 @@ void http_conn_sweep_locked(struct http_server *s, int64_t now_ns)
 {
 	int64_t read_ns = s->o.read_timeout_ms * NS_PER_MS;
 
+	ASSERT_HELD(&s->lock);
 	for (struct http_conn *c = s->conn_list; c; c = c->next) {
 		const struct http_request *r = c->request;
 		int64_t since_ns = r ? 0 : partial_since(c, now_ns);

@@ -3,7 +3,7 @@
  * The web configuration in force: read at the start, again when a file changes, swapped whole. What it asks of each
  * request: the rate, then a user's name and password, whose bcrypt hash a worker compares once and remembers.
  */
-#include "lib/net/server/impl.h"
+#include "lib/net/server/tls.h"
 #include "lib/base/alloc.h"
 #include "lib/base/hash.h"
 #include "lib/base/log.h"
@@ -33,9 +33,9 @@ static struct http_guard *guard_get(struct http_server *s)
 {
 	struct http_guard *g;
 
-	pthread_mutex_lock(&s->lock);
+	lock_take(&s->lock);
 	g = guard_get_locked(s);
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	return g;
 }
 
@@ -146,11 +146,11 @@ void http_guard_refresh(struct http_server *s)
 		return;
 	}
 	s->guard_failure = 0;
-	pthread_mutex_lock(&s->lock);
+	lock_take(&s->lock);
 	retired = s->guard;
 	s->guard = new;
 	s->rate_tokens = MIN(s->rate_tokens, (double)s->guard->config->rate_burst);
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	http_guard_put(retired);
 	log_printf(LOG_INFO, "web configuration reloaded from %s", s->web_config_file);
 }
@@ -173,14 +173,14 @@ static bool is_above_rate(struct http_server *s, const struct web_config *c)
 
 	if (!c->rate_interval_ns)
 		return false;
-	pthread_mutex_lock(&s->lock);
+	lock_take(&s->lock);
 	s->rate_tokens += (double)(now_ns - s->rate_at_ns) / (double)c->rate_interval_ns;
 	s->rate_tokens = MIN(s->rate_tokens, (double)c->rate_burst);
 	s->rate_at_ns = now_ns;
 	empty = s->rate_tokens < 1;
 	if (!empty)
 		s->rate_tokens -= 1;
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	return empty;
 }
 
@@ -213,13 +213,13 @@ static int find_verdict(struct http_server *s, const uint8_t key[32])
 {
 	int r = -EAGAIN;
 
-	pthread_mutex_lock(&s->lock);
+	lock_take(&s->lock);
 	for (int right = 1; right >= 0; right--)
 		for (size_t i = 0; r == -EAGAIN && i < HTTP_MAX_VERDICTS; i++)
 			if (s->verdicts[right][i].is_used &&
 				!memcmp(s->verdicts[right][i].key, key, 32))
 				r = right;
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	return r;
 }
 
@@ -227,11 +227,11 @@ static void keep_verdict(struct http_server *s, const uint8_t key[32], bool is_r
 {
 	struct http_verdict *v;
 
-	pthread_mutex_lock(&s->lock);
+	lock_take(&s->lock);
 	v = &s->verdicts[is_right][s->next_verdict[is_right]++ % HTTP_MAX_VERDICTS];
 	*v = (struct http_verdict) {.is_used = true};
 	memcpy(v->key, key, 32);
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 }
 
 static void refuse_user(struct http_request *r)

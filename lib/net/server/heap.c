@@ -50,6 +50,7 @@ static void sift_down(struct http_server *s, size_t i, struct http_request *r)
 
 void http_heap_put_locked(struct http_server *s, struct http_request *r)
 {
+	ASSERT_HELD(&s->lock);
 	ASSERT(!r->heap_idx);
 	if (http_heap_key(r) == HTTP_NEVER)
 		return;
@@ -64,6 +65,7 @@ void http_heap_remove_locked(struct http_server *s, struct http_request *r)
 	size_t i;
 	struct http_request *last;
 
+	ASSERT_HELD(&s->lock);
 	if (!r->heap_idx)
 		return;
 	i = r->heap_idx - 1;

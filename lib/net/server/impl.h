@@ -11,10 +11,12 @@
  *  3. a request that is HTTP_WAITING, HTTP_QUEUED or HTTP_RUNNING is parked: its connection is
  * suspended and its socket watched; n_parked counts them, and libmicrohttpd is stopped only when it
  * is 0;
- *  4. a parked request with a due time stands in the heap exactly once.
+ *  4. a parked request with a due time stands in the heap exactly once;
+ *  5. a request is in a queue exactly while it is HTTP_QUEUED.
  */
 #pragma once
 #include "lib/net/server/server.h"
+#include "lib/base/lock.h"
 #include "lib/base/table.h"
 #include <microhttpd.h>
 #include <pthread.h>
@@ -31,6 +33,7 @@ enum {
 	HTTP_NEVER = 0,
 	HTTP_MAX_VERDICTS = 128,
 	HTTP_SPARE_CONNECTIONS = 64, /* above the cap, while those that make room end */
+	HTTP_MONITORING_SHARE = 8,   /* this part of the connections no jobs may hold */
 };
 
 /* Whether this name and password belong to this hash: bcrypt is slow on purpose. */
@@ -47,6 +50,17 @@ enum http_state {
 	HTTP_RUNNING,
 	HTTP_REPLIED,
 	HTTP_SENDING
+};
+
+/* Where a request waits for a thread, first come first served. */
+enum http_queue_name {
+	HTTP_QUEUE_JOBS,       /* for the workers */
+	HTTP_QUEUE_MONITORING, /* for the monitoring worker … */
+	HTTP_QUEUE_PASSWORDS, /* … which looks here only when that is empty: no flood of wrong passwords delays a known user */
+	HTTP_N_QUEUES
+};
+struct http_queue {
+	struct http_request *first, **end;
 };
 
 struct http_conn {
@@ -91,11 +105,15 @@ struct http_request {
 	/* what the handler or job asked for, published when it has returned */
 	http_handler_fn *next_work;
 	int64_t next_at_ns; /* HTTP_NEVER: now */
+	bool next_waits;    /* not before http_job_wake */
 	bool is_parking;
 
+	uint64_t id;   /* of all requests of the server */
+	bool is_woken; /* since it asked to wait, or before */
 	http_handler_fn *work;
 	int64_t at_ns, deadline_ns; /* HTTP_NEVER: none */
 	size_t heap_idx;	    /* place + 1; 0: not in the heap */
+	enum http_queue_name queue; /* of its last queue */
 	struct http_request *queue_next;
 	_Atomic bool cancelled;
 
@@ -130,22 +148,23 @@ struct http_server {
 	struct MHD_Daemon *daemon;
 	int epoll_fd, wake_fd;
 	pthread_t net_thread;
-	pthread_t *workers;
+	pthread_t *workers, monitor;
 	unsigned n_workers_started;
-	bool net_started, stopped;
+	bool monitor_started, net_started, stopped;
 	struct metrics *own_metrics; /* when the options gave none */
 	_Atomic bool http_named;
 
-	pthread_mutex_t lock;
-	pthread_cond_t job_ready; /* workers */
-	pthread_cond_t drained;	  /* http_server_stop */
+	struct lock lock;
+	pthread_cond_t job_ready;	 /* workers */
+	pthread_cond_t monitoring_ready; /* the monitoring worker */
+	pthread_cond_t drained;		 /* http_server_stop */
 	bool stopping, quit;
 	struct table conns; /* id → struct http_conn * */
 	struct http_conn *conn_list;
-	size_t n_conns, n_parked, n_active;
-	uint64_t next_conn_id;
-	struct http_request *queue, **queue_tail;
-	size_t n_queued;
+	size_t n_conns, n_active;
+	size_t n_parked, n_jobs; /* the latter without monitoring */
+	uint64_t next_conn_id, next_request_id;
+	struct http_queue queues[HTTP_N_QUEUES];
 	struct http_request **heap;
 	size_t n_heap, cap_heap;
 	int64_t accept_paused_until_ns;
@@ -203,16 +222,6 @@ bool http_guard_refuses(struct http_request *r);
 /* The job that checks a password and goes on with the request. */
 void http_guard_verify(struct http_request *r, void *arg);
 
-/* tls.c */
-struct http_tls;
-struct web_config;
-int http_tls_new(const struct web_config *c, struct http_tls **ret, struct errbuf *eb) _must_check_;
-void http_tls_freep(struct http_tls **t);
-/* Gives the connection's session, which has not begun, its credentials. `t` must outlive it, `c` its reads. */
-void http_tls_begin(struct http_tls *t, struct MHD_Connection *mhd, struct http_conn *c);
-/* For libmicrohttpd's start, which wants a source of certificates. */
-struct MHD_OptionItem http_tls_mhd_option(void);
-
 /* route.c */
 /* Finds the route, fills path, wildcards and params; 0, or the reply is set and its code is
  * returned. */
@@ -224,6 +233,7 @@ void http_reply_cut(struct http_request *r, unsigned code, const char *why);
 
 /* job.c */
 void *http_worker_main(void *arg);
+void *http_monitor_main(void *arg);
 /* Publishes what a handler or a job asked for. */
 void http_job_publish(struct http_request *r, bool was_parked);
 /* Ends a WAITING or QUEUED request with this reply. */

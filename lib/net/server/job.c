@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Jobs: parked requests wait for their time in the heap, then for a worker in the queue. A worker
- * runs the work function, which replies or parks again; the http thread sends the reply.
+ * Jobs: parked requests wait for their time in the heap or for http_job_wake, then for a worker in a queue. A worker
+ * runs the work function, which replies or parks again; the http thread sends the reply. What watches the program has a
+ * worker and queues of its own, so that it waits for nothing that computes.
  */
 #include "lib/net/server/impl.h"
 #include "lib/base/log.h"
@@ -22,6 +23,23 @@ void http_job_run_at(struct http_request *r, int64_t monotonic_ns, http_handler_
 	r->next_at_ns = monotonic_ns;
 }
 
+void http_job_wait(struct http_request *r, http_handler_fn *work)
+{
+	http_job_run(r, work);
+	r->next_waits = true;
+}
+
+struct http_ticket http_job_ticket(const struct http_request *r)
+{
+	return (struct http_ticket) {r->server, r->conn->id, r->id};
+}
+
+void http_job_restart(struct http_request *r)
+{
+	ASSERT(r->state == HTTP_RUNNING);
+	r->route->handler(r, r->server->arg);
+}
+
 void http_job_set_deadline(struct http_request *r, int64_t monotonic_ns)
 {
 	r->deadline_ns = monotonic_ns;
@@ -37,30 +55,54 @@ const _Atomic bool *http_job_cancel_flag(const struct http_request *r)
 	return &r->cancelled;
 }
 
-static void enqueue_locked(struct http_server *s, struct http_request *r)
+static bool is_monitoring(const struct http_request *r)
 {
-	r->state = HTTP_QUEUED;
-	r->queue_next = NULL;
-	*s->queue_tail = r;
-	s->queue_tail = &r->queue_next;
-	s->n_queued++;
+	return r->route && r->route->flags & HTTP_MONITORING;
+}
+
+static enum http_queue_name queue_of(const struct http_request *r)
+{
+	if (!is_monitoring(r))
+		return HTTP_QUEUE_JOBS;
+	return r->work == http_guard_verify ? HTTP_QUEUE_PASSWORDS : HTTP_QUEUE_MONITORING;
+}
+
+static void set_deadline_locked(struct http_server *s, struct http_request *r)
+{
+	ASSERT_HELD(&s->lock);
 	if (r->deadline_ns == HTTP_NEVER)
 		r->deadline_ns = clock_monotonic_ns(s->o.clock) + s->o.job_timeout_ms * NS_PER_MS;
+}
+
+static void enqueue_locked(struct http_server *s, struct http_request *r)
+{
+	struct http_queue *q;
+
+	ASSERT_HELD(&s->lock);
+	r->state = HTTP_QUEUED;
+	r->queue = queue_of(r);
+	r->queue_next = NULL;
+	q = &s->queues[r->queue];
+	*q->end = r;
+	q->end = &r->queue_next;
+	set_deadline_locked(s, r);
 	http_heap_put_locked(s, r);
-	pthread_cond_signal(&s->job_ready);
+	pthread_cond_signal(is_monitoring(r) ? &s->monitoring_ready : &s->job_ready);
 }
 
 static void dequeue_locked(struct http_server *s, struct http_request *r)
 {
-	struct http_request **at = &s->queue;
+	struct http_queue *q = &s->queues[r->queue];
+	struct http_request **at = &q->first;
 
+	ASSERT_HELD(&s->lock);
+	ASSERT(r->state == HTTP_QUEUED);
 	while (*at && *at != r)
 		at = &(*at)->queue_next;
 	ASSERT(*at == r);
 	*at = r->queue_next;
-	if (s->queue_tail == &r->queue_next)
-		s->queue_tail = at;
-	s->n_queued--;
+	if (q->end == &r->queue_next)
+		q->end = at;
 }
 
 /* The watch is one-shot and level-triggered: a client that has already left shows at once. */
@@ -68,6 +110,7 @@ static void watch_locked(struct http_server *s, struct http_conn *c)
 {
 	struct epoll_event ev = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = c->id};
 
+	ASSERT_HELD(&s->lock);
 	if (epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, c->fd, &ev) < 0)
 		log_printf(LOG_DEBUG, "cannot watch a parked connection: %d", errno);
 }
@@ -76,11 +119,14 @@ void http_job_resume_locked(struct http_request *r)
 {
 	struct http_server *s = r->server;
 
+	ASSERT_HELD(&s->lock);
 	ASSERT(http_is_replied(r));
 	http_heap_remove_locked(s, r);
 	epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, r->conn->fd, NULL);
 	r->state = HTTP_REPLIED;
+	ASSERT(s->n_parked > 0);
 	s->n_parked--;
+	s->n_jobs -= !is_monitoring(r);
 	metric_set(s->m_parked, (double)s->n_parked);
 	MHD_resume_connection(r->mhd);
 	if (!s->n_parked)
@@ -89,6 +135,7 @@ void http_job_resume_locked(struct http_request *r)
 
 void http_job_end_locked(struct http_request *r, unsigned code, const char *why)
 {
+	ASSERT_HELD(&r->server->lock);
 	ASSERT(r->state == HTTP_WAITING || r->state == HTTP_QUEUED);
 	if (r->state == HTTP_QUEUED)
 		dequeue_locked(r->server, r);
@@ -97,10 +144,22 @@ void http_job_end_locked(struct http_request *r, unsigned code, const char *why)
 	http_job_resume_locked(r);
 }
 
+/* Waits in the heap: for its time, or for its deadline with http_job_wake before it. */
+static void wait_locked(struct http_server *s, struct http_request *r)
+{
+	ASSERT_HELD(&s->lock);
+	r->state = HTTP_WAITING;
+	http_heap_put_locked(s, r);
+	http_net_wake(s);
+}
+
 static void park_locked(struct http_request *r)
 {
 	struct http_server *s = r->server;
+	bool waits = r->next_waits;
 
+	ASSERT_HELD(&s->lock);
+	r->next_waits = false;
 	r->work = r->next_work;
 	r->at_ns = r->next_at_ns;
 	r->is_parking = false;
@@ -114,27 +173,55 @@ static void park_locked(struct http_request *r)
 		http_job_end_locked(r, 503, "cancelled");
 		return;
 	}
+	if (waits && !r->is_woken) {
+		set_deadline_locked(s, r);
+		wait_locked(s, r);
+		return;
+	}
+	if (waits)
+		r->is_woken = false;
 	if (r->at_ns != HTTP_NEVER && r->at_ns > clock_monotonic_ns(s->o.clock)) {
-		r->state = HTTP_WAITING;
-		http_heap_put_locked(s, r);
-		http_net_wake(s);
+		wait_locked(s, r);
 		return;
 	}
 	enqueue_locked(s, r);
 	http_net_wake(s);
 }
 
+void http_job_wake(const struct http_ticket *t)
+{
+	struct http_server *s = t->server;
+	struct http_request *r;
+	uint64_t *slot;
+
+	lock_take(&s->lock);
+	slot = table_find(&s->conns, t->conn_id);
+	r = slot ? ((struct http_conn *)(uintptr_t)*slot)->request : NULL;
+	if (r && r->id == t->request_id) {
+		/* one that waits for a time of its own has not asked for this yet */
+		if (r->state == HTTP_WAITING && r->at_ns == HTTP_NEVER) {
+			http_heap_remove_locked(s, r);
+			enqueue_locked(s, r);
+			http_net_wake(s);
+		} else {
+			r->is_woken = true;
+		}
+	}
+	lock_release(&s->lock);
+}
+
 void http_job_publish(struct http_request *r, bool was_parked)
 {
 	struct http_server *s = r->server;
 
-	pthread_mutex_lock(&s->lock);
+	lock_take(&s->lock);
 	if (!was_parked) {
 		s->n_parked++;
+		s->n_jobs += !is_monitoring(r);
 		metric_set(s->m_parked, (double)s->n_parked);
 		watch_locked(s, r->conn);
 	}
-	if (r->is_parking && !was_parked && s->n_parked > s->o.max_jobs) {
+	if (r->is_parking && !was_parked && !is_monitoring(r) && s->n_jobs > s->o.max_jobs) {
 		r->is_parking = false;
 		r->state = HTTP_WAITING;
 		http_job_end_locked(r, 503, "too many requests are waiting");
@@ -142,13 +229,14 @@ void http_job_publish(struct http_request *r, bool was_parked)
 		park_locked(r);
 	else
 		http_job_resume_locked(r);
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 }
 
-static void run_due(struct http_server *s, struct http_request *r, int64_t now_ns)
+static void run_due_locked(struct http_server *s, struct http_request *r, int64_t now_ns)
 {
 	bool is_late = r->deadline_ns != HTTP_NEVER && r->deadline_ns <= now_ns;
 
+	ASSERT_HELD(&s->lock);
 	if (is_late)
 		metric_inc(metric_cell(s->m_cut, "job"));
 	if (r->state == HTTP_RUNNING) {
@@ -163,50 +251,73 @@ static void run_due(struct http_server *s, struct http_request *r, int64_t now_n
 
 int64_t http_job_run_due_locked(struct http_server *s, int64_t now_ns)
 {
+	ASSERT_HELD(&s->lock);
 	while (s->n_heap && http_heap_key(s->heap[0]) <= now_ns) {
 		struct http_request *r = s->heap[0];
 
 		http_heap_remove_locked(s, r);
-		run_due(s, r, now_ns);
+		run_due_locked(s, r, now_ns);
 	}
 	return s->n_heap ? http_heap_key(s->heap[0]) : HTTP_NEVER;
 }
 
-static struct http_request *take_job(struct http_server *s)
+static struct http_request *first_locked(const struct http_server *s, bool is_monitor)
 {
-	struct http_request *r = NULL;
+	ASSERT_HELD(&s->lock);
+	if (!is_monitor)
+		return s->queues[HTTP_QUEUE_JOBS].first;
+	return s->queues[HTTP_QUEUE_MONITORING].first ? s->queues[HTTP_QUEUE_MONITORING].first
+						      : s->queues[HTTP_QUEUE_PASSWORDS].first;
+}
 
-	pthread_mutex_lock(&s->lock);
-	while (!s->queue && !s->quit)
-		pthread_cond_wait(&s->job_ready, &s->lock);
-	r = s->queue;
+/* NULL: the server has ended. */
+static struct http_request *take_job(struct http_server *s, bool is_monitor)
+{
+	struct http_request *r;
+
+	lock_take(&s->lock);
+	while (!(r = first_locked(s, is_monitor)) && !s->quit)
+		lock_wait(&s->lock, is_monitor ? &s->monitoring_ready : &s->job_ready);
 	if (r) {
 		dequeue_locked(s, r);
 		r->state = HTTP_RUNNING;
 	}
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	return r;
 }
 
-void *http_worker_main(void *arg)
+static void run_jobs(struct http_server *s, bool is_monitor)
 {
-	struct http_server *s = arg;
 	struct http_request *r;
 
-	pthread_setname_np(pthread_self(), "http-worker");
-	if (s->o.worker_nice)
-		setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), s->o.worker_nice);
-	while ((r = take_job(s))) {
+	while ((r = take_job(s, is_monitor))) {
 		err_set_work(r->route->path);
 		r->work(r, s->arg);
 		err_set_work(NULL);
 		ASSERT(http_is_replied(r) != r->is_parking);
 		if (r->is_parking) {
-			pthread_mutex_lock(&s->lock);
+			lock_take(&s->lock);
 			http_heap_remove_locked(s, r);
-			pthread_mutex_unlock(&s->lock);
+			lock_release(&s->lock);
 		}
 		http_job_publish(r, true);
 	}
+}
+
+void *http_worker_main(void *arg)
+{
+	struct http_server *s = arg;
+
+	pthread_setname_np(pthread_self(), "http-worker");
+	if (s->o.worker_nice)
+		setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), s->o.worker_nice);
+	run_jobs(s, false);
+	return NULL;
+}
+
+void *http_monitor_main(void *arg)
+{
+	pthread_setname_np(pthread_self(), "http-monitor");
+	run_jobs(arg, true);
 	return NULL;
 }

@@ -47,14 +47,14 @@ static bool accept_one(struct http_server *s, const struct http_listener *l)
 	}
 	if (fd < 0)
 		return errno == EINTR || errno == ECONNABORTED;
-	pthread_mutex_lock(&s->lock);
+	lock_take(&s->lock);
 	full = s->n_conns >= s->o.max_connections &&
 	       (s->n_conns >= s->o.max_connections + HTTP_SPARE_CONNECTIONS ||
 		       !http_conn_make_room_locked(s));
 	if (!full)
 		s->n_conns++;
 	metric_set(s->m_conns, (double)s->n_conns);
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	if (full) {
 		refuse(s, fd, "connections");
 		return true;
@@ -65,10 +65,10 @@ static bool accept_one(struct http_server *s, const struct http_listener *l)
 		return true;
 	/* libmicrohttpd has closed the descriptor: the client's own cap. */
 	metric_inc(metric_cell(s->m_refused, "connections_per_ip"));
-	pthread_mutex_lock(&s->lock);
+	lock_take(&s->lock);
 	s->n_conns--;
 	metric_set(s->m_conns, (double)s->n_conns);
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	return true;
 }
 
@@ -91,7 +91,7 @@ static void client_left(struct http_server *s, uint64_t conn_id)
 	uint64_t *slot;
 	struct http_request *r;
 
-	pthread_mutex_lock(&s->lock);
+	lock_take(&s->lock);
 	slot = table_find(&s->conns, conn_id);
 	r = slot ? ((struct http_conn *)(uintptr_t)*slot)->request : NULL;
 	if (r && r->state >= HTTP_WAITING && r->state <= HTTP_RUNNING) {
@@ -102,7 +102,7 @@ static void client_left(struct http_server *s, uint64_t conn_id)
 		http_job_end_locked(r, 499, "client closed the request");
 	else if (r && r->state == HTTP_RUNNING)
 		atomic_store(&r->cancelled, true);
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 }
 
 static void handle_event(struct http_server *s, uint64_t tag)
@@ -124,6 +124,7 @@ static void handle_event(struct http_server *s, uint64_t tag)
 /* Nothing that a sweep would look at: no connection, no file that may change. */
 static bool is_idle_locked(const struct http_server *s)
 {
+	ASSERT_HELD(&s->lock);
 	return !s->n_conns && !s->web_config_file;
 }
 
@@ -136,7 +137,7 @@ static int run_timers(
 	int64_t next_ns, wait_ms;
 	bool is_idle;
 
-	pthread_mutex_lock(&s->lock);
+	lock_take(&s->lock);
 	next_ns = http_job_run_due_locked(s, now_ns);
 	if (is_sweep) {
 		http_conn_sweep_locked(s, now_ns);
@@ -145,7 +146,7 @@ static int run_timers(
 	is_idle = is_idle_locked(s);
 	*ret_stopping = s->stopping;
 	*ret_quit = s->quit;
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	if (is_sweep)
 		http_guard_refresh(s);
 	if (is_idle && next_ns == HTTP_NEVER && !s->accept_paused_until_ns)

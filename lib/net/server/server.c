@@ -2,7 +2,7 @@
  *
  * Life of the server: bind, start the threads, stop without losing a reply, free.
  */
-#include "lib/net/server/impl.h"
+#include "lib/net/server/tls.h"
 #include "lib/base/alloc.h"
 #include "lib/base/log.h"
 #include <string.h>
@@ -12,11 +12,19 @@
 
 static const double duration_bounds[] = {0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60};
 
+/* Connections that only wait for jobs must not be all there are: the rest is for monitoring. */
+static unsigned default_max_jobs(unsigned max_connections)
+{
+	unsigned reserved = MAX(1U, max_connections / HTTP_MONITORING_SHARE);
+
+	return MAX(1U, max_connections - MIN(max_connections, reserved));
+}
+
 static void set_defaults(struct http_server_options *o)
 {
 	o->n_workers = MAX(o->n_workers, 1U);
 	o->max_connections = o->max_connections ? o->max_connections : 512;
-	o->max_jobs = o->max_jobs ? o->max_jobs : 1024;
+	o->max_jobs = o->max_jobs ? o->max_jobs : default_max_jobs(o->max_connections);
 	o->max_header_bytes = o->max_header_bytes ? o->max_header_bytes : 32 << 10;
 	o->max_body_bytes = o->max_body_bytes ? o->max_body_bytes : 1 << 20;
 	o->read_timeout_ms = o->read_timeout_ms ? o->read_timeout_ms : 30000;
@@ -56,7 +64,6 @@ static void add_metrics(struct http_server *s)
 static struct http_server *server_new(const struct http_server_options *o)
 {
 	struct http_server *s = xcalloc(1, sizeof(*s));
-	pthread_condattr_t attr;
 
 	s->o = *o;
 	set_defaults(&s->o);
@@ -69,13 +76,12 @@ static struct http_server *server_new(const struct http_server_options *o)
 	s->own_metrics = o->metrics ? NULL : metrics_new();
 	s->o.metrics = o->metrics ? o->metrics : s->own_metrics;
 	s->epoll_fd = s->wake_fd = -1;
-	s->queue_tail = &s->queue;
-	pthread_mutex_init(&s->lock, NULL);
-	pthread_cond_init(&s->job_ready, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&s->drained, &attr);
-	pthread_condattr_destroy(&attr);
+	for (size_t i = 0; i < HTTP_N_QUEUES; i++)
+		s->queues[i].end = &s->queues[i].first;
+	lock_init(&s->lock);
+	lock_cond_init(&s->job_ready);
+	lock_cond_init(&s->monitoring_ready);
+	lock_cond_init(&s->drained);
 	table_init(&s->conns, NULL);
 	add_metrics(s);
 	return s;
@@ -171,6 +177,10 @@ int http_server_start(struct http_server *s, struct errbuf *eb)
 			return err_set(eb, -r, "cannot start an HTTP worker: %s", strerror(r));
 		s->n_workers_started++;
 	}
+	r = pthread_create(&s->monitor, NULL, http_monitor_main, s);
+	if (r)
+		return err_set(eb, -r, "cannot start the monitoring worker: %s", strerror(r));
+	s->monitor_started = true;
 	r = pthread_create(&s->net_thread, NULL, http_net_main, s);
 	if (r)
 		return err_set(eb, -r, "cannot start the net thread: %s", strerror(r));
@@ -181,6 +191,7 @@ int http_server_start(struct http_server *s, struct errbuf *eb)
 /* Ends what has not begun; what runs is told to give up when `and_running`. */
 static void cancel_parked_locked(struct http_server *s, bool and_running)
 {
+	ASSERT_HELD(&s->lock);
 	for (struct http_conn *c = s->conn_list; c; c = c->next) {
 		struct http_request *r = c->request;
 
@@ -196,10 +207,9 @@ static void cancel_parked_locked(struct http_server *s, bool and_running)
 static void wait_drained_locked(struct http_server *s, const size_t *count, uint32_t ms)
 {
 	int64_t until_ns = clock_monotonic_ns(&clock_system) + ms * NS_PER_MS;
-	const struct timespec until = {
-		.tv_sec = until_ns / NS_PER_S, .tv_nsec = until_ns % NS_PER_S};
 
-	while (*count && pthread_cond_timedwait(&s->drained, &s->lock, &until) == 0)
+	ASSERT_HELD(&s->lock);
+	while (*count && lock_wait_until(&s->lock, &s->drained, until_ns))
 		;
 }
 
@@ -208,7 +218,7 @@ void http_server_stop(struct http_server *s, uint32_t grace_ms)
 	if (s->stopped)
 		return;
 	s->stopped = true;
-	pthread_mutex_lock(&s->lock);
+	lock_take(&s->lock);
 	s->stopping = true;
 	http_net_wake(s);
 	cancel_parked_locked(s, false);
@@ -216,15 +226,18 @@ void http_server_stop(struct http_server *s, uint32_t grace_ms)
 		wait_drained_locked(s, &s->n_parked, grace_ms);
 	cancel_parked_locked(s, true);
 	while (s->n_parked)
-		pthread_cond_wait(&s->drained, &s->lock);
+		lock_wait(&s->lock, &s->drained);
 	if (grace_ms && s->daemon)
 		wait_drained_locked(s, &s->n_active, grace_ms);
 	s->quit = true;
 	pthread_cond_broadcast(&s->job_ready);
+	pthread_cond_broadcast(&s->monitoring_ready);
 	http_net_wake(s);
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	for (unsigned i = 0; i < s->n_workers_started; i++)
 		pthread_join(s->workers[i], NULL);
+	if (s->monitor_started)
+		pthread_join(s->monitor, NULL);
 	if (s->net_started)
 		pthread_join(s->net_thread, NULL);
 	if (s->daemon)
@@ -259,8 +272,9 @@ void http_server_freep(struct http_server **sp)
 	http_guard_close(s);
 	metrics_freep(&s->own_metrics);
 	pthread_cond_destroy(&s->job_ready);
+	pthread_cond_destroy(&s->monitoring_ready);
 	pthread_cond_destroy(&s->drained);
-	pthread_mutex_destroy(&s->lock);
+	lock_done(&s->lock);
 	free(s);
 	*sp = NULL;
 }

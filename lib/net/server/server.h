@@ -2,10 +2,11 @@
  *
  * The HTTP server of both programs. One libmicrohttpd epoll thread ("http") parses and sends and
  * never computes; one thread ("net") accepts on all listeners, keeps timers and watches parked
- * connections; N workers ("http-worker") run jobs.
+ * connections; N workers ("http-worker") run jobs; one more ("http-monitor") runs those of the routes by which the
+ * program is watched and nothing else, so that they never wait for a job that computes.
  *
  * A handler runs on the http thread once the whole request is in. It either replies from memory or
- * parks the request with http_job_run or http_job_run_at; the job then runs on a worker, where it
+ * parks the request with http_job_run, http_job_run_at or http_job_wait; the job then runs on a worker, where it
  * replies or parks again. Exactly one reply ends a request. A client that goes away, a passed
  * deadline and a shutdown set the job's cancel flag; a parked request whose job has not begun is
  * ended by the server.
@@ -44,6 +45,9 @@ enum http_route_flags {
 	HTTP_CHANGES_STATE = 2, /* a foreign Origin is refused; set for every POST or PUT that
 				   changes something */
 	HTTP_RAW_BODY = 4,	/* the body is no form, whatever type the client gives it */
+	/* What runs on a worker does so on the monitoring one, not counted against max_jobs: /metrics, health, readiness, status. Such
+	 * a handler never waits for queries, profiles or anything else that grows with the work in hand. */
+	HTTP_MONITORING = 8,
 };
 
 struct http_route {
@@ -67,20 +71,20 @@ struct http_server_options {
 	/* TLS, users, headers and rate (lib/net/web/config.h), read again when it or a file it names
 	 * changes; only whether there is TLS stays as it was. NULL or "": none. */
 	const char *web_config_file;
-	unsigned n_workers; /* at least 1 */
-	int worker_nice;    /* nice value of the workers */
+	unsigned n_workers; /* at least 1, beside the one for monitoring */
+	int worker_nice;    /* nice value of the workers; the one for monitoring keeps 0 */
 
 	/* Caps and times; 0 means the default in brackets. */
 	unsigned max_connections;	 /* beyond it the longest waiting one ends [512] */
 	unsigned max_connections_per_ip; /* [none] */
-	unsigned max_jobs;		 /* parked requests; above it 503 [1024] */
-	uint32_t max_header_bytes;	 /* [32 KiB] */
-	uint32_t max_body_bytes;	 /* of requests [1 MiB] */
-	uint32_t read_timeout_ms;	 /* from a request's first byte to its last [30 s] */
-	uint32_t idle_timeout_ms;	 /* between requests [5 min] */
-	uint32_t write_timeout_ms;	 /* base time for a response [60 s] */
-	uint32_t min_write_rate;	 /* bytes/s that a client must take beyond it [64 KiB] */
-	uint32_t job_timeout_ms;	 /* default deadline of a job, from its first run [2 min] */
+	unsigned max_jobs;	   /* parked requests; above it 503 [7/8 of max_connections] */
+	uint32_t max_header_bytes; /* [32 KiB] */
+	uint32_t max_body_bytes;   /* of requests [1 MiB] */
+	uint32_t read_timeout_ms;  /* from a request's first byte to its last [30 s] */
+	uint32_t idle_timeout_ms;  /* between requests [5 min] */
+	uint32_t write_timeout_ms; /* base time for a response [60 s] */
+	uint32_t min_write_rate;   /* bytes/s that a client must take beyond it [64 KiB] */
+	uint32_t job_timeout_ms;   /* default deadline of a job, from its first run [2 min] */
 
 	struct clock *clock;	 /* NULL: the system's */
 	struct fs *fs;		 /* of the web configuration; NULL: the system's */
@@ -133,6 +137,21 @@ void *http_request_data(const struct http_request *r);
 void http_job_run(struct http_request *r, http_handler_fn *work);
 /* The same, not before this time of the server's clock. A waiting request costs no thread. */
 void http_job_run_at(struct http_request *r, int64_t monotonic_ns, http_handler_fn *work);
+/*
+ * The same, not before http_job_wake with a ticket of this request. A call that comes before the request is parked is not lost: the
+ * ticket may be given away first. A deadline, the client's leaving and the server's stop end the waiting as always; `work` runs
+ * once for any number of calls, and may run without reason when an earlier wait was woken twice, so it looks again at what it waited for.
+ */
+void http_job_wait(struct http_request *r, http_handler_fn *work);
+struct http_ticket {
+	struct http_server *server;
+	uint64_t conn_id, request_id;
+};
+struct http_ticket http_job_ticket(const struct http_request *r);
+/* Any thread while the server is there; nothing happens when the request has ended. Takes the server's lock. */
+void http_job_wake(const struct http_ticket *t);
+/* On a worker: the route's handler, from the start. */
+void http_job_restart(struct http_request *r);
 /* Replaces the default deadline (monotonic; counts also while it waits for its time). Call before
  * parking. */
 void http_job_set_deadline(struct http_request *r, int64_t monotonic_ns);

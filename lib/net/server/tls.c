@@ -4,7 +4,7 @@
  * are replaced by those of the web configuration in force, so certificates, client rules, versions and suites change
  * without a restart. A client that speaks plain HTTP is told so, as Go's servers do.
  */
-#include "lib/net/server/impl.h"
+#include "lib/net/server/tls.h"
 #include "lib/base/alloc.h"
 #include "lib/net/web/config.h"
 #include "lib/net/web/tls.h"
