@@ -80,13 +80,16 @@ help: ## list the targets
 deps: ## install missing Debian and npm packages; silent when nothing is missing
 	@.ci/deps
 
+# Goals that build begin with as many jobs as there are CPUs, where none were asked for.
+BUILD = $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
+
 run: deps ## build, start exporter and scraper on this machine, print their URLs
-	@$(MAKE) --no-print-directory all
+	@$(BUILD) all
 	@.ci/run-local $(B)
 
 KINDS ?= unit fuzz e2e
 test: deps ## install what is missing, build, run every test (KINDS='unit e2e': those only)
-	@$(MAKE) --no-print-directory all unit helpers $(filter fuzz,$(KINDS))
+	@$(BUILD) all unit helpers $(filter fuzz,$(KINDS))
 	@tests/run $(B) $(KINDS:%=--%)
 
 # The long form of the store's crash tests (`make test` has a short one); SEED=n repeats one round of the simulated crashes.
@@ -97,7 +100,7 @@ test-crash: $(CRASH) ## crashes of the store: simulated and real ones, thousands
 FUZZ_SECONDS ?= 60
 ONLY ?=
 test-fuzz: deps ## every fuzz target, those of the web interface too, for a minute (FUZZ_SECONDS=n, ONLY=part of a name), from chance
-	@$(MAKE) --no-print-directory fuzz
+	@$(BUILD) fuzz
 	@tests/run $(B) --fuzz --fuzz-seconds $(FUZZ_SECONDS) --fuzz-seed 0 --only '$(ONLY)'
 
 unit: $(UNIT)
@@ -109,13 +112,13 @@ fuzz-programs: $(FUZZ)
 helpers: $(HELPERS) $(KERNEL)
 
 bench: deps ## run the benchmarks beside their peers
-	@$(MAKE) --no-print-directory MODE=release all build/release/.bench
+	@$(BUILD) MODE=release all build/release/.bench
 	@tests/bench/run build/release
 .PHONY: $(B)/.bench
 $(B)/.bench: $(BENCH) helpers
 
 check: deps ## layers, confinement, symbols, format, sizes, docs, arm64
-	@$(MAKE) --no-print-directory all
+	@$(BUILD) all
 	@.ci/check $(B)
 
 fmt: ## format the C files
