@@ -2,9 +2,8 @@
 import os
 import shutil
 import subprocess
-import time
 
-from sonde_e2e import Pprof, SampledPrograms, Workload, compile_c, wait_for
+from sonde_e2e import Pprof, SampledPrograms, Workload, compile_c, wait_drained, wait_for
 
 DEEP = '''
 volatile unsigned long sink;
@@ -43,7 +42,7 @@ class Exporter(SampledPrograms):
         cls.wait_for_tables()
         cls.before = cls.exporter.metrics()
         cls.profile = cls.profile_of(10)
-        time.sleep(1.2)  # counters are read once a second
+        wait_drained(cls.exporter)
         cls.after = cls.exporter.metrics()
 
     @classmethod

@@ -250,7 +250,7 @@ class SampledPrograms(unittest.TestCase):
     def wait_for_tables(cls):
         """Until what is sampled from now on is walked by tables and has names."""
         wait_symbol_files(cls.exporter)
-        time.sleep(1.2)  # the tables are filled once a second
+        wait_quiet('the unwind tables', lambda: [(k, v) for k, v in cls.exporter.metrics().items() if k.startswith('sonde_unwind_table_loads_total')])
 
 
 class WithExporter(unittest.TestCase):
@@ -483,15 +483,58 @@ def go_pprof(*args, timeout=300):
 
 
 def wait_for(what, check, timeout=120, interval=0.1):
-    """Polls check() until it gives something true; returns it. The time is for a machine at a fifth of its speed."""
+    """Polls check() until it gives something true; returns it. `what` is a text, or gives one when the time is over, which is for a machine at
+    a fifth of its speed."""
     end = time.time() + timeout
     while True:
         v = check()
         if v:
             return v
         if time.time() > end:
-            raise AssertionError(f'{what}: not within {timeout} s')
+            raise AssertionError(f'{what() if callable(what) else what}: not within {timeout} s')
         time.sleep(interval)
+
+
+def stays(what, read, seconds):
+    """read() gives the same for so long: that nothing happens shows in no event, so time is what is tested. Returns it."""
+    first, end = read(), time.time() + seconds
+    while time.time() < end:
+        time.sleep(0.1)
+        now = read()
+        if now != first:
+            raise AssertionError(f'{what}: {now} after {first}')
+    return first
+
+
+def wait_quiet(what, read, seconds=1.5, timeout=120):
+    """Until read() gives the same for so long: for what tells by no event that it is over. `seconds` is more than lies between two changes."""
+    seen = {'value': object(), 'since': 0}
+
+    def quiet():
+        value = read()
+        if value != seen['value']:
+            seen.update(value=value, since=time.time())
+        return time.time() - seen['since'] >= seconds
+    wait_for(f'{what} to come to rest', quiet, timeout=timeout)
+
+
+def wait_program(pid, path):
+    """Until a process that was started runs that program."""
+    def runs():
+        try:
+            return os.path.realpath(f'/proc/{pid}/exe') == os.path.realpath(path)
+        except OSError:
+            return False
+    wait_for(f'process {pid} to run {path}', runs)
+
+
+def wait_drained(exporter):
+    """Until an exporter has read all that its kernel half wrote before this call, and its counters hold that: two drains may be under way or
+    too early for what is held back a moment."""
+    def rounds():
+        return exporter.metrics()['sonde_drain_rounds_total']
+    end = rounds() + 3
+    wait_for('three drains', lambda: rounds() >= end)
 
 
 class Window:

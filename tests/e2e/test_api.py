@@ -8,7 +8,7 @@ import unittest
 import urllib.parse
 
 from pprof_target import CPU_SAMPLES, CPU_TOTAL, EVIL, PprofTarget, encode
-from sonde_e2e import Pprof, go_pprof, scraper, wait_for
+from sonde_e2e import Pprof, go_pprof, scraper, wait_for, wait_quiet
 
 BESIDE_OTHERS = True
 
@@ -45,15 +45,9 @@ class ApiTest(unittest.TestCase):
         # No more scrapes: what follows compares exact sums.
         cls.scraper.set_config('scrape_configs: []\n')
         assert cls.scraper.get('/-/reload', method='POST').status == 200
-        wait_for('the last scrape', lambda: cls.settled())
+        wait_quiet('the target', lambda: cls.target.served)
         cls.n = cls.target.served
         cls.range = {'start': f'{time.time() - 600:.3f}', 'end': f'{time.time() + 5:.3f}'}
-
-    @classmethod
-    def settled(cls):
-        served = cls.target.served
-        time.sleep(1.2)
-        return served == cls.target.served
 
     @classmethod
     def tearDownClass(cls):

@@ -100,7 +100,7 @@ class Targets:
                     for _ in range(30):
                         self.wfile.write(b'x')
                         self.wfile.flush()
-                        time.sleep(1)
+                        time.sleep(1)  # a byte a second is what is bad about it
                 except OSError:
                     pass
                 self.close_connection = True

@@ -5,7 +5,7 @@ import time
 
 import sonde_e2e as e2e
 
-CALM_S = 2.5  # from the start of the exporter, and of a stack that was copied
+CALM_S = 2.5  # until it is calm: no event tells, from the start of the exporter, and of a stack that was copied
 CODE_PAGES = 400  # some 110 bytes of side-band for each: more than half of a buffer of 64 KB and less than all of it
 MAPS = f'''
 import mmap, sys, time
@@ -46,7 +46,7 @@ class Woken(e2e.SampledPrograms):
             self.assertEqual(after['sonde_sideband_lost_total'], before['sonde_sideband_lost_total'])
             if after['sonde_sideband_records_total'] >= before['sonde_sideband_records_total'] + CODE_PAGES:
                 return after['sonde_drain_woken_total'] > before['sonde_drain_woken_total']
-            time.sleep(0.02)
+            time.sleep(0.02)  # how soon is what is asked
         return False
 
     def test_by_a_side_band_buffer_that_is_half_full(self):

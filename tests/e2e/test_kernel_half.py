@@ -315,7 +315,7 @@ class KernelWalk(unittest.TestCase):
         while n['KERNEL_MATCH'] < 10000:
             with Sampler(1999, 0, 1) as s:
                 with KernelLoad():
-                    time.sleep(6)
+                    time.sleep(6)  # sampled for so long
                 # Without the load, or a CPU may be between its two counters while they are read.
                 stats = s.result().stats
             self.assertEqual(stats['KERNEL_MISMATCH'], 0)
@@ -332,7 +332,7 @@ class KernelWalk(unittest.TestCase):
             with KernelOrc(s.p.pid) as orc:
                 self.assertIn((orc.entries, '__start_orc_unwind'), kernel.table)
                 orc.entries += 6
-            time.sleep(6)
+            time.sleep(6)  # sampled for so long
             r = s.result()
         # One a CPU at most: all CPUs stop at the first.
         self.assertIn(r.stats['KERNEL_MISMATCH'], range(1, os.cpu_count() + 1))

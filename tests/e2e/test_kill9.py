@@ -117,7 +117,7 @@ scrape_configs:
         s = scraper(config, '--storage.fsync=never', data=data)
         try:
             for _ in range(KILLS):
-                time.sleep(rnd.uniform(0.2, 4))
+                time.sleep(rnd.uniform(0.2, 4))  # whatever it is at
                 if kill_scraper and (not kill_exporter or rnd.random() < .5):
                     s.kill()
                     s = scraper(config, '--storage.fsync=never', data=data)

@@ -34,6 +34,7 @@ class Target(http.server.BaseHTTPRequestHandler):
             Target.asked.setdefault((ip, self.headers['User-Agent']), []).append(self.path)
         self.enter(port, 1)
         try:
+            # how slow a target is
             time.sleep(HANG_S if '/hang' in self.path else Target.slow_s)
         finally:
             self.enter(port, -1)

@@ -267,7 +267,7 @@ class Record(unittest.TestCase):
                 return super().date_time_string(time.time() - behind)
 
             def do_GET(self):
-                time.sleep(slow)
+                time.sleep(slow)  # answers late
                 query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query, keep_blank_values=True))
                 closed = int(time.time() - behind - late)  # seconds before this one are
                 first = int(query['since'].split('.')[1]) + 1 if query.get('since') else closed - 1

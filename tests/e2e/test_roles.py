@@ -7,7 +7,7 @@ import subprocess
 import time
 import unittest
 
-from sonde_e2e import exporter, http_get, needs_kernel, wait_for
+from sonde_e2e import exporter, http_get, needs_kernel, wait_for, wait_quiet
 
 BESIDE_OTHERS = True
 
@@ -35,9 +35,10 @@ def alive(pid):
 
 
 def wait_gone(pids, seconds=60):
-    end = time.time() + seconds
-    while time.time() < end and any(alive(p) for p in pids):
-        time.sleep(0.02)
+    try:
+        wait_for('their end', lambda: not any(alive(p) for p in pids), timeout=seconds)
+    except AssertionError:
+        pass
     return [p for p in pids if alive(p)]
 
 
@@ -152,9 +153,9 @@ class Roles(unittest.TestCase):
             threads = [status(f'{main}/task/{t}') for t in os.listdir(f'/proc/{main}/task')]
             return next(int(t['voluntary_ctxt_switches']) for t in threads if t['Name'] == 'net')
 
-        time.sleep(1.5)
+        wait_quiet('the thread', switches)
         before = switches()
-        time.sleep(4)
+        time.sleep(4)  # how often it wakes in that time is what is asked
         self.assertLessEqual(switches() - before, 1)
 
     def test_main_cannot_be_attached_to_by_its_user(self):

@@ -10,7 +10,7 @@ import unittest
 import urllib.parse
 import http.server
 
-from sonde_e2e import Pprof, compile_c, exporter, free_port, go_pprof, http_get, needs_kernel, scraper, sonde, wait_for, Workload
+from sonde_e2e import Pprof, compile_c, exporter, free_port, go_pprof, http_get, needs_kernel, scraper, sonde, wait_for, wait_quiet, Workload
 
 BESIDE_OTHERS = True
 
@@ -283,7 +283,7 @@ class Cursors(unittest.TestCase):
         end, n, s = time.time() + 10, 0, None
         while time.time() < end or n < 4:
             s = scraper(self.config(fake.port), '--storage.fsync=never', data=data.name + '/data')
-            time.sleep(1.5)
+            time.sleep(1.5)  # whatever it is at
             s.kill()
             n += 1
         with scraper(self.config(fake.port), data=data.name + '/data') as s:
@@ -302,7 +302,7 @@ class Cursors(unittest.TestCase):
         self.addCleanup(second.close)
         with scraper(self.config(fake.port, second.port, jobs=['a', 'b'])) as s:
             wait_for('scrapes', lambda: len(second.asked) > 12 and len(fake.asked) > 12)
-            time.sleep(1)
+            wait_for('both jobs', lambda: all((p := profile(s, CPU + f'{{job="{job}"}}')) and p.total() for job in 'ab'))
             for job in 'ab':
                 self.check_total(s, fake, CPU + f'{{job="{job}"}}')
             self.assertEqual({t['health'] for t in targets(s)}, {'up'})
@@ -342,7 +342,8 @@ class Cursors(unittest.TestCase):
             again.began = fake.began
             wait_for('up again', lambda: targets(s)[0]['health'] == 'up')
             # the gap is filled from the cursor
-            time.sleep(1.5)
+            n, before = len(again.asked), profile(s, CPU + '{}').total()
+            wait_for('more scrapes', lambda: len(again.asked) > n + 1 and profile(s, CPU + '{}').total() > before)
             self.check_total(s, again)
 
 
@@ -377,12 +378,7 @@ scrape_configs:
             s.p.send_signal(signal.SIGHUP)
             wait_for('the good file', lambda: s.metrics()['sonde_config_last_reload_successful'] == 1)
             wait_for('the job is gone', lambda: len(targets(s)) == 1)
-
-            def quiet():
-                n = len(other.asked)
-                time.sleep(2.5)
-                return len(other.asked) == n
-            wait_for('no more questions', quiet)
+            wait_quiet('the questions', lambda: len(other.asked), 2.5)
             self.assertEqual(s.stop(), 0)
 
     def test_file_sd_and_relabeling(self):
@@ -408,10 +404,13 @@ scrape_configs:
                 self.assertEqual(t['activeTargets'][0]['discoveredLabels']['__meta_zone'], 'z1')
                 self.assertEqual([x['discoveredLabels']['__address__'] for x in t['droppedTargets']], ['127.0.0.1:1'])
                 os.rename(f'{d}/t.json', f'{d}/t.gone')
-                time.sleep(1)
+                looks = lambda: s.metrics()['sonde_discover_refreshes_total{kind="file"}']
+                n = looks()
+                wait_for('a look at the files', lambda: looks() > n + 1)
                 with open(f'{d}/u.json', 'w') as f:
                     json.dump([], f)
-                wait_for('targets gone or kept', lambda: s.metrics()['sonde_discover_refreshes_total{kind="file"}'] > 1)
+                n = looks()
+                wait_for('another look', lambda: looks() > n + 1)
 
 
 class Web(unittest.TestCase):

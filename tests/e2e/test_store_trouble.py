@@ -115,7 +115,7 @@ class StoreTrouble(unittest.TestCase):
         s = scraper(CONFIG.format(port=node.port), *flags, data=data)
         try:
             for _ in range(12):
-                time.sleep(rnd.uniform(0.3, 3))
+                time.sleep(rnd.uniform(0.3, 3))  # whatever it is at
                 note(s)
                 s.kill()
                 s = scraper(CONFIG.format(port=node.port), *flags, data=data)
@@ -189,7 +189,8 @@ class StoreTrouble(unittest.TestCase):
             r = http_get(f'{s.url}/-/ready')
             self.assertEqual(r.status, 503)
             self.assertRegex(r.text, '(?i)no space')
-            time.sleep(2.5)
+            n = len(node.asked)
+            wait_for('scrapes without space', lambda: len(node.asked) > n + 2)
             self.assertEqual(total(), before)
             os.unlink(ballast)
             wait_for('ingest again', lambda: s.metrics()['sonde_store_stopped'] == 0 and http_get(f'{s.url}/-/ready').status == 200)

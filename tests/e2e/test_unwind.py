@@ -67,11 +67,11 @@ class Unwind(e2e.SampledPrograms):
     def start(cls):
         start = e2e.Window(cls.exporter)
         cls.start_all()
-        start.wait_for('a whole stack of each', lambda samples: cls.have_samples(samples, 1, 'complete'))
+        start.wait_for(lambda: f'a whole stack of each, and not yet of {cls.lacking}', lambda samples: cls.have_samples(samples, 1, 'complete'))
         e2e.wait_for('the second library', lambda: 'second.so' in cls.maps('library'))
         cls.wait_for_tables()
         cls.window = e2e.Window(cls.exporter)
-        cls.window.wait_for('samples of each', lambda samples: cls.have_samples(samples, LEAST_SAMPLES))
+        cls.window.wait_for(lambda: f'samples of each, and not yet of {cls.lacking}', lambda samples: cls.have_samples(samples, LEAST_SAMPLES))
         cls.pids_then = {name: cls.pids(name) for name in cls.loads}
         cls.stop_all()  # what comes then has the machine to itself
 
@@ -118,7 +118,9 @@ class Unwind(e2e.SampledPrograms):
             'overlay': [*e2e.own_mounts(), 'sh', '-c', f"""
                         mount -t tmpfs none /mnt && cd /mnt && mkdir lower upper work merged && cp {cls.lower} lower/lower &&
                         mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work merged && cp {cls.upper} merged/upper &&
-                        cd / && (exec /mnt/merged/upper plain) & sleep 0.2; exec /mnt/merged/lower plain"""],
+                        cd / || exit 1
+                        /mnt/merged/upper plain &
+                        exec /mnt/merged/lower plain"""],
             # No path leads to it.
             'memfd': ['python3', '-c', f"""
 import os
@@ -129,7 +131,7 @@ os.execve(fd, ['hidden', 'plain'], os.environ)"""],
         }
         for name, cmd in commands.items():
             cls.loads[name] = e2e.Workload(*cmd)
-        time.sleep(0.3)
+        e2e.wait_program(cls.loads['deleted'].pid, cls.deleted)
         os.unlink(cls.deleted)
 
     @classmethod
@@ -157,7 +159,8 @@ os.execve(fd, ['hidden', 'plain'], os.environ)"""],
         counts = collections.Counter()
         for _, values, labels in samples:
             counts[labels.get('pid')] += values[0] * labels['stack'].startswith(end)
-        return all(sum(counts[pid] for pid in cls.pids(name)) >= n for name in cls.loads)
+        cls.lacking = [name for name in cls.loads if sum(counts[pid] for pid in cls.pids(name)) < n]
+        return not cls.lacking
 
     def stacks(self, name, least=LEAST_SAMPLES):
         """Distinct user stacks, root last, with their counts; all of them must be whole."""

@@ -215,7 +215,7 @@ class Runtimes(e2e.SampledPrograms):
                     c.request('GET', '/c.c', headers={'Accept-Encoding': 'gzip'})
                     c.getresponse().read()
             except (OSError, http.client.HTTPException):
-                time.sleep(0.2)
+                time.sleep(0.2)  # then it asks again
 
     @classmethod
     def pids(cls, name):

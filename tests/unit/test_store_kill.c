@@ -238,7 +238,7 @@ static void one_life(struct kill_test *t, uint64_t round, uint64_t us)
 		live(t, fds[1]);
 	}
 	close(fds[1]);
-	nanosleep(&wait, NULL);
+	nanosleep(&wait, NULL); /* then it ends, whatever it is at */
 	kill(pid, SIGKILL);
 	listen_to(t, fds[0], round);
 	close(fds[0]);

@@ -40,7 +40,7 @@ static void *maintain_thread(void *arg)
 	while (!x->stop) {
 		if (store_maintain(x->s, &eb) < 0)
 			err_panic("maintain: %s", eb.text);
-		usleep(2000);
+		usleep(2000); /* the others get the lock, too */
 	}
 	return NULL;
 }

@@ -268,6 +268,7 @@ static void every_instruction(void **state)
 			compare(dwfl, &totals);
 		}
 		assert_int_equal(ptrace(PTRACE_CONT, child_pid, NULL, NULL), 0);
+		/* to another place */
 		nanosleep(&(struct timespec) {.tv_nsec = 200000 + rand() % 2000000}, NULL);
 		assert_int_equal(ptrace(PTRACE_INTERRUPT, child_pid, NULL, NULL), 0);
 		wait_stop();

@@ -5,6 +5,7 @@
  * elfutils finds in it. SONDE_SEEDS=DIR writes the captures as seeds of fuzz_unwind_walk.
  */
 #include "lib/base/bytes.h"
+#include "lib/base/clock.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -258,6 +259,20 @@ static void write_seed(const char *dir, const struct capture *c, const char *nam
 
 /* ---- programs ---- */
 
+/* Until the program is past its beginning, however slow the machine is. */
+static void wait_at_work(void)
+{
+	const int64_t enough_ns = 100 * NS_PER_MS;
+	clockid_t clock;
+	struct timespec used = {0};
+
+	assert_int_equal(clock_getcpuclockid(child_pid, &clock), 0);
+	while (used.tv_sec * NS_PER_S + used.tv_nsec < enough_ns) {
+		nanosleep(&(struct timespec) {.tv_nsec = NS_PER_MS}, NULL);
+		assert_int_equal(clock_gettime(clock, &used), 0);
+	}
+}
+
 static void start(const char *const *argv)
 {
 	child_pid = fork();
@@ -269,7 +284,7 @@ static void start(const char *const *argv)
 		execv(argv[0], (char *const *)(uintptr_t)argv);
 		_exit(127);
 	}
-	nanosleep(&(struct timespec) {.tv_nsec = 300000000}, NULL);
+	wait_at_work();
 	assert_int_equal(ptrace(PTRACE_SEIZE, child_pid, NULL, PTRACE_O_EXITKILL), 0);
 }
 
@@ -285,6 +300,7 @@ static uint32_t capture_some(struct unwind_tables *t)
 		if (n == N_CAPTURES)
 			read_mappings(t);
 		assert_int_equal(ptrace(PTRACE_CONT, child_pid, NULL, NULL), 0);
+		/* to another place */
 		nanosleep(&(struct timespec) {.tv_nsec = 100000 + rand() % 3000000}, NULL);
 	}
 	assert_int_equal(n, N_CAPTURES);

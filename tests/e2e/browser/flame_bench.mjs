@@ -2,6 +2,7 @@
 // All times are CPU times of threads, as Chromium's trace has them: they say the same on a busy machine.
 import { writeFileSync } from 'node:fs';
 import { chromium } from 'playwright-core';
+import { settled } from './scenarios.mjs';
 
 const FLAGS = ['--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
 const CATEGORIES = ['toplevel', 'disabled-by-default-devtools.timeline', 'devtools.timeline', 'blink.user_timing'];
@@ -57,7 +58,7 @@ const painted = mark(events, 'sonde-painted'), decoded = mark(events, 'sonde-dec
 const worker = sum(tasks(events, 'DedicatedWorker', painted.pid).filter((t) => t.end > arrived.ts && t.at <= decoded.ts));
 const main = sum(tasks(events, 'CrRendererMain', painted.pid).filter((t) => t.end > decoded.ts && t.at <= painted.ts));
 
-await page.waitForTimeout(500);
+await settled(page);
 const frames = await trace(() => profiled('zoom', () => page.evaluate(async (n) => {
 	const { view } = document.querySelector('.panel-flame').flame, t = view.tree, target = t.level[6], drawn = { narrowest: Infinity, bars: 0 };
 	for (let k = 0; k < n; k++) {

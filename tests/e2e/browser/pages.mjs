@@ -119,17 +119,22 @@ async function listed(other) {
 	return ['main', 'work', 'leaf', 'idle'].filter((name) => text.includes(name));
 }
 
+/** Opens a menu that is made when it opens, until it has that item. */
+async function openMenuWith(page, button, name) {
+	const opener = page.getByRole('button', { name: button }), item = page.getByRole('menuitem', { name });
+	const end = Date.now() + 60_000;
+	for (await opener.click(); !(await item.count()); await opener.click()) {
+		assert.ok(Date.now() < end, `${button} has no ${name}`);
+		await page.keyboard.press('Escape');
+	}
+}
+
 /** The real one, as npm has it, under a policy of its own; it reads what is exported in each format that it knows. */
 export async function speedscope({ page, context, url }) {
 	const type = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds', all = ['main', 'work', 'leaf', 'idle'];
 	await page.goto(`${url}?query=${type}{build_id="new"}&start=now-1d&end=now`);
 	await page.locator('.panel-flame .panel-body > .facts:not(:empty)').waitFor();
-	for (;;) { // the menu has it once the flags are known
-		await page.getByRole('button', { name: 'Export' }).click();
-		if (await page.getByRole('menuitem', { name: 'Open in speedscope' }).count()) break;
-		await page.keyboard.press('Escape');
-		await page.waitForTimeout(100);
-	}
+	await openMenuWith(page, 'Export', 'Open in speedscope'); // once the flags are known
 	const exported = await Promise.all([/^pprof/, /^Folded/].map((name) => page.getByRole('menuitem', { name }).getAttribute('href')));
 	const [other] = await Promise.all([context.waitForEvent('page'), page.getByRole('menuitem', { name: 'Open in speedscope' }).click()]);
 	assert.deepEqual(await listed(other), all);
@@ -148,12 +153,7 @@ export async function builds({ page, url }) {
 	const type = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds';
 	await page.goto(`${url}compare?query_b=${type}{service_name="app"}`);
 	const preset = page.getByRole('menuitem', { name: 'build_id: old → new' });
-	for (;;) { // the menu has them once their labels are known
-		await page.getByRole('button', { name: 'Presets' }).click();
-		if (await preset.count()) break;
-		await page.keyboard.press('Escape');
-		await page.waitForTimeout(100);
-	}
+	await openMenuWith(page, 'Presets', 'build_id: old → new'); // once their labels are known
 	assert.ok(await page.getByRole('menuitem', { name: 'build_id: older → old' }).count(), 'and the one before');
 	await preset.click();
 	await waitQuery(page, (p) => p.get('query_a') === `${p.get('query_b')?.replace('"new"', '"old"')}` && p.get('query_b').includes('build_id="new"'));
