@@ -10,7 +10,7 @@
 #include "exporter/unwind/tables.h"
 #include "exporter/unwind/rules.h"
 #include "lib/base/alloc.h"
-#include <pthread.h>
+#include "lib/base/lock.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ struct unwind_table {
 
 struct unwind_tables {
 	struct unwind_memory m;
-	pthread_mutex_t mutex;
+	struct lock lock;
 	struct rules rules;
 	uint16_t *free_slabs; /* a stack */
 	uint32_t n_free;
@@ -46,7 +46,7 @@ struct unwind_tables *unwind_tables_new(const struct unwind_memory *memory)
 
 	t->m = *memory;
 	t->m.n_slabs = MIN(t->m.n_slabs, UNWIND_MAX_SLABS);
-	pthread_mutex_init(&t->mutex, NULL);
+	lock_init(&t->lock);
 	rules_init(&t->rules, t->m.rules, t->m.n_rules);
 	t->free_slabs = xcalloc(t->m.n_slabs + 1, sizeof(*t->free_slabs));
 	for (uint32_t i = t->m.n_slabs; i > 1; i--)
@@ -75,7 +75,7 @@ void unwind_tables_freep(struct unwind_tables **pt)
 	free(t->bindings);
 	free(t->free_slabs);
 	rules_done(&t->rules);
-	pthread_mutex_destroy(&t->mutex);
+	lock_done(&t->lock);
 	free(t);
 	*pt = NULL;
 }
@@ -92,6 +92,7 @@ static void publish_locked(
 	struct unwind_binary *b = &t->m.binaries[id];
 	uint32_t seq = b->seq;
 
+	ASSERT_HELD(&t->lock);
 	__atomic_store_n(&b->seq, seq + 1, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	b->slab = slab;
@@ -108,6 +109,7 @@ static void publish_locked(
 
 static void unbind_locked(struct unwind_tables *t, uint32_t id)
 {
+	ASSERT_HELD(&t->lock);
 	if (t->m.binaries[id].slab != UNWIND_SLAB_NONE)
 		publish_locked(t, id, UNWIND_SLAB_NONE, NULL);
 	if (!t->bindings[id])
@@ -119,6 +121,7 @@ static void unbind_locked(struct unwind_tables *t, uint32_t id)
 
 static void bind_locked(struct unwind_tables *t, uint32_t id, struct unwind_table *table)
 {
+	ASSERT_HELD(&t->lock);
 	uint16_t slab = UNWIND_SLAB_ROWLESS;
 
 	if (t->bindings[id] == table)
@@ -136,6 +139,7 @@ static void bind_locked(struct unwind_tables *t, uint32_t id, struct unwind_tabl
 /* Gives a table's slabs and rules back. Nothing leads to it any more. */
 static void release_locked(struct unwind_tables *t, struct unwind_table *table)
 {
+	ASSERT_HELD(&t->lock);
 	for (uint32_t i = 0; i < table->n_slabs; i++)
 		t->free_slabs[t->n_free++] = table->slabs[i];
 	if (table->list != UNWIND_SLAB_NONE)
@@ -150,6 +154,7 @@ static void remove_locked(struct unwind_tables *t, size_t i)
 {
 	struct unwind_table *table = t->tables[i];
 
+	ASSERT_HELD(&t->lock);
 	for (uint32_t id = 0; table->n_bound && id < t->n_ids; id++)
 		if (t->bindings[id] == table)
 			unbind_locked(t, id);
@@ -160,6 +165,7 @@ static void remove_locked(struct unwind_tables *t, size_t i)
 /* Makes room for n slabs; false when that would take tables that are in use. */
 static bool evict_locked(struct unwind_tables *t, uint32_t n, int64_t now_ns)
 {
+	ASSERT_HELD(&t->lock);
 	while (t->n_free < n) {
 		size_t oldest = t->n_tables;
 
@@ -180,6 +186,7 @@ static bool evict_locked(struct unwind_tables *t, uint32_t n, int64_t now_ns)
 static struct unwind_table *find_locked(
 	const struct unwind_tables *t, const uint8_t content_id[SYMBOL_CONTENT_ID_LEN])
 {
+	ASSERT_HELD(&t->lock);
 	for (size_t i = 0; i < t->n_tables; i++)
 		if (memcmp(t->tables[i]->content_id, content_id, SYMBOL_CONTENT_ID_LEN) == 0)
 			return t->tables[i];
@@ -189,6 +196,7 @@ static struct unwind_table *find_locked(
 static void lay_rules_locked(
 	struct unwind_tables *t, struct unwind_table *table, const struct symbol_unwind *u)
 {
+	ASSERT_HELD(&t->lock);
 	for (uint32_t i = 1; i < u->n_rules; i++) {
 		struct unwind_rule rule;
 
@@ -218,6 +226,7 @@ static void lay_words_locked(
 {
 	uint32_t *list = table->list != UNWIND_SLAB_NONE ? slab_at(t, table->list) : NULL;
 
+	ASSERT_HELD(&t->lock);
 	for (uint32_t s = 0, i = 0; s < table->n_slabs; s++) {
 		uint32_t *to = slab_at(t, table->slabs[s]);
 		uint32_t n = MIN(u->n_words - i, UNWIND_SLAB_WORDS);
@@ -237,6 +246,7 @@ static struct unwind_table *table_new_locked(
 {
 	struct unwind_table *table = xcalloc(1, sizeof(*table));
 
+	ASSERT_HELD(&t->lock);
 	table->slabs = try_realloc(NULL, n_slabs + 1, sizeof(*table->slabs));
 	table->rules = try_realloc(NULL, u->n_rules + 1, sizeof(*table->rules));
 	if (!table->slabs || !table->rules ||
@@ -255,6 +265,7 @@ static struct unwind_table *table_new_locked(
 static int lay_locked(struct unwind_tables *t, const uint8_t *content_id,
 	const struct symbol_unwind *u, int64_t now_ns, struct unwind_table **ret)
 {
+	ASSERT_HELD(&t->lock);
 	/* Page entries alone, all of them 0, say nothing. */
 	uint32_t n_words = u->info[SYMBOL_UNWIND_N_ROWS] ? u->n_words : 0;
 	uint32_t n_slabs = (n_words + UNWIND_SLAB_WORDS - 1) / UNWIND_SLAB_WORDS;
@@ -293,7 +304,7 @@ int unwind_tables_load(struct unwind_tables *t, uint32_t binary,
 	struct unwind_table *table;
 	int r = 0;
 
-	pthread_mutex_lock(&t->mutex);
+	lock_take(&t->lock);
 	table = find_locked(t, content_id);
 	if (!binary || binary >= t->m.n_binaries) {
 		t->stats.refused_id++;
@@ -307,7 +318,7 @@ int unwind_tables_load(struct unwind_tables *t, uint32_t binary,
 		table->last_use_ns = now_ns;
 		bind_locked(t, binary, table);
 	}
-	pthread_mutex_unlock(&t->mutex);
+	lock_release(&t->lock);
 	return r;
 }
 
@@ -316,29 +327,30 @@ bool unwind_tables_share(
 {
 	struct unwind_table *table;
 
-	pthread_mutex_lock(&t->mutex);
+	lock_take(&t->lock);
 	table = binary && binary < t->m.n_binaries ? find_locked(t, content_id) : NULL;
 	if (table) {
 		t->stats.shared += t->bindings[binary] != table;
 		bind_locked(t, binary, table);
 	}
-	pthread_mutex_unlock(&t->mutex);
+	lock_release(&t->lock);
 	return table;
 }
 
 void unwind_tables_set_rowless(struct unwind_tables *t, uint32_t binary)
 {
-	pthread_mutex_lock(&t->mutex);
+	lock_take(&t->lock);
 	if (binary && binary < t->m.n_binaries && !t->bindings[binary]) {
 		publish_locked(t, binary, UNWIND_SLAB_ROWLESS, NULL);
 		t->n_ids = MAX(t->n_ids, binary + 1);
 	}
-	pthread_mutex_unlock(&t->mutex);
+	lock_release(&t->lock);
 }
 
 /* A table whose last id is gone is found again by content until it is evicted; without slabs it would never be. */
 static void drop_rowless_locked(struct unwind_tables *t, const struct unwind_table *table)
 {
+	ASSERT_HELD(&t->lock);
 	for (size_t i = 0; i < t->n_tables; i++) {
 		if (t->tables[i] != table)
 			continue;
@@ -349,7 +361,7 @@ static void drop_rowless_locked(struct unwind_tables *t, const struct unwind_tab
 
 void unwind_tables_drop(struct unwind_tables *t, uint32_t binary)
 {
-	pthread_mutex_lock(&t->mutex);
+	lock_take(&t->lock);
 	if (binary < t->m.n_binaries) {
 		const struct unwind_table *table = t->bindings[binary];
 
@@ -358,7 +370,7 @@ void unwind_tables_drop(struct unwind_tables *t, uint32_t binary)
 		if (table && !table->n_bound && !table->n_slabs)
 			drop_rowless_locked(t, table);
 	}
-	pthread_mutex_unlock(&t->mutex);
+	lock_release(&t->lock);
 }
 
 size_t unwind_tables_scan(
@@ -366,7 +378,7 @@ size_t unwind_tables_scan(
 {
 	size_t n = 0;
 
-	pthread_mutex_lock(&t->mutex);
+	lock_take(&t->lock);
 	for (uint32_t id = 1; id < MIN(n_ids, t->m.n_binaries); id++) {
 		struct unwind_binary *b = &t->m.binaries[id];
 
@@ -380,16 +392,16 @@ size_t unwind_tables_scan(
 		else if (b->slab == UNWIND_SLAB_NONE)
 			ret_wanted[n++] = id;
 	}
-	pthread_mutex_unlock(&t->mutex);
+	lock_release(&t->lock);
 	return n;
 }
 
 void unwind_tables_stats(struct unwind_tables *t, struct unwind_tables_stats *ret)
 {
-	pthread_mutex_lock(&t->mutex);
+	lock_take(&t->lock);
 	*ret = t->stats;
 	ret->tables = t->n_tables;
 	ret->rules = t->rules.n_used;
 	ret->bytes = t->stats.capacity_bytes - (uint64_t)t->n_free * UNWIND_SLAB_WORDS * 4;
-	pthread_mutex_unlock(&t->mutex);
+	lock_release(&t->lock);
 }

@@ -29,9 +29,9 @@ bool unwinder_has_rows(
 	struct unwinder *u, uint32_t binary, const uint8_t content_id[SYMBOL_CONTENT_ID_LEN]);
 /* Tables that are wanted again; about once a second, whoever calls it. */
 void unwinder_round(struct unwinder *u, struct binary_registry *r, int64_t now_ns);
-/* The id will be another file's. */
 /* Where the file of that id lies; NULL: it is to be forgotten. The registry's lock is held. */
 void unwinder_found(struct unwinder *u, uint32_t binary, const struct binary_file *file);
+/* The id will be another file's. The registry's lock is held. */
 void unwinder_release(struct unwinder *u, uint32_t binary);
 
 void unwinder_stats(struct unwinder *u, struct unwind_tables_stats *ret);
