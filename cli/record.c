@@ -417,10 +417,12 @@ static int finish(struct recording *k, struct errbuf *eb)
 		return r;
 	recorder_stats(k->recorder, &s);
 	if (!k->o->quiet)
-		fprintf(stderr, "%s%llu samples (%llu with a cut stack), %llu lost%s, %.1f s: %s\n",
+		fprintf(stderr,
+			"%s%llu samples (%llu with a cut stack), %llu lost%s, %.1f s%s%s: %s\n",
 			isatty(STDERR_FILENO) ? "\r" : "", (unsigned long long)s.samples,
 			(unsigned long long)s.truncated, (unsigned long long)s.lost,
-			s.lost_seconds ? ", seconds are missing" : "", seconds, k->o->output);
+			s.lost_seconds ? ", seconds are missing" : "", seconds,
+			*s.rates ? " at " : "", s.rates, k->o->output);
 	if (s.lost && (double)s.lost > k->o->max_lost * (double)(s.lost + s.samples))
 		return err_set(eb, -EOVERFLOW, "%llu of %llu samples were lost, above --max-lost",
 			(unsigned long long)s.lost, (unsigned long long)(s.lost + s.samples));

@@ -32,6 +32,7 @@ struct recorder {
 	struct prof_merge *sum;
 	bool has_profile;
 	struct recorder_stats stats;
+	char rate[128]; /* of the last answer */
 };
 
 static uint64_t header_number(const struct http_response *answer, const char *name)
@@ -127,6 +128,17 @@ static void count_samples(struct recorder *r, const struct profile *p)
 	}
 }
 
+static void note_rate(struct recorder *r, const char *rate)
+{
+	size_t n = strlen(r->stats.rates);
+
+	if (!rate || !strcmp(rate, r->rate))
+		return;
+	snprintf(r->rate, sizeof(r->rate), "%s", rate);
+	snprintf(r->stats.rates + n, sizeof(r->stats.rates) - n, "%s%s", n ? ", then " : "",
+		r->rate);
+}
+
 static int take_once(struct recorder *r, struct errbuf *eb)
 {
 	_cleanup_http_response_ struct http_response answer = {0};
@@ -150,6 +162,7 @@ static int take_once(struct recorder *r, struct errbuf *eb)
 	if (e < 0)
 		return e;
 	r->has_profile = true;
+	note_rate(r, http_response_header(&answer, "sonde-rate"));
 	count_samples(r, &p);
 	r->stats.lost_seconds += header_number(&answer, "sonde-lost-seconds");
 	return 0;

@@ -47,6 +47,9 @@ int recorder_mark(
 
 struct recorder_stats {
 	uint64_t samples, truncated, lost, lost_seconds;
+	/* Rates in force and why, in their order: "99 Hz (--profile.frequency), then 49 Hz (…)"; "" for an exporter that does
+	 * not say. */
+	char rates[256];
 };
 void recorder_stats(const struct recorder *r, struct recorder_stats *ret);
 /* The sum, gzipped pprof. -ENODATA: nothing was recorded. */

@@ -48,8 +48,10 @@ static const struct option_spec specs[] = {
 		.help = "Highest rate that a request may ask for with hz=."},
 	{"profile.max-overhead", OPTION_DOUBLE, AT(max_overhead), .value = "SHARE",
 		.fallback = "0.005", .min = 0, .max = 1,
-		.help = "Limit of own CPU and BPF time over the last minute, as a share of all "
-			"online CPU time. Above it the rate is lowered in steps. 0: no limit."},
+		.help = "CPU time that the sampling rate may cost, as a share of all online CPU "
+			"time. Above it the rate is lowered in steps. The cost of new processes, "
+			"symbol files and answers does not count: a lower rate would not save it. "
+			"0: no limit."},
 	{"profile.window", OPTION_DURATION, AT(window_ms), .fallback = "10s", .min = 1000,
 		.max = 3600000,
 		.help = "How much time since= gives without span=, and the span into which old "

@@ -408,6 +408,8 @@ static void set_header(struct building *k, struct profile *p)
 	p->default_sample_type = add_string(k, type->values[type->n_values - 1].type);
 	p->time_ns = k->s->range.wall_ns;
 	p->duration_ns = k->s->range.duration_ns;
+	if (k->o->comment)
+		prof_builder_comment(k->b, k->o->comment, strlen(k->o->comment));
 }
 
 int profile_build(struct profile_snapshot *s, const struct profile_build_options *o,

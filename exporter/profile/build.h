@@ -17,6 +17,7 @@ struct profile_build_options {
 	enum symbolize_mode mode;
 	int64_t deadline_ns; /* monotonic: how long to wait for symbol files under way */
 	uint64_t period;     /* when the snapshot has no samples */
+	const char *comment; /* of the profile; NULL: none */
 };
 
 /*

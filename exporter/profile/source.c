@@ -3,6 +3,7 @@
  * Where the lock is taken.
  */
 #include "exporter/profile/source.h"
+#include <stdio.h>
 
 bool profile_source_is_on(const struct profile_source *s, enum abi_event event)
 {
@@ -25,6 +26,20 @@ void profile_source_hurry(const struct profile_source *s)
 {
 	if (s->drain_bell)
 		bell_ring(s->drain_bell);
+}
+
+/* "rate: 99 Hz (--profile.frequency)"; NULL in a replay, whose samples no rate of ours gave. */
+static const char *rate_comment(const struct profile_source *s, char *buf, size_t cap)
+{
+	struct governor_stats g;
+	int n;
+
+	if (!s->drain_bell)
+		return NULL;
+	n = snprintf(buf, cap, "rate: ");
+	governor_stats(s->governor, &g);
+	governor_describe(&g, buf + n, cap - (size_t)n);
+	return buf;
 }
 
 static int take_locked(const struct profile_source *s, const struct profile_query *q,
@@ -50,8 +65,10 @@ int profile_source_take(const struct profile_source *s, const struct profile_que
 	struct arena *arena, struct profile *profile, struct sample_range *ret_range,
 	struct errbuf *eb)
 {
+	char comment[GOVERNOR_TEXT_BYTES + 8];
 	const struct event_source *type = event_source(q->event);
 	const struct profile_build_options o = {
+		.comment = rate_comment(s, comment, sizeof(comment)),
 		.type = type,
 		.constants = s->constants,
 		.symbolizer = s->symbolizer,

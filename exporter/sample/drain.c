@@ -26,6 +26,12 @@ enum {
 #define BEGINNING_NS \
 	(2 * NS_PER_S) /* who waits for the first second of samples is waiting for drains */
 #define CALM_SAMPLES 100
+/*
+ * What a sample costs here is measured for one of so many. One that took longer had to be read about in /proc: that is what a
+ * new process costs, at whatever rate.
+ */
+#define COST_INTERVAL 16
+#define MAX_COST_NS (200 * NS_PER_MS / 1000)
 
 struct drain {
 	struct drain_options options;
@@ -42,7 +48,11 @@ struct drain {
 	int64_t started_ns, next_watch_ns;
 	uint64_t rounds, news;
 	bool is_calm; /* this step found no side-band records and left nothing waiting */
-	struct run_cost bpf_cost[ABI_N_EVENTS];
+	struct run_cost bpf_cost[ABI_N_EVENTS],
+		sample_cost;	    /* of programs; of handing samples on */
+	uint64_t n_handed, n_timed; /* samples; those that were measured */
+	uint64_t timed_ns;	    /* CPU time of these */
+	uint64_t taken_ns;	    /* CPU time of reading rings, and of copies of stacks */
 	uint64_t main_cpu_ns, keeper_cpu_ns, parser_cpu_ns, fetcher_cpu_ns; /* once a second */
 	uint64_t ring_peak, ring_read;
 	bool said_mismatch;
@@ -144,10 +154,62 @@ static uint64_t bpf_ns(const struct drain *d)
 	return sum;
 }
 
+/* All events follow the rate, each with its share. */
+static uint64_t rate_ns(const struct drain *d)
+{
+	return bpf_ns(d) + d->sample_cost.ns + d->taken_ns;
+}
+
 static uint32_t govern(struct drain *d, int64_t now_ns)
 {
-	return governor_step(d->options.governor, now_ns, d->main_cpu_ns + d->keeper_cpu_ns,
-		bpf_ns(d), d->cpus.n_online);
+	const struct governor_cost cost = {
+		.rate_ns = rate_ns(d), .all_ns = d->main_cpu_ns + d->keeper_cpu_ns + bpf_ns(d)};
+
+	return governor_step(d->options.governor, now_ns, &cost, d->cpus.n_online);
+}
+
+/* ---- the sink, with a meter before what samples cost ---- */
+
+static void pass_sideband(void *ctx, const struct sideband *e)
+{
+	const struct sample_sink *to = &((struct drain *)ctx)->options.sink;
+
+	to->sideband(to->ctx, e);
+}
+
+static void pass_stack(void *ctx, const struct abi_stack *s)
+{
+	struct drain *d = ctx;
+	int64_t began_ns = clock_thread_cpu_ns();
+
+	if (d->options.sink.stack)
+		d->options.sink.stack(d->options.sink.ctx, s);
+	d->taken_ns += (uint64_t)(clock_thread_cpu_ns() - began_ns);
+}
+
+static void pass_sample(void *ctx, const struct abi_record *r, bool late)
+{
+	struct drain *d = ctx;
+	const struct sample_sink *to = &d->options.sink;
+	int64_t began_ns, took_ns;
+
+	if (d->n_handed++ % COST_INTERVAL) {
+		to->sample(to->ctx, r, late);
+		return;
+	}
+	began_ns = clock_thread_cpu_ns();
+	to->sample(to->ctx, r, late);
+	took_ns = clock_thread_cpu_ns() - began_ns;
+	if (took_ns <= MAX_COST_NS) {
+		d->n_timed++;
+		d->timed_ns += (uint64_t)took_ns;
+	}
+}
+
+static struct sample_sink metered_sink(struct drain *d)
+{
+	return (struct sample_sink) {
+		.ctx = d, .sideband = pass_sideband, .stack = pass_stack, .sample = pass_sample};
 }
 
 static int map_kernel_memory(struct drain *d, struct errbuf *eb)
@@ -177,6 +239,7 @@ struct drain *drain_new(const struct drain_options *o, struct errbuf *eb)
 {
 	_cleanup_(drain_freep)
 	struct drain *d = xcalloc(1, sizeof(*d));
+	const struct sample_sink sink = metered_sink(d);
 	uint32_t n_cpus = o->setup->n_cpus;
 	int64_t now = clock_monotonic_ns(o->clock);
 
@@ -188,7 +251,7 @@ struct drain *drain_new(const struct drain_options *o, struct errbuf *eb)
 		d->options.procfs = "/proc";
 	if (!d->options.sysfs)
 		d->options.sysfs = "/sys";
-	hold_init(&d->hold, &o->sink, o->budget,
+	hold_init(&d->hold, &sink, o->budget,
 		o->max_held_bytes ? o->max_held_bytes : DEFAULT_HELD_BYTES);
 	measure_roles(d);
 	cpus_init(&d->cpus, o->setup->keeper, d->news_fd, n_cpus, govern(d, now));
@@ -272,6 +335,15 @@ static void read_ring(struct drain *d, struct ring *r)
 	ring_release(r);
 }
 
+static void read_rings(struct drain *d)
+{
+	int64_t began_ns = clock_thread_cpu_ns();
+
+	for (uint32_t i = 0; i < d->n_rings; i++)
+		read_ring(d, &d->rings[i]);
+	d->taken_ns += (uint64_t)(clock_thread_cpu_ns() - began_ns);
+}
+
 static void read_sideband(struct drain *d, struct sideband_buffer *b)
 {
 	const void *rec;
@@ -286,8 +358,9 @@ static void read_sideband(struct drain *d, struct sideband_buffer *b)
 	sideband_release(b);
 }
 
-static void measure_bpf(struct drain *d)
+static void measure_rate(struct drain *d)
 {
+	run_cost_update(&d->sample_cost, d->n_handed, d->n_timed, d->timed_ns);
 	for (uint32_t i = 0; i < ABI_N_EVENTS; i++)
 		run_cost_update(&d->bpf_cost[i], event_counter_sum(d, i, ABI_EVENT_COUNT_RUNS),
 			event_counter_sum(d, i, ABI_EVENT_COUNT_COST_RUNS),
@@ -343,6 +416,7 @@ static void publish(struct drain *d)
 		.parser_cpu_ns = d->parser_cpu_ns,
 		.fetcher_cpu_ns = d->fetcher_cpu_ns,
 		.bpf_ns = bpf_ns(d),
+		.rate_ns = rate_ns(d),
 		.maps_bytes = setup->maps_bytes};
 
 	for (uint32_t i = 0; i < ABI_N_COUNTERS; i++)
@@ -400,8 +474,7 @@ int64_t drain_step(struct drain *d)
 	for (uint32_t i = 0; i < d->cpus.n_cpus; i++)
 		if (d->cpus.cpu[i].attached)
 			read_sideband(d, &d->cpus.cpu[i].sideband);
-	for (uint32_t i = 0; i < d->n_rings; i++)
-		read_ring(d, &d->rings[i]);
+	read_rings(d);
 	if (d->options.capture)
 		capture_drain(d->options.capture, (uint64_t)began, boot_offset,
 			(uint64_t)clock_realtime_ns(d->options.clock));
@@ -415,7 +488,7 @@ int64_t drain_step(struct drain *d)
 		measure_roles(d);
 		d->next_watch_ns = began + WATCH_INTERVAL_NS;
 	}
-	measure_bpf(d);
+	measure_rate(d);
 	watch_kernel_walk(d);
 	hz = govern(d, began);
 	cpus_set_hz(&d->cpus, hz);

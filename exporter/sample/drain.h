@@ -130,7 +130,8 @@ struct drain_stats {
 	double coverage_ratio; /* sampled CPU time over busy CPU time, last minute, all CPUs; 0 until known */
 	double coverage_worst_ratio; /* of the worst CPU that was busy at least a tenth of it */
 	uint64_t main_cpu_ns, keeper_cpu_ns, parser_cpu_ns, fetcher_cpu_ns,
-		bpf_ns; /* own cost since start */
+		bpf_ns;	  /* own cost since start */
+	uint64_t rate_ns; /* of it, what follows the rate: bpf_ns and taking samples over */
 	uint64_t maps_bytes;
 };
 void drain_stats(struct drain *d, struct drain_stats *ret);

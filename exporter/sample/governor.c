@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sampling rate. The rate in force is the wanted one halved `level` times. A level is judged by what it cost since it
- * began: as soon as that is more than a whole window may cost, the rate is halved; after a full window that would allow
- * twice the cost with a tenth to spare, it is doubled.
+ * The sampling rate. The rate in force is the wanted one halved `level` times. A level is judged by what its rate cost since
+ * it began: as soon as that is more than a whole window may cost, the rate is halved; after a full window that would allow the
+ * next higher rate, whose cost is in proportion, with a tenth to spare, it is doubled.
  */
 #include "exporter/sample/governor.h"
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 enum { MAX_LEVEL = 10 };
 #define SPARE 0.9
 
 struct observation {
 	int64_t time_ns;
-	uint64_t cost_ns;
+	struct governor_cost cost;
 };
 
 struct governor {
@@ -97,10 +98,12 @@ static void observe(struct governor *g, const struct observation *o, uint32_t n_
 		return;
 	g->window[g->n_window++ % slots] = *o;
 	first = &g->window[g->n_window < slots ? 0 : g->n_window % slots];
-	if (o->time_ns > first->time_ns)
-		g->stats.overhead_ratio =
-			(double)(o->cost_ns - first->cost_ns) /
-			((double)(o->time_ns - first->time_ns) * MAX(n_online, 1U));
+	if (o->time_ns > first->time_ns) {
+		double all_ns = (double)(o->time_ns - first->time_ns) * MAX(n_online, 1U);
+
+		g->stats.overhead_ratio = (double)(o->cost.all_ns - first->cost.all_ns) / all_ns;
+		g->stats.rate_ratio = (double)(o->cost.rate_ns - first->cost.rate_ns) / all_ns;
+	}
 }
 
 static void judge(
@@ -108,11 +111,13 @@ static void judge(
 {
 	double window_ns = (double)GOVERNOR_WINDOW_S * NS_PER_S;
 	double allowed = g->options.max_overhead * window_ns * MAX(n_online, 1U);
-	double cost = (double)(o->cost_ns - g->level_began.cost_ns);
+	double cost = (double)(o->cost.rate_ns - g->level_began.cost.rate_ns);
 	bool full = (double)(o->time_ns - g->level_began.time_ns) >= window_ns;
-	bool lower = cost > allowed && g->level < MAX_LEVEL &&
-		     rate_at(g, wanted, g->level + 1) < rate_at(g, wanted, g->level);
-	bool raise = full && g->level && cost * 2 < allowed * SPARE;
+	uint32_t hz = rate_at(g, wanted, g->level);
+	bool lower =
+		cost > allowed && g->level < MAX_LEVEL && rate_at(g, wanted, g->level + 1) < hz;
+	bool raise =
+		full && g->level && cost * rate_at(g, wanted, g->level - 1) / hz < allowed * SPARE;
 
 	if (lower) {
 		g->level++;
@@ -125,10 +130,17 @@ static void judge(
 		g->level_began = *o;
 }
 
-uint32_t governor_step(
-	struct governor *g, int64_t now_ns, uint64_t own_cpu_ns, uint64_t bpf_ns, uint32_t n_online)
+static enum governor_reason reason_of(const struct governor *g)
 {
-	struct observation o = {.time_ns = now_ns, .cost_ns = own_cpu_ns + bpf_ns};
+	if (g->stats.hz < g->stats.wanted_hz)
+		return GOVERNOR_OVERHEAD;
+	return g->stats.wanted_hz > g->options.base_hz ? GOVERNOR_REQUEST : GOVERNOR_FREQUENCY;
+}
+
+uint32_t governor_step(
+	struct governor *g, int64_t now_ns, const struct governor_cost *cost, uint32_t n_online)
+{
+	struct observation o = {.time_ns = now_ns, .cost = *cost};
 	uint32_t hz;
 
 	pthread_mutex_lock(&g->mutex);
@@ -139,6 +151,7 @@ uint32_t governor_step(
 	if (g->options.max_overhead > 0)
 		judge(g, &o, g->stats.wanted_hz, n_online);
 	hz = g->stats.hz = rate_at(g, g->stats.wanted_hz, g->level);
+	g->stats.reason = reason_of(g);
 	pthread_mutex_unlock(&g->mutex);
 	return hz;
 }
@@ -149,4 +162,26 @@ void governor_stats(struct governor *g, struct governor_stats *ret)
 	*ret = g->stats;
 	ret->n_requests = (uint32_t)g->n_requests;
 	pthread_mutex_unlock(&g->mutex);
+}
+
+const char *governor_reason_name(enum governor_reason reason)
+{
+	static const char *const names[GOVERNOR_N_REASONS] = {
+		[GOVERNOR_FREQUENCY] = "frequency",
+		[GOVERNOR_REQUEST] = "request",
+		[GOVERNOR_OVERHEAD] = "overhead",
+	};
+
+	return names[reason];
+}
+
+void governor_describe(const struct governor_stats *s, char *ret, size_t cap)
+{
+	if (s->reason == GOVERNOR_OVERHEAD)
+		snprintf(ret, cap, "%u Hz (lowered from %u Hz for --profile.max-overhead)", s->hz,
+			s->wanted_hz);
+	else
+		snprintf(ret, cap, "%u Hz (%s)", s->hz,
+			s->reason == GOVERNOR_REQUEST ? "asked for by a request with hz="
+						      : "--profile.frequency");
 }

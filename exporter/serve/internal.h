@@ -39,7 +39,8 @@ void serve_put_stacks(const struct serve *s, struct bytes *out);
 void serve_collect_stacks(struct metrics_writer *w, const struct serve *s);
 /* stats.c: collectors for /metrics */
 void serve_add_metrics(struct serve *s);
-/* The header Sonde-Health of an answer: own cost, and how many samples of the event were taken and lost. */
+/* The headers Sonde-Health and Sonde-Rate of an answer: own cost, how many samples of the event were taken and lost; the rate
+ * and why. */
 void serve_put_health(struct http_request *r, const struct serve *s, enum abi_event event);
 /* What each log says of itself; 0 of those that are off. The pipeline's lock is held. */
 void serve_log_stats_locked(

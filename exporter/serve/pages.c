@@ -88,15 +88,15 @@ static void put_links(const struct serve *s, struct bytes *out)
 
 static void put_cost(const struct serve *s, const struct drain_stats *d, struct bytes *out)
 {
+	char rate[GOVERNOR_TEXT_BYTES];
 	struct governor_stats g;
 
 	governor_stats(s->o.source->governor, &g);
 	bytes_put_str(out, "<h2>Own cost and coverage</h2>\n<table>\n");
 	row(out, "own cost, share of all CPU time, last minute", "%.4f %%", 100 * g.overhead_ratio);
-	row(out, "sampling rate in force", "%" PRIu32 " Hz", g.hz);
-	if (g.hz < g.wanted_hz)
-		row(out, "wanted rate (lowered to keep to --profile.max-overhead)",
-			"%" PRIu32 " Hz", g.wanted_hz);
+	row(out, "of it, what follows the sampling rate", "%.4f %%", 100 * g.rate_ratio);
+	governor_describe(&g, rate, sizeof(rate));
+	row(out, "sampling rate in force", "%s", rate);
 	row(out, "CPU of the main role", "%.2f s", (double)d->main_cpu_ns / 1e9);
 	row(out, "CPU of the keeper", "%.2f s", (double)d->keeper_cpu_ns / 1e9);
 	row(out, "CPU of the parser", "%.2f s", (double)d->parser_cpu_ns / 1e9);

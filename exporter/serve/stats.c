@@ -199,7 +199,17 @@ static void collect_cost(
 	gauge(w, "sonde_bpf_map_bytes", "Locked memory of all BPF maps.", (double)d->maps_bytes);
 	gauge(w, "sonde_overhead_ratio",
 		"Own CPU and BPF time over all online CPU time, last minute.", g.overhead_ratio);
+	gauge(w, "sonde_rate_overhead_ratio",
+		"The part of it that follows the sampling rate, which --profile.max-overhead "
+		"limits.",
+		g.rate_ratio);
+	one(w, METRIC_COUNTER, "sonde_rate_cpu_seconds_total",
+		"CPU time that follows the sampling rate: BPF programs and taking samples over.",
+		(double)d->rate_ns / 1e9);
 	gauge(w, "sonde_profile_frequency_hz", "Sampling rate in force.", g.hz);
+	metrics_write_family(w, METRIC_GAUGE, "sonde_profile_frequency_info",
+		"1: why the rate in force is what it is.");
+	metrics_write(w, 1, "reason", governor_reason_name(g.reason), NULL);
 	gauge(w, "sonde_profile_frequency_wanted_hz",
 		"The base rate, or the highest rate asked for by hz=.", g.wanted_hz);
 	gauge(w, "sonde_profile_frequency_requests", "Open requests with hz=.", g.n_requests);
@@ -510,7 +520,7 @@ void serve_put_health(struct http_request *r, const struct serve *s, enum abi_ev
 	struct sample_log_stats l;
 	struct governor_stats g;
 	struct drain_stats d;
-	char text[352];
+	char text[384], rate[GOVERNOR_TEXT_BYTES];
 	int n;
 
 	drain_stats(s->o.drain, &d);
@@ -519,9 +529,9 @@ void serve_put_health(struct http_request *r, const struct serve *s, enum abi_ev
 	sample_log_stats(s->o.source->tables.logs[event], &l);
 	pthread_mutex_unlock(s->o.source->lock);
 	n = snprintf(text, sizeof(text),
-		"overhead=%.6f, hz=%u, samples=%" PRIu64 ", ring_full=%" PRIu64
+		"overhead=%.6f, hz=%u, wanted_hz=%u, samples=%" PRIu64 ", ring_full=%" PRIu64
 		", scratch_busy=%" PRIu64 ", held_full=%" PRIu64 ", log_full=%" PRIu64,
-		g.overhead_ratio, (unsigned)g.hz, d.samples,
+		g.overhead_ratio, (unsigned)g.hz, (unsigned)g.wanted_hz, d.samples,
 		d.events[event].counters[ABI_EVENT_COUNT_RING_FULL],
 		d.events[event].counters[ABI_EVENT_COUNT_SCRATCH_BUSY], d.events[event].dropped,
 		l.refused);
@@ -530,6 +540,8 @@ void serve_put_health(struct http_request *r, const struct serve *s, enum abi_ev
 	if (event_source(event)->is_clock && d.coverage_ratio > 0)
 		snprintf(text + n, sizeof(text) - (size_t)n, ", coverage=%.4f", d.coverage_ratio);
 	http_reply_header(r, "Sonde-Health", text);
+	governor_describe(&g, rate, sizeof(rate));
+	http_reply_header(r, "Sonde-Rate", rate);
 }
 
 static void collect(struct metrics_writer *w, void *arg)

@@ -48,6 +48,11 @@ struct clock clock_system = {
 	.sleep_until_ns = sys_sleep_until,
 };
 
+int64_t clock_thread_cpu_ns(void)
+{
+	return read_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
 static int64_t virt_monotonic(struct clock *c)
 {
 	return ((struct clock_virtual *)c)->mono_ns;

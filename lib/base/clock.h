@@ -44,6 +44,9 @@ static inline int64_t clock_realtime_ns(struct clock *c)
 	return c->realtime_ns(c);
 }
 
+/* CPU time of the calling thread: of what a piece of work costs, whoever else runs meanwhile. */
+int64_t clock_thread_cpu_ns(void);
+
 /* Differences of two clocks as of one instant: two plain reads lie apart by as long as the thread was off its CPU between them. */
 int64_t clock_boot_offset_ns(struct clock *c); /* boottime − monotonic */
 int64_t clock_wall_offset_ns(struct clock *c); /* realtime − boottime */

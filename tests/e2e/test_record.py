@@ -80,7 +80,7 @@ class Record(unittest.TestCase):
 
     def test_command_with_an_exporter_of_its_own(self):
         p = self.record('-F', '199', '--', self.work, '1.5', '7', 'fork', status=7)
-        self.assertRegex(p.stderr, r'\d+ samples \(\d+ with a cut stack\), \d+ lost')
+        self.assertRegex(p.stderr, r'\d+ samples \(\d+ with a cut stack\), \d+ lost, [0-9.]+ s at 199 Hz \(--profile.frequency\)')
         prof = self.profile()
         self.assertEqual(set(prof.by_label('comm')), {'recwork'})
         # the child did the work: CPU time as its own clock has it
@@ -330,7 +330,7 @@ class Record(unittest.TestCase):
             prof = self.profile()
             self.assertGreater(prof.functions()['record_work'], 0.2e9)  # a machine with much else to do loses ticks
             self.assertLess(prof.functions()['record_work'], 2.2e9)  # windows are whole seconds
-            self.assertEqual([c.split(' at ')[0] for c in e2e.go_pprof('-comments', self.out).stdout.splitlines()], ['marker one', 'marker two'])
+            self.assertEqual([c.split(' at ')[0] for c in e2e.go_pprof('-comments', self.out).stdout.splitlines()], ['rate: 99 Hz (--profile.frequency)', 'marker one', 'marker two'])
             # a signal ends a recording, and what is there is written
             os.unlink(self.out)
             p = self.start('--exporter', d.url, '-a')

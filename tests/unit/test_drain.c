@@ -292,20 +292,33 @@ static void run_cost_waits_for_a_measured_run(void **state)
 	assert_int_equal(c.ns, 64 * 5000 + 100 * 7000);
 }
 
+/* What an exporter costs, by stream: only the first follows the rate. */
 struct world {
 	int64_t now;
-	uint64_t cpu, bpf;
-	double cost_per_tick; /* ns on one CPU */
+	double per_tick_ns;   /* of the rate */
+	double churn_ratio;   /* of side-band records and /proc, of all CPUs' time */
+	double symbols_ratio; /* of making tables */
+	struct governor_cost cost;
 	uint32_t n_online, hz;
 };
 
-/* Lets time pass in steps of 100 ms as the drain does, at a cost in proportion to the rate. */
+static uint32_t step(struct governor *g, struct world *w)
+{
+	return w->hz = governor_step(g, w->now, &w->cost, w->n_online);
+}
+
+/* Lets time pass in steps of 100 ms as the drain does. */
 static void pass(struct governor *g, struct world *w, unsigned seconds)
 {
 	for (unsigned i = 0; i < seconds * 10; i++) {
+		uint64_t rate_ns = (uint64_t)(w->per_tick_ns * w->hz * w->n_online / 10);
+		double others = w->churn_ratio + w->symbols_ratio;
+
 		w->now += NS_PER_S / 10;
-		w->bpf += (uint64_t)(w->cost_per_tick * w->hz * w->n_online / 10);
-		w->hz = governor_step(g, w->now, w->cpu, w->bpf, w->n_online);
+		w->cost.rate_ns += rate_ns;
+		w->cost.all_ns +=
+			rate_ns + (uint64_t)(others * w->n_online * (double)NS_PER_S / 10);
+		step(g, w);
 	}
 }
 
@@ -313,26 +326,27 @@ static void governor_lowers_and_raises(void **state)
 {
 	struct governor_options o = {.base_hz = 100, .max_hz = 999, .max_overhead = 0.005};
 	struct governor *g = governor_new(&o);
-	struct world w = {.now = 50, .n_online = 4, .cost_per_tick = 10000};
+	struct world w = {.now = 50, .n_online = 4, .per_tick_ns = 10000};
 	struct governor_stats s;
 
 	(void)state;
-	w.hz = governor_step(g, w.now, 0, 0, 4);
-	assert_int_equal(w.hz, 100);
+	assert_int_equal(step(g, &w), 100);
 	pass(g, &w, 200); /* 100 Hz × 10 µs = 0.1 % */
 	governor_stats(g, &s);
 	assert_int_equal(s.hz, 100);
 	assert_int_equal(s.lowered, 0);
+	assert_int_equal(s.reason, GOVERNOR_FREQUENCY);
 	assert_true(s.overhead_ratio > 0.00099 && s.overhead_ratio < 0.00101);
 
-	w.cost_per_tick = 150000; /* 1.5 %: 50 Hz is 0.75 %, 25 Hz 0.375 % */
+	w.per_tick_ns = 150000; /* 1.5 %: 50 Hz is 0.75 %, 25 Hz 0.375 % */
 	pass(g, &w, 300);
 	governor_stats(g, &s);
 	assert_int_equal(w.hz, 25);
 	assert_int_equal(s.wanted_hz, 100);
-	assert_true(s.overhead_ratio < 0.005);
+	assert_int_equal(s.reason, GOVERNOR_OVERHEAD);
+	assert_true(s.rate_ratio < 0.005);
 
-	w.cost_per_tick = 10000;
+	w.per_tick_ns = 10000;
 	pass(g, &w, 300);
 	assert_int_equal(w.hz, 100);
 	governor_freep(&g);
@@ -342,10 +356,10 @@ static void governor_reacts_within_a_window(void **state)
 {
 	struct governor_options o = {.base_hz = 100, .max_hz = 999, .max_overhead = 0.005};
 	struct governor *g = governor_new(&o);
-	struct world w = {.now = 50, .n_online = 2, .cost_per_tick = 1e6}; /* 10 % */
+	struct world w = {.now = 50, .n_online = 2, .per_tick_ns = 1e6}; /* 10 % */
 
 	(void)state;
-	w.hz = governor_step(g, w.now, 0, 0, 2);
+	step(g, &w);
 	pass(g, &w, 4); /* a window's allowance of 0.3 s a CPU is used up in 3 s */
 	assert_int_equal(w.hz, 50);
 	pass(g, &w, 300);
@@ -353,10 +367,88 @@ static void governor_reacts_within_a_window(void **state)
 	o.max_overhead = 0; /* no limit */
 	governor_freep(&g);
 	g = governor_new(&o);
-	w.hz = governor_step(g, w.now, 0, 0, 2);
+	step(g, &w);
 	pass(g, &w, 100);
 	assert_int_equal(w.hz, 100);
 	governor_freep(&g);
+}
+
+/* What a lower rate does not save does not lower it. The streams are those of two compilers, and of a storm of processes. */
+static void governor_keeps_the_rate_beside_other_costs(void **state)
+{
+	static const struct {
+		const char *name;
+		double per_tick_ns, churn_ratio, symbols_ratio;
+		unsigned symbols_s;
+	} cases[] = {
+		{"tables at the start", 23000, 0.001, 0.017, 10},
+		{"churn just below the cap", 20000, 0.0045, 0, 0},
+		{"a storm of processes", 25000, 0.057, 0, 0},
+		{"all of them", 25000, 0.057, 0.05, 300},
+	};
+	struct governor_options o = {.base_hz = 99, .max_hz = 999, .max_overhead = 0.005};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct governor *g = governor_new(&o);
+		struct world w = {.now = 50,
+			.n_online = 2,
+			.per_tick_ns = cases[i].per_tick_ns,
+			.churn_ratio = cases[i].churn_ratio,
+			.symbols_ratio = cases[i].symbols_ratio};
+		struct governor_stats s;
+
+		step(g, &w);
+		pass(g, &w, cases[i].symbols_s);
+		w.symbols_ratio = 0;
+		pass(g, &w, 3600);
+		governor_stats(g, &s);
+		if (s.lowered || w.hz != 99 || s.rate_ratio > 0.0026)
+			fail_msg("%s: %u Hz, lowered %u times, %f", cases[i].name, w.hz,
+				(unsigned)s.lowered, s.rate_ratio);
+		governor_freep(&g);
+	}
+}
+
+/* A storm hides neither a rate that costs too much, nor that a higher one has room again. */
+static void governor_judges_the_rate_within_a_storm(void **state)
+{
+	struct governor_options o = {.base_hz = 99, .max_hz = 999, .max_overhead = 0.005};
+	struct governor *g = governor_new(&o);
+	struct world w = {.now = 50, .n_online = 2, .per_tick_ns = 80000, .churn_ratio = 0.057};
+
+	(void)state;
+	step(g, &w);
+	pass(g, &w, 300);
+	assert_int_equal(w.hz, 49); /* 99 Hz are 0.79 % */
+	w.per_tick_ns = 40000;
+	pass(g, &w, 130);
+	assert_int_equal(w.hz, 99); /* 0.4 % */
+	governor_freep(&g);
+}
+
+static void governor_says_why(void **state)
+{
+	static const struct {
+		struct governor_stats s;
+		const char *name, *text;
+	} cases[] = {
+		{{.hz = 99, .wanted_hz = 99, .reason = GOVERNOR_FREQUENCY}, "frequency",
+			"99 Hz (--profile.frequency)"},
+		{{.hz = 499, .wanted_hz = 499, .reason = GOVERNOR_REQUEST}, "request",
+			"499 Hz (asked for by a request with hz=)"},
+		{{.hz = 49, .wanted_hz = 99, .reason = GOVERNOR_OVERHEAD}, "overhead",
+			"49 Hz (lowered from 99 Hz for --profile.max-overhead)"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char text[GOVERNOR_TEXT_BYTES];
+
+		governor_describe(&cases[i].s, text, sizeof(text));
+		assert_string_equal(text, cases[i].text);
+		assert_string_equal(governor_reason_name(cases[i].s.reason), cases[i].name);
+	}
 }
 
 static void governor_requests(void **state)
@@ -367,12 +459,14 @@ static void governor_requests(void **state)
 	struct governor_stats s;
 
 	(void)state;
-	w.hz = governor_step(g, w.now, 0, 0, 2);
+	step(g, &w);
 	governor_request(g, 99);
 	governor_request(g, 5000);
 	governor_request(g, 5);
 	pass(g, &w, 1);
 	assert_int_equal(w.hz, 999);
+	governor_stats(g, &s);
+	assert_int_equal(s.reason, GOVERNOR_REQUEST);
 	governor_release(g, 5000);
 	pass(g, &w, 1);
 	assert_int_equal(w.hz, 99);
@@ -399,6 +493,9 @@ int main(void)
 		cmocka_unit_test(run_cost_waits_for_a_measured_run),
 		cmocka_unit_test(governor_lowers_and_raises),
 		cmocka_unit_test(governor_reacts_within_a_window),
+		cmocka_unit_test(governor_keeps_the_rate_beside_other_costs),
+		cmocka_unit_test(governor_judges_the_rate_within_a_storm),
+		cmocka_unit_test(governor_says_why),
 		cmocka_unit_test(governor_requests),
 	};
 

@@ -605,6 +605,7 @@ static void test_window_waits_for_its_samples(void **state)
 	_cleanup_profile_ struct profile p = {.n_samples = 0};
 	struct fixture *f = *state;
 	int64_t start_ns = clock_monotonic_ns(&clock_system) + 2 * NS_PER_MS;
+	struct governor_cost none = {.all_ns = 0};
 	struct governor_stats g;
 	int fd;
 
@@ -615,7 +616,7 @@ static void test_window_waits_for_its_samples(void **state)
 	do {
 		governor_stats(f->source.governor, &g);
 	} while (!g.n_requests);
-	assert_int_equal(governor_step(f->source.governor, start_ns, 0, 0, 2), 499);
+	assert_int_equal(governor_step(f->source.governor, start_ns, &none, 2), 499);
 	/* Samples of its second, drained long after its end. */
 	put(f, start_ns + 700 * NS_PER_MS, 0, 5);
 	put(f, start_ns + 3000 * NS_PER_MS, 0, 50);
