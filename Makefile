@@ -54,7 +54,7 @@ FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_SRC := $(wildcard tests/bench/bench_*.c)
 HELPER_SRC := $(wildcard tests/e2e/*.c)
 # Programs of tests that link our archives.
-KERNEL_SRC := $(wildcard tests/bpf/*.c tests/tools/*.c)
+KERNEL_SRC := $(filter-out %.bpf.c,$(wildcard tests/bpf/*.c tests/tools/*.c))
 LIBSONDE := $(B)/libsonde.a
 LIBEXPORTER := $(B)/libexporter.a
 LIBSCRAPER := $(B)/libscraper.a
@@ -109,7 +109,7 @@ fuzz: $(ARCHIVES)
 .PHONY: fuzz-programs
 fuzz-programs: $(FUZZ)
 .PHONY: helpers
-helpers: $(HELPERS) $(KERNEL)
+helpers: $(HELPERS) $(KERNEL) $(B)/tests/bpf/probe.all.o
 
 bench: deps ## run the benchmarks beside their peers
 	@$(BUILD) MODE=release all build/release/.bench
@@ -183,7 +183,7 @@ $(B)/proto/%.pb-c.c: proto/%.proto
 $(B)/proto/%.pb-c.o: $(B)/proto/%.pb-c.c $(B)/flags | $(PROTO_C)
 	$(Q)$(CC) $(filter-out -W%,$(ALL_CFLAGS)) -c -o $@ $<
 
-$(B)/bpf/%.bpf.o: bpf/%.bpf.c
+$(B)/%.bpf.o: %.bpf.c
 	$(call say,BPF,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CLANG) -target bpf -D__TARGET_ARCH_x86 -O2 -g -Wall -Wextra -mcpu=v3 -I. -MMD -MP -c -o $@ $<
@@ -192,6 +192,10 @@ $(B)/bpf/sonde.skel.h: $(BPF_SRC:%.c=$(B)/%.o)
 	$(call say,SKEL,$@)
 	$(Q)$(BPFTOOL) gen object $(@:.skel.h=.bpf.all.o) $^
 	$(Q)$(BPFTOOL) gen skeleton $(@:.skel.h=.bpf.all.o) name sonde_bpf >$@
+
+# What a test of attaching to files loads in place of it.
+$(B)/tests/bpf/probe.all.o: $(filter $(B)/bpf/core/%,$(BPF_SRC:%.c=$(B)/%.o)) $(B)/tests/bpf/probe.bpf.o
+	$(Q)$(BPFTOOL) gen object $@ $^
 
 # The web interface and the viewer of pages, bundled once for all modes, embedded as C.
 UI_SRC := $(wildcard ui/*.json ui/*.mjs ui/src/* ui/src/*/*)

@@ -21,6 +21,7 @@ enum event_value {
 enum event_target {
 	EVENT_PER_CPU,	/* a perf event of each CPU that is online */
 	EVENT_PER_FILE, /* places in files, as processes come to map them */
+	EVENT_AT_LOAD,	/* what its section in the kernel half names: a tracepoint */
 };
 
 enum { EVENT_MAX_VALUES = 4, EVENT_NAME_MAX = 32 };

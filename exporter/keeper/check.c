@@ -146,6 +146,30 @@ static int check_paranoid(const struct role_options *o, check_has_cap has_cap,
 	return 0;
 }
 
+static bool has_uprobes(const struct role_options *o)
+{
+	uint32_t events = o->events ? o->events : event_default_set();
+	struct keeper_programs p;
+
+	programs_of_events(events, 1, &p);
+	if (o->programs)
+		p = *o->programs;
+	for (uint32_t i = 0; i < p.n; i++)
+		if (programs_find(&p, i, EVENT_PER_FILE))
+			return true;
+	return false;
+}
+
+/* perf_uprobe_event_init (kernel/events/core.c) asks for CAP_SYS_ADMIN (seen on 6.18), older kernels for CAP_PERFMON. */
+static void check_uprobes(
+	const struct role_options *o, check_has_cap has_cap, struct check_result *c)
+{
+	if (c->admin_why || !has_uprobes(o) || !has_cap(CAP_SYS_ADMIN))
+		return;
+	c->caps[c->n_caps++] = CAP_SYS_ADMIN;
+	c->admin_why = "a profile type that is on attaches to places in files (uprobes)";
+}
+
 static int check_rate(const struct role_options *o, struct errbuf *eb)
 {
 	const struct {
@@ -179,6 +203,8 @@ int check_start(const struct role_options *o, check_has_cap has_cap, struct chec
 		r = check_caps(has_cap, &c, eb);
 	if (r == 0)
 		r = check_paranoid(o, has_cap, &c, eb);
+	if (r == 0)
+		check_uprobes(o, has_cap, &c);
 	if (r == 0)
 		r = check_kernel(o, eb);
 	if (r == 0)

@@ -241,25 +241,41 @@ static int client_open_at(struct keeper *k, int root_fd, const char *path, int f
 	return open_by_opener((struct keeper_client *)k, &q, root_fd, &asked);
 }
 
-static int client_attach_cpu(
-	struct keeper *k, uint32_t cpu, struct keeper_cpu *ret, struct errbuf *eb)
+/* What the keeper attaches: a descriptor, or -errno with its text. */
+static int attach(struct keeper *k, struct keeper_request *q, int fd, struct errbuf *eb)
 {
 	struct keeper_client *c = (struct keeper_client *)k;
-	struct keeper_request q = {.op = KEEPER_OP_ATTACH_CPU, .id = cpu};
 	struct keeper_reply reply;
 	int fds[KEEPER_MAX_FDS], r;
 
 	lock_take(&c->keeper_lock);
-	r = channel_call(&c->channel, &q, -1, c->timeout_ms, fds, &reply);
+	r = channel_call(&c->channel, q, fd, c->timeout_ms, fds, &reply);
 	lock_release(&c->keeper_lock);
-	if (r < 0)
-		return err_set(eb, r, "%s", reply.text[0] ? reply.text : strerror(-r));
-	if (fds[1] < 0) {
-		close(fds[0]);
-		return err_set(eb, -EPROTO, "keeper answered with too few descriptors");
-	}
-	*ret = (struct keeper_cpu) {.clock_fd = fds[0], .sideband_fd = fds[1]};
-	return 0;
+	r = channel_only_fd(r, fds);
+	return r < 0 ? err_set(eb, r, "%s", reply.text[0] ? reply.text : strerror(-r)) : r;
+}
+
+static int client_attach(struct keeper *k, enum abi_event event, uint32_t cpu, struct errbuf *eb)
+{
+	struct keeper_request q = {.op = KEEPER_OP_ATTACH, .what = (uint16_t)event, .id = cpu};
+
+	return attach(k, &q, -1, eb);
+}
+
+static int client_attach_sideband(struct keeper *k, uint32_t cpu, struct errbuf *eb)
+{
+	struct keeper_request q = {.op = KEEPER_OP_ATTACH, .what = KEEPER_SIDEBAND, .id = cpu};
+
+	return attach(k, &q, -1, eb);
+}
+
+static int client_attach_file(
+	struct keeper *k, enum abi_event event, int file_fd, uint64_t offset, struct errbuf *eb)
+{
+	struct keeper_request q = {
+		.op = KEEPER_OP_ATTACH_FILE, .what = (uint16_t)event, .start = offset};
+
+	return file_fd < 0 ? -EBADF : attach(k, &q, file_fd, eb);
 }
 
 static void client_stats(struct keeper *k, struct keeper_stats *ret)
@@ -299,7 +315,9 @@ struct keeper *keeper_client_new(int sock, int timeout_ms)
 
 	c->keeper = (struct keeper) {.open = client_open,
 		.open_at = client_open_at,
-		.attach_cpu = client_attach_cpu,
+		.attach = client_attach,
+		.attach_sideband = client_attach_sideband,
+		.attach_file = client_attach_file,
 		.stats = client_stats,
 		.close = client_close};
 	c->channel = (struct channel) {.sock = sock};

@@ -27,11 +27,6 @@ enum keeper_open_at {
 	KEEPER_NO_LINK = 1, /* the path's last part must not be a symbolic link */
 };
 
-struct keeper_cpu {
-	int clock_fd;	 /* perf event of the CPU clock, BPF attached, enabled */
-	int sideband_fd; /* perf dummy event with MMAP2, COMM, TASK records, to be mmapped */
-};
-
 /* A file as records and /proc/PID/maps name it. */
 struct keeper_file {
 	uint32_t dev_major, dev_minor;
@@ -66,9 +61,15 @@ struct keeper {
 		uint64_t start, uint64_t end);
 	/* A regular file below root_fd (RESOLVE_IN_ROOT), read only. flags: enum keeper_open_at. */
 	int (*open_at)(struct keeper *k, int root_fd, const char *path, int flags);
-	/* Events of one CPU (start-up, hot-plug). -ENODEV when it is offline. */
-	int (*attach_cpu)(
-		struct keeper *k, uint32_t cpu, struct keeper_cpu *ret, struct errbuf *eb);
+	/* The program of an EVENT_PER_CPU to one CPU (start-up, hot-plug): its perf event, enabled at the base rate. -ENODEV when
+	 * the CPU is offline, -ENOENT when no such event is on. */
+	int (*attach)(struct keeper *k, enum abi_event event, uint32_t cpu, struct errbuf *eb);
+	/* A perf dummy event of one CPU with MMAP2, COMM, TASK records, to be mmapped. */
+	int (*attach_sideband)(struct keeper *k, uint32_t cpu, struct errbuf *eb);
+	/* The program of an EVENT_PER_FILE to a place in an executable file, for all processes that map it, until the descriptor
+	 * is closed. -EINVAL: no regular ELF file, or the offset is beyond its end. */
+	int (*attach_file)(struct keeper *k, enum abi_event event, int file_fd, uint64_t offset,
+		struct errbuf *eb);
 	/* What a descriptor that `open` or `open_at` gave is: 0 or -errno. NULL: what stat says. */
 	int (*identify)(struct keeper *k, int fd, struct keeper_file *ret);
 	/* What hangs, and counts; does not block. NULL: nothing ever hangs. */
@@ -106,6 +107,7 @@ struct keeper_setup {
 	uint32_t ring_bytes; /* of each */
 	int counters_fd;     /* mmapable array: n_cpus rows of ABI_COUNTERS_STRIDE u64 */
 	uint32_t n_cpus;     /* possible CPUs */
+	uint32_t events;     /* EVENT_BITs of those that are on */
 	struct {
 		int fd;		/* -1: none */
 		uint32_t n;	/* elements */

@@ -3,6 +3,7 @@
  * Loads the BPF object, makes the rings, opens the perf events of a CPU.
  */
 #include "exporter/keeper/load.h"
+#include "bpf/core/slots.h"
 #include "bpf/unwind/tables.h"
 #include "exporter/keeper/check.h"
 #include "lib/base/alloc.h"
@@ -14,13 +15,16 @@
 #pragma GCC diagnostic pop
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <elf.h>
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
 	RING_BYTES_PER_CPU = 128 * 1024, /* 100 ms at 999 Hz of stacks of 1,300 bytes */
@@ -35,8 +39,12 @@ enum {
 };
 
 struct loaded {
-	struct sonde_bpf *skeleton;
-	uint64_t period_ns;
+	struct bpf_object *object;
+	struct keeper_programs programs;
+	struct bpf_link *links
+		[LOAD_MAX_LINKS]; /* of programs whose sections say what they are attached to */
+	size_t n_links;
+	uint32_t uprobe_type; /* in struct perf_event_attr; 0: none is needed */
 };
 
 /* libbpf's last complaint, for the error text: it names the map or program. */
@@ -92,60 +100,130 @@ static int explain_load(int r, struct errbuf *eb)
 	return err_set(eb, r, "cannot load the BPF object: %s (%s)", strerror(-r), last_complaint);
 }
 
-static int configure(
-	struct sonde_bpf *s, const struct role_options *o, uint32_t n_cpus, uint32_t n_rings)
+/* Programs of the built-in object and of a test's own have the same maps. */
+static struct bpf_map *map_of(const struct loaded *l, const char *name)
 {
-	uint64_t slabs = o->table_bytes / (UNWIND_SLAB_WORDS * sizeof(uint32_t));
-	const struct {
-		struct bpf_map *map;
-		uint64_t n;
-	} sizes[] = {
-		{s->maps.counters, n_cpus},
-		{s->maps.stack_copies, n_cpus},
-		{s->maps.rings, n_rings},
-		{s->maps.heads, N_BUCKETS},
-		{s->maps.run_words, N_WORDS},
-		{s->maps.unwind_slabs,
-			MIN(MAX(slabs, (uint64_t)MIN_SLABS), (uint64_t)UNWIND_MAX_SLABS)},
-		{s->maps.unwind_rules, UNWIND_MAX_RULES},
-		{s->maps.unwind_binaries, N_BINARIES},
-		{s->maps.unwind_cache, UNWIND_CACHE_ANSWERS},
-		{s->maps.known_files, N_FILE_BUCKETS},
-	};
+	struct bpf_map *m = bpf_object__find_map_by_name(l->object, name);
 
-	bpf_program__set_autoload(s->progs.kernel_tables, !o->ask_kernel);
-	s->rodata_config->config.version = ABI_VERSION;
-	s->rodata_config->config.cost_interval = COST_INTERVAL;
-	s->rodata_config->config.shadow = o->shadow;
-	s->rodata_config->config.by_fp = o->by_frame_pointer;
-	s->rodata_config->config.file_mask = N_FILE_BUCKETS - 1;
-	s->rodata_config->config.bucket_mask = N_BUCKETS - 1;
-	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)
-		if (bpf_map__set_max_entries(sizes[i].map, (uint32_t)sizes[i].n))
-			return -errno;
+	ASSERT(m);
+	return m;
+}
+
+static const struct bpf_program *program_of(const struct loaded *l, uint32_t event)
+{
+	char name[EVENT_NAME_MAX + sizeof("sample_")];
+
+	snprintf(name, sizeof(name), "sample_%s", l->programs.rows[event].event);
+	return bpf_object__find_program_by_name(l->object, name);
+}
+
+/* Leaves out the programs and maps of rows that are off. */
+static int choose_programs(const struct loaded *l, const struct role_options *o, struct errbuf *eb)
+{
+	struct bpf_program *p = bpf_object__find_program_by_name(l->object, "kernel_tables");
+	struct bpf_map *m;
+
+	bpf_program__set_autoload(p, !o->ask_kernel);
+	for (uint32_t i = 0; i < l->programs.n; i++) {
+		const struct keeper_program *row = &l->programs.rows[i];
+		const struct bpf_program *sampler = row->event ? program_of(l, i) : NULL;
+
+		if (!sampler && row->is_on)
+			return err_set(
+				eb, -ENOENT, "the BPF object has no program sample_%s", row->event);
+		bpf_object__for_each_program(p, l->object) if (p == sampler)
+			bpf_program__set_autoload(p, row->is_on);
+	}
+	bpf_object__for_each_map(
+		m, l->object) if (programs_leave_out_map(&l->programs, bpf_map__name(m)) &&
+				  bpf_map__set_autocreate(m, false)) return err_set(eb, -EINVAL,
+		"cannot leave out BPF map %s", bpf_map__name(m));
 	return 0;
 }
 
-static void hand_over_maps(struct sonde_bpf *s, struct keeper_setup *ret)
+static bool has_preemptible(const struct keeper_programs *p)
 {
-	const struct bpf_map *maps[KEEPER_N_MAPS] = {
-		[KEEPER_HEADS] = s->maps.heads,
-		[KEEPER_WORDS] = s->maps.run_words,
-		[KEEPER_SLABS] = s->maps.unwind_slabs,
-		[KEEPER_RULES] = s->maps.unwind_rules,
-		[KEEPER_BINARIES] = s->maps.unwind_binaries,
-		[KEEPER_CACHE] = s->maps.unwind_cache,
-		[KEEPER_FILES] = s->maps.known_files,
+	for (uint32_t i = 0; i < p->n; i++)
+		if (programs_find(p, i, EVENT_PER_FILE))
+			return true;
+	return false;
+}
+
+static int size_maps(
+	const struct loaded *l, const struct role_options *o, uint32_t n_cpus, uint32_t n_rings)
+{
+	uint64_t slabs = o->table_bytes / (UNWIND_SLAB_WORDS * sizeof(uint32_t));
+	bool preemptible = has_preemptible(&l->programs);
+	const struct {
+		const char *map;
+		uint64_t n;
+	} sizes[] = {
+		{"counters", n_cpus},
+		{"stack_copies", n_cpus},
+		{"rings", n_rings},
+		{"heads", N_BUCKETS},
+		{"run_words", N_WORDS},
+		{"unwind_slabs", MIN(MAX(slabs, (uint64_t)MIN_SLABS), (uint64_t)UNWIND_MAX_SLABS)},
+		{"unwind_rules", UNWIND_MAX_RULES},
+		{"unwind_binaries", N_BINARIES},
+		{"unwind_cache", UNWIND_CACHE_ANSWERS},
+		{"known_files", N_FILE_BUCKETS},
+		{"scratch_cpu", preemptible ? SCRATCH_SLOTS : SCRATCH_ATOMIC_SLOTS},
+		{"near_cpu", preemptible ? SCRATCH_KINDS : 1},
+		{"kernel_cpus", preemptible ? SCRATCH_KINDS : 1},
+	};
+
+	/* An object whose programs take no kernel stacks has no kernel_cpus. */
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		struct bpf_map *m = bpf_object__find_map_by_name(l->object, sizes[i].map);
+
+		if (m && bpf_map__set_max_entries(m, (uint32_t)sizes[i].n))
+			return -errno;
+	}
+	return 0;
+}
+
+/* Each object that was linked has a copy of the configuration there; all programs read the first. */
+static int configure(const struct loaded *l, const struct role_options *o)
+{
+	const struct abi_config config = {
+		.version = ABI_VERSION,
+		.cost_interval = COST_INTERVAL,
+		.shadow = o->shadow,
+		.by_fp = o->by_frame_pointer,
+		.file_mask = N_FILE_BUCKETS - 1,
+		.bucket_mask = N_BUCKETS - 1,
+	};
+	struct bpf_map *m = map_of(l, ".rodata.config");
+	_cleanup_free_ struct abi_config *all = xcalloc(1, bpf_map__value_size(m));
+
+	ASSERT(bpf_map__value_size(m) >= sizeof(config));
+	*all = config;
+	return bpf_map__set_initial_value(m, all, bpf_map__value_size(m));
+}
+
+static void hand_over_maps(const struct loaded *l, struct keeper_setup *ret)
+{
+	static const char *const names[KEEPER_N_MAPS] = {
+		[KEEPER_HEADS] = "heads",
+		[KEEPER_WORDS] = "run_words",
+		[KEEPER_SLABS] = "unwind_slabs",
+		[KEEPER_RULES] = "unwind_rules",
+		[KEEPER_BINARIES] = "unwind_binaries",
+		[KEEPER_CACHE] = "unwind_cache",
+		[KEEPER_FILES] = "known_files",
 	};
 
 	for (int i = 0; i < KEEPER_N_MAPS; i++) {
-		ret->maps[i].fd = bpf_map__fd(maps[i]);
-		ret->maps[i].n = bpf_map__max_entries(maps[i]);
-		ret->maps[i].bytes = (uint64_t)ret->maps[i].n * bpf_map__value_size(maps[i]);
+		const struct bpf_map *m = map_of(l, names[i]);
+
+		ret->maps[i].fd = bpf_map__fd(m);
+		ret->maps[i].n = bpf_map__max_entries(m);
+		ret->maps[i].bytes = (uint64_t)ret->maps[i].n * bpf_map__value_size(m);
 	}
 }
 
-static int make_rings(struct sonde_bpf *s, struct keeper_setup *ret, struct errbuf *eb)
+static int make_rings(const struct loaded *l, struct keeper_setup *ret, struct errbuf *eb)
 {
 	for (uint32_t i = 0; i < ret->n_rings; i++) {
 		int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "ring", 0, 0, ret->ring_bytes, NULL);
@@ -154,7 +232,8 @@ static int make_rings(struct sonde_bpf *s, struct keeper_setup *ret, struct errb
 			return err_set(eb, -errno, "cannot create ring %u of %u bytes: %s", i,
 				ret->ring_bytes, strerror(errno));
 		ret->ring_fds[i] = fd;
-		if (bpf_map__update_elem(s->maps.rings, &i, sizeof(i), &fd, sizeof(fd), BPF_ANY))
+		if (bpf_map__update_elem(
+			    map_of(l, "rings"), &i, sizeof(i), &fd, sizeof(fd), BPF_ANY))
 			return err_set(
 				eb, -errno, "cannot install ring %u: %s", i, strerror(errno));
 	}
@@ -178,12 +257,12 @@ static uint64_t map_bytes(int fd)
 	return bytes;
 }
 
-static uint64_t all_map_bytes(struct sonde_bpf *s, const struct keeper_setup *setup)
+static uint64_t all_map_bytes(const struct loaded *l, const struct keeper_setup *setup)
 {
 	uint64_t sum = 0;
 	struct bpf_map *m;
 
-	bpf_object__for_each_map(m, s->obj) sum += map_bytes(bpf_map__fd(m));
+	bpf_object__for_each_map(m, l->object) sum += map_bytes(bpf_map__fd(m));
 	for (uint32_t i = 0; i < setup->n_rings; i++)
 		sum += map_bytes(setup->ring_fds[i]);
 	return sum;
@@ -200,18 +279,81 @@ static uint32_t max_kernel_frames(const struct role_options *o)
 }
 
 /* Has the kernel half look for the kernel's unwind table. */
-static enum kernel_walk_by find_kernel_tables(struct sonde_bpf *s, const struct role_options *o)
+static enum kernel_walk_by find_kernel_tables(const struct loaded *l, const struct role_options *o)
 {
 	struct kernel_tables_args args = {.max_frames = max_kernel_frames(o),
 		.check_each = o->kernel_check_each ? o->kernel_check_each : KERNEL_CHECK_EACH};
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &args, .ctx_size_in = sizeof(args));
+	const struct bpf_program *p = bpf_object__find_program_by_name(l->object, "kernel_tables");
 
 	if (o->ask_kernel)
 		return KERNEL_WALK_FLAG;
-	if (bpf_prog_test_run_opts(bpf_program__fd(s->progs.kernel_tables), &opts) ||
-		opts.retval >= KERNEL_WALK_N)
+	if (bpf_prog_test_run_opts(bpf_program__fd(p), &opts) || opts.retval >= KERNEL_WALK_N)
 		return KERNEL_WALK_FAILED;
 	return (enum kernel_walk_by)opts.retval;
+}
+
+static int open_object(struct loaded *l, const struct role_options *o, struct errbuf *eb)
+{
+	size_t bytes = o->object_bytes;
+	const void *elf = o->object ? o->object : sonde_bpf__elf_bytes(&bytes);
+	char btf[4096];
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "sonde_bpf", .btf_custom_path = btf);
+
+	snprintf(btf, sizeof(btf), "%s/kernel/btf/vmlinux", o->sysfs);
+	l->object = bpf_object__open_mem(elf, bytes, &opts);
+	if (l->object)
+		return 0;
+	return err_set(
+		eb, -errno, "cannot open the BPF object: %s (%s)", strerror(errno), last_complaint);
+}
+
+/* Programs whose sections say what they are attached to: all but perf events, uprobes and what is run once. */
+static int attach_tracepoints(struct loaded *l, struct errbuf *eb)
+{
+	struct bpf_program *p;
+
+	bpf_object__for_each_program(p, l->object)
+	{
+		if (bpf_program__type(p) != BPF_PROG_TYPE_TRACING || !bpf_program__autoload(p))
+			continue;
+		ASSERT(l->n_links < LOAD_MAX_LINKS);
+		l->links[l->n_links] = bpf_program__attach(p);
+		if (!l->links[l->n_links])
+			return err_set(eb, -errno, "cannot attach %s to %s: %s (%s)",
+				bpf_program__name(p), bpf_program__section_name(p), strerror(errno),
+				last_complaint);
+		l->n_links++;
+	}
+	return 0;
+}
+
+/* The kernel's number for perf events that are places in files. */
+static int find_uprobe_type(struct loaded *l, const struct role_options *o, struct errbuf *eb)
+{
+	static const char name[] = "bus/event_source/devices/uprobe/type";
+	int64_t type = 0;
+
+	if (has_preemptible(&l->programs) && check_read_number(o->sysfs, name, &type) < 0)
+		return err_set(eb, -ENOTSUP,
+			"%s/%s: the kernel has no uprobes (CONFIG_UPROBE_EVENTS)", o->sysfs, name);
+	l->uprobe_type = (uint32_t)type;
+	return 0;
+}
+
+static int load_object(
+	struct loaded *l, const struct role_options *o, struct keeper_setup *ret, struct errbuf *eb)
+{
+	int r = choose_programs(l, o, eb);
+
+	if (r < 0)
+		return r;
+	r = size_maps(l, o, ret->n_cpus, ret->n_rings);
+	if (r == 0)
+		r = configure(l, o);
+	if (r == 0)
+		r = bpf_object__load(l->object);
+	return r < 0 ? explain_load(r, eb) : 0;
 }
 
 int load_bpf(const struct role_options *o, struct keeper_setup *ret, struct loaded **ret_loaded,
@@ -219,8 +361,6 @@ int load_bpf(const struct role_options *o, struct keeper_setup *ret, struct load
 {
 	_cleanup_(load_freep)
 	struct loaded *l = xcalloc(1, sizeof(*l));
-	char btf[4096];
-	LIBBPF_OPTS(bpf_object_open_opts, opts);
 	int r = libbpf_num_possible_cpus();
 
 	if (r < 0 || r > ABI_MAX_CPUS)
@@ -230,56 +370,53 @@ int load_bpf(const struct role_options *o, struct keeper_setup *ret, struct load
 	ret->n_cpus = (uint32_t)r;
 	ret->n_rings = (ret->n_cpus + ABI_CPUS_PER_RING - 1) / ABI_CPUS_PER_RING;
 	ret->ring_bytes = ring_bytes(ret->n_cpus);
+	ret->events = o->events ? o->events : event_default_set();
+	if (o->programs)
+		l->programs = *o->programs;
+	else
+		programs_of_events(ret->events, o->frequency_hz, &l->programs);
 	libbpf_set_print(on_print);
-	snprintf(btf, sizeof(btf), "%s/kernel/btf/vmlinux", o->sysfs);
-	opts.btf_custom_path = btf;
-	l->skeleton = sonde_bpf__open_opts(&opts);
-	if (!l->skeleton)
-		return err_set(eb, -errno, "cannot open the BPF object: %s (%s)", strerror(errno),
-			last_complaint);
-	r = configure(l->skeleton, o, ret->n_cpus, ret->n_rings);
+	r = open_object(l, o, eb);
 	if (r == 0)
-		r = sonde_bpf__load(l->skeleton);
-	if (r < 0)
-		return explain_load(r, eb);
-	r = make_rings(l->skeleton, ret, eb);
+		r = load_object(l, o, ret, eb);
+	if (r == 0)
+		r = make_rings(l, ret, eb);
+	if (r == 0)
+		r = attach_tracepoints(l, eb);
+	if (r == 0)
+		r = find_uprobe_type(l, o, eb);
 	if (r < 0)
 		return r;
-	r = sonde_bpf__attach(l->skeleton);
-	if (r < 0)
-		return err_set(eb, r, "cannot attach to forks and exits: %s (%s)", strerror(-r),
-			last_complaint);
-	ret->kernel_walk = find_kernel_tables(l->skeleton, o);
-	ret->counters_fd = bpf_map__fd(l->skeleton->maps.counters);
-	hand_over_maps(l->skeleton, ret);
-	ret->maps_bytes = all_map_bytes(l->skeleton, ret);
-	l->period_ns = (uint64_t)NS_PER_S / o->frequency_hz;
+	ret->kernel_walk = find_kernel_tables(l, o);
+	ret->counters_fd = bpf_map__fd(map_of(l, "counters"));
+	hand_over_maps(l, ret);
+	ret->maps_bytes = all_map_bytes(l, ret);
 	*ret_loaded = TAKE(l);
 	return 0;
 }
 
-void load_freep(struct loaded **l)
+void load_freep(struct loaded **lp)
 {
-	if (*l && (*l)->skeleton)
-		sonde_bpf__destroy((*l)->skeleton);
-	free(*l);
-	*l = NULL;
-}
+	struct loaded *l = *lp;
 
-static int program_fd(const struct loaded *l)
-{
-	return bpf_program__fd(l->skeleton->progs.sample_cpu);
+	if (!l)
+		return;
+	for (size_t i = 0; i < l->n_links; i++)
+		bpf_link__destroy(l->links[i]);
+	bpf_object__close(l->object);
+	free(l);
+	*lp = NULL;
 }
 
 size_t load_fds(const struct loaded *l, int ret[LOAD_MAX_FDS])
 {
-	const struct bpf_link *links[] = {
-		l->skeleton->links.process_fork, l->skeleton->links.process_exit};
 	size_t n = 0;
 
-	ret[n++] = program_fd(l);
-	for (size_t i = 0; i < ARRAY_SIZE(links); i++)
-		ret[n++] = bpf_link__fd(links[i]);
+	for (uint32_t i = 0; i < l->programs.n; i++)
+		if (l->programs.rows[i].is_on)
+			ret[n++] = bpf_program__fd(program_of(l, i));
+	for (size_t i = 0; i < l->n_links; i++)
+		ret[n++] = bpf_link__fd(l->links[i]);
 	return n;
 }
 
@@ -307,25 +444,79 @@ static int explain_perf(int r, uint32_t cpu, struct errbuf *eb)
 	return err_set(eb, r, "perf_event_open on CPU %u: %s", cpu, strerror(-r));
 }
 
-static int open_clock(struct loaded *l, uint32_t cpu)
+/* A perf event that runs the program of a row, enabled. */
+static int open_with_program(
+	const struct loaded *l, uint32_t event, struct perf_event_attr *attr, uint32_t cpu)
 {
-	struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
-		.size = sizeof(attr),
-		.config = PERF_COUNT_SW_CPU_CLOCK,
-		.sample_period = l->period_ns,
-		.disabled = 1};
-	int fd = perf_open(&attr, cpu);
+	int fd = perf_open(attr, cpu), r;
 
 	if (fd < 0)
 		return fd;
-	if (ioctl(fd, PERF_EVENT_IOC_SET_BPF, program_fd(l)) ||
-		ioctl(fd, PERF_EVENT_IOC_ENABLE, 0)) {
-		int r = -errno;
+	if (ioctl(fd, PERF_EVENT_IOC_SET_BPF, bpf_program__fd(program_of(l, event))) == 0 &&
+		ioctl(fd, PERF_EVENT_IOC_ENABLE, 0) == 0)
+		return fd;
+	r = -errno;
+	close(fd);
+	return r;
+}
 
-		close(fd);
+int load_attach(const struct loaded *l, uint32_t event, uint32_t cpu, struct errbuf *eb)
+{
+	const struct keeper_program *row = programs_find(&l->programs, event, EVENT_PER_CPU);
+	struct perf_event_attr attr = {.size = sizeof(attr), .disabled = 1};
+	int fd;
+
+	if (!row)
+		return err_set(eb, -ENOENT, "event %u is attached to no CPU, or off", event);
+	attr.type = row->type;
+	attr.config = row->config;
+	attr.freq = row->by_frequency;
+	attr.sample_period = row->each; /* and sample_freq: a union */
+	fd = open_with_program(l, event, &attr, cpu);
+	return fd < 0 ? explain_perf(fd, cpu, eb) : fd;
+}
+
+/* A place in the file: only ELF files are mapped as code, and their ends are known. */
+static int check_place(int file_fd, uint64_t offset, struct errbuf *eb)
+{
+	char magic[SELFMAG];
+	struct stat st;
+
+	if (fstat(file_fd, &st) || !S_ISREG(st.st_mode))
+		return err_set(eb, -EINVAL, "not a regular file");
+	if (pread(file_fd, magic, sizeof(magic), 0) != (ssize_t)sizeof(magic) ||
+		memcmp(magic, ELFMAG, SELFMAG) != 0)
+		return err_set(eb, -EINVAL, "not an ELF file");
+	if (offset >= (uint64_t)st.st_size)
+		return err_set(eb, -EINVAL, "offset %llu is beyond the end of the file, %llu",
+			(unsigned long long)offset, (unsigned long long)st.st_size);
+	return 0;
+}
+
+int load_attach_file(
+	const struct loaded *l, uint32_t event, int file_fd, uint64_t offset, struct errbuf *eb)
+{
+	struct perf_event_attr attr = {.size = sizeof(attr), .type = l->uprobe_type, .disabled = 1};
+	char path[64];
+	int r;
+
+	if (!programs_find(&l->programs, event, EVENT_PER_FILE))
+		return err_set(eb, -ENOENT, "event %u is attached to no files, or off", event);
+	r = check_place(file_fd, offset, eb);
+	if (r < 0)
 		return r;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", file_fd);
+	attr.uprobe_path = (uintptr_t)path;
+	attr.probe_offset = offset;
+	/* On whichever CPU the event is, its program runs on all. */
+	for (uint32_t cpu = 0, n = (uint32_t)libbpf_num_possible_cpus(); cpu < n; cpu++) {
+		r = open_with_program(l, event, &attr, cpu);
+		if (r != -ENODEV && r != -ENXIO)
+			break;
 	}
-	return fd;
+	return r < 0 ? err_set(eb, r, "uprobe at offset %llu: %s", (unsigned long long)offset,
+			       strerror(-r))
+		     : r;
 }
 
 /*
@@ -334,7 +525,7 @@ static int open_clock(struct loaded *l, uint32_t cpu)
  * for them, that of the next event says that it has one too, and does not. perf record 6.1 on the same machine then writes
  * files that its own report dies of. Without a watermark the kernel wakes who waits when half of the buffer is full.
  */
-static int open_sideband(uint32_t cpu)
+int load_attach_sideband(uint32_t cpu, struct errbuf *eb)
 {
 	struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
 		.size = sizeof(attr),
@@ -349,21 +540,31 @@ static int open_sideband(uint32_t cpu)
 		.ksymbol = 1,
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC};
+	int fd = perf_open(&attr, cpu);
 
-	return perf_open(&attr, cpu);
+	return fd < 0 ? explain_perf(fd, cpu, eb) : fd;
 }
 
-int load_attach_cpu(struct loaded *l, uint32_t cpu, struct keeper_cpu *ret, struct errbuf *eb)
+static int try_cpu(const struct loaded *l, uint32_t cpu, struct errbuf *eb)
 {
-	_cleanup_close_ int clock_fd = open_clock(l, cpu);
-	int sideband_fd;
+	int fd = load_attach_sideband(cpu, eb);
 
-	if (clock_fd < 0)
-		return explain_perf(clock_fd, cpu, eb);
-	sideband_fd = open_sideband(cpu);
-	if (sideband_fd < 0)
-		return explain_perf(sideband_fd, cpu, eb);
-	ret->clock_fd = TAKE_FD(clock_fd);
-	ret->sideband_fd = sideband_fd;
-	return 0;
+	for (uint32_t i = 0; i < l->programs.n && fd >= 0; i++) {
+		if (!programs_find(&l->programs, i, EVENT_PER_CPU))
+			continue;
+		close(fd);
+		fd = load_attach(l, i, cpu, eb);
+	}
+	if (fd >= 0)
+		close(fd);
+	return MIN(fd, 0);
+}
+
+int load_try_attach(const struct loaded *l, uint32_t n_cpus, struct errbuf *eb)
+{
+	int r = -ENODEV;
+
+	for (uint32_t cpu = 0; cpu < n_cpus && (r == -ENODEV || r == -ENXIO); cpu++)
+		r = try_cpu(l, cpu, eb);
+	return r;
 }

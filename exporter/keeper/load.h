@@ -12,9 +12,14 @@ int load_bpf(const struct role_options *o, struct keeper_setup *ret, struct load
 	struct errbuf *eb);
 void load_freep(struct loaded **l);
 
-/* Both events of one CPU, enabled, at the base rate. -ENODEV when the CPU is offline. */
-int load_attach_cpu(struct loaded *l, uint32_t cpu, struct keeper_cpu *ret, struct errbuf *eb);
+/* As attach, attach_sideband and attach_file of struct keeper: descriptors. */
+int load_attach(const struct loaded *l, uint32_t event, uint32_t cpu, struct errbuf *eb);
+int load_attach_sideband(uint32_t cpu, struct errbuf *eb);
+int load_attach_file(
+	const struct loaded *l, uint32_t event, int file_fd, uint64_t offset, struct errbuf *eb);
+/* The first CPU that events can be attached to, tried with all that are on; -errno with a text. */
+int load_try_attach(const struct loaded *l, uint32_t n_cpus, struct errbuf *eb);
 
-enum { LOAD_MAX_FDS = 8 };
+enum { LOAD_MAX_LINKS = 16, LOAD_MAX_FDS = ABI_MAX_EVENTS + LOAD_MAX_LINKS };
 /* Descriptors that attaching needs later and links that must stay: everything else may be closed. Returns how many. */
 size_t load_fds(const struct loaded *l, int ret[LOAD_MAX_FDS]);

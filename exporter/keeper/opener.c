@@ -19,14 +19,12 @@
 static const int opener_caps[] = {
 	CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_SYSLOG, CAP_CHECKPOINT_RESTORE, CAP_SYS_ADMIN};
 
-static int give_up_privilege(const struct openers *o, int sock, struct errbuf *eb)
+static int give_up_privilege(int sock, struct errbuf *eb)
 {
 	int r = sandbox_close_others(&sock, 1);
 
 	if (r == 0)
 		r = sandbox_limit_caps(opener_caps, ARRAY_SIZE(opener_caps), eb);
-	if (r == 0)
-		r = sandbox_die_with(o->keeper);
 	if (r == 0)
 		r = sandbox_enter(SANDBOX_OPENER, eb);
 	return r;
@@ -40,7 +38,7 @@ static _Noreturn void run(const struct openers *o, int sock)
 
 	prctl(PR_SET_NAME, "sonde-opener");
 	log_set_component("opener");
-	r = give_up_privilege(o, sock, &eb);
+	r = give_up_privilege(sock, &eb);
 	if (r < 0) {
 		log_printf(LOG_ERROR, "cannot give up privilege: %s", err_text(&eb, r));
 		_exit(1);
@@ -58,29 +56,39 @@ static pid_t *free_slot(struct openers *o)
 	return NULL;
 }
 
-int opener_start(struct openers *o, int *ret_sock, uint32_t *ret_pid, struct errbuf *eb)
+int opener_fork(struct openers *o, struct errbuf *eb)
 {
 	pid_t *slot = free_slot(o), pid;
-	int sock[2];
 
 	if (!slot)
 		return err_set(eb, -EBUSY, "%d openers hang in file systems that do not answer",
 			OPENER_MAX);
+	pid = fork();
+	if (pid < 0)
+		return err_set(eb, -errno, "fork: %s", strerror(errno));
+	if (pid > 0)
+		*slot = pid;
+	else if (sandbox_die_with(o->keeper) < 0)
+		_exit(1);
+	return pid;
+}
+
+int opener_start(struct openers *o, int *ret_sock, uint32_t *ret_pid, struct errbuf *eb)
+{
+	int sock[2], r;
+
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock))
 		return err_set(eb, -errno, "socketpair: %s", strerror(errno));
-	pid = fork();
-	if (pid == 0)
+	r = opener_fork(o, eb);
+	if (r == 0)
 		run(o, sock[0]);
 	close(sock[0]);
-	if (pid < 0) {
-		int r = -errno;
-
+	if (r < 0) {
 		close(sock[1]);
-		return err_set(eb, r, "fork: %s", strerror(-r));
+		return r;
 	}
-	*slot = pid;
 	*ret_sock = sock[1];
-	*ret_pid = (uint32_t)pid;
+	*ret_pid = (uint32_t)r;
 	return 0;
 }
 

@@ -23,6 +23,9 @@ struct openers {
 /* One more opener; *ret_sock is main's end of its socket. -EBUSY with a text when OPENER_MAX are alive. */
 int opener_start(
 	struct openers *o, int *ret_sock, uint32_t *ret_pid, struct errbuf *eb) _must_check_;
+/* A process of the keeper's own kind, counted as openers are, for one request that may never end: its pid, 0 in that process, or
+ * -errno with a text. */
+int opener_fork(struct openers *o, struct errbuf *eb) _must_check_;
 /* True when the child that was reaped was an opener. */
 bool opener_reaped(struct openers *o, pid_t pid);
 void opener_kill(const struct openers *o);

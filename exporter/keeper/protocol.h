@@ -11,9 +11,12 @@
 enum keeper_op {
 	KEEPER_OP_OPEN = 1,
 	KEEPER_OP_OPEN_AT = 2,
-	KEEPER_OP_ATTACH_CPU = 3,
+	KEEPER_OP_ATTACH = 3,
 	KEEPER_OP_OPENER = 5, /* 4 was that of former versions */
+	KEEPER_OP_ATTACH_FILE = 6,
 };
+/* ATTACH, in place of an event's number. */
+#define KEEPER_SIDEBAND 0xffffU
 
 enum {
 	KEEPER_MAX_PAYLOAD = 4096,
@@ -26,11 +29,12 @@ enum {
 
 struct keeper_request {
 	uint32_t seq;
-	uint16_t op;   /* enum keeper_op */
-	uint16_t what; /* OPEN: enum keeper_what; OPEN_AT: enum keeper_open_at */
-	uint32_t id;   /* OPEN: pid; ATTACH_CPU: cpu */
-	uint64_t start_ns, start, end;
-	uint32_t payload_len; /* OPEN_AT: path */
+	uint16_t op; /* enum keeper_op */
+	uint16_t
+		what; /* OPEN: enum keeper_what; OPEN_AT: enum keeper_open_at; ATTACH, ATTACH_FILE: enum abi_event */
+	uint32_t id;		       /* OPEN: pid; ATTACH: cpu */
+	uint64_t start_ns, start, end; /* ATTACH_FILE: start is the offset */
+	uint32_t payload_len;	       /* OPEN_AT: path */
 	const uint8_t *payload;
 };
 

@@ -8,6 +8,7 @@
 #include "exporter/keeper/client.h"
 #include "exporter/keeper/load.h"
 #include "exporter/keeper/opener.h"
+#include "exporter/keeper/protocol.h"
 #include "exporter/keeper/server.h"
 #include "exporter/keeper/supervise.h"
 #include "lib/base/clock.h"
@@ -114,7 +115,6 @@ static int limit_caps(const struct role_options *o, struct start *s, struct errb
 static int prepare(
 	const struct role_options *o, struct start *s, struct keeper_setup *ret, struct errbuf *eb)
 {
-	struct keeper_cpu probe;
 	int r = check_start(o, sandbox_has_cap, &s->check, eb);
 
 	if (r == 0)
@@ -123,17 +123,8 @@ static int prepare(
 		r = limit_caps(o, s, eb);
 	if (r == 0)
 		r = load_bpf(o, ret, &s->loaded, eb);
-	if (r < 0)
-		return r;
-	for (uint32_t cpu = 0, r2 = 1; r2 && cpu < ret->n_cpus;
-		cpu++) { /* the first that is online */
-		r = load_attach_cpu(s->loaded, cpu, &probe, eb);
-		if (r == 0) {
-			close(probe.clock_fd);
-			close(probe.sideband_fd);
-		}
-		r2 = r == -ENODEV || r == -ENXIO;
-	}
+	if (r == 0)
+		r = load_try_attach(s->loaded, ret->n_cpus, eb);
 	if (r < 0)
 		return r;
 	check_final(o, &s->check);
@@ -257,9 +248,20 @@ static int become_main(struct start *s, struct keeper_setup *ret, struct errbuf 
 	return 0;
 }
 
-static int attach(void *ctx, uint32_t cpu, struct keeper_cpu *ret, struct errbuf *eb)
+static int attach(void *ctx, uint32_t event, uint32_t cpu, struct errbuf *eb)
 {
-	return load_attach_cpu(ctx, cpu, ret, eb);
+	return event == KEEPER_SIDEBAND ? load_attach_sideband(cpu, eb)
+					: load_attach(ctx, event, cpu, eb);
+}
+
+static int attach_file(void *ctx, uint32_t event, int file_fd, uint64_t offset, struct errbuf *eb)
+{
+	return load_attach_file(ctx, event, file_fd, offset, eb);
+}
+
+static int fork_helper(void *ctx, struct errbuf *eb)
+{
+	return opener_fork(ctx, eb);
 }
 
 static int start_opener(void *ctx, int *ret_sock, uint32_t *ret_pid, struct errbuf *eb)
@@ -306,6 +308,8 @@ static _Noreturn void run_keeper(const struct role_options *o, struct start *s)
 	const struct server server = {.procfs = o->procfs,
 		.attach_ctx = s->loaded,
 		.attach = attach,
+		.attach_file = attach_file,
+		.fork_helper = fork_helper,
 		.opener_ctx = &s->openers,
 		.start_opener = start_opener};
 	struct supervision children = {.roles = s->roles,

@@ -2,7 +2,7 @@
  *
  * The exporter's roles: one binary, three or four processes, split before any thread exists (design: overview.md §5).
  *
- *   keeper  the process that was started: few capabilities, unprivileged uid; loads the BPF object, answers OPEN, ATTACH_CPU …
+ *   keeper  the process that was started: few capabilities, unprivileged uid; loads the BPF object, answers ATTACH, OPENER …
  *   parser  no capabilities, no network, no files: a zygote that forks one child per file
  *   fetcher no capabilities, but the network: there only when something is to be fetched
  *   attacher  what it takes to become the user of a JVM: there only when JVMs are to be asked for their perf maps
@@ -12,6 +12,7 @@
  * ends all when one of them does; it exits with main's status.
  */
 #pragma once
+#include "exporter/keeper/programs.h"
 #include "exporter/keeper/keeper.h"
 #include "lib/base/err.h"
 #include <stdbool.h>
@@ -21,9 +22,13 @@
 struct role_options {
 	const char *
 		user; /* --user; NULL: "sonde" when there is one, else "nobody". Ignored when not started as uid 0 */
-	const char *procfs;    /* --path.procfs, "/proc" */
-	const char *sysfs;     /* --path.sysfs, "/sys" */
-	uint32_t events;       /* EVENT_BITs of --profile.types; 0: those that are on by default */
+	const char *procfs; /* --path.procfs, "/proc" */
+	const char *sysfs;  /* --path.sysfs, "/sys" */
+	uint32_t events;    /* EVENT_BITs of --profile.types; 0: those that are on by default */
+	/* Of a test: programs in place of those of `events`, and a BPF object that has them in place of the built-in one. */
+	const struct keeper_programs *programs;
+	const void *object;
+	size_t object_bytes;
 	uint32_t frequency_hz; /* --profile.frequency */
 	uint32_t
 		max_frequency_hz; /* --profile.max-frequency: both are checked against kernel.perf_event_max_sample_rate */

@@ -159,21 +159,22 @@ static int answer_open_at(const struct keeper_request *q, int root_fd, int *ret_
 	return 0;
 }
 
-static int answer_attach(const struct server *s, const struct keeper_request *q,
-	struct keeper_reply *reply, int *fds)
+static int answer_attach(const struct server *s, const struct keeper_request *q, int fd_in,
+	struct keeper_reply *reply, int *ret_fd)
 {
-	struct keeper_cpu c;
 	struct errbuf eb = {0};
-	int r = q->id < ABI_MAX_CPUS ? s->attach(s->attach_ctx, q->id, &c, &eb) : -EINVAL;
+	int r;
 
-	if (r < 0) {
+	if (q->op == KEEPER_OP_ATTACH_FILE)
+		r = fd_in < 0 ? -EINVAL
+			      : s->attach_file(s->attach_ctx, q->what, fd_in, q->start, &eb);
+	else
+		r = q->id < ABI_MAX_CPUS ? s->attach(s->attach_ctx, q->what, q->id, &eb) : -EINVAL;
+	if (r < 0)
 		snprintf(reply->text, sizeof(reply->text), "%s", eb.text);
-		return r;
-	}
-	fds[0] = c.clock_fd;
-	fds[1] = c.sideband_fd;
-	reply->n_fds = 2;
-	return 0;
+	else
+		*ret_fd = r;
+	return MIN(r, 0);
 }
 
 static int answer_opener(const struct server *s, struct keeper_reply *reply, int *ret_fd)
@@ -191,9 +192,10 @@ static int answer(const struct server *s, const struct keeper_request *q, int fd
 {
 	int r = -ENOTSUP;
 
-	if (q->op == KEEPER_OP_ATTACH_CPU && s->attach)
-		return answer_attach(s, q, reply, fds);
-	if (q->op == KEEPER_OP_OPENER && s->start_opener)
+	if ((q->op == KEEPER_OP_ATTACH && s->attach) ||
+		(q->op == KEEPER_OP_ATTACH_FILE && s->attach_file))
+		r = answer_attach(s, q, fd_in, reply, &fds[0]);
+	else if (q->op == KEEPER_OP_OPENER && s->start_opener)
 		r = answer_opener(s, reply, &fds[0]);
 	else if (q->op == KEEPER_OP_OPEN && s->opens_files)
 		r = answer_open(s, q, &fds[0]);
@@ -211,6 +213,24 @@ static void close_all(const int *fds)
 			close(fds[i]);
 }
 
+/*
+ * Attaching to a file may read it, so it is done by a process of its own, which sends the reply: 1 in that one, -EAGAIN where there is
+ * nothing left to do, 0 when the request is to be answered here, -errno when it cannot be.
+ */
+static int leave_to_helper(
+	const struct server *s, const struct keeper_request *q, struct keeper_reply *reply)
+{
+	struct errbuf eb = {0};
+	int r;
+
+	if (q->op != KEEPER_OP_ATTACH_FILE || !s->attach_file || !s->fork_helper)
+		return 0;
+	r = s->fork_helper(s->opener_ctx, &eb);
+	if (r < 0)
+		snprintf(reply->text, sizeof(reply->text), "%s", eb.text);
+	return r > 0 ? -EAGAIN : r == 0 ? 1 : r;
+}
+
 int server_wait(int sock)
 {
 	struct pollfd p = {.fd = sock, .events = POLLIN};
@@ -224,6 +244,7 @@ int server_answer(const struct server *s, int sock)
 	int in_fds[KEEPER_MAX_FDS], out_fds[KEEPER_MAX_FDS] = {-1, -1};
 	struct keeper_reply reply = {0};
 	struct keeper_request q;
+	int helper = 0;
 	size_t n_in;
 	int r = fd_message_receive(
 		sock, buf, sizeof(buf), in_fds, KEEPER_MAX_FDS, &n_in, MSG_DONTWAIT);
@@ -237,12 +258,22 @@ int server_answer(const struct server *s, int sock)
 	if (r == -EPROTO || protocol_get_request(buf, (size_t)r, &q) < 0)
 		reply.result = -EBADMSG;
 	else
+		helper = leave_to_helper(s, &q, &reply);
+	if (helper == -EAGAIN) {
+		close_all(in_fds);
+		return 0;
+	}
+	if (helper < 0)
+		reply.result = helper;
+	else if (!reply.result)
 		reply.result = answer(s, &q, in_fds[0], &reply, out_fds);
 	reply.seq = r == -EPROTO ? 0 : q.seq;
 	close_all(in_fds);
 	r = protocol_put_reply(&reply, out);
 	r = fd_message_send(sock, out, (size_t)r, out_fds, reply.n_fds, MSG_DONTWAIT);
 	close_all(out_fds);
+	if (helper > 0)
+		_exit(0);
 	/* No room: main gave those requests up and will read their replies when it asks again. */
 	return r == -EAGAIN ? 0 : r;
 }

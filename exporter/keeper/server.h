@@ -12,8 +12,13 @@ struct server {
 	const char *procfs;
 	bool opens_files; /* OPEN and OPEN_AT, which may never end: an opener's */
 	void *attach_ctx;
-	int (*attach)(void *ctx, uint32_t cpu, struct keeper_cpu *ret, struct errbuf *eb);
+	/* A descriptor or -errno; `event` may be KEEPER_SIDEBAND. */
+	int (*attach)(void *ctx, uint32_t event, uint32_t cpu, struct errbuf *eb);
+	int (*attach_file)(
+		void *ctx, uint32_t event, int file_fd, uint64_t offset, struct errbuf *eb);
 	void *opener_ctx;
+	/* Forks a process to answer a request that may never end: 0 in that process, which then ends. NULL: do it here. */
+	int (*fork_helper)(void *ctx, struct errbuf *eb);
 	int (*start_opener)(void *ctx, int *ret_sock, uint32_t *ret_pid, struct errbuf *eb);
 };
 

@@ -228,12 +228,26 @@ static int keeper_open_at(struct keeper *k, int root_fd, const char *path, int f
 	return fd;
 }
 
-static int keeper_attach_cpu(
-	struct keeper *k, uint32_t cpu, struct keeper_cpu *ret, struct errbuf *eb)
+static int keeper_attach(struct keeper *k, enum abi_event event, uint32_t cpu, struct errbuf *eb)
 {
 	struct keeper *real = ((struct capture_keeper *)k)->real;
 
-	return real->attach_cpu(real, cpu, ret, eb);
+	return real->attach(real, event, cpu, eb);
+}
+
+static int keeper_attach_sideband(struct keeper *k, uint32_t cpu, struct errbuf *eb)
+{
+	struct keeper *real = ((struct capture_keeper *)k)->real;
+
+	return real->attach_sideband(real, cpu, eb);
+}
+
+static int keeper_attach_file(
+	struct keeper *k, enum abi_event event, int file_fd, uint64_t offset, struct errbuf *eb)
+{
+	struct keeper *real = ((struct capture_keeper *)k)->real;
+
+	return real->attach_file(real, event, file_fd, offset, eb);
 }
 
 static void keeper_close(struct keeper *k)
@@ -245,7 +259,9 @@ struct keeper *capture_keeper(struct capture *c, struct keeper *k)
 {
 	c->keeper = (struct capture_keeper) {.keeper = {.open = keeper_open,
 						     .open_at = keeper_open_at,
-						     .attach_cpu = keeper_attach_cpu,
+						     .attach = keeper_attach,
+						     .attach_sideband = keeper_attach_sideband,
+						     .attach_file = keeper_attach_file,
 						     .close = keeper_close},
 		.real = k,
 		.capture = c};

@@ -14,13 +14,24 @@
 #define REVIVE_BUSY_NS (NS_PER_S / 2)
 #define REVIVE_PERIODS 5
 
-void cpus_init(struct cpus *c, struct keeper *keeper, int news_fd, uint32_t n_cpus, uint32_t hz)
+void cpus_init(
+	struct cpus *c, const struct keeper_setup *setup, int news_fd, uint32_t n_cpus, uint32_t hz)
 {
-	*c = (struct cpus) {.keeper = keeper,
+	*c = (struct cpus) {.keeper = setup->keeper,
 		.news_fd = news_fd,
 		.cpu = xcalloc(n_cpus, sizeof(*c->cpu)),
 		.n_cpus = n_cpus,
+		.events = setup->events,
 		.hz = hz};
+}
+
+static void close_events(struct cpu_events *e)
+{
+	for (size_t i = 0; i < ABI_N_EVENTS; i++)
+		if (e->event_fds[i] >= 0)
+			close(e->event_fds[i]);
+	if (e->sideband_fd >= 0)
+		close(e->sideband_fd);
 }
 
 static void detach(struct cpus *c, struct cpu_events *e)
@@ -28,8 +39,7 @@ static void detach(struct cpus *c, struct cpu_events *e)
 	if (!e->attached)
 		return;
 	sideband_done(&e->sideband);
-	close(e->fds.clock_fd);
-	close(e->fds.sideband_fd);
+	close_events(e);
 	e->attached = false;
 	c->n_attached--;
 	c->detached++;
@@ -43,37 +53,58 @@ void cpus_done(struct cpus *c)
 	memset(c, 0, sizeof(*c));
 }
 
-static void set_period(const struct cpu_events *e, uint32_t hz)
+static void set_rate(const struct cpu_events *e, uint32_t hz)
 {
-	uint64_t period = (uint64_t)NS_PER_S / hz;
+	for (unsigned i = 0; i < ABI_N_EVENTS; i++) {
+		const struct event_source *s = event_source(i);
+		uint64_t rate = event_rate_hz(s, hz);
+		uint64_t value = s->perf.by_frequency ? rate : (uint64_t)NS_PER_S / rate;
 
-	if (ioctl(e->fds.clock_fd, PERF_EVENT_IOC_PERIOD, &period))
-		LOG_RATED(LOG_DEBUG, "PERF_EVENT_IOC_PERIOD: %s", strerror(errno));
+		if (e->event_fds[i] >= 0 && ioctl(e->event_fds[i], PERF_EVENT_IOC_PERIOD, &value))
+			LOG_RATED(LOG_DEBUG, "PERF_EVENT_IOC_PERIOD: %s", strerror(errno));
+	}
+}
+
+/* Of all events that are on, and the side-band buffer; the first that fails ends it. */
+static int open_events(struct cpus *c, uint32_t cpu, struct errbuf *eb)
+{
+	struct cpu_events *e = &c->cpu[cpu];
+
+	e->sideband_fd = -1;
+	for (size_t i = 0; i < ABI_N_EVENTS; i++)
+		e->event_fds[i] = -1;
+	for (unsigned i = 0; i < ABI_N_EVENTS; i++) {
+		if (!(c->events & EVENT_BIT(i)) || event_source(i)->target != EVENT_PER_CPU)
+			continue;
+		e->event_fds[i] = c->keeper->attach(c->keeper, i, cpu, eb);
+		if (e->event_fds[i] < 0)
+			return e->event_fds[i];
+	}
+	e->sideband_fd = c->keeper->attach_sideband(c->keeper, cpu, eb);
+	return MIN(e->sideband_fd, 0);
 }
 
 static int attach(struct cpus *c, uint32_t cpu, struct errbuf *eb)
 {
 	struct cpu_events *e = &c->cpu[cpu];
-	int r = c->keeper->attach_cpu(c->keeper, cpu, &e->fds, eb);
+	int r = open_events(c, cpu, eb);
 
-	if (r < 0)
-		return r;
-	r = sideband_open(&e->sideband, e->fds.sideband_fd, eb);
+	if (r >= 0)
+		r = sideband_open(&e->sideband, e->sideband_fd, eb);
 	if (r >= 0) {
-		r = news_watch(c->news_fd, e->fds.sideband_fd, eb);
+		r = news_watch(c->news_fd, e->sideband_fd, eb);
 		if (r < 0)
 			sideband_done(&e->sideband);
 	}
 	if (r < 0) {
-		close(e->fds.clock_fd);
-		close(e->fds.sideband_fd);
+		close_events(e);
 		return r;
 	}
 	e->attached = true;
 	e->runs = e->busy_ns = 0;
 	c->n_attached++;
 	c->attached++;
-	set_period(e, c->hz);
+	set_rate(e, c->hz);
 	return 0;
 }
 
@@ -140,7 +171,7 @@ void cpus_set_hz(struct cpus *c, uint32_t hz)
 	c->hz = hz;
 	for (uint32_t i = 0; i < c->n_cpus; i++)
 		if (c->cpu[i].attached)
-			set_period(&c->cpu[i], hz);
+			set_rate(&c->cpu[i], hz);
 }
 
 void cpus_revive(struct cpus *c, uint32_t cpu, uint64_t runs, uint64_t busy_ns)
@@ -149,7 +180,7 @@ void cpus_revive(struct cpus *c, uint32_t cpu, uint64_t runs, uint64_t busy_ns)
 	uint64_t patience =
 		MAX((uint64_t)REVIVE_BUSY_NS, REVIVE_PERIODS * (uint64_t)NS_PER_S / c->hz);
 
-	if (!e->attached)
+	if (!e->attached || !(c->events & EVENT_BIT(ABI_EVENT_CPU)))
 		return;
 	if (runs != e->runs || !e->busy_ns) {
 		e->runs = runs;

@@ -3,13 +3,15 @@
  * The events of each online CPU: attached through the keeper, followed as CPUs come and go, re-rated. Owned by the drain.
  */
 #pragma once
+#include "exporter/event/event.h"
 #include "exporter/keeper/keeper.h"
 #include "exporter/sample/sideband.h"
 #include <stdbool.h>
 #include <stdint.h>
 
 struct cpu_events {
-	struct keeper_cpu fds;
+	int event_fds[ABI_N_EVENTS]; /* -1: off, or not attached to CPUs */
+	int sideband_fd;
 	struct sideband_buffer sideband;
 	bool attached;
 	bool online;
@@ -22,11 +24,13 @@ struct cpus {
 	int news_fd;		/* an epoll set that side-band events are put into; not owned */
 	struct cpu_events *cpu; /* by number */
 	uint32_t n_cpus, n_online, n_attached;
+	uint32_t events; /* EVENT_BITs of those that are on */
 	uint32_t hz;
 	uint64_t attached, detached, failures, revived; /* events since start */
 };
 
-void cpus_init(struct cpus *c, struct keeper *keeper, int news_fd, uint32_t n_cpus, uint32_t hz);
+void cpus_init(struct cpus *c, const struct keeper_setup *setup, int news_fd, uint32_t n_cpus,
+	uint32_t hz);
 void cpus_done(struct cpus *c);
 
 /*
@@ -34,7 +38,7 @@ void cpus_done(struct cpus *c);
  * /sys/devices/system/cpu/online ("0-3,8"). Returns 0, the first failure with its text, or -EBADMSG for a malformed list.
  */
 int cpus_follow(struct cpus *c, const char *online, struct errbuf *eb);
-/* Sets the period of every attached CPU. */
+/* Sets the rate of every attached CPU: of the clock, and of the other events by their rows. */
 void cpus_set_hz(struct cpus *c, uint32_t hz);
 /* Attaches a CPU anew when its program has not run while the CPU was busy for several periods: it went offline and came back
  * between two looks, or the kernel gave the event up. */

@@ -254,7 +254,7 @@ struct drain *drain_new(const struct drain_options *o, struct errbuf *eb)
 	hold_init(&d->hold, &sink, o->budget,
 		o->max_held_bytes ? o->max_held_bytes : DEFAULT_HELD_BYTES);
 	measure_roles(d);
-	cpus_init(&d->cpus, o->setup->keeper, d->news_fd, n_cpus, govern(d, now));
+	cpus_init(&d->cpus, o->setup, d->news_fd, n_cpus, govern(d, now));
 	d->coverage = coverage_new(n_cpus);
 	d->sampled_ns = xcalloc(n_cpus, sizeof(*d->sampled_ns));
 	d->unpacked = xcalloc(1, sizeof(*d->unpacked));

@@ -283,12 +283,22 @@ static int keeper_identify(struct keeper *k, int fd, struct keeper_file *ret)
 	return file ? 0 : -EBADF;
 }
 
-static int keeper_attach_cpu(
-	struct keeper *k, uint32_t cpu, struct keeper_cpu *ret, struct errbuf *eb)
+static int keeper_attach(struct keeper *k, enum abi_event event, uint32_t cpu, struct errbuf *eb)
 {
-	(void)k;
-	(void)ret;
+	(void)k, (void)event;
 	return err_set(eb, -ENODEV, "CPU %u: a replay has no CPUs", cpu);
+}
+
+static int keeper_attach_sideband(struct keeper *k, uint32_t cpu, struct errbuf *eb)
+{
+	return keeper_attach(k, ABI_EVENT_CPU, cpu, eb);
+}
+
+static int keeper_attach_file(
+	struct keeper *k, enum abi_event event, int file_fd, uint64_t offset, struct errbuf *eb)
+{
+	(void)k, (void)event, (void)file_fd, (void)offset;
+	return err_set(eb, -ENODEV, "a replay has no programs that run");
 }
 
 static void keeper_close(struct keeper *k)
@@ -306,7 +316,9 @@ int replay_open_bytes(const void *p, size_t len, const struct sample_sink *sink,
 	r->keeper = (struct keeper) {.open = keeper_open,
 		.open_at = keeper_open_at,
 		.identify = keeper_identify,
-		.attach_cpu = keeper_attach_cpu,
+		.attach = keeper_attach,
+		.attach_sideband = keeper_attach_sideband,
+		.attach_file = keeper_attach_file,
 		.close = keeper_close};
 	pthread_mutex_init(&r->mutex, NULL);
 	r->sink = *sink;

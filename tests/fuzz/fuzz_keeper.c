@@ -15,11 +15,18 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static int no_attach(void *ctx, uint32_t cpu, struct keeper_cpu *ret, struct errbuf *eb)
+static int no_attach(void *ctx, uint32_t event, uint32_t cpu, struct errbuf *eb)
 {
 	(void)ctx;
-	(void)ret;
-	return err_set(eb, -ENODEV, "CPU %u", cpu);
+	return err_set(eb, -ENODEV, "event %u, CPU %u", event, cpu);
+}
+
+static int no_attach_file(
+	void *ctx, uint32_t event, int file_fd, uint64_t offset, struct errbuf *eb)
+{
+	(void)ctx;
+	return err_set(eb, -EINVAL, "event %u, descriptor %d, offset %llu", event, file_fd,
+		(unsigned long long)offset);
 }
 
 static int no_opener(void *ctx, int *ret_sock, uint32_t *ret_pid, struct errbuf *eb)
@@ -36,6 +43,7 @@ static void fuzz_server(const uint8_t *data, size_t size)
 	static const struct server server = {.procfs = "/nowhere",
 		.opens_files = true,
 		.attach = no_attach,
+		.attach_file = no_attach_file,
 		.start_opener = no_opener};
 	_cleanup_close_ int root = open("/proc/self/fdinfo", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	uint8_t buf[KEEPER_MAX_MESSAGE];
@@ -62,7 +70,6 @@ static void fuzz_server(const uint8_t *data, size_t size)
 /* The input is what a broken keeper answers. */
 static void fuzz_client(const uint8_t *data, size_t size)
 {
-	struct keeper_cpu cpu;
 	int sock[2], fd;
 	struct keeper *k;
 
@@ -71,10 +78,11 @@ static void fuzz_client(const uint8_t *data, size_t size)
 	k = keeper_client_new(sock[1], 1);
 	if (fd_message_send(sock[0], data, size, sock, 1, MSG_DONTWAIT) == 0) {
 		shutdown(sock[0], SHUT_WR);
-		if (data[0] & 1 && k->attach_cpu(k, 1, &cpu, NULL) == 0) {
-			close(cpu.clock_fd);
-			close(cpu.sideband_fd);
-		}
+		fd = data[0] & 1   ? k->attach(k, ABI_EVENT_CPU, 1, NULL)
+		     : data[0] & 2 ? k->attach_file(k, ABI_EVENT_CPU, sock[0], 1, NULL)
+				   : -1;
+		if (fd >= 0)
+			close(fd);
 		fd = k->open(k, 1, 0, KEEPER_MAPS, 0, 0);
 		if (fd >= 0)
 			close(fd);

@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include "exporter/keeper/attach.h"
 #include "exporter/keeper/client.h"
+#include "exporter/keeper/programs.h"
 #include "exporter/keeper/protocol.h"
 #include "lib/base/fd_message.h"
 #include "exporter/keeper/server.h"
@@ -86,20 +87,30 @@ struct pair {
 	char dir[64];
 };
 
-static int fake_attach(void *ctx, uint32_t cpu, struct keeper_cpu *ret, struct errbuf *eb)
+/* The side-band event can be read from, those of programs have nothing. */
+static int fake_attach(void *ctx, uint32_t event, uint32_t cpu, struct errbuf *eb)
 {
 	(void)ctx;
 	if (cpu == 5)
 		return err_set(eb, -ENODEV, "CPU 5 sleeps");
-	ret->clock_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	ret->sideband_fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
-	return 0;
+	return open(event == KEEPER_SIDEBAND ? "/dev/zero" : "/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+/* The link is the file itself. */
+static int fake_attach_file(
+	void *ctx, uint32_t event, int file_fd, uint64_t offset, struct errbuf *eb)
+{
+	(void)ctx;
+	if (event != 3 || offset != 0x1234567890)
+		return err_set(
+			eb, -ENOENT, "event %u, offset %#llx", event, (unsigned long long)offset);
+	return fcntl(file_fd, F_DUPFD_CLOEXEC, 0);
 }
 
 /* Main has given many requests up, and their replies fill its socket: the keeper goes on answering. */
 static void replies_that_nobody_reads(void **state)
 {
-	const struct keeper_request q = {.op = KEEPER_OP_ATTACH_CPU, .id = 5};
+	const struct keeper_request q = {.op = KEEPER_OP_ATTACH, .id = 5};
 	const struct server server = {.procfs = "/proc", .attach = fake_attach};
 	uint8_t buf[KEEPER_MAX_MESSAGE];
 	int n = protocol_put_request(&q, buf), sock[2];
@@ -170,6 +181,7 @@ static int setup(void **state)
 
 	p->server = (struct server) {.procfs = "/proc",
 		.attach = fake_attach,
+		.attach_file = fake_attach_file,
 		.opener_ctx = p,
 		.start_opener = fake_opener};
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p->sock) ||
@@ -340,22 +352,65 @@ static void open_at_stays_below_the_root(void **state)
 	close(root);
 }
 
-static void attach_hands_over_two(void **state)
+static void attaching(void **state)
 {
 	struct pair *p = *state;
 	struct keeper *k = p->keeper;
-	struct keeper_cpu c = {-1, -1};
 	struct errbuf eb = {0};
 	char byte = 1;
+	int fd = k->attach(k, ABI_EVENT_CPU, 0, &eb);
 
-	assert_int_equal(k->attach_cpu(k, 0, &c, &eb), 0);
-	assert_int_equal(read(c.clock_fd, &byte, 1), 0); /* /dev/null */
-	assert_int_equal(read(c.sideband_fd, &byte, 1), 1);
-	close(c.clock_fd);
-	close(c.sideband_fd);
-	assert_int_equal(k->attach_cpu(k, 5, &c, &eb), -ENODEV);
+	assert_true(fd >= 0 && read(fd, &byte, 1) == 0); /* /dev/null */
+	close(fd);
+	fd = k->attach_sideband(k, 0, &eb);
+	assert_true(fd >= 0 && read(fd, &byte, 1) == 1);
+	close(fd);
+	assert_int_equal(k->attach(k, ABI_EVENT_CPU, 5, &eb), -ENODEV);
 	assert_string_equal(eb.text, "CPU 5 sleeps");
-	assert_int_equal(k->attach_cpu(k, 4000000, &c, &eb), -EINVAL);
+	assert_int_equal(k->attach(k, ABI_EVENT_CPU, 4000000, &eb), -EINVAL);
+}
+
+static void attaching_to_files(void **state)
+{
+	struct pair *p = *state;
+	struct keeper *k = p->keeper;
+	struct errbuf eb = {0};
+	int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), fd;
+
+	expect_file(k->attach_file(k, 3, file, 0x1234567890, &eb), "\177ELF");
+	assert_int_equal(k->attach_file(k, 3, file, 1, &eb), -ENOENT);
+	assert_string_equal(eb.text, "event 3, offset 0x1");
+	fd = k->attach_file(k, 3, -1, 0x1234567890, &eb);
+	assert_int_equal(fd, -EBADF);
+	close(file);
+}
+
+/* Off, of another target, of no row: none is attached, and what only those off have is left out. */
+static void the_table_of_programs(void **state)
+{
+	const struct keeper_programs p = {.n = 3,
+		.rows = {{.event = "cpu", .target = EVENT_PER_CPU, .is_on = true},
+			{.event = "page", .target = EVENT_PER_CPU},
+			{.event = "probe", .target = EVENT_PER_FILE, .is_on = true}}};
+	struct keeper_programs of_events;
+
+	(void)state;
+	assert_ptr_equal(programs_find(&p, 0, EVENT_PER_CPU), &p.rows[0]);
+	assert_ptr_equal(programs_find(&p, 2, EVENT_PER_FILE), &p.rows[2]);
+	assert_null(programs_find(&p, 0, EVENT_PER_FILE));
+	assert_null(programs_find(&p, 1, EVENT_PER_CPU));
+	assert_null(programs_find(&p, 3, EVENT_PER_CPU));
+	assert_null(programs_find(&p, UINT32_MAX, EVENT_PER_CPU));
+	assert_true(programs_leave_out_map(&p, "page_since"));
+	assert_false(programs_leave_out_map(&p, "pages"));
+	assert_false(programs_leave_out_map(&p, "probe_since"));
+	assert_false(programs_leave_out_map(&p, "counters"));
+	programs_of_events(EVENT_BIT(ABI_EVENT_CPU), 50, &of_events);
+	assert_int_equal(of_events.n, ABI_N_EVENTS);
+	assert_true(of_events.rows[ABI_EVENT_CPU].is_on);
+	assert_int_equal(of_events.rows[ABI_EVENT_CPU].each, 20000000);
+	for (unsigned i = ABI_EVENT_CPU + 1; i < ABI_N_EVENTS; i++)
+		assert_false(of_events.rows[i].is_on);
 }
 
 static int raw_call(const struct pair *p, const void *msg, size_t len, const int *fds, size_t n_fds,
@@ -390,7 +445,8 @@ static void malformed_requests_are_answered(void **state)
 	assert_int_equal(reply.result, -EBADMSG);
 	/* Opening is for openers. */
 	for (q.op = 0; q.op < 100; q.op++) {
-		if (q.op == KEEPER_OP_ATTACH_CPU || q.op == KEEPER_OP_OPENER)
+		if (q.op == KEEPER_OP_ATTACH || q.op == KEEPER_OP_ATTACH_FILE ||
+			q.op == KEEPER_OP_OPENER)
 			continue;
 		n = protocol_put_request(&q, buf);
 		assert_int_equal(raw_call(p, buf, (size_t)n, NULL, 0, &reply), 0);
@@ -430,8 +486,7 @@ static void late_answers_are_dropped(void **state)
 {
 	int sock[2], fds[KEEPER_MAX_FDS];
 	uint8_t buf[KEEPER_MAX_MESSAGE];
-	struct keeper_reply late = {.seq = 1, .n_fds = 2};
-	struct keeper_cpu cpu;
+	struct keeper_reply late = {.seq = 1, .n_fds = 1};
 	struct errbuf eb;
 	struct keeper *k;
 	size_t n_fds;
@@ -440,17 +495,16 @@ static void late_answers_are_dropped(void **state)
 	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock), 0);
 	k = keeper_client_new(sock[1], 50);
-	assert_int_equal(k->attach_cpu(k, 1, &cpu, &eb), -ETIMEDOUT);
+	assert_int_equal(k->attach(k, ABI_EVENT_CPU, 1, &eb), -ETIMEDOUT);
 	assert_true(fd_message_receive(sock[0], buf, sizeof(buf), fds, KEEPER_MAX_FDS, &n_fds,
 			    MSG_DONTWAIT) > 0);
 	n = protocol_put_reply(&late, buf);
-	assert_int_equal(
-		fd_message_send(sock[0], buf, (size_t)n, (int[]) {fd, fd}, 2, MSG_DONTWAIT), 0);
-	assert_int_equal(k->attach_cpu(k, 1, &cpu, &eb), -ETIMEDOUT);
+	assert_int_equal(fd_message_send(sock[0], buf, (size_t)n, &fd, 1, MSG_DONTWAIT), 0);
+	assert_int_equal(k->attach(k, ABI_EVENT_CPU, 1, &eb), -ETIMEDOUT);
 	assert_true(fd_message_receive(sock[0], buf, sizeof(buf), fds, KEEPER_MAX_FDS, &n_fds,
 			    MSG_DONTWAIT) > 0);
 	close(sock[0]);
-	assert_int_equal(k->attach_cpu(k, 1, &cpu, &eb), -EPIPE);
+	assert_int_equal(k->attach(k, ABI_EVENT_CPU, 1, &eb), -EPIPE);
 	assert_true(k->open(k, 1, 0, KEEPER_MAPS, 0, 0) < 0);
 	k->close(k);
 	close(fd);
@@ -572,7 +626,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_dead_process_is_gone, setup, teardown),
 		cmocka_unit_test_setup_teardown(open_kinds, setup, teardown),
 		cmocka_unit_test_setup_teardown(open_at_stays_below_the_root, setup, teardown),
-		cmocka_unit_test_setup_teardown(attach_hands_over_two, setup, teardown),
+		cmocka_unit_test_setup_teardown(attaching, setup, teardown),
+		cmocka_unit_test_setup_teardown(attaching_to_files, setup, teardown),
+		cmocka_unit_test(the_table_of_programs),
 		cmocka_unit_test_setup_teardown(malformed_requests_are_answered, setup, teardown),
 		cmocka_unit_test(an_opener_refuses_malformed_paths),
 		cmocka_unit_test(late_answers_are_dropped),
