@@ -170,5 +170,5 @@ struct abi_config {
 	__u32 bucket_mask; /* buckets of process heads (bpf/process/heads.h), less one; a power of two */
 	__u32 shadow;	   /* one user stack of this many is sent with a copy; 0: none */
 	__u32 file_mask; /* buckets of known files (bpf/unwind/files.h), less one; a power of two */
-	__u32 by_fp;	 /* no mappings are told (captures): stacks are walked by frame pointer */
+	__u32 by_fp;	 /* mappings never known (captures): frame pointers only */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a run used over its time: CPU, memory, faults, I/O and switches of a process and its descendants, and its progress as its output
- * tells it.
+ * The resources of a run over its time: CPU, memory, faults, I/O and switches of a process and its descendants, and the progress in its
+ * output.
  */
 #pragma once
 #include "lib/base/bytes.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names of functions without what a compiler numbers anew in each build.
+ * Names of functions without the parts that a compiler numbers anew in each build.
  */
 #include "cli/runs.h"
 #include "lib/base/str.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What was counted beside the profiles: the line of a run in metrics.csv, as `sonde bench` writes it or anybody else does.
+ * Counts beside the profiles: the line of a run in metrics.csv, written by `sonde bench` or by anybody else.
  */
 #include "cli/files.h"
 #include "cli/runs.h"

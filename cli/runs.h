@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Profiles as runs that can be compared: each a tree of functions, all over the same symbols, in which functions of one name are one
- * function, whichever binary or source file they come from: two builds are compared, and they are two files.
+ * Profiles as runs that can be compared: each is a tree of functions, all over the same symbols. Functions of one name are one
+ * function in any binary or source file, because two builds are two files.
  */
 #pragma once
 #include "lib/base/bytes.h"
@@ -38,7 +38,7 @@ int cli_sources_add_path(
 int cli_source_read(
 	const struct cli_source *s, struct cli_profile *ret, struct errbuf *eb) _must_check_;
 
-/* What of a run cannot be told by name, and what is not there. */
+/* The shares of a run without names, and of lost samples. */
 struct cli_quality {
 	double value, unnamed; /* of the functions' selfs; of those without a name */
 	double samples, cut,

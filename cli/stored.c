@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A stretch of time is one request, grouped by the labels that tell replicates apart; the answer is split by them. How long each was
- * watched stands in its comments (docs/http-api.md, /api/v1/profile), where groups are those of series: with a label of rows beside
- * them that is asked for apart.
+ * A stretch of time is one request, grouped by the labels that distinguish replicates; the answer is split by them. The watched time of
+ * each stands in its comments (docs/http-api.md, /api/v1/profile) when the groups are those of series. With a label of rows among
+ * them a second request asks for it.
  */
 #include "cli/stored.h"
 #include "cli/files.h"

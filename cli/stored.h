@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Selections of a scraper's store as runs: each instance (or what else tells replicates apart) in each stretch of time is one.
+ * Selections of a scraper's store as runs: each instance (or other set of labels that distinguishes replicates) in each stretch of time is one.
  */
 #pragma once
 #include "cli/runs.h"

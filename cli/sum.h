@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What commands that add files up have in common: their flags, the sum, and how finely stacks are told apart.
+ * What commands that add files up have in common: their flags, the sum, and how finely stacks differ.
  */
 #pragma once
 #include "lib/base/options.h"

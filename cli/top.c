@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sonde top: what takes most, by function, file or label, in files, in a scraper's store or on an exporter's machine now.
+ * sonde top: the largest functions, files or values of a label, in files, in a scraper's store or on an exporter's machine now.
  */
 #include "cli/cli.h"
 #include "cli/files.h"

@@ -178,7 +178,7 @@ static int list(const char *path, const struct cli_tsdb_options *o, struct errbu
 	return cli_write_output("-", &out, eb);
 }
 
-/* Number of damaged parts; each is told on stderr. */
+/* Number of damaged parts; each is named on stderr. */
 static unsigned verify_parts(const struct view *v)
 {
 	unsigned n_damaged = 0;

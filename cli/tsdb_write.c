@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sonde tsdb stats, compact, repair, snapshot: what takes space, and the upkeep of a store that no scraper has open.
+ * sonde tsdb stats, compact, repair, snapshot: sizes, and the upkeep of a store that no scraper has open.
  */
 #include "cli/cli.h"
 #include "cli/files.h"

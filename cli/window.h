@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The pipe by which a recording is told when to record: lines "start", "stop", "mark NAME" and "end". Both of its sides: `sonde record
+ * The pipe that says when to record: lines "start", "stop", "mark NAME" and "end". Both of its sides: `sonde record
  * --window` reads, `sonde mark` writes.
  */
 #pragma once

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
  * Where the kernel's unwind table lies and whether it is of the layout that bpf/kernel/rule.h knows. Run once after the load
- * by the keeper: user space learns no address, and none that it could write is believed.
+ * by the keeper: user space learns no address, and we trust none that it could write.
  * Needs bpf_kallsyms_lookup_name (5.16).
  */
 #include "bpf/core/maps.h"

@@ -22,7 +22,7 @@ struct files_map {
 struct files_map known_files SEC(".maps") __weak;
 
 enum vma_found {
-	VMA_UNKNOWN, /* could not be told */
+	VMA_UNKNOWN, /* not known */
 	VMA_DATA,    /* nothing that runs */
 	VMA_JIT,     /* code without a file */
 	VMA_CODE,    /* code of a file that is not known; the vdso */

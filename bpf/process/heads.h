@@ -35,7 +35,7 @@ struct process_head {
 
 enum process_flags {
 	PROCESS_JIT_NO_FP = 1 << 0, /* its JIT code does not keep frame pointers */
-	PROCESS_JIT_FP = 1 << 1,    /* it was told to */
+	PROCESS_JIT_FP = 1 << 1,    /* started with frame pointers enabled */
 	PROCESS_JIT_CHAIN = 1 << 2, /* and so it always does: 0 is where a stack ends */
 };
 /* From this bit of the flags up: the number of the publication, which no other of late has. */
@@ -52,7 +52,7 @@ struct process_bucket {
 #define PROCESS_RUN(first, n) ((__u64)(first) << 32 | (__u32)(n))
 #define PROCESS_RUN_FIRST(run) ((__u32)((run) >> 32))
 #define PROCESS_RUN_N(run) ((__u32)(run)&0x7fff)
-/* In a head 17 bits of the image are between: a run that lost a race with the head's next image is told by them. */
+/* In a head 17 bits of the image are between: they detect a run that lost a race with the head's next image. */
 #define PROCESS_RUN_TAG(image) ((image) >> 47 << 15)
 
 PROCESS_FN __u64 process_image(__u64 start_ns, __u32 exec_id)

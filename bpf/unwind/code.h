@@ -96,7 +96,7 @@ UNWIND_FN bool walk_ends_in_call(__u64 bytes)
 
 /*
  * JIT code is walked by frame pointer without anything that says that it keeps one. Where it does not, the word that is taken
- * for a return address hardly ever follows a call. One other kind of return address is believed: that of the frame which a
+ * for a return address hardly ever follows a call. We trust one other kind of return address: that of the frame which a
  * runtime makes by hand below a stack of its own (BEAM's processes), with no frame pointer in it and no call before it.
  */
 UNWIND_ALONE int unwind_is_called(struct walk *w)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * Files whose binary id is known, by what their inode says: the walker finds code of a process by them whose mappings it was
- * not told of yet. An mmapable array of buckets. User space writes it under a lock, the kernel half reads it. Compiled for BPF
+ * Files whose binary id is known, by their inodes' data: by them the walker finds code of a process whose mappings it does
+ * not know yet. An mmapable array of buckets. User space writes it under a lock, the kernel half reads it. Compiled for BPF
  * and for the host. docs/formats/abi.md describes it.
  */
 #pragma once

@@ -61,7 +61,7 @@ UNWIND_FN enum unwind_result walk_by_fp(struct walk *w)
 	if (unwind_read_stack(w, w->pair, 2, fp))
 		return walk_cut(w, ABI_CUT_READ_FAULT);
 	w->regs[UNWIND_FP] = w->pair[0];
-	/* Whether the code saved other registers is not told; nor, on arm64, where in its frame the record lies. */
+	/* Unknown: whether the code saved other registers and, on arm64, where in its frame the record lies. */
 	w->known &= UNWIND_ARM64 ? 1U << UNWIND_FP : 1U << UNWIND_FP | 1U << UNWIND_SP;
 	w->exact = 0;
 	return walk_arrive(w, w->pair[1], fp + sizeof(w->pair), UNWIND_BY_FP);

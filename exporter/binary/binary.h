@@ -103,7 +103,7 @@ void binary_fetch_work(struct binary_registry *r, int64_t timeout_ns);
  * namespace, and one more for each chroot in it. The first call for a root opens it and its
  * namespace through the keeper; both are kept until 30 s after the last reference went.
  */
-/* The process's root as a number, referenced; 0 when it cannot be told. Asks the keeper once, and
+/* The process's root as a number, referenced; 0 when it is unknown. Asks the keeper once, and
  * again for the namespace of a root that is new. */
 uint64_t binary_root_get(struct binary_registry *r, uint32_t pid, uint64_t start_ns);
 /* One more reference: a child shares its parent's. 0 is fine. */

@@ -131,7 +131,7 @@ static void add_beside(struct candidates *c, const char *beside, const char *nam
 		add_path(c, xasprintf("%.*s/%s", (int)(slash - beside), beside, name));
 }
 
-/* The name of an open file with no symbolic link in it; "" when it cannot be told. */
+/* The name of an open file with no symbolic link in it; "" when it is unknown. */
 static void real_path(int fd, char *ret, size_t cap)
 {
 	char link[64];

@@ -359,8 +359,8 @@ static struct binary_file file_of(const struct stat *st)
 		.dev_minor = minor(st->st_dev)};
 }
 
-/* A file that fails is left alone for long, which paces it. So its own name is what it costs, not those of others: only
- * what such files take of more than --symbols.max-cpu is owed by all. */
+/* A file that fails is left alone for long, which paces it: it delays only its own symbols. All files owe only the time
+ * by which failing files together exceed --symbols.max-cpu. */
 static int64_t unpaid_locked(struct binary_registry *r, int64_t cpu_ns, int64_t now_ns)
 {
 	int64_t paid = (int64_t)((double)(now_ns - r->failed_at_ns) * r->o.max_cpu);

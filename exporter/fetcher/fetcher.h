@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The fetcher role: network, no capabilities, no secrets of its own; there only when something is
- * to be fetched. It knows its servers from the command line; main tells it what, never where.
+ * The fetcher role: network, no capabilities, no secrets of its own; it exists only when something is
+ * to be fetched. It knows its servers from the command line; main says what to fetch, never from where.
  * docs/formats/fetcher-protocol.md has the messages.
  */
 #pragma once
@@ -79,7 +79,7 @@ enum fetcher_status fetcher_debuginfo(int fetcher_fd, const uint8_t *build_id,
 /* No further requests: who waits for an answer waits no longer. */
 void fetcher_stop(int fetcher_fd);
 
-/* Asks to be told of pods: from now on the returned socket gets a struct fetcher_pods_update with what is there after each
+/* Asks for updates of pods: from now on the returned socket gets a struct fetcher_pods_update with what is there after each
  * change and for each failure. Negative errno when the role is gone. */
 int fetcher_pods_subscribe(int fetcher_fd);
 /* The next update within timeout_ms: 1 and, when OK, the records' descriptor (the caller's), 0 when there is none, -EPIPE when

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A pod's object → its record: names, the ids that control groups have, containers by id, values of the labels and annotations
- * that are wanted.
+ * A pod's object → its record: names, the ids that control groups have, containers by id, values of the wanted labels and
+ * annotations.
  */
 #include "exporter/fetcher/pods.h"
 #include "lib/base/alloc.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The pods of a node: from the API server a list and then a watch from where it ended, limited to the node; from a kubelet its
- * /pods, again and again. Main is told when something that counts has changed, and when it fails; what fails is tried again
- * after a pause that doubles.
+ * The pods of a node: from the API server a list, then a watch from the list's end, limited to the node; from a kubelet its
+ * /pods, again and again. Main gets an update when something that counts has changed, and after a failure. A failed request is
+ * repeated after a pause that doubles.
  */
 #include "exporter/fetcher/pods.h"
 #include "exporter/fetcher/protocol.h"
@@ -40,14 +40,14 @@ struct follower {
 	struct pod_records pods;
 	uint64_t list; /* number of the one that is read, or was read last */
 	char *version; /* of the last page or event */
-	uint64_t told; /* hash of what main knows */
-	bool has_told; /* it knows that, and not that it fails */
+	uint64_t sent; /* hash of what main knows */
+	bool has_sent; /* it knows that, and not that it fails */
 	struct http_lines lines;
 	bool is_open; /* the server has taken the watch */
 	struct errbuf stream_error;
 };
 
-/* ── what main is told ── */
+/* ── updates for main ── */
 
 static int open_records(const struct bytes *records)
 {
@@ -73,14 +73,14 @@ static void tell(struct follower *f)
 
 	pod_records_print(&f->pods, &records);
 	hash = hash_xxh3(records.data, records.len);
-	if (f->has_told && hash == f->told)
+	if (f->has_sent && hash == f->sent)
 		return;
 	fd = open_records(&records);
 	update.bytes = records.len;
 	if (fd < 0 || fd_message_send(f->sock, &update, sizeof(update), &fd, 1, 0) < 0)
 		return;
-	f->has_told = true;
-	f->told = hash;
+	f->has_sent = true;
+	f->sent = hash;
 }
 
 static enum fetcher_pods_status status_of(int error)
@@ -100,7 +100,7 @@ static void tell_failure(struct follower *f, int error, const char *text)
 		.magic = FETCHER_MAGIC, .status = status_of(error), .left_out = f->pods.left_out};
 
 	snprintf(update.text, sizeof(update.text), "%s", text);
-	f->has_told = false;
+	f->has_sent = false;
 	(void)!fd_message_send(f->sock, &update, sizeof(update), NULL, 0, 0);
 }
 
@@ -348,7 +348,7 @@ static void *follow_main(void *arg)
 		struct errbuf eb = {0};
 		int r = follow(f, &eb);
 
-		n_failures = f->has_told ? 0 : n_failures + 1;
+		n_failures = f->has_sent ? 0 : n_failures + 1;
 		if (r != -ESTALE)
 			tell_failure(f, r, err_text(&eb, r));
 		pause_until(clock_monotonic_ns(&clock_system) +

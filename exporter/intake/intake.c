@@ -110,7 +110,7 @@ static void take_shadow(void *ctx, const struct abi_record *r, const struct abi_
 		shadow_take(in->shadow, r, s);
 }
 
-/* Whether a sample is late the log decides by its own slots. */
+/* The log decides lateness by its own slots; the flag is unused. */
 static void take_sample(void *ctx, const struct abi_record *r, _unused_ bool late)
 {
 	struct intake *in = ctx;

@@ -20,8 +20,8 @@ struct intake {
 	struct collector collector;
 	struct record_buffer frames;
 	struct outcomes *outcomes; /* owned */
-	struct kernel_code
-		*kernel_code;	   /* told of what the kernel makes; NULL: nobody. Not owned */
+	struct kernel_code *
+		kernel_code; /* gets records of code that the kernel makes; NULL: nobody. Not owned */
 	struct deferred *deferred; /* NULL: no sample waits. Owned */
 	struct shadow *shadow;	   /* takes what is to be compared; NULL: nobody. Not owned */
 	uint64_t covered_ns;	   /* up to which the logs have all samples */

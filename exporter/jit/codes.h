@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Where a process's JIT code lies: a sorted array of pieces that do not overlap. A piece that is
- * told later takes the place of all that it overlaps: that code is gone. Names stay in the file;
+ * reported later takes the place of all that it overlaps: that code is gone. Names stay in the file;
  * a piece knows where. Not thread-safe.
  */
 #pragma once
@@ -22,7 +22,7 @@ struct jit_code {
 struct jit_codes {
 	struct jit_code *items;
 	size_t n;
-	struct jit_code *fresh; /* told, not merged yet */
+	struct jit_code *fresh; /* read, not merged yet */
 	size_t n_fresh, cap_fresh;
 	uint32_t serial;
 	size_t max; /* pieces; above it the oldest go */
@@ -35,9 +35,9 @@ void jit_codes_init(struct jit_codes *c, size_t max, struct budget *budget);
 void jit_codes_done(struct jit_codes *c);
 /* Tells of a piece; -ENOMEM. */
 int jit_codes_add(struct jit_codes *c, const struct jit_code *code);
-/* So many wait that they should be merged before more is told. */
+/* So many wait that they should be merged before more are added. */
 enum { JIT_MAX_FRESH = 1 << 16 };
-/* Takes what was told since the last call in. -ENOMEM: the array stays as it was. */
+/* Takes in the codes added since the last call. -ENOMEM: the array stays as it was. */
 int jit_codes_merge(struct jit_codes *c);
 /* The piece that covers an address, NULL when none does. Valid until the next merge. */
 const struct jit_code *jit_codes_find(const struct jit_codes *c, uint64_t addr);

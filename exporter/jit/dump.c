@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dumps. A record is read when all of it is there; only its first bytes are looked at, the code
- * itself is passed over. Lines of a piece come in a record before it.
+ * Dumps. A record is read when all of it is there. Only its first bytes count; the code
+ * itself is skipped. Lines of a piece come in a record before it.
  */
 #include "exporter/jit/files.h"
 #include "lib/base/alloc.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The two kinds of files in which runtimes tell of their JIT code: perf maps (kernel,
+ * The two kinds of files in which runtimes describe their JIT code: perf maps (kernel,
  * tools/perf/Documentation/jit-interface.txt: lines `START SIZE NAME`, hexadecimal) and dumps
  * (jitdump-specification.txt: records with code, names and lines). Both grow while they are read,
  * and anybody may have written them. Pure but for pread.

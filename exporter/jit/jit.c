@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Rounds: addresses that wait, by process → the process's files → names. Reading is paced: a
- * process whose files took long, or said nothing of what was asked, is asked less often.
+ * process whose files took long, or had none of the wanted names, has its turn less often.
  */
 #include "exporter/jit/jit.h"
 #include "exporter/jit/files.h"
@@ -179,7 +179,7 @@ static void refuse(struct jit *j, int error)
 	j->stats.refused[JIT_REFUSED_READ]++;
 }
 
-/* Anybody may write to /tmp: only what the process's own user or root wrote is believed. */
+/* Anybody may write to /tmp: we trust only files of the process's own user or of root. */
 static int open_file(
 	struct jit *j, struct jit_process *p, const struct proc_code_process *of, const char *path)
 {
@@ -207,7 +207,7 @@ static int merge(struct jit *j, struct source *s)
 	return r;
 }
 
-/* Reads on; true when something was told. */
+/* Reads on; true when there was news. */
 static bool read_on(struct jit *j, struct source *s, int fd, bool is_dump)
 {
 	uint64_t bad = s->file.n_bad, dropped = s->codes.n_dropped;
@@ -311,7 +311,7 @@ static bool is_due(const struct jit_process *p, const struct proc_code_process *
 	if (now_ns >= p->due_ns || (of->exited && !p->saw_exit))
 		return true;
 	/* What was never asked for is asked for once, if there is a file at all. In a process of which other code never gets a
-	 * name it may be code that was told of since; but then reading does not go on without a rest. */
+	 * name it may be code that a file has named since; but then reading does not go on without a rest. */
 	if (!p->map.file.is_known && !p->dump.file.is_known)
 		return false;
 	for (size_t i = 0; i < n; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names of JIT code, from the files in which runtimes tell of it: /tmp/perf-PID.map inside the
+ * Names of JIT code, from the files in which runtimes describe it: /tmp/perf-PID.map inside the
  * process's own root (PID as it sees itself) and the jitdump that it maps. Addresses wait in the
  * process table; a round asks for them, reads on in the files of their processes and gives the
  * names back. A file counts when the process's user (or root) owns it and no link led to it.
@@ -39,7 +39,7 @@ enum jit_refusal {
 };
 struct jit_stats {
 	uint64_t processes, codes, waiting; /* now */
-	uint64_t map_reads, dump_reads;	    /* that told of something */
+	uint64_t map_reads, dump_reads;	    /* that had news */
 	uint64_t named, retired;
 	uint64_t bad_lines; /* lines and records that say nothing */
 	uint64_t dropped;   /* pieces of code above the cap of a process */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ELF file → symbol file. Writes through a small buffer, so that what is held at once is one
+ * ELF file → symbol file. Writes through a small buffer, so that memory holds one
  * record per symbol and nothing of the strings. docs/formats/symbol-file.md is the layout.
  */
 #include "exporter/parser/debug/debug_tables.h"

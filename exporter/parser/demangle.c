@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Raw symbol names → readable ones. The languages are told apart by their prefixes; libiberty
+ * Raw symbol names → readable ones. Their prefixes distinguish the languages; libiberty
  * knows C++, Rust, D and Ada, OCaml's three schemes are undone here (facts: ocaml #11430, #13050).
  */
 #include "exporter/parser/parser.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * PARSER_IDENTIFY: what a file is, and what it says of files with more about it.
+ * PARSER_IDENTIFY: the identity of a file, and the debug files that it names.
  */
 #include "exporter/parser/elf/elf_file.h"
 #include "exporter/parser/parser.h"

@@ -110,7 +110,7 @@ static bool find_row(Dwarf_CFI *cfi, Dwarf_Addr pc, bool *ret_is_root)
 	if (!cfi || dwarf_cfi_addrframe(cfi, pc, &frame) != 0)
 		return false;
 	ra = dwarf_frame_info(frame, NULL, NULL, NULL);
-	/* "undefined" is told by no operations in the caller's memory, "same value" by no operations at NULL. */
+	/* "Undefined" is no operations in the caller's memory, "same value" is no operations at NULL. */
 	*ret_is_root = ra >= 0 && dwarf_frame_register(frame, ra, mem, &ops, &n_ops) == 0 &&
 		       n_ops == 0 && ops == mem;
 	free(frame);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A second opinion on stacks: a parser child walks copies of them with elfutils, by the files that they lead through and by
- * nothing that our own tables say.
+ * A second opinion on stacks: a parser child walks copies of them with elfutils, from the files that they lead through and
+ * nothing of our own tables.
  *
  * A request is, little-endian: u32 modules, u32 stacks; for each module u32 file (its number among the inputs behind the
  * request), u32 length of the build id, u64 address and u64 file offset of an executable mapping of it, SYMBOL_BUILD_ID_MAX
@@ -9,8 +9,8 @@
  * pointer up. The answer has for each stack u32 enum parser_walk_end, u32 frames, the same two up to the first frame that has
  * no row, and so many u64: a pc, with PARSER_WALK_ACTIVATION where it is no return address.
  *
- * Where no row covers the code elfutils goes on by frame pointer. That proves nothing by itself, so such frames are told only
- * when the walk came to the root of the stack with them: a chain that went astray does not.
+ * Where no row covers the code elfutils goes on by frame pointer. That proves nothing by itself, so such frames count only
+ * when the walk reaches the root of the stack: a chain that went astray does not.
  */
 #pragma once
 #include "bpf/abi.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The zygote: one thread, a table of children, and nothing of what it handles read by itself. A
+ * The zygote: one thread and a table of children. It reads none of its inputs itself. A
  * request waits in the socket while all children are busy. Its own sandbox is the role's
  * (role_start); each child adds a narrower one.
  */

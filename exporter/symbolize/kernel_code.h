@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Code that the kernel makes while it runs (BPF programs, trampolines), as its side-band records tell it: known from the
- * moment it is loaded, and after it is gone, since samples of it may be named later. By then other code may lie at its
- * addresses. So frames say whose turn it was: addresses of the kernel's code have ones in bits 48 to 59 of a frame, from
+ * Code that the kernel makes while it runs (BPF programs, trampolines), from the kernel's side-band records. It is known from
+ * its loading on and after it is gone, since samples of it may be named later. By then other code may lie at its
+ * addresses. So frames have a turn: addresses of the kernel's code have ones in bits 48 to 59 of a frame, from
  * which the turn is subtracted. Thread-safe; its lock is a leaf.
  */
 #pragma once
@@ -59,9 +59,9 @@ void kernel_code_mark(struct kernel_code *k, uint64_t *frames, size_t n, uint64_
 /* The address of such a frame. */
 uint64_t kernel_code_address(uint64_t frame);
 enum kernel_code_known {
-	KERNEL_CODE_UNKNOWN, /* no record told: it is what kallsyms says */
+	KERNEL_CODE_UNKNOWN, /* no record: kallsyms has it */
 	KERNEL_CODE_NAMED,
-	KERNEL_CODE_FORGOTTEN, /* records told of it, and of what came after it */
+	KERNEL_CODE_FORGOTTEN, /* there were records of it, and of later code there */
 };
 /* The name of the code at an address, whose turn is that of the frame; cut to the buffer. */
 enum kernel_code_known kernel_code_find(struct kernel_code *k, uint64_t frame, uint64_t addr,

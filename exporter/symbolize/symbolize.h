@@ -60,8 +60,8 @@ struct symbol_frame {
 	uint64_t frame;	      /* ABI_FRAME_NATIVE, _KERNEL, _JIT, _RAW … */
 	uint64_t jit_addr;    /* resolved address for _JIT and _RAW */
 	const char *jit_comm; /* names what the address belongs to */
-	const char *jit_name; /* what the runtime told of that code; NULL: nothing */
-	const char *jit_file; /* "" when not told */
+	const char *jit_name; /* the runtime's name of that code; NULL: none */
+	const char *jit_file; /* "" when unknown */
 	uint32_t jit_line;
 };
 /* Symbols of n frames, in the arena. Waits at most until deadline_ns for symbol files under way. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keeps the table of known files (bpf/unwind/files.h): which binary an inode is. Pure; whoever calls it holds the registry's lock.
+ * Keeps the table of known files (bpf/unwind/files.h): which binary an inode is. Pure; the caller holds the registry's lock.
  */
 #pragma once
 #include "bpf/unwind/files.h"

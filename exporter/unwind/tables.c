@@ -5,7 +5,7 @@
  * Invariants:
  *  1. bindings[id] is the table that binaries[id] leads to, NULL when it leads to none;
  *  2. a slab is in one table's list or in the list of free ones;
- *  3. whatever binaries[id] leads to was written before its seq became even, and is left alone until it has changed.
+ *  3. the words and rules of binaries[id] were written before its seq became even, and do not change before seq does.
  */
 #include "exporter/unwind/tables.h"
 #include "exporter/unwind/rules.h"
@@ -385,7 +385,7 @@ size_t unwind_tables_scan(
 		if (!__atomic_load_n(&b->used, __ATOMIC_RELAXED))
 			continue;
 		if (b->slab == UNWIND_SLAB_NONE && n == max)
-			continue; /* told next time */
+			continue; /* reported next time */
 		__atomic_store_n(&b->used, 0, __ATOMIC_RELAXED);
 		if (t->bindings[id])
 			t->bindings[id]->last_use_ns = now_ns;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Unwind tables in the memory that the kernel half reads while it walks. One table per content, whatever number of binary ids
- * it has; equal rules of all tables are one. What has not been looked up for longest makes room for what is new.
- * docs/formats/unwind-tables.md is the layout and says why a walk that is under way needs no waiting for.
+ * it has; equal rules of all tables are one. The least recently used tables make room for new ones.
+ * docs/formats/unwind-tables.md has the layout, and says why no writer waits for a walk under way.
  *
  * Thread-safe, one mutex; does no I/O. The memory is mmapable maps in production and plain arrays in tests.
  */

@@ -163,7 +163,7 @@ static void begin(struct deferred *d, const struct abi_record *r)
 	w->exact = !(r->flags & ABI_FLAG_FIRST_IS_RETURN);
 }
 
-/* Walks into d->record; what the walker needs to be told is in d->walk afterwards. */
+/* Walks into d->record; d->walk then has the walker's needs. */
 static struct abi_record *walk_copy(
 	struct deferred *d, const struct abi_record *r, const struct abi_stack *s)
 {

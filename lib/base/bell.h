@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What one thread sleeps by: until a time, until another thread has something for it, or until a descriptor has. Times are
+ * A thread sleeps by its bell: until a time, until another thread rings, or until a descriptor is ready. Times are
  * CLOCK_MONOTONIC.
  */
 #pragma once

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The clock seam: programs pass a struct clock down; tests pass a virtual one that moves only when
- * told. All times are int64 nanoseconds. Monotonic stops in suspend, boottime does not, realtime
+ * the test says so. All times are int64 nanoseconds. Monotonic stops in suspend, boottime does not, realtime
  * can jump.
  */
 #pragma once

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Errors are negative errno values; a text for a person travels in an optional last `struct errbuf
- * *`.
+ * Errors are negative errno values. A text for a person travels in an optional last
+ * `struct errbuf *`.
  *
  * What the codes mean in this project:
- *   -EINVAL     the caller's argument or a person's input is wrong; the text says which and what
- * was expected -EBADMSG    bytes from outside (network, disk, ELF, /proc) do not follow their
- * format -EPROTO     a peer (target, keeper, parser) broke the protocol -ENOMEM     a budget or a
- * cap refused; the text names the limit, the flag and the amount -EFBIG      one item is larger
- * than its cap -ENOSPC     disk full, or a bounded table is full -ETIMEDOUT  a deadline passed
- *   -ECANCELED  the person or program that asked went away
- *   -ENOTSUP    a format feature or kind that this version does not know
- *   -EEXIST     an identity is already there
- *   -ENOENT     no such thing
- *   -EAGAIN     nothing now, ask again
- *   -ELIBACC    a shared library that is loaded when needed (lib/base/library.h) is not installed
+ *
+ *	-EINVAL     the caller's argument or a person's input is wrong; the text says which, and
+ *	            what was expected
+ *	-EBADMSG    bytes from outside (network, disk, ELF, /proc) do not follow their format
+ *	-EPROTO     a peer (target, keeper, parser) broke the protocol
+ *	-ENOMEM     a budget or a cap refused; the text names the limit, the flag and the amount
+ *	-EFBIG      one item is larger than its cap
+ *	-ENOSPC     disk full, or a bounded table is full
+ *	-ETIMEDOUT  a deadline passed
+ *	-ECANCELED  the person or program that asked went away
+ *	-ENOTSUP    a format feature or kind that this version does not know
+ *	-EEXIST     an identity is already there
+ *	-ENOENT     no such thing
+ *	-EAGAIN     nothing now, ask again
+ *	-ELIBACC    a shared library that is loaded when needed (lib/base/library.h) is missing
  */
 #pragma once
 #include <errno.h>

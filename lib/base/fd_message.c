@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Descriptors in and out of control messages; what comes too many is closed, never leaked.
+ * Descriptors in and out of control messages; surplus descriptors are closed, never leaked.
  */
 #include "lib/base/fd_message.h"
 #include "lib/base/err.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Text helpers.
+ * Numbers, durations, sizes and UTF-8: from text and to text.
  */
 #include "lib/base/str.h"
 #include "lib/base/bytes.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Text helpers: numbers, Prometheus durations and sizes, UTF-8.
+ * Text → numbers, Prometheus durations and sizes, and back; UTF-8.
  */
 #pragma once
 #include "lib/base/cleanup.h"

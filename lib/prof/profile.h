@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A profile in memory, as columns. What the pprof decoder fills, the encoder writes, the exporter
- * builds and the store takes in and gives out. Everything is an index into an array of the same
+ * A profile in memory, as columns. The pprof decoder fills it, the encoder writes it, the exporter
+ * builds it, and the store takes it in and gives it out. Everything is an index into an array of the same
  * profile; strings are indices into `strings`, 0 being "". Indices are 0-based and dense (pprof's
  * ids do not survive decoding).
  *

@@ -33,13 +33,13 @@ struct perf_head {
 	unsigned fields; /* which of these it has */
 	struct perf_span comm, pid, tid, event;
 	uint64_t period; /* 1 when there is none */
-	double time_s;	 /* negative: not told */
+	double time_s;	 /* negative: unknown */
 	struct perf_span
 		rest; /* behind the event: what of the event there is to say, or the frame */
 };
 
 /*
- * Takes any line apart; what no field claims is the name. Columns are told apart by what they look like and, numbers, by the width to which
+ * Takes any line apart; what no field claims is the name. Columns are distinguished by their form and, numbers, by the width to which
  * perf pads them.
  */
 void prof_perf_head_parse(struct perf_span line, struct perf_head *ret);

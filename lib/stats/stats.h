@@ -118,6 +118,6 @@ int stats_size_factors(
 
 /*
  * p of no drift: does value over its side's mean go along with the time at which it was taken? order[i] is the place of run i in time. 1
- * where it cannot be told (fewer than 4 runs, no spread). -ENOMEM is not possible.
+ * where it is unknown (fewer than 4 runs, no spread). -ENOMEM is not possible.
  */
 double stats_drift(const struct stats_runs *runs, const double *value, const size_t *order);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which stacks count and for what, apart from their values: for sums over rows that are never made into a tree. Pure.
+ * Chooses stacks, and the frame that each counts for, without their values: for sums over rows that never become a tree. Pure.
  */
 #pragma once
 #include "lib/tree/filter.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the nodes of a tree stand for. Two levels: a location (mapping, address, inlined lines) as
+ * The symbols that the nodes of a tree stand for, on two levels: a location (mapping, address, inlined lines) as
  * stacks are stored, and a frame (function in a mapping) as flame graphs show. All tables intern:
  * equal content has one dense id. String 0 is "".
  *
- * A failed allocation sticks and is told once by tree_symbols_error(); until then ids that could
+ * A failed allocation sticks; tree_symbols_error() reports it once; until then ids that could
  * not be made are 0.
  */
 #pragma once

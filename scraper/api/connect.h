@@ -79,7 +79,7 @@ struct Types__V1__LabelPair **querier_label_pairs(
 struct Types__V1__Exemplar;
 struct Types__V1__Exemplar *querier_exemplar(
 	struct connect_call *c, const struct query_exemplar *e); /* querier_heatmap.c */
-enum { QUERIER_MAX_GROUP_BY = 31 }; /* and one more by which spans are told apart */
+enum { QUERIER_MAX_GROUP_BY = 31 }; /* and one more that distinguishes spans */
 /* Steps and group_by of requests for values over time. */
 int querier_check_step(
 	double step, size_t n_group_by, int64_t limit, struct errbuf *eb) _must_check_;

@@ -81,7 +81,7 @@ static bool is_plain_name(const char *s)
 	return *s != '\0';
 }
 
-/* A span selects and is told by exemplars; as a label to choose from it would be a list of every request. */
+/* A span selects, and exemplars name it; as a label to choose from it would be a list of every request. */
 static bool is_shown(const char *name, bool any)
 {
 	return (any || is_plain_name(name)) && strcmp(name, "span_id") != 0;

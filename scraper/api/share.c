@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Queries that need not run: what was asked and which parts answer it, as answers.h wants it, and replies from there.
+ * Queries that need not run: turns a request and its parts into a key for answers.h, and replies with an answer from there.
  */
 #include "lib/base/alloc.h"
 #include "lib/base/hash.h"

@@ -102,7 +102,7 @@ static int project(struct api_job *q, struct api_view *v, struct tree *ret, stru
 	return project_groups(q, v, ret, eb);
 }
 
-/* The node limit of a format: the arrays have one unless told otherwise, pictures cull by width. */
+/* The node limit of a format: the arrays have one unless the request says otherwise, pictures cull by width. */
 static size_t node_limit(const struct api_job *q)
 {
 	if (q->params.max_nodes || (q->format != API_JSON && q->format != API_PROTOBUF))

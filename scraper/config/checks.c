@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the sections mean together: inheritance from global, values that contradict each other,
+ * Checks across sections: inheritance from global, values that contradict each other,
  * paths, names.
  */
 #include "lib/base/regex.h"

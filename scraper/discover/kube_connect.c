@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the API server is and how it is asked: as the configuration says, as a kubeconfig file says, or as a pod learns it from
- * its environment and its service account.
+ * Finds the API server and the credentials for it: from the configuration, from a kubeconfig file, or, in a pod, from
+ * the environment and the service account.
  */
 #include "scraper/discover/kube.h"
 #include "lib/base/fs.h"

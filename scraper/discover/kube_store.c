@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The objects that an API server has told of: lists and events are read here, trimmed to what labels are made of, and compared
+ * The objects that an API server has reported: lists and events are read here, trimmed to what labels are made of, and compared
  * with what was known.
  */
 #include "scraper/discover/kube.h"

@@ -106,6 +106,6 @@ struct promql_run {
 
 /* A series without points, labels not set yet; NULL when memory is out. */
 struct promql_series *promql_add_series(struct promql_value *v, struct arena *a, size_t n_points);
-/* -EINVAL and -EDOM (series that cannot be told apart) with a text, and the errors of `select`. Vectors are ordered by labels, of topk at one point by value. */
+/* -EINVAL and -EDOM (series that do not differ) with a text, and the errors of `select`. Vectors are ordered by labels, of topk at one point by value. */
 int promql_eval(struct promql_run *r, const struct promql_query *q, struct promql_value *ret,
 	struct errbuf *eb) _must_check_;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What there is: profile types, label names and values, series. Each is a set of texts that parts are asked for (inventory.h).
+ * Lists of everything stored: profile types, label names and values, series. Each is a set of texts that parts are asked for (inventory.h).
  */
 #include "scraper/query/inventory.h"
 #include "lib/base/alloc.h"

@@ -31,6 +31,6 @@ int coverage_load(struct coverage *c, struct scan *s, int64_t from_ns, int64_t t
 	struct errbuf *eb) _must_check_;
 void coverage_done(struct coverage *c);
 #define _cleanup_coverage_ _cleanup_(coverage_done)
-/* The target that a series with this label set belongs to, as an index in items; TREE_NONE when it cannot be told. -ENOMEM. */
+/* The target that a series with this label set belongs to, as an index in items; TREE_NONE when it is unknown. -ENOMEM. */
 int coverage_find(const struct coverage *c, const struct scan_part *p, uint32_t label_set,
 	uint32_t *ret) _must_check_;

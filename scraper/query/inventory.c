@@ -177,7 +177,7 @@ static int keep_hits(struct inventory *v, struct scan_part *p, size_t *from, str
 	return r;
 }
 
-/* Has the stream a profile in the range? Most are told by their own limits. */
+/* Has the stream a profile in the range? The stream's own limits decide mostly. */
 static int in_range(struct inventory *v, struct scan_part *p, uint32_t stream, struct errbuf *eb)
 {
 	const struct part_stream *st = &p->streams[stream];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What there is in parts, as a set of texts: answers of parts can be joined, and those of parts that never change are kept beside their
- * pages (part_remember), so that a question asked again reads nothing of them. catalog.c makes lists of the texts.
+ * The names and values in parts, as a set of texts. Answers of parts can be joined. Answers of parts that never change are kept beside their
+ * pages (part_remember), so that the same query reads nothing of them again. catalog.c makes lists of the texts.
  */
 #pragma once
 #include "scraper/query/scan.h"

@@ -27,7 +27,7 @@ static int no_memory(struct errbuf *eb)
 	return err_set(eb, -ENOMEM, "out of memory for the query");
 }
 
-/* The profiles of one hit: told at once, or noted as rows to read. */
+/* The profiles of one hit: reported at once, or noted as rows to read. */
 static int add_hit(struct listing *l, uint32_t h, struct errbuf *eb)
 {
 	struct scan_part *p = l->part;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which series of parts were met before, told without making their text: strings of labels get numbers that are the same in all parts, once
+ * Remembers which series of parts it has seen, without making their text: strings of labels get numbers that are the same in all parts, once
  * per part, and a label set is then the numbers of its pairs.
  */
 #pragma once

@@ -332,8 +332,8 @@ static uint64_t all_bytes(struct store *s, uint64_t quarantine)
 	return bytes;
 }
 
-/* What the age of blocks counts from: the newest time in a block, so that silence makes nothing old, or the clock as far as it is believed
- * where that is earlier, so that neither a wrong clock nor what one left in a block does. */
+/* The age of blocks counts from the newest time in a block, so that silence makes nothing old, or from the trusted clock
+ * where that is earlier, so that neither a wrong clock nor the times it left in a block make anything old. */
 static int64_t retention_now(struct store *s)
 {
 	int64_t newest = INT64_MIN;

@@ -260,7 +260,7 @@ static int drop_unusable(struct store *s, struct wal_files *files, struct errbuf
 	return 0;
 }
 
-/* Names are given by the time that is believed, so the newest one is how far the process before had come. */
+/* Names come from trusted time, so the newest one is how far the process before had come. */
 static int64_t newest_name_ns(const struct store *s, const struct wal_files *files)
 {
 	int64_t newest = INT64_MIN;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files, lines and inlined calls on their way into a symbol file: what the readers of DWARF, of
- * OCaml's frametables and of Go's tables fill, whatever the order in which they come. Addresses
- * are ELF virtual addresses; what lies outside the executable segments is left out, as linkers
+ * Files, lines and inlined calls on their way into a symbol file. The readers of DWARF, of
+ * OCaml's frametables and of Go's tables fill them, in any order. Addresses
+ * are ELF virtual addresses. Rows outside the executable segments are left out: linkers
  * leave the tables of code that they dropped. Memory until encoded: 4 bytes a row, mostly, and 16 for
- * each of the sequence that is being read; 24 a range.
+ * each row of the sequence under way; 24 a range.
  *
  * A scope is one function's body: a root (a function as it stands in the file) or an inlined copy
  * within another scope. Of ranges that overlap the one that starts later is the inner one.
@@ -45,9 +45,8 @@ struct debug_range {
 
 struct debug_tables {
 	const struct elf_file *f;
-	uint64_t base; /* the lowest executable address */
-	uint64_t code_start,
-		code_end; /* of the largest executable segment; empty: none that can be told so */
+	uint64_t base;		       /* the lowest executable address */
+	uint64_t code_start, code_end; /* of the largest executable segment; empty: unknown */
 	struct interner files, names;
 	/* Of the sequence that has not ended, behind an empty one. */
 	struct debug_row *rows;

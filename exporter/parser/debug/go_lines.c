@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Go's tables → rows and scopes. For each function three series of values by pc tell its file, its
- * line and which inlined call an instruction belongs to; a tree of those calls (runtime/symtabinl.go;
- * before Go 1.21 symtab.go) gives each one's name and an instruction of the place where it was called. Layouts: Go
+ * Go's tables → rows and scopes. Each function has three series of values by pc: its file, its
+ * line, and the inlined call that an instruction belongs to. A tree of those calls (runtime/symtabinl.go;
+ * before Go 1.21 symtab.go) has the name of each and an instruction at the place of the call. Layouts: Go
  * 1.16 and 1.17 (lines only), 1.18 and 1.19, 1.20 and later.
  */
 #include "exporter/parser/debug/go_lines.h"
@@ -264,8 +264,8 @@ static int64_t last_call(const struct go_lines *g)
 	return MIN(last, MAX_CALLS - 1);
 }
 
-/* Innermost calls are told for each stretch, and calls around them by those: so the function's
- * range holds, side by side, the ranges of what is innermost. */
+/* The tables have the innermost call of each stretch; it names the call around it. So the function's
+ * range holds the ranges of innermost calls side by side. */
 static int add_scopes(struct go_lines *g, const struct go_function *fn, const struct record *rec,
 	uint64_t code_end)
 {
@@ -355,7 +355,7 @@ static bool are_trees_at(struct go_lines *g, uint64_t trees)
 	return n > 0;
 }
 
-/* Where they are told from differs between releases, so it is tried out. */
+/* Their base differs between releases, so the parser tries each. */
 static uint64_t find_trees(struct go_lines *g, uint64_t module_text)
 {
 	for (unsigned i = MIN_WORD; module_text && i < MAX_WORD; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * OCaml's frametables: for each return address of OCaml code where in the source the call is,
- * through which inlined functions, with full module paths. The garbage collector needs them, so
- * they are there in stripped programs too. Source: runtime/frame_descriptors.h and
+ * OCaml's frametables: for each return address of OCaml code the call's place in the source and
+ * the inlined functions around it, with full module paths. The garbage collector needs them, so
+ * stripped programs have them too. Source: runtime/frame_descriptors.h and
  * runtime/backtrace_nat.c of OCaml 4.11 to 5.3.
  */
 #pragma once

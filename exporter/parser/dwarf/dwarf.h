@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * DWARF → lines, functions and inlined calls. One pass over the line programs, one over the
- * entries; a unit that is malformed costs itself, what came before it in the same unit stays.
+ * entries; a malformed unit loses only its own rest: what came before the fault stays.
  */
 #pragma once
 #include "exporter/parser/debug/debug_tables.h"

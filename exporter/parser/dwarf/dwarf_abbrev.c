@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Abbreviation tables (DWARF 5 §7.5.3). Most entries are never looked at: for each abbreviation a
- * short program tells how to get over one, runs of fixed sizes taken together.
+ * Abbreviation tables (DWARF 5 §7.5.3). Most entries are skipped unread: each abbreviation has a
+ * short program that skips one entry, with runs of fixed sizes taken together.
  */
 #include "exporter/parser/dwarf/dwarf_file.h"
 #include "lib/base/alloc.h"
@@ -210,8 +210,8 @@ static int add_attr(struct dwarf_abbrevs *t, struct dwarf_abbrev *a, uint64_t na
 }
 
 /*
- * Over attributes that nobody asks for, up to one that is not told by a byte for its name and one for a form of so many bytes, or
- * is a sibling. Returns how many bytes all of them take.
+ * Skips attributes that nobody needs. Stops at a sibling, and at an attribute whose name or form takes more than a byte or whose form has
+ * no fixed size. Returns the bytes of all of them.
  */
 static inline uint32_t skim(const struct dwarf_unit *u, struct cursor *c)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Abbreviations: what entries of .debug_info consist of, and how to get over those that nobody asks for.
+ * Abbreviations: the parts of entries of .debug_info, and how to skip entries that nobody needs.
  */
 #pragma once
 #include "lib/base/cursor.h"
@@ -59,7 +59,7 @@ struct dwarf_abbrev {
 };
 
 enum { DWARF_N_SHORT_CODES = 128 };
-/* How to get over the entries of an abbreviation whose code is of one byte, where that is easily told; 0, 0: it isn't. */
+/* How to get over the entries of an abbreviation whose code is of one byte, where that is simple; 0, 0: it is not. */
 struct dwarf_hop {
 	uint8_t bytes;	 /* of an entry that has no children and nothing to tell, with its code */
 	uint8_t sibling; /* where one that no function is below tells its sibling, from its code on */

@@ -267,7 +267,7 @@ const char *dwarf_string_at(const struct dwarf_file *d, enum dwarf_section_kind 
 	return (const char *)s->data + off;
 }
 
-/* §7.5.1: a unit's header. False at the end of what can be told apart. */
+/* §7.5.1: a unit's header. False at the end of the headers that can be read. */
 static bool read_header(struct dwarf_file *d, struct cursor *c, struct dwarf_unit *ret)
 {
 	struct dwarf_unit u = {.file = d, .off = cursor_off(c), .offset_bytes = 4};
@@ -294,7 +294,7 @@ static bool read_header(struct dwarf_file *d, struct cursor *c, struct dwarf_uni
 	}
 	u.die_off = cursor_off(c);
 	if (d->is_split && u.version >= 5) {
-		/* Not told: behind the headers of the only contribution. */
+		/* Not given: behind the headers of the only contribution. */
 		u.str_offsets_base = u.offset_bytes == 8 ? 16 : 8;
 		u.rnglists_base = u.offset_bytes == 8 ? 20 : 12;
 	}
@@ -334,7 +334,7 @@ static void take_unit_attr(struct dwarf_unit *u, uint16_t name, struct dwarf_val
 	}
 }
 
-/* The unit's own entry: the bases come first, since the others may be told in terms of them. */
+/* The unit's own entry: the bases come first, since the others may refer to them. */
 static bool read_unit_entry(struct dwarf_unit *u)
 {
 	struct dwarf_value low_pc = {0}, comp_dir = {0}, dwo_name = {0}, producer = {0};

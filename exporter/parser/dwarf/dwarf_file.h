@@ -2,7 +2,7 @@
  *
  * DWARF 2 to 5 as it lies in an ELF file: sections, units, abbreviations, forms. Sources: the
  * DWARF 5 standard (sections by number in dwarf_*.c) and the GNU extensions that gcc, clang and
- * dwz write. All reading is bounded; what one file may cost in time is counted in `work`.
+ * dwz write. All reading is bounded; `work` counts the time that one file may cost.
  */
 #pragma once
 #include "exporter/parser/dwarf/dwarf_abbrev.h"
@@ -134,7 +134,7 @@ struct dwarf_unit *dwarf_unit_at(struct dwarf_file *d, uint64_t off);
 /* Reads the unit's own entry, once; false: the unit is broken. */
 bool dwarf_unit_read(struct dwarf_unit *u);
 
-/* Moves to the sibling whose place is told `off` bytes on; false: that is none that lies behind it in the unit. */
+/* Moves to the sibling whose place stands `off` bytes on; false: the place is not behind the entry in the unit. */
 static inline bool dwarf_to_sibling(const struct dwarf_unit *u, struct cursor *c, uint32_t off)
 {
 	uint32_t sibling;

@@ -2,7 +2,7 @@
  *
  * Files that DWARF names: the supplementary file that dwz moves to what several files have in
  * common (DWARF 5 §7.3.6; .gnu_debugaltlink before that), packages and objects of split units (§7.3.2).
- * Who may open files is asked for each (parser.h); one counts when it has the id that was named.
+ * The child asks main for each file (parser.h); a file counts when it has the id that was named.
  */
 #pragma once
 #include "exporter/parser/dwarf/dwarf_file.h"

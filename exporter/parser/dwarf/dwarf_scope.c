@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Functions and inlined calls from the entries of .debug_info (DWARF 5 §3.3). Entries without
- * code are passed over unread; names are looked up once per function, through abstract origins
- * and specifications of whatever unit or file.
+ * code are skipped unread. Names are looked up once per function, through abstract origins
+ * and specifications in any unit or file.
  */
 #include "exporter/parser/dwarf/dwarf_scope.h"
 #include "exporter/parser/dwarf/dwarf_line.h"

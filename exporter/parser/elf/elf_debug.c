@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Debug information that lies elsewhere: compressed inside the file (MiniDebugInfo), or in a file
- * of its own, which must be told to be the right one before it is believed.
+ * of its own, which is checked to be the right one before we trust it.
  */
 #include "exporter/parser/elf/elf_file.h"
 #include "lib/base/alloc.h"

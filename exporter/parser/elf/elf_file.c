@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opening an ELF file, its notes, and the hash that tells its content from any other.
+ * Opening an ELF file, its notes, and the hash that identifies its content.
  */
 #include "exporter/parser/elf/elf_file.h"
 #include "lib/base/alloc.h"

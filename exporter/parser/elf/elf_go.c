@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions of Go programs from the runtime's own table, which no strip takes away: .gopclntab
- * (Go's debug/gosym/pclntab.go; runtime/symtab.go). Four layouts, told apart by the magic: of Go
- * 1.2, 1.16, 1.18 and 1.20. Little-endian with 8-byte pointers, as the machines that are read.
+ * Functions of Go programs from the runtime's own table, which no strip removes: .gopclntab
+ * (Go's debug/gosym/pclntab.go; runtime/symtab.go). The magic distinguishes four layouts: of Go
+ * 1.2, 1.16, 1.18 and 1.20. Little-endian with 8-byte pointers, as on all machines that Sonde supports.
  */
 #include "exporter/parser/elf/elf_go.h"
 #include <string.h>
@@ -20,7 +20,7 @@ static bool layout_of(uint32_t magic, enum go_layout *ret)
 	}
 }
 
-/* A count that the table has no bytes for would be believed for seconds. */
+/* A count beyond the table's bytes would cost seconds of work. */
 static bool has_functions(const struct go_table *t)
 {
 	uint64_t entry = t->layout >= GO_18 ? 8 : 2 * POINTER_BYTES, bytes = cursor_left(&t->all);

@@ -5,7 +5,7 @@
  * Among symbols of one address one wins: a typed and sized function before anything else, then
  * global before weak before local, then the name with fewer leading underscores. A sized
  * function owns its whole range: marks without a size inside it are dropped, a sized one inside
- * it cuts it in two. What has no size reaches to the next symbol or the end of its section.
+ * it cuts it in two. A function without size reaches to the next symbol or the end of its section.
  */
 #include "exporter/parser/elf/elf_file.h"
 #include "lib/base/alloc.h"

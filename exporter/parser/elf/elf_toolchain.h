@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which compiler made a file, of which language it is: by marks that only one runtime leaves (names of functions, libraries,
- * texts that no strip takes away), else by what the units of its DWARF say, else by `.comment`.
+ * Detects the compiler and the language of a file: from marks that only one runtime leaves (names of functions, libraries,
+ * texts that no strip removes), else from the units of its DWARF, else from `.comment`.
  */
 #pragma once
 #include "exporter/symfile/toolchain.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Call frame information (DWARF 5 §6.4, LSB .eh_frame): what a section of it says about each
- * stretch of code, as the walker's rules. Reads through the bounded cursor, allocates nothing.
+ * Call frame information (DWARF 5 §6.4, LSB .eh_frame): the rules of a section for each
+ * stretch of code, in the walker's form. Reads through the bounded cursor, allocates nothing.
  */
 #pragma once
 #include "bpf/unwind/tables.h"

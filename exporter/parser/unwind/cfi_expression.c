@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * DWARF expressions of call frame information, evaluated symbolically: compilers, linkers and
- * hand-written assembly use a handful of shapes, and what is none of them is refused.
+ * hand-written assembly use a handful of shapes; all others are refused.
  */
 #include "exporter/parser/unwind/cfi.h"
 #include "lib/base/cleanup.h"

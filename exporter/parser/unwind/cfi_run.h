@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Between the reader of entries and the one that runs their instructions.
+ * Shared by the reader of entries (cfi.c) and the interpreter of their instructions (cfi_run.c).
  */
 #pragma once
 #include "exporter/parser/unwind/cfi.h"

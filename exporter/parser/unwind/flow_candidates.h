@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where functions may begin in code that nothing tells of: targets of calls, addresses that code takes, and what follows a return, a
- * jump, or a call with alignment behind it. For exporter/parser/unwind/unwind_flow.c. Pure.
+ * Places where functions may begin in code that nothing describes: targets of calls, addresses that code takes, and the code behind a
+ * return, a jump, or a call with alignment behind it. For exporter/parser/unwind/unwind_flow.c. Pure.
  */
 #pragma once
 #include "exporter/parser/unwind/unwind_flow.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is known of the stack at an instruction, and what instructions make of it: for exporter/parser/unwind/unwind_flow.c, which follows
- * code. Pure.
+ * The known state of the stack at an instruction, and the effect of instructions on it. For exporter/parser/unwind/unwind_flow.c, which
+ * follows code. Pure.
  */
 #pragma once
 #include "bpf/unwind/tables.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * ELF file → unwind sections of the symbol file: rules, words (page entries and rows), counts.
- * Streams in the order of addresses: what is held at once is 8 bytes an FDE, the rules seen and
+ * Streams in the order of addresses: memory holds 8 bytes an FDE, the rules seen and
  * some buffers, at most UNWIND_TRANSIENT_BYTES in all.
  */
 #pragma once

@@ -344,7 +344,7 @@ static bool code_is(const struct compile *c, uint64_t vaddr, const uint8_t *code
 }
 
 /*
- * A trampoline is told by its code: OCaml marks other code as a signal frame too, Zig has its own without the mark. How many bytes
+ * The parser detects a trampoline by its code: OCaml marks other code as a signal frame too, Zig has its own without the mark. How many bytes
  * before it its FDE begins, since callers are looked up before their return address; negative: it is none.
  */
 static int trampoline_at(const struct compile *c, const struct cfi_fde *fde)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * exporter/parser/unwind/unwind_flow.h. Candidates for functions are tried from the last to the first: targets of calls, addresses that code
- * takes, and what follows a return or a jump. Each is followed with a list of work; where ways meet, what they say of the stack must
- * agree. What is kept are the instructions from which a return is reached that finds the stack and the registers as they were.
+ * takes, and the code behind a return or a jump. Each is followed with a list of work. Where ways meet, their states of the stack must
+ * agree. An instruction is kept when a way leads from it to a return that restores the stack and the registers.
  *
- * Behind a call that does not return lies something else, the next function mostly. Nothing says so, and a way that goes on there
- * with what it knows of the stack comes to no such return: it contradicts what is there, and its end is passed over. Without a call
- * on the way a contradiction says that the candidate is none.
+ * Behind a call that does not return lies other code, the next function mostly. Nothing marks that. A way that goes on there
+ * with its state of the stack reaches no such return: it contradicts the code there, and its end is dropped. Without a call
+ * on the way a contradiction means that the candidate is no function.
  *
- * Parts of functions in assembly, which others call, run into each other with registers of their own. Where that is seen, all is done
- * again with nothing known of the registers where such a part begins.
+ * Parts of functions in assembly, which others call, run into each other with registers of their own. When the code shows that, all is
+ * done again with unknown registers at the begin of such a part.
  *
- * Assembly calls its own functions without aligning the stack. A candidate that does may be one, or the midst of a function taken for
- * its beginning: it is tried again once what it calls is known to return.
+ * Assembly calls its own functions without aligning the stack. A candidate that does the same may be one, or the midst of a function:
+ * it is tried again once its callee is known to return.
  */
 #include "exporter/parser/unwind/unwind_flow.h"
 #include "exporter/parser/unwind/flow_candidates.h"
@@ -401,7 +401,7 @@ static bool returns(struct unwind_flow *f, const struct way *w, const struct x86
 }
 
 /*
- * The stack is aligned where a function is called (System V ABI, 3.2.2): code in the midst of another one is told by that. Assembly
+ * The stack is aligned where a function is called (System V ABI, 3.2.2): code in the midst of another function shows by that. Assembly
  * does not align it for functions of its own.
  */
 static enum flow_verdict call(struct unwind_flow *f, struct way *w, const struct x86_insn *i)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Machine code → what holds of the stack at each instruction, by following the code. For functions that come without call frame
- * information: musl's, those of assemblers that write none (nasm, yasm), of compilers that keep no frame pointer.
+ * Machine code → the state of the stack at each instruction, by following the code. For functions without call frame
+ * information: musl's, those of assemblers that write none (nasm, yasm), those of compilers that keep no frame pointer.
  *
- * Nothing is guessed: an instruction counts only on a way from where a function is entered to a return that finds the stack as it
- * was, and rbp and rbx too but for parts of assembly that are called; ways that meet must agree. Code that is entered in another
+ * Nothing is guessed. An instruction counts only on a way from a function's entry to a return that restores the stack, and rbp and rbx
+ * too (except in parts of assembly that others call). Ways that meet must agree. Code that is entered in another
  * way (GHC's, which jumps where C calls) has no such return. x86-64.
  */
 #pragma once

@@ -2,8 +2,8 @@
  *
  * Code that every program runs and no call frame information covers: what the C runtime's startup files bring (.init, .fini, the
  * functions of crtstuff.c in gcc's libgcc, which are compiled without tables), procedure linkage tables by lld, which makes
- * none for them, what Go's threads run on where C makes them, and what the kernel returns to from a signal handler (musl's). It is
- * told by its bytes. The first two would not matter, were they not run when a file's first and last pages are touched: so it is where
+ * none for them, the code that Go's threads start in where C makes them, and the code that a signal handler returns to (musl's). The parser
+ * knows it by its bytes. The first two matter because they run when a file's first and last pages are touched, which is where
  * page faults are. All other code is followed (unwind_flow.h).
  */
 #include "exporter/parser/unwind/unwind.h"
@@ -56,7 +56,7 @@ static const char plt_first[] = "Sff35????????Vff25????????0f1f4000";
 static const char plt_entry[] = "ff25????????68????????e9????????";
 enum { PLT_BYTES = 16, PLT_PUSHED = 11 };
 
-/* Code that was told by its bytes. */
+/* Code that the parser knows by its bytes. */
 struct known {
 	size_t at, n;
 	const char *pattern; /* NULL: a procedure linkage table */
@@ -68,7 +68,7 @@ struct gap {
 	bool begins[UINT8_MAX + 1]; /* a pattern does so */
 	struct known known[MAX_KNOWN];
 	size_t n_known;
-	uint64_t told; /* address up to which such code was told */
+	uint64_t known_to; /* address up to which such code is known */
 };
 
 static int digit(char c)
@@ -140,7 +140,7 @@ static void put_rows(const struct gap *g, size_t at, const char *pattern)
 			continue;
 		}
 		rule = rule_of(g, *p);
-		put_row(g, begin - (*p == 'N' && begin > g->told), &rule);
+		put_row(g, begin - (*p == 'N' && begin > g->known_to), &rule);
 	}
 }
 
@@ -164,8 +164,8 @@ static void put_known(struct gap *g, const struct known *k)
 		put_rows(g, k->at, k->pattern);
 	else
 		put_plt(g, k->at);
-	g->told = g->u->vaddr + k->at + k->n;
-	put_row(g, g->told, NULL);
+	g->known_to = g->u->vaddr + k->at + k->n;
+	put_row(g, g->known_to, NULL);
 }
 
 static void note_begin(struct gap *g, const char *pattern)
@@ -277,7 +277,7 @@ static void put_piece(struct gap *g, size_t at, size_t n, size_t *next)
 
 void unwind_gap(const struct unwind_gap *u)
 {
-	struct gap g = {.u = u, .told = u->vaddr};
+	struct gap g = {.u = u, .known_to = u->vaddr};
 	size_t at = 0, next = 0, piece = u->flow ? u->flow_bytes : u->n;
 
 	if (u->machine->ra_is_reg)

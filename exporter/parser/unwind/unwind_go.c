@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Unwind rows of Go programs: the runtime's table tells for every instruction how far the stack pointer is below where the
- * call left it, stripped or not. What runs on another stack than its caller is walked by the frame pointer, which Go keeps.
+ * Unwind rows of Go programs: for every instruction the runtime's table has the distance of the stack pointer below its place at the
+ * call, stripped or not. Functions on another stack than their caller are walked by the frame pointer, which Go keeps.
  */
 #include "exporter/parser/unwind/unwind.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which proxy a transfer goes through. The environment and lists of exceptions are read as Go's httpproxy reads them, and handed to curl
+ * Chooses the proxy of a transfer. The environment and lists of exceptions are read as Go's httpproxy reads them, and handed to curl
  * in the form that curl knows.
  */
 #include "lib/net/client/impl.h"

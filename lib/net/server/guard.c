@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The web configuration in force: read at the start, again when a file changes, swapped whole. What it asks of each
- * request: the rate, then a user's name and password, whose bcrypt hash a worker compares once and remembers.
+ * The web configuration in force: read at the start, again when a file changes, swapped whole. It checks each
+ * request's rate, then a user's name and password; a worker compares the bcrypt hash once and remembers the result.
  */
 #include "lib/net/server/tls.h"
 #include "lib/base/alloc.h"

@@ -188,7 +188,7 @@ int http_server_start(struct http_server *s, struct errbuf *eb)
 	return 0;
 }
 
-/* Ends what has not begun; what runs is told to give up when `and_running`. */
+/* Ends jobs that have not begun; cancels running jobs too when `and_running`. */
 static void cancel_parked_locked(struct http_server *s, bool and_running)
 {
 	ASSERT_HELD(&s->lock);

@@ -101,7 +101,7 @@ int http_server_start(struct http_server *s, struct errbuf *eb) _must_check_;
  * past the last. */
 const char *http_server_address(const struct http_server *s, size_t i);
 /* Graceful stop: no new connections, parked requests are cancelled, running ones have `grace_ms` to
- * finish and are then told to give up (http_job_cancelled), which is waited for: work that can take long looks at that, or the caller
+ * finish and are then cancelled (http_job_cancelled), which is waited for: work that can take long looks at that, or the caller
  * ends it before. */
 void http_server_stop(struct http_server *s, uint32_t grace_ms);
 /* Stops (without grace) when still running, frees, unlinks unix sockets. */

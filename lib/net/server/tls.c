@@ -2,7 +2,7 @@
  *
  * TLS of the server. libmicrohttpd starts each session with credentials of its own start; before the handshake they
  * are replaced by those of the web configuration in force, so certificates, client rules, versions and suites change
- * without a restart. A client that speaks plain HTTP is told so, as Go's servers do.
+ * without a restart. A client that speaks plain HTTP gets an answer that says so, as from Go's servers.
  */
 #include "lib/net/server/tls.h"
 #include "lib/base/alloc.h"

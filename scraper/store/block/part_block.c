@@ -202,7 +202,7 @@ int part_block_pages(
 	return arena_error(&r->arena, &r->errbuf);
 }
 
-/* A page table may promise more rows than memory has: asked of the reader's budget before it is believed. */
+/* A page table may promise more rows than memory has: the reader's budget is asked first. */
 static int afford(struct part_reader *r, uint64_t bytes)
 {
 	struct budget *b = r->arena.budget;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The profiles of a block: pages are decoded one at a time, since a day of many small streams has more of them than memory should
- * hold; what many streams have in common is told from page tables where they suffice.
+ * hold; page tables answer what many streams have in common, where they suffice.
  */
 #include "lib/base/alloc.h"
 #include "scraper/store/block/part_block.h"
@@ -369,7 +369,7 @@ static int span_decode(struct part_reader *r, const struct page *p, size_t lo, s
 }
 
 /*
- * One page of a span: an inner one with a constant window and period is told by its entry in the page table, others are decoded.
+ * One page of a span. The entry in the page table suffices for an inner one with a constant window and period; others are decoded.
  * 1: it holds other than raw profiles.
  */
 static int span_page(struct part_reader *r, const struct frame_page *at, uint64_t first,

@@ -82,7 +82,7 @@ static int by_mapping(const void *a, const void *b, void *arg)
 	return r ? r : compare_u64(x->kind, y->kind);
 }
 
-/* Locations of equal keys (a collision) are told apart by content that does not depend on the head. */
+/* Locations of equal keys (a collision) are distinguished by content that does not depend on the head. */
 static int by_location(const void *a, const void *b, void *arg)
 {
 	const struct context *c = arg;

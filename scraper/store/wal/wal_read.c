@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading the log back: every record is believed only after both of its checksums, and what stands
- * where none is valid is told apart by the highest sequence known to be synced
+ * Reading the log back: we trust a record only after both of its checksums, and what stands
+ * where none is valid is judged by the highest sequence known to be synced
  * (docs/formats/wal.md, "Replay").
  */
 #include "lib/base/alloc.h"
