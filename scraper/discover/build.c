@@ -34,12 +34,6 @@ void discover_build_target(struct discover_build *d, struct labels_builder *labe
 		g->n_targets++;
 }
 
-void discover_build_labels(struct discover_build *d, struct labels_builder *labels)
-{
-	if (!d->error)
-		d->error = labels_builder_finish(labels, &d->group.labels);
-}
-
 static bool is_complete(struct discover_build *d, struct discover_provider *p)
 {
 	if (d->error)

@@ -19,8 +19,6 @@ void discover_build_done(struct discover_build *d);
 #define _cleanup_discover_build_ _cleanup_(discover_build_done)
 /* A target of the group with the builder's labels, __address__ among them. */
 void discover_build_target(struct discover_build *d, struct labels_builder *labels);
-/* Labels of all targets of the group. */
-void discover_build_labels(struct discover_build *d, struct labels_builder *labels);
 /* Hands the group to the provider as the one of its source, or as the only one; "out of memory" counts as a failure. */
 void discover_build_put(struct discover_build *d, struct discover_provider *p);
 void discover_build_set(struct discover_build *d, struct discover_provider *p);

@@ -419,15 +419,6 @@ size_t discover_stats(const struct discover *d, struct discover_stats *ret, size
 	return N_KINDS;
 }
 
-void discover_file_mtimes(const struct discover *d,
-	void (*fn)(void *ctx, const char *path, double seconds), void *ctx)
-{
-	for (size_t i = 0; i < d->n_providers; i++) {
-		if (d->providers[i]->kind == discover_file())
-			discover_file_each_mtime(d->providers[i], fn, ctx);
-	}
-}
-
 bool discover_job_settled(const struct discover *d, const struct config_job *job)
 {
 	const struct job_state *state = &d->jobs[job->index];

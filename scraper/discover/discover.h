@@ -64,9 +64,6 @@ struct discover_stats {
 };
 /* Fills at most n entries; returns how many kinds there are. */
 size_t discover_stats(const struct discover *d, struct discover_stats *ret, size_t n);
-/* Modification times of the files that file discovery has read: calls fn(ctx, path, seconds). */
-void discover_file_mtimes(const struct discover *d,
-	void (*fn)(void *ctx, const char *path, double seconds), void *ctx);
 /* True once each of the job's providers has ended a refresh, well or not, and its targets were handed out. */
 bool discover_job_settled(const struct discover *d, const struct config_job *job);
 /* Why the last refresh of one of the job's providers failed, or NULL. */

@@ -18,7 +18,6 @@ struct sd_file {
 	char *path;
 	struct discover_group *groups;
 	size_t n_groups;
-	int64_t mtime_ns;
 	bool seen; /* in this refresh */
 };
 
@@ -215,7 +214,6 @@ static void read_one(struct discover_provider *p, const char *path)
 		failed(p, err_text(&eb, r));
 		return;
 	}
-	f->mtime_ns = st.mtime_ns;
 	if (same_groups(f, groups, n)) {
 		for (size_t i = 0; i < n; i++)
 			discover_group_done(&groups[i]);
@@ -296,15 +294,6 @@ static void refresh(struct discover_provider *p, int64_t now_ns)
 		read_pattern(p, state->patterns[i]);
 	drop_missing_files(p);
 	collect_groups(p);
-}
-
-void discover_file_each_mtime(const struct discover_provider *p,
-	void (*fn)(void *ctx, const char *path, double seconds), void *ctx)
-{
-	const struct file_state *state = p->state;
-
-	for (size_t i = 0; i < state->n_files; i++)
-		fn(ctx, state->files[i].path, (double)state->files[i].mtime_ns / NS_PER_S);
 }
 
 const struct discover_kind *discover_file(void)

@@ -87,7 +87,6 @@ struct kube_page {
 };
 int kube_store_put_list(struct kube_store *s, const void *text, size_t n, unsigned watch,
 	uint64_t list, struct kube_page *ret, struct errbuf *eb) _must_check_;
-void kube_page_done(struct kube_page *p);
 /* A line of a watch. *resource_version (heap) is replaced by the event's. -ESTALE: what it would say next is lost, list
  * again; -EPROTO: the server's own error; -EBADMSG: no event. */
 int kube_store_put_event(struct kube_store *s, const char *line, size_t n, unsigned watch,

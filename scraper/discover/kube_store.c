@@ -234,13 +234,6 @@ void kube_store_clean(struct kube_store *s)
 
 /* ── lists and events ── */
 
-void kube_page_done(struct kube_page *p)
-{
-	free(p->resource_version);
-	free(p->next);
-	*p = (struct kube_page) {0};
-}
-
 int kube_store_put_list(struct kube_store *s, const void *text, size_t n, unsigned watch,
 	uint64_t list, struct kube_page *ret, struct errbuf *eb)
 {

@@ -108,6 +108,3 @@ struct config_static_group;
 int discover_group_from(const struct config_static_group *g, const char *source,
 	const char *meta_name, const char *meta, struct discover_group *ret) _must_check_;
 bool discover_group_equal(const struct discover_group *a, const struct discover_group *b);
-/* File modification times of a file provider, for metrics. */
-void discover_file_each_mtime(const struct discover_provider *p,
-	void (*fn)(void *ctx, const char *path, double seconds), void *ctx);

@@ -46,7 +46,8 @@ void scrape_specs_done(struct scrape_specs *s)
 	*s = (struct scrape_specs) {0};
 }
 
-int64_t scrape_default_seconds(int64_t interval_ms)
+/* Of a windowed request. */
+static int64_t default_seconds(int64_t interval_ms)
 {
 	return MAX(interval_ms / 1000 - 1, 1);
 }
@@ -231,7 +232,7 @@ int scrape_specs_build(const struct config_profiling *profiling, enum scrape_pre
 	cpu_first(&s);
 	for (size_t i = 0; i < s.n; i++)
 		if (s.items[i].is_windowed && !s.items[i].seconds)
-			s.items[i].seconds = scrape_default_seconds(interval_ms);
+			s.items[i].seconds = default_seconds(interval_ms);
 	*ret = s;
 	s = (struct scrape_specs) {0};
 	return 0;

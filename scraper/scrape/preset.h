@@ -40,9 +40,6 @@ int scrape_specs_build(const struct config_profiling *profiling, enum scrape_pre
 const struct config_profile *scrape_spec_override(
 	const struct config_profiling *profiling, const char *name);
 
-/* Default seconds of a windowed request: the interval minus one second, at least 1. */
-int64_t scrape_default_seconds(int64_t interval_ms);
-
 /* True when the column holds a state at an instant (inuse_*, goroutine …) rather than an amount over the window. */
 bool scrape_column_is_instant(const struct scrape_spec *spec, const char *type, size_t n);
 

@@ -60,7 +60,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 	if (size && kube_store_put_list(s.store, data + 1, size - 1, 0, 2, &page, &s.eb) == 0)
 		kube_store_sweep(s.store, 0, 2);
-	kube_page_done(&page);
+	free(page.resource_version);
+	free(page.next);
 	make_groups(stores, s.store);
 	kube_store_clean(s.store);
 	make_groups(stores, s.store);

@@ -15,12 +15,18 @@
 
 enum { N = 5000 };
 
+static void free_writer(struct page_writer **w)
+{
+	page_writer_free(*w);
+}
+
 static int64_t values[N], base[N], out[N];
 
 /* Writes one column (and a base column before it when `ratio`), reads it back, gives the codec. */
 static unsigned round_trip(bool compress, bool ratio)
 {
-	_cleanup_page_writer_ struct page_writer *w = page_writer_new(compress);
+	_cleanup_(free_writer)
+	struct page_writer *w = page_writer_new(compress);
 	_cleanup_bytes_ struct bytes bytes = {.data = NULL};
 	_cleanup_free_ struct page *p = NULL;
 	struct errbuf eb = {.text = ""};
@@ -35,7 +41,8 @@ static unsigned round_trip(bool compress, bool ratio)
 	}
 	assert_int_equal(page_writer_finish(w, &bytes, &n_columns), 0);
 	assert_int_equal(n_columns, column + 1);
-	assert_int_equal(page_load(bytes.data, bytes.len, n_columns, N, &p, &eb), 0);
+	assert_int_equal(
+		page_load_columns(bytes.data, bytes.len, n_columns, N, UINT32_MAX, &p, &eb), 0);
 	assert_int_equal(page_i64(p, column, N, out, &eb), 0);
 	assert_memory_equal(out, values, sizeof(values));
 	return p->columns[column].codec;
@@ -98,7 +105,8 @@ static void test_flips(void **state)
 {
 	static const int kinds[] = {
 		CODEC_VARINT, CODEC_DELTA, CODEC_WRAP, CODEC_RUN, CODEC_RATIO, CODEC_DELTA2};
-	_cleanup_page_writer_ struct page_writer *w = page_writer_new(true);
+	_cleanup_(free_writer)
+	struct page_writer *w = page_writer_new(true);
 	uint32_t narrow[64];
 
 	(void)state;
@@ -117,7 +125,8 @@ static void test_flips(void **state)
 			int r;
 
 			bytes.data[i / 8] ^= (uint8_t)(1 << i % 8);
-			r = page_load(bytes.data, bytes.len, n_columns, 64, &p, &eb);
+			r = page_load_columns(
+				bytes.data, bytes.len, n_columns, 64, UINT32_MAX, &p, &eb);
 			for (unsigned c = 0; !r && c < 2; c++) {
 				int wide = page_i64(p, c, 64, out, &eb),
 				    slim = page_u32(p, c, 64, 1000, narrow, &eb);

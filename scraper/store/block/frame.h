@@ -71,7 +71,6 @@ struct frame {
  * 0, 0: take what is there. */
 int frame_read(struct fs *fs, const char *path, enum frame_file file, uint64_t size,
 	uint32_t table_crc, struct frame *ret, struct errbuf *eb) _must_check_;
-const struct frame_section *frame_find(const struct frame *f, uint32_t id);
 /* Checks the CRC32C of every section: every byte of the file is then covered. */
 int frame_verify(
 	struct fs *fs, const char *path, const struct frame *f, struct errbuf *eb) _must_check_;

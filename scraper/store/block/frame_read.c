@@ -169,7 +169,7 @@ int frame_read(struct fs *fs, const char *path, enum frame_file file, uint64_t s
 	return parse_table(path, table, ret, eb);
 }
 
-const struct frame_section *frame_find(const struct frame *f, uint32_t id)
+static const struct frame_section *frame_find(const struct frame *f, uint32_t id)
 {
 	for (size_t i = 0; i < f->n_sections; i++)
 		if (f->sections[i].id == id)

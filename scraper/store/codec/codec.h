@@ -33,8 +33,6 @@ enum {
 	COLUMN_HEADER = 10,
 };
 
-const char *codec_name(unsigned codec);
-
 struct column {
 	uint8_t codec;
 	uint32_t len;
@@ -43,17 +41,13 @@ struct column {
 struct page {
 	uint32_t n_rows, n_columns;
 	struct column columns[PAGE_MAX_COLUMNS];
-	size_t allocated_bytes; /* by page_load, this struct included */
+	size_t allocated_bytes; /* by page_load_columns, this struct included */
 };
 
 /* Views an uncompressed page in place. -EBADMSG, -ENOTSUP (unknown codec). */
 int page_view(const void *p, size_t len, uint32_t n_columns, uint32_t n_rows, struct page *ret,
 	struct errbuf *eb) _must_check_;
-/* Decompresses into one allocation, freed with free(). Also -ENOMEM. */
-int page_load(const void *p, size_t len, uint32_t n_columns, uint32_t n_rows, struct page **ret,
-	struct errbuf *eb) _must_check_;
-
-/* The same, but columns outside `wanted` (bit i: column i) stay undecoded and do not decode, but for what a wanted ratio refers
+/* Decompresses into one allocation, freed with free(). Also -ENOMEM. Columns outside `wanted` (bit i: column i) stay undecoded and do not decode, but for what a wanted ratio refers
  * to. */
 int page_load_columns(const void *p, size_t len, uint32_t n_columns, uint32_t n_rows,
 	uint32_t wanted, struct page **ret, struct errbuf *eb) _must_check_;
@@ -75,7 +69,6 @@ struct page_writer *page_writer_new(bool compress);
 /* How hard zstd tries from now on [1]. */
 void page_writer_level(struct page_writer *w, int level);
 void page_writer_free(struct page_writer *w);
-void page_writer_freep(struct page_writer **w);
 void page_writer_begin(struct page_writer *w);
 void page_writer_i64(struct page_writer *w, const int64_t *v, size_t n);
 /* The same, trying also a ratio to the earlier column `of`, whose values are `base`. */
@@ -89,5 +82,3 @@ void page_writer_bytes(struct page_writer *w, const void *p, size_t n);
  * above COLUMN_MAX_RAW. */
 int page_writer_finish(
 	struct page_writer *w, struct bytes *out, unsigned *ret_columns) _must_check_;
-
-#define _cleanup_page_writer_ _cleanup_(page_writer_freep)

@@ -22,7 +22,7 @@ static const char *const names[N_CODECS] = {
 	[CODEC_BYTES] = "bytes",
 };
 
-const char *codec_name(unsigned codec)
+static const char *codec_name(unsigned codec)
 {
 	return codec < N_CODECS ? names[codec] : "unknown";
 }
@@ -99,12 +99,6 @@ static int load_column(const struct column *from, uint8_t compression, uint8_t *
 	else if (ZSTD_decompress(to, n, from->data, from->len) != n)
 		return err_set(eb, -EBADMSG, "column %u does not decompress", i);
 	return 0;
-}
-
-int page_load(const void *bytes, size_t len, uint32_t n_columns, uint32_t n_rows, struct page **ret,
-	struct errbuf *eb)
-{
-	return page_load_columns(bytes, len, n_columns, n_rows, UINT32_MAX, ret, eb);
 }
 
 int page_load_columns(const void *bytes, size_t len, uint32_t n_columns, uint32_t n_rows,

@@ -47,11 +47,6 @@ void page_writer_free(struct page_writer *w)
 	free(w);
 }
 
-void page_writer_freep(struct page_writer **w)
-{
-	page_writer_free(*w);
-}
-
 void page_writer_begin(struct page_writer *w)
 {
 	bytes_reset(&w->headers);
