@@ -47,9 +47,9 @@ static bool config_is_loaded(struct scraper_pipeline *p, const struct config *cf
 {
 	bool same;
 
-	pthread_mutex_lock(&p->lock);
+	lock_take(&p->lock);
 	same = p->reload_ok && !memcmp(cfg->sha256, p->config->sha256, sizeof(cfg->sha256));
-	pthread_mutex_unlock(&p->lock);
+	lock_release(&p->lock);
 	return same;
 }
 
@@ -57,7 +57,7 @@ static void note_reload(struct scraper_pipeline *p, struct config *cfg)
 {
 	struct config *old = NULL, *unused = NULL;
 
-	pthread_mutex_lock(&p->lock);
+	lock_take(&p->lock);
 	p->reload_ok = cfg != NULL;
 	p->n_reloads++;
 	p->n_reload_failures += !cfg;
@@ -68,7 +68,7 @@ static void note_reload(struct scraper_pipeline *p, struct config *cfg)
 		p->pending = config_get(cfg);
 		p->reload_ns = clock_realtime_ns(p->clock);
 	}
-	pthread_mutex_unlock(&p->lock);
+	lock_release(&p->lock);
 	config_putp(&old);
 	config_putp(&unused);
 }
@@ -86,15 +86,15 @@ static int reload(struct scraper_pipeline *p, const uint64_t *expected, struct e
 	struct config *cfg = NULL;
 	int r;
 
-	pthread_mutex_lock(&p->reload_lock);
+	lock_take(&p->reload_lock);
 	r = load_config(p, &cfg, eb);
 	if (expected && hash_load(r, cfg, eb) != *expected) {
-		pthread_mutex_unlock(&p->reload_lock);
+		lock_release(&p->reload_lock);
 		config_putp(&cfg);
 		return -EAGAIN;
 	}
 	note_reload(p, r < 0 ? NULL : cfg);
-	pthread_mutex_unlock(&p->reload_lock);
+	lock_release(&p->reload_lock);
 	if (r < 0) {
 		log_write(LOG_ERROR, "configuration not loaded, the old one stays in force",
 			"error", eb->text, NULL);
@@ -281,10 +281,10 @@ static void on_progress(void *arg, uint64_t done, uint64_t total)
 	struct scraper_pipeline *p = arg;
 
 	end_if_told();
-	pthread_mutex_lock(&p->lock);
+	lock_take(&p->lock);
 	p->replay_done = done;
 	p->replay_total = total;
-	pthread_mutex_unlock(&p->lock);
+	lock_release(&p->lock);
 }
 
 static int open_store(struct scraper_pipeline *p, struct errbuf *eb)
@@ -366,9 +366,9 @@ static int make_scrape(struct scraper_pipeline *p, struct errbuf *eb)
 		scrape_freep(&scrape);
 		return r;
 	}
-	pthread_mutex_lock(&p->lock);
+	lock_take(&p->lock);
 	p->scrape = scrape;
-	pthread_mutex_unlock(&p->lock);
+	lock_release(&p->lock);
 	return 0;
 }
 
@@ -383,17 +383,6 @@ static void set_names(struct scraper_pipeline *p)
 	p->server_name = xasprintf("sonde-scraper/%s", version_number());
 }
 
-/* Waits follow the monotonic clock: a step of the wall clock must not stall upkeep. */
-static void init_tick(struct scraper_pipeline *p)
-{
-	pthread_condattr_t attr;
-
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&p->tick, &attr);
-	pthread_condattr_destroy(&attr);
-}
-
 static struct scraper_pipeline *pipeline_new(const struct scraper_options *o)
 {
 	struct scraper_pipeline *p = xcalloc(1, sizeof(*p));
@@ -401,9 +390,9 @@ static struct scraper_pipeline *pipeline_new(const struct scraper_options *o)
 	p->o = o;
 	p->clock = &clock_system;
 	p->fs = &fs_system;
-	pthread_mutex_init(&p->reload_lock, NULL);
-	pthread_mutex_init(&p->lock, NULL);
-	init_tick(p);
+	lock_init(&p->reload_lock);
+	lock_init(&p->lock);
+	lock_cond_init(&p->tick);
 	init_budgets(p);
 	set_names(p);
 	p->metrics = metrics_new();
@@ -444,9 +433,9 @@ int scraper_pipeline_start(
 		r = scraper_threads_start(p, eb);
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&p->lock);
+	lock_take(&p->lock);
 	p->is_ready = true;
-	pthread_mutex_unlock(&p->lock);
+	lock_release(&p->lock);
 	log_write(LOG_INFO, "ready", "storage", o->storage_path, NULL);
 	*ret = TAKE(p);
 	return 0;
@@ -525,8 +514,8 @@ void scraper_pipeline_freep(struct scraper_pipeline **pp)
 	free(p->server_name);
 	free(p->host_name);
 	pthread_cond_destroy(&p->tick);
-	pthread_mutex_destroy(&p->lock);
-	pthread_mutex_destroy(&p->reload_lock);
+	lock_done(&p->lock);
+	lock_done(&p->reload_lock);
 	free(p);
 	*pp = NULL;
 }

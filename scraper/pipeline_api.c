@@ -16,9 +16,9 @@ static struct scrape *get_scrape(struct scraper_pipeline *p)
 {
 	struct scrape *s;
 
-	pthread_mutex_lock(&p->lock);
+	lock_take(&p->lock);
 	s = p->scrape;
-	pthread_mutex_unlock(&p->lock);
+	lock_release(&p->lock);
 	return s;
 }
 
@@ -105,9 +105,9 @@ static struct config *take_config(struct scraper_pipeline *p)
 {
 	struct config *cfg;
 
-	pthread_mutex_lock(&p->lock);
+	lock_take(&p->lock);
 	cfg = config_get(p->config);
-	pthread_mutex_unlock(&p->lock);
+	lock_release(&p->lock);
 	return cfg;
 }
 
@@ -201,11 +201,11 @@ static bool replaying(void *arg, uint64_t *ret_done, uint64_t *ret_total)
 	struct scraper_pipeline *p = arg;
 	bool ready;
 
-	pthread_mutex_lock(&p->lock);
+	lock_take(&p->lock);
 	*ret_done = p->replay_done;
 	*ret_total = p->replay_total;
 	ready = p->is_ready;
-	pthread_mutex_unlock(&p->lock);
+	lock_release(&p->lock);
 	return !ready;
 }
 
@@ -215,14 +215,14 @@ static bool is_ready(void *arg, char ret_reason[256])
 	struct store_stats stats = {0};
 	bool ready;
 
-	pthread_mutex_lock(&p->lock);
+	lock_take(&p->lock);
 	ready = p->is_ready;
 	if (!ready)
 		snprintf(ret_reason, 256, "replaying the write-ahead log, %llu %%",
 			(unsigned long long)(p->replay_total
 						     ? 100 * p->replay_done / p->replay_total
 						     : 0));
-	pthread_mutex_unlock(&p->lock);
+	lock_release(&p->lock);
 	if (!ready)
 		return false;
 	store_stats(p->store, &stats);
@@ -248,10 +248,10 @@ static int64_t last_reload(void *arg, bool *ret_ok)
 	struct scraper_pipeline *p = arg;
 	int64_t at_ns;
 
-	pthread_mutex_lock(&p->lock);
+	lock_take(&p->lock);
 	at_ns = p->reload_ns;
 	*ret_ok = p->reload_ok;
-	pthread_mutex_unlock(&p->lock);
+	lock_release(&p->lock);
 	return at_ns;
 }
 

@@ -7,6 +7,7 @@
 #include "lib/base/budget.h"
 #include "lib/base/clock.h"
 #include "lib/base/fs.h"
+#include "lib/base/lock.h"
 #include "lib/net/metrics/metrics.h"
 #include "lib/net/server/server.h"
 #include "scraper/api/api.h"
@@ -42,12 +43,12 @@ struct scraper_pipeline {
 	bool loop_started, sync_started, maintain_started, stopped;
 	_Atomic bool stopping;
 
-	pthread_mutex_t reload_lock; /* one reload at a time; before `lock` */
-	pthread_mutex_t lock;	     /* what follows; leaf */
-	pthread_cond_t tick;	     /* ends waits of sync and maintain */
-	struct config *config;	     /* in force; a reference */
-	struct config *pending;	     /* for the loop thread to take over */
-	int64_t reload_ns;	     /* of the last load that succeeded */
+	struct lock reload_lock; /* one reload at a time; before `lock` */
+	struct lock lock;	 /* what follows; leaf */
+	pthread_cond_t tick;	 /* ends waits of sync and maintain */
+	struct config *config;	 /* in force; a reference */
+	struct config *pending;	 /* for the loop thread to take over */
+	int64_t reload_ns;	 /* of the last load that succeeded */
 	bool reload_ok;
 	uint64_t n_reloads, n_reload_failures;
 	uint64_t auto_reload_failure; /* main thread: hash of the last error that was reported */

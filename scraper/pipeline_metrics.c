@@ -89,9 +89,9 @@ static void collect_store(struct metrics_writer *w, void *arg)
 	struct store_stats stats = {0};
 	bool ready;
 
-	pthread_mutex_lock(&p->lock);
+	lock_take(&p->lock);
 	ready = p->is_ready;
-	pthread_mutex_unlock(&p->lock);
+	lock_release(&p->lock);
 	if (!ready)
 		return;
 	store_stats(p->store, &stats);
@@ -121,10 +121,10 @@ static void collect_discovery(struct metrics_writer *w, void *arg)
 	struct discover_stats kinds[PIPELINE_MAX_DISCOVER_KINDS];
 	size_t n;
 
-	pthread_mutex_lock(&p->lock);
+	lock_take(&p->lock);
 	n = p->n_kinds;
 	memcpy(kinds, p->kinds, n * sizeof(*kinds));
-	pthread_mutex_unlock(&p->lock);
+	lock_release(&p->lock);
 	metrics_write_family(w, METRIC_GAUGE, "sonde_discover_targets",
 		"Targets that discovery knows, by kind.");
 	for (size_t i = 0; i < n; i++)
@@ -161,12 +161,12 @@ static void collect_config(struct metrics_writer *w, void *arg)
 	int64_t at_ns;
 	uint64_t n, failures;
 
-	pthread_mutex_lock(&p->lock);
+	lock_take(&p->lock);
 	ok = p->reload_ok;
 	at_ns = p->reload_ns;
 	n = p->n_reloads;
 	failures = p->n_reload_failures;
-	pthread_mutex_unlock(&p->lock);
+	lock_release(&p->lock);
 	metrics_write_family(w, METRIC_GAUGE, "sonde_config_last_reload_successful",
 		"Whether the last load of the configuration succeeded.");
 	metrics_write(w, ok, NULL);

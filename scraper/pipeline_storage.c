@@ -60,9 +60,9 @@ static struct store_limits limits_now(struct scraper_pipeline *p)
 	struct store_limits l;
 	struct config *cfg;
 
-	pthread_mutex_lock(&p->lock);
+	lock_take(&p->lock);
 	cfg = config_get(p->config);
-	pthread_mutex_unlock(&p->lock);
+	lock_release(&p->lock);
 	l = limits_of(p, cfg);
 	config_put(cfg);
 	return l;

@@ -17,9 +17,9 @@ static struct config *take_pending(struct scraper_pipeline *p)
 {
 	struct config *cfg;
 
-	pthread_mutex_lock(&p->lock);
+	lock_take(&p->lock);
 	cfg = TAKE(p->pending);
-	pthread_mutex_unlock(&p->lock);
+	lock_release(&p->lock);
 	return cfg;
 }
 
@@ -28,10 +28,10 @@ static void publish_discovery(struct scraper_pipeline *p)
 	struct discover_stats kinds[PIPELINE_MAX_DISCOVER_KINDS];
 	size_t n = discover_stats(p->discover, kinds, PIPELINE_MAX_DISCOVER_KINDS);
 
-	pthread_mutex_lock(&p->lock);
+	lock_take(&p->lock);
 	p->n_kinds = MIN(n, (size_t)PIPELINE_MAX_DISCOVER_KINDS);
 	memcpy(p->kinds, kinds, p->n_kinds * sizeof(*kinds));
-	pthread_mutex_unlock(&p->lock);
+	lock_release(&p->lock);
 }
 
 static void *loop_main(void *arg)
@@ -71,13 +71,11 @@ static void *sync_main(void *arg)
 static bool wait_tick(struct scraper_pipeline *p, int64_t ms)
 {
 	int64_t until_ns = clock_monotonic_ns(p->clock) + ms * NS_PER_MS;
-	const struct timespec until = {
-		.tv_sec = until_ns / NS_PER_S, .tv_nsec = until_ns % NS_PER_S};
 
-	pthread_mutex_lock(&p->lock);
+	lock_take(&p->lock);
 	if (!p->stopping)
-		pthread_cond_timedwait(&p->tick, &p->lock, &until);
-	pthread_mutex_unlock(&p->lock);
+		lock_wait_until(&p->lock, &p->tick, until_ns);
+	lock_release(&p->lock);
 	return !p->stopping;
 }
 
@@ -121,10 +119,10 @@ int scraper_threads_start(struct scraper_pipeline *p, struct errbuf *eb)
 
 void scraper_threads_stop(struct scraper_pipeline *p)
 {
-	pthread_mutex_lock(&p->lock);
+	lock_take(&p->lock);
 	p->stopping = true;
 	pthread_cond_broadcast(&p->tick);
-	pthread_mutex_unlock(&p->lock);
+	lock_release(&p->lock);
 	if (p->scrape)
 		scrape_wake(p->scrape);
 	if (p->loop_started)

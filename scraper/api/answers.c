@@ -305,6 +305,7 @@ static void end_locked(struct answers *a, struct answers_run *run, enum state st
 	struct answers_run **at = &a->runs;
 
 	ASSERT_HELD(&a->lock);
+	ASSERT(run->state == RUNNING && state != RUNNING);
 	while (*at != run)
 		at = &(*at)->next;
 	*at = run->next;

@@ -131,7 +131,7 @@ int api_new(const struct api_options *o, struct api **ret, struct errbuf *eb)
 		free(a);
 		return err_set(eb, -ENOMEM, "cannot make a lock");
 	}
-	pthread_mutex_init(&a->settings_lock, NULL);
+	lock_init(&a->settings_lock);
 	a->answers = answers_new(o->cache_budget, o->metrics);
 	make_routes(a);
 	if (o->metrics) {
@@ -163,7 +163,7 @@ void api_freep(struct api **a)
 	if (!*a)
 		return;
 	pthread_rwlock_destroy(&(*a)->lock);
-	pthread_mutex_destroy(&(*a)->settings_lock);
+	lock_done(&(*a)->settings_lock);
 	answers_freep(&(*a)->answers);
 	free((*a)->routes);
 	free(*a);

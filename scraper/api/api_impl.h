@@ -3,6 +3,7 @@
  * What the files of scraper/api share.
  */
 #pragma once
+#include "lib/base/lock.h"
 #include "lib/json/write.h"
 #include "scraper/api/api.h"
 #include "scraper/api/params.h"
@@ -20,8 +21,8 @@ struct api {
 	struct metric_cell *rows, *profiles, *imports, *sources_too_large;
 	struct metric *import_failures;
 	struct answers *answers;
-	pthread_mutex_t settings_lock; /* the settings file is read and written whole */
-	struct http_route *routes;     /* the table with the caps of the options */
+	struct lock settings_lock; /* the settings file is read and written whole */
+	struct http_route *routes; /* the table with the caps of the options */
 };
 
 /* ---- one query: from its parameters to its reply ---- */

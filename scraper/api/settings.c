@@ -103,9 +103,9 @@ int settings_get(struct connect_call *c, const ProtobufCMessage *request, struct
 	int r;
 
 	(void)request;
-	pthread_mutex_lock(&c->q.api->settings_lock);
+	lock_take(&c->q.api->settings_lock);
 	r = load(c, &s, eb);
-	pthread_mutex_unlock(&c->q.api->settings_lock);
+	lock_release(&c->q.api->settings_lock);
 	if (r || !out)
 		return r ? r : arena_error(&c->arena, eb);
 	settings__v1__get_settings_response__init(out);
@@ -135,8 +135,10 @@ static int set_locked(struct connect_call *c, const Settings__V1__Setting *in,
 {
 	struct settings s;
 	size_t i;
-	int r = load(c, &s, eb);
+	int r;
 
+	ASSERT_HELD(&c->q.api->settings_lock);
+	r = load(c, &s, eb);
 	if (r)
 		return r;
 	i = find(&s, in->name);
@@ -161,9 +163,9 @@ int settings_set(struct connect_call *c, const ProtobufCMessage *request, struct
 
 	if (r || !out || !kept)
 		return r ? r : arena_error(&c->arena, eb);
-	pthread_mutex_lock(&c->q.api->settings_lock);
+	lock_take(&c->q.api->settings_lock);
 	r = set_locked(c, in->setting, kept, eb);
-	pthread_mutex_unlock(&c->q.api->settings_lock);
+	lock_release(&c->q.api->settings_lock);
 	if (r)
 		return r;
 	settings__v1__set_settings_response__init(out);
@@ -175,8 +177,10 @@ static int delete_locked(struct connect_call *c, const char *name, struct errbuf
 {
 	struct settings s;
 	size_t i;
-	int r = load(c, &s, eb);
+	int r;
 
+	ASSERT_HELD(&c->q.api->settings_lock);
+	r = load(c, &s, eb);
 	i = r ? 0 : find(&s, name);
 	if (r || i == s.n)
 		return r;
@@ -194,9 +198,9 @@ int settings_delete(struct connect_call *c, const ProtobufCMessage *request, str
 
 	if (r || !out)
 		return r ? r : arena_error(&c->arena, eb);
-	pthread_mutex_lock(&c->q.api->settings_lock);
+	lock_take(&c->q.api->settings_lock);
 	r = delete_locked(c, in->name, eb);
-	pthread_mutex_unlock(&c->q.api->settings_lock);
+	lock_release(&c->q.api->settings_lock);
 	if (r)
 		return r;
 	settings__v1__delete_settings_response__init(out);

@@ -9,7 +9,7 @@ void group_set_init(struct group_set *g, struct scan *s, size_t max_groups)
 {
 	*g = (struct group_set) {
 		.scan = s, .max_groups = max_groups ? max_groups : 1000, .other = TREE_NONE};
-	pthread_mutex_init(&g->lock, NULL);
+	lock_init(&g->lock);
 	interner_init(&g->keys, s->env->budget);
 }
 
@@ -18,7 +18,7 @@ void group_set_done(struct group_set *g)
 	if (!g->scan)
 		return;
 	interner_done(&g->keys);
-	pthread_mutex_destroy(&g->lock);
+	lock_done(&g->lock);
 }
 
 static uint32_t value_of(const struct group_view *v, uint32_t row_set, size_t label)
@@ -33,8 +33,10 @@ static int64_t add_key_locked(struct group_set *g, const struct bytes *key)
 {
 	static const char other[] = "__other__";
 	struct bytes all_other = {};
-	uint32_t id = interner_find(&g->keys, key->data, key->len);
+	uint32_t id;
 
+	ASSERT_HELD(&g->lock);
+	id = interner_find(&g->keys, key->data, key->len);
 	if (id == INTERNER_NONE && g->keys.n < g->max_groups)
 		id = interner_add(&g->keys, key->data, key->len, NULL);
 	else if (id == INTERNER_NONE && g->other != TREE_NONE)
@@ -57,9 +59,9 @@ static int64_t add_key(struct group_set *g, const struct bytes *key)
 {
 	int64_t id;
 
-	pthread_mutex_lock(&g->lock);
+	lock_take(&g->lock);
 	id = add_key_locked(g, key);
-	pthread_mutex_unlock(&g->lock);
+	lock_release(&g->lock);
 	return id;
 }
 

@@ -4,12 +4,12 @@
  * absent.
  */
 #pragma once
+#include "lib/base/lock.h"
 #include "scraper/query/scan.h"
-#include <pthread.h>
 
 struct group_set {
 	struct scan *scan;
-	pthread_mutex_t
+	struct lock
 		lock; /* of keys and other: threads of one query share a set, each with views of its own */
 	struct interner keys; /* per group: for each label 0, or 1 with length and bytes */
 	size_t max_groups;

@@ -19,7 +19,7 @@ static void merger_done(struct merger *m)
 	table_done(&m->group_targets);
 	free(m->group_covered);
 	group_set_done(&m->groups);
-	pthread_mutex_destroy(&m->lock);
+	lock_done(&m->lock);
 	scan_done(&m->scan);
 }
 
@@ -44,12 +44,12 @@ static void work(void *ctx, unsigned slot)
 
 		if (!r)
 			continue;
-		pthread_mutex_lock(&m->lock);
+		lock_take(&m->lock);
 		if (!m->error) {
 			m->error = r;
 			m->error_text = eb;
 		}
-		pthread_mutex_unlock(&m->lock);
+		lock_release(&m->lock);
 		m->failed = true;
 	}
 }
@@ -273,7 +273,7 @@ int query_merge(struct query_env *env, const struct query_spec *spec, struct que
 	int r;
 
 	*ret = (struct query_trees) {};
-	pthread_mutex_init(&m.lock, NULL);
+	lock_init(&m.lock);
 	tree_symbols_init(&ret->symbols, env->budget);
 	if (spec->symbols)
 		m.symbols = spec->symbols;

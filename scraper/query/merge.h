@@ -9,10 +9,10 @@
  * by one thread, while others put nodes in order.
  */
 #pragma once
+#include "lib/base/lock.h"
 #include "scraper/query/coverage.h"
 #include "scraper/query/group.h"
 #include "scraper/query/rows.h"
-#include <pthread.h>
 
 /* Means are kept in this fraction until all parts are merged, so that rounding happens once. */
 enum { MERGE_MEAN_SCALE = 1024 };
@@ -83,7 +83,7 @@ struct merger {
 	struct merge_names *names; /* of step 3 */
 	struct unifier *unifier;
 
-	pthread_mutex_t lock; /* of what follows */
+	struct lock lock; /* of what follows */
 	struct merge_nodes *nodes;
 	size_t n_nodes, cap_nodes;
 	int error;

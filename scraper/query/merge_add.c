@@ -326,12 +326,12 @@ static int keep_nodes(struct merger *m, struct merge_nodes *nodes, struct errbuf
 {
 	int r;
 
-	pthread_mutex_lock(&m->lock);
+	lock_take(&m->lock);
 	r = budget_grow(m->scan.env->budget, &m->nodes, &m->cap_nodes, m->n_nodes + 1,
 		sizeof(*nodes), NULL);
 	if (!r)
 		m->nodes[m->n_nodes++] = *nodes;
-	pthread_mutex_unlock(&m->lock);
+	lock_release(&m->lock);
 	if (r)
 		merge_nodes_done(m, nodes);
 	return r ? merge_no_memory(eb) : 0;
@@ -393,10 +393,10 @@ static int add_rows(struct adder *a, const struct merge_task *t, struct errbuf *
 		.stats = &stats};
 	int r = rows_walk(&job, add_piece, a, eb);
 
-	pthread_mutex_lock(&m->lock);
+	lock_take(&m->lock);
 	m->scan.env->stats.rows += stats.rows;
 	m->scan.env->stats.pages += stats.pages;
-	pthread_mutex_unlock(&m->lock);
+	lock_release(&m->lock);
 	return r;
 }
 

@@ -5,6 +5,7 @@
  */
 #include "scraper/query/workers.h"
 #include "lib/base/alloc.h"
+#include "lib/base/lock.h"
 #include <pthread.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -19,7 +20,7 @@ struct job {
 };
 
 struct query_workers {
-	pthread_mutex_t lock;
+	struct lock lock;
 	pthread_cond_t wake, left;
 	struct job *jobs; /* oldest first */
 	pthread_t *threads;
@@ -32,6 +33,7 @@ static struct job *open_job(struct query_workers *w)
 {
 	struct job *j = w->jobs;
 
+	ASSERT_HELD(&w->lock);
 	while (j && j->n_slots == j->max)
 		j = j->next;
 	return j;
@@ -44,24 +46,24 @@ static void *helper_main(void *arg)
 	pthread_setname_np(pthread_self(), "query");
 	if (w->nice_value)
 		setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), w->nice_value);
-	pthread_mutex_lock(&w->lock);
+	lock_take(&w->lock);
 	while (!w->stop) {
 		struct job *j = open_job(w);
 		unsigned slot;
 
 		if (!j) {
-			pthread_cond_wait(&w->wake, &w->lock);
+			lock_wait(&w->lock, &w->wake);
 			continue;
 		}
 		slot = j->n_slots++;
 		j->n_active++;
-		pthread_mutex_unlock(&w->lock);
+		lock_release(&w->lock);
 		j->fn(j->ctx, slot);
-		pthread_mutex_lock(&w->lock);
+		lock_take(&w->lock);
 		if (!--j->n_active)
 			pthread_cond_broadcast(&w->left);
 	}
-	pthread_mutex_unlock(&w->lock);
+	lock_release(&w->lock);
 	return NULL;
 }
 
@@ -69,7 +71,7 @@ int query_workers_new(unsigned n, int nice_value, struct query_workers **ret, st
 {
 	struct query_workers *w = xcalloc(1, sizeof(*w));
 
-	pthread_mutex_init(&w->lock, NULL);
+	lock_init(&w->lock);
 	pthread_cond_init(&w->wake, NULL);
 	pthread_cond_init(&w->left, NULL);
 	w->nice_value = nice_value;
@@ -89,16 +91,16 @@ void query_workers_freep(struct query_workers **pw)
 
 	if (!w)
 		return;
-	pthread_mutex_lock(&w->lock);
+	lock_take(&w->lock);
 	ASSERT(!w->jobs);
 	w->stop = true;
 	pthread_cond_broadcast(&w->wake);
-	pthread_mutex_unlock(&w->lock);
+	lock_release(&w->lock);
 	for (unsigned i = 0; i < w->n_threads; i++)
 		pthread_join(w->threads[i], NULL);
 	pthread_cond_destroy(&w->left);
 	pthread_cond_destroy(&w->wake);
-	pthread_mutex_destroy(&w->lock);
+	lock_done(&w->lock);
 	free(w->threads);
 	free(w);
 	*pw = NULL;
@@ -113,6 +115,7 @@ static void remove_job(struct query_workers *w, const struct job *j)
 {
 	struct job **at = &w->jobs;
 
+	ASSERT_HELD(&w->lock);
 	while (*at != j)
 		at = &(*at)->next;
 	*at = j->next;
@@ -126,16 +129,16 @@ void query_workers_run(struct query_workers *w, unsigned max, query_work_fn *fn,
 		fn(ctx, 0);
 		return;
 	}
-	pthread_mutex_lock(&w->lock);
+	lock_take(&w->lock);
 	for (at = &w->jobs; *at; at = &(*at)->next)
 		;
 	*at = &j;
 	pthread_cond_broadcast(&w->wake);
-	pthread_mutex_unlock(&w->lock);
+	lock_release(&w->lock);
 	fn(ctx, 0);
-	pthread_mutex_lock(&w->lock);
+	lock_take(&w->lock);
 	remove_job(w, &j);
 	while (j.n_active)
-		pthread_cond_wait(&w->left, &w->lock);
-	pthread_mutex_unlock(&w->lock);
+		lock_wait(&w->lock, &w->left);
+	lock_release(&w->lock);
 }

@@ -67,7 +67,7 @@ static void update_status(struct scrape *s, struct scrape_request *r)
 
 	log_change(r, type->health);
 	note_conflicts(s, r);
-	pthread_mutex_lock(&s->lock);
+	lock_take(&s->lock);
 	type->health = r->reason ? SCRAPE_DOWN : SCRAPE_UP;
 	free(type->last_error);
 	type->last_error = xstrdup(r->reason || r->n_conflicts ? r->error.text : "");
@@ -76,7 +76,7 @@ static void update_status(struct scrape *s, struct scrape_request *r)
 	type->last_samples = r->n_samples;
 	type->last_series = r->n_series;
 	type->behind_s = r->behind_s;
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	metric_inc(metric_cell(s->m.scrapes, r->job->name, type->spec.name));
 	if (r->reason)
 		metric_inc(metric_cell(s->m.failures, r->job->name, scrape_reason_name(r->reason)));
@@ -150,6 +150,9 @@ static void release(struct scrape *s, struct scrape_request *r)
 	struct scrape_type *type = r->type;
 	struct scrape_target *t = type->target;
 
+	ASSERT(type->request == r && !r->is_large);
+	ASSERT(s->n_in_flight && t->n_in_flight);
+	ASSERT(s->reserved_bytes >= r->reserved_bytes && s->small_bytes >= r->small_bytes);
 	scrape_gates_leave(s, r);
 	s->reserved_bytes -= r->reserved_bytes;
 	s->small_bytes -= r->small_bytes;

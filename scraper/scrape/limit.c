@@ -24,7 +24,7 @@ struct scrape_limit *scrape_limit_new(uint64_t max_sets, int64_t generation_ns)
 	l->refs = 1;
 	l->max_sets = max_sets;
 	l->generation_ns = generation_ns;
-	pthread_mutex_init(&l->lock, NULL);
+	lock_init(&l->lock);
 	table_init(&l->sets, NULL);
 	table_init(&l->by_name, NULL);
 	return l;
@@ -54,7 +54,7 @@ void scrape_limit_put(struct scrape_limit *l)
 	free(l->names);
 	table_done(&l->sets);
 	table_done(&l->by_name);
-	pthread_mutex_destroy(&l->lock);
+	lock_done(&l->lock);
 	free(l);
 }
 
@@ -89,10 +89,10 @@ bool scrape_limit_is_collapsed(struct scrape_limit *l, const char *name, size_t 
 	const struct scrape_limit_name *found;
 	bool collapsed;
 
-	pthread_mutex_lock(&l->lock);
+	lock_take(&l->lock);
 	found = find_name(l, name, n);
 	collapsed = found && found->is_collapsed;
-	pthread_mutex_unlock(&l->lock);
+	lock_release(&l->lock);
 	return collapsed;
 }
 
@@ -172,7 +172,7 @@ bool scrape_limit_admit(
 
 	if (!l->max_sets)
 		return true;
-	pthread_mutex_lock(&l->lock);
+	lock_take(&l->lock);
 	start_generation(l, now_ns);
 	allowed = allowed_sets(l);
 	if (l->sets.n_used + count_new(l, sets, n) > allowed)
@@ -182,7 +182,7 @@ bool scrape_limit_admit(
 	/* those above it, of an answer that has nothing to collapse, are not known again */
 	for (size_t i = 0; i < n && !name && l->sets.n_used < allowed; i++)
 		(void)!table_insert(&l->sets, sets[i].hash, NULL);
-	pthread_mutex_unlock(&l->lock);
+	lock_release(&l->lock);
 	return !name;
 }
 
@@ -191,10 +191,10 @@ void scrape_limit_describe(struct scrape_limit *l, char *ret, size_t n)
 	size_t len = 0;
 
 	ret[0] = '\0';
-	pthread_mutex_lock(&l->lock);
+	lock_take(&l->lock);
 	for (size_t i = 0; i < l->n_names && len < n; i++)
 		if (l->names[i].is_collapsed)
 			len += (size_t)snprintf(
 				ret + len, n - len, "%s%s", len ? ", " : "", l->names[i].name);
-	pthread_mutex_unlock(&l->lock);
+	lock_release(&l->lock);
 }

@@ -5,9 +5,9 @@
  */
 #pragma once
 #include "lib/base/cleanup.h"
+#include "lib/base/lock.h"
 #include "lib/base/table.h"
 #include "lib/prof/labels.h"
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -16,7 +16,7 @@
 struct scrape_limit_name;
 struct scrape_limit {
 	_Atomic unsigned refs;
-	pthread_mutex_t lock; /* leaf; guards what follows */
+	struct lock lock; /* leaf; guards what follows */
 	uint64_t max_sets;
 	int64_t generation_ns, generation_started_ns;
 	struct table sets; /* hash → 1 */

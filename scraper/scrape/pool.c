@@ -33,6 +33,7 @@ void scrape_pool_free(struct scrape *s, struct scrape_pool *p, bool may_return)
 {
 	struct scrape_pool **at = &s->pools;
 
+	ASSERT_HELD(&s->lock);
 	while (*at && *at != p)
 		at = &(*at)->next;
 	if (*at)
@@ -168,7 +169,7 @@ int scrape_target_set_types(struct scrape_target *t, struct errbuf *eb)
 	if (r < 0)
 		return r;
 	types = xcalloc(specs.n + 1, sizeof(struct scrape_type *));
-	pthread_mutex_lock(&s->lock);
+	lock_take(&s->lock);
 	for (size_t i = 0; i < specs.n && r == 0; i++)
 		r = add_type(t, &specs.items[i], types, &n, eb);
 	for (size_t i = 0; i < t->n_types; i++)
@@ -181,7 +182,7 @@ int scrape_target_set_types(struct scrape_target *t, struct errbuf *eb)
 	t->n_types = n;
 	free(t->url);
 	t->url = xstrdup(n ? types[0]->url : "");
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	return r;
 }
 
@@ -262,10 +263,10 @@ static void sync_target(
 
 	if (t) {
 		/* what discovery says beside the labels may have changed */
-		pthread_mutex_lock(&s->lock);
+		lock_take(&s->lock);
 		labels_done(&t->t.discovered);
 		t->t.discovered = built->discovered;
-		pthread_mutex_unlock(&s->lock);
+		lock_release(&s->lock);
 		built->discovered = (struct labels) {0};
 		t->is_marked = true;
 		return;
@@ -299,9 +300,9 @@ static void sync_group(
 			sync_target(s, p, sync, &built);
 			continue;
 		}
-		pthread_mutex_lock(&s->lock);
+		lock_take(&s->lock);
 		keep_dropped(p, &built);
-		pthread_mutex_unlock(&s->lock);
+		lock_release(&s->lock);
 	}
 }
 
@@ -312,7 +313,7 @@ static void join_made(struct scrape *s, struct scrape_pool *p, struct sync *sync
 
 	while (*at)
 		at = &(*at)->next;
-	pthread_mutex_lock(&s->lock);
+	lock_take(&s->lock);
 	*at = p->targets;
 	p->targets = sync->made;
 	p->n_targets += sync->n_made;
@@ -328,7 +329,7 @@ static void join_made(struct scrape *s, struct scrape_pool *p, struct sync *sync
 		scrape_target_release(s, t, NULL);
 	}
 	scrape_parting_end(s, p->job->name, p->targets);
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 }
 
 static void count_targets(struct scrape *s, struct scrape_pool *p)
@@ -345,7 +346,7 @@ static struct scrape_pool *pool_for(
 {
 	struct scrape_pool *p = scrape_pool_find(s, job->name);
 
-	pthread_mutex_lock(&s->lock);
+	lock_take(&s->lock);
 	if (p && !config_job_equal(p->job, job)) {
 		scrape_pool_free(s, p, true);
 		p = NULL;
@@ -358,7 +359,7 @@ static struct scrape_pool *pool_for(
 		p->job = job;
 	}
 	drop_dropped(p);
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	return p;
 }
 
@@ -391,7 +392,7 @@ void scrape_apply(struct scrape *s, struct config *cfg)
 
 	s->seed = scrape_offset_seed(s->o.host_name, &cfg->global.external_labels);
 	metric_add(s->m.log_failed, scrape_failure_log_open(&s->failure_log, cfg));
-	pthread_mutex_lock(&s->lock);
+	lock_take(&s->lock);
 	for (struct scrape_pool *p = s->pools; p; p = next) {
 		const struct config_job *job = config_job_named(cfg, p->job->name);
 		const char *const name[] = {p->job->name};
@@ -410,5 +411,5 @@ void scrape_apply(struct scrape *s, struct config *cfg)
 		}
 		scrape_pool_free(s, p, job != NULL);
 	}
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 }

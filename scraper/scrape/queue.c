@@ -9,35 +9,37 @@ void scrape_queue_init(struct scrape_queue *q, size_t n_max)
 {
 	*q = (struct scrape_queue) {.n_max = n_max};
 	q->tail = &q->head;
-	pthread_mutex_init(&q->lock, NULL);
+	lock_init(&q->lock);
 	pthread_cond_init(&q->ready, NULL);
 	pthread_cond_init(&q->has_room, NULL);
 }
 
 void scrape_queue_done(struct scrape_queue *q)
 {
-	pthread_mutex_destroy(&q->lock);
+	lock_done(&q->lock);
 	pthread_cond_destroy(&q->ready);
 	pthread_cond_destroy(&q->has_room);
 }
 
 void scrape_queue_put(struct scrape_queue *q, struct scrape_request *r)
 {
-	pthread_mutex_lock(&q->lock);
+	lock_take(&q->lock);
 	while (q->n_max && q->n >= q->n_max && !q->closed)
-		pthread_cond_wait(&q->has_room, &q->lock);
+		lock_wait(&q->lock, &q->has_room);
 	r->next = NULL;
 	*q->tail = r;
 	q->tail = &r->next;
 	q->n++;
 	pthread_cond_signal(&q->ready);
-	pthread_mutex_unlock(&q->lock);
+	lock_release(&q->lock);
 }
 
 struct scrape_request *scrape_queue_pop_locked(struct scrape_queue *q)
 {
 	struct scrape_request *r = q->head;
 
+	ASSERT_HELD(&q->lock);
+	ASSERT(!r == !q->n);
 	if (!r)
 		return NULL;
 	q->head = r->next;
@@ -54,11 +56,11 @@ struct scrape_request *scrape_queue_take(struct scrape_queue *q)
 {
 	struct scrape_request *r;
 
-	pthread_mutex_lock(&q->lock);
+	lock_take(&q->lock);
 	while (!q->head && !q->closed)
-		pthread_cond_wait(&q->ready, &q->lock);
+		lock_wait(&q->lock, &q->ready);
 	r = scrape_queue_pop_locked(q);
-	pthread_mutex_unlock(&q->lock);
+	lock_release(&q->lock);
 	return r;
 }
 
@@ -66,17 +68,17 @@ struct scrape_request *scrape_queue_poll(struct scrape_queue *q)
 {
 	struct scrape_request *r;
 
-	pthread_mutex_lock(&q->lock);
+	lock_take(&q->lock);
 	r = scrape_queue_pop_locked(q);
-	pthread_mutex_unlock(&q->lock);
+	lock_release(&q->lock);
 	return r;
 }
 
 void scrape_queue_close(struct scrape_queue *q)
 {
-	pthread_mutex_lock(&q->lock);
+	lock_take(&q->lock);
 	q->closed = true;
 	pthread_cond_broadcast(&q->ready);
 	pthread_cond_broadcast(&q->has_room);
-	pthread_mutex_unlock(&q->lock);
+	lock_release(&q->lock);
 }

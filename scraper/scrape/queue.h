@@ -3,6 +3,7 @@
  * Requests on their way from one thread to another.
  */
 #pragma once
+#include "lib/base/lock.h"
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,7 +11,7 @@
 struct scrape_request;
 
 struct scrape_queue {
-	pthread_mutex_t lock; /* leaf */
+	struct lock lock; /* leaf */
 	pthread_cond_t ready;
 	struct scrape_request *head, **tail;
 	size_t n, n_max;	 /* n_max 0: any number */

@@ -25,7 +25,7 @@ static void type_free(struct scrape_type *type)
 void scrape_type_release(struct scrape *s, struct scrape_type *type)
 {
 	scrape_wait_free(s, type->wait);
-	type->is_gone = true;
+	type->is_gone = true; /* found by nobody any more: what follows needs no lock */
 	if (type->request || type->target->may_return)
 		return;
 	if (s->stopping || type->is_followed || scrape_live_is_empty(&type->live))
@@ -38,6 +38,7 @@ void scrape_target_free(struct scrape *s, struct scrape_target *t)
 {
 	struct scrape_target **at = &s->gone;
 
+	ASSERT(t->is_gone && !t->n_in_flight);
 	while (*at && *at != t)
 		at = &(*at)->next;
 	if (*at)
@@ -65,6 +66,7 @@ static void release_types(struct scrape *s, struct scrape_target *t)
 
 void scrape_target_release(struct scrape *s, struct scrape_target *t, const char *may_return)
 {
+	ASSERT_HELD(&s->lock);
 	scrape_heap_remove(s, t);
 	t->is_gone = true;
 	t->may_return = may_return ? xstrdup(may_return) : NULL;
@@ -122,6 +124,7 @@ void scrape_parting_end(struct scrape *s, const char *job, struct scrape_target 
 	struct table by_labels;
 	bool is_indexed = false;
 
+	ASSERT_HELD(&s->lock);
 	table_init(&by_labels, NULL);
 	for (struct scrape_target *t = s->gone; t; t = next) {
 		next = t->next;

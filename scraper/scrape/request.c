@@ -13,6 +13,7 @@ struct scrape_request *scrape_request_new(struct scrape_type *type, int64_t slot
 	struct scrape *s = t->stage;
 	struct scrape_request *r = xcalloc(1, sizeof(*r));
 
+	ASSERT(!type->request && !type->is_gone && !t->is_gone);
 	r->type = type;
 	r->cfg = config_get(t->pool->cfg);
 	r->job = t->pool->job;
@@ -40,6 +41,7 @@ struct scrape_request *scrape_request_last(struct scrape_type *type)
 	struct scrape *s = t->stage;
 	struct scrape_request *r = xcalloc(1, sizeof(*r));
 
+	ASSERT(!type->request && type->is_gone);
 	r->type = type;
 	r->is_last = true;
 	r->start_mono_ns = r->end_mono_ns = clock_monotonic_ns(s->o.clock);

@@ -18,13 +18,13 @@ void scrape_room_done(struct scrape *s)
 
 void scrape_room_close(struct scrape *s, int64_t ends_ns)
 {
-	pthread_mutex_lock(&s->to_decode.lock);
+	lock_take(&s->to_decode.lock);
 	s->large.ends_ns = ends_ns;
-	pthread_mutex_unlock(&s->to_decode.lock);
+	lock_release(&s->to_decode.lock);
 	scrape_queue_close(&s->to_decode);
-	pthread_mutex_lock(&s->to_decode.lock);
+	lock_take(&s->to_decode.lock);
 	pthread_cond_broadcast(&s->large.given_back);
-	pthread_mutex_unlock(&s->to_decode.lock);
+	lock_release(&s->to_decode.lock);
 }
 
 static bool says_large(const struct scrape_request *r)
@@ -40,6 +40,7 @@ static struct scrape_request *pop_large_locked(struct scrape *s)
 {
 	struct scrape_request *r = s->large.head;
 
+	ASSERT_HELD(&s->to_decode.lock);
 	if (!r)
 		return NULL;
 	s->large.head = r->next;
@@ -51,6 +52,7 @@ static struct scrape_request *pop_large_locked(struct scrape *s)
 
 static void set_aside_locked(struct scrape *s, struct scrape_request *r)
 {
+	ASSERT_HELD(&s->to_decode.lock);
 	r->next = NULL;
 	*s->large.tail = r;
 	s->large.tail = &r->next;
@@ -61,6 +63,7 @@ static struct scrape_request *next_locked(struct scrape *s)
 {
 	struct scrape_request *r;
 
+	ASSERT_HELD(&s->to_decode.lock);
 	if (s->to_decode.closed && clock_monotonic_ns(s->o.clock) >= s->large.ends_ns)
 		return NULL;
 	while ((r = scrape_queue_pop_locked(&s->to_decode))) {
@@ -81,10 +84,10 @@ struct scrape_request *scrape_room_take(struct scrape *s)
 	struct scrape_queue *q = &s->to_decode;
 	struct scrape_request *r;
 
-	pthread_mutex_lock(&q->lock);
+	lock_take(&q->lock);
 	while (!(r = next_locked(s)) && !q->closed)
-		pthread_cond_wait(&q->ready, &q->lock);
-	pthread_mutex_unlock(&q->lock);
+		lock_wait(&q->lock, &q->ready);
+	lock_release(&q->lock);
 	return r;
 }
 
@@ -92,13 +95,13 @@ void scrape_room_enter(struct scrape *s, struct scrape_request *r)
 {
 	struct scrape_queue *q = &s->to_decode;
 
-	pthread_mutex_lock(&q->lock);
+	lock_take(&q->lock);
 	/* at the end nobody gives it back any more */
 	while (s->large.is_taken && !q->closed)
-		pthread_cond_wait(&s->large.given_back, &q->lock);
+		lock_wait(&q->lock, &s->large.given_back);
 	if (!s->large.is_taken)
 		s->large.is_taken = r->is_large = true;
-	pthread_mutex_unlock(&q->lock);
+	lock_release(&q->lock);
 }
 
 void scrape_room_leave(struct scrape *s, struct scrape_request *r)
@@ -106,19 +109,20 @@ void scrape_room_leave(struct scrape *s, struct scrape_request *r)
 	if (!r->is_large)
 		return;
 	r->is_large = false;
-	pthread_mutex_lock(&s->to_decode.lock);
+	lock_take(&s->to_decode.lock);
+	ASSERT(s->large.is_taken);
 	s->large.is_taken = false;
 	pthread_cond_signal(&s->large.given_back);
 	pthread_cond_signal(&s->to_decode.ready);
-	pthread_mutex_unlock(&s->to_decode.lock);
+	lock_release(&s->to_decode.lock);
 }
 
 struct scrape_request *scrape_room_poll(struct scrape *s)
 {
 	struct scrape_request *r;
 
-	pthread_mutex_lock(&s->to_decode.lock);
+	lock_take(&s->to_decode.lock);
 	r = pop_large_locked(s);
-	pthread_mutex_unlock(&s->to_decode.lock);
+	lock_release(&s->to_decode.lock);
 	return r;
 }

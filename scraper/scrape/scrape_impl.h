@@ -13,6 +13,7 @@
  *  5. at most one request `is_large`, from before it is decompressed until it has shed what was decoded.
  */
 #pragma once
+#include "lib/base/lock.h"
 #include "scraper/discover/target.h"
 #include "scraper/scrape/delta.h"
 #include "scraper/scrape/failure_log.h"
@@ -135,8 +136,7 @@ struct scrape_request {
 	struct store_end *ends;
 	struct labels *ended;
 	size_t n_ended;
-	uint64_t n_series_added, n_conflicts;
-	uint64_t n_samples, n_series; /* once it has shed */
+	uint64_t n_series_added, n_conflicts, n_samples, n_series; /* two: once it has shed */
 	enum scrape_delta_result delta_result;
 	bool delta_evicted, has_record, is_finishing; /* the last: back on the loop thread */
 };
@@ -161,7 +161,7 @@ struct scrape {
 	struct http_client *client;
 	struct scrape_failure_log failure_log; /* the loop's */
 	uint64_t seed;
-	pthread_mutex_t lock;
+	struct lock lock;
 	struct scrape_pool *pools;
 	struct scrape_target *gone; /* still in flight */
 	struct scrape_target **heap;
@@ -203,7 +203,7 @@ void scrape_pool_free(struct scrape *s, struct scrape_pool *p, bool may_return);
 /* (Re)builds the types of a target for what is known of it now; unchanged ones are kept. */
 int scrape_target_set_types(struct scrape_target *t, struct errbuf *eb) _must_check_;
 
-/* release.c, with the lock held. Nothing new starts, the memory goes with the last request in flight. may_return: the name of the job in
+/* release.c: loop thread; lists change with the lock held. Nothing new starts, the memory goes with the last request in flight. may_return: the name of the job in
  * which the target may come back, or NULL. */
 void scrape_target_release(struct scrape *s, struct scrape_target *t, const char *may_return);
 void scrape_type_release(struct scrape *s, struct scrape_type *type);

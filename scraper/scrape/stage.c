@@ -26,7 +26,7 @@ int scrape_new(const struct scrape_options *o, struct scrape **ret, struct errbu
 	if (!s->o.n_decoders)
 		s->o.n_decoders =
 			(unsigned)MAX(1L, MIN(sysconf(_SC_NPROCESSORS_ONLN), (long)MAX_DECODERS));
-	pthread_mutex_init(&s->lock, NULL);
+	lock_init(&s->lock);
 	table_init(&s->gates, NULL);
 	scrape_queue_init(&s->to_decode, 0);
 	/* a decoded answer is many times as large as its body: none are made long before they are appended */
@@ -258,11 +258,11 @@ void scrape_freep(struct scrape **sp)
 		return;
 	if (s->client)
 		scrape_stop(s);
-	pthread_mutex_lock(&s->lock);
+	lock_take(&s->lock);
 	while (s->pools)
 		scrape_pool_free(s, s->pools, false);
 	scrape_parting_end(s, NULL, NULL);
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	http_client_freep(&s->client);
 	scrape_failure_log_close(&s->failure_log);
 	scrape_room_done(s);
@@ -270,7 +270,7 @@ void scrape_freep(struct scrape **sp)
 	scrape_queue_done(&s->to_append);
 	scrape_queue_done(&s->finished);
 	table_done(&s->gates);
-	pthread_mutex_destroy(&s->lock);
+	lock_done(&s->lock);
 	free(s->heap);
 	free(s->decoders);
 	free(s);

@@ -118,19 +118,19 @@ uint64_t scrape_status_dropped(struct scrape *s, const char *job)
 {
 	uint64_t n = 0;
 
-	pthread_mutex_lock(&s->lock);
+	lock_take(&s->lock);
 	for (const struct scrape_pool *p = s->pools; p; p = p->next)
 		if (!strcmp(p->job->name, job))
 			n = p->n_dropped_total;
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	return n;
 }
 
 int scrape_status_get(struct scrape *s, struct arena *a, struct scrape_status *ret)
 {
 	*ret = (struct scrape_status) {0};
-	pthread_mutex_lock(&s->lock);
+	lock_take(&s->lock);
 	copy_all(s, a, ret);
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	return arena_error(a, NULL);
 }

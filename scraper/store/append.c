@@ -46,10 +46,10 @@ static bool stops_ingest(int error)
 
 void store_set_stopped(struct store *s, const char *reason)
 {
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	s->stats.stopped = reason != NULL;
 	snprintf(s->stats.stop_reason, sizeof(s->stats.stop_reason), "%s", reason ? reason : "");
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 }
 
 static int check_time(struct store *s, int64_t time_ns, struct errbuf *eb)
@@ -102,14 +102,14 @@ static int check_scrape(struct store *s, const struct store_scrape *scrape, stru
 
 static void count(struct store *s, const struct store_result *res, size_t bytes)
 {
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	s->stats.appended_records++;
 	s->stats.appended_profiles += res->n_streams;
 	s->stats.appended_rows += res->n_rows;
 	s->stats.appended_bytes += bytes;
 	s->stats.duplicates += res->n_duplicates;
 	pthread_cond_signal(&s->sync_due);
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 }
 
 static int write_record(struct store *s, const struct store_scrape *scrape, const struct encoded *p,
@@ -185,8 +185,10 @@ static int append_locked(struct store *s, const struct store_scrape *scrape,
 	struct store_result *ret, struct errbuf *eb)
 {
 	struct encoded p;
-	int r = check_scrape(s, scrape, eb);
+	int r;
 
+	ASSERT_HELD(&s->append_lock);
+	r = check_scrape(s, scrape, eb);
 	r = r ? r : need_head(s, eb);
 	if (r < 0)
 		return r;
@@ -230,13 +232,13 @@ static void note_outcome(
 	} else if (!r && s->stats.stopped) {
 		store_set_stopped(s, NULL);
 	}
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	/* Each series that conflicts counts, whether others of its scrape were stored or not. */
 	if (r == 0 || r == -EEXIST)
 		s->stats.refused[STORE_REFUSED_CONFLICT] += res->n_conflicts;
 	else
 		s->stats.refused[store_refusal_of(r)]++;
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 }
 
 /* For `always`. When it fails only durability is missing: the record is in the log and in the head, which is to become a block. */
@@ -247,10 +249,10 @@ static int make_durable(struct store *s, struct errbuf *eb)
 
 	if (r == 0)
 		return 0;
-	pthread_mutex_lock(&s->append_lock);
+	lock_take(&s->append_lock);
 	if (s->wal.sync_failed && !s->stats.stopped)
 		store_set_stopped(s, why);
-	pthread_mutex_unlock(&s->append_lock);
+	lock_release(&s->append_lock);
 	return err_set(eb, -EIO, "stored, but not durable yet: %s (%s)", why, strerror(-r));
 }
 
@@ -263,10 +265,10 @@ int store_append(struct store *s, const struct store_scrape *scrape, struct stor
 	*ret = (struct store_result) {.n_rows = 0};
 	if (s->o.read_only)
 		return err_set(eb, -EROFS, "the store is open for reading only");
-	pthread_mutex_lock(&s->append_lock);
+	lock_take(&s->append_lock);
 	r = explain(append_locked(s, scrape, ret, &local), &local);
 	note_outcome(s, r, ret, &local);
-	pthread_mutex_unlock(&s->append_lock);
+	lock_release(&s->append_lock);
 	if (r < 0)
 		return err_set(eb, r, "%s", err_text(&local, r));
 	return s->o.fsync == STORE_FSYNC_ALWAYS ? make_durable(s, eb) : 0;

@@ -66,9 +66,9 @@ static int quarantined(struct store *s, const char *to, const char *name, const 
 	/* The name is what counts. */
 	r = fs_write_file(s->fs, note, text, strlen(text), 0640, NULL);
 	r = s->fs->sync_dir(s->fs, s->quarantine_dir);
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	s->stats.blocks_quarantined++;
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 	LOG_RATED(LOG_WARN, "store: %s is damaged and was moved to quarantine/%s: %s", name, name,
 		reason);
 	return r;
@@ -106,11 +106,11 @@ int store_add_block(struct store *s, struct block *b)
 {
 	int r;
 
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	r = alloc_grow(&s->blocks, &s->cap_blocks, s->n_blocks + 1, sizeof(struct block *));
 	if (!r)
 		s->blocks[s->n_blocks++] = b;
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 	return r;
 }
 
@@ -253,11 +253,11 @@ void store_quarantine_damaged(struct store *s)
 		struct block *b = NULL;
 		char name[ULID_TEXT];
 
-		pthread_mutex_lock(&s->state_lock);
+		lock_take(&s->state_lock);
 		for (size_t i = 0; !b && i < s->n_blocks; i++)
 			if (s->blocks[i]->damaged)
 				b = take_block(s, i);
-		pthread_mutex_unlock(&s->state_lock);
+		lock_release(&s->state_lock);
 		if (!b)
 			return;
 		ulid_format(b->meta.ulid, name);
@@ -286,6 +286,7 @@ static bool remove_from_quarantine(struct store *s)
 
 bool store_is_obsolete_pending(const struct store *s, const struct block *b)
 {
+	ASSERT_HELD(&s->state_lock);
 	for (size_t i = 0; i < s->n_obsolete; i++)
 		if (meta_has_generation(&b->meta, s->obsolete[i]))
 			return true;
@@ -298,7 +299,7 @@ static struct block *take_oldest(struct store *s, int64_t before)
 	struct block *b = NULL;
 	size_t oldest = SIZE_MAX;
 
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	for (size_t i = 0; i < s->n_blocks; i++) {
 		int64_t max = s->blocks[i]->meta.max_time_ns;
 
@@ -310,7 +311,7 @@ static struct block *take_oldest(struct store *s, int64_t before)
 		b = take_block(s, oldest);
 		s->stats.blocks_deleted++;
 	}
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 	return b;
 }
 
@@ -325,10 +326,10 @@ static uint64_t all_bytes(struct store *s, uint64_t quarantine)
 {
 	uint64_t bytes = wal_bytes(&s->wal) + quarantine;
 
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	for (size_t i = 0; i < s->n_blocks; i++)
 		bytes += meta_bytes(&s->blocks[i]->meta);
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 	return bytes;
 }
 
@@ -338,10 +339,10 @@ static int64_t retention_now(struct store *s)
 {
 	int64_t newest = INT64_MIN;
 
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	for (size_t i = 0; i < s->n_blocks; i++)
 		newest = MAX(newest, s->blocks[i]->meta.max_time_ns);
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 	return MIN(newest, age_clock_now_ns(&s->age));
 }
 
@@ -371,7 +372,7 @@ void store_retain(struct store *s)
 void store_each_block(
 	struct store *s, void (*fn)(void *arg, const struct store_block_info *b), void *arg)
 {
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	for (size_t i = 0; i < s->n_blocks; i++) {
 		const struct meta *m = &s->blocks[i]->meta;
 		char ulid[ULID_TEXT];
@@ -390,7 +391,7 @@ void store_each_block(
 			b.has_rollups |= m->rollups[k].profiles > 0;
 		fn(arg, &b);
 	}
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 }
 
 int store_each_quarantined(

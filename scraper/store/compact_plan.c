@@ -111,7 +111,7 @@ static int make_plan(struct store *s, bool deletions_only, struct plan *ret)
 	size_t n = 0;
 	bool found = false;
 
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	sorted = try_realloc(NULL, s->n_blocks, sizeof(struct block *));
 	for (size_t i = 0; sorted && !found && i < s->n_blocks; i++) {
 		struct block *b = s->blocks[i];
@@ -132,7 +132,7 @@ static int make_plan(struct store *s, bool deletions_only, struct plan *ret)
 	}
 	for (size_t i = 0; found && i < ret->n; i++)
 		part_get(&ret->inputs[i]->part);
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 	return sorted ? found : -ENOMEM;
 }
 
@@ -172,7 +172,7 @@ static void replace_blocks(struct store *s, const struct plan *p, struct block *
 	struct block *gone[FAN];
 	size_t n_gone = 0;
 
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	for (size_t i = 0; i < p->n; i++) {
 		size_t at = place_of(s, p->inputs[i]);
 
@@ -186,7 +186,7 @@ static void replace_blocks(struct store *s, const struct plan *p, struct block *
 		s->blocks[s->n_blocks++] = b; /* in the place of an input */
 	s->stats.compactions++;
 	s->stats.compacted_blocks += p->n;
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 	for (size_t i = 0; i < n_gone; i++)
 		store_doom(s, gone[i]);
 }
@@ -231,12 +231,12 @@ static int write_block(struct store *s, const struct plan *p, struct block **ret
 
 static void note_failure(struct store *s, const struct plan *p)
 {
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	s->stats.compaction_failures++;
 	for (size_t i = 0; i < p->n; i++)
 		p->inputs[i]->compact_retry_ns =
 			clock_monotonic_ns(s->clock) + RETRY_MINUTES * 60LL * NS_PER_S;
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 }
 
 /* With nothing left of a block there is none that stands for what it replaced: a reader may still hold that, and it would be back after a death. */
@@ -287,11 +287,13 @@ static int run(struct store *s, bool deletions_only, struct errbuf *eb)
 
 int store_compact_once(struct store *s, struct errbuf *eb)
 {
+	ASSERT_HELD(&s->maintain_lock);
 	return s->cancelled ? 0 : run(s, false, eb);
 }
 
 int store_rewrite_once(struct store *s, struct errbuf *eb)
 {
+	ASSERT_HELD(&s->maintain_lock);
 	return s->cancelled ? 0 : run(s, true, eb);
 }
 
@@ -307,14 +309,14 @@ static int until_done(
 
 	if (s->o.read_only)
 		return err_set(eb, -EROFS, "the store is open for reading only");
-	pthread_mutex_lock(&s->maintain_lock);
+	lock_take(&s->maintain_lock);
 	r = store_settle_deletion(s, eb);
 	while (!r && (r = step(s, eb)) > 0) {
 		store_quarantine_damaged(s);
 		r = 0;
 	}
 	store_quarantine_damaged(s);
-	pthread_mutex_unlock(&s->maintain_lock);
+	lock_release(&s->maintain_lock);
 	if (!r && s->cancelled)
 		return err_set(eb, -ECANCELED, "the store is being closed: not all is done");
 	return r;

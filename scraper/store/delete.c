@@ -76,9 +76,9 @@ static int refuse_with_segments(struct store *s, const struct block *b, struct e
 {
 	bool pending;
 
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	pending = store_is_obsolete_pending(s, b);
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 	return pending ? err_set(eb, -EAGAIN,
 				 "%s: the log that it was written from cannot be removed yet",
 				 b->dir)
@@ -96,9 +96,9 @@ static int open_with(struct store *s, struct block *b, struct tombstones *t,
 
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	id = s->next_part_id++;
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 	r = block_open(s->fs, s->cache, b->dir, id, &fresh, eb);
 	if (part_is_damage(r))
 		block_report_damage(b, err_text(eb, r));
@@ -175,13 +175,13 @@ static struct block *get_block(struct store *s, const uint8_t ulid[ULID_BYTES])
 {
 	struct block *b = NULL;
 
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	for (size_t i = 0; !b && i < s->n_blocks; i++)
 		if (!memcmp(s->blocks[i]->meta.ulid, ulid, ULID_BYTES))
 			b = s->blocks[i];
 	if (b)
 		part_get(&b->part);
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 	return b;
 }
 
@@ -199,6 +199,7 @@ int store_settle_deletion(struct store *s, struct errbuf *eb)
 	struct deletion_log *l = &s->deletion;
 	int r = 0;
 
+	ASSERT_HELD(&s->maintain_lock);
 	if (!deletion_log_is_open(l))
 		return 0;
 	for (size_t i = 0; !r && !l->withdrawn && i < l->blocks.n; i++) {
@@ -250,8 +251,10 @@ int store_load_deletion(struct store *s, struct errbuf *eb)
 	_cleanup_free_ char *path = xasprintf("%s/%s", s->path, log_name);
 	_cleanup_bytes_ struct bytes text = {.data = NULL};
 	struct errbuf why = {.text = ""};
-	int r = fs_read_file(s->fs, path, META_MAX_BYTES, &text, &why);
+	int r;
 
+	ASSERT_HELD(&s->maintain_lock);
+	r = fs_read_file(s->fs, path, META_MAX_BYTES, &text, &why);
 	if (r == -ENOENT)
 		return 0;
 	r = r ? r : deletion_log_read(text.data, text.len, &s->deletion, &why);
@@ -272,7 +275,7 @@ int store_load_deletion(struct store *s, struct errbuf *eb)
 /* Queries see all of it from one moment on. */
 static void exchange(struct store *s, struct fresh_blocks *f)
 {
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	for (size_t i = 0; i < f->n; i++)
 		for (size_t k = 0; k < s->n_blocks; k++) {
 			struct block *old = s->blocks[k];
@@ -283,7 +286,7 @@ static void exchange(struct store *s, struct fresh_blocks *f)
 			f->items[i] = old;
 			break;
 		}
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 }
 
 static int fill_log(struct deletion_log *l, const struct fresh_blocks *f, struct tombstones *what,
@@ -310,7 +313,10 @@ static int delete_locked(
 	_cleanup_(deletion_log_done)
 	struct deletion_log l = {.withdrawn = false};
 	struct errbuf why = {.text = ""};
-	int r = store_settle_deletion(s, eb);
+	int r;
+
+	ASSERT_HELD(&s->maintain_lock);
+	r = store_settle_deletion(s, eb);
 
 	r = r < 0 ? r : store_flush_locked(s, true, eb);
 	r = r < 0 ? r : gather(s, what, &fresh, eb);
@@ -345,9 +351,9 @@ int store_delete(struct store *s, const struct store_matcher *m, size_t n, int64
 	r = tombstone_add(&what, m, n, min_ns, max_ns, eb);
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&s->maintain_lock);
+	lock_take(&s->maintain_lock);
 	r = delete_locked(s, &what, ret_n, eb);
 	store_quarantine_damaged(s);
-	pthread_mutex_unlock(&s->maintain_lock);
+	lock_release(&s->maintain_lock);
 	return r;
 }

@@ -199,17 +199,17 @@ static int64_t other_max_time(struct store *s, const struct head *h)
 {
 	int64_t max = INT64_MIN;
 
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	for (size_t i = 0; i < s->n_blocks; i++)
 		max = MAX(max, s->blocks[i]->meta.max_time_ns);
 	for (size_t i = 0; i < s->n_sealed; i++)
 		max = MAX(max, s->sealed[i]->published.max_time_ns);
 	if (s->head && s->head != h) {
-		pthread_mutex_lock(&s->head->lock);
+		lock_take(&s->head->lock);
 		max = MAX(max, s->head->published.max_time_ns);
-		pthread_mutex_unlock(&s->head->lock);
+		lock_release(&s->head->lock);
 	}
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 	return max;
 }
 

@@ -14,9 +14,9 @@ enum { FLUSH_RETRY_S = 10 };
 
 void store_next_ulid(struct store *s, uint8_t ret[ULID_BYTES])
 {
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	ulid_next(&s->ulids, age_clock_now_ns(&s->age), ret);
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 }
 
 static int write_cursors(struct store *s, struct errbuf *eb)
@@ -48,10 +48,12 @@ int store_begin_generation(struct store *s, struct errbuf *eb)
 	struct head *h = NULL;
 	int r;
 
+	ASSERT_HELD(&s->append_lock);
+	ASSERT(!s->head);
 	store_next_ulid(s, generation);
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	r = head_new(generation, s->o.max_nodes, &s->head_budget, s->next_part_id++, &h);
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 	if (r < 0)
 		return err_set(eb, r, "no memory for a new generation: see --storage.head-bytes");
 	h->created_ns = clock_monotonic_ns(s->clock);
@@ -65,9 +67,9 @@ int store_begin_generation(struct store *s, struct errbuf *eb)
 			err_prefix(eb, r, "a segment stays behind");
 		return r;
 	}
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	s->head = h;
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 	return 0;
 }
 
@@ -85,7 +87,9 @@ int store_add_sealed(struct store *s, struct head *h)
 {
 	int r;
 
-	pthread_mutex_lock(&s->state_lock);
+	ASSERT_HELD(&s->append_lock);
+	ASSERT(!h->sealed);
+	lock_take(&s->state_lock);
 	r = alloc_grow(&s->sealed, &s->cap_sealed, s->n_sealed + 1, sizeof(struct head *));
 	if (!r) {
 		h->sealed = true;
@@ -93,7 +97,7 @@ int store_add_sealed(struct store *s, struct head *h)
 		if (s->head == h)
 			s->head = NULL;
 	}
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 	return r;
 }
 
@@ -101,6 +105,7 @@ int store_rotate(struct store *s, struct errbuf *eb)
 {
 	int r;
 
+	ASSERT_HELD(&s->append_lock);
 	if (s->head) {
 		/* The next generation must not be on disk without the end of this one (wal.md, "Generations"). A failure is
 		 * remembered in the WAL: then the block comes first. */
@@ -119,11 +124,11 @@ int store_add_obsolete(struct store *s, const uint8_t generation[ULID_BYTES])
 {
 	int r;
 
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	r = alloc_grow(&s->obsolete, &s->cap_obsolete, s->n_obsolete + 1, ULID_BYTES);
 	if (!r)
 		memcpy(s->obsolete[s->n_obsolete++], generation, ULID_BYTES);
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 	return r;
 }
 
@@ -165,9 +170,9 @@ int store_remove_obsolete(struct store *s, struct errbuf *eb)
 	bool ready;
 
 	/* The cursors must be durable in a generation that stays. */
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	ready = s->n_obsolete && s->head && !s->wal.sync_failed;
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 	if (!ready)
 		return 0;
 	r = wal_sync(&s->wal);
@@ -179,10 +184,10 @@ int store_remove_obsolete(struct store *s, struct errbuf *eb)
 		r = wal_remove_generation(&s->wal, generation);
 		if (r < 0)
 			break;
-		pthread_mutex_lock(&s->state_lock);
+		lock_take(&s->state_lock);
 		s->n_obsolete--;
 		memmove(s->obsolete[0], s->obsolete[1], s->n_obsolete * ULID_BYTES);
-		pthread_mutex_unlock(&s->state_lock);
+		lock_release(&s->state_lock);
 	}
 	return r < 0 ? err_set(eb, r, "cannot remove WAL segments: %s", strerror(-r)) : 0;
 }
@@ -190,7 +195,7 @@ int store_remove_obsolete(struct store *s, struct errbuf *eb)
 /* The block is durable and readable: it takes the head's place. */
 static void replace_head(struct store *s, struct head *h, struct block *b)
 {
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	for (size_t i = 0; i < s->n_sealed; i++)
 		if (s->sealed[i] == h) {
 			s->n_sealed--;
@@ -202,7 +207,7 @@ static void replace_head(struct store *s, struct head *h, struct block *b)
 		s->blocks[s->n_blocks++] = b; /* room was made */
 		s->stats.flushes++;
 	}
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 	part_put(&h->part);
 }
 
@@ -210,9 +215,9 @@ static int make_room(struct store *s)
 {
 	int r;
 
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	r = alloc_grow(&s->blocks, &s->cap_blocks, s->n_blocks + 1, sizeof(struct block *));
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 	return r;
 }
 
@@ -227,9 +232,9 @@ int store_open_written(
 
 	ulid_format(ulid, text);
 	dir = xasprintf("%s/%s", s->block_dir, text);
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	id = s->next_part_id++;
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 	r = block_open(s->fs, s->cache, dir, id, &b, eb);
 	if (!r)
 		r = block_verify(b, eb);
@@ -281,9 +286,9 @@ static struct head *first_sealed(struct store *s)
 {
 	struct head *h;
 
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	h = s->n_sealed ? s->sealed[0] : NULL;
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 	return h;
 }
 
@@ -295,9 +300,9 @@ int store_flush_sealed(struct store *s, struct errbuf *eb)
 	while ((h = first_sealed(s)) != NULL) {
 		r = flush_one(s, h, eb);
 		if (r < 0) {
-			pthread_mutex_lock(&s->state_lock);
+			lock_take(&s->state_lock);
 			s->stats.flush_failures++;
-			pthread_mutex_unlock(&s->state_lock);
+			lock_release(&s->state_lock);
 			s->flush_retry_ns = clock_monotonic_ns(s->clock) + FLUSH_RETRY_S * NS_PER_S;
 			return err_prefix(eb, r, "writing a block");
 		}

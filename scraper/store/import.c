@@ -78,10 +78,10 @@ static int new_head(struct import *w, struct errbuf *eb)
 	int r;
 
 	store_next_ulid(s, generation);
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	id = s->next_part_id++;
 	w->appended = s->stats.appended_records;
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 	r = head_new(generation, s->o.max_nodes, &s->import_budget, id, &w->head);
 	return r < 0 ? err_set(eb, r, "no memory for an import: see --storage.head-bytes") : 0;
 }
@@ -150,9 +150,9 @@ static int check_again(struct import *w, struct errbuf *eb)
 	enum store_duplicate what;
 	bool unchanged;
 
-	pthread_mutex_lock(&w->s->state_lock);
+	lock_take(&w->s->state_lock);
 	unchanged = w->appended == w->s->stats.appended_records;
-	pthread_mutex_unlock(&w->s->state_lock);
+	lock_release(&w->s->state_lock);
 	for (size_t i = 0; !unchanged && i < h->profiles.n; i++) {
 		const struct head_profile *p = &head_profiles(h)[i];
 		int r = store_find_elsewhere(
@@ -206,10 +206,10 @@ static int run(struct import *w, const struct store_scrape *scrapes, size_t n,
 	if (r < 0)
 		return err_prefix(eb, r, "writing the block of an import");
 	if (!w->is_alone)
-		pthread_mutex_lock(&w->s->append_lock);
+		lock_take(&w->s->append_lock);
 	r = publish(w, ulid, eb);
 	if (!w->is_alone)
-		pthread_mutex_unlock(&w->s->append_lock);
+		lock_release(&w->s->append_lock);
 	return r;
 }
 
@@ -222,12 +222,12 @@ static int import(struct store *s, const struct store_scrape *scrapes, size_t n,
 	encode_init(&w.encoder, &s->import_budget);
 	bytes_init(&w.encoder.record, &s->import_budget, 0);
 	if (is_alone)
-		pthread_mutex_lock(&s->append_lock);
+		lock_take(&s->append_lock);
 	for (size_t i = 0; !r && i < n; i++)
 		r = check_scrape(s, &scrapes[i], eb);
 	r = r ? r : run(&w, scrapes, n, ret, eb);
 	if (is_alone)
-		pthread_mutex_unlock(&s->append_lock);
+		lock_release(&s->append_lock);
 	if (w.head)
 		part_put(&w.head->part);
 	encode_done(&w.encoder);
@@ -238,7 +238,7 @@ static void count(struct store *s, int r, const struct store_result *res)
 {
 	struct store_stats *stats = &s->stats;
 
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	stats->imports += r == 0;
 	stats->imported_profiles += r == 0 ? res->n_streams : 0;
 	stats->imported_rows += r == 0 ? res->n_rows : 0;
@@ -247,7 +247,7 @@ static void count(struct store *s, int r, const struct store_result *res)
 		stats->refused[STORE_REFUSED_CONFLICT] += res->n_conflicts;
 	else if (r < 0)
 		stats->refused[store_refusal_of(r)]++;
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 }
 
 int store_import(struct store *s, const struct store_scrape *scrapes, size_t n,
@@ -259,13 +259,13 @@ int store_import(struct store *s, const struct store_scrape *scrapes, size_t n,
 	*ret = (struct store_result) {.n_rows = 0};
 	if (s->o.read_only)
 		return err_set(eb, -EROFS, "the store is open for reading only");
-	pthread_mutex_lock(&s->import_lock);
+	lock_take(&s->import_lock);
 	r = import(s, scrapes, n, false, ret, &local);
 	/* The appender was faster with one of them: once more while it waits. */
 	if (r == -EAGAIN)
 		r = import(s, scrapes, n, true, ret, &local);
 	count(s, r, ret);
-	pthread_mutex_unlock(&s->import_lock);
+	lock_release(&s->import_lock);
 	if (r < 0)
 		ret->n_streams = ret->n_rows = 0;
 	return r < 0 ? err_set(eb, r, "%s", err_text(&local, r)) : 0;

@@ -114,7 +114,7 @@ int store_snapshot(
 	make_name(s, ret_name);
 	to = xasprintf("%s/%s", parent, ret_name);
 	tmp = xasprintf("%s" TMP, to);
-	pthread_mutex_lock(&s->maintain_lock);
+	lock_take(&s->maintain_lock);
 	r = store_settle_deletion(s, eb);
 	if (with_head && !r)
 		r = store_flush_locked(s, true, eb);
@@ -122,6 +122,6 @@ int store_snapshot(
 	r = r < 0 ? r : name_it(s, parent, tmp, to, eb);
 	if (r < 0)
 		discard(s, tmp, to, r, eb);
-	pthread_mutex_unlock(&s->maintain_lock);
+	lock_release(&s->maintain_lock);
 	return r < 0 ? r : 0;
 }

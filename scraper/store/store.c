@@ -78,7 +78,6 @@ static void split_names(struct store *s, const char *list)
 static struct store *new_store(const struct store_options *o)
 {
 	struct store *s = xcalloc(1, sizeof(*s));
-	pthread_condattr_t attr;
 
 	s->o = *o;
 	fill_defaults(&s->o);
@@ -107,15 +106,12 @@ static struct store *new_store(const struct store_options *o)
 	budget_init(&s->compact_budget, o->budget, "compaction", "--storage.compaction.max-memory",
 		s->o.compact_bytes);
 	encode_init(&s->encoder, &s->head_budget);
-	pthread_mutex_init(&s->graves.lock, NULL);
-	pthread_mutex_init(&s->append_lock, NULL);
-	pthread_mutex_init(&s->state_lock, NULL);
-	pthread_mutex_init(&s->maintain_lock, NULL);
-	pthread_mutex_init(&s->import_lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&s->sync_due, &attr);
-	pthread_condattr_destroy(&attr);
+	lock_init(&s->graves.lock);
+	lock_init(&s->append_lock);
+	lock_init(&s->state_lock);
+	lock_init(&s->maintain_lock);
+	lock_init(&s->import_lock);
+	lock_cond_init(&s->sync_due);
 	return s;
 }
 
@@ -138,11 +134,11 @@ static void free_store(struct store *s)
 	encode_done(&s->encoder);
 	if (s->lock_fd >= 0)
 		s->fs->close(s->fs, s->lock_fd);
-	pthread_mutex_destroy(&s->graves.lock);
-	pthread_mutex_destroy(&s->append_lock);
-	pthread_mutex_destroy(&s->state_lock);
-	pthread_mutex_destroy(&s->maintain_lock);
-	pthread_mutex_destroy(&s->import_lock);
+	lock_done(&s->graves.lock);
+	lock_done(&s->append_lock);
+	lock_done(&s->state_lock);
+	lock_done(&s->maintain_lock);
+	lock_done(&s->import_lock);
 	pthread_cond_destroy(&s->sync_due);
 	for (size_t i = 0; i < s->n_rollup_without; i++)
 		free(s->rollup_without[i]);
@@ -215,8 +211,11 @@ static int take_lock(struct store *s, struct errbuf *eb)
 static int open_locked(struct store *s, struct errbuf *eb)
 {
 	struct errbuf ignored = {.text = ""};
-	int r = store_open_blocks(s, eb);
+	int r;
 
+	ASSERT_HELD(&s->maintain_lock);
+	ASSERT_HELD(&s->append_lock);
+	r = store_open_blocks(s, eb);
 	r = r ? r : store_load_deletion(s, eb);
 	r = r ? r : store_replay(s, eb);
 	if (r < 0 || s->o.read_only)
@@ -238,7 +237,12 @@ int store_open(const struct store_options *o, struct store **ret, struct errbuf 
 		r = make_dirs(s, eb);
 		r = r ? r : take_lock(s, eb);
 	}
+	/* Nobody else knows the store yet; what is called here is called under these locks later. */
+	lock_take(&s->maintain_lock);
+	lock_take(&s->append_lock);
 	r = r ? r : open_locked(s, eb);
+	lock_release(&s->append_lock);
+	lock_release(&s->maintain_lock);
 	if (r < 0) {
 		free_store(s);
 		return r;
@@ -275,19 +279,16 @@ bool store_sync_wait(struct store *s, int64_t timeout_ns)
 {
 	int64_t wait =
 		s->o.fsync == STORE_FSYNC_DURATION ? MIN(timeout_ns, s->o.fsync_ns) : timeout_ns;
-	struct timespec at;
-	int64_t until = clock_monotonic_ns(&clock_system) + wait;
-	bool due;
-	int r = 0;
+	int64_t until_ns = clock_monotonic_ns(&clock_system) + wait;
+	bool due, in_time = true;
 
-	at = (struct timespec) {.tv_sec = until / NS_PER_S, .tv_nsec = until % NS_PER_S};
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	/* By duration the whole interval is waited for: that is what groups the commits. */
-	while (r != ETIMEDOUT && !(s->o.fsync == STORE_FSYNC_ALWAYS &&
-					 s->wal.written_sequence > s->wal.synced_sequence))
-		r = pthread_cond_timedwait(&s->sync_due, &s->state_lock, &at);
+	while (in_time && !(s->o.fsync == STORE_FSYNC_ALWAYS &&
+				  s->wal.written_sequence > s->wal.synced_sequence))
+		in_time = lock_wait_until(&s->state_lock, &s->sync_due, until_ns);
 	due = s->o.fsync != STORE_FSYNC_NEVER && s->wal.written_sequence > s->wal.synced_sequence;
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 	return due;
 }
 
@@ -296,12 +297,12 @@ static int rotate_if_due(struct store *s, bool force, struct errbuf *eb)
 {
 	int r = 0;
 
-	pthread_mutex_lock(&s->append_lock);
+	lock_take(&s->append_lock);
 	if (s->wal.sync_failed && s->head)
 		r = store_add_sealed(s, s->head);
 	else if (s->head && (store_rotation_due(s) || (force && s->head->profiles.n)))
 		r = store_rotate(s, eb);
-	pthread_mutex_unlock(&s->append_lock);
+	lock_release(&s->append_lock);
 	return r;
 }
 
@@ -310,19 +311,21 @@ static int begin_after_failure(struct store *s, struct errbuf *eb)
 {
 	int r = 0;
 
-	pthread_mutex_lock(&s->append_lock);
+	lock_take(&s->append_lock);
 	if (!s->head && !s->n_sealed && (s->wal.sync_failed || s->n_obsolete))
 		r = store_begin_generation(s, eb);
 	if (!r && s->head && s->stats.stopped && s->wal.fd >= 0)
 		store_set_stopped(s, NULL);
-	pthread_mutex_unlock(&s->append_lock);
+	lock_release(&s->append_lock);
 	return r;
 }
 
 int store_flush_locked(struct store *s, bool force, struct errbuf *eb)
 {
-	int r, first = rotate_if_due(s, force, eb);
+	int r, first;
 
+	ASSERT_HELD(&s->maintain_lock);
+	first = rotate_if_due(s, force, eb);
 	r = force || clock_monotonic_ns(s->clock) >= s->flush_retry_ns ? store_flush_sealed(s, eb)
 								       : 0;
 	first = first ? first : r;
@@ -351,9 +354,9 @@ static void look_at_clock(struct store *s)
 
 	if (!set_ns)
 		return;
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	s->stats.clock_steps++;
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 	LOG_RATED(LOG_WARN, "store: this machine's clock was set %s by %.3f s%s",
 		set_ns < 0 ? "back" : "ahead", (double)(set_ns < 0 ? -(set_ns + 1) : set_ns) / 1e9,
 		set_ns < 0 ? "" : ": nothing is deleted for its age before it has stayed there");
@@ -364,7 +367,7 @@ static int maintain(struct store *s, bool force, struct errbuf *eb)
 	struct errbuf local = {.text = ""};
 	int r, first;
 
-	pthread_mutex_lock(&s->maintain_lock);
+	lock_take(&s->maintain_lock);
 	look_at_clock(s);
 	first = store_flush_locked(s, force, &local);
 	store_quarantine_damaged(s);
@@ -376,7 +379,7 @@ static int maintain(struct store *s, bool force, struct errbuf *eb)
 		first = first < 0 ? first : r;
 	}
 	store_warm(s);
-	pthread_mutex_unlock(&s->maintain_lock);
+	lock_release(&s->maintain_lock);
 	return first < 0 ? err_set(eb, first, "%s", err_text(&local, first)) : 0;
 }
 
@@ -392,10 +395,10 @@ int store_flush(struct store *s, struct errbuf *eb)
 
 static void head_range(struct head *h, int64_t *min, int64_t *max)
 {
-	pthread_mutex_lock(&h->lock);
+	lock_take(&h->lock);
 	*min = h->published.min_time_ns;
 	*max = h->published.max_time_ns;
-	pthread_mutex_unlock(&h->lock);
+	lock_release(&h->lock);
 }
 
 static bool overlaps(int64_t min, int64_t max, int64_t from, int64_t to)
@@ -445,12 +448,12 @@ int store_parts_get(struct store *s, int64_t from_ns, int64_t to_ns, struct stor
 	struct sortable *found;
 	size_t n;
 
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	n = s->n_blocks + s->n_sealed + 1;
 	found = try_realloc(NULL, n, sizeof(*found));
 	ret->items = try_realloc(NULL, n, sizeof(struct part *));
 	if (!found || !ret->items) {
-		pthread_mutex_unlock(&s->state_lock);
+		lock_release(&s->state_lock);
 		free(found);
 		free(ret->items);
 		*ret = (struct store_parts) {.n = 0};
@@ -462,7 +465,7 @@ int store_parts_get(struct store *s, int64_t from_ns, int64_t to_ns, struct stor
 		part_get(found[i].part);
 		ret->items[i] = found[i].part;
 	}
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 	free(found);
 	return 0;
 }
@@ -483,12 +486,12 @@ static void head_stats(struct head *h, struct store_stats *ret)
 	head_range(h, &min, &max);
 	ret->min_time_ns = MIN(ret->min_time_ns, min);
 	ret->max_time_ns = MAX(ret->max_time_ns, max);
-	pthread_mutex_lock(&h->lock);
+	lock_take(&h->lock);
 	ret->head_rows += h->published.n_rows;
 	ret->head_pages += h->published.n_pages;
 	ret->head_streams += h->published.n[DICT_STREAMS];
 	ret->head_nodes += h->published.n[DICT_NODES];
-	pthread_mutex_unlock(&h->lock);
+	lock_release(&h->lock);
 	ret->heads++;
 }
 
@@ -496,7 +499,7 @@ void store_stats(struct store *s, struct store_stats *ret)
 {
 	struct cache_stats cache;
 
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	*ret = s->stats;
 	ret->min_time_ns = INT64_MAX;
 	ret->max_time_ns = INT64_MIN;
@@ -513,18 +516,18 @@ void store_stats(struct store *s, struct store_stats *ret)
 		head_stats(s->sealed[i], ret);
 	if (s->head)
 		head_stats(s->head, ret);
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 	ret->head_bytes = s->head_budget.used_bytes;
 	ret->compaction_bytes = s->compact_budget.used_bytes;
 	ret->compaction_peak_bytes = s->compact_budget.peak_bytes;
-	pthread_mutex_lock(&s->wal.lock);
+	lock_take(&s->wal.lock);
 	ret->wal_syncs = s->wal.n_syncs;
 	ret->wal_sync_failures = s->wal.n_sync_failures;
 	ret->wal_write_failures = s->wal.n_write_failures;
 	ret->wal_segments = s->wal.n_segments;
 	ret->written_sequence = s->wal.written_sequence;
 	ret->synced_sequence = s->wal.synced_sequence;
-	pthread_mutex_unlock(&s->wal.lock);
+	lock_release(&s->wal.lock);
 	ret->wal_bytes = wal_bytes(&s->wal);
 	ret->quarantine_bytes = store_quarantine_bytes(s);
 	cache_get_stats(s->cache, &cache);

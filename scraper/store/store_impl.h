@@ -7,6 +7,7 @@
  * leaf locks of their own.
  */
 #pragma once
+#include "lib/base/lock.h"
 #include "scraper/store/age_clock.h"
 #include "scraper/store/block/block.h"
 #include "scraper/store/block/deletion_log.h"
@@ -34,8 +35,8 @@ struct store {
 	struct wal wal;
 	struct cursors cursors;
 
-	pthread_mutex_t import_lock;
-	pthread_mutex_t append_lock;
+	struct lock import_lock;
+	struct lock append_lock;
 	struct head *head; /* NULL: the next append begins a generation */
 	struct encoder encoder;
 	/* A segment or a generation could not be begun: until then (monotonic) the answer stays the same and nothing is tried. */
@@ -45,7 +46,7 @@ struct store {
 		char text[256];
 	} pause;
 
-	pthread_mutex_t state_lock;
+	struct lock state_lock;
 	pthread_cond_t sync_due;
 	struct head **sealed;
 	size_t n_sealed, cap_sealed;
@@ -58,8 +59,8 @@ struct store {
 	uint32_t next_part_id;
 	struct store_stats stats; /* what is counted; the rest is filled in by store_stats() */
 	int64_t flush_retry_ns;
-	pthread_mutex_t maintain_lock; /* before append_lock: one round at a time */
-	struct deletion_log deletion;  /* not settled yet; under maintain_lock */
+	struct lock maintain_lock;    /* before append_lock: one round at a time */
+	struct deletion_log deletion; /* not settled yet; under maintain_lock */
 	_Atomic bool cancelled;
 	char **rollup_without;
 	size_t n_rollup_without;

@@ -23,7 +23,7 @@ static struct block *next_block(struct store *s)
 	struct cache_stats cache;
 
 	cache_get_stats(s->cache, &cache);
-	pthread_mutex_lock(&s->state_lock);
+	lock_take(&s->state_lock);
 	for (size_t i = 0; i < s->n_blocks; i++)
 		if (!s->blocks[i]->warmed && !s->blocks[i]->damaged &&
 			(!b || s->blocks[i]->meta.max_time_ns > b->meta.max_time_ns))
@@ -32,7 +32,7 @@ static struct block *next_block(struct store *s)
 		b = NULL;
 	if (b)
 		part_get(&b->part);
-	pthread_mutex_unlock(&s->state_lock);
+	lock_release(&s->state_lock);
 	return b;
 }
 
@@ -58,6 +58,7 @@ void store_warm(struct store *s)
 	const int64_t until_ns = clock_monotonic_ns(s->clock) + ROUND_MS * NS_PER_MS;
 	struct block *b;
 
+	ASSERT_HELD(&s->maintain_lock);
 	while (!s->cancelled && clock_monotonic_ns(s->clock) < until_ns &&
 		(b = next_block(s)) != NULL) {
 		warm(b);

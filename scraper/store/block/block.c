@@ -57,7 +57,7 @@ int block_open(struct fs *fs, struct cache *cache, const char *dir, uint32_t par
 	b->fs = fs;
 	b->cache = cache;
 	b->dir = xstrdup(dir);
-	pthread_mutex_init(&b->lock, NULL);
+	lock_init(&b->lock);
 	r = read_meta(b, eb);
 	if (r >= 0 &&
 		(b->meta.stats.nodes > UINT32_MAX || b->meta.stats.strings > UINT32_MAX ||
@@ -94,10 +94,10 @@ int block_verify(struct block *b, struct errbuf *eb)
 
 void block_report_damage(struct block *b, const char *text)
 {
-	pthread_mutex_lock(&b->lock);
+	lock_take(&b->lock);
 	if (!b->damaged)
 		snprintf(b->damage, sizeof(b->damage), "%s", text);
-	pthread_mutex_unlock(&b->lock);
+	lock_release(&b->lock);
 	b->damaged = true;
 }
 
@@ -119,7 +119,7 @@ static void bury(struct block *b)
 	if (r < 0 && log_enabled(LOG_DEBUG))
 		log_printf(LOG_DEBUG, "%s: cannot remove: %s", b->dir, strerror(-r));
 	meta_done(&b->meta);
-	pthread_mutex_destroy(&b->lock);
+	lock_done(&b->lock);
 	free(b->dir);
 	free(b);
 }
@@ -133,19 +133,19 @@ void block_free(struct part *p)
 		bury(b);
 		return;
 	}
-	pthread_mutex_lock(&b->graves->lock);
+	lock_take(&b->graves->lock);
 	b->next_grave = b->graves->first;
 	b->graves->first = b;
-	pthread_mutex_unlock(&b->graves->lock);
+	lock_release(&b->graves->lock);
 }
 
 void block_graves_clear(struct block_graves *g)
 {
 	struct block *b, *next;
 
-	pthread_mutex_lock(&g->lock);
+	lock_take(&g->lock);
 	b = TAKE(g->first);
-	pthread_mutex_unlock(&g->lock);
+	lock_release(&g->lock);
 	for (; b; b = next) {
 		next = b->next_grave;
 		bury(b);

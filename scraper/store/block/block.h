@@ -4,13 +4,13 @@
  */
 #pragma once
 #include "lib/base/fs.h"
+#include "lib/base/lock.h"
 #include "scraper/store/block/meta.h"
 #include "scraper/store/part/part_impl.h"
-#include <pthread.h>
 
 /* Blocks without readers whose directories the upkeep has to remove: a query must not wait for the disk because it read one last. */
 struct block_graves {
-	pthread_mutex_t lock;
+	struct lock lock;
 	struct block *first;
 };
 
@@ -28,7 +28,7 @@ struct block {
 	bool warmed;		  /* store_warm looked at it; the upkeep's */
 	int64_t compact_retry_ns; /* monotonic: a compaction with it failed; the upkeep's */
 	char damage[256];	  /* what the reader met; written before `damaged` */
-	pthread_mutex_t lock;	  /* of `damage` */
+	struct lock lock;	  /* of `damage` */
 };
 
 /* Checks meta.json, the sizes and the section tables; -EBADMSG, -ENOTSUP: to be quarantined. */

@@ -179,11 +179,19 @@ int64_t dict_string(struct dict *d, const char *p, size_t len)
 	return add(&d->strings, &d->by_string, hash, &s);
 }
 
+/* Invariant 1: what an entry refers to is there. */
+static bool has(const struct dict *d, enum dict_kind kind, uint32_t id)
+{
+	return id < dict_n(d, kind);
+}
+
 int64_t dict_function(struct dict *d, const struct part_function *f)
 {
 	struct part_function key;
 	uint64_t hash;
 
+	ASSERT(has(d, DICT_STRINGS, f->name) && has(d, DICT_STRINGS, f->system_name) &&
+		has(d, DICT_STRINGS, f->filename));
 	memset(&key, 0, sizeof(key));
 	key.name = f->name;
 	key.system_name = f->system_name;
@@ -203,6 +211,7 @@ int64_t dict_mapping(struct dict *d, const struct part_mapping *m)
 	struct part_mapping key;
 	uint64_t hash;
 
+	ASSERT(has(d, DICT_STRINGS, m->filename) && has(d, DICT_STRINGS, m->build_id));
 	memset(&key, 0, sizeof(key));
 	key.filename = m->filename;
 	key.build_id = m->build_id;
@@ -296,6 +305,10 @@ int64_t dict_location(struct dict *d, const struct part_location *l)
 		if (location_equal(d, &dict_locations(d)[*v], l))
 			return (int64_t)*v;
 	}
+	ASSERT(l->n_lines <= PART_MAX_LINES);
+	ASSERT(l->mapping == STORE_NONE || has(d, DICT_MAPPINGS, l->mapping));
+	for (uint32_t i = 0; i < l->n_lines; i++)
+		ASSERT(has(d, DICT_FUNCTIONS, l->lines[i].function));
 	lines = varr_room(&d->lines, l->n_lines, &r);
 	key = lines ? varr_room(&d->keys, 1, &r) : NULL;
 	if (!key)
@@ -337,6 +350,8 @@ int64_t dict_label_set(struct dict *d, const struct part_label *pairs, size_t n)
 			!memcmp(dict_label_pairs(d) + first[0], pairs, n * sizeof(*pairs)))
 			return (int64_t)*v;
 	}
+	for (size_t i = 0; i < n; i++)
+		ASSERT(has(d, DICT_STRINGS, pairs[i].name) && has(d, DICT_STRINGS, pairs[i].value));
 	to = varr_room(&d->label_pairs, n, &r);
 	end_to = to ? varr_room(&d->label_first, 1, &r) : NULL;
 	if (!end_to)
@@ -395,6 +410,7 @@ int64_t dict_node(struct dict *d, uint32_t parent, uint32_t location)
 	size_t at;
 	int r = 0;
 
+	ASSERT(has(d, DICT_NODES, parent) && has(d, DICT_LOCATIONS, location));
 	if (d->parents.n * 2 >= d->n_node_slots && grow_node_slots(d) < 0)
 		return -ENOMEM;
 	at = node_slot(d, parent, location);
@@ -433,6 +449,11 @@ int64_t dict_schema(struct dict *d, const struct part_schema *s)
 		if (schema_equal(&dict_schemas(d)[i], s) &&
 			!dict_is_hole(d, DICT_SCHEMAS, (uint32_t)i))
 			return (int64_t)i;
+	ASSERT(s->n_columns <= STORE_MAX_COLUMNS && has(d, DICT_STRINGS, s->period_type) &&
+		has(d, DICT_STRINGS, s->period_unit));
+	for (unsigned i = 0; i < s->n_columns; i++)
+		ASSERT(has(d, DICT_STRINGS, s->columns[i].type) &&
+			has(d, DICT_STRINGS, s->columns[i].unit));
 	to = varr_room(&d->schemas, 1, &r);
 	if (!to)
 		return r;
@@ -445,6 +466,7 @@ int64_t dict_stream(struct dict *d, uint32_t schema, uint32_t label_set)
 	struct dict_stream s = {.schema = schema, .label_set = label_set};
 	uint64_t key = (uint64_t)schema << 32 | label_set, *v = table_find(&d->by_stream, key);
 
+	ASSERT(has(d, DICT_SCHEMAS, schema) && has(d, DICT_LABEL_SETS, label_set));
 	return v ? (int64_t)*v : add(&d->streams, &d->by_stream, key, &s);
 }
 

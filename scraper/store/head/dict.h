@@ -5,11 +5,9 @@
  * lengths.
  *
  * Invariants:
- *  1. an entry refers to entries with a lower id of the other dictionaries, which exist, or is a
- * hole;
+ *  1. an entry refers to entries of the other dictionaries, and a node to one of a lower id, that exist, or is a hole;
  *  2. entries never change; string 0 is "", label set 0 is {}, node 0 is the root;
- *  3. a hole (lost to WAL damage) has harmless content: readers need not know, nothing that
- * survives refers to it.
+ *  3. a hole (lost to WAL damage) has harmless content: readers need not know, nothing that survives refers to it.
  */
 #pragma once
 #include "lib/base/table.h"

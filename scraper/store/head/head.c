@@ -25,7 +25,7 @@ void head_free(struct part *p)
 	varr_done(&h->page_data);
 	arena_done(&h->bytes);
 	page_writer_free(h->writer);
-	pthread_mutex_destroy(&h->lock);
+	lock_done(&h->lock);
 	free(h);
 }
 
@@ -40,7 +40,7 @@ int head_new(const uint8_t generation[16], uint32_t max_nodes, struct budget *bu
 	memcpy(h->generation, generation, sizeof(h->generation));
 	h->budget = budget;
 	h->writer = page_writer_new(false);
-	pthread_mutex_init(&h->lock, NULL);
+	lock_init(&h->lock);
 	arena_init(&h->bytes, budget);
 	r = dict_init(&h->dict, max_nodes, budget);
 	r = r ? r : varr_init(&h->profiles, sizeof(struct head_profile), cap, budget);

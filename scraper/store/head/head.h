@@ -5,15 +5,14 @@
  *
  * Invariants:
  *  1. one thread interns and applies; what it has not published (head_plan_commit) no reader sees;
- *  2. `lock` covers publication and the per-stream chains; arrays below published lengths need no
- * lock;
+ *  2. `lock` covers publication and the per-stream chains; arrays below published lengths need no lock;
  *  3. a sealed head never changes again.
  */
 #pragma once
 #include "lib/base/clock.h"
+#include "lib/base/lock.h"
 #include "scraper/store/head/record_dict.h"
 #include "scraper/store/part/part_impl.h"
-#include <pthread.h>
 
 struct head_profile {
 	uint32_t stream, previous; /* profile of the same stream before this one, or STORE_NONE */
@@ -59,7 +58,7 @@ struct head {
 	struct varr page_data;	    /* struct head_page */
 	struct arena bytes;	    /* encoded pages */
 	struct page_writer *writer; /* of the appending thread */
-	pthread_mutex_t lock;
+	struct lock lock;
 	struct head_published published;
 };
 

@@ -413,15 +413,18 @@ int head_plan_make(struct head *h, const struct record *record, bool live, struc
 
 void head_plan_commit(struct head *h, struct head_plan *p)
 {
-	pthread_mutex_lock(&h->lock);
+	lock_take(&h->lock);
+	ASSERT(!h->sealed);
 	h->streams.n = h->dict.streams.n;
 	for (size_t i = 0; i < p->n; i++)
 		unit_commit(h, &p->units[i], &p->applied);
-	for (unsigned k = DICT_STRINGS; k < DICT_N; k++)
+	for (unsigned k = DICT_STRINGS; k < DICT_N; k++) {
+		ASSERT(h->published.n[k] <= dict_n(&h->dict, k));
 		h->published.n[k] = dict_n(&h->dict, k);
+	}
 	h->published.n_profiles = h->profiles.n;
 	h->published.n_pages = h->pages.n;
-	pthread_mutex_unlock(&h->lock);
+	lock_release(&h->lock);
 }
 
 int head_apply(

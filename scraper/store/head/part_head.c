@@ -19,9 +19,9 @@ static int head_open(struct part_reader *r)
 
 	if (r->info.resolution != PART_RAW)
 		return err_set(&r->errbuf, -ENOENT, "a head has no rollups");
-	pthread_mutex_lock(&h->lock);
+	lock_take(&h->lock);
 	p = h->published;
-	pthread_mutex_unlock(&h->lock);
+	lock_release(&h->lock);
 	r->info = (struct part_info) {
 		.is_head = true,
 		.min_time_ns = p.min_time_ns,
@@ -61,7 +61,7 @@ static int head_streams_of(struct part_reader *r, const struct part_stream **ret
 		copy = arena_alloc_array(&r->arena, r->info.n_streams, sizeof(*copy));
 		if (!copy)
 			return arena_error(&r->arena, &r->errbuf);
-		pthread_mutex_lock(&h->lock);
+		lock_take(&h->lock);
 		for (uint32_t i = 0; i < r->info.n_streams; i++) {
 			const struct head_stream *s = &head_streams(h)[i];
 
@@ -74,7 +74,7 @@ static int head_streams_of(struct part_reader *r, const struct part_stream **ret
 				.max_duration_ns = s->max_duration_ns,
 			};
 		}
-		pthread_mutex_unlock(&h->lock);
+		lock_release(&h->lock);
 		r->streams = copy;
 	}
 	*ret = r->streams;
@@ -188,9 +188,9 @@ static int gather(struct part_reader *r, uint32_t stream, int64_t from, int64_t 
 	bool sorted = true;
 	uint32_t last;
 
-	pthread_mutex_lock(&h->lock);
+	lock_take(&h->lock);
 	last = head_streams(h)[stream].last_profile;
-	pthread_mutex_unlock(&h->lock);
+	lock_release(&h->lock);
 	for (uint32_t i = last - 1; i != STORE_NONE; i = head_profiles(h)[i].previous) {
 		int64_t t = head_windows(h)[head_profiles(h)[i].window].time_ns;
 

@@ -5,11 +5,11 @@
 #include "scraper/store/part/cache.h"
 #include "lib/base/alloc.h"
 #include "lib/base/err.h"
+#include "lib/base/lock.h"
 #include "lib/base/table.h"
-#include <pthread.h>
 
 struct cache {
-	pthread_mutex_t lock;
+	struct lock lock;
 	struct budget budget;
 	struct table by_key;	/* → struct cache_entry * */
 	struct cache_entry lru; /* list head: newer = oldest entry, older = newest entry */
@@ -27,7 +27,7 @@ struct cache *cache_new(uint64_t max_bytes, struct budget *parent)
 {
 	struct cache *c = xcalloc(1, sizeof(*c));
 
-	pthread_mutex_init(&c->lock, NULL);
+	lock_init(&c->lock);
 	budget_init(&c->budget, parent, "page_cache", "--storage.cache-bytes", max_bytes);
 	table_init(&c->by_key, NULL);
 	c->lru.newer = c->lru.older = &c->lru;
@@ -64,6 +64,7 @@ static void free_entry(struct cache_entry *e)
 
 static void evict(struct cache *c, struct cache_entry *e)
 {
+	ASSERT(!e->pins && e->cached);
 	unlink_entry(e);
 	table_remove(&c->by_key, e->key);
 	budget_release(&c->budget, e->bytes);
@@ -79,7 +80,7 @@ void cache_free(struct cache *c)
 		evict(c, c->lru.newer);
 	}
 	table_done(&c->by_key);
-	pthread_mutex_destroy(&c->lock);
+	lock_done(&c->lock);
 	free(c);
 }
 
@@ -88,6 +89,7 @@ static struct cache_entry *find(struct cache *c, uint64_t key)
 	uint64_t *v = table_find(&c->by_key, key);
 	struct cache_entry *e = v ? (struct cache_entry *)(uintptr_t)*v : NULL;
 
+	ASSERT_HELD(&c->lock);
 	if (e) {
 		unlink_entry(e);
 		link_newest(c, e);
@@ -100,13 +102,13 @@ struct cache_entry *cache_get(struct cache *c, uint32_t part, uint32_t table, ui
 {
 	struct cache_entry *e;
 
-	pthread_mutex_lock(&c->lock);
+	lock_take(&c->lock);
 	e = find(c, key_of(part, table, page));
 	if (e)
 		c->stats.hits++;
 	else
 		c->stats.misses++;
-	pthread_mutex_unlock(&c->lock);
+	lock_release(&c->lock);
 	return e;
 }
 
@@ -115,6 +117,7 @@ static bool make_room(struct cache *c, size_t bytes)
 {
 	struct cache_entry *e = c->lru.newer, *next;
 
+	ASSERT_HELD(&c->lock);
 	if (c->budget.limit_bytes && bytes > c->budget.limit_bytes)
 		return false;
 	while (budget_charge(&c->budget, bytes, NULL) < 0) {
@@ -135,17 +138,17 @@ static struct cache_entry *put(struct cache *c, uint32_t part, uint32_t table, u
 	uint64_t key = key_of(part, table, page), *slot;
 	struct cache_entry *e;
 
-	pthread_mutex_lock(&c->lock);
+	lock_take(&c->lock);
 	e = find(c, key);
 	if (e) {
 		free(data);
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 		return e;
 	}
 	e = try_malloc(sizeof(*e));
 	if (!e) {
 		free(data);
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 		return NULL;
 	}
 	*e = (struct cache_entry) {
@@ -163,7 +166,7 @@ static struct cache_entry *put(struct cache *c, uint32_t part, uint32_t table, u
 			budget_release(&c->budget, e->bytes);
 		}
 	}
-	pthread_mutex_unlock(&c->lock);
+	lock_release(&c->lock);
 	return e;
 }
 
@@ -183,9 +186,10 @@ void cache_unpin(struct cache *c, struct cache_entry *e)
 {
 	bool last;
 
-	pthread_mutex_lock(&c->lock);
+	lock_take(&c->lock);
+	ASSERT(e->pins);
 	last = !--e->pins && !e->cached;
-	pthread_mutex_unlock(&c->lock);
+	lock_release(&c->lock);
 	if (last)
 		free_entry(e);
 }
@@ -194,19 +198,19 @@ void cache_drop(struct cache *c, uint32_t part)
 {
 	struct cache_entry *next;
 
-	pthread_mutex_lock(&c->lock);
+	lock_take(&c->lock);
 	for (struct cache_entry *e = c->lru.newer; e != &c->lru; e = next) {
 		next = e->newer;
 		if (e->key >> 40 == (part & 0xffffff) && !e->pins)
 			evict(c, e);
 	}
-	pthread_mutex_unlock(&c->lock);
+	lock_release(&c->lock);
 }
 
 void cache_get_stats(struct cache *c, struct cache_stats *ret)
 {
-	pthread_mutex_lock(&c->lock);
+	lock_take(&c->lock);
 	*ret = c->stats;
 	ret->bytes = c->budget.used_bytes;
-	pthread_mutex_unlock(&c->lock);
+	lock_release(&c->lock);
 }

@@ -22,7 +22,10 @@ void part_get(struct part *p)
 
 void part_put(struct part *p)
 {
-	if (p && atomic_fetch_sub(&p->refs, 1) == 1)
+	unsigned before = p ? atomic_fetch_sub(&p->refs, 1) : 0;
+
+	ASSERT(!p || before);
+	if (before == 1)
 		p->ops->free(p);
 }
 

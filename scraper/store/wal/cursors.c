@@ -10,7 +10,7 @@
 void cursors_init(struct cursors *c)
 {
 	*c = (struct cursors) {.items = NULL};
-	pthread_mutex_init(&c->lock, NULL);
+	lock_init(&c->lock);
 	table_init(&c->by_key, NULL);
 }
 
@@ -27,7 +27,7 @@ static void free_items(struct cursors *c)
 void cursors_done(struct cursors *c)
 {
 	free_items(c);
-	pthread_mutex_destroy(&c->lock);
+	lock_done(&c->lock);
 }
 
 static bool blob_equal(struct store_blob a, struct store_blob b)
@@ -85,9 +85,11 @@ static int add_entry(struct cursors *c, const struct cursors_entry *e)
 static int set_locked(
 	struct cursors *c, struct store_blob key, struct store_blob value, int64_t time_ns)
 {
-	struct cursors_entry *have = find(c, key), e;
+	struct cursors_entry *have, e;
 	int r;
 
+	ASSERT_HELD(&c->lock);
+	have = find(c, key);
 	r = fill(&e, key, value, time_ns);
 	if (r < 0)
 		return r;
@@ -106,9 +108,9 @@ int cursors_set(struct cursors *c, struct store_blob key, struct store_blob valu
 {
 	int r;
 
-	pthread_mutex_lock(&c->lock);
+	lock_take(&c->lock);
 	r = set_locked(c, key, value, time_ns);
-	pthread_mutex_unlock(&c->lock);
+	lock_release(&c->lock);
 	return r;
 }
 
@@ -120,13 +122,13 @@ int cursors_prepare(struct cursors *c, struct store_blob key, struct store_blob 
 
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&c->lock);
+	lock_take(&c->lock);
 	if (!find(c, key)) {
 		r = set_locked(c, key, none, INT64_MAX);
 		if (r >= 0)
 			find(c, key)->present = false;
 	}
-	pthread_mutex_unlock(&c->lock);
+	lock_release(&c->lock);
 	if (r < 0)
 		cursors_abort(ret);
 	return r;
@@ -138,13 +140,13 @@ void cursors_commit(struct cursors *c, struct cursors_pending *p)
 
 	if (!p->entry.key.p)
 		return;
-	pthread_mutex_lock(&c->lock);
+	lock_take(&c->lock);
 	e = find(c, p->entry.key);
 	ASSERT(e);
 	cleanup_freep(&e->key.p);
 	*e = p->entry;
 	p->entry.key.p = NULL;
-	pthread_mutex_unlock(&c->lock);
+	lock_release(&c->lock);
 }
 
 void cursors_abort(struct cursors_pending *p)
@@ -158,13 +160,13 @@ int cursors_get(struct cursors *c, struct store_blob key, struct bytes *ret)
 	struct cursors_entry *e;
 	int r = -ENOENT;
 
-	pthread_mutex_lock(&c->lock);
+	lock_take(&c->lock);
 	e = find(c, key);
 	if (e && e->present) {
 		bytes_put(ret, e->value.p, e->value.len);
 		r = bytes_error(ret);
 	}
-	pthread_mutex_unlock(&c->lock);
+	lock_release(&c->lock);
 	return r;
 }
 
@@ -173,11 +175,11 @@ int cursors_check(struct cursors *c, struct store_blob key, struct store_blob be
 	struct cursors_entry *e;
 	int r = 0;
 
-	pthread_mutex_lock(&c->lock);
+	lock_take(&c->lock);
 	e = find(c, key);
 	if (e && e->present && !blob_equal(e->value, before))
 		r = -ESTALE;
-	pthread_mutex_unlock(&c->lock);
+	lock_release(&c->lock);
 	return r;
 }
 
@@ -186,7 +188,7 @@ void cursors_expire(struct cursors *c, int64_t oldest_ns)
 	struct cursors kept = {.items = NULL};
 
 	table_init(&kept.by_key, NULL);
-	pthread_mutex_lock(&c->lock);
+	lock_take(&c->lock);
 	for (size_t i = 0; i < c->n; i++) {
 		struct cursors_entry *e = &c->items[i];
 
@@ -194,7 +196,7 @@ void cursors_expire(struct cursors *c, int64_t oldest_ns)
 		if (e->time_ns >= oldest_ns && add_entry(&kept, e) < 0) {
 			free(kept.items);
 			table_done(&kept.by_key);
-			pthread_mutex_unlock(&c->lock);
+			lock_release(&c->lock);
 			return;
 		}
 	}
@@ -207,12 +209,12 @@ void cursors_expire(struct cursors *c, int64_t oldest_ns)
 	c->n = kept.n;
 	c->cap = kept.cap;
 	c->by_key = kept.by_key;
-	pthread_mutex_unlock(&c->lock);
+	lock_release(&c->lock);
 }
 
 void cursors_put_all(struct cursors *c, struct bytes *out, size_t *ret_n)
 {
-	pthread_mutex_lock(&c->lock);
+	lock_take(&c->lock);
 	*ret_n = 0;
 	for (size_t i = 0; i < c->n; i++) {
 		if (!c->items[i].present)
@@ -222,7 +224,7 @@ void cursors_put_all(struct cursors *c, struct bytes *out, size_t *ret_n)
 					       .time_ns = c->items[i].time_ns});
 		++*ret_n;
 	}
-	pthread_mutex_unlock(&c->lock);
+	lock_release(&c->lock);
 }
 
 int cursors_apply(struct cursors *c, const struct record *record, struct errbuf *eb)
@@ -252,8 +254,8 @@ size_t cursors_count(struct cursors *c)
 {
 	size_t n;
 
-	pthread_mutex_lock(&c->lock);
+	lock_take(&c->lock);
 	n = c->n;
-	pthread_mutex_unlock(&c->lock);
+	lock_release(&c->lock);
 	return n;
 }

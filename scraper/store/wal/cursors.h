@@ -4,14 +4,14 @@
  * Thread-safe.
  */
 #pragma once
+#include "lib/base/lock.h"
 #include "lib/base/table.h"
 #include "scraper/store/wal/record.h"
-#include <pthread.h>
 
 enum { CURSOR_MAX_BYTES = 4096 }; /* of key and of value */
 
 struct cursors {
-	pthread_mutex_t lock;
+	struct lock lock;
 	struct table by_key; /* hash of the key → index */
 	struct cursors_entry {
 		struct store_blob key, value; /* one allocation, owned: key.p */

@@ -19,8 +19,8 @@ void wal_init(struct wal *w, struct fs *fs, const char *dir, uint64_t segment_by
 		.next_number = 1,
 		.next_sequence = 1,
 	};
-	pthread_mutex_init(&w->lock, NULL);
-	pthread_mutex_init(&w->sync_lock, NULL);
+	lock_init(&w->lock);
+	lock_init(&w->sync_lock);
 }
 
 void wal_done(struct wal *w)
@@ -34,8 +34,8 @@ void wal_done(struct wal *w)
 	free(w->sealed_fds);
 	free(w->segments);
 	free(w->dir);
-	pthread_mutex_destroy(&w->lock);
-	pthread_mutex_destroy(&w->sync_lock);
+	lock_done(&w->lock);
+	lock_done(&w->sync_lock);
 	*w = (struct wal) {.fd = -1};
 }
 
@@ -51,28 +51,28 @@ static void seal(struct wal *w)
 		return;
 	/* A failure only leaves zeros behind the last record. */
 	if (w->fs->ftruncate(w->fs, w->fd, w->offset) == 0) {
-		pthread_mutex_lock(&w->lock);
+		lock_take(&w->lock);
 		w->segments[w->n_segments - 1].bytes = w->offset;
-		pthread_mutex_unlock(&w->lock);
+		lock_release(&w->lock);
 	}
-	pthread_mutex_lock(&w->lock);
+	lock_take(&w->lock);
 	if (w->n_sealed == w->cap_sealed) {
 		w->cap_sealed = w->cap_sealed * 2 + 4;
 		w->sealed_fds = xrealloc(w->sealed_fds, w->cap_sealed * sizeof(*w->sealed_fds));
 	}
 	w->sealed_fds[w->n_sealed++] = w->fd;
 	w->fd = -1;
-	pthread_mutex_unlock(&w->lock);
+	lock_release(&w->lock);
 }
 
 void wal_begin_generation(struct wal *w, const uint8_t generation[ULID_BYTES])
 {
 	seal(w);
-	pthread_mutex_lock(&w->lock);
+	lock_take(&w->lock);
 	memcpy(w->generation, generation, ULID_BYTES);
 	w->seed = hash_crc32c(0, generation, ULID_BYTES);
 	w->sync_failed = false;
-	pthread_mutex_unlock(&w->lock);
+	lock_release(&w->lock);
 }
 
 static void put_header(struct bytes *b, const struct wal_segment *s)
@@ -123,7 +123,7 @@ static int new_segment(struct wal *w, uint64_t bytes, struct errbuf *eb)
 	if (fd < 0)
 		return err_set(eb, fd, "%s: %s", path, strerror(-fd));
 	r = fill_segment(w, fd, &s);
-	pthread_mutex_lock(&w->lock);
+	lock_take(&w->lock);
 	if (r >= 0 && alloc_grow(&w->segments, &w->cap_segments, w->n_segments + 1, sizeof(s)) < 0)
 		r = -ENOMEM;
 	if (r >= 0) {
@@ -133,7 +133,7 @@ static int new_segment(struct wal *w, uint64_t bytes, struct errbuf *eb)
 		w->offset = WAL_FIRST;
 		w->capacity = bytes;
 	}
-	pthread_mutex_unlock(&w->lock);
+	lock_release(&w->lock);
 	if (r >= 0)
 		return 0;
 	w->fs->close(w->fs, fd);
@@ -189,9 +189,10 @@ int wal_write(struct wal *w, struct bytes *record, uint64_t *ret_sequence, struc
 	bytes_put(record, zeros, record_bytes(len) - record->len);
 	if (record->error)
 		return record->error;
+	ASSERT(w->fd >= 0 && record->len <= w->capacity - w->offset); /* wal_reserve'd */
 	fill_record_header(w, record->data, len);
 	r = fs_pwrite_full(w->fs, w->fd, record->data, record->len, w->offset);
-	pthread_mutex_lock(&w->lock);
+	lock_take(&w->lock);
 	if (r < 0) {
 		w->n_write_failures++;
 	} else {
@@ -199,7 +200,7 @@ int wal_write(struct wal *w, struct bytes *record, uint64_t *ret_sequence, struc
 		*ret_sequence = w->next_sequence++;
 		w->written_sequence = *ret_sequence;
 	}
-	pthread_mutex_unlock(&w->lock);
+	lock_release(&w->lock);
 	if (r < 0) {
 		/* What a part of it left behind is cut off with the segment. */
 		seal(w);
@@ -215,14 +216,14 @@ int wal_sync(struct wal *w)
 	uint64_t target;
 	int current;
 
-	pthread_mutex_lock(&w->sync_lock);
-	pthread_mutex_lock(&w->lock);
+	lock_take(&w->sync_lock);
+	lock_take(&w->lock);
 	target = w->written_sequence;
 	fds = TAKE(w->sealed_fds);
 	n = w->n_sealed;
 	w->n_sealed = w->cap_sealed = 0;
 	current = w->fd;
-	pthread_mutex_unlock(&w->lock);
+	lock_release(&w->lock);
 	for (size_t i = 0; i < n; i++) {
 		int e = w->fs->fdatasync(w->fs, fds[i]);
 
@@ -232,7 +233,7 @@ int wal_sync(struct wal *w)
 	free(fds);
 	if (r >= 0 && current >= 0)
 		r = w->fs->fdatasync(w->fs, current);
-	pthread_mutex_lock(&w->lock);
+	lock_take(&w->lock);
 	w->n_syncs++;
 	if (r < 0) {
 		w->n_sync_failures++;
@@ -240,11 +241,12 @@ int wal_sync(struct wal *w)
 	} else if (!w->sync_failed) {
 		w->synced_sequence = MAX(w->synced_sequence, target);
 	}
+	ASSERT(w->synced_sequence <= w->written_sequence);
 	if (w->sync_failed && r >= 0)
 		r = -EIO; /* a later success says nothing about the pages that the failed one
 			     dropped */
-	pthread_mutex_unlock(&w->lock);
-	pthread_mutex_unlock(&w->sync_lock);
+	lock_release(&w->lock);
+	lock_release(&w->sync_lock);
 	return r;
 }
 
@@ -254,15 +256,15 @@ static int sync_names(struct wal *w)
 	bool due;
 	int r;
 
-	pthread_mutex_lock(&w->lock);
+	lock_take(&w->lock);
 	due = w->names_unsynced;
 	w->names_unsynced = false;
-	pthread_mutex_unlock(&w->lock);
+	lock_release(&w->lock);
 	r = due ? w->fs->sync_dir(w->fs, w->dir) : 0;
 	if (r < 0) {
-		pthread_mutex_lock(&w->lock);
+		lock_take(&w->lock);
 		w->names_unsynced = true;
-		pthread_mutex_unlock(&w->lock);
+		lock_release(&w->lock);
 	}
 	return r;
 }
@@ -271,7 +273,7 @@ int wal_remove_generation(struct wal *w, const uint8_t generation[ULID_BYTES])
 {
 	int e, r = 0;
 
-	pthread_mutex_lock(&w->lock);
+	lock_take(&w->lock);
 	for (size_t i = 0; r >= 0 && i < w->n_segments;) {
 		_cleanup_free_ char *path = NULL;
 
@@ -290,31 +292,31 @@ int wal_remove_generation(struct wal *w, const uint8_t generation[ULID_BYTES])
 		memmove(&w->segments[i], &w->segments[i + 1],
 			(w->n_segments - i) * sizeof(*w->segments));
 	}
-	pthread_mutex_unlock(&w->lock);
+	lock_release(&w->lock);
 	e = sync_names(w);
 	return r < 0 ? r : e;
 }
 
 void wal_mark_unreadable(struct wal *w, uint64_t number, bool unreadable)
 {
-	pthread_mutex_lock(&w->lock);
+	lock_take(&w->lock);
 	for (size_t i = 0; i < w->n_segments; i++)
 		if (w->segments[i].number == number)
 			w->segments[i].unreadable = unreadable;
-	pthread_mutex_unlock(&w->lock);
+	lock_release(&w->lock);
 }
 
 bool wal_next_unreadable(struct wal *w, const uint8_t generation[ULID_BYTES], uint64_t *ret_number)
 {
 	bool found = false;
 
-	pthread_mutex_lock(&w->lock);
+	lock_take(&w->lock);
 	for (size_t i = 0; !found && i < w->n_segments; i++) {
 		found = w->segments[i].unreadable &&
 			!memcmp(w->segments[i].generation, generation, ULID_BYTES);
 		*ret_number = w->segments[i].number;
 	}
-	pthread_mutex_unlock(&w->lock);
+	lock_release(&w->lock);
 	return found;
 }
 
@@ -322,9 +324,9 @@ uint64_t wal_bytes(struct wal *w)
 {
 	uint64_t bytes = 0;
 
-	pthread_mutex_lock(&w->lock);
+	lock_take(&w->lock);
 	for (size_t i = 0; i < w->n_segments; i++)
 		bytes += w->segments[i].bytes;
-	pthread_mutex_unlock(&w->lock);
+	lock_release(&w->lock);
 	return bytes;
 }

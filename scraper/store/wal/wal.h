@@ -4,14 +4,13 @@
  *
  * Invariants:
  *  1. one thread reserves and writes; one syncs; descriptors are closed by the syncing side only;
- *  2. a record is not acknowledged by its presence: synced_sequence says what a power cut cannot
- * take;
+ *  2. a record is not acknowledged by its presence: synced_sequence says what a power cut cannot take;
  *  3. the first record of a generation is written after everything before it was synced.
  */
 #pragma once
 #include "lib/base/fs.h"
+#include "lib/base/lock.h"
 #include "lib/base/ulid.h"
-#include <pthread.h>
 
 enum {
 	WAL_MAGIC = 0x4c415753,
@@ -32,7 +31,7 @@ struct wal {
 	struct fs *fs;
 	char *dir;
 	uint64_t segment_bytes;
-	pthread_mutex_t lock; /* of everything below; never held over a write or sync */
+	struct lock lock; /* of everything below; never held over a write or sync */
 	struct wal_segment *segments;
 	size_t n_segments, cap_segments;
 	int fd;			   /* of the last segment, or -1: the next record begins one */
@@ -46,7 +45,7 @@ struct wal {
 	_Atomic bool sync_failed; /* until wal_begin_generation */
 	uint64_t n_syncs, n_sync_failures, n_write_failures;
 	bool names_unsynced; /* a segment was removed, and the power could still bring it back */
-	pthread_mutex_t sync_lock;
+	struct lock sync_lock;
 };
 
 void wal_init(struct wal *w, struct fs *fs, const char *dir, uint64_t segment_bytes);
