@@ -1,6 +1,7 @@
-"""Runs one unittest module of this folder and writes {passed, failed, skipped} as JSON: run_module.py MODULE RESULT_FILE."""
+"""Runs one unittest module of this folder and writes {passed, failed, skipped, cpu_seconds} as JSON: run_module.py MODULE RESULT_FILE."""
 import json
 import os
+import resource
 import sys
 import unittest
 
@@ -20,8 +21,10 @@ def main():
     suite = unittest.defaultTestLoader.loadTestsFromName(name)
     r = unittest.TextTestRunner(verbosity=2, resultclass=Result).run(suite)
     bad = [str(t) for t, _ in r.failures + r.errors] + [str(t) for t in r.unexpectedSuccesses]
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     with open(out, 'w') as f:
-        json.dump({'passed': r.passed, 'failed': bad, 'skipped': [(str(t), why) for t, why in r.skipped]}, f)
+        json.dump({'passed': r.passed, 'failed': bad, 'skipped': [(str(t), why) for t, why in r.skipped],
+                   'cpu_seconds': sum(u.ru_utime + u.ru_stime for u in used)}, f)
     return 0 if r.wasSuccessful() else 1
 
 
