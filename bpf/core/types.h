@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
  * The few kernel types that the programs read, kept by hand. Fields are relocated at load (CO-RE), so only names and types
- * matter here, not offsets; what a program does not read is left out.
+ * matter here, not offsets; fields that no program reads are left out.
  */
 #pragma once
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * What an address of the current process lies in, asked of the kernel's own tree of mappings (lib/maple_tree.c,
- * mtree_range_walk). For processes that user space did not tell of yet: most of what a short program runs is in files that are
- * known. bpf_find_vma does the same once a sample only, as it gives its lock back by an irq_work of the CPU.
+ * Finds the mapping of an address of the current process in the kernel's own tree of mappings (lib/maple_tree.c,
+ * mtree_range_walk). For processes that user space has not described yet: most code of a short program is in known
+ * files. bpf_find_vma does the same once a sample only, as it gives its lock back by an irq_work of the CPU.
  *
- * No lock is taken. The tree may change meanwhile, so everything is read as from a stranger, and a mapping counts when it is
+ * No lock is taken. The tree may change meanwhile, so nothing that is read is trusted: a mapping counts when it is
  * of this process and holds the address. Needs the tree (6.1); before that nothing is found.
  */
 #pragma once

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * Where the kernel's own unwind table lies, for the kernel half alone, and what user space asks and learns of it.
+ * The place of the kernel's own unwind table, for the kernel half alone, and the answer about it for user space.
  */
 #pragma once
 #include "bpf/abi.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * A walk of the kernel's stack by its unwind table, as unwind_next_frame of arch/x86/kernel/unwind_orc.c takes it. What that
- * would do in another way than is written here (another kind of entry, another stack than the task's and the CPU's for
- * interrupts, code outside the kernel's own text) is refused: the kernel is asked for the whole stack then. Compiled for BPF
+ * A walk of the kernel's stack by its unwind table, as unwind_next_frame of arch/x86/kernel/unwind_orc.c takes it. Cases
+ * that are not written here are refused, and the kernel then walks the whole stack: another kind of entry, another stack than
+ * the task's and the CPU's for interrupts, code outside the kernel's own text. Compiled for BPF
  * and for the host.
  */
 #pragma once

@@ -4,7 +4,7 @@
  * lines all over it, and those are cold: other programs have taken them out of the CPU's caches since the last tick. Compiled for
  * BPF and for the host.
  *
- * Invariant: what is kept is of the publication that the head names (run and serial number), so it holds while that does not
+ * Invariant: a kept mapping belongs to the publication that the head names (run and serial number), so it holds while that does not
  * change; the time is for serial numbers that came round.
  */
 #pragma once

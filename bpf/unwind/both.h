@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * What functions are that compile both for BPF and for the host, and hints to both compilers.
+ * Attributes of functions that compile both for BPF and for the host, and hints to both compilers.
  */
 #pragma once
 

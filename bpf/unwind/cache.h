@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * The cache of answers: what tables said (bpf/unwind/lookup.h), by place, for all CPUs. A look-up in a table reads four lines, one after
+ * The cache of answers: results of look-ups in tables (bpf/unwind/lookup.h), by place, for all CPUs. A look-up in a table reads four lines, one after
  * the other; this reads one. Compiled for BPF and for the host.
  */
 #pragma once

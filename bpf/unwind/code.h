@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * What code says of its frame where no row does: by the bytes at and before pc. Files without rows, and JIT code.
+ * Finds a caller where no row does, from the code bytes at and before pc. Files without rows, and JIT code.
  */
 #pragma once
 #include "bpf/unwind/rule.h"

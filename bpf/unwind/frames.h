@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * Where a walker puts the frames it finds, leaf first. Keeps a stack within ABI_MAX_USER_WORDS however deep it is: cycles of a
+ * The frames that a walker finds, leaf first. Keeps a stack within ABI_MAX_USER_WORDS however deep it is: cycles of a
  * recursion become one REPEAT word, and when that is not enough the leaf-most and the root-most words stay and the middle
  * becomes one ELIDED word. Compiled for BPF and for the host (tests/unit/test_unwind.c).
  *

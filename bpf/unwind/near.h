@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * What the last walks on a CPU found: places in code and the rules that hold there, in the order in which they were met. A
+ * Results of the last walks on a CPU: places in code and the rules that hold there, in the order of the walk. A
  * stack mostly repeats the ones before it, so the answer for the next frame lies behind the one for this frame: a walk reads
  * along lines that lie side by side. In the cache of answers and the table of rules (bpf/unwind/lookup.h) each frame has two
  * lines of its own, on pages of their own, and between two ticks other programs have taken them out of the CPU's caches; to

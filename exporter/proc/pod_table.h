@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pods of this node as the fetcher told of them (docs/formats/fetcher-protocol.md), found by the ids that control groups carry.
+ * Pods of this node as the fetcher reported them (docs/formats/fetcher-protocol.md), found by the ids that control groups carry.
  */
 #pragma once
 #include "lib/base/budget.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which processes the kernel half knows the mappings of: those that a sample came from, and their children from the fork on.
- * Changes are collected and told at the end of each drain, so a program that maps twenty libraries is told of once.
+ * Gives the kernel half the mappings of processes: of those that a sample came from, and of their children from the fork on.
+ * Changes are collected and published at the end of each drain, so a program that maps twenty libraries is published once.
  */
 #include "exporter/proc/runs.h"
 #include "exporter/proc/publish.h"

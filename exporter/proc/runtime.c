@@ -104,7 +104,7 @@ static uint32_t beam_flags(const char *cmdline)
 
 /*
  * A walk by frame pointer through code that does not keep it skips frames, which is worse than none. HotSpot's interpreter
- * pushes return addresses that follow no call: where it is told to keep frame pointers they are believed.
+ * pushes return addresses that follow no call: started with frame pointers enabled, we trust them.
  */
 uint32_t proc_flags(const struct process *p)
 {

@@ -329,7 +329,7 @@ static struct process *find_image(struct proc_table *t, const struct abi_record 
 	return NULL;
 }
 
-/* An image that no side-band record told of: lost ones, or from before the start. */
+/* An image without a side-band record: the record was lost, or is from before the start. */
 static struct process *adopt(struct proc_table *t, const struct abi_record *r)
 {
 	struct process *before = proc_newest(t, r->pid), *p;

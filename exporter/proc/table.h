@@ -7,7 +7,7 @@
  *     at most the newest is live;
  *  2. an image whose references (tasks, children, addresses) and time are over is freed; one whose
  *     time alone is over keeps its labels but no mappings;
- *  3. start_ns 0 and exec_known false mean "not told yet": the first record that fits fills them
+ *  3. start_ns 0 and exec_known false mean "not known yet": the first record that fits fills them
  *     in.
  */
 #pragma once

@@ -16,9 +16,9 @@
 #include <stdint.h>
 
 /*
- * Most of what a drain costs is that the thread wakes. So it does so seldom while little comes in, and often where that tells: while
- * processes come and go (what of them only /proc says has to be read in time, and the kernel half walks those of which it was told), and
- * at rates at which more would wait in the rings than a thousand samples a second leave there between two drains of the short kind.
+ * Most of a drain's cost is waking the thread. So it wakes seldom while little comes in, and often in two cases. While processes come
+ * and go: /proc has to be read in time, and the kernel half walks only processes that it knows. And at rates at
+ * which more samples would wait in the rings than a thousand a second leave there between two drains of the short kind.
  * While it sleeps the kernel half wakes it for what is new (exporter/sample/news.h).
  */
 #define SAMPLE_DRAIN_INTERVAL_NS (100 * NS_PER_MS)
@@ -94,7 +94,7 @@ struct drain *drain_new(const struct drain_options *o, struct errbuf *eb);
 void drain_freep(struct drain **d);
 
 /* Reads everything that is there and hands on what is older than the hold. Call it again at the monotonic time returned at the
- * latest: after drain_interval_ns, or when the hold of a sample is over whose process the kernel half must be told
+ * latest: after drain_interval_ns, or when the hold of a sample is over whose process the kernel half must learn
  * of. Also watches CPUs coming and going, and sets the rate. */
 int64_t drain_step(struct drain *d);
 

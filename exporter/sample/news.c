@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which descriptor it was nobody asks: a drain reads all.
+ * A drain reads every descriptor, whichever had news.
  */
 #include "exporter/sample/news.h"
 #include <errno.h>

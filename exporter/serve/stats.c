@@ -442,7 +442,7 @@ static void collect_jit(struct metrics_writer *w, struct jit *jit)
 	counter(w, "sonde_jit_retired_addresses_total",
 		"Addresses at which other code has come to lie.", j.retired);
 	metrics_write_family(w, METRIC_COUNTER, "sonde_jit_reads_total",
-		"Readings of files with JIT code that told of something.");
+		"Readings of files with JIT code that had news.");
 	metrics_write(w, (double)j.map_reads, "kind", "perf_map", NULL);
 	metrics_write(w, (double)j.dump_reads, "kind", "jitdump", NULL);
 	counter(w, "sonde_jit_bad_lines_total", "Lines and records of such files that say nothing.",
