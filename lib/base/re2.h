@@ -126,10 +126,8 @@ struct re2_literals {
 	bool is_exact; /* `texts` are all that matches */
 	bool is_globs; /* `globs` say what matches */
 	struct interner texts;
-	const char **list; /* of texts, NULL-free */
 	struct re2_glob *globs;
 	size_t n_globs;
-	const char *prefix; /* every match starts with it */
 };
 /* Analyses the tree; what it keeps lies in `arena`. -ENOMEM only. */
 int re2_find_literals(

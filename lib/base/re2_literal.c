@@ -222,38 +222,16 @@ static int find_globs(const struct re2_node *root, struct arena *a, struct re2_l
 	return 0;
 }
 
-static int keep_texts(const struct texts *texts, struct arena *a, struct re2_literals *ret)
+static int keep_texts(const struct texts *texts, struct re2_literals *ret)
 {
 	bool is_new;
 
-	ret->list = arena_alloc_array(a, texts->n, sizeof(*ret->list));
-	if (!ret->list)
-		return -ENOMEM;
 	for (const struct text *t = texts->first; t; t = t->next) {
-		uint32_t id = interner_add(&ret->texts, t->p, t->len, &is_new);
-
-		if (id == INTERNER_NONE)
+		if (interner_add(&ret->texts, t->p, t->len, &is_new) == INTERNER_NONE)
 			return -ENOMEM;
-		ret->list[id] = interner_str(&ret->texts, id);
 	}
 	ret->is_exact = true;
 	return 0;
-}
-
-/* The characters with which a concatenation starts. */
-static const char *prefix_of(const struct re2_node *n, struct arena *a)
-{
-	_cleanup_bytes_ struct bytes run = {0};
-
-	if (n->op == RE2_CONCAT) {
-		for (const struct re2_node *c = n->child; c && is_plain_rune(c) && c->rune;
-			c = c->next)
-			ucase_encode(c->rune, &run);
-	} else if (is_plain_rune(n) && n->rune) {
-		ucase_encode(n->rune, &run);
-	}
-	return bytes_error(&run) ? NULL
-				 : arena_strndup(a, run.data ? (char *)run.data : "", run.len);
 }
 
 /* ^ and $ at the ends of an anchored expression say nothing; people write them all the same. */
@@ -292,12 +270,9 @@ int re2_find_literals(const struct re2_tree *tree, struct arena *arena, struct r
 	} else {
 		drop_outer_anchors(root);
 	}
-	ret->prefix = prefix_of(root, arena);
-	if (!ret->prefix)
-		return -ENOMEM;
 	texts_init(&texts);
 	if (expand(root, &scratch, &texts, 0))
-		return keep_texts(&texts, arena, ret);
+		return keep_texts(&texts, ret);
 	r = arena_error(&scratch, NULL);
 	return r < 0 ? r : find_globs(root, arena, ret);
 }

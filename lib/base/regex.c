@@ -13,7 +13,7 @@
 
 struct regex {
 	char *text;
-	struct arena arena; /* names, pieces, prefix */
+	struct arena arena; /* names, pieces */
 	struct re2_group_name *names;
 	unsigned n_groups;
 	enum regex_mode mode;
@@ -106,26 +106,6 @@ const char *regex_text(const struct regex *re)
 unsigned regex_n_groups(const struct regex *re)
 {
 	return re->n_groups;
-}
-
-int regex_group_named(const struct regex *re, const char *name, size_t name_len)
-{
-	for (const struct re2_group_name *g = re->names; g; g = g->next) {
-		if (g->len == name_len && !memcmp(g->name, name, name_len))
-			return (int)g->group;
-	}
-	return -1;
-}
-
-const char *const *regex_literals(const struct regex *re, size_t *ret_n)
-{
-	*ret_n = re->literals.is_exact ? re->literals.texts.n : 0;
-	return re->literals.is_exact ? re->literals.list : NULL;
-}
-
-const char *regex_prefix(const struct regex *re)
-{
-	return re->literals.prefix ? re->literals.prefix : "";
 }
 
 static const char replacement_char[] = "\xef\xbf\xbd";

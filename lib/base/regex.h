@@ -52,8 +52,6 @@ static inline void regex_freep(struct regex **re)
 const char *regex_text(const struct regex *re);
 /* Number of capture groups, without group 0. */
 unsigned regex_n_groups(const struct regex *re);
-/* Index of the named group, or -1. */
-int regex_group_named(const struct regex *re, const char *name, size_t name_len);
 
 /*
  * 1 when the n bytes match, 0 when they do not; -ENOMEM with a text when the step limit is hit or
@@ -75,11 +73,3 @@ int regex_match_groups(const struct regex *re, const char *s, size_t n, size_t f
  */
 void regex_expand(const struct regex *re, const char *template, const char *s,
 	const struct regex_span *spans, struct bytes *out);
-
-/*
- * For index look-ups, anchored expressions only: when RE can match a finite list of texts, such as
- * `a|b[cd]`, the list (each once, in the order written) and its length; else NULL. Owned by `re`.
- */
-const char *const *regex_literals(const struct regex *re, size_t *ret_n);
-/* The text with which every match starts, "" when unknown. Anchored expressions only. */
-const char *regex_prefix(const struct regex *re);

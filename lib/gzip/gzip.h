@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gzip: whole buffers through libdeflate with an output cap, and a stream over zlib for output that
- * is larger than memory should hold.
+ * gzip of whole buffers, through libdeflate, with a cap on what comes out.
  */
 #pragma once
 #include "lib/base/bytes.h"
@@ -31,11 +30,3 @@ int gzip_inflate(const void *p, size_t n, size_t max_bytes, struct bytes *out,
 /* One member, appended to `out`. Level 1 to 12. */
 int gzip_deflate(
 	const void *p, size_t n, int level, struct bytes *out, struct errbuf *eb) _must_check_;
-
-/* Output in pieces: put input, the compressed bytes appear in `out` as they come; finish writes the
- * trailer. */
-struct gzip_stream;
-struct gzip_stream *gzip_stream_new(int level, struct bytes *out);
-void gzip_stream_freep(struct gzip_stream **s);
-int gzip_stream_put(struct gzip_stream *s, const void *p, size_t n) _must_check_;
-int gzip_stream_finish(struct gzip_stream *s) _must_check_;

@@ -97,15 +97,6 @@ void tree_depths(const struct tree *t, uint32_t *ret_depth)
 		ret_depth[i] = ret_depth[t->parent[i]] + 1;
 }
 
-size_t tree_subtree_end(const struct tree *t, size_t i)
-{
-	size_t end = i + 1;
-
-	while (end < t->n && t->parent[end] >= i)
-		end++;
-	return end;
-}
-
 uint32_t tree_max_depth(const struct tree *t)
 {
 	_cleanup_free_ uint32_t *depth = try_realloc(NULL, MAX(t->n, (size_t)1), sizeof(*depth));

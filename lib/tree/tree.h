@@ -72,8 +72,6 @@ static inline bool tree_is_cut(const struct tree *t, size_t i)
 }
 /* Depth of each node (root 0) into ret_depth[n]. */
 void tree_depths(const struct tree *t, uint32_t *ret_depth);
-/* First node after the subtree of i. */
-size_t tree_subtree_end(const struct tree *t, size_t i);
 /* Largest depth. */
 uint32_t tree_max_depth(const struct tree *t);
 

@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
+#include <zlib.h>
 
 enum { MAX_ROUNDS = 400, BIG_COPIES = 6 };
 
@@ -155,15 +156,18 @@ static size_t their_response(struct input *in)
 {
 	size_t n = pprof__profile__get_packed_size(in->tree);
 	_cleanup_free_ uint8_t *raw = xmalloc(n);
-	_cleanup_bytes_ struct bytes gz;
-	_cleanup_(gzip_stream_freep)
-	struct gzip_stream *s = NULL;
+	z_stream z = {.next_in = raw};
+	_cleanup_free_ uint8_t *gz = NULL;
+	size_t cap;
 
-	bytes_init(&gz, NULL, 0);
-	s = gzip_stream_new(6, &gz); /* zlib */
-	ASSERT(gzip_stream_put(s, raw, pprof__profile__pack(in->tree, raw)) == 0);
-	ASSERT(gzip_stream_finish(s) == 0);
-	return gz.len;
+	z.avail_in = (uInt)pprof__profile__pack(in->tree, raw);
+	ASSERT(deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+	cap = deflateBound(&z, z.avail_in);
+	z.next_out = gz = xmalloc(cap);
+	z.avail_out = (uInt)cap;
+	ASSERT(deflate(&z, Z_FINISH) == Z_STREAM_END);
+	deflateEnd(&z);
+	return z.total_out;
 }
 
 static int compare_i64(const void *a, const void *b)

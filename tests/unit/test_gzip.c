@@ -116,23 +116,6 @@ static void test_bomb(void **state)
 	assert_int_equal(budget.used_bytes, 0);
 }
 
-static void test_stream(void **state)
-{
-	_cleanup_bytes_ struct bytes in = {0}, gz = {0}, out = {0};
-	_cleanup_(gzip_stream_freep)
-	struct gzip_stream *s = gzip_stream_new(1, &gz);
-
-	(void)state;
-	fill(&in, 300000, 11);
-	for (size_t at = 0; at < in.len; at += 7000)
-		assert_int_equal(
-			gzip_stream_put(s, in.data + at, MIN((size_t)7000, in.len - at)), 0);
-	assert_int_equal(gzip_stream_finish(s), 0);
-	assert_int_equal(gzip_inflate(gz.data, gz.len, 1 << 20, &out, NULL), 0);
-	assert_int_equal(out.len, in.len);
-	assert_memory_equal(out.data, in.data, in.len);
-}
-
 /* Every allocation that fails is an error, never a crash or a wrong answer. */
 static void test_allocation_failures(void **state)
 {
@@ -159,7 +142,6 @@ int main(void)
 		cmocka_unit_test(test_members),
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_bomb),
-		cmocka_unit_test(test_stream),
 		cmocka_unit_test(test_allocation_failures),
 	};
 

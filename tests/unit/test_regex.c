@@ -299,47 +299,7 @@ static void test_names(void **state)
 
 	(void)state;
 	assert_int_equal(regex_n_groups(re), 3);
-	assert_int_equal(regex_group_named(re, "a", 1), 1);
-	assert_int_equal(regex_group_named(re, "b", 1), 3);
-	assert_int_equal(regex_group_named(re, "c", 1), -1);
 	assert_string_equal(regex_text(re), "(?P<a>x)(y)(?<b>z)");
-}
-
-static void test_literals(void **state)
-{
-	static const struct {
-		const char *re, *list; /* joined by commas; NULL: not a list */
-		const char *prefix;
-	} cases[] = {
-		{"abc", "abc", "abc"},
-		{"a|b[cd]|a", "a,bc,bd", ""},
-		{"(x|y)(1|2)", "x1,x2,y1,y2", ""},
-		{"^a$|b", "a,b", ""},
-		{"ab?", "ab,a", "a"},
-		{"", "", ""},
-		{"(?i)a", NULL, ""},
-		{"(?i)1", "1", "1"},
-		{"foo.*", NULL, "foo"},
-		{"foo(bar|[a-z])", NULL, "foo"},
-		{".*", NULL, ""},
-	};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		_cleanup_(regex_freep)
-		struct regex *re = compile(cases[i].re, REGEX_ANCHORED);
-		_cleanup_bytes_ struct bytes joined = {0};
-		size_t n;
-		const char *const *list = regex_literals(re, &n);
-
-		assert_string_equal(regex_prefix(re), cases[i].prefix);
-		assert_int_equal(list != NULL, cases[i].list != NULL);
-		for (size_t k = 0; k < n; k++)
-			bytes_printf(&joined, "%s%s", k ? "," : "", list[k]);
-		bytes_put_u8(&joined, 0);
-		if (list)
-			assert_string_equal((char *)joined.data, cases[i].list);
-	}
 }
 
 static void *match_many(void *arg)
@@ -715,7 +675,6 @@ int main(void)
 		cmocka_unit_test(test_caps),
 		cmocka_unit_test(test_expand),
 		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_literals),
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_out_of_memory),
 		cmocka_unit_test_setup_teardown(test_against_go, make_dir, remove_dir),

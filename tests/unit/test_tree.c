@@ -99,7 +99,6 @@ static void test_builder(void **state)
 	assert_int_equal(t.total[2], 17);
 	assert_int_equal(t.self[3], 7);
 	assert_int_equal(tree_max_depth(&t), 3);
-	assert_int_equal(tree_subtree_end(&t, 2), 4);
 	tree_builder_done(&b);
 	tree_done(&t);
 }

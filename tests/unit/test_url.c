@@ -120,7 +120,6 @@ static void test_params(void **state)
 {
 	static const char query[] = "a=1&b=x+y%26z&a=2&&empty=&flag";
 	_cleanup_url_params_ struct url_params p = {0};
-	_cleanup_bytes_ struct bytes out = {0};
 
 	(void)state;
 	assert_int_equal(url_params_parse(&p, query, strlen(query), 10, NULL), 0);
@@ -131,9 +130,8 @@ static void test_params(void **state)
 	assert_string_equal(url_params_get(&p, "flag"), "");
 	assert_null(url_params_get(&p, "c"));
 	url_params_set(&p, "a", "é/");
-	url_params_print(&p, &out);
-	bytes_put_u8(&out, 0);
-	assert_string_equal((char *)out.data, "a=%C3%A9%2F&b=x%20y%26z&empty=&flag=");
+	assert_int_equal(p.n, 4);
+	assert_string_equal(url_params_get(&p, "a"), "é/");
 	assert_int_equal(url_params_parse(&p, "x=1&y=2", 7, 5, NULL), -EFBIG);
 	assert_int_equal(url_params_parse(&p, "x=%0", 4, 50, NULL), -EINVAL);
 	assert_int_equal(url_params_parse(&p, "x=%00", 5, 50, NULL), -EINVAL);

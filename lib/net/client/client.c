@@ -315,11 +315,6 @@ int http_client_watch(struct http_client *c, int fd)
 	return epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
 }
 
-size_t http_client_active(const struct http_client *c)
-{
-	return c->n_active;
-}
-
 struct blocking {
 	const struct http_fetch *fetch;
 	struct http_response *ret;

@@ -146,7 +146,6 @@ int http_client_watch(struct http_client *c, int fd) _must_check_;
  * many ms it has even so (-1: not by itself). */
 int http_client_fd(const struct http_client *c);
 int http_client_next_ms(const struct http_client *c);
-size_t http_client_active(const struct http_client *c);
 
 /* One transfer on the calling thread, with f->piece but without f->done. `ret` needs http_response_done in any
  * case. 0 or ret->error. */

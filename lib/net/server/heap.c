@@ -48,7 +48,7 @@ static void sift_down(struct http_server *s, size_t i, struct http_request *r)
 	place(s, i, r);
 }
 
-void http_heap_put_locked(struct http_server *s, struct http_request *r)
+void http_heap_add_locked(struct http_server *s, struct http_request *r)
 {
 	ASSERT_HELD(&s->lock);
 	ASSERT(!r->heap_idx);

@@ -245,5 +245,5 @@ void http_job_resume_locked(struct http_request *r);
 
 /* heap.c: requests by due time */
 int64_t http_heap_key(const struct http_request *r);
-void http_heap_put_locked(struct http_server *s, struct http_request *r);
+void http_heap_add_locked(struct http_server *s, struct http_request *r);
 void http_heap_remove_locked(struct http_server *s, struct http_request *r);

@@ -86,7 +86,7 @@ static void enqueue_locked(struct http_server *s, struct http_request *r)
 	*q->end = r;
 	q->end = &r->queue_next;
 	set_deadline_locked(s, r);
-	http_heap_put_locked(s, r);
+	http_heap_add_locked(s, r);
 	pthread_cond_signal(is_monitoring(r) ? &s->monitoring_ready : &s->job_ready);
 }
 
@@ -149,7 +149,7 @@ static void wait_locked(struct http_server *s, struct http_request *r)
 {
 	ASSERT_HELD(&s->lock);
 	r->state = HTTP_WAITING;
-	http_heap_put_locked(s, r);
+	http_heap_add_locked(s, r);
 	http_net_wake(s);
 }
 

@@ -10,11 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-struct http_blob {
-	struct bytes body;
-	_Atomic unsigned refs;
-};
-
 bool http_is_replied(const struct http_request *r)
 {
 	return r->response != NULL;
@@ -211,44 +206,6 @@ void http_reply_redirect(struct http_request *r, const char *path)
 
 	http_reply_header(r, "Location", to);
 	http_reply_text(r, 302, "see %s", to);
-}
-
-struct http_blob *http_blob_new(struct bytes *body)
-{
-	struct http_blob *b = xcalloc(1, sizeof(*b));
-
-	b->body = *body;
-	b->refs = 1;
-	bytes_init(body, body->budget, body->max_bytes);
-	return b;
-}
-
-struct http_blob *http_blob_get(struct http_blob *b)
-{
-	b->refs++;
-	return b;
-}
-
-void http_blob_put(struct http_blob *b)
-{
-	if (!b || --b->refs)
-		return;
-	bytes_done(&b->body);
-	free(b);
-}
-
-static void put_blob(void *cls)
-{
-	http_blob_put(cls);
-}
-
-void http_reply_blob(
-	struct http_request *r, unsigned code, const char *content_type, struct http_blob *b)
-{
-	reply(r, code, content_type,
-		MHD_create_response_from_buffer_with_free_callback_cls(
-			b->body.len, b->body.data ? (void *)b->body.data : (void *)b, put_blob, b),
-		b->body.len);
 }
 
 unsigned http_code_of_error(int error)

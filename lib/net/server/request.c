@@ -41,11 +41,6 @@ const char *http_request_host(const struct http_request *r)
 	return host ? host : "";
 }
 
-const char *http_request_peer(const struct http_request *r)
-{
-	return r->conn->peer;
-}
-
 const void *http_request_body(const struct http_request *r, size_t *ret_n)
 {
 	*ret_n = r->body.len;

@@ -122,7 +122,6 @@ const char *http_request_header(
 	const struct http_request *r, const char *name); /* first value, or NULL */
 const char *http_request_host(
 	const struct http_request *r); /* HOST:PORT as requested, "" when absent */
-const char *http_request_peer(const struct http_request *r); /* "10.0.0.7:51234" or "unix" */
 const void *http_request_body(const struct http_request *r, size_t *ret_n);
 /* An arena charged to the server's budget, freed with the request. One thread at a time, as the
  * request itself. */
@@ -181,15 +180,6 @@ void http_reply_gzip(
 	struct http_request *r, unsigned code, const char *content_type, const void *p, size_t n);
 /* 302 to a path below the route prefix. */
 void http_reply_redirect(struct http_request *r, const char *path);
-
-/* A counted buffer that several replies may send at the same time. */
-struct http_blob;
-struct http_blob *http_blob_new(struct bytes *body); /* takes the bytes; one reference */
-struct http_blob *http_blob_get(struct http_blob *b);
-void http_blob_put(struct http_blob *b);
-/* Takes over one reference. */
-void http_reply_blob(
-	struct http_request *r, unsigned code, const char *content_type, struct http_blob *b);
 
 /* The HTTP code that fits one of our errors: -EINVAL 400, -ENOENT 404, -EFBIG 413, -ENOMEM 503,
  * -ETIMEDOUT 503, -ECANCELED 499, -ENOTSUP 501, others 500. */

@@ -103,14 +103,3 @@ int url_params_parse(
 	}
 	return 0;
 }
-
-void url_params_print(const struct url_params *p, struct bytes *out)
-{
-	for (size_t i = 0; i < p->n; i++) {
-		if (i)
-			bytes_put_u8(out, '&');
-		url_escape_query(out, p->items[i].name, strlen(p->items[i].name));
-		bytes_put_u8(out, '=');
-		url_escape_query(out, p->items[i].value, strlen(p->items[i].value));
-	}
-}

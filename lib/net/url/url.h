@@ -60,5 +60,3 @@ void url_params_add(struct url_params *p, const char *name, const char *value);
 void url_params_set(struct url_params *p, const char *name, const char *value);
 /* The first value of `name`, or NULL. */
 const char *url_params_get(const struct url_params *p, const char *name);
-/* "a=1&b=2", escaped. */
-void url_params_print(const struct url_params *p, struct bytes *out);
