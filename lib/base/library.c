@@ -3,8 +3,8 @@
  * Loading of shared libraries by name.
  */
 #include "lib/base/library.h"
+#include "lib/base/lock.h"
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static int fail(const struct library *l, const char *why, struct errbuf *eb)
 		l->package, why ? why : "unknown error");
 }
 
-static int load_locked(struct library *l, struct errbuf *eb)
+static int load(struct library *l, struct errbuf *eb)
 {
 	void *library = dlopen(l->soname, RTLD_NOW | RTLD_LOCAL);
 
@@ -35,11 +35,11 @@ static int load_locked(struct library *l, struct errbuf *eb)
 
 int library_load(struct library *l, struct errbuf *eb)
 {
-	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	static struct lock lock = LOCK_INITIALIZER;
 	int r;
 
-	pthread_mutex_lock(&mutex);
-	r = l->is_loaded ? 0 : load_locked(l, eb);
-	pthread_mutex_unlock(&mutex);
+	lock_take(&lock);
+	r = l->is_loaded ? 0 : load(l, eb);
+	lock_release(&lock);
 	return r;
 }

@@ -148,6 +148,14 @@ static const struct {
 	{"ms", 1},
 };
 
+static int not_a_duration(const char *s, struct errbuf *eb)
+{
+	return err_set(eb, -EINVAL,
+		"\"%s\" is not a duration: expected whole numbers with units y w d h m s ms, "
+		"biggest first, like \"1h30m\"",
+		s);
+}
+
 int str_parse_duration_ms(const char *s, int64_t *ret_ms, struct errbuf *eb)
 {
 	const char *p = s;
@@ -168,7 +176,7 @@ int str_parse_duration_ms(const char *s, int64_t *ret_ms, struct errbuf *eb)
 		int64_t add;
 
 		if (take_digits(&p, &v) < 0)
-			goto bad;
+			return not_a_duration(s, eb);
 		unit = p;
 		while (*p >= 'a' && *p <= 'z')
 			p++;
@@ -178,7 +186,7 @@ int str_parse_duration_ms(const char *s, int64_t *ret_ms, struct errbuf *eb)
 				!memcmp(duration_units[i].name, unit, len))
 				break;
 		if (i == ARRAY_SIZE(duration_units))
-			goto bad;
+			return not_a_duration(s, eb);
 		next = i + 1;
 		if (v > INT64_MAX ||
 			__builtin_mul_overflow((int64_t)v, duration_units[i].ms, &add) ||
@@ -187,12 +195,6 @@ int str_parse_duration_ms(const char *s, int64_t *ret_ms, struct errbuf *eb)
 	}
 	*ret_ms = total;
 	return 0;
-bad:
-	return err_set(eb, -EINVAL,
-		"\"%s\" is not a duration: expected whole numbers with units y w d h m s ms, "
-		"biggest first, like "
-		"\"1h30m\"",
-		s);
 }
 
 static const struct {
@@ -315,6 +317,13 @@ static int take_fraction(const char **s, double *ret)
 	return 0;
 }
 
+static int not_a_size(const char *s, struct errbuf *eb)
+{
+	return err_set(eb, -EINVAL,
+		"\"%s\" is not a size: expected a number with a unit B KB MB GB TB, like \"32MB\"",
+		s);
+}
+
 int str_parse_bytes(const char *s, uint64_t *ret, struct errbuf *eb)
 {
 	static const char *const units[] = {"B", "KB", "MB", "GB", "TB", "PB", "EB"};
@@ -324,7 +333,7 @@ int str_parse_bytes(const char *s, uint64_t *ret, struct errbuf *eb)
 	uint64_t v;
 
 	if (take_digits(&p, &v) < 0 || take_fraction(&p, &fraction) < 0)
-		goto bad;
+		return not_a_size(s, eb);
 	if (!strcmp(s, "0")) {
 		*ret = 0;
 		return 0;
@@ -338,11 +347,7 @@ int str_parse_bytes(const char *s, uint64_t *ret, struct errbuf *eb)
 		*ret = (v << (10 * i)) + (uint64_t)(fraction * (double)(1ULL << (10 * i)));
 		return 0;
 	}
-bad:
-	return err_set(eb, -EINVAL,
-		"\"%s\" is not a size: expected a number with a unit B KB MB GB TB, like "
-		"\"32MB\"",
-		s);
+	return not_a_size(s, eb);
 }
 
 static int base64_value(char c)
