@@ -154,10 +154,7 @@ static bool has_uprobes(const struct role_options *o)
 	programs_of_events(events, 1, &p);
 	if (o->programs)
 		p = *o->programs;
-	for (uint32_t i = 0; i < p.n; i++)
-		if (programs_find(&p, i, EVENT_PER_FILE))
-			return true;
-	return false;
+	return programs_have(&p, EVENT_PER_FILE);
 }
 
 /* perf_uprobe_event_init (kernel/events/core.c) asks for CAP_SYS_ADMIN (seen on 6.18), older kernels for CAP_PERFMON. */

@@ -109,7 +109,7 @@ static struct bpf_map *map_of(const struct loaded *l, const char *name)
 	return m;
 }
 
-static const struct bpf_program *program_of(const struct loaded *l, uint32_t event)
+static struct bpf_program *program_of(const struct loaded *l, uint32_t event)
 {
 	char name[EVENT_NAME_MAX + sizeof("sample_")];
 
@@ -126,34 +126,29 @@ static int choose_programs(const struct loaded *l, const struct role_options *o,
 	bpf_program__set_autoload(p, !o->ask_kernel);
 	for (uint32_t i = 0; i < l->programs.n; i++) {
 		const struct keeper_program *row = &l->programs.rows[i];
-		const struct bpf_program *sampler = row->event ? program_of(l, i) : NULL;
 
-		if (!sampler && row->is_on)
+		p = row->event ? program_of(l, i) : NULL;
+		if (!p && row->is_on)
 			return err_set(
 				eb, -ENOENT, "the BPF object has no program sample_%s", row->event);
-		bpf_object__for_each_program(p, l->object) if (p == sampler)
+		if (p)
 			bpf_program__set_autoload(p, row->is_on);
 	}
-	bpf_object__for_each_map(
-		m, l->object) if (programs_leave_out_map(&l->programs, bpf_map__name(m)) &&
-				  bpf_map__set_autocreate(m, false)) return err_set(eb, -EINVAL,
-		"cannot leave out BPF map %s", bpf_map__name(m));
+	bpf_object__for_each_map(m, l->object)
+	{
+		if (programs_leave_out_map(&l->programs, bpf_map__name(m)) &&
+			bpf_map__set_autocreate(m, false))
+			return err_set(
+				eb, -EINVAL, "cannot leave out BPF map %s", bpf_map__name(m));
+	}
 	return 0;
-}
-
-static bool has_preemptible(const struct keeper_programs *p)
-{
-	for (uint32_t i = 0; i < p->n; i++)
-		if (programs_find(p, i, EVENT_PER_FILE))
-			return true;
-	return false;
 }
 
 static int size_maps(
 	const struct loaded *l, const struct role_options *o, uint32_t n_cpus, uint32_t n_rings)
 {
 	uint64_t slabs = o->table_bytes / (UNWIND_SLAB_WORDS * sizeof(uint32_t));
-	bool preemptible = has_preemptible(&l->programs);
+	bool preemptible = programs_have(&l->programs, EVENT_PER_FILE);
 	const struct {
 		const char *map;
 		uint64_t n;
@@ -334,7 +329,8 @@ static int find_uprobe_type(struct loaded *l, const struct role_options *o, stru
 	static const char name[] = "bus/event_source/devices/uprobe/type";
 	int64_t type = 0;
 
-	if (has_preemptible(&l->programs) && check_read_number(o->sysfs, name, &type) < 0)
+	if (programs_have(&l->programs, EVENT_PER_FILE) &&
+		check_read_number(o->sysfs, name, &type) < 0)
 		return err_set(eb, -ENOTSUP,
 			"%s/%s: the kernel has no uprobes (CONFIG_UPROBE_EVENTS)", o->sysfs, name);
 	l->uprobe_type = (uint32_t)type;

@@ -33,6 +33,14 @@ const struct keeper_program *programs_find(
 	return row && row->is_on && row->target == target ? row : NULL;
 }
 
+bool programs_have(const struct keeper_programs *p, enum event_target target)
+{
+	for (uint32_t i = 0; i < p->n; i++)
+		if (programs_find(p, i, target))
+			return true;
+	return false;
+}
+
 bool programs_leave_out_map(const struct keeper_programs *p, const char *map)
 {
 	for (uint32_t i = 0; i < p->n; i++) {

@@ -27,5 +27,7 @@ void programs_of_events(uint32_t events, uint32_t hz, struct keeper_programs *re
 /* The row when it is on and of that target, or NULL. */
 const struct keeper_program *programs_find(
 	const struct keeper_programs *p, uint32_t event, enum event_target target);
+/* Is any row of that target on? */
+bool programs_have(const struct keeper_programs *p, enum event_target target);
 /* Is a map of that name of no row that is on? */
 bool programs_leave_out_map(const struct keeper_programs *p, const char *map);
