@@ -8,9 +8,10 @@
 #include "exporter/fetcher/fetcher.h"
 #include "exporter/intake/intake.h"
 #include "exporter/jit/jit.h"
-#include "exporter/pods.h"
+#include "exporter/proc/reader/pods.h"
 #include "exporter/proc/pod_table.h"
 #include "exporter/keeper/memory.h"
+#include "exporter/proc/reader/reader.h"
 #include "exporter/proc/runs.h"
 #include "exporter/sample/capture.h"
 #include "exporter/sample/replay.h"
@@ -22,7 +23,6 @@
 #include <sys/random.h>
 
 enum { MAX_HELD_BYTES = 16 << 20, CAPTURE_BYTES = 1 << 30 };
-#define SCAN_STEP_NS (5 * NS_PER_MS)
 #define JIT_STEP_NS NS_PER_S
 #define PODS_STEP_MS 200
 /* These wake when there is work. */
@@ -69,6 +69,7 @@ struct exporter_pipeline {
 	struct unwinder *unwinder;
 	struct runs *runs;
 	struct proc_table *procs;
+	struct proc_reader *reader;
 	struct stacks *stacks;
 	struct sample_log *logs[ABI_N_EVENTS]; /* NULL: that type is off */
 	struct intake intake;		       /* fills these three, has their lock */
@@ -76,7 +77,7 @@ struct exporter_pipeline {
 
 	struct profile_source source;
 	pthread_t drain_thread, jit_thread, fetch_thread, pods_thread, shadow_thread;
-	pthread_t symbol_threads[BINARY_THREADS];
+	pthread_t symbol_threads[BINARY_THREADS], reader_threads[PROC_READER_THREADS];
 	struct bell drain_bell, jit_bell; /* what the two sleep by */
 	int64_t jit_due_ns; /* the drain thread's: when the other may be woken again */
 	_Atomic bool stopping;
@@ -84,22 +85,21 @@ struct exporter_pipeline {
 
 /* ---- threads ---- */
 
-/* What follows a drain under the lock; false when all processes there were have been read. JIT code is named when its second is
- * over. */
-static bool after_drain(struct exporter_pipeline *p, bool is_scanning, int64_t now_ns)
+/* What the drain has for other threads. JIT code is named when its second is over. */
+static void after_drain(struct exporter_pipeline *p, int64_t now_ns)
 {
-	bool waiting;
+	bool waiting, asking;
 
 	pthread_mutex_lock(&p->intake.lock);
-	if (is_scanning)
-		is_scanning = proc_table_scan_step(p->procs, SCAN_STEP_NS);
 	waiting = proc_code_is_waiting(p->procs);
+	asking = proc_table_is_asking(p->procs);
 	pthread_mutex_unlock(&p->intake.lock);
+	if (asking)
+		proc_reader_wake(p->reader);
 	if (waiting && now_ns >= p->jit_due_ns) {
 		p->jit_due_ns = now_ns + JIT_STEP_NS;
 		bell_ring(&p->jit_bell);
 	}
-	return is_scanning;
 }
 
 /* What is new lets the drain begin sooner. */
@@ -117,15 +117,12 @@ static void await_drain(struct exporter_pipeline *p, int64_t began_ns, int64_t n
 static void *drain_main(void *arg)
 {
 	struct exporter_pipeline *p = arg;
-	bool is_scanning = true;
 
 	pthread_setname_np(pthread_self(), "drain");
 	while (!p->stopping) {
 		int64_t began_ns = clock_monotonic_ns(p->clock), next_ns = drain_step(p->drain);
 
-		is_scanning = after_drain(p, is_scanning, began_ns);
-		if (is_scanning)
-			next_ns = MIN(next_ns, began_ns + SAMPLE_DRAIN_INTERVAL_NS);
+		after_drain(p, began_ns);
 		await_drain(p, began_ns, next_ns);
 	}
 	return NULL;
@@ -150,6 +147,16 @@ static void *symbol_main(void *arg)
 static void *symbol_spare_main(void *arg)
 {
 	symbol_loop(arg, SPARE_STEP_NS);
+	return NULL;
+}
+
+static void *reader_main(void *arg)
+{
+	struct exporter_pipeline *p = arg;
+
+	pthread_setname_np(pthread_self(), "reader");
+	while (!p->stopping)
+		proc_reader_work(p->reader, OTHER_STEP_NS);
 	return NULL;
 }
 
@@ -358,22 +365,25 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 	if (!p->symbolizer)
 		return -EIO;
 	p->procs = proc_table_new(&(struct proc_options) {
-		.procfs = p->o->procfs,
-		.sysfs = p->o->sysfs,
 		.max_processes = (uint32_t)p->o->max_processes,
 		.max_tasks = (uint32_t)p->o->max_tasks,
 		.build_ids = p->o->build_id_label,
 		.n_pod_labels = p->n_pod_labels,
-		.keeper = p->keeper,
 		.binaries = p->binaries,
-		.clock = p->sample_clock,
-		.fs = &fs_system,
 		.budget = &p->budgets[BUDGET_PROC],
 		/* A bundle must replay anywhere: its frames are addresses, not ids of this run. */
 		.runs = p->capture ? NULL : p->runs,
 	});
 	intake_init(&p->intake, p->procs, p->stacks, p->logs, p->binaries);
 	p->intake.kernel_code = symbolizer_kernel_code(p->symbolizer);
+	p->reader = proc_reader_new(&(struct proc_reader_options) {
+		.procfs = p->o->procfs,
+		.keeper = p->keeper,
+		.binaries = p->binaries,
+		.clock = p->sample_clock,
+		.table = p->procs,
+		.lock = &p->intake.lock,
+	});
 	p->jit = jit_new(&(struct jit_options) {
 		.procs = p->procs,
 		.procs_lock = &p->intake.lock,
@@ -448,6 +458,7 @@ static void build_source(struct exporter_pipeline *p)
 		.binaries = p->binaries,
 		.jit = p->jit,
 		.pods = p->pods,
+		.reader = p->reader,
 		.governor = p->governor,
 		.drain_bell = p->drain ? &p->drain_bell : NULL,
 		.clock = p->clock,
@@ -506,6 +517,7 @@ static void pipeline_free(struct exporter_pipeline **pp)
 		intake_done(&p->intake);
 	shadow_freep(&p->shadow);
 	governor_freep(&p->governor);
+	proc_reader_freep(&p->reader);
 	proc_table_freep(&p->procs);
 	runs_freep(&p->runs);
 	for (int i = 0; i < KEEPER_N_MAPS; i++)
@@ -540,6 +552,10 @@ static int run_threads(
 		{"symbol", &p->symbol_threads[1], symbol_spare_main},
 		{"symbol", &p->symbol_threads[2], symbol_spare_main},
 		{"symbol", &p->symbol_threads[3], symbol_spare_main},
+		{"reader", &p->reader_threads[0], reader_main},
+		{"reader", &p->reader_threads[1], reader_main},
+		{"reader", &p->reader_threads[2], reader_main},
+		{"reader", &p->reader_threads[3], reader_main},
 		{"JIT", &p->jit_thread, jit_main},
 		{"drain", p->replay ? NULL : &p->drain_thread, drain_main},
 		{"pods", p->pods ? &p->pods_thread : NULL, pods_main},
@@ -559,6 +575,7 @@ static int run_threads(
 	p->stopping = true;
 	bell_close(&p->drain_bell);
 	bell_close(&p->jit_bell);
+	proc_reader_stop(p->reader);
 	binary_stop(p->binaries);
 	if (!p->replay) /* else the caller has more to ask of it */
 		parser_stop(p->setup->parser_fd);
@@ -634,7 +651,8 @@ int exporter_pipeline_replay(const struct exporter_options *o, const char *bundl
 	if (r < 0)
 		return r;
 	while (replay_step(p->replay))
-		;
+		(void)proc_reader_settle(p->reader);
+	intake_flush(&p->intake);
 	stages = stages_of(p);
 	r = sink->open(sink->ctx, &stages, eb);
 	if (r >= 0)

@@ -69,7 +69,7 @@ struct binary_source {
 	uint32_t pid;
 	uint64_t start_ns;
 	uint64_t map_start, map_end;
-	uint64_t root; /* of binary_root_get, 0 unknown */
+	uint64_t root; /* of binary_root_open, 0 unknown */
 };
 
 /* Never NULL. When the cache path cannot be used, `eb` says why and symbol files are kept in
@@ -103,9 +103,10 @@ void binary_fetch_work(struct binary_registry *r, int64_t timeout_ns);
  * namespace, and one more for each chroot in it. The first call for a root opens it and its
  * namespace through the keeper; both are kept until 30 s after the last reference went.
  */
-/* The process's root as a number, referenced; 0 when it is unknown. Asks the keeper once, and
- * again for the namespace of a root that is new. */
-uint64_t binary_root_get(struct binary_registry *r, uint32_t pid, uint64_t start_ns);
+/* The process's root as a number, referenced; 0 and the keeper's error when it is not known. Asks the keeper once, and
+ * again for the namespace of a root that is new: blocks. */
+uint64_t binary_root_open(
+	struct binary_registry *r, uint32_t pid, uint64_t start_ns, int *ret_error);
 /* One more reference: a child shares its parent's. 0 is fine. */
 uint64_t binary_root_ref(struct binary_registry *r, uint64_t root);
 void binary_root_put(struct binary_registry *r, uint64_t root);

@@ -261,7 +261,7 @@ static int identify_root(int fd, struct mount_root *ret)
 {
 	struct statx st;
 
-	if (statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_MNT_ID, &st) < 0)
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO | STATX_MNT_ID, &st) < 0)
 		return -errno;
 	ret->mount_id = st.stx_mask & STATX_MNT_ID ? st.stx_mnt_id : 0;
 	ret->dev = makedev(st.stx_dev_major, st.stx_dev_minor);
@@ -310,7 +310,8 @@ static uint64_t add_root(struct binary_registry *r, struct mount_root *root)
 	return root->id;
 }
 
-uint64_t binary_root_get(struct binary_registry *r, uint32_t pid, uint64_t start_ns)
+uint64_t binary_root_open(
+	struct binary_registry *r, uint32_t pid, uint64_t start_ns, int *ret_error)
 {
 	struct keeper *k = r->o.keeper;
 	struct mount_root root = {.n_refs = 1};
@@ -318,7 +319,8 @@ uint64_t binary_root_get(struct binary_registry *r, uint32_t pid, uint64_t start
 	struct stat st;
 	uint64_t id;
 
-	if (fd < 0 || identify_root(fd, &root) < 0)
+	*ret_error = fd < 0 ? fd : identify_root(fd, &root);
+	if (*ret_error < 0)
 		return 0;
 	id = ref_same_root(r, &root);
 	if (id)

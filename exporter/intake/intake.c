@@ -62,9 +62,9 @@ static void take_sideband(void *ctx, const struct sideband *e)
 	pthread_mutex_unlock(&in->lock);
 }
 
-static void take_sample_locked(struct intake *in, const struct abi_record *r)
+static void take_sample_locked(
+	struct intake *in, const struct abi_record *r, struct process *process)
 {
-	struct process *process = proc_table_of_record(in->procs, r);
 	uint32_t n = record_frames(r, in->procs, process, &in->frames);
 	struct sample_row row = {
 		.time_ns = r->time_ns,
@@ -97,9 +97,9 @@ static void take_stack(void *ctx, const struct abi_stack *s)
 		deferred_stack(in->deferred, s);
 }
 
-static void take_deferred(void *ctx, const struct abi_record *r)
+static void take_deferred(void *ctx, const struct abi_record *r, struct process *process)
 {
-	take_sample_locked(ctx, r);
+	take_sample_locked(ctx, r, process);
 }
 
 static void take_shadow(void *ctx, const struct abi_record *r, const struct abi_stack *s)
@@ -108,6 +108,15 @@ static void take_shadow(void *ctx, const struct abi_record *r, const struct abi_
 
 	if (in->shadow)
 		shadow_take(in->shadow, r, s);
+}
+
+/* Asks about its process, but does not wait. */
+static void take_at_once(struct intake *in, const struct abi_record *r)
+{
+	struct process *process = proc_table_of_record(in->procs, r);
+
+	(void)proc_table_awaits(in->procs, process, r);
+	take_sample_locked(in, r, process);
 }
 
 /* The log decides lateness by its own slots; the flag is unused. */
@@ -122,7 +131,7 @@ static void take_sample(void *ctx, const struct abi_record *r, _unused_ bool lat
 	else if (in->deferred)
 		deferred_sample(in->deferred, r);
 	else
-		take_sample_locked(in, r);
+		take_at_once(in, r);
 	pthread_mutex_unlock(&in->lock);
 }
 
@@ -132,6 +141,7 @@ static bool take_drained(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns)
 	uint64_t covered_ns;
 
 	pthread_mutex_lock(&in->lock);
+	proc_table_come(in->procs, up_to_ns);
 	covered_ns = in->deferred ? deferred_retry(in->deferred, up_to_ns) : up_to_ns;
 	in->covered_ns = MAX(in->covered_ns, covered_ns);
 	for (size_t i = 0; i < ABI_N_EVENTS; i++)
@@ -141,6 +151,15 @@ static bool take_drained(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns)
 	collect_garbage(&in->collector);
 	pthread_mutex_unlock(&in->lock);
 	return covered_ns < up_to_ns;
+}
+
+void intake_flush(struct intake *in)
+{
+	pthread_mutex_lock(&in->lock);
+	proc_table_come(in->procs, UINT64_MAX / 2);
+	if (in->deferred)
+		deferred_retry(in->deferred, UINT64_MAX / 2);
+	pthread_mutex_unlock(&in->lock);
 }
 
 void intake_defer(struct intake *in, const struct deferred_tables *tables, struct budget *budget)

@@ -33,5 +33,7 @@ void intake_init(struct intake *in, struct proc_table *procs, struct stacks *sta
 /* From now on samples wait for the tables that their stacks need. Before the first record. */
 void intake_defer(struct intake *in, const struct deferred_tables *tables, struct budget *budget);
 void intake_done(struct intake *in);
+/* After the last record: what waits goes on as it is. */
+void intake_flush(struct intake *in);
 /* What the drain, or a replayed bundle, calls; on one thread. */
 struct sample_sink intake_sink(struct intake *in);

@@ -331,7 +331,7 @@ struct keeper *keeper_client_new(int sock, int timeout_ms)
 void keeper_stats(struct keeper *k, struct keeper_stats *ret)
 {
 	memset(ret, 0, sizeof(*ret));
-	if (k->stats)
+	if (k && k->stats)
 		k->stats(k, ret);
 }
 

@@ -14,6 +14,12 @@ static uint64_t address_hash(const struct process *p, uint64_t addr)
 	return hash_mix(number_of(p)) ^ hash_mix(addr * 3 + 1);
 }
 
+/* Its mappings were never read, and still may be. */
+static bool is_unread(const struct process *p)
+{
+	return !p->maps_complete && proc_is_asked(p, PROC_ASK_MAPS);
+}
+
 static uint32_t add_address(struct proc_table *t, struct process *p, uint64_t addr, uint64_t hash)
 {
 	uint32_t id = t->free_addresses;
@@ -40,6 +46,11 @@ static uint32_t add_address(struct proc_table *t, struct process *p, uint64_t ad
 	proc_ref(p);
 	*slot = id;
 	proc_code_wait(t, id);
+	if (is_unread(p)) {
+		t->addresses[id].is_unread = true;
+		p->n_unread++;
+		t->stats.addresses_unread++;
+	}
 	return id;
 }
 
@@ -57,7 +68,7 @@ static uint64_t intern(struct proc_table *t, struct process *p, uint64_t addr)
 	return id;
 }
 
-/* The mapping of that time, after reading /proc when a miss is a reason to. */
+/* The mapping of that time. A miss is a reason to read them again: then the sample waits. */
 static struct mapping *mapping_of(
 	struct proc_table *t, struct process *p, uint64_t addr, uint64_t time_ns)
 {
@@ -67,16 +78,10 @@ static struct mapping *mapping_of(
 		return m;
 	/* munmap and mremap send no record, so even a complete array may be out of date. */
 	if (p->exited || p->kernel_thread || p == t->other || t->now_ns < p->maps_due_ns ||
-		!proc_may_read(t))
+		proc_is_asked(p, PROC_ASK_MAPS) || !proc_may_read(t))
 		return NULL;
-	proc_read_maps(t, p);
-	m = maps_find(p->maps, addr);
-	if (m && m->since_ns <= time_ns) {
-		p->maps_misses = 0;
-		return m;
-	}
-	/* A walk through code without frame pointers gives addresses that are none. */
-	p->maps_misses = (uint8_t)MIN(p->maps_misses + 1, PROC_MAX_MISSES);
+	p->missed_addr = p->maps_complete ? addr : 0;
+	proc_ask_maps(t, p);
 	return NULL;
 }
 
@@ -84,7 +89,7 @@ static struct mapping *mapping_of(
 static uint64_t root_of(struct proc_table *t, struct process *p)
 {
 	for (struct process *at = p; at && at != t->other; at = at->parent) {
-		proc_check_root(t, at);
+		proc_ask_root(t, at);
 		if (at->root_checked && at->root)
 			return at->root;
 	}
@@ -214,6 +219,39 @@ void proc_note_native(struct proc_table *t, struct process *p, uint64_t word)
 	}
 }
 
+void proc_want_again(struct proc_table *t, struct process *p)
+{
+	for (uint32_t i = 0; i < maps_count(p->maps); i++) {
+		const struct mapping *m = maps_at(p->maps, i);
+		struct binary_source source;
+
+		if (!m->wanted_s)
+			continue;
+		proc_source(t, p, &(struct proc_place) {m->start, m->end, m->file_off}, &source);
+		binary_want(t->o.binaries, m->binary, &source);
+	}
+}
+
+void proc_addresses_read(struct proc_table *t, struct process *p)
+{
+	for (uint32_t id = 1; p->n_unread && id < t->n_addresses; id++) {
+		struct address *a = &t->addresses[id];
+		struct mapping *m;
+
+		if (a->process != p || !a->is_unread)
+			continue;
+		a->is_unread = false;
+		p->n_unread--;
+		m = maps_find(p->maps, a->addr);
+		if (!m || m->kind != MAPPING_FILE || !m->binary)
+			continue;
+		want_symbols(t, p, m);
+		a->word = maps_word(m, a->addr);
+		t->n_read_late++;
+		t->stats.addresses_read++;
+	}
+}
+
 static uint64_t frame_of(struct proc_table *t, struct process *p, struct mapping *m, uint64_t addr)
 {
 	if (m && m->kind == MAPPING_FILE && m->binary) {
@@ -241,6 +279,8 @@ uint64_t proc_resolve_return(
 {
 	struct mapping *m = mapping_of(t, p, addr, time_ns);
 
+	if (!m && is_unread(p))
+		return frame_of(t, p, NULL, addr);
 	t->stats.unmapped_returns += !m;
 	return m ? frame_of(t, p, m, addr) : 0;
 }
@@ -265,6 +305,7 @@ struct proc_address proc_interned_address(const struct proc_table *t, uint64_t p
 		.name = name_of(t->addresses[payload].name),
 		.file = file_of(t->addresses[payload].name),
 		.line = t->addresses[payload].name ? t->addresses[payload].name->line : 0,
+		.word = t->addresses[payload].word,
 	};
 }
 
@@ -300,6 +341,8 @@ void proc_addresses_retain(struct proc_table *t, const uint64_t *used_bitmap)
 		if (!a->is_retired)
 			proc_address_unlink(t, id);
 		proc_code_name_put(&a->name);
+		t->n_read_late -= a->word != 0;
+		a->process->n_unread -= a->is_unread;
 		a->process->n_addresses--;
 		proc_unref(t, a->process);
 		*a = (struct address) {.next = t->free_addresses, .is_waiting = a->is_waiting};

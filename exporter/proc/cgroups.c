@@ -71,13 +71,15 @@ void proc_table_set_pods(struct proc_table *t, struct pod_table *pods)
 /* Mostly there at once: runtimes write a container's file before they start it. */
 static void look_for_container(struct proc_table *t, struct cgroup *c)
 {
-	struct container_info found;
+	if (c->info.container_id[0] && t->now_ns >= c->container_due_ns &&
+		c->container_tries < PROC_CONTAINER_TRIES)
+		proc_ask_container(t, c);
+}
 
-	if (!c->info.container_id[0] || t->now_ns < c->container_due_ns ||
-		c->container_tries == PROC_CONTAINER_TRIES)
-		return;
-	if (container_read(t->o.keeper, c->info.container_id, c->info.user_id, &found)) {
-		c->container = found;
+void proc_cgroup_found(struct proc_table *t, struct cgroup *c, const struct container_info *found)
+{
+	if (found) {
+		c->container = *found;
 		c->container_due_ns = UINT64_MAX;
 		t->stats.containers_found++;
 		apply_pod(t, c);

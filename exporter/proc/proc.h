@@ -11,9 +11,10 @@
  */
 #pragma once
 #include "exporter/binary/binary.h"
+#include "exporter/proc/asks.h"
 #include "exporter/sample/drain.h"
+#include "lib/base/budget.h"
 #include "lib/base/clock.h"
-#include "lib/base/fs.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -22,15 +23,10 @@ struct proc_table;
 struct process;
 
 struct proc_options {
-	const char *procfs; /* --path.procfs */
-	const char *sysfs;
 	uint32_t max_processes, max_tasks;
 	bool build_ids;	       /* tasks tell that of their executable */
 	uint32_t n_pod_labels; /* whose values pods have */
-	struct keeper *keeper;
 	struct binary_registry *binaries;
-	struct clock *clock;
-	struct fs *fs; /* reads below procfs; NULL: fs_system */
 	struct budget *budget;
 	struct runs *
 		runs; /* where mappings are published for the kernel half; NULL: nowhere. Not owned */
@@ -39,19 +35,24 @@ struct proc_options {
 struct proc_table *proc_table_new(const struct proc_options *o);
 void proc_table_freep(struct proc_table **t);
 
-/* Reads /proc once at start, biggest CPU users first; call proc_table_scan_step until it returns
- * 0 (paced by the caller). After SIDEBAND_LOST there is something to scan again, of which
- * proc_table_expire does a little at each call. */
-int proc_table_scan_step(struct proc_table *t, int64_t budget_ns);
-
 /* Side-band record, in time order. */
 void proc_table_sideband(struct proc_table *t, const struct sideband *e);
+/* Records up to that time have come: answers that were read by then count from now on. */
+void proc_table_come(struct proc_table *t, uint64_t up_to_ns);
 /* Drops exited processes whose samples cannot come any more. */
 void proc_table_expire(struct proc_table *t, uint64_t up_to_ns);
 
-/* The process image of a record, created when unknown (its mappings are then read from /proc).
+/* The process image of a record, created when unknown (its labels and mappings are asked for then).
  * Never NULL: when the table is full a shared "other" process is given and counted. */
 struct process *proc_table_of_record(struct proc_table *t, const struct abi_record *r);
+enum proc_wait {
+	PROC_READY,
+	PROC_AWAITED,  /* something is being read that the sample is worth waiting for */
+	PROC_GIVEN_UP, /* the same, but that takes too long */
+};
+/* Asks for what the record needs to know of its process and is not known. */
+enum proc_wait proc_table_awaits(
+	struct proc_table *t, struct process *p, const struct abi_record *r);
 
 /* Resolves a user address at a time: ABI_NATIVE(binary, offset) or ABI_FRAME_JIT / ABI_FRAME_RAW
  * with an address interned per process image (so equal addresses of two processes never meet;
@@ -90,6 +91,8 @@ struct proc_address {
 	const char *name; /* of JIT code; NULL: not known. Until the lock is let go */
 	const char *file; /* "" when not known */
 	uint32_t line;
+	uint64_t
+		word; /* the native frame that it turned out to be when its process was read; 0: none */
 };
 struct proc_address proc_interned_address(const struct proc_table *t, uint64_t payload);
 /* `process` is NULL for payload 0, which stands for all addresses above the caps (counted). */
@@ -201,7 +204,10 @@ size_t proc_top_stacks(const struct proc_table *t, struct proc_stacks *ret, size
 struct proc_stats {
 	uint64_t tracked, tasks, addresses, mappings; /* now */
 	uint64_t created, exited, recycled; /* recycled: a pid came back as another process */
-	uint64_t maps_reads, maps_read_failed, labels_read;
+	uint64_t maps_reads, maps_read_failed, labels_read, labels_unread;
+	uint64_t asks_open; /* what is asked for and not answered, now */
+	/* Addresses of samples that went on before their process's mappings were read; those of them found in files since. */
+	uint64_t addresses_unread, addresses_read;
 	uint64_t table_full, tasks_full, addresses_full;
 	uint64_t sideband_lost;			      /* records that the kernel dropped */
 	uint64_t unmapped_returns;		      /* proc_resolve_return gave 0 */

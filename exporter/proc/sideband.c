@@ -4,11 +4,10 @@
  */
 #include "exporter/proc/publish.h"
 #include "lib/base/alloc.h"
-#include "lib/base/str.h"
 #include <string.h>
 #include <sys/mman.h>
 
-/* The live image of a pid; one that was missed is read from /proc. NULL when the table is full. */
+/* The live image of a pid; one that was missed is asked for. NULL when the table is full. */
 static struct process *live_image(struct proc_table *t, uint32_t pid, uint64_t time_ns)
 {
 	struct process *p = proc_newest(t, pid);
@@ -20,8 +19,8 @@ static struct process *live_image(struct proc_table *t, uint32_t pid, uint64_t t
 		return NULL;
 	p->found_running = true;
 	if (proc_may_read(t)) {
-		proc_read_labels(t, p);
-		proc_read_maps(t, p);
+		proc_ask_first(t, p);
+		proc_ask_maps(t, p);
 	}
 	return p;
 }
@@ -66,7 +65,7 @@ static void on_exec(struct proc_table *t, const struct sideband *e)
 	/* A container's first program comes after the change of namespace, that in a chroot after
 	 * the change of root. What is sampled is asked for its root anyway. */
 	if (proc_may(t, &t->roots, PROC_ROOTS_PER_S))
-		proc_check_root(t, p);
+		proc_ask_root(t, p);
 }
 
 static void on_comm(struct proc_table *t, const struct sideband *e)
@@ -89,26 +88,6 @@ static void on_thread_exit(struct proc_table *t, const struct sideband *e)
 	/* Other threads may live on; the next record of one of them revives the process. */
 	if (p)
 		proc_image_end(t, p, e->time_ns);
-}
-
-void proc_add_mapping(
-	struct proc_table *t, struct process *p, const struct mapping *m, const char *path)
-{
-	if (maps_add(&p->maps, m) < 0) {
-		t->stats.maps_read_failed++;
-		return;
-	}
-	proc_publish_soon(t, p);
-	p->has_jvm |= m->kind == MAPPING_FILE && str_ends_with(path, "/libjvm.so");
-	if (maps_is_dump(path)) {
-		proc_text_put(&p->dump);
-		p->dump = proc_text_new(path, strlen(path));
-	}
-	proc_note_runtime(p, m, path);
-	if (!p->executable && m->kind == MAPPING_FILE && path[0] == '/')
-		p->executable = proc_text_new(path, strlen(path));
-	if (!p->exe_binary && m->binary && strcmp(path, proc_text_str(p->executable)) == 0)
-		p->exe_binary = m->binary;
 }
 
 static void on_mmap(struct proc_table *t, const struct sideband *e)
@@ -137,7 +116,7 @@ static void on_mmap(struct proc_table *t, const struct sideband *e)
 	if (!p)
 		return;
 	if (m.kind == MAPPING_FILE)
-		m.binary = proc_binary_of(t, &identity);
+		m.binary = binary_get(t->o.binaries, &identity);
 	proc_add_mapping(t, p, &m, e->path);
 }
 
@@ -150,7 +129,6 @@ static void on_lost(struct proc_table *t, const struct sideband *e)
 			p->maps_due_ns = 0;
 		}
 	t->scan.pending = true;
-	t->scan.listed = false;
 }
 
 void proc_table_sideband(struct proc_table *t, const struct sideband *e)

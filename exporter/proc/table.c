@@ -38,9 +38,6 @@ struct proc_table *proc_table_new(const struct proc_options *o)
 	struct proc_table *t = xcalloc(1, sizeof(*t));
 
 	t->o = *o;
-	if (!t->o.fs)
-		t->o.fs = &fs_system;
-	t->buffer = xmalloc(PROC_READ_BYTES);
 	t->reads.tokens = PROC_READS_PER_S;
 	t->roots.tokens = PROC_ROOTS_PER_S;
 	t->scan.pending = true;
@@ -80,6 +77,7 @@ void proc_table_freep(struct proc_table **tp)
 
 	if (!t)
 		return;
+	proc_asks_done(t);
 	proc_tasks_done(t);
 	proc_addresses_done(t);
 	for (struct process *p = t->all, *next; p; p = next) {
@@ -95,9 +93,7 @@ void proc_table_freep(struct proc_table **tp)
 	table_done(&t->by_cgroup_id);
 	table_done(&t->by_task);
 	table_done(&t->by_address);
-	free(t->scan.items);
 	free(t->other);
-	free(t->buffer);
 	free(t);
 	*tp = NULL;
 }
@@ -266,6 +262,11 @@ void proc_image_revive(struct proc_table *t, struct process *p)
 	t->stats.exited--;
 }
 
+void proc_table_come(struct proc_table *t, uint64_t up_to_ns)
+{
+	proc_take_answers(t, up_to_ns);
+}
+
 void proc_table_expire(struct proc_table *t, uint64_t up_to_ns)
 {
 	t->now_ns = MAX(t->now_ns, up_to_ns);
@@ -283,8 +284,6 @@ void proc_table_expire(struct proc_table *t, uint64_t up_to_ns)
 		p->root = 0;
 		release_image(t, p);
 	}
-	if (t->scan.pending && t->scan.begin_ns)
-		proc_table_scan_step(t, 2 * NS_PER_MS);
 }
 
 static bool start_fits(const struct process *p, uint64_t start_ns)
@@ -349,9 +348,10 @@ static struct process *adopt(struct proc_table *t, const struct abi_record *r)
 	p->exec_known = true;
 	p->kernel_thread = r->flags & ABI_FLAG_KTHREAD;
 	memcpy(p->comm, r->leader_comm, sizeof(p->comm));
-	proc_read_labels(t, p);
+	p->cgroup_id = p->cgroup_id ? p->cgroup_id : r->cgroup_id;
+	proc_ask_first(t, p);
 	if (!p->kernel_thread)
-		proc_read_maps(t, p);
+		proc_ask_maps(t, p);
 	return p;
 }
 
@@ -381,22 +381,6 @@ bool proc_may(struct proc_table *t, struct bucket *b, double per_s)
 	return true;
 }
 
-void proc_check_root(struct proc_table *t, struct process *p)
-{
-	uint64_t root;
-
-	/* The pid must still be this process. */
-	if (p->root_checked || p->kernel_thread || proc_newest(t, p->pid) != p)
-		return;
-	root = binary_root_get(t->o.binaries, p->pid, p->start_ns);
-	if (!root)
-		return;
-	p->root_checked = true;
-	if (p->root)
-		binary_root_put(t->o.binaries, p->root);
-	p->root = root;
-}
-
 void proc_table_mark_binaries(const struct proc_table *t, uint64_t *bitmap, uint32_t n_bits)
 {
 	for (const struct process *p = t->all; p; p = p->next) {
@@ -404,6 +388,9 @@ void proc_table_mark_binaries(const struct proc_table *t, uint64_t *bitmap, uint
 		for (uint32_t i = 0; i < maps_count(p->maps); i++)
 			bits_set_below(bitmap, maps_at(p->maps, i)->binary, n_bits);
 	}
+	for (uint32_t id = 1; t->n_read_late && id < t->n_addresses; id++)
+		if (t->addresses[id].word)
+			bits_set_below(bitmap, ABI_NATIVE_BINARY(t->addresses[id].word), n_bits);
 }
 
 void proc_table_stats(const struct proc_table *t, struct proc_stats *ret)
@@ -416,4 +403,5 @@ void proc_table_stats(const struct proc_table *t, struct proc_stats *ret)
 	ret->tasks = t->by_task.n_used + 1;
 	ret->addresses = t->by_address.n_used;
 	ret->code_waiting = t->n_waiting;
+	ret->asks_open = t->n_open;
 }

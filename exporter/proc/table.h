@@ -11,11 +11,13 @@
  *     in.
  */
 #pragma once
+#include "exporter/proc/asks.h"
 #include "exporter/proc/cgroups.h"
 #include "exporter/proc/code.h"
 #include "exporter/proc/maps.h"
 #include "exporter/proc/pod_table.h"
 #include "exporter/proc/proc.h"
+#include "exporter/proc/process.h"
 #include "lib/base/table.h"
 
 /* Between looks for a container that no runtime's file knows yet; doubles. */
@@ -28,6 +30,10 @@
 #define PROC_MAPS_BACKOFF_NS (1 * NS_PER_S)
 /* What was mapped since a fork or exec is known from records; little went since. */
 #define PROC_MAPS_YOUNG_NS (2 * NS_PER_S)
+/* A sample waits no longer for what is read of its process; it goes on as it is then. */
+#define PROC_PATIENCE_NS (2 * NS_PER_S)
+/* Until what could not be read now is asked for again. */
+#define PROC_RETRY_NS (1 * NS_PER_S)
 /* Between two requests for one mapping's symbols. */
 #define PROC_WANT_INTERVAL_S 5
 /* After an exec's record the task may still show its old exec count. */
@@ -44,65 +50,6 @@ enum {
 	PROC_MAX_CGROUP_IDS = 4096,
 	PROC_ADDRESSES_PER_PROCESS = 1 << 16,
 	PROC_MAX_ADDRESSES = 1 << 19,
-	PROC_READ_BYTES = 64 << 10,
-};
-
-/* A string that several images share. */
-struct text {
-	uint32_t n_refs;
-	char s[];
-};
-struct text *proc_text_new(const char *s, size_t n);
-struct text *proc_text_ref(struct text *t);
-void proc_text_put(struct text **t);
-static inline const char *proc_text_str(const struct text *t)
-{
-	return t ? t->s : "";
-}
-
-struct process {
-	uint32_t pid, ns_pid, uid;
-	uint64_t start_ns; /* 0: not known yet */
-	uint32_t exec_id;
-	bool exec_known;
-	bool uid_known;
-	bool kernel_thread, exited, reaped; /* reaped: exited long ago, mappings gone */
-	bool maps_complete; /* from fork, exec or /proc: a miss is no reason to read */
-	bool labels_read;   /* or tried */
-	bool labels_own; /* the cgroup was read for this process, not only taken from its parent */
-	bool root_checked;	   /* the root is its own, not only its parent's */
-	bool has_jvm;		   /* HotSpot is mapped */
-	bool has_jit_code;	   /* executable memory of no file is mapped */
-	bool exe_wanted;	   /* its own file was asked for, for its labels */
-	uint8_t runtime;	   /* enum proc_runtime */
-	uint32_t exe_binary;	   /* of `executable`; 0: not known */
-	bool found_running;	   /* its start was not seen: any start time before begin_ns fits */
-	bool in_scan;		   /* seen by the scan that is under way */
-	uint64_t start_ticks;	   /* as /proc/PID/stat has it, 0 unknown */
-	uint64_t begin_ns, end_ns; /* of this image; end_ns UINT64_MAX while live */
-	uint64_t labels_due_ns, maps_due_ns;
-	uint32_t stacks_whole, stacks_cut; /* by how they ended */
-	uint8_t last_cut;		   /* enum abi_cut */
-	uint8_t maps_misses;		   /* reads in a row that did not help */
-	struct maps *maps;
-	struct text *executable, *cmdline;
-	struct text *dump; /* path of its jitdump */
-	struct cgroup *cgroup;
-	uint64_t cgroup_id; /* of the last record whose cgroup these labels are, 0 unknown */
-	/* When the path was read from its file, while nothing says yet that it is cgroup_id's; else 0. */
-	uint64_t cgroup_read_ns;
-	uint64_t root; /* referenced in the binary registry; 0 unknown */
-	char comm[ABI_COMM_LEN];
-	uint32_t depth;
-	uint32_t n_refs; /* tasks, addresses, children */
-	uint32_t n_addresses;
-	struct process *parent, *older;
-	struct process *prev, *next; /* of all images */
-	struct process *next_exited; /* in the queue of those to reap */
-	uint64_t image;		     /* process_image(), 0 while the start time is not known */
-	bool has_head;		     /* the kernel half may have its mappings */
-	bool to_publish;	     /* in the list of those whose mappings changed */
-	struct process *next_publish;
 };
 
 struct task {
@@ -123,19 +70,19 @@ struct address {
 	bool is_waiting;	 /* for a name, in t->waiting */
 	bool was_tried;
 	bool is_retired; /* other code is there by now: no new sample finds it */
+	bool is_unread;	 /* its process's mappings were not known yet */
+	uint64_t word;	 /* of a file, found when they were; 0: none */
 };
 
-struct scan_item {
-	uint32_t pid;
-	uint64_t cpu_ticks;
-};
-
+/* All processes, once at start and after lost records. */
 struct scan {
-	bool pending;
-	bool listed; /* items are there */
-	struct scan_item *items;
+	bool pending, is_asked;
+	struct process **items; /* referenced, from `at` on */
 	size_t n, cap, at;
-	uint64_t begin_ns;
+};
+
+struct ask_queue {
+	struct process *head, *tail;
 };
 
 struct proc_table {
@@ -161,13 +108,17 @@ struct proc_table {
 	uint32_t *waiting; /* ids of addresses without a name */
 	size_t n_waiting, cap_waiting;
 	struct scan scan;
+	struct ask_queue asks[PROC_N_PROCESS_ASKS];
+	struct cgroup *containers_head, *containers_tail; /* to be asked for; referenced */
+	struct proc_answer *answers_head, *answers_tail;  /* whose time has not come */
+	size_t n_open;	    /* requests about processes and containers without an answer */
+	size_t n_read_late; /* addresses with `word` */
 	struct bucket {
 		double tokens;
 		uint64_t filled_ns;
 	} reads, roots;
 	struct process *publish_list;
 	uint64_t now_ns;	/* of the newest record or side-band record */
-	char *buffer;		/* PROC_READ_BYTES */
 	struct pod_table *pods; /* NULL: none known */
 	struct proc_stats stats;
 };
@@ -202,9 +153,6 @@ static inline bool proc_may_read(struct proc_table *t)
 {
 	return proc_may(t, &t->reads, PROC_READS_PER_S);
 }
-/* Asks which root the process has, once an image. */
-void proc_check_root(struct proc_table *t, struct process *p);
-
 /* address.c: asks for the symbol file of its executable, once an image. */
 void proc_want_executable(struct proc_table *t, struct process *p);
 
@@ -214,18 +162,37 @@ void proc_note_runtime(struct process *p, const struct mapping *m, const char *p
 /* The name of the runtime whose JIT code the process has: "" none, "other" when it is not known. */
 const char *proc_jit_name(const struct process *p);
 
-/* procfs.c */
-/* Reads the executable mappings; the process may be gone. Replaces what is there. */
-void proc_read_maps(struct proc_table *t, struct process *p);
-/* Reads name, parent, namespace pid, command line and cgroup; what cannot be read any more
- * stays. */
-void proc_read_labels(struct proc_table *t, struct process *p);
-/* Reads the cgroup again when that is due, or when the record's cgroup is another. */
-void proc_refresh_labels(struct proc_table *t, struct process *p, const struct abi_record *r);
-/* Identity of a mapping's file → binary id. */
-uint32_t proc_binary_of(struct proc_table *t, struct binary_identity *identity);
+/* asks.c */
+/* Asks, unless that is asked already. */
+void proc_ask(struct proc_table *t, struct process *p, enum proc_ask ask);
+bool proc_is_asked(const struct process *p, enum proc_ask ask);
+/* Samples wait for what was asked, */
+void proc_await(struct process *p, enum proc_ask ask);
+/* and still do. */
+bool proc_is_awaited(const struct proc_table *t, const struct process *p);
+void proc_ask_container(struct proc_table *t, struct cgroup *c);
+/* Takes the answers that were read by then. */
+void proc_take_answers(struct proc_table *t, uint64_t up_to_ns);
+void proc_asks_done(struct proc_table *t);
 
-/* sideband.c */
+/* labels.c */
+/* Labels that were never read, and the root. */
+void proc_ask_first(struct proc_table *t, struct process *p);
+void proc_note_stat(struct proc_table *t, struct process *p, const struct proc_stat *st);
+/* The same process as that of a stat? Ticks are 10 ms; a pid comes back later than that. */
+bool proc_is_same(const struct process *p, const struct proc_stat *st);
+void proc_take_labels(struct proc_table *t, struct process *p, const struct proc_answer *a);
+
+/* scan.c */
+void proc_take_list(struct proc_table *t, const struct proc_answer *a);
+
+/* mappings.c */
+/* Asks for the mappings, of which samples are to wait. */
+void proc_ask_maps(struct proc_table *t, struct process *p);
+/* Asks which root the process has, once an image. */
+void proc_ask_root(struct proc_table *t, struct process *p);
+void proc_take_maps(struct proc_table *t, struct process *p, const struct proc_answer *a);
+void proc_take_root(struct proc_table *t, struct process *p, const struct proc_answer *a);
 void proc_add_mapping(
 	struct proc_table *t, struct process *p, const struct mapping *m, const char *path);
 
@@ -234,3 +201,7 @@ void proc_add_mapping(
 void proc_address_unlink(struct proc_table *t, uint32_t id);
 void proc_tasks_done(struct proc_table *t);
 void proc_addresses_done(struct proc_table *t);
+/* The mappings are known by now: addresses that came before are found. */
+void proc_addresses_read(struct proc_table *t, struct process *p);
+/* Asks once more for the symbols of all mappings that they were asked of: there is a better way to their files. */
+void proc_want_again(struct proc_table *t, struct process *p);

@@ -91,7 +91,6 @@ uint32_t proc_task_of_record(struct proc_table *t, struct process *p, const stru
 
 	if (p == t->other)
 		return 0;
-	proc_refresh_labels(t, p, r);
 	proc_want_executable(t, p);
 	key.cgroup = p->cgroup;
 	set_name(key.comm, r->leader_comm);

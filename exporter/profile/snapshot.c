@@ -236,6 +236,9 @@ static bool add_frame(struct taking *k, uint64_t word)
 			struct proc_address a =
 				proc_interned_address(k->t->procs, ABI_FRAME_VALUE(word));
 
+			/* A file's, as it turned out after the sample. */
+			if (a.word)
+				frame->frame = a.word;
 			frame->jit_addr = a.addr;
 			if (a.process)
 				frame->jit_comm =

@@ -17,7 +17,8 @@ struct profile_source {
 	struct symbolizer *symbolizer;
 	struct binary_registry *binaries;
 	struct pods *pods; /* NULL: without --kubernetes */
-	struct jit *jit;   /* NULL: JIT code has no names */
+	struct proc_reader *reader;
+	struct jit *jit; /* NULL: JIT code has no names */
 	struct governor *governor;
 	struct bell *drain_bell; /* NULL: nothing is drained */
 	struct clock *clock;

@@ -37,6 +37,10 @@ http_handler_fn serve_unwind;
 void serve_put_stacks(const struct serve *s, struct bytes *out);
 /* sonde_stacks_total and what belongs to it. The pipeline's lock is held. */
 void serve_collect_stacks(struct metrics_writer *w, const struct serve *s);
+/* reads.c: what is read of processes and files */
+void serve_collect_reads(struct metrics_writer *w, const struct serve *s);
+/* A table of what hangs; nothing when nothing does. */
+void serve_put_hanging(const struct serve *s, struct bytes *out);
 /* stats.c: collectors for /metrics */
 void serve_add_metrics(struct serve *s);
 /* The headers Sonde-Health and Sonde-Rate of an answer: own cost, how many samples of the event were taken and lost; the rate

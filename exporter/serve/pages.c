@@ -173,6 +173,7 @@ void serve_index(struct http_request *r, void *arg)
 	put_cost(s, &d, &out);
 	serve_put_stacks(s, &out);
 	put_logs(s, &d, &out);
+	serve_put_hanging(s, &out);
 	serve_page_end(&out);
 	http_reply_bytes(r, 200, SERVE_PAGE_TYPE, &out);
 }

@@ -2,7 +2,7 @@
  *
  * /metrics of the stages: each asked once a scrape. docs/metrics-exporter.md lists every name; a test compares.
  */
-#include "exporter/pods.h"
+#include "exporter/proc/reader/pods.h"
 #include "exporter/profile/build.h"
 #include "exporter/serve/internal.h"
 #include "lib/base/str.h"
@@ -301,6 +301,15 @@ static void collect_proc(struct metrics_writer *w, const struct proc_stats *p)
 		"Readings of /proc/PID/maps that failed.", p->maps_read_failed);
 	counter(w, "sonde_process_labels_reads_total", "Processes whose labels were read.",
 		p->labels_read);
+	counter(w, "sonde_process_labels_read_failures_total",
+		"Processes that were gone before their labels were read.", p->labels_unread);
+	gauge(w, "sonde_process_asks_open", "Questions about processes without an answer yet.",
+		(double)p->asks_open);
+	counter(w, "sonde_process_unread_addresses_total",
+		"Addresses of samples that went on before their process's mappings were read.",
+		p->addresses_unread);
+	counter(w, "sonde_process_addresses_read_late_total",
+		"Those of them found in files when the mappings came.", p->addresses_read);
 	metrics_write_family(w, METRIC_COUNTER, "sonde_container_lookups_total",
 		"Looks into the files of container runtimes, by what they gave.");
 	metrics_write(w, (double)p->containers_found, "result", "found", NULL);
@@ -566,6 +575,7 @@ static void collect(struct metrics_writer *w, void *arg)
 	collect_drain(w, &d);
 	collect_cost(w, s, &d);
 	collect_proc(w, &p);
+	serve_collect_reads(w, s);
 	collect_binary(w, s->o.binaries);
 	collect_symbolizer(w, s->o.source->symbolizer);
 	if (s->o.source->jit)

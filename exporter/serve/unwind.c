@@ -285,6 +285,7 @@ void serve_unwind(struct http_request *r, void *arg)
 		binary_info(s->o.binaries, binaries[i].o.binary, &binaries[i].info);
 	put_programs(&out, programs, n_programs);
 	put_binaries(&out, binaries, n_binaries);
+	serve_put_hanging(s, &out);
 	serve_page_end(&out);
 	http_reply_bytes(r, 200, SERVE_PAGE_TYPE, &out);
 }
@@ -332,8 +333,14 @@ static void write_deferred(struct metrics_writer *w, const struct deferred *d)
 	metrics_write(w, (double)st.whole, "result", "whole", NULL);
 	metrics_write(w, (double)st.cut, "result", "cut", NULL);
 	metrics_write(w, (double)st.given_up, "result", "given_up", NULL);
+	metrics_write_family(w, METRIC_COUNTER, "sonde_deferred_unread_samples_total",
+		"Samples that went on before their process was read: that took too long.");
+	metrics_write(w, (double)st.unread, NULL);
+	metrics_write_family(w, METRIC_COUNTER, "sonde_deferred_no_room_total",
+		"Samples that could not wait, for want of memory.");
+	metrics_write(w, (double)st.no_room, NULL);
 	metrics_write_family(w, METRIC_GAUGE, "sonde_deferred_waiting",
-		"Samples that wait for the unwind tables of their stacks.");
+		"Samples that wait for their process to be read, or for unwind tables.");
 	metrics_write(w, (double)st.waiting, NULL);
 	metrics_write_family(w, METRIC_GAUGE, "sonde_deferred_waiting_bytes", "Their memory.");
 	metrics_write(w, (double)st.waiting_bytes, NULL);

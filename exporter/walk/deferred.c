@@ -16,7 +16,8 @@ struct waiting {
 	struct waiting *next;
 	uint64_t until_ns;
 	size_t bytes;
-	struct abi_stack *stack; /* both lie behind this */
+	struct abi_stack
+		*stack; /* both lie behind this; NULL: none came with it, or it is of no use */
 	struct abi_record *record;
 };
 
@@ -173,7 +174,6 @@ static struct abi_record *walk_copy(
 	memcpy(out, r, sizeof(*r) + r->n_kernel * sizeof(r->frames[0]));
 	d->stack = s;
 	d->time_ns = r->time_ns;
-	d->process = proc_table_of_record(d->o.procs, r);
 	begin(d, r);
 	while (!walk_turn(&d->walk, words))
 		;
@@ -189,9 +189,9 @@ static bool is_cut(const struct abi_record *r)
 
 static void go_on(struct deferred *d, const struct abi_record *r, const struct abi_stack *s)
 {
-	if (r->flags & ABI_FLAG_SHADOW && d->o.shadow)
+	if (s && r->flags & ABI_FLAG_SHADOW && d->o.shadow)
 		d->o.shadow(d->o.ctx, r, s);
-	d->o.sample(d->o.ctx, r);
+	d->o.sample(d->o.ctx, r, d->process);
 }
 
 /* The better of two: the walk in the kernel has not run out of a copy, but knew fewer tables. */
@@ -210,23 +210,27 @@ static void finish(struct deferred *d, const struct abi_record *came,
 
 static bool enqueue(struct deferred *d, const struct abi_record *r, const struct abi_stack *s)
 {
-	size_t stack_bytes = (sizeof(*s) + s->bytes + 7) & ~(size_t)7;
+	size_t stack_bytes = s ? (sizeof(*s) + s->bytes + 7) & ~(size_t)7 : 0;
 	size_t record_bytes = sizeof(*r) + (r->n_kernel + (size_t)r->n_user) * sizeof(r->frames[0]);
 	size_t bytes = sizeof(struct waiting) + stack_bytes + record_bytes;
 	struct waiting *w;
 
-	if (d->o.budget && budget_charge(d->o.budget, bytes, NULL) < 0)
+	if (d->o.budget && budget_charge(d->o.budget, bytes, NULL) < 0) {
+		d->stats.no_room++;
 		return false;
+	}
 	w = try_malloc(bytes);
 	if (!w) {
 		if (d->o.budget)
 			budget_release(d->o.budget, bytes);
+		d->stats.no_room++;
 		return false;
 	}
 	*w = (struct waiting) {.until_ns = r->time_ns + d->o.max_wait_ns, .bytes = bytes};
-	w->stack = (struct abi_stack *)(void *)(w + 1);
+	w->stack = s ? (struct abi_stack *)(void *)(w + 1) : NULL;
 	w->record = (struct abi_record *)(void *)((char *)(w + 1) + stack_bytes);
-	memcpy(w->stack, s, sizeof(*s) + s->bytes);
+	if (s)
+		memcpy(w->stack, s, sizeof(*s) + s->bytes);
 	memcpy(w->record, r, record_bytes);
 	*d->last = w;
 	d->last = &w->next;
@@ -242,35 +246,61 @@ static bool is_worth_waiting(const struct deferred *d, uint64_t waited_ns)
 	       (waited_ns < MIN_WAIT_NS || binary_is_coming(d->o.binaries, d->walk.lacking));
 }
 
-void deferred_sample(struct deferred *d, const struct abi_record *r)
+/* Its process was asked about, and the answer may still come. A walk may ask too. */
+static enum proc_wait awaits_process(struct deferred *d, const struct abi_record *r)
+{
+	return proc_table_awaits(d->o.procs, d->process, r);
+}
+
+/* The copy that came with the sample; NULL: none. */
+static const struct abi_stack *take_copy(struct deferred *d, const struct abi_record *r)
 {
 	const struct abi_stack *s = (const struct abi_stack *)(const void *)d->copy;
-	const struct abi_record *walked;
 
 	if (!(r->flags & (ABI_FLAG_COPIED | ABI_FLAG_SHADOW)) || !d->has_copy ||
-		s->time_ns != r->time_ns || s->cpu != r->cpu) {
-		d->o.sample(d->o.ctx, r);
-		return;
-	}
+		s->time_ns != r->time_ns || s->cpu != r->cpu)
+		return NULL;
 	d->has_copy = false;
-	if (!(r->flags & ABI_FLAG_COPIED)) {
+	return s;
+}
+
+/* True when it went on; false when that may be worth more later, unless `is_last`. */
+static bool try_now(struct deferred *d, const struct abi_record *r, const struct abi_stack *s,
+	uint64_t waited_ns, bool is_last)
+{
+	const struct abi_record *walked;
+	enum proc_wait wait;
+
+	d->process = proc_table_of_record(d->o.procs, r);
+	wait = awaits_process(d, r);
+	if (wait == PROC_AWAITED && !is_last)
+		return false;
+	if (!s || !(r->flags & ABI_FLAG_COPIED)) {
+		d->stats.unread += wait != PROC_READY;
 		go_on(d, r, s);
-		return;
+		return true;
 	}
 	walked = walk_copy(d, r, s);
-	if (!is_worth_waiting(d, 0) || !enqueue(d, r, s))
-		finish(d, r, walked, s);
+	/* The walk may have asked for more. */
+	if (!is_last && (is_worth_waiting(d, waited_ns) || awaits_process(d, r) == PROC_AWAITED))
+		return false;
+	d->stats.unread += wait != PROC_READY;
+	finish(d, r, walked, s);
+	return true;
+}
+
+void deferred_sample(struct deferred *d, const struct abi_record *r)
+{
+	const struct abi_stack *s = take_copy(d, r);
+
+	if (!try_now(d, r, s, 0, false) && !enqueue(d, r, s))
+		try_now(d, r, s, 0, true);
 }
 
 /* True when it went on. */
 static bool retry(struct deferred *d, struct waiting *w, uint64_t now_ns)
 {
-	const struct abi_record *walked = walk_copy(d, w->record, w->stack);
-
-	if (is_worth_waiting(d, now_ns - w->record->time_ns) && now_ns < w->until_ns)
-		return false;
-	finish(d, w->record, walked, w->stack);
-	return true;
+	return try_now(d, w->record, w->stack, now_ns - w->record->time_ns, now_ns >= w->until_ns);
 }
 
 uint64_t deferred_retry(struct deferred *d, uint64_t now_ns)

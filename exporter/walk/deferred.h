@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Samples whose stacks the kernel half could not walk, because a process or a binary was new. They wait, with the copy of their
- * stack, until the tables are there, and are walked here by the same steps; what waits for too long goes on as it came.
+ * Samples that wait: for what is being read of their process (labels, mappings), and, where the kernel half could not walk the
+ * stack because a process or a binary was new, for the unwind tables. Those come with a copy of their stack and are walked here by
+ * the same steps; what waits for too long goes on as it came.
  * Owned by the drain thread; the pipeline's lock is held.
  */
 #pragma once
@@ -26,8 +27,8 @@ struct deferred_options {
 	struct budget *budget;		  /* of what waits */
 	uint64_t max_wait_ns;
 	void *ctx;
-	/* A sample that is done. */
-	void (*sample)(void *ctx, const struct abi_record *r);
+	/* A sample that is done, and its process. */
+	void (*sample)(void *ctx, const struct abi_record *r, struct process *process);
 	/* The same, before that, with the copy that was sent for comparing it (ABI_FLAG_SHADOW). May be NULL. */
 	void (*shadow)(void *ctx, const struct abi_record *r, const struct abi_stack *s);
 };
@@ -44,6 +45,8 @@ uint64_t deferred_retry(struct deferred *d, uint64_t now_ns);
 
 struct deferred_stats {
 	uint64_t waiting, waiting_bytes; /* now */
+	uint64_t unread;		 /* went on before its process was read */
+	uint64_t no_room;		 /* went on at once, for want of room to wait in */
 	uint64_t whole, cut,
 		given_up; /* walked to the root; walked, and cut; cut for want of a table */
 };

@@ -6,6 +6,7 @@
 #include "exporter/proc/proc.h"
 #include "exporter/walk/record.h"
 #include "tests/unit/names_fixture.h"
+#include "tests/unit/read_asked.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <sys/stat.h>
@@ -17,6 +18,7 @@ struct fixture {
 	struct fake_keeper keeper;
 	struct binary_registry *registry;
 	struct proc_table *t;
+	struct proc_reader_options reads;
 	struct clock_virtual clock;
 	char *procfs;
 };
@@ -34,13 +36,12 @@ static inline void setup_caps(struct fixture *f, uint32_t max_processes, uint32_
 						  .cache_path = "",
 						  .max_cpu = 1},
 		NULL);
-	f->t = proc_table_new(&(struct proc_options) {.procfs = f->procfs,
-		.sysfs = "/sys",
-		.max_processes = max_processes,
-		.max_tasks = max_tasks,
+	f->t = proc_table_new(&(struct proc_options) {
+		.max_processes = max_processes, .max_tasks = max_tasks, .binaries = f->registry});
+	f->reads = (struct proc_reader_options) {.procfs = f->procfs,
 		.keeper = &f->keeper.keeper,
 		.binaries = f->registry,
-		.clock = &f->clock.clock});
+		.clock = &f->clock.clock};
 }
 
 static inline void setup(struct fixture *f)
@@ -142,11 +143,24 @@ static inline struct abi_record record(
 	return r;
 }
 
+static inline void settle(struct fixture *f)
+{
+	read_asked(f->t, f->reads);
+}
+
+/* The process of a record, once what is asked about it was read. */
+static inline struct process *process_of(struct fixture *f, const struct abi_record *r)
+{
+	return read_process(f->t, &f->reads, r);
+}
+
 static inline struct proc_task_info info_of(
 	struct fixture *f, struct process *p, const struct abi_record *r)
 {
 	struct proc_task_info info;
 
+	while (proc_table_awaits(f->t, p, r) == PROC_AWAITED)
+		settle(f);
 	proc_task_info(f->t, proc_task_of_record(f->t, p, r), &info);
 	return info;
 }

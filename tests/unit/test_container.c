@@ -2,7 +2,7 @@
  *
  * What the files of container runtimes say, and what damaged ones do not.
  */
-#include "exporter/proc/container.h"
+#include "exporter/proc/reader/container.h"
 #include "tests/unit/names_fixture.h"
 #include <setjmp.h>
 #include <stdio.h>

@@ -24,6 +24,15 @@ struct process *proc_table_of_record(struct proc_table *t, const struct abi_reco
 	return NULL;
 }
 
+static enum proc_wait wait_for_process;
+
+enum proc_wait proc_table_awaits(
+	struct proc_table *t, struct process *p, const struct abi_record *r)
+{
+	(void)t, (void)p, (void)r;
+	return wait_for_process;
+}
+
 uint64_t proc_locate(struct proc_table *t, struct process *p, uint64_t addr, uint64_t time_ns)
 {
 	(void)t, (void)p, (void)time_ns;
@@ -59,9 +68,9 @@ static struct {
 } last;
 static int n_samples;
 
-static void take(void *ctx, const struct abi_record *r)
+static void take(void *ctx, const struct abi_record *r, struct process *process)
 {
-	(void)ctx;
+	(void)ctx, (void)process;
 	memcpy(&last, r, sizeof(*r) + (r->n_kernel + (size_t)r->n_user) * sizeof(r->frames[0]));
 	n_samples++;
 }
@@ -95,6 +104,7 @@ static struct deferred *fresh(bool with_table)
 	if (with_table)
 		binaries[5] = (struct unwind_binary) {.seq = 2, .slab = 1, .n_pages = 4};
 	coming = false;
+	wait_for_process = PROC_READY;
 	n_samples = 0;
 	return deferred_new(&(struct deferred_options) {
 		.tables = {.binaries = binaries,
@@ -207,6 +217,39 @@ static void after_a_time_it_goes_on_cut(void **state)
 	assert_int_equal(st.given_up, 2);
 }
 
+/* Whether its stack was copied or not: what is read of its process comes first, or takes too long. */
+static void it_waits_for_its_process(void **state)
+{
+	for (int copied = 0; copied < 2; copied++) {
+		_cleanup_(deferred_freep)
+		struct deferred *d = fresh(true);
+		struct deferred_stats st;
+
+		(void)state;
+		wait_for_process = PROC_AWAITED;
+		send_as(d, 1000, copied ? ABI_FLAG_COPIED : 0);
+		assert_int_equal(n_samples, 0);
+		assert_true(deferred_retry(d, 1000 + NS_PER_S) == 999);
+		wait_for_process = PROC_READY;
+		assert_true(deferred_retry(d, 1000 + NS_PER_S) == 1000 + NS_PER_S);
+		assert_int_equal(n_samples, 1);
+		assert_int_equal(last.r.n_user, copied ? 3 : 2);
+		wait_for_process = PROC_AWAITED;
+		send_as(d, 2000, copied ? ABI_FLAG_COPIED : 0);
+		deferred_stats(d, &st);
+		assert_int_equal(st.unread, 0);
+		deferred_retry(d, 2000 + 2 * NS_PER_S);
+		assert_int_equal(n_samples, 2);
+		/* One that was waited for in vain is not waited for again. */
+		wait_for_process = PROC_GIVEN_UP;
+		send_as(d, 3000, copied ? ABI_FLAG_COPIED : 0);
+		assert_int_equal(n_samples, 3);
+		deferred_stats(d, &st);
+		assert_int_equal(st.unread, 2);
+		assert_int_equal(st.waiting, 0);
+	}
+}
+
 static void a_copy_of_another_sample_is_left_alone(void **state)
 {
 	_cleanup_(deferred_freep)
@@ -250,6 +293,7 @@ int main(void)
 		cmocka_unit_test(with_tables_it_goes_on_at_once),
 		cmocka_unit_test(without_them_it_waits),
 		cmocka_unit_test(after_a_time_it_goes_on_cut),
+		cmocka_unit_test(it_waits_for_its_process),
 		cmocka_unit_test(a_shadow_is_of_what_goes_on),
 		cmocka_unit_test(a_copy_of_another_sample_is_left_alone),
 	};

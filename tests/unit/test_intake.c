@@ -5,6 +5,7 @@
  * Garbage: the tree and the tables shrink when the log forgets.
  */
 #include "exporter/intake/intake.h"
+#include "exporter/proc/reader/reader.h"
 #include "exporter/profile/source.h"
 #include "exporter/sample/capture.h"
 #include "exporter/sample/replay.h"
@@ -71,6 +72,7 @@ struct stages {
 	struct sample_log *logs[ABI_N_EVENTS];
 	struct proc_table *procs;
 	struct intake intake;
+	struct proc_reader *reader;
 	struct worker worker;
 	struct labels labels;
 	struct profile_source source;
@@ -101,19 +103,20 @@ static void stages_init(struct stages *s, struct keeper *keeper, uint32_t retent
 		&eb);
 	assert_non_null(s->binaries);
 	assert_non_null(s->symbolizer);
-	s->procs = proc_table_new(&(struct proc_options) {.procfs = "/nonexistent",
-		.sysfs = "/nonexistent",
-		.max_processes = 32768,
-		.max_tasks = 131072,
-		.keeper = keeper,
-		.binaries = s->binaries,
-		.clock = &s->clock.clock,
-		.fs = &fs_system});
+	s->procs = proc_table_new(&(struct proc_options) {
+		.max_processes = 32768, .max_tasks = 131072, .binaries = s->binaries});
 	s->stacks = stacks_new(NULL);
 	lo.stacks = s->stacks;
 	lo.clock = &s->clock.clock;
 	s->logs[ABI_EVENT_CPU] = sample_log_new(&lo);
 	intake_init(&s->intake, s->procs, s->stacks, s->logs, s->binaries);
+	intake_defer(&s->intake, &(struct deferred_tables) {.n_binaries = 0}, NULL);
+	s->reader = proc_reader_new(&(struct proc_reader_options) {.procfs = "/nonexistent",
+		.keeper = keeper,
+		.binaries = s->binaries,
+		.clock = &s->clock.clock,
+		.table = s->procs,
+		.lock = &s->intake.lock});
 	labels_builder_init(&b);
 	labels_builder_set(&b, "node", "n1");
 	assert_int_equal(labels_builder_finish(&b, &s->labels), 0);
@@ -136,6 +139,7 @@ static void stages_done(struct stages *s)
 {
 	worker_stop(&s->worker);
 	intake_done(&s->intake);
+	proc_reader_freep(&s->reader);
 	proc_table_freep(&s->procs);
 	symbolizer_freep(&s->symbolizer);
 	binary_registry_freep(&s->binaries);
@@ -284,6 +288,7 @@ static void play_live(struct stages *s, struct capture *capture)
 		sink.sample(sink.ctx, &records[i].head, false);
 		capture_record(capture, CAPTURE_SAMPLE, &records[i], record_bytes(&records[i]));
 	}
+	assert_true(proc_reader_settle(s->reader));
 	clock_virtual_advance(&s->clock, 3 * NS_PER_S);
 	sink.drained(sink.ctx, (uint64_t)(s->clock.mono_ns - SAMPLE_HOLD_NS), 0);
 	capture_drain(capture, (uint64_t)s->clock.mono_ns, 0, (uint64_t)s->clock.real_ns);
@@ -321,7 +326,8 @@ static void test_captured_bundle_replays_to_the_same_pprof(void **state)
 		fail_msg("%s", eb.text);
 	stages_init(&s, replay_keeper(replay), 300);
 	while (replay_step(replay))
-		;
+		proc_reader_settle(s.reader);
+	intake_flush(&s.intake);
 	take(&s, &again, &again_text);
 	assert_same_lines((const char *)again_text.data, expected);
 	assert_int_equal(again.len, live.len);
@@ -431,8 +437,10 @@ static void test_bundle_of_an_exporter(void **state)
 		    &fs_system, getenv("SONDE_BUNDLE"), &sink, &l.stages.clock, &l.replay, &eb) < 0)
 		fail_msg("%s", eb.text);
 	while (replay_step(l.replay))
-		;
+		if (l.made)
+			proc_reader_settle(l.stages.reader);
 	assert_true(l.made);
+	intake_flush(&l.stages.intake);
 	wait_symbol_files(l.stages.binaries);
 	take(&l.stages, &pprof, &folded);
 	sample_log_stats(l.stages.logs[ABI_EVENT_CPU], &stats);

@@ -7,6 +7,7 @@
 #include "exporter/jit/jit.h"
 #include "lib/base/bytes.h"
 #include "tests/unit/names_fixture.h"
+#include "tests/unit/read_asked.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -494,18 +495,18 @@ static void setup_fixture(struct fixture *f)
 						  .cache_path = "",
 						  .max_cpu = 1},
 		NULL);
-	f->procs = proc_table_new(&(struct proc_options) {.procfs = "/proc",
-		.sysfs = "/sys",
-		.max_processes = 100,
-		.max_tasks = 100,
-		.keeper = &f->keeper.keeper,
-		.binaries = f->registry,
-		.clock = &f->clock.clock});
+	f->procs = proc_table_new(&(struct proc_options) {
+		.max_processes = 100, .max_tasks = 100, .binaries = f->registry});
 	f->jit = jit_new(&(struct jit_options) {.procs = f->procs,
 		.procs_lock = &f->lock,
 		.binaries = f->registry,
 		.clock = &f->clock.clock});
-	f->process = proc_table_of_record(f->procs, &r);
+	f->process = read_process(f->procs,
+		&(struct proc_reader_options) {.procfs = "/proc",
+			.keeper = &f->keeper.keeper,
+			.binaries = f->registry,
+			.clock = &f->clock.clock},
+		&r);
 }
 
 static void teardown_fixture(struct fixture *f)

@@ -34,7 +34,7 @@ static void test_short_process(void **state)
 	execed(&f, 10, "bash", 900);
 	mapped(&f, 10, 0x1000, 0x1000, 0, "/bin/bash", 901);
 	before = record(10, 900, 3, 950);
-	info = info_of(&f, proc_table_of_record(f.t, &before), &before);
+	info = info_of(&f, process_of(&f, &before), &before);
 	assert_string_equal(info.systemd_unit, "ssh.service");
 	forked(&f, 10, 11, 1000);
 	execed(&f, 11, "true", 1002);
@@ -45,8 +45,8 @@ static void test_short_process(void **state)
 	before = record(11, 1000, 3, 1001);
 	after = record(11, 1000, 4, 1010);
 	snprintf(after.leader_comm, sizeof(after.leader_comm), "true");
-	a = proc_table_of_record(f.t, &before);
-	b = proc_table_of_record(f.t, &after);
+	a = process_of(&f, &before);
+	b = process_of(&f, &after);
 	assert_ptr_not_equal(a, b);
 	/* Before the exec it was bash. */
 	assert_string_equal(
@@ -87,8 +87,8 @@ static void test_recycled_pid(void **state)
 	forked(&f, 1, 20, 2000);
 	mapped(&f, 20, 0x1000, 0x1000, 0, "/bin/second", 2001);
 	/* Handed on late, after the pid was given anew. */
-	p1 = proc_table_of_record(f.t, &r1);
-	p2 = proc_table_of_record(f.t, &r2);
+	p1 = process_of(&f, &r1);
+	p2 = process_of(&f, &r2);
 	assert_ptr_not_equal(p1, p2);
 	assert_string_equal(
 		path_of(&f, proc_resolve(f.t, p1, 0x1800, r1.time_ns), &bi), "/bin/first");
@@ -98,7 +98,7 @@ static void test_recycled_pid(void **state)
 	t2 = proc_task_of_record(f.t, p2, &r2);
 	assert_int_not_equal(t1, t2);
 	/* A third of which no side-band record told. */
-	p3 = proc_table_of_record(f.t, &r3);
+	p3 = process_of(&f, &r3);
 	assert_ptr_not_equal(p3, p2);
 	assert_int_equal(ABI_FRAME_KIND(proc_resolve(f.t, p3, 0x1800, r3.time_ns)), ABI_FRAME_RAW);
 	/* Equal addresses of the two never meet. */
@@ -120,7 +120,7 @@ static void test_mapping_times(void **state)
 	setup(&f);
 	forked(&f, 1, 30, 1000);
 	mapped(&f, 30, 0x1000, 0x4000, 0, "/lib/old", 1001);
-	p = proc_table_of_record(f.t, &r);
+	p = process_of(&f, &r);
 	assert_string_equal(path_of(&f, proc_resolve(f.t, p, 0x2800, r.time_ns), &bi), "/lib/old");
 	/* dlclose and dlopen: the middle now is another file. */
 	mapped(&f, 30, 0x2000, 0x1000, 0x7000, "/lib/new", 2000);
@@ -159,8 +159,8 @@ static void test_fork_shares_until_changed(void **state)
 	forked(&f, 40, 41, 1100);
 	mapped(&f, 41, 0x5000, 0x1000, 0, "/lib/child", 1200);
 	mapped(&f, 40, 0x1000, 0x1000, 0, "/bin/b", 1300);
-	parent = proc_table_of_record(f.t, &rp);
-	child = proc_table_of_record(f.t, &rc);
+	parent = process_of(&f, &rp);
+	child = process_of(&f, &rc);
 	assert_string_equal(
 		path_of(&f, proc_resolve(f.t, parent, 0x1800, rp.time_ns), &bi), "/bin/b");
 	assert_string_equal(
@@ -182,13 +182,13 @@ static void test_leader_exits_first(void **state)
 	(void)state;
 	setup(&f);
 	forked(&f, 1, 50, 1000);
-	p = proc_table_of_record(f.t, &r);
+	p = process_of(&f, &r);
 	exited(&f, 50, 1600);
 	proc_table_stats(f.t, &stats);
 	assert_int_equal(stats.tracked, 0);
 	r.time_ns = 1700 * MS;
 	r.tid = 51;
-	assert_ptr_equal(proc_table_of_record(f.t, &r), p);
+	assert_ptr_equal(process_of(&f, &r), p);
 	proc_table_stats(f.t, &stats);
 	assert_int_equal(stats.tracked, 1);
 	/* An end long after is one again. */
@@ -215,7 +215,7 @@ static void test_expire(void **state)
 		mapped(&f, 60 + i, 0x1000, 0x1000, 0, "/bin/x", 1001);
 		exited(&f, 60 + i, 1200 + i);
 	}
-	task = proc_task_of_record(f.t, proc_table_of_record(f.t, &r), &r);
+	task = proc_task_of_record(f.t, process_of(&f, &r), &r);
 	proc_table_expire(f.t, 1300 * MS);
 	proc_table_stats(f.t, &stats);
 	assert_int_equal(stats.mappings, 100);
@@ -234,7 +234,7 @@ static void test_expire(void **state)
 	assert_int_equal(stats.tasks, 1);
 	/* Its place is taken by the next. */
 	r = record(61, 8000, 1, 9100);
-	assert_int_equal(proc_task_of_record(f.t, proc_table_of_record(f.t, &r), &r), task);
+	assert_int_equal(proc_task_of_record(f.t, process_of(&f, &r), &r), task);
 	teardown(&f);
 }
 
@@ -252,7 +252,7 @@ static void test_descendants(void **state)
 	execed(&f, 73, "grandchild", 1310);
 	exited(&f, 72, 1400);
 	r.exec_id = 2;
-	task = proc_task_of_record(f.t, proc_table_of_record(f.t, &r), &r);
+	task = proc_task_of_record(f.t, process_of(&f, &r), &r);
 	proc_table_expire(f.t, 60000 * MS);
 	assert_true(proc_is_descendant(f.t, task, 73));
 	assert_true(proc_is_descendant(f.t, task, 72));
@@ -284,13 +284,12 @@ static void test_scan_and_lost(void **state)
 	write_process(&f, 81, 80, "kid", 200, "0::/\n");
 	f.keeper.refuse = false;
 	f.keeper.maps_text = maps;
-	while (proc_table_scan_step(f.t, NS_PER_S))
-		;
+	settle(&f);
 	proc_table_stats(f.t, &stats);
 	assert_int_equal(stats.tracked, 2);
 	assert_int_equal(stats.mappings, 8);
 	r.start_ns = 0;
-	p = proc_table_of_record(f.t, &r);
+	p = process_of(&f, &r);
 	assert_string_equal(
 		path_of(&f, proc_resolve(f.t, p, 0x401010, r.time_ns), &bi), "/bin/x with space");
 	assert_string_equal(
@@ -309,14 +308,13 @@ static void test_scan_and_lost(void **state)
 	assert_int_equal(fs_remove_all(&fs_system, gone), 0);
 	write_process(&f, 80, 1, "other", 777, "0::/new\n");
 	clock_virtual_advance(&f.clock, 5 * NS_PER_S);
-	proc_table_expire(f.t, 4100 * MS);
-	proc_table_expire(f.t, 4200 * MS);
+	settle(&f);
 	proc_table_stats(f.t, &stats);
 	assert_int_equal(stats.sideband_lost, 3);
 	assert_int_equal(stats.tracked, 1);
 	r2 = record(80, 3900, 1, 6000);
-	assert_ptr_not_equal(proc_table_of_record(f.t, &r2), p);
-	assert_string_equal(info_of(&f, proc_table_of_record(f.t, &r2), &r2).cgroup, "/new");
+	assert_ptr_not_equal(process_of(&f, &r2), p);
+	assert_string_equal(info_of(&f, process_of(&f, &r2), &r2).cgroup, "/new");
 	teardown(&f);
 }
 
@@ -355,10 +353,9 @@ static void test_frame_pointers_of_beam(void **state)
 		write_proc(&f, 80, "cmdline", cases[c].cmdline, strlen(cases[c].cmdline) + 1);
 		f.keeper.refuse = false;
 		f.keeper.maps_text = maps;
-		while (proc_table_scan_step(f.t, NS_PER_S))
-			;
+		settle(&f);
 		r.start_ns = 0;
-		if (proc_flags(proc_table_of_record(f.t, &r)) != cases[c].want)
+		if (proc_flags(process_of(&f, &r)) != cases[c].want)
 			fail_msg("%s", cases[c].cmdline);
 		teardown(&f);
 	}
@@ -381,7 +378,7 @@ static void test_kernel_threads(void **state)
 		r.flags = ABI_FLAG_KTHREAD;
 		snprintf(r.leader_comm, sizeof(r.leader_comm), "%s", cases[i].comm);
 		snprintf(r.comm, sizeof(r.comm), "%s", cases[i].comm);
-		info = info_of(&f, proc_table_of_record(f.t, &r), &r);
+		info = info_of(&f, process_of(&f, &r), &r);
 		assert_string_equal(info.comm, cases[i].want);
 		assert_string_equal(info.thread_name, cases[i].comm);
 		assert_true(info.kernel_thread);
@@ -399,7 +396,7 @@ static void test_caps(void **state)
 	setup_caps(&f, 10, 8);
 	for (uint32_t i = 0; i < 20; i++) {
 		struct abi_record r = record(200 + i, 1000, 1, 1500);
-		struct process *p = proc_table_of_record(f.t, &r);
+		struct process *p = process_of(&f, &r);
 
 		for (uint32_t tid = 0; tid < 3; tid++) {
 			r.tid = 1000 + tid;
@@ -428,7 +425,7 @@ static void test_addresses_are_given_back(void **state)
 
 	(void)state;
 	setup(&f);
-	p = proc_table_of_record(f.t, &r);
+	p = process_of(&f, &r);
 	a = proc_resolve(f.t, p, 0x10, r.time_ns);
 	b = proc_resolve(f.t, p, 0x20, r.time_ns);
 	assert_int_equal(proc_n_addresses(f.t), 3);
@@ -455,7 +452,7 @@ static void test_binaries_are_marked(void **state)
 	mapped(&f, 310, 0x9000, 0x1000, 0, "/bin/program", 1001);
 	mapped(&f, 310, 0x1000, 0x1000, 0, "/lib/one", 1001);
 	mapped(&f, 310, 0x1000, 0x1000, 0, "/lib/two", 1002);
-	p = proc_table_of_record(f.t, &r);
+	p = process_of(&f, &r);
 	frame = proc_resolve(f.t, p, 0x1800, r.time_ns);
 	proc_table_mark_binaries(f.t, bits, 256);
 	/* The program, whose labels are its process's, and the mapping that is left; a want that waits is kept by the registry
@@ -499,7 +496,7 @@ static void test_record_is_cut_at_no_code(void **state)
 	frames[4] = ABI_FRAME(ABI_FRAME_RAW, 0x3100);
 	frames[5] = ABI_FRAME(ABI_FRAME_RAW, 0x7ffc5b77e4bf);
 	frames[6] = ABI_FRAME(ABI_FRAME_RAW, 0x1900);
-	assert_int_equal(record_frames(r, f.t, proc_table_of_record(f.t, r), &words), 6);
+	assert_int_equal(record_frames(r, f.t, process_of(&f, r), &words), 6);
 	assert_true(words.words[0] == ABI_FRAME(ABI_FRAME_TRUNCATED, ABI_CUT_BAD_PC));
 	assert_int_equal(ABI_FRAME_KIND(words.words[1]), ABI_FRAME_JIT);
 	assert_int_equal(ABI_FRAME_KIND(words.words[2]), ABI_FRAME_NATIVE);
@@ -515,7 +512,7 @@ static void test_record_is_cut_at_no_code(void **state)
 	r->flags = ABI_FLAG_FIRST_IS_RETURN;
 	frames[2] = ABI_FRAME(ABI_FRAME_RAW, 0x1010);
 	frames[5] = ABI_FRAME(ABI_FRAME_RAW, 0x1020);
-	assert_int_equal(record_frames(r, f.t, proc_table_of_record(f.t, r), &words), 7);
+	assert_int_equal(record_frames(r, f.t, process_of(&f, r), &words), 7);
 	assert_int_equal(ABI_NATIVE_OFF(words.words[0]), 0x8ff);
 	assert_int_equal(ABI_NATIVE_OFF(words.words[4]), 0x00f);
 	teardown(&f);

@@ -8,7 +8,7 @@
 
 static void cgroup_is(struct fixture *f, const struct abi_record *r, const char *path)
 {
-	assert_string_equal(info_of(f, proc_table_of_record(f->t, r), r).cgroup, path);
+	assert_string_equal(info_of(f, process_of(f, r), r).cgroup, path);
 }
 
 static void test_cgroup_moves(void **state)
@@ -23,7 +23,7 @@ static void test_cgroup_moves(void **state)
 	write_process(&f, 90, 1, "x", 100, "0::/a.slice/one.service\n");
 	forked(&f, 1, 90, 1000);
 	r.cgroup_id = 11;
-	p = proc_table_of_record(f.t, &r);
+	p = process_of(&f, &r);
 	assert_string_equal(info_of(&f, p, &r).systemd_unit, "one.service");
 	before = proc_task_of_record(f.t, p, &r);
 	write_process(&f, 90, 1, "x", 100, "0::/a.slice/two.service\n");
@@ -39,7 +39,7 @@ static void test_cgroup_moves(void **state)
 	/* A process of the same group that is gone when it is first seen. */
 	r = record(91, 1400, 1, 1600);
 	r.cgroup_id = 12;
-	p = proc_table_of_record(f.t, &r);
+	p = process_of(&f, &r);
 	assert_string_equal(info_of(&f, p, &r).systemd_unit, "two.service");
 	teardown(&f);
 }
@@ -117,10 +117,10 @@ static void test_many_cgroups(void **state)
 		write_process(&f, 90, 1, "x", 100, line);
 		r = record(90, 900, 1, 1000 + 100 * i);
 		r.cgroup_id = 1000 + i;
-		proc_task_of_record(f.t, proc_table_of_record(f.t, &r), &r);
+		proc_task_of_record(f.t, process_of(&f, &r), &r);
 		clock_virtual_advance(&f.clock, 100 * MS);
 		r.time_ns += 200 * MS;
-		proc_task_of_record(f.t, proc_table_of_record(f.t, &r), &r);
+		proc_task_of_record(f.t, process_of(&f, &r), &r);
 	}
 	/* One that is gone is where its id says. */
 	r = record(91, 900, 1, 1000 + 100 * GROUPS);
@@ -141,8 +141,7 @@ static void test_labels_of_a_dead_child(void **state)
 	(void)state;
 	setup(&f);
 	write_process(&f, 94, 1, "runtime", 90, "0::/system.slice/runtime.service\n");
-	while (proc_table_scan_step(f.t, NS_PER_S))
-		;
+	settle(&f);
 	clock_virtual_advance(&f.clock, NS_PER_S);
 	forked(&f, 94, 95, 1000000);
 	write_process(&f, 95, 94, "init", 95, "0::/docker.slice/inner.service\n");
@@ -151,7 +150,7 @@ static void test_labels_of_a_dead_child(void **state)
 	execed(&f, 96, "brief", 1000003);
 	exited(&f, 96, 1000020);
 	r = record(96, 1000002, 4, 1000010);
-	p = proc_table_of_record(f.t, &r);
+	p = process_of(&f, &r);
 	assert_string_equal(info_of(&f, p, &r).systemd_unit, "inner.service");
 	teardown(&f);
 }

@@ -9,6 +9,7 @@
 #include "exporter/symfile/symbol_unwind.h"
 #include "exporter/proc/proc.h"
 #include "tests/unit/names_fixture.h"
+#include "tests/unit/read_asked.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <sys/stat.h>
@@ -29,6 +30,7 @@ struct fixture {
 	struct clock_virtual clock;
 	struct binary_registry *registry;
 	struct proc_table *procs;
+	struct proc_reader_options reads;
 	struct rooted processes[MAX_PROCESSES];
 	unsigned n_root_opens, n_ns_opens;
 	unsigned n_rows;	  /* times that rows came before names */
@@ -116,13 +118,12 @@ static void setup(struct fixture *f)
 						  .has_rows = has_rows,
 						  .rows = take_rows},
 		NULL);
-	f->procs = proc_table_new(&(struct proc_options) {.procfs = f->top,
-		.sysfs = "/sys",
-		.max_processes = 1000,
-		.max_tasks = 1000,
+	f->procs = proc_table_new(&(struct proc_options) {
+		.max_processes = 1000, .max_tasks = 1000, .binaries = f->registry});
+	f->reads = (struct proc_reader_options) {.procfs = f->top,
 		.keeper = &f->keeper,
 		.binaries = f->registry,
-		.clock = &f->clock.clock});
+		.clock = &f->clock.clock};
 }
 
 static void teardown(struct fixture *f)
@@ -133,6 +134,13 @@ static void teardown(struct fixture *f)
 	free(f->inner);
 	free(f->prog);
 	temp_dir_done(&f->top);
+}
+
+static uint64_t root_get(struct binary_registry *r, uint32_t pid)
+{
+	int error;
+
+	return binary_root_open(r, pid, 0, &error);
 }
 
 static uint64_t kept_roots(struct fixture *f)
@@ -151,16 +159,16 @@ static void test_roots_of_one_namespace(void **state)
 	(void)state;
 	setup(&f);
 	f.processes[2] = (struct rooted) {CHILD, f.inner};
-	outer = binary_root_get(f.registry, OUTER, 0);
-	inner = binary_root_get(f.registry, INNER, 0);
+	outer = root_get(f.registry, OUTER);
+	inner = root_get(f.registry, INNER);
 	assert_true(outer && inner && outer != inner);
 	assert_int_equal(f.n_root_opens, 2);
 	assert_int_equal(f.n_ns_opens, 2);
 	/* A root that is known costs one question. */
-	assert_true(binary_root_get(f.registry, CHILD, 0) == inner);
+	assert_true(root_get(f.registry, CHILD) == inner);
 	assert_int_equal(f.n_root_opens, 3);
 	assert_int_equal(f.n_ns_opens, 2);
-	assert_true(binary_root_get(f.registry, 12345, 0) == 0);
+	assert_true(root_get(f.registry, 12345) == 0);
 	assert_int_equal(kept_roots(&f), 2);
 
 	/* Kept for 30 s after the last of its two references. */
@@ -177,7 +185,7 @@ static void test_roots_of_one_namespace(void **state)
 	assert_int_equal(kept_roots(&f), 1);
 	assert_true(binary_root_ref(f.registry, inner) == 0);
 	/* Opened again it is another one, so that nobody's old number means it. */
-	assert_true(binary_root_get(f.registry, INNER, 0) > inner);
+	assert_true(root_get(f.registry, INNER) > inner);
 	teardown(&f);
 }
 
@@ -210,8 +218,8 @@ static void test_files_of_the_gone(void **state)
 
 	(void)state;
 	setup(&f);
-	inner = binary_root_get(f.registry, INNER, 0);
-	assert_true(binary_root_get(f.registry, OUTER, 0) != 0);
+	inner = root_get(f.registry, INNER);
+	assert_true(root_get(f.registry, OUTER) != 0);
 	/* Nobody has asked for the root, or what is there is another file. */
 	assert_false(is_found(&f, "/prog", f.st.st_ino + 1, NULL, 0, inner));
 	assert_false(is_found(&f, "/prog", f.st.st_ino + 2, NULL, 0, 0));
@@ -255,8 +263,9 @@ static void test_short_children_in_a_chroot(void **state)
 	(void)state;
 	setup(&f);
 	/* The namespace is known already by its other root. */
-	assert_true(binary_root_get(f.registry, OUTER, 0) != 0);
+	assert_true(root_get(f.registry, OUTER) != 0);
 	sideband(&f, SIDEBAND_COMM, INNER, 1000);
+	read_asked(f.procs, f.reads);
 	asked = f.n_root_opens;
 	for (uint32_t i = 0; i < N_CHILDREN; i++) {
 		struct abi_record r = {.type = ABI_RECORD_SAMPLE,
@@ -271,7 +280,7 @@ static void test_short_children_in_a_chroot(void **state)
 		sideband(&f, SIDEBAND_COMM, CHILD + i, 1001 + i);
 		sideband(&f, SIDEBAND_MMAP, CHILD + i, 1001 + i);
 		sideband(&f, SIDEBAND_EXIT, CHILD + i, 1002 + i);
-		p = proc_table_of_record(f.procs, &r);
+		p = read_process(f.procs, &f.reads, &r);
 		frame = proc_resolve(f.procs, p, 0x400010, r.time_ns);
 		assert_int_equal(ABI_FRAME_KIND(frame), ABI_FRAME_NATIVE);
 	}
@@ -290,8 +299,7 @@ static void test_short_children_in_a_chroot(void **state)
 /* The id of f->prog, wanted by a process that is there. */
 static uint32_t want_prog(struct fixture *f)
 {
-	const struct binary_source source = {
-		.pid = INNER, .root = binary_root_get(f->registry, INNER, 0)};
+	const struct binary_source source = {.pid = INNER, .root = root_get(f->registry, INNER)};
 	uint32_t id;
 
 	assert_int_equal(stat(f->prog, &f->st), 0);

@@ -9,6 +9,7 @@
 #include "exporter/walk/unwinder.h"
 #include "exporter/serve/serve.h"
 #include "exporter/walk/shadow.h"
+#include "tests/unit/reader_standins.h"
 #include "lib/base/alloc.h"
 #include "lib/gzip/gzip.h"
 #include <arpa/inet.h>

@@ -8,6 +8,7 @@
 #include "exporter/symbolize/symbolize.h"
 #include "lib/base/clock.h"
 #include "tests/unit/names_fixture.h"
+#include "tests/unit/read_asked.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -20,6 +21,7 @@ struct fixture {
 	struct fake_parser parser;
 	struct binary_registry *registry;
 	struct proc_table *procs;
+	struct proc_reader_options reads;
 	struct symbolizer *symbolizer;
 	struct worker worker;
 	char *cache;
@@ -49,14 +51,14 @@ static void setup(struct fixture *f, bool with_cache)
 	};
 	f->registry = binary_registry_new(&bo, NULL);
 	f->procs = proc_table_new(&(struct proc_options) {
-		.procfs = "/proc",
-		.sysfs = "/sys",
 		.max_processes = 4096,
 		.max_tasks = 4096,
+		.binaries = f->registry,
+	});
+	f->reads = (struct proc_reader_options) {.procfs = "/proc",
 		.keeper = &f->keeper.keeper,
 		.binaries = f->registry,
-		.clock = &clock_system,
-	});
+		.clock = &clock_system};
 	f->symbolizer = symbolizer_new(&(struct symbolizer_options) {.binaries = f->registry,
 					       .keeper = &f->keeper.keeper,
 					       .clock = &clock_system,
@@ -144,7 +146,7 @@ static void test_own_functions(void **state)
 	(void)state;
 	setup(&f, false);
 	arena_init(&arena, NULL);
-	p = proc_table_of_record(f.procs, &r);
+	p = read_process(f.procs, &f.reads, &r);
 	frame = proc_resolve(f.procs, p, (uint64_t)(uintptr_t)test_own_functions + 3, r.time_ns);
 	assert_int_equal(ABI_FRAME_KIND(frame), ABI_FRAME_NATIVE);
 	s = symbol_of(&f, frame, &arena, &mapping);
@@ -199,7 +201,7 @@ static void test_marks_and_addresses(void **state)
 	setup(&f, false);
 	arena_init(&arena, NULL);
 	jit = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	p = proc_table_of_record(f.procs, &r);
+	p = read_process(f.procs, &f.reads, &r);
 	frame = proc_resolve(f.procs, p, (uint64_t)(uintptr_t)jit + 8, r.time_ns);
 	assert_int_equal(ABI_FRAME_KIND(frame), ABI_FRAME_JIT);
 	assert_int_equal(proc_interned_address(f.procs, ABI_FRAME_VALUE(frame)).addr,
@@ -533,7 +535,7 @@ static void test_deleted_file(void **state)
 	copy_file("/bin/bash", path);
 	pid = run_deleted(path, &stop_fd);
 	r = record_of(pid);
-	p = proc_table_of_record(f.procs, &r);
+	p = read_process(f.procs, &f.reads, &r);
 	for (uint64_t i = 0; i < 1; i++) {
 		char line[512];
 		_cleanup_free_ char *maps = xasprintf("/proc/%d/maps", pid);

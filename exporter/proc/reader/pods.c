@@ -2,7 +2,7 @@
  *
  * Updates from the fetcher → a table of pods → the process table.
  */
-#include "exporter/pods.h"
+#include "exporter/proc/reader/pods.h"
 #include "exporter/proc/pod_table.h"
 #include "lib/base/alloc.h"
 #include "lib/base/bytes.h"

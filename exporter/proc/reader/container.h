@@ -5,12 +5,9 @@
  */
 #pragma once
 #include "exporter/keeper/keeper.h"
+#include "exporter/proc/asks.h"
 #include <stdbool.h>
 #include <stddef.h>
-
-struct container_info {
-	char name[128], image[256], pod[256], namespace_[128]; /* "" when not known; UTF-8 */
-};
 
 enum container_format {
 	CONTAINER_DOCKER, /* config.v2.json */
@@ -19,7 +16,7 @@ enum container_format {
 };
 
 /* Looks through the files of the runtimes in the root of process 1, where the host's are, and in our
- * own. uid: whose slice the container is in, whose own podman may have started it; 0: root's, or nobody's. False when none
+ * own. Blocks. uid: whose slice the container is in, whose own podman may have started it; 0: root's, or nobody's. False when none
  * knows the container. */
 bool container_read(struct keeper *k, const char *id, uint32_t uid, struct container_info *ret);
 

@@ -2,7 +2,7 @@
  *
  * Files of docker, containerd, k3s, CRI-O and podman.
  */
-#include "exporter/proc/container.h"
+#include "exporter/proc/reader/container.h"
 #include "lib/base/alloc.h"
 #include "lib/base/bytes.h"
 #include "lib/base/str.h"

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Mappings and roots of processes: new ones, those that were read, and when that is asked for.
+ */
+#include "exporter/proc/publish.h"
+#include "lib/base/str.h"
+#include <string.h>
+
+void proc_add_mapping(
+	struct proc_table *t, struct process *p, const struct mapping *m, const char *path)
+{
+	if (maps_add(&p->maps, m) < 0) {
+		t->stats.maps_read_failed++;
+		return;
+	}
+	proc_publish_soon(t, p);
+	p->has_jvm |= m->kind == MAPPING_FILE && str_ends_with(path, "/libjvm.so");
+	if (maps_is_dump(path)) {
+		proc_text_put(&p->dump);
+		p->dump = proc_text_new(path, strlen(path));
+	}
+	proc_note_runtime(p, m, path);
+	if (!p->executable && m->kind == MAPPING_FILE && path[0] == '/')
+		p->executable = proc_text_new(path, strlen(path));
+	if (!p->exe_binary && m->binary && strcmp(path, proc_text_str(p->executable)) == 0)
+		p->exe_binary = m->binary;
+}
+
+static void add_line(
+	struct proc_table *t, struct process *p, const struct proc_line *line, const char *path)
+{
+	struct mapping m = {.start = line->start,
+		.end = line->end,
+		.file_off = line->file_off,
+		.kind = maps_kind(path)};
+
+	/* Its size and time of change are known once a symbol thread has opened it. */
+	if (m.kind == MAPPING_FILE)
+		m.binary = binary_get(t->o.binaries, &(struct binary_identity) {
+							     .dev_major = line->dev_major,
+							     .dev_minor = line->dev_minor,
+							     .ino = line->ino,
+							     .path = path,
+						     });
+	proc_add_mapping(t, p, &m, path);
+}
+
+/* Mappings of which it is known since when they are there stay so. */
+static void keep_times(struct maps *before, struct maps *after)
+{
+	for (uint32_t i = 0; i < maps_count(after); i++) {
+		struct mapping *m = maps_find(after, maps_at(after, i)->start);
+		const struct mapping *old = maps_find(before, m->start);
+
+		if (old && old->binary == m->binary && old->file_off == m->file_off) {
+			m->since_ns = old->since_ns;
+			m->wanted_s = old->wanted_s;
+		}
+	}
+}
+
+/* What records told of while the rest was being read. */
+static void keep_newer(
+	struct proc_table *t, struct process *p, struct maps *before, uint64_t begun_ns)
+{
+	for (uint32_t i = 0; i < maps_count(before); i++)
+		if (maps_at(before, i)->since_ns >= begun_ns &&
+			maps_add(&p->maps, maps_at(before, i)) < 0)
+			t->stats.maps_read_failed++;
+}
+
+/* Did it help with the address for which they were read once more? A walk through code without frame pointers gives addresses
+ * that are none. */
+static void note_miss(struct process *p)
+{
+	if (p->missed_addr)
+		p->maps_misses = maps_find(p->maps, p->missed_addr)
+					 ? 0
+					 : (uint8_t)MIN(p->maps_misses + 1, PROC_MAX_MISSES);
+	p->missed_addr = 0;
+}
+
+void proc_ask_maps(struct proc_table *t, struct process *p)
+{
+	p->maps_due_ns = t->now_ns + ((uint64_t)PROC_MAPS_BACKOFF_NS << p->maps_misses);
+	proc_ask(t, p, PROC_ASK_MAPS);
+	proc_await(p, PROC_ASK_MAPS);
+}
+
+void proc_take_maps(struct proc_table *t, struct process *p, const struct proc_answer *a)
+{
+	struct maps *before = p->maps;
+
+	t->stats.maps_reads++;
+	/* Gone, just ending, or another image by now: what was known is still the best. */
+	if (a->error < 0 || p->end_ns <= a->read_ns) {
+		t->stats.maps_read_failed++;
+		note_miss(p);
+		return;
+	}
+	p->maps = NULL;
+	for (size_t i = 0; i < a->n; i++)
+		add_line(t, p, &a->lines[i], a->text + a->lines[i].path);
+	keep_times(before, p->maps);
+	keep_newer(t, p, before, a->begun_ns);
+	maps_put(&before);
+	p->maps_complete = true;
+	proc_publish_soon(t, p);
+	note_miss(p);
+	proc_addresses_read(t, p);
+}
+
+void proc_ask_root(struct proc_table *t, struct process *p)
+{
+	/* The pid must still be this process. */
+	if (!p->root_checked && !p->kernel_thread && !p->exited && proc_newest(t, p->pid) == p)
+		proc_ask(t, p, PROC_ASK_ROOT);
+}
+
+void proc_take_root(struct proc_table *t, struct process *p, const struct proc_answer *a)
+{
+	if (!a->root)
+		return;
+	if (p->root_checked || p->reaped || p->end_ns <= a->read_ns) {
+		binary_root_put(t->o.binaries, a->root);
+		return;
+	}
+	p->root_checked = true;
+	if (p->root)
+		binary_root_put(t->o.binaries, p->root);
+	p->root = a->root;
+	proc_want_again(t, p);
+}
