@@ -7,6 +7,7 @@
 #include "exporter/jit/files.h"
 #include "lib/base/alloc.h"
 #include "lib/base/hash.h"
+#include "lib/base/lock.h"
 #include "lib/base/table.h"
 #include <string.h>
 #include <sys/stat.h>
@@ -45,10 +46,13 @@ struct jit_process {
 
 struct jit {
 	struct jit_options o;
-	pthread_mutex_t lock;	 /* everything below; taken before the pipeline's */
+	struct lock lock;	 /* a round, and what it works on; taken before the pipeline's */
 	struct table by_process; /* hash → struct jit_process * */
 	uint64_t rounds;
 	struct jit_stats stats;
+	/* A copy for readers, who must not wait for a round: that reads files. */
+	struct lock published_lock; /* leaf */
+	struct jit_stats published;
 };
 
 static struct jit_process *of_value(uint64_t value)
@@ -71,7 +75,8 @@ struct jit *jit_new(const struct jit_options *o)
 	struct jit *j = xcalloc(1, sizeof(*j));
 
 	j->o = *o;
-	pthread_mutex_init(&j->lock, NULL);
+	lock_init(&j->lock);
+	lock_init(&j->published_lock);
 	table_init(&j->by_process, NULL);
 	return j;
 }
@@ -99,7 +104,8 @@ void jit_freep(struct jit **jp)
 		free(p);
 	}
 	table_done(&j->by_process);
-	pthread_mutex_destroy(&j->lock);
+	lock_done(&j->lock);
+	lock_done(&j->published_lock);
 	free(j);
 	*jp = NULL;
 }
@@ -377,11 +383,25 @@ static void round_of_process(
 	o.p->due_ns = MAX(now + ((int64_t)RETRY_NS << o.p->misses), o.p->rested_ns);
 }
 
+static void publish_locked(struct jit *j)
+{
+	struct jit_stats now = j->stats;
+	uint64_t key, value;
+
+	ASSERT_HELD(&j->lock);
+	now.processes = j->by_process.n_used;
+	for (size_t pos = 0; table_next(&j->by_process, &pos, &key, &value);)
+		now.codes += of_value(value)->map.codes.n + of_value(value)->dump.codes.n;
+	lock_take(&j->published_lock);
+	j->published = now;
+	lock_release(&j->published_lock);
+}
+
 void jit_round(struct jit *j)
 {
 	struct proc_code_batch b;
 
-	pthread_mutex_lock(&j->lock);
+	lock_take(&j->lock);
 	j->rounds++;
 	take_answers(j);
 	pthread_mutex_lock(j->o.procs_lock);
@@ -395,17 +415,13 @@ void jit_round(struct jit *j)
 		round_of_process(j, &b, &b.addresses[i], n);
 	}
 	proc_code_batch_done(&b);
-	pthread_mutex_unlock(&j->lock);
+	publish_locked(j);
+	lock_release(&j->lock);
 }
 
 void jit_stats(struct jit *j, struct jit_stats *ret)
 {
-	uint64_t key, value;
-
-	pthread_mutex_lock(&j->lock);
-	*ret = j->stats;
-	ret->processes = j->by_process.n_used;
-	for (size_t pos = 0; table_next(&j->by_process, &pos, &key, &value);)
-		ret->codes += of_value(value)->map.codes.n + of_value(value)->dump.codes.n;
-	pthread_mutex_unlock(&j->lock);
+	lock_take(&j->published_lock);
+	*ret = j->published;
+	lock_release(&j->published_lock);
 }

@@ -48,4 +48,5 @@ struct jit_stats {
 	uint64_t attached[ATTACH_N_STATUS],
 		attach_busy; /* JVMs asked, by how it ended; not asked: too many wait */
 };
+/* As of the last whole round; does not wait for one. */
 void jit_stats(struct jit *j, struct jit_stats *ret);

@@ -208,6 +208,7 @@ static void resolve_kernel_locked(
 	char name[KERNEL_CODE_NAME_MAX];
 	bool is_bpf = false;
 
+	ASSERT_HELD(&q->s->lock);
 	/* Code that came after kallsyms was read may lie where other code lay then. */
 	switch (kernel_code_find(&q->s->kernel_code, f->frame, addr, name, &is_bpf)) {
 	case KERNEL_CODE_NAMED: q->found[at].raw = clean(q, name); break;
@@ -316,6 +317,7 @@ static const char *readable_locked(struct request *q, const char *raw)
 {
 	const char *readable = names_is_mangled(raw) ? names_find(&q->s->names, raw) : NULL;
 
+	ASSERT_HELD(&q->s->lock);
 	return clean(q, readable ? readable : raw);
 }
 
@@ -325,6 +327,7 @@ static void give_places_locked(struct request *q, const struct found *found, str
 {
 	struct symbol_line *lines = arena_alloc_array(q->arena, found->n_places, sizeof(*lines));
 
+	ASSERT_HELD(&q->s->lock);
 	for (uint32_t i = 0; lines && i < found->n_places; i++) {
 		const struct symbol_place *p = &found->places[i];
 		bool last = i + 1 == found->n_places && found->raw;
@@ -350,6 +353,7 @@ static void give_name_locked(struct request *q, const char *raw, struct symbol *
 	uint64_t *slot = table_insert(&q->by_raw, (uintptr_t)raw, NULL);
 	const char *system_name;
 
+	ASSERT_HELD(&q->s->lock);
 	if (slot && *slot) {
 		s->lines = (void *)(uintptr_t)*slot; /* NOLINT: as it was put there */
 		s->n_lines = 1;
@@ -367,6 +371,7 @@ static void name_locked(struct request *q, const struct symbol_frame *f, const s
 	struct symbol_line *line;
 	const char *text;
 
+	ASSERT_HELD(&q->s->lock);
 	/* A place without any name says less than module+0xoffset. */
 	s->named =
 		found->raw || (found->n_places && found->places[found->n_places - 1].function[0]);
@@ -418,6 +423,7 @@ static void demangle_locked(struct request *q, size_t n)
 {
 	struct mangled m = {.n = 0};
 
+	ASSERT_HELD(&q->s->lock);
 	interner_init(&m.seen, NULL);
 	for (size_t i = 0; i < n; i++) {
 		add_mangled(q, &m, q->found[i].raw);
@@ -439,7 +445,7 @@ static int resolve_all(
 		resolve(q, &frames[i], i, &ret[i]);
 		any_kernel |= ABI_FRAME_KIND(frames[i].frame) == ABI_FRAME_KERNEL;
 	}
-	pthread_mutex_lock(&q->s->mutex);
+	lock_take(&q->s->lock);
 	if (any_kernel && q->mode != SYMBOLIZE_NONE)
 		symbolizer_refresh_kernel_locked(q->s);
 	for (uint32_t i = 0; any_kernel && i < n; i++)
@@ -451,7 +457,8 @@ static int resolve_all(
 			if (!ret[i].n_lines)
 				name_locked(q, &frames[i], &q->found[i], &ret[i]);
 	}
-	pthread_mutex_unlock(&q->s->mutex);
+	symbolizer_publish_locked(q->s);
+	lock_release(&q->s->lock);
 	return arena_error(q->arena, NULL) < 0 || q->failed ? -ENOMEM : 0;
 }
 

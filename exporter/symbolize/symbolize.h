@@ -77,4 +77,5 @@ struct symbolizer_stats {
 	uint64_t kernel_code_records; /* of code that the kernel made or dropped */
 	uint8_t kallsyms_available;   /* 0: kernel frames have addresses only */
 };
+/* As of the last whole request; does not wait for one. */
 void symbolizer_stats(struct symbolizer *s, struct symbolizer_stats *ret);

@@ -18,6 +18,7 @@ static void read_kernel_locked(struct symbolizer *s, struct errbuf *eb)
 	struct kernel_symbols fresh;
 	int r;
 
+	ASSERT_HELD(&s->lock);
 	s->stats.kernel_reads++;
 	r = fd < 0 ? err_set(eb, fd, "/proc/kallsyms: %s", strerror(-fd))
 		   : kernel_symbols_read(fd, &fresh, eb);
@@ -63,6 +64,7 @@ void symbolizer_refresh_kernel_locked(struct symbolizer *s)
 	uint64_t hash;
 	bool lost;
 
+	ASSERT_HELD(&s->lock);
 	if (now - s->checked_ns < KERNEL_CHECK_NS)
 		return;
 	s->checked_ns = now;
@@ -117,13 +119,17 @@ struct symbolizer *symbolizer_new(const struct symbolizer_options *o, struct err
 	s->o = *o;
 	s->o.fs = o->fs ? o->fs : &fs_system;
 	s->o.sysfs = o->sysfs ? o->sysfs : "/sys";
-	pthread_mutex_init(&s->mutex, NULL);
+	lock_init(&s->lock);
+	lock_init(&s->published_lock);
 	kernel_code_init(&s->kernel_code);
 	names_init(&s->names, o->parser_fd, NAMES_MAX_BYTES);
 	read_build_id(s, notes, s->kernel_build_id);
 	s->checked_ns = clock_monotonic_ns(o->clock);
 	s->modules_hash = hash_modules(s);
+	lock_take(&s->lock);
 	read_kernel_locked(s, eb);
+	symbolizer_publish_locked(s);
+	lock_release(&s->lock);
 	return s;
 }
 
@@ -136,19 +142,28 @@ void symbolizer_freep(struct symbolizer **sp)
 	names_done(&s->names);
 	kernel_symbols_done(&s->kernel);
 	kernel_code_done(&s->kernel_code);
-	pthread_mutex_destroy(&s->mutex);
+	lock_done(&s->lock);
+	lock_done(&s->published_lock);
 	free(s);
 	*sp = NULL;
 }
 
+void symbolizer_publish_locked(struct symbolizer *s)
+{
+	ASSERT_HELD(&s->lock);
+	lock_take(&s->published_lock);
+	s->published = s->stats;
+	s->published.demangled = s->names.demangled;
+	s->published.demangle_failed = s->names.failed;
+	s->published.demangle_cache_bytes = names_bytes(&s->names);
+	lock_release(&s->published_lock);
+}
+
 void symbolizer_stats(struct symbolizer *s, struct symbolizer_stats *ret)
 {
-	pthread_mutex_lock(&s->mutex);
-	*ret = s->stats;
-	ret->demangled = s->names.demangled;
-	ret->demangle_failed = s->names.failed;
-	ret->demangle_cache_bytes = names_bytes(&s->names);
-	pthread_mutex_unlock(&s->mutex);
+	lock_take(&s->published_lock);
+	*ret = s->published;
+	lock_release(&s->published_lock);
 	ret->kernel_code_records = kernel_code_records(&s->kernel_code);
 }
 

@@ -7,11 +7,11 @@
 #include "exporter/symbolize/kernel_code.h"
 #include "exporter/symbolize/names.h"
 #include "exporter/symbolize/symbolize.h"
-#include <pthread.h>
+#include "lib/base/lock.h"
 
 struct symbolizer {
 	struct symbolizer_options o;
-	pthread_mutex_t mutex; /* kernel, names, stats */
+	struct lock lock; /* kernel, names, stats */
 	struct kernel_symbols kernel;
 	struct kernel_code kernel_code; /* has its own lock */
 	char kernel_build_id[2 * SYMBOL_BUILD_ID_MAX + 1];
@@ -19,7 +19,13 @@ struct symbolizer {
 	int64_t checked_ns;
 	struct names names;
 	struct symbolizer_stats stats;
+	/* A copy for readers, who must not wait for a demangler or for /proc/kallsyms: both work under `lock`. */
+	struct lock published_lock; /* leaf */
+	struct symbolizer_stats published;
 };
+
+/* Makes the statistics of now those that symbolizer_stats returns. */
+void symbolizer_publish_locked(struct symbolizer *s);
 
 /* Reads kallsyms again when modules came or went since, or records of new code were lost; looks at most every 30 s. */
 void symbolizer_refresh_kernel_locked(struct symbolizer *s);

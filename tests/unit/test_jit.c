@@ -600,6 +600,52 @@ static void test_new_code_beside_code_without_a_name(void **state)
 	teardown_fixture(&f);
 }
 
+/* Each look at the time reads the statistics, as /metrics may at any moment of a round. */
+struct asking_clock {
+	struct clock clock;
+	struct jit *jit;
+	int n_asked;
+};
+
+static int64_t ask_monotonic_ns(struct clock *c)
+{
+	struct asking_clock *a = (struct asking_clock *)c;
+	struct jit_stats stats;
+
+	if (a->jit) {
+		jit_stats(a->jit, &stats);
+		assert_int_equal(stats.map_reads, 0);
+		a->n_asked++;
+	}
+	return 1000 * NS_PER_S;
+}
+
+static void test_statistics_do_not_wait_for_a_round(void **state)
+{
+	struct asking_clock asking = {.clock = {.monotonic_ns = ask_monotonic_ns}};
+	struct jit_stats stats;
+	struct fixture f;
+
+	(void)state;
+	setup_fixture(&f);
+	jit_freep(&f.jit);
+	f.jit = jit_new(&(struct jit_options) {.procs = f.procs,
+		.procs_lock = &f.lock,
+		.binaries = f.registry,
+		.clock = &asking.clock});
+	write_map(&f, "7d5500000000 20 first\n");
+	sampled(&f, 0x8);
+	asking.jit = f.jit;
+	jit_round(f.jit);
+	assert_true(asking.n_asked > 0);
+	jit_stats(f.jit, &stats);
+	assert_int_equal(stats.map_reads, 1);
+	assert_int_equal(stats.named, 1);
+	assert_int_equal(stats.processes, 1);
+	assert_int_equal(stats.codes, 1);
+	teardown_fixture(&f);
+}
+
 static void test_owner(void **state)
 {
 	struct jit_stats stats;
@@ -636,6 +682,7 @@ int main(void)
 		cmocka_unit_test(test_long_files),
 		cmocka_unit_test(test_addresses),
 		cmocka_unit_test(test_new_code_beside_code_without_a_name),
+		cmocka_unit_test(test_statistics_do_not_wait_for_a_round),
 		cmocka_unit_test(test_owner),
 	};
 

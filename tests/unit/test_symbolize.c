@@ -291,6 +291,53 @@ static void test_kernel(void **state)
 	teardown(&f);
 }
 
+/* Each look at the time reads the statistics, as /metrics may while names are looked up. */
+struct asking_clock {
+	struct clock clock;
+	struct symbolizer *symbolizer;
+	int n_asked;
+};
+
+static int64_t ask_monotonic_ns(struct clock *c)
+{
+	struct asking_clock *a = (struct asking_clock *)c;
+	struct symbolizer_stats stats;
+
+	if (a->symbolizer) {
+		symbolizer_stats(a->symbolizer, &stats);
+		assert_int_equal(stats.kernel_symbols, 2);
+		assert_int_equal(stats.frames_named, 0);
+		a->n_asked++;
+	}
+	return NS_PER_S;
+}
+
+static void test_statistics_do_not_wait_for_names(void **state)
+{
+	struct asking_clock asking = {.clock = {.monotonic_ns = ask_monotonic_ns}};
+	_cleanup_arena_ struct arena arena;
+	struct symbol_mapping mapping;
+	struct symbolizer_stats stats;
+	struct fixture f;
+
+	(void)state;
+	setup(&f, false);
+	symbolizer_freep(&f.symbolizer);
+	f.keeper.kallsyms_text = "ffffffff81000000 T first\nffffffff81000100 T second\n";
+	f.symbolizer = symbolizer_new(&(struct symbolizer_options) {.binaries = f.registry,
+					      .keeper = &f.keeper.keeper,
+					      .clock = &asking.clock,
+					      .parser_fd = f.parser.fd},
+		NULL);
+	asking.symbolizer = f.symbolizer;
+	arena_init(&arena, NULL);
+	symbol_of(&f, ABI_FRAME(ABI_FRAME_KERNEL, 0xffffffff81000010), &arena, &mapping);
+	assert_true(asking.n_asked > 0);
+	symbolizer_stats(f.symbolizer, &stats);
+	assert_int_equal(stats.frames_named, 1);
+	teardown(&f);
+}
+
 static struct binary_identity identity_of(const char *path, struct stat *st)
 {
 	assert_int_equal(stat(path, st), 0);
@@ -566,6 +613,7 @@ int main(void)
 		cmocka_unit_test(test_own_functions),
 		cmocka_unit_test(test_marks_and_addresses),
 		cmocka_unit_test(test_kernel),
+		cmocka_unit_test(test_statistics_do_not_wait_for_names),
 		cmocka_unit_test(test_copies_share),
 		cmocka_unit_test(test_corrupt_cache_is_rebuilt),
 		cmocka_unit_test(test_eviction),
