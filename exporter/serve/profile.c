@@ -378,8 +378,7 @@ static void finish_window(struct http_request *r, void *arg)
 }
 
 /* The event behind an endpoint; -ENOENT with a text that lists those that are on. */
-static int find_event(const struct profile_source *source, const char *endpoint,
-	enum abi_event *ret, struct errbuf *eb)
+static int find_event(const struct profile_source *source, const char *endpoint, struct errbuf *eb)
 {
 	char known[256] = "";
 
@@ -388,15 +387,13 @@ static int find_event(const struct profile_source *source, const char *endpoint,
 		bool is_on = profile_source_is_on(source, i);
 		size_t at = strlen(known);
 
-		if (!strcmp(type->endpoint, endpoint)) {
-			*ret = i;
-			return is_on ? 0
+		if (!strcmp(type->endpoint, endpoint))
+			return is_on ? (int)i
 				     : err_set(eb, -ENOENT,
 					       "/debug/pprof/%s is off: start the exporter with %s "
 					       "in "
 					       "--profile.types",
 					       endpoint, type->name);
-		}
 		if (is_on)
 			snprintf(known + at, sizeof(known) - at, "%s/debug/pprof/%s",
 				at ? ", " : "", type->endpoint);
@@ -408,15 +405,16 @@ void serve_profile(struct http_request *r, void *arg)
 {
 	struct serve *s = arg;
 	struct errbuf eb = {.text = ""};
-	enum abi_event event;
+	int event;
 	struct request *q;
 	int64_t now_ns = clock_monotonic_ns(s->o.clock), end_ns;
 
-	if (find_event(s->o.source, http_request_wildcard(r, 0), &event, &eb) < 0) {
+	event = find_event(s->o.source, http_request_wildcard(r, 0), &eb);
+	if (event < 0) {
 		serve_reply_error(r, 404, eb.text);
 		return;
 	}
-	q = request_new(s, event, http_request_params(r), &eb);
+	q = request_new(s, (enum abi_event)event, http_request_params(r), &eb);
 	if (!q) {
 		serve_reply_error(r, 400, eb.text);
 		return;
