@@ -541,13 +541,13 @@ class Window:
     """What an exporter samples from now on, in whole seconds of its own: `samples`, as those of Pprof. The newest second that it answers for
     may be one before now, so it begins with a later one."""
 
-    def __init__(self, exporter):
-        self.exporter, self.samples = exporter, []
+    def __init__(self, exporter, endpoint='profile'):
+        self.exporter, self.samples, self.path = exporter, [], f'/debug/pprof/{endpoint}'
         self.skip()
         self.wait_until_now(self.skip)
 
     def newest(self):
-        return self.exporter.get('/debug/pprof/profile?since=&comm=none').headers['Sonde-Cursor']
+        return self.exporter.get(f'{self.path}?since=&comm=none').headers['Sonde-Cursor']
 
     def second(self):
         return int(self.cursor.partition('.')[2])
@@ -561,7 +561,7 @@ class Window:
 
     def read(self, query=''):
         """Adds what is new, ten seconds of it at most."""
-        r = self.exporter.get(f'/debug/pprof/profile?since={self.cursor}&span=10{query}')
+        r = self.exporter.get(f'{self.path}?since={self.cursor}&span=10{query}')
         assert r.status == 200, r.text
         self.cursor = r.headers['Sonde-Cursor']
         self.samples += Pprof(r.body).samples
