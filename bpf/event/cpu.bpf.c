@@ -5,18 +5,8 @@
  * docs/exporter.md has the kernels tried. Needs bpf_loop (5.17), bpf_task_pt_regs (5.15), bpf_get_current_task_btf (5.11).
  */
 #include "bpf/core/kernel_frames.h"
+#include "bpf/core/period.h"
 #include "bpf/core/sample.h"
-
-/*
- * The period in force. ctx->sample_period would be natural, but the kernel takes it from hw.last_period, which
- * PERF_EVENT_IOC_PERIOD does not touch on software clocks (seen on 6.18): samples would keep the weight of the first rate.
- */
-static __always_inline __u64 period_ns(struct bpf_perf_event_data *ctx)
-{
-	struct bpf_perf_event_data_kern *kern = (void *)ctx;
-
-	return BPF_CORE_READ(kern, event, hw.sample_period);
-}
 
 /* Verified once, by itself (kernel_frames). */
 UNWIND_ALONE int cpu_kernel_frames(
@@ -36,7 +26,7 @@ static __always_inline void tick(struct sampling *g, struct bpf_perf_event_data 
 		sampling_count_event(g, ABI_EVENT_COUNT_IDLE, 1);
 		return;
 	}
-	period = period_ns(ctx);
+	period = period_of(ctx);
 	sampling_count(g, ABI_COUNT_BUSY_NS, period);
 	if (!sampling_claim(g))
 		return;

@@ -3,6 +3,8 @@
  * The rows, by enum abi_event.
  */
 #include "exporter/event/event.h"
+#include "lib/base/cleanup.h"
+#include "lib/base/clock.h"
 #include "lib/base/err.h"
 #include <linux/perf_event.h>
 #include <stdio.h>
@@ -25,7 +27,6 @@ static const struct event_source sources[] = {
 			.perf = {.type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_CPU_CLOCK},
 			.is_default = true,
 			.is_clock = true,
-			.rate_share = 1,
 		},
 };
 _Static_assert(sizeof(sources) / sizeof(sources[0]) == ABI_N_EVENTS, "a row for each event");
@@ -103,9 +104,10 @@ int event_parse_set(const char *text, uint32_t *ret, struct errbuf *eb)
 	return 0;
 }
 
-uint32_t event_rate_hz(const struct event_source *s, uint32_t hz)
+uint64_t event_period(const struct event_source *s, uint32_t hz)
 {
-	uint32_t rate = (uint32_t)((double)hz * s->rate_share);
+	uint64_t all =
+		s->perf.each ? (uint64_t)s->perf.each * EVENT_REFERENCE_HZ : (uint64_t)NS_PER_S;
 
-	return rate ? rate : 1;
+	return MAX(all / MAX(hz, 1U), 1ULL);
 }

@@ -24,7 +24,11 @@ enum event_target {
 	EVENT_AT_LOAD,	/* what its section in the kernel half names: a tracepoint */
 };
 
-enum { EVENT_MAX_VALUES = 4, EVENT_NAME_MAX = 32 };
+enum {
+	EVENT_MAX_VALUES = 4,
+	EVENT_NAME_MAX = 32,
+	EVENT_REFERENCE_HZ = 19, /* the default of --profile.frequency */
+};
 
 struct event_source {
 	/* Of --profile.types, the label `event`, the program sample_NAME in bpf/event/NAME.bpf.c. */
@@ -43,17 +47,15 @@ struct event_source {
 	struct {
 		uint32_t type; /* PERF_TYPE_… */
 		uint64_t config;
-		/* False: a sample each so many nanoseconds of a clock. True: the kernel chooses how many events a sample stands
-		 * for so that as many samples a second come as a clock would give. */
-		bool by_frequency;
+		/* Events for one sample at EVENT_REFERENCE_HZ: twice the rate halves it. It bounds what samples cost beside what
+		 * they are taken of. 0: the event is a clock, with a sample each 1/rate seconds. */
+		uint32_t each;
 	} perf; /* of EVENT_PER_CPU */
 
 	bool is_default; /* on without --profile.types */
 	bool is_clock;	 /* stands for CPU time: its samples are compared with how busy CPUs were */
 	/* Weights differ from sample to sample: the log keeps each, not an index into the few that a second has. */
 	bool has_own_weights;
-	/* Most samples of it for one of the CPU clock, so its share of what sampling may cost: 1 for the clock. */
-	double rate_share;
 };
 
 /* The row of an event; never NULL for event < ABI_N_EVENTS. */
@@ -69,5 +71,5 @@ uint32_t event_default_set(void);
 int event_find(const char *name, struct errbuf *eb) _must_check_;
 /* "cpu,page_faults" → the set. -EINVAL with a text that lists the names there are: an unknown or empty name, one named twice. */
 int event_parse_set(const char *text, uint32_t *ret, struct errbuf *eb) _must_check_;
-/* The rate of an event when the clock's is `hz`: at least 1. */
-uint32_t event_rate_hz(const struct event_source *s, uint32_t hz);
+/* The period of a perf event at a rate, at least 1: nanoseconds of a clock, or events. */
+uint64_t event_period(const struct event_source *s, uint32_t hz);

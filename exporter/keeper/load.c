@@ -466,8 +466,7 @@ int load_attach(const struct loaded *l, uint32_t event, uint32_t cpu, struct err
 		return err_set(eb, -ENOENT, "event %u is attached to no CPU, or off", event);
 	attr.type = row->type;
 	attr.config = row->config;
-	attr.freq = row->by_frequency;
-	attr.sample_period = row->each; /* and sample_freq: a union */
+	attr.sample_period = row->period;
 	fd = open_with_program(l, event, &attr, cpu);
 	return fd < 0 ? explain_perf(fd, cpu, eb) : fd;
 }

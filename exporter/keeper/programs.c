@@ -11,15 +11,13 @@ void programs_of_events(uint32_t events, uint32_t hz, struct keeper_programs *re
 	*ret = (struct keeper_programs) {.n = ABI_N_EVENTS};
 	for (unsigned i = 0; i < ABI_N_EVENTS; i++) {
 		const struct event_source *s = event_source(i);
-		uint32_t rate = event_rate_hz(s, hz);
 
 		ret->rows[i] = (struct keeper_program) {
 			.event = s->name,
 			.target = s->target,
 			.type = s->perf.type,
 			.config = s->perf.config,
-			.each = s->perf.by_frequency ? rate : (uint64_t)NS_PER_S / rate,
-			.by_frequency = s->perf.by_frequency,
+			.period = event_period(s, hz),
 			.is_on = events & EVENT_BIT(i),
 		};
 	}

@@ -12,8 +12,7 @@ struct keeper_program {
 	enum event_target target;
 	uint32_t type; /* of EVENT_PER_CPU: as in struct perf_event_attr */
 	uint64_t config;
-	uint64_t each; /* sample_period, or sample_freq when by_frequency */
-	bool by_frequency;
+	uint64_t period;
 	bool is_on; /* otherwise neither the program nor its maps are loaded */
 };
 

@@ -57,8 +57,7 @@ static void set_rate(const struct cpu_events *e, uint32_t hz)
 {
 	for (unsigned i = 0; i < ABI_N_EVENTS; i++) {
 		const struct event_source *s = event_source(i);
-		uint64_t rate = event_rate_hz(s, hz);
-		uint64_t value = s->perf.by_frequency ? rate : (uint64_t)NS_PER_S / rate;
+		uint64_t value = event_period(s, hz);
 
 		if (e->event_fds[i] >= 0 && ioctl(e->event_fds[i], PERF_EVENT_IOC_PERIOD, &value))
 			LOG_RATED(LOG_DEBUG, "PERF_EVENT_IOC_PERIOD: %s", strerror(errno));

@@ -209,16 +209,17 @@ static int print_text(const struct profile *p, const struct sample_range *range,
 	struct errbuf *eb)
 {
 	struct prof_str type = profile_str(p, p->types[p->n_types - 1].type),
-			unit = profile_str(p, p->types[p->n_types - 1].unit);
+			unit = profile_str(p, p->types[p->n_types - 1].unit),
+			period_unit = profile_str(p, p->period_type.unit);
 	int64_t count = 0;
 
 	for (size_t i = 0; i < p->n_samples; i++)
 		count += p->values[i * p->n_types];
 	bytes_printf(out,
 		"# %.*s profile in %.*s: %zu stacks of %" PRId64
-		" samples in %.3f s, one per %" PRId64 " ns\n",
+		" samples in %.3f s, one per %" PRId64 " %.*s\n",
 		(int)type.len, type.p, (int)unit.len, unit.p, p->n_samples, count,
-		(double)range->duration_ns / 1e9, p->period);
+		(double)range->duration_ns / 1e9, p->period, (int)period_unit.len, period_unit.p);
 	return render_profile_text(p, p->n_types - 1, 0, out, eb);
 }
 

@@ -35,7 +35,7 @@ static void rows_are_whole(void **state)
 		assert_int_not_equal(s->values[s->n_values - 1].value, EVENT_COUNT);
 		for (size_t v = 0; v < s->n_values; v++)
 			assert_true(s->values[v].type && s->values[v].unit);
-		assert_true(s->rate_share > 0 && s->rate_share <= 1);
+		assert_int_equal(s->is_clock, s->target == EVENT_PER_CPU && !s->perf.each);
 		for (unsigned k = 0; k < i; k++) {
 			assert_string_not_equal(s->name, event_source(k)->name);
 			assert_string_not_equal(s->endpoint, event_source(k)->endpoint);
@@ -90,16 +90,18 @@ static void names_are_found(void **state)
 		eb.text, "\"cpu,cpu\" is no profile type: the profile types are cpu"));
 }
 
-static void rates_follow_the_clock(void **state)
+static void periods_follow_the_rate(void **state)
 {
-	struct event_source s = {.rate_share = 0.25};
+	struct event_source s = {.perf = {.each = 4096}};
 
 	(void)state;
-	assert_int_equal(event_rate_hz(&s, 100), 25);
-	assert_int_equal(event_rate_hz(&s, 19), 4);
-	assert_int_equal(event_rate_hz(&s, 2), 1);
-	s.rate_share = 1;
-	assert_int_equal(event_rate_hz(&s, 19), 19);
+	assert_int_equal(event_period(&s, EVENT_REFERENCE_HZ), 4096);
+	assert_int_equal(event_period(&s, 2 * EVENT_REFERENCE_HZ), 2048);
+	assert_int_equal(event_period(&s, 1), 4096 * EVENT_REFERENCE_HZ);
+	assert_int_equal(event_period(&s, 1000000), 1);
+	s.perf.each = 0;
+	assert_int_equal(event_period(&s, 100), 10000000);
+	assert_int_equal(event_period(&s, 0), 1000000000);
 }
 
 int main(void)
@@ -108,7 +110,7 @@ int main(void)
 		cmocka_unit_test(rows_are_whole),
 		cmocka_unit_test(sets_are_lists_of_names),
 		cmocka_unit_test(names_are_found),
-		cmocka_unit_test(rates_follow_the_clock),
+		cmocka_unit_test(periods_follow_the_rate),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -408,7 +408,7 @@ static void the_table_of_programs(void **state)
 	programs_of_events(EVENT_BIT(ABI_EVENT_CPU), 50, &of_events);
 	assert_int_equal(of_events.n, ABI_N_EVENTS);
 	assert_true(of_events.rows[ABI_EVENT_CPU].is_on);
-	assert_int_equal(of_events.rows[ABI_EVENT_CPU].each, 20000000);
+	assert_int_equal(of_events.rows[ABI_EVENT_CPU].period, 20000000);
 	for (unsigned i = ABI_EVENT_CPU + 1; i < ABI_N_EVENTS; i++)
 		assert_false(of_events.rows[i].is_on);
 }
