@@ -28,6 +28,23 @@ static const struct event_source sources[] = {
 			.is_default = true,
 			.is_clock = true,
 		},
+	[ABI_EVENT_PAGE_FAULTS] =
+		{
+			.name = "page_faults",
+			.endpoint = "page_faults",
+			.store_name = "page_faults",
+			.description = "Page faults of all processes: where memory is touched for "
+				       "the first time, or again after it was taken away.",
+			.values = {{"samples", "count", EVENT_COUNT},
+				{"page_faults", "count", EVENT_WEIGHT}},
+			.n_values = 2,
+			.period_type = "page_faults",
+			.period_unit = "count",
+			.target = EVENT_PER_CPU,
+			.perf = {.type = PERF_TYPE_SOFTWARE,
+				.config = PERF_COUNT_SW_PAGE_FAULTS,
+				.each = 4096},
+		},
 };
 _Static_assert(sizeof(sources) / sizeof(sources[0]) == ABI_N_EVENTS, "a row for each event");
 

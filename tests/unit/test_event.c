@@ -55,6 +55,9 @@ static void sets_are_lists_of_names(void **state)
 		const char *error; /* its beginning */
 	} cases[] = {
 		{"cpu", EVENT_BIT(ABI_EVENT_CPU), NULL},
+		{"page_faults", EVENT_BIT(ABI_EVENT_PAGE_FAULTS), NULL},
+		{"page_faults,cpu", EVENT_BIT(ABI_EVENT_CPU) | EVENT_BIT(ABI_EVENT_PAGE_FAULTS),
+			NULL},
 		{"", 0, "\"\" is no profile type: the profile types are cpu"},
 		{"cpu,", 0, "\"\" is no profile type"},
 		{",cpu", 0, "\"\" is no profile type"},
