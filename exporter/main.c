@@ -123,6 +123,7 @@ static int start_roles(
 		.max_frequency_hz = (uint32_t)o->max_frequency_hz,
 		.table_bytes = o->table_bytes,
 		.shadow = (uint32_t)o->shadow,
+		.priority = (uint32_t)o->priority,
 		.ask_kernel = strcmp(o->kernel_walk, "kernel") == 0,
 		.by_frame_pointer = o->capture && *o->capture,
 		.state_dirs = {*o->symbols_cache_path ? o->symbols_cache_path : NULL},

@@ -174,6 +174,12 @@ static const struct option_spec specs[] = {
 	{"user", OPTION_STRING, AT(user), .value = "NAME",
 		.help = "User of all roles. Default: sonde if there is one, else nobody. Ignored "
 			"when not started as root."},
+	{"priority", OPTION_U64, AT(priority), .value = "STEPS", .fallback = "15", .min = 0,
+		.max = 20,
+		.help = "Steps below 0 of the nice value of the roles that sample and answer, so "
+			"that these go before other processes on an overloaded machine. A lower "
+			"value that the exporter was started with stays. Needs CAP_SYS_NICE, "
+			"which root has. 0: as started."},
 	{"debug.capture", OPTION_STRING, AT(capture), .value = "FILE",
 		.help = "Write all input of the exporter to FILE, for replay in tests. It holds "
 			"names and file contents of this machine."},

@@ -44,6 +44,7 @@ struct exporter_options {
 	bool java_perfmap;
 
 	uint64_t table_bytes, shadow;
+	uint64_t priority;
 	const char *kernel_walk;
 
 	const char *procfs, *sysfs;

@@ -7,6 +7,7 @@
 #include "exporter/keeper/check.h"
 #include "exporter/keeper/client.h"
 #include "exporter/keeper/load.h"
+#include "exporter/keeper/priority.h"
 #include "exporter/keeper/opener.h"
 #include "exporter/keeper/protocol.h"
 #include "exporter/keeper/server.h"
@@ -36,6 +37,7 @@ struct start {
 	struct loaded *loaded;
 	uid_t uid;
 	gid_t gid;
+	struct priority priority;
 	sigset_t signals, old_signals;
 	/* Of each role its own end, then main's; of main the keeper's end, then main's. -1: none. */
 	int sock[N_ROLES][2];
@@ -183,6 +185,7 @@ static void become_server(const struct start *s, enum sandbox_role role, const c
 	int r;
 
 	log_set_component(component);
+	priority_restore(&s->priority);
 	r = silence_stdio();
 	if (r == 0 && load)
 		r = load(&eb);
@@ -403,6 +406,14 @@ int role_start(const struct role_options *o, struct keeper_setup *ret, struct er
 	if (!options.sysfs)
 		options.sysfs = "/sys";
 	memset(ret, 0, sizeof(*ret));
+	/* Later steps drop the capability that this needs. */
+	r = priority_raise(&s.priority, options.priority);
+	if (r < 0)
+		log_write(LOG_INFO, "no priority over other processes", "error", strerror(-r),
+			"effect",
+			"on an overloaded machine samples are lost and requests wait; grant "
+			"CAP_SYS_NICE, start it with a lower nice value, or set --priority=0",
+			NULL);
 	r = prepare(&options, &s, ret, eb);
 	if (r < 0) {
 		load_freep(&s.loaded);

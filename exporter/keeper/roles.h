@@ -42,7 +42,8 @@ struct role_options {
 	int (*fetcher)(const void *ctx,
 		int fd); /* fetcher_run, when something is to be fetched; NULL: there is no such role */
 	const void *fetcher_ctx;
-	bool attacher; /* --jit.java-perfmap: start that role (attach.h) */
+	uint32_t priority; /* --priority: keeper and main run at this nice value below 0 */
+	bool attacher;	   /* --jit.java-perfmap: start that role (attach.h) */
 	int (*parser)(
 		int fd); /* parser_zygote_run: serves the socket until it closes; the result is the exit status */
 };

@@ -118,6 +118,8 @@ class SandboxTest(unittest.TestCase):
             wait_for('names of user and kernel functions', named)
             self.assertFalse([k for k in d.metrics() if k.startswith('sonde_capability_missing')], d.output())
             self.assertTrue(os.listdir(f'{self.state}/symbols'))
+            self.assertEqual(os.getpriority(os.PRIO_PROCESS, d.p.pid), -15)
+            self.assertNotIn('no priority over other processes', d.output())
 
     def test_scraper_stores(self):
         config = f'{self.dir}/sonde.yml'

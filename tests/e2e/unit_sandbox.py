@@ -18,7 +18,7 @@ NOT_DONE = {
 }
 DONE = {
     'AmbientCapabilities', 'CapabilityBoundingSet', 'NoNewPrivileges', 'ProtectSystem', 'ProtectHome', 'PrivateTmp', 'PrivateDevices',
-    'ProtectControlGroups', 'ProtectKernelTunables', 'ReadOnlyPaths', 'MemoryDenyWriteExecute', 'RestrictAddressFamilies',
+    'Nice', 'ProtectControlGroups', 'ProtectKernelTunables', 'ReadOnlyPaths', 'MemoryDenyWriteExecute', 'RestrictAddressFamilies',
     'RestrictNamespaces', 'SystemCallFilter', 'ProtectProc',
 }
 PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN = 65, 1
@@ -167,6 +167,7 @@ def main():
         load_filter(s)
         os.execv(command[0], command)
     files(s, writable, os.path.dirname(os.path.abspath(__file__)))
+    os.setpriority(os.PRIO_PROCESS, 0, int(s.get('Nice', ['0'])[-1]))
     uid, gid = user.split(':')
     ambient = caps(s, 'AmbientCapabilities')
     os.execvp('setpriv', [
