@@ -180,6 +180,7 @@ struct binary_stats {
 	uint64_t compiled, shared, cache_hits;	/* built, found by content, found on disk */
 	uint64_t rows_first;			/* of those built: whose unwind rows came first */
 	uint64_t open_failed;			/* no way to the file any more */
+	uint64_t open_hung;			/* its file system does not answer */
 	uint64_t skipped;			/* wanted again within ten minutes of a failure */
 	uint64_t parse_failed[PARSER_N_STATUS]; /* by enum parser_status */
 	uint64_t invalid;			/* a symbol file from the parser did not validate */

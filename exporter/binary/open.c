@@ -6,6 +6,7 @@
  */
 #include "exporter/binary/registry.h"
 #include "lib/base/alloc.h"
+#include "lib/base/log.h"
 #include "lib/base/str.h"
 #include <elf.h>
 #include <linux/magic.h>
@@ -51,10 +52,24 @@ static int identify(struct keeper *k, int fd, const struct stat *st, struct keep
 {
 	if (k->identify)
 		return k->identify(k, fd, ret);
-	*ret = (struct keeper_file) {.dev_major = major(st->st_dev),
-		.dev_minor = minor(st->st_dev),
-		.ino = st->st_ino,
-		.own_devices = has_own_devices(fd)};
+	*ret = (struct keeper_file) {
+		.dev_major = major(st->st_dev), .dev_minor = minor(st->st_dev), .ino = st->st_ino};
+	return 0;
+}
+
+/* fstat of what is known here: a file system that does not answer any more is not asked. */
+static int stat_known(int fd, struct stat *ret)
+{
+	struct statx x;
+
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &x) < 0)
+		return -errno;
+	*ret = (struct stat) {.st_dev = makedev(x.stx_dev_major, x.stx_dev_minor),
+		.st_ino = x.stx_ino,
+		.st_mode = x.stx_mode,
+		.st_size = (off_t)x.stx_size,
+		.st_uid = x.stx_uid,
+		.st_mtim = {.tv_sec = x.stx_mtime.tv_sec, .tv_nsec = x.stx_mtime.tv_nsec}};
 	return 0;
 }
 
@@ -71,14 +86,20 @@ static bool is_same_file(struct keeper *k, int fd, const struct stat *st, const 
 		(e->size_bytes && (uint64_t)st->st_size != e->size_bytes))
 		return false;
 	return (file.dev_major == e->dev_major && file.dev_minor == e->dev_minor) ||
-	       file.own_devices;
+	       file.own_devices || (!k->identify && has_own_devices(fd));
+}
+
+/* So that there is no use in other ways to the file. */
+static bool hangs(int r)
+{
+	return r == -ETIMEDOUT || r == -EBUSY;
 }
 
 static int checked(struct keeper *k, int fd, const struct entry *e, struct stat *ret_st)
 {
 	if (fd < 0)
 		return fd;
-	if (fstat(fd, ret_st) == 0 && is_same_file(k, fd, ret_st, e))
+	if (stat_known(fd, ret_st) == 0 && is_same_file(k, fd, ret_st, e))
 		return fd;
 	close(fd);
 	return -ENOENT;
@@ -155,7 +176,7 @@ static int open_below_kept_roots(
 			int fd = root < 0 ? root
 					  : checked(k, k->open_at(k, root, path, 0), e, ret_st);
 
-			if (fd >= 0)
+			if (fd >= 0 || hangs(fd))
 				return fd;
 			if (root < 0)
 				break;
@@ -180,7 +201,44 @@ int binary_open_below(
 	return root < 0 ? fd : k->open_at(k, root, path, flags);
 }
 
-int binary_open_file(struct binary_registry *r, const struct entry *e, struct stat *ret_st)
+/* Is its device known to hang, and has nothing come back since? */
+static bool is_hung(struct binary_registry *r, const struct entry *e)
+{
+	struct keeper_stats stats;
+	bool hung = false;
+
+	keeper_stats(r->o.keeper, &stats);
+	pthread_mutex_lock(&r->mutex);
+	for (uint32_t i = 0; i < r->n_hung;) {
+		struct hung_device *d = &r->hung[i];
+
+		if (d->returned != stats.returned) {
+			*d = r->hung[--r->n_hung];
+			continue;
+		}
+		hung |= d->dev_major == e->dev_major && d->dev_minor == e->dev_minor;
+		i++;
+	}
+	pthread_mutex_unlock(&r->mutex);
+	return hung;
+}
+
+static void note_hung(struct binary_registry *r, const struct entry *e)
+{
+	struct keeper_stats stats;
+
+	keeper_stats(r->o.keeper, &stats);
+	pthread_mutex_lock(&r->mutex);
+	if (r->n_hung < BINARY_MAX_HUNG)
+		r->hung[r->n_hung++] = (struct hung_device) {.dev_major = e->dev_major,
+			.dev_minor = e->dev_minor,
+			.returned = stats.returned};
+	pthread_mutex_unlock(&r->mutex);
+	LOG_RATED(LOG_WARN, "%s is waited for: its file system (device %u:%u) does not answer",
+		e->path, e->dev_major, e->dev_minor);
+}
+
+static int open_file(struct binary_registry *r, const struct entry *e, struct stat *ret_st)
 {
 	struct keeper *k = r->o.keeper;
 	_cleanup_free_ char *path = NULL;
@@ -196,11 +254,20 @@ int binary_open_file(struct binary_registry *r, const struct entry *e, struct st
 			e->source.map_start, e->source.map_end);
 	/* The range may hold another file by now, which is_same_file or the build id tells. */
 	fd = checked(k, fd, e, ret_st);
-	if (fd >= 0 || e->path[0] != '/')
+	if (fd >= 0 || hangs(fd) || e->path[0] != '/')
 		return fd;
 	path = plain_path(e->path);
 	fd = open_below_process(r, e, path, ret_st);
-	return fd >= 0 ? fd : open_below_kept_roots(r, e, path, ret_st);
+	return fd >= 0 || hangs(fd) ? fd : open_below_kept_roots(r, e, path, ret_st);
+}
+
+int binary_open_file(struct binary_registry *r, const struct entry *e, struct stat *ret_st)
+{
+	int fd = is_hung(r, e) ? -EBUSY : open_file(r, e, ret_st);
+
+	if (fd == -ETIMEDOUT)
+		note_hung(r, e);
+	return hangs(fd) ? -EBUSY : fd;
 }
 
 /* The first entry from *at on that has the binary's content, copied, its path with it. */

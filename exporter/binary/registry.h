@@ -37,6 +37,7 @@
 enum {
 	BINARY_MAX_ENTRIES = 1 << 16, /* at 350 bytes: 23 MB */
 	BINARY_MAX_OPENS = 5,
+	BINARY_MAX_HUNG = 32,
 	BINARY_MAX_ROOTS = 256, /* two descriptors each */
 	BINARY_MAX_FAILED = 4096,
 	BINARY_MAX_FETCHES = 64,
@@ -107,6 +108,13 @@ struct mount_root {
 	int64_t idle_since_ns; /* when n_refs is 0 */
 };
 
+/* A device on which a file could not be opened in time: no other file there is tried until one of the requests that hang has
+ * come back. */
+struct hung_device {
+	uint32_t dev_major, dev_minor;
+	uint64_t returned; /* of keeper_stats, when that was noticed */
+};
+
 /* Debug information that servers are asked for (fetch.c). */
 struct fetch_item {
 	uint32_t binary;
@@ -155,6 +163,8 @@ struct binary_registry {
 	struct mount_root roots[BINARY_MAX_ROOTS];
 	uint32_t n_roots;
 	uint64_t last_root; /* the newest id */
+	struct hung_device hung[BINARY_MAX_HUNG];
+	uint32_t n_hung;
 	/* parser CPU beyond the bursts, and when it was last paid off */
 	int64_t debt_ns, debt_at_ns;
 	int64_t failed_at_ns; /* when a file last cost parser CPU for nothing */
@@ -174,7 +184,7 @@ static inline struct entry *entry_locked(struct binary_registry *r, uint32_t id)
 }
 
 /* open.c: a descriptor of the file, and its stat; -errno when there is no way. Called without
- * the lock. `e` is a copy. */
+ * the lock. `e` is a copy. -EBUSY: its file system does not answer. */
 int binary_open_file(struct binary_registry *r, const struct entry *e, struct stat *ret_st);
 /* debug.c: a file with the debug information of `file` (at `st`), where such lie by custom. -ENOENT
  * when there is none, or the file has all itself. Whether it is the right one the parser finds

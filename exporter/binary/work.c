@@ -305,7 +305,7 @@ static void begin_work(
 
 	in.fd = binary_open_file(r, e, &in.st);
 	if (in.fd < 0) {
-		out->error = -ENOENT;
+		out->error = in.fd == -EBUSY ? -EBUSY : -ENOENT;
 		return;
 	}
 	pthread_mutex_lock(&r->mutex);
@@ -403,6 +403,7 @@ static void settle_locked(struct binary_registry *r, uint32_t id, struct outcome
 			symbol_file_unmap(&out->symbols);
 	} else {
 		r->stats.open_failed += out->error == -ENOENT;
+		r->stats.open_hung += out->error == -EBUSY;
 		e->n_open_failed += out->error == -ENOENT && e->n_open_failed < BINARY_MAX_OPENS;
 		e->not_before_ns = now + (out->error == -EBADMSG ? BINARY_SKIP_FAILED_NS
 								 : BINARY_RETRY_OPEN_NS);

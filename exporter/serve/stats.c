@@ -395,6 +395,7 @@ static void collect_binary(struct metrics_writer *w, struct binary_registry *reg
 	for (int i = PARSER_OK + 1; i < PARSER_N_STATUS; i++)
 		metrics_write(w, (double)b.parse_failed[i], "reason", parser_status_name(i), NULL);
 	metrics_write(w, (double)b.open_failed, "reason", "open", NULL);
+	metrics_write(w, (double)b.open_hung, "reason", "hangs", NULL);
 	metrics_write(w, (double)b.invalid, "reason", "invalid", NULL);
 	metrics_write(w, (double)b.skipped, "reason", "failed_lately", NULL);
 	metrics_write_family(w, METRIC_COUNTER, "sonde_debug_files_total",

@@ -20,12 +20,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* maps_text, when set, is what KEEPER_MAPS answers; refuse: nothing can be opened. */
+/* maps_text, when set, is what KEEPER_MAPS answers; refuse: nothing can be opened; hang: nothing answers in time. */
 struct fake_keeper {
 	struct keeper keeper;
 	const char *maps_text, *kallsyms_text, *modules_text;
-	bool refuse, refuse_map_files;
+	bool refuse, refuse_map_files, hang;
 	unsigned n_opens, n_maps;
+	unsigned n_returned; /* requests that hung and have ended */
 };
 
 static int fake_text(const char *text)
@@ -48,6 +49,8 @@ static int fake_open(struct keeper *k, uint32_t pid, uint64_t start_ns, enum kee
 	(void)start_ns;
 	f->n_opens++;
 	f->n_maps += what == KEEPER_MAPS;
+	if (f->hang)
+		return -ETIMEDOUT;
 	if (f->refuse)
 		return -ESRCH;
 	if (what == KEEPER_MAPS && f->maps_text)
@@ -90,9 +93,15 @@ static int fake_open_at(struct keeper *k, int root_fd, const char *path, int fla
 	return fd < 0 ? -errno : fd;
 }
 
+static void fake_stats(struct keeper *k, struct keeper_stats *ret)
+{
+	ret->returned = ((struct fake_keeper *)k)->n_returned;
+}
+
 _unused_ static void fake_keeper_init(struct fake_keeper *f)
 {
-	*f = (struct fake_keeper) {.keeper = {.open = fake_open, .open_at = fake_open_at}};
+	*f = (struct fake_keeper) {
+		.keeper = {.open = fake_open, .open_at = fake_open_at, .stats = fake_stats}};
 }
 
 /* A parser zygote; its pid and our end of the socket. */

@@ -314,6 +314,40 @@ static void test_small_files_do_not_wait_for_one_that_hangs(void **state)
 	teardown(&f);
 }
 
+/* No other file of a device that hangs is asked for until what hung has come back. */
+static void test_a_device_that_hangs_is_asked_once(void **state)
+{
+	struct binary_stats stats;
+	struct fixture f;
+	uint32_t first, second;
+
+	(void)state;
+	setup(&f);
+	f.keeper.hang = true;
+	first = want(&f, "first", false, "....");
+	binary_work(f.registry, 0);
+	assert_int_equal(f.keeper.n_opens, 1);
+	second = want(&f, "second", false, "....");
+	binary_work(f.registry, 0);
+	clock_virtual_advance(&f.clock, BINARY_RETRY_OPEN_NS);
+	binary_want(f.registry, first, &(struct binary_source) {.pid = (uint32_t)getpid()});
+	binary_work(f.registry, 0);
+	assert_int_equal(f.keeper.n_opens, 1);
+	binary_stats(f.registry, &stats);
+	assert_int_equal(stats.open_hung, 3);
+	assert_int_equal(stats.open_failed, 0);
+	f.keeper.hang = false;
+	f.keeper.n_returned++;
+	clock_virtual_advance(&f.clock, BINARY_RETRY_OPEN_NS);
+	binary_want(f.registry, first, &(struct binary_source) {.pid = (uint32_t)getpid()});
+	binary_want(f.registry, second, &(struct binary_source) {.pid = (uint32_t)getpid()});
+	binary_work(f.registry, 0);
+	binary_work(f.registry, 0);
+	assert_true(has_names(&f, first));
+	assert_true(has_names(&f, second));
+	teardown(&f);
+}
+
 /* The id is not given away while the hook has it, and is afterwards. */
 static void test_a_hook_has_its_id_to_itself(void **state)
 {
@@ -511,6 +545,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_small_files_do_not_wait_for_one_that_hangs),
+		cmocka_unit_test(test_a_device_that_hangs_is_asked_once),
 		cmocka_unit_test(test_a_hook_has_its_id_to_itself),
 		cmocka_unit_test(test_ids_beyond_the_bitmap_stay),
 		cmocka_unit_test(test_large_files_do_not_wait_for_one_that_hangs),
