@@ -22,6 +22,22 @@ def value(metrics, name):
     return sum(map(float, found)) if found else None
 
 
+class Shells(unittest.TestCase):
+    def test_nothing_outlives_who_started_them(self):
+        for own_sessions in (False, True):
+            script = (f"import sys; sys.path.insert(0, {e2e.TOP + '/tests/e2e'!r}); import busy, time\n"
+                      f"with busy.shells(2, 'exec sleep 97.{os.getpid()}', 60, {own_sessions}): time.sleep(60)")
+            with self.subTest(own_sessions=own_sessions), subprocess.Popen([sys.executable, '-c', script]) as p:
+                try:
+                    e2e.wait_for('both shells', lambda: self.n_left() == 2)
+                finally:
+                    p.kill()
+                e2e.wait_for('the end of both', lambda: self.n_left() == 0, timeout=20)
+
+    def n_left(self):
+        return len(subprocess.run(['pgrep', '-fx', f'sleep 97.{os.getpid()}'], capture_output=True, text=True).stdout.split())
+
+
 @e2e.needs_kernel
 class Rate(unittest.TestCase):
     @unittest.skipIf(e2e.is_sanitized(), 'a sanitized build is over the cap by its rate alone')
