@@ -13,6 +13,8 @@
 
 #define REVIVE_BUSY_NS (NS_PER_S / 2)
 #define REVIVE_PERIODS 5
+/* A keeper that did not answer is left alone for so many rounds, one a second: each question may wait for 5 s, and samples with it. */
+#define QUIET_ROUNDS 30
 
 void cpus_init(
 	struct cpus *c, const struct keeper_setup *setup, int news_fd, uint32_t n_cpus, uint32_t hz)
@@ -86,8 +88,13 @@ static int open_events(struct cpus *c, uint32_t cpu, struct errbuf *eb)
 static int attach(struct cpus *c, uint32_t cpu, struct errbuf *eb)
 {
 	struct cpu_events *e = &c->cpu[cpu];
-	int r = open_events(c, cpu, eb);
+	int r;
 
+	if (c->quiet_rounds)
+		return err_set(eb, -EBUSY, "the keeper did not answer lately");
+	r = open_events(c, cpu, eb);
+	if (r == -ETIMEDOUT)
+		c->quiet_rounds = QUIET_ROUNDS;
 	if (r >= 0)
 		r = sideband_open(&e->sideband, e->sideband_fd, eb);
 	if (r >= 0) {
@@ -146,6 +153,7 @@ int cpus_follow(struct cpus *c, const char *online, struct errbuf *eb)
 	if (r < 0)
 		return err_set(eb, r, "malformed list of online CPUs: %.64s", online);
 	c->n_online = 0;
+	c->quiet_rounds -= c->quiet_rounds > 0;
 	for (uint32_t i = 0; i < c->n_cpus; i++) {
 		struct errbuf why = {0};
 
