@@ -29,6 +29,7 @@ static int daemon_open(void *ctx, const struct exporter_stages *s, struct errbuf
 			.binaries = s->binaries,
 			.setup = s->setup,
 			.clock = s->clock,
+			.threads = s->threads,
 			.budget = s->web_budget,
 			.budgets = s->budgets,
 			.n_budgets = s->n_budgets,

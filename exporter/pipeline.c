@@ -21,6 +21,7 @@
 #include "lib/base/log.h"
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 enum { MAX_HELD_BYTES = 16 << 20, CAPTURE_BYTES = 1 << 30 };
 #define JIT_STEP_NS NS_PER_S
@@ -29,6 +30,11 @@ enum { MAX_HELD_BYTES = 16 << 20, CAPTURE_BYTES = 1 << 30 };
 #define SYMBOL_STEP_NS NS_PER_S		/* the unwind tables are looked after then */
 #define OTHER_STEP_NS (500 * NS_PER_MS) /* bounds the wait at the end */
 #define SPARE_STEP_NS (10 * NS_PER_S)
+/* Longer than all that their steps wait for. */
+#define DRAIN_PATIENCE_NS (15 * NS_PER_S)
+#define READER_PATIENCE_NS (60 * NS_PER_S)
+/* For threads to end. Together with what open connections have it is less than the keeper waits for main. */
+#define END_NS (8 * NS_PER_S)
 
 enum {
 	BUDGET_PROCESS,
@@ -76,11 +82,9 @@ struct exporter_pipeline {
 	struct shadow *shadow;		       /* with --unwind.shadow */
 
 	struct profile_source source;
-	pthread_t drain_thread, jit_thread, fetch_thread, pods_thread, shadow_thread;
-	pthread_t symbol_threads[BINARY_THREADS], reader_threads[PROC_READER_THREADS];
+	struct threads threads;
 	struct bell drain_bell, jit_bell; /* what the two sleep by */
 	int64_t jit_due_ns; /* the drain thread's: when the other may be woken again */
-	_Atomic bool stopping;
 };
 
 /* ---- threads ---- */
@@ -114,97 +118,63 @@ static void await_drain(struct exporter_pipeline *p, int64_t began_ns, int64_t n
 	bell_wait(&p->drain_bell, -1, earliest_ns, next_ns);
 }
 
-static void *drain_main(void *arg)
+static void drain_turn(void *ctx)
 {
-	struct exporter_pipeline *p = arg;
+	struct exporter_pipeline *p = ctx;
+	int64_t began_ns = clock_monotonic_ns(p->clock), next_ns = drain_step(p->drain);
 
-	pthread_setname_np(pthread_self(), "drain");
-	while (!p->stopping) {
-		int64_t began_ns = clock_monotonic_ns(p->clock), next_ns = drain_step(p->drain);
-
-		after_drain(p, began_ns);
-		await_drain(p, began_ns, next_ns);
-	}
-	return NULL;
+	after_drain(p, began_ns);
+	await_drain(p, began_ns, next_ns);
 }
 
-static void symbol_loop(struct exporter_pipeline *p, int64_t step_ns)
+static void symbol_turn_within(struct exporter_pipeline *p, int64_t step_ns)
 {
-	pthread_setname_np(pthread_self(), "symbols");
-	while (!p->stopping) {
-		binary_work(p->binaries, step_ns);
-		unwinder_round(p->unwinder, p->binaries, clock_monotonic_ns(p->clock));
-	}
+	binary_work(p->binaries, step_ns);
+	unwinder_round(p->unwinder, p->binaries, clock_monotonic_ns(p->clock));
 }
 
-static void *symbol_main(void *arg)
+static void symbol_turn(void *ctx)
 {
-	symbol_loop(arg, SYMBOL_STEP_NS);
-	return NULL;
+	symbol_turn_within(ctx, SYMBOL_STEP_NS);
 }
 
 /* Takes over when the others are at work for long. */
-static void *symbol_spare_main(void *arg)
+static void symbol_spare_turn(void *ctx)
 {
-	symbol_loop(arg, SPARE_STEP_NS);
-	return NULL;
+	symbol_turn_within(ctx, SPARE_STEP_NS);
 }
 
-static void *reader_main(void *arg)
+static void reader_turn(void *ctx)
 {
-	struct exporter_pipeline *p = arg;
-
-	pthread_setname_np(pthread_self(), "reader");
-	while (!p->stopping)
-		proc_reader_work(p->reader, OTHER_STEP_NS);
-	return NULL;
+	proc_reader_work(((struct exporter_pipeline *)ctx)->reader, OTHER_STEP_NS);
 }
 
-static void *fetch_main(void *arg)
+static void fetch_turn(void *ctx)
 {
-	struct exporter_pipeline *p = arg;
-
-	pthread_setname_np(pthread_self(), "fetch");
-	while (!p->stopping)
-		binary_fetch_work(p->binaries, OTHER_STEP_NS);
-	return NULL;
+	binary_fetch_work(((struct exporter_pipeline *)ctx)->binaries, OTHER_STEP_NS);
 }
 
-static void *pods_main(void *arg)
+static void pods_turn(void *ctx)
 {
-	struct exporter_pipeline *p = arg;
-
-	pthread_setname_np(pthread_self(), "pods");
-	while (!p->stopping)
-		pods_round(p->pods, PODS_STEP_MS);
-	return NULL;
+	pods_round(((struct exporter_pipeline *)ctx)->pods, PODS_STEP_MS);
 }
 
-static void *shadow_main(void *arg)
+static void shadow_turn(void *ctx)
 {
-	struct exporter_pipeline *p = arg;
-
-	pthread_setname_np(pthread_self(), "shadow");
-	while (!p->stopping)
-		shadow_work(p->shadow, OTHER_STEP_NS);
-	return NULL;
+	shadow_work(((struct exporter_pipeline *)ctx)->shadow, OTHER_STEP_NS);
 }
 
 /* Names JIT code, once a second while there is some without a name, as long as its process is there. */
-static void *jit_main(void *arg)
+static void jit_turn(void *ctx)
 {
-	struct exporter_pipeline *p = arg;
+	struct exporter_pipeline *p = ctx;
 	/* The attacher answers when it likes; in a replay no drain rings. */
 	bool by_time = p->setup->attacher_fd > 0 || p->replay;
 
-	pthread_setname_np(pthread_self(), "jit");
-	while (!p->stopping) {
-		bell_wait(&p->jit_bell, -1, 0,
-			by_time ? clock_monotonic_ns(p->clock) + JIT_STEP_NS : BELL_NEVER);
-		if (!p->stopping)
-			jit_round(p->jit);
-	}
-	return NULL;
+	bell_wait(&p->jit_bell, -1, 0,
+		by_time ? clock_monotonic_ns(p->clock) + JIT_STEP_NS : BELL_NEVER);
+	if (!p->threads.is_stopping)
+		jit_round(p->jit);
 }
 
 /* ---- building and taking down ---- */
@@ -539,40 +509,39 @@ static void pipeline_free(struct exporter_pipeline **pp)
 	*pp = NULL;
 }
 
-/* The sink's run with the threads beside it; a replay has been played by now and needs no drain. */
-static int run_threads(
-	struct exporter_pipeline *p, const struct exporter_sink *sink, struct errbuf *eb)
+static int start_threads(struct exporter_pipeline *p, struct errbuf *eb)
 {
 	const struct {
-		const char *name;
-		pthread_t *thread;
-		void *(*main)(void *);
+		bool is_on;
+		struct thread_row row;
 	} threads[] = {
-		{"symbol", &p->symbol_threads[0], symbol_main},
-		{"symbol", &p->symbol_threads[1], symbol_spare_main},
-		{"symbol", &p->symbol_threads[2], symbol_spare_main},
-		{"symbol", &p->symbol_threads[3], symbol_spare_main},
-		{"reader", &p->reader_threads[0], reader_main},
-		{"reader", &p->reader_threads[1], reader_main},
-		{"reader", &p->reader_threads[2], reader_main},
-		{"reader", &p->reader_threads[3], reader_main},
-		{"JIT", &p->jit_thread, jit_main},
-		{"drain", p->replay ? NULL : &p->drain_thread, drain_main},
-		{"pods", p->pods ? &p->pods_thread : NULL, pods_main},
-		{"fetch", p->setup->fetcher_fd > 0 && p->o->debuginfod.n ? &p->fetch_thread : NULL,
-			fetch_main},
-		{"shadow", p->shadow ? &p->shadow_thread : NULL, shadow_main},
+		{!p->replay, {"drain", drain_turn, DRAIN_PATIENCE_NS, true}},
+		{true, {"symbols", symbol_turn, 0, false}},
+		{true, {"symbols", symbol_spare_turn, 0, false}},
+		{true, {"symbols", symbol_spare_turn, 0, false}},
+		{true, {"symbols", symbol_spare_turn, 0, false}},
+		{true, {"reader", reader_turn, READER_PATIENCE_NS, false}},
+		{true, {"reader", reader_turn, READER_PATIENCE_NS, false}},
+		{true, {"reader", reader_turn, READER_PATIENCE_NS, false}},
+		{true, {"reader", reader_turn, READER_PATIENCE_NS, false}},
+		{true, {"jit", jit_turn, 0, false}},
+		{p->pods, {"pods", pods_turn, 0, false}},
+		{p->setup->fetcher_fd > 0 && p->o->debuginfod.n, {"fetch", fetch_turn, 0, false}},
+		{p->shadow, {"shadow", shadow_turn, 0, false}},
 	};
-	size_t started = 0;
-	int status = 0, r = 0;
+	int r = 0;
 
-	for (; started < ARRAY_SIZE(threads) && !r; started += !r)
-		if (threads[started].thread)
-			r = pthread_create(threads[started].thread, NULL, threads[started].main, p);
-	status = r ? err_set(eb, -r, "the %s thread cannot be started: %s", threads[started].name,
-			     strerror(r))
-		   : sink->run(sink->ctx);
-	p->stopping = true;
+	p->threads.ctx = p;
+	for (size_t i = 0; i < ARRAY_SIZE(threads) && r == 0; i++)
+		if (threads[i].is_on)
+			r = threads_start(&p->threads, &threads[i].row, eb);
+	return r;
+}
+
+/* Their number that do not end: what they use must stay. */
+static size_t stop_threads(struct exporter_pipeline *p)
+{
+	threads_stop(&p->threads);
 	bell_close(&p->drain_bell);
 	bell_close(&p->jit_bell);
 	proc_reader_stop(p->reader);
@@ -581,10 +550,26 @@ static int run_threads(
 		parser_stop(p->setup->parser_fd);
 	if (p->setup->fetcher_fd > 0)
 		fetcher_stop(p->setup->fetcher_fd);
-	while (started--)
-		if (threads[started].thread)
-			pthread_join(*threads[started].thread, NULL);
-	return status;
+	return threads_join(&p->threads, p->replay ? -1 : END_NS);
+}
+
+/* The sink's run with the threads beside it, and its close; a replay has been played by now and needs no drain. */
+static int run_threads(
+	struct exporter_pipeline *p, const struct exporter_sink *sink, struct errbuf *eb)
+{
+	int r = start_threads(p, eb);
+	size_t n_stuck;
+
+	if (r == 0)
+		r = sink->run(sink->ctx);
+	n_stuck = stop_threads(p);
+	sink->close(sink->ctx);
+	if (!n_stuck)
+		return r;
+	if (r < 0)
+		log_write(LOG_ERROR, "ending", "reason", err_text(eb, r), NULL);
+	fflush(NULL);
+	_exit(r < 0 ? 1 : r);
 }
 
 static struct exporter_stages stages_of(struct exporter_pipeline *p)
@@ -595,10 +580,22 @@ static struct exporter_stages stages_of(struct exporter_pipeline *p)
 		.binaries = p->binaries,
 		.setup = p->setup,
 		.clock = p->clock,
+		.threads = &p->threads,
 		.web_budget = &p->budgets[BUDGET_WEB],
 		.budgets = p->budget_list,
 		.n_budgets = N_BUDGETS,
 	};
+}
+
+static int run_sink(struct exporter_pipeline *p, const struct exporter_sink *sink,
+	const struct exporter_stages *stages, struct errbuf *eb)
+{
+	int r = sink->open(sink->ctx, stages, eb);
+
+	if (r >= 0)
+		return run_threads(p, sink, eb);
+	sink->close(sink->ctx);
+	return r;
 }
 
 static struct exporter_pipeline *pipeline_new(
@@ -625,11 +622,7 @@ int exporter_pipeline_run(const struct exporter_options *o, const struct keeper_
 	if (r < 0)
 		return r;
 	stages = stages_of(p);
-	r = sink->open(sink->ctx, &stages, eb);
-	if (r >= 0)
-		r = run_threads(p, sink, eb);
-	sink->close(sink->ctx);
-	return r;
+	return run_sink(p, sink, &stages, eb);
 }
 
 int exporter_pipeline_replay(const struct exporter_options *o, const char *bundle, int parser_fd,
@@ -654,9 +647,5 @@ int exporter_pipeline_replay(const struct exporter_options *o, const char *bundl
 		(void)proc_reader_settle(p->reader);
 	intake_flush(&p->intake);
 	stages = stages_of(p);
-	r = sink->open(sink->ctx, &stages, eb);
-	if (r >= 0)
-		r = run_threads(p, sink, eb);
-	sink->close(sink->ctx);
-	return r;
+	return run_sink(p, sink, &stages, eb);
 }

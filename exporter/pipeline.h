@@ -3,7 +3,8 @@
  * The exporter's stages put together. A sink consumes what they make: the HTTP server in the daemon, a file in a recording tool.
  *
  * Threads of the main role: "main" (waits for signals in the sink's run), "drain" (rings and side-band buffers → process
- * table, stacks, log), "symbols" (four of them: ask the parser for symbol files), "jit" (names JIT code once a second), "shadow" (has stacks walked a second time), and the sink's own ("http", "net", two "http-worker").
+ * table, stacks, log), "symbols" (four of them: ask the parser for symbol files), "reader" (four: what the process table asks for), "jit" (names JIT code once a second), "shadow" (has stacks walked a second time), and the sink's own ("http", "net", two "http-worker").
+ * At the end main waits 8 s for those that are its own. A thread that is stuck by then is named and ends with the process.
  *
  * Locks, outermost first; no two of one line are held together:
  *  0. a round of JIT names
@@ -17,6 +18,7 @@
 #include "exporter/options.h"
 #include "exporter/profile/source.h"
 #include "exporter/sample/drain.h"
+#include "lib/base/threads.h"
 
 /* What a sink may use between its open and its close. */
 struct exporter_stages {
@@ -25,6 +27,7 @@ struct exporter_stages {
 	struct binary_registry *binaries;
 	const struct keeper_setup *setup;
 	struct clock *clock;
+	const struct threads *threads; /* those beside the sink's own */
 	struct budget *web_budget;
 	struct budget *const *budgets;
 	size_t n_budgets;

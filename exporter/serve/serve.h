@@ -9,6 +9,7 @@
 #include "exporter/profile/source.h"
 #include "exporter/sample/drain.h"
 #include "lib/base/options.h"
+#include "lib/base/threads.h"
 #include "lib/net/server/server.h"
 
 struct serve_options {
@@ -17,6 +18,7 @@ struct serve_options {
 	struct binary_registry *binaries;
 	const struct keeper_setup *setup;
 	struct clock *clock;
+	const struct threads *threads; /* of the pipeline */
 	struct budget *budget;	       /* of responses */
 	struct budget *const *budgets; /* shown on /metrics */
 	size_t n_budgets;

@@ -1,4 +1,5 @@
 """What does not answer costs names, not samples: a file system that hangs, a keeper that is stopped."""
+import ctypes
 import os
 import signal
 import subprocess
@@ -8,7 +9,7 @@ import time
 import unittest
 
 from sonde_e2e import Workload, compile_c, exporter, is_sanitized, mounts_on, needs_kernel, wait_for
-from test_roles import children, status
+from test_roles import children, roles, status
 
 STOPPED_S = 30  # longer than all waits of main
 MAX_METRICS_S = 0.5 if is_sanitized() else 0.1
@@ -89,6 +90,36 @@ class HangingFileSystem:
         os.rmdir(self.point)
 
 
+class Frozen:
+    """One thread of a process does not run, held by ptrace."""
+
+    SEIZE, INTERRUPT, DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
+
+    def __init__(self, pid, name):
+        self.tid = next(int(t) for t in os.listdir(f'/proc/{pid}/task') if status(f'{pid}/task/{t}')['Name'] == name)
+        self.is_held = False
+
+    def ptrace(self, request):
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.ptrace(ctypes.c_long(request), ctypes.c_long(self.tid), None, None):
+            raise OSError(ctypes.get_errno(), f'ptrace {request:#x}')
+
+    def reap(self):
+        """True once the thread has ended: as long as its tracer does not look, it holds its process back."""
+        return os.waitpid(self.tid, self.WALL | os.WNOHANG)[0] == self.tid
+
+    def __enter__(self):
+        self.ptrace(self.SEIZE)
+        self.ptrace(self.INTERRUPT)
+        os.waitpid(self.tid, self.WALL)
+        self.is_held = True
+        return self
+
+    def __exit__(self, *exc):
+        if self.is_held:
+            self.ptrace(self.DETACH)
+
+
 @needs_kernel
 class Hanging(unittest.TestCase):
     def metrics_seconds(self, d):
@@ -139,9 +170,24 @@ class Hanging(unittest.TestCase):
                 wait_for('a request that got no answer', lambda: d.metrics()['sonde_keeper_requests_total{result="timeout"}'] > 0)
                 while time.monotonic() < stopped.began + STOPPED_S:
                     self.answers(d)
-                self.assertFalse(self.named(d, 'stopped'))
                 stopped.__exit__()
                 wait_for('names of the program', lambda: self.named(d, 'stopped'))
+
+    def test_a_thread_that_is_stuck(self):
+        with exporter('--symbols.cache-path=') as d:
+            self.assertEqual(d.get('/-/healthy').text.strip(), 'Sonde exporter is Healthy.')
+            with Frozen(roles(d)['main'], 'drain'):
+                wait_for('the truth', lambda: d.get('/-/healthy').status == 503)
+                self.assertIn('"drain"', d.get('/-/healthy').text)
+            wait_for('health', lambda: d.get('/-/healthy').status == 200)
+            with Frozen(roles(d)['main'], 'drain') as drain:
+                began = time.monotonic()
+                d.p.send_signal(signal.SIGTERM)
+                wait_for('the end of the thread', drain.reap)
+                drain.is_held = False
+                self.assertEqual(d.p.wait(60), 0, d.output())
+                self.assertLess(time.monotonic() - began, 12)
+                self.assertIn('the thread \\"drain\\" does not end', d.output())
 
 
 if __name__ == '__main__':
