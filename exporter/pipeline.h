@@ -3,7 +3,9 @@
  * The exporter's stages put together. A sink consumes what they make: the HTTP server in the daemon, a file in a recording tool.
  *
  * Threads of the main role: "main" (waits for signals in the sink's run), "drain" (rings and side-band buffers → process
- * table, stacks, log), "symbols" (four of them: ask the parser for symbol files), "reader" (four: what the process table asks for), "jit" (names JIT code once a second), "shadow" (has stacks walked a second time), and the sink's own ("http", "net", two "http-worker").
+ * table, stacks, log), "symbols" (four of them: ask the parser for symbol files), "reader" (four: read what the process table
+ * asks for), "jit" (names JIT code once a second), "shadow" (has stacks walked a second time), and the sink's own ("http",
+ * "net", two "http-worker").
  * At the end main waits 8 s for those that are its own. A thread that is stuck by then is named and ends with the process.
  *
  * Locks, outermost first; no two of one line are held together:

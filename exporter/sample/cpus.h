@@ -26,8 +26,7 @@ struct cpus {
 	uint32_t n_cpus, n_online, n_attached;
 	uint32_t events; /* EVENT_BITs of those that are on */
 	uint32_t hz;
-	uint32_t
-		quiet_rounds; /* of cpus_follow, until the keeper is asked again: it did not answer */
+	uint32_t quiet_rounds;				/* until a silent keeper is asked again */
 	uint64_t attached, detached, failures, revived; /* events since start */
 };
 
