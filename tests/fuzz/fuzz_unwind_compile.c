@@ -4,6 +4,7 @@
  * ELF file, and the code that it is about; what the compiler makes of it must pass the checks of the symbol file's reader, stay within
  * its memory and be laid out.
  */
+#include "exporter/parser/parser.h"
 #include "exporter/symfile/symbol_unwind.h"
 #include "exporter/unwind/tables.h"
 #include "lib/base/bytes.h"
