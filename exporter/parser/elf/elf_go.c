@@ -335,7 +335,10 @@ bool elf_go_next_value(
 
 	if (c->error || (!delta && !first))
 		return false;
-	*value += delta & 1 ? ~(int64_t)(delta >> 1) : (int64_t)(delta >> 1);
+	/* The runtime's own are 32 bits wide. */
+	if (__builtin_add_overflow(
+		    *value, delta & 1 ? ~(int64_t)(delta >> 1) : (int64_t)(delta >> 1), value))
+		return false;
 	*pc += cursor_varint(c) * t->quantum;
 	return !c->error;
 }
