@@ -41,7 +41,7 @@ class BenchRuns(WithBench):
         e2e.wait_for('the end of all', lambda: not [c for c in children + grandchildren if os.path.exists(f'/proc/{c}')])
 
     def test_failures(self):
-        for args, text in ((('a=false', 'b=true'), 'run 0 of a: exit status 1'), (('a=/nowhere/x', 'b=true', '--', '{bin}'), '/nowhere/x: No such file'),
+        for args, text in ((('a=false', 'b=true'), 'run 0 (warm-up) of a: the command ended with exit status 1'), (('a=/nowhere/x', 'b=true', '--', '{bin}'), '/nowhere/x: No such file'),
                            (('--prepare', 'exit 3', 'a=true', 'b=true'), '--prepare failed'), (('a=true',), 'expected two commands'),
                            (('a=true', 'a=true'), 'both sides are called a'), (('a=true', 'b=true', '--', 'ls'), 'no {bin}'), (('true', 'b=true'), 'NAME=COMMAND'), ((b'a\xff=true', 'b=true'), 'NAME is UTF-8'),
                            (('--fail-on', 'x', 'a=true', 'b=true'), '--fail-on'), (('--progress', '(', 'a=true', 'b=true'), '--progress "("')):

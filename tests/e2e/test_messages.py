@@ -50,7 +50,9 @@ class Messages(unittest.TestCase):
 
     def check(self, args, status, *texts):
         with self.subTest(' '.join(args)):
-            p = subprocess.run([program(args[0]), *args[1:]], cwd=self.dir, capture_output=True, text=True, timeout=60)
+            # The exporter's roles are not dumpable: the leak sanitizer of debug builds cannot look into them, and says so.
+            env = dict(os.environ, ASAN_OPTIONS='detect_leaks=0:' + os.environ.get('ASAN_OPTIONS', ''))
+            p = subprocess.run([program(args[0]), *args[1:]], cwd=self.dir, capture_output=True, text=True, timeout=60, env=env)
             self.assertEqual(p.returncode, status, p.stderr)
             for text in texts:
                 self.assertIn(text, p.stderr)

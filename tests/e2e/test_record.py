@@ -235,7 +235,7 @@ class Record(unittest.TestCase):
             def do_GET(self):
                 metrics = self.path == '/metrics'
                 now = time.time_ns() // 10**9 * 10**9
-                body = f'# TYPE\nsonde_samples_dropped_total{{reason="ring"}} {lost["n"]}\n'.encode() if metrics else encode([(['f'], (10, 10**8), {})], time_ns=now)
+                body = f'# TYPE\nsonde_samples_dropped_total{{event="cpu",reason="ring_full"}} {lost["n"]}\n'.encode() if metrics else encode([(['f'], (10, 10**8), {})], time_ns=now)
                 if not metrics:
                     lost['n'] += 3
                 self.send_response(200)

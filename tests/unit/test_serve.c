@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The HTTP side over a real server on loopback, with a log that the test fills: parameters and their errors, headers, cursors,
- * windows that wait, formats, /targets, shutdown. The stages that need a kernel are stand-ins.
+ * The HTTP side over a real server on loopback, with a log that the test fills. The stages that need a kernel are stand-ins.
  */
 #include "exporter/walk/deferred.h"
 #include "exporter/options.h"
@@ -14,7 +13,6 @@
 #include "lib/gzip/gzip.h"
 #include <arpa/inet.h>
 #include <inttypes.h>
-#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -240,8 +238,9 @@ size_t binary_top_unnamed(struct binary_registry *r, struct binary_unnamed *ret,
 struct fixture {
 	pthread_mutex_t lock;
 	struct profile_source source;
+	struct threads threads; /* none */
 	struct labels labels;
-	struct budget budget, *budgets[1];
+	struct budget budget, *budgets;
 	struct keeper_setup setup;
 	struct exporter_options options;
 	struct serve *serve;
@@ -302,7 +301,7 @@ static int set_up(void **state)
 
 	pthread_mutex_init(&f->lock, NULL);
 	budget_init(&f->budget, NULL, "web", "--web.max-bytes", 16 << 20);
-	f->budgets[0] = &f->budget;
+	f->budgets = &f->budget;
 	labels_builder_init(&b);
 	labels_builder_set(&b, "node", "n1");
 	labels_builder_set(&b, "rack", "r7");
@@ -328,10 +327,11 @@ static int set_up(void **state)
 	if (serve_open(
 		    &(struct serve_options) {
 			    .source = &f->source,
+			    .threads = &f->threads,
 			    .setup = &f->setup,
 			    .clock = &clock_system,
 			    .budget = &f->budget,
-			    .budgets = f->budgets,
+			    .budgets = &f->budgets,
 			    .n_budgets = 1,
 			    .listen = listen,
 			    .n_listen = 1,
