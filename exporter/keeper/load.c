@@ -134,9 +134,15 @@ static int choose_programs(const struct loaded *l, const struct role_options *o,
 		if (p)
 			bpf_program__set_autoload(p, row->is_on);
 	}
+	/* What else a row needs goes with it, as its maps do. */
+	bpf_object__for_each_program(p, l->object)
+	{
+		if (programs_leave_out(&l->programs, bpf_program__name(p)))
+			bpf_program__set_autoload(p, false);
+	}
 	bpf_object__for_each_map(m, l->object)
 	{
-		if (programs_leave_out_map(&l->programs, bpf_map__name(m)) &&
+		if (programs_leave_out(&l->programs, bpf_map__name(m)) &&
 			bpf_map__set_autocreate(m, false))
 			return err_set(
 				eb, -EINVAL, "cannot leave out BPF map %s", bpf_map__name(m));

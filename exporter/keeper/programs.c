@@ -39,13 +39,13 @@ bool programs_have(const struct keeper_programs *p, enum event_target target)
 	return false;
 }
 
-bool programs_leave_out_map(const struct keeper_programs *p, const char *map)
+bool programs_leave_out(const struct keeper_programs *p, const char *name)
 {
 	for (uint32_t i = 0; i < p->n; i++) {
 		const char *event = p->rows[i].event;
 		size_t len = event ? strlen(event) : 0;
 
-		if (len && strncmp(map, event, len) == 0 && map[len] == '_')
+		if (len && strncmp(name, event, len) == 0 && name[len] == '_')
 			return !p->rows[i].is_on;
 	}
 	return false;

@@ -8,7 +8,7 @@
 
 struct keeper_program {
 	const char *
-		event; /* NULL: no row. The program is sample_EVENT; maps whose names begin with EVENT_ are its own */
+		event; /* NULL: no row. The program is sample_EVENT; maps and programs whose names begin with EVENT_ are its own */
 	enum event_target target;
 	uint32_t type; /* of EVENT_PER_CPU: as in struct perf_event_attr */
 	uint64_t config;
@@ -28,5 +28,5 @@ const struct keeper_program *programs_find(
 	const struct keeper_programs *p, uint32_t event, enum event_target target);
 /* Is any row of that target on? */
 bool programs_have(const struct keeper_programs *p, enum event_target target);
-/* Is a map of that name of no row that is on? */
-bool programs_leave_out_map(const struct keeper_programs *p, const char *map);
+/* Is a map or a further program of that name, EVENT_…, of a row that is off? */
+bool programs_leave_out(const struct keeper_programs *p, const char *name);

@@ -401,10 +401,10 @@ static void the_table_of_programs(void **state)
 	assert_null(programs_find(&p, 1, EVENT_PER_CPU));
 	assert_null(programs_find(&p, 3, EVENT_PER_CPU));
 	assert_null(programs_find(&p, UINT32_MAX, EVENT_PER_CPU));
-	assert_true(programs_leave_out_map(&p, "page_since"));
-	assert_false(programs_leave_out_map(&p, "pages"));
-	assert_false(programs_leave_out_map(&p, "probe_since"));
-	assert_false(programs_leave_out_map(&p, "counters"));
+	assert_true(programs_leave_out(&p, "page_since"));
+	assert_false(programs_leave_out(&p, "pages"));
+	assert_false(programs_leave_out(&p, "probe_since"));
+	assert_false(programs_leave_out(&p, "counters"));
 	programs_of_events(EVENT_BIT(ABI_EVENT_CPU), 50, &of_events);
 	assert_int_equal(of_events.n, ABI_N_EVENTS);
 	assert_true(of_events.rows[ABI_EVENT_CPU].is_on);
