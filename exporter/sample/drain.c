@@ -154,10 +154,15 @@ static uint64_t bpf_ns(const struct drain *d)
 	return sum;
 }
 
-/* All events follow the rate, each with its share. */
+/* What follows the rate: perf events of CPUs. Programs at tracepoints and in files run as often as what they are attached to. */
 static uint64_t rate_ns(const struct drain *d)
 {
-	return bpf_ns(d) + d->sample_cost.ns + d->taken_ns;
+	uint64_t sum = d->sample_cost.ns + d->taken_ns;
+
+	for (uint32_t i = 0; i < ABI_N_EVENTS; i++)
+		if (event_source(i)->target == EVENT_PER_CPU)
+			sum += d->bpf_cost[i].ns;
+	return sum;
 }
 
 static uint32_t govern(struct drain *d, int64_t now_ns)
