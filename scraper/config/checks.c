@@ -11,7 +11,7 @@
 /* Types whose path the presets and Parca's, Alloy's and our own exporters know. */
 static const char *const known_profiles[] = {"process_cpu", "memory", "block", "mutex", "goroutine",
 	"threadcreate", "goroutineleak", "fgprof", "godeltaprof_memory", "godeltaprof_mutex",
-	"godeltaprof_block", "offcpu", "pagefaults", "block_io", "file_io", "net_io", "locks",
+	"godeltaprof_block", "offcpu", "page_faults", "block_io", "file_io", "net_io", "locks",
 	"gc"};
 
 int config_check_global(struct config_reader *r, void *object, const struct conf_node *node,
