@@ -39,7 +39,7 @@ struct event_source {
 	struct {
 		const char *type, *unit;
 		enum event_value value;
-	} values[EVENT_MAX_VALUES]; /* the main one last */
+	} values[EVENT_MAX_VALUES]; /* samples/count first, the main one last */
 	size_t n_values;
 	const char *period_type, *period_unit;
 

@@ -31,6 +31,9 @@ static void rows_are_whole(void **state)
 		assert_in_range(s->n_values, 1, EVENT_MAX_VALUES);
 		assert_non_null(s->period_type);
 		assert_non_null(s->period_unit);
+		/* sonde record counts samples by the first value. */
+		assert_string_equal(s->values[0].type, "samples");
+		assert_int_equal(s->values[0].value, EVENT_COUNT);
 		/* go tool pprof takes the last value unless told otherwise: it is no count of samples. */
 		assert_int_not_equal(s->values[s->n_values - 1].value, EVENT_COUNT);
 		for (size_t v = 0; v < s->n_values; v++)
