@@ -8,7 +8,7 @@ import struct
 import subprocess
 import tempfile
 
-from sonde_e2e import build_dir, wait_for
+from sonde_e2e import build_dir, exporter_env, wait_for
 
 KINDS = {1: 'native', 2: 'kernel', 3: 'raw', 4: 'jit', 6: 'repeat', 7: 'elided', 8: 'truncated'}
 CUTS = ['none', 'no_user_regs', 'compat32', 'read_fault', 'fp_insane', 'bad_pc', 'depth', 'no_table', 'bad_rule', 'lost_register',
@@ -136,8 +136,7 @@ class Sampler:
     def __init__(self, *hz):
         cmd = [f'{build_dir()}/tests/bpf/sampler', *map(str, hz)]
         self.out, self.err = tempfile.TemporaryFile('w+'), tempfile.TemporaryFile('w+')
-        # The leak sanitizer cannot look into a role that is not dumpable.
-        env = dict(os.environ, ASAN_OPTIONS='detect_leaks=0:' + os.environ.get('ASAN_OPTIONS', ''))
+        env = exporter_env()
         self.p = subprocess.Popen(cmd, stdout=self.out, stderr=self.err, stdin=subprocess.PIPE, env=env)
         try:
             wait_for('the sampler', lambda: self.p.poll() is not None or os.fstat(self.out.fileno()).st_size, interval=0.02)

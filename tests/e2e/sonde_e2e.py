@@ -113,6 +113,13 @@ def http_get(url, headers=None, method='GET', body=None, timeout=60):
         c.close()
 
 
+def exporter_env(env=None):
+    """For the exporter's roles, which are not dumpable: the leak sanitizer of debug builds cannot look into them."""
+    env = dict(env or os.environ)
+    env['ASAN_OPTIONS'] = 'detect_leaks=0:' + env.get('ASAN_OPTIONS', '')
+    return env
+
+
 class Daemon:
     """A started program; use as a context manager. `url` is its base address."""
 
@@ -121,9 +128,7 @@ class Daemon:
         self.url = f'http://127.0.0.1:{self.port}'
         self.log = tempfile.NamedTemporaryFile(prefix=f'{name}.', suffix='.log', delete=False)
         if name == 'sonde-exporter':
-            # Its roles are not dumpable: the leak sanitizer of debug builds cannot look into them.
-            env = dict(env or os.environ)
-            env['ASAN_OPTIONS'] = 'detect_leaks=0:' + env.get('ASAN_OPTIONS', '')
+            env = exporter_env(env)
         self.cmd = [*prefix, program(name), f'--web.listen-address=127.0.0.1:{self.port}', *flags]
         self.p = subprocess.Popen(self.cmd, stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL,
                                   start_new_session=True, env=env)

@@ -7,7 +7,7 @@ import threading
 import unittest
 
 import sonde_e2e
-from sonde_e2e import program
+from sonde_e2e import exporter_env, program
 
 BESIDE_OTHERS = True
 NO_ROOT = 'not root: the exporter says so before anything else'
@@ -50,9 +50,7 @@ class Messages(unittest.TestCase):
 
     def check(self, args, status, *texts):
         with self.subTest(' '.join(args)):
-            # The exporter's roles are not dumpable: the leak sanitizer of debug builds cannot look into them, and says so.
-            env = dict(os.environ, ASAN_OPTIONS='detect_leaks=0:' + os.environ.get('ASAN_OPTIONS', ''))
-            p = subprocess.run([program(args[0]), *args[1:]], cwd=self.dir, capture_output=True, text=True, timeout=60, env=env)
+            p = subprocess.run([program(args[0]), *args[1:]], cwd=self.dir, capture_output=True, text=True, timeout=60, env=exporter_env())
             self.assertEqual(p.returncode, status, p.stderr)
             for text in texts:
                 self.assertIn(text, p.stderr)

@@ -7,7 +7,7 @@ import tempfile
 import time
 import unittest
 
-from sonde_e2e import build_dir
+from sonde_e2e import build_dir, exporter_env
 
 PROBED = r'''
 #include <pthread.h>
@@ -54,7 +54,7 @@ class Probe(unittest.TestCase):
     def start(self):
         bpf = f'{build_dir()}/tests/bpf'
         p = subprocess.Popen([f'{bpf}/probe', f'{bpf}/probe.all.o', self.target, hex(self.offset)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                             text=True)
+                             text=True, env=exporter_env())
         self.addCleanup(p.kill)
         refused = {}
         while True:
