@@ -41,7 +41,8 @@ enum abi_frame_kind {
 };
 #define ABI_FRAME_PAYLOAD ((1ULL << 60) - 1)
 #define ABI_FRAME(kind, payload) (((__u64)(kind) << 60) | ((__u64)(payload)&ABI_FRAME_PAYLOAD))
-#define ABI_FRAME_KIND(f) ((unsigned)((f) >> 60))
+/* Of the enum's type: a switch over it without `default` does not compile when a kind is new and the switch lacks it. */
+#define ABI_FRAME_KIND(f) ((enum abi_frame_kind)((f) >> 60))
 #define ABI_FRAME_VALUE(f) ((f)&ABI_FRAME_PAYLOAD)
 #define ABI_NATIVE(binary, off) \
 	ABI_FRAME(ABI_FRAME_NATIVE, ((__u64)(binary) << 38) | ((off) & ((1ULL << 38) - 1)))
@@ -52,6 +53,38 @@ enum abi_frame_kind {
 	ABI_FRAME(ABI_FRAME_INTERP, ((__u64)(object) << 16) | ((position)&0xffff))
 #define ABI_INTERP_OBJECT(f) (ABI_FRAME_VALUE(f) >> 16)
 #define ABI_INTERP_POSITION(f) ((__u32)((f)&0xffff))
+
+/* Is the payload a user address: in a record as it is, in the stack tree as exporter/proc has interned it? */
+static inline int abi_frame_is_address(__u64 f)
+{
+	switch (ABI_FRAME_KIND(f)) {
+	case ABI_FRAME_RAW:
+	case ABI_FRAME_JIT: return 1;
+	case ABI_FRAME_NATIVE:
+	case ABI_FRAME_KERNEL:
+	case ABI_FRAME_INTERP:
+	case ABI_FRAME_REPEAT:
+	case ABI_FRAME_ELIDED:
+	case ABI_FRAME_TRUNCATED: break;
+	}
+	return 0;
+}
+
+/* Is it code, which can have a name? Other words say something of the stack. */
+static inline int abi_frame_is_code(__u64 f)
+{
+	switch (ABI_FRAME_KIND(f)) {
+	case ABI_FRAME_NATIVE:
+	case ABI_FRAME_KERNEL:
+	case ABI_FRAME_RAW:
+	case ABI_FRAME_JIT:
+	case ABI_FRAME_INTERP: return 1;
+	case ABI_FRAME_REPEAT:
+	case ABI_FRAME_ELIDED:
+	case ABI_FRAME_TRUNCATED: break;
+	}
+	return 0;
+}
 
 /* Why a user stack ends before its root. Names and sentences: bpf/counters.def (CUT rows, same order). */
 enum abi_cut {

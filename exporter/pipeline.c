@@ -230,12 +230,9 @@ static int build_logs(struct exporter_pipeline *p, struct errbuf *eb)
 	p->stacks = stacks_new(&p->budgets[BUDGET_STACKS]);
 	o.stacks = p->stacks;
 	for (unsigned i = 0; i < ABI_N_EVENTS; i++) {
-		const struct event_source *type = event_source(i);
-
 		if (!(p->types & EVENT_BIT(i)))
 			continue;
-		o.own_weights = type->has_own_weights;
-		o.second_weight = event_source_has(type, EVENT_WEIGHT_2);
+		sample_log_options_by_event(&o, event_source(i));
 		p->logs[i] = sample_log_new(&o);
 	}
 	return 0;

@@ -32,12 +32,21 @@ static void give_back_names(struct collector *c)
 		return;
 	for (uint32_t id = 1; id < stacks_count(c->stacks); id++) {
 		uint64_t word = stacks_frame(c->stacks, id);
-		unsigned kind = ABI_FRAME_KIND(word);
 
-		if (kind == ABI_FRAME_NATIVE)
+		switch (ABI_FRAME_KIND(word)) {
+		case ABI_FRAME_NATIVE:
 			bits_set_below(binaries, ABI_NATIVE_BINARY(word), n_binaries);
-		else if (kind == ABI_FRAME_RAW || kind == ABI_FRAME_JIT)
+			break;
+		case ABI_FRAME_RAW:
+		case ABI_FRAME_JIT:
 			bits_set_below(addresses, ABI_FRAME_VALUE(word), n_addresses);
+			break;
+		case ABI_FRAME_KERNEL:
+		case ABI_FRAME_INTERP:
+		case ABI_FRAME_REPEAT:
+		case ABI_FRAME_ELIDED:
+		case ABI_FRAME_TRUNCATED: break;
+		}
 	}
 	proc_addresses_retain(c->procs, addresses);
 	proc_table_mark_binaries(c->procs, binaries, n_binaries);

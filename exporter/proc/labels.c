@@ -173,12 +173,9 @@ enum proc_wait proc_table_awaits(
 	if (p == t->other)
 		return PROC_READY;
 	refresh(t, p, r);
-	for (uint32_t i = 0; i < r->n_user; i++) {
-		unsigned kind = ABI_FRAME_KIND(user[i]);
-
-		if (kind == ABI_FRAME_RAW || kind == ABI_FRAME_JIT)
+	for (uint32_t i = 0; i < r->n_user; i++)
+		if (abi_frame_is_address(user[i]))
 			(void)proc_locate(t, p, ABI_FRAME_VALUE(user[i]) - (i > 0), r->time_ns);
-	}
 	ancestor = p->wants_ancestor && labels_of_ancestor(t, p);
 	if (proc_is_awaited(t, p) || ancestor)
 		return PROC_AWAITED;

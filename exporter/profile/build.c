@@ -56,15 +56,7 @@ static uint32_t add_string(struct building *k, const char *s)
 	return prof_builder_string(k->b, s, strlen(s));
 }
 
-static bool is_real(uint64_t word)
-{
-	unsigned kind = ABI_FRAME_KIND(word);
-
-	return kind == ABI_FRAME_NATIVE || kind == ABI_FRAME_KERNEL || kind == ABI_FRAME_RAW ||
-	       kind == ABI_FRAME_JIT;
-}
-
-/* Asks the symbolizer for all frames that have an address. */
+/* Asks the symbolizer for all frames of code. */
 static int name_frames(struct building *k, struct errbuf *eb)
 {
 	const struct profile_snapshot *s = k->s;
@@ -78,7 +70,7 @@ static int name_frames(struct building *k, struct errbuf *eb)
 	if (k->arena->error)
 		return arena_error(k->arena, eb);
 	for (size_t i = 0; i < s->n_frames; i++)
-		k->symbol_of[i] = is_real(s->frames[i].frame) ? n++ : PROF_NONE;
+		k->symbol_of[i] = abi_frame_is_code(s->frames[i].frame) ? n++ : PROF_NONE;
 	if (!n)
 		return 0;
 	if (n < s->n_frames)
@@ -251,6 +243,8 @@ static uint32_t add_pseudo_frame(struct building *k, uint64_t word)
 	struct prof_function f;
 	struct prof_line line;
 
+	/* A bundle may have words that no kernel half writes. */
+	snprintf(text, sizeof(text), "[frame of kind %u]", (unsigned)ABI_FRAME_KIND(word));
 	switch (ABI_FRAME_KIND(word)) {
 	case ABI_FRAME_TRUNCATED:
 		profile_stack_label(
@@ -262,7 +256,12 @@ static uint32_t add_pseudo_frame(struct building *k, uint64_t word)
 		snprintf(text, sizeof(text), "[elided: %" PRIu64 " frames]",
 			(uint64_t)ABI_FRAME_VALUE(word));
 		break;
-	default: snprintf(text, sizeof(text), "[frame of kind %u]", ABI_FRAME_KIND(word)); break;
+	case ABI_FRAME_NATIVE:
+	case ABI_FRAME_KERNEL:
+	case ABI_FRAME_RAW:
+	case ABI_FRAME_JIT:
+	case ABI_FRAME_INTERP: /* of code */
+	case ABI_FRAME_REPEAT: /* expanded in the snapshot */ break;
 	}
 	f = (struct prof_function) {
 		.name = add_string(k, text), .system_name = add_string(k, text)};

@@ -220,7 +220,6 @@ static bool add_ref(struct taking *k, uint32_t frame)
 /* The index of a frame word; addresses of JIT code are looked up while the process table is at hand. */
 static bool add_frame(struct taking *k, uint64_t word)
 {
-	unsigned kind = ABI_FRAME_KIND(word);
 	struct symbol_frame *frame;
 	uint64_t at;
 	bool is_new;
@@ -232,7 +231,7 @@ static bool add_frame(struct taking *k, uint64_t word)
 		if (!frame)
 			return false;
 		*frame = (struct symbol_frame) {.frame = word, .jit_comm = "", .jit_file = ""};
-		if (kind == ABI_FRAME_JIT || kind == ABI_FRAME_RAW) {
+		if (abi_frame_is_address(word)) {
 			struct proc_address a =
 				proc_interned_address(k->t->procs, ABI_FRAME_VALUE(word));
 
@@ -315,7 +314,12 @@ static bool copy_node(
 		*ret_is_plain &= !stacks_parent(k->t->stacks, id);
 		stack->cut = (uint32_t)MIN(ABI_FRAME_VALUE(word), (uint64_t)ABI_N_CUTS);
 		break;
-	default: break;
+	case ABI_FRAME_NATIVE:
+	case ABI_FRAME_KERNEL:
+	case ABI_FRAME_RAW:
+	case ABI_FRAME_JIT:
+	case ABI_FRAME_INTERP:
+	case ABI_FRAME_ELIDED: break;
 	}
 	return add_frame(k, word);
 }

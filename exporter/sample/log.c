@@ -111,6 +111,12 @@ struct slot *sample_slot_new(
 	return s;
 }
 
+void sample_log_options_by_event(struct sample_log_options *o, const struct event_source *type)
+{
+	o->own_weights = type->has_own_weights;
+	o->second_weight = event_source_has(type, EVENT_WEIGHT_2);
+}
+
 struct sample_log *sample_log_new(const struct sample_log_options *o)
 {
 	struct sample_log *l = xcalloc(1, sizeof(*l));

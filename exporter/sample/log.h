@@ -12,6 +12,7 @@
  * once, or the time that it stood for is reported as lost.
  */
 #pragma once
+#include "exporter/event/event.h"
 #include "exporter/sample/stacks.h"
 #include "lib/base/clock.h"
 #include "lib/base/err.h"
@@ -36,6 +37,8 @@ struct sample_log_options {
 	bool second_weight; /* keeps a column for sample_row.weight_2 */
 };
 
+/* Sets what the log of such samples keeps of their weights. */
+void sample_log_options_by_event(struct sample_log_options *o, const struct event_source *type);
 struct sample_log *sample_log_new(const struct sample_log_options *o);
 void sample_log_freep(struct sample_log **l);
 

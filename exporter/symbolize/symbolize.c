@@ -242,36 +242,6 @@ static struct symbol_line *give_line(
 	return line;
 }
 
-static const char *cut_name(unsigned reason)
-{
-	static const char *const names[] = {
-#define CUT(name, text) #name,
-#include "bpf/counters.def"
-	};
-
-	return reason < ARRAY_SIZE(names) ? names[reason] : "UNKNOWN";
-}
-
-static void resolve_mark(struct request *q, const struct symbol_frame *f, struct symbol *ret)
-{
-	uint64_t value = ABI_FRAME_VALUE(f->frame);
-	char *text = NULL;
-
-	*ret = (struct symbol) {.mapping = SYMBOL_NO_MAPPING, .named = 1};
-	switch (ABI_FRAME_KIND(f->frame)) {
-	case ABI_FRAME_TRUNCATED:
-		text = arena_printf(q->arena, "[truncated: %s]", cut_name((unsigned)value));
-		for (char *c = text; c && *c; c++)
-			*c = *c >= 'A' && *c <= 'Z' ? (char)(*c + 'a' - 'A') : *c;
-		break;
-	case ABI_FRAME_ELIDED:
-		text = arena_printf(q->arena, "[elided: %llu frames]", (unsigned long long)value);
-		break;
-	default: text = arena_strdup(q->arena, "[unknown]"); break;
-	}
-	give_line(q, ret, text, text);
-}
-
 static void resolve_address(
 	struct request *q, const struct symbol_frame *f, size_t at, struct symbol *ret)
 {
@@ -286,25 +256,33 @@ static void resolve_address(
 static void resolve(struct request *q, const struct symbol_frame *f, size_t at, struct symbol *ret)
 {
 	switch (ABI_FRAME_KIND(f->frame)) {
-	case ABI_FRAME_NATIVE: resolve_native(q, f, at, ret); break;
-	case ABI_FRAME_KERNEL: break; /* in a pass of its own, under the lock */
+	case ABI_FRAME_NATIVE: resolve_native(q, f, at, ret); return;
+	case ABI_FRAME_KERNEL: return; /* in a pass of its own, under the lock */
 	case ABI_FRAME_JIT:
-	case ABI_FRAME_RAW: resolve_address(q, f, at, ret); break;
-	default: resolve_mark(q, f, ret); break;
+	case ABI_FRAME_RAW: resolve_address(q, f, at, ret); return;
+	/* The payload means something in its process only. So all are one frame, as long as nothing names them. */
+	case ABI_FRAME_INTERP:
+		*ret = (struct symbol) {.mapping = mapping_of_name(q, "[interpreter]", "")};
+		return;
+	case ABI_FRAME_REPEAT:
+	case ABI_FRAME_ELIDED:
+	case ABI_FRAME_TRUNCATED: break;
 	}
+	ASSERT(abi_frame_is_code(f->frame));
 }
 
 /* `start`: of its function, 0 when that is not known. All its code then has one name, whichever call it is in. */
 static const char *unknown_name(
 	struct request *q, const struct symbol_frame *f, const struct symbol *s, uint64_t start)
 {
-	unsigned kind = ABI_FRAME_KIND(f->frame);
 	const char *module =
 		s->mapping == SYMBOL_NO_MAPPING ? NULL : q->modules[s->mapping].base_name;
 
-	if (kind == ABI_FRAME_KERNEL)
+	if (ABI_FRAME_KIND(f->frame) == ABI_FRAME_INTERP)
+		return arena_strdup(q->arena, "[interpreter]");
+	if (ABI_FRAME_KIND(f->frame) == ABI_FRAME_KERNEL)
 		module = "[kernel.kallsyms]";
-	if (kind == ABI_FRAME_JIT || kind == ABI_FRAME_RAW) {
+	if (abi_frame_is_address(f->frame)) {
 		if (!f->jit_addr)
 			return arena_strdup(q->arena, "[unknown]");
 		module = f->jit_comm && f->jit_comm[0] ? clean(q, f->jit_comm) : "[unknown]";

@@ -41,14 +41,13 @@ struct symbol {
 	/* n_lines, in the arena; none for code when mode is none. Symbols of one function may have the same. */
 	const struct symbol_line *lines;
 	uint32_t n_lines;
-	/* index into ret_mappings; SYMBOL_NO_MAPPING for [truncated: …] and [elided: …] */
-	uint32_t mapping;
-	/* native: ELF virtual address in the file; kernel and JIT: runtime address */
+	uint32_t mapping; /* index into ret_mappings */
+	/* native: ELF virtual address in the file; kernel and JIT: runtime address; else 0 */
 	uint64_t address;
 	uint8_t named; /* 0: unsymbolized, counted per binary */
 };
 struct symbol_mapping {
-	/* path, "[kernel.kallsyms]", "[MODULE]" of the kernel, "[vdso]", "[jit]", "[unknown]" */
+	/* path, "[kernel.kallsyms]", "[MODULE]" of the kernel, "[vdso]", "[jit]", "[interpreter]", "[unknown]" */
 	const char *filename;
 	const char *build_id; /* hex or "" */
 	/* The executable segment in the file's own addresses (what symbol.address is in), as
@@ -57,7 +56,7 @@ struct symbol_mapping {
 	uint8_t has_lines; /* files and lines were asked for, and the file has them */
 };
 struct symbol_frame {
-	uint64_t frame;	      /* ABI_FRAME_NATIVE, _KERNEL, _JIT, _RAW … */
+	uint64_t frame;	      /* one of code: abi_frame_is_code */
 	uint64_t jit_addr;    /* resolved address for _JIT and _RAW */
 	const char *jit_comm; /* names what the address belongs to */
 	const char *jit_name; /* the runtime's name of that code; NULL: none */

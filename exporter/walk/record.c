@@ -14,7 +14,10 @@ static struct record_frame frame_of(uint64_t word, bool is_return)
 	case ABI_FRAME_JIT: has_code = true; break;
 	case ABI_FRAME_NATIVE: has_code = ABI_NATIVE_OFF(word); break;
 	case ABI_FRAME_KERNEL: has_code = ABI_FRAME_VALUE(word); break;
-	default: break;
+	case ABI_FRAME_INTERP: /* its position is that of the call */
+	case ABI_FRAME_REPEAT:
+	case ABI_FRAME_ELIDED:
+	case ABI_FRAME_TRUNCATED: break;
 	}
 	return (struct record_frame) {.word = word, .lookup = word - (is_return && has_code)};
 }
@@ -43,7 +46,11 @@ static uint64_t resolve(
 		return is_return(r, i) ? proc_resolve_return(procs, process, addr, r->time_ns)
 				       : proc_resolve(procs, process, addr, r->time_ns);
 	case ABI_FRAME_NATIVE: proc_note_native(procs, process, f.lookup); break;
-	default: break;
+	case ABI_FRAME_KERNEL:
+	case ABI_FRAME_INTERP:
+	case ABI_FRAME_REPEAT:
+	case ABI_FRAME_ELIDED:
+	case ABI_FRAME_TRUNCATED: break;
 	}
 	return f.lookup;
 }

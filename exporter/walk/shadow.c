@@ -123,7 +123,7 @@ static uint64_t located(struct shadow *s, struct process *p, const struct abi_re
 	struct record_frame f = record_user_frame(r, i);
 	uint64_t at;
 
-	if (ABI_FRAME_KIND(f.word) != ABI_FRAME_RAW && ABI_FRAME_KIND(f.word) != ABI_FRAME_JIT)
+	if (!abi_frame_is_address(f.word))
 		return f.word;
 	at = proc_locate(s->o.procs, p, ABI_FRAME_VALUE(f.lookup), r->time_ns);
 	if (ABI_FRAME_KIND(at) == ABI_FRAME_NATIVE)

@@ -28,6 +28,17 @@ static bool put_repeat(struct shadow_chain *c, uint64_t word)
 	return true;
 }
 
+/* elfutils sees machine code only. After repeats: their words are counted with those that go. */
+static void leave_out_interpreters(struct shadow_chain *c)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < c->n; i++)
+		if (ABI_FRAME_KIND(c->words[i]) != ABI_FRAME_INTERP)
+			c->words[n++] = c->words[i];
+	c->n = n;
+}
+
 void shadow_expand(const uint64_t *words, uint32_t n, struct shadow_chain *ret)
 {
 	bool more = true;
@@ -39,9 +50,14 @@ void shadow_expand(const uint64_t *words, uint32_t n, struct shadow_chain *ret)
 		case ABI_FRAME_REPEAT: more = put_repeat(ret, words[i]); break;
 		case ABI_FRAME_ELIDED: ret->end = SHADOW_ENDS_OPEN, more = false; break;
 		case ABI_FRAME_TRUNCATED: ret->end = SHADOW_ENDS_CUT, more = false; break;
-		default: more = put(ret, words[i]);
+		case ABI_FRAME_NATIVE:
+		case ABI_FRAME_KERNEL:
+		case ABI_FRAME_RAW:
+		case ABI_FRAME_JIT:
+		case ABI_FRAME_INTERP: more = put(ret, words[i]); break;
 		}
 	}
+	leave_out_interpreters(ret);
 }
 
 /* The last that elfutils found before it lost its way: a signal trampoline without rows (musl's) is one to us, whose pc is what

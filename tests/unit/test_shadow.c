@@ -14,6 +14,7 @@
 
 #define W(x) ABI_NATIVE(1, x)
 #define REPEAT(period, count) ABI_FRAME(ABI_FRAME_REPEAT, (uint64_t)(period) << 32 | (count))
+#define INTERP ABI_INTERP(9, 1)
 #define CUT ABI_FRAME(ABI_FRAME_TRUNCATED, ABI_CUT_READ_FAULT)
 #define ELIDED ABI_FRAME(ABI_FRAME_ELIDED, 7)
 
@@ -57,6 +58,12 @@ static void what_is_equal(void **state)
 			1},
 		{{W(1), W(2), W(3)}, {W(1), W(2), W(4)}, 3, 3, SHADOW_ENDS_OPEN, SHADOW_MISMATCH,
 			2},
+		/* an interpreter's frames are no business of elfutils, among repeated ones neither */
+		{{W(1), INTERP, W(2), INTERP, W(3)}, {W(1), W(2), W(3)}, 5, 3, SHADOW_ENDS_AT_ROOT,
+			SHADOW_MATCH, 3},
+		{{W(1), W(2), INTERP, REPEAT(2, 2), W(3)}, {W(1), W(2), W(2), W(2), W(3)}, 5, 5,
+			SHADOW_ENDS_AT_ROOT, SHADOW_MATCH, 5},
+		{{W(1), INTERP, W(4)}, {W(1), W(2)}, 3, 2, SHADOW_ENDS_AT_ROOT, SHADOW_MISMATCH, 1},
 		/* a frame left out, one invented, an end too early */
 		{{W(1), W(3)}, {W(1), W(2), W(3)}, 2, 3, SHADOW_ENDS_AT_ROOT, SHADOW_MISMATCH, 1},
 		{{W(1), W(2), W(3)}, {W(1), W(2)}, 3, 2, SHADOW_ENDS_AT_ROOT, SHADOW_MISMATCH, 2},

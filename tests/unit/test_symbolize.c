@@ -195,6 +195,7 @@ static void test_marks_and_addresses(void **state)
 	struct process *p;
 	struct symbol s;
 	uint64_t frame;
+	struct symbolizer_stats before, after;
 	void *jit;
 
 	(void)state;
@@ -217,11 +218,15 @@ static void test_marks_and_addresses(void **state)
 	s = symbol_of(&f, frame, &arena, &mapping);
 	assert_string_equal(mapping.filename, "[unknown]");
 
-	s = symbol_of(&f, ABI_FRAME(ABI_FRAME_TRUNCATED, ABI_CUT_FP_INSANE), &arena, &mapping);
-	assert_string_equal(s.lines[0].function, "[truncated: fp_insane]");
-	assert_int_equal(s.mapping, SYMBOL_NO_MAPPING);
-	s = symbol_of(&f, ABI_FRAME(ABI_FRAME_ELIDED, 17), &arena, &mapping);
-	assert_string_equal(s.lines[0].function, "[elided: 17 frames]");
+	symbolizer_stats(f.symbolizer, &before);
+	s = symbol_of(&f, ABI_INTERP(0x123, 4), &arena, &mapping);
+	assert_string_equal(s.lines[0].function, "[interpreter]");
+	assert_string_equal(mapping.filename, "[interpreter]");
+	assert_int_equal(s.address, 0);
+	assert_false(s.named);
+	symbolizer_stats(f.symbolizer, &after);
+	assert_int_equal(after.frames_unnamed, before.frames_unnamed + 1);
+
 	/* A binary that nobody knows. */
 	s = symbol_of(&f, ABI_NATIVE(4000, 0x42), &arena, &mapping);
 	assert_string_equal(s.lines[0].function, "[unknown]+0x42");
