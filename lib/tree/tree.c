@@ -99,14 +99,15 @@ void tree_depths(const struct tree *t, uint32_t *ret_depth)
 
 uint32_t tree_max_depth(const struct tree *t)
 {
-	_cleanup_free_ uint32_t *depth = try_realloc(NULL, MAX(t->n, (size_t)1), sizeof(*depth));
-	uint32_t max = 0;
+	uint32_t depth = 0, max = 0;
 
-	if (!depth)
-		return 0;
-	tree_depths(t, depth);
-	for (size_t i = 0; i < t->n; i++)
-		max = MAX(max, depth[i]);
+	for (uint32_t i = 1; i < t->n; i++) {
+		/* preorder: the parent is the node before or one of those above it */
+		for (uint32_t at = i - 1; at != t->parent[i]; at = t->parent[at])
+			depth--;
+		depth++;
+		max = MAX(max, depth);
+	}
 	return max;
 }
 

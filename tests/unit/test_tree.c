@@ -3,6 +3,7 @@
  * Call trees: building, the k-way merge against adding everything to one builder, projection,
  * limit, subtree, table.
  */
+#include "lib/base/alloc.h"
 #include "lib/prof/profile.h"
 #include "lib/tree/tree.h"
 #include <stdarg.h>
@@ -98,7 +99,10 @@ static void test_builder(void **state)
 	assert_int_equal(t.self[1], 1);
 	assert_int_equal(t.total[2], 17);
 	assert_int_equal(t.self[3], 7);
+	/* buffers are sized by it: no allocation that fails may make it smaller */
+	alloc_fail_after(1);
 	assert_int_equal(tree_max_depth(&t), 3);
+	assert_int_equal(alloc_fail_after(0), 1);
 	tree_builder_done(&b);
 	tree_done(&t);
 }
