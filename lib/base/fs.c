@@ -268,7 +268,9 @@ int fs_read_file(
 	if (fd < 0)
 		return err_set(eb, fd, "%s: %s", path, strerror(-fd));
 	r = fs->fstat(fs, fd, &st);
-	if (!r && st.is_dir)
+	if (r < 0)
+		err_set(eb, r, "%s: %s", path, strerror(-r));
+	else if (st.is_dir)
 		r = err_set(eb, -EISDIR, "%s: is a directory, expected a file", path);
 	/* Files of /proc report no size: read until the end instead of trusting it. */
 	while (!r) {

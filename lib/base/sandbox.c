@@ -106,7 +106,8 @@ int sandbox_find_user(const char *name, uid_t *ret_uid, gid_t *ret_gid, struct e
 			"there is no user %s: create it or name another one with --user",
 			name ? name : "sonde or nobody");
 	if (pw->pw_uid == 0)
-		return err_set(eb, -EINVAL, "--user %s is root: name an unprivileged user", name);
+		return err_set(eb, -EINVAL, "--user %s is root: name an unprivileged user",
+			pw->pw_name);
 	*ret_uid = pw->pw_uid;
 	*ret_gid = pw->pw_gid;
 	return 0;

@@ -4,6 +4,7 @@
  */
 #include "lib/base/str.h"
 #include "lib/base/bytes.h"
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -129,7 +130,7 @@ int str_parse_double(const char *s, double *ret, struct errbuf *eb)
 	char *end;
 	double v = strtod(s, &end);
 
-	if (end == s || *end || *s == ' ' || *s == '\t')
+	if (end == s || *end || isspace((unsigned char)*s))
 		return err_set(eb, -EINVAL, "\"%s\" is not a number", s);
 	*ret = v;
 	return 0;
@@ -361,7 +362,8 @@ static int base64_value(char c)
 
 int str_decode_base64(const char *s, size_t n, struct bytes *out)
 {
-	unsigned bits = 0, n_bits = 0, n_pad = 0;
+	unsigned bits = 0, n_bits = 0;
+	size_t n_digits = 0, n_pad = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		int v = base64_value(s[i]);
@@ -374,12 +376,16 @@ int str_decode_base64(const char *s, size_t n, struct bytes *out)
 		if (v < 0)
 			continue;
 		bits = bits << 6 | (unsigned)v;
+		n_digits++;
 		n_bits += 6;
 		if (n_bits >= 8) {
 			n_bits -= 8;
 			bytes_put_u8(out, (uint8_t)(bits >> n_bits));
 		}
 	}
+	/* a byte takes two digits, and padding fills up to four */
+	if (n_digits % 4 == 1 || n_pad > 2 || (n_pad && (n_digits + n_pad) % 4))
+		return -EINVAL;
 	return bytes_error(out);
 }
 

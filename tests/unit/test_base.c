@@ -215,6 +215,51 @@ static void test_nth_allocation_fails(void **state)
 	assert_int_equal(t.n, 200);
 }
 
+static void test_doubles(void **state)
+{
+	static const char *const wrong[] = {"", " 1", "\t1", "\n1", "\v1", "1 ", "1x"};
+	double v = 0;
+
+	(void)state;
+	assert_int_equal(str_parse_double("-1.5e3", &v, NULL), 0);
+	assert_true(v == -1500);
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
+		assert_int_equal(str_parse_double(wrong[i], &v, NULL), -EINVAL);
+}
+
+static void test_base64(void **state)
+{
+	static const struct {
+		const char *text, *ret; /* NULL: it is none */
+	} cases[] = {
+		{"", ""},
+		{"QQ==", "A"},
+		{"QQ", "A"},
+		{"QUI=", "AB"},
+		{" QU\nJD ", "ABC"},
+		{"QUJDRA==", "ABCD"},
+		{"Q", NULL},	/* six bits are no byte */
+		{"QUJDR", NULL},
+		{"QQ=", NULL},	/* padded to three */
+		{"QUI==", NULL},
+		{"====", NULL},
+		{"Q=Q=", NULL},
+		{"QU*D", NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_bytes_ struct bytes out = {0};
+		int r = str_decode_base64(cases[i].text, strlen(cases[i].text), &out);
+
+		assert_int_equal(r, cases[i].ret ? 0 : -EINVAL);
+		if (!cases[i].ret)
+			continue;
+		assert_int_equal(out.len, strlen(cases[i].ret));
+		assert_memory_equal(out.len ? (const char *)out.data : "", cases[i].ret, out.len);
+	}
+}
+
 static void test_durations(void **state)
 {
 	static const struct {
@@ -575,6 +620,8 @@ int main(void)
 		cmocka_unit_test(test_table_against_array),
 		cmocka_unit_test(test_interner_ids_are_dense),
 		cmocka_unit_test(test_nth_allocation_fails),
+		cmocka_unit_test(test_doubles),
+		cmocka_unit_test(test_base64),
 		cmocka_unit_test(test_durations),
 		cmocka_unit_test(test_go_durations),
 		cmocka_unit_test(test_sizes),
