@@ -3,7 +3,6 @@
  * Budget accounting: node by node towards the root, undone below the one that refuses.
  */
 #include "lib/base/budget.h"
-#include "lib/base/alloc.h"
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -57,32 +56,8 @@ int budget_charge(struct budget *b, uint64_t bytes, struct errbuf *eb)
 	return 0;
 }
 
-int budget_grow(struct budget *b, void *p, size_t *cap, size_t need, size_t elem, struct errbuf *eb)
-{
-	size_t want = *cap ? *cap : 16;
-	uint64_t more;
-	int r = 0;
-
-	if (need <= *cap)
-		return 0;
-	while (want < need)
-		if (__builtin_mul_overflow(want, 2, &want))
-			return -ENOMEM;
-	if (__builtin_mul_overflow(want - *cap, elem, &more))
-		return -ENOMEM;
-	if (b)
-		r = budget_charge(b, more, eb);
-	if (!r) {
-		r = alloc_grow(p, cap, want, elem);
-		if (r && b)
-			budget_release(b, more);
-	}
-	return r;
-}
-
 void budget_free(struct budget *b, void *p, size_t cap, size_t elem)
 {
-	if (b)
-		budget_release(b, cap * elem);
+	budget_release(b, cap * elem);
 	free(p);
 }

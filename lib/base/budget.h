@@ -31,14 +31,10 @@ struct budget {
 
 void budget_init(struct budget *b, struct budget *parent, const char *name, const char *flag,
 	uint64_t limit_bytes);
-/* Charges `bytes` to `b` and its ancestors, all or nothing. -ENOMEM with a text naming limit, flag
+/* Charges `bytes` to `b` (NULL: to nothing) and its ancestors, all or nothing. -ENOMEM with a text naming limit, flag
  * and amount. */
 int budget_charge(struct budget *b, uint64_t bytes, struct errbuf *eb) _must_check_;
+/* Gives back what was charged; more than that is our mistake and aborts. */
 void budget_release(struct budget *b, uint64_t bytes);
-/*
- * alloc_grow of an array whose bytes, *cap × elem, are charged to `b` (NULL: none); and its end, which gives them back. -ENOMEM, with
- * the budget's text when that refused.
- */
-int budget_grow(struct budget *b, void *p, size_t *cap, size_t need, size_t elem,
-	struct errbuf *eb) _must_check_;
+/* free() of an array of `cap` items that alloc_grow_in charged to `b` (NULL: none). */
 void budget_free(struct budget *b, void *p, size_t cap, size_t elem);

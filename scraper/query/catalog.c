@@ -299,7 +299,7 @@ static int split(struct budget *b, const struct interner_item *text, struct all_
 	const char *end = text->bytes + text->len, *value;
 
 	for (const char *p = text->bytes; p < end; p = value + strlen(value) + 1) {
-		if (budget_grow(b, &l->items, &l->cap, l->n + 1, sizeof(*l->items), NULL) < 0)
+		if (alloc_grow_in(b, &l->items, &l->cap, l->n + 1, sizeof(*l->items), NULL) < 0)
 			return -ENOMEM;
 		value = p + strlen(p) + 1;
 		l->items[l->n++] = (struct label) {p, value};

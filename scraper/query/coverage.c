@@ -49,7 +49,7 @@ static int add_target(
 		return -ENOMEM;
 	id = interner_add(&c->targets, key.data, key.len, NULL);
 	r = id == INTERNER_NONE ? -ENOMEM
-				: budget_grow(c->scan->env->budget, &c->items, &c->cap, id + 1UL,
+				: alloc_grow_in(c->scan->env->budget, &c->items, &c->cap, id + 1UL,
 					  sizeof(*c->items), NULL);
 	if (r)
 		return r;
@@ -80,8 +80,8 @@ static int load_stream(struct coverage *c, struct scan_part *p, uint32_t stream,
 		return scan_failed(p, r, eb);
 	r = add_target(c, p, p->streams[stream].label_set, &t);
 	if (!r)
-		r = budget_grow(c->scan->env->budget, &t->times_ns, &t->cap, t->n + profiles.n + 1,
-			sizeof(*t->times_ns), NULL);
+		r = alloc_grow_in(c->scan->env->budget, &t->times_ns, &t->cap,
+			t->n + profiles.n + 1, sizeof(*t->times_ns), NULL);
 	if (r)
 		return err_set(eb, r, "out of memory for the query");
 	for (size_t i = 0; i < profiles.n; i++)

@@ -54,7 +54,7 @@ static int no_memory(struct errbuf *eb)
 static int add_point(void *ctx, const struct listing_item *item, struct errbuf *eb)
 {
 	struct heat *h = ctx;
-	int r = budget_grow(budget_of(h), &h->points, &h->cap, h->n + 1, sizeof(*h->points), eb);
+	int r = alloc_grow_in(budget_of(h), &h->points, &h->cap, h->n + 1, sizeof(*h->points), eb);
 
 	if (r)
 		return r;

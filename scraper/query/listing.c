@@ -95,7 +95,7 @@ static int find_pending(struct listing *l, const struct rows_piece *p, uint32_t 
 
 	if (l->n_pending && l->pending[l->last].group == group)
 		return 0;
-	if (budget_grow(l->scan.env->budget, &l->pending, &l->cap_pending, l->n_pending + 1,
+	if (alloc_grow_in(l->scan.env->budget, &l->pending, &l->cap_pending, l->n_pending + 1,
 		    sizeof(*l->pending), NULL) < 0)
 		return -ENOMEM;
 	at = table_insert(&l->pending_of, group, &is_new);

@@ -3,6 +3,7 @@
  * Few series ever end, so only those remember when in each step they were scraped; of others it is enough that they were.
  */
 #include "scraper/query/lookback.h"
+#include "lib/base/alloc.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@ static int compare_times(const void *a, const void *b)
 static int series_at(struct lookback *l, uint32_t series, struct lookback_series **ret)
 {
 	size_t old = l->cap;
-	int r = budget_grow(
+	int r = alloc_grow_in(
 		l->arena->budget, &l->series, &l->cap, series + 1UL, sizeof(*l->series), NULL);
 
 	if (r)
@@ -40,8 +41,8 @@ static int add_ends(struct lookback *l, const struct scan_part *p, uint32_t stre
 		return scan_failed(p, r, eb);
 	r = series_at(l, series, &s);
 	if (!r)
-		r = budget_grow(l->arena->budget, &s->ends_ns, &s->cap_ends, s->n_ends + profiles.n,
-			sizeof(*s->ends_ns), NULL);
+		r = alloc_grow_in(l->arena->budget, &s->ends_ns, &s->cap_ends,
+			s->n_ends + profiles.n, sizeof(*s->ends_ns), NULL);
 	if (r)
 		return err_set(eb, r, "out of memory for the query");
 	for (size_t i = 0; i < profiles.n; i++)

@@ -127,7 +127,7 @@ static void add_to_all(const struct adder *a, const struct rows_piece *p, union 
 static int add_to_list(struct adder *a, const struct rows_piece *p, struct sums *s)
 {
 	double weight = a->m->is_mean ? weight_of(a, p) : 0;
-	int r = budget_grow(
+	int r = alloc_grow_in(
 		a->m->scan.env->budget, &s->list, &s->cap, s->n + p->n, sizeof(*s->list), NULL);
 
 	for (size_t i = 0; !r && i < p->n; i++) {
@@ -327,7 +327,7 @@ static int keep_nodes(struct merger *m, struct merge_nodes *nodes, struct errbuf
 	int r;
 
 	lock_take(&m->lock);
-	r = budget_grow(m->scan.env->budget, &m->nodes, &m->cap_nodes, m->n_nodes + 1,
+	r = alloc_grow_in(m->scan.env->budget, &m->nodes, &m->cap_nodes, m->n_nodes + 1,
 		sizeof(*nodes), NULL);
 	if (!r)
 		m->nodes[m->n_nodes++] = *nodes;

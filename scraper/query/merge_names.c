@@ -181,7 +181,7 @@ static int sort_entries(struct merger *m, struct merge_names *n, struct errbuf *
 static int list_of_part(struct merger *m, uint32_t part, struct list *ret)
 {
 	const struct names_part *p = &m->names->parts[part];
-	int r = budget_grow(
+	int r = alloc_grow_in(
 		m->scan.env->budget, &ret->items, &ret->cap, p->n_used, sizeof(*ret->items), NULL);
 
 	for (size_t i = 0; !r && i < p->n_used; i++)
@@ -195,7 +195,7 @@ static int join_lists(struct merger *m, struct list *a, struct list *b)
 	const struct known *x = a->items, *y = b->items, *x_end = x + a->n, *y_end = y + b->n;
 	struct list both = {.level = a->level + 1};
 	struct known *to;
-	int r = budget_grow(m->scan.env->budget, &both.items, &both.cap, a->n + b->n,
+	int r = alloc_grow_in(m->scan.env->budget, &both.items, &both.cap, a->n + b->n,
 		sizeof(*both.items), NULL);
 
 	if (r)

@@ -38,7 +38,7 @@ static int map_hits(struct budget *budget, const struct scan_part *raw, struct s
 	uint32_t at = 0;
 
 	p->n_hits = p->cap_hits = 0;
-	if (budget_grow(budget, &p->hits, &p->cap_hits, raw->n_hits + 1, sizeof(*p->hits), NULL) <
+	if (alloc_grow_in(budget, &p->hits, &p->cap_hits, raw->n_hits + 1, sizeof(*p->hits), NULL) <
 		0)
 		return -ENOMEM;
 	for (size_t h = 0; h < raw->n_hits; h++) {

@@ -119,7 +119,7 @@ static int buckets_alloc(struct over_time *o, struct buckets *b)
 static int line_at(struct over_time *o, uint32_t i, struct line **ret)
 {
 	size_t old = o->cap_lines;
-	int r = budget_grow(
+	int r = alloc_grow_in(
 		budget_of(o), &o->lines, &o->cap_lines, i + 1UL, sizeof(*o->lines), NULL);
 
 	if (r)
@@ -179,7 +179,7 @@ static int cell_at(struct over_time *o, uint32_t series, uint32_t line, struct c
 	int r = slot ? line_at(o, line, &unused) : -ENOMEM;
 
 	if (!r && is_new)
-		r = budget_grow(budget_of(o), &o->cells, &o->cap_cells, o->n_cells + 1,
+		r = alloc_grow_in(budget_of(o), &o->cells, &o->cap_cells, o->n_cells + 1,
 			sizeof(*o->cells), NULL);
 	if (r)
 		return r;
@@ -218,7 +218,7 @@ static int series_at(struct over_time *o, const struct scan_hit *hit, struct ser
 {
 	const struct scan_part *p = o->part;
 	size_t old = o->cap_series;
-	int r = budget_grow(budget_of(o), &o->series, &o->cap_series, hit->series + 1UL,
+	int r = alloc_grow_in(budget_of(o), &o->series, &o->cap_series, hit->series + 1UL,
 		sizeof(*o->series), NULL);
 
 	if (r)

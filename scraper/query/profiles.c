@@ -63,7 +63,7 @@ static int offer(void *ctx, const struct listing_item *f, struct errbuf *eb)
 		sift_down(l);
 		return 0;
 	}
-	r = budget_grow(l->out->budget, &l->heap, &l->cap, l->n + 1, sizeof(*l->heap), eb);
+	r = alloc_grow_in(l->out->budget, &l->heap, &l->cap, l->n + 1, sizeof(*l->heap), eb);
 	if (r)
 		return r;
 	l->heap[l->n++] = *f;
@@ -84,7 +84,7 @@ static int compare_profiles(const void *a, const void *b)
 static int finish(const struct top *t, const struct listing *l, struct errbuf *eb)
 {
 	struct query_profiles *out = t->out;
-	int r = budget_grow(
+	int r = alloc_grow_in(
 		out->budget, &out->items, &out->cap, MAX(t->n, (size_t)1), sizeof(*out->items), eb);
 
 	for (size_t i = 0; !r && i < t->n; i++) {

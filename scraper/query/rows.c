@@ -4,6 +4,7 @@
  * shapes is still decoded once.
  */
 #include "scraper/query/rows.h"
+#include "lib/base/alloc.h"
 #include <stdlib.h>
 
 void rows_done(struct rows_ranges *r)
@@ -14,7 +15,7 @@ void rows_done(struct rows_ranges *r)
 
 int rows_add(struct rows_ranges *r, const struct part_profiles *profiles, size_t i, uint32_t hit)
 {
-	int e = budget_grow(r->budget, &r->items, &r->cap, r->n + 1, sizeof(*r->items), NULL);
+	int e = alloc_grow_in(r->budget, &r->items, &r->cap, r->n + 1, sizeof(*r->items), NULL);
 
 	if (e)
 		return e;
@@ -40,7 +41,7 @@ int rows_extend(
 		last->n_rows += n_rows;
 		return 0;
 	}
-	e = budget_grow(r->budget, &r->items, &r->cap, r->n + 1, sizeof(*r->items), NULL);
+	e = alloc_grow_in(r->budget, &r->items, &r->cap, r->n + 1, sizeof(*r->items), NULL);
 	if (e)
 		return e;
 	r->items[r->n++] = (struct rows_range) {

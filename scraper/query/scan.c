@@ -475,7 +475,7 @@ static int add_hit(struct scan *s, struct scan_part *p, struct scan_hit hit)
 				 ? 0
 				 : intern_series(s, p, p->streams[hit.stream].label_set, hit.type);
 	int r = series < 0 ? (int)series
-			   : budget_grow(s->env->budget, &p->hits, &p->cap_hits, p->n_hits + 1,
+			   : alloc_grow_in(s->env->budget, &p->hits, &p->cap_hits, p->n_hits + 1,
 				     sizeof(*p->hits), NULL);
 
 	if (r)

@@ -86,7 +86,7 @@ static void test_budget_is_a_tree(void **state)
 	assert_int_equal(child.refused_total, 1);
 }
 
-static void test_budget_grow(void **state)
+static void test_growth_in_a_budget(void **state)
 {
 	struct budget b;
 	struct errbuf eb = {};
@@ -95,19 +95,20 @@ static void test_budget_grow(void **state)
 
 	(void)state;
 	budget_init(&b, NULL, "query", "--query.max-bytes", 1000);
-	assert_int_equal(budget_grow(&b, &items, &cap, 3, sizeof(*items), &eb), 0);
+	assert_int_equal(alloc_grow_in(&b, &items, &cap, 3, sizeof(*items), &eb), 0);
 	assert_true(cap >= 3 && b.used_bytes == cap * sizeof(*items));
 	items[2] = 7;
-	assert_int_equal(budget_grow(&b, &items, &cap, 100, sizeof(*items), &eb), -ENOMEM);
+	assert_int_equal(alloc_grow_in(&b, &items, &cap, 100, sizeof(*items), &eb), -ENOMEM);
 	assert_non_null(strstr(eb.text, "--query.max-bytes"));
-	assert_int_equal(budget_grow(&b, &items, &cap, 60, sizeof(*items), &eb), 0);
+	assert_int_equal(alloc_grow_in(&b, &items, &cap, 60, sizeof(*items), &eb), 0);
 	assert_int_equal(items[2], 7);
 	alloc_fail_after(1);
 	b.limit_bytes = 0;
-	assert_int_equal(budget_grow(&b, &items, &cap, 1000, sizeof(*items), &eb), -ENOMEM);
+	assert_int_equal(alloc_grow_in(&b, &items, &cap, 1000, sizeof(*items), &eb), -ENOMEM);
 	alloc_fail_after(0);
 	assert_int_equal(b.used_bytes, cap * sizeof(*items));
-	assert_int_equal(budget_grow(&b, &items, &cap, SIZE_MAX / 4, sizeof(*items), &eb), -ENOMEM);
+	assert_int_equal(
+		alloc_grow_in(&b, &items, &cap, SIZE_MAX / 4, sizeof(*items), &eb), -ENOMEM);
 	budget_free(&b, items, cap, sizeof(*items));
 	assert_int_equal(b.used_bytes, 0);
 }
@@ -238,9 +239,9 @@ static void test_base64(void **state)
 		{"QUI=", "AB"},
 		{" QU\nJD ", "ABC"},
 		{"QUJDRA==", "ABCD"},
-		{"Q", NULL},	/* six bits are no byte */
+		{"Q", NULL}, /* six bits are no byte */
 		{"QUJDR", NULL},
-		{"QQ=", NULL},	/* padded to three */
+		{"QQ=", NULL}, /* padded to three */
 		{"QUI==", NULL},
 		{"====", NULL},
 		{"Q=Q=", NULL},
@@ -615,7 +616,7 @@ int main(void)
 		cmocka_unit_test(test_varint_round_trip),
 		cmocka_unit_test(test_cursor_refuses),
 		cmocka_unit_test(test_budget_is_a_tree),
-		cmocka_unit_test(test_budget_grow),
+		cmocka_unit_test(test_growth_in_a_budget),
 		cmocka_unit_test(test_arena_sticks_at_its_budget),
 		cmocka_unit_test(test_table_against_array),
 		cmocka_unit_test(test_interner_ids_are_dense),
