@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Bump allocation for one request, scrape, window or load. Everything is freed at once. When the
- * budget or memory refuses, the failure sticks: later calls return NULL too and arena_error() tells
- * it, so that a long build-up is checked once at its end. One owner, one thread.
+ * budget or memory refuses, the failure sticks: later calls return NULL too and arena_error()
+ * reports it, so that a long build-up is checked once at its end. One owner, one thread.
  */
 #pragma once
 #include "lib/base/budget.h"
@@ -17,7 +17,7 @@ struct arena {
 	struct arena_adopted *adopted;
 	char *next, *end;
 	size_t total_bytes;
-	int error;
+	int error; /* sticky; 0 or -ENOMEM */
 	struct errbuf errbuf;
 };
 

@@ -15,13 +15,13 @@ struct bell {
 	_Atomic bool is_closed;
 };
 
-/* Negative errno with a text: no descriptor is left. */
+/* Negative errno of eventfd(2) with a text; bell_done is allowed then too. */
 int bell_init(struct bell *b, struct errbuf *eb) _must_check_;
 void bell_done(struct bell *b);
 
-/* Any thread. However often it is rung before the sleeper looks, it wakes once. */
+/* Any thread, also a signal handler. However often it is rung before the sleeper looks, it wakes once. */
 void bell_ring(struct bell *b);
-/* From now on no wait lasts: it is time to stop. */
+/* From now on every wait ends at once with BELL_RUNG. Any thread. */
 void bell_close(struct bell *b);
 
 enum bell_end {
@@ -30,6 +30,6 @@ enum bell_end {
 	BELL_FD_READY,
 };
 
-/* Sleeps until `until_ns` (BELL_NEVER: until rung), less when `fd` (-1: none) is ready to be read or when the bell was rung since the
+/* One thread only. Sleeps until `until_ns` (BELL_NEVER: until rung), less when `fd` (-1: none) is ready to be read or when the bell was rung since the
  * last wait, though then not to before `earliest_ns`. */
 enum bell_end bell_wait(struct bell *b, int fd, int64_t earliest_ns, int64_t until_ns);

@@ -17,7 +17,7 @@ struct bitmap {
 };
 enum { BITMAP_BLOCK = 512 };
 
-/* n zero bits, charged to a budget, which may be NULL. -ENOMEM. */
+/* n zero bits, charged to a budget, which may be NULL. -ENOMEM; -EFBIG: n is 2^32 or more. bitmap_done is due in any case. */
 int bitmap_init(struct bitmap *b, size_t n, struct budget *budget, struct errbuf *eb) _must_check_;
 void bitmap_done(struct bitmap *b);
 static inline void bitmap_set(struct bitmap *b, uint32_t i)
@@ -30,7 +30,7 @@ static inline bool bitmap_has(const struct bitmap *b, uint32_t i)
 }
 /* Makes rank and select possible; nothing may be set any more. -ENOMEM. */
 int bitmap_index(struct bitmap *b, struct errbuf *eb) _must_check_;
-/* How many bits are set below i. */
+/* How many bits are set below i, i ≤ n. */
 uint32_t bitmap_rank(const struct bitmap *b, uint32_t i);
 /* Place of the k-th set bit, k < n_set. *hint: a block to try first, for ascending k. */
 uint32_t bitmap_select(const struct bitmap *b, uint32_t k, uint32_t *hint);

@@ -9,7 +9,7 @@
 
 enum { BITS_WORD = 64 };
 
-/* The words for n bits, of which there is one at least. */
+/* Words enough for n bits, at least one. */
 static inline size_t bits_words(size_t n)
 {
 	return n / BITS_WORD + 1;
@@ -25,7 +25,7 @@ static inline void bits_set(uint64_t *bits, size_t i)
 	bits[i / BITS_WORD] |= 1ULL << i % BITS_WORD;
 }
 
-/* What is not below n is in no set of n. */
+/* Nothing when i is not below n. */
 static inline void bits_set_below(uint64_t *bits, size_t i, size_t n)
 {
 	if (i < n)
@@ -37,7 +37,7 @@ static inline void bits_clear(uint64_t *bits, size_t i)
 	bits[i / BITS_WORD] &= ~(1ULL << i % BITS_WORD);
 }
 
-/* The number of the last bit below n that is set, and one; 0: there is none. */
+/* One more than the number of the last bit below n that is set; 0: none is. */
 static inline size_t bits_last(const uint64_t *bits, size_t n)
 {
 	for (; n; n -= (n - 1) % BITS_WORD + 1) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A growable byte buffer. An allocation failure or a passed cap sticks: later puts do nothing and
- * bytes_error() tells it, so that a writer checks once. Integers are little-endian.
+ * bytes_error() reports it, so that a writer checks once. Integers are little-endian. One thread at a time. A zeroed
+ * struct is an empty buffer without budget or limit.
  */
 #pragma once
 #include "lib/base/budget.h"
@@ -13,7 +14,9 @@
 struct bytes {
 	uint8_t *data;
 	size_t len, cap;
-	size_t max_bytes;      /* cap never passes it; 0: no limit */
+	/* cap never passes it; 0: no limit. What takes a varying number of bytes (varints, decimal text, printf) reserves the most it can
+	 * take, so near the limit it may be refused although it would fit. */
+	size_t max_bytes;
 	struct budget *budget; /* NULL: none; charged with cap */
 	int error;
 };

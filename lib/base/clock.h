@@ -18,11 +18,11 @@ struct clock {
 	void (*sleep_until_ns)(struct clock *c, int64_t monotonic_ns);
 };
 
-/* The kernel's clocks. */
+/* The kernel's clocks (clock_gettime(2)). Any thread. */
 extern struct clock clock_system;
 
-/* Starts at the given times; all three advance together by clock_virtual_advance, realtime alone by
- * _step. */
+/* Starts at real_ns, with monotonic and boottime at one second. All three advance together by clock_virtual_advance, realtime alone by
+ * _step. One thread at a time. */
 struct clock_virtual {
 	struct clock clock;
 	int64_t mono_ns, boot_ns, real_ns;

@@ -2,7 +2,7 @@
  *
  * The bounded reader through which all bytes from outside pass. Reading past the end or a malformed
  * varint sets a sticky error; after it every read gives 0 and an empty range. Integers are
- * little-endian.
+ * little-endian. The bytes stay the caller's and must outlive the cursor and what was taken from it.
  */
 #pragma once
 #include "lib/base/cleanup.h"
@@ -13,8 +13,8 @@
 
 struct cursor {
 	const uint8_t *start, *pos, *end;
-	int error; /* 0 or -EBADMSG */
-	size_t error_off;
+	int error;	  /* 0 or -EBADMSG */
+	size_t error_off; /* bytes from `start` */
 };
 
 static inline struct cursor cursor_of(const void *p, size_t n)
@@ -124,7 +124,7 @@ static inline uint64_t cursor_varint(struct cursor *c)
 	return 0;
 }
 
-/* DWARF's signed LEB128: two's complement, sign-extended from the last byte. */
+/* DWARF's signed LEB128 of at most 10 bytes: two's complement, sign-extended from the last byte. Bits above 64 are dropped. */
 static inline int64_t cursor_sleb(struct cursor *c)
 {
 	const uint8_t *p = c->pos;
@@ -154,6 +154,7 @@ static inline void cursor_skip_leb(struct cursor *c)
 	cursor_fail(c);
 }
 
+/* Protobuf's zigzag form. */
 static inline int64_t cursor_svarint(struct cursor *c)
 {
 	uint64_t v = cursor_varint(c);

@@ -2,7 +2,8 @@
  *
  * The file-system seam of the store, configuration and caches. Programs pass &fs_system; crash
  * tests pass one that drops, tears or refuses writes. Paths are absolute or relative to the working
- * directory; descriptors are O_CLOEXEC. All functions return ≥ 0 or negative errno.
+ * directory; descriptors are O_CLOEXEC. All functions return ≥ 0 or the negative errno of the call of that name, and -ENOMEM where they
+ * fill a buffer. Any thread.
  */
 #pragma once
 #include "lib/base/bytes.h"
@@ -51,7 +52,8 @@ extern struct fs fs_system;
 /* Whole-buffer forms: short reads and writes are continued; -EIO when a file ends early. */
 int fs_pread_full(struct fs *fs, int fd, void *buf, size_t n, uint64_t off) _must_check_;
 int fs_pwrite_full(struct fs *fs, int fd, const void *buf, size_t n, uint64_t off) _must_check_;
-/* Reads a file of at most max_bytes (-EFBIG above), appended to `ret`. The text names the path. */
+/* Reads a file of at most max_bytes (-EFBIG above), appended to `ret`, which after an error holds a part of it. -EISDIR: a directory.
+ * The text names the path. */
 int fs_read_file(struct fs *fs, const char *path, size_t max_bytes, struct bytes *ret,
 	struct errbuf *eb) _must_check_;
 /*
@@ -61,13 +63,14 @@ int fs_read_file(struct fs *fs, const char *path, size_t max_bytes, struct bytes
  */
 int fs_read_beneath(const char *dir, const char *path, size_t max_bytes, struct bytes *ret,
 	struct errbuf *eb) _must_check_;
-/* Writes PATH.tmp, fsyncs, renames to PATH, fsyncs the parent. After a failure PATH.tmp is gone. */
+/* Writes PATH.tmp, fsyncs, renames to PATH, fsyncs the parent. After a failure PATH.tmp is gone and PATH is the old file, or the new one
+ * when only the last step failed. */
 int fs_write_file(struct fs *fs, const char *path, const void *p, size_t n, mode_t mode,
 	struct errbuf *eb) _must_check_;
 /* Paths of the files that a pattern names, sorted, each with a NUL: the pattern itself when it has no '*', else what
  * matches its last component in that directory; none when the directory is missing. */
 int fs_glob(struct fs *fs, const char *pattern, struct bytes *ret) _must_check_;
-/* mkdir -p. */
+/* mkdir -p. -ENOTDIR: the path is there and is no directory. */
 int fs_make_dirs(struct fs *fs, const char *path, mode_t mode) _must_check_;
 /* rm -rf of a directory or file; a missing path is fine. */
 int fs_remove_all(struct fs *fs, const char *path) _must_check_;

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* XXH3-64 with seed 0. */
 uint64_t hash_xxh3(const void *p, size_t n);
 uint64_t hash_xxh3_seed(const void *p, size_t n, uint64_t seed);
 /* Wide enough that equal hashes are equal content where the seed is secret. Not stored. */

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Command lines in the Prometheus style, from tables: --a.b=c, --a.b c, --x and --no-x, repeated
- *flags. The same table prints
- * --help as a manual page, the /flags page and what the documentation check compares with docs/.
+ * Command lines in the Prometheus style, from tables: --a.b=c, --a.b c, --x and --no-x, repeated flags. The same table prints --help
+ * as a manual page, the /flags page and what the documentation check compares with docs/.
  *
  *	struct my_options { uint64_t frequency_hz; struct option_list listen; };
  *	static const struct option_spec specs[] = {
  *		OPTION_HEADING("Sampling"),
- *		{"profile.frequency", OPTION_U64, offsetof(struct my_options, frequency_hz), .value =
- *"HZ", .fallback = "19", .min = 1, .max = 999, .help = "Samples per second and CPU."},
+ *		{"profile.frequency", OPTION_U64, offsetof(struct my_options, frequency_hz), .value = "HZ",
+ *			.fallback = "19", .min = 1, .max = 999, .help = "Samples per second and CPU."},
  *	};
  *
- * Text values point into argv or into the table; only the arrays of lists are allocated
- *(options_done frees them).
+ * Text values point into argv or into the table; only the arrays of lists are allocated (options_done frees them).
  */
 #pragma once
 #include "lib/base/bytes.h"
@@ -80,11 +78,11 @@ enum {
  * Fills `values` (the program's struct, zeroed by the caller) from defaults and argv[1..].
  * Positional arguments and all that follows "--" go to `ret_args` (may be NULL when `arguments` is
  * NULL). Returns OPTIONS_RUN, OPTIONS_DONE or -EINVAL with a text that names flag, value and what
- * was expected. The values need options_done in any case.
+ * was expected. --help and --version anywhere before "--" win over errors. The values need options_done in any case.
  */
 int options_parse(const struct option_program *p, int argc, char **argv, void *values,
 	struct option_list *ret_args, struct errbuf *eb) _must_check_;
-/* options_parse, with the error written to stderr: returns -1 to go on, else the exit status. */
+/* options_parse, with the error written to stderr: returns -1 to go on, else the exit status, 0 or OPTIONS_EXIT_USAGE. */
 int options_parse_or_exit(const struct option_program *p, int argc, char **argv, void *values,
 	struct option_list *ret_args) _must_check_;
 void options_done(const struct option_program *p, void *values);

@@ -91,7 +91,7 @@ enum { RE2_MAX_RANGES = 1 << 18, RE2_MAX_PATTERN = 4 << 20 };
 
 /* -EINVAL with "position N: text" for the place `at`. */
 int re2_fail(struct re2_parser *p, const char *at, const char *fmt, ...) _printf_(3, 4);
-/* Parses the whole text. `dot_nl`: start with (?s). */
+/* Parses the whole text; *ret lies in `arena`. `dot_nl`: start with (?s). -EINVAL with the position, -ENOMEM. */
 int re2_parse(const char *text, bool dot_nl, struct arena *arena, struct re2_tree *ret,
 	struct errbuf *eb) _must_check_;
 /* The character at p->pos, which is advanced. The text is known to be valid UTF-8 and not at its
@@ -108,7 +108,7 @@ int re2_parse_class_escape(struct re2_parser *p, struct re2_class **ret) _must_c
 /* True when the class is ranges only. */
 bool re2_class_is_plain(const struct re2_class *c);
 
-/* Appends the PCRE2 pattern (for UTF, DOTALL, newline LF) of the tree. */
+/* Appends the PCRE2 pattern (for UTF, DOTALL, newline LF) of the tree. -EINVAL: above the limit of `out`; -ENOMEM. */
 int re2_emit(const struct re2_tree *tree, struct bytes *out, struct errbuf *eb) _must_check_;
 
 /* One way of matching without an engine: pieces in this order with anything between. */

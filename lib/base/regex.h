@@ -6,9 +6,9 @@
  * Source: regexp/syntax of Go 1.26, flags syntax.Perl.
  *
  * Differences from Go: nesting and size are capped lower, and an expression whose matching needs
- * more steps than REGEX_MATCH_STEPS is an error (-ENOMEM) instead of a slow answer; it is never
+ * more steps than REGEX_MATCH_STEPS is an error (-ENOMEM), where Go would be slow; it is never
  * reported as a mismatch. Where a loop's body can match nothing, as in (a|)+, groups and the end of
- * a search may be Perl's instead; whether a text matches is the same.
+ * a search may be Perl's; whether a text matches is the same.
  */
 #pragma once
 #include "lib/base/bytes.h"
@@ -37,8 +37,8 @@ struct regex_span {
 struct regex; /* immutable: any number of threads may match at once */
 
 /*
- * Compiles `text` (valid UTF-8, NUL-terminated). Errors: -EINVAL with "position N: reason" (N
- * counts bytes from 1), -ENOMEM. *ret is freed with regex_free.
+ * Compiles `text` (NUL-terminated). Errors: -EINVAL with "position N: reason" (N
+ * counts bytes from 1), also for text that is not UTF-8; -ENOMEM. *ret is freed with regex_free.
  */
 int regex_compile(
 	const char *text, enum regex_mode mode, struct regex **ret, struct errbuf *eb) _must_check_;

@@ -80,9 +80,11 @@ int sandbox_limit_caps(const int *caps, size_t n, struct errbuf *eb)
 	cap_value_t v[16];
 	int n_v = 0;
 
+	ASSERT(n <= ARRAY_SIZE(v));
+
 	if (!set)
 		return err_set(eb, -ENOMEM, "cap_init: %s", strerror(errno));
-	for (size_t i = 0; i < n && n_v < (int)ARRAY_SIZE(v); i++)
+	for (size_t i = 0; i < n; i++)
 		if (sandbox_has_cap(caps[i]))
 			v[n_v++] = caps[i];
 	drop_bounding();
@@ -106,8 +108,8 @@ int sandbox_find_user(const char *name, uid_t *ret_uid, gid_t *ret_gid, struct e
 			"there is no user %s: create it or name another one with --user",
 			name ? name : "sonde or nobody");
 	if (pw->pw_uid == 0)
-		return err_set(eb, -EINVAL, "--user %s is root: name an unprivileged user",
-			pw->pw_name);
+		return err_set(
+			eb, -EINVAL, "--user %s is root: name an unprivileged user", pw->pw_name);
 	*ret_uid = pw->pw_uid;
 	*ret_gid = pw->pw_gid;
 	return 0;

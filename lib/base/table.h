@@ -3,8 +3,9 @@
  * Two hash tables with open addressing:
  *  - struct table: u64 key → u64 value, for ids and hashes;
  *  - struct interner: byte strings → dense ids 0, 1, 2 … that never move.
- * Both grow; an allocation or budget failure is reported by the inserting call and changes nothing.
- * Not thread-safe.
+ * Both grow. A failed allocation or a budget's refusal is reported by the inserting call and changes nothing; an interner may
+ * refuse everything new from then on (the error of its arena sticks). Not thread-safe. The hashes have no seed: whoever chooses the
+ * keys can make them collide.
  */
 #pragma once
 #include "lib/base/arena.h"
@@ -26,12 +27,13 @@ void table_done(struct table *t);
 #define _cleanup_table_ _cleanup_(table_done)
 /* Pointer to the value of `key`, valid until the next insertion; NULL when absent. */
 uint64_t *table_find(const struct table *t, uint64_t key);
-/* Pointer to the value of `key`, inserted with value 0 when absent (*ret_new says which). NULL when
- * memory is out. */
+/* Pointer to the value of `key`, inserted with value 0 when absent (*ret_new, may be NULL, says which). Valid until the next
+ * insertion. NULL when memory is out. */
 uint64_t *table_insert(struct table *t, uint64_t key, bool *ret_new);
+/* False when it was not there. */
 bool table_remove(struct table *t, uint64_t key);
 void table_clear(struct table *t);
-/* Iteration: start with *pos = 0; false at the end. */
+/* Iteration in no order: start with *pos = 0; false at the end. Removing meanwhile is fine, inserting is not. */
 bool table_next(const struct table *t, size_t *pos, uint64_t *ret_key, uint64_t *ret_value);
 
 struct interner {
@@ -53,6 +55,7 @@ void interner_done(struct interner *t);
 /* The id of these bytes, added when new (*ret_new, may be NULL). INTERNER_NONE when memory is out.
  */
 uint32_t interner_add(struct interner *t, const void *bytes, size_t len, bool *ret_new);
+/* The id, or INTERNER_NONE. */
 uint32_t interner_find(const struct interner *t, const void *bytes, size_t len);
 static inline const char *interner_str(const struct interner *t, uint32_t id)
 {

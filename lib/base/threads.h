@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Threads that go round until it is time to stop. Each promises, each time round, to be back before long, so that another
- * thread can tell without a lock that one is stuck; and the end does not wait for one that is.
+ * Threads that run a step again and again until threads_stop. A step has a time within which it returns; another thread sees without a
+ * lock which one is stuck in its step, and the end does not wait for that one. Start, stop and join: one thread.
  */
 #pragma once
 #include "lib/base/err.h"
@@ -33,7 +33,7 @@ struct threads {
 	_Atomic bool is_stopping;
 };
 
-/* One more. Negative errno with a text; those before go on. */
+/* One more, THREADS_MAX in all; `row` is copied. Negative errno of pthread_create with a text; those before go on. */
 int threads_start(struct threads *t, const struct thread_row *row, struct errbuf *eb) _must_check_;
 /* No thread begins another step. Whoever calls this wakes those that wait in one. */
 void threads_stop(struct threads *t);

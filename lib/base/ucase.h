@@ -17,7 +17,7 @@ uint32_t ucase_next_fold(uint32_t c);
  * end. */
 bool ucase_next_range(size_t *pos, uint32_t *ret_lo, uint32_t *ret_hi);
 
-/* Appends the n bytes at s in upper or lower case. */
+/* Appends the n bytes at s in upper or lower case; bytes that are not UTF-8 stay. */
 void ucase_map(const char *s, size_t n, bool upper, struct bytes *out);
 
 /* The character of a valid sequence of `len` bytes (from str_utf8_len); and the sequence of a

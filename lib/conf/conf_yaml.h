@@ -31,12 +31,13 @@ struct conf_node {
 	uint64_t expanded;	  /* nodes below and including this one, aliases followed */
 };
 
-/* *ret is NULL for an empty document. -EINVAL "FILE:LINE:COL: …", -ENOMEM. Nodes lie in `arena`. */
+/* *ret is NULL for an empty document. -EINVAL "FILE:LINE:COL: …", -ENOMEM. Nodes lie in `arena`; nothing points into `text`, which
+ * may be NULL when len is 0. */
 int conf_yaml_parse(const char *file, const void *text, size_t len, struct arena *arena,
 	struct conf_node **ret, struct errbuf *eb) _must_check_;
 /* A scalar that YAML calls null: nothing, ~, null. */
 bool conf_node_is_null(const struct conf_node *n);
-/* "a mapping", "a list", "null", "text". */
+/* "a mapping", "a list", "null", "text", "a number or boolean" (of JSON). */
 const char *conf_node_kind_name(const struct conf_node *n);
 /* The value of a mapping's key, or NULL. */
 struct conf_node *conf_node_get(const struct conf_node *mapping, const char *key);

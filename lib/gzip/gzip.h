@@ -20,13 +20,13 @@ size_t gzip_stated_size(const void *p, size_t n);
 
 /*
  * Inflates all members, appended to `out`; at most max_bytes are written (and out->max_bytes,
- * out->budget obeyed). -EBADMSG "gzip: truncated after N bytes" or "gzip: corrupt …"; -EFBIG names
- * the cap; -ENOMEM when the budget refuses. Work is bounded by max_bytes: a bomb that declares its
+ * out->budget obeyed). -EBADMSG "gzip: truncated after N bytes", "gzip: corrupt …",
+ * no gzip, or other data behind it; -EFBIG names the cap; -ENOMEM when the budget refuses. After an error `out` is as before. Work is bounded by max_bytes: a bomb that declares its
  * size is refused at once, any other after the cap is full.
  */
 int gzip_inflate(const void *p, size_t n, size_t max_bytes, struct bytes *out,
 	struct errbuf *eb) _must_check_;
 
-/* One member, appended to `out`. Level 1 to 12. */
+/* One member, appended to `out`. Level 1 to 12: -EINVAL for another, or when libdeflate has no memory; -ENOMEM, -EFBIG of `out`. */
 int gzip_deflate(
 	const void *p, size_t n, int level, struct bytes *out, struct errbuf *eb) _must_check_;

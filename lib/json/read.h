@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * JSON reading over jansson: duplicate keys, invalid UTF-8, trailing text and nesting above 64 are
- * refused with line and column. Values belong to the document and live until it is freed.
+ * refused, syntax with line and column. Values belong to the document and live until it is freed. One thread at a time; documents that
+ * share a root count as one.
  */
 #pragma once
 #include "lib/base/cleanup.h"
@@ -22,11 +23,14 @@ enum json_kind {
 	JSON_KIND_OBJECT
 };
 
-/* -EBADMSG "line 3, column 7: …"; -EFBIG above max_bytes. */
+/* *ret is freed with json_doc_freep; nothing of it points into `p`. -EBADMSG "line 3, column 7: …", also for a NUL inside a string;
+ * -EFBIG above max_bytes. */
 int json_read(const void *p, size_t n, size_t max_bytes, struct json_doc **ret,
 	struct errbuf *eb) _must_check_;
 void json_doc_freep(struct json_doc **d);
 const struct json_value *json_doc_root(const struct json_doc *d);
+
+/* A value that is NULL is an absent one to the functions from json_value_str to json_value_get; the others need one. */
 
 enum json_kind json_value_kind(const struct json_value *v);
 /* "an object", "a string" …, for messages. */

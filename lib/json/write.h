@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A streaming JSON writer into struct bytes. Commas and colons are its business; nesting up to 64.
+ * A streaming JSON writer into struct bytes, whose sticky error is the only one. It writes commas and colons; nesting up to 64. Keys
+ * outside an object, and the like, are our mistakes.
  */
 #pragma once
 #include "lib/base/bytes.h"

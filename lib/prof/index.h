@@ -17,6 +17,7 @@ struct prof_index {
 
 /* A random number, new at each call. */
 uint64_t prof_index_seed(void);
+/* `budget`: the one that its memory was charged to. */
 void prof_index_done(struct prof_index *x, struct budget *budget);
 /* Room for n rows in all, so that adding them allocates nothing. 0 or -ENOMEM. */
 int prof_index_reserve(

@@ -40,7 +40,7 @@ void labels_print(const struct labels *l, struct bytes *out);
 
 /*
  * Builds or edits a set; the order of sets does not matter, the last one wins, an empty value
- * deletes. A failed allocation sticks: later sets do nothing and labels_builder_finish tells it.
+ * deletes. A failed allocation sticks: later sets do nothing and labels_builder_finish reports it.
  */
 struct labels_builder {
 	struct labels_builder_item {
@@ -53,7 +53,7 @@ struct labels_builder {
 void labels_builder_init(struct labels_builder *b);
 void labels_builder_done(struct labels_builder *b);
 #define _cleanup_labels_builder_ _cleanup_(labels_builder_done)
-/* Starts anew from `base` (NULL: from nothing); keeps memory, clears a sticky error. */
+/* Starts anew from `base` (NULL: from nothing); keeps memory, clears a sticky error. 0 or -ENOMEM, which sticks. */
 int labels_builder_reset(struct labels_builder *b, const struct labels *base);
 void labels_builder_set(struct labels_builder *b, const char *name, const char *value);
 /* The same for text that is not NUL-terminated; a NUL byte inside ends it. */

@@ -28,11 +28,12 @@ void prof_merge_freep(struct prof_merge **m);
 void prof_merge_root_labels(struct prof_merge *m, const char *const *keys, size_t n);
 
 /*
- * Adds a profile; nothing of it is kept. `name` is for error texts (a file name) and is remembered of the first. -EINVAL
+ * Adds a profile; nothing of it is kept. `name` is for error texts (a file name); the first one is copied. -EINVAL
  * when it does not fit the first one, -ENOMEM; after an error only freep.
  */
 int prof_merge_add(struct prof_merge *m, const struct profile *p, const char *name,
 	struct errbuf *eb) _must_check_;
 
-/* The sum into `ret`, which must not be initialised and then is the caller's. -EINVAL when nothing was added. */
+/* The sum into `ret`, which must not be initialised and then is the caller's. -EINVAL when nothing was added; -ENOMEM.
+ * Afterwards only freep. */
 int prof_merge_finish(struct prof_merge *m, struct profile *ret, struct errbuf *eb) _must_check_;

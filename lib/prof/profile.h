@@ -78,7 +78,8 @@ struct profile {
 		n_labels, n_samples;
 
 	struct prof_value_type period_type;
-	int64_t period, time_ns, duration_ns;
+	int64_t period;				    /* in units of period_type */
+	int64_t time_ns, duration_ns;		    /* unix time of the start */
 	uint32_t default_sample_type;		    /* string */
 	uint32_t drop_frames, keep_frames, doc_url; /* strings */
 	uint32_t *comments;			    /* strings */
@@ -93,7 +94,7 @@ void profile_reset(struct profile *p);
 
 /* Bytes of string i; PROF_NONE-safe (""). */
 struct prof_str profile_str(const struct profile *p, uint32_t i);
-/* True when string i equals the NUL-terminated text. */
+/* 1 when string i equals the NUL-terminated text, else 0. */
 int profile_str_is(const struct profile *p, uint32_t i, const char *text);
 /*
  * The value column of a name as `go tool pprof -sample_index` takes it: a type ("cpu"), or a number from 0. NULL or "":
@@ -105,7 +106,7 @@ int profile_find_type(
 /*
  * Decodes an uncompressed pprof message into `ret` (profile_init'ed by the caller) and checks
  * pprof's own rules (google/pprof profile.CheckValid; docs/formats/profile.md lists them): -EBADMSG
- * with a text that names what is wrong and where, -ENOMEM when the budget of `ret` refuses. On
+ * with a text that names what is wrong and where, -ENOMEM when the budget of `ret` refuses, -EFBIG above 4 GiB. On
  * error `ret` holds no usable columns and must still be freed. Strings of `ret` point into `data`,
  * which must outlive it. Memory: at most 16 bytes per byte of `data`, allocated after a first pass
  * has counted everything, stacks and labels by what the first samples have, or once more for all.
@@ -122,7 +123,7 @@ int prof_encode(const struct profile *p, struct bytes *out) _must_check_;
 
 /*
  * Builder: appends with interning; equal strings, mappings, functions, locations get one index.
- * All return the index (0 after an error); errors stick in p->arena and prof_builder_finish tells
+ * All return the index (0 after an error); errors stick in p->arena and prof_builder_finish reports
  * them. While a builder is at work the columns of `p` are empty; `p` must not move. Single values
  * (period, time, drop_frames …) are set in `p` directly.
  */
@@ -159,5 +160,5 @@ uint32_t prof_builder_location_folded(struct prof_builder *b, uint64_t address, 
  */
 void prof_builder_sample(struct prof_builder *b, const uint32_t *locations, size_t n,
 	const int64_t *values, const struct prof_label *labels, size_t n_labels, int merge);
-/* Moves what was built into the profile; 0 or -ENOMEM. The builder can only be freed after it. */
+/* Moves what was built into the profile; 0, or -ENOMEM with a text, also when it has more rows than 32 bits count. The builder can only be freed after it. */
 int prof_builder_finish(struct prof_builder *b, struct errbuf *eb) _must_check_;

@@ -6,7 +6,7 @@
 #include "lib/prof/profile.h"
 #include <stdbool.h>
 
-/* True when it can be text and is no pprof message: that has control characters in its first bytes. */
+/* True when it can be text: a pprof message has control characters in its first bytes. */
 bool prof_text_is(const void *data, size_t len);
 
 /*

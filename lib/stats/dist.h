@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The distributions that tests need, to about 1e-10. Pure functions of numbers; arguments are in range.
+ * The distributions that significance tests need, to about 1e-10. Pure functions of numbers; arguments are in range.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What two sets of runs say about each row (a function, a node of a call tree): is it slower, faster, or is there nothing to see. The
+ * What two sets of runs say about each row (a function, a node of a call tree): slower, faster, or no difference that can be shown. The
  * unit of replication is the run: samples of one run are not independent of each other's run, and counting them as if they were finds
  * differences where there are none. Pure: arrays in, arrays out, one thread.
  *
@@ -105,7 +105,7 @@ int stats_judge(
 
 /*
  * Marks cost that only moved: where a node as a whole did not change and children of it did in both directions, and nearly cancel, these
- * are STATS_MOVED. Nodes have their parents before them; parent[0] is 0.
+ * are STATS_MOVED. Nodes have their parents before them; parent[0] is 0. -ENOMEM.
  */
 int stats_find_moved(struct stats_row *rows, const uint32_t *parent, size_t n) _must_check_;
 
@@ -117,7 +117,7 @@ int stats_size_factors(
 	const double *values, size_t n_rows, size_t n_runs, double *ret) _must_check_;
 
 /*
- * p of no drift: does value over its side's mean go along with the time at which it was taken? order[i] is the place of run i in time. 1
- * where it is unknown (fewer than 4 runs, no spread). -ENOMEM is not possible.
+ * p of no drift: whether value over its side's mean goes along with the time at which it was taken. order[i] is the place of run i in
+ * time. 1 where it is unknown (fewer than 4 runs, no spread).
  */
 double stats_drift(const struct stats_runs *runs, const double *value, const size_t *order);

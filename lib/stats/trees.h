@@ -30,7 +30,7 @@ struct stats_trees {
 /*
  * Runs of A, then of B. `shares`: not values but shares are compared, each run divided by its size factor (stats_size_factors over the
  * functions' selfs), so that one large change does not look like a change of all others. What has too few samples for a test has no row.
- * `ret` was zeroed or is done. -ENOMEM; -EINVAL with a text: a run has a value below 0.
+ * `ret` is overwritten, and empty after an error. -ENOMEM; -EINVAL: a run has a value below 0. Both with a text.
  */
 int stats_trees_make(const struct stats_run *runs, size_t n_a, size_t n_b, bool shares,
 	const struct tree_symbols *symbols, const struct stats_options *opt, struct budget *budget,

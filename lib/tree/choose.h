@@ -12,7 +12,7 @@ struct tree_choice {
 	/* After the filters: only stacks that begin with these functions, root first. */
 	const char *const *at;
 	size_t n_at;
-	/* Functions to tell apart, as ids in symbols->frames; at most TREE_MAX_CHOSEN. */
+	/* Functions to distinguish, as ids in symbols->frames; at most TREE_MAX_CHOSEN. */
 	const uint32_t *frames;
 	size_t n_frames;
 	bool by_self; /* a stack is its innermost function's; else of all that are on it */

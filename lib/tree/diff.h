@@ -24,7 +24,7 @@ struct tree_diff {
 
 /*
  * Keeps the max_nodes nodes (0: all) with the largest |A| + |B|; what is left out is in cut nodes with the sums of both sides. `ret`
- * was zeroed or is done; memory is charged to `budget`.
+ * is overwritten, and empty after an error; memory is charged to `budget`. -ENOMEM with a text.
  */
 int tree_diff_make(const struct tree *a, const struct tree *b, size_t max_nodes,
 	struct budget *budget, struct tree_diff *ret, struct errbuf *eb) _must_check_;
@@ -37,7 +37,7 @@ struct tree_diff_row {
 	int64_t self_a, self_b, total_a, total_b; /* totals count recursion once */
 	double delta_self, delta_total;		  /* B − A, scaled */
 };
-/* Rows by delta_self, then delta_total, both by magnitude, then by name; into `arena`. */
+/* Rows by delta_self, then delta_total, both by magnitude, then by name; into `arena`. -ENOMEM with a text. */
 int tree_diff_top(const struct tree *a, const struct tree *b, const struct tree_symbols *symbols,
 	double scale_a, double scale_b, struct arena *arena, struct tree_diff_row **ret_rows,
 	size_t *ret_n, struct errbuf *eb) _must_check_;

@@ -7,10 +7,9 @@
  *  - ignore: drop stacks with a matching location
  *  - hide: remove matching frames from stacks
  *  - show: keep only matching frames
- *  - show_from: remove what is above (nearer to the root than) the highest matching frame; drop
- * stacks without one Stacks of which no frame is left are dropped. One difference: a location
- * without lines whose mapping matches `show` is kept (pprof hides it, since it has no line to
- * keep).
+ *  - show_from: remove what is nearer to the root than the first matching frame from there; drop stacks without one
+ * Stacks of which no frame is left are dropped. One difference: a location without lines whose mapping matches `show` is kept (pprof
+ * hides it, since it has no line to keep).
  */
 #pragma once
 #include "lib/tree/tree.h"
@@ -28,8 +27,8 @@ static inline bool tree_filter_is_empty(const struct tree_filter *f)
 
 /*
  * Location tree → location tree. A location of which some lines go becomes a new location in
- * `symbols`. Each expression runs once per distinct string. Errors: -ENOMEM, and -EINVAL when an
- * expression hits its match limit.
+ * `symbols`. Each expression runs once per distinct string. -ENOMEM with a text, also when an
+ * expression needs more than REGEX_MATCH_STEPS.
  */
 int tree_filter_apply(const struct tree *in, const struct tree_filter *filter,
 	struct tree_symbols *symbols, struct tree *ret, struct errbuf *eb) _must_check_;

@@ -4,8 +4,8 @@
  * stacks are stored, and a frame (function in a mapping) as flame graphs show. All tables intern:
  * equal content has one dense id. String 0 is "".
  *
- * A failed allocation sticks; tree_symbols_error() reports it once; until then ids that could
- * not be made are 0.
+ * A failed allocation sticks, and ids that could not be made are 0: callers look at tree_symbols_error() once, at the end. One thread
+ * at a time; reading alone, any number.
  */
 #pragma once
 #include "lib/base/arena.h"
@@ -88,29 +88,30 @@ struct tree_symbols {
 void tree_symbols_init(struct tree_symbols *s, struct budget *budget);
 void tree_symbols_done(struct tree_symbols *s);
 #define _cleanup_tree_symbols_ _cleanup_(tree_symbols_done)
-/* 0 or the sticky -ENOMEM. */
+/* 0 or the sticky -ENOMEM, with a text. */
 int tree_symbols_error(const struct tree_symbols *s, struct errbuf *eb) _must_check_;
 
 /* Room for so many more, which saves growing step by step. */
 void tree_symbols_reserve(struct tree_symbols *s, size_t n_functions, size_t n_locations);
 void tree_symbols_reserve_frames(struct tree_symbols *s, size_t n);
+/* The id of what is equal to this, added when new; all is copied. */
 uint32_t tree_symbols_string(struct tree_symbols *s, const char *text, size_t n);
-/* The ids of n strings, none of which is among them twice: the first ones of all need no look-up. */
+/* The ids of n strings, all different: without a look-up where `s` has none yet. */
 struct prof_str;
 void tree_symbols_strings(
 	struct tree_symbols *s, const struct prof_str *texts, size_t n, uint32_t *ret_ids);
 uint32_t tree_symbols_mapping(struct tree_symbols *s, const struct tree_mapping *m);
 uint32_t tree_symbols_function(struct tree_symbols *s, const struct tree_function *f);
-/* A column as a profile has it, whatever it has. */
+/* The column of a profile's line as struct tree_line has it: 0 where it does not fit. */
 static inline uint32_t tree_column(int64_t column)
 {
 	return column < 0 || column > UINT32_MAX ? 0 : (uint32_t)column;
 }
-/* `lines` are not those of s->lines, which may move. */
+/* `lines` are not those of s->lines, which may move. Of more than MAX_LINES (symbols.c) the outermost are left out. */
 uint32_t tree_symbols_location(struct tree_symbols *s, uint64_t address, uint32_t mapping,
 	const struct tree_line *lines, size_t n_lines);
 uint32_t tree_symbols_frame(struct tree_symbols *s, const struct tree_frame *f);
-/* Of what is known not to be there yet. */
+/* The same for what the caller knows to be new. */
 uint32_t tree_symbols_new_function(struct tree_symbols *s, const struct tree_function *f);
 uint32_t tree_symbols_new_location(struct tree_symbols *s, uint64_t address, uint32_t mapping,
 	const struct tree_line *lines, size_t n_lines);
@@ -121,10 +122,9 @@ const char *tree_symbols_text(const struct tree_symbols *s, uint32_t id, size_t 
 const char *tree_symbols_base_name(const struct tree_symbols *s, uint32_t id);
 
 /*
- * The kind of frames in a mapping of this name: "[kernel.kallsyms]", "[vmlinux]", "[module]" and
- * "*.ko" are the kernel's,
- * "[jit]…", "*.map" and anonymous executable memory are JIT code, "[python]" and the like
- * interpreters; others are native.
+ * The kind of frames in a mapping of this name: "[kernel.kallsyms]", "[vmlinux]", "[module]", "[bpf" and "*.ko" are the kernel's;
+ * "[jit]…", "*.map" and names of anonymous memory ("//anon", "[heap]") are JIT code; "[python]" and the like are interpreters;
+ * others are native.
  */
 enum tree_kind tree_kind_of_mapping(const char *file);
 /* "native", "kernel" …: stable, shown in legends and JSON. */

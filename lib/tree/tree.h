@@ -12,6 +12,9 @@
  *
  * `frame` is a location id in a location tree and a frame id (struct tree_frame) in a function
  * tree.
+ *
+ * Functions that return int give 0, or -ENOMEM with a text (memory, or the budget of `ret`), unless they say more. `ret` was
+ * tree_init'ed and is empty; after an error it can only be freed. Inputs stay as they are.
  */
 #pragma once
 #include "lib/tree/symbols.h"
@@ -65,14 +68,14 @@ static inline int64_t tree_line_join(int64_t a, int64_t b)
 	return a == b ? a : a & b & (int64_t)1 << TREE_LINE_BITS;
 }
 
-/* Is node i what a node limit left out under its parent? */
+/* Whether node i stands for what a node limit left out under its parent. */
 static inline bool tree_is_cut(const struct tree *t, size_t i)
 {
 	return t->n_cut && t->n_cut[i];
 }
 /* Depth of each node (root 0) into ret_depth[n]. */
 void tree_depths(const struct tree *t, uint32_t *ret_depth);
-/* Largest depth. */
+/* Largest depth of a finished tree. */
 uint32_t tree_max_depth(const struct tree *t);
 
 /*
@@ -103,7 +106,7 @@ void tree_builder_add(struct tree_builder *b, uint32_t node, int64_t value);
  */
 void tree_builder_stack(
 	struct tree_builder *b, const uint32_t *leaf_first, size_t n, int64_t value);
-/* Sorts into a tree (tree_init'ed by the caller). The builder can only be freed after it. */
+/* Sorts into a tree. The builder can only be freed after it. */
 int tree_builder_finish(struct tree_builder *b, struct tree *ret, struct errbuf *eb) _must_check_;
 
 /*
@@ -151,7 +154,7 @@ int tree_graft(const struct tree *const *trees, const uint32_t *frames, size_t k
 int tree_tag(const struct tree *in, const uint32_t *roots, size_t n_roots, const uint32_t *leaves,
 	size_t n_leaves, struct tree *ret, struct errbuf *eb) _must_check_;
 
-/* Divides all selfs, rounded to the nearest; what becomes 0 is left out. Not after a limit. */
+/* Divides all selfs by a number above 0, rounded to the nearest, halves away from 0; what becomes 0 is left out. Not after a limit. */
 int tree_divide(struct tree *t, int64_t divisor, struct errbuf *eb) _must_check_;
 
 /*
@@ -186,8 +189,8 @@ int tree_limit(
 
 /*
  * The subtree at a path of function names, root first (function trees). Nodes above it stay, with
- * the values that lie below the path only. Several nodes may answer to one name. An empty tree when
- * nothing does.
+ * the values that lie below the path only. Several nodes may have one name. Only the root when none
+ * has it.
  */
 int tree_at(const struct tree *in, const struct tree_symbols *symbols, const char *const *path,
 	size_t n_path, struct tree *ret, struct errbuf *eb) _must_check_;
@@ -205,7 +208,7 @@ int tree_top(const struct tree *in, const struct tree_symbols *symbols, struct a
 
 /*
  * From a profile: its locations into `symbols`, its stacks into a location tree of value column
- * `value_index`. Labels are ignored. -EINVAL when the column does not exist.
+ * `value_index`. Labels are ignored. -EINVAL with a text: the column does not exist; -ENOMEM.
  */
 struct profile;
 int tree_from_profile(const struct profile *p, size_t value_index, struct tree_symbols *symbols,

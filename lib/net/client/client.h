@@ -18,12 +18,12 @@ struct dialer {
 	/* Numeric addresses of a host name, comma-separated, into `ret` (256 bytes). Called on the
 	 * loop thread, must not block long. */
 	int (*resolve)(struct dialer *d, const char *host, char ret[256], struct errbuf *eb);
-	/* A connected stream socket for this address, or negative errno. */
+	/* A connected stream socket for this address, the client's from then on, or negative errno. */
 	int (*connect)(struct dialer *d, const struct sockaddr *a, socklen_t len);
 };
 extern struct dialer dialer_system;
 
-/* Transport settings of one scrape job or discovery (facts/scraper.md §1.4). NULL strings: unset.
+/* Transport settings of one scrape job or discovery (docs/configuration.md says what each means). NULL strings: unset.
  * The owner keeps it alive while fetches use it. */
 struct http_oauth2;
 struct http_client_tls {
@@ -39,18 +39,18 @@ struct http_transport {
 	struct http_client_tls tls;
 	const char *proxy_url, *no_proxy;
 	bool proxy_from_environment;
-	const struct http_oauth2 *oauth2; /* instead of other credentials; NULL: none */
+	const struct http_oauth2 *oauth2; /* replaces other credentials; NULL: none */
 	bool follow_redirects;		  /* credentials stay with the first host */
 	bool enable_http2;
 	const struct http_header {
 		const char *name, *value;
-		const char *value_file; /* instead of value; a secret */
+		const char *value_file; /* where `value` is NULL; its content is a secret */
 		bool is_secret;		/* stays with the first host of a redirect */
 	} * headers, *proxy_headers;	/* the latter for CONNECT */
 	size_t n_headers, n_proxy_headers;
 };
 
-/* A token from an OAuth 2.0 server by the client-credentials grant, asked for when the first request needs it and again
+/* A token from an OAuth 2.0 server by the client-credentials grant (RFC 6749 §4.4), requested when the first request needs it and again
  * before it expires. */
 struct http_oauth2 {
 	const char *client_id, *client_secret, *client_secret_file, *token_url;
@@ -93,9 +93,8 @@ struct http_fetch {
 	const char *const *headers; /* "Name: value", NULL-ended; NULL: none */
 	const struct http_transport
 		*transport; /* NULL: no credentials, system CAs, redirects followed */
-	const struct http_signature
-		*signature; /* instead of other credentials; NULL: none; copied */
-	const void *body;   /* sent with POST; copied */
+	const struct http_signature *signature; /* replaces other credentials; NULL: none; copied */
+	const void *body;			/* sent with POST; copied */
 	size_t n_body;
 	uint32_t timeout_ms;   /* whole transfer; 0: none */
 	size_t max_body_bytes; /* as sent; 0: none. Above it -EFBIG, at once when Content-Length
@@ -114,7 +113,7 @@ struct http_fetch {
 };
 
 struct http_client;
-/* The first client loads libcurl; whoever makes it inside a sandbox that maps no code calls this before. */
+/* Loads libcurl, as the first client does. Before a sandbox that maps no code. -ELIBACC: it is not installed. Any thread. */
 int http_client_load(struct errbuf *eb) _must_check_;
 struct http_client_options {
 	const char *user_agent;
@@ -127,20 +126,21 @@ int http_client_new(const struct http_client_options *o, struct http_client **re
 	struct errbuf *eb) _must_check_;
 /* Running fetches end with -ECANCELED. */
 void http_client_freep(struct http_client **c);
-/* Starts a transfer; the strings of `f` are copied, its transport is not. *ret_id is never 0. Loop
- * thread. */
+/* Starts a transfer; the strings of `f` are copied, its transport is not. *ret_id is never 0. After an error, -EINVAL (URL, settings),
+ * those of files with secrets, or -ENOMEM, with a text, `done` is not called. Loop thread. */
 int http_client_start(struct http_client *c, const struct http_fetch *f, uint64_t *ret_id,
 	struct errbuf *eb) _must_check_;
 /* Ends one with -ECANCELED (its callback runs inside this call); unknown ids are ignored. Loop
  * thread. */
 void http_client_cancel(struct http_client *c, uint64_t id);
 void http_client_cancel_all(struct http_client *c);
-/* Waits up to timeout_ms (-1: for ever) for traffic or a wake-up, then runs what is due. Loop
+/* Waits up to timeout_ms (-1: for ever) for traffic or a wake-up, then runs what is due. Negative errno of epoll_wait. Loop
  * thread. */
 int http_client_run(struct http_client *c, int timeout_ms) _must_check_;
 /* Makes a waiting http_client_run return. Any thread. */
 void http_client_wake(struct http_client *c);
-/* A further descriptor: http_client_run returns when it is readable, and its owner then reads it. One at most. */
+/* A further descriptor: http_client_run returns when it is readable, and its owner then reads it. One at most. Negative errno of
+ * epoll_ctl. */
 int http_client_watch(struct http_client *c, int fd) _must_check_;
 /* For a client inside another loop: readable when http_client_run(c, 0) has something to do, and in how
  * many ms it has even so (-1: not by itself). */

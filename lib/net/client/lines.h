@@ -13,7 +13,7 @@ struct http_lines {
 };
 void http_lines_init(struct http_lines *l, size_t max_bytes);
 void http_lines_done(struct http_lines *l);
-/* Forgets what is unfinished: another body begins. */
+/* Forgets the unfinished line: another body begins. */
 void http_lines_reset(struct http_lines *l);
 /* Calls fn(arg, line, n) for each line that this piece ends, without its end ("\n" or "\r\n") and not for empty ones. Stops
  * at the first negative return, which it hands on. -EFBIG: a line above max_bytes; -ENOMEM. */

@@ -2,7 +2,7 @@
  *
  * DNS lookups over c-ares, driven by the caller's loop. A name is asked for as /etc/resolv.conf says, which is read for
  * each lookup: every server in turn, then every name of the search list; over UDP with EDNS0, and over TCP when an answer
- * was truncated.
+ * was truncated. One thread for a resolver and its lookups.
  */
 #pragma once
 #include "lib/base/cleanup.h"
@@ -17,7 +17,7 @@ struct dns_record {
 	uint16_t port; /* of SRV */
 };
 struct dns_answer {
-	int error; /* 0, also when no server knows the name: no records then; -EHOSTUNREACH, -ENOMEM */
+	int error; /* 0, also when the name does not exist: no records then; -EHOSTUNREACH: no server answered; -EIO: /etc/resolv.conf; -ENOMEM */
 	struct errbuf text;
 	struct dns_record *records; /* freed after the callback */
 	size_t n;
@@ -25,6 +25,7 @@ struct dns_answer {
 
 struct dns_resolver;
 struct dns_lookup;
+/* -EIO: c-ares; errno of epoll_create1. Both with a text. */
 int dns_resolver_new(struct dns_resolver **ret, struct errbuf *eb) _must_check_;
 /* Lookups under way end without their callbacks. */
 void dns_resolver_freep(struct dns_resolver **r);

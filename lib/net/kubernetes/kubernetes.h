@@ -20,7 +20,7 @@ int kubernetes_in_cluster(
 /* Text of a member; "" when it is none. */
 const char *kubernetes_text(const struct json_value *object, const char *key);
 
-/* A page of a list; everything belongs to the document. */
+/* A page of a list; everything belongs to the document, which the caller frees. *ret_doc is NULL before the call. Errors of json_read. */
 struct kubernetes_page {
 	const struct json_value *items;
 	const char *resource_version, *next; /* `next` is "" at the last page */
@@ -34,9 +34,9 @@ struct kubernetes_event {
 	const struct json_value *object;
 	const char *resource_version;
 };
-/* A line of a watch. -ESTALE: what it would say next is lost, list again; -EPROTO: the server's own error; -EBADMSG: no event. */
+/* A line of a watch; *ret_doc as above, and there may be one after an error too. -ESTALE: what it would say next is lost, list again; -EPROTO: the server's own error; -EBADMSG: no event. */
 int kubernetes_read_event(const char *line, size_t n, struct json_doc **ret_doc,
 	struct kubernetes_event *ret, struct errbuf *eb) _must_check_;
 
-/* Why an answer that is no 200 is none: from the transport, the status and the Status object behind it. */
+/* Why an answer is no 200: the error of the transport, or -EPROTO with the status and the Status object in the body. */
 int kubernetes_error(const struct http_response *r, struct errbuf *eb);

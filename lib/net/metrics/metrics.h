@@ -2,7 +2,8 @@
  *
  * Own metrics in Prometheus' text format 0.0.4: a registry of families with atomic cells, and
  * collectors that write what is known only when asked. Families and cells live as long as the
- * registry; everything but _new and _free is thread-safe.
+ * registry. Any thread, but for _new, _freep and the functions that add collectors: those run at the start, before
+ * metrics_print. The registry's lock is a leaf.
  */
 #pragma once
 #include "lib/base/bytes.h"
@@ -41,9 +42,10 @@ struct metric_cell *metric_cell_of(struct metric *f, const char *const *values, 
 		sizeof((const char *const[]) {__VA_ARGS__}) / sizeof(const char *))
 /* The only cell of a family without labels. */
 struct metric_cell *metric_only(struct metric *f);
-/* Forgets a cell (a removed target, say); its pointer is invalid afterwards. */
+/* Forgets a cell (a removed target, say); its pointer is invalid afterwards, so no other thread may still use it. */
 void metric_remove_of(struct metric *f, const char *const *values, size_t n);
 
+/* Atomic, without a lock. Units are those of the name (Prometheus: seconds, bytes). */
 void metric_add(struct metric_cell *c, double v);
 static inline void metric_inc(struct metric_cell *c)
 {
@@ -53,8 +55,7 @@ void metric_set(struct metric_cell *c, double v);
 void metric_observe(struct metric_cell *c, double v); /* histograms */
 double metric_value(struct metric_cell *c);	      /* a histogram's count */
 
-/* Collectors run in the order added, after the registry's own families, on the thread that prints.
- */
+/* Collectors run in the order added, after the registry's own families, on the thread that prints and without the registry's lock. */
 struct metrics_writer;
 typedef void metrics_collect_fn(struct metrics_writer *w, void *arg);
 void metrics_add_collector(struct metrics *m, metrics_collect_fn *fn, void *arg);

@@ -5,7 +5,7 @@
  * Invariants:
  *  1. `lock` guards everything in struct http_server below it, the connection table and a request's
  * `state`; nothing blocks under it;
- *  2. a request belongs to the thread its state names: HTTP_READING, HTTP_HANDLING and HTTP_REPLIED
+ *  2. a request belongs to the thread its state names: HTTP_READING, HTTP_HANDLING, HTTP_REPLIED and HTTP_SENDING
  * to the http thread, HTTP_WAITING and HTTP_QUEUED to nobody (whoever holds the lock may take it),
  * HTTP_RUNNING to its worker;
  *  3. a request that is HTTP_WAITING, HTTP_QUEUED or HTTP_RUNNING is parked: its connection is
@@ -200,10 +200,9 @@ void http_on_completed(
 	void *cls, struct MHD_Connection *mhd, void **con_cls, enum MHD_RequestTerminationCode why);
 void http_on_connection(void *cls, struct MHD_Connection *mhd, void **socket_ctx,
 	enum MHD_ConnectionNotificationCode what);
-/* The socket has stayed too long in one state: cuts it. Called with the lock held, once a second.
- */
+/* Cuts the sockets that have stayed too long in one state. Once a second. */
 void http_conn_sweep_locked(struct http_server *s, int64_t now_ns);
-/* Cuts the connection that has waited longest for its client. False when all are at work. Called with the lock held. */
+/* Cuts the connection that has waited longest for its client. False when all are at work. */
 bool http_conn_make_room_locked(struct http_server *s);
 
 /* guard.c: the web configuration that is in force */
@@ -229,6 +228,7 @@ unsigned http_route_request(struct http_request *r);
 
 /* reply.c */
 bool http_is_replied(const struct http_request *r);
+/* A line of text, of 159 bytes at most; needs no lock and is allowed with it. */
 void http_reply_cut(struct http_request *r, unsigned code, const char *why);
 
 /* job.c */

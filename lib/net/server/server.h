@@ -93,9 +93,11 @@ struct http_server_options {
 };
 
 /* Binds all listeners; no thread yet. `routes` and `arg` must outlive the server; `arg` reaches
- * every handler. The text names the address. */
+ * every handler. -EINVAL: options; those of sockets, epoll and the web configuration (web_config_load). The text names the address or
+ * the file. */
 int http_server_open(const struct http_server_options *o, const struct http_route *routes,
 	size_t n_routes, void *arg, struct http_server **ret, struct errbuf *eb) _must_check_;
+/* Starts the threads. Negative errno with a text, after which only freep is allowed. */
 int http_server_start(struct http_server *s, struct errbuf *eb) _must_check_;
 /* "127.0.0.1:41234", "[::1]:41234", "unix:/path" of listener i as bound (port 0 resolved), or NULL
  * past the last. */
@@ -122,11 +124,12 @@ const char *http_request_header(
 	const struct http_request *r, const char *name); /* first value, or NULL */
 const char *http_request_host(
 	const struct http_request *r); /* HOST:PORT as requested, "" when absent */
+/* Of the request's own memory; may be NULL when empty. */
 const void *http_request_body(const struct http_request *r, size_t *ret_n);
 /* An arena charged to the server's budget, freed with the request. One thread at a time, as the
  * request itself. */
 struct arena *http_request_arena(struct http_request *r);
-/* Own data; `free_data` (may be NULL) runs once, on any thread, when the request ends. */
+/* Own data; `free_data` (may be NULL) runs once, on any thread, when the request ends or gets other data. */
 void http_request_set_data(struct http_request *r, void *data, void (*free_data)(void *));
 void *http_request_data(const struct http_request *r);
 

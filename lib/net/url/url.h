@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * URLs: parsing, building, percent-escapes and query parameters. Absolute http and https URLs only;
- * no network here.
+ * no network here. What is handed out is on the heap and freed by the _done function; url_split_host_port's host by free().
  */
 #pragma once
 #include "lib/base/bytes.h"
@@ -52,7 +52,7 @@ struct url_params {
 };
 void url_params_done(struct url_params *p);
 #define _cleanup_url_params_ _cleanup_(url_params_done)
-/* Appends the parameters of "a=1&b=2" (decoded). At most `max_params` in all: -EFBIG. */
+/* Appends the parameters of "a=1&b=2" (decoded). -EFBIG: more than `max_params` in all; -EINVAL: a bad escape. Those before it stay. */
 int url_params_parse(struct url_params *p, const char *query, size_t n, size_t max_params,
 	struct errbuf *eb) _must_check_;
 void url_params_add(struct url_params *p, const char *name, const char *value);

@@ -51,11 +51,12 @@ struct web_config {
 };
 
 /* -EINVAL "FILE:LINE:COL: key: …", -ENOENT and other errors of files, by name. Paths in it are relative to
- * its folder. */
+ * its folder. *ret is freed with web_config_freep. */
 int web_config_load(
 	struct fs *fs, const char *path, struct web_config **ret, struct errbuf *eb) _must_check_;
-/* Whether a server would start with this web configuration: syntax, files, certificate and key. */
+/* Whether a server would start with this web configuration: syntax, files, certificate and key. 0, or the errors of web_config_load and
+ * web_tls_init. */
 int web_config_check(const char *path, struct errbuf *eb) _must_check_;
 void web_config_freep(struct web_config **c);
-/* True when one of its files is another one than when it was read. */
+/* True when one of its files is gone, or is another one than when it was read: by device, inode, size and time. */
 bool web_config_is_stale(struct fs *fs, const struct web_config *c);
