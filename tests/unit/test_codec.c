@@ -192,6 +192,35 @@ static void check_varints(bool bmi2)
 	assert_true(n_together > 500);
 }
 
+/* What the store refuses for its size must not be what it had no memory for. */
+static void test_errors(void **state)
+{
+	struct page_writer *w = page_writer_new(false);
+	_cleanup_bytes_ struct bytes page = {.data = NULL};
+	const uint32_t three[] = {1, 2, 3};
+	_cleanup_free_ uint8_t *large = xcalloc(1, COLUMN_MAX_RAW + 1);
+	unsigned n;
+
+	(void)state;
+	page_writer_begin(w);
+	alloc_fail_after(1);
+	page_writer_u32(w, three, ARRAY_SIZE(three));
+	alloc_fail_after(0);
+	assert_int_equal(page_writer_finish(w, &page, &n), -ENOMEM);
+	page_writer_begin(w);
+	alloc_fail_after(1);
+	page_writer_bytes(w, large, COLUMN_MAX_RAW);
+	alloc_fail_after(0);
+	assert_int_equal(page_writer_finish(w, &page, &n), -ENOMEM);
+	page_writer_begin(w);
+	page_writer_bytes(w, large, COLUMN_MAX_RAW + 1);
+	assert_int_equal(page_writer_finish(w, &page, &n), -EFBIG);
+	page_writer_begin(w);
+	page_writer_bytes(w, large, COLUMN_MAX_RAW);
+	assert_int_equal(page_writer_finish(w, &page, &n), 0);
+	page_writer_free(w);
+}
+
 static void test_varints(void **state)
 {
 	(void)state;
@@ -227,6 +256,7 @@ static void test_varints_of_one_byte(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_varints),
 		cmocka_unit_test(test_varints_of_one_byte),
 		cmocka_unit_test(test_codecs),

@@ -3,6 +3,7 @@
  * The store as a whole, single-threaded, on the real file system and a virtual clock: what was appended is found again from the head,
  * after a replay, from a block, and after a reopening.
  */
+#include "scraper/store/wal/cursors.h"
 #include "tests/unit/store_gen.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -245,6 +246,30 @@ static void test_cursors(void **state)
 	assert_int_equal(
 		store_cursor_get(f->s, (struct store_blob) {"node/0", 6}, &value), -ENOENT);
 	assert_int_equal(store_cursor_get(f->s, (struct store_blob) {"node/1", 6}, &value), 0);
+}
+
+static void test_aborted_cursors(void **state)
+{
+	const struct store_blob key = {"node/0", 6}, value = {"1", 1};
+	struct cursors_pending pending;
+	struct cursors c;
+
+	(void)state;
+	cursors_init(&c);
+	assert_int_equal(cursors_prepare(&c, key, value, start_ns, &pending), 0);
+	cursors_abort(&pending);
+	assert_int_equal(cursors_count(&c), 0);
+	cursors_expire(&c, start_ns);
+	assert_int_equal(c.n, 0); /* its place is given back */
+	assert_int_equal(cursors_prepare(&c, key, value, start_ns, &pending), 0);
+	cursors_commit(&c, &pending);
+	cursors_expire(&c, start_ns);
+	assert_int_equal(cursors_count(&c), 1);
+	assert_int_equal(cursors_prepare(&c, key, value, start_ns + 1, &pending), 0);
+	cursors_abort(&pending);
+	cursors_expire(&c, start_ns);
+	assert_int_equal(cursors_check(&c, key, value), 0);
+	cursors_done(&c);
 }
 
 static void test_one_writer(void **state)
@@ -641,6 +666,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_some_conflict, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_time_rules, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cursors, setup, teardown),
+		cmocka_unit_test(test_aborted_cursors),
 		cmocka_unit_test_setup_teardown(test_one_writer, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_retention_by_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_retention_and_wrong_clock, setup, teardown),

@@ -564,6 +564,10 @@ static void test_totals(void **state)
 		must(part_reader_open(part, NULL, &whole, &eb), &eb);
 		assert_int_equal(part_streams(some, &streams), 0);
 		assert_int_equal(part_schemas(some, &schemas), 0);
+		/* a wrong id is the caller's mistake, and no damage of the block */
+		assert_int_equal(part_totals(some, part_reader_info(some)->n_streams, 0, range[0],
+					 range[1], &t),
+			-EINVAL);
 		/* The totals first, while the cache holds no whole page. */
 		for (uint32_t k = 0; k < 2 * part_reader_info(some)->n_streams; k++) {
 			const uint32_t s = k / 2, c = k % 2;

@@ -78,7 +78,7 @@ void page_writer_u32(struct page_writer *w, const uint32_t *v, size_t n);
 /* u64 each, without looking for anything shorter. */
 void page_writer_fixed(struct page_writer *w, const uint64_t *v, size_t n);
 void page_writer_bytes(struct page_writer *w, const void *p, size_t n);
-/* Appends the page. *ret_columns: how many columns. Errors of `out`, or -EFBIG when a column is
- * above COLUMN_MAX_RAW. */
+/* Appends the page. *ret_columns: how many columns. -EFBIG: a column above COLUMN_MAX_RAW; -ENOMEM; errors of `out`. What was written of
+ * the page since page_writer_begin counts. */
 int page_writer_finish(
 	struct page_writer *w, struct bytes *out, unsigned *ret_columns) _must_check_;

@@ -13,7 +13,7 @@ enum { ZSTD_LEVEL = 1, MIN_COMPRESSED = 256 };
 struct page_writer {
 	struct bytes headers, data, raw;
 	unsigned n_columns;
-	bool too_large;
+	int error;	 /* 0, or the first: -EFBIG, -ENOMEM */
 	ZSTD_CCtx *cctx; /* NULL: no compression */
 	int level;
 	int64_t *wide;
@@ -52,7 +52,12 @@ void page_writer_begin(struct page_writer *w)
 	bytes_reset(&w->headers);
 	bytes_reset(&w->data);
 	w->n_columns = 0;
-	w->too_large = false;
+	w->error = 0;
+}
+
+static void fail(struct page_writer *w, int error)
+{
+	w->error = w->error ? w->error : error;
 }
 
 /* Moves w->raw into the page. */
@@ -61,7 +66,7 @@ static void put_column(struct page_writer *w, enum codec codec)
 	enum codec_compression compression = CODEC_PLAIN;
 	size_t raw = w->raw.len, stored = raw;
 
-	w->too_large |= raw > COLUMN_MAX_RAW || w->raw.error;
+	fail(w, w->raw.error ? -ENOMEM : raw > COLUMN_MAX_RAW ? -EFBIG : 0);
 	if (w->cctx && raw >= MIN_COMPRESSED) {
 		size_t room = ZSTD_compressBound(raw);
 		uint8_t *to = bytes_reserve(&w->data, room);
@@ -250,7 +255,7 @@ void page_writer_ratio(
 void page_writer_u32(struct page_writer *w, const uint32_t *v, size_t n)
 {
 	if (alloc_grow(&w->wide, &w->cap_wide, n, sizeof(*w->wide)) < 0) {
-		w->too_large = true;
+		fail(w, -ENOMEM);
 		return;
 	}
 	for (size_t i = 0; i < n; i++)
@@ -273,8 +278,9 @@ void page_writer_bytes(struct page_writer *w, const void *p, size_t n)
 
 int page_writer_finish(struct page_writer *w, struct bytes *out, unsigned *ret_columns)
 {
-	if (w->too_large || w->headers.error || w->data.error)
-		return w->too_large ? -EFBIG : -ENOMEM;
+	fail(w, w->headers.error || w->data.error ? -ENOMEM : 0);
+	if (w->error)
+		return w->error;
 	bytes_put(out, w->headers.data, w->headers.len);
 	bytes_put(out, w->data.data, w->data.len);
 	*ret_columns = w->n_columns;

@@ -159,7 +159,7 @@ int part_totals(struct part_reader *r, uint32_t stream, uint32_t column, int64_t
 	if (!r->part->ops->totals || column >= STORE_MAX_COLUMNS)
 		return part_profiles(r, stream, from_ns, to_ns, ret);
 	if (stream >= r->info.n_streams)
-		return err_set(&r->errbuf, -EBADMSG, "stream %u of %u", stream, r->info.n_streams);
+		return err_set(&r->errbuf, -EINVAL, "stream %u of %u", stream, r->info.n_streams);
 	return r->part->ops->totals(r, stream, column, from_ns, to_ns, ret);
 }
 

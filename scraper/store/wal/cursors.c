@@ -183,6 +183,11 @@ int cursors_check(struct cursors *c, struct store_blob key, struct store_blob be
 	return r;
 }
 
+static bool is_kept(const struct cursors_entry *e, int64_t oldest_ns)
+{
+	return e->present && e->time_ns >= oldest_ns;
+}
+
 void cursors_expire(struct cursors *c, int64_t oldest_ns)
 {
 	struct cursors kept = {.items = NULL};
@@ -193,7 +198,7 @@ void cursors_expire(struct cursors *c, int64_t oldest_ns)
 		struct cursors_entry *e = &c->items[i];
 
 		/* When memory is out an old entry stays: it does no harm. */
-		if (e->time_ns >= oldest_ns && add_entry(&kept, e) < 0) {
+		if (is_kept(e, oldest_ns) && add_entry(&kept, e) < 0) {
 			free(kept.items);
 			table_done(&kept.by_key);
 			lock_release(&c->lock);
@@ -201,7 +206,7 @@ void cursors_expire(struct cursors *c, int64_t oldest_ns)
 		}
 	}
 	for (size_t i = 0; i < c->n; i++)
-		if (c->items[i].time_ns < oldest_ns)
+		if (!is_kept(&c->items[i], oldest_ns))
 			cleanup_freep(&c->items[i].key.p);
 	free(c->items);
 	table_done(&c->by_key);
@@ -252,10 +257,11 @@ int cursors_apply(struct cursors *c, const struct record *record, struct errbuf 
 
 size_t cursors_count(struct cursors *c)
 {
-	size_t n;
+	size_t n = 0;
 
 	lock_take(&c->lock);
-	n = c->n;
+	for (size_t i = 0; i < c->n; i++)
+		n += c->items[i].present;
 	lock_release(&c->lock);
 	return n;
 }
