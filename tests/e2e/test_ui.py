@@ -49,7 +49,7 @@ def large_profile(time_ns):
 
 
 class UiTest(unittest.TestCase):
-    LEAVES = ('leaves_fields', 'leaves_menus', 'leaves_graphs')
+    LEAVES = ('leaves_fields', 'leaves_menus', 'leaves_graphs', 'leaves_answers')
     LINKS = ('link_explore', 'link_sandwich', 'link_compare', 'link_pages', 'link_files')
 
     @classmethod
@@ -64,12 +64,13 @@ class UiTest(unittest.TestCase):
         cls.scratch = tempfile.mkdtemp(prefix='sonde-ui.')
         cls.addClassCleanup(shutil.rmtree, cls.scratch, ignore_errors=True)
         url = cls.filled.url + '/'
-        names = ['explores', 'selects', 'drags', 'picks', 'drops', 'zooms', 'searches', 'keyboard', 'shares', 'exports_', 'compares', 'panels', 'profiles', 'functions', 'files', 'themes', 'narrow', 'tabs', 'touches', 'cancels',
+        names = ['explores', 'selects', 'drags', 'picks', 'drops', 'zooms', 'searches', 'keyboard', 'shares', 'exports_', 'compares', 'panels', 'profiles', 'functions', 'files', 'themes', 'narrow', 'tabs', 'touches', 'cancels', 'loses_answers',
                  *cls.LEAVES, *cls.LINKS]
         stories = {name: {'url': url} for name in names}
         stories['picks']['time'] = cls.filled.begin + 300
         stories['selects']['expected'] = '400'  # Chromium tells of the refused query
         stories['link_pages']['expected'] = '404'  # nothing has lines
+        stories['loses_answers']['expected'] = 'net::ERR_'  # Chromium tells of the connection that was lost
         stories['files']['profile'] = f'{cls.scratch}/export.pprof'
         stories['page_served'] = {'url': f'{url}api/v1/flamegraph?format=html&query={CPU}%7B%7D'}
         stories['empty'] = {'url': cls.empty.url + '/'}
@@ -122,6 +123,10 @@ class UiTest(unittest.TestCase):
         for name in self.LEAVES:
             with self.subTest(name):
                 self.answer(name)
+
+    def test_loses_answers(self):
+        """A scraper that ends in the middle of an answer."""
+        self.answer('loses_answers')
 
     def test_exports(self):
         saved = self.answer('exports_')

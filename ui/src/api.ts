@@ -63,21 +63,22 @@ export function failure(status: number, body: string): ApiError {
 	return new ApiError(TYPES[status] ?? 'internal', status, body.trim().slice(0, 2000) || `the server answered ${status}`);
 }
 
-/** Long selectors do not fit an address, so queries are posted as forms. */
-export async function request(path: string, query: Query, signal?: AbortSignal, method = 'POST'): Promise<Response> {
-	let r: Response;
-	try {
-		r = method === 'GET' ? await fetch(address(path, query), { signal }) : await fetch(BASE + path, { method, body: new URLSearchParams(query), signal });
-	} catch (e) {
-		if (signal?.aborted) throw e;
-		throw new ApiError('network', 0, `The scraper at ${BASE} does not answer.`);
-	}
-	if (!r.ok) throw failure(r.status, await r.text());
-	return r;
+/** Of a request that got no answer, or a part of one: the scraper is gone, or the document is, which ends its requests before anything is aborted. */
+export function unanswered(): ApiError {
+	return new ApiError('network', 0, `The scraper at ${BASE} does not answer.`);
 }
 
+/** Long selectors do not fit an address, so queries are posted as forms. */
 export async function get<T>(path: string, query: Query = [], signal?: AbortSignal, method = 'GET'): Promise<T> {
-	return (await (await request(path, query, signal, method)).json()).data as T;
+	let r: Response, body: string;
+	try {
+		r = method === 'GET' ? await fetch(address(path, query), { signal }) : await fetch(BASE + path, { method, body: new URLSearchParams(query), signal });
+		body = await r.text();
+	} catch (e) {
+		throw signal?.aborted ? e : unanswered();
+	}
+	if (!r.ok) throw failure(r.status, body);
+	return JSON.parse(body).data as T;
 }
 
 export function series(query: Query, signal?: AbortSignal): Promise<Matrix> {

@@ -1,5 +1,6 @@
 // What a page began ends with it: timers, menus and requests of a page that was left do nothing to the next one.
 import assert from 'node:assert/strict';
+import { createServer, request as ask } from 'node:http';
 import { clickGraph, open, settled } from './scenarios.mjs';
 
 /** Goes to another page of the navigation, without a new document. */
@@ -106,4 +107,42 @@ export async function leaves_graphs({ page, url }) {
 	await timersOver(page, 500);
 	assert.equal(await page.evaluate((flame) => flame.timing.frames.length, view), drawn);
 	assert.equal(new URL(page.url()).search, '');
+}
+
+/** Gives `story` the address of a server before the scraper at `url`. Its answers to requests of `path` stop in the middle, for `stopped` to go on with. */
+async function halfway(url, path, stopped, story) {
+	const server = createServer((from, to) => from.pipe(ask(new URL(from.url, url), { method: from.method, headers: from.headers }, async (answer) => {
+		to.writeHead(answer.statusCode, answer.headers);
+		if (from.url !== path) return answer.pipe(to);
+		const all = Buffer.concat(await answer.toArray());
+		to.write(all.subarray(0, all.length / 2), () => stopped(to));
+	})));
+	await new Promise((ready) => server.listen(0, '127.0.0.1', ready));
+	try {
+		await story(`http://127.0.0.1:${server.address().port}/`);
+	} finally {
+		server.close();
+		server.closeAllConnections();
+	}
+}
+
+/** A new document takes the place of a page whose answer is half there: that is no error to speak of. */
+export async function leaves_answers({ page, url }) {
+	await halfway(url, '/api/v1/status/tsdb/blocks', () => {}, async (own) => {
+		for (let i = 0; i < 5; i++) {
+			const begun = page.waitForResponse((r) => r.url().endsWith('/status/tsdb/blocks'));
+			await page.goto(`${own}status`);
+			await begun;
+			await page.goto(`${own}targets`);
+		}
+	});
+}
+
+/** A scraper that ends in the middle of an answer does not answer. The page says so, and the console says nothing of its own. */
+export async function loses_answers({ page, url }) {
+	for (const [name, path] of [['status', '/api/v1/status/tsdb/blocks'], ['', '/api/v1/flamegraph']]) await halfway(url, path, (to) => to.destroy(), async (own) => {
+		await page.goto(own + name);
+		await page.locator('.state-error').waitFor();
+		assert.match(await page.locator('.state-error').textContent(), /The scraper at http:\S+ does not answer\./);
+	});
 }

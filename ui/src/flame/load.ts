@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The page's side of the worker.
-import { ApiError, failure, Query } from '../api';
+import { ApiError, Query, failure, unanswered } from '../api';
 import { BASE } from '../router';
 import type { DiffRow } from './diff_rows';
-import type { Answer, DerivationJob, FilesJob, Job, Message } from './worker';
+import type { Answer, DerivationJob, Failure, FilesJob, Job, Message } from './worker';
 import type { Derivation } from './derive';
 import type { Tree } from './tree';
 
@@ -25,6 +25,11 @@ let worker: Worker | undefined;
 let nextId = 1;
 const waiting = new Map<number, Waiting>();
 
+function errorOf({ status, text }: Failure): ApiError {
+	if (status) return failure(status, text);
+	return text ? new ApiError('internal', 0, `The decoder failed: ${text}`) : unanswered();
+}
+
 function start(): Worker {
 	const w = new Worker(`${BASE}assets/worker.js`, { type: 'module' });
 	w.onmessage = (e: MessageEvent<Answer>) => {
@@ -35,7 +40,7 @@ function start(): Worker {
 			return;
 		}
 		waiting.delete(a.id);
-		if ('error' in a) job.reject(a.error.status ? failure(a.error.status, a.error.text) : new ApiError('network', 0, a.error.text || 'The scraper does not answer.'));
+		if ('error' in a) job.reject(errorOf(a.error));
 		else {
 			if ('tree' in a) performance.mark('sonde-decoded');
 			job.resolve(a as never);

@@ -31,7 +31,12 @@ export type Answer =
 	| { id: number; bytes: number }
 	| { id: number; tree: Tree; decodeMs: number; arrived: number; stats: string; rows?: DiffRow[] }
 	| { id: number; made: Tree[] }
-	| { id: number; error: { status: number; text: string } };
+	| { id: number; error: Failure };
+/** An answer that says why there is none; without a status what the decoder says; without either there was no answer, or a part of one. */
+export interface Failure {
+	status: number;
+	text: string;
+}
 
 const running = new Map<number, AbortController>();
 
@@ -54,22 +59,33 @@ async function readAll(r: Response, onBytes: (n: number) => void): Promise<Uint8
 	return all;
 }
 
+async function receive({ id, url, body }: Job, signal: AbortSignal): Promise<{ data: Uint8Array; stats: string } | Failure> {
+	try {
+		const r = await fetch(url, { method: 'POST', body, headers: { 'Content-Type': 'application/x-www-form-urlencoded' }, signal });
+		if (!r.ok) return { status: r.status, text: await r.text() };
+		let said = 0;
+		const data = await readAll(r, (bytes) => {
+			if (bytes - said > 1 << 18) send({ id, bytes: (said = bytes) });
+		});
+		return { data, stats: r.headers.get('Sonde-Stats') ?? '' };
+	} catch (e) {
+		if (!(e instanceof TypeError)) throw e; // what `fetch` and its bodies make of a lost connection
+		return { status: 0, text: '' };
+	}
+}
+
 async function run(job: Job, signal: AbortSignal): Promise<void> {
-	const r = await fetch(job.url, { method: 'POST', body: job.body, headers: { 'Content-Type': 'application/x-www-form-urlencoded' }, signal });
-	if (!r.ok) {
-		send({ id: job.id, error: { status: r.status, text: await r.text() } });
+	const got = await receive(job, signal);
+	if ('status' in got) {
+		send({ id: job.id, error: got });
 		return;
 	}
-	let told = 0;
-	const data = await readAll(r, (bytes) => {
-		if (bytes - told > 1 << 18) send({ id: job.id, bytes: (told = bytes) });
-	});
 	const began = performance.now(), arrived = Date.now();
 	performance.mark('sonde-arrived');
-	const raw = decode(data);
+	const raw = decode(got.data);
 	if (raw.sides) weigh(raw, job.width ?? 'union', job.scale ?? [1, 1]);
 	const tree = build(raw);
-	send({ id: job.id, tree, decodeMs: performance.now() - began, arrived, stats: r.headers.get('Sonde-Stats') ?? '' }, buffers(tree));
+	send({ id: job.id, tree, decodeMs: performance.now() - began, arrived, stats: got.stats }, buffers(tree));
 }
 
 async function read({ id, files, scale }: FilesJob): Promise<void> {
