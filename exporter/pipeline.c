@@ -385,11 +385,14 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 
 static int build_drain(struct exporter_pipeline *p, struct errbuf *eb)
 {
-	p->governor = governor_new(&(struct governor_options) {
+	struct governor_options rates = {
 		.base_hz = (uint32_t)p->o->frequency_hz,
 		.max_hz = (uint32_t)p->o->max_frequency_hz,
 		.max_overhead = p->o->max_overhead,
-	});
+	};
+
+	governor_shares(p->types, rates.shares);
+	p->governor = governor_new(&rates);
 	if (p->replay)
 		return 0;
 	p->drain = drain_new(

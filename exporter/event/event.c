@@ -25,6 +25,7 @@ static const struct event_source sources[] = {
 			.period_unit = "nanoseconds",
 			.target = EVENT_PER_CPU,
 			.perf = {.type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_CPU_CLOCK},
+			.cost_share = 8,
 			.is_default = true,
 			.is_clock = true,
 		},
@@ -44,6 +45,7 @@ static const struct event_source sources[] = {
 			.perf = {.type = PERF_TYPE_SOFTWARE,
 				.config = PERF_COUNT_SW_PAGE_FAULTS,
 				.each = 4096},
+			.cost_share = 2,
 		},
 };
 _Static_assert(sizeof(sources) / sizeof(sources[0]) == ABI_N_EVENTS, "a row for each event");
@@ -119,6 +121,11 @@ int event_parse_set(const char *text, uint32_t *ret, struct errbuf *eb)
 	}
 	*ret = set;
 	return 0;
+}
+
+bool event_follows_rate(const struct event_source *s)
+{
+	return s->target == EVENT_PER_CPU;
 }
 
 uint64_t event_period(const struct event_source *s, uint32_t hz)

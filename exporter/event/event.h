@@ -52,6 +52,9 @@ struct event_source {
 		uint32_t each;
 	} perf; /* of EVENT_PER_CPU */
 
+	/* Its part of --profile.max-overhead, beside the parts of the others that are on and follow a rate. The clock has the largest. */
+	uint32_t cost_share;
+
 	bool is_default; /* on without --profile.types */
 	bool is_clock;	 /* stands for CPU time: its samples are compared with how busy CPUs were */
 	/* Weights differ from sample to sample: the log keeps each, not an index into the few that a second has. */
@@ -71,5 +74,7 @@ uint32_t event_default_set(void);
 int event_find(const char *name, struct errbuf *eb) _must_check_;
 /* "cpu,page_faults" → the set. -EINVAL with a text that lists the names there are: an unknown or empty name, one named twice. */
 int event_parse_set(const char *text, uint32_t *ret, struct errbuf *eb) _must_check_;
+/* Does a rate govern how many samples are taken? The others bound their own cost. */
+bool event_follows_rate(const struct event_source *s);
 /* The period of a perf event at a rate, at least 1: nanoseconds of a clock, or events. */
 uint64_t event_period(const struct event_source *s, uint32_t hz);

@@ -28,17 +28,18 @@ void profile_source_hurry(const struct profile_source *s)
 		bell_ring(s->drain_bell);
 }
 
-/* "rate: 99 Hz (--profile.frequency)"; NULL in a replay, whose samples no rate of ours gave. */
-static const char *rate_comment(const struct profile_source *s, char *buf, size_t cap)
+/* "rate: 99 Hz (--profile.frequency)"; NULL where no rate governs, as in a replay. */
+static const char *rate_comment(
+	const struct profile_source *s, enum abi_event event, char *buf, size_t cap)
 {
 	struct governor_stats g;
 	int n;
 
-	if (!s->drain_bell)
+	governor_stats(s->governor, &g);
+	if (!s->drain_bell || !g.events[event].is_governed)
 		return NULL;
 	n = snprintf(buf, cap, "rate: ");
-	governor_stats(s->governor, &g);
-	governor_describe(&g, buf + n, cap - (size_t)n);
+	governor_describe(&g.events[event], buf + n, cap - (size_t)n);
 	return buf;
 }
 
@@ -68,7 +69,7 @@ int profile_source_take(const struct profile_source *s, const struct profile_que
 	char comment[GOVERNOR_TEXT_BYTES + 8];
 	const struct event_source *type = event_source(q->event);
 	const struct profile_build_options o = {
-		.comment = rate_comment(s, comment, sizeof(comment)),
+		.comment = rate_comment(s, q->event, comment, sizeof(comment)),
 		.type = type,
 		.constants = s->constants,
 		.symbolizer = s->symbolizer,

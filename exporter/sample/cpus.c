@@ -16,15 +16,15 @@
 /* A keeper that did not answer is left alone for so many rounds, one a second: each question may wait for 5 s, and samples with it. */
 #define QUIET_ROUNDS 30
 
-void cpus_init(
-	struct cpus *c, const struct keeper_setup *setup, int news_fd, uint32_t n_cpus, uint32_t hz)
+void cpus_init(struct cpus *c, const struct keeper_setup *setup, int news_fd, uint32_t n_cpus,
+	const struct governor_rates *rates)
 {
 	*c = (struct cpus) {.keeper = setup->keeper,
 		.news_fd = news_fd,
 		.cpu = xcalloc(n_cpus, sizeof(*c->cpu)),
 		.n_cpus = n_cpus,
 		.events = setup->events,
-		.hz = hz};
+		.rates = *rates};
 }
 
 static void close_events(struct cpu_events *e)
@@ -55,11 +55,10 @@ void cpus_done(struct cpus *c)
 	memset(c, 0, sizeof(*c));
 }
 
-static void set_rate(const struct cpu_events *e, uint32_t hz)
+static void set_rates(const struct cpu_events *e, const struct governor_rates *rates)
 {
 	for (unsigned i = 0; i < ABI_N_EVENTS; i++) {
-		const struct event_source *s = event_source(i);
-		uint64_t value = event_period(s, hz);
+		uint64_t value = event_period(event_source(i), rates->hz[i]);
 
 		if (e->event_fds[i] >= 0 && ioctl(e->event_fds[i], PERF_EVENT_IOC_PERIOD, &value))
 			LOG_RATED(LOG_DEBUG, "PERF_EVENT_IOC_PERIOD: %s", strerror(errno));
@@ -110,7 +109,7 @@ static int attach(struct cpus *c, uint32_t cpu, struct errbuf *eb)
 	e->runs = e->busy_ns = 0;
 	c->n_attached++;
 	c->attached++;
-	set_rate(e, c->hz);
+	set_rates(e, &c->rates);
 	return 0;
 }
 
@@ -171,21 +170,21 @@ int cpus_follow(struct cpus *c, const char *online, struct errbuf *eb)
 	return first;
 }
 
-void cpus_set_hz(struct cpus *c, uint32_t hz)
+void cpus_set_rates(struct cpus *c, const struct governor_rates *rates)
 {
-	if (hz == c->hz)
+	if (memcmp(rates, &c->rates, sizeof(*rates)) == 0)
 		return;
-	c->hz = hz;
+	c->rates = *rates;
 	for (uint32_t i = 0; i < c->n_cpus; i++)
 		if (c->cpu[i].attached)
-			set_rate(&c->cpu[i], hz);
+			set_rates(&c->cpu[i], rates);
 }
 
 void cpus_revive(struct cpus *c, uint32_t cpu, uint64_t runs, uint64_t busy_ns)
 {
 	struct cpu_events *e = &c->cpu[cpu];
-	uint64_t patience =
-		MAX((uint64_t)REVIVE_BUSY_NS, REVIVE_PERIODS * (uint64_t)NS_PER_S / c->hz);
+	uint32_t hz = MAX(c->rates.hz[ABI_EVENT_CPU], 1U);
+	uint64_t patience = MAX((uint64_t)REVIVE_BUSY_NS, REVIVE_PERIODS * (uint64_t)NS_PER_S / hz);
 
 	if (!e->attached || !(c->events & EVENT_BIT(ABI_EVENT_CPU)))
 		return;

@@ -5,6 +5,7 @@
 #pragma once
 #include "exporter/event/event.h"
 #include "exporter/keeper/keeper.h"
+#include "exporter/sample/governor.h"
 #include "exporter/sample/sideband.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,13 +26,13 @@ struct cpus {
 	struct cpu_events *cpu; /* by number */
 	uint32_t n_cpus, n_online, n_attached;
 	uint32_t events; /* EVENT_BITs of those that are on */
-	uint32_t hz;
+	struct governor_rates rates;
 	uint32_t quiet_rounds;				/* until a silent keeper is asked again */
 	uint64_t attached, detached, failures, revived; /* events since start */
 };
 
 void cpus_init(struct cpus *c, const struct keeper_setup *setup, int news_fd, uint32_t n_cpus,
-	uint32_t hz);
+	const struct governor_rates *rates);
 void cpus_done(struct cpus *c);
 
 /*
@@ -39,8 +40,8 @@ void cpus_done(struct cpus *c);
  * /sys/devices/system/cpu/online ("0-3,8"). Returns 0, the first failure with its text, or -EBADMSG for a malformed list.
  */
 int cpus_follow(struct cpus *c, const char *online, struct errbuf *eb);
-/* Sets the rate of every attached CPU: of the clock, and of the other events by their rows. */
-void cpus_set_hz(struct cpus *c, uint32_t hz);
+/* Sets the rates of every attached CPU. */
+void cpus_set_rates(struct cpus *c, const struct governor_rates *rates);
 /* Attaches a CPU anew when its program has not run while the CPU was busy for several periods: it went offline and came back
  * between two looks, or the kernel gave the event up. */
 void cpus_revive(struct cpus *c, uint32_t cpu, uint64_t runs, uint64_t busy_ns);

@@ -33,6 +33,16 @@ enum {
 #define COST_INTERVAL 16
 #define MAX_COST_NS (200 * NS_PER_MS / 1000)
 
+/* What the samples of an event cost. */
+struct event_cost {
+	struct run_cost bpf, sample; /* of its program; of handing samples on */
+	uint64_t n_handed, n_timed;  /* samples; those that were measured */
+	uint64_t timed_ns;	     /* CPU time of these */
+	uint64_t
+		taken_ns; /* CPU time of reading its records out of rings, and of copies of stacks */
+	uint64_t n_read;  /* records of the rings, this time */
+};
+
 struct drain {
 	struct drain_options options;
 	struct ring rings[ARRAY_SIZE(((struct keeper_setup *)0)->ring_fds)];
@@ -48,11 +58,7 @@ struct drain {
 	int64_t started_ns, next_watch_ns;
 	uint64_t rounds, news;
 	bool is_calm; /* this step found no side-band records and left nothing waiting */
-	struct run_cost bpf_cost[ABI_N_EVENTS],
-		sample_cost;	    /* of programs; of handing samples on */
-	uint64_t n_handed, n_timed; /* samples; those that were measured */
-	uint64_t timed_ns;	    /* CPU time of these */
-	uint64_t taken_ns;	    /* CPU time of reading rings, and of copies of stacks */
+	struct event_cost costs[ABI_N_EVENTS];
 	uint64_t main_cpu_ns, keeper_cpu_ns, parser_cpu_ns, fetcher_cpu_ns; /* once a second */
 	uint64_t ring_peak, ring_read;
 	bool said_mismatch;
@@ -150,26 +156,24 @@ static uint64_t bpf_ns(const struct drain *d)
 	uint64_t sum = 0;
 
 	for (uint32_t i = 0; i < ABI_N_EVENTS; i++)
-		sum += d->bpf_cost[i].ns;
+		sum += d->costs[i].bpf.ns;
 	return sum;
 }
 
-/* What follows the rate: perf events of CPUs. Programs at tracepoints and in files run as often as what they are attached to. */
-static uint64_t rate_ns(const struct drain *d)
+/* What follows the rate of an event. A program at a tracepoint or in a file runs as often as what it is attached to. */
+static uint64_t rate_ns(const struct drain *d, enum abi_event event)
 {
-	uint64_t sum = d->sample_cost.ns + d->taken_ns;
+	const struct event_cost *c = &d->costs[event];
 
-	for (uint32_t i = 0; i < ABI_N_EVENTS; i++)
-		if (event_source(i)->target == EVENT_PER_CPU)
-			sum += d->bpf_cost[i].ns;
-	return sum;
+	return event_follows_rate(event_source(event)) ? c->bpf.ns + c->sample.ns + c->taken_ns : 0;
 }
 
-static uint32_t govern(struct drain *d, int64_t now_ns)
+static struct governor_rates govern(struct drain *d, int64_t now_ns)
 {
-	const struct governor_cost cost = {
-		.rate_ns = rate_ns(d), .all_ns = d->main_cpu_ns + d->keeper_cpu_ns + bpf_ns(d)};
+	struct governor_cost cost = {.all_ns = d->main_cpu_ns + d->keeper_cpu_ns + bpf_ns(d)};
 
+	for (unsigned i = 0; i < ABI_N_EVENTS; i++)
+		cost.rate_ns[i] = rate_ns(d, i);
 	return governor_step(d->options.governor, now_ns, &cost, d->cpus.n_online);
 }
 
@@ -189,16 +193,18 @@ static void pass_stack(void *ctx, const struct abi_stack *s)
 
 	if (d->options.sink.stack)
 		d->options.sink.stack(d->options.sink.ctx, s);
-	d->taken_ns += (uint64_t)(clock_thread_cpu_ns() - began_ns);
+	if (s->event < ABI_N_EVENTS)
+		d->costs[s->event].taken_ns += (uint64_t)(clock_thread_cpu_ns() - began_ns);
 }
 
 static void pass_sample(void *ctx, const struct abi_record *r, bool late)
 {
 	struct drain *d = ctx;
 	const struct sample_sink *to = &d->options.sink;
+	struct event_cost *c = &d->costs[r->event];
 	int64_t began_ns, took_ns;
 
-	if (d->n_handed++ % COST_INTERVAL) {
+	if (c->n_handed++ % COST_INTERVAL) {
 		to->sample(to->ctx, r, late);
 		return;
 	}
@@ -206,8 +212,8 @@ static void pass_sample(void *ctx, const struct abi_record *r, bool late)
 	to->sample(to->ctx, r, late);
 	took_ns = clock_thread_cpu_ns() - began_ns;
 	if (took_ns <= MAX_COST_NS) {
-		d->n_timed++;
-		d->timed_ns += (uint64_t)took_ns;
+		c->n_timed++;
+		c->timed_ns += (uint64_t)took_ns;
 	}
 }
 
@@ -247,6 +253,7 @@ struct drain *drain_new(const struct drain_options *o, struct errbuf *eb)
 	const struct sample_sink sink = metered_sink(d);
 	uint32_t n_cpus = o->setup->n_cpus;
 	int64_t now = clock_monotonic_ns(o->clock);
+	struct governor_rates rates;
 
 	d->options = *o;
 	d->news_fd = news_open(eb);
@@ -259,7 +266,8 @@ struct drain *drain_new(const struct drain_options *o, struct errbuf *eb)
 	hold_init(&d->hold, &sink, o->budget,
 		o->max_held_bytes ? o->max_held_bytes : DEFAULT_HELD_BYTES);
 	measure_roles(d);
-	cpus_init(&d->cpus, o->setup, d->news_fd, n_cpus, govern(d, now));
+	rates = govern(d, now);
+	cpus_init(&d->cpus, o->setup, d->news_fd, n_cpus, &rates);
 	d->coverage = coverage_new(n_cpus);
 	d->sampled_ns = xcalloc(n_cpus, sizeof(*d->sampled_ns));
 	d->unpacked = xcalloc(1, sizeof(*d->unpacked));
@@ -296,13 +304,16 @@ void drain_freep(struct drain **pd)
 	*pd = NULL;
 }
 
-static void note_unknown(struct drain *d, const void *rec, size_t len)
+/* What of a record the drain itself looks at. */
+static void note(struct drain *d, const void *rec, size_t len)
 {
 	struct abi_record r;
 
 	if (len < sizeof(r))
 		return;
 	memcpy(&r, rec, sizeof(r));
+	if (r.event < ABI_N_EVENTS)
+		d->costs[r.event].n_read++;
 	if (r.type == ABI_RECORD_SAMPLE && r.flags & ABI_FLAG_COPIED)
 		d->unknown_ns = MIN(d->unknown_ns, r.time_ns);
 }
@@ -333,7 +344,7 @@ static void read_ring(struct drain *d, struct ring *r)
 		rec = take(d, rec, &len);
 		if (d->options.capture)
 			capture_record(d->options.capture, CAPTURE_SAMPLE, rec, len);
-		note_unknown(d, rec, len);
+		note(d, rec, len);
 		hold_add(&d->hold, HOLD_SAMPLE, rec, len);
 	}
 	d->ring_read += r->at - began;
@@ -343,10 +354,17 @@ static void read_ring(struct drain *d, struct ring *r)
 static void read_rings(struct drain *d)
 {
 	int64_t began_ns = clock_thread_cpu_ns();
+	uint64_t n_read = 0, took_ns;
 
 	for (uint32_t i = 0; i < d->n_rings; i++)
 		read_ring(d, &d->rings[i]);
-	d->taken_ns += (uint64_t)(clock_thread_cpu_ns() - began_ns);
+	took_ns = (uint64_t)(clock_thread_cpu_ns() - began_ns);
+	for (unsigned i = 0; i < ABI_N_EVENTS; i++)
+		n_read += d->costs[i].n_read;
+	for (unsigned i = 0; i < ABI_N_EVENTS; i++) {
+		d->costs[i].taken_ns += took_ns * d->costs[i].n_read / MAX(n_read, 1U);
+		d->costs[i].n_read = 0;
+	}
 }
 
 static void read_sideband(struct drain *d, struct sideband_buffer *b)
@@ -365,11 +383,14 @@ static void read_sideband(struct drain *d, struct sideband_buffer *b)
 
 static void measure_rate(struct drain *d)
 {
-	run_cost_update(&d->sample_cost, d->n_handed, d->n_timed, d->timed_ns);
-	for (uint32_t i = 0; i < ABI_N_EVENTS; i++)
-		run_cost_update(&d->bpf_cost[i], event_counter_sum(d, i, ABI_EVENT_COUNT_RUNS),
+	for (uint32_t i = 0; i < ABI_N_EVENTS; i++) {
+		struct event_cost *c = &d->costs[i];
+
+		run_cost_update(&c->sample, c->n_handed, c->n_timed, c->timed_ns);
+		run_cost_update(&c->bpf, event_counter_sum(d, i, ABI_EVENT_COUNT_RUNS),
 			event_counter_sum(d, i, ABI_EVENT_COUNT_COST_RUNS),
 			event_counter_sum(d, i, ABI_EVENT_COUNT_COST_NS));
+	}
 }
 
 static uint64_t kernel_mismatches(const struct drain *d)
@@ -421,7 +442,6 @@ static void publish(struct drain *d)
 		.parser_cpu_ns = d->parser_cpu_ns,
 		.fetcher_cpu_ns = d->fetcher_cpu_ns,
 		.bpf_ns = bpf_ns(d),
-		.rate_ns = rate_ns(d),
 		.maps_bytes = setup->maps_bytes};
 
 	for (uint32_t i = 0; i < ABI_N_COUNTERS; i++)
@@ -429,8 +449,11 @@ static void publish(struct drain *d)
 	for (uint32_t i = 0; i < ABI_N_EVENTS; i++)
 		for (uint32_t which = 0; which < ABI_N_EVENT_COUNTERS; which++)
 			s.events[i].counters[which] = event_counter_sum(d, i, which);
-	for (uint32_t i = 0; i < ABI_N_EVENTS; i++)
+	for (uint32_t i = 0; i < ABI_N_EVENTS; i++) {
+		s.events[i].samples = d->costs[i].n_handed;
 		s.events[i].dropped = h->dropped[i];
+		s.events[i].rate_ns = rate_ns(d, i);
+	}
 	memcpy(s.stacks, h->stacks, sizeof(s.stacks));
 	pthread_mutex_lock(&d->mutex);
 	d->stats = s;
@@ -445,11 +468,15 @@ int64_t drain_interval_ns(uint32_t hz, bool is_calm)
 		MIN(CALM_SAMPLES * NS_PER_S / MAX(hz, 1U), longest_ns), SAMPLE_DRAIN_INTERVAL_NS);
 }
 
-static int64_t next_step_ns(const struct drain *d, int64_t began_ns, uint32_t hz)
+static int64_t next_step_ns(
+	const struct drain *d, int64_t began_ns, const struct governor_rates *rates)
 {
+	uint32_t hz = 0; /* of all that may come to wait in a ring */
 	bool is_calm = d->is_calm && began_ns >= d->started_ns + BEGINNING_NS;
 	int64_t copied_ns = MAX((int64_t)d->unknown_ns + SAMPLE_HOLD_NS, began_ns) + NS_PER_MS;
 
+	for (unsigned i = 0; i < ABI_N_EVENTS; i++)
+		hz += rates->hz[i];
 	return MIN(began_ns + drain_interval_ns(hz, is_calm), copied_ns);
 }
 
@@ -471,7 +498,7 @@ int64_t drain_step(struct drain *d)
 	int64_t boot_offset = clock_boot_offset_ns(d->options.clock);
 	uint64_t up_to = (uint64_t)(began - SAMPLE_HOLD_NS);
 	struct errbuf eb = {0};
-	uint32_t hz;
+	struct governor_rates rates;
 
 	d->rounds++;
 	d->is_calm = true;
@@ -495,10 +522,10 @@ int64_t drain_step(struct drain *d)
 	}
 	measure_rate(d);
 	watch_kernel_walk(d);
-	hz = govern(d, began);
-	cpus_set_hz(&d->cpus, hz);
+	rates = govern(d, began);
+	cpus_set_rates(&d->cpus, &rates);
 	publish(d);
-	return next_step_ns(d, began, hz);
+	return next_step_ns(d, began, &rates);
 }
 
 void drain_stats(struct drain *d, struct drain_stats *ret)

@@ -112,7 +112,10 @@ struct drain_stats {
 	uint64_t counters[ABI_N_COUNTERS]; /* kernel half, summed over CPUs */
 	struct {
 		uint64_t counters[ABI_N_EVENT_COUNTERS];
+		uint64_t samples; /* handed on */
 		uint64_t dropped; /* records that the budget left no room for */
+		uint64_t
+			rate_ns; /* own cost that follows its rate: its program, its samples taken over */
 	} events[ABI_N_EVENTS];
 	uint64_t stacks[ABI_N_CUTS]; /* user stacks handed on, by cut reason */
 	uint64_t rounds;	     /* drains */
@@ -130,8 +133,7 @@ struct drain_stats {
 	double coverage_ratio; /* sampled CPU time over busy CPU time, last minute, all CPUs; 0 until known */
 	double coverage_worst_ratio; /* of the worst CPU that was busy at least a tenth of it */
 	uint64_t main_cpu_ns, keeper_cpu_ns, parser_cpu_ns, fetcher_cpu_ns,
-		bpf_ns;	  /* own cost since start */
-	uint64_t rate_ns; /* of it, what follows the rate: bpf_ns and taking samples over */
+		bpf_ns; /* own cost since start */
 	uint64_t maps_bytes;
 };
 void drain_stats(struct drain *d, struct drain_stats *ret);

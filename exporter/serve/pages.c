@@ -86,17 +86,29 @@ static void put_links(const struct serve *s, struct bytes *out)
 	bytes_put_str(out, "</code></p>\n");
 }
 
+static void put_rate(
+	const struct event_source *type, const struct governor_rate *r, struct bytes *out)
+{
+	char rate[GOVERNOR_TEXT_BYTES], name[EVENT_NAME_MAX + 64];
+
+	if (!r->is_governed)
+		return;
+	governor_describe(r, rate, sizeof(rate));
+	snprintf(name, sizeof(name), "sampling rate of %s in force", type->name);
+	row(out, name, "%s", rate);
+	snprintf(name, sizeof(name), "what follows the sampling rate of %s", type->name);
+	row(out, name, "%.4f %%", 100 * r->rate_ratio);
+}
+
 static void put_cost(const struct serve *s, const struct drain_stats *d, struct bytes *out)
 {
-	char rate[GOVERNOR_TEXT_BYTES];
 	struct governor_stats g;
 
 	governor_stats(s->o.source->governor, &g);
 	bytes_put_str(out, "<h2>Own cost and coverage</h2>\n<table>\n");
 	row(out, "own cost, share of all CPU time, last minute", "%.4f %%", 100 * g.overhead_ratio);
-	row(out, "of it, what follows the sampling rate", "%.4f %%", 100 * g.rate_ratio);
-	governor_describe(&g, rate, sizeof(rate));
-	row(out, "sampling rate in force", "%s", rate);
+	for (unsigned i = 0; i < ABI_N_EVENTS; i++)
+		put_rate(event_source(i), &g.events[i], out);
 	row(out, "CPU of the main role", "%.2f s", (double)d->main_cpu_ns / 1e9);
 	row(out, "CPU of the keeper", "%.2f s", (double)d->keeper_cpu_ns / 1e9);
 	row(out, "CPU of the parser", "%.2f s", (double)d->parser_cpu_ns / 1e9);

@@ -41,7 +41,7 @@ static void request_free(void *p)
 	struct request *q = p;
 
 	if (q->hz)
-		governor_release(q->serve->o.source->governor, q->hz);
+		governor_release(q->serve->o.source->governor, q->event, q->hz);
 	profile_filter_freep(&q->filter);
 	free(q->cursor);
 	free(q);
@@ -93,8 +93,12 @@ static int parse_seconds(struct request *q, const char *value, struct errbuf *eb
 static int parse_hz(struct request *q, const char *value, struct errbuf *eb)
 {
 	uint32_t max_hz = q->serve->o.max_frequency_hz;
+	const struct event_source *type = event_source(q->event);
 	uint64_t hz;
 
+	if (!event_follows_rate(type))
+		return err_set(
+			eb, -EINVAL, "hz=%.64s: %s has no rate: leave hz= out", value, type->name);
 	if (str_parse_u64(value, &hz, NULL) < 0 || !hz || hz > max_hz)
 		return err_set(eb, -EINVAL,
 			"hz=%.64s: expected a rate from 1 to %" PRIu32 " (--profile.max-frequency)",
@@ -179,7 +183,7 @@ static struct request *request_new(const struct serve *s, enum abi_event event,
 		return NULL;
 	}
 	if (hz) {
-		governor_request(source->governor, hz);
+		governor_request(source->governor, event, hz);
 		profile_source_hurry(source);
 	}
 	q->hz = hz;

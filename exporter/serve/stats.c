@@ -181,6 +181,79 @@ static void collect_drain(struct metrics_writer *w, const struct drain_stats *d)
 		d->coverage_worst_ratio);
 }
 
+enum rate_metric {
+	RATE_COST,
+	RATE_LIMIT,
+	RATE_CPU,
+	RATE_HZ,
+	RATE_REASON,
+	RATE_WANTED,
+	RATE_OPEN,
+	RATE_STEPS
+};
+
+static void write_rate(struct metrics_writer *w, enum rate_metric which, const char *event,
+	const struct governor_rate *r, uint64_t rate_ns)
+{
+	switch (which) {
+	case RATE_COST: metrics_write(w, r->rate_ratio, "event", event, NULL); break;
+	case RATE_LIMIT: metrics_write(w, r->limit_ratio, "event", event, NULL); break;
+	case RATE_CPU: metrics_write(w, (double)rate_ns / 1e9, "event", event, NULL); break;
+	case RATE_HZ: metrics_write(w, r->hz, "event", event, NULL); break;
+	case RATE_REASON:
+		metrics_write(
+			w, 1, "event", event, "reason", governor_reason_name(r->reason), NULL);
+		break;
+	case RATE_WANTED: metrics_write(w, r->wanted_hz, "event", event, NULL); break;
+	case RATE_OPEN: metrics_write(w, r->n_requests, "event", event, NULL); break;
+	case RATE_STEPS:
+		metrics_write(w, (double)r->lowered, "event", event, "direction", "down", NULL);
+		metrics_write(w, (double)r->raised, "event", event, "direction", "up", NULL);
+		break;
+	}
+}
+
+/* Of each event that a rate governs. */
+static void collect_rates(
+	struct metrics_writer *w, const struct governor_stats *g, const struct drain_stats *d)
+{
+	static const struct {
+		const char *name, *help;
+		enum metric_kind kind;
+		enum rate_metric which;
+	} families[] = {
+		{"sonde_rate_overhead_ratio",
+			"The part of sonde_overhead_ratio that follows the sampling rate.",
+			METRIC_GAUGE, RATE_COST},
+		{"sonde_rate_overhead_limit_ratio",
+			"The event's part of --profile.max-overhead; 0: no limit.", METRIC_GAUGE,
+			RATE_LIMIT},
+		{"sonde_rate_cpu_seconds_total",
+			"CPU time that follows the sampling rate: BPF programs and taking samples "
+			"over.",
+			METRIC_COUNTER, RATE_CPU},
+		{"sonde_profile_frequency_hz", "Sampling rate in force.", METRIC_GAUGE, RATE_HZ},
+		{"sonde_profile_frequency_info", "1: why the rate in force is what it is.",
+			METRIC_GAUGE, RATE_REASON},
+		{"sonde_profile_frequency_wanted_hz",
+			"The base rate, or the highest rate asked for by hz=.", METRIC_GAUGE,
+			RATE_WANTED},
+		{"sonde_profile_frequency_requests", "Open requests with hz=.", METRIC_GAUGE,
+			RATE_OPEN},
+		{"sonde_profile_frequency_changes_total",
+			"Steps taken to keep to --profile.max-overhead.", METRIC_COUNTER,
+			RATE_STEPS},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
+		metrics_write_family(w, families[i].kind, families[i].name, families[i].help);
+		for (unsigned event = 0; event < ABI_N_EVENTS; event++)
+			if (g->events[event].is_governed)
+				write_rate(w, families[i].which, event_source(event)->name,
+					&g->events[event], d->events[event].rate_ns);
+	}
+}
+
 static void collect_cost(
 	struct metrics_writer *w, const struct serve *s, const struct drain_stats *d)
 {
@@ -199,24 +272,7 @@ static void collect_cost(
 	gauge(w, "sonde_bpf_map_bytes", "Locked memory of all BPF maps.", (double)d->maps_bytes);
 	gauge(w, "sonde_overhead_ratio",
 		"Own CPU and BPF time over all online CPU time, last minute.", g.overhead_ratio);
-	gauge(w, "sonde_rate_overhead_ratio",
-		"The part of it that follows the sampling rate, which --profile.max-overhead "
-		"limits.",
-		g.rate_ratio);
-	one(w, METRIC_COUNTER, "sonde_rate_cpu_seconds_total",
-		"CPU time that follows the sampling rate: BPF programs and taking samples over.",
-		(double)d->rate_ns / 1e9);
-	gauge(w, "sonde_profile_frequency_hz", "Sampling rate in force.", g.hz);
-	metrics_write_family(w, METRIC_GAUGE, "sonde_profile_frequency_info",
-		"1: why the rate in force is what it is.");
-	metrics_write(w, 1, "reason", governor_reason_name(g.reason), NULL);
-	gauge(w, "sonde_profile_frequency_wanted_hz",
-		"The base rate, or the highest rate asked for by hz=.", g.wanted_hz);
-	gauge(w, "sonde_profile_frequency_requests", "Open requests with hz=.", g.n_requests);
-	metrics_write_family(w, METRIC_COUNTER, "sonde_profile_frequency_changes_total",
-		"Steps taken to keep to --profile.max-overhead.");
-	metrics_write(w, (double)g.lowered, "direction", "down", NULL);
-	metrics_write(w, (double)g.raised, "direction", "up", NULL);
+	collect_rates(w, &g, d);
 	metrics_write_family(w, METRIC_GAUGE, "sonde_capability_missing",
 		"1 for what the exporter was not given, and what that costs.");
 	for (uint32_t i = 0; i < s->o.setup->n_missing; i++)
@@ -530,19 +586,24 @@ void serve_put_health(struct http_request *r, const struct serve *s, enum abi_ev
 	struct sample_log_stats l;
 	struct governor_stats g;
 	struct drain_stats d;
-	char text[384], rate[GOVERNOR_TEXT_BYTES];
-	int n;
+	const struct governor_rate *rate;
+	char text[384], why[GOVERNOR_TEXT_BYTES];
+	int n = 0;
 
 	drain_stats(s->o.drain, &d);
 	governor_stats(s->o.source->governor, &g);
 	pthread_mutex_lock(s->o.source->lock);
 	sample_log_stats(s->o.source->tables.logs[event], &l);
 	pthread_mutex_unlock(s->o.source->lock);
-	n = snprintf(text, sizeof(text),
-		"overhead=%.6f, hz=%u, wanted_hz=%u, samples=%" PRIu64 ", ring_full=%" PRIu64
-		", scratch_busy=%" PRIu64 ", held_full=%" PRIu64 ", log_full=%" PRIu64,
-		g.overhead_ratio, (unsigned)g.hz, (unsigned)g.wanted_hz, d.samples,
-		d.events[event].counters[ABI_EVENT_COUNT_RING_FULL],
+	rate = &g.events[event];
+	n = snprintf(text, sizeof(text), "overhead=%.6f", g.overhead_ratio);
+	if (rate->is_governed)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, ", hz=%u, wanted_hz=%u", rate->hz,
+			rate->wanted_hz);
+	n += snprintf(text + n, sizeof(text) - (size_t)n,
+		", samples=%" PRIu64 ", ring_full=%" PRIu64 ", scratch_busy=%" PRIu64
+		", held_full=%" PRIu64 ", log_full=%" PRIu64,
+		d.events[event].samples, d.events[event].counters[ABI_EVENT_COUNT_RING_FULL],
 		d.events[event].counters[ABI_EVENT_COUNT_SCRATCH_BUSY], d.events[event].dropped,
 		l.refused);
 	if (d.n_online) /* of both, 0: not known yet */
@@ -550,8 +611,10 @@ void serve_put_health(struct http_request *r, const struct serve *s, enum abi_ev
 	if (event_source(event)->is_clock && d.coverage_ratio > 0)
 		snprintf(text + n, sizeof(text) - (size_t)n, ", coverage=%.4f", d.coverage_ratio);
 	http_reply_header(r, "Sonde-Health", text);
-	governor_describe(&g, rate, sizeof(rate));
-	http_reply_header(r, "Sonde-Rate", rate);
+	if (!rate->is_governed)
+		return;
+	governor_describe(rate, why, sizeof(why));
+	http_reply_header(r, "Sonde-Rate", why);
 }
 
 static void collect(struct metrics_writer *w, void *arg)

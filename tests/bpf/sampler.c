@@ -97,7 +97,8 @@ static enum input look_at_input(void)
 
 static int run(const struct keeper_setup *setup, uint32_t hz, uint32_t hz2)
 {
-	const struct governor_options go = {.base_hz = hz, .max_hz = 9999};
+	const struct governor_options go = {
+		.base_hz = hz, .max_hz = 9999, .shares = {[ABI_EVENT_CPU] = 1}};
 	_cleanup_(governor_freep)
 	struct governor *g = governor_new(&go);
 	_cleanup_(drain_freep)
@@ -122,7 +123,7 @@ static int run(const struct keeper_setup *setup, uint32_t hz, uint32_t hz2)
 	while (in != INPUT_END) {
 		in = look_at_input();
 		if (in == INPUT_BYTE)
-			governor_request(g, hz2);
+			governor_request(g, ABI_EVENT_CPU, hz2);
 		next = MAX(next, clock_monotonic_ns(&clock_system)) + SAMPLE_DRAIN_INTERVAL_NS;
 		clock_system.sleep_until_ns(&clock_system, next);
 		drain_step(d);

@@ -299,7 +299,7 @@ class Runtimes(unittest.TestCase):
         self.assertGreater(m['sonde_self_cpu_seconds_total{role="main"}'], 0)
         self.assertGreater(m['sonde_bpf_seconds_total'], 0)
         self.assertGreater(m['sonde_overhead_ratio'], 0)
-        self.assertEqual(m['sonde_profile_frequency_hz'], 99)
+        self.assertEqual(m['sonde_profile_frequency_hz{event="cpu"}'], 99)
         self.assertEqual(m['sonde_cpus_attached'], os.cpu_count())
         self.assertEqual(m['process_resident_memory_bytes'] > 0, True)
 

@@ -258,7 +258,7 @@ class Clients(unittest.TestCase):
         x, pid = self.exporter, self.work.pid
         with concurrent.futures.ThreadPoolExecutor() as pool:
             fast = pool.submit(x.get, f'/debug/pprof/profile?seconds=10&hz=499&pid={pid}')
-            e2e.wait_for('the rate is raised', lambda: x.metrics()['sonde_profile_frequency_hz'] == 499)
+            e2e.wait_for('the rate is raised', lambda: x.metrics()['sonde_profile_frequency_hz{event="cpu"}'] == 499)
             with CpuWatch(x, pid) as watch:
                 base = e2e.Pprof(x.get(f'/debug/pprof/profile?seconds=4&pid={pid}').body)
             used = watch.within(base)
@@ -266,7 +266,7 @@ class Clients(unittest.TestCase):
         self.assertAlmostEqual(base.total(1) / used, 1, delta=error(used, 499, 0.15))
         self.assertGreater(base.total(0), used / 1e9 * 499 * (1 - error(used, 499, 0.2)))
         self.assertEqual(p.period, 10**9 // 499)
-        e2e.wait_for('the rate is back', lambda: x.metrics()['sonde_profile_frequency_hz'] == 99)
+        e2e.wait_for('the rate is back', lambda: x.metrics()['sonde_profile_frequency_hz{event="cpu"}'] == 99)
         with CpuWatch(x, pid) as watch:
             slow = e2e.Pprof(x.get(f'/debug/pprof/profile?seconds=3&pid={pid}').body)
         used = watch.within(slow)

@@ -114,9 +114,9 @@ class Life(unittest.TestCase):
         with e2e.exporter('--profile.max-overhead=0') as x:
             with socket.create_connection(('127.0.0.1', x.port)) as s:
                 s.sendall(b'GET /debug/pprof/profile?seconds=60&hz=499 HTTP/1.1\r\nHost: localhost\r\n\r\n')
-                e2e.wait_for('the rate is raised', lambda: x.metrics()['sonde_profile_frequency_hz'] == 499)
-            e2e.wait_for('the rate is back', lambda: x.metrics()['sonde_profile_frequency_hz'] == 19)
-            self.assertEqual(x.metrics()['sonde_profile_frequency_requests'], 0)
+                e2e.wait_for('the rate is raised', lambda: x.metrics()['sonde_profile_frequency_hz{event="cpu"}'] == 499)
+            e2e.wait_for('the rate is back', lambda: x.metrics()['sonde_profile_frequency_hz{event="cpu"}'] == 19)
+            self.assertEqual(x.metrics()['sonde_profile_frequency_requests{event="cpu"}'], 0)
 
     def test_kill_9_leaves_nothing_behind(self):
         for victim in 'keeper', 'main', 'parser':

@@ -50,7 +50,7 @@ class Rate(unittest.TestCase):
             self.assertLess(value(m, 'sonde_rate_overhead_ratio'), value(m, 'sonde_overhead_ratio') / 2)
             self.assertEqual(value(m, 'sonde_profile_frequency_hz'), HZ)
             self.assertEqual(value(m, 'sonde_profile_frequency_changes_total'), 0)
-            self.assertIn('sonde_profile_frequency_info{reason="frequency"} 1\n', m)
+            self.assertIn('sonde_profile_frequency_info{event="cpu",reason="frequency"} 1\n', m)
             r = d.get('/debug/pprof/profile?since=')
             self.assertEqual(r.headers['Sonde-Rate'], f'{HZ} Hz (--profile.frequency)')
             self.assertIn(f', wanted_hz={HZ},', r.headers['Sonde-Health'])
@@ -65,7 +65,7 @@ class Rate(unittest.TestCase):
                 self.assertLess(time.monotonic(), end, 'the rate was not lowered')
                 time.sleep(0.2)
             m = d.get('/metrics').text
-            self.assertIn('sonde_profile_frequency_info{reason="overhead"} 1\n', m)
+            self.assertIn('sonde_profile_frequency_info{event="cpu",reason="overhead"} 1\n', m)
             self.assertEqual(value(m, 'sonde_profile_frequency_wanted_hz'), 999)
             self.assertRegex(d.get('/debug/pprof/profile?since=').headers['Sonde-Rate'],
                              r'^\d+ Hz \(lowered from 999 Hz for --profile.max-overhead\)$')

@@ -1,5 +1,7 @@
 """The profile type page_faults: totals beside what the kernel counts, names, labels, filters, cursor, and what happens when it is off."""
+import concurrent.futures
 import os
+import re
 import subprocess
 import tempfile
 import unittest
@@ -75,7 +77,21 @@ class PageFaults(unittest.TestCase):
         metrics = self.exporter.metrics()
         for name in ('sonde_samples_total', 'sonde_bpf_runs_total'):
             self.assertGreater(metrics[name + '{event="page_faults"}'], 0)
+        health = self.exporter.get('/debug/pprof/page_faults?since=').headers['Sonde-Health']
+        self.assertLessEqual(int(re.search(r'samples=(\d+)', health)[1]), self.exporter.metrics()['sonde_samples_total{event="page_faults"}'])
         self.assertGreater(metrics['sonde_stacks_total{event="page_faults",result="complete"}'], 0)
+
+    def test_a_request_raises_its_own_rate(self):
+        def rates():
+            m = self.exporter.metrics()
+            return [m[f'sonde_profile_frequency_hz{{event="{event}"}}'] for event in ('cpu', 'page_faults')]
+
+        self.assertEqual(rates(), [97, 97])
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            open_request = pool.submit(self.exporter.get, '/debug/pprof/page_faults?seconds=3&hz=499')
+            e2e.wait_for('the rate is raised', lambda: rates() == [97, 499])
+            self.assertEqual(open_request.result().headers['Sonde-Rate'], '499 Hz (asked for by a request with hz=)')
+        e2e.wait_for('the rate is back', lambda: rates() == [97, 97])
 
     def test_a_cursor_gets_each_fault_once(self):
         window = e2e.Window(self.exporter, 'page_faults')

@@ -30,7 +30,7 @@ static void test_a_silent_keeper_is_left_alone(void **state)
 	struct cpus c;
 
 	(void)state;
-	cpus_init(&c, &setup, -1, 8, 19);
+	cpus_init(&c, &setup, -1, 8, &(struct governor_rates) {.hz = {[ABI_EVENT_CPU] = 19}});
 	assert_int_equal(cpus_follow(&c, "0-7\n", &eb), -ETIMEDOUT);
 	assert_string_equal(eb.text, "CPU 0: no answer");
 	assert_int_equal(k.n_asked, 1);

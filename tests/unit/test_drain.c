@@ -292,55 +292,78 @@ static void run_cost_waits_for_a_measured_run(void **state)
 	assert_int_equal(c.ns, 64 * 5000 + 100 * 7000);
 }
 
-/* What an exporter costs, by stream: only the first follows the rate. */
+static const enum abi_event CPU = ABI_EVENT_CPU, FAULTS = ABI_EVENT_PAGE_FAULTS;
+
+/* What an exporter costs, by stream: only samples follow the rates. */
 struct world {
 	int64_t now;
-	double per_tick_ns;   /* of the rate */
+	double per_tick_ns;   /* of a sample of the clock */
+	double per_fault_ns;  /* of a sample of page faults: one a period of a CPU, at most */
 	double churn_ratio;   /* of side-band records and /proc, of all CPUs' time */
 	double symbols_ratio; /* of making tables */
 	struct governor_cost cost;
-	uint32_t n_online, hz;
+	uint32_t n_online, hz; /* of the clock */
+	struct governor_rates rates;
 };
+
+static struct governor *governor_of_clock(uint32_t base_hz, double max_overhead)
+{
+	return governor_new(&(struct governor_options) {.base_hz = base_hz,
+		.max_hz = 999,
+		.max_overhead = max_overhead,
+		.shares = {[ABI_EVENT_CPU] = 8}});
+}
+
+static struct governor_rate rate_of(struct governor *g, enum abi_event event)
+{
+	struct governor_stats s;
+
+	governor_stats(g, &s);
+	return s.events[event];
+}
 
 static uint32_t step(struct governor *g, struct world *w)
 {
-	return w->hz = governor_step(g, w->now, &w->cost, w->n_online);
+	w->rates = governor_step(g, w->now, &w->cost, w->n_online);
+	return w->hz = w->rates.hz[CPU];
 }
 
 /* Lets time pass in steps of 100 ms as the drain does. */
 static void pass(struct governor *g, struct world *w, unsigned seconds)
 {
 	for (unsigned i = 0; i < seconds * 10; i++) {
-		uint64_t rate_ns = (uint64_t)(w->per_tick_ns * w->hz * w->n_online / 10);
+		uint64_t ticks_ns = (uint64_t)(w->per_tick_ns * w->hz * w->n_online / 10);
+		uint64_t faults_ns =
+			(uint64_t)(w->per_fault_ns * w->rates.hz[FAULTS] * w->n_online / 10);
 		double others = w->churn_ratio + w->symbols_ratio;
 
 		w->now += NS_PER_S / 10;
-		w->cost.rate_ns += rate_ns;
-		w->cost.all_ns +=
-			rate_ns + (uint64_t)(others * w->n_online * (double)NS_PER_S / 10);
+		w->cost.rate_ns[CPU] += ticks_ns;
+		w->cost.rate_ns[FAULTS] += faults_ns;
+		w->cost.all_ns += ticks_ns + faults_ns +
+				  (uint64_t)(others * w->n_online * (double)NS_PER_S / 10);
 		step(g, w);
 	}
 }
 
 static void governor_lowers_and_raises(void **state)
 {
-	struct governor_options o = {.base_hz = 100, .max_hz = 999, .max_overhead = 0.005};
-	struct governor *g = governor_new(&o);
+	struct governor *g = governor_of_clock(100, 0.005);
 	struct world w = {.now = 50, .n_online = 4, .per_tick_ns = 10000};
-	struct governor_stats s;
+	struct governor_rate s;
 
 	(void)state;
 	assert_int_equal(step(g, &w), 100);
 	pass(g, &w, 200); /* 100 Hz × 10 µs = 0.1 % */
-	governor_stats(g, &s);
+	s = rate_of(g, CPU);
 	assert_int_equal(s.hz, 100);
 	assert_int_equal(s.lowered, 0);
 	assert_int_equal(s.reason, GOVERNOR_FREQUENCY);
-	assert_true(s.overhead_ratio > 0.00099 && s.overhead_ratio < 0.00101);
+	assert_true(s.rate_ratio > 0.00099 && s.rate_ratio < 0.00101);
 
 	w.per_tick_ns = 150000; /* 1.5 %: 50 Hz is 0.75 %, 25 Hz 0.375 % */
 	pass(g, &w, 300);
-	governor_stats(g, &s);
+	s = rate_of(g, CPU);
 	assert_int_equal(w.hz, 25);
 	assert_int_equal(s.wanted_hz, 100);
 	assert_int_equal(s.reason, GOVERNOR_OVERHEAD);
@@ -354,8 +377,7 @@ static void governor_lowers_and_raises(void **state)
 
 static void governor_reacts_within_a_window(void **state)
 {
-	struct governor_options o = {.base_hz = 100, .max_hz = 999, .max_overhead = 0.005};
-	struct governor *g = governor_new(&o);
+	struct governor *g = governor_of_clock(100, 0.005);
 	struct world w = {.now = 50, .n_online = 2, .per_tick_ns = 1e6}; /* 10 % */
 
 	(void)state;
@@ -364,9 +386,8 @@ static void governor_reacts_within_a_window(void **state)
 	assert_int_equal(w.hz, 50);
 	pass(g, &w, 300);
 	assert_true(w.hz >= 3 && w.hz <= 6);
-	o.max_overhead = 0; /* no limit */
 	governor_freep(&g);
-	g = governor_new(&o);
+	g = governor_of_clock(100, 0); /* no limit */
 	step(g, &w);
 	pass(g, &w, 100);
 	assert_int_equal(w.hz, 100);
@@ -386,23 +407,22 @@ static void governor_keeps_the_rate_beside_other_costs(void **state)
 		{"a storm of processes", 25000, 0.057, 0, 0},
 		{"all of them", 25000, 0.057, 0.05, 300},
 	};
-	struct governor_options o = {.base_hz = 99, .max_hz = 999, .max_overhead = 0.005};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct governor *g = governor_new(&o);
+		struct governor *g = governor_of_clock(99, 0.005);
 		struct world w = {.now = 50,
 			.n_online = 2,
 			.per_tick_ns = cases[i].per_tick_ns,
 			.churn_ratio = cases[i].churn_ratio,
 			.symbols_ratio = cases[i].symbols_ratio};
-		struct governor_stats s;
+		struct governor_rate s;
 
 		step(g, &w);
 		pass(g, &w, cases[i].symbols_s);
 		w.symbols_ratio = 0;
 		pass(g, &w, 3600);
-		governor_stats(g, &s);
+		s = rate_of(g, CPU);
 		if (s.lowered || w.hz != 99 || s.rate_ratio > 0.0026)
 			fail_msg("%s: %u Hz, lowered %u times, %f", cases[i].name, w.hz,
 				(unsigned)s.lowered, s.rate_ratio);
@@ -413,8 +433,7 @@ static void governor_keeps_the_rate_beside_other_costs(void **state)
 /* A storm hides neither a rate that costs too much, nor that a higher one has room again. */
 static void governor_judges_the_rate_within_a_storm(void **state)
 {
-	struct governor_options o = {.base_hz = 99, .max_hz = 999, .max_overhead = 0.005};
-	struct governor *g = governor_new(&o);
+	struct governor *g = governor_of_clock(99, 0.005);
 	struct world w = {.now = 50, .n_online = 2, .per_tick_ns = 80000, .churn_ratio = 0.057};
 
 	(void)state;
@@ -430,7 +449,7 @@ static void governor_judges_the_rate_within_a_storm(void **state)
 static void governor_says_why(void **state)
 {
 	static const struct {
-		struct governor_stats s;
+		struct governor_rate s;
 		const char *name, *text;
 	} cases[] = {
 		{{.hz = 99, .wanted_hz = 99, .reason = GOVERNOR_FREQUENCY}, "frequency",
@@ -453,30 +472,112 @@ static void governor_says_why(void **state)
 
 static void governor_requests(void **state)
 {
-	struct governor_options o = {.base_hz = 19, .max_hz = 999, .max_overhead = 0.005};
-	struct governor *g = governor_new(&o);
+	struct governor *g = governor_of_clock(19, 0.005);
 	struct world w = {.now = 50, .n_online = 2};
-	struct governor_stats s;
+	struct governor_rate s;
 
 	(void)state;
 	step(g, &w);
-	governor_request(g, 99);
-	governor_request(g, 5000);
-	governor_request(g, 5);
+	governor_request(g, CPU, 99);
+	governor_request(g, CPU, 5000);
+	governor_request(g, CPU, 5);
 	pass(g, &w, 1);
 	assert_int_equal(w.hz, 999);
-	governor_stats(g, &s);
+	s = rate_of(g, CPU);
 	assert_int_equal(s.reason, GOVERNOR_REQUEST);
-	governor_release(g, 5000);
+	governor_release(g, CPU, 5000);
 	pass(g, &w, 1);
 	assert_int_equal(w.hz, 99);
-	governor_release(g, 99);
-	governor_release(g, 12345); /* never asked for */
+	governor_release(g, CPU, 99);
+	governor_release(g, CPU, 12345); /* never asked for */
 	pass(g, &w, 1);
-	governor_stats(g, &s);
+	s = rate_of(g, CPU);
 	assert_int_equal(w.hz, 19);
 	assert_int_equal(s.n_requests, 1);
 	governor_freep(&g);
+}
+
+/* Of 0.5 % the clock has 0.4, page faults have 0.1, whatever the other does. A rate that costs more than its part is lowered, and no other. */
+static void governor_shares_the_budget(void **state)
+{
+	static const struct {
+		const char *name;
+		double per_tick_ns, per_fault_ns;
+		uint32_t want_hz, want_faults_hz;
+	} cases[] = {
+		{"both cheap", 10000, 5000, 99, 99},
+		{"faults above their part, little in all", 5000, 20000, 99, 49},
+		{"faults far above it", 25000, 1e6, 99, 1},
+		{"the clock above its part, with what faults leave", 48000, 1000, 99, 99},
+		{"the same, and faults leave nothing", 48000, 10000, 49, 99},
+		{"the clock above all", 80000, 5000, 49, 99},
+		{"both", 80000, 80000, 49, 12},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct governor *g = governor_new(&(struct governor_options) {.base_hz = 99,
+			.max_hz = 999,
+			.max_overhead = 0.005,
+			.shares = {[ABI_EVENT_CPU] = 8, [ABI_EVENT_PAGE_FAULTS] = 2}});
+		struct world w = {.now = 50,
+			.n_online = 4,
+			.per_tick_ns = cases[i].per_tick_ns,
+			.per_fault_ns = cases[i].per_fault_ns};
+		struct governor_rate clock, faults;
+
+		step(g, &w);
+		pass(g, &w, 1200);
+		clock = rate_of(g, CPU);
+		faults = rate_of(g, FAULTS);
+		if (clock.hz != cases[i].want_hz || faults.hz != cases[i].want_faults_hz)
+			fail_msg("%s: %u and %u Hz, cost %f and %f", cases[i].name, clock.hz,
+				faults.hz, clock.rate_ratio, faults.rate_ratio);
+		assert_true(clock.limit_ratio > 0.00399 && clock.limit_ratio < 0.00401);
+		assert_true(faults.limit_ratio > 0.00099 && faults.limit_ratio < 0.00101);
+		assert_int_equal(faults.lowered > 0, faults.hz < 99);
+		assert_int_equal(clock.lowered > 0, clock.hz < 99);
+		/* Again, once it is over. */
+		w.per_tick_ns = w.per_fault_ns = 1000;
+		pass(g, &w, 1200);
+		assert_int_equal(w.rates.hz[CPU], 99);
+		assert_int_equal(w.rates.hz[FAULTS], 99);
+		governor_freep(&g);
+	}
+}
+
+/* A request raises the rate of the profile that it asks for; what has no part has no rate. */
+static void governor_requests_are_of_an_event(void **state)
+{
+	struct governor *g = governor_new(&(struct governor_options) {.base_hz = 19,
+		.max_hz = 999,
+		.shares = {[ABI_EVENT_CPU] = 8, [ABI_EVENT_PAGE_FAULTS] = 2}});
+	struct world w = {.now = 50, .n_online = 2};
+
+	(void)state;
+	governor_request(g, FAULTS, 99);
+	step(g, &w);
+	assert_int_equal(w.rates.hz[CPU], 19);
+	assert_int_equal(w.rates.hz[FAULTS], 99);
+	assert_int_equal(rate_of(g, CPU).n_requests, 0);
+	assert_int_equal(rate_of(g, FAULTS).reason, GOVERNOR_REQUEST);
+	governor_freep(&g);
+	g = governor_of_clock(19, 0.005);
+	step(g, &w);
+	assert_int_equal(w.rates.hz[FAULTS], 0);
+	assert_false(rate_of(g, FAULTS).is_governed);
+	assert_true(rate_of(g, CPU).limit_ratio > 0.00499);
+	governor_freep(&g);
+}
+
+static void shares_are_those_of_the_rows(void **state)
+{
+	uint32_t shares[ABI_N_EVENTS];
+
+	(void)state;
+	governor_shares(EVENT_BIT(FAULTS), shares);
+	assert_int_equal(shares[CPU], 0);
+	assert_int_equal(shares[FAULTS], event_source(FAULTS)->cost_share);
 }
 
 int main(void)
@@ -497,6 +598,9 @@ int main(void)
 		cmocka_unit_test(governor_judges_the_rate_within_a_storm),
 		cmocka_unit_test(governor_says_why),
 		cmocka_unit_test(governor_requests),
+		cmocka_unit_test(governor_shares_the_budget),
+		cmocka_unit_test(governor_requests_are_of_an_event),
+		cmocka_unit_test(shares_are_those_of_the_rows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

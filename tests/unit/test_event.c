@@ -39,6 +39,9 @@ static void rows_are_whole(void **state)
 		for (size_t v = 0; v < s->n_values; v++)
 			assert_true(s->values[v].type && s->values[v].unit);
 		assert_int_equal(s->is_clock, s->target == EVENT_PER_CPU && !s->perf.each);
+		/* What no rate governs has no part; of the others the clock has the largest. */
+		assert_int_equal(s->cost_share > 0, event_follows_rate(s));
+		assert_true(s->is_clock || s->cost_share < event_source(ABI_EVENT_CPU)->cost_share);
 		for (unsigned k = 0; k < i; k++) {
 			assert_string_not_equal(s->name, event_source(k)->name);
 			assert_string_not_equal(s->endpoint, event_source(k)->endpoint);
