@@ -161,9 +161,8 @@ static void put_types(struct home *h)
 static void put_graph_labels(struct home *h, const struct query_matrix *m, double max, double per)
 {
 	char text[64];
-	bool time = !strcmp(m->type.sample_unit, "nanoseconds") && m->type.kind == STORE_DELTA;
 
-	if (time)
+	if (query_type_is_cpu_time(&m->type))
 		snprintf(text, sizeof(text), "%.2f cores", max / per / 1e9);
 	else
 		render_value(llround(MIN(max, 9e18)), m->type.sample_unit, text);

@@ -43,9 +43,15 @@ export function integer(n: number): string {
 	return Math.round(n).toString().replace(/\B(?=(\d{3})+$)/g, '\u202f');
 }
 
+/** Is a profile type (name:sample_type:unit:…) CPU time? A second of it a second is a core; waiting, though in the same unit, is none. */
+export function isCpuTime(profileType: string): boolean {
+	const [, sampleType, unit] = profileType.split(':');
+	return sampleType === 'cpu' && unit === 'nanoseconds';
+}
+
 /** How a graph over time shows a sum per step: CPU time as cores, other amounts per second, what is in use as it is. */
-export function rateOf(unit: string, isInstant: boolean, step: number): { factor: number; text: (v: number) => string; name: string } {
+export function rateOf({ unit, profile_type }: { unit: string; profile_type: string }, isInstant: boolean, step: number): { factor: number; text: (v: number) => string; name: string } {
 	if (isInstant) return { factor: 1, text: (v) => value(v, unit), name: unit };
-	if (unit === 'nanoseconds') return { factor: 1e-9 / step, text: (v) => `${digits(v)} cores`, name: 'cores' };
+	if (isCpuTime(profile_type)) return { factor: 1e-9 / step, text: (v) => `${digits(v)} cores`, name: 'cores' };
 	return { factor: 1 / step, text: (v) => `${value(v, unit)}/s`, name: `${unit} per second` };
 }

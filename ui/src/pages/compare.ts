@@ -16,7 +16,7 @@ import { RangePicker } from '../range_picker';
 import { Changes, Page, changed, href, params, set } from '../router';
 import { narrowed, parse, print } from '../selector';
 import { Range, isRelative, readRange, resolve, stepFor, durationText, instant } from '../time';
-import { digits, percent, rateOf, signedPercent, value } from '../units';
+import { digits, isCpuTime, percent, rateOf, signedPercent, value } from '../units';
 import { DiffRow } from '../flame/diff_rows';
 import { DiffTable } from './diff_table';
 import { typesOf } from './explore';
@@ -29,6 +29,7 @@ interface SideAnswer {
 	covered_seconds: number;
 }
 interface Diff {
+	profile_type: string;
 	unit: string;
 	mode: string;
 	per: string;
@@ -54,14 +55,14 @@ const SHIFTS: [string, number][] = [['An hour before B', 3600], ['A day before B
 function formatter(d: Diff): (v: number) => string {
 	if (d.mode === 'relative') return percent;
 	if (d.per !== 'second') return (v) => value(v, d.unit);
-	return d.unit === 'nanoseconds' ? (v) => `${digits(v / 1e9)} cores` : (v) => `${value(v, d.unit)}/s`;
+	return isCpuTime(d.profile_type) ? (v) => `${digits(v / 1e9)} cores` : (v) => `${value(v, d.unit)}/s`;
 }
 
 /** The same in a column of its own: the unit stands below the table. */
 function columnText(d: Diff): { text: (v: number) => string; unit: string } {
 	if (d.mode === 'relative') return { text: percent, unit: 'shares of each side' };
 	if (d.per !== 'second') return { text: (v) => value(v, d.unit), unit: 'sums' };
-	return d.unit === 'nanoseconds' ? { text: (v) => (Math.abs(v) < 1e6 ? String(Number((v / 1e9).toPrecision(2))) : digits(v / 1e9)), unit: 'cores' } : { text: (v) => value(v, d.unit), unit: 'per second' };
+	return isCpuTime(d.profile_type) ? { text: (v) => (Math.abs(v) < 1e6 ? String(Number((v / 1e9).toPrecision(2))) : digits(v / 1e9)), unit: 'cores' } : { text: (v) => value(v, d.unit), unit: 'per second' };
 }
 
 /** Which side dragging over the graph sets. */
@@ -254,10 +255,10 @@ export class ComparePage implements Page {
 	private drawLines(p: URLSearchParams, [a, b]: Matrix[]): void {
 		const ta = this.times(readRange(p, '_a')), tb = this.times(readRange(p, '_b')), shift = tb.start - ta.start;
 		const isInstant = this.types.find((t) => t.id === b.profile_type)?.kind === 'instant', step = Math.max(a.step, b.step);
-		const line = (m: Matrix, id: string, gone: string, colour: string, by: number) => ({ label: `${id}${gone}`, id, colour, points: (m.result[0]?.values ?? []).map(([t, v]): [number, number] => [t + by, Number(v) * rateOf(m.unit, isInstant, m.step).factor]) });
+		const line = (m: Matrix, id: string, gone: string, colour: string, by: number) => ({ label: `${id}${gone}`, id, colour, points: (m.result[0]?.values ?? []).map(([t, v]): [number, number] => [t + by, Number(v) * rateOf(m, isInstant, m.step).factor]) });
 		const gap = shift ? `, drawn ${duration(Math.abs(shift))} ${shift > 0 ? 'later' : 'earlier'}` : '';
 		this.plot.hide(p.getAll('off'));
-		this.plot.show([line(a, 'A', gap, seriesColour(0), shift), line(b, 'B', '', seriesColour(1), 0)], { step, start: tb.start, end: Math.max(tb.end, ta.end + shift), text: rateOf(b.unit, isInstant, step).text, onHide: (ids) => set({ off: ids }, true),
+		this.plot.show([line(a, 'A', gap, seriesColour(0), shift), line(b, 'B', '', seriesColour(1), 0)], { step, start: tb.start, end: Math.max(tb.end, ta.end + shift), text: rateOf(b, isInstant, step).text, onHide: (ids) => set({ off: ids }, true),
 			onRange: (from, to) => {
 				const side = dragged(params()), by = side === 'a' ? shift : 0;
 				set({ [`start_${side}`]: String(from - by), [`end_${side}`]: String(to - by) });

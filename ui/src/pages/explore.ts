@@ -171,7 +171,7 @@ export class ExplorePage implements Page {
 			return;
 		}
 		const { start, end } = this.times(readRange(p)), isInstant = this.types.find((t) => t.id === m.profile_type)?.kind === 'instant';
-		const rate = rateOf(m.unit, isInstant, m.step), common = commonLabels(m.result), query = parse(p.get('query') || `${m.profile_type}{}`);
+		const rate = rateOf(m, isInstant, m.step), common = commonLabels(m.result), query = parse(p.get('query') || `${m.profile_type}{}`);
 		const lines = m.result.map((l): PlotLine => ({
 			label: lineLabel(l, common), id: lineLabel(l, new Set()), points: l.values.map(([t, v]) => [t, Number(v) * rate.factor]),
 			pick: query && p.getAll('group_by').length ? () => set({ query: print(narrowed(query, l.metric)), at: null }) : undefined,

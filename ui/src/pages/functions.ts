@@ -102,7 +102,7 @@ export class FunctionsPage implements Page {
 			this.panel.say('empty', 'No profiles here', 'Nothing was stored for this selector in this range. Widen the range, or take matchers away.');
 			return;
 		}
-		const isInstant = this.types.find((t) => t.id === a.profile_type)?.kind === 'instant', rate = rateOf(a.unit, isInstant, a.step), isStacked = a.by === 'self';
+		const isInstant = this.types.find((t) => t.id === a.profile_type)?.kind === 'instant', rate = rateOf(a, isInstant, a.step), isStacked = a.by === 'self';
 		const points = (values: [number, string][]) => values.map(([t, v]): [number, number] => [t, Number(v) * rate.factor]);
 		const lines: PlotLine[] = a.result.map((l) => ({ label: l.metric.function, points: points(l.values) }));
 		// On top: those that are named share a base line.
