@@ -34,7 +34,7 @@ struct flamebearer_side {
 /* At most max_nodes nodes and the "other" ones (0: all). Arrays are in `arena`, texts belong to the symbols. -ENOMEM. */
 int flamebearer_single(const struct flamebearer_side *side, size_t max_nodes, struct arena *arena,
 	struct flamebearer *ret, struct errbuf *eb) _must_check_;
-/* The limit goes by the sum of both sides. -EINVAL when a value is negative. */
+/* The largest nodes by the sum of both sides are kept. -EINVAL: a value is negative; -ENOMEM. */
 int flamebearer_double(const struct flamebearer_side *left, const struct flamebearer_side *right,
 	size_t max_nodes, struct arena *arena, struct flamebearer *ret,
 	struct errbuf *eb) _must_check_;

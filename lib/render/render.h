@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Trees as text and pictures. Every function appends to `out`, whose sticky error is theirs too;
- * none does I/O. All take a function tree (tree_project); names come from outside and are escaped
+ * Trees as text and pictures. Every function appends to `out`, whose sticky error (-ENOMEM, -EFBIG)
+ * is theirs too, or gives -ENOMEM; `out` may have got a part then. None does I/O. All take a function tree (tree_project); names come from outside and are escaped
  * for the format.
  */
 #pragma once
@@ -46,7 +46,7 @@ struct render_svg_options {
  * share; legend with the unit. */
 int render_svg(const struct render_input *in, const struct render_svg_options *opt,
 	struct bytes *out) _must_check_;
-/* What a server says with the two kinds of pages (Content-Security-Policy): their own script, nothing from elsewhere. */
+/* The Content-Security-Policy of the two kinds of pages: their own script, nothing from elsewhere. */
 extern const char render_page_policy[];
 /* A self-contained page that opens from disk: the web interface's flame graph and table; without script the SVG and the top functions. */
 int render_html(const struct render_input *in, struct bytes *out) _must_check_;
@@ -143,7 +143,7 @@ int render_diff_speedscope(const struct render_diff *d, struct bytes *out) _must
 /* As render_dot, of the functions with the largest |A| + |B|; red is more in B, blue less, grey equal. */
 int render_diff_dot(const struct render_diff *d, size_t max_nodes, struct bytes *out) _must_check_;
 
-/* 1234567890 "nanoseconds" → "1.23s"; bytes in powers of 1024; counts with their unit unless it is
+/* For a person: 1234567890 "nanoseconds" → "1.23s"; bytes in powers of 1024; counts with their unit unless it is
  * "count". */
 void render_value(int64_t value, const char *unit, char ret[64]);
 

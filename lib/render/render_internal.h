@@ -25,6 +25,7 @@ struct render_used {
 	size_t n;
 };
 void render_used_done(struct render_used *u);
+/* -ENOMEM; render_used_done is due in any case. */
 int render_find_used(const struct render_input *in, struct render_used *u) _must_check_;
 
 /* Pieces of the formats. */

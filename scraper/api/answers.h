@@ -28,7 +28,7 @@ void answers_freep(struct answers **a);
 /* A query that may have company. */
 struct answers_run;
 
-/* One that waits for the run of an identical query. It holds no thread: what answers_begin says is all that happens until `wake`. */
+/* One that waits for the run of an identical query. It holds no thread: its request is parked until `wake`. */
 struct answers_wait {
 	void (*wake)(
 		void *arg); /* the caller's; any thread, with a lock held: it may not call back */
@@ -43,7 +43,7 @@ enum answers_how {
 	ANSWERS_WAIT, /* another client's run is in hand: `w` is woken once it has ended, perhaps before this returns */
 };
 /* `*ret` was bytes_init'ed by the caller; its budget is charged for the copy. After ANSWERS_WAIT the caller ends `w`, by
- * answers_take or answers_leave. -ENOMEM. */
+ * answers_take or answers_leave. enum answers_how, or -ENOMEM with a text. */
 int answers_begin(struct answers *a, const struct bytes *key, uint64_t stamp, bool immutable,
 	struct answers_wait *w, struct answer *ret, struct answers_run **ret_run,
 	struct errbuf *eb) _must_check_;
@@ -55,6 +55,7 @@ int answers_take(struct answers *a, struct answers_wait *w, struct answer *ret,
 	struct errbuf *eb) _must_check_;
 /* Waits no longer; nothing when `w` does not wait. When it returns `wake` runs no more. */
 void answers_leave(struct answers *a, struct answers_wait *w);
-/* Ends a run; `*run` is NULL afterwards and may be before. The bytes are copied where somebody wants them. */
+/* Ends a run; `*run` is NULL afterwards and may be before. The bytes are copied for those who wait and for the cache. A run that failed with
+ * -ECANCELED or -ETIMEDOUT, which are its own client's, is -EAGAIN to the others. */
 void answers_publish(struct answers *a, struct answers_run **run, const struct answer *done);
 void answers_fail(struct answers *a, struct answers_run **run, int r, const char *text);

@@ -69,7 +69,7 @@ struct api_callbacks {
 	/* 0 or an error with its text: the old configuration stays. Only with enable_lifecycle. */
 	int (*reload)(void *arg, struct errbuf *eb);
 	void (*quit)(void *arg);
-	/* Unix times; `ret_ok` tells whether the last (re)load succeeded. */
+	/* Unix time; *ret_ok: whether the last (re)load succeeded. */
 	int64_t (*last_reload_ns)(void *arg, bool *ret_ok);
 	/* Appends how long profiles are kept, "15d or 10GiB". */
 	void (*retention)(void *arg, struct bytes *out);
@@ -102,7 +102,7 @@ struct api_options {
 	int64_t start_time_ns;
 };
 
-/* Strings and arrays of `o` must outlive the api. */
+/* Strings and arrays of `o` must outlive the api. -ENOMEM. */
 int api_new(const struct api_options *o, struct api **ret, struct errbuf *eb) _must_check_;
 void api_freep(struct api **a);
 /* The store once it is open (and NULL before it is closed): until then queries answer 503.

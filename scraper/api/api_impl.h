@@ -56,10 +56,11 @@ int api_job_share(struct api_job *q, const int64_t *times, size_t n, int64_t end
 /* Gives the answer, before its statistics, to those who wait and to the cache; the reply functions do it. `j`: of a JSON answer, else NULL. */
 void api_job_publish(
 	struct api_job *q, const struct json *j, const char *file_name, const struct bytes *out);
-/* The same without a reply: the caller shows the error. */
+/* api_job_begin but for api_job_share and the reply: the caller shows the error. -EINVAL names a parameter; -EAGAIN: the store is not open;
+ * -ENOMEM. api_job_done is due in any case. */
 int api_job_start(struct api_job *q, struct http_request *r, struct api *a, const char *endpoint,
 	enum api_format fallback, struct errbuf *eb) _must_check_;
-/* The pieces of it, for queries with parameters of their own: the frame without parameters … */
+/* The steps of it, for queries with parameters of their own: the frame without parameters … */
 void api_job_init(struct api_job *q, struct http_request *r, struct api *a, const char *endpoint);
 /* … the parts with profiles from `from_ns` on … */
 int api_job_take(struct api_job *q, int64_t from_ns, struct errbuf *eb) _must_check_;
@@ -77,7 +78,7 @@ int api_job_end(struct api_job *q, int r, const struct errbuf *eb, struct errbuf
 void api_job_count(struct api_job *q);
 void api_job_done(struct api_job *q);
 #define _cleanup_api_job_ _cleanup_(api_job_done)
-/* -EINVAL unless exactly one selector was given. */
+/* -EINVAL unless exactly one selector was given; the same of q->params below. */
 int api_params_one_selector(const struct api_params *p, struct errbuf *eb) _must_check_;
 /* Takes the parts again, for a range that begins at `from_ns`. */
 int api_job_widen(struct api_job *q, int64_t from_ns, struct errbuf *eb) _must_check_;
@@ -157,7 +158,8 @@ int api_view_make(struct api_job *q, struct api_view *ret, struct errbuf *eb) _m
  * then one function tree without a limit. */
 int api_view_merge(struct api_job *q, const struct api_params *p, struct tree_symbols *symbols,
 	struct api_view *ret, struct errbuf *eb) _must_check_;
-/* Labels of p->tags become frames (tags.c); groups that then have equal labels are one. */
+/* Labels of p->tags become frames (tags.c); groups that then have equal labels are one. Errors of all api_view functions: those of
+ * query_merge, and -ENOENT: no profile of p->profiles is there. api_view_done is due in any case. */
 int api_view_tag(struct api_job *q, struct api_view *v, struct errbuf *eb) _must_check_;
 int api_view_project(
 	struct api_job *q, struct api_view *v, struct tree *ret, struct errbuf *eb) _must_check_;

@@ -38,7 +38,7 @@ void connect_reply_error(struct http_request *r, int error, const char *text);
 /* Moves the matchers of `from` to `into`: both must hold. -EINVAL when that makes too many, or the types differ. */
 int querier_and(
 	struct query_selector *into, struct query_selector *from, struct errbuf *eb) _must_check_;
-/* A profile type and a selector, both from outside. */
+/* A profile type and a selector, both from outside. -EINVAL names the field. */
 int querier_selector(const char *type_id, const char *text, struct query_selector *ret,
 	struct errbuf *eb) _must_check_;
 /* Selectors that must all hold; an empty one, and none, mean everything. */
@@ -65,10 +65,11 @@ struct querier_merge {
 };
 void querier_merge_done(struct querier_merge *m);
 #define _cleanup_querier_merge_ _cleanup_(querier_merge_done)
-/* Merges into m->trees (one group); with `functions` also into a function tree. */
+/* Merges into m->trees (one group); with `functions` also into a function tree. Errors of query_merge and api_job_start;
+ * querier_merge_done is due in any case. */
 int querier_merge_run(
 	struct api_job *q, struct querier_merge *m, bool functions, struct errbuf *eb) _must_check_;
-/* The names of a selector's call site, in the call's arena; none without a selector. */
+/* The names of a selector's call site, in the call's arena; *ret stays as it is without a selector. -EINVAL: too many; -ENOMEM. */
 struct Types__V1__StackTraceSelector;
 int querier_call_site(struct connect_call *c, const struct Types__V1__StackTraceSelector *s,
 	const char *const **ret, size_t *ret_n, struct errbuf *eb) _must_check_;
@@ -80,10 +81,10 @@ struct Types__V1__Exemplar;
 struct Types__V1__Exemplar *querier_exemplar(
 	struct connect_call *c, const struct query_exemplar *e); /* querier_heatmap.c */
 enum { QUERIER_MAX_GROUP_BY = 31 }; /* and one more that distinguishes spans */
-/* Steps and group_by of requests for values over time. */
+/* Steps (seconds) and group_by of requests for values over time. -EINVAL names the field. */
 int querier_check_step(
 	double step, size_t n_group_by, int64_t limit, struct errbuf *eb) _must_check_;
-/* max_nodes as clients give it: 0 is the default. */
+/* max_nodes as clients give it: 0 is the default. -EINVAL: below 0 or above --query.max-nodes. */
 int querier_max_nodes(const struct api *a, int64_t given, size_t fallback, size_t *ret,
 	struct errbuf *eb) _must_check_;
 

@@ -65,7 +65,7 @@ int api_params_parse(const struct url_params *params, int64_t now_ns, enum api_f
 void api_params_done(struct api_params *p);
 #define _cleanup_api_params_ _cleanup_(api_params_done)
 
-/* Seconds as a number, or a duration as Prometheus writes it. At least 1 ms. */
+/* Seconds as a number, or a duration as Prometheus writes it; from 1 ms to 1e9 s. -EINVAL. */
 int api_parse_step(const char *text, int64_t *ret_ns, struct errbuf *eb) _must_check_;
 /* "2026-11-21T10:00:00.123Z"; 0 gives Prometheus' "0001-01-01T00:00:00Z". */
 void api_format_time(int64_t ns, char ret[40]);

@@ -11,7 +11,7 @@ struct prometheus_query {
 	struct arena arena; /* of values */
 };
 
-/* promql_run's select over the job's parts (prometheus_source.c); ctx is the struct prometheus_query. */
+/* promql_run's select over the job's parts (prometheus_source.c); ctx is the struct prometheus_query. Errors of query_over_time. */
 int prometheus_select(
 	void *ctx, const struct promql_select *s, struct promql_value *ret, struct errbuf *eb);
 /* The time of the oldest profile that an expression may read at points from start_ns on. */

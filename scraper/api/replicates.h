@@ -19,7 +19,7 @@ struct replicates_spec {
 	size_t n_labels;
 	int64_t block_ns;
 };
-/* "" is "instance,5m". -EINVAL names what was expected. */
+/* "" is "instance,5m". -EINVAL names what was expected. replicates_spec_done is due in any case. */
 int replicates_parse(const char *text, struct replicates_spec *ret, struct errbuf *eb) _must_check_;
 void replicates_spec_done(struct replicates_spec *s);
 
@@ -31,7 +31,8 @@ struct replicates {
 	size_t n_dropped; /* that were watched for less than half as long as the median one */
 	int64_t block_ns; /* as it was: at most REPLICATES_MAX_BLOCKS fit into the range */
 };
-/* Merges the stretches of the parameters' range one by one. Only delta types are divided. */
+/* Merges the stretches of the parameters' range one by one. Only delta types are divided. `ret` is zeroed before; replicates_done is due in
+ * any case. Errors of query_merge. */
 int replicates_make(struct api_job *q, const struct api_params *p,
 	const struct replicates_spec *spec, enum replicates_per per, struct tree_symbols *symbols,
 	struct replicates *ret, struct errbuf *eb) _must_check_;

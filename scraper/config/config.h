@@ -121,7 +121,7 @@ struct config_global {
 	const char *scrape_failure_log_file;
 };
 
-/* storage.tsdb: what is not 0 is in force instead of the flag. */
+/* storage.tsdb: what is not 0 overrides the flag. */
 struct config_storage {
 	struct config_tsdb {
 		struct config_retention {
@@ -160,8 +160,8 @@ struct config_load_opts {
 
 /*
  * Reads and checks `path`. Errors: -EINVAL with "FILE:LINE:COL: key.path: what is wrong, what was
- * expected"; those of reading (-ENOENT, -EISDIR, -EACCES, -EFBIG above 16 MiB) with the path. *ret
- * has one reference.
+ * expected"; those of reading (-ENOENT, -EISDIR, -EACCES, -EFBIG above 16 MiB) with the path; -ENOMEM. *ret
+ * has one reference. Any thread, here and below.
  */
 int config_load(struct fs *fs, const char *path, const struct config_load_opts *opts,
 	struct config **ret, struct errbuf *eb) _must_check_;
@@ -204,6 +204,7 @@ struct config_http_file {
 	struct config_http http;
 	struct config_mem *mem;
 };
+/* Errors as config_load. */
 int config_load_http(struct fs *fs, const char *path, struct config_http_file *ret,
 	struct errbuf *eb) _must_check_;
 void config_http_file_free(struct config_http_file *f);
@@ -219,6 +220,7 @@ struct config_rules {
 	const char **texts; /* each rule as JSON, with the keys that were written */
 	struct config_mem *mem;
 };
+/* Errors as config_parse. */
 int config_parse_rules(const char *path, const void *text, size_t len, struct config_rules *ret,
 	struct errbuf *eb) _must_check_;
 void config_rules_free(struct config_rules *r);

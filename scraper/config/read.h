@@ -55,12 +55,12 @@ struct config_key {
 	bool is_optional;	  /* SECTION: n_offset is that of a bool, whether it was written */
 	const char *const *names; /* ENUM: ended by NULL, values 0, 1 … */
 	bool is_any_case;	  /* ENUM: names in any case */
-	const char *note;	  /* IGNORED: what to do instead, or NULL */
+	const char *note;	  /* IGNORED: what replaces it, or NULL */
 };
 
 struct config_reader;
 struct config_seen;
-/* Checks one object after its keys were read; `seen` tells which were written. */
+/* Checks one object after its keys were read; `seen` has those that were written. -EINVAL by config_fail. */
 typedef int config_check_fn(struct config_reader *r, void *object, const struct conf_node *node,
 	const struct config_seen *seen);
 
@@ -98,7 +98,7 @@ struct arena *config_mem_arena(struct config_mem *m);
 int config_mem_keep_labels(
 	struct config_mem *m, struct labels_builder *b, struct labels *ret) _must_check_;
 
-/* Reads `node` (NULL: nothing written) into `object`, which is cleared first. */
+/* Reads `node` (NULL: nothing written) into `object`, which is cleared first. What it points to is r->mem's. -EINVAL by config_fail, -ENOMEM. */
 int config_read_section(struct config_reader *r, const struct config_section *section,
 	const struct conf_node *node, void *object) _must_check_;
 /* The same for a list of objects; null items are errors. */
@@ -110,11 +110,13 @@ const struct conf_node *config_seen_key(const struct config_seen *seen, const ch
 /* -EINVAL "FILE:LINE:COL: path[.key]: …"; `at` or, when NULL, `fallback` gives the place. */
 int config_fail(struct config_reader *r, const struct conf_node *at, const char *key,
 	const char *fmt, ...) _printf_(4, 5);
+/* Notes a warning with the same beginning. 0 or -ENOMEM. */
 int config_warn(struct config_reader *r, const struct conf_node *at, const char *key,
 	const char *fmt, ...) _printf_(4, 5);
 /* Longer and shorter path: config_path_push returns what config_path_pop takes back. */
 size_t config_path_push(struct config_reader *r, const char *fmt, ...) _printf_(2, 3);
 void config_path_pop(struct config_reader *r, size_t mark);
+/* -ENOMEM with a text. */
 int config_out_of_memory(struct config_reader *r);
 
 /* How the docs call the type: "duration". */

@@ -106,7 +106,7 @@ struct config_kubernetes_sd {
 };
 
 struct config_ec2_sd {
-	const char *region, *endpoint;	     /* NULL: looked for, see scraper/discover/aws.h */
+	const char *region, *endpoint;	     /* NULL: found as scraper/discover/aws.h says */
 	const char *access_key, *secret_key; /* the same */
 	const char *profile, *role_arn, *external_id;
 	uint64_t port;

@@ -28,7 +28,7 @@ struct aws {
 	char *region;
 	struct aws_credentials levels[AWS_LEVELS];
 	struct aws_role roles[AWS_LEVELS];
-	enum aws_level level; /* that is asked for */
+	enum aws_level level; /* the one being requested */
 	char *metadata_token;
 	int64_t metadata_token_until_ns; /* monotonic */
 	void (*done)(struct discover_provider *p, const char *error);
@@ -40,7 +40,7 @@ void aws_free(struct aws *a);
 void aws_obtain(struct aws *a, void (*done)(struct discover_provider *p, const char *error));
 /* Those to sign with, after aws_obtain. */
 const struct aws_credentials *aws_credentials(const struct aws *a);
-/* The service refused them: what was kept is asked for again next time. */
+/* The service refused them: the next aws_obtain requests all of them anew. */
 void aws_forget(struct aws *a);
 /* "https://SERVICE.REGION.amazonaws.com/"; heap. */
 char *aws_url(const char *service, const char *region);

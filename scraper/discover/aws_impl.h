@@ -26,7 +26,7 @@ int aws_set(struct aws_credentials *to, const char *key, const char *secret, con
 	int64_t expires_ns) _must_check_;
 /* "2026-01-31T23:59:59Z"; 0 when it is no such time. */
 int64_t aws_read_time(const char *text);
-/* Why an answer is of no use, for a person; "" when it is fine. */
+/* Why an answer is no 200, for a person, in `r` or `eb`; "" when it is one. */
 const char *aws_answer_error(const struct http_response *r, struct errbuf *eb);
 void aws_put_param(struct bytes *b, const char *name, const char *value);
 /* The name of a session of a role: `given` unless NULL. */

@@ -48,9 +48,11 @@ struct catalog_options {
 	void *own; /* of the kind: catalog_own */
 };
 
-/* p->state becomes the catalog. */
+/* p->state becomes the catalog, which catalog_stop frees; `own` stays the kind's. `o` is copied; what it points to must outlive the
+ * provider. */
 void catalog_start(struct discover_provider *p, const struct catalog_options *o);
 void catalog_stop(struct discover_provider *p);
 void catalog_refresh(struct discover_provider *p, int64_t now_ns);
+/* Follows a service; the name is copied. */
 void catalog_want(struct discover_provider *p, const char *name);
 void *catalog_own(const struct discover_provider *p);

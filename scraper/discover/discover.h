@@ -38,6 +38,7 @@ struct discover_options {
 };
 
 struct discover;
+/* `o` is copied; what it points to must outlive it. Errors of inotify, epoll, http_client_new and dns_resolver_new, with a text. */
 int discover_new(
 	const struct discover_options *o, struct discover **ret, struct errbuf *eb) _must_check_;
 void discover_free(struct discover *d);
@@ -64,7 +65,8 @@ struct discover_stats {
 };
 /* Fills at most n entries; returns how many kinds there are. */
 size_t discover_stats(const struct discover *d, struct discover_stats *ret, size_t n);
-/* True once each of the job's providers has ended a refresh, well or not, and its targets were handed out. */
+/* True once each of the job's providers has ended a refresh, well or not, and its targets were handed out. The job is of the configuration
+ * last applied, here and below. */
 bool discover_job_settled(const struct discover *d, const struct config_job *job);
-/* Why the last refresh of one of the job's providers failed, or NULL. */
+/* Why the last refresh of one of the job's providers failed, valid until the next discover_run; or NULL. */
 const char *discover_job_error(const struct discover *d, const struct config_job *job);

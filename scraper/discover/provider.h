@@ -25,7 +25,7 @@ struct discover_kind {
 	 * provider. */
 	size_t (*count)(const struct config_job *job);
 	void (*key)(const struct config_job *job, size_t i, struct bytes *out);
-	/* Fills provider->state from the job's i-th settings. */
+	/* Fills provider->state from the job's i-th settings. Negative errno: the provider is left out. */
 	int (*start)(struct discover_provider *p, const struct config_job *job, size_t i);
 	/* Brings the groups up to date; sets p->changed when they differ, p->next_ns for the next
 	 * time. Counts failures. */
@@ -72,7 +72,7 @@ const struct discover_kind *discover_nomad(void);
 const struct discover_kind *discover_ec2(void);
 
 /* What asynchronous kinds are made of (scraper/discover/provider.c). */
-/* A failed refresh: the groups stay, `error` and the counter tell. */
+/* A failed refresh: the groups stay, `error` gets the text, and it is counted. */
 void discover_failed(struct discover_provider *p, const char *fmt, ...) _printf_(2, 3);
 /* A refresh that worked: takes over the groups and frees the old ones; notes whether they differ. */
 void discover_set_groups(struct discover_provider *p, struct discover_group *groups, size_t n);
@@ -97,7 +97,7 @@ struct discover_request {
 	void *arg;
 	void (*drop)(void *arg); /* frees `arg` of a cancelled request, NULL: nothing to free */
 };
-/* Any number may be under way. */
+/* Any number may be under way. Errors of http_client_start, after which neither `done` nor `drop` is called. */
 int discover_fetch(struct discover_provider *p, const struct discover_request *q,
 	struct errbuf *eb) _must_check_;
 /* Ends the provider's requests without their callbacks. */

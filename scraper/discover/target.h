@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The life of a target's labels, as pure functions: discovered labels → relabeling → checks →
- * labels that are stored. Source: prometheus scrape/target.go, facts of version 3.
+ * labels that are stored. Source: scrape/target.go of Prometheus 3.
  */
 #pragma once
 #include "lib/base/bytes.h"
@@ -12,7 +12,7 @@
 
 struct config_job;
 
-/* A target with this label is asked through the socket of that path. */
+/* A target with this label is reached through the socket of that path. */
 #define TARGET_UNIX_SOCKET "__unix_socket__"
 
 /* What a provider knows of one source (a file's n-th group, a pod …). An update replaces the group
@@ -56,12 +56,11 @@ int target_build(const struct config_job *job, const struct discover_group *grou
 	const char *profile_name, const char *profile_path, struct target *ret) _must_check_;
 
 /*
- * Appends the URL of `path` on this target: __scheme__://__address__, __profile_path_prefix__ (a
- * label wins over the job's path_prefix), the path (__profile_path__ when present wins over
- * `path`), "?", then the job's params with __param_<k> in place of each first value. Further query
+ * Appends the URL of `path` on this target: __scheme__://__address__, __profile_path_prefix__ (the
+ * label overrides the job's path_prefix), the path (__profile_path__ overrides `path`), "?", then the job's params with __param_<k> in place of each first value. Further query
  * parameters can be appended with '&', or '?' when *ret_has_query is false.
  */
 void target_url(const struct config_job *job, const struct target *t, const char *path,
 	struct bytes *out, bool *ret_has_query);
-/* Identity: equal hashes collapse to one loop. XXH3-64 over relabeled labels and URL. */
+/* Identity: targets of equal hash are scraped once. XXH3-64 over relabeled labels and URL. */
 uint64_t target_hash(const struct config_job *job, const struct target *t);

@@ -14,7 +14,7 @@ struct xml_node {
 	struct xml_node *children, *next;
 };
 
-/* Nodes lie in `arena`. -EBADMSG "line 3, column 7: …", -ENOMEM. */
+/* Nodes lie in `arena`; nothing points into `p`. -EBADMSG "line 3, column 7: …", -ENOMEM. */
 int xml_read(const void *p, size_t n, struct arena *arena, struct xml_node **ret_root,
 	struct errbuf *eb) _must_check_;
 /* The first element at a path of names, "placement.availabilityZone"; NULL when there is none. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What eval.c and aggregate.c share. Values are appended to `ret`, which the caller frees, also after a failure.
+ * What eval.c and aggregate.c share. Values are appended to `ret`, which the caller frees, also after a failure. Errors
+ * of promql_eval.
  */
 #pragma once
 #include "scraper/promql/promql.h"

@@ -26,7 +26,7 @@ struct lex_token {
 	const char *why; /* of LEX_BAD */
 };
 
-/* The token at or after `pos`, past spaces and comments. */
+/* The token at or after `pos`, past spaces and comments. Offsets are bytes; nothing is allocated. */
 struct lex_token lex_next(const char *text, size_t n, size_t pos);
 bool lex_is(const char *text, const struct lex_token *t, const char *op);
 /* Equal to a keyword, whatever case. */

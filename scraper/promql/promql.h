@@ -60,7 +60,7 @@ struct promql_query {
 	struct arena arena;
 };
 
-/* -EINVAL with "LINE:COLUMN: parse error: …" or "LINE:COLUMN: not supported: …". */
+/* -EINVAL with "LINE:COLUMN: parse error: …" or "LINE:COLUMN: not supported: …"; -ENOMEM. *ret is empty then. */
 int promql_parse(const char *text, struct promql_query *ret, struct errbuf *eb) _must_check_;
 void promql_done(struct promql_query *q);
 #define _cleanup_promql_ _cleanup_(promql_done)
@@ -106,6 +106,6 @@ struct promql_run {
 
 /* A series without points, labels not set yet; NULL when memory is out. */
 struct promql_series *promql_add_series(struct promql_value *v, struct arena *a, size_t n_points);
-/* -EINVAL and -EDOM (series that do not differ) with a text, and the errors of `select`. Vectors are ordered by labels, of topk at one point by value. */
+/* -EINVAL, -EDOM (series that do not differ), -ECANCELED and -ENOMEM with a text, and the errors of `select`; *ret is empty then. Vectors are ordered by labels, of topk at one point by value. */
 int promql_eval(struct promql_run *r, const struct promql_query *q, struct promql_value *ret,
 	struct errbuf *eb) _must_check_;

@@ -26,7 +26,8 @@ static inline struct query_cover coverage_sum(struct query_cover a, struct query
 		.cpu_ns = a.cpu_ns < 0 || b.cpu_ns < 0 ? -1 : tree_add(a.cpu_ns, b.cpu_ns)};
 }
 
-/* Reads the coverage entries with time in [from, to] of all parts of the scan; `c` is zero-initialised. */
+/* Reads the coverage entries with time in [from, to] of all parts of the scan; `c` is zero-initialised, coverage_done is due in any case.
+ * -ENOMEM, -ECANCELED, the errors of part.h. */
 int coverage_load(struct coverage *c, struct scan *s, int64_t from_ns, int64_t to_ns,
 	struct errbuf *eb) _must_check_;
 void coverage_done(struct coverage *c);

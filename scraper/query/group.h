@@ -31,10 +31,10 @@ static inline size_t group_set_n(const struct group_set *g)
 {
 	return g->keys.n;
 }
-/* The labels that name group i. */
+/* The labels that name group i; the caller's. -ENOMEM. */
 int group_set_labels(const struct group_set *g, uint32_t i, struct labels *ret) _must_check_;
 
-/* Starts with a stream; `v` is zero-initialised before the first one. */
+/* Starts with a stream; `v` is zero-initialised before the first one. -ENOMEM. One thread per view. */
 int group_view_start(struct group_view *v, struct group_set *g, const struct scan_part *p,
 	const struct scan_hit *hit) _must_check_;
 void group_view_done(struct group_view *v);

@@ -10,7 +10,7 @@ struct import;
 
 /*
  * Reads all that the n locations `ids` of the part, which are distinct, need; their names are in `symbols` then. Everything lies in
- * `arena`; `eb` and the part's reader are used until the last import_location.
+ * `arena`; `eb` and the part's reader are used until the last import_location. -ENOMEM, the errors of part.h.
  */
 int import_open(struct scan_part *p, const uint32_t *ids, size_t n, struct tree_symbols *symbols,
 	struct arena *arena, struct import **ret, struct errbuf *eb) _must_check_;
@@ -19,5 +19,5 @@ int import_open(struct scan_part *p, const uint32_t *ids, size_t n, struct tree_
  * part has is new, and need not be looked up.
  */
 void import_alone(struct import *im);
-/* The id in `symbols` of the i-th location; tree_symbols_error() tells failures. */
+/* The id in `symbols` of the i-th location; tree_symbols_error() reports failures. */
 uint32_t import_location(struct import *im, size_t i);

@@ -45,13 +45,14 @@ struct inventory {
 	struct bytes text;		    /* scratch */
 };
 
-/* Answers the question into v->texts. inventory_done afterwards in any case. */
+/* Answers the question into v->texts. inventory_done afterwards in any case. -ENOMEM, -ECANCELED, the errors of
+ * part.h. */
 int inventory_ask(struct inventory *v, struct errbuf *eb) _must_check_;
 void inventory_done(struct inventory *v);
 #define _cleanup_inventory_ _cleanup_(inventory_done)
 
 int inventory_add(struct inventory *v, const void *text, size_t n) _must_check_;
-/* Was this string, this type, not asked about before in this part? -ENOMEM. */
+/* 1 when this string, this type, was not asked about before in this part, else 0. -ENOMEM. */
 int inventory_is_new_string(struct inventory *v, uint32_t string) _must_check_;
 int inventory_is_new_type(struct inventory *v, uint32_t type) _must_check_;
 

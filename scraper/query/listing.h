@@ -49,6 +49,6 @@ struct listing {
 int listing_run(struct listing *l, struct query_env *env, const struct query_spec *spec,
 	struct query_type *ret_type, struct errbuf *eb) _must_check_;
 void listing_done(struct listing *l);
-/* The labels of a profile's series. */
+/* The labels of a profile's series. `b` is initialised here, and the caller's to end. */
 void listing_labels(
 	const struct listing *l, uint32_t part, uint32_t label_set, struct labels_builder *b);

@@ -25,7 +25,8 @@ struct lookback {
 
 enum { LOOKBACK_NONE = UINT32_MAX, LOOKBACK_BEFORE = UINT32_MAX - 1 };
 
-/* Reads when the series of this type ended, of all parts; `l` has its first four fields set. After scan_select. */
+/* Reads when the series of this type ended, of all parts; `l` has its first four fields set and is zero
+ * otherwise; lookback_done is due in any case. After scan_select. -ENOMEM, the errors of part.h. */
 int lookback_load(
 	struct lookback *l, const struct scan *s, uint32_t type, struct errbuf *eb) _must_check_;
 void lookback_done(struct lookback *l);

@@ -2,6 +2,7 @@
  *
  * Queries over parts: merges to trees, series over time, and what labels and types there are. Pure:
  * parts are the only input, no clock, no I/O of its own. A query belongs to one thread, which workers may help; parts are shared.
+ * `ret` is overwritten, and empty after an error. Errors have a text: those of query_merge everywhere.
  *
  * Labels. A matcher or grouping label is taken from the series; when the series has no such label,
  * from each row's label set; else it is "". __profile_type__, __type__, __unit__, __period_type__
@@ -98,7 +99,7 @@ struct query_spec {
 	 */
 	int64_t lookback_ns;
 	const char *const *group_by;
-	size_t n_group_by;
+	size_t n_group_by; /* at most 32 (-EINVAL) */
 	bool group; /* false: trees are one group, series stay apart; true with n_group_by 0: one
 		       group */
 	size_t max_groups; /* beyond it what comes next joins one group labelled "__other__" for

@@ -31,7 +31,7 @@ struct rows_piece {
 };
 typedef int rows_fn(const struct rows_piece *piece, void *ctx, struct errbuf *eb);
 
-/* Adds the rows of profile i. */
+/* Adds the rows of profile i. Both: -ENOMEM, without a text. */
 int rows_add(struct rows_ranges *r, const struct part_profiles *profiles, size_t i,
 	uint32_t hit) _must_check_;
 /* Adds rows, to the last range where they follow it and hit and group are the same. */
@@ -51,5 +51,5 @@ struct rows_job {
 	const uint8_t *done;	   /* per hit: its rows need not be read any more; or NULL */
 	struct query_stats *stats; /* added to */
 };
-/* Calls `fn` for every piece. Row ids are checked against the part's tables. */
+/* Calls `fn` for every piece, until one gives an error. Row ids are checked against the part's tables. -ECANCELED, the errors of part.h. */
 int rows_walk(const struct rows_job *job, rows_fn *fn, void *ctx, struct errbuf *eb) _must_check_;

@@ -59,7 +59,8 @@ struct scan {
 	bool without_series; /* set after scan_open: scan_hit.series is 0, which saves most of scan_select */
 };
 
-/* `group_by` has at most 32 names. Opens every part whose profiles or windows may touch [start, end]. */
+/* `group_by` has at most 32 names (-EINVAL). Opens every part whose profiles or windows may touch [start, end]. scan_done is due in any
+ * case. -ENOMEM, -ECANCELED, the errors of part.h. */
 int scan_open(struct scan *s, struct query_env *env, enum query_terms terms, int64_t start_ns,
 	int64_t end_ns, const char *const *group_by, size_t n_group_by,
 	struct errbuf *eb) _must_check_;
@@ -84,7 +85,7 @@ static inline struct prof_str scan_string(const struct scan_part *p, uint32_t id
 }
 /* -ECANCELED once the query's flag is set. */
 int scan_cancelled(const struct scan *s, struct errbuf *eb) _must_check_;
-/* A reader's failure with its text. */
+/* Returns `r`, a failure of the part's reader, with its text in `eb`. */
 int scan_failed(const struct scan_part *p, int r, struct errbuf *eb);
 /* The same of another reader of this part. */
 int scan_reader_failed(
@@ -111,7 +112,7 @@ void scan_set_labels(const struct scan_part *p, uint32_t set, struct labels_buil
 
 /* labels_hash of the labels of a set; 0 with the scratch's error when memory is out. */
 uint64_t scan_set_hash(const struct scan_part *p, uint32_t set, struct bytes *scratch);
-/* Is a profile among those that the query is for? `series`: the scan_set_hash of its labels. */
+/* Whether a profile is among those that the query is for. `series`: the scan_set_hash of its labels. */
 bool scan_wants_profile(const struct query_spec *q, uint64_t series, int64_t time_ns);
 /* Any profile of this series. */
 bool scan_wants_series(const struct query_spec *q, uint64_t series);

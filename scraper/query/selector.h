@@ -4,7 +4,7 @@
  * `process_cpu:cpu:nanoseconds:cpu:nanoseconds{job="api", comm=~"a|b",}`. Matcher values are
  * single, double or back quoted with Go's escapes; a name may be quoted (UTF-8 names, and the type
  * itself inside the braces); regular expressions are anchored. An empty text is the same as `{}`.
- * Grammar: facts of prometheus promql/parser and of Pyroscope and Parca.
+ * Sources of the grammar: prometheus promql/parser; the selectors of Pyroscope and Parca.
  */
 #pragma once
 #include "lib/base/cleanup.h"
@@ -39,7 +39,7 @@ struct query_selector {
 	size_t n_matchers;
 };
 
-/* -EINVAL with "position N: …" (bytes from 1), -ENOMEM when an expression is too large. */
+/* *ret is the caller's, all of it on the heap. -EINVAL with "position N: …" (bytes from 1), also for a regular expression; -ENOMEM. */
 int query_selector_parse(
 	const char *text, struct query_selector *ret, struct errbuf *eb) _must_check_;
 /* The same for a part of another text: *ret_wrong is the offset of what is wrong, which the text does not name. */
@@ -53,6 +53,6 @@ int query_type_id_parse(
 	const char *text, size_t n, struct query_type_id *ret, struct errbuf *eb) _must_check_;
 void query_type_id_done(struct query_type_id *t);
 
-/* 1 or 0; negative when the expression fails. A label that is absent has the value "". */
+/* 1 or 0; -ENOMEM when the expression needs more than REGEX_MATCH_STEPS. A label that is absent has the value "". */
 int query_matcher_matches(
 	const struct query_matcher *m, const char *value, size_t n, struct errbuf *eb) _must_check_;

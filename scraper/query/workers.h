@@ -9,7 +9,7 @@
 
 struct query_workers;
 
-/* n helpers beside the threads that ask, at this nice value. 0 helpers is fine. */
+/* n helpers beside the threads that ask, at this nice value. 0 helpers is fine. -EAGAIN: a thread cannot be started. */
 int query_workers_new(
 	unsigned n, int nice_value, struct query_workers **ret, struct errbuf *eb) _must_check_;
 /* No query may be running. */

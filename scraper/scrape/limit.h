@@ -33,7 +33,7 @@ struct scrape_limit_set {
 	size_t n;
 };
 
-/* Counted: the job and its requests in flight share it. 0 sets: no limit. */
+/* Counted: the job and its requests in flight share it. 0 sets: no limit. Any thread; each takes the lock. */
 struct scrape_limit *scrape_limit_new(uint64_t max_sets, int64_t generation_ns);
 struct scrape_limit *scrape_limit_get(struct scrape_limit *l);
 void scrape_limit_put(struct scrape_limit *l);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Which series of a profile type hold: those that came within the lookback of queries. When their target leaves or cannot be scraped they
- * are stored as ended, so that queries of the present do not show what was there minutes ago.
+ * are stored as ended, so that queries of the present do not show what was there minutes ago. The thread that has the type's request
+ * (scrape_impl.h, invariant 2).
  */
 #pragma once
 #include "lib/base/table.h"
@@ -17,11 +18,11 @@ struct scrape_live_series {
 struct scrape_live {
 	struct scrape_live_series *items;
 	size_t n, cap;
-	struct table index;	  /* hash → place in items */
-	uint64_t round;		  /* answers counted */
-	int64_t time_ns;	  /* of the newest profile */
-	bool reports, reports_up; /* series of the scrape itself are there */
-	uint32_t reports_vitals; /* those of what the exporter said, by place in vitals.c's table */
+	struct table index;	     /* hash → place in items */
+	uint64_t round;		     /* answers counted */
+	int64_t time_ns;	     /* of the newest profile */
+	bool reports, reports_up;    /* series of the scrape itself are there */
+	uint32_t reports_vitals;     /* those of Sonde-Health, by place in vitals.c's table */
 	struct scrape_vitals vitals; /* of the last answer that was reported */
 };
 

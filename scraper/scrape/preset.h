@@ -12,7 +12,7 @@
 enum scrape_preset { SCRAPE_PRESET_AUTO, SCRAPE_PRESET_NODE, SCRAPE_PRESET_GO };
 const char *scrape_preset_name(enum scrape_preset p);
 
-/* How one type is asked for and what its value columns mean. */
+/* How one type is requested and what its value columns mean. */
 struct scrape_spec {
 	char *name; /* as stored: "process_cpu" */
 	char *path; /* "/debug/pprof/profile" */
@@ -30,7 +30,7 @@ void scrape_specs_done(struct scrape_specs *s);
 
 /*
  * The types to ask for, process_cpu first when it is on. `types_header` is the exporter's Sonde-Types ("process_cpu=profile, …"), needed for
- * SCRAPE_PRESET_NODE once it is known (NULL: process_cpu alone). Malformed headers are -EPROTO.
+ * SCRAPE_PRESET_NODE once it is known (NULL: process_cpu alone). -EPROTO with a text: the header is malformed.
  */
 int scrape_specs_build(const struct config_profiling *profiling, enum scrape_preset preset,
 	const char *types_header, int64_t interval_ms, struct scrape_specs *ret,

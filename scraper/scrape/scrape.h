@@ -54,20 +54,22 @@ struct scrape_options {
 	unsigned max_per_host;	     /* requests in flight to one host; 0: no limit */
 };
 
-/* Starts no thread. `o` is copied; what it points to must outlive the stage. */
+/* Starts no thread. `o` is copied; what it points to must outlive the stage. Errors of http_client_new. */
 int scrape_new(const struct scrape_options *o, struct scrape **ret, struct errbuf *eb) _must_check_;
 void scrape_freep(struct scrape **s);
+/* Starts the threads. Negative errno with a text; scrape_freep ends those that run. */
 int scrape_start(struct scrape *s, struct errbuf *eb) _must_check_;
-/* Cancels transfers, lets answers that have come reach the sink, for two seconds at most, ends the threads. */
+/* Cancels transfers, lets answers that have come reach the sink, for two seconds at most, ends the threads. Loop thread; then only
+ * scrape_status_get, scrape_status_dropped and scrape_freep. */
 void scrape_stop(struct scrape *s);
 
 /* ---- loop thread ---- */
-/* Takes over a configuration: jobs that are gone or changed stop, their requests in flight still finish and are stored. */
+/* Takes over a configuration (a reference is kept): jobs that are gone or changed stop, their requests in flight still finish and are stored. */
 void scrape_apply(struct scrape *s, struct config *cfg);
 /* A discover_update_fn: `ctx` is the struct scrape. */
 void scrape_update(void *ctx, struct config *cfg, const struct config_job *job,
 	const struct discover_group *const *groups, size_t n_groups);
-/* Runs what is due and waits for traffic until `until_ns` (monotonic) at most. */
+/* Runs what is due and waits for traffic until `until_ns` (monotonic) at most. Errors of http_client_run. */
 int scrape_run(struct scrape *s, int64_t until_ns) _must_check_;
 /* scrape_run also returns when this descriptor (discovery's) is readable. */
 int scrape_watch(struct scrape *s, int fd) _must_check_;
@@ -103,4 +105,5 @@ struct scrape_status {
 };
 /* How many targets the job's rules drop, also those beyond keep_dropped_targets. Any thread. */
 uint64_t scrape_status_dropped(struct scrape *s, const char *job);
+/* -ENOMEM of the arena. */
 int scrape_status_get(struct scrape *s, struct arena *a, struct scrape_status *ret) _must_check_;

@@ -44,6 +44,6 @@ void scrape_series_done(struct scrape_series_result *r);
 size_t scrape_series_columns(const struct profile *p, const struct config_profile *override,
 	size_t ret[STORE_MAX_COLUMNS]);
 
-/* Sets service_name when it is absent (store.md §2): the first of namespace/container_name, container_name, systemd_unit, base name of
+/* Sets service_name when it is absent (docs/scraper.md): the first of namespace/container_name, container_name, systemd_unit, base name of
  * executable, comm, job that is not empty. */
 void scrape_series_set_service(struct labels_builder *b);

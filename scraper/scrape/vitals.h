@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an exporter says of itself with each answer: own cost, rate, samples taken and lost. Decode threads.
+ * What an exporter reports of itself with each answer (header Sonde-Health): own cost, rate, samples taken and lost. Decode threads.
  */
 #pragma once
 #include "lib/base/cleanup.h"
@@ -13,14 +13,14 @@ struct scrape_request;
 
 enum { SCRAPE_VITALS = 11 };
 
-/* What an exporter said of itself, and which time its answer is of: values by the table in vitals.c. */
+/* The numbers of that header, and the time that the answer is of: values by the table in vitals.c. */
 struct scrape_vitals {
 	double value[SCRAPE_VITALS];
 	uint32_t known; /* 1 << place in the table */
 	bool is_taken;
 };
 
-/* Reads Sonde-Health into the request. */
+/* Reads the header into the request. SCRAPE_FAIL_PROTOCOL with r->error: it is malformed. */
 enum scrape_reason scrape_vitals_read(struct scrape_request *r) _must_check_;
 /* Counts the time that an answer is of. While an exporter is behind several come before one is reported. */
 void scrape_vitals_watch(struct scrape_request *r);

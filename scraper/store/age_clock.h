@@ -11,7 +11,7 @@
 
 struct age_clock {
 	struct clock *clock;
-	int64_t wait_ns;	   /* how long a clock has to stay ahead until we trust it */
+	int64_t wait_ns;	   /* how long a clock has to stay ahead before it is trusted */
 	_Atomic int64_t offset_ns; /* trusted: realtime − boottime */
 	int64_t last_ns;	   /* the same, as it was the last time */
 	int64_t ahead_since_ns;	   /* boottime; INT64_MAX: it is not ahead */

@@ -33,15 +33,16 @@ struct encoded {
 };
 
 /*
- * Interns everything into `h` and finds out what is new there and in the store's other parts; counts duplicates and conflicts in
- * `res`. -ENOSPC: a dictionary is full; -EFBIG, -EINVAL, -ENOMEM and errors of the disk.
+ * Interns everything into `h`, keeps what neither it nor the store's other parts have, and counts duplicates and conflicts in
+ * `res`. The thread that fills `h`. -ENOSPC: a dictionary is full; -EFBIG, -EINVAL, -ENOMEM and errors of the disk.
  */
 int encode_prepare(struct encoder *e, struct store *s, struct head *h,
 	const struct store_scrape *scrape, struct encoded *ret, struct store_result *res,
 	struct errbuf *eb) _must_check_;
-/* The record into e->record, after WAL_RECORD_HEADER free bytes: what the dictionaries gained since h->mark, profiles, rows, cursor. */
+/* The record into e->record, after WAL_RECORD_HEADER free bytes: what the dictionaries gained since h->mark, profiles, rows, cursor. -EFBIG:
+ * a column too large for a page; -ENOMEM. */
 int encode_record(struct encoder *e, const struct head *h, const struct store_scrape *scrape,
 	const struct encoded *from, uint64_t synced_sequence, int64_t now_ns) _must_check_;
-/* The plan of publication from the body just encoded, into which it points. */
+/* The plan of publication from the body just encoded, into which it points. Errors of head_plan_make. */
 int encode_plan(
 	struct encoder *e, struct head *h, struct head_plan *ret, struct errbuf *eb) _must_check_;

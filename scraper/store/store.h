@@ -46,7 +46,7 @@ struct store_options {
 	void *progress_arg;
 };
 
-/* "always", "never" or a Prometheus duration into fsync and fsync_ns. */
+/* "always", "never" or a Prometheus duration into fsync and fsync_ns. -EINVAL with a text. */
 int store_parse_fsync(const char *s, struct store_options *ret, struct errbuf *eb) _must_check_;
 
 /*
@@ -55,7 +55,7 @@ int store_parse_fsync(const char *s, struct store_options *ret, struct errbuf *e
  * cannot be written does.
  */
 int store_open(const struct store_options *o, struct store **ret, struct errbuf *eb) _must_check_;
-/* The options of the same names, changed while the store is open. */
+/* The options of the same names, changed while the store is open. Any thread. */
 struct store_limits {
 	int64_t retention_ns, out_of_order_ns;
 	uint64_t retention_bytes;
@@ -110,10 +110,13 @@ bool store_sync_wait(struct store *s, int64_t timeout_ns);
 /* One round of upkeep: ends a full or old generation, writes its block, removes its WAL,
  * quarantines, retains. Call about once a second. */
 int store_maintain(struct store *s, struct errbuf *eb) _must_check_;
-/* Ends the current generation and writes everything out as blocks. */
+/* From here to store_snapshot: any thread, each waits for the round of upkeep under way; -EROFS when open for reading only; errors of the
+ * disk, -ENOMEM.
+ *
+ * Ends the current generation and writes everything out as blocks. */
 int store_flush(struct store *s, struct errbuf *eb) _must_check_;
 
-/* Compacts until there is nothing left to do. */
+/* Compacts until there is nothing left to do. -ECANCELED: store_cancel. */
 int store_compact(struct store *s, struct errbuf *eb) _must_check_;
 /* From now on nothing is compacted or written anew; what another thread has under way ends soon with -ECANCELED. For stopping. */
 void store_cancel(struct store *s);
@@ -121,7 +124,7 @@ void store_cancel(struct store *s);
 /*
  * Deletes the profiles of all streams that match, with a time in [min, max], as far as they are stored when it is called. What is in
  * memory becomes a block first. It is durable when it returns; the space comes back when the upkeep has written the blocks anew.
- * *ret_n: blocks that had some. -EINVAL: an expression does not compile.
+ * *ret_n: blocks that had some. -EINVAL: no matcher, or an expression that does not compile; -EFBIG: more deletions than a block takes.
  */
 int store_delete(struct store *s, const struct store_matcher *m, size_t n, int64_t min_ns,
 	int64_t max_ns, uint64_t *ret_n, struct errbuf *eb) _must_check_;
@@ -133,7 +136,7 @@ enum { STORE_SNAPSHOT_NAME = 40 };
 int store_snapshot(struct store *s, bool with_head, char ret_name[STORE_SNAPSHOT_NAME],
 	struct errbuf *eb) _must_check_;
 
-/* The parts whose profiles may have a time in [from, to], oldest first; each is counted. */
+/* The parts whose profiles may have a time in [from, to], oldest first; each is counted. Any thread. -ENOMEM. */
 struct store_parts {
 	struct part **items;
 	size_t n;
@@ -176,6 +179,7 @@ struct store_stats {
 	int64_t min_time_ns, max_time_ns; /* of everything; min > max when empty */
 	uint64_t cursors;
 };
+/* Any thread. */
 void store_stats(struct store *s, struct store_stats *ret);
 
 /* A block in service, for pages. The text is the callback's only while it runs. */

@@ -77,7 +77,7 @@ int store_begin_generation(struct store *s, struct errbuf *eb) _must_check_;
 int store_rotate(struct store *s, struct errbuf *eb) _must_check_;
 /* True when the head should become a block. */
 bool store_rotation_due(struct store *s);
-/* Writes every sealed head as a block and removes what that makes obsolete. */
+/* Writes every sealed head as a block; the first failure ends it. Holds maintain_lock. */
 int store_flush_sealed(struct store *s, struct errbuf *eb) _must_check_;
 int store_remove_obsolete(struct store *s, struct errbuf *eb) _must_check_;
 int store_add_obsolete(struct store *s, const uint8_t generation[ULID_BYTES]) _must_check_;

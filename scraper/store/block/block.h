@@ -31,14 +31,15 @@ struct block {
 	struct lock lock;	  /* of `damage` */
 };
 
-/* Checks meta.json, the sizes and the section tables; -EBADMSG, -ENOTSUP: to be quarantined. */
+/* Checks meta.json, the sizes and the section tables. *ret has one reference (part_put). -EBADMSG, -ENOTSUP: to be quarantined; -ENOMEM and
+ * errors of the disk. */
 int block_open(struct fs *fs, struct cache *cache, const char *dir, uint32_t part_id,
 	struct block **ret, struct errbuf *eb) _must_check_;
-/* Checks every checksum of every file. */
+/* Checks every checksum of every file. -EBADMSG: one is wrong; errors of the disk. */
 int block_verify(struct block *b, struct errbuf *eb) _must_check_;
-/* Remembers that a reader met damage (part_block.c). */
+/* Remembers that a reader met damage (part_block.c). The first text stays. Any thread. */
 void block_report_damage(struct block *b, const char *text);
-/* Removes the directories of what lies there. */
+/* Removes the directories of what lies there. The upkeep. */
 void block_graves_clear(struct block_graves *g);
 extern const struct part_ops block_part_ops; /* part_block.c */
 void block_free(struct part *p);
@@ -48,7 +49,7 @@ void block_free(struct part *p);
  */
 /* DIR/ULID and the suffix. free() */
 char *block_path(const char *dir, const uint8_t ulid[ULID_BYTES], const char *suffix);
-/* Finishes the file and notes its size and checksum in `m`. */
+/* Finishes the file and notes its size and checksum in `m`. The writer's first error. */
 int block_finish_file(
 	struct frame_writer *w, enum frame_file f, struct meta *m, struct errbuf *eb) _must_check_;
 /* DIR/meta.json, durable. */

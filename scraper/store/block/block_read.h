@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decoding of block tables into plain arrays, which the page cache keeps. For part_block.c only.
+ * Decoding of block tables into plain arrays, which the page cache keeps. For part_block*.c only. -EBADMSG and -ENOMEM, with a text;
+ * ret->data is the caller's to free after an error too.
  */
 #pragma once
 #include "scraper/store/block/block.h"

@@ -17,8 +17,8 @@ static inline bool deletion_log_is_open(const struct deletion_log *l)
 }
 
 void deletion_log_done(struct deletion_log *l);
-/* Appends the text with its checksum line. */
+/* Appends the text with its checksum line. Errors of `out`. */
 int deletion_log_write(const struct deletion_log *l, struct bytes *out) _must_check_;
-/* -EBADMSG (damaged), -ENOTSUP (a version that is not known). */
+/* -EBADMSG (damaged), -ENOTSUP (a version that is not known), -ENOMEM; *ret is empty then. */
 int deletion_log_read(
 	const void *p, size_t n, struct deletion_log *ret, struct errbuf *eb) _must_check_;

@@ -12,7 +12,8 @@ struct deletions {
 	struct bitmap *streams;		     /* per tombstone: streams that match */
 };
 
-/* `streams` as written. Reads labels through `r`. */
+/* `streams` as written. Reads labels through `r`. `t` outlives *ret, which needs deletions_done in any case. -ENOMEM, also when an
+ * expression needs too many steps; errors of part.h. */
 int deletions_make(struct part_reader *r, const struct part_stream *streams,
 	const struct tombstones *t, struct deletions *ret, struct errbuf *eb) _must_check_;
 void deletions_done(struct deletions *d);

@@ -67,8 +67,9 @@ struct frame {
 	struct frame_section sections[FRAME_MAX_SECTIONS];
 };
 
-/* Reads and checks header, trailer and section table. size and table_crc are what meta.json says;
- * 0, 0: take what is there. */
+/* Reading: -EBADMSG, -ENOTSUP, -ENOMEM and errors of the disk, with a text that names the path. Any thread.
+ *
+ * Reads and checks header, trailer and section table. size and table_crc are what meta.json says; 0, 0: take what is there. */
 int frame_read(struct fs *fs, const char *path, enum frame_file file, uint64_t size,
 	uint32_t table_crc, struct frame *ret, struct errbuf *eb) _must_check_;
 /* Checks the CRC32C of every section: every byte of the file is then covered. */
@@ -89,15 +90,16 @@ struct frame_pages {
 };
 int frame_read_pages(struct fs *fs, const char *path, const struct frame *f, enum frame_table t,
 	struct frame_pages **ret, struct errbuf *eb) _must_check_;
-/* The page that holds a row. */
+/* The page that holds a row, which is in the table. */
 uint32_t frame_page_of(const struct frame_pages *pages, uint64_t row);
+/* *ret is freed with free(). */
 int frame_read_page(struct fs *fs, const char *path, const struct frame_page *entry,
 	struct page **ret, struct errbuf *eb) _must_check_;
 /* Some columns of it: page_load_columns. */
 int frame_read_columns(struct fs *fs, const char *path, const struct frame_page *entry,
 	uint32_t columns, struct page **ret, struct errbuf *eb) _must_check_;
 
-/* Writing, front to back, through a buffer of 1 MiB. Errors stick; frame_writer_finish tells. */
+/* Writing, front to back, through a buffer of 1 MiB. Errors stick; frame_writer_finish reports the first. One thread. */
 struct frame_writer {
 	struct fs *fs;
 	char *path;
@@ -110,6 +112,7 @@ struct frame_writer {
 	uint64_t section_start;
 	struct page_writer *pages;
 };
+/* A new file: -EEXIST and other errors of open(2). frame_writer_done is due either way. */
 int frame_writer_open(
 	struct frame_writer *w, struct fs *fs, const char *path, enum frame_file file) _must_check_;
 void frame_writer_table_begin(struct frame_writer *w, enum frame_table t);

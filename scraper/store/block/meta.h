@@ -49,18 +49,20 @@ struct meta {
 void meta_done(struct meta *m);
 /* Copies a list of names. */
 void meta_names_set(struct meta_names *to, const char *const *names, size_t n);
-/* Appends the text with its checksum line. */
+/* Appends the text with its checksum line. Errors of `out`. */
 int meta_write(const struct meta *m, struct bytes *out) _must_check_;
-/* -EBADMSG (damaged), -ENOTSUP (version or feature that is not known; the text names it). */
+/* -EBADMSG (damaged), -ENOTSUP (version or feature that is not known; the text names it), -ENOMEM; *ret is empty then. */
 int meta_read(const void *p, size_t n, struct meta *ret, struct errbuf *eb) _must_check_;
-/* A member that is a list of ULIDs. -EBADMSG: missing, too long, or something else. */
+/* A member that is a list of ULIDs. Reading: -EBADMSG (missing, above META_MAX_ULIDS, or something else), -ENOMEM; `ret->items` is the
+ * caller's to free() in any case. */
 void meta_ulids_write(struct json *j, const char *key, const struct meta_ulids *u);
 int meta_ulids_read(const struct json_value *object, const char *key, struct meta_ulids *ret,
 	struct errbuf *eb) _must_check_;
-/* The last line of a file of JSON, `crc32c xxxxxxxx` of the bytes before it (from `start` on); reading gives the length without it. */
+/* The last line of a file of JSON, `crc32c xxxxxxxx` of the bytes before it (from `start` on); reading gives the length without it, or
+ * -EBADMSG. */
 int meta_sum_write(struct bytes *out, size_t start) _must_check_;
 int meta_sum_check(
 	const void *p, size_t n, const char *name, size_t *ret_n, struct errbuf *eb) _must_check_;
-/* Bytes of the block's files. */
+/* Bytes of the block's files, and 4 KiB for the directory and meta.json. */
 uint64_t meta_bytes(const struct meta *m);
 bool meta_has_generation(const struct meta *m, const uint8_t generation[ULID_BYTES]);

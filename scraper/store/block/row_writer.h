@@ -28,7 +28,8 @@ struct row_writer_profile {
 	const int64_t *totals;
 };
 
-/* Makes the files in `dir`; level: how hard zstd tries. row_writer_done is due either way. */
+/* Makes the files in `dir`; level: how hard zstd tries. row_writer_done is due either way. -ENOMEM, errors
+ * of open(2). Later errors stick until row_writer_finish. */
 int row_writer_open(struct row_writer *w, struct fs *fs, const char *dir,
 	enum part_resolution resolution, int level) _must_check_;
 /* What follows has this many value columns: pages hold streams of one schema. -ENOMEM. */

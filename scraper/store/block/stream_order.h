@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The order of streams in a block: by schema, then by the values of the labels below, then by their labels as text. What one target said
- * in one type lies together, so that a query of one target reads the pages of that target. Nothing that reads a block depends on it.
+ * The order of streams in a block: by schema, then by the values of the labels below, then by their labels as text. All profiles of one
+ * target and type lie together, so that a query of one target reads the pages of that target. Nothing that reads a block depends on it.
  */
 #pragma once
 #include "lib/prof/profile.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Writing the dictionary tables of a block, entry by entry in their final order and with their final ids: for flush_tables.c (a head
- * becomes a block) and compact_*.c (blocks become one).
+ * becomes a block) and compact_*.c (blocks become one). Errors of writing stick in the frame_writer.
  */
 #pragma once
 #include "scraper/store/block/frame.h"
@@ -39,6 +39,7 @@ struct string_writer {
 	uint32_t *lengths, n;
 	struct bytes text;
 };
+/* -ENOMEM; table_writer_strings_done is due either way. */
 int table_writer_strings_begin(struct string_writer *s, struct frame_writer *w) _must_check_;
 void table_writer_string(struct string_writer *s, const struct prof_str *text);
 int table_writer_strings_end(struct string_writer *s) _must_check_;

@@ -39,9 +39,11 @@ struct tombstones {
 };
 
 void tombstone_done(struct tombstones *t);
-/* -EINVAL: an expression that does not compile. */
+/* Names and values are copied. -EINVAL: an expression that does not compile; -EFBIG: more tombstones or matchers than a block takes; -ENOMEM.
+ * `t` is as before then. */
 int tombstone_add(struct tombstones *t, const struct store_matcher *m, size_t n, int64_t min_ns,
 	int64_t max_ns, struct errbuf *eb) _must_check_;
+/* Adds copies. The same errors; some may have been added then. */
 int tombstone_copy(
 	struct tombstones *to, const struct tombstones *from, struct errbuf *eb) _must_check_;
 
@@ -54,11 +56,12 @@ struct tombstone_labels {
 	struct prof_str (*value)(void *arg, const char *name);
 	void *arg;
 };
-/* 1, 0, or negative when an expression gives up. */
+/* 1, 0, or -ENOMEM when an expression needs more than REGEX_MATCH_STEPS. */
 int tombstone_matches(const struct tombstone *t, const struct tombstone_labels *l,
 	struct errbuf *eb) _must_check_;
 
-/* The member "tombstones" of meta.json: key and array; reading takes NULL for none. */
+/* The member "tombstones" of meta.json: key and array; reading takes NULL for none and gives -EBADMSG for what is no such
+ * array, and the errors of tombstone_add. */
 void tombstone_write(struct json *j, const struct tombstones *t);
 int tombstone_read(
 	const struct json_value *v, struct tombstones *ret, struct errbuf *eb) _must_check_;

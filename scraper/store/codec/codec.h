@@ -2,7 +2,7 @@
  *
  * Pages of columns, the one encoding of WAL, head and block (docs/formats/block.md, "Page"). The
  * writer tries every codec that can hold a column and takes the smallest; the reader checks every
- * bound, so it can be fed anything.
+ * bound, so that any bytes can be read: -EBADMSG with a text that names the column.
  */
 #pragma once
 #include "lib/base/bytes.h"
@@ -44,7 +44,7 @@ struct page {
 	size_t allocated_bytes; /* by page_load_columns, this struct included */
 };
 
-/* Views an uncompressed page in place. -EBADMSG, -ENOTSUP (unknown codec). */
+/* Views an uncompressed page in place: `p` must stay. -EBADMSG, -ENOTSUP (unknown codec). */
 int page_view(const void *p, size_t len, uint32_t n_columns, uint32_t n_rows, struct page *ret,
 	struct errbuf *eb) _must_check_;
 /* Decompresses into one allocation, freed with free(). Also -ENOMEM. Columns outside `wanted` (bit i: column i) stay undecoded and do not decode, but for what a wanted ratio refers
@@ -65,6 +65,7 @@ int page_bytes(const struct page *p, unsigned column, size_t n, const uint8_t **
 bool page_is_const(const struct page *p, unsigned column, int64_t *ret);
 
 struct page_writer;
+/* Errors stick until page_writer_finish. One thread. */
 struct page_writer *page_writer_new(bool compress);
 /* How hard zstd tries from now on [1]. */
 void page_writer_level(struct page_writer *w, int level);

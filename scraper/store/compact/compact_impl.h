@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The inside of compaction, shared by compact*.c.
+ * The inside of compaction, shared by compact*.c. Errors are those of compact_write, with a text in c->eb or `eb` or none; whatever was
+ * opened is closed by its _close or _done in any case. One thread.
  */
 #pragma once
 #include "lib/base/bitmap.h"
@@ -88,7 +89,7 @@ struct compaction {
 int compact_input_open(
 	struct compaction *c, struct compact_input *in, struct block *b) _must_check_;
 void compact_input_close(struct compact_input *in);
-/* Finds out what the profiles that are left use. */
+/* Marks what the profiles that are left use. */
 int compact_input_mark(struct compaction *c, struct compact_input *in) _must_check_;
 int compact_tick(struct compaction *c, uint64_t n_rows) _must_check_;
 /* n ids, all STORE_NONE, that last as long as the compaction. */

@@ -31,6 +31,7 @@ struct rollup {
 	struct rollup *coarser; /* gets each bucket when it is complete; may be NULL */
 };
 
+/* -ENOMEM and errors of open(2); rollup_done is due either way. */
 int rollup_open(struct rollup *u, struct budget *budget, struct fs *fs, const char *dir,
 	enum part_resolution resolution, struct rollup *coarser) _must_check_;
 void rollup_done(struct rollup *u);

@@ -8,7 +8,7 @@
 
 /*
  * Writes the files of the block under DIR/ULID.tmp, complete and durable; block_commit() names it. -ENODATA: the head holds no profile,
- * nothing was written. A failure leaves nothing. The block names the head's generation. Memory beyond the head: 16 bytes per node and a
+ * nothing was written. A failure leaves nothing: -ENOMEM and errors of the disk, with a text. The block names the head's generation. Memory beyond the head: 16 bytes per node and a
  * batch of rows.
  */
 int flush_files(struct fs *fs, const char *dir, const uint8_t ulid[ULID_BYTES], struct head *h,

@@ -19,5 +19,6 @@ struct flush_order {
 	uint32_t *first_child, *children;
 };
 
+/* -ENOMEM with a text; flush_order_done is due either way. */
 int flush_order_make(const struct head *h, struct flush_order *ret, struct errbuf *eb) _must_check_;
 void flush_order_done(struct flush_order *o);

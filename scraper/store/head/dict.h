@@ -61,13 +61,14 @@ struct dict {
 	struct bytes scratch;
 };
 
+/* -ENOMEM, after which nothing is left to free. */
 int dict_init(struct dict *d, uint32_t max_nodes, struct budget *budget) _must_check_;
 void dict_done(struct dict *d);
 size_t dict_n(const struct dict *d, enum dict_kind kind);
 uint64_t dict_bytes(const struct dict *d);
 
-/* Id of the content, added when new. Negative: -ENOSPC the dictionary is full, -ENOMEM budget. Ids
- * fit in 31 bits by the caps. */
+/* Id of the content, added when new. Negative: -ENOSPC the dictionary is full, -ENOMEM budget; nothing was added then. Ids fit in 31
+ * bits by the caps. Text is copied, and cut at STORE_MAX_STRING bytes, at a character. */
 int64_t dict_string(struct dict *d, const char *p, size_t len);
 int64_t dict_function(struct dict *d, const struct part_function *f);
 int64_t dict_mapping(struct dict *d, const struct part_mapping *m);
@@ -78,12 +79,11 @@ int64_t dict_node(struct dict *d, uint32_t parent, uint32_t location);
 int64_t dict_schema(struct dict *d, const struct part_schema *s);
 int64_t dict_stream(struct dict *d, uint32_t schema, uint32_t label_set);
 
-/* Replay: pads a dictionary with holes up to `n` entries; says whether an entry is a hole; makes
- * the entry to come one. */
+/* Replay: pads a dictionary with holes up to `n` entries (-ENOSPC, -ENOMEM); whether an entry is a hole. */
 int dict_pad(struct dict *d, enum dict_kind kind, size_t n) _must_check_;
 bool dict_is_hole(const struct dict *d, enum dict_kind kind, uint32_t id);
 
-/* Canonical bytes (docs/formats/store.md, "Keys"), hashed. */
+/* Canonical bytes (docs/formats/store.md, "Keys"), hashed. When memory is out d->scratch.error is set. */
 uint64_t dict_location_key(struct dict *d, const struct part_location *l);
 
 static inline const struct prof_str *dict_strings(const struct dict *d)

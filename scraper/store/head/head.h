@@ -62,6 +62,7 @@ struct head {
 	struct head_published published;
 };
 
+/* One reference (part_put). -ENOMEM. */
 int head_new(const uint8_t generation[16], uint32_t max_nodes, struct budget *budget,
 	uint32_t part_id, struct head **ret) _must_check_;
 extern const struct part_ops head_part_ops; /* part_head.c */
@@ -78,8 +79,9 @@ struct head_applied {
 };
 /*
  * One record in two steps. Making the plan does all that can fail: decoding, checks, memory; rows that refer to holes are dropped.
- * When `live`, the appending thread interned the dictionary groups already and wrote the body itself. Committing publishes. The
- * record's bytes must stay until then.
+ * When `live`, the appending thread interned the dictionary groups already and wrote the body itself. `ret` is zeroed before, and
+ * head_plan_done is due in any case. -EBADMSG, -ENOSPC (a dictionary is full), -ENOMEM. Committing publishes. The record's bytes must
+ * stay until then.
  */
 struct head_unit;
 struct head_plan {
@@ -91,7 +93,7 @@ int head_plan_make(struct head *h, const struct record *r, bool live, struct hea
 	struct errbuf *eb) _must_check_;
 void head_plan_commit(struct head *h, struct head_plan *p);
 void head_plan_done(struct head_plan *p);
-/* Both steps, for replay. -EBADMSG: nothing but dictionary entries was taken. */
+/* Both steps, for replay. On an error nothing but dictionary entries was taken. */
 int head_apply(struct head *h, const struct record *r, struct head_applied *ret,
 	struct errbuf *eb) _must_check_;
 

@@ -12,7 +12,7 @@ struct record_mark {
 	size_t n[DICT_N];
 };
 void record_mark_take(struct record_mark *m, const struct dict *d);
-/* Appends the groups of everything that the dictionaries gained since `m`. */
+/* Appends the groups of everything that the dictionaries gained since `m`. Errors of page_writer_finish. */
 int record_put_dict(struct bytes *out, struct page_writer *w, const struct dict *d,
 	const struct record_mark *m) _must_check_;
 /* Applies one dictionary group; new holes where it refers to some. -EBADMSG, -ENOMEM, -ENOSPC. */

@@ -21,7 +21,7 @@ struct interned {
 /* `known` is of the dictionary's generation. -EFBIG, -EINVAL with texts, -ENOSPC (a dictionary is full: end the generation), -ENOMEM. */
 int intern_scrape(struct dict *d, struct known *known, const struct store_scrape *s,
 	struct arena *arena, struct interned *ret, struct errbuf *eb) _must_check_;
-/* The stream of one gauge or coverage entry. */
+/* The stream of one gauge or coverage entry: its id, or an error of intern_scrape. */
 int64_t intern_gauge_stream(struct dict *d, const struct labels *labels, struct errbuf *eb);
 /* The stream that says when the one with these labels ended. */
 int64_t intern_end_stream(struct dict *d, const struct labels *labels, struct errbuf *eb);

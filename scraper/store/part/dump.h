@@ -13,7 +13,7 @@ struct dump_options {
 	int (*flush)(void *arg, struct bytes *out);
 	void *arg;
 };
-/* Streams in order of their labels as text, profiles by time, rows in order of their text. */
+/* Streams in order of their labels as text, profiles by time, rows in order of their text. Errors of part.h, of `out` and of o->flush. */
 int dump_part(struct part_reader *r, const struct dump_options *o, struct bytes *out) _must_check_;
 
 struct dump_counts {

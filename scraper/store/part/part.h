@@ -10,9 +10,9 @@
  * location order, locations in order of their key, label sets in order of theirs; in a head all are
  * in order of arrival.
  *
- * All arrays returned stay valid until the reader is closed, unless said otherwise. All functions
- * return 0 or -ENOMEM (the budget's text), -EBADMSG (damaged: the block is queued for quarantine),
- * -EIO, -ENOTSUP.
+ * All arrays returned stay valid until the reader is closed, unless said otherwise. All functions return 0 or -ENOMEM (the budget's
+ * text), -EBADMSG (damaged: the block is queued for quarantine), -EIO, -ENOTSUP, and -EINVAL for a stream or page that the part does not
+ * have. A reader is used by one thread at a time; a part by any number.
  */
 #pragma once
 #include "scraper/store/model/append.h"
@@ -190,7 +190,7 @@ int part_totals(struct part_reader *r, uint32_t stream, uint32_t column, int64_t
 
 /*
  * All profiles of n neighbouring streams of one schema together, without decoding each: their rows are consecutive. 1, with *ret
- * undefined, when this part does not keep them so or some are not raw: part_profiles() then tells.
+ * undefined, when this part does not keep them so or some are not raw: the caller then reads part_profiles().
  */
 struct part_span {
 	uint64_t first_row, n_rows, n_profiles;

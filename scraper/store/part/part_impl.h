@@ -54,9 +54,10 @@ struct part {
 	uint32_t id; /* unique in the process; the cache's key */
 };
 
+/* One reference. */
 void part_init(struct part *p, const struct part_ops *ops, uint32_t id);
 void part_get(struct part *p);
-/* Frees with the last reference. */
+/* Frees with the last reference. NULL is fine. Both: any thread. */
 void part_put(struct part *p);
 
 struct deletions;

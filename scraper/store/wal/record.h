@@ -30,12 +30,12 @@ struct record_group {
 	uint32_t len;
 };
 
-/* -EBADMSG with a text. */
+/* -EBADMSG with a text. *ret points into `body`. */
 int record_parse(const void *body, size_t len, struct record *ret, struct errbuf *eb) _must_check_;
 /* 1 and a group, 0 at the end, or -EBADMSG. */
 int record_next(struct record *r, struct record_group *ret, struct errbuf *eb) _must_check_;
 
-/* One entry of a cursor group, consumed from `c`. */
+/* One entry of a cursor group, consumed from `c`, into whose bytes it points. -EBADMSG. */
 struct record_cursor {
 	struct store_blob key, before, after;
 	int64_t time_ns;

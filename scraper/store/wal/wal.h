@@ -3,7 +3,7 @@
  * The write-ahead log (docs/formats/wal.md): segments, records, replay.
  *
  * Invariants:
- *  1. one thread reserves and writes; one syncs; descriptors are closed by the syncing side only;
+ *  1. one thread reserves and writes; one at a time syncs; descriptors are closed by the syncing side only;
  *  2. a record is not acknowledged by its presence: synced_sequence says what a power cut cannot take;
  *  3. the first record of a generation is written after everything before it was synced.
  */
@@ -44,8 +44,8 @@ struct wal {
 	size_t n_sealed, cap_sealed;
 	_Atomic bool sync_failed; /* until wal_begin_generation */
 	uint64_t n_syncs, n_sync_failures, n_write_failures;
-	bool names_unsynced; /* a segment was removed, and the power could still bring it back */
-	struct lock sync_lock;
+	bool names_unsynced;   /* a segment was removed, and the power could still bring it back */
+	struct lock sync_lock; /* one sync at a time; before `lock` */
 };
 
 void wal_init(struct wal *w, struct fs *fs, const char *dir, uint64_t segment_bytes);
@@ -54,16 +54,17 @@ void wal_done(struct wal *w);
 
 /* The next record begins a segment of this generation. */
 void wal_begin_generation(struct wal *w, const uint8_t generation[ULID_BYTES]);
-/* Room for a record with a body of `len`, in this segment or a new one. -EFBIG, -ENOSPC, other
- * errors of the disk. */
+/* Room for a record with a body of `len`, in this segment or a new one; `small`: a new one just large enough where there is no space for a
+ * whole segment. -EFBIG: larger than a segment; -ENOSPC, other errors of the disk. */
 int wal_reserve(struct wal *w, size_t len, bool small, struct errbuf *eb) _must_check_;
 /*
  * Writes the record whose body stands in `record` after WAL_RECORD_HEADER free bytes (filled in
- * here); wal_reserve'd before. On failure nothing was written as far as a reader can tell.
+ * here); wal_reserve'd before. On failure, an error of the disk or of `record`, no reader sees a record.
  */
 int wal_write(struct wal *w, struct bytes *record, uint64_t *ret_sequence,
 	struct errbuf *eb) _must_check_;
-/* Makes all written records durable. */
+/* Makes all written records durable. Any thread. After a failure -EIO until wal_begin_generation, since a later success says nothing about
+ * what the kernel dropped (fsync(2), "errors"). */
 int wal_sync(struct wal *w) _must_check_;
 /* Removes the segments of a generation, oldest first, and syncs the directory. */
 int wal_remove_generation(struct wal *w, const uint8_t generation[ULID_BYTES]) _must_check_;
