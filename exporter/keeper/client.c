@@ -2,17 +2,21 @@
  *
  * A request to open something goes to an opener that is idle; when none is, and few are at work, the keeper is asked for
  * another. One that does not answer in time hangs: it is left alone until its reply comes after all, and its number says
- * how many may hang of each kind, so that a dead file system costs the files on it and no others.
+ * how many may hang of each kind, so that a dead file system costs the files on it and no others. The keeper itself is asked
+ * in the same way: after one request without an answer it is silent, and every further one fails at once until that answer
+ * comes.
  *
  * Invariants:
  *  1. a line is used by the thread that set its state from IDLE to BUSY, and by the lock's owner in any other state;
- *  2. n_at_work is the number of lines that are BUSY, threads that wait for a new opener included.
+ *  2. n_at_work is the number of lines to openers that are BUSY, threads that wait for a new opener included;
+ *  3. silent_since_ns is not 0 exactly while the line to the keeper is HANGING.
  */
 #include "exporter/keeper/client.h"
 #include "exporter/keeper/channel.h"
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
 #include "lib/base/lock.h"
+#include "lib/base/log.h"
 #include <string.h>
 #include <time.h>
 
@@ -22,12 +26,12 @@ enum {
 	HANGING_MAX_PATHS = 4,
 	HANGING_MAX_OTHERS = 2, /* of each kind */
 };
-/* After the keeper itself did not give an opener. */
+/* After the keeper refused to give an opener. */
 #define START_RETRY_NS NS_PER_S
 
 enum line_state { LINE_FREE, LINE_IDLE, LINE_BUSY, LINE_HANGING };
 
-/* To an opener. */
+/* To an opener, or to the keeper. */
 struct line {
 	enum line_state state;
 	struct channel channel;
@@ -39,11 +43,11 @@ struct line {
 struct keeper_client {
 	struct keeper keeper;
 	int timeout_ms;
-	struct lock
-		keeper_lock; /* the channel to the keeper, one request at a time; no other lock is taken under it */
-	struct channel channel;
-	struct lock lock; /* all that follows; a leaf */
+	struct lock lock; /* all that follows; a leaf, held for no call */
 	pthread_cond_t idle;
+	struct line own;		 /* to the keeper: never FREE */
+	_Atomic int64_t silent_since_ns; /* written under the lock, read without */
+	bool is_back; /* it was silent, and nobody has said yet that it is not any more */
 	struct line lines[KEEPER_MAX_HANGING];
 	uint32_t n_at_work;
 	int64_t start_after_ns; /* no new opener is asked for before */
@@ -70,16 +74,30 @@ static void measure_locked(struct line *l)
 
 static void hang_up_locked(struct keeper_client *c, struct line *l)
 {
+	ASSERT_HELD(&c->lock);
 	measure_locked(l);
 	c->stats.cpu_ns += l->cpu_ns;
 	close(l->channel.sock);
 	*l = (struct line) {.state = LINE_FREE};
 }
 
+/* The reply that the keeper owes has come, or never will, which the next request finds out. */
+static void look_at_keeper_locked(struct keeper_client *c)
+{
+	ASSERT_HELD(&c->lock);
+	if (c->own.state != LINE_HANGING || channel_take_late(&c->own.channel) == 0)
+		return;
+	c->own.state = LINE_IDLE;
+	c->silent_since_ns = 0;
+	c->is_back = true;
+	c->stats.returned++;
+}
+
 /* Lines whose replies have come after all can be used again; those that ended are gone. */
 static void look_at_hanging_locked(struct keeper_client *c)
 {
 	ASSERT_HELD(&c->lock);
+	look_at_keeper_locked(c);
 	for (size_t i = 0; i < ARRAY_SIZE(c->lines); i++) {
 		struct line *l = &c->lines[i];
 		int r = l->state == LINE_HANGING ? channel_take_late(&l->channel) : 0;
@@ -97,6 +115,7 @@ static uint32_t count_locked(const struct keeper_client *c, enum line_state stat
 {
 	uint32_t n = 0;
 
+	ASSERT_HELD(&c->lock);
 	for (size_t i = 0; i < ARRAY_SIZE(c->lines); i++)
 		n += c->lines[i].state == state;
 	return n;
@@ -106,6 +125,7 @@ static bool may_hang_locked(const struct keeper_client *c, enum keeper_what what
 {
 	uint32_t n = 0;
 
+	ASSERT_HELD(&c->lock);
 	for (size_t i = 0; i < ARRAY_SIZE(c->lines); i++)
 		n += c->lines[i].state == LINE_HANGING && c->lines[i].asked.what == what;
 	return n < max_hanging(what);
@@ -113,10 +133,61 @@ static bool may_hang_locked(const struct keeper_client *c, enum keeper_what what
 
 static struct line *find_locked(struct keeper_client *c, enum line_state state)
 {
+	ASSERT_HELD(&c->lock);
 	for (size_t i = 0; i < ARRAY_SIZE(c->lines); i++)
 		if (c->lines[i].state == state)
 			return &c->lines[i];
 	return NULL;
+}
+
+/* The line to the keeper, BUSY then: 0, or -EBUSY when the keeper is silent or has other requests all the time. */
+static int take_keeper(struct keeper_client *c)
+{
+	int64_t until_ns = clock_monotonic_ns(&clock_system) + c->timeout_ms * NS_PER_MS;
+	bool in_time = true;
+	int r = -EBUSY;
+
+	lock_take(&c->lock);
+	look_at_keeper_locked(c);
+	while (c->own.state == LINE_BUSY && in_time)
+		in_time = lock_wait_until(&c->lock, &c->idle, until_ns);
+	if (c->own.state == LINE_IDLE) {
+		c->own.state = LINE_BUSY;
+		r = 0;
+	}
+	lock_release(&c->lock);
+	return r;
+}
+
+static void give_keeper_back(struct keeper_client *c, bool is_silent)
+{
+	lock_take(&c->lock);
+	c->own.state = is_silent ? LINE_HANGING : LINE_IDLE;
+	if (is_silent)
+		c->silent_since_ns = clock_monotonic_ns(&clock_system);
+	pthread_cond_broadcast(&c->idle);
+	lock_release(&c->lock);
+	if (is_silent)
+		LOG_RATED(LOG_WARN,
+			"the keeper has not answered within %g s: until it does, names of new "
+			"programs are missing",
+			c->timeout_ms / 1e3);
+}
+
+/* Asks the keeper itself: channel_call's result. Once it did not answer in time, -EBUSY without asking until it has. */
+static int ask_keeper(struct keeper_client *c, struct keeper_request *q, int fd,
+	int ret_fds[KEEPER_MAX_FDS], struct keeper_reply *ret)
+{
+	int r = take_keeper(c);
+
+	if (r < 0) {
+		*ret = (struct keeper_reply) {.text = "the keeper does not answer"};
+		return r;
+	}
+	r = channel_call(&c->own.channel, q, fd, c->timeout_ms, ret_fds, ret);
+	/* A process of its own attaches to files, so that its silence says nothing of the keeper. */
+	give_keeper_back(c, r == -ETIMEDOUT && ret->result != r && q->op != KEEPER_OP_ATTACH_FILE);
+	return r;
 }
 
 /* Asks the keeper for an opener; its socket, or -errno. */
@@ -124,13 +195,28 @@ static int start_opener(struct keeper_client *c, uint32_t *ret_pid)
 {
 	struct keeper_request q = {.op = KEEPER_OP_OPENER};
 	struct keeper_reply reply;
-	int fds[KEEPER_MAX_FDS], r;
+	int fds[KEEPER_MAX_FDS], r = ask_keeper(c, &q, -1, fds, &reply);
 
-	lock_take(&c->keeper_lock);
-	r = channel_call(&c->channel, &q, -1, c->timeout_ms, fds, &reply);
-	lock_release(&c->keeper_lock);
 	*ret_pid = reply.pid;
 	return channel_only_fd(r, fds);
+}
+
+/* May one more opener be asked for? */
+static bool may_start_locked(const struct keeper_client *c)
+{
+	ASSERT_HELD(&c->lock);
+	return c->n_at_work < AT_WORK_MAX && c->own.state != LINE_HANGING &&
+	       clock_monotonic_ns(&clock_system) >= c->start_after_ns;
+}
+
+/* Counts a request that was not tried: as many of its kind hang as may, or the keeper is silent. */
+static void count_refused_locked(struct keeper_client *c, enum keeper_what what)
+{
+	ASSERT_HELD(&c->lock);
+	if (c->own.state == LINE_HANGING && may_hang_locked(c, what))
+		c->stats.silent++;
+	else
+		c->stats.busy++;
 }
 
 /* A line for the request, which is BUSY then; NULL and the error. */
@@ -148,8 +234,7 @@ static struct line *take_line(
 	look_at_hanging_locked(c);
 	while (in_time && may_hang_locked(c, asked->what)) {
 		l = find_locked(c, LINE_IDLE);
-		is_new = !l && c->n_at_work < AT_WORK_MAX &&
-			 clock_monotonic_ns(&clock_system) >= c->start_after_ns;
+		is_new = !l && may_start_locked(c);
 		if (is_new)
 			l = find_locked(c, LINE_FREE);
 		if (l || !c->n_at_work)
@@ -161,7 +246,7 @@ static struct line *take_line(
 		l->asked = *asked;
 		c->n_at_work++;
 	} else {
-		c->stats.busy++;
+		count_refused_locked(c, asked->what);
 	}
 	lock_release(&c->lock);
 	if (!l || !is_new)
@@ -174,9 +259,13 @@ static struct line *take_line(
 	lock_take(&c->lock);
 	l->state = LINE_FREE;
 	c->n_at_work--;
-	c->start_after_ns = clock_monotonic_ns(&clock_system) + START_RETRY_NS;
-	c->stats.timeouts += sock == -ETIMEDOUT;
-	pthread_cond_signal(&c->idle);
+	if (sock == -ETIMEDOUT)
+		c->stats.timeouts++;
+	else
+		c->start_after_ns = clock_monotonic_ns(&clock_system) + START_RETRY_NS;
+	if (sock == -EBUSY)
+		count_refused_locked(c, asked->what);
+	pthread_cond_broadcast(&c->idle);
 	lock_release(&c->lock);
 	*ret_error = sock;
 	return NULL;
@@ -193,7 +282,7 @@ static void give_line_back(struct keeper_client *c, struct line *l, int r)
 	} else if (r == -EPIPE || r == -EPROTO || r == -ECONNRESET) {
 		hang_up_locked(c, l);
 	}
-	pthread_cond_signal(&c->idle);
+	pthread_cond_broadcast(&c->idle);
 	lock_release(&c->lock);
 }
 
@@ -246,11 +335,8 @@ static int attach(struct keeper *k, struct keeper_request *q, int fd, struct err
 {
 	struct keeper_client *c = (struct keeper_client *)k;
 	struct keeper_reply reply;
-	int fds[KEEPER_MAX_FDS], r;
+	int fds[KEEPER_MAX_FDS], r = ask_keeper(c, q, fd, fds, &reply);
 
-	lock_take(&c->keeper_lock);
-	r = channel_call(&c->channel, q, fd, c->timeout_ms, fds, &reply);
-	lock_release(&c->keeper_lock);
 	r = channel_only_fd(r, fds);
 	return r < 0 ? err_set(eb, r, "%s", reply.text[0] ? reply.text : strerror(-r)) : r;
 }
@@ -281,10 +367,14 @@ static int client_attach_file(
 static void client_stats(struct keeper *k, struct keeper_stats *ret)
 {
 	struct keeper_client *c = (struct keeper_client *)k;
+	bool is_back;
 
 	lock_take(&c->lock);
 	look_at_hanging_locked(c);
+	is_back = c->is_back;
+	c->is_back = false;
 	*ret = c->stats;
+	ret->silent_since_ns = c->silent_since_ns;
 	ret->openers = (uint32_t)ARRAY_SIZE(c->lines) - count_locked(c, LINE_FREE);
 	for (size_t i = 0; i < ARRAY_SIZE(c->lines); i++) {
 		measure_locked(&c->lines[i]);
@@ -293,6 +383,13 @@ static void client_stats(struct keeper *k, struct keeper_stats *ret)
 			ret->hanging[ret->n_hanging++] = c->lines[i].asked;
 	}
 	lock_release(&c->lock);
+	if (is_back)
+		log_printf(LOG_INFO, "the keeper answers again");
+}
+
+static int64_t client_silent_since_ns(const struct keeper *k)
+{
+	return ((const struct keeper_client *)k)->silent_since_ns;
 }
 
 static void client_close(struct keeper *k)
@@ -302,9 +399,8 @@ static void client_close(struct keeper *k)
 	for (size_t i = 0; i < ARRAY_SIZE(c->lines); i++)
 		if (c->lines[i].state != LINE_FREE)
 			close(c->lines[i].channel.sock);
-	close(c->channel.sock);
+	close(c->own.channel.sock);
 	pthread_cond_destroy(&c->idle);
-	lock_done(&c->keeper_lock);
 	lock_done(&c->lock);
 	free(c);
 }
@@ -319,11 +415,11 @@ struct keeper *keeper_client_new(int sock, int timeout_ms)
 		.attach_sideband = client_attach_sideband,
 		.attach_file = client_attach_file,
 		.stats = client_stats,
+		.silent_since_ns = client_silent_since_ns,
 		.close = client_close};
-	c->channel = (struct channel) {.sock = sock};
+	c->own = (struct line) {.state = LINE_IDLE, .channel = {.sock = sock}};
 	c->timeout_ms = timeout_ms;
 	lock_cond_init(&c->idle);
-	lock_init(&c->keeper_lock);
 	lock_init(&c->lock);
 	return &c->keeper;
 }
@@ -333,6 +429,11 @@ void keeper_stats(struct keeper *k, struct keeper_stats *ret)
 	memset(ret, 0, sizeof(*ret));
 	if (k && k->stats)
 		k->stats(k, ret);
+}
+
+int64_t keeper_silent_since_ns(const struct keeper *k)
+{
+	return k && k->silent_since_ns ? k->silent_since_ns(k) : 0;
 }
 
 const char *keeper_what_name(enum keeper_what what)

@@ -46,9 +46,11 @@ enum { KEEPER_MAX_HANGING = 16 };
 struct keeper_stats {
 	uint64_t requests, timeouts; /* of openers */
 	uint64_t busy;		     /* refused at once, since as many of their kind hang as may */
-	uint64_t returned;	     /* requests that hung and have ended since */
-	uint64_t cpu_ns;	     /* of all openers that there were */
-	uint32_t openers;	     /* now, those that hang included */
+	uint64_t silent;	     /* refused at once, since the keeper itself does not answer */
+	uint64_t returned; /* requests that hung and have ended since, the keeper's included */
+	int64_t silent_since_ns; /* CLOCK_MONOTONIC, as the keeper does not answer; 0: it does */
+	uint64_t cpu_ns;	 /* of all openers that there were */
+	uint32_t openers;	 /* now, those that hang included */
 	uint32_t n_hanging;
 	struct keeper_hanging hanging[KEEPER_MAX_HANGING];
 };
@@ -56,7 +58,8 @@ struct keeper_stats {
 struct keeper {
 	/* A descriptor, or -errno. start_ns: the process's start time as in abi_record (0: do not check); checked through a pidfd,
 	 * -ESRCH when the pid is another process by now. start/end: for KEEPER_MAP_FILE. -ETIMEDOUT: the file system did not
-	 * answer in time, and somebody still waits for it; -EBUSY: so many wait already that this was not tried. */
+	 * answer in time, and somebody still waits for it; -EBUSY: not tried, since so many wait already or the keeper has not
+	 * answered the last request yet. */
 	int (*open)(struct keeper *k, uint32_t pid, uint64_t start_ns, enum keeper_what what,
 		uint64_t start, uint64_t end);
 	/* A regular file below root_fd (RESOLVE_IN_ROOT), read only. flags: enum keeper_open_at. */
@@ -74,11 +77,15 @@ struct keeper {
 	int (*identify)(struct keeper *k, int fd, struct keeper_file *ret);
 	/* What hangs, and counts; does not block. NULL: nothing ever hangs. */
 	void (*stats)(struct keeper *k, struct keeper_stats *ret);
+	/* As in the statistics, without a lock. NULL: it always answers. */
+	int64_t (*silent_since_ns)(const struct keeper *k);
 	void (*close)(struct keeper *k);
 };
 
 /* By `stats`; zeros without. */
 void keeper_stats(struct keeper *k, struct keeper_stats *ret);
+/* By `silent_since_ns`; 0 without. */
+int64_t keeper_silent_since_ns(const struct keeper *k);
 /* What a kind of request is called in metrics and pages; "file" for paths below a root. */
 const char *keeper_what_name(enum keeper_what what);
 

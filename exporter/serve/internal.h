@@ -41,6 +41,10 @@ void serve_collect_stacks(struct metrics_writer *w, const struct serve *s);
 void serve_collect_reads(struct metrics_writer *w, const struct serve *s);
 /* A table of what hangs; nothing when nothing does. */
 void serve_put_hanging(const struct serve *s, struct bytes *out);
+enum { SERVE_STATE_BYTES = 160 };
+/* A sentence about what is stuck, and the status for /-/healthy: 503 when there is nothing to serve without it. Takes no lock, so
+ * that it answers whatever else does not. */
+unsigned serve_state(const struct serve *s, char ret[SERVE_STATE_BYTES]);
 /* stats.c: collectors for /metrics */
 void serve_add_metrics(struct serve *s);
 /* The headers Sonde-Health and Sonde-Rate of an answer: own cost, how many samples of the event were taken and lost; the rate

@@ -16,20 +16,12 @@ void serve_reply_error(struct http_request *r, unsigned code, const char *text)
 	http_reply_text(r, code, "%s", text);
 }
 
-/* Takes no lock, so that it answers whatever else does not. */
 static void serve_healthy(struct http_request *r, void *arg)
 {
-	const struct serve *s = arg;
-	const struct threads_stuck stuck = threads_stuck(s->o.threads);
+	char text[SERVE_STATE_BYTES];
+	unsigned code = serve_state(arg, text);
 
-	if (!stuck.n)
-		http_reply_text(r, 200, "Sonde exporter is Healthy.");
-	else
-		http_reply_text(r, stuck.first->is_vital ? 503 : 200,
-			"Sonde exporter %s: the thread \"%s\" has been in one step for %" PRId64
-			" s.",
-			stuck.first->is_vital ? "is stuck" : "goes on without all its threads",
-			stuck.first->name, (int64_t)(stuck.for_ns / NS_PER_S));
+	http_reply_text(r, code, "%s", text);
 }
 
 static void serve_ready(struct http_request *r, void *arg)

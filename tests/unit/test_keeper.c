@@ -510,6 +510,54 @@ static void late_answers_are_dropped(void **state)
 	close(fd);
 }
 
+/* One request waits for a keeper that is silent; all others fail at once until its answer comes. */
+static void a_silent_keeper(void **state)
+{
+	struct pair *p = *state;
+	uint32_t me = (uint32_t)getpid();
+	struct keeper_stats stats;
+	struct errbuf eb = {{0}};
+	struct keeper *k;
+	int64_t began_ns;
+	int fd;
+
+	p->keeper->close(p->keeper);
+	pthread_join(p->thread, NULL);
+	close(p->sock[0]);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p->sock), 0);
+	k = p->keeper = keeper_client_new(p->sock[1], 500);
+	assert_int_equal(keeper_silent_since_ns(k), 0);
+	began_ns = clock_monotonic_ns(&clock_system);
+	assert_int_equal(k->open(k, me, 0, KEEPER_MAPS, 0, 0), -ETIMEDOUT);
+	assert_true(clock_monotonic_ns(&clock_system) - began_ns >= NS_PER_S / 2);
+	assert_true(keeper_silent_since_ns(k) >= began_ns);
+	began_ns = clock_monotonic_ns(&clock_system);
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(k->open(k, me, 0, KEEPER_MAPS, 0, 0), -EBUSY);
+		assert_int_equal(k->attach(k, ABI_EVENT_CPU, 1, &eb), -EBUSY);
+	}
+	assert_string_equal(eb.text, "the keeper does not answer");
+	assert_true(clock_monotonic_ns(&clock_system) - began_ns < NS_PER_S / 2);
+	keeper_stats(k, &stats);
+	assert_int_equal(stats.requests, 21);
+	assert_int_equal(stats.timeouts, 1);
+	assert_int_equal(stats.silent, 20);
+	assert_int_equal(stats.busy, 0);
+	assert_int_equal(stats.returned, 0);
+	assert_int_equal(stats.silent_since_ns, keeper_silent_since_ns(k));
+	/* It goes on. */
+	assert_int_equal(pthread_create(&p->thread, NULL, serve, p), 0);
+	while (stats.silent_since_ns) {
+		usleep(1000);
+		keeper_stats(k, &stats);
+	}
+	assert_int_equal(keeper_silent_since_ns(k), 0);
+	assert_int_equal(stats.returned, 1);
+	fd = k->open(k, me, 0, KEEPER_MAPS, 0, 0);
+	assert_true(fd >= 0);
+	close(fd);
+}
+
 /* Openers that do not answer cost the requests that they have, as many of a kind as may hang, and no others. */
 static void openers_that_hang(void **state)
 {
@@ -632,6 +680,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(malformed_requests_are_answered, setup, teardown),
 		cmocka_unit_test(an_opener_refuses_malformed_paths),
 		cmocka_unit_test(late_answers_are_dropped),
+		cmocka_unit_test_setup_teardown(a_silent_keeper, setup, teardown),
 		cmocka_unit_test_setup_teardown(openers_that_hang, setup, teardown),
 		cmocka_unit_test(replies_that_nobody_reads),
 		cmocka_unit_test(attaches_to_jvms_only),
