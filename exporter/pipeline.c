@@ -83,7 +83,7 @@ struct exporter_pipeline {
 
 	struct profile_source source;
 	struct threads threads;
-	struct bell drain_bell, jit_bell; /* what the two sleep by */
+	struct bell drain_bell, jit_bell, kernel_bell; /* what these threads sleep by */
 	int64_t jit_due_ns; /* the drain thread's: when the other may be woken again */
 };
 
@@ -175,6 +175,16 @@ static void jit_turn(void *ctx)
 		by_time ? clock_monotonic_ns(p->clock) + JIT_STEP_NS : BELL_NEVER);
 	if (!p->threads.is_stopping)
 		jit_round(p->jit);
+}
+
+/* A profile with kernel frames rings, and waits for it. */
+static void kernel_turn(void *ctx)
+{
+	struct exporter_pipeline *p = ctx;
+
+	bell_wait(&p->kernel_bell, -1, 0, BELL_NEVER);
+	if (!p->threads.is_stopping)
+		symbolizer_refresh(p->symbolizer);
 }
 
 /* ---- building and taking down ---- */
@@ -327,6 +337,7 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 			.budget = &p->budgets[BUDGET_SYMBOLS],
 			.parser_fd = p->setup->parser_fd,
 			.sysfs = p->o->sysfs,
+			.bell = &p->kernel_bell,
 		},
 		eb);
 	if (!p->symbolizer)
@@ -358,6 +369,7 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 		.clock = p->clock,
 		.budget = &p->budgets[BUDGET_JIT],
 		.attacher_fd = p->setup->attacher_fd,
+		.bell = &p->jit_bell,
 	});
 	if (p->o->kubernetes && p->setup->fetcher_fd > 0)
 		p->pods = pods_new(&(struct pods_options) {
@@ -452,6 +464,8 @@ static int build(struct exporter_pipeline *p, struct errbuf *eb)
 	if (r == 0)
 		r = bell_init(&p->jit_bell, eb);
 	if (r == 0)
+		r = bell_init(&p->kernel_bell, eb);
+	if (r == 0)
 		r = exporter_options_labels(p->o, &p->labels, eb);
 	if (r == 0)
 		r = exporter_options_pod_labels(p->o, p->pod_labels, eb);
@@ -505,6 +519,7 @@ static void pipeline_free(struct exporter_pipeline **pp)
 		free(p->pod_labels[i]);
 	bell_done(&p->drain_bell);
 	bell_done(&p->jit_bell);
+	bell_done(&p->kernel_bell);
 	free(p);
 	*pp = NULL;
 }
@@ -525,6 +540,7 @@ static int start_threads(struct exporter_pipeline *p, struct errbuf *eb)
 		{true, {"reader", reader_turn, READER_PATIENCE_NS, false}},
 		{true, {"reader", reader_turn, READER_PATIENCE_NS, false}},
 		{true, {"jit", jit_turn, 0, false}},
+		{true, {"kernel", kernel_turn, 0, false}},
 		{p->pods, {"pods", pods_turn, 0, false}},
 		{p->setup->fetcher_fd > 0 && p->o->debuginfod.n, {"fetch", fetch_turn, 0, false}},
 		{p->shadow, {"shadow", shadow_turn, 0, false}},
@@ -544,6 +560,7 @@ static size_t stop_threads(struct exporter_pipeline *p)
 	threads_stop(&p->threads);
 	bell_close(&p->drain_bell);
 	bell_close(&p->jit_bell);
+	bell_close(&p->kernel_bell);
 	proc_reader_stop(p->reader);
 	binary_stop(p->binaries);
 	if (!p->replay) /* else the caller has more to ask of it */
@@ -607,7 +624,7 @@ static struct exporter_pipeline *pipeline_new(
 	p->setup = setup;
 	p->clock = &clock_system;
 	p->sample_clock = replay ? &p->replay_clock.clock : p->clock;
-	p->drain_bell.fd = p->jit_bell.fd = -1;
+	p->drain_bell.fd = p->jit_bell.fd = p->kernel_bell.fd = -1;
 	return p;
 }
 

@@ -7,7 +7,7 @@
 #include "exporter/jit/files.h"
 #include "lib/base/alloc.h"
 #include "lib/base/hash.h"
-#include "lib/base/lock.h"
+#include "lib/base/rounds.h"
 #include "lib/base/table.h"
 #include <string.h>
 #include <sys/stat.h>
@@ -46,11 +46,12 @@ struct jit_process {
 
 struct jit {
 	struct jit_options o;
-	struct lock lock;	 /* a round, and what it works on; taken before the pipeline's */
+	struct rounds rounds;
+	/* What follows is the thread's that does them. */
 	struct table by_process; /* hash → struct jit_process * */
-	uint64_t rounds;
+	uint64_t n_rounds;
 	struct jit_stats stats;
-	/* A copy for readers, who must not wait for a round: that reads files. */
+	/* A copy for readers. */
 	struct lock published_lock; /* leaf */
 	struct jit_stats published;
 };
@@ -75,7 +76,7 @@ struct jit *jit_new(const struct jit_options *o)
 	struct jit *j = xcalloc(1, sizeof(*j));
 
 	j->o = *o;
-	lock_init(&j->lock);
+	rounds_init(&j->rounds);
 	lock_init(&j->published_lock);
 	table_init(&j->by_process, NULL);
 	return j;
@@ -104,7 +105,7 @@ void jit_freep(struct jit **jp)
 		free(p);
 	}
 	table_done(&j->by_process);
-	lock_done(&j->lock);
+	rounds_done(&j->rounds);
 	lock_done(&j->published_lock);
 	free(j);
 	*jp = NULL;
@@ -119,7 +120,7 @@ static struct jit_process *oldest(struct jit *j)
 	for (size_t pos = 0; table_next(&j->by_process, &pos, &key, &value);) {
 		struct jit_process *p = of_value(value);
 
-		if (p->last_use < j->rounds && (!old || p->last_use < old->last_use))
+		if (p->last_use < j->n_rounds && (!old || p->last_use < old->last_use))
 			old = p;
 	}
 	return old;
@@ -362,7 +363,7 @@ static void round_of_process(
 
 	if (!o.p || !is_due(o.p, of, a, n, began))
 		return;
-	o.p->last_use = j->rounds;
+	o.p->last_use = j->n_rounds;
 	o.p->saw_exit = of->exited;
 	snprintf(path, sizeof(path), "/tmp/perf-%u.map", of->ns_pid);
 	o.map_fd = open_file(j, o.p, of, path);
@@ -383,12 +384,11 @@ static void round_of_process(
 	o.p->due_ns = MAX(now + ((int64_t)RETRY_NS << o.p->misses), o.p->rested_ns);
 }
 
-static void publish_locked(struct jit *j)
+static void publish(struct jit *j)
 {
 	struct jit_stats now = j->stats;
 	uint64_t key, value;
 
-	ASSERT_HELD(&j->lock);
 	now.processes = j->by_process.n_used;
 	for (size_t pos = 0; table_next(&j->by_process, &pos, &key, &value);)
 		now.codes += of_value(value)->map.codes.n + of_value(value)->dump.codes.n;
@@ -401,8 +401,8 @@ void jit_round(struct jit *j)
 {
 	struct proc_code_batch b;
 
-	lock_take(&j->lock);
-	j->rounds++;
+	rounds_begin(&j->rounds);
+	j->n_rounds++;
 	take_answers(j);
 	pthread_mutex_lock(j->o.procs_lock);
 	proc_code_take(j->o.procs, ROUND_ADDRESSES, &b);
@@ -415,8 +415,14 @@ void jit_round(struct jit *j)
 		round_of_process(j, &b, &b.addresses[i], n);
 	}
 	proc_code_batch_done(&b);
-	publish_locked(j);
-	lock_release(&j->lock);
+	publish(j);
+	rounds_end(&j->rounds);
+}
+
+void jit_await_round(struct jit *j, int64_t until_ns)
+{
+	if (j->o.bell)
+		(void)rounds_ask(&j->rounds, j->o.bell, until_ns);
 }
 
 void jit_stats(struct jit *j, struct jit_stats *ret)

@@ -4,12 +4,13 @@
  * process's own root (PID as it sees itself) and the jitdump that it maps. Addresses wait in the
  * process table; a round asks for them, reads on in the files of their processes and gives the
  * names back. A file counts when the process's user (or root) owns it and no link led to it.
- * Thread-safe: one round at a time, under a lock outside the pipeline's.
+ * One thread does the rounds, which can block, without a lock; others ask for one.
  */
 #pragma once
 #include "exporter/binary/binary.h"
 #include "exporter/keeper/attach.h"
 #include "exporter/proc/proc.h"
+#include "lib/base/bell.h"
 #include "lib/base/budget.h"
 #include "lib/base/clock.h"
 #include <pthread.h>
@@ -22,12 +23,16 @@ struct jit_options {
 	struct clock *clock;
 	struct budget *budget; /* --jit.max-bytes */
 	int attacher_fd;       /* JVMs are asked for their perf maps through it; 0 or less: not */
+	struct bell
+		*bell; /* wakes the thread of the rounds; NULL: jit_await_round returns at once */
 };
 struct jit *jit_new(const struct jit_options *o);
 void jit_freep(struct jit **j);
 
-/* One round. Called once a second, when slots have closed, and before a profile is made. */
+/* One round, on the only thread that does them: once a second, when slots have closed, and when somebody asks. Blocks. */
 void jit_round(struct jit *j);
+/* Asks for a round, before a profile is made, and waits for its end until `until_ns` (CLOCK_MONOTONIC) at most. Any thread. */
+void jit_await_round(struct jit *j, int64_t until_ns);
 
 enum jit_refusal {
 	JIT_REFUSED_OWNER,     /* another user's file */

@@ -83,7 +83,7 @@ int profile_source_take(const struct profile_source *s, const struct profile_que
 	int r;
 
 	if (s->jit && q->mode != SYMBOLIZE_NONE)
-		jit_round(s->jit);
+		jit_await_round(s->jit, o.deadline_ns);
 	pthread_mutex_lock(s->lock);
 	r = take_locked(s, q, arena, &snapshot, eb);
 	pthread_mutex_unlock(s->lock);

@@ -29,7 +29,7 @@ struct profile_source {
 };
 
 #define PROFILE_SYMBOLS_WAIT_NS \
-	(2 * NS_PER_S) /* how long a response waits for symbol files being built */
+	(2 * NS_PER_S) /* how long a response waits for names being read and for symbol files being built */
 
 struct profile_query {
 	enum abi_event event;		     /* one that is on */
@@ -46,7 +46,7 @@ bool profile_source_is_on(const struct profile_source *s, enum abi_event event);
 int64_t profile_source_covered_ns(const struct profile_source *s);
 /* Asks for a drain now: somebody waits for its samples, or for another rate. */
 void profile_source_hurry(const struct profile_source *s);
-/* Fills `profile` (profile_init'ed by the caller) and *ret_range. Works in `arena`, of which nothing is
+/* Fills `profile` (profile_init'ed by the caller) and *ret_range. Blocks for what names are worth, PROFILE_SYMBOLS_WAIT_NS at most. Works in `arena`, of which nothing is
  * needed afterwards. -EINVAL (cursor, filter), -ENOMEM. */
 int profile_source_take(const struct profile_source *s, const struct profile_query *q,
 	struct arena *arena, struct profile *profile, struct sample_range *ret_range,

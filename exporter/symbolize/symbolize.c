@@ -17,7 +17,8 @@
 struct module {
 	uint32_t binary; /* 0: not a binary */
 	const struct symbol_file *symbols;
-	const char *base_name; /* of the path */
+	const char *base_name;	   /* of the path */
+	const char *kernel_module; /* NULL: it is none */
 	uint64_t unnamed;
 };
 
@@ -189,17 +190,30 @@ static void resolve_native(
 
 static uint32_t mapping_of_module(struct request *q, const char *module)
 {
-	char name[80], build_id[2 * SYMBOL_BUILD_ID_MAX + 1];
+	char name[80];
+	uint32_t i;
 
 	snprintf(name, sizeof(name), "[%s]", module);
-	if (table_find(&q->by_name, hash_xxh3(name, strlen(name))))
-		return mapping_of_name(q, name, "");
-	symbolizer_module_build_id(q->s, module, build_id);
-	return mapping_of_name(q, name, build_id);
+	i = mapping_of_name(q, name, "");
+	if (i != SYMBOL_NO_MAPPING && !q->modules[i].kernel_module)
+		q->modules[i].kernel_module = arena_strdup(q->arena, module);
+	return i;
 }
 
-/* The names point into the table, which is not read again before the request is done: the caller
- * holds the lock. */
+/* Reads files, so that it has no lock. */
+static void read_module_build_ids(struct request *q)
+{
+	char build_id[2 * SYMBOL_BUILD_ID_MAX + 1];
+
+	for (size_t i = 0; i < q->n_mappings; i++) {
+		if (!q->modules[i].kernel_module)
+			continue;
+		symbolizer_module_build_id(q->s, q->modules[i].kernel_module, build_id);
+		q->mappings[i].build_id = clean(q, build_id);
+	}
+}
+
+/* The names point into the table, which stays as long as the lock is held. */
 static void resolve_kernel_locked(
 	struct request *q, const struct symbol_frame *f, size_t at, struct symbol *ret)
 {
@@ -423,9 +437,9 @@ static int resolve_all(
 		resolve(q, &frames[i], i, &ret[i]);
 		any_kernel |= ABI_FRAME_KIND(frames[i].frame) == ABI_FRAME_KERNEL;
 	}
-	lock_take(&q->s->lock);
 	if (any_kernel && q->mode != SYMBOLIZE_NONE)
-		symbolizer_refresh_kernel_locked(q->s);
+		symbolizer_await_kernel(q->s, q->deadline_ns);
+	lock_take(&q->s->lock);
 	for (uint32_t i = 0; any_kernel && i < n; i++)
 		if (ABI_FRAME_KIND(frames[i].frame) == ABI_FRAME_KERNEL)
 			resolve_kernel_locked(q, &frames[i], i, &ret[i]);
@@ -437,6 +451,7 @@ static int resolve_all(
 	}
 	symbolizer_publish_locked(q->s);
 	lock_release(&q->s->lock);
+	read_module_build_ids(q);
 	return arena_error(q->arena, NULL) < 0 || q->failed ? -ENOMEM : 0;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 #include "exporter/binary/binary.h"
 #include "lib/base/arena.h"
+#include "lib/base/bell.h"
 #include <stdint.h>
 
 enum symbolize_mode { SYMBOLIZE_NONE, SYMBOLIZE_FUNCTIONS, SYMBOLIZE_LINES };
@@ -18,10 +19,16 @@ struct symbolizer_options {
 	int parser_fd;	   /* demangles */
 	const char *sysfs; /* --path.sysfs, for the kernel's build id; NULL: /sys */
 	struct fs *fs;	   /* NULL: fs_system */
+	struct bell *
+		bell; /* wakes the thread that refreshes; NULL: the kernel's symbols stay as they are */
 };
 /* Never NULL. When the kernel's symbols cannot be read, `eb` says why. */
 struct symbolizer *symbolizer_new(const struct symbolizer_options *o, struct errbuf *eb);
 void symbolizer_freep(struct symbolizer **s);
+
+/* Reads kallsyms again when modules came or went since the last time, or records of new code were lost. Blocks. On the only thread
+ * that does it, when its bell rings: at most every 30 s, for a profile with kernel frames. */
+void symbolizer_refresh(struct symbolizer *s);
 
 /* Where the kernel's records of the code that it makes go. */
 struct kernel_code;
@@ -63,7 +70,8 @@ struct symbol_frame {
 	const char *jit_file; /* "" when unknown */
 	uint32_t jit_line;
 };
-/* Symbols of n frames, in the arena. Waits at most until deadline_ns for symbol files under way. */
+/* Symbols of n frames, in the arena. Waits at most until deadline_ns (CLOCK_MONOTONIC) for symbol files and kernel symbols under
+ * way. */
 int symbolize(struct symbolizer *s, const struct symbol_frame *frames, uint32_t n,
 	enum symbolize_mode mode, int64_t deadline_ns, struct arena *arena, struct symbol *ret,
 	struct symbol_mapping **ret_mappings, uint32_t *ret_n_mappings);

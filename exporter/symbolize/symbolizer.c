@@ -11,69 +11,93 @@
 
 #define KERNEL_CHECK_NS (30 * NS_PER_S) /* between two looks at whether modules came or went */
 
-static void read_kernel_locked(struct symbolizer *s, struct errbuf *eb)
+/* Blocks. */
+static void read_kernel(struct symbolizer *s, struct errbuf *eb)
 {
 	struct keeper *k = s->o.keeper;
 	_cleanup_close_ int fd = k->open(k, 0, 0, KEEPER_KALLSYMS, 0, 0);
-	struct kernel_symbols fresh;
-	int r;
+	struct kernel_symbols fresh, old;
+	int r = fd < 0 ? err_set(eb, fd, "/proc/kallsyms: %s", strerror(-fd))
+		       : kernel_symbols_read(fd, &fresh, eb);
 
-	ASSERT_HELD(&s->lock);
+	lock_take(&s->lock);
 	s->stats.kernel_reads++;
-	r = fd < 0 ? err_set(eb, fd, "/proc/kallsyms: %s", strerror(-fd))
-		   : kernel_symbols_read(fd, &fresh, eb);
-	if (r < 0)
-		return;
-	kernel_symbols_done(&s->kernel);
-	s->kernel = fresh;
-	s->stats.kallsyms_available = 1;
-	s->stats.kernel_symbols = fresh.n;
-	s->stats.kernel_bytes = kernel_symbols_bytes(&fresh);
+	if (r == 0) {
+		old = s->kernel;
+		s->kernel = fresh;
+		s->stats.kallsyms_available = 1;
+		s->stats.kernel_symbols = fresh.n;
+		s->stats.kernel_bytes = kernel_symbols_bytes(&fresh);
+	}
+	symbolizer_publish_locked(s);
+	lock_release(&s->lock);
+	if (r == 0)
+		kernel_symbols_done(&old);
 }
 
-static uint64_t hash_modules(struct symbolizer *s)
+/* Of the modules that are loaded: names and addresses only, since use counts change all the time. Blocks; false: not known. */
+static bool hash_modules(struct symbolizer *s, uint64_t *ret)
 {
 	struct keeper *k = s->o.keeper;
 	_cleanup_close_ int fd = k->open(k, 0, 0, KEEPER_MODULES, 0, 0);
 	_cleanup_bytes_ struct bytes b;
-	uint64_t hash = 0;
 	ssize_t n;
 
 	bytes_init(&b, NULL, 0);
+	*ret = 0;
 	if (fd < 0 || !bytes_reserve(&b, 16384))
-		return 0;
-	/* Name and address only: use counts change all the time. */
+		return false;
 	while ((n = read(fd, b.data + b.len, b.cap - b.len - 1)) > 0) {
 		b.len += (size_t)n;
 		if (b.cap - b.len < 4096 && !bytes_reserve(&b, b.cap))
-			return 0;
+			return false;
 	}
 	b.data[b.len] = '\0';
 	for (const char *line = (const char *)b.data; *line;) {
-		hash = hash_xxh3_seed(line, strcspn(line, " \n"), hash + 1);
+		*ret = hash_xxh3_seed(line, strcspn(line, " \n"), *ret + 1);
 		line += strcspn(line, "\n");
 		line += *line == '\n';
 	}
-	return hash;
+	return true;
 }
 
-/* Modules that were loaded since have symbols too. */
-void symbolizer_refresh_kernel_locked(struct symbolizer *s)
+static void refresh(struct symbolizer *s)
 {
-	int64_t now = clock_monotonic_ns(s->o.clock);
 	uint64_t hash;
-	bool lost;
+	bool is_available;
 
-	ASSERT_HELD(&s->lock);
-	if (now - s->checked_ns < KERNEL_CHECK_NS)
+	lock_take(&s->lock);
+	s->checked_ns = clock_monotonic_ns(s->o.clock);
+	is_available = s->stats.kallsyms_available;
+	lock_release(&s->lock);
+	/* Where modules cannot be listed, as without a keeper, neither can symbols be read. */
+	if (!hash_modules(s, &hash))
 		return;
-	s->checked_ns = now;
-	hash = hash_modules(s);
-	lost = kernel_code_take_incomplete(&s->kernel_code);
-	if (hash == s->modules_hash && s->stats.kallsyms_available && !lost)
+	if (!kernel_code_take_incomplete(&s->kernel_code) && hash == s->modules_hash &&
+		is_available)
 		return;
 	s->modules_hash = hash;
-	read_kernel_locked(s, NULL);
+	read_kernel(s, NULL);
+}
+
+void symbolizer_refresh(struct symbolizer *s)
+{
+	rounds_begin(&s->refreshes);
+	refresh(s);
+	rounds_end(&s->refreshes);
+}
+
+void symbolizer_await_kernel(struct symbolizer *s, int64_t until_ns)
+{
+	int64_t age_ns;
+
+	if (!s->o.bell)
+		return;
+	lock_take(&s->lock);
+	age_ns = clock_monotonic_ns(s->o.clock) - s->checked_ns;
+	lock_release(&s->lock);
+	if (age_ns >= KERNEL_CHECK_NS)
+		(void)rounds_ask(&s->refreshes, s->o.bell, until_ns);
 }
 
 /* ELF notes, of which one is the build id. */
@@ -119,17 +143,15 @@ struct symbolizer *symbolizer_new(const struct symbolizer_options *o, struct err
 	s->o = *o;
 	s->o.fs = o->fs ? o->fs : &fs_system;
 	s->o.sysfs = o->sysfs ? o->sysfs : "/sys";
+	rounds_init(&s->refreshes);
 	lock_init(&s->lock);
 	lock_init(&s->published_lock);
 	kernel_code_init(&s->kernel_code);
 	names_init(&s->names, o->parser_fd, NAMES_MAX_BYTES);
 	read_build_id(s, notes, s->kernel_build_id);
 	s->checked_ns = clock_monotonic_ns(o->clock);
-	s->modules_hash = hash_modules(s);
-	lock_take(&s->lock);
-	read_kernel_locked(s, eb);
-	symbolizer_publish_locked(s);
-	lock_release(&s->lock);
+	(void)hash_modules(s, &s->modules_hash);
+	read_kernel(s, eb);
 	return s;
 }
 
@@ -142,6 +164,7 @@ void symbolizer_freep(struct symbolizer **sp)
 	names_done(&s->names);
 	kernel_symbols_done(&s->kernel);
 	kernel_code_done(&s->kernel_code);
+	rounds_done(&s->refreshes);
 	lock_done(&s->lock);
 	lock_done(&s->published_lock);
 	free(s);

@@ -7,19 +7,20 @@
 #include "exporter/symbolize/kernel_code.h"
 #include "exporter/symbolize/names.h"
 #include "exporter/symbolize/symbolize.h"
-#include "lib/base/lock.h"
+#include "lib/base/rounds.h"
 
 struct symbolizer {
 	struct symbolizer_options o;
-	struct lock lock; /* kernel, names, stats */
+	struct rounds refreshes; /* of the kernel's symbols */
+	uint64_t modules_hash;	 /* the refreshing thread's */
+	struct lock lock;	 /* kernel, checked_ns, names, stats */
 	struct kernel_symbols kernel;
 	struct kernel_code kernel_code; /* has its own lock */
 	char kernel_build_id[2 * SYMBOL_BUILD_ID_MAX + 1];
-	uint64_t modules_hash;
-	int64_t checked_ns;
+	int64_t checked_ns; /* when a refresh began last */
 	struct names names;
 	struct symbolizer_stats stats;
-	/* A copy for readers, who must not wait for a demangler or for /proc/kallsyms: both work under `lock`. */
+	/* A copy for readers, who must not wait for a demangler: it works under `lock`. */
 	struct lock published_lock; /* leaf */
 	struct symbolizer_stats published;
 };
@@ -27,8 +28,8 @@ struct symbolizer {
 /* Makes the statistics of now those that symbolizer_stats returns. */
 void symbolizer_publish_locked(struct symbolizer *s);
 
-/* Reads kallsyms again when modules came or went since, or records of new code were lost; looks at most every 30 s. */
-void symbolizer_refresh_kernel_locked(struct symbolizer *s);
-/* That of a loaded module, in hex; "" when it has none. */
+/* Has the kernel's symbols refreshed unless that was done less than 30 s ago; waits for it until then at most. */
+void symbolizer_await_kernel(struct symbolizer *s, int64_t until_ns);
+/* The build id of a loaded module, from sysfs, in hex; "" when it has none. */
 void symbolizer_module_build_id(
 	struct symbolizer *s, const char *module, char ret[2 * SYMBOL_BUILD_ID_MAX + 1]);

@@ -9,10 +9,12 @@ import time
 import unittest
 
 from sonde_e2e import Workload, compile_c, exporter, is_sanitized, mounts_on, needs_kernel, wait_for
+from test_jit import MAKER_C
 from test_roles import children, roles, status
 
-STOPPED_S = 30  # longer than all waits of main
+STOPPED_S = 60  # longer than all waits of main
 MAX_METRICS_S = 0.5 if is_sanitized() else 0.1
+MAX_PROFILE_S = 10 if is_sanitized() else 5  # beyond the window
 
 # Keeps itself in memory, stops the server of the file system that it lies on, goes on.
 PROGRAM = r'''
@@ -137,7 +139,11 @@ class Hanging(unittest.TestCase):
         self.assertGreater(d.metrics()['sonde_drain_samples_total'], before + 10)
 
     def named(self, d, comm):
-        return 'outer;middle;burn' in d.get(f'/debug/pprof/profile?seconds=2&format=folded&comm={comm}').text
+        """Whether a profile names a program's functions, and names come in time, whatever hangs."""
+        began = time.monotonic()
+        text = d.get(f'/debug/pprof/profile?seconds=2&format=folded&comm={comm}').text
+        self.assertLess(time.monotonic() - began, 2 + MAX_PROFILE_S)
+        return 'outer;middle;burn' in text
 
     def ends(self, d):
         began = time.monotonic()
@@ -164,14 +170,27 @@ class Hanging(unittest.TestCase):
             self.ends(d)
 
     def test_a_keeper_that_is_stopped(self):
-        program = compile_c(PROGRAM, '-O2', '-g', name='stopped')
-        with exporter('--symbols.cache-path=') as d:
-            with Stopped(d) as stopped, Workload(program):
+        known, new, jit = (compile_c(source, '-O2', '-g', name=name)
+                           for source, name in ((PROGRAM, 'known'), (PROGRAM, 'new'), (MAKER_C, 'made')))
+        kernel = ['dd', 'if=/dev/zero', 'of=/dev/null', 'bs=64M']
+        with exporter('--symbols.cache-path=') as d, Workload(known), Workload(*kernel):
+            wait_for('names of a program', lambda: self.named(d, 'known'))
+            with Stopped(d) as stopped, Workload(new), Workload(jit):
+                self.assertTrue(self.named(d, 'known'))
                 wait_for('a request that got no answer', lambda: d.metrics()['sonde_keeper_requests_total{result="timeout"}'] > 0)
+                wait_for('the truth', lambda: 'goes on without its keeper' in d.get('/-/healthy').text)
                 while time.monotonic() < stopped.began + STOPPED_S:
                     self.answers(d)
+                    # What is known has its names, those of code of the kernel and of JIT code, which are looked for, included.
+                    self.assertTrue(self.named(d, 'known'))
+                    self.assertIn('read_zero', d.get('/debug/pprof/profile?seconds=1&format=folded&comm=dd').text)
+                    self.assertFalse(self.named(d, 'new'))
+                self.assertGreater(d.metrics()['sonde_keeper_silent_seconds'], STOPPED_S / 2)
+                self.assertGreater(d.metrics()['sonde_keeper_requests_total{result="silent"}'], 0)
                 stopped.__exit__()
-                wait_for('names of the program', lambda: self.named(d, 'stopped'))
+                wait_for('the keeper to answer', lambda: d.metrics()['sonde_keeper_silent_seconds'] == 0)
+                self.assertEqual(d.get('/-/healthy').text.strip(), 'Sonde exporter is Healthy.')
+                wait_for('names of the new program', lambda: self.named(d, 'new'))
 
     def test_a_thread_that_is_stuck(self):
         with exporter('--symbols.cache-path=') as d:

@@ -323,6 +323,7 @@ static void test_statistics_do_not_wait_for_names(void **state)
 	_cleanup_arena_ struct arena arena;
 	struct symbol_mapping mapping;
 	struct symbolizer_stats stats;
+	struct bell bell = {.fd = -1}; /* never rung: the symbols are as of now */
 	struct fixture f;
 
 	(void)state;
@@ -332,6 +333,7 @@ static void test_statistics_do_not_wait_for_names(void **state)
 	f.symbolizer = symbolizer_new(&(struct symbolizer_options) {.binaries = f.registry,
 					      .keeper = &f.keeper.keeper,
 					      .clock = &asking.clock,
+					      .bell = &bell,
 					      .parser_fd = f.parser.fd},
 		NULL);
 	asking.symbolizer = f.symbolizer;
@@ -341,6 +343,99 @@ static void test_statistics_do_not_wait_for_names(void **state)
 	symbolizer_stats(f.symbolizer, &stats);
 	assert_int_equal(stats.frames_named, 1);
 	teardown(&f);
+}
+
+/* The thread that reads kallsyms again, and a keeper that answers it when it may. */
+struct refresher {
+	struct fixture f;
+	struct clock_virtual clock;
+	struct bell bell;
+	pthread_t thread;
+};
+static _Atomic bool keeper_is_stopped;
+
+static int open_unless_stopped(struct keeper *k, uint32_t pid, uint64_t start_ns,
+	enum keeper_what what, uint64_t start, uint64_t end)
+{
+	while (keeper_is_stopped)
+		usleep(1000);
+	return fake_open(k, pid, start_ns, what, start, end);
+}
+
+static void *refresh_when_rung(void *arg)
+{
+	struct refresher *r = arg;
+
+	while (bell_wait(&r->bell, -1, 0, BELL_NEVER) == BELL_RUNG && !r->bell.is_closed)
+		symbolizer_refresh(r->f.symbolizer);
+	return NULL;
+}
+
+static void expect_kernel_name(struct refresher *r, int64_t wait_ns, const char *name)
+{
+	struct symbol_frame sf = {.frame = ABI_FRAME(ABI_FRAME_KERNEL, 0xffffffff81000010)};
+	int64_t began_ns = clock_monotonic_ns(&clock_system);
+	_cleanup_arena_ struct arena arena;
+	struct symbol_mapping *mappings;
+	struct symbol s;
+	uint32_t n;
+
+	arena_init(&arena, NULL);
+	assert_int_equal(symbolize(r->f.symbolizer, &sf, 1, SYMBOLIZE_FUNCTIONS, began_ns + wait_ns,
+				 &arena, &s, &mappings, &n),
+		0);
+	assert_string_equal(s.lines[0].function, name);
+	assert_true(clock_monotonic_ns(&clock_system) - began_ns < wait_ns + 10 * NS_PER_S);
+}
+
+/* Kernel symbols that are being read anew cost a response a bounded wait. The old ones serve meanwhile, as when reading fails. */
+static void test_kernel_symbols_are_refreshed(void **state)
+{
+	struct refresher r = {.bell = {.fd = -1}};
+	struct symbolizer_stats stats;
+
+	(void)state;
+	setup(&r.f, false);
+	symbolizer_freep(&r.f.symbolizer);
+	clock_virtual_init(&r.clock, NS_PER_S);
+	assert_int_equal(bell_init(&r.bell, NULL), 0);
+	r.f.keeper.keeper.open = open_unless_stopped;
+	r.f.keeper.modules_text = "one 16384 0 - Live 0xffffffffc0000000\n";
+	r.f.keeper.kallsyms_text = "ffffffff81000000 T first\n";
+	r.f.symbolizer = symbolizer_new(&(struct symbolizer_options) {.binaries = r.f.registry,
+						.keeper = &r.f.keeper.keeper,
+						.clock = &r.clock.clock,
+						.bell = &r.bell,
+						.parser_fd = r.f.parser.fd},
+		NULL);
+	assert_int_equal(pthread_create(&r.thread, NULL, refresh_when_rung, &r), 0);
+
+	/* Not before 30 s, and not while the modules are the same. */
+	r.f.keeper.kallsyms_text = "ffffffff81000000 T second\n";
+	r.f.keeper.modules_text = "one 16384 7 - Live 0xffffffffc0000000\n";
+	expect_kernel_name(&r, 20 * NS_PER_S, "first");
+	clock_virtual_advance(&r.clock, 30 * NS_PER_S);
+	expect_kernel_name(&r, 20 * NS_PER_S, "first");
+	r.f.keeper.modules_text = "two 16384 0 - Live 0xffffffffc0000000\n";
+	clock_virtual_advance(&r.clock, 30 * NS_PER_S);
+	expect_kernel_name(&r, 20 * NS_PER_S, "second");
+	symbolizer_stats(r.f.symbolizer, &stats);
+	assert_int_equal(stats.kernel_reads, 2);
+
+	keeper_is_stopped = true;
+	r.f.keeper.kallsyms_text = "ffffffff81000000 T third\n";
+	r.f.keeper.modules_text = "three 16384 0 - Live 0xffffffffc0000000\n";
+	clock_virtual_advance(&r.clock, 30 * NS_PER_S);
+	expect_kernel_name(&r, 50 * NS_PER_MS, "second");
+	expect_kernel_name(&r, 50 * NS_PER_MS, "second");
+	keeper_is_stopped = false;
+	clock_virtual_advance(&r.clock, 30 * NS_PER_S);
+	expect_kernel_name(&r, 20 * NS_PER_S, "third");
+
+	bell_close(&r.bell);
+	pthread_join(r.thread, NULL);
+	bell_done(&r.bell);
+	teardown(&r.f);
 }
 
 static struct binary_identity identity_of(const char *path, struct stat *st)
@@ -619,6 +714,7 @@ int main(void)
 		cmocka_unit_test(test_marks_and_addresses),
 		cmocka_unit_test(test_kernel),
 		cmocka_unit_test(test_statistics_do_not_wait_for_names),
+		cmocka_unit_test(test_kernel_symbols_are_refreshed),
 		cmocka_unit_test(test_copies_share),
 		cmocka_unit_test(test_corrupt_cache_is_rebuilt),
 		cmocka_unit_test(test_eviction),
