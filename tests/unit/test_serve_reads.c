@@ -80,10 +80,12 @@ static void test_state(void **state)
 			"Sonde exporter goes on without all its threads: the thread \"worker\" has "
 			"been in one step for 20 s."},
 		{false, true, 20, 503,
-			"Sonde exporter is stuck: the thread \"worker\" has been in one step for 20 "
+			"Sonde exporter is stuck: the thread \"worker\" has been in one step for "
+			"20 "
 			"s."},
 		{true, true, 20, 503,
-			"Sonde exporter is stuck: the thread \"worker\" has been in one step for 20 "
+			"Sonde exporter is stuck: the thread \"worker\" has been in one step for "
+			"20 "
 			"s."},
 	};
 	struct fixture *f = *state;
@@ -121,12 +123,12 @@ static void test_metrics_and_page(void **state)
 			"sonde_keeper_requests_total{result=\"answered\"} 2\n"));
 		assert_non_null(strstr((char *)metrics.data,
 			"sonde_keeper_requests_total{result=\"silent\"} 7\n"));
-		assert_non_null(strstr((char *)metrics.data,
-			is_silent ? "sonde_keeper_silent_seconds 61\n"
-				  : "sonde_keeper_silent_seconds 0\n"));
+		assert_non_null(strstr(
+			(char *)metrics.data, is_silent ? "sonde_keeper_silent_seconds 61\n"
+							: "sonde_keeper_silent_seconds 0\n"));
 		if (is_silent)
-			assert_non_null(strstr(
-				(char *)page.data, "The keeper has not answered for 61 s"));
+			assert_non_null(
+				strstr((char *)page.data, "The keeper has not answered for 61 s"));
 		else
 			assert_string_equal((char *)page.data, "");
 	}
