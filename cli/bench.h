@@ -56,7 +56,8 @@ struct bench_run {
  */
 int bench_run_sampled(struct bench_sampler *from, const struct bench_run *run,
 	struct bench_result *ret, struct bytes *profile, struct errbuf *eb) _must_check_;
-/* SIGCHLD is waited for, and so are the signals that end a benchmark, which has to end its exporter first. */
+/* Blocks SIGCHLD and the signals that end a benchmark, which is to end its exporter first: they are read from a descriptor. Before the first
+ * run. */
 void bench_block_signals(sigset_t *ret_before);
 /* A hook, by /bin/sh; -ECHILD when it fails, -EINTR when a signal ended it and us. NULL: nothing to do. */
 int bench_hook(const char *what, const char *command, const char *side, unsigned number,
@@ -64,9 +65,10 @@ int bench_hook(const char *what, const char *command, const char *side, unsigned
 
 /* ---- what was measured ---- */
 
-/* Progress is only there where it was asked for. */
+/* Whether any run has progress, which is measured on request only. */
 bool bench_has_progress(const struct bench_result *results, size_t n);
-/* Results of A, then of B. The table: medians, change, Mann-Whitney's p. */
+/* Results of A, then of B. The table: medians, change, Mann-Whitney's p. -ENOMEM; `out` is checked by the caller, here and
+ * below. */
 int bench_metrics_table(const struct bench_result *results, size_t n_a, size_t n_b,
 	const char *label_a, const char *label_b, struct bytes *out) _must_check_;
 /* For the charts of a page: `values` has room for BENCH_N_METRICS × (n_a + n_b) and is what `ret` points into. */

@@ -23,7 +23,7 @@ enum bench_series_metric {
 
 struct bench_series {
 	double *seconds;		/* since the run's begin */
-	double *progress;		/* the last that was said; NAN before */
+	double *progress;		/* the last one in the output; NAN before */
 	double *values[BENCH_SERIES_N]; /* NAN: not known */
 	size_t n, cap;
 };
@@ -43,7 +43,7 @@ struct bench_probe {
 /* Of a command that is held: its counters follow all that comes of it. What the kernel refuses stays unknown. */
 void bench_probe_begin(struct bench_probe *p, pid_t pid, const struct regex *progress);
 void bench_probe_done(struct bench_probe *p);
-/* A point at so many seconds. `ended`: the process is gone, only counters tell. -ENOMEM. */
+/* A point at so many seconds of the run. `ended`: the process is gone, and only counters have values. -ENOMEM. */
 int bench_probe_take(struct bench_probe *p, double seconds, bool ended, struct bench_series *to,
 	struct errbuf *eb) _must_check_;
 /* Output of the command: the first group of the expression, or all that it matches, is a number. */

@@ -155,19 +155,22 @@ int cli_compare_check(struct cli_compare_options *o, const char *per, bool store
 struct cli_quality cli_quality_of(const struct cli_runs *runs, size_t from, size_t n);
 /* What values are per: "run", "second", "cpu-second", "total", or the metric's name. */
 const char *cli_compare_per(const struct cli_compare_options *o);
-/* Reads the runs' flags. The regexes of `ret` are freed with cli_runs_options_done. */
+/* Reads the runs' flags into `ret`, which is zeroed before. -EINVAL names the flag of an expression; cli_runs_options_done frees them in any
+ * case. */
 int cli_runs_options_make(const struct cli_compare_options *o, struct cli_runs_options *ret,
 	struct errbuf *eb) _must_check_;
 void cli_runs_options_done(struct cli_runs_options *o);
 #define _cleanup_cli_runs_options_ _cleanup_(cli_runs_options_done)
 
-/* `order`: the place in time of each run; NULL: by the profiles' times. */
+/* `order`: the place in time of each run; NULL: by the profiles' times. `ret` is overwritten and needs cli_comparison_done in any case; `o` and
+ * `runs` outlive it. -ENOMEM; -EINVAL: values below 0. */
 int cli_compare(const struct cli_compare_options *o, const struct cli_runs *runs, size_t n_a,
 	const size_t *order, struct cli_comparison *ret, struct errbuf *eb) _must_check_;
 void cli_comparison_done(struct cli_comparison *c);
 #define _cleanup_cli_comparison_ _cleanup_(cli_comparison_done)
 
-/* In the format of the options to the place that they name. `sources`: of all runs, those of A first. */
+/* In the format of the options to the place that they name. `sources`: of all runs, those of A first. Errors of
+ * cli_write_output, -ENOMEM. */
 int cli_comparison_write(const struct cli_comparison *c, const struct cli_sources *sources,
 	struct errbuf *eb) _must_check_;
 

@@ -15,7 +15,7 @@
 struct own_exporter {
 	pid_t guard; /* 0: none */
 	int life_fd; /* closing it ends them */
-	int log_fd;  /* what it says */
+	int log_fd;  /* its log */
 	char url[64];
 	struct bytes line; /* of the log, unfinished */
 };
@@ -25,12 +25,13 @@ struct own_exporter {
  * blocked (command_ending_signal). After a failure too, own_exporter_stop. */
 int own_exporter_start(struct own_exporter *x, const struct event_source *type,
 	uint64_t frequency_hz, struct errbuf *eb) _must_check_;
-/* Passes on what it said meanwhile. -EPIPE with a text: it has ended. 0 without one. */
+/* Passes on what it has logged since. -EPIPE with a text: it has ended. 0 where there is none. */
 int own_exporter_poll(struct own_exporter *x, struct errbuf *eb) _must_check_;
 void own_exporter_stop(struct own_exporter *x);
 
 struct recorder;
-/* `filter`: parameters of the request, each with a & before it. Asks the server once. */
+/* `filter`: parameters of the request, each with a & before it. Asks the server once, and fails as cli_server_ask does, here and below. Begins
+ * paused. What `server` points to must outlive it. */
 int recorder_new(const struct cli_server_options *server, const struct event_source *type,
 	const char *filter, struct recorder **ret, struct errbuf *eb) _must_check_;
 void recorder_freep(struct recorder **r);
@@ -41,7 +42,7 @@ int recorder_take(struct recorder *r, struct errbuf *eb) _must_check_;
 /* Takes all up to now, waiting for the second to close; then nothing more until resumed. -ETIMEDOUT after 30 s. */
 int recorder_pause(struct recorder *r, struct errbuf *eb) _must_check_;
 bool recorder_is_paused(const struct recorder *r);
-/* A comment "marker NAME at 1.234 s" of the profile. */
+/* Adds the comment "marker NAME at 1.234 s" to the profile. */
 int recorder_mark(
 	struct recorder *r, const char *name, double at_s, struct errbuf *eb) _must_check_;
 

@@ -34,7 +34,7 @@ int cli_sources_add(struct cli_sources *s, const char *name, struct cli_source *
  */
 int cli_sources_add_path(
 	struct cli_sources *s, const char *argument, struct errbuf *eb) _must_check_;
-/* The text of an error begins with its name. */
+/* Errors of cli_profile_read; the text begins with the source's name. */
 int cli_source_read(
 	const struct cli_source *s, struct cli_profile *ret, struct errbuf *eb) _must_check_;
 
@@ -74,25 +74,27 @@ struct cli_runs_options {
 	bool canon; /* names without what compilers number anew in each build */
 };
 
-/* The label that --by names: "thread" is what everybody says, "label:K" what sonde top takes. NULL stays NULL. */
+/* The label that --by names: "thread" is thread_name, "label:K" is K, as in sonde top. NULL stays NULL. */
 const char *cli_label_of(const char *by);
 
 void cli_runs_init(struct cli_runs *r);
 void cli_runs_done(struct cli_runs *r);
 #define _cleanup_cli_runs_ _cleanup_(cli_runs_done)
 /*
- * What a source says before any filter: with lines as functions of their own and with label values above the stacks, where that is asked
+ * The profile of a source before any filter: with lines as functions of their own and with label values above the stacks, where that is asked
  * for. `ret` is `in`'s own profile or `labelled` (profile_init'ed). The text of an error begins with the source's name.
  */
 struct profile;
 int cli_runs_read(const struct cli_source *s, const struct cli_runs_options *o,
 	struct cli_profile *in, struct profile *labelled, struct profile **ret,
 	struct errbuf *eb) _must_check_;
-/* Adds the profile of a source. The text of an error begins with its name. */
+/* Adds the profile of a source. -EINVAL: another type or unit than the runs before; errors of reading. The text begins with the source's
+ * name. */
 int cli_runs_add(struct cli_runs *r, const struct cli_source *s, const struct cli_runs_options *o,
 	struct errbuf *eb) _must_check_;
 
-/* run_metrics.c: of the run in the file DIR/SIDE-RUN.pb.gz, by DIR/metrics.csv, which has the columns side, run and this one. -EINVAL. */
+/* run_metrics.c: of the run in the file DIR/SIDE-RUN.pb.gz, by DIR/metrics.csv, which has the columns side, run and this one. -EINVAL: no such
+ * column or row, or no number above 0 there; errors of reading the file. */
 int cli_run_metric(const char *path, const char *name, double *ret, struct errbuf *eb) _must_check_;
 
 /* The name without clone suffixes (.constprop.0, .part.1, .isra.2, .cold), Rust's hash, numbers of lambdas and OCaml's stamps; and

@@ -32,7 +32,8 @@ struct cli_request {
 	size_t n_body;
 	int64_t more_ms; /* how long the server is asked to wait before it answers */
 };
-/* `ret` needs http_response_done in any case; negative when no whole answer came, whatever its status. */
+/* `ret` needs http_response_done in any case; negative when no whole answer came, whatever its status: errors of
+ * http_client_fetch and of --http.config.file. */
 int cli_server_fetch(const struct cli_server_options *o, const struct cli_request *q,
 	struct http_response *ret, struct errbuf *eb) _must_check_;
 /* -EPROTO with a text: the server, the status, and the "error" of an envelope or the first line of the answer. A web page, or 404 for an

@@ -15,7 +15,7 @@ struct cli_stored {
 /*
  * Adds the runs of SELECTOR [@TIME [DURATION]]: from DURATION (1h) before TIME (now; @-1d is now-1d) to TIME. A selector that begins with {
  * is of `type`, which may be NULL. Runs that were watched for less than half as long as the median one are left out, as the scraper does.
- * -EINVAL, -ENODATA when nothing is stored, and what the server says.
+ * -EINVAL; -ENODATA: nothing is stored; errors of cli_server_ask.
  */
 int cli_stored_add(const struct cli_stored *from, const char *const *args, size_t n_args,
 	const char *type, struct cli_sources *ret, struct errbuf *eb) _must_check_;

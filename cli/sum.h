@@ -32,7 +32,8 @@ struct cli_sum_options {
 			.help = "Distinguishes the addresses of a function: NAME 0xADDRESS."       \
 	}
 
-/* Adds the files up, one at a time. `ret` was not initialised and is freed by the caller in any case; ret_column may be NULL. */
+/* Adds the files up, one at a time. `ret` was not initialised and is freed by the caller in any case; ret_column may be NULL.
+ * Errors of cli_profile_read and prof_merge_add; -EINVAL: no such value. */
 int cli_sum(const struct cli_sum_options *o, const struct option_list *files, struct profile *ret,
 	size_t *ret_column, struct errbuf *eb) _must_check_;
 

@@ -18,6 +18,6 @@ typedef int cli_tsdb_fn(const char *path, const struct cli_tsdb_options *o, stru
 /* Parses flags and the one DIRECTORY; returns the exit status. */
 int cli_tsdb_run(const struct option_program *program, cli_tsdb_fn *command, int argc, char **argv);
 
-/* As store_open, but a directory that holds no store is left as it is: -ENOENT with a text. */
+/* As store_open, but a directory that holds no store is left as it is: -ENOENT with a text; -ENOTDIR. */
 int cli_tsdb_open(
 	const struct store_options *o, struct store **ret, struct errbuf *eb) _must_check_;

@@ -5,7 +5,8 @@
 #pragma once
 #include "cli/server.h"
 
-/* -ENOENT when the selector names a type or a metric of which nothing is stored, at any time: the text names the types there are. */
+/* -ENOENT when the selector names a type or a metric of which nothing is stored, at any time: the text names the types there are. Errors
+ * of cli_server_ask. */
 int cli_types_check(const struct cli_server_options *server, const char *selector,
 	struct errbuf *eb) _must_check_;
 
