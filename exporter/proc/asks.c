@@ -161,7 +161,7 @@ bool proc_table_next(struct proc_table *t, enum proc_ask ask, struct proc_reques
 
 bool proc_table_is_asking(const struct proc_table *t)
 {
-	return t->n_open || t->scan.pending || t->scan.at < t->scan.n;
+	return t->n_open || t->scan.pending || proc_table_is_scanning(t);
 }
 
 void proc_table_answer(struct proc_table *t, struct proc_answer *a)

@@ -89,5 +89,7 @@ bool proc_table_is_asking(const struct proc_table *t);
 /* The next process of a list that was read is asked about, as far as it is not known yet; false when there is none. Whoever
  * reads paces this: nobody waits for it. */
 bool proc_table_scan_step(struct proc_table *t);
+enum { PROC_READS_PER_LISTED = 3 }; /* requests of one step, at most */
+bool proc_table_is_scanning(const struct proc_table *t);
 /* Hands an answer over. */
 void proc_table_answer(struct proc_table *t, struct proc_answer *a);

@@ -58,6 +58,11 @@ void proc_take_list(struct proc_table *t, const struct proc_answer *a)
 	end_unseen(t, a->begun_ns);
 }
 
+bool proc_table_is_scanning(const struct proc_table *t)
+{
+	return t->scan.at < t->scan.n;
+}
+
 bool proc_table_scan_step(struct proc_table *t)
 {
 	struct scan *s = &t->scan;

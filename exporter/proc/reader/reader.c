@@ -11,7 +11,7 @@
 
 /* Of one kind, that many at once: the second goes on when the first hangs. */
 enum { AT_WORK_MAX = 2 };
-/* Reading a list of processes takes a twentieth of one CPU's time. */
+/* Reading about all processes of a list takes a twentieth of one CPU's time: each is followed by a rest. */
 enum { SCAN_REST_FACTOR = 19 };
 
 struct proc_reader {
@@ -20,7 +20,9 @@ struct proc_reader {
 	pthread_cond_t work;
 	bool is_awake, stopping;
 	unsigned n_at_work[PROC_N_ASKS];
-	int64_t scan_due_ns;
+	bool is_scanning,
+		scan_awaited; /* there is more of the list; a thread sleeps until it is due */
+	int64_t scan_due_ns, read_cpu_ns; /* read_cpu_ns: mean of a request */
 	struct proc_reader_stats stats;
 };
 
@@ -28,7 +30,6 @@ struct proc_reader {
 struct job {
 	struct proc_request request;
 	size_t slot; /* in stats.at_work */
-	int64_t begun_ns;
 };
 
 struct proc_reader *proc_reader_new(const struct proc_reader_options *o)
@@ -120,9 +121,11 @@ static bool take_job(struct proc_reader *r, struct job *ret)
 
 	pthread_mutex_lock(r->o.lock);
 	lock_take(&r->lock);
+	/* Its turn comes by time, also where requests never end. */
+	if (now_ns >= r->scan_due_ns && proc_table_scan_step(r->o.table))
+		r->scan_due_ns = now_ns + PROC_READS_PER_LISTED * r->read_cpu_ns * SCAN_REST_FACTOR;
+	r->is_scanning = proc_table_is_scanning(r->o.table);
 	found = take_request_locked(r, &ret->request);
-	if (!found && now_ns >= r->scan_due_ns && proc_table_scan_step(r->o.table))
-		found = take_request_locked(r, &ret->request);
 	if (found) {
 		r->n_at_work[ret->request.ask]++;
 		for (ret->slot = 0; r->stats.at_work[ret->slot].since_ns; ret->slot++)
@@ -130,7 +133,6 @@ static bool take_job(struct proc_reader *r, struct job *ret)
 		r->stats.at_work[ret->slot].ask = ret->request.ask;
 		r->stats.at_work[ret->slot].pid = ret->request.pid;
 		r->stats.at_work[ret->slot].since_ns = now_ns;
-		ret->begun_ns = now_ns;
 	}
 	lock_release(&r->lock);
 	pthread_mutex_unlock(r->o.lock);
@@ -139,10 +141,12 @@ static bool take_job(struct proc_reader *r, struct job *ret)
 
 static void do_job(struct proc_reader *r, struct job *job)
 {
+	int64_t cpu_ns = clock_thread_cpu_ns();
 	struct proc_answer *a = answer(&r->o, &job->request);
-	int64_t now_ns = clock_monotonic_ns(&clock_system);
 	enum proc_read_result result = result_of(a->error);
 
+	/* The keeper's part of the work takes less than ours. */
+	cpu_ns = 2 * (clock_thread_cpu_ns() - cpu_ns);
 	pthread_mutex_lock(r->o.lock);
 	proc_table_answer(r->o.table, a);
 	pthread_mutex_unlock(r->o.lock);
@@ -150,22 +154,28 @@ static void do_job(struct proc_reader *r, struct job *job)
 	r->n_at_work[job->request.ask]--;
 	r->stats.at_work[job->slot].since_ns = 0;
 	r->stats.reads[job->request.ask][result]++;
-	r->scan_due_ns = now_ns + (now_ns - job->begun_ns) * SCAN_REST_FACTOR;
+	r->read_cpu_ns += (cpu_ns - r->read_cpu_ns) / 8;
 	lock_release(&r->lock);
 }
 
-/* Sleeps until woken; false when the time is over. */
+/* Sleeps until woken or, one of the threads, until more of the list is due; false when the time is over. */
 static bool sleep_until(struct proc_reader *r, int64_t until_ns)
 {
-	bool in_time = true;
+	bool in_time = true, for_scan, found;
 
 	lock_take(&r->lock);
+	for_scan = r->is_scanning && !r->scan_awaited;
+	r->scan_awaited |= for_scan;
+	if (for_scan)
+		until_ns = MIN(until_ns, r->scan_due_ns);
 	while (!r->is_awake && !r->stopping && in_time)
 		in_time = lock_wait_until(&r->lock, &r->work, until_ns);
-	in_time = r->is_awake && !r->stopping;
+	if (for_scan)
+		r->scan_awaited = false;
+	found = (r->is_awake || for_scan) && !r->stopping;
 	r->is_awake = false;
 	lock_release(&r->lock);
-	return in_time;
+	return found;
 }
 
 void proc_reader_work(struct proc_reader *r, int64_t timeout_ns)
