@@ -15,9 +15,9 @@ static uint64_t address_hash(const struct process *p, uint64_t addr)
 }
 
 /* Its mappings were never read, and still may be. */
-static bool is_unread(const struct process *p)
+static bool is_unread(struct process *p)
 {
-	return !p->maps_complete && proc_is_asked(p, PROC_ASK_MAPS);
+	return !p->maps_complete && proc_maps_asked(p);
 }
 
 static uint32_t add_address(struct proc_table *t, struct process *p, uint64_t addr, uint64_t hash)
@@ -73,15 +73,22 @@ static struct mapping *mapping_of(
 	struct proc_table *t, struct process *p, uint64_t addr, uint64_t time_ns)
 {
 	struct mapping *m = maps_find(p->maps, addr);
+	struct process *asked, *from;
 
 	if (m && m->since_ns <= time_ns)
 		return m;
-	/* munmap and mremap send no record, so even a complete array may be out of date. */
-	if (p->exited || p->kernel_thread || p == t->other || t->now_ns < p->maps_due_ns ||
-		proc_is_asked(p, PROC_ASK_MAPS) || !proc_may_read(t))
+	if (p->kernel_thread || p == t->other)
 		return NULL;
-	p->missed_addr = p->maps_complete ? addr : 0;
-	proc_ask_maps(t, p);
+	asked = p->maps_complete ? NULL : proc_maps_asked(p);
+	if (asked)
+		proc_await(asked, PROC_ASK_MAPS);
+	/* munmap and mremap send no record, so even a complete array may be out of date. */
+	from = proc_maps_living(p);
+	if (!from || asked || proc_is_asked(p, PROC_ASK_MAPS) || t->now_ns < from->maps_due_ns ||
+		!proc_may_read(t))
+		return NULL;
+	from->missed_addr = from->maps_complete ? addr : 0;
+	proc_ask_maps(t, from);
 	return NULL;
 }
 

@@ -168,6 +168,7 @@ enum proc_wait proc_table_awaits(
 	struct proc_table *t, struct process *p, const struct abi_record *r)
 {
 	const uint64_t *user = (const uint64_t *)r->frames + r->n_kernel;
+	struct process *from;
 	bool ancestor;
 
 	if (p == t->other)
@@ -177,7 +178,9 @@ enum proc_wait proc_table_awaits(
 		if (abi_frame_is_address(user[i]))
 			(void)proc_locate(t, p, ABI_FRAME_VALUE(user[i]) - (i > 0), r->time_ns);
 	ancestor = p->wants_ancestor && labels_of_ancestor(t, p);
-	if (proc_is_awaited(t, p) || ancestor)
+	from = p->maps_complete ? NULL : proc_maps_asked(p);
+	if (proc_is_awaited(t, p) || (from && proc_is_awaited(t, from)) || ancestor)
 		return PROC_AWAITED;
-	return p->asks.awaited || p->wants_ancestor ? PROC_GIVEN_UP : PROC_READY;
+	return p->asks.awaited || (from && from->asks.awaited) || p->wants_ancestor ? PROC_GIVEN_UP
+										    : PROC_READY;
 }

@@ -59,14 +59,15 @@ static void keep_times(struct maps *before, struct maps *after)
 	}
 }
 
-/* What records told of while the rest was being read. */
-static void keep_newer(
-	struct proc_table *t, struct process *p, struct maps *before, uint64_t begun_ns)
+void proc_keep_maps(struct proc_table *t, struct process *p, struct maps *from, uint64_t since_ns,
+	uint64_t until_ns)
 {
-	for (uint32_t i = 0; i < maps_count(before); i++)
-		if (maps_at(before, i)->since_ns >= begun_ns &&
-			maps_add(&p->maps, maps_at(before, i)) < 0)
+	for (uint32_t i = 0; i < maps_count(from); i++) {
+		const struct mapping *m = maps_at(from, i);
+
+		if (m->since_ns >= since_ns && m->since_ns <= until_ns && maps_add(&p->maps, m) < 0)
 			t->stats.maps_read_failed++;
+	}
 }
 
 /* Did it help with the address for which they were read once more? A walk through code without frame pointers gives addresses
@@ -87,6 +88,15 @@ void proc_ask_maps(struct proc_table *t, struct process *p)
 	proc_await(p, PROC_ASK_MAPS);
 }
 
+/* It ended before it was read: what its parent has is read in its place. */
+static void ask_living(struct proc_table *t, struct process *p)
+{
+	struct process *from = p->is_heir ? proc_maps_living(p->parent) : NULL;
+
+	if (from && !from->maps_complete && !proc_maps_asked(from) && proc_may_read(t))
+		proc_ask_maps(t, from);
+}
+
 void proc_take_maps(struct proc_table *t, struct process *p, const struct proc_answer *a)
 {
 	struct maps *before = p->maps;
@@ -96,18 +106,21 @@ void proc_take_maps(struct proc_table *t, struct process *p, const struct proc_a
 	if (a->error < 0 || p->end_ns <= a->read_ns) {
 		t->stats.maps_read_failed++;
 		note_miss(p);
+		ask_living(t, p);
 		return;
 	}
 	p->maps = NULL;
 	for (size_t i = 0; i < a->n; i++)
 		add_line(t, p, &a->lines[i], a->text + a->lines[i].path);
 	keep_times(before, p->maps);
-	keep_newer(t, p, before, a->begun_ns);
+	/* What records told of while the rest was being read. */
+	proc_keep_maps(t, p, before, a->begun_ns, UINT64_MAX);
 	maps_put(&before);
 	p->maps_complete = true;
 	proc_publish_soon(t, p);
 	note_miss(p);
 	proc_addresses_read(t, p);
+	proc_heirs_take(t, p);
 }
 
 void proc_ask_root(struct proc_table *t, struct process *p)

@@ -50,6 +50,15 @@ const struct mapping *maps_at(const struct maps *m, uint32_t i)
 	return &m->items[i];
 }
 
+uint64_t maps_newest_ns(const struct maps *m)
+{
+	uint64_t newest_ns = 0;
+
+	for (uint32_t i = 0; i < maps_count(m); i++)
+		newest_ns = MAX(newest_ns, m->items[i].since_ns);
+	return newest_ns;
+}
+
 /* Index of the first mapping that ends above addr. */
 static uint32_t first_above(const struct maps *m, uint64_t addr)
 {

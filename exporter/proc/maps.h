@@ -29,6 +29,8 @@ struct maps *maps_ref(struct maps *m);
 void maps_put(struct maps **m);
 uint32_t maps_count(const struct maps *m);
 const struct mapping *maps_at(const struct maps *m, uint32_t i);
+/* When the newest appeared; 0: all before they were first seen. */
+uint64_t maps_newest_ns(const struct maps *m);
 /* The mapping that holds addr, or NULL. */
 struct mapping *maps_find(struct maps *m, uint64_t addr);
 /* The frame word of an address in it: native, JIT or raw. */

@@ -39,8 +39,10 @@ struct process {
 	bool uid_known;
 	bool kernel_thread, exited, reaped; /* reaped: exited long ago, mappings gone */
 	bool maps_complete; /* from fork, exec or /proc: a miss is no reason to read */
-	bool labels_read;   /* or tried */
-	bool labels_own; /* the cgroup was read for this process, not only taken from its parent */
+	bool is_heir; /* forked before its parent's mappings were read: they will be its own (heirs.c) */
+	bool has_heirs;	  /* perhaps */
+	bool labels_read; /* or tried */
+	bool labels_own;  /* the cgroup was read for this process, not only taken from its parent */
 	bool root_checked;	   /* the root is its own, not only its parent's */
 	bool has_jvm;		   /* HotSpot is mapped */
 	bool has_jit_code;	   /* executable memory of no file is mapped */

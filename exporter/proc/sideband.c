@@ -28,6 +28,7 @@ static struct process *live_image(struct proc_table *t, uint32_t pid, uint64_t t
 static void on_fork(struct proc_table *t, const struct sideband *e)
 {
 	struct process *parent, *before, *p;
+	bool missed;
 
 	if (e->pid == e->ppid)
 		return; /* a thread */
@@ -36,12 +37,16 @@ static void on_fork(struct proc_table *t, const struct sideband *e)
 		proc_image_end(t, before, e->time_ns);
 	t->stats.recycled += before != NULL;
 	parent = proc_newest(t, e->ppid);
+	missed = !parent;
+	if (missed && e->ppid)
+		parent = live_image(
+			t, e->ppid, e->time_ns); /* what is read of it counts for the child */
 	p = proc_image_new(t, e->pid, e->time_ns);
 	if (p && parent)
 		proc_image_inherit(t, p, parent, true);
 	if (p)
 		proc_publish_child(t, p);
-	if (p && !parent)
+	if (p && missed)
 		memcpy(p->comm, e->comm, sizeof(p->comm));
 }
 

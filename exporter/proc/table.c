@@ -221,6 +221,8 @@ void proc_image_inherit(
 	p->cmdline = proc_text_ref(from->cmdline);
 	p->maps = maps_ref(from->maps);
 	p->maps_complete = from->maps_complete;
+	p->is_heir = p->parent && !from->maps_complete && !from->kernel_thread;
+	from->has_heirs |= p->is_heir;
 	p->maps_due_ns = p->maps_complete ? p->begin_ns + PROC_MAPS_YOUNG_NS : 0;
 }
 

@@ -186,6 +186,14 @@ void proc_take_labels(struct proc_table *t, struct process *p, const struct proc
 /* scan.c */
 void proc_take_list(struct proc_table *t, const struct proc_answer *a);
 
+/* heirs.c: children that were forked before their parent's mappings were read */
+/* The process whose mappings are being read for `p`: itself, or the ancestor that it has them from; NULL: nobody's. */
+struct process *proc_maps_asked(struct process *p);
+/* The one that can be asked for them: itself while it lives, or that ancestor; NULL: all have ended. */
+struct process *proc_maps_living(struct process *p);
+/* Gives them what was read of `from`. */
+void proc_heirs_take(struct proc_table *t, struct process *from);
+
 /* mappings.c */
 /* Asks for the mappings, of which samples are to wait. */
 void proc_ask_maps(struct proc_table *t, struct process *p);
@@ -195,6 +203,9 @@ void proc_take_maps(struct proc_table *t, struct process *p, const struct proc_a
 void proc_take_root(struct proc_table *t, struct process *p, const struct proc_answer *a);
 void proc_add_mapping(
 	struct proc_table *t, struct process *p, const struct mapping *m, const char *path);
+/* Adds those of `from` that appeared between the two times, both included. */
+void proc_keep_maps(struct proc_table *t, struct process *p, struct maps *from, uint64_t since_ns,
+	uint64_t until_ns);
 
 /* task.c, address.c */
 /* Takes an address out of the look-up: the next sample there gets another one. */
