@@ -15,7 +15,7 @@
 #include "exporter/proc/runs.h"
 #include "exporter/sample/capture.h"
 #include "exporter/sample/replay.h"
-#include "exporter/walk/unwinder.h"
+#include "exporter/walk/unwind_loader.h"
 #include "lib/base/alloc.h"
 #include "lib/base/bell.h"
 #include "lib/base/log.h"
@@ -72,7 +72,7 @@ struct exporter_pipeline {
 	struct drain *drain;
 
 	void *kernel_memory[KEEPER_N_MAPS];
-	struct unwinder *unwinder;
+	struct unwind_loader *unwind_loader;
 	struct runs *runs;
 	struct proc_table *procs;
 	struct proc_reader *reader;
@@ -130,7 +130,7 @@ static void drain_turn(void *ctx)
 static void symbol_turn_within(struct exporter_pipeline *p, int64_t step_ns)
 {
 	binary_work(p->binaries, step_ns);
-	unwinder_round(p->unwinder, p->binaries, clock_monotonic_ns(p->clock));
+	unwind_loader_round(p->unwind_loader, p->binaries, clock_monotonic_ns(p->clock));
 }
 
 static void symbol_turn(void *ctx)
@@ -254,7 +254,7 @@ static int build_kernel_memory(struct exporter_pipeline *p, struct errbuf *eb)
 	const struct keeper_setup *s = p->setup;
 
 	if (p->replay) {
-		p->unwinder = unwinder_new(s, p->kernel_memory, p->o->table_bytes);
+		p->unwind_loader = unwind_loader_new(s, p->kernel_memory, p->o->table_bytes);
 		return 0;
 	}
 	for (int i = 0; i < KEEPER_N_MAPS; i++) {
@@ -268,7 +268,7 @@ static int build_kernel_memory(struct exporter_pipeline *p, struct errbuf *eb)
 		.words = p->kernel_memory[KEEPER_WORDS],
 		.n_words = s->maps[KEEPER_WORDS].n,
 	});
-	p->unwinder = unwinder_new(s, p->kernel_memory, p->o->table_bytes);
+	p->unwind_loader = unwind_loader_new(s, p->kernel_memory, p->o->table_bytes);
 	return 0;
 }
 
@@ -276,30 +276,31 @@ static void on_settled(void *ctx, uint32_t binary, bool unreadable)
 {
 	struct exporter_pipeline *p = ctx;
 
-	unwinder_settled(
-		p->unwinder, p->binaries, binary, unreadable, clock_monotonic_ns(p->clock));
+	unwind_loader_settled(
+		p->unwind_loader, p->binaries, binary, unreadable, clock_monotonic_ns(p->clock));
 }
 
 static bool has_rows(void *ctx, uint32_t binary, const uint8_t content_id[SYMBOL_CONTENT_ID_LEN])
 {
-	return unwinder_has_rows(((struct exporter_pipeline *)ctx)->unwinder, binary, content_id);
+	return unwind_loader_has_rows(
+		((struct exporter_pipeline *)ctx)->unwind_loader, binary, content_id);
 }
 
 static void on_rows(void *ctx, uint32_t binary, const struct symbol_file *rows)
 {
 	struct exporter_pipeline *p = ctx;
 
-	unwinder_rows(p->unwinder, binary, rows, clock_monotonic_ns(p->clock));
+	unwind_loader_rows(p->unwind_loader, binary, rows, clock_monotonic_ns(p->clock));
 }
 
 static void on_released(void *ctx, uint32_t binary)
 {
-	unwinder_release(((struct exporter_pipeline *)ctx)->unwinder, binary);
+	unwind_loader_release(((struct exporter_pipeline *)ctx)->unwind_loader, binary);
 }
 
 static void on_found(void *ctx, uint32_t binary, const struct binary_file *file)
 {
-	unwinder_found(((struct exporter_pipeline *)ctx)->unwinder, binary, file);
+	unwind_loader_found(((struct exporter_pipeline *)ctx)->unwind_loader, binary, file);
 }
 
 static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
@@ -390,7 +391,7 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 			.budget = &p->budgets[BUDGET_HELD],
 			.max_cpu = p->o->symbols_max_cpu,
 		});
-	tables = unwinder_tables(p->unwinder);
+	tables = unwind_loader_tables(p->unwind_loader);
 	intake_defer(&p->intake, &tables, &p->budgets[BUDGET_HELD]);
 	return 0;
 }
@@ -433,7 +434,7 @@ static void build_source(struct exporter_pipeline *p)
 			.pod_labels = (const char *const *)p->pod_labels,
 			.n_pod_labels = p->n_pod_labels,
 			.outcomes = p->intake.outcomes,
-			.unwinder = p->unwinder,
+			.unwind_loader = p->unwind_loader,
 			.deferred = p->intake.deferred,
 			.shadow = p->shadow},
 		.symbolizer = p->symbolizer,
@@ -508,7 +509,7 @@ static void pipeline_free(struct exporter_pipeline **pp)
 		keeper_memory_unmap(p->setup, i, p->kernel_memory[i]);
 	symbolizer_freep(&p->symbolizer);
 	binary_registry_freep(&p->binaries);
-	unwinder_freep(&p->unwinder);
+	unwind_loader_freep(&p->unwind_loader);
 	for (size_t i = 0; i < ABI_N_EVENTS; i++)
 		sample_log_freep(&p->logs[i]);
 	stacks_freep(&p->stacks);

@@ -213,5 +213,7 @@ struct proc_stats {
 	uint64_t unmapped_returns;		      /* proc_resolve_return gave 0 */
 	uint64_t containers_found, containers_missed; /* looks into the runtimes' files */
 	uint64_t code_waiting;			      /* addresses without a name, now */
+	/* Mappings in kernel memory, its size, and how often it had no room for a process's mappings or for its head. */
+	uint64_t published_bytes, published_capacity_bytes, unpublished_maps, unpublished_heads;
 };
 void proc_table_stats(const struct proc_table *t, struct proc_stats *ret);

@@ -188,8 +188,4 @@ void runs_clear(struct runs *r, uint32_t pid, uint64_t image)
 void runs_stats(const struct runs *r, struct runs_stats *ret)
 {
 	*ret = r->stats;
-	ret->heads = 0;
-	for (uint32_t i = 0; i < r->m.n_buckets; i++)
-		for (uint32_t k = 0; k < PROCESS_HEADS_PER_BUCKET; k++)
-			ret->heads += r->m.buckets[i].heads[k].pid != 0;
 }

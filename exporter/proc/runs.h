@@ -37,7 +37,7 @@ uint64_t runs_image(const struct runs *r, uint32_t pid);
 void runs_clear(struct runs *r, uint32_t pid, uint64_t image);
 
 struct runs_stats {
-	uint64_t heads, runs, words, n_words; /* now */
-	uint64_t no_words, no_head;	      /* refused */
+	uint64_t runs, words, n_words; /* now; n_words: in all */
+	uint64_t no_words, no_head;    /* refused */
 };
 void runs_stats(const struct runs *r, struct runs_stats *ret);

@@ -3,6 +3,7 @@
  * Process images: which record belongs to which, what they share, when they go.
  */
 #include "exporter/proc/publish.h"
+#include "exporter/proc/runs.h"
 #include "exporter/proc/table.h"
 #include "lib/base/alloc.h"
 #include "lib/base/bits.h"
@@ -406,4 +407,13 @@ void proc_table_stats(const struct proc_table *t, struct proc_stats *ret)
 	ret->addresses = t->by_address.n_used;
 	ret->code_waiting = t->n_waiting;
 	ret->asks_open = t->n_open;
+	if (t->o.runs) {
+		struct runs_stats runs;
+
+		runs_stats(t->o.runs, &runs);
+		ret->published_bytes = runs.words * sizeof(uint64_t);
+		ret->published_capacity_bytes = runs.n_words * sizeof(uint64_t);
+		ret->unpublished_maps = runs.no_words;
+		ret->unpublished_heads = runs.no_head;
+	}
 }

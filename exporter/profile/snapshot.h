@@ -13,7 +13,7 @@
 struct deferred;
 struct outcomes;
 struct shadow;
-struct unwinder;
+struct unwind_loader;
 
 /* The shared state of all profile types. Everything but `lock` itself is used with the lock held. */
 struct profile_tables {
@@ -22,9 +22,9 @@ struct profile_tables {
 	struct proc_table *procs;
 	const char *const *pod_labels; /* names of labels that come from pods (proc_task_info) */
 	uint32_t n_pod_labels;
-	const struct outcomes *outcomes; /* how stacks ended; NULL: not counted */
-	struct unwinder *unwinder;	 /* unwind tables; NULL: none. Has its own lock */
-	const struct deferred *deferred; /* stacks that wait for tables; NULL: none do */
+	const struct outcomes *outcomes;     /* how stacks ended; NULL: not counted */
+	struct unwind_loader *unwind_loader; /* unwind tables; NULL: none. Has its own lock */
+	const struct deferred *deferred;     /* stacks that wait for tables; NULL: none do */
 	struct shadow *shadow; /* stacks walked a second time; NULL: none are. Has its own lock */
 };
 

@@ -378,6 +378,12 @@ static void collect_proc(struct metrics_writer *w, const struct proc_stats *p)
 	metrics_write(w, (double)p->table_full, "table", "processes", NULL);
 	metrics_write(w, (double)p->tasks_full, "table", "tasks", NULL);
 	metrics_write(w, (double)p->addresses_full, "table", "addresses", NULL);
+	metrics_write(w, (double)p->unpublished_maps, "table", "kernel_mappings", NULL);
+	metrics_write(w, (double)p->unpublished_heads, "table", "kernel_processes", NULL);
+	gauge(w, "sonde_process_kernel_mappings_bytes", "Mappings in kernel memory.",
+		(double)p->published_bytes);
+	gauge(w, "sonde_process_kernel_mappings_capacity_bytes", "Room for them.",
+		(double)p->published_capacity_bytes);
 }
 
 /* Files of one path (in containers, say) are one series. */

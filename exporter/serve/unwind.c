@@ -7,7 +7,7 @@
 #include "exporter/sample/outcomes.h"
 #include "exporter/serve/internal.h"
 #include "exporter/walk/shadow.h"
-#include "exporter/walk/unwinder.h"
+#include "exporter/walk/unwind_loader.h"
 #include "lib/base/alloc.h"
 #include "lib/render/render.h"
 #include <inttypes.h>
@@ -353,32 +353,41 @@ static void write_one(struct metrics_writer *w, enum metric_kind kind, const cha
 	metrics_write(w, (double)value, NULL);
 }
 
-static void write_tables(struct metrics_writer *w, struct unwinder *u)
+static void write_tables(struct metrics_writer *w, struct unwind_loader *u)
 {
-	struct unwind_tables_stats t = {.bytes = 0};
+	struct unwind_loader_stats st = {.files = {0}};
+	const struct unwind_tables_stats *t = &st.tables;
 
 	if (u)
-		unwinder_stats(u, &t);
+		unwind_loader_stats(u, &st);
 	write_one(w, METRIC_GAUGE, "sonde_unwind_table_bytes", "Unwind tables in kernel memory.",
-		t.bytes);
+		t->bytes);
 	write_one(w, METRIC_GAUGE, "sonde_unwind_table_capacity_bytes", "Room for them.",
-		t.capacity_bytes);
+		t->capacity_bytes);
 	write_one(w, METRIC_GAUGE, "sonde_unwind_table_binaries", "Binaries that have one.",
-		t.binaries);
-	write_one(w, METRIC_GAUGE, "sonde_unwind_table_rows", "Their rows.", t.rows);
+		t->binaries);
+	write_one(w, METRIC_GAUGE, "sonde_unwind_table_rows", "Their rows.", t->rows);
 	write_one(w, METRIC_GAUGE, "sonde_unwind_table_rules", "Different rules of all rows.",
-		t.rules);
+		t->rules);
 	write_one(w, METRIC_COUNTER, "sonde_unwind_table_evictions_total",
-		"Tables that made room for others.", t.evicted);
+		"Tables that made room for others.", t->evicted);
 	metrics_write_family(w, METRIC_COUNTER, "sonde_unwind_table_loads_total",
 		"Tables by what became of them.");
-	metrics_write(w, (double)t.loaded, "result", "loaded", NULL);
-	metrics_write(w, (double)t.shared, "result", "same_content", NULL);
-	metrics_write(w, (double)t.refused_in_use, "result", "no_room", NULL);
-	metrics_write(w, (double)t.refused_too_large, "result", "too_large", NULL);
-	metrics_write(w, (double)t.refused_id, "result", "too_many_binaries", NULL);
+	metrics_write(w, (double)t->loaded, "result", "loaded", NULL);
+	metrics_write(w, (double)t->shared, "result", "same_content", NULL);
+	metrics_write(w, (double)t->refused_in_use, "result", "no_room", NULL);
+	metrics_write(w, (double)t->refused_too_large, "result", "too_large", NULL);
+	metrics_write(w, (double)t->refused_id, "result", "too_many_binaries", NULL);
 	write_one(w, METRIC_COUNTER, "sonde_unwind_rules_refused_total",
-		"Rules for which there was no room.", t.rules_refused);
+		"Rules for which there was no room.", t->rules_refused);
+	write_one(w, METRIC_COUNTER, "sonde_unwind_cache_wipes_total",
+		"Times that the walk's cache was cleared, since the generations of a table began "
+		"again.",
+		t->cache_wipes);
+	write_one(w, METRIC_GAUGE, "sonde_unwind_known_files",
+		"Files that the kernel half knows by their inode.", st.files.known);
+	write_one(w, METRIC_COUNTER, "sonde_unwind_known_files_forgotten_total",
+		"Known files that made room for others.", st.files.forgotten);
 }
 
 static void write_shadow(struct metrics_writer *w, struct shadow *shadow)
@@ -422,5 +431,5 @@ void serve_collect_stacks(struct metrics_writer *w, const struct serve *s)
 	write_cut_binaries(w, s);
 	write_deferred(w, s->o.source->tables.deferred);
 	write_shadow(w, s->o.source->tables.shadow);
-	write_tables(w, s->o.source->tables.unwinder);
+	write_tables(w, s->o.source->tables.unwind_loader);
 }

@@ -5,11 +5,12 @@
 #include "exporter/unwind/files.h"
 #include "lib/base/alloc.h"
 #include "lib/base/err.h"
+#include <stdatomic.h>
 
 struct files {
 	struct file_bucket *buckets;
 	uint32_t mask;
-	struct files_stats stats;
+	_Atomic uint64_t n_known, n_forgotten;
 };
 
 struct files *files_new(struct file_bucket *buckets, uint32_t n_buckets)
@@ -30,7 +31,7 @@ void files_freep(struct files **f)
 
 static void clear(struct files *f, struct known_file *file)
 {
-	f->stats.known -= file->binary != 0;
+	f->n_known -= file->binary != 0;
 	__atomic_store_n(&file->binary, 0, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
@@ -48,7 +49,7 @@ static struct known_file *place_for(struct files *f, const struct file_key *key)
 	}
 	if (free_one)
 		return free_one;
-	return &files[f->stats.forgotten++ % FILES_PER_BUCKET];
+	return &files[f->n_forgotten++ % FILES_PER_BUCKET];
 }
 
 void files_put(struct files *f, const struct file_key *key, uint32_t binary)
@@ -61,7 +62,7 @@ void files_put(struct files *f, const struct file_key *key, uint32_t binary)
 	to->mtime_ns = key->mtime_ns;
 	to->dev = key->dev;
 	__atomic_store_n(&to->binary, binary, __ATOMIC_RELEASE);
-	f->stats.known += binary != 0;
+	f->n_known += binary != 0;
 }
 
 void files_drop(struct files *f, uint32_t binary)
@@ -74,5 +75,5 @@ void files_drop(struct files *f, uint32_t binary)
 
 void files_stats(const struct files *f, struct files_stats *ret)
 {
-	*ret = f->stats;
+	*ret = (struct files_stats) {.known = f->n_known, .forgotten = f->n_forgotten};
 }

@@ -20,4 +20,5 @@ void files_drop(struct files *f, uint32_t binary);
 struct files_stats {
 	uint64_t known, forgotten; /* now; for want of room */
 };
+/* Needs no lock. */
 void files_stats(const struct files *f, struct files_stats *ret);

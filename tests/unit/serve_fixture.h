@@ -6,7 +6,7 @@
 #include "exporter/walk/deferred.h"
 #include "exporter/options.h"
 #include "exporter/sample/outcomes.h"
-#include "exporter/walk/unwinder.h"
+#include "exporter/walk/unwind_loader.h"
 #include "exporter/serve/serve.h"
 #include "exporter/walk/shadow.h"
 #include "tests/unit/reader_standins.h"
@@ -163,10 +163,10 @@ size_t proc_top_stacks(const struct proc_table *t, struct proc_stacks *ret, size
 	return 1;
 }
 
-void unwinder_stats(struct unwinder *u, struct unwind_tables_stats *ret)
+void unwind_loader_stats(struct unwind_loader *u, struct unwind_loader_stats *ret)
 {
 	(void)u;
-	*ret = (struct unwind_tables_stats) {.bytes = 1};
+	*ret = (struct unwind_loader_stats) {.tables = {.bytes = 1}};
 }
 
 void shadow_stats(struct shadow *s, struct shadow_stats *ret)

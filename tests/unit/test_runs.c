@@ -221,7 +221,6 @@ static void heads_tell_images_apart(void **state)
 	assert_false(runs_set(r, 20, first, run, 0));
 	assert_true(runs_set(r, 21, first, run, 0));
 	runs_stats(r, &s);
-	assert_int_equal(s.heads, 5);
 	assert_int_equal(s.no_head, 1);
 	runs_freep(&r);
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From symbol files to unwind tables.
+ * Unwind tables from symbol files.
  */
-#include "exporter/walk/unwinder.h"
-#include "exporter/unwind/files.h"
+#include "exporter/walk/unwind_loader.h"
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
@@ -12,7 +11,7 @@
 #define SCAN_INTERVAL_NS NS_PER_S
 enum { MAX_WANTED = 64, N_REPLAY_BINARIES = 1 << 16 };
 
-struct unwinder {
+struct unwind_loader {
 	struct unwind_memory memory;
 	struct unwind_tables *tables;
 	struct files *files; /* NULL in a replay */
@@ -20,10 +19,10 @@ struct unwinder {
 	_Atomic int64_t next_scan_ns;
 };
 
-struct unwinder *unwinder_new(
+struct unwind_loader *unwind_loader_new(
 	const struct keeper_setup *s, void *const *memory, uint64_t table_bytes)
 {
-	struct unwinder *u = xcalloc(1, sizeof(*u));
+	struct unwind_loader *u = xcalloc(1, sizeof(*u));
 	struct unwind_memory *m = &u->memory;
 
 	if (memory[KEEPER_SLABS]) {
@@ -53,9 +52,9 @@ struct unwinder *unwinder_new(
 	return u;
 }
 
-void unwinder_freep(struct unwinder **up)
+void unwind_loader_freep(struct unwind_loader **up)
 {
-	struct unwinder *u = *up;
+	struct unwind_loader *u = *up;
 
 	if (!u)
 		return;
@@ -71,7 +70,7 @@ void unwinder_freep(struct unwinder **up)
 	*up = NULL;
 }
 
-struct deferred_tables unwinder_tables(const struct unwinder *u)
+struct deferred_tables unwind_loader_tables(const struct unwind_loader *u)
 {
 	const struct unwind_memory *m = &u->memory;
 
@@ -86,7 +85,8 @@ struct deferred_tables unwinder_tables(const struct unwinder *u)
 }
 
 /* What the tables refuse they count themselves. */
-void unwinder_rows(struct unwinder *u, uint32_t binary, const struct symbol_file *s, int64_t now_ns)
+void unwind_loader_rows(
+	struct unwind_loader *u, uint32_t binary, const struct symbol_file *s, int64_t now_ns)
 {
 	struct symbol_unwind rows;
 
@@ -97,25 +97,26 @@ void unwinder_rows(struct unwinder *u, uint32_t binary, const struct symbol_file
 	symbol_file_rest(s, &s->unwind_words); /* the table is a copy of them */
 }
 
-bool unwinder_has_rows(
-	struct unwinder *u, uint32_t binary, const uint8_t content_id[SYMBOL_CONTENT_ID_LEN])
+bool unwind_loader_has_rows(
+	struct unwind_loader *u, uint32_t binary, const uint8_t content_id[SYMBOL_CONTENT_ID_LEN])
 {
 	return unwind_tables_share(u->tables, binary, content_id);
 }
 
 /* False when there is no symbol file. */
-static bool load(struct unwinder *u, struct binary_registry *r, uint32_t binary, int64_t now_ns)
+static bool load(
+	struct unwind_loader *u, struct binary_registry *r, uint32_t binary, int64_t now_ns)
 {
 	const struct symbol_file *s = binary_symbols_get(r, binary, 0);
 
 	if (!s)
 		return false;
-	unwinder_rows(u, binary, s, now_ns);
+	unwind_loader_rows(u, binary, s, now_ns);
 	binary_symbols_put(r, s);
 	return true;
 }
 
-void unwinder_settled(struct unwinder *u, struct binary_registry *r, uint32_t binary,
+void unwind_loader_settled(struct unwind_loader *u, struct binary_registry *r, uint32_t binary,
 	bool unreadable, int64_t now_ns)
 {
 	/* What code there is keeps frame pointers or is cut, unless its rows came before its names failed. A file that could not be
@@ -124,7 +125,7 @@ void unwinder_settled(struct unwinder *u, struct binary_registry *r, uint32_t bi
 		unwind_tables_set_rowless(u->tables, binary);
 }
 
-void unwinder_round(struct unwinder *u, struct binary_registry *r, int64_t now_ns)
+void unwind_loader_round(struct unwind_loader *u, struct binary_registry *r, int64_t now_ns)
 {
 	uint32_t wanted[MAX_WANTED];
 	int64_t due_ns = u->next_scan_ns;
@@ -138,7 +139,7 @@ void unwinder_round(struct unwinder *u, struct binary_registry *r, int64_t now_n
 		(void)load(u, r, wanted[i], now_ns);
 }
 
-void unwinder_found(struct unwinder *u, uint32_t binary, const struct binary_file *file)
+void unwind_loader_found(struct unwind_loader *u, uint32_t binary, const struct binary_file *file)
 {
 	struct file_key key;
 
@@ -154,12 +155,15 @@ void unwinder_found(struct unwinder *u, uint32_t binary, const struct binary_fil
 	files_put(u->files, &key, binary);
 }
 
-void unwinder_release(struct unwinder *u, uint32_t binary)
+void unwind_loader_release(struct unwind_loader *u, uint32_t binary)
 {
 	unwind_tables_drop(u->tables, binary);
 }
 
-void unwinder_stats(struct unwinder *u, struct unwind_tables_stats *ret)
+void unwind_loader_stats(struct unwind_loader *u, struct unwind_loader_stats *ret)
 {
-	unwind_tables_stats(u->tables, ret);
+	*ret = (struct unwind_loader_stats) {.files = {0}};
+	unwind_tables_stats(u->tables, &ret->tables);
+	if (u->files)
+		files_stats(u->files, &ret->files);
 }
