@@ -65,6 +65,22 @@ class Checks(unittest.TestCase):
                     with open(full, 'w') as f:
                         f.write(before)
 
+    def test_functions_without_a_use(self):
+        tree, here = {
+            'a.h': 'int a_used(void);\nint a_lonely(void);\n/* a_lonely is better than a_used. */\nint alloc_fail_after(int n);\n',
+            'a.c': '#include "a.h"\nint a_used(void)\n{\n\treturn \'"\';\n}\nint a_lonely(void)\n{\n\treturn a_used() == \'"\';\n}\n'
+                   'int alloc_fail_after(int n)\n{\n\treturn n;\n}\n'}, tempfile.mkdtemp(prefix='sonde-checks.')
+        self.addCleanup(shutil.rmtree, here)
+        shutil.copytree(f'{TOP}/.ci', f'{here}/.ci')
+        for name, text in tree.items():
+            with open(f'{here}/{name}', 'w') as f:
+                f.write(text)
+        os.mkdir(f'{here}/build')
+        subprocess.run(['git', 'init', '-q', here], check=True)
+        subprocess.run(['gcc', '-c', '-o', 'build/a.o', 'a.c'], cwd=here, check=True)
+        r = subprocess.run([f'{here}/.ci/check', 'build', 'unused'], capture_output=True, text=True)
+        self.assertEqual((r.returncode, r.stdout.splitlines()[1:]), (1, ['a.c: no program uses a_lonely(): delete it, or move it to the tests that do']))
+
     def test_english_counts_sentences_of_prose_alone(self):
         with open(f'{self.dir}/docs/seams.md', 'a') as f:
             f.write('\n```\n' + 'believed ' * 40 + '\n```\n\n    ' + 'believed ' * 40 + '\n\n'
