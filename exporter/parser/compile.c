@@ -451,13 +451,6 @@ static void gather_debug(struct inputs *in, const struct elf_symbols *symbols,
 	ret->n_left_out = t.n_left_out;
 }
 
-int parser_compile(int in_fd, int debug_fd, int out_fd, struct errbuf *eb)
-{
-	const struct parser_inputs in = {.fd = in_fd, .debug_fd = debug_fd};
-
-	return parser_compile_linked(&in, out_fd, eb);
-}
-
 int parser_compile_rows(int in_fd, int debug_fd, int out_fd, struct errbuf *eb)
 {
 	_cleanup_(inputs_done)
@@ -475,7 +468,7 @@ int parser_compile_rows(int in_fd, int debug_fd, int out_fd, struct errbuf *eb)
 	return r < 0 ? err_set(eb, r, "unwind rows: %s", strerror(-r)) : 0;
 }
 
-int parser_compile_linked(const struct parser_inputs *inputs, int out_fd, struct errbuf *eb)
+int parser_compile(const struct parser_inputs *inputs, int out_fd, struct errbuf *eb)
 {
 	_cleanup_(inputs_done)
 	struct inputs in = {.f = {.fd = -1}, .finder = inputs->finder};

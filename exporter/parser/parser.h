@@ -144,13 +144,12 @@ int parser_ask_compile(int parser_fd, const struct parser_inputs *in, uint32_t t
  * not read), -ENOMEM, -EFBIG.
  */
 int parser_identify(int in_fd, struct parser_description *ret, struct errbuf *eb);
-/* debug_fd: a file with the debug information of in_fd, or -1. It is used when its build id is the
- * same, or its CRC that of in_fd's debug link; SYMBOL_HAS_DEBUG_FILE says so. */
-int parser_compile(int in_fd, int debug_fd, int out_fd, struct errbuf *eb);
+/* in->debug_fd: a file with the debug information of in->fd, or -1. It is used when its build id is the
+ * same, or its CRC that of in->fd's debug link; SYMBOL_HAS_DEBUG_FILE says so. in->finder is asked for files
+ * that these name; they too count only when their ids are those named. */
+int parser_compile(const struct parser_inputs *in, int out_fd, struct errbuf *eb);
 /* The same without names and lines: what unwinding needs, many times sooner. */
 int parser_compile_rows(int in_fd, int debug_fd, int out_fd, struct errbuf *eb);
-/* parser_compile with files that these name; they too count only when their ids are those named. */
-int parser_compile_linked(const struct parser_inputs *in, int out_fd, struct errbuf *eb);
 int parser_demangle(int in_fd, int out_fd, struct errbuf *eb);
 
 /* The readable form of a raw symbol name: C++ (Itanium), Rust (legacy and v0), D, OCaml, Ada (its runtime and the main

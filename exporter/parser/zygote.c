@@ -69,7 +69,7 @@ static int run_compile(const struct parser_inputs *in, int links_fd, int out_fd,
 	struct parser_inputs linked = *in;
 
 	linked.finder = links_fd >= 0 ? &finder : NULL;
-	return parser_compile_linked(&linked, out_fd, eb);
+	return parser_compile(&linked, out_fd, eb);
 }
 
 /* Other children's answers are none of its business: neither their descriptors nor their pages. */

@@ -216,11 +216,6 @@ int profile_filter_add(
 	return 1;
 }
 
-bool profile_filter_is_empty(const struct profile_filter *f)
-{
-	return !f->n;
-}
-
 static int match_text(const struct matcher *m, const char *value, struct errbuf *eb)
 {
 	return m->regex ? regex_match(m->regex, value, strlen(value), eb) : !strcmp(m->text, value);

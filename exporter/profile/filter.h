@@ -27,8 +27,6 @@ extern const char profile_filter_names[];
  */
 int profile_filter_add(struct profile_filter *f, const char *name, const char *value,
 	struct errbuf *eb) _must_check_;
-/* True when every sample passes. */
-bool profile_filter_is_empty(const struct profile_filter *f);
 
 /* The tasks that pass: a bit per id below proc_n_tasks, in `arena`; NULL when every task passes. The lock is held.
  * -ENOMEM; -EINVAL when an expression needs too many steps. */

@@ -211,7 +211,7 @@ static int read_top(
 	return e < 0 ? e : finish(r, &top, sha256, ret);
 }
 
-static int parse(struct fs *fs, const char *path, const void *text, size_t len,
+int config_parse(struct fs *fs, const char *path, const void *text, size_t len,
 	const struct config_load_opts *opts, struct config **ret, struct errbuf *eb)
 {
 	struct config_reader r = {.file = path, .mem = config_mem_new(), .opts = opts, .eb = eb};
@@ -220,12 +220,6 @@ static int parse(struct fs *fs, const char *path, const void *text, size_t len,
 	free(r.warnings);
 	config_mem_free(r.mem);
 	return e;
-}
-
-int config_parse(const char *path, const void *text, size_t len,
-	const struct config_load_opts *opts, struct config **ret, struct errbuf *eb)
-{
-	return parse(NULL, path, text, len, opts, ret, eb);
 }
 
 int config_load(struct fs *fs, const char *path, const struct config_load_opts *opts,
@@ -240,7 +234,7 @@ int config_load(struct fs *fs, const char *path, const struct config_load_opts *
 	if (e < 0)
 		return err_set(eb, e, "%s: %s", path, strerror(-e));
 	e = fs_read_file(fs, path, MAX_FILE, &text, eb);
-	return e < 0 ? e : parse(fs, path, text.data, text.len, opts, ret, eb);
+	return e < 0 ? e : config_parse(fs, path, text.data, text.len, opts, ret, eb);
 }
 
 struct config *config_get(struct config *c)

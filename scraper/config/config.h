@@ -165,9 +165,9 @@ struct config_load_opts {
  */
 int config_load(struct fs *fs, const char *path, const struct config_load_opts *opts,
 	struct config **ret, struct errbuf *eb) _must_check_;
-/* The same from memory; `path` is used in messages and as the base of relative paths. Files of
+/* The same from memory; `path` is used in messages and as the base of relative paths. With fs NULL files of
  * scrape_config_files are not read. */
-int config_parse(const char *path, const void *text, size_t len,
+int config_parse(struct fs *fs, const char *path, const void *text, size_t len,
 	const struct config_load_opts *opts, struct config **ret, struct errbuf *eb) _must_check_;
 /* Thread-safe. The last put frees. */
 struct config *config_get(struct config *c);

@@ -119,8 +119,6 @@ void config_path_pop(struct config_reader *r, size_t mark);
 /* -ENOMEM with a text. */
 int config_out_of_memory(struct config_reader *r);
 
-/* How the docs call the type: "duration". */
-const char *config_type_name(enum config_type type);
 enum config_print { CONFIG_HIDE_SECRETS, CONFIG_SHOW_SECRETS };
 /* Appends the object's keys in YAML block style, `indent` deep; values as read, so defaults are
  * there. Secrets are written as <secret> unless they are to be shown, which is for comparison. */

@@ -14,40 +14,6 @@
 #include <string.h>
 #include <strings.h>
 
-static const char *const type_names[] = {
-	[CONFIG_TYPE_STRING] = "string",
-	[CONFIG_TYPE_SECRET] = "secret",
-	[CONFIG_TYPE_PATH] = "path",
-	[CONFIG_TYPE_URL] = "URL",
-	[CONFIG_TYPE_BOOL] = "boolean",
-	[CONFIG_TYPE_TRISTATE] = "boolean",
-	[CONFIG_TYPE_UINT] = "number",
-	[CONFIG_TYPE_DOUBLE] = "number",
-	[CONFIG_TYPE_SECONDS] = "seconds",
-	[CONFIG_TYPE_DURATION] = "duration",
-	[CONFIG_TYPE_BYTES] = "size",
-	[CONFIG_TYPE_ENUM] = "word",
-	[CONFIG_TYPE_ACTION] = "action",
-	[CONFIG_TYPE_REGEX] = "regex",
-	[CONFIG_TYPE_STRINGS] = "strings",
-	[CONFIG_TYPE_SECRETS] = "secrets",
-	[CONFIG_TYPE_PATHS] = "paths",
-	[CONFIG_TYPE_NAMES] = "label names",
-	[CONFIG_TYPE_SOURCES] = "label names",
-	[CONFIG_TYPE_LABELS] = "labels",
-	[CONFIG_TYPE_ENV_LABELS] = "labels",
-	[CONFIG_TYPE_PARAMS] = "parameters",
-	[CONFIG_TYPE_SECRET_PARAMS] = "parameters",
-	[CONFIG_TYPE_SECTION] = "section",
-	[CONFIG_TYPE_LIST] = "list",
-	[CONFIG_TYPE_MAP] = "map",
-};
-
-const char *config_type_name(enum config_type type)
-{
-	return type_names[type];
-}
-
 bool config_value_takes_null(enum config_type type)
 {
 	return type == CONFIG_TYPE_REGEX || type == CONFIG_TYPE_ACTION;

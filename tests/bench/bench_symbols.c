@@ -101,7 +101,9 @@ static struct symbol_file compile(
 		make_table(in);
 		table[i] = now_ns() - began;
 		began = now_ns();
-		if (parser_compile(in, -1, out, NULL) < 0 || symbol_file_map(out, &s, NULL) < 0)
+		if (parser_compile(&(struct parser_inputs) {.fd = in, .debug_fd = -1}, out, NULL) <
+				0 ||
+			symbol_file_map(out, &s, NULL) < 0)
 			exit(1);
 		ours[i] = now_ns() - began;
 		close(in);

@@ -17,7 +17,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct parser_description file;
 	struct symbol_file s;
 
-	if (write(in, data, size) == (ssize_t)size && parser_compile(in, -1, out, NULL) == 0) {
+	if (write(in, data, size) == (ssize_t)size &&
+		parser_compile(&(struct parser_inputs) {.fd = in, .debug_fd = -1}, out, NULL) ==
+			0) {
 		if (symbol_file_map(out, &s, NULL) < 0)
 			abort();
 		if (parser_identify(in, &file, NULL) < 0 ||

@@ -113,7 +113,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	n = lay_file(file, data[0] & 7, data + 1, size - 1);
 	in = memfd_create("in", 0);
 	out = memfd_create("out", 0);
-	if (write(in, file, n) == (ssize_t)n && parser_compile(in, -1, out, NULL) == 0) {
+	if (write(in, file, n) == (ssize_t)n &&
+		parser_compile(&(struct parser_inputs) {.fd = in, .debug_fd = -1}, out, NULL) ==
+			0) {
 		if (symbol_file_map(out, &s, NULL) < 0)
 			abort();
 		lay_table(&s);

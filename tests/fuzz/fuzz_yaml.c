@@ -24,7 +24,7 @@ static void check_print(const struct config *c)
 	struct errbuf eb = {0};
 
 	config_print(c, &text);
-	if (config_parse("/again", text.data, text.len, NULL, &again, &eb) < 0)
+	if (config_parse(NULL, "/again", text.data, text.len, NULL, &again, &eb) < 0)
 		err_panic("printed configuration does not load: %s\n%.*s", eb.text, (int)text.len,
 			(char *)text.data);
 	ASSERT(again->n_jobs == c->n_jobs);
@@ -47,7 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	switch (data[0] % 4) {
 	case 0:
-		r = config_parse("/f.yml", data + 1, size - 1, &opts, &c, &eb);
+		r = config_parse(NULL, "/f.yml", data + 1, size - 1, &opts, &c, &eb);
 		if (r == 0)
 			check_print(c);
 		break;

@@ -154,7 +154,7 @@ int main(int argc, char **argv)
 	if (debug_path)
 		debug = open(debug_path, O_RDONLY | O_CLOEXEC);
 	inputs.debug_fd = debug;
-	if (in < 0 || parser_compile_linked(&inputs, made, &eb) < 0 ||
+	if (in < 0 || parser_compile(&inputs, made, &eb) < 0 ||
 		symbol_file_map(made, &s, &eb) < 0) {
 		fprintf(stderr, "lines: %s: %s\n", path ? path : "no file", eb.text);
 		return 1;

@@ -410,7 +410,7 @@ static inline void env_apply(struct env *e, const char *job)
 
 	config_putp(&e->config);
 	e->config = NULL;
-	if (config_parse("test.yml", text, strlen(text), NULL, &e->config, &eb) < 0)
+	if (config_parse(NULL, "test.yml", text, strlen(text), NULL, &e->config, &eb) < 0)
 		fail_msg("%s", eb.text);
 	scrape_apply(e->scrape, e->config);
 	discover_apply(e->discover, e->config);

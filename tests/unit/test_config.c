@@ -28,7 +28,7 @@ static struct config *parse_ok(const char *text)
 	struct config *c = NULL;
 	struct errbuf eb = {0};
 
-	if (config_parse("dir/f.yml", text, strlen(text), &opts, &c, &eb) < 0)
+	if (config_parse(NULL, "dir/f.yml", text, strlen(text), &opts, &c, &eb) < 0)
 		fail_msg("%s", eb.text);
 	return c;
 }
@@ -411,8 +411,8 @@ static void test_refused(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
 		struct config *c = NULL;
 		struct errbuf eb = {0};
-		int r = config_parse(
-			"dir/f.yml", refused[i].text, strlen(refused[i].text), &opts, &c, &eb);
+		int r = config_parse(NULL, "dir/f.yml", refused[i].text, strlen(refused[i].text),
+			&opts, &c, &eb);
 
 		if (r != -EINVAL)
 			fail_msg("accepted: %s", refused[i].text);
@@ -574,7 +574,7 @@ static void test_print(void **state)
 
 	(void)state;
 	config_print(c, &first);
-	if (config_parse("again", first.data, first.len, NULL, &again, &eb) < 0)
+	if (config_parse(NULL, "again", first.data, first.len, NULL, &again, &eb) < 0)
 		fail_msg("%s\n%.*s", eb.text, (int)first.len, (char *)first.data);
 	config_print(again, &second);
 	assert_int_equal(first.len, second.len);
@@ -702,7 +702,7 @@ static void test_out_of_memory(void **state)
 		int r;
 
 		alloc_fail_after(n);
-		r = config_parse("f.yml", text, strlen(text), &opts, &c, &eb);
+		r = config_parse(NULL, "f.yml", text, strlen(text), &opts, &c, &eb);
 		alloc_fail_after(0);
 		done = r == 0;
 		if (!done) {

@@ -69,7 +69,7 @@ static void check(const char *text, const char *error)
 {
 	struct config *c = NULL;
 	struct errbuf eb = {0};
-	int r = config_parse("dir/f.yml", text, strlen(text), NULL, &c, &eb);
+	int r = config_parse(NULL, "dir/f.yml", text, strlen(text), NULL, &c, &eb);
 
 	if (error && r == 0)
 		fail_msg("accepted: %s", text);
@@ -119,7 +119,7 @@ static void test_selectors(void **state)
 							  "selectors: [{role: pod, %s: \"%s\"}]}]",
 			selectors[i].key, selectors[i].value);
 		struct config *c = NULL;
-		int r = config_parse("f.yml", text, strlen(text), NULL, &c, NULL);
+		int r = config_parse(NULL, "f.yml", text, strlen(text), NULL, &c, NULL);
 
 		if ((r == 0) != selectors[i].is_valid)
 			fail_msg("%s: %d", text, r);

@@ -19,7 +19,7 @@ static struct config *parse_ok(const char *text)
 	struct config *c = NULL;
 	struct errbuf eb = {0};
 
-	if (config_parse("dir/f.yml", text, strlen(text), &opts, &c, &eb) < 0)
+	if (config_parse(NULL, "dir/f.yml", text, strlen(text), &opts, &c, &eb) < 0)
 		fail_msg("%s", eb.text);
 	return c;
 }

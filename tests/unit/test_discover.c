@@ -21,7 +21,7 @@ static struct config *parse(const char *text)
 	struct config *c = NULL;
 	struct errbuf eb = {0};
 
-	if (config_parse("f.yml", text, strlen(text), NULL, &c, &eb) < 0)
+	if (config_parse(NULL, "f.yml", text, strlen(text), NULL, &c, &eb) < 0)
 		fail_msg("%s", eb.text);
 	return c;
 }

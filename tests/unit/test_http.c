@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 #include "lib/net/client/client.h"
-#include "lib/net/server/server.h"
+#include "lib/net/server/impl.h"
 #include "lib/base/alloc.h"
 #include <netinet/in.h>
 #include <pthread.h>
@@ -32,7 +32,7 @@ static void echo(struct http_request *r, void *arg)
 	size_t n;
 
 	(void)arg;
-	bytes_printf(&out, "%s %s", http_request_method(r), http_request_path(r));
+	bytes_printf(&out, "%s %s", r->method, http_request_path(r));
 	for (size_t i = 0; http_request_wildcard(r, i); i++)
 		bytes_printf(&out, " *%s", http_request_wildcard(r, i));
 	for (size_t i = 0; i < p->n; i++)

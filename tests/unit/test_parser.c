@@ -22,7 +22,8 @@ static struct symbol_file compile_path(const char *path)
 	struct errbuf eb = {{0}};
 
 	assert_true(in >= 0);
-	if (parser_compile(in, -1, out, &eb) < 0 || symbol_file_map(out, &s, &eb) < 0)
+	if (parser_compile(&(struct parser_inputs) {.fd = in, .debug_fd = -1}, out, &eb) < 0 ||
+		symbol_file_map(out, &s, &eb) < 0)
 		fail_msg("%s: %s", path, eb.text);
 	return s;
 }
@@ -273,7 +274,8 @@ static void test_refused_in_process(void **state)
 		struct errbuf eb = {{0}};
 
 		assert_int_equal(write(in, bad[i].bytes, bad[i].n), (ssize_t)bad[i].n);
-		assert_true(parser_compile(in, -1, out, &eb) < 0);
+		assert_true(parser_compile(&(struct parser_inputs) {.fd = in, .debug_fd = -1}, out,
+				    &eb) < 0);
 		assert_true(eb.text[0]);
 	}
 }

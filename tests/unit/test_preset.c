@@ -21,7 +21,7 @@ static struct config *config_of(const char *profiling)
 	struct config *c = NULL;
 	struct errbuf eb = {0};
 
-	if (config_parse("t.yml", text, strlen(text), NULL, &c, &eb) < 0)
+	if (config_parse(NULL, "t.yml", text, strlen(text), NULL, &c, &eb) < 0)
 		fail_msg("%s", eb.text);
 	return c;
 }

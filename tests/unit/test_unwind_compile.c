@@ -63,7 +63,8 @@ static bool subject_open(struct subject *s, const char *path)
 		close(out);
 		return false;
 	}
-	if (parser_compile(s->fd, -1, out, &eb) < 0 || symbol_file_map(out, &s->file, &eb) < 0)
+	if (parser_compile(&(struct parser_inputs) {.fd = s->fd, .debug_fd = -1}, out, &eb) < 0 ||
+		symbol_file_map(out, &s->file, &eb) < 0)
 		fail_msg("%s: %s", path, eb.text);
 	close(out);
 	assert_true(symbol_unwind_of(&s->file, &s->unwind));

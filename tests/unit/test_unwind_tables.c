@@ -48,7 +48,9 @@ static int open_subjects(void **state)
 		int in = open(paths[i], O_RDONLY | O_CLOEXEC), out = memfd_create("out", 0);
 		struct subject *s = &subjects[i];
 
-		if (in < 0 || parser_compile(in, -1, out, NULL) < 0 ||
+		if (in < 0 ||
+			parser_compile(&(struct parser_inputs) {.fd = in, .debug_fd = -1}, out,
+				NULL) < 0 ||
 			symbol_file_map(out, &s->file, NULL) < 0 ||
 			!symbol_unwind_of(&s->file, &s->unwind))
 			return -1;

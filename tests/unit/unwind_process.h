@@ -67,7 +67,9 @@ static void load_table(struct unwind_tables *t, struct mapping *m)
 	struct symbol_unwind u;
 	struct errbuf eb = {{0}};
 
-	if (in < 0 || parser_compile(in, -1, out, &eb) < 0 || symbol_file_map(out, &file, &eb) < 0)
+	if (in < 0 ||
+		parser_compile(&(struct parser_inputs) {.fd = in, .debug_fd = -1}, out, &eb) < 0 ||
+		symbol_file_map(out, &file, &eb) < 0)
 		fail_msg("%s: %s", m->path, eb.text);
 	assert_true(symbol_unwind_of(&file, &u));
 	for (unsigned i = 1; i < m->binary; i++)

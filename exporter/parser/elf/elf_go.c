@@ -285,8 +285,8 @@ bool elf_go_open(const struct elf_file *f, struct go_table *ret)
 
 	if (!find_table(f, &table))
 		return false;
-	*ret = (struct go_table) {.all = table};
-	return read_header(ret, find_text(f, &table));
+	return elf_go_table_of(
+		table.start, (size_t)(table.end - table.start), find_text(f, &table), ret);
 }
 
 bool elf_go_table_of(const void *table, size_t n, uint64_t text, struct go_table *ret)

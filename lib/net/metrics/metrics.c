@@ -233,17 +233,6 @@ void metric_observe(struct metric_cell *c, double v)
 	metric_add(c, v);
 }
 
-double metric_value(struct metric_cell *c)
-{
-	uint64_t n = 0;
-
-	if (c->family->kind != METRIC_HISTOGRAM)
-		return as_double(atomic_load_explicit(&c->bits, memory_order_relaxed));
-	for (size_t i = 0; i <= c->family->n_bounds; i++)
-		n += atomic_load_explicit(&c->buckets[i], memory_order_relaxed);
-	return (double)n;
-}
-
 void metrics_add_collector_owned(
 	struct metrics *m, metrics_collect_fn *fn, void *arg, bool free_arg)
 {

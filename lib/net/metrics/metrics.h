@@ -53,7 +53,6 @@ static inline void metric_inc(struct metric_cell *c)
 }
 void metric_set(struct metric_cell *c, double v);
 void metric_observe(struct metric_cell *c, double v); /* histograms */
-double metric_value(struct metric_cell *c);	      /* a histogram's count */
 
 /* Collectors run in the order added, after the registry's own families, on the thread that prints and without the registry's lock. */
 struct metrics_writer;

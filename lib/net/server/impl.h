@@ -87,7 +87,7 @@ struct http_request {
 	struct arena arena;
 	enum http_state state;
 
-	const char *method;
+	const char *method; /* "GET"; HEAD shows as "GET" */
 	char *path, *query; /* raw; the path without the route prefix */
 	char *wildcards[HTTP_MAX_WILDCARDS];
 	size_t n_wildcards;

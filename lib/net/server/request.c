@@ -4,11 +4,6 @@
  */
 #include "lib/net/server/impl.h"
 
-const char *http_request_method(const struct http_request *r)
-{
-	return r->method;
-}
-
 const char *http_request_path(const struct http_request *r)
 {
 	return r->path;

@@ -110,7 +110,6 @@ void http_server_stop(struct http_server *s, uint32_t grace_ms);
 void http_server_freep(struct http_server **s);
 
 /* ---- the request: valid until its reply is sent; strings live as long as it ---- */
-const char *http_request_method(const struct http_request *r); /* "GET"; HEAD shows as "GET" */
 const char *http_request_path(
 	const struct http_request *r); /* after the route prefix, escaped as sent */
 /* What the i-th "*" of the route matched, decoded; NULL past the last. */
