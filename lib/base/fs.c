@@ -45,6 +45,14 @@ static ssize_t sys_pwrite(struct fs *fs, int fd, const void *buf, size_t n, uint
 	return r < 0 ? -errno : r;
 }
 
+static ssize_t sys_append(struct fs *fs, int fd, const void *buf, size_t n)
+{
+	ssize_t r = write(fd, buf, n);
+
+	(void)fs;
+	return r < 0 ? -errno : r;
+}
+
 static int sys_fallocate(struct fs *fs, int fd, uint64_t off, uint64_t len)
 {
 	(void)fs;
@@ -204,6 +212,7 @@ struct fs fs_system = {
 	.close = sys_close,
 	.pread = sys_pread,
 	.pwrite = sys_pwrite,
+	.append = sys_append,
 	.fallocate = sys_fallocate,
 	.ftruncate = sys_ftruncate,
 	.fdatasync = sys_fdatasync,

@@ -25,6 +25,8 @@ struct fs {
 	int (*close)(struct fs *fs, int fd);
 	ssize_t (*pread)(struct fs *fs, int fd, void *buf, size_t n, uint64_t off);
 	ssize_t (*pwrite)(struct fs *fs, int fd, const void *buf, size_t n, uint64_t off);
+	/* To the end of a file opened with O_APPEND, or into a pipe. */
+	ssize_t (*append)(struct fs *fs, int fd, const void *buf, size_t n);
 	int (*fallocate)(struct fs *fs, int fd, uint64_t off,
 		uint64_t len); /* reserves blocks, extends size */
 	int (*ftruncate)(struct fs *fs, int fd, uint64_t len);

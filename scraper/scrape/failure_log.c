@@ -82,6 +82,7 @@ int scrape_failure_log_put(
 	const struct scrape_failure_file *file = path && *path ? find(l, path) : NULL;
 	_cleanup_bytes_ struct bytes line = {};
 	struct json j = json_to(&line);
+	ssize_t n;
 
 	if (!file || file->fd < 0)
 		return file ? -EBADF : 0;
@@ -97,5 +98,6 @@ int scrape_failure_log_put(
 	bytes_put_u8(&line, '\n');
 	if (bytes_error(&line) < 0)
 		return -ENOMEM;
-	return fs_pwrite_full(l->fs, file->fd, line.data, line.len, 0);
+	n = l->fs->append(l->fs, file->fd, line.data, line.len);
+	return n < 0 ? (int)n : (size_t)n < line.len ? -EIO : 0;
 }
