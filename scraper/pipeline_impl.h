@@ -59,10 +59,11 @@ struct scraper_pipeline {
 };
 
 /* pipeline.c */
-/* Loads the file and hands it to the loop; the old one stays on an error. Any thread. */
+/* Loads the file and hands it to the loop. config_load's errors, with text and logged: the old one stays in force. Any thread. */
 int scraper_pipeline_reload(struct scraper_pipeline *p, struct errbuf *eb) _must_check_;
 
 /* pipeline_threads.c */
+/* Threads that run after an error are ended by scraper_threads_stop. */
 int scraper_threads_start(struct scraper_pipeline *p, struct errbuf *eb) _must_check_;
 void scraper_threads_stop(struct scraper_pipeline *p);
 
@@ -71,6 +72,7 @@ struct api_callbacks scraper_api_callbacks(struct scraper_pipeline *p);
 void scraper_api_flags(struct scraper_pipeline *p);
 
 /* pipeline_storage.c */
+/* A duration in nanoseconds; INT64_MAX for 0 and what does not fit. -EINVAL, with text. */
 int scraper_storage_parse_retention(const char *text, int64_t *ret, struct errbuf *eb) _must_check_;
 /* The configuration in force to the store. */
 void scraper_storage_apply(struct scraper_pipeline *p);

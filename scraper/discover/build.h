@@ -37,12 +37,15 @@ void discover_set_value(struct labels_builder *b, const char *label, const struc
 void discover_set_list(struct labels_builder *b, const char *label, const char *separator,
 	const struct json_value *array);
 
-/* The value at a path of keys, "Config.Datacenter"; NULL when there is none. */
+/* The value at a path of keys of at most 63 bytes, "Config.Datacenter"; NULL when there is none. */
 const struct json_value *discover_json_at(const struct json_value *v, const char *path);
 /* Its text, or "". */
 const char *discover_json_text(const struct json_value *v, const char *path);
 
-/* The body of a 200 as JSON whose root is of `kind`; else an error with what came instead. */
+/*
+ * The body of a 200 as JSON whose root is of `kind`; *ret is freed with json_doc_freep. The request's own error, -EPROTO: another status,
+ * -EBADMSG: another root, or json_read's errors; with text.
+ */
 struct http_response;
 int discover_read_json(const struct http_response *r, enum json_kind kind, struct json_doc **ret,
 	struct errbuf *eb) _must_check_;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests on their way from one thread to another.
+ * Requests on their way from one thread to another, first in, first out. Thread-safe; they belong to who takes them.
  */
 #pragma once
 #include "lib/base/lock.h"
@@ -20,13 +20,15 @@ struct scrape_queue {
 };
 
 void scrape_queue_init(struct scrape_queue *q, size_t n_max);
+/* What stands in it is not freed. */
 void scrape_queue_done(struct scrape_queue *q);
-/* Waits while n_max stand in it. */
+/* Waits while n_max stand in it and it is open; a closed queue takes any number. */
 void scrape_queue_put(struct scrape_queue *q, struct scrape_request *r);
 /* Waits for a request; NULL once the queue is closed and empty. */
 struct scrape_request *scrape_queue_take(struct scrape_queue *q);
-/* The head with the lock held, or NULL. */
+/* Takes the head, or NULL; q->lock is held. */
 struct scrape_request *scrape_queue_pop_locked(struct scrape_queue *q);
-/* The same without waiting. */
+/* Takes the head without waiting, or NULL. */
 struct scrape_request *scrape_queue_poll(struct scrape_queue *q);
+/* Ends all waits. */
 void scrape_queue_close(struct scrape_queue *q);

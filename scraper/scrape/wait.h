@@ -34,12 +34,16 @@ struct scrape_gate {
 	struct scrape_waits waits;
 };
 
+/* By its deadline; `w` stands in no list yet, and `gate` (NULL: none) is the one whose list it is. */
 void scrape_wait_put(struct scrape_waits *list, struct scrape_gate *gate, struct scrape_wait *w);
+/* Out of its list, if it stands in one; frees a gate that is no longer needed. */
 void scrape_wait_take(struct scrape *s, struct scrape_wait *w);
+/* The same, and frees it; its type waits no more. NULL allowed. */
 void scrape_wait_free(struct scrape *s, struct scrape_wait *w);
-/* The gate of a key, made when there is none; it is gone after the next call of this file unless it is held or waited for. */
+/* The gate of a key, made when there is none (panics without memory); it is gone after the next call of this file unless it is held or
+ * waited for. */
 struct scrape_gate *scrape_gate_get(struct scrape *s, uint64_t key, unsigned n_max);
-/* NULL when nobody holds it or waits. */
+/* NULL when no request holds it or waits for it. */
 struct scrape_gate *scrape_gate_find(struct scrape *s, uint64_t key);
 /* Lets go of the request's gates; the first that waits at each tries again. */
 void scrape_gates_leave(struct scrape *s, struct scrape_request *r);

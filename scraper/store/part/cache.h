@@ -28,11 +28,12 @@ struct cache_stats {
 };
 
 struct cache *cache_new(uint64_t max_bytes, struct budget *parent);
+/* Nothing may be pinned. */
 void cache_free(struct cache *c);
 /* Pinned, or NULL. */
 struct cache_entry *cache_get(struct cache *c, uint32_t part, uint32_t table, uint32_t page);
-/* Takes `data` (heap) and pins it; when another thread was faster, that one's is returned. NULL
- * when memory is out: data is freed. */
+/* Takes `data` (heap, of `bytes`) and pins it; an entry that another thread has put is returned instead. NULL without memory. `data` is
+ * freed where it is not kept. */
 struct cache_entry *cache_put(
 	struct cache *c, uint32_t part, uint32_t table, uint32_t page, void *data, size_t bytes);
 /* The same for what one pass reads: it is the first to go until it is asked for again, so a long query does not drive out what short
