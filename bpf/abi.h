@@ -95,7 +95,7 @@ enum abi_cut {
 
 /* What samples are taken of: rows of bpf/events.def. */
 enum abi_event {
-#define EVENT(NAME, name) ABI_EVENT_##NAME,
+#define EVENT(NAME, name, CONTEXT) ABI_EVENT_##NAME,
 #include "bpf/events.def"
 #undef EVENT
 	ABI_N_EVENTS

@@ -6,7 +6,7 @@
  *
  *	SEC("…") int sample_NAME(CONTEXT *ctx)
  *	{
- *		struct sampling g = {.kind = SCRATCH_…};
+ *		struct sampling g = {};
  *
  *		if (!sampling_begin(&g, ABI_EVENT_NAME))
  *			return 0;

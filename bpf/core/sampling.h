@@ -32,6 +32,20 @@ static __always_inline void sampling_count_event(
 		__sync_fetch_and_add(&g->event_count[which], n);
 }
 
+/* By its row; of an event without one (a test's), the kind that is right in either context. */
+static __always_inline enum scratch_kind sampling_kind(enum abi_event event)
+{
+	switch (event) {
+#define EVENT(NAME, name, CONTEXT) \
+	case ABI_EVENT_##NAME:     \
+		return SCRATCH_##CONTEXT;
+#include "bpf/events.def"
+#undef EVENT
+	case ABI_N_EVENTS: break;
+	}
+	return SCRATCH_PREEMPTIBLE;
+}
+
 /* False: nothing can be done, not even counted. */
 static __always_inline bool sampling_begin(struct sampling *g, enum abi_event event)
 {
@@ -39,6 +53,7 @@ static __always_inline bool sampling_begin(struct sampling *g, enum abi_event ev
 	g->cpu = bpf_get_smp_processor_id();
 	g->task = bpf_get_current_task_btf();
 	g->event = event;
+	g->kind = sampling_kind(event);
 	g->count = counter_row(g->cpu);
 	if (RARE(!g->count))
 		return false;

@@ -5,8 +5,8 @@
  *
  * Programs of two kinds come between each other on a CPU in two ways, and have slots of their own:
  *
- *   atomic       perf events, tracepoints: nothing but an interrupt comes between, and that program ends before this one goes on.
- *   preemptible  uprobes: other tasks run on the CPU while this program holds its slot, and may hit probes too. As many slots as
+ *   atomic       perf events, most tracepoints: nothing but an interrupt comes between, and that program ends before this one goes on.
+ *   preemptible  uprobes, iterators: other tasks run on the CPU while this program holds its slot, and may hit probes too. As many slots as
  *                hold most of that; what finds none is counted. They never take the slots of the others, so a probe that is hit
  *                often costs no tick. They come into being only where such a program is loaded (bpf/core/slots.h).
  */

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+/* By the CONTEXT of rows in bpf/events.def. */
 enum scratch_kind {
 	SCRATCH_ATOMIC,	     /* the program is interrupted at most */
 	SCRATCH_PREEMPTIBLE, /* other tasks may run on its CPU before it ends */

@@ -40,7 +40,7 @@ static __always_inline void tick(struct sampling *g, struct bpf_perf_event_data 
 SEC("perf_event")
 int sample_cpu(struct bpf_perf_event_data *ctx)
 {
-	struct sampling g = {.kind = SCRATCH_ATOMIC};
+	struct sampling g = {};
 
 	if (!sampling_begin(&g, ABI_EVENT_CPU))
 		return 0;

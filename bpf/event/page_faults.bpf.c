@@ -21,7 +21,7 @@ UNWIND_ALONE int page_faults_kernel_frames(
 SEC("perf_event")
 int sample_page_faults(struct bpf_perf_event_data *ctx)
 {
-	struct sampling g = {.kind = SCRATCH_ATOMIC};
+	struct sampling g = {};
 	bool is_user = regs_are_user(&ctx->regs);
 
 	if (!sampling_begin(&g, ABI_EVENT_PAGE_FAULTS))

@@ -56,6 +56,19 @@ const struct event_source *event_source(enum abi_event event)
 	return &sources[event];
 }
 
+bool event_is_preemptible(enum abi_event event)
+{
+	enum { ATOMIC, PREEMPTIBLE };
+	static const bool rows[] = {
+#define EVENT(NAME, name, CONTEXT) [ABI_EVENT_##NAME] = (CONTEXT) == PREEMPTIBLE,
+#include "bpf/events.def"
+#undef EVENT
+	};
+
+	ASSERT(event < ABI_N_EVENTS);
+	return rows[event];
+}
+
 bool event_source_has(const struct event_source *s, enum event_value value)
 {
 	for (size_t i = 0; i < s->n_values; i++)

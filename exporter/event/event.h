@@ -63,6 +63,8 @@ struct event_source {
 
 /* The row of an event; never NULL for event < ABI_N_EVENTS. */
 const struct event_source *event_source(enum abi_event event);
+/* May other tasks run on a CPU while the event's program runs there (bpf/events.def)? */
+bool event_is_preemptible(enum abi_event event);
 /* Does one of its values come from there? */
 bool event_source_has(const struct event_source *s, enum event_value value);
 

@@ -154,7 +154,7 @@ static int size_maps(
 	const struct loaded *l, const struct role_options *o, uint32_t n_cpus, uint32_t n_rings)
 {
 	uint64_t slabs = o->table_bytes / (UNWIND_SLAB_WORDS * sizeof(uint32_t));
-	bool preemptible = programs_have(&l->programs, EVENT_PER_FILE);
+	bool preemptible = programs_are_preemptible(&l->programs);
 	const struct {
 		const char *map;
 		uint64_t n;

@@ -18,6 +18,7 @@ void programs_of_events(uint32_t events, uint32_t hz, struct keeper_programs *re
 			.type = s->perf.type,
 			.config = s->perf.config,
 			.period = event_period(s, hz),
+			.is_preemptible = event_is_preemptible(i),
 			.is_on = events & EVENT_BIT(i),
 		};
 	}
@@ -35,6 +36,14 @@ bool programs_have(const struct keeper_programs *p, enum event_target target)
 {
 	for (uint32_t i = 0; i < p->n; i++)
 		if (programs_find(p, i, target))
+			return true;
+	return false;
+}
+
+bool programs_are_preemptible(const struct keeper_programs *p)
+{
+	for (uint32_t i = 0; i < p->n; i++)
+		if (p->rows[i].is_on && p->rows[i].is_preemptible)
 			return true;
 	return false;
 }

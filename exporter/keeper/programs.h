@@ -13,7 +13,8 @@ struct keeper_program {
 	uint32_t type; /* of EVENT_PER_CPU: as in struct perf_event_attr */
 	uint64_t config;
 	uint64_t period;
-	bool is_on; /* otherwise neither the program nor its maps are loaded */
+	bool is_preemptible; /* needs scratch that outlives a switch to another task */
+	bool is_on;	     /* otherwise neither the program nor its maps are loaded */
 };
 
 struct keeper_programs {
@@ -28,5 +29,7 @@ const struct keeper_program *programs_find(
 	const struct keeper_programs *p, uint32_t event, enum event_target target);
 /* Is any row of that target on? */
 bool programs_have(const struct keeper_programs *p, enum event_target target);
+/* Is any row on whose program can be preempted, whatever it is attached to? */
+bool programs_are_preemptible(const struct keeper_programs *p);
 /* Is a map or a further program of that name, EVENT_…, of a row that is off? */
 bool programs_leave_out(const struct keeper_programs *p, const char *name);

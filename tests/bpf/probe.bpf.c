@@ -17,7 +17,7 @@ struct {
 SEC("uprobe")
 int sample_probe(struct perf_event_regs *ctx)
 {
-	struct sampling g = {.kind = SCRATCH_PREEMPTIBLE};
+	struct sampling g = {};
 
 	if (!sampling_begin(&g, EVENT_PROBE))
 		return 0;

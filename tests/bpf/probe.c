@@ -121,7 +121,10 @@ int main(int argc, char **argv)
 {
 	static const struct keeper_programs programs = {.n = EVENT_OTHER + 1,
 		.rows = {[ABI_EVENT_CPU] = {.event = "cpu", .target = EVENT_PER_CPU},
-			[EVENT_PROBE] = {.event = "probe", .target = EVENT_PER_FILE, .is_on = true},
+			[EVENT_PROBE] = {.event = "probe",
+				.target = EVENT_PER_FILE,
+				.is_preemptible = true,
+				.is_on = true},
 			[EVENT_OTHER] = {.event = "other", .target = EVENT_PER_FILE}}};
 	struct role_options o = {.frequency_hz = 19,
 		.max_frequency_hz = 19,

@@ -36,6 +36,9 @@ static void rows_are_whole(void **state)
 		assert_int_equal(s->values[0].value, EVENT_COUNT);
 		/* go tool pprof takes the last value unless told otherwise: it is no count of samples. */
 		assert_int_not_equal(s->values[s->n_values - 1].value, EVENT_COUNT);
+		/* Perf events of CPUs come as interrupts, places in files in whatever task. */
+		if (s->target != EVENT_AT_LOAD)
+			assert_int_equal(event_is_preemptible(i), s->target == EVENT_PER_FILE);
 		for (size_t v = 0; v < s->n_values; v++)
 			assert_true(s->values[v].type && s->values[v].unit);
 		assert_int_equal(s->is_clock, s->target == EVENT_PER_CPU && !s->perf.each);

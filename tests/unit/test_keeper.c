@@ -405,7 +405,18 @@ static void the_table_of_programs(void **state)
 	assert_false(programs_leave_out(&p, "pages"));
 	assert_false(programs_leave_out(&p, "probe_since"));
 	assert_false(programs_leave_out(&p, "counters"));
+	/* Scratch that outlives a preemption: for what is on, however it is attached. */
+	assert_false(programs_are_preemptible(&p));
+	for (int target = EVENT_PER_CPU; target <= EVENT_AT_LOAD; target++) {
+		struct keeper_programs q = {
+			.n = 1, .rows = {{.event = "x", .target = target, .is_preemptible = true}}};
+
+		assert_false(programs_are_preemptible(&q));
+		q.rows[0].is_on = true;
+		assert_true(programs_are_preemptible(&q));
+	}
 	programs_of_events(EVENT_BIT(ABI_EVENT_CPU), 50, &of_events);
+	assert_false(programs_are_preemptible(&of_events));
 	assert_int_equal(of_events.n, ABI_N_EVENTS);
 	assert_true(of_events.rows[ABI_EVENT_CPU].is_on);
 	assert_int_equal(of_events.rows[ABI_EVENT_CPU].period, 20000000);
