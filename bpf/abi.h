@@ -12,7 +12,7 @@
 #include <linux/types.h> /* the kernel half has them from bpf/core/types.h */
 #endif
 
-#define ABI_VERSION 4
+#define ABI_VERSION 5
 
 #if defined(__TARGET_ARCH_arm64) || (!defined(__bpf__) && defined(__aarch64__))
 #define ABI_ARM64 1
@@ -103,7 +103,8 @@ enum abi_event {
 
 /*
  * Counters the kernel half keeps: u64 in an mmapable array, a row of ABI_COUNTERS_STRIDE for each CPU. First those that it has
- * once, then a block of those that it has for each event.
+ * once: of all events together, and those that only one event has. Then a block of those that it has for each event. So an event
+ * that counts something of its own takes one place, and not one in each block.
  */
 enum abi_counter {
 #define COUNTER(name, metric, labels, text) ABI_COUNT_##name,
@@ -116,10 +117,10 @@ enum abi_event_counter {
 	ABI_N_EVENT_COUNTERS
 };
 enum {
-	ABI_EVENT_COUNTERS_AT = 32,	/* of the first event's block */
-	ABI_EVENT_COUNTERS_STRIDE = 16, /* u64 of a block: cache lines of its own */
-	ABI_COUNTERS_STRIDE = 256,
-	ABI_MAX_EVENTS = (ABI_COUNTERS_STRIDE - ABI_EVENT_COUNTERS_AT) / ABI_EVENT_COUNTERS_STRIDE,
+	ABI_MAX_EVENTS = 32,		/* sets of them are bitmaps of 32 bits */
+	ABI_EVENT_COUNTERS_AT = 96,	/* of the first event's block */
+	ABI_EVENT_COUNTERS_STRIDE = 24, /* u64 of a block: cache lines of its own */
+	ABI_COUNTERS_STRIDE = ABI_EVENT_COUNTERS_AT + ABI_MAX_EVENTS * ABI_EVENT_COUNTERS_STRIDE,
 };
 /* Where the block of an event begins in a row. */
 #define ABI_EVENT_COUNTERS(event) (ABI_EVENT_COUNTERS_AT + (event)*ABI_EVENT_COUNTERS_STRIDE)

@@ -16,7 +16,7 @@ struct sampling {
 	bool is_measured;
 };
 
-/* Counters that all events share: another program may come between. */
+/* Counters that are there once: another program may come between. */
 static __always_inline void sampling_count(struct sampling *g, enum abi_counter which, __u64 n)
 {
 	__sync_fetch_and_add(&g->count[which], n);

@@ -23,7 +23,7 @@ static __always_inline void tick(struct sampling *g, struct bpf_perf_event_data 
 	__u64 period;
 
 	if (RARE(!g->task->tgid)) {
-		sampling_count_event(g, ABI_EVENT_COUNT_IDLE, 1);
+		sampling_count(g, ABI_COUNT_IDLE, 1);
 		return;
 	}
 	period = period_of(ctx);

@@ -30,8 +30,22 @@ static void gauge(struct metrics_writer *w, const char *name, const char *help, 
 	one(w, METRIC_GAUGE, name, help, value);
 }
 
+enum { OF_ALL = -1, OF_EACH = -2 }; /* in place of an event */
+
+/* A row of counters.def. */
 struct counter_row {
+	int event;
+	unsigned at; /* enum abi_counter, or enum abi_event_counter of OF_EACH */
 	const char *name, *metric, *labels, *text;
+};
+
+static const struct counter_row counter_rows[] = {
+#define COUNTER(name, metric, labels, text) {OF_ALL, ABI_COUNT_##name, #name, metric, labels, text},
+#define COUNTER_OF(event, name, metric, labels, text) \
+	{ABI_EVENT_##event, ABI_COUNT_##name, #name, metric, labels, text},
+#define EVENT_COUNTER(name, metric, labels, text) \
+	{OF_EACH, ABI_EVENT_COUNT_##name, #name, metric, labels, text},
+#include "bpf/counters.def"
 };
 
 /* Nanoseconds are printed as seconds. */
@@ -61,58 +75,63 @@ static void write_counter(
 		metrics_write(w, v, name, quote + 1, NULL);
 }
 
-/* Rows of the kernel half's table; those of one metric follow each other. */
-static void collect_kernel(struct metrics_writer *w, const struct drain_stats *d)
+/* A row, of the events that are on. */
+static void write_row(struct metrics_writer *w, const struct profile_source *source,
+	const struct counter_row *row, const struct drain_stats *d)
 {
-	static const struct counter_row rows[] = {
-#define COUNTER(name, metric, labels, text) {#name, metric, labels, text},
-#include "bpf/counters.def"
-	};
-	const char *last = "";
+	if (row->event == OF_ALL)
+		write_counter(w, row, NULL, d->counters[row->at]);
+	for (unsigned event = 0; event < ABI_N_EVENTS; event++) {
+		const char *name = event_source(event)->name;
 
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		if (strcmp(rows[i].metric, last) != 0)
-			metrics_write_family(w, METRIC_COUNTER, rows[i].metric, rows[i].text);
-		last = rows[i].metric;
-		write_counter(w, &rows[i], NULL, d->counters[i]);
+		if (!profile_source_is_on(source, event))
+			continue;
+		if (row->event == OF_EACH)
+			write_counter(w, row, name, d->events[event].counters[row->at]);
+		else if (row->event == (int)event)
+			write_counter(w, row, name, d->counters[row->at]);
 	}
 }
 
-/* User space drops samples for reasons of its own. */
-static void write_dropped_here(
-	struct metrics_writer *w, const char *event, uint64_t held_full, uint64_t log_full)
+static bool is_first_of_metric(size_t i)
 {
-	metrics_write(w, (double)held_full, "event", event, "reason", "held_full", NULL);
-	metrics_write(w, (double)log_full, "event", event, "reason", "log_full", NULL);
+	for (size_t k = 0; k < i; k++)
+		if (!strcmp(counter_rows[k].metric, counter_rows[i].metric))
+			return false;
+	return true;
 }
 
-/* The same of the rows that each event has. */
-static void collect_events(struct metrics_writer *w, const struct profile_source *source,
+/* User space drops samples for reasons of its own. */
+static void write_dropped_here(struct metrics_writer *w, const struct profile_source *source,
 	const struct drain_stats *d, const struct sample_log_stats *logs)
 {
-	static const struct counter_row rows[] = {
-#define EVENT_COUNTER(name, metric, labels, text) {#name, metric, labels, text},
-#include "bpf/counters.def"
-	};
+	for (unsigned event = 0; event < ABI_N_EVENTS; event++) {
+		const char *name = event_source(event)->name;
 
-	for (size_t i = 0, end; i < ARRAY_SIZE(rows); i = end) {
-		bool is_dropped = !strcmp(rows[i].metric, "sonde_samples_dropped_total");
+		if (!profile_source_is_on(source, event))
+			continue;
+		metrics_write(w, (double)d->events[event].dropped, "event", name, "reason",
+			"held_full", NULL);
+		metrics_write(
+			w, (double)logs[event].refused, "event", name, "reason", "log_full", NULL);
+	}
+}
 
-		end = i + 1;
-		while (end < ARRAY_SIZE(rows) && !strcmp(rows[end].metric, rows[i].metric))
-			end++;
-		metrics_write_family(w, METRIC_COUNTER, rows[i].metric, rows[i].text);
-		for (unsigned event = 0; event < ABI_N_EVENTS; event++) {
-			const char *name = event_source(event)->name;
+/* The kernel half's counters, by metric. */
+static void collect_kernel(struct metrics_writer *w, const struct profile_source *source,
+	const struct drain_stats *d, const struct sample_log_stats *logs)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(counter_rows); i++) {
+		const char *metric = counter_rows[i].metric;
 
-			if (!profile_source_is_on(source, event))
-				continue;
-			for (size_t k = i; k < end; k++)
-				write_counter(w, &rows[k], name, d->events[event].counters[k]);
-			if (is_dropped)
-				write_dropped_here(
-					w, name, d->events[event].dropped, logs[event].refused);
-		}
+		if (!is_first_of_metric(i))
+			continue;
+		metrics_write_family(w, METRIC_COUNTER, metric, counter_rows[i].text);
+		for (size_t k = i; k < ARRAY_SIZE(counter_rows); k++)
+			if (!strcmp(counter_rows[k].metric, metric))
+				write_row(w, source, &counter_rows[k], d);
+		if (!strcmp(metric, "sonde_samples_dropped_total"))
+			write_dropped_here(w, source, d, logs);
 	}
 }
 
@@ -639,8 +658,7 @@ static void collect(struct metrics_writer *w, void *arg)
 	collect_log(w, &l, t);
 	serve_collect_stacks(w, s);
 	pthread_mutex_unlock(s->o.source->lock);
-	collect_events(w, s->o.source, &d, logs);
-	collect_kernel(w, &d);
+	collect_kernel(w, s->o.source, &d, logs);
 	collect_kernel_walk(w, s->o.setup, &d);
 	collect_drain(w, &d);
 	collect_cost(w, s, &d);

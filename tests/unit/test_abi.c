@@ -57,7 +57,7 @@ static void record_layout(void **state)
 	};
 
 	(void)state;
-	assert_int_equal(ABI_VERSION, 4);
+	assert_int_equal(ABI_VERSION, 5);
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
 		if (fields[i].offset != fields[i].want_offset ||
 			fields[i].size != fields[i].want_size)
@@ -110,7 +110,13 @@ static void cut_numbers(void **state)
 	assert_true((int)ABI_N_COUNTERS <= (int)ABI_EVENT_COUNTERS_AT);
 	assert_true((int)ABI_N_EVENT_COUNTERS <= (int)ABI_EVENT_COUNTERS_STRIDE);
 	assert_true((int)ABI_N_EVENTS <= (int)ABI_MAX_EVENTS);
+	assert_int_equal(ABI_EVENT_COUNTERS(0), 96);
+	assert_int_equal(ABI_EVENT_COUNTERS(1), 120);
 	assert_int_equal(ABI_EVENT_COUNTERS(ABI_MAX_EVENTS), ABI_COUNTERS_STRIDE);
+	assert_int_equal(ABI_COUNTERS_STRIDE, 864);
+	/* blocks and rows do not share cache lines */
+	assert_int_equal(ABI_EVENT_COUNTERS_AT * sizeof(uint64_t) % 64, 0);
+	assert_int_equal(ABI_EVENT_COUNTERS_STRIDE * sizeof(uint64_t) % 64, 0);
 }
 
 int main(void)
