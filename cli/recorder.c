@@ -116,9 +116,10 @@ static bool is_truncated(const struct profile *p, size_t sample)
 
 static void count_samples(struct recorder *r, const struct profile *p)
 {
+	const char *name = r->type->values[event_count_value(r->type)].type;
 	size_t column;
 
-	if (profile_find_type(p, "samples", &column, NULL) < 0)
+	if (profile_find_type(p, name, &column, NULL) < 0)
 		return;
 	for (size_t i = 0; i < p->n_samples; i++) {
 		uint64_t n = (uint64_t)p->values[i * p->n_types + column];

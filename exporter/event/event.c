@@ -77,6 +77,15 @@ bool event_source_has(const struct event_source *s, enum event_value value)
 	return false;
 }
 
+size_t event_count_value(const struct event_source *s)
+{
+	size_t i = 0;
+
+	while (s->values[i].value != EVENT_COUNT)
+		ASSERT(++i < s->n_values);
+	return i;
+}
+
 uint32_t event_default_set(void)
 {
 	uint32_t set = 0;

@@ -39,7 +39,7 @@ struct event_source {
 	struct {
 		const char *type, *unit;
 		enum event_value value;
-	} values[EVENT_MAX_VALUES]; /* samples/count first, the main one last */
+	} values[EVENT_MAX_VALUES]; /* one is EVENT_COUNT, under whatever name; the main one is last */
 	size_t n_values;
 	const char *period_type, *period_unit;
 
@@ -67,6 +67,9 @@ const struct event_source *event_source(enum abi_event event);
 bool event_is_preemptible(enum abi_event event);
 /* Does one of its values come from there? */
 bool event_source_has(const struct event_source *s, enum event_value value);
+
+/* Which of its values is the number of samples. */
+size_t event_count_value(const struct event_source *s);
 
 /* Sets of events are bitmaps by enum abi_event. */
 #define EVENT_BIT(event) (1U << (event))

@@ -209,16 +209,17 @@ static void put_range_headers(struct http_request *r, const struct sample_range 
 }
 
 /* debug=1: what the profile is, then its functions. */
-static int print_text(const struct profile *p, const struct sample_range *range, struct bytes *out,
-	struct errbuf *eb)
+static int print_text(const struct profile *p, const struct event_source *source,
+	const struct sample_range *range, struct bytes *out, struct errbuf *eb)
 {
+	size_t column = event_count_value(source);
 	struct prof_str type = profile_str(p, p->types[p->n_types - 1].type),
 			unit = profile_str(p, p->types[p->n_types - 1].unit),
 			period_unit = profile_str(p, p->period_type.unit);
 	int64_t count = 0;
 
 	for (size_t i = 0; i < p->n_samples; i++)
-		count += p->values[i * p->n_types];
+		count += p->values[i * p->n_types + column];
 	bytes_printf(out,
 		"# %.*s profile in %.*s: %zu stacks of %" PRId64
 		" samples in %.3f s, one per %" PRId64 " %.*s\n",
@@ -256,7 +257,7 @@ static int render(const struct request *q, struct profile *p, const struct sampl
 	case FORMAT_HTML:
 		return render_profile_html(
 			p, main_value, event_source(q->event)->store_name, out, eb);
-	case FORMAT_TEXT: return print_text(p, range, out, eb);
+	case FORMAT_TEXT: return print_text(p, event_source(q->event), range, out, eb);
 	}
 	return -EINVAL;
 }

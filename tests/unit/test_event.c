@@ -31,9 +31,11 @@ static void rows_are_whole(void **state)
 		assert_in_range(s->n_values, 1, EVENT_MAX_VALUES);
 		assert_non_null(s->period_type);
 		assert_non_null(s->period_unit);
-		/* sonde record counts samples by the first value. */
-		assert_string_equal(s->values[0].type, "samples");
-		assert_int_equal(s->values[0].value, EVENT_COUNT);
+		/* One value counts samples: sonde record and debug=1 go by it. */
+		assert_in_range(event_count_value(s), 0, s->n_values - 1);
+		for (size_t v = 0; v < s->n_values; v++)
+			assert_int_equal(
+				s->values[v].value == EVENT_COUNT, v == event_count_value(s));
 		/* go tool pprof takes the last value unless told otherwise: it is no count of samples. */
 		assert_int_not_equal(s->values[s->n_values - 1].value, EVENT_COUNT);
 		/* Perf events of CPUs come as interrupts, places in files in whatever task. */
@@ -102,6 +104,18 @@ static void names_are_found(void **state)
 		eb.text, "\"cpu,cpu\" is no profile type: the profile types are cpu"));
 }
 
+/* Wherever it stands, whatever its name. */
+static void samples_are_counted_by_one_value(void **state)
+{
+	const struct event_source s = {
+		.values = {{"delay", "nanoseconds", EVENT_WEIGHT}, {"waits", "count", EVENT_COUNT},
+			{"bytes", "bytes", EVENT_WEIGHT_2}},
+		.n_values = 3};
+
+	(void)state;
+	assert_int_equal(event_count_value(&s), 1);
+}
+
 static void periods_follow_the_rate(void **state)
 {
 	struct event_source s = {.perf = {.each = 4096}};
@@ -122,6 +136,7 @@ int main(void)
 		cmocka_unit_test(rows_are_whole),
 		cmocka_unit_test(sets_are_lists_of_names),
 		cmocka_unit_test(names_are_found),
+		cmocka_unit_test(samples_are_counted_by_one_value),
 		cmocka_unit_test(periods_follow_the_rate),
 	};
 
