@@ -7,7 +7,7 @@
  * comes.
  *
  * Invariants:
- *  1. a line is used by the thread that set its state from IDLE to BUSY, and by the lock's owner in any other state;
+ *  1. a line's channel is used by the thread that set its state to BUSY, and by the lock's owner in any other state;
  *  2. n_at_work is the number of lines to openers that are BUSY, threads that wait for a new opener included;
  *  3. silent_since_ns is not 0 exactly while the line to the keeper is HANGING.
  */
@@ -36,8 +36,8 @@ struct line {
 	enum line_state state;
 	struct channel channel;
 	struct keeper_hanging asked; /* what it works on */
-	uint32_t pid;
-	uint64_t cpu_ns; /* when it was looked at last */
+	uint32_t pid;		     /* 0: of an opener that has not started yet */
+	uint64_t cpu_ns;	     /* when it was looked at last */
 };
 
 struct keeper_client {
@@ -67,8 +67,7 @@ static void measure_locked(struct line *l)
 	struct timespec ts;
 	clockid_t id;
 
-	if (l->state != LINE_FREE && !clock_getcpuclockid((pid_t)l->pid, &id) &&
-		!clock_gettime(id, &ts))
+	if (l->pid && !clock_getcpuclockid((pid_t)l->pid, &id) && !clock_gettime(id, &ts))
 		l->cpu_ns = (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
@@ -226,7 +225,8 @@ static struct line *take_line(
 	int64_t until_ns = clock_monotonic_ns(&clock_system) + c->timeout_ms * NS_PER_MS;
 	struct line *l = NULL;
 	bool is_new = false, in_time = true;
-	int sock = -1;
+	uint32_t pid;
+	int sock;
 
 	*ret_error = -EBUSY;
 	lock_take(&c->lock);
@@ -251,12 +251,14 @@ static struct line *take_line(
 	lock_release(&c->lock);
 	if (!l || !is_new)
 		return l;
-	sock = start_opener(c, &l->pid);
+	sock = start_opener(c, &pid);
+	lock_take(&c->lock);
 	if (sock >= 0) {
 		l->channel = (struct channel) {.sock = sock};
+		l->pid = pid;
+		lock_release(&c->lock);
 		return l;
 	}
-	lock_take(&c->lock);
 	l->state = LINE_FREE;
 	c->n_at_work--;
 	if (sock == -ETIMEDOUT)

@@ -521,6 +521,37 @@ static void late_answers_are_dropped(void **state)
 	close(fd);
 }
 
+static void *open_maps(void *keeper)
+{
+	struct keeper *k = keeper;
+
+	assert_int_equal(k->open(k, (uint32_t)getpid(), 0, KEEPER_MAPS, 0, 0), -ETIMEDOUT);
+	return NULL;
+}
+
+/* Until the keeper has named it, an opener has used nothing; without an id it would be this process that is measured. */
+static void an_opener_that_never_starts(void **state)
+{
+	struct keeper_stats stats = {};
+	struct keeper *k;
+	pthread_t thread;
+	int sock[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock), 0);
+	k = keeper_client_new(sock[1], 500);
+	assert_int_equal(pthread_create(&thread, NULL, open_maps, k), 0);
+	while (!stats.requests)
+		keeper_stats(k, &stats);
+	assert_int_equal(stats.openers, 1);
+	assert_int_equal(stats.cpu_ns, 0);
+	pthread_join(thread, NULL);
+	keeper_stats(k, &stats);
+	assert_int_equal(stats.cpu_ns, 0);
+	k->close(k);
+	close(sock[0]);
+}
+
 /* One request waits for a keeper that is silent; all others fail at once until its answer comes. */
 static void a_silent_keeper(void **state)
 {
@@ -691,6 +722,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(malformed_requests_are_answered, setup, teardown),
 		cmocka_unit_test(an_opener_refuses_malformed_paths),
 		cmocka_unit_test(late_answers_are_dropped),
+		cmocka_unit_test(an_opener_that_never_starts),
 		cmocka_unit_test_setup_teardown(a_silent_keeper, setup, teardown),
 		cmocka_unit_test_setup_teardown(openers_that_hang, setup, teardown),
 		cmocka_unit_test(replies_that_nobody_reads),
