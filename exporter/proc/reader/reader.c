@@ -18,7 +18,8 @@ struct proc_reader {
 	struct proc_reader_options o;
 	struct lock lock; /* all that follows; a leaf */
 	pthread_cond_t work;
-	bool is_awake, stopping;
+	bool is_awake;
+	_Atomic bool stopping; /* written under the lock, read also without */
 	unsigned n_at_work[PROC_N_ASKS];
 	bool is_scanning,
 		scan_awaited; /* there is more of the list; a thread sleeps until it is due */
