@@ -230,7 +230,6 @@ static struct line *take_line(
 
 	*ret_error = -EBUSY;
 	lock_take(&c->lock);
-	c->stats.requests++;
 	look_at_hanging_locked(c);
 	while (in_time && may_hang_locked(c, asked->what)) {
 		l = find_locked(c, LINE_IDLE);
@@ -246,6 +245,7 @@ static struct line *take_line(
 		l->asked = *asked;
 		c->n_at_work++;
 	} else {
+		c->stats.requests++;
 		count_refused_locked(c, asked->what);
 	}
 	lock_release(&c->lock);
@@ -261,6 +261,7 @@ static struct line *take_line(
 	}
 	l->state = LINE_FREE;
 	c->n_at_work--;
+	c->stats.requests++;
 	if (sock == -ETIMEDOUT)
 		c->stats.timeouts++;
 	else
@@ -277,6 +278,7 @@ static void give_line_back(struct keeper_client *c, struct line *l, int r)
 {
 	lock_take(&c->lock);
 	c->n_at_work--;
+	c->stats.requests++;
 	l->state = LINE_IDLE;
 	if (r == -ETIMEDOUT) {
 		l->state = LINE_HANGING;

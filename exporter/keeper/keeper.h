@@ -44,9 +44,11 @@ struct keeper_hanging {
 
 enum { KEEPER_MAX_HANGING = 16 };
 struct keeper_stats {
-	uint64_t requests, timeouts; /* of openers */
-	uint64_t busy;		     /* refused at once, since as many of their kind hang as may */
-	uint64_t silent;	     /* refused at once, since the keeper itself does not answer */
+	/* Requests to open something that have ended: those that were answered and the next three. */
+	uint64_t requests;
+	uint64_t timeouts;
+	uint64_t busy;	   /* refused at once, since as many of their kind hang as may */
+	uint64_t silent;   /* refused at once, since the keeper itself does not answer */
 	uint64_t returned; /* requests that hung and have ended since, the keeper's included */
 	int64_t silent_since_ns; /* CLOCK_MONOTONIC, as the keeper does not answer; 0: it does */
 	uint64_t cpu_ns;	 /* of all openers that there were */
@@ -56,7 +58,7 @@ struct keeper_stats {
 };
 
 struct keeper {
-	/* A descriptor, or -errno. start_ns: the process's start time as in abi_record (0: do not check); checked through a pidfd,
+	/* A descriptor, or -errno. start_ns: the process's start time as in abi_record (0: do not check); checked in the opened /proc/PID:
 	 * -ESRCH when the pid is another process by now. start/end: for KEEPER_MAP_FILE. -ETIMEDOUT: the file system did not
 	 * answer in time, and somebody still waits for it; -EBUSY: not tried, since so many wait already or the keeper has not
 	 * answered the last request yet. */
