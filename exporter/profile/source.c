@@ -35,8 +35,10 @@ static const char *rate_comment(
 	struct governor_stats g;
 	int n;
 
+	if (!s->drain_bell)
+		return NULL;
 	governor_stats(s->governor, &g);
-	if (!s->drain_bell || !g.events[event].is_governed)
+	if (!g.events[event].is_governed)
 		return NULL;
 	n = snprintf(buf, cap, "rate: ");
 	governor_describe(&g.events[event], buf + n, cap - (size_t)n);
