@@ -9,10 +9,19 @@
 /* How long a sample waits for unwind tables being made; answers that cover its time wait with it. */
 #define INTAKE_MAX_WAIT_NS (2 * NS_PER_S)
 
+/* Of which event stacks are counted by program, binary and process: the first that is on, the clock if it is. */
+static enum abi_event counted_event(struct sample_log *const *logs)
+{
+	for (unsigned i = 0; i < ABI_N_EVENTS; i++)
+		if (logs[i])
+			return i;
+	return ABI_EVENT_CPU;
+}
+
 void intake_init(struct intake *in, struct proc_table *procs, struct stacks *stacks,
 	struct sample_log *const *logs, struct binary_registry *binaries)
 {
-	struct outcomes *outcomes = outcomes_new();
+	struct outcomes *outcomes = outcomes_new(counted_event(logs));
 
 	*in = (struct intake) {
 		.outcomes = outcomes,
@@ -80,7 +89,9 @@ static void take_sample_locked(
 	if (!(r->flags & ABI_FLAG_KTHREAD)) {
 		outcomes_add(in->outcomes, r->event, r->leader_comm, in->frames.words,
 			in->frames.n_user);
-		proc_count_stack(process, outcomes_cut(in->frames.words, in->frames.n_user));
+		if (r->event == outcomes_event(in->outcomes))
+			proc_count_stack(
+				process, outcomes_cut(in->frames.words, in->frames.n_user));
 	}
 	/* A tree that has no room left still counts the time, under the empty stack. */
 	if (stacks_add(in->stacks, in->frames.words, n, &row.stack) < 0)

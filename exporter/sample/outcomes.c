@@ -19,13 +19,15 @@ struct rows {
 
 struct outcomes {
 	uint64_t total[ABI_N_EVENTS][ABI_N_CUTS];
+	enum abi_event event; /* of the rows */
 	struct rows programs, binaries;
 };
 
-struct outcomes *outcomes_new(void)
+struct outcomes *outcomes_new(enum abi_event event)
 {
 	struct outcomes *o = xcalloc(1, sizeof(*o));
 
+	o->event = event;
 	table_init(&o->programs.by_key, NULL);
 	table_init(&o->binaries.by_key, NULL);
 	o->programs.items = xcalloc(1, sizeof(*o->programs.items));
@@ -110,15 +112,23 @@ void outcomes_add(struct outcomes *o, enum abi_event event, const char *comm, co
 {
 	enum abi_cut cut = outcomes_cut(words, n);
 	size_t len = strnlen(comm, ABI_COMM_LEN - 1);
-	struct outcome *program = row_of(&o->programs, hash_xxh3(comm, len), MAX_PROGRAMS);
+	struct outcome *program;
 
 	o->total[event][cut]++;
+	if (event != o->event)
+		return;
+	program = row_of(&o->programs, hash_xxh3(comm, len), MAX_PROGRAMS);
 	if (!program)
 		program = &o->programs.items[0];
 	else if (!program->stacks)
 		memcpy(program->comm, comm, len);
 	count(program, cut);
 	count_binaries(o, words, n, cut);
+}
+
+enum abi_event outcomes_event(const struct outcomes *o)
+{
+	return o->event;
 }
 
 void outcomes_total(const struct outcomes *o, enum abi_event event, uint64_t ret[ABI_N_CUTS])

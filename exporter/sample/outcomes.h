@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How user stacks ended: in total by event, by program and by binary. A binary counts the stacks that it has a frame in, and those that
- * were cut at one of its frames. Pure. The drain thread adds; readers hold the pipeline's lock with it.
+ * How user stacks ended: in total by event, and of one event by program and by binary: shares of several would say nothing together. A
+ * binary counts the stacks that it has a frame in, and those that were cut at one of its frames. Pure. The drain thread adds; readers hold the pipeline's lock with it.
  */
 #pragma once
 #include "bpf/abi.h"
@@ -10,12 +10,14 @@
 
 struct outcomes;
 
-struct outcomes *outcomes_new(void);
+/* `event`: whose stacks are counted by program and by binary. */
+struct outcomes *outcomes_new(enum abi_event event);
 void outcomes_freep(struct outcomes **o);
 
 /* One stack of a sample of `event`: its user words root first, resolved; n may be 0. `comm`: the process's name. */
 void outcomes_add(struct outcomes *o, enum abi_event event, const char *comm, const uint64_t *words,
 	uint32_t n);
+enum abi_event outcomes_event(const struct outcomes *o);
 /* The cut that the words say. */
 enum abi_cut outcomes_cut(const uint64_t *words, uint32_t n);
 

@@ -85,35 +85,58 @@ static void get_total(const struct serve *s, enum abi_event event, uint64_t ret[
 		outcomes_total(s->o.source->tables.outcomes, event, ret);
 }
 
+struct totals {
+	uint64_t count[ABI_N_EVENTS][ABI_N_CUTS], all[ABI_N_EVENTS];
+};
+
+static void get_totals(const struct serve *s, struct totals *ret)
+{
+	*ret = (struct totals) {.all = {0}};
+	pthread_mutex_lock(s->o.source->lock);
+	for (unsigned event = 0; event < ABI_N_EVENTS; event++)
+		get_total(s, event, ret->count[event]);
+	pthread_mutex_unlock(s->o.source->lock);
+	for (unsigned event = 0; event < ABI_N_EVENTS; event++)
+		for (size_t i = 0; i < ABI_N_CUTS; i++)
+			ret->all[event] += ret->count[event][i];
+}
+
+/* A row of the table, with two columns for each event that is on; nothing when no stack ended so. */
+static void put_ending(struct bytes *out, const struct serve *s, const struct totals *t, uint32_t i)
+{
+	uint64_t n = 0;
+	char label[48];
+
+	for (unsigned event = 0; event < ABI_N_EVENTS; event++)
+		n += t->count[event][i];
+	if (!n)
+		return;
+	profile_stack_label(i, label);
+	bytes_printf(out, "<tr><td>%s</td>", label);
+	for (unsigned event = 0; event < ABI_N_EVENTS; event++)
+		if (profile_source_is_on(s->o.source, event))
+			bytes_printf(out,
+				"<td class=\"n\">%" PRIu64 "</td><td class=\"n\">%.1f %%</td>",
+				t->count[event][i],
+				100 * (double)t->count[event][i] /
+					(double)MAX(t->all[event], 1ULL));
+	bytes_put_str(out, "<td>");
+	render_escape_str(out, reason_text(i));
+	bytes_put_str(out, "</td></tr>\n");
+}
+
 void serve_put_stacks(const struct serve *s, struct bytes *out)
 {
-	uint64_t count[ABI_N_CUTS] = {0}, total = 0;
+	struct totals t;
 
-	pthread_mutex_lock(s->o.source->lock);
-	for (unsigned event = 0; event < ABI_N_EVENTS; event++) {
-		uint64_t of_event[ABI_N_CUTS];
-
-		get_total(s, event, of_event);
-		for (size_t i = 0; i < ABI_N_CUTS; i++)
-			count[i] += of_event[i];
-	}
-	pthread_mutex_unlock(s->o.source->lock);
-	for (size_t i = 0; i < ABI_N_CUTS; i++)
-		total += count[i];
-	bytes_put_str(out, "<h2>User stacks by how they end</h2>\n<table>\n");
-	for (uint32_t i = 0; i < ABI_N_CUTS; i++) {
-		char label[48];
-
-		if (!count[i])
-			continue;
-		profile_stack_label(i, label);
-		bytes_printf(out,
-			"<tr><td>%s</td><td class=\"n\">%" PRIu64
-			"</td><td class=\"n\">%.1f %%</td><td>",
-			label, count[i], 100 * (double)count[i] / (double)total);
-		render_escape_str(out, reason_text(i));
-		bytes_put_str(out, "</td></tr>\n");
-	}
+	get_totals(s, &t);
+	bytes_put_str(out, "<h2>User stacks by how they end</h2>\n<table>\n<tr><th>stack</th>");
+	for (unsigned event = 0; event < ABI_N_EVENTS; event++)
+		if (profile_source_is_on(s->o.source, event))
+			bytes_printf(out, "<th>%s</th><th></th>", event_source(event)->name);
+	bytes_put_str(out, "<th></th></tr>\n");
+	for (uint32_t i = 0; i < ABI_N_CUTS; i++)
+		put_ending(out, s, &t, i);
 	bytes_put_str(out, "</table>\n");
 }
 
@@ -142,10 +165,20 @@ static void put_head(struct bytes *out, const char *title, const char *columns)
 	bytes_printf(out, "<h2>%s</h2>\n<table>\n<tr>%s</tr>\n", title, columns);
 }
 
-static void put_programs(struct bytes *out, const struct place *rows, size_t n)
+/* Of the type that programs, binaries and processes are counted for. */
+static const char *counted_type(const struct serve *s)
 {
-	put_head(out, "By program",
-		"<th>name</th><th>stacks</th><th>whole</th><th>cut, by reason</th>");
+	const struct outcomes *o = s->o.source->tables.outcomes;
+
+	return event_source(o ? outcomes_event(o) : ABI_EVENT_CPU)->name;
+}
+
+static void put_programs(struct bytes *out, const char *type, const struct place *rows, size_t n)
+{
+	char title[EVENT_NAME_MAX + 32];
+
+	snprintf(title, sizeof(title), "By program, stacks of %s", type);
+	put_head(out, title, "<th>name</th><th>stacks</th><th>whole</th><th>cut, by reason</th>");
 	for (size_t i = 0; i < MIN(n, (size_t)MAX_ROWS); i++) {
 		if (!rows[i].o.stacks)
 			continue;
@@ -157,9 +190,13 @@ static void put_programs(struct bytes *out, const struct place *rows, size_t n)
 	bytes_put_str(out, "</table>\n");
 }
 
-static void put_binaries(struct bytes *out, const struct place *rows, size_t n)
+static void put_binaries(struct bytes *out, const char *type, const struct place *rows, size_t n)
 {
-	put_head(out, "By binary: stacks with a frame in it, and those that were cut at one",
+	char title[EVENT_NAME_MAX + 96];
+
+	snprintf(title, sizeof(title),
+		"By binary: stacks of %s with a frame in it, and those that were cut at one", type);
+	put_head(out, title,
 		"<th>file</th><th>stacks</th><th>whole</th><th>cut here, by reason</th>");
 	for (size_t i = 0; i < MIN(n, (size_t)MAX_ROWS); i++) {
 		bytes_put_str(out, "<tr><td>");
@@ -171,12 +208,14 @@ static void put_binaries(struct bytes *out, const struct place *rows, size_t n)
 }
 
 /* The lock is held. */
-static void put_processes(struct bytes *out, const struct proc_table *procs)
+static void put_processes(struct bytes *out, const char *type, const struct proc_table *procs)
 {
+	char title[EVENT_NAME_MAX + 32];
 	_cleanup_free_ struct proc_stacks *rows = xcalloc(MAX_ROWS, sizeof(*rows));
 	size_t n = proc_top_stacks(procs, rows, MAX_ROWS);
 
-	put_head(out, "By process",
+	snprintf(title, sizeof(title), "By process, stacks of %s", type);
+	put_head(out, title,
 		"<th>pid</th><th>name</th><th>executable</th><th>stacks</th><th>whole</th><th>last "
 		"cut</th>");
 	for (size_t i = 0; i < n; i++) {
@@ -278,13 +317,13 @@ void serve_unwind(struct http_request *r, void *arg)
 	if (t->outcomes) {
 		programs = copy_rows(t->outcomes, outcomes_program, &n_programs);
 		binaries = copy_rows(t->outcomes, outcomes_binary, &n_binaries);
-		put_processes(&out, t->procs);
+		put_processes(&out, counted_type(s), t->procs);
 	}
 	pthread_mutex_unlock(s->o.source->lock);
 	for (size_t i = 0; i < MIN(n_binaries, (size_t)MAX_ROWS); i++)
 		binary_info(s->o.binaries, binaries[i].o.binary, &binaries[i].info);
-	put_programs(&out, programs, n_programs);
-	put_binaries(&out, binaries, n_binaries);
+	put_programs(&out, counted_type(s), programs, n_programs);
+	put_binaries(&out, counted_type(s), binaries, n_binaries);
 	serve_put_hanging(s, &out);
 	serve_page_end(&out);
 	http_reply_bytes(r, 200, SERVE_PAGE_TYPE, &out);
@@ -317,8 +356,9 @@ static void write_cut_binaries(struct metrics_writer *w, const struct serve *s)
 			char buf[48];
 
 			if (rows[i].o.cut[k])
-				metrics_write(w, (double)rows[i].o.cut[k], "binary",
-					rows[i].info.path, "reason", reason_name(k, buf), NULL);
+				metrics_write(w, (double)rows[i].o.cut[k], "event", counted_type(s),
+					"binary", rows[i].info.path, "reason", reason_name(k, buf),
+					NULL);
 		}
 }
 

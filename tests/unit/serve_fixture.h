@@ -279,7 +279,7 @@ static struct outcomes *some_outcomes(void)
 {
 	static const uint64_t cut = ABI_FRAME(ABI_FRAME_TRUNCATED, ABI_CUT_READ_FAULT);
 	const uint64_t whole[] = {ABI_NATIVE(3, 1), ABI_NATIVE(4, 1)};
-	struct outcomes *o = outcomes_new();
+	struct outcomes *o = outcomes_new(ABI_EVENT_CPU);
 
 	for (int i = 0; i < 3; i++)
 		outcomes_add(o, ABI_EVENT_CPU, "app", whole, 2);

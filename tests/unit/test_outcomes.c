@@ -18,7 +18,7 @@
 static void stacks_are_counted_where_they_were_cut(void **state)
 {
 	_cleanup_(outcomes_freep)
-	struct outcomes *o = outcomes_new();
+	struct outcomes *o = outcomes_new(ABI_EVENT_CPU);
 	const uint64_t whole[] = {N(1), N(2), N(1)}, cut[] = {CUT(NO_TABLE), N(2), N(2), N(1)},
 		       jit[] = {CUT(FP_INSANE), ABI_FRAME(ABI_FRAME_JIT, 5)};
 	uint64_t total[ABI_N_CUTS];
@@ -28,6 +28,12 @@ static void stacks_are_counted_where_they_were_cut(void **state)
 	outcomes_add(o, ABI_EVENT_CPU, "a", cut, 4);
 	outcomes_add(o, ABI_EVENT_CPU, "b", jit, 2);
 	outcomes_add(o, ABI_EVENT_CPU, "b", NULL, 0);
+	/* another event has a total and no rows */
+	outcomes_add(o, ABI_EVENT_PAGE_FAULTS, "a", cut, 4);
+	outcomes_add(o, ABI_EVENT_PAGE_FAULTS, "c", cut, 4);
+	assert_int_equal(outcomes_event(o), ABI_EVENT_CPU);
+	outcomes_total(o, ABI_EVENT_PAGE_FAULTS, total);
+	assert_int_equal(total[ABI_CUT_NO_TABLE], 2);
 	outcomes_total(o, ABI_EVENT_CPU, total);
 	assert_int_equal(total[ABI_CUT_NONE], 2);
 	assert_int_equal(total[ABI_CUT_NO_TABLE], 1);
@@ -49,7 +55,7 @@ static void stacks_are_counted_where_they_were_cut(void **state)
 static void ids_that_are_given_back_are_forgotten(void **state)
 {
 	_cleanup_(outcomes_freep)
-	struct outcomes *o = outcomes_new();
+	struct outcomes *o = outcomes_new(ABI_EVENT_CPU);
 	const uint64_t stack[] = {N(1), N(2), N(3)};
 	const uint64_t used = 1 << 1 | 1 << 3;
 
@@ -68,7 +74,7 @@ static void ids_that_are_given_back_are_forgotten(void **state)
 static void programs_above_the_cap_are_one(void **state)
 {
 	_cleanup_(outcomes_freep)
-	struct outcomes *o = outcomes_new();
+	struct outcomes *o = outcomes_new(ABI_EVENT_CPU);
 	char comm[ABI_COMM_LEN * 2];
 
 	(void)state;

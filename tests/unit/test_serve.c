@@ -277,9 +277,11 @@ static void test_small_answers(void **state)
 		{"/metrics", 200, "sonde_unsymbolized_frames_total{binary=\"/lib/libc.so.6\"} 8\n"},
 		{"/metrics", 200, "sonde_stacks_total{event=\"cpu\",result=\"read_fault\"} 2\n"},
 		{"/metrics", 200,
-			"sonde_truncated_by_binary_total{binary=\"/lib/"
+			"sonde_truncated_by_binary_total{event=\"cpu\",binary=\"/lib/"
 			"four\",reason=\"read_fault\"} "
 			"2\n"},
+		{"/unwind", 200, "<th>cpu</th><th></th><th></th></tr>\n<tr><td>complete</td>"},
+		{"/unwind", 200, "<h2>By program, stacks of cpu</h2>"},
 		{"/unwind", 200,
 			"<tr><td>app</td><td class=\"n\">4</td><td class=\"n\">75.0 "
 			"%</td><td>read_fault 1</td></tr>\n"},
