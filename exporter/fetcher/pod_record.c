@@ -168,7 +168,7 @@ static int insert(struct pod_records *p, size_t at, char *key)
 	return 0;
 }
 
-int pod_records_put(
+int pod_records_set(
 	struct pod_records *p, const struct json_value *object, uint64_t list, struct errbuf *eb)
 {
 	_cleanup_free_ char *key = key_of(object);

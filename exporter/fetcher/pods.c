@@ -174,7 +174,7 @@ static int put_items(struct follower *f, const struct kubernetes_page *page, str
 			: err_set(eb, -EBADMSG, "an answer without items");
 
 	for (size_t i = 0; r == 0 && json_value_at(page->items, i); i++)
-		r = pod_records_put(&f->pods, json_value_at(page->items, i), f->list, eb);
+		r = pod_records_set(&f->pods, json_value_at(page->items, i), f->list, eb);
 	return r;
 }
 
@@ -266,7 +266,7 @@ static int on_line(void *arg, const char *line, size_t n)
 	int r = kubernetes_read_event(line, n, &doc, &event, &f->stream_error);
 
 	if (r == 0 && event.change == KUBERNETES_PUT)
-		r = pod_records_put(&f->pods, event.object, f->list, &f->stream_error);
+		r = pod_records_set(&f->pods, event.object, f->list, &f->stream_error);
 	if (r < 0)
 		return r;
 	if (event.change == KUBERNETES_DELETE)

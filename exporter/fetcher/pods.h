@@ -27,7 +27,7 @@ struct pod_records {
 };
 void pod_records_done(struct pod_records *p);
 /* Takes an object, or its successor. -EBADMSG: it is no pod; -EFBIG: records would be above max_bytes. */
-int pod_records_put(struct pod_records *p, const struct json_value *object, uint64_t list,
+int pod_records_set(struct pod_records *p, const struct json_value *object, uint64_t list,
 	struct errbuf *eb) _must_check_;
 void pod_records_delete(struct pod_records *p, const struct json_value *object);
 /* Drops what the list did not bring. */

@@ -52,7 +52,7 @@ static struct known_file *place_for(struct files *f, const struct file_key *key)
 	return &files[f->n_forgotten++ % FILES_PER_BUCKET];
 }
 
-void files_put(struct files *f, const struct file_key *key, uint32_t binary)
+void files_set(struct files *f, const struct file_key *key, uint32_t binary)
 {
 	struct known_file *to = place_for(f, key);
 

@@ -13,7 +13,7 @@ struct files *files_new(struct file_bucket *buckets, uint32_t n_buckets);
 void files_freep(struct files **f);
 
 /* That file is that binary from now on. Where its bucket is full another one is forgotten. */
-void files_put(struct files *f, const struct file_key *key, uint32_t binary);
+void files_set(struct files *f, const struct file_key *key, uint32_t binary);
 /* The files of that binary are not known any more. */
 void files_drop(struct files *f, uint32_t binary);
 

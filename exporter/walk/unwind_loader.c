@@ -152,7 +152,7 @@ void unwind_loader_found(struct unwind_loader *u, uint32_t binary, const struct 
 		.bytes = file->size_bytes,
 		.mtime_ns = (uint64_t)file->mtime_ns,
 		.dev = file->dev_major << 20 | file->dev_minor};
-	files_put(u->files, &key, binary);
+	files_set(u->files, &key, binary);
 }
 
 void unwind_loader_release(struct unwind_loader *u, uint32_t binary)

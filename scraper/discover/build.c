@@ -41,11 +41,11 @@ static bool is_complete(struct discover_build *d, struct discover_provider *p)
 	return !d->error;
 }
 
-void discover_build_put(struct discover_build *d, struct discover_provider *p)
+void discover_build_add(struct discover_build *d, struct discover_provider *p)
 {
 	if (!is_complete(d, p))
 		return;
-	discover_put_group(p, &d->group);
+	discover_set_group(p, &d->group);
 	d->group = (struct discover_group) {0};
 }
 

@@ -8,7 +8,7 @@
 
 struct discover_provider;
 
-/* Freed with discover_build_done, unless discover_build_put or _set handed the group over. */
+/* Freed with discover_build_done, unless discover_build_add or _set handed the group over. */
 struct discover_build {
 	struct discover_group group;
 	size_t cap;
@@ -20,7 +20,7 @@ void discover_build_done(struct discover_build *d);
 /* A target of the group with the builder's labels, __address__ among them. */
 void discover_build_target(struct discover_build *d, struct labels_builder *labels);
 /* Hands the group to the provider as the one of its source, or as the only one; "out of memory" counts as a failure. */
-void discover_build_put(struct discover_build *d, struct discover_provider *p);
+void discover_build_add(struct discover_build *d, struct discover_provider *p);
 void discover_build_set(struct discover_build *d, struct discover_provider *p);
 
 /* host:port as __address__, an IPv6 address in brackets. */

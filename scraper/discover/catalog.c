@@ -109,7 +109,7 @@ static void put_group(struct discover_provider *p, struct discover_build *d)
 {
 	bool was_settled = p->is_settled;
 
-	discover_build_put(d, p);
+	discover_build_add(d, p);
 	p->is_settled = was_settled;
 }
 

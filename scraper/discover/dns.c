@@ -94,7 +94,7 @@ static void put_answer(struct question *q, const struct dns_answer *a)
 		set_record(&b, settings(q->provider), &a->records[i]);
 		discover_build_target(&d, &b);
 	}
-	discover_build_put(&d, q->provider);
+	discover_build_add(&d, q->provider);
 }
 
 static void on_answer(struct dns_answer *a, void *arg)

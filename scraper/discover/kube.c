@@ -243,7 +243,7 @@ static int on_line(void *arg, const char *line, size_t n)
 {
 	struct watch *w = arg;
 
-	return kube_store_put_event(&w->kube->stores[w->resource], line, n, w->idx, w->list,
+	return kube_store_read_event(&w->kube->stores[w->resource], line, n, w->idx, w->list,
 		&w->resource_version, &w->stream_error);
 }
 
@@ -283,7 +283,7 @@ static void on_list(struct watch *w, struct http_response *r)
 		failed(w, eb.text);
 		return;
 	}
-	e = kube_store_put_list(store, r->body.data, r->body.len, w->idx, w->list, &page, &eb);
+	e = kube_store_read_list(store, r->body.data, r->body.len, w->idx, w->list, &page, &eb);
 	if (e < 0) {
 		relist(w);
 		failed(w, err_text(&eb, e));

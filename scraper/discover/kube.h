@@ -74,7 +74,7 @@ void kube_store_done(struct kube_store *s);
 struct kube_object *kube_store_find(const struct kube_store *s, const char *key);
 /* Keeps `object`, which is trimmed in place and shared with its document; an equal one changes nothing. -EBADMSG: it has no name;
  * -ENOMEM. */
-int kube_store_put(struct kube_store *s, const struct json_value *object, unsigned watch,
+int kube_store_set(struct kube_store *s, const struct json_value *object, unsigned watch,
 	uint64_t list, struct errbuf *eb) _must_check_;
 void kube_store_delete(struct kube_store *s, const struct json_value *object);
 /* The watch's objects that its `list` did not bring are gone. */
@@ -87,11 +87,11 @@ struct kube_page {
 	char *resource_version, *next; /* `next` is NULL at the last page */
 };
 /* json_read's errors; -EBADMSG: no resourceVersion or an object without a name; -ENOMEM. The caller frees *ret's texts. */
-int kube_store_put_list(struct kube_store *s, const void *text, size_t n, unsigned watch,
+int kube_store_read_list(struct kube_store *s, const void *text, size_t n, unsigned watch,
 	uint64_t list, struct kube_page *ret, struct errbuf *eb) _must_check_;
 /* A line of a watch. *resource_version (heap) is replaced by the event's. -ESTALE: what it would say next is lost, list
  * again; -EPROTO: the server's own error; -EBADMSG: no event. */
-int kube_store_put_event(struct kube_store *s, const char *line, size_t n, unsigned watch,
+int kube_store_read_event(struct kube_store *s, const char *line, size_t n, unsigned watch,
 	uint64_t list, char **resource_version, struct errbuf *eb) _must_check_;
 
 /* ── kube_labels.c, kube_endpoints.c ── */

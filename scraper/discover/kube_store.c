@@ -161,7 +161,7 @@ static int insert(struct kube_store *s, char *key, struct json_doc *doc, struct 
 	return 0;
 }
 
-int kube_store_put(struct kube_store *s, const struct json_value *object, unsigned watch,
+int kube_store_set(struct kube_store *s, const struct json_value *object, unsigned watch,
 	uint64_t list, struct errbuf *eb)
 {
 	_cleanup_free_ char *key = key_of(object);
@@ -234,7 +234,7 @@ void kube_store_clean(struct kube_store *s)
 
 /* ── lists and events ── */
 
-int kube_store_put_list(struct kube_store *s, const void *text, size_t n, unsigned watch,
+int kube_store_read_list(struct kube_store *s, const void *text, size_t n, unsigned watch,
 	uint64_t list, struct kube_page *ret, struct errbuf *eb)
 {
 	_cleanup_(json_doc_freep)
@@ -247,7 +247,7 @@ int kube_store_put_list(struct kube_store *s, const void *text, size_t n, unsign
 	if (!*page.resource_version)
 		return err_set(eb, -EBADMSG, "a list without metadata.resourceVersion");
 	for (size_t i = 0; json_value_at(page.items, i); i++) {
-		r = kube_store_put(s, json_value_at(page.items, i), watch, list, eb);
+		r = kube_store_set(s, json_value_at(page.items, i), watch, list, eb);
 		if (r < 0)
 			return r;
 	}
@@ -258,7 +258,7 @@ int kube_store_put_list(struct kube_store *s, const void *text, size_t n, unsign
 	return 0;
 }
 
-int kube_store_put_event(struct kube_store *s, const char *line, size_t n, unsigned watch,
+int kube_store_read_event(struct kube_store *s, const char *line, size_t n, unsigned watch,
 	uint64_t list, char **resource_version, struct errbuf *eb)
 {
 	_cleanup_(json_doc_freep)
@@ -272,7 +272,7 @@ int kube_store_put_event(struct kube_store *s, const char *line, size_t n, unsig
 	free(*resource_version);
 	*resource_version = xstrdup(event.resource_version);
 	if (event.change == KUBERNETES_PUT)
-		return kube_store_put(s, event.object, watch, list, eb);
+		return kube_store_set(s, event.object, watch, list, eb);
 	if (event.change == KUBERNETES_DELETE)
 		kube_store_delete(s, event.object);
 	return 0;

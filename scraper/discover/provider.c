@@ -48,7 +48,7 @@ void discover_set_groups(struct discover_provider *p, struct discover_group *gro
 	p->changed = true;
 }
 
-void discover_put_group(struct discover_provider *p, struct discover_group *group)
+void discover_set_group(struct discover_provider *p, struct discover_group *group)
 {
 	size_t i = 0;
 

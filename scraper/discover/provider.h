@@ -77,7 +77,7 @@ void discover_failed(struct discover_provider *p, const char *fmt, ...) _printf_
 /* A refresh that worked: takes over the groups and frees the old ones; notes whether they differ. */
 void discover_set_groups(struct discover_provider *p, struct discover_group *groups, size_t n);
 /* The same for one source: replaces its group or adds it; a group without targets is removed. */
-void discover_put_group(struct discover_provider *p, struct discover_group *group);
+void discover_set_group(struct discover_provider *p, struct discover_group *group);
 void discover_groups_free(struct discover_group *groups, size_t n);
 /* A request; all but the transport is copied, which must live as long as the provider. */
 struct discover_request {

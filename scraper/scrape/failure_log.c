@@ -76,7 +76,7 @@ static void put_time(struct json *j, int64_t time_ns)
 	json_kv_string(j, "time", text);
 }
 
-int scrape_failure_log_put(
+int scrape_failure_log_write(
 	struct scrape_failure_log *l, const char *path, const struct scrape_failure *f)
 {
 	const struct scrape_failure_file *file = path && *path ? find(l, path) : NULL;

@@ -29,5 +29,5 @@ struct scrape_failure {
 };
 /* Adds a line to the job's file; 0 also without one. -EBADF: it could not be opened; -ENOMEM; -EIO: a part was written; or the errno of
  * write(2), -EAGAIN for a full pipe. */
-int scrape_failure_log_put(struct scrape_failure_log *l, const char *path,
+int scrape_failure_log_write(struct scrape_failure_log *l, const char *path,
 	const struct scrape_failure *f) _must_check_;

@@ -30,7 +30,7 @@ static void log_failure(struct scrape *s, const struct scrape_request *r)
 		.type = r->type->spec.name,
 		.reason = scrape_reason_name(r->reason),
 		.error = r->error.text};
-	int e = scrape_failure_log_put(&s->failure_log, r->job->scrape_failure_log_file, &f);
+	int e = scrape_failure_log_write(&s->failure_log, r->job->scrape_failure_log_file, &f);
 
 	if (e == 0)
 		return;

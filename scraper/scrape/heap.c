@@ -38,7 +38,7 @@ static void sift_down(struct scrape *s, size_t i, struct scrape_target *t)
 	place(s, i, t);
 }
 
-void scrape_heap_put(struct scrape *s, struct scrape_target *t)
+void scrape_heap_insert(struct scrape *s, struct scrape_target *t)
 {
 	ASSERT(!t->heap_idx);
 	if (alloc_grow(&s->heap, &s->cap_heap, s->n_heap + 1, sizeof(struct scrape_target *)) < 0)

@@ -280,7 +280,7 @@ static void sync_target(
 	t->next = sync->made;
 	sync->made = t;
 	sync->n_made++;
-	scrape_heap_put(s, t);
+	scrape_heap_insert(s, t);
 }
 
 static void sync_group(

@@ -21,7 +21,7 @@ void scrape_queue_done(struct scrape_queue *q)
 	pthread_cond_destroy(&q->has_room);
 }
 
-void scrape_queue_put(struct scrape_queue *q, struct scrape_request *r)
+void scrape_queue_add(struct scrape_queue *q, struct scrape_request *r)
 {
 	lock_take(&q->lock);
 	while (q->n_max && q->n >= q->n_max && !q->closed)

@@ -23,7 +23,7 @@ void scrape_queue_init(struct scrape_queue *q, size_t n_max);
 /* What stands in it is not freed. */
 void scrape_queue_done(struct scrape_queue *q);
 /* Waits while n_max stand in it and it is open; a closed queue takes any number. */
-void scrape_queue_put(struct scrape_queue *q, struct scrape_request *r);
+void scrape_queue_add(struct scrape_queue *q, struct scrape_request *r);
 /* Waits for a request; NULL once the queue is closed and empty. */
 struct scrape_request *scrape_queue_take(struct scrape_queue *q);
 /* Takes the head, or NULL; q->lock is held. */

@@ -31,7 +31,7 @@ void scrape_type_release(struct scrape *s, struct scrape_type *type)
 	if (s->stopping || type->is_followed || scrape_live_is_empty(&type->live))
 		type_free(type);
 	else
-		scrape_queue_put(&s->to_decode, scrape_request_last(type));
+		scrape_queue_add(&s->to_decode, scrape_request_last(type));
 }
 
 void scrape_target_free(struct scrape *s, struct scrape_target *t)

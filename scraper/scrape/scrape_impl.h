@@ -193,7 +193,7 @@ void scrape_room_close(struct scrape *s, int64_t ends_ns);
 struct scrape_request *scrape_room_poll(struct scrape *s);
 
 /* heap.c: targets by slot_mono_ns */
-void scrape_heap_put(struct scrape *s, struct scrape_target *t);
+void scrape_heap_insert(struct scrape *s, struct scrape_target *t);
 void scrape_heap_remove(struct scrape *s, struct scrape_target *t);
 
 /* pool.c */

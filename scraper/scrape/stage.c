@@ -51,7 +51,7 @@ static void *decoder_main(void *arg)
 		err_set_work(r->type->url);
 		scrape_decode(s, r);
 		err_set_work(NULL);
-		scrape_queue_put(&s->to_append, r);
+		scrape_queue_add(&s->to_append, r);
 	}
 	return NULL;
 }
@@ -136,7 +136,7 @@ static void *appender_main(void *arg)
 		append(s, r);
 		err_set_work(NULL);
 		scrape_request_shed(s, r);
-		scrape_queue_put(&s->finished, r);
+		scrape_queue_add(&s->finished, r);
 		http_client_wake(s->client);
 	}
 	return NULL;
@@ -181,7 +181,7 @@ static void run_slot(struct scrape *s, struct scrape_target *t, int64_t now_mono
 	t->slot_real_ns = scrape_slot_after(
 		slot_real_ns, now_real_ns, t->t.interval_ms * NS_PER_MS, t->hash, s->seed);
 	t->slot_mono_ns = now_mono_ns + t->slot_real_ns - now_real_ns;
-	scrape_heap_put(s, t);
+	scrape_heap_insert(s, t);
 	if (t->pool->over_target_limit && t->n_types) {
 		fail_target(t, slot_real_ns);
 		return;

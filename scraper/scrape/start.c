@@ -60,7 +60,7 @@ static void on_done(struct http_response *response, void *arg)
 	if (r->small_bytes)
 		hold_small(s, r, MAX(r->response.body.len, (size_t)1));
 	scrape_gates_leave(s, r);
-	scrape_queue_put(s->stopping ? &s->finished : &s->to_decode, r);
+	scrape_queue_add(s->stopping ? &s->finished : &s->to_decode, r);
 }
 
 static int start_transfer(struct scrape *s, struct scrape_request *r, struct errbuf *eb)
@@ -121,7 +121,7 @@ static void start(struct scrape_type *type, int64_t slot_real_ns)
 	if (start_transfer(s, r, &r->error) < 0) {
 		r->reason = SCRAPE_FAIL_CONNECT;
 		scrape_gates_leave(s, r);
-		scrape_queue_put(&s->to_decode, r);
+		scrape_queue_add(&s->to_decode, r);
 	}
 }
 
@@ -175,7 +175,7 @@ void scrape_type_fail(
 	r = scrape_request_new(type, slot_real_ns);
 	r->reason = reason;
 	err_set(&r->error, -EAGAIN, "%s", text);
-	scrape_queue_put(&type->target->stage->to_decode, r);
+	scrape_queue_add(&type->target->stage->to_decode, r);
 }
 
 static const char *why_waited(enum scrape_reason why)
@@ -221,7 +221,7 @@ void scrape_wait_retry(struct scrape_wait *w)
 	why = must_wait(type, &gate);
 	if (why) {
 		w->why = why;
-		scrape_wait_put(gate ? &gate->waits : &s->waiting, gate, w);
+		scrape_wait_add(gate ? &gate->waits : &s->waiting, gate, w);
 		return;
 	}
 	scrape_wait_free(s, w);

@@ -6,7 +6,7 @@
 #include "scraper/scrape/scrape_impl.h"
 #include "lib/base/alloc.h"
 
-void scrape_wait_put(struct scrape_waits *list, struct scrape_gate *gate, struct scrape_wait *w)
+void scrape_wait_add(struct scrape_waits *list, struct scrape_gate *gate, struct scrape_wait *w)
 {
 	struct scrape_wait *before = list->last;
 

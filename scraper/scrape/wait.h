@@ -35,7 +35,7 @@ struct scrape_gate {
 };
 
 /* By its deadline; `w` stands in no list yet, and `gate` (NULL: none) is the one whose list it is. */
-void scrape_wait_put(struct scrape_waits *list, struct scrape_gate *gate, struct scrape_wait *w);
+void scrape_wait_add(struct scrape_waits *list, struct scrape_gate *gate, struct scrape_wait *w);
 /* Out of its list, if it stands in one; frees a gate that is no longer needed. */
 void scrape_wait_take(struct scrape *s, struct scrape_wait *w);
 /* The same, and frees it; its type waits no more. NULL allowed. */

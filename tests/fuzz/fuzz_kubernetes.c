@@ -20,7 +20,7 @@ static int on_line(void *arg, const char *line, size_t n)
 {
 	struct stream *s = arg;
 
-	return kube_store_put_event(s->store, line, n, 0, 1, &s->resource_version, &s->eb);
+	return kube_store_read_event(s->store, line, n, 0, 1, &s->resource_version, &s->eb);
 }
 
 static void make_groups(const struct kube_store *stores, const struct kube_store *own)
@@ -58,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t at = 1; at < size; at += step)
 		if (http_lines_put(&lines, data + at, MIN(step, size - at), on_line, &s, &s.eb) < 0)
 			break;
-	if (size && kube_store_put_list(s.store, data + 1, size - 1, 0, 2, &page, &s.eb) == 0)
+	if (size && kube_store_read_list(s.store, data + 1, size - 1, 0, 2, &page, &s.eb) == 0)
 		kube_store_sweep(s.store, 0, 2);
 	free(page.resource_version);
 	free(page.next);

@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	read_records(data, size, false);
 	if (json_read(data, size, 1 << 20, &doc, NULL) == 0 &&
-		pod_records_put(&p, json_doc_root(doc), 1, NULL) == 0) {
+		pod_records_set(&p, json_doc_root(doc), 1, NULL) == 0) {
 		pod_records_print(&p, &text);
 		read_records(text.data, text.len, true);
 		pod_records_delete(&p, json_doc_root(doc));

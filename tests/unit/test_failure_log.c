@@ -27,8 +27,8 @@ static void put_lines(char *path, int fd)
 	ssize_t n;
 
 	assert_int_equal(scrape_failure_log_open(&l, &cfg), 0);
-	assert_int_equal(scrape_failure_log_put(&l, path, &failure), 0);
-	assert_int_equal(scrape_failure_log_put(&l, path, &failure), 0);
+	assert_int_equal(scrape_failure_log_write(&l, path, &failure), 0);
+	assert_int_equal(scrape_failure_log_write(&l, path, &failure), 0);
 	n = read(fd, text, sizeof(text) - 1);
 	assert_true(n > 0);
 	text[n] = '\0';

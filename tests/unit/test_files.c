@@ -40,11 +40,11 @@ static void a_file_is_all_that_its_inode_says(void **state)
 	others[2].mtime_ns++;
 	others[3].dev++;
 	assert_int_equal(find(&key), 0);
-	files_put(f, &key, 12);
+	files_set(f, &key, 12);
 	assert_int_equal(find(&key), 12);
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
 		assert_int_equal(find(&others[i]), 0);
-	files_put(f, &key, 13);
+	files_set(f, &key, 13);
 	assert_int_equal(find(&key), 13);
 	files_drop(f, 12);
 	assert_int_equal(find(&key), 13);
@@ -61,7 +61,7 @@ static void the_newest_are_known(void **state)
 
 	(void)state;
 	for (uint32_t i = 1; i <= 100; i++) {
-		files_put(f, &(struct file_key) {.ino = i}, i);
+		files_set(f, &(struct file_key) {.ino = i}, i);
 		assert_int_equal(find(&(struct file_key) {.ino = i}), i);
 	}
 	for (uint32_t i = 1; i <= 100; i++) {

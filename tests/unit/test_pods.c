@@ -41,7 +41,7 @@ static int put(struct pod_records *p, const char *text, uint64_t list, struct er
 	struct json_doc *doc = NULL;
 
 	assert_int_equal(json_read(text, strlen(text), 1 << 20, &doc, NULL), 0);
-	return pod_records_put(p, json_doc_root(doc), list, eb);
+	return pod_records_set(p, json_doc_root(doc), list, eb);
 }
 
 static struct pod_table *table_of(const struct pod_records *p)

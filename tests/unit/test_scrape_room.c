@@ -47,11 +47,11 @@ static void test_turns(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(big); i++) {
 		answer(&big[i], SCRAPE_LARGE_BYTES + 1);
-		scrape_queue_put(&s->to_decode, &big[i]);
+		scrape_queue_add(&s->to_decode, &big[i]);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(small); i++) {
 		answer(&small[i], 1000);
-		scrape_queue_put(&s->to_decode, &small[i]);
+		scrape_queue_add(&s->to_decode, &small[i]);
 	}
 	/* small ones go first, then one large one */
 	assert_ptr_equal(scrape_room_take(s), &small[0]);
@@ -60,7 +60,7 @@ static void test_turns(void **state)
 	assert_true(big[0].is_large);
 	assert_false(small[0].is_large);
 	/* while it is held a decoder that asks finds small ones alone */
-	scrape_queue_put(&s->to_decode, &small[0]);
+	scrape_queue_add(&s->to_decode, &small[0]);
 	assert_ptr_equal(scrape_room_take(s), &small[0]);
 	scrape_room_leave(s, &small[0]);
 	assert_true(s->large.is_taken);
@@ -89,7 +89,7 @@ static void test_end(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(r); i++) {
 		answer(&r[i], 1000);
-		scrape_queue_put(&s->to_decode, &r[i]);
+		scrape_queue_add(&s->to_decode, &r[i]);
 	}
 	scrape_room_close(s, INT64_MAX);
 	assert_ptr_equal(scrape_room_take(s), &r[0]);
@@ -126,7 +126,7 @@ static void test_liar(void **state)
 
 	(void)state;
 	answer(&big, SCRAPE_LARGE_BYTES + 1);
-	scrape_queue_put(&s->to_decode, &big);
+	scrape_queue_add(&s->to_decode, &big);
 	assert_ptr_equal(scrape_room_take(s), &big);
 	assert_int_equal(pthread_create(&t, NULL, liar_main, &l), 0);
 	assert_false(l.has_entered);

@@ -38,7 +38,7 @@ struct node_table {
 	uint32_t arrays[]; /* n parents, n locations */
 };
 
-/* A heap object and its size, for cache_put. */
+/* A heap object and its size, for cache_add. */
 struct decoded {
 	void *data;
 	size_t bytes;

@@ -133,7 +133,7 @@ static int keep(struct part_reader *r, enum frame_table t, uint32_t page, struct
 {
 	struct cache *c = block_of(r)->cache;
 	struct cache_entry *e =
-		cache_put(c, r->part->id, part_block_cache_table(r, t), page, d.data, d.bytes);
+		cache_add(c, r->part->id, part_block_cache_table(r, t), page, d.data, d.bytes);
 	int x;
 
 	if (!e)
@@ -570,7 +570,7 @@ static int block_page_of(
 			*ret = r->page_part = p;
 			return 0;
 		}
-		r->page_pin = cache_put_cold(b->cache, r->part->id,
+		r->page_pin = cache_add_cold(b->cache, r->part->id,
 			part_block_cache_table(r, TABLE_ROWS), number, p, p->allocated_bytes);
 		if (!r->page_pin)
 			return err_set(&r->errbuf, -ENOMEM, "out of memory reading a block");

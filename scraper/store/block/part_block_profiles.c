@@ -104,7 +104,7 @@ static int load_page(
 		return part_block_failed(r, x);
 	}
 	r->profiles_pin =
-		cache_put_cold(c, r->part->id, cache_table(r, column), number, d.data, d.bytes);
+		cache_add_cold(c, r->part->id, cache_table(r, column), number, d.data, d.bytes);
 	return r->profiles_pin ? 0 : err_set(&r->errbuf, -ENOMEM, "out of memory reading a block");
 }
 

@@ -60,7 +60,7 @@ void part_block_remember(
 	memcpy(a->bytes, key, n_key);
 	if (n)
 		memcpy(a->bytes + n_key, data, n);
-	e = cache_put(c, r->part->id, CACHE_ANSWERS, page_of(key, n_key), a, bytes);
+	e = cache_add(c, r->part->id, CACHE_ANSWERS, page_of(key, n_key), a, bytes);
 	if (e)
 		cache_unpin(c, e);
 }

@@ -132,7 +132,7 @@ static bool make_room(struct cache *c, size_t bytes)
 	return true;
 }
 
-static struct cache_entry *put(struct cache *c, uint32_t part, uint32_t table, uint32_t page,
+static struct cache_entry *add(struct cache *c, uint32_t part, uint32_t table, uint32_t page,
 	void *data, size_t bytes, bool cold)
 {
 	uint64_t key = key_of(part, table, page), *slot;
@@ -170,16 +170,16 @@ static struct cache_entry *put(struct cache *c, uint32_t part, uint32_t table, u
 	return e;
 }
 
-struct cache_entry *cache_put(
+struct cache_entry *cache_add(
 	struct cache *c, uint32_t part, uint32_t table, uint32_t page, void *data, size_t bytes)
 {
-	return put(c, part, table, page, data, bytes, false);
+	return add(c, part, table, page, data, bytes, false);
 }
 
-struct cache_entry *cache_put_cold(
+struct cache_entry *cache_add_cold(
 	struct cache *c, uint32_t part, uint32_t table, uint32_t page, void *data, size_t bytes)
 {
-	return put(c, part, table, page, data, bytes, true);
+	return add(c, part, table, page, data, bytes, true);
 }
 
 void cache_unpin(struct cache *c, struct cache_entry *e)

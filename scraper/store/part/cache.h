@@ -34,11 +34,11 @@ void cache_free(struct cache *c);
 struct cache_entry *cache_get(struct cache *c, uint32_t part, uint32_t table, uint32_t page);
 /* Takes `data` (heap, of `bytes`) and pins it; an entry that another thread has put is returned instead. NULL without memory. `data` is
  * freed where it is not kept. */
-struct cache_entry *cache_put(
+struct cache_entry *cache_add(
 	struct cache *c, uint32_t part, uint32_t table, uint32_t page, void *data, size_t bytes);
 /* The same for what one pass reads: it is the first to go until it is asked for again, so a long query does not drive out what short
  * ones share. */
-struct cache_entry *cache_put_cold(
+struct cache_entry *cache_add_cold(
 	struct cache *c, uint32_t part, uint32_t table, uint32_t page, void *data, size_t bytes);
 void cache_unpin(struct cache *c, struct cache_entry *e);
 /* Forgets everything of a part that has no pins left. */
