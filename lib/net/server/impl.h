@@ -189,7 +189,7 @@ bool http_addr_is_loopback(const struct sockaddr *a);
 
 /* net.c: the net thread */
 void *http_net_main(void *arg);
-void http_net_wake(struct http_server *s);
+void http_wake_net(struct http_server *s); /* wake.c */
 
 /* conn.c: libmicrohttpd's callbacks */
 enum MHD_Result http_on_request(void *cls, struct MHD_Connection *mhd, const char *url,

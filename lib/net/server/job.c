@@ -150,7 +150,7 @@ static void wait_locked(struct http_server *s, struct http_request *r)
 	ASSERT_HELD(&s->lock);
 	r->state = HTTP_WAITING;
 	http_heap_add_locked(s, r);
-	http_net_wake(s);
+	http_wake_net(s);
 }
 
 static void park_locked(struct http_request *r)
@@ -185,7 +185,7 @@ static void park_locked(struct http_request *r)
 		return;
 	}
 	enqueue_locked(s, r);
-	http_net_wake(s);
+	http_wake_net(s);
 }
 
 void http_job_wake(const struct http_ticket *t)
@@ -202,7 +202,7 @@ void http_job_wake(const struct http_ticket *t)
 		if (r->state == HTTP_WAITING && r->at_ns == HTTP_NEVER) {
 			http_heap_remove_locked(s, r);
 			enqueue_locked(s, r);
-			http_net_wake(s);
+			http_wake_net(s);
 		} else {
 			r->is_woken = true;
 		}

@@ -12,14 +12,6 @@
 enum { EVENTS_PER_WAIT = 64, ACCEPTS_PER_WAKE = 64, ACCEPT_PAUSE_MS = 100 };
 static const uint64_t TAG_LISTENER = 1ULL << 63, TAG_WAKE = 1ULL << 62;
 
-void http_net_wake(struct http_server *s)
-{
-	uint64_t one = 1;
-
-	if (write(s->wake_fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
-		log_printf(LOG_DEBUG, "eventfd: %d", errno);
-}
-
 static void refuse(struct http_server *s, int fd, const char *reason)
 {
 	static const char text[] = "HTTP/1.1 503 Service Unavailable\r\nConnection: "

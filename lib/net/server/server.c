@@ -220,7 +220,7 @@ void http_server_stop(struct http_server *s, uint32_t grace_ms)
 	s->stopped = true;
 	lock_take(&s->lock);
 	s->stopping = true;
-	http_net_wake(s);
+	http_wake_net(s);
 	cancel_parked_locked(s, false);
 	if (grace_ms && s->daemon)
 		wait_drained_locked(s, &s->n_parked, grace_ms);
@@ -232,7 +232,7 @@ void http_server_stop(struct http_server *s, uint32_t grace_ms)
 	s->quit = true;
 	pthread_cond_broadcast(&s->job_ready);
 	pthread_cond_broadcast(&s->monitoring_ready);
-	http_net_wake(s);
+	http_wake_net(s);
 	lock_release(&s->lock);
 	for (unsigned i = 0; i < s->n_workers_started; i++)
 		pthread_join(s->workers[i], NULL);
