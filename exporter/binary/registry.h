@@ -171,7 +171,7 @@ struct binary_registry {
 	struct binary_stats stats;
 };
 
-/* registry.c: tells the hook of the entry's file, or that it is not known any more. */
+/* entry.c: tells the hook of the entry's file, or that it is not known any more. */
 void binary_tell_file_locked(struct binary_registry *r, uint32_t id, bool known);
 
 static inline struct entry *entry_locked(struct binary_registry *r, uint32_t id)
@@ -207,7 +207,7 @@ struct binary_link_source {
 int binary_open_link(void *source, const struct parser_link *link, uint32_t *ret_next);
 /* work.c */
 void binary_inputs_freep(struct binary_inputs **in);
-/* registry.c */
+/* entry.c */
 void binary_enqueue_locked(struct binary_registry *r, struct binary_queue *q, uint32_t id);
 uint32_t binary_canonical_locked(struct binary_registry *r, uint32_t id);
 /* Where the entry is to be made anew and nothing uses its symbol file, that goes and the entry is wanted again. */
