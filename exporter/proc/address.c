@@ -9,6 +9,25 @@
 #include "lib/base/hash.h"
 #include <string.h>
 
+/* Lets it wait for its name. */
+static void wait_for_name(struct proc_table *t, uint32_t id)
+{
+	struct address *a = &t->addresses[id];
+
+	if (a->is_waiting ||
+		alloc_grow(&t->waiting, &t->cap_waiting, t->n_waiting + 1, sizeof(*t->waiting)) < 0)
+		return;
+	a->is_waiting = true;
+	t->waiting[t->n_waiting++] = id;
+}
+
+static void code_name_put(struct code_name **n)
+{
+	if (*n && --(*n)->n_refs == 0)
+		free(*n);
+	*n = NULL;
+}
+
 static uint64_t address_hash(const struct process *p, uint64_t addr)
 {
 	return hash_mix(number_of(p)) ^ hash_mix(addr * 3 + 1);
@@ -45,7 +64,7 @@ static uint32_t add_address(struct proc_table *t, struct process *p, uint64_t ad
 	p->n_addresses++;
 	proc_ref(p);
 	*slot = id;
-	proc_code_wait(t, id);
+	wait_for_name(t, id);
 	if (is_unread(p)) {
 		t->addresses[id].is_unread = true;
 		p->n_unread++;
@@ -347,7 +366,7 @@ void proc_addresses_retain(struct proc_table *t, const uint64_t *used_bitmap)
 			continue;
 		if (!a->is_retired)
 			proc_address_unlink(t, id);
-		proc_code_name_put(&a->name);
+		code_name_put(&a->name);
 		t->n_read_late -= a->word != 0;
 		a->process->n_unread -= a->is_unread;
 		a->process->n_addresses--;
@@ -360,7 +379,7 @@ void proc_addresses_retain(struct proc_table *t, const uint64_t *used_bitmap)
 void proc_addresses_done(struct proc_table *t)
 {
 	for (uint32_t id = 1; id < t->n_addresses; id++)
-		proc_code_name_put(&t->addresses[id].name);
+		code_name_put(&t->addresses[id].name);
 	free(t->waiting);
 	free(t->addresses);
 	free(t->wanted_s);

@@ -1,29 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Queues of requests, and answers that wait for their time.
+ * What is asked about processes, in queues, and whether samples wait for it.
  */
 #include "exporter/proc/asks.h"
 #include "exporter/proc/table.h"
-#include "lib/base/alloc.h"
-#include <errno.h>
-#include <string.h>
 
 #define BIT(ask) ((uint8_t)(1U << (ask)))
-
-void proc_answer_free(struct proc_answer **ap)
-{
-	struct proc_answer *a = *ap;
-
-	if (!a)
-		return;
-	free(a->cgroup);
-	free(a->cmdline);
-	free(a->lines);
-	free(a->text);
-	free(a->listed);
-	free(a);
-	*ap = NULL;
-}
 
 static void enqueue(struct proc_table *t, enum proc_ask ask, struct process *p)
 {
@@ -49,13 +31,18 @@ void proc_ask(struct proc_table *t, struct process *p, enum proc_ask ask)
 	enqueue(t, ask, p);
 }
 
+void proc_ask_again(struct proc_table *t, struct process *p, enum proc_ask ask)
+{
+	p->asks.not_before_ns[ask] = t->now_ns + PROC_RETRY_NS;
+	enqueue(t, ask, p);
+}
+
 bool proc_is_asked(const struct process *p, enum proc_ask ask)
 {
 	return p->asks.open & BIT(ask);
 }
 
-/* The request is answered or given up. */
-static void close_ask(struct proc_table *t, struct process *p, enum proc_ask ask)
+void proc_ask_close(struct proc_table *t, struct process *p, enum proc_ask ask)
 {
 	p->asks.open &= (uint8_t)~BIT(ask);
 	p->asks.awaited &= (uint8_t)~BIT(ask);
@@ -78,48 +65,7 @@ bool proc_is_awaited(const struct proc_table *t, const struct process *p)
 	return false;
 }
 
-void proc_ask_container(struct proc_table *t, struct cgroup *c)
-{
-	if (c->is_asked)
-		return;
-	c->is_asked = true;
-	proc_cgroup_ref(c);
-	t->n_open++;
-	c->next_asked = NULL;
-	if (t->containers_tail)
-		t->containers_tail->next_asked = c;
-	else
-		t->containers_head = c;
-	t->containers_tail = c;
-}
-
-static bool next_container(struct proc_table *t, struct proc_request *ret)
-{
-	struct cgroup *c = t->containers_head;
-
-	if (!c)
-		return false;
-	t->containers_head = c->next_asked;
-	if (!t->containers_head)
-		t->containers_tail = NULL;
-	*ret = (struct proc_request) {
-		.ask = PROC_ASK_CONTAINER, .of = c, .user_id = c->info.user_id};
-	memcpy(ret->container_id, c->info.container_id, sizeof(ret->container_id));
-	return true;
-}
-
-static bool next_list(struct proc_table *t, struct proc_request *ret)
-{
-	if (!t->scan.pending || t->scan.is_asked)
-		return false;
-	t->scan.pending = false;
-	t->scan.is_asked = true;
-	*ret = (struct proc_request) {.ask = PROC_ASK_LIST};
-	return true;
-}
-
-/* The oldest whose time has come, out of the queue; NULL when there is none. */
-static struct process *dequeue(struct proc_table *t, enum proc_ask ask)
+struct process *proc_ask_take(struct proc_table *t, enum proc_ask ask)
 {
 	struct ask_queue *q = &t->asks[ask];
 	struct process *before = NULL, *p = q->head;
@@ -137,117 +83,35 @@ static struct process *dequeue(struct proc_table *t, enum proc_ask ask)
 	return p;
 }
 
-bool proc_table_next(struct proc_table *t, enum proc_ask ask, struct proc_request *ret)
+void proc_ask_maps(struct proc_table *t, struct process *p)
 {
-	struct process *p;
-
-	if (ask == PROC_ASK_CONTAINER)
-		return next_container(t, ret);
-	if (ask == PROC_ASK_LIST)
-		return next_list(t, ret);
-	p = dequeue(t, ask);
-	if (!p)
-		return false;
-	*ret = (struct proc_request) {
-		.ask = ask,
-		.of = p,
-		.pid = p->pid,
-		.start_ns = p->start_ns,
-		.names = !p->labels_read,
-		.cgroup = !proc_cgroup_known(t, p->cgroup_id),
-	};
-	return true;
+	p->maps_due_ns = t->now_ns + ((uint64_t)PROC_MAPS_BACKOFF_NS << p->maps_misses);
+	proc_ask(t, p, PROC_ASK_MAPS);
+	proc_await(p, PROC_ASK_MAPS);
 }
 
-bool proc_table_is_asking(const struct proc_table *t)
+void proc_ask_root(struct proc_table *t, struct process *p)
 {
-	return t->n_open || t->scan.pending || proc_table_is_scanning(t);
+	/* The pid must still be this process. */
+	if (!p->root_checked && !p->kernel_thread && !p->exited && proc_newest(t, p->pid) == p)
+		proc_ask(t, p, PROC_ASK_ROOT);
 }
 
-void proc_table_answer(struct proc_table *t, struct proc_answer *a)
+struct process *proc_maps_giver(const struct process *p)
 {
-	a->next = NULL;
-	if (t->answers_tail)
-		t->answers_tail->next = a;
-	else
-		t->answers_head = a;
-	t->answers_tail = a;
+	return p && p->is_heir && !p->maps_complete ? p->parent : NULL;
 }
 
-/* What could not be read now is asked again, behind all others, while the process is there. */
-static bool ask_again(struct proc_table *t, struct process *p, const struct proc_answer *a)
+struct process *proc_maps_asked(struct process *p)
 {
-	enum proc_ask ask = a->request.ask;
-
-	if (p->exited || (a->error != -ETIMEDOUT && a->error != -EBUSY))
-		return false;
-	p->asks.not_before_ns[ask] = t->now_ns + PROC_RETRY_NS;
-	enqueue(t, ask, p);
-	return true;
+	while (p && !proc_is_asked(p, PROC_ASK_MAPS))
+		p = proc_maps_giver(p);
+	return p;
 }
 
-static void take_container(struct proc_table *t, struct proc_answer *a)
+struct process *proc_maps_living(struct process *p)
 {
-	struct cgroup *c = a->request.of;
-
-	proc_cgroup_found(t, c, a->error == 0 ? &a->container : NULL);
-	c->is_asked = false;
-	t->n_open--;
-	proc_cgroup_put(t, &c);
-}
-
-static void take(struct proc_table *t, struct proc_answer *a)
-{
-	struct process *p = a->request.of;
-
-	switch (a->request.ask) {
-	case PROC_ASK_CONTAINER: take_container(t, a); return;
-	case PROC_ASK_LIST: proc_take_list(t, a); return;
-	default: break;
-	}
-	if (ask_again(t, p, a))
-		return;
-	switch (a->request.ask) {
-	case PROC_ASK_LABELS: proc_take_labels(t, p, a); break;
-	case PROC_ASK_MAPS: proc_take_maps(t, p, a); break;
-	default: proc_take_root(t, p, a); break;
-	}
-	close_ask(t, p, a->request.ask);
-}
-
-void proc_take_answers(struct proc_table *t, uint64_t up_to_ns)
-{
-	while (t->answers_head && t->answers_head->read_ns <= up_to_ns) {
-		struct proc_answer *a = t->answers_head;
-
-		t->answers_head = a->next;
-		if (!t->answers_head)
-			t->answers_tail = NULL;
-		take(t, a);
-		proc_answer_free(&a);
-	}
-}
-
-/* Nobody answers any more. */
-void proc_asks_done(struct proc_table *t)
-{
-	struct cgroup *c;
-
-	while (t->answers_head) {
-		struct proc_answer *a = t->answers_head;
-
-		t->answers_head = a->next;
-		if (a->root)
-			binary_root_put(t->o.binaries, a->root);
-		if (a->request.ask == PROC_ASK_CONTAINER && (c = a->request.of))
-			proc_cgroup_put(t, &c);
-		proc_answer_free(&a);
-	}
-	while ((c = t->containers_head)) {
-		t->containers_head = c->next_asked;
-		proc_cgroup_put(t, &c);
-	}
-	for (; t->scan.at < t->scan.n; t->scan.at++)
-		t->scan.items[t->scan.at]->n_refs--;
-	free(t->scan.items);
+	while (p && p->exited)
+		p = proc_maps_giver(p);
+	return p;
 }

@@ -68,12 +68,27 @@ void proc_table_set_pods(struct proc_table *t, struct pod_table *pods)
 			apply_pod(t, c);
 }
 
+static void ask_container(struct proc_table *t, struct cgroup *c)
+{
+	if (c->is_asked)
+		return;
+	c->is_asked = true;
+	proc_cgroup_ref(c);
+	t->n_open++;
+	c->next_asked = NULL;
+	if (t->containers_tail)
+		t->containers_tail->next_asked = c;
+	else
+		t->containers_head = c;
+	t->containers_tail = c;
+}
+
 /* Mostly there at once: runtimes write a container's file before they start it. */
 static void look_for_container(struct proc_table *t, struct cgroup *c)
 {
 	if (c->info.container_id[0] && t->now_ns >= c->container_due_ns &&
 		c->container_tries < PROC_CONTAINER_TRIES)
-		proc_ask_container(t, c);
+		ask_container(t, c);
 }
 
 void proc_cgroup_found(struct proc_table *t, struct cgroup *c, const struct container_info *found)

@@ -7,27 +7,9 @@
 #include "lib/base/hash.h"
 #include <string.h>
 
-void proc_code_wait(struct proc_table *t, uint32_t id)
-{
-	struct address *a = &t->addresses[id];
-
-	if (a->is_waiting ||
-		alloc_grow(&t->waiting, &t->cap_waiting, t->n_waiting + 1, sizeof(*t->waiting)) < 0)
-		return;
-	a->is_waiting = true;
-	t->waiting[t->n_waiting++] = id;
-}
-
 bool proc_code_is_waiting(const struct proc_table *t)
 {
 	return t->n_waiting;
-}
-
-void proc_code_name_put(struct code_name **n)
-{
-	if (*n && --(*n)->n_refs == 0)
-		free(*n);
-	*n = NULL;
 }
 
 static bool is_hopeless(const struct address *a)

@@ -5,24 +5,15 @@
  */
 #include "exporter/proc/publish.h"
 
-/* Of an image whose own mappings are not known: the one that it shares them with since its fork. */
-static struct process *giver(const struct process *p)
+void proc_keep_maps(struct proc_table *t, struct process *p, struct maps *from, uint64_t since_ns,
+	uint64_t until_ns)
 {
-	return p && p->is_heir && !p->maps_complete ? p->parent : NULL;
-}
+	for (uint32_t i = 0; i < maps_count(from); i++) {
+		const struct mapping *m = maps_at(from, i);
 
-struct process *proc_maps_asked(struct process *p)
-{
-	while (p && !proc_is_asked(p, PROC_ASK_MAPS))
-		p = giver(p);
-	return p;
-}
-
-struct process *proc_maps_living(struct process *p)
-{
-	while (p && p->exited)
-		p = giver(p);
-	return p;
+		if (m->since_ns >= since_ns && m->since_ns <= until_ns && maps_add(&p->maps, m) < 0)
+			t->stats.maps_read_failed++;
+	}
 }
 
 /* What the parent had at the fork, and what the child mapped since. */
@@ -56,7 +47,7 @@ void proc_heirs_take(struct proc_table *t, struct process *from)
 		return;
 	from->has_heirs = false;
 	for (struct process *p = t->all; p; p = p->next)
-		if (giver(p) == from && !p->reaped) {
+		if (proc_maps_giver(p) == from && !p->reaped) {
 			inherit_maps(t, p, from);
 			proc_heirs_take(t, p); /* as deep as PROC_MAX_DEPTH */
 		}

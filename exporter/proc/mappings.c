@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Mappings and roots of processes: new ones, those that were read, and when that is asked for.
+ * Mappings and roots of processes: new ones, and those that were read.
  */
 #include "exporter/proc/publish.h"
 #include "lib/base/str.h"
@@ -59,17 +59,6 @@ static void keep_times(struct maps *before, struct maps *after)
 	}
 }
 
-void proc_keep_maps(struct proc_table *t, struct process *p, struct maps *from, uint64_t since_ns,
-	uint64_t until_ns)
-{
-	for (uint32_t i = 0; i < maps_count(from); i++) {
-		const struct mapping *m = maps_at(from, i);
-
-		if (m->since_ns >= since_ns && m->since_ns <= until_ns && maps_add(&p->maps, m) < 0)
-			t->stats.maps_read_failed++;
-	}
-}
-
 /* Did it help with the address for which they were read once more? A walk through code without frame pointers gives addresses
  * that are none. */
 static void note_miss(struct process *p)
@@ -79,13 +68,6 @@ static void note_miss(struct process *p)
 					 ? 0
 					 : (uint8_t)MIN(p->maps_misses + 1, PROC_MAX_MISSES);
 	p->missed_addr = 0;
-}
-
-void proc_ask_maps(struct proc_table *t, struct process *p)
-{
-	p->maps_due_ns = t->now_ns + ((uint64_t)PROC_MAPS_BACKOFF_NS << p->maps_misses);
-	proc_ask(t, p, PROC_ASK_MAPS);
-	proc_await(p, PROC_ASK_MAPS);
 }
 
 /* It ended before it was read: what its parent has is read in its place. */
@@ -121,13 +103,6 @@ void proc_take_maps(struct proc_table *t, struct process *p, const struct proc_a
 	note_miss(p);
 	proc_addresses_read(t, p);
 	proc_heirs_take(t, p);
-}
-
-void proc_ask_root(struct proc_table *t, struct process *p)
-{
-	/* The pid must still be this process. */
-	if (!p->root_checked && !p->kernel_thread && !p->exited && proc_newest(t, p->pid) == p)
-		proc_ask(t, p, PROC_ASK_ROOT);
 }
 
 void proc_take_root(struct proc_table *t, struct process *p, const struct proc_answer *a)

@@ -133,7 +133,7 @@ static inline uint64_t number_of(const void *p)
 	return (uint64_t)(uintptr_t)p;
 }
 
-/* table.c */
+/* image.c */
 struct process *proc_newest(const struct proc_table *t, uint32_t pid);
 /* A new image, the newest of its pid; NULL when the table is full (counted). begin_ns: since
  * when it is there. */
@@ -146,6 +146,10 @@ void proc_image_end(struct proc_table *t, struct process *p, uint64_t time_ns);
 void proc_image_revive(struct proc_table *t, struct process *p);
 void proc_ref(struct process *p);
 void proc_unref(struct proc_table *t, struct process *p);
+/* Frees an image that nothing needs any more, and then its parents for which the same is true now. */
+void proc_image_release(struct proc_table *t, struct process *p);
+/* Whatever needs it: the table goes. */
+void proc_image_free(struct proc_table *t, struct process *p);
 /* Takes one token of `b`, which fills with per_s a second up to as many. */
 bool proc_may(struct proc_table *t, struct bucket *b, double per_s);
 /* One read of /proc may be made now. */
@@ -170,7 +174,24 @@ bool proc_is_asked(const struct process *p, enum proc_ask ask);
 void proc_await(struct process *p, enum proc_ask ask);
 /* and still do. */
 bool proc_is_awaited(const struct proc_table *t, const struct process *p);
-void proc_ask_container(struct proc_table *t, struct cgroup *c);
+/* The oldest whose time has come, out of the queue; NULL when there is none. */
+struct process *proc_ask_take(struct proc_table *t, enum proc_ask ask);
+/* Back into the queue, behind all others. */
+void proc_ask_again(struct proc_table *t, struct process *p, enum proc_ask ask);
+/* The request is answered or given up. */
+void proc_ask_close(struct proc_table *t, struct process *p, enum proc_ask ask);
+/* Asks for the mappings, of which samples are to wait. */
+void proc_ask_maps(struct proc_table *t, struct process *p);
+/* Asks which root the process has, once an image. */
+void proc_ask_root(struct proc_table *t, struct process *p);
+/* Of an image whose own mappings are not known: the one that it shares them with since its fork; else NULL. */
+struct process *proc_maps_giver(const struct process *p);
+/* The process whose mappings are being read for `p`: itself, or the ancestor that it has them from; NULL: nobody's. */
+struct process *proc_maps_asked(struct process *p);
+/* The one that can be asked for them: itself while it lives, or that ancestor; NULL: all have ended. */
+struct process *proc_maps_living(struct process *p);
+
+/* answers.c */
 /* Takes the answers that were read by then. */
 void proc_take_answers(struct proc_table *t, uint64_t up_to_ns);
 void proc_asks_done(struct proc_table *t);
@@ -187,25 +208,17 @@ void proc_take_labels(struct proc_table *t, struct process *p, const struct proc
 void proc_take_list(struct proc_table *t, const struct proc_answer *a);
 
 /* heirs.c: children that were forked before their parent's mappings were read */
-/* The process whose mappings are being read for `p`: itself, or the ancestor that it has them from; NULL: nobody's. */
-struct process *proc_maps_asked(struct process *p);
-/* The one that can be asked for them: itself while it lives, or that ancestor; NULL: all have ended. */
-struct process *proc_maps_living(struct process *p);
+/* Adds those of `from` that appeared between the two times, both included. */
+void proc_keep_maps(struct proc_table *t, struct process *p, struct maps *from, uint64_t since_ns,
+	uint64_t until_ns);
 /* Gives them what was read of `from`. */
 void proc_heirs_take(struct proc_table *t, struct process *from);
 
 /* mappings.c */
-/* Asks for the mappings, of which samples are to wait. */
-void proc_ask_maps(struct proc_table *t, struct process *p);
-/* Asks which root the process has, once an image. */
-void proc_ask_root(struct proc_table *t, struct process *p);
 void proc_take_maps(struct proc_table *t, struct process *p, const struct proc_answer *a);
 void proc_take_root(struct proc_table *t, struct process *p, const struct proc_answer *a);
 void proc_add_mapping(
 	struct proc_table *t, struct process *p, const struct mapping *m, const char *path);
-/* Adds those of `from` that appeared between the two times, both included. */
-void proc_keep_maps(struct proc_table *t, struct process *p, struct maps *from, uint64_t since_ns,
-	uint64_t until_ns);
 
 /* task.c, address.c */
 /* Takes an address out of the look-up: the next sample there gets another one. */
