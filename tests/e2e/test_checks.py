@@ -65,21 +65,33 @@ class Checks(unittest.TestCase):
                     with open(full, 'w') as f:
                         f.write(before)
 
-    def test_functions_without_a_use(self):
-        tree, here = {
-            'a.h': 'int a_used(void);\nint a_lonely(void);\n/* a_lonely is better than a_used. */\nint alloc_fail_after(int n);\n',
-            'a.c': '#include "a.h"\nint a_used(void)\n{\n\treturn \'"\';\n}\nint a_lonely(void)\n{\n\treturn a_used() == \'"\';\n}\n'
-                   'int alloc_fail_after(int n)\n{\n\treturn n;\n}\n'}, tempfile.mkdtemp(prefix='sonde-checks.')
+    def check_objects(self, tree, name):
+        """What the check finds in a folder with these files."""
+        here = tempfile.mkdtemp(prefix='sonde-checks.')
         self.addCleanup(shutil.rmtree, here)
         shutil.copytree(f'{TOP}/.ci', f'{here}/.ci')
-        for name, text in tree.items():
-            with open(f'{here}/{name}', 'w') as f:
-                f.write(text)
         os.mkdir(f'{here}/build')
+        for f, text in tree.items():
+            with open(f'{here}/{f}', 'w') as out:
+                out.write(text)
+            if f.endswith('.c'):
+                subprocess.run(['gcc', '-c', '-o', f'build/{f[:-2]}.o', f], cwd=here, check=True)
         subprocess.run(['git', 'init', '-q', here], check=True)
-        subprocess.run(['gcc', '-c', '-o', 'build/a.o', 'a.c'], cwd=here, check=True)
-        r = subprocess.run([f'{here}/.ci/check', 'build', 'unused'], capture_output=True, text=True)
-        self.assertEqual((r.returncode, r.stdout.splitlines()[1:]), (1, ['a.c: no program uses a_lonely(): delete it, or move it to the tests that do']))
+        r = subprocess.run([f'{here}/.ci/check', 'build', name], capture_output=True, text=True)
+        return r.stdout.splitlines()[1:]
+
+    def test_circles_of_files(self):
+        tree = {'a.c': 'int b(void);\nint a(void)\n{\n\treturn b();\n}\n', 'b.c': 'int c(void);\nint b(void)\n{\n\treturn c();\n}\n', 'c.c': 'int c(void)\n{\n\treturn 0;\n}\n'}
+        self.assertEqual(self.check_objects(tree, 'circles'), [])
+        tree['c.c'] = 'int a(void);\nint c(void)\n{\n\treturn a();\n}\n'
+        self.assertEqual(self.check_objects(tree, 'circles'), [': files use each other in a circle: a.c b.c c.c'])
+
+    def test_functions_without_a_use(self):
+        tree = {
+            'a.h': 'int a_used(void);\nint a_lonely(void);\n/* a_lonely is better than a_used. */\nint alloc_fail_after(int n);\n',
+            'a.c': '#include "a.h"\nint a_used(void)\n{\n\treturn \'"\';\n}\nint a_lonely(void)\n{\n\treturn a_used() == \'"\';\n}\n'
+                   'int alloc_fail_after(int n)\n{\n\treturn n;\n}\n'}
+        self.assertEqual(self.check_objects(tree, 'unused'), ['a.c: no program uses a_lonely(): delete it, or move it to the tests that do'])
 
     def test_english_counts_sentences_of_prose_alone(self):
         with open(f'{self.dir}/docs/seams.md', 'a') as f:
