@@ -97,6 +97,7 @@ int coverage_load(
 {
 	int r = 0;
 
+	ASSERT(!c->scan);
 	c->scan = s;
 	interner_init(&c->name_sets, s->env->budget);
 	interner_init(&c->targets, s->env->budget);

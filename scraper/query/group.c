@@ -91,6 +91,7 @@ int group_view_start(struct group_view *v, struct group_set *g, const struct sca
 	uint32_t open = 0;
 	int64_t id;
 
+	ASSERT(!v->set || v->set == g);
 	if (!v->set)
 		table_init(&v->by_row_set, s->env->budget);
 	v->set = g;
@@ -123,6 +124,7 @@ int64_t group_view_of(struct group_view *v, uint32_t row_set)
 	uint64_t *slot;
 	int64_t id;
 
+	ASSERT(v->set);
 	if (v->constant != TREE_NONE)
 		return v->constant;
 	slot = table_insert(&v->by_row_set, row_set, &is_new);
@@ -141,8 +143,10 @@ int64_t group_view_of(struct group_view *v, uint32_t row_set)
 int group_set_labels(const struct group_set *g, uint32_t i, struct labels *ret)
 {
 	_cleanup_labels_builder_ struct labels_builder b = {};
-	struct cursor c = cursor_of(g->keys.items[i].bytes, g->keys.items[i].len);
+	struct cursor c;
 
+	ASSERT(i < group_set_n(g));
+	c = cursor_of(g->keys.items[i].bytes, g->keys.items[i].len);
 	labels_builder_init(&b);
 	for (size_t k = 0; k < g->scan->n_group_by; k++) {
 		const char *name = g->scan->group_by[k];

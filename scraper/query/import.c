@@ -203,9 +203,12 @@ static uint32_t truncated_function(struct import *im)
 uint32_t import_location(struct import *im, size_t i)
 {
 	const struct part_location *l = &im->locations[i];
-	const uint32_t mapping = import_mapping(im, l->mapping);
-	size_t n = l->n_lines;
+	uint32_t mapping;
+	size_t n;
 
+	ASSERT(i < im->n);
+	mapping = import_mapping(im, l->mapping);
+	n = l->n_lines;
 	for (size_t k = 0; k < n; k++)
 		im->lines[k] =
 			(struct tree_line) {.function = import_function(im, l->lines[k].function),

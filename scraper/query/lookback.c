@@ -55,6 +55,7 @@ int lookback_load(struct lookback *l, const struct scan *s, uint32_t type, struc
 {
 	int r = 0;
 
+	ASSERT(l->arena && l->n_points && l->step_ns > 0 && !l->series);
 	for (size_t i = 0; i < s->n_parts; i++) {
 		const struct scan_part *p = &s->parts[i];
 

@@ -86,8 +86,7 @@ static int make_tasks(struct merger *m, struct errbuf *eb)
 		rows += m->sources[i].plan.n_rows;
 	share = m->scan.env->share_rows ? m->scan.env->share_rows : 1 << 18;
 	share = MAX(rows / threads, share);
-	m->tasks = arena_alloc_array(
-		&m->scan.arena, m->n_sources * (threads + 1) + 1, sizeof(*m->tasks));
+	m->tasks = arena_alloc_array(&m->scan.arena, m->n_sources * threads + 1, sizeof(*m->tasks));
 	if (!m->tasks)
 		return arena_error(&m->scan.arena, eb);
 	for (uint32_t i = 0; i < m->n_sources; i++) {
@@ -107,6 +106,7 @@ static int make_tasks(struct merger *m, struct errbuf *eb)
 				.to_row =
 					k + 1 == cuts ? UINT64_MAX : first + span / cuts * (k + 1)};
 	}
+	ASSERT(m->n_tasks <= m->n_sources * threads);
 	qsort(m->tasks, m->n_tasks, sizeof(*m->tasks), compare_tasks);
 	return 0;
 }
@@ -165,6 +165,7 @@ static void cover_series(struct merger *m, uint32_t series, uint32_t target, boo
 {
 	const struct coverage_target *t = &m->coverage.items[target];
 
+	ASSERT(target < m->coverage.targets.n);
 	if (m->is_mean)
 		m->scrapes[series] = MAX(m->scrapes[series], (uint64_t)t->n);
 	if (seen[target])

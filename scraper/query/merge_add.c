@@ -73,6 +73,7 @@ static int sums_of(struct adder *a, uint32_t group, struct sums **ret)
 	size_t old = a->cap_groups;
 	int r = alloc_grow(&a->groups, &a->cap_groups, group + 1UL, sizeof(*a->groups));
 
+	ASSERT(group != TREE_NONE);
 	if (r)
 		return r;
 	if (a->cap_groups > old)
@@ -410,6 +411,7 @@ int merge_add_task(struct merger *m, size_t task, struct errbuf *eb)
 		.view_hit = TREE_NONE};
 	int r;
 
+	ASSERT(task < m->n_tasks);
 	arena_init(&a.arena, m->scan.env->budget);
 	r = part_reader_open_at(
 		a.part->part, m->sources[t->source].resolution, m->scan.env->budget, &a.reader, eb);

@@ -311,6 +311,7 @@ int merge_names_find(struct merger *m, struct errbuf *eb)
 
 const uint32_t *merge_names_ranks(const struct merger *m, uint32_t part)
 {
+	ASSERT(m->names && part < m->scan.n_parts);
 	return m->names->parts[part].ranks;
 }
 

@@ -164,6 +164,7 @@ int merge_plan_source(struct merger *m, size_t source, struct errbuf *eb)
 	struct planner pl = {.m = m, .source = s, .part = &s->part, .plan = &s->plan};
 	int r = scan_cancelled(&m->scan, eb);
 
+	ASSERT(source < m->n_sources);
 	bytes_init(&pl.scratch, m->scan.env->budget, 0);
 	for (uint32_t h = 0; !r && s->n_spans && h < pl.part->n_hits; h++) {
 		r = plan_hit(&pl, h, eb);

@@ -84,6 +84,7 @@ static void add_span(struct merge_source *s, int64_t from, int64_t to)
 {
 	if (from > to)
 		return;
+	ASSERT(s->n_spans < ARRAY_SIZE(s->spans));
 	s->spans[s->n_spans].from_ns = from;
 	s->spans[s->n_spans++].to_ns = to;
 }
@@ -139,6 +140,7 @@ int merge_find_sources(struct merger *m, size_t part, struct errbuf *eb)
 	bool serve = raw->n_hits && rollups_serve(m, info);
 	int r = 0;
 
+	ASSERT(part < m->scan.n_parts);
 	for (unsigned i = 0; i < MERGE_RESOLUTIONS; i++) {
 		s[i].part_number = (uint32_t)part;
 		s[i].resolution = (enum part_resolution)i;

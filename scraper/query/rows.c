@@ -17,6 +17,7 @@ int rows_add(struct rows_ranges *r, const struct part_profiles *profiles, size_t
 {
 	int e = alloc_grow_in(r->budget, &r->items, &r->cap, r->n + 1, sizeof(*r->items), NULL);
 
+	ASSERT(i < profiles->n);
 	if (e)
 		return e;
 	r->items[r->n++] = (struct rows_range) {.first_row = profiles->first_row[i],
@@ -151,7 +152,10 @@ int rows_walk(const struct rows_job *job, rows_fn *fn, void *ctx, struct errbuf 
 	w.columns = job->sets_only ? PART_SETS_ONLY : 0;
 	for (size_t i = 0; i < ranges->n && !job->nodes_only && !job->sets_only; i++)
 		w.columns |= 1U << job->part->hits[ranges->items[i].hit].column;
-	for (size_t i = 0; !r && i < ranges->n; i++)
+	for (size_t i = 0; !r && i < ranges->n; i++) {
+		ASSERT(!i || ranges->items[i - 1].first_row <= ranges->items[i].first_row);
+		ASSERT(ranges->items[i].hit < job->part->n_hits);
 		r = walk_range(&w, &ranges->items[i], fn, ctx);
+	}
 	return r;
 }

@@ -451,6 +451,7 @@ int scan_find_series(
 {
 	_cleanup_bytes_ struct bytes key = {};
 
+	ASSERT(!s->without_series && type < s->n_types);
 	if (series_key(p, set, type, &key))
 		return -ENOMEM;
 	*ret = interner_find(&s->series_keys, key.data, key.len);

@@ -37,6 +37,7 @@ int series_seen_start(struct series_seen *s, struct scan *scan)
 {
 	const struct part_info *in = scan->parts[0].info;
 
+	ASSERT(scan->n_parts == 1);
 	s->string_of = unasked(&scan->arena, in->n_label_strings);
 	s->set_of = unasked(&scan->arena, in->n_label_sets);
 	s->type_of = unasked(&scan->arena, scan->n_types);
@@ -94,6 +95,7 @@ int series_seen_add(struct series_seen *s, const struct scan *scan, const struct
 		       type = type_number(s, scan, hit->type);
 	bool is_new;
 
+	ASSERT(scan->n_parts == 1);
 	if (set == INTERNER_NONE || type == INTERNER_NONE ||
 		!table_insert(&s->series, (uint64_t)set << 32 | type, &is_new))
 		return -ENOMEM;

@@ -157,6 +157,7 @@ int stacks_of_part(struct scan *scan, struct scan_part *p, const struct rows_ran
 	struct stacks s = {.scan = scan, .part = p, .symbols = symbols};
 	int r;
 
+	ASSERT(symbols && choice);
 	*ret = NULL;
 	if (!ranges->n)
 		return 0;

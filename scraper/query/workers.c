@@ -116,8 +116,10 @@ static void remove_job(struct query_workers *w, const struct job *j)
 	struct job **at = &w->jobs;
 
 	ASSERT_HELD(&w->lock);
-	while (*at != j)
+	while (*at != j) {
+		ASSERT(*at);
 		at = &(*at)->next;
+	}
 	*at = j->next;
 }
 
