@@ -386,7 +386,7 @@ static void finish_window(struct http_request *r, void *arg)
 /* The event behind an endpoint; -ENOENT with a text that lists those that are on. */
 static int find_event(const struct profile_source *source, const char *endpoint, struct errbuf *eb)
 {
-	char known[256] = "";
+	char known[ABI_N_EVENTS * (sizeof("/debug/pprof/, ") + EVENT_NAME_MAX)] = "";
 
 	for (unsigned i = 0; i < ABI_N_EVENTS; i++) {
 		const struct event_source *type = event_source(i);
