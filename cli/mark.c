@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sonde mark: what a script tells the recording that it runs in, or beside.
+ * sonde mark: marks a place in the recording that a script runs in, or beside.
  */
 #include "cli/cli.h"
 #include "cli/window.h"

@@ -25,7 +25,7 @@ struct selection {
 	const char *labels[MAX_LABELS]; /* in `replicate`, sorted */
 	size_t n_labels;
 	int64_t start_ns, end_ns, stretch_ns;
-	int64_t lost; /* in groups beyond what the server tells apart */
+	int64_t lost; /* in groups beyond those that the server keeps apart */
 };
 
 static void selection_done(struct selection *s)
@@ -137,7 +137,7 @@ static const struct prof_label *find_label(const struct profile *p, size_t sampl
 	return NULL;
 }
 
-/* The labels of a sample that tell replicates apart, as JSON. */
+/* The labels of a sample that distinguish replicates, as JSON. */
 static void put_key(
 	const struct selection *s, const struct profile *p, size_t sample, struct bytes *ret)
 {

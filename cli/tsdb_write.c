@@ -165,7 +165,7 @@ static int compact(const char *path, const struct cli_tsdb_options *o, struct er
 	return r;
 }
 
-/* Reading everything tells the store which blocks are damaged: the upkeep moves them. */
+/* Reading everything finds the damaged blocks: the upkeep moves them. */
 static int read_all(struct store *s, struct errbuf *eb)
 {
 	struct store_parts parts = {.n = 0};

@@ -18,7 +18,7 @@
 struct binary_registry;
 struct symbol_file; /* exporter/symfile/symbol_file.h: the validated, mapped reader */
 
-/* An inode and what tells that it was not written to since. */
+/* An inode, and what changes when it is written to. */
 struct binary_file {
 	uint64_t ino, size_bytes;
 	int64_t mtime_ns;

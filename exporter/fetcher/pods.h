@@ -10,7 +10,7 @@
 
 enum { PODS_MAGIC = 0x31445053 }; /* "SPD1" */
 
-/* Follows the pods on a thread that lives as long as the process, and tells `sock`, which it owns. */
+/* Follows the pods on a thread that lives as long as the process, and writes the changes to `sock`, which it owns. */
 void pods_follow(const struct fetcher_pods_options *o, int sock);
 
 /* Pods by namespace and name, as records. */

@@ -3,7 +3,7 @@
  * The attacher: a role that is there only with --jit.java-perfmap. It asks a JVM for one thing, to write its perf map, by
  * HotSpot's attach protocol (jdk/src/jdk.attach/linux/classes/sun/tools/attach/VirtualMachineImpl.java;
  * hotspot/os/posix/attachListener_posix.cpp): a file /tmp/.attach_pidN and SIGQUIT make the JVM listen on
- * /tmp/.java_pidN, which believes its own user and root only. So each request is served by a forked helper that becomes the
+ * /tmp/.java_pidN, which answers its own user and root only. So each request is served by a forked helper that becomes the
  * JVM's user, with no capability left, before it touches anything. What may be asked for is a pid.
  */
 #pragma once

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the process table wants to know, and what it is told. The table is fed by records and does no I/O: whatever has to be
+ * Requests of the process table, and the answers. The table is fed by records and does no I/O: whatever has to be
  * read of a process becomes a request here, which a reader (exporter/proc/reader) takes, answers without any lock, and hands
  * back. Plain data: an answer is made by whoever reads and owned by the table once it is handed over.
  *

@@ -24,7 +24,7 @@ struct process;
 
 struct proc_options {
 	uint32_t max_processes, max_tasks;
-	bool build_ids;	       /* tasks tell that of their executable */
+	bool build_ids;	       /* tasks have that of their executable */
 	uint32_t n_pod_labels; /* whose values pods have */
 	struct binary_registry *binaries;
 	struct budget *budget;
@@ -106,7 +106,7 @@ void proc_addresses_retain(struct proc_table *t, const uint64_t *used_bitmap);
 void proc_table_mark_binaries(const struct proc_table *t, uint64_t *bitmap, uint32_t n_bits);
 
 /*
- * Names of JIT code, which its runtime tells in files (exporter/jit). Addresses outside files wait
+ * Names of JIT code, which its runtime writes to files (exporter/jit). Addresses outside files wait
  * for one from their first sample on; a name stays with the address, also for samples before it
  * was known.
  */

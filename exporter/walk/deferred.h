@@ -23,7 +23,7 @@ struct deferred_tables {
 struct deferred_options {
 	struct deferred_tables tables;
 	struct proc_table *procs;
-	struct binary_registry *binaries; /* tells what is being made */
+	struct binary_registry *binaries; /* knows what is being made */
 	struct budget *budget;		  /* of what waits */
 	uint64_t max_wait_ns;
 	void *ctx;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Serves the web interface. Every page is the same file: the address tells its script what to show.
+ * Serves the web interface. Every page is the same file: its script finds in the address what to show.
  */
 #include "scraper/api/ui.h"
 #include "scraper/api/api_impl.h"

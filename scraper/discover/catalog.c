@@ -242,7 +242,7 @@ static void make_url(struct discover_provider *p, const struct watch *w, struct 
 	bytes_put_u8(out, 0);
 }
 
-/* Asks when it is time; else tells when it will be. */
+/* Asks when it is due; else p->next_ns is when it will be, at the latest. */
 static void run_watch(struct discover_provider *p, struct watch *w, int64_t now_ns)
 {
 	struct catalog *c = p->state;

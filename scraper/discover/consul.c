@@ -223,7 +223,7 @@ static int start(struct discover_provider *p, const struct config_job *job, size
 				 .transport = &own->transport,
 				 .headers = headers,
 				 .refresh_interval_ms = sd->refresh_interval_ms,
-				 /* with tags the list must tell which services have them */
+				 /* with tags the list must say which services have them */
 				 .names = sd->services.items,
 				 .n_names = sd->tags.n ? 0 : sd->services.n,
 				 .needs_self = !own->datacenter,

@@ -196,7 +196,7 @@ static int add_hit_values(
 	int r;
 
 	if (!value) {
-		/* Of a stream's columns the first one tells. */
+		/* The columns of a stream share its labels: the first suffices. */
 		if (v->last_stream == hit->stream)
 			return 0;
 		v->last_stream = hit->stream;

@@ -58,7 +58,7 @@ static int add_target(
 	return 0;
 }
 
-/* Columns are the time lost and, since exporters tell it, the number of CPUs. */
+/* Columns are the time lost and, of newer exporters, the number of CPUs. */
 static struct query_cover entry_cover(const struct part_profiles *p, size_t i)
 {
 	int64_t lost = p->total[0] ? p->total[0][i] : 0, cpus = p->total[1] ? p->total[1][i] : 0;

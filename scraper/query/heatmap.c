@@ -76,7 +76,7 @@ static bool is_grouping(const struct query_spec *q, const char *name)
 	return false;
 }
 
-/* The labels of a group without the span that only tells its profiles apart. */
+/* The labels of a group without the span, which only distinguishes its profiles. */
 static int line_labels(struct heat *h, const struct query_spec *q, uint32_t group,
 	struct labels *ret, const char **ret_span)
 {

@@ -14,7 +14,7 @@ static uint64_t inflated_limit(const struct scrape *s, const struct config_job *
 	return job->limits.body_size_bytes ? MIN(limit, job->limits.body_size_bytes) : limit;
 }
 
-/* The trailer does not tell all (several members, two layers): what passes the small size without its turn starts again in its turn. */
+/* The trailer does not give the whole size (several members, two layers): what passes the small size without its turn starts again in its turn. */
 static enum scrape_reason inflate_body(
 	struct scrape *s, struct scrape_request *r, const uint8_t **ret_p, size_t *ret_n)
 {

@@ -93,7 +93,7 @@ static int apply(struct import *w, const struct store_scrape *x, const struct en
 	struct head_plan publication = {.n = 0};
 	int r;
 
-	/* There is no log that would have to tell what the dictionaries gained. */
+	/* There is no log that would need what the dictionaries gained. */
 	record_mark_take(&w->head->mark, &w->head->dict);
 	r = encode_record(&w->encoder, w->head, x, from, 0, clock_realtime_ns(w->s->clock));
 	if (r < 0)

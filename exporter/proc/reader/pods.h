@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * --kubernetes in the main role: takes what the fetcher tells of pods and hands it to the process table. What was known last
+ * --kubernetes in the main role: takes the pods from the fetcher and hands them to the process table. What was known last
  * stays while nothing new comes.
  */
 #pragma once

@@ -122,7 +122,7 @@ int http_client_new(
 	return 0;
 }
 
-/* Takes the transfer out of the client and tells its owner. */
+/* Takes the transfer out of the client and calls its owner. */
 static void complete(struct http_client *c, struct http_transfer *t)
 {
 	http_token_forget(t);

@@ -105,7 +105,7 @@ int dns_resolver_fd(const struct dns_resolver *r)
 	return r->epoll_fd;
 }
 
-/* c-ares tells which of its sockets it waits for. */
+/* Called by c-ares with a socket and what it waits for there. */
 static void on_socket(void *arg, ares_socket_t fd, int readable, int writable)
 {
 	struct dns_lookup *l = arg;
