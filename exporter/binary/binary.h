@@ -3,7 +3,7 @@
  * Binaries: one per content, whatever number of paths, inodes and containers it appears in. A
  * binary gets a dense id (22 bits) when first seen and a symbol file once the parser has
  * compiled it. Files are opened through the keeper, compiled by the parser and closed again;
- * symbol files live in a cache directory. Thread-safe; one mutex; see the lock order.
+ * symbol files live in a cache directory. Thread-safe; one lock; see the lock order.
  */
 #pragma once
 #include "exporter/fetcher/fetcher.h"

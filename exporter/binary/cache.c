@@ -78,6 +78,7 @@ struct content *binary_content_find_locked(
 	const uint64_t *slot = table_find(&r->by_content, key_of(id));
 	struct content *c = slot ? content_of(*slot) : NULL;
 
+	ASSERT_HELD(&r->lock);
 	return c && memcmp(c->id, id, SYMBOL_CONTENT_ID_LEN) == 0 ? c : NULL;
 }
 
@@ -88,6 +89,7 @@ static struct content *new_content_locked(
 	uint64_t *slot = table_insert(&r->by_content, key_of(id), &is_new);
 	struct content *c;
 
+	ASSERT_HELD(&r->lock);
 	if (!slot || !is_new)
 		return NULL;
 	c = xcalloc(1, sizeof(*c));
@@ -101,6 +103,7 @@ static struct content *new_content_locked(
 
 static void drop_content_locked(struct binary_registry *r, struct content *c)
 {
+	ASSERT_HELD(&r->lock);
 	r->content_bytes -= c->bytes;
 	r->stats.cache_bytes -= c->on_disk ? c->bytes : 0;
 	table_remove(&r->by_content, key_of(c->id));
@@ -111,6 +114,7 @@ static void drop_content_locked(struct binary_registry *r, struct content *c)
  * forgotten. */
 void binary_content_unmap_locked(struct binary_registry *r, struct content *c)
 {
+	ASSERT_HELD(&r->lock);
 	ASSERT(!c->symbols.n_refs);
 	if (c->symbols.data) {
 		r->stats.symbol_bytes -= c->symbols.bytes;
@@ -130,6 +134,7 @@ static struct content *oldest_locked(struct binary_registry *r, const struct con
 	struct content *oldest = NULL;
 	uint64_t key, value;
 
+	ASSERT_HELD(&r->lock);
 	for (size_t pos = 0; table_next(&r->by_content, &pos, &key, &value);) {
 		struct content *c = content_of(value);
 
@@ -140,27 +145,73 @@ static struct content *oldest_locked(struct binary_registry *r, const struct con
 	return oldest;
 }
 
-/* Until `more` bytes fit; false when they do not, whatever goes. */
+/* Its file is to go; without the lock, since that may take a disk's time. */
+static bool doom_locked(struct binary_registry *r, struct content *c)
+{
+	ASSERT_HELD(&r->lock);
+	if (alloc_grow(&r->doomed, &r->cap_doomed, r->n_doomed + 1, sizeof(*r->doomed)) < 0)
+		return false;
+	memcpy(r->doomed[r->n_doomed++], c->id, sizeof(c->id));
+	r->stats.cache_bytes -= c->bytes;
+	c->on_disk = false;
+	return true;
+}
+
+/* Until `more` bytes fit; false when they do not, whatever goes. binary_cache_sweep removes the files. */
 static bool evict_locked(struct binary_registry *r, const struct content *not_this, uint64_t more)
 {
+	ASSERT_HELD(&r->lock);
 	if (r->o.cache_bytes && more > r->o.cache_bytes)
 		return false;
 	while (r->o.cache_bytes && r->content_bytes + more > r->o.cache_bytes) {
 		struct content *c = oldest_locked(r, not_this);
 
-		if (!c)
+		if (!c || (c->on_disk && !doom_locked(r, c)))
 			return false;
 		r->stats.cache_evicted++;
-		if (c->on_disk) {
-			_cleanup_free_ char *path = path_of(r, c->id);
-
-			r->o.fs->unlink(r->o.fs, path);
-			r->stats.cache_bytes -= c->bytes;
-			c->on_disk = false;
-		}
 		binary_content_unmap_locked(r, c);
 	}
 	return true;
+}
+
+/* The next file to remove; false: there is none. */
+static bool next_doomed(struct binary_registry *r, uint8_t ret[SYMBOL_CONTENT_ID_LEN])
+{
+	bool found;
+
+	lock_take(&r->lock);
+	found = r->n_doomed > 0;
+	if (found)
+		memcpy(ret, r->doomed[--r->n_doomed], SYMBOL_CONTENT_ID_LEN);
+	lock_release(&r->lock);
+	return found;
+}
+
+/* With disk_lock: what is written after this stays. */
+static void sweep(struct binary_registry *r)
+{
+	uint8_t id[SYMBOL_CONTENT_ID_LEN];
+
+	ASSERT_HELD(&r->disk_lock);
+	while (next_doomed(r, id)) {
+		_cleanup_free_ char *path = path_of(r, id);
+
+		r->o.fs->unlink(r->o.fs, path);
+	}
+}
+
+void binary_cache_sweep(struct binary_registry *r)
+{
+	bool any;
+
+	lock_take(&r->lock);
+	any = r->n_doomed > 0;
+	lock_release(&r->lock);
+	if (!any)
+		return;
+	lock_take(&r->disk_lock);
+	sweep(r);
+	lock_release(&r->disk_lock);
 }
 
 struct found_file {
@@ -218,6 +269,7 @@ void binary_cache_load(struct binary_registry *r, struct errbuf *eb)
 		load_file(r, (const char *)names.data + at, &files, &n, &cap);
 	if (n)
 		qsort(files, n, sizeof(*files), by_mtime);
+	lock_take(&r->lock);
 	for (size_t i = 0; i < n; i++) {
 		struct content *c = new_content_locked(r, files[i].id, files[i].bytes);
 
@@ -227,6 +279,8 @@ void binary_cache_load(struct binary_registry *r, struct errbuf *eb)
 		r->stats.cache_bytes += c->bytes;
 	}
 	(void)evict_locked(r, NULL, 0);
+	lock_release(&r->lock);
+	binary_cache_sweep(r);
 }
 
 static int cache_open(
@@ -249,12 +303,12 @@ static int cache_open(
 		return 0;
 	/* Corrupt, or of another version: built anew. */
 	r->o.fs->unlink(r->o.fs, path);
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	r->stats.cache_corrupt++;
 	c = binary_content_find_locked(r, id);
 	if (c && !c->symbols.data)
 		drop_content_locked(r, c);
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 	return -EBADMSG;
 }
 
@@ -265,9 +319,9 @@ int binary_cache_open(
 
 	if (!has_disk(r))
 		return -ENOENT;
-	pthread_mutex_lock(&r->disk_mutex);
+	lock_take(&r->disk_lock);
 	e = cache_open(r, id, ret);
-	pthread_mutex_unlock(&r->disk_mutex);
+	lock_release(&r->disk_lock);
 	return e;
 }
 
@@ -279,11 +333,12 @@ static int cache_write(struct binary_registry *r, struct symbol_file *s)
 	int e;
 
 	/* Room is made before, so that the directory never holds more than it may. */
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	fits = evict_locked(
 		r, binary_content_find_locked(r, s->identity.content_id), whole_blocks(s->bytes));
 	r->stats.cache_no_room += !fits;
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
+	sweep(r);
 	if (!fits)
 		return -EFBIG;
 	path = path_of(r, s->identity.content_id);
@@ -296,9 +351,9 @@ static int cache_write(struct binary_registry *r, struct symbol_file *s)
 			r->o.fs->close(r->o.fs, fd);
 	}
 	if (e < 0) {
-		pthread_mutex_lock(&r->mutex);
+		lock_take(&r->lock);
 		r->stats.cache_write_failed++;
-		pthread_mutex_unlock(&r->mutex);
+		lock_release(&r->lock);
 		return e;
 	}
 	symbol_file_unmap(s);
@@ -312,15 +367,16 @@ int binary_cache_write(struct binary_registry *r, struct symbol_file *s)
 
 	if (!has_disk(r))
 		return -ENOENT;
-	pthread_mutex_lock(&r->disk_mutex);
+	lock_take(&r->disk_lock);
 	e = cache_write(r, s);
-	pthread_mutex_unlock(&r->disk_mutex);
+	lock_release(&r->disk_lock);
 	return e;
 }
 
 /* The file was made anew, with debug information that was not there before. */
 static void resize_locked(struct binary_registry *r, struct content *c, uint64_t bytes)
 {
+	ASSERT_HELD(&r->lock);
 	bytes = whole_blocks(bytes);
 	r->content_bytes += bytes - c->bytes;
 	r->stats.cache_bytes += c->on_disk ? bytes - c->bytes : 0;
@@ -332,6 +388,7 @@ struct content *binary_content_add_locked(
 {
 	struct content *c = binary_content_find_locked(r, s->identity.content_id);
 
+	ASSERT_HELD(&r->lock);
 	if (!c)
 		c = new_content_locked(r, s->identity.content_id, s->bytes);
 	if (!c)
@@ -363,4 +420,5 @@ void binary_contents_free(struct binary_registry *r)
 		symbol_file_unmap(&c->symbols);
 		free(c);
 	}
+	free(r->doomed);
 }

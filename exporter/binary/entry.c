@@ -9,6 +9,7 @@ uint32_t binary_canonical_locked(struct binary_registry *r, uint32_t id)
 {
 	struct entry *e = id && id < r->n_ids ? r->entries[id] : NULL;
 
+	ASSERT_HELD(&r->lock);
 	if (!e || !e->used)
 		return 0;
 	return e->alias ? e->alias : id;
@@ -18,6 +19,7 @@ void binary_enqueue_locked(struct binary_registry *r, struct binary_queue *q, ui
 {
 	struct entry *e = r->entries[id];
 
+	ASSERT_HELD(&r->lock);
 	e->state = BINARY_QUEUED;
 	e->next = 0;
 	if (q->tail)
@@ -33,6 +35,7 @@ void binary_renew_locked(struct binary_registry *r, uint32_t id)
 {
 	struct entry *e = id ? r->entries[id] : NULL;
 
+	ASSERT_HELD(&r->lock);
 	if (!e || !e->again || e->state != BINARY_READY || e->content->symbols.n_refs)
 		return;
 	e->again = false;
@@ -47,6 +50,7 @@ void binary_tell_file_locked(struct binary_registry *r, uint32_t id, bool known)
 {
 	struct entry *e = r->entries[id];
 
+	ASSERT_HELD(&r->lock);
 	if (!r->o.found || !e->has_file || (!known && !e->told_file))
 		return;
 	e->told_file = known;

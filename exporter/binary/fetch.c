@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #define FORGET_MISSING_NS (3600 * NS_PER_S) /* no server has it */
 #define FORGET_FAILED_NS (600 * NS_PER_S)
@@ -34,6 +33,7 @@ static void drop_fetched_locked(struct binary_registry *r, size_t i)
 {
 	struct fetch *f = &r->fetches;
 
+	ASSERT_HELD(&r->lock);
 	close(f->done[i].fd);
 	f->done[i] = f->done[--f->n_done];
 }
@@ -43,6 +43,7 @@ static bool is_awaited_locked(struct binary_registry *r, uint32_t binary)
 {
 	const struct entry *e = entry_locked(r, binary);
 
+	ASSERT_HELD(&r->lock);
 	return e && (e->again || e->state == BINARY_QUEUED || e->state == BINARY_WORKING);
 }
 
@@ -51,6 +52,7 @@ static void drop_old_locked(struct binary_registry *r)
 	struct fetch *f = &r->fetches;
 	int64_t now = clock_monotonic_ns(r->o.clock);
 
+	ASSERT_HELD(&r->lock);
 	for (size_t i = 0; i < f->n_done;)
 		if (now - f->done[i].at_ns > KEEP_FETCHED_NS &&
 			!is_awaited_locked(r, f->done[i].binary))
@@ -65,6 +67,7 @@ static bool add_fetched_locked(
 {
 	struct fetch *f = &r->fetches;
 
+	ASSERT_HELD(&r->lock);
 	drop_old_locked(r);
 	for (size_t i = 0; i < f->n_done; i++)
 		if (is_same(&f->done[i].id, id))
@@ -78,8 +81,10 @@ static bool add_fetched_locked(
 
 void binary_fetch_done(struct binary_registry *r)
 {
+	lock_take(&r->lock);
 	while (r->fetches.n_done)
 		drop_fetched_locked(r, 0);
+	lock_release(&r->lock);
 	table_done(&r->fetches.not_before);
 }
 
@@ -88,13 +93,13 @@ int binary_fetched_open(struct binary_registry *r, const struct symbol_identity 
 	struct fetch *f = &r->fetches;
 	int fd = -ENOENT;
 
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	for (size_t i = 0; i < f->n_done && fd < 0; i++)
 		if (is_same(&f->done[i].id, id)) {
 			fd = fcntl(f->done[i].fd, F_DUPFD_CLOEXEC, 3);
 			drop_fetched_locked(r, i);
 		}
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 	return fd;
 }
 
@@ -103,10 +108,10 @@ void binary_fetched_keep(
 {
 	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	if (copy >= 0 && !add_fetched_locked(r, binary, id, copy))
 		close(copy);
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 }
 
 void binary_fetch_want(struct binary_registry *r, uint32_t binary, const struct symbol_identity *id)
@@ -117,7 +122,7 @@ void binary_fetch_want(struct binary_registry *r, uint32_t binary, const struct 
 
 	if (r->o.fetcher_fd <= 0 || !id->build_id_len)
 		return;
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	not_before = table_find(&f->not_before, key_of(id));
 	if (not_before && now < (int64_t)*not_before) {
 		r->stats.fetch_skipped++;
@@ -132,7 +137,7 @@ void binary_fetch_want(struct binary_registry *r, uint32_t binary, const struct 
 		f->wanted[f->n_wanted++] = (struct fetch_item) {.binary = binary, .id = *id};
 		pthread_cond_signal(&f->cond);
 	}
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 }
 
 /* A file without a name beside the symbol files, else in memory. */
@@ -151,6 +156,7 @@ static void make_anew_locked(struct binary_registry *r, uint32_t binary)
 	uint32_t id = binary_canonical_locked(r, binary);
 	struct entry *e = id ? r->entries[id] : NULL;
 
+	ASSERT_HELD(&r->lock);
 	if (!e || (e->state != BINARY_WORKING && e->state != BINARY_READY))
 		return;
 	e->again = true;
@@ -164,6 +170,7 @@ static void settle_locked(struct binary_registry *r, const struct fetch_item *it
 	int64_t now = clock_monotonic_ns(r->o.clock);
 	uint64_t *not_before = table_insert(&f->not_before, key_of(&item->id), NULL);
 
+	ASSERT_HELD(&r->lock);
 	r->stats.fetched[status]++;
 	if (not_before)
 		*not_before = (uint64_t)(now + (status == FETCHER_OK || status == FETCHER_NOT_FOUND
@@ -179,30 +186,29 @@ void binary_fetch_work(struct binary_registry *r, int64_t timeout_ns)
 {
 	struct fetch *f = &r->fetches;
 	int64_t until = clock_monotonic_ns(r->o.clock) + timeout_ns;
-	struct timespec ts = {.tv_sec = until / NS_PER_S, .tv_nsec = until % NS_PER_S};
 	enum fetcher_status status = FETCHER_FAILED;
 	struct fetcher_reply reply = {.text = ""};
 	struct fetch_item item;
 	int fd;
 
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	if (!f->n_wanted)
-		pthread_cond_timedwait(&f->cond, &r->mutex, &ts);
+		(void)lock_wait_until(&r->lock, &f->cond, until);
 	drop_old_locked(r);
 	if (!f->n_wanted) {
-		pthread_mutex_unlock(&r->mutex);
+		lock_release(&r->lock);
 		return;
 	}
 	item = f->wanted[0];
 	memmove(f->wanted, f->wanted + 1, --f->n_wanted * sizeof(*f->wanted));
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 	fd = open_output(r);
 	if (fd >= 0)
 		status = fetcher_debuginfo(
 			r->o.fetcher_fd, item.id.build_id, item.id.build_id_len, fd, &reply);
 	if (reply.text[0])
 		LOG_RATED(LOG_WARN, "debuginfod: %s", reply.text);
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	settle_locked(r, &item, fd, status);
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 }

@@ -129,8 +129,9 @@ static int open_below_process(
 		e, ret_st);
 }
 
-static struct mount_root *find_root(struct binary_registry *r, uint64_t id)
+static struct mount_root *find_root_locked(struct binary_registry *r, uint64_t id)
 {
+	ASSERT_HELD(&r->lock);
 	for (uint32_t i = 0; id && i < r->n_roots; i++)
 		if (r->roots[i].id == id)
 			return &r->roots[i];
@@ -156,12 +157,12 @@ static int next_root(
 	const struct mount_root *own;
 	int fd = -ENOENT;
 
-	pthread_mutex_lock(&r->mutex);
-	own = find_root(r, e->source.root);
+	lock_take(&r->lock);
+	own = find_root_locked(r, e->source.root);
 	for (; fd < 0 && *at < r->n_roots; ++*at)
 		if (is_candidate(&r->roots[*at], own, e, other_roots))
 			fd = fcntl(r->roots[*at].root_fd, F_DUPFD_CLOEXEC, 3);
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 	return fd;
 }
 
@@ -194,10 +195,10 @@ int binary_open_below(
 
 	if (fd >= 0 || !src->root)
 		return fd;
-	pthread_mutex_lock(&r->mutex);
-	kept = find_root(r, src->root);
+	lock_take(&r->lock);
+	kept = find_root_locked(r, src->root);
 	root = kept ? fcntl(kept->root_fd, F_DUPFD_CLOEXEC, 3) : -1;
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 	return root < 0 ? fd : k->open_at(k, root, path, flags);
 }
 
@@ -208,7 +209,7 @@ static bool is_hung(struct binary_registry *r, const struct entry *e)
 	bool hung = false;
 
 	keeper_stats(r->o.keeper, &stats);
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	for (uint32_t i = 0; i < r->n_hung;) {
 		struct hung_device *d = &r->hung[i];
 
@@ -219,7 +220,7 @@ static bool is_hung(struct binary_registry *r, const struct entry *e)
 		hung |= d->dev_major == e->dev_major && d->dev_minor == e->dev_minor;
 		i++;
 	}
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 	return hung;
 }
 
@@ -228,12 +229,12 @@ static void note_hung(struct binary_registry *r, const struct entry *e)
 	struct keeper_stats stats;
 
 	keeper_stats(r->o.keeper, &stats);
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	if (r->n_hung < BINARY_MAX_HUNG)
 		r->hung[r->n_hung++] = (struct hung_device) {.dev_major = e->dev_major,
 			.dev_minor = e->dev_minor,
 			.returned = stats.returned};
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 	LOG_RATED(LOG_WARN, "%s is waited for: its file system (device %u:%u) does not answer",
 		e->path, e->dev_major, e->dev_minor);
 }
@@ -277,7 +278,7 @@ static bool copy_next(struct binary_registry *r, uint32_t binary, uint32_t *at, 
 	bool found = false;
 	uint32_t content;
 
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	content = binary_canonical_locked(r, binary);
 	for (; content && !found && *at < r->n_ids; ++*at) {
 		if (binary_canonical_locked(r, *at) != content)
@@ -286,7 +287,7 @@ static bool copy_next(struct binary_registry *r, uint32_t binary, uint32_t *at, 
 		ret->path = *ret_path = xstrdup(ret->path);
 		found = true;
 	}
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 	return found;
 }
 
@@ -342,7 +343,7 @@ static uint64_t ref_same_root(struct binary_registry *r, const struct mount_root
 {
 	uint64_t id = 0;
 
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	for (uint32_t i = 0; !id && i < r->n_roots; i++) {
 		struct mount_root *root = &r->roots[i];
 
@@ -352,7 +353,7 @@ static uint64_t ref_same_root(struct binary_registry *r, const struct mount_root
 		root->n_refs++;
 		id = root->id;
 	}
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 	return id;
 }
 
@@ -366,12 +367,12 @@ static void close_root(struct mount_root *root)
 /* Takes the root's descriptors over; its id, or 0 when there are too many. */
 static uint64_t add_root(struct binary_registry *r, struct mount_root *root)
 {
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	if (r->n_roots < BINARY_MAX_ROOTS) {
 		root->id = ++r->last_root;
 		r->roots[r->n_roots++] = *root;
 	}
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 	if (!root->id)
 		close_root(root);
 	return root->id;
@@ -403,11 +404,11 @@ uint64_t binary_root_ref(struct binary_registry *r, uint64_t id)
 {
 	struct mount_root *root;
 
-	pthread_mutex_lock(&r->mutex);
-	root = find_root(r, id);
+	lock_take(&r->lock);
+	root = find_root_locked(r, id);
 	if (root)
 		root->n_refs++;
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 	return root ? id : 0;
 }
 
@@ -415,25 +416,39 @@ void binary_root_put(struct binary_registry *r, uint64_t id)
 {
 	struct mount_root *root;
 
-	pthread_mutex_lock(&r->mutex);
-	root = find_root(r, id);
+	lock_take(&r->lock);
+	root = find_root_locked(r, id);
 	if (root && root->n_refs && --root->n_refs == 0)
 		root->idle_since_ns = clock_monotonic_ns(r->o.clock);
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 }
 
-void binary_expire_roots_locked(struct binary_registry *r, int64_t now_ns)
+/* Takes a root that has been idle for long enough out of the table. */
+static bool take_idle_root(struct binary_registry *r, int64_t now_ns, struct mount_root *ret)
 {
-	for (uint32_t i = 0; i < r->n_roots;) {
+	bool found = false;
+
+	lock_take(&r->lock);
+	for (uint32_t i = 0; i < r->n_roots && !found; i++) {
 		struct mount_root *root = &r->roots[i];
 
-		if (root->n_refs || now_ns - root->idle_since_ns < BINARY_KEEP_ROOT_NS) {
-			i++;
-			continue;
+		found = !root->n_refs && now_ns - root->idle_since_ns >= BINARY_KEEP_ROOT_NS;
+		if (found) {
+			*ret = *root;
+			*root = r->roots[--r->n_roots];
 		}
-		close_root(root);
-		*root = r->roots[--r->n_roots];
 	}
+	lock_release(&r->lock);
+	return found;
+}
+
+void binary_expire_roots(struct binary_registry *r)
+{
+	int64_t now_ns = clock_monotonic_ns(r->o.clock);
+	struct mount_root root;
+
+	while (take_idle_root(r, now_ns, &root))
+		close_root(&root);
 }
 
 void binary_close_roots(struct binary_registry *r)

@@ -9,20 +9,14 @@
 #include "lib/base/bytes.h"
 #include "lib/base/hash.h"
 #include <string.h>
-#include <time.h>
 
 static void init_sync(struct binary_registry *r)
 {
-	pthread_condattr_t attr;
-
-	pthread_mutex_init(&r->disk_mutex, NULL);
-	pthread_mutex_init(&r->mutex, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&r->queued, &attr);
-	pthread_cond_init(&r->settled, &attr);
-	pthread_cond_init(&r->fetches.cond, &attr);
-	pthread_condattr_destroy(&attr);
+	lock_init(&r->disk_lock);
+	lock_init(&r->lock);
+	lock_cond_init(&r->queued);
+	lock_cond_init(&r->settled);
+	lock_cond_init(&r->fetches.cond);
 }
 
 struct binary_registry *binary_registry_new(const struct binary_options *o, struct errbuf *eb)
@@ -77,8 +71,8 @@ void binary_registry_freep(struct binary_registry **rp)
 	pthread_cond_destroy(&r->queued);
 	pthread_cond_destroy(&r->settled);
 	pthread_cond_destroy(&r->fetches.cond);
-	pthread_mutex_destroy(&r->mutex);
-	pthread_mutex_destroy(&r->disk_mutex);
+	lock_done(&r->lock);
+	lock_done(&r->disk_lock);
 	free(r);
 	*rp = NULL;
 }
@@ -113,6 +107,7 @@ static uint32_t new_id_locked(struct binary_registry *r)
 {
 	uint32_t id = r->free_list;
 
+	ASSERT_HELD(&r->lock);
 	if (id) {
 		r->free_list = r->entries[id]->next;
 		free(r->entries[id]);
@@ -153,6 +148,7 @@ static uint32_t add_locked(
 	uint64_t *slot = table_insert(&r->by_identity, hash, NULL);
 	uint32_t id = 0;
 
+	ASSERT_HELD(&r->lock);
 	if (slot && (!r->o.budget || budget_charge(r->o.budget, entry_bytes(e), NULL) == 0)) {
 		id = new_id_locked(r);
 		if (!id && r->o.budget)
@@ -178,7 +174,7 @@ uint32_t binary_get(struct binary_registry *r, const struct binary_identity *ide
 	uint64_t hash = hash_identity(identity), *slot;
 	uint32_t id = 0;
 
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	slot = table_find(&r->by_identity, hash);
 	for (id = slot ? (uint32_t)*slot : 0; id; id = r->entries[id]->next_same_hash)
 		if (is_identity(r->entries[id], identity))
@@ -187,7 +183,7 @@ uint32_t binary_get(struct binary_registry *r, const struct binary_identity *ide
 		id = add_locked(r, identity, hash);
 	else if (r->entries[id]->alias)
 		id = r->entries[id]->alias;
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 	return id;
 }
 
@@ -195,7 +191,7 @@ void binary_want(struct binary_registry *r, uint32_t binary, const struct binary
 {
 	struct entry *e;
 
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	binary = binary_canonical_locked(r, binary);
 	e = binary ? r->entries[binary] : NULL;
 	if (e && e->state == BINARY_ABSENT) {
@@ -206,7 +202,7 @@ void binary_want(struct binary_registry *r, uint32_t binary, const struct binary
 		else
 			r->stats.skipped++;
 	}
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 }
 
 bool binary_is_missing(struct binary_registry *r, uint32_t binary)
@@ -214,10 +210,10 @@ bool binary_is_missing(struct binary_registry *r, uint32_t binary)
 	const struct entry *e;
 	bool missing;
 
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	e = entry_locked(r, binary);
 	missing = e && e->state == BINARY_ABSENT;
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 	return missing;
 }
 
@@ -226,25 +222,19 @@ bool binary_is_coming(struct binary_registry *r, uint32_t binary)
 	const struct entry *e;
 	bool coming;
 
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	e = entry_locked(r, binary);
 	coming = e && (e->state == BINARY_QUEUED || e->state == BINARY_WORKING);
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 	return coming;
-}
-
-static struct timespec timespec_of(int64_t ns)
-{
-	return (struct timespec) {.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
 }
 
 const struct symbol_file *binary_symbols_get(
 	struct binary_registry *r, uint32_t binary, int64_t deadline_ns)
 {
-	struct timespec until = timespec_of(deadline_ns);
 	const struct symbol_file *found = NULL;
 
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	for (;;) {
 		uint32_t id = binary_canonical_locked(r, binary);
 		struct entry *e = id ? r->entries[id] : NULL;
@@ -262,9 +252,9 @@ const struct symbol_file *binary_symbols_get(
 		if (!e || e->state == BINARY_ABSENT ||
 			clock_monotonic_ns(r->o.clock) >= deadline_ns)
 			break;
-		pthread_cond_timedwait(&r->settled, &r->mutex, &until);
+		(void)lock_wait_until(&r->lock, &r->settled, deadline_ns);
 	}
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 	return found;
 }
 
@@ -274,20 +264,20 @@ void binary_symbols_put(struct binary_registry *r, const struct symbol_file *s)
 
 	if (!c)
 		return;
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	ASSERT(c->symbols.n_refs);
 	if (--c->symbols.n_refs == 0 && c->entry)
 		binary_renew_locked(r, c->entry);
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 }
 
 uint32_t binary_canonical(struct binary_registry *r, uint32_t binary)
 {
 	uint32_t id;
 
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	id = binary_canonical_locked(r, binary);
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 	return id;
 }
 
@@ -318,13 +308,13 @@ void binary_labels(
 	const struct entry *e;
 
 	ret->build_id[0] = '\0';
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	e = entry_locked(r, binary);
 	ret->compiler = toolchain_compiler_name(e ? e->toolchain.compiler : 0);
 	ret->language = toolchain_language_name(e ? e->toolchain.language : 0);
 	if (e && with_build_id)
 		print_build_id(e, ret->build_id);
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 }
 
 void binary_info(struct binary_registry *r, uint32_t binary, struct binary_info *ret)
@@ -332,22 +322,22 @@ void binary_info(struct binary_registry *r, uint32_t binary, struct binary_info 
 	const struct entry *e;
 
 	*ret = (struct binary_info) {{0}, {0}};
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	e = entry_locked(r, binary);
 	if (e) {
 		snprintf(ret->path, sizeof(ret->path), "%s", e->path);
 		print_build_id(e, ret->build_id);
 	}
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 }
 
 uint32_t binary_n_ids(struct binary_registry *r)
 {
 	uint32_t n;
 
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	n = r->n_ids;
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 	return n;
 }
 
@@ -357,6 +347,7 @@ static void forget_identity_locked(struct binary_registry *r, uint32_t id)
 	uint64_t *slot = table_find(&r->by_identity, e->hash);
 	uint32_t at = (uint32_t)*slot;
 
+	ASSERT_HELD(&r->lock);
 	if (at == id) {
 		*slot = e->next_same_hash;
 		if (!*slot)
@@ -372,6 +363,7 @@ static void release_locked(struct binary_registry *r, uint32_t id)
 {
 	struct entry *e = r->entries[id];
 
+	ASSERT_HELD(&r->lock);
 	forget_identity_locked(r, id);
 	if (r->o.released)
 		r->o.released(r->o.hook_ctx, id);
@@ -388,6 +380,7 @@ static void release_locked(struct binary_registry *r, uint32_t id)
 static void mark_kept_locked(
 	struct binary_registry *r, const uint64_t *used_bitmap, uint32_t n_ids, uint8_t *keep)
 {
+	ASSERT_HELD(&r->lock);
 	for (uint32_t id = 1; id < r->n_ids; id++) {
 		const struct entry *e = r->entries[id];
 		bool at_work =
@@ -405,6 +398,7 @@ static void mark_kept_locked(
 /* Marks the entries that are not kept; says of those that have been unused for a while that they may go. */
 static void note_unused_locked(struct binary_registry *r, const uint8_t *keep, int64_t now_ns)
 {
+	ASSERT_HELD(&r->lock);
 	for (uint32_t id = 1; id < r->n_ids; id++) {
 		struct entry *e = r->entries[id];
 
@@ -427,7 +421,7 @@ void binary_retain(struct binary_registry *r, const uint64_t *used_bitmap, uint3
 	_cleanup_free_ uint8_t *keep = NULL;
 	int64_t now = clock_monotonic_ns(r->o.clock);
 
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	keep = xcalloc(r->n_ids, 1);
 	mark_kept_locked(r, used_bitmap, n_ids, keep);
 	note_unused_locked(r, keep, now);
@@ -440,25 +434,25 @@ void binary_retain(struct binary_registry *r, const uint64_t *used_bitmap, uint3
 			now - e->untold_ns >= BINARY_UNTOLD_NS)
 			release_locked(r, id);
 	}
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 }
 
 void binary_count_unnamed(struct binary_registry *r, uint32_t binary, uint64_t n)
 {
 	struct entry *e;
 
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	e = entry_locked(r, binary);
 	if (e)
 		e->unnamed += n;
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 }
 
 size_t binary_top_unnamed(struct binary_registry *r, struct binary_unnamed *ret, size_t max)
 {
 	size_t n = 0;
 
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	for (uint32_t id = 1; id < r->n_ids && max; id++) {
 		const struct entry *e = r->entries[id];
 		size_t at = n;
@@ -471,15 +465,15 @@ size_t binary_top_unnamed(struct binary_registry *r, struct binary_unnamed *ret,
 		ret[at].frames = e->unnamed;
 		snprintf(ret[at].path, sizeof(ret[at].path), "%s", e->path);
 	}
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 	return n;
 }
 
 void binary_stats(struct binary_registry *r, struct binary_stats *ret)
 {
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	*ret = r->stats;
 	ret->contents = r->by_content.n_used;
 	ret->roots = r->n_roots;
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The registry's inside, shared by its files. One mutex guards all of it; functions ending in
+ * The registry's inside, shared by its files. One lock guards all of it; functions ending in
  * _locked want it held.
  *
  * identity (how a mapping names a file) → entry (dense id) → content (what the file holds) →
@@ -14,8 +14,8 @@
 #pragma once
 #include "exporter/binary/binary.h"
 #include "exporter/symfile/symbol_file.h"
+#include "lib/base/lock.h"
 #include "lib/base/table.h"
-#include <pthread.h>
 #include <sys/stat.h>
 
 /* Between tries to open a file whose process went away. */
@@ -145,8 +145,8 @@ struct binary_queue {
 struct binary_registry {
 	struct binary_options o;
 	struct fetch fetches;
-	pthread_mutex_t disk_mutex; /* files in the cache directory; taken before `mutex` */
-	pthread_mutex_t mutex;
+	struct lock disk_lock; /* files in the cache directory; taken before `lock` */
+	struct lock lock;      /* all that follows */
 	bool stopping;
 	pthread_cond_t queued, settled; /* work came; an entry left the queue */
 	struct entry **entries;		/* by id; [0] unused */
@@ -157,7 +157,9 @@ struct binary_registry {
 	uint32_t n_inputs;		  /* in the paced queue */
 	struct table by_content;	  /* first 8 bytes of the id → struct content * */
 	uint64_t use_clock;
-	uint64_t content_bytes; /* of all contents, on disk or in memory */
+	uint64_t content_bytes;			  /* of all contents, on disk or in memory */
+	uint8_t (*doomed)[SYMBOL_CONTENT_ID_LEN]; /* evicted, their files not removed yet */
+	size_t n_doomed, cap_doomed;
 	/* hash of dev, ino, mtime, size → monotonic ns until which it is skipped */
 	struct table failed;
 	struct mount_root roots[BINARY_MAX_ROOTS];
@@ -178,18 +180,18 @@ static inline struct entry *entry_locked(struct binary_registry *r, uint32_t id)
 {
 	struct entry *e = id && id < r->n_ids ? r->entries[id] : NULL;
 
+	ASSERT_HELD(&r->lock);
 	if (!e || !e->used)
 		return NULL;
 	return e->alias ? r->entries[e->alias] : e;
 }
 
-/* open.c: a descriptor of the file, and its stat; -errno when there is no way. Called without
- * the lock. `e` is a copy. -EBUSY: its file system does not answer. */
+/* open.c: a descriptor of the file, and its stat; -errno when there is no way, -EBUSY when its file system does not answer. No
+ * lock; `e` is a copy. */
 int binary_open_file(struct binary_registry *r, const struct entry *e, struct stat *ret_st);
-/* debug.c: a file with the debug information of `file` (at `st`), where such lie by custom. -ENOENT
- * when there is none, or the file has all itself. Whether it is the right one the parser finds
- * out. *ret_path (NULL before): where it was found, malloc'ed; NULL for one from a server. Called without
- * the lock. */
+/* debug.c: a file with the debug information of `file` (at `st`), where such lie by custom. -ENOENT when there is none, or the
+ * file has all itself. The parser checks whether it is the right one. *ret_path (NULL before): where it was found, malloc'ed; NULL for one
+ * from a server. No lock. */
 int binary_open_debug(struct binary_registry *r, uint32_t binary, const struct entry *e,
 	const struct parser_description *file, const struct stat *st, char **ret_path);
 
@@ -223,8 +225,8 @@ int binary_fetched_open(struct binary_registry *r, const struct symbol_identity 
 void binary_fetched_keep(
 	struct binary_registry *r, uint32_t binary, const struct symbol_identity *id, int fd);
 void binary_fetch_done(struct binary_registry *r);
-/* Closes roots that have been idle for long enough. */
-void binary_expire_roots_locked(struct binary_registry *r, int64_t now_ns);
+/* Closes roots that have been idle for long enough. No lock: what was unmounted meanwhile goes with its last descriptor. */
+void binary_expire_roots(struct binary_registry *r);
 void binary_close_roots(struct binary_registry *r);
 
 /* cache.c */
@@ -232,15 +234,15 @@ void binary_close_roots(struct binary_registry *r);
 void binary_cache_load(struct binary_registry *r, struct errbuf *eb);
 struct content *binary_content_find_locked(
 	struct binary_registry *r, const uint8_t id[SYMBOL_CONTENT_ID_LEN]);
-/* Maps the symbol file of that content from disk into *ret: 0, -ENOENT, or -EBADMSG after
- * dropping a corrupt one. No lock. */
+/* Maps the symbol file of that content from disk into *ret: 0, -ENOENT, or -EBADMSG after dropping a corrupt one. No lock. */
 int binary_cache_open(struct binary_registry *r, const uint8_t id[SYMBOL_CONTENT_ID_LEN],
 	struct symbol_file *ret);
-/* Writes a symbol file to disk and replaces *s by a mapping of what was written; keeps *s as it
- * is on failure. No lock. */
+/* Writes a symbol file to disk and replaces *s by a mapping of what was written; keeps *s as it is on failure. No lock. */
 int binary_cache_write(struct binary_registry *r, struct symbol_file *s);
-/* Takes a mapped symbol file in as the content of entry `id`; evicts others above the cap. NULL
- * when memory is out. */
+/* Removes the files of evicted contents. No lock. */
+void binary_cache_sweep(struct binary_registry *r);
+/* Takes a mapped symbol file in as the content of entry `id`; evicts others above the cap, whose files binary_cache_sweep
+ * removes. NULL when memory is out. */
 struct content *binary_content_add_locked(
 	struct binary_registry *r, uint32_t id, const struct symbol_file *s, bool on_disk);
 /* Forgets the mapping (the file on disk stays). */

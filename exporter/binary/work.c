@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
-#include <time.h>
 
 /* What came of one binary. */
 struct outcome {
@@ -51,6 +50,7 @@ void binary_inputs_freep(struct binary_inputs **in)
 
 static void pay_off_locked(struct binary_registry *r, int64_t now_ns)
 {
+	ASSERT_HELD(&r->lock);
 	r->debt_ns =
 		MAX(r->debt_ns - (int64_t)((double)(now_ns - r->debt_at_ns) * r->o.max_cpu), 0);
 	r->debt_at_ns = now_ns;
@@ -68,6 +68,7 @@ static bool failed_lately_locked(struct binary_registry *r, const struct stat *s
 {
 	const uint64_t *until = table_find(&r->failed, failure_key(st));
 
+	ASSERT_HELD(&r->lock);
 	return until && now_ns < (int64_t)*until;
 }
 
@@ -75,6 +76,7 @@ static void note_failure_locked(struct binary_registry *r, const struct stat *st
 {
 	uint64_t *until;
 
+	ASSERT_HELD(&r->lock);
 	if (r->failed.n_used >= BINARY_MAX_FAILED)
 		table_clear(&r->failed);
 	until = table_insert(&r->failed, failure_key(st), NULL);
@@ -112,10 +114,10 @@ static int ask(struct binary_registry *r, enum parser_op op, const struct entry 
 		close(answer);
 	if (reply.status == PARSER_OK)
 		reply.status = PARSER_FAILED;
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	stopping = r->stopping;
 	r->stats.parse_failed[reply.status]++;
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 	if (!stopping) /* else it is no fault of the file's */
 		log_failure(e, &reply);
 	return reply.status == PARSER_FAILED ? -EAGAIN : -EBADMSG;
@@ -199,7 +201,7 @@ static int compile(struct binary_registry *r, uint32_t id, const struct entry *e
 	if (answer < 0)
 		return answer;
 	e = map_answer(answer, out, &out->symbols);
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	r->stats.invalid += e < 0;
 	r->stats.compiled += e == 0;
 	r->stats.debug_left_out += e == 0 ? out->symbols.n_debug_left_out : 0;
@@ -210,7 +212,7 @@ static int compile(struct binary_registry *r, uint32_t id, const struct entry *e
 		r->stats.debug_files[out->symbols.flags & SYMBOL_HAS_DEBUG_FILE
 					     ? BINARY_DEBUG_USED
 					     : BINARY_DEBUG_MISMATCH]++;
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 	if (e == 0)
 		out->on_disk = binary_cache_write(r, &out->symbols) == 0;
 	return e;
@@ -222,10 +224,10 @@ static bool has_owner(struct binary_registry *r, uint32_t id, const struct outco
 	const struct content *c;
 	bool owned;
 
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	c = binary_content_find_locked(r, out->file.identity.content_id);
 	owned = c && c->symbols.data && c->entry && c->entry != id;
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 	return owned;
 }
 
@@ -246,9 +248,9 @@ static bool open_cached(struct binary_registry *r, uint32_t id, const struct ent
 		return false;
 	}
 	out->on_disk = true;
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	r->stats.cache_hits++;
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 	return true;
 }
 
@@ -276,10 +278,10 @@ static int make_rows(struct binary_registry *r, uint32_t id, const struct entry 
 		r->o.rows(r->o.hook_ctx, id, &rows);
 		symbol_file_unmap(&rows);
 	}
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	r->stats.rows_first += error == 0;
 	r->stats.invalid += error < 0;
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 	return error;
 }
 
@@ -308,10 +310,10 @@ static void begin_work(
 		out->error = in.fd == -EBUSY ? -EBUSY : -ENOENT;
 		return;
 	}
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	out->skipped = failed_lately_locked(r, &in.st, clock_monotonic_ns(r->o.clock));
 	r->stats.skipped += out->skipped;
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 	out->error = out->skipped ? -EBADMSG : identify(r, in.fd, e, out);
 	out->has_file = out->error == 0;
 	out->st = in.st;
@@ -344,6 +346,7 @@ static void end_work(struct binary_registry *r, uint32_t id, const struct entry 
 
 static void make_alias_locked(struct binary_registry *r, uint32_t id, uint32_t of)
 {
+	ASSERT_HELD(&r->lock);
 	for (uint32_t i = 1; i < r->n_ids; i++)
 		if (r->entries[i]->alias == id)
 			r->entries[i]->alias = of;
@@ -365,6 +368,7 @@ static int64_t unpaid_locked(struct binary_registry *r, int64_t cpu_ns, int64_t 
 {
 	int64_t paid = (int64_t)((double)(now_ns - r->failed_at_ns) * r->o.max_cpu);
 
+	ASSERT_HELD(&r->lock);
 	r->failed_at_ns = now_ns;
 	return cpu_ns - MIN(cpu_ns, paid);
 }
@@ -373,6 +377,7 @@ static void pay_locked(struct binary_registry *r, const struct outcome *out, int
 {
 	int64_t cpu_ns = (int64_t)out->cpu_ns;
 
+	ASSERT_HELD(&r->lock);
 	r->stats.cpu_ns += out->cpu_ns;
 	pay_off_locked(r, now_ns);
 	cpu_ns = MAX(cpu_ns - BINARY_BURST_NS, 0);
@@ -387,6 +392,7 @@ static void settle_locked(struct binary_registry *r, uint32_t id, struct outcome
 				    : NULL;
 	int64_t now = clock_monotonic_ns(r->o.clock);
 
+	ASSERT_HELD(&r->lock);
 	e->state = BINARY_ABSENT;
 	if (out->later) {
 		e->inputs = out->later;
@@ -425,6 +431,7 @@ static bool may_start_locked(struct binary_registry *r, const struct binary_queu
 {
 	int64_t at_ns = q->n_at_work ? q->begun_ns + q->patience_ns : now_ns;
 
+	ASSERT_HELD(&r->lock);
 	if (!q->head || q->n_at_work == BINARY_MAX_AT_WORK)
 		return false;
 	if (!unpaced && r->debt_ns)
@@ -438,6 +445,7 @@ static bool may_start_locked(struct binary_registry *r, const struct binary_queu
 static struct binary_queue *ready_locked(
 	struct binary_registry *r, int64_t now_ns, int64_t *wake_ns)
 {
+	ASSERT_HELD(&r->lock);
 	if (r->n_inputs < BINARY_MAX_INPUTS &&
 		may_start_locked(r, &r->fresh, r->o.rows, now_ns, wake_ns))
 		return &r->fresh;
@@ -447,18 +455,16 @@ static struct binary_queue *ready_locked(
 /* Waits until something is queued and may start; NULL when the time is over. */
 static struct binary_queue *next_locked(struct binary_registry *r, int64_t until_ns)
 {
+	ASSERT_HELD(&r->lock);
 	for (;;) {
 		int64_t now = clock_monotonic_ns(r->o.clock), wake = until_ns;
 		struct binary_queue *ready;
-		struct timespec ts;
 
-		binary_expire_roots_locked(r, now);
 		pay_off_locked(r, now);
 		ready = ready_locked(r, now, &wake);
 		if (ready || now >= until_ns || r->stopping)
 			return ready;
-		ts = (struct timespec) {.tv_sec = wake / NS_PER_S, .tv_nsec = wake % NS_PER_S};
-		pthread_cond_timedwait(&r->queued, &r->mutex, &ts);
+		(void)lock_wait_until(&r->lock, &r->queued, wake);
 	}
 }
 
@@ -468,6 +474,7 @@ static uint32_t take_locked(struct binary_registry *r, struct binary_queue *q, s
 	uint32_t id = q->head;
 	struct entry *e = r->entries[id];
 
+	ASSERT_HELD(&r->lock);
 	q->head = e->next;
 	q->tail = q->head ? q->tail : 0;
 	q->n_at_work++;
@@ -489,37 +496,39 @@ void binary_work(struct binary_registry *r, int64_t timeout_ns)
 	bool unreadable;
 	uint32_t id;
 
-	pthread_mutex_lock(&r->mutex);
+	binary_expire_roots(r);
+	lock_take(&r->lock);
 	q = next_locked(r, until);
 	id = q && !r->stopping ? take_locked(r, q, &copy) : 0;
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 	if (!id)
 		return;
 	if (copy.inputs)
 		end_work(r, id, &copy, copy.inputs, &out);
 	else
 		begin_work(r, id, &copy, &out);
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	q->n_at_work--;
 	if (out.error == -EBADMSG && !out.skipped)
 		note_failure_locked(r, &out.st, clock_monotonic_ns(r->o.clock));
 	settle_locked(r, id, &out);
 	unreadable = out.error == -EBADMSG || r->entries[id]->n_open_failed >= BINARY_MAX_OPENS;
 	r->entries[id]->n_hooks++;
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 	binary_inputs_freep(&copy.inputs);
+	binary_cache_sweep(r);
 	if (r->o.settled && !out.later)
 		r->o.settled(r->o.hook_ctx, id, unreadable);
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	r->entries[id]->n_hooks--;
 	binary_renew_locked(r, binary_canonical_locked(r, id));
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 }
 
 void binary_stop(struct binary_registry *r)
 {
-	pthread_mutex_lock(&r->mutex);
+	lock_take(&r->lock);
 	r->stopping = true;
 	pthread_cond_broadcast(&r->queued);
-	pthread_mutex_unlock(&r->mutex);
+	lock_release(&r->lock);
 }

@@ -24,6 +24,7 @@ struct fixture {
 	struct proc_reader_options reads;
 	struct symbolizer *symbolizer;
 	struct worker worker;
+	struct fs *fs; /* of the registry after `restart` */
 	char *cache;
 };
 
@@ -37,8 +38,9 @@ static void setup(struct fixture *f, bool with_cache)
 {
 	struct binary_options bo;
 
-	*f = (struct fixture) {
-		.parser = fake_parser_start(), .cache = with_cache ? temp_dir() : NULL};
+	*f = (struct fixture) {.parser = fake_parser_start(),
+		.fs = &fs_system,
+		.cache = with_cache ? temp_dir() : NULL};
 	fake_keeper_init(&f->keeper);
 	bo = (struct binary_options) {
 		.keeper = &f->keeper.keeper,
@@ -75,7 +77,7 @@ static void restart(struct fixture *f, uint64_t cache_bytes)
 	symbolizer_freep(&f->symbolizer);
 	binary_registry_freep(&f->registry);
 	f->registry = binary_registry_new(&(struct binary_options) {.keeper = &f->keeper.keeper,
-						  .fs = &fs_system,
+						  .fs = f->fs,
 						  .clock = &clock_system,
 						  .parser_fd = f->parser.fd,
 						  .cache_path = f->cache,
@@ -561,8 +563,26 @@ static void test_corrupt_cache_is_rebuilt(void **state)
 	teardown(&f);
 }
 
+/* Each removal reads the statistics, as /metrics may while the disk takes its time. */
+struct asking_fs {
+	struct fs fs;
+	struct fixture *f;
+	unsigned n_unlinked;
+};
+
+static int ask_and_unlink(struct fs *fs, const char *path)
+{
+	struct asking_fs *a = (struct asking_fs *)fs;
+	struct binary_stats stats;
+
+	binary_stats(a->f->registry, &stats);
+	a->n_unlinked++;
+	return fs_system.unlink(&fs_system, path);
+}
+
 static void test_eviction(void **state)
 {
+	struct asking_fs asking = {.fs = fs_system};
 	struct binary_source src = own_source();
 	const char *paths[] = {"/bin/ls", "/bin/cat", "/bin/bash", "/proc/self/exe"};
 	struct binary_stats stats;
@@ -571,6 +591,9 @@ static void test_eviction(void **state)
 
 	(void)state;
 	setup(&f, true);
+	asking.fs.unlink = ask_and_unlink;
+	asking.f = &f;
+	f.fs = &asking.fs;
 	restart(&f, 40000);
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
 		_cleanup_free_ char *to = xasprintf("%s/%zu", f.cache, i);
@@ -586,6 +609,7 @@ static void test_eviction(void **state)
 	binary_stats(f.registry, &stats);
 	assert_true(stats.cache_evicted > 0);
 	assert_true(stats.cache_bytes <= 40000);
+	assert_true(asking.n_unlinked > 0);
 	/* What was evicted is made again when it is asked for. */
 	assert_true(has_symbols(&f, ids[0]));
 	teardown(&f);
