@@ -94,10 +94,10 @@ static void after_drain(struct exporter_pipeline *p, int64_t now_ns)
 {
 	bool waiting, asking;
 
-	pthread_mutex_lock(&p->intake.lock);
+	lock_take(&p->intake.lock);
 	waiting = proc_code_is_waiting(p->procs);
 	asking = proc_table_is_asking(p->procs);
-	pthread_mutex_unlock(&p->intake.lock);
+	lock_release(&p->intake.lock);
 	if (asking)
 		proc_reader_wake(p->reader);
 	if (waiting && now_ns >= p->jit_due_ns) {
@@ -350,6 +350,7 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 		.n_pod_labels = p->n_pod_labels,
 		.binaries = p->binaries,
 		.budget = &p->budgets[BUDGET_PROC],
+		.lock = &p->intake.lock,
 		/* A bundle must replay anywhere: its frames are addresses, not ids of this run. */
 		.runs = p->capture ? NULL : p->runs,
 	});

@@ -34,14 +34,14 @@ void intake_init(struct intake *in, struct proc_table *procs, struct stacks *sta
 			.binaries = binaries,
 			.outcomes = outcomes},
 	};
-	pthread_mutex_init(&in->lock, NULL);
+	lock_init(&in->lock);
 }
 
 void intake_done(struct intake *in)
 {
 	deferred_freep(&in->deferred);
 	outcomes_freep(&in->outcomes);
-	pthread_mutex_destroy(&in->lock);
+	lock_done(&in->lock);
 }
 
 static void tell_kernel_code(struct kernel_code *k, const struct sideband *e)
@@ -66,9 +66,9 @@ static void take_sideband(void *ctx, const struct sideband *e)
 
 	if (in->kernel_code)
 		tell_kernel_code(in->kernel_code, e);
-	pthread_mutex_lock(&in->lock);
+	lock_take(&in->lock);
 	proc_table_sideband(in->procs, e);
-	pthread_mutex_unlock(&in->lock);
+	lock_release(&in->lock);
 }
 
 static void take_sample_locked(
@@ -83,6 +83,7 @@ static void take_sample_locked(
 		.cpu = (uint16_t)r->cpu,
 	};
 
+	ASSERT_HELD(&in->lock);
 	if (in->kernel_code)
 		kernel_code_mark(in->kernel_code, in->frames.words + in->frames.n_user,
 			n - in->frames.n_user, r->time_ns);
@@ -135,7 +136,7 @@ static void take_sample(void *ctx, const struct abi_record *r, _unused_ bool lat
 {
 	struct intake *in = ctx;
 
-	pthread_mutex_lock(&in->lock);
+	lock_take(&in->lock);
 	if (!in->logs[r->event]) /* of a bundle that was captured with other types */
 		LOG_RATED(LOG_WARN, "samples of %s are left out: --profile.types does not name it",
 			event_source(r->event)->name);
@@ -143,7 +144,7 @@ static void take_sample(void *ctx, const struct abi_record *r, _unused_ bool lat
 		deferred_sample(in->deferred, r);
 	else
 		take_at_once(in, r);
-	pthread_mutex_unlock(&in->lock);
+	lock_release(&in->lock);
 }
 
 static bool take_drained(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns)
@@ -151,7 +152,7 @@ static bool take_drained(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns)
 	struct intake *in = ctx;
 	uint64_t covered_ns;
 
-	pthread_mutex_lock(&in->lock);
+	lock_take(&in->lock);
 	proc_table_come(in->procs, up_to_ns);
 	covered_ns = in->deferred ? deferred_retry(in->deferred, up_to_ns) : up_to_ns;
 	in->covered_ns = MAX(in->covered_ns, covered_ns);
@@ -160,17 +161,17 @@ static bool take_drained(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns)
 			sample_log_drained(in->logs[i], (int64_t)in->covered_ns, boot_offset_ns);
 	proc_table_expire(in->procs, up_to_ns);
 	collect_garbage(&in->collector);
-	pthread_mutex_unlock(&in->lock);
+	lock_release(&in->lock);
 	return covered_ns < up_to_ns;
 }
 
 void intake_flush(struct intake *in)
 {
-	pthread_mutex_lock(&in->lock);
+	lock_take(&in->lock);
 	proc_table_come(in->procs, UINT64_MAX / 2);
 	if (in->deferred)
 		deferred_retry(in->deferred, UINT64_MAX / 2);
-	pthread_mutex_unlock(&in->lock);
+	lock_release(&in->lock);
 }
 
 void intake_defer(struct intake *in, const struct deferred_tables *tables, struct budget *budget)

@@ -10,10 +10,10 @@
 #include "exporter/sample/drain.h"
 #include "exporter/walk/shadow.h"
 #include "exporter/symbolize/kernel_code.h"
-#include <pthread.h>
+#include "lib/base/lock.h"
 
 struct intake {
-	pthread_mutex_t lock; /* what follows */
+	struct lock lock; /* what follows */
 	struct proc_table *procs;
 	struct stacks *stacks;
 	struct sample_log *const *logs; /* by event; NULL: it is off */

@@ -278,16 +278,16 @@ static void retire(struct jit *j, const struct opened *o, const struct proc_code
 	struct jit_name name;
 	size_t n;
 
-	pthread_mutex_lock(j->o.procs_lock);
+	lock_take(j->o.procs_lock);
 	n = proc_code_list_named(j->o.procs, of, &named);
-	pthread_mutex_unlock(j->o.procs_lock);
+	lock_release(j->o.procs_lock);
 	for (size_t i = 0; i < n; i++) {
 		if (!find_name(o, named[i].addr, &name) ||
 			hash_xxh3(name.name, strlen(name.name)) == named[i].name_hash)
 			continue;
-		pthread_mutex_lock(j->o.procs_lock);
+		lock_take(j->o.procs_lock);
 		proc_code_retire(j->o.procs, of, &named[i]);
-		pthread_mutex_unlock(j->o.procs_lock);
+		lock_release(j->o.procs_lock);
 		j->stats.retired++;
 	}
 }
@@ -302,10 +302,10 @@ static size_t name_addresses(struct jit *j, const struct opened *o, const struct
 	for (size_t i = 0; i < n; i++) {
 		bool found = find_name(o, a[i].addr, &name);
 
-		pthread_mutex_lock(j->o.procs_lock);
+		lock_take(j->o.procs_lock);
 		proc_code_name(j->o.procs, b, &a[i], found ? name.name : NULL,
 			found ? name.file : "", found ? name.line : 0);
-		pthread_mutex_unlock(j->o.procs_lock);
+		lock_release(j->o.procs_lock);
 		j->stats.named += found;
 		missing += !found;
 	}
@@ -404,9 +404,9 @@ void jit_round(struct jit *j)
 	rounds_begin(&j->rounds);
 	j->n_rounds++;
 	take_answers(j);
-	pthread_mutex_lock(j->o.procs_lock);
+	lock_take(j->o.procs_lock);
 	proc_code_take(j->o.procs, ROUND_ADDRESSES, &b);
-	pthread_mutex_unlock(j->o.procs_lock);
+	lock_release(j->o.procs_lock);
 	for (size_t i = 0, n; i < b.n_addresses; i += n) {
 		for (n = 1; i + n < b.n_addresses &&
 			    b.addresses[i + n].process == b.addresses[i].process;

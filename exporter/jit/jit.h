@@ -13,12 +13,12 @@
 #include "lib/base/bell.h"
 #include "lib/base/budget.h"
 #include "lib/base/clock.h"
-#include <pthread.h>
+#include "lib/base/lock.h"
 
 struct jit;
 struct jit_options {
 	struct proc_table *procs;
-	pthread_mutex_t *procs_lock; /* the pipeline's */
+	struct lock *procs_lock; /* the pipeline's */
 	struct binary_registry *binaries;
 	struct clock *clock;
 	struct budget *budget; /* --jit.max-bytes */

@@ -128,6 +128,7 @@ size_t proc_places(const struct proc_table *t, const struct process *p, uint32_t
 	uint32_t content = binary_canonical(t->o.binaries, binary);
 	size_t n = 0;
 
+	assert_table_held(t);
 	for (uint32_t i = 0; n < max && i < maps_count(p->maps); i++) {
 		const struct mapping *m = maps_at(p->maps, i);
 
@@ -166,6 +167,7 @@ size_t proc_code_ranges(
 void proc_source(struct proc_table *t, struct process *p, const struct proc_place *place,
 	struct binary_source *ret)
 {
+	assert_table_held(t);
 	*ret = (struct binary_source) {
 		.pid = p->pid,
 		.start_ns = p->start_ns,
@@ -232,6 +234,7 @@ void proc_note_native(struct proc_table *t, struct process *p, uint64_t word)
 	uint32_t *asked_s = wanted_slot(t, ABI_NATIVE_BINARY(word));
 	uint32_t now_s = (uint32_t)(t->now_ns / NS_PER_S) + 1;
 
+	assert_table_held(t);
 	if (!asked_s || (*asked_s && now_s - *asked_s < PROC_WANT_INTERVAL_S))
 		return;
 	*asked_s = now_s;
@@ -292,11 +295,13 @@ uint64_t proc_locate(struct proc_table *t, struct process *p, uint64_t addr, uin
 {
 	const struct mapping *m = mapping_of(t, p, addr, time_ns);
 
+	assert_table_held(t);
 	return m ? maps_word(m, addr) : 0;
 }
 
 uint64_t proc_resolve(struct proc_table *t, struct process *p, uint64_t addr, uint64_t time_ns)
 {
+	assert_table_held(t);
 	return frame_of(t, p, mapping_of(t, p, addr, time_ns), addr);
 }
 
@@ -305,6 +310,7 @@ uint64_t proc_resolve_return(
 {
 	struct mapping *m = mapping_of(t, p, addr, time_ns);
 
+	assert_table_held(t);
 	if (!m && is_unread(p))
 		return frame_of(t, p, NULL, addr);
 	t->stats.unmapped_returns += !m;
@@ -323,6 +329,7 @@ static const char *file_of(const struct code_name *n)
 
 struct proc_address proc_interned_address(const struct proc_table *t, uint64_t payload)
 {
+	assert_table_held(t);
 	if (!payload || payload >= t->n_addresses)
 		return (struct proc_address) {0};
 	return (struct proc_address) {
@@ -337,6 +344,7 @@ struct proc_address proc_interned_address(const struct proc_table *t, uint64_t p
 
 uint32_t proc_n_addresses(const struct proc_table *t)
 {
+	assert_table_held(t);
 	return t->n_addresses;
 }
 
@@ -359,6 +367,7 @@ void proc_address_unlink(struct proc_table *t, uint32_t id)
 
 void proc_addresses_retain(struct proc_table *t, const uint64_t *used_bitmap)
 {
+	assert_table_held(t);
 	for (uint32_t id = 1; id < t->n_addresses; id++) {
 		struct address *a = &t->addresses[id];
 

@@ -52,6 +52,7 @@ bool proc_table_next(struct proc_table *t, enum proc_ask ask, struct proc_reques
 {
 	struct process *p;
 
+	assert_table_held(t);
 	if (ask == PROC_ASK_CONTAINER)
 		return next_container(t, ret);
 	if (ask == PROC_ASK_LIST)
@@ -72,11 +73,13 @@ bool proc_table_next(struct proc_table *t, enum proc_ask ask, struct proc_reques
 
 bool proc_table_is_asking(const struct proc_table *t)
 {
+	assert_table_held(t);
 	return t->n_open || t->scan.pending || proc_table_is_scanning(t);
 }
 
 void proc_table_answer(struct proc_table *t, struct proc_answer *a)
 {
+	assert_table_held(t);
 	a->next = NULL;
 	if (t->answers_tail)
 		t->answers_tail->next = a;

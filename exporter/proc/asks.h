@@ -82,7 +82,7 @@ struct proc_answer {
 /* Frees an answer with all that it has but its root, which is the registry's. */
 void proc_answer_free(struct proc_answer **a);
 
-/* The oldest request of that kind; false when there is none. Each is to be answered once. The lock is held. */
+/* The oldest request of that kind; false when there is none. Each is to be answered once. */
 bool proc_table_next(struct proc_table *t, enum proc_ask ask, struct proc_request *ret);
 /* Is anything asked? */
 bool proc_table_is_asking(const struct proc_table *t);

@@ -61,6 +61,7 @@ void proc_table_set_pods(struct proc_table *t, struct pod_table *pods)
 {
 	uint64_t key, value;
 
+	assert_table_held(t);
 	pod_table_freep(&t->pods);
 	t->pods = pods;
 	for (size_t pos = 0; table_next(&t->by_cgroup, &pos, &key, &value);)

@@ -9,6 +9,7 @@
 
 bool proc_code_is_waiting(const struct proc_table *t)
 {
+	assert_table_held(t);
 	return t->n_waiting;
 }
 
@@ -67,6 +68,7 @@ void proc_code_take(struct proc_table *t, size_t max, struct proc_code_batch *re
 	_cleanup_free_ struct found *found = NULL;
 	size_t n;
 
+	assert_table_held(t);
 	*ret = (struct proc_code_batch) {0};
 	drop_settled(t);
 	n = MIN(t->n_waiting, max);
@@ -155,6 +157,7 @@ void proc_code_name(struct proc_table *t, const struct proc_code_batch *b,
 {
 	struct address *at = still(t, &b->processes[a->process], a->id, a->addr);
 
+	assert_table_held(t);
 	if (!at)
 		return;
 	at->was_tried = true;
@@ -167,6 +170,7 @@ size_t proc_code_list_named(
 {
 	size_t n = 0, cap = 0;
 
+	assert_table_held(t);
 	*ret = NULL;
 	for (uint32_t id = 1; id < t->n_addresses; id++) {
 		const struct address *a = &t->addresses[id];
@@ -188,6 +192,7 @@ void proc_code_retire(struct proc_table *t, const struct proc_code_process *p,
 {
 	struct address *a = still(t, p, named->id, named->addr);
 
+	assert_table_held(t);
 	if (!a || a->is_retired)
 		return;
 	proc_address_unlink(t, named->id);

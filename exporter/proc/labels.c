@@ -171,6 +171,7 @@ enum proc_wait proc_table_awaits(
 	struct process *from;
 	bool ancestor;
 
+	assert_table_held(t);
 	if (p == t->other)
 		return PROC_READY;
 	refresh(t, p, r);

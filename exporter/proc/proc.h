@@ -6,8 +6,8 @@
  * A process image is (pid, start time, exec count); a recycled pid is another process. Mappings
  * keep the time at which they appeared, so that a sample is resolved against the mappings of its
  * own time. Exited processes stay until the samples that may need them are named. Mappings,
- * strings and labels that processes have in common are stored once. Owned by the drain thread;
- * readers hold the pipeline's lock (see docs/ARCHITECTURE.md).
+ * strings and labels that processes have in common are stored once. The drain thread fills it. All functions that take the table
+ * but proc_table_freep want the lock of its options held, the pipeline's (see docs/ARCHITECTURE.md).
  */
 #pragma once
 #include "exporter/binary/binary.h"
@@ -15,6 +15,7 @@
 #include "exporter/sample/drain.h"
 #include "lib/base/budget.h"
 #include "lib/base/clock.h"
+#include "lib/base/lock.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -28,6 +29,8 @@ struct proc_options {
 	uint32_t n_pod_labels; /* whose values pods have */
 	struct binary_registry *binaries;
 	struct budget *budget;
+	struct lock *
+		lock; /* the owner's, under which the table is used; NULL: one thread alone uses it */
 	struct runs *
 		runs; /* where mappings are published for the kernel half; NULL: nowhere. Not owned */
 };

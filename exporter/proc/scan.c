@@ -60,6 +60,7 @@ void proc_take_list(struct proc_table *t, const struct proc_answer *a)
 
 bool proc_table_is_scanning(const struct proc_table *t)
 {
+	assert_table_held(t);
 	return t->scan.at < t->scan.n;
 }
 
@@ -68,6 +69,7 @@ bool proc_table_scan_step(struct proc_table *t)
 	struct scan *s = &t->scan;
 	struct process *p;
 
+	assert_table_held(t);
 	if (s->at == s->n)
 		return false;
 	p = s->items[s->at++];

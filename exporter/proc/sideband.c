@@ -138,6 +138,7 @@ static void on_lost(struct proc_table *t, const struct sideband *e)
 
 void proc_table_sideband(struct proc_table *t, const struct sideband *e)
 {
+	assert_table_held(t);
 	t->now_ns = MAX(t->now_ns, e->time_ns);
 	switch (e->kind) {
 	case SIDEBAND_MMAP: on_mmap(t, e); break;

@@ -25,6 +25,7 @@ size_t proc_top_stacks(const struct proc_table *t, struct proc_stacks *ret, size
 {
 	size_t n = 0;
 
+	assert_table_held(t);
 	for (const struct process *p = t->all; p; p = p->next) {
 		size_t at = n;
 

@@ -65,11 +65,13 @@ void proc_table_freep(struct proc_table **tp)
 
 void proc_table_come(struct proc_table *t, uint64_t up_to_ns)
 {
+	assert_table_held(t);
 	proc_take_answers(t, up_to_ns);
 }
 
 void proc_table_expire(struct proc_table *t, uint64_t up_to_ns)
 {
+	assert_table_held(t);
 	t->now_ns = MAX(t->now_ns, up_to_ns);
 	proc_publish(t, t->now_ns);
 	while (t->exited_head && t->exited_head->end_ns + PROC_LINGER_NS < up_to_ns) {
@@ -160,6 +162,7 @@ struct process *proc_table_of_record(struct proc_table *t, const struct abi_reco
 {
 	struct process *p = find_image(t, r);
 
+	assert_table_held(t);
 	t->now_ns = MAX(t->now_ns, r->time_ns);
 	if (!p)
 		p = adopt(t, r);
@@ -170,6 +173,7 @@ struct process *proc_table_of_record(struct proc_table *t, const struct abi_reco
 
 void proc_table_mark_binaries(const struct proc_table *t, uint64_t *bitmap, uint32_t n_bits)
 {
+	assert_table_held(t);
 	for (const struct process *p = t->all; p; p = p->next) {
 		bits_set_below(bitmap, p->exe_binary, n_bits);
 		for (uint32_t i = 0; i < maps_count(p->maps); i++)
@@ -182,6 +186,7 @@ void proc_table_mark_binaries(const struct proc_table *t, uint64_t *bitmap, uint
 
 void proc_table_stats(const struct proc_table *t, struct proc_stats *ret)
 {
+	assert_table_held(t);
 	*ret = t->stats;
 	ret->tracked = t->n_live;
 	ret->mappings = 0;

@@ -123,6 +123,13 @@ struct proc_table {
 	struct proc_stats stats;
 };
 
+/* What the functions of proc.h and asks.h begin with: the caller has the owner's lock. */
+static inline void assert_table_held(const struct proc_table *t)
+{
+	if (t->o.lock)
+		ASSERT_HELD(t->o.lock);
+}
+
 /* The table holds pointers as numbers. */
 static inline void *pointer_of(uint64_t value)
 {

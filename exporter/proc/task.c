@@ -89,6 +89,7 @@ uint32_t proc_task_of_record(struct proc_table *t, struct process *p, const stru
 	uint64_t hash;
 	uint32_t id;
 
+	assert_table_held(t);
 	if (p == t->other)
 		return 0;
 	proc_want_executable(t, p);
@@ -114,6 +115,7 @@ uint32_t proc_task_of_record(struct proc_table *t, struct process *p, const stru
 
 uint32_t proc_n_tasks(const struct proc_table *t)
 {
+	assert_table_held(t);
 	return t->n_tasks;
 }
 
@@ -135,6 +137,7 @@ static void unlink_task(struct proc_table *t, uint32_t id)
 
 void proc_tasks_retain(struct proc_table *t, const uint64_t *used_bitmap)
 {
+	assert_table_held(t);
 	for (uint32_t id = 1; id < t->n_tasks; id++) {
 		struct task *k = &t->tasks[id];
 
@@ -160,6 +163,7 @@ bool proc_is_descendant(const struct proc_table *t, uint32_t task, uint32_t ance
 	const struct process *p =
 		task < t->n_tasks && t->tasks[task].used ? t->tasks[task].process : NULL;
 
+	assert_table_held(t);
 	for (; p && p != t->other; p = p->parent)
 		if (p->pid == ancestor_pid)
 			return true;
@@ -176,6 +180,7 @@ void proc_task_info(const struct proc_table *t, uint32_t task, struct proc_task_
 	static const struct container_info unknown;
 	const struct container_info *container = k->cgroup ? &k->cgroup->container : &unknown;
 
+	assert_table_held(t);
 	binary_labels(t->o.binaries, p->exe_binary, t->o.build_ids, &labels);
 	*ret = (struct proc_task_info) {
 		.pid = p->pid,
@@ -207,6 +212,6 @@ void proc_task_info(const struct proc_table *t, uint32_t task, struct proc_task_
 
 const char *proc_comm(const struct proc_table *t, const struct process *p)
 {
-	(void)t;
+	assert_table_held(t);
 	return p ? p->comm : "";
 }

@@ -15,7 +15,7 @@ struct outcomes;
 struct shadow;
 struct unwind_loader;
 
-/* The shared state of all profile types. Everything but `lock` itself is used with the lock held. */
+/* The shared state of all profile types. Used with the pipeline's lock held. */
 struct profile_tables {
 	struct sample_log *logs[ABI_N_EVENTS]; /* by event; NULL: it is off */
 	struct stacks *stacks;
@@ -62,7 +62,7 @@ struct profile_snapshot {
 	int with_cpu;
 };
 
-/* Aggregates the rows of `log` in `range` whose task is in `tasks` (NULL: all). All memory is in `arena`. The lock is held.
+/* Aggregates the rows of `log` in `range` whose task is in `tasks` (NULL: all). All memory is in `arena`.
  * -ENOMEM with the budget's text. */
 int profile_snapshot_take(const struct profile_tables *t, const struct sample_log *log,
 	const struct sample_range *range, const uint64_t *tasks, int with_cpu, struct arena *arena,

@@ -14,11 +14,11 @@ int64_t profile_source_covered_ns(const struct profile_source *s)
 {
 	int64_t covered_ns = INT64_MAX;
 
-	pthread_mutex_lock(s->lock);
+	lock_take(s->lock);
 	for (size_t i = 0; i < ABI_N_EVENTS; i++)
 		if (s->tables.logs[i])
 			covered_ns = MIN(covered_ns, sample_log_covered_ns(s->tables.logs[i]));
-	pthread_mutex_unlock(s->lock);
+	lock_release(s->lock);
 	return covered_ns;
 }
 
@@ -53,6 +53,7 @@ static int take_locked(const struct profile_source *s, const struct profile_quer
 	uint64_t *tasks = NULL;
 	int r = 0;
 
+	ASSERT_HELD(s->lock);
 	if (q->cursor)
 		r = sample_log_since(log, q->cursor, q->span_s, &range, eb);
 	else
@@ -86,9 +87,9 @@ int profile_source_take(const struct profile_source *s, const struct profile_que
 
 	if (s->jit && q->mode != SYMBOLIZE_NONE)
 		jit_await_round(s->jit, o.deadline_ns);
-	pthread_mutex_lock(s->lock);
+	lock_take(s->lock);
 	r = take_locked(s, q, arena, &snapshot, eb);
-	pthread_mutex_unlock(s->lock);
+	lock_release(s->lock);
 	if (r < 0)
 		return r;
 	*ret_range = snapshot.range;

@@ -9,10 +9,10 @@
 #include "exporter/profile/filter.h"
 #include "exporter/sample/governor.h"
 #include "lib/base/bell.h"
-#include <pthread.h>
+#include "lib/base/lock.h"
 
 struct profile_source {
-	pthread_mutex_t *lock; /* the pipeline's */
+	struct lock *lock; /* the pipeline's */
 	struct profile_tables tables;
 	struct symbolizer *symbolizer;
 	struct binary_registry *binaries;

@@ -36,7 +36,7 @@ http_handler_fn serve_unwind;
 /* The table of user stacks by how they end. */
 void serve_put_stacks(const struct serve *s, struct bytes *out);
 /* sonde_stacks_total and what belongs to it. The pipeline's lock is held. */
-void serve_collect_stacks(struct metrics_writer *w, const struct serve *s);
+void serve_collect_stacks_locked(struct metrics_writer *w, const struct serve *s);
 /* reads.c: what is read of processes and files */
 void serve_collect_reads(struct metrics_writer *w, const struct serve *s);
 /* A table of what hangs; nothing when nothing does. */
@@ -52,4 +52,4 @@ void serve_add_metrics(struct serve *s);
 void serve_put_health(struct http_request *r, const struct serve *s, enum abi_event event);
 /* What each log says of itself; 0 of those that are off. The pipeline's lock is held. */
 void serve_log_stats_locked(
-	const struct profile_tables *t, struct sample_log_stats ret[ABI_N_EVENTS]);
+	const struct profile_source *source, struct sample_log_stats ret[ABI_N_EVENTS]);

@@ -142,10 +142,10 @@ static void put_logs(const struct serve *s, const struct drain_stats *d, struct 
 	struct sample_log_stats logs[ABI_N_EVENTS];
 	struct proc_stats p;
 
-	pthread_mutex_lock(s->o.source->lock);
-	serve_log_stats_locked(&s->o.source->tables, logs);
+	lock_take(s->o.source->lock);
+	serve_log_stats_locked(s->o.source, logs);
 	proc_table_stats(s->o.source->tables.procs, &p);
-	pthread_mutex_unlock(s->o.source->lock);
+	lock_release(s->o.source->lock);
 	for (unsigned i = 0; i < ABI_N_EVENTS; i++)
 		if (profile_source_is_on(s->o.source, i))
 			put_log_of(event_source(i), &logs[i],

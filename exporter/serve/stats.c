@@ -320,8 +320,11 @@ static struct sample_log_stats sum_logs(const struct sample_log_stats *logs)
 }
 
 void serve_log_stats_locked(
-	const struct profile_tables *t, struct sample_log_stats ret[ABI_N_EVENTS])
+	const struct profile_source *source, struct sample_log_stats ret[ABI_N_EVENTS])
 {
+	const struct profile_tables *t = &source->tables;
+
+	ASSERT_HELD(source->lock);
 	memset(ret, 0, ABI_N_EVENTS * sizeof(*ret));
 	for (size_t i = 0; i < ABI_N_EVENTS; i++)
 		if (t->logs[i])
@@ -617,9 +620,9 @@ void serve_put_health(struct http_request *r, const struct serve *s, enum abi_ev
 
 	drain_stats(s->o.drain, &d);
 	governor_stats(s->o.source->governor, &g);
-	pthread_mutex_lock(s->o.source->lock);
+	lock_take(s->o.source->lock);
 	sample_log_stats(s->o.source->tables.logs[event], &l);
-	pthread_mutex_unlock(s->o.source->lock);
+	lock_release(s->o.source->lock);
 	rate = &g.events[event];
 	n = snprintf(text, sizeof(text), "overhead=%.6f", g.overhead_ratio);
 	if (rate->is_governed)
@@ -651,13 +654,13 @@ static void collect(struct metrics_writer *w, void *arg)
 	struct drain_stats d;
 
 	drain_stats(s->o.drain, &d);
-	pthread_mutex_lock(s->o.source->lock);
-	serve_log_stats_locked(t, logs);
+	lock_take(s->o.source->lock);
+	serve_log_stats_locked(s->o.source, logs);
 	l = sum_logs(logs);
 	proc_table_stats(t->procs, &p);
 	collect_log(w, &l, t);
-	serve_collect_stacks(w, s);
-	pthread_mutex_unlock(s->o.source->lock);
+	serve_collect_stacks_locked(w, s);
+	lock_release(s->o.source->lock);
 	collect_kernel(w, s->o.source, &d, logs);
 	collect_kernel_walk(w, s->o.setup, &d);
 	collect_drain(w, &d);

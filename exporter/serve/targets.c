@@ -80,6 +80,7 @@ static uint64_t *usage_locked(
 	struct sample_rows rows;
 	size_t pos = 0;
 
+	ASSERT_HELD(source->lock);
 	*ret_window_ns = 1;
 	if (!log)
 		return cpu_ns;
@@ -125,6 +126,7 @@ static void group_locked(
 	uint64_t *cpu_ns = usage_locked(source, arena, &l->window_ns);
 	_cleanup_interner_ struct interner keys;
 
+	ASSERT_HELD(source->lock);
 	interner_init(&keys, arena->budget);
 	l->groups = arena_alloc_array(arena, n, sizeof(*l->groups));
 	for (uint32_t task = 0; cpu_ns && l->groups && task < n; task++) {
@@ -218,9 +220,9 @@ void serve_targets(struct http_request *r, void *arg)
 		http_reply_text(r, 400, "%s", eb.text);
 		return;
 	}
-	pthread_mutex_lock(s->o.source->lock);
+	lock_take(s->o.source->lock);
 	group_locked(s->o.source, arena, &l);
-	pthread_mutex_unlock(s->o.source->lock);
+	lock_release(s->o.source->lock);
 	if (arena_error(arena, &eb) < 0) {
 		http_reply_text(r, 503, "%s", eb.text);
 		return;

@@ -92,10 +92,10 @@ struct totals {
 static void get_totals(const struct serve *s, struct totals *ret)
 {
 	*ret = (struct totals) {.all = {0}};
-	pthread_mutex_lock(s->o.source->lock);
+	lock_take(s->o.source->lock);
 	for (unsigned event = 0; event < ABI_N_EVENTS; event++)
 		get_total(s, event, ret->count[event]);
-	pthread_mutex_unlock(s->o.source->lock);
+	lock_release(s->o.source->lock);
 	for (unsigned event = 0; event < ABI_N_EVENTS; event++)
 		for (size_t i = 0; i < ABI_N_CUTS; i++)
 			ret->all[event] += ret->count[event][i];
@@ -313,13 +313,13 @@ void serve_unwind(struct http_request *r, void *arg)
 	serve_page_begin(&out, "How stacks end");
 	serve_put_stacks(s, &out);
 	put_shadow(&out, t->shadow);
-	pthread_mutex_lock(s->o.source->lock);
+	lock_take(s->o.source->lock);
 	if (t->outcomes) {
 		programs = copy_rows(t->outcomes, outcomes_program, &n_programs);
 		binaries = copy_rows(t->outcomes, outcomes_binary, &n_binaries);
 		put_processes(&out, counted_type(s), t->procs);
 	}
-	pthread_mutex_unlock(s->o.source->lock);
+	lock_release(s->o.source->lock);
 	for (size_t i = 0; i < MIN(n_binaries, (size_t)MAX_ROWS); i++)
 		binary_info(s->o.binaries, binaries[i].o.binary, &binaries[i].info);
 	put_programs(&out, counted_type(s), programs, n_programs);
@@ -451,10 +451,11 @@ static void write_shadow(struct metrics_writer *w, struct shadow *shadow)
 	write_one(w, METRIC_GAUGE, "sonde_shadow_waiting", "Stacks that wait for it.", st.waiting);
 }
 
-void serve_collect_stacks(struct metrics_writer *w, const struct serve *s)
+void serve_collect_stacks_locked(struct metrics_writer *w, const struct serve *s)
 {
 	uint64_t count[ABI_N_CUTS];
 
+	ASSERT_HELD(s->o.source->lock);
 	metrics_write_family(
 		w, METRIC_COUNTER, "sonde_stacks_total", "User stacks by how they end.");
 	for (unsigned event = 0; event < ABI_N_EVENTS; event++) {

@@ -8,7 +8,7 @@
 /* `o` has what the reader reads from; table and lock are filled in here. */
 static inline void read_asked(struct proc_table *t, struct proc_reader_options o)
 {
-	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	struct lock lock = LOCK_INITIALIZER;
 	struct proc_reader *reader;
 
 	o.table = t;

@@ -240,7 +240,7 @@ size_t binary_top_unnamed(struct binary_registry *r, struct binary_unnamed *ret,
 /* ---- fixture ---- */
 
 struct fixture {
-	pthread_mutex_t lock;
+	struct lock lock;
 	struct profile_source source;
 	struct threads threads; /* none */
 	struct labels labels;
@@ -258,9 +258,9 @@ static int64_t boot_offset_ns(void)
 
 static void drained(struct fixture *f, int64_t monotonic_ns)
 {
-	pthread_mutex_lock(&f->lock);
+	lock_take(&f->lock);
 	sample_log_drained(f->source.tables.logs[ABI_EVENT_CPU], monotonic_ns, boot_offset_ns());
-	pthread_mutex_unlock(&f->lock);
+	lock_release(&f->lock);
 }
 
 static void put(struct fixture *f, int64_t monotonic_ns, uint32_t task, uint64_t weight)
@@ -268,10 +268,10 @@ static void put(struct fixture *f, int64_t monotonic_ns, uint32_t task, uint64_t
 	const uint64_t frames[] = {ABI_NATIVE(1, 7), ABI_NATIVE(1, 8 + task)};
 	struct sample_row row = {.time_ns = (uint64_t)monotonic_ns, .task = task, .weight = weight};
 
-	pthread_mutex_lock(&f->lock);
+	lock_take(&f->lock);
 	assert_int_equal(stacks_add(f->source.tables.stacks, frames, 2, &row.stack), 0);
 	assert_int_equal(sample_log_append(f->source.tables.logs[ABI_EVENT_CPU], &row), 0);
-	pthread_mutex_unlock(&f->lock);
+	lock_release(&f->lock);
 }
 
 /* Three whole stacks, one that was cut in binary 4, one in 5. */
@@ -303,7 +303,7 @@ static int set_up(void **state)
 	struct errbuf eb = {.text = ""};
 	char *args[] = {argv[0]};
 
-	pthread_mutex_init(&f->lock, NULL);
+	lock_init(&f->lock);
 	budget_init(&f->budget, NULL, "web", "--web.max-bytes", 16 << 20);
 	f->budgets = &f->budget;
 	labels_builder_init(&b);
@@ -364,7 +364,7 @@ static int tear_down(void **state)
 	stacks_freep(&f->source.tables.stacks);
 	labels_done(&f->labels);
 	options_done(&exporter_program, &f->options);
-	pthread_mutex_destroy(&f->lock);
+	lock_done(&f->lock);
 	assert_int_equal(f->budget.used_bytes, 0);
 	free(f);
 	return 0;

@@ -103,8 +103,10 @@ static void stages_init(struct stages *s, struct keeper *keeper, uint32_t retent
 		&eb);
 	assert_non_null(s->binaries);
 	assert_non_null(s->symbolizer);
-	s->procs = proc_table_new(&(struct proc_options) {
-		.max_processes = 32768, .max_tasks = 131072, .binaries = s->binaries});
+	s->procs = proc_table_new(&(struct proc_options) {.max_processes = 32768,
+		.max_tasks = 131072,
+		.binaries = s->binaries,
+		.lock = &s->intake.lock});
 	s->stacks = stacks_new(NULL);
 	lo.stacks = s->stacks;
 	lo.clock = &s->clock.clock;
@@ -363,7 +365,9 @@ static void test_garbage_is_given_back(void **state)
 		clock_virtual_advance(&s.clock, NS_PER_S);
 		sink.drained(sink.ctx, (uint64_t)s.clock.mono_ns, 0);
 		peak_nodes = MAX(peak_nodes, stacks_count(s.stacks));
+		lock_take(&s.intake.lock);
 		peak_tasks = MAX(peak_tasks, proc_n_tasks(s.procs));
+		lock_release(&s.intake.lock);
 	}
 	sample_log_stats(s.logs[ABI_EVENT_CPU], &log_stats);
 	assert_int_equal(log_stats.appended, 30000);

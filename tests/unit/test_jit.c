@@ -472,7 +472,7 @@ struct fixture {
 	struct process *process;
 	struct jit *jit;
 	struct clock_virtual clock;
-	pthread_mutex_t lock;
+	struct lock lock;
 	char *maps, *path;
 };
 
@@ -486,7 +486,7 @@ static void setup_fixture(struct fixture *f)
 		.path = xasprintf("/tmp/perf-%d.map", getpid())};
 	fake_keeper_init(&f->keeper);
 	f->keeper.maps_text = f->maps;
-	pthread_mutex_init(&f->lock, NULL);
+	lock_init(&f->lock);
 	clock_virtual_init(&f->clock, 1000 * NS_PER_S);
 	f->registry = binary_registry_new(&(struct binary_options) {.keeper = &f->keeper.keeper,
 						  .fs = &fs_system,

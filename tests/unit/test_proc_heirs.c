@@ -191,7 +191,7 @@ static uint64_t n_maps_read(struct proc_reader *r)
 static void test_list_is_gone_through(void **state)
 {
 	enum { N = 40, WAKES = 10 };
-	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	struct lock lock = LOCK_INITIALIZER;
 	struct reading reading = {0};
 	struct fixture f;
 	pthread_t thread;
@@ -207,9 +207,9 @@ static void test_list_is_gone_through(void **state)
 	reading.reader = proc_reader_new(&f.reads);
 	assert_int_equal(pthread_create(&thread, NULL, read_on, &reading), 0);
 	for (unsigned i = 0; i < WAKES && n_maps_read(reading.reader) < N; i++) {
-		pthread_mutex_lock(&lock);
+		lock_take(&lock);
 		proc_table_come(f.t, UINT64_MAX / 2);
-		pthread_mutex_unlock(&lock);
+		lock_release(&lock);
 		proc_reader_wake(reading.reader);
 		for (unsigned ms = 0;
 			ms < 5000 && (i < 2 ? ms < 500 : n_maps_read(reading.reader) < N); ms += 10)

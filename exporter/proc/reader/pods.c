@@ -85,9 +85,9 @@ static void take_update(struct pods *p, const struct fetcher_pods_update *u, int
 		return;
 	}
 	n = pod_table_count(table, &n_containers);
-	pthread_mutex_lock(p->o.procs_lock);
+	lock_take(p->o.procs_lock);
 	proc_table_set_pods(p->o.procs, table);
-	pthread_mutex_unlock(p->o.procs_lock);
+	lock_release(p->o.procs_lock);
 	pthread_mutex_lock(&p->lock);
 	p->stats.updates++;
 	p->stats.pods = n;

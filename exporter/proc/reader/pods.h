@@ -6,12 +6,12 @@
 #pragma once
 #include "exporter/fetcher/fetcher.h"
 #include "exporter/proc/proc.h"
-#include <pthread.h>
+#include "lib/base/lock.h"
 
 struct pods_options {
 	int fetcher_fd;
 	struct proc_table *procs;
-	pthread_mutex_t *procs_lock;
+	struct lock *procs_lock;
 	struct clock *clock;
 	struct budget *budget;
 	uint64_t max_bytes;

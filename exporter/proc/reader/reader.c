@@ -120,7 +120,7 @@ static bool take_job(struct proc_reader *r, struct job *ret)
 	int64_t now_ns = clock_monotonic_ns(&clock_system);
 	bool found;
 
-	pthread_mutex_lock(r->o.lock);
+	lock_take(r->o.lock);
 	lock_take(&r->lock);
 	/* Its turn comes by time, also where requests never end. */
 	if (now_ns >= r->scan_due_ns && proc_table_scan_step(r->o.table))
@@ -136,7 +136,7 @@ static bool take_job(struct proc_reader *r, struct job *ret)
 		r->stats.at_work[ret->slot].since_ns = now_ns;
 	}
 	lock_release(&r->lock);
-	pthread_mutex_unlock(r->o.lock);
+	lock_release(r->o.lock);
 	return found;
 }
 
@@ -148,9 +148,9 @@ static void do_job(struct proc_reader *r, struct job *job)
 
 	/* The keeper's part of the work takes less than ours. */
 	cpu_ns = 2 * (clock_thread_cpu_ns() - cpu_ns);
-	pthread_mutex_lock(r->o.lock);
+	lock_take(r->o.lock);
 	proc_table_answer(r->o.table, a);
-	pthread_mutex_unlock(r->o.lock);
+	lock_release(r->o.lock);
 	lock_take(&r->lock);
 	r->n_at_work[job->request.ask]--;
 	r->stats.at_work[job->slot].since_ns = 0;

@@ -13,7 +13,7 @@
 #include "exporter/proc/proc.h"
 #include "lib/base/clock.h"
 #include "lib/base/fs.h"
-#include <pthread.h>
+#include "lib/base/lock.h"
 
 enum { PROC_READER_THREADS = 4 };
 
@@ -24,7 +24,7 @@ struct proc_reader_options {
 	struct clock *clock; /* of the samples; in a replay the bundle's */
 	struct fs *fs;	     /* reads below procfs; NULL: fs_system */
 	struct proc_table *table;
-	pthread_mutex_t *lock; /* the table's */
+	struct lock *lock; /* the table's */
 };
 
 struct proc_reader;
