@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The registry's inside, shared by its files. One lock guards all of it; functions ending in
- * _locked want it held.
+ * The registry's inside, shared by its files. One lock guards all of it; functions ending in _locked want it held.
  *
  * identity (how a mapping names a file) → entry (dense id) → content (what the file holds) →
  * symbol file.

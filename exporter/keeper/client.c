@@ -62,11 +62,12 @@ static uint32_t max_hanging(enum keeper_what what)
 }
 
 /* What the opener has used; of one that is gone, what it had when it was looked at last. */
-static void measure_locked(struct line *l)
+static void measure_locked(const struct keeper_client *c, struct line *l)
 {
 	struct timespec ts;
 	clockid_t id;
 
+	ASSERT_HELD(&c->lock);
 	if (l->pid && !clock_getcpuclockid((pid_t)l->pid, &id) && !clock_gettime(id, &ts))
 		l->cpu_ns = (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
 }
@@ -74,7 +75,7 @@ static void measure_locked(struct line *l)
 static void hang_up_locked(struct keeper_client *c, struct line *l)
 {
 	ASSERT_HELD(&c->lock);
-	measure_locked(l);
+	measure_locked(c, l);
 	c->stats.cpu_ns += l->cpu_ns;
 	close(l->channel.sock);
 	*l = (struct line) {.state = LINE_FREE};
@@ -381,7 +382,7 @@ static void client_stats(struct keeper *k, struct keeper_stats *ret)
 	ret->silent_since_ns = c->silent_since_ns;
 	ret->openers = (uint32_t)ARRAY_SIZE(c->lines) - count_locked(c, LINE_FREE);
 	for (size_t i = 0; i < ARRAY_SIZE(c->lines); i++) {
-		measure_locked(&c->lines[i]);
+		measure_locked(c, &c->lines[i]);
 		ret->cpu_ns += c->lines[i].cpu_ns;
 		if (c->lines[i].state == LINE_HANGING)
 			ret->hanging[ret->n_hanging++] = c->lines[i].asked;

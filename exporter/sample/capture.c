@@ -6,10 +6,10 @@
 #include "exporter/sample/capture.h"
 #include "lib/base/alloc.h"
 #include "lib/base/hash.h"
+#include "lib/base/lock.h"
 #include "lib/base/log.h"
 #include "lib/base/table.h"
 #include <fcntl.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -26,7 +26,7 @@ struct capture {
 	int fd;
 	uint64_t off, max_bytes;
 	bool full;
-	pthread_mutex_t mutex; /* leaf lock; guards all */
+	struct lock lock; /* leaf lock; guards all */
 	struct bytes pending;
 	struct table blobs; /* first 8 bytes of the SHA-256 of those written */
 	struct capture_keeper keeper;
@@ -48,7 +48,7 @@ struct capture *capture_open(struct fs *fs, const char *path, uint64_t max_bytes
 	c->max_bytes = max_bytes ? max_bytes : DEFAULT_MAX_BYTES;
 	bytes_init(&c->pending, NULL, 2 * (size_t)CAPTURE_MAX_BLOB);
 	table_init(&c->blobs, NULL);
-	pthread_mutex_init(&c->mutex, NULL);
+	lock_init(&c->lock);
 	bytes_put_u64(&c->pending, CAPTURE_MAGIC);
 	bytes_put_u32(&c->pending, CAPTURE_VERSION);
 	bytes_put_u32(&c->pending, ABI_VERSION);
@@ -57,6 +57,7 @@ struct capture *capture_open(struct fs *fs, const char *path, uint64_t max_bytes
 
 static void flush_locked(struct capture *c)
 {
+	ASSERT_HELD(&c->lock);
 	if (!c->full && (c->off + c->pending.len > c->max_bytes || bytes_error(&c->pending))) {
 		log_printf(LOG_WARN, "the capture has reached %llu bytes and stops",
 			(unsigned long long)c->off);
@@ -76,12 +77,14 @@ void capture_freep(struct capture **pc)
 
 	if (!c)
 		return;
+	lock_take(&c->lock);
 	flush_locked(c);
+	lock_release(&c->lock);
 	if (c->fs->close(c->fs, c->fd) < 0)
 		log_printf(LOG_WARN, "the capture could not be closed");
 	bytes_done(&c->pending);
 	table_done(&c->blobs);
-	pthread_mutex_destroy(&c->mutex);
+	lock_done(&c->lock);
 	free(c);
 	*pc = NULL;
 }
@@ -89,6 +92,7 @@ void capture_freep(struct capture **pc)
 static void put_entry_locked(struct capture *c, enum capture_kind kind, const void *a, size_t a_len,
 	const void *b, size_t b_len)
 {
+	ASSERT_HELD(&c->lock);
 	if (c->full)
 		return;
 	bytes_put_u32(&c->pending, kind);
@@ -100,9 +104,9 @@ static void put_entry_locked(struct capture *c, enum capture_kind kind, const vo
 
 void capture_record(struct capture *c, enum capture_kind kind, const void *rec, size_t len)
 {
-	pthread_mutex_lock(&c->mutex);
+	lock_take(&c->lock);
 	put_entry_locked(c, kind, rec, len, NULL, 0);
-	pthread_mutex_unlock(&c->mutex);
+	lock_release(&c->lock);
 }
 
 void capture_drain(
@@ -110,10 +114,10 @@ void capture_drain(
 {
 	uint64_t times[] = {monotonic_ns, (uint64_t)boot_offset_ns, realtime_ns};
 
-	pthread_mutex_lock(&c->mutex);
+	lock_take(&c->lock);
 	put_entry_locked(c, CAPTURE_DRAIN, times, sizeof(times), NULL, 0);
 	flush_locked(c);
-	pthread_mutex_unlock(&c->mutex);
+	lock_release(&c->lock);
 }
 
 /* All bytes of a file, without moving its position. */
@@ -139,6 +143,7 @@ static void put_blob_locked(
 	uint64_t key;
 	bool is_new;
 
+	ASSERT_HELD(&c->lock);
 	memcpy(&key, digest, sizeof(key));
 	if (table_insert(&c->blobs, key, &is_new) && is_new)
 		put_entry_locked(c, CAPTURE_BLOB, digest, 32, content->data, content->len);
@@ -169,11 +174,11 @@ static void put_open(struct capture *c, struct capture_answer *o, int fd, const 
 		hash_sha256(content.data, content.len, o->digest);
 	}
 	capture_put_answer(&entry, o, path);
-	pthread_mutex_lock(&c->mutex);
+	lock_take(&c->lock);
 	if (o->has_blob)
 		put_blob_locked(c, o->digest, &content);
 	put_entry_locked(c, CAPTURE_OPEN, entry.data, entry.len, NULL, 0);
-	pthread_mutex_unlock(&c->mutex);
+	lock_release(&c->lock);
 }
 
 void capture_put_answer(struct bytes *b, const struct capture_answer *o, const char *path)

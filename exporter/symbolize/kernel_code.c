@@ -12,7 +12,7 @@ enum { TURN_SHIFT = 48, TURN_MASK = 0xfff };
 void kernel_code_init(struct kernel_code *k)
 {
 	*k = (struct kernel_code) {.n = 0};
-	pthread_mutex_init(&k->mutex, NULL);
+	lock_init(&k->lock);
 }
 
 void kernel_code_done(struct kernel_code *k)
@@ -23,7 +23,7 @@ void kernel_code_done(struct kernel_code *k)
 		free(k->past[i].name);
 	free(k->items);
 	free(k->past);
-	pthread_mutex_destroy(&k->mutex);
+	lock_done(&k->lock);
 }
 
 static unsigned turn_of(uint64_t frame)
@@ -42,6 +42,7 @@ static size_t first_above_locked(const struct kernel_code *k, uint64_t addr)
 {
 	size_t low = 0, high = k->n;
 
+	ASSERT_HELD(&k->lock);
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
@@ -57,6 +58,7 @@ static const struct kernel_code_range *last_at_locked(const struct kernel_code *
 {
 	size_t at = first_above_locked(k, addr);
 
+	ASSERT_HELD(&k->lock);
 	return at < k->n && k->items[at].start <= addr ? &k->items[at] : NULL;
 }
 
@@ -68,6 +70,7 @@ static bool overlap(const struct kernel_code_range *a, const struct kernel_code_
 /* Takes the name over. */
 static void add_past_locked(struct kernel_code *k, const struct kernel_code_range *range)
 {
+	ASSERT_HELD(&k->lock);
 	if (k->n_past == KERNEL_CODE_MAX_PAST) {
 		free(k->past[0].name);
 		memmove(k->past, k->past + 1, --k->n_past * sizeof(*k->past));
@@ -82,6 +85,7 @@ static void forget_past_at_locked(struct kernel_code *k, const struct kernel_cod
 {
 	size_t kept = 0;
 
+	ASSERT_HELD(&k->lock);
 	for (size_t i = 0; i < k->n_past; i++)
 		if (overlap(&k->past[i], range))
 			free(k->past[i].name);
@@ -95,6 +99,7 @@ static uint16_t next_turn_locked(struct kernel_code *k, const struct kernel_code
 {
 	unsigned turn = 0;
 
+	ASSERT_HELD(&k->lock);
 	for (size_t i = 0; i < k->n_past; i++)
 		if (overlap(&k->past[i], range))
 			turn = MAX(turn, k->past[i].turn + 1U);
@@ -108,6 +113,7 @@ static void forget_gone_locked(struct kernel_code *k)
 {
 	size_t kept = 0;
 
+	ASSERT_HELD(&k->lock);
 	for (size_t i = 0; i < k->n; i++)
 		if (k->items[i].is_gone)
 			free(k->items[i].name);
@@ -121,6 +127,7 @@ static size_t make_way_locked(struct kernel_code *k, const struct kernel_code_ra
 {
 	size_t at = first_above_locked(k, range->start), last = at;
 
+	ASSERT_HELD(&k->lock);
 	while (last < k->n && k->items[last].start < range->end)
 		add_past_locked(k, &k->items[last++]);
 	if (last > at)
@@ -142,6 +149,7 @@ static void add_locked(struct kernel_code *k, const struct kernel_code_record *r
 		.is_gone = is_gone};
 	size_t at = make_way_locked(k, &range);
 
+	ASSERT_HELD(&k->lock);
 	if (k->n == KERNEL_CODE_MAX ||
 		alloc_grow(&k->items, &k->cap, k->n + 1, sizeof(*k->items)) < 0) {
 		k->is_incomplete = true;
@@ -167,10 +175,10 @@ void kernel_code_add(struct kernel_code *k, const struct kernel_code_record *r)
 
 	if (!ends_at(r, &end))
 		return;
-	pthread_mutex_lock(&k->mutex);
+	lock_take(&k->lock);
 	k->n_records++;
 	add_locked(k, r, r->time_ns, end, false);
-	pthread_mutex_unlock(&k->mutex);
+	lock_release(&k->lock);
 }
 
 void kernel_code_remove(struct kernel_code *k, const struct kernel_code_record *r)
@@ -178,7 +186,7 @@ void kernel_code_remove(struct kernel_code *k, const struct kernel_code_record *
 	uint64_t end;
 	size_t at;
 
-	pthread_mutex_lock(&k->mutex);
+	lock_take(&k->lock);
 	k->n_records++;
 	at = first_above_locked(k, r->start);
 	if (at < k->n && k->items[at].start == r->start) {
@@ -188,13 +196,13 @@ void kernel_code_remove(struct kernel_code *k, const struct kernel_code_record *
 	} else if (ends_at(r, &end) && (at == k->n || k->items[at].start >= end)) {
 		add_locked(k, r, 0, end, true); /* it was loaded before anybody listened */
 	}
-	pthread_mutex_unlock(&k->mutex);
+	lock_release(&k->lock);
 }
 
 /* From now on something else may lie anywhere: a turn whose name kallsyms has, or its end will tell. */
 void kernel_code_lost(struct kernel_code *k, uint64_t time_ns)
 {
-	pthread_mutex_lock(&k->mutex);
+	lock_take(&k->lock);
 	k->is_incomplete = true;
 	for (size_t i = 0; i < k->n; i++) {
 		struct kernel_code_range *range = &k->items[i];
@@ -207,17 +215,17 @@ void kernel_code_lost(struct kernel_code *k, uint64_t time_ns)
 		range->name = NULL;
 		k->any_turn = true;
 	}
-	pthread_mutex_unlock(&k->mutex);
+	lock_release(&k->lock);
 }
 
 bool kernel_code_take_incomplete(struct kernel_code *k)
 {
 	bool was;
 
-	pthread_mutex_lock(&k->mutex);
+	lock_take(&k->lock);
 	was = k->is_incomplete;
 	k->is_incomplete = false;
-	pthread_mutex_unlock(&k->mutex);
+	lock_release(&k->lock);
 	return was;
 }
 
@@ -227,6 +235,7 @@ static const struct kernel_code_range *then_at_locked(
 {
 	const struct kernel_code_range *last = last_at_locked(k, addr);
 
+	ASSERT_HELD(&k->lock);
 	if (last && last->since_ns <= time_ns)
 		return last;
 	for (size_t i = k->n_past; i-- > 0;)
@@ -241,7 +250,7 @@ void kernel_code_mark(struct kernel_code *k, uint64_t *frames, size_t n, uint64_
 	/* Addresses are used again on few machines. */
 	if (!k->any_turn)
 		return;
-	pthread_mutex_lock(&k->mutex);
+	lock_take(&k->lock);
 	for (size_t i = 0; i < n; i++) {
 		const struct kernel_code_range *range =
 			then_at_locked(k, kernel_code_address(frames[i]), time_ns);
@@ -249,7 +258,7 @@ void kernel_code_mark(struct kernel_code *k, uint64_t *frames, size_t n, uint64_
 		if (range && !turn_of(frames[i]))
 			frames[i] -= (uint64_t)range->turn << TURN_SHIFT;
 	}
-	pthread_mutex_unlock(&k->mutex);
+	lock_release(&k->lock);
 }
 
 static const struct kernel_code_range *of_turn_locked(
@@ -257,6 +266,7 @@ static const struct kernel_code_range *of_turn_locked(
 {
 	const struct kernel_code_range *last = last_at_locked(k, addr);
 
+	ASSERT_HELD(&k->lock);
 	if (last && last->turn == turn)
 		return last;
 	for (size_t i = k->n_past; i-- > 0;)
@@ -271,7 +281,7 @@ enum kernel_code_known kernel_code_find(struct kernel_code *k, uint64_t frame, u
 	enum kernel_code_known known = turn_of(frame) ? KERNEL_CODE_FORGOTTEN : KERNEL_CODE_UNKNOWN;
 	const struct kernel_code_range *range;
 
-	pthread_mutex_lock(&k->mutex);
+	lock_take(&k->lock);
 	range = of_turn_locked(k, addr, turn_of(frame));
 	if (range && range->name) {
 		memcpy(ret_name, range->name, strlen(range->name) + 1);
@@ -280,7 +290,7 @@ enum kernel_code_known kernel_code_find(struct kernel_code *k, uint64_t frame, u
 	} else if (range) {
 		known = KERNEL_CODE_UNKNOWN;
 	}
-	pthread_mutex_unlock(&k->mutex);
+	lock_release(&k->lock);
 	return known;
 }
 
@@ -288,8 +298,8 @@ uint64_t kernel_code_records(struct kernel_code *k)
 {
 	uint64_t n;
 
-	pthread_mutex_lock(&k->mutex);
+	lock_take(&k->lock);
 	n = k->n_records;
-	pthread_mutex_unlock(&k->mutex);
+	lock_release(&k->lock);
 	return n;
 }

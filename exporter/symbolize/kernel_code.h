@@ -6,7 +6,7 @@
  * which the turn is subtracted. Thread-safe; its lock is a leaf.
  */
 #pragma once
-#include <pthread.h>
+#include "lib/base/lock.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,7 +26,7 @@ struct kernel_code_range {
 };
 
 struct kernel_code {
-	pthread_mutex_t mutex; /* all that follows but any_turn */
+	struct lock lock; /* all that follows but any_turn */
 	struct kernel_code_range
 		*items; /* the last at each address, by start; they do not overlap */
 	size_t n, cap;

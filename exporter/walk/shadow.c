@@ -7,13 +7,12 @@
 #include "exporter/walk/record.h"
 #include "exporter/symfile/symbol_file.h"
 #include "lib/base/alloc.h"
+#include "lib/base/lock.h"
 #include "lib/base/log.h"
 #include <inttypes.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 
 enum {
 	MAX_FILES = PARSER_MAX_INPUTS - 1, /* of a request; the first input is the request */
@@ -59,7 +58,7 @@ struct batch {
 
 struct shadow {
 	struct shadow_options o;
-	pthread_mutex_t mutex; /* what follows, up to the line */
+	struct lock lock; /* what follows, up to the line */
 	pthread_cond_t queued;
 	struct item *first, **last;
 	struct shadow_stats stats;
@@ -78,15 +77,11 @@ struct shadow {
 struct shadow *shadow_new(const struct shadow_options *o)
 {
 	struct shadow *s = xcalloc(1, sizeof(*s));
-	pthread_condattr_t attr;
 
 	s->o = *o;
 	s->last = &s->first;
-	pthread_mutex_init(&s->mutex, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&s->queued, &attr);
-	pthread_condattr_destroy(&attr);
+	lock_init(&s->lock);
+	lock_cond_init(&s->queued);
 	return s;
 }
 
@@ -110,7 +105,7 @@ void shadow_freep(struct shadow **sp)
 		s->first = next;
 	}
 	pthread_cond_destroy(&s->queued);
-	pthread_mutex_destroy(&s->mutex);
+	lock_done(&s->lock);
 	free(s);
 	*sp = NULL;
 }
@@ -209,10 +204,10 @@ static bool is_full(struct shadow *s)
 {
 	bool full;
 
-	pthread_mutex_lock(&s->mutex);
+	lock_take(&s->lock);
 	full = s->stats.waiting >= SHADOW_MAX_WAITING;
 	s->stats.skipped += full;
-	pthread_mutex_unlock(&s->mutex);
+	lock_release(&s->lock);
 	return full;
 }
 
@@ -237,7 +232,7 @@ void shadow_take(struct shadow *s, const struct abi_record *r, const struct abi_
 	if (n.ranges > MAX_RANGES)
 		n.ranges = 0;
 	item = item_new(s, r, &n, stack);
-	pthread_mutex_lock(&s->mutex);
+	lock_take(&s->lock);
 	if (item) {
 		*s->last = item;
 		s->last = &item->next;
@@ -246,7 +241,7 @@ void shadow_take(struct shadow *s, const struct abi_record *r, const struct abi_
 	} else {
 		s->stats.skipped++;
 	}
-	pthread_mutex_unlock(&s->mutex);
+	lock_release(&s->lock);
 }
 
 /* ---- a request: the shadow thread ---- */
@@ -299,6 +294,7 @@ static void take_batch_locked(struct shadow *s)
 {
 	struct batch *b = &s->batch;
 
+	ASSERT_HELD(&s->lock);
 	b->n_items = b->n_files = b->n_modules = 0;
 	for (struct item **at = &s->first; *at && b->n_items < PARSER_WALK_MAX_STACKS;) {
 		struct item *item = *at;
@@ -322,18 +318,16 @@ static bool wait_batch(struct shadow *s, int64_t timeout_ns)
 	int64_t until = clock_monotonic_ns(s->o.clock) + timeout_ns, now;
 	bool found;
 
-	pthread_mutex_lock(&s->mutex);
+	lock_take(&s->lock);
 	while ((now = clock_monotonic_ns(s->o.clock)) < until &&
 		(!s->first || now < s->not_before_ns)) {
-		int64_t at = s->first ? MIN(until, s->not_before_ns) : until;
-		struct timespec ts = {.tv_sec = at / NS_PER_S, .tv_nsec = at % NS_PER_S};
-
-		pthread_cond_timedwait(&s->queued, &s->mutex, &ts);
+		(void)lock_wait_until(
+			&s->lock, &s->queued, s->first ? MIN(until, s->not_before_ns) : until);
 	}
 	found = s->first && now >= s->not_before_ns;
 	if (found)
 		take_batch_locked(s);
-	pthread_mutex_unlock(&s->mutex);
+	lock_release(&s->lock);
 	return found;
 }
 
@@ -517,19 +511,19 @@ static void keep_mismatch(struct shadow *s, const struct item *item, uint32_t at
 	print_chain(s, &s->theirs, at, m.theirs);
 	LOG_RATED(LOG_WARN, "a stack of %s (pid %u) came out different at frame %u: %s+0x%" PRIx64,
 		m.comm, m.pid, at, m.module, m.addr);
-	pthread_mutex_lock(&s->mutex);
+	lock_take(&s->lock);
 	s->mismatches[s->n_mismatches++ % SHADOW_N_MISMATCHES] = m;
-	pthread_mutex_unlock(&s->mutex);
+	lock_release(&s->lock);
 }
 
 static void count(
 	struct shadow *s, enum shadow_result result, enum shadow_unknown why, uint32_t frames)
 {
-	pthread_mutex_lock(&s->mutex);
+	lock_take(&s->lock);
 	s->stats.results[result]++;
 	s->stats.unknown[why] += result == SHADOW_UNKNOWN;
 	s->stats.frames += frames;
-	pthread_mutex_unlock(&s->mutex);
+	lock_release(&s->lock);
 }
 
 static void compare(struct shadow *s, const struct item *item, struct cursor *answer)
@@ -580,19 +574,19 @@ void shadow_work(struct shadow *s, int64_t timeout_ns)
 
 void shadow_stats(struct shadow *s, struct shadow_stats *ret)
 {
-	pthread_mutex_lock(&s->mutex);
+	lock_take(&s->lock);
 	*ret = s->stats;
-	pthread_mutex_unlock(&s->mutex);
+	lock_release(&s->lock);
 }
 
 size_t shadow_mismatches(struct shadow *s, struct shadow_mismatch ret[SHADOW_N_MISMATCHES])
 {
 	size_t n;
 
-	pthread_mutex_lock(&s->mutex);
+	lock_take(&s->lock);
 	n = (size_t)MIN(s->n_mismatches, (uint64_t)SHADOW_N_MISMATCHES);
 	for (size_t i = 0; i < n; i++)
 		ret[i] = s->mismatches[(s->n_mismatches - 1 - i) % SHADOW_N_MISMATCHES];
-	pthread_mutex_unlock(&s->mutex);
+	lock_release(&s->lock);
 	return n;
 }

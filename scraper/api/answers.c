@@ -229,8 +229,10 @@ static void leave_locked(struct answers *a, struct answers_wait *w)
 }
 
 /* What a run that ended says to one that waited. */
-static int take_locked(const struct answers_run *run, struct answer *ret, struct errbuf *eb)
+static int take_locked(
+	struct answers *a, const struct answers_run *run, struct answer *ret, struct errbuf *eb)
 {
+	ASSERT_HELD(&a->lock);
 	if (run->state == DONE)
 		return copy(ret, &run->done, eb);
 	if (run->state == RUNNING || run->error == -EAGAIN)
@@ -244,7 +246,7 @@ int answers_take(struct answers *a, struct answers_wait *w, struct answer *ret, 
 
 	lock_take(&a->lock);
 	ASSERT(w->run);
-	r = take_locked(w->run, ret, eb);
+	r = take_locked(a, w->run, ret, eb);
 	leave_locked(a, w);
 	if (r != -EAGAIN)
 		count(a->shared);

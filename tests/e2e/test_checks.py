@@ -22,6 +22,7 @@ BREAKS = [
     ('banned', 'lib/base/str.c', 'int str_bad(const char *s);\nint str_bad(const char *s)\n{\n\treturn atoi(s);\n}\n', 'atoi() is banned'),
     ('sizes', 'lib/base/str.c', '/* */\n' * 900, 'at most 800'),
     ('heads', 'lib/base/new_file.c', 'int new_file_x;\n', 'no SPDX line'),
+    ('locked', 'lib/base/str.c', 'void str_add_locked(void);\nvoid str_add_locked(void)\n{\n}\n', 'str_add_locked() does not begin with ASSERT_HELD'),
     ('format', 'lib/base/str.c', 'int   str_odd ;\n', 'not formatted'),
     ('english', 'docs/seams.md', '\nA seam ' + 'and a seam ' * 10 + 'is a sentence.\n', 'a sentence of 35 words, at most 30'),
     ('english', 'docs/seams.md', '\n| a | b |\n|---|---|\n| short | ' + 'word ' * 31 + '|\n', 'a sentence of 31 words, at most 30'),

@@ -4,8 +4,8 @@
  * (own process).
  */
 #pragma once
+#include "lib/base/lock.h"
 #include "lib/net/metrics/metrics.h"
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -37,7 +37,7 @@ struct metrics_collector {
 };
 
 struct metrics {
-	pthread_mutex_t lock; /* lists only; leaf: nothing is called with it held */
+	struct lock lock; /* lists only; leaf: nothing is called with it held */
 	struct metric *families, **last_family;
 	struct metrics_collector *collectors, **last_collector;
 };

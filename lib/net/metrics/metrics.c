@@ -11,7 +11,7 @@ struct metrics *metrics_new(void)
 {
 	struct metrics *m = xcalloc(1, sizeof(*m));
 
-	pthread_mutex_init(&m->lock, NULL);
+	lock_init(&m->lock);
 	m->last_family = &m->families;
 	m->last_collector = &m->collectors;
 	return m;
@@ -59,7 +59,7 @@ void metrics_freep(struct metrics **mp)
 			free(c->arg);
 		free(c);
 	}
-	pthread_mutex_destroy(&m->lock);
+	lock_done(&m->lock);
 	free(m);
 	*mp = NULL;
 }
@@ -110,12 +110,12 @@ static struct metric *family_add(struct metrics *m, enum metric_kind kind, const
 		f->cells = cell_new(f, NULL);
 		f->last_cell = &f->cells->next;
 	}
-	pthread_mutex_lock(&m->lock);
+	lock_take(&m->lock);
 	for (const struct metric *other = m->families; other; other = other->next)
 		ASSERT(strcmp(other->name, name) != 0);
 	*m->last_family = f;
 	m->last_family = &f->next;
-	pthread_mutex_unlock(&m->lock);
+	lock_release(&m->lock);
 	return f;
 }
 
@@ -137,10 +137,11 @@ struct metric *metrics_histogram(struct metrics *m, const char *name, const char
 	return family_add(m, METRIC_HISTOGRAM, name, help, label_names, bounds, n);
 }
 
-static struct metric_cell **find_cell(struct metric *f, const char *const *values)
+static struct metric_cell **find_cell_locked(struct metric *f, const char *const *values)
 {
 	struct metric_cell **at;
 
+	ASSERT_HELD(&f->owner->lock);
 	for (at = &f->cells; *at; at = &(*at)->next) {
 		unsigned i = 0;
 
@@ -157,14 +158,14 @@ struct metric_cell *metric_cell_of(struct metric *f, const char *const *values, 
 	struct metric_cell *c;
 
 	ASSERT(n == f->n_labels);
-	pthread_mutex_lock(&f->owner->lock);
-	c = *find_cell(f, values);
+	lock_take(&f->owner->lock);
+	c = *find_cell_locked(f, values);
 	if (!c) {
 		c = cell_new(f, values);
 		*f->last_cell = c;
 		f->last_cell = &c->next;
 	}
-	pthread_mutex_unlock(&f->owner->lock);
+	lock_release(&f->owner->lock);
 	return c;
 }
 
@@ -179,15 +180,15 @@ void metric_remove_of(struct metric *f, const char *const *values, size_t n)
 	struct metric_cell **at, *gone;
 
 	ASSERT(n == f->n_labels && n > 0);
-	pthread_mutex_lock(&f->owner->lock);
-	at = find_cell(f, values);
+	lock_take(&f->owner->lock);
+	at = find_cell_locked(f, values);
 	gone = *at;
 	if (gone) {
 		*at = gone->next;
 		if (f->last_cell == &gone->next)
 			f->last_cell = at;
 	}
-	pthread_mutex_unlock(&f->owner->lock);
+	lock_release(&f->owner->lock);
 	if (gone)
 		cell_free(gone, f->n_labels);
 }
@@ -241,10 +242,10 @@ void metrics_add_collector_owned(
 	c->fn = fn;
 	c->arg = arg;
 	c->free_arg = free_arg;
-	pthread_mutex_lock(&m->lock);
+	lock_take(&m->lock);
 	*m->last_collector = c;
 	m->last_collector = &c->next;
-	pthread_mutex_unlock(&m->lock);
+	lock_release(&m->lock);
 }
 
 void metrics_add_collector(struct metrics *m, metrics_collect_fn *fn, void *arg)

@@ -140,8 +140,9 @@ static void put_histogram(struct bytes *out, const struct metric_cell *c)
 	bytes_printf(out, "%llu\n", (unsigned long long)n);
 }
 
-static void put_family(struct metrics_writer *w, const struct metric *f)
+static void put_family_locked(struct metrics_writer *w, const struct metric *f)
 {
+	ASSERT_HELD(&f->owner->lock);
 	metrics_write_family(w, f->kind, f->name, f->help);
 	for (const struct metric_cell *c = f->cells; c; c = c->next) {
 		if (f->kind == METRIC_HISTOGRAM) {
@@ -159,11 +160,11 @@ void metrics_print(struct metrics *m, struct bytes *out)
 	struct metrics_writer w = {.out = out};
 	const struct metrics_collector *collectors;
 
-	pthread_mutex_lock(&m->lock);
+	lock_take(&m->lock);
 	for (const struct metric *f = m->families; f; f = f->next)
-		put_family(&w, f);
+		put_family_locked(&w, f);
 	collectors = m->collectors;
-	pthread_mutex_unlock(&m->lock);
+	lock_release(&m->lock);
 	/* The list only grows at start; collectors may take locks of their own. */
 	for (const struct metrics_collector *c = collectors; c; c = c->next)
 		c->fn(&w, c->arg);

@@ -24,6 +24,7 @@ static const char nobodys_hash[] = "$2y$10$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ
 
 static struct http_guard *guard_get_locked(struct http_server *s)
 {
+	ASSERT_HELD(&s->lock);
 	if (s->guard)
 		s->guard->refs++;
 	return s->guard;
