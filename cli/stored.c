@@ -13,6 +13,7 @@
 #include "lib/base/str.h"
 #include "lib/net/url/url.h"
 #include "lib/prof/merge.h"
+#include <math.h>
 #include <string.h>
 
 /* As the scraper has them for /api/v1/diff. */
@@ -172,7 +173,8 @@ static double find_seconds(const struct profile *p, const char *what, const char
 		if (c.len < n + 2 || memcmp(c.p, head, n) != 0)
 			continue;
 		number = xstrndup(c.p + n, c.len - n - 2);
-		if (str_parse_double(number, &seconds, NULL) == 0 && seconds > 0)
+		if (str_parse_double(number, &seconds, NULL) == 0 && isfinite(seconds) &&
+			seconds > 0)
 			return seconds;
 	}
 	return 0;

@@ -84,6 +84,7 @@ static uint64_t hash_load(int r, const struct config *cfg, const struct errbuf *
 static int reload(struct scraper_pipeline *p, const uint64_t *expected, struct errbuf *eb)
 {
 	struct config *cfg = NULL;
+	bool has_store;
 	int r;
 
 	lock_take(&p->reload_lock);
@@ -94,6 +95,7 @@ static int reload(struct scraper_pipeline *p, const uint64_t *expected, struct e
 		return -EAGAIN;
 	}
 	note_reload(p, r < 0 ? NULL : cfg);
+	has_store = p->store;
 	lock_release(&p->reload_lock);
 	if (r < 0) {
 		log_write(LOG_ERROR, "configuration not loaded, the old one stays in force",
@@ -101,7 +103,7 @@ static int reload(struct scraper_pipeline *p, const uint64_t *expected, struct e
 		return r;
 	}
 	log_write(LOG_INFO, "configuration loaded", "file", p->o->config_file, NULL);
-	if (p->store)
+	if (has_store)
 		scraper_storage_apply(p);
 	if (p->scrape)
 		scrape_wake(p->scrape);
@@ -289,6 +291,7 @@ static void on_progress(void *arg, uint64_t done, uint64_t total)
 
 static int open_store(struct scraper_pipeline *p, struct errbuf *eb)
 {
+	struct store *store = NULL;
 	struct store_options o = {
 		.path = p->o->storage_path,
 		.fs = p->fs,
@@ -317,7 +320,12 @@ static int open_store(struct scraper_pipeline *p, struct errbuf *eb)
 	if (r < 0)
 		return err_set(eb, r, "cannot make the data directory %s: %s", p->o->storage_path,
 			strerror(-r));
-	return store_open(&o, &p->store, eb);
+	r = store_open(&o, &store, eb);
+	/* A configuration may be loaded anew by now. */
+	lock_take(&p->reload_lock);
+	p->store = store;
+	lock_release(&p->reload_lock);
+	return r;
 }
 
 static int sink_append(

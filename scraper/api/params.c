@@ -77,7 +77,8 @@ int api_parse_step(const char *text, int64_t *ret_ns, struct errbuf *eb)
 
 void api_format_time(int64_t ns, char ret[40])
 {
-	time_t s = (time_t)(ns / NS_PER_S);
+	int64_t fraction_ns = (ns % NS_PER_S + NS_PER_S) % NS_PER_S;
+	time_t s = (time_t)((ns - fraction_ns) / NS_PER_S);
 	struct tm tm;
 	size_t n;
 
@@ -87,7 +88,7 @@ void api_format_time(int64_t ns, char ret[40])
 	}
 	gmtime_r(&s, &tm);
 	n = strftime(ret, 40, "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(ret + n, 40 - n, ".%03dZ", (int)(llabs(ns) % NS_PER_S / NS_PER_MS));
+	snprintf(ret + n, 40 - n, ".%03dZ", (int)(fraction_ns / NS_PER_MS));
 }
 
 /* ---- all of them ---- */

@@ -88,6 +88,10 @@ static void test_format_time(void **state)
 	(void)state;
 	api_format_time(1700000000123456789, text);
 	assert_string_equal(text, "2023-11-14T22:13:20.123Z");
+	api_format_time(-NS_PER_MS, text);
+	assert_string_equal(text, "1969-12-31T23:59:59.999Z");
+	api_format_time(-2 * NS_PER_S, text);
+	assert_string_equal(text, "1969-12-31T23:59:58.000Z");
 	api_format_time(0, text);
 	assert_string_equal(text, "0001-01-01T00:00:00Z");
 }
