@@ -46,14 +46,14 @@ void binary_renew_locked(struct binary_registry *r, uint32_t id)
 	binary_enqueue_locked(r, &r->fresh, id);
 }
 
-void binary_tell_file_locked(struct binary_registry *r, uint32_t id, bool known)
+void binary_report_file_locked(struct binary_registry *r, uint32_t id, bool known)
 {
 	struct entry *e = r->entries[id];
 
 	ASSERT_HELD(&r->lock);
-	if (!r->o.found || !e->has_file || (!known && !e->told_file))
+	if (!r->o.found || !e->has_file || (!known && !e->file_reported))
 		return;
-	e->told_file = known;
-	e->untold_ns = clock_monotonic_ns(r->o.clock);
+	e->file_reported = known;
+	e->withdrawn_ns = clock_monotonic_ns(r->o.clock);
 	r->o.found(r->o.hook_ctx, id, known ? &e->file : NULL);
 }

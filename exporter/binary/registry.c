@@ -406,12 +406,12 @@ static void note_unused_locked(struct binary_registry *r, const uint8_t *keep, i
 			continue;
 		if (keep[id]) {
 			e->unused_since_ns = 0;
-			if (!e->told_file)
-				binary_tell_file_locked(r, id, true);
+			if (!e->file_reported)
+				binary_report_file_locked(r, id, true);
 		} else if (!e->unused_since_ns) {
 			e->unused_since_ns = now_ns;
 		} else if (now_ns - e->unused_since_ns >= BINARY_FORGET_FILE_NS) {
-			binary_tell_file_locked(r, id, false);
+			binary_report_file_locked(r, id, false);
 		}
 	}
 }
@@ -429,9 +429,9 @@ void binary_retain(struct binary_registry *r, const uint64_t *used_bitmap, uint3
 		const struct entry *e = r->entries[id];
 
 		/* A sample may be under way that found the id by the file. */
-		if (e->used && !e->told_file && e->unused_since_ns &&
+		if (e->used && !e->file_reported && e->unused_since_ns &&
 			now - e->unused_since_ns >= BINARY_RELEASE_NS &&
-			now - e->untold_ns >= BINARY_UNTOLD_NS)
+			now - e->withdrawn_ns >= BINARY_UNTOLD_NS)
 			release_locked(r, id);
 	}
 	lock_release(&r->lock);

@@ -84,9 +84,9 @@ struct entry {
 	int64_t not_before_ns;	      /* no new try earlier */
 	int64_t unused_since_ns;      /* when binary_retain first found it unused; 0: it is used */
 	uint64_t unnamed;
-	struct binary_file file;  /* where it was found last */
-	bool has_file, told_file; /* told_file: by the hook */
-	int64_t untold_ns;
+	struct binary_file file;      /* where it was found last */
+	bool has_file, file_reported; /* file_reported: by the hook */
+	int64_t withdrawn_ns;
 	struct toolchain toolchain; /* of its symbol file, also when that is evicted */
 	/* identity */
 	uint8_t build_id[SYMBOL_BUILD_ID_MAX];
@@ -173,7 +173,7 @@ struct binary_registry {
 };
 
 /* entry.c: tells the hook of the entry's file, or that it is not known any more. */
-void binary_tell_file_locked(struct binary_registry *r, uint32_t id, bool known);
+void binary_report_file_locked(struct binary_registry *r, uint32_t id, bool known);
 
 static inline struct entry *entry_locked(struct binary_registry *r, uint32_t id)
 {

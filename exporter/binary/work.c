@@ -418,7 +418,7 @@ static void settle_locked(struct binary_registry *r, uint32_t id, struct outcome
 		e->n_open_failed = 0;
 		e->has_file = true;
 		e->file = file_of(&out->st);
-		binary_tell_file_locked(r, id, true);
+		binary_report_file_locked(r, id, true);
 	}
 	if (!out->later)
 		pay_locked(r, out, now);
