@@ -45,7 +45,7 @@ class FirefoxTest(unittest.TestCase):
         self.drawn(selector)
 
     def drawn(self, selector='.flame-canvas'):
-        self.firefox.wait(f'a picture in {selector}', f"!document.querySelector('.is-loading') && {INK} > 0.001", selector)
+        self.firefox.wait(f'a picture in {selector}', f"!document.querySelector('[aria-busy=true]') && {INK} > 0.001", selector)
 
     def parameters(self):
         url = urllib.parse.urlsplit(self.firefox.run('return location.href'))

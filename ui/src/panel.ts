@@ -83,6 +83,7 @@ export class Panel {
 	private begin(): void {
 		const began = Date.now();
 		clearTimeout(this.timer);
+		this.root.setAttribute('aria-busy', 'true'); // at once; what is seen waits, lest it flickers
 		this.text.textContent = 'Running the query…';
 		this.timer = window.setTimeout(() => {
 			this.bar.hidden = false;
@@ -93,6 +94,7 @@ export class Panel {
 
 	private end(): void {
 		clearTimeout(this.timer);
+		this.root.removeAttribute('aria-busy');
 		this.bar.hidden = true;
 		this.note.hidden = true;
 		this.root.classList.remove('is-loading');

@@ -31,7 +31,7 @@ function seen(page) {
 async function still(page) {
 	await page.mouse.move(2, 2);
 	await page.evaluate(() => document.activeElement?.blur());
-	await page.waitForFunction(() => !document.querySelector('.is-loading') && ![...document.querySelectorAll('.flame-canvas')].some((c) => c.checkVisibility() && !c.width));
+	await page.waitForFunction(() => !document.querySelector('[aria-busy=true]') && ![...document.querySelectorAll('.flame-canvas')].some((c) => c.checkVisibility() && !c.width));
 	let last = '';
 	for (let equal = 0; equal < 3;) {
 		const now = JSON.stringify(await seen(page));
@@ -165,11 +165,13 @@ export async function link_compare({ page, context, url }) {
 }
 
 export async function link_pages({ page, context, url }) {
+	// An answer that comes after a moment, too soon for a page to say that it waits.
+	await page.route('**/api/v1/top_series*', async (route) => { await new Promise((done) => setTimeout(done, 90)); await route.continue(); });
 	await page.goto(`${url}functions?start=now-1h&end=now`);
 	await page.locator('.legend-item').first().waitFor();
 	await press(page, 'How many', '5');
 	await waitQuery(page, (p) => p.get('limit') === '5');
-	await page.waitForFunction(() => !document.querySelector('.is-loading') && document.querySelectorAll('.legend-item').length > 1);
+	await page.waitForFunction(() => !document.querySelector('[aria-busy=true]') && document.querySelectorAll('.legend-item').length > 1);
 	const heights = () => page.evaluate(() => {
 		const { u } = document.querySelector('.plot').plot;
 		return u.series.map((s, i) => i && s.show ? u.data[i].reduce((most, v) => Math.max(most, v ?? 0), 0) : 0);

@@ -15,7 +15,7 @@ export async function open(page, url) {
 
 /** Until two frames in a row are equal: no animation, no answer on the way. */
 export async function settled(page) {
-	await page.waitForFunction(() => !document.querySelector('.is-loading') && document.querySelector('.flame-canvas')?.width > 0);
+	await page.waitForFunction(() => !document.querySelector('[aria-busy=true]') && document.querySelector('.flame-canvas')?.width > 0);
 	await page.evaluate(() => new Promise((done) => {
 		let last = '', equal = 0;
 		const look = () => {
@@ -317,7 +317,7 @@ export async function themes({ page, url }) {
 		}
 		for (const at of ['functions', 'profiles', 'targets', 'service-discovery', 'status', 'flags', 'health', 'files?file=x']) {
 			await page.goto(url + at);
-			await page.waitForFunction(() => !document.querySelector('.is-loading') && document.querySelector('main').textContent.length > 20);
+			await page.waitForFunction(() => !document.querySelector('[aria-busy=true]') && document.querySelector('main').textContent.length > 20);
 			assert.deepEqual(await faint(page), [], `${scheme}, ${at}`);
 		}
 	}
@@ -590,7 +590,7 @@ async function dragHeat(page, [x0, y0], [x1, y1]) {
 /** What a rectangle holds is one flame graph: by value, by row, by keys; the address has it. */
 async function mergesSelected(page, url) {
 	const facts = page.locator('.panel-flame .panel-body > .facts'), selected = page.locator('.single:visible');
-	const merged = (text) => page.waitForFunction((t) => !document.querySelector('.is-loading') && document.querySelector('.panel-flame .panel-body > .facts').textContent.startsWith(t), text);
+	const merged = (text) => page.waitForFunction((t) => !document.querySelector('[aria-busy=true]') && document.querySelector('.panel-flame .panel-body > .facts').textContent.startsWith(t), text);
 	await page.goto(`${url}profiles?by=value`);
 	await page.locator('.heat-names span').first().waitFor();
 	await dragHeat(page, [0, 0], [1, 0.3]); // the upper half has beta's, which are twice as large
