@@ -12,7 +12,7 @@
 #define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 /* Strings are stored once, as in the real table. */
-static const char postgres[] = "postgres", none[] = "", id[] = ID, web[] = "web",
+static const char postgres[] = "postgres", id[] = ID, web[] = "web",
 		  unit[] = "postgresql@15.service";
 
 static const char *const pod_labels[] = {"pod_label_app"};
@@ -58,25 +58,7 @@ static const struct proc_task_info tasks[] = {
 	{.pid = 30, .tid = 30, .ppid = 11, .comm = "sh", .thread_name = "sh"},
 };
 
-uint32_t proc_n_tasks(const struct proc_table *t)
-{
-	(void)t;
-	return ARRAY_SIZE(tasks);
-}
-
-void proc_task_info(const struct proc_table *t, uint32_t task, struct proc_task_info *ret)
-{
-	const char **strings[] = {&ret->comm, &ret->thread_name, &ret->executable, &ret->cmdline,
-		&ret->cgroup, &ret->container_id, &ret->container_name, &ret->container_image,
-		&ret->pod, &ret->namespace_, &ret->systemd_unit, &ret->compiler, &ret->language,
-		&ret->jit};
-
-	(void)t;
-	*ret = tasks[task];
-	for (size_t i = 0; i < ARRAY_SIZE(strings); i++)
-		if (!*strings[i])
-			*strings[i] = none;
-}
+#include "tests/unit/task_standins.h"
 
 static uint32_t ppid_of(uint32_t pid)
 {

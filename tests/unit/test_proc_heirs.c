@@ -10,6 +10,14 @@
 static const char PARENTS_MAPS[] = "401000-402000 r-xp 00001000 08:01 11   /bin/parent\n"
 				   "7f0000-7f2000 r-xp 00000000 08:01 12   /lib/libc.so.6\n";
 
+/* Whoever is asked for mappings has these. */
+static void setup_parent(struct fixture *f)
+{
+	setup(f);
+	f->keeper.refuse = false;
+	f->keeper.maps_text = PARENTS_MAPS;
+}
+
 /* The path of the file that the address lies in at that time; "" when there is none. */
 static const char *file_at(struct fixture *f, struct process *p, uint64_t addr, uint64_t at_ms,
 	struct binary_info *ret)
@@ -62,9 +70,7 @@ static void test_child_of_an_unknown_parent(void **state)
 	uint64_t frame;
 
 	(void)state;
-	setup(&f);
-	f.keeper.refuse = false;
-	f.keeper.maps_text = PARENTS_MAPS;
+	setup_parent(&f);
 	write_process(&f, 10, 1, "parent", 5, "0::/\n");
 	forked(&f, 10, 11, 1000);
 	child = proc_table_of_record(f.t, &r.head);
@@ -94,9 +100,7 @@ static void test_own_mappings_stay(void **state)
 	struct fixture f;
 
 	(void)state;
-	setup(&f);
-	f.keeper.refuse = false;
-	f.keeper.maps_text = PARENTS_MAPS;
+	setup_parent(&f);
 	write_process(&f, 10, 1, "parent", 90, "0::/\n");
 	unread_process(&f, &parents.head);
 	forked(&f, 10, 11, 1001);
@@ -126,9 +130,7 @@ static void test_exec_inherits_nothing(void **state)
 	struct fixture f;
 
 	(void)state;
-	setup(&f);
-	f.keeper.refuse = false;
-	f.keeper.maps_text = PARENTS_MAPS;
+	setup_parent(&f);
 	write_process(&f, 10, 1, "parent", 5, "0::/\n");
 	forked(&f, 10, 11, 1000);
 	child = unread_process(&f, &before.head);
@@ -197,9 +199,7 @@ static void test_list_is_gone_through(void **state)
 	pthread_t thread;
 
 	(void)state;
-	setup(&f);
-	f.keeper.refuse = false;
-	f.keeper.maps_text = PARENTS_MAPS;
+	setup_parent(&f);
 	for (uint32_t pid = 100; pid < 100 + N; pid++)
 		write_process(&f, pid, 1, "program", 100 + pid, "0::/\n");
 	f.reads.table = f.t;

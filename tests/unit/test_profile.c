@@ -39,25 +39,7 @@ static const struct proc_task_info tasks[] = {
 		.container_id = "c1"},
 };
 
-uint32_t proc_n_tasks(const struct proc_table *t)
-{
-	(void)t;
-	return ARRAY_SIZE(tasks);
-}
-
-void proc_task_info(const struct proc_table *t, uint32_t task, struct proc_task_info *ret)
-{
-	const char **strings[] = {&ret->comm, &ret->thread_name, &ret->executable, &ret->cmdline,
-		&ret->cgroup, &ret->container_id, &ret->container_name, &ret->container_image,
-		&ret->pod, &ret->namespace_, &ret->systemd_unit, &ret->compiler, &ret->language,
-		&ret->jit};
-
-	(void)t;
-	*ret = tasks[task];
-	for (size_t i = 0; i < ARRAY_SIZE(strings); i++)
-		if (!*strings[i])
-			*strings[i] = "";
-}
+#include "tests/unit/task_standins.h"
 
 bool proc_is_descendant(const struct proc_table *t, uint32_t task, uint32_t ancestor_pid)
 {
