@@ -8,6 +8,7 @@
 #include "cli/filter.h"
 #include "lib/gzip/gzip.h"
 #include "lib/prof/merge.h"
+#include "lib/tree/canon.h"
 #include <math.h>
 #include <string.h>
 
@@ -71,7 +72,7 @@ static int canonize(struct profile *p, struct errbuf *eb)
 	for (size_t i = 0; i < p->n_functions; i++) {
 		struct prof_function *f = &p->functions[i];
 		struct prof_str old = profile_str(p, f->name);
-		size_t n = cli_canonical_name(old.len ? old.p : "", old.len, name, sizeof(name));
+		size_t n = tree_canonical_name(old.len ? old.p : "", old.len, name, sizeof(name));
 
 		if (n == old.len)
 			continue;

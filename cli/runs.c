@@ -8,6 +8,7 @@
 #include "lib/base/alloc.h"
 #include "lib/base/str.h"
 #include "lib/prof/merge.h"
+#include "lib/tree/canon.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,7 +48,7 @@ static uint32_t unify(struct cli_runs *r, uint32_t frame, bool canon)
 		size_t len;
 		const char *text = tree_symbols_text(&r->symbols, f.name, &len);
 
-		len = cli_canonical_name(text, len, name, sizeof(name));
+		len = tree_canonical_name(text, len, name, sizeof(name));
 		f.name = tree_symbols_string(&r->symbols, name, len);
 		frame = tree_symbols_frame(&r->symbols, &f);
 	}
@@ -208,7 +209,7 @@ static int add_profile(struct cli_runs *r, const struct profile *p, const char *
 	if (!e && !tree_filter_is_empty(&o->filter))
 		e = tree_filter_apply(&locations, &o->filter, &r->symbols, &filtered, eb);
 	if (!e)
-		e = tree_project(tree_filter_is_empty(&o->filter) ? &locations : &filtered,
+		e = tree_project(tree_filter_is_empty(&o->filter) ? &locations : &filtered, NULL,
 			&r->symbols, &functions, eb);
 	if (e)
 		return e;

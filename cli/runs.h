@@ -96,7 +96,3 @@ int cli_runs_add(struct cli_runs *r, const struct cli_source *s, const struct cl
 /* run_metrics.c: of the run in the file DIR/SIDE-RUN.pb.gz, by DIR/metrics.csv, which has the columns side, run and this one. -EINVAL: no such
  * column or row, or no number above 0 there; errors of reading the file. */
 int cli_run_metric(const char *path, const char *name, double *ret, struct errbuf *eb) _must_check_;
-
-/* The name without clone suffixes (.constprop.0, .part.1, .isra.2, .cold), Rust's hash, numbers of lambdas and OCaml's stamps; and
- * without the offset of "module+0xoffset". Into `ret`, cut to its size; returns the length. */
-size_t cli_canonical_name(const char *name, size_t len, char *ret, size_t size);

@@ -36,7 +36,7 @@ static int profile_view_init(struct profile_view *v, const struct profile *p, si
 	tree_init(&v->tree, p->arena.budget);
 	r = tree_from_profile(p, value_index, &v->symbols, &locations, eb);
 	if (!r)
-		r = tree_project(&locations, &v->symbols, &v->tree, eb);
+		r = tree_project(&locations, NULL, &v->symbols, &v->tree, eb);
 	if (r)
 		return r;
 	copy_string(p, p->types[value_index].type, v->type);

@@ -15,6 +15,7 @@ struct tree_choice {
 	/* Functions to distinguish, as ids in symbols->frames; at most TREE_MAX_CHOSEN. */
 	const uint32_t *frames;
 	size_t n_frames;
+	struct tree_identity identity;
 	bool by_self; /* a stack is its innermost function's; else of all that are on it */
 };
 

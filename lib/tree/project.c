@@ -5,26 +5,18 @@
 #include "lib/base/alloc.h"
 #include "lib/base/str.h"
 #include "lib/prof/profile.h"
+#include "lib/tree/canon.h"
 #include "lib/tree/tree_internal.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-/* The frame of a location without lines: "libfoo.so+0x1234", or the bare address. */
-static uint32_t unnamed_frame(struct tree_symbols *s, const struct tree_location *l)
-{
-	char text[320];
-	int n;
-	struct tree_frame f = {.mapping = l->mapping, .kind = TREE_UNKNOWN};
+enum { MAX_NAME = 4096 };
 
-	if (l->mapping != TREE_NONE && s->mappings[l->mapping].file)
-		n = snprintf(text, sizeof(text), "%.255s+0x%" PRIx64,
-			tree_symbols_base_name(s, s->mappings[l->mapping].file), l->address);
-	else
-		n = snprintf(text, sizeof(text), "0x%" PRIx64, l->address);
-	f.name = tree_symbols_string(s, text, (size_t)n);
-	return tree_symbols_frame(s, &f);
-}
+/* The modules of a mapping, each TREE_NONE until asked for. */
+struct modules {
+	uint32_t of_names, of_offsets;
+};
 
 /* "libfoo.so+0x1234" of libfoo.so: a producer's own way to say that there is no name. */
 static bool is_unnamed(const char *text, const char *module, size_t n)
@@ -47,7 +39,9 @@ struct step {
 
 /* The steps of each location, outermost first, made when first met. */
 struct projection {
+	struct tree_identity id;
 	struct tree_symbols *symbols;
+	struct modules *modules; /* per mapping of a location */
 	uint32_t *first; /* per location: start of its steps, or TREE_NONE */
 	struct step *steps;
 	size_t n, cap;
@@ -60,6 +54,67 @@ static void projection_done(struct projection *p)
 {
 	free(p->first);
 	free(p->steps);
+	free(p->modules);
+}
+
+/* The mapping that stands for the module: for all builds of it, or for one at whatever path. */
+static uint32_t module_of(struct projection *p, uint32_t mapping, bool is_named)
+{
+	struct tree_symbols *s = p->symbols;
+	struct tree_mapping m;
+	const char *base;
+	uint32_t *known;
+
+	if (mapping == TREE_NONE || p->id.by_build)
+		return mapping;
+	known = is_named ? &p->modules[mapping].of_names : &p->modules[mapping].of_offsets;
+	if (*known != TREE_NONE)
+		return *known;
+	m = s->mappings[mapping];
+	base = tree_symbols_base_name(s, m.file);
+	m.file = tree_symbols_string(s, base, strlen(base));
+	m.build_id = is_named ? 0 : m.build_id;
+	return *known = tree_symbols_mapping(s, &m);
+}
+
+/* The frame, whose mapping is the location's. */
+static uint32_t frame_of(struct projection *p, struct tree_frame f)
+{
+	uint32_t build_id = f.mapping == TREE_NONE ? 0 : p->symbols->mappings[f.mapping].build_id;
+	uint32_t frame;
+
+	f.mapping = module_of(p, f.mapping, f.kind != TREE_UNKNOWN);
+	frame = tree_symbols_frame(p->symbols, &f);
+	if (build_id)
+		tree_symbols_build(p->symbols, frame, build_id);
+	return frame;
+}
+
+/* The frame of a location without lines: "libfoo.so+0x1234", or the bare address. */
+static uint32_t unnamed_frame(struct projection *p, const struct tree_location *l)
+{
+	struct tree_symbols *s = p->symbols;
+	char text[320];
+	int n;
+	struct tree_frame f = {.mapping = l->mapping, .kind = TREE_UNKNOWN};
+
+	if (l->mapping != TREE_NONE && s->mappings[l->mapping].file)
+		n = snprintf(text, sizeof(text), "%.255s+0x%" PRIx64,
+			tree_symbols_base_name(s, s->mappings[l->mapping].file), l->address);
+	else
+		n = snprintf(text, sizeof(text), "0x%" PRIx64, l->address);
+	f.name = tree_symbols_string(s, text, (size_t)n);
+	return frame_of(p, f);
+}
+
+static uint32_t canonical(struct tree_symbols *s, uint32_t name)
+{
+	char buf[MAX_NAME];
+	size_t len, n;
+	const char *text = tree_symbols_text(s, name, &len);
+
+	n = tree_canonical_name(text, len, buf, sizeof(buf));
+	return n ? tree_symbols_string(s, buf, n) : name;
 }
 
 static enum tree_kind kind_of(struct projection *p, const char *name, uint32_t mapping)
@@ -86,15 +141,17 @@ static uint32_t line_frame(
 	struct tree_frame f = {.mapping = l->mapping};
 
 	if (line->function == TREE_NONE)
-		return unnamed_frame(s, l);
+		return unnamed_frame(p, l);
 	f.name = s->functions[line->function].name;
 	if (!f.name)
 		f.name = s->functions[line->function].system_name;
 	if (!f.name)
-		return unnamed_frame(s, l);
+		return unnamed_frame(p, l);
 	f.file = s->functions[line->function].file;
 	f.kind = kind_of(p, tree_symbols_text(s, f.name, NULL), l->mapping);
-	return tree_symbols_frame(s, &f);
+	if (p->id.canon && f.kind != TREE_UNKNOWN)
+		f.name = canonical(s, f.name);
+	return frame_of(p, f);
 }
 
 static int project_location(struct projection *p, uint32_t loc)
@@ -107,7 +164,7 @@ static int project_location(struct projection *p, uint32_t loc)
 		return r;
 	p->first[loc] = (uint32_t)p->n;
 	if (!l.n_lines)
-		p->steps[p->n++] = (struct step) {.frame = unnamed_frame(s, &l)};
+		p->steps[p->n++] = (struct step) {.frame = unnamed_frame(p, &l)};
 	for (uint32_t i = l.n_lines; i-- > 0;) {
 		const struct tree_line line = s->lines[l.first_line + i];
 
@@ -135,18 +192,23 @@ static int project_node(
 	return 0;
 }
 
-int tree_project_stacks(const struct tree *in, struct tree_symbols *symbols, struct tree_builder *b,
-	uint32_t *ret_to, struct errbuf *eb)
+int tree_project_stacks(const struct tree *in, const struct tree_identity *id,
+	struct tree_symbols *symbols, struct tree_builder *b, uint32_t *ret_to, struct errbuf *eb)
 {
 	_cleanup_(projection_done)
 	struct projection p = {.symbols = symbols, .mapping = TREE_NONE};
 	size_t n = MAX(symbols->n_locations, (size_t)1);
+	size_t n_mappings = MAX(symbols->n_mappings, (size_t)1);
 	int r = 0;
 
+	if (id)
+		p.id = *id;
 	p.first = try_realloc(NULL, n, sizeof(*p.first));
-	if (!p.first)
+	p.modules = try_realloc(NULL, n_mappings, sizeof(*p.modules));
+	if (!p.first || !p.modules)
 		return err_set(eb, -ENOMEM, "out of memory for %zu locations", n);
-	memset(p.first, 0xff, n * sizeof(*p.first));
+	memset(p.first, 0xff, n * sizeof(*p.first)); /* TREE_NONE */
+	memset(p.modules, 0xff, n_mappings * sizeof(*p.modules));
 	tree_symbols_reserve_frames(symbols, MIN(in->n, symbols->n_functions));
 	ret_to[0] = 0;
 	for (size_t i = 1; !r && i < in->n; i++)
@@ -156,8 +218,8 @@ int tree_project_stacks(const struct tree *in, struct tree_symbols *symbols, str
 	return tree_symbols_error(symbols, eb);
 }
 
-int tree_project(
-	const struct tree *in, struct tree_symbols *symbols, struct tree *ret, struct errbuf *eb)
+int tree_project(const struct tree *in, const struct tree_identity *id,
+	struct tree_symbols *symbols, struct tree *ret, struct errbuf *eb)
 {
 	_cleanup_tree_builder_ struct tree_builder b = {};
 	_cleanup_free_ uint32_t *to = try_realloc(NULL, MAX(in->n, (size_t)1), sizeof(*to));
@@ -166,7 +228,7 @@ int tree_project(
 	if (!to)
 		return err_set(eb, -ENOMEM, "out of memory for a call tree of %zu nodes", in->n);
 	tree_builder_init(&b, ret->budget);
-	r = tree_project_stacks(in, symbols, &b, to, eb);
+	r = tree_project_stacks(in, id, symbols, &b, to, eb);
 	for (size_t i = 0; !r && i < in->n; i++)
 		tree_builder_add(&b, to[i], in->self[i]);
 	return r ? r : tree_builder_finish(&b, ret, eb);

@@ -25,6 +25,7 @@ void tree_symbols_done(struct tree_symbols *s)
 	prof_index_done(&s->by_function, s->budget);
 	prof_index_done(&s->by_location, s->budget);
 	prof_index_done(&s->by_frame, s->budget);
+	prof_index_done(&s->by_build, s->budget);
 	arena_done(&s->texts);
 	free(s->strings);
 	free(s->mappings);
@@ -32,6 +33,7 @@ void tree_symbols_done(struct tree_symbols *s)
 	free(s->lines);
 	free(s->locations);
 	free(s->frames);
+	free(s->builds);
 	if (s->budget)
 		budget_release(s->budget, s->charged_bytes);
 	*s = (struct tree_symbols) {};
@@ -320,6 +322,19 @@ uint32_t tree_symbols_frame(struct tree_symbols *s, const struct tree_frame *f)
 		return 0;
 	s->frames[s->n_frames] = *f;
 	return (uint32_t)s->n_frames++;
+}
+
+void tree_symbols_build(struct tree_symbols *s, uint32_t frame, uint32_t build_id)
+{
+	uint64_t key = (uint64_t)frame << 32 | build_id, hash = hash_words(&key, 1, s->seed);
+	uint32_t i;
+
+	for (uint64_t pos = hash; (i = prof_index_next(&s->by_build, hash, &pos)) != PROF_NONE;)
+		if (s->builds[i].frame == frame && s->builds[i].build_id == build_id)
+			return;
+	if (grow(s, &s->builds, &s->cap_builds, s->n_builds + 1, sizeof(*s->builds)) &&
+		add(s, &s->by_build, hash, s->n_builds))
+		s->builds[s->n_builds++] = (struct tree_build) {frame, build_id};
 }
 
 const char *tree_symbols_text(const struct tree_symbols *s, uint32_t id, size_t *ret_len)

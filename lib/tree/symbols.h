@@ -56,8 +56,13 @@ struct tree_location {
 /* A frame of a function-level tree. `name` is what is shown. */
 struct tree_frame {
 	uint32_t name, file; /* strings */
-	uint32_t mapping;    /* mapping id, or TREE_NONE */
+	uint32_t mapping;    /* of the module (struct tree_identity), or TREE_NONE */
 	uint32_t kind;	     /* enum tree_kind */
+};
+
+/* One build of a frame's module. */
+struct tree_build {
+	uint32_t frame, build_id; /* build_id: string, not 0 */
 };
 
 struct tree_string {
@@ -73,9 +78,11 @@ struct tree_symbols {
 	struct tree_line *lines;
 	struct tree_location *locations;
 	struct tree_frame *frames;
-	size_t n_strings, n_mappings, n_functions, n_lines, n_locations, n_frames;
-	size_t cap_strings, cap_mappings, cap_functions, cap_lines, cap_locations, cap_frames;
-	struct prof_index by_string, by_mapping, by_function, by_location, by_frame;
+	struct tree_build *builds;
+	size_t n_strings, n_mappings, n_functions, n_lines, n_locations, n_frames, n_builds;
+	size_t cap_strings, cap_mappings, cap_functions, cap_lines, cap_locations, cap_frames,
+		cap_builds;
+	struct prof_index by_string, by_mapping, by_function, by_location, by_frame, by_build;
 	/* So many of the first are in their index; the others get there when one is looked up. */
 	size_t n_by_string, n_by_function, n_by_location;
 	uint64_t seed;
@@ -111,6 +118,8 @@ static inline uint32_t tree_column(int64_t column)
 uint32_t tree_symbols_location(struct tree_symbols *s, uint64_t address, uint32_t mapping,
 	const struct tree_line *lines, size_t n_lines);
 uint32_t tree_symbols_frame(struct tree_symbols *s, const struct tree_frame *f);
+/* The frame's code comes from this build too. */
+void tree_symbols_build(struct tree_symbols *s, uint32_t frame, uint32_t build_id);
 /* The same for what the caller knows to be new. */
 uint32_t tree_symbols_new_function(struct tree_symbols *s, const struct tree_function *f);
 uint32_t tree_symbols_new_location(struct tree_symbols *s, uint64_t address, uint32_t mapping,

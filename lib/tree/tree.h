@@ -158,19 +158,29 @@ int tree_tag(const struct tree *in, const uint32_t *roots, size_t n_roots, const
 int tree_divide(struct tree *t, int64_t divisor, struct errbuf *eb) _must_check_;
 
 /*
- * Location tree → function tree: every line of a location becomes a node (outermost first),
- * locations of one function in one mapping fall together, recursion stays visible. Locations
- * without lines become "module+0xoffset" or "0xaddress".
+ * What makes frames one function. A name is of its source file and its module, which is the base name of the mapped file: so a program
+ * that was built anew, or lies elsewhere on another node, is compared with itself. What has no name is an offset in one build.
  */
-int tree_project(const struct tree *locations, struct tree_symbols *symbols, struct tree *ret,
-	struct errbuf *eb) _must_check_;
+struct tree_identity {
+	bool by_build; /* each build, by its whole path and build id, is a module of its own */
+	bool canon;    /* names without what compilers number anew in each build (lib/tree/canon.h) */
+};
+
+/*
+ * Location tree → function tree: every line of a location becomes a node (outermost first),
+ * locations of one function in one module fall together, recursion stays visible. Locations
+ * without lines become "module+0xoffset" or "0xaddress". Builds of what fell together are in symbols->builds. `id` NULL: all false.
+ */
+int tree_project(const struct tree *locations, const struct tree_identity *id,
+	struct tree_symbols *symbols, struct tree *ret, struct errbuf *eb) _must_check_;
 
 /*
  * The same of stacks without values: ret_to[i] is the node of `b` (initialised, empty) that the stack ending in node i becomes. Nodes
  * that are equal then are several until `b` is finished.
  */
-int tree_project_stacks(const struct tree *locations, struct tree_symbols *symbols,
-	struct tree_builder *b, uint32_t *ret_to, struct errbuf *eb) _must_check_;
+int tree_project_stacks(const struct tree *locations, const struct tree_identity *id,
+	struct tree_symbols *symbols, struct tree_builder *b, uint32_t *ret_to,
+	struct errbuf *eb) _must_check_;
 
 /*
  * Stacks cut to at most their `keep` innermost locations (0: all), as profiles for Go's optimizer are (https://go.dev/doc/pgo). With

@@ -207,6 +207,18 @@ static int parse_count(
 	return 0;
 }
 
+static int parse_flag(const struct url_params *u, const char *name, bool *ret, struct errbuf *eb)
+{
+	const char *text = url_params_get(u, name);
+
+	if (!text || !*text)
+		return 0;
+	if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
+		return err_set(eb, -EINVAL, "%s: \"%.40s\" is neither 0 nor 1", name, text);
+	*ret = *text == '1';
+	return 0;
+}
+
 static int parse_lists(const struct url_params *u, struct api_params *p, struct errbuf *eb)
 {
 	p->group_by = xcalloc(u->n + 1, sizeof(*p->group_by));
@@ -290,6 +302,8 @@ static int parse_all(const struct url_params *u, int64_t now, enum api_format fa
 		r = parse_lists(u, p, eb);
 	if (!r)
 		r = parse_tags(u, p, eb);
+	if (!r)
+		r = parse_flag(u, "by_build", &p->identity.by_build, eb);
 	if (!r)
 		r = parse_count(u, "max_nodes", max_max_nodes, &p->max_nodes, eb);
 	if (!r)

@@ -92,7 +92,7 @@ static int add(struct api_job *q, struct replicates *r, struct api_view *v, size
 			.unit = sample_unit(&v->merged)};
 	r->covered_ns[r->n] = covered.ns;
 	r->n++; /* ours from here on */
-	e = tree_project(&v->filtered[group], v->symbols, p->n_at ? &all : tree, eb);
+	e = tree_project(&v->filtered[group], &p->identity, v->symbols, p->n_at ? &all : tree, eb);
 	if (!e && p->n_at)
 		e = tree_at(&all, v->symbols, p->at, p->n_at, tree, eb);
 	return e;

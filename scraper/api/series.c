@@ -106,7 +106,8 @@ static int refuse_tags(const struct api_job *q, struct errbuf *eb)
 
 struct tree_choice series_choice(const struct api_params *p)
 {
-	return (struct tree_choice) {.filter = {.focus = p->focus,
+	return (struct tree_choice) {.identity = p->identity,
+		.filter = {.focus = p->focus,
 					     .ignore = p->ignore,
 					     .hide = p->hide,
 					     .show = p->show,

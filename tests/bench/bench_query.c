@@ -165,7 +165,7 @@ static double query_once(
 	begin = cpu_seconds(RUSAGE_THREAD);
 	tree_init(&functions, NULL);
 	tree_init(&limited, NULL);
-	check(tree_project(&t.groups[0].tree, &t.symbols, &functions, &eb), &eb, "project");
+	check(tree_project(&t.groups[0].tree, NULL, &t.symbols, &functions, &eb), &eb, "project");
 	check(tree_limit(&functions, 8192, &limited, &eb), &eb, "limit");
 	json_object_begin(&j);
 	check(render_json_members(

@@ -240,7 +240,7 @@ static void add_tree(struct query_trees *t, const struct query_group *g, struct 
 	char group[128];
 
 	tree_init(&functions, NULL);
-	assert_int_equal(tree_project(&g->tree, &t->symbols, &functions, NULL), 0);
+	assert_int_equal(tree_project(&g->tree, NULL, &t->symbols, &functions, NULL), 0);
 	print_labels(&g->labels, group);
 	for (size_t i = 0; i < functions.n; i++) {
 		const char *names[64];

@@ -183,7 +183,7 @@ static void find_frames(const struct query_selector *selector, struct tree_symbo
 
 	tree_init(&functions, NULL);
 	assert_int_equal(query_merge(&env, &spec, &trees, NULL), 0);
-	assert_int_equal(tree_project(&trees.groups[0].tree, symbols, &functions, NULL), 0);
+	assert_int_equal(tree_project(&trees.groups[0].tree, NULL, symbols, &functions, NULL), 0);
 	for (unsigned k = 0; k < a->n_chosen; k++) {
 		char name[16];
 

@@ -186,7 +186,7 @@ static void subtract_tree(struct fixture *f, struct sums *s, const struct query_
 	_cleanup_tree_ struct tree t = {.n = 0};
 
 	tree_init(&t, NULL);
-	assert_int_equal(tree_project(&g->tree, symbols, &t, NULL), 0);
+	assert_int_equal(tree_project(&g->tree, NULL, symbols, &t, NULL), 0);
 	for (size_t i = 0; i < t.n; i++) {
 		_cleanup_bytes_ struct bytes path = {.data = NULL};
 		uint32_t up[512], n = 0;

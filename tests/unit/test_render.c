@@ -115,7 +115,7 @@ static int setup(void **state)
 	tree_init(&f->tree, NULL);
 	bytes_init(&f->out, NULL, 0);
 	assert_int_equal(tree_from_profile(&f->profile, 1, &f->symbols, &locations, NULL), 0);
-	assert_int_equal(tree_project(&locations, &f->symbols, &f->tree, NULL), 0);
+	assert_int_equal(tree_project(&locations, NULL, &f->symbols, &f->tree, NULL), 0);
 	tree_done(&locations);
 	f->in = (struct render_input) {.tree = &f->tree,
 		.symbols = &f->symbols,

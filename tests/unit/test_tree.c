@@ -459,7 +459,7 @@ static int setup(void **state)
 	tree_init(&f->locations, NULL);
 	tree_init(&f->functions, NULL);
 	assert_int_equal(tree_builder_finish(&b, &f->locations, NULL), 0);
-	assert_int_equal(tree_project(&f->locations, &f->symbols, &f->functions, NULL), 0);
+	assert_int_equal(tree_project(&f->locations, NULL, &f->symbols, &f->functions, NULL), 0);
 	tree_builder_done(&b);
 	*state = f;
 	return 0;
@@ -530,7 +530,7 @@ static void test_inlined_and_truncated(void **state)
 		tree_init(&in, NULL);
 		tree_init(&out, NULL);
 		assert_int_equal(tree_builder_finish(&b, &in, NULL), 0);
-		assert_int_equal(tree_project(&in, &s, &out, NULL), 0);
+		assert_int_equal(tree_project(&in, NULL, &s, &out, NULL), 0);
 		assert_int_equal(s.frames[out.frame[1]].kind, i < 2 ? TREE_TRUNCATED : TREE_NATIVE);
 		tree_builder_done(&b);
 		tree_done(&in);

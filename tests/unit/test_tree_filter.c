@@ -236,7 +236,7 @@ static void round_of(struct regex **all)
 	}
 	assert_int_equal(tree_builder_finish(&b, &in, NULL), 0);
 	assert_int_equal(tree_filter_apply(&in, &f, &s, &filtered, NULL), 0);
-	assert_int_equal(tree_project(&filtered, &s, &functions, NULL), 0);
+	assert_int_equal(tree_project(&filtered, NULL, &s, &functions, NULL), 0);
 	check_same(want, &functions, &s);
 	tree_builder_done(&b);
 	tree_done(&in);

@@ -2,7 +2,7 @@
  *
  * Names of functions without the parts that a compiler numbers anew in each build.
  */
-#include "cli/runs.h"
+#include "lib/tree/canon.h"
 #include "lib/base/str.h"
 #include <ctype.h>
 #include <string.h>
@@ -66,7 +66,7 @@ static bool is_ocaml_stamp(const char *name, const char *p, const char *end)
 	       !memchr(name, ':', (size_t)(p - name));
 }
 
-size_t cli_canonical_name(const char *name, size_t len, char *ret, size_t size)
+size_t tree_canonical_name(const char *name, size_t len, char *ret, size_t size)
 {
 	const char *p = name, *end = name + len;
 	size_t n = 0;
