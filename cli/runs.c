@@ -37,7 +37,8 @@ void cli_runs_done(struct cli_runs *r)
 
 /* ---- functions by name ---- */
 
-/* The frame that stands for all of this one's name; frames of labels stay apart from functions. */
+/* The frame that stands for all of this one's name; frames of labels stay apart from functions. An offset without a name is one of its
+ * build. */
 static uint32_t unify(struct cli_runs *r, uint32_t frame, bool canon)
 {
 	struct tree_frame f = r->symbols.frames[frame];
@@ -52,6 +53,8 @@ static uint32_t unify(struct cli_runs *r, uint32_t frame, bool canon)
 		f.name = tree_symbols_string(&r->symbols, name, len);
 		frame = tree_symbols_frame(&r->symbols, &f);
 	}
+	if (f.kind == TREE_UNKNOWN && !canon)
+		return frame;
 	slot = table_insert(&r->by_name, (uint64_t)(f.kind == TREE_LABEL) << 32 | f.name, NULL);
 	if (!slot)
 		return frame;

@@ -64,26 +64,50 @@ void render_put_folded(struct bytes *out, const char *s, size_t n)
 	out->len += n;
 }
 
-/* The path of each node is the path of its parent plus a name, kept in one buffer with its length per depth. */
-int render_folded(const struct render_input *in, struct bytes *out)
+/* The tree of the texts that are printed, as strings of `texts`: functions of one name in two files are one. */
+static int tree_of_texts(const struct render_input *in, struct tree_symbols *texts,
+	struct budget *budget, struct tree *ret)
 {
 	const struct tree *t = in->tree;
-	_cleanup_bytes_ struct bytes path = {};
-	_cleanup_free_ size_t *path_len = try_realloc(NULL, t->n, sizeof(*path_len));
+	_cleanup_free_ uint32_t *text = try_realloc(NULL, t->n, sizeof(*text));
+	_cleanup_bytes_ struct bytes buf = {};
 	char scratch[64];
 	size_t len;
+
+	if (!text)
+		return -ENOMEM;
+	bytes_init(&buf, budget, 0);
+	text[0] = 0;
+	for (size_t i = 1; i < t->n; i++) {
+		const char *name = render_node_name(in, i, scratch, &len);
+
+		bytes_reset(&buf);
+		render_put_folded(&buf, name, len);
+		text[i] = tree_symbols_string(texts, (const char *)buf.data, buf.len);
+	}
+	if (buf.error || tree_symbols_error(texts, NULL))
+		return -ENOMEM;
+	return tree_from_nodes(t->parent, text, t->self, t->n, ret, NULL);
+}
+
+/* The path of each node is the path of its parent plus a name, kept in one buffer with its length per depth. */
+static int put_folded_tree(const struct tree *t, const struct tree_symbols *texts, struct bytes *out)
+{
+	_cleanup_bytes_ struct bytes path = {};
+	_cleanup_free_ size_t *path_len = try_realloc(NULL, t->n, sizeof(*path_len));
 
 	if (!path_len)
 		return -ENOMEM;
 	bytes_init(&path, out->budget, 0);
 	path_len[0] = 0;
 	for (size_t i = 1; i < t->n && !path.error && !out->error; i++) {
-		const char *name = render_node_name(in, i, scratch, &len);
+		size_t len;
+		const char *text = tree_symbols_text(texts, t->frame[i], &len);
 
 		path.len = path_len[t->parent[i]];
 		if (path.len)
 			bytes_put_u8(&path, ';');
-		render_put_folded(&path, name, len);
+		bytes_put(&path, text, len);
 		path_len[i] = path.len;
 		if (!t->self[i])
 			continue;
@@ -91,6 +115,18 @@ int render_folded(const struct render_input *in, struct bytes *out)
 		bytes_printf(out, " %" PRId64 "\n", t->self[i]);
 	}
 	return path.error ? path.error : bytes_error(out);
+}
+
+int render_folded(const struct render_input *in, struct bytes *out)
+{
+	_cleanup_tree_symbols_ struct tree_symbols texts;
+	_cleanup_tree_ struct tree t;
+	int r;
+
+	tree_symbols_init(&texts, out->budget);
+	tree_init(&t, out->budget);
+	r = tree_of_texts(in, &texts, out->budget, &t);
+	return r ? r : put_folded_tree(&t, &texts, out);
 }
 
 /* A name on one line. */

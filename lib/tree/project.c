@@ -285,6 +285,19 @@ static uint32_t import_function(struct import *im, uint32_t i)
 	return tree_symbols_function(im->s, &f);
 }
 
+/* The offset in the file, which is the same wherever that is mapped; a bare address stays. */
+static uint64_t import_address(const struct import *im, const struct prof_location *l)
+{
+	const struct prof_mapping *m;
+
+	if (l->mapping == PROF_NONE)
+		return l->address;
+	m = &im->p->mappings[l->mapping];
+	return l->address >= m->start && l->address < m->limit
+		       ? l->address - m->start + m->file_off
+		       : l->address;
+}
+
 static int import_locations(struct import *im)
 {
 	const struct profile *p = im->p;
@@ -308,7 +321,8 @@ static int import_locations(struct import *im)
 					.line = line->line};
 		}
 		im->locations[i] = tree_symbols_location(
-			im->s, l->address, import_mapping(im, l->mapping), im->lines, l->n_lines);
+			im->s, import_address(im, l), import_mapping(im, l->mapping), im->lines,
+			l->n_lines);
 	}
 	return 0;
 }
