@@ -81,7 +81,9 @@ int render_diff_json(const struct render_diff *d, struct json *j)
 		return r;
 	json_kv_string(j, "type", d->in.type ? d->in.type : "");
 	json_kv_string(j, "unit", render_unit(&d->in));
-	render_json_functions(&d->in, &u, j);
+	r = render_json_functions(&d->in, &u, j);
+	if (r)
+		return r;
 	render_json_array(j, "parent", t, NULL, t->parent);
 	render_json_array(j, "self_a", t, d->diff->self_a, NULL);
 	render_json_array(j, "self_b", t, d->diff->self_b, NULL);

@@ -36,11 +36,33 @@ static void put_mappings(const struct render_input *in, const struct render_used
 	}
 }
 
+static int put_builds(const struct render_input *in, const struct render_used *u, struct json *j)
+{
+	_cleanup_(render_builds_done)
+	struct render_builds b = {};
+	int r = render_find_builds(in, u, &b);
+
+	if (r)
+		return r;
+	json_key(j, "build");
+	json_raw(j, "[0,0", 4);
+	for (size_t i = 0; i < u->n; i++)
+		render_put_number(j->out, b.of[i], false);
+	bytes_put_u8(j->out, ']');
+	json_key(j, "builds");
+	json_array_begin(j);
+	for (uint32_t i = 0; i < b.sets.n_strings; i++)
+		render_json_text(j, &b.sets, i);
+	json_array_end(j);
+	return 0;
+}
+
 /* Function 0 is the root's name and function 1 that of what was cut. */
-void render_json_functions(
+int render_json_functions(
 	const struct render_input *in, const struct render_used *u, struct json *j)
 {
 	const struct tree_symbols *s = in->symbols;
+	int r;
 
 	json_key(j, "functions");
 	json_object_begin(j);
@@ -64,7 +86,9 @@ void render_json_functions(
 	json_string(j, "");
 	put_mappings(in, u, j);
 	json_array_end(j);
+	r = put_builds(in, u, j);
 	json_object_end(j);
+	return r;
 }
 
 /* Large arrays are written without the writer's book-keeping per item. */
@@ -140,7 +164,9 @@ int render_json_members(const struct render_input *in, struct json *j)
 	json_kv_string(j, "type", in->type ? in->type : "");
 	json_kv_string(j, "unit", render_unit(in));
 	json_kv_int(j, "total", in->whole ? in->whole : t->total[0]);
-	render_json_functions(in, &u, j);
+	r = render_json_functions(in, &u, j);
+	if (r)
+		return r;
 	render_json_array(j, "parent", t, NULL, t->parent);
 	put_lines(t, j);
 	render_json_array(j, "self", t, t->self, NULL);

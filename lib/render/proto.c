@@ -90,6 +90,25 @@ static void put_packed(struct bytes *out, unsigned field, struct bytes *scratch)
 	bytes_reset(scratch);
 }
 
+static int put_builds(const struct render_input *in, const struct render_used *u, struct bytes *out,
+	struct bytes *scratch)
+{
+	_cleanup_(render_builds_done)
+	struct render_builds b = {};
+	int r = render_find_builds(in, u, &b);
+
+	if (r)
+		return r;
+	for (uint32_t i = 0; i < b.sets.n_strings; i++)
+		put_symbol(out, 27, &b.sets, i);
+	bytes_put_varint(scratch, 0);
+	bytes_put_varint(scratch, 0);
+	for (size_t i = 0; i < u->n; i++)
+		bytes_put_varint(scratch, b.of[i]);
+	put_packed(out, 28, scratch);
+	return 0;
+}
+
 static void put_wide(
 	struct bytes *out, unsigned field, const int64_t *v, size_t n, struct bytes *scratch)
 {
@@ -148,7 +167,8 @@ int render_protobuf(const struct render_input *in, struct bytes *out)
 	put_nodes(in, &u, out, &scratch);
 	for (int k = 0; k < TREE_N_KINDS; k++)
 		put_text(out, 15, tree_kind_name((enum tree_kind)k));
-	return bytes_error(out);
+	r = put_builds(in, &u, out, &scratch);
+	return r ? r : bytes_error(out);
 }
 
 /* Standard errors of one side. */

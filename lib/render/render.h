@@ -53,7 +53,7 @@ int render_html(const struct render_input *in, struct bytes *out) _must_check_;
 
 /*
  * The flat arrays of the flame graph API as members of the JSON object that the caller has begun:
- * unit, total, functions {name[], file[], mapping[]}, function[], line[], parent[], self[],
+ * unit, total, functions {name[], file[], mapping[], build[], builds[]}, function[], line[], parent[], self[],
  * total_by_node[], kind[], kinds[] (names of the numbers in kind[]) and cut {node: number of
  * nodes}.
  */

@@ -28,6 +28,16 @@ void render_used_done(struct render_used *u);
 /* -ENOMEM; render_used_done is due in any case. */
 int render_find_used(const struct render_input *in, struct render_used *u) _must_check_;
 
+/* The builds of the used frames. */
+struct render_builds {
+	struct tree_symbols sets; /* strings: build ids joined by ", "; 0 is no build */
+	uint32_t *of;		  /* per used frame: a string of `sets` */
+};
+void render_builds_done(struct render_builds *b);
+/* -ENOMEM; render_builds_done is due in any case. */
+int render_find_builds(const struct render_input *in, const struct render_used *u,
+	struct render_builds *ret) _must_check_;
+
 /* Pieces of the formats. */
 struct json;
 void render_put_folded(struct bytes *out, const char *s, size_t n); /* a frame's name */
@@ -36,8 +46,8 @@ void render_put_line(struct bytes *out, const char *s);		    /* on one line */
 void render_put_number(struct bytes *out, int64_t v, bool first);
 /* String `id` as a value. */
 void render_json_text(struct json *j, const struct tree_symbols *s, uint32_t id);
-void render_json_functions(
-	const struct render_input *in, const struct render_used *u, struct json *j);
+int render_json_functions(
+	const struct render_input *in, const struct render_used *u, struct json *j) _must_check_;
 /* An array of numbers per node; either is NULL. */
 void render_json_array(struct json *j, const char *key, const struct tree *t, const int64_t *wide,
 	const uint32_t *narrow);

@@ -91,7 +91,8 @@ static int tree_of_texts(const struct render_input *in, struct tree_symbols *tex
 }
 
 /* The path of each node is the path of its parent plus a name, kept in one buffer with its length per depth. */
-static int put_folded_tree(const struct tree *t, const struct tree_symbols *texts, struct bytes *out)
+static int put_folded_tree(
+	const struct tree *t, const struct tree_symbols *texts, struct bytes *out)
 {
 	_cleanup_bytes_ struct bytes path = {};
 	_cleanup_free_ size_t *path_len = try_realloc(NULL, t->n, sizeof(*path_len));

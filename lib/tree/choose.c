@@ -55,8 +55,8 @@ static int project(struct choosing *c, const struct tree *in, struct errbuf *eb)
 	c->to_function = arena_alloc_array(&c->arena, in->n + 1, sizeof(*c->to_function));
 	r = arena_error(&c->arena, eb);
 	if (!r)
-		r = tree_project_stacks(in, &c->choice->identity, c->symbols, &c->functions,
-			c->to_function, eb);
+		r = tree_project_stacks(
+			in, &c->choice->identity, c->symbols, &c->functions, c->to_function, eb);
 	if (!r && c->functions.error)
 		r = err_set(eb, c->functions.error, "out of memory for a call tree");
 	return r;

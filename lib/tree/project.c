@@ -42,7 +42,7 @@ struct projection {
 	struct tree_identity id;
 	struct tree_symbols *symbols;
 	struct modules *modules; /* per mapping of a location */
-	uint32_t *first; /* per location: start of its steps, or TREE_NONE */
+	uint32_t *first;	 /* per location: start of its steps, or TREE_NONE */
 	struct step *steps;
 	size_t n, cap;
 	uint32_t mapping; /* whose base name `module` is */
@@ -293,9 +293,8 @@ static uint64_t import_address(const struct import *im, const struct prof_locati
 	if (l->mapping == PROF_NONE)
 		return l->address;
 	m = &im->p->mappings[l->mapping];
-	return l->address >= m->start && l->address < m->limit
-		       ? l->address - m->start + m->file_off
-		       : l->address;
+	return l->address >= m->start && l->address < m->limit ? l->address - m->start + m->file_off
+							       : l->address;
 }
 
 static int import_locations(struct import *im)
@@ -320,9 +319,8 @@ static int import_locations(struct import *im)
 					.column = tree_column(line->column),
 					.line = line->line};
 		}
-		im->locations[i] = tree_symbols_location(
-			im->s, import_address(im, l), import_mapping(im, l->mapping), im->lines,
-			l->n_lines);
+		im->locations[i] = tree_symbols_location(im->s, import_address(im, l),
+			import_mapping(im, l->mapping), im->lines, l->n_lines);
 	}
 	return 0;
 }

@@ -163,7 +163,7 @@ int tree_divide(struct tree *t, int64_t divisor, struct errbuf *eb) _must_check_
  */
 struct tree_identity {
 	bool by_build; /* each build, by its whole path and build id, is a module of its own */
-	bool canon;    /* names without what compilers number anew in each build (lib/tree/canon.h) */
+	bool canon; /* names without what compilers number anew in each build (lib/tree/canon.h) */
 };
 
 /*

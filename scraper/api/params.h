@@ -45,10 +45,10 @@ struct api_params {
 	const char **
 		tags; /* labels that become frames: first those above the stack, then those below it */
 	size_t n_tag_roots, n_tag_leaves;
-	bool group;	  /* group_by was given, even empty: `group_by=` puts all series together */
+	bool group; /* group_by was given, even empty: `group_by=` puts all series together */
 	struct tree_identity identity; /* what frames are one function */
-	size_t max_nodes; /* 0: not given */
-	size_t limit;	  /* 0: none */
+	size_t max_nodes;	       /* 0: not given */
+	size_t limit;		       /* 0: none */
 };
 
 /* The format named in `params`, or `fallback`; for errors, before anything else is known to be right. */

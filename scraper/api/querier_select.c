@@ -226,6 +226,7 @@ int querier_merge_run(struct api_job *q, struct querier_merge *m, bool functions
 	if (r || !functions)
 		return r;
 	tree_init(&m->functions, q->env.budget);
-	r = tree_project(&m->trees.groups[0].tree, &m->identity, &m->trees.symbols, &m->functions, eb);
+	r = tree_project(
+		&m->trees.groups[0].tree, &m->identity, &m->trees.symbols, &m->functions, eb);
 	return r ? r : tree_symbols_error(&m->trees.symbols, eb);
 }

@@ -108,10 +108,10 @@ struct tree_choice series_choice(const struct api_params *p)
 {
 	return (struct tree_choice) {.identity = p->identity,
 		.filter = {.focus = p->focus,
-					     .ignore = p->ignore,
-					     .hide = p->hide,
-					     .show = p->show,
-					     .show_from = p->show_from},
+			.ignore = p->ignore,
+			.hide = p->hide,
+			.show = p->show,
+			.show_from = p->show_from},
 		.at = p->at,
 		.n_at = p->n_at};
 }

@@ -78,8 +78,8 @@ static int project_groups(
 		tree_init(&trees[i], q->env.budget);
 		list[i] = &trees[i];
 		if (!r)
-			r = tree_project(&v->filtered[i], &v->params->identity, v->symbols,
-				&trees[i], eb);
+			r = tree_project(
+				&v->filtered[i], &v->params->identity, v->symbols, &trees[i], eb);
 		frames[i] = label_frame(v->symbols, &v->merged.groups[i].labels);
 	}
 	if (!r)
@@ -99,8 +99,7 @@ static int project(struct api_job *q, struct api_view *v, struct tree *ret, stru
 	size_t n = v->merged.n_groups;
 
 	if (!v->params->n_group_by && n == 1)
-		return tree_project(
-			&v->filtered[0], &v->params->identity, v->symbols, ret, eb);
+		return tree_project(&v->filtered[0], &v->params->identity, v->symbols, ret, eb);
 	return project_groups(q, v, ret, eb);
 }
 

@@ -31,8 +31,8 @@ static uint32_t location_of(struct tree_symbols *s, const struct place *p)
 
 	if (p->name)
 		line.function = tree_symbols_function(
-			s, &(struct tree_function) {.name = text_id(s, p->name),
-				   .file = text_id(s, p->file)});
+			s, &(struct tree_function) {
+				   .name = text_id(s, p->name), .file = text_id(s, p->file)});
 	return tree_symbols_location(
 		s, p->address, tree_symbols_mapping(s, &m), &line, p->name != NULL);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a bar's colour says: its binary, its kind, its package, or in a difference how much it changed.
-import { KINDS, Tree } from './tree';
+import { baseName, KINDS, Tree } from './tree';
 
 export type ColourBy = 'binary' | 'kind' | 'package' | 'function';
 export const COLOURS: [ColourBy, string][] = [['binary', 'Binary'], ['kind', 'Kind of code'], ['package', 'Package'], ['function', 'Function']];
@@ -52,8 +52,6 @@ export function packageOf(name: string): string {
 	const parts = plain.split('.');
 	return parts.length > 2 ? parts.slice(0, -2).join('.') : parts.length === 2 ? parts[0] : '';
 }
-
-const baseName = (path: string) => path.slice(path.lastIndexOf('/') + 1);
 
 function groupOf(t: Tree, by: ColourBy, f: number, kind: string): string {
 	switch (by) {

@@ -143,7 +143,8 @@ export function decode(data: Uint8Array): RawTree {
 	if (!n) throw new Error('flame graph message: no node');
 	const wide = (field: number) => readWide(data, span(field), n), ints = (field: number, count = n) => readInts(data, span(field), count), bytes = (field: number, count = n) => readBytes(data, span(field), count);
 	const parent = ints(9), fn = ints(7);
-	const functions = { name: list(4), file: list(5), mapping: list(6) };
+	const sets = list(27), set = ints(28, countOf(data, span(28)));
+	const functions = { name: list(4), file: list(5), mapping: list(6), builds: Array.from(set, (i) => sets[i] ?? '') };
 	if (functions.file.length !== functions.name.length || functions.mapping.length !== functions.name.length) throw new Error(`flame graph message: ${functions.name.length} functions, ${functions.file.length} files, ${functions.mapping.length} mappings`);
 	for (let i = 0; i < n; i++) {
 		if (i && parent[i] >= i) throw new Error(`flame graph message: parent ${parent[i]} of node ${i} does not come before it`);

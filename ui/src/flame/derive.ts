@@ -221,7 +221,7 @@ const SHORTEST_CHAIN = 4;
 
 /** Direct recursion becomes one frame; of a chain of frames that only call one another its ends stay. */
 export function collapse(t: Tree, recursion: boolean, chains: boolean): Tree {
-	const functions: Functions = { name: [...t.functions.name], file: [...t.functions.file], mapping: [...t.functions.mapping] };
+	const functions: Functions = { name: [...t.functions.name], file: [...t.functions.file], mapping: [...t.functions.mapping], builds: t.functions.builds };
 	const hidden = chains ? chainsOf(t) : undefined, named = new Map<number, number>(), shownAs = new Int32Array(t.fn);
 	const nameOf = (k: number) => {
 		const old = named.get(k);

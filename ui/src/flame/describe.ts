@@ -4,14 +4,24 @@
 import { h } from '../dom';
 import { percent, value } from '../units';
 import { nodeName } from './draw';
-import type { Tree } from './tree';
+import type { Functions, Tree } from './tree';
 
 export function tipRow(label: string, ...text: string[]): Node {
 	return h('tr', {}, h('th', {}, label), text.map((t) => h('td', { class: 'num' }, t)));
 }
 
+const BUILD_DIGITS = 12, MAX_BUILDS = 4;
+
+/** The binary of a function with the builds that its code is of. */
+export function moduleOf({ mapping, builds }: Functions, f: number): string {
+	const ids = builds?.[f]?.split(', ') ?? [];
+	const shown = ids.filter(Boolean).slice(0, MAX_BUILDS).map((id) => id.slice(0, BUILD_DIGITS));
+	if (!shown.length) return mapping[f];
+	return `${mapping[f]} (${ids.length > 1 ? 'builds' : 'build'} ${shown.join(', ')}${ids.length > MAX_BUILDS ? ` and ${ids.length - MAX_BUILDS} more` : ''})`;
+}
+
 export function describe(t: Tree, i: number): Node[] {
-	const f = t.fn[i], place = [t.functions.file[f] && `${t.functions.file[f]}${t.line[i] ? `:${t.line[i]}` : ''}`, t.functions.mapping[f]].filter(Boolean);
+	const f = t.fn[i], place = [t.functions.file[f] && `${t.functions.file[f]}${t.line[i] ? `:${t.line[i]}` : ''}`, moduleOf(t.functions, f)].filter(Boolean);
 	return [h('strong', { class: 'mono' }, nodeName(t, i)), ...place.map((text) => h('div', { class: 'muted path' }, text as string)),
 		h('table', {}, h('tr', {}, h('th', {}), h('td', { class: 'muted' }, t.unit === 'nanoseconds' ? 'time' : t.unit), h('td', { class: 'muted' }, 'of all'), h('td', { class: 'muted' }, 'of parent')),
 			tipRow('total', value(t.total[i], t.unit), percent(t.total[i] / t.whole), i ? percent(t.total[i] / t.total[t.parent[i]]) : '–'),

@@ -4,7 +4,7 @@
 import { h } from '../dom';
 import { signedPercent } from '../units';
 import { nodeName } from './draw';
-import { tipRow } from './describe';
+import { moduleOf, tipRow } from './describe';
 import type { Tree } from './tree';
 
 export interface DiffText {
@@ -32,7 +32,7 @@ export function describeDiff(t: Tree, i: number, o: DiffText): Node[] {
 	const error = (se: number) => (se > 0 ? ` ± ${o.text(se)}` : '');
 	const row = (label: string, a: number, b: number, errors = ['', '']) => tipRow(label, `${o.text(a * scaleA)}${errors[0]}`, `${o.text(b * scaleB)}${errors[1]}`, a ? signedPercent((b * scaleB) / (a * scaleA) - 1) : b ? 'new' : '–');
 	const said = [VERDICTS[t.verdicts[s.verdict[i]]], s.q[i] >= 0 ? qText(s.q[i]) : ''].filter(Boolean);
-	return [h('strong', { class: 'mono' }, nodeName(t, i)), h('div', { class: 'muted path' }, t.functions.mapping[t.fn[i]]),
+	return [h('strong', { class: 'mono' }, nodeName(t, i)), h('div', { class: 'muted path' }, moduleOf(t.functions, t.fn[i])),
 		h('table', {}, h('tr', {}, h('th', {}), [...labels.map((l, k) => (o.n ? `${l} (n = ${o.n[k]})` : l)), 'change'].map((c) => h('td', { class: 'muted' }, c))),
 			row('total', s.totalA[i], s.totalB[i], [error(s.seA[i]), error(s.seB[i])]), row('self', s.selfA[i], s.selfB[i])),
 		h('div', { class: 'muted' }, said.join(', '))];

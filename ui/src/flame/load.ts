@@ -78,11 +78,11 @@ export function load(path: string, query: Query, options: Pick<Job, 'width' | 's
 
 /** Trees made of another one, beside the page. Names stay here: a hundred thousand of them are slower to copy than the nodes. */
 export async function deriveAside(of: Tree, derivations: Derivation[], signal: AbortSignal): Promise<Tree[]> {
-	const { name, file, mapping } = of.functions, n = name.length;
+	const { name, file, mapping, builds } = of.functions, n = name.length;
 	const { made } = await ask<{ made: Tree[] }>((id) => ({ id, of: { ...of, functions: { name: new Array(n), file: new Array(n), mapping: new Array(n) } }, derivations }) satisfies DerivationJob, signal);
 	for (const tree of made) {
 		const more = tree.functions.name.slice(n), none = more.map(() => '');
-		tree.functions = more.length ? { name: [...name, ...more], file: [...file, ...none], mapping: [...mapping, ...none] } : of.functions;
+		tree.functions = more.length ? { name: [...name, ...more], file: [...file, ...none], mapping: [...mapping, ...none], builds } : of.functions;
 	}
 	return made;
 }

@@ -3,10 +3,13 @@
 // A call tree as flat arrays, level by level: the children of node i are first[i] … first[i + 1] - 1, widest first.
 // That order makes drawing cost what is seen, not what is there: the first child that is too narrow ends its row.
 
+export const baseName = (path: string) => path.slice(path.lastIndexOf('/') + 1);
+
 export interface Functions {
 	name: string[];
 	file: string[];
 	mapping: string[];
+	builds?: string[]; // build ids of the code, joined by ", "
 }
 
 /** The sides of a difference, exact sums of what was stored. */
@@ -370,7 +373,7 @@ export function sideOf(raw: RawTree, which: 'a' | 'b', scale: number): Tree {
 export function overlay(a: Tree, b: Tree, scale: [number, number], width: Width): Tree {
 	const functions: Functions = { name: ['all'], file: [''], mapping: [''] }, numbers = new Map<string, number>();
 	const numberOf = (t: Tree) => t.functions.name.map((name, f) => {
-		const key = `${name}\0${t.functions.mapping[f]}`, old = f ? numbers.get(key) : 0;
+		const key = `${name}\0${t.functions.file[f]}\0${baseName(t.functions.mapping[f])}`, old = f ? numbers.get(key) : 0;
 		if (old !== undefined) return old;
 		numbers.set(key, functions.name.length);
 		functions.file.push(t.functions.file[f]);
