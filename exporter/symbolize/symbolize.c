@@ -19,6 +19,8 @@ struct module {
 	const struct symbol_file *symbols;
 	const char *base_name;	   /* of the path */
 	const char *kernel_module; /* NULL: it is none */
+	uint64_t vaddr;		   /* of the segment */
+	uint32_t next_segment;	   /* of the same binary: index of its mapping; 0: none */
 	uint64_t unnamed;
 };
 
@@ -92,19 +94,32 @@ static uint32_t mapping_of_name(struct request *q, const char *filename, const c
 	return (uint32_t)*slot;
 }
 
-static void describe_segment(const struct symbol_file *s, struct symbol_mapping *ret)
+/*
+ * The mapping of a binary's segment: `first`, which mapping_of_binary made, describes the segment that is met first, and each further
+ * one has its own.
+ */
+static uint32_t mapping_of_segment(
+	struct request *q, uint32_t first, const struct symbol_load *load)
 {
-	for (uint32_t i = 0; i < s->n_loads; i++) {
-		struct symbol_load load;
+	uint32_t at = first, next;
 
-		symbol_file_load(s, i, &load);
-		if (!(load.flags & 1 /* PF_X */))
+	for (; q->mappings[at].limit; at = q->modules[at].next_segment) {
+		if (q->modules[at].vaddr == load->vaddr)
+			return at;
+		if (q->modules[at].next_segment)
 			continue;
-		ret->start = load.vaddr;
-		ret->limit = load.vaddr + load.memory_bytes;
-		ret->file_off = load.file_off;
-		return;
+		next = add_mapping(q, q->mappings[first].filename, q->mappings[first].build_id);
+		if (next == SYMBOL_NO_MAPPING)
+			return first;
+		q->modules[at].next_segment = next;
+		q->modules[next].base_name = q->modules[first].base_name;
+		q->modules[next].binary = q->modules[first].binary;
+		q->mappings[next].has_lines = q->mappings[first].has_lines;
 	}
+	q->modules[at].vaddr = load->vaddr;
+	symbol_load_pages(
+		load, &q->mappings[at].start, &q->mappings[at].limit, &q->mappings[at].file_off);
+	return at;
 }
 
 static uint32_t mapping_of_binary(struct request *q, uint32_t binary)
@@ -141,8 +156,6 @@ static uint32_t mapping_of_binary(struct request *q, uint32_t binary)
 			.symbols = symbols,
 			.base_name = slash && slash[1] ? slash + 1 : q->mappings[i].filename,
 		};
-		if (symbols)
-			describe_segment(symbols, &q->mappings[i]);
 		q->mappings[i].has_lines =
 			q->mode == SYMBOLIZE_LINES && symbols && symbol_file_has_lines(symbols);
 	}
@@ -167,6 +180,9 @@ static void find_places(
 	ret->n_places = (uint32_t)n;
 }
 
+/* Stands for segments that nobody knows: an address is an offset in the file then. */
+static const struct symbol_load whole_file = {.file_bytes = ABI_NATIVE_OFF(UINT64_MAX)};
+
 static void resolve_native(
 	struct request *q, const struct symbol_frame *f, size_t at, struct symbol *ret)
 {
@@ -174,11 +190,18 @@ static void resolve_native(
 	uint32_t i = mapping_of_binary(q, ABI_NATIVE_BINARY(f->frame));
 	const struct symbol_file *symbols = i == SYMBOL_NO_MAPPING ? NULL : q->modules[i].symbols;
 	struct symbol_function function;
+	struct symbol_load load;
 	uint64_t vaddr, start;
 
 	*ret = (struct symbol) {.mapping = i, .address = off};
-	if (!symbols || !symbol_file_vaddr(symbols, off, &vaddr))
+	if (i == SYMBOL_NO_MAPPING)
 		return;
+	if (!symbols || !symbol_file_load_of(symbols, off, &load)) {
+		ret->mapping = mapping_of_segment(q, i, &whole_file);
+		return;
+	}
+	vaddr = load.vaddr + (off - load.file_off);
+	ret->mapping = mapping_of_segment(q, i, &load);
 	ret->address = vaddr;
 	if (symbol_file_find(symbols, vaddr, &function))
 		q->found[at].raw = function.name;

@@ -49,7 +49,8 @@ struct symbol {
 	const struct symbol_line *lines;
 	uint32_t n_lines;
 	uint32_t mapping; /* index into ret_mappings */
-	/* native: ELF virtual address in the file; kernel and JIT: runtime address; else 0 */
+	/* native: ELF virtual address in the file, or the offset in it when its segments are unknown; kernel and JIT: runtime address;
+	 * else 0 */
 	uint64_t address;
 	uint8_t named; /* 0: unsymbolized, counted per binary */
 };
@@ -57,8 +58,10 @@ struct symbol_mapping {
 	/* path, "[kernel.kallsyms]", "[MODULE]" of the kernel, "[vdso]", "[jit]", "[interpreter]", "[unknown]" */
 	const char *filename;
 	const char *build_id; /* hex or "" */
-	/* The executable segment in the file's own addresses (what symbol.address is in), as
-	 * pprof's tools expect a mapping; all 0 when unknown. */
+	/*
+	 * What the kernel maps of one executable segment, in the file's own addresses (what symbol.address is in): a binary has a mapping
+	 * for each segment that a frame lies in. From 0 for the whole file when its segments are unknown; all 0 for what is no file.
+	 */
 	uint64_t start, limit, file_off;
 	uint8_t has_lines; /* files and lines were asked for, and the file has them */
 };

@@ -297,24 +297,49 @@ void symbol_file_load(const struct symbol_file *s, uint32_t i, struct symbol_loa
 	ret->flags = cursor_u32(&c);
 }
 
+/* The smallest of the kernels that run such programs: segments that are aligned to larger pages are to these too. */
+enum { PAGE_BYTES = 4096 };
+
+void symbol_load_pages(const struct symbol_load *load, uint64_t *ret_start, uint64_t *ret_limit,
+	uint64_t *ret_file_off)
+{
+	uint64_t below = load->vaddr % PAGE_BYTES, end = load->vaddr + load->file_bytes;
+
+	if (load->file_off % PAGE_BYTES != below)
+		below = 0; /* no kernel maps it */
+	*ret_start = load->vaddr - below;
+	*ret_file_off = load->file_off - below;
+	*ret_limit = end + (PAGE_BYTES - end % PAGE_BYTES) % PAGE_BYTES;
+}
+
+/* How well a segment fits an offset in the file; 0: not at all. */
+static unsigned fit_of(const struct symbol_load *load, uint64_t file_off)
+{
+	bool is_code = load->flags & PF_X;
+	uint64_t start, limit, first;
+
+	if (file_off >= load->file_off && file_off - load->file_off < load->file_bytes)
+		return is_code ? 3 : 2;
+	symbol_load_pages(load, &start, &limit, &first);
+	return is_code && file_off >= first && file_off - first < limit - start;
+}
+
 bool symbol_file_load_of(const struct symbol_file *s, uint64_t file_off, struct symbol_load *ret)
 {
-	bool found = false;
+	unsigned best = 0;
 
-	for (uint32_t i = 0; i < s->n_loads; i++) {
+	for (uint32_t i = 0; i < s->n_loads && best < 3; i++) {
 		struct symbol_load load;
+		unsigned fit;
 
 		symbol_file_load(s, i, &load);
-		if (file_off < load.file_off || file_off - load.file_off >= load.file_bytes)
-			continue;
-		if (found && !(load.flags & PF_X))
+		fit = fit_of(&load, file_off);
+		if (fit <= best)
 			continue;
 		*ret = load;
-		found = true;
-		if (load.flags & PF_X)
-			break;
+		best = fit;
 	}
-	return found;
+	return best;
 }
 
 bool symbol_file_vaddr(const struct symbol_file *s, uint64_t file_off, uint64_t *ret)

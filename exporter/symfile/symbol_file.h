@@ -63,7 +63,10 @@ struct symbol_load {
 	uint32_t flags; /* PF_X … */
 };
 void symbol_file_load(const struct symbol_file *s, uint32_t i, struct symbol_load *ret);
-/* The loaded segment that holds a file offset, executable ones first; false when none does. */
+/* The loaded segment that holds a file offset, executable ones first, and last the one whose pages do; false when none does. */
 bool symbol_file_load_of(const struct symbol_file *s, uint64_t file_off, struct symbol_load *ret);
+/* What the kernel maps of a segment: from its first page to the end of its last one. */
+void symbol_load_pages(const struct symbol_load *load, uint64_t *ret_start, uint64_t *ret_limit,
+	uint64_t *ret_file_off);
 /* File offset → ELF virtual address; false when no segment holds it. */
 bool symbol_file_vaddr(const struct symbol_file *s, uint64_t file_off, uint64_t *ret);

@@ -376,7 +376,7 @@ class Pprof:
             elif f == 3:
                 d = dict(_fields(v))
                 self.mappings[d[1]] = {'file': s(d.get(5, 0)), 'build_id': s(d.get(6, 0)), 'start': d.get(2, 0), 'limit': d.get(3, 0),
-                                       'has': [bool(d.get(i)) for i in (7, 8, 9, 10)]}
+                                       'offset': d.get(4, 0), 'has': [bool(d.get(i)) for i in (7, 8, 9, 10)]}
             elif f == 4:
                 lid, lines, mapping, address = 0, [], 0, 0
                 for g, w in _fields(v):
@@ -404,6 +404,7 @@ class Pprof:
         self.types = types
         self.samples = []
         self._leaves = []
+        self.addresses = [(address, mapping, funcs[lines[-1][1]] if lines else '') for lines, mapping, address in locs.values()]
         # Per location: (function, file, line, column, first line), innermost first.
         self.places = [[(funcs[line[1]], files[line[1]][0], _signed(line.get(2, 0)), _signed(line.get(3, 0)), files[line[1]][1])
                         for line in lines] for lines, _, _ in locs.values()]
@@ -481,10 +482,10 @@ def go_env():
     return dict(os.environ, GOCACHE=f'{TOP}/build/cache/go', GO111MODULE='off', GOTOOLCHAIN='local', GOFLAGS='')
 
 
-def go_pprof(*args, timeout=300):
-    """Debian's `go tool pprof`."""
+def go_pprof(*args, timeout=300, go=GO):
+    """Debian's `go tool pprof`, or another one's."""
     env = dict(os.environ, PPROF_TMPDIR=tempfile.gettempdir(), GOFLAGS='', GOTOOLCHAIN='local')
-    return subprocess.run([GO, 'tool', 'pprof', *args], capture_output=True, text=True, timeout=timeout, env=env)
+    return subprocess.run([go, 'tool', 'pprof', *args], capture_output=True, text=True, timeout=timeout, env=env)
 
 
 def wait_for(what, check, timeout=120, interval=0.1):

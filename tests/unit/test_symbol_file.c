@@ -126,6 +126,54 @@ static void test_read(void **state)
 	assert_false(symbol_file_vaddr(&s, 0x2000, &vaddr));
 }
 
+/* A mapping begins and ends at pages, wherever its segment does. */
+static void test_pages_of_segments(void **state)
+{
+	static const struct {
+		const char *what;
+		struct symbol_load load;
+		uint64_t start, limit, file_off;
+	} cases[] = {
+		{"GNU ld", {0x1000, 0x1000, 0x1b5, 0x1b5, PF_X}, 0x1000, 0x2000, 0x1000},
+		{"lld", {0x201570, 0x570, 0x189, 0x189, PF_X}, 0x201000, 0x202000, 0},
+		{"to the last byte", {0x1640, 0x640, 0x9c0, 0x9c0, PF_X}, 0x1000, 0x2000, 0},
+		{"one more", {0x1640, 0x640, 0x9c1, 0x9c1, PF_X}, 0x1000, 0x3000, 0},
+		{"no kernel's", {0x1640, 0x650, 0x10, 0x10, PF_X}, 0x1640, 0x2000, 0x650},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint64_t start, limit, file_off;
+
+		symbol_load_pages(&cases[i].load, &start, &limit, &file_off);
+		if (start != cases[i].start || limit != cases[i].limit ||
+			file_off != cases[i].file_off)
+			fail_msg("%s: %#llx to %#llx at %#llx", cases[i].what,
+				(unsigned long long)start, (unsigned long long)limit,
+				(unsigned long long)file_off);
+	}
+}
+
+/* Bytes of the file beside a segment that come with its pages. */
+static void test_beside_a_segment(void **state)
+{
+	_cleanup_bytes_ struct bytes b = {0};
+	struct symbol_file s = {.n_loads = 3};
+	uint64_t vaddr;
+
+	(void)state;
+	put_load(&b, 0, 0, 0x540, PF_R);
+	put_load(&b, 0x1640, 0x640, 0x100, PF_R | PF_X);
+	put_load(&b, 0x27e0, 0x7e0, 0x10, PF_R | PF_W);
+	s.loads = (struct symbol_range) {b.data, b.len};
+	assert_true(symbol_file_vaddr(&s, 0x640, &vaddr) && vaddr == 0x1640);
+	assert_true(symbol_file_vaddr(&s, 0x600, &vaddr) && vaddr == 0x1600);
+	assert_true(symbol_file_vaddr(&s, 0xfff, &vaddr) && vaddr == 0x1fff);
+	assert_true(symbol_file_vaddr(&s, 0x500, &vaddr) && vaddr == 0x500);
+	assert_true(symbol_file_vaddr(&s, 0x7e8, &vaddr) && vaddr == 0x27e8);
+	assert_false(symbol_file_vaddr(&s, 0x1000, &vaddr));
+}
+
 static void test_every_flipped_bit_and_cut(void **state)
 {
 	_cleanup_bytes_ struct bytes b;
@@ -397,6 +445,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_read),
+		cmocka_unit_test(test_pages_of_segments),
+		cmocka_unit_test(test_beside_a_segment),
 		cmocka_unit_test(test_every_flipped_bit_and_cut),
 		cmocka_unit_test(test_sealed_lies),
 		cmocka_unit_test(test_map),
