@@ -113,15 +113,13 @@ struct compiled {
 	struct toolchain toolchain;
 };
 
-/* Without a symbol version: `memcpy@@GLIBC_2.14` and `memcpy@GLIBC_2.2.5` are both memcpy. */
+/* Without a symbol version. */
 static size_t name_bytes(const char *name)
 {
 	size_t n = strnlen(name, MAX_NAME_BYTES);
-	const char *at = memchr(name, '@', n);
+	const char *version = elf_symbol_version(name, n);
 
-	if (at && at != name && (at[1] == '@' || (at[1] >= 'A' && at[1] <= 'Z')))
-		return (size_t)(at - name);
-	return n;
+	return version ? (size_t)(version - name) : n;
 }
 
 static int lay_names(struct compiled *c)

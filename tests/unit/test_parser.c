@@ -8,6 +8,8 @@
 #include "exporter/parser/elf/elf_file.h"
 #include "lib/base/clock.h"
 #include "tests/unit/names_fixture.h"
+#include <dlfcn.h>
+#include <gnu/lib-names.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -159,6 +161,12 @@ static void rows_of(const struct elf_symbol *symbols, size_t n, char *ret, size_
 		.addr = at, .size = bytes, .name = text, .rank = of_rank, .bind = of_bind \
 	}
 
+#define OLD(at, bytes, text, of_rank, of_bind)                                             \
+	{                                                                                  \
+		.addr = at, .size = bytes, .name = text, .rank = of_rank, .bind = of_bind, \
+		.is_old = true                                                             \
+	}
+
 static void test_rows(void **state)
 {
 	enum { F = ELF_RANK_FUNC, U = ELF_RANK_FUNC_UNSIZED, N = ELF_RANK_NOTYPE_UNSIZED };
@@ -173,6 +181,17 @@ static void test_rows(void **state)
 		{"f:100+10", {SYM(0x100, 0, "mark", N, 0), SYM(0x100, 0x10, "f", F, 2)}},
 		{"g:100+10", {SYM(0x100, 0x10, "a_weak", F, 1), SYM(0x100, 0x10, "__g", F, 0),
 				     SYM(0x100, 0x10, "g", F, 0)}},
+		{"calloc:100+10", {SYM(0x100, 0x10, "__libc_calloc", F, 0),
+					  SYM(0x100, 0x10, "calloc", F, 1)}},
+		{"free:100+10", {OLD(0x100, 0x10, "cfree", F, 0), SYM(0x100, 0x10, "free", F, 0),
+					SYM(0x100, 0x10, "__libc_free", F, 0)}},
+		{"__new:100+10", {OLD(0x100, 0x10, "old", F, 0), SYM(0x100, 0x10, "__new", F, 1)}},
+		{"strtol:100+10",
+			{SYM(0x100, 0x10, "strtoimax", F, 1), SYM(0x100, 0x10, "strtoll", F, 1),
+				SYM(0x100, 0x10, "strtoq", F, 1), SYM(0x100, 0x10, "strtol", F, 1),
+				SYM(0x100, 0x10, "x", F, 2)}},
+		{"_ZN1a1bEv:100+10",
+			{SYM(0x100, 0x10, "_ZN1a1bEv", F, 0), SYM(0x100, 0x10, "weak_c", F, 1)}},
 		/* a mark inside a function */
 		{"f:100+40", {SYM(0x100, 0x40, "f", F, 0), SYM(0x110, 0, "label", N, 2)}},
 		/* without size: up to the next, the last up to the segment's end */
@@ -229,6 +248,29 @@ static void test_plt(void **state)
 		symbol_file_unmap(&s);
 	}
 	assert_true(n > 0);
+}
+
+/* Of glibc's names at one address, those that programs call. */
+static void test_aliases(void **state)
+{
+	static const char *const names[] = {"free", "malloc", "calloc", "strtol", "gmtime_r"};
+	void *libc = dlopen(LIBC_SO, RTLD_NOW);
+	struct symbol_file s;
+	Dl_info info;
+
+	(void)state;
+	assert_non_null(libc);
+	assert_int_not_equal(dladdr(dlsym(libc, "free"), &info), 0);
+	s = compile_path(info.dli_fname);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		uint64_t at = (uint64_t)(uintptr_t)dlsym(libc, names[i]);
+		struct symbol_function found;
+
+		assert_true(symbol_file_find(&s, at - (uint64_t)(uintptr_t)info.dli_fbase, &found));
+		assert_string_equal(found.name, names[i]);
+	}
+	symbol_file_unmap(&s);
+	dlclose(libc);
 }
 
 static void test_content_id(void **state)
@@ -577,6 +619,7 @@ int main(void)
 		cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_rows_far_apart),
 		cmocka_unit_test(test_plt),
+		cmocka_unit_test(test_aliases),
 		cmocka_unit_test(test_content_id),
 		cmocka_unit_test(test_refused_in_process),
 		cmocka_unit_test(test_zygote),

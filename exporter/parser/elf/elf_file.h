@@ -55,6 +55,9 @@ Elf_Scn *elf_file_section(const struct elf_file *f, const char *name, GElf_Shdr 
 Elf_Data *elf_file_section_data(Elf_Scn *scn);
 /* True when the address lies in an executable segment. */
 bool elf_file_is_code(const struct elf_file *f, uint64_t vaddr);
+/* Where a symbol's name ends and its version begins: `memcpy@@GLIBC_2.14` and `memcpy@GLIBC_2.2.5` are both memcpy, the latter of an
+ * old version. NULL: it has none. Reads n bytes at most. */
+const char *elf_symbol_version(const char *name, size_t n);
 void elf_file_content_id(const struct elf_file *f, uint8_t ret[SYMBOL_CONTENT_ID_LEN]);
 
 /* One function, or what may become one. */
@@ -62,8 +65,9 @@ struct elf_symbol {
 	uint64_t addr, size; /* size 0: up to the next */
 	const char *name;
 	uint8_t rank;	     /* of its kind: lower wins among equal addresses */
-	uint8_t bind;	     /* lower wins among equal ranks */
+	uint8_t bind;	     /* lower wins */
 	bool plt;	     /* printed as NAME@plt */
+	bool is_old;	     /* of a version that no new program is linked to */
 	uint32_t name_bytes; /* of what is kept of it; known once it has a row */
 };
 enum {
@@ -73,6 +77,7 @@ enum {
 	ELF_RANK_NOTYPE = 3,
 	ELF_RANK_NOTYPE_UNSIZED = 4
 };
+enum { ELF_BIND_GLOBAL = 0, ELF_BIND_WEAK = 1, ELF_BIND_LOCAL = 2 };
 
 struct elf_symbols {
 	struct elf_symbol *items;

@@ -2,8 +2,7 @@
  *
  * Candidate functions → rows that do not overlap, ordered by address.
  *
- * Among symbols of one address one wins: a typed and sized function before anything else, then
- * global before weak before local, then the name with fewer leading underscores. A sized
+ * Among symbols of one address one wins, by what people call it (wins). A sized
  * function owns its whole range: marks without a size inside it are dropped, a sized one inside
  * it cuts it in two. A function without size reaches to the next symbol or the end of its section.
  */
@@ -33,27 +32,38 @@ void elf_rows_done(struct elf_rows *r)
 	*r = (struct elf_rows) {0};
 }
 
+/* Those that mark a name as not for users; what C++ and Rust begin every name with does not. */
 static size_t leading_underscores(const char *name)
 {
 	size_t n = 0;
 
+	if (name[0] == '_' && (name[1] == 'Z' || name[1] == 'R'))
+		return 0;
 	while (name[n] == '_')
 		n++;
 	return n;
 }
 
+/*
+ * A typed and sized function before anything else. Then the one that new programs can be linked to, as they call it: not of an old
+ * version, not local, with fewer leading underscores (glibc's weak calloc, not __libc_calloc), global before weak, the shorter.
+ */
 static bool wins(const struct elf_symbol *a, const struct elf_symbol *b)
 {
-	size_t ua, ub;
+	const struct {
+		size_t a, b;
+	} keys[] = {
+		{a->rank, b->rank},
+		{a->is_old, b->is_old},
+		{a->bind == ELF_BIND_LOCAL, b->bind == ELF_BIND_LOCAL},
+		{leading_underscores(a->name), leading_underscores(b->name)},
+		{a->bind, b->bind},
+		{strlen(a->name), strlen(b->name)},
+	};
 
-	if (a->rank != b->rank)
-		return a->rank < b->rank;
-	if (a->bind != b->bind)
-		return a->bind < b->bind;
-	ua = leading_underscores(a->name);
-	ub = leading_underscores(b->name);
-	if (ua != ub)
-		return ua < ub;
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (keys[i].a != keys[i].b)
+			return keys[i].a < keys[i].b;
 	return strcmp(a->name, b->name) < 0;
 }
 

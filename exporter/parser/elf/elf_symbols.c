@@ -59,7 +59,9 @@ static bool section_is_code(const struct elf_file *f, uint32_t index)
 static bool candidate_of(const struct elf_file *f, const struct elf_file *tables,
 	const GElf_Sym *sym, struct elf_symbol *ret)
 {
-	static const uint8_t bind_rank[] = {[STB_LOCAL] = 2, [STB_GLOBAL] = 0, [STB_WEAK] = 1};
+	static const uint8_t bind_rank[] = {[STB_LOCAL] = ELF_BIND_LOCAL,
+		[STB_GLOBAL] = ELF_BIND_GLOBAL,
+		[STB_WEAK] = ELF_BIND_WEAK};
 	unsigned type = GELF_ST_TYPE(sym->st_info), bind = GELF_ST_BIND(sym->st_info);
 	bool func = type == STT_FUNC || type == STT_GNU_IFUNC;
 
@@ -73,7 +75,7 @@ static bool candidate_of(const struct elf_file *f, const struct elf_file *tables
 		.size = sym->st_size,
 		.rank = func ? (sym->st_size ? ELF_RANK_FUNC : ELF_RANK_FUNC_UNSIZED)
 			     : (sym->st_size ? ELF_RANK_NOTYPE : ELF_RANK_NOTYPE_UNSIZED),
-		.bind = bind < ARRAY_SIZE(bind_rank) ? bind_rank[bind] : 1,
+		.bind = bind < ARRAY_SIZE(bind_rank) ? bind_rank[bind] : ELF_BIND_WEAK,
 	};
 	return true;
 }
@@ -94,13 +96,14 @@ static void note_ocaml(const char *name, const GElf_Sym *sym, struct elf_symbols
 /* A symbol table and its names, opened once: libelf's own calls look both up again for each symbol. */
 struct symbol_table {
 	Elf_Data *symbols, *names;
+	Elf_Data *versions; /* u16 each; NULL: versions stand in the names */
 	size_t n;
 	bool is_plain; /* 64 bits, entries of the usual size */
 };
 
 static bool open_table(const struct elf_file *f, Elf_Scn *scn, struct symbol_table *ret)
 {
-	GElf_Shdr shdr;
+	GElf_Shdr shdr, versions;
 	Elf_Scn *names;
 
 	*ret = (struct symbol_table) {.symbols = scn ? elf_getdata(scn, NULL) : NULL};
@@ -108,10 +111,34 @@ static bool open_table(const struct elf_file *f, Elf_Scn *scn, struct symbol_tab
 		return false;
 	ret->n = MIN(ret->symbols->d_size / shdr.sh_entsize, (size_t)INT32_MAX);
 	ret->is_plain = gelf_getclass(f->elf) == ELFCLASS64 && shdr.sh_entsize == sizeof(Elf64_Sym);
+	if (scn == f->dynsym)
+		ret->versions =
+			elf_file_section_data(elf_file_section(f, ".gnu.version", &versions));
 	names = elf_getscn(f->elf, shdr.sh_link);
 	ret->names = names ? elf_getdata(names, NULL) : NULL;
 	return ret->names && ret->names->d_buf && ret->names->d_size &&
 	       !((const char *)ret->names->d_buf)[ret->names->d_size - 1];
+}
+
+const char *elf_symbol_version(const char *name, size_t n)
+{
+	const char *at = memchr(name, '@', n);
+
+	return at && at != name && (at[1] == '@' || (at[1] >= 'A' && at[1] <= 'Z')) ? at : NULL;
+}
+
+/* A version that is not the default one is hidden from those that link to the name. */
+static bool is_of_old_version(const struct symbol_table *t, size_t i, const char *name)
+{
+	enum { HIDDEN = 0x8000 };
+	const char *version = elf_symbol_version(name, strlen(name));
+	struct cursor c;
+
+	if (version || !t->versions)
+		return version && version[1] != '@';
+	c = cursor_of(t->versions->d_buf, t->versions->d_size);
+	cursor_skip(&c, 2 * i);
+	return cursor_u16(&c) & HIDDEN;
 }
 
 static bool symbol_at(const struct symbol_table *t, size_t i, GElf_Sym *ret)
@@ -144,6 +171,7 @@ static int read_table(const struct elf_file *f, const struct elf_file *tables, E
 		if (!candidate_of(f, tables, &sym, &symbol) || is_marker(name))
 			continue;
 		symbol.name = name;
+		symbol.is_old = is_of_old_version(&t, i, name);
 		r = elf_symbols_add(ret, &symbol);
 		if (r < 0)
 			return r;
