@@ -193,6 +193,7 @@ class UiTest(unittest.TestCase):
             s.wait_ready()
             self.store(s, encode(CPU_TYPES, CPU_TYPES[1], cpu_samples('alpha'), (self.filled.end - 10) * 10**9, 10 * 10**9, 10_000_000))
             self.answer('prefixed', self.drive({'prefixed': {'url': s.url + '/'}}))
+            self.answer('prefixed', self.drive({'prefixed': {'url': s.url}}))  # as people type it
 
     def test_million_frames(self):
         with scraper('scrape_configs: []\n') as s:

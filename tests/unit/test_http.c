@@ -382,15 +382,24 @@ static void test_prefix(void **state)
 	struct errbuf eb = {0};
 	const char *const bad[] = {"127.0.0.1:0"};
 	const struct http_transport stay = {0};
+	static const struct {
+		const char *path, *location;
+	} redirects[] = {{"/", "/sonde/"}, {"/sonde", "/sonde/"}, {"/?a=1", "/sonde/?a=1"},
+		{"/sonde?query=up%7B%7D&x", "/sonde/?query=up%7B%7D&x"}};
 
 	(void)state;
 	expect(e, "/sonde/echo", NULL, 200, "GET /echo");
 	expect(e, "/echo", NULL, 404, NULL);
 	expect(e, "/sondecho", NULL, 404, NULL);
-	assert_int_equal(
-		get_with(e, "/", &(struct http_fetch) {.transport = &stay}, NULL, &r), 302);
-	assert_string_equal(http_response_header(&r, "location"), "/sonde/");
-	http_response_done(&r);
+	for (size_t i = 0; i < ARRAY_SIZE(redirects); i++) {
+		assert_int_equal(get_with(e, redirects[i].path,
+					 &(struct http_fetch) {.transport = &stay}, NULL, &r),
+			302);
+		assert_string_equal(
+			http_response_header(&r, "location"), redirects[i].location);
+		http_response_done(&r);
+	}
+	expect(e, "/sonde", &(struct http_fetch) {.transport = &stay, .method = "POST"}, 404, NULL);
 	assert_int_equal(http_server_open(
 				 &(struct http_server_options) {
 					 .listen = bad, .n_listen = 1, .route_prefix = "x/"},

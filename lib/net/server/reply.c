@@ -202,7 +202,8 @@ void http_reply_gzip(
 
 void http_reply_redirect(struct http_request *r, const char *path)
 {
-	_cleanup_free_ char *to = xasprintf("%s%s", r->server->route_prefix, path);
+	_cleanup_free_ char *to = xasprintf(
+		"%s%s%s%s", r->server->route_prefix, path, *r->query ? "?" : "", r->query);
 
 	http_reply_header(r, "Location", to);
 	http_reply_text(r, 302, "see %s", to);

@@ -82,6 +82,15 @@ static bool origin_is_foreign(const struct http_request *r)
 	return !at || strcasecmp(at + 3, http_request_host(r)) != 0;
 }
 
+/* "/" and the prefix without its last slash, against which the links of a page would point outside. */
+static bool lacks_prefix_slash(const struct http_request *r)
+{
+	const char *prefix = r->server->route_prefix;
+
+	return *prefix && method_bit(r->method) == HTTP_GET &&
+	       (!strcmp(r->path, prefix) || !strcmp(r->path, "/"));
+}
+
 /* Removes the route prefix from r->path; false when it is not there. */
 static bool strip_prefix(struct http_request *r)
 {
@@ -196,12 +205,11 @@ unsigned http_route_request(struct http_request *r)
 	if (host_is_foreign(r)) {
 		http_reply_text(r, 403, "Host \"%.200s\" is not served on a loopback address",
 			http_request_host(r));
+	} else if (lacks_prefix_slash(r)) {
+		http_reply_redirect(r, "/");
 	} else if (!strip_prefix(r)) {
-		if (!strcmp(r->path, "/") && s->route_prefix[0])
-			http_reply_redirect(r, "/");
-		else
-			http_reply_text(r, r->path[0] == '/' ? 404 : 400,
-				r->path[0] == '/' ? "404 page not found" : "bad request target");
+		http_reply_text(r, r->path[0] == '/' ? 404 : 400,
+			r->path[0] == '/' ? "404 page not found" : "bad request target");
 	} else {
 		find_route(r);
 	}

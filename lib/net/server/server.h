@@ -180,7 +180,7 @@ void http_reply_static(
 /* The same for a gzip member, on a worker: who does not accept gzip gets what is in it. */
 void http_reply_gzip(
 	struct http_request *r, unsigned code, const char *content_type, const void *p, size_t n);
-/* 302 to a path below the route prefix. */
+/* 302 to a path below the route prefix, with the request's query. */
 void http_reply_redirect(struct http_request *r, const char *path);
 
 /* The HTTP code that fits one of our errors: -EINVAL 400, -ENOENT 404, -EFBIG 413, -ENOMEM 503,
