@@ -61,42 +61,53 @@ static int parse_rest(const char *s, int64_t *ret_fraction_ns, int64_t *ret_offs
 	return 0;
 }
 
+/* The year before "-MM": of four digits, or of up to nine with or without a sign, as Go prints its first and last times. */
+static size_t parse_year(const char *s, int *ret)
+{
+	size_t sign = *s == '-' || *s == '+', n = sign;
+
+	while (s[n] >= '0' && s[n] <= '9')
+		n++;
+	if (n - sign < 4 || n - sign > 9 || s[n] != '-')
+		return 0;
+	*ret = number(s + sign, n - sign) * (*s == '-' ? -1 : 1);
+	return n;
+}
+
 static int parse_rfc3339(const char *s, int64_t *ret_ns)
 {
-	static const char shape[] = "dddd-dd-ddTdd:dd:dd";
+	static const char shape[] = "-dd-ddTdd:dd:dd";
 	int64_t fraction, offset, seconds;
 	struct tm tm = {}, back;
-	time_t t;
+	int year = 0;
 
+	s += parse_year(s, &year);
 	for (size_t i = 0; shape[i]; i++)
 		if (shape[i] == 'd' ? !digits(s + i, 1)
 				    : s[i] != shape[i] &&
 					      !(shape[i] == 'T' && s[i] && strchr("t ", s[i])))
 			return -EINVAL;
-	tm.tm_year = number(s, 4) - 1900;
-	tm.tm_mon = number(s + 5, 2) - 1;
-	tm.tm_mday = number(s + 8, 2);
-	tm.tm_hour = number(s + 11, 2);
-	tm.tm_min = number(s + 14, 2);
-	tm.tm_sec = number(s + 17, 2);
+	tm.tm_year = year - 1900;
+	tm.tm_mon = number(s + 1, 2) - 1;
+	tm.tm_mday = number(s + 4, 2);
+	tm.tm_hour = number(s + 7, 2);
+	tm.tm_min = number(s + 10, 2);
+	tm.tm_sec = number(s + 13, 2);
 	if (parse_rest(s + sizeof(shape) - 1, &fraction, &offset) < 0)
 		return -EINVAL;
 	back = tm;
-	t = timegm(&back);
+	seconds = timegm(&back) - offset;
 	if (back.tm_mday != tm.tm_mday || back.tm_mon != tm.tm_mon || back.tm_hour != tm.tm_hour ||
 		back.tm_min != tm.tm_min || back.tm_sec != tm.tm_sec)
 		return -EINVAL;
-	if (__builtin_sub_overflow((int64_t)t, offset, &seconds) ||
-		__builtin_mul_overflow(seconds, NS_PER_S, &seconds) ||
-		__builtin_add_overflow(seconds, fraction, ret_ns))
-		return -EINVAL;
+	*ret_ns = instant_of_seconds(seconds) + fraction; /* the caller clamps the sum */
 	return 0;
 }
 
 /* A number of seconds; 13, 16 and 19 digits are milli-, micro- and nanoseconds. */
 static int parse_epoch(const char *text, int64_t *ret_ns)
 {
-	double v;
+	double v, whole_s;
 	int64_t whole;
 
 	if (str_parse_i64(text, &whole, NULL) == 0) {
@@ -106,11 +117,15 @@ static int parse_epoch(const char *text, int64_t *ret_ns)
 				: size < 100000000000000000ULL ? 1000
 							       : 1;
 
-		return __builtin_mul_overflow(whole, scale, ret_ns) ? -EINVAL : 0;
+		if (__builtin_mul_overflow(whole, scale, ret_ns))
+			*ret_ns = whole < 0 ? INT64_MIN : INT64_MAX;
+		return 0;
 	}
-	if (str_parse_double(text, &v, NULL) < 0 || !isfinite(v) || fabs(v) > 9e9)
+	if (str_parse_double(text, &v, NULL) < 0 || !isfinite(v))
 		return -EINVAL;
-	*ret_ns = (int64_t)floor(v) * NS_PER_S + llround((v - floor(v)) * 1e9);
+	v = fmax(fmin(v, INSTANT_MAX_NS / 1e9), -INSTANT_MAX_NS / 1e9);
+	whole_s = floor(v);
+	*ret_ns = (int64_t)whole_s * NS_PER_S + llround((v - whole_s) * 1e9);
 	return 0;
 }
 

@@ -190,6 +190,26 @@ class QueryTest(Base):
         self.assertEqual(r.status, 200)
 
 
+    def test_widest_range(self):
+        """The first and last times that client libraries have are everything that is stored, at every endpoint with a range."""
+        want = self.data('labels', start=self.s.begin - 60, end=self.s.end)
+        for start, end in (('-9223309901257974', '9223309901257974'),
+                           ('-292273086-05-16T16:47:06Z', '292277025-08-18T07:12:54.999999999Z'),
+                           ('0001-01-01T00:00:00Z', '9999-12-31T23:59:59Z')):
+            times = {'start': start, 'end': end}
+            self.assertEqual(self.data('labels', **times), want)
+            self.assertEqual(len(self.data('series', **{'match[]': '{__name__!=""}'}, **times)), 5)
+            self.assertEqual(self.data('label/service_name/values', **times), ['alpha', 'beta'])
+            self.assertEqual(self.data('query_range', query='1', step=10**6, **times)['resultType'], 'matrix')
+            for path in ('flamegraph', 'top', 'profiles', 'query_series'):
+                data = self.data(path, query=CPU + '{}', group_by='', **times)
+                self.assertIn(str(N * ALL), json.dumps(data).replace('.0', ''), path)
+            self.data('top_series', query=CPU + '{}', **times)
+            self.assertEqual(self.get('diff', query_a=CPU + '{}', query_b=CPU + '{}', start_a=start, end_a=end, start_b=start, end_b=end).status, 200)
+            r = self.s.get('/pyroscope/render?' + urllib.parse.urlencode({'query': CPU + '{}', 'from': start, 'until': end}))
+            self.assertEqual((r.status, r.json['flamebearer']['numTicks']), (200, N * ALL), r.text[:500])
+
+
 class SameResultsTest(Base):
     """One store, three APIs: the same numbers."""
 

@@ -29,6 +29,20 @@ static void test_times(void **state)
 		{"9223372036854775807", INSTANT_MAX_NS},
 		{"-9223372036854775808", -INSTANT_MAX_NS},
 		{"2200-01-01T00:00:00Z", INSTANT_MAX_NS},
+		/* what clients of Prometheus, Grafana and JavaScript send for "from the first to the last" */
+		{"-9223309901257974", -INSTANT_MAX_NS},
+		{"9223309901257974", INSTANT_MAX_NS},
+		{"9223309901257974.999", INSTANT_MAX_NS},
+		{"-292273086-05-16T16:47:06Z", -INSTANT_MAX_NS},
+		{"292277025-08-18T07:12:54.999999999Z", INSTANT_MAX_NS},
+		{"+292277025-08-18T07:12:54Z", INSTANT_MAX_NS},
+		{"0001-01-01T00:00:00Z", -INSTANT_MAX_NS},
+		{"9999-12-31T23:59:59+14:00", INSTANT_MAX_NS},
+		{"9007199254740991", INSTANT_MAX_NS},
+		{"92233720368547758", INSTANT_MAX_NS},
+		{"18446744073709551615", INSTANT_MAX_NS},
+		{"-1e30", -INSTANT_MAX_NS},
+		{"+002023-11-14T22:13:20Z", 1700000000000000000},
 		{"now", NOW},
 		{"now-1h", NOW - 3600 * SEC},
 		{"now-1h30m", NOW - 5400 * SEC},
@@ -43,8 +57,9 @@ static void test_times(void **state)
 	static const char *const bad[] = {"", "x", "now+1h", "now-", "now-1x",
 		"2023-13-14T22:13:20Z", "2023-02-30T00:00:00Z", "2023-11-14T25:00:00Z",
 		"2023-11-14T22:13:20", "2023-11-14T22:13:20+2:00", "2023-11-14T22:13:20.Z",
-		"2023-11-14", "NaN", "Inf", "1e30", "9999-99-99T99:99:99Z", "9999-01-01T00:00:00Z",
-		"99999999999999999999"};
+		"2023-11-14", "NaN", "Inf", "9999-99-99T99:99:99Z", "-",
+		"2922770250-08-18T07:12:54Z", "292277025-13-18T07:12:54Z",
+		"--2023-11-14T22:13:20Z"};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -173,6 +188,11 @@ static void test_all(void **state)
 	assert_int_equal(p.n_selectors, 2);
 	assert_int_equal(p.terms, QUERY_PROMETHEUS_TERMS);
 	api_params_done(&p);
+	assert_int_equal(
+		parse("start=-292273086-05-16T16:47:06Z&end=9223309901257974", &p, NULL), 0);
+	assert_true(p.start_ns == -INSTANT_MAX_NS && p.end_ns == INSTANT_MAX_NS);
+	assert_true(p.step_ns == 32000000 * SEC);
+	api_params_done(&p);
 	assert_int_equal(parse("start=0&end=100000", &p, NULL), 0);
 	assert_int_equal(p.step_ns, 400 * SEC);
 	api_params_done(&p);
@@ -187,7 +207,6 @@ static void test_refused(void **state)
 			"start: cannot parse \"x\" as a time: unix seconds, RFC 3339 or now-1h"},
 		{"end=x", "end: cannot parse \"x\" as a time: unix seconds, RFC 3339 or now-1h"},
 		{"start=10&end=5", "end: is before start"},
-		{"start=-9e9&end=9e9", "end: more than a hundred years after start"},
 		{"seconds=0", "seconds: \"0\" is no number of seconds above 0"},
 		{"seconds=-3", "seconds: \"-3\" is no number of seconds above 0"},
 		{"query={", "query: selector, position 1: { is not closed"},

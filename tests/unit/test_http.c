@@ -395,8 +395,7 @@ static void test_prefix(void **state)
 		assert_int_equal(get_with(e, redirects[i].path,
 					 &(struct http_fetch) {.transport = &stay}, NULL, &r),
 			302);
-		assert_string_equal(
-			http_response_header(&r, "location"), redirects[i].location);
+		assert_string_equal(http_response_header(&r, "location"), redirects[i].location);
 		http_response_done(&r);
 	}
 	expect(e, "/sonde", &(struct http_fetch) {.transport = &stay, .method = "POST"}, 404, NULL);
