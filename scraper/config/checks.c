@@ -106,6 +106,38 @@ static int check_times(
 	return 0;
 }
 
+/* `seconds` in params is the window of all types, as a Go program sees it. */
+static int check_param_seconds(
+	struct config_reader *r, const struct config_job *job, const struct config_seen *seen)
+{
+	const struct conf_node *params = config_seen_key(seen, "params");
+	const struct conf_node *at = params ? conf_node_get(params, "seconds") : NULL;
+	const struct config_strings *values = NULL;
+	uint64_t seconds;
+	int e = 0;
+
+	for (size_t i = 0; i < job->n_params; i++)
+		if (!strcmp(job->params[i].name, "seconds"))
+			values = &job->params[i].values;
+	if (!values || !values->n)
+		return 0;
+	if (str_parse_u64(values->items[0], &seconds, NULL) < 0 || !seconds ||
+		seconds > CONFIG_MAX_WINDOW_SECONDS)
+		return config_fail(r, at, "params.seconds",
+			"\"%.40s\" is no window, expected whole seconds from 1 to %d",
+			values->items[0], CONFIG_MAX_WINDOW_SECONDS);
+	if ((int64_t)seconds * 1000 > job->scrape_interval_ms)
+		e = config_warn(r, at, "params.seconds",
+			"longer than scrape_interval: each profile takes the time of several");
+	if (e < 0)
+		return e;
+	return config_warn(r, at, "params.seconds",
+		"is the window of every profile type of this job, of those too that are totals or "
+		"states otherwise, such as memory; "
+		"profiling_config.pprof_config.process_cpu.seconds "
+		"sets the window of the CPU profile alone");
+}
+
 static int check_profile_seconds(
 	struct config_reader *r, const struct config_job *job, const struct config_seen *seen)
 {
@@ -224,6 +256,8 @@ int config_check_job(struct config_reader *r, void *object, const struct conf_no
 		e = check_times(r, job, seen);
 	if (e == 0)
 		e = check_profile_seconds(r, job, seen);
+	if (e == 0)
+		e = check_param_seconds(r, job, seen);
 	return e < 0 ? e : check_static_addresses(r, job, seen);
 }
 

@@ -40,6 +40,9 @@ struct config_value_type {
 	const char *type, *unit;
 };
 
+/* The longest window that `seconds` of params, of a label __param_seconds or of a path asks for. */
+enum { CONFIG_MAX_WINDOW_SECONDS = 86400 };
+
 /* profiling_config.pprof_config.<name>: overrides of the preset's entry of that name, or a type of
  * its own. */
 struct config_profile {

@@ -99,7 +99,16 @@ static bool read_duration(
 	return *ret_ms > 0;
 }
 
-/* What Prometheus checks after relabeling. */
+/* `seconds` as Go's handlers read it. */
+static bool window_is_valid(const char *text)
+{
+	uint64_t seconds;
+
+	return !*text || (str_parse_u64(text, &seconds, NULL) == 0 && seconds >= 1 &&
+				 seconds <= CONFIG_MAX_WINDOW_SECONDS);
+}
+
+/* What Prometheus checks after relabeling, and the window. */
 static void check(struct target *t, const struct labels_builder *b)
 {
 	const char *address = labels_builder_get(b, "__address__"),
@@ -119,6 +128,9 @@ static void check(struct target *t, const struct labels_builder *b)
 		invalid(t, "\"%.150s\" is not a valid address, expected host:port", address);
 	else if (*scheme && strcmp(scheme, "http") && strcmp(scheme, "https"))
 		invalid(t, "\"%.80s\" is not a valid scheme, expected http or https", scheme);
+	else if (!window_is_valid(labels_builder_get(b, "__param_seconds")))
+		invalid(t, "label __param_seconds: \"%.80s\" is no whole number from 1 to %d",
+			labels_builder_get(b, "__param_seconds"), CONFIG_MAX_WINDOW_SECONDS);
 	if (t->state == TARGET_ACTIVE &&
 		read_duration(t, b, "__scrape_interval__", &t->interval_ms))
 		(void)read_duration(t, b, "__scrape_timeout__", &t->timeout_ms);

@@ -3,6 +3,7 @@
  * One pool per job: its groups become targets, equal targets are one, each target has its profile types. Loop thread.
  */
 #include "scraper/scrape/scrape_impl.h"
+#include "scraper/scrape/window.h"
 #include "lib/base/alloc.h"
 #include "lib/base/hash.h"
 #include "lib/base/log.h"
@@ -77,6 +78,19 @@ static bool same_kind(const struct scrape_spec *a, const struct scrape_spec *b)
 	       a->has_cursor == b->has_cursor && a->seconds == b->seconds;
 }
 
+static void set_url(struct scrape_type *type)
+{
+	free(type->url);
+	type->has_query = strchr(type->base_url, '?');
+	if (!type->spec.is_windowed || !type->spec.seconds) {
+		type->url = xstrdup(type->base_url);
+		return;
+	}
+	type->url = xasprintf("%s%cseconds=%lld", type->base_url, type->has_query ? '&' : '?',
+		(long long)type->spec.seconds);
+	type->has_query = true;
+}
+
 /* Takes over the target's type of the same name and URL, with its cursor, totals and status. */
 static struct scrape_type *find_type(struct scrape_target *t, const struct scrape_spec *spec,
 	const struct target *built, const char *url)
@@ -84,7 +98,7 @@ static struct scrape_type *find_type(struct scrape_target *t, const struct scrap
 	for (size_t i = 0; i < t->n_types; i++) {
 		struct scrape_type *type = t->types[i];
 
-		if (!type || strcmp(type->spec.name, spec->name) || strcmp(type->url, url) ||
+		if (!type || strcmp(type->spec.name, spec->name) || strcmp(type->base_url, url) ||
 			!labels_equal(&type->t.labels, &built->labels) ||
 			strcmp(labels_get(&type->t.relabeled, TARGET_UNIX_SOCKET),
 				labels_get(&built->relabeled, TARGET_UNIX_SOCKET)) != 0)
@@ -96,6 +110,7 @@ static struct scrape_type *find_type(struct scrape_target *t, const struct scrap
 			type->spec.is_cumulative = spec->is_cumulative;
 			type->spec.has_cursor = spec->has_cursor;
 			type->spec.seconds = spec->seconds;
+			set_url(type);
 		}
 		t->types[i] = NULL;
 		return type;
@@ -109,8 +124,8 @@ static uint64_t socket_key(const char *path)
 }
 
 /* Takes what it needs of `spec` and `built`. */
-static struct scrape_type *type_new(struct scrape_target *t, struct scrape_spec *spec,
-	struct target *built, const char *url, bool has_query)
+static struct scrape_type *type_new(
+	struct scrape_target *t, struct scrape_spec *spec, struct target *built, const char *url)
 {
 	struct scrape_type *type = xcalloc(1, sizeof(*type));
 	const char *query = strchr(url, '?');
@@ -120,8 +135,8 @@ static struct scrape_type *type_new(struct scrape_target *t, struct scrape_spec 
 	*spec = (struct scrape_spec) {0};
 	type->t = *built;
 	*built = (struct target) {0};
-	type->url = xstrdup(url);
-	type->has_query = has_query;
+	type->base_url = xstrdup(url);
+	set_url(type);
 	type->filter = xstrdup(query ? query + 1 : "");
 	type->profiler_key = hash_xxh3_seed(url, strcspn(url, "?"),
 		socket_key(labels_get(&type->t.relabeled, TARGET_UNIX_SOCKET)));
@@ -129,6 +144,17 @@ static struct scrape_type *type_new(struct scrape_target *t, struct scrape_spec 
 	scrape_delta_init(&type->delta, t->stage->o.budget);
 	scrape_live_init(&type->live);
 	return type;
+}
+
+/* A window that the job's params, a label or the path asks for; pprof_config overrides it. */
+static void take_window(const struct scrape_target *t, char *url, struct scrape_spec *spec)
+{
+	const struct config_profile *own =
+		scrape_spec_override(&t->pool->job->profiling, spec->name);
+	int64_t seconds = scrape_window_take(url);
+
+	if (seconds && !(own && own->seconds))
+		scrape_spec_set_window(spec, seconds);
 }
 
 static int add_type(struct scrape_target *t, struct scrape_spec *spec, struct scrape_type **types,
@@ -150,9 +176,10 @@ static int add_type(struct scrape_target *t, struct scrape_spec *spec, struct sc
 	bytes_put_u8(&url, 0);
 	if (bytes_error(&url) < 0)
 		return err_set(eb, -ENOMEM, "no memory for a URL");
+	take_window(t, (char *)url.data, spec);
 	types[*n] = find_type(t, spec, &built, (const char *)url.data);
 	if (!types[*n])
-		types[*n] = type_new(t, spec, &built, (const char *)url.data, has_query);
+		types[*n] = type_new(t, spec, &built, (const char *)url.data);
 	++*n;
 	return 0;
 }

@@ -134,6 +134,14 @@ static bool is_cumulative_name(const char *name)
 	return false;
 }
 
+void scrape_spec_set_window(struct scrape_spec *spec, int64_t seconds)
+{
+	/* the server makes the difference over the window */
+	spec->is_windowed = true;
+	spec->is_cumulative = false;
+	spec->seconds = seconds;
+}
+
 static void override(struct scrape_spec *spec, const struct config_profile *p)
 {
 	if (p->path) {
@@ -141,10 +149,7 @@ static void override(struct scrape_spec *spec, const struct config_profile *p)
 		spec->path = xstrdup(p->path);
 	}
 	if (p->seconds) {
-		/* the server makes the difference over the window */
-		spec->is_windowed = true;
-		spec->is_cumulative = false;
-		spec->seconds = p->seconds;
+		scrape_spec_set_window(spec, p->seconds);
 	} else if (p->delta == CONFIG_FALSE) {
 		spec->is_cumulative = false;
 	} else if (p->delta == CONFIG_TRUE && !spec->is_windowed) {

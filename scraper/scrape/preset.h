@@ -36,6 +36,8 @@ int scrape_specs_build(const struct config_profiling *profiling, enum scrape_pre
 	const char *types_header, int64_t interval_ms, struct scrape_specs *ret,
 	struct errbuf *eb) _must_check_;
 
+/* The request names its window. */
+void scrape_spec_set_window(struct scrape_spec *spec, int64_t seconds);
 /* The job's override for this type, or NULL. */
 const struct config_profile *scrape_spec_override(
 	const struct config_profiling *profiling, const char *name);

@@ -12,6 +12,7 @@ static void type_free(struct scrape_type *type)
 	free(type->spec.name);
 	free(type->spec.path);
 	target_done(&type->t);
+	free(type->base_url);
 	free(type->url);
 	free(type->filter);
 	free(type->cursor);

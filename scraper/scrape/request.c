@@ -117,15 +117,10 @@ static const char *symbolize_text(enum config_symbolize s)
 int scrape_request_url(const struct scrape_request *r, struct bytes *out)
 {
 	const struct scrape_type *type = r->type;
-	char lead = type->has_query ? '&' : '?';
 
 	bytes_put_str(out, type->url);
-	if (type->spec.is_windowed && type->spec.seconds) {
-		bytes_printf(out, "%cseconds=%lld", lead, (long long)type->spec.seconds);
-		lead = '&';
-	}
 	if (type->spec.has_cursor) {
-		bytes_printf(out, "%csince=", lead);
+		bytes_printf(out, "%csince=", type->has_query ? '&' : '?');
 		url_escape_query(out, r->cursor_sent, strlen(r->cursor_sent));
 		bytes_printf(out, "&span=%lld&symbolize=%s",
 			(long long)MAX(type->target->t.interval_ms / 1000, 1),

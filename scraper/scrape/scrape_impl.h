@@ -73,13 +73,13 @@ struct scrape_target {
 struct scrape_type {
 	struct scrape_target *target;
 	struct scrape_spec spec;
-	struct target t;    /* relabeled with __name__ and __profile_path__ */
-	char *url, *filter; /* with the job's params; the params alone */
-	/* of the URL without its query: behind one address a proxy may have several programs */
-	uint64_t profiler_key;
-	bool has_query, is_gone;    /* no longer among the target's types */
-	bool is_followed;	    /* its series go on elsewhere */
-	char *cursor;		    /* of the last acknowledged answer; NULL: none */
+	struct target t;	 /* relabeled with __name__ and __profile_path__ */
+	char *base_url, *filter; /* with the job's params but `seconds`, its identity; they alone */
+	char *url;		 /* what is asked, but for what continues a cursor */
+	uint64_t profiler_key;	 /* of the URL's start: behind a proxy are several programs */
+	bool has_query, is_gone; /* no longer among the target's types */
+	bool is_followed;	 /* its series go on elsewhere */
+	char *cursor;		 /* of the last acknowledged answer; NULL: none */
 	unsigned n_asks, n_retries; /* in this slot */
 	uint64_t last_size_bytes;
 	struct scrape_request *request; /* in flight */

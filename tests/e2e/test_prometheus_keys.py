@@ -42,7 +42,7 @@ class PrometheusKeysTest(unittest.TestCase):
             wait_for('failures', lambda: len(self.lines('all.log')) > 1 and len(self.lines('own.log')) > 1)
             line = self.lines('all.log')[0]
             self.assertEqual({k: line[k] for k in ('level', 'job_name', 'target', 'profile_type', 'reason')},
-                             {'level': 'ERROR', 'job_name': 'bad', 'target': f'http://{bad.address}/debug/pprof/profile',
+                             {'level': 'ERROR', 'job_name': 'bad', 'target': f'http://{bad.address}/debug/pprof/profile?seconds=1',
                               'profile_type': 'process_cpu', 'reason': 'http_status'})
             self.assertIn('no "profile"', line['msg'])
             self.assertRegex(line['time'], time.strftime('^%Y-') + r'\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$')
@@ -107,6 +107,44 @@ class PrometheusKeysTest(unittest.TestCase):
             self.assertEqual({name: coding for name, coding in asked.items() if coding != 'gzip'}, {'plain': 'identity', 'plain_small': 'identity'})
             self.assertAlmostEqual(wait_for('a profile', lambda: age('usual')), late_s, delta=60)
             self.assertLess(wait_for('a profile', lambda: age('dated')), 60)
+
+    def test_seconds_in_params(self):
+        """One `seconds` in a request, and time for it: of the job, of a path, of a label; the type's own wins. What is shown is what is asked."""
+        asked = {}
+
+        def answer(handler, body):
+            query = parse_qs(urlsplit(handler.path).query)
+            asked.setdefault(query['job'][0], set()).add((urlsplit(handler.path).path, tuple(query.get('seconds', []))))
+            time.sleep(int(query.get('seconds', ['0'])[0]))  # Go's handlers take the first
+            return 200, {}, gzip.compress(encode([('samples', 'count')], ('cpu', 'nanoseconds'), [(['f'], [1], {})], time.time_ns() - 10**9, 10**9))
+        cpu = '/debug/pprof/profile'
+        jobs = {  # name: its lines, what is asked
+            'usual': ('', {(cpu, ('1',))}),
+            'job': ("params: {job: [job], seconds: ['2']}", {(cpu, ('2',))}),
+            'twice': ("params: {job: [twice], seconds: ['2', '9']}", {(cpu, ('2',))}),
+            'label': ("relabel_configs: [{target_label: __param_seconds, replacement: '2'}]", {(cpu, ('2',))}),
+            'path': ('profiling_config: ' + ONE_TYPE[:-2] + f", process_cpu: {{path: '{cpu}?seconds=2'}}}}}}", {(cpu, ('2',))}),
+            'own': ("params: {job: [own], seconds: ['9']}\n  profiling_config: " + ONE_TYPE[:-2] + ', process_cpu: {seconds: 1}}}', {(cpu, ('1',))}),
+            'memory': ("params: {job: [memory], seconds: ['2']}\n  profiling_config: " + ONE_TYPE.replace('memory: {enabled: false}', 'memory: {}'),
+                       {(cpu, ('2',)), ('/debug/pprof/allocs', ('2',))}),
+        }
+        text = 'scrape_configs:\n'
+        for name, (lines, _) in jobs.items():  # a program of its own each: one is asked for one CPU profile at a time
+            target = self.enterContext(Target(answer))
+            text += f'- job_name: {name}\n  scrape_interval: 1s\n  scrape_timeout: 1s\n  static_configs: [{{targets: ["{target.address}"]}}]\n'
+            text += ('' if 'profiling_config' in lines else f'  profiling_config: {ONE_TYPE}\n') + ('' if 'params' in lines else f'  params: {{job: [{name}]}}\n') + f'  {lines}\n'
+        with scraper(text) as s:
+            def targets():
+                return {t['scrapePool']: t for t in s.get('/api/v1/targets').json['data']['activeTargets']}
+            wait_for('all of them', lambda: all(t['health'] == 'up' and not t['lastError'] for t in targets().values()))
+            for name, (_, want) in jobs.items():
+                self.assertEqual(asked[name], want, name)
+            for name, t in targets().items():
+                for profile in t['profiles']:
+                    url = urlsplit(profile['scrapeUrl'])
+                    self.assertIn((url.path, tuple(parse_qs(url.query)['seconds'])), jobs[name][1], profile)
+                self.assertEqual(t['scrapeUrl'], t['profiles'][0]['scrapeUrl'])
+            self.assertIn('params.seconds: is the window of every profile type', s.output())
 
     def test_legacy_names(self):
         def answer(handler, body):

@@ -394,6 +394,12 @@ static const struct {
 		"scrape_configs[0].profiling_config.pprof_config.heep.path: no preset "
 		"knows this profile "
 		"type, expected its path, such as /debug/pprof/custom"},
+	{JOB "params: {seconds: [6s]}",
+		"dir/f.yml:3:21: scrape_configs[0].params.seconds: \"6s\" is no window, "
+		"expected whole seconds from 1 to 86400"},
+	{JOB "params: {seconds: ['86401', '1']}",
+		"dir/f.yml:3:21: scrape_configs[0].params.seconds: \"86401\" is no window, "
+		"expected whole seconds from 1 to 86400"},
 	{JOB "profiling_config: {pprof_config: {process_cpu: {seconds: 16}}}",
 		"dir/f.yml:3:60: "
 		"scrape_configs[0].profiling_config.pprof_config.process_cpu.seconds: 16 "
@@ -425,7 +431,8 @@ static void test_warnings(void **state)
 	struct config *c =
 		parse_ok("remote_write: [{url: x}]\n"
 			 "global: {evaluation_interval: 1m, external_labels: {a: $UNSET}}\n" JOB
-			 "scrape_timeout: 1m\n  scrape_protocols: [x]\n");
+			 "scrape_timeout: 1m\n  scrape_protocols: [x]\n"
+			 "  params: {seconds: ['16']}\n");
 	static const char *const expected[] = {
 		"dir/f.yml:1:1: remote_write: has no effect on profiles and is ignored",
 		"dir/f.yml:2:10: global.evaluation_interval: has no effect on profiles and is "
@@ -437,6 +444,12 @@ static void test_warnings(void **state)
 		"dir/f.yml:5:19: scrape_configs[0].scrape_timeout: longer than scrape_interval: a "
 		"slow scrape delays the next "
 		"one of its target",
+		"dir/f.yml:7:21: scrape_configs[0].params.seconds: longer than scrape_interval: "
+		"each profile takes the time of several",
+		"dir/f.yml:7:21: scrape_configs[0].params.seconds: is the window of every profile "
+		"type of this job, of those too that are totals or states otherwise, such as "
+		"memory; profiling_config.pprof_config.process_cpu.seconds sets the window of the "
+		"CPU profile alone",
 	};
 
 	(void)state;

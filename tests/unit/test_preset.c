@@ -12,6 +12,7 @@
 #include "lib/base/str.h"
 #include "scraper/scrape/offset.h"
 #include "scraper/scrape/series.h"
+#include "scraper/scrape/window.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -105,6 +106,36 @@ static void test_bad_types_header(void **state)
 		assert_int_equal(scrape_specs_build(&c->jobs[0].profiling, SCRAPE_PRESET_NODE,
 					 bad[i], 1000, &s, NULL),
 			-EPROTO);
+}
+
+static void test_window_of_url(void **state)
+{
+	static const struct {
+		const char *url, *rest;
+		int64_t seconds;
+	} cases[] = {
+		{"http://h/p", "http://h/p", 0},
+		{"http://h/p?a=1", "http://h/p?a=1", 0},
+		{"http://h/p?seconds=6", "http://h/p", 6},
+		{"http://h/p?seconds=6&seconds=7", "http://h/p", 6},
+		{"http://h/p?a=1&seconds=6&b=2", "http://h/p?a=1&b=2", 6},
+		{"http://h/p?seconds=6&b=2", "http://h/p?b=2", 6},
+		{"http://h/p?a=1&seconds=86400", "http://h/p?a=1", 86400},
+		{"http://h/p?seconds=x&seconds=3&seconds", "http://h/p", 3},
+		{"http://h/p?seconds=86401&seconds=", "http://h/p", 0},
+		{"http://h/p?seconds=00000000000000000000000000000006", "http://h/p", 0},
+		{"http://h/p?secondsx=1&xseconds=2&second=3",
+			"http://h/p?secondsx=1&xseconds=2&second=3", 0},
+		{"http://h/seconds=4?", "http://h/seconds=4", 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_free_ char *url = xstrdup(cases[i].url);
+
+		assert_int_equal(scrape_window_take(url), cases[i].seconds);
+		assert_string_equal(url, cases[i].rest);
+	}
 }
 
 static void test_tiers(void **state)
@@ -516,6 +547,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_presets),
 		cmocka_unit_test(test_bad_types_header),
+		cmocka_unit_test(test_window_of_url),
 		cmocka_unit_test(test_tiers),
 		cmocka_unit_test(test_slots),
 		cmocka_unit_test(test_slots_and_wrong_clock),
