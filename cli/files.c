@@ -58,6 +58,53 @@ static int read_bytes(struct bytes *out, const char *path, struct errbuf *eb)
 	return r < 0 ? err_set(eb, r, "standard input: %s", strerror(-r)) : 0;
 }
 
+/* One line, so that those of several threads stay apart. */
+static void warn(const char *name, const struct prof_text_notes *notes)
+{
+	_cleanup_bytes_ struct bytes text = {0};
+
+	prof_text_notes_print(notes, &text);
+	if (text.len)
+		fprintf(stderr, "sonde: %s: %.*s\n", name, (int)text.len, (const char *)text.data);
+}
+
+static int read_text(
+	const void *data, size_t n, const char *name, struct profile *ret, struct errbuf *eb)
+{
+	struct prof_text_notes notes;
+	int r = prof_text_read(data, n, ret, &notes, eb);
+
+	if (r == 0)
+		warn(name, &notes);
+	return r;
+}
+
+/* Text may have control characters too: then it is no pprof message. */
+static int read_any(
+	const void *data, size_t n, const char *name, struct profile *ret, struct errbuf *eb)
+{
+	struct errbuf pprof_eb = {.text = ""};
+	int r;
+
+	if (n && prof_text_is(data, n))
+		return read_text(data, n, name, ret, eb);
+	r = prof_decode(data, n, ret, &pprof_eb);
+	if (r != -EBADMSG)
+		return r < 0 ? err_set(eb, r, "%s", pprof_eb.text) : r;
+	if (n && prof_text_may_be(data, n)) {
+		profile_reset(ret);
+		r = read_text(data, n, name, ret, eb);
+		if (r != -EBADMSG)
+			return r;
+	}
+	/* What it says is right, but does not help whoever gave the wrong file. */
+	return err_set(eb, r, "%s%s",
+		str_starts_with(pprof_eb.text, "malformed")
+			? "neither a whole pprof profile nor text: "
+			: "",
+		pprof_eb.text);
+}
+
 int cli_profile_decode(const void *data, size_t n, const char *name, struct bytes *text,
 	struct profile *ret, struct errbuf *eb)
 {
@@ -71,13 +118,7 @@ int cli_profile_decode(const void *data, size_t n, const char *name, struct byte
 		data = text->data;
 		n = text->len;
 	}
-	if (n && prof_text_is(data, n))
-		r = prof_text_read(data, n, ret, eb);
-	else
-		r = prof_decode(data, n, ret, eb);
-	/* What it says is right, but does not help whoever gave the wrong file. */
-	if (r == -EBADMSG && eb && str_starts_with(eb->text, "malformed"))
-		r = err_prefix(eb, r, "neither a whole pprof profile nor text");
+	r = read_any(data, n, name, ret, eb);
 	return r < 0 ? err_prefix(eb, r, "%s", name) : 0;
 }
 

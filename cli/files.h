@@ -17,7 +17,8 @@ void cli_profile_init(struct cli_profile *in);
 void cli_profile_done(struct cli_profile *in);
 #define _cleanup_cli_profile_ _cleanup_(cli_profile_done)
 /* Reads pprof, folded stacks or what perf script prints, gzipped or not; "-" is standard input. Errors of opening and
- * reading, of gzip_inflate, prof_decode and prof_text_read; the text begins with the path. */
+ * reading, of gzip_inflate, prof_decode and prof_text_read; the text begins with the path. What of a text was left out or replaced is said
+ * on stderr. */
 int cli_profile_read(struct cli_profile *in, const char *path, struct errbuf *eb) _must_check_;
 
 /* The same of bytes in memory, which must outlive `ret` (profile_init'ed) as must `text`, where gzip is undone. */

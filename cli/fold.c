@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/files.h"
 #include "cli/sum.h"
+#include "lib/prof/text.h"
 #include "lib/render/render.h"
 
 struct fold_options {
@@ -47,6 +48,8 @@ static int fold(const void *options, const struct option_list *files, struct err
 	bytes_init(&text, NULL, 0);
 	if (r >= 0)
 		r = render_profile_folded(&sum, column, &text, eb);
+	if (r >= 0 && !text.len) /* an empty text would be no profile */
+		bytes_put_str(&text, PROF_TEXT_EMPTY "\n");
 	return r < 0 ? r : cli_write_output(o->output, &text, eb);
 }
 

@@ -1,23 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Folded stacks, and which of the texts it is.
+ * Which of the texts it is, and what their readers share.
  */
 #include "lib/prof/text.h"
-#include "lib/base/alloc.h"
+#include "lib/base/bytes.h"
 #include "lib/base/str.h"
-#include <math.h>
+#include "lib/prof/text_internal.h"
 #include <string.h>
 
-enum { PEEK_BYTES = 4096, MAX_NUMBER = 40 };
+/* At most one of so many bytes of a text is a control character. */
+enum { PEEK_BYTES = 4096, MIN_BYTES_PER_CONTROL = 4 };
+#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
+
+static bool is_control(char c)
+{
+	return ((unsigned char)c < ' ' && c != '\t') || c == 0x7f;
+}
+
+static size_t count_controls(const char *p, size_t n)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < n; i++)
+		count += is_control(p[i]) && p[i] != '\n' && p[i] != '\r';
+	return count;
+}
 
 bool prof_text_is(const void *data, size_t len)
 {
-	const uint8_t *p = data;
+	return !count_controls(data, MIN(len, (size_t)PEEK_BYTES));
+}
 
-	for (size_t i = 0; i < MIN(len, (size_t)PEEK_BYTES); i++)
-		if ((p[i] < ' ' && p[i] != '\t' && p[i] != '\n' && p[i] != '\r') || p[i] == 0x7f)
-			return false;
-	return true;
+bool prof_text_may_be(const void *data, size_t len)
+{
+	size_t n = MIN(len, (size_t)PEEK_BYTES);
+
+	return count_controls(data, n) <= n / MIN_BYTES_PER_CONTROL;
 }
 
 bool prof_text_next(const char *p, size_t n, size_t *at, struct prof_text_line *line)
@@ -47,126 +65,111 @@ int prof_text_check(const struct prof_text_line *line, size_t n_frames, struct e
 	return 0;
 }
 
-/* The number behind the last blank: where the blank is. False when there is none. */
-static bool cut_number(const char *p, size_t n, size_t *ret_blank, double *ret)
+/* ---- names ---- */
+
+static uint32_t add_cleaned(
+	struct prof_builder *b, struct arena *arena, const char *p, size_t n, bool is_label)
 {
-	char text[MAX_NUMBER];
-	size_t blank = n, len;
+	char *text = arena_alloc_array(arena, n, strlen(REPLACEMENT));
+	size_t n_text = 0;
 
-	while (blank && p[blank - 1] != ' ' && p[blank - 1] != '\t')
-		blank--;
-	len = n - blank;
-	if (blank < 2 || !len || len >= sizeof(text))
-		return false;
-	memcpy(text, p + blank, len);
-	text[len] = '\0';
-	*ret_blank = blank - 1;
-	return text[strspn(text, "0123456789.eE+-")] == '\0' &&
-	       str_parse_double(text, ret, NULL) == 0 && isfinite(*ret);
-}
+	for (size_t i = 0, len; text && i < n; i += len ? len : 1) {
+		bool is_bad;
 
-struct folded {
-	struct prof_builder *b;
-	uint32_t *locations;
-	size_t cap;
-};
-
-static uint32_t add_frame(struct folded *f, const char *name, size_t n)
-{
-	uint32_t text = prof_builder_string(f->b, name, n);
-	struct prof_function function = {.name = text, .system_name = text};
-	struct prof_line line = {.function = prof_builder_function(f->b, &function)};
-
-	return prof_builder_location(f->b, 0, PROF_NONE, &line, 1);
-}
-
-static size_t count_frames(const char *p, size_t n)
-{
-	size_t count = 1;
-
-	for (const char *at = p; (at = memchr(at, ';', n - (size_t)(at - p))); at++)
-		count++;
-	return count;
-}
-
-static int add_stack(struct folded *f, const char *p, size_t n, int64_t value)
-{
-	size_t depth = 0;
-
-	/* From the end: the leaf comes first. */
-	for (size_t end = n; end;) {
-		size_t from = end;
-
-		while (from && p[from - 1] != ';')
-			from--;
-		if (alloc_grow(&f->locations, &f->cap, depth + 1, sizeof(*f->locations)) < 0)
-			return -ENOMEM;
-		if (from < end)
-			f->locations[depth++] = add_frame(f, p + from, end - from);
-		end = from ? from - 1 : 0;
+		len = is_label ? str_utf8_len(p + i, n - i) : 1;
+		is_bad = !len || is_control(p[i]);
+		memcpy(text + n_text, is_bad ? REPLACEMENT : p + i,
+			is_bad ? strlen(REPLACEMENT) : len);
+		n_text += is_bad ? strlen(REPLACEMENT) : len;
 	}
-	prof_builder_sample(f->b, f->locations, depth, &value, NULL, 0, true);
-	return 0;
+	return text ? prof_builder_string(b, text, n_text) : 0;
 }
 
-static int add_line(
-	struct folded *f, const struct prof_text_line *line, bool *ret_two, struct errbuf *eb)
+uint32_t prof_text_name(struct prof_builder *b, struct arena *arena, const char *p, size_t n)
 {
-	size_t blank, second;
-	double value, before;
-	int r = prof_text_check(line, 0, eb);
-
-	if (r < 0)
-		return r;
-	if (!cut_number(line->p, line->n, &blank, &value) || fabs(value) > 9e18)
-		return err_set(eb, -EBADMSG,
-			"%sline %zu: expected folded stacks: FRAME;FRAME;FRAME NUMBER",
-			line->number == 1 ? "neither a pprof profile nor stacks as text: " : "",
-			line->number);
-	*ret_two = cut_number(line->p, blank, &second, &before);
-	r = prof_text_check(line, count_frames(line->p, blank), eb);
-	return r < 0 ? r : add_stack(f, line->p, blank, llround(value));
+	for (size_t i = 0; i < n; i++)
+		if (is_control(p[i]))
+			return add_cleaned(b, arena, p, n, false);
+	return prof_builder_string(b, p, n);
 }
 
-static int read_folded(const char *p, size_t n, struct folded *f, struct errbuf *eb)
+uint32_t prof_text_label(struct prof_builder *b, struct arena *arena, const char *p, size_t n)
 {
-	struct prof_text_line line = {.number = 0};
-	size_t n_lines = 0, n_two = 0;
+	return str_is_utf8(p, n) ? prof_text_name(b, arena, p, n)
+				 : add_cleaned(b, arena, p, n, true);
+}
 
-	for (size_t at = 0; prof_text_next(p, n, &at, &line);) {
-		bool has_two = false;
-		int r;
+/* ---- notes ---- */
 
-		if (!line.n || line.p[0] == '#')
+void prof_text_note_controls(struct prof_text_notes *notes, const struct prof_text_line *line)
+{
+	for (size_t i = 0; i < line->n; i++) {
+		if (!is_control(line->p[i]))
 			continue;
-		r = add_line(f, &line, &has_two, eb);
-		if (r < 0)
-			return r == -ENOMEM ? err_set(eb, r, "out of memory") : r;
-		n_lines++;
-		n_two += has_two;
+		if (!notes->n_controls++) {
+			notes->first_control = line->number;
+			notes->control = (unsigned char)line->p[i];
+		}
 	}
-	if (!n_lines)
-		return err_set(eb, -EBADMSG, "neither a pprof profile nor stacks as text");
-	return n_two < n_lines ? 0
-			       : err_set(eb, -EBADMSG,
-					 "every line has two numbers: a difference, expected "
-					 "stacks with one");
 }
 
-int prof_text_read(const void *data, size_t len, struct profile *ret, struct errbuf *eb)
+void prof_text_note_skipped(struct prof_text_notes *notes, size_t line_number)
 {
-	const char *p = data;
-	struct folded f = {.locations = NULL};
+	if (!notes->n_skipped++)
+		notes->first_skipped = line_number;
+}
+
+static void begin_note(struct bytes *out, size_t start)
+{
+	if (out->len > start)
+		bytes_put_str(out, "; ");
+}
+
+void prof_text_notes_print(const struct prof_text_notes *notes, struct bytes *out)
+{
+	const size_t start = out->len;
+
+	if (notes->n_skipped)
+		bytes_printf(out, "left out %zu %s%s that %s, the first at line %zu",
+			notes->n_skipped, notes->is_perf ? "sample" : "line",
+			notes->n_skipped == 1 ? "" : "s",
+			notes->is_perf		? "cannot be read"
+			: notes->n_skipped == 1 ? "is no stack"
+						: "are no stacks",
+			notes->first_skipped);
+	if (notes->n_controls) {
+		begin_note(out, start);
+		bytes_printf(out, "replaced %zu control character%s, the first 0x%02x in line %zu",
+			notes->n_controls, notes->n_controls == 1 ? "" : "s", notes->control,
+			notes->first_control);
+	}
+	if (notes->scale > 1) {
+		begin_note(out, start);
+		bytes_printf(out, "values have decimals and were multiplied by %u", notes->scale);
+	}
+	if (notes->n_vanished) {
+		begin_note(out, start);
+		bytes_printf(out, "%zu value%s too small beside the others became 0",
+			notes->n_vanished, notes->n_vanished == 1 ? "" : "s");
+	}
+}
+
+int prof_text_read(const void *data, size_t len, struct profile *ret,
+	struct prof_text_notes *ret_notes, struct errbuf *eb)
+{
 	int r;
 
-	if (prof_text_is_perf(p, len))
-		return prof_text_read_perf(p, len, ret, eb);
-	f.b = prof_builder_new(ret);
-	prof_builder_type(f.b, "samples", "count");
-	r = read_folded(p, len, &f, eb);
-	if (r == 0)
-		r = prof_builder_finish(f.b, eb);
-	prof_builder_freep(&f.b);
-	free(f.locations);
+	*ret_notes = (struct prof_text_notes) {.scale = 1};
+	if (!prof_text_is_perf(data, len))
+		return prof_text_read_folded(data, len, ret, ret_notes, eb);
+	r = prof_text_read_perf(data, len, ret, ret_notes, eb);
+	if (r != -EBADMSG)
+		return r;
+	/* Folded stacks of odd names look like heads. */
+	profile_reset(ret);
+	*ret_notes = (struct prof_text_notes) {.scale = 1};
+	if (prof_text_read_folded(data, len, ret, ret_notes, NULL) == 0 && !ret_notes->n_skipped)
+		return 0;
+	profile_reset(ret);
 	return r;
 }

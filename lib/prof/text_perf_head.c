@@ -131,15 +131,30 @@ static bool is_event(struct perf_span w)
 	return w.n > 1 && w.p[w.n - 1] == ':' && !take_time(w, &time_s);
 }
 
-/* What no field here claims and stands between the CPU and the time: how it was interrupted, the time of day. */
+/* Letters of how the task was interrupted (-F misc), or the date or time of day (-F tod). */
+static bool is_misc_or_date(struct perf_span w)
+{
+	static const char letters[] = "KUHGgMCSpE-";
+
+	if (!w.n)
+		return false;
+	if (isdigit((unsigned char)*w.p))
+		return w.p[w.n - 1] != ':' && (memchr(w.p, '-', w.n) || memchr(w.p, ':', w.n));
+	for (size_t i = 0; i < w.n; i++)
+		if (!memchr(letters, w.p[i], strlen(letters)))
+			return false;
+	return true;
+}
+
+/* Over these to the time, if there is one behind them: a name that looks like ids has the ids between it and the time. */
 static size_t skip_to_time(const struct words *w, size_t i)
 {
 	double time_s;
+	size_t k = i;
 
-	for (size_t k = i; k < w->n && k < i + 4; k++)
-		if (take_time(w->items[k].s, &time_s))
-			return k;
-	return i;
+	while (k < w->n && is_misc_or_date(w->items[k].s))
+		k++;
+	return k < w->n && take_time(w->items[k].s, &time_s) ? k : i;
 }
 
 /* ---- heads ---- */

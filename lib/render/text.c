@@ -60,9 +60,40 @@ void render_put_folded(struct bytes *out, const char *s, size_t n)
 	if (!to)
 		return;
 	for (size_t i = 0; i < n; i++)
-		to[i] = s[i] == ';' ? ':' : (unsigned char)s[i] < ' ' ? ' ' : (uint8_t)s[i];
+		to[i] = s[i] == ';'				    ? ':'
+			: (unsigned char)s[i] < ' ' || s[i] == 0x7f ? ' '
+								    : (uint8_t)s[i];
 	out->len += n;
 }
+
+/* Would readers take the last word of a path for its value? Of a difference there are two. */
+static bool ends_in_number(const struct bytes *path)
+{
+	const char *p = (const char *)path->data;
+	size_t i = path->len;
+
+	while (i && memchr("0123456789.eE+-", p[i - 1], 15))
+		i--;
+	return i && i < path->len && p[i - 1] == ' ';
+}
+
+/*
+ * A line of which no reader takes a part for anything else: what begins with # is no comment behind an empty frame, and a number
+ * that ends a name no value before one. Readers leave empty frames out.
+ */
+static void put_folded_line(struct bytes *out, const struct bytes *path, int64_t value)
+{
+	if (path->data[0] == '#' || path->data[0] == ' ')
+		bytes_put_u8(out, ';');
+	bytes_put(out, path->data, path->len);
+	if (ends_in_number(path))
+		bytes_put_u8(out, ';');
+	bytes_printf(out, " %" PRId64 "\n", value);
+}
+
+/* What samples without a frame and frames without a name are called: a line without a name cannot be read back. */
+#define NO_STACK "[no stack]"
+#define NO_NAME "[no name]"
 
 /* The tree of the texts that are printed, as strings of `texts`: functions of one name in two files are one. */
 static int tree_of_texts(const struct render_input *in, struct tree_symbols *texts,
@@ -82,7 +113,7 @@ static int tree_of_texts(const struct render_input *in, struct tree_symbols *tex
 		const char *name = render_node_name(in, i, scratch, &len);
 
 		bytes_reset(&buf);
-		render_put_folded(&buf, name, len);
+		render_put_folded(&buf, len ? name : NO_NAME, len ? len : strlen(NO_NAME));
 		text[i] = tree_symbols_string(texts, (const char *)buf.data, buf.len);
 	}
 	if (buf.error || tree_symbols_error(texts, NULL))
@@ -101,6 +132,8 @@ static int put_folded_tree(
 		return -ENOMEM;
 	bytes_init(&path, out->budget, 0);
 	path_len[0] = 0;
+	if (t->n && t->self[0])
+		bytes_printf(out, "%s %" PRId64 "\n", NO_STACK, t->self[0]);
 	for (size_t i = 1; i < t->n && !path.error && !out->error; i++) {
 		size_t len;
 		const char *text = tree_symbols_text(texts, t->frame[i], &len);
@@ -112,8 +145,8 @@ static int put_folded_tree(
 		path_len[i] = path.len;
 		if (!t->self[i])
 			continue;
-		bytes_put(out, path.data, path.len);
-		bytes_printf(out, " %" PRId64 "\n", t->self[i]);
+		if (!path.error)
+			put_folded_line(out, &path, t->self[i]);
 	}
 	return path.error ? path.error : bytes_error(out);
 }

@@ -125,7 +125,7 @@ class Stacks(WithFiles):
             self.run_sonde('top', *args, status=2)
 
     def test_errors_name_file_and_line(self):
-        bad = self.file('bad.txt', 'a;b 1\nbroken\n')
+        bad = self.file('bad.txt', 'a;b 1\nbroken\nbroken too\n')
         self.assertIn(f'{bad}: line 2: expected folded stacks', self.run_sonde('flamegraph', bad, status=1).stderr)
         two = self.file('two.txt', 'a;b 1 2\n')
         self.assertIn('two numbers', self.run_sonde('flamegraph', two, status=1).stderr)
@@ -133,7 +133,7 @@ class Stacks(WithFiles):
         for name, data, text in (('binary', bytes(range(256)) * 64, 'neither a whole pprof profile nor text'), ('cut.gz', gzip.compress(os.urandom(9999))[:999], 'gzip: truncated after 999 bytes'),
                                  ('cut.pb', encode([(['leaf'] * 99, (1, 2), {})])[:200], 'neither a whole pprof profile nor text'), ('long', 'x' * (17 << 20), 'line 1 has 17825792 bytes'),
                                  ('deep', 'f;' * (1 << 18) + 'g 1\n', 'line 1: a stack of more than 262144 frames'), ('tall.txt', head + '\t 1 f\n' * ((1 << 18) + 2), 'a stack of more than 262144 frames'),
-                                 ('frame.txt', head + '\t zz f (/x)\n', 'line 2: expected a frame'), ('comments', '# nothing\n\n', 'neither a pprof profile nor stacks')):
+                                 ('frame.txt', head + '\t zz f (/x)\n', 'line 2: expected a sample of perf script'), ('comments', '# nothing\n\n', 'neither a pprof profile nor stacks')):
             path = self.file(name, data)
             for command in ('fold', 'flamegraph', 'top'):
                 error = self.run_sonde(command, path, status=1).stderr

@@ -11,12 +11,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct errbuf eb = {.text = ""};
 	struct bytes encoded = {0};
+	struct prof_text_notes notes;
 	struct profile p, again;
 	int r;
 
 	profile_init(&p, NULL);
 	profile_init(&again, NULL);
-	r = prof_text_read(data, size, &p, &eb);
+	r = prof_text_read(data, size, &p, &notes, &eb);
 	ASSERT(r == 0 || (r == -EBADMSG && eb.text[0]));
 	if (r == 0) {
 		ASSERT(prof_encode(&p, &encoded) == 0);

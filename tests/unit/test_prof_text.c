@@ -49,12 +49,13 @@ static const char *print(const struct profile *p, struct bytes *out)
 static void check_case(size_t number, const char *text, const char *expected, struct bytes *out)
 {
 	struct errbuf eb = {.text = ""};
+	struct prof_text_notes notes;
 	struct profile p;
 	int r;
 
 	profile_init(&p, NULL);
-	assert_true(prof_text_is(text, strlen(text)));
-	r = prof_text_read(text, strlen(text), &p, &eb);
+	assert_true(prof_text_may_be(text, strlen(text)));
+	r = prof_text_read(text, strlen(text), &p, &notes, &eb);
 	if (*expected == '!') {
 		assert_int_equal(r, -EBADMSG);
 		if (strncmp(eb.text, expected + 1, strlen(expected + 1)) != 0)
@@ -75,12 +76,14 @@ static void test_texts(void **state)
 	} cases[] = {
 		{"main;work 3\n", "work<main 3\n"},
 		{"main;work 3", "work<main 3\n"},
-		{"a;b 1\r\na;b 2\n\n# x\na 4.6\n", "b<a 3\na 5\n"},
+		{"a;b 1\r\na;b 2\n\n# x\na 99.8\n", "b<a 3\na 100\n"},
 		{"std::map<int, int>::find(int const&) 7\n",
 			"std::map<int, int>::find(int const&) 7\n"},
 		{"operator 1 2\nmain 3\n", "operator 1 2\nmain 3\n"},
 		{"a;;b 1\n", "b<a 1\n"},
-		{"a 1\nnonsense\n", "!line 2: expected folded stacks"},
+		{"a 1\nno\nnonsense\n",
+			"!line 2: expected folded stacks: FRAME;FRAME;FRAME NUMBER (2 of 3 lines "
+			"are none)"},
 		{"a 1 2\nb 3 4\n", "!every line has two numbers"},
 		{"", "!neither"},
 		{"\n\n", "!neither"},
@@ -98,8 +101,8 @@ static void test_texts(void **state)
 		{"p 1 [0] 1.0: 5 cycles: 401000 main+0x0 (/bin/p)\n", "main 1 5 p 1 1 cycles\n"},
 		{"p 1 1.0: 5 cycles:\n\t1 a (x)\n\np 1 2.0: 9 faults:\n\t1 a (x)\n",
 			"a 1 5 p 1 1 cycles\na 1 0 p 1 1 faults\n"},
-		{"p 1 1.0: 5 cycles:\n\tzz a (x)\n", "!line 2: expected a frame"},
-		{"p 1 1.0: 5 cycles:\n\t1 a (x)\nwhat is this\n", "!line 3: expected the head"},
+		{"p 1 1.0: 5 cycles:\n\tzz a (x)\n", "!line 2: expected a sample of perf script"},
+		{"p 1 1.0: 5 cycles:\n\t1 a (x)\nwhat is this\n", "a 1 5 p 1 1 cycles\n"},
 	};
 	struct bytes out = {0};
 
@@ -196,10 +199,48 @@ static void test_fields_of_perf_script(void **state)
 		/* what says nothing of stacks, and another kind of head than before */
 		{"w  7811 51955.881893:    5025125 cpu-clock: \n", "!no sample has a frame"},
 		{"w  7811 1.5:  5 cycles: \n" FRAMES "what is this\n",
-			"!line 5: expected the head of a sample of perf script, as before: COMM "
-			"PID TIME: "
-			"EVENT:"},
-		{"w  7811 1.5:  5 cycles: \n" FRAMES FRAMES, "!line 5: expected a frame"},
+			"in<main 1 5 w 7811 7811 cycles\n"},
+		{"w  7811 1.5:  5 cycles: \n" FRAMES FRAMES, "in<main 1 5 w 7811 7811 cycles\n"},
+		{"w  7811 1.5:  5 cycles: \n" FRAMES FRAMES "what\n\n",
+			"!line 5: expected a sample of perf script: its head, frames ADDRESS "
+			"SYMBOL (FILE) and an empty line (2 of 3 are none)"},
+	};
+	struct bytes out = {0};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		check_case(i, cases[i].text, cases[i].expected, &out);
+	bytes_done(&out);
+}
+
+/* Heads with and without a CPU, of events with and without a period; names with slashes, #, line ends, tabs or nothing in them. */
+static void test_odd_heads_of_perf_script(void **state)
+{
+#define HEAD " 4711   100.010100:    1000000          cpu-clock: \n"
+	static const struct {
+		const char *text, *expected;
+	} cases[] = {
+		{"w 4711 [001]  100.000100: sched:sched_switch: prev_comm=w prev_pid=4711 ==> "
+		 "next_comm=x\n" FRAMES "w" HEAD FRAMES "w 4711 [000] 100.2:    1000000 "
+		 "cpu-clock: \n" FRAMES,
+			"in<main 1 0 w 4711 4711 sched:sched_switch\n"
+			"in<main 2 2000000 w 4711 4711 cpu-clock\n"},
+		{"worker 3/16" HEAD FRAMES, "in<main 1 1000000 worker 3/16 4711 4711 cpu-clock\n"},
+		{"worker 3/16 4711 [001] 448.8:    1008373 cpu-clock: \n" FRAMES,
+			"in<main 1 1008373 worker 3/16 4711 4711 cpu-clock\n"},
+		{"#worker" HEAD FRAMES "w" HEAD FRAMES,
+			"in<main 1 1000000 #worker 4711 4711 cpu-clock\n"
+			"in<main 1 1000000 w 4711 4711 cpu-clock\n"},
+		{"two\nlines" HEAD FRAMES "w" HEAD FRAMES,
+			"in<main 1 1000000 two\xef\xbf\xbdlines 4711 4711 cpu-clock\n"
+			"in<main 1 1000000 w 4711 4711 cpu-clock\n"},
+		{"\tw" HEAD FRAMES HEAD FRAMES, "in<main 1 1000000 w 4711 4711 cpu-clock\n"
+						"in<main 1 1000000 4711 4711 cpu-clock\n"},
+		{"a\x1b[0m" HEAD FRAMES,
+			"in<main 1 1000000 a\xef\xbf\xbd[0m 4711 4711 cpu-clock\n"},
+		{"a\xff" HEAD FRAMES, "in<main 1 1000000 a\xef\xbf\xbd 4711 4711 cpu-clock\n"},
+		{"w" HEAD FRAMES "w" HEAD "\t  zz in\n\t 1197 main\n\n",
+			"in<main 1 1000000 w 4711 4711 cpu-clock\n"},
 	};
 	struct bytes out = {0};
 
@@ -215,11 +256,12 @@ static void test_sources_of_perf_script(void **state)
 	static const char text[] =
 		"w 1 1.0: 5 cycles:\n\t 1155 in+0x1 (/tmp/w (deleted))\n  /src/w "
 		"x.c:41\n\t 1197 main (/tmp/w)\n\n";
+	struct prof_text_notes notes;
 	struct profile p;
 
 	(void)state;
 	profile_init(&p, NULL);
-	assert_int_equal(prof_text_read(text, strlen(text), &p, NULL), 0);
+	assert_int_equal(prof_text_read(text, strlen(text), &p, &notes, NULL), 0);
 	assert_true(profile_str_is(&p, p.functions[0].filename, "/src/w x.c"));
 	assert_int_equal(p.lines[0].line, 41);
 	assert_int_equal(p.functions[1].filename, 0);
@@ -227,16 +269,101 @@ static void test_sources_of_perf_script(void **state)
 	profile_done(&p);
 }
 
+/* What is left out, replaced or multiplied is said. */
+static void test_notes(void **state)
+{
+	static const struct {
+		const char *text;
+		size_t n; /* 0: strlen */
+		const char *expected, *notes;
+	} cases[] = {
+		{"a;b 1\n# 2\n\n", 0, "b<a 1\n", ""},
+		{"log\nmain;a 5\nmain;b 3\nmain;c\n", 0, "a<main 5\nb<main 3\n",
+			"left out 2 lines that are no stacks, the first at line 1"},
+		{"a 1\nb\x1b 2\nc\x7f\x07 3", 0,
+			"a 1\nb\xef\xbf\xbd 2\nc\xef\xbf\xbd\xef\xbf\xbd 3\n",
+			"replaced 3 control characters, the first 0x1b in line 2"},
+		{"a;b\0c 1\n", 8,
+			"b\xef\xbf\xbd"
+			"c<a 1\n",
+			"replaced 1 control character, the first 0x00 in line 1"},
+		{"a 0.25\nb 0.4\n", 0, "a 250\nb 400\n",
+			"values have decimals and were multiplied by 1000"},
+		{"a 0.0000025\nb 1\n", 0, "a 3\nb 1000000\n",
+			"values have decimals and were multiplied by 1000000"},
+		{"a 1e-15\nb 5\n", 0, "a 0\nb 5\n", "1 value too small beside the others became 0"},
+		{"a 1e18\nb 0.25\n", 0, "a 1000000000000000000\nb 0\n",
+			"1 value too small beside the others became 0"},
+		{"x\na" HEAD FRAMES "a" HEAD "\tzz in\n", 0,
+			"in<main 1 1000000 x\xef\xbf\xbd"
+			"a 4711 4711 cpu-clock\n",
+			"left out 1 sample that cannot be read, the first at line 7; replaced 1 "
+			"control character, the first 0x0a in line 1"},
+	};
+	struct bytes out = {0}, said = {0};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		size_t n = cases[i].n ? cases[i].n : strlen(cases[i].text);
+		struct prof_text_notes notes;
+		struct profile p;
+
+		profile_init(&p, NULL);
+		bytes_reset(&said);
+		assert_int_equal(prof_text_read(cases[i].text, n, &p, &notes, NULL), 0);
+		prof_text_notes_print(&notes, &said);
+		bytes_put_u8(&said, '\0');
+		assert_string_equal(print(&p, &out), cases[i].expected);
+		assert_string_equal((const char *)said.data, cases[i].notes);
+		profile_done(&p);
+	}
+	bytes_done(&out);
+	bytes_done(&said);
+}
+
+/* The marks of stackcollapse-perf.pl --all, bcc's profile -f -a and async-profiler -o collapsed,ann. */
+static void test_kinds_of_folded_frames(void **state)
+{
+	static const char text[] = "run_[j];work_[1];inner_[i];deep_[i];write;vfs_write_[k] 50\n"
+				   "run_[0];work_[j];wake_[w] 30\nlost_[i] 1\n_[k];x_[z] 1\n";
+	static const struct {
+		const char *name, *mapping;
+		uint32_t n_lines;
+	} expected[] = {{"vfs_write", "[kernel.kallsyms]", 1}, {"write", NULL, 1},
+		{"deep", "[jit]", 3}, {"run", "[jit]", 1}, {"wake", NULL, 1}, {"work", "[jit]", 1},
+		{"lost", NULL, 1}, {"x_[z]", NULL, 1}, {"_[k]", NULL, 1}};
+	struct prof_text_notes notes;
+	struct profile p;
+
+	(void)state;
+	profile_init(&p, NULL);
+	assert_int_equal(prof_text_read(text, strlen(text), &p, &notes, NULL), 0);
+	assert_int_equal(p.n_locations, ARRAY_SIZE(expected));
+	for (size_t i = 0; i < p.n_locations; i++) {
+		const struct prof_location *l = &p.locations[i];
+		uint32_t function = p.lines[l->first_line].function;
+
+		assert_true(profile_str_is(&p, p.functions[function].name, expected[i].name));
+		assert_int_equal(l->n_lines, expected[i].n_lines);
+		assert_int_equal(l->mapping == PROF_NONE, !expected[i].mapping);
+		if (expected[i].mapping)
+			assert_true(profile_str_is(
+				&p, p.mappings[l->mapping].filename, expected[i].mapping));
+	}
+	profile_done(&p);
+}
+
 static void test_what_a_profile_says(void **state)
 {
 	static const char text[] = "p 1 1.5: 10 task-clock:u:\n\t1 a+0x1 (/bin/x)\n\np 1 3.0: 10 "
 				   "task-clock:u:\n\t1 a+0x1 (/bin/x)\n";
+	struct prof_text_notes notes;
 	struct profile p;
 	size_t column;
 
 	(void)state;
 	profile_init(&p, NULL);
-	assert_int_equal(prof_text_read(text, strlen(text), &p, NULL), 0);
+	assert_int_equal(prof_text_read(text, strlen(text), &p, &notes, NULL), 0);
 	assert_int_equal(p.duration_ns, 1500000000);
 	assert_int_equal(profile_find_type(&p, "cpu", &column, NULL), 0);
 	assert_true(profile_str_is(&p, p.types[column].unit, "nanoseconds"));
@@ -251,7 +378,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_texts),
 		cmocka_unit_test(test_fields_of_perf_script),
+		cmocka_unit_test(test_odd_heads_of_perf_script),
 		cmocka_unit_test(test_sources_of_perf_script),
+		cmocka_unit_test(test_notes),
+		cmocka_unit_test(test_kinds_of_folded_frames),
 		cmocka_unit_test(test_what_a_profile_says),
 	};
 
