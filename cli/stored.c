@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A stretch of time is one request, grouped by the labels that distinguish replicates; the answer is split by them. The watched time of
- * each stands in its comments (docs/http-api.md, /api/v1/profile) when the groups are those of series. With a label of rows among
- * them a second request asks for it.
+ * each stands in its comments (docs/http-api.md, /api/v1/profile), by the labels of series among them.
  */
 #include "cli/stored.h"
 #include "cli/files.h"
@@ -104,9 +103,8 @@ static void put(struct bytes *path, const char *name, const char *value)
 	url_escape_query(path, value, strlen(value));
 }
 
-/* `by`: one more label to group by, or NULL; `few`: for the comments, without most stacks. */
-static int fetch(const struct selection *s, int64_t start_ns, int64_t end_ns, const char *by,
-	bool few, struct profile *ret, struct bytes *text, struct errbuf *eb)
+static int fetch(const struct selection *s, int64_t start_ns, int64_t end_ns, struct profile *ret,
+	struct bytes *text, struct errbuf *eb)
 {
 	_cleanup_http_response_ struct http_response answer = {0};
 	_cleanup_bytes_ struct bytes path = {0};
@@ -119,10 +117,8 @@ static int fetch(const struct selection *s, int64_t start_ns, int64_t end_ns, co
 	put(&path, "group_by", ""); /* without a label too */
 	for (size_t i = 0; i < s->n_labels; i++)
 		put(&path, "group_by", s->labels[i]);
-	if (by)
-		put(&path, "group_by", by);
-	if (few)
-		put(&path, "max_nodes", "1");
+	if (s->from->by)
+		put(&path, "group_by", s->from->by);
 	bytes_put_u8(&path, '\0');
 	r = cli_server_ask(s->from->server, &(struct cli_request) {.path = (const char *)path.data},
 		&answer, eb);
@@ -230,10 +226,8 @@ static uint32_t key_index(struct keys *keys, const char *key)
 	return (uint32_t)(keys->n - 1);
 }
 
-/* `about`: the profile with the comments on coverage. */
-static int add_run(struct selection *s, const struct profile *p, const struct profile *about,
-	const uint32_t *group, uint32_t which, const char *key, struct cli_sources *ret,
-	struct errbuf *eb)
+static int add_run(struct selection *s, const struct profile *p, const uint32_t *group,
+	uint32_t which, const char *key, struct cli_sources *ret, struct errbuf *eb)
 {
 	_cleanup_free_ char *name =
 		xasprintf("%s %s from %lld", s->selector, key, (long long)(p->time_ns / NS_PER_S));
@@ -248,8 +242,8 @@ static int add_run(struct selection *s, const struct profile *p, const struct pr
 	r = cli_sources_add(ret, name, &run, eb);
 	if (r < 0)
 		return r;
-	run->seconds = find_seconds(about, "covered", key);
-	run->cpu_seconds = find_seconds(about, "covered-cpus", key);
+	run->seconds = find_seconds(p, "covered", key);
+	run->cpu_seconds = find_seconds(p, "covered-cpus", key);
 	if (!run->seconds)
 		run->seconds = (double)p->duration_ns / 1e9;
 	return encode_part(p, group, which, &run->raw, eb);
@@ -260,26 +254,22 @@ static int add_stretch(struct selection *s, int64_t start_ns, int64_t end_ns,
 {
 	_cleanup_(keys_done)
 	struct keys keys = {};
-	_cleanup_profile_ struct profile p, about;
-	_cleanup_bytes_ struct bytes text = {0}, about_text = {0}, key = {0};
+	_cleanup_profile_ struct profile p;
+	_cleanup_bytes_ struct bytes text = {0}, key = {0};
 	_cleanup_free_ uint32_t *group = NULL;
 	int r;
 
 	profile_init(&p, NULL);
-	profile_init(&about, NULL);
-	r = fetch(s, start_ns, end_ns, s->from->by, false, &p, &text, eb);
+	r = fetch(s, start_ns, end_ns, &p, &text, eb);
 	if (r < 0 || !p.n_samples)
 		return r;
-	if (s->from->by)
-		r = fetch(s, start_ns, end_ns, NULL, true, &about, &about_text, eb);
 	group = xcalloc(p.n_samples, sizeof(*group));
 	for (size_t i = 0; i < p.n_samples; i++) {
 		put_key(s, &p, i, &key);
 		group[i] = key_index(&keys, (const char *)key.data);
 	}
 	for (size_t i = 0; r >= 0 && i < keys.n; i++)
-		r = add_run(s, &p, s->from->by ? &about : &p, group, (uint32_t)i, keys.items[i],
-			ret, eb);
+		r = add_run(s, &p, group, (uint32_t)i, keys.items[i], ret, eb);
 	return r;
 }
 

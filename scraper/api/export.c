@@ -158,8 +158,9 @@ static int put_samples(struct export *e, const struct tree *tree, const struct l
 	return 0;
 }
 
+/* How long targets were watched, and all their CPUs, where it is known: what the values of their groups are to be divided by. */
 static void put_cover(
-	struct export *e, const char *what, const struct query_group *g, int64_t covered_ns)
+	struct export *e, const char *what, const struct query_watched *w, int64_t covered_ns)
 {
 	_cleanup_bytes_ struct bytes text = {};
 	struct json j = {.out = &text};
@@ -168,18 +169,11 @@ static void put_cover(
 		return;
 	bytes_printf(&text, "%s ", what);
 	json_object_begin(&j);
-	for (size_t i = 0; i < g->labels.n; i++)
-		json_kv_string(&j, g->labels.items[i].name, g->labels.items[i].value);
+	for (size_t i = 0; i < w->labels.n; i++)
+		json_kv_string(&j, w->labels.items[i].name, w->labels.items[i].value);
 	json_object_end(&j);
 	bytes_printf(&text, " %.3f s", (double)covered_ns / 1e9);
 	prof_builder_comment(e->b, (const char *)text.data, text.len);
-}
-
-/* How long a group's targets were watched, and all their CPUs, where it is known: what its values are to be divided by. */
-static void put_coverage(struct export *e, const struct query_group *g)
-{
-	put_cover(e, "covered", g, g->covered.ns);
-	put_cover(e, "covered-cpus", g, g->covered.cpu_ns);
 }
 
 static int build(
@@ -202,10 +196,12 @@ static int build(
 	p->time_ns = t->min_time_ns;
 	p->duration_ns = t->max_time_ns - t->min_time_ns;
 	prof_builder_comment(e->b, comment, strlen(comment));
-	for (size_t i = 0; !r && i < t->n_groups; i++) {
-		put_coverage(e, &t->groups[i]);
-		r = put_samples(e, trees[i], &t->groups[i].labels);
+	for (size_t i = 0; i < t->n_watched; i++) {
+		put_cover(e, "covered", &t->watched[i], t->watched[i].covered.ns);
+		put_cover(e, "covered-cpus", &t->watched[i], t->watched[i].covered.cpu_ns);
 	}
+	for (size_t i = 0; !r && i < t->n_groups; i++)
+		r = put_samples(e, trees[i], &t->groups[i].labels);
 	if (r)
 		return err_set(eb, r, "out of memory for the profile");
 	return prof_builder_finish(e->b, eb);

@@ -112,6 +112,12 @@ int group_view_start(struct group_view *v, struct group_set *g, const struct sca
 	return 0;
 }
 
+int64_t group_view_of_stream(struct group_view *v)
+{
+	ASSERT(v->set);
+	return v->constant != TREE_NONE ? v->constant : find_group(v, v->stream_set);
+}
+
 void group_view_done(struct group_view *v)
 {
 	if (v->set)

@@ -38,5 +38,7 @@ int group_set_labels(const struct group_set *g, uint32_t i, struct labels *ret) 
 int group_view_start(struct group_view *v, struct group_set *g, const struct scan_part *p,
 	const struct scan_hit *hit) _must_check_;
 void group_view_done(struct group_view *v);
+/* The group that the stream's own labels make, whatever its rows have, or -ENOMEM. */
+int64_t group_view_of_stream(struct group_view *v);
 /* The group of rows with this label set, or -ENOMEM. */
 int64_t group_view_of(struct group_view *v, uint32_t row_set);

@@ -8,6 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void covers_done(struct merge_covers *c)
+{
+	table_done(&c->counted);
+	free(c->items);
+}
+
 static void merger_done(struct merger *m)
 {
 	for (size_t i = 0; i < m->n_nodes; i++)
@@ -16,8 +22,9 @@ static void merger_done(struct merger *m)
 	for (size_t i = 0; i < m->n_sources; i++)
 		merge_source_done(m, &m->sources[i]);
 	coverage_done(&m->coverage);
-	table_done(&m->group_targets);
-	free(m->group_covered);
+	covers_done(&m->group_covers);
+	covers_done(&m->watched_covers);
+	group_set_done(&m->watched);
 	group_set_done(&m->groups);
 	lock_done(&m->lock);
 	scan_done(&m->scan);
@@ -105,6 +112,21 @@ static int compare_groups(const void *a, const void *b)
 	return labels_compare(&x->labels, &y->labels);
 }
 
+static int name_watched(struct merger *m, struct errbuf *eb)
+{
+	struct query_trees *o = m->out;
+	int r = 0;
+
+	o->watched = xcalloc(m->watched_covers.n + 1, sizeof(*o->watched));
+	for (; !r && o->n_watched < m->watched_covers.n; o->n_watched++) {
+		struct query_watched *w = &o->watched[o->n_watched];
+
+		w->covered = m->watched_covers.items[o->n_watched];
+		r = group_set_labels(&m->watched, (uint32_t)o->n_watched, &w->labels);
+	}
+	return r ? merge_no_memory(eb) : 0;
+}
+
 static int finish(struct merger *m, struct errbuf *eb)
 {
 	struct query_trees *o = m->out;
@@ -117,7 +139,7 @@ static int finish(struct merger *m, struct errbuf *eb)
 	}
 	if (!r)
 		qsort(o->groups, o->n_groups, sizeof(*o->groups), compare_groups);
-	return r;
+	return r ? r : name_watched(m, eb);
 }
 
 /* A target that a series belongs to: a series' mean is over all its scrapes, whether or not the series was in them. */
@@ -135,35 +157,61 @@ static void cover_series(struct merger *m, uint32_t series, uint32_t target, boo
 	m->out->n_targets++;
 }
 
-/* Counts the target once for the group of this stream's series, unless rows decide the group. */
-static int cover_group(struct merger *m, const struct scan_part *p, const struct scan_hit *hit,
-	uint32_t target, struct group_view *v)
+static int covers_add(
+	struct merge_covers *c, uint32_t group, uint32_t target, struct query_cover covered)
 {
-	int r = group_view_start(v, &m->groups, p, hit);
-	size_t old = m->cap_group_covered;
 	bool is_new;
+	int r = 0;
 
-	if (r || v->constant == TREE_NONE)
-		return r;
-	if (!table_insert(&m->group_targets, (uint64_t)v->constant << 32 | target, &is_new))
+	if (!table_insert(&c->counted, (uint64_t)group << 32 | target, &is_new))
 		return -ENOMEM;
-	r = alloc_grow(&m->group_covered, &m->cap_group_covered, v->constant + 1UL,
-		sizeof(*m->group_covered));
+	if (group >= c->n) {
+		r = alloc_grow(&c->items, &c->cap, group + 1UL, sizeof(*c->items));
+		if (r)
+			return r;
+		memset(c->items + c->n, 0, (group + 1 - c->n) * sizeof(*c->items));
+		c->n = group + 1UL;
+	}
+	if (is_new)
+		c->items[group] = coverage_sum(c->items[group], covered);
+	return 0;
+}
+
+/* What views of the two sets share while streams are gone through. */
+struct cover_views {
+	struct group_view groups, watched;
+};
+
+static void cover_views_done(struct cover_views *v)
+{
+	group_view_done(&v->groups);
+	group_view_done(&v->watched);
+}
+
+/* Counts the target for the group of this stream's series, unless rows decide the group, and for what its own labels make. */
+static int cover_group(struct merger *m, const struct scan_part *p, const struct scan_hit *hit,
+	uint32_t target, struct cover_views *v)
+{
+	struct query_cover covered = m->coverage.items[target].covered;
+	int r = group_view_start(&v->groups, &m->groups, p, hit);
+	int64_t id;
+
+	if (!r && v->groups.constant != TREE_NONE)
+		r = covers_add(&m->group_covers, v->groups.constant, target, covered);
+	if (!r)
+		r = group_view_start(&v->watched, &m->watched, p, hit);
 	if (r)
 		return r;
-	memset(m->group_covered + old, 0, (m->cap_group_covered - old) * sizeof(*m->group_covered));
-	if (is_new)
-		m->group_covered[v->constant] = coverage_sum(
-			m->group_covered[v->constant], m->coverage.items[target].covered);
-	return 0;
+	id = group_view_of_stream(&v->watched);
+	return id < 0 ? (int)id : covers_add(&m->watched_covers, (uint32_t)id, target, covered);
 }
 
 static int cover(struct merger *m, struct errbuf *eb)
 {
 	int r = coverage_load(&m->coverage, &m->scan, m->spec->start_ns, m->spec->end_ns, eb);
 	_cleanup_free_ bool *seen = xcalloc(m->coverage.targets.n + 1, 1);
-	_cleanup_(group_view_done)
-	struct group_view view = {};
+	_cleanup_(cover_views_done)
+	struct cover_views views = {};
 
 	for (size_t i = 0; i < m->scan.n_parts; i++) {
 		const struct scan_part *p = &m->scan.parts[i];
@@ -180,7 +228,7 @@ static int cover(struct merger *m, struct errbuf *eb)
 			if (target == TREE_NONE)
 				continue;
 			cover_series(m, series, target, seen);
-			if (cover_group(m, p, &p->hits[h], target, &view))
+			if (cover_group(m, p, &p->hits[h], target, &views))
 				return merge_no_memory(eb);
 		}
 	}
@@ -241,7 +289,10 @@ int query_merge(struct query_env *env, const struct query_spec *spec, struct que
 	r = scan_open(&m.scan, env, QUERY_PROFILE_TERMS, spec->start_ns, spec->end_ns,
 		spec->group_by, spec->n_group_by, eb);
 	group_set_init(&m.groups, &m.scan, spec->max_groups);
-	table_init(&m.group_targets, env->budget);
+	/* As many as there are: what is watched is not told under "__other__". */
+	group_set_init(&m.watched, &m.scan, SIZE_MAX);
+	table_init(&m.group_covers.counted, env->budget);
+	table_init(&m.watched_covers.counted, env->budget);
 	if (!r)
 		r = run(&m, eb);
 	if (r)
@@ -255,7 +306,10 @@ void query_trees_done(struct query_trees *t)
 		labels_done(&t->groups[i].labels);
 		tree_done(&t->groups[i].tree);
 	}
+	for (size_t i = 0; i < t->n_watched; i++)
+		labels_done(&t->watched[i].labels);
 	free(t->groups);
+	free(t->watched);
 	query_type_done(&t->type);
 	tree_symbols_done(&t->symbols);
 	*t = (struct query_trees) {};

@@ -63,17 +63,24 @@ struct merge_nodes {
 	int64_t *self;
 };
 
+/* How long the targets of each group of a set were watched, each target once. */
+struct merge_covers {
+	struct table counted; /* (group, target) */
+	struct query_cover *items;
+	size_t n, cap;
+};
+
 struct merger {
 	struct scan scan;
 	struct group_set groups;
 	struct query_trees *out;
 	struct tree_symbols *symbols;
 	const struct query_spec *spec;
-	bool is_mean;		    /* instant column: mean over the scrapes of each series */
-	struct coverage coverage;   /* of an instant column */
-	struct table group_targets; /* (group, target) that were counted */
-	struct query_cover *group_covered; /* per group */
-	size_t cap_group_covered;
+	bool is_mean;			  /* instant column: mean over the scrapes of each series */
+	struct coverage coverage;	  /* of an instant column */
+	struct merge_covers group_covers; /* of `groups` that series make */
+	struct group_set watched;	  /* what the grouping labels of series alone make */
+	struct merge_covers watched_covers;
 	_Atomic uint64_t *scrapes;    /* per series */
 	struct merge_source *sources; /* MERGE_RESOLUTIONS for each part, from fine to coarse */
 	size_t n_sources;

@@ -247,8 +247,8 @@ static int label_groups(struct unifier *u)
 		const uint32_t group = m->nodes[u->groups[i].first].group;
 		struct query_group *ret = u->groups[i].ret;
 
-		if (group < m->cap_group_covered)
-			ret->covered = m->group_covered[group];
+		if (group < m->group_covers.n)
+			ret->covered = m->group_covers.items[group];
 		r = group_set_labels(&m->groups, group, &ret->labels);
 	}
 	return r;

@@ -107,10 +107,15 @@ struct query_spec {
 };
 
 struct query_group {
-	struct labels labels; /* only the grouping labels that are there; sorted */
-	struct tree tree;     /* location tree over query_trees.symbols */
-	struct query_cover
-		covered; /* of the targets of its series, with want_coverage, where series make the group */
+	struct labels labels;	    /* only the grouping labels that are there; sorted */
+	struct tree tree;	    /* location tree over query_trees.symbols */
+	struct query_cover covered; /* with want_coverage: as query_watched; 0 by rows' labels */
+};
+
+/* How long targets were watched that have the same grouping labels, those of rows left out. */
+struct query_watched {
+	struct labels labels; /* as of a group */
+	struct query_cover covered;
 };
 
 struct query_trees {
@@ -125,6 +130,8 @@ struct query_trees {
 	uint64_t n_profiles, n_series;
 	struct query_cover covered; /* with want_coverage: of the targets of these series */
 	uint64_t n_targets;
+	struct query_watched *watched; /* with want_coverage: all of those targets */
+	size_t n_watched;
 };
 
 /*

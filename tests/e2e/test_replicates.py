@@ -145,6 +145,9 @@ class Replicates(unittest.TestCase):
         self.assertEqual(sorted(c for c in p.comments if c.startswith('covered')), [f'covered {{"instance":"{i}"}} 20.000 s' for i in INSTANCES])
         p = Pprof(self.scraper.get('/api/v1/profile?' + urllib.parse.urlencode({**q, 'group_by': ''})).body)
         self.assertEqual([c for c in p.comments if c.startswith('covered')], ['covered {} 60.000 s'])
+        # threads are rows' labels: none is watched by itself
+        p = Pprof(self.scraper.get('/api/v1/profile?' + urllib.parse.urlencode({**q, 'group_by': ['thread', 'instance']}, doseq=True)).body)
+        self.assertEqual(sorted(c for c in p.comments if c.startswith('covered')), [f'covered {{"instance":"{i}"}} 20.000 s' for i in INSTANCES])
 
     def test_refused(self):
         for text in ('instance', 'instance,', ',5m', 'a,b,c,d,e,f,g,h,i,5m', 'instance,1ms'):
