@@ -38,6 +38,8 @@ static void put_rows(const struct render_diff *d, struct json *j)
 		put_text(j, "function", s, f->name);
 		put_text(j, "file", s, f->file);
 		json_kv_string(j, "mapping", render_mapping_name(&d->in, r->frame));
+		if (*render_build_id(&d->in, r->frame))
+			json_kv_string(j, "build", render_build_id(&d->in, r->frame));
 		json_kv_string(j, "kind", tree_kind_name(f->kind));
 		json_kv_int(j, "self_a", r->self_a);
 		json_kv_int(j, "self_b", r->self_b);

@@ -206,6 +206,8 @@ int render_json_rows(const struct render_input *in, size_t limit, struct json *j
 		render_json_text(j, s, s->frames[rows[i].frame].file);
 		json_kv_int(j, "line", rows[i].line);
 		json_kv_string(j, "mapping", render_mapping_name(in, rows[i].frame));
+		if (*render_build_id(in, rows[i].frame))
+			json_kv_string(j, "build", render_build_id(in, rows[i].frame));
 		json_kv_string(j, "kind", tree_kind_name(s->frames[rows[i].frame].kind));
 		json_kv_int(j, "self", rows[i].self);
 		json_kv_int(j, "total", rows[i].total);

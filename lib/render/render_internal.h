@@ -10,6 +10,8 @@ const char *render_node_name(
 	const struct render_input *in, size_t i, char scratch[64], size_t *ret_len);
 /* Base name of the mapping of a frame, "" when it has none. */
 const char *render_mapping_name(const struct render_input *in, uint32_t frame);
+/* Build id of the mapping of a frame that is of one build: by_build of struct tree_identity, or code without a name; else "". */
+const char *render_build_id(const struct render_input *in, uint32_t frame);
 enum tree_kind render_node_kind(const struct render_input *in, size_t i);
 /* What percentages refer to; never 0. */
 double render_whole(const struct render_input *in);

@@ -4,11 +4,14 @@
  */
 #include "lib/base/arena.h"
 #include "lib/base/alloc.h"
+#include "lib/base/table.h"
 #include "lib/render/render_internal.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 #include <time.h>
+
+enum { BUILD_DIGITS = 12 };
 
 const char *render_node_name(
 	const struct render_input *in, size_t i, char scratch[64], size_t *ret_len)
@@ -29,6 +32,15 @@ const char *render_mapping_name(const struct render_input *in, uint32_t frame)
 
 	return m == TREE_NONE ? ""
 			      : tree_symbols_base_name(in->symbols, in->symbols->mappings[m].file);
+}
+
+const char *render_build_id(const struct render_input *in, uint32_t frame)
+{
+	uint32_t m = in->symbols->frames[frame].mapping;
+
+	return m == TREE_NONE
+		       ? ""
+		       : tree_symbols_text(in->symbols, in->symbols->mappings[m].build_id, NULL);
 }
 
 enum tree_kind render_node_kind(const struct render_input *in, size_t i)
@@ -210,9 +222,46 @@ static int top_rows(const struct render_input *in, size_t max_rows, struct arena
 	return 0;
 }
 
+/* How many of the rows have each name. */
+static int count_names(
+	const struct render_input *in, const struct tree_row *rows, size_t n, struct table *ret)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint64_t *count = table_insert(ret, in->symbols->frames[rows[i].frame].name, NULL);
+
+		if (!count)
+			return -ENOMEM;
+		++*count;
+	}
+	return 0;
+}
+
+/* The function and its binary; where others have its name, its source and its build too. */
+static void put_function(
+	const struct render_input *in, uint32_t frame, bool has_twins, struct bytes *out)
+{
+	const struct tree_symbols *s = in->symbols;
+	const struct tree_frame *f = &s->frames[frame];
+	const char *mapping = render_mapping_name(in, frame);
+
+	render_put_line(out, tree_symbols_text(s, f->name, NULL));
+	if (has_twins && f->file) {
+		bytes_put_u8(out, ' ');
+		render_put_line(out, tree_symbols_base_name(s, f->file));
+	}
+	if (*mapping && f->kind != TREE_UNKNOWN) {
+		bytes_put_str(out, *mapping == '[' ? " " : " [");
+		render_put_line(out, mapping);
+		bytes_put_str(out, *mapping == '[' ? "" : "]");
+	}
+	if (has_twins && *render_build_id(in, frame))
+		bytes_printf(out, " %.*s", BUILD_DIGITS, render_build_id(in, frame));
+}
+
 int render_text(const struct render_input *in, size_t max_rows, struct bytes *out)
 {
 	_cleanup_arena_ struct arena arena = {};
+	_cleanup_table_ struct table names = {};
 	struct tree_row *rows;
 	size_t n, all;
 	double whole = render_whole(in), sum = 0;
@@ -220,15 +269,17 @@ int render_text(const struct render_input *in, size_t max_rows, struct bytes *ou
 	int r;
 
 	arena_init(&arena, out->budget);
+	table_init(&names, out->budget);
 	r = top_rows(in, max_rows, &arena, &rows, &n, &all);
+	if (!r)
+		r = count_names(in, rows, n, &names);
 	if (r)
 		return r;
 	put_head(in, in->whole ? in->whole : in->tree->total[0], out);
 	bytes_printf(out, "Showing %zu of %zu functions\n", n, all);
 	bytes_printf(out, "%10s %6s %6s %10s %6s\n", "flat", "flat%", "sum%", "cum", "cum%");
 	for (size_t i = 0; i < n; i++) {
-		const struct tree_frame *f = &in->symbols->frames[rows[i].frame];
-		const char *mapping = render_mapping_name(in, rows[i].frame);
+		uint32_t name = in->symbols->frames[rows[i].frame].name;
 
 		sum += (double)rows[i].self;
 		render_value(rows[i].self, render_unit(in), self);
@@ -236,12 +287,7 @@ int render_text(const struct render_input *in, size_t max_rows, struct bytes *ou
 		bytes_printf(out, "%10s %5.2f%% %5.2f%% %10s %5.2f%%  ", self,
 			100 * (double)rows[i].self / whole, 100 * sum / whole, total,
 			100 * (double)rows[i].total / whole);
-		render_put_line(out, tree_symbols_text(in->symbols, f->name, NULL));
-		if (*mapping && f->kind != TREE_UNKNOWN) {
-			bytes_put_str(out, *mapping == '[' ? " " : " [");
-			render_put_line(out, mapping);
-			bytes_put_str(out, *mapping == '[' ? "" : "]");
-		}
+		put_function(in, rows[i].frame, *table_find(&names, name) > 1, out);
 		bytes_put_u8(out, '\n');
 	}
 	return bytes_error(out);

@@ -107,16 +107,22 @@ static void put_function(const struct top *t, size_t i, struct json *j)
 {
 	const struct tree_row *row = &t->rows[i];
 	const struct tree_frame *f = &t->symbols.frames[row->frame];
-	const char *mapping = "";
+	const char *mapping = "", *build_id = "";
 
-	if (f->mapping != TREE_NONE)
-		mapping = tree_symbols_base_name(&t->symbols, t->symbols.mappings[f->mapping].file);
+	if (f->mapping != TREE_NONE) {
+		const struct tree_mapping *m = &t->symbols.mappings[f->mapping];
+
+		mapping = tree_symbols_base_name(&t->symbols, m->file);
+		build_id = tree_symbols_text(&t->symbols, m->build_id, NULL);
+	}
 	json_object_begin(j);
 	json_key(j, "metric");
 	json_object_begin(j);
 	json_kv_string(j, "function", tree_symbols_text(&t->symbols, f->name, NULL));
 	json_kv_string(j, "file", tree_symbols_text(&t->symbols, f->file, NULL));
 	json_kv_string(j, "mapping", mapping);
+	if (*build_id)
+		json_kv_string(j, "build", build_id);
 	json_kv_string(j, "kind", tree_kind_name(f->kind));
 	json_object_end(j);
 	json_kv_int(j, "self", row->self);

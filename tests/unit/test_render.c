@@ -157,6 +157,46 @@ static void test_text(void **state)
 	assert_golden(&f->out, "render_top.txt");
 }
 
+static bool contains(const struct bytes *b, const char *text)
+{
+	return memmem(b->data, b->len, text, strlen(text)) != NULL;
+}
+
+/* Functions of one name are distinguished by their sources and builds. */
+static void test_twins(void **state)
+{
+	struct fixture *f = *state;
+	struct tree_builder b;
+	struct tree t;
+	static const char *const files[] = {"/src/a.c", "/src/b.c", "/src/b.c"};
+	static const char *const builds[] = {"", "", "0123456789abcdef"};
+
+	tree_builder_init(&b, NULL);
+	tree_init(&t, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		struct tree_mapping m = {.file = tree_symbols_string(&f->symbols, "/bin/app", 8),
+			.build_id = tree_symbols_string(&f->symbols, builds[i], strlen(builds[i]))};
+		struct tree_frame frame = {.name = tree_symbols_string(&f->symbols, "init", 4),
+			.file = tree_symbols_string(&f->symbols, files[i], strlen(files[i])),
+			.mapping = tree_symbols_mapping(&f->symbols, &m),
+			.kind = TREE_NATIVE};
+		uint32_t stack = tree_symbols_frame(&f->symbols, &frame);
+
+		tree_builder_stack(&b, &stack, 1, 1000 - (int64_t)i);
+	}
+	assert_int_equal(tree_builder_finish(&b, &t, NULL), 0);
+	f->in.tree = &t;
+	assert_int_equal(render_text(&f->in, 0, &f->out), 0);
+	assert_true(contains(&f->out, "init a.c [app]\n"));
+	assert_true(contains(&f->out, "init b.c [app]\n"));
+	assert_true(contains(&f->out, "init b.c [app] 0123456789ab\n"));
+	bytes_reset(&f->out);
+	assert_int_equal(render_text(&f->in, 1, &f->out), 0);
+	assert_true(contains(&f->out, "init [app]\n"));
+	tree_builder_done(&b);
+	tree_done(&t);
+}
+
 static void test_csv(void **state)
 {
 	struct fixture *f = *state;
@@ -279,11 +319,6 @@ static void test_protobuf(void **state)
 	assert_string_equal(g->name[g->function[1]], "main");
 	sonde__flame_graph__free_unpacked(g, NULL);
 	tree_done(&limited);
-}
-
-static bool contains(const struct bytes *b, const char *text)
-{
-	return memmem(b->data, b->len, text, strlen(text)) != NULL;
 }
 
 /* No name may end a string, an element or a line of the format it is in. */
@@ -411,6 +446,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WITH_FIXTURE(test_folded),
 		WITH_FIXTURE(test_text),
+		WITH_FIXTURE(test_twins),
 		WITH_FIXTURE(test_csv),
 		WITH_FIXTURE(test_speedscope),
 		WITH_FIXTURE(test_dot),
