@@ -7,6 +7,7 @@
 #include "lib/base/alloc.h"
 #include "lib/base/regex.h"
 #include "lib/base/str.h"
+#include "lib/tree/canon.h"
 #include <math.h>
 #include <string.h>
 
@@ -44,7 +45,8 @@ int cli_runs_options_make(
 
 	ret->sample_index = o->sample_index;
 	ret->by = o->by;
-	ret->canon = o->canon;
+	ret->canon = (o->canon ? TREE_CANON_CLONES | TREE_CANON_NUMBERS : 0U) |
+		     (o->unnamed_by_binary ? TREE_CANON_OFFSETS : 0U);
 	ret->lines = o->lines;
 	ret->metric = metric_of(o);
 	if (!r)

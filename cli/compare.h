@@ -17,7 +17,7 @@ struct cli_compare_options {
 	struct option_list fail_on;
 	double alpha, min_effect, min_samples, max_lost, max_unresolved;
 	uint64_t top;
-	bool canon, lines, json, md;
+	bool canon, unnamed_by_binary, lines, json, md;
 };
 
 #define CLI_COMPARE_FLAG(struct_, name_, field_, value_, fallback_, help_)          \
@@ -60,10 +60,12 @@ struct cli_compare_options {
 			"Stacks from the highest match on."),                                      \
 		{"lines", OPTION_BOOL, offsetof(struct_, compare.lines),                           \
 			.help = "Compares source lines in place of functions: NAME FILE:LINE."},   \
-		{"canon", OPTION_BOOL, offsetof(struct_, compare.canon),                           \
+		{"canon", OPTION_BOOL, offsetof(struct_, compare.canon), .fallback = "true",       \
 			.help = "Joins functions by names without clone suffixes, Rust's hashes, " \
-				"numbers of lambdas, OCaml's stamps, and unnamed ones by "         \
-				"binary."},                                                        \
+				"numbers of lambdas and OCaml's stamps."},                         \
+		{"unnamed-by-binary", OPTION_BOOL, offsetof(struct_, compare.unnamed_by_binary),   \
+			.help = "Joins all code without names of one binary, whatever its build "  \
+				"and offset."},                                                    \
 		OPTION_HEADING("Statistics"),                                                      \
 		CLI_COMPARE_CHOICE(struct_, "method", method, "ql|welch|bootstrap|none", "ql",     \
 			"ql: quasi-likelihood with variances moderated over all functions; "       \

@@ -12,8 +12,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_NAME = 4096 };
-
 static uint32_t add_string(struct profile *p, size_t at, const char *text)
 {
 	p->strings[at] = (struct prof_str) {.p = text, .len = (uint32_t)strlen(text)};
@@ -59,11 +57,11 @@ static int make_base(struct profile *p, double factor, struct errbuf *eb)
 }
 
 /* Functions with the names by which both sides are joined. */
-static int canonize(struct profile *p, struct errbuf *eb)
+static int canonize(struct profile *p, unsigned what, struct errbuf *eb)
 {
 	struct prof_str *strings =
 		arena_alloc_array(&p->arena, p->n_strings + p->n_functions + 1, sizeof(*strings));
-	char name[MAX_NAME];
+	char name[TREE_CANON_MAX];
 
 	if (!strings)
 		return arena_error(&p->arena, eb);
@@ -72,9 +70,9 @@ static int canonize(struct profile *p, struct errbuf *eb)
 	for (size_t i = 0; i < p->n_functions; i++) {
 		struct prof_function *f = &p->functions[i];
 		struct prof_str old = profile_str(p, f->name);
-		size_t n = tree_canonical_name(old.len ? old.p : "", old.len, name, sizeof(name));
+		size_t n = tree_canonical_name(old.len ? old.p : "", old.len, what, name);
 
-		if (n == old.len)
+		if (!n || n == old.len)
 			continue;
 		strings[p->n_strings] =
 			(struct prof_str) {arena_strndup(&p->arena, name, n), (uint32_t)n};
@@ -97,7 +95,7 @@ static int add_source(struct prof_merge *m, const struct cli_source *s,
 	if (r >= 0)
 		r = cli_profile_filter(p, &o->filter, eb);
 	if (r >= 0 && o->canon)
-		r = canonize(p, eb);
+		r = canonize(p, o->canon, eb);
 	if (r >= 0 && base > 0)
 		r = make_base(p, base, eb);
 	return r < 0 ? r : prof_merge_add(m, p, s->name, eb);

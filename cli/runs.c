@@ -13,8 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_NAME = 4096 };
-
 void cli_runs_init(struct cli_runs *r)
 {
 	*r = (struct cli_runs) {};
@@ -38,22 +36,23 @@ void cli_runs_done(struct cli_runs *r)
 /* ---- functions by name ---- */
 
 /* The frame that stands for all of this one's name; frames of labels stay apart from functions. An offset without a name is one of its
- * build. */
-static uint32_t unify(struct cli_runs *r, uint32_t frame, bool canon)
+ * build, unless offsets go. */
+static uint32_t unify(struct cli_runs *r, uint32_t frame, unsigned canon)
 {
 	struct tree_frame f = r->symbols.frames[frame];
 	uint64_t *slot;
 
 	if (canon && f.kind != TREE_LABEL) {
-		char name[MAX_NAME];
+		char name[TREE_CANON_MAX];
 		size_t len;
 		const char *text = tree_symbols_text(&r->symbols, f.name, &len);
 
-		len = tree_canonical_name(text, len, name, sizeof(name));
-		f.name = tree_symbols_string(&r->symbols, name, len);
+		len = tree_canonical_name(text, len, canon, name);
+		if (len)
+			f.name = tree_symbols_string(&r->symbols, name, len);
 		frame = tree_symbols_frame(&r->symbols, &f);
 	}
-	if (f.kind == TREE_UNKNOWN && !canon)
+	if (f.kind == TREE_UNKNOWN && !(canon & TREE_CANON_OFFSETS))
 		return frame;
 	slot = table_insert(&r->by_name, (uint64_t)(f.kind == TREE_LABEL) << 32 | f.name, NULL);
 	if (!slot)
@@ -63,8 +62,8 @@ static uint32_t unify(struct cli_runs *r, uint32_t frame, bool canon)
 	return (uint32_t)(*slot - 1);
 }
 
-static int unify_tree(
-	struct cli_runs *r, const struct tree *in, bool canon, struct tree *ret, struct errbuf *eb)
+static int unify_tree(struct cli_runs *r, const struct tree *in, unsigned canon, struct tree *ret,
+	struct errbuf *eb)
 {
 	_cleanup_free_ uint32_t *frame = try_realloc(NULL, in->n + 1, sizeof(*frame));
 

@@ -71,7 +71,7 @@ struct cli_runs_options {
 	const char *metric;	  /* a column of the metrics.csv beside the files, or NULL */
 	bool lines;		  /* lines are functions of their own */
 	struct tree_filter filter;
-	bool canon; /* names without what compilers number anew in each build */
+	unsigned canon; /* what names lose (enum tree_canon) */
 };
 
 /* The label that --by names: "thread" is thread_name, "label:K" is K, as in sonde top. NULL stays NULL. */

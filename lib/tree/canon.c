@@ -66,25 +66,47 @@ static bool is_ocaml_stamp(const char *name, const char *p, const char *end)
 	       !memchr(name, ':', (size_t)(p - name));
 }
 
-size_t tree_canonical_name(const char *name, size_t len, char *ret, size_t size)
+/* Does the rest of the name from p on go? */
+static bool ends_here(const char *name, const char *p, const char *end, unsigned what)
+{
+	if ((what & TREE_CANON_CLONES) && is_rust_hash(p, end))
+		return true;
+	if ((what & TREE_CANON_NUMBERS) && is_ocaml_stamp(name, p, end))
+		return true;
+	return (what & TREE_CANON_OFFSETS) && starts(p, end, "+0x") && p > name;
+}
+
+size_t tree_canonical_name(
+	const char *name, size_t len, unsigned what, char ret[static TREE_CANON_MAX])
 {
 	const char *p = name, *end = name + len;
 	size_t n = 0;
 
-	while (p < end && n < size) {
-		const char *clone = skip_clone(p, end);
+	if (len > TREE_CANON_MAX)
+		return 0;
+	while (p < end) {
+		const char *clone = what & TREE_CANON_CLONES ? skip_clone(p, end) : NULL;
 
 		if (clone) {
 			p = clone;
 			continue;
 		}
-		if (is_rust_hash(p, end) || is_ocaml_stamp(name, p, end))
-			break;
-		if (starts(p, end, "+0x") && p > name) /* of a function without a name */
+		if (ends_here(name, p, end, what))
 			break;
 		ret[n++] = *p++;
-		if (ret[n - 1] == '#')
+		if (ret[n - 1] == '#' && (what & TREE_CANON_NUMBERS))
 			p = skip_digits(p, end); /* lambda()#3 */
 	}
 	return n;
+}
+
+bool tree_name_is(const char *name, size_t len, const char *wanted)
+{
+	char shown[TREE_CANON_MAX];
+	size_t n = strlen(wanted);
+
+	if (len == n && !memcmp(name, wanted, n))
+		return true;
+	return n && tree_canonical_name(name, len, TREE_CANON_CLONES, shown) == n &&
+	       !memcmp(shown, wanted, n);
 }

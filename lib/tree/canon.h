@@ -3,8 +3,24 @@
  * Names of functions without the parts that a compiler numbers anew in each build.
  */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 
-/* The name without clone suffixes (.constprop.0, .part.1, .isra.2, .cold), Rust's hash, numbers of lambdas and OCaml's stamps; and
- * without the offset of "module+0xoffset". Into `ret`, cut to its size; returns the length. No NUL is added. */
-size_t tree_canonical_name(const char *name, size_t len, char *ret, size_t size);
+enum { TREE_CANON_MAX = 4096 }; /* longer names stay as they are */
+
+/* What a name loses. */
+enum tree_canon {
+	TREE_CANON_CLONES =
+		1, /* clone suffixes (.constprop.0, .part.1, .isra.2, .cold) and Rust's hash */
+	TREE_CANON_NUMBERS = 2, /* numbers of lambdas and OCaml's stamps */
+	TREE_CANON_OFFSETS = 4, /* the offset of "module+0xoffset" */
+};
+
+/*
+ * The name without what `what` (enum tree_canon) says, into `ret`; returns the length. 0: nothing was left, or the name is longer than
+ * that; then it stays as it is. No NUL is added.
+ */
+size_t tree_canonical_name(
+	const char *name, size_t len, unsigned what, char ret[static TREE_CANON_MAX]);
+/* Is the name this one, as it is or without what TREE_CANON_CLONES takes? So a clone answers to the name that it is shown by. */
+bool tree_name_is(const char *name, size_t len, const char *wanted);

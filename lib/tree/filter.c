@@ -7,6 +7,7 @@
 #include "lib/tree/filter.h"
 #include "lib/base/alloc.h"
 #include "lib/base/regex.h"
+#include "lib/tree/canon.h"
 #include "lib/tree/tree_internal.h"
 #include <string.h>
 
@@ -39,6 +40,19 @@ static int matcher_init(
 	return 0;
 }
 
+/* A name matches as it is, or as it is shown where clones are joined. */
+static int match_text(const struct matcher *m, const char *text, size_t len)
+{
+	char shown[TREE_CANON_MAX];
+	int r = regex_match(m->re, text, len, m->eb);
+	size_t n;
+
+	if (r)
+		return r;
+	n = tree_canonical_name(text, len, TREE_CANON_CLONES, shown);
+	return n && n < len ? regex_match(m->re, shown, n, m->eb) : 0;
+}
+
 static bool match_string(struct matcher *m, const struct tree_symbols *s, uint32_t id)
 {
 	const char *text;
@@ -49,7 +63,7 @@ static bool match_string(struct matcher *m, const struct tree_symbols *s, uint32
 		return false;
 	if (m->answers[id] == UNASKED) {
 		text = tree_symbols_text(s, id, &len);
-		r = regex_match(m->re, text, len, m->eb);
+		r = match_text(m, text, len);
 		if (r < 0)
 			m->error = r;
 		m->answers[id] = r > 0 ? YES : NO;

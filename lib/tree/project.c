@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_NAME = 4096 };
-
 /* The modules of a mapping, each TREE_NONE until asked for. */
 struct modules {
 	uint32_t of_names, of_offsets;
@@ -84,7 +82,8 @@ static uint32_t frame_of(struct projection *p, struct tree_frame f)
 	uint32_t frame;
 
 	f.mapping = module_of(p, f.mapping, f.kind != TREE_UNKNOWN);
-	frame = tree_symbols_frame(p->symbols, &f);
+	frame = p->id.by_build ? tree_symbols_frame(p->symbols, &f)
+			       : tree_symbols_frame_anywhere(p->symbols, &f);
 	if (build_id)
 		tree_symbols_build(p->symbols, frame, build_id);
 	return frame;
@@ -107,13 +106,13 @@ static uint32_t unnamed_frame(struct projection *p, const struct tree_location *
 	return frame_of(p, f);
 }
 
-static uint32_t canonical(struct tree_symbols *s, uint32_t name)
+static uint32_t canonical(struct tree_symbols *s, uint32_t name, unsigned what)
 {
-	char buf[MAX_NAME];
+	char buf[TREE_CANON_MAX];
 	size_t len, n;
 	const char *text = tree_symbols_text(s, name, &len);
 
-	n = tree_canonical_name(text, len, buf, sizeof(buf));
+	n = tree_canonical_name(text, len, what, buf);
 	return n ? tree_symbols_string(s, buf, n) : name;
 }
 
@@ -150,7 +149,7 @@ static uint32_t line_frame(
 	f.file = s->functions[line->function].file;
 	f.kind = kind_of(p, tree_symbols_text(s, f.name, NULL), l->mapping);
 	if (p->id.canon && f.kind != TREE_UNKNOWN)
-		f.name = canonical(s, f.name);
+		f.name = canonical(s, f.name, p->id.canon);
 	return frame_of(p, f);
 }
 

@@ -25,6 +25,7 @@ void tree_symbols_done(struct tree_symbols *s)
 	prof_index_done(&s->by_function, s->budget);
 	prof_index_done(&s->by_location, s->budget);
 	prof_index_done(&s->by_frame, s->budget);
+	prof_index_done(&s->by_source, s->budget);
 	prof_index_done(&s->by_build, s->budget);
 	arena_done(&s->texts);
 	free(s->strings);
@@ -322,6 +323,23 @@ uint32_t tree_symbols_frame(struct tree_symbols *s, const struct tree_frame *f)
 		return 0;
 	s->frames[s->n_frames] = *f;
 	return (uint32_t)s->n_frames++;
+}
+
+uint32_t tree_symbols_frame_anywhere(struct tree_symbols *s, const struct tree_frame *f)
+{
+	const char *base = tree_symbols_base_name(s, f->file);
+	uint64_t key[] = {(uint64_t)f->name << 32 | f->kind, f->mapping};
+	uint64_t hash =
+		hash_words(key, ARRAY_SIZE(key), hash_xxh3_seed(base, strlen(base), s->seed));
+	uint32_t i;
+
+	for (uint64_t pos = hash; (i = prof_index_next(&s->by_source, hash, &pos)) != PROF_NONE;)
+		if (s->frames[i].name == f->name && s->frames[i].mapping == f->mapping &&
+			s->frames[i].kind == f->kind &&
+			!strcmp(tree_symbols_base_name(s, s->frames[i].file), base))
+			return i;
+	i = tree_symbols_frame(s, f);
+	return add(s, &s->by_source, hash, i) ? i : 0;
 }
 
 void tree_symbols_build(struct tree_symbols *s, uint32_t frame, uint32_t build_id)

@@ -82,7 +82,8 @@ struct tree_symbols {
 	size_t n_strings, n_mappings, n_functions, n_lines, n_locations, n_frames, n_builds;
 	size_t cap_strings, cap_mappings, cap_functions, cap_lines, cap_locations, cap_frames,
 		cap_builds;
-	struct prof_index by_string, by_mapping, by_function, by_location, by_frame, by_build;
+	struct prof_index by_string, by_mapping, by_function, by_location, by_frame, by_source,
+		by_build;
 	/* So many of the first are in their index; the others get there when one is looked up. */
 	size_t n_by_string, n_by_function, n_by_location;
 	uint64_t seed;
@@ -118,6 +119,8 @@ static inline uint32_t tree_column(int64_t column)
 uint32_t tree_symbols_location(struct tree_symbols *s, uint64_t address, uint32_t mapping,
 	const struct tree_line *lines, size_t n_lines);
 uint32_t tree_symbols_frame(struct tree_symbols *s, const struct tree_frame *f);
+/* The frame that differs from this one in the folder of its source file at most; else this one. */
+uint32_t tree_symbols_frame_anywhere(struct tree_symbols *s, const struct tree_frame *f);
 /* The frame's code comes from this build too. */
 void tree_symbols_build(struct tree_symbols *s, uint32_t frame, uint32_t build_id);
 /* The same for what the caller knows to be new. */

@@ -158,12 +158,12 @@ int tree_tag(const struct tree *in, const uint32_t *roots, size_t n_roots, const
 int tree_divide(struct tree *t, int64_t divisor, struct errbuf *eb) _must_check_;
 
 /*
- * What makes frames one function. A name is of its source file and its module, which is the base name of the mapped file: so a program
- * that was built anew, or lies elsewhere on another node, is compared with itself. What has no name is an offset in one build.
+ * What makes frames one function. A name is of its source file and its module, both by their base names: so a program that was built
+ * anew, elsewhere, or lies elsewhere on another node, is compared with itself. What has no name is an offset in one build.
  */
 struct tree_identity {
-	bool by_build; /* each build, by its whole path and build id, is a module of its own */
-	bool canon; /* names without what compilers number anew in each build (lib/tree/canon.h) */
+	bool by_build; /* each build, by its whole path and build id, is a module of its own; sources by their whole path */
+	unsigned canon; /* what names lose (enum tree_canon) */
 };
 
 /*

@@ -59,8 +59,8 @@ struct querier_merge {
 	bool pgo; /* stacks cut for Go's optimizer: the innermost keep_locations, 0 all */
 	size_t keep_locations;
 	bool aggregate_callees;
-	struct tree_identity identity; /* of functions */
-	bool average;		       /* of values over time */
+	bool compares; /* one side of a difference */
+	bool average;  /* of values over time */
 	struct query_trees trees;
 	struct tree functions;
 };

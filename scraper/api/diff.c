@@ -6,6 +6,7 @@
 #include "lib/base/str.h"
 #include "lib/net/url/url.h"
 #include "lib/render/render.h"
+#include "lib/tree/canon.h"
 #include "lib/tree/diff.h"
 #include "scraper/api/replicates.h"
 #include <string.h>
@@ -84,7 +85,8 @@ static int parse_side(struct diff *d, struct side *s, int64_t now_ns, struct err
 			url_params_set(&s->url, names[i], value);
 	}
 	r = api_params_parse(&s->url, now_ns, API_JSON, d->q->api->o.max_nodes, &s->params, eb);
-	s->params.identity.canon = true; /* clones that one build has and the other does not */
+	if (!s->params.identity.by_build)
+		s->params.identity.canon |= TREE_CANON_NUMBERS;
 	if (!r && s->params.n_group_by)
 		r = err_set(eb, -EINVAL, "group_by: not in a difference");
 	if (!r)

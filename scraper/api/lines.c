@@ -5,6 +5,7 @@
 #include "lib/base/alloc.h"
 #include "lib/base/fs.h"
 #include "lib/base/table.h"
+#include "lib/tree/canon.h"
 #include "scraper/api/api_impl.h"
 #include <inttypes.h>
 #include <string.h>
@@ -49,9 +50,10 @@ static bool find_function(struct lines *l, const char *name)
 	l->wanted = xcalloc(l->s->n_functions + 1, sizeof(*l->wanted));
 	for (size_t i = 0; i < l->s->n_functions; i++) {
 		const struct tree_function *f = &l->s->functions[i];
+		size_t len;
+		const char *own = tree_symbols_text(l->s, f->name ? f->name : f->system_name, &len);
 
-		l->wanted[i] = !strcmp(
-			tree_symbols_text(l->s, f->name ? f->name : f->system_name, NULL), name);
+		l->wanted[i] = tree_name_is(own, len, name);
 		if (l->wanted[i] && f->start_line > 0 &&
 			(!l->start_line || f->start_line < l->start_line))
 			l->start_line = f->start_line;

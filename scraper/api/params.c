@@ -9,6 +9,7 @@
 #include "lib/base/regex.h"
 #include "lib/base/str.h"
 #include "lib/net/url/url.h"
+#include "lib/tree/canon.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -302,6 +303,7 @@ static int parse_all(const struct url_params *u, int64_t now, enum api_format fa
 		r = parse_tags(u, p, eb);
 	if (!r)
 		r = parse_flag(u, "by_build", &p->identity.by_build, eb);
+	p->identity.canon = p->identity.by_build ? 0 : TREE_CANON_CLONES;
 	if (!r)
 		r = parse_count(u, "max_nodes", max_max_nodes, &p->max_nodes, eb);
 	if (!r)

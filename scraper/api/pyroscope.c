@@ -401,8 +401,8 @@ static int diff(struct page *p, struct querier_merge *left, struct querier_merge
 
 void api_pyroscope_diff(struct http_request *r, void *arg)
 {
-	_cleanup_querier_merge_ struct querier_merge left = {.identity = {.canon = true}};
-	_cleanup_querier_merge_ struct querier_merge right = {.identity = {.canon = true}};
+	_cleanup_querier_merge_ struct querier_merge left = {.compares = true};
+	_cleanup_querier_merge_ struct querier_merge right = {.compares = true};
 	struct page p = {};
 
 	page_begin(&p, r, arg, "render-diff");

@@ -5,6 +5,7 @@
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
 #include "lib/base/instant.h"
+#include "lib/tree/canon.h"
 #include "proto/types.pb-c.h"
 #include "scraper/api/connect.h"
 #include <inttypes.h>
@@ -152,11 +153,12 @@ static uint32_t follow(const struct querier_merge *m, uint32_t location, uint32_
 		uint32_t f = s->lines[l->first_line + i].function;
 		const struct tree_function *function = f == TREE_NONE ? NULL : &s->functions[f];
 		const char *name = "";
+		size_t len = 0;
 
 		if (function)
 			name = tree_symbols_text(
-				s, function->name ? function->name : function->system_name, NULL);
-		if (strcmp(name, m->call_site[up]) != 0)
+				s, function->name ? function->name : function->system_name, &len);
+		if (!tree_name_is(name, len, m->call_site[up]))
 			return TREE_NONE;
 		up++;
 	}
@@ -215,6 +217,8 @@ int querier_merge_run(struct api_job *q, struct querier_merge *m, bool functions
 		.end_ns = m->end_ns,
 		.profiles = m->profiles,
 		.n_profiles = m->n_profiles};
+	const struct tree_identity identity = {
+		.canon = TREE_CANON_CLONES | (m->compares ? TREE_CANON_NUMBERS : 0U)};
 	int r = q->locked ? 0 : api_job_take(q, m->start_ns, eb);
 
 	if (!r)
@@ -226,7 +230,6 @@ int querier_merge_run(struct api_job *q, struct querier_merge *m, bool functions
 	if (r || !functions)
 		return r;
 	tree_init(&m->functions, q->env.budget);
-	r = tree_project(
-		&m->trees.groups[0].tree, &m->identity, &m->trees.symbols, &m->functions, eb);
+	r = tree_project(&m->trees.groups[0].tree, &identity, &m->trees.symbols, &m->functions, eb);
 	return r ? r : tree_symbols_error(&m->trees.symbols, eb);
 }

@@ -3,6 +3,7 @@
  * SelectSeries: values over time, a series per group, with the largest profile of each point when exemplars are asked for.
  */
 #include "lib/base/clock.h"
+#include "lib/tree/canon.h"
 #include "proto/querier.pb-c.h"
 #include "scraper/api/connect.h"
 #include <math.h>
@@ -88,7 +89,7 @@ int querier_select_series(
 		.n_group_by = in->n_group_by,
 		.group = true};
 	_cleanup_tree_symbols_ struct tree_symbols symbols = {};
-	struct tree_choice stacks = {};
+	struct tree_choice stacks = {.identity = {.canon = TREE_CANON_CLONES}};
 	size_t n;
 	int r = check(in, eb);
 

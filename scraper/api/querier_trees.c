@@ -329,8 +329,8 @@ static int run_side(struct connect_call *c, const Querier__V1__SelectMergeStackt
 int querier_diff(struct connect_call *c, const ProtobufCMessage *request, struct errbuf *eb)
 {
 	const Querier__V1__DiffRequest *in = (const void *)request;
-	_cleanup_querier_merge_ struct querier_merge left = {.identity = {.canon = true}};
-	_cleanup_querier_merge_ struct querier_merge right = {.identity = {.canon = true}};
+	_cleanup_querier_merge_ struct querier_merge left = {.compares = true};
+	_cleanup_querier_merge_ struct querier_merge right = {.compares = true};
 	struct flamebearer_side a = {&left.functions, &left.trees.symbols};
 	struct flamebearer_side b = {&right.functions, &right.trees.symbols};
 	Querier__V1__DiffResponse *out = CONNECT_NEW(c, Querier__V1__DiffResponse);

@@ -24,8 +24,9 @@ def _bytes(field, b):
     return _varint(field << 3 | 2) + _varint(len(b)) + b
 
 
-def encode(types, period_type, samples, time_ns, duration_ns, period=1):
-    """types, period_type: (type, unit) pairs. samples: (stack of function names leaf first, values, labels)."""
+def encode(types, period_type, samples, time_ns, duration_ns, period=1, path='/usr/bin/app', build_id='', source='/src/app.c', start=0):
+    """types, period_type: (type, unit) pairs. samples: (stack leaf first, values, labels); in a stack a text is a function, a number the
+    offset in the file of code without a name. `path` of the binary, with this build id, loaded at `start`."""
     strings, functions = {'': 0}, {}
 
     def s(text):
@@ -36,10 +37,13 @@ def encode(types, period_type, samples, time_ns, duration_ns, period=1):
         ids = b''.join(_varint(functions.setdefault(f, len(functions) + 1)) for f in stack)
         out += _bytes(2, _bytes(1, ids) + _bytes(2, b''.join(map(_varint, values)))
                       + b''.join(_bytes(3, _int(1, s(k)) + _int(2, s(v))) for k, v in labels.items()))
-    out += _bytes(3, _int(1, 1) + _int(5, s('/usr/bin/app')) + _int(7, 1))
+    out += _bytes(3, _int(1, 1) + (_int(2, start) + _int(3, start + (1 << 20)) if start else b'') + _int(5, s(path)) + _int(6, s(build_id)) + _int(7, 1))
     for name, i in functions.items():
+        if isinstance(name, int):
+            out += _bytes(4, _int(1, i) + _int(2, 1) + _int(3, start + name))
+            continue
         out += _bytes(4, _int(1, i) + _int(2, 1) + _bytes(4, _int(1, i) + _int(2, 10)))
-        out += _bytes(5, _int(1, i) + _int(2, s(name)) + _int(4, s('/src/app.c')))
+        out += _bytes(5, _int(1, i) + _int(2, s(name)) + _int(4, s(source)))
     out += _int(9, time_ns) + _int(10, duration_ns)
     out += _bytes(11, _int(1, s(period_type[0])) + _int(2, s(period_type[1]))) + _int(12, period)
     out += b''.join(_bytes(6, t.encode()) for t in strings)

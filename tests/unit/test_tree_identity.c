@@ -3,6 +3,7 @@
  * Which frames are one function: builds of a program fall together, offsets of different builds do not.
  */
 #include "lib/base/cleanup.h"
+#include "lib/tree/canon.h"
 #include "lib/tree/tree.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
+
+enum { ALL = TREE_CANON_CLONES | TREE_CANON_NUMBERS };
 
 struct place {
 	const char *path, *build_id;
@@ -76,21 +79,30 @@ static void test_identity(void **state)
 			"f@app=1/aa f@app=2/aa"},
 		{{"/bin/app", "aa", "f", "f.c", 1}, {"/bin/tool", "aa", "f", "f.c", 1}, {},
 			"f@app=1/aa f@tool=2/aa"},
+		/* A source built in another folder. */
+		{{"/bin/app", "aa", "f", "/b/1/f.c", 1}, {"/bin/app", "bb", "f", "/b/2/f.c", 2}, {},
+			"f@app=3/aa/bb"},
+		{{"/bin/app", "aa", "f", "/b/1/f.c", 1}, {"/bin/app", "aa", "f", "/b/2/f.c", 2},
+			{.by_build = true}, "f@/bin/app=1/aa f@/bin/app=2/aa"},
 		/* An offset means something in one build only. */
 		{{"/lib/a/x.so", "aa", NULL, NULL, 16}, {"/lib/b/x.so", "aa", NULL, NULL, 16}, {},
 			"x.so+0x10@x.so=3/aa"},
 		{{"/lib/x.so", "aa", NULL, NULL, 16}, {"/lib/x.so", "bb", NULL, NULL, 16}, {},
 			"x.so+0x10@x.so=1/aa x.so+0x10@x.so=2/bb"},
 		{{"/lib/x.so", "aa", "x.so+0x10", "", 1}, {"/lib/x.so", "bb", "x.so+0x10", "", 2},
-			{.canon = true}, "x.so+0x10@x.so=1/aa x.so+0x10@x.so=2/bb"},
+			{.canon = ALL}, "x.so+0x10@x.so=1/aa x.so+0x10@x.so=2/bb"},
 		/* Clones of one function. */
 		{{"/bin/app", "aa", "f.constprop.0", "f.c", 1}, {"/bin/app", "bb", "f", "f.c", 2},
-			{.canon = true}, "f@app=3/aa/bb"},
+			{.canon = ALL}, "f@app=3/aa/bb"},
 		{{"/bin/app", "aa", "f.constprop.0", "f.c", 1}, {"/bin/app", "bb", "f", "f.c", 2},
 			{}, "f.constprop.0@app=1/aa f@app=2/bb"},
 		{{"/bin/app", "aa", "a::b::h0123456789abcdef", "b.rs", 1},
-			{"/bin/app", "bb", "a::b::hfedcba9876543210", "b.rs", 2}, {.canon = true},
+			{"/bin/app", "bb", "a::b::hfedcba9876543210", "b.rs", 2}, {.canon = ALL},
 			"a::b@app=3/aa/bb"},
+		{{"/bin/app", "aa", "M.f_1", "m.ml", 1}, {"/bin/app", "bb", "M.f_2", "m.ml", 2},
+			{.canon = ALL}, "M.f@app=3/aa/bb"},
+		{{"/bin/app", "aa", "M.f_1", "m.ml", 1}, {"/bin/app", "bb", "M.f_2", "m.ml", 2},
+			{.canon = TREE_CANON_CLONES}, "M.f_1@app=1/aa M.f_2@app=2/bb"},
 		{{"[kernel.kallsyms]", "k1", "g", "", 1}, {"[kernel.kallsyms]", "k2", "g", "", 2},
 			{}, "g@[kernel.kallsyms]=3/k1/k2"},
 	};
