@@ -119,8 +119,9 @@ static int merge_side(struct diff *d, struct side *s, struct errbuf *eb)
 	tree_init(&s->tree, d->q->env.budget);
 	if (!r)
 		r = api_view_project(d->q, &s->view, &s->tree, eb);
-	/* Without coverage: from the first window's begin to the last one's end. */
-	s->seconds = (double)(m->n_targets ? m->covered.ns : m->max_time_ns - m->min_time_ns) / 1e9;
+	/* Without coverage, or with profiles that say no duration: from the first window's begin to the last one's end. */
+	s->seconds = (double)(m->covered.ns > 0 ? m->covered.ns : m->max_time_ns - m->min_time_ns) /
+		     1e9;
 	s->cpu_seconds = (double)MAX(m->covered.cpu_ns, (int64_t)0) / 1e9;
 	if (!r && !d->relative && d->per == PER_CPU_SECOND && m->n_profiles &&
 		m->type.kind == STORE_DELTA && !s->cpu_seconds)
@@ -129,6 +130,21 @@ static int merge_side(struct diff *d, struct side *s, struct errbuf *eb)
 			"it, other "
 			"targets do not); per=second and mode=relative need not know it");
 	return r ? err_prefix(eb, r, "side %s", s->suffix + 1) : 0;
+}
+
+/* A rate of one side and a sum of the other are not comparable. */
+static int check_seconds(const struct diff *d, struct errbuf *eb)
+{
+	const struct side *unknown = d->a.seconds ? &d->b : &d->a;
+
+	if (d->relative || d->per != PER_SECOND || !d->a.view.merged.n_profiles ||
+		!d->b.view.merged.n_profiles || d->a.view.merged.type.kind != STORE_DELTA ||
+		!d->a.seconds == !d->b.seconds)
+		return 0;
+	return err_set(eb, -ENOTSUP,
+		"per: which time the profiles of side %s took is not known, that of the other side "
+		"is; per=run and mode=relative need not know it",
+		unknown->suffix + 1);
 }
 
 static double divisor_of(const struct diff *d, const struct side *s)
@@ -213,6 +229,8 @@ static int make(struct diff *d, struct errbuf *eb)
 	if (!r && strcmp(d->a.view.merged.type.id, d->b.view.merged.type.id) != 0)
 		r = err_set(eb, -EINVAL, "the sides are of different profile types, %s and %s",
 			d->a.view.merged.type.id, d->b.view.merged.type.id);
+	if (!r)
+		r = check_seconds(d, eb);
 	if (r)
 		return r;
 	choose_scales(d);

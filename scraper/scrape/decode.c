@@ -51,6 +51,16 @@ static enum scrape_reason decode_body(struct scrape *s, struct scrape_request *r
 	return res < 0 ? SCRAPE_FAIL_PPROF : SCRAPE_OK;
 }
 
+/* Older fgprof and endpoints written by hand say nothing of the window: it is then what the request asked for. */
+static int64_t window_ns(const struct scrape_request *r)
+{
+	const struct scrape_spec *spec = &r->type->spec;
+
+	if (r->profile.duration_ns || !spec->is_windowed || r->is_sonde)
+		return r->profile.duration_ns;
+	return spec->seconds * NS_PER_S;
+}
+
 /* A row's time is the end of its window. */
 static enum scrape_reason set_time(struct scrape_request *r)
 {
@@ -66,7 +76,7 @@ static enum scrape_reason set_time(struct scrape_request *r)
 	}
 	if (!p->time_ns || !r->job->honor_timestamps)
 		r->out.time_ns = r->start_real_ns + took_ns;
-	r->out.duration_ns = p->duration_ns;
+	r->out.duration_ns = window_ns(r);
 	return SCRAPE_OK;
 }
 

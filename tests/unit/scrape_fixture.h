@@ -26,7 +26,7 @@ struct record {
 	char cursor_key[256], before[64], after[64];
 	size_t n_streams, n_rows, n_coverage;
 	uint32_t n_cpus;
-	int64_t total, lost_ns, duration_ns, time_ns;
+	int64_t total, lost_ns, covered_ns, duration_ns, time_ns;
 	char stream[1024];				/* of stream 0, printed */
 	int up;						/* −1: not reported */
 	double overhead, taken, dropped, watched, lost; /* the same */
@@ -129,7 +129,8 @@ enum {
 	MODE_JSON,
 	MODE_BAD_UTF8,
 	MODE_BUSY,
-	MODE_WRITE_TIMEOUT
+	MODE_WRITE_TIMEOUT,
+	MODE_NO_WINDOW, /* a CPU profile that says neither when it was taken nor how long it took */
 };
 
 static inline void reply_gzip(struct http_request *r, const struct bytes *raw, size_t cut)
@@ -198,8 +199,11 @@ static inline void go_profile(struct http_request *r, void *arg)
 	_cleanup_bytes_ struct bytes raw = {0};
 
 	bytes_init(&raw, NULL, 0);
-	make_cpu(&raw, clock_realtime_ns(&clock_system) - NS_PER_S, NS_PER_S, 5,
-		e->mode == MODE_BAD_UTF8 ? "\xff\xfe" : "app");
+	if (e->mode == MODE_NO_WINDOW)
+		make_cpu(&raw, 0, 0, 5, "app");
+	else
+		make_cpu(&raw, clock_realtime_ns(&clock_system) - NS_PER_S, NS_PER_S, 5,
+			e->mode == MODE_BAD_UTF8 ? "\xff\xfe" : "app");
 	if (!reply_bad(r, e->mode, &raw))
 		reply_gzip(r, &raw, 0);
 }
@@ -302,6 +306,7 @@ static inline int sink_append(
 	rec->time_ns = s->time_ns;
 	if (s->n_coverage) {
 		rec->lost_ns = s->coverage[0].lost_ns;
+		rec->covered_ns = s->coverage[0].duration_ns;
 		rec->n_cpus = s->coverage[0].n_cpus;
 	}
 	snprintf(rec->before, sizeof(rec->before), "%.*s", (int)s->cursor_before.len,

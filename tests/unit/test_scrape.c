@@ -127,6 +127,23 @@ static void test_go(void **state)
 	env_free(e);
 }
 
+/* The window is then as long as the one that was asked for. */
+static void test_no_duration(void **state)
+{
+	struct env *e = env_new();
+
+	(void)state;
+	e->mode = MODE_NO_WINDOW;
+	env_apply(e, "  scrape_interval: 1s\n  profiling_config: {pprof_config: {memory: "
+		     "{enabled: false}, mutex: {enabled: false}, block: {enabled: false}, "
+		     "goroutine: {enabled: false}}}\n");
+	run_until(e, 2);
+	assert_int_equal(e->records[0].total, 5);
+	assert_int_equal(e->records[0].duration_ns, NS_PER_S);
+	assert_int_equal(e->records[0].covered_ns, NS_PER_S);
+	env_free(e);
+}
+
 static void test_bad_targets(void **state)
 {
 	static const struct {
@@ -249,6 +266,7 @@ int main(void)
 		cmocka_unit_test(test_cursor),
 		cmocka_unit_test(test_known_exporter),
 		cmocka_unit_test(test_go),
+		cmocka_unit_test(test_no_duration),
 		cmocka_unit_test(test_bad_targets),
 		cmocka_unit_test(test_reload),
 		cmocka_unit_test(test_target_limit),
