@@ -12,6 +12,7 @@
 #include "lib/base/str.h"
 #include "lib/net/url/url.h"
 #include "lib/prof/merge.h"
+#include "lib/prof/number.h"
 #include <math.h>
 #include <string.h>
 
@@ -261,6 +262,8 @@ static int add_stretch(struct selection *s, int64_t start_ns, int64_t end_ns,
 
 	profile_init(&p, NULL);
 	r = fetch(s, start_ns, end_ns, &p, &text, eb);
+	if (r >= 0)
+		r = prof_number_labels(&p, eb);
 	if (r < 0 || !p.n_samples)
 		return r;
 	group = xcalloc(p.n_samples, sizeof(*group));

@@ -12,6 +12,7 @@
 #include "lib/base/str.h"
 #include "lib/base/table.h"
 #include "lib/net/url/url.h"
+#include "lib/prof/number.h"
 #include "lib/render/render.h"
 #include <string.h>
 
@@ -160,8 +161,9 @@ static bool add_to(struct rows *rows, const struct profile *p, uint32_t string, 
 
 	if (!row)
 		return false;
-	row->flat += is_flat ? value : 0;
-	row->cum += row->last == sample + 1 ? 0 : value; /* recursion counts once */
+	row->flat = prof_add(row->flat, is_flat ? value : 0);
+	if (row->last != sample + 1) /* recursion counts once */
+		row->cum = prof_add(row->cum, value);
 	row->last = sample + 1;
 	return true;
 }
@@ -253,7 +255,7 @@ static int print_grouped(const struct top_options *o, const struct profile *p, s
 	for (size_t i = 0; ok && i < p->n_samples; i++) {
 		int64_t value = p->values[i * p->n_types + column];
 
-		total += value;
+		total = prof_add(total, value);
 		ok = key ? add_to(&rows, p, label_of(p, i, key), i, value, true)
 			 : add_files(&rows, p, i, value);
 	}
@@ -283,6 +285,10 @@ static int look(const struct top_options *o, const struct option_list *files, st
 	} else
 		r = cli_sum(&(struct cli_sum_options) {.sample_index = o->sample_index}, files, &p,
 			&column, eb);
+	if (r < 0)
+		return r;
+	if (label_key(o->by))
+		r = prof_number_labels(&p, eb);
 	if (r < 0)
 		return r;
 	r = strcmp(o->by, "function") != 0 ? print_grouped(o, &p, column, &out, eb)

@@ -495,9 +495,8 @@ static void add_values(struct prof_builder *b, size_t i, const int64_t *values)
 {
 	int64_t *row = (int64_t *)b->values.data + i * b->types.n;
 
-	/* Wraps like pprof's sums do; a signed overflow would be undefined. */
 	for (size_t k = 0; k < b->types.n; k++)
-		row[k] = (int64_t)((uint64_t)row[k] + (uint64_t)values[k]);
+		row[k] = prof_add(row[k], values[k]);
 }
 
 /* Up to the first label the column is not there: samples of most programs have none. */

@@ -92,6 +92,19 @@ void profile_done(struct profile *p);
 /* Empties it for the next decode or build; memory is kept for that (arena_reset). */
 void profile_reset(struct profile *p);
 
+/*
+ * Sums of values saturate: `go tool pprof` wraps. A value at either limit means that much or more
+ * (render_value says so).
+ */
+static inline int64_t prof_add(int64_t a, int64_t b)
+{
+	int64_t sum;
+
+	if (__builtin_add_overflow(a, b, &sum))
+		return b > 0 ? INT64_MAX : INT64_MIN;
+	return sum;
+}
+
 /* Bytes of string i; PROF_NONE-safe (""). */
 struct prof_str profile_str(const struct profile *p, uint32_t i);
 /* 1 when string i equals the NUL-terminated text, else 0. */

@@ -41,6 +41,12 @@ static const struct step *steps_of(const char *unit, size_t *ret_n, double *ret_
 	return NULL;
 }
 
+/* A sum that passed 63 bits stands at their limit: prof_add. */
+static const char *bound(int64_t value)
+{
+	return value == INT64_MAX ? "at least " : value == INT64_MIN ? "at most " : "";
+}
+
 void render_value(int64_t value, const char *unit, char ret[64])
 {
 	const struct step *steps;
@@ -51,7 +57,8 @@ void render_value(int64_t value, const char *unit, char ret[64])
 	if (!steps) {
 		bool plain = !unit || !*unit || !strcmp(unit, "count");
 
-		snprintf(ret, 64, "%" PRId64 "%s%.32s", value, plain ? "" : " ", plain ? "" : unit);
+		snprintf(ret, 64, "%s%" PRId64 "%s%.32s", bound(value), value, plain ? "" : " ",
+			plain ? "" : unit);
 		return;
 	}
 	v = (double)value * scale;
@@ -63,13 +70,10 @@ void render_value(int64_t value, const char *unit, char ret[64])
 		if (shown == 0)
 			snprintf(ret, 64, "0%s", i + 1 < n ? steps[i].suffix : "");
 		else if (fabs(shown) >= 999.5 || shown == floor(shown))
-			snprintf(ret, 64, "%.0f%s", shown, steps[i].suffix);
+			snprintf(ret, 64, "%s%.0f%s", bound(value), shown, steps[i].suffix);
 		else
-			snprintf(ret, 64, "%.*f%s",
-				fabs(shown) < 10    ? 2
-				: fabs(shown) < 100 ? 2
-						    : 1,
-				shown, steps[i].suffix);
+			snprintf(ret, 64, "%.*f%s", fabs(shown) < 100 ? 2 : 1, shown,
+				steps[i].suffix);
 		return;
 	}
 }

@@ -17,6 +17,7 @@
  * tree_init'ed and is empty; after an error it can only be freed. Inputs stay as they are.
  */
 #pragma once
+#include "lib/prof/profile.h"
 #include "lib/tree/symbols.h"
 
 struct tree {
@@ -36,11 +37,7 @@ void tree_done(struct tree *t);
 /* Saturating, so that values from outside cannot overflow. */
 static inline int64_t tree_add(int64_t a, int64_t b)
 {
-	int64_t sum;
-
-	if (__builtin_add_overflow(a, b, &sum))
-		return b > 0 ? INT64_MAX : INT64_MIN;
-	return sum;
+	return prof_add(a, b);
 }
 
 /*

@@ -8,7 +8,7 @@
 #include "lib/base/bytes.h"
 #include "lib/json/write.h"
 #include "lib/gzip/gzip.h"
-#include "lib/prof/profile.h"
+#include "lib/prof/number.h"
 #include "scraper/api/api_impl.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -133,6 +133,18 @@ static int location_of(struct export *e, uint32_t frame, uint32_t *ret)
 	return r;
 }
 
+static struct prof_label make_label(struct export *e, const struct label *l)
+{
+	struct prof_label ret = {.key = put_string(e, l->name)};
+	const char *unit;
+
+	if (prof_number_read(l->name, l->value, &ret.num, &unit))
+		ret.num_unit = put_string(e, unit);
+	else
+		ret.str = put_string(e, l->value);
+	return ret;
+}
+
 static int put_samples(struct export *e, const struct tree *tree, const struct labels *labels)
 {
 	_cleanup_free_ struct prof_label *out = try_realloc(NULL, labels->n + 1, sizeof(*out));
@@ -141,8 +153,7 @@ static int put_samples(struct export *e, const struct tree *tree, const struct l
 	if (!out || !e->stack)
 		return -ENOMEM;
 	for (size_t i = 0; i < labels->n; i++)
-		out[i] = (struct prof_label) {.key = put_string(e, labels->items[i].name),
-			.str = put_string(e, labels->items[i].value)};
+		out[i] = make_label(e, &labels->items[i]);
 	for (size_t i = 0; i < tree->n; i++) {
 		size_t n = 0;
 		int r = 0;

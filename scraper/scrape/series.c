@@ -7,10 +7,11 @@
 #include "lib/base/hash.h"
 #include "lib/base/str.h"
 #include "lib/base/table.h"
+#include "lib/prof/number.h"
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_SAMPLE_LABELS = 256, MAX_COLLAPSES = 64, NUMBER_TEXT_MAX = 96, UNIT_TEXT_MAX = 32 };
+enum { MAX_SAMPLE_LABELS = 256, MAX_COLLAPSES = 64 };
 
 /* A label of a sample, reduced to what is stored. */
 struct pair {
@@ -111,12 +112,11 @@ static enum scrape_tier tier_of(struct build *b, uint32_t key)
 static const char *number_text(struct build *b, const struct prof_label *l)
 {
 	struct prof_str unit = profile_str(b->p, l->num_unit);
-	char text[NUMBER_TEXT_MAX];
+	char text[PROF_NUMBER_TEXT_MAX];
 
 	if (!str_is_utf8(unit.p, unit.len))
 		return NULL;
-	snprintf(text, sizeof(text), "%lld%.*s", (long long)l->num,
-		(int)str_utf8_fit(unit.p, unit.len, UNIT_TEXT_MAX), unit.len ? unit.p : "");
+	prof_number_text(l->num, unit, text);
 	return arena_strdup(b->arena, text);
 }
 

@@ -405,7 +405,9 @@ static void test_value(void **state)
 		{12345, "count", "12345"},
 		{12345, NULL, "12345"},
 		{5, "widgets", "5 widgets"},
-		{INT64_MIN, "bytes", "-8192PB"},
+		{INT64_MIN, "bytes", "at most -8192PB"},
+		{INT64_MAX, "nanoseconds", "at least 2562048h"},
+		{INT64_MAX, "count", "at least 9223372036854775807"},
 	};
 
 	(void)state;
