@@ -19,8 +19,8 @@ void prof_number_text(int64_t num, struct prof_str unit, char ret[PROF_NUMBER_TE
 
 static bool is_unit(const char *s)
 {
-	static const char *const units[] = {"bytes", "byte", "kilobytes", "megabytes", "nanoseconds",
-		"microseconds", "milliseconds", "seconds"};
+	static const char *const units[] = {"bytes", "byte", "kilobytes", "megabytes",
+		"nanoseconds", "microseconds", "milliseconds", "seconds"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
 		if (!strcmp(s, units[i]))
@@ -67,7 +67,8 @@ int prof_number_labels(struct profile *p, struct errbuf *eb)
 {
 	_cleanup_interner_ struct interner texts;
 	size_t n = count_numbers(p);
-	struct prof_str *strings = arena_alloc_array(&p->arena, p->n_strings + n + 1, sizeof(*strings));
+	struct prof_str *strings =
+		arena_alloc_array(&p->arena, p->n_strings + n + 1, sizeof(*strings));
 	int r = strings ? 0 : -ENOMEM;
 
 	interner_init(&texts, p->arena.budget);
@@ -88,7 +89,8 @@ int prof_number_labels(struct profile *p, struct errbuf *eb)
 		if (!r && !strings[p->n_strings + id].p) {
 			char *copy = arena_strdup(&p->arena, text);
 
-			strings[p->n_strings + id] = (struct prof_str) {copy, (uint32_t)strlen(text)};
+			strings[p->n_strings + id] =
+				(struct prof_str) {copy, (uint32_t)strlen(text)};
 			r = copy ? 0 : -ENOMEM;
 		}
 		l->str = (uint32_t)(p->n_strings + id);

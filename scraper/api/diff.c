@@ -120,8 +120,8 @@ static int merge_side(struct diff *d, struct side *s, struct errbuf *eb)
 	if (!r)
 		r = api_view_project(d->q, &s->view, &s->tree, eb);
 	/* Without coverage, or with profiles that say no duration: from the first window's begin to the last one's end. */
-	s->seconds = (double)(m->covered.ns > 0 ? m->covered.ns : m->max_time_ns - m->min_time_ns) /
-		     1e9;
+	s->seconds =
+		(double)(m->covered.ns > 0 ? m->covered.ns : m->max_time_ns - m->min_time_ns) / 1e9;
 	s->cpu_seconds = (double)MAX(m->covered.cpu_ns, (int64_t)0) / 1e9;
 	if (!r && !d->relative && d->per == PER_CPU_SECOND && m->n_profiles &&
 		m->type.kind == STORE_DELTA && !s->cpu_seconds)

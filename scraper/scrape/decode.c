@@ -98,11 +98,8 @@ static enum scrape_reason subtract(struct scrape *s, struct scrape_request *r)
 
 	if (!r->type->spec.is_cumulative || p->n_types > STORE_MAX_COLUMNS)
 		return SCRAPE_OK;
-	for (size_t c = 0; c < p->n_types; c++) {
-		struct prof_str type = profile_str(p, p->types[c].type);
-
-		is_cumulative[c] = !scrape_column_is_instant(&r->type->spec, type.p, type.len);
-	}
+	for (size_t c = 0; c < p->n_types; c++)
+		is_cumulative[c] = !scrape_column_is_instant(&r->type->spec, p, c);
 	if (scrape_delta_apply(&r->type->delta, p, is_cumulative, r->out.time_ns, &r->delta_result,
 		    &r->out.duration_ns, &r->delta_evicted, &r->error) < 0)
 		return SCRAPE_FAIL_MEMORY;

@@ -253,12 +253,38 @@ static bool text_starts(const char *s, size_t n, const char *prefix)
 	return n >= strlen(prefix) && !memcmp(s, prefix, strlen(prefix));
 }
 
-bool scrape_column_is_instant(const struct scrape_spec *spec, const char *type, size_t n)
+static bool is_negative(const struct profile *p, size_t column)
 {
-	if (text_starts(type, n, "inuse_") || text_is(type, n, "goroutine") ||
-		text_is(type, n, "goroutines") || text_is(type, n, "goroutineleak") ||
-		text_is(type, n, "threadcreate"))
-		return true;
+	for (size_t i = 0; i < p->n_samples; i++)
+		if (p->values[i * p->n_types + column] < 0)
+			return true;
+	return false;
+}
+
+/*
+ * Whether a column that is named as a state holds differences of it: the target made them over the `seconds` asked for, as Go's
+ * heap?seconds=N, and says a duration, which a state has none of. A pushed one shows by a negative value.
+ */
+static bool is_difference(const struct scrape_spec *spec, const struct profile *p, size_t column)
+{
+	if (spec->is_windowed && spec->seconds)
+		return p->duration_ns > 0;
+	return spec->is_windowed && is_negative(p, column);
+}
+
+bool scrape_column_is_instant(
+	const struct scrape_spec *spec, const struct profile *p, size_t column)
+{
+	struct prof_str type = profile_str(p, p->types[column].type);
+
+	if (text_starts(type.p, type.len, "inuse_") || text_is(type.p, type.len, "goroutine") ||
+		text_is(type.p, type.len, "goroutines") ||
+		text_is(type.p, type.len, "goroutineleak") ||
+		text_is(type.p, type.len, "threadcreate"))
+		return !is_difference(spec, p, column);
+	/* Node.js and tcmalloc: a heap now; with a duration what was allocated over it. */
+	if (text_is(type.p, type.len, "objects") || text_is(type.p, type.len, "space"))
+		return !p->duration_ns && !is_negative(p, column);
 	return !spec->is_windowed && !spec->is_cumulative;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 #include "lib/base/cleanup.h"
 #include "lib/base/err.h"
+#include "lib/prof/profile.h"
 #include "scraper/config/config.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,8 +43,12 @@ void scrape_spec_set_window(struct scrape_spec *spec, int64_t seconds);
 const struct config_profile *scrape_spec_override(
 	const struct config_profiling *profiling, const char *name);
 
-/* True when the column holds a state at an instant (inuse_*, goroutine …) rather than an amount over the window. */
-bool scrape_column_is_instant(const struct scrape_spec *spec, const char *type, size_t n);
+/*
+ * True when the column of the answer holds a state at an instant (inuse_*, goroutine …, objects and space without a duration) rather
+ * than an amount over the window.
+ */
+bool scrape_column_is_instant(
+	const struct scrape_spec *spec, const struct profile *p, size_t column);
 
 enum scrape_tier { SCRAPE_TIER_ROW, SCRAPE_TIER_SERIES, SCRAPE_TIER_DROP };
 /* The tier of a sample label: the job's lists, else the preset's; `node` and those in the exporter's Sonde-Labels are always series labels. */

@@ -566,11 +566,10 @@ static enum scrape_reason make_columns(struct build *b, struct store_scrape *out
 
 	for (size_t c = 0; columns && c < b->n_columns; c++) {
 		const struct prof_value_type *t = &b->p->types[b->columns[c]];
-		struct prof_str type = profile_str(b->p, t->type);
 
 		columns[c].type = text_of(b, t->type);
 		columns[c].unit = text_of(b, t->unit);
-		columns[c].kind = scrape_column_is_instant(b->in->spec, type.p, type.len)
+		columns[c].kind = scrape_column_is_instant(b->in->spec, b->p, b->columns[c])
 					  ? STORE_INSTANT
 					  : STORE_DELTA;
 		if (!columns[c].type || !columns[c].unit) {

@@ -62,7 +62,8 @@ static void test_labels(void **state)
 	b = prof_builder_new(&p);
 	prof_builder_type(b, "space", "bytes");
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
-		struct prof_label l = {.key = prof_builder_string(b, "bytes", 5), .num = numbers[i]};
+		struct prof_label l = {
+			.key = prof_builder_string(b, "bytes", 5), .num = numbers[i]};
 
 		prof_builder_sample(b, NULL, 0, values, &l, 1, false);
 	}

@@ -94,6 +94,60 @@ static void test_presets(void **state)
 	}
 }
 
+/* A profile of one sample with a column of this type. */
+static void make_answer(struct profile *ret, const char *type, int64_t value, int64_t duration_ns)
+{
+	_cleanup_prof_builder_ struct prof_builder *b = NULL;
+
+	profile_init(ret, NULL);
+	b = prof_builder_new(ret);
+	prof_builder_type(b, type, "bytes");
+	prof_builder_sample(b, NULL, 0, &value, NULL, 0, false);
+	assert_int_equal(prof_builder_finish(b, NULL), 0);
+	ret->duration_ns = duration_ns;
+}
+
+static void test_states_and_amounts(void **state)
+{
+	static const struct scrape_spec plain = {.is_cumulative = false},
+					totals = {.is_cumulative = true},
+					asked = {.is_windowed = true, .seconds = 2},
+					pushed = {.is_windowed = true};
+	static const struct {
+		const char *type;
+		const struct scrape_spec *spec;
+		int64_t value, duration_ns;
+		bool is_instant;
+	} cases[] = {
+		{"inuse_space", &plain, 5, 0, true},
+		{"inuse_space", &totals, 5, 0, true},
+		{"alloc_space", &totals, 5, 0, false},
+		{"space", &totals, 5, 0, true}, /* Node.js, tcmalloc: no totals among their types */
+		{"objects", &totals, 5, 0, true},
+		{"space", &pushed, 5, 0, true},
+		{"space", &pushed, 5, NS_PER_S, false},
+		{"space", &asked, 5, 0, true}, /* seconds are asked for in vain */
+		{"goroutine", &asked, 5, 0, true},
+		{"goroutine", &asked, 5, 2 * NS_PER_S, false},
+		{"inuse_space", &asked, 5, 2 * NS_PER_S, false}, /* Go's heap?seconds=2 */
+		{"inuse_space", &asked, -5, 2 * NS_PER_S, false},
+		{"inuse_space", &pushed, 5, 2 * NS_PER_S, true},
+		{"inuse_space", &pushed, -5, 2 * NS_PER_S, false},
+		{"cpu", &asked, 5, 0, false},
+		{"cpu", &pushed, 5, 0, false},
+		{"cpu", &plain, 5, 0, true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_profile_ struct profile p;
+
+		make_answer(&p, cases[i].type, cases[i].value, cases[i].duration_ns);
+		if (scrape_column_is_instant(cases[i].spec, &p, 0) != cases[i].is_instant)
+			fail_msg("case %zu: %s", i, cases[i].type);
+	}
+}
+
 static void test_bad_types_header(void **state)
 {
 	static const char *const bad[] = {"x", "a=b/c", "=p", "a=", "a b=c", "a=../../etc"};
@@ -546,6 +600,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_presets),
+		cmocka_unit_test(test_states_and_amounts),
 		cmocka_unit_test(test_bad_types_header),
 		cmocka_unit_test(test_window_of_url),
 		cmocka_unit_test(test_tiers),
