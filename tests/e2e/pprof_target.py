@@ -26,17 +26,20 @@ def _bytes(field, b):
 
 def encode(types, period_type, samples, time_ns, duration_ns, period=1, path='/usr/bin/app', build_id='', source='/src/app.c', start=0):
     """types, period_type: (type, unit) pairs. samples: (stack leaf first, values, labels); in a stack a text is a function, a number the
-    offset in the file of code without a name. `path` of the binary, with this build id, loaded at `start`."""
+    offset in the file of code without a name. `path` of the binary, with this build id, loaded at `start`. A label is a text, or a number and its unit."""
     strings, functions = {'': 0}, {}
 
     def s(text):
         return strings.setdefault(text, len(strings))
 
+    def label(k, v):
+        return _int(1, s(k)) + (_int(3, v[0]) + _int(4, s(v[1])) if isinstance(v, tuple) else _int(2, s(v)))
+
     out = b''.join(_bytes(1, _int(1, s(t)) + _int(2, s(u))) for t, u in types)
     for stack, values, labels in samples:
         ids = b''.join(_varint(functions.setdefault(f, len(functions) + 1)) for f in stack)
         out += _bytes(2, _bytes(1, ids) + _bytes(2, b''.join(map(_varint, values)))
-                      + b''.join(_bytes(3, _int(1, s(k)) + _int(2, s(v))) for k, v in labels.items()))
+                      + b''.join(_bytes(3, label(k, v)) for k, v in labels.items()))
     out += _bytes(3, _int(1, 1) + (_int(2, start) + _int(3, start + (1 << 20)) if start else b'') + _int(5, s(path)) + _int(6, s(build_id)) + _int(7, 1))
     for name, i in functions.items():
         if isinstance(name, int):

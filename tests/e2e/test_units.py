@@ -1,10 +1,157 @@
-"""Numbers keep what they mean on every way out: windows, states, negative values, numeric labels, sums beyond 63 bits."""
+"""Numbers keep what they mean on every way out: windows, states, numeric labels, sums beyond 63 bits."""
+import http.server
 import os
+import subprocess
+import tempfile
 import threading
 import time
 import unittest
+import urllib.parse
 
-from pprof_target import PprofTarget, encode
-from sonde_e2e import Profile, ScraperCase, go_pprof, program, sonde, wait_for
+from filled import CPU, CPU_TYPES
+from pprof_target import encode
+from sonde_e2e import GO, Pprof, http_get, scraper, sonde, wait_for
 
 BESIDE_OTHERS = True
+
+MS = 10**6
+S = 10**9
+HEAP_TYPES = [('objects', 'count'), ('space', 'bytes')]
+HEAP = [(['leak', 'main'], [100, 100000], {}), (['cache', 'main'], [50, 50000], {})]
+
+
+class Target:
+    """Answers every GET with these bytes, after as many seconds as were asked for."""
+
+    def __init__(self, body):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = 'HTTP/1.1'
+
+            def do_GET(self):
+                asked = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query).get('seconds', ['0'])[0]
+                time.sleep(float(asked))
+                self.send_response(200)
+                self.send_header('Content-Length', str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+        self.address = f'127.0.0.1:{self.server.server_address[1]}'
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def job(name, address, types):
+    off = {t: '{enabled: false}' for t in ('process_cpu', 'memory', 'mutex', 'block', 'goroutine')} | types
+    return f"""
+  - job_name: {name}
+    scrape_interval: 2s
+    scrape_timeout: 30s
+    profiling_config: {{preset: go, pprof_config: {{{', '.join(f'{k}: {v}' for k, v in off.items())}}}}}
+    static_configs: [{{targets: ['{address}']}}]
+"""
+
+
+def cpu(samples, at, duration, period=10 * MS):
+    return encode(CPU_TYPES, CPU_TYPES[1], samples, at, duration, period)
+
+
+class Scraped(unittest.TestCase):
+    def query(self, s, text):
+        return sonde('query', '--server', s.url, text)
+
+    def test_window_without_duration(self):
+        """Equal work makes no difference, whether a target says how long its window was or not."""
+        work = [(['f', 'main'], [10, 100 * MS], {})]
+        with Target(cpu(work, 0, S)) as a, Target(cpu(work, 0, 0)) as b:
+            jobs = job('with', a.address, {'process_cpu': '{seconds: 1}'}) + job('without', b.address, {'process_cpu': '{seconds: 1}'})
+            with scraper('scrape_configs:' + jobs) as s:
+                q = urllib.parse.urlencode({f'query_{x}': f'{CPU}{{job="{name}"}}' for x, name in (('a', 'with'), ('b', 'without'))})
+
+                def sides():
+                    d = s.get('/api/v1/diff?' + q).json['data']
+                    return d['a']['n_profiles'] >= 2 and d['b']['n_profiles'] >= 2 and d
+
+                d = wait_for('two profiles a side', sides)
+        for side in (d['a'], d['b']):
+            self.assertEqual(side['covered_seconds'], side['n_profiles'])
+            self.assertAlmostEqual(side['total'] * side['scale'], 100 * MS)
+
+    def test_heap_in_use(self):
+        """Objects and space without a duration are what is in use, under whatever type they are scraped."""
+        with Target(encode(HEAP_TYPES, ('space', 'bytes'), HEAP, 0, 0, 524288)) as t, \
+                scraper('scrape_configs:' + job('node', t.address, {'memory': '{path: /debug/pprof/heap}'})) as s:
+            wait_for('a profile', lambda: s.get('/api/v1/profiles?' + urllib.parse.urlencode({'query': 'memory:space:bytes:space:bytes{}'})).json['data'].get('n_profiles'))
+            self.assertIn('Total = 146.5kB', self.query(s, 'memory:space:bytes:space:bytes{job="node"}').stdout)
+
+
+class Pushed(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scraper = scraper('scrape_configs: []\n')
+        cls.now = int(time.time()) - 600
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scraper.__exit__(None, None, None)
+
+    def push(self, name, body, **labels):
+        q = urllib.parse.urlencode({'name': name, **{f'label.{k}': v for k, v in labels.items()}})
+        r = http_get(f'{self.scraper.url}/api/v1/import?{q}', method='POST', body=body)
+        self.assertEqual(r.status, 200, r.text)
+
+    def query(self, selector, *args):
+        p = sonde('query', '--server', self.scraper.url, '--start', str(self.now - 60), *args, selector)
+        self.assertEqual(p.returncode, 0, p.stderr)
+        return p.stdout
+
+    def test_heap_snapshots(self):
+        for i in range(3):
+            self.push('heap', encode(HEAP_TYPES, ('space', 'bytes'), HEAP, (self.now + i) * S, 0, 524288), job='node')
+        self.assertIn('Total = 146.5kB', self.query('heap:space:bytes:space:bytes{job="node"}'))
+
+    def test_numeric_labels(self):
+        """They come out as numbers, so that pprof's ranges select the same as in what came in."""
+        body = encode([('inuse_objects', 'count'), ('inuse_space', 'bytes')], ('space', 'bytes'),
+                      [(['a', 'main'], [1, 10], {'bytes': (4096, 'bytes')}), (['a', 'main'], [1, 20], {'bytes': (65536, 'bytes')})], self.now * S, 0, 524288)
+        self.push('memory', body, job='num')
+        q = urllib.parse.urlencode({'query': 'memory:inuse_space:bytes:space:bytes{job="num"}', 'start': self.now - 60, 'group_by': 'bytes'})
+        out = self.scraper.get('/api/v1/profile?' + q).body
+        self.assertEqual(Pprof(out).by_label('bytes'), {4096: 10, 65536: 20})
+        with tempfile.TemporaryDirectory() as d:
+            for name, data in (('in', body), ('out', out)):
+                path = f'{d}/{name}.pb.gz'
+                with open(path, 'wb') as f:
+                    f.write(data)
+                if os.path.exists(GO):
+                    top = subprocess.run([GO, 'tool', 'pprof', '-top', '-tagfocus=bytes=1kb:8kb', path], capture_output=True, text=True, timeout=300).stdout
+                    self.assertIn('accounting for 10B', top)
+                by = sonde('top', '--by', 'label:bytes', path).stdout
+                self.assertRegex(by, r'20B +66.67% +20B +66.67% +65536bytes')
+        by = sonde('top', '--server', self.scraper.url, '--start', str(self.now - 60), '--query', 'memory:inuse_space:bytes:space:bytes{job="num"}', '--by', 'label:bytes').stdout
+        self.assertRegex(by, r'20B +66.67% +20B +66.67% +65536bytes')
+
+    def test_sum_beyond_63_bits(self):
+        with tempfile.TemporaryDirectory() as d:
+            paths = [f'{d}/{i}.pb.gz' for i in range(2)]
+            for i, path in enumerate(paths):
+                body = cpu([(['a', 'main'], [5 * S, 5 * 10**18], {})], (self.now + i * 10) * S, 10 * S)
+                self.push('process_cpu', body, job='big')
+                with open(path, 'wb') as f:
+                    f.write(body)
+            self.assertIn('Total = at least 2562048h', sonde('top', *paths).stdout)
+            self.assertIn('Total: at least 2562048h', sonde('top', '--by', 'file', *paths).stdout)
+        self.assertIn('Total = at least 2562048h', self.query(CPU + '{job="big"}'))
+
+
+if __name__ == '__main__':
+    unittest.main()
