@@ -14,12 +14,13 @@ import { MenuItem, menuButton } from '../popover';
 import { QueryBar, readFilters, sharedText } from '../query_bar';
 import { RangePicker } from '../range_picker';
 import { Changes, Page, changed, href, params, set } from '../router';
-import { narrowed, parse, print } from '../selector';
-import { Range, isRelative, readRange, resolve, stepFor, durationText, instant } from '../time';
+import { Selector, narrowed, parse, print } from '../selector';
+import { Range, agoText, isRelative, readRange, resolve, stepFor, durationText, instant } from '../time';
 import { digits, isCpuTime, percent, rateOf, signedPercent, value } from '../units';
 import { DiffRow } from '../flame/diff_rows';
 import { DiffTable } from './diff_table';
 import { typesOf } from './explore';
+import { pairs, ranges, stretches } from './versions';
 
 type Letter = 'a' | 'b';
 interface SideAnswer {
@@ -47,7 +48,9 @@ const LETTERS: Letter[] = ['a', 'b'];
 const MOST_ROWS = '5000';
 /** Labels of which one value follows another as a program is built and rolled out. */
 const VERSIONS = /^(build_?id|version|service_version|revision|commit|release|tag|image|container_image)$/;
-const LOOK_BACK_S = 7 * 86400; // for the version before
+const MOST_VERSIONS = 3;
+/** Without matchers on this label. */
+const without = (s: Selector, name: string): Selector => ({ type: s.type, matchers: s.matchers.filter((m) => m.name !== name) });
 const fitted = (text: string) => (text.length > 14 ? `${text.slice(0, 12)}…` : text);
 const SHIFTS: [string, number][] = [['An hour before B', 3600], ['A day before B', 86400], ['A week before B', 604800]];
 
@@ -213,19 +216,19 @@ export class ComparePage implements Page {
 	private labelPresets: MenuItem[] = [];
 	private labelNames: string[] = [];
 
-	/** Labels with two to a few values: one value against another. */
+	/** Labels with two values in the selection: one against the other. */
 	private async loadLabels(p: URLSearchParams): Promise<void> {
 		const s = parse(p.get('query_b') ?? ''), range = this.sideQuery(p, 'b', '').slice(1);
 		if (!s) return;
-		const base = print({ type: s.type, matchers: [] }), items: MenuItem[] = [];
-		const names = (await recall<string[]>('api/v1/labels', [['query', base], ...range]).catch(() => [])).filter((n) => !n.startsWith('__'));
+		const items: MenuItem[] = [];
+		const names = (await recall<string[]>('api/v1/labels', [['query', print(s)], ...range]).catch(() => [])).filter((n) => !n.startsWith('__'));
 		if (this.life.signal.aborted) return;
 		this.labelNames = names;
 		const versions = (await Promise.all(names.filter((n) => VERSIONS.test(n)).map((n) => this.versionPresets(p, n)))).flat();
 		await Promise.all(names.filter((n) => !VERSIONS.test(n)).slice(0, 20).map(async (name) => {
-			const values = await recall<string[]>(`api/v1/label/${encodeURIComponent(name)}/values`, [['query', base], ...range]).catch(() => []);
-			if (values.length < 2 || values.length > 6) return;
-			const [before, after] = values.slice(-2), b = readRange(p, '_b');
+			const values = await recall<string[]>(`api/v1/label/${encodeURIComponent(name)}/values`, [['query', print(without(s, name))], ...range]).catch(() => []);
+			if (values.length !== 2) return;
+			const [before, after] = values, b = readRange(p, '_b');
 			items.push({ label: `${name}: ${fitted(before)} → ${fitted(after)}`, pick: () => set({ query_a: print(narrowed(s, { [name]: before })), query_b: print(narrowed(s, { [name]: after })), start_a: b.start, end_a: b.end, at: null }) });
 		}));
 		this.labelPresets = [...versions, ...items.sort((x, y) => x.label.localeCompare(y.label))];
@@ -233,18 +236,10 @@ export class ComparePage implements Page {
 
 	/** Each version against the one that came before it, the newest first: each in its own last stretch of B's length. */
 	private async versionPresets(p: URLSearchParams, name: string): Promise<MenuItem[]> {
-		const s = parse(p.get('query_b')!)!, { start, end } = this.times(readRange(p, '_b')), length = end - start;
-		const query = print({ type: s.type, matchers: s.matchers.filter((m) => m.name !== name) }), step = stepFor(LOOK_BACK_S);
-		const found = await series([['query', query], ['start', String(end - LOOK_BACK_S)], ['end', String(end)], ['step', String(step)], ['group_by', name], ['limit', '50']], this.life.signal).catch(() => undefined);
-		const seen = (found?.result ?? []).filter((l) => l.metric[name] && l.values.length).map((l) => ({ value: l.metric[name], first: l.values[0][0] - step, last: Math.min(l.values[l.values.length - 1][0], end) }))
-			.sort((x, y) => y.first - x.first || y.last - x.last);
-		return seen.slice(0, 3).flatMap((after, i) => {
-			const before = seen[i + 1];
-			return before ? [{ label: `${name}: ${fitted(before.value)} → ${fitted(after.value)}`, pick: () => set({
-				query_a: print(narrowed(s, { [name]: before.value })), query_b: print(narrowed(s, { [name]: after.value })),
-				start_a: String(Math.floor(Math.max(before.last - length, before.first))), end_a: String(Math.ceil(before.last)),
-				start_b: String(Math.floor(Math.max(after.last - length, after.first))), end_b: String(Math.ceil(after.last)), at: null }) }] : [];
-		});
+		const s = parse(p.get('query_b')!)!, { start, end } = this.times(readRange(p, '_b')), ask = (q: Query) => series(q, this.life.signal).then((m) => m.result);
+		const seen = await stretches(ask, name, print(without(s, name)), end).catch(() => []);
+		return pairs(seen, MOST_VERSIONS).map((pair): MenuItem => ({ label: `${name}: ${fitted(pair.before.value)} → ${fitted(pair.after.value)}`, hint: agoText(Math.max(this.now - pair.after.first, 0)), pick: () => set({
+			query_a: print(narrowed(s, { [name]: pair.before.value })), query_b: print(narrowed(s, { [name]: pair.after.value })), ...ranges(pair, end - start), at: null }) }));
 	}
 
 	private exchange(p: URLSearchParams): void {

@@ -1,0 +1,66 @@
+// Parts of the web interface that need no browser: units.mjs NODE_MODULES, where esbuild lies. Throws where one is wrong.
+import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
+import { dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const top = resolve(dirname(fileURLToPath(import.meta.url)), '../../..');
+const { build } = createRequire(join(resolve(process.argv[2]), 'x.js'))('esbuild');
+
+async function load(path) {
+	const { outputFiles } = await build({ entryPoints: [join(top, 'ui/src', path)], bundle: true, write: false, format: 'esm', target: ['es2021'], logLevel: 'warning' });
+	return import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString('base64')}`);
+}
+
+/* ---- versions: what the scraper would answer of [value, from, to, seconds between scrapes] ---- */
+
+const NOW = 1_800_000_000, M = 60, H = 3600, D = 86400;
+
+function store(ran) {
+	return async (query) => {
+		const q = Object.fromEntries(query), [start, end, step] = [q.start, q.end, q.step].map(Number), lines = new Map();
+		assert.ok((end - start) / step <= 240, 'no more points than a plot has');
+		for (const [value, from, to, every = 15] of ran) for (let t = Math.ceil(from / every) * every; t <= to; t += every) {
+			const at = Math.ceil(t / step) * step;
+			if (t <= start || t > end || at > end) continue;
+			if (!lines.has(value)) lines.set(value, new Map());
+			lines.get(value).set(at, (lines.get(value).get(at) ?? 0) + 1);
+		}
+		const sum = (m) => [...m.values()].reduce((a, b) => a + b, 0);
+		return [...lines].sort((a, b) => sum(b[1]) - sum(a[1])).map(([value, m]) => ({ metric: { version: value }, values: [...m].sort((a, b) => a[0] - b[0]).map(([t, v]) => [t, String(v)]) }));
+	};
+}
+
+const { stretches, pairs, ranges } = await load('pages/versions.ts');
+const presets = async (ran, now = NOW) => pairs(await stretches(store(ran), 'version', 'cpu{}', now), 3).map((p) => {
+	const r = ranges(p, H), side = (k) => [r[`start_${k}`], r[`end_${k}`]].map((t) => Number(t) - now);
+	return [`${p.before.value} → ${p.after.value}`, side('a'), side('b')];
+});
+
+function assertPresets(got, expected, what) {
+	assert.deepEqual(got.map(([label]) => label), expected.map(([label]) => label), what);
+	got.forEach(([label, ...sides], i) => sides.flat().forEach((t, k) => assert.ok(Math.abs(t - expected[i].slice(1).flat()[k]) <= 30, `${what}, ${label}: ${JSON.stringify(sides)} is not ${JSON.stringify(expected[i].slice(1))}`)));
+}
+
+const ago = (s) => NOW - s;
+const CASES = {
+	'deployed two minutes ago': [[['v1', ago(3 * D), ago(2 * M)], ['v2', ago(2 * M), NOW]], [['v1 → v2', [-H - 2 * M, -2 * M], [-2 * M, 0]]]],
+	'deployed two minutes ago, all there is is an hour old': [[['v1', ago(50 * M), ago(2 * M)], ['v2', ago(2 * M), NOW]], [['v1 → v2', [-50 * M, -2 * M], [-2 * M, 0]]]],
+	'the older name sorts last, the newer one is larger': [[['z', ago(20 * M), ago(15 * M)], ['a', ago(15 * M), NOW]], [['z → a', [-20 * M, -15 * M], [-15 * M, 0]]]],
+	'a canary beside the stable version': [[['v1', ago(5 * D), NOW], ['v2', ago(10 * M), NOW]], [['v1 → v2', [-H, 0], [-10 * M, 0]]]],
+	'a canary for days': [[['v1', ago(5 * D), NOW], ['v2', ago(2 * D), NOW]], [['v1 → v2', [-H, 0], [-H, 0]]]],
+	'a canary and slow scrapes that miss at times': [[['v1', ago(5 * D), ago(9 * M), 60], ['v1', ago(5 * M), NOW, 60], ['v2', ago(20 * M), NOW, 60]], [['v1 → v2', [-H, 0], [-20 * M, 0]]]],
+	'a rolling deployment': [[['v1', ago(5 * D), ago(25 * M)], ['v2', ago(35 * M), NOW]], [['v1 → v2', [-H - 25 * M, -25 * M], [-35 * M, 0]]]],
+	'rolled back within the hour': [[['v1', ago(5 * D), ago(40 * M)], ['v2', ago(40 * M), ago(10 * M)], ['v1', ago(10 * M), NOW]],
+		[['v2 → v1', [-40 * M, -10 * M], [-10 * M, 0]], ['v1 → v2', [-H - 40 * M, -40 * M], [-40 * M, -10 * M]]]],
+	'rolled back after a day': [[['v1', ago(5 * D), ago(2 * D)], ['v2', ago(2 * D), ago(1 * D)], ['v1', ago(1 * D), NOW]],
+		[['v2 → v1', [-D - H, -D], [-H, 0]], ['v1 → v2', [-2 * D - H, -2 * D], [-D - H, -D]]]],
+	'both ended long ago': [[['v1', ago(6 * D), ago(5 * D)], ['v2', ago(5 * D), ago(4 * D)]], [['v1 → v2', [-5 * D - H, -5 * D], [-4 * D - H, -4 * D]]]],
+	'nothing was stored for a day': [[['v1', ago(6 * D), ago(4 * D)], ['v1', ago(3 * D), ago(2 * D)], ['v2', ago(2 * D), NOW]], [['v1 → v2', [-2 * D - H, -2 * D], [-H, 0]]]],
+	'both began with the store': [[['v1', ago(2 * D), NOW], ['v2', ago(2 * D), NOW]], []],
+	'one version': [[['v1', ago(2 * D), NOW]], []],
+	'three': [[['v1', ago(3 * D), ago(2 * D)], ['v2', ago(2 * D), ago(30 * M)], ['v3', ago(30 * M), NOW]], [['v2 → v3', [-H - 30 * M, -30 * M], [-30 * M, 0]], ['v1 → v2', [-2 * D - H, -2 * D], [-H - 30 * M, -30 * M]]]],
+};
+for (const [what, [ran, expected]] of Object.entries(CASES)) assertPresets(await presets(ran), expected, what);
+// From the first half minute of a deployment on, whatever the clock says: never round the wrong way.
+for (let s = 45; s < 2 * H; s += 173) for (const stable of [ago(5 * D), ago(s + 90)]) assert.deepEqual((await presets([['v1', stable, ago(s)], ['v2', ago(s), NOW]])).map(([label]) => label), ['v1 → v2'], `${s} s after it`);
