@@ -1,5 +1,6 @@
 """One program before and after a deployment: the same path, another build. Every function is compared with itself, in every form of the answer."""
 import json
+import os
 import tempfile
 import time
 import unittest
@@ -8,6 +9,7 @@ import urllib.parse
 from filled import CPU, CPU_TYPES
 from pprof_target import encode
 from sonde_e2e import http_get, scraper, sonde
+from test_ui import drive, missing
 
 BESIDE_OTHERS = True
 PERIOD = 10000000
@@ -204,6 +206,18 @@ class Builds(unittest.TestCase):
         self.assert_unchanged(d['rows'])
         self.assertEqual({d['verdicts'][v] for v in d['verdict']} - {'~'}, set())
         self.assertEqual({r['mapping'] for r in d['rows']}, {'libfoo.so.1'})
+
+    def test_in_the_browser(self):
+        why = missing()
+        if why:
+            self.skipTest(why)
+        times = {'start_a': self.middle - 600, 'end_a': self.middle - 1, 'start_b': self.middle, 'end_b': self.middle + 599}
+        query = CPU + '{job="app"}'
+        story = {'url': self.scraper.url + '/', 'compare': urllib.parse.urlencode({'query_a': query, 'query_b': query, **times}), 'builds': [OLD, NEW],
+                 'range': urllib.parse.urlencode({'query': query, 'start': self.middle - 600, 'end': self.middle + 600})}
+        with tempfile.TemporaryDirectory(prefix='sonde-builds.') as d:
+            result = drive({'deploys': story}, os.environ.get('SONDE_SCREENSHOTS', d))['deploys']
+        self.assertNotIn('error', result, result.get('error'))
 
 
 if __name__ == '__main__':

@@ -38,6 +38,7 @@ export interface TopRow {
 	file: string;
 	line: number;
 	mapping: string;
+	build?: string; // of a row that is of one build
 	kind: string;
 	self: number;
 	total: number;

@@ -27,6 +27,11 @@ export function readFilters(p: URLSearchParams): [string, string][] {
 	return FILTERS.flatMap(([name]) => (p.get(name) ? [[name, p.get(name)!] as [string, string]] : []));
 }
 
+/** What else says which stacks are there and which frames are one: filters, and whether builds are apart. */
+export function readFrames(p: URLSearchParams): [string, string][] {
+	return [...readFilters(p), ...(p.get('by_build') === '1' ? [['by_build', '1'] as [string, string]] : [])];
+}
+
 /** Whether selectors are text: as a link says, else as was chosen. */
 export function sharedText(): string | null {
 	return params().get('text') ?? localStorage.getItem('sonde.text');

@@ -52,6 +52,11 @@ export class FlameAddress {
 		return (this.params.get('collapse') ?? '').split(',').filter(Boolean);
 	}
 
+	/** Each build is a function of its own. */
+	get isSplit(): boolean {
+		return this.params.get('by_build') === '1';
+	}
+
 	get sort(): string {
 		return this.params.get('sort') ?? '-self';
 	}

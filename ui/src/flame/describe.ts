@@ -10,7 +10,8 @@ export function tipRow(label: string, ...text: string[]): Node {
 	return h('tr', {}, h('th', {}, label), text.map((t) => h('td', { class: 'num' }, t)));
 }
 
-const BUILD_DIGITS = 12, MAX_BUILDS = 4;
+export const BUILD_DIGITS = 12;
+const MAX_BUILDS = 4;
 
 /** The binary of a function with the builds that its code is of. */
 export function moduleOf({ mapping, builds }: Functions, f: number): string {

@@ -5,7 +5,9 @@ import type { Tree } from './tree';
 
 export interface DiffRow {
 	function: string;
+	file?: string;
 	mapping: string;
+	build?: string; // of a row that is of one build
 	kind: string;
 	self_a: number;
 	self_b: number;
@@ -33,7 +35,7 @@ export function rowsOf(t: Tree): DiffRow[] {
 	for (let i = 1; i < t.n; i++) {
 		const f = t.fn[i];
 		let row = rows.get(f), isOutermost = true;
-		if (!row) rows.set(f, (row = { function: t.functions.name[f], mapping: t.functions.mapping[f], kind: '', self_a: 0, self_b: 0, total_a: 0, total_b: 0, delta_self: 0, delta_total: 0, mark: '' }));
+		if (!row) rows.set(f, (row = { function: t.functions.name[f], file: t.functions.file[f], mapping: t.functions.mapping[f], kind: '', self_a: 0, self_b: 0, total_a: 0, total_b: 0, delta_self: 0, delta_total: 0, mark: '' }));
 		for (let k = t.parent[i]; k && isOutermost; k = t.parent[k]) isOutermost = t.fn[k] !== f;
 		row.self_a += s.selfA[i];
 		row.self_b += s.selfB[i];

@@ -5,30 +5,32 @@ import type { TopRow } from '../api';
 import { h } from '../dom';
 import { percent, value } from '../units';
 import type { FlameAddress } from './address';
+import { FunctionCells } from './function_cell';
 import type { Found } from './search';
 import type { Place } from './source';
 import { Column, Table, meter } from './table';
 import type { Tree } from './tree';
 
-type Row = Pick<TopRow, 'function' | 'file' | 'mapping' | 'self' | 'total'>;
+type Row = Pick<TopRow, 'function' | 'file' | 'mapping' | 'build' | 'self' | 'total'>;
 
-/** `all`: of an answer that a limit cut, in place of those that the tree has. */
-function rowsOf(t: Tree, all: TopRow[] | undefined, found: Found | undefined): Row[] {
+/** `all`: of an answer that a limit cut, in place of those that the tree has. `isSplit`: each build is a function. */
+function rowsOf(t: Tree, all: TopRow[] | undefined, found: Found | undefined, isSplit: boolean): Row[] {
 	if (all) {
 		if (!found) return all;
 		const names = new Set(t.functions.name.filter((_, f) => found.matched[f]));
 		return all.filter((r) => names.has(r.function));
 	}
-	const rows: Row[] = [];
+	const rows: Row[] = [], { builds } = t.functions;
 	for (let f = 0; f < t.functions.name.length; f++) {
 		if (!t.fnTotal[f] || f === t.fn[0] || (f === 1 && t.functions.name[1] === '(cut)') || (found && !found.matched[f])) continue;
-		rows.push({ function: t.functions.name[f], file: t.functions.file[f], mapping: t.functions.mapping[f], self: t.fnSelf[f], total: t.fnTotal[f] });
+		rows.push({ function: t.functions.name[f], file: t.functions.file[f], mapping: t.functions.mapping[f], build: isSplit ? builds?.[f] : undefined, self: t.fnSelf[f], total: t.fnTotal[f] });
 	}
 	return rows;
 }
 
 export class FunctionTable {
 	private readonly table: Table<Row>;
+	private readonly cells = new FunctionCells();
 	readonly root: HTMLElement;
 	private largest = { self: 1, total: 1 }; // of the rows: as wide as the cell
 	private tree?: Tree;
@@ -39,7 +41,8 @@ export class FunctionTable {
 	}
 
 	show(t: Tree, all: TopRow[] | undefined, found: Found | undefined, height: number): void {
-		const rows = rowsOf(t, this.address.collapsing.length ? undefined : all, found);
+		const rows = rowsOf(t, this.address.collapsing.length ? undefined : all, found, this.address.isSplit);
+		this.cells.show(rows, t.functions);
 		this.tree = t;
 		this.largest = { self: rows.reduce((m, r) => Math.max(m, r.self), 0) || 1, total: rows.reduce((m, r) => Math.max(m, r.total), 0) || 1 };
 		this.table.show(rows, this.address.sort, height);
@@ -53,7 +56,7 @@ export class FunctionTable {
 		const amount = (v: number) => value(v, this.tree!.unit), share = (v: number) => v / this.tree!.whole;
 		return [
 			{ key: 'function', title: 'Function', kind: 'text', width: 'minmax(120px, 1fr)', sort: (a, b) => a.function.localeCompare(b.function), csv: (r) => r.function,
-				cell: (r) => h('span', { class: 'function mono', title: `${r.function}\n${[r.mapping, r.file].filter(Boolean).join('\n')}` }, r.function) },
+				cell: (r) => this.cells.cell(r) },
 			{ key: 'self', title: 'Self', isOptional: true, kind: 'number', width: '66px', sort: (a, b) => a.self - b.self, csv: (r) => r.self, cell: (r) => h('span', { class: 'num' }, amount(r.self)) },
 			{ key: 'self_share', title: 'Self %', kind: 'number', width: '62px', sort: (a, b) => a.self - b.self, csv: (r) => share(r.self), cell: (r) => meter(percent(share(r.self)), r.self / this.largest.self) },
 			{ key: 'total', title: 'Total', isOptional: true, kind: 'number', width: '66px', sort: (a, b) => a.total - b.total, csv: (r) => r.total, cell: (r) => h('span', { class: 'num' }, amount(r.total)) },

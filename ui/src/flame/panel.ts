@@ -165,7 +165,7 @@ export class FlamePanel {
 	}
 
 	private drawToolbar(): void {
-		this.toolbar.update({ isDiff: Boolean(this.answer.source!.paint), isNarrow: NARROW.matches, tree: () => this.shown, exports: () => this.exports() });
+		this.toolbar.update({ isDiff: Boolean(this.answer.source!.paint), isNarrow: NARROW.matches, isLocal: Boolean(this.answer.source!.local), tree: () => this.shown, exports: () => this.exports() });
 	}
 
 	private drawSearch(): void {
@@ -189,7 +189,7 @@ export class FlamePanel {
 		if (this.tableSide.firstChild !== root) this.tableSide.replaceChildren(root);
 		if (side) {
 			side.menu = (name, at) => this.menus.ofFunction(name, at);
-			side.show(this.address.params, this.address.search, height);
+			side.show(this.address.params, this.address.search, height, this.shown!.functions);
 		} else {
 			this.answer.loadFunctions();
 			this.table.show(this.shown!, this.answer.functions, this.search.found, height);

@@ -13,6 +13,7 @@ const MODES: [Mode, string, string][] = [['flame', 'Graph', 'Flame graph alone']
 export interface ToolbarState {
 	isDiff: boolean; // it has colours of its own
 	isNarrow: boolean; // the search has a line of its own
+	isLocal: boolean; // no scraper answers
 	tree: () => Tree | undefined;
 	exports: () => (MenuItem | string | null)[];
 }
@@ -38,6 +39,7 @@ export class FlameToolbar {
 		const { address } = this, { isFlame, collapsing } = address, t = s.tree();
 		const collapse = (label: string, what: string): MenuItem => ({ label, pressed: collapsing.includes(what), pick: () => address.toggleCollapse(what) });
 		return ['Root', { label: 'On top (icicle)', pressed: !isFlame, pick: () => address.turn(false) }, { label: 'Below (flame)', hint: 'i', pressed: isFlame, pick: () => address.turn(true) },
+			...(s.isLocal ? [] : ['Functions', { label: 'Split by build', pressed: address.isSplit, pick: () => address.set({ by_build: address.isSplit ? null : '1', at: null }) }]),
 			...(s.isDiff ? [] : ['Colours by', ...COLOURS.map(([by, label]) => ({ label, pressed: t !== undefined && address.colourBy(t) === by, pick: () => address.set({ colour: by }) })),
 				'Collapse', collapse('Direct recursion', 'recursion'), collapse('Chains of single calls', 'chains')])];
 	}

@@ -11,7 +11,7 @@ import type { Width } from '../flame/tree';
 import { Panel } from '../panel';
 import { Plot, seriesColour } from '../plot';
 import { MenuItem, menuButton } from '../popover';
-import { QueryBar, readFilters, sharedText } from '../query_bar';
+import { QueryBar, readFilters, readFrames, sharedText } from '../query_bar';
 import { RangePicker } from '../range_picker';
 import { Changes, Page, changed, href, params, set } from '../router';
 import { Selector, narrowed, parse, print } from '../selector';
@@ -173,7 +173,7 @@ export class ComparePage implements Page {
 
 	private diffQuery(p: URLSearchParams): Query {
 		const relative: Query = p.get('mode') === 'relative' ? [['mode', 'relative']] : p.get('per') === 'run' ? [['per', 'run']] : [];
-		return [...this.sideQuery(p, 'a'), ...this.sideQuery(p, 'b'), ...readFilters(p), ...relative];
+		return [...this.sideQuery(p, 'a'), ...this.sideQuery(p, 'b'), ...readFrames(p), ...relative];
 	}
 
 	/** With statistics, where the format has room for them. */

@@ -3,9 +3,11 @@
 // Functions before and after: sortable, and filtered to what is new, gone or changed.
 import { fill, h, segmented } from '../dom';
 import { DiffRow } from '../flame/diff_rows';
+import { FunctionCells } from '../flame/function_cell';
 import type { Side } from '../flame/source';
 import { expression } from '../flame/search';
 import { Column, Table } from '../flame/table';
+import type { Functions } from '../flame/tree';
 import { Changes } from '../router';
 import { escapeRegexp } from '../selector';
 import { integer, percent, signedPercent } from '../units';
@@ -19,6 +21,7 @@ export class DiffTable implements Side {
 	private readonly head = h('div', { class: 'side-head' });
 	private readonly note = h('p', { class: 'facts' });
 	private readonly table: Table<DiffRow>;
+	private readonly cells = new FunctionCells();
 	readonly root = h('div');
 	menu?: Side['menu'];
 	private rows: DiffRow[] = [];
@@ -69,12 +72,13 @@ export class DiffTable implements Side {
 		return this.a(r) ? this.b(r) / this.a(r) - 1 : this.b(r) ? Infinity : 0;
 	}
 
-	show(p: URLSearchParams, search: string, height: number): void {
+	show(p: URLSearchParams, search: string, height: number, of: Functions): void {
 		const mark = p.get('mark') ?? 'all', re = search ? expression(search).re : undefined;
 		this.of = p.get('of') === 'total' ? 'total' : 'self';
 		fill(this.head, segmented('Counted', [['self', 'Self'], ['total', 'Total']], this.of, (v) => this.set({ of: v === 'self' ? null : v }, true)),
 			segmented('Rows', [['all', 'All'], ['new', 'New'], ['gone', 'Gone'], ['changed', 'Changed']], mark, (v) => this.set({ mark: v === 'all' ? null : v }, true)));
 		const rows = this.rows.filter((r) => (mark === 'all' || r.mark === mark) && (!re || re.test(r.function)));
+		this.cells.show(rows, of);
 		this.table.show(rows, p.get('sort') ?? '-delta', height - 40);
 		this.note.textContent = `Values are ${this.unit}${this.nRows > this.rows.length ? ` · the ${integer(this.rows.length)} functions that changed most, of ${integer(this.nRows)}` : ''}`;
 	}
@@ -89,7 +93,7 @@ export class DiffTable implements Side {
 		const delta = (r: DiffRow) => this.b(r) - this.a(r), plain = (v: number) => h('span', { class: 'num' }, v ? this.text(v) : '–');
 		const coloured = (v: number, text: string, r: DiffRow) => h('span', { class: `num ${isTested && QUIET.has(this.verdict(r) ?? '') ? 'muted' : v > 0 ? 'more' : v < 0 ? 'less' : 'muted'}` }, text);
 		return [
-			{ key: 'function', title: 'Function', kind: 'text', width: 'minmax(110px, 1fr)', sort: (a, b) => a.function.localeCompare(b.function), csv: (r) => r.function, cell: (r) => h('span', { class: 'function mono', title: `${r.function}\n${r.mapping}` }, r.function) },
+			{ key: 'function', title: 'Function', kind: 'text', width: 'minmax(110px, 1fr)', sort: (a, b) => a.function.localeCompare(b.function), csv: (r) => r.function, cell: (r) => this.cells.cell(r) },
 			number('before', labelA, '66px', (r) => this.a(r), plain, true),
 			number('after', labelB, '66px', (r) => this.b(r), plain, true),
 			{ ...number('delta', 'Change', '76px', delta, (v, r) => coloured(v, `${v > 0 ? '+' : v < 0 ? '−' : ''}${this.text(Math.abs(v))}`, r)), sort: (x, y) => Math.abs(delta(x)) - Math.abs(delta(y)) },

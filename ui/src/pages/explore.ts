@@ -9,7 +9,7 @@ import { FlamePanel } from '../flame/panel';
 import { Life } from '../life';
 import { Panel } from '../panel';
 import { Plot, PlotLine } from '../plot';
-import { QueryBar, readFilters, sharedText } from '../query_bar';
+import { QueryBar, readFilters, readFrames, sharedText } from '../query_bar';
 import { RangePicker } from '../range_picker';
 import { Changes, Page, go, href, params, set } from '../router';
 import { narrowed, parse, print } from '../selector';
@@ -112,7 +112,7 @@ export class ExplorePage implements Page {
 	}
 
 	update(p: URLSearchParams): void {
-		const asked = JSON.stringify([p.get('query'), readRange(p), p.getAll('group_by'), readFilters(p)]);
+		const asked = JSON.stringify([p.get('query'), readRange(p), p.getAll('group_by'), readFrames(p)]);
 		this.range.update(p);
 		if (asked === this.shown) {
 			this.draw(p);
@@ -148,7 +148,7 @@ export class ExplorePage implements Page {
 		else fill(this.single, h('strong', {}, ids.length > 1 ? `${ids.length} single profiles` : 'A single profile'), h('span', { class: 'mono muted' }, ids.join(' ')), h('a', { href: href('profiles', new URLSearchParams([...p].filter(([k]) => ['query', 'start', 'end', 'seconds', 'by'].includes(k)))) }, 'All single profiles'),
 			h('button', { type: 'button', class: 'button small', onclick: () => set({ profile_id: null, at: null }) }, 'The whole range'));
 		const range: Query = point ? [['start', String(point[0])], ['end', String(point[1])]] : this.rangeQuery(p);
-		const asked: Query = [['query', (point && p.get('only')) || query], ...range, ...readFilters(p), ...p.getAll('group_by').map((g): [string, string] => ['group_by', g]), ...ids.map((id): [string, string] => ['profile_id', id])];
+		const asked: Query = [['query', (point && p.get('only')) || query], ...range, ...readFrames(p), ...p.getAll('group_by').map((g): [string, string] => ['group_by', g]), ...ids.map((id): [string, string] => ['profile_id', id])];
 		this.flame.update({ path: PATHS.graph, query: asked, exports: [...exportLinks(PATHS, asked), ...(this.hasSpeedscope ? [{ label: 'Open in speedscope', pick: () => openSpeedscope(query, asked) }] : [])],
 			more: (name) => [{ label: 'Cost per source line', pick: () => go(href('lines', new URLSearchParams([...[...p].filter(([k]) => LINE_KEYS.includes(k) && !(point && TIME_KEYS.includes(k))), ...(point ? range : []), asked[0], ['function', name]]))) }] }, p);
 	}

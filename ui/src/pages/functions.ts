@@ -3,10 +3,11 @@
 // The largest functions over time, one on the other.
 import { Line, Matrix, ProfileType, Query, get } from '../api';
 import { fill, h, segmented } from '../dom';
+import { BUILD_DIGITS } from '../flame/describe';
 import { Life } from '../life';
 import { Panel } from '../panel';
 import { Plot, PlotLine } from '../plot';
-import { QueryBar, readFilters, sharedText } from '../query_bar';
+import { QueryBar, readFilters, readFrames, sharedText } from '../query_bar';
 import { RangePicker } from '../range_picker';
 import { Changes, Page, href, params, set } from '../router';
 import { readRange, resolve, stepFor } from '../time';
@@ -15,6 +16,10 @@ import { typesOf } from './explore';
 
 type FunctionLine = Line & { self: number; total: number };
 type Answer = Omit<Matrix, 'result'> & { by: string; total: number; n_functions: number; result: FunctionLine[]; rest: { n_functions: number; values: [number, string][] } };
+
+const buildOf = (l: FunctionLine) => l.metric.build?.slice(0, BUILD_DIGITS) ?? '';
+/** Builds that are apart have lines of their own. */
+const nameOf = (l: FunctionLine) => [l.metric.function, buildOf(l)].filter(Boolean).join(' ');
 
 const COUNTS: [string, string][] = [['5', '5'], ['10', '10'], ['20', '20']];
 
@@ -54,7 +59,7 @@ export class FunctionsPage implements Page {
 	}
 
 	update(p: URLSearchParams): void {
-		const key = JSON.stringify([p.get('query'), readRange(p), readFilters(p), this.by(p), this.limit(p)]);
+		const key = JSON.stringify([p.get('query'), readRange(p), readFrames(p), this.by(p), this.limit(p)]);
 		this.range.update(p);
 		if (key === this.asked && this.answer) this.draw(this.answer, p);
 		else this.load(p, key);
@@ -72,7 +77,8 @@ export class FunctionsPage implements Page {
 		const by = this.by(p), limit = this.limit(p);
 		fill(this.head, segmented('Counted', [['self', 'Self', 'What the function itself did'], ['total', 'Total', 'What it and all that it calls did']], by, (v) => set({ by: v === 'self' ? null : v })),
 			segmented('How many', COUNTS, limit, (v) => set({ limit: v === '10' ? null : v })),
-			by === 'self' && segmented('Others', [['shown', 'With others', 'What all other functions did stands on top'], ['hidden', 'Without', 'Only these functions']], p.get('others') === 'hidden' ? 'hidden' : 'shown', (v) => set({ others: v === 'hidden' ? v : null })));
+			by === 'self' && segmented('Others', [['shown', 'With others', 'What all other functions did stands on top'], ['hidden', 'Without', 'Only these functions']], p.get('others') === 'hidden' ? 'hidden' : 'shown', (v) => set({ others: v === 'hidden' ? v : null })),
+			segmented('Builds', [['joined', 'Builds joined', 'All builds of a function are one line'], ['split', 'Split by build', 'Each build by itself']], p.get('by_build') === '1' ? 'split' : 'joined', (v) => set({ by_build: v === 'split' ? '1' : null })));
 	}
 
 	private load(p: URLSearchParams, key = this.asked): void {
@@ -84,7 +90,7 @@ export class FunctionsPage implements Page {
 			this.types = await typesOf(range, signal);
 			const query = (this.query = p.get('query') || (this.types.length ? `${this.types[0].id}{}` : ''));
 			this.bar.update({ query, groupBy: [], filters: readFilters(p), range: () => range }, this.types);
-			return query ? get<Answer>('api/v1/top_series', [['query', query], ...range, ...readFilters(p), ['step', String(stepFor(end - start))], ['by', this.by(p)], ['limit', this.limit(p)]], signal, 'POST') : null;
+			return query ? get<Answer>('api/v1/top_series', [['query', query], ...range, ...readFrames(p), ['step', String(stepFor(end - start))], ['by', this.by(p)], ['limit', this.limit(p)]], signal, 'POST') : null;
 		}, (a) => {
 			this.frame = { start, end };
 			this.answer = a ?? undefined;
@@ -104,15 +110,15 @@ export class FunctionsPage implements Page {
 		}
 		const isInstant = this.types.find((t) => t.id === a.profile_type)?.kind === 'instant', rate = rateOf(a, isInstant, a.step), isStacked = a.by === 'self';
 		const points = (values: [number, string][]) => values.map(([t, v]): [number, number] => [t, Number(v) * rate.factor]);
-		const lines: PlotLine[] = a.result.map((l) => ({ label: l.metric.function, points: points(l.values) }));
+		const lines: PlotLine[] = a.result.map((l) => ({ label: nameOf(l), points: points(l.values) }));
 		// On top: those that are named share a base line.
 		if (isStacked && a.rest.values.length && p.get('others') !== 'hidden') lines.unshift({ label: `${integer(a.rest.n_functions)} others`, id: '(others)', points: points(a.rest.values), colour: '#8a94a3' });
 		this.plot.show(lines, { step: a.step, start, end, text: rate.text, stacked: isStacked, zeros: !isInstant, onHide: (ids) => set({ off: ids }, true),
 			onRange: (from, to) => set({ start: String(from), end: String(to), seconds: null }) });
 		this.note.textContent = `${rate.name}, a point per ${a.step} s · ${isStacked ? 'self, one on the other' : 'totals overlap, so each has its own line'} · ${integer(a.n_functions)} functions in the range`;
-		const kept = Object.fromEntries([...p].filter(([k]) => ['query', 'start', 'end', 'seconds', 'focus', 'ignore', 'hide', 'show', 'show_from'].includes(k)));
+		const kept = Object.fromEntries([...p].filter(([k]) => ['query', 'start', 'end', 'seconds', 'focus', 'ignore', 'hide', 'show', 'show_from', 'by_build'].includes(k)));
 		this.rows.replaceChildren(...a.result.map((l) => h('tr', {},
-			h('td', { class: 'mono' }, h('a', { href: href('', { ...kept, sandwich: l.metric.function }) }, l.metric.function)), h('td', { class: 'muted' }, l.metric.mapping ?? ''),
+			h('td', { class: 'mono' }, h('a', { href: href('', { ...kept, sandwich: l.metric.function }) }, l.metric.function)), h('td', { class: 'muted' }, [l.metric.mapping, buildOf(l)].filter(Boolean).join(' ')),
 			h('td', { class: 'number num' }, `${value(l.self, a.unit)}  ${percent(l.self / a.total)}`), h('td', { class: 'number num' }, `${value(l.total, a.unit)}  ${percent(l.total / a.total)}`))));
 	}
 }
