@@ -83,7 +83,8 @@ deps: ## install missing Debian and npm packages; silent when nothing is missing
 # Goals that build begin with as many jobs as there are CPUs, where none were asked for.
 BUILD = $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
-run: deps ## build, start exporter and scraper on this machine, print their URLs
+run: ## install what building needs, build, start exporter and scraper on this machine, print their URLs
+	@.ci/deps build
 	@$(BUILD) all
 	@.ci/run-local $(B)
 

@@ -1,5 +1,7 @@
-"""`make run`'s script: within 30 seconds of being up, go tool pprof on the exporter shows real functions, and the scraper shows the machine over time."""
+"""`make run`'s script: the first page has something to show at once, go tool pprof on the exporter shows real functions, the commands of the README work."""
+import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,6 +19,13 @@ int main(void) { volatile uint64_t v = 1; for (;;) v = outer_work(v); }
 '''
 
 
+def readme_commands():
+    """The README's indented lines that are commands, without what starts and tests."""
+    with open(f'{TOP}/README.md') as f:
+        lines = re.findall('^    (?=[a-z])(.*)$', re.sub('```.*?```', '', f.read(), flags=re.S), re.M)
+    return [line for line in lines if not line.startswith(('make run', 'make test'))]
+
+
 @needs_kernel
 class RunLocal(unittest.TestCase):
     def setUp(self):
@@ -25,11 +34,14 @@ class RunLocal(unittest.TestCase):
         self.dir = tempfile.mkdtemp(prefix='sonde-run.')
         self.ports = free_port(), free_port()
         self.log = open(f'{self.dir}/log', 'w')
+        self.p = self.start()
+        self.addCleanup(self.stop, prog)
+
+    def start(self, **extra):
         env = dict(os.environ, SONDE_RUN_DIR=self.dir, SONDE_EXPORTER_ADDRESS=f'127.0.0.1:{self.ports[0]}',
                    SONDE_SCRAPER_ADDRESS=f'127.0.0.1:{self.ports[1]}')
-        self.p = subprocess.Popen([f'{TOP}/.ci/run-local', build_dir()], cwd=TOP, env=env, stdout=self.log, stderr=self.log,
-                                  stdin=subprocess.DEVNULL, start_new_session=True)
-        self.addCleanup(self.stop, prog)
+        return subprocess.Popen([f'{TOP}/.ci/run-local', build_dir()], cwd=TOP, env=env, stdin=subprocess.DEVNULL, start_new_session=True,
+                                **extra or {'stdout': self.log, 'stderr': self.log})
 
     def stop(self, prog):
         self.p.send_signal(signal.SIGTERM)
@@ -49,11 +61,18 @@ class RunLocal(unittest.TestCase):
         with open(f'{self.dir}/log') as f:
             return f.read()
 
-    def test_first_half_minute(self):
+    def wait_until_up(self):
         wait_for('URLs', lambda: 'Ctrl-C stops both' in self.output() or self.p.poll() is not None)
         self.assertIsNone(self.p.poll(), self.output())
+        return (f'http://127.0.0.1:{p}' for p in self.ports)
+
+    def test_first_half_minute(self):
+        exporter, scraper = self.wait_until_up()
+        self.assertLess(self.output().index(scraper), self.output().index(exporter))
+        # the page that is named first has a flame graph when its address is printed
+        first = http_get(f'{scraper}/api/v1/profile?query=process_cpu:cpu:nanoseconds:cpu:nanoseconds{{}}&seconds=3600')
+        self.assertGreater(len(Pprof(first.body).functions()), 20)
         end = time.time() + (120 if is_sanitized() else 28)
-        exporter, scraper = (f'http://127.0.0.1:{p}' for p in self.ports)
         if os.path.exists(GO):
             def named():
                 r = go_pprof('-top', f'{exporter}/debug/pprof/profile?seconds=3')
@@ -66,6 +85,38 @@ class RunLocal(unittest.TestCase):
         self.assertTrue(series['data']['result'][0]['values'])
         self.assertEqual(http_get(f'{scraper}/').status, 200)
         self.assertIn('process_cpu', http_get(f'{scraper}/plain').text)
+        with self.subTest('a second one'):
+            p = self.start(stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            out = p.communicate(timeout=60)[0]
+            self.assertEqual(p.returncode, 1, out)
+            self.assertIn(f'127.0.0.1:{self.ports[0]} is in use', out)
+
+    def test_commands_of_the_readme(self):
+        """Each as it stands there, but for ports, the build's folder and sudo."""
+        commands = readme_commands()
+        self.assertGreaterEqual(len(commands), 8)
+        self.wait_until_up()
+        place = f'{self.dir}/checkout'
+        os.makedirs(f'{place}/build')
+        os.symlink(build_dir(), f'{place}/build/release')
+        env = dict(os.environ, PATH=f'{os.path.dirname(GO)}:{os.environ["PATH"]}', HOME=self.dir)
+        for command in commands:
+            with self.subTest(command):
+                if command.startswith('go ') and not os.path.exists(GO):
+                    continue
+                line = command.replace('7273', str(self.ports[0])).replace('7272', str(self.ports[1])).replace('sudo ', '')
+                r = subprocess.run(['bash', '-euc', line], cwd=place, env=env, capture_output=True, text=True, timeout=300)
+                self.assertEqual(r.returncode, 0, r.stdout[-2000:] + r.stderr[-2000:])
+                for name in re.findall(r'-o (\S+)', command):
+                    self.assertGreater(os.path.getsize(f'{place}/{name}'), 100, name)
+                if ' -top ' in command or 'sonde top' in command:
+                    self.assertIn('flat%', r.stdout)
+                if 'format=folded' in command:
+                    self.assertTrue(r.stdout)
+                    for stack in r.stdout.splitlines():
+                        self.assertRegex(stack, r'^\S.* \d+$')
+                if 'query_series' in command:
+                    self.assertTrue(json.loads(r.stdout)['data']['result'][0]['values'])
 
 
 if __name__ == '__main__':
