@@ -91,6 +91,18 @@ int cli_server_refusal(const struct cli_server_options *o, const char *path,
 		answer->status == 404 && !error ? "?" : "");
 }
 
+/* What the scraper says its answer lacks. */
+static void show_warnings(const struct http_response *answer)
+{
+	const char *text = http_response_header(answer, "sonde-warnings");
+	char line[MAX_ERROR_TEXT];
+
+	if (!text)
+		return;
+	put_line(text, strlen(text), line);
+	fprintf(stderr, "warning: %s\n", line);
+}
+
 int cli_server_ask(const struct cli_server_options *o, const struct cli_request *q,
 	struct http_response *ret, struct errbuf *eb)
 {
@@ -98,5 +110,8 @@ int cli_server_ask(const struct cli_server_options *o, const struct cli_request 
 
 	if (r < 0)
 		return err_prefix(eb, r, "%s", o->url);
-	return ret->status == 200 ? 0 : cli_server_refusal(o, q->path, ret, eb);
+	if (ret->status != 200)
+		return cli_server_refusal(o, q->path, ret, eb);
+	show_warnings(ret);
+	return 0;
 }

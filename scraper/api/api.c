@@ -260,11 +260,13 @@ void api_put_labels(struct json *j, const char *key, const struct labels *l)
 /* ---- queries ---- */
 
 /* The parts that hold profiles of the range. A profile's time is its window's end, so the range is open to later ones. */
-int api_job_take(struct api_job *q, int64_t from_ns, struct errbuf *eb)
+int api_job_take(struct api_job *q, int64_t from_ns, int64_t until_ns, struct errbuf *eb)
 {
 	char reason[256] = "the store is not open";
 	int r;
 
+	q->from_ns = from_ns;
+	q->until_ns = until_ns;
 	pthread_rwlock_rdlock(&q->api->lock);
 	q->locked = true;
 	if (!q->api->store) {
@@ -338,7 +340,7 @@ int api_job_start(struct api_job *q, struct http_request *r, struct api *a, cons
 		return e;
 	if (__builtin_sub_overflow(q->params.start_ns, q->params.step_ns, &from))
 		from = INT64_MIN;
-	return api_job_take(q, from, eb);
+	return api_job_take(q, from, q->params.end_ns, eb);
 }
 
 int api_job_begin(struct api_job *q, struct http_request *r, struct api *a, const char *endpoint,
@@ -391,10 +393,12 @@ int api_job_one_selector(const struct api_job *q, struct errbuf *eb)
 	return api_params_one_selector(&q->params, eb);
 }
 
-int api_job_widen(struct api_job *q, int64_t from_ns, struct errbuf *eb)
+int api_job_widen(struct api_job *q, int64_t from_ns, int64_t until_ns, struct errbuf *eb)
 {
 	int r;
 
+	q->from_ns = from_ns;
+	q->until_ns = until_ns;
 	store_parts_put(q->api->store, &q->parts);
 	q->parts = (struct store_parts) {};
 	q->env.n_parts = 0;
@@ -478,6 +482,7 @@ void api_job_reply_json(struct api_job *q, struct json *j, struct bytes *out)
 
 	if (!bytes_error(out))
 		api_job_publish(q, j, NULL, out);
+	api_job_warn(q, j);
 	json_key(j, "stats");
 	json_object_begin(j);
 	json_kv_uint(j, "parts", s->parts);
@@ -517,6 +522,7 @@ void api_job_reply(struct api_job *q, const char *file_name, struct bytes *out)
 		s->parts, s->streams, s->profiles, s->pages, s->rows, s->rollups, s->nodes,
 		elapsed(q), q->source);
 	http_reply_header(q->request, "Sonde-Stats", text);
+	api_job_warn(q, NULL);
 	if (q->format == API_PPROF || q->format == API_SPEEDSCOPE) {
 		snprintf(text, sizeof(text), "attachment; filename=\"%.100s.%s\"", file_name,
 			api_format_suffix(q->format));

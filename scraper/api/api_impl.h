@@ -33,6 +33,7 @@ struct api_job {
 	const char *endpoint; /* for metrics */
 	struct api_params params;
 	struct store_parts parts;
+	int64_t from_ns, until_ns; /* what is asked for */
 	struct query_env env;
 	struct budget budget; /* of this query, below the api's */
 	int64_t begun_ns;
@@ -62,8 +63,9 @@ int api_job_start(struct api_job *q, struct http_request *r, struct api *a, cons
 	enum api_format fallback, struct errbuf *eb) _must_check_;
 /* The steps of it, for queries with parameters of their own: the frame without parameters … */
 void api_job_init(struct api_job *q, struct http_request *r, struct api *a, const char *endpoint);
-/* … the parts with profiles from `from_ns` on … */
-int api_job_take(struct api_job *q, int64_t from_ns, struct errbuf *eb) _must_check_;
+/* … the parts with profiles from `from_ns` on; the answer is about the time up to `until_ns` … */
+int api_job_take(
+	struct api_job *q, int64_t from_ns, int64_t until_ns, struct errbuf *eb) _must_check_;
 /* The same frame for a request that was parked: what began then is not counted again. */
 void api_job_resume(struct api_job *q, struct http_request *r, struct api *a, const char *endpoint,
 	int64_t begun_ns);
@@ -80,8 +82,9 @@ void api_job_done(struct api_job *q);
 #define _cleanup_api_job_ _cleanup_(api_job_done)
 /* -EINVAL unless exactly one selector was given; the same of q->params below. */
 int api_params_one_selector(const struct api_params *p, struct errbuf *eb) _must_check_;
-/* Takes the parts again, for a range that begins at `from_ns`. */
-int api_job_widen(struct api_job *q, int64_t from_ns, struct errbuf *eb) _must_check_;
+/* Takes the parts again, for another range. */
+int api_job_widen(
+	struct api_job *q, int64_t from_ns, int64_t until_ns, struct errbuf *eb) _must_check_;
 int api_job_one_selector(const struct api_job *q, struct errbuf *eb) _must_check_;
 
 /* -ENOMEM with a text, for an answer that its buffer refused. */
@@ -93,6 +96,13 @@ void api_job_reply_json(struct api_job *q, struct json *j, struct bytes *out);
 /* Any other format: headers with the statistics and a file name. */
 void api_job_reply(struct api_job *q, const char *file_name, struct bytes *out);
 void api_job_fail(struct api_job *q, int r, const struct errbuf *eb);
+
+/* Before the reply: what damaged blocks of the range take from the answer, as the header Sonde-Warnings and, in a JSON object, the member
+ * `warnings`, as Prometheus has it. The reply functions above do it. warnings.c */
+void api_job_warn(struct api_job *q, struct json *j);
+/* The same as text, "" where nothing is missing. */
+enum { API_WARNINGS_BYTES = 1024 };
+void api_job_warnings(struct api_job *q, char ret[API_WARNINGS_BYTES]);
 
 /* ---- replies without a query ---- */
 

@@ -286,6 +286,8 @@ static void work(struct http_request *r, void *arg)
 	bytes_init(&out, a->o.budget, 0); /* outlives the query's own budget */
 	c.in_arena = (ProtobufCAllocator) {alloc_in_arena, free_in_arena, &c.arena};
 	e = name_deadline(&c, call(&c, m, &out, &eb));
+	if (!e)
+		api_job_warn(&c.q, NULL);
 	e = api_job_end(&c.q, e, &eb, &text);
 	if (e)
 		connect_reply_error(r, e, text.text);

@@ -216,7 +216,9 @@ static int prepare(struct diff *d, struct errbuf *eb)
 		r = parse_side(d, &d->a, now_ns, eb);
 	if (!r)
 		r = parse_side(d, &d->b, now_ns, eb);
-	return r ? r : api_job_widen(d->q, MIN(d->a.params.start_ns, d->b.params.start_ns), eb);
+	return r ? r
+		 : api_job_widen(d->q, MIN(d->a.params.start_ns, d->b.params.start_ns),
+			   MAX(d->a.params.end_ns, d->b.params.end_ns), eb);
 }
 
 static int make(struct diff *d, struct errbuf *eb)

@@ -367,6 +367,18 @@ static int choose_query(struct home *h, struct errbuf *eb)
 	return 0;
 }
 
+static void put_warnings(struct home *h)
+{
+	char text[API_WARNINGS_BYTES];
+
+	api_job_warnings(&h->q, text);
+	if (!*text)
+		return;
+	bytes_put_str(&h->out, "<p class=\"e\">");
+	api_page_put(&h->out, text);
+	bytes_put_str(&h->out, "</p>\n");
+}
+
 static void put_body(struct home *h)
 {
 	struct api_params *p = &h->q.params;
@@ -389,6 +401,7 @@ static void put_body(struct home *h)
 	put_graph(h);
 	put_flamegraph(h);
 	put_labels(h);
+	put_warnings(h);
 }
 
 void api_page_home(struct http_request *r, void *arg)

@@ -191,7 +191,8 @@ static int run(
 	int e = 0;
 
 	if (a->query.n_selectors)
-		e = api_job_take(&p->q, prometheus_reads_from(&a->query, a->start_ns), eb);
+		e = api_job_take(&p->q, prometheus_reads_from(&a->query, a->start_ns),
+			a->start_ns + (int64_t)(a->n_points - 1) * a->step_ns, eb);
 	return e ? e : promql_eval(&r, &a->query, ret, eb);
 }
 
@@ -300,7 +301,7 @@ void api_prometheus_metadata(struct http_request *r, void *arg)
 	if (most < 0)
 		most = INT64_MAX;
 	if (!e)
-		e = api_job_take(&q, now - 86400 * NS_PER_S, &eb);
+		e = api_job_take(&q, now - 86400 * NS_PER_S, now, &eb);
 	if (!e)
 		e = query_metrics(
 			&(struct query_catalog) {

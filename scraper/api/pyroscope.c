@@ -44,6 +44,8 @@ static void page_end(struct page *p, int r, const char *type)
 
 	if (!r && bytes_error(&p->out))
 		r = api_job_too_large(&p->eb);
+	if (!r)
+		api_job_warn(&p->q, NULL);
 	r = api_job_end(&p->q, r, &p->eb, &text);
 	if (r)
 		connect_reply_error(p->q.request, r, text.text);
@@ -380,7 +382,8 @@ static int diff(struct page *p, struct querier_merge *left, struct querier_merge
 	if (!r)
 		r = parse_nodes(p, API_DEFAULT_NODES, &left->max_nodes);
 	if (!r)
-		r = api_job_take(&p->q, MIN(left->start_ns, right->start_ns), &p->eb);
+		r = api_job_take(&p->q, MIN(left->start_ns, right->start_ns),
+			MAX(left->end_ns, right->end_ns), &p->eb);
 	if (!r)
 		r = querier_merge_run(&p->q, left, true, &p->eb);
 	if (!r)
@@ -430,7 +433,7 @@ void api_pyroscope_values(struct http_request *r, void *arg)
 	if (!e)
 		e = querier_matchers(NULL, 0, &all, &p.eb);
 	if (!e)
-		e = api_job_take(&p.q, from, &p.eb);
+		e = api_job_take(&p.q, from, until, &p.eb);
 	if (!e)
 		e = query_label_values(&(struct query_catalog) {.env = &p.q.env,
 					       .start_ns = from,

@@ -17,7 +17,7 @@ static int begin(struct connect_call *c, int64_t start_ms, int64_t end_ms, char 
 
 	if (!r)
 		r = querier_matchers(matchers, n_matchers, ret, eb);
-	return r ? r : api_job_take(&c->q, p->start_ns, eb);
+	return r ? r : api_job_take(&c->q, p->start_ns, p->end_ns, eb);
 }
 
 static struct query_catalog catalog_of(struct connect_call *c, const struct query_selector *s)
@@ -231,7 +231,7 @@ int querier_profile_stats(
 	Types__V1__GetProfileStatsResponse *out =
 		CONNECT_NEW(c, Types__V1__GetProfileStatsResponse);
 	struct store_stats stats = {};
-	int r = api_job_take(&c->q, INT64_MAX, eb);
+	int r = api_job_take(&c->q, INT64_MAX, INT64_MAX, eb);
 
 	(void)request;
 	if (r || !out)

@@ -154,7 +154,7 @@ int querier_select_heatmap(
 	if (r)
 		return r;
 	spec.step_ns = llround(in->step * 1e9);
-	r = api_job_take(&c->q, spec.start_ns, eb);
+	r = api_job_take(&c->q, spec.start_ns, spec.end_ns, eb);
 	if (!r)
 		r = query_heatmap(&c->q.env, &spec, &heat, &h, eb);
 	return r ? r : answer(c, &h, (size_t)in->limit, eb);

@@ -219,7 +219,7 @@ int querier_merge_run(struct api_job *q, struct querier_merge *m, bool functions
 		.n_profiles = m->n_profiles};
 	const struct tree_identity identity = {
 		.canon = TREE_CANON_CLONES | (m->compares ? TREE_CANON_NUMBERS : 0U)};
-	int r = q->locked ? 0 : api_job_take(q, m->start_ns, eb);
+	int r = q->locked ? 0 : api_job_take(q, m->start_ns, m->end_ns, eb);
 
 	if (!r)
 		r = query_merge(&q->env, &spec, &m->trees, eb);

@@ -108,7 +108,7 @@ int querier_select_series(
 	spec.average =
 		in->aggregation ==
 		TYPES__V1__TIME_SERIES_AGGREGATION_TYPE__TIME_SERIES_AGGREGATION_TYPE_AVERAGE;
-	r = api_job_take(&c->q, spec.start_ns - spec.step_ns, eb);
+	r = api_job_take(&c->q, spec.start_ns - spec.step_ns, spec.end_ns, eb);
 	if (!r)
 		r = query_over_time(&c->q.env, &spec, &m, eb);
 	if (r || !out)

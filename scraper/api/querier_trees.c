@@ -342,7 +342,8 @@ int querier_diff(struct connect_call *c, const ProtobufCMessage *request, struct
 		r = run_side(c, in->right, "right", &right, eb);
 	/* Parts are taken once: of the earlier range. */
 	if (!r)
-		r = api_job_take(&c->q, MIN(left.start_ns, right.start_ns), eb);
+		r = api_job_take(&c->q, MIN(left.start_ns, right.start_ns),
+			MAX(left.end_ns, right.end_ns), eb);
 	if (!r)
 		r = querier_merge_run(&c->q, &left, true, eb);
 	if (!r)

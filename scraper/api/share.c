@@ -88,7 +88,7 @@ struct waiting {
 	struct api *api;
 	const char *endpoint;
 	enum api_format format;
-	int64_t begun_ns;
+	int64_t begun_ns, from_ns, until_ns;
 	struct http_ticket ticket;
 	struct answers_wait wait;
 };
@@ -118,6 +118,8 @@ static struct waiting *waiting_of(struct api_job *q)
 		.endpoint = q->endpoint,
 		.format = q->format,
 		.begun_ns = q->begun_ns,
+		.from_ns = q->from_ns,
+		.until_ns = q->until_ns,
 		.ticket = http_job_ticket(q->request),
 		.wait = {.wake = wake, .arg = w}};
 	http_request_set_data(q->request, w, waiting_free);
@@ -143,6 +145,8 @@ static void go_on(struct http_request *r, void *arg)
 	api_job_resume(&q, r, arg, w->endpoint, w->begun_ns);
 	q.format = w->format;
 	q.source = "shared";
+	q.from_ns = w->from_ns;
+	q.until_ns = w->until_ns;
 	if (e)
 		api_job_fail(&q, e, &eb);
 	else

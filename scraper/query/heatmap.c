@@ -351,7 +351,7 @@ static int run(struct heat *h, struct query_env *env, const struct query_spec *q
 	return r;
 }
 
-int query_heatmap(struct query_env *env, const struct query_spec *spec,
+static int heatmap_once(struct query_env *env, const struct query_spec *spec,
 	const struct query_heat_spec *heat, struct query_heatmap *ret, struct errbuf *eb)
 {
 	struct heat h = {.spec = heat, .out = ret, .listing.fn = add_point};
@@ -368,6 +368,19 @@ int query_heatmap(struct query_env *env, const struct query_spec *spec,
 	}
 	if (r)
 		query_heatmap_done(ret);
+	return r;
+}
+
+int query_heatmap(struct query_env *env, const struct query_spec *spec,
+	const struct query_heat_spec *heat, struct query_heatmap *ret, struct errbuf *eb)
+{
+	size_t n_damaged;
+	int r;
+
+	do {
+		n_damaged = scan_n_damaged(env);
+		r = heatmap_once(env, spec, heat, ret, eb);
+	} while (scan_met_damage(env, r, n_damaged));
 	return r;
 }
 

@@ -26,7 +26,7 @@ struct import {
 
 static int bad(const struct import *im, const char *what)
 {
-	return err_set(im->eb, -EBADMSG, "part %s: %s", im->part->info->ulid, what);
+	return scan_contradicts(im->part, im->part->reader, what, im->eb);
 }
 
 static uint32_t *new_map(struct import *im, size_t n)

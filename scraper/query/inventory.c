@@ -432,7 +432,11 @@ static int sort_out(struct inventory *v, struct whole_part *whole, size_t *ret_n
 	for (size_t i = 0; i < v->c.env->n_parts; i++) {
 		_cleanup_part_reader_ struct part_reader *r = NULL;
 		const struct part_info *in;
-		int e = part_reader_open(v->c.env->parts[i], v->c.env->budget, &r, eb);
+		int e;
+
+		if (part_is_damaged(v->c.env->parts[i]))
+			continue;
+		e = part_reader_open(v->c.env->parts[i], v->c.env->budget, &r, eb);
 
 		if (e)
 			return e;
@@ -446,7 +450,7 @@ static int sort_out(struct inventory *v, struct whole_part *whole, size_t *ret_n
 	return 0;
 }
 
-int inventory_ask(struct inventory *v, struct errbuf *eb)
+static int ask(struct inventory *v, struct errbuf *eb)
 {
 	size_t n = v->c.env->n_parts + 1, n_whole = 0, n_others = 0;
 	_cleanup_arena_ struct arena a = {};
@@ -468,5 +472,20 @@ int inventory_ask(struct inventory *v, struct errbuf *eb)
 		r = ask_whole(v, whole, n_whole, &v->texts, eb);
 	for (size_t i = 0; !r && i < n_others; i++)
 		r = ask_part(v, others[i], &v->texts, eb);
+	return r;
+}
+
+int inventory_ask(struct inventory *v, struct errbuf *eb)
+{
+	size_t n_damaged = scan_n_damaged(v->c.env);
+	int r = ask(v, eb);
+
+	while (scan_met_damage(v->c.env, r, n_damaged)) {
+		inventory_done(v);
+		v->sorted = NULL;
+		v->n_sorted = 0;
+		n_damaged = scan_n_damaged(v->c.env);
+		r = ask(v, eb);
+	}
 	return r;
 }

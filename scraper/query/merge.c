@@ -274,7 +274,7 @@ static int run(struct merger *m, struct errbuf *eb)
 	return r ? r : finish(m, eb);
 }
 
-int query_merge(struct query_env *env, const struct query_spec *spec, struct query_trees *ret,
+static int merge_once(struct query_env *env, const struct query_spec *spec, struct query_trees *ret,
 	struct errbuf *eb)
 {
 	_cleanup_(merger_done)
@@ -297,6 +297,19 @@ int query_merge(struct query_env *env, const struct query_spec *spec, struct que
 		r = run(&m, eb);
 	if (r)
 		query_trees_done(ret);
+	return r;
+}
+
+int query_merge(struct query_env *env, const struct query_spec *spec, struct query_trees *ret,
+	struct errbuf *eb)
+{
+	size_t n_damaged;
+	int r;
+
+	do {
+		n_damaged = scan_n_damaged(env);
+		r = merge_once(env, spec, ret, eb);
+	} while (scan_met_damage(env, r, n_damaged));
 	return r;
 }
 

@@ -296,8 +296,7 @@ static int mark_touched(struct adder *a, const struct sums *s, const uint32_t *p
 	int64_t n = s->all ? mark_all(a, s->all, parents) : mark_list(a, s, parents);
 
 	if (n < 0)
-		return err_set(
-			eb, (int)n, "part %s: a node comes before its parent", a->part->info->ulid);
+		return scan_contradicts(a->part, a->reader, "a node comes before its parent", eb);
 	*ret_n = (size_t)n + 1;
 	return 0;
 }

@@ -96,16 +96,16 @@ static int sort_used(struct names_part *p)
 	return 0;
 }
 
-static int mark_used(struct merger *m, const struct names_part *p, const struct part_info *in,
+static int mark_used(struct merger *m, const struct names_part *p, const struct scan_part *of,
 	struct bitmap *b, struct errbuf *eb)
 {
 	for (size_t e = 0; e < p->n_entries; e++) {
 		const struct merge_nodes *n = &m->nodes[p->entries[e]];
 
 		for (size_t i = 1; i < n->n; i++) {
-			if (n->location[i] >= in->n_locations)
-				return err_set(eb, -EBADMSG,
-					"part %s: a node refers to no location", in->ulid);
+			if (n->location[i] >= of->info->n_locations)
+				return scan_contradicts(
+					of, of->reader, "a node refers to no location", eb);
 			bitmap_set(b, n->location[i]);
 		}
 	}
@@ -144,7 +144,7 @@ static int find_used(struct merger *m, size_t part, struct errbuf *eb)
 		return scan_failed(of, r, eb);
 	r = bitmap_init(&b, of->info->n_locations, m->scan.env->budget, eb);
 	if (!r)
-		r = mark_used(m, p, of->info, &b, eb);
+		r = mark_used(m, p, of, &b, eb);
 	if (!r)
 		r = take_used(m, p, &b, eb);
 	bitmap_done(&b);

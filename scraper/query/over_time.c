@@ -678,8 +678,8 @@ static int run(struct over_time *o, struct query_matrix *ret, struct errbuf *eb)
 	return r ? r : finish(o, ret, eb);
 }
 
-int query_over_time(struct query_env *env, const struct query_spec *spec, struct query_matrix *ret,
-	struct errbuf *eb)
+static int over_time_once(struct query_env *env, const struct query_spec *spec,
+	struct query_matrix *ret, struct errbuf *eb)
 {
 	_cleanup_(over_time_done)
 	struct over_time o = {.spec = spec, .scan.env = env};
@@ -705,6 +705,19 @@ int query_over_time(struct query_env *env, const struct query_spec *spec, struct
 		r = run(&o, ret, eb);
 	if (r)
 		query_matrix_done(ret);
+	return r;
+}
+
+int query_over_time(struct query_env *env, const struct query_spec *spec, struct query_matrix *ret,
+	struct errbuf *eb)
+{
+	size_t n_damaged;
+	int r;
+
+	do {
+		n_damaged = scan_n_damaged(env);
+		r = over_time_once(env, spec, ret, eb);
+	} while (scan_met_damage(env, r, n_damaged));
 	return r;
 }
 

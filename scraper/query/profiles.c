@@ -106,7 +106,7 @@ static int finish(const struct top *t, const struct listing *l, struct errbuf *e
 	return r;
 }
 
-int query_profiles(struct query_env *env, const struct query_spec *spec, size_t limit,
+static int profiles_once(struct query_env *env, const struct query_spec *spec, size_t limit,
 	struct query_profiles *ret, struct errbuf *eb)
 {
 	struct top top = {.out = ret, .limit = limit};
@@ -121,6 +121,19 @@ int query_profiles(struct query_env *env, const struct query_spec *spec, size_t 
 	budget_free(env->budget, top.heap, top.cap, sizeof(*top.heap));
 	if (r)
 		query_profiles_done(ret);
+	return r;
+}
+
+int query_profiles(struct query_env *env, const struct query_spec *spec, size_t limit,
+	struct query_profiles *ret, struct errbuf *eb)
+{
+	size_t n_damaged;
+	int r;
+
+	do {
+		n_damaged = scan_n_damaged(env);
+		r = profiles_once(env, spec, limit, ret, eb);
+	} while (scan_met_damage(env, r, n_damaged));
 	return r;
 }
 

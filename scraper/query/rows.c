@@ -79,7 +79,7 @@ struct walk {
 
 static int bad(const struct walk *w, const char *what)
 {
-	return err_set(w->eb, -EBADMSG, "part %s: %s", w->job->part->info->ulid, what);
+	return scan_contradicts(w->job->part, w->job->reader, what, w->eb);
 }
 
 static int load_page(struct walk *w, uint64_t row)

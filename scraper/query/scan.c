@@ -22,6 +22,27 @@ int scan_failed(const struct scan_part *p, int r, struct errbuf *eb)
 	return scan_reader_failed(p, p->reader, r, eb);
 }
 
+int scan_contradicts(
+	const struct scan_part *p, struct part_reader *reader, const char *what, struct errbuf *eb)
+{
+	part_report_damage(reader, what);
+	return scan_reader_failed(p, reader, -EBADMSG, eb);
+}
+
+size_t scan_n_damaged(const struct query_env *env)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < env->n_parts; i++)
+		n += part_is_damaged(env->parts[i]);
+	return n;
+}
+
+bool scan_met_damage(const struct query_env *env, int r, size_t n_before)
+{
+	return part_is_damage(r) && scan_n_damaged(env) > n_before;
+}
+
 int scan_cancelled(const struct scan *s, struct errbuf *eb)
 {
 	if (s->env->cancel && atomic_load_explicit(s->env->cancel, memory_order_relaxed))
@@ -76,7 +97,7 @@ static int check_ids(struct scan_part *p, struct errbuf *eb)
 				sc->columns[c].unit >= in->n_label_strings)
 				what = "a column refers to no string";
 	}
-	return what ? err_set(eb, -EBADMSG, "part %s: %s", in->ulid, what) : 0;
+	return what ? scan_contradicts(p, p->reader, what, eb) : 0;
 }
 
 static int find_group_values(struct scan *s, struct scan_part *p, struct errbuf *eb)
@@ -144,6 +165,8 @@ int scan_open(struct scan *s, struct query_env *env, enum query_terms terms, int
 	for (size_t i = 0; !r && i < env->n_parts; i++) {
 		struct scan_part *p = &s->parts[s->n_parts];
 
+		if (part_is_damaged(env->parts[i]))
+			continue;
 		*p = (struct scan_part) {.part = env->parts[i]};
 		r = part_reader_open(env->parts[i], env->budget, &p->reader, eb);
 		if (r)

@@ -90,6 +90,21 @@ int scan_failed(const struct scan_part *p, int r, struct errbuf *eb);
 /* The same of another reader of this part. */
 int scan_reader_failed(
 	const struct scan_part *p, const struct part_reader *reader, int r, struct errbuf *eb);
+/* -EBADMSG: what a part holds contradicts itself, although its checksums are right. The part is damaged from now on. */
+int scan_contradicts(
+	const struct scan_part *p, struct part_reader *reader, const char *what, struct errbuf *eb);
+
+/*
+ * Damaged parts are left out. A query that meets damage, of which its part knows from then on, runs again without that part:
+ *
+ *	do {
+ *		n = scan_n_damaged(env);
+ *		r = …;
+ *	} while (scan_met_damage(env, r, n));
+ */
+size_t scan_n_damaged(const struct query_env *env);
+bool scan_met_damage(const struct query_env *env, int r, size_t n_before);
+
 bool scan_row_passes(const struct scan_part *p, uint32_t row_mask, uint32_t label_set);
 struct scan_label scan_find_label(const struct scan_part *p, const char *name);
 /* The value (a string) of a set's label, or STORE_NONE. */

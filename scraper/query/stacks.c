@@ -32,7 +32,7 @@ static int mark(const struct rows_piece *p, void *ctx, struct errbuf *eb)
 
 static int bad(const struct stacks *s, const char *what, struct errbuf *eb)
 {
-	return err_set(eb, -EBADMSG, "part %s: %s", s->part->info->ulid, what);
+	return scan_contradicts(s->part, s->part->reader, what, eb);
 }
 
 /* Nodes above those used are used too; then all are numbered in the part's order. */

@@ -227,7 +227,10 @@ int store_open_blocks(struct store *s, struct errbuf *eb)
 			r = open_one(s, name, eb);
 		}
 	}
-	return r ? r : drop_replaced(s, eb);
+	if (!r)
+		r = drop_replaced(s, eb);
+	store_load_lost(s);
+	return r;
 }
 
 /* A block stands for its generation only when every byte of it is right: asked while the generation's WAL still exists. */
@@ -257,6 +260,8 @@ void store_quarantine_damaged(struct store *s)
 		for (size_t i = 0; !b && i < s->n_blocks; i++)
 			if (s->blocks[i]->damaged)
 				b = take_block(s, i);
+		if (b)
+			store_note_lost_locked(s, &b->meta);
 		lock_release(&s->state_lock);
 		if (!b)
 			return;

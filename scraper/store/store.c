@@ -126,6 +126,7 @@ static void free_store(struct store *s)
 	block_graves_clear(&s->graves);
 	free(s->sealed);
 	free(s->blocks);
+	free(s->lost);
 	free(s->obsolete);
 	deletion_log_done(&s->deletion);
 	wal_done(&s->wal);
@@ -372,6 +373,7 @@ static int maintain(struct store *s, bool force, struct errbuf *eb)
 	first = store_flush_locked(s, force, &local);
 	store_quarantine_damaged(s);
 	store_retain(s);
+	store_forget_lost(s);
 	r = store_settle_deletion(s, &local);
 	first = first < 0 ? first : r;
 	if (!s->o.no_compaction && !r) {

@@ -195,6 +195,12 @@ struct store_block_info {
 void store_each_block(
 	struct store *s, void (*fn)(void *arg, const struct store_block_info *b), void *arg);
 
+/*
+ * Blocks that are damaged, in service or in quarantine/, with profiles in [from, to]: what answers lack. fn runs under a lock of the store
+ * and must not call it. Any thread.
+ */
+void store_each_lost(struct store *s, int64_t from_ns, int64_t to_ns,
+	void (*fn)(void *arg, const char *name, int64_t min_ns, int64_t max_ns), void *arg);
 /* What stands in quarantine/: name and reason, for pages. Negative when the directory cannot be read. */
 int store_each_quarantined(struct store *s,
 	void (*fn)(void *arg, const char *name, const char *reason), void *arg) _must_check_;

@@ -20,6 +20,12 @@
 
 enum { CURSOR_KEEP_HOURS = 24, FUTURE_MINUTES = 10 };
 
+/* A block in quarantine whose times are known. */
+struct lost_block {
+	char name[ULID_TEXT + 8]; /* there */
+	int64_t min_time_ns, max_time_ns;
+};
+
 struct store {
 	struct store_options o; /* defaults filled in; what follows may change */
 	_Atomic int64_t retention_ns, out_of_order_ns;
@@ -52,6 +58,8 @@ struct store {
 	size_t n_sealed, cap_sealed;
 	struct block **blocks; /* by max_time */
 	size_t n_blocks, cap_blocks;
+	struct lost_block *lost;
+	size_t n_lost, cap_lost;
 	struct block_graves graves; /* a leaf lock of its own */
 	/* Generations whose block is durable and whose WAL waits for the next one's cursors to be. */
 	uint8_t (*obsolete)[ULID_BYTES];
@@ -120,6 +128,11 @@ bool store_is_obsolete_pending(const struct store *s, const struct block *b);
 int store_load_deletion(struct store *s, struct errbuf *eb) _must_check_;
 /* Writes what is logged into the blocks' meta.json and removes the log. Until that is done no block may be written anew or linked. */
 int store_settle_deletion(struct store *s, struct errbuf *eb) _must_check_;
+
+/* lost.c; the upkeep, or nothing else runs. A block that goes to quarantine; those that stand there at start; those that have gone. */
+void store_note_lost_locked(struct store *s, const struct meta *m);
+void store_load_lost(struct store *s);
+void store_forget_lost(struct store *s);
 
 /* compact_plan.c; all hold maintain_lock. */
 /* One compaction, if one is due: 1 when there was one. */

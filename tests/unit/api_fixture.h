@@ -50,6 +50,16 @@ int store_each_quarantined(
 	return 0;
 }
 
+void store_each_lost(struct store *s, int64_t from_ns, int64_t to_ns,
+	void (*fn)(void *arg, const char *name, int64_t min_ns, int64_t max_ns), void *arg)
+{
+	(void)s;
+	(void)from_ns;
+	(void)to_ns;
+	(void)fn;
+	(void)arg;
+}
+
 void store_each_block(
 	struct store *s, void (*fn)(void *arg, const struct store_block_info *b), void *arg)
 {

@@ -85,6 +85,8 @@ struct part {
 	uint32_t row_nodes[MAX_ROWS], row_sets[MAX_ROWS];
 	int64_t row_values[2][MAX_ROWS];
 	struct part_page pages[MAX_ROWS / PAGE_ROWS + 1];
+	bool breaks; /* its rows show damage */
+	_Atomic bool is_damaged;
 };
 
 static struct part *fakes[8];
@@ -289,6 +291,22 @@ const struct part_info *part_reader_info(const struct part_reader *r)
 	return &r->part->info;
 }
 
+bool part_is_damage(int error)
+{
+	return error == -EBADMSG;
+}
+
+bool part_is_damaged(const struct part *p)
+{
+	return p->is_damaged;
+}
+
+void part_report_damage(struct part_reader *r, const char *what)
+{
+	(void)what;
+	r->part->is_damaged = true;
+}
+
 const char *part_reader_error(const struct part_reader *r)
 {
 	(void)r;
@@ -480,6 +498,10 @@ int part_rows(struct part_reader *r, uint32_t page, uint32_t columns, struct par
 	uint64_t first = p->pages[page].first_row;
 	bool is_const = true;
 
+	if (p->breaks) {
+		part_report_damage(r, NULL);
+		return -EBADMSG;
+	}
 	n_fake_slow++;
 	while (fake_is_slow)
 		usleep(1000);

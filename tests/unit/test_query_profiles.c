@@ -428,9 +428,50 @@ static void test_mean_over_parts(void **state)
 	drop_records();
 }
 
+/* ---- damage ---- */
+
+static int64_t merged_total(struct query_env *env, const struct query_spec *spec)
+{
+	_cleanup_query_trees_ struct query_trees trees;
+	struct errbuf eb = {};
+
+	if (query_merge(env, spec, &trees, &eb))
+		fail_msg("%s", eb.text);
+	return trees.n_groups ? trees.groups[0].tree.total[0] : 0;
+}
+
+/* A part whose rows show damage: the answer is that of the other parts, at once. */
+static void test_damaged_part(void **state)
+{
+	_cleanup_query_selector_ struct query_selector selector;
+	struct query_spec spec = {.selector = &selector, .end_ns = INT64_MAX / 2};
+
+	(void)state;
+	assert_int_equal(query_selector_parse(
+				 "process_cpu:cpu:nanoseconds:cpu:nanoseconds{}", &selector, NULL),
+		0);
+	for (int round = 0; round < 50; round++) {
+		struct query_env env = {.parts = fakes};
+		struct part *others[2];
+		struct query_env rest = {.parts = others};
+		unsigned bad = random_below(3);
+
+		make_records();
+		env.n_parts = n_fakes;
+		for (unsigned i = 0; i < n_fakes; i++)
+			if (i != bad)
+				others[rest.n_parts++] = fakes[i];
+		fakes[bad]->breaks = true;
+		assert_int_equal(merged_total(&env, &spec), merged_total(&rest, &spec));
+		assert_true(fakes[bad]->is_damaged);
+		drop_records();
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_damaged_part),
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_limit_keeps_the_largest),
 		cmocka_unit_test(test_heatmaps),

@@ -2,6 +2,7 @@
 //
 // Requests to the scraper (docs/http-api.md).
 import { BASE } from './router';
+import { warn } from './warnings';
 
 export class ApiError extends Error {
 	constructor(readonly type: string, readonly status: number, message: string) {
@@ -79,6 +80,7 @@ export async function get<T>(path: string, query: Query = [], signal?: AbortSign
 		throw signal?.aborted ? e : unanswered();
 	}
 	if (!r.ok) throw failure(r.status, body);
+	warn(path, r.headers.get('Sonde-Warnings'));
 	return JSON.parse(body).data as T;
 }
 

@@ -17,6 +17,7 @@ import { StoragePage } from './pages/storage';
 import { DiscoveryPage, TargetsPage } from './pages/targets';
 import { Changes, changed, href, page, pageName, params, set, start } from './router';
 import { instant, isRelative, readRange } from './time';
+import { forgetWarnings, warnings } from './warnings';
 
 const PAGES: [string, string][] = [['', 'Explore'], ['compare', 'Compare'], ['functions', 'Functions'], ['profiles', 'Profiles'], ['files', 'Files']];
 const OTHERS: [string, string][] = [['targets', 'Targets'], ['service-discovery', 'Discovery'], ['config', 'Configuration'], ['flags', 'Flags'], ['status', 'Storage'], ['health', 'Health']];
@@ -25,6 +26,7 @@ const nav = h('nav', { class: 'nav', 'aria-label': 'Pages' });
 const main = h('main', { id: 'main' });
 
 function drawNav(name: string): void {
+	forgetWarnings();
 	const p = params(), kept = new URLSearchParams([...p].filter(([k]) => ['query', 'start', 'end', 'seconds'].includes(k)));
 	fill(nav, PAGES.map(([page, title]) => h('a', { href: href(page, kept), 'aria-current': page === name ? 'page' : undefined }, title)),
 		h('span', { class: 'nav-gap' }), OTHERS.map(([page, title]) => h('a', { href: href(page), class: 'minor', 'aria-current': page === name ? 'page' : undefined }, title)));
@@ -47,7 +49,7 @@ function share(): void {
 document.addEventListener('sonde-share', share);
 takeDrops();
 document.body.append(h('a', { class: 'skip', href: '#main' }, 'To the content'),
-	h('header', { class: 'top' }, h('a', { class: 'brand', href: href('') }, h('img', { src: 'assets/icon.svg', alt: '', width: '22', height: '22' }), 'Sonde'), nav, shareButton('Copies a link to this picture, with absolute times'), keysButton(), themeButton(params().get('theme'), () => params().has('theme') && set({ theme: null }, true))), main);
+	h('header', { class: 'top' }, h('a', { class: 'brand', href: href('') }, h('img', { src: 'assets/icon.svg', alt: '', width: '22', height: '22' }), 'Sonde'), nav, shareButton('Copies a link to this picture, with absolute times'), keysButton(), themeButton(params().get('theme'), () => params().has('theme') && set({ theme: null }, true))), warnings, main);
 start({
 	'': { title: 'Explore', make: () => new ExplorePage() },
 	compare: { title: 'Compare', make: () => new ComparePage() },

@@ -49,7 +49,7 @@ static void add_cors(const struct http_request *r, struct MHD_Response *response
 	if (!strcmp(allowed, "*") || !strcmp(allowed, origin))
 		MHD_add_response_header(response, "Access-Control-Allow-Origin", allowed);
 	MHD_add_response_header(response, "Access-Control-Expose-Headers",
-		"Date, Sonde-Exporter, Sonde-Stats, Sonde-Types, Sonde-Cursor, "
+		"Date, Sonde-Exporter, Sonde-Stats, Sonde-Warnings, Sonde-Types, Sonde-Cursor, "
 		"Sonde-Behind-Seconds, Sonde-Retention-Seconds");
 }
 

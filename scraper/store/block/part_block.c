@@ -24,6 +24,11 @@ static void block_damaged(struct part_reader *r)
 	block_report_damage(block_of(r), r->errbuf.text);
 }
 
+static bool block_is_damaged(const struct part *p)
+{
+	return ((const struct block *)p)->damaged;
+}
+
 /* What was deleted is still in the rollups: they serve again when the block is written anew. */
 static uint32_t rollups_of(const struct meta *m)
 {
@@ -600,5 +605,6 @@ const struct part_ops block_part_ops = {
 	.recall = part_block_recall,
 	.remember = part_block_remember,
 	.damaged = block_damaged,
+	.is_damaged = block_is_damaged,
 	.free = block_free,
 };

@@ -174,7 +174,7 @@ static int check_at(struct part *p, enum part_resolution resolution, struct dump
 	*ret_rollups = part_reader_info(r)->rollups;
 	e = dump_check(r, counts);
 	if (part_is_damage(e))
-		part_report_damage(r);
+		part_report_damage(r, NULL);
 	return e < 0 ? err_set(eb, e, "%s: %s", part_reader_info(r)->ulid, part_reader_error(r))
 		     : 0;
 }

@@ -97,8 +97,15 @@ bool part_is_damage(int error)
 	}
 }
 
-void part_report_damage(struct part_reader *r)
+bool part_is_damaged(const struct part *p)
 {
+	return p->ops->is_damaged && p->ops->is_damaged(p);
+}
+
+void part_report_damage(struct part_reader *r, const char *what)
+{
+	if (what)
+		err_set(&r->errbuf, -EBADMSG, "%s", what);
 	if (r->part->ops->damaged)
 		r->part->ops->damaged(r);
 }

@@ -154,8 +154,10 @@ const char *part_reader_error(const struct part_reader *r);
 /* Whether an error shows damage: bytes that contradict themselves, a feature that is not known, a file that is not there whole or that the
  * disk does not give back. */
 bool part_is_damage(int error);
-/* A check of the caller's own showed damage: queued for quarantine with the last failure's text. */
-void part_report_damage(struct part_reader *r);
+/* A check of the caller's own showed damage: queued for quarantine with this text, or NULL: the last failure's. */
+void part_report_damage(struct part_reader *r, const char *what);
+/* Queued for quarantine: queries leave it out. */
+bool part_is_damaged(const struct part *p);
 
 /* Whole small tables; lengths are in part_info. */
 int part_schemas(struct part_reader *r, const struct part_schema **ret) _must_check_;

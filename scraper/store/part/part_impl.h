@@ -43,6 +43,8 @@ struct part_ops {
 		struct part_reader *r, const void *key, size_t n_key, const void *data, size_t n);
 	/* A page that this part handed out does not decode; may be NULL. */
 	void (*damaged)(struct part_reader *r);
+	/* Whether that or another damage was met; may be NULL: never. */
+	bool (*is_damaged)(const struct part *p);
 	/* Releases what the reader holds beyond its arena; may be NULL. */
 	void (*close)(struct part_reader *r);
 	void (*free)(struct part *p);

@@ -436,6 +436,17 @@ export async function empty({ page, url }) {
 	await page.locator('.panel-plot .state-empty').waitFor();
 }
 
+/** A damaged block: the pictures show the rest, a banner says what is missing, and pages without its data say nothing. */
+export async function warned({ page, url, block, scratch }) {
+	await open(page, url);
+	assert.ok((await inked(page)) > 0.1);
+	const banner = page.locator('.warnings');
+	assert.match(await banner.innerText(), new RegExp(`^block ${block} is damaged: profiles from .* may be missing$`));
+	await page.screenshot({ path: `${scratch}/warned.png` });
+	await page.getByRole('link', { name: 'Targets' }).first().click();
+	await banner.waitFor({ state: 'hidden' });
+}
+
 export async function prefixed({ page, url }) {
 	await open(page, url);
 	assert.ok((await inked(page)) > 0.1);

@@ -3,6 +3,7 @@
 // The page's side of the worker.
 import { ApiError, Query, failure, unanswered } from '../api';
 import { BASE } from '../router';
+import { warn } from '../warnings';
 import type { DiffRow } from './diff_rows';
 import type { Answer, DerivationJob, Failure, FilesJob, Job, Message } from './worker';
 import type { Derivation } from './derive';
@@ -13,6 +14,7 @@ export interface Loaded {
 	decodeMs: number;
 	arrived: number; // Date.now() when its last byte came
 	stats: string;
+	warnings?: string | null;
 	rows?: DiffRow[]; // of two files
 }
 interface Waiting {
@@ -71,9 +73,11 @@ function ask<T>(job: (id: number) => Message, signal: AbortSignal, onBytes?: (n:
 }
 
 /** A flame graph or a difference. */
-export function load(path: string, query: Query, options: Pick<Job, 'width' | 'scale'>, signal: AbortSignal, onBytes?: (n: number) => void): Promise<Loaded> {
+export async function load(path: string, query: Query, options: Pick<Job, 'width' | 'scale'>, signal: AbortSignal, onBytes?: (n: number) => void): Promise<Loaded> {
 	const body = new URLSearchParams([...query, ['format', 'protobuf']]).toString();
-	return ask<Loaded>((id) => ({ id, url: BASE + path, body, ...options }) satisfies Job, signal, onBytes);
+	const loaded = await ask<Loaded>((id) => ({ id, url: BASE + path, body, ...options }) satisfies Job, signal, onBytes);
+	warn(path, loaded.warnings ?? null);
+	return loaded;
 }
 
 /** Trees made of another one, beside the page. Names stay here: a hundred thousand of them are slower to copy than the nodes. */

@@ -29,7 +29,7 @@ export interface DerivationJob {
 export type Message = Job | FilesJob | DerivationJob | { id: number; cancel: true };
 export type Answer =
 	| { id: number; bytes: number }
-	| { id: number; tree: Tree; decodeMs: number; arrived: number; stats: string; rows?: DiffRow[] }
+	| { id: number; tree: Tree; decodeMs: number; arrived: number; stats: string; warnings?: string | null; rows?: DiffRow[] }
 	| { id: number; made: Tree[] }
 	| { id: number; error: Failure };
 /** An answer that says why there is none; without a status what the decoder says; without either there was no answer, or a part of one. */
@@ -59,7 +59,7 @@ async function readAll(r: Response, onBytes: (n: number) => void): Promise<Uint8
 	return all;
 }
 
-async function receive({ id, url, body }: Job, signal: AbortSignal): Promise<{ data: Uint8Array; stats: string } | Failure> {
+async function receive({ id, url, body }: Job, signal: AbortSignal): Promise<{ data: Uint8Array; stats: string; warnings: string | null } | Failure> {
 	try {
 		const r = await fetch(url, { method: 'POST', body, headers: { 'Content-Type': 'application/x-www-form-urlencoded' }, signal });
 		if (!r.ok) return { status: r.status, text: await r.text() };
@@ -67,7 +67,7 @@ async function receive({ id, url, body }: Job, signal: AbortSignal): Promise<{ d
 		const data = await readAll(r, (bytes) => {
 			if (bytes - said > 1 << 18) send({ id, bytes: (said = bytes) });
 		});
-		return { data, stats: r.headers.get('Sonde-Stats') ?? '' };
+		return { data, stats: r.headers.get('Sonde-Stats') ?? '', warnings: r.headers.get('Sonde-Warnings') };
 	} catch (e) {
 		if (!(e instanceof TypeError)) throw e; // what `fetch` and its bodies make of a lost connection
 		return { status: 0, text: '' };
@@ -85,7 +85,7 @@ async function run(job: Job, signal: AbortSignal): Promise<void> {
 	const raw = decode(got.data);
 	if (raw.sides) weigh(raw, job.width ?? 'union', job.scale ?? [1, 1]);
 	const tree = build(raw);
-	send({ id: job.id, tree, decodeMs: performance.now() - began, arrived, stats: got.stats }, buffers(tree));
+	send({ id: job.id, tree, decodeMs: performance.now() - began, arrived, stats: got.stats, warnings: got.warnings }, buffers(tree));
 }
 
 async function read({ id, files, scale }: FilesJob): Promise<void> {
