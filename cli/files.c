@@ -68,6 +68,19 @@ static void warn(const char *name, const struct prof_text_notes *notes)
 		fprintf(stderr, "sonde: %s: %.*s\n", name, (int)text.len, (const char *)text.data);
 }
 
+static void warn_of_mended(const char *name, const struct profile *p)
+{
+	struct prof_str key = profile_str(p, p->mended_key);
+
+	if (p->n_mended_texts)
+		fprintf(stderr,
+			"sonde: %s: wrote \\xNN for bytes of %zu text%s of labels that are not "
+			"UTF-8, "
+			"the first of label \"%.*s\"\n",
+			name, p->n_mended_texts, p->n_mended_texts == 1 ? "" : "s",
+			(int)MIN(key.len, 128U), key.p);
+}
+
 static int read_text(
 	const void *data, size_t n, const char *name, struct profile *ret, struct errbuf *eb)
 {
@@ -89,6 +102,8 @@ static int read_any(
 	if (n && prof_text_is(data, n))
 		return read_text(data, n, name, ret, eb);
 	r = prof_decode(data, n, ret, &pprof_eb);
+	if (r == 0)
+		warn_of_mended(name, ret);
 	if (r != -EBADMSG)
 		return r < 0 ? err_set(eb, r, "%s", pprof_eb.text) : r;
 	if (n && prof_text_may_be(data, n)) {

@@ -608,7 +608,7 @@ static int decode(struct decoder *d)
 	fill_functions(d);
 	fill_locations(d);
 	decode_fill_samples(d);
-	decode_check_label_texts(d);
+	decode_mend_label_texts(d);
 	prof_ids_done(&d->mappings);
 	prof_ids_done(&d->functions);
 	prof_ids_done(&d->locations);

@@ -102,5 +102,5 @@ size_t decode_guess_words(const struct decoder *d);
 void decode_fill_samples(struct decoder *d);
 /* Names the first sample with a wrong number of values. */
 void decode_find_wrong_values(struct decoder *d);
-/* Labels become series names: they must be UTF-8. */
-void decode_check_label_texts(struct decoder *d);
+/* Labels become names and values of series: of those that are no text the bytes are escaped. */
+void decode_mend_label_texts(struct decoder *d);

@@ -419,25 +419,31 @@ void decode_find_wrong_values(struct decoder *d)
 	}
 }
 
-/* Which sample owns label i. */
-static size_t sample_of_label(const struct profile *p, size_t i)
+/* \xNN for each byte that is not UTF-8 and for NUL, so that different values stay different. */
+static struct prof_str escape_text(struct arena *arena, struct prof_str s)
 {
-	size_t lo = 0, hi = p->n_samples;
+	static const char digits[] = "0123456789abcdef";
+	char *text = arena_alloc_array(arena, s.len, strlen("\\xNN"));
+	size_t n = 0;
 
-	while (hi - lo > 1) {
-		size_t mid = (lo + hi) / 2;
+	for (size_t i = 0, len; text && i < s.len; i += MAX(len, (size_t)1)) {
+		uint8_t byte = (uint8_t)s.p[i];
 
-		if (p->label_first[mid] <= i)
-			lo = mid;
-		else
-			hi = mid;
+		len = byte ? str_utf8_len(s.p + i, s.len - i) : 0;
+		memcpy(text + n, s.p + i, len);
+		n += len;
+		if (len)
+			continue;
+		text[n++] = '\\';
+		text[n++] = 'x';
+		text[n++] = digits[byte >> 4];
+		text[n++] = digits[byte & 15];
 	}
-	return lo;
+	return (struct prof_str) {text, text ? (uint32_t)n : 0};
 }
 
-void decode_check_label_texts(struct decoder *d)
+void decode_mend_label_texts(struct decoder *d)
 {
-	static const char *const names[] = {"the key", "the value", "the unit"};
 	struct profile *p = d->p;
 	_cleanup_free_ uint8_t *seen = NULL; /* each string is looked at once */
 
@@ -458,14 +464,18 @@ void decode_check_label_texts(struct decoder *d)
 			continue;
 
 		for (size_t k = 0; k < ARRAY_SIZE(texts); k++) {
-			struct prof_str s = p->strings[texts[k]];
+			struct prof_str *s = &p->strings[texts[k]];
 
-			if (!seen[texts[k]] && !str_is_utf8(s.p, s.len)) {
-				decode_fail(d, "sample %zu: %s of a label (string %u) is not UTF-8",
-					sample_of_label(p, i), names[k], texts[k]);
-				return;
-			}
+			if (seen[texts[k]])
+				continue;
 			seen[texts[k]] = 1;
+			if (str_is_utf8(s->p, s->len) && !memchr(s->p, 0, s->len))
+				continue;
+			*s = escape_text(&p->arena, *s);
+			if (!p->n_mended_texts++)
+				p->mended_key = l->key;
 		}
 	}
+	if (!d->error)
+		d->error = arena_error(&p->arena, d->eb);
 }

@@ -84,6 +84,9 @@ struct profile {
 	uint32_t drop_frames, keep_frames, doc_url; /* strings */
 	uint32_t *comments;			    /* strings */
 	size_t n_comments;
+	/* By prof_decode: texts of labels that were no text. They have \xNN for each byte that is not UTF-8 and for NUL. */
+	size_t n_mended_texts;
+	uint32_t mended_key; /* string: of the first such label */
 };
 
 void profile_init(struct profile *p, struct budget *budget);
@@ -121,7 +124,7 @@ int profile_find_type(
  * pprof's own rules (google/pprof profile.CheckValid; docs/formats/profile.md lists them): -EBADMSG
  * with a text that names what is wrong and where, -ENOMEM when the budget of `ret` refuses, -EFBIG above 4 GiB. On
  * error `ret` holds no usable columns and must still be freed. Strings of `ret` point into `data`,
- * which must outlive it. Memory: at most 16 bytes per byte of `data`, allocated after a first pass
+ * which must outlive it, but for mended texts of labels. Memory: at most 16 bytes per byte of `data`, allocated after a first pass
  * has counted everything, stacks and labels by what the first samples have, or once more for all.
  */
 int prof_decode(const void *data, size_t len, struct profile *ret, struct errbuf *eb) _must_check_;

@@ -272,6 +272,7 @@ static void reply(struct import *m)
 	json_kv_uint(&j, "profiles", m->stored.n_streams);
 	json_kv_uint(&j, "rows", m->stored.n_rows);
 	json_kv_uint(&j, "duplicates", m->stored.n_duplicates);
+	json_kv_uint(&j, "mended_label_texts", m->profile.n_mended_texts);
 	json_kv_string(&j, "time", time);
 	put_types(m, &j);
 	json_object_end(&j);

@@ -6,6 +6,9 @@
 #include "scraper/scrape/check.h"
 #include "scraper/scrape/scrape_impl.h"
 #include "lib/base/log.h"
+#include "lib/base/str.h"
+
+enum { MENDED_NAME_MAX = 128 }; /* bytes of a label's name in a message */
 
 static uint64_t inflated_limit(const struct scrape *s, const struct config_job *job)
 {
@@ -144,6 +147,23 @@ static enum scrape_reason make_series(struct scrape *s, struct scrape_request *r
 	return SCRAPE_OK;
 }
 
+/* The target is up and all of its samples are stored; the text is for its lastError. */
+static void note_mended_texts(struct scrape *s, struct scrape_request *r)
+{
+	const struct profile *p = &r->profile;
+	struct prof_str key = profile_str(p, p->mended_key);
+
+	r->n_mended_texts = p->n_mended_texts;
+	if (!r->n_mended_texts)
+		return;
+	metric_add(metric_cell(s->m.mended, r->job->name), (double)r->n_mended_texts);
+	err_set(&r->error, 0,
+		"%zu texts of sample labels are not UTF-8, the first of label \"%.*s\": their "
+		"bytes "
+		"are stored as \\xNN",
+		r->n_mended_texts, (int)str_utf8_fit(key.p, key.len, MENDED_NAME_MAX), key.p);
+}
+
 static enum scrape_reason decode(struct scrape *s, struct scrape_request *r)
 {
 	enum scrape_reason reason = r->reason;
@@ -165,6 +185,8 @@ static enum scrape_reason decode(struct scrape *s, struct scrape_request *r)
 		reason = subtract(s, r);
 	if (!reason && !r->is_unchanged)
 		reason = make_series(s, r);
+	if (!reason)
+		note_mended_texts(s, r);
 	return reason;
 }
 

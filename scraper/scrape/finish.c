@@ -40,6 +40,16 @@ static void log_failure(struct scrape *s, const struct scrape_request *r)
 			r->job->scrape_failure_log_file, strerror(-e));
 }
 
+static void log_mended_texts(const struct scrape_request *r)
+{
+	const struct scrape_type *type = r->type;
+
+	if (!r->reason && r->n_mended_texts && !type->last_error[0])
+		log_write(LOG_WARN, "labels mended", "job", r->job->name, "target",
+			type->target->address, "type", type->spec.name, "error", r->error.text,
+			NULL);
+}
+
 /* What others of the same labels and time left no room for. The rest of the scrape is stored, so its target is up. */
 static void note_conflicts(struct scrape *s, struct scrape_request *r)
 {
@@ -66,11 +76,13 @@ static void update_status(struct scrape *s, struct scrape_request *r)
 	struct scrape_type *type = r->type;
 
 	log_change(r, type->health);
+	log_mended_texts(r);
 	note_conflicts(s, r);
 	lock_take(&s->lock);
 	type->health = r->reason ? SCRAPE_DOWN : SCRAPE_UP;
 	free(type->last_error);
-	type->last_error = xstrdup(r->reason || r->n_conflicts ? r->error.text : "");
+	type->last_error =
+		xstrdup(r->reason || r->n_conflicts || r->n_mended_texts ? r->error.text : "");
 	type->last_scrape_ns = r->start_real_ns;
 	type->last_duration_ns = r->end_mono_ns - r->start_mono_ns;
 	type->last_samples = r->n_samples;

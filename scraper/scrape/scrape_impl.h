@@ -90,7 +90,7 @@ struct scrape_type {
 
 	/* under the lock */
 	enum scrape_health health;
-	char *last_error; /* of one that is up: series that were not stored */
+	char *last_error; /* of one that is up: series that were not stored, texts that were mended */
 	int64_t last_scrape_ns, last_duration_ns;
 	uint64_t last_samples, last_series;
 	double behind_s;
@@ -135,7 +135,7 @@ struct scrape_request {
 	struct store_coverage coverage;
 	struct store_end *ends;
 	struct labels *ended;
-	size_t n_ended;
+	size_t n_ended, n_mended_texts;
 	uint64_t n_series_added, n_conflicts, n_samples, n_series; /* two: once it has shed */
 	enum scrape_delta_result delta_result;
 	bool delta_evicted, has_record, is_finishing; /* the last: back on the loop thread */
@@ -151,7 +151,7 @@ struct scrape_room {
 
 struct scrape_metrics {
 	struct metric *scrapes, *failures, *samples, *pool_targets, *pool_dropped, *relabel_dropped,
-		*joined, *collapsed, *conflicts, *interval;
+		*joined, *collapsed, *mended, *conflicts, *interval;
 	struct metric_cell *bytes, *lost, *restarts, *discarded, *stale, *resets, *evictions,
 		*missed, *deferred, *in_flight, *decode_seconds, *sync_failed, *log_failed;
 };

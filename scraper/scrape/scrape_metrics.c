@@ -27,6 +27,9 @@ void scrape_metrics_init(struct scrape *s)
 		"Series beyond max_series that lost their sample labels.", "job");
 	x->collapsed = metrics_counter(m, "sonde_scrape_labels_collapsed_total",
 		"Labels whose values became __other__ at label_set_limit.", "job");
+	x->mended = metrics_counter(m, "sonde_scrape_labels_mended_total",
+		"Texts of sample labels that were not UTF-8: their bytes are stored as \\xNN.",
+		"job");
 	x->conflicts = metrics_counter(m, "sonde_scrape_series_conflicts_total",
 		"Series not stored since others are, with the same labels and time but other "
 		"content.",

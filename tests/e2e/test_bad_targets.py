@@ -58,7 +58,7 @@ CASES = {
     'empty': (200, 'application/octet-stream', b'', 'empty answer (0 bytes) with status 200', 'empty'),
     'locations': (200, 'application/octet-stream', pprof(location=9), 'not a valid pprof profile', 'pprof'),
     'strings': (200, 'application/octet-stream', pprof(string=99), 'not a valid pprof profile', 'pprof'),
-    'utf8': (200, 'application/octet-stream', pprof(label=b'\xff\xfe'), 'not UTF-8', 'pprof'),
+    'utf8': (200, 'application/octet-stream', pprof(label=b'\xff\xfe'), 'not UTF-8', None),
     'noise': (200, 'application/octet-stream', b'\x0a\xff' + b'\xff' * 30, 'not a valid pprof profile', 'pprof'),
     'large': (200, 'application/octet-stream', None, 'body larger than 33554432 bytes as sent', 'body_size'),
     'drip': (200, 'application/octet-stream', None, 'timed out after 3s while reading the answer', 'timeout'),
@@ -156,8 +156,13 @@ class BadTargets(unittest.TestCase):
                         self.assertEqual([k for k in metrics if k.startswith(f'sonde_scrape_failures_total{{job="{name}"')], [],
                                          [line for line in s.output().split('\n') if f'job={name} ' in line])
                         continue
-                    self.assertEqual(t['health'], 'down')
+                    self.assertEqual(t['health'], 'down' if reason else 'up')
                     self.assertIn(error, t['lastError'])
+                    if not reason:  # a bad byte costs itself
+                        self.assertGreaterEqual(metrics[f'sonde_scrape_labels_mended_total{{job="{name}"}}'], 1)
+                        r = s.get(f'/api/v1/profile?query=custom:cpu:nanoseconds:cpu:nanoseconds{{job="{name}"}}')
+                        self.assertGreater(Pprof(r.body).total(), 0)
+                        continue
                     counts = {k: v for k, v in metrics.items() if k.startswith(f'sonde_scrape_failures_total{{job="{name}"')}
                     self.assertEqual(list(counts), [f'sonde_scrape_failures_total{{job="{name}",reason="{reason}"}}'])
                     self.assertGreaterEqual(list(counts.values())[0], 1)
@@ -167,7 +172,7 @@ class BadTargets(unittest.TestCase):
             good = Pprof(r.body)
             self.assertEqual(set(good.functions()), {'work'})
             self.assertGreaterEqual(good.total(), 7 * 2)
-            r = s.get('/api/v1/profile?query=custom:cpu:nanoseconds:cpu:nanoseconds{job!="good"}')
+            r = s.get('/api/v1/profile?query=custom:cpu:nanoseconds:cpu:nanoseconds{job!~"good|utf8"}')
             self.assertTrue(r.status == 404 or Pprof(r.body).total() == 0, r.status)
             # all that the bad answers took has been given back
             self.assertLess(metrics['sonde_memory_peak_bytes{budget="scrape"}'], 512 << 20)

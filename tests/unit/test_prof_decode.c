@@ -211,12 +211,6 @@ static const struct {
 	{VALID "11{1:4}", "string index 4 is not in the table of 4"},
 	{VALID "9:1 9:2", "time_nanos occurs twice: concatenated profiles"},
 	{VALID "2{2:1 3{1:4 2:1}}", "sample 1 at byte 64: string index 4 is not in the table of 4"},
-	{VALID "6'\\xff' 2{2:1 3{1:1 2:4}}",
-		"sample 1: the value of a label (string 4) is not UTF-8"},
-	{VALID "6'\\xc0\\x80' 2{2:1 3{1:4 2:1}}",
-		"sample 1: the key of a label (string 4) is not UTF-8"},
-	{VALID "6'a\\xe2\\x82' 2{2:1} 2{2:1 3{1:1 3:1 4:4}}",
-		"sample 2: the unit of a label (string 4) is not UTF-8"},
 	/* wrong wire types of known fields */
 	{VALID "2:1", "malformed field near byte 64"},
 	{VALID "9'x'", "malformed field near byte 65"},
@@ -264,6 +258,40 @@ static void test_refusals(void **state)
 		assert_int_equal(p.n_samples, 0);
 	}
 	assert_int_equal(wrong, 0);
+}
+
+/* A text of a label that is none costs itself: what is no UTF-8 of it, and NUL, is escaped. */
+static void test_label_texts(void **state)
+{
+	static const struct {
+		const char *text, *key, *value, *unit;
+		size_t n_mended;
+		const char *mended_key;
+	} cases[] = {
+		{VALID "6'\\xc3\\xa9' 2{2:1 3{1:1 2:4}}", "cpu", "\xc3\xa9", "", 0, ""},
+		{VALID "6'\\xff' 2{2:1 3{1:1 2:4}}", "cpu", "\\xff", "", 1, "cpu"},
+		{VALID "6'a\\xc0\\x80b\\x00' 2{2:1 3{1:4 2:1}}", "a\\xc0\\x80b\\x00", "cpu", "", 1,
+			"a\\xc0\\x80b\\x00"},
+		{VALID "6'a\\xe2\\x82' 2{2:1 3{1:1 3:1 4:4}}", "cpu", "", "a\\xe2\\x82", 1, "cpu"},
+		{VALID "6'\\xff' 6'\\xfe' 2{2:1 3{1:1 2:4}} 2{2:1 3{1:2 2:5}} 2{2:1 3{1:2 2:5}}",
+			"cpu", "\\xff", "", 2, "cpu"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_bytes_ struct bytes b;
+		_cleanup_profile_ struct profile p;
+		_cleanup_free_ uint8_t *copy = NULL;
+
+		encode(cases[i].text, &b);
+		profile_init(&p, NULL);
+		assert_int_equal(decode_exact(&b, &p, NULL, &copy), 0);
+		assert_true(profile_str_is(&p, p.labels[0].key, cases[i].key));
+		assert_true(profile_str_is(&p, p.labels[0].str, cases[i].value));
+		assert_true(profile_str_is(&p, p.labels[0].num_unit, cases[i].unit));
+		assert_int_equal(p.n_mended_texts, cases[i].n_mended);
+		assert_true(profile_str_is(&p, p.mended_key, cases[i].mended_key));
+	}
 }
 
 /* Every prefix and every damaged byte is either refused or decodes to columns whose indices are in range. */
@@ -390,6 +418,7 @@ int main(void)
 		cmocka_unit_test(test_ways_to_write_it),
 		cmocka_unit_test(test_valid_corners),
 		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_label_texts),
 		cmocka_unit_test(test_damage),
 		cmocka_unit_test(test_budget_and_allocation_failures),
 		cmocka_unit_test(test_amplification),

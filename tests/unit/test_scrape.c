@@ -169,7 +169,6 @@ static void test_bad_targets(void **state)
 		{MODE_GARBAGE, "not a valid pprof profile", "pprof"},
 		{MODE_BIG, "body larger than 1048576 bytes as sent", "body_size"},
 		{MODE_SLOW, "timed out after 1s200ms while waiting for the answer", "timeout"},
-		{MODE_BAD_UTF8, "the value of a label (string 7) is not UTF-8", "pprof"},
 	};
 	struct env *e = env_new();
 	size_t n;
@@ -198,6 +197,28 @@ static void test_bad_targets(void **state)
 	}
 	e->mode = MODE_OK;
 	run_until_status(e, SCRAPE_UP, "", NULL);
+	env_free(e);
+}
+
+/* A label that is no text costs itself: the profile is stored, the target is up and says so until its labels are texts. */
+static void test_mended_labels(void **state)
+{
+	_cleanup_bytes_ struct bytes page = {0};
+	struct env *e = env_new();
+
+	(void)state;
+	e->mode = MODE_BAD_UTF8;
+	env_apply(e, "  profiling_config: {pprof_config: {memory: "
+		     "{enabled: false}, mutex: {enabled: false}, block: {enabled: false}, "
+		     "goroutine: {enabled: false}}}\n");
+	run_until_status(e, SCRAPE_UP,
+		"1 texts of sample labels are not UTF-8, the first of label \"comm\"", NULL);
+	assert_int_equal(e->records[n_records(e) - 1].up, 1);
+	assert_true(e->records[n_records(e) - 1].n_streams > 0);
+	metrics_print(e->metrics, &page);
+	bytes_put_u8(&page, 0);
+	assert_non_null(
+		strstr((const char *)page.data, "sonde_scrape_labels_mended_total{job=\"j\"} "));
 	env_free(e);
 }
 
@@ -268,6 +289,7 @@ int main(void)
 		cmocka_unit_test(test_go),
 		cmocka_unit_test(test_no_duration),
 		cmocka_unit_test(test_bad_targets),
+		cmocka_unit_test(test_mended_labels),
 		cmocka_unit_test(test_reload),
 		cmocka_unit_test(test_target_limit),
 	};
