@@ -450,6 +450,7 @@ const char *keeper_what_name(enum keeper_what what)
 	case KEEPER_MNT_NS: return "mount namespace";
 	case KEEPER_KALLSYMS: return "kallsyms";
 	case KEEPER_MODULES: return "modules";
+	case KEEPER_EXE: return "executable";
 	}
 	return "file";
 }

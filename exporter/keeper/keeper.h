@@ -21,6 +21,7 @@ enum keeper_what {
 	KEEPER_MNT_NS = 4,   /* /proc/PID/ns/mnt */
 	KEEPER_KALLSYMS = 6, /* /proc/kallsyms; pid ignored */
 	KEEPER_MODULES = 8,  /* /proc/modules; pid ignored */
+	KEEPER_EXE = 9,	     /* where /proc/PID/exe leads to: a file with that text */
 };
 
 enum keeper_open_at {

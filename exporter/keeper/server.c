@@ -8,9 +8,11 @@
 #include "lib/base/fd_message.h"
 #include "lib/base/clock.h"
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -95,6 +97,25 @@ static int open_flags(int dir_fd, const char *name, int flags)
 	return fd < 0 ? -errno : fd;
 }
 
+/* The link's text, which names the file as the process sees it; the file itself is not looked up. */
+static int open_link_text(int proc_fd, const char *name)
+{
+	char text[PATH_MAX];
+	ssize_t n = readlinkat(proc_fd, name, text, sizeof(text));
+	int fd, r;
+
+	if (n < 0)
+		return -errno;
+	fd = memfd_create(name, MFD_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (pwrite(fd, text, (size_t)n, 0) == n)
+		return fd;
+	r = errno ? -errno : -EIO;
+	close(fd);
+	return r;
+}
+
 static int open_of_process(int proc_fd, const struct keeper_request *q)
 {
 	char name[64];
@@ -103,6 +124,7 @@ static int open_of_process(int proc_fd, const struct keeper_request *q)
 	case KEEPER_MAPS: return open_flags(proc_fd, "maps", O_RDONLY);
 	case KEEPER_ROOT: return open_flags(proc_fd, "root", O_PATH | O_DIRECTORY);
 	case KEEPER_MNT_NS: return open_flags(proc_fd, "ns/mnt", O_RDONLY);
+	case KEEPER_EXE: return open_link_text(proc_fd, "exe");
 	case KEEPER_MAP_FILE:
 		snprintf(name, sizeof(name), "map_files/%llx-%llx", (unsigned long long)q->start,
 			(unsigned long long)q->end);

@@ -227,6 +227,12 @@ void proc_want_executable(struct proc_table *t, struct process *p)
 			return;
 		}
 	}
+	if (p->exe_place.start && binary_is_missing(t->o.binaries, p->exe_binary)) {
+		struct binary_source source;
+
+		proc_source(t, p, &p->exe_place, &source);
+		binary_want(t->o.binaries, p->exe_binary, &source);
+	}
 }
 
 void proc_note_native(struct proc_table *t, struct process *p, uint64_t word)

@@ -18,6 +18,7 @@ void proc_answer_free(struct proc_answer **ap)
 	free(a->cmdline);
 	free(a->lines);
 	free(a->text);
+	free(a->executable);
 	free(a->listed);
 	free(a);
 	*ap = NULL;

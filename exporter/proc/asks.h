@@ -47,7 +47,7 @@ struct proc_listed {
 	struct proc_stat stat;
 };
 
-/* An executable mapping. */
+/* An executable mapping. Of code that its process moved to other memory it names the file that the code is from. */
 struct proc_line {
 	uint64_t start, end, file_off, ino;
 	uint32_t dev_major, dev_minor;
@@ -70,6 +70,9 @@ struct proc_answer {
 	/* MAPS: in order of address */
 	struct proc_line *lines;
 	char *text;
+	/* MAPS: where /proc/PID/exe leads to, and a mapping of it (ino 0: none), when the first file with code may be another; else NULL */
+	char *executable;
+	struct proc_line executable_line;
 	/* ROOT: referenced; 0 unknown */
 	uint64_t root;
 	/* CONTAINER: error -ENOENT when no file knows it */

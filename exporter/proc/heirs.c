@@ -36,6 +36,7 @@ static void inherit_maps(struct proc_table *t, struct process *p, const struct p
 	if (!p->executable) {
 		p->executable = proc_text_ref(from->executable);
 		p->exe_binary = from->exe_binary;
+		p->exe_place = from->exe_place;
 	}
 	proc_publish_soon(t, p);
 	proc_addresses_read(t, p);

@@ -160,6 +160,7 @@ void proc_image_inherit(
 	p->has_jit_code = from->has_jit_code;
 	p->runtime = from->runtime;
 	p->exe_binary = from->exe_binary;
+	p->exe_place = from->exe_place;
 	p->executable = proc_text_ref(from->executable);
 	p->cmdline = proc_text_ref(from->cmdline);
 	p->maps = maps_ref(from->maps);

@@ -164,6 +164,15 @@ static void refresh(struct proc_table *t, struct process *p, const struct abi_re
 		proc_await(p, PROC_ASK_LABELS);
 }
 
+/* What lies where a file's code was may be that code, as /proc/PID/maps shows (reader/moved.h). */
+static void look_at_moved_code(struct proc_table *t, struct process *p)
+{
+	if (!p->has_moved_code || p->exited || proc_is_asked(p, PROC_ASK_MAPS) || !proc_may_read(t))
+		return;
+	p->has_moved_code = false;
+	proc_ask_maps(t, p);
+}
+
 enum proc_wait proc_table_awaits(
 	struct proc_table *t, struct process *p, const struct abi_record *r)
 {
@@ -175,6 +184,7 @@ enum proc_wait proc_table_awaits(
 	if (p == t->other)
 		return PROC_READY;
 	refresh(t, p, r);
+	look_at_moved_code(t, p);
 	for (uint32_t i = 0; i < r->n_user; i++)
 		if (abi_frame_is_address(user[i]))
 			(void)proc_locate(t, p, ABI_FRAME_VALUE(user[i]) - (i > 0), r->time_ns);

@@ -22,8 +22,49 @@ void proc_add_mapping(
 	proc_note_runtime(p, m, path);
 	if (!p->executable && m->kind == MAPPING_FILE && path[0] == '/')
 		p->executable = proc_text_new(path, strlen(path));
-	if (!p->exe_binary && m->binary && strcmp(path, proc_text_str(p->executable)) == 0)
+	/* A record and a line of maps may name one file by two ids: the one that is mapped last has a way to the file. */
+	if (m->binary && m->binary != p->exe_binary &&
+		strcmp(path, proc_text_str(p->executable)) == 0) {
 		p->exe_binary = m->binary;
+		p->exe_wanted = false;
+	}
+}
+
+bool proc_is_moved(const struct process *p, const struct mapping *m)
+{
+	const struct mapping *old = maps_find(p->maps, m->start);
+
+	return old && old->kind == MAPPING_FILE && old->binary != m->binary;
+}
+
+/* The program is another file than the first one with code. */
+static void take_executable(struct proc_table *t, struct process *p, const struct proc_answer *a)
+{
+	const struct proc_line *line = &a->executable_line;
+
+	if (!a->executable)
+		return;
+	proc_text_put(&p->executable);
+	p->executable = proc_text_new(a->executable, strlen(a->executable));
+	p->exe_wanted = false;
+	p->exe_binary = 0;
+	if (!line->ino)
+		return;
+	p->exe_place = (struct proc_place) {line->start, line->end, line->file_off};
+	p->exe_binary = binary_get(t->o.binaries, &(struct binary_identity) {
+							  .dev_major = line->dev_major,
+							  .dev_minor = line->dev_minor,
+							  .ino = line->ino,
+							  .path = a->executable,
+						  });
+}
+
+/* Memory that came over a file's code while the mappings were being read is looked at once more. */
+static void note_moved(struct process *p, const struct maps *before, uint64_t since_ns)
+{
+	for (uint32_t i = 0; i < maps_count(before); i++)
+		p->has_moved_code |= maps_at(before, i)->since_ns >= since_ns &&
+				     proc_is_moved(p, maps_at(before, i));
 }
 
 static void add_line(
@@ -92,9 +133,12 @@ void proc_take_maps(struct proc_table *t, struct process *p, const struct proc_a
 		return;
 	}
 	p->maps = NULL;
+	p->has_moved_code = false;
+	take_executable(t, p, a);
 	for (size_t i = 0; i < a->n; i++)
 		add_line(t, p, &a->lines[i], a->text + a->lines[i].path);
 	keep_times(before, p->maps);
+	note_moved(p, before, a->begun_ns);
 	/* What records told of while the rest was being read. */
 	proc_keep_maps(t, p, before, a->begun_ns, UINT64_MAX);
 	maps_put(&before);

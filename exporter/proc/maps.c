@@ -235,6 +235,7 @@ bool maps_parse_line(char *line, struct maps_line *ret)
 	if (!take_hex(&s, '-', &ret->start) || !take_hex(&s, ' ', &ret->end) || strnlen(s, 5) < 5 ||
 		s[4] != ' ')
 		return false;
+	ret->writable = s[1] == 'w';
 	ret->executable = s[2] == 'x';
 	s += 5;
 	if (!take_hex(&s, ' ', &ret->file_off) || !take_hex(&s, ':', &major) ||

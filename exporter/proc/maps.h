@@ -47,7 +47,7 @@ uint64_t maps_run(struct maps *m, struct runs *r);
 struct maps_line {
 	uint64_t start, end, file_off, ino;
 	uint32_t dev_major, dev_minor;
-	bool executable;
+	bool writable, executable;
 	const char *path; /* in the line, NUL-terminated; "" for anonymous memory */
 };
 /* Parses a line without its newline in place; false when malformed. */

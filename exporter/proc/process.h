@@ -43,12 +43,14 @@ struct process {
 	bool has_heirs;	  /* perhaps */
 	bool labels_read; /* or tried */
 	bool labels_own;  /* the cgroup was read for this process, not only taken from its parent */
-	bool root_checked;	   /* the root is its own, not only its parent's */
-	bool has_jvm;		   /* HotSpot is mapped */
-	bool has_jit_code;	   /* executable memory of no file is mapped */
-	bool exe_wanted;	   /* its own file was asked for, for its labels */
-	uint8_t runtime;	   /* enum proc_runtime */
-	uint32_t exe_binary;	   /* of `executable`; 0: not known */
+	bool root_checked;	     /* the root is its own, not only its parent's */
+	bool has_jvm;		     /* HotSpot is mapped */
+	bool has_jit_code;	     /* executable memory of no file is mapped */
+	bool exe_wanted;	     /* its own file was asked for, for its labels */
+	uint8_t runtime;	     /* enum proc_runtime */
+	uint32_t exe_binary;	     /* of `executable`; 0: not known */
+	struct proc_place exe_place; /* a mapping of it, where none has code; start 0: none */
+	bool has_moved_code; /* perhaps: memory of no file lies where code of a file was, since its mappings were read */
 	bool found_running;	   /* its start was not seen: any start time before begin_ns fits */
 	bool in_scan;		   /* seen by the scan that is under way */
 	uint64_t start_ticks;	   /* as /proc/PID/stat has it, 0 unknown */

@@ -122,6 +122,7 @@ static void on_mmap(struct proc_table *t, const struct sideband *e)
 		return;
 	if (m.kind == MAPPING_FILE)
 		m.binary = binary_get(t->o.binaries, &identity);
+	p->has_moved_code |= proc_is_moved(p, &m);
 	proc_add_mapping(t, p, &m, e->path);
 }
 

@@ -223,6 +223,8 @@ void proc_heirs_take(struct proc_table *t, struct process *from);
 
 /* mappings.c */
 void proc_take_maps(struct proc_table *t, struct process *p, const struct proc_answer *a);
+/* The mapping takes the place of another file's code. */
+bool proc_is_moved(const struct process *p, const struct mapping *m);
 void proc_take_root(struct proc_table *t, struct process *p, const struct proc_answer *a);
 void proc_add_mapping(
 	struct proc_table *t, struct process *p, const struct mapping *m, const char *path);

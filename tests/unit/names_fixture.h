@@ -20,30 +20,37 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* maps_text, when set, is what KEEPER_MAPS answers; refuse: nothing can be opened; hang: nothing answers in time. */
+/* map_file, when set, is what every KEEPER_MAP_FILE answers; maps_text, when set, is what KEEPER_MAPS answers; refuse: nothing can be opened; hang: nothing answers in time. */
 struct fake_keeper {
 	struct keeper keeper;
-	const char *maps_text, *kallsyms_text, *modules_text;
+	const void *map_file;
+	size_t map_file_bytes;
+	const char *maps_text, *kallsyms_text, *modules_text, *exe_text;
 	bool refuse, refuse_map_files, hang;
 	unsigned n_opens, n_maps;
 	unsigned n_returned; /* requests that hung and have ended */
 };
 
-static int fake_text(const char *text)
+static int fake_bytes(const void *data, size_t n)
 {
 	int fd = memfd_create("text", MFD_CLOEXEC);
 
-	if (write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+	if (write(fd, data, n) != (ssize_t)n)
 		abort();
 	lseek(fd, 0, SEEK_SET);
 	return fd;
+}
+
+static int fake_text(const char *text)
+{
+	return fake_bytes(text, strlen(text));
 }
 
 static int fake_open(struct keeper *k, uint32_t pid, uint64_t start_ns, enum keeper_what what,
 	uint64_t start, uint64_t end)
 {
 	struct fake_keeper *f = (struct fake_keeper *)k;
-	char path[128];
+	char path[128], exe[4096] = "";
 	int flags = O_RDONLY | O_CLOEXEC, fd;
 
 	(void)start_ns;
@@ -61,6 +68,14 @@ static int fake_open(struct keeper *k, uint32_t pid, uint64_t start_ns, enum kee
 		return fake_text(f->modules_text);
 	if (what == KEEPER_MAP_FILE && f->refuse_map_files)
 		return -EPERM;
+	if (what == KEEPER_MAP_FILE && f->map_file)
+		return fake_bytes(f->map_file, f->map_file_bytes);
+	if (what == KEEPER_EXE && !f->exe_text) {
+		snprintf(path, sizeof(path), "/proc/%u/exe", pid);
+		return readlink(path, exe, sizeof(exe) - 1) < 0 ? -errno : fake_text(exe);
+	}
+	if (what == KEEPER_EXE)
+		return fake_text(f->exe_text);
 	switch (what) {
 	case KEEPER_MAPS: snprintf(path, sizeof(path), "/proc/%u/maps", pid); break;
 	case KEEPER_MAP_FILE:

@@ -230,7 +230,7 @@ static uint64_t started_ns(pid_t pid)
 
 static void expect_file(int fd, const char *start)
 {
-	char buf[64] = "";
+	char buf[4096] = "";
 
 	assert_true(fd >= 0);
 	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
@@ -276,6 +276,7 @@ static void open_kinds(void **state)
 	struct pair *p = *state;
 	struct keeper *k = p->keeper;
 	uint32_t me = (uint32_t)getpid();
+	char exe[4096] = "";
 	struct stat a, b;
 	int fd;
 
@@ -290,8 +291,10 @@ static void open_kinds(void **state)
 	fd = k->open(k, me, 0, KEEPER_MNT_NS, 0, 0);
 	assert_true(fd >= 0);
 	close(fd);
+	assert_true(readlink("/proc/self/exe", exe, sizeof(exe) - 1) > 0);
+	expect_file(k->open(k, me, 0, KEEPER_EXE, 0, 0), exe);
 	for (int what = 0; what < 100; what++) /* neither memory nor anything else of a process */
-		if (what == 0 || what == 5 || what == 7 || what > KEEPER_MODULES)
+		if (what == 0 || what == 5 || what == 7 || what > KEEPER_EXE)
 			assert_int_equal(k->open(k, me, 0, (enum keeper_what)what, 0, 0), -EINVAL);
 	assert_true(k->open(k, me, 0, KEEPER_MAP_FILE, 0x1000, 0x2000) < 0);
 }

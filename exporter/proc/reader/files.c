@@ -5,9 +5,11 @@
 #include "exporter/proc/reader/files.h"
 #include "exporter/proc/cgroup.h"
 #include "exporter/proc/maps.h"
+#include "exporter/proc/reader/moved.h"
 #include "lib/base/alloc.h"
 #include "lib/base/bytes.h"
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -167,22 +169,60 @@ static int read_text(int fd, struct bytes *text)
 	return n < 0 ? -errno : text->len ? 0 : -ESRCH;
 }
 
-static int add_line(struct proc_answer *a, size_t *cap, char *line)
+/* The lines of maps, as they are read. */
+struct reading {
+	size_t cap; /* of the answer's lines */
+	struct moved moved;
+	struct proc_line first; /* of a file */
+	const char *first_code; /* path of the first file with code; NULL: none yet */
+};
+
+static int add_line(
+	const struct proc_reader_options *o, struct proc_answer *a, struct reading *r, char *line)
 {
 	struct maps_line m;
+	struct proc_line add;
 
-	if (!maps_parse_line(line, &m) || !m.executable)
+	if (!maps_parse_line(line, &m))
 		return 0;
-	if (alloc_grow(&a->lines, cap, a->n + 1, sizeof(*a->lines)) < 0)
-		return -ENOMEM;
-	a->lines[a->n++] = (struct proc_line) {.start = m.start,
+	moved_line(o, &r->moved, a, &m);
+	add = (struct proc_line) {.start = m.start,
 		.end = m.end,
 		.file_off = m.file_off,
 		.ino = m.ino,
 		.dev_major = m.dev_major,
 		.dev_minor = m.dev_minor,
 		.path = (uint32_t)(m.path - a->text)};
+	if (!r->first.ino && m.ino && m.path[0] == '/')
+		r->first = add;
+	if (!m.executable)
+		return 0;
+	if (!r->first_code && m.path[0] == '/' && maps_kind(m.path) == MAPPING_FILE)
+		r->first_code = m.path;
+	if (alloc_grow(&a->lines, &r->cap, a->n + 1, sizeof(*a->lines)) < 0)
+		return -ENOMEM;
+	a->lines[a->n++] = add;
 	return 0;
+}
+
+/* Mostly the first file with code is the program itself, but for one that moved its code or mapped something below it. */
+static void read_executable(
+	const struct proc_reader_options *o, struct proc_answer *a, const struct reading *r)
+{
+	_cleanup_close_ int fd = -1;
+	char text[PATH_MAX + 1];
+	ssize_t n;
+
+	if (!r->first.ino || (r->first_code && strcmp(r->first_code, a->text + r->first.path) == 0))
+		return;
+	fd = o->keeper->open(o->keeper, a->request.pid, a->request.start_ns, KEEPER_EXE, 0, 0);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (n <= 0)
+		return;
+	text[n] = '\0';
+	a->executable = xstrdup(text);
+	if (strcmp(text, a->text + r->first.path) == 0)
+		a->executable_line = r->first;
 }
 
 void files_read_maps(const struct proc_reader_options *o, struct proc_answer *a)
@@ -190,7 +230,7 @@ void files_read_maps(const struct proc_reader_options *o, struct proc_answer *a)
 	struct keeper *k = o->keeper;
 	_cleanup_close_ int fd = k->open(k, a->request.pid, a->request.start_ns, KEEPER_MAPS, 0, 0);
 	_cleanup_bytes_ struct bytes text;
-	size_t cap = 0;
+	struct reading reading = {0};
 
 	bytes_init(&text, NULL, 0);
 	a->error = fd < 0 ? fd : read_text(fd, &text);
@@ -205,8 +245,10 @@ void files_read_maps(const struct proc_reader_options *o, struct proc_answer *a)
 	for (char *line = a->text, *end; a->error == 0 && (end = strchr(line, '\n'));
 		line = end + 1) {
 		*end = '\0';
-		a->error = add_line(a, &cap, line);
+		a->error = add_line(o, a, &reading, line);
 	}
+	if (a->error == 0)
+		read_executable(o, a, &reading);
 }
 
 static int by_cpu(const void *pa, const void *pb)
