@@ -3,21 +3,7 @@
  * Finds a caller where no row does, from the code bytes at and before pc. Files without rows, and JIT code.
  */
 #pragma once
-#include "bpf/unwind/rule.h"
-
-/* A rule of the walker's own: the return address lies `above` bytes above sp, below it the frame pointer when there is room. */
-UNWIND_FN void walk_set_rule(struct walk *w, enum unwind_cfa cfa, __s32 above)
-{
-	w->rule = (struct unwind_rule) {
-		.cfa = cfa,
-		.reg = UNWIND_SP,
-		.ra = UNWIND_AT_CFA,
-		.fp = above ? UNWIND_AT_CFA : UNWIND_SAME,
-		.off = above + 8,
-		.ra_off = -8,
-		.fp_off = -16,
-	};
-}
+#include "bpf/unwind/given_back.h"
 
 /* mov $15, %rax (or %eax); syscall; arm64: mov x8, #139; svc #0 */
 UNWIND_FN bool walk_is_trampoline(__u64 lo, __u64 hi)
@@ -47,6 +33,8 @@ UNWIND_FN void walk_rule_from_code(struct walk *w, bool is_in_file)
 		w->rule.off = UNWIND_SIGNAL_UCONTEXT;
 	}
 	if (UNWIND_ARM64)
+		return;
+	if (walk_gives_back(w, lo) || (w->exact && !is_in_file && walk_is_in_python(w, lo)))
 		return;
 	/* test %rax, %rax; jl: behind the system call in clone and clone3, where glibc has no rows because the two threads that
 	 * return there want different ones. The new one has no caller. */

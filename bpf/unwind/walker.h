@@ -27,7 +27,8 @@
  *	lookup.h   place in a file → rule
  *	walk.h     the state of a walk, its window on the stack
  *	rule.h     one step by a rule
- *	code.h     what code says of its frame where no rule covers it
+ *	given_back.h  frames that code without rows gives back before it returns
+ *	code.h     what else such code says of its frame
  *	step.h     one step, by whatever applies
  */
 #pragma once

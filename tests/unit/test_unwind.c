@@ -453,6 +453,61 @@ static void jit_frames(void **state)
 	}
 }
 
+/* Code without rows that keeps no frame pointer: where it gives back its frame and returns, behind a call or not, that says it all. */
+static void frames_given_back(void **state)
+{
+	enum { PLACE = 8, FRAME = 20 };
+	static const struct {
+		const char *name;
+		uint64_t code; /* at pc */
+		bool exact;
+		uint32_t above; /* words between sp and the return address; UINT32_MAX: not known */
+		bool pops;
+	} cases[] = {
+		{"behind a call", 0x9090c308c48348, false, 1, false},
+		{"behind a call, a large frame", 0xc300000020c48148, false, 4, false},
+		{"behind a call, with its frame pointer", 0xc35d10c48348, false, 3, true},
+		{"its frame pointer alone", 0xc35d, false, 1, true},
+		{"leaf", 0xc308c48348, true, 1, false},
+		{"Python's trampoline, first", 0x8348d1ff08ec8348, true, 0, false},
+		{"its call", 0xc308c48348d1ff, true, 1, false},
+		{"a call of something else", 0x9008c48348d1ff, true, UINT32_MAX, false},
+		{"no return", 0x9008c48348, false, UINT32_MAX, false},
+		{"a frame that grows", 0xc3f8c48348, false, UINT32_MAX, false},
+	};
+
+	(void)state;
+	for (size_t c = 0; c < ARRAY_SIZE(cases); c++) {
+		const bool is_known = cases[c].above != UINT32_MAX;
+		struct walk w;
+
+		memset(stack_words, 0, sizeof(stack_words));
+		stack_words[PLACE] = cases[c].code;
+		stack_words[CODE] = CALL_IN_FRONT;
+		for (uint32_t i = 0; is_known && i < cases[c].above; i++)
+			stack_words[FRAME + i] = 0x1111 * (i + 1);
+		stack_words[FRAME + (is_known ? cases[c].above : 0)] = CODE_AT(CODE + 1);
+		walk_init(&w, 0);
+		w.regs[UNWIND_SP] = CODE_AT(FRAME);
+		w.regs[UNWIND_FP] = 0x4711;
+		w.known = 1U << UNWIND_SP | 1U << UNWIND_FP;
+		w.pc = CODE_AT(PLACE);
+		w.exact = cases[c].exact;
+		code_place = UNWIND_IN_JIT;
+		(void)walk_turn(&w, words);
+		code_place = UNWIND_IN_FILE;
+		if ((w.n_steps == 1 && w.pc == CODE_AT(CODE + 1)) != is_known)
+			fail_msg("%s: %u steps to %#llx, cut %u", cases[c].name, w.n_steps,
+				(unsigned long long)w.pc, w.cut);
+		if (!is_known)
+			continue;
+		assert_int_equal(walk_need(&w, UNWIND_FP), UNWIND_MORE);
+		assert_int_equal(w.regs[UNWIND_SP], CODE_AT(FRAME + cases[c].above + 1));
+		assert_int_equal(w.regs[UNWIND_FP],
+			cases[c].pops ? 0x1111 * cases[c].above : (uint64_t)0x4711);
+	}
+}
+
 /*
  * BEAM's code with frame pointers, leaf and below C: a 0 in the register is the end; a return address need not follow a call,
  * but lies in JIT code. Where a function has no frame of its own the return address is at the stack pointer.
@@ -699,6 +754,7 @@ int main(void)
 		cmocka_unit_test(passes_a_result_on),
 		cmocka_unit_test(the_end_of_clone),
 		cmocka_unit_test(jit_frames),
+		cmocka_unit_test(frames_given_back),
 		cmocka_unit_test(beam_frames),
 		cmocka_unit_test(calls),
 		cmocka_unit_test(zero_below_rows),
