@@ -151,7 +151,7 @@ enum abi_record_flags {
 		1
 		<< 0, /* the tick interrupted user code: the first user frame is exact, not a return address */
 	ABI_FLAG_KTHREAD = 1 << 1,	   /* no user stack exists */
-	ABI_FLAG_COMPAT32 = 1 << 2,	   /* 32-bit process: kernel frames only */
+	ABI_FLAG_COMPAT32 = 1 << 2,	   /* 32-bit process: walked by frame pointers alone */
 	ABI_FLAG_FIRST_IS_RETURN = 1 << 3, /* user pc is where a system call returns to */
 	ABI_FLAG_COPIED =
 		1

@@ -21,6 +21,7 @@
  *	}
  */
 #pragma once
+#include "bpf/core/compat.h"
 #include "bpf/core/output.h"
 
 static __always_inline __u32 cut_at_once(struct scratch *s, enum abi_cut why)
@@ -47,7 +48,8 @@ static __always_inline __u32 walk_user(struct sampling *g)
 
 	if (RARE(regs_are_32bit(&s->regs))) {
 		record_of(s)->flags |= ABI_FLAG_COMPAT32;
-		return cut_at_once(s, ABI_CUT_COMPAT32);
+		return regs_pc(&s->regs) ? compat_walk(s, g->task)
+					 : cut_at_once(s, ABI_CUT_NO_USER_REGS);
 	}
 	if (RARE(!regs_pc(&s->regs)))
 		return cut_at_once(s, ABI_CUT_NO_USER_REGS);
@@ -76,6 +78,8 @@ static __always_inline void sampling_user_frames(
 		r->flags |= ABI_FLAG_KTHREAD;
 		return;
 	}
+	if (RARE(g->task->flags & (PF_IO_WORKER | PF_USER_WORKER)))
+		return;
 	if (USUAL(is_user)) {
 		regs_of_context(&s->regs, regs);
 		r->flags |= ABI_FLAG_USER_MODE;

@@ -36,8 +36,9 @@ enum {
 	BPF_RB_RING_SIZE = 1
 };
 
-enum { EPERM = 1 };		  /* include/uapi/asm-generic/errno-base.h */
-enum { PF_KTHREAD = 0x00200000 }; /* include/linux/sched.h */
+enum { EPERM = 1 }; /* include/uapi/asm-generic/errno-base.h */
+/* include/linux/sched.h. A process's workers of io_uring and vhost are its threads, but run in the kernel alone. */
+enum { PF_IO_WORKER = 0x00000010, PF_USER_WORKER = 0x00004000, PF_KTHREAD = 0x00200000 };
 
 /* Context of uprobe programs, and where that of perf_event programs begins (include/uapi/linux/bpf_perf_event.h, asm/ptrace.h): a fixed
  * layout. */

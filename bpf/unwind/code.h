@@ -45,6 +45,12 @@ UNWIND_FN void walk_rule_from_code(struct walk *w, bool is_in_file)
 			w->rule.ra = UNWIND_GONE;
 		return;
 	}
+	/* xor %rdi, %rdi; call; hlt: what a fiber of Boost.Context returns to, which is its first frame */
+	if (!w->exact && is_in_file && (__u32)lo == 0xe8ff3148 && (__u8)w->code[1] == 0xf4) {
+		walk_set_rule(w, UNWIND_CFA_REG, 0);
+		w->rule.ra = UNWIND_GONE;
+		return;
+	}
 	if (!w->exact) {
 		/* mov %eax, %edi (or 64 bits wide); call: what main or a thread's function returned may go to exit, which does
 		 * not return. musl has no rows for where it calls them. Other code without rows (Chromium's) passes results

@@ -666,6 +666,28 @@ static void zero_below_rows(void **state)
 	}
 }
 
+/* A fiber of Boost.Context returns to code that ends the program: that is its first frame. */
+static void root_of_a_fiber(void **state)
+{
+	struct walk w;
+
+	(void)state;
+	for (int is_root = 0; is_root < 2; is_root++) {
+		memset(stack_words, 0, sizeof(stack_words));
+		stack_words[CODE] = 0x12345678e8ff3148; /* xor %rdi, %rdi; call */
+		stack_words[CODE + 1] = is_root ? 0xf4 : 0x90;
+		walk_init(&w, 0);
+		w.regs[UNWIND_SP] = STACK_BASE;
+		w.known = UNWIND_ALL_REGS;
+		assert_int_equal(
+			walk_arrive(&w, CODE_AT(CODE), STACK_BASE + 8, UNWIND_BY_CFI), UNWIND_MORE);
+		w.exact = 0;
+		w.regs[UNWIND_FP] = 0x4711;
+		assert_int_equal(walk_turn(&w, words), 1);
+		assert_int_equal(w.cut, is_root ? ABI_CUT_NONE : ABI_CUT_NO_TABLE);
+	}
+}
+
 static void step_limit(void **state)
 {
 	struct walk w;
@@ -758,6 +780,7 @@ int main(void)
 		cmocka_unit_test(beam_frames),
 		cmocka_unit_test(calls),
 		cmocka_unit_test(zero_below_rows),
+		cmocka_unit_test(root_of_a_fiber),
 		cmocka_unit_test(step_limit),
 		cmocka_unit_test(no_guess),
 	};

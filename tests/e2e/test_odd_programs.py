@@ -1,0 +1,176 @@
+"""Programs whose stacks need to be known for what they are: Python's trampolines, fibers, workers of io_uring, 32 bits."""
+import os
+import shutil
+import subprocess
+import unittest
+
+import sonde_e2e as e2e
+
+BURN = r"""
+static volatile unsigned long n;
+__attribute__((noinline)) static unsigned long burn(unsigned long k) { for (int i = 0; i < 20000; i++) k = k * 31 + 7; return k; }
+"""
+# Each function is called as Python calls its own with -X perf: through eleven bytes that keep no frame pointer.
+TRAMPOLINES_C = BURN + r"""
+#include <string.h>
+#include <sys/mman.h>
+static const unsigned char code[] = {0x48, 0x83, 0xec, 8, 0xff, 0xd1, 0x48, 0x83, 0xc4, 8, 0xc3}; /* sub $8, %rsp; call *%rcx; add $8, %rsp; ret */
+static void (*trampoline)(long, long, long, void (*)(void));
+__attribute__((noinline)) static void middle(void) { for (int i = 0; i < 100; i++) n += burn(n); }
+__attribute__((noinline)) static void outer(void) { trampoline(1, 2, 3, middle); n++; }
+int main(void)
+{
+	void *p = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	memcpy(p, code, sizeof(code));
+	*(void **)&trampoline = p;
+	for (;;) { trampoline(1, 2, 3, outer); n++; }
+}
+"""
+PYTHON = """
+def burn(k):
+    s = 0
+    for i in range(2000): s += i * k
+    return s
+def outer():
+    n = 0
+    while True: n += burn(n & 7)
+outer()
+"""
+FIBERS_CC = BURN + r"""
+#include <boost/context/fiber.hpp>
+__attribute__((noinline)) static void in_fiber() { for (int i = 0; i < 120; i++) n = n + burn(n); }
+__attribute__((noinline)) static void in_main() { for (int i = 0; i < 100; i++) n = n + burn(n); }
+int main()
+{
+	namespace ctx = boost::context;
+	ctx::fiber f{[](ctx::fiber &&back) { for (;;) { in_fiber(); back = std::move(back).resume(); } return std::move(back); }};
+
+	for (;;) { f = std::move(f).resume(); in_main(); }
+}
+"""
+WORKERS_C = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/io_uring.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static struct io_uring_params p;
+int main(void)
+{
+	int ring = syscall(SYS_io_uring_setup, 8, &p), fd = open("/dev/zero", O_RDONLY);
+	char *sq, *cq, *buf = malloc(16 << 20);
+	struct io_uring_sqe *sqes;
+
+	if (ring < 0)
+		return 1;
+	sq = mmap(0, p.sq_off.array + p.sq_entries * 4, PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQ_RING);
+	sqes = mmap(0, p.sq_entries * sizeof *sqes, PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQES);
+	cq = mmap(0, p.cq_off.cqes + p.cq_entries * sizeof(struct io_uring_cqe), PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_CQ_RING);
+	for (;;) {
+		unsigned *tail = (unsigned *)(sq + p.sq_off.tail), t = *tail, k = t & *(unsigned *)(sq + p.sq_off.ring_mask);
+
+		memset(&sqes[k], 0, sizeof *sqes);
+		sqes[k].opcode = IORING_OP_READ;
+		sqes[k].fd = fd;
+		sqes[k].addr = (unsigned long)buf;
+		sqes[k].len = 16 << 20;
+		sqes[k].flags = IOSQE_ASYNC;
+		((unsigned *)(sq + p.sq_off.array))[k] = k;
+		__atomic_store_n(tail, t + 1, __ATOMIC_RELEASE);
+		syscall(SYS_io_uring_enter, ring, 1, 1, IORING_ENTER_GETEVENTS, 0, 0);
+		__atomic_store_n((unsigned *)(cq + p.cq_off.head), *(volatile unsigned *)(cq + p.cq_off.tail), __ATOMIC_RELEASE);
+	}
+}
+"""
+BITS32_C = r"""
+volatile unsigned n;
+__attribute__((noinline)) unsigned burn(unsigned k) { for (int i = 0; i < 20000; i++) k = k * 31 + 7; return k; }
+__attribute__((noinline)) void middle(void) { for (int i = 0; i < 1000; i++) n += burn(n); }
+__attribute__((noinline)) void outer(void) { for (;;) { middle(); n++; } }
+void _start(void) { outer(); }
+"""
+NEW_PYTHONS = [path for path in (f'/root/.pyenv/versions/{v}/bin/python3' for v in ('3.12.1', '3.13.0')) if os.path.exists(path)]
+
+
+def compiles(*cmd):
+    return not subprocess.run(cmd, capture_output=True, input='int x;', text=True).returncode
+
+
+def follow(stack, names):
+    """True when the names are in the stack, leaf first, in that order."""
+    rest = iter(stack)
+    return all(name in rest for name in names)
+
+
+@e2e.needs_kernel
+class OddPrograms(e2e.SampledPrograms):
+    @classmethod
+    def build(cls):
+        cls.commands = {'trampolines': [e2e.compile_c(TRAMPOLINES_C, '-O2', name='trampolines')]}
+        if compiles('g++', '-x', 'c++', '-include', 'boost/context/fiber.hpp', '-fsyntax-only', '-'):
+            cls.commands['fibers'] = [e2e.compile_c(FIBERS_CC, '-O2', '-lboost_context', name='fibers', cc='g++')]
+        if compiles('gcc', '-m32', '-x', 'c', '-fsyntax-only', '-'):
+            cls.commands['bits32'] = [e2e.compile_c(BITS32_C, '-m32', '-O1', '-fno-omit-frame-pointer', '-mno-omit-leaf-frame-pointer', '-nostdlib', '-static', '-no-pie', '-fno-pic',
+                                                    name='bits32')]
+        cls.commands['workers'] = [e2e.compile_c(WORKERS_C, '-O2', name='workers')]
+        source = cls.write('app.py', PYTHON)
+        for i, python in enumerate(NEW_PYTHONS):
+            cls.commands[f'python{i}'] = [python, '-X', 'perf', source]
+
+    @classmethod
+    def start(cls):
+        cls.loads = {name: e2e.Workload(*command) for name, command in cls.commands.items()}
+        window = e2e.Window(cls.exporter)
+        window.wait_for('samples of all that run', lambda samples: {str(load.pid) for load in cls.loads.values() if load.p.poll() is None} <=
+                        {s[2].get('pid') for s in samples})
+        cls.wait_for_tables()
+
+    def samples(self, name, *functions):
+        """Samples of a program, taken from now on, of which one has these functions, leaf first."""
+        if name not in self.loads:
+            self.skipTest(f'{name}: cannot be built here')
+        if self.loads[name].p.poll() is not None:
+            self.skipTest(f'{name}: the kernel does not let it run')
+
+        def sampled():
+            r = self.exporter.get(f'/debug/pprof/profile?seconds=1&hz=199&pid={self.loads[name].pid}')
+            samples = e2e.Pprof(r.body).samples
+            return samples if any(follow(stack, functions) for stack, _, _ in samples) else None
+        return e2e.wait_for(f'stacks of {name}', sampled)
+
+    def check_whole(self, samples):
+        self.assertEqual([(stack, labels['stack']) for stack, _, labels in samples if labels['stack'] != 'complete'], [])
+
+    def test_trampolines(self):
+        self.check_whole(self.samples('trampolines', 'burn', 'middle', 'outer', 'main'))
+
+    @unittest.skipUnless(NEW_PYTHONS, 'no Python that has -X perf')
+    def test_python(self):
+        for i in range(len(NEW_PYTHONS)):
+            path = f'{self.dir}/app.py'
+            self.check_whole(self.samples(f'python{i}', f'py::burn:{path}', f'py::outer:{path}', f'py::<module>:{path}', 'Py_RunMain'))
+
+    def test_fibers(self):
+        samples = self.samples('fibers', 'in_fiber()', 'make_fcontext')
+        self.check_whole(samples)
+        self.assertEqual({stack[-1] for stack, _, _ in samples}, {'make_fcontext', '_start'})
+
+    def test_workers_of_io_uring(self):
+        samples = self.samples('workers', 'io_wq_worker')
+        self.check_whole(samples)
+        for stack, _, _ in samples:
+            if 'io_wq_worker' in stack:
+                self.assertRegex(stack[-1], '^ret_from_fork')
+
+    def test_32_bits(self):
+        for stack, _, labels in self.samples('bits32', 'burn', 'middle', 'outer', '_start'):
+            # What lies above frame pointers is not known to be all.
+            self.assertEqual((stack[-1], labels['stack']), ('[truncated: compat32]', 'truncated:compat32'))
+
+
+if __name__ == '__main__':
+    unittest.main()
