@@ -58,7 +58,8 @@ static uint64_t end_of(const struct jit_code *a)
 static size_t put(struct jit_code *out, size_t n, const struct jit_code *code)
 {
 	while (n && end_of(&out[n - 1]) > code->start) {
-		if (out[n - 1].serial > code->serial)
+		/* What has no size marks a place in the other piece. */
+		if (out[n - 1].serial > code->serial || !code->size)
 			return n;
 		n--;
 	}
@@ -127,6 +128,12 @@ int jit_codes_merge(struct jit_codes *c)
 	return 0;
 }
 
+/* How far from its start it may reach; the next piece has what it begins with. */
+static uint64_t room_of(const struct jit_code *a)
+{
+	return a->size ? a->size : JIT_UNSIZED_BYTES;
+}
+
 const struct jit_code *jit_codes_find(const struct jit_codes *c, uint64_t addr)
 {
 	size_t low = 0, high = c->n;
@@ -139,6 +146,7 @@ const struct jit_code *jit_codes_find(const struct jit_codes *c, uint64_t addr)
 		else
 			high = mid;
 	}
-	return low && addr - c->items[low - 1].start < c->items[low - 1].size ? &c->items[low - 1]
-									      : NULL;
+	return low && addr - c->items[low - 1].start < room_of(&c->items[low - 1])
+		       ? &c->items[low - 1]
+		       : NULL;
 }

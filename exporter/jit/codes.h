@@ -13,11 +13,13 @@
 struct jit_code {
 	uint64_t start;
 	uint64_t where;	  /* offset in its file */
-	uint32_t size;	  /* > 0 */
+	uint32_t size;	  /* 0: up to the next piece, JIT_UNSIZED_BYTES at most */
 	uint32_t serial;  /* order of telling; set by jit_codes_merge */
 	uint32_t to_line; /* a dump's lines lie so many bytes before `where`; 0: none */
 	uint8_t of_dump;
 };
+
+enum { JIT_UNSIZED_BYTES = 64 << 10 };
 
 struct jit_codes {
 	struct jit_code *items;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Perf maps. Numbers come with and without 0x, in either case; a name is the rest of the line. The
- * last line counts once it has its end: the writer may be in the middle of it.
+ * Perf maps. Numbers come with and without 0x, in either case, with blanks or tabs behind them; a name is the rest of the line. A size of
+ * 0 stands for code up to the next piece. The last line counts once it has its end: the writer may be in the middle of it.
  */
 #include "exporter/jit/files.h"
 #include "lib/base/alloc.h"
@@ -20,6 +20,11 @@ static int hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
 static bool take_hex(const char **s, const char *end, uint64_t *ret)
 {
 	const char *p = *s;
@@ -32,9 +37,9 @@ static bool take_hex(const char **s, const char *end, uint64_t *ret)
 			return false;
 		v = v << 4 | (uint64_t)hex_digit(*p);
 	}
-	if (p == *s || p == end || *p != ' ')
+	if (p == *s || p == end || !is_blank(*p))
 		return false;
-	while (p < end && *p == ' ')
+	while (p < end && is_blank(*p))
 		p++;
 	*s = p;
 	*ret = v;
@@ -50,7 +55,7 @@ static bool parse_line(
 
 	if (!take_hex(&s, end, &start) || !take_hex(&s, end, &size) || s == end)
 		return false;
-	if (!size || start >= USER_END || size > USER_END - start || size > UINT32_MAX)
+	if (start >= USER_END || size > USER_END - start || size > UINT32_MAX)
 		return false;
 	*ret = (struct jit_code) {.start = start, .size = (uint32_t)size};
 	*ret_name = s;
@@ -152,7 +157,7 @@ bool jit_map_name(int fd, const struct jit_code *code, struct jit_name *ret)
 	if (!parse_line(line, end, &found, &name) || found.start != code->start ||
 		found.size != code->size)
 		return false;
-	while (end > name && (end[-1] == '\r' || end[-1] == ' '))
+	while (end > name && (end[-1] == '\r' || is_blank(end[-1])))
 		end--;
 	len = MIN((size_t)(end - name), sizeof(ret->name) - 1);
 	memcpy(ret->name, name, len);

@@ -62,6 +62,32 @@ static void test_later_pieces_win(void **state)
 	jit_codes_done(&c);
 }
 
+/* What has no size reaches to the next piece, and marks a place where it lies in another one. */
+static void test_pieces_without_size(void **state)
+{
+	struct jit_codes c;
+
+	(void)state;
+	jit_codes_init(&c, 100, NULL);
+	tell(&c, 0x100, 0);
+	tell(&c, 0x200, 0x40);
+	tell(&c, 0x220, 0);
+	tell(&c, 0x300, 0);
+	assert_int_equal(jit_codes_merge(&c), 0);
+	assert_string_equal(print(&c), "100+0 200+40 300+0");
+	assert_true(jit_codes_find(&c, 0x1ff)->start == 0x100);
+	assert_true(jit_codes_find(&c, 0x23f)->start == 0x200);
+	assert_null(jit_codes_find(&c, 0x240));
+	assert_true(jit_codes_find(&c, 0x300 + JIT_UNSIZED_BYTES - 1)->start == 0x300);
+	assert_null(jit_codes_find(&c, 0x300 + JIT_UNSIZED_BYTES));
+	/* Told again with its size. */
+	tell(&c, 0x100, 0x10);
+	assert_int_equal(jit_codes_merge(&c), 0);
+	assert_true(jit_codes_find(&c, 0x10f)->size == 0x10);
+	assert_null(jit_codes_find(&c, 0x110));
+	jit_codes_done(&c);
+}
+
 static void test_oldest_pieces_go(void **state)
 {
 	struct jit_codes c;
@@ -147,7 +173,10 @@ static void test_map_lines(void **state)
 		{"1000  10  $till:ring/2", "$till:ring/2"},
 		{"1000 10", NULL},
 		{"1000 10 ", NULL},
-		{"1000 0 empty", NULL},
+		{"1000 0 unsized", "unsized"},
+		{"1000\t10\ttab\tin it\t", "tab\tin it"},
+		{"0x1000 \t 0x10 \tboth", "both"},
+		{"1000,10,x", NULL},
 		{"", NULL},
 		{"1000", NULL},
 		{"g000 10 x", NULL},
@@ -670,6 +699,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_later_pieces_win),
+		cmocka_unit_test(test_pieces_without_size),
 		cmocka_unit_test(test_oldest_pieces_go),
 		cmocka_unit_test(test_budget),
 		cmocka_unit_test(test_map_lines),
