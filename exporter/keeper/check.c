@@ -9,9 +9,11 @@
 #include <string.h>
 #include <sys/capability.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* Inode of the initial PID namespace (PROC_PID_INIT_INO, include/linux/proc_ns.h). */
 #define HOST_PID_NS 0xeffffffcU
+enum { MAX_MOUNTS_BYTES = 4 << 20 };
 
 static const struct {
 	int cap;
@@ -211,6 +213,44 @@ int check_start(const struct role_options *o, check_has_cap has_cap, struct chec
 	return r;
 }
 
+/* Do the options of a /proc hide processes from those of other users and groups? */
+static bool is_hiding(const char *options)
+{
+	const char *level = strstr(options, "hidepid="), *group = strstr(options, "gid=");
+	int64_t gid;
+	char text[24];
+
+	if (!level || str_starts_with(level, "hidepid=0") || str_starts_with(level, "hidepid=off"))
+		return false;
+	snprintf(text, sizeof(text), "%.*s", group ? (int)strcspn(group + 4, ", \n") : 0,
+		group ? group + 4 : "");
+	return str_parse_i64(text, &gid, NULL) < 0 || gid != (int64_t)getegid();
+}
+
+/* Main reads /proc/PID as an unprivileged user. */
+static void check_hidepid(const struct role_options *o, struct check_result *c)
+{
+	_cleanup_bytes_ struct bytes b = {0};
+	char path[4096], point[4096], type[64], options[1024];
+	bool hides = false;
+
+	snprintf(path, sizeof(path), "%s/self/mounts", o->procfs);
+	if (fs_read_file(&fs_system, path, MAX_MOUNTS_BYTES, &b, NULL) < 0)
+		return;
+	bytes_put_u8(&b, 0);
+	/* Of several mounts at one point the last one counts. */
+	for (const char *line = (const char *)b.data; line && *line;
+		line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
+		if (sscanf(line, "%*s %4095s %63s %1023s", point, type, options) == 3 &&
+			strcmp(point, o->procfs) == 0 && strcmp(type, "proc") == 0)
+			hides = is_hiding(options);
+	if (hides)
+		check_add_missing(c, "hidepid",
+			"processes that were running before have no parents, and none has a "
+			"command line, a control group, a container or a unit (/proc is mounted "
+			"with hidepid: mount it with gid= of the exporter's group, or without)");
+}
+
 /* Some lines at the start are zero anyway (per-CPU offsets), so a fair part is looked at: whole lines. */
 void check_final(const struct role_options *o, struct check_result *c)
 {
@@ -218,6 +258,7 @@ void check_final(const struct role_options *o, struct check_result *c)
 	FILE *f;
 	size_t n;
 
+	check_hidepid(o, c);
 	snprintf(path, sizeof(path), "%s/kallsyms", o->procfs);
 	f = fopen(path, "re");
 	n = f ? fread(text, 1, sizeof(text) - 1, f) : 0;

@@ -21,7 +21,7 @@ typedef bool (*check_has_cap)(int cap);
 /* 0 with *ret filled, or -errno with a text that says what to do. Reads o->procfs and o->sysfs only. */
 int check_start(const struct role_options *o, check_has_cap has_cap, struct check_result *ret,
 	struct errbuf *eb);
-/* Adds what shows only with the final capabilities: hidden kernel addresses. */
+/* Adds what shows only with the final user and capabilities: hidden kernel addresses, hidden processes. */
 void check_final(const struct role_options *o, struct check_result *c);
 
 /* Adds why kernel stacks are not walked by the kernel's unwind table although it has one. */

@@ -201,6 +201,52 @@ static void hidden_kernel_addresses(void **state)
 	assert_non_null(strstr(c.missing[0].effect, "no /proc/kallsyms"));
 }
 
+/* By the options of the /proc that is read, of several the last. */
+static void hidden_processes(void **state)
+{
+	static const struct {
+		const char *options;
+		bool is_hidden;
+	} cases[] = {
+		{"rw,nosuid", false},
+		{"rw,hidepid=invisible", true},
+		{"rw,hidepid=2", true},
+		{"rw,hidepid=1", true},
+		{"rw,hidepid=0", false},
+		{"rw,gid=4711,hidepid=2", true},
+		{"rw,gid=%u,hidepid=2", false},
+		{"rw,hidepid=ptraceable\nproc %s proc rw", false},
+	};
+	struct check_result c;
+	struct errbuf eb = {0};
+
+	(void)state;
+	put("proc/kallsyms", "ffffffff81000000 T _text\n");
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_bytes_ struct bytes b = {0};
+		char procfs[80], gid[16], *at;
+
+		snprintf(procfs, sizeof(procfs), "%s/proc", top);
+		snprintf(gid, sizeof(gid), "%u", getegid());
+		bytes_printf(&b, "proc /elsewhere proc rw,hidepid=2 0 0\nproc %s proc ", procfs);
+		at = strchr(cases[i].options, '%');
+		bytes_printf(&b, "%.*s%s%s 0 0\n",
+			at ? (int)(at - cases[i].options) : (int)strlen(cases[i].options),
+			cases[i].options,
+			!at	       ? ""
+			: at[1] == 'u' ? gid
+				       : procfs,
+			at ? at + 2 : "");
+		bytes_put_u8(&b, 0);
+		put("proc/self/mounts", (const char *)b.data);
+		assert_int_equal(check(19, &c, &eb), 0);
+		if (c.n_missing != cases[i].is_hidden)
+			fail_msg("%s", (const char *)b.data);
+		if (c.n_missing)
+			assert_string_equal(c.missing[0].cap, "hidepid");
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -210,6 +256,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(kernel, setup, teardown),
 		cmocka_unit_test_setup_teardown(rates, setup, teardown),
 		cmocka_unit_test_setup_teardown(hidden_kernel_addresses, setup, teardown),
+		cmocka_unit_test_setup_teardown(hidden_processes, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
