@@ -2,13 +2,14 @@
 import { readFileSync } from 'node:fs';
 import { chromium } from 'playwright-core';
 import * as builds from './builds.mjs';
+import * as files from './files.mjs';
 import * as leaving from './leaving.mjs';
 import * as links from './links.mjs';
 import * as pages from './pages.mjs';
 import * as scenarios from './scenarios.mjs';
 import * as viewer from './viewer.mjs';
 
-const stories = { ...scenarios, ...pages, ...viewer, ...links, ...leaving, ...builds };
+const stories = { ...scenarios, ...pages, ...viewer, ...links, ...leaving, ...builds, ...files };
 
 const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
 const [executablePath, scratch] = process.argv.slice(2);

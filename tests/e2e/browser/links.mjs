@@ -215,6 +215,7 @@ export async function link_files({ page, context, url, scratch }) {
 	writeFileSync(`${scratch}/three.folded`, 'main;third 20\n');
 	await page.goto(`${url}files`);
 	await page.setInputFiles('#files', [`${scratch}/one.folded`, `${scratch}/two.folded`]);
+	await page.getByRole('button', { name: 'B: two.folded' }).click();
 	await page.locator('.side-head').waitFor();
 	await waitQuery(page, (p) => p.getAll('file').join() === 'one.folded,two.folded');
 	await settled(page);
@@ -232,8 +233,10 @@ export async function link_files({ page, context, url, scratch }) {
 	const mine = await still(page), theirs = await still(other);
 	assert.deepEqual(theirs, mine, 'with its files the link shows the same, A and B as they were');
 	await other.setInputFiles('#files', `${scratch}/three.folded`); // another one than the link is of
-	await waitQuery(other, (p) => p.getAll('file').join() === 'two.folded,three.folded' && !p.has('at'));
+	await waitQuery(other, (p) => p.getAll('file').join() === 'three.folded' && !p.has('at'));
 	assert.equal(await other.locator('.missing:visible').count(), 0);
+	await other.getByRole('button', { name: 'B: two.folded' }).click();
+	await waitQuery(other, (p) => p.getAll('file').join() === 'three.folded,two.folded');
 	await other.getByRole('button', { name: 'Close three.folded' }).click();
 	await waitQuery(other, (p) => p.getAll('file').join() === 'two.folded');
 	await other.context().close();

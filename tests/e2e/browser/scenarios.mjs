@@ -139,9 +139,9 @@ export async function picks({ page, url, time }) {
 	await page.waitForFunction(() => document.querySelector('.panel-flame .panel-body > .facts').textContent.startsWith('135\u202fms · '));
 }
 
-/** Files that are dropped on any page are opened, two as a difference. */
+/** Files that are dropped on any page are opened, with Shift as a difference. */
 export async function drops({ page, url }) {
-	const drop = async (...files) => {
+	const drop = async (shiftKey, ...files) => {
 		const dataTransfer = await page.evaluateHandle((list) => {
 			const d = new DataTransfer();
 			for (const [name, text] of list) d.items.add(new File([text], name));
@@ -149,18 +149,22 @@ export async function drops({ page, url }) {
 		}, files);
 		await page.dispatchEvent('body', 'dragover', { dataTransfer });
 		assert.equal(await page.evaluate(() => document.body.classList.contains('is-dropping')), true, 'the page says that it takes them');
-		await page.dispatchEvent('body', 'drop', { dataTransfer });
+		await page.dispatchEvent('body', 'drop', { dataTransfer, shiftKey });
 	};
 	await open(page, url);
-	await drop(['a.folded', 'main;work 5\nmain;rest 3\n']);
+	await drop(false, ['a.folded', 'main;work 5\nmain;rest 3\n']);
 	await page.waitForURL((u) => u.pathname === '/files');
 	await page.waitForFunction(() => document.querySelector('.panel-flame .panel-body > .facts').textContent.startsWith('8 · '));
 	assert.equal(await page.evaluate(() => document.body.classList.contains('is-dropping')), false);
-	await drop(['b.folded', 'main;work 10\n']);
+	await drop(false, ['b.folded', 'main;work 10\n']);
+	await page.waitForFunction(() => document.querySelector('.panel-flame .panel-body > .facts').textContent.startsWith('10 · '));
+	assert.deepEqual(await page.locator('.file-name').allTextContents(), ['a.folded', 'b.folded'], 'the former one is still open');
+	await drop(true, ['c.folded', 'main;work 1\n']);
+	await waitQuery(page, (p) => p.getAll('file').join() === 'b.folded,c.folded');
 	await page.locator('.side-head').waitFor();
 	await page.goto(`${url}compare`);
 	await page.locator('.panel-totals strong').first().waitFor();
-	await drop(['a.folded', 'main;work 5\nmain;rest 3\n'], ['b.folded', 'main;work 10\n']);
+	await drop(true, ['a.folded', 'main;work 5\nmain;rest 3\n'], ['b.folded', 'main;work 10\n']);
 	await page.locator('.side-head').waitFor();
 	const cells = Object.fromEntries(await rows(page).evaluateAll((all) => all.map((r) => [r.children[0].textContent, r.children[4].textContent])));
 	assert.deepEqual(cells, { work: '+100%', rest: 'gone', main: '0.0%' });
@@ -672,6 +676,8 @@ export async function files({ page, url, scratch, profile }) {
 	assert.ok((await page.locator('.table-row .function').allTextContents()).includes('leaf'));
 	await page.getByRole('button', { name: /^Close/ }).click();
 	await page.setInputFiles('#files', [`${scratch}/a.folded`, `${scratch}/b.folded`]);
+	await waitQuery(page, (p) => p.getAll('file').join() === 'a.folded');
+	await page.getByRole('button', { name: 'B: b.folded' }).click();
 	await page.locator('.side-head').waitFor();
 	const cells = Object.fromEntries(await page.locator('.table-row').evaluateAll((all) => all.map((r) => [r.children[0].textContent, r.children[4].textContent])));
 	assert.deepEqual(cells, { leaf: '−40.0%', other: '+80.0%', old: 'gone', fresh: 'new', main: '0.0%', work: '0.0%' });

@@ -82,11 +82,13 @@ function base(dark: boolean): { fills: string[]; dim: number; match: number; res
 }
 const ROOT = 3, CUT = 4;
 
-/** Binaries tell a whole machine's stacks apart; those of one program differ by package. */
+/** Binaries tell a whole machine's stacks apart; those of one program differ by package, or where names have none by function. */
 export function defaultColours(t: Tree): ColourBy {
 	const self = new Map<string, number>();
 	for (let f = 0; f < t.fnSelf.length; f++) self.set(t.functions.mapping[f], (self.get(t.functions.mapping[f]) ?? 0) + t.fnSelf[f]);
-	return [...self.values()].some((v) => v > 0.97 * t.total[0]) ? 'package' : 'binary';
+	if (![...self.values()].some((v) => v > 0.97 * t.total[0])) return 'binary';
+	const unknown = t.fnSelf.reduce((sum, v, f) => (t.functions.mapping[f] || packageOf(t.functions.name[f]) ? sum : sum + v), 0);
+	return unknown > t.total[0] / 2 ? 'function' : 'package';
 }
 
 export function paint(t: Tree, by: ColourBy): Palette {

@@ -5,7 +5,7 @@ import { ApiError, Query, failure, unanswered } from '../api';
 import { BASE } from '../router';
 import { warn } from '../warnings';
 import type { DiffRow } from './diff_rows';
-import type { Answer, DerivationJob, Failure, FilesJob, Job, Message } from './worker';
+import type { Answer, DerivationJob, Failure, FileFacts, FilesJob, Job, Message } from './worker';
 import type { Derivation } from './derive';
 import type { Tree } from './tree';
 
@@ -16,6 +16,8 @@ export interface Loaded {
 	stats: string;
 	warnings?: string | null;
 	rows?: DiffRow[]; // of two files
+	facts?: FileFacts[]; // of files
+	scale?: [number, number]; // of two files
 }
 interface Waiting {
 	resolve: (answer: never) => void;
@@ -92,7 +94,7 @@ export async function deriveAside(of: Tree, derivations: Derivation[], signal: A
 }
 
 /** Profiles of files, by a worker of their own: it can be stopped whatever it is at, and what it needed goes with it. */
-export function read(files: Blob[], scale: [number, number], signal: AbortSignal): Promise<Loaded> {
+export function read(files: FilesJob['files'], isRelative: boolean, signal: AbortSignal): Promise<Loaded> {
 	const w = new Worker(`${BASE}assets/worker.js`, { type: 'module' });
 	return new Promise<Loaded>((resolve, reject) => {
 		w.onmessage = ({ data }: MessageEvent<Answer>) => {
@@ -101,6 +103,6 @@ export function read(files: Blob[], scale: [number, number], signal: AbortSignal
 		};
 		w.onerror = (e) => reject(new Error(e.message || 'the script that reads files did not load'));
 		signal.addEventListener('abort', () => reject(new DOMException('cancelled', 'AbortError')));
-		w.postMessage({ id: 0, files, scale } satisfies FilesJob);
+		w.postMessage({ id: 0, files, isRelative } satisfies FilesJob);
 	}).finally(() => w.terminate());
 }

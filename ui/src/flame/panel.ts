@@ -99,6 +99,7 @@ export class FlamePanel {
 		this.making = '';
 		this.picture.forget();
 		if (this.answer.base!.tree.total[0] > 0) this.apply();
+		else if (this.answer.source!.local) this.panel.say('empty', 'Nothing to draw', 'All values of this sample type are 0.');
 		else this.panel.say('empty', 'No profiles here', 'Nothing was stored for this selector in this range. Widen the range, or take matchers away.');
 	}
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Fetches flame graphs, or reads files, and decodes them beside the page's thread.
+import type { Profile, Type } from '../files/profile';
+import { readProfile } from '../files/read';
 import { decode } from './decode';
 import { Derivation, derive } from './derive';
 import { DiffRow, rowsOf } from './diff_rows';
-import { readProfile } from './pprof';
 import { Tree, Width, buffers, build, overlay, weigh } from './tree';
 
 export interface Job {
@@ -17,8 +18,15 @@ export interface Job {
 /** One file is a flame graph, two are a difference. */
 export interface FilesJob {
 	id: number;
-	files: Blob[];
-	scale: [number, number];
+	files: { file: Blob; type?: number }[]; // of its sample types; else its main one
+	isRelative?: boolean; // each side as a share of its own total
+}
+/** What a file is. */
+export interface FileFacts {
+	format: string;
+	types: Type[];
+	main: number;
+	notes: string[];
 }
 /** Trees made of one that the page has. Names stay there: the answer has only those that are new, behind gaps. */
 export interface DerivationJob {
@@ -29,7 +37,7 @@ export interface DerivationJob {
 export type Message = Job | FilesJob | DerivationJob | { id: number; cancel: true };
 export type Answer =
 	| { id: number; bytes: number }
-	| { id: number; tree: Tree; decodeMs: number; arrived: number; stats: string; warnings?: string | null; rows?: DiffRow[] }
+	| { id: number; tree: Tree; decodeMs: number; arrived: number; stats: string; warnings?: string | null; rows?: DiffRow[]; facts?: FileFacts[]; scale?: [number, number] }
 	| { id: number; made: Tree[] }
 	| { id: number; error: Failure };
 /** An answer that says why there is none; without a status what the decoder says; without either there was no answer, or a part of one. */
@@ -88,11 +96,12 @@ async function run(job: Job, signal: AbortSignal): Promise<void> {
 	send({ id: job.id, tree, decodeMs: performance.now() - began, arrived, stats: got.stats, warnings: got.warnings }, buffers(tree));
 }
 
-async function read({ id, files, scale }: FilesJob): Promise<void> {
-	const began = performance.now(), arrived = Date.now(), trees: Tree[] = [];
-	for (const file of files) trees.push(await readProfile(new Uint8Array(await file.arrayBuffer())));
-	const [a, b] = trees, tree = b ? overlay(a, b, scale, 'union') : a, rows = b && rowsOf(tree);
-	send({ id, tree, decodeMs: performance.now() - began, arrived, stats: '', rows }, buffers(tree));
+async function read({ id, files, isRelative }: FilesJob): Promise<void> {
+	const began = performance.now(), arrived = Date.now(), profiles: Profile[] = [];
+	for (const { file } of files) profiles.push(await readProfile(new Uint8Array(await file.arrayBuffer())));
+	const [a, b] = profiles.map((p, i) => p.tree(files[i].type ?? p.main)), scale: [number, number] = isRelative && b ? [1 / (a.whole || 1), 1 / (b.whole || 1)] : [1, 1], tree = b ? overlay(a, b, scale, 'union') : a, rows = b && rowsOf(tree);
+	const facts = profiles.map(({ format, types, main, notes }): FileFacts => ({ format, types, main, notes }));
+	send({ id, tree, decodeMs: performance.now() - began, arrived, stats: '', rows, facts, scale }, buffers(tree));
 }
 
 async function make({ id, of, derivations }: DerivationJob): Promise<void> {

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What readers of files make: the sample types that a file has, and a tree of the one that is chosen.
+import { Builder, Functions, Tree } from '../flame/tree';
+import { integer } from '../units';
+
+export interface Type {
+	type: string;
+	unit: string;
+}
+export interface Profile {
+	format: string; // as a person names it
+	types: Type[];
+	main: number; // of the types: the one to show first
+	notes: string[]; // what of the file was not taken as it stands there, known once the tree is made
+	tree(type: number): Tree;
+}
+
+/** Small files can stand for very much: a location of many lines in stacks of many such locations, or what gzip makes of zeros. */
+const MOST_FRAMES = 1e8; // of all stacks
+const MOST_NODES = 5e6;
+
+/** What is known of a frame's code; most formats say nothing. */
+const KINDS = ['root', 'native', 'kernel', 'jit', 'inlined'] as const;
+export type Kind = (typeof KINDS)[number];
+
+/** Functions by number; 0 is the root's. */
+export class Names {
+	readonly functions: Functions = { name: ['all'], file: [''], mapping: [''] };
+	private readonly numbers = new Map<string, number>();
+
+	number(name: string, file = '', mapping = ''): number {
+		const key = `${name}\0${file}\0${mapping}`, old = this.numbers.get(key);
+		if (old !== undefined) return old;
+		this.numbers.set(key, this.functions.name.length);
+		this.functions.file.push(file);
+		this.functions.mapping.push(mapping);
+		return this.functions.name.push(name) - 1;
+	}
+}
+
+/** A tree of stacks. All names must be there before: how many there are decides the builder's keys. */
+export class StackTree {
+	private readonly builder: Builder;
+	private frames = 0;
+
+	constructor(names: Names) {
+		this.builder = new Builder(names.functions);
+	}
+
+	at(node: number, fn: number, kind: Kind = 'native', line = 0): number {
+		if (++this.frames > MOST_FRAMES) throw new Error(`the profile's stacks have more than ${integer(MOST_FRAMES)} frames together; sonde flamegraph reads such files`);
+		if (this.builder.size > MOST_NODES) throw new Error(`the profile's tree has more than ${integer(MOST_NODES)} frames; sonde flamegraph reads such files`);
+		return this.builder.at(node, fn, KINDS.indexOf(kind), line);
+	}
+
+	add(node: number, value: number): void {
+		this.builder.add(node, value);
+	}
+
+	finish({ type, unit }: Type): Tree {
+		return this.builder.finish({ type, unit, kinds: [...KINDS] });
+	}
+}
+
+export function counted(n: number, what: string): string {
+	return `${integer(n)} ${what}${n === 1 ? '' : 's'}`;
+}
+
+export function negativeNote(n: number): string {
+	return `${counted(n, 'sample')} with a negative value ${n === 1 ? 'is' : 'are'} left out`;
+}
