@@ -7,6 +7,7 @@
 #include "lib/base/fs.h"
 #include "lib/base/str.h"
 #include "lib/gzip/gzip.h"
+#include "lib/prof/legacy.h"
 #include "lib/prof/text.h"
 #include <fcntl.h>
 #include <limits.h>
@@ -99,6 +100,8 @@ static int read_any(
 	struct errbuf pprof_eb = {.text = ""};
 	int r;
 
+	if (prof_legacy_what(data, n))
+		return err_set(eb, -EBADMSG, "%s", prof_legacy_what(data, n));
 	if (n && prof_text_is(data, n))
 		return read_text(data, n, name, ret, eb);
 	r = prof_decode(data, n, ret, &pprof_eb);

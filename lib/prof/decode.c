@@ -6,6 +6,7 @@
  * tree. Refused is what google/pprof refuses (profile.CheckValid) and a little more (docs/formats/profile.md).
  */
 #include "lib/prof/decode.h"
+#include "lib/prof/legacy.h"
 #include "lib/prof/packed.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -619,6 +620,7 @@ int prof_decode(const void *data, size_t len, struct profile *ret, struct errbuf
 {
 	struct decoder d = {.p = ret, .eb = eb, .data = data, .len = len};
 	const uint8_t *b = data;
+	const char *legacy = NULL;
 	struct arena arena;
 
 	if (!len)
@@ -636,5 +638,7 @@ int prof_decode(const void *data, size_t len, struct profile *ret, struct errbuf
 	/* No half-filled columns. */
 	arena = ret->arena;
 	*ret = (struct profile) {.arena = arena};
-	return d.error;
+	if (d.error == -EBADMSG)
+		legacy = prof_legacy_what(data, len);
+	return legacy ? err_set(eb, -EBADMSG, "%s", legacy) : d.error;
 }

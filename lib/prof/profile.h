@@ -122,7 +122,7 @@ int profile_find_type(
 /*
  * Decodes an uncompressed pprof message into `ret` (profile_init'ed by the caller) and checks
  * pprof's own rules (google/pprof profile.CheckValid; docs/formats/profile.md lists them): -EBADMSG
- * with a text that names what is wrong and where, -ENOMEM when the budget of `ret` refuses, -EFBIG above 4 GiB. On
+ * with a text that names what is wrong and where or what older format it is, -ENOMEM when the budget of `ret` refuses, -EFBIG above 4 GiB. On
  * error `ret` holds no usable columns and must still be freed. Strings of `ret` point into `data`,
  * which must outlive it, but for mended texts of labels. Memory: at most 16 bytes per byte of `data`, allocated after a first pass
  * has counted everything, stacks and labels by what the first samples have, or once more for all.

@@ -44,6 +44,14 @@ class Texts(WithFiles):
         p = self.run_sonde('fold', self.file('bin', b'\x01\x02\x03\x04' * 100), status=1)
         self.assertIn('neither a whole pprof profile nor text', p.stderr)
 
+    def test_older_formats(self):
+        cpu = b''.join(x.to_bytes(8, 'little') for x in (0, 3, 0, 10000, 0, 5, 1, 0x1234, 0, 1, 0)) + b'00400000-00500000 r-xp 00000000 08:01 123 /usr/bin/prog\n'
+        heap = b'heap profile:      1:     1024 [     2:     2048] @ heapprofile\n     1:     1024 [     2:     2048] @ 0x401234 0x401300\n\nMAPPED_LIBRARIES:\n'
+        for data, what in ((cpu, 'a CPU profile of gperftools'), (heap, 'a heap profile of gperftools'), (b'heap_v2/524288\n  t*: 1: 2 [0: 0]\n', 'a heap profile of jemalloc')):
+            path = self.file('old', data)
+            for command in (('top',), ('fold',), ('flamegraph', '-o', '/dev/null'), ('merge', '-o', '/dev/null'), ('push', '--server', 'http://127.0.0.1:1')):
+                self.assertIn(f'sonde: {path}: {what}: convert it with ', self.run_sonde(*command, path, status=1).stderr)
+
     def test_counts_below_one(self):
         out, err = self.fold('main;a 0.25\nmain;b 0.25\nmain;c 0.25\nmain;d 0.25\nmain;e 0.4\n')
         self.assertEqual(out, 'main;a 250\nmain;b 250\nmain;c 250\nmain;d 250\nmain;e 400\n')

@@ -3,6 +3,7 @@
  * The pprof decoder: protobuf-c's output for random profiles, every way to write the same message, every rule by a message
  * that breaks it, truncation and damage at every byte, budgets and failing allocations.
  */
+#include "lib/prof/legacy.h"
 #include "lib/prof/profile.h"
 #include "lib/base/alloc.h"
 #include "tests/prof_oracle.h"
@@ -260,6 +261,59 @@ static void test_refusals(void **state)
 	assert_int_equal(wrong, 0);
 }
 
+/* Older formats are refused by their name, cut anywhere behind it too. */
+static void test_older_formats(void **state)
+{
+#define CPU_LE "\0\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x10\x27\0\0\0\0\0\0\0\0\0\0\0\0\0"
+	static const struct {
+		const char *text;
+		size_t n; /* 0: strlen */
+		const char *what;
+	} cases[] = {
+		{CPU_LE, 40, "a CPU profile of gperftools"},
+		{"\0\0\0\0\0\0\0\3\0\0\0\1\0\0\x27\x10\0\0\0", 20,
+			"a CPU profile of the Java agent"},
+		{"heap profile: 1: 1024 [ 2: 2048] @ heapprofile\n", 0,
+			"a heap profile of gperftools"},
+		{"heap profile: 1: 1024 [ 2: 2048] @ heap_v2/524288\n", 0,
+			"a heap profile of gperftools"},
+		{"heap profile: 1: 1024 [ 1: 1024] @ growthz\n", 0,
+			"a heap growth profile of gperftools"},
+		{"heap profile: 1: 1024 [2: 2048] @ heap/1048576\n", 0, "a profile of Go as text"},
+		{"# x\n\ngoroutine profile: total 7\n", 0, "a profile of Go as text"},
+		{"--- mutex:\ncycles/second=1\n", 0, "a profile of Go as text"},
+		{"--- contentionz 1 ---\nformat = java\n", 0,
+			"a heap or contention profile of the Java agent"},
+		{"--- contentionz 1 ---\ncycles/second = 1\n", 0,
+			"a contention profile of gperftools"},
+		{"--- threadz 1 ---\n", 0, "a thread profile of gperftools"},
+		{"heap_v2/524288\n  t*: 1: 2 [0: 0]\n", 0, "a heap profile of jemalloc"},
+		{"heap profile; x 5\n", 0, NULL},
+		{"main;profile: total 5\n", 0, NULL},
+		{"", 0, NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		size_t n = cases[i].n ? cases[i].n : strlen(cases[i].text);
+		_cleanup_free_ char *copy = xmalloc(n + 1);
+		struct errbuf eb = {.text = ""};
+		const char *what;
+		struct profile p;
+
+		memcpy(copy, cases[i].text, n);
+		what = prof_legacy_what(copy, n);
+		assert_int_equal(what != NULL, cases[i].what != NULL);
+		if (!what)
+			continue;
+		assert_int_equal(strncmp(what, cases[i].what, strlen(cases[i].what)), 0);
+		profile_init(&p, NULL);
+		assert_int_equal(prof_decode(copy, n, &p, &eb), -EBADMSG);
+		assert_string_equal(eb.text, what);
+		profile_done(&p);
+	}
+}
+
 /* A text of a label that is none costs itself: what is no UTF-8 of it, and NUL, is escaped. */
 static void test_label_texts(void **state)
 {
@@ -419,6 +473,7 @@ int main(void)
 		cmocka_unit_test(test_valid_corners),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_label_texts),
+		cmocka_unit_test(test_older_formats),
 		cmocka_unit_test(test_damage),
 		cmocka_unit_test(test_budget_and_allocation_failures),
 		cmocka_unit_test(test_amplification),
