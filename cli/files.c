@@ -8,6 +8,7 @@
 #include "lib/base/str.h"
 #include "lib/gzip/gzip.h"
 #include "lib/prof/legacy.h"
+#include "lib/prof/prune.h"
 #include "lib/prof/text.h"
 #include <fcntl.h>
 #include <limits.h>
@@ -149,6 +150,17 @@ int cli_profile_read(struct cli_profile *in, const char *path, struct errbuf *eb
 		return r;
 	profile_reset(&in->p);
 	return cli_profile_decode(in->file.data, in->file.len, name, &in->raw, &in->p, eb);
+}
+
+int cli_profile_prune(struct cli_profile *in, const char *name, struct errbuf *eb)
+{
+	int r = prof_prune(&in->p, eb);
+
+	if (r != -EBADMSG)
+		return r;
+	fprintf(stderr, "sonde: %s: %s: no frame is left out\n", name, err_text(eb, r));
+	*eb = (struct errbuf) {.text = ""};
+	return 0;
 }
 
 static int write_all(int fd, const struct bytes *b)

@@ -21,6 +21,9 @@ void cli_profile_done(struct cli_profile *in);
  * on stderr. */
 int cli_profile_read(struct cli_profile *in, const char *path, struct errbuf *eb) _must_check_;
 
+/* Leaves out what the profile's drop_frames says, as `go tool pprof` does. An expression that is none is said on stderr. -ENOMEM. */
+int cli_profile_prune(struct cli_profile *in, const char *name, struct errbuf *eb) _must_check_;
+
 /* The same of bytes in memory, which must outlive `ret` (profile_init'ed) as must `text`, where gzip is undone. */
 int cli_profile_decode(const void *data, size_t n, const char *name, struct bytes *text,
 	struct profile *ret, struct errbuf *eb) _must_check_;

@@ -57,7 +57,7 @@ static int merge(const struct merge_options *o, const struct option_list *files,
 {
 	_cleanup_profile_ struct profile sum;
 	_cleanup_bytes_ struct bytes raw;
-	int r = cli_sum(&(struct cli_sum_options) {.sample_index = NULL}, files, &sum, NULL, eb);
+	int r = cli_sum(&(struct cli_sum_options) {.all_frames = true}, files, &sum, NULL, eb);
 
 	bytes_init(&raw, NULL, 0);
 	if (r < 0)

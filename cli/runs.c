@@ -251,6 +251,8 @@ int cli_runs_read(const struct cli_source *s, const struct cli_runs_options *o,
 	const char *key = cli_label_of(o->by);
 	int e = cli_source_read(s, in, eb);
 
+	if (e >= 0)
+		e = cli_profile_prune(in, s->name, eb);
 	if (e >= 0 && o->lines)
 		e = cli_profile_detail(&in->p, true, false, eb);
 	*ret = &in->p;

@@ -164,6 +164,8 @@ static bool read_next(struct reading *r)
 	pthread_mutex_unlock(&r->mutex);
 	place->eb.text[0] = 0;
 	place->status = cli_profile_read(&place->in, name, &place->eb);
+	if (place->status >= 0 && !r->o->all_frames)
+		place->status = cli_profile_prune(&place->in, name, &place->eb);
 	if (place->status >= 0 && (r->o->lines || r->o->addresses))
 		place->status =
 			cli_profile_detail(&place->in.p, r->o->lines, r->o->addresses, &place->eb);

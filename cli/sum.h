@@ -10,7 +10,15 @@ struct cli_sum_options {
 	const char *sample_index;
 	struct option_list root_labels;
 	bool threads, lines, addresses;
+	bool all_frames; /* drop_frames does not count */
 };
+
+#define CLI_ALL_FRAMES(offset_)                                                                   \
+	{                                                                                         \
+		"all-frames", OPTION_BOOL, offset_,                                               \
+			.help = "Keeps what the profile calls uninteresting (drop_frames), such " \
+				"as the frames of an allocator."                                  \
+	}
 
 /* Rows of a table of options whose struct has a `struct cli_sum_options sum`. */
 #define CLI_SUM_OPTIONS(struct_)                                                                   \
@@ -27,6 +35,7 @@ struct cli_sum_options {
 				"--root-label thread_name."},                                      \
 		{"lines", OPTION_BOOL, offsetof(struct_, sum.lines),                               \
 			.help = "Distinguishes the lines of a function: NAME FILE:LINE."},         \
+		CLI_ALL_FRAMES(offsetof(struct_, sum.all_frames)),                                 \
 	{                                                                                          \
 		"addr", OPTION_BOOL, offsetof(struct_, sum.addresses),                             \
 			.help = "Distinguishes the addresses of a function: NAME 0xADDRESS."       \

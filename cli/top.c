@@ -21,7 +21,7 @@ struct top_options {
 	const char *exporter, *query, *start, *by, *sample_index;
 	int64_t seconds_ms, interval_ms;
 	uint64_t n;
-	bool watch;
+	bool watch, all_frames;
 };
 
 #define AT(field) offsetof(struct top_options, field)
@@ -45,6 +45,7 @@ static const struct option_spec specs[] = {
 	{"sample-index", OPTION_STRING, AT(sample_index), .value = "TYPE", .also = "sample-type",
 		.help = "Which value: a sample type (\"cpu\") or its number from 0. Default: the "
 			"profile's own default, else the last."},
+	CLI_ALL_FRAMES(AT(all_frames)),
 	{"watch", OPTION_BOOL, AT(watch),
 		.help = "Print again and again on a cleared screen, until interrupted."},
 	{"interval", OPTION_DURATION, AT(interval_ms), .fallback = WATCH_INTERVAL, .min = 100,
@@ -283,8 +284,9 @@ static int look(const struct top_options *o, const struct option_list *files, st
 		if (r >= 0)
 			r = profile_find_type(&p, o->sample_index, &column, eb);
 	} else
-		r = cli_sum(&(struct cli_sum_options) {.sample_index = o->sample_index}, files, &p,
-			&column, eb);
+		r = cli_sum(&(struct cli_sum_options) {.sample_index = o->sample_index,
+				    .all_frames = o->all_frames},
+			files, &p, &column, eb);
 	if (r < 0)
 		return r;
 	if (label_key(o->by))

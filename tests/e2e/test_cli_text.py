@@ -1,7 +1,7 @@
 """sonde reads what other tools write: one bad byte or line costs itself, and what sonde fold writes is read back."""
 import unittest
 
-from test_cli_merge import encode
+from test_cli_merge import blob, encode, num
 from test_cli_stacks import WithFiles
 
 HEAD = ' 4711   100.010100:    1000000          cpu-clock: \n'
@@ -43,6 +43,23 @@ class Texts(WithFiles):
         self.assertIn('line 2: expected folded stacks: FRAME;FRAME;FRAME NUMBER (2 of 3 lines are none)', p.stderr)
         p = self.run_sonde('fold', self.file('bin', b'\x01\x02\x03\x04' * 100), status=1)
         self.assertIn('neither a whole pprof profile nor text', p.stderr)
+
+    def test_drop_frames(self):
+        rows = [(['malloc', 'operator new(unsigned long)', 'parse(char const*)', 'main'], (1, 1000), {}), (['tcmalloc::Allocate', 'malloc', 'lex', 'parse(char const*)', 'main'], (1, 500), {}),
+                (['malloc'], (1, 7), {}), (['keep', 'malloc_keep', 'main'], (1, 3), {})]
+        profile = encode(rows)
+        strings = ('malloc.*|operator new|tcmalloc::.*', 'malloc_keep')
+        count = 1 + len({x for r in rows for x in r[0]}) + len({'samples', 'count', 'cpu', 'nanoseconds', '/usr/bin/app', 'b1d', 'app.c'})
+        path = self.file('heap.pb', profile + b''.join(blob(6, s.encode()) for s in strings) + num(7, count) + num(8, count + 1))
+        self.assertEqual(sorted(self.run_sonde('fold', path).stdout.splitlines()), ['main;malloc_keep;keep 3', 'main;parse(char const*) 1000', 'main;parse(char const*);lex 500', 'malloc 7'])
+        self.assertIn('main;parse(char const*);lex;malloc;tcmalloc::Allocate 500\n', self.run_sonde('fold', '--all-frames', path).stdout)
+        self.assertRegex(self.run_sonde('top', path).stdout, r'(?m)^ +1us .*parse')
+        self.run_sonde('merge', '-o', f'{self.top}/sum.pb', path, path)
+        self.assertIn('main;parse(char const*) 2000\n', self.run_sonde('fold', f'{self.top}/sum.pb').stdout)
+        bad = self.file('bad.pb', profile + blob(6, b'(') + num(7, count))
+        p = self.run_sonde('fold', bad)
+        self.assertIn(f'sonde: {bad}: drop_frames: position', p.stderr)
+        self.assertIn('operator new', p.stdout)
 
     def test_older_formats(self):
         cpu = b''.join(x.to_bytes(8, 'little') for x in (0, 3, 0, 10000, 0, 5, 1, 0x1234, 0, 1, 0)) + b'00400000-00500000 r-xp 00000000 08:01 123 /usr/bin/prog\n'
