@@ -51,6 +51,7 @@ def large_profile(time_ns):
 class UiTest(unittest.TestCase):
     LEAVES = ('leaves_fields', 'leaves_menus', 'leaves_graphs', 'leaves_answers')
     LINKS = ('link_explore', 'link_sandwich', 'link_compare', 'link_pages', 'link_files')
+    TIMES = ('types_times', 'shares_instants', 'bad_times')
 
     @classmethod
     def setUpClass(cls):
@@ -65,7 +66,7 @@ class UiTest(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.scratch, ignore_errors=True)
         url = cls.filled.url + '/'
         names = ['explores', 'selects', 'drags', 'picks', 'drops', 'zooms', 'searches', 'keyboard', 'shares', 'exports_', 'compares', 'panels', 'profiles', 'functions', 'files', 'themes', 'narrow', 'tabs', 'touches', 'cancels', 'loses_answers',
-                 *cls.LEAVES, *cls.LINKS]
+                 *cls.LEAVES, *cls.LINKS, *cls.TIMES]
         stories = {name: {'url': url} for name in names}
         stories['picks']['time'] = cls.filled.begin + 300
         stories['selects']['expected'] = '400'  # Chromium tells of the refused query
@@ -115,6 +116,11 @@ class UiTest(unittest.TestCase):
     def test_links(self):
         """Everything that can be set is in a copied link."""
         for name in self.LINKS:
+            with self.subTest(name):
+                self.answer(name)
+
+    def test_times(self):
+        for name in self.TIMES:
             with self.subTest(name):
                 self.answer(name)
 

@@ -10,9 +10,15 @@ BESIDE_OTHERS = True
 
 @unittest.skipUnless(shutil.which('node'), 'node is not installed')
 class UiUnits(unittest.TestCase):
-    def test_units(self):
-        p = subprocess.run(['node', f'{TOP}/tests/e2e/browser/units.mjs', f'{TOP}/build/npm/ui/node_modules'], capture_output=True, text=True, timeout=300, check=False)
+    def run_file(self, name):
+        p = subprocess.run(['node', f'{TOP}/tests/e2e/browser/{name}.mjs', f'{TOP}/build/npm/ui/node_modules'], capture_output=True, text=True, timeout=300, check=False)
         self.assertEqual(p.returncode, 0, p.stderr)
+
+    def test_units(self):
+        self.run_file('units')
+
+    def test_times(self):
+        self.run_file('times')
 
 
 if __name__ == '__main__':

@@ -5,6 +5,7 @@ import 'uplot/dist/uPlot.min.css';
 import './style.css';
 import { copy, fill, h } from './dom';
 import { keysButton, shareButton, sharedTheme, themeButton } from './frame';
+import { BadRange } from './pages/bad_range';
 import { ComparePage } from './pages/compare';
 import { ConfigPage } from './pages/config';
 import { ExplorePage } from './pages/explore';
@@ -15,9 +16,10 @@ import { LinesPage } from './pages/lines';
 import { ProfilesPage } from './pages/profiles';
 import { StoragePage } from './pages/storage';
 import { DiscoveryPage, TargetsPage } from './pages/targets';
-import { Changes, changed, href, page, pageName, params, set, start } from './router';
-import { instant, isRelative, readRange } from './time';
+import { Changes, again, changed, href, page, pageName, params, ranges, set, start } from './router';
+import { readRange, resolve } from './time';
 import { forgetWarnings, warnings } from './warnings';
+import { sharedZone, zoneButton } from './zone_button';
 
 const PAGES: [string, string][] = [['', 'Explore'], ['compare', 'Compare'], ['functions', 'Functions'], ['profiles', 'Profiles'], ['files', 'Files']];
 const OTHERS: [string, string][] = [['targets', 'Targets'], ['service-discovery', 'Discovery'], ['config', 'Configuration'], ['flags', 'Flags'], ['status', 'Storage'], ['health', 'Health']];
@@ -33,34 +35,32 @@ function drawNav(name: string): void {
 	nav.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' }); // in a narrow window they do not all fit
 }
 
-/** The address as it would show the same picture tomorrow: relative times become instants. */
+/** The address as it would show the same picture tomorrow and in another zone: all times become instants. */
 function share(): void {
 	const p = params(), now = page()?.now, { changes = {}, note = '' } = page()?.shared?.(p) ?? {}, fixed: Changes = {};
-	for (const suffix of now === undefined ? [] : ['', '_a', '_b']) {
-		const r = readRange(p, suffix);
+	for (const suffix of now === undefined ? [] : ranges()) {
 		if (suffix && !p.has(`start${suffix}`)) continue;
-		fixed[`start${suffix}`] = isRelative(r.start) ? String(Math.floor(instant(r.start, now!))) : r.start;
-		fixed[`end${suffix}`] = isRelative(r.end) ? String(Math.ceil(instant(r.end, now!))) : r.end;
-		fixed[`seconds${suffix}`] = null;
+		const { start, end } = resolve(readRange(p, suffix), now);
+		Object.assign(fixed, { [`start${suffix}`]: String(start), [`end${suffix}`]: String(end), [`seconds${suffix}`]: null });
 	}
-	void copy(href(pageName(), changed(p, { ...fixed, ...changes, refresh: null, theme: sharedTheme() })), 'Link', note);
+	void copy(href(pageName(), changed(p, { ...fixed, ...changes, refresh: null, theme: sharedTheme(), zone: sharedZone() })), 'Link', note);
 }
 
 document.addEventListener('sonde-share', share);
 takeDrops();
 document.body.append(h('a', { class: 'skip', href: '#main' }, 'To the content'),
-	h('header', { class: 'top' }, h('a', { class: 'brand', href: href('') }, h('img', { src: 'assets/icon.svg', alt: '', width: '22', height: '22' }), 'Sonde'), nav, shareButton('Copies a link to this picture, with absolute times'), keysButton(), themeButton(params().get('theme'), () => params().has('theme') && set({ theme: null }, true))), warnings, main);
+	h('header', { class: 'top' }, h('a', { class: 'brand', href: href('') }, h('img', { src: 'assets/icon.svg', alt: '', width: '22', height: '22' }), 'Sonde'), nav, shareButton('Copies a link to this picture, with absolute times'), keysButton(), zoneButton(params().get('zone'), () => params().has('zone') ? set({ zone: null }, true) : undefined, again), themeButton(params().get('theme'), () => params().has('theme') && set({ theme: null }, true))), warnings, main);
 start({
-	'': { title: 'Explore', make: () => new ExplorePage() },
-	compare: { title: 'Compare', make: () => new ComparePage() },
+	'': { title: 'Explore', make: () => new ExplorePage(), ranges: [''] },
+	compare: { title: 'Compare', make: () => new ComparePage(), ranges: ['', '_a', '_b'] },
 	files: { title: 'Files', make: () => new FilesPage() },
-	functions: { title: 'Functions over time', make: () => new FunctionsPage() },
-	lines: { title: 'Cost per line', make: () => new LinesPage() },
-	profiles: { title: 'Single profiles', make: () => new ProfilesPage() },
+	functions: { title: 'Functions over time', make: () => new FunctionsPage(), ranges: [''] },
+	lines: { title: 'Cost per line', make: () => new LinesPage(), ranges: [''] },
+	profiles: { title: 'Single profiles', make: () => new ProfilesPage(), ranges: [''] },
 	targets: { title: 'Targets', make: () => new TargetsPage() },
 	'service-discovery': { title: 'Service discovery', make: () => new DiscoveryPage() },
 	config: { title: 'Configuration', make: () => new ConfigPage(false) },
 	flags: { title: 'Command line', make: () => new ConfigPage(true) },
-	health: { title: 'Health of the profiling', make: () => new HealthPage() },
+	health: { title: 'Health of the profiling', make: () => new HealthPage(), ranges: [''] },
 	status: { title: 'Storage', make: () => new StoragePage() },
-}, main, drawNav);
+}, main, drawNav, (p, suffixes) => BadRange.of(p, suffixes));

@@ -5,6 +5,7 @@ import uPlot from 'uplot';
 import { fill, h } from './dom';
 import { isDark } from './flame/colours';
 import { clockText, timeText } from './time';
+import { isUtc } from './zone';
 
 export interface PlotLine {
 	label: string;
@@ -123,7 +124,7 @@ export class Plot {
 		this.u?.destroy();
 		this.u = new uPlot({
 			width: Math.max(this.host.clientWidth, 100), height: this.height, padding: [8, 18, 0, 0],
-			legend: { show: false },
+			legend: { show: false }, ...(isUtc() && { tzDate: (t: number) => uPlot.tzDate(new Date(t * 1e3), 'Etc/UTC') }),
 			cursor: { x: true, y: false, drag: { x: true, y: false, dist: 4 }, points: { show: !o.stacked, size: 6 }, dataIdx: (u, _series, closest, x) => (u.data[0][closest] < x ? Math.min(closest + 1, u.data[0].length - 1) : closest) },
 			scales: { x: { time: true, range: [o.start, o.end] }, y: { range: (_u, _min, max) => [0, o.top ?? (max > 0 ? max * 1.08 : 1)] } },
 			axes: [{ ...axis, size: 30, values: (_u, splits, _axis, _space, incr) => splits.map((t) => (incr >= 86400 ? timeText(t).slice(5, 10) : incr >= 60 ? clockText(t).slice(0, 5) : clockText(t))) }, { ...axis, size: (_u, texts) => Math.max(74, 16 + 6.3 * Math.max(0, ...(texts ?? []).map((t) => t.length))), values: (_u, splits) => splits.map((v) => o.text(v).replace(/\.0+(?!\d)|(\.\d*[1-9])0+(?!\d)/, '$1')) }],

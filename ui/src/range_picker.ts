@@ -2,9 +2,11 @@
 //
 // From when to when, and how often it is asked again.
 import { fill, h, icon, iconButton } from './dom';
+import { TIME_EXAMPLES, instant, isRelative, relative, split, stretch } from './instant';
 import { closePopover, menu, openPopover } from './popover';
 import { Changes } from './router';
-import { PRESETS, Range, instant, isRelative, rangeText, readRange, resolve, timeText } from './time';
+import { PRESETS, Range, rangeText, readRange, resolve, timeText } from './time';
+import { zoneText } from './zone';
 
 const REFRESH: [string, string][] = [['', 'Off'], ['5', 'Every 5 s'], ['15', 'Every 15 s'], ['60', 'Every minute'], ['300', 'Every 5 minutes']];
 
@@ -18,7 +20,7 @@ export class RangePicker {
 	update(p: URLSearchParams): void {
 		this.range = readRange(p, this.suffix);
 		const every = this.refresh ? Number(p.get('refresh') ?? 0) : 0;
-		const button: HTMLButtonElement = h('button', { type: 'button', class: 'button range', 'aria-haspopup': 'dialog', onclick: () => this.open(button) }, icon('clock'), rangeText(this.range), icon('down'));
+		const button: HTMLButtonElement = h('button', { type: 'button', class: 'button range', 'aria-haspopup': 'dialog', title: this.exactly(), onclick: () => this.open(button) }, icon('clock'), rangeText(this.range), icon('down'));
 		fill(this.root, h('div', { class: 'joined' },
 			h('button', { type: 'button', class: 'button', title: 'Earlier', 'aria-label': 'Earlier', onclick: () => this.shift(-0.5) }, '‹'), button,
 			h('button', { type: 'button', class: 'button', title: 'Later', 'aria-label': 'Later', onclick: () => this.shift(0.5) }, '›'),
@@ -53,24 +55,51 @@ export class RangePicker {
 		this.write(String(start - half), String(Math.max(Math.min(end + half, now), end)));
 	}
 
+	/** In full, with the zone. */
+	private exactly(): string {
+		const { start, end } = resolve(this.range);
+		return start < end ? `${timeText(start)} – ${timeText(end)} ${zoneText(end)}` : rangeText(this.range);
+	}
+
 	private open(anchor: HTMLElement): void {
-		const written = (text: string) => (isRelative(text) ? text : timeText(instant(text, 0)));
-		const from = h('input', { class: 'input', value: written(this.range.start), 'aria-label': 'From' });
-		const to = h('input', { class: 'input', value: written(this.range.end), 'aria-label': 'To' });
-		const problem = h('p', { class: 'problem', role: 'alert', hidden: true });
-		const stored = (text: string) => (isRelative(text.trim()) ? text.replace(/\s/g, '') : String(instant(text, 0)));
+		const written = (text: string) => {
+			const t = instant(text, Date.now() / 1e3);
+			return isRelative(text) || Number.isNaN(t) ? text : timeText(t);
+		};
+		const from = timeField('From', written(this.range.start)), to = timeField('To', written(this.range.end));
+		const problem = h('p', { class: 'problem', role: 'alert', hidden: true }), meant = h('p', { class: 'meant muted num', role: 'status' });
+		// Either field takes a whole range.
+		const read = () => {
+			const now = Date.now() / 1e3, both = split(from.value, now) ?? split(to.value, now) ?? [from.value, to.value];
+			return { texts: both, ...stretch(both[0], both[1], now) };
+		};
+		const preview = () => {
+			const { start, end } = read();
+			problem.hidden = true;
+			meant.textContent = start < end ? `${timeText(start)} – ${timeText(end)} ${zoneText(end)}` : '';
+		};
 		const apply = (e: Event) => {
 			e.preventDefault();
-			const now = Date.now() / 1e3, a = instant(from.value, now), b = instant(to.value, now);
-			problem.hidden = a < b;
-			if (Number.isNaN(a) || Number.isNaN(b)) problem.textContent = `${Number.isNaN(a) ? 'From' : 'To'} is no time: write now-1h or 2026-01-31 14:00.`;
-			else problem.textContent = 'From must be before To.';
-			if (!(a < b)) return;
+			const { texts, start, end } = read(), bad = Number.isNaN(start) ? 'From' : Number.isNaN(end) ? 'To' : '';
+			problem.hidden = start < end;
+			problem.textContent = bad ? `${bad} is no time: write ${TIME_EXAMPLES}, or a range as 10:05-10:10.` : 'From must be before To.';
+			if (!(start < end)) return;
 			closePopover();
-			this.write(stored(from.value), stored(to.value));
+			this.write(relative(texts[0]) ?? String(start), relative(texts[1]) ?? String(end));
 		};
 		openPopover(anchor, h('div', { class: 'range-form' },
-			h('form', { onsubmit: apply }, h('label', {}, 'From', from), h('label', {}, 'To', to), problem, h('button', { class: 'button primary' }, 'Apply')),
+			h('form', { onsubmit: apply, oninput: preview }, h('label', {}, 'From', from), h('label', {}, 'To', to), problem, meant, h('button', { class: 'button primary' }, 'Apply'), h('p', { class: 'muted' }, `As ${TIME_EXAMPLES}; a range as 10:05-10:10.`)),
 			menu(PRESETS.map(([start, label]) => ({ label, pressed: this.range.start === start && this.range.end === 'now', pick: () => this.write(start, 'now') })))), 'Time range');
+		preview();
 	}
+}
+
+/** Its text is selected when it gets the focus, so that what is typed replaces it. */
+function timeField(label: string, value: string): HTMLInputElement {
+	const input = h('input', { class: 'input', value, 'aria-label': label, autocomplete: 'off', onfocus: () => input.select(), onmousedown: (e) => {
+		if (document.activeElement === input) return;
+		e.preventDefault(); // else the click puts the caret where it was, and nothing is selected
+		input.focus();
+	} });
+	return input;
 }

@@ -18,11 +18,13 @@ export interface Page {
 }
 export type Changes = Record<string, string | string[] | null>;
 
-type Route = { title: string; make: () => Page };
+/** `ranges`: suffixes of the parameters that hold its times. */
+type Route = { title: string; make: () => Page; ranges?: string[] };
 
 let routes: Record<string, Route> = {};
-let current: { name: string; page: Page } | undefined;
+let current: { name: string; page: Page; isRefused: boolean } | undefined;
 let shown: (name: string) => void = () => {};
+let refused: (p: URLSearchParams, ranges: string[]) => Page | undefined;
 let host: HTMLElement;
 
 export function pageName(): string {
@@ -64,10 +66,11 @@ export function page(): Page | undefined {
 
 function show(): void {
 	const name = pageName() in routes ? pageName() : '';
-	if (current?.name !== name) {
+	const instead = refused(params(), routes[name].ranges ?? []);
+	if (current?.name !== name || instead || current.isRefused) {
 		closePopover(); // it belongs to the page that is left
 		current?.page.leave();
-		current = { name, page: routes[name].make() };
+		current = { name, page: instead ?? routes[name].make(), isRefused: Boolean(instead) };
 		host.replaceChildren(current.page.root);
 		scrollTo(0, 0);
 	}
@@ -76,10 +79,23 @@ function show(): void {
 	current.page.update(params());
 }
 
-export function start(table: Record<string, Route>, into: HTMLElement, onShown: (name: string) => void): void {
+/** The page anew, for what is not in its address. */
+export function again(): void {
+	current?.page.leave();
+	current = undefined;
+	show();
+}
+
+export function ranges(): string[] {
+	return routes[pageName()]?.ranges ?? [];
+}
+
+/** `refuse` makes what stands in the place of a page whose times are wrong. */
+export function start(table: Record<string, Route>, into: HTMLElement, onShown: (name: string) => void, refuse: typeof refused): void {
 	routes = table;
 	host = into;
 	shown = onShown;
+	refused = refuse;
 	addEventListener('popstate', show);
 	document.addEventListener('click', (e) => {
 		const a = (e.target as Element).closest?.('a');

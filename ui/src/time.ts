@@ -1,70 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranges as the API and the address write them: "now-1h", unix seconds or RFC 3339.
+// Ranges of the address, and how times are written.
+import { TIME_EXAMPLES, duration, instant, isRelative, relative, stretch } from './instant';
+import { fieldsOf } from './zone';
 
 export interface Range {
 	start: string;
 	end: string;
 }
 
-const UNITS: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86400, w: 604800, y: 31536000 };
 export const DEFAULT_RANGE: Range = { start: 'now-1h', end: 'now' };
 export const PRESETS: [string, string][] = [
 	['now-5m', 'Last 5 minutes'], ['now-15m', 'Last 15 minutes'], ['now-30m', 'Last 30 minutes'], ['now-1h', 'Last hour'], ['now-3h', 'Last 3 hours'],
 	['now-6h', 'Last 6 hours'], ['now-12h', 'Last 12 hours'], ['now-24h', 'Last 24 hours'], ['now-2d', 'Last 2 days'], ['now-7d', 'Last 7 days'],
 ];
 
-/** Seconds of "90s", "1h30m"; NaN for anything else. */
-export function duration(text: string): number {
-	if (!/^(\d+[smhdwy])+$/.test(text)) return NaN;
-	return [...text.matchAll(/(\d+)([smhdwy])/g)].reduce((sum, m) => sum + Number(m[1]) * UNITS[m[2]], 0);
-}
-
-/** As duration() reads it, in the largest unit that goes into it. */
-export function durationText(seconds: number): string {
-	const unit = (['w', 'd', 'h', 'm'] as const).find((u) => seconds && seconds % UNITS[u] === 0) ?? 's';
-	return `${seconds / UNITS[unit]}${unit}`;
-}
-
-/** Unix seconds of what a person or a link wrote; NaN when it is no time. */
-export function instant(text: string, now: number): number {
-	const t = text.trim();
-	const m = /^now(?:\s*([+-])\s*(\w+))?$/.exec(t);
-	if (m) return m[1] ? now + (m[1] === '-' ? -1 : 1) * duration(m[2]) : now;
-	if (/^\d{9,11}(\.\d+)?$/.test(t)) return Number(t);
-	if (/^\d{13}$/.test(t)) return Number(t) / 1e3;
-	if (!/^\d{4}-\d\d-\d\d/.test(t)) return NaN;
-	// A date with time but without zone is local; a date alone would be UTC.
-	const d = Date.parse(/^\d{4}-\d\d-\d\d$/.test(t) ? `${t}T00:00` : t.replace(' ', 'T'));
-	return d / 1e3;
-}
-
-export function isRelative(text: string): boolean {
-	return text.startsWith('now');
-}
-
 /** Whole seconds: a range that is asked for twice is the same query. */
 export function resolve(r: Range, now = Date.now() / 1e3): { start: number; end: number } {
-	const start = instant(r.start, now), end = instant(r.end, now);
+	const { start, end } = stretch(r.start, r.end, now);
 	return { start: Math.floor(start), end: Math.ceil(end) };
 }
 
+/** `seconds` goes before `start`, as in the API: so many before the end. */
 export function readRange(p: URLSearchParams, suffix = ''): Range {
-	const seconds = p.get(`seconds${suffix}`);
-	if (seconds && /^\d+$/.test(seconds)) return { start: `now-${seconds}s`, end: p.get(`end${suffix}`) ?? 'now' };
-	return { start: p.get(`start${suffix}`) ?? DEFAULT_RANGE.start, end: p.get(`end${suffix}`) ?? DEFAULT_RANGE.end };
+	const seconds = p.get(`seconds${suffix}`), written = p.get(`end${suffix}`) ?? DEFAULT_RANGE.end, end = relative(written) ?? written;
+	if (!seconds) {
+		const start = p.get(`start${suffix}`) ?? DEFAULT_RANGE.start;
+		return { start: relative(start) ?? start, end };
+	}
+	if (!/^\d+$/.test(seconds)) return { start: seconds, end };
+	if (!isRelative(end)) return { start: String(instant(end, Date.now() / 1e3) - Number(seconds)), end };
+	const before = Number(seconds) + (end === 'now' ? 0 : duration(end.slice(4)) * (end[3] === '-' ? 1 : -1));
+	return { start: `now${before < 0 ? '+' : '-'}${Math.abs(before)}s`, end };
+}
+
+/** What is wrong with the times of an address, for a person; undefined when nothing is. */
+export function rangeProblem(p: URLSearchParams, suffix = ''): string | undefined {
+	const names = p.get(`seconds${suffix}`) ? [`seconds${suffix}`, `end${suffix}`] : [`start${suffix}`, `end${suffix}`], now = Date.now() / 1e3;
+	const said = names.map((n) => (p.has(n) ? `${n}=${p.get(n)}` : '')).filter(Boolean);
+	for (const name of names) {
+		const text = p.get(name), isTime = name.startsWith('seconds') ? /^\d+$/.test(text ?? '') : !Number.isNaN(instant(text ?? 'now', now));
+		if (!isTime) return `${name}=${text} in the address is no ${name.startsWith('seconds') ? 'number of seconds' : `time. Times are as ${TIME_EXAMPLES}`}.`;
+	}
+	const r = readRange(p, suffix), { start, end } = stretch(r.start, r.end, now);
+	return start < end ? undefined : `${said.join(' and ')} in the address: the range begins at ${timeText(start)}, which is not before its end, ${timeText(end)}.`;
 }
 
 const two = (n: number) => String(n).padStart(2, '0');
 
 export function dateText(seconds: number): string {
-	const d = new Date(seconds * 1e3);
-	return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())}`;
+	const f = fieldsOf(seconds);
+	return `${f.year}-${two(f.month)}-${two(f.day)}`;
 }
 
 export function clockText(seconds: number): string {
-	const d = new Date(seconds * 1e3);
-	return `${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`;
+	const f = fieldsOf(seconds);
+	return `${two(f.hour)}:${two(f.minute)}:${two(f.second)}`;
 }
 
 export function timeText(seconds: number): string {
@@ -77,6 +68,7 @@ export function rangeText(r: Range): string {
 	if (isRelative(r.start) && r.end === 'now') return `Last ${r.start.slice(4)}`;
 	if (isRelative(r.start) || isRelative(r.end)) return `${r.start} to ${r.end}`;
 	const { start, end } = resolve(r);
+	if (!(start < end)) return `${r.start} – ${r.end}`; // as it was written: the page says what is wrong
 	return `${timeText(start)} – ${dateText(start) === dateText(end) ? clockText(end) : timeText(end)}`;
 }
 

@@ -1,16 +1,6 @@
 // Parts of the web interface that need no browser: units.mjs NODE_MODULES, where esbuild lies. Throws where one is wrong.
 import assert from 'node:assert/strict';
-import { createRequire } from 'node:module';
-import { dirname, join, resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
-
-const top = resolve(dirname(fileURLToPath(import.meta.url)), '../../..');
-const { build } = createRequire(join(resolve(process.argv[2]), 'x.js'))('esbuild');
-
-async function load(path) {
-	const { outputFiles } = await build({ entryPoints: [join(top, 'ui/src', path)], bundle: true, write: false, format: 'esm', target: ['es2021'], logLevel: 'warning' });
-	return import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString('base64')}`);
-}
+import { load } from './load.mjs';
 
 /* ---- versions: what the scraper would answer of [value, from, to, seconds between scrapes] ---- */
 
@@ -31,7 +21,7 @@ function store(ran) {
 	};
 }
 
-const { stretches, pairs, ranges } = await load('pages/versions.ts');
+const { stretches, pairs, ranges } = await load(process.argv[2], "export * from './pages/versions'");
 const presets = async (ran, now = NOW) => pairs(await stretches(store(ran), 'version', 'cpu{}', now), 3).map((p) => {
 	const r = ranges(p, H), side = (k) => [r[`start_${k}`], r[`end_${k}`]].map((t) => Number(t) - now);
 	return [`${p.before.value} → ${p.after.value}`, side('a'), side('b')];

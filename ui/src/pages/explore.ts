@@ -120,11 +120,6 @@ export class ExplorePage implements Page {
 		}
 		if (this.shown) this.now = Date.now() / 1e3;
 		this.shown = asked;
-		const { start, end } = this.times(readRange(p));
-		if (!(start < end)) {
-			this.graph.say('error', 'The range is empty', `From ${readRange(p).start} to ${readRange(p).end}: the first must be before the second.`);
-			return;
-		}
 		void this.graph.run(async (signal) => {
 			this.types = await typesOf(this.rangeQuery(p), signal);
 			if (!p.get('query') && !this.types.length) return null;
