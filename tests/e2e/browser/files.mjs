@@ -11,7 +11,7 @@ const asked = (page, test) => page.waitForURL((u) => test(u.searchParams), { wai
 const press = (page, name) => page.getByRole('button', { name, exact: true }).click();
 
 /** Each of a heap's sample types can be chosen, of one file and of two that are compared. */
-export async function file_types({ page, url, scratch, heap, grown }) {
+export async function file_types({ page, url, heap, grown }) {
 	await page.goto(`${url}files`);
 	await page.setInputFiles('#files', heap);
 	await sums(page, '4.00\u202fKiB');
@@ -31,7 +31,6 @@ export async function file_types({ page, url, scratch, heap, grown }) {
 	await change('read', '−50.0%');
 	await page.getByRole('button', { name: 'Shares' }).click();
 	await change('read', '0.0%');
-	await page.screenshot({ path: `${scratch}/file_types_seen.png` });
 }
 
 /** Nothing that is open goes by itself, and what cannot be compared can be seen. */

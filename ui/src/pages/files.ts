@@ -143,7 +143,11 @@ export class FilesPage implements Page {
 		this.input.value = '';
 		const p = params(), wanted = p.getAll(NAME), before = wanted.length ? this.shown(p).files : opened.filter((f) => !added.includes(f)).slice(0, 1);
 		// What the link waits for is shown as it says, other files from the beginning.
-		if (!added.length || added.some((f) => wanted.includes(f.name))) this.update(p);
+		if (added.some((f) => wanted.includes(f.name))) {
+			const rank = (f: Opened) => (wanted.includes(f.name) ? wanted.indexOf(f.name) : wanted.length);
+			opened.sort((x, y) => rank(x) - rank(y));
+			this.update(p);
+		} else if (!added.length) this.update(p);
 		else if (!isCompared) this.show(added.slice(0, 1), !p.has('at'));
 		else this.show(added.length > 1 ? added.slice(0, 2) : [...before.slice(0, 1), ...added], !p.has('at'));
 	}
