@@ -53,17 +53,6 @@ int inventory_is_new_type(struct inventory *v, uint32_t type)
 
 /* ---- one part ---- */
 
-/* Row label sets that pass the matchers on labels they have. */
-static int visit_row_sets(struct inventory *v, const struct scan_part *p)
-{
-	int r = 0;
-
-	for (uint32_t set = 1; p->n_hits && !r && set < p->info->n_label_sets; set++)
-		if (!p->is_stream_set[set] && (p->bits[set] & p->has[set]) == p->has[set])
-			r = v->set(v, p, set);
-	return r;
-}
-
 /* Hits of one part that only rows can decide. */
 struct undecided {
 	const struct scan_part *part;
@@ -177,6 +166,143 @@ static int keep_hits(struct inventory *v, struct scan_part *p, size_t *from, str
 	return r;
 }
 
+/* ---- label sets of rows ---- */
+
+/* Row label sets of one part that pass the matchers on labels they have, and the strings of them that nothing had yet. */
+struct row_sets {
+	struct inventory *v;
+	const struct scan_part *part;
+	uint8_t *wanted;  /* per set */
+	uint8_t *missing; /* per string: names, or values of the label asked for */
+	size_t n_missing;
+};
+
+static bool set_passes(const struct scan_part *p, uint32_t set)
+{
+	return !p->is_stream_set[set] && (p->bits[set] & p->has[set]) == p->has[set];
+}
+
+static bool was_seen(const struct inventory *v, uint32_t string)
+{
+	return v->seen_strings && v->seen_strings[string];
+}
+
+/* The strings that a set would add: by `is_found` they are missing no more, else they are from now on. */
+static bool note_set(struct row_sets *s, uint32_t set, bool is_found)
+{
+	const struct scan_part *p = s->part;
+	bool any = false;
+
+	for (uint32_t i = p->sets.first[set]; i < p->sets.first[set + 1]; i++) {
+		const struct part_label *pair = &p->sets.pairs[i];
+		uint32_t string = s->v->name ? pair->value : pair->name;
+
+		if ((s->v->name && pair->name != s->v->label.name) || was_seen(s->v, string))
+			continue;
+		any = true;
+		s->n_missing += !is_found && !s->missing[string];
+		s->n_missing -= is_found && s->missing[string];
+		s->missing[string] = !is_found;
+	}
+	return any;
+}
+
+static int find_set(struct row_sets *s, uint32_t set)
+{
+	if (!s->wanted[set])
+		return 0;
+	s->wanted[set] = 0;
+	if (note_set(s, set, true) && s->v->set(s->v, s->part, set) < 0)
+		return -ENOMEM;
+	return s->n_missing == 0;
+}
+
+/* 1 once nothing is missing. */
+static int find_sets(const struct rows_piece *piece, void *ctx, struct errbuf *eb)
+{
+	struct row_sets *s = ctx;
+	int r = 0;
+
+	if (!piece->label_sets &&
+		scan_row_passes(s->part, piece->hit->row_mask, piece->const_label_set))
+		r = find_set(s, piece->const_label_set);
+	for (size_t i = 0; piece->label_sets && !r && i < piece->n; i++)
+		if (s->wanted[piece->label_sets[i]] &&
+			scan_row_passes(s->part, piece->hit->row_mask, piece->label_sets[i]))
+			r = find_set(s, piece->label_sets[i]);
+	return r < 0 ? no_memory(eb) : r;
+}
+
+/* Do the hits from number `from` on take in all streams with rows? Then so do label sets. */
+static bool all_streams(const struct scan_part *p, size_t from)
+{
+	uint32_t stream = STORE_NONE, n = 0, n_hit = 0;
+
+	for (uint32_t i = 0; i < p->info->n_streams; i++)
+		n += p->schemas[p->streams[i].schema].kind == STORE_PROFILE;
+	for (size_t h = from; h < p->n_hits; h++) {
+		n_hit += p->hits[h].stream != stream &&
+			 p->schemas[p->streams[p->hits[h].stream].schema].kind == STORE_PROFILE;
+		stream = p->hits[h].stream;
+	}
+	return n_hit == n;
+}
+
+/* The rows of the streams hit say which sets they have; those of a stream that has the label itself do not matter. */
+static int read_row_sets(struct inventory *v, struct scan_part *p, size_t from, struct row_sets *s,
+	struct errbuf *eb)
+{
+	struct undecided u = {.part = p, .ranges = {.budget = v->scan.env->budget}};
+	const struct rows_job job = {.scan = &v->scan,
+		.part = p,
+		.reader = p->reader,
+		.ranges = &u.ranges,
+		.to_row = UINT64_MAX,
+		.sets_only = true,
+		.stats = &v->scan.env->stats};
+	struct scan_label label = v->label;
+	int r = 0;
+
+	for (size_t h = from; !r && h < p->n_hits; h++) {
+		uint32_t stream = p->hits[h].stream;
+
+		if ((h > from && p->hits[h - 1].stream == stream) || p->hits[h].no_rows ||
+			(v->name && label.name != STORE_NONE &&
+				scan_label(p, p->streams[stream].label_set, &label) != STORE_NONE))
+			continue;
+		r = add_rows(v, p, &u, (uint32_t)h, eb);
+	}
+	rows_sort(&u.ranges);
+	if (!r)
+		r = rows_walk(&job, find_sets, s, eb);
+	rows_done(&u.ranges);
+	return MIN(r, 0);
+}
+
+/* Adds what the label sets of rows have that belong to the hits from number `from` on. */
+static int visit_row_sets(
+	struct inventory *v, struct scan_part *p, size_t from, bool narrows, struct errbuf *eb)
+{
+	struct row_sets s = {.v = v, .part = p};
+	int r = 0;
+
+	if (p->n_hits == from || (v->name && v->label.name == STORE_NONE))
+		return 0;
+	if (!narrows || all_streams(p, from)) {
+		for (uint32_t set = 1; !r && set < p->info->n_label_sets; set++)
+			if (set_passes(p, set))
+				r = v->set(v, p, set);
+		return r < 0 ? no_memory(eb) : 0;
+	}
+	s.wanted = arena_zalloc(&v->scan.arena, p->info->n_label_sets + 1UL);
+	s.missing = arena_zalloc(&v->scan.arena, p->info->n_label_strings + 1UL);
+	if (!s.wanted || !s.missing)
+		return no_memory(eb);
+	for (uint32_t set = 1; set < p->info->n_label_sets; set++)
+		s.wanted[set] = set_passes(p, set) && note_set(&s, set, false);
+	return s.n_missing ? read_row_sets(v, p, from, &s, eb) : 0;
+}
+
 /* Has the stream a profile in the range? The stream's own limits decide mostly. */
 static int in_range(struct inventory *v, struct scan_part *p, uint32_t stream, struct errbuf *eb)
 {
@@ -202,13 +328,12 @@ static int select_more(struct inventory *v, const struct query_selector *selecto
 	struct errbuf *eb)
 {
 	struct scan_part *p = &v->scan.parts[0];
+	size_t before = *n_hits;
 	int r = scan_select(&v->scan, selector, eb);
 
 	if (!r)
 		r = keep_hits(v, p, n_hits, eb);
-	if (!r && v->set && visit_row_sets(v, p) < 0)
-		r = no_memory(eb);
-	return r;
+	return r || !v->set ? r : visit_row_sets(v, p, before, selector != NULL, eb);
 }
 
 static int ask_open_part(struct inventory *v, struct errbuf *eb)

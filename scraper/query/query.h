@@ -224,7 +224,7 @@ void query_series_list_done(struct query_series_list *l);
 /*
  * What there is in parts that have profiles in [start, end]. `selectors` are alternatives; none
  * means everything. A matcher on a label that a stream lacks asks its rows, up to the first that passes.
- * Row labels are listed too, for the parts in range, narrowed only by matchers on row labels of the same set.
+ * Row labels are listed too: with selectors those of rows that pass, without any those of the parts in range.
  */
 struct query_catalog {
 	struct query_env *env;

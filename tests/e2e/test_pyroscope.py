@@ -4,12 +4,14 @@ import gzip
 import http.client
 import json
 import tempfile
+import time
 import unittest
 import urllib.parse
 
 from filled import CPU, CPU_TYPES, HEAP, HEAP_BYTES, N, SAMPLES, SERVICES, SPAN, Filled, total
 from pprof_target import PprofTarget, encode
 from sonde_e2e import Pprof, go_pprof, http_get, scraper, wait_for
+from test_http_client import Target
 
 BESIDE_OTHERS = True
 
@@ -426,6 +428,36 @@ class TransportTest(Base):
             s.wait_ready()
             r = http_get(f'{s.url}/{QUERIER}/GetProfileStats', method='POST', body='{}', headers={'Content-Type': 'application/json'})
             self.assertEqual((r.status, r.json), (200, {}))  # nothing stored: not ingested
+
+
+class NarrowedTest(unittest.TestCase):
+    """What is offered for a selection selects something, labels of rows too: two services in one head, whose rows have other labels."""
+
+    def test_offers(self):
+        def answer(handler, body):
+            service = urllib.parse.parse_qs(urllib.parse.urlsplit(handler.path).query)['service'][0]
+            rows = [([f'{service}_{i}', 'main'], [1, 10**7], {'comm': f'{service}-{i}', f'only_{service}': 'x'}) for i in range(3)]
+            return 200, {}, encode(CPU_TYPES, CPU_TYPES[1], rows, time.time_ns() - 10**9, 10**9, 10**7)
+        jobs = ''.join(f'- {{job_name: {name}, scrape_interval: 500ms, params: {{service: [{name}]}}, static_configs: [{{targets: ["{{address}}"]}}], '
+                       'profiling_config: {preset: go, pprof_config: {memory: {enabled: false}, block: {enabled: false}, mutex: {enabled: false}, '
+                       'goroutine: {enabled: false}}}}\n' for name in ('one', 'two'))
+        with Target(answer) as target, scraper('scrape_configs:\n' + jobs.replace('{address}', target.address)) as s:
+            def call(method, **body):
+                now = int(time.time() * 1000)
+                return http_get(f'{s.url}/{QUERIER}/{method}', method='POST', body=json.dumps({'start': now - 600000, 'end': now + 60000, **body}),
+                                headers={'Content-Type': 'application/json'}).json
+            wait_for('both', lambda: call('LabelValues', name='comm').get('names', []) == [f'{name}-{i}' for name in ('one', 'two') for i in range(3)])
+            for name, other in (('one', 'two'), ('two', 'one')):
+                matchers = [f'{{__profile_type__="{CPU}", service_name="{name}"}}']
+                self.assertEqual(call('LabelValues', name='comm', matchers=matchers)['names'], [f'{name}-{i}' for i in range(3)])
+                names = call('LabelNames', matchers=matchers)['names']
+                self.assertIn(f'only_{name}', names)
+                self.assertNotIn(f'only_{other}', names)
+                self.assertEqual(call('LabelValues', name=f'only_{other}', matchers=matchers), {})
+                for label in set(names) - {'__name__', '__period_type__', '__period_unit__', '__profile_type__', '__type__', '__unit__'}:
+                    for value in call('LabelValues', name=label, matchers=matchers)['names']:
+                        got = call('SelectSeries', profileTypeID=CPU, labelSelector=f'{{service_name="{name}", {label}="{value}"}}', step=15)
+                        self.assertTrue(got.get('series'), (label, value))
 
 
 class ScrapedTest(unittest.TestCase):

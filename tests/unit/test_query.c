@@ -694,7 +694,13 @@ static void test_labels(void **state)
 			"_,job,"
 			"thread_name"},
 		{NULL, NULL, QUERY_PROMETHEUS_TERMS, "__name__,job,thread_name"},
-		{"up", NULL, QUERY_PROFILE_TERMS, "__name__,job,thread_name"},
+		{"up", NULL, QUERY_PROFILE_TERMS, "__name__,job"},
+		{"up", "thread_name", QUERY_PROFILE_TERMS, ""},
+		/* labels of rows are those of the series' own rows */
+		{"{job=\"db\"}", "thread_name", QUERY_PROFILE_TERMS, "gc"},
+		{"{job=\"api\"}", "thread_name", QUERY_PROMETHEUS_TERMS, "main"},
+		{"goroutine", "thread_name", QUERY_PROFILE_TERMS, "main"},
+		{"{job=~\"a.*\",thread_name=\"gc\"}", "thread_name", QUERY_PROFILE_TERMS, ""},
 		{NULL, "__name__", QUERY_PROFILE_TERMS, "goroutine,process_cpu,up"},
 		{NULL, "__name__", QUERY_PROMETHEUS_TERMS,
 			"goroutine_cpu_nanoseconds,goroutine_samples_count,"
