@@ -4,13 +4,14 @@
  */
 #include "cli/cli.h"
 #include "cli/files.h"
+#include "cli/names.h"
 #include "cli/sum.h"
 #include "lib/base/str.h"
 #include "lib/render/render.h"
 #include <string.h>
 
 struct flamegraph_options {
-	const char *output, *format, *title;
+	const char *output, *format, *title, *names;
 	struct cli_sum_options sum;
 	bool inverted;
 };
@@ -28,6 +29,7 @@ static const struct option_spec specs[] = {
 		.help = "Puts the root on top, as pages have it anyway."},
 	{"title", OPTION_STRING, offsetof(struct flamegraph_options, title), .value = "TEXT",
 		.help = "Text above the picture."},
+	CLI_NAMES_OPTION(struct flamegraph_options),
 	CLI_SUM_OPTIONS(struct flamegraph_options),
 };
 
@@ -66,8 +68,10 @@ static int draw(const void *options, const struct option_list *files, struct err
 
 	bytes_init(&out, NULL, 0);
 	if (r >= 0)
-		r = is_page(o) ? render_profile_html(&sum, column, o->title, &out, eb)
-			       : render_profile_svg(&sum, column, o->title, &opt, &out, eb);
+		r = is_page(o) ? render_profile_html(
+					 &sum, column, o->title, cli_names(o->names), &out, eb)
+			       : render_profile_svg(&sum, column, o->title, cli_names(o->names),
+					 &opt, &out, eb);
 	return r < 0 ? r : cli_write_output(o->output, &out, eb);
 }
 

@@ -4,6 +4,7 @@
  */
 #include "cli/cli.h"
 #include "cli/files.h"
+#include "cli/names.h"
 #include "cli/server.h"
 #include "cli/sum.h"
 #include "cli/types.h"
@@ -18,7 +19,7 @@
 
 struct top_options {
 	struct cli_server_options server;
-	const char *exporter, *query, *start, *by, *sample_index;
+	const char *exporter, *query, *start, *by, *sample_index, *names;
 	int64_t seconds_ms, interval_ms;
 	uint64_t n;
 	bool watch, all_frames;
@@ -46,6 +47,7 @@ static const struct option_spec specs[] = {
 		.help = "Which value: a sample type (\"cpu\") or its number from 0. Default: the "
 			"profile's own default, else the last."},
 	CLI_ALL_FRAMES(AT(all_frames)),
+	CLI_NAMES_OPTION(struct top_options),
 	{"watch", OPTION_BOOL, AT(watch),
 		.help = "Print again and again on a cleared screen, until interrupted."},
 	{"interval", OPTION_DURATION, AT(interval_ms), .fallback = WATCH_INTERVAL, .min = 100,
@@ -293,8 +295,9 @@ static int look(const struct top_options *o, const struct option_list *files, st
 		r = prof_number_labels(&p, eb);
 	if (r < 0)
 		return r;
-	r = strcmp(o->by, "function") != 0 ? print_grouped(o, &p, column, &out, eb)
-					   : render_profile_text(&p, column, o->n, &out, eb);
+	r = strcmp(o->by, "function") != 0
+		    ? print_grouped(o, &p, column, &out, eb)
+		    : render_profile_text(&p, column, o->n, cli_names(o->names), &out, eb);
 	return r < 0 ? r : cli_write_output("-", &out, eb);
 }
 

@@ -225,7 +225,7 @@ static int print_text(const struct profile *p, const struct event_source *source
 		" samples in %.3f s, one per %" PRId64 " %.*s\n",
 		(int)type.len, type.p, (int)unit.len, unit.p, p->n_samples, count,
 		(double)range->duration_ns / 1e9, p->period, (int)period_unit.len, period_unit.p);
-	return render_profile_text(p, p->n_types - 1, 0, out, eb);
+	return render_profile_text(p, p->n_types - 1, 0, RENDER_NAMES_DEFAULT, out, eb);
 }
 
 /* Leaves `p` empty: its memory is not wanted beside that of the compressor. */
@@ -252,11 +252,11 @@ static int render(const struct request *q, struct profile *p, const struct sampl
 	case FORMAT_PPROF: return encode_pprof(p, q->serve->o.budget, out, eb);
 	case FORMAT_FOLDED: return render_profile_folded(p, main_value, out, eb);
 	case FORMAT_SVG:
-		return render_profile_svg(
-			p, main_value, event_source(q->event)->store_name, NULL, out, eb);
+		return render_profile_svg(p, main_value, event_source(q->event)->store_name,
+			RENDER_NAMES_DEFAULT, NULL, out, eb);
 	case FORMAT_HTML:
-		return render_profile_html(
-			p, main_value, event_source(q->event)->store_name, out, eb);
+		return render_profile_html(p, main_value, event_source(q->event)->store_name,
+			RENDER_NAMES_DEFAULT, out, eb);
 	case FORMAT_TEXT: return print_text(p, event_source(q->event), range, out, eb);
 	}
 	return -EINVAL;

@@ -101,6 +101,8 @@ void render_page_init(struct render_page *page, const struct render_input *in, c
 	json_kv_string(j, "kind", kind);
 	json_kv_string(j, "title", in->title ? in->title : "");
 	json_kv_string(j, "subtitle", in->subtitle ? in->subtitle : "");
+	if (in->names == RENDER_NAMES_FULL)
+		json_kv_string(j, "names", "full");
 	json_kv_string(j, "type", in->type ? in->type : "");
 	json_kv_double(j, "time", (double)in->time_ns / 1e9);
 	json_kv_double(j, "seconds", (double)in->duration_ns / 1e9);

@@ -68,28 +68,32 @@ int render_profile_folded(
 }
 
 int render_profile_svg(const struct profile *p, size_t value_index, const char *title,
-	const struct render_svg_options *opt, struct bytes *out, struct errbuf *eb)
+	enum render_names names, const struct render_svg_options *opt, struct bytes *out,
+	struct errbuf *eb)
 {
 	_cleanup_profile_view_ struct profile_view v = {};
 	int r = profile_view_init(&v, p, value_index, title, eb);
 
+	v.in.names = names;
 	return r ? r : fail(render_svg(&v.in, opt, out), eb);
 }
 
 int render_profile_html(const struct profile *p, size_t value_index, const char *title,
-	struct bytes *out, struct errbuf *eb)
+	enum render_names names, struct bytes *out, struct errbuf *eb)
 {
 	_cleanup_profile_view_ struct profile_view v = {};
 	int r = profile_view_init(&v, p, value_index, title, eb);
 
+	v.in.names = names;
 	return r ? r : fail(render_html(&v.in, out), eb);
 }
 
 int render_profile_text(const struct profile *p, size_t value_index, size_t max_rows,
-	struct bytes *out, struct errbuf *eb)
+	enum render_names names, struct bytes *out, struct errbuf *eb)
 {
 	_cleanup_profile_view_ struct profile_view v = {};
 	int r = profile_view_init(&v, p, value_index, NULL, eb);
 
+	v.in.names = names;
 	return r ? r : fail(render_text(&v.in, max_rows, out), eb);
 }

@@ -8,6 +8,13 @@
 #include "lib/base/bytes.h"
 #include "lib/tree/tree.h"
 
+/* Names of functions in pictures, tables and pages: tooltips have them whole. */
+enum render_names {
+	RENDER_NAMES_DEFAULT, /* whole; pages begin with short ones */
+	RENDER_NAMES_SHORT,   /* lib/tree/short_name.h */
+	RENDER_NAMES_FULL,
+};
+
 struct render_input {
 	const struct tree *tree;
 	const struct tree_symbols *symbols;
@@ -16,6 +23,7 @@ struct render_input {
 	const char *title;	      /* NULL: none */
 	const char *subtitle;	      /* NULL: none; range and selector, say */
 	int64_t time_ns, duration_ns; /* 0: unknown */
+	enum render_names names;      /* of SVG, text and HTML */
 	int64_t whole;		      /* total that percentages refer to; 0: the tree's own */
 };
 
@@ -159,8 +167,9 @@ struct profile;
 int render_profile_folded(const struct profile *p, size_t value_index, struct bytes *out,
 	struct errbuf *eb) _must_check_;
 int render_profile_svg(const struct profile *p, size_t value_index, const char *title,
-	const struct render_svg_options *opt, struct bytes *out, struct errbuf *eb) _must_check_;
+	enum render_names names, const struct render_svg_options *opt, struct bytes *out,
+	struct errbuf *eb) _must_check_;
 int render_profile_html(const struct profile *p, size_t value_index, const char *title,
-	struct bytes *out, struct errbuf *eb) _must_check_;
+	enum render_names names, struct bytes *out, struct errbuf *eb) _must_check_;
 int render_profile_text(const struct profile *p, size_t value_index, size_t max_rows,
-	struct bytes *out, struct errbuf *eb) _must_check_;
+	enum render_names names, struct bytes *out, struct errbuf *eb) _must_check_;

@@ -8,6 +8,10 @@
 /* Name of node i's frame: "all" for the root, "(N frames cut)" in `scratch` for a CUT node. */
 const char *render_node_name(
 	const struct render_input *in, size_t i, char scratch[64], size_t *ret_len);
+/* The name as it is shown; a short one is in `arena`. NULL: out of memory. */
+struct arena;
+const char *render_shown_name(
+	const struct render_input *in, uint32_t frame, struct arena *arena, size_t *ret_len);
 /* Base name of the mapping of a frame, "" when it has none. */
 const char *render_mapping_name(const struct render_input *in, uint32_t frame);
 /* Build id of the mapping of a frame that is of one build: by_build of struct tree_identity, or code without a name; else "". */

@@ -4,6 +4,7 @@
  * Only what is wide enough to see becomes an element, so the size follows the picture and not the profile.
  */
 #include "lib/base/alloc.h"
+#include "lib/base/arena.h"
 #include "lib/base/hash.h"
 #include "lib/base/str.h"
 #include "lib/render/render_internal.h"
@@ -30,6 +31,7 @@ struct svg {
 	const struct render_input *in;
 	const struct render_svg_hooks *hooks; /* or NULL */
 	struct bytes *out;
+	struct arena *names; /* short ones */
 	double width, min_width, px_per_unit;
 	unsigned top, max_depth, depth;
 	bool root_on_top;
@@ -209,7 +211,9 @@ static void put_bar(const struct svg *s, size_t i)
 			shade(name, len));
 	bytes_printf(s->out, "\" x=\"%.2f\" y=\"%u\" width=\"%.2f\" height=\"%u\" rx=\"1.5\"/>",
 		s->x[i], y, w - gap, BAR - 1);
-	n = fit(name, len, w, &cut);
+	if (i && w > 2 * CHAR_PX + 6 && !tree_is_cut(s->in->tree, i))
+		name = render_shown_name(s->in, s->in->tree->frame[i], s->names, &len);
+	n = name ? fit(name, len, w, &cut) : 0;
 	if (n) {
 		bytes_printf(s->out, "<text x=\"%.2f\" y=\"%u\">", s->x[i] + 3, y + 13);
 		render_escape(s->out, name, n);
@@ -333,10 +337,13 @@ int render_svg_hooked(const struct render_input *in, const struct render_svg_opt
 	const struct render_svg_options *o = opt ? opt : &defaults;
 	_cleanup_(svg_done)
 	struct svg s = {.in = in, .hooks = hooks, .out = out, .root_on_top = o->root_on_top};
+	_cleanup_arena_ struct arena names = {};
 	int64_t total = in->tree->total[0];
 	unsigned bars;
 	int r;
 
+	arena_init(&names, out->budget);
+	s.names = &names;
 	s.width = MAX(o->width_px ? o->width_px : WIDTH, 320U);
 	s.min_width = o->min_width_px > 0 ? o->min_width_px : 0.3;
 	s.max_depth = o->max_depth ? o->max_depth : MAX_DEPTH;
@@ -351,5 +358,6 @@ int render_svg_hooked(const struct render_input *in, const struct render_svg_opt
 		if (s.shown[i])
 			put_bar(&s, i);
 	put_foot(&s, s.top + bars);
-	return bytes_error(out);
+	r = arena_error(&names, NULL);
+	return r ? r : bytes_error(out);
 }

@@ -6,6 +6,7 @@
 #include "lib/base/alloc.h"
 #include "lib/base/table.h"
 #include "lib/render/render_internal.h"
+#include "lib/tree/short_name.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -24,6 +25,24 @@ const char *render_node_name(
 	}
 	return tree_symbols_text(
 		in->symbols, in->symbols->frames[in->tree->frame[i]].name, ret_len);
+}
+
+const char *render_shown_name(
+	const struct render_input *in, uint32_t frame, struct arena *arena, size_t *ret_len)
+{
+	const struct tree_frame *f = &in->symbols->frames[frame];
+	const char *name = tree_symbols_text(in->symbols, f->name, ret_len);
+	char *ret;
+
+	if (in->names != RENDER_NAMES_SHORT || f->kind == TREE_LABEL || f->kind == TREE_UNKNOWN ||
+		f->kind == TREE_TRUNCATED)
+		return name;
+	ret = arena_zalloc(arena, *ret_len + 1);
+	if (!ret)
+		return NULL;
+	*ret_len = tree_short_name(name, *ret_len, ret);
+	ret[*ret_len] = '\0';
+	return ret;
 }
 
 const char *render_mapping_name(const struct render_input *in, uint32_t frame)
@@ -237,14 +256,16 @@ static int count_names(
 }
 
 /* The function and its binary; where others have its name, its source and its build too. */
-static void put_function(
-	const struct render_input *in, uint32_t frame, bool has_twins, struct bytes *out)
+static void put_function(const struct render_input *in, uint32_t frame, bool has_twins,
+	struct arena *arena, struct bytes *out)
 {
+	size_t len;
+	const char *name = render_shown_name(in, frame, arena, &len);
 	const struct tree_symbols *s = in->symbols;
 	const struct tree_frame *f = &s->frames[frame];
 	const char *mapping = render_mapping_name(in, frame);
 
-	render_put_line(out, tree_symbols_text(s, f->name, NULL));
+	render_put_line(out, name ? name : "");
 	if (has_twins && f->file) {
 		bytes_put_u8(out, ' ');
 		render_put_line(out, tree_symbols_base_name(s, f->file));
@@ -287,10 +308,11 @@ int render_text(const struct render_input *in, size_t max_rows, struct bytes *ou
 		bytes_printf(out, "%10s %5.2f%% %5.2f%% %10s %5.2f%%  ", self,
 			100 * (double)rows[i].self / whole, 100 * sum / whole, total,
 			100 * (double)rows[i].total / whole);
-		put_function(in, rows[i].frame, *table_find(&names, name) > 1, out);
+		put_function(in, rows[i].frame, *table_find(&names, name) > 1, &arena, out);
 		bytes_put_u8(out, '\n');
 	}
-	return bytes_error(out);
+	r = arena_error(&arena, NULL);
+	return r ? r : bytes_error(out);
 }
 
 void render_csv_field(struct bytes *out, const char *s)

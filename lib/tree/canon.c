@@ -7,6 +7,8 @@
 #include <ctype.h>
 #include <string.h>
 
+enum { RUST_HASH_BYTES = 19 }; /* "::h0123456789abcdef" */
+
 static bool starts(const char *p, const char *end, const char *with)
 {
 	size_t n = strlen(with);
@@ -21,8 +23,7 @@ static const char *skip_digits(const char *p, const char *end)
 	return p;
 }
 
-/* The end of a clone suffix that begins at p, or NULL: ".cold", ".constprop.0", " [clone .isra.0]". */
-static const char *skip_clone(const char *p, const char *end)
+const char *tree_skip_clone(const char *p, const char *end)
 {
 	static const char *const words[] = {".constprop", ".isra", ".part", ".cold", ".lto_priv",
 		".llvm", ".localalias", ".clone"};
@@ -45,15 +46,21 @@ static const char *skip_clone(const char *p, const char *end)
 	return NULL;
 }
 
-/* Rust's "::h0123456789abcdef" at the end. */
-static bool is_rust_hash(const char *p, const char *end)
+static bool is_rust_hash(const char *p)
 {
-	if (end - p != 19 || !starts(p, end, "::h"))
+	if (memcmp(p, "::h", 3) != 0)
 		return false;
-	for (p += 3; p < end; p++)
-		if (!isxdigit((unsigned char)*p))
+	for (size_t i = 3; i < RUST_HASH_BYTES; i++)
+		if (!isxdigit((unsigned char)p[i]))
 			return false;
 	return true;
+}
+
+size_t tree_without_rust_hash(const char *name, size_t len)
+{
+	while (len > RUST_HASH_BYTES && is_rust_hash(name + len - RUST_HASH_BYTES))
+		len -= RUST_HASH_BYTES;
+	return len;
 }
 
 /* "Module.name_123" of OCaml, where the number is a stamp. */
@@ -69,8 +76,6 @@ static bool is_ocaml_stamp(const char *name, const char *p, const char *end)
 /* Does the rest of the name from p on go? */
 static bool ends_here(const char *name, const char *p, const char *end, unsigned what)
 {
-	if ((what & TREE_CANON_CLONES) && is_rust_hash(p, end))
-		return true;
 	if ((what & TREE_CANON_NUMBERS) && is_ocaml_stamp(name, p, end))
 		return true;
 	return (what & TREE_CANON_OFFSETS) && starts(p, end, "+0x") && p > name;
@@ -85,7 +90,7 @@ size_t tree_canonical_name(
 	if (len > TREE_CANON_MAX)
 		return 0;
 	while (p < end) {
-		const char *clone = what & TREE_CANON_CLONES ? skip_clone(p, end) : NULL;
+		const char *clone = what & TREE_CANON_CLONES ? tree_skip_clone(p, end) : NULL;
 
 		if (clone) {
 			p = clone;
@@ -97,7 +102,8 @@ size_t tree_canonical_name(
 		if (ret[n - 1] == '#' && (what & TREE_CANON_NUMBERS))
 			p = skip_digits(p, end); /* lambda()#3 */
 	}
-	return n;
+	/* Last: suffixes of clones stand behind it. */
+	return what & TREE_CANON_CLONES ? tree_without_rust_hash(ret, n) : n;
 }
 
 bool tree_name_is(const char *name, size_t len, const char *wanted)

@@ -22,5 +22,9 @@ enum tree_canon {
  */
 size_t tree_canonical_name(
 	const char *name, size_t len, unsigned what, char ret[static TREE_CANON_MAX]);
+/* The end of a clone suffix that begins at p, or NULL: ".cold", ".constprop.0", " [clone .isra.0]". */
+const char *tree_skip_clone(const char *p, const char *end);
+/* The length of the name without Rust's "::h0123456789abcdef" at its end. */
+size_t tree_without_rust_hash(const char *name, size_t len);
 /* Is the name this one, as it is or without what TREE_CANON_CLONES takes? So a clone answers to the name that it is shown by. */
 bool tree_name_is(const char *name, size_t len, const char *wanted);

@@ -197,6 +197,28 @@ static void test_twins(void **state)
 	tree_done(&t);
 }
 
+/* Short ones are shown, and tooltips have them whole. */
+static void test_short_names(void **state)
+{
+	struct fixture *f = *state;
+
+	f->in.names = RENDER_NAMES_SHORT;
+	assert_int_equal(render_text(&f->in, 0, &f->out), 0);
+	assert_true(contains(&f->out, "  handle_request [app]\n"));
+	bytes_reset(&f->out);
+	assert_int_equal(render_svg(&f->in, NULL, &f->out), 0);
+	assert_true(contains(&f->out, ">handle_request</text>"));
+	assert_true(contains(
+		&f->out, "<title>handle_request(int, std::vector&lt;char&gt; const&amp;) [app]"));
+	bytes_reset(&f->out);
+	assert_int_equal(render_html(&f->in, &f->out), 0);
+	assert_false(contains(&f->out, "\"names\":\"full\""));
+	f->in.names = RENDER_NAMES_FULL;
+	bytes_reset(&f->out);
+	assert_int_equal(render_html(&f->in, &f->out), 0);
+	assert_true(contains(&f->out, "\"names\":\"full\""));
+}
+
 static void test_csv(void **state)
 {
 	struct fixture *f = *state;
@@ -377,11 +399,15 @@ static void test_profile(void **state)
 	assert_int_equal(render_profile_folded(&f->profile, 2, &direct, &eb), -EINVAL);
 	assert_string_equal(eb.text, "the profile has 2 sample types, number 2 was asked for");
 	bytes_reset(&direct);
-	assert_int_equal(render_profile_svg(&f->profile, 0, "t", NULL, &direct, &eb), 0);
+	assert_int_equal(
+		render_profile_svg(&f->profile, 0, "t", RENDER_NAMES_DEFAULT, NULL, &direct, &eb),
+		0);
 	assert_true(contains(&direct, "samples in count, total 100<"));
 	bytes_reset(&direct);
-	assert_int_equal(render_profile_html(&f->profile, 0, "t", &direct, &eb), 0);
-	assert_int_equal(render_profile_text(&f->profile, 0, 3, &direct, &eb), 0);
+	assert_int_equal(
+		render_profile_html(&f->profile, 0, "t", RENDER_NAMES_FULL, &direct, &eb), 0);
+	assert_int_equal(
+		render_profile_text(&f->profile, 0, 3, RENDER_NAMES_SHORT, &direct, &eb), 0);
 	bytes_done(&direct);
 }
 
@@ -449,6 +475,7 @@ int main(void)
 		WITH_FIXTURE(test_folded),
 		WITH_FIXTURE(test_text),
 		WITH_FIXTURE(test_twins),
+		WITH_FIXTURE(test_short_names),
 		WITH_FIXTURE(test_csv),
 		WITH_FIXTURE(test_speedscope),
 		WITH_FIXTURE(test_dot),

@@ -8,7 +8,7 @@ type Theme = 'auto' | 'light' | 'dark';
 const THEMES: Theme[] = ['auto', 'light', 'dark'];
 const STORED = 'sonde.theme';
 const KEYS: [string, string][] = [
-	['0', 'the whole graph'], ['i', 'turn the graph over'], ['t', 'table or graph'], ['/ or Ctrl-F', 'search'], ['n, N', 'next and previous match'],
+	['0', 'the whole graph'], ['i', 'turn the graph over'], ['t', 'table or graph'], ['f', 'short or whole names'], ['/ or Ctrl-F', 'search'], ['n, N', 'next and previous match'],
 	['arrows', 'from frame to frame'], ['Enter', 'zoom into the frame'], ['m', 'menu of the frame'], ['s', 'callers and callees'], ['c', 'copy the name'], ['Esc', 'one step back'], ['?', 'this list'],
 ];
 

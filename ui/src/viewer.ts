@@ -30,6 +30,7 @@ interface About {
 	kind: 'graph' | 'diff';
 	title: string;
 	subtitle: string;
+	names?: 'full'; // what the page begins with
 	type: string;
 	time: number; // unix seconds; 0: unknown
 	seconds: number;
@@ -46,7 +47,13 @@ type Tab = 'diff' | 'a' | 'b' | 'charts' | 'summary';
 
 const about = JSON.parse(document.getElementById('about')!.textContent!) as About;
 const main = h('main', { class: 'page' });
-let shown = new URLSearchParams(location.hash.slice(1));
+let shown = asked();
+
+function asked(): URLSearchParams {
+	const p = new URLSearchParams(location.hash.slice(1));
+	if (about.names && !p.has('names')) p.set('names', about.names);
+	return p;
+}
 
 /** The address follows where the browser lets a document from disk change it. */
 function set(changes: Changes, replace = false): void {
@@ -182,7 +189,7 @@ function start(): void {
 	if (about.kind === 'diff') difference();
 	else graph();
 	const follow = () => {
-		shown = new URLSearchParams(location.hash.slice(1));
+		shown = asked();
 		update();
 	};
 	addEventListener('popstate', follow);

@@ -1,6 +1,11 @@
 // Parts of the web interface that need no browser: units.mjs NODE_MODULES, where esbuild lies. Throws where one is wrong.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { load } from './load.mjs';
+
+const top = resolve(dirname(fileURLToPath(import.meta.url)), '../../..');
 
 /* ---- versions: what the scraper would answer of [value, from, to, seconds between scrapes] ---- */
 
@@ -54,3 +59,11 @@ const CASES = {
 for (const [what, [ran, expected]] of Object.entries(CASES)) assertPresets(await presets(ran), expected, what);
 // From the first half minute of a deployment on, whatever the clock says: never round the wrong way.
 for (let s = 45; s < 2 * H; s += 173) for (const stable of [ago(5 * D), ago(s + 90)]) assert.deepEqual((await presets([['v1', stable, ago(s)], ['v2', ago(s), NOW]])).map(([label]) => label), ['v1 → v2'], `${s} s after it`);
+
+/* ---- names, by the table that C is tested with too ---- */
+
+const { shortName } = await load(process.argv[2], `export * from './names';`);
+for (const line of readFileSync(join(top, 'tests/data/short_names.txt'), 'utf8').split('\n').filter((l) => l && !l.startsWith('#'))) {
+	const [name, short] = line.split('\t');
+	assert.equal(shortName(name), short, name);
+}

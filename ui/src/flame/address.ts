@@ -57,6 +57,15 @@ export class FlameAddress {
 		return this.params.get('by_build') === '1';
 	}
 
+	/** Names of functions as they are, not as people say them. */
+	get isWhole(): boolean {
+		return this.params.get('names') === 'full';
+	}
+
+	showWhole(yes: boolean): void {
+		this.set({ names: yes ? 'full' : this.params.has('names') ? 'short' : null }, true);
+	}
+
 	get sort(): string {
 		return this.params.get('sort') ?? '-self';
 	}

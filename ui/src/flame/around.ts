@@ -2,6 +2,7 @@
 //
 // The lines around a flame graph: the way from the root to what is zoomed into, what the colours mean, how large the answer is.
 import { Child, h } from '../dom';
+import { shownName } from '../names';
 import { integer, percent, value } from '../units';
 import type { FlameAddress } from './address';
 import type { FlameAnswer } from './answer';
@@ -16,7 +17,7 @@ export function crumbs(path: string[], shown: Tree, answer: FlameAnswer, address
 	const here = node && found === path.length ? base.total[node] : shown.total[follow(shown, path).node];
 	const steps = path.map((name, i) => ({ name, i })), seen = path.length > MOST ? [...steps.slice(0, FIRST), null, ...steps.slice(-LAST)] : steps;
 	return [h('button', { type: 'button', class: 'crumb', onclick: () => go(0), title: 'The whole graph (0)' }, 'all'),
-		seen.map((c) => (c === null ? h('span', { class: 'crumb-gap' }, '…') : h('button', { type: 'button', class: 'crumb', title: c.name, onclick: () => go(c.i + 1), 'aria-current': c.i === path.length - 1 ? 'location' : undefined }, c.name))),
+		seen.map((c) => (c === null ? h('span', { class: 'crumb-gap' }, '…') : h('button', { type: 'button', class: 'crumb', title: c.name, onclick: () => go(c.i + 1), 'aria-current': c.i === path.length - 1 ? 'location' : undefined }, shownName(c.name)))),
 		h('span', { class: 'muted num' }, `${answer.text(here)} · ${percent(here / base.whole)}`)];
 }
 

@@ -2,6 +2,7 @@
 //
 // Draws the visible part of a tree. The way down goes only into bars of at least half a pixel, so that a frame costs what it shows.
 import type { Palette } from './colours';
+import { shownName } from '../names';
 import type { Tree } from './tree';
 
 export const ROW = 19;
@@ -34,7 +35,7 @@ export interface Drawn {
 	visited: number;
 }
 
-const TWO_CHARS = 2;
+const TWO_CHARS = 2, LEAST_ENDS = 12; // characters: in less room both ends of a name say less than its begin
 
 export class Painter {
 	private lists = [new Int32Array(4096), new Int32Array(4096)];
@@ -191,7 +192,7 @@ export class Painter {
 			if (width < TEXT_MIN || node < 0) continue;
 			const room = Math.floor((width - 8) / this.charWidth) - 2 * mark.length;
 			if (room < TWO_CHARS) continue;
-			const text = `${mark && `${mark} `}${fit(nodeName(t, node), room)}`;
+			const text = `${mark && `${mark} `}${fit(shownName(nodeName(t, node)), room)}`;
 			ctx.globalAlpha = s.matched && node && !s.matched[t.fn[node]] ? 0.6 : 1;
 			ctx.fillText(text, this.rects[4 * k] + (mark ? 4 + MARK : 4), this.rects[4 * k + 1] + (ROW - GAP) / 2 + 0.5);
 		}
@@ -220,10 +221,10 @@ export function firstEndingAfter(t: Tree, from: number, to: number, value: numbe
 	return from;
 }
 
-/** As much of a name as there is room for: its path goes first, then its end. */
+/** As much of a name as there is room for: its path goes first, then its middle. */
 export function fit(name: string, room: number): string {
 	if (name.length <= room) return name;
 	const slash = name.lastIndexOf('/', name.indexOf('(') < 0 ? undefined : name.indexOf('('));
 	const short = slash > 0 && slash < name.length - 1 ? name.slice(slash + 1) : name;
-	return short.length <= room ? short : `${short.slice(0, room - 1)}…`;
+	return short.length <= room ? short : room < LEAST_ENDS ? `${short.slice(0, room - 1)}…` : `${short.slice(0, room >> 1)}…${short.slice(1 + (room >> 1) - room)}`;
 }

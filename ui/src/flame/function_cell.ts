@@ -2,6 +2,7 @@
 //
 // A function's cell in a table: its name, and behind it what distinguishes it from others of that name.
 import { h } from '../dom';
+import { shownName } from '../names';
 import { BUILD_DIGITS, moduleOf } from './describe';
 import { Functions, baseName } from './tree';
 
@@ -27,6 +28,6 @@ export class FunctionCells {
 	cell(r: Named): HTMLElement {
 		const module = r.build ? moduleOf({ name: [], file: [], mapping: [r.mapping], builds: [r.build] }, 0) : this.modules.get(keyOf(r)) ?? r.mapping;
 		const others = [r.build?.slice(0, BUILD_DIGITS), r.mapping, r.file && baseName(r.file)].filter(Boolean).join(' ');
-		return h('span', { class: 'function mono', title: [r.function, module, r.file].filter(Boolean).join('\n') }, r.function, this.names.get(r.function)! > 1 && h('span', { class: 'muted' }, `  ${others}`));
+		return h('span', { class: 'function mono', title: [r.function, module, r.file].filter(Boolean).join('\n') }, shownName(r.function), this.names.get(r.function)! > 1 && h('span', { class: 'muted' }, `  ${others}`));
 	}
 }

@@ -25,6 +25,7 @@ export class FlameKeys {
 			'0': () => address.set({ at: null, ...NO_SANDWICH }),
 			i: () => address.turn(!address.isFlame),
 			t: () => address.show(address.mode === 'table' ? 'both' : 'table'),
+			f: () => address.showWhole(!address.isWhole),
 			n: () => search.step(1),
 			N: () => search.step(-1),
 			s: () => name && address.showSandwich(address.sandwich === name ? null : name),

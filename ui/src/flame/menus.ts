@@ -2,6 +2,7 @@
 //
 // What a right click, a long press or `m` offers on a frame or a function.
 import { copy } from '../dom';
+import { shownName } from '../names';
 import { MenuItem, menu, openPopover } from '../popover';
 import { FlameAddress, exactly } from './address';
 import { nodeName } from './draw';
@@ -10,7 +11,8 @@ import { Tree, pathOf } from './tree';
 
 const HEADING = 56; // letters
 
-function heading(name: string): string {
+function heading(whole: string): string {
+	const name = shownName(whole);
 	return name.length > HEADING ? `${name.slice(0, HEADING - 1)}…` : name;
 }
 

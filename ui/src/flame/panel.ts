@@ -4,6 +4,7 @@
 // answer comes the tree that is shown, of the tree the picture (picture.ts), the table and the lines around them.
 import { fill, h, notify, save } from '../dom';
 import { Life } from '../life';
+import { chooseNames } from '../names';
 import { Panel } from '../panel';
 import type { MenuItem } from '../popover';
 import { FlameAddress, Write } from './address';
@@ -79,9 +80,11 @@ export class FlamePanel {
 
 	update(source: Source, p: URLSearchParams): void {
 		this.address.params = p;
+		const isRenamed = chooseNames(p);
 		const isThere = this.answer.ask(source);
 		this.drawToolbar();
 		if (isThere) this.apply();
+		if (isThere && isRenamed) this.repaint();
 	}
 
 	/** Nothing to draw: says why. */

@@ -2,6 +2,7 @@
 //
 // One function between its callers and its callees: two graphs, each with a zoom of its own.
 import { fill, h } from '../dom';
+import { shownName } from '../names';
 import { percent } from '../units';
 import { Below, FlameAddress, NO_SANDWICH } from './address';
 import type { Palette } from './colours';
@@ -74,13 +75,13 @@ export class Sandwich {
 
 	/** `treeKey` says which tree it is. */
 	show(name: string, t: Tree, treeKey: string): void {
-		const key = JSON.stringify([name, treeKey]), f = t.functions.name.indexOf(name);
+		const key = JSON.stringify([name, shownName(name), treeKey]), f = t.functions.name.indexOf(name);
 		if (key === this.drawn) {
 			this.zoom(true);
 			return;
 		}
 		this.drawn = key;
-		const head = h('div', { class: 'sandwich-head' }, h('strong', { class: 'mono' }, name), f >= 0 && h('span', { class: 'muted num' }, `self ${this.o.text(t.fnSelf[f])}, total ${this.o.text(t.fnTotal[f])}, ${percent(t.fnTotal[f] / t.whole)}`),
+		const head = h('div', { class: 'sandwich-head' }, h('strong', { class: 'mono', title: name }, shownName(name)), f >= 0 && h('span', { class: 'muted num' }, `self ${this.o.text(t.fnSelf[f])}, total ${this.o.text(t.fnTotal[f])}, ${percent(t.fnTotal[f] / t.whole)}`),
 			h('button', { type: 'button', class: 'button small', onclick: () => this.o.address.set(NO_SANDWICH) }, 'Back to the graph'));
 		if (f < 0) {
 			fill(this.root, head, h('p', { class: 'muted' }, 'This function is in no stack of the answer.'));

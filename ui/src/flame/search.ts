@@ -2,6 +2,7 @@
 //
 // Which functions a search matches, and how much of the whole lies in or below them.
 import { escapeRegexp } from '../selector';
+import { shownName } from '../names';
 import type { Tree } from './tree';
 
 export interface Found {
@@ -21,9 +22,12 @@ export function expression(text: string): { re: RegExp; isLiteral: boolean } {
 	}
 }
 
+/** As it is, or as it is shown. */
+export const nameMatches = (re: RegExp, name: string) => re.test(name) || re.test(shownName(name));
+
 export function search(t: Tree, text: string): Found {
 	const { re, isLiteral } = expression(text), matched = new Uint8Array(t.functions.name.length), below = new Uint8Array(t.n);
-	for (let f = 0; f < matched.length; f++) matched[f] = re.test(t.functions.name[f]) ? 1 : 0;
+	for (let f = 0; f < matched.length; f++) matched[f] = nameMatches(re, t.functions.name[f]) ? 1 : 0;
 	const { n, fn, parent, cut } = t, hits = new Uint32Array(n);
 	let total = 0, count = 0, nodes: Uint32Array | undefined;
 	for (let i = 1; i < n; i++) {

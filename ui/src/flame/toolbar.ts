@@ -39,7 +39,8 @@ export class FlameToolbar {
 		const { address } = this, { isFlame, collapsing } = address, t = s.tree();
 		const collapse = (label: string, what: string): MenuItem => ({ label, pressed: collapsing.includes(what), pick: () => address.toggleCollapse(what) });
 		return ['Root', { label: 'On top (icicle)', pressed: !isFlame, pick: () => address.turn(false) }, { label: 'Below (flame)', hint: 'i', pressed: isFlame, pick: () => address.turn(true) },
-			...(s.isLocal ? [] : ['Functions', { label: 'Split by build', pressed: address.isSplit, pick: () => address.set({ by_build: address.isSplit ? null : '1', at: null }) }]),
+			'Functions', { label: 'Whole names', hint: 'f', pressed: address.isWhole, pick: () => address.showWhole(!address.isWhole) },
+			...(s.isLocal ? [] : [{ label: 'Split by build', pressed: address.isSplit, pick: () => address.set({ by_build: address.isSplit ? null : '1', at: null }) }]),
 			...(s.isDiff ? [] : ['Colours by', ...COLOURS.map(([by, label]) => ({ label, pressed: t !== undefined && address.colourBy(t) === by, pick: () => address.set({ colour: by }) })),
 				'Collapse', collapse('Direct recursion', 'recursion'), collapse('Chains of single calls', 'chains')])];
 	}

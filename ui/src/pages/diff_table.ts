@@ -5,7 +5,7 @@ import { fill, h, segmented } from '../dom';
 import { DiffRow } from '../flame/diff_rows';
 import { FunctionCells } from '../flame/function_cell';
 import type { Side } from '../flame/source';
-import { expression } from '../flame/search';
+import { expression, nameMatches } from '../flame/search';
 import { Column, Table } from '../flame/table';
 import type { Functions } from '../flame/tree';
 import { Changes } from '../router';
@@ -77,7 +77,7 @@ export class DiffTable implements Side {
 		this.of = p.get('of') === 'total' ? 'total' : 'self';
 		fill(this.head, segmented('Counted', [['self', 'Self'], ['total', 'Total']], this.of, (v) => this.set({ of: v === 'self' ? null : v }, true)),
 			segmented('Rows', [['all', 'All'], ['new', 'New'], ['gone', 'Gone'], ['changed', 'Changed']], mark, (v) => this.set({ mark: v === 'all' ? null : v }, true)));
-		const rows = this.rows.filter((r) => (mark === 'all' || r.mark === mark) && (!re || re.test(r.function)));
+		const rows = this.rows.filter((r) => (mark === 'all' || r.mark === mark) && (!re || nameMatches(re, r.function)));
 		this.cells.show(rows, of);
 		this.table.show(rows, p.get('sort') ?? '-delta', height - 40);
 		this.note.textContent = `Values are ${this.unit}${this.nRows > this.rows.length ? ` · the ${integer(this.rows.length)} functions that changed most, of ${integer(this.nRows)}` : ''}`;

@@ -5,6 +5,7 @@ import { Line, Matrix, ProfileType, Query, get } from '../api';
 import { fill, h, segmented } from '../dom';
 import { BUILD_DIGITS } from '../flame/describe';
 import { Life } from '../life';
+import { chooseNames, shownName } from '../names';
 import { Panel } from '../panel';
 import { Plot, PlotLine } from '../plot';
 import { QueryBar, readFilters, readFrames, sharedText } from '../query_bar';
@@ -19,7 +20,7 @@ type Answer = Omit<Matrix, 'result'> & { by: string; total: number; n_functions:
 
 const buildOf = (l: FunctionLine) => l.metric.build?.slice(0, BUILD_DIGITS) ?? '';
 /** Builds that are apart have lines of their own. */
-const nameOf = (l: FunctionLine) => [l.metric.function, buildOf(l)].filter(Boolean).join(' ');
+const nameOf = (l: FunctionLine) => [shownName(l.metric.function), buildOf(l)].filter(Boolean).join(' ');
 
 const COUNTS: [string, string][] = [['5', '5'], ['10', '10'], ['20', '20']];
 
@@ -60,6 +61,7 @@ export class FunctionsPage implements Page {
 
 	update(p: URLSearchParams): void {
 		const key = JSON.stringify([p.get('query'), readRange(p), readFrames(p), this.by(p), this.limit(p)]);
+		if (chooseNames(p)) this.drawn = undefined;
 		this.range.update(p);
 		if (key === this.asked && this.answer) this.draw(this.answer, p);
 		else this.load(p, key);
@@ -116,9 +118,9 @@ export class FunctionsPage implements Page {
 		this.plot.show(lines, { step: a.step, start, end, text: rate.text, stacked: isStacked, zeros: !isInstant, onHide: (ids) => set({ off: ids }, true),
 			onRange: (from, to) => set({ start: String(from), end: String(to), seconds: null }) });
 		this.note.textContent = `${rate.name}, a point per ${a.step} s · ${isStacked ? 'self, one on the other' : 'totals overlap, so each has its own line'} · ${integer(a.n_functions)} functions in the range`;
-		const kept = Object.fromEntries([...p].filter(([k]) => ['query', 'start', 'end', 'seconds', 'focus', 'ignore', 'hide', 'show', 'show_from', 'by_build'].includes(k)));
+		const kept = Object.fromEntries([...p].filter(([k]) => ['query', 'start', 'end', 'seconds', 'focus', 'ignore', 'hide', 'show', 'show_from', 'by_build', 'names'].includes(k)));
 		this.rows.replaceChildren(...a.result.map((l) => h('tr', {},
-			h('td', { class: 'mono' }, h('a', { href: href('', { ...kept, sandwich: l.metric.function }) }, l.metric.function)), h('td', { class: 'muted' }, [l.metric.mapping, buildOf(l)].filter(Boolean).join(' ')),
+			h('td', { class: 'mono' }, h('a', { href: href('', { ...kept, sandwich: l.metric.function }), title: l.metric.function }, shownName(l.metric.function))), h('td', { class: 'muted' }, [l.metric.mapping, buildOf(l)].filter(Boolean).join(' ')),
 			h('td', { class: 'number num' }, `${value(l.self, a.unit)}  ${percent(l.self / a.total)}`), h('td', { class: 'number num' }, `${value(l.total, a.unit)}  ${percent(l.total / a.total)}`))));
 	}
 }
