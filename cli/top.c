@@ -15,6 +15,8 @@
 #include "lib/net/url/url.h"
 #include "lib/prof/number.h"
 #include "lib/render/render.h"
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct top_options {
@@ -216,13 +218,14 @@ static int by_value(const void *pa, const void *pb)
 	return order ? order : (a->name.len > b->name.len) - (a->name.len < b->name.len);
 }
 
-static double share(int64_t value, int64_t total)
+static double share(int64_t value, int64_t whole)
 {
-	return total ? 100 * (double)value / (double)total : 0;
+	return whole ? 100 * fabs((double)value) / (double)whole : 0;
 }
 
+/* `whole`: of the values without their signs, which shares refer to. */
 static void print_rows(const struct profile *p, size_t column, struct rows *rows, int64_t total,
-	uint64_t max, struct bytes *out)
+	int64_t whole, uint64_t max, struct bytes *out)
 {
 	struct prof_str unit = profile_str(p, p->types[column].unit);
 	char unit_text[64], flat[64], cum[64];
@@ -238,8 +241,8 @@ static void print_rows(const struct profile *p, size_t column, struct rows *rows
 
 		render_value(r->flat, unit_text, flat);
 		render_value(r->cum, unit_text, cum);
-		bytes_printf(out, "%12s %6.2f%% %12s %6.2f%%  %.*s\n", flat, share(r->flat, total),
-			cum, share(r->cum, total), r->name.len ? (int)r->name.len : 6,
+		bytes_printf(out, "%12s %6.2f%% %12s %6.2f%%  %.*s\n", flat, share(r->flat, whole),
+			cum, share(r->cum, whole), r->name.len ? (int)r->name.len : 6,
 			r->name.len ? r->name.p : "(none)");
 	}
 	if (max && rows->n > max)
@@ -251,7 +254,7 @@ static int print_grouped(const struct top_options *o, const struct profile *p, s
 {
 	const char *key = label_key(o->by);
 	struct rows rows = {.n = 0};
-	int64_t total = 0;
+	int64_t total = 0, whole = 0;
 	bool ok = true;
 
 	table_init(&rows.index, NULL);
@@ -259,11 +262,12 @@ static int print_grouped(const struct top_options *o, const struct profile *p, s
 		int64_t value = p->values[i * p->n_types + column];
 
 		total = prof_add(total, value);
+		whole = prof_add(whole, value == INT64_MIN ? INT64_MAX : llabs(value));
 		ok = key ? add_to(&rows, p, label_of(p, i, key), i, value, true)
 			 : add_files(&rows, p, i, value);
 	}
 	if (ok)
-		print_rows(p, column, &rows, total, o->n, out);
+		print_rows(p, column, &rows, total, whole, o->n, out);
 	table_done(&rows.index);
 	free(rows.items);
 	return ok ? bytes_error(out) : err_set(eb, -ENOMEM, "out of memory");

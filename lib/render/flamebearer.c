@@ -6,6 +6,7 @@
 #include "lib/render/flamebearer.h"
 #include "lib/base/table.h"
 #include <stdlib.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SIDES = 2 };
@@ -198,6 +199,21 @@ static int take_values(struct maker *m, unsigned side, struct values *v)
 	return 0;
 }
 
+/*
+ * The format knows no negative value: a difference that was stored (Go's heap?seconds=N) is drawn as wide as its values without their
+ * signs, and frames that fell say so in their names. `ret_negative`: per shown node.
+ */
+static void take_magnitudes(const struct tree *shown, struct values *v, bool *ret_negative)
+{
+	for (size_t i = 0; i < shown->n; i++) {
+		ret_negative[i] = v->total[i] < 0;
+		v->self[i] = v->self[i] == INT64_MIN ? INT64_MAX : llabs(v->self[i]);
+		v->total[i] = v->self[i];
+	}
+	for (size_t i = shown->n; i-- > 1;)
+		v->total[shown->parent[i]] = tree_add(v->total[shown->parent[i]], v->total[i]);
+}
+
 /* Begins of nodes, per side: x of the node and where its next child begins; per level, where the last node ended. */
 struct place {
 	int64_t *next, *end;
@@ -215,17 +231,23 @@ static int64_t place(
 	return distance;
 }
 
-static uint32_t name_index(struct maker *m, uint32_t *known, size_t i)
+/* `known`: per frame and sign, the first of each sign for what was cut. */
+static uint32_t name_index(struct maker *m, uint32_t *known, size_t i, bool is_negative)
 {
 	struct flamebearer *o = m->out;
 	bool cut = is_cut(m, i);
-	uint32_t *slot = cut ? known : &known[1 + m->shown.frame[i]];
+	uint32_t *slot = known + (is_negative ? m->n_ranks + 2 : 0);
+	const char *name;
 
 	if (!i)
 		return 0;
+	slot += cut ? 0 : 1 + m->shown.frame[i];
 	if (!*slot) {
+		name = cut ? "other" : m->texts[m->shown.frame[i]];
+		if (is_negative)
+			name = arena_printf(m->arena, "%s (negative)", name);
 		*slot = (uint32_t)o->n_names;
-		o->names[o->n_names++] = cut ? "other" : m->texts[m->shown.frame[i]];
+		o->names[o->n_names++] = name ? name : ""; /* the arena's error sticks */
 	}
 	return *slot;
 }
@@ -262,14 +284,14 @@ static void find_skipped(const struct maker *m, const struct values *v, bool *re
 	}
 }
 
-static int emit(struct maker *m, const struct values *v)
+static int emit(struct maker *m, struct values *v)
 {
 	struct flamebearer *o = m->out;
 	size_t n = m->shown.n, width = m->n_sides == 1 ? 4 : 7,
 	       depths = tree_max_depth(&m->shown) + 1UL;
 	uint32_t *depth = arena_alloc_array(m->arena, n, sizeof(*depth));
-	uint32_t *known = arena_zalloc(m->arena, (m->n_ranks + 2) * sizeof(*known));
-	bool *skip = arena_zalloc(m->arena, n);
+	uint32_t *known = arena_zalloc(m->arena, 2 * (m->n_ranks + 2) * sizeof(*known));
+	bool *skip = arena_zalloc(m->arena, n), *is_negative = arena_zalloc(m->arena, n);
 	struct place places[SIDES] = {};
 
 	for (unsigned s = 0; s < m->n_sides; s++) {
@@ -281,6 +303,8 @@ static int emit(struct maker *m, const struct values *v)
 		return -ENOMEM;
 	o->names[o->n_names++] = "total";
 	tree_depths(&m->shown, depth);
+	if (m->n_sides == 1 && tree_magnitude(&m->shown) != m->shown.total[0])
+		take_magnitudes(&m->shown, v, is_negative);
 	find_skipped(m, v, skip);
 	if (make_levels(m, skip, depth, width))
 		return -ENOMEM;
@@ -299,7 +323,7 @@ static int emit(struct maker *m, const struct values *v)
 			l->values[l->n++] = self;
 			o->max_self = MAX(o->max_self, self);
 		}
-		l->values[l->n++] = name_index(m, known, i);
+		l->values[l->n++] = name_index(m, known, i, is_negative[i]);
 	}
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include "lib/json/write.h"
 #include "lib/render/page.h"
 #include <inttypes.h>
+#include <math.h>
 
 enum { TOP_ROWS = 50 };
 
@@ -16,8 +17,8 @@ static void put_cell(struct bytes *out, int64_t value, const struct render_input
 	render_value(value, render_unit(in), text);
 	bytes_put_str(out, "<td class=\"n\">");
 	render_escape_str(out, text);
-	bytes_printf(
-		out, "</td><td class=\"n\">%.2f%%</td>", 100 * (double)value / render_whole(in));
+	bytes_printf(out, "</td><td class=\"n\">%.2f%%</td>",
+		100 * fabs((double)value) / render_whole(in));
 }
 
 static int put_table(const struct render_input *in, struct bytes *out)

@@ -152,6 +152,16 @@ void render_json_derived(const struct render_input *in, const struct render_used
 	json_object_end(j);
 }
 
+/* A difference has a magnitude other than its total: the sum of what its values are without their signs. */
+static void put_total(const struct render_input *in, struct json *j)
+{
+	int64_t total = in->whole ? in->whole : in->tree->total[0];
+
+	json_kv_int(j, "total", total);
+	if (in->magnitude && in->magnitude != total)
+		json_kv_int(j, "magnitude", in->magnitude);
+}
+
 int render_json_members(const struct render_input *in, struct json *j)
 {
 	_cleanup_(render_used_done)
@@ -163,7 +173,7 @@ int render_json_members(const struct render_input *in, struct json *j)
 		return r;
 	json_kv_string(j, "type", in->type ? in->type : "");
 	json_kv_string(j, "unit", render_unit(in));
-	json_kv_int(j, "total", in->whole ? in->whole : t->total[0]);
+	put_total(in, j);
 	r = render_json_functions(in, &u, j);
 	if (r)
 		return r;
@@ -194,7 +204,7 @@ int render_json_rows(const struct render_input *in, size_t limit, struct json *j
 		return r;
 	json_kv_string(j, "type", in->type ? in->type : "");
 	json_kv_string(j, "unit", render_unit(in));
-	json_kv_int(j, "total", in->whole ? in->whole : in->tree->total[0]);
+	put_total(in, j);
 	json_kv_uint(j, "n_rows", n);
 	json_key(j, "rows");
 	json_array_begin(j);

@@ -46,6 +46,7 @@ static int profile_view_init(struct profile_view *v, const struct profile *p, si
 		.type = v->type,
 		.unit = v->unit,
 		.title = title,
+		.magnitude = tree_magnitude(&v->tree),
 		.time_ns = p->time_ns,
 		.duration_ns = p->duration_ns};
 	return 0;

@@ -153,7 +153,6 @@ int render_protobuf(const struct render_input *in, struct bytes *out)
 	_cleanup_(render_used_done)
 	struct render_used u = {};
 	_cleanup_bytes_ struct bytes scratch = {};
-	int64_t total = in->whole ? in->whole : in->tree->total[0];
 	int r = render_find_used(in, &u);
 
 	if (r)
@@ -162,7 +161,7 @@ int render_protobuf(const struct render_input *in, struct bytes *out)
 	put_text(out, 1, in->title ? in->title : "");
 	put_text(out, 2, render_unit(in));
 	put_tag(out, 3, 0);
-	bytes_put_varint(out, (uint64_t)total);
+	bytes_put_varint(out, (uint64_t)render_magnitude(in));
 	put_functions(in, &u, out);
 	put_nodes(in, &u, out, &scratch);
 	for (int k = 0; k < TREE_N_KINDS; k++)

@@ -24,7 +24,8 @@ struct render_input {
 	const char *subtitle;	      /* NULL: none; range and selector, say */
 	int64_t time_ns, duration_ns; /* 0: unknown */
 	enum render_names names;      /* of SVG, text and HTML */
-	int64_t whole;		      /* total that percentages refer to; 0: the tree's own */
+	int64_t whole;		      /* total of the query; 0: the tree's own */
+	int64_t magnitude; /* what shares refer to, see tree_magnitude; 0: the whole is */
 };
 
 /* root;frame;frame value — one line per node with a self value; ';' in names becomes ':', line ends

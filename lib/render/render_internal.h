@@ -18,7 +18,8 @@ const char *render_mapping_name(const struct render_input *in, uint32_t frame);
 const char *render_build_id(const struct render_input *in, uint32_t frame);
 enum tree_kind render_node_kind(const struct render_input *in, size_t i);
 /* What percentages refer to; never 0. */
-double render_whole(const struct render_input *in);
+int64_t render_magnitude(const struct render_input *in); /* what shares refer to */
+double render_whole(const struct render_input *in);	 /* the same, 1 for 0 */
 static inline const char *render_unit(const struct render_input *in)
 {
 	return in->unit ? in->unit : "count";

@@ -36,6 +36,7 @@ struct svg {
 	unsigned top, max_depth, depth;
 	bool root_on_top;
 	double *x;
+	uint64_t *weight; /* what widths are as: tree_weigh */
 	uint32_t *level;
 	bool *shown;
 	size_t n_hidden;
@@ -45,30 +46,29 @@ struct svg {
 static void svg_done(struct svg *s)
 {
 	free(s->x);
+	free(s->weight);
 	free(s->level);
 	free(s->shown);
 }
 
 static double bar_width(const struct svg *s, size_t i)
 {
-	double total = (double)s->in->tree->total[i];
-
-	return total > 0 ? total * s->px_per_unit : 0;
+	return (double)s->weight[i] * s->px_per_unit;
 }
 
-struct by_total {
-	int64_t total;
+struct by_weight {
+	uint64_t weight;
 	uint32_t parent, node;
 };
 
 static int compare_siblings(const void *a, const void *b)
 {
-	const struct by_total *x = a, *y = b;
+	const struct by_weight *x = a, *y = b;
 
 	if (x->parent != y->parent)
 		return x->parent < y->parent ? -1 : 1;
-	if (x->total != y->total)
-		return x->total < y->total ? 1 : -1;
+	if (x->weight != y->weight)
+		return x->weight < y->weight ? 1 : -1;
 	return (x->node > y->node) - (x->node < y->node);
 }
 
@@ -79,6 +79,7 @@ static size_t choose(struct svg *s)
 	size_t n = 0;
 
 	s->level[0] = 0;
+	s->px_per_unit = s->weight[0] ? (s->width - 2 * SIDE) / (double)s->weight[0] : 0;
 	for (size_t i = 0; i < t->n; i++) {
 		s->level[i] = i ? s->level[t->parent[i]] + 1 : 0;
 		s->shown[i] = !i || (s->shown[t->parent[i]] && bar_width(s, i) >= s->min_width &&
@@ -97,21 +98,23 @@ static size_t choose(struct svg *s)
 static int lay_out(struct svg *s)
 {
 	const struct tree *t = s->in->tree;
-	_cleanup_free_ struct by_total *order = NULL;
+	_cleanup_free_ struct by_weight *order = NULL;
 	size_t n, k = 0;
 
 	s->x = try_realloc(NULL, t->n, sizeof(*s->x));
+	s->weight = try_realloc(NULL, t->n, sizeof(*s->weight));
 	s->level = try_realloc(NULL, t->n, sizeof(*s->level));
 	s->shown = try_realloc(NULL, t->n, sizeof(*s->shown));
-	if (!s->x || !s->level || !s->shown)
+	if (!s->x || !s->weight || !s->level || !s->shown)
 		return -ENOMEM;
+	tree_weigh(t, s->weight);
 	n = choose(s);
 	order = try_realloc(NULL, n, sizeof(*order));
 	if (!order)
 		return -ENOMEM;
 	for (size_t i = 1; i < t->n; i++)
 		if (s->shown[i])
-			order[k++] = (struct by_total) {t->total[i], t->parent[i], (uint32_t)i};
+			order[k++] = (struct by_weight) {s->weight[i], t->parent[i], (uint32_t)i};
 	qsort(order, k, sizeof(*order), compare_siblings);
 	/* Parents have smaller numbers and are sorted first, so a parent's x is known when its children come. */
 	s->x[0] = SIDE;
@@ -182,11 +185,12 @@ static void put_tooltip(const struct svg *s, size_t i, const char *name, size_t 
 		bytes_put_str(s->out, "</title>");
 		return;
 	}
-	bytes_printf(s->out, "\n%s, %.2f%%", value, 100 * (double)t->total[i] / render_whole(in));
+	bytes_printf(
+		s->out, "\n%s, %.2f%%", value, 100 * fabs((double)t->total[i]) / render_whole(in));
 	if (t->self[i] && t->self[i] != t->total[i]) {
 		render_value(t->self[i], render_unit(in), value);
 		bytes_printf(s->out, " (self %s, %.2f%%)", value,
-			100 * (double)t->self[i] / render_whole(in));
+			100 * fabs((double)t->self[i]) / render_whole(in));
 	}
 	bytes_put_str(s->out, "</title>");
 }
@@ -321,6 +325,8 @@ static void put_foot(const struct svg *s, unsigned y)
 			s->n_hidden, s->min_width, s->depth >= s->max_depth ? " or too deep" : "");
 	else
 		bytes_put_str(s->out, "All frames are drawn.");
+	if (s->in->tree->n > 1 && tree_magnitude(s->in->tree) != s->in->tree->total[0])
+		bytes_put_str(s->out, " A bar is as wide as its values without their signs.");
 	bytes_put_str(s->out, "</text>\n</svg>\n");
 }
 
@@ -338,7 +344,6 @@ int render_svg_hooked(const struct render_input *in, const struct render_svg_opt
 	_cleanup_(svg_done)
 	struct svg s = {.in = in, .hooks = hooks, .out = out, .root_on_top = o->root_on_top};
 	_cleanup_arena_ struct arena names = {};
-	int64_t total = in->tree->total[0];
 	unsigned bars;
 	int r;
 
@@ -347,14 +352,13 @@ int render_svg_hooked(const struct render_input *in, const struct render_svg_opt
 	s.width = MAX(o->width_px ? o->width_px : WIDTH, 320U);
 	s.min_width = o->min_width_px > 0 ? o->min_width_px : 0.3;
 	s.max_depth = o->max_depth ? o->max_depth : MAX_DEPTH;
-	s.px_per_unit = total > 0 ? (s.width - 2 * SIDE) / (double)total : 0;
 	r = lay_out(&s);
 	if (r)
 		return r;
 	s.top = HEAD + (in->subtitle ? SUBTITLE : 0) + LEGEND;
 	bars = (s.depth + 1) * BAR;
 	put_head(&s, s.top + bars + FOOT);
-	for (size_t i = 0; i < in->tree->n && total > 0 && !out->error; i++)
+	for (size_t i = 0; i < in->tree->n && s.weight[0] && !out->error; i++)
 		if (s.shown[i])
 			put_bar(&s, i);
 	put_foot(&s, s.top + bars);

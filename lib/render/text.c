@@ -77,9 +77,14 @@ enum tree_kind render_node_kind(const struct render_input *in, size_t i)
 	return kind;
 }
 
+int64_t render_magnitude(const struct render_input *in)
+{
+	return in->magnitude ? in->magnitude : in->whole ? in->whole : in->tree->total[0];
+}
+
 double render_whole(const struct render_input *in)
 {
-	int64_t whole = in->whole ? in->whole : in->tree->total[0];
+	int64_t whole = render_magnitude(in);
 
 	return whole ? fabs((double)whole) : 1;
 }
@@ -306,8 +311,8 @@ int render_text(const struct render_input *in, size_t max_rows, struct bytes *ou
 		render_value(rows[i].self, render_unit(in), self);
 		render_value(rows[i].total, render_unit(in), total);
 		bytes_printf(out, "%10s %5.2f%% %5.2f%% %10s %5.2f%%  ", self,
-			100 * (double)rows[i].self / whole, 100 * sum / whole, total,
-			100 * (double)rows[i].total / whole);
+			100 * fabs((double)rows[i].self) / whole, 100 * fabs(sum) / whole, total,
+			100 * fabs((double)rows[i].total) / whole);
 		put_function(in, rows[i].frame, *table_find(&names, name) > 1, &arena, out);
 		bytes_put_u8(out, '\n');
 	}

@@ -76,6 +76,13 @@ void tree_depths(const struct tree *t, uint32_t *ret_depth);
 uint32_t tree_max_depth(const struct tree *t);
 
 /*
+ * Sum of the magnitudes of the selfs in each subtree, into ret[n]: equals total without negative values, and never grows downwards.
+ * tree_magnitude: that of the root, saturated. Shares of a difference refer to it, as those of `go tool pprof` do.
+ */
+void tree_weigh(const struct tree *t, uint64_t *ret);
+int64_t tree_magnitude(const struct tree *t);
+
+/*
  * Builder: paths in any order, equal paths add up. Node 0 is the root. Errors stick until
  * tree_builder_finish.
  */

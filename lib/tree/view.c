@@ -12,15 +12,22 @@ static uint64_t magnitude(int64_t v)
 	return v < 0 ? -(uint64_t)v : (uint64_t)v;
 }
 
-/* Sum of the magnitudes of the selfs in each subtree: equals total without negative values, and
- * never grows downwards. */
-static void weigh(const struct tree *t, uint64_t *ret)
+void tree_weigh(const struct tree *t, uint64_t *ret)
 {
 	for (size_t i = 0; i < t->n; i++)
 		ret[i] = magnitude(t->self[i]);
 	for (size_t i = t->n; i-- > 1;)
 		if (__builtin_add_overflow(ret[t->parent[i]], ret[i], &ret[t->parent[i]]))
 			ret[t->parent[i]] = UINT64_MAX;
+}
+
+int64_t tree_magnitude(const struct tree *t)
+{
+	int64_t sum = 0;
+
+	for (size_t i = 0; i < t->n; i++)
+		sum = tree_add(sum, (int64_t)MIN(magnitude(t->self[i]), (uint64_t)INT64_MAX));
+	return sum;
 }
 
 /* Bins that are 1/256 of their values wide at most; below 512 each value has its own. */
@@ -147,7 +154,7 @@ static int choose(struct limiting *l, const struct tree *in, size_t max_nodes, s
 	uint64_t least;
 	uint32_t owner = 0;
 
-	weigh(in, l->weight);
+	tree_weigh(in, l->weight);
 	if (nth_largest(l->weight, in->n, max_nodes, &least, &above) < 0)
 		return -ENOMEM;
 	ties = max_nodes - above;

@@ -160,7 +160,7 @@ struct api_view {
 	struct query_trees merged;
 	struct tree *filtered; /* per group */
 	struct tree functions;
-	int64_t whole; /* total before `at` */
+	int64_t whole, magnitude; /* before `at`; of render_input */
 	char subtitle[512];
 };
 int api_view_make(struct api_job *q, struct api_view *ret, struct errbuf *eb) _must_check_;

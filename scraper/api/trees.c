@@ -122,6 +122,7 @@ int api_view_project(struct api_job *q, struct api_view *v, struct tree *ret, st
 	if (r)
 		return r;
 	v->whole = (p->n_at ? &all : ret)->total[0];
+	v->magnitude = tree_magnitude(p->n_at ? &all : ret);
 	return p->n_at ? tree_at(&all, v->symbols, p->at, p->n_at, ret, eb) : 0;
 }
 
@@ -213,7 +214,8 @@ struct render_input api_view_input(const struct api_job *q, const struct api_vie
 		.subtitle = v->subtitle,
 		.time_ns = v->merged.min_time_ns,
 		.duration_ns = v->merged.max_time_ns - v->merged.min_time_ns,
-		.whole = v->whole};
+		.whole = v->whole,
+		.magnitude = v->magnitude};
 }
 
 static int reply_json(struct api_job *q, struct api_view *v, bool rows, struct errbuf *eb)

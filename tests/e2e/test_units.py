@@ -1,4 +1,4 @@
-"""Numbers keep what they mean on every way out: windows, states, numeric labels, sums beyond 63 bits."""
+"""Numbers keep what they mean on every way out: windows, states, negative values, numeric labels, sums beyond 63 bits."""
 import http.server
 import os
 import subprocess
@@ -17,6 +17,8 @@ BESIDE_OTHERS = True
 MS = 10**6
 S = 10**9
 HEAP_TYPES = [('objects', 'count'), ('space', 'bytes')]
+DIFFERENCE_TYPES = [('alloc_space', 'bytes'), ('inuse_space', 'bytes')]
+DIFFERENCE = [(['grow', 'main'], [10000, -20000], {}), (['keep', 'main'], [500, 500], {})]  # as Go's heap?seconds=2 answers
 HEAP = [(['leak', 'main'], [100, 100000], {}), (['cache', 'main'], [50, 50000], {})]
 
 
@@ -94,6 +96,16 @@ class Scraped(unittest.TestCase):
             self.assertIn('Total = 146.5kB', self.query(s, 'memory:space:bytes:space:bytes{job="node"}').stdout)
 
 
+    def test_difference_of_a_heap(self):
+        """What a target made the difference of is an amount, and no gauge that is negative."""
+        with Target(encode(DIFFERENCE_TYPES, ('space', 'bytes'), DIFFERENCE, 0, 2 * S, 524288)) as t, \
+                scraper('scrape_configs:' + job('delta', t.address, {'memory': '{path: /debug/pprof/heap, seconds: 2}'})) as s:
+            types = wait_for('its types', lambda: s.get('/api/v1/profile_types').json['data'])
+            self.assertEqual({t['kind'] for t in types}, {'delta'})
+            out = self.query(s, 'memory:inuse_space:bytes:space:bytes{job="delta"}').stdout
+            self.assertRegex(out, r'kB 97.56% +97.56% +-\S+kB 97.56%  grow')
+
+
 class Pushed(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -139,6 +151,30 @@ class Pushed(unittest.TestCase):
                 self.assertRegex(by, r'20B +66.67% +20B +66.67% +65536bytes')
         by = sonde('top', '--server', self.scraper.url, '--start', str(self.now - 60), '--query', 'memory:inuse_space:bytes:space:bytes{job="num"}', '--by', 'label:bytes').stdout
         self.assertRegex(by, r'20B +66.67% +20B +66.67% +65536bytes')
+
+    def test_negative_values(self):
+        """Shares are of the sum without signs, as those of go tool pprof; pictures show what fell, and say so."""
+        body = encode(DIFFERENCE_TYPES, ('space', 'bytes'), DIFFERENCE, self.now * S, 2 * S, 524288)
+        self.push('memory', body, job='delta')
+        selector = 'memory:inuse_space:bytes:space:bytes{job="delta"}'
+        rows = r'-19.53kB 97.56% +97.56% +-19.53kB 97.56%  grow.*\n +500B +2.44% +95.12% +500B +2.44%  keep'
+        with tempfile.TemporaryDirectory() as d:
+            path = f'{d}/delta.pb.gz'
+            with open(path, 'wb') as f:
+                f.write(body)
+            self.assertRegex(sonde('top', path).stdout, rows)
+            self.assertRegex(sonde('top', '--by', 'label:x', path).stdout, r'Total: -19.04kB\n.*\n +-19.04kB +95.12%')
+            svg = sonde('flamegraph', path, '--format', 'svg', '-o', '-').stdout
+        self.assertRegex(self.query(selector), rows)
+        self.assertRegex(svg, r'<title>grow[^<]*-19.53kB, 97.56%')
+        self.assertRegex(svg, r'<title>keep[^<]*500B, 2.44%')
+        self.assertIn('as wide as its values without their signs', svg)
+        q = urllib.parse.urlencode({'query': selector, 'start': self.now - 60})
+        graph = self.scraper.get('/api/v1/flamegraph?' + q).json['data']
+        self.assertEqual((graph['total'], graph['magnitude']), (-19500, 20500))
+        bearer = self.scraper.get('/pyroscope/render?' + urllib.parse.urlencode({'query': selector, 'from': self.now - 60, 'until': self.now + 60})).json
+        self.assertEqual(bearer['flamebearer']['numTicks'], 20500)
+        self.assertEqual(set(bearer['flamebearer']['names']), {'total', 'main (negative)', 'grow (negative)', 'keep'})
 
     def test_sum_beyond_63_bits(self):
         with tempfile.TemporaryDirectory() as d:

@@ -100,9 +100,10 @@ static void test_vectors(void **state)
 		{"a;b 50\na;c 30", "a;b 10\na;d 20\ne 7", 3,
 			"total,a,b,other|0,80,0,0,37,0,0|0,80,0,0,30,0,1,0,0,0,0,7,7,3|"
 			"0,50,50,0,10,10,2,0,30,30,0,20,20,3|117,50,80,37"},
-		/* A node that is negative in the end has no place. */
-		{"a 5\nb -5", NULL, 0, "total,a|0,0,0,0|0,5,5,1|0,5,0,0"},
-		{"a;b -5\na 5\nc 1", NULL, 0, "total,c|0,1,0,0|0,1,1,1|1,1,1,0"},
+		/* What is negative has its magnitude, and says so. */
+		{"a 5\nb -5", NULL, 0, "total,a,b (negative)|0,10,0,0|0,5,5,1,0,5,5,2|10,5,10,0"},
+		{"a;b -5\na 5\nc 1", NULL, 0,
+			"total,a,b (negative),c|0,11,0,0|0,10,5,1,0,1,1,3|5,5,5,2|11,5,11,0"},
 	};
 
 	(void)state;

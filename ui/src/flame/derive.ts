@@ -255,7 +255,7 @@ export function derive(t: Tree, d: Derivation): Tree {
 /** Which nodes lie inside of a chain; the first of each has its length. */
 function chainsOf(t: Tree): { inside: Uint8Array; length: Uint32Array } {
 	const inside = new Uint8Array(t.n), length = new Uint32Array(t.n), seen = new Uint8Array(t.n);
-	const isLink = (i: number) => i > 0 && t.first[i + 1] > t.first[i] && t.total[t.first[i]] >= TRIVIAL * t.total[i] && !t.cut.has(t.first[i]);
+	const isLink = (i: number) => i > 0 && t.first[i + 1] > t.first[i] && t.weight[t.first[i]] >= TRIVIAL * t.weight[i] && !t.cut.has(t.first[i]);
 	for (let i = 1; i < t.n; i++) {
 		if (seen[i] || !isLink(i)) continue;
 		const chain = [i];

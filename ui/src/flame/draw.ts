@@ -91,9 +91,9 @@ export class Painter {
 				if (isVisible) this.bar(s, i, y, scale, level);
 				const end = t.first[i + 1];
 				let child = t.first[i];
-				if (child < end && t.start[child] + t.total[child] <= s.from) child = firstEndingAfter(t, child, end, s.from);
+				if (child < end && t.start[child] + t.weight[child] <= s.from) child = firstEndingAfter(t, child, end, s.from);
 				for (; child < end; child++) {
-					const width = t.total[child] * scale;
+					const width = t.weight[child] * scale;
 					if (t.start[child] >= s.to || width < MIN_WIDTH) break;
 					if (m === next.length) next = grown(next);
 					next[m++] = child;
@@ -109,7 +109,7 @@ export class Painter {
 
 	/** All the bars that are too narrow, as one shade: nothing is silently missing. */
 	private rest(s: Scene, child: number, end: number, y: number, scale: number): void {
-		const t = s.tree, from = Math.max((t.start[child] - s.from) * scale, 0), to = Math.min((t.start[end - 1] + t.total[end - 1] - s.from) * scale, s.width);
+		const t = s.tree, from = Math.max((t.start[child] - s.from) * scale, 0), to = Math.min((t.start[end - 1] + t.weight[end - 1] - s.from) * scale, s.width);
 		if (to - from >= REST_MIN && y + ROW > 0 && y < s.height) this.rect(-1, this.snap(from), this.snap(to), y, s.palette.rest, false);
 	}
 
@@ -123,7 +123,7 @@ export class Painter {
 	 * none that a neighbour to its left has: those come first.
 	 */
 	private bar(s: Scene, node: number, y: number, scale: number, level: number): void {
-		const { start, total } = s.tree, ratio = this.ratio, from = Math.max((start[node] - s.from) * scale, 0), to = Math.min((start[node] + total[node] - s.from) * scale, s.width);
+		const { start, weight } = s.tree, ratio = this.ratio, from = Math.max((start[node] - s.from) * scale, 0), to = Math.min((start[node] + weight[node] - s.from) * scale, s.width);
 		if (to - from < MIN_WIDTH) return;
 		const left = Math.max(Math.round(from * ratio), this.covered), right = Math.max(Math.round(to * ratio), Math.round(from * ratio) + 1);
 		if (right <= left) return;
@@ -215,7 +215,7 @@ function grown(list: Int32Array<ArrayBuffer>): Int32Array<ArrayBuffer> {
 export function firstEndingAfter(t: Tree, from: number, to: number, value: number): number {
 	while (from < to) {
 		const mid = (from + to) >> 1;
-		if (t.start[mid] + t.total[mid] > value) to = mid;
+		if (t.start[mid] + t.weight[mid] > value) to = mid;
 		else from = mid + 1;
 	}
 	return from;

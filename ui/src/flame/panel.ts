@@ -101,14 +101,14 @@ export class FlamePanel {
 	private loaded(): void {
 		this.making = '';
 		this.picture.forget();
-		if (this.answer.base!.tree.total[0] > 0) this.apply();
+		if (this.answer.base!.tree.weight[0] > 0) this.apply();
 		else if (this.answer.source!.local) this.panel.say('empty', 'Nothing to draw', 'All values of this sample type are 0.');
 		else this.panel.say('empty', 'No profiles here', 'Nothing was stored for this selector in this range. Widen the range, or take matchers away.');
 	}
 
 	private apply(): void {
 		const { address, answer, picture } = this, { collapsing } = address;
-		if (!(answer.base!.tree.total[0] > 0)) return;
+		if (!(answer.base!.tree.weight[0] > 0)) return;
 		const tree = answer.treeFor(address.path), key = `${address.shapeKey} ${answer.keyOf(tree)}`;
 		if (key === picture.shownKey || key === this.making) {
 			if (key === picture.shownKey) this.arrange(false);

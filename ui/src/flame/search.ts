@@ -39,5 +39,5 @@ export function search(t: Tree, text: string): Found {
 		} else below[i] = above;
 	}
 	// Sorted when someone goes from one to the next.
-	return { matched, count, nodes: () => (nodes ??= hits.slice(0, count).sort((a, b) => t.total[b] - t.total[a] || a - b)), total, isLiteral };
+	return { matched, count, nodes: () => (nodes ??= hits.slice(0, count).sort((a, b) => t.weight[b] - t.weight[a] || a - b)), total, isLiteral };
 }

@@ -41,6 +41,7 @@ export interface Tree {
 	start: Float64Array;
 	self: Float64Array;
 	total: Float64Array;
+	weight: Float64Array; // what widths are: the total, or with negative values the sum of the selfs without their signs
 	kind: Uint8Array;
 	line: Uint32Array; // empty when none is known
 	kinds: string[];
@@ -179,6 +180,7 @@ interface Layout {
 	first: Uint32Array;
 	level: Uint32Array;
 	total: Float64Array;
+	weight: Float64Array;
 	start: Float64Array;
 	fn: Uint32Array;
 	self: Float64Array;
@@ -187,12 +189,20 @@ interface Layout {
 	cut: Map<number, number>;
 }
 
+/** The totals themselves where no value is negative. A stored difference (Go's heap?seconds=N) has values that are. */
+function weightsOf({ parent, self, total }: RawTree): Float64Array {
+	if (self.every((v) => v >= 0)) return total;
+	const weight = self.map(Math.abs);
+	for (let i = weight.length - 1; i > 0; i--) weight[parent[i]] += weight[i];
+	return weight;
+}
+
 /**
  * Nodes level by level, siblings by descending total; children begin where their parent does, what is its own comes last. Memory is what
  * this costs at a million nodes: walked in preorder, it reads along what lies together and writes along one line per level.
  */
 function layOut(raw: RawTree): Layout {
-	const { parent: up, total: weight, fn: fnOf, self: selfOf, kind: kindOf, line: lineOf } = raw, n = up.length, nLines = lineOf.length, size = new Uint32Array(n).fill(1), depth = new Uint32Array(n);
+	const weight = weightsOf(raw), { parent: up, total: totalOf, fn: fnOf, self: selfOf, kind: kindOf, line: lineOf } = raw, n = up.length, nLines = lineOf.length, size = new Uint32Array(n).fill(1), depth = new Uint32Array(n);
 	let deepest = 0, top = 1;
 	for (let i = n - 1; i > 0; i--) size[up[i]] += size[i];
 	for (let i = 1; i < n; i++) {
@@ -204,7 +214,7 @@ function layOut(raw: RawTree): Layout {
 	for (let i = 0; i < n; i++) next[depth[i] + 1]++;
 	for (let d = 0; d <= deepest; d++) next[d + 1] += next[d];
 	const level = next.slice(), order = new Uint32Array(n), parent = new Uint32Array(n), first = new Uint32Array(n + 1), fn = new Uint32Array(n);
-	const total = new Float64Array(n), start = new Float64Array(n), self = new Float64Array(n), todo = new Uint32Array(n);
+	const width = new Float64Array(n), total = weight === totalOf ? width : new Float64Array(n), start = new Float64Array(n), self = new Float64Array(n), todo = new Uint32Array(n);
 	const kind = new Uint8Array(n), line = new Uint32Array(nLines), isCut = new Uint8Array(n), cut = new Map<number, number>();
 	for (const node of raw.cut.keys()) isCut[node] = 1;
 	while (top) for (let i = todo[--top]; ; i++) {
@@ -217,7 +227,8 @@ function layOut(raw: RawTree): Layout {
 		kind[k] = kindOf[i];
 		if (nLines) line[k] = lineOf[i];
 		if (isCut[i]) cut.set(k, raw.cut.get(i)!);
-		total[k] = w;
+		total[k] = totalOf[i];
+		width[k] = w;
 		start[k] = x;
 		at[d] = x + w;
 		at[d + 1] = x;
@@ -229,7 +240,7 @@ function layOut(raw: RawTree): Layout {
 		break;
 	}
 	first[n] = n;
-	return { order, parent, first, level, total, start, fn, self, kind, line, cut };
+	return { order, parent, first, level, total, weight: width, start, fn, self, kind, line, cut };
 }
 
 export function build(given: RawTree): Tree {
@@ -245,7 +256,7 @@ export function build(given: RawTree): Tree {
 
 export function buffers(t: Tree): ArrayBuffer[] {
 	// Empty ones are shared.
-	const arrays = [t.fn, t.parent, t.first, t.level, t.start, t.self, t.total, t.kind, t.line, t.fnSelf, t.fnTotal, t.kindSelf, ...(t.sides ? Object.values(t.sides) : [])];
+	const arrays = [t.fn, t.parent, t.first, t.level, t.start, t.self, t.total, ...(t.weight === t.total ? [] : [t.weight]), t.kind, t.line, t.fnSelf, t.fnTotal, t.kindSelf, ...(t.sides ? Object.values(t.sides) : [])];
 	return arrays.filter((a) => a.length).map((a) => a.buffer as ArrayBuffer);
 }
 
@@ -339,7 +350,7 @@ export class Builder {
 		const [selfA, selfB] = selfs?.map(dense) ?? [];
 		const self = selfs ? selfA.map((v, i) => v * weights[0] + selfB[i] * weights[1]) : dense(this.self), total = sum(self);
 		return build({
-			unit: like.unit, type: like.type, kinds: like.kinds, whole: selfs ? total[0] : like.whole ?? total[0], functions: this.functions, verdicts: [],
+			unit: like.unit, type: like.type, kinds: like.kinds, whole: selfs ? total[0] : like.whole ?? self.reduce((sum, v) => sum + Math.abs(v), 0), functions: this.functions, verdicts: [],
 			fn: Uint32Array.from(this.fn), parent, self, total, kind: Uint8Array.from(this.kind), line: Uint32Array.from(this.line), cut: new Map(),
 			sides: selfs && { selfA, selfB, totalA: sum(selfA), totalB: sum(selfB), mark: new Uint8Array(n), ...UNTESTED },
 		});

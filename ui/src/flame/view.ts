@@ -81,7 +81,7 @@ export class FlameView {
 		this.top = depthOf(tree, part);
 		this.bottom = this.top + levels;
 		this.from = tree.start[part];
-		this.to = this.from + Math.max(tree.total[part], 1e-12);
+		this.to = this.from + Math.max(tree.weight[part], 1e-12);
 		this.selected = -1;
 		this.hideHover();
 		this.canvas.setAttribute('aria-label', `Flame graph of ${part ? nodeName(tree, part) : `${tree.n} frames`}, ${value(part ? tree.total[part] : tree.whole, tree.unit)}. The table view holds the same functions.`);
@@ -110,7 +110,7 @@ export class FlameView {
 	zoomTo(node: number, animate: boolean): void {
 		const t = this.tree!;
 		this.zoomed = node;
-		const from = t.start[node], to = from + Math.max(t.total[node], 1e-12);
+		const from = t.start[node], to = from + Math.max(t.weight[node], 1e-12);
 		if (!animate || matchMedia('(prefers-reduced-motion: reduce)').matches) {
 			this.from = from;
 			this.to = to;
@@ -208,7 +208,7 @@ export class FlameView {
 		for (let l = 0; l < level; l++) {
 			const c = firstEndingAfter(t, t.first[node], t.first[node + 1], at);
 			if (c === t.first[node + 1] || t.start[c] > at) return undefined;
-			if (t.total[c] < 0.5 * scale) return l + 1 === level ? { node: -1, parent: node, level } : undefined;
+			if (t.weight[c] < 0.5 * scale) return l + 1 === level ? { node: -1, parent: node, level } : undefined;
 			node = c;
 		}
 		return { node, parent: t.parent[node], level };
@@ -221,7 +221,7 @@ export class FlameView {
 			return;
 		}
 		const scale = this.width / (this.to - this.from);
-		const left = Math.max((t.start[node] - this.from) * scale, 0), right = Math.min((t.start[node] + t.total[node] - this.from) * scale, this.width);
+		const left = Math.max((t.start[node] - this.from) * scale, 0), right = Math.min((t.start[node] + t.weight[node] - this.from) * scale, this.width);
 		box.hidden = right <= left;
 		box.style.transform = `translate(${left}px, ${this.levelY(depthOf(t, node))}px)`;
 		box.style.width = `${Math.max(right - left, 1)}px`;
@@ -291,7 +291,7 @@ export class FlameView {
 	private describeNarrow(parent: number): Node[] {
 		const t = this.tree!, scale = (this.to - this.from) / this.width;
 		let n = 0, sum = 0;
-		for (let c = t.first[parent]; c < t.first[parent + 1]; c++) if (t.total[c] < 0.5 * scale) {
+		for (let c = t.first[parent]; c < t.first[parent + 1]; c++) if (t.weight[c] < 0.5 * scale) {
 			n++;
 			sum += t.total[c];
 		}
