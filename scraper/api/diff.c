@@ -22,7 +22,8 @@ struct side {
 	struct api_params params;
 	struct api_view view;
 	struct tree tree;   /* of functions, without a limit */
-	double seconds;	    /* covered; 0 unknown */
+	double seconds;	    /* covered, all targets together; 0 unknown */
+	double watched;	    /* in which at least one target was; 0 unknown */
 	double cpu_seconds; /* the same times the CPUs that were; 0 unknown */
 	double scale;
 	struct replicates replicates;
@@ -34,6 +35,7 @@ struct diff {
 	struct tree_symbols symbols;
 	bool relative;
 	enum replicates_per per;
+	bool of_service; /* rates are those of all targets together, not of one in the mean */
 	bool replicated; /* replicate= was given */
 	struct replicates_spec replicate;
 	struct stats_trees stats;
@@ -98,7 +100,7 @@ static int parse_choices(struct diff *d, struct errbuf *eb)
 {
 	const struct url_params *u = http_request_params(d->q->request);
 	const char *mode = url_params_get(u, "mode"), *per = url_params_get(u, "per");
-	const char *replicate = url_params_get(u, "replicate");
+	const char *replicate = url_params_get(u, "replicate"), *of = url_params_get(u, "of");
 
 	if (mode && strcmp(mode, "relative") != 0 && strcmp(mode, "absolute") != 0)
 		return err_set(eb, -EINVAL, "mode: \"%.40s\" is none of relative, absolute", mode);
@@ -107,6 +109,11 @@ static int parse_choices(struct diff *d, struct errbuf *eb)
 		if (++d->per == ARRAY_SIZE(per_names))
 			return err_set(eb, -EINVAL,
 				"per: \"%.40s\" is none of run, second, cpu-second", per);
+	if (of && strcmp(of, "service") != 0 && strcmp(of, "instance") != 0)
+		return err_set(eb, -EINVAL, "of: \"%.40s\" is none of instance, service", of);
+	d->of_service = of && !strcmp(of, "service");
+	if (d->of_service && d->per == PER_CPU_SECOND)
+		return err_set(eb, -EINVAL, "of=service: not with per=cpu-second");
 	d->replicated = replicate != NULL;
 	return replicate ? replicates_parse(replicate, &d->replicate, eb) : 0;
 }
@@ -122,6 +129,7 @@ static int merge_side(struct diff *d, struct side *s, struct errbuf *eb)
 	/* Without coverage, or with profiles that say no duration: from the first window's begin to the last one's end. */
 	s->seconds =
 		(double)(m->covered.ns > 0 ? m->covered.ns : m->max_time_ns - m->min_time_ns) / 1e9;
+	s->watched = m->watched_ns > 0 ? (double)m->watched_ns / 1e9 : s->seconds;
 	s->cpu_seconds = (double)MAX(m->covered.cpu_ns, (int64_t)0) / 1e9;
 	if (!r && !d->relative && d->per == PER_CPU_SECOND && m->n_profiles &&
 		m->type.kind == STORE_DELTA && !s->cpu_seconds)
@@ -153,7 +161,9 @@ static double divisor_of(const struct diff *d, const struct side *s)
 		return (double)s->view.whole;
 	if (s->view.merged.type.kind != STORE_DELTA || d->per == PER_RUN)
 		return 1;
-	return d->per == PER_SECOND ? s->seconds : s->cpu_seconds;
+	if (d->per == PER_CPU_SECOND)
+		return s->cpu_seconds;
+	return d->of_service ? s->watched : s->seconds;
 }
 
 static void choose_scales(struct diff *d)
@@ -171,7 +181,9 @@ static void choose_scales(struct diff *d)
 static int replicate(struct diff *d, struct errbuf *eb)
 {
 	struct side *const sides[] = {&d->a, &d->b};
-	enum replicates_per per = d->relative ? PER_RUN : d->per;
+	enum replicates_per per = d->relative				  ? PER_RUN
+				  : d->of_service && d->per == PER_SECOND ? PER_WATCHED_SECOND
+									  : d->per;
 	_cleanup_free_ struct stats_run *runs = NULL;
 	struct stats_options opt = STATS_DEFAULTS;
 	size_t n[2], at = 0;
@@ -278,6 +290,7 @@ static void put_side(const struct side *s, struct json *j)
 	json_kv_uint(j, "n_targets", m->n_targets);
 	json_kv_int(j, "total", s->view.whole);
 	json_kv_double(j, "covered_seconds", s->seconds);
+	json_kv_double(j, "watched_seconds", s->watched);
 	if (s->cpu_seconds > 0)
 		json_kv_double(j, "covered_cpu_seconds", s->cpu_seconds);
 	json_kv_double(j, "scale", s->scale);
@@ -299,7 +312,10 @@ static int reply_json(const struct diff *d, struct errbuf *eb)
 	json_object_begin(&j);
 	json_kv_string(&j, "profile_type", d->b.view.merged.type.id);
 	json_kv_string(&j, "mode", d->relative ? "relative" : "absolute");
+	json_kv_string(
+		&j, "type_kind", d->b.view.merged.type.kind == STORE_INSTANT ? "instant" : "delta");
 	json_kv_string(&j, "per", per_names[d->per]);
+	json_kv_string(&j, "of", d->of_service ? "service" : "instance");
 	put_side(&d->a, &j);
 	put_side(&d->b, &j);
 	json_kv_uint(&j, "n_rows", d->n_rows);

@@ -85,11 +85,11 @@ static int add(struct api_job *q, struct replicates *r, struct api_view *v, size
 	tree_init(&all, q->env.budget);
 	tree = &r->trees[r->n];
 	tree_init(tree, q->env.budget);
-	r->runs[r->n] =
-		(struct stats_run) {.scale = per == PER_SECOND	     ? 1e9 / (double)covered.ns
-					     : per == PER_CPU_SECOND ? 1e9 / (double)covered.cpu_ns
-								     : 1,
-			.unit = sample_unit(&v->merged)};
+	r->runs[r->n] = (struct stats_run) {
+		.scale = per == PER_SECOND || per == PER_WATCHED_SECOND ? 1e9 / (double)covered.ns
+			 : per == PER_CPU_SECOND ? 1e9 / (double)covered.cpu_ns
+						 : 1,
+		.unit = sample_unit(&v->merged)};
 	r->covered_ns[r->n] = covered.ns;
 	r->n++; /* ours from here on */
 	e = tree_project(&v->filtered[group], &p->identity, v->symbols, p->n_at ? &all : tree, eb);
@@ -102,11 +102,14 @@ static int add(struct api_job *q, struct replicates *r, struct api_view *v, size
  * How long a group's targets were watched; where that is not known, how long its profiles are, with as many CPUs as all of them have in
  * the mean.
  */
-static struct query_cover covered_in(const struct query_trees *m, size_t group)
+static struct query_cover covered_in(
+	const struct query_trees *m, size_t group, enum replicates_per per)
 {
 	struct query_cover c = m->groups[group].covered;
 	double cpus = m->covered.ns > 0 ? (double)m->covered.cpu_ns / (double)m->covered.ns : 1;
 
+	if (per == PER_WATCHED_SECOND)
+		c.ns = m->watched_ns;
 	if (c.ns <= 0)
 		c.ns = MAX(m->max_time_ns - m->min_time_ns, (int64_t)1);
 	if (c.cpu_ns <= 0)
@@ -124,7 +127,7 @@ static int add_block(struct api_job *q, struct replicates *r, const struct api_p
 	for (size_t i = 0; !e && i < v.merged.n_groups; i++) {
 		if (!v.merged.n_profiles || is_other(&v.merged.groups[i].labels))
 			continue;
-		e = add(q, r, &v, i, covered_in(&v.merged, i),
+		e = add(q, r, &v, i, covered_in(&v.merged, i, per),
 			v.merged.type.kind == STORE_DELTA ? per : PER_RUN, eb);
 	}
 	return e;
@@ -176,7 +179,7 @@ int replicates_make(struct api_job *q, const struct api_params *p,
 
 	memcpy(labels, spec->labels, sizeof(labels));
 	block.group_by = labels;
-	block.n_group_by = spec->n_labels;
+	block.n_group_by = per == PER_WATCHED_SECOND ? 0 : spec->n_labels;
 	ret->block_ns = MAX(spec->block_ns, range_ns / REPLICATES_MAX_BLOCKS + 1);
 	for (int64_t at = p->start_ns; !e && p->end_ns - at >= ret->block_ns / 2;
 		at += ret->block_ns) {

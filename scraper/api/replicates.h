@@ -7,8 +7,11 @@
 #include "lib/stats/trees.h"
 #include "scraper/api/api_impl.h"
 
-/* What values are divided by: the time for which their targets were watched, the same times the targets' CPUs, nothing. */
-enum replicates_per { PER_SECOND, PER_CPU_SECOND, PER_RUN };
+/*
+ * What values are divided by: the time for which their targets were watched, all together; the same times the targets' CPUs; nothing;
+ * the time in which at least one target was watched, so that a stretch of all targets is one replicate.
+ */
+enum replicates_per { PER_SECOND, PER_CPU_SECOND, PER_RUN, PER_WATCHED_SECOND };
 
 enum { REPLICATES_MAX_LABELS = 8, REPLICATES_MAX_BLOCKS = 64 };
 

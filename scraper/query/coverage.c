@@ -15,7 +15,7 @@ void coverage_done(struct coverage *c)
 		return;
 	b = c->scan->env->budget;
 	for (size_t i = 0; i < c->targets.n && i < c->cap; i++)
-		budget_free(b, c->items[i].times_ns, c->items[i].cap, sizeof(int64_t));
+		budget_free(b, c->items[i].windows, c->items[i].cap, sizeof(*c->items[i].windows));
 	budget_free(b, c->items, c->cap, sizeof(*c->items));
 	interner_done(&c->name_sets);
 	interner_done(&c->targets);
@@ -69,6 +69,45 @@ static struct query_cover entry_cover(const struct part_profiles *p, size_t i)
 	return c;
 }
 
+static int compare_windows(const void *a, const void *b)
+{
+	const struct coverage_window *x = a, *y = b;
+
+	return (x->begin_ns > y->begin_ns) - (x->begin_ns < y->begin_ns);
+}
+
+int coverage_union(const struct coverage *c, const bool *chosen, int64_t *ret_ns)
+{
+	struct budget *budget = c->scan->env->budget;
+	struct coverage_window *all = NULL;
+	size_t n = 0, cap = 0;
+	int64_t end_ns = INT64_MIN;
+	int r = 0;
+
+	*ret_ns = 0;
+	for (size_t i = 0; !r && i < c->targets.n; i++) {
+		const struct coverage_target *t = &c->items[i];
+
+		if (!chosen[i] || !t->n)
+			continue;
+		r = alloc_grow_in(budget, &all, &cap, n + t->n, sizeof(*all), NULL);
+		if (!r)
+			memcpy(all + n, t->windows, t->n * sizeof(*all));
+		n += t->n;
+	}
+	if (!r && n)
+		qsort(all, n, sizeof(*all), compare_windows);
+	for (size_t i = 0; !r && i < n; i++) {
+		int64_t begin_ns = MAX(all[i].begin_ns, end_ns);
+
+		if (all[i].end_ns > begin_ns)
+			*ret_ns = tree_add(*ret_ns, all[i].end_ns - begin_ns);
+		end_ns = MAX(end_ns, all[i].end_ns);
+	}
+	budget_free(budget, all, cap, sizeof(*all));
+	return r;
+}
+
 static int load_stream(struct coverage *c, struct scan_part *p, uint32_t stream, int64_t from_ns,
 	int64_t to_ns, struct errbuf *eb)
 {
@@ -80,13 +119,15 @@ static int load_stream(struct coverage *c, struct scan_part *p, uint32_t stream,
 		return scan_failed(p, r, eb);
 	r = add_target(c, p, p->streams[stream].label_set, &t);
 	if (!r)
-		r = alloc_grow_in(c->scan->env->budget, &t->times_ns, &t->cap,
-			t->n + profiles.n + 1, sizeof(*t->times_ns), NULL);
+		r = alloc_grow_in(c->scan->env->budget, &t->windows, &t->cap, t->n + profiles.n + 1,
+			sizeof(*t->windows), NULL);
 	if (r)
 		return err_set(eb, r, "out of memory for the query");
 	for (size_t i = 0; i < profiles.n; i++)
 		if (profiles.resolution[i] == PART_RAW) {
-			t->times_ns[t->n++] = profiles.time_ns[i];
+			t->windows[t->n++] = (struct coverage_window) {
+				tree_add(profiles.time_ns[i], -profiles.duration_ns[i]),
+				profiles.time_ns[i]};
 			t->covered = coverage_sum(t->covered, entry_cover(&profiles, i));
 		}
 	return 0;

@@ -6,8 +6,11 @@
 #pragma once
 #include "scraper/query/scan.h"
 
+struct coverage_window {
+	int64_t begin_ns, end_ns;
+};
 struct coverage_target {
-	int64_t *times_ns; /* unordered */
+	struct coverage_window *windows; /* unordered */
 	size_t n, cap;
 	struct query_cover covered; /* the windows less what was lost of them */
 };
@@ -32,6 +35,8 @@ int coverage_load(struct coverage *c, struct scan *s, int64_t from_ns, int64_t t
 	struct errbuf *eb) _must_check_;
 void coverage_done(struct coverage *c);
 #define _cleanup_coverage_ _cleanup_(coverage_done)
+/* For how long at least one of the chosen targets (per target) was watched. -ENOMEM. */
+int coverage_union(const struct coverage *c, const bool *chosen, int64_t *ret_ns) _must_check_;
 /* The target that a series with this label set belongs to, as an index in items; TREE_NONE when it is unknown. -ENOMEM. */
 int coverage_find(const struct coverage *c, const struct scan_part *p, uint32_t label_set,
 	uint32_t *ret) _must_check_;

@@ -232,6 +232,8 @@ static int cover(struct merger *m, struct errbuf *eb)
 				return merge_no_memory(eb);
 		}
 	}
+	if (!r && coverage_union(&m->coverage, seen, &m->out->watched_ns) < 0)
+		return merge_no_memory(eb);
 	return r;
 }
 

@@ -204,7 +204,7 @@ static int load_coverage(struct over_time *o, struct errbuf *eb)
 
 		o->covered[i] = arena_zalloc(&o->arena, o->n_points * sizeof(uint32_t));
 		for (size_t k = 0; o->covered[i] && k < t->n; k++) {
-			points_of(o, t->times_ns[k] - 1, t->times_ns[k], &first, &end);
+			points_of(o, t->windows[k].end_ns - 1, t->windows[k].end_ns, &first, &end);
 			for (int64_t at = first; at < end; at++)
 				o->covered[i][at]++;
 		}
@@ -543,7 +543,7 @@ static int note_coverage(struct over_time *o, uint32_t at)
 	series->is_noted = true;
 	t = &o->coverage.items[series->target];
 	for (size_t i = 0; !r && i < t->n; i++)
-		r = lookback_note(&o->lookback, at, t->times_ns[i]);
+		r = lookback_note(&o->lookback, at, t->windows[i].end_ns);
 	return r;
 }
 

@@ -130,6 +130,7 @@ struct query_trees {
 	uint64_t n_profiles, n_series;
 	struct query_cover covered; /* with want_coverage: of the targets of these series */
 	uint64_t n_targets;
+	int64_t watched_ns; /* with want_coverage: the time in which at least one of them was watched */
 	struct query_watched *watched; /* with want_coverage: all of those targets */
 	size_t n_watched;
 };
