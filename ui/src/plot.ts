@@ -21,6 +21,7 @@ export interface PlotOptions {
 	text: (v: number) => string;
 	stacked?: boolean;
 	zeros?: boolean; // where another line has a point, one without has nothing; else its value is not known there
+	ticks?: number[]; // how far apart those of the value axis may be; without: decimal
 	top?: number; // of the value axis; without: above the largest value
 	onRange?: (start: number, end: number) => void;
 	/** Lines are hidden and shown by the legend. Who is told hides them by `hide`. */
@@ -123,11 +124,11 @@ export class Plot {
 		const stepped = uPlot.paths.stepped!({ align: -1 });
 		this.u?.destroy();
 		this.u = new uPlot({
-			width: Math.max(this.host.clientWidth, 100), height: this.height, padding: [8, 18, 0, 0],
+			width: Math.max(this.host.clientWidth, 100), height: this.height, padding: [8, 30, 0, 0],
 			legend: { show: false }, ...(isUtc() && { tzDate: (t: number) => uPlot.tzDate(new Date(t * 1e3), 'Etc/UTC') }),
 			cursor: { x: true, y: false, drag: { x: true, y: false, dist: 4 }, points: { show: !o.stacked, size: 6 }, dataIdx: (u, _series, closest, x) => (u.data[0][closest] < x ? Math.min(closest + 1, u.data[0].length - 1) : closest) },
 			scales: { x: { time: true, range: [o.start, o.end] }, y: { range: (_u, _min, max) => [0, o.top ?? (max > 0 ? max * 1.08 : 1)] } },
-			axes: [{ ...axis, size: 30, values: (_u, splits, _axis, _space, incr) => splits.map((t) => (incr >= 86400 ? timeText(t).slice(5, 10) : incr >= 60 ? clockText(t).slice(0, 5) : clockText(t))) }, { ...axis, size: (_u, texts) => Math.max(74, 16 + 6.3 * Math.max(0, ...(texts ?? []).map((t) => t.length))), values: (_u, splits) => splits.map((v) => o.text(v).replace(/\.0+(?!\d)|(\.\d*[1-9])0+(?!\d)/, '$1')) }],
+			axes: [{ ...axis, size: 30, values: (_u, splits, _axis, _space, incr) => splits.map((t) => (incr >= 86400 ? timeText(t).slice(5, 10) : incr >= 60 ? clockText(t).slice(0, 5) : clockText(t))) }, { ...axis, ...(o.ticks ? { incrs: o.ticks } : {}), size: (_u, texts) => Math.max(74, 16 + 6.3 * Math.max(0, ...(texts ?? []).map((t) => t.length))), values: (_u, splits) => splits.map((v) => o.text(v).replace(/\.0+(?!\d)|(\.\d*[1-9])0+(?!\d)/, '$1')) }],
 			series: [{}, ...this.lines.map((l, i) => ({
 				label: l.label, stroke: colour(i), width: o.stacked ? 0 : 1.5, paths: stepped, show: !this.isHidden(l), points: { show: false },
 				fill: o.stacked ? colour(i) : this.lines.length === 1 ? `${colour(i)}30` : undefined,

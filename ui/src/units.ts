@@ -49,9 +49,31 @@ export function isCpuTime(profileType: string): boolean {
 	return sampleType === 'cpu' && unit === 'nanoseconds';
 }
 
-/** How a graph over time shows a sum per step: CPU time as cores, other amounts per second, what is in use as it is. */
-export function rateOf({ unit, profile_type }: { unit: string; profile_type: string }, isInstant: boolean, step: number): { factor: number; text: (v: number) => string; name: string } {
+export interface Rate {
+	factor: number; // by which an amount per second is multiplied
+	text: (v: number) => string;
+	name: string;
+}
+
+/** What an amount per second of a type is: CPU time cores, other time (waiting) as much a second, what is in use as it is. */
+export function perSecond({ unit, profile_type }: { unit: string; profile_type: string }, isInstant: boolean): Rate {
 	if (isInstant) return { factor: 1, text: (v) => value(v, unit), name: unit };
-	if (isCpuTime(profile_type)) return { factor: 1e-9 / step, text: (v) => `${digits(v)} cores`, name: 'cores' };
-	return { factor: 1 / step, text: (v) => `${value(v, unit)}/s`, name: `${unit} per second` };
+	if (isCpuTime(profile_type)) return { factor: 1e-9, text: (v) => `${digits(v)} cores`, name: 'cores' };
+	return { factor: 1, text: (v) => `${value(v, unit)}/s`, name: `${unit} per second` };
+}
+
+/** The same of a sum per step, as graphs over time have it. */
+export function rateOf(of: { unit: string; profile_type: string }, isInstant: boolean, step: number): Rate {
+	const rate = perSecond(of, isInstant);
+	return isInstant ? rate : { ...rate, factor: rate.factor / step };
+}
+
+/** How far apart ticks of an axis may be, so that they are round in what `value` shows; undefined: decimal. */
+export function ticks(unit: string): number[] | undefined {
+	const scale = SCALES[unit];
+	if (!scale) return undefined;
+	const powers = (base: number, n: number, of: number[]) => Array.from({ length: n }, (_, k) => of.map((m) => m * base ** k)).flat();
+	const steps = scale.steps === BYTES ? [...powers(1024, 6, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512])]
+		: [...powers(10, 10, [1, 2, 5]), 10e9, 20e9, 30e9, ...[1, 2, 5, 10, 20, 30].map((m) => m * 60e9), ...[1, 2, 3, 6, 12].map((m) => m * 3600e9), ...powers(10, 5, [1, 2, 5]).map((m) => m * 86400e9)];
+	return steps.map((step) => step / scale.factor);
 }

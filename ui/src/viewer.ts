@@ -6,7 +6,7 @@ import './style.css';
 import { copy, fill, h, segmented } from './dom';
 import { paintDiff } from './flame/colours';
 import { decode } from './flame/decode';
-import { describeDiff, panelTitle } from './flame/diff';
+import { INSIGNIFICANT, VERDICTS, describeDiff, panelTitle } from './flame/diff';
 import { FlamePanel } from './flame/panel';
 import type { Source } from './flame/source';
 import { Tree, Width, build, sideOf, weigh } from './flame/tree';
@@ -142,11 +142,12 @@ class Difference {
 
 	private totals(): HTMLElement {
 		const [a, b] = [raw.sides!.totalA[0] * this.scale[0], raw.sides!.totalB[0] * this.scale[1]], change = a ? b / a - 1 : Infinity;
+		const said = raw.verdicts[raw.sides!.verdict[0]], isNoise = INSIGNIFICANT.includes(said), amount = `${b > a ? '+' : b < a ? '−' : ''}${this.text(Math.abs(b - a))}`;
 		const cell = (letter: string, title: string, text: string, note: string, kind = '') => h('div', { class: `total ${kind}` },
 			h('span', { class: 'muted' }, letter && h('span', { class: `file-letter ${letter}` }, letter.toUpperCase()), letter.toUpperCase() === title ? '' : `${letter ? ' ' : ''}${title}`), h('strong', { class: 'num' }, text), h('span', { class: 'muted num' }, note));
 		const runs = (k: number) => (this.n ? `${this.n[k]} ${this.n[k] === 1 ? 'run' : 'runs'}, mean` : '');
 		return h('div', { class: 'totals' }, cell('a', this.labels[0], this.text(a), runs(0)), cell('b', this.labels[1], this.text(b), runs(1)),
-			cell('', `${this.labels[1]} against ${this.labels[0]}`, a ? signedPercent(change) : b ? 'new' : '–', `${b > a ? '+' : b < a ? '−' : ''}${this.text(Math.abs(b - a))}`, change > 0 ? 'is-more' : change < 0 ? 'is-less' : ''));
+			cell('', `${this.labels[1]} against ${this.labels[0]}`, a ? signedPercent(change) : b ? 'new' : '–', isNoise ? `${amount}, ${VERDICTS[said]}` : amount, isNoise ? '' : change > 0 ? 'is-more' : change < 0 ? 'is-less' : ''));
 	}
 
 	update(): void {

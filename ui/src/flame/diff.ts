@@ -14,7 +14,10 @@ export interface DiffText {
 	n?: [number, number]; // runs a side
 }
 
-const VERDICTS: Record<string, string> = { '~': 'not significant', few: 'too few samples', moved: 'moved among its siblings' };
+export const VERDICTS: Record<string, string> = { '~': 'not significant', few: 'too few samples', moved: 'moved among its siblings' };
+
+/** They say nothing of a direction: what has one of these is grey wherever it stands. */
+export const INSIGNIFICANT = ['~', 'few'];
 
 export function qText(q: number): string {
 	return q < 0.001 ? 'q < 0.001' : `q = ${q.toFixed(3)}`;

@@ -4,7 +4,7 @@
 import { Matrix, ProfileType, Query, address, get, recall, series } from '../api';
 import { fill, h, segmented } from '../dom';
 import { paintDiff } from '../flame/colours';
-import { describeDiff, panelTitle } from '../flame/diff';
+import { INSIGNIFICANT, describeDiff, panelTitle } from '../flame/diff';
 import { FlamePanel } from '../flame/panel';
 import { durationText, instant, isRelative } from '../instant';
 import { Life } from '../life';
@@ -17,7 +17,7 @@ import { RangePicker } from '../range_picker';
 import { Changes, Page, changed, href, params, set } from '../router';
 import { Selector, narrowed, parse, print } from '../selector';
 import { Range, agoText, readRange, resolve, stepFor } from '../time';
-import { digits, isCpuTime, percent, rateOf, signedPercent, value } from '../units';
+import { Rate, digits, percent, perSecond, rateOf, signedPercent, ticks, value } from '../units';
 import { DiffRow } from '../flame/diff_rows';
 import { DiffTable } from './diff_table';
 import { typesOf } from './explore';
@@ -29,17 +29,20 @@ interface SideAnswer {
 	total: number;
 	scale: number;
 	covered_seconds: number;
+	watched_seconds: number;
 }
 interface Diff {
 	profile_type: string;
 	unit: string;
 	mode: string;
+	type_kind: string;
 	per: string;
+	of: string;
 	a: SideAnswer;
 	b: SideAnswer;
 	n_rows: number;
 	rows: DiffRow[];
-	statistics?: { n_a: number; n_b: number; method: string; q: number | null; verdict: string };
+	statistics?: { n_a: number; n_b: number; method: string; q: number | null; min_effect: number | null; verdict: string };
 }
 
 const REPLICATE = 'instance,5m'; // what makes a replicate: neighbouring scrapes are too alike
@@ -55,18 +58,34 @@ const without = (s: Selector, name: string): Selector => ({ type: s.type, matche
 const fitted = (text: string) => (text.length > 14 ? `${text.slice(0, 12)}…` : text);
 const SHIFTS: [string, number][] = [['An hour before B', 3600], ['A day before B', 86400], ['A week before B', 604800]];
 
+const rateOfDiff = (d: Diff) => perSecond(d, d.type_kind === 'instant');
+
 /** How values are shown that were multiplied with their side's scale. */
 function formatter(d: Diff): (v: number) => string {
 	if (d.mode === 'relative') return percent;
 	if (d.per !== 'second') return (v) => value(v, d.unit);
-	return isCpuTime(d.profile_type) ? (v) => `${digits(v / 1e9)} cores` : (v) => `${value(v, d.unit)}/s`;
+	const { factor, text } = rateOfDiff(d);
+	return (v) => text(v * factor);
 }
+
+/** Whose rates: a service's are those of all its instances together. */
+const whose = (d: Diff) => (d.mode === 'relative' || d.per !== 'second' || d.type_kind === 'instant' ? '' : d.of === 'service' ? 'of the service' : 'per instance');
 
 /** The same in a column of its own: the unit stands below the table. */
 function columnText(d: Diff): { text: (v: number) => string; unit: string } {
 	if (d.mode === 'relative') return { text: percent, unit: 'shares of each side' };
 	if (d.per !== 'second') return { text: (v) => value(v, d.unit), unit: 'sums' };
-	return isCpuTime(d.profile_type) ? { text: (v) => (Math.abs(v) < 1e6 ? String(Number((v / 1e9).toPrecision(2))) : digits(v / 1e9)), unit: 'cores' } : { text: (v) => value(v, d.unit), unit: 'per second' };
+	const { factor, name } = rateOfDiff(d), unit = `${d.type_kind === 'instant' ? 'in use' : name === 'cores' ? name : 'per second'}${whose(d) && `, ${whose(d)}`}`;
+	return name === 'cores' ? { text: (v) => (Math.abs(v * factor) < 1e-3 ? String(Number((v * factor).toPrecision(2))) : digits(v * factor)), unit } : { text: (v) => value(v, d.unit), unit };
+}
+
+/** What the graph over time shows of a side's sums per step: the same as the heads, whose mean it has. */
+function overTime(d: Diff, l: Letter, step: number): Rate {
+	const side = d[l], instances = d.of === 'service' || !side.watched_seconds ? 1 : Math.max(side.covered_seconds / side.watched_seconds, 1);
+	if (d.mode === 'relative') return { factor: 1 / (side.total || 1), text: percent, name: 'shares of each side, per step' };
+	if (d.per !== 'second') return { factor: 1, text: (v) => value(v, d.unit), name: d.type_kind === 'instant' ? d.unit : `sums of ${step} s` };
+	const rate = rateOf(d, d.type_kind === 'instant', step);
+	return d.type_kind === 'instant' ? rate : { ...rate, factor: rate.factor / instances, name: `${rate.name} ${whose(d)}` };
 }
 
 /** Which side dragging over the graph sets. */
@@ -76,6 +95,7 @@ export class ComparePage implements Page {
 	private readonly bars = { a: this.bar('a'), b: this.bar('b') };
 	private readonly ranges = { a: this.picker('a'), b: this.picker('b') };
 	private readonly plot = new Plot();
+	private readonly note = h('p', { class: 'facts' });
 	private readonly graph: Panel;
 	private readonly totals = h('div', { class: 'totals' });
 	private readonly controls = h('div', { class: 'toolbar' });
@@ -85,13 +105,14 @@ export class ComparePage implements Page {
 	private types: ProfileType[] = [];
 	private table?: DiffTable;
 	private answer?: Diff;
+	private lines?: { p: URLSearchParams; of: Matrix[] };
 	private asked = '';
 	now = Date.now() / 1e3;
 	private readonly life = new Life();
 
 	constructor() {
 		this.graph = new Panel('plot', this.controls);
-		this.graph.body.append(this.plot.root);
+		this.graph.body.append(this.plot.root, this.note);
 		this.diff = new Panel('totals');
 		this.diff.body.append(this.totals);
 		this.root = h('div', { class: 'page' }, LETTERS.map((l) => h('div', { class: `bars side-${l}` }, h('span', { class: 'side-letter', title: l === 'a' ? 'Before' : 'After' }, l.toUpperCase()), this.bars[l].root, this.ranges[l].root)),
@@ -137,7 +158,7 @@ export class ComparePage implements Page {
 			return;
 		}
 		this.asked = key;
-		this.answer = undefined;
+		this.answer = this.lines = undefined;
 		this.now = Date.now() / 1e3;
 		const b = this.times(readRange(given.has('start_b') ? given : changed(given, { start_b: readRange(given).start, end_b: readRange(given).end }), '_b'));
 		void this.graph.run(async (signal) => {
@@ -151,7 +172,10 @@ export class ComparePage implements Page {
 			if (!r) {
 				this.graph.say('empty', 'Nothing to compare yet', 'The store holds no profiles of the last week.');
 				this.flame.empty('No difference', 'Profiles of two times, or of two label values, can be compared here.');
-			} else this.drawLines(r.p, r.lines);
+			} else {
+				this.lines = { p: r.p, of: r.lines };
+				this.drawLines();
+			}
 		}, () => {
 			this.asked = '';
 			this.update(params());
@@ -173,7 +197,7 @@ export class ComparePage implements Page {
 	}
 
 	private diffQuery(p: URLSearchParams): Query {
-		const relative: Query = p.get('mode') === 'relative' ? [['mode', 'relative']] : p.get('per') === 'run' ? [['per', 'run']] : [];
+		const relative: Query = p.get('mode') === 'relative' ? [['mode', 'relative']] : p.get('per') === 'run' ? [['per', 'run']] : p.get('of') === 'service' ? [['of', 'service']] : [];
 		return [...this.sideQuery(p, 'a'), ...this.sideQuery(p, 'b'), ...readFrames(p), ...relative];
 	}
 
@@ -187,6 +211,7 @@ export class ComparePage implements Page {
 			this.answer = d;
 			this.table = new DiffTable((c, replace) => set(c, replace), isTested(d));
 			this.table.fill(d.rows, d.n_rows, [d.a.scale, d.b.scale], columnText(d));
+			this.drawLines();
 			this.drawTotals(d);
 			this.drawFlame(this.completed(params()));
 			void this.loadLabels(p);
@@ -211,6 +236,7 @@ export class ComparePage implements Page {
 		fill(this.controls, button, panels, h('div', { class: 'labelled' }, h('span', { class: 'muted' }, 'Dragging sets'), segmented('Dragging sets', [['a', 'A'], ['b', 'B']], dragged(p), (l) => set({ drag: l === 'b' ? null : l }, true))), h('div', { class: 'spacer' }),
 		segmented('Mode', [['second', 'Per second', 'Values per second that was watched'], ['run', 'Sums', 'Values as they are'], ['relative', 'Shares', 'Each side as a share of its own total']],
 			p.get('mode') === 'relative' ? 'relative' : p.get('per') === 'run' ? 'run' : 'second', (m) => set({ mode: m === 'relative' ? m : null, per: m === 'run' ? m : null })),
+		!p.has('mode') && !p.has('per') && segmented('Rates', [['instance', 'Per instance', 'Rates of one instance in the mean'], ['service', 'Service', 'Rates of all instances together']], p.get('of') === 'service' ? 'service' : 'instance', (of) => set({ of: of === 'service' ? of : null })),
 		segmented('Bars as wide as', [['union', 'A + B', 'Bars are as wide as both'], ['a', 'A', 'Bars are as wide as before'], ['b', 'B', 'Bars are as wide as after']], p.get('width') ?? 'union', (w) => set({ width: w === 'union' ? null : w })));
 	}
 
@@ -248,13 +274,17 @@ export class ComparePage implements Page {
 		set({ query_a: p.get('query_b'), query_b: p.get('query_a'), start_a: b.start, end_a: b.end, start_b: a.start, end_b: a.end, at: null });
 	}
 
-	private drawLines(p: URLSearchParams, [a, b]: Matrix[]): void {
-		const ta = this.times(readRange(p, '_a')), tb = this.times(readRange(p, '_b')), shift = tb.start - ta.start;
-		const isInstant = this.types.find((t) => t.id === b.profile_type)?.kind === 'instant', step = Math.max(a.step, b.step);
-		const line = (m: Matrix, id: string, gone: string, colour: string, by: number) => ({ label: `${id}${gone}`, id, colour, points: (m.result[0]?.values ?? []).map(([t, v]): [number, number] => [t + by, Number(v) * rateOf(m, isInstant, m.step).factor]) });
+	/** Both have to be there: the plot shows what the heads do. */
+	private drawLines(): void {
+		const d = this.answer, { lines } = this;
+		if (!d || !lines) return;
+		const { p } = lines, [a, b] = lines.of, ta = this.times(readRange(p, '_a')), tb = this.times(readRange(p, '_b')), shift = tb.start - ta.start;
+		const step = Math.max(a.step, b.step), rate = overTime(d, 'b', step);
+		const line = (m: Matrix, l: Letter, gone: string, colour: string, by: number) => ({ label: `${l.toUpperCase()}${gone}`, id: l.toUpperCase(), colour, points: (m.result[0]?.values ?? []).map(([t, v]): [number, number] => [t + by, Number(v) * overTime(d, l, m.step).factor]) });
 		const gap = shift ? `, drawn ${duration(Math.abs(shift))} ${shift > 0 ? 'later' : 'earlier'}` : '';
 		this.plot.hide(p.getAll('off'));
-		this.plot.show([line(a, 'A', gap, seriesColour(0), shift), line(b, 'B', '', seriesColour(1), 0)], { step, start: tb.start, end: Math.max(tb.end, ta.end + shift), text: rateOf(b, isInstant, step).text, onHide: (ids) => set({ off: ids }, true),
+		this.note.textContent = rate.name;
+		this.plot.show([line(a, 'a', gap, seriesColour(0), shift), line(b, 'b', '', seriesColour(1), 0)], { step, start: tb.start, end: Math.max(tb.end, ta.end + shift), text: rate.text, ticks: rate.name.startsWith('cores') || d.mode === 'relative' ? undefined : ticks(d.unit), zeros: d.type_kind !== 'instant', onHide: (ids) => set({ off: ids }, true),
 			onRange: (from, to) => {
 				const side = dragged(params()), by = side === 'a' ? shift : 0;
 				set({ [`start_${side}`]: String(from - by), [`end_${side}`]: String(to - by) });
@@ -266,10 +296,10 @@ export class ComparePage implements Page {
 		const cell = (title: string, shown: string, note: string, kind = '') => h('div', { class: `total ${kind}` }, h('span', { class: 'muted' }, title), h('strong', { class: 'num' }, shown), h('span', { class: 'muted num' }, note));
 		const link = (l: Letter) => h('a', { href: href('', Object.fromEntries(this.sideQuery(p, l, ''))) }, 'flame graph');
 		const profiles = (s: SideAnswer, l: Letter) => (s.n_profiles ? [`${s.n_profiles} profiles, ${value(s.total, d.unit)} · `, link(l)] : ['nothing is stored here: choose another range or preset']);
-		this.totals.replaceChildren(cell('A', text(a), ''), cell('B', text(b), ''), cell('B against A', d.mode === 'relative' ? 'shares' : a ? signedPercent(change) : 'only in B', d.mode === 'relative' ? 'of each side’s own total' : `${b > a ? '+' : b < a ? '−' : ''}${text(Math.abs(b - a))}`, change > 0 ? 'is-more' : 'is-less'));
+		this.totals.replaceChildren(cell(`A ${whose(d)}`.trim(), text(a), ''), cell(`B ${whose(d)}`.trim(), text(b), ''), cell('B against A', d.mode === 'relative' ? 'shares' : a ? signedPercent(change) : 'only in B', d.mode === 'relative' ? 'of each side’s own total' : `${b > a ? '+' : b < a ? '−' : ''}${text(Math.abs(b - a))}`, isTested(d) && INSIGNIFICANT.includes(d.statistics!.verdict) ? '' : change > 0 ? 'is-more' : 'is-less'));
 		if (isTested(d)) {
 			const s = d.statistics!, q = s.q === null ? '' : s.q < 0.001 ? ', q < 0.001' : `, q = ${s.q.toFixed(3)}`;
-			this.totals.append(cell('Significant', s.verdict === '~' ? 'no' : s.verdict === 'few' ? 'too few samples' : 'yes', `${s.n_a} against ${s.n_b} replicates${q}`));
+			this.totals.append(cell('Significant', s.verdict === '~' ? 'no' : s.verdict === 'few' ? 'too few samples' : 'yes', `${s.n_a} against ${s.n_b} replicates${q}${INSIGNIFICANT.includes(s.verdict) && s.min_effect ? `; less than ±${percent(s.min_effect)} cannot be seen` : ''}`));
 		} else this.totals.append(cell('Significant', 'not known', 'three replicates a side are needed: longer ranges or more instances'));
 		LETTERS.forEach((l, i) => this.totals.children[i].lastElementChild!.append(...profiles(d[l], l)));
 	}

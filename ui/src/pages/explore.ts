@@ -7,13 +7,14 @@ import { NO_SANDWICH } from '../flame/address';
 import { exportLinks } from '../flame/exports';
 import { FlamePanel } from '../flame/panel';
 import { Life } from '../life';
+import { Overlap, findOverlap, withoutOverlap } from '../overlap';
 import { Panel } from '../panel';
 import { Plot, PlotLine } from '../plot';
 import { QueryBar, readFilters, readFrames, sharedText } from '../query_bar';
 import { RangePicker } from '../range_picker';
 import { Changes, Page, go, href, params, set } from '../router';
 import { narrowed, parse, print } from '../selector';
-import { integer, rateOf } from '../units';
+import { integer, rateOf, ticks } from '../units';
 import { Range, clockText, readRange, resolve, stepFor, timeText } from '../time';
 
 const MAX_LINES = 24;
@@ -53,6 +54,13 @@ function openSpeedscope(title: string, query: Query): void {
 	open(`${href('speedscope/')}#profileURL=${encodeURIComponent(profile)}&title=${encodeURIComponent(title)}`, '_blank', 'noopener');
 }
 
+/** Said beside sums that have the CPU of some processes twice, or that leave jobs out for it. */
+export function overlapNote(o: Overlap, query: string, isCounted: boolean): Node {
+	const jobs = (list: string[]) => list.map((job) => `“${job}”`).join(', ');
+	if (!isCounted) return h('span', {}, ` · without ${jobs(o.own)}: ${jobs(o.machine)} has their processes too`);
+	return h('strong', {}, ` · the CPU of ${jobs(o.own)} is in ${jobs(o.machine)} too, so the sum counts it twice. `, h('button', { type: 'button', class: 'button small', onclick: () => set({ query: withoutOverlap(query, o) }) }, `Only ${jobs(o.machine)}`));
+}
+
 export class ExplorePage implements Page {
 	private readonly bar = new QueryBar((c) => set({ at: null, ...NO_SANDWICH, profile_id: null, off: null, ...NO_POINT, ...c }));
 	private readonly range = new RangePicker((c) => set('start' in c ? { ...NO_POINT, ...c } : c), () => this.refresh());
@@ -63,6 +71,8 @@ export class ExplorePage implements Page {
 	private readonly single = h('div', { class: 'single', hidden: true });
 	readonly root: HTMLElement;
 	private types: ProfileType[] = [];
+	private overlap?: Overlap; // of what is shown
+	private bare = ''; // what an address without a query means
 	private shown = '';
 	private hasSpeedscope = false;
 	now = Date.now() / 1e3;
@@ -93,7 +103,7 @@ export class ExplorePage implements Page {
 
 	/** Without one in the address the first type's. */
 	private query(p: URLSearchParams): string {
-		return p.get('query') || (this.types.length ? `${this.types[0].id}{}` : '');
+		return p.get('query') || this.bare;
 	}
 
 	private refresh(): void {
@@ -123,6 +133,9 @@ export class ExplorePage implements Page {
 		void this.graph.run(async (signal) => {
 			this.types = await typesOf(this.rangeQuery(p), signal);
 			if (!p.get('query') && !this.types.length) return null;
+			const first = p.get('query') || `${this.types[0].id}{}`;
+			this.overlap = await findOverlap(first, this.rangeQuery(p));
+			this.bare = this.overlap && !p.get('query') ? withoutOverlap(first, this.overlap) : first;
 			const query = this.query(p);
 			this.draw(p);
 			return this.loadLines(query, p, signal);
@@ -166,15 +179,15 @@ export class ExplorePage implements Page {
 			return;
 		}
 		const { start, end } = this.times(readRange(p)), isInstant = this.types.find((t) => t.id === m.profile_type)?.kind === 'instant';
-		const rate = rateOf(m, isInstant, m.step), common = commonLabels(m.result), query = parse(p.get('query') || `${m.profile_type}{}`);
+		const rate = rateOf(m, isInstant, m.step), common = commonLabels(m.result), query = parse(this.query(p));
 		const lines = m.result.map((l): PlotLine => ({
 			label: lineLabel(l, common), id: lineLabel(l, new Set()), points: l.values.map(([t, v]) => [t, Number(v) * rate.factor]),
 			pick: query && p.getAll('group_by').length ? () => set({ query: print(narrowed(query, l.metric)), at: null }) : undefined,
 		}));
-		this.plot.show(lines, { step: m.step, start, end, text: rate.text,
+		this.plot.show(lines, { step: m.step, start, end, text: rate.text, ticks: rate.name === 'cores' ? undefined : ticks(m.unit),
 			mark: readPoint(params()), zeros: !isInstant, onHide: (ids) => set({ off: ids }, true),
 			onRange: (a, b) => set({ start: String(a), end: String(b), seconds: null, ...NO_POINT }),
 			onPoint: (t, line) => set({ point: `${Math.floor(t - m.step)},${Math.ceil(t)}`, only: query && line !== undefined ? print(narrowed(query, plainLabels(m.result[line].metric))) : null, profile_id: null }) });
-		this.note.textContent = `${rate.name}, a point per ${m.step} s · drag to select a range, click for one point${m.n_series > m.result.length ? ` · the largest ${m.result.length} of ${integer(m.n_series)} series` : ''}`;
+		fill(this.note, `${rate.name}, a point per ${m.step} s · drag to select a range, click for one point${m.n_series > m.result.length ? ` · the largest ${m.result.length} of ${integer(m.n_series)} series` : ''}`, this.overlap && overlapNote(this.overlap, this.query(p), Boolean(p.get('query'))));
 	}
 }

@@ -6,14 +6,15 @@ import { fill, h, segmented } from '../dom';
 import { BUILD_DIGITS } from '../flame/describe';
 import { Life } from '../life';
 import { chooseNames, shownName } from '../names';
+import { Overlap, findOverlap, withoutOverlap } from '../overlap';
 import { Panel } from '../panel';
 import { Plot, PlotLine } from '../plot';
 import { QueryBar, readFilters, readFrames, sharedText } from '../query_bar';
 import { RangePicker } from '../range_picker';
 import { Changes, Page, href, params, set } from '../router';
 import { readRange, resolve, stepFor } from '../time';
-import { integer, percent, rateOf, value } from '../units';
-import { typesOf } from './explore';
+import { integer, percent, rateOf, ticks, value } from '../units';
+import { overlapNote, typesOf } from './explore';
 
 type FunctionLine = Line & { self: number; total: number };
 type Answer = Omit<Matrix, 'result'> & { by: string; total: number; n_functions: number; result: FunctionLine[]; rest: { n_functions: number; values: [number, string][] } };
@@ -34,6 +35,7 @@ export class FunctionsPage implements Page {
 	private readonly panel = new Panel('functions', this.head);
 	readonly root: HTMLElement;
 	private types: ProfileType[] = [];
+	private overlap?: Overlap; // of what is shown
 	private answer?: Answer;
 	private frame = { start: 0, end: 1 };
 	private asked = '';
@@ -90,7 +92,9 @@ export class FunctionsPage implements Page {
 		this.drawHead(p);
 		void this.panel.run(async (signal) => {
 			this.types = await typesOf(range, signal);
-			const query = (this.query = p.get('query') || (this.types.length ? `${this.types[0].id}{}` : ''));
+			const first = p.get('query') || (this.types.length ? `${this.types[0].id}{}` : '');
+			this.overlap = await findOverlap(first, range);
+			const query = (this.query = this.overlap && !p.get('query') ? withoutOverlap(first, this.overlap) : first);
 			this.bar.update({ query, groupBy: [], filters: readFilters(p), range: () => range }, this.types);
 			return query ? get<Answer>('api/v1/top_series', [['query', query], ...range, ...readFrames(p), ['step', String(stepFor(end - start))], ['by', this.by(p)], ['limit', this.limit(p)]], signal, 'POST') : null;
 		}, (a) => {
@@ -115,9 +119,9 @@ export class FunctionsPage implements Page {
 		const lines: PlotLine[] = a.result.map((l) => ({ label: nameOf(l), points: points(l.values) }));
 		// On top: those that are named share a base line.
 		if (isStacked && a.rest.values.length && p.get('others') !== 'hidden') lines.unshift({ label: `${integer(a.rest.n_functions)} others`, id: '(others)', points: points(a.rest.values), colour: '#8a94a3' });
-		this.plot.show(lines, { step: a.step, start, end, text: rate.text, stacked: isStacked, zeros: !isInstant, onHide: (ids) => set({ off: ids }, true),
+		this.plot.show(lines, { step: a.step, start, end, text: rate.text, ticks: rate.name === 'cores' ? undefined : ticks(a.unit), stacked: isStacked, zeros: !isInstant, onHide: (ids) => set({ off: ids }, true),
 			onRange: (from, to) => set({ start: String(from), end: String(to), seconds: null }) });
-		this.note.textContent = `${rate.name}, a point per ${a.step} s · ${isStacked ? 'self, one on the other' : 'totals overlap, so each has its own line'} · ${integer(a.n_functions)} functions in the range`;
+		fill(this.note, `${rate.name}, a point per ${a.step} s · ${isStacked ? 'self, one on the other' : 'totals overlap, so each has its own line'} · ${integer(a.n_functions)} functions in the range`, this.overlap && overlapNote(this.overlap, this.query, p.has('query')));
 		const kept = Object.fromEntries([...p].filter(([k]) => ['query', 'start', 'end', 'seconds', 'focus', 'ignore', 'hide', 'show', 'show_from', 'by_build', 'names'].includes(k)));
 		this.rows.replaceChildren(...a.result.map((l) => h('tr', {},
 			h('td', { class: 'mono' }, h('a', { href: href('', { ...kept, sandwich: l.metric.function }), title: l.metric.function }, shownName(l.metric.function))), h('td', { class: 'muted' }, [l.metric.mapping, buildOf(l)].filter(Boolean).join(' ')),
