@@ -121,6 +121,7 @@ int cli_compare_check(
 	if (o->json || o->md)
 		o->format = o->json ? "json" : "md";
 	o->per = o->per ? o->per : per;
+	o->stored = stored;
 	is_known = str_starts_with(o->per, "metric:") && o->per[strlen("metric:")];
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
 		is_known |= !strcmp(o->per, known[i]);

@@ -18,6 +18,7 @@ struct cli_compare_options {
 	double alpha, min_effect, min_samples, max_lost, max_unresolved;
 	uint64_t top;
 	bool canon, unnamed_by_binary, lines, json, md;
+	bool stored; /* runs are of a store: set by cli_compare_check */
 };
 
 #define CLI_COMPARE_FLAG(struct_, name_, field_, value_, fallback_, help_)          \

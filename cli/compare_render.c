@@ -84,8 +84,11 @@ static void put_summary(const struct cli_comparison *c, struct bytes *out)
 	const struct cli_headline *h = &c->headline;
 	const struct stats_row *whole = &c->stats.whole;
 
-	bytes_printf(out, "%s in %s per %s, %s against %s\n", c->runs->type, c->runs->unit,
-		cli_compare_per(c->o), c->o->label_b, c->o->label_a);
+	/* Replicates are divided by the time that all their targets together were watched. */
+	bytes_printf(out, "%s in %s per %s%s, %s against %s\n", c->runs->type, c->runs->unit,
+		cli_compare_per(c->o),
+		c->o->stored && !strcmp(c->o->per, "second") ? " and instance" : "", c->o->label_b,
+		c->o->label_a);
 	put_side(c, c->o->label_a, 0, c->n_a, &h->a, out);
 	put_side(c, c->o->label_b, c->n_a, c->runs->n - c->n_a, &h->b, out);
 	if (h->a.median > 0)

@@ -127,9 +127,8 @@ struct query_trees {
 	int64_t duration_ns;		  /* sum of the windows of the profiles that were merged */
 	int64_t min_time_ns, max_time_ns; /* first window's begin and last window's end; 0 when
 					     nothing was found */
-	uint64_t n_profiles, n_series;
+	uint64_t n_profiles, n_series, n_targets;
 	struct query_cover covered; /* with want_coverage: of the targets of these series */
-	uint64_t n_targets;
 	int64_t watched_ns; /* with want_coverage: the time in which at least one of them was watched */
 	struct query_watched *watched; /* with want_coverage: all of those targets */
 	size_t n_watched;

@@ -1,5 +1,6 @@
 """Numbers keep what they mean on every way out: windows, states, negative values, numeric labels, sums beyond 63 bits."""
 import http.server
+import json
 import os
 import subprocess
 import tempfile
@@ -175,6 +176,70 @@ class Pushed(unittest.TestCase):
         bearer = self.scraper.get('/pyroscope/render?' + urllib.parse.urlencode({'query': selector, 'from': self.now - 60, 'until': self.now + 60})).json
         self.assertEqual(bearer['flamebearer']['numTicks'], 20500)
         self.assertEqual(set(bearer['flamebearer']['names']), {'total', 'main (negative)', 'grow (negative)', 'keep'})
+
+    def test_all_ways_to_one_number(self):
+        """Two instances, ten windows of 10 s each, half a core an instance: whoever shows the number shows this one."""
+        at = self.now - 300
+        for instance in ('a:1', 'b:1'):
+            for i in range(10):
+                body = cpu([(['work', 'main'], [500, 5 * S], {})], (at + 10 * i) * S, 10 * S)
+                self.push('process_cpu', body, job='same', instance=instance)
+        selector, start, end = CPU + '{job="same"}', at - 60, at + 160
+        total, per_instance, of_service = 100 * S, 0.5, 1.0
+        both = {f'{name}_{side}': v for side in 'ab' for name, v in (('query', selector), ('start', start), ('end', end))}
+
+        def get(path, **params):
+            r = self.scraper.get(f'{path}?' + urllib.parse.urlencode(params))
+            self.assertEqual(r.status, 200, r.text)
+            return r
+
+        def diff(**params):
+            return get('/api/v1/diff', **both, **params).json['data']
+
+        def rate(**params):
+            d = diff(**params)
+            return [d[side]['total'] * d[side]['scale'] / S for side in 'ab']
+
+        def points():
+            m = get('/api/v1/query_series', query=selector, start=start, end=end, step=10, group_by='').json['data']
+            return [float(v) for _, v in m['result'][0]['values']]
+
+        def grafana():
+            return get('/pyroscope/render', query=selector, **{'from': start, 'until': end}).json
+
+        def cli(*args):
+            p = sonde(*args)
+            self.assertEqual(p.returncode, 0, p.stderr)
+            return p.stdout
+
+        query = ('--server', self.scraper.url, '--start', str(start), '--end', str(end), selector)
+        side = (selector, f'@{end}', f'{end - start}s')
+        compared = ('diff', '--server', self.scraper.url, *side, '--', *side)
+        merged = Pprof(get('/api/v1/profile', query=selector, start=start, end=end).body)
+        ways = [
+            ('pprof', lambda: merged.total(), total),
+            ('flame graph', lambda: get('/api/v1/flamegraph', query=selector, start=start, end=end).json['data']['total'], total),
+            ('table', lambda: get('/api/v1/top', query=selector, start=start, end=end).json['data']['total'], total),
+            ('profiles', lambda: get('/api/v1/profiles', query=selector, start=start, end=end).json['data']['total'], total),
+            ('plot, its sum', lambda: sum(points()), total),
+            ('plot, its mean as a rate', lambda: sum(points()) / len(points()) / 10 / S, of_service),
+            ('diff, sums', lambda: [diff(per='run')[side]['total'] for side in 'ab'], [total, total]),
+            ('diff, per instance', lambda: rate(), [per_instance, per_instance]),
+            ('diff, of the service', lambda: rate(of='service'), [of_service, of_service]),
+            ('diff, its replicates', lambda: diff(replicate='instance,1m')['statistics']['mean_a'] / S, per_instance),
+            ('diff, its replicates of the service', lambda: diff(replicate='instance,1m', of='service')['statistics']['mean_a'] / S, of_service),
+            ('Grafana, its flame graph', lambda: grafana()['flamebearer']['numTicks'], total),
+            ('Grafana, its plot', lambda: sum(grafana()['timeline']['samples']), total),
+            ('sonde query', lambda: 'Total = 1.67min' in cli('query', *query), True),
+            ('sonde top', lambda: 'Total = 1.67min' in cli('top', '--server', self.scraper.url, '--start', str(start), '--query', selector), True),
+            ('sonde diff', lambda: json.loads(cli(*compared, '--format', 'json'))['a']['median'] / S, per_instance),
+            ('sonde diff, its words', lambda: 'cpu in nanoseconds per second and instance' in cli(*compared), True),
+        ]
+        for name, ask, want in ways:
+            with self.subTest(name):
+                got = ask()
+                for g, w in zip(got, want) if isinstance(want, list) else [(got, want)]:
+                    self.assertAlmostEqual(g, w, delta=abs(w) * 1e-6)
 
     def test_sum_beyond_63_bits(self):
         with tempfile.TemporaryDirectory() as d:
