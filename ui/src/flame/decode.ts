@@ -90,14 +90,15 @@ function readWide(data: Uint8Array, [from, to]: Span, n: number): Float64Array {
 		}
 		let wide = v;
 		if (b > 127) {
-			let scale = 2 ** 28;
+			let scale = 2 ** 28, high = 0; // apart from what is below: a negative number near 2^64 has no room for it
 			do {
 				if (scale >= 2 ** 70) throw tooLong(at);
 				b = data[at++];
-				wide += (b & 127) * scale;
+				high += (b & 127) * scale;
 				scale *= 128;
 			} while (b > 127);
-			if (scale >= 2 ** 70) wide -= 2 ** 64; // ten bytes: in two's complement
+			if (scale >= 2 ** 70) high -= 2 ** 64; // ten bytes: in two's complement
+			wide += high;
 		}
 		into[i] = wide;
 	}
