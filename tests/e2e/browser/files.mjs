@@ -1,6 +1,7 @@
 // Stories of the page for files: what is open, what is shown of it, and the formats that it reads.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
+import { CPUPROFILE, PERF, SPEEDSCOPE } from './samples.mjs';
 
 const names = (page) => page.locator('.file-name').allTextContents();
 const query = (page) => new URL(page.url()).searchParams;
@@ -68,4 +69,21 @@ export async function file_list({ page, url, scratch, heap }) {
 	assert.equal((await names(page)).length, 5, 'they stay open when the page is left');
 	await press(page, 'Close two.folded');
 	assert.deepEqual(await names(page), ['one.folded', 'three.folded', 'heap.pb.gz', 'one.folded (2)']);
+}
+
+/** Each format is known by its content, whatever the file's name. */
+export async function file_formats({ page, url, scratch, heap, html }) {
+	const files = { 'stacks.folded': 'main;work 8\n', 'perf.txt': PERF, 'threads.json': SPEEDSCOPE, 'node.cpuprofile': CPUPROFILE };
+	for (const [name, content] of Object.entries(files)) writeFileSync(`${scratch}/${name}`, content);
+	await page.goto(`${url}files`);
+	await page.setInputFiles('#files', [heap, ...Object.keys(files).map((name) => `${scratch}/${name}`), html]);
+	const expected = [['heap.pb.gz', 'pprof, 4 sample types', '4.00\u202fKiB'], ['stacks.folded', 'folded stacks', '8 '], ['perf.txt', 'perf script, 2 sample types', '10.1\u202fms'],
+		['threads.json', 'speedscope, 3 sample types', '5\u202fns'], ['node.cpuprofile', '.cpuprofile, 2 sample types', '90.0\u202fµs'], ['page.html', 'page of Sonde', '8 ']];
+	await page.locator('.file-row').nth(expected.length - 1).waitFor();
+	assert.deepEqual(await page.locator('.file-row').evaluateAll((all) => all.map((r) => [r.querySelector('.file-name').textContent, r.querySelector('.muted').textContent])), expected.map(([name, facts]) => [name, facts]));
+	assert.match(await page.locator('.file-notes').textContent(), /^1 line is left out, the first is line 10$/);
+	for (const [name, , sum] of expected) {
+		await press(page, name);
+		await sums(page, sum);
+	}
 }

@@ -3,6 +3,9 @@
 // A file's format is known by its content.
 import { integer } from '../units';
 import { readFolded } from './folded';
+import { readJson } from './json';
+import { isPage, readPage } from './page';
+import { isPerfScript, readPerfScript } from './perf_script';
 import { readPprof } from './pprof';
 import type { Profile } from './profile';
 
@@ -31,5 +34,9 @@ export async function readProfile(data: Uint8Array): Promise<Profile> {
 	const plain = data[0] === 0x1f && data[1] === 0x8b ? await inflate(data) : data;
 	const head = new TextDecoder().decode(plain.subarray(0, 4096));
 	// Text has no control characters but those that end lines.
-	return /[\0-\x08\x0e-\x1f]/.test(head) ? readPprof(plain) : readFolded(new TextDecoder().decode(plain));
+	if (/[\0-\x08\x0e-\x1f]/.test(head)) return readPprof(plain);
+	const text = new TextDecoder().decode(plain);
+	if (/^\s*\{/.test(text)) return readJson(text);
+	if (isPage(head)) return readPage(text);
+	return isPerfScript(text) ? readPerfScript(text) : readFolded(text);
 }

@@ -78,7 +78,7 @@ export class FilesPage implements Page {
 	private readonly problem = h('div', { class: 'problem', role: 'alert', hidden: true });
 	private readonly busy = h('p', { class: 'facts', role: 'status', hidden: true });
 	private readonly zone = h('section', { class: 'panel drop' }, this.input, h('label', { class: 'button primary', for: 'files' }, 'Choose files'),
-		h('span', { class: 'muted' }, 'or drop them on any page: pprof (.pb, .pb.gz) or folded stacks. With Shift, what you drop is compared. Files stay in this browser.'), this.list, this.choice, this.busy, this.missing, this.problem);
+		h('span', { class: 'muted' }, 'or drop them on any page: pprof, folded stacks, perf script, speedscope, .cpuprofile or a page of Sonde. With Shift, what you drop is compared. Files stay in this browser.'), this.list, this.choice, this.busy, this.missing, this.problem);
 	readonly root = h('div', { class: 'page' }, this.zone, this.flame.root);
 	private side?: { path: string; table: DiffTable; scale: [number, number] };
 	private fresh?: { path: string; tree: Tree }; // of the file that was opened last
