@@ -62,6 +62,8 @@ export async function page_graph({ page, context, url }) {
 	await waitState(page, (p) => !p.has('sandwich'));
 	await page.keyboard.press('t');
 	await waitState(page, (p) => p.get('view') === 'table');
+	await page.keyboard.press('f');
+	await waitState(page, (p) => p.get('names') === 'full');
 	assert.deepEqual((await page.locator('.table-row .function').allTextContents()).sort(), ['<leaf>', 'main', 'rest</script>', 'work']);
 }
 
