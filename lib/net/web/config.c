@@ -321,9 +321,6 @@ static int read_client_auth(struct reader *r, const struct conf_node *section)
 		return e;
 	c->client_auth =
 		at > WEB_CLIENT_REQUIRE_VERIFY ? WEB_CLIENT_REQUIRE_ANY : (enum web_client_auth)at;
-	if (c->client_auth >= WEB_CLIENT_VERIFY_GIVEN && !c->client_ca_pem)
-		return fail(r, auth, "client_auth_type", "%s needs client_ca_file",
-			client_auths[at].go);
 	if (c->client_ca_pem && c->client_auth == WEB_CLIENT_NONE)
 		return fail(r, section, "client_ca_file",
 			"has no effect without client_auth_type: set it to "

@@ -36,7 +36,7 @@ struct web_config {
 	size_t n_files;
 
 	bool has_tls;
-	const char *cert_pem, *key_pem, *client_ca_pem; /* the CA may be NULL */
+	const char *cert_pem, *key_pem, *client_ca_pem; /* the CA may be NULL: the system's */
 	enum web_client_auth client_auth;
 	const char **client_sans; /* one of them must be in the client's certificate; none: any */
 	size_t n_client_sans;

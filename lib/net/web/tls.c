@@ -8,13 +8,14 @@
 #include "lib/net/web/config.h"
 #include <string.h>
 
-#define FUNCTIONS(X)                               \
-	X(gnutls_certificate_allocate_credentials) \
-	X(gnutls_certificate_free_credentials)     \
-	X(gnutls_certificate_set_x509_key_mem2)    \
-	X(gnutls_certificate_set_x509_trust_mem)   \
-	X(gnutls_priority_deinit)                  \
-	X(gnutls_priority_init)                    \
+#define FUNCTIONS(X)                                \
+	X(gnutls_certificate_allocate_credentials)  \
+	X(gnutls_certificate_free_credentials)      \
+	X(gnutls_certificate_set_x509_key_mem2)     \
+	X(gnutls_certificate_set_x509_trust_mem)    \
+	X(gnutls_certificate_set_x509_system_trust) \
+	X(gnutls_priority_deinit)                   \
+	X(gnutls_priority_init)                     \
 	X(gnutls_strerror)
 
 static const char *const names[] = {FUNCTIONS(LIBRARY_NAME)};
@@ -50,13 +51,22 @@ static int set_certificate(struct web_tls *t, const struct web_config *c, struct
 	return 0;
 }
 
+/* Those of client_ca; without it who verifies trusts the system's, as Go does. */
 static int set_authorities(struct web_tls *t, const struct web_config *c, struct errbuf *eb)
 {
 	gnutls_datum_t ca;
 	int r;
 
-	if (!c->client_ca_pem)
+	if (!c->client_ca_pem && c->client_auth < WEB_CLIENT_VERIFY_GIVEN)
 		return 0;
+	if (!c->client_ca_pem) {
+		r = tls.gnutls_certificate_set_x509_system_trust(t->credentials);
+		return r >= 0 ? 0
+			      : err_set(eb, -EINVAL,
+					"%s: tls_server_config.client_auth_type: the system's "
+					"certificates cannot be read: %s; expected client_ca_file",
+					c->files[0].path, tls.gnutls_strerror(r));
+	}
 	ca = datum(c->client_ca_pem);
 	r = tls.gnutls_certificate_set_x509_trust_mem(t->credentials, &ca, GNUTLS_X509_FMT_PEM);
 	if (r <= 0)
