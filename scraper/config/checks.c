@@ -162,8 +162,8 @@ static int check_profile_seconds(
 	return 0;
 }
 
-/* Without relabeling an empty address, or a slash in one, can only be a mistake; with it the rules may still
- * mend it. What discovery finds costs the target alone. */
+/* Without relabeling a slash in an address can only be a mistake, as to Prometheus, and so can an empty one, which costs its target alone
+ * there; with it the rules may still mend them. What discovery finds costs the target alone. */
 static int check_static_addresses(
 	struct config_reader *r, const struct config_job *job, const struct config_seen *seen)
 {
@@ -176,14 +176,22 @@ static int check_static_addresses(
 			size_t mark;
 			int e;
 
+			const struct conf_node *at;
+
 			if (*targets->items[k] && !strchr(targets->items[k], '/'))
 				continue;
+			at = conf_node_get(groups->items[i], "targets")->items[k];
 			mark = config_path_push(r, ".static_configs[%zu].targets[%zu]", i, k);
-			e = config_fail(r, conf_node_get(groups->items[i], "targets")->items[k],
-				NULL, "\"%.100s\" is not a valid address, expected host:port",
-				targets->items[k]);
+			if (*targets->items[k])
+				e = config_fail(r, at, NULL,
+					"\"%.100s\" is not a valid address, expected host:port",
+					targets->items[k]);
+			else
+				e = config_warn(r, at, NULL,
+					"is empty, expected host:port: nothing is scraped for it");
 			config_path_pop(r, mark);
-			return e;
+			if (e < 0)
+				return e;
 		}
 	}
 	return 0;

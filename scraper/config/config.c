@@ -427,19 +427,37 @@ void config_rules_free(struct config_rules *rules)
 	*rules = (struct config_rules) {0};
 }
 
+/* In JSON the keys of a group are the same in any case, as to Go. */
+static void fold_keys(struct conf_node *root)
+{
+	static const char *const names[] = {"targets", "labels"};
+
+	for (size_t i = 0; root && root->kind == CONF_SEQUENCE && i < root->n; i++) {
+		struct conf_node *group = root->items[i];
+
+		for (size_t k = 0; group->kind == CONF_MAPPING && k < group->n; k += 2)
+			for (size_t n = 0; n < ARRAY_SIZE(names); n++)
+				if (!strcasecmp(group->items[k]->text, names[n]))
+					group->items[k]->text = names[n];
+	}
+}
+
 int config_parse_groups(const char *path, const void *text, size_t len, struct config_groups *ret,
 	struct errbuf *eb)
 {
 	struct config_reader r = {.file = path, .mem = config_mem_new(), .eb = eb};
 	struct conf_node *root = NULL;
+	const bool is_json = str_ends_with(path, ".json") || str_ends_with(path, ".JSON");
 	void *groups = NULL;
 	int e;
 
 	*ret = (struct config_groups) {0};
-	if (str_ends_with(path, ".json") || str_ends_with(path, ".JSON"))
+	if (is_json)
 		e = config_json_parse(path, text, len, config_mem_arena(r.mem), &root, eb);
 	else
 		e = conf_yaml_parse(path, text, len, config_mem_arena(r.mem), &root, eb);
+	if (e == 0 && is_json)
+		fold_keys(root);
 	if (e == 0 && root && !conf_node_is_null(root))
 		e = config_read_list(&r, config_keys(CONFIG_KEYS_STATIC), root, &groups, &ret->n);
 	ret->items = groups;

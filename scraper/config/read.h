@@ -14,6 +14,7 @@ enum config_type {
 	CONFIG_TYPE_SECRET,	/* the same, never shown */
 	CONFIG_TYPE_PATH,	/* the same, joined with the directory of the file it stands in */
 	CONFIG_TYPE_URL,	/* the same, its password never shown */
+	CONFIG_TYPE_SERVER,	/* the same, whose scheme may be left out, then it is http */
 	CONFIG_TYPE_BOOL,	/* bool */
 	CONFIG_TYPE_TRISTATE,	/* enum config_tristate */
 	CONFIG_TYPE_UINT,	/* uint64_t */

@@ -51,7 +51,8 @@ static const struct config_key kubernetes_sd_keys[] = {
 		.type = CONFIG_TYPE_ENUM,
 		.offset = offsetof(struct config_kubernetes_sd, role),
 		.names = roles},
-	CONFIG_VALUE(struct config_kubernetes_sd, api_server, CONFIG_TYPE_URL, "api_server", NULL),
+	CONFIG_VALUE(
+		struct config_kubernetes_sd, api_server, CONFIG_TYPE_SERVER, "api_server", NULL),
 	CONFIG_VALUE(struct config_kubernetes_sd, kubeconfig_file, CONFIG_TYPE_PATH,
 		"kubeconfig_file", NULL),
 	CONFIG_NESTED(struct config_kubernetes_sd, namespaces, "namespaces",
@@ -236,10 +237,11 @@ static int check_server(struct config_reader *r, const struct config_kubernetes_
 	const struct conf_node *kubeconfig = config_seen_key(seen, "kubeconfig_file");
 	bool is_in_cluster = !sd->api_server && !sd->kubeconfig_file;
 
-	if (sd->api_server && !str_starts_with(sd->api_server, "http://") &&
+	if (sd->api_server && strstr(sd->api_server, "://") &&
+		!str_starts_with(sd->api_server, "http://") &&
 		!str_starts_with(sd->api_server, "https://"))
 		return config_fail(r, config_seen_key(seen, "api_server"), "api_server",
-			"expected a URL that starts with http:// or https://");
+			"expected a URL that starts with http:// or https://, or host:port");
 	if (sd->api_server && sd->kubeconfig_file)
 		return config_fail(r, kubeconfig, "kubeconfig_file",
 			"stands beside api_server, expected at most one of them");

@@ -68,8 +68,10 @@ static int read_secret(struct config_reader *r, const struct conf_node *node, co
 	return *ret ? 0 : config_out_of_memory(r);
 }
 
-static int read_url(struct config_reader *r, const struct conf_node *node, const char **ret)
+static int read_url(
+	struct config_reader *r, const struct conf_node *node, bool needs_scheme, const char **ret)
 {
+	_cleanup_free_ char *whole = NULL;
 	_cleanup_url_ struct url u = {0};
 	struct errbuf eb = {0};
 	int e = read_secret(r, node, ret);
@@ -78,7 +80,8 @@ static int read_url(struct config_reader *r, const struct conf_node *node, const
 		return e;
 	if (str_starts_with(*ret, "socks5://") || str_starts_with(*ret, "socks5h://"))
 		return 0; /* a proxy's */
-	if (url_parse(*ret, &u, &eb) < 0)
+	whole = xasprintf("%s%s", needs_scheme || strstr(*ret, "://") ? "" : "http://", *ret);
+	if (url_parse(whole, &u, &eb) < 0)
 		return config_fail(r, node, NULL, "expected a URL such as http://host:3128: %s",
 			err_text(&eb, -EINVAL));
 	return 0;
@@ -414,7 +417,8 @@ int config_value_read(struct config_reader *r, const struct config_key *key,
 	case CONFIG_TYPE_STRING: return read_string(r, node, at);
 	case CONFIG_TYPE_SECRET: return read_secret(r, node, at);
 	case CONFIG_TYPE_PATH: return read_path(r, node, at);
-	case CONFIG_TYPE_URL: return read_url(r, node, at);
+	case CONFIG_TYPE_URL: return read_url(r, node, true, at);
+	case CONFIG_TYPE_SERVER: return read_url(r, node, false, at);
 	case CONFIG_TYPE_BOOL: return read_bool(r, node, at);
 	case CONFIG_TYPE_TRISTATE:
 		e = read_bool(r, node, &value);
@@ -565,6 +569,7 @@ bool config_value_print(
 			conf_print_scalar(hide ? secret_text : *(const char *const *)at, out);
 		return *(const char *const *)at;
 	case CONFIG_TYPE_URL:
+	case CONFIG_TYPE_SERVER:
 		if (*(const char *const *)at)
 			print_url(*(const char *const *)at, how, out);
 		return *(const char *const *)at;

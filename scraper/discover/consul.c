@@ -132,7 +132,7 @@ static void read_list(struct discover_provider *p, const struct json_value *list
 	}
 }
 
-/* The worst of its checks; maintenance stands above all. */
+/* The worst of its checks; maintenance stands above all. "" as soon as one has a state that is not known. */
 static const char *health(const struct json_value *checks)
 {
 	static const char *const states[] = {"passing", "warning", "critical", "maintenance"};
@@ -142,12 +142,18 @@ static const char *health(const struct json_value *checks)
 		const char *id = discover_json_text(json_value_at(checks, i), "CheckID"),
 			   *status = discover_json_text(json_value_at(checks, i), "Status");
 
+		size_t k = 0;
+
 		if (!strcmp(id, "_node_maintenance") ||
 			str_starts_with(id, "_service_maintenance:"))
 			status = "maintenance";
-		for (size_t k = worst + 1; k < ARRAY_SIZE(states); k++)
-			if (!strcmp(status, states[k]))
-				worst = k;
+		else if (!strcmp(status, "maintenance"))
+			return "";
+		while (k < ARRAY_SIZE(states) && strcmp(status, states[k]) != 0)
+			k++;
+		if (k == ARRAY_SIZE(states))
+			return "";
+		worst = MAX(worst, k);
 	}
 	return states[worst];
 }
@@ -218,17 +224,18 @@ static int start(struct discover_provider *p, const struct config_job *job, size
 		add_token(own, sd->token);
 	if (sd->datacenter && *sd->datacenter)
 		own->datacenter = xstrdup(sd->datacenter);
-	catalog_start(p, &(struct catalog_options) {
-				 .kind = &consul,
-				 .transport = &own->transport,
-				 .headers = headers,
-				 .refresh_interval_ms = sd->refresh_interval_ms,
-				 /* with tags the list must say which services have them */
-				 .names = sd->services.items,
-				 .n_names = sd->tags.n ? 0 : sd->services.n,
-				 .needs_self = !own->datacenter,
-				 .own = own,
-			 });
+	catalog_start(p,
+		&(struct catalog_options) {
+			.kind = &consul,
+			.transport = &own->transport,
+			.headers = headers,
+			.refresh_interval_ms = sd->refresh_interval_ms,
+			/* with tags or a filter the list must say which services there are */
+			.names = sd->services.items,
+			.n_names = sd->tags.n || (sd->filter && *sd->filter) ? 0 : sd->services.n,
+			.needs_self = !own->datacenter,
+			.own = own,
+		});
 	return 0;
 }
 

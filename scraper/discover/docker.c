@@ -59,11 +59,19 @@ struct container {
 	struct discover_build *build;
 };
 
+/* A network may have addresses of version 6 alone. */
+static const char *address_in(const struct json_value *network)
+{
+	const char *ip = discover_json_text(network, "IPAddress");
+
+	return *ip ? ip : discover_json_text(network, "GlobalIPv6Address");
+}
+
 static void put_port(
 	struct container *c, const struct json_value *network, const struct json_value *port)
 {
 	_cleanup_labels_builder_ struct labels_builder b;
-	const char *ip = discover_json_text(network, "IPAddress");
+	const char *ip = address_in(network);
 	const struct json_value *private = discover_json_at(port, "PrivatePort"),
 				*public = discover_json_at(port, "PublicPort");
 

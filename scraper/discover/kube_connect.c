@@ -4,6 +4,7 @@
  * the environment and the service account.
  */
 #include "scraper/discover/kube.h"
+#include "lib/base/alloc.h"
 #include "lib/base/fs.h"
 #include "lib/base/str.h"
 #include "lib/conf/conf_yaml.h"
@@ -19,9 +20,10 @@ void kube_connection_done(struct kube_connection *c)
 	arena_done(&c->arena);
 }
 
-/* Takes the URL of the server, without the slashes at its end. */
-static int set_server(struct kube_connection *c, const char *text, struct errbuf *eb)
+/* Takes the URL of the server, without the slashes at its end. Without a scheme it is http, as to Kubernetes' own client. */
+static int set_server(struct kube_connection *c, const char *given, struct errbuf *eb)
 {
+	_cleanup_free_ char *text = xasprintf("%s%s", strstr(given, "://") ? "" : "http://", given);
 	_cleanup_bytes_ struct bytes shown = {0};
 	_cleanup_url_ struct url u = {0};
 	size_t n = strlen(text);

@@ -263,6 +263,18 @@ static void add_endpoint(struct kube_group *g, struct seen *seen, const struct j
 	}
 }
 
+/* The other slice of a service with two address families: the pods are those of the slice of the first family. */
+static bool is_second_family(const struct json_value *service, const struct json_value *object)
+{
+	const struct json_value *spec = json_value_get(service, "spec");
+	const char *policy = kube_text(spec, "ipFamilyPolicy", NULL);
+	const char *first = json_value_str(json_value_at(json_value_get(spec, "ipFamilies"), 0));
+
+	return first &&
+	       (!strcmp(policy, "PreferDualStack") || !strcmp(policy, "RequireDualStack")) &&
+	       strcmp(first, kube_text(object, "addressType", NULL)) != 0;
+}
+
 void kube_endpointslice(
 	struct kube_group *g, struct labels_builder *b, const struct json_value *object)
 {
@@ -270,13 +282,17 @@ void kube_endpointslice(
 	const struct json_value *endpoints = json_value_get(object, "endpoints");
 	const char *service =
 		kube_text(json_value_get(meta, "labels"), "kubernetes.io/service-name", NULL);
+	const char *namespace = kube_text(meta, "namespace", NULL);
 	_cleanup_seen_ struct seen seen = {0};
 
 	kube_set_namespace(g->view, b, object);
 	kube_set_meta(b, "endpointslice", object);
 	kube_set(b, "endpointslice_address_type", kube_text(object, "addressType", NULL));
 	if (*service)
-		kube_set_service(g->view, b, kube_text(meta, "namespace", NULL), service);
+		kube_set_service(g->view, b, namespace, service);
+	if (*service && is_second_family(
+				kube_view_find(g->view, KUBE_SERVICES, namespace, service), object))
+		return;
 	for (size_t i = 0; (endpoint = json_value_at(endpoints, i)); i++)
 		add_endpoint(g, &seen, endpoint, json_value_get(object, "ports"));
 	for (size_t i = 0; i < seen.n; i++)

@@ -340,6 +340,27 @@ void kube_set_service(
 		kube_set_meta(b, "service", service);
 }
 
+/* The addresses that the load balancer got, joined by commas; else the one that was asked for in the old way. */
+static void set_balancer(struct labels_builder *t, const struct json_value *service)
+{
+	const struct json_value *ingress = discover_json_at(service, "status.loadBalancer.ingress");
+	_cleanup_bytes_ struct bytes all = {0};
+
+	for (size_t i = 0; i < json_value_len(ingress); i++) {
+		const char *ip = kube_text(json_value_at(ingress, i), "ip", NULL);
+
+		if (*ip)
+			bytes_printf(&all, "%s%s", all.len ? "," : "", ip);
+	}
+	bytes_put_u8(&all, 0);
+	if (bytes_error(&all) < 0)
+		t->error = -ENOMEM;
+	else
+		kube_set(t, "service_loadbalancer_ip",
+			all.len > 1 ? (const char *)all.data
+				    : discover_json_text(service, "spec.loadBalancerIP"));
+}
+
 static void make_service(
 	struct kube_group *g, struct labels_builder *b, const struct json_value *service)
 {
@@ -366,8 +387,7 @@ static void make_service(
 		else
 			kube_set(t, "service_cluster_ip", kube_text(spec, "clusterIP", NULL));
 		if (!strcmp(type, "LoadBalancer"))
-			kube_set(t, "service_loadbalancer_ip",
-				kube_text(spec, "loadBalancerIP", NULL));
+			set_balancer(t, service);
 		kube_add_target(g);
 	}
 }
@@ -409,12 +429,14 @@ static void make_ingress(
 	kube_set_namespace(g->view, b, ingress);
 	kube_set(b, "ingress_class_name", kube_text(spec, "ingressClassName", NULL));
 	for (size_t i = 0; (rule = json_value_at(json_value_get(spec, "rules"), i)); i++) {
-		const struct json_value *paths =
-			json_value_get(json_value_get(rule, "http"), "paths");
+		const struct json_value *http = json_value_get(rule, "http"),
+					*paths = json_value_get(http, "paths");
 		const char *host = kube_text(rule, "host", NULL);
-		size_t n = json_value_len(paths);
+		/* all paths of a host lead to the default backend; a rule of no paths leads nowhere */
+		size_t n = http && json_value_kind(http) == JSON_KIND_OBJECT ? json_value_len(paths)
+									     : 1;
 
-		for (size_t k = 0; k < MAX(n, 1U); k++) {
+		for (size_t k = 0; k < n; k++) {
 			const char *path = kube_text(json_value_at(paths, k), "path", NULL);
 
 			labels_builder_set(&g->target, "__address__", host);

@@ -49,9 +49,12 @@ static const struct json_keep keep_pod[] = {PART("metadata", keep_metadata),
 	PART("spec", keep_pod_spec), PART("status", keep_pod_status), END};
 
 static const struct json_keep keep_service_spec[] = {ALL("type"), ALL("clusterIP"),
-	ALL("externalName"), ALL("loadBalancerIP"), ALL("ports"), END};
-static const struct json_keep keep_service[] = {
-	PART("metadata", keep_metadata), PART("spec", keep_service_spec), END};
+	ALL("externalName"), ALL("loadBalancerIP"), ALL("ports"), ALL("ipFamilyPolicy"),
+	ALL("ipFamilies"), END};
+static const struct json_keep keep_balancer[] = {ALL("ingress"), END};
+static const struct json_keep keep_service_status[] = {PART("loadBalancer", keep_balancer), END};
+static const struct json_keep keep_service[] = {PART("metadata", keep_metadata),
+	PART("spec", keep_service_spec), PART("status", keep_service_status), END};
 static const struct json_keep keep_endpoints[] = {
 	PART("metadata", keep_metadata), ALL("subsets"), END};
 static const struct json_keep keep_slice[] = {

@@ -19,6 +19,9 @@ PATHS = {'pods': '/api/v1', 'nodes': '/api/v1', 'services': '/api/v1', 'endpoint
          'endpointslices': '/apis/discovery.k8s.io/v1', 'ingresses': '/apis/networking.k8s.io/v1', 'replicasets': '/apis/apps/v1',
          'jobs': '/apis/batch/v1'}
 
+LISTS = {'pods': 'PodList', 'nodes': 'NodeList', 'services': 'ServiceList', 'endpoints': 'EndpointsList', 'namespaces': 'NamespaceList',
+         'endpointslices': 'EndpointSliceList', 'ingresses': 'IngressList', 'replicasets': 'ReplicaSetList', 'jobs': 'JobList'}
+
 
 def obj(name, namespace='web', labels=None, annotations=None, owner=None, **rest):
     """An object as the API gives it, with what nobody asked for too."""
@@ -146,7 +149,7 @@ class Api:
         q = dict(urllib.parse.parse_qsl(u.query))
         m = re.fullmatch(r'(.*?)(?:/namespaces/([^/]+))?/([a-z]+)', u.path)
         kind, namespace = (m[3], m[2]) if m else (None, None)
-        verb = 'WATCH' if q.get('watch') == '1' else 'LIST'
+        verb = 'WATCH' if q.get('watch') in ('1', 'true') else 'LIST'
         with self.lock:
             self.requests.append(f'{verb} {handler.path}')
             refused = self.refuse.get(f'{verb} {kind}')
@@ -154,6 +157,8 @@ class Api:
             return self.fail(handler, 401, 'Unauthorized')
         if PATHS.get(kind) != m[1]:
             return self.fail(handler, 404, 'the server could not find the requested resource')
+        if 'sendInitialEvents' in q:  # an older server has no such watches: its clients list
+            return self.fail(handler, 422, 'sendInitialEvents is forbidden for watch')
         if refused:
             return self.fail(handler, refused, f'{kind} is forbidden: User "system:anonymous" cannot {verb.lower()} resource "{kind}"')
 
@@ -177,7 +182,8 @@ class Api:
         page = every[start:start + limit] if limit else every
         if limit and start + limit < len(every):
             meta['continue'] = str(start + limit)
-        self.reply(handler, 200, {'kind': 'List', 'apiVersion': 'v1', 'metadata': meta, 'items': page})
+        group = PATHS[kind].removeprefix('/apis/').removeprefix('/api/')
+        self.reply(handler, 200, {'kind': LISTS[kind], 'apiVersion': group, 'metadata': meta, 'items': page})
 
     def watch(self, handler, kind, q, wanted):
         version = int(q['resourceVersion'])

@@ -366,9 +366,6 @@ static const struct {
 	{JOB "static_configs: [{targets: [a/b]}]",
 		"dir/f.yml:3:31: scrape_configs[0].static_configs[0].targets[0]: "
 		"\"a/b\" is not a valid address, expected host:port"},
-	{JOB "static_configs: [{targets: ['']}]",
-		"dir/f.yml:3:31: scrape_configs[0].static_configs[0].targets[0]: "
-		"\"\" is not a valid address, expected host:port"},
 	{JOB "static_configs: [{targets: [a, ~]}]",
 		"dir/f.yml:3:34: scrape_configs[0].static_configs[0].targets[1]: expected "
 		"text, got null"},
@@ -432,7 +429,8 @@ static void test_warnings(void **state)
 		parse_ok("remote_write: [{url: x}]\n"
 			 "global: {evaluation_interval: 1m, external_labels: {a: $UNSET}}\n" JOB
 			 "scrape_timeout: 1m\n  scrape_protocols: [x]\n"
-			 "  params: {seconds: ['16']}\n");
+			 "  params: {seconds: ['16']}\n"
+			 "  static_configs: [{targets: ['']}]\n");
 	static const char *const expected[] = {
 		"dir/f.yml:1:1: remote_write: has no effect on profiles and is ignored",
 		"dir/f.yml:2:10: global.evaluation_interval: has no effect on profiles and is "
@@ -450,6 +448,9 @@ static void test_warnings(void **state)
 		"type of this job, of those too that are totals or states otherwise, such as "
 		"memory; profiling_config.pprof_config.process_cpu.seconds sets the window of the "
 		"CPU profile alone",
+		"dir/f.yml:8:31: scrape_configs[0].static_configs[0].targets[0]: is empty, "
+		"expected "
+		"host:port: nothing is scraped for it",
 	};
 
 	(void)state;

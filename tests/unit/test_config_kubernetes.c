@@ -20,7 +20,7 @@ static const struct {
 		"expected node, pod, service, endpoints, endpointslice or ingress"},
 	{JOB "kubernetes_sd_configs: [{role: pod, api_server: 'socks5://h'}]",
 		"dir/f.yml:3:51: scrape_configs[0].kubernetes_sd_configs[0].api_server: expected a "
-		"URL that starts with http:// or https://"},
+		"URL that starts with http:// or https://, or host:port"},
 	{JOB "kubernetes_sd_configs: [{role: pod, api_server: 'http://h', kubeconfig_file: f}]",
 		"dir/f.yml:3:80: scrape_configs[0].kubernetes_sd_configs[0].kubeconfig_file: "
 		"stands beside api_server, expected at most one of them"},
