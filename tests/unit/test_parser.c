@@ -190,6 +190,8 @@ static void test_rows(void **state)
 			{SYM(0x100, 0x10, "strtoimax", F, 1), SYM(0x100, 0x10, "strtoll", F, 1),
 				SYM(0x100, 0x10, "strtoq", F, 1), SYM(0x100, 0x10, "strtol", F, 1),
 				SYM(0x100, 0x10, "x", F, 2)}},
+		{"__vdso_time:100+10",
+			{SYM(0x100, 0x10, "time", F, 1), SYM(0x100, 0x10, "__vdso_time", F, 0)}},
 		{"_ZN1a1bEv:100+10",
 			{SYM(0x100, 0x10, "_ZN1a1bEv", F, 0), SYM(0x100, 0x10, "weak_c", F, 1)}},
 		/* a mark inside a function */

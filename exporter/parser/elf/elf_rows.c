@@ -9,6 +9,7 @@
 #include "exporter/parser/elf/elf_file.h"
 #include "lib/base/alloc.h"
 #include "lib/base/radix.h"
+#include "lib/base/str.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,12 +33,14 @@ void elf_rows_done(struct elf_rows *r)
 	*r = (struct elf_rows) {0};
 }
 
-/* Those that mark a name as not for users; what C++ and Rust begin every name with does not. */
+/* Those that mark a name as not for users. What C++ and Rust begin every name with does not, nor does what says that the vDSO answers and
+ * not libc, whose function of the same name called it. */
 static size_t leading_underscores(const char *name)
 {
 	size_t n = 0;
 
-	if (name[0] == '_' && (name[1] == 'Z' || name[1] == 'R'))
+	if (str_starts_with(name, "_Z") || str_starts_with(name, "_R") ||
+		str_starts_with(name, "__vdso_"))
 		return 0;
 	while (name[n] == '_')
 		n++;
