@@ -21,7 +21,6 @@
  *	}
  */
 #pragma once
-#include "bpf/core/compat.h"
 #include "bpf/core/output.h"
 
 static __always_inline __u32 cut_at_once(struct scratch *s, enum abi_cut why)
@@ -46,14 +45,13 @@ static __always_inline __u32 walk_user(struct sampling *g)
 	struct scratch *s = g->s;
 	__u32 n;
 
-	if (RARE(regs_are_32bit(&s->regs))) {
-		record_of(s)->flags |= ABI_FLAG_COMPAT32;
-		return regs_pc(&s->regs) ? compat_walk(s, g->task)
-					 : cut_at_once(s, ABI_CUT_NO_USER_REGS);
-	}
 	if (RARE(!regs_pc(&s->regs)))
 		return cut_at_once(s, ABI_CUT_NO_USER_REGS);
 	walker_begin(s, g->task);
+	if (RARE(regs_are_32bit(&s->regs))) {
+		record_of(s)->flags |= ABI_FLAG_COMPAT32;
+		s->walk.is_compat = 1;
+	}
 	n = walker_run(s);
 	count_steps(g);
 	/* The program that called execve is gone by now; its registers are not. */

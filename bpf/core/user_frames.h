@@ -165,6 +165,8 @@ static __always_inline __u32 walker_run(struct scratch *s)
 	__u32 steps;
 
 	bpf_loop(ABI_MAX_STEPS + 1, walk_callback, &walking, 0);
+	if (RARE(s->walk.is_compat))
+		s->walk.cut = ABI_CUT_COMPAT32;
 	steps = frames_finish(&s->walk.frames, s->words, s->spare, &copy);
 	if (RARE(steps))
 		bpf_loop(steps, tail_callback, &copy, 0);

@@ -34,6 +34,28 @@ UNWIND_ALONE int unwind_apply(struct walk *w)
 	return w ? walk_by_rule(w) : UNWIND_CUT;
 }
 
+/*
+ * The step of 32-bit code: to a return address behind a call, by frame pointer. Such programs have no tables here and most keep no frame
+ * pointers, so that what ends it says nothing of whether the stack is whole.
+ */
+UNWIND_ALONE int unwind_compat(struct walk *w)
+{
+	__u32 pair[2] = {0, 0}; /* the caller's frame pointer, the return address */
+	__u64 fp = w ? w->regs[UNWIND_FP] : 0;
+
+	if (UNWIND_ARM64 || !fp || unwind_read_user(w, pair, sizeof(pair), fp))
+		return UNWIND_CUT;
+	if ((pair[0] && pair[0] <= fp) ||
+		unwind_read_user(w, w->code, sizeof(w->code[0]), (__u64)pair[1] - 8) ||
+		!walk_ends_in_call(w->code[0]))
+		return UNWIND_CUT;
+	w->pc = pair[1];
+	w->exact = 0;
+	w->regs[UNWIND_FP] = pair[0];
+	w->n_steps++;
+	return UNWIND_MORE;
+}
+
 /* The rule of code in a file: enum unwind_found, and *ret_plain when the rule is of the usual kind; else it is in w->rule. */
 UNWIND_FN int walk_find(struct walk *w, __u64 *ret_plain)
 {
@@ -73,6 +95,8 @@ UNWIND_FN enum unwind_result unwind_step(struct walk *w, enum unwind_place place
 
 	w->fp_cut = ABI_CUT_NONE;
 	w->place = place;
+	if (RARE(w->is_compat))
+		return unwind_compat(w);
 	if (RARE(place == UNWIND_IN_JIT_NO_FP))
 		return walk_cut(w, ABI_CUT_NO_TABLE);
 	if (USUAL(place == UNWIND_IN_FILE))

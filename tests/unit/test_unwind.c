@@ -26,7 +26,7 @@ static int unwind_read_user(struct walk *w, void *to, __u64 bytes, __u64 from)
 {
 	(void)w;
 	n_reads++;
-	if (from < STACK_BASE || from + bytes > STACK_BASE + sizeof(stack_words))
+	if (from - STACK_BASE > sizeof(stack_words) - bytes)
 		return -1;
 	memcpy(to, (const uint8_t *)stack_words + (from - STACK_BASE), bytes);
 	return 0;
