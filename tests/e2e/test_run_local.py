@@ -99,6 +99,7 @@ class RunLocal(unittest.TestCase):
         place = f'{self.dir}/checkout'
         os.makedirs(f'{place}/build')
         os.symlink(build_dir(), f'{place}/build/release')
+        os.symlink(f'{TOP}/lib', f'{place}/lib')
         env = dict(os.environ, PATH=f'{os.path.dirname(GO)}:{os.environ["PATH"]}', HOME=self.dir)
         for command in commands:
             with self.subTest(command):
