@@ -149,6 +149,7 @@ static const char *const type_names[] = {
 	[CONFIG_TYPE_SECRET] = "secret",
 	[CONFIG_TYPE_PATH] = "path",
 	[CONFIG_TYPE_URL] = "URL",
+	[CONFIG_TYPE_SERVER] = "URL",
 	[CONFIG_TYPE_BOOL] = "boolean",
 	[CONFIG_TYPE_TRISTATE] = "boolean",
 	[CONFIG_TYPE_UINT] = "number",
