@@ -5,13 +5,14 @@
  */
 #include "lib/base/alloc.h"
 #include "lib/base/bitmap.h"
+#include "lib/prof/profile.h"
 #include "scraper/query/merge.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 union sum {
-	uint64_t whole; /* wraps, so hostile values are harmless */
+	int64_t whole; /* by prof_add */
 	double mean;
 };
 
@@ -89,7 +90,8 @@ static void add_list(const struct adder *a, const struct sums *s, union sum *to)
 		if (a->m->is_mean)
 			to[s->list[i].node].mean += s->list[i].value.mean;
 		else
-			to[s->list[i].node].whole += s->list[i].value.whole;
+			to[s->list[i].node].whole =
+				prof_add(to[s->list[i].node].whole, s->list[i].value.whole);
 }
 
 /* From the list to an array. */
@@ -121,7 +123,7 @@ static void add_to_all(const struct adder *a, const struct rows_piece *p, union 
 			to[nodes[i]].mean += (double)values[i] * weight;
 	} else {
 		for (size_t i = 0; i < p->n; i++)
-			to[nodes[i]].whole += (uint64_t)values[i];
+			to[nodes[i]].whole = prof_add(to[nodes[i]].whole, values[i]);
 	}
 }
 
@@ -138,7 +140,7 @@ static int add_to_list(struct adder *a, const struct rows_piece *p, struct sums 
 		if (a->m->is_mean)
 			e->value.mean = (double)p->values[i] * weight;
 		else
-			e->value.whole = (uint64_t)p->values[i];
+			e->value.whole = p->values[i];
 	}
 	return r;
 }
@@ -211,7 +213,7 @@ static int64_t self_of(const struct adder *a, union sum sum)
 	double mean;
 
 	if (!a->m->is_mean)
-		return (int64_t)sum.whole;
+		return sum.whole;
 	mean = sum.mean * MERGE_MEAN_SCALE;
 	return fabs(mean) < 9e18 ? llround(mean) : mean > 0 ? INT64_MAX : INT64_MIN;
 }

@@ -5,6 +5,7 @@
 #include "scraper/store/compact/rollup.h"
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
+#include "lib/prof/profile.h"
 #include <string.h>
 
 enum { MIN_SLOTS = 4096 };
@@ -73,7 +74,7 @@ static int end_bucket(struct rollup *u)
 		qsort(u->rows, u->n_rows, sizeof(*u->rows), by_key);
 	b->n_rows = (uint32_t)u->n_rows;
 	b->period = u->mixed_period ? 0 : b->period;
-	b->totals = (int64_t *)u->totals;
+	b->totals = u->totals;
 	row_writer_profile(&u->out, stream, b);
 	for (size_t i = 0; i < u->n_rows; i++)
 		row_writer_row(&u->out, stream, b->time_ns, (uint32_t)(u->rows[i].key >> 32),
@@ -143,7 +144,7 @@ int rollup_profile(struct rollup *u, uint32_t source, const struct part_stream *
 	b->n_profiles += p->n_profiles;
 	u->mixed_period |= b->period != p->period;
 	for (uint32_t k = 0; k < n_values; k++)
-		u->totals[k] += (uint64_t)p->totals[k];
+		u->totals[k] = prof_add(u->totals[k], p->totals[k]);
 	return 0;
 }
 
@@ -171,7 +172,7 @@ int rollup_row(struct rollup *u, uint32_t label_set, uint32_t node, const int64_
 	}
 	to = u->values + *at;
 	for (uint32_t k = 0; k < u->n_values; k++)
-		to[k] = (int64_t)((uint64_t)to[k] + (uint64_t)values[k]);
+		to[k] = prof_add(to[k], values[k]);
 	return 0;
 }
 

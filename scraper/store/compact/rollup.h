@@ -19,7 +19,7 @@ struct rollup {
 	/* The bucket in hand; n_profiles 0: none. */
 	struct row_writer_profile bucket;
 	bool mixed_period;
-	uint64_t totals[STORE_MAX_COLUMNS];
+	int64_t totals[STORE_MAX_COLUMNS];
 	struct table by_key; /* label set << 32 | node → row */
 	struct rollup_row {
 		uint64_t key;

@@ -4,6 +4,7 @@
  * rows, then publication.
  */
 #include "lib/base/alloc.h"
+#include "lib/prof/profile.h"
 #include "scraper/store/head/head.h"
 #include <string.h>
 
@@ -245,7 +246,8 @@ static int filter_rows(struct head *h, struct head_unit *u, struct bytes *out, s
 				int64_t *v = w.value + (size_t)k * PAGE_MAX_ROWS;
 
 				v[kept] = v[i];
-				u->totals[(size_t)profile * u->n_values + k] += v[i];
+				u->totals[(size_t)profile * u->n_values + k] = prof_add(
+					u->totals[(size_t)profile * u->n_values + k], v[i]);
 			}
 			ret_n_rows[profile]++;
 			kept++;

@@ -5,6 +5,7 @@
  */
 #include "scraper/store/intern/intern.h"
 #include "lib/base/alloc.h"
+#include "lib/prof/profile.h"
 #include "scraper/store/codec/codec.h"
 #include "scraper/store/intern/content.h"
 #include <stdlib.h>
@@ -516,9 +517,8 @@ static void merge_rows(const struct store_scrape *s, const struct key *keys, str
 		for (size_t c = 0; c < k; c++) {
 			int64_t *to = &ret->values[c * ret->n + n - 1];
 
-			*to = again ? (int64_t)((uint64_t)*to + (uint64_t)v[c]) : v[c];
-			ret->totals[stream * k + c] =
-				(int64_t)((uint64_t)ret->totals[stream * k + c] + (uint64_t)v[c]);
+			*to = again ? prof_add(*to, v[c]) : v[c];
+			ret->totals[stream * k + c] = prof_add(ret->totals[stream * k + c], v[c]);
 		}
 	}
 }

@@ -3,6 +3,7 @@
  * Everything in a part decoded and compared with itself.
  */
 #include "lib/base/alloc.h"
+#include "lib/prof/profile.h"
 #include "scraper/store/part/dump.h"
 #include "scraper/store/part/part_impl.h"
 #include <inttypes.h>
@@ -83,9 +84,14 @@ static int check_keys(struct checker *c)
 	return r;
 }
 
-/* Rows of one profile: in order, and adding up. */
-static int check_rows(
-	struct checker *c, uint64_t first, uint32_t n, unsigned n_columns, uint64_t *sums)
+static bool is_limit(int64_t v)
+{
+	return v == INT64_MAX || v == INT64_MIN;
+}
+
+/* Rows of one profile: in order, and adding up. Sums that saturate depend on the order of what was added. */
+static int check_rows(struct checker *c, uint64_t first, uint32_t n, unsigned n_columns,
+	int64_t *sums, bool *saturated)
 {
 	uint64_t row = first, end = first + n, last_key = 0;
 	int r = 0;
@@ -110,7 +116,8 @@ static int check_rows(
 			for (unsigned k = 0; k < n_columns; k++) {
 				if (!rows.values[k])
 					return bad(c, "columns of row", row);
-				sums[k] += (uint64_t)rows.values[k][i];
+				sums[k] = prof_add(sums[k], rows.values[k][i]);
+				saturated[k] |= is_limit(sums[k]) || is_limit(rows.values[k][i]);
 			}
 		}
 	}
@@ -126,15 +133,16 @@ static int check_profiles(struct checker *c, uint32_t stream)
 	if (!r && !c->info->is_head && p.n != c->streams[stream].n_profiles)
 		return bad(c, "stream", stream);
 	for (size_t i = 0; !r && i < p.n; i++) {
-		uint64_t sums[STORE_MAX_COLUMNS] = {0};
+		int64_t sums[STORE_MAX_COLUMNS] = {0};
+		bool saturated[STORE_MAX_COLUMNS] = {false};
 
 		if (i && p.time_ns[i] < p.time_ns[i - 1])
 			return bad(c, "time order of stream", stream);
 		if (!c->info->is_head && !c->info->has_deletions && p.first_row[i] != c->next_row)
 			return bad(c, "first row of a profile of stream", stream);
-		r = check_rows(c, p.first_row[i], p.n_rows[i], s->n_columns, sums);
+		r = check_rows(c, p.first_row[i], p.n_rows[i], s->n_columns, sums, saturated);
 		for (unsigned k = 0; !r && p.n_rows[i] && k < s->n_columns; k++)
-			if (sums[k] != (uint64_t)p.total[k][i])
+			if (!saturated[k] && sums[k] != p.total[k][i])
 				r = bad(c, "total of stream", stream);
 		c->next_row = p.first_row[i] + p.n_rows[i];
 		c->counts->rows += p.n_rows[i];
