@@ -7,6 +7,7 @@
 #include "lib/base/alloc.h"
 #include "lib/json/write.h"
 #include "lib/base/str.h"
+#include "lib/base/units.h"
 #include "lib/render/render.h"
 #include <math.h>
 #include <string.h>
@@ -24,10 +25,15 @@ static const char *format_of(const struct cli_compare_options *o)
 	return o->format ? o->format : "text";
 }
 
-/* The unit of what is shown. */
-static const char *unit_of(const struct cli_comparison *c)
+/* The unit of what is shown: of values that were divided as --per says. */
+static const char *unit_of(const struct cli_comparison *c, char scratch[UNITS_NAME_MAX])
 {
-	return strcmp(c->o->per, "total") != 0 ? c->runs->unit : "ppm";
+	if (!strcmp(c->o->per, "total"))
+		return "ppm";
+	if (strcmp(c->o->per, "second") != 0)
+		return c->runs->unit;
+	units_rate(c->runs->type, c->runs->unit, false, scratch);
+	return scratch;
 }
 
 static void put_share(double part, double all, const char *what, struct bytes *out)
@@ -40,13 +46,15 @@ static void put_side(const struct cli_comparison *c, const char *label, size_t f
 	const struct rank_median *m, struct bytes *out)
 {
 	struct cli_quality q = cli_quality_of(c->runs, from, n);
-	char median[64], low[64], high[64];
+	char median[UNITS_TEXT_MAX], low[UNITS_TEXT_MAX], high[UNITS_TEXT_MAX];
+	char scratch[UNITS_NAME_MAX];
+	const char *unit = unit_of(c, scratch);
 
-	render_value(llround(m->median), c->runs->unit, median);
+	units_text(m->median, unit, median);
 	bytes_printf(out, "%s: median %s", label, median);
 	if (isfinite(m->low)) {
-		render_value(llround(m->low), c->runs->unit, low);
-		render_value(llround(m->high), c->runs->unit, high);
+		units_text(m->low, unit, low);
+		units_text(m->high, unit, high);
 		bytes_printf(out, ", %.1f %% interval %s .. %s", 100 * m->confidence, low, high);
 	}
 	bytes_printf(out, ", n = %zu", n);
@@ -78,17 +86,29 @@ static void put_warnings(const struct cli_comparison *c, struct bytes *out)
 			c->headline.drift);
 }
 
+/* "cpu in cores per instance", "cpu in nanoseconds per run". */
+static void put_what(const struct cli_comparison *c, struct bytes *out)
+{
+	char scratch[UNITS_NAME_MAX];
+
+	bytes_printf(out, "%s in ", c->runs->type);
+	if (strcmp(c->o->per, "second") != 0)
+		bytes_printf(out, "%s per %s", c->runs->unit, cli_compare_per(c->o));
+	else
+		bytes_put_str(out, units_name(unit_of(c, scratch)));
+	/* Replicates are divided by the time that all their targets together were watched. */
+	if (c->o->stored && !strcmp(c->o->per, "second"))
+		bytes_put_str(out, " per instance");
+}
+
 /* For people: runs, totals, warnings. */
 static void put_summary(const struct cli_comparison *c, struct bytes *out)
 {
 	const struct cli_headline *h = &c->headline;
 	const struct stats_row *whole = &c->stats.whole;
 
-	/* Replicates are divided by the time that all their targets together were watched. */
-	bytes_printf(out, "%s in %s per %s%s, %s against %s\n", c->runs->type, c->runs->unit,
-		cli_compare_per(c->o),
-		c->o->stored && !strcmp(c->o->per, "second") ? " and instance" : "", c->o->label_b,
-		c->o->label_a);
+	put_what(c, out);
+	bytes_printf(out, ", %s against %s\n", c->o->label_b, c->o->label_a);
 	put_side(c, c->o->label_a, 0, c->n_a, &h->a, out);
 	put_side(c, c->o->label_b, c->n_a, c->runs->n - c->n_a, &h->b, out);
 	if (h->a.median > 0)
@@ -109,12 +129,13 @@ static void put_summary(const struct cli_comparison *c, struct bytes *out)
 		bytes_printf(out, "\n%s", c->notes);
 }
 
-static struct render_diff shown(const struct cli_comparison *c, const char *title)
+static struct render_diff shown(
+	const struct cli_comparison *c, const char *title, char scratch[UNITS_NAME_MAX])
 {
 	return (struct render_diff) {.in = {.tree = &c->diff.shape,
 					     .symbols = &c->runs->symbols,
 					     .type = c->runs->type,
-					     .unit = unit_of(c),
+					     .unit = unit_of(c, scratch),
 					     .title = title},
 		.diff = &c->diff,
 		.rows = c->rows,
@@ -242,8 +263,8 @@ static enum render_width width_of(const char *name)
 static int render(const struct cli_comparison *c, const struct cli_sources *sources,
 	const char *format, struct bytes *out)
 {
-	char title[256];
-	struct render_diff d = shown(c, title);
+	char title[256], scratch[UNITS_NAME_MAX];
+	struct render_diff d = shown(c, title, scratch);
 
 	snprintf(title, sizeof(title), "%s against %s", c->o->label_b, c->o->label_a);
 	if (c->o->title)

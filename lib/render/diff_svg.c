@@ -3,6 +3,7 @@
  * Differential flame graphs: the flame graph of one side, or of both, coloured by what changed.
  */
 #include "lib/base/alloc.h"
+#include "lib/base/units.h"
 #include "lib/render/render_internal.h"
 #include "lib/stats/trees.h"
 #include "lib/tree/diff.h"
@@ -174,7 +175,7 @@ static void put_legend(void *ctx, double width, unsigned y, struct bytes *out)
 	bytes_printf(out, "<text class=\"l\" x=\"10\" y=\"%u\">", y + 12);
 	render_escape_str(out, c->d->in.type ? c->d->in.type : "value");
 	bytes_put_str(out, " in ");
-	render_escape_str(out, unit);
+	render_escape_str(out, units_name(unit));
 	bytes_put_str(out, ", ");
 	render_escape_str(out, b);
 	bytes_put_str(out, " against ");

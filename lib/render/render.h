@@ -152,8 +152,7 @@ int render_diff_speedscope(const struct render_diff *d, struct bytes *out) _must
 /* As render_dot, of the functions with the largest |A| + |B|; red is more in B, blue less, grey equal. */
 int render_diff_dot(const struct render_diff *d, size_t max_nodes, struct bytes *out) _must_check_;
 
-/* For a person: 1234567890 "nanoseconds" → "1.23s"; bytes in powers of 1024; counts with their unit unless it is
- * "count". A sum that reached the limit of 63 bits (prof_add) is "at least" that. */
+/* For a person: units_text; NULL is "count". A sum that reached the limit of 63 bits (prof_add) is "at least" that. */
 void render_value(int64_t value, const char *unit, char ret[64]);
 
 /* HTML and XML text: & < > " ' escaped, control characters and invalid UTF-8 replaced. */

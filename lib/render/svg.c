@@ -7,6 +7,7 @@
 #include "lib/base/arena.h"
 #include "lib/base/hash.h"
 #include "lib/base/str.h"
+#include "lib/base/units.h"
 #include "lib/render/render_internal.h"
 #include <inttypes.h>
 #include <math.h>
@@ -275,7 +276,7 @@ static void put_legend(const struct svg *s, unsigned y)
 	bytes_printf(s->out, "<text class=\"l\" x=\"%.0f\" y=\"%u\">", x, y + 12);
 	render_escape_str(s->out, in->type ? in->type : "value");
 	bytes_put_str(s->out, " in ");
-	render_escape_str(s->out, render_unit(in));
+	render_escape_str(s->out, units_name(render_unit(in)));
 	bytes_printf(s->out, ", total %s</text>\n", total);
 	x = s->width - SIDE;
 	for (unsigned k = TREE_N_KINDS; k-- > 0;) {

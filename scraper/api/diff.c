@@ -4,6 +4,7 @@
  */
 #include "lib/base/alloc.h"
 #include "lib/base/str.h"
+#include "lib/base/units.h"
 #include "lib/net/url/url.h"
 #include "lib/render/render.h"
 #include "lib/tree/canon.h"
@@ -305,15 +306,18 @@ static void put_side(const struct side *s, struct json *j)
 static int reply_json(const struct diff *d, struct errbuf *eb)
 {
 	struct render_diff shown = render_of(d);
+	const struct query_type *type = &d->b.view.merged.type;
 	_cleanup_bytes_ struct bytes out = {};
+	char rate[UNITS_NAME_MAX];
 	struct json j;
 
+	units_rate(type->sample_type, type->sample_unit, type->kind != STORE_DELTA, rate);
 	api_job_json_begin(d->q, &out, &j);
 	json_object_begin(&j);
-	json_kv_string(&j, "profile_type", d->b.view.merged.type.id);
+	json_kv_string(&j, "profile_type", type->id);
+	json_kv_string(&j, "rate_unit", rate);
 	json_kv_string(&j, "mode", d->relative ? "relative" : "absolute");
-	json_kv_string(
-		&j, "type_kind", d->b.view.merged.type.kind == STORE_INSTANT ? "instant" : "delta");
+	json_kv_string(&j, "type_kind", type->kind == STORE_INSTANT ? "instant" : "delta");
 	json_kv_string(&j, "per", per_names[d->per]);
 	json_kv_string(&j, "of", d->of_service ? "service" : "instance");
 	put_side(&d->a, &j);

@@ -4,6 +4,7 @@
  */
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
+#include "lib/base/units.h"
 #include "lib/net/url/url.h"
 #include "lib/render/render.h"
 #include "scraper/api/api_impl.h"
@@ -160,12 +161,11 @@ static void put_types(struct home *h)
 
 static void put_graph_labels(struct home *h, const struct query_matrix *m, double max, double per)
 {
-	char text[64];
+	bool is_state = m->type.kind == STORE_INSTANT;
+	char text[UNITS_TEXT_MAX], unit[UNITS_NAME_MAX];
 
-	if (query_type_is_cpu_time(&m->type))
-		snprintf(text, sizeof(text), "%.2f cores", max / per / 1e9);
-	else
-		render_value(llround(MIN(max, 9e18)), m->type.sample_unit, text);
+	units_rate(m->type.sample_type, m->type.sample_unit, is_state, unit);
+	units_text(is_state ? max : max / per, unit, text);
 	bytes_printf(&h->out, "<text x=\"6\" y=\"14\" font-size=\"11\" fill=\"#57606a\" "
 			      "font-family=\"sans-serif\">max ");
 	api_page_put(&h->out, text);

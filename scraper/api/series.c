@@ -3,6 +3,7 @@
  * /api/v1/query_series: values over time as Prometheus' matrix or CSV, a line per series or group.
  */
 #include "lib/base/clock.h"
+#include "lib/base/units.h"
 #include "scraper/api/prometheus.h"
 #include "scraper/api/series.h"
 #include <string.h>
@@ -31,10 +32,14 @@ static void put_line(struct json *j, const struct query_line *l)
 /* The members that both endpoints have. */
 void series_begin(const struct api_job *q, const struct query_type *type, struct json *j)
 {
+	char rate[UNITS_NAME_MAX];
+
+	units_rate(type->sample_type, type->sample_unit, type->kind != STORE_DELTA, rate);
 	json_object_begin(j);
 	json_kv_string(j, "resultType", "matrix");
 	json_kv_string(j, "profile_type", type->id);
 	json_kv_string(j, "unit", type->sample_unit);
+	json_kv_string(j, "rate_unit", rate);
 	json_kv_double(j, "step", (double)q->params.step_ns / 1e9);
 }
 

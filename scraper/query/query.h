@@ -63,8 +63,6 @@ struct query_type {
 			 for instant ones */
 	enum store_column_kind kind;
 };
-/* Amounts of CPU time: a second of it a second is a core. Other time, such as waiting, is none. */
-bool query_type_is_cpu_time(const struct query_type *t);
 
 /* In whose words __name__ is: profiles ("process_cpu", __profile_type__ …) or Prometheus
  * ("process_cpu_cpu_nanoseconds_total"). */

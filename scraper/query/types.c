@@ -20,12 +20,6 @@ const char *query_type_label(const struct query_type *t, const char *name)
 	return NULL;
 }
 
-bool query_type_is_cpu_time(const struct query_type *t)
-{
-	return t->kind == STORE_DELTA && !strcmp(t->sample_type, "cpu") &&
-	       !strcmp(t->sample_unit, "nanoseconds");
-}
-
 static void put_metric_name(struct bytes *out, const char *s)
 {
 	for (; *s; s++) {

@@ -53,7 +53,7 @@ class Texts(WithFiles):
         path = self.file('heap.pb', profile + b''.join(blob(6, s.encode()) for s in strings) + num(7, count) + num(8, count + 1))
         self.assertEqual(sorted(self.run_sonde('fold', path).stdout.splitlines()), ['main;malloc_keep;keep 3', 'main;parse(char const*) 1000', 'main;parse(char const*);lex 500', 'malloc 7'])
         self.assertIn('main;parse(char const*);lex;malloc;tcmalloc::Allocate 500\n', self.run_sonde('fold', '--all-frames', path).stdout)
-        self.assertRegex(self.run_sonde('top', path).stdout, r'(?m)^ +1us .*parse')
+        self.assertRegex(self.run_sonde('top', path).stdout, r'(?m)^ +1.00us .*parse')
         self.run_sonde('merge', '-o', f'{self.top}/sum.pb', path, path)
         self.assertIn('main;parse(char const*) 2000\n', self.run_sonde('fold', f'{self.top}/sum.pb').stdout)
         bad = self.file('bad.pb', profile + blob(6, b'(') + num(7, count))
@@ -73,7 +73,7 @@ class Texts(WithFiles):
         out, err = self.fold('main;a 0.25\nmain;b 0.25\nmain;c 0.25\nmain;d 0.25\nmain;e 0.4\n')
         self.assertEqual(out, 'main;a 250\nmain;b 250\nmain;c 250\nmain;d 250\nmain;e 400\n')
         self.assertEqual(err, 'values have decimals and were multiplied by 1000\n')
-        self.assertIn('Total = 1400 thousandths', self.run_sonde('top', f'{self.top}/in').stdout)
+        self.assertIn('Total = 1.40\n', self.run_sonde('top', f'{self.top}/in').stdout)
 
     def test_marks_of_frames(self):
         path = self.file('java.folded', 'java;java/lang/Thread.run_[j];App.work_[j];App.inner_[i];write;do_syscall_64_[k];vfs_write_[k] 50\n'

@@ -94,7 +94,7 @@ class Scraped(unittest.TestCase):
         with Target(encode(HEAP_TYPES, ('space', 'bytes'), HEAP, 0, 0, 524288)) as t, \
                 scraper('scrape_configs:' + job('node', t.address, {'memory': '{path: /debug/pprof/heap}'})) as s:
             wait_for('a profile', lambda: s.get('/api/v1/profiles?' + urllib.parse.urlencode({'query': 'memory:space:bytes:space:bytes{}'})).json['data'].get('n_profiles'))
-            self.assertIn('Total = 146.5kB', self.query(s, 'memory:space:bytes:space:bytes{job="node"}').stdout)
+            self.assertIn('Total = 146KiB', self.query(s, 'memory:space:bytes:space:bytes{job="node"}').stdout)
 
 
     def test_difference_of_a_heap(self):
@@ -104,7 +104,7 @@ class Scraped(unittest.TestCase):
             types = wait_for('its types', lambda: s.get('/api/v1/profile_types').json['data'])
             self.assertEqual({t['kind'] for t in types}, {'delta'})
             out = self.query(s, 'memory:inuse_space:bytes:space:bytes{job="delta"}').stdout
-            self.assertRegex(out, r'kB 97.56% +97.56% +-\S+kB 97.56%  grow')
+            self.assertRegex(out, r'KiB 97.56% +97.56% +-\S+KiB 97.56%  grow')
 
 
 class Pushed(unittest.TestCase):
@@ -130,7 +130,7 @@ class Pushed(unittest.TestCase):
     def test_heap_snapshots(self):
         for i in range(3):
             self.push('heap', encode(HEAP_TYPES, ('space', 'bytes'), HEAP, (self.now + i) * S, 0, 524288), job='node')
-        self.assertIn('Total = 146.5kB', self.query('heap:space:bytes:space:bytes{job="node"}'))
+        self.assertIn('Total = 146KiB', self.query('heap:space:bytes:space:bytes{job="node"}'))
 
     def test_numeric_labels(self):
         """They come out as numbers, so that pprof's ranges select the same as in what came in."""
@@ -158,16 +158,16 @@ class Pushed(unittest.TestCase):
         body = encode(DIFFERENCE_TYPES, ('space', 'bytes'), DIFFERENCE, self.now * S, 2 * S, 524288)
         self.push('memory', body, job='delta')
         selector = 'memory:inuse_space:bytes:space:bytes{job="delta"}'
-        rows = r'-19.53kB 97.56% +97.56% +-19.53kB 97.56%  grow.*\n +500B +2.44% +95.12% +500B +2.44%  keep'
+        rows = r'-19.5KiB 97.56% +97.56% +-19.5KiB 97.56%  grow.*\n +500B +2.44% +95.12% +500B +2.44%  keep'
         with tempfile.TemporaryDirectory() as d:
             path = f'{d}/delta.pb.gz'
             with open(path, 'wb') as f:
                 f.write(body)
             self.assertRegex(sonde('top', path).stdout, rows)
-            self.assertRegex(sonde('top', '--by', 'label:x', path).stdout, r'Total: -19.04kB\n.*\n +-19.04kB +95.12%')
+            self.assertRegex(sonde('top', '--by', 'label:x', path).stdout, r'Total: -19.0KiB\n.*\n +-19.0KiB +95.12%')
             svg = sonde('flamegraph', path, '--format', 'svg', '-o', '-').stdout
         self.assertRegex(self.query(selector), rows)
-        self.assertRegex(svg, r'<title>grow[^<]*-19.53kB, 97.56%')
+        self.assertRegex(svg, r'<title>grow[^<]*-19.5KiB, 97.56%')
         self.assertRegex(svg, r'<title>keep[^<]*500B, 2.44%')
         self.assertIn('as wide as its values without their signs', svg)
         q = urllib.parse.urlencode({'query': selector, 'start': self.now - 60})
@@ -233,7 +233,7 @@ class Pushed(unittest.TestCase):
             ('sonde query', lambda: 'Total = 1.67min' in cli('query', *query), True),
             ('sonde top', lambda: 'Total = 1.67min' in cli('top', '--server', self.scraper.url, '--start', str(start), '--query', selector), True),
             ('sonde diff', lambda: json.loads(cli(*compared, '--format', 'json'))['a']['median'] / S, per_instance),
-            ('sonde diff, its words', lambda: 'cpu in nanoseconds per second and instance' in cli(*compared), True),
+            ('sonde diff, its words', lambda: 'cpu in cores per instance' in cli(*compared), True),
         ]
         for name, ask, want in ways:
             with self.subTest(name):
@@ -249,9 +249,9 @@ class Pushed(unittest.TestCase):
                 self.push('process_cpu', body, job='big')
                 with open(path, 'wb') as f:
                     f.write(body)
-            self.assertIn('Total = at least 2562048h', sonde('top', *paths).stdout)
-            self.assertIn('Total: at least 2562048h', sonde('top', '--by', 'file', *paths).stdout)
-        self.assertIn('Total = at least 2562048h', self.query(CPU + '{job="big"}'))
+            self.assertIn('Total = at least 106752d', sonde('top', *paths).stdout)
+            self.assertIn('Total: at least 106752d', sonde('top', '--by', 'file', *paths).stdout)
+        self.assertIn('Total = at least 106752d', self.query(CPU + '{job="big"}'))
 
 
 if __name__ == '__main__':

@@ -1,32 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Values as a person reads them: rounded, never truncated, always with their unit.
+// lib/base/units.c once more, for the web; tests/data/units.txt holds them together.
 
 type Step = [number, string];
-const TIME: Step[] = [[86400e9, 'd'], [3600e9, 'h'], [60e9, 'min'], [1e9, 's'], [1e6, 'ms'], [1e3, 'µs'], [1, 'ns']];
-const BYTES: Step[] = [[2 ** 50, 'PiB'], [2 ** 40, 'TiB'], [2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB'], [1, 'B']];
-const COUNT: Step[] = [[1e12, ' T'], [1e9, ' G'], [1e6, ' M'], [1e3, ' k'], [1, '']];
-const SCALES: Record<string, { steps: Step[]; factor: number; gap: string }> = {
-	nanoseconds: { steps: TIME, factor: 1, gap: '\u202f' },
-	microseconds: { steps: TIME, factor: 1e3, gap: '\u202f' },
-	milliseconds: { steps: TIME, factor: 1e6, gap: '\u202f' },
-	seconds: { steps: TIME, factor: 1e9, gap: '\u202f' },
-	bytes: { steps: BYTES, factor: 1, gap: '\u202f' },
-};
+interface Family {
+	steps: Step[];
+	exact: number; // whole values below it keep all digits
+	units: Record<string, number>; // how many of the smallest step each is
+}
+const GAP = '\u202f';
+const SIZES: Family = { steps: [...'PTGMK'].map((k, i): Step => [1024 ** (5 - i), `${k}iB`]).concat([[1, 'B']]), exact: 1024, units: { bytes: 1, byte: 1, b: 1, kilobytes: 1024, kb: 1024, megabytes: 1024 ** 2, mb: 1024 ** 2, gigabytes: 1024 ** 3, gb: 1024 ** 3 } };
+const TIMES: Family = { steps: [[86400e9, 'd'], [3600e9, 'h'], [60e9, 'min'], [1e9, 's'], [1e6, 'ms'], [1e3, 'µs'], [1, 'ns']], exact: 1e3, units: { nanoseconds: 1, ns: 1, microseconds: 1e3, us: 1e3, milliseconds: 1e6, ms: 1e6, seconds: 1e9, s: 1e9 } };
+const COUNTS: Family = { steps: [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k'], [1, '']], exact: 1e5, units: { count: 1, '': 1, thousandths: 1e-3, millionths: 1e-6, billionths: 1e-9 } };
+const FAMILIES: Family[] = [TIMES, SIZES, COUNTS, { steps: [[1, ' cores']], exact: 0, units: { nanocores: 1e-9, cores: 1 } }, { steps: [[1, '%']], exact: 0, units: { ppm: 1e-4 } }];
+const familyOf = (unit: string) => FAMILIES.find((f) => Object.hasOwn(f.units, unit));
+const PER_SECOND = '/second';
+const MAX_DECIMALS = 15;
 
-/** Three significant digits, no exponent. */
+/** Three digits, halves away from 0, no exponent; below 1 without zeros at the end. */
 export function digits(v: number): string {
-	const a = Math.abs(v);
-	if (v === 0) return '0';
-	return a >= 99.95 ? String(Math.round(v)) : a >= 9.995 ? v.toFixed(1) : a >= 0.9995 ? v.toFixed(2) : String(Number(v.toPrecision(3)));
+	const size = Math.abs(v);
+	let power = 1, decimals = 0;
+	for (; size > 0 && size * power < 99.95 && decimals < MAX_DECIMALS; decimals++) power *= 10;
+	const rounded = Math.floor(size * power + 0.5) / power;
+	if (!rounded) return '0';
+	const text = rounded.toFixed(decimals);
+	return `${v < 0 ? '-' : ''}${size < 0.9995 ? text.replace(/0+$/, '') : text}`;
 }
 
-export function value(v: number, unit: string): string {
-	const scale = SCALES[unit] ?? { steps: COUNT, factor: 1, gap: '' };
-	const x = v * scale.factor;
-	const [divisor, name] = scale.steps.find(([d]) => Math.abs(x) >= d * 0.9995) ?? scale.steps[scale.steps.length - 1];
-	const text = `${divisor === 1 && Number.isInteger(x) ? x : digits(x / divisor)}${scale.gap}${name}`;
-	return SCALES[unit] || unit === 'count' || unit === '' ? text : `${text}\u202f${unit}`;
+/** A value with its unit. `/second` behind a unit ends the text in `/s`. */
+export function value(v: number, of: string): string {
+	const isRate = of.endsWith(PER_SECOND), name = isRate ? of.slice(0, -PER_SECOND.length) : of, family = familyOf(name), { steps, exact } = family ?? COUNTS, x = v * (family?.units[name] ?? 1);
+	const isExact = Math.abs(x) < exact && Number.isInteger(x), last = steps[steps.length - 1];
+	const [size, suffix] = isExact ? last : (steps.find(([d]) => Math.abs(x) >= d * 0.9995) ?? last);
+	return `${isExact ? x || 0 : digits(x / size)}${x && /^\w|µ/.test(suffix) ? GAP : ''}${x || !steps[1] ? suffix : ''}${family ? '' : GAP + name}${isRate ? '/s' : ''}`;
 }
 
 export function percent(share: number): string {
@@ -55,11 +63,21 @@ export interface Rate {
 	name: string;
 }
 
+/** The unit of a value per second: of CPU time cores; what is in use (an instant type) is no rate and keeps its unit. */
+export function rateUnit({ unit: of, profile_type }: { unit: string; profile_type: string }, isInstant: boolean): string {
+	return isInstant ? of : isCpuTime(profile_type) ? 'nanocores' : `${of}${PER_SECOND}`;
+}
+
 /** What an amount per second of a type is: CPU time cores, other time (waiting) as much a second, what is in use as it is. */
-export function perSecond({ unit, profile_type }: { unit: string; profile_type: string }, isInstant: boolean): Rate {
-	if (isInstant) return { factor: 1, text: (v) => value(v, unit), name: unit };
-	if (isCpuTime(profile_type)) return { factor: 1e-9, text: (v) => `${digits(v)} cores`, name: 'cores' };
-	return { factor: 1, text: (v) => `${value(v, unit)}/s`, name: `${unit} per second` };
+export function perSecond(of: { unit: string; profile_type: string }, isInstant: boolean): Rate {
+	const shown = rateUnit(of, isInstant);
+	if (shown === 'nanocores') return { factor: 1e-9, text: (v) => value(v, 'cores'), name: 'cores' };
+	return { factor: 1, text: (v) => value(v, shown), name: isInstant ? of.unit : `${of.unit} per second` };
+}
+
+/** A unit's name in a sentence. */
+export function unitName(of: string): string {
+	return of === 'nanocores' ? 'cores' : of === 'ppm' ? 'shares' : of;
 }
 
 /** The same of a sum per step, as graphs over time have it. */
@@ -69,11 +87,11 @@ export function rateOf(of: { unit: string; profile_type: string }, isInstant: bo
 }
 
 /** How far apart ticks of an axis may be, so that they are round in what `value` shows; undefined: decimal. */
-export function ticks(unit: string): number[] | undefined {
-	const scale = SCALES[unit];
-	if (!scale) return undefined;
-	const powers = (base: number, n: number, of: number[]) => Array.from({ length: n }, (_, k) => of.map((m) => m * base ** k)).flat();
-	const steps = scale.steps === BYTES ? [...powers(1024, 6, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512])]
-		: [...powers(10, 10, [1, 2, 5]), 10e9, 20e9, 30e9, ...[1, 2, 5, 10, 20, 30].map((m) => m * 60e9), ...[1, 2, 3, 6, 12].map((m) => m * 3600e9), ...powers(10, 5, [1, 2, 5]).map((m) => m * 86400e9)];
-	return steps.map((step) => step / scale.factor);
+export function ticks(of: string): number[] | undefined {
+	const family = familyOf(of);
+	if (family !== TIMES && family !== SIZES) return undefined;
+	const powers = (base: number, n: number, list: number[]) => Array.from({ length: n }, (_, k) => list.map((m) => m * base ** k)).flat();
+	const steps = family === SIZES ? [...powers(1024, 6, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512])]
+		: [...powers(10, 10, [1, 2, 5]), 10e9, 15e9, 30e9, ...[1, 2, 5, 10, 15, 30].map((m) => m * 60e9), ...[1, 2, 3, 6, 12].map((m) => m * 3600e9), ...powers(10, 5, [1, 2, 5]).map((m) => m * 86400e9)];
+	return steps.map((step) => step / family.units[of]);
 }

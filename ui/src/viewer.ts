@@ -14,7 +14,7 @@ import { keysButton, shareButton, sharedTheme, themeButton } from './frame';
 import { DiffRow } from './flame/diff_rows';
 import { DiffTable } from './pages/diff_table';
 import { Changes, changed } from './router';
-import { percent, signedPercent, value } from './units';
+import { percent, signedPercent, unitName, value } from './units';
 import { Metric, charts } from './viewer_charts';
 import { OverTime, overTime } from './viewer_over_time';
 
@@ -130,7 +130,7 @@ class Difference {
 	private readonly extra = h('section', { class: 'panel viewer-extra' });
 
 	constructor() {
-		this.table.fill(about.rows.map(rowOf), about.rows.length, this.scale, { text: this.text, unit: `${about.type}, ${raw.unit === 'ppm' ? 'shares' : raw.unit}` });
+		this.table.fill(about.rows.map(rowOf), about.rows.length, this.scale, { text: this.text, unit: `${about.type}, ${unitName(raw.unit)}` });
 		main.append(h('section', { class: 'panel' }, h('div', { class: 'panel-body' }, this.totals()), this.head), flame.root, this.extra);
 	}
 
@@ -171,7 +171,7 @@ class Difference {
 		return {
 			path: `diff/${width}`, query: [], options: { scale, width }, local: this.trees[width], side: this.table, text: width === 'union' ? (v) => text(v / 2) : text,
 			paint: (t, isWhole) => paintDiff(t, { scale, isTested: isTested && isWhole, labels, panels: about.panels && isWhole }), panelTitle: about.panels ? (t, i) => panelTitle(t, i, { scale, text, labels }) : undefined, describe: (t, i) => describeDiff(t, i, { scale, text, labels, n }),
-			summary: `${about.type || 'value'} in ${raw.unit === 'ppm' ? 'shares' : raw.unit}, ${labels[1]} against ${labels[0]}; bars are as wide as ${width === 'union' ? 'both together' : about[width].label}`,
+			summary: `${about.type || 'value'} in ${unitName(raw.unit)}, ${labels[1]} against ${labels[0]}; bars are as wide as ${width === 'union' ? 'both together' : about[width].label}`,
 		};
 	}
 }

@@ -36,7 +36,7 @@ const STEPS = 120;
 
 /** Amounts are per second; memory is what is in use, CPU time per second is cores. */
 function textOf({ name, unit }: { name: string; unit: string }): (v: number) => string {
-	return (v) => `${value(v, unit)}${name === 'rss' || unit === 'cores' ? '' : '/s'}`;
+	return (v) => value(v, name === 'rss' || unit === 'cores' ? unit : `${unit}/second`);
 }
 
 /** The points of a run of which place and value are known; what went on while it stood at one place is one point, their mean. */

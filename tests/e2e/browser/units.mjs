@@ -67,3 +67,26 @@ for (const line of readFileSync(join(top, 'tests/data/short_names.txt'), 'utf8')
 	const [name, short] = line.split('\t');
 	assert.equal(shortName(name), short, name);
 }
+
+/* ---- units, by the table that C is tested with too, and ticks that are round in them ---- */
+
+const { value, rateUnit, unitName, ticks } = await load(process.argv[2], `export * from './units';`);
+const checks = {
+	text: ([v, unit, text]) => assert.equal(value(Number(v), unit).replace(/\u202f/g, '~'), text.replace(/(\d|~[TGMk]) (?!cores)/, '$1~'), `${v} ${unit}`),
+	name: ([unit, name]) => assert.equal(unitName(unit), name),
+	rate: ([type, unit, kind, name]) => assert.equal(rateUnit({ unit, profile_type: `x:${type}:${unit}:y:z` }, kind === 'instant'), name, `${type} in ${unit}`),
+};
+for (const line of readFileSync(join(top, 'tests/data/units.txt'), 'utf8').split('\n').filter((l) => l && !l.startsWith('#'))) {
+	const [kind, ...columns] = line.split('\t');
+	checks[kind](columns);
+}
+// Of an axis of as many ticks as fit into a plot each is round in its own unit: 45 s, 1.25 min, 128 MiB; never 1.33 min or 95.4 MiB.
+for (const unit of ['nanoseconds', 'milliseconds', 'seconds', 'bytes', 'kilobytes']) {
+	const steps = ticks(unit);
+	assert.ok(steps.every((step, i) => !i || step > steps[i - 1]), `${unit}: from small to large, each once`);
+	for (const step of steps) for (const times of [1, 2, 3, 4, 5, 6]) {
+		const shown = value(step * times, unit), number = Number(shown.split('\u202f')[0]);
+		assert.ok(Number.isInteger(number * 4) || Number.isInteger(number * 10), `${times} ticks of ${step} ${unit} are ${shown}`);
+	}
+}
+assert.equal(ticks('count'), undefined);
