@@ -18,7 +18,8 @@ struct cli_compare_options {
 	double alpha, min_effect, min_samples, max_lost, max_unresolved;
 	uint64_t top;
 	bool canon, unnamed_by_binary, lines, json, md;
-	bool stored; /* runs are of a store: set by cli_compare_check */
+	bool stored;	 /* runs are of a store: set by cli_compare_check */
+	bool of_service; /* a run of a store is all its targets together, else one of them */
 };
 
 #define CLI_COMPARE_FLAG(struct_, name_, field_, value_, fallback_, help_)          \

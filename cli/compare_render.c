@@ -96,9 +96,8 @@ static void put_what(const struct cli_comparison *c, struct bytes *out)
 		bytes_printf(out, "%s per %s", c->runs->unit, cli_compare_per(c->o));
 	else
 		bytes_put_str(out, units_name(unit_of(c, scratch)));
-	/* Replicates are divided by the time that all their targets together were watched. */
-	if (c->o->stored && !strcmp(c->o->per, "second"))
-		bytes_put_str(out, " per instance");
+	if (c->o->stored)
+		bytes_put_str(out, c->o->of_service ? " of the service" : " per instance");
 }
 
 /* For people: runs, totals, warnings. */
@@ -186,6 +185,8 @@ static int render_json(
 	json_object_begin(&j);
 	json_kv_string(&j, "title", d->in.title);
 	json_kv_string(&j, "per", c->o->per);
+	if (c->o->stored)
+		json_kv_string(&j, "of", c->o->of_service ? "service" : "instance");
 	put_runs(c, "a", c->o->label_a, 0, c->n_a, &c->headline.a, &j);
 	put_runs(c, "b", c->o->label_b, c->n_a, c->runs->n, &c->headline.b, &j);
 	json_kv_double(&j, "total_p", c->headline.p);

@@ -12,7 +12,7 @@
 struct diff_options {
 	struct cli_compare_options compare;
 	struct cli_server_options server;
-	const char *replicate;
+	const char *replicate, *of;
 };
 
 static const struct option_spec specs[] = {
@@ -24,6 +24,10 @@ static const struct option_spec specs[] = {
 		.help = "With --server: the replicates. Each set of values of these labels in each "
 			"stretch of DURATION is one. A range has at most 64 stretches; they get "
 			"longer for it."},
+	{"of", OPTION_CHOICE, offsetof(struct diff_options, of), .value = "instance|service",
+		.help = "With --server: whose values. instance: of one in the mean; service: of "
+			"all instances together, where each stretch of time is one replicate "
+			"whatever the labels. Default: instance."},
 };
 
 static const struct option_program program = {
@@ -101,8 +105,10 @@ static int add_files(struct cli_sources *ret, const char *const *args, size_t n,
 static int find_runs(const struct diff_options *o, const struct option_list *args,
 	struct cli_sources *ret, size_t *ret_n_a, struct errbuf *eb)
 {
-	const struct cli_stored stored = {
-		.server = &o->server, .replicate = o->replicate, .by = cli_label_of(o->compare.by)};
+	const struct cli_stored stored = {.server = &o->server,
+		.replicate = o->replicate,
+		.of_service = o->compare.of_service,
+		.by = cli_label_of(o->compare.by)};
 	bool marked = false;
 	size_t middle = 0, from;
 	int r = find_middle(args, !o->server.url, &middle, &marked, eb);
@@ -139,6 +145,20 @@ static int choose_per(const struct diff_options *o, const struct option_list *ar
 	return r;
 }
 
+/* After --per is known. */
+static int check_of(struct diff_options *o, struct errbuf *eb)
+{
+	if (o->of && !o->server.url)
+		return err_set(eb, -EINVAL,
+			"--of=%s: only with --server; a file does not say whose it is", o->of);
+	o->compare.of_service = o->of && !strcmp(o->of, "service");
+	if (o->compare.of_service && !strcmp(o->compare.per, "cpu-second"))
+		return err_set(eb, -EINVAL,
+			"--of=service: not with --per=cpu-second, which divides by the CPUs of "
+			"each instance");
+	return 0;
+}
+
 /* The exit status, or negative. */
 static int diff(struct diff_options *o, const struct option_list *args, struct errbuf *eb)
 {
@@ -153,6 +173,8 @@ static int diff(struct diff_options *o, const struct option_list *args, struct e
 	cli_runs_init(&runs);
 	if (!r)
 		r = cli_compare_check(&o->compare, per, o->server.url != NULL, eb);
+	if (!r)
+		r = check_of(o, eb);
 	if (!r)
 		r = cli_runs_options_make(&o->compare, &how, eb);
 	if (!r)

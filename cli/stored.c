@@ -61,6 +61,8 @@ static int parse_replicate(struct selection *s, const char *text, struct errbuf 
 			"--replicate=%s: expected at most %d labels, then a duration of a second "
 			"or more, as in instance,5m",
 			text, MAX_LABELS);
+	if (s->from->of_service)
+		s->n_labels = 0;
 	qsort(s->labels, s->n_labels, sizeof(*s->labels), compare_names);
 	s->stretch_ns = ms * NS_PER_MS;
 	return 0;
@@ -243,7 +245,7 @@ static int add_run(struct selection *s, const struct profile *p, const uint32_t 
 	r = cli_sources_add(ret, name, &run, eb);
 	if (r < 0)
 		return r;
-	run->seconds = find_seconds(p, "covered", key);
+	run->seconds = find_seconds(p, s->from->of_service ? "watched" : "covered", key);
 	run->cpu_seconds = find_seconds(p, "covered-cpus", key);
 	if (!run->seconds)
 		run->seconds = (double)p->duration_ns / 1e9;

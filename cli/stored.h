@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Selections of a scraper's store as runs: each instance (or other set of labels that distinguishes replicates) in each stretch of time is one.
+ * Selections of a scraper's store as runs: each instance (or other set of labels that distinguishes replicates), or the whole service, in each
+ * stretch of time is one.
  */
 #pragma once
 #include "cli/runs.h"
@@ -9,7 +10,8 @@
 struct cli_stored {
 	const struct cli_server_options *server;
 	const char *replicate; /* LABEL,…,DURATION */
-	const char *by;	       /* a label that samples keep, or NULL */
+	bool of_service; /* all targets together are one run a DURATION, whatever their labels */
+	const char *by;	 /* a label that samples keep, or NULL */
 };
 
 /*

@@ -211,6 +211,8 @@ static int build(
 		put_cover(e, "covered", &t->watched[i], t->watched[i].covered.ns);
 		put_cover(e, "covered-cpus", &t->watched[i], t->watched[i].covered.cpu_ns);
 	}
+	if (t->n_watched)
+		put_cover(e, "watched", &(struct query_watched) {}, t->watched_ns);
 	for (size_t i = 0; !r && i < t->n_groups; i++)
 		r = put_samples(e, trees[i], &t->groups[i].labels);
 	if (r)

@@ -291,7 +291,7 @@ class Diff(unittest.TestCase):
     def test_refused(self):
         for args, text in ((('a', 'b', 'same'), 'BEFORE... -- AFTER'), (('a', '--'), 'no files after'), (('--', 'b'), 'no files before'),
                            (('nothing*', '--', 'b'), 'no profile there'), (('a', '--', 'absent.pb.gz'), 'absent.pb.gz'),
-                           (('a', '--', 'b', '--focus', '('), '--focus'), (('a', '--', 'b', '--per', 'hour'), '--per'), (('a', '--', 'b', '--per', 'cpu-second'), 'only with --server'),
+                           (('a', '--', 'b', '--focus', '('), '--focus'), (('a', '--', 'b', '--per', 'hour'), '--per'), (('a', '--', 'b', '--per', 'cpu-second'), 'only with --server'), (('a', '--', 'b', '--of', 'service'), '--of=service: only with --server'),
                            (('a', '--', 'b', '--sample-index', 'heap'), 'heap')):
             self.assertIn(text, self.diff(*args, status=2))
 

@@ -2,6 +2,7 @@
 import http.server
 import json
 import os
+import re
 import subprocess
 import tempfile
 import threading
@@ -233,13 +234,19 @@ class Pushed(unittest.TestCase):
             ('sonde query', lambda: 'Total = 1.67min' in cli('query', *query), True),
             ('sonde top', lambda: 'Total = 1.67min' in cli('top', '--server', self.scraper.url, '--start', str(start), '--query', selector), True),
             ('sonde diff', lambda: json.loads(cli(*compared, '--format', 'json'))['a']['median'] / S, per_instance),
-            ('sonde diff, its words', lambda: 'cpu in cores per instance' in cli(*compared), True),
+            ('sonde diff, its words', lambda: re.findall(r'cpu in cores per instance, B against A\nA: median (\S+ cores)', cli(*compared)), ['0.5 cores']),
+            ('sonde diff, of the service', lambda: json.loads(cli(*compared, '--format', 'json', '--of', 'service'))['a']['median'] / S, of_service),
+            ('sonde diff, of the service, its words', lambda: re.findall(r'cpu in cores of the service, B against A\nA: median (\S+ cores)', cli(*compared, '--of=service')), ['1.00 cores']),
         ]
         for name, ask, want in ways:
             with self.subTest(name):
                 got = ask()
+                self.assertEqual(len(got), len(want)) if isinstance(want, list) else None
                 for g, w in zip(got, want) if isinstance(want, list) else [(got, want)]:
-                    self.assertAlmostEqual(g, w, delta=abs(w) * 1e-6)
+                    if isinstance(w, str):
+                        self.assertEqual(g, w)
+                    else:
+                        self.assertAlmostEqual(g, w, delta=abs(w) * 1e-6)
 
     def test_sum_beyond_63_bits(self):
         with tempfile.TemporaryDirectory() as d:
