@@ -4,6 +4,7 @@
  */
 #include "lib/json/write.h"
 #include "lib/render/page.h"
+#include "lib/stats/rank.h"
 #include "lib/stats/trees.h"
 #include "lib/tree/diff.h"
 #include <math.h>
@@ -136,21 +137,29 @@ static void put_values(const char *key, const double *v, size_t n, struct json *
 	put_list(v, n, j);
 }
 
-static void put_metrics(const struct render_diff_page *page, struct json *j)
+/* With the p of each, so that the page's charts colour what the summary calls a change and nothing else. */
+static int put_metrics(const struct render_diff_page *page, struct json *j)
 {
 	json_key(j, "metrics");
 	json_array_begin(j);
 	for (size_t i = 0; i < page->n_metrics; i++) {
 		const struct render_metric *m = &page->metrics[i];
+		double p;
+		int r = rank_mann_whitney(m->a, m->n_a, m->b, m->n_b, &p);
 
+		if (r)
+			return r;
 		json_object_begin(j);
 		json_kv_string(j, "name", m->name);
 		json_kv_string(j, "unit", m->unit);
 		put_values("a", m->a, m->n_a, j);
 		put_values("b", m->b, m->n_b, j);
+		json_key(j, "p");
+		put_number(j, p);
 		json_object_end(j);
 	}
 	json_array_end(j);
+	return 0;
 }
 
 static void put_points(
@@ -205,11 +214,12 @@ int render_diff_html(
 	put_side(d, page, true, &j);
 	put_side(d, page, false, &j);
 	put_rows(d, &j);
-	put_metrics(page, &j);
+	r = put_metrics(page, &j);
 	if (page->over_time)
 		render_over_time_json(page->over_time, &j);
 	json_object_end(&j);
-	r = render_diff_protobuf(d, &p.tree);
+	if (!r)
+		r = render_diff_protobuf(d, &p.tree);
 	render_page_begin(out, d->in.title ? d->in.title : "Difference", &p);
 	if (!r)
 		r = put_plain(d, page, out);

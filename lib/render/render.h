@@ -118,7 +118,7 @@ int render_diff_svg(const struct render_diff *d, enum render_width width, bool p
 struct render_metric {
 	const char *name, *unit; /* a unit of render_value */
 	const double *a, *b;	 /* in it, as the runs came */
-	size_t n_a, n_b;
+	size_t n_a, n_b;	 /* at least one each */
 };
 /* What was measured over the time of runs; seconds, progress and each metric's values have as many points as the run has. */
 struct render_over_time {

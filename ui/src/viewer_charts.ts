@@ -10,6 +10,7 @@ export interface Metric {
 	unit: string;
 	a: number[];
 	b: number[];
+	p: number | null; // Mann-Whitney's
 }
 
 const NS = 'http://www.w3.org/2000/svg';
@@ -49,15 +50,31 @@ export function chartKey(letter: string, label: string, text: string): HTMLEleme
 	return h('span', { class: 'chart-key' }, h('span', { class: `file-letter ${letter}` }, letter.toUpperCase()), letter.toUpperCase() === label ? ' ' : ` ${label} `, h('span', { class: 'num' }, text));
 }
 
+const ALPHA = 0.05; // as the summary of a page has it
+
+/** How much the median changed, in colour where the runs support it. */
+export function changeOf(m: Metric): { text: string; kind: 'more' | 'less' | 'muted'; note: string } {
+	const [a, b] = [median(m.a), median(m.b)], isSure = m.p !== null && m.p <= ALPHA;
+	return { text: a ? signedPercent(b / a - 1) : b ? 'new' : percent(0), kind: isSure && b > a ? 'more' : isSure && b < a ? 'less' : 'muted',
+		note: m.p === null ? '' : `${isSure ? '' : 'not significant, '}p ${m.p < 0.001 ? '< 0.001' : `= ${m.p.toFixed(3)}`}` };
+}
+
+/** Do so many runs a side suffice for "all of one side lie above all of the other" to be no accident? */
+export function canSeparate(n: number, m: number): boolean {
+	let arrangements = 1;
+	for (let i = 1; i <= n; i++) arrangements *= (m + i) / i;
+	return 2 / arrangements <= ALPHA;
+}
+
 function chart(m: Metric, labels: [string, string]): HTMLElement {
 	const most = Math.max(...m.a, ...m.b) || 1, runs = Math.max(m.a.length, m.b.length), [a, b] = [median(m.a), median(m.b)];
-	const name = m.name.replace(/_/g, ' '), change = a ? signedPercent(b / a - 1) : b ? 'new' : percent(0);
+	const name = m.name.replace(/_/g, ' '), change = changeOf(m);
 	const picture = svg('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: 'img', 'aria-label': `${name}: median of ${labels[0]} ${value(a, m.unit)}, of ${labels[1]} ${value(b, m.unit)}` },
 		svg('line', { class: 'axis', x1: PAD, x2: WIDTH - PAD, y1: HEIGHT - PAD, y2: HEIGHT - PAD }), ...side('a', m.a, labels[0], m, { most, runs }), ...side('b', m.b, labels[1], m, { most, runs }));
-	return h('figure', { class: 'chart' }, h('figcaption', {}, h('strong', {}, name), h('span', { class: 'num' }, change)), picture, h('div', { class: 'muted' }, chartKey('a', labels[0], value(a, m.unit)), chartKey('b', labels[1], value(b, m.unit))));
+	return h('figure', { class: 'chart' }, h('figcaption', {}, h('strong', {}, name), h('span', { class: `num ${change.kind}`, title: change.note }, change.text)), picture, h('div', { class: 'muted' }, chartKey('a', labels[0], value(a, m.unit)), chartKey('b', labels[1], value(b, m.unit)), change.note && h('span', { class: 'num' }, change.note)));
 }
 
 export function charts(metrics: Metric[], labels: [string, string]): HTMLElement {
 	const measured = metrics.filter((m) => [...m.a, ...m.b].some((v) => v > 0));
-	return h('div', { class: 'charts' }, measured.map((m) => chart(m, labels)), h('p', { class: 'facts' }, 'A dot is a run, in the order they ran; lines are medians, bands reach from the least to the most. Axes begin at 0.'));
+	return h('div', { class: 'charts' }, measured.map((m) => chart(m, labels)), h('p', { class: 'facts' }, 'A dot is a run, in the order they ran; lines are medians, bands reach from the least to the most. A change is grey where the Mann-Whitney test of the runs does not support it (p > 0.05). Axes begin at 0.'));
 }

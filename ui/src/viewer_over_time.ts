@@ -5,7 +5,7 @@
 import { fill, h, segmented } from './dom';
 import { Changes } from './router';
 import { integer, percent, value } from './units';
-import { chartKey, median, svg } from './viewer_charts';
+import { canSeparate, chartKey, median, svg } from './viewer_charts';
 
 interface Run {
 	seconds: number[];
@@ -127,9 +127,10 @@ class Chart {
 	private apart(): Element[] {
 		const [a, b] = this.sides, width = (WIDTH - 2 * PAD) / STEPS;
 		if (a.lines.length < 2 || b.lines.length < 2) return [];
+		const [more, less] = canSeparate(a.lines.length, b.lines.length) ? ['strip-more', 'strip-less'] : ['strip-unsure', 'strip-unsure'];
 		return a.bands.flatMap((of, i) => {
 			const to = b.bands[i], isMore = of && to && to.low > of.high, isLess = of && to && to.high < of.low;
-			return isMore || isLess ? [svg('rect', { class: isMore ? 'strip-more' : 'strip-less', x: PAD + i * width, y: HEIGHT, width: width + 0.3, height: STRIP })] : [];
+			return isMore || isLess ? [svg('rect', { class: isMore ? more : less, x: PAD + i * width, y: HEIGHT, width: width + 0.3, height: STRIP })] : [];
 		});
 	}
 
@@ -167,7 +168,7 @@ class Chart {
 
 function legend(over: OverTime, labels: [string, string]): HTMLElement {
 	const [a, b] = [over.a.length, over.b.length], least = Math.min(a, b);
-	const tests = least > 1 ? ` Where all runs of one side lie above or below all of the other, a strip below the axis says so: red is more in ${labels[1]}, blue is less. A band holds the median of all runs like these with ${percent(confidence(least))} confidence${a === b ? '' : ', of the side with fewer'}.` : ' With one run a side nothing says how much runs differ anyway.';
+	const tests = least > 1 ? ` Where all runs of one side lie above or below all of the other, a strip below the axis says so: ${canSeparate(a, b) ? `red is more in ${labels[1]}, blue is less` : 'grey, as so few runs do that by accident too'}. A band holds the median of all runs like these with ${percent(confidence(least))} confidence${a === b ? '' : ', of the side with fewer'}.` : ' With one run a side nothing says how much runs differ anyway.';
 	return h('p', { class: 'facts' }, `A thin line is a run (${integer(a)} of ${labels[0]}, ${integer(b)} of ${labels[1]}), a thick one their median, a band reaches from the least to the most, as far as all runs of the side go. Axes begin at 0.${tests}`);
 }
 

@@ -90,3 +90,12 @@ for (const unit of ['nanoseconds', 'milliseconds', 'seconds', 'bytes', 'kilobyte
 	}
 }
 assert.equal(ticks('count'), undefined);
+
+/* ---- charts of pages: in colour is what the runs support ---- */
+
+const { changeOf, canSeparate } = await load(process.argv[2], `export * from './viewer_charts';`);
+for (const [a, b, p, text, kind, note] of [
+	[[10, 10, 10, 10], [11.2, 11.2, 11.2, 11.2], 0.029, '+12.0%', 'more', 'p = 0.029'], [[10, 9, 11], [11.2, 9, 12], 0.54, '+12.0%', 'muted', 'not significant, p = 0.540'],
+	[[10, 10], [5, 5], 0.0001, '−50.0%', 'less', 'p < 0.001'], [[10], [5], 1, '−50.0%', 'muted', 'not significant, p = 1.000'], [[0], [5], null, 'new', 'muted', ''], [[0], [0], 1, '0.0%', 'muted', 'not significant, p = 1.000'],
+]) assert.deepEqual(changeOf({ name: 'x', unit: 'count', a, b, p }), { text, kind, note }, `${a} against ${b}`);
+for (const [n, m, can] of [[1, 1, false], [2, 2, false], [3, 3, false], [4, 3, false], [4, 4, true], [3, 5, true], [1, 39, true], [1, 38, false]]) assert.equal(canSeparate(n, m), can, `${n} and ${m} runs`);

@@ -153,7 +153,9 @@ export async function page_charts({ page, url }) {
 	const whole = page.locator('.charts:not(.over-time) .chart'), names = await whole.locator('strong').allTextContents();
 	assert.ok(names.includes('wall time') && names.includes('max rss'), names.join());
 	assert.equal(await whole.first().locator('circle').count(), 4);
-	assert.match(await whole.first().textContent(), /slow.*fast/);
+	assert.match(await whole.first().textContent(), /slow.*fast.*not significant, p = 0\.\d+/);
+	assert.equal(await page.locator('.chart .more, .chart .less, .strip-more, .strip-less').count(), 0, 'two runs a side support no change');
+	assert.equal(await whole.locator('figcaption .muted').count(), await whole.count());
 	assert.deepEqual(await page.locator('.viewer-extra dd a').evaluateAll((all) => all.map((a) => a.getAttribute('href'))), ['runs/slow-1.pb.gz', 'runs/slow-2.pb.gz', 'runs/fast-1.pb.gz', 'runs/fast-2.pb.gz']);
 	// Over their time: two runs a side, their medians, their bands; keys read what the pointer does, in all charts at once.
 	const cpu = page.getByRole('slider', { name: /^cpu over the runs/ });
