@@ -226,9 +226,25 @@ static char **find_files(const struct cli_comparison *c, const struct cli_source
 	return files;
 }
 
+/* The rate is that of all runs of the side, or not known. Only sonde record says what was lost, and nothing when nothing was. */
+static struct render_quality quality_of(const struct cli_comparison *c, size_t from, size_t n)
+{
+	struct cli_quality q = cli_quality_of(c->runs, from, n);
+	double unit = c->runs->items[from].unit;
+	bool is_rate = units_is_cpu_time(c->runs->type, c->runs->unit) && unit > 1;
+
+	for (size_t i = from; i < from + n; i++)
+		is_rate &= c->runs->items[i].unit == unit;
+	return (struct render_quality) {.hz = is_rate ? 1e9 / unit : NAN,
+		.lost = q.lost > 0 ? q.lost / (q.samples + q.lost) : NAN,
+		.cut = q.samples > 0 ? q.cut / q.samples : NAN};
+}
+
 static int render_page(const struct cli_comparison *c, const struct cli_sources *sources,
 	const struct render_diff *d, struct bytes *out)
 {
+	const struct render_quality quality[] = {
+		quality_of(c, 0, c->n_a), quality_of(c, c->n_a, c->runs->n - c->n_a)};
 	_cleanup_bytes_ struct bytes head = {};
 	char **files;
 	int r;
@@ -246,7 +262,8 @@ static int render_page(const struct cli_comparison *c, const struct cli_sources 
 			.over_time = c->over_time,
 			.files = (const char *const *)files,
 			.n_files_a = c->n_a,
-			.n_files = c->runs->n},
+			.n_files = c->runs->n,
+			.quality = quality},
 		out);
 	for (size_t i = 0; i < c->runs->n; i++)
 		free(files[i]);

@@ -49,6 +49,25 @@ static void put_files(const struct render_diff_page *page, bool is_a, struct jso
 	json_array_end(j);
 }
 
+/* As /api/v1/quality has it. */
+static void put_quality(const struct render_quality *q, struct json *j)
+{
+	json_key(j, "quality");
+	json_object_begin(j);
+	if (!isnan(q->cut))
+		json_kv_double(j, "cut", q->cut);
+	if (!isnan(q->lost))
+		json_kv_double(j, "lost", q->lost);
+	if (!isnan(q->hz)) {
+		json_key(j, "frequency_hz");
+		json_object_begin(j);
+		json_kv_double(j, "least", q->hz);
+		json_kv_double(j, "most", q->hz);
+		json_object_end(j);
+	}
+	json_object_end(j);
+}
+
 static void put_side(
 	const struct render_diff *d, const struct render_diff_page *page, bool is_a, struct json *j)
 {
@@ -60,6 +79,8 @@ static void put_side(
 	json_kv_double(j, "scale", is_a ? d->scale_a : d->scale_b);
 	if (d->stats)
 		json_kv_uint(j, "n", is_a ? d->stats->n_a : d->stats->n_b);
+	if (page->quality)
+		put_quality(&page->quality[!is_a], j);
 	put_files(page, is_a, j);
 	json_object_end(j);
 }

@@ -134,6 +134,11 @@ struct render_over_time {
 struct json;
 /* {metrics [{name, unit}], a, b [{seconds[], progress[], values[][]}]}, null where a value is not known, as a member of the object. */
 void render_over_time_json(const struct render_over_time *o, struct json *j);
+/* How good a side's samples are; NAN: not known. */
+struct render_quality {
+	double hz;	  /* rate of sampling */
+	double lost, cut; /* shares of the samples */
+};
 struct render_diff_page {
 	const char *head; /* lines above the tables, or NULL */
 	bool panels;	  /* as of render_diff_svg */
@@ -143,6 +148,7 @@ struct render_diff_page {
 	const char *const *
 		files; /* of the runs, those of A first, seen from where the page lies; or NULL, each too */
 	size_t n_files_a, n_files;
+	const struct render_quality *quality; /* of A and of B, or NULL */
 };
 /* As render_html: both graphs, each side's own, the table of functions, a chart of each metric. */
 int render_diff_html(const struct render_diff *d, const struct render_diff_page *page,

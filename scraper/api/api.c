@@ -16,6 +16,7 @@ static const struct http_route routes[] = {
 	{HTTP_GET | HTTP_POST, "/api/v1/profile", api_profile, HTTP_ON_WORKER, 0},
 	{HTTP_GET | HTTP_POST, "/api/v1/diff", api_diff, HTTP_ON_WORKER, 0},
 	{HTTP_GET | HTTP_POST, "/api/v1/query_series", api_query_series, HTTP_ON_WORKER, 0},
+	{HTTP_GET | HTTP_POST, "/api/v1/quality", api_quality, HTTP_ON_WORKER, 0},
 	{HTTP_GET | HTTP_POST, "/api/v1/top_series", api_top_series, HTTP_ON_WORKER, 0},
 	{HTTP_GET | HTTP_POST, "/api/v1/lines", api_lines, HTTP_ON_WORKER, 0},
 	{HTTP_GET | HTTP_POST, "/api/v1/source", api_source, HTTP_ON_WORKER, 0},

@@ -119,6 +119,7 @@ http_handler_fn api_flamegraph, api_top, api_profile;			     /* trees.c */
 http_handler_fn api_diff;						     /* diff.c */
 http_handler_fn api_import;						     /* import.c */
 http_handler_fn api_query_series;					     /* series.c */
+http_handler_fn api_quality;						     /* quality.c */
 http_handler_fn api_profiles;						     /* profiles.c */
 http_handler_fn api_speedscope;						     /* speedscope.c */
 http_handler_fn api_lines, api_source;					     /* lines.c */

@@ -264,6 +264,12 @@ class Diff(unittest.TestCase):
         run('worth', 400, 100, lost=50)
         run('clean', 0, 0)
         self.assertIn('n = 1, 40 % in code without names, 10 % of stacks cut, 4.8 % of samples lost\nB: median 600us, n = 1\n', self.diff('worth.pb', 'clean.pb'))
+        self.diff('worth.pb', 'clean.pb', '-o', 'worth.html')
+        with open(f'{self.dir.name}/worth.html') as f:
+            about = json.loads(re.search(r'<script[^>]*id="about"[^>]*>(.*?)</script>', f.read()).group(1))
+        self.assertEqual(about['a']['quality'].keys(), {'cut', 'lost', 'frequency_hz'})
+        self.assertEqual([round(about['a']['quality'][k], 4) for k in ('cut', 'lost')], [0.1, 0.0476])
+        self.assertEqual(about['b']['quality'].keys(), {'cut', 'frequency_hz'})
         d, _ = self.rows('clean.pb', 'worth.pb')
         self.assertEqual([d['a'][k] for k in ('unresolved', 'cut', 'lost')], [0, 0, 0])
         self.assertEqual([round(d['b'][k], 4) for k in ('unresolved', 'cut', 'lost')], [0.4, 0.1, 0.0476])

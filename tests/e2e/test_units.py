@@ -27,7 +27,7 @@ HEAP = [(['leak', 'main'], [100, 100000], {}), (['cache', 'main'], [50, 50000], 
 class Target:
     """Answers every GET with these bytes, after as many seconds as were asked for."""
 
-    def __init__(self, body):
+    def __init__(self, body, headers=lambda: {}):
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = 'HTTP/1.1'
 
@@ -36,6 +36,8 @@ class Target:
                 time.sleep(float(asked))
                 self.send_response(200)
                 self.send_header('Content-Length', str(len(body)))
+                for header in headers().items():
+                    self.send_header(*header)
                 self.end_headers()
                 self.wfile.write(body)
 
@@ -106,6 +108,36 @@ class Scraped(unittest.TestCase):
             self.assertEqual({t['kind'] for t in types}, {'delta'})
             out = self.query(s, 'memory:inuse_space:bytes:space:bytes{job="delta"}').stdout
             self.assertRegex(out, r'KiB 97.56% +97.56% +-\S+KiB 97.56%  grow')
+
+
+    def test_quality(self):
+        """Which share of the stacks was cut, and what exporters say of themselves: of the selection's alone, and nothing where nobody says it."""
+        work = [(['f', 'main'], [9, 90 * MS], {'stack': 'complete'}), (['f'], [3, 30 * MS], {'stack': 'truncated:no_rows'})]
+        totals = iter(range(1, 1000))
+
+        def health():
+            n = next(totals)
+            return {'Sonde-Exporter': '1', 'Sonde-Health': f'overhead=0.001, hz=19, samples={95 * n}, ring_full={4 * n}, log_full={n}'}
+
+        with Target(cpu(work, 0, S), health) as a, Target(cpu([(['g'], [10, 100 * MS], {})], 0, S)) as b:
+            jobs = job('node', a.address, {'process_cpu': '{seconds: 1}'}) + job('app', b.address, {'process_cpu': '{seconds: 1}'})
+            with scraper('scrape_configs:' + jobs) as s:
+                def quality(selector):
+                    r = s.get('/api/v1/quality?' + urllib.parse.urlencode({'query': CPU + selector}))
+                    self.assertEqual(r.status, 200, r.text)
+                    return r.json['data']
+
+                wait_for('two scrapes', lambda: 'lost' in quality('{}') and quality('{}')['n_targets'] == 2)
+                for selector, want in (('{job="node"}', {'n_targets': 1, 'n_exporters': 1, 'cut': 0.25, 'lost': 0.05, 'frequency_hz': {'least': 19, 'most': 19}}),
+                                       ('{job="node",stack="complete"}', {'n_targets': 1, 'n_exporters': 1, 'cut': 0, 'lost': 0.05, 'frequency_hz': {'least': 19, 'most': 19}}),
+                                       ('{job="app"}', {'n_targets': 1, 'n_exporters': 0}), ('{job="none"}', {'n_targets': 0, 'n_exporters': 0})):
+                    with self.subTest(selector):
+                        got = quality(selector)
+                        self.assertEqual(got.keys(), want.keys())
+                        for key in want:
+                            self.assertAlmostEqual(got[key], want[key], 9) if key in ('cut', 'lost') else self.assertEqual(got[key], want[key])
+                self.assertAlmostEqual(quality('{}')['cut'], 0.25)
+                self.assertIn('tagroot', s.get('/api/v1/quality?' + urllib.parse.urlencode({'query': CPU + '{}', 'tagroot': 'x'})).text)
 
 
 class Pushed(unittest.TestCase):

@@ -14,6 +14,7 @@ import { keysButton, shareButton, sharedTheme, themeButton } from './frame';
 import { DiffRow } from './flame/diff_rows';
 import { DiffTable } from './pages/diff_table';
 import { Changes, changed } from './router';
+import { Quality, qualityBadge } from './quality';
 import { percent, signedPercent, unitName, value } from './units';
 import { Metric, charts } from './viewer_charts';
 import { OverTime, overTime } from './viewer_over_time';
@@ -24,6 +25,7 @@ interface Side {
 	label: string;
 	scale: number;
 	n?: number; // runs; absent without statistics
+	quality?: Quality;
 	files: string[]; // where their profiles lie, seen from here; '' is not known
 }
 interface About {
@@ -144,7 +146,7 @@ class Difference {
 		const [a, b] = [raw.sides!.totalA[0] * this.scale[0], raw.sides!.totalB[0] * this.scale[1]], change = a ? b / a - 1 : Infinity;
 		const said = raw.verdicts[raw.sides!.verdict[0]], isNoise = INSIGNIFICANT.includes(said), amount = `${b > a ? '+' : b < a ? '−' : ''}${this.text(Math.abs(b - a))}`;
 		const cell = (letter: string, title: string, text: string, note: string, kind = '') => h('div', { class: `total ${kind}` },
-			h('span', { class: 'muted' }, letter && h('span', { class: `file-letter ${letter}` }, letter.toUpperCase()), letter.toUpperCase() === title ? '' : `${letter ? ' ' : ''}${title}`), h('strong', { class: 'num' }, text), h('span', { class: 'muted num' }, note));
+			h('span', { class: 'muted' }, letter && h('span', { class: `file-letter ${letter}` }, letter.toUpperCase()), letter.toUpperCase() === title ? '' : `${letter ? ' ' : ''}${title}`), h('strong', { class: 'num' }, text), h('span', { class: 'muted num' }, note), letter && about[letter as 'a' | 'b'].quality && qualityBadge(about[letter as 'a' | 'b'].quality!));
 		const runs = (k: number) => (this.n ? `${this.n[k]} ${this.n[k] === 1 ? 'run' : 'runs'}, mean` : '');
 		return h('div', { class: 'totals' }, cell('a', this.labels[0], this.text(a), runs(0)), cell('b', this.labels[1], this.text(b), runs(1)),
 			cell('', `${this.labels[1]} against ${this.labels[0]}`, a ? signedPercent(change) : b ? 'new' : '–', isNoise ? `${amount}, ${VERDICTS[said]}` : amount, isNoise ? '' : change > 0 ? 'is-more' : change < 0 ? 'is-less' : ''));

@@ -99,3 +99,11 @@ for (const [a, b, p, text, kind, note] of [
 	[[10, 10], [5, 5], 0.0001, '−50.0%', 'less', 'p < 0.001'], [[10], [5], 1, '−50.0%', 'muted', 'not significant, p = 1.000'], [[0], [5], null, 'new', 'muted', ''], [[0], [0], 1, '0.0%', 'muted', 'not significant, p = 1.000'],
 ]) assert.deepEqual(changeOf({ name: 'x', unit: 'count', a, b, p }), { text, kind, note }, `${a} against ${b}`);
 for (const [n, m, can] of [[1, 1, false], [2, 2, false], [3, 3, false], [4, 3, false], [4, 4, true], [3, 5, true], [1, 39, true], [1, 38, false]]) assert.equal(canSeparate(n, m), can, `${n} and ${m} runs`);
+
+/* ---- the badge of how good samples are ---- */
+
+const { qualityTexts } = await load(process.argv[2], `export * from './quality';`);
+for (const [q, texts] of [
+	[{}, []], [{ cut: 0 }, ['0.0% cut']], [{ n_exporters: 1, cut: 0.25, lost: 0.05, frequency_hz: { least: 19, most: 19 } }, ['19.0\u202fHz', '5.0% lost', '25.0% cut!']],
+	[{ lost: 0.0512, frequency_hz: { least: 2, most: 19 } }, ['2.00 to 19.0\u202fHz', '5.1% lost!']],
+]) assert.deepEqual(qualityTexts(q).map((t) => t.text + (t.isMuch ? '!' : '')), texts);

@@ -12,6 +12,7 @@ import type { Width } from '../flame/tree';
 import { Panel } from '../panel';
 import { Plot, seriesColour } from '../plot';
 import { MenuItem, menuButton } from '../popover';
+import { Quality, qualityBadge } from '../quality';
 import { QueryBar, readFilters, readFrames, sharedText } from '../query_bar';
 import { RangePicker } from '../range_picker';
 import { Changes, Page, changed, href, params, set } from '../router';
@@ -302,6 +303,12 @@ export class ComparePage implements Page {
 			this.totals.append(cell('Significant', s.verdict === '~' ? 'no' : s.verdict === 'few' ? 'too few samples' : 'yes', `${s.n_a} against ${s.n_b} replicates${q}${INSIGNIFICANT.includes(s.verdict) && s.min_effect ? `; less than ±${percent(s.min_effect)} cannot be seen` : ''}`));
 		} else this.totals.append(cell('Significant', 'not known', 'three replicates a side are needed: longer ranges or more instances'));
 		LETTERS.forEach((l, i) => this.totals.children[i].lastElementChild!.append(...profiles(d[l], l)));
+		LETTERS.forEach((l, i) => void this.loadQuality(d, this.sideQuery(p, l, ''), this.totals.children[i]));
+	}
+
+	private async loadQuality(d: Diff, query: Query, cell: Element): Promise<void> {
+		const q = await get<Quality>('api/v1/quality', query, this.life.signal).catch(() => undefined), badge = q && this.answer === d && qualityBadge(q);
+		if (badge) cell.append(badge);
 	}
 
 	private drawFlame(p: URLSearchParams): void {

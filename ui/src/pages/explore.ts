@@ -10,6 +10,7 @@ import { Life } from '../life';
 import { Overlap, findOverlap, withoutOverlap } from '../overlap';
 import { Panel } from '../panel';
 import { Plot, PlotLine } from '../plot';
+import { Quality, qualityBadge } from '../quality';
 import { QueryBar, readFilters, readFrames, sharedText } from '../query_bar';
 import { RangePicker } from '../range_picker';
 import { Changes, Page, go, href, params, set } from '../router';
@@ -68,6 +69,7 @@ export class ExplorePage implements Page {
 	private readonly graph = new Panel('plot');
 	private readonly flame = new FlamePanel((c, replace) => set(c, replace));
 	private readonly note = h('p', { class: 'facts' });
+	private readonly quality = h('span');
 	private readonly single = h('div', { class: 'single', hidden: true });
 	readonly root: HTMLElement;
 	private types: ProfileType[] = [];
@@ -167,6 +169,15 @@ export class ExplorePage implements Page {
 			...readFilters(p), ...(groups.length ? groups : ['']).map((g): [string, string] => ['group_by', g])], signal);
 	}
 
+	/** Beside the note under the plot; what is not known says nothing. */
+	private async loadQuality(p: URLSearchParams): Promise<void> {
+		const asked = this.shown;
+		this.quality.replaceChildren();
+		const q = await get<Quality>('api/v1/quality', [['query', this.query(p)], ...this.rangeQuery(p)], this.life.signal).catch(() => undefined);
+		const badge = q && asked === this.shown && qualityBadge(q);
+		if (badge) this.quality.replaceChildren(badge, ' ');
+	}
+
 	private drawLines(m: Matrix | null, p: URLSearchParams): void {
 		if (!m) {
 			this.bar.update({ query: '', groupBy: [], filters: [], range: () => this.rangeQuery(params()) }, []);
@@ -188,6 +199,7 @@ export class ExplorePage implements Page {
 			mark: readPoint(params()), zeros: !isInstant, onHide: (ids) => set({ off: ids }, true),
 			onRange: (a, b) => set({ start: String(a), end: String(b), seconds: null, ...NO_POINT }),
 			onPoint: (t, line) => set({ point: `${Math.floor(t - m.step)},${Math.ceil(t)}`, only: query && line !== undefined ? print(narrowed(query, plainLabels(m.result[line].metric))) : null, profile_id: null }) });
-		fill(this.note, `${rate.name}, a point per ${m.step} s · drag to select a range, click for one point${m.n_series > m.result.length ? ` · the largest ${m.result.length} of ${integer(m.n_series)} series` : ''}`, this.overlap && overlapNote(this.overlap, this.query(p), Boolean(p.get('query'))));
+		void this.loadQuality(p);
+		fill(this.note, this.quality, `${rate.name}, a point per ${m.step} s · drag to select a range, click for one point${m.n_series > m.result.length ? ` · the largest ${m.result.length} of ${integer(m.n_series)} series` : ''}`, this.overlap && overlapNote(this.overlap, this.query(p), Boolean(p.get('query'))));
 	}
 }
