@@ -12,6 +12,7 @@ export interface PlotLine {
 	id?: string; // by which it is hidden; without: the label
 	points: [number, number][]; // unix seconds, value
 	colour?: string;
+	mean?: number; // where it is known better than from points, which may be partly filled
 	pick?: () => void; // what a double click on its legend does
 }
 export interface PlotOptions {
@@ -199,7 +200,7 @@ export class Plot {
 			const cell = this.legend.children[i]?.querySelector('.legend-value');
 			if (!cell) return;
 			const point = time === undefined ? undefined : l.points.find(([t]) => t === time);
-			const mean = l.points.reduce((sum, [, v]) => sum + v, 0) / Math.max(times || l.points.length, 1);
+			const mean = l.mean ?? l.points.reduce((sum, [, v]) => sum + v, 0) / Math.max(times || l.points.length, 1);
 			cell.textContent = time === undefined ? `mean ${o.text(mean)}` : point ? o.text(point[1]) : '–';
 		});
 		this.time.textContent = time === undefined ? '' : `${timeText(time - o.step)} – ${clockText(time)}`;

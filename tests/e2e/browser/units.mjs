@@ -107,3 +107,8 @@ for (const [q, texts] of [
 	[{}, []], [{ cut: 0 }, ['0.0% cut']], [{ n_exporters: 1, cut: 0.25, lost: 0.05, frequency_hz: { least: 19, most: 19 } }, ['19.0\u202fHz', '5.0% lost', '25.0% cut!']],
 	[{ lost: 0.0512, frequency_hz: { least: 2, most: 19 } }, ['2.00 to 19.0\u202fHz', '5.1% lost!']],
 ]) assert.deepEqual(qualityTexts(q).map((t) => t.text + (t.isMuch ? '!' : '')), texts);
+
+/* ---- the table of functions: negative values by their size ---- */
+
+const { bySize } = await load(process.argv[2], `export { bySize } from './flame/function_table';`);
+assert.deepEqual([500, -20000, 0, -500, 19000].sort((a, b) => -bySize(a, b)), [-20000, 19000, 500, -500, 0]);

@@ -13,6 +13,11 @@ import type { Tree } from './tree';
 
 type Row = Pick<TopRow, 'function' | 'file' | 'mapping' | 'build' | 'self' | 'total'>;
 
+/** What fell by much stands beside what grew by much, as in sonde top. */
+export function bySize(a: number, b: number): number {
+	return Math.abs(a) - Math.abs(b) || a - b;
+}
+
 /** `all`: of an answer that a limit cut, in place of those that the tree has. `isSplit`: each build is a function. */
 function rowsOf(t: Tree, all: TopRow[] | undefined, found: Found | undefined, isSplit: boolean): Row[] {
 	if (all) {
@@ -44,7 +49,7 @@ export class FunctionTable {
 		const rows = rowsOf(t, this.address.collapsing.length ? undefined : all, found, this.address.isSplit);
 		this.cells.show(rows, t.functions);
 		this.tree = t;
-		this.largest = { self: rows.reduce((m, r) => Math.max(m, r.self), 0) || 1, total: rows.reduce((m, r) => Math.max(m, r.total), 0) || 1 };
+		this.largest = { self: rows.reduce((m, r) => Math.max(m, Math.abs(r.self)), 0) || 1, total: rows.reduce((m, r) => Math.max(m, Math.abs(r.total)), 0) || 1 };
 		this.table.show(rows, this.address.sort, height);
 	}
 
@@ -57,10 +62,10 @@ export class FunctionTable {
 		return [
 			{ key: 'function', title: 'Function', kind: 'text', width: 'minmax(120px, 1fr)', sort: (a, b) => a.function.localeCompare(b.function), csv: (r) => r.function,
 				cell: (r) => this.cells.cell(r) },
-			{ key: 'self', title: 'Self', isOptional: true, kind: 'number', width: '66px', sort: (a, b) => a.self - b.self, csv: (r) => r.self, cell: (r) => h('span', { class: 'num' }, amount(r.self)) },
-			{ key: 'self_share', title: 'Self %', kind: 'number', width: '62px', sort: (a, b) => a.self - b.self, csv: (r) => share(r.self), cell: (r) => meter(percent(share(r.self)), r.self / this.largest.self) },
-			{ key: 'total', title: 'Total', isOptional: true, kind: 'number', width: '66px', sort: (a, b) => a.total - b.total, csv: (r) => r.total, cell: (r) => h('span', { class: 'num' }, amount(r.total)) },
-			{ key: 'total_share', title: 'Total %', kind: 'number', width: '66px', sort: (a, b) => a.total - b.total, csv: (r) => share(r.total), cell: (r) => meter(percent(share(r.total)), r.total / this.largest.total) },
+			{ key: 'self', title: 'Self', isOptional: true, kind: 'number', width: '66px', sort: (a, b) => bySize(a.self, b.self), csv: (r) => r.self, cell: (r) => h('span', { class: 'num' }, amount(r.self)) },
+			{ key: 'self_share', title: 'Self %', kind: 'number', width: '62px', sort: (a, b) => bySize(a.self, b.self), csv: (r) => share(r.self), cell: (r) => meter(percent(share(r.self)), Math.abs(r.self) / this.largest.self) },
+			{ key: 'total', title: 'Total', isOptional: true, kind: 'number', width: '66px', sort: (a, b) => bySize(a.total, b.total), csv: (r) => r.total, cell: (r) => h('span', { class: 'num' }, amount(r.total)) },
+			{ key: 'total_share', title: 'Total %', kind: 'number', width: '66px', sort: (a, b) => bySize(a.total, b.total), csv: (r) => share(r.total), cell: (r) => meter(percent(share(r.total)), Math.abs(r.total) / this.largest.total) },
 		];
 	}
 }

@@ -89,6 +89,11 @@ function overTime(d: Diff, l: Letter, step: number): Rate {
 	return d.type_kind === 'instant' ? rate : { ...rate, factor: rate.factor / instances, name: `${rate.name} ${whose(d)}` };
 }
 
+/** Of rates the head's: a point in which the side was watched in part is not a whole one. Sums and shares per step have a mean of their own. */
+function meanOf(d: Diff, l: Letter): number | undefined {
+	return d.mode === 'relative' || d.per !== 'second' ? undefined : d[l].total * d[l].scale * rateOfDiff(d).factor;
+}
+
 /** Which side dragging over the graph sets. */
 const dragged = (p: URLSearchParams): Letter => (p.get('drag') === 'a' ? 'a' : 'b');
 
@@ -281,7 +286,7 @@ export class ComparePage implements Page {
 		if (!d || !lines) return;
 		const { p } = lines, [a, b] = lines.of, ta = this.times(readRange(p, '_a')), tb = this.times(readRange(p, '_b')), shift = tb.start - ta.start;
 		const step = Math.max(a.step, b.step), rate = overTime(d, 'b', step);
-		const line = (m: Matrix, l: Letter, gone: string, colour: string, by: number) => ({ label: `${l.toUpperCase()}${gone}`, id: l.toUpperCase(), colour, points: (m.result[0]?.values ?? []).map(([t, v]): [number, number] => [t + by, Number(v) * overTime(d, l, m.step).factor]) });
+		const line = (m: Matrix, l: Letter, gone: string, colour: string, by: number) => ({ label: `${l.toUpperCase()}${gone}`, id: l.toUpperCase(), colour, mean: meanOf(d, l), points: (m.result[0]?.values ?? []).map(([t, v]): [number, number] => [t + by, Number(v) * overTime(d, l, m.step).factor]) });
 		const gap = shift ? `, drawn ${duration(Math.abs(shift))} ${shift > 0 ? 'later' : 'earlier'}` : '';
 		this.plot.hide(p.getAll('off'));
 		this.note.textContent = rate.name;

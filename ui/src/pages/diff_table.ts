@@ -4,6 +4,7 @@
 import { fill, h, segmented } from '../dom';
 import { DiffRow } from '../flame/diff_rows';
 import { FunctionCells } from '../flame/function_cell';
+import { bySize } from '../flame/function_table';
 import type { Side } from '../flame/source';
 import { expression, nameMatches } from '../flame/search';
 import { Column, Table } from '../flame/table';
@@ -94,8 +95,8 @@ export class DiffTable implements Side {
 		const coloured = (v: number, text: string, r: DiffRow) => h('span', { class: `num ${isTested && QUIET.has(this.verdict(r) ?? '') ? 'muted' : v > 0 ? 'more' : v < 0 ? 'less' : 'muted'}` }, text);
 		return [
 			{ key: 'function', title: 'Function', kind: 'text', width: 'minmax(110px, 1fr)', sort: (a, b) => a.function.localeCompare(b.function), csv: (r) => r.function, cell: (r) => this.cells.cell(r) },
-			number('before', labelA, '66px', (r) => this.a(r), plain, true),
-			number('after', labelB, '66px', (r) => this.b(r), plain, true),
+			{ ...number('before', labelA, '66px', (r) => this.a(r), plain, true), sort: (x, y) => bySize(this.a(x), this.a(y)) },
+			{ ...number('after', labelB, '66px', (r) => this.b(r), plain, true), sort: (x, y) => bySize(this.b(x), this.b(y)) },
 			{ ...number('delta', 'Change', '76px', delta, (v, r) => coloured(v, `${v > 0 ? '+' : v < 0 ? '−' : ''}${this.text(Math.abs(v))}`, r)), sort: (x, y) => Math.abs(delta(x)) - Math.abs(delta(y)) },
 			number('change', '%', '70px', (r) => this.change(r), (v, r) => coloured(v, r.mark === 'gone' && this.b(r) === 0 ? 'gone' : signedPercent(v), r)),
 			...(isTested ? [number('q', 'q', '64px', (r) => this.q(r), (v, r) => h('span', { class: 'num muted', title: this.tested(r) }, v === UNTESTED ? '–' : v < 0.001 ? '<0.001' : v.toFixed(3)))] : []),
