@@ -240,6 +240,16 @@ class Pushed(unittest.TestCase):
         def grafana():
             return get('/pyroscope/render', query=selector, **{'from': start, 'until': end}).json
 
+        def connect(method, **more):
+            """As Grafana's data source asks."""
+            r = http_get(f'{self.scraper.url}/querier.v1.QuerierService/{method}', method='POST', headers={'Content-Type': 'application/json'},
+                         body=json.dumps({'profile_typeID': CPU, 'label_selector': '{job="same"}', 'start': start * 1000, 'end': end * 1000, **more}))
+            self.assertEqual(r.status, 200, r.text)
+            return r.json
+
+        def grafana_points(**more):
+            return [p['value'] for s in connect('SelectSeries', step=10, **more)['series'] for p in s['points']]
+
         def cli(*args):
             p = sonde(*args)
             self.assertEqual(p.returncode, 0, p.stderr)
@@ -263,6 +273,10 @@ class Pushed(unittest.TestCase):
             ('diff, its replicates of the service', lambda: diff(replicate='instance,1m', of='service')['statistics']['mean_a'] / S, of_service),
             ('Grafana, its flame graph', lambda: grafana()['flamebearer']['numTicks'], total),
             ('Grafana, its plot', lambda: sum(grafana()['timeline']['samples']), total),
+            # The data source divides what SelectSeries answers by the step, and nanoseconds by 10^9: "cores".
+            ('Grafana, its data source\'s plot', lambda: sum(grafana_points()) / len(grafana_points()) / 10 / S, of_service),
+            ('Grafana, its data source\'s plot by instance', lambda: sum(grafana_points(groupBy=['instance'])) / len(grafana_points(groupBy=['instance'])) / 10 / S, per_instance),
+            ('Grafana, its data source\'s flame graph', lambda: float(connect('SelectMergeStacktraces')['flamegraph']['total']), total),
             ('sonde query', lambda: 'Total = 1.67min' in cli('query', *query), True),
             ('sonde top', lambda: 'Total = 1.67min' in cli('top', '--server', self.scraper.url, '--start', str(start), '--query', selector), True),
             ('sonde diff', lambda: json.loads(cli(*compared, '--format', 'json'))['a']['median'] / S, per_instance),
