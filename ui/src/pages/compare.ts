@@ -203,7 +203,7 @@ export class ComparePage implements Page {
 	}
 
 	private diffQuery(p: URLSearchParams): Query {
-		const relative: Query = p.get('mode') === 'relative' ? [['mode', 'relative']] : p.get('per') === 'run' ? [['per', 'run']] : p.get('of') === 'service' ? [['of', 'service']] : [];
+		const relative: Query = p.get('mode') === 'relative' ? [['mode', 'relative']] : p.get('per') === 'run' ? [['per', 'run']] : p.get('rates') === 'service' ? [['of', 'service']] : [];
 		return [...this.sideQuery(p, 'a'), ...this.sideQuery(p, 'b'), ...readFrames(p), ...relative];
 	}
 
@@ -242,7 +242,7 @@ export class ComparePage implements Page {
 		fill(this.controls, button, panels, h('div', { class: 'labelled' }, h('span', { class: 'muted' }, 'Dragging sets'), segmented('Dragging sets', [['a', 'A'], ['b', 'B']], dragged(p), (l) => set({ drag: l === 'b' ? null : l }, true))), h('div', { class: 'spacer' }),
 		segmented('Mode', [['second', 'Per second', 'Values per second that was watched'], ['run', 'Sums', 'Values as they are'], ['relative', 'Shares', 'Each side as a share of its own total']],
 			p.get('mode') === 'relative' ? 'relative' : p.get('per') === 'run' ? 'run' : 'second', (m) => set({ mode: m === 'relative' ? m : null, per: m === 'run' ? m : null })),
-		!p.has('mode') && !p.has('per') && segmented('Rates', [['instance', 'Per instance', 'Rates of one instance in the mean'], ['service', 'Service', 'Rates of all instances together']], p.get('of') === 'service' ? 'service' : 'instance', (of) => set({ of: of === 'service' ? of : null })),
+		!p.has('mode') && !p.has('per') && segmented('Rates', [['instance', 'Per instance', 'Rates of one instance in the mean'], ['service', 'Service', 'Rates of all instances together']], p.get('rates') === 'service' ? 'service' : 'instance', (of) => set({ rates: of === 'service' ? of : null })),
 		segmented('Bars as wide as', [['union', 'A + B', 'Bars are as wide as both'], ['a', 'A', 'Bars are as wide as before'], ['b', 'B', 'Bars are as wide as after']], p.get('width') ?? 'union', (w) => set({ width: w === 'union' ? null : w })));
 	}
 
