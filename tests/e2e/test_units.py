@@ -13,6 +13,7 @@ import urllib.parse
 from filled import CPU, CPU_TYPES
 from pprof_target import encode
 from sonde_e2e import GO, Pprof, http_get, scraper, sonde, wait_for
+from test_ui import drive, missing
 
 BESIDE_OTHERS = True
 
@@ -210,13 +211,29 @@ class Pushed(unittest.TestCase):
         self.assertEqual(bearer['flamebearer']['numTicks'], 20500)
         self.assertEqual(set(bearer['flamebearer']['names']), {'total', 'main (negative)', 'grow (negative)', 'keep'})
 
+    def push_half_cores(self, job, at):
+        """Two instances, ten windows of 10 s each."""
+        for instance in ('a:1', 'b:1'):
+            for i in range(10):
+                self.push('process_cpu', cpu([(['work', 'main'], [500, 5 * S], {})], (at + 10 * i) * S, 10 * S), job=job, instance=instance)
+
+    def test_number_in_the_web_interface(self):
+        """Heads, plot, legend, table and tooltip of a comparison, per instance and of the service: half a core each, two of them."""
+        why = missing()
+        if why:
+            self.skipTest(why)
+        at = self.now - 600
+        self.push_half_cores('seen', at)
+        asked = {f'{name}_{side}': v for side in 'ab' for name, v in (('query', CPU + '{job="seen"}'), ('start', at - 60), ('end', at + 160))}
+        with tempfile.TemporaryDirectory(prefix='sonde-units.') as d:
+            story = {'url': self.scraper.url + '/', 'compare': urllib.parse.urlencode({**asked, 'width': 'a'}), 'instance': '0.5 cores', 'service': '1.00 cores'}
+            result = drive({'one_number': story}, os.environ.get('SONDE_SCREENSHOTS', d))['one_number']
+        self.assertNotIn('error', result, result.get('error'))
+
     def test_all_ways_to_one_number(self):
         """Two instances, ten windows of 10 s each, half a core an instance: whoever shows the number shows this one."""
         at = self.now - 300
-        for instance in ('a:1', 'b:1'):
-            for i in range(10):
-                body = cpu([(['work', 'main'], [500, 5 * S], {})], (at + 10 * i) * S, 10 * S)
-                self.push('process_cpu', body, job='same', instance=instance)
+        self.push_half_cores('same', at)
         selector, start, end = CPU + '{job="same"}', at - 60, at + 160
         total, per_instance, of_service = 100 * S, 0.5, 1.0
         both = {f'{name}_{side}': v for side in 'ab' for name, v in (('query', selector), ('start', start), ('end', end))}
