@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Any bytes as a pprof message. What is accepted must be accepted by protobuf-c too (strings aside), survive encoding and
- * decoding unchanged, and merge with itself. The budget holds the promise of prof_decode: 16 bytes a byte.
+ * decoding unchanged, and merge with itself; so must what drop_frames leaves of it. The budget holds the promise of prof_decode: 16 bytes a byte.
  */
 #include "lib/prof/merge.h"
+#include "lib/prof/prune.h"
 #include "tests/prof_oracle.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -51,6 +52,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			pprof__profile__free_unpacked(t, NULL);
 		check_encoding(&p);
 		check_merge(&p);
+		eb.text[0] = 0;
+		r = prof_prune(&p, &eb);
+		ASSERT(!r || (r == -EBADMSG && eb.text[0]));
+		check_encoding(&p);
 	}
 	return 0;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stacks as text: any bytes are refused or become a profile that our own decoder takes.
+ * Stacks as text: any bytes are refused or become a profile that our own decoder takes. Those of old formats have a name.
  */
 #include "lib/base/bytes.h"
+#include "lib/prof/legacy.h"
 #include "lib/prof/text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -13,8 +14,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct bytes encoded = {0};
 	struct prof_text_notes notes;
 	struct profile p, again;
+	const char *what = prof_legacy_what(data, size);
 	int r;
 
+	ASSERT(!what || what[0]);
 	profile_init(&p, NULL);
 	profile_init(&again, NULL);
 	r = prof_text_read(data, size, &p, &notes, &eb);

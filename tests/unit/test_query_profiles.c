@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lists of profiles and merges of single ones, against the records they were made of; means over parts.
+ * Lists of profiles and merges of single ones, against the records they were made of; means over parts; sums at the limit.
  */
 #include "lib/base/budget.h"
 #include "scraper/query/heatmap.h"
@@ -468,6 +468,49 @@ static void test_damaged_part(void **state)
 	}
 }
 
+/* Profiles of one stack whose sum has more than 63 bits, all in one part and in two. */
+static void test_merge_saturates(void **state)
+{
+	(void)state;
+	for (n_fakes = 1; n_fakes <= 2; n_fakes++)
+		for (int sign = -1; sign <= 1; sign += 2) {
+			struct query_env env = {.parts = fakes, .n_parts = n_fakes};
+			struct query_spec spec = {.start_ns = 0, .end_ns = 200 * SEC};
+			struct query_selector selector;
+			struct query_trees trees;
+
+			for (n_records = 0; n_records < 6; n_records++) {
+				struct row *row = calloc(1, sizeof(*row));
+
+				assert_non_null(row);
+				row->depth = 1;
+				row->value[1] = sign * (INT64_MAX / 2);
+				records[n_records] =
+					(struct record) {.series.value[NAME] = "process_cpu",
+						.part = (unsigned)n_records % n_fakes,
+						.kind = STORE_DELTA,
+						.time = (100 + (int64_t)n_records) * SEC,
+						.duration = SEC,
+						.rows = row,
+						.n_rows = 1};
+			}
+			for (unsigned i = 0; i < n_fakes; i++)
+				fakes[i] = fake_new(i);
+			assert_int_equal(query_selector_parse(
+						 "process_cpu:cpu:nanoseconds:cpu:nanoseconds{}",
+						 &selector, NULL),
+				0);
+			spec.selector = &selector;
+			assert_int_equal(query_merge(&env, &spec, &trees, NULL), 0);
+			assert_int_equal(trees.n_groups, 1);
+			assert_int_equal(
+				trees.groups[0].tree.total[0], sign > 0 ? INT64_MAX : INT64_MIN);
+			query_trees_done(&trees);
+			query_selector_done(&selector);
+			drop_records();
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -477,6 +520,7 @@ int main(void)
 		cmocka_unit_test(test_heatmaps),
 		cmocka_unit_test(test_ids),
 		cmocka_unit_test(test_mean_over_parts),
+		cmocka_unit_test(test_merge_saturates),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
