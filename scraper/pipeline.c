@@ -221,6 +221,7 @@ static int open_server(struct scraper_pipeline *p, struct errbuf *eb)
 		.web_config_file = p->o->web_config_file,
 		.external_host = p->external_host,
 		.server_name = p->server_name,
+		.refuse = api_refuse,
 		.n_workers = n_query_threads(p),
 		.max_connections = p->max_web_connections,
 		.job_timeout_ms = (uint32_t)MIN(p->o->query_timeout_ms, (int64_t)UINT32_MAX),

@@ -110,3 +110,5 @@ void api_freep(struct api **a);
 void api_set_store(struct api *a, struct store *s);
 /* All routes, owned by the api; the server's `arg` must be the api. */
 const struct http_route *api_routes(const struct api *a, size_t *ret_n);
+/* For http_server_options.refuse: the envelope below /api/, a code with a message below /pyroscope/ and for Connect's services. refuse.c */
+void api_refuse(struct http_request *r, unsigned code, const char *text);

@@ -262,6 +262,7 @@ static int setup_server(
 		.n_listen = 1,
 		.n_workers = 2,
 		.job_timeout_ms = job_timeout_ms,
+		.refuse = api_refuse,
 		.clock = &clock_system};
 	const struct http_route *routes;
 	struct errbuf eb = {};

@@ -239,7 +239,18 @@ static void test_errors(void **state)
 		{"/api/v1/query_series?query=" CPU "&format=svg", 400,
 			"query_series answers json and csv"},
 		{"/api/v1/targets?state=x", 400, "state: is none of"},
-		{"/api/v1/nothing", 404, ""},
+		{"/api/v1/format_query?query=up", 404,
+			"{\"status\":\"error\",\"errorType\":\"not_found\","
+			"\"error\":\"/api/v1/format_query is not served here\"}"},
+		{"/api/v1/import", 405,
+			"{\"status\":\"error\",\"errorType\":\"bad_data\",\"error\":\"method GET "
+			"is not allowed here, use POST, PUT\"}"},
+		{"/pyroscope/nothing", 404, "{\"code\":\"unimplemented\",\"message\":"},
+		{"/querier.v1.QuerierService/ProfileTypes", 405,
+			"{\"code\":\"unimplemented\",\"message\":\"method GET"},
+		{"/none.v1.NoneService/None", 404, "{\"code\":\"unimplemented\""},
+		{"/nothing", 404, "404 page not found\n"},
+		{"/.service", 404, "404 page not found\n"},
 		{"/api/v1/profile?query=%7B", 400,
 			"query: selector, position 1: { is not closed\n"},
 	};

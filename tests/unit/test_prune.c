@@ -11,11 +11,13 @@
 #include <cmocka.h>
 
 /* Strings: 1 main, 2 f, 3 malloc, 4 grow(int), 5 .malloc, 6 ns::(anonymous namespace)::g(int), 7 drop, 8 keep. */
-#define HEAD "1{1:2 2:2} 11{1:2 2:2} 6'' 6'main' 6'f' 6'malloc' 6'grow(int)' 6'.malloc' 6'ns::(anonymous namespace)::g(int)' "
+#define HEAD                                                                         \
+	"1{1:2 2:2} 11{1:2 2:2} 6'' 6'main' 6'f' 6'malloc' 6'grow(int)' 6'.malloc' " \
+	"6'ns::(anonymous namespace)::g(int)' "
 #define FUNCTIONS "5{1:1 2:1} 5{1:2 2:2} 5{1:3 2:3} 5{1:4 2:4} 5{1:5 2:5} 5{1:6 2:6} "
 /* A location a function, and two with inlined ones: 7 malloc inlined into f, 8 f inlined into malloc. */
-#define LOCATIONS                                                                                  \
-	"4{1:1 4{1:1}} 4{1:2 4{1:2}} 4{1:3 4{1:3}} 4{1:4 4{1:4}} 4{1:5 4{1:5}} 4{1:6 4{1:6}} "     \
+#define LOCATIONS                                                                              \
+	"4{1:1 4{1:1}} 4{1:2 4{1:2}} 4{1:3 4{1:3}} 4{1:4 4{1:4}} 4{1:5 4{1:5}} 4{1:6 4{1:6}} " \
 	"4{1:7 4{1:3} 4{1:2}} 4{1:8 4{1:2} 4{1:3}} "
 #define PROFILE HEAD FUNCTIONS LOCATIONS
 

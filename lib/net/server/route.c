@@ -139,9 +139,19 @@ static bool pattern_matches(struct http_request *r, const char *pattern)
 	return !*path;
 }
 
+static void refuse(struct http_request *r, unsigned code, const char *text)
+{
+	const struct http_server *s = r->server;
+
+	if (s->o.refuse)
+		s->o.refuse(r, code, text);
+	else
+		http_reply_text(r, code, "%s", text);
+}
+
 static void reply_405(struct http_request *r, unsigned allowed)
 {
-	char allow[64];
+	char allow[64], text[160];
 	int n = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(methods); i++)
@@ -149,7 +159,8 @@ static void reply_405(struct http_request *r, unsigned allowed)
 			n += snprintf(allow + n, sizeof(allow) - (size_t)n, "%s%s%s", n ? ", " : "",
 				methods[i].name, methods[i].bit == HTTP_GET ? ", HEAD" : "");
 	http_reply_header(r, "Allow", allow);
-	http_reply_text(r, 405, "method %s is not allowed here, use %s", r->method, allow);
+	snprintf(text, sizeof(text), "method %.32s is not allowed here, use %s", r->method, allow);
+	refuse(r, 405, text);
 }
 
 static void reply_preflight(struct http_request *r)
@@ -181,7 +192,7 @@ static void find_route(struct http_request *r)
 	}
 	drop_wildcards(r);
 	if (!allowed)
-		http_reply_text(r, 404, "404 page not found");
+		refuse(r, 404, "404 page not found");
 	else if (!strcmp(r->method, "OPTIONS") && s->cors_origin)
 		reply_preflight(r);
 	else

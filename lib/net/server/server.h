@@ -68,6 +68,9 @@ struct http_server_options {
 	const char *cors_origin;   /* as browsers send it, "*" for any; NULL: no CORS headers */
 	const char *external_host; /* a further Host that loopback listeners accept; NULL: none */
 	const char *server_name;   /* for the Server header; NULL: none */
+	/* Replies to what no route takes, 404 or 405 (Allow is set), in the words of the path's clients; `text` says it. NULL, and
+	 * paths outside the prefix: as text. */
+	void (*refuse)(struct http_request *r, unsigned code, const char *text);
 	/* TLS, users, headers and rate (lib/net/web/config.h), read again when it or a file it names
 	 * changes; only whether there is TLS stays as it was. NULL or "": none. */
 	const char *web_config_file;
