@@ -45,8 +45,10 @@ int cli_runs_options_make(
 
 	ret->sample_index = o->sample_index;
 	ret->by = o->by;
-	ret->canon = (o->canon ? TREE_CANON_CLONES | TREE_CANON_NUMBERS : 0U) |
-		     (o->unnamed_by_binary ? TREE_CANON_OFFSETS : 0U);
+	ret->by_build = o->by_build;
+	if (!o->by_build)
+		ret->canon = (o->canon ? TREE_CANON_CLONES | TREE_CANON_NUMBERS : 0U) |
+			     (o->unnamed_by_binary ? TREE_CANON_OFFSETS : 0U);
 	ret->lines = o->lines;
 	ret->metric = metric_of(o);
 	if (!r)
@@ -118,6 +120,8 @@ int cli_compare_check(
 
 	if (o->json + o->md + (o->format != NULL) > 1)
 		return err_set(eb, -EINVAL, "expected one of --format, --json and --md");
+	if (o->by_build && o->unnamed_by_binary)
+		return err_set(eb, -EINVAL, "expected one of --by-build and --unnamed-by-binary");
 	if (o->json || o->md)
 		o->format = o->json ? "json" : "md";
 	o->per = o->per ? o->per : per;

@@ -17,7 +17,7 @@ struct cli_compare_options {
 	struct option_list fail_on;
 	double alpha, min_effect, min_samples, max_lost, max_unresolved;
 	uint64_t top;
-	bool canon, unnamed_by_binary, lines, json, md;
+	bool canon, unnamed_by_binary, by_build, lines, json, md;
 	bool stored;	 /* runs are of a store: set by cli_compare_check */
 	bool of_service; /* a run of a store is all its targets together, else one of them */
 };
@@ -68,6 +68,9 @@ struct cli_compare_options {
 		{"unnamed-by-binary", OPTION_BOOL, offsetof(struct_, compare.unnamed_by_binary),   \
 			.help = "Joins all code without names of one binary, whatever its build "  \
 				"and offset."},                                                    \
+		{"by-build", OPTION_BOOL, offsetof(struct_, compare.by_build),                     \
+			.help = "Each build's functions are functions of their own, with whole "   \
+				"names."},                                                         \
 		OPTION_HEADING("Statistics"),                                                      \
 		CLI_COMPARE_CHOICE(struct_, "method", method, "ql|welch|bootstrap|none", "ql",     \
 			"ql: quasi-likelihood with variances moderated over all functions; "       \

@@ -16,6 +16,7 @@ struct query_options {
 	const char *focus, *ignore, *hide, *show, *show_from;
 	struct option_list group_by;
 	uint64_t limit, max_nodes;
+	bool by_build;
 };
 
 #define AT(field) offsetof(struct query_options, field)
@@ -47,6 +48,9 @@ static const struct option_spec specs[] = {
 		.help = "Stacks from the highest match on."},
 	{"group-by", OPTION_STRINGS, AT(group_by), .value = "LABEL",
 		.help = "A frame, or a line over time, per value of this label. May be repeated."},
+	{"by-build", OPTION_BOOL, AT(by_build),
+		.help = "Each build's functions are functions of their own, with whole names. "
+			"Profiles (pprof) always tell builds apart."},
 	{"limit", OPTION_U64, AT(limit), .value = "N", .fallback = "0", .min = 0, .max = 1e9,
 		.help = "Most rows or lines; 0: the server's default."},
 	{"max-nodes", OPTION_U64, AT(max_nodes), .value = "N", .fallback = "0", .min = 0,
@@ -135,6 +139,8 @@ static void put_path(const struct query_options *o, const char *endpoint, const 
 	put(path, "show_from", o->show_from);
 	for (size_t i = 0; i < o->group_by.n; i++)
 		put(path, "group_by", o->group_by.items[i]);
+	if (o->by_build)
+		bytes_put_str(path, "&by_build=1");
 	if (o->limit)
 		bytes_printf(path, "&limit=%llu", (unsigned long long)o->limit);
 	if (o->max_nodes)

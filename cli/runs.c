@@ -211,8 +211,9 @@ static int add_profile(struct cli_runs *r, const struct profile *p, const char *
 	if (!e && !tree_filter_is_empty(&o->filter))
 		e = tree_filter_apply(&locations, &o->filter, &r->symbols, &filtered, eb);
 	if (!e)
-		e = tree_project(tree_filter_is_empty(&o->filter) ? &locations : &filtered, NULL,
-			&r->symbols, &functions, eb);
+		e = tree_project(tree_filter_is_empty(&o->filter) ? &locations : &filtered,
+			&(struct tree_identity) {.by_build = o->by_build}, &r->symbols, &functions,
+			eb);
 	if (e)
 		return e;
 	if (alloc_grow(&r->items, &r->cap, r->n + 1, sizeof(*r->items)) < 0)
@@ -223,7 +224,9 @@ static int add_profile(struct cli_runs *r, const struct profile *p, const char *
 		.time_ns = p->time_ns};
 	run->quality = quality_of(p, column, run->unit, &functions, &r->symbols);
 	tree_init(&run->tree, NULL);
-	e = unify_tree(r, &functions, o->canon, &run->tree, eb);
+	e = o->by_build ? tree_from_nodes(functions.parent, functions.frame, functions.self,
+				  functions.n, &run->tree, eb)
+			: unify_tree(r, &functions, o->canon, &run->tree, eb);
 	if (!e)
 		e = tree_symbols_error(&r->symbols, eb);
 	if (e) {

@@ -71,6 +71,7 @@ struct cli_runs_options {
 	const char *metric;	  /* a column of the metrics.csv beside the files, or NULL */
 	bool lines;		  /* lines are functions of their own */
 	struct tree_filter filter;
+	bool by_build;	/* each build's functions are functions of their own */
 	unsigned canon; /* what names lose (enum tree_canon) */
 };
 

@@ -15,6 +15,8 @@
 #include "lib/net/url/url.h"
 #include "lib/prof/number.h"
 #include "lib/render/render.h"
+#include "lib/tree/canon.h"
+#include "lib/tree/tree.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +26,7 @@ struct top_options {
 	const char *exporter, *query, *start, *by, *sample_index, *names;
 	int64_t seconds_ms, interval_ms;
 	uint64_t n;
-	bool watch, all_frames;
+	bool watch, all_frames, by_build;
 };
 
 #define AT(field) offsetof(struct top_options, field)
@@ -43,6 +45,9 @@ static const struct option_spec specs[] = {
 		.help = "With --exporter: how long, in whole seconds."},
 	{"by", OPTION_STRING, AT(by), .value = "function|file|comm|label:KEY",
 		.fallback = "function", .help = "What each row stands for."},
+	{"by-build", OPTION_BOOL, AT(by_build),
+		.help = "A row for each build's function of a name, with its whole name. Without "
+			"it one row stands for the function in all builds."},
 	{"number", OPTION_U64, AT(n), .value = "N", .fallback = "20", .min = 0, .max = 1e9,
 		.help = "Most rows; 0: all.", .letter = 'n'},
 	{"sample-index", OPTION_STRING, AT(sample_index), .value = "TYPE", .also = "sample-type",
@@ -277,6 +282,8 @@ static int print_grouped(const struct top_options *o, const struct profile *p, s
 
 static int look(const struct top_options *o, const struct option_list *files, struct errbuf *eb)
 {
+	const struct tree_identity identity = {
+		.by_build = o->by_build, .canon = o->by_build ? 0 : TREE_CANON_CLONES};
 	_cleanup_profile_ struct profile p;
 	_cleanup_bytes_ struct bytes text = {0}, out = {0};
 	size_t column = 0;
@@ -299,9 +306,9 @@ static int look(const struct top_options *o, const struct option_list *files, st
 		r = prof_number_labels(&p, eb);
 	if (r < 0)
 		return r;
-	r = strcmp(o->by, "function") != 0
-		    ? print_grouped(o, &p, column, &out, eb)
-		    : render_profile_text(&p, column, o->n, cli_names(o->names), &out, eb);
+	r = strcmp(o->by, "function") != 0 ? print_grouped(o, &p, column, &out, eb)
+					   : render_profile_text(&p, column, &identity, o->n,
+						     cli_names(o->names), &out, eb);
 	return r < 0 ? r : cli_write_output("-", &out, eb);
 }
 
@@ -332,6 +339,8 @@ static int check(const struct top_options *o, const struct option_list *files)
 	else if (strcmp(o->by, "function") != 0 && strcmp(o->by, "file") != 0 && (!key || !*key))
 		fprintf(stderr, "sonde top: --by=%s: expected function, file, comm or label:KEY\n",
 			o->by);
+	else if (o->by_build && strcmp(o->by, "function") != 0)
+		fprintf(stderr, "sonde top: --by-build: only with --by=function\n");
 	else if (o->seconds_ms % 1000)
 		fprintf(stderr, "sonde top: --seconds: expected whole seconds\n");
 	else

@@ -225,7 +225,7 @@ static int print_text(const struct profile *p, const struct event_source *source
 		" samples in %.3f s, one per %" PRId64 " %.*s\n",
 		(int)type.len, type.p, (int)unit.len, unit.p, p->n_samples, count,
 		(double)range->duration_ns / 1e9, p->period, (int)period_unit.len, period_unit.p);
-	return render_profile_text(p, p->n_types - 1, 0, RENDER_NAMES_DEFAULT, out, eb);
+	return render_profile_text(p, p->n_types - 1, NULL, 0, RENDER_NAMES_DEFAULT, out, eb);
 }
 
 /* Leaves `p` empty: its memory is not wanted beside that of the compressor. */

@@ -143,8 +143,9 @@ int render_diff_csv(const struct render_diff *d, struct bytes *out)
 {
 	const struct tree_symbols *s = d->in.symbols;
 
-	bytes_put_str(out, "function,file,mapping,self_a,self_b,total_a,total_b,delta_self,delta_"
-			   "total,mark");
+	bytes_put_str(out,
+		"function,file,mapping,build,self_a,self_b,total_a,total_b,delta_self,delta_"
+		"total,mark");
 	render_diff_csv_row(d, TREE_NONE, out);
 	bytes_put_str(out, "\r\n");
 	for (size_t i = 0; i < d->n_rows; i++) {
@@ -155,6 +156,8 @@ int render_diff_csv(const struct render_diff *d, struct bytes *out)
 		render_csv_field(out, tree_symbols_text(s, s->frames[r->frame].file, NULL));
 		bytes_put_u8(out, ',');
 		render_csv_field(out, render_mapping_name(&d->in, r->frame));
+		bytes_put_u8(out, ',');
+		render_csv_field(out, render_build_id(&d->in, r->frame));
 		bytes_printf(out, ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%.17g,%.17g,%s",
 			r->self_a, r->self_b, r->total_a, r->total_b, r->delta_self, r->delta_total,
 			mark_of(d, r->total_a, r->total_b));

@@ -4,6 +4,7 @@
  */
 #include "lib/stats/trees.h"
 #include "lib/base/alloc.h"
+#include "lib/base/table.h"
 #include "lib/json/write.h"
 #include "lib/render/render_internal.h"
 #include "lib/tree/diff.h"
@@ -170,10 +171,37 @@ static void put_percent(double ratio, char ret[24])
 		snprintf(ret, 24, "%s", "");
 }
 
-static void put_line(
-	const struct render_diff *d, const struct line *l, bool markdown, struct bytes *out)
+/* How many rows have each name. */
+static int count_names(const struct render_diff *d, struct table *ret)
 {
-	const struct tree_symbols *s = d->in.symbols;
+	for (size_t i = 0; i < d->n_rows; i++) {
+		uint64_t *n = table_insert(ret, d->in.symbols->frames[d->rows[i].frame].name, NULL);
+
+		if (!n)
+			return -ENOMEM;
+		++*n;
+	}
+	return 0;
+}
+
+/* Of functions with one name each says which binary and build it is of. */
+static void put_name(
+	const struct render_diff *d, uint32_t frame, const struct table *names, struct bytes *out)
+{
+	uint32_t name = d->in.symbols->frames[frame].name;
+	const char *build = render_build_id(&d->in, frame);
+
+	render_put_line(out, tree_symbols_text(d->in.symbols, name, NULL));
+	if (*table_find(names, name) < 2 || !*build)
+		return;
+	bytes_put_str(out, " [");
+	render_put_line(out, render_mapping_name(&d->in, frame));
+	bytes_printf(out, "] %.*s", RENDER_BUILD_DIGITS, build);
+}
+
+static void put_line(const struct render_diff *d, const struct line *l, const struct table *names,
+	bool markdown, struct bytes *out)
+{
 	const struct stats_row *st = l->stats;
 	char a[64], b[64], change[24], low[24] = "", high[24] = "", q[24] = "", least[24] = "";
 
@@ -192,16 +220,18 @@ static void put_line(
 		markdown ? "| %s | %s | %s | %s%s%s | %s | %s | %s | `"
 			 : "%10s %10s %10s %10s%s%-10s %8s %6s %-8s ",
 		a, b, change, low, *low ? " .. " : "    ", high, q, least, verdict_of(st));
-	render_put_line(out, tree_symbols_text(s, s->frames[l->row->frame].name, NULL));
+	put_name(d, l->row->frame, names, out);
 	bytes_put_str(out, markdown ? "` |\n" : "\n");
 }
 
 int render_diff_table(const struct render_diff *d, bool by_self, bool markdown, struct bytes *out)
 {
 	_cleanup_free_ struct line *lines = make_lines(d, by_self);
+	_cleanup_table_ struct table names = {};
 	const char *a = d->label_a ? d->label_a : "A", *b = d->label_b ? d->label_b : "B";
 
-	if (!lines)
+	table_init(&names, out->budget);
+	if (!lines || count_names(d, &names) != 0)
 		return -ENOMEM;
 	bytes_printf(out,
 		markdown ? "| %.10s | %.10s | change | 95 %% interval | q | detectable | verdict | "
@@ -211,7 +241,7 @@ int render_diff_table(const struct render_diff *d, bool by_self, bool markdown, 
 			   "%s\n",
 		a, b, by_self ? "function (self)" : "function (total)");
 	for (size_t i = 0; i < d->n_rows && (!d->max_lines || i < d->max_lines); i++)
-		put_line(d, &lines[i], markdown, out);
+		put_line(d, &lines[i], &names, markdown, out);
 	if (d->max_lines && d->n_rows > d->max_lines)
 		bytes_printf(out, "%s%zu more functions\n", markdown ? "\n" : "",
 			d->n_rows - d->max_lines);

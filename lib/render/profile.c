@@ -26,7 +26,7 @@ static void copy_string(const struct profile *p, uint32_t i, char ret[128])
 }
 
 static int profile_view_init(struct profile_view *v, const struct profile *p, size_t value_index,
-	const char *title, struct errbuf *eb)
+	const struct tree_identity *id, const char *title, struct errbuf *eb)
 {
 	_cleanup_tree_ struct tree locations = {};
 	int r;
@@ -36,7 +36,7 @@ static int profile_view_init(struct profile_view *v, const struct profile *p, si
 	tree_init(&v->tree, p->arena.budget);
 	r = tree_from_profile(p, value_index, &v->symbols, &locations, eb);
 	if (!r)
-		r = tree_project(&locations, NULL, &v->symbols, &v->tree, eb);
+		r = tree_project(&locations, id, &v->symbols, &v->tree, eb);
 	if (r)
 		return r;
 	copy_string(p, p->types[value_index].type, v->type);
@@ -63,7 +63,7 @@ int render_profile_folded(
 	const struct profile *p, size_t value_index, struct bytes *out, struct errbuf *eb)
 {
 	_cleanup_profile_view_ struct profile_view v = {};
-	int r = profile_view_init(&v, p, value_index, NULL, eb);
+	int r = profile_view_init(&v, p, value_index, NULL, NULL, eb);
 
 	return r ? r : fail(render_folded(&v.in, out), eb);
 }
@@ -73,7 +73,7 @@ int render_profile_svg(const struct profile *p, size_t value_index, const char *
 	struct errbuf *eb)
 {
 	_cleanup_profile_view_ struct profile_view v = {};
-	int r = profile_view_init(&v, p, value_index, title, eb);
+	int r = profile_view_init(&v, p, value_index, NULL, title, eb);
 
 	v.in.names = names;
 	return r ? r : fail(render_svg(&v.in, opt, out), eb);
@@ -83,17 +83,17 @@ int render_profile_html(const struct profile *p, size_t value_index, const char 
 	enum render_names names, struct bytes *out, struct errbuf *eb)
 {
 	_cleanup_profile_view_ struct profile_view v = {};
-	int r = profile_view_init(&v, p, value_index, title, eb);
+	int r = profile_view_init(&v, p, value_index, NULL, title, eb);
 
 	v.in.names = names;
 	return r ? r : fail(render_html(&v.in, out), eb);
 }
 
-int render_profile_text(const struct profile *p, size_t value_index, size_t max_rows,
-	enum render_names names, struct bytes *out, struct errbuf *eb)
+int render_profile_text(const struct profile *p, size_t value_index, const struct tree_identity *id,
+	size_t max_rows, enum render_names names, struct bytes *out, struct errbuf *eb)
 {
 	_cleanup_profile_view_ struct profile_view v = {};
-	int r = profile_view_init(&v, p, value_index, NULL, eb);
+	int r = profile_view_init(&v, p, value_index, id, NULL, eb);
 
 	v.in.names = names;
 	return r ? r : fail(render_text(&v.in, max_rows, out), eb);

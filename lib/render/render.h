@@ -177,5 +177,7 @@ int render_profile_svg(const struct profile *p, size_t value_index, const char *
 	struct errbuf *eb) _must_check_;
 int render_profile_html(const struct profile *p, size_t value_index, const char *title,
 	enum render_names names, struct bytes *out, struct errbuf *eb) _must_check_;
-int render_profile_text(const struct profile *p, size_t value_index, size_t max_rows,
-	enum render_names names, struct bytes *out, struct errbuf *eb) _must_check_;
+/* `id`: what makes functions one, as in tree_project. */
+int render_profile_text(const struct profile *p, size_t value_index, const struct tree_identity *id,
+	size_t max_rows, enum render_names names, struct bytes *out,
+	struct errbuf *eb) _must_check_;

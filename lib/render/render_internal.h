@@ -12,6 +12,7 @@ const char *render_node_name(
 struct arena;
 const char *render_shown_name(
 	const struct render_input *in, uint32_t frame, struct arena *arena, size_t *ret_len);
+enum { RENDER_BUILD_DIGITS = 12 }; /* of a build id, in texts */
 /* Base name of the mapping of a frame, "" when it has none. */
 const char *render_mapping_name(const struct render_input *in, uint32_t frame);
 /* Build id of the mapping of a frame that is of one build: by_build of struct tree_identity, or code without a name; else "". */

@@ -12,8 +12,6 @@
 #include <string.h>
 #include <time.h>
 
-enum { BUILD_DIGITS = 12 };
-
 const char *render_node_name(
 	const struct render_input *in, size_t i, char scratch[64], size_t *ret_len)
 {
@@ -281,7 +279,7 @@ static void put_function(const struct render_input *in, uint32_t frame, bool has
 		bytes_put_str(out, *mapping == '[' ? "" : "]");
 	}
 	if (has_twins && *render_build_id(in, frame))
-		bytes_printf(out, " %.*s", BUILD_DIGITS, render_build_id(in, frame));
+		bytes_printf(out, " %.*s", RENDER_BUILD_DIGITS, render_build_id(in, frame));
 }
 
 int render_text(const struct render_input *in, size_t max_rows, struct bytes *out)
@@ -346,7 +344,7 @@ int render_csv(const struct render_input *in, size_t max_rows, struct bytes *out
 	r = top_rows(in, max_rows, &arena, &rows, &n, &all);
 	if (r)
 		return r;
-	bytes_put_str(out, "function,file,mapping,line,self,total\r\n");
+	bytes_put_str(out, "function,file,mapping,build,line,self,total\r\n");
 	for (size_t i = 0; i < n; i++) {
 		const struct tree_frame *f = &in->symbols->frames[rows[i].frame];
 
@@ -355,6 +353,8 @@ int render_csv(const struct render_input *in, size_t max_rows, struct bytes *out
 		render_csv_field(out, tree_symbols_text(in->symbols, f->file, NULL));
 		bytes_put_u8(out, ',');
 		render_csv_field(out, render_mapping_name(in, rows[i].frame));
+		bytes_put_u8(out, ',');
+		render_csv_field(out, render_build_id(in, rows[i].frame));
 		bytes_printf(out, ",%" PRId64 ",%" PRId64 ",%" PRId64 "\r\n", rows[i].line,
 			rows[i].self, rows[i].total);
 	}

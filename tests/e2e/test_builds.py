@@ -192,10 +192,46 @@ class Builds(unittest.TestCase):
                     self.assertEqual({r['function']: r['self_verdict'] for r in rows if r['self_verdict'] in ('new', 'gone', '+', '-')}, {'hash': '-', 'old_only': 'gone', 'new_only': 'new'})
                     exact = json.loads(self.tool(*args, '--format', 'json', '--no-canon'))['rows']
                     self.assertEqual({r['function'] for r in exact}, EXACT)
+                    by_build = json.loads(self.tool(*args, '--format', 'json', '--by-build'))['rows']
+                    self.assertEqual({(r['function'], r['build']) for r in by_build}, {(f, b) for b, (_, stacks) in BUILDS.items() for stack, _ in stacks for f in stack})
+                    self.assertEqual({(r['mark'], r['build']) for r in by_build}, {('gone', OLD), ('new', NEW)})
+                    table = self.tool(*args, '--by-build', '--value', 'total')
+                    for build in (OLD, NEW):
+                        self.assertRegex(table, fr' main \[app\] {build[:12]}\n')
+                    self.assertNotIn('[app]', self.tool(*args, '--value', 'total'))
             unnamed_json = ('--format', 'json', '--max-unresolved', '1')
             self.assert_unchanged(json.loads(self.tool(f'{d}/foo-aa-*.pb.gz', '--', f'{d}/foo-bb-*.pb.gz', *unnamed_json))['rows'])
             by_binary = json.loads(self.tool(f'{d}/foo-aa-*.pb.gz', '--', f'{d}/foo-bb-*.pb.gz', *unnamed_json, '--unnamed-by-binary'))['rows']
             self.assertEqual([r['function'] for r in by_binary], ['libfoo.so.1'])
+
+    def test_tool_refuses(self):
+        for args, text in ((('diff', 'a', 'b', '--by-build', '--unnamed-by-binary'), 'expected one of --by-build and --unnamed-by-binary'), (('top', 'a', '--by', 'file', '--by-build'), '--by-build: only with --by=function')):
+            p = sonde(*args)
+            self.assertEqual(p.returncode, 2, p.stderr)
+            self.assertIn(text, p.stderr)
+
+    def test_largest_functions(self):
+        """`sonde top` and `sonde query` have one row for a function of both builds, or one for each."""
+        with tempfile.TemporaryDirectory() as d:
+            files = [f'{d}/{build[:2]}.pb.gz' for build in BUILDS]
+            for build, path in zip(BUILDS, files):
+                with open(path, 'wb') as f:
+                    f.write(profile(build, self.middle))
+            server = ('--server', self.scraper.url)
+            query = ('query', *server, '--start', str(self.middle - 600), '--end', str(self.middle + 600), CPU + '{job="app"}')
+            for args in (('top', *files), ('top', *server, '--query', CPU + '{job="app"}'), query):
+                with self.subTest(args):
+                    def table(*more):
+                        p = sonde(*args, *more)
+                        self.assertEqual(p.returncode, 0, p.stderr)
+                        return re.findall(r'^ +[0-9].*%  (\S.*)$', p.stdout, re.M)
+
+                    self.assertEqual(sorted(table()), sorted(f'{f} [app]' for f in MARKS))
+                    names = () if args is query else ('--names', 'full')
+                    split = table('--by-build', *names)
+                    self.assertEqual(len(split), len({(f, b) for b, (_, stacks) in BUILDS.items() for stack, _ in stacks for f in stack}))
+                    self.assertEqual({line.split(' ')[0] for line in split}, EXACT)
+                    self.assertLessEqual({f'main app.cc [app] {build[:12]}' for build in BUILDS}, set(split))
 
     def assert_unchanged(self, rows):
         self.assertEqual(sorted(r['function'] for r in rows), ['libfoo.so.1+0x1234', 'libfoo.so.1+0x2345'])

@@ -407,7 +407,7 @@ static void test_profile(void **state)
 	assert_int_equal(
 		render_profile_html(&f->profile, 0, "t", RENDER_NAMES_FULL, &direct, &eb), 0);
 	assert_int_equal(
-		render_profile_text(&f->profile, 0, 3, RENDER_NAMES_SHORT, &direct, &eb), 0);
+		render_profile_text(&f->profile, 0, NULL, 3, RENDER_NAMES_SHORT, &direct, &eb), 0);
 	bytes_done(&direct);
 }
 
