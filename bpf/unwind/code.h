@@ -18,9 +18,9 @@ UNWIND_FN bool walk_is_trampoline(__u64 lo, __u64 hi)
  * No row covers the code. It may still be the trampoline of a signal handler (musl and Go have no rows for theirs); where pc
  * is exact, the first instructions of a function and its return tell that the frame pointer is not set up yet or no more;
  * everywhere else the frame pointer is what there is. What tells a root by its code are places in files: in JIT code the same
- * instructions always have a caller.
+ * instructions always have a caller. Where there is no frame pointer, push %rbp may be in the midst of a function's begin.
  */
-UNWIND_FN void walk_rule_from_code(struct walk *w, bool is_in_file)
+UNWIND_FN void walk_rule_from_code(struct walk *w, bool is_in_file, bool may_have_fp)
 {
 	__u64 lo;
 
@@ -45,8 +45,11 @@ UNWIND_FN void walk_rule_from_code(struct walk *w, bool is_in_file)
 			w->rule.ra = UNWIND_GONE;
 		return;
 	}
-	/* xor %rdi, %rdi; call; hlt: what a fiber of Boost.Context returns to, which is its first frame */
-	if (!w->exact && is_in_file && (__u32)lo == 0xe8ff3148 && (__u8)w->code[1] == 0xf4) {
+	/* xor %rdi, %rdi; call; hlt: what a fiber of Boost.Context returns to, which is its first frame. And mov %eax, %edi;
+	 * xor %eax, %eax; mov $60, %al; syscall: where musl's clone has called a thread's first function. */
+	if (!w->exact && is_in_file &&
+		(((__u32)lo == 0xe8ff3148 && (__u8)w->code[1] == 0xf4) ||
+			lo == 0x050f3cb0c031c789ULL)) {
 		walk_set_rule(w, UNWIND_CFA_REG, 0);
 		w->rule.ra = UNWIND_GONE;
 		return;
@@ -60,10 +63,10 @@ UNWIND_FN void walk_rule_from_code(struct walk *w, bool is_in_file)
 		return;
 	}
 	/* push %rbp; ret; endbr64 */
-	if ((__u8)lo == 0x55 || (__u8)lo == 0xc3 || (__u32)lo == 0xfa1e0ff3)
+	if (((__u8)lo == 0x55 && may_have_fp) || (__u8)lo == 0xc3 || (__u32)lo == 0xfa1e0ff3)
 		walk_set_rule(w, UNWIND_CFA_REG, 0);
 	/* mov %rsp, %rbp in its two encodings */
-	else if ((lo & 0xffffff) == 0xe58948 || (lo & 0xffffff) == 0xec8b48)
+	else if (may_have_fp && ((lo & 0xffffff) == 0xe58948 || (lo & 0xffffff) == 0xec8b48))
 		walk_set_rule(w, UNWIND_CFA_REG, 8);
 }
 
@@ -196,14 +199,36 @@ UNWIND_FN bool walk_holds(struct walk *w, enum unwind_place place)
 }
 
 /* Where a program begins: before the call the dynamic linker has mov %rsp, %rdi or xor %ebp, %ebp, other C libraries have
- * and $-16, %rsp. */
-UNWIND_FN bool walk_is_entry(struct walk *w)
+ * and $-16, %rsp. Returns the four bytes before what the call calls; 0: it is no such place. */
+#define WALK_ENTRY_ALIGNS 0xe8f0e483U
+UNWIND_FN __u32 walk_is_entry(struct walk *w)
 {
-	__u32 *code = (__u32 *)w->code;
+	__u32 code;
 
-	if (UNWIND_ARM64 || w->exact || unwind_read_user(w, code, sizeof(*code), w->pc - 8))
-		return false;
-	return *code == 0xe8e78948 || *code >> 8 == 0xe8ed31 || *code == 0xe8f0e483;
+	w->code[0] = 0;
+	if (UNWIND_ARM64 || w->exact || unwind_read_user(w, w->code, sizeof(code), w->pc - 8))
+		return 0;
+	code = (__u32)w->code[0];
+	return code == 0xe8e78948 || code >> 8 == 0xe8ed31 || code == WALK_ENTRY_ALIGNS ? code : 0;
+}
+
+/*
+ * Code that keeps no frame pointer, and does not say where its frame is: does a thread or a program begin there? The register may be
+ * unknown, since what does not return saves nothing. Without a frame pointer only a program's entry aligns the stack.
+ */
+UNWIND_ALONE int unwind_begins(struct walk *w)
+{
+	__u32 code;
+
+	if (!w)
+		return 0;
+	if (w->fp_cut == WALK_MAY_BE_ROOT)
+		return 1;
+	code = walk_is_entry(w);
+	if (!code)
+		return 0;
+	return code == WALK_ENTRY_ALIGNS ||
+	       (walk_need(w, UNWIND_FP) == UNWIND_MORE && !w->regs[UNWIND_FP]);
 }
 
 /*
@@ -218,5 +243,5 @@ UNWIND_ALONE int unwind_may_end(struct walk *w)
 	if (w->place == UNWIND_IN_JIT || w->place == UNWIND_IN_JIT_FP)
 		return w->is_made;
 	return w->fp_cut == ABI_CUT_NONE || w->fp_cut == WALK_MAY_BE_ROOT ||
-	       w->method == UNWIND_BY_FP || w->rule.ra == UNWIND_GONE || walk_is_entry(w);
+	       w->method == UNWIND_BY_FP || w->rule.ra == UNWIND_GONE || walk_is_entry(w) != 0;
 }

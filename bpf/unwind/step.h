@@ -91,6 +91,7 @@ UNWIND_FN int walk_find(struct walk *w, __u64 *ret_plain)
 UNWIND_FN enum unwind_result unwind_step(struct walk *w, enum unwind_place place)
 {
 	int found = UNWIND_NO_ROW;
+	bool has_no_fp;
 	__u64 plain = 0;
 
 	w->fp_cut = ABI_CUT_NONE;
@@ -126,7 +127,8 @@ UNWIND_FN enum unwind_result unwind_step(struct walk *w, enum unwind_place place
 		w->lacking = place == UNWIND_IN_FILE ? w->binary : 0;
 		return walk_cut(w, ABI_CUT_NO_TABLE);
 	}
-	if (found == UNWIND_NO_ROW) {
+	has_no_fp = found == UNWIND_FOUND && w->rule.cfa == UNWIND_CFA_NO_FP;
+	if (found == UNWIND_NO_ROW || has_no_fp) {
 		/* JIT code that calls C may have its own stack elsewhere (BEAM): below C its frame pointer is taken as
 		 * it is. */
 		bool is_below_c = w->n_steps && w->method != UNWIND_BY_FP && !w->exact;
@@ -134,7 +136,13 @@ UNWIND_FN enum unwind_result unwind_step(struct walk *w, enum unwind_place place
 		w->fp_cut = place == UNWIND_IN_FILE ? ABI_CUT_NO_TABLE
 			    : is_below_c	    ? ABI_CUT_NONE
 						    : ABI_CUT_FP_INSANE;
-		walk_rule_from_code(w, place == UNWIND_IN_FILE);
+		walk_rule_from_code(w, place == UNWIND_IN_FILE, !has_no_fp);
+		if (has_no_fp && w->rule.cfa == UNWIND_CFA_FP) {
+			if (!unwind_begins(w))
+				return walk_cut(w, ABI_CUT_NO_TABLE);
+			if (w->fp_cut != WALK_MAY_BE_ROOT)
+				return UNWIND_ROOT;
+		}
 	}
 	found = unwind_apply(w);
 	if (found == UNWIND_ROOT && !unwind_may_end(w))

@@ -39,6 +39,8 @@ enum unwind_cfa {
 	UNWIND_CFA_SIGNAL = 4,	/* a signal frame: all registers are in the ucontext at reg + off */
 	UNWIND_CFA_FP = 5,	/* by frame pointer, which the code keeps everywhere (Go) */
 	UNWIND_CFA_UNKNOWN = 6, /* CFI says something that none of these can express */
+	UNWIND_CFA_NO_FP = 7,	/* nothing is known, and the code keeps no frame pointer */
+	UNWIND_N_CFAS
 };
 
 /* Where the caller's value of the return address, of the frame pointer or of the second tracked register is. */

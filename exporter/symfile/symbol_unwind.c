@@ -56,7 +56,7 @@ static bool slot_is_valid(uint8_t where, int32_t off)
 
 static bool rule_is_valid(const struct unwind_rule *rule)
 {
-	return rule->cfa <= UNWIND_CFA_UNKNOWN && rule->reg < MAX_REGISTERS && !rule->flags &&
+	return rule->cfa < UNWIND_N_CFAS && rule->reg < MAX_REGISTERS && !rule->flags &&
 	       !rule->reserved && slot_is_valid(rule->ra, rule->ra_off) &&
 	       slot_is_valid(rule->fp, rule->fp_off) && slot_is_valid(rule->bx, rule->bx_off);
 }

@@ -95,6 +95,24 @@ __attribute__((noinline)) void outer(void) { for (;;) { middle(); n++; } }
 void _start(void) { outer(); }
 """
 
+# The common shape of a server's thread: a loop that never returns, called through two more functions. Without unwind tables.
+ENDLESS_C = BURN + r"""
+#include <pthread.h>
+#include <unistd.h>
+__attribute__((noinline)) void handle(void) { for (int i = 0; i < 1000; i++) n += burn(n); }
+__attribute__((noinline)) void event_loop(void) { for (;;) { handle(); n++; } }
+__attribute__((noinline)) void run_worker(int *id) { n += *id; event_loop(); n += *id; }
+static void *thread_main(void *arg) { int id = 3; run_worker(&id); n += id; return arg; }
+int main(void) { pthread_t t; pthread_create(&t, 0, thread_main, 0); for (;;) pause(); }
+"""
+ENDLESS_RS = """
+use std::hint::black_box;
+#[inline(never)] fn burn(mut k: u64) -> u64 { for _ in 0..20000 { k = black_box(k.wrapping_mul(31).wrapping_add(7)); } k }
+#[inline(never)] fn middle(n: &mut u64) { let mut v = Vec::new(); for i in 0..1000u64 { *n = n.wrapping_add(burn(*n + i)); if i % 100 == 0 { v.push(*n); } } black_box(v); }
+#[inline(never)] fn outer() { let mut n = 1; loop { middle(&mut n); n += 1; } }
+fn main() { let t = std::thread::spawn(|| outer()); t.join().unwrap(); }
+"""
+
 
 def new_pythons():
     """Those that have -X perf: from 3.12 on, so not Debian 12's."""
@@ -127,6 +145,10 @@ class OddPrograms(e2e.SampledPrograms):
             cls.commands['bits32'] = [e2e.compile_c(BITS32_C, '-m32', '-O1', '-fno-omit-frame-pointer', '-mno-omit-leaf-frame-pointer', '-nostdlib', '-static', '-no-pie', '-fno-pic',
                                                     name='bits32')]
         cls.commands['workers'] = [e2e.compile_c(WORKERS_C, '-O2', name='workers')]
+        cls.commands['endless'] = [e2e.compile_c(ENDLESS_C, '-O2', '-fno-asynchronous-unwind-tables', '-pthread', name='endless')]
+        if shutil.which('rustc'):
+            subprocess.run(['rustc', '-O', '-Cpanic=abort', '-Cdebuginfo=0', '-Cforce-unwind-tables=no', '-o', f'{cls.dir}/r', cls.write('r.rs', ENDLESS_RS)], check=True)
+            cls.commands['rust'] = [f'{cls.dir}/r']
         source = cls.write('app.py', PYTHON)
         for i, python in enumerate(NEW_PYTHONS):
             cls.commands[f'python{i}'] = [python, '-X', 'perf', source]
@@ -167,6 +189,17 @@ class OddPrograms(e2e.SampledPrograms):
     def test_fibers(self):
         samples = self.samples('fibers', 'in_fiber()', 'make_fcontext')
         self.assertEqual({stack[-1] for stack, _, _ in samples}, {'make_fcontext', '_start'})
+
+    def test_functions_that_never_return(self):
+        self.samples('endless', 'burn', 'handle', 'event_loop', 'run_worker', 'thread_main', 'start_thread')
+
+    def test_rust_that_aborts(self):
+        # A stack may be cut, but a whole one has each caller of the function that never returns.
+        samples = self.samples('rust', 'r::burn', 'r::middle', 'r::outer', is_whole=lambda labels: True)
+        for stack, _, labels in samples:
+            if 'r::outer' in stack and labels['stack'] == 'complete':
+                self.assertRegex(stack[stack.index('r::outer') + 1], '__rust_begin_short_backtrace')
+                self.assertRegex(stack[stack.index('r::outer') + 2], 'call_once')
 
     def test_workers_of_io_uring(self):
         samples = self.samples('workers', 'io_wq_worker')

@@ -32,7 +32,7 @@ static void check(const struct unwind_flow *f, size_t at)
 	unsigned number = unwind_flow_at(f, at);
 	struct unwind_rule rule;
 
-	if (!number)
+	if (!number || number == UNWIND_FLOW_NO_FP)
 		return;
 	rule = unwind_flow_rule(f, number);
 	ASSERT(rule.off >= 8);

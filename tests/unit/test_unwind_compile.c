@@ -40,7 +40,8 @@ struct subject {
 	Dwarf_CFI *cfi;
 	uint32_t
 		n_by_bytes; /* places that unwind_gap.c knows (test_unwind_gap.c), and libdw does not */
-	uint32_t n_go;	    /* differs on purpose: roots, switches of stacks */
+	uint32_t n_bare;  /* where code was followed in vain, and libdw knows nothing either */
+	uint32_t n_go;	  /* differs on purpose: roots, switches of stacks */
 	uint32_t n_roots; /* places where libdw sees none: __start_context of libc */
 	uint32_t n_same, n_padding,
 		n_beyond; /* beyond: libdw says what no rule can, and so do we */
@@ -198,7 +199,10 @@ static void check_at(struct subject *s, uint64_t off, uint32_t number, uint64_t 
 		return; /* behind the last executable byte */
 	symbol_unwind_rule(&s->unwind, number, &rule);
 	if (dwarf_cfi_addrframe(s->cfi, vaddr, &frame) < 0) {
-		if (number != UNWIND_RULE_NONE && (row_end - off < 16 || rule.ra == UNWIND_GONE))
+		if (rule.cfa == UNWIND_CFA_NO_FP)
+			s->n_bare++;
+		else if (number != UNWIND_RULE_NONE &&
+			 (row_end - off < 16 || rule.ra == UNWIND_GONE))
 			s->n_padding++;
 		else if (number != UNWIND_RULE_NONE &&
 			 (m != &x86_64 || rule.off > 24 || ++s->n_by_bytes > MAX_BY_BYTES))

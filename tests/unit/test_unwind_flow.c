@@ -123,7 +123,7 @@ static void compare(const struct unwind_flow *f, uint64_t vaddr, size_t n, const
 		while (k < o->n && o->begin[order[k]] <= vaddr + at)
 			k++;
 		r->n_bytes++;
-		if (!number || !k)
+		if (!number || number == UNWIND_FLOW_NO_FP || !k)
 			continue;
 		r->n_reached++;
 		ours = unwind_flow_rule(f, number);
@@ -238,7 +238,7 @@ static void beside_call_frame_information(void **state)
 /* A call that does not return, and a function behind it that nobody calls. */
 PIECE(no_return, "push %rbx; sub $16, %rsp; mov %rdi, %rbx; test %edi, %edi; je nr_abort; nr_back: "
 		 "add $16, %rsp; pop %rbx; nr_ret: ret\n"
-		 "nr_abort: xor %edi, %edi; call no_return + 0x10000; .balign 16, 0x90\n"
+		 "nr_abort: xor %edi, %edi; call no_return + 0x10000; nr_behind: .balign 16, 0x90\n"
 		 "nr_next: push %rbp; push %rbx; nr_saved: mov %rdi, %rbp; lea 1(%rbp), %rax; pop "
 		 "%rbx; pop %rbp; ret");
 /* Code that returns elsewhere: GHC keeps its stack in rbp and jumps. */
@@ -277,6 +277,32 @@ PIECE(unaligned, "un_short: call un_body; un_back: inc %eax; call un_tail; inc %
 PIECE(thunks, "lea th_three(%rip), %rcx; lea th_rax(%rip), %rdx; lea th_memory(%rip), %rsi; ret; "
 	      ".balign 16, 0x90; th_three: jmp *%rdx; .balign 16, 0x90; th_rax: jmp *%rax; "
 	      ".balign 16, 0x90; th_memory: jmp *(%rbp); .balign 16, 0x90; th_alone: jmp *%rdx");
+/*
+ * A server's thread, as gcc writes it: a loop that never returns, what calls it, and a thread's function of which only the address is
+ * taken. What is behind a call that does not return is another function: here one that code does not name.
+ */
+PIECE(endless, "lea en_thread(%rip), %rdi; ret; .balign 16, 0x90\n"
+	       "en_work: mov %edi, %eax; ret; .balign 16, 0x90\n"
+	       "en_loop: call en_work; inc %ecx; en_jump: jmp en_loop; .balign 16, 0x90\n"
+	       "en_run: xor %eax, %eax; en_calls: call en_loop; .balign 16, 0xcc\n"
+	       "en_thread: push %rbx; sub $16, %rsp; call *%rax; test %eax, %eax; je en_two; "
+	       "en_one: call en_run\n"
+	       "en_two: mov %rax, %rbx; nop; en_last: call endless + 0x10000; .balign 16, 0x90\n"
+	       "en_behind: sub $24, %rsp; call *%rax; en_again: jmp en_again; .balign 16, 0x90");
+/* The same after a call behind which a loop is aligned: of a function that returns, and of one that may not. */
+PIECE(looped, "lo_call: call lo_one; call lo_two; ret; .balign 16, 0x90; lo_work: mov %edi, %eax; "
+	      "ret; .balign 16, 0x90\n"
+	      "lo_one: push %rbx; call lo_work; .balign 16, 0x90; lo_first: call *%rbx; jmp "
+	      "lo_first; .balign 16, 0x90\n"
+	      "lo_two: push %rbx; lo_may: call *%rbx; .balign 16, 0x90; lo_second: call *%rbx; jmp "
+	      "lo_second");
+/* Not known: in a function without frame pointer, and in one with. */
+PIECE(keepers, "call ke_bare; call ke_has; ret; .balign 16, 0x90; ke_bare: pop %rcx; ke_one: pop "
+	       "%rdx; jmp *%rcx; .balign 16, 0x90\n"
+	       "ke_has: endbr64; push %rbp; mov %rsp, %rbp; pop %rcx; pop %rcx; ke_two: pop %rcx; "
+	       "jmp *%rcx; .balign 16, 0x90; ke_three: mov %eax, %ecx; "
+	       "jmp *%rcx; .balign 16, 0x90; ke_other: push %rbx; pop %rbx; pop %rcx; ke_four: pop "
+	       "%rcx; jmp *%rcx");
 /* Much code: entered by jumps but for a function here and there; of functions with a frame pointer; of others. */
 PIECE(many_jumps, ".rept 1000; .rept 24; lea -16(%rbp), %rax; cmp %r15, %rax; inc %eax; inc %eax; "
 		  "inc %eax; jmp *(%rbp); .balign "
@@ -301,12 +327,22 @@ static const uint8_t *piece_data(void *ctx, uint64_t vaddr, size_t *ret_n)
 	return (const uint8_t *)(uintptr_t)vaddr;
 }
 
+/* A function that code does not name, but a symbol. */
+static const uint8_t *named;
+
+static uint64_t next_named(void *ctx, uint64_t vaddr)
+{
+	(void)ctx;
+	return named && vaddr <= (uintptr_t)named ? (uintptr_t)named : UINT64_MAX;
+}
+
 static void run(const uint8_t *begin, const uint8_t *end)
 {
 	struct unwind_flow_code code = {.code = begin,
 		.n = (size_t)(end - begin),
 		.vaddr = (uintptr_t)begin,
 		.data = piece_data,
+		.next_named = next_named,
 		.ctx = (void *)(uintptr_t)end};
 
 	piece = begin;
@@ -314,14 +350,21 @@ static void run(const uint8_t *begin, const uint8_t *end)
 	unwind_flow_run(flow);
 }
 
+static unsigned known_at(const uint8_t *at)
+{
+	unsigned number = unwind_flow_at(flow, (size_t)(at - piece));
+
+	return number == UNWIND_FLOW_NO_FP ? 0 : number;
+}
+
 static void assert_nothing_at(const uint8_t *at)
 {
-	assert_int_equal(unwind_flow_at(flow, (size_t)(at - piece)), 0);
+	assert_int_equal(known_at(at), 0);
 }
 
 static void assert_rule(const uint8_t *at, unsigned reg, int off, int fp_off, int bx_off)
 {
-	unsigned number = unwind_flow_at(flow, (size_t)(at - piece));
+	unsigned number = known_at(at);
 	struct unwind_rule rule;
 
 	assert_true(number > 0);
@@ -342,7 +385,8 @@ static void a_call_that_does_not_return(void **state)
 	assert_rule(no_return, 7, 8, 0, 0);
 	assert_rule(AT(nr_back), 7, 32, 0, -16);
 	assert_rule(AT(nr_ret), 7, 8, 0, 0);
-	assert_nothing_at(AT(nr_abort));
+	assert_rule(AT(nr_abort), 7, 32, 0, -16);
+	assert_nothing_at(AT(nr_behind));
 	assert_rule(AT(nr_next), 7, 8, 0, 0);
 	assert_rule(AT(nr_saved), 7, 24, -16, -24);
 }
@@ -409,6 +453,47 @@ static void calls_that_do_not_align_the_stack(void **state)
 	assert_rule(AT(un_next), 7, 8, 0, 0);
 }
 
+static void functions_that_never_return(void **state)
+{
+	(void)state;
+	run(endless, endless_end);
+	assert_rule(AT(en_loop), 7, 8, 0, 0);
+	assert_true(known_at(AT(en_jump)));
+	assert_rule(AT(en_run), 7, 8, 0, 0);
+	assert_rule(AT(en_calls), 7, 8, 0, 0);
+	assert_rule(AT(en_one), 7, 32, 0, -16);
+	assert_rule(AT(en_two), 7, 32, 0, -16);
+	assert_rule(AT(en_last), 7, 32, 0, -16);
+	assert_nothing_at(AT(en_behind));
+	assert_nothing_at(AT(en_again));
+	named = AT(en_behind);
+	run(endless, endless_end);
+	named = NULL;
+	assert_rule(AT(en_behind), 7, 8, 0, 0);
+	assert_rule(AT(en_again), 7, 32, 0, 0);
+	run(looped, looped_end);
+	assert_rule(AT(lo_first), 7, 16, 0, -16);
+	assert_rule(AT(lo_may), 7, 16, 0, -16);
+	assert_nothing_at(AT(lo_second));
+}
+
+static void unknown_code_and_frame_pointers(void **state)
+{
+	static const struct {
+		const char *name;
+		bool keeps_fp;
+	} want[] = {{"ke_one", false}, {"ke_two", true}, {"ke_three", true}, {"ke_four", false}};
+	const uint8_t *at[] = {AT(ke_one), AT(ke_two), AT(ke_three), AT(ke_four)};
+
+	(void)state;
+	run(keepers, keepers_end);
+	for (size_t i = 0; i < ARRAY_SIZE(want); i++)
+		if (unwind_flow_at(flow, (size_t)(at[i] - keepers)) !=
+			(want[i].keeps_fp ? 0 : UNWIND_FLOW_NO_FP))
+			fail_msg("%s", want[i].name);
+	assert_int_equal(unwind_flow_rule(flow, UNWIND_FLOW_NO_FP).cfa, UNWIND_CFA_NO_FP);
+}
+
 static void functions_that_go_on_at_once(void **state)
 {
 	(void)state;
@@ -432,7 +517,7 @@ static size_t n_said(const uint8_t *begin, const uint8_t *end)
 			assert_int_equal(unwind_flow_at(flow, i), unwind_flow_at(flow, at));
 		if (next < size)
 			assert_int_not_equal(unwind_flow_at(flow, next), unwind_flow_at(flow, at));
-		n += unwind_flow_at(flow, at) ? next - at : 0;
+		n += known_at(begin + at) ? next - at : 0;
 	}
 	return n;
 }
@@ -495,6 +580,8 @@ int main(void)
 		cmocka_unit_test(jump_tables),
 		cmocka_unit_test(parts_that_are_called),
 		cmocka_unit_test(calls_that_do_not_align_the_stack),
+		cmocka_unit_test(functions_that_never_return),
+		cmocka_unit_test(unknown_code_and_frame_pointers),
 		cmocka_unit_test(functions_that_go_on_at_once),
 		cmocka_unit_test(code_that_is_of_no_use),
 		cmocka_unit_test(ways_that_contradict_each_other),

@@ -16,6 +16,16 @@ void flow_decode(const struct unwind_flow_code *code, size_t at, struct x86_insn
 	x86_decode(code->code + at, code->n - at, ret);
 }
 
+bool flow_asks_where(const struct unwind_flow_code *code, size_t at, const struct x86_insn *i)
+{
+	struct x86_insn next;
+
+	if (i->kind != X86_CALL || i->value || at + i->bytes >= code->n)
+		return false;
+	flow_decode(code, at + i->bytes, &next);
+	return next.kind == X86_POP;
+}
+
 size_t flow_skip_padding(const struct unwind_flow_code *code, size_t at)
 {
 	struct x86_insn i;
@@ -39,6 +49,12 @@ static void note(const struct flow_candidates *c, int64_t at, bool is_called)
 	bits_set(c->maybe, (size_t)at);
 	if (is_called)
 		bits_set(c->called, (size_t)at);
+}
+
+static void note_pointed(const struct flow_candidates *c, int64_t at)
+{
+	if (at >= 0 && (uint64_t)at < c->code->n)
+		bits_set(c->pointed, (size_t)at);
 }
 
 /* Does control go on behind it, as far as that can be seen? */
@@ -72,10 +88,12 @@ static size_t note_told(const struct flow_candidates *c, size_t at, const struct
 
 	if (ends_way(i) || is_call)
 		behind = flow_skip_padding(c->code, next);
-	if (i->kind == X86_CALL && i->value)
+	if (i->kind == X86_CALL && !flow_asks_where(c->code, at, i))
 		note(c, (int64_t)next + i->value, true);
-	if (i->kind == X86_ADDRESS)
+	if (i->kind == X86_ADDRESS) {
 		note(c, (int64_t)next + i->value, is_thunk(c->code, (int64_t)next + i->value));
+		note_pointed(c, (int64_t)next + i->value);
+	}
 	if (ends_way(i)) {
 		note(c, (int64_t)behind, false);
 		return behind;
@@ -106,10 +124,7 @@ void flow_candidates_find(const struct flow_candidates *c, size_t at, size_t end
 	}
 }
 
-/* How a function begins that has a frame. */
-enum prologue { NO_FRAME, FRAME_POINTER, OTHER_FRAME };
-
-static enum prologue prologue_at(const struct unwind_flow_code *code, size_t at)
+enum flow_prologue flow_prologue_at(const struct unwind_flow_code *code, size_t at)
 {
 	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
 	struct x86_insn first, second;
@@ -120,17 +135,18 @@ static enum prologue prologue_at(const struct unwind_flow_code *code, size_t at)
 	flow_decode(code, at, &first);
 	flow_decode(code, at + first.bytes, &second);
 	if (first.kind == X86_PUSH && first.reg == X86_FP && second.kind == X86_FP_FROM_SP)
-		return FRAME_POINTER;
+		return FLOW_FRAME_POINTER;
 	return first.kind == X86_PUSH || (first.kind == X86_MOVE_SP && first.value < 0)
-		       ? OTHER_FRAME
-		       : NO_FRAME;
+		       ? FLOW_OTHER_FRAME
+		       : FLOW_NO_FRAME;
 }
 
 bool flow_candidates_keep_frame_pointers(const struct flow_candidates *c)
 {
-	size_t n[OTHER_FRAME + 1] = {0};
+	size_t n[FLOW_N_PROLOGUES] = {0};
 
 	for (size_t at = c->code->n; (at = bits_last(c->maybe, at)) && at--;)
-		n[prologue_at(c->code, at)]++;
-	return n[FRAME_POINTER] >= MANY_FUNCTIONS && n[FRAME_POINTER] > n[OTHER_FRAME] * FEW_OTHERS;
+		n[flow_prologue_at(c->code, at)]++;
+	return n[FLOW_FRAME_POINTER] >= MANY_FUNCTIONS &&
+	       n[FLOW_FRAME_POINTER] > n[FLOW_OTHER_FRAME] * FEW_OTHERS;
 }

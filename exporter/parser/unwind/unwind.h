@@ -58,6 +58,7 @@ struct unwind_gap {
 	struct unwind_flow *flow; /* NULL: code is not followed */
 	size_t flow_bytes;	  /* so much at once */
 	const uint8_t *(*data)(void *data_ctx, uint64_t vaddr, size_t *ret_n); /* unwind_flow.h */
+	uint64_t (*next_named)(void *data_ctx, uint64_t vaddr);		       /* the same */
 	void *data_ctx;
 	cfi_row_fn row; /* a rule NULL: from there on nothing is known */
 	void *ctx;

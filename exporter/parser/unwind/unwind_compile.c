@@ -392,6 +392,22 @@ static const uint8_t *loaded_at(void *ctx, uint64_t vaddr, size_t *ret_n)
 	return bytes.data;
 }
 
+static uint64_t next_named(void *ctx, uint64_t vaddr)
+{
+	const struct elf_rows *named = ((const struct compile *)ctx)->named;
+	size_t lo = 0, hi = named ? named->n : 0;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (named->text_base + named->items[mid].start < vaddr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return named && lo < named->n ? named->text_base + named->items[lo].start : UINT64_MAX;
+}
+
 /* Segments without a section header may be code anywhere; with them, constants that lie in the same segment are not read as such. */
 static void find_code(struct compile *c)
 {
@@ -435,6 +451,7 @@ static void compile_code(struct compile *c, uint64_t begin, uint64_t end)
 		.flow = c->flow,
 		.flow_bytes = c->cap > MAX_FDES / 2 ? FEW_FLOW_BYTES : UNWIND_FLOW_BYTES,
 		.data = loaded_at,
+		.next_named = next_named,
 		.data_ctx = c,
 		.row = add_row,
 		.ctx = c,

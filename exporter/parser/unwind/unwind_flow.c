@@ -13,6 +13,9 @@
  *
  * Assembly calls its own functions without aligning the stack. A candidate that does the same may be one, or the midst of a function:
  * it is tried again once its callee is known to return.
+ *
+ * What leads to no return is tried last: threads that serve for ever, and what calls them. There the start must be a function's for other
+ * reasons, and the way from there counts as far as control goes on for certain.
  */
 #include "exporter/parser/unwind/unwind_flow.h"
 #include "exporter/parser/unwind/flow_candidates.h"
@@ -27,7 +30,7 @@ enum {
 	MAX_STATES = 8192,
 	N_SLOTS = 2 * MAX_STATES,
 	MAX_WORK = 4096,
-	N_BITMAPS = 7,
+	N_BITMAPS = 10,
 	MAX_PASSES = 4,
 	MAX_VISITED = 1 << 16, /* instructions of one candidate */
 	MAX_EDGES = 3 * MAX_VISITED / 2,
@@ -40,8 +43,15 @@ enum {
 };
 
 /* state_at[]: number of a state, and whether it is of the candidate under way. */
-enum { UNKNOWN = 0, ENTRY = 1, INSIDE = 0x7ffe, TAKEN = 0x7fff, UNDER_WAY = 0x8000 };
-_Static_assert((int)MAX_STATES < (int)INSIDE, "numbers");
+enum {
+	UNKNOWN = 0,
+	ENTRY = 1,
+	NO_FP = UNWIND_FLOW_NO_FP,
+	INSIDE = 0x7ffe,
+	TAKEN = 0x7fff,
+	UNDER_WAY = 0x8000
+};
+_Static_assert((int)MAX_STATES < (int)NO_FP, "numbers");
 
 struct work {
 	uint32_t at, from, state;
@@ -63,15 +73,21 @@ struct unwind_flow {
 	bool is_called;	  /* the candidate is */
 	/* Sets of bytes of the code, in memory one after the other. */
 	uint64_t *called;  /* targets of calls */
+	uint64_t *pointed; /* addresses that code takes or symbols name */
 	uint64_t *maybe;   /* candidates, with these */
-	uint64_t *proven;  /* a return is reached from there */
+	uint64_t *proven;  /* a return is reached from there, or they are reached from such code */
+	uint64_t *ends;	   /* instructions of candidates from which a return is reached */
+	uint64_t *calls;   /* control may not come back from there */
 	uint64_t *shared;  /* candidates that other code goes on to with registers of its own */
 	uint64_t *returns; /* instructions of candidates that return */
 	uint64_t *hoping;  /* none, but what they call may still turn out to return */
 	uint64_t *taken;   /* known otherwise */
 	bool has_shared, has_returns; /* new ones */
 	bool hopes, comes_back;	      /* the candidate under way does */
-	size_t n_followed, n_kept;    /* instructions */
+	bool is_endless;	      /* what leads to no return is tried */
+	size_t start, end; /* the candidate's, as far as another function is known to begin there */
+	bool has_aligned; /* the candidate under way has a call with an aligned stack, behind no other */
+	size_t n_followed, n_kept; /* instructions */
 	size_t n_visited, n_edges, n_work, n_later;
 	struct work work[MAX_WORK];
 	struct work later[MAX_WORK]; /* behind calls, which may not return: after what is surer */
@@ -160,14 +176,17 @@ int unwind_flow_begin(struct unwind_flow *f, const struct unwind_flow_code *code
 	if (r < 0)
 		return r;
 	f->c = *code;
-	f->maybe = f->called + words;
+	f->pointed = f->called + words;
+	f->maybe = f->pointed + words;
 	f->proven = f->maybe + words;
-	f->shared = f->proven + words;
+	f->ends = f->proven + words;
+	f->calls = f->ends + words;
+	f->shared = f->calls + words;
 	f->returns = f->shared + words;
 	f->hoping = f->returns + words;
 	f->taken = f->hoping + words;
 	memset(f->called, 0, N_BITMAPS * words * sizeof(*f->called));
-	f->is_followed = false;
+	f->is_followed = f->is_endless = false;
 	for (unsigned i = ENTRY; i < f->n_states; i++)
 		for (uint32_t slot = hash_of(&f->states[i]); f->slots[slot];
 			slot = (slot + 1) % N_SLOTS)
@@ -207,7 +226,8 @@ size_t unwind_flow_next(const struct unwind_flow *f, size_t at)
 
 struct unwind_rule unwind_flow_rule(const struct unwind_flow *f, unsigned number)
 {
-	return flow_rule(&f->states[number]);
+	return number == NO_FP ? (struct unwind_rule) {.cfa = UNWIND_CFA_NO_FP}
+			       : flow_rule(&f->states[number]);
 }
 
 /* Where there is no room a way is not followed: what is reached by it alone stays unknown. */
@@ -297,7 +317,7 @@ static enum flow_verdict arrive(struct unwind_flow *f, struct way *w)
 		return contradicts(w);
 	}
 	f->comes_back |= bits_has(f->returns, w->at);
-	if (w->from != NOWHERE)
+	if (w->from != NOWHERE && bits_has(f->ends, w->at))
 		bits_set(f->proven, w->from);
 	return FLOW_END;
 }
@@ -401,16 +421,51 @@ static bool returns(struct unwind_flow *f, const struct way *w, const struct x86
 }
 
 /*
+ * Is the code behind that call the same function's, whether the call returns or not? It is where no function can begin: compilers align
+ * those. Behind padding only a call that is known to return says so.
+ */
+static bool goes_on(const struct unwind_flow *f, const struct way *w, const struct x86_insn *i)
+{
+	size_t next = w->at + i->bytes, behind = flow_skip_padding(&f->c, next);
+	int64_t target = (int64_t)next + i->value;
+
+	if (behind <= f->start || behind >= f->end)
+		return false; /* parts of many functions lie behind each other elsewhere */
+	if (behind == next && (f->c.vaddr + next) % FLOW_ALIGNMENT)
+		return true;
+	return i->kind == X86_CALL && target >= 0 && (uint64_t)target < f->c.n &&
+	       bits_has(f->returns, (size_t)target);
+}
+
+/* Is that a call of a function of this code which has been followed? */
+static bool is_followed(const struct unwind_flow *f, const struct way *w, const struct x86_insn *i)
+{
+	int64_t target = (int64_t)w->at + i->bytes + i->value;
+
+	return i->kind == X86_CALL && target >= 0 && (uint64_t)target < f->c.n &&
+	       f->state_at[target] == ENTRY;
+}
+
+/*
  * The stack is aligned where a function is called (System V ABI, 3.2.2): code in the midst of another function shows by that. Assembly
- * does not align it for functions of its own.
+ * does not align it for functions of its own, nor do compilers for callees that they know.
  */
 static enum flow_verdict call(struct unwind_flow *f, struct way *w, const struct x86_insn *i)
 {
-	if (i->kind == X86_CALL &&
-		!i->value) /* position-independent code asks where it is like this */
+	bool is_aligned = w->s.height == FLOW_LOST || w->s.height % FLOW_ALIGNMENT == 0;
+
+	if (flow_asks_where(&f->c, w->at, i))
 		return flow_push(&w->s, X86_NONE);
-	if (w->s.height != FLOW_LOST && w->s.height % FLOW_ALIGNMENT)
-		return returns(f, w, i) ? FLOW_ON : contradicts(w);
+	if (!is_aligned && returns(f, w, i))
+		return FLOW_ON;
+	if (!is_aligned && !(f->is_endless && is_followed(f, w, i)))
+		return contradicts(w);
+	f->has_aligned |= !w->after_call;
+	if (f->is_endless && goes_on(f, w, i))
+		return FLOW_ON;
+	if (!is_aligned)
+		return FLOW_END;
+	bits_set(f->calls, w->at);
 	w->after_call = true;
 	put(f, f->later, &f->n_later, (int64_t)w->at + i->bytes, w);
 	return FLOW_END;
@@ -470,22 +525,49 @@ static enum flow_verdict follow(struct unwind_flow *f, struct way w)
 	return v;
 }
 
-/* From the returns back, until nothing more is found. Edges were found along the ways, so few rounds do. */
-static void find_proven(struct unwind_flow *f)
+/* One more instruction is proven; false: it was. */
+static bool set_proven(struct unwind_flow *f, uint32_t at)
+{
+	bool is_new = !bits_has(f->proven, at);
+
+	bits_set(f->proven, at);
+	return is_new;
+}
+
+/*
+ * From the returns back and, if asked for, from what is proven on to where control goes but for calls that may not return, until nothing
+ * more is found. Edges were found along the ways, so few rounds do, each in that order for the one and against it for the other.
+ */
+static void find_proven(struct unwind_flow *f, bool forward)
 {
 	bool more = true;
 
 	while (more) {
 		more = false;
+		for (size_t i = 0; forward && i < f->n_edges; i++) {
+			const struct edge *e = &f->edges[i];
+
+			if (bits_has(f->proven, e->from) && !bits_has(f->calls, e->from))
+				more |= set_proven(f, e->to);
+		}
 		for (size_t i = f->n_edges; i-- > 0;) {
 			const struct edge *e = &f->edges[i];
 
-			if (bits_has(f->proven, e->to) && !bits_has(f->proven, e->from)) {
-				bits_set(f->proven, e->from);
-				more = true;
-			}
+			if (bits_has(f->proven, e->to))
+				more |= set_proven(f, e->from);
 		}
 	}
+}
+
+static void prove(struct unwind_flow *f, size_t start)
+{
+	find_proven(f, false);
+	for (size_t i = 0; i < f->n_visited; i++)
+		if (bits_has(f->proven, f->visited[i]))
+			bits_set(f->ends, f->visited[i]);
+	if (f->is_endless && (f->is_called || f->has_aligned))
+		bits_set(f->proven, start);
+	find_proven(f, true);
 }
 
 /* Keeps an instruction of the candidate, or forgets it. */
@@ -506,7 +588,7 @@ static void try_candidate(struct unwind_flow *f, size_t start)
 	enum flow_verdict v = FLOW_END;
 
 	f->n_visited = f->n_edges = f->n_work = f->n_later = 0;
-	f->hopes = f->comes_back = false;
+	f->hopes = f->comes_back = f->has_aligned = false;
 	f->is_called = bits_has(f->called, start);
 	f->work[f->n_work++] = (struct work) {(uint32_t)start, NOWHERE, state, false};
 	while (state && f->n_work + f->n_later && v != FLOW_FAIL) {
@@ -521,12 +603,13 @@ static void try_candidate(struct unwind_flow *f, size_t start)
 				      .compared = -1});
 	}
 	if (v != FLOW_FAIL)
-		find_proven(f);
+		prove(f, start);
 	for (size_t i = 0; i < f->n_visited; i++) {
 		bool keep = v != FLOW_FAIL && bits_has(f->proven, f->visited[i]);
 
 		mark(f, f->visited[i], keep);
 		bits_clear(f->proven, f->visited[i]);
+		bits_clear(f->calls, f->visited[i]);
 		f->n_kept += keep;
 		if (keep && f->comes_back) {
 			bits_set(f->returns, f->visited[i]);
@@ -556,6 +639,61 @@ static void try_candidates(struct unwind_flow *f, const uint64_t *which, size_t 
 			try_candidate(f, at);
 }
 
+/* Where the next function begins, as far as calls and addresses say. */
+static size_t next_function(const struct unwind_flow *f, size_t at)
+{
+	while (at < f->c.n && !bits_has(f->called, at) && !bits_has(f->pointed, at))
+		at++;
+	return at;
+}
+
+/*
+ * What leads to no return, as far as it is called, named or its address is taken where functions are aligned. Compilers write a function before
+ * those that call it, so most passes find all.
+ */
+static void try_endless(struct unwind_flow *f)
+{
+	size_t n_kept = SIZE_MAX;
+
+	f->is_endless = true;
+	f->steps = f->n_kept = 0;
+	for (int pass = 0; pass < MAX_PASSES && n_kept != f->n_kept; pass++) {
+		n_kept = f->n_kept;
+		for (size_t at = (0 - f->c.vaddr) % FLOW_ALIGNMENT; at < f->c.n;
+			at += FLOW_ALIGNMENT)
+			if (f->state_at[at] == UNKNOWN &&
+				(bits_has(f->called, at) || bits_has(f->pointed, at))) {
+				f->start = at;
+				f->end = next_function(f, at + 1);
+				try_candidate(f, at);
+			}
+	}
+	f->is_endless = false;
+}
+
+/*
+ * What was followed and is not known: does it keep a frame pointer? It does if its function begins with one. Where functions begin is
+ * known by calls and addresses; otherwise the begin must look like one, for loops and the ends of functions are aligned too.
+ */
+static void mark_without_frame_pointer(struct unwind_flow *f)
+{
+	bool is_without = false;
+
+	for (size_t at = 0; at < f->c.n; at++) {
+		bool is_aligned = (f->c.vaddr + at) % FLOW_ALIGNMENT == 0,
+		     is_named = bits_has(f->called, at) || (is_aligned && bits_has(f->pointed, at));
+
+		if (is_named || (is_aligned && bits_has(f->maybe, at))) {
+			enum flow_prologue prologue = flow_prologue_at(&f->c, at);
+
+			if (is_named || at == 0 || prologue != FLOW_NO_FRAME)
+				is_without = prologue != FLOW_FRAME_POINTER;
+		}
+		if (is_without && f->state_at[at] == UNKNOWN)
+			f->state_at[at] = NO_FP;
+	}
+}
+
 /*
  * Is there no use in following it, as parts of it say? There frame pointers are kept, or hardly anything is found: then it is code of
  * another kind, that of V8's built-in functions for one.
@@ -578,13 +716,24 @@ static bool is_of_no_use(struct unwind_flow *f, const struct flow_candidates *c)
 	return false;
 }
 
+static void note_named(struct unwind_flow *f)
+{
+	uint64_t at = f->c.vaddr, end = f->c.vaddr + f->c.n;
+
+	for (; f->c.next_named && (at = f->c.next_named(f->c.ctx, at)) < end; at++) {
+		bits_set(f->pointed, (size_t)(at - f->c.vaddr));
+		bits_set(f->maybe, (size_t)(at - f->c.vaddr));
+	}
+}
+
 void unwind_flow_run(struct unwind_flow *f)
 {
-	const struct flow_candidates c = {&f->c, f->maybe, f->called};
+	const struct flow_candidates c = {&f->c, f->maybe, f->called, f->pointed};
 
 	if (f->c.n > (size_t)N_SAMPLES * SAMPLE_BYTES && is_of_no_use(f, &c))
 		return;
 	flow_candidates_find(&c, 0, f->c.n);
+	note_named(f);
 	f->is_followed = true;
 	forget_all(f);
 	try_candidates(f, f->maybe, SIZE_MAX);
@@ -595,4 +744,6 @@ void unwind_flow_run(struct unwind_flow *f)
 			forget_all(f);
 		try_candidates(f, all ? f->maybe : f->hoping, SIZE_MAX);
 	}
+	try_endless(f);
+	mark_without_frame_pointer(f);
 }

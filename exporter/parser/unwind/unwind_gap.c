@@ -227,6 +227,7 @@ static bool follow(const struct gap *g, size_t at, size_t n)
 		.n = n,
 		.vaddr = u->vaddr + at,
 		.data = u->data,
+		.next_named = u->next_named,
 		.ctx = u->data_ctx};
 
 	if (!u->flow || unwind_flow_begin(u->flow, &code) < 0)
@@ -266,7 +267,7 @@ static void put_piece(struct gap *g, size_t at, size_t n, size_t *next)
 							 : (struct unwind_rule) {0};
 
 			put_row(g, g->u->vaddr + i, number ? &rule : NULL);
-			*g->u->ret_followed |= number != 0;
+			*g->u->ret_followed |= number && number != UNWIND_FLOW_NO_FP;
 		}
 		last = number;
 		i = k ? MIN(end, k->at) : end;
