@@ -147,6 +147,16 @@ static void take_sample(void *ctx, const struct abi_record *r, _unused_ bool lat
 	lock_release(&in->lock);
 }
 
+static void take_lost(void *ctx, enum abi_event event, uint64_t n)
+{
+	struct intake *in = ctx;
+
+	lock_take(&in->lock);
+	if (in->logs[event])
+		sample_log_lose(in->logs[event], n);
+	lock_release(&in->lock);
+}
+
 static bool take_drained(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns)
 {
 	struct intake *in = ctx;
@@ -195,6 +205,7 @@ struct sample_sink intake_sink(struct intake *in)
 		.sideband = take_sideband,
 		.stack = take_stack,
 		.sample = take_sample,
+		.lost = take_lost,
 		.drained = take_drained,
 	};
 }

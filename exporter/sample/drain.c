@@ -62,6 +62,7 @@ struct drain {
 	uint64_t main_cpu_ns, keeper_cpu_ns, parser_cpu_ns, fetcher_cpu_ns; /* once a second */
 	uint64_t ring_peak, ring_read;
 	bool said_mismatch;
+	uint64_t lost[ABI_N_EVENTS]; /* samples, as the sink knows */
 	uint64_t
 		unknown_ns; /* time of the first sample of this step that came with a copy of its stack */
 	pthread_mutex_t mutex; /* leaf lock; guards stats */
@@ -402,6 +403,27 @@ static uint64_t kernel_mismatches(const struct drain *d)
 	return sum;
 }
 
+/* All that sonde_samples_dropped_total counts but for the log's own. */
+static uint64_t lost_samples(const struct drain *d, enum abi_event event)
+{
+	return event_counter_sum(d, event, ABI_EVENT_COUNT_RING_FULL) +
+	       event_counter_sum(d, event, ABI_EVENT_COUNT_SCRATCH_BUSY) +
+	       d->hold.stats.dropped[event];
+}
+
+static void tell_lost(struct drain *d)
+{
+	const struct sample_sink *sink = &d->options.sink;
+
+	for (unsigned i = 0; i < ABI_N_EVENTS; i++) {
+		uint64_t lost = lost_samples(d, (enum abi_event)i);
+
+		if (sink->lost && lost > d->lost[i])
+			sink->lost(sink->ctx, (enum abi_event)i, lost - d->lost[i]);
+		d->lost[i] = lost;
+	}
+}
+
 /* The kernel half has switched its own walk off by then. */
 static void watch_kernel_walk(struct drain *d)
 {
@@ -511,6 +533,7 @@ int64_t drain_step(struct drain *d)
 		capture_drain(d->options.capture, (uint64_t)began, boot_offset,
 			(uint64_t)clock_realtime_ns(d->options.clock));
 	hold_flush(&d->hold, up_to);
+	tell_lost(d);
 	if (d->options.sink.drained(d->options.sink.ctx, up_to, boot_offset))
 		d->is_calm = false;
 

@@ -68,6 +68,8 @@ struct sample_sink {
 	void (*stack)(void *ctx, const struct abi_stack *s);
 	/* The record is valid during the call only. late: older than what was already handed on. */
 	void (*sample)(void *ctx, const struct abi_record *r, bool late);
+	/* So many samples of the event were taken and lost since the last drain, here or in the kernel half. May be NULL. */
+	void (*lost)(void *ctx, enum abi_event event, uint64_t n);
 	/* End of one drain: everything up to this monotonic time has been handed on. boot_offset_ns = BOOTTIME − MONOTONIC, read now.
 	 * True: something is kept waiting, the next drain should come soon. */
 	bool (*drained)(void *ctx, uint64_t up_to_ns, int64_t boot_offset_ns);

@@ -234,6 +234,7 @@ int sample_log_append(struct sample_log *l, const struct sample_row *row)
 {
 	int64_t boot_ns = (int64_t)row->time_ns + l->offset_ns;
 	uint64_t index = boot_ns < 0 ? 0 : (uint64_t)(boot_ns / NS_PER_S);
+	struct slot *s;
 	int r;
 
 	if (boot_ns < l->covered_ns || index > l->open_index + MAX_AHEAD_S) {
@@ -241,13 +242,19 @@ int sample_log_append(struct sample_log *l, const struct sample_row *row)
 		index = l->open_index;
 		l->late++;
 	}
-	r = slot_put(l, open_slot(l, index), row,
-		(uint32_t)(boot_ns / NS_PER_MS - (int64_t)index * 1000));
+	s = open_slot(l, index);
+	r = slot_put(l, s, row, (uint32_t)(boot_ns / NS_PER_MS - (int64_t)index * 1000));
 	if (r < 0)
 		l->refused++;
 	else
 		l->appended++;
+	s->lost_samples += r < 0;
 	return r;
+}
+
+void sample_log_lose(struct sample_log *l, uint64_t n)
+{
+	open_slot(l, l->open_index)->lost_samples += n;
 }
 
 /* Rows fit exactly from here on; wall time is what the clock says now, less the time since the

@@ -52,6 +52,8 @@ struct sample_row {
 };
 /* -ENOMEM: the row was left out and counted. */
 int sample_log_append(struct sample_log *l, const struct sample_row *r);
+/* So many samples were taken and never came. They count for the oldest second that is open. */
+void sample_log_lose(struct sample_log *l, uint64_t n);
 /* All rows up to up_to_ns (CLOCK_MONOTONIC) have been appended: slots that ended by then are closed
  * and take wall time, old ones are dropped. boot_offset_ns = BOOTTIME − MONOTONIC as of now; a rise
  * is time in suspend, which is lost. */
@@ -70,8 +72,10 @@ struct sample_range {
 	int64_t wall_ns;	/* CLOCK_REALTIME of from_ns */
 	int64_t duration_ns;	/* that was sampled: to − from without suspends inside */
 	int64_t lost_ns;	/* before it (since the cursor) and inside it */
-	uint64_t behind_s;	/* closed seconds after it */
-	bool restarted;		/* the cursor was of another start */
+	uint64_t
+		lost_samples; /* taken in the seconds that it has a part of, and lost: sample_log_lose, and rows refused */
+	uint64_t behind_s; /* closed seconds after it */
+	bool restarted;	   /* the cursor was of another start */
 	bool whole_slots; /* by cursor: rows of the slots [first_slot, last_slot], whatever their ms
 			   */
 	uint64_t first_slot, last_slot;

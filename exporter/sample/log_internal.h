@@ -6,10 +6,11 @@
 #include "exporter/sample/log.h"
 
 struct slot {
-	uint64_t first, last;	    /* seconds of CLOCK_BOOTTIME; the same but for merged slots */
-	int64_t start_ns, end_ns;   /* what was sampled of them */
-	int64_t wall_end_ns;	    /* CLOCK_REALTIME of end_ns, once closed */
-	int64_t lost_ns;	    /* suspended between start and end */
+	uint64_t first, last;	  /* seconds of CLOCK_BOOTTIME; the same but for merged slots */
+	int64_t start_ns, end_ns; /* what was sampled of them */
+	int64_t wall_end_ns;	  /* CLOCK_REALTIME of end_ns, once closed */
+	int64_t lost_ns;	  /* suspended between start and end */
+	uint64_t lost_samples;
 	bool closed, merged, tried; /* tried: merging it was not worth while */
 
 	uint32_t n, cap;

@@ -140,6 +140,7 @@ bool sample_log_merge_oldest(struct sample_log *l)
 	out->wall_end_ns = in[n - 1]->wall_end_ns;
 	for (size_t i = 0; i < n; i++) {
 		out->lost_ns += in[i]->lost_ns;
+		out->lost_samples += in[i]->lost_samples;
 		before += in[i]->charged_bytes;
 		in[i]->tried = true;
 	}

@@ -73,6 +73,7 @@ static size_t take_slots(
 		s = l->slots[i];
 		seconds += slot_seconds(s);
 		ret->lost_ns += s->lost_ns;
+		ret->lost_samples += s->lost_samples;
 		ret->duration_ns += s->end_ns - s->start_ns - s->lost_ns;
 	}
 	ret->to_ns = s->end_ns;
@@ -156,6 +157,7 @@ void sample_log_window(
 
 		if (start_ns >= end_ns || (s->merged && partly_inside(s, from_ns, to_ns)))
 			continue;
+		ret->lost_samples += s->lost_samples;
 		sampled_ns += end_ns - start_ns - MIN(s->lost_ns, end_ns - start_ns);
 		at_ns = end_ns;
 	}

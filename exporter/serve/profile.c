@@ -206,6 +206,10 @@ static void put_range_headers(struct http_request *r, const struct sample_range 
 			(uint64_t)((range->lost_ns + NS_PER_S - 1) / NS_PER_S));
 		http_reply_header(r, "Sonde-Lost-Seconds", number);
 	}
+	if (range->lost_samples) {
+		snprintf(number, sizeof(number), "%" PRIu64, range->lost_samples);
+		http_reply_header(r, "Sonde-Lost-Samples", number);
+	}
 }
 
 /* debug=1: what the profile is, then its functions. */

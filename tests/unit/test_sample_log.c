@@ -403,6 +403,7 @@ static void test_refused_rows_are_counted(void **state)
 	struct sample_log *log = NULL;
 	struct sample_log_stats stats;
 	struct clock_virtual clock;
+	struct sample_range range;
 	struct budget budget;
 	int n = 0;
 
@@ -419,10 +420,53 @@ static void test_refused_rows_are_counted(void **state)
 	sample_log_stats(log, &stats);
 	assert_int_equal(stats.appended, n);
 	assert_int_equal(stats.refused, 1);
+	clock_virtual_advance(&clock, NS_PER_S);
+	sample_log_drained(log, clock.mono_ns, clock.boot_ns - clock.mono_ns);
+	assert_int_equal(sample_log_since(log, "", 10, &range, NULL), 0);
+	assert_int_equal(range.lost_samples, 1);
 	assert_int_equal(stats.rows, n);
 	assert_true(budget.used_bytes <= 10000);
 	sample_log_freep(&log);
 	assert_int_equal(budget.used_bytes, 0);
+}
+
+/* An answer counts what was lost in its own seconds, and no more. */
+static void test_lost_samples_are_of_their_seconds(void **state)
+{
+	static const struct {
+		int64_t from_ms, to_ms;
+		uint64_t want;
+	} windows[] = {
+		{0, 1000, 5}, {1000, 2000, 0}, {500, 2500, 12}, {2000, 3000, 7}, {0, 4000, 12}};
+	struct sample_range r;
+	struct fixture f;
+
+	(void)state;
+	set_up(&f, 1 << 20);
+	sample_log_lose(f.log, 2);
+	sample_log_lose(f.log, 3);
+	for (int i = 0; i < 2; i++) {
+		clock_virtual_advance(&f.clock, NS_PER_S);
+		drained(&f);
+	}
+	sample_log_lose(f.log, 7);
+	for (int i = 0; i < 2; i++) {
+		clock_virtual_advance(&f.clock, NS_PER_S);
+		drained(&f);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(windows); i++) {
+		sample_log_window(f.log, BOOT0 + windows[i].from_ms * NS_PER_MS,
+			BOOT0 + windows[i].to_ms * NS_PER_MS, &r);
+		if (r.lost_samples != windows[i].want)
+			fail_msg("window %zu: %llu", i, (unsigned long long)r.lost_samples);
+	}
+	since(&f, "", 10, &r);
+	assert_int_equal(r.lost_samples, 12);
+	since(&f, "0000000000000abc.1001", 10, &r);
+	assert_int_equal(r.lost_samples, 7);
+	since(&f, r.cursor, 10, &r);
+	assert_int_equal(r.lost_samples, 0);
+	tear_down(&f);
 }
 
 static void test_malformed_cursors(void **state)
@@ -533,6 +577,7 @@ int main(void)
 		cmocka_unit_test(test_more_weights_than_a_byte_can_count),
 		cmocka_unit_test(test_own_and_second_weights),
 		cmocka_unit_test(test_refused_rows_are_counted),
+		cmocka_unit_test(test_lost_samples_are_of_their_seconds),
 		cmocka_unit_test(test_malformed_cursors),
 		cmocka_unit_test(test_tree_is_rebuilt_below_the_log),
 	};

@@ -47,6 +47,26 @@ static void test_wrong_parameters(void **state)
 	assert_int_equal(g.events[ABI_EVENT_CPU].n_requests, 0);
 }
 
+/* Where threads come faster than samples can be taken in, the answer is short and says so. */
+static void test_lost_samples(void **state)
+{
+	_cleanup_bytes_ struct bytes a = {.len = 0}, b = {.len = 0};
+	struct fixture *f = *state;
+	char value[64];
+
+	fill(f);
+	get(f, "/debug/pprof/profile?since=0000000000000000.1&span=300", &a);
+	header_of(&a, "Sonde-Lost-Samples", value);
+	assert_string_equal(value, "");
+	lock_take(&f->lock);
+	sample_log_lose(f->source.tables.logs[ABI_EVENT_CPU], 2500);
+	lock_release(&f->lock);
+	drained(f, clock_monotonic_ns(&clock_system) + 8 * NS_PER_S);
+	get(f, "/debug/pprof/profile?since=0000000000000000.1&span=300", &b);
+	header_of(&b, "Sonde-Lost-Samples", value);
+	assert_string_equal(value, "2500");
+}
+
 static void test_cursor_answers(void **state)
 {
 	_cleanup_bytes_ struct bytes a = {.len = 0}, b = {.len = 0}, c = {.len = 0};
@@ -341,6 +361,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_wrong_parameters, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_lost_samples, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_cursor_answers, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_health_is_of_the_profile, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_filters_and_formats, set_up, tear_down),
