@@ -4,7 +4,7 @@
  * frame pointer where none does.
  */
 #pragma once
-#include "bpf/unwind/code.h"
+#include "bpf/unwind/root.h"
 
 /* The rule at w->off of w->binary by its table, into w->rule: enum unwind_found. */
 UNWIND_ALONE int unwind_find(struct walk *w)

@@ -29,6 +29,7 @@
  *	rule.h     one step by a rule
  *	given_back.h  frames that code without rows gives back before it returns
  *	code.h     what else such code says of its frame
+ *	root.h     where stacks begin that no row marks
  *	step.h     one step, by whatever applies
  */
 #pragma once
@@ -73,8 +74,13 @@ UNWIND_FN int walk_turn(struct walk *w, __u64 *words)
 		w->result = unwind_step(w, place);
 		r = UNWIND_ONCE(w->result);
 		frame += trampoline && w->rule.cfa == UNWIND_CFA_SIGNAL;
-		if (RARE(r == UNWIND_CUT) && w->fp_cut == WALK_MAY_BE_ROOT)
+		if (RARE(r == UNWIND_CUT) && w->fp_cut == WALK_MAY_BE_ROOT) {
 			w->cut = ABI_CUT_NONE;
+		} else if (RARE(r == UNWIND_CUT) && trampoline && place == UNWIND_IN_FILE &&
+			   unwind_is_written(w)) {
+			w->cut = ABI_CUT_NONE;
+			frame++; /* it is no return address: its own byte is the function's */
+		}
 	} else {
 		w->cut = ABI_CUT_DEPTH;
 	}

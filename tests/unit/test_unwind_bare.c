@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The walker in code of which the rows say that it keeps no frame pointer, and nothing else.
+ * The walker in code of which the rows say that it keeps no frame pointer, and nothing else; and at the end of a fiber's stack.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@ enum { N_WORDS = 4096, CODE = 2000, CALLER = 3000 };
 enum { BINARY = 1, SLAB = 1, CARRY = 1000, RULE = 5, N_PAGES = N_WORDS * 8 / UNWIND_PAGE_BYTES };
 static uint64_t stack_words[N_WORDS];
 static bool has_rows;
-static __u64 words[ABI_MAX_WORDS + 1];
+static __u64 words[ABI_MAX_WORDS + 1], spare[ABI_USER_TAIL_WORDS];
 
 static int unwind_read_user(struct walk *w, void *to, __u64 bytes, __u64 from)
 {
@@ -125,6 +125,56 @@ static void begins_without_frame_pointer(void **state)
 	}
 }
 
+/*
+ * A fiber's first function returns to an address that its maker wrote, at the end of the stack: the frame is that of the function there,
+ * and the root. Where a call leads there, where rows did not, or where the stack goes on, it is none.
+ */
+static void roots_written_by_hand(void **state)
+{
+	static const struct {
+		uint64_t before; /* the return address */
+		uint64_t above;	 /* words above the stack pointer */
+		enum unwind_method method;
+		uint32_t want_cut;
+	} cases[] = {
+		{0x9090909090909090, 0, UNWIND_BY_CFI, ABI_CUT_NONE},
+		{0xe8ULL << 24, 0, UNWIND_BY_CFI, ABI_CUT_NONE}, /* glibc's abort */
+		{0x12345678e8909090, 0, UNWIND_BY_CFI, ABI_CUT_READ_FAULT},
+		{0x9090909090909090, 0, UNWIND_BY_FP, ABI_CUT_READ_FAULT},
+		{0x9090909090909090, 9, UNWIND_BY_CFI, ABI_CUT_BAD_PC},
+	};
+
+	(void)state;
+	set_rows(true);
+	host_memory.rules[RULE] = (struct unwind_rule) {.cfa = UNWIND_CFA_REG,
+		.reg = UNWIND_SP,
+		.ra = UNWIND_AT_CFA,
+		.off = 32,
+		.ra_off = -8};
+	for (size_t c = 0; c < ARRAY_SIZE(cases); c++) {
+		uint32_t n;
+		struct walk w;
+
+		memset(stack_words, 0, sizeof(stack_words));
+		stack_words[CODE - 1] = cases[c].before;
+		stack_words[N_WORDS - 6] = 1; /* no address */
+		walk_init(&w, 0);
+		w.known = UNWIND_ALL_REGS;
+		assert_int_equal(walk_arrive(&w, CODE_AT(CODE), CODE_AT(N_WORDS - cases[c].above),
+					 cases[c].method),
+			UNWIND_MORE);
+		w.exact = 0;
+		assert_int_equal(walk_turn(&w, words), 1);
+		n = frames_end(&w.frames, words, spare, w.cut);
+		if (w.cut != cases[c].want_cut)
+			fail_msg("case %zu: %u", c, w.cut);
+		assert_int_equal(n, w.cut == ABI_CUT_NONE ? 1 : 2);
+		/* readers look one byte lower */
+		assert_int_equal(words[0], ABI_NATIVE(BINARY, CODE * 8 + (w.cut == ABI_CUT_NONE)));
+	}
+	set_rows(true);
+}
+
 static int make_memory(void **state)
 {
 	(void)state;
@@ -144,6 +194,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(without_frame_pointer),
 		cmocka_unit_test(begins_without_frame_pointer),
+		cmocka_unit_test(roots_written_by_hand),
 	};
 
 	return cmocka_run_group_tests(tests, make_memory, free_memory);
