@@ -49,3 +49,32 @@ export async function deploys({ page, url, scratch, compare, range, builds }) {
 	await page.waitForFunction((text) => document.querySelector('.plain tbody')?.textContent.includes(text), `app ${newer}`);
 	assert.ok((await page.locator('.legend-label').allTextContents()).includes(`parse ${older}`));
 }
+
+/** The same of a real program, whose functions work as much as they do: hash in half the time, audit gone, trace new. */
+export async function deploys_program({ page, url, scratch, compare, range, builds }) {
+	const functions = ['main', 'shop::Basket::hash', 'shop::audit', 'shop::parse', 'shop::serve', 'shop::trace'], both = `builds ${builds.map((b) => b.slice(0, DIGITS)).sort().join(', ')}`;
+	await open(page, `${url}compare?${compare}`);
+	await rows(page).first().waitFor();
+	assert.deepEqual((await names(page)).sort(), functions);
+	assert.equal(await last(page, 'shop::trace'), 'new');
+	assert.equal(await last(page, 'shop::audit'), 'gone');
+	const change = Number((await last(page, 'shop::Basket::hash')).replace('−', '-').replace('%', ''));
+	assert.ok(change > -65 && change < -35, `hash in half the time: ${change} %`);
+	for (const name of ['main', 'shop::serve', 'shop::parse']) assert.doesNotMatch(await last(page, name), /gone|new/, name);
+	await page.waitForFunction(() => document.querySelectorAll('.total .quality').length === 2);
+	for (const badge of await page.locator('.total .quality').allTextContents()) assert.match(badge, /^199\sHz · [0-9.]+% lost · [0-9.]+% cut$/);
+	const box = await page.locator('.flame-canvas').first().boundingBox();
+	await page.mouse.move(box.x + 20, box.y + 19 + 9);
+	await page.waitForFunction((text) => document.querySelector('.tooltip:not([hidden])')?.textContent.includes(text), both);
+	await page.screenshot({ path: `${scratch}/deployed_program.png` });
+	// One range over both.
+	await open(page, `${url}?${range}`);
+	await rows(page).first().waitFor();
+	assert.deepEqual((await names(page)).sort(), functions);
+	for (const name of ['main', 'shop::Basket::hash']) assert.ok((await row(page, name).locator('.function').getAttribute('title')).includes(both), name);
+	await page.goto(`${url}functions?${range}`);
+	await page.locator('.plain tbody a').first().waitFor();
+	const listed = await page.locator('.plain tbody a').allTextContents();
+	assert.deepEqual(listed.filter((name) => name !== 'main' && name !== 'shop::serve').sort(), functions.filter((name) => name !== 'main' && name !== 'shop::serve'));
+	assert.equal(new Set(listed).size, listed.length);
+}
