@@ -143,6 +143,11 @@ static void collect_discovery(struct metrics_writer *w, void *arg)
 		"--discover.max-event-bytes.");
 	for (size_t i = 0; i < n; i++)
 		metrics_write(w, (double)kinds[i].too_large_total, "kind", kinds[i].kind, NULL);
+	metrics_write_family(w, METRIC_COUNTER, "sonde_discover_replaced_bytes_total",
+		"Bytes of files and answers that are no UTF-8 and became U+FFFD.");
+	for (size_t i = 0; i < n; i++)
+		metrics_write(
+			w, (double)kinds[i].replaced_bytes_total, "kind", kinds[i].kind, NULL);
 	metrics_write_family(w, METRIC_COUNTER, "sonde_discover_updates_total",
 		"Changes of groups handed to scraping.");
 	for (size_t i = 0; i < n; i++)

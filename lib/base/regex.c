@@ -108,23 +108,6 @@ unsigned regex_n_groups(const struct regex *re)
 	return re->n_groups;
 }
 
-static const char replacement_char[] = "\xef\xbf\xbd";
-
-/* The text with each byte that is not UTF-8 replaced by U+FFFD. */
-static int sanitize(const char *s, size_t n, struct bytes *ret)
-{
-	for (size_t i = 0; i < n;) {
-		size_t len = str_utf8_len(s + i, n - i);
-
-		if (len)
-			bytes_put(ret, s + i, len);
-		else
-			bytes_put(ret, replacement_char, 3);
-		i += len ? len : 1;
-	}
-	return bytes_error(ret);
-}
-
 /* Where offset `off` of the sanitized text (or, `back`, of the original) lies in the other. */
 static size_t translate(const char *s, size_t n, size_t off, bool back)
 {
@@ -145,7 +128,8 @@ static int match_not_utf8(const struct regex *re, const char *s, size_t n, size_
 	_cleanup_bytes_ struct bytes clean = {0};
 	int r;
 
-	if (sanitize(s, n, &clean) < 0)
+	str_put_utf8(s, n, &clean);
+	if (bytes_error(&clean) < 0)
 		return err_set(eb, -ENOMEM, "out of memory");
 	r = regex_match_groups(re, (const char *)clean.data, clean.len, translate(s, n, from, true),
 		spans, n_spans, eb);

@@ -63,6 +63,18 @@ bool str_is_utf8(const char *s, size_t n)
 	return true;
 }
 
+size_t str_put_utf8(const char *s, size_t n, struct bytes *out)
+{
+	size_t n_replaced = 0;
+
+	for (size_t i = 0, len; i < n; i += len ? len : 1) {
+		len = str_utf8_len(s + i, n - i);
+		n_replaced += !len;
+		bytes_put(out, len ? s + i : "\xef\xbf\xbd", len ? len : 3);
+	}
+	return n_replaced;
+}
+
 size_t str_utf8_fit(const char *s, size_t n, size_t max)
 {
 	if (n <= max)

@@ -14,9 +14,11 @@ size_t str_utf8_len(const char *s, size_t n);
 bool str_is_utf8(const char *s, size_t n);
 /* How many of the n bytes of valid UTF-8 fit into max without cutting a character. */
 size_t str_utf8_fit(const char *s, size_t n, size_t max);
+/* Appends the text with U+FFFD for each byte that is no UTF-8; how many those were. Errors stick to `out`. */
+struct bytes;
+size_t str_put_utf8(const char *s, size_t n, struct bytes *out);
 /* Appends the bytes of base64 (RFC 4648 §4), in which blanks and line ends may stand; padding may be left out. -EINVAL: it is none, and
  * `out` may have got a part; -ENOMEM, -EFBIG of `out`. */
-struct bytes;
 int str_decode_base64(const char *s, size_t n, struct bytes *out) _must_check_;
 bool str_starts_with(const char *s, const char *prefix);
 bool str_ends_with(const char *s, const char *suffix);

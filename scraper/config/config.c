@@ -448,11 +448,20 @@ int config_parse_groups(const char *path, const void *text, size_t len, struct c
 	struct config_reader r = {.file = path, .mem = config_mem_new(), .eb = eb};
 	struct conf_node *root = NULL;
 	const bool is_json = str_ends_with(path, ".json") || str_ends_with(path, ".JSON");
+	_cleanup_bytes_ struct bytes clean = {0};
 	void *groups = NULL;
-	int e;
+	int e = 0;
 
 	*ret = (struct config_groups) {0};
-	if (is_json)
+	if (!str_is_utf8(text, len)) {
+		ret->n_replaced = str_put_utf8(text, len, &clean);
+		e = bytes_error(&clean);
+		text = clean.data;
+		len = clean.len;
+	}
+	if (e)
+		e = err_set(eb, e, "%s: out of memory", path);
+	else if (is_json)
 		e = config_json_parse(path, text, len, config_mem_arena(r.mem), &root, eb);
 	else
 		e = conf_yaml_parse(path, text, len, config_mem_arena(r.mem), &root, eb);

@@ -230,11 +230,11 @@ void config_rules_free(struct config_rules *r);
 
 /*
  * The content of a file_sd file: a YAML or JSON list of {targets, labels}, strict. Groups and
- * labels live in `*ret`, freed with config_groups_free. Errors as config_parse.
+ * labels live in `*ret`, freed with config_groups_free. Each byte that is no UTF-8 becomes U+FFFD. Errors as config_parse.
  */
 struct config_groups {
 	struct config_static_group *items;
-	size_t n;
+	size_t n, n_replaced;
 	struct config_mem *mem;
 };
 int config_parse_groups(const char *path, const void *text, size_t len, struct config_groups *ret,

@@ -47,8 +47,8 @@ struct discover {
 	size_t n_providers, cap_providers;
 	struct job_state *jobs; /* one per job of cfg, in its order */
 	uint64_t updates[N_KINDS], delayed[N_KINDS];
-	uint64_t gone_refreshes[N_KINDS], gone_failures[N_KINDS],
-		gone_too_large[N_KINDS]; /* of providers that ended */
+	uint64_t gone_refreshes[N_KINDS], gone_failures[N_KINDS], gone_too_large[N_KINDS],
+		gone_replaced[N_KINDS]; /* of providers that ended */
 };
 
 static int watch(int epoll_fd, int fd)
@@ -238,6 +238,7 @@ static void drop_unused_providers(struct discover *d)
 			d->gone_refreshes[kind_index(p->kind)] += p->refreshes;
 			d->gone_failures[kind_index(p->kind)] += p->failures;
 			d->gone_too_large[kind_index(p->kind)] += p->too_large;
+			d->gone_replaced[kind_index(p->kind)] += p->replaced;
 		}
 	}
 	for (size_t i = 0; i < d->n_providers; i++) {
@@ -303,9 +304,24 @@ static void refresh_providers(struct discover *d, int64_t now_ns)
 		if (p->next_ns > now_ns)
 			continue;
 		p->kind->refresh(p, now_ns);
+	}
+}
+
+/* Each failure once, not at each refresh. */
+static void log_failures(struct discover *d)
+{
+	for (size_t i = 0; i < d->n_providers; i++) {
+		struct discover_provider *p = d->providers[i];
+
+		if (!strcmp(p->error, p->logged))
+			continue;
 		if (p->error[0])
-			log_write(LOG_DEBUG, "discovery failed", "kind", p->kind->name, "error",
-				p->error, NULL);
+			log_write(LOG_WARN, "discovery failed; the last targets stay", "job",
+				p->job->name, "kind", p->kind->name, "error", p->error, NULL);
+		else
+			log_write(LOG_INFO, "discovery works again", "job", p->job->name, "kind",
+				p->kind->name, NULL);
+		memcpy(p->logged, p->error, sizeof(p->logged));
 	}
 }
 
@@ -380,6 +396,7 @@ int64_t discover_run(struct discover *d)
 	if (http_client_run(d->client, 0) < 0)
 		LOG_RATED(LOG_ERROR, "the discovery's HTTP client failed");
 	dns_resolver_run(d->resolver);
+	log_failures(d);
 	client_ms = http_client_next_ms(d->client);
 	resolver_ms = dns_resolver_next_ms(d->resolver);
 	mark_jobs(d);
@@ -401,6 +418,7 @@ size_t discover_stats(const struct discover *d, struct discover_stats *ret, size
 			.refreshes_total = d->gone_refreshes[k],
 			.refresh_failures_total = d->gone_failures[k],
 			.too_large_total = d->gone_too_large[k],
+			.replaced_bytes_total = d->gone_replaced[k],
 			.updates_total = d->updates[k],
 			.updates_delayed_total = d->delayed[k],
 		};
@@ -412,6 +430,7 @@ size_t discover_stats(const struct discover *d, struct discover_stats *ret, size
 			ret[k].refreshes_total += p->refreshes;
 			ret[k].refresh_failures_total += p->failures;
 			ret[k].too_large_total += p->too_large;
+			ret[k].replaced_bytes_total += p->replaced;
 			for (size_t g = 0; g < p->n_groups; g++)
 				ret[k].targets += p->groups[g].n_targets;
 		}

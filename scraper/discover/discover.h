@@ -61,7 +61,7 @@ int64_t discover_run(struct discover *d);
 struct discover_stats {
 	const char *kind;
 	uint64_t targets, refreshes_total, refresh_failures_total, updates_total,
-		updates_delayed_total, too_large_total;
+		updates_delayed_total, too_large_total, replaced_bytes_total;
 };
 /* Fills at most n entries; returns how many kinds there are. */
 size_t discover_stats(const struct discover *d, struct discover_stats *ret, size_t n);

@@ -18,6 +18,7 @@ struct sd_file {
 	char *path;
 	struct discover_group *groups;
 	size_t n_groups;
+	size_t n_replaced;
 	bool seen; /* in this refresh */
 };
 
@@ -116,7 +117,7 @@ static void failed(struct discover_provider *p, const char *text)
 
 /* Groups of the file's text; nothing is changed on failure. */
 static int parse_file(const char *path, const struct bytes *text, struct discover_group **ret,
-	size_t *ret_n, struct errbuf *eb)
+	size_t *ret_n, size_t *ret_n_replaced, struct errbuf *eb)
 {
 	struct config_groups parsed;
 	struct discover_group *groups;
@@ -125,6 +126,7 @@ static int parse_file(const char *path, const struct bytes *text, struct discove
 
 	if (r < 0)
 		return r;
+	*ret_n_replaced = parsed.n_replaced;
 	groups = xcalloc(parsed.n + 1, sizeof(*groups));
 	for (; n < parsed.n && r == 0; n += r == 0) {
 		_cleanup_free_ char *source = xasprintf("%s:%zu", path, n);
@@ -191,7 +193,7 @@ static void read_one(struct discover_provider *p, const char *path)
 	struct errbuf eb = {0};
 	struct fs_stat st;
 	struct sd_file *f;
-	size_t n = 0;
+	size_t n = 0, n_replaced = 0;
 	int r = p->fs->stat(p->fs, path, &st);
 
 	if (r == -ENOENT && !is_named(p->fs, path)) /* gone, or not there yet: no failure */
@@ -209,11 +211,12 @@ static void read_one(struct discover_provider *p, const char *path)
 	else
 		r = fs_read_file(p->fs, path, MAX_FILE, &text, &eb);
 	if (r == 0)
-		r = parse_file(path, &text, &groups, &n, &eb);
+		r = parse_file(path, &text, &groups, &n, &n_replaced, &eb);
 	if (r < 0) {
 		failed(p, err_text(&eb, r));
 		return;
 	}
+	discover_replaced(p, path, n_replaced, &f->n_replaced);
 	if (same_groups(f, groups, n)) {
 		for (size_t i = 0; i < n; i++)
 			discover_group_done(&groups[i]);

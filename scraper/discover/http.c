@@ -50,7 +50,7 @@ static bool is_json(const char *type)
 	return !strcasecmp(charset, "charset=utf-8") || !strcasecmp(charset, "charset=\"utf-8\"");
 }
 
-static int parse(const struct discover_provider *p, const struct http_response *r,
+static int parse(struct discover_provider *p, const struct http_response *r,
 	struct discover_group **ret, size_t *ret_n, struct errbuf *eb)
 {
 	const char *url = settings(p)->shown_url;
@@ -71,6 +71,7 @@ static int parse(const struct discover_provider *p, const struct http_response *
 	e = config_parse_groups("answer.json", r->body.data, r->body.len, &parsed, eb);
 	if (e < 0)
 		return e;
+	discover_replaced(p, url, parsed.n_replaced, &p->n_replaced);
 	groups = xcalloc(parsed.n + 1, sizeof(*groups));
 	for (; n < parsed.n && e == 0; n += e == 0) {
 		_cleanup_free_ char *source = xasprintf("%s:%zu", url, n);

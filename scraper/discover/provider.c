@@ -5,6 +5,7 @@
  */
 #include "scraper/discover/provider.h"
 #include "lib/base/alloc.h"
+#include "lib/base/log.h"
 #include <string.h>
 
 void discover_failed(struct discover_provider *p, const char *fmt, ...)
@@ -29,6 +30,18 @@ static void settled(struct discover_provider *p)
 {
 	p->error[0] = '\0';
 	p->is_settled = true;
+}
+
+void discover_replaced(struct discover_provider *p, const char *name, size_t n, size_t *last)
+{
+	char text[32];
+
+	p->replaced += n;
+	snprintf(text, sizeof(text), "%zu", n);
+	if (n && n != *last)
+		log_write(LOG_WARN, "bytes that are no UTF-8 became U+FFFD", "kind", p->kind->name,
+			"in", name, "bytes", text, NULL);
+	*last = n;
 }
 
 void discover_set_groups(struct discover_provider *p, struct discover_group *groups, size_t n)

@@ -52,8 +52,11 @@ struct discover_provider {
 	int64_t next_ns; /* of the next refresh; INT64_MAX: never by itself */
 	bool changed;
 	uint64_t refreshes, failures, too_large;
+	uint64_t replaced; /* bytes that were no UTF-8 */
+	size_t n_replaced; /* of the last answer, where there is one at a time */
 	uint64_t max_answer_bytes, max_event_bytes;
-	char error[512]; /* why the last refresh failed, or "" */
+	char error[512];  /* why the last refresh failed, or "" */
+	char logged[512]; /* the last of them that was logged */
 	void *state;
 	int *watches; /* inotify watch descriptors that concern this provider */
 	size_t n_watches, cap_watches;
@@ -72,6 +75,8 @@ const struct discover_kind *discover_nomad(void);
 const struct discover_kind *discover_ec2(void);
 
 /* What asynchronous kinds are made of (scraper/discover/provider.c). */
+/* Counts what config_parse_groups replaced in the text of that name, and logs it when it is not as many as last time. */
+void discover_replaced(struct discover_provider *p, const char *name, size_t n, size_t *last);
 /* A failed refresh: the groups stay, `error` gets the text, and it is counted. */
 void discover_failed(struct discover_provider *p, const char *fmt, ...) _printf_(2, 3);
 /* A refresh that worked: takes over the groups and frees the old ones; notes whether they differ. */

@@ -79,6 +79,34 @@ class HttpSdTest(unittest.TestCase):
                 wait_for('failures', lambda: s.metrics()['sonde_discover_refresh_failures_total{kind="http"}'] >= 2)
                 self.assertEqual(set(targets(s)), {'a:1'})
 
+    def test_bytes_that_are_no_utf_8_cost_themselves(self):
+        groups = b'[{"targets":["%s:1"],"labels":{"team":"b\xffc\xc3\xa4"}}]'
+        inv = Inventory()
+        inv.set(groups % b'a')
+        with Target(inv) as server, tempfile.TemporaryDirectory() as d:
+            for name, text in (('f.json', groups % b'f'), ('g.yml', b'- targets: ["g:1"]\n  labels: {team: "b\xffc"}\n')):
+                with open(os.path.join(d, name), 'wb') as f:
+                    f.write(text)
+            with scraper(config(f'http://{server.address}/', f'  file_sd_configs: [{{files: ["{d}/*.json", "{d}/*.yml"]}}]\n')) as s:
+                wait_for('three targets', lambda: set(targets(s)) == {'a:1', 'f:1', 'g:1'})
+                self.assertEqual({k: t['labels']['team'] for k, t in targets(s).items()}, {'a:1': 'b\ufffdcä', 'f:1': 'b\ufffdcä', 'g:1': 'b\ufffdc'})
+                wait_for('more answers', lambda: s.metrics()['sonde_discover_replaced_bytes_total{kind="http"}'] >= 3)
+                self.assertEqual(s.metrics()['sonde_discover_replaced_bytes_total{kind="file"}'], 2)
+                said = [line for line in s.output().splitlines() if 'bytes that are no UTF-8' in line]
+                self.assertEqual(len(said), 3, said)
+                for name in ('f.json', 'g.yml', server.address):
+                    self.assertTrue(any(name in line for line in said), (name, said))
+
+    def test_a_failure_is_logged_once(self):
+        inv = Inventory()
+        inv.set([], 500)
+        with Target(inv) as server, scraper(config(f'http://{server.address}/')) as s:
+            wait_for('failures', lambda: s.metrics()['sonde_discover_refresh_failures_total{kind="http"}'] >= 3)
+            self.assertEqual(s.output().count('discovery failed'), 1, s.output())
+            self.assertIn('status 500', s.output())
+            inv.set([])
+            wait_for('an answer', lambda: 'discovery works again' in s.output())
+
     def test_check_service_discovery(self):
         inv = Inventory()
         with Target(inv) as server, tempfile.TemporaryDirectory() as d:

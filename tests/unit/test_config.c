@@ -681,6 +681,10 @@ static void test_groups(void **state)
 		{"t.json", "[{\"labels\":{\"a\":true}}]",
 			"t.json: [0].labels.a: expected text, got a number or boolean"},
 		{"t.yml", "- labels: {a: 5, b: true}", NULL},
+		{"t.yml", "- labels: {a: \"b\xff\"}", NULL},
+		{"t.json", "[{\"labels\":{\"a\":\"\xc3\"}}]", NULL},
+		{"t.json", "[{\"labels\":{\"a\":\"\xc3\"}]",
+			"t.json: line 1, column 21: '}' expected near ']'"},
 		{"t.json", "[{\"targets\":[\"\",\"a:1\"]}]", NULL}, /* costs that target alone */
 	};
 
