@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lines over time. Dragging selects a range, a click one point; the legend reads the values under the pointer.
+// Lines over time. Dragging selects a range, a click one point; a box beside the pointer has the largest values there, the legend all of them.
 import uPlot from 'uplot';
 import { fill, h } from './dom';
 import { isDark } from './flame/colours';
+import { areaColour, translucent, lineColours } from './line_colours';
 import { clockText, timeText } from './time';
+import { integer } from './units';
 import { isUtc } from './zone';
 
 export interface PlotLine {
@@ -36,6 +38,8 @@ const LIGHT = ['#2f6fb3', '#d9772b', '#3d9b70', '#8a63c9', '#cc4b63', '#2a96a5',
 const DARK = ['#6aa9e9', '#eba061', '#6cc79b', '#b295ec', '#ee8196', '#63c4d1', '#dcbc63', '#d394d5', '#a3cb74', '#93a3f0', '#ed9274', '#70cfb8'];
 const HEIGHT = 168;
 const NEAR_PX = 16;
+const TIP_LINES = 5, TIP_GAP = 14; // of the box beside the pointer: how many lines it has, pixels from there
+const SEARCHED = 8; // a legend of more lines has a search
 
 export function seriesColour(i: number): string {
 	const colours = isDark() ? DARK : LIGHT;
@@ -71,11 +75,16 @@ function table(lines: PlotLine[], o: PlotOptions, isHidden: (l: PlotLine) => boo
 
 export class Plot {
 	private readonly host = h('div', { class: 'plot-host' });
-	private readonly legend = h('div', { class: 'plot-legend' });
+	private readonly search = h('input', { class: 'input legend-search', type: 'search', placeholder: 'Search series', 'aria-label': 'Search the legend', oninput: () => this.filterLegend() });
+	private readonly total = h('span', { class: 'legend-total num' });
 	private readonly time = h('span', { class: 'legend-time muted num' });
-	readonly root = h('div', { class: 'plot' }, this.host, this.legend);
+	private readonly legend = h('div', { class: 'plot-legend', role: 'group', 'aria-label': 'Legend' });
+	private readonly tip = h('div', { class: 'tooltip plot-tip', role: 'tooltip', hidden: true });
+	readonly root = h('div', { class: 'plot' }, this.host, h('div', { class: 'legend-head' }, this.search, this.total, this.time), this.legend, this.tip);
 	private u?: uPlot;
 	private lines: PlotLine[] = [];
+	private colours: string[] = [];
+	private values: Map<number, number>[] = []; // of each line, by time
 	private options?: PlotOptions;
 	private hidden = new Set<string>();
 	private readonly isHidden = (l: PlotLine) => this.hidden.has(l.id ?? l.label);
@@ -94,6 +103,7 @@ export class Plot {
 	show(lines: PlotLine[], o: PlotOptions): void {
 		this.lines = lines;
 		this.options = o;
+		this.values = lines.map((l) => new Map(l.points));
 		this.draw();
 	}
 
@@ -107,6 +117,7 @@ export class Plot {
 			this.u!.setSeries(i + 1, { show: !this.isHidden(l) });
 			this.legend.children[i]?.setAttribute('aria-pressed', String(!this.isHidden(l)));
 		});
+		this.read(null);
 	}
 
 	redraw(): void {
@@ -120,7 +131,9 @@ export class Plot {
 	}
 
 	private draw(): void {
-		const o = this.options!, colour = (i: number) => this.lines[i].colour ?? seriesColour(i);
+		const o = this.options!, free = this.lines.filter((l) => !l.colour).map((l) => l.label), stable = this.lines.length > 1 ? lineColours(free, isDark()) : [seriesColour(0)];
+		this.colours = this.lines.map((l) => l.colour ?? stable[free.indexOf(l.label)]);
+		const colour = (i: number) => this.colours[i];
 		const axis = { stroke: css('--muted'), grid: { stroke: css('--grid'), width: 1 }, ticks: { stroke: css('--grid'), width: 1, size: 4 }, font: '11px system-ui, sans-serif' };
 		const stepped = uPlot.paths.stepped!({ align: -1 });
 		this.u?.destroy();
@@ -131,12 +144,12 @@ export class Plot {
 			scales: { x: { time: true, range: [o.start, o.end] }, y: { range: (_u, _min, max) => [0, o.top ?? (max > 0 ? max * 1.08 : 1)] } },
 			axes: [{ ...axis, size: 30, values: (_u, splits, _axis, _space, incr) => splits.map((t) => (incr >= 86400 ? timeText(t).slice(5, 10) : incr >= 60 ? clockText(t).slice(0, 5) : clockText(t))) }, { ...axis, ...(o.ticks ? { incrs: o.ticks } : {}), size: (_u, texts) => Math.max(74, 16 + 6.3 * Math.max(0, ...(texts ?? []).map((t) => t.length))), values: (_u, splits) => splits.map((v) => o.text(v).replace(/\.0+(?!\d)|(\.\d*[1-9])0+(?!\d)/, '$1')) }],
 			series: [{}, ...this.lines.map((l, i) => ({
-				label: l.label, stroke: colour(i), width: o.stacked ? 0 : 1.5, paths: stepped, show: !this.isHidden(l), points: { show: false },
-				fill: o.stacked ? colour(i) : this.lines.length === 1 ? `${colour(i)}30` : undefined,
+				label: l.label, stroke: colour(i), width: o.stacked ? 1 : 1.5, paths: stepped, show: !this.isHidden(l), points: { show: false },
+				fill: o.stacked ? areaColour(colour(i)) : this.lines.length === 1 ? translucent(colour(i)) : undefined,
 			}))],
-			hooks: { drawClear: [(u) => this.drawMark(u)], setCursor: [(u) => this.values(u.cursor.idx === null || u.cursor.idx === undefined ? null : this.pointAt(u, u.cursor.idx))], setSelect: [(u) => this.selected(u)], ready: [(u) => this.clicks(u)] },
+			hooks: { drawClear: [(u) => this.drawMark(u)], setCursor: [(u) => this.read(u.cursor.idx === null || u.cursor.idx === undefined ? null : this.pointAt(u, u.cursor.idx))], setSelect: [(u) => this.selected(u)], ready: [(u) => this.clicks(u)] },
 		}, table(this.lines, o, this.isHidden), this.host);
-		this.drawLegend(colour);
+		this.drawLegend();
 	}
 
 	private selected(u: uPlot): void {
@@ -161,10 +174,18 @@ export class Plot {
 		return u.data[0][closest] < u.posToVal(u.cursor.left ?? 0, 'x') ? Math.min(closest + 1, u.data[0].length - 1) : closest;
 	}
 
+	/** The area that the pointer is in, or the line that is near; undefined: none, or there is only one. */
 	private lineNear(u: uPlot, idx: number): number | undefined {
+		const top = u.cursor.top ?? 0;
+		if (this.lines.length < 2) return undefined;
+		if (this.options!.stacked) {
+			const y = u.posToVal(top, 'y'); // each column is the sum of those that come behind it
+			for (let i = this.lines.length - 1; i >= 0; i--) if (!this.isHidden(this.lines[i]) && y <= (u.data[i + 1][idx] ?? 0)) return i;
+			return undefined;
+		}
 		let best: number | undefined, least = NEAR_PX;
-		if (this.lines.length > 1) this.lines.forEach((l, i) => {
-			const v = u.data[i + 1][idx], off = v === null || v === undefined || this.isHidden(l) ? Infinity : Math.abs(u.valToPos(v, 'y') - (u.cursor.top ?? 0));
+		this.lines.forEach((l, i) => {
+			const v = u.data[i + 1][idx], off = v === null || v === undefined || this.isHidden(l) ? Infinity : Math.abs(u.valToPos(v, 'y') - top);
 			if (off < least) [best, least] = [i, off];
 		});
 		return best;
@@ -178,12 +199,22 @@ export class Plot {
 		u.ctx.fillRect(left, top, Math.max(right - left, 2), height);
 	}
 
-	private drawLegend(colour: (i: number) => string): void {
+	private drawLegend(): void {
 		fill(this.legend, this.lines.map((l, i) => h('button', {
 			type: 'button', class: 'legend-item', 'aria-pressed': String(!this.isHidden(l)), title: l.pick ? `${l.label}\nClick: hide or show. Double click: only this one.` : l.label,
 			onclick: () => this.toggle(l), ondblclick: l.pick,
-		}, h('span', { class: 'swatch', style: { background: colour(i) } }), h('span', { class: 'legend-label' }, l.label), h('span', { class: 'legend-value num' }))), this.time);
-		this.values(null);
+		}, h('span', { class: 'swatch', style: { background: this.colours[i] } }), h('span', { class: 'legend-label' }, l.label), h('span', { class: 'legend-value num' }))));
+		this.search.hidden = this.lines.length <= SEARCHED;
+		if (this.search.hidden) this.search.value = '';
+		this.filterLegend();
+		this.read(null);
+	}
+
+	/** Without a match all stay: what is typed may be on its way to one. */
+	private filterLegend(): void {
+		const text = this.search.value.trim().toLowerCase(), has = this.lines.map((l) => l.label.toLowerCase().includes(text)), some = has.includes(true);
+		has.forEach((yes, i) => ((this.legend.children[i] as HTMLElement).hidden = some && !yes));
+		this.search.classList.toggle('is-unmatched', !some);
 	}
 
 	private toggle(line: PlotLine): void {
@@ -192,17 +223,37 @@ export class Plot {
 		else this.hide(ids);
 	}
 
-	/** Under the pointer, else the mean. */
-	private values(idx: number | null): void {
+	/** The values under the pointer, else the means. */
+	private read(idx: number | null): void {
 		const o = this.options!, time = idx === null || !this.u ? undefined : this.u.data[0][idx];
 		const times = o.zeros ? new Set(this.lines.flatMap((l) => l.points.map(([t]) => t))).size : 0;
+		let total = 0;
 		this.lines.forEach((l, i) => {
-			const cell = this.legend.children[i]?.querySelector('.legend-value');
-			if (!cell) return;
-			const point = time === undefined ? undefined : l.points.find(([t]) => t === time);
+			const cell = this.legend.children[i]?.querySelector('.legend-value'), point = time === undefined ? undefined : this.values[i].get(time);
 			const mean = l.mean ?? l.points.reduce((sum, [, v]) => sum + v, 0) / Math.max(times || l.points.length, 1);
-			cell.textContent = time === undefined ? `mean ${o.text(mean)}` : point ? o.text(point[1]) : '–';
+			if (!this.isHidden(l)) total += time === undefined ? mean : point ?? 0;
+			if (cell) cell.textContent = time === undefined ? `mean ${o.text(mean)}` : point === undefined ? '–' : o.text(point);
 		});
-		this.time.textContent = time === undefined ? '' : `${timeText(time - o.step)} – ${clockText(time)}`;
+		this.total.textContent = o.stacked && this.lines.length > 1 ? `total ${time === undefined ? 'mean ' : ''}${o.text(total)}` : '';
+		this.time.textContent = time === undefined ? '' : this.timesOf(time);
+		this.drawTip(idx, time, total);
+	}
+
+	private timesOf(time: number): string {
+		return `${timeText(time - this.options!.step)} – ${clockText(time)}`;
+	}
+
+	/** The largest lines there, what the others have together, and the sum where it is one. */
+	private drawTip(idx: number | null, time: number | undefined, total: number): void {
+		const { u, lines } = this, o = this.options!;
+		const all = time === undefined ? [] : lines.flatMap((l, i) => (this.isHidden(l) || !this.values[i].has(time) ? [] : [{ i, v: this.values[i].get(time)! }])).sort((a, b) => b.v - a.v);
+		this.tip.hidden = !all.length || !u;
+		if (this.tip.hidden) return;
+		const rest = all.slice(TIP_LINES), near = this.lineNear(u!, idx!), row = (swatch: string, label: string, v: string, kind = '') => h('tr', { class: kind }, h('th', {}, swatch && h('span', { class: 'swatch', style: { background: swatch } }), h('span', { class: 'tip-label' }, label)), h('td', { class: 'num' }, v));
+		fill(this.tip, h('div', { class: 'muted num' }, this.timesOf(time!)), h('table', {}, all.slice(0, TIP_LINES).map(({ i, v }) => row(this.colours[i], lines[i].label, o.text(v), i === near ? 'is-near' : '')),
+			rest.length > 0 && row('', `${integer(rest.length)} more`, o.stacked ? o.text(rest.reduce((sum, { v }) => sum + v, 0)) : ''), o.stacked && all.length > 1 && row('', 'total', o.text(total), 'is-total')));
+		const box = u!.over.getBoundingClientRect(), x = box.left + u!.cursor.left!, y = box.top + u!.cursor.top!, { offsetWidth: w, offsetHeight: high } = this.tip;
+		const left = x + TIP_GAP + w > innerWidth - 6 ? Math.max(x - w - TIP_GAP, 6) : x + TIP_GAP, top = y + TIP_GAP + high > innerHeight - 6 ? Math.max(y - high - TIP_GAP, 6) : y + TIP_GAP;
+		this.tip.style.transform = `translate(${left}px, ${top}px)`;
 	}
 }

@@ -8,10 +8,11 @@ import * as links from './links.mjs';
 import * as numbers from './numbers.mjs';
 import * as pages from './pages.mjs';
 import * as scenarios from './scenarios.mjs';
+import * as use from './use.mjs';
 import * as viewer from './viewer.mjs';
 import * as when from './when.mjs';
 
-const stories = { ...scenarios, ...pages, ...viewer, ...links, ...leaving, ...builds, ...files, ...when, ...numbers };
+const stories = { ...scenarios, ...pages, ...viewer, ...links, ...leaving, ...builds, ...files, ...when, ...numbers, ...use };
 
 const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
 const [executablePath, scratch] = process.argv.slice(2);

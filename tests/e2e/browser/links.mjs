@@ -65,7 +65,7 @@ export async function link_explore({ page, context, url }) {
 	await page.goto(`${url}?start=now-3h&end=now`);
 	await page.locator('.legend-item').first().waitFor();
 	await option(page, /Group by/, 'service_name');
-	await page.locator('.legend-item', { hasText: 'service_name=beta' }).click();
+	await page.locator('.legend-item', { hasText: 'beta' }).click();
 	await waitQuery(page, (p) => p.get('off') === 'service_name=beta');
 	assert.equal(await page.locator('.legend-item', { hasText: 'beta' }).getAttribute('aria-pressed'), 'false');
 	await page.locator('.theme').click(); // light

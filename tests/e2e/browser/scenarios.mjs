@@ -58,7 +58,7 @@ export async function explores({ page, url }) {
 	await page.getByRole('menuitemradio', { name: 'service_name' }).click();
 	await waitQuery(page, (p) => p.get('group_by') === 'service_name');
 	await page.waitForFunction(() => document.querySelectorAll('.legend-item').length === 2);
-	assert.deepEqual((await page.locator('.legend-label').allTextContents()).sort(), ['service_name=alpha', 'service_name=beta']);
+	assert.deepEqual((await page.locator('.legend-label').allTextContents()).sort(), ['alpha', 'beta']);
 	// Sums that are not there are nothing, states that are not there are not known.
 	for (const [zeros, mean] of [[true, 'mean 0.5'], [false, 'mean 2']]) assert.deepEqual(await page.evaluate((z) => {
 		document.querySelector('.plot').plot.show([{ label: 'a', points: [[15, 1], [30, 1], [45, 1], [60, 1]] }, { label: 'b', points: [[30, 2]] }], { step: 15, start: 0, end: 60, text: String, zeros: z });
@@ -124,9 +124,9 @@ export async function picks({ page, url, time }) {
 	await page.waitForFunction(() => document.querySelectorAll('.legend-item').length === 2);
 	const facts = page.locator('.panel-flame .panel-body > .facts'), box = await page.locator('.plot .u-over').boundingBox();
 	const at = (t, share) => [box.x + (box.width * (t - time + 600)) / 1800, box.y + box.height * share];
-	await page.mouse.move(...at(time - 7, 0.08)); // the line of the larger service
-	assert.match(await page.locator('.plot-legend').textContent(), /service_name=beta0\.006 coresservice_name=alpha0\.003 cores/);
-	await page.mouse.click(...at(time - 7, 0.08));
+	await page.mouse.move(...at(time - 7, 0.2)); // the area of the larger service
+	assert.match(await page.locator('.plot-legend').textContent(), /beta0\.006 coresalpha0\.003 cores/);
+	await page.mouse.click(...at(time - 7, 0.2));
 	await waitQuery(page, (p, t) => p.get('point') === `${t - 15},${t}` && p.get('only').endsWith('{service_name="beta"}'), time);
 	await page.waitForFunction(() => document.querySelector('.panel-flame .panel-body > .facts').textContent.startsWith('90.0\u202fms · '));
 	assert.match(await facts.textContent(), / 1 profile read /);
@@ -134,7 +134,7 @@ export async function picks({ page, url, time }) {
 	assert.match(await page.locator('.single:visible').textContent(), /service_name="beta"/);
 	await page.getByRole('button', { name: 'The whole range' }).click();
 	await waitQuery(page, (p) => !p.has('point') && !p.has('only'));
-	await page.mouse.click(...at(time - 7, 0.75)); // near no line: all of them
+	await page.mouse.click(...at(time - 7, 0.03)); // above the areas: all of them
 	await waitQuery(page, (p) => p.has('point') && !p.has('only'));
 	await page.waitForFunction(() => document.querySelector('.panel-flame .panel-body > .facts').textContent.startsWith('135\u202fms · '));
 }

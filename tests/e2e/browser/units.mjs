@@ -112,3 +112,23 @@ for (const [q, texts] of [
 
 const { bySize } = await load(process.argv[2], `export { bySize } from './flame/function_table';`);
 assert.deepEqual([500, -20000, 0, -500, 19000].sort((a, b) => -bySize(a, b)), [-20000, 19000, 500, -500, 0]);
+
+/* ---- lines over time: what they are called, and their colours ---- */
+
+const { lineLabel, tellingGroups, groupOf, idOf, othersOf } = await load(process.argv[2], "export * from './pages/group_lines'");
+const v1 = { metric: { service_name: 'a', version: '1' }, values: [[10, '5'], [20, '7']] }, plainLine = { metric: { service_name: 'a' }, values: [[20, '1']] };
+assert.deepEqual(tellingGroups([v1, plainLine], ['service_name', 'version']), ['version']);
+assert.deepEqual([lineLabel(v1, ['version']), lineLabel(plainLine, ['version']), lineLabel(plainLine, [])], ['1', 'without version', 'all series']);
+assert.deepEqual(groupOf(plainLine, ['service_name', 'version']), { service_name: 'a', version: '' }, 'as matchers it is what lacks the label');
+assert.equal(idOf(plainLine, ['service_name', 'version']), 'service_name=a, version=');
+assert.deepEqual(othersOf([v1, plainLine], { metric: {}, values: [[10, '5'], [20, '11'], [30, '2']] }), [[10, 0], [20, 3], [30, 2]]);
+
+const { lineColours, N_COLOURS } = await load(process.argv[2], "export * from './line_colours'");
+const services = Array.from({ length: 24 }, (_, i) => `service-${i}`), colours = lineColours(services, false);
+assert.equal(new Set(colours).size, 24, 'no two are alike');
+assert.deepEqual(lineColours([...services].reverse(), false).reverse(), colours, 'another rank changes none');
+for (const gone of services) {
+	const rest = services.filter((s) => s !== gone), changed = lineColours(rest, false).filter((c, i) => c !== colours[services.indexOf(rest[i])]);
+	assert.ok(changed.length <= 3, `without ${gone} ${changed.length} of 23 change: only those that came behind it`);
+}
+assert.equal(new Set(lineColours(Array.from({ length: 3 * N_COLOURS }, (_, i) => `${i}`), true)).size, N_COLOURS, 'more labels than colours have them all');

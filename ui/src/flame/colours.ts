@@ -29,7 +29,7 @@ export function isDark(): boolean {
 	return chosen ? chosen === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
 }
 
-function hash(text: string): number {
+export function hash(text: string): number {
 	let x = 2166136261;
 	for (let i = 0; i < text.length; i++) x = Math.imul(x ^ text.charCodeAt(i), 16777619);
 	return (x ^ (x >>> 15)) >>> 0;

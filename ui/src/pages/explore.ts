@@ -2,7 +2,7 @@
 //
 // One selection: its values over time, and below them its flame graph.
 import { Line, Matrix, ProfileType, Query, address, get, recall, series } from '../api';
-import { fill, h } from '../dom';
+import { fill, h, segmented } from '../dom';
 import { NO_SANDWICH } from '../flame/address';
 import { exportLinks } from '../flame/exports';
 import { FlamePanel } from '../flame/panel';
@@ -17,26 +17,13 @@ import { Changes, Page, go, href, params, set } from '../router';
 import { narrowed, parse, print } from '../selector';
 import { integer, rateOf, ticks } from '../units';
 import { Range, clockText, readRange, resolve, stepFor, timeText } from '../time';
+import { groupOf, idOf, lineLabel, othersOf, tellingGroups } from './group_lines';
 
 const MAX_LINES = 24;
 const NO_POINT = { point: null, only: null }; // of the graph over time: its stretch of time, and its line's labels as a selector
 const TIME_KEYS = ['start', 'end', 'seconds'];
 const LINE_KEYS = [...TIME_KEYS, 'focus', 'ignore', 'hide', 'show', 'show_from', 'profile_id'];
 export const PATHS = { profile: 'api/v1/profile', graph: 'api/v1/flamegraph', top: 'api/v1/top' };
-
-const plainLabels = (metric: Record<string, string>) => Object.fromEntries(Object.entries(metric).filter(([name]) => !name.startsWith('__')));
-
-export function lineLabel(l: Line, common: Set<string>): string {
-	const parts = Object.entries(l.metric).filter(([name]) => !name.startsWith('__') && !common.has(name)).map(([name, v]) => `${name}=${v}`);
-	return parts.join(', ') || (l.metric.service_name ?? 'all series');
-}
-
-/** Labels that are the same in all lines say nothing in a legend. */
-export function commonLabels(lines: Line[]): Set<string> {
-	const common = new Set<string>();
-	if (lines.length > 1) for (const [name, v] of Object.entries(lines[0].metric)) if (lines.every((l) => l.metric[name] === v)) common.add(name);
-	return common;
-}
 
 /** The types of a range, and the query that a bare address means. */
 export async function typesOf(range: Query, signal: AbortSignal): Promise<ProfileType[]> {
@@ -62,10 +49,21 @@ export function overlapNote(o: Overlap, query: string, isCounted: boolean): Node
 	return h('strong', {}, ` · the CPU of ${jobs(o.own)} is in ${jobs(o.machine)} too, so the sum counts it twice. `, h('button', { type: 'button', class: 'button small', onclick: () => set({ query: withoutOverlap(query, o) }) }, `Only ${jobs(o.machine)}`));
 }
 
+/** What the graph over time shows. */
+interface OverTime {
+	of: Matrix;
+	all?: Line; // the sum of all lines, where a limit left some out
+	groups: string[];
+	query: string;
+	start: number;
+	end: number;
+}
+
 export class ExplorePage implements Page {
 	private readonly bar = new QueryBar((c) => set({ at: null, ...NO_SANDWICH, profile_id: null, off: null, ...NO_POINT, ...c }));
 	private readonly range = new RangePicker((c) => set('start' in c ? { ...NO_POINT, ...c } : c), () => this.refresh());
 	private readonly plot = new Plot();
+	private readonly how = h('div', { class: 'plot-how' });
 	private readonly graph = new Panel('plot');
 	private readonly flame = new FlamePanel((c, replace) => set(c, replace));
 	private readonly note = h('p', { class: 'facts' });
@@ -74,6 +72,8 @@ export class ExplorePage implements Page {
 	readonly root: HTMLElement;
 	private types: ProfileType[] = [];
 	private overlap?: Overlap; // of what is shown
+	private lines?: OverTime;
+	private drawn?: boolean; // whether the lines stand on one another
 	private bare = ''; // what an address without a query means
 	private shown = '';
 	private hasSpeedscope = false;
@@ -81,7 +81,7 @@ export class ExplorePage implements Page {
 	private readonly life = new Life();
 
 	constructor() {
-		this.graph.body.append(this.plot.root, this.note);
+		this.graph.body.append(this.how, this.plot.root, this.note);
 		this.root = h('div', { class: 'page' }, h('div', { class: 'bars' }, this.bar.root, this.range.root), this.single, this.graph.root, this.flame.root);
 		this.life.listen(document, 'keydown', this.flame.onKey);
 		recall<Record<string, string>>('api/v1/status/flags', []).then((flags) => {
@@ -132,6 +132,7 @@ export class ExplorePage implements Page {
 		}
 		if (this.shown) this.now = Date.now() / 1e3;
 		this.shown = asked;
+		this.lines = undefined;
 		void this.graph.run(async (signal) => {
 			this.types = await typesOf(this.rangeQuery(p), signal);
 			if (!p.get('query') && !this.types.length) return null;
@@ -141,7 +142,14 @@ export class ExplorePage implements Page {
 			const query = this.query(p);
 			this.draw(p);
 			return this.loadLines(query, p, signal);
-		}, (m) => this.drawLines(m, p), () => this.refresh());
+		}, (lines) => {
+			this.lines = lines ?? undefined;
+			if (lines) {
+				this.drawLines(lines);
+				void this.loadQuality(lines.query);
+			}
+			else this.drawEmpty();
+		}, () => this.refresh());
 	}
 
 	private draw(p: URLSearchParams): void {
@@ -152,6 +160,7 @@ export class ExplorePage implements Page {
 		this.single.hidden = !ids.length && !point;
 		this.plot.mark(point);
 		this.plot.hide(p.getAll('off'));
+		if (this.lines && this.isStacked(this.lines) !== this.drawn) this.drawLines(this.lines);
 		if (point) fill(this.single, h('strong', {}, `${timeText(point[0])} – ${clockText(point[1])}`), p.has('only') && h('span', { class: 'mono muted' }, p.get('only')!.replace(/^[^{]*/, '')),
 			h('a', { href: href('profiles', { query: p.get('only') ?? query, start: String(point[0]), end: String(point[1]) }) }, 'Its single profiles'), h('button', { type: 'button', class: 'button small', onclick: () => set({ start: String(point[0]), end: String(point[1]), seconds: null, at: null, ...(p.has('only') ? { query: p.get('only') } : {}), ...NO_POINT }) }, 'Make it the range'),
 			h('button', { type: 'button', class: 'button small', onclick: () => set({ ...NO_POINT, at: null }) }, 'The whole range'));
@@ -163,43 +172,61 @@ export class ExplorePage implements Page {
 			more: (name) => [{ label: 'Cost per source line', pick: () => go(href('lines', new URLSearchParams([...[...p].filter(([k]) => LINE_KEYS.includes(k) && !(point && TIME_KEYS.includes(k))), ...(point ? range : []), asked[0], ['function', name]]))) }] }, p);
 	}
 
-	private loadLines(query: string, p: URLSearchParams, signal: AbortSignal): Promise<Matrix> {
-		const { start, end } = this.times(readRange(p)), groups = p.getAll('group_by');
-		return series([['query', query], ['start', String(start)], ['end', String(end)], ['step', String(stepFor(end - start))], ['limit', String(MAX_LINES)],
-			...readFilters(p), ...(groups.length ? groups : ['']).map((g): [string, string] => ['group_by', g])], signal);
+	/** With the sum of all where a limit leaves lines out. */
+	private async loadLines(query: string, p: URLSearchParams, signal: AbortSignal): Promise<OverTime> {
+		const range = this.times(readRange(p)), { start, end } = range, groups = p.getAll('group_by');
+		const asked: Query = [['query', query], ['start', String(start)], ['end', String(end)], ['step', String(stepFor(end - start))], ...readFilters(p)];
+		const of = await series([...asked, ['limit', String(MAX_LINES)], ...(groups.length ? groups : ['']).map((g): [string, string] => ['group_by', g])], signal);
+		const [all] = of.n_series > of.result.length ? (await series([...asked, ['group_by', '']], signal)).result : [];
+		return { of, all, groups, query, ...range };
 	}
 
 	/** Beside the note under the plot; what is not known says nothing. */
-	private async loadQuality(p: URLSearchParams): Promise<void> {
+	private async loadQuality(query: string): Promise<void> {
 		const asked = this.shown;
 		this.quality.replaceChildren();
-		const q = await get<Quality>('api/v1/quality', [['query', this.query(p)], ...this.rangeQuery(p)], this.life.signal).catch(() => undefined);
+		const q = await get<Quality>('api/v1/quality', [['query', query], ...this.rangeQuery(params())], this.life.signal).catch(() => undefined);
 		const badge = q && asked === this.shown && qualityBadge(q);
 		if (badge) this.quality.replaceChildren(badge, ' ');
 	}
 
-	private drawLines(m: Matrix | null, p: URLSearchParams): void {
-		if (!m) {
-			this.bar.update({ query: '', groupBy: [], filters: [], range: () => this.rangeQuery(params()) }, []);
-			this.graph.say('empty', 'No profiles in this range', ['The store holds nothing for this time yet. ', h('a', { href: 'targets' }, 'Targets'), ' shows what is scraped and why a scrape failed; a wider range may hold older profiles.'], ['Last 7 days', () => set({ start: 'now-7d', end: 'now', seconds: null })]);
-			this.flame.empty('Nothing to draw yet', 'Profiles appear here a few seconds after the first scrape. POST /api/v1/import takes profiles by hand.');
-			return;
-		}
+	private isInstant(m: Matrix): boolean {
+		return this.types.find((t) => t.id === m.profile_type)?.kind === 'instant';
+	}
+
+	/** Parts of a whole stand on one another; what is in use has gaps that are not nothing. */
+	private isStacked({ of, groups }: OverTime): boolean {
+		return groups.length > 0 && of.result.length > 1 && (params().get('lines') ?? (this.isInstant(of) ? 'apart' : 'stacked')) === 'stacked';
+	}
+
+	private drawEmpty(): void {
+		this.bar.update({ query: '', groupBy: [], filters: [], range: () => this.rangeQuery(params()) }, []);
+		this.graph.say('empty', 'No profiles in this range', ['The store holds nothing for this time yet. ', h('a', { href: 'targets' }, 'Targets'), ' shows what is scraped and why a scrape failed; a wider range may hold older profiles.'], ['Last 7 days', () => set({ start: 'now-7d', end: 'now', seconds: null })]);
+		this.flame.empty('Nothing to draw yet', 'Profiles appear here a few seconds after the first scrape. POST /api/v1/import takes profiles by hand.');
+	}
+
+	private drawLines(lines: OverTime): void {
+		const { of: m, all, groups, start, end } = lines, isStacked = (this.drawn = this.isStacked(lines)), isInstant = this.isInstant(m);
 		if (!m.result.length) {
 			this.graph.say('empty', 'No values here', 'Nothing was stored for this selector in this range. Widen the range, or take matchers away.');
 			return;
 		}
-		const { start, end } = this.times(readRange(p)), isInstant = this.types.find((t) => t.id === m.profile_type)?.kind === 'instant';
-		const rate = rateOf(m, isInstant, m.step), common = commonLabels(m.result), query = parse(this.query(p));
-		const lines = m.result.map((l): PlotLine => ({
-			label: lineLabel(l, common), id: lineLabel(l, new Set()), points: l.values.map(([t, v]) => [t, Number(v) * rate.factor]),
-			pick: query && p.getAll('group_by').length ? () => set({ query: print(narrowed(query, l.metric)), at: null }) : undefined,
+		const rate = rateOf(m, isInstant, m.step), telling = tellingGroups(m.result, groups), query = parse(lines.query);
+		const drawn = m.result.map((l): PlotLine & { of?: Line } => ({
+			of: l, label: lineLabel(l, telling), id: idOf(l, groups), points: l.values.map(([t, v]) => [t, Number(v) * rate.factor]),
+			pick: query && groups.length ? () => set({ query: print(narrowed(query, groupOf(l, groups))), at: null }) : undefined,
 		}));
-		this.plot.show(lines, { step: m.step, start, end, text: rate.text, ticks: rate.name === 'cores' ? undefined : ticks(m.unit),
+		// On top, so that those that are named share a base line.
+		if (isStacked && all) drawn.unshift({ label: `${integer(m.n_series - m.result.length)} others`, id: '(others)', colour: '#8a94a3', points: othersOf(m.result, all).map(([t, v]) => [t, v * rate.factor]) });
+		this.how.hidden = !groups.length || m.result.length < 2;
+		fill(this.how, segmented('Lines', [['stacked', 'Stacked', 'Areas on one another, up to the sum of all'], ['apart', 'Lines', 'Each from 0']], isStacked ? 'stacked' : 'apart', (v) => set({ lines: v })));
+		this.plot.show(drawn, { step: m.step, start, end, text: rate.text, ticks: rate.name === 'cores' ? undefined : ticks(m.unit), stacked: isStacked,
 			mark: readPoint(params()), zeros: !isInstant, onHide: (ids) => set({ off: ids }, true),
 			onRange: (a, b) => set({ start: String(a), end: String(b), seconds: null, ...NO_POINT }),
-			onPoint: (t, line) => set({ point: `${Math.floor(t - m.step)},${Math.ceil(t)}`, only: query && line !== undefined ? print(narrowed(query, plainLabels(m.result[line].metric))) : null, profile_id: null }) });
-		void this.loadQuality(p);
-		fill(this.note, this.quality, `${rate.name}, a point per ${m.step} s · drag to select a range, click for one point${m.n_series > m.result.length ? ` · the largest ${m.result.length} of ${integer(m.n_series)} series` : ''}`, this.overlap && overlapNote(this.overlap, this.query(p), Boolean(p.get('query'))));
+			onPoint: (t, i) => {
+				const line = i === undefined ? undefined : drawn[i].of;
+				set({ point: `${Math.floor(t - m.step)},${Math.ceil(t)}`, only: query && line ? print(narrowed(query, groupOf(line, groups))) : null, profile_id: null });
+			} });
+		fill(this.note, this.quality, `${rate.name}, a point per ${m.step} s · drag to select a range, click for one point${groups.length ? ', double-click a name of the legend to select it alone' : ''}${m.n_series > m.result.length ? ` · the largest ${m.result.length} of ${integer(m.n_series)} series` : ''}`, this.overlap && overlapNote(this.overlap, lines.query, Boolean(params().get('query'))));
 	}
 }

@@ -15,6 +15,7 @@ import { digits, integer, percent } from '../units';
 import { plainTable } from './status_page';
 
 const CPU = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds';
+const WHOLE = '#3d9b70'; // the colour of stacks that were not cut
 const MOST = 300, MOST_LINES = 10;
 const SORTS: [string, string, (n: Node_) => number][] = [
 	['cost', 'Own cost', (n) => -(n.overhead ?? -1)], ['whole', 'Whole stacks', (n) => (n.all ? n.whole / n.all : 2)], ['lost', 'Lost samples', (n) => -(n.taken === undefined ? -1 : n.lost)], ['time', 'Lost time', (n) => -(n.lostTime ?? -1)], ['name', 'Name', () => 0],
@@ -152,7 +153,7 @@ export class HealthPage implements Page {
 		const totals = new Map<number, number>();
 		for (const l of stacks.result) for (const [t, v] of l.values) totals.set(t, (totals.get(t) ?? 0) + Number(v));
 		const shown = [...stacks.result].sort((a, b) => Number(b.metric.stack === 'complete') - Number(a.metric.stack === 'complete'));
-		this.plots.stacks.show(shown.map((l) => ({ label: l.metric.stack, points: l.values.map(([t, v]): [number, number] => [t, Number(v) / (totals.get(t) || 1)]) })), { ...common, step: stacks.step, text: percent, stacked: true, zeros: true, top: 1, onHide: (ids) => set({ off_stacks: ids }, true) });
+		this.plots.stacks.show(shown.map((l) => ({ label: l.metric.stack, colour: l.metric.stack === 'complete' ? WHOLE : undefined, points: l.values.map(([t, v]): [number, number] => [t, Number(v) / (totals.get(t) || 1)]) })), { ...common, step: stacks.step, text: percent, stacked: true, zeros: true, top: 1, onHide: (ids) => set({ off_stacks: ids }, true) });
 		this.drawTable(p);
 	}
 

@@ -1,0 +1,56 @@
+"""What strangers stumbled over in the web interface: many series, long values, rows that are clicked, errors, a first start."""
+import shutil
+import tempfile
+import time
+import unittest
+
+from filled import CPU_TYPES, cpu_samples
+from pprof_target import encode
+from sonde_e2e import http_get, scraper
+from test_ui import drive, missing
+
+BESIDE_OTHERS = True
+N = 30  # services, the first with thirty times the work of the last
+PLAIN = 5  # that have no version
+
+
+def samples(times):
+    return [(stack, [v * times for v in values], labels) for stack, values, labels in cpu_samples('alpha')]
+
+
+class UiUseTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        why = missing()
+        if why:
+            raise unittest.SkipTest(why)
+        cls.scratch = tempfile.mkdtemp(prefix='sonde-ui.')
+        cls.addClassCleanup(shutil.rmtree, cls.scratch, ignore_errors=True)
+        cls.scraper = scraper('scrape_configs: []\n')
+        cls.addClassCleanup(cls.scraper.__exit__, None, None, None)
+        at = int(time.time()) // 60 * 60 - 1200
+        for i in range(N):
+            labels = f'label.service_name=svc{i:02}' + ('&label.version=1.0' if i < N - PLAIN else '')
+            cls.store('process_cpu', labels, encode(CPU_TYPES, CPU_TYPES[1], samples(N - i), (at - 10) * 10**9, 10 * 10**9, 10_000_000))
+        stories = {name: {'url': cls.scraper.url + '/', 'time': at} for name in cls.stories()}
+        cls.results = drive(stories, cls.scratch)
+
+    @classmethod
+    def stories(cls):
+        return ['stacks']
+
+    @classmethod
+    def store(cls, name, labels, body):
+        r = http_get(f'{cls.scraper.url}/api/v1/import?name={name}&{labels}', method='POST', body=body, timeout=120)
+        assert r.status == 200, r.text
+
+    def answer(self, name):
+        self.assertNotIn('error', self.results[name], self.results[name].get('error'))
+        return self.results[name]['answer']
+
+    def test_stacks_series(self):
+        self.answer('stacks')
+
+
+if __name__ == '__main__':
+    unittest.main()
