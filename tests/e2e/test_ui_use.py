@@ -37,7 +37,7 @@ class UiUseTest(unittest.TestCase):
 
     @classmethod
     def stories(cls):
-        return ['stacks']
+        return ['stacks', 'marks', 'scopes']
 
     @classmethod
     def store(cls, name, labels, body):
@@ -50,6 +50,12 @@ class UiUseTest(unittest.TestCase):
 
     def test_stacks_series(self):
         self.answer('stacks')
+
+    def test_marks_a_function(self):
+        self.answer('marks')
+
+    def test_zoom_scopes_the_table(self):
+        self.answer('scopes')
 
 
 if __name__ == '__main__':

@@ -62,6 +62,7 @@ const ICONS = {
 	help: 'M9.5 9.200a2.6 2.6 0 1 1 3.600 2.400c-.8.4-1.1.9-1.1 1.900M12 17v.1M21 12a9 9 0 1 1-18 0 9 9 0 0 1 18 0',
 	up: 'M6 14.5l6-6 6 6',
 	swap: 'M7 4v14m-4-4 4 4 4-4M17 20V6m-4 4 4-4 4 4',
+	more: 'M5 12h.01M12 12h.01M19 12h.01',
 	code: 'M8 7l-5 5 5 5M16 7l5 5-5 5',
 } as const;
 export type Icon = keyof typeof ICONS;

@@ -2,6 +2,7 @@
 //
 // The frame of all pages.
 import 'uplot/dist/uPlot.min.css';
+import './app.css';
 import './style.css';
 import { copy, fill, h } from './dom';
 import { keysButton, shareButton, sharedTheme, themeButton } from './frame';

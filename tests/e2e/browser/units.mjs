@@ -132,3 +132,13 @@ for (const gone of services) {
 	assert.ok(changed.length <= 3, `without ${gone} ${changed.length} of 23 change: only those that came behind it`);
 }
 assert.equal(new Set(lineColours(Array.from({ length: 3 * N_COLOURS }, (_, i) => `${i}`), true)).size, N_COLOURS, 'more labels than colours have them all');
+
+/* ---- sums below a frame ---- */
+
+const { build, below } = await load(process.argv[2], "export * from './flame/tree'");
+// root → f(1+…) → g(2) → f(4), root → g(8): recursion counts once, and what lies beside the frame does not.
+const nested = build({ unit: 'count', type: 'n', whole: 15, functions: { name: ['root', 'f', 'g'], file: ['', '', ''], mapping: ['', '', ''] }, fn: Uint32Array.of(0, 1, 2, 1, 2), parent: Uint32Array.of(0, 0, 1, 2, 0), self: Float64Array.of(0, 1, 2, 4, 8), total: Float64Array.of(15, 7, 6, 4, 8),
+	kind: new Uint8Array(5), line: new Uint32Array(0), kinds: ['native'], verdicts: [], cut: new Map() });
+const node = (fn, level) => [...Array(nested.n).keys()].find((i) => nested.fn[i] === fn && i >= nested.level[level] && i < nested.level[level + 1]);
+for (const [i, self, total] of [[0, [0, 5, 10], [15, 7, 14]], [node(1, 1), [0, 5, 2], [0, 7, 6]], [node(2, 2), [0, 4, 2], [0, 4, 6]]]) assert.deepEqual([[...below(nested, i).self], [...below(nested, i).total]], [self, total]);
+assert.deepEqual([[...below(nested, 0).self], [...below(nested, 0).total]], [[...nested.fnSelf], [...nested.fnTotal]], 'below the root it is what the tree says');

@@ -52,3 +52,69 @@ export async function stacks({ page, url, time, scratch }) {
 		await fits(page);
 	}
 }
+
+const functionsOf = (page) => page.locator('.table-row .function').allTextContents();
+
+/** Fills that the graph shows, without greys. */
+const colours = (page, canvas = '.flame-canvas') => page.evaluate((selector) => {
+	const c = [...document.querySelectorAll(selector)].find((e) => e.checkVisibility()), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, seen = new Map();
+	for (let i = 0; i < d.length; i += 4) if (d[i + 3] === 255 && Math.max(d[i], d[i + 1], d[i + 2]) - Math.min(d[i], d[i + 1], d[i + 2]) > 24) seen.set(`${d[i]},${d[i + 1]},${d[i + 2]}`, (seen.get(`${d[i]},${d[i + 1]},${d[i + 2]}`) ?? 0) + 1);
+	return [...seen].filter(([, n]) => n > 200).map(([colour]) => colour).sort();
+}, canvas);
+
+/** A click on a row marks the function in table and graph, and hides nothing; its menu is in sight. */
+export async function marks({ page, url, time, scratch }) {
+	await open(page, `${url}?start=${time - 300}&end=${time + 300}`);
+	const all = await functionsOf(page), before = await colours(page), leaf = rows(page).filter({ hasText: 'leaf' });
+	assert.ok(all.length >= 4 && before.length > 0, all.join());
+	await leaf.click();
+	await waitQuery(page, (p) => p.get('chosen') === 'leaf' && !p.has('search'));
+	await settled(page);
+	assert.deepEqual(await functionsOf(page), all, 'the other rows stay');
+	assert.deepEqual(await page.locator('.table-row.is-marked .function').allTextContents(), ['leaf']);
+	assert.deepEqual(await colours(page), before, 'and so do the colours');
+	assert.equal(await page.evaluate(() => {
+		const { view, shown } = document.querySelector('.panel-flame').flame;
+		return shown.functions.name[shown.fn[view.selectedNode]];
+	}), 'leaf', 'the graph goes to its widest frame');
+	await page.screenshot({ path: `${scratch}/marks.png` });
+	await page.reload();
+	await page.locator('.table-row.is-marked').waitFor();
+	await page.keyboard.press('Escape');
+	await waitQuery(page, (p) => !p.has('chosen'));
+	// The row's menu by its button: callers and callees, in colour although a search is on.
+	await leaf.hover();
+	await leaf.getByRole('button', { name: /^More/ }).click();
+	await page.getByRole('menuitem', { name: /Callers and callees/ }).click();
+	await waitQuery(page, (p) => p.get('sandwich') === 'leaf');
+	await settled(page);
+	const callers = await colours(page, '.sandwich .flame-canvas');
+	await page.getByLabel('Search functions by regular expression').fill('^nothing$');
+	await waitQuery(page, (p) => p.get('search') === '^nothing$');
+	await page.waitForFunction(() => !document.querySelector('.table-row'));
+	assert.deepEqual(await colours(page, '.sandwich .flame-canvas'), callers, 'what does not match keeps its colours');
+	await open(page, `${url}?start=${time - 300}&end=${time + 300}`);
+	// The frame's.
+	const box = await page.locator('.flame-canvas').first().boundingBox();
+	await page.mouse.move(box.x + 30, box.y + 19 + 9);
+	await page.locator('.frame-menu:visible').click();
+	await page.locator('.menu-heading', { hasText: 'main' }).waitFor();
+	assert.ok(await page.getByRole('menuitem', { name: /Callers and callees/ }).isVisible());
+	await page.keyboard.press('Escape');
+}
+
+/** The table has what the zoom shows, with its sums there. */
+export async function scopes({ page, url, time }) {
+	await open(page, `${url}?start=${time - 300}&end=${time + 300}&view=both&at=main&at=work`);
+	assert.deepEqual((await functionsOf(page)).sort(), ['leaf', 'work']);
+	const self = await page.locator('.table-row', { hasText: 'leaf' }).locator('.cell').nth(2).textContent();
+	assert.match(self, /^66\.7%$/, 'shares are of all');
+	await page.locator('.crumb', { hasText: 'all' }).click();
+	await page.waitForFunction(() => document.querySelectorAll('.table-row').length > 3);
+	await open(page, `${url}compare?query_a=${TYPE}{service_name="svc01"}&query_b=${TYPE}{service_name="svc00"}&start_a=${time - 300}&end_a=${time + 300}&start_b=${time - 300}&end_b=${time + 300}&per=run&at=main&at=work`);
+	await page.waitForFunction(() => document.querySelectorAll('.table-row').length === 2);
+	assert.match(await page.locator('.table-side .facts').textContent(), /below the frame that is zoomed into/);
+	await rows(page).filter({ hasText: 'leaf' }).click();
+	await waitQuery(page, (p) => p.get('chosen') === 'leaf');
+	await page.locator('.table-row.is-marked').waitFor();
+}

@@ -34,6 +34,16 @@ export class FlameAddress {
 		return this.params.get('search') ?? '';
 	}
 
+	/** The function that is marked in graph and table. */
+	get chosen(): string | null {
+		return this.params.get('chosen');
+	}
+
+	/** Marks a function; once more takes the mark away. */
+	choose(name: string): void {
+		this.set({ chosen: this.chosen === name ? null : name }, true);
+	}
+
 	/** The function whose callers and callees are shown. */
 	get sandwich(): string | null {
 		return this.params.get('sandwich');
@@ -112,6 +122,7 @@ export class FlameAddress {
 		if (this.params.has('up') || this.params.has('down')) this.set({ up: null, down: null });
 		else if (this.sandwich !== null) this.set(NO_SANDWICH);
 		else if (this.path.length) this.set({ at: this.path.slice(0, -1) });
+		else if (this.chosen !== null) this.set({ chosen: null }, true);
 		else this.set({ search: null }, true);
 	}
 }

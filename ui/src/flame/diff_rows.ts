@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Functions before and after, as the scraper tells them or as a tree of both has them.
-import type { Tree } from './tree';
+import { Tree, nodesBelow } from './tree';
 
 export interface DiffRow {
 	function: string;
@@ -29,14 +29,15 @@ export interface DiffRow {
 	total_min_effect?: number | null;
 }
 
-/** The rows of a difference that was made here. */
-export function rowsOf(t: Tree): DiffRow[] {
+/** The rows of a difference that was made here, or of what lies below a node of one. */
+export function rowsOf(t: Tree, node = 0): DiffRow[] {
 	const s = t.sides!, rows = new Map<number, DiffRow>();
-	for (let i = 1; i < t.n; i++) {
+	for (const i of nodesBelow(t, node)) {
+		if (!i || t.cut.has(i)) continue;
 		const f = t.fn[i];
 		let row = rows.get(f), isOutermost = true;
 		if (!row) rows.set(f, (row = { function: t.functions.name[f], file: t.functions.file[f], mapping: t.functions.mapping[f], kind: '', self_a: 0, self_b: 0, total_a: 0, total_b: 0, delta_self: 0, delta_total: 0, mark: '' }));
-		for (let k = t.parent[i]; k && isOutermost; k = t.parent[k]) isOutermost = t.fn[k] !== f;
+		for (let k = i; k !== node && isOutermost; ) isOutermost = t.fn[(k = t.parent[k])] !== f;
 		row.self_a += s.selfA[i];
 		row.self_b += s.selfB[i];
 		if (isOutermost) {

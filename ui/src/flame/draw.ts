@@ -12,6 +12,7 @@ const TEXT_MIN = 22;
 const REST_MIN = 2;
 const MARK = 2; // a stripe at the left end
 const MARK_MIN = 8;
+const OUTLINE = 2; // of frames of the function that is marked
 const FONT = '11.5px ui-monospace, "SF Mono", SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", "Liberation Mono", monospace';
 
 export interface Scene {
@@ -25,6 +26,8 @@ export interface Scene {
 	flame: boolean; // the root is below
 	focusLevel: number; // rows above it are only there to lead back
 	matched?: Uint8Array; // per function
+	isDimming: boolean; // what does not match is grey
+	marked?: Uint8Array; // per function: outlined
 	depth: number; // of all rows
 }
 
@@ -66,6 +69,7 @@ export class Painter {
 		Object.assign(this.drawn, { bars: 0, narrowest: Infinity, visited: 0 });
 		this.collect(s);
 		this.fillRects(ctx, s);
+		if (s.marked) this.outline(ctx, s, s.marked);
 		this.label(ctx, s);
 	}
 
@@ -115,7 +119,7 @@ export class Painter {
 
 	private fillOf(s: Scene, i: number): number {
 		if (!s.matched || i === 0) return s.palette.of(i);
-		return s.matched[s.tree.fn[i]] && !s.tree.cut.has(i) ? s.palette.match : s.palette.dim;
+		return s.matched[s.tree.fn[i]] && !s.tree.cut.has(i) ? s.palette.match : s.isDimming ? s.palette.dim : s.palette.of(i);
 	}
 
 	/**
@@ -177,6 +181,19 @@ export class Painter {
 		ctx.globalAlpha = 1;
 	}
 
+	/** Frames too narrow for an outline are filled. */
+	private outline(ctx: CanvasRenderingContext2D, s: Scene, marked: Uint8Array): void {
+		const height = this.snap(ROW - GAP);
+		ctx.strokeStyle = ctx.fillStyle = getComputedStyle(this.canvas).color;
+		ctx.lineWidth = OUTLINE;
+		for (let k = 0; k < this.n; k++) {
+			const node = this.nodes[k], [x, y, width] = this.rects.subarray(4 * k, 4 * k + 3);
+			if (node < 0 || !marked[s.tree.fn[node]] || s.tree.cut.has(node)) continue;
+			if (width < 3 * OUTLINE) ctx.fillRect(x, y, width, height);
+			else ctx.strokeRect(x + OUTLINE / 2, y + OUTLINE / 2, width - OUTLINE, height - OUTLINE);
+		}
+	}
+
 	private label(ctx: CanvasRenderingContext2D, s: Scene): void {
 		const t = s.tree, style = getComputedStyle(this.canvas);
 		ctx.font = FONT;
@@ -193,7 +210,7 @@ export class Painter {
 			const room = Math.floor((width - 8) / this.charWidth) - 2 * mark.length;
 			if (room < TWO_CHARS) continue;
 			const text = `${mark && `${mark} `}${fit(shownName(nodeName(t, node)), room)}`;
-			ctx.globalAlpha = s.matched && node && !s.matched[t.fn[node]] ? 0.6 : 1;
+			ctx.globalAlpha = s.isDimming && s.matched && node && !s.matched[t.fn[node]] ? 0.6 : 1;
 			ctx.fillText(text, this.rects[4 * k] + (mark ? 4 + MARK : 4), this.rects[4 * k + 1] + (ROW - GAP) / 2 + 0.5);
 		}
 		ctx.globalAlpha = 1;

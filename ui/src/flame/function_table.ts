@@ -9,7 +9,7 @@ import { FunctionCells } from './function_cell';
 import type { Found } from './search';
 import type { Place } from './source';
 import { Column, Table, meter } from './table';
-import type { Tree } from './tree';
+import { Sums, Tree, below } from './tree';
 
 type Row = Pick<TopRow, 'function' | 'file' | 'mapping' | 'build' | 'self' | 'total'>;
 
@@ -18,8 +18,8 @@ export function bySize(a: number, b: number): number {
 	return Math.abs(a) - Math.abs(b) || a - b;
 }
 
-/** `all`: of an answer that a limit cut, in place of those that the tree has. `isSplit`: each build is a function. */
-function rowsOf(t: Tree, all: TopRow[] | undefined, found: Found | undefined, isSplit: boolean): Row[] {
+/** `all`: of an answer that a limit cut, in place of those that the tree has. `sums`: of what is shown of the tree. `isSplit`: each build is a function. */
+function rowsOf(t: Tree, all: TopRow[] | undefined, sums: Sums, found: Found | undefined, isSplit: boolean): Row[] {
 	if (all) {
 		if (!found) return all;
 		const names = new Set(t.functions.name.filter((_, f) => found.matched[f]));
@@ -27,8 +27,8 @@ function rowsOf(t: Tree, all: TopRow[] | undefined, found: Found | undefined, is
 	}
 	const rows: Row[] = [], { builds } = t.functions;
 	for (let f = 0; f < t.functions.name.length; f++) {
-		if (!t.fnTotal[f] || f === t.fn[0] || (f === 1 && t.functions.name[1] === '(cut)') || (found && !found.matched[f])) continue;
-		rows.push({ function: t.functions.name[f], file: t.functions.file[f], mapping: t.functions.mapping[f], build: isSplit ? builds?.[f] : undefined, self: t.fnSelf[f], total: t.fnTotal[f] });
+		if (!sums.total[f] || f === t.fn[0] || (f === 1 && t.functions.name[1] === '(cut)') || (found && !found.matched[f])) continue;
+		rows.push({ function: t.functions.name[f], file: t.functions.file[f], mapping: t.functions.mapping[f], build: isSplit ? builds?.[f] : undefined, self: sums.self[f], total: sums.total[f] });
 	}
 	return rows;
 }
@@ -39,18 +39,28 @@ export class FunctionTable {
 	readonly root: HTMLElement;
 	private largest = { self: 1, total: 1 }; // of the rows: as wide as the cell
 	private tree?: Tree;
+	private summed?: { t: Tree; node: number; sums: Sums };
 
 	constructor(private readonly address: FlameAddress, menu: (name: string, at: Place) => void) {
-		this.table = new Table<Row>(this.columns(), 'self', { sort: (s) => address.set({ sort: s }, true), pick: (r) => address.searchFor(r.function), menu: (r, at) => menu(r.function, at) });
+		this.table = new Table<Row>(this.columns(), 'self', { sort: (s) => address.set({ sort: s }, true), pick: (r) => address.choose(r.function), menu: (r, at) => menu(r.function, at) });
 		this.root = this.table.root;
 	}
 
-	show(t: Tree, all: TopRow[] | undefined, found: Found | undefined, height: number): void {
-		const rows = rowsOf(t, this.address.collapsing.length ? undefined : all, found, this.address.isSplit);
+	/** Of what lies below a node, itself included. */
+	show(t: Tree, node: number, all: TopRow[] | undefined, found: Found | undefined, height: number): void {
+		const { chosen } = this.address, sums = this.sumsOf(t, node);
+		const rows = rowsOf(t, node || this.address.collapsing.length ? undefined : all, sums, found, this.address.isSplit);
 		this.cells.show(rows, t.functions);
 		this.tree = t;
 		this.largest = { self: rows.reduce((m, r) => Math.max(m, Math.abs(r.self)), 0) || 1, total: rows.reduce((m, r) => Math.max(m, Math.abs(r.total)), 0) || 1 };
-		this.table.show(rows, this.address.sort, height);
+		this.table.show(rows, this.address.sort, height, (r) => r.function === chosen);
+	}
+
+	/** Of large trees they take a while, and a letter of the search changes none. */
+	private sumsOf(t: Tree, node: number): Sums {
+		if (!node) return { self: t.fnSelf, total: t.fnTotal };
+		if (this.summed?.t !== t || this.summed.node !== node) this.summed = { t, node, sums: below(t, node) };
+		return this.summed.sums;
 	}
 
 	csv(): string {

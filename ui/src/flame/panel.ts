@@ -43,6 +43,7 @@ export class FlamePanel {
 	private readonly menus: FlameMenus;
 	private readonly table: FunctionTable;
 	readonly root: HTMLElement;
+	private revealed: string | null = null; // the function that was scrolled to
 	private making = ''; // the key of what is being collapsed
 
 	/** Pages from disk have no worker. */
@@ -146,6 +147,7 @@ export class FlamePanel {
 		if (found) fill(this.crumbs, crumbs(path.slice(0, found), t, answer, address));
 		this.drawSearch();
 		this.drawViews();
+		this.drawChosen();
 		fill(this.facts, facts(answer));
 		if (!address.collapsing.length) answer.completeBelow(path, t, node, found === path.length);
 	}
@@ -177,6 +179,13 @@ export class FlamePanel {
 		this.toolbar.root.classList.toggle('is-searching', Boolean(this.address.search));
 	}
 
+	private drawChosen(): void {
+		const { chosen, sandwich } = this.address;
+		this.picture.mark(chosen);
+		if (chosen !== this.revealed && chosen !== null && sandwich === null) this.picture.reveal(chosen);
+		this.revealed = chosen;
+	}
+
 	private drawViews(): void {
 		const { mode } = this.address, { side } = this.answer.source!, { body } = this.panel;
 		body.dataset.view = mode;
@@ -193,11 +202,16 @@ export class FlamePanel {
 		if (this.tableSide.firstChild !== root) this.tableSide.replaceChildren(root);
 		if (side) {
 			side.menu = (name, at) => this.menus.ofFunction(name, at);
-			side.show(this.address.params, this.address.search, height, this.shown!.functions);
+			side.show(this.address.params, this.address.search, height, this.shown!, this.zoomed);
 		} else {
 			this.answer.loadFunctions();
-			this.table.show(this.shown!, this.answer.functions, this.search.found, height);
+			this.table.show(this.shown!, this.zoomed, this.answer.functions, this.search.found, height);
 		}
+	}
+
+	/** What the table is of. */
+	private get zoomed(): number {
+		return follow(this.shown!, this.address.path).node;
 	}
 
 	private exports(): (MenuItem | string | null)[] {

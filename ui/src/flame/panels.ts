@@ -59,6 +59,10 @@ export class FlamePanels {
 		this.views.forEach((v) => v.search(matched));
 	}
 
+	outlineAll(name: string | null): void {
+		this.views.forEach((v) => v.outlineAll(name));
+	}
+
 	/** The canvas that has a node; undefined for those of parts without one. */
 	viewOf(node: number): FlameView | undefined {
 		return this.views[this.nodes.indexOf(this.part[node])];

@@ -9,7 +9,7 @@ import { describe } from './describe';
 import { FlamePanels } from './panels';
 import { Sandwich } from './sandwich';
 import type { Place, Source } from './source';
-import { Tree, pathOf } from './tree';
+import { Tree, nodesBelow, pathOf } from './tree';
 import { FlameView } from './view';
 
 const LEAST_HEIGHT = 300, AROUND = 260; // pixels: of a graph, and of what the window shows beside it
@@ -91,6 +91,22 @@ export class FlamePicture {
 
 	search(matched: Uint8Array | undefined): void {
 		for (const v of [this.view, this.panels, this.sandwich]) v.search(matched);
+	}
+
+	/** Outlines a function's frames. */
+	mark(name: string | null): void {
+		for (const v of [this.view, this.panels]) v.outlineAll(name);
+	}
+
+	/** To the widest frame of a function, below the zoom where there is one. */
+	reveal(name: string): void {
+		const t = this.tree!, zoomed = this.view.zoomNode, is = (i: number) => t.functions.name[t.fn[i]] === name && !t.cut.has(i);
+		let best = -1;
+		for (const from of zoomed ? [zoomed, 0] : [0]) {
+			for (const i of nodesBelow(t, from)) if (i && is(i) && (best < 0 || t.weight[i] > t.weight[best])) best = i;
+			if (best >= 0) break;
+		}
+		if (best >= 0) this.goTo(best);
 	}
 
 	repaint(): void {

@@ -30,7 +30,12 @@ class Half {
 	show(t: Tree, matched: Uint8Array | undefined): void {
 		this.tree = t;
 		this.view.show(t, this.o.paint(t), this.below === 'up');
-		this.view.search(matched);
+		this.search(matched);
+	}
+
+	/** All of it belongs to the function, so what does not match keeps its colours. */
+	search(matched: Uint8Array | undefined): void {
+		this.view.search(matched, false);
 	}
 
 	colour(): void {
@@ -102,8 +107,8 @@ export class Sandwich {
 
 	search(matched: Uint8Array | undefined): void {
 		this.matched = matched;
-		this.callers.search(matched);
-		this.callees.search(matched);
+		this.up.search(matched);
+		this.down.search(matched);
 	}
 
 	colour(): void {

@@ -4,7 +4,7 @@
 import type { Query } from '../api';
 import type { MenuItem } from '../popover';
 import type { Palette } from './colours';
-import type { Functions, Tree, Width } from './tree';
+import type { Tree, Width } from './tree';
 
 export interface Source {
 	path: string; // of the answer
@@ -24,7 +24,7 @@ export interface Source {
 /** What stands beside the graph. */
 export interface Side {
 	root: HTMLElement;
-	show(p: URLSearchParams, search: string, height: number, of: Functions): void; // functions of the graph
+	show(p: URLSearchParams, search: string, height: number, of: Tree, node: number): void; // what lies below a node of the graph
 	csv(): string;
 	menu?: (name: string, at: Place) => void; // set by the panel
 }

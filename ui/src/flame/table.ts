@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Rows of functions, sortable, of any length: only those in sight are elements.
-import { fill, h } from '../dom';
+import { fill, h, iconButton } from '../dom';
 
 export interface Column<R> {
 	key: string;
@@ -27,6 +27,8 @@ export class Table<R> {
 	private rows: R[] = [];
 	private sorted: R[] = [];
 	private at = -1;
+	private isMarked: (r: R) => boolean = () => false;
+	private marked = -1; // the first row that is
 	private readonly id = `table-${++tables}`;
 	private drawnFrom = -1;
 	private sortKey: string;
@@ -37,14 +39,16 @@ export class Table<R> {
 		this.root.style.setProperty('--columns', columns.map((c) => c.width).join(' '));
 		this.root.style.setProperty('--columns-narrow', columns.filter((c) => !c.isOptional).map((c) => c.width).join(' '));
 		this.scroller.addEventListener('scroll', () => this.drawRows());
-		this.root.setAttribute('aria-label', 'Functions: arrow keys choose one, Enter searches for it, m has more');
+		this.root.setAttribute('aria-label', 'Functions: arrow keys choose one, Enter marks it, m has more');
 		this.root.addEventListener('keydown', (e) => this.head.contains(e.target as Node) || this.key(e));
 		new ResizeObserver(() => this.drawRows(true)).observe(this.scroller);
 	}
 
-	show(rows: R[], sort: string, height: number): void {
+	/** Scrolls to the first marked row when another one is marked than before. */
+	show(rows: R[], sort: string, height: number, isMarked: (r: R) => boolean): void {
 		const key = sort.replace(/^-/, ''), column = this.columns.find((c) => c.key === key);
 		this.rows = rows;
+		this.isMarked = isMarked;
 		this.sortKey = column ? key : this.sortKey;
 		this.descending = column ? sort.startsWith('-') : true;
 		this.scroller.style.height = `${height}px`;
@@ -61,9 +65,18 @@ export class Table<R> {
 		const c = this.columns.find((x) => x.key === this.sortKey)!, sign = this.descending ? -1 : 1;
 		this.sorted = [...this.rows].sort((a, b) => sign * c.sort(a, b));
 		this.space.style.height = `${this.sorted.length * HEIGHT}px`;
-		this.at = -1;
+		const was = this.marked;
+		this.marked = this.sorted.findIndex(this.isMarked);
+		if (!(this.at >= 0 && this.at < this.sorted.length && this.isMarked(this.sorted[this.at]))) this.at = this.marked;
 		this.drawHead();
+		if (this.marked >= 0 && was !== this.marked) this.reveal(this.at);
 		this.drawRows(true);
+	}
+
+	private reveal(i: number): void {
+		const y = i * HEIGHT, s = this.scroller;
+		if (y < s.scrollTop) s.scrollTop = y;
+		else if (y + HEIGHT > s.scrollTop + s.clientHeight) s.scrollTop = y + HEIGHT - s.clientHeight;
 	}
 
 	private drawHead(): void {
@@ -81,7 +94,7 @@ export class Table<R> {
 		const to = Math.min(from + Math.ceil(this.scroller.clientHeight / HEIGHT) + 2 * SPARE, this.sorted.length);
 		this.rowsBox.style.transform = `translateY(${from * HEIGHT}px)`;
 		fill(this.rowsBox, this.sorted.slice(from, to).map((r, k) => h('div', {
-			class: `table-row${from + k === this.at ? ' is-at' : ''}`, role: 'row', id: `${this.id}-${from + k}`, 'aria-selected': from + k === this.at, 'aria-rowindex': from + k + 2,
+			class: `table-row${from + k === this.at ? ' is-at' : ''}${this.isMarked(r) ? ' is-marked' : ''}`, role: 'row', id: `${this.id}-${from + k}`, 'aria-selected': from + k === this.at, 'aria-rowindex': from + k + 2,
 			onclick: () => {
 				this.at = from + k;
 				this.drawRows(true);
@@ -91,16 +104,23 @@ export class Table<R> {
 				e.preventDefault();
 				this.on.menu(r, { x: e.clientX, y: e.clientY });
 			},
-		}, this.columns.map((c) => h('div', { class: `cell ${c.kind}${c.isOptional ? ' optional' : ''}`, role: 'gridcell' }, c.cell(r))))));
+		}, this.columns.map((c, i) => h('div', { class: `cell ${c.kind}${c.isOptional ? ' optional' : ''}`, role: 'gridcell' }, c.cell(r), i === 0 && this.menuButton(r))))));
+	}
+
+	/** For who points; keys have m. */
+	private menuButton(r: R): HTMLElement {
+		return iconButton('more', 'More (m)', (e) => {
+			e.stopPropagation();
+			const box = (e.currentTarget as HTMLElement).getBoundingClientRect();
+			this.on.menu(r, { x: box.left, y: box.bottom });
+		}, { class: 'icon-button row-menu', tabindex: '-1' });
 	}
 
 	private key(e: KeyboardEvent): void {
 		const step = e.key === 'ArrowDown' ? 1 : e.key === 'ArrowUp' ? -1 : 0;
 		if (step) {
 			this.at = Math.max(0, Math.min(this.at + step, this.sorted.length - 1));
-			const y = this.at * HEIGHT, s = this.scroller;
-			if (y < s.scrollTop) s.scrollTop = y;
-			else if (y + HEIGHT > s.scrollTop + s.clientHeight) s.scrollTop = y + HEIGHT - s.clientHeight;
+			this.reveal(this.at);
 			this.drawRows(true);
 			this.root.setAttribute('aria-activedescendant', `${this.id}-${this.at}`);
 		} else if (e.key === 'Enter' && this.at >= 0) this.on.pick(this.sorted[this.at]);

@@ -254,6 +254,34 @@ export function build(given: RawTree): Tree {
 	return t;
 }
 
+/** Per function, of a part of a tree; recursion counts once in the total. */
+export interface Sums {
+	self: Float64Array;
+	total: Float64Array;
+}
+
+/** Nodes of the subtree, level by level: those of a level stand side by side. */
+export function* nodesBelow(t: Tree, node: number): Generator<number> {
+	for (let from = node, to = node + 1; from < to; [from, to] = [t.first[from], t.first[to]]) for (let i = from; i < to; i++) yield i;
+}
+
+export function below(t: Tree, node: number): Sums {
+	const { fn, first } = t, n = t.functions.name.length, sums = { self: new Float64Array(n), total: new Float64Array(n) };
+	const open = new Uint32Array(n), path = new Uint32Array(t.level.length), next = new Uint32Array(t.level.length); // next: the child that comes then
+	let depth = -1;
+	const enter = (i: number) => {
+		path[++depth] = i;
+		next[depth] = first[i];
+		const isOutermost = open[fn[i]]++ === 0;
+		if (t.cut.has(i)) return;
+		sums.self[fn[i]] += t.self[i];
+		if (isOutermost) sums.total[fn[i]] += t.total[i];
+	};
+	for (enter(node); depth >= 0; ) if (next[depth] < first[path[depth] + 1]) enter(next[depth]++);
+	else open[fn[path[depth--]]]--;
+	return sums;
+}
+
 export function buffers(t: Tree): ArrayBuffer[] {
 	// Empty ones are shared.
 	const arrays = [t.fn, t.parent, t.first, t.level, t.start, t.self, t.total, ...(t.weight === t.total ? [] : [t.weight]), t.kind, t.line, t.fnSelf, t.fnTotal, t.kindSelf, ...(t.sides ? Object.values(t.sides) : [])];

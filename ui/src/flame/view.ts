@@ -2,7 +2,7 @@
 //
 // A flame graph that answers to pointer, touch and keyboard. What it is told to show comes from outside (zoom, search, colours);
 // what a person does goes out through its callbacks.
-import { h } from '../dom';
+import { h, iconButton } from '../dom';
 import { Life } from '../life';
 import { percent, value } from '../units';
 import type { Palette } from './colours';
@@ -23,6 +23,7 @@ interface Hit {
 const ANIMATION_MS = 140;
 const LONG_PRESS_MS = 500;
 const MOVED_PX = 8;
+const MENU_PX = 20, MENU_MIN = 56; // the button of a frame's menu, and the narrowest frame that has one
 
 export class FlameView {
 	readonly root: HTMLElement;
@@ -31,12 +32,16 @@ export class FlameView {
 	private readonly spacer = h('div', { class: 'flame-spacer' });
 	private readonly hover = h('div', { class: 'flame-hover', hidden: true });
 	private readonly mark = h('div', { class: 'flame-mark', hidden: true });
+	private readonly more: HTMLButtonElement = iconButton('more', 'More of this frame (m)', () => this.openMenuOf(this.pointed >= 0 ? this.pointed : this.selected), { class: 'icon-button frame-menu', tabindex: '-1', hidden: true });
+	private pointed = -1; // below the pointer
 	private readonly tip = h('div', { class: 'tooltip', hidden: true, role: 'tooltip' });
 	private readonly live = h('div', { class: 'offscreen', 'aria-live': 'polite' });
 	readonly painter = new Painter(this.canvas);
 	private tree?: Tree;
 	private palette?: Palette;
 	private matched?: Uint8Array;
+	private isDimming = true;
+	private marked?: Uint8Array;
 	private flame = false;
 	private zoomed = 0;
 	private part = 0; // what stands where the root does
@@ -54,7 +59,7 @@ export class FlameView {
 	readonly frameTimes: number[] = [];
 
 	constructor(private readonly on: Callbacks, private readonly describe: (t: Tree, node: number) => Node[], private readonly maxHeight: () => number) {
-		this.scroller = h('div', { class: 'flame-scroll' }, this.canvas, this.spacer, this.hover, this.mark);
+		this.scroller = h('div', { class: 'flame-scroll' }, this.canvas, this.spacer, this.hover, this.mark, this.more);
 		this.root = h('div', { class: 'flame' }, this.scroller, this.live);
 		document.body.appendChild(this.tip);
 		this.observer = new ResizeObserver(() => this.resize());
@@ -93,8 +98,17 @@ export class FlameView {
 		this.paint();
 	}
 
-	search(matched: Uint8Array | undefined): void {
+	/** Per function; what does not match is grey, or as it is. */
+	search(matched: Uint8Array | undefined, isDimming = true): void {
 		this.matched = matched;
+		this.isDimming = isDimming;
+		this.paint();
+	}
+
+	/** All frames of a function stand out. */
+	outlineAll(name: string | null): void {
+		const names = this.tree?.functions.name ?? [];
+		this.marked = name !== null && names.includes(name) ? Uint8Array.from(names, (n) => (n === name ? 1 : 0)) : undefined;
 		this.paint();
 	}
 
@@ -184,11 +198,12 @@ export class FlameView {
 		const began = performance.now();
 		this.painter.draw({
 			tree: t, palette: this.palette, from: this.from, to: this.to, width: this.width, height: this.scroller.clientHeight,
-			scroll: this.scroller.scrollTop + (this.flame ? 0 : this.top * ROW), flame: this.flame, focusLevel: depthOf(t, this.zoomed), matched: this.matched, depth: this.bottom,
+			scroll: this.scroller.scrollTop + (this.flame ? 0 : this.top * ROW), flame: this.flame, focusLevel: depthOf(t, this.zoomed), matched: this.matched, isDimming: this.isDimming, marked: this.marked, depth: this.bottom,
 		});
 		this.frameTimes.push(performance.now() - began);
 		if (this.frameTimes.length > 1000) this.frameTimes.shift();
 		this.outline(this.mark, this.selected);
+		this.placeMore();
 	}
 
 	/* ---- where things are ---- */
@@ -220,12 +235,23 @@ export class FlameView {
 			if (!box.hidden) box.hidden = true;
 			return;
 		}
-		const scale = this.width / (this.to - this.from);
-		const left = Math.max((t.start[node] - this.from) * scale, 0), right = Math.min((t.start[node] + t.weight[node] - this.from) * scale, this.width);
+		const [left, right] = this.sidesOf(node);
 		box.hidden = right <= left;
 		box.style.transform = `translate(${left}px, ${this.levelY(depthOf(t, node))}px)`;
 		box.style.width = `${Math.max(right - left, 1)}px`;
 		box.style.height = `${ROW - 1}px`;
+	}
+
+	private sidesOf(node: number): [number, number] {
+		const t = this.tree!, scale = this.width / (this.to - this.from);
+		return [Math.max((t.start[node] - this.from) * scale, 0), Math.min((t.start[node] + t.weight[node] - this.from) * scale, this.width)];
+	}
+
+	/** At the right end of the frame below the pointer, else of the one that was chosen. */
+	private placeMore(): void {
+		const t = this.tree, node = this.pointed >= 0 ? this.pointed : this.selected, [left, right] = t && node >= 0 ? this.sidesOf(node) : [0, 0];
+		this.more.hidden = right - left < MENU_MIN;
+		if (!this.more.hidden) this.more.style.transform = `translate(${right - MENU_PX}px, ${this.levelY(depthOf(t!, node))}px)`;
 	}
 
 	/* ---- what a person does ---- */
@@ -241,7 +267,9 @@ export class FlameView {
 			if (down && Math.hypot(e.clientX - down.clientX, e.clientY - down.clientY) > MOVED_PX) press.stop();
 			if (e.pointerType !== 'touch') this.point(e);
 		});
-		c.addEventListener('pointerleave', () => this.hideHover());
+		const leaves = (e: PointerEvent | FocusEvent) => e.relatedTarget === c || this.more.contains(e.relatedTarget as Node | null) || this.hideHover();
+		c.addEventListener('pointerleave', leaves);
+		this.more.addEventListener('pointerleave', leaves);
 		c.addEventListener('pointerdown', (e) => {
 			down = { clientX: e.clientX, clientY: e.clientY, long: false };
 			if (e.pointerType !== 'mouse') press.start();
@@ -261,7 +289,7 @@ export class FlameView {
 			this.openMenu(e);
 		});
 		c.addEventListener('keydown', (e) => this.key(e));
-		c.addEventListener('blur', () => this.hideHover());
+		c.addEventListener('blur', leaves);
 	}
 
 	private openMenu(e: { clientX: number; clientY: number }): void {
@@ -272,6 +300,14 @@ export class FlameView {
 		this.on.menu(hit.node, { x: e.clientX, y: e.clientY });
 	}
 
+	private openMenuOf(node: number): void {
+		const box = this.more.getBoundingClientRect();
+		if (node < 0) return;
+		this.select(node);
+		this.hideHover();
+		this.on.menu(node, { x: box.left, y: box.bottom });
+	}
+
 	private point(e: PointerEvent): void {
 		const t = this.tree, hit = this.hit(e);
 		if (!t || !hit) {
@@ -280,6 +316,8 @@ export class FlameView {
 		}
 		this.canvas.style.cursor = 'pointer';
 		this.outline(this.hover, hit.node);
+		this.pointed = hit.node;
+		this.placeMore();
 		this.tip.replaceChildren(...(hit.node < 0 ? this.describeNarrow(hit.parent) : this.describe(t, hit.node)));
 		this.tip.hidden = false;
 		const w = this.tip.offsetWidth, hgt = this.tip.offsetHeight;
@@ -302,6 +340,8 @@ export class FlameView {
 		this.hover.hidden = true;
 		this.tip.hidden = true;
 		this.canvas.style.cursor = '';
+		this.pointed = -1;
+		this.placeMore();
 	}
 
 	select(node: number): void {

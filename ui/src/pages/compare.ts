@@ -158,7 +158,7 @@ export class ComparePage implements Page {
 	}
 
 	update(given: URLSearchParams): void {
-		const key = JSON.stringify([...given].filter(([k]) => !['at', 'search', 'dir', 'view', 'sort', 'mark', 'of', 'sandwich', 'width', 'colour', 'collapse', 'panel', 'up', 'down', 'off', 'drag', 'text', 'theme', 'names'].includes(k)));
+		const key = JSON.stringify([...given].filter(([k]) => !['at', 'search', 'dir', 'view', 'sort', 'mark', 'of', 'sandwich', 'width', 'colour', 'collapse', 'panel', 'up', 'down', 'off', 'drag', 'text', 'theme', 'names', 'chosen'].includes(k)));
 		if (key === this.asked && this.answer) {
 			this.drawFlame(this.completed(given));
 			return;

@@ -2,15 +2,14 @@
 //
 // Functions before and after: sortable, and filtered to what is new, gone or changed.
 import { fill, h, segmented } from '../dom';
-import { DiffRow } from '../flame/diff_rows';
+import { DiffRow, rowsOf } from '../flame/diff_rows';
 import { FunctionCells } from '../flame/function_cell';
 import { bySize } from '../flame/function_table';
 import type { Side } from '../flame/source';
 import { expression, nameMatches } from '../flame/search';
 import { Column, Table } from '../flame/table';
-import type { Functions } from '../flame/tree';
+import type { Tree } from '../flame/tree';
 import { Changes } from '../router';
-import { escapeRegexp } from '../selector';
 import { integer, percent, signedPercent } from '../units';
 
 const UNTESTED = 2; // sorts behind every q
@@ -31,9 +30,10 @@ export class DiffTable implements Side {
 	private scale: [number, number] = [1, 1];
 	private text: (v: number) => string = String;
 	private unit = '';
+	private chosen: string | null = null;
 
 	constructor(private readonly set: (c: Changes, replace?: boolean) => void, isTested: boolean, labels: [string, string] = ['A', 'B']) {
-		this.table = new Table<DiffRow>(this.columns(isTested, labels.every((l) => l.length <= LONGEST_HEAD) ? labels : ['A', 'B']), 'delta', { sort: (s) => set({ sort: s }, true), pick: (r) => set({ search: `^${escapeRegexp(r.function)}$` }, true), menu: (r, at) => this.menu?.(r.function, at) });
+		this.table = new Table<DiffRow>(this.columns(isTested, labels.every((l) => l.length <= LONGEST_HEAD) ? labels : ['A', 'B']), 'delta', { sort: (s) => set({ sort: s }, true), pick: (r) => set({ chosen: this.chosen === r.function ? null : r.function }, true), menu: (r, at) => this.menu?.(r.function, at) });
 		this.root.append(this.head, this.table.root, this.note);
 	}
 
@@ -73,15 +73,17 @@ export class DiffTable implements Side {
 		return this.a(r) ? this.b(r) / this.a(r) - 1 : this.b(r) ? Infinity : 0;
 	}
 
-	show(p: URLSearchParams, search: string, height: number, of: Functions): void {
+	/** Below a node the sums of its frames, which were not tested by themselves. */
+	show(p: URLSearchParams, search: string, height: number, of: Tree, node: number): void {
 		const mark = p.get('mark') ?? 'all', re = search ? expression(search).re : undefined;
+		this.chosen = p.get('chosen');
 		this.of = p.get('of') === 'total' ? 'total' : 'self';
 		fill(this.head, segmented('Counted', [['self', 'Self'], ['total', 'Total']], this.of, (v) => this.set({ of: v === 'self' ? null : v }, true)),
 			segmented('Rows', [['all', 'All'], ['new', 'New'], ['gone', 'Gone'], ['changed', 'Changed']], mark, (v) => this.set({ mark: v === 'all' ? null : v }, true)));
-		const rows = this.rows.filter((r) => (mark === 'all' || r.mark === mark) && (!re || nameMatches(re, r.function)));
-		this.cells.show(rows, of);
-		this.table.show(rows, p.get('sort') ?? '-delta', height - 40);
-		this.note.textContent = `Values are ${this.unit}${this.nRows > this.rows.length ? ` · the ${integer(this.rows.length)} functions that changed most, of ${integer(this.nRows)}` : ''}`;
+		const rows = (node ? rowsOf(of, node) : this.rows).filter((r) => (mark === 'all' || r.mark === mark) && (!re || nameMatches(re, r.function)));
+		this.cells.show(rows, of.functions);
+		this.table.show(rows, p.get('sort') ?? '-delta', height - 40, (r) => r.function === this.chosen);
+		this.note.textContent = `Values are ${this.unit}${node ? ', below the frame that is zoomed into' : this.nRows > this.rows.length ? ` · the ${integer(this.rows.length)} functions that changed most, of ${integer(this.nRows)}` : ''}`;
 	}
 
 	csv(): string {
