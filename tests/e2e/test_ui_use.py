@@ -11,6 +11,7 @@ from test_ui import drive, missing
 
 BESIDE_OTHERS = True
 N = 30  # services, the first with thirty times the work of the last
+LONG = '/kubepods.slice' * 40  # 600 letters
 PLAIN = 5  # that have no version
 
 
@@ -30,14 +31,17 @@ class UiUseTest(unittest.TestCase):
         cls.addClassCleanup(cls.scraper.__exit__, None, None, None)
         at = int(time.time()) // 60 * 60 - 1200
         for i in range(N):
-            labels = f'label.service_name=svc{i:02}' + ('&label.version=1.0' if i < N - PLAIN else '')
+            labels = f'label.service_name=svc{i:02}' + ('&label.version=1.0' if i < N - PLAIN else '') + (f'&label.cgroup={LONG}' if i == 0 else '')
             cls.store('process_cpu', labels, encode(CPU_TYPES, CPU_TYPES[1], samples(N - i), (at - 10) * 10**9, 10 * 10**9, 10_000_000))
+        heap = encode([('inuse_space', 'bytes')], ('space', 'bytes'), [(['alloc', 'main'], [4096], {'bytes': (48, 'bytes')})], at * 10**9, 0)
+        cls.store('memory', 'label.service_name=svc00', heap)
         stories = {name: {'url': cls.scraper.url + '/', 'time': at} for name in cls.stories()}
+        stories['errors']['expected'] = '500'  # Chromium tells of the answer that failed
         cls.results = drive(stories, cls.scratch)
 
     @classmethod
     def stories(cls):
-        return ['stacks', 'marks', 'scopes']
+        return ['stacks', 'marks', 'scopes', 'errors', 'types', 'offers', 'longLabels']
 
     @classmethod
     def store(cls, name, labels, body):
@@ -56,6 +60,18 @@ class UiUseTest(unittest.TestCase):
 
     def test_zoom_scopes_the_table(self):
         self.answer('scopes')
+
+    def test_errors_stand_alone(self):
+        self.answer('errors')
+
+    def test_types_a_selector(self):
+        self.answer('types')
+
+    def test_offers_labels_of_the_type(self):
+        self.answer('offers')
+
+    def test_long_labels(self):
+        self.answer('longLabels')
 
 
 if __name__ == '__main__':

@@ -30,8 +30,8 @@ export class Panel {
 		this.root = h('section', { class: `panel panel-${name}` }, head, this.bar, this.note, this.state, this.body);
 	}
 
-	/** Runs work; what it replaces is aborted. `again` is what "Run again" does. */
-	async run<T>(work: (signal: AbortSignal, progress: (text: string) => void) => Promise<T>, done: (result: T) => void, again: () => void): Promise<void> {
+	/** Runs work; what it replaces is aborted. `again` is what "Run again" does. `failed`: what else on the page is of an earlier answer. */
+	async run<T>(work: (signal: AbortSignal, progress: (text: string) => void) => Promise<T>, done: (result: T) => void, again: () => void, failed?: () => void): Promise<void> {
 		this.abort?.abort();
 		const abort = (this.abort = new AbortController());
 		this.begin();
@@ -44,6 +44,7 @@ export class Panel {
 		} catch (e) {
 			if (abort !== this.abort) return;
 			this.end();
+			failed?.();
 			if (abort.signal.aborted) this.say('cancelled', 'Cancelled', 'The query was stopped before its answer came.', ['Run again', again]);
 			else this.fail(e as Error, again);
 		}

@@ -37,6 +37,9 @@ export function sharedText(): string | null {
 	return params().get('text') ?? localStorage.getItem('sonde.text');
 }
 
+/** Matchers alone are of the type that is chosen. */
+const withType = (text: string, type: string) => (text.startsWith('{') ? `${type}${text}` : text);
+
 const nice = (type: string) => {
 	const [name, sample, unit] = type.split(':');
 	return unit ? `${name} · ${sample}` : type;
@@ -73,6 +76,7 @@ export class QueryBar {
 				localStorage.setItem('sonde.text', this.isText ? '0' : '1');
 				set({ text: null }, true);
 				this.update(this.state, this.types);
+				this.root.querySelector<HTMLElement>('.selector-text input')?.focus(); // what is typed next is meant for it
 			} }, icon('code'), 'Text'),
 			this.withGroups && this.groups(s), this.withFilters && this.filters());
 	}
@@ -139,9 +143,10 @@ export class QueryBar {
 	/* ---- the selector as text ---- */
 
 	private textField(): HTMLElement {
+		const write = () => this.query(withType(input.value.trim(), parse(this.state.query)?.type ?? ''));
 		const input = h('input', { class: 'input selector mono', value: this.state.query, 'aria-label': 'Selector', placeholder: 'type{label="value"}', onkeydown: (e) => {
-			if (e.key === 'Enter' && !e.defaultPrevented) this.query(input.value.trim());
-		}, onchange: () => this.query(input.value.trim()) });
+			if (e.key === 'Enter' && !e.defaultPrevented) write();
+		}, onchange: write });
 		return h('div', { class: 'selector-text' }, combo(input, (text, caret) => this.complete(text, caret)));
 	}
 

@@ -118,3 +118,55 @@ export async function scopes({ page, url, time }) {
 	await waitQuery(page, (p) => p.get('chosen') === 'leaf');
 	await page.locator('.table-row.is-marked').waitFor();
 }
+
+/** An error stands alone: no picture of a former query is below it. */
+export async function errors({ page, url, time }) {
+	for (const at of [`?start=${time - 300}&end=${time + 300}`, `compare?query_a=${TYPE}{}&query_b=${TYPE}{}&start_a=${time - 300}&end_a=${time + 300}&start_b=${time - 300}&end_b=${time + 300}&per=run`]) {
+		await open(page, url + at);
+		await page.route('**/api/v1/profile_types*', (route) => route.fulfill({ status: 500, body: 'disk on fire' }));
+		await page.getByRole('button', { name: 'Earlier' }).last().click();
+		await page.locator('.panel-plot .state-error').waitFor();
+		await page.locator('.panel-flame .state-empty').waitFor();
+		assert.equal(await page.locator('.flame-canvas:visible').count(), 0, 'the former picture is gone');
+		assert.equal(await page.locator('.totals:visible').count(), 0, 'and so are its numbers');
+		await page.unroute('**/api/v1/profile_types*');
+		await page.goBack();
+		await page.locator('.flame-canvas:visible').first().waitFor();
+	}
+}
+
+/** What is typed after a click on the button is the selector, and matchers alone are of the type that is chosen. */
+export async function types({ page, url, time }) {
+	await open(page, `${url}?start=${time - 300}&end=${time + 300}`);
+	await page.locator('.mode').click();
+	assert.equal(await page.evaluate(() => document.activeElement.getAttribute('aria-label')), 'Selector');
+	await page.keyboard.press('Control+a');
+	await page.keyboard.type('{service_name="svc03"}');
+	await page.keyboard.press('Escape'); // of the completion
+	await page.keyboard.press('Enter');
+	await waitQuery(page, (p) => p.get('query') === `${TYPE}{service_name="svc03"}` && !p.has('view') && !p.has('dir'));
+	await page.waitForFunction(() => document.querySelector('.panel-flame .panel-body > .facts').textContent.startsWith('1.22\u202fs'));
+}
+
+/** Labels of other profile types are not offered. */
+export async function offers({ page, url, time }) {
+	await open(page, `${url}?start=${time - 300}&end=${time + 300}&query=${TYPE}{}`);
+	await page.getByRole('button', { name: /Group by/ }).click();
+	await page.getByRole('menuitemradio', { name: 'service_name' }).waitFor();
+	assert.equal(await page.getByRole('menuitemradio', { name: 'bytes' }).count(), 0, 'bytes is a label of heap profiles');
+	await open(page, `${url}?start=${time - 300}&end=${time + 300}&query=memory:inuse_space:bytes:space:bytes{}`);
+	await page.getByRole('button', { name: /Group by/ }).click();
+	await page.getByRole('menuitemradio', { name: 'bytes' }).waitFor();
+}
+
+/** Values as long as paths of control groups: no page is wider for them. */
+export async function longLabels({ page, url, time }) {
+	for (const width of [1280, 400]) {
+		await page.setViewportSize({ width, height: 860 });
+		for (const colour of ['function', 'kind']) {
+			await open(page, `${url}?start=${time - 300}&end=${time + 300}&group_by=cgroup&colour=${colour}`);
+			await fits(page);
+		}
+		assert.ok(await page.locator('.legend-label').evaluateAll((all) => all.some((e) => e.textContent.length >= 600)));
+	}
+}

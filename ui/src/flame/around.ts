@@ -22,7 +22,7 @@ export function crumbs(path: string[], shown: Tree, answer: FlameAnswer, address
 }
 
 export function legend(p: Palette, whole: number, isDiff: boolean): Child[] {
-	return [p.legend.map(([text, colour, self, mark]) => h('span', { class: 'legend-key' }, h('span', { class: 'swatch', style: { background: colour } }, mark), text, self ? h('span', { class: 'muted num' }, percent(self / whole)) : null)),
+	return [p.legend.map(([text, colour, self, mark]) => h('span', { class: 'legend-key', title: text }, h('span', { class: 'swatch', style: { background: colour } }, mark), text && h('span', { class: 'legend-text' }, text), self ? h('span', { class: 'muted num' }, percent(self / whole)) : null)),
 		isDiff ? null : h('span', { class: 'muted' }, 'by self')];
 }
 

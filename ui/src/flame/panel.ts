@@ -81,6 +81,7 @@ export class FlamePanel {
 
 	update(source: Source, p: URLSearchParams): void {
 		this.address.params = p;
+		this.root.classList.remove('is-former');
 		const isRenamed = chooseNames(p);
 		const isThere = this.answer.ask(source);
 		this.drawToolbar();
@@ -88,12 +89,24 @@ export class FlamePanel {
 		if (isThere && isRenamed) this.repaint();
 	}
 
+	/** The page asks for something else: until it says what, this is a former picture. */
+	await(): void {
+		this.root.classList.add('is-former');
+	}
+
+	/** The page will not say: its query has no answer. */
+	unanswered(): void {
+		if (this.root.classList.contains('is-former')) this.empty('No picture', 'The query above has no answer.');
+	}
+
 	/** Nothing to draw: says why. */
 	empty(title: string, text: string): void {
+		this.root.classList.remove('is-former');
 		this.answer.forget();
 		this.panel.leave();
 		this.toolbar.clear();
 		this.crumbs.replaceChildren();
+		this.crumbs.hidden = true;
 		this.panel.say('empty', title, text);
 	}
 

@@ -165,17 +165,21 @@ export class ComparePage implements Page {
 		}
 		this.asked = key;
 		this.answer = this.lines = undefined;
+		this.flame.await();
 		this.now = Date.now() / 1e3;
 		const b = this.times(readRange(given.has('start_b') ? given : changed(given, { start_b: readRange(given).start, end_b: readRange(given).end }), '_b'));
+		let isAsked = false; // for the difference
 		void this.graph.run(async (signal) => {
 			this.types = await typesOf([['start', String(b.start - 7 * 86400)], ['end', String(b.end)]], signal);
 			const p = this.completed(given);
 			this.drawBars(p);
 			if (!p.get('query_b')) return null;
+			isAsked = true;
 			this.loadDiff(p);
 			return { p, lines: await Promise.all(LETTERS.map((l) => this.loadLine(p, l, signal))) };
 		}, (r) => {
 			if (!r) {
+				this.diff.root.hidden = true;
 				this.graph.say('empty', 'Nothing to compare yet', 'The store holds no profiles of the last week.');
 				this.flame.empty('No difference', 'Profiles of two times, or of two label values, can be compared here.');
 			} else {
@@ -185,6 +189,9 @@ export class ComparePage implements Page {
 		}, () => {
 			this.asked = '';
 			this.update(params());
+		}, () => {
+			this.diff.root.hidden = !isAsked;
+			this.flame.unanswered();
 		});
 	}
 
@@ -213,6 +220,7 @@ export class ComparePage implements Page {
 	}
 
 	private loadDiff(p: URLSearchParams): void {
+		this.diff.root.hidden = false;
 		void this.diff.run((signal) => get<Diff>('api/v1/diff', [...this.testedQuery(p), ['max_nodes', '1'], ['limit', MOST_ROWS]], signal, 'POST'), (d) => {
 			this.answer = d;
 			this.table = new DiffTable((c, replace) => set(c, replace), isTested(d));
@@ -221,7 +229,7 @@ export class ComparePage implements Page {
 			this.drawTotals(d);
 			this.drawFlame(this.completed(params()));
 			void this.loadLabels(p);
-		}, () => this.loadDiff(p));
+		}, () => this.loadDiff(p), () => this.flame.unanswered());
 	}
 
 	/* ---- drawing ---- */

@@ -133,6 +133,7 @@ export class ExplorePage implements Page {
 		if (this.shown) this.now = Date.now() / 1e3;
 		this.shown = asked;
 		this.lines = undefined;
+		this.flame.await();
 		void this.graph.run(async (signal) => {
 			this.types = await typesOf(this.rangeQuery(p), signal);
 			if (!p.get('query') && !this.types.length) return null;
@@ -149,7 +150,7 @@ export class ExplorePage implements Page {
 				void this.loadQuality(lines.query);
 			}
 			else this.drawEmpty();
-		}, () => this.refresh());
+		}, () => this.refresh(), () => this.flame.unanswered());
 	}
 
 	private draw(p: URLSearchParams): void {
