@@ -4,8 +4,9 @@
 import 'uplot/dist/uPlot.min.css';
 import './app.css';
 import './style.css';
-import { copy, fill, h } from './dom';
+import { copy, h } from './dom';
 import { keysButton, shareButton, sharedTheme, themeButton } from './frame';
+import { drawNav, nav, watch } from './nav';
 import { BadRange } from './pages/bad_range';
 import { ComparePage } from './pages/compare';
 import { ConfigPage } from './pages/config';
@@ -22,19 +23,7 @@ import { readRange, resolve } from './time';
 import { forgetWarnings, warnings } from './warnings';
 import { sharedZone, zoneButton } from './zone_button';
 
-const PAGES: [string, string][] = [['', 'Explore'], ['compare', 'Compare'], ['functions', 'Functions'], ['profiles', 'Profiles'], ['files', 'Files']];
-const OTHERS: [string, string][] = [['targets', 'Targets'], ['service-discovery', 'Discovery'], ['config', 'Configuration'], ['flags', 'Flags'], ['status', 'Storage'], ['health', 'Health']];
-
-const nav = h('nav', { class: 'nav', 'aria-label': 'Pages' });
 const main = h('main', { id: 'main' });
-
-function drawNav(name: string): void {
-	forgetWarnings();
-	const p = params(), kept = new URLSearchParams([...p].filter(([k]) => ['query', 'start', 'end', 'seconds'].includes(k)));
-	fill(nav, PAGES.map(([page, title]) => h('a', { href: href(page, kept), 'aria-current': page === name ? 'page' : undefined }, title)),
-		h('span', { class: 'nav-gap' }), OTHERS.map(([page, title]) => h('a', { href: href(page), class: 'minor', 'aria-current': page === name ? 'page' : undefined }, title)));
-	nav.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' }); // in a narrow window they do not all fit
-}
 
 /** The address as it would show the same picture tomorrow and in another zone: all times become instants. */
 function share(): void {
@@ -50,18 +39,22 @@ function share(): void {
 document.addEventListener('sonde-share', share);
 takeDrops();
 document.body.append(h('a', { class: 'skip', href: '#main' }, 'To the content'),
-	h('header', { class: 'top' }, h('a', { class: 'brand', href: href('') }, h('img', { src: 'assets/icon.svg', alt: '', width: '22', height: '22' }), 'Sonde'), nav, shareButton('Copies a link to this picture, with absolute times'), keysButton(), zoneButton(params().get('zone'), () => params().has('zone') ? set({ zone: null }, true) : undefined, again), themeButton(params().get('theme'), () => params().has('theme') && set({ theme: null }, true))), warnings, main);
+	h('header', { class: 'top' }, h('a', { class: 'brand', href: href('') }, h('img', { src: 'assets/icon.svg', alt: '', width: '22', height: '22' }), 'Sonde'), nav.links, shareButton('Copies a link to this picture, with absolute times'), keysButton(), zoneButton(params().get('zone'), () => params().has('zone') ? set({ zone: null }, true) : undefined, again), themeButton(params().get('theme'), () => params().has('theme') && set({ theme: null }, true))), nav.within, warnings, main);
 start({
 	'': { title: 'Explore', make: () => new ExplorePage(), ranges: [''] },
 	compare: { title: 'Compare', make: () => new ComparePage(), ranges: ['', '_a', '_b'] },
 	files: { title: 'Files', make: () => new FilesPage() },
-	functions: { title: 'Functions over time', make: () => new FunctionsPage(), ranges: [''] },
+	functions: { title: 'Functions', make: () => new FunctionsPage(), ranges: [''] },
 	lines: { title: 'Cost per line', make: () => new LinesPage(), ranges: [''] },
-	profiles: { title: 'Single profiles', make: () => new ProfilesPage(), ranges: [''] },
+	profiles: { title: 'Profiles', make: () => new ProfilesPage(), ranges: [''] },
 	targets: { title: 'Targets', make: () => new TargetsPage() },
-	'service-discovery': { title: 'Service discovery', make: () => new DiscoveryPage() },
+	'service-discovery': { title: 'Discovery', make: () => new DiscoveryPage() },
 	config: { title: 'Configuration', make: () => new ConfigPage(false) },
-	flags: { title: 'Command line', make: () => new ConfigPage(true) },
-	health: { title: 'Health of the profiling', make: () => new HealthPage(), ranges: [''] },
+	flags: { title: 'Flags', make: () => new ConfigPage(true) },
+	health: { title: 'Health', make: () => new HealthPage(), ranges: [''] },
 	status: { title: 'Storage', make: () => new StoragePage() },
-}, main, drawNav, (p, suffixes) => BadRange.of(p, suffixes));
+}, main, (name) => {
+	forgetWarnings();
+	drawNav(name, params());
+}, (p, suffixes) => BadRange.of(p, suffixes));
+watch();

@@ -77,7 +77,7 @@ export class QueryBar {
 				set({ text: null }, true);
 				this.update(this.state, this.types);
 				this.root.querySelector<HTMLElement>('.selector-text input')?.focus(); // what is typed next is meant for it
-			} }, icon('code'), 'Text'),
+			} }, icon('code'), 'Edit as text'),
 			this.withGroups && this.groups(s), this.withFilters && this.filters());
 	}
 
@@ -188,7 +188,7 @@ export class QueryBar {
 			return h('span', { class: 'chip filter' }, open, iconButton('close', `Remove ${title}`, () => this.set({ [name]: null })));
 		});
 		const add: HTMLButtonElement = h('button', { type: 'button', class: 'button quiet', 'aria-haspopup': 'menu', onclick: () => openPopover(add, menu(['Filter frames by a regular expression',
-			...FILTERS.map(([name, title, hint]) => ({ label: title, hint, pick: () => this.editFilter(add, name, this.state.filters.find(([n]) => n === name)?.[1] ?? '') }))]), 'Filters') }, 'Frames', icon('down'));
+			...FILTERS.map(([name, title, hint]) => ({ label: title, hint, pick: () => this.editFilter(add, name, this.state.filters.find(([n]) => n === name)?.[1] ?? '') }))]), 'Filters') }, 'Filter frames', icon('down'));
 		return [add, chips];
 	}
 

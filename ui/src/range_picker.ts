@@ -24,7 +24,7 @@ export class RangePicker {
 		fill(this.root, h('div', { class: 'joined' },
 			h('button', { type: 'button', class: 'button', title: 'Earlier', 'aria-label': 'Earlier', onclick: () => this.shift(-0.5) }, '‹'), button,
 			h('button', { type: 'button', class: 'button', title: 'Later', 'aria-label': 'Later', onclick: () => this.shift(0.5) }, '›'),
-			h('button', { type: 'button', class: 'button', title: 'Twice the range', 'aria-label': 'Twice the range', onclick: () => this.zoomOut() }, '−')),
+			h('button', { type: 'button', class: 'button', title: 'Zoom out', 'aria-label': 'Zoom out', onclick: () => this.zoomOut() }, '−')),
 			this.refresh && this.refreshButtons(every));
 		clearInterval(this.timer);
 		if (every > 0 && isRelative(this.range.end)) this.timer = window.setInterval(() => document.hidden || this.refresh!(), every * 1e3);
@@ -35,7 +35,7 @@ export class RangePicker {
 	}
 
 	private refreshButtons(every: number): HTMLElement {
-		const choose: HTMLButtonElement = h('button', { type: 'button', class: `button${every ? ' is-on' : ''}`, title: 'Refresh by itself', 'aria-label': 'Refresh by itself', 'aria-haspopup': 'menu',
+		const choose: HTMLButtonElement = h('button', { type: 'button', class: `button${every ? ' is-on' : ''}`, title: 'Auto-refresh', 'aria-label': 'Auto-refresh', 'aria-haspopup': 'menu',
 			onclick: () => openPopover(choose, menu(REFRESH.map(([s, label]) => ({ label, pressed: Number(s) === every, pick: () => this.set({ refresh: s || null }) }))), 'Refresh') },
 			every ? REFRESH.find(([s]) => Number(s) === every)?.[1] ?? `${every} s` : '', icon('down'));
 		return h('div', { class: 'joined' }, iconButton('refresh', 'Refresh', () => this.refresh!(), { class: 'button' }), choose);

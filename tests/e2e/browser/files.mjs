@@ -30,7 +30,7 @@ export async function file_types({ page, url, heap, grown }) {
 	await change('read', '−33.3%');
 	await types.selectOption('inuse_space');
 	await change('read', '−50.0%');
-	await page.getByRole('button', { name: 'Shares' }).click();
+	await page.getByRole('button', { name: 'Share of total' }).click();
 	await change('read', '0.0%');
 }
 

@@ -4,7 +4,7 @@ import { createServer, request as ask } from 'node:http';
 import { clickGraph, open, settled } from './scenarios.mjs';
 
 /** Goes to another page of the navigation, without a new document. */
-const leave = (page, name = 'Storage') => page.locator('.nav').getByRole('link', { name, exact: true }).evaluate((a) => a.click());
+const leave = (page, name = 'Files') => page.locator('.nav').getByRole('link', { name, exact: true }).evaluate((a) => a.click());
 
 /** Until every timer is over that was set before and waits for less than this. */
 const timersOver = (page, ms) => page.evaluate((n) => new Promise((done) => setTimeout(done, n)), ms);
@@ -14,9 +14,9 @@ async function typesAndLeaves(page, field, text) {
 	await page.locator(field).evaluate((input, typed) => {
 		input.value = typed;
 		input.dispatchEvent(new Event('input'));
-		[...document.querySelectorAll('.nav a')].find((a) => a.textContent === 'Storage').click();
+		[...document.querySelectorAll('.nav a')].find((a) => a.textContent === 'Files').click();
 	}, text);
-	await page.waitForURL((u) => u.pathname.endsWith('/status'));
+	await page.waitForURL((u) => u.pathname.endsWith('/files'));
 	await timersOver(page, 500);
 	assert.equal(new URL(page.url()).search, '', `typed into ${field}`);
 }
@@ -57,7 +57,7 @@ export async function leaves_menus({ page, url }) {
 	await page.locator('.flame-canvas').first().evaluate((c) => {
 		const r = c.getBoundingClientRect();
 		c.dispatchEvent(new PointerEvent('pointerdown', { pointerType: 'touch', clientX: r.left + 20, clientY: r.top + 47, bubbles: true }));
-		[...document.querySelectorAll('.nav a')].find((a) => a.textContent === 'Storage').click();
+		[...document.querySelectorAll('.nav a')].find((a) => a.textContent === 'Files').click();
 	});
 	await timersOver(page, 1000);
 	assert.equal(await page.locator('.popover').count(), 0, 'a menu of a graph that is gone');
@@ -99,7 +99,7 @@ export async function leaves_graphs({ page, url }) {
 	await settled(page);
 	await page.evaluate(() => document.querySelector('.crumb').click()); // zooms out, step by step
 	const drawn = await page.evaluate((flame) => {
-		[...document.querySelectorAll('.nav a')].find((a) => a.textContent === 'Storage').click();
+		[...document.querySelectorAll('.nav a')].find((a) => a.textContent === 'Files').click();
 		return flame.timing.frames.length;
 	}, view);
 	await page.locator('.theme').click();

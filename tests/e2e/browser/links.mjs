@@ -73,7 +73,7 @@ export async function link_explore({ page, context, url }) {
 	await settled(page);
 	const p = await same(page, context);
 	assert.deepEqual([p.get('query'), p.get('theme')], [`${TYPE}{}`, 'dark'], 'what a bare address means is said');
-	await page.getByRole('button', { name: 'Text' }).click();
+	await page.getByRole('button', { name: 'Edit as text' }).click();
 	await option(page, 'Options', 'Below (flame)');
 	await option(page, 'Options', 'Kind of code');
 	await option(page, 'Options', 'Chains of single calls');
@@ -143,7 +143,7 @@ export async function link_sandwich({ page, context, url }) {
 export async function link_compare({ page, context, url }) {
 	await page.goto(`${url}compare?query_a=${TYPE}{service_name="alpha"}&query_b=${TYPE}{service_name="beta"}&start_b=now-1h&end_b=now&start_a=now-1h&end_a=now&per=run`);
 	await page.locator('.side-head').waitFor();
-	await press(page, 'Dragging sets', 'A');
+	await press(page, 'Drag selects', 'A');
 	await waitQuery(page, (p) => p.get('drag') === 'a');
 	await page.locator('.legend-item', { hasText: 'B' }).click();
 	await waitQuery(page, (p) => p.get('off') === 'B');
@@ -153,7 +153,7 @@ export async function link_compare({ page, context, url }) {
 	await press(page, 'Counted', 'Total');
 	await page.getByRole('button', { name: '%', exact: true }).click();
 	await same(page, context, '.flame-panel .flame-canvas');
-	await press(page, 'Mode', 'Shares');
+	await press(page, 'Mode', 'Share of total');
 	await page.waitForFunction(() => document.querySelector('.totals').textContent.includes('shares'));
 	await press(page, 'Rows', 'Changed');
 	await option(page, /^Panels/, 'One graph');

@@ -18,6 +18,11 @@ export async function targets({ page, url }) {
 	const cards = page.locator('.card');
 	await cards.first().waitFor();
 	assert.equal(await page.title(), 'Targets · Sonde');
+	// All pages of the scraper itself are behind one link, which says that a target is down.
+	assert.deepEqual(await page.locator('.nav a').allTextContents(), ['Explore', 'Compare', 'Functions', 'Profiles', 'Files', 'Status']);
+	assert.deepEqual(await page.locator('.subnav a').allTextContents(), ['Targets', 'Discovery', 'Configuration', 'Flags', 'Storage', 'Health']);
+	assert.equal(await page.locator('.subnav [aria-current=page]').textContent(), 'Targets');
+	await page.locator('.nav').getByRole('img', { name: '1 of 2 targets are down' }).waitFor();
 	assert.equal(await cards.count(), 2);
 	await page.getByText('1 of 2 up', { exact: true }).first().waitFor();
 	await page.getByRole('button', { name: 'Down (1)' }).click();
@@ -63,7 +68,7 @@ export async function configuration({ page, url }) {
 	await waitQuery(page, (p) => p.get('job') === 'app');
 	await page.waitForFunction((old) => document.querySelector('.code')?.textContent !== old, whole);
 	assert.match(await page.locator('.code').textContent(), /scrape_timeout/);
-	await page.getByRole('button', { name: 'Command line' }).click();
+	await page.locator('.subnav').getByRole('link', { name: 'Flags' }).click();
 	await page.getByText('--web.route-prefix').waitFor();
 	assert.ok(page.url().startsWith(`${url}flags`));
 	await page.getByLabel('Filter by name').fill('retention');
@@ -167,8 +172,9 @@ export async function builds({ page, url }) {
 export async function bare({ page, url }) {
 	await page.goto(`${url}targets`);
 	await page.locator('.state-empty').waitFor();
+	assert.ok(await page.locator('.nav-mark').isHidden(), 'nothing is down');
 	assert.match(await page.locator('.state-empty').textContent(), /configuration/);
-	await page.locator('.nav').getByRole('link', { name: 'Storage' }).click();
+	await page.locator('.subnav').getByRole('link', { name: 'Storage' }).click();
 	await page.getByText('None yet').waitFor();
 }
 

@@ -81,7 +81,7 @@ export async function selects({ page, url }) {
 	await waitQuery(page, (p) => (p.get('query') ?? '').endsWith('{service_name="beta"}'));
 	await page.waitForFunction((old) => document.querySelector('.panel-flame .facts').textContent !== old, before);
 	assert.equal(await page.locator('.chip').count(), 1);
-	await page.getByRole('button', { name: 'Text' }).click();
+	await page.getByRole('button', { name: 'Edit as text' }).click();
 	const field = page.getByLabel('Selector');
 	assert.match(await field.inputValue(), /\{service_name="beta"\}$/);
 	await field.fill('process_cpu:cpu:nanoseconds:cpu:nanoseconds{serv');
@@ -447,7 +447,7 @@ export async function warned({ page, url, block, scratch }) {
 	const banner = page.locator('.warnings');
 	assert.match(await banner.innerText(), new RegExp(`^block ${block} is damaged: profiles from .* may be missing$`));
 	await page.screenshot({ path: `${scratch}/warned.png` });
-	await page.getByRole('link', { name: 'Targets' }).first().click();
+	await page.getByRole('link', { name: /^Status/ }).click();
 	await banner.waitFor({ state: 'hidden' });
 }
 
@@ -493,7 +493,7 @@ export async function compares({ page, url, scratch }) {
 	const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('menuitem', { name: /^Folded/ }).click()]);
 	const saved = `${scratch}/diff.folded`;
 	await download.saveAs(saved);
-	await page.getByRole('button', { name: 'Shares' }).click();
+	await page.getByRole('button', { name: 'Share of total' }).click();
 	await waitQuery(page, (p) => p.get('mode') === 'relative');
 	await page.waitForFunction(() => document.querySelector('.totals')?.textContent.includes('shares'));
 	await settled(page);
@@ -501,7 +501,7 @@ export async function compares({ page, url, scratch }) {
 	await clickGraph(page, 2, 0.1);
 	await waitQuery(page, (p) => p.getAll('at').length === 2);
 	const box = await page.locator('.plot .u-over').boundingBox();
-	await page.getByRole('group', { name: 'Dragging sets' }).getByRole('button', { name: 'A' }).click();
+	await page.getByRole('group', { name: 'Drag selects' }).getByRole('button', { name: 'A' }).click();
 	await page.mouse.move(box.x + box.width * 0.4, box.y + 40);
 	await page.mouse.down();
 	await page.mouse.move(box.x + box.width * 0.9, box.y + 44, { steps: 8 });

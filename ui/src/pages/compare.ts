@@ -241,14 +241,14 @@ export class ComparePage implements Page {
 			this.ranges[l].update(p.has(`start_${l}`) ? p : changed(p, { [`start_${l}`]: String(start), [`end_${l}`]: String(end) }));
 		}
 		const b = readRange(p, '_b'), presets = (): (MenuItem | string | null)[] => ['A is', ...SHIFTS.map(([label, by]) => ({ label, pick: () => set(shifted(b, by, this.now)) })),
-			{ label: 'The range right before B', pick: () => set(shifted(b, undefined, this.now)) }, null, { label: 'Exchange A and B', pick: () => this.exchange(p) }, 'Same range, by label', ...this.labelPresets];
+			{ label: 'The range right before B', pick: () => set(shifted(b, undefined, this.now)) }, null, { label: 'Swap A and B', pick: () => this.exchange(p) }, 'Same range, by label', ...this.labelPresets];
 		const button = menuButton('Presets', 'What is compared', presets);
 		const panel = p.get('panel');
 		const panels = menuButton(panel ? `Panels by ${panel}` : 'Panels', 'A part of the graph for each value of a label, each with colours of its own scale', () => [
 			{ label: 'One graph', pressed: !panel, pick: () => set({ panel: null, at: null }) }, ...(this.labelNames.length ? ['A panel per'] : ['No labels in B’s range']),
 			...this.labelNames.map((name) => ({ label: name, pressed: name === panel, pick: () => set({ panel: name, at: null }) }))], { class: `button${panel ? ' is-on' : ''}` });
-		fill(this.controls, button, panels, h('div', { class: 'labelled' }, h('span', { class: 'muted' }, 'Dragging sets'), segmented('Dragging sets', [['a', 'A'], ['b', 'B']], dragged(p), (l) => set({ drag: l === 'b' ? null : l }, true))), h('div', { class: 'spacer' }),
-		segmented('Mode', [['second', 'Per second', 'Values per second that was watched'], ['run', 'Sums', 'Values as they are'], ['relative', 'Shares', 'Each side as a share of its own total']],
+		fill(this.controls, button, panels, h('div', { class: 'labelled' }, h('span', { class: 'muted' }, 'Drag selects'), segmented('Drag selects', [['a', 'A'], ['b', 'B']], dragged(p), (l) => set({ drag: l === 'b' ? null : l }, true))), h('div', { class: 'spacer' }),
+		segmented('Mode', [['second', 'Per second', 'Values per second that was watched'], ['run', 'Absolute', 'Sums as they are'], ['relative', 'Share of total', 'Each side as a share of its own total']],
 			p.get('mode') === 'relative' ? 'relative' : p.get('per') === 'run' ? 'run' : 'second', (m) => set({ mode: m === 'relative' ? m : null, per: m === 'run' ? m : null })),
 		!p.has('mode') && !p.has('per') && segmented('Rates', [['instance', 'Per instance', 'Rates of one instance in the mean'], ['service', 'Service', 'Rates of all instances together']], p.get('rates') === 'service' ? 'service' : 'instance', (of) => set({ rates: of === 'service' ? of : null })),
 		segmented('Bars as wide as', [['union', 'A + B', 'Bars are as wide as both'], ['a', 'A', 'Bars are as wide as before'], ['b', 'B', 'Bars are as wide as after']], p.get('width') ?? 'union', (w) => set({ width: w === 'union' ? null : w })));

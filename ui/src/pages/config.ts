@@ -3,8 +3,8 @@
 // The configuration in force as the scraper reads it, job by job with its defaults, and the command line.
 import { Query, get } from '../api';
 import { Child, copy, h } from '../dom';
-import { go, href, pageName, set } from '../router';
-import { StatusPage, choices, plainTable } from './status_page';
+import { set } from '../router';
+import { StatusPage, plainTable } from './status_page';
 
 interface Config {
 	yaml: string;
@@ -15,7 +15,7 @@ interface Config {
 
 export class ConfigPage extends StatusPage<Config> {
 	constructor(private readonly isFlags: boolean) {
-		super(isFlags ? 'Command line' : 'Configuration', isFlags ? 'Filter by name or value' : undefined);
+		super(isFlags ? 'Flags' : 'Configuration', isFlags ? 'Filter by name or value' : undefined);
 	}
 
 	protected async ask(signal: AbortSignal): Promise<Config> {
@@ -29,7 +29,7 @@ export class ConfigPage extends StatusPage<Config> {
 		const select: HTMLSelectElement = h('select', { class: 'select', 'aria-label': 'What is shown', 'data-key': 'job', onchange: () => set({ job: select.value || null }) },
 			h('option', { value: '' }, 'The whole file'), c.pools.map((name) => h('option', { value: name }, `Job ${name}, with defaults`)));
 		select.value = job;
-		return [choices('Page', [['config', 'Configuration'], ['flags', 'Command line']], pageName(), (v) => go(href(v))), !this.isFlags && select];
+		return !this.isFlags && select;
 	}
 
 	protected draw(c: Config, p: URLSearchParams, filter: string): { body: Child; count?: string } | null {

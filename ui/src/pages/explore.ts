@@ -163,7 +163,7 @@ export class ExplorePage implements Page {
 		this.plot.hide(p.getAll('off'));
 		if (this.lines && this.isStacked(this.lines) !== this.drawn) this.drawLines(this.lines);
 		if (point) fill(this.single, h('strong', {}, `${timeText(point[0])} – ${clockText(point[1])}`), p.has('only') && h('span', { class: 'mono muted' }, p.get('only')!.replace(/^[^{]*/, '')),
-			h('a', { href: href('profiles', { query: p.get('only') ?? query, start: String(point[0]), end: String(point[1]) }) }, 'Its single profiles'), h('button', { type: 'button', class: 'button small', onclick: () => set({ start: String(point[0]), end: String(point[1]), seconds: null, at: null, ...(p.has('only') ? { query: p.get('only') } : {}), ...NO_POINT }) }, 'Make it the range'),
+			h('a', { href: href('profiles', { query: p.get('only') ?? query, start: String(point[0]), end: String(point[1]) }) }, 'Open the profiles'), h('button', { type: 'button', class: 'button small', onclick: () => set({ start: String(point[0]), end: String(point[1]), seconds: null, at: null, ...(p.has('only') ? { query: p.get('only') } : {}), ...NO_POINT }) }, 'Make it the range'),
 			h('button', { type: 'button', class: 'button small', onclick: () => set({ ...NO_POINT, at: null }) }, 'The whole range'));
 		else fill(this.single, h('strong', {}, ids.length > 1 ? `${ids.length} single profiles` : 'A single profile'), h('span', { class: 'mono muted' }, ids.join(' ')), h('a', { href: href('profiles', new URLSearchParams([...p].filter(([k]) => ['query', 'start', 'end', 'seconds', 'by'].includes(k)))) }, 'All single profiles'),
 			h('button', { type: 'button', class: 'button small', onclick: () => set({ profile_id: null, at: null }) }, 'The whole range'));

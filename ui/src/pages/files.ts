@@ -200,7 +200,7 @@ export class FilesPage implements Page {
 	private drawChoice(all: Choice[], chosen: Choice | undefined, isDiff: boolean, mode: 'absolute' | 'relative'): void {
 		const select = all.length > 1 && h('select', { class: 'select', 'aria-label': 'Sample type', onchange: (e) => set({ [TYPE]: (e.target as HTMLSelectElement).value, at: null }) },
 			all.map((c) => h('option', { value: c.type, selected: c === chosen }, `${c.type}, ${c.unit}`)));
-		fill(this.choice, select, isDiff && segmented('Compared', [['absolute', 'Sums'], ['relative', 'Shares', 'Each file as a share of its own total']], mode, (m) => set({ mode: m === 'relative' ? m : null })));
+		fill(this.choice, select, isDiff && segmented('Compared', [['absolute', 'Absolute'], ['relative', 'Share of total', 'Each file as a share of its own total']], mode, (m) => set({ mode: m === 'relative' ? m : null })));
 	}
 
 	/** What of a file is not taken as it stands depends on the sample type. */

@@ -68,7 +68,7 @@ export class HealthPage implements Page {
 		this.controls.append(this.select, this.filter);
 		this.panel.body.append(this.facts, h('div', { class: 'columns plots' }, h('section', {}, h('h2', { class: 'section' }, 'Own cost'), h('p', { class: 'muted' }, 'CPU time of the exporter and its programs in the kernel, of all CPUs’ time'), this.plots.cost.root),
 			h('section', {}, h('h2', { class: 'section' }, 'How stacks end'), h('p', { class: 'muted' }, 'Share of the sampled CPU time'), this.plots.stacks.root)), this.controls, this.table);
-		this.root = h('div', { class: 'page' }, h('div', { class: 'bars' }, h('h1', { class: 'bar-title' }, 'How healthy the profiling is'), this.range.root), this.panel.root);
+		this.root = h('div', { class: 'page' }, h('div', { class: 'bars' }, h('h1', { class: 'bar-title' }, 'Health'), this.range.root), this.panel.root);
 		this.life.listen(document, 'sonde-theme', () => Object.values(this.plots).forEach((p) => p.redraw()));
 	}
 

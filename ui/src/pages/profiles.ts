@@ -90,7 +90,7 @@ export class ProfilesPage implements Page {
 	private readonly note = h('p', { class: 'facts' });
 	private readonly table = h('div', { class: 'stacked' });
 	private readonly panel = new Panel('profiles', this.head);
-	private readonly largestPanel = h('section', { class: 'panel', hidden: true }, h('div', { class: 'panel-body' }, h('h2', {}, 'The largest'), this.table));
+	private readonly largestPanel = h('section', { class: 'panel', hidden: true }, h('div', { class: 'panel-body' }, h('h2', {}, 'Largest profiles'), this.table));
 	readonly root: HTMLElement;
 	private types: ProfileType[] = [];
 	private query = ''; // what a bare address means

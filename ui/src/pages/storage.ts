@@ -44,7 +44,7 @@ const when = (ms: number) => (ms ? timeText(ms / 1e3) : '–');
 
 export class StoragePage extends StatusPage<Storage> {
 	constructor() {
-		super('Storage and status');
+		super('Storage');
 	}
 
 	protected async ask(signal: AbortSignal): Promise<Storage> {

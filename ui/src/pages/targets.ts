@@ -143,7 +143,7 @@ export class TargetsPage extends TargetList {
 
 export class DiscoveryPage extends TargetList {
 	constructor() {
-		super('Service discovery', 'Filter by label');
+		super('Discovery', 'Filter by label');
 	}
 
 	protected drawControls(_t: Targets, p: URLSearchParams): Child {
