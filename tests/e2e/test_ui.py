@@ -187,7 +187,8 @@ class UiTest(unittest.TestCase):
         self.answer('page_served')
 
     def test_empty_store(self):
-        self.answer('empty')
+        with scraper(self.answer('empty')) as s:
+            self.assertEqual(sorted(t['scrapePool'] for t in s.get('/api/v1/targets').json['data']['activeTargets']), ['go', 'nodes'])
 
     def store(self, s, body):
         r = http_get(f'{s.url}/api/v1/import?name=process_cpu&label.service_name=app', method='POST', body=body, timeout=120)

@@ -66,7 +66,7 @@ export class Panel {
 		this.state.className = `state state-${kind}`;
 		if (kind === 'error') this.state.setAttribute('role', 'alert');
 		else this.state.removeAttribute('role');
-		fill(this.state, h('strong', {}, title), h('p', {}, text), action && h('button', { type: 'button', class: 'button', onclick: action[1] }, action[0]));
+		fill(this.state, h('strong', {}, title), h('div', { class: 'state-text' }, text), action && h('button', { type: 'button', class: 'button', onclick: action[1] }, action[0]));
 	}
 
 	/** Back from what was said to the body. */

@@ -56,6 +56,11 @@ export function parse(text: string): Selector | null {
 	return s.isDone ? { type, matchers } : null;
 }
 
+/** What to do about a selection without profiles. */
+export function advice(query: string): string {
+	return `Nothing was stored for this selector in this range. Widen the range${parse(query)?.matchers.length === 0 ? '.' : ', or take matchers away.'}`;
+}
+
 export function quote(text: string): string {
 	return `"${text.replace(/[\\"]/g, '\\$&').replace(/\n/g, '\\n')}"`;
 }

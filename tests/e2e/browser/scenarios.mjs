@@ -434,10 +434,22 @@ export async function cancels({ page, url }) {
 export async function empty({ page, url }) {
 	await page.goto(url);
 	await page.locator('.panel-plot .state-empty').waitFor();
-	assert.match(await page.locator('.panel-plot .state-empty').textContent(), /Targets/);
+	// There is a configuration to start from, which the scraper takes.
+	assert.match(await page.locator('.panel-plot .state-empty').textContent(), /No target is configured/);
+	await page.locator('.panel-plot').getByRole('button', { name: 'Copy' }).click();
+	const text = await page.evaluate(() => navigator.clipboard.readText());
+	assert.match(text, /^scrape_configs:\n[^]*127\.0\.0\.1:7273/);
 	await page.getByRole('button', { name: 'Last 7 days' }).click();
 	await waitQuery(page, (p) => p.get('start') === 'now-7d');
 	await page.locator('.panel-plot .state-empty').waitFor();
+	for (const [at, panel] of [['functions', '.panel-functions'], ['profiles', '.panel-profiles']]) {
+		await page.goto(url + at);
+		assert.doesNotMatch(await page.locator(`${panel} .state-empty`).textContent(), /matchers/, 'there are none');
+	}
+	await page.goto(`${url}compare`);
+	await page.locator('.panel-plot .state-empty').waitFor();
+	assert.equal(await page.locator('.panel-totals:visible').count(), 0, 'no empty box');
+	return text;
 }
 
 /** A damaged block: the pictures show the rest, a banner says what is missing, and pages without its data say nothing. */

@@ -7,6 +7,7 @@ import { Life } from '../life';
 import { chooseNames } from '../names';
 import { Panel } from '../panel';
 import type { MenuItem } from '../popover';
+import { advice } from '../selector';
 import { FlameAddress, Write } from './address';
 import { FlameAnswer } from './answer';
 import { crumbs, facts, legend } from './around';
@@ -117,7 +118,7 @@ export class FlamePanel {
 		this.picture.forget();
 		if (this.answer.base!.tree.weight[0] > 0) this.apply();
 		else if (this.answer.source!.local) this.panel.say('empty', 'Nothing to draw', 'All values of this sample type are 0.');
-		else this.panel.say('empty', 'No profiles here', 'Nothing was stored for this selector in this range. Widen the range, or take matchers away.');
+		else this.panel.say('empty', 'No profiles here', advice(this.answer.source!.query.find(([name]) => name === 'query')?.[1] ?? ''));
 	}
 
 	private apply(): void {

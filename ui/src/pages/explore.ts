@@ -2,7 +2,7 @@
 //
 // One selection: its values over time, and below them its flame graph.
 import { Line, Matrix, ProfileType, Query, address, get, recall, series } from '../api';
-import { fill, h, segmented } from '../dom';
+import { Child, fill, h, segmented } from '../dom';
 import { NO_SANDWICH } from '../flame/address';
 import { exportLinks } from '../flame/exports';
 import { FlamePanel } from '../flame/panel';
@@ -14,9 +14,10 @@ import { Quality, qualityBadge } from '../quality';
 import { QueryBar, readFilters, readFrames, sharedText } from '../query_bar';
 import { RangePicker } from '../range_picker';
 import { Changes, Page, go, href, params, set } from '../router';
-import { narrowed, parse, print } from '../selector';
+import { advice, narrowed, parse, print } from '../selector';
 import { integer, rateOf, ticks } from '../units';
 import { Range, clockText, readRange, resolve, stepFor, timeText } from '../time';
+import { firstStart } from './first_start';
 import { groupOf, idOf, lineLabel, othersOf, tellingGroups } from './group_lines';
 
 const MAX_LINES = 24;
@@ -72,6 +73,7 @@ export class ExplorePage implements Page {
 	readonly root: HTMLElement;
 	private types: ProfileType[] = [];
 	private overlap?: Overlap; // of what is shown
+	private start: Child = null; // what an empty store says
 	private lines?: OverTime;
 	private drawn?: boolean; // whether the lines stand on one another
 	private bare = ''; // what an address without a query means
@@ -136,7 +138,10 @@ export class ExplorePage implements Page {
 		this.flame.await();
 		void this.graph.run(async (signal) => {
 			this.types = await typesOf(this.rangeQuery(p), signal);
-			if (!p.get('query') && !this.types.length) return null;
+			if (!p.get('query') && !this.types.length) {
+				this.start = await firstStart(signal);
+				return null;
+			}
 			const first = p.get('query') || `${this.types[0].id}{}`;
 			this.overlap = await findOverlap(first, this.rangeQuery(p));
 			this.bare = this.overlap && !p.get('query') ? withoutOverlap(first, this.overlap) : first;
@@ -202,14 +207,14 @@ export class ExplorePage implements Page {
 
 	private drawEmpty(): void {
 		this.bar.update({ query: '', groupBy: [], filters: [], range: () => this.rangeQuery(params()) }, []);
-		this.graph.say('empty', 'No profiles in this range', ['The store holds nothing for this time yet. ', h('a', { href: 'targets' }, 'Targets'), ' shows what is scraped and why a scrape failed; a wider range may hold older profiles.'], ['Last 7 days', () => set({ start: 'now-7d', end: 'now', seconds: null })]);
+		this.graph.say('empty', 'No profiles in this range', [h('p', {}, 'The store holds nothing for this time. A wider range may hold older profiles.'), this.start], ['Last 7 days', () => set({ start: 'now-7d', end: 'now', seconds: null })]);
 		this.flame.empty('Nothing to draw yet', 'Profiles appear here a few seconds after the first scrape. POST /api/v1/import takes profiles by hand.');
 	}
 
 	private drawLines(lines: OverTime): void {
 		const { of: m, all, groups, start, end } = lines, isStacked = (this.drawn = this.isStacked(lines)), isInstant = this.isInstant(m);
 		if (!m.result.length) {
-			this.graph.say('empty', 'No values here', 'Nothing was stored for this selector in this range. Widen the range, or take matchers away.');
+			this.graph.say('empty', 'No values here', advice(lines.query));
 			return;
 		}
 		const rate = rateOf(m, isInstant, m.step), telling = tellingGroups(m.result, groups), query = parse(lines.query);

@@ -12,6 +12,7 @@ import { Plot, PlotLine } from '../plot';
 import { QueryBar, readFilters, readFrames, sharedText } from '../query_bar';
 import { RangePicker } from '../range_picker';
 import { Changes, Page, href, params, set } from '../router';
+import { advice } from '../selector';
 import { readRange, resolve, stepFor } from '../time';
 import { integer, percent, rateOf, ticks, value } from '../units';
 import { overlapNote, typesOf } from './explore';
@@ -111,7 +112,7 @@ export class FunctionsPage implements Page {
 		if (this.drawn === others) return;
 		this.drawn = others;
 		if (!a || !a.result.length) {
-			this.panel.say('empty', 'No profiles here', 'Nothing was stored for this selector in this range. Widen the range, or take matchers away.');
+			this.panel.say('empty', 'No profiles here', advice(this.query));
 			return;
 		}
 		const isInstant = this.types.find((t) => t.id === a.profile_type)?.kind === 'instant', rate = rateOf(a, isInstant, a.step), isStacked = a.by === 'self';

@@ -13,7 +13,7 @@ import { Panel } from '../panel';
 import { QueryBar, readFilters, sharedText } from '../query_bar';
 import { RangePicker } from '../range_picker';
 import { Changes, Page, go, href, params, set } from '../router';
-import { escapeRegexp, parse, print } from '../selector';
+import { advice, escapeRegexp, parse, print } from '../selector';
 import { clockText, readRange, resolve, timeText } from '../time';
 import { integer, value } from '../units';
 import { PATHS, typesOf } from './explore';
@@ -164,7 +164,7 @@ export class ProfilesPage implements Page {
 			if (a?.profiles.length) {
 				this.answer = a;
 				this.draw(params());
-			} else this.panel.say('empty', 'No profiles here', 'Nothing was stored for this selector in this range. Widen the range, or take matchers away.');
+			} else this.panel.say('empty', 'No profiles here', advice(params().get('query') ?? ''));
 		}, () => this.load(params()));
 	}
 
