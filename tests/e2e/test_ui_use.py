@@ -33,7 +33,7 @@ class UiUseTest(unittest.TestCase):
         for i in range(N):
             labels = f'label.service_name=svc{i:02}' + ('&label.version=1.0' if i < N - PLAIN else '') + (f'&label.cgroup={LONG}' if i == 0 else '')
             cls.store('process_cpu', labels, encode(CPU_TYPES, CPU_TYPES[1], samples(N - i), (at - 10) * 10**9, 10 * 10**9, 10_000_000))
-        heap = encode([('inuse_space', 'bytes')], ('space', 'bytes'), [(['alloc', 'main'], [4096], {'bytes': (48, 'bytes')})], at * 10**9, 0)
+        heap = encode([('inuse_space', 'bytes')], ('space', 'bytes'), [(['alloc', 'main'], [4096], {'bytes': (48, 'bytes')}), ([f'deep{k}' for k in range(40)], [1024], {})], at * 10**9, 0)
         cls.store('memory', 'label.service_name=svc00', heap)
         stories = {name: {'url': cls.scraper.url + '/', 'time': at} for name in cls.stories()}
         stories['errors']['expected'] = '500'  # Chromium tells of the answer that failed
@@ -41,7 +41,7 @@ class UiUseTest(unittest.TestCase):
 
     @classmethod
     def stories(cls):
-        return ['stacks', 'marks', 'scopes', 'errors', 'types', 'offers', 'longLabels']
+        return ['stacks', 'marks', 'scopes', 'errors', 'types', 'offers', 'longLabels', 'prints']
 
     @classmethod
     def store(cls, name, labels, body):
@@ -72,6 +72,9 @@ class UiUseTest(unittest.TestCase):
 
     def test_long_labels(self):
         self.answer('longLabels')
+
+    def test_prints(self):
+        self.answer('prints')
 
 
 if __name__ == '__main__':

@@ -6,6 +6,7 @@ import { fill, h } from './dom';
 import { isDark } from './flame/colours';
 import { areaColour, translucent, lineColours } from './line_colours';
 import { clockText, timeText } from './time';
+import { SHEET, isPrinting, onPrint } from './print';
 import { integer } from './units';
 import { isUtc } from './zone';
 
@@ -88,14 +89,17 @@ export class Plot {
 	private options?: PlotOptions;
 	private hidden = new Set<string>();
 	private readonly isHidden = (l: PlotLine) => this.hidden.has(l.id ?? l.label);
-	private readonly observer = new ResizeObserver(() => this.u && this.u.setSize({ width: this.host.clientWidth, height: this.height }));
+	private readonly ending = new AbortController();
+	private readonly observer = new ResizeObserver(() => this.u && !isPrinting() && this.u.setSize({ width: this.host.clientWidth, height: this.height }));
 
 	constructor(private readonly height = HEIGHT) {
 		this.observer.observe(this.host);
+		onPrint(this.ending.signal, () => this.redraw());
 		(this.root as HTMLElement & { plot?: Plot }).plot = this; // for tests
 	}
 
 	leave(): void {
+		this.ending.abort();
 		this.observer.disconnect();
 		this.u?.destroy();
 	}
@@ -138,7 +142,7 @@ export class Plot {
 		const stepped = uPlot.paths.stepped!({ align: -1 });
 		this.u?.destroy();
 		this.u = new uPlot({
-			width: Math.max(this.host.clientWidth, 100), height: this.height, padding: [8, 30, 0, 0],
+			width: isPrinting() ? SHEET : Math.max(this.host.clientWidth, 100), height: this.height, padding: [8, 30, 0, 0],
 			legend: { show: false }, ...(isUtc() && { tzDate: (t: number) => uPlot.tzDate(new Date(t * 1e3), 'Etc/UTC') }),
 			cursor: { x: true, y: false, drag: { x: true, y: false, dist: 4 }, points: { show: !o.stacked, size: 6 }, dataIdx: (u, _series, closest, x) => (u.data[0][closest] < x ? Math.min(closest + 1, u.data[0].length - 1) : closest) },
 			scales: { x: { time: true, range: [o.start, o.end] }, y: { range: (_u, _min, max) => [0, o.top ?? (max > 0 ? max * 1.08 : 1)] } },

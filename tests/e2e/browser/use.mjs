@@ -15,10 +15,9 @@ export async function stacks({ page, url, time, scratch }) {
 	const swatches = () => page.locator('.legend-item').evaluateAll((all) => Object.fromEntries(all.map((e) => [e.querySelector('.legend-label').textContent, e.querySelector('.swatch').style.background])));
 	const before = await swatches();
 	assert.equal(new Set(Object.values(before)).size, 25, 'no two colours are alike');
-	// The top of the stack is the sum of all 30: 45 ms times 30 + 29 + … + 1, over ten seconds.
-	const top = await page.evaluate(() => Math.max(...document.querySelector('.plot').plot.u.data[1]) * document.querySelector('.plot').plot.options.step / 10);
-	assert.ok(Math.abs(top - 0.0045 * 465) < 1e-6, `${top}`);
-	assert.ok(await page.locator('.plot-legend').evaluate((e) => e.scrollHeight > e.clientHeight), 'the legend scrolls');
+	// The top of the stack is the sum of all 30: 45 ms times 30 + 29 + … + 1.
+	const sum = await page.evaluate(() => document.querySelector('.plot').plot.u.data[1].reduce((s, v) => s + v, 0) * document.querySelector('.plot').plot.options.step);
+	assert.ok(Math.abs(sum - 0.045 * 465) < 1e-6, `${sum}`);
 	await page.getByLabel('Search the legend').fill('svc1');
 	assert.deepEqual(await items(page).locator('.legend-label').allTextContents(), Array.from({ length: 10 }, (_, i) => `svc1${i}`));
 	await page.getByLabel('Search the legend').fill('');
@@ -50,6 +49,7 @@ export async function stacks({ page, url, time, scratch }) {
 		await page.setViewportSize({ width, height: 860 });
 		await open(page, `${url}?start=${time - 300}&end=${time + 300}&group_by=service_name`);
 		await fits(page);
+		if (width === 400) assert.ok(await page.locator('.plot-legend').evaluate((e) => e.scrollHeight > e.clientHeight), 'the legend scrolls');
 	}
 }
 
@@ -58,7 +58,7 @@ const functionsOf = (page) => page.locator('.table-row .function').allTextConten
 /** Fills that the graph shows, without greys. */
 const colours = (page, canvas = '.flame-canvas') => page.evaluate((selector) => {
 	const c = [...document.querySelectorAll(selector)].find((e) => e.checkVisibility()), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, seen = new Map();
-	for (let i = 0; i < d.length; i += 4) if (d[i + 3] === 255 && Math.max(d[i], d[i + 1], d[i + 2]) - Math.min(d[i], d[i + 1], d[i + 2]) > 24) seen.set(`${d[i]},${d[i + 1]},${d[i + 2]}`, (seen.get(`${d[i]},${d[i + 1]},${d[i + 2]}`) ?? 0) + 1);
+	for (let i = 0; i < d.length; i += 4) if (d[i + 3] === 255 && Math.max(d[i], d[i + 1], d[i + 2]) - Math.min(d[i], d[i + 1], d[i + 2]) > 34) seen.set(`${d[i]},${d[i + 1]},${d[i + 2]}`, (seen.get(`${d[i]},${d[i + 1]},${d[i + 2]}`) ?? 0) + 1);
 	return [...seen].filter(([, n]) => n > 200).map(([colour]) => colour).sort();
 }, canvas);
 
@@ -169,4 +169,31 @@ export async function longLabels({ page, url, time }) {
 		}
 		assert.ok(await page.locator('.legend-label').evaluateAll((all) => all.some((e) => e.textContent.length >= 600)));
 	}
+}
+
+/** On paper a page is light and whole, without controls; afterwards it is as before. */
+export async function prints({ page, url, time, scratch }) {
+	await page.emulateMedia({ colorScheme: 'dark' });
+	await page.setViewportSize({ width: 1280, height: 500 });
+	await open(page, `${url}?start=${time - 300}&end=${time + 300}&query=memory:inuse_space:bytes:space:bytes{}`);
+	const heights = () => page.evaluate(() => [...document.querySelectorAll('.flame-canvas, .table-scroll, .plot-host canvas')].filter((e) => e.checkVisibility()).map((e) => e.getBoundingClientRect().height));
+	const before = await heights();
+	await page.evaluate(() => dispatchEvent(new Event('beforeprint')));
+	await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
+	assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), 'rgb(255, 255, 255)');
+	assert.deepEqual(await page.evaluate(() => [...document.querySelectorAll('button:not(.range, .legend-item, .table-head button, .chip-text)')].filter((e) => e.checkVisibility()).map((e) => e.className)), [], 'no controls');
+	const { rows: drawn, all, wide } = await page.evaluate(() => {
+		const flame = document.querySelector('.panel-flame').flame;
+		return { rows: Math.round(document.querySelector('.flame-canvas').getBoundingClientRect().height / 19), all: flame.shown.level.length - 1, wide: document.documentElement.scrollWidth };
+	});
+	assert.ok(drawn >= all, `${drawn} of ${all} rows of the graph`);
+	assert.ok(await page.evaluate(() => document.querySelectorAll('.table-row').length === document.querySelector('.panel-flame').flame.table.table.sorted.length), 'all rows of the table');
+	await page.screenshot({ path: `${scratch}/prints.png`, fullPage: true });
+	await page.emulateMedia({ media: 'screen', colorScheme: 'dark' });
+	await page.evaluate(() => dispatchEvent(new Event('afterprint')));
+	await settled(page);
+	assert.deepEqual(await heights(), before, 'as before');
+	const pdf = await page.pdf({ preferCSSPageSize: true, path: `${scratch}/prints.pdf` });
+	assert.equal(pdf.subarray(0, 5).toString(), '%PDF-');
+	return wide;
 }

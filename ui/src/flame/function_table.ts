@@ -63,6 +63,10 @@ export class FunctionTable {
 		return this.summed.sums;
 	}
 
+	print(): void {
+		this.table.print();
+	}
+
 	csv(): string {
 		return this.table.csv();
 	}

@@ -7,6 +7,7 @@ import { Life } from '../life';
 import { chooseNames } from '../names';
 import { Panel } from '../panel';
 import type { MenuItem } from '../popover';
+import { onPrint } from '../print';
 import { advice } from '../selector';
 import { FlameAddress, Write } from './address';
 import { FlameAnswer } from './answer';
@@ -68,6 +69,7 @@ export class FlamePanel {
 		this.panel.body.append(this.split, this.legend, this.facts);
 		this.life.listen(NARROW, 'change', () => this.place());
 		this.life.listen(document, 'sonde-theme', () => this.repaint());
+		onPrint(this.life.signal, () => this.print());
 		(this.root as HTMLElement & { flame?: FlamePanel }).flame = this; // for measurements
 	}
 
@@ -176,6 +178,13 @@ export class FlamePanel {
 	private place(): void {
 		this.split.append(...(NARROW.matches ? [this.picture.root, this.tableSide] : [this.tableSide, this.picture.root]));
 		if (this.answer.source) this.drawToolbar();
+	}
+
+	private print(): void {
+		if (!this.shown) return;
+		this.picture.print();
+		(this.answer.source!.side ?? this.table).print();
+		fill(this.legend, legend(this.palette!, this.shown.whole, Boolean(this.answer.source!.paint)));
 	}
 
 	private repaint(): void {

@@ -59,6 +59,10 @@ export class FlamePanels {
 		this.views.forEach((v) => v.search(matched));
 	}
 
+	print(palette: Palette): void {
+		this.views.forEach((v) => v.print(palette));
+	}
+
 	outlineAll(name: string | null): void {
 		this.views.forEach((v) => v.outlineAll(name));
 	}

@@ -109,6 +109,13 @@ export class FlamePicture {
 		if (best >= 0) this.goTo(best);
 	}
 
+	print(): void {
+		this.palette = this.o.paint(this.tree!);
+		this.view.print(this.palette);
+		this.panels.print(this.palette);
+		this.sandwich.print();
+	}
+
 	repaint(): void {
 		this.palette = this.o.paint(this.tree!);
 		this.view.colour(this.palette);

@@ -116,6 +116,10 @@ export class Sandwich {
 		this.down.colour();
 	}
 
+	print(): void {
+		for (const half of [this.up, this.down]) if (half.tree) half.view.print(this.o.paint(half.tree));
+	}
+
 	private zoom(animate: boolean): void {
 		this.up.zoom(animate);
 		this.down.zoom(animate);

@@ -26,6 +26,7 @@ export interface Side {
 	root: HTMLElement;
 	show(p: URLSearchParams, search: string, height: number, of: Tree, node: number): void; // what lies below a node of the graph
 	csv(): string;
+	print(): void;
 	menu?: (name: string, at: Place) => void; // set by the panel
 }
 

@@ -2,6 +2,7 @@
 //
 // Rows of functions, sortable, of any length: only those in sight are elements.
 import { fill, h, iconButton } from '../dom';
+import { PRINTED_ROWS, isPrinting } from '../print';
 
 export interface Column<R> {
 	key: string;
@@ -28,6 +29,7 @@ export class Table<R> {
 	private sorted: R[] = [];
 	private at = -1;
 	private isMarked: (r: R) => boolean = () => false;
+	private height = 0; // of what scrolls
 	private marked = -1; // the first row that is
 	private readonly id = `table-${++tables}`;
 	private drawnFrom = -1;
@@ -51,9 +53,16 @@ export class Table<R> {
 		this.isMarked = isMarked;
 		this.sortKey = column ? key : this.sortKey;
 		this.descending = column ? sort.startsWith('-') : true;
+		this.height = height;
 		this.scroller.style.height = `${height}px`;
 		this.root.setAttribute('aria-rowcount', String(rows.length + 1));
 		this.sort();
+	}
+
+	/** All rows that a sheet has room for, or as before. */
+	print(): void {
+		this.scroller.style.height = `${isPrinting() ? Math.min(this.sorted.length, PRINTED_ROWS) * HEIGHT : this.height}px`;
+		this.drawRows(true);
 	}
 
 	csv(): string {

@@ -4,6 +4,7 @@
 // what a person does goes out through its callbacks.
 import { h, iconButton } from '../dom';
 import { Life } from '../life';
+import { SHEET, isPrinting } from '../print';
 import { percent, value } from '../units';
 import type { Palette } from './colours';
 import { Painter, ROW, firstEndingAfter, nodeName } from './draw';
@@ -23,6 +24,7 @@ interface Hit {
 const ANIMATION_MS = 140;
 const LONG_PRESS_MS = 500;
 const MOVED_PX = 8;
+const MOST_HEIGHT = 4000; // of a canvas on paper
 const MENU_PX = 20, MENU_MIN = 56; // the button of a frame's menu, and the narrowest frame that has one
 
 export class FlameView {
@@ -112,6 +114,14 @@ export class FlameView {
 		this.paint();
 	}
 
+	/** For a sheet or back for the window, at once. */
+	print(palette: Palette): void {
+		if (!this.root.checkVisibility()) return;
+		this.palette = palette;
+		this.resize();
+		this.drawNow();
+	}
+
 	get zoomNode(): number {
 		return this.zoomed;
 	}
@@ -170,9 +180,9 @@ export class FlameView {
 		const t = this.tree;
 		if (!t) return;
 		const all = this.depth() * ROW;
-		const height = Math.max(Math.min(all, this.maxHeight()), ROW * 6);
+		const height = Math.max(isPrinting() ? Math.min(all, MOST_HEIGHT) : Math.min(all, this.maxHeight()), ROW * 6);
 		this.scroller.style.height = `${height}px`;
-		this.width = this.scroller.clientWidth;
+		this.width = isPrinting() ? SHEET : this.scroller.clientWidth;
 		this.canvas.style.width = `${this.width}px`;
 		this.canvas.style.height = `${height}px`;
 		this.spacer.style.height = `${Math.max(all - height, 0)}px`;

@@ -86,6 +86,10 @@ export class DiffTable implements Side {
 		this.note.textContent = `Values are ${this.unit}${node ? ', below the frame that is zoomed into' : this.nRows > this.rows.length ? ` · the ${integer(this.rows.length)} functions that changed most, of ${integer(this.nRows)}` : ''}`;
 	}
 
+	print(): void {
+		this.table.print();
+	}
+
 	csv(): string {
 		return this.table.csv();
 	}
