@@ -36,7 +36,7 @@ export class ConfigPage extends StatusPage<Config> {
 		if (this.isFlags) {
 			const rows = c.flags.filter(([name, v]) => !filter || `${name}=${v}`.toLowerCase().includes(filter));
 			this.panel.clear();
-			return { count: `${rows.length} of ${c.flags.length}`, body: plainTable([['mono', 'Flag'], ['mono', 'Value']], rows.map(([name, v]) => [`--${name}`, v || h('span', { class: 'muted' }, 'not set')])) };
+			return { count: `${rows.length} of ${c.flags.length}`, body: plainTable([['mono', 'Flag'], ['mono', 'Value']], rows.map(([name, v]) => [h('span', { class: 'flag' }, `--${name}`), v || h('span', { class: 'muted' }, 'not set')])) };
 		}
 		const job = p.get('job');
 		if (job && c.job?.name !== job) {

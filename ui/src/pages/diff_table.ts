@@ -103,7 +103,7 @@ export class DiffTable implements Side {
 			{ key: 'function', title: 'Function', kind: 'text', width: 'minmax(110px, 1fr)', sort: (a, b) => a.function.localeCompare(b.function), csv: (r) => r.function, cell: (r) => this.cells.cell(r) },
 			{ ...number('before', labelA, '66px', (r) => this.a(r), plain, true), sort: (x, y) => bySize(this.a(x), this.a(y)) },
 			{ ...number('after', labelB, '66px', (r) => this.b(r), plain, true), sort: (x, y) => bySize(this.b(x), this.b(y)) },
-			{ ...number('delta', 'Change', '76px', delta, (v, r) => coloured(v, `${v > 0 ? '+' : v < 0 ? '−' : ''}${this.text(Math.abs(v))}`, r)), sort: (x, y) => Math.abs(delta(x)) - Math.abs(delta(y)) },
+			{ ...number('delta', 'Change', '88px', delta, (v, r) => coloured(v, `${v > 0 ? '+' : v < 0 ? '−' : ''}${this.text(Math.abs(v))}`, r)), sort: (x, y) => Math.abs(delta(x)) - Math.abs(delta(y)) },
 			number('change', '%', '70px', (r) => this.change(r), (v, r) => coloured(v, r.mark === 'gone' && this.b(r) === 0 ? 'gone' : signedPercent(v), r)),
 			...(isTested ? [number('q', 'q', '64px', (r) => this.q(r), (v, r) => h('span', { class: 'num muted', title: this.tested(r) }, v === UNTESTED ? '–' : v < 0.001 ? '<0.001' : v.toFixed(3)))] : []),
 		];

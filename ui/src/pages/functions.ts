@@ -46,7 +46,7 @@ export class FunctionsPage implements Page {
 	private readonly life = new Life();
 
 	constructor() {
-		this.panel.body.append(this.plot.root, this.note, h('table', { class: 'plain' }, h('thead', {}, h('tr', {}, ['Function', 'Binary'].map((t) => h('th', {}, t)), ['Self', 'Total'].map((t) => h('th', { class: 'number' }, t)))), this.rows));
+		this.panel.body.append(this.plot.root, this.note, h('table', { class: 'plain' }, h('thead', {}, h('tr', {}, h('th', {}, 'Function'), h('th', { class: 'optional' }, 'Binary'), ['Self', 'Self %', 'Total', 'Total %'].map((t, i) => h('th', { class: `number${i % 2 ? '' : ' optional'}` }, t)))), this.rows));
 		this.root = h('div', { class: 'page' }, h('div', { class: 'bars' }, this.bar.root, this.range.root), this.panel.root);
 		this.life.listen(document, 'sonde-theme', () => this.plot.redraw());
 	}
@@ -125,7 +125,7 @@ export class FunctionsPage implements Page {
 		fill(this.note, `${rate.name}, a point per ${a.step} s · ${isStacked ? 'self, one on the other' : 'totals overlap, so each has its own line'} · ${integer(a.n_functions)} functions in the range`, this.overlap && overlapNote(this.overlap, this.query, p.has('query')));
 		const kept = Object.fromEntries([...p].filter(([k]) => ['query', 'start', 'end', 'seconds', 'focus', 'ignore', 'hide', 'show', 'show_from', 'by_build', 'names'].includes(k)));
 		this.rows.replaceChildren(...a.result.map((l) => h('tr', {},
-			h('td', { class: 'mono' }, h('a', { href: href('', { ...kept, sandwich: l.metric.function }), title: l.metric.function }, shownName(l.metric.function))), h('td', { class: 'muted' }, [l.metric.mapping, buildOf(l)].filter(Boolean).join(' ')),
-			h('td', { class: 'number num' }, `${value(l.self, a.unit)}  ${percent(l.self / a.total)}`), h('td', { class: 'number num' }, `${value(l.total, a.unit)}  ${percent(l.total / a.total)}`))));
+			h('td', { class: 'mono' }, h('a', { href: href('', { ...kept, sandwich: l.metric.function }), title: l.metric.function }, shownName(l.metric.function))), h('td', { class: 'muted optional' }, [l.metric.mapping, buildOf(l)].filter(Boolean).join(' ')),
+			[l.self, l.total].map((v) => [h('td', { class: 'number num optional' }, value(v, a.unit)), h('td', { class: 'number num' }, percent(v / a.total))]))));
 	}
 }
