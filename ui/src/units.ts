@@ -43,6 +43,13 @@ export function percent(share: number): string {
 	return `${Math.abs(p) >= 99.95 ? p.toFixed(0) : Math.abs(p) >= 0.0995 || p === 0 ? p.toFixed(1) : p.toPrecision(1)}%`;
 }
 
+/** Of a text of `value` or `percent` what a column has room for: so many decimals, and what is below them says that it is. */
+export function brief(text: string, decimals: number): string {
+	const [, number, suffix] = /^(0\.\d+)(\D*)$/.exec(text) ?? [], least = 10 ** -decimals;
+	if (!number || number.length <= decimals + 2) return text;
+	return Number(number) < least ? `<${least.toFixed(decimals)}${suffix}` : `${Number(number).toFixed(decimals).replace(/0+$/, '')}${suffix}`;
+}
+
 export function signedPercent(share: number): string {
 	return share === Infinity ? 'new' : `${share > 0 ? '+' : ''}${percent(share)}`.replace('-', '−');
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Functions before and after, as the scraper tells them or as a tree of both has them.
-import { Tree, nodesBelow } from './tree';
+import { GROUP, Tree, nodesBelow } from './tree';
 
 export interface DiffRow {
 	function: string;
@@ -33,7 +33,7 @@ export interface DiffRow {
 export function rowsOf(t: Tree, node = 0): DiffRow[] {
 	const s = t.sides!, rows = new Map<number, DiffRow>();
 	for (const i of nodesBelow(t, node)) {
-		if (!i || t.cut.has(i)) continue;
+		if (!i || t.cut.has(i) || t.kinds[t.kind[i]] === GROUP) continue;
 		const f = t.fn[i];
 		let row = rows.get(f), isOutermost = true;
 		if (!row) rows.set(f, (row = { function: t.functions.name[f], file: t.functions.file[f], mapping: t.functions.mapping[f], kind: '', self_a: 0, self_b: 0, total_a: 0, total_b: 0, delta_self: 0, delta_total: 0, mark: '' }));

@@ -3,13 +3,15 @@
 // The functions of a flame graph as rows, those that the search matches.
 import type { TopRow } from '../api';
 import { h } from '../dom';
-import { percent, value } from '../units';
+import { brief, percent, value } from '../units';
 import type { FlameAddress } from './address';
 import { FunctionCells } from './function_cell';
 import type { Found } from './search';
 import type { Place } from './source';
 import { Column, Table, meter } from './table';
-import { Sums, Tree, below } from './tree';
+import { GROUP, KINDS, Sums, Tree, below } from './tree';
+
+const DECIMALS = 3; // of a share in percent
 
 type Row = Pick<TopRow, 'function' | 'file' | 'mapping' | 'build' | 'self' | 'total'>;
 
@@ -21,13 +23,14 @@ export function bySize(a: number, b: number): number {
 /** `all`: of an answer that a limit cut, in place of those that the tree has. `sums`: of what is shown of the tree. `isSplit`: each build is a function. */
 function rowsOf(t: Tree, all: TopRow[] | undefined, sums: Sums, found: Found | undefined, isSplit: boolean): Row[] {
 	if (all) {
-		if (!found) return all;
+		const functions = all.filter((r) => r.kind !== GROUP);
+		if (!found) return functions;
 		const names = new Set(t.functions.name.filter((_, f) => found.matched[f]));
-		return all.filter((r) => names.has(r.function));
+		return functions.filter((r) => names.has(r.function));
 	}
-	const rows: Row[] = [], { builds } = t.functions;
+	const rows: Row[] = [], { builds } = t.functions, label = t.kinds.indexOf(GROUP), isGroup = (f: number) => label >= 0 && !Number.isNaN(t.kindSelf[f * KINDS + label]);
 	for (let f = 0; f < t.functions.name.length; f++) {
-		if (!sums.total[f] || f === t.fn[0] || (f === 1 && t.functions.name[1] === '(cut)') || (found && !found.matched[f])) continue;
+		if (!sums.total[f] || f === t.fn[0] || isGroup(f) || (f === 1 && t.functions.name[1] === '(cut)') || (found && !found.matched[f])) continue;
 		rows.push({ function: t.functions.name[f], file: t.functions.file[f], mapping: t.functions.mapping[f], build: isSplit ? builds?.[f] : undefined, self: sums.self[f], total: sums.total[f] });
 	}
 	return rows;
@@ -77,9 +80,9 @@ export class FunctionTable {
 			{ key: 'function', title: 'Function', kind: 'text', width: 'minmax(120px, 1fr)', sort: (a, b) => a.function.localeCompare(b.function), csv: (r) => r.function,
 				cell: (r) => this.cells.cell(r) },
 			{ key: 'self', title: 'Self', isOptional: true, kind: 'number', width: '66px', sort: (a, b) => bySize(a.self, b.self), csv: (r) => r.self, cell: (r) => h('span', { class: 'num' }, amount(r.self)) },
-			{ key: 'self_share', title: 'Self %', kind: 'number', width: '62px', sort: (a, b) => bySize(a.self, b.self), csv: (r) => share(r.self), cell: (r) => meter(percent(share(r.self)), Math.abs(r.self) / this.largest.self) },
+			{ key: 'self_share', title: 'Self %', kind: 'number', width: '66px', sort: (a, b) => bySize(a.self, b.self), csv: (r) => share(r.self), cell: (r) => meter(brief(percent(share(r.self)), DECIMALS), Math.abs(r.self) / this.largest.self) },
 			{ key: 'total', title: 'Total', isOptional: true, kind: 'number', width: '66px', sort: (a, b) => bySize(a.total, b.total), csv: (r) => r.total, cell: (r) => h('span', { class: 'num' }, amount(r.total)) },
-			{ key: 'total_share', title: 'Total %', kind: 'number', width: '66px', sort: (a, b) => bySize(a.total, b.total), csv: (r) => share(r.total), cell: (r) => meter(percent(share(r.total)), Math.abs(r.total) / this.largest.total) },
+			{ key: 'total_share', title: 'Total %', kind: 'number', width: '66px', sort: (a, b) => bySize(a.total, b.total), csv: (r) => share(r.total), cell: (r) => meter(brief(percent(share(r.total)), DECIMALS), Math.abs(r.total) / this.largest.total) },
 		];
 	}
 }

@@ -54,6 +54,8 @@ export interface Tree {
 }
 /** Room for what a tree's `kinds` may name. */
 export const KINDS = 16;
+/** The kind of a frame that is a value of a label: no function. */
+export const GROUP = 'label';
 
 /** As it comes: any order that puts parents first. */
 export interface RawTree {

@@ -8,12 +8,13 @@ import { bySize } from '../flame/function_table';
 import type { Side } from '../flame/source';
 import { expression, nameMatches } from '../flame/search';
 import { Column, Table } from '../flame/table';
-import type { Tree } from '../flame/tree';
+import { GROUP, Tree } from '../flame/tree';
 import { Changes } from '../router';
-import { integer, percent, signedPercent } from '../units';
+import { brief, integer, percent, signedPercent } from '../units';
 
 const UNTESTED = 2; // sorts behind every q
 const VERDICT_NAMES: Record<string, string> = { '~': 'not significant', few: 'too few samples', untested: 'not tested', '+': 'significantly more', '-': 'significantly less', moved: 'moved among siblings' };
+const DECIMALS = 6; // of a value below 1
 const LONGEST_HEAD = 8; // of a column of values
 const QUIET = new Set(['~', 'few', 'untested']);
 
@@ -80,7 +81,7 @@ export class DiffTable implements Side {
 		this.of = p.get('of') === 'total' ? 'total' : 'self';
 		fill(this.head, segmented('Counted', [['self', 'Self'], ['total', 'Total']], this.of, (v) => this.set({ of: v === 'self' ? null : v }, true)),
 			segmented('Rows', [['all', 'All'], ['new', 'New'], ['gone', 'Gone'], ['changed', 'Changed']], mark, (v) => this.set({ mark: v === 'all' ? null : v }, true)));
-		const rows = (node ? rowsOf(of, node) : this.rows).filter((r) => (mark === 'all' || r.mark === mark) && (!re || nameMatches(re, r.function)));
+		const rows = (node ? rowsOf(of, node) : this.rows).filter((r) => r.kind !== GROUP && (mark === 'all' || r.mark === mark) && (!re || nameMatches(re, r.function)));
 		this.cells.show(rows, of.functions);
 		this.table.show(rows, p.get('sort') ?? '-delta', height - 40, (r) => r.function === this.chosen);
 		this.note.textContent = `Values are ${this.unit}${node ? ', below the frame that is zoomed into' : this.nRows > this.rows.length ? ` · the ${integer(this.rows.length)} functions that changed most, of ${integer(this.nRows)}` : ''}`;
@@ -97,13 +98,13 @@ export class DiffTable implements Side {
 	private columns(isTested: boolean, [labelA, labelB]: [string, string]): Column<DiffRow>[] {
 		const number = (key: string, title: string, width: string, get: (r: DiffRow) => number, text: (v: number, r: DiffRow) => string | Node, isOptional = false): Column<DiffRow> =>
 			({ key, title, width, isOptional, kind: 'number', sort: (a, b) => get(a) - get(b) || 0, csv: get, cell: (r) => text(get(r), r) });
-		const delta = (r: DiffRow) => this.b(r) - this.a(r), plain = (v: number) => h('span', { class: 'num' }, v ? this.text(v) : '–');
+		const delta = (r: DiffRow) => this.b(r) - this.a(r), plain = (v: number) => h('span', { class: 'num' }, v ? brief(this.text(v), DECIMALS) : '–');
 		const coloured = (v: number, text: string, r: DiffRow) => h('span', { class: `num ${isTested && QUIET.has(this.verdict(r) ?? '') ? 'muted' : v > 0 ? 'more' : v < 0 ? 'less' : 'muted'}` }, text);
 		return [
 			{ key: 'function', title: 'Function', kind: 'text', width: 'minmax(110px, 1fr)', sort: (a, b) => a.function.localeCompare(b.function), csv: (r) => r.function, cell: (r) => this.cells.cell(r) },
-			{ ...number('before', labelA, '66px', (r) => this.a(r), plain, true), sort: (x, y) => bySize(this.a(x), this.a(y)) },
-			{ ...number('after', labelB, '66px', (r) => this.b(r), plain, true), sort: (x, y) => bySize(this.b(x), this.b(y)) },
-			{ ...number('delta', 'Change', '88px', delta, (v, r) => coloured(v, `${v > 0 ? '+' : v < 0 ? '−' : ''}${this.text(Math.abs(v))}`, r)), sort: (x, y) => Math.abs(delta(x)) - Math.abs(delta(y)) },
+			{ ...number('before', labelA, '74px', (r) => this.a(r), plain, true), sort: (x, y) => bySize(this.a(x), this.a(y)) },
+			{ ...number('after', labelB, '74px', (r) => this.b(r), plain, true), sort: (x, y) => bySize(this.b(x), this.b(y)) },
+			{ ...number('delta', 'Change', '88px', delta, (v, r) => coloured(v, `${v > 0 ? '+' : v < 0 ? '−' : ''}${brief(this.text(Math.abs(v)), DECIMALS)}`, r)), sort: (x, y) => Math.abs(delta(x)) - Math.abs(delta(y)) },
 			number('change', '%', '70px', (r) => this.change(r), (v, r) => coloured(v, r.mark === 'gone' && this.b(r) === 0 ? 'gone' : signedPercent(v), r)),
 			...(isTested ? [number('q', 'q', '64px', (r) => this.q(r), (v, r) => h('span', { class: 'num muted', title: this.tested(r) }, v === UNTESTED ? '–' : v < 0.001 ? '<0.001' : v.toFixed(3)))] : []),
 		];
