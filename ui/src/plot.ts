@@ -5,7 +5,7 @@ import uPlot from 'uplot';
 import { fill, h } from './dom';
 import { isDark } from './flame/colours';
 import { areaColour, translucent, lineColours } from './line_colours';
-import { clockText, timeText } from './time';
+import { clockText, tickText, timeText } from './time';
 import { SHEET, isPrinting, onPrint } from './print';
 import { integer } from './units';
 import { isUtc } from './zone';
@@ -146,7 +146,7 @@ export class Plot {
 			legend: { show: false }, ...(isUtc() && { tzDate: (t: number) => uPlot.tzDate(new Date(t * 1e3), 'Etc/UTC') }),
 			cursor: { x: true, y: false, drag: { x: true, y: false, dist: 4 }, points: { show: !o.stacked, size: 6 }, dataIdx: (u, _series, closest, x) => (u.data[0][closest] < x ? Math.min(closest + 1, u.data[0].length - 1) : closest) },
 			scales: { x: { time: true, range: [o.start, o.end] }, y: { range: (_u, _min, max) => [0, o.top ?? (max > 0 ? max * 1.08 : 1)] } },
-			axes: [{ ...axis, size: 30, values: (_u, splits, _axis, _space, incr) => splits.map((t) => (incr >= 86400 ? timeText(t).slice(5, 10) : incr >= 60 ? clockText(t).slice(0, 5) : clockText(t))) }, { ...axis, ...(o.ticks ? { incrs: o.ticks } : {}), size: (_u, texts) => Math.max(74, 16 + 6.3 * Math.max(0, ...(texts ?? []).map((t) => t.length))), values: (_u, splits) => splits.map((v) => o.text(v).replace(/\.0+(?!\d)|(\.\d*[1-9])0+(?!\d)/, '$1')) }],
+			axes: [{ ...axis, size: 30, values: (_u, splits, _axis, _space, incr) => splits.map((t) => tickText(t, incr)) }, { ...axis, ...(o.ticks ? { incrs: o.ticks } : {}), size: (_u, texts) => Math.max(74, 16 + 6.3 * Math.max(0, ...(texts ?? []).map((t) => t.length))), values: (_u, splits) => splits.map((v) => o.text(v).replace(/\.0+(?!\d)|(\.\d*[1-9])0+(?!\d)/, '$1')) }],
 			series: [{}, ...this.lines.map((l, i) => ({
 				label: l.label, stroke: colour(i), width: o.stacked ? 1 : 1.5, paths: stepped, show: !this.isHidden(l), points: { show: false },
 				fill: o.stacked ? areaColour(colour(i)) : this.lines.length === 1 ? translucent(colour(i)) : undefined,

@@ -2,7 +2,7 @@
 //
 // Ranges of the address, and how times are written.
 import { TIME_EXAMPLES, duration, instant, isRelative, relative, stretch } from './instant';
-import { fieldsOf } from './zone';
+import { fieldsOf, secondsOf } from './zone';
 
 export interface Range {
 	start: string;
@@ -60,6 +60,26 @@ export function clockText(seconds: number): string {
 
 export function timeText(seconds: number): string {
 	return `${dateText(seconds)} ${clockText(seconds)}`;
+}
+
+const TICK_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400]; // seconds
+const CLOCK_CHANGE = 7200; // seconds, the most that a day is longer or shorter
+
+/** Round times of a range in the zone in use, at most so many. */
+export function timeTicks(start: number, end: number, most: number): { step: number; ticks: number[] } {
+	const step = TICK_STEPS.find((s) => (end - start) / s <= most) ?? Math.ceil((end - start) / Math.max(most, 1) / 86400) * 86400, ticks: number[] = [];
+	const midnight = { ...fieldsOf(start), hour: 0, minute: 0, second: 0 }, into = start - secondsOf(midnight) - CLOCK_CHANGE;
+	for (let second = Math.max(0, Math.floor(into / step) * step); ; second += step) {
+		const t = secondsOf({ ...midnight, second }); // the clock's time, whatever its changes do to the day
+		if (t > end) return { step, ticks };
+		if (t >= start && t !== ticks[ticks.length - 1]) ticks.push(t);
+	}
+}
+
+/** At midnight a date. */
+export function tickText(t: number, step: number): string {
+	const clock = clockText(t);
+	return step >= 86400 || clock === '00:00:00' ? dateText(t).slice(5) : step >= 60 ? clock.slice(0, 5) : clock;
 }
 
 export function rangeText(r: Range): string {

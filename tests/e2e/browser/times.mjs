@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { load } from './load.mjs';
 
-const { instant, stretch, split, duration, durationText, relative, setUtc, zoneText, timeText, readRange, rangeProblem } = await load(process.argv[2],
-	"export * from './instant'; export { setUtc, zoneText } from './zone'; export { timeText, readRange, rangeProblem } from './time';");
+const { instant, stretch, split, duration, durationText, relative, setUtc, zoneText, timeText, readRange, rangeProblem, timeTicks, tickText } = await load(process.argv[2],
+	"export * from './instant'; export { setUtc, zoneText } from './zone'; export { timeText, readRange, rangeProblem, timeTicks, tickText } from './time';");
 const zone = (name) => {
 	setUtc(false);
 	process.env.TZ = name;
@@ -119,3 +119,21 @@ for (const [text, expected] of Object.entries(PROBLEMS)) {
 	else assert.equal(said, undefined, text);
 }
 assert.match(rangeProblem(new URLSearchParams('start_b=x'), '_b'), /^start_b=x in the address/);
+
+/* ---- ticks of an axis: round in the zone, at midnight the date ---- */
+
+const axis = (from, to, most) => {
+	const { step, ticks } = timeTicks(utc(from), utc(to), most);
+	return ticks.map((t) => tickText(t, step)).join(' ');
+};
+setUtc(true);
+assert.equal(axis('2026-11-26T02:53:15Z', '2026-11-26T03:53:15Z', 8), '03:00 03:10 03:20 03:30 03:40 03:50');
+assert.equal(axis('2026-11-26T23:58:20Z', '2026-11-27T00:00:10Z', 5), '23:58:30 23:59:00 23:59:30 11-27');
+assert.equal(axis('2026-11-25T10:00:00Z', '2026-11-26T10:00:00Z', 4), '12:00 18:00 11-26 06:00');
+assert.equal(axis('2026-11-01T10:00:00Z', '2026-11-26T10:00:00Z', 5), '11-06 11-11 11-16 11-21 11-26');
+assert.equal(axis('2026-11-26T10:05:00Z', '2026-11-26T10:05:04Z', 9), '10:05:00 10:05:01 10:05:02 10:05:03 10:05:04');
+zone('Asia/Kolkata'); // five and a half hours east
+assert.equal(axis('2026-11-26T02:53:15Z', '2026-11-26T05:53:15Z', 4), '09:00 10:00 11:00');
+zone('Europe/Berlin'); // the 25th of October has 25 hours
+assert.equal(axis('2026-10-24T22:00:00Z', '2026-10-25T23:00:00Z', 10), '10-25 03:00 06:00 09:00 12:00 15:00 18:00 21:00 10-26');
+assert.equal(axis('2026-03-27T23:00:00Z', '2026-03-30T22:00:00Z', 5), '03-28 03-29 03-30 03-31');

@@ -14,7 +14,7 @@ import { QueryBar, readFilters, sharedText } from '../query_bar';
 import { RangePicker } from '../range_picker';
 import { Changes, Page, go, href, params, set } from '../router';
 import { advice, escapeRegexp, parse, print } from '../selector';
-import { clockText, readRange, resolve, timeText } from '../time';
+import { clockText, readRange, resolve, tickText, timeText, timeTicks } from '../time';
 import { integer, value } from '../units';
 import { PATHS, typesOf } from './explore';
 import { labelChips, plainTable } from './status_page';
@@ -53,7 +53,7 @@ interface Corner {
 	y: number;
 }
 
-const LIMIT = '5000', MOST_ROWS = 40, ROW = 22, TALL = 300, AXIS = 24, TABLE = 25;
+const LIMIT = '5000', MOST_ROWS = 40, ROW = 22, TALL = 300, AXIS = 24, TICK_PX = 90, TABLE = 25;
 const BY_VALUE = 'value', MARK = 6; // the height of a profile by value
 const MOST_IDS = 250; // that the scraper takes
 const DRAGGED_PX = 4;
@@ -229,14 +229,13 @@ export class ProfilesPage implements Page {
 		g.setTransform(ratio, 0, 0, ratio, 0, 0);
 		g.clearRect(0, 0, plot, height + AXIS);
 		g.font = '11px system-ui, sans-serif';
-		const marks = Math.max(2, Math.floor(plot / 110));
-		for (let i = 0; i <= marks; i++) {
-			const x = Math.min((plot * i) / marks, plot - 0.5);
+		const { step, ticks } = timeTicks(start, end, plot / TICK_PX);
+		for (const t of ticks) {
+			const x = ((t - start) / (end - start)) * plot, text = tickText(t, step), half = g.measureText(text).width / 2;
 			g.fillStyle = css('--grid');
 			g.fillRect(x, 0, 1, height + 4);
 			g.fillStyle = css('--muted');
-			g.textAlign = i === 0 ? 'left' : i === marks ? 'right' : 'center';
-			g.fillText(end - start > 172800 ? timeText(start + ((end - start) * i) / marks).slice(5, 16) : clockText(start + ((end - start) * i) / marks), x, height + 17);
+			g.fillText(text, Math.max(0, Math.min(x - half, plot - 2 * half)), height + 17); // whole at the ends too
 		}
 		g.fillStyle = css('--accent');
 		for (const b of this.boxes) {
