@@ -18,6 +18,7 @@ import { LinesPage } from './pages/lines';
 import { ProfilesPage } from './pages/profiles';
 import { StoragePage } from './pages/storage';
 import { DiscoveryPage, TargetsPage } from './pages/targets';
+import { onPrint } from './print';
 import { Changes, again, changed, href, page, pageName, params, ranges, set, start } from './router';
 import { readRange, resolve } from './time';
 import { forgetWarnings, warnings } from './warnings';
@@ -58,3 +59,4 @@ start({
 	drawNav(name, params());
 }, (p, suffixes) => BadRange.of(p, suffixes));
 watch();
+onPrint(new AbortController().signal, () => undefined); // a page without drawings is light on paper too

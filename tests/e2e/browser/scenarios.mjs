@@ -439,6 +439,8 @@ export async function empty({ page, url }) {
 	await page.locator('.panel-plot').getByRole('button', { name: 'Copy' }).click();
 	const text = await page.evaluate(() => navigator.clipboard.readText());
 	assert.match(text, /^scrape_configs:\n[^]*127\.0\.0\.1:7273/);
+	await page.setViewportSize({ width: 400, height: 860 });
+	await fits(page);
 	await page.getByRole('button', { name: 'Last 7 days' }).click();
 	await waitQuery(page, (p) => p.get('start') === 'now-7d');
 	await page.locator('.panel-plot .state-empty').waitFor();

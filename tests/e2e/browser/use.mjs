@@ -12,6 +12,8 @@ export async function stacks({ page, url, time, scratch }) {
 	await page.waitForFunction(() => document.querySelectorAll('.legend-item').length === 25);
 	const labels = await page.locator('.legend-label').allTextContents();
 	assert.deepEqual(labels, ['6 others', ...Array.from({ length: 24 }, (_, i) => `svc${String(i).padStart(2, '0')}`)], 'bare values, the largest first, others above them');
+	const names = await functionsOf(page);
+	assert.ok(names.includes('leaf') && !names.some((n) => n.startsWith('service_name=')), `groups are no functions: ${names.join()}`);
 	const swatches = () => page.locator('.legend-item').evaluateAll((all) => Object.fromEntries(all.map((e) => [e.querySelector('.legend-label').textContent, e.querySelector('.swatch').style.background])));
 	const before = await swatches();
 	assert.equal(new Set(Object.values(before)).size, 25, 'no two colours are alike');
@@ -189,6 +191,22 @@ export async function prints({ page, url, time, scratch }) {
 	assert.ok(drawn >= all, `${drawn} of ${all} rows of the graph`);
 	assert.ok(await page.evaluate(() => document.querySelectorAll('.table-row').length === document.querySelector('.panel-flame').flame.table.table.sorted.length), 'all rows of the table');
 	await page.screenshot({ path: `${scratch}/prints.png`, fullPage: true });
+	// Pages without a graph too, and those that draw by themselves.
+	for (const at of ['targets', `profiles?start=${time - 300}&end=${time + 300}&query=${TYPE}{}`]) {
+		await page.emulateMedia({ media: 'screen', colorScheme: 'dark' });
+		await page.goto(url + at);
+		await page.waitForFunction(() => !document.querySelector('[aria-busy=true]') && document.querySelector('.panel'));
+		await page.evaluate(() => dispatchEvent(new Event('beforeprint')));
+		await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
+		assert.equal(await page.evaluate(() => getComputedStyle(document.documentElement).getPropertyValue('--surface')), '#ffffff', at);
+		assert.deepEqual(await page.evaluate(() => [...document.querySelectorAll('.heat-canvas')].map((c) => c.getBoundingClientRect().width < 960)), at === 'targets' ? [] : [true]);
+	}
+	await page.emulateMedia({ media: 'screen', colorScheme: 'dark' });
+	await page.goBack();
+	await page.goBack();
+	await settled(page);
+	await page.evaluate(() => dispatchEvent(new Event('beforeprint')));
+	await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
 	await page.emulateMedia({ media: 'screen', colorScheme: 'dark' });
 	await page.evaluate(() => dispatchEvent(new Event('afterprint')));
 	await settled(page);

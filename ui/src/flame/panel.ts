@@ -25,7 +25,7 @@ import { FlameToolbar } from './toolbar';
 import { Tree, follow } from './tree';
 import type { FlameView } from './view';
 
-const NARROW = matchMedia('(max-width: 900px)'); // as style.css has it
+const NARROW = matchMedia('screen and (max-width: 900px)'); // as style.css has it
 const LARGE = 50_000; // nodes: trees made of larger ones are made by the worker
 const LEAST_ROWS = 274, AROUND = 286; // pixels: of the table, and of what the window shows beside it
 

@@ -10,6 +10,7 @@ import { exportLinks } from '../flame/exports';
 import { FlamePanel } from '../flame/panel';
 import { Life } from '../life';
 import { Panel } from '../panel';
+import { SHEET, isPrinting, onPrint } from '../print';
 import { QueryBar, readFilters, sharedText } from '../query_bar';
 import { RangePicker } from '../range_picker';
 import { Changes, Page, go, href, params, set } from '../router';
@@ -109,7 +110,7 @@ export class ProfilesPage implements Page {
 	private readonly flame = new FlamePanel((c, replace) => set(c, replace));
 	private readonly redraw = () => this.draw(params());
 	private readonly life = new Life();
-	private readonly observer = new ResizeObserver(() => this.answer && this.redraw());
+	private readonly observer = new ResizeObserver(() => this.answer && !isPrinting() && this.redraw());
 
 	constructor() {
 		this.panel.body.append(h('div', { class: 'heat' }, this.names, h('div', { class: 'heat-picture' }, this.canvas, this.selected)), this.scale, this.note, this.said, this.tip);
@@ -117,6 +118,7 @@ export class ProfilesPage implements Page {
 		this.selects(false);
 		this.observer.observe(this.panel.body);
 		this.life.listen(document, 'sonde-theme', this.redraw);
+		onPrint(this.life.signal, this.redraw);
 		this.life.listen<KeyboardEvent>(document, 'keydown', (e) => this.onKey(e));
 		this.listenToPointer();
 		this.canvas.addEventListener('keydown', (e) => this.key(e));
@@ -197,7 +199,7 @@ export class ProfilesPage implements Page {
 	}
 
 	private layout(a: Answer, by: string, largest: number): void {
-		const width = Math.max(this.panel.body.clientWidth - 24, 200), sums = new Map<string, number>(), isValue = by === BY_VALUE;
+		const width = isPrinting() ? SHEET : Math.max(this.panel.body.clientWidth - 24, 200), sums = new Map<string, number>(), isValue = by === BY_VALUE;
 		if (!isValue) for (const x of a.profiles) sums.set(x.labels[by] ?? '', (sums.get(x.labels[by] ?? '') ?? 0) + x.value);
 		const rows = [...sums].sort((x, y) => y[1] - x[1]).slice(0, MOST_ROWS).map(([name]) => name), place = new Map(rows.map((name, i) => [name, i]));
 		this.rows = rows;
