@@ -137,14 +137,15 @@ class Admin(unittest.TestCase):
     def test_damage_is_shown(self):
         with PprofTarget() as a:
             with scraper(CONFIG.format(address=a.address, other=a.address), '--web.enable-admin-api') as s:
-                wait_for('profiles', lambda: a.served > 2)
+                query = urllib.parse.quote('process_cpu:cpu:nanoseconds:cpu:nanoseconds{}')
+                # Stored, not only served: a block without what is asked for below is not read.
+                wait_for('profiles', lambda: s.get(f'/api/v1/profiles?query={query}').json['data'].get('n_profiles', 0) > 2)
                 self.assertEqual(post(s, ADMIN + 'snapshot')[0], 200)
                 block = os.listdir(f'{s.data}/blocks')[0]
                 # Not its symbols: a new block's labels are read ahead, and what is in the cache is not read again.
                 with open(f'{s.data}/blocks/{block}/stacks', 'r+b') as f:
                     f.seek(20)
                     f.write(b'damage')
-                query = urllib.parse.quote('process_cpu:cpu:nanoseconds:cpu:nanoseconds{}')
 
                 def ask():
                     try:
