@@ -41,7 +41,7 @@ class UiUseTest(unittest.TestCase):
 
     @classmethod
     def stories(cls):
-        return ['stacks', 'marks', 'scopes', 'errors', 'types', 'offers', 'longLabels', 'prints']
+        return ['stacks', 'marks', 'scopes', 'errors', 'types', 'offers', 'longLabels', 'prints', 'asksOnce']
 
     @classmethod
     def store(cls, name, labels, body):
@@ -72,6 +72,9 @@ class UiUseTest(unittest.TestCase):
 
     def test_long_labels(self):
         self.answer('longLabels')
+
+    def test_asks_once(self):
+        self.answer('asksOnce')
 
     def test_prints(self):
         self.answer('prints')

@@ -215,3 +215,25 @@ export async function prints({ page, url, time, scratch }) {
 	assert.equal(pdf.subarray(0, 5).toString(), '%PDF-');
 	return wide;
 }
+
+/** The graph is asked for once, also where the page learns later what else it can do; a table that it does not hold whole is asked for beside it. */
+export async function asksOnce({ page, url, time }) {
+	const asked = [];
+	let free;
+	const held = new Promise((done) => (free = done));
+	page.on('request', (r) => asked.push(new URL(r.url()).pathname));
+	await page.route('**/api/v1/flamegraph', async (route) => {
+		await held;
+		await route.continue();
+	});
+	await page.route('**/api/v1/status/flags', async (route) => route.fulfill({ json: { status: 'success', data: { 'web.speedscope-dir': '/speedscope' } } }));
+	await page.goto(`${url}?start=${time - 300}&end=${time + 300}&query=${TYPE}{}`);
+	await page.waitForRequest('**/api/v1/top'); // before the graph has come
+	free();
+	await settled(page);
+	await page.getByRole('button', { name: 'Export' }).click();
+	await page.getByRole('menuitem', { name: 'Open in speedscope' }).waitFor();
+	assert.equal(asked.filter((path) => path === '/api/v1/flamegraph').length, 1);
+	assert.equal(asked.filter((path) => path === '/api/v1/top').length, 1);
+	assert.ok((await functionsOf(page)).includes('leaf'));
+}

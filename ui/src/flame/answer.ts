@@ -10,11 +10,19 @@ import type { Source } from './source';
 import { Tree, isCutBelow } from './tree';
 
 const MOST_FUNCTIONS = '5000'; // of the table
+const BESIDE_MS = 1000; // a graph that takes longer is likely to be cut, so the table is asked for beside it
 
 export interface AnswerEvents {
 	loaded(): void;
 	subtree(): void; // what a limit left out below the zoom is there
 	functions(): void;
+}
+
+/** All functions, on their way. */
+interface Beside {
+	abort: AbortController;
+	rows: Promise<TopRow[] | undefined>;
+	isAwaited: boolean;
 }
 
 export class FlameAnswer {
@@ -26,7 +34,9 @@ export class FlameAnswer {
 	firstPaintMs = 0;
 	private asked = '';
 	private subtree?: { path: string[]; tree: Tree };
-	private askingFunctions?: AbortController;
+	private isLoading = false;
+	private beside?: Beside;
+	private timer = 0;
 
 	constructor(private readonly panel: Panel, private readonly address: FlameAddress, private readonly on: AnswerEvents) {}
 
@@ -34,19 +44,23 @@ export class FlameAnswer {
 	ask(source: Source): boolean {
 		const key = JSON.stringify([source.path, source.query, source.options, this.address.params.get('nodes')]);
 		this.source = source;
-		if (key === this.asked && this.base) return true;
+		if (key === this.asked && (this.base || this.isLoading)) return Boolean(this.base);
 		this.asked = key;
 		this.load();
 		return false;
 	}
 
 	forget(): void {
+		this.leave();
 		this.asked = '';
 		this.base = undefined;
+		this.isLoading = false;
 	}
 
 	leave(): void {
-		this.askingFunctions?.abort();
+		clearTimeout(this.timer);
+		this.beside?.abort.abort();
+		this.beside = undefined;
 	}
 
 	/** That has the most of what the zoom shows. */
@@ -67,20 +81,27 @@ export class FlameAnswer {
 
 	private load(): void {
 		const source = this.source!;
+		this.leave();
+		this.isLoading = true;
+		if (!source.local && !source.side && this.address.mode !== 'flame') this.timer = window.setTimeout(() => this.askFunctions(), BESIDE_MS);
 		void this.panel.run(async (signal, progress) => {
 			if (source.local) return { tree: await source.local(signal), decodeMs: 0, arrived: Date.now(), stats: '' };
 			return load(source.path, [...source.query, ['max_nodes', this.address.maxNodes]], source.options ?? {}, signal, (n) => progress(`Receiving, ${value(n, 'bytes')}…`));
 		}, (got) => {
 			this.base = got;
+			this.isLoading = false;
 			this.subtree = this.functions = undefined;
-			this.askingFunctions?.abort();
-			this.askingFunctions = undefined;
+			clearTimeout(this.timer);
+			if (!got.tree.cut.size) this.leave();
 			requestAnimationFrame(() => setTimeout(() => {
 				this.firstPaintMs = Date.now() - got.arrived;
 				performance.mark('sonde-painted');
 			}));
 			this.on.loaded();
-		}, () => this.load());
+		}, () => this.load(), () => {
+			this.isLoading = false;
+			this.leave();
+		});
 	}
 
 	/** A subtree of which the limit left something out, by itself: with all nodes that there is room for. */
@@ -97,13 +118,20 @@ export class FlameAnswer {
 
 	/** What a limit left out counts in the table. The graph does not wait for it. */
 	loadFunctions(): void {
-		const base = this.base!, source = this.source!;
-		if (source.local || this.askingFunctions || !base.tree.cut.size || base.tree.sides) return;
-		const abort = (this.askingFunctions = new AbortController());
-		void get<{ rows: TopRow[] }>('api/v1/top', [...source.query, ['limit', MOST_FUNCTIONS]], abort.signal, 'POST').then(({ rows }) => {
-			if (this.base !== base) return;
+		const base = this.base!;
+		if (this.functions || this.source!.local || !base.tree.cut.size || base.tree.sides) return;
+		const beside = this.beside ?? this.askFunctions();
+		if (beside.isAwaited) return;
+		beside.isAwaited = true;
+		void beside.rows.then((rows) => {
+			if (this.beside !== beside || !rows) return;
 			this.functions = rows;
 			this.on.functions();
-		}, () => undefined); // the functions of the answer are there
+		});
+	}
+
+	private askFunctions(): Beside {
+		const abort = new AbortController(), rows = get<{ rows: TopRow[] }>('api/v1/top', [...this.source!.query, ['limit', MOST_FUNCTIONS]], abort.signal, 'POST').then((a) => a.rows, () => undefined); // without: the functions of the answer are there
+		return (this.beside = { abort, rows, isAwaited: false });
 	}
 }
