@@ -13,12 +13,13 @@
 #include <stdatomic.h>
 
 struct answers;
+enum { API_FILE_NAME_MAX = 100 }; /* of an answer that is a file, without its suffix */
 
 /* What an answer is besides its bytes; a JSON one is open: its statistics are still to come. */
 struct answer {
 	struct bytes body;
 	struct json json; /* where its writer stands; `out` is the reader's to set */
-	char file_name[64];
+	char file_name[API_FILE_NAME_MAX];
 };
 
 /* `budget` (may be NULL: nothing is kept) has the bytes that answers may take as its limit; `metrics` may be NULL. */

@@ -524,11 +524,11 @@ void api_job_reply(struct api_job *q, const char *file_name, struct bytes *out)
 		elapsed(q), q->source);
 	http_reply_header(q->request, "Sonde-Stats", text);
 	api_job_warn(q, NULL);
-	if (q->format == API_PPROF || q->format == API_SPEEDSCOPE) {
-		snprintf(text, sizeof(text), "attachment; filename=\"%.100s.%s\"", file_name,
-			api_format_suffix(q->format));
-		http_reply_header(q->request, "Content-Disposition", text);
-	}
+	/* What browsers show has a name too, for who saves it. */
+	snprintf(text, sizeof(text), "%s; filename=\"%.100s.%s\"",
+		q->format == API_PPROF || q->format == API_SPEEDSCOPE ? "attachment" : "inline",
+		file_name, api_format_suffix(q->format));
+	http_reply_header(q->request, "Content-Disposition", text);
 	if (q->format == API_SVG || q->format == API_HTML)
 		http_reply_header(q->request, "Content-Security-Policy",
 			q->format == API_HTML ? render_page_policy

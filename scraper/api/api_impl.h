@@ -5,6 +5,7 @@
 #pragma once
 #include "lib/base/lock.h"
 #include "lib/json/write.h"
+#include "scraper/api/answers.h"
 #include "scraper/api/api.h"
 #include "scraper/api/params.h"
 #include "scraper/store/store.h"
@@ -162,7 +163,9 @@ struct api_view {
 	struct tree *filtered; /* per group */
 	struct tree functions;
 	int64_t whole, magnitude; /* before `at`; of render_input */
-	char subtitle[512];
+	char subtitle[512], title[128];
+	char file_name
+		[API_FILE_NAME_MAX]; /* what it is of and when it begins: cpu-orders-20260131T140000Z */
 };
 int api_view_make(struct api_job *q, struct api_view *ret, struct errbuf *eb) _must_check_;
 /* Its steps, for answers of more than one merge: merged and filtered, names into `symbols` (NULL: its own; not NULL: with coverage);

@@ -427,6 +427,7 @@ static void answer(struct diff *d)
 {
 	_cleanup_bytes_ struct bytes out = {};
 	struct errbuf eb = {};
+	char name[API_FILE_NAME_MAX];
 	int r = make(d, &eb);
 
 	bytes_init(&out, d->q->api->o.budget, 0); /* outlives the query's own budget */
@@ -436,8 +437,11 @@ static void answer(struct diff *d)
 		r = render(d, &out, &eb);
 	if (r)
 		api_job_fail(d->q, r, &eb);
-	else if (d->b.params.format != API_JSON)
-		api_job_reply(d->q, "diff", &out);
+	else if (d->b.params.format != API_JSON) {
+		snprintf(name, sizeof(name), "diff-%.*s", (int)sizeof(name) - 6,
+			d->b.view.file_name);
+		api_job_reply(d->q, name, &out);
+	}
 }
 
 static int share(struct diff *d)

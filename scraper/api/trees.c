@@ -144,16 +144,54 @@ static int shape(struct api_job *q, struct api_view *v, struct errbuf *eb)
 	return 0;
 }
 
+/* Appends a word with what every file system takes; all else becomes one dash. */
+static size_t put_word(char *name, size_t at, size_t end, const char *word)
+{
+	static const char safe[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._";
+	bool dash = at > 0;
+
+	for (; *word && at + 2 < end; word++) {
+		if (!strchr(safe, *word)) {
+			dash = at > 0;
+			continue;
+		}
+		if (dash)
+			name[at++] = '-';
+		dash = false;
+		name[at++] = *word;
+	}
+	name[at] = '\0';
+	return at;
+}
+
+static void name_file(struct api_view *v, const char *from)
+{
+	const struct query_selector *s = v->params->n_selectors ? v->params->selectors : NULL;
+	const size_t end = sizeof(v->file_name) - sizeof("-20260131T140000Z");
+	size_t at = put_word(v->file_name, 0, end, v->merged.type.sample_type);
+
+	for (size_t i = 0; s && i < s->n_matchers; i++)
+		if (s->matchers[i].op == QUERY_EQ)
+			at = put_word(v->file_name, at, end, s->matchers[i].value);
+	snprintf(v->file_name + at, sizeof(v->file_name) - at, "%s%.4s%.2s%.2sT%.2s%.2s%.2sZ",
+		at ? "-" : "", from, from + 5, from + 8, from + 11, from + 14, from + 17);
+}
+
 static void describe(struct api_view *v)
 {
 	const struct api_params *p = v->params;
+	const char *matchers = p->query ? strchr(p->query, '{') : NULL;
 	char from[40], to[40];
 
 	api_format_time(p->start_ns, from);
 	api_format_time(p->end_ns, to);
+	snprintf(v->title, sizeof(v->title), "%.60s \xc2\xb7 %.60s", v->merged.type.name,
+		v->merged.type.sample_type);
 	snprintf(v->subtitle, sizeof(v->subtitle),
 		"%.300s, %.19sZ to %.19sZ, %" PRIu64 " profiles of %" PRIu64 " series",
-		p->query ? p->query : "", from, to, v->merged.n_profiles, v->merged.n_series);
+		matchers ? matchers : "{}", from, to, v->merged.n_profiles, v->merged.n_series);
+	name_file(v, from);
 }
 
 int api_view_merge(struct api_job *q, const struct api_params *p, struct tree_symbols *symbols,
@@ -243,6 +281,8 @@ static int render(struct api_job *q, struct api_view *v, struct bytes *out)
 	const struct render_svg_options icicle = {.root_on_top = true};
 	struct render_input in = api_view_input(q, v);
 
+	if (q->format == API_SVG || q->format == API_HTML)
+		in.title = v->title; /* for people */
 	switch (q->format) {
 	case API_FOLDED: return render_folded(&in, out);
 	case API_SPEEDSCOPE: return render_speedscope(&in, out);
@@ -298,7 +338,7 @@ static void answer(struct api_job *q, bool rows)
 	if (r)
 		api_job_fail(q, r, &eb);
 	else if (q->format != API_JSON)
-		api_job_reply(q, *v.merged.type.name ? v.merged.type.name : "profile", &out);
+		api_job_reply(q, v.file_name, &out);
 }
 
 void api_flamegraph(struct http_request *r, void *arg)

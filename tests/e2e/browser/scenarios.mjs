@@ -1,7 +1,7 @@
 // What a person does with the web interface, one function per story. Each waits for conditions, never for times.
 import assert from 'node:assert/strict';
 import { fits } from './fits.mjs';
-import { statSync, writeFileSync } from 'node:fs';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
 
 const query = (page) => new URL(page.url()).searchParams;
 export const rows = (page) => page.locator('.table-row');
@@ -268,14 +268,22 @@ export async function shares({ page, context, url }) {
 
 export async function exports_({ page, url, scratch }) {
 	await open(page, url);
-	const saved = {};
+	const saved = {}, names = {};
 	for (const [item, name] of [[/^pprof/, 'pprof'], [/^Folded/, 'folded'], [/^speedscope/, 'speedscope'], [/^Picture \(SVG/, 'svg'], [/^Functions \(CSV/, 'csv'], [/^Picture \(PNG/, 'png'], [/^Table as shown/, 'table']]) {
 		await page.getByRole('button', { name: 'Export' }).click();
 		const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('menuitem', { name: item }).click()]);
 		saved[name] = `${scratch}/export.${name}`;
+		names[name] = download.suggestedFilename();
 		await download.saveAs(saved[name]);
 		assert.ok(statSync(saved[name]).size > 20, `${name} is not empty`);
 	}
+	// Files say what they are of and when that begins, whether the scraper or the page made them.
+	const [stem] = /^[a-z_]+-\d{8}T\d{6}Z/.exec(names.png) ?? [];
+	assert.deepEqual(names, { pprof: `${stem}.pb.gz`, folded: `${stem}.folded`, speedscope: `${stem}.speedscope.json`, svg: `${stem}.svg`, csv: `${stem}.csv`, png: `${stem}.png`, table: `${stem}-functions.csv` });
+	assert.match(readFileSync(saved.svg, 'utf8'), /<text class="t"[^>]*>[a-z_]+ · [a-z_]+<\/text>\n<text class="l"[^>]*>\{\}, \d{4}-/, 'a title, the matchers and the range');
+	// The picture has lines above the graph that say the same, and below it what the colours mean.
+	const [canvas, height] = await page.evaluate(() => [document.querySelector('.flame-canvas').height, devicePixelRatio]), png = readFileSync(saved.png);
+	assert.ok(png.readUInt32BE(20) >= canvas + 3 * 18 * height + 18 * height, `${png.readUInt32BE(20)} of ${canvas}`);
 	return saved;
 }
 

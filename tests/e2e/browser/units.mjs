@@ -91,6 +91,11 @@ for (const unit of ['nanoseconds', 'milliseconds', 'seconds', 'bytes', 'kilobyte
 }
 assert.equal(ticks('count'), undefined);
 
+const { captionOf } = await load(process.argv[2], `export { captionOf } from './flame/caption';`);
+const caption = (query) => captionOf([['query', query], ['start', '1769868000'], ['end', '1769871600']]).name;
+assert.equal(caption('process_cpu:cpu:nanoseconds:cpu:nanoseconds{service_name="orders api/é", version!="2", x=""}'), 'cpu-orders-api-20260131T140000Z');
+assert.equal(caption('memory:inuse_space:bytes:space:bytes{}'), 'inuse_space-20260131T140000Z');
+
 const { brief } = await load(process.argv[2], `export { brief } from './units';`);
 for (const [text, decimals, short] of [['0.00375', 6, '0.00375'], ['0.0000159', 6, '0.000016'], ['0.000000159', 6, '<0.000001'], ['0.00001034', 6, '0.00001'], ['0.000004%', 3, '<0.001%'], ['0.04%', 3, '0.04%'], ['54.2\u202fs', 6, '54.2\u202fs'], ['0.0000159 cores', 6, '0.000016 cores'], ['0', 6, '0'], ['–', 3, '–']]) assert.equal(brief(text, decimals), short);
 

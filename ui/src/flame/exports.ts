@@ -4,9 +4,11 @@
 import { Query, address } from '../api';
 import type { MenuItem } from '../popover';
 import { MAX_NODES } from './address';
+import { captionOf } from './caption';
 
 export function exportLinks(path: { profile: string; graph: string; top: string }, query: Query): MenuItem[] {
-	const link = (p: string, format: string, extension: string, label: string, more: Query = []): MenuItem => ({ label, hint: extension, href: address(p, [...query, ['format', format], ...more]), download: `profile.${extension}` });
+	const { name } = captionOf(query);
+	const link = (p: string, format: string, extension: string, label: string, more: Query = []): MenuItem => ({ label, hint: extension, href: address(p, [...query, ['format', format], ...more]), download: `${name}.${extension}` });
 	return [link(path.profile, 'pprof', 'pb.gz', 'pprof'), link(path.graph, 'folded', 'folded', 'Folded stacks'), link(path.graph, 'speedscope', 'speedscope.json', 'speedscope'),
 		link(path.graph, 'svg', 'svg', 'Picture (SVG)'), link(path.graph, 'html', 'html', 'Page (HTML)', [['max_nodes', MAX_NODES]]), link(path.top, 'csv', 'csv', 'Functions (CSV)'), link(path.graph, 'json', 'json', 'Arrays (JSON)')];
 }

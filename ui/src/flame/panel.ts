@@ -4,11 +4,12 @@
 // answer comes the tree that is shown, of the tree the picture (picture.ts), the table and the lines around them.
 import { fill, h, notify, save } from '../dom';
 import { Life } from '../life';
-import { chooseNames } from '../names';
+import { chooseNames, shownName } from '../names';
 import { Panel } from '../panel';
 import type { MenuItem } from '../popover';
 import { onPrint } from '../print';
 import { advice } from '../selector';
+import { value } from '../units';
 import { FlameAddress, Write } from './address';
 import { FlameAnswer } from './answer';
 import { crumbs, facts, legend } from './around';
@@ -240,12 +241,17 @@ export class FlamePanel {
 	private exports(): (MenuItem | string | null)[] {
 		const { exports, side } = this.answer.source!;
 		return [...(exports ?? []), null, { label: 'Picture (PNG)', pick: () => void this.savePicture() },
-			{ label: 'Table as shown (CSV)', pick: () => save('functions.csv', new Blob([(side ?? this.table).csv()], { type: 'text/csv' })) }];
+			{ label: 'Table as shown (CSV)', pick: () => save(`${this.fileName}-functions.csv`, new Blob([(side ?? this.table).csv()], { type: 'text/csv' })) }];
+	}
+
+	private get fileName(): string {
+		return this.answer.source!.caption?.name ?? 'flamegraph';
 	}
 
 	private async savePicture(): Promise<void> {
-		const blob = await this.picture.png();
-		if (blob) save('flamegraph.png', blob);
+		const { answer } = this, { caption, summary, text } = answer.source!, whole = answer.base!.tree.whole;
+		const blob = await this.picture.png([...(caption?.lines ?? []), text ? summary ?? '' : `${value(whole, this.shown!.unit)} in all`, this.address.path.length ? `zoomed into ${this.address.path.map(shownName).join(' › ')}` : ''].filter(Boolean));
+		if (blob) save(`${this.fileName}.png`, blob);
 		else notify('The browser made no picture of the graph');
 	}
 

@@ -7,6 +7,7 @@ import type { Palette } from './colours';
 import type { Derive } from './derive';
 import { describe } from './describe';
 import { FlamePanels } from './panels';
+import { png } from './png';
 import { Sandwich } from './sandwich';
 import type { Place, Source } from './source';
 import { Tree, nodesBelow, pathOf } from './tree';
@@ -142,9 +143,10 @@ export class FlamePicture {
 		return { tree: this.sandwich.treeOf(this.active) ?? this.tree!, node: this.active.selectedNode };
 	}
 
-	png(): Promise<Blob | null> {
+	/** With lines that say what it is of. */
+	png(lines: string[]): Promise<Blob | null> {
 		const { callers, callees } = this.sandwich;
 		const parts = !this.sandwich.root.hidden ? [{ view: callers, title: 'Callers' }, { view: callees, title: 'Callees' }] : !this.panels.root.hidden ? this.panels.shown(this.tree!) : [{ view: this.view, title: '' }];
-		return FlameView.picture(parts, getComputedStyle(document.body).backgroundColor);
+		return png(parts, lines, this.palette!, this.tree!.whole);
 	}
 }

@@ -3,6 +3,7 @@
 // What a page gives the panel of a flame graph: where the tree comes from, and what is special about it.
 import type { Query } from '../api';
 import type { MenuItem } from '../popover';
+import type { Caption } from './caption';
 import type { Palette } from './colours';
 import type { Tree, Width } from './tree';
 
@@ -17,6 +18,7 @@ export interface Source {
 	exports?: (MenuItem | string | null)[];
 	more?: (name: string) => MenuItem[]; // of the menu of a function
 	summary?: string;
+	caption?: Caption; // of a picture that is saved
 	side?: Side; // in place of the table of functions
 	text?: (v: number) => string; // of the bars' widths
 }

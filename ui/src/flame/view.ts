@@ -153,23 +153,9 @@ export class FlameView {
 		this.animation = requestAnimationFrame(step);
 	}
 
-	/** Pictures as they are, one below the other, each with its title where it has one. */
-	static picture(parts: { view: FlameView; title: string }[], background: string): Promise<Blob | null> {
-		const c = document.createElement('canvas'), ctx = c.getContext('2d')!, ratio = devicePixelRatio || 1, head = (title: string) => (title ? 22 * ratio : 0);
-		c.width = Math.max(...parts.map((p) => p.view.canvas.width));
-		c.height = parts.reduce((sum, p) => sum + head(p.title) + p.view.canvas.height, 0);
-		ctx.fillStyle = background;
-		ctx.fillRect(0, 0, c.width, c.height);
-		ctx.font = `${12 * ratio}px sans-serif`;
-		let y = 0;
-		for (const { view, title } of parts) {
-			ctx.fillStyle = getComputedStyle(view.canvas).color;
-			ctx.fillText(title, 4 * ratio, y + 15 * ratio);
-			y += head(title);
-			ctx.drawImage(view.canvas, 0, y);
-			y += view.canvas.height;
-		}
-		return new Promise((done) => c.toBlob(done));
+	/** As it is drawn. */
+	get image(): HTMLCanvasElement {
+		return this.canvas;
 	}
 
 	focus(): void {

@@ -5,6 +5,7 @@ import { Matrix, ProfileType, Query, address, get, recall, series } from '../api
 import { fill, h, segmented } from '../dom';
 import { paintDiff } from '../flame/colours';
 import { INSIGNIFICANT, describeDiff, panelTitle } from '../flame/diff';
+import { captionOf } from '../flame/caption';
 import { FlamePanel } from '../flame/panel';
 import { durationText, instant, isRelative } from '../instant';
 import { Life } from '../life';
@@ -334,9 +335,9 @@ export class ComparePage implements Page {
 			return;
 		}
 		const scale: [number, number] = [d.a.scale, d.b.scale], query = this.diffQuery(p), tested = this.testedQuery(p), text = formatter(d), panel = p.get('panel'), roots: Query = panel ? [['tagroot', panel]] : [], width = (p.get('width') ?? 'union') as Width;
-		const link = (format: string, extension: string, label: string, q = query): MenuItem => ({ label, hint: extension, href: address('api/v1/diff', [...q, ['format', format]]), download: `diff.${extension}` });
+		const b = captionOf(query, '_b'), link = (format: string, extension: string, label: string, q = query): MenuItem => ({ label, hint: extension, href: address('api/v1/diff', [...q, ['format', format]]), download: `diff-${b.name}.${extension}` });
 		this.flame.update({
-			path: 'api/v1/diff', query: [...tested, ...roots], options: { width, scale }, side: this.table, text: width === 'union' ? (v) => text(v / 2) : text,
+			path: 'api/v1/diff', query: [...tested, ...roots], options: { width, scale }, side: this.table, caption: { name: `diff-${b.name}`, lines: [`A: ${captionOf(query, '_a').lines.join(', ')}`, `B: ${b.lines.join(', ')}`] }, text: width === 'union' ? (v) => text(v / 2) : text,
 			paint: (t, isWhole) => paintDiff(t, { scale, isTested: isTested(d) && isWhole, panels: panel !== null && isWhole }), describe: (t, i) => describeDiff(t, i, { scale, text }),
 			panelTitle: panel === null ? undefined : (t, i) => panelTitle(t, i, { scale, text }),
 			exports: [link('pprof', 'pb.gz', 'pprof (opens as a difference)', [...query, ...roots]), link('folded', 'folded', 'Folded stacks, two columns', [...query, ...roots]), link('speedscope', 'speedscope.json', 'speedscope, two profiles'),

@@ -4,6 +4,7 @@
 import { Line, Matrix, ProfileType, Query, address, get, recall, series } from '../api';
 import { Child, fill, h, segmented } from '../dom';
 import { NO_SANDWICH } from '../flame/address';
+import { captionOf } from '../flame/caption';
 import { exportLinks } from '../flame/exports';
 import { FlamePanel } from '../flame/panel';
 import { Life } from '../life';
@@ -174,7 +175,7 @@ export class ExplorePage implements Page {
 			h('button', { type: 'button', class: 'button small', onclick: () => set({ profile_id: null, at: null }) }, 'The whole range'));
 		const range: Query = point ? [['start', String(point[0])], ['end', String(point[1])]] : this.rangeQuery(p);
 		const asked: Query = [['query', (point && p.get('only')) || query], ...range, ...readFrames(p), ...p.getAll('group_by').map((g): [string, string] => ['group_by', g]), ...ids.map((id): [string, string] => ['profile_id', id])];
-		this.flame.update({ path: PATHS.graph, query: asked, exports: [...exportLinks(PATHS, asked), ...(this.hasSpeedscope ? [{ label: 'Open in speedscope', pick: () => openSpeedscope(query, asked) }] : [])],
+		this.flame.update({ path: PATHS.graph, query: asked, caption: captionOf(asked), exports: [...exportLinks(PATHS, asked), ...(this.hasSpeedscope ? [{ label: 'Open in speedscope', pick: () => openSpeedscope(query, asked) }] : [])],
 			more: (name) => [{ label: 'Cost per source line', pick: () => go(href('lines', new URLSearchParams([...[...p].filter(([k]) => LINE_KEYS.includes(k) && !(point && TIME_KEYS.includes(k))), ...(point ? range : []), asked[0], ['function', name]]))) }] }, p);
 	}
 

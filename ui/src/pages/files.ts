@@ -224,7 +224,7 @@ export class FilesPage implements Page {
 				this.noteFacts(files, loaded);
 				return loaded.tree;
 			};
-			this.flame.update({ path, query: [], local, summary: `${a.name} · ${chosen.type}, ${chosen.unit}` }, p);
+			this.flame.update({ path, query: [], local, caption: { name: a.name.replace(/\.[\w.]*$/, ''), lines: [a.name] }, summary: `${a.name} · ${chosen.type}, ${chosen.unit}` }, p);
 			return;
 		}
 		if (this.side?.path !== path) this.side = { path, table: new DiffTable((c, replace) => set(c, replace), false), scale: [1, 1] };

@@ -6,6 +6,7 @@ import { ProfileType, Query, get } from '../api';
 import { Child, fill, h, iconButton, notify, segmented } from '../dom';
 import { NO_SANDWICH } from '../flame/address';
 import { tipRow } from '../flame/describe';
+import { captionOf } from '../flame/caption';
 import { exportLinks } from '../flame/exports';
 import { FlamePanel } from '../flame/panel';
 import { Life } from '../life';
@@ -421,7 +422,7 @@ export class ProfilesPage implements Page {
 		const { query, left } = this.queryOf(s, profiles), sum = profiles.reduce((t, x) => t + x.value, 0);
 		fill(this.selection, h('strong', {}, `${integer(profiles.length)} ${profiles.length === 1 ? 'profile' : 'profiles'} selected`), h('span', { class: 'muted num' }, `${timeText(s.from)} – ${clockText(s.to)}, ${s.values ? `${value(s.values[0], a.unit)} to ${value(s.values[1], a.unit)} each` : s.rows!.map((name) => name || '(none)').join(', ')}, ${value(sum, a.unit)} together`),
 			left > 0 && h('span', { class: 'muted' }, `the largest ${integer(MOST_IDS)} of them are drawn`), iconButton('close', 'Select nothing (Esc)', () => this.deselect()));
-		this.flame.update({ path: PATHS.graph, query, exports: exportLinks(PATHS, query), summary: 'the selected profiles, merged' }, p);
+		this.flame.update({ path: PATHS.graph, query, caption: captionOf(query), exports: exportLinks(PATHS, query), summary: 'the selected profiles, merged' }, p);
 	}
 
 	private link(x: Profile): string {
