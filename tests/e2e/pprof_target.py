@@ -24,9 +24,9 @@ def _bytes(field, b):
     return _varint(field << 3 | 2) + _varint(len(b)) + b
 
 
-def encode(types, period_type, samples, time_ns, duration_ns, period=1, path='/usr/bin/app', build_id='', source='/src/app.c', start=0):
+def encode(types, period_type, samples, time_ns, duration_ns, period=1, path='/usr/bin/app', build_id='', source='/src/app.c', start=0, first_line=0):
     """types, period_type: (type, unit) pairs. samples: (stack leaf first, values, labels); in a stack a text is a function, a number the
-    offset in the file of code without a name. `path` of the binary, with this build id, loaded at `start`. A label is a text, or a number and its unit."""
+    offset in the file of code without a name. `path` of the binary, with this build id, loaded at `start`. Functions begin at `first_line` of `source`, where it is known; all code is of line 10. A label is a text, or a number and its unit."""
     strings, functions = {'': 0}, {}
 
     def s(text):
@@ -46,7 +46,7 @@ def encode(types, period_type, samples, time_ns, duration_ns, period=1, path='/u
             out += _bytes(4, _int(1, i) + _int(2, 1) + _int(3, start + name))
             continue
         out += _bytes(4, _int(1, i) + _int(2, 1) + _bytes(4, _int(1, i) + _int(2, 10)))
-        out += _bytes(5, _int(1, i) + _int(2, s(name)) + _int(4, s(source)))
+        out += _bytes(5, _int(1, i) + _int(2, s(name)) + _int(4, s(source)) + _int(5, first_line))
     out += _int(9, time_ns) + _int(10, duration_ns)
     out += _bytes(11, _int(1, s(period_type[0])) + _int(2, s(period_type[1]))) + _int(12, period)
     out += b''.join(_bytes(6, t.encode()) for t in strings)

@@ -46,6 +46,8 @@ class UiPagesTest(unittest.TestCase):
         os.makedirs(f'{cls.scratch}/sources/src')
         with open(f'{cls.scratch}/sources/src/app.c', 'w') as f:
             f.write(''.join(f'line {i} <i>of</i> app.c\n' for i in range(1, 31)))
+        with open(f'{cls.scratch}/sources/src/whole.c', 'w') as f:
+            f.write('#include <x.h>\n\nstatic int whole(int a)\n{\n' + '\ta++;\n' * 20 + '}\n\nint next(void)\n{\n}\n')
         with open(f'{cls.scratch}/sources/src/large.c', 'w') as f:
             f.write('// ' * 2000)
         with open(f'{cls.scratch}/secret.c', 'w') as f:
@@ -65,6 +67,9 @@ class UiPagesTest(unittest.TestCase):
                 r = http_get(f'{s.url}/api/v1/import?name=process_cpu&label.service_name=app&label.build_id={build}', method='POST',
                              body=encode(CPU_TYPES, CPU_TYPES[1], cpu_samples('alpha'), at * 10**9, 10 * 10**9, 10_000_000))
                 assert r.status == 200, r.text
+            r = http_get(f'{s.url}/api/v1/import?name=process_cpu&label.service_name=whole', method='POST',
+                         body=encode(CPU_TYPES, CPU_TYPES[1], [(['whole'], [1, 10_000_000], {})], int(time.time() - 600) * 10**9, 10**9, 10_000_000, source='/src/whole.c', first_line=3))
+            assert r.status == 200, r.text
             url = s.url + '/'
             stories = {name: {'url': url} for name in ('targets', 'discovery', 'configuration', 'storage', 'builds', 'lines', 'speedscope', 'leaves_requests')}
             stories['configuration']['expected'] = '404'  # Chromium tells of the job that is not there

@@ -105,6 +105,12 @@ export async function lines({ page, url }) {
 	assert.match(await cost.textContent(), /30\.0.ms\s+66\.7%.*10line 10 <i>of<\/i> app\.c$/);
 	assert.equal(await page.locator('.lines tbody tr').count(), 17, 'eight lines around it');
 	assert.match(await page.locator('.section').textContent(), /\/src\/app\.c shown from src\/app\.c/);
+	// Where it is known where a function begins it is shown as a whole, and what costs most is the strongest.
+	await page.goto(`${url}lines?query=${type}{service_name="whole"}&start=now-1d&end=now&function=whole`);
+	await cost.waitFor();
+	const numbers = (await page.locator('.line-number').allTextContents()).map(Number).filter(Boolean);
+	assert.deepEqual([numbers[0], numbers[numbers.length - 1], numbers.length], [3, 25, 23]);
+	assert.equal(await cost.evaluate((e) => e.style.getPropertyValue('--cost')), '1');
 	await fitsNarrow(page);
 	await page.goto(`${url}lines?function=nothing&start=now-1d&end=now`);
 	await page.locator('.state-empty').waitFor();

@@ -96,6 +96,15 @@ const caption = (query) => captionOf([['query', query], ['start', '1769868000'],
 assert.equal(caption('process_cpu:cpu:nanoseconds:cpu:nanoseconds{service_name="orders api/é", version!="2", x=""}'), 'cpu-orders-api-20260131T140000Z');
 assert.equal(caption('memory:inuse_space:bytes:space:bytes{}'), 'inuse_space-20260131T140000Z');
 
+/* ---- how far a function goes ---- */
+
+const { lastLine } = await load(process.argv[2], `export { lastLine } from './extent';`);
+for (const [file, start, last, text] of [
+	['a.c', 1, 8, 'static int f(int a,\n\t     int b)\n{\n\tif (a) {\n\t}\n#ifdef X\nerr:\n}\nint g(void)\n{\n}'], ['a.c', 1, 1, 'int f(void) { return 1; }\n\nint g(void)\n{\n}'], ['a.go', 2, 4, 'package x\nfunc f() {\n\treturn\n}\nfunc g() {\n}'],
+	['a.rs', 2, 4, 'impl X {\n    fn f(&self) {\n        1\n    }\n}'], ['a.rb', 1, 3, 'def f\n  1\nend\n'], ['a.py', 1, 5, 'def f(\n    a,\n):\n    if a:\n        pass\n\n# no part\ndef g():\n    pass'], ['a.py', 2, 3, 'class X:\n    def f(self):\n        pass\n    def g(self):\n        pass'],
+	['a.py', 1, 2, 'def f():\n    pass'], ['a.c', 1, undefined, 'int f(void)\n{\n\t1;'], ['a.c', 9, undefined, 'int f;'], ['a.cc', 2, 4, 'x([&]\n  (int a) {\n    g();\n  });'], ['a.c', 2, undefined, '{\n\tint f;\n}'],
+]) assert.equal(lastLine(text.split('\n'), start, file), last, text);
+
 const { brief } = await load(process.argv[2], `export { brief } from './units';`);
 for (const [text, decimals, short] of [['0.00375', 6, '0.00375'], ['0.0000159', 6, '0.000016'], ['0.000000159', 6, '<0.000001'], ['0.00001034', 6, '0.00001'], ['0.000004%', 3, '<0.001%'], ['0.04%', 3, '0.04%'], ['54.2\u202fs', 6, '54.2\u202fs'], ['0.0000159 cores', 6, '0.000016 cores'], ['0', 6, '0'], ['–', 3, '–']]) assert.equal(brief(text, decimals), short);
 

@@ -12,6 +12,7 @@ export function tipRow(label: string, ...text: string[]): Node {
 
 export const BUILD_DIGITS = 12;
 const MAX_BUILDS = 4;
+const SILENT = new Set(['native', 'root', 'cut']); // kinds that say nothing more
 
 /** The binary of a function with the builds that its code is of. */
 export function moduleOf({ mapping, builds }: Functions, f: number): string {
@@ -22,10 +23,10 @@ export function moduleOf({ mapping, builds }: Functions, f: number): string {
 }
 
 export function describe(t: Tree, i: number): Node[] {
-	const f = t.fn[i], place = [t.functions.file[f] && `${t.functions.file[f]}${t.line[i] ? `:${t.line[i]}` : ''}`, moduleOf(t.functions, f)].filter(Boolean);
+	const f = t.fn[i], kind = t.kinds[t.kind[i]] ?? '', place = [t.functions.file[f] && `${t.functions.file[f]}${t.line[i] ? `:${t.line[i]}` : ''}`, [moduleOf(t.functions, f), SILENT.has(kind) ? '' : kind].filter(Boolean).join(' · ')].filter(Boolean);
 	return [h('strong', { class: 'mono' }, nodeName(t, i)), ...place.map((text) => h('div', { class: 'muted path' }, text as string)),
 		h('table', {}, h('tr', {}, h('th', {}), h('td', { class: 'muted' }, t.unit === 'nanoseconds' ? 'time' : t.unit), h('td', { class: 'muted' }, 'of all'), h('td', { class: 'muted' }, 'of parent')),
 			tipRow('total', value(t.total[i], t.unit), percent(t.total[i] / t.whole), i ? percent(t.total[i] / t.total[t.parent[i]]) : '–'),
 			tipRow('self', value(t.self[i], t.unit), percent(t.self[i] / t.whole), i ? percent(t.self[i] / t.total[t.parent[i]]) : '–')),
-		h('div', { class: 'muted' }, t.kinds[t.kind[i]] ?? '')];
+		h('div', { class: 'muted' }, i && !t.cut.has(i) ? 'Click zooms; right click or … has callers, lines and more' : 'Click zooms')];
 }

@@ -3,6 +3,7 @@
 // What one function costs, line by line, beside its text where the scraper can read that.
 import { ApiError, ProfileType, Query, get } from '../api';
 import { Child, fill, h } from '../dom';
+import { lastLine } from '../extent';
 import { meter } from '../flame/table';
 import { Panel } from '../panel';
 import { QueryBar, readFilters, sharedText } from '../query_bar';
@@ -33,7 +34,7 @@ interface Source {
 	problem?: string;
 }
 
-const AROUND = 8; // lines of text before and after those that cost something
+const AROUND = 8; // lines of text before and after those that cost something, where it is not known how far the function goes
 
 export class LinesPage implements Page {
 	private readonly bar = new QueryBar((c) => set(c), '', true, false);
@@ -101,8 +102,9 @@ export class LinesPage implements Page {
 
 	private file(a: Answer, file: string, s: Source): Child {
 		const cost = new Map(a.lines.filter((l) => l.file === file).map((l) => [l.line, l])), numbers = [...cost.keys()].filter((n) => n > 0), most = a.total || 1;
-		const shown = new Set<number>();
-		for (const n of [...numbers, ...(s.text.length && a.start_line ? [a.start_line] : [])]) for (let k = n - AROUND; k <= n + AROUND; k++) if (s.text.length ? k >= 1 && k <= s.text.length : k === n) shown.add(k);
+		const shown = new Set<number>(), [begin, end] = whole(s.text, file, a.start_line, numbers), largest = Math.max(...[...cost.values()].map((l) => l.total), 1);
+		for (let n = begin; n <= end; n++) shown.add(n);
+		for (const n of numbers) if (n < begin || n > end) for (let k = n - AROUND; k <= n + AROUND; k++) if (s.text.length ? k >= 1 && k <= s.text.length : k === n) shown.add(k);
 		const stale = s.text.length > 0 && numbers.some((n) => n > s.text.length);
 		for (const n of numbers) shown.add(n);
 		let last = 0;
@@ -110,7 +112,7 @@ export class LinesPage implements Page {
 			const c = cost.get(n), gap = last && n > last + 1;
 			last = n;
 			return [gap ? h('tr', { class: 'line-gap' }, h('td', { colspan: '4' }, '⋯')) : null,
-				h('tr', { class: c ? 'has-cost' : '' }, h('td', { class: 'number' }, c && c.self ? meter(`${value(c.self, a.unit)}  ${percent(c.self / a.whole)}`, c.self / most) : ''), h('td', { class: 'number' }, c ? meter(`${value(c.total, a.unit)}  ${percent(c.total / a.whole)}`, c.total / most) : ''),
+				h('tr', { class: c ? 'has-cost' : '', style: c ? { '--cost': String(c.total / largest) } : {} }, h('td', { class: 'number' }, c && c.self ? meter(`${value(c.self, a.unit)}  ${percent(c.self / a.whole)}`, c.self / most) : ''), h('td', { class: 'number' }, c ? meter(`${value(c.total, a.unit)}  ${percent(c.total / a.whole)}`, c.total / most) : ''),
 					h('th', { class: 'line-number num', scope: 'row' }, n), h('td', { class: 'line-text' }, s.text[n - 1] ?? ''))];
 		});
 		const unknown = cost.get(0);
@@ -119,6 +121,12 @@ export class LinesPage implements Page {
 			unknown && h('p', { class: 'muted' }, `${value(unknown.total, a.unit)} without a line number.`),
 			rows.length > 0 && h('div', { class: 'wide' }, h('table', { class: 'plain lines' }, h('thead', {}, h('tr', {}, h('th', { class: 'number' }, 'Self'), h('th', { class: 'number' }, 'Total'), h('th', { class: 'line-number' }, 'Line'), h('th', {}, 'Source'))), h('tbody', {}, rows)))];
 	}
+}
+
+/** From the function's first line to its last; nothing where one of them is not known, or the text is another version's. */
+function whole(text: string[], file: string, start: number, costs: number[]): [number, number] {
+	const end = start > 0 && costs.every((n) => n >= start) ? lastLine(text, start, file) : undefined;
+	return end ? [start, end] : [1, 0];
 }
 
 async function source(file: string, signal: AbortSignal): Promise<Source> {
