@@ -254,7 +254,19 @@ int sample_log_append(struct sample_log *l, const struct sample_row *row)
 
 void sample_log_lose(struct sample_log *l, uint64_t n)
 {
-	open_slot(l, l->open_index)->lost_samples += n;
+	l->lost_samples += n;
+}
+
+/* What was lost since the last drain: an equal part in each second since then, so that none that nothing came from is without a word. */
+static void spread_lost(struct sample_log *l, uint64_t last)
+{
+	uint64_t first = MAX(l->open_index, last - MIN(last, l->o.retention_s));
+	uint64_t n = last - first + 1;
+
+	for (uint64_t i = 0; l->lost_samples && i < n; i++)
+		open_slot(l, first + i)->lost_samples +=
+			(i + 1) * l->lost_samples / n - i * l->lost_samples / n;
+	l->lost_samples = 0;
 }
 
 /* Rows fit exactly from here on; wall time is what the clock says now, less the time since the
@@ -333,6 +345,7 @@ void sample_log_drained(struct sample_log *l, int64_t up_to_ns, int64_t boot_off
 		 */
 		open_slot(l, l->open_index);
 		l->covered_ns = up_to_ns + l->offset_ns;
+		spread_lost(l, MAX(l->open_index, (uint64_t)(l->covered_ns - 1) / NS_PER_S));
 		close_until(l, (uint64_t)(l->covered_ns / NS_PER_S), true);
 	}
 	if (suspended_ns >= SUSPEND_MIN_NS) {

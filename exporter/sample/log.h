@@ -52,7 +52,7 @@ struct sample_row {
 };
 /* -ENOMEM: the row was left out and counted. */
 int sample_log_append(struct sample_log *l, const struct sample_row *r);
-/* So many samples were taken and never came. They count for the oldest second that is open. */
+/* So many samples were taken and never came. They count for the seconds since the last drain. */
 void sample_log_lose(struct sample_log *l, uint64_t n);
 /* All rows up to up_to_ns (CLOCK_MONOTONIC) have been appended: slots that ended by then are closed
  * and take wall time, old ones are dropped. boot_offset_ns = BOOTTIME − MONOTONIC as of now; a rise

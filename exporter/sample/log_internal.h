@@ -38,6 +38,7 @@ struct sample_log {
 	int64_t offset_ns;   /* BOOTTIME − MONOTONIC */
 	uint64_t bytes, rows;
 	uint64_t appended, late, refused, merged_slots, dropped_slots, lost_seconds, suspended_ns;
+	uint64_t lost_samples; /* since the last drain */
 };
 
 /* With the columns that rows of this log have, but for ms in a merged one. */

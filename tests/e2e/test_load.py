@@ -1,6 +1,8 @@
 """The exporter on a busy machine: the rate stays what was asked for where lowering it saves nothing, and answers come beside hundreds of runnable processes."""
+import http.client
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +16,31 @@ import bench_overload
 
 STORM_S = 20
 HZ = 49
+N_THREADS, STANDS_S = 2500, 15
+THREADS_C = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+static volatile unsigned long x;
+static pthread_barrier_t all;
+static void *burn(void *arg) { pthread_barrier_wait(&all); for (;;) x++; return arg; }
+int main(int argc, char **argv)
+{
+	pthread_attr_t small;
+	pthread_t t;
+
+	(void)argc;
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, 65536);
+	pthread_barrier_init(&all, 0, atoi(argv[1]) + 1);
+	for (int i = atoi(argv[1]); i; i--)
+		if (pthread_create(&t, &small, burn, 0)) return 1;
+	pthread_barrier_wait(&all);
+	puts("run");
+	fflush(stdout);
+	pthread_join(t, 0);
+}
+"""
 
 
 def value(metrics, name):
@@ -88,6 +115,66 @@ class Overload(unittest.TestCase):
         counted = sum(value(last, name) - value(first, name) for name in ('sonde_samples_total', 'sonde_samples_dropped_total'))
         self.assertAlmostEqual(counted / (hz * os.cpu_count() * r['elapsed']), 1, delta=0.15)
         self.assertGreater(value(last, 'sonde_sampling_coverage_ratio'), 0.9)
+
+    @unittest.skipIf(e2e.is_sanitized(), 'a sanitized build takes several times as long')
+    def test_a_storm_of_threads_is_seen_or_counted_as_lost(self):
+        """The exporter gets no CPU for so long that its rings are full: each second has samples of the threads, or says how many it lost."""
+        answers = []
+
+        def dropped():
+            return sum(v for k, v in d.metrics().items() if re.match(r'sonde_samples_dropped_total{event="cpu",reason="(?!idle)', k))
+
+        def read(pid, cursor):
+            r = d.get(f'/debug/pprof/profile?since={cursor}&span=1&pid={pid}')
+            p = e2e.Pprof(r.body)
+            if p.duration_nanos:
+                answers.append((p.time_nanos / 1e9, p.total() / 1e9, int(r.headers.get('Sonde-Lost-Samples', 0)), p.duration_nanos / 1e9))
+            return r.headers['Sonde-Cursor'], int(r.headers['Sonde-Behind-Seconds'])
+
+        program = e2e.compile_c(THREADS_C, '-O1', '-pthread', name='threads')
+        with e2e.exporter('--symbols.cache-path=', '--profile.frequency=999', '--profile.max-overhead=0') as d:
+            cursor = d.get('/debug/pprof/profile?since=&comm=none').headers['Sonde-Cursor']
+            before = dropped()
+            # With the least priority: this test is to be done, too.
+            with subprocess.Popen(['nice', '-n', '19', program, str(N_THREADS)], stdout=subprocess.PIPE, text=True) as p:
+                try:
+                    self.assertEqual(p.stdout.readline(), 'run\n')
+                    begun = time.time()
+                    window = http.client.HTTPConnection('127.0.0.1', d.port)
+                    window.request('GET', f'/debug/pprof/profile?seconds={STANDS_S}')
+                    time.sleep(1)  # it is asked for by then
+                    os.killpg(d.p.pid, signal.SIGSTOP)
+                    try:
+                        time.sleep(STANDS_S)
+                    finally:
+                        os.killpg(d.p.pid, signal.SIGCONT)
+                    stood = time.time()
+                    r = window.getresponse()
+                    self.assertIn('Sonde-Lost-Samples', r.headers)
+                    window.close()
+                    time.sleep(3)
+                    with open(f'/proc/{p.pid}/stat') as f:
+                        used = sum(map(int, f.read().rpartition(')')[2].split()[11:13])) / os.sysconf('SC_CLK_TCK')
+                finally:
+                    p.kill()
+            e2e.wait_drained(d)
+            end = time.time()
+
+            def is_read():
+                nonlocal cursor
+                cursor, behind = read(p.pid, cursor)
+                return not behind and answers and answers[-1][0] > end
+            e2e.wait_for('the seconds until now', is_read, interval=0)
+            lost = dropped() - before
+        self.assertGreater(lost, 0, 'nothing was lost: the test says nothing')
+        self.assertEqual(sum(a[2] for a in answers), lost)
+        storm = [a for a in answers if begun < a[0] and a[0] + a[3] < stood + 3]
+        self.assertGreater(len(storm), STANDS_S)
+        self.assertEqual([a for a in storm if not a[1] and not a[2]], [])
+        # What was lost may be of other processes.
+        seen = sum(a[1] for a in answers)
+        self.assertLess(seen, used * 1.1)
+        self.assertGreater(seen + lost / 999, used * 0.9)
 
     def test_priority_is_of_the_roles_that_sample_and_answer(self):
         def nice(d, name):

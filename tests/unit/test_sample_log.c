@@ -436,8 +436,11 @@ static void test_lost_samples_are_of_their_seconds(void **state)
 	static const struct {
 		int64_t from_ms, to_ms;
 		uint64_t want;
-	} windows[] = {
-		{0, 1000, 5}, {1000, 2000, 0}, {500, 2500, 12}, {2000, 3000, 7}, {0, 4000, 12}};
+	} windows[] = {{0, 1000, 5}, {1000, 2000, 0}, {500, 2500, 12}, {2000, 3000, 7},
+		{0, 4000, 12},
+		/* while no drain came round */
+		{4000, 5000, 2}, {5000, 6000, 3}, {6000, 7000, 2}, {7000, 8000, 3},
+		{8000, 9000, 0}};
 	struct sample_range r;
 	struct fixture f;
 
@@ -454,6 +457,9 @@ static void test_lost_samples_are_of_their_seconds(void **state)
 		clock_virtual_advance(&f.clock, NS_PER_S);
 		drained(&f);
 	}
+	sample_log_lose(f.log, 10);
+	clock_virtual_advance(&f.clock, 4 * NS_PER_S);
+	drained(&f);
 	for (size_t i = 0; i < ARRAY_SIZE(windows); i++) {
 		sample_log_window(f.log, BOOT0 + windows[i].from_ms * NS_PER_MS,
 			BOOT0 + windows[i].to_ms * NS_PER_MS, &r);
@@ -461,9 +467,9 @@ static void test_lost_samples_are_of_their_seconds(void **state)
 			fail_msg("window %zu: %llu", i, (unsigned long long)r.lost_samples);
 	}
 	since(&f, "", 10, &r);
-	assert_int_equal(r.lost_samples, 12);
+	assert_int_equal(r.lost_samples, 22);
 	since(&f, "0000000000000abc.1001", 10, &r);
-	assert_int_equal(r.lost_samples, 7);
+	assert_int_equal(r.lost_samples, 17);
 	since(&f, r.cursor, 10, &r);
 	assert_int_equal(r.lost_samples, 0);
 	tear_down(&f);

@@ -61,7 +61,9 @@ static void test_lost_samples(void **state)
 	lock_take(&f->lock);
 	sample_log_lose(f->source.tables.logs[ABI_EVENT_CPU], 2500);
 	lock_release(&f->lock);
-	drained(f, clock_monotonic_ns(&clock_system) + 8 * NS_PER_S);
+	for (int i = 8; i < 10;
+		i++) /* the second closes the last that the first drain has a part of */
+		drained(f, clock_monotonic_ns(&clock_system) + i * NS_PER_S);
 	get(f, "/debug/pprof/profile?since=0000000000000000.1&span=300", &b);
 	header_of(&b, "Sonde-Lost-Samples", value);
 	assert_string_equal(value, "2500");
