@@ -76,7 +76,7 @@ int protocol_get_reply(const uint8_t *buf, size_t len, struct keeper_reply *ret)
 	ret->pid = cursor_u32(&c);
 	text = cursor_take(&c, n);
 	if (c.error || cursor_left(&c) || n >= sizeof(ret->text) || ret->n_fds > KEEPER_MAX_FDS ||
-		ret->result > 0)
+		ret->result > 0 || ret->result < -ERR_MAX_ERRNO)
 		return -EBADMSG;
 	memcpy(ret->text, text, n);
 	ret->text[n] = 0;

@@ -86,7 +86,7 @@ static int index_answer(struct replay *r, struct cursor c)
 	digest = cursor_take(&c, sizeof(an.a.digest));
 	an.path_len = cursor_u32(&c);
 	an.path = cursor_take(&c, an.path_len);
-	if (c.error || cursor_left(&c) || an.a.result > 0)
+	if (c.error || cursor_left(&c) || an.a.result > 0 || an.a.result < -ERR_MAX_ERRNO)
 		return -EBADMSG;
 	memcpy(an.a.digest, digest, sizeof(an.a.digest));
 	if (alloc_grow(&r->answers, &r->cap_answers, r->n_answers + 1, sizeof(*r->answers)) < 0)

@@ -27,6 +27,9 @@
 #include <stddef.h>
 #include "lib/base/cleanup.h"
 
+/* No errno is larger (the kernel's MAX_ERRNO): what a peer or a file gives for one and is beyond is none. */
+#define ERR_MAX_ERRNO 4095
+
 /* Text of the first error of an operation. Zero-initialise; needs no cleanup. */
 struct errbuf {
 	char text[512];

@@ -42,6 +42,8 @@ static void messages(void **state)
 		.seq = 9, .result = -13, .n_fds = 2, .pid = 0x0a0b0c, .text = "no"};
 	struct keeper_request q2;
 	struct keeper_reply p2;
+	static const int32_t results[] = {
+		-ERR_MAX_ERRNO, 1, INT32_MAX, -ERR_MAX_ERRNO - 1, INT32_MIN};
 	int n = protocol_put_request(&q, buf);
 
 	(void)state;
@@ -68,9 +70,10 @@ static void messages(void **state)
 	assert_string_equal(p2.text, "no");
 	for (int cut = 0; cut < n; cut++)
 		assert_int_equal(protocol_get_reply(buf, (size_t)cut, &p2), -EBADMSG);
-	buf[4] = 1; /* a positive result */
-	buf[5] = buf[6] = buf[7] = 0;
-	assert_int_equal(protocol_get_reply(buf, (size_t)n, &p2), -EBADMSG);
+	for (size_t i = 0; i < ARRAY_SIZE(results); i++) {
+		memcpy(buf + 4, &results[i], 4);
+		assert_int_equal(protocol_get_reply(buf, (size_t)n, &p2), i ? -EBADMSG : 0);
+	}
 }
 
 enum { MAX_OPENERS = 16 };
