@@ -92,7 +92,8 @@ export function shortName(name: string): string {
 
 const known = new Map<string, string>();
 const MOST_KNOWN = 200_000;
-const LABEL = /^(?!operator)[A-Za-z_][\w.]*=/; // a frame of a group: key=value
+const LABEL = /^(?!operator)[A-Za-z_][\w.]*=/; // a frame of a group: key=value, key=value
+const LABEL_KEYS = /(^|, )[A-Za-z_][\w.]*=/g;
 let isFull = false;
 
 /** As the address says; true when that is another choice than before. */
@@ -103,7 +104,8 @@ export function chooseNames(p: URLSearchParams): boolean {
 }
 
 export function shownName(name: string): string {
-	if (isFull || LABEL.test(name)) return name;
+	if (isFull) return name;
+	if (LABEL.test(name)) return name.replace(LABEL_KEYS, '$1');
 	let short = known.get(name);
 	if (short === undefined) {
 		if (known.size >= MOST_KNOWN) known.clear();

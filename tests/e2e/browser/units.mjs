@@ -62,11 +62,14 @@ for (let s = 45; s < 2 * H; s += 173) for (const stable of [ago(5 * D), ago(s + 
 
 /* ---- names, by the table that C is tested with too ---- */
 
-const { shortName } = await load(process.argv[2], `export * from './names';`);
+const { shortName, shownName } = await load(process.argv[2], `export * from './names';`);
 for (const line of readFileSync(join(top, 'tests/data/short_names.txt'), 'utf8').split('\n').filter((l) => l && !l.startsWith('#'))) {
 	const [name, short] = line.split('\t');
 	assert.equal(shortName(name), short, name);
 }
+
+assert.equal(shownName('service_name=a, thread_name=main, worker'), 'a, main, worker', 'a group by its values');
+assert.equal(shownName('operator==<int>'), 'operator==');
 
 /* ---- units, by the table that C is tested with too, and ticks that are round in them ---- */
 
