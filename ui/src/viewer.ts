@@ -15,9 +15,11 @@ import { DiffRow } from './flame/diff_rows';
 import { DiffTable } from './pages/diff_table';
 import { Changes, changed } from './router';
 import { Quality, qualityBadge } from './quality';
+import { timeText } from './time';
 import { percent, signedPercent, unitName, value } from './units';
 import { Metric, charts } from './viewer_charts';
 import { OverTime, overTime } from './viewer_over_time';
+import { zoneText } from './zone';
 
 type Tested = [verdict: string, q: number | null, low: number | null, high: number | null, least: number | null];
 type Row = [name: string, mapping: string, selfA: number, selfB: number, totalA: number, totalB: number, mark: string, self?: Tested, total?: Tested];
@@ -88,7 +90,7 @@ function once<T>(make: () => T): () => T {
 
 function when(): string {
 	if (!about.time) return '';
-	return `${new Date(about.time * 1e3).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'medium' })}${about.seconds ? `, ${value(about.seconds, 'seconds')}` : ''}`;
+	return `${timeText(about.time)} ${zoneText(about.time)}${about.seconds ? `, ${value(about.seconds, 'seconds')}` : ''}`;
 }
 
 function graph(): void {
