@@ -20,8 +20,8 @@ export function readFolded(text: string): Profile {
 	let nBad = 0, firstBad = '';
 	text.split('\n').forEach((line, i) => {
 		if (!line.trim() || line.startsWith('# ')) return;
-		const m = /^(.*\S)\s+(\d+(?:\.\d+)?)\s*$/.exec(line);
-		if (m && Number(m[2]) <= Number.MAX_SAFE_INTEGER) stacks.push({ frames: m[1].split(';').map(frame), value: Number(m[2]) });
+		const m = /^(.*\S)\s+([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*$/.exec(line);
+		if (m && Math.abs(Number(m[2])) <= Number.MAX_SAFE_INTEGER) stacks.push({ frames: m[1].split(';').filter((name) => name).map(frame), value: Number(m[2]) });
 		else if (!nBad++) firstBad = `line ${i + 1}: "${line.slice(0, 60)}" is no folded stack: frames separated by ";", a space and a number expected`;
 	});
 	if (nBad && nBad >= stacks.length) throw new Error(firstBad);

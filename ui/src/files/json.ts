@@ -2,7 +2,7 @@
 //
 // Profiles in JSON: speedscope's files (https://www.speedscope.app/file-format-schema.json) and the .cpuprofile of V8 (Profiler.Profile of
 // the DevTools protocol), which Chromium and `node --cpu-prof` write.
-import { Names, Profile, StackTree, Type, counted, negativeNote } from './profile';
+import { Names, Profile, StackTree, Type, counted } from './profile';
 
 type Json = Record<string, unknown>;
 
@@ -79,16 +79,14 @@ function readSpeedscope(top: Json): Profile {
 		if (of.length > 1) choices.push({ type: { type: unique(`all ${of.length} profiles`), unit }, of });
 	}
 	const active = typeof top.activeProfileIndex === 'number' && profiles[top.activeProfileIndex] ? top.activeProfileIndex : 0;
-	return { format: 'speedscope', types: choices.map((c) => c.type), main: active, notes, tree: (chosen) => {
-		const tree = new StackTree(names);
-		let nNegative = 0;
+	return { format: 'speedscope', types: choices.map((c) => c.type), main: active, notes, tree: (chosen, isByLine) => {
+		const tree = new StackTree(names, isByLine);
 		const add: Add = (stack, value) => {
-			if (value < 0) nNegative++;
 			tree.add(stack.reduce((node, k) => {
 				const f = frames[k];
 				if (!f) throw new Error(`a stack names frame ${String(k)} of ${frames.length}`);
 				return tree.at(node, f.fn, 'native', f.line);
-			}, 0), Math.max(value, 0));
+			}, 0), value);
 		};
 		for (const i of choices[chosen].of) {
 			const p = profiles[i], what = `profile ${i}`;
@@ -96,7 +94,6 @@ function readSpeedscope(top: Json): Profile {
 			else if (p.type === 'evented') evented(p, what, add);
 			else throw new Error(`${what} has the type "${text(p.type)}"; "sampled" or "evented" expected`);
 		}
-		if (nNegative) notes.push(negativeNote(nNegative));
 		return tree.finish(choices[chosen].type);
 	} };
 }
@@ -157,8 +154,8 @@ function readCpuProfile(top: Json): Profile {
 	if (times) types.push({ type: 'time', unit: 'microseconds' });
 	const lost = times ? [...times.keys()].filter((id) => !nodes.has(id)).length : 0;
 	if (lost) notes.push(`samples of ${counted(lost, 'node')} that the file does not have are left out`);
-	return { format: '.cpuprofile', types, main: types.length - 1, notes, tree: (chosen) => {
-		const tree = new StackTree(names);
+	return { format: '.cpuprofile', types, main: types.length - 1, notes, tree: (chosen, isByLine) => {
+		const tree = new StackTree(names, isByLine);
 		for (const [id, { stack, hits }] of nodes) {
 			const value = chosen ? times!.get(id) ?? 0 : hits;
 			if (value) tree.add(stack.reduce((node, f) => tree.at(node, f.fn, 'native', f.line), 0), value);

@@ -2,7 +2,7 @@
 //
 // A pprof profile, read in the browser: any of its value columns, stacks with inlined calls.
 import { Reader } from '../flame/decode';
-import { Names, Profile, StackTree, Type, negativeNote } from './profile';
+import { Names, Profile, StackTree, Type, counted } from './profile';
 
 interface Message {
 	numbers: Map<number, number[]>;
@@ -59,15 +59,15 @@ class Pprof {
 
 	/** Outermost first, as inlined calls of a location are written innermost first. */
 	private locations(): Map<number, Frame[]> {
-		const mappings = new Map(this.all(3, 'mapping').map((m) => [one(m, 1), this.string(one(m, 5))]));
+		const mappings = new Map(this.all(3, 'mapping').map((m) => [one(m, 1), [this.string(one(m, 5)), this.string(one(m, 6))]]));
 		const names = new Map(this.all(5, 'function').map((m) => [one(m, 1), [this.string(one(m, 2)) || this.string(one(m, 3)), this.string(one(m, 4))]]));
 		return new Map(this.all(4, 'location').map((m) => {
-			const mapping = mappings.get(one(m, 2)) ?? '';
+			const [mapping, build] = mappings.get(one(m, 2)) ?? ['', ''];
 			const frames = (m.parts.get(4) ?? []).map((b): Frame => {
 				const line = message(b, 'line'), [name, file] = names.get(one(line, 1)) ?? ['', ''];
-				return { fn: this.names.number(name || '(unknown)', file, mapping), line: Math.max(one(line, 2), 0) };
+				return { fn: this.names.number(name || '(unknown)', file, mapping, build), line: Math.max(one(line, 2), 0) };
 			});
-			if (!frames.length) frames.push({ fn: this.names.number(`0x${one(m, 3).toString(16)}`, '', mapping), line: 0 });
+			if (!frames.length) frames.push({ fn: this.names.number(`0x${one(m, 3).toString(16)}`, '', mapping, build), line: 0 });
 			return [one(m, 1), frames.reverse()];
 		}));
 	}
@@ -76,21 +76,22 @@ class Pprof {
 		const types = this.all(1, 'sample type').map((m): Type => ({ type: this.string(one(m, 1)), unit: this.string(one(m, 2)) }));
 		if (!types.length) throw new Error('profile: no sample type; this is no pprof profile');
 		const wanted = this.string(one(this.top, 14)), named = types.findIndex(({ type }) => type === wanted), notes: string[] = [];
-		return { format: 'pprof', types, main: named < 0 ? types.length - 1 : named, notes, tree: (column) => {
-			const locations = this.locations(), tree = new StackTree(this.names); // after the locations: all functions are known
-			let nNegative = 0;
+		return { format: 'pprof', types, main: named < 0 ? types.length - 1 : named, notes, time: one(this.top, 9) / 1e9, seconds: one(this.top, 10) / 1e9, tree: (column, isByLine) => {
+			const locations = this.locations(), tree = new StackTree(this.names, isByLine), labels = new Set<number>(); // after the locations: all functions are known
+			let nLabelled = 0;
 			for (const s of this.all(2, 'sample')) {
 				const value = list(s, 2)[column] ?? 0;
-				if (value < 0) nNegative++;
+				if (s.parts.has(3)) nLabelled++;
+				for (const label of s.parts.get(3) ?? []) labels.add(one(message(label, 'label'), 1));
 				let node = 0;
 				for (const id of list(s, 1).reverse()) {
 					const frames = locations.get(id);
 					if (!frames) throw new Error(`profile: a sample names location ${id}, which is not there`);
 					for (const f of frames) node = tree.at(node, f.fn, 'native', f.line);
 				}
-				tree.add(node, Math.max(value, 0));
+				tree.add(node, value);
 			}
-			if (nNegative) notes.push(negativeNote(nNegative));
+			if (nLabelled) notes.push(`${counted(nLabelled, 'sample')} ${nLabelled === 1 ? 'has' : 'have'} labels, which are left out: ${[...labels].map((key) => this.string(key)).join(', ')}`);
 			return tree.finish(types[column]);
 		} };
 	}

@@ -13,7 +13,9 @@ export interface Profile {
 	types: Type[];
 	main: number; // of the types: the one to show first
 	notes: string[]; // what of the file was not taken as it stands there, known once the tree is made
-	tree(type: number): Tree;
+	time?: number; // unix seconds
+	seconds?: number; // that it covers
+	tree(type: number, isByLine?: boolean): Tree; // by line: a function on two lines is two nodes
 }
 
 /** Small files can stand for very much: a location of many lines in stacks of many such locations, or what gzip makes of zeros. */
@@ -26,13 +28,18 @@ export type Kind = (typeof KINDS)[number];
 
 /** Functions by number; 0 is the root's. */
 export class Names {
-	readonly functions: Functions = { name: ['all'], file: [''], mapping: [''] };
+	readonly functions = { name: ['all'], file: [''], mapping: [''], builds: [''] } satisfies Functions;
 	private readonly numbers = new Map<string, number>();
 
-	number(name: string, file = '', mapping = ''): number {
-		const key = `${name}\0${file}\0${mapping}`, old = this.numbers.get(key);
-		if (old !== undefined) return old;
+	/** A function of several builds is one. */
+	number(name: string, file = '', mapping = '', build = ''): number {
+		const key = `${name}\0${file}\0${mapping}`, old = this.numbers.get(key), { builds } = this.functions;
+		if (old !== undefined) {
+			if (build && !builds[old].split(', ').includes(build)) builds[old] += `${builds[old] && ', '}${build}`;
+			return old;
+		}
 		this.numbers.set(key, this.functions.name.length);
+		builds.push(build);
 		this.functions.file.push(file);
 		this.functions.mapping.push(mapping);
 		return this.functions.name.push(name) - 1;
@@ -44,8 +51,8 @@ export class StackTree {
 	private readonly builder: Builder;
 	private frames = 0;
 
-	constructor(names: Names) {
-		this.builder = new Builder(names.functions);
+	constructor(names: Names, isByLine = false) {
+		this.builder = new Builder(names.functions, isByLine);
 	}
 
 	at(node: number, fn: number, kind: Kind = 'native', line = 0): number {
@@ -65,8 +72,4 @@ export class StackTree {
 
 export function counted(n: number, what: string): string {
 	return `${integer(n)} ${what}${n === 1 ? '' : 's'}`;
-}
-
-export function negativeNote(n: number): string {
-	return `${counted(n, 'sample')} with a negative value ${n === 1 ? 'is' : 'are'} left out`;
 }

@@ -8,17 +8,18 @@ export class Reader {
 	at = 0;
 	constructor(readonly data: Uint8Array, readonly end = data.length, private readonly what = 'flame graph message') {}
 
-	/** Little-endian base 128. Values above 2^53 lose their last bits. */
+	/** Little-endian base 128. Values beyond 2^53 lose their last bits. */
 	varint(): number {
 		const d = this.data;
-		let b = d[this.at++], v = b & 127, scale = 128;
+		let b = d[this.at++], low = b & 127, high = 0, scale = 128; // apart: a negative number near 2^64 has no room for what is below 2^28
 		for (; b >= 128; scale *= 128) {
 			if (this.at >= this.end || scale >= 2 ** 70) throw new Error(`${this.what}: the number at byte ${this.at - 1} does not end`);
 			b = d[this.at++];
-			v += (b & 127) * scale;
+			if (scale < 2 ** 28) low += (b & 127) * scale;
+			else high += (b & 127) * scale;
 		}
 		// Ten bytes: a negative number in two's complement.
-		return scale >= 2 ** 70 ? v - 2 ** 64 : v;
+		return low + (scale >= 2 ** 70 ? high - 2 ** 64 : high);
 	}
 
 	/** The span of a field that has a length; what follows it is next. */

@@ -143,7 +143,7 @@ function isPreorder(parent: Uint32Array): boolean {
 }
 
 /** Old numbers by new ones. */
-function preorderOf(parent: Uint32Array): Uint32Array {
+export function preorderOf(parent: Uint32Array): Uint32Array {
 	const n = parent.length, offset = new Uint32Array(n + 1), children = new Uint32Array(n), out = new Uint32Array(n), todo = [0];
 	for (let i = 1; i < n; i++) offset[parent[i] + 1]++;
 	for (let i = 0; i < n; i++) offset[i + 1] += offset[i];
@@ -337,9 +337,11 @@ export class Builder {
 	private kind: number[] = [0];
 	private line: number[] = [0];
 	private readonly child = new Map<number, number>();
+	private readonly others = new Map<string, number>(); // of a child on another line
 	private readonly nFunctions: number;
 
-	constructor(private readonly functions: Functions) {
+	/** By line, a function on two lines is two nodes; else it is one without a line. */
+	constructor(private readonly functions: Functions, private readonly isByLine = false) {
 		this.nFunctions = functions.name.length + 1;
 	}
 
@@ -349,13 +351,14 @@ export class Builder {
 
 	at(parent: number, fn: number, kind: number, line = 0): number {
 		const key = parent * this.nFunctions + fn;
-		const old = this.child.get(key);
-		if (old !== undefined) {
-			if (this.line[old] !== line) this.line[old] = 0;
-			return old;
-		}
+		let old = this.child.get(key);
+		const isOther = old !== undefined && this.line[old] !== line;
+		if (isOther && this.isByLine) old = this.others.get(`${key}:${line}`);
+		else if (isOther) this.line[old!] = 0;
+		if (old !== undefined) return old;
 		const node = this.fn.length;
-		this.child.set(key, node);
+		if (isOther) this.others.set(`${key}:${line}`, node);
+		else this.child.set(key, node);
 		this.fn.push(fn);
 		this.parent.push(parent);
 		this.self.push(0);
