@@ -91,6 +91,17 @@ void render_page_end(struct bytes *out)
 	bytes_put_str(out, "</div></body></html>\n");
 }
 
+void render_page_frame(struct bytes *out)
+{
+	_cleanup_render_page_ struct render_page page = {};
+
+	bytes_init(&page.about, out->budget, 0);
+	bytes_init(&page.tree, out->budget, 0);
+	bytes_put_str(&page.about, "{}");
+	render_page_begin(out, "", &page);
+	render_page_end(out);
+}
+
 void render_page_init(struct render_page *page, const struct render_input *in, const char *kind,
 	struct budget *budget, struct json *j)
 {

@@ -59,6 +59,8 @@ int render_svg(const struct render_input *in, const struct render_svg_options *o
 extern const char render_page_policy[];
 /* A self-contained page that opens from disk: the web interface's flame graph and table; without script the SVG and the top functions. */
 int render_html(const struct render_input *in, struct bytes *out) _must_check_;
+/* Such a page without contents, for who fills them in (ui/src/export/page.ts): of what it shows there is `{}`, the tree and the part without script are empty. */
+void render_page_frame(struct bytes *out);
 
 /*
  * The flat arrays of the flame graph API as members of the JSON object that the caller has begun:

@@ -3,6 +3,7 @@
  * Serves the web interface. Every page is the same file: its script finds in the address what to show.
  */
 #include "scraper/api/ui.h"
+#include "lib/render/render.h"
 #include "scraper/api/api_impl.h"
 #include <string.h>
 
@@ -17,6 +18,17 @@ static const struct ui_asset *find(const char *name)
 		if (!strcmp(ui_assets[i].name, name))
 			return &ui_assets[i];
 	return NULL;
+}
+
+/* What the web interface fills with what it has read from files. */
+static void reply_frame(struct http_request *r, const struct api *a)
+{
+	_cleanup_bytes_ struct bytes out = {};
+
+	bytes_init(&out, a->o.budget, 0);
+	render_page_frame(&out);
+	http_reply_header(r, "Content-Security-Policy", render_page_policy);
+	http_reply_bytes(r, 200, "text/html; charset=utf-8", &out);
 }
 
 static void reply(struct http_request *r, const struct ui_asset *a)
@@ -46,9 +58,10 @@ void api_ui_asset(struct http_request *r, void *arg)
 	const char *name = http_request_wildcard(r, 0);
 	const struct ui_asset *a = find(name);
 
-	(void)arg;
 	if (a)
 		reply(r, a);
+	else if (!strcmp(name, "page.html"))
+		reply_frame(r, arg);
 	else
 		http_reply_text(r, 404, "no such file: %.100s", name);
 }

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { chromium } from 'playwright-core';
 import * as builds from './builds.mjs';
+import * as exports_ from './exports.mjs';
 import * as files from './files.mjs';
 import * as incident from './incident.mjs';
 import * as leaving from './leaving.mjs';
@@ -13,7 +14,7 @@ import * as use from './use.mjs';
 import * as viewer from './viewer.mjs';
 import * as when from './when.mjs';
 
-const stories = { ...scenarios, ...pages, ...viewer, ...links, ...leaving, ...builds, ...files, ...when, ...numbers, ...use, ...incident };
+const stories = { ...scenarios, ...pages, ...viewer, ...links, ...leaving, ...builds, ...files, ...exports_, ...when, ...numbers, ...use, ...incident };
 
 const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
 const [executablePath, scratch] = process.argv.slice(2);

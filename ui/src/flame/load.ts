@@ -5,7 +5,7 @@ import { ApiError, Query, failure, unanswered } from '../api';
 import { BASE } from '../router';
 import { warn } from '../warnings';
 import type { DiffRow } from './diff_rows';
-import type { Answer, DerivationJob, Failure, FileFacts, FilesJob, Job, Message } from './worker';
+import type { Answer, DerivationJob, Failure, FileFacts, FilesJob, Job, Message, Save } from './worker';
 import type { Derivation } from './derive';
 import type { Tree } from './tree';
 
@@ -95,14 +95,23 @@ export async function deriveAside(of: Tree, derivations: Derivation[], signal: A
 
 /** Profiles of files, by a worker of their own: it can be stopped whatever it is at, and what it needed goes with it. */
 export function read(files: FilesJob['files'], isRelative: boolean, signal: AbortSignal): Promise<Loaded> {
+	return readAside({ id: 0, files, isRelative }, signal);
+}
+
+/** The same as a file of a format, and what that has no place for. */
+export function readAndSave(files: FilesJob['files'], isRelative: boolean, save: Save, signal: AbortSignal): Promise<{ saved: Blob; left: string[] }> {
+	return readAside({ id: 0, files, isRelative, save }, signal);
+}
+
+function readAside<T>(job: FilesJob, signal: AbortSignal): Promise<T> {
 	const w = new Worker(`${BASE}assets/worker.js`, { type: 'module' });
-	return new Promise<Loaded>((resolve, reject) => {
+	return new Promise<T>((resolve, reject) => {
 		w.onmessage = ({ data }: MessageEvent<Answer>) => {
-			if ('tree' in data) resolve(data);
+			if ('tree' in data || 'saved' in data) resolve(data as T);
 			else if ('error' in data) reject(new Error(data.error.text));
 		};
 		w.onerror = (e) => reject(new Error(e.message || 'the script that reads files did not load'));
 		signal.addEventListener('abort', () => reject(new DOMException('cancelled', 'AbortError')));
-		w.postMessage({ id: 0, files, isRelative } satisfies FilesJob);
+		w.postMessage(job);
 	}).finally(() => w.terminate());
 }

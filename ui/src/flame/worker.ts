@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Fetches flame graphs, or reads files, and decodes them beside the page's thread.
+import { Format, write } from '../export/write';
 import type { Profile, Type } from '../files/profile';
 import { readProfile } from '../files/read';
+import { chooseNames } from '../names';
 import { decode } from './decode';
 import { Derivation, derive } from './derive';
 import { DiffRow, rowsOf } from './diff_rows';
@@ -20,6 +22,13 @@ export interface FilesJob {
 	id: number;
 	files: { file: Blob; type?: number }[]; // of its sample types; else its main one
 	isRelative?: boolean; // each side as a share of its own total
+	save?: Save; // in place of the tree
+}
+export interface Save {
+	format: Format;
+	names: string[]; // of the files
+	subtitle: string;
+	isFull: boolean; // names of functions as they are
 }
 /** What a file is. */
 export interface FileFacts {
@@ -27,6 +36,8 @@ export interface FileFacts {
 	types: Type[];
 	main: number;
 	notes: string[];
+	time: number; // unix seconds; 0 where it has none
+	seconds: number; // that it covers; 0 where it has none
 }
 /** Trees made of one that the page has. Names stay there: the answer has only those that are new, behind gaps. */
 export interface DerivationJob {
@@ -39,6 +50,7 @@ export type Answer =
 	| { id: number; bytes: number }
 	| { id: number; tree: Tree; decodeMs: number; arrived: number; stats: string; warnings?: string | null; rows?: DiffRow[]; facts?: FileFacts[]; scale?: [number, number] }
 	| { id: number; made: Tree[] }
+	| { id: number; saved: Blob; left: string[] }
 	| { id: number; error: Failure };
 /** An answer that says why there is none; without a status what the decoder says; without either there was no answer, or a part of one. */
 export interface Failure {
@@ -96,11 +108,19 @@ async function run(job: Job, signal: AbortSignal): Promise<void> {
 	send({ id: job.id, tree, decodeMs: performance.now() - began, arrived, stats: got.stats, warnings: got.warnings }, buffers(tree));
 }
 
-async function read({ id, files, isRelative }: FilesJob): Promise<void> {
+async function read({ id, files, isRelative = false, save }: FilesJob): Promise<void> {
 	const began = performance.now(), arrived = Date.now(), profiles: Profile[] = [];
 	for (const { file } of files) profiles.push(await readProfile(new Uint8Array(await file.arrayBuffer())));
-	const [a, b] = profiles.map((p, i) => p.tree(files[i].type ?? p.main)), scale: [number, number] = isRelative && b ? [1 / (a.whole || 1), 1 / (b.whole || 1)] : [1, 1], tree = b ? overlay(a, b, scale, 'union') : a, rows = b && rowsOf(tree);
-	const facts = profiles.map(({ format, types, main, notes }): FileFacts => ({ format, types, main, notes }));
+	// Lines of a function are one node for all but pprof, which has them in its locations.
+	const trees = profiles.map((p, i) => p.tree(files[i].type ?? p.main, save?.format === 'pprof')), [a, b] = trees, scale: [number, number] = isRelative && b ? [1 / (a.whole || 1), 1 / (b.whole || 1)] : [1, 1], tree = b ? overlay(a, b, scale, 'union') : a, rows = b && rowsOf(tree);
+	const facts = profiles.map(({ format, types, main, notes, time = 0, seconds = 0 }): FileFacts => ({ format, types, main, notes, time, seconds }));
+	if (save) {
+		const { format, isFull, ...said } = save, { time, seconds } = b ? { time: 0, seconds: 0 } : facts[0];
+		chooseNames(new URLSearchParams(isFull ? { names: 'full' } : {}));
+		const { blob, left } = await write(format, { trees, whole: tree, scale, isRelative, time, seconds, isFull, ...said });
+		send({ id, saved: blob, left });
+		return;
+	}
 	send({ id, tree, decodeMs: performance.now() - began, arrived, stats: '', rows, facts, scale }, buffers(tree));
 }
 

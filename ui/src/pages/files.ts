@@ -2,17 +2,21 @@
 //
 // Profiles from files, read here and sent nowhere. A list has all that are open: one of them is a flame graph, two are a difference.
 import { fill, h, iconButton, segmented } from '../dom';
+import { exportMenu, savedName } from '../export/menu';
 import type { Type } from '../files/profile';
 import { paintDiff } from '../flame/colours';
 import { describeDiff } from '../flame/diff';
 import { FlamePanel } from '../flame/panel';
 import { NO_SANDWICH } from '../flame/address';
-import { Loaded, read } from '../flame/load';
+import { Loaded, read, readAndSave } from '../flame/load';
+import type { Source } from '../flame/source';
 import type { Tree } from '../flame/tree';
 import type { FileFacts } from '../flame/worker';
 import { Life } from '../life';
 import { Page, go, href, params, set } from '../router';
-import { percent, value } from '../units';
+import { timeText } from '../time';
+import { percent, unitName, value } from '../units';
+import { zoneText } from '../zone';
 import { DiffTable } from './diff_table';
 
 interface Opened {
@@ -83,6 +87,7 @@ export class FilesPage implements Page {
 	private side?: { path: string; table: DiffTable; scale: [number, number] };
 	private fresh?: { path: string; tree: Tree }; // of the file that was opened last
 	private reading = new AbortController();
+	private readonly saving = new AbortController();
 	private readonly life = new Life();
 
 	constructor() {
@@ -97,6 +102,7 @@ export class FilesPage implements Page {
 		this.life.end();
 		open_ = undefined;
 		this.reading.abort();
+		this.saving.abort();
 		this.flame.leave();
 	}
 
@@ -209,6 +215,16 @@ export class FilesPage implements Page {
 		this.drawList(this.shown(params()).files);
 	}
 
+	/** What is shown as a file of each format; it is read once more for that. */
+	private saved(files: Opened[], chosen: Choice, isRelative: boolean, isFull: boolean): Pick<Source, 'exports' | 'caption'> {
+		const names = files.map((f) => f.name), isDiff = files.length > 1, [{ facts: { time, seconds } }] = files, name = savedName(names, chosen.type);
+		const subtitle = isDiff || !time ? '' : `${timeText(time)} ${zoneText(time)}${seconds ? `, ${value(seconds, 'seconds')}` : ''}`;
+		return {
+			caption: { name, lines: [...(isDiff ? [`A: ${names[0]}`, `B: ${names[1]}`] : names), [`${chosen.type} in ${unitName(chosen.unit)}`, subtitle].filter(Boolean).join(' · ')] },
+			exports: exportMenu(name, isDiff, (format) => readAndSave(files.map(({ file }, i) => ({ file, type: chosen.columns[i] })), isRelative, { format, names, subtitle, isFull }, this.saving.signal)),
+		};
+	}
+
 	private draw(p: URLSearchParams, files: Opened[], chosen: Choice | undefined, mode: 'absolute' | 'relative'): void {
 		const [a, b] = files;
 		if (!chosen) {
@@ -216,7 +232,7 @@ export class FilesPage implements Page {
 			this.flame.empty('These files cannot be compared', `${a.name} has ${units(a)}; ${b.name} has ${units(b)}. Both are open: click the name of one to see it.`);
 			return;
 		}
-		const path = this.pathOf(files, chosen.columns, b ? mode : ''), wanted = files.map(({ file }, i) => ({ file, type: chosen.columns[i] }));
+		const path = this.pathOf(files, chosen.columns, b ? mode : ''), saved = this.saved(files, chosen, mode === 'relative', p.get('names') === 'full'), wanted = files.map(({ file }, i) => ({ file, type: chosen.columns[i] }));
 		if (!b) {
 			const local = async (signal: AbortSignal) => {
 				if (this.fresh?.path === path) return this.fresh.tree;
@@ -224,7 +240,7 @@ export class FilesPage implements Page {
 				this.noteFacts(files, loaded);
 				return loaded.tree;
 			};
-			this.flame.update({ path, query: [], local, caption: { name: a.name.replace(/\.[\w.]*$/, ''), lines: [a.name] }, summary: `${a.name} · ${chosen.type}, ${chosen.unit}` }, p);
+			this.flame.update({ path, query: [], local, ...saved, summary: `${a.name} · ${chosen.type}, ${chosen.unit}` }, p);
 			return;
 		}
 		if (this.side?.path !== path) this.side = { path, table: new DiffTable((c, replace) => set(c, replace), false), scale: [1, 1] };
@@ -237,7 +253,7 @@ export class FilesPage implements Page {
 			return loaded.tree;
 		};
 		this.flame.update({
-			path, query: [], local, side: table, text: (v) => text(v / 2), paint: (t) => paintDiff(t, { scale: side.scale }),
+			path, query: [], local, ...saved, side: table, text: (v) => text(v / 2), paint: (t) => paintDiff(t, { scale: side.scale }),
 			describe: (t, i) => describeDiff(t, i, { scale: side.scale, text }), summary: 'bars are as wide as A and B together',
 		}, p);
 	}
