@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A flame graph as a static SVG: siblings by value, colour by kind of code, shade by function name, tooltips as <title>.
+ * A flame graph as a static SVG: siblings by value, colours as in the web interface, shade by function name, tooltips as <title>.
  * Only what is wide enough to see becomes an element, so the size follows the picture and not the profile.
  */
 #include "lib/base/alloc.h"
 #include "lib/base/arena.h"
-#include "lib/base/hash.h"
 #include "lib/base/str.h"
 #include "lib/base/units.h"
+#include "lib/render/colours.h"
 #include "lib/render/render_internal.h"
 #include <inttypes.h>
 #include <math.h>
@@ -23,7 +23,9 @@ enum {
 	LEGEND = 26,
 	FOOT = 24,
 	MAX_DEPTH = 200,
-	N_SHADES = 4,
+	KEY_GAP = 26,	 /* of a key of the legend: its square, and what is between two */
+	KEY_MAX = 170,	 /* its name */
+	TOTAL_MAX = 380, /* the text left of the keys */
 };
 static const double CHAR_PX =
 	7.25; /* of the 12 px monospace font; DejaVu Sans Mono, the widest, has 7.22 */
@@ -41,7 +43,8 @@ struct svg {
 	uint32_t *level;
 	bool *shown;
 	size_t n_hidden;
-	unsigned kinds; /* bits of the kinds shown */
+	struct render_colours colours;
+	uint8_t used[RENDER_N_HUES]; /* bits of the shades shown */
 };
 
 static void svg_done(struct svg *s)
@@ -50,6 +53,7 @@ static void svg_done(struct svg *s)
 	free(s->weight);
 	free(s->level);
 	free(s->shown);
+	render_colours_done(&s->colours);
 }
 
 static double bar_width(const struct svg *s, size_t i)
@@ -91,7 +95,8 @@ static size_t choose(struct svg *s)
 		}
 		n++;
 		s->depth = MAX(s->depth, s->level[i]);
-		s->kinds |= 1U << render_node_kind(s->in, i);
+		if (!s->hooks)
+			s->used[s->colours.hue[i]] |= (uint8_t)(1U << s->colours.shade[i]);
 	}
 	return n;
 }
@@ -127,11 +132,6 @@ static int lay_out(struct svg *s)
 		s->x[order[i].node] = at;
 	}
 	return 0;
-}
-
-static unsigned shade(const char *name, size_t len)
-{
-	return (unsigned)(hash_xxh3(name, len) % N_SHADES);
 }
 
 /* Cuts a name to what fits, between characters. Returns the bytes to print; *ret_cut says whether some are missing. */
@@ -212,8 +212,8 @@ static void put_bar(const struct svg *s, size_t i)
 		bytes_put_str(s->out, "<rect fill=\"");
 		s->hooks->put_fill(s->hooks->ctx, i, s->out);
 	} else
-		bytes_printf(s->out, "<rect class=\"k%d s%u", render_node_kind(s->in, i),
-			shade(name, len));
+		bytes_printf(
+			s->out, "<rect class=\"h%us%u", s->colours.hue[i], s->colours.shade[i]);
 	bytes_printf(s->out, "\" x=\"%.2f\" y=\"%u\" width=\"%.2f\" height=\"%u\" rx=\"1.5\"/>",
 		s->x[i], y, w - gap, BAR - 1);
 	if (i && w > 2 * CHAR_PX + 6 && !tree_is_cut(s->in->tree, i))
@@ -227,23 +227,6 @@ static void put_bar(const struct svg *s, size_t i)
 	bytes_put_str(s->out, "</g>\n");
 }
 
-/* Hue, saturation and first lightness per kind; shades get lighter in steps of 4 %. */
-static const struct {
-	unsigned hue, saturation, lightness;
-	const char *legend;
-} colours[TREE_N_KINDS] = {
-	[TREE_ROOT] = {220, 10, 78, NULL},
-	[TREE_NATIVE] = {205, 62, 66, "native"},
-	[TREE_KERNEL] = {32, 88, 62, "kernel"},
-	[TREE_JIT] = {145, 46, 62, "JIT"},
-	[TREE_INTERPRETER] = {275, 50, 74, "interpreted"},
-	[TREE_UNKNOWN] = {210, 8, 68, "no name"},
-	[TREE_LABEL] = {50, 75, 72, "label"},
-	[TREE_CUT] = {0, 0, 84, "cut"},
-	[TREE_INLINED] = {186, 52, 72, "inlined"},
-	[TREE_TRUNCATED] = {345, 40, 76, "truncated"},
-};
-
 static void put_style(const struct svg *s)
 {
 	bytes_put_str(s->out,
@@ -254,12 +237,48 @@ static void put_style(const struct svg *s)
 		".fg .t{font:600 16px system-ui,\"DejaVu Sans\",sans-serif}"
 		".fg .l{font:12px system-ui,\"DejaVu Sans\",sans-serif;fill:#57606a}\n"
 		".fg g:hover>rect{stroke:#1b1f24;stroke-width:1}\n");
-	for (unsigned k = 0; k < TREE_N_KINDS && !s->hooks; k++)
-		for (unsigned shade_ = 0; (s->kinds & 1U << k) && shade_ < N_SHADES; shade_++)
-			bytes_printf(s->out, ".fg .k%u.s%u{fill:hsl(%u,%u%%,%u%%)}\n", k, shade_,
-				colours[k].hue, colours[k].saturation,
-				colours[k].lightness + 4 * shade_);
+	for (unsigned hue = 0; hue < RENDER_N_HUES; hue++)
+		for (unsigned shade = 0; shade < RENDER_N_SHADES; shade++) {
+			if (!(s->used[hue] & 1U << shade))
+				continue;
+			bytes_printf(s->out, ".fg .h%us%u{fill:", hue, shade);
+			render_put_hue(s->out, hue, shade);
+			bytes_put_str(s->out, "}\n");
+		}
 	bytes_put_str(s->out, "</style>\n");
+}
+
+static double key_width(const struct render_group *g)
+{
+	return KEY_GAP + MIN(7.5 * (double)strlen(g->name), KEY_MAX);
+}
+
+/* The largest groups that there is room for, from the right. */
+static void put_keys(const struct svg *s, unsigned y)
+{
+	const struct render_colours *c = &s->colours;
+	double x = s->width - SIDE, room = s->width - 2 * SIDE - TOTAL_MAX;
+	size_t n = 0;
+
+	while (n < c->n_groups && c->groups[n].self > 0 && room >= key_width(&c->groups[n]))
+		room -= key_width(&c->groups[n++]);
+	for (size_t k = n; k-- > 0;) {
+		const struct render_group *g = &c->groups[k];
+		const char *name = *g->name ? g->name : "unknown";
+		size_t len = strlen(name);
+		bool cut;
+
+		x -= *g->name ? key_width(g) : KEY_GAP + 7.5 * (double)len;
+		bytes_put_str(s->out, "<rect fill=\"");
+		render_put_hue(s->out, g->hue, 1);
+		bytes_printf(s->out,
+			"\" x=\"%.0f\" y=\"%u\" width=\"12\" height=\"12\" rx=\"2\"/>"
+			"<text class=\"l\" x=\"%.0f\" y=\"%u\">",
+			x, y + 2, x + 16, y + 12);
+		len = fit(name, len, KEY_MAX + 6, &cut);
+		render_escape(s->out, name, len);
+		bytes_put_str(s->out, cut ? "\xe2\x80\xa6</text>\n" : "</text>\n");
+	}
 }
 
 static void put_legend(const struct svg *s, unsigned y)
@@ -278,17 +297,7 @@ static void put_legend(const struct svg *s, unsigned y)
 	bytes_put_str(s->out, " in ");
 	render_escape_str(s->out, units_name(render_unit(in)));
 	bytes_printf(s->out, ", total %s</text>\n", total);
-	x = s->width - SIDE;
-	for (unsigned k = TREE_N_KINDS; k-- > 0;) {
-		if (!colours[k].legend || !(s->kinds & 1U << k))
-			continue;
-		x -= 7.5 * (double)strlen(colours[k].legend) + 26;
-		bytes_printf(s->out,
-			"<rect class=\"k%u s1\" x=\"%.0f\" y=\"%u\" width=\"12\" height=\"12\" "
-			"rx=\"2\"/>"
-			"<text class=\"l\" x=\"%.0f\" y=\"%u\">%s</text>\n",
-			k, x, y + 2, x + 16, y + 12, colours[k].legend);
-	}
+	put_keys(s, y);
 }
 
 static void put_head(struct svg *s, unsigned height)
@@ -353,7 +362,9 @@ int render_svg_hooked(const struct render_input *in, const struct render_svg_opt
 	s.width = MAX(o->width_px ? o->width_px : WIDTH, 320U);
 	s.min_width = o->min_width_px > 0 ? o->min_width_px : 0.3;
 	s.max_depth = o->max_depth ? o->max_depth : MAX_DEPTH;
-	r = lay_out(&s);
+	r = hooks ? 0 : render_colours_choose(in, &s.colours);
+	if (!r)
+		r = lay_out(&s);
 	if (r)
 		return r;
 	s.top = HEAD + (in->subtitle ? SUBTITLE : 0) + LEGEND;

@@ -281,6 +281,15 @@ export async function exports_({ page, url, scratch }) {
 	const [stem] = /^[a-z_]+-\d{8}T\d{6}Z/.exec(names.png) ?? [];
 	assert.deepEqual(names, { pprof: `${stem}.pb.gz`, folded: `${stem}.folded`, speedscope: `${stem}.speedscope.json`, svg: `${stem}.svg`, csv: `${stem}.csv`, png: `${stem}.png`, table: `${stem}-functions.csv` });
 	assert.match(readFileSync(saved.svg, 'utf8'), /<text class="t"[^>]*>[a-z_]+ · [a-z_]+<\/text>\n<text class="l"[^>]*>\{\}, \d{4}-/, 'a title, the matchers and the range');
+	// Its bars have the colours of the page.
+	const classes = new Map([...readFileSync(saved.svg, 'utf8').matchAll(/\.fg \.(h\d+s\d)\{fill:(hsl[^}]*)\}/g)].map(([, name, fill]) => [name, fill.replaceAll(',', ' ')]));
+	const drawn = new Map([...readFileSync(saved.svg, 'utf8').matchAll(/<g><title>(\w+)[^]*?<rect class="(h\d+s\d)"/g)].map(([, name, c]) => [name, classes.get(c)]));
+	const painted = await page.evaluate(() => {
+		const { shown: t, palette } = document.querySelector('.panel-flame').flame;
+		return Array.from({ length: t.n }, (_, i) => [i ? t.functions.name[t.fn[i]] : 'all', palette.fills[palette.of(i)]]).filter(([name]) => /^\w+$/.test(name));
+	});
+	assert.ok(painted.length > 2);
+	for (const [name, fill] of painted) assert.equal(drawn.get(name), fill, name);
 	// The picture has lines above the graph that say the same, and below it what the colours mean.
 	const [canvas, height] = await page.evaluate(() => [document.querySelector('.flame-canvas').height, devicePixelRatio]), png = readFileSync(saved.png);
 	assert.ok(png.readUInt32BE(20) >= canvas + 3 * 18 * height + 18 * height, `${png.readUInt32BE(20)} of ${canvas}`);
