@@ -21,12 +21,14 @@ UNWIND_FN __u32 walk_is_entry(struct walk *w)
 
 /*
  * The first function of a fiber or coroutine was never called: whoever made its stack wrote a return address there, mostly the first byte of
- * a function that is to run at the end, or to abort. Rows led to it, no call did, and above it the stack ends. (A call of the
+ * a function that is to run at the end, or to abort. Rows led to it, no call did, and above it the stack ends: in no memory, or in zeros of
+ * what lies there. (A call of the
  * next byte is one of a function that follows at once: glibc's abort has it in front.)
  */
 UNWIND_ALONE int unwind_is_written(struct walk *w)
 {
-	if (!w || w->cut != ABI_CUT_READ_FAULT || w->method != UNWIND_BY_CFI)
+	if (!w || w->method != UNWIND_BY_CFI ||
+		(w->result == UNWIND_ROOT ? w->pair[1] != 0 : w->cut != ABI_CUT_READ_FAULT))
 		return 0;
 	if (unwind_read_user(w, w->code, sizeof(w->code[0]), w->pc - sizeof(w->code[0])))
 		return 0;

@@ -76,7 +76,7 @@ UNWIND_FN int walk_turn(struct walk *w, __u64 *words)
 		frame += trampoline && w->rule.cfa == UNWIND_CFA_SIGNAL;
 		if (RARE(r == UNWIND_CUT) && w->fp_cut == WALK_MAY_BE_ROOT) {
 			w->cut = ABI_CUT_NONE;
-		} else if (RARE(r == UNWIND_CUT) && trampoline && place == UNWIND_IN_FILE &&
+		} else if (RARE(r != UNWIND_MORE) && trampoline && place == UNWIND_IN_FILE &&
 			   unwind_is_written(w)) {
 			w->cut = ABI_CUT_NONE;
 			frame++; /* it is no return address: its own byte is the function's */

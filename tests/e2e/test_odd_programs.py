@@ -50,6 +50,31 @@ int main()
 	for (;;) { f = std::move(f).resume(); in_main(); }
 }
 """
+# As libcoro's assembly (tarantool) does it: a fiber is made by hand, and "returns" to its first function. Above that lies what its maker wrote:
+# the address of abort, 0, or no address at all. The last says nothing of a begin.
+SWITCHED_C = BURN + r"""
+#include <stdlib.h>
+#include <sys/mman.h>
+struct context { void **sp; };
+void transfer(struct context *from, struct context *to);
+__asm__(".text\n.globl transfer\n.type transfer, @function\ntransfer:\n"
+	"push %rbp; push %rbx; push %r12; push %r13; push %r14; push %r15; mov %rsp, (%rdi); mov (%rsi), %rsp\n"
+	"pop %r15; pop %r14; pop %r13; pop %r12; pop %rbx; pop %rbp; pop %rcx; jmp *%rcx\n.size transfer, . - transfer\n");
+static struct context main_context, fiber;
+__attribute__((noinline)) void in_fiber(void) { for (int i = 0; i < 120; i++) n = n + burn(n); }
+__attribute__((noinline)) void in_main(void) { for (int i = 0; i < 100; i++) n = n + burn(n); }
+static void first(void) { for (;;) { in_fiber(); transfer(&fiber, &main_context); } }
+int main(int argc, char **argv)
+{
+	char *stack = mmap(0, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	fiber.sp = (void **)(stack + 65536);
+	*--fiber.sp = argc == 1 ? (void *)abort : (void *)atol(argv[1]);
+	*--fiber.sp = (void *)first;
+	fiber.sp -= 6;
+	for (;;) { transfer(&main_context, &fiber); in_main(); }
+}
+"""
 WORKERS_C = r"""
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -145,6 +170,8 @@ class OddPrograms(e2e.SampledPrograms):
             cls.commands['bits32'] = [e2e.compile_c(BITS32_C, '-m32', '-O1', '-fno-omit-frame-pointer', '-mno-omit-leaf-frame-pointer', '-nostdlib', '-static', '-no-pie', '-fno-pic',
                                                     name='bits32')]
         cls.commands['workers'] = [e2e.compile_c(WORKERS_C, '-O2', name='workers')]
+        switched = e2e.compile_c(SWITCHED_C, '-O2', name='switched')
+        cls.commands.update(coro=[switched], zero=[switched, '0'], made_up=[switched, '4660'])
         cls.commands['endless'] = [e2e.compile_c(ENDLESS_C, '-O2', '-fno-asynchronous-unwind-tables', '-pthread', name='endless')]
         if shutil.which('rustc'):
             subprocess.run(['rustc', '-O', '-Cpanic=abort', '-Cdebuginfo=0', '-Cforce-unwind-tables=no', '-o', f'{cls.dir}/r', cls.write('r.rs', ENDLESS_RS)], check=True)
@@ -189,6 +216,17 @@ class OddPrograms(e2e.SampledPrograms):
     def test_fibers(self):
         samples = self.samples('fibers', 'in_fiber()', 'make_fcontext')
         self.assertEqual({stack[-1] for stack, _, _ in samples}, {'make_fcontext', '_start'})
+
+    def test_fibers_made_by_hand(self):
+        for name, root in (('coro', ('abort',)), ('zero', ())):
+            with self.subTest(name):
+                samples = self.samples(name, 'burn', 'in_fiber', 'first', *root)
+                self.assertLessEqual({stack[-1] for stack, _, _ in samples}, {'_start', root[0] if root else 'first', 'transfer'})
+
+    def test_a_fiber_that_begins_nowhere_is_not_complete(self):
+        samples = self.samples('made_up', 'burn', 'in_fiber', 'first', is_whole=lambda labels: True)
+        self.assertEqual({labels['stack'].partition(':')[0] for stack, _, labels in samples if 'first' in stack}, {'truncated'})
+        self.assertEqual({labels['stack'] for stack, _, labels in samples if 'in_main' in stack}, {'complete'})
 
     def test_functions_that_never_return(self):
         self.samples('endless', 'burn', 'handle', 'event_loop', 'run_worker', 'thread_main', 'start_thread')
