@@ -4,6 +4,7 @@
  */
 #include "lib/base/clock.h"
 #include "lib/base/units.h"
+#include "lib/net/url/url.h"
 #include "scraper/api/prometheus.h"
 #include "scraper/api/series.h"
 #include <string.h>
@@ -129,6 +130,19 @@ struct query_spec series_spec(const struct api_params *p)
 		.step_ns = p->step_ns};
 }
 
+int series_of(const struct api_job *q, struct query_spec *spec, struct errbuf *eb)
+{
+	const char *of = url_params_get(http_request_params(q->request), "of");
+
+	if (of && !strcmp(of, "instance"))
+		spec->of = QUERY_OF_INSTANCE;
+	else if (of && !strcmp(of, "service"))
+		spec->of = QUERY_OF_SERVICE;
+	else if (of)
+		return err_set(eb, -EINVAL, "of: \"%.40s\" is none of instance, service", of);
+	return 0;
+}
+
 int series_check(const struct api_job *q, const char *endpoint, struct errbuf *eb)
 {
 	int r = api_job_one_selector(q, eb);
@@ -163,6 +177,8 @@ void api_query_series(struct http_request *r, void *arg)
 	spec.group_by = q.params.group_by;
 	spec.n_group_by = q.params.n_group_by;
 	spec.group = q.params.group;
+	if (!e)
+		e = series_of(&q, &spec, &eb);
 	if (!e)
 		e = query_over_time(&q.env, &spec, &m, &eb);
 	if (e)

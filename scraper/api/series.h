@@ -11,6 +11,8 @@ int series_check(const struct api_job *q, const char *endpoint, struct errbuf *e
 struct tree_choice series_choice(const struct api_params *p);
 /* Selector, range and step. */
 struct query_spec series_spec(const struct api_params *p);
+/* The parameter `of`. -EINVAL. */
+int series_of(const struct api_job *q, struct query_spec *spec, struct errbuf *eb) _must_check_;
 
 /* Begins the object: resultType, profile_type, unit, step. */
 void series_begin(const struct api_job *q, const struct query_type *type, struct json *j);

@@ -97,7 +97,9 @@ static int find_lines(struct top *t, struct errbuf *eb)
 	spec.stacks = &choice;
 	spec.symbols = &t->symbols;
 	spec.group = true;
-	r = query_over_time(&t->q->env, &spec, &t->matrix, eb);
+	r = series_of(t->q, &spec, eb);
+	if (!r)
+		r = query_over_time(&t->q->env, &spec, &t->matrix, eb);
 	for (size_t i = 0; !r && i < t->matrix.n_lines; i++)
 		t->lines[t->matrix.lines[i].function] = &t->matrix.lines[i];
 	return r;

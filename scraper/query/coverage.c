@@ -76,36 +76,46 @@ static int compare_windows(const void *a, const void *b)
 	return (x->begin_ns > y->begin_ns) - (x->begin_ns < y->begin_ns);
 }
 
-int coverage_union(const struct coverage *c, const bool *chosen, int64_t *ret_ns)
+void coverage_windows_done(struct coverage_windows *w)
 {
-	struct budget *budget = c->scan->env->budget;
-	struct coverage_window *all = NULL;
-	size_t n = 0, cap = 0;
-	int64_t end_ns = INT64_MIN;
-	int r = 0;
+	budget_free(w->budget, w->items, w->cap, sizeof(*w->items));
+}
 
-	*ret_ns = 0;
-	for (size_t i = 0; !r && i < c->targets.n; i++) {
+/* What overlaps becomes one. */
+static void join(struct coverage_windows *w)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < w->n; i++)
+		if (n && w->items[i].begin_ns <= w->items[n - 1].end_ns)
+			w->items[n - 1].end_ns = MAX(w->items[n - 1].end_ns, w->items[i].end_ns);
+		else if (w->items[i].begin_ns < w->items[i].end_ns)
+			w->items[n++] = w->items[i];
+	for (size_t i = 0; i < n; i++)
+		w->items[i].covered_ns = w->items[i].end_ns - w->items[i].begin_ns;
+	w->n = n;
+}
+
+int coverage_union(const struct coverage *c, const bool *chosen, struct coverage_windows *ret)
+{
+	*ret = (struct coverage_windows) {.budget = c->scan->env->budget};
+	for (size_t i = 0; i < c->targets.n; i++) {
 		const struct coverage_target *t = &c->items[i];
+		int r;
 
 		if (!chosen[i] || !t->n)
 			continue;
-		r = alloc_grow_in(budget, &all, &cap, n + t->n, sizeof(*all), NULL);
-		if (!r)
-			memcpy(all + n, t->windows, t->n * sizeof(*all));
-		n += t->n;
+		r = alloc_grow_in(ret->budget, &ret->items, &ret->cap, ret->n + t->n,
+			sizeof(*ret->items), NULL);
+		if (r)
+			return r;
+		memcpy(ret->items + ret->n, t->windows, t->n * sizeof(*ret->items));
+		ret->n += t->n;
 	}
-	if (!r && n)
-		qsort(all, n, sizeof(*all), compare_windows);
-	for (size_t i = 0; !r && i < n; i++) {
-		int64_t begin_ns = MAX(all[i].begin_ns, end_ns);
-
-		if (all[i].end_ns > begin_ns)
-			*ret_ns = tree_add(*ret_ns, all[i].end_ns - begin_ns);
-		end_ns = MAX(end_ns, all[i].end_ns);
-	}
-	budget_free(budget, all, cap, sizeof(*all));
-	return r;
+	if (ret->n)
+		qsort(ret->items, ret->n, sizeof(*ret->items), compare_windows);
+	join(ret);
+	return 0;
 }
 
 static int load_stream(struct coverage *c, struct scan_part *p, uint32_t stream, int64_t from_ns,
@@ -125,10 +135,12 @@ static int load_stream(struct coverage *c, struct scan_part *p, uint32_t stream,
 		return err_set(eb, r, "out of memory for the query");
 	for (size_t i = 0; i < profiles.n; i++)
 		if (profiles.resolution[i] == PART_RAW) {
+			struct query_cover covered = entry_cover(&profiles, i);
+
 			t->windows[t->n++] = (struct coverage_window) {
 				tree_add(profiles.time_ns[i], -profiles.duration_ns[i]),
-				profiles.time_ns[i]};
-			t->covered = coverage_sum(t->covered, entry_cover(&profiles, i));
+				profiles.time_ns[i], covered.ns};
+			t->covered = coverage_sum(t->covered, covered);
 		}
 	return 0;
 }

@@ -8,6 +8,7 @@
 
 struct coverage_window {
 	int64_t begin_ns, end_ns;
+	int64_t covered_ns; /* less what was lost */
 };
 struct coverage_target {
 	struct coverage_window *windows; /* unordered */
@@ -35,8 +36,17 @@ int coverage_load(struct coverage *c, struct scan *s, int64_t from_ns, int64_t t
 	struct errbuf *eb) _must_check_;
 void coverage_done(struct coverage *c);
 #define _cleanup_coverage_ _cleanup_(coverage_done)
-/* For how long at least one of the chosen targets (per target) was watched. -ENOMEM. */
-int coverage_union(const struct coverage *c, const bool *chosen, int64_t *ret_ns) _must_check_;
+/* When at least one of the chosen targets (per target) was watched: apart from each other, ascending. `ret` is overwritten;
+ * coverage_windows_done is due in any case. -ENOMEM. */
+struct coverage_windows {
+	struct coverage_window *items;
+	size_t n, cap;
+	struct budget *budget;
+};
+int coverage_union(
+	const struct coverage *c, const bool *chosen, struct coverage_windows *ret) _must_check_;
+void coverage_windows_done(struct coverage_windows *w);
+#define _cleanup_coverage_windows_ _cleanup_(coverage_windows_done)
 /* The target that a series with this label set belongs to, as an index in items; TREE_NONE when it is unknown. -ENOMEM. */
 int coverage_find(const struct coverage *c, const struct scan_part *p, uint32_t label_set,
 	uint32_t *ret) _must_check_;

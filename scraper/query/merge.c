@@ -212,6 +212,7 @@ static int cover(struct merger *m, struct errbuf *eb)
 	_cleanup_free_ bool *seen = xcalloc(m->coverage.targets.n + 1, 1);
 	_cleanup_(cover_views_done)
 	struct cover_views views = {};
+	_cleanup_coverage_windows_ struct coverage_windows watched = {};
 
 	for (size_t i = 0; i < m->scan.n_parts; i++) {
 		const struct scan_part *p = &m->scan.parts[i];
@@ -232,9 +233,14 @@ static int cover(struct merger *m, struct errbuf *eb)
 				return merge_no_memory(eb);
 		}
 	}
-	if (!r && coverage_union(&m->coverage, seen, &m->out->watched_ns) < 0)
+	if (r)
+		return r;
+	if (coverage_union(&m->coverage, seen, &watched) < 0)
 		return merge_no_memory(eb);
-	return r;
+	for (size_t i = 0; i < watched.n; i++)
+		m->out->watched_ns = tree_add(
+			m->out->watched_ns, watched.items[i].end_ns - watched.items[i].begin_ns);
+	return 0;
 }
 
 static int run(struct merger *m, struct errbuf *eb)

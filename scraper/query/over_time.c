@@ -12,6 +12,7 @@
 #include "scraper/query/lookback.h"
 #include "scraper/query/rows.h"
 #include "scraper/query/stacks.h"
+#include "scraper/query/watched.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,7 @@ struct over_time {
 	int64_t window_ns;
 	uint32_t type;
 	bool is_delta;
+	bool is_watched; /* values are of the time that was watched */
 	struct line *lines;
 	size_t n_lines, cap_lines;
 	struct cell *cells;
@@ -62,8 +64,9 @@ struct over_time {
 	struct table cell_of; /* series << 32 | line → cell */
 	struct series *series;
 	size_t cap_series;
-	struct coverage coverage; /* of an instant column */
-	uint32_t **covered;	  /* per target: scrapes in each bucket */
+	struct coverage coverage; /* of an instant column, or when values are of what was watched */
+	struct watched watched;
+	uint32_t **covered; /* per target: scrapes in each bucket */
 	bool by_stack;
 	uint32_t n_classes; /* lines of a group or series, next to each other */
 	struct lookback lookback;
@@ -95,6 +98,7 @@ static void over_time_done(struct over_time *o)
 	lookback_done(&o->lookback);
 	rows_done(&o->ranges);
 	table_done(&o->cell_of);
+	table_done(&o->watched.pairs);
 	group_view_done(&o->view);
 	group_set_done(&o->groups);
 	arena_done(&o->arena);
@@ -266,6 +270,19 @@ static int put_average(struct over_time *o, uint32_t line, int64_t time, double 
 	return 0;
 }
 
+static int note_target(struct over_time *o, const struct scan_hit *hit, uint32_t line)
+{
+	struct series *series;
+	int r;
+
+	if (!o->is_watched)
+		return 0;
+	r = series_at(o, hit, &series);
+	return r || series->target == TREE_NONE
+		       ? r
+		       : watched_note(&o->watched, line / o->n_classes, series->target);
+}
+
 /* Puts the value of one profile (or of some of its rows) where it belongs. */
 static int put(struct over_time *o, const struct scan_hit *hit, uint32_t line, int64_t time,
 	int64_t duration, double value)
@@ -279,6 +296,7 @@ static int put(struct over_time *o, const struct scan_hit *hit, uint32_t line, i
 		return put_average(o, line, time, value);
 	if (o->is_delta) {
 		r = o->spec->lookback_ns ? cell_at(o, hit->series, line, &c) : 0;
+		r = r ? r : note_target(o, hit, line);
 		r = r ? r : line_at(o, line, &l);
 		if (!r)
 			spread(o, &l->b, time, duration, value);
@@ -372,7 +390,7 @@ static int add_totals(
 	}
 	o->scan.env->stats.profiles += n;
 	o->serial += n;
-	return 0;
+	return n ? note_target(o, hit, line_of_stream(o, hit)) : 0;
 }
 
 /* Does a counter's stream need no more than its totals, and one look at its line? */
@@ -531,6 +549,17 @@ static void divide(struct over_time *o)
 			o->lines[i].b.sum[k] /= MAX(o->lines[i].profiles[k], 1U);
 }
 
+static void divide_by_watched(void *ctx, uint32_t line, const double *ns)
+{
+	struct over_time *o = ctx;
+	size_t first = (size_t)line * o->n_classes;
+
+	for (size_t i = first; i < MIN(first + o->n_classes, o->n_lines); i++)
+		for (size_t k = 0; o->lines[i].b.sum && k < o->n_points; k++)
+			if (ns[k] > 0)
+				o->lines[i].b.sum[k] *= (double)o->window_ns / ns[k];
+}
+
 /* Scrapes of the target count, so that a series which the last one lacked is gone. */
 static int note_coverage(struct over_time *o, uint32_t at)
 {
@@ -622,6 +651,11 @@ static int finish(struct over_time *o, struct query_matrix *ret, struct errbuf *
 	else
 		fold_cells(o);
 	divide(o);
+	if (!r && o->is_watched)
+		r = watched_each(&o->watched, &o->coverage,
+			&(struct watched_points) {
+				o->spec->start_ns, o->spec->step_ns, o->window_ns, o->n_points},
+			o->spec->of == QUERY_OF_SERVICE, divide_by_watched, o);
 	ret->lines = arena_zalloc(&ret->arena, (o->n_lines + 1) * sizeof(*ret->lines));
 	if (!ret->lines)
 		return no_memory(eb);
@@ -650,6 +684,19 @@ static int check_spec(const struct query_spec *q, struct errbuf *eb)
 	return 0;
 }
 
+/* Of targets: one that ends after the last point may have begun before it. */
+static int64_t longest_window(const struct scan *s)
+{
+	int64_t longest = 0;
+
+	for (size_t i = 0; i < s->n_parts; i++)
+		for (uint32_t k = 0; k < s->parts[i].info->n_streams; k++)
+			if (s->parts[i].schemas[s->parts[i].streams[k].schema].kind ==
+				STORE_COVERAGE)
+				longest = MAX(longest, s->parts[i].streams[k].max_duration_ns);
+	return longest;
+}
+
 static int run(struct over_time *o, struct query_matrix *ret, struct errbuf *eb)
 {
 	int r = scan_select(&o->scan, o->spec->selector, eb);
@@ -659,11 +706,15 @@ static int run(struct over_time *o, struct query_matrix *ret, struct errbuf *eb)
 	if (r)
 		return r == -ENOENT ? 0 : r;
 	o->is_delta = ret->type.kind == STORE_DELTA;
+	o->is_watched = o->is_delta && o->spec->of != QUERY_OF_MEASURED;
 	if (o->by_stack && ret->type.kind == STORE_GAUGE)
 		return err_set(eb, -EINVAL,
 			"%s is a number over time and has no stacks to choose from", ret->type.id);
 	if (ret->type.kind == STORE_INSTANT && !o->spec->average)
 		r = load_coverage(o, eb);
+	if (o->is_watched)
+		r = coverage_load(&o->coverage, &o->scan, reads_from(o),
+			tree_add(o->spec->end_ns, longest_window(&o->scan)), eb);
 	o->lookback = (struct lookback) {.arena = &o->arena,
 		.start_ns = o->spec->start_ns,
 		.step_ns = o->spec->step_ns,
@@ -696,6 +747,7 @@ static int over_time_once(struct query_env *env, const struct query_spec *spec,
 	o.n_classes =
 		o.by_stack && spec->stacks->n_frames ? (uint32_t)spec->stacks->n_frames + 1 : 1;
 	table_init(&o.cell_of, env->budget);
+	table_init(&o.watched.pairs, env->budget);
 	o.n_points = (size_t)((spec->end_ns - spec->start_ns) / spec->step_ns) + 1;
 	o.window_ns = spec->window_ns ? spec->window_ns : spec->step_ns;
 	r = scan_open(&o.scan, env, spec->terms, reads_from(&o), spec->end_ns, spec->group_by,

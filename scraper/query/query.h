@@ -64,14 +64,17 @@ struct query_type {
 	enum store_column_kind kind;
 };
 
-/* In whose words __name__ is: profiles ("process_cpu", __profile_type__ …) or Prometheus
- * ("process_cpu_cpu_nanoseconds_total"). */
+/* In whose words __name__ is: profiles ("process_cpu", __profile_type__ …) or Prometheus ("process_cpu_cpu_nanoseconds_total"). */
 enum query_terms { QUERY_PROFILE_TERMS, QUERY_PROMETHEUS_TERMS };
 
 /* How long targets were watched, all together: 0 unknown; and the same times the CPUs of each: -1 where some target's are not known. */
 struct query_cover {
 	int64_t ns, cpu_ns;
 };
+
+/* A point is what was measured in its window; what it were if one of the line's targets at least had been watched all the time; the mean
+ * of one target. */
+enum query_of { QUERY_OF_MEASURED, QUERY_OF_SERVICE, QUERY_OF_INSTANCE };
 
 struct query_spec {
 	const struct query_selector *selector;
@@ -89,12 +92,11 @@ struct query_spec {
 	/* Series over time: a point is the mean over the profiles with time in its window, of all series of the group, whole and
 	 * not spread. A profile of which nothing belongs to the line is none of it. */
 	bool average;
+	enum query_of of;  /* series over time, of deltas */
 	int64_t step_ns;   /* series over time: points at start, start + step … ≤ end */
 	int64_t window_ns; /* what a point at t covers: (t − window, t]; 0: the step */
-	/*
-	 * Not 0: a series without a value in the step before a point has that of the last step before it with one, for so long, unless it
-	 * ended since; a point of a counter in that state is 0, and of one that ended is left out.
-	 */
+	/* Not 0: a series without a value in the step before a point has that of the last step before it with one, for so long, unless it
+	 * ended since; a point of a counter in that state is 0, and of one that ended is left out. */
 	int64_t lookback_ns;
 	const char *const *group_by;
 	size_t n_group_by; /* at most 32 (-EINVAL) */

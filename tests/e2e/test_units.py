@@ -226,9 +226,34 @@ class Pushed(unittest.TestCase):
         self.push_half_cores('seen', at)
         asked = {f'{name}_{side}': v for side in 'ab' for name, v in (('query', CPU + '{job="seen"}'), ('start', at - 60), ('end', at + 160))}
         with tempfile.TemporaryDirectory(prefix='sonde-units.') as d:
-            story = {'url': self.scraper.url + '/', 'compare': urllib.parse.urlencode({**asked, 'width': 'a'}), 'instance': '0.5 cores', 'service': '1.00 cores'}
+            story = {'url': self.scraper.url + '/', 'compare': urllib.parse.urlencode({**asked, 'width': 'a'}), 'instance': '0.5 cores', 'service': '1.00 cores',
+                     'range': urllib.parse.urlencode({'query': CPU + '{job="seen"}', 'start': at, 'end': at + 90})}
             result = drive({'one_number': story}, os.environ.get('SONDE_SCREENSHOTS', d))['one_number']
         self.assertNotIn('error', result, result.get('error'))
+
+    def test_values_over_time_of_what_was_watched(self):
+        """Half a core an instance, one watched always and one half the time: values as they were measured, of the service and of an instance."""
+        at = self.now - 1200
+        for i in range(10):
+            for instance, seconds in (('always:1', 10), ('half:1', 5)):
+                self.push('process_cpu', cpu([(['work', 'main'], [50 * seconds, seconds * S // 2], {})], (at + 10 * i) * S, seconds * S), job='watched', instance=instance)
+
+        def ask(path='query_series', matchers='', **q):
+            q = {'query': f'{CPU}{{job="watched"{matchers}}}', 'start': at + 20, 'end': at + 80, 'step': 20, **q}
+            r = self.scraper.get(f'/api/v1/{path}?' + urllib.parse.urlencode(q))
+            self.assertEqual(r.status, 200, r.text)
+            return [{round(float(v) / S, 6) for _, v in line['values']} for line in r.json['data']['result']]
+
+        for matchers, of, want in (('', {}, 15), ('', {'of': 'service'}, 15), ('', {'of': 'instance'}, 10),
+                                   (',instance="half:1"', {}, 5), (',instance="half:1"', {'of': 'service'}, 10), (',instance="half:1"', {'of': 'instance'}, 10)):
+            with self.subTest((matchers, of)):
+                self.assertEqual(ask(matchers=matchers, group_by='', **of), [{want}])
+                self.assertEqual(ask('top_series', matchers, **of), [{want}])
+        self.assertEqual(ask(group_by='instance', of='instance'), [{10}, {10}])
+        self.assertEqual(ask(of='instance', group_by='', focus='work'), [{10}], 'rows are read')
+        for path in ('query_series', 'top_series'):
+            r = self.scraper.get(f'/api/v1/{path}?' + urllib.parse.urlencode({'query': CPU + '{}', 'of': 'x'}))
+            self.assertEqual((r.status, r.json['error']), (400, 'of: "x" is none of instance, service'))
 
     def test_all_ways_to_one_number(self):
         """Two instances, ten windows of 10 s each, half a core an instance: whoever shows the number shows this one."""

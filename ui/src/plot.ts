@@ -105,7 +105,9 @@ export class Plot {
 	}
 
 	show(lines: PlotLine[], o: PlotOptions): void {
-		this.lines = lines;
+		// A point at the begin of the range stands for the step before it.
+		const isInside = ([t]: [number, number]) => t > o.start, hasInside = lines.some((l) => l.points.some(isInside));
+		this.lines = hasInside ? lines.map((l) => ({ ...l, points: l.points.filter(isInside) })) : lines;
 		this.options = o;
 		this.values = lines.map((l) => new Map(l.points));
 		this.draw();

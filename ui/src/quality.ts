@@ -5,6 +5,7 @@ import { h } from './dom';
 import { digits, percent } from './units';
 
 export interface Quality {
+	n_targets?: number;
 	n_exporters?: number;
 	cut?: number; // shares; absent: not known
 	lost?: number;

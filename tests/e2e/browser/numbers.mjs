@@ -19,12 +19,23 @@ async function shows(page, shown) {
 	await page.mouse.move(0, 0);
 }
 
-/** Per instance as the page begins, then of the service, and the table's totals change nothing of it. */
-export async function one_number({ page, url, compare, instance, service }) {
+const legend = (page, text) => page.waitForFunction((t) => [...document.querySelectorAll('.plot-legend .legend-value')].some((e) => e.textContent === t), `mean ${text}`);
+
+/** Per instance as Compare begins, then of the service, and the table's totals change nothing of it. Explore and Functions begin with the service. */
+export async function one_number({ page, url, compare, range, instance, service }) {
 	await open(page, `${url}compare?${compare}`);
 	await shows(page, instance);
 	await page.getByRole('button', { name: 'Service', exact: true }).click();
 	await shows(page, service);
 	await page.getByRole('button', { name: 'Total', exact: true }).click();
 	await shows(page, service);
+	for (const path of ['', 'functions']) {
+		await page.goto(`${url}${path}?${range}`);
+		await legend(page, service);
+		await page.getByRole('button', { name: 'Per instance', exact: true }).click();
+		await legend(page, instance);
+		await page.locator('.facts', { hasText: 'cores per instance, a point' }).waitFor();
+		await page.getByRole('button', { name: 'Service', exact: true }).click();
+		await legend(page, service);
+	}
 }

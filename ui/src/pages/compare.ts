@@ -81,16 +81,15 @@ function columnText(d: Diff): { text: (v: number) => string; unit: string } {
 	return name === 'cores' ? { text: (v) => (Math.abs(v * factor) < 1e-3 ? String(Number((v * factor).toPrecision(2))) : digits(v * factor)), unit } : { text: (v) => value(v, d.unit), unit };
 }
 
-/** What the graph over time shows of a side's sums per step: the same as the heads, whose mean it has. */
+/** What the graph over time shows of a side's values per step, which are of the same as the heads. */
 function overTime(d: Diff, l: Letter, step: number): Rate {
-	const side = d[l], instances = d.of === 'service' || !side.watched_seconds ? 1 : Math.max(side.covered_seconds / side.watched_seconds, 1);
-	if (d.mode === 'relative') return { factor: 1 / (side.total || 1), text: percent, name: 'shares of each side, per step' };
+	if (d.mode === 'relative') return { factor: 1 / (d[l].total || 1), text: percent, name: 'shares of each side, per step' };
 	if (d.per !== 'second') return { factor: 1, text: (v) => value(v, d.unit), name: d.type_kind === 'instant' ? d.unit : `sums of ${step} s` };
 	const rate = rateOf(d, d.type_kind === 'instant', step);
-	return d.type_kind === 'instant' ? rate : { ...rate, factor: rate.factor / instances, name: `${rate.name} ${whose(d)}` };
+	return d.type_kind === 'instant' ? rate : { ...rate, name: `${rate.name} ${whose(d)}` };
 }
 
-/** Of rates the head's: a point in which the side was watched in part is not a whole one. Sums and shares per step have a mean of their own. */
+/** Of rates the head's: a point in which the side was watched in part counts for less. Sums and shares per step have a mean of their own. */
 function meanOf(d: Diff, l: Letter): number | undefined {
 	return d.mode === 'relative' || d.per !== 'second' ? undefined : d[l].total * d[l].scale * rateOfDiff(d).factor;
 }
@@ -207,7 +206,8 @@ export class ComparePage implements Page {
 
 	private loadLine(p: URLSearchParams, l: Letter, signal: AbortSignal): Promise<Matrix> {
 		const { start, end } = this.times(readRange(p, `_${l}`));
-		return series([...this.sideQuery(p, l, ''), ...readFilters(p), ['step', String(stepFor(end - start))], ['group_by', '']], signal);
+		const of: Query = p.get('mode') === 'relative' || p.get('per') === 'run' ? [] : [['of', p.get('rates') === 'service' ? 'service' : 'instance']];
+		return series([...this.sideQuery(p, l, ''), ...readFilters(p), ...of, ['step', String(stepFor(end - start))], ['group_by', '']], signal);
 	}
 
 	private diffQuery(p: URLSearchParams): Query {

@@ -14,6 +14,7 @@ import { Plot, PlotLine } from '../plot';
 import { Quality, qualityBadge } from '../quality';
 import { QueryBar, readFilters, readFrames, sharedText } from '../query_bar';
 import { RangePicker } from '../range_picker';
+import { askedRates, ratesOf, ratesSwitch } from '../rates';
 import { Changes, Page, go, href, params, set } from '../router';
 import { advice, narrowed, parse, print } from '../selector';
 import { integer, rateOf, ticks } from '../units';
@@ -70,6 +71,7 @@ export class ExplorePage implements Page {
 	private readonly flame = new FlamePanel((c, replace) => set(c, replace));
 	private readonly note = h('p', { class: 'facts' });
 	private readonly quality = h('span');
+	private readonly rates = h('div');
 	private readonly single = h('div', { class: 'single', hidden: true });
 	readonly root: HTMLElement;
 	private types: ProfileType[] = [];
@@ -84,7 +86,7 @@ export class ExplorePage implements Page {
 	private readonly life = new Life();
 
 	constructor() {
-		this.graph.body.append(this.how, this.plot.root, this.note);
+		this.graph.body.append(this.how, this.plot.root, h('div', { class: 'plot-foot' }, this.note, this.rates));
 		this.root = h('div', { class: 'page' }, h('div', { class: 'bars' }, this.bar.root, this.range.root), this.single, this.graph.root, this.flame.root);
 		this.life.listen(document, 'keydown', this.flame.onKey);
 		recall<Record<string, string>>('api/v1/status/flags', []).then((flags) => {
@@ -127,7 +129,7 @@ export class ExplorePage implements Page {
 	}
 
 	update(p: URLSearchParams): void {
-		const asked = JSON.stringify([p.get('query'), readRange(p), p.getAll('group_by'), readFrames(p)]);
+		const asked = JSON.stringify([p.get('query'), readRange(p), p.getAll('group_by'), readFrames(p), ratesOf(p)]);
 		this.range.update(p);
 		if (asked === this.shown) {
 			this.draw(p);
@@ -153,7 +155,7 @@ export class ExplorePage implements Page {
 			this.lines = lines ?? undefined;
 			if (lines) {
 				this.drawLines(lines);
-				void this.loadQuality(lines.query);
+				void this.loadQuality(lines.query, this.isInstant(lines.of));
 			}
 			else this.drawEmpty();
 		}, () => this.refresh(), () => this.flame.unanswered());
@@ -182,28 +184,30 @@ export class ExplorePage implements Page {
 	/** With the sum of all where a limit leaves lines out. */
 	private async loadLines(query: string, p: URLSearchParams, signal: AbortSignal): Promise<OverTime> {
 		const range = this.times(readRange(p)), { start, end } = range, groups = p.getAll('group_by');
-		const asked: Query = [['query', query], ['start', String(start)], ['end', String(end)], ['step', String(stepFor(end - start))], ...readFilters(p)];
+		const asked: Query = [['query', query], ['start', String(start)], ['end', String(end)], ['step', String(stepFor(end - start))], ...readFilters(p), ...askedRates(p)];
 		const of = await series([...asked, ['limit', String(MAX_LINES)], ...(groups.length ? groups : ['']).map((g): [string, string] => ['group_by', g])], signal);
 		const [all] = of.n_series > of.result.length ? (await series([...asked, ['group_by', '']], signal)).result : [];
 		return { of, all, groups, query, ...range };
 	}
 
-	/** Beside the note under the plot; what is not known says nothing. */
-	private async loadQuality(query: string): Promise<void> {
+	/** Below the plot: what is not known says nothing, and one instance needs no choice. */
+	private async loadQuality(query: string, isInstant: boolean): Promise<void> {
 		const asked = this.shown;
 		this.quality.replaceChildren();
+		this.rates.replaceChildren();
 		const q = await get<Quality>('api/v1/quality', [['query', query], ...this.rangeQuery(params())], this.life.signal).catch(() => undefined);
 		const badge = q && asked === this.shown && qualityBadge(q);
 		if (badge) this.quality.replaceChildren(badge, ' ');
+		if (q && asked === this.shown && !isInstant && (q.n_targets! > 1 || ratesOf(params()) === 'instance')) this.rates.replaceChildren(ratesSwitch(params()));
 	}
 
 	private isInstant(m: Matrix): boolean {
 		return this.types.find((t) => t.id === m.profile_type)?.kind === 'instant';
 	}
 
-	/** Parts of a whole stand on one another; what is in use has gaps that are not nothing. */
+	/** Parts of a whole stand on one another; what is in use has gaps that are not nothing, and means are no parts. */
 	private isStacked({ of, groups }: OverTime): boolean {
-		return groups.length > 0 && of.result.length > 1 && (params().get('lines') ?? (this.isInstant(of) ? 'apart' : 'stacked')) === 'stacked';
+		return groups.length > 0 && of.result.length > 1 && ratesOf(params()) === 'service' && (params().get('lines') ?? (this.isInstant(of) ? 'apart' : 'stacked')) === 'stacked';
 	}
 
 	private drawEmpty(): void {
@@ -225,7 +229,7 @@ export class ExplorePage implements Page {
 		}));
 		// On top, so that those that are named share a base line.
 		if (isStacked && all) drawn.unshift({ label: `${integer(m.n_series - m.result.length)} others`, id: '(others)', colour: '#8a94a3', points: othersOf(m.result, all).map(([t, v]) => [t, v * rate.factor]) });
-		this.how.hidden = !groups.length || m.result.length < 2;
+		this.how.hidden = !groups.length || m.result.length < 2 || ratesOf(params()) === 'instance';
 		fill(this.how, segmented('Lines', [['stacked', 'Stacked', 'Areas on one another, up to the sum of all'], ['apart', 'Lines', 'Each from 0']], isStacked ? 'stacked' : 'apart', (v) => set({ lines: v })));
 		this.plot.show(drawn, { step: m.step, start, end, text: rate.text, ticks: rate.name === 'cores' ? undefined : ticks(m.unit), stacked: isStacked,
 			mark: readPoint(params()), zeros: !isInstant, onHide: (ids) => set({ off: ids }, true),
@@ -234,6 +238,6 @@ export class ExplorePage implements Page {
 				const line = i === undefined ? undefined : drawn[i].of;
 				set({ point: `${Math.floor(t - m.step)},${Math.ceil(t)}`, only: query && line ? print(narrowed(query, groupOf(line, groups))) : null, profile_id: null });
 			} });
-		fill(this.note, this.quality, `${rate.name}, a point per ${m.step} s · drag to select a range, click for one point${groups.length ? ', double-click a name of the legend to select it alone' : ''}${m.n_series > m.result.length ? ` · the largest ${m.result.length} of ${integer(m.n_series)} series` : ''}`, this.overlap && overlapNote(this.overlap, lines.query, Boolean(params().get('query'))));
+		fill(this.note, this.quality, `${rate.name}${isInstant || ratesOf(params()) === 'service' ? '' : ' per instance'}, a point per ${m.step} s · drag to select a range, click for one point${groups.length ? ', double-click a name of the legend to select it alone' : ''}${m.n_series > m.result.length ? ` · the largest ${m.result.length} of ${integer(m.n_series)} series` : ''}`, this.overlap && overlapNote(this.overlap, lines.query, Boolean(params().get('query'))));
 	}
 }

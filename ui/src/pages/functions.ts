@@ -11,6 +11,7 @@ import { Panel } from '../panel';
 import { Plot, PlotLine } from '../plot';
 import { QueryBar, readFilters, readFrames, sharedText } from '../query_bar';
 import { RangePicker } from '../range_picker';
+import { askedRates, ratesOf, ratesSwitch } from '../rates';
 import { Changes, Page, href, params, set } from '../router';
 import { advice } from '../selector';
 import { readRange, resolve, stepFor } from '../time';
@@ -42,6 +43,7 @@ export class FunctionsPage implements Page {
 	private asked = '';
 	private drawn?: string | null; // which others
 	private query = ''; // what a bare address means
+	private isInstant = false;
 	now = Date.now() / 1e3;
 	private readonly life = new Life();
 
@@ -63,7 +65,7 @@ export class FunctionsPage implements Page {
 	}
 
 	update(p: URLSearchParams): void {
-		const key = JSON.stringify([p.get('query'), readRange(p), readFrames(p), this.by(p), this.limit(p)]);
+		const key = JSON.stringify([p.get('query'), readRange(p), readFrames(p), ratesOf(p), this.by(p), this.limit(p)]);
 		if (chooseNames(p)) this.drawn = undefined;
 		this.range.update(p);
 		if (key === this.asked && this.answer) this.draw(this.answer, p);
@@ -83,7 +85,7 @@ export class FunctionsPage implements Page {
 		fill(this.head, segmented('Counted', [['self', 'Self', 'What the function itself did'], ['total', 'Total', 'What it and all that it calls did']], by, (v) => set({ by: v === 'self' ? null : v })),
 			segmented('How many', COUNTS, limit, (v) => set({ limit: v === '10' ? null : v })),
 			by === 'self' && segmented('Others', [['shown', 'With others', 'What all other functions did stands on top'], ['hidden', 'Without', 'Only these functions']], p.get('others') === 'hidden' ? 'hidden' : 'shown', (v) => set({ others: v === 'hidden' ? v : null })),
-			segmented('Builds', [['joined', 'Builds joined', 'All builds of a function are one line'], ['split', 'Split by build', 'Each build by itself']], p.get('by_build') === '1' ? 'split' : 'joined', (v) => set({ by_build: v === 'split' ? '1' : null })));
+			segmented('Builds', [['joined', 'Builds joined', 'All builds of a function are one line'], ['split', 'Split by build', 'Each build by itself']], p.get('by_build') === '1' ? 'split' : 'joined', (v) => set({ by_build: v === 'split' ? '1' : null })), !this.isInstant && ratesSwitch(p));
 	}
 
 	private load(p: URLSearchParams, key = this.asked): void {
@@ -97,10 +99,11 @@ export class FunctionsPage implements Page {
 			this.overlap = await findOverlap(first, range);
 			const query = (this.query = this.overlap && !p.get('query') ? withoutOverlap(first, this.overlap) : first);
 			this.bar.update({ query, groupBy: [], filters: readFilters(p), range: () => range }, this.types);
-			return query ? get<Answer>('api/v1/top_series', [['query', query], ...range, ...readFrames(p), ['step', String(stepFor(end - start))], ['by', this.by(p)], ['limit', this.limit(p)]], signal, 'POST') : null;
+			return query ? get<Answer>('api/v1/top_series', [['query', query], ...range, ...readFrames(p), ['step', String(stepFor(end - start))], ...askedRates(p), ['by', this.by(p)], ['limit', this.limit(p)]], signal, 'POST') : null;
 		}, (a) => {
 			this.frame = { start, end };
 			this.answer = a ?? undefined;
+			this.isInstant = this.types.find((t) => t.id === a?.profile_type)?.kind === 'instant';
 			this.draw(a, params());
 		}, () => this.load(params()));
 	}
@@ -115,14 +118,14 @@ export class FunctionsPage implements Page {
 			this.panel.say('empty', 'No profiles here', advice(this.query));
 			return;
 		}
-		const isInstant = this.types.find((t) => t.id === a.profile_type)?.kind === 'instant', rate = rateOf(a, isInstant, a.step), isStacked = a.by === 'self';
+		const isInstant = this.isInstant, rate = rateOf(a, isInstant, a.step), whose = isInstant || ratesOf(p) === 'service' ? '' : ' per instance', isStacked = a.by === 'self';
 		const points = (values: [number, string][]) => values.map(([t, v]): [number, number] => [t, Number(v) * rate.factor]);
 		const lines: PlotLine[] = a.result.map((l) => ({ label: nameOf(l), points: points(l.values) }));
 		// On top: those that are named share a base line.
 		if (isStacked && a.rest.values.length && p.get('others') !== 'hidden') lines.unshift({ label: `${integer(a.rest.n_functions)} others`, id: '(others)', points: points(a.rest.values), colour: '#8a94a3' });
 		this.plot.show(lines, { step: a.step, start, end, text: rate.text, ticks: rate.name === 'cores' ? undefined : ticks(a.unit), stacked: isStacked, zeros: !isInstant, onHide: (ids) => set({ off: ids }, true),
 			onRange: (from, to) => set({ start: String(from), end: String(to), seconds: null }) });
-		fill(this.note, `${rate.name}, a point per ${a.step} s · ${isStacked ? 'self, one on the other' : 'totals overlap, so each has its own line'} · ${integer(a.n_functions)} functions in the range`, this.overlap && overlapNote(this.overlap, this.query, p.has('query')));
+		fill(this.note, `${rate.name}${whose}, a point per ${a.step} s · ${isStacked ? 'self, one on the other' : 'totals overlap, so each has its own line'} · ${integer(a.n_functions)} functions in the range`, this.overlap && overlapNote(this.overlap, this.query, p.has('query')));
 		const kept = Object.fromEntries([...p].filter(([k]) => ['query', 'start', 'end', 'seconds', 'focus', 'ignore', 'hide', 'show', 'show_from', 'by_build', 'names'].includes(k)));
 		this.rows.replaceChildren(...a.result.map((l) => h('tr', {},
 			h('td', { class: 'mono' }, h('a', { href: href('', { ...kept, sandwich: l.metric.function }), title: l.metric.function }, shownName(l.metric.function))), h('td', { class: 'muted optional' }, [l.metric.mapping, buildOf(l)].filter(Boolean).join(' ')),
