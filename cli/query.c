@@ -3,6 +3,7 @@
  * sonde query: a scraper's answer to a selector, as the server writes it.
  */
 #include "cli/cli.h"
+#include "cli/names.h"
 #include "cli/files.h"
 #include "cli/server.h"
 #include "cli/types.h"
@@ -13,7 +14,7 @@
 struct query_options {
 	struct cli_server_options server;
 	const char *start, *end, *step, *output, *format;
-	const char *focus, *ignore, *hide, *show, *show_from;
+	const char *names, *focus, *ignore, *hide, *show, *show_from;
 	struct option_list group_by;
 	uint64_t limit, max_nodes;
 	bool by_build;
@@ -48,6 +49,7 @@ static const struct option_spec specs[] = {
 		.help = "Stacks from the highest match on."},
 	{"group-by", OPTION_STRINGS, AT(group_by), .value = "LABEL",
 		.help = "A frame, or a line over time, per value of this label. May be repeated."},
+	CLI_NAMES_OPTION(struct query_options),
 	{"by-build", OPTION_BOOL, AT(by_build),
 		.help = "Each build's functions are functions of their own, with whole names. "
 			"Profiles (pprof) always tell builds apart."},
@@ -139,6 +141,8 @@ static void put_path(const struct query_options *o, const char *endpoint, const 
 	put(path, "show_from", o->show_from);
 	for (size_t i = 0; i < o->group_by.n; i++)
 		put(path, "group_by", o->group_by.items[i]);
+	if (!strcmp(format, "text") || !strcmp(format, "svg") || !strcmp(format, "html"))
+		put(path, "names", o->names);
 	if (o->by_build)
 		bytes_put_str(path, "&by_build=1");
 	if (o->limit)

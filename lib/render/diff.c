@@ -4,6 +4,7 @@
  */
 #include "lib/tree/diff.h"
 #include "lib/base/alloc.h"
+#include "lib/base/table.h"
 #include "lib/json/write.h"
 #include "lib/render/render_internal.h"
 #include <inttypes.h>
@@ -181,9 +182,12 @@ static void put_change(const struct render_diff *d, int64_t a, int64_t b, struct
 
 int render_diff_text(const struct render_diff *d, struct bytes *out)
 {
-	const struct tree_symbols *s = d->in.symbols;
+	_cleanup_table_ struct table names = {};
 	char a[64], b[64];
 
+	table_init(&names, out->budget);
+	if (render_diff_count_names(d, &names) < 0)
+		return -ENOMEM;
 	bytes_printf(out, "Type: %s\n", d->in.type ? d->in.type : "");
 	bytes_printf(out, "%10s %10s %9s %10s %10s %9s\n", "flat A", "flat B", "flat +-", "cum A",
 		"cum B", "cum +-");
@@ -199,7 +203,8 @@ int render_diff_text(const struct render_diff *d, struct bytes *out)
 		bytes_printf(out, " %10s %10s", a, b);
 		put_change(d, r->total_a, r->total_b, out);
 		bytes_put_str(out, "  ");
-		render_put_line(out, tree_symbols_text(s, s->frames[r->frame].name, NULL));
+		if (render_diff_put_name(d, r->frame, &names, out) < 0)
+			return -ENOMEM;
 		bytes_put_u8(out, '\n');
 	}
 	return bytes_error(out);

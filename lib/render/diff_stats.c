@@ -171,8 +171,7 @@ static void put_percent(double ratio, char ret[24])
 		snprintf(ret, 24, "%s", "");
 }
 
-/* How many rows have each name. */
-static int count_names(const struct render_diff *d, struct table *ret)
+int render_diff_count_names(const struct render_diff *d, struct table *ret)
 {
 	for (size_t i = 0; i < d->n_rows; i++) {
 		uint64_t *n = table_insert(ret, d->in.symbols->frames[d->rows[i].frame].name, NULL);
@@ -184,22 +183,27 @@ static int count_names(const struct render_diff *d, struct table *ret)
 	return 0;
 }
 
-/* Of functions with one name each says which binary and build it is of. */
-static void put_name(
+int render_diff_put_name(
 	const struct render_diff *d, uint32_t frame, const struct table *names, struct bytes *out)
 {
-	uint32_t name = d->in.symbols->frames[frame].name;
-	const char *build = render_build_id(&d->in, frame);
+	_cleanup_arena_ struct arena arena = {};
+	const char *build = render_build_id(&d->in, frame), *shown;
+	size_t len;
 
-	render_put_line(out, tree_symbols_text(d->in.symbols, name, NULL));
-	if (*table_find(names, name) < 2 || !*build)
-		return;
+	arena_init(&arena, out->budget);
+	shown = render_shown_name(&d->in, frame, &arena, &len);
+	if (!shown)
+		return -ENOMEM;
+	render_put_line(out, shown);
+	if (*table_find(names, d->in.symbols->frames[frame].name) < 2 || !*build)
+		return 0;
 	bytes_put_str(out, " [");
 	render_put_line(out, render_mapping_name(&d->in, frame));
 	bytes_printf(out, "] %.*s", RENDER_BUILD_DIGITS, build);
+	return 0;
 }
 
-static void put_line(const struct render_diff *d, const struct line *l, const struct table *names,
+static int put_line(const struct render_diff *d, const struct line *l, const struct table *names,
 	bool markdown, struct bytes *out)
 {
 	const struct stats_row *st = l->stats;
@@ -220,8 +224,10 @@ static void put_line(const struct render_diff *d, const struct line *l, const st
 		markdown ? "| %s | %s | %s | %s%s%s | %s | %s | %s | `"
 			 : "%10s %10s %10s %10s%s%-10s %8s %6s %-8s ",
 		a, b, change, low, *low ? " .. " : "    ", high, q, least, verdict_of(st));
-	put_name(d, l->row->frame, names, out);
+	if (render_diff_put_name(d, l->row->frame, names, out) < 0)
+		return -ENOMEM;
 	bytes_put_str(out, markdown ? "` |\n" : "\n");
+	return 0;
 }
 
 int render_diff_table(const struct render_diff *d, bool by_self, bool markdown, struct bytes *out)
@@ -231,7 +237,7 @@ int render_diff_table(const struct render_diff *d, bool by_self, bool markdown, 
 	const char *a = d->label_a ? d->label_a : "A", *b = d->label_b ? d->label_b : "B";
 
 	table_init(&names, out->budget);
-	if (!lines || count_names(d, &names) != 0)
+	if (!lines || render_diff_count_names(d, &names) != 0)
 		return -ENOMEM;
 	bytes_printf(out,
 		markdown ? "| %.10s | %.10s | change | 95 %% interval | q | detectable | verdict | "
@@ -241,7 +247,8 @@ int render_diff_table(const struct render_diff *d, bool by_self, bool markdown, 
 			   "%s\n",
 		a, b, by_self ? "function (self)" : "function (total)");
 	for (size_t i = 0; i < d->n_rows && (!d->max_lines || i < d->max_lines); i++)
-		put_line(d, &lines[i], &names, markdown, out);
+		if (put_line(d, &lines[i], &names, markdown, out) < 0)
+			return -ENOMEM;
 	if (d->max_lines && d->n_rows > d->max_lines)
 		bytes_printf(out, "%s%zu more functions\n", markdown ? "\n" : "",
 			d->n_rows - d->max_lines);

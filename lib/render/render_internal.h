@@ -26,6 +26,13 @@ static inline const char *render_unit(const struct render_input *in)
 	return in->unit ? in->unit : "count";
 }
 
+/* How many rows of a difference have each name (the string). -ENOMEM. */
+struct table;
+int render_diff_count_names(const struct render_diff *d, struct table *ret) _must_check_;
+/* The name as it is shown; of functions with one name each says which binary and build it is of. -ENOMEM. */
+int render_diff_put_name(const struct render_diff *d, uint32_t frame, const struct table *names,
+	struct bytes *out) _must_check_;
+
 /* The frames that the tree uses, numbered in order of appearance. */
 struct render_used {
 	uint32_t *number; /* per frame: number + 1; 0 unused */

@@ -264,7 +264,8 @@ static int make(struct diff *d, struct errbuf *eb)
 
 static struct render_diff render_of(const struct diff *d)
 {
-	return (struct render_diff) {.in = {.tree = &d->laid.shape,
+	return (struct render_diff) {.in = {.names = d->b.params.names,
+					     .tree = &d->laid.shape,
 					     .symbols = &d->symbols,
 					     .type = d->b.view.merged.type.sample_type,
 					     .unit = d->b.view.merged.type.sample_unit,

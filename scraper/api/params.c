@@ -218,6 +218,18 @@ static int parse_flag(const struct url_params *u, const char *name, bool *ret, s
 	return 0;
 }
 
+static int parse_names(const struct url_params *u, enum render_names *ret, struct errbuf *eb)
+{
+	const char *text = url_params_get(u, "names");
+
+	if (!text || !*text)
+		return 0;
+	if (strcmp(text, "short") != 0 && strcmp(text, "full") != 0)
+		return err_set(eb, -EINVAL, "names: \"%.40s\" is neither short nor full", text);
+	*ret = *text == 's' ? RENDER_NAMES_SHORT : RENDER_NAMES_FULL;
+	return 0;
+}
+
 static int parse_lists(const struct url_params *u, struct api_params *p, struct errbuf *eb)
 {
 	p->group_by = xcalloc(u->n + 1, sizeof(*p->group_by));
@@ -303,6 +315,8 @@ static int parse_all(const struct url_params *u, int64_t now, enum api_format fa
 		r = parse_tags(u, p, eb);
 	if (!r)
 		r = parse_flag(u, "by_build", &p->identity.by_build, eb);
+	if (!r)
+		r = parse_names(u, &p->names, eb);
 	p->identity.canon = p->identity.by_build ? 0 : TREE_CANON_CLONES;
 	if (!r)
 		r = parse_count(u, "max_nodes", max_max_nodes, &p->max_nodes, eb);

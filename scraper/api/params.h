@@ -5,6 +5,7 @@
 #pragma once
 #include "lib/base/cleanup.h"
 #include "lib/base/err.h"
+#include "lib/render/render.h"
 #include "scraper/query/query.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,6 +48,7 @@ struct api_params {
 	size_t n_tag_roots, n_tag_leaves;
 	bool group; /* group_by was given, even empty: `group_by=` puts all series together */
 	struct tree_identity identity; /* what frames are one function */
+	enum render_names names;       /* of tables, pictures and pages */
 	size_t max_nodes;	       /* 0: not given */
 	size_t limit;		       /* 0: none */
 };
@@ -58,7 +60,7 @@ const char *api_format_suffix(enum api_format f); /* "pb.gz" … */
 
 /*
  * Parses and checks all of them: query, match[], start, end, seconds, profile_id, step, focus … show_from, group_by, at, by_build,
- * max_nodes, limit, format. Times default to the hour before `now_ns`, step to 15 s or a 250th of the range. -EINVAL names the parameter.
+ * names, max_nodes, limit, format. Times default to the hour before `now_ns`, step to 15 s or a 250th of the range. -EINVAL names the parameter.
  * `params` must outlive `ret`.
  */
 int api_params_parse(const struct url_params *params, int64_t now_ns, enum api_format fallback,

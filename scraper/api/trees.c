@@ -243,8 +243,8 @@ int api_view_make(struct api_job *q, struct api_view *ret, struct errbuf *eb)
 
 struct render_input api_view_input(const struct api_job *q, const struct api_view *v)
 {
-	(void)q;
-	return (struct render_input) {.tree = &v->functions,
+	return (struct render_input) {.names = q->params.names,
+		.tree = &v->functions,
 		.symbols = v->symbols,
 		.type = v->merged.type.sample_type,
 		.unit = v->merged.type.sample_unit,

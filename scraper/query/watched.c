@@ -13,8 +13,7 @@ int watched_note(struct watched *w, uint32_t line, uint32_t target)
 }
 
 /* Adds to each point its part of the window. */
-static void spread(
-	const struct watched_points *points, const struct coverage_window *w, double *to)
+static void spread(const struct watched_points *points, const struct coverage_window *w, double *to)
 {
 	int64_t since_ns = w->begin_ns - points->start_ns;
 	size_t k = since_ns < 0 ? 0 : (size_t)(since_ns / points->step_ns);

@@ -1,4 +1,5 @@
 """One program before and after a deployment: the same path, another build. Every function is compared with itself, in every form of the answer."""
+import html
 import json
 import os
 import re
@@ -227,11 +228,39 @@ class Builds(unittest.TestCase):
                         return re.findall(r'^ +[0-9].*%  (\S.*)$', p.stdout, re.M)
 
                     self.assertEqual(sorted(table()), sorted(f'{f} [app]' for f in MARKS))
-                    names = () if args is query else ('--names', 'full')
-                    split = table('--by-build', *names)
+                    split = table('--by-build', '--names', 'full')
                     self.assertEqual(len(split), len({(f, b) for b, (_, stacks) in BUILDS.items() for stack, _ in stacks for f in stack}))
                     self.assertEqual({line.split(' ')[0] for line in split}, EXACT)
                     self.assertLessEqual({f'main app.cc [app] {build[:12]}' for build in BUILDS}, set(split))
+
+    def test_names(self):
+        """Names as people say them or whole, in tables, pictures and pages alone."""
+        whole, short = 'void shop::Basket<std::vector<int> >::add(int)', 'shop::Basket::add'
+        at = self.middle + 150
+        self.load(encode(CPU_TYPES, CPU_TYPES[1], [([whole, 'main'], [100, 100 * PERIOD], {})], (at - 10) * 10**9, 10 * 10**9, PERIOD), at, 'a:1', 'named')
+        query = {'query': f'{CPU}{{job="named"}}', 'start': self.middle, 'end': self.middle + 300}
+        sides = {'query': query['query'], **{f'{k}_{side}': query[k] for k in ('start', 'end') for side in 'ab'}}
+
+        def text_of(path, form, q, **names):
+            return html.unescape(self.get(path, format=form, **q, **names).text)
+
+        for path, form, q in (('/api/v1/top', 'text', query), ('/api/v1/flamegraph', 'svg', query), ('/api/v1/diff', 'text', sides), ('/api/v1/diff', 'svg', sides)):
+            for names, is_short in (({}, False), ({'names': 'full'}, False), ({'names': 'short'}, True)):
+                with self.subTest((path, form, names)):
+                    text = text_of(path, form, q, **names)
+                    self.assertEqual(f'>{short}</text>' in text or f'  {short}' in text, is_short)
+                    self.assertEqual(whole in text, form == 'svg' or not is_short)
+        for path, q in (('/api/v1/flamegraph', query), ('/api/v1/diff', sides)):
+            for names, is_full in (({}, False), ({'names': 'full'}, True), ({'names': 'short'}, False)):
+                about = json.loads(re.search(r'id="about">(.*?)</script>', self.get(path, format='html', **q, **names).text, re.S)[1])
+                self.assertEqual(about.get('names') == 'full', is_full)
+        for path, form in (('/api/v1/top', 'csv'), ('/api/v1/flamegraph', 'folded'), ('/api/v1/flamegraph', 'json')):
+            self.assertIn(whole, self.get(path, format=form, **query, names='short').text)
+        r = self.scraper.get('/api/v1/top?' + urllib.parse.urlencode({**query, 'names': 'long'}))
+        self.assertEqual((r.status, r.json['error']), (400, 'names: "long" is neither short nor full'))
+        for names, want in (((), short), (('--names', 'full'), whole)):
+            p = sonde('query', '--server', self.scraper.url, '--start', str(self.middle), '--end', str(self.middle + 300), query['query'], *names)
+            self.assertIn(f'%  {want} [app]\n', p.stdout)
 
     def assert_unchanged(self, rows):
         self.assertEqual(sorted(r['function'] for r in rows), ['libfoo.so.1+0x1234', 'libfoo.so.1+0x2345'])

@@ -103,6 +103,11 @@ export function chooseNames(p: URLSearchParams): boolean {
 	return isNew;
 }
 
+/** The same for answers that the scraper draws. */
+export function askedNames(p: URLSearchParams): [string, string][] {
+	return [['names', p.get('names') === 'full' ? 'full' : 'short']];
+}
+
 export function shownName(name: string): string {
 	if (isFull) return name;
 	if (LABEL.test(name)) return name.replace(LABEL_KEYS, '$1');

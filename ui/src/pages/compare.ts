@@ -10,6 +10,7 @@ import { FlamePanel } from '../flame/panel';
 import { durationText, instant, isRelative } from '../instant';
 import { Life } from '../life';
 import type { Width } from '../flame/tree';
+import { askedNames } from '../names';
 import { Panel } from '../panel';
 import { Plot, seriesColour } from '../plot';
 import { MenuItem, menuButton } from '../popover';
@@ -341,7 +342,7 @@ export class ComparePage implements Page {
 			paint: (t, isWhole) => paintDiff(t, { scale, isTested: isTested(d) && isWhole, panels: panel !== null && isWhole }), describe: (t, i) => describeDiff(t, i, { scale, text }),
 			panelTitle: panel === null ? undefined : (t, i) => panelTitle(t, i, { scale, text }),
 			exports: [link('pprof', 'pb.gz', 'pprof (opens as a difference)', [...query, ...roots]), link('folded', 'folded', 'Folded stacks, two columns', [...query, ...roots]), link('speedscope', 'speedscope.json', 'speedscope, two profiles'),
-				link('svg', 'svg', 'Picture (SVG)', [...tested, ...roots]), link('html', 'html', 'Page (HTML)', [...tested, ...roots]), link('csv', 'csv', 'Functions (CSV)', tested), link('json', 'json', 'Arrays (JSON)', tested)],
+				link('svg', 'svg', 'Picture (SVG)', [...tested, ...roots, ...askedNames(p)]), link('html', 'html', 'Page (HTML)', [...tested, ...roots, ...askedNames(p)]), link('csv', 'csv', 'Functions (CSV)', tested), link('json', 'json', 'Arrays (JSON)', tested)],
 			summary: `${width === 'union' ? 'bars are as wide as A and B together' : `bars are as wide as ${width.toUpperCase()}`}${panel ? ` · a panel per ${panel}, each with colours from its own largest change on` : ''}`,
 		}, p);
 	}
