@@ -64,6 +64,9 @@ export async function exports_one({ page, url, scratch, profiles, html }) {
 		}
 		out[name] = { ...want, saved };
 	}
+	await page.goto(`file://${out['lined.pb.gz'].saved['Page (HTML)'].path}`);
+	await page.locator('.panel-flame canvas').first().waitFor();
+	assert.match(await page.locator('.panel-flame .panel-body > .facts').textContent(), /· cpu · 2025-11-26 \d\d:40:00 UTC\S*, 10\.0\u202fs$/, 'in the form of all pages');
 	return out;
 }
 

@@ -14,13 +14,13 @@ const SUFFIXES: Record<string, Kind> = { k: 'kernel', j: 'jit', 0: 'jit', 1: 'ji
 export function readFolded(text: string): Profile {
 	const names = new Names(), stacks: Stack[] = [], notes: string[] = [];
 	const frame = (name: string): [number, Kind] => {
-		const m = /^(.+)_\[([kj01iw])\]$/.exec(name);
+		const m = /^([^]+)_\[([kj01iw])\]$/.exec(name);
 		return [names.number(m ? m[1] : name), m ? SUFFIXES[m[2]] : 'native'];
 	};
 	let nBad = 0, firstBad = '';
 	text.split('\n').forEach((line, i) => {
-		if (!line.trim() || line.startsWith('# ')) return;
-		const m = /^(.*\S)\s+([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*$/.exec(line);
+		if (!/[^ \t\r]/.test(line) || line.startsWith('# ')) return;
+		const m = /^([^]*[^ \t])[ \t]+([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)[ \t\r]*$/.exec(line); // names may have other blanks, such as U+2028
 		if (m && Math.abs(Number(m[2])) <= Number.MAX_SAFE_INTEGER) stacks.push({ frames: m[1].split(';').filter((name) => name).map(frame), value: Number(m[2]) });
 		else if (!nBad++) firstBad = `line ${i + 1}: "${line.slice(0, 60)}" is no folded stack: frames separated by ";", a space and a number expected`;
 	});
