@@ -52,8 +52,12 @@ class Profile {
 
 	/** Of each node the number of its location, then of each with a value a sample. */
 	add(t: Tree, factor: number, label?: Writer): void {
-		const at = new Uint32Array(t.n);
-		for (let i = 1; i < t.n; i++) at[i] = this.location(frameName(t, i), t.functions, t.fn[i], t.line[i] ?? 0);
+		const at = new Uint32Array(t.n), known: (Map<number, number> | undefined)[] = []; // by function and line: nodes are many
+		for (let i = 1; i < t.n; i++) {
+			const f = t.fn[i], line = t.line[i] ?? 0, old = t.cut.has(i) ? undefined : known[f]?.get(line);
+			at[i] = old ?? this.location(frameName(t, i), t.functions, f, line);
+			if (old === undefined && !t.cut.has(i)) (known[f] ??= new Map()).set(line, at[i]);
+		}
 		for (let i = 0; i < t.n; i++) {
 			const v = Math.round(t.self[i] * factor), stack: number[] = [];
 			if (!v) continue;

@@ -30,11 +30,16 @@ function profile(t: Tree, name: string, self: Float64Array, total: number, frame
 }
 
 export function speedscope(shown: Shown): Written {
-	const { whole: t, names } = shown, { lines, hasOthers } = linesOf(t), numbers = new Map<string, number>(), frame = new Uint32Array(t.n), frames: object[] = [];
+	const { whole: t, names } = shown, { lines, hasOthers } = linesOf(t), numbers = new Map<number, number>(), frame = new Uint32Array(t.n), frames: object[] = [];
 	for (let i = 1; i < t.n; i++) {
-		const f = t.fn[i], key = t.cut.has(i) ? `cut ${t.cut.get(i)}` : String(f), old = numbers.get(key), file = t.functions.file[f] || t.functions.mapping[f];
-		frame[i] = old ?? frames.push({ name: frameName(t, i) || '(unknown)', ...(file && { file }), ...(lines.has(f) && { line: lines.get(f) }) }) - 1;
-		numbers.set(key, frame[i]);
+		const f = t.fn[i], isCut = t.cut.has(i), old = isCut ? undefined : numbers.get(f);
+		if (old !== undefined) {
+			frame[i] = old;
+			continue;
+		}
+		const file = t.functions.file[f] || t.functions.mapping[f];
+		frame[i] = frames.push({ name: frameName(t, i) || '(unknown)', ...(file && { file }), ...(lines.has(f) && { line: lines.get(f) }) }) - 1;
+		if (!isCut) numbers.set(f, frame[i]);
 	}
 	const profiles = t.sides ? [profile(t, names[0], t.sides.selfA, t.sides.totalA[0], frame), profile(t, names[1], t.sides.selfB, t.sides.totalB[0], frame)] : [profile(t, t.type || 'samples', t.self, t.total[0], frame)];
 	const top = { $schema: 'https://www.speedscope.app/file-format-schema.json', name: titleOf(shown), exporter: 'sonde', activeProfileIndex: 0, shared: { frames }, profiles };
