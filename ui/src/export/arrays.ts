@@ -7,7 +7,7 @@ import { Tree, preorderOf } from '../flame/tree';
 import { Shown, Written, Whole } from './format';
 import { Writer } from './protobuf';
 
-const MARKS = ['same', 'changed', 'new', 'gone'];
+export const MARKS = ['same', 'changed', 'new', 'gone'];
 const EQUAL = 1e-9; // of the larger: lib/tree/diff.c
 
 export function markOf(a: number, b: number, scale: [number, number]): number {

@@ -30,7 +30,7 @@ export function frameName(t: Tree, i: number): string {
 	return cut === undefined ? t.functions.name[t.fn[i]] : `(${cut} frames cut)`;
 }
 
-/** What readers of a format without it are called for. */
+/** What a format may have no place for: its name, and whether a tree has it. */
 const PROPERTIES = {
 	file: ['source files', (t: Tree) => t.functions.file.some(Boolean)],
 	line: ['lines', (t: Tree) => t.line.some(Boolean)],
@@ -40,7 +40,7 @@ const PROPERTIES = {
 	type: ['the sample type', (t: Tree) => t.type !== 'samples'],
 	unit: ['the unit', (t: Tree) => t.unit !== 'count'],
 } as const;
-export type Property = keyof typeof PROPERTIES;
+type Property = keyof typeof PROPERTIES;
 
 export function without(t: Tree, ...properties: Property[]): string[] {
 	return properties.filter((p) => PROPERTIES[p][1](t)).map((p) => PROPERTIES[p][0]);

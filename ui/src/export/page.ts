@@ -4,7 +4,7 @@
 // filled in here, and so is what stands there without script.
 import { rowsOf } from '../flame/diff_rows';
 import { percent, value } from '../units';
-import { markOf, protobuf } from './arrays';
+import { MARKS, markOf, protobuf } from './arrays';
 import { Shown, Written, titleOf, wholeUnit } from './format';
 import { escape, picture } from './svg';
 
@@ -12,7 +12,6 @@ const PLAIN_LEAST = 1; // pixels of a bar in the picture without script
 const ROWS = 50; // of the table without script
 const CHUNK = 3 * 8192; // bytes
 const SHARES = 'ppm', MILLION = 1e6; // what the viewer shows as shares
-const MARKS = ['same', 'changed', 'new', 'gone'];
 
 function base64(data: Uint8Array): string {
 	let text = '';

@@ -73,7 +73,7 @@ class Profile {
 	}
 }
 
-export async function gzip(data: Uint8Array): Promise<Blob> {
+async function gzip(data: Uint8Array): Promise<Blob> {
 	return new Response(new Blob([data as BlobPart]).stream().pipeThrough(new CompressionStream('gzip'))).blob();
 }
 
