@@ -11,6 +11,7 @@
 #include "lib/prof/number.h"
 #include "scraper/api/api_impl.h"
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -187,6 +188,40 @@ static void put_cover(
 	prof_builder_comment(e->b, (const char *)text.data, text.len);
 }
 
+static bool is_program(const char *file)
+{
+	const char *so = strstr(file, ".so");
+
+	return *file && *file != '[' && !(so && (!so[3] || so[3] == '.'));
+}
+
+/* `go tool pprof` takes the first mapping for the program: the one that costs most, no library, vDSO or kernel. */
+static int put_program(struct export *e, const struct tree *const *trees)
+{
+	_cleanup_free_ double *cost = try_malloc((e->s->n_mappings + 1) * sizeof(*cost));
+	size_t most = e->s->n_mappings;
+
+	if (!cost)
+		return -ENOMEM;
+	memset(cost, 0, (e->s->n_mappings + 1) * sizeof(*cost));
+	for (size_t g = 0; g < e->t->n_groups; g++)
+		for (size_t i = 1; i < trees[g]->n; i++) {
+			uint32_t frame = trees[g]->frame[i];
+			uint32_t id =
+				frame == TREE_NONE ? TREE_NONE : e->s->locations[frame].mapping;
+
+			if (id != TREE_NONE)
+				cost[id] += fabs((double)trees[g]->self[i]);
+		}
+	for (size_t i = 0; i < e->s->n_mappings; i++)
+		if (cost[i] > cost[most] &&
+			is_program(tree_symbols_text(e->s, e->s->mappings[i].file, NULL)))
+			most = i;
+	if (most < e->s->n_mappings)
+		put_mapping(e, (uint32_t)most);
+	return 0;
+}
+
 static int build(
 	struct export *e, const struct tree *const *trees, const char *comment, struct errbuf *eb)
 {
@@ -213,6 +248,7 @@ static int build(
 	}
 	if (t->n_watched)
 		put_cover(e, "watched", &(struct query_watched) {}, t->watched_ns);
+	r = put_program(e, trees);
 	for (size_t i = 0; !r && i < t->n_groups; i++)
 		r = put_samples(e, trees[i], &t->groups[i].labels);
 	if (r)

@@ -8,7 +8,7 @@ import unittest
 import urllib.parse
 
 from filled import CPU
-from sonde_e2e import Workload, exporter, needs_kernel, program_dir, scraper, wait_drained, wait_for, wait_program, wait_symbol_files
+from sonde_e2e import Pprof, Workload, exporter, needs_kernel, program_dir, scraper, wait_drained, wait_for, wait_program, wait_symbol_files
 from test_ui import drive, missing
 
 # Orders are worked off at a fixed rate, so that what one costs is what a second costs. VERSION 2 hashes in half the time.
@@ -97,6 +97,8 @@ class Deployment(unittest.TestCase):
             query = CPU + '{comm="shop"}'
             q = urllib.parse.urlencode({'query': query, 'start': times[1][1] - 2, 'end': times[1][1] + 60})
             wait_for('the last scrape', lambda: s.get(f'/api/v1/profiles?{q}').json['data'].get('n_profiles', 0) > 1)
+            mappings = Pprof(s.get(f'/api/v1/profile?{q}').body).mappings
+            self.assertEqual((mappings[1]['file'], mappings[1]['build_id']), (path, builds[1]), 'what go tool pprof takes for the program')
             (start_a, end_a), (start_b, end_b) = times
             own = {'show': '^main$|^shop::'}  # not the kernel's, nor libraries'
             sides = {'query_a': query, 'query_b': query, 'start_a': start_a, 'end_a': end_a, 'start_b': start_b, 'end_b': end_b}
