@@ -80,7 +80,8 @@ static void test_one_that_is_stuck_is_named(void **state)
 	assert_string_equal(stuck.first->name, "vital");
 	assert_true(stuck.for_ns > 2 * NS_PER_MS);
 	threads_stop(&f.threads);
-	assert_int_equal(threads_join(&f.threads, 20 * NS_PER_MS), 3);
+	/* The other one may need a while on a busy machine. */
+	assert_int_equal(threads_join(&f.threads, 2 * NS_PER_S), 3);
 	f.may_go_on = true;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		if (rows[i].step == hang)
