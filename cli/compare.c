@@ -195,6 +195,7 @@ struct cli_quality cli_quality_of(const struct cli_runs *runs, size_t from, size
 		sum.unnamed += q->unnamed;
 		sum.samples += q->samples;
 		sum.cut += q->cut;
+		sum.has_ends |= q->has_ends;
 		sum.lost += q->lost;
 	}
 	return sum;

@@ -48,7 +48,7 @@ static void put_side(const struct cli_comparison *c, const char *label, size_t f
 	struct cli_quality q = cli_quality_of(c->runs, from, n);
 	char median[UNITS_TEXT_MAX], low[UNITS_TEXT_MAX], high[UNITS_TEXT_MAX];
 	char scratch[UNITS_NAME_MAX];
-	const char *unit = unit_of(c, scratch);
+	const char *unit = strcmp(c->o->per, "total") ? unit_of(c, scratch) : c->runs->unit;
 
 	units_text(m->median, unit, median);
 	bytes_printf(out, "%s: median %s", label, median);
@@ -180,8 +180,10 @@ static int render_json(
 	const struct cli_comparison *c, const struct render_diff *d, struct bytes *out)
 {
 	struct json j = {.out = out};
+	struct render_diff whole = *d;
 	int r;
 
+	whole.in.unit = c->runs->unit; /* its values are not divided */
 	json_object_begin(&j);
 	json_kv_string(&j, "title", d->in.title);
 	json_kv_string(&j, "per", c->o->per);
@@ -194,7 +196,9 @@ static int render_json(
 	json_kv_double(&j, "geomean", c->headline.geomean - 1);
 	if (c->over_time)
 		render_over_time_json(c->over_time, &j);
-	r = render_diff_json(d, &j);
+	if (!strcmp(c->o->per, "second"))
+		json_kv_string(&j, "rate_unit", d->in.unit);
+	r = render_diff_json(&whole, &j);
 	json_object_end(&j);
 	bytes_put_u8(out, '\n');
 	return r ? r : bytes_error(out);
@@ -237,7 +241,7 @@ static struct render_quality quality_of(const struct cli_comparison *c, size_t f
 		is_rate &= c->runs->items[i].unit == unit;
 	return (struct render_quality) {.hz = is_rate ? 1e9 / unit : NAN,
 		.lost = q.lost > 0 ? q.lost / (q.samples + q.lost) : NAN,
-		.cut = q.samples > 0 ? q.cut / q.samples : NAN};
+		.cut = q.has_ends ? q.cut / q.samples : NAN};
 }
 
 static int render_page(const struct cli_comparison *c, const struct cli_sources *sources,

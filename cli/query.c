@@ -52,7 +52,7 @@ static const struct option_spec specs[] = {
 	CLI_NAMES_OPTION(struct query_options),
 	{"by-build", OPTION_BOOL, AT(by_build),
 		.help = "Each build's functions are functions of their own, with whole names. "
-			"Profiles (pprof) always tell builds apart."},
+			"Profiles (pprof) always distinguish builds."},
 	{"limit", OPTION_U64, AT(limit), .value = "N", .fallback = "0", .min = 0, .max = 1e9,
 		.help = "Most rows or lines; 0: the server's default."},
 	{"max-nodes", OPTION_U64, AT(max_nodes), .value = "N", .fallback = "0", .min = 0,

@@ -120,7 +120,8 @@ static double magnitude(int64_t v)
 	return fabs((double)v);
 }
 
-static bool is_cut(const struct profile *p, size_t sample)
+/* 1 or 0, -1 where the sample does not say how its stack ends. */
+static int is_cut(const struct profile *p, size_t sample)
 {
 	static const char head[] = "truncated:";
 
@@ -130,7 +131,7 @@ static bool is_cut(const struct profile *p, size_t sample)
 		if (profile_str_is(p, p->labels[i].key, "stack"))
 			return v.len >= strlen(head) && !memcmp(v.p, head, strlen(head));
 	}
-	return false;
+	return -1;
 }
 
 /* Of the comments "lost N samples since SECOND", which `sonde record` leaves. */
@@ -156,9 +157,11 @@ static struct cli_quality quality_of(const struct profile *p, size_t column, dou
 
 	for (size_t i = 0; i < p->n_samples; i++) {
 		double n = magnitude(p->values[i * p->n_types + column]) / unit;
+		int cut = is_cut(p, i);
 
 		q.samples += n;
-		q.cut += is_cut(p, i) ? n : 0;
+		q.cut += cut > 0 ? n : 0;
+		q.has_ends |= cut >= 0 && n > 0;
 	}
 	for (size_t i = 1; i < functions->n; i++) {
 		double v = magnitude(functions->self[i]);

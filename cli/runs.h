@@ -42,7 +42,8 @@ int cli_source_read(
 struct cli_quality {
 	double value, unnamed; /* of the functions' selfs; of those without a name */
 	double samples, cut,
-		lost; /* whole ones; with a cut stack; that `sonde record` counted as lost */
+		lost;  /* whole ones; with a cut stack; that `sonde record` counted as lost */
+	bool has_ends; /* samples say how their stacks end */
 };
 
 struct cli_run {

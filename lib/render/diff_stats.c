@@ -5,6 +5,7 @@
 #include "lib/stats/trees.h"
 #include "lib/base/alloc.h"
 #include "lib/base/table.h"
+#include "lib/base/units.h"
 #include "lib/json/write.h"
 #include "lib/render/render_internal.h"
 #include "lib/tree/diff.h"
@@ -173,14 +174,11 @@ static void put_percent(double ratio, char ret[24])
 
 int render_diff_count_names(const struct render_diff *d, struct table *ret)
 {
-	for (size_t i = 0; i < d->n_rows; i++) {
-		uint64_t *n = table_insert(ret, d->in.symbols->frames[d->rows[i].frame].name, NULL);
+	int r = 0;
 
-		if (!n)
-			return -ENOMEM;
-		++*n;
-	}
-	return 0;
+	for (size_t i = 0; !r && i < d->n_rows; i++)
+		r = render_count_name(&d->in, d->rows[i].frame, ret);
+	return r;
 }
 
 int render_diff_put_name(
@@ -207,10 +205,11 @@ static int put_line(const struct render_diff *d, const struct line *l, const str
 	bool markdown, struct bytes *out)
 {
 	const struct stats_row *st = l->stats;
-	char a[64], b[64], change[24], low[24] = "", high[24] = "", q[24] = "", least[24] = "";
+	char a[UNITS_TEXT_MAX], b[UNITS_TEXT_MAX], change[24], low[24] = "", high[24] = "",
+							       q[24] = "", least[24] = "";
 
-	render_value(llround(l->a), render_unit(&d->in), a);
-	render_value(llround(l->b), render_unit(&d->in), b);
+	units_text(l->a, render_unit(&d->in), a);
+	units_text(l->b, render_unit(&d->in), b);
 	put_percent(l->b / l->a, change);
 	if (st) {
 		put_percent(st->low, low);

@@ -26,8 +26,11 @@ static inline const char *render_unit(const struct render_input *in)
 	return in->unit ? in->unit : "count";
 }
 
-/* How many rows of a difference have each name (the string). -ENOMEM. */
+/* Counts the frame's name (the string). -ENOMEM. */
 struct table;
+int render_count_name(
+	const struct render_input *in, uint32_t frame, struct table *names) _must_check_;
+/* How many rows of a difference have each name. -ENOMEM. */
 int render_diff_count_names(const struct render_diff *d, struct table *ret) _must_check_;
 /* The name as it is shown; of functions with one name each says which binary and build it is of. -ENOMEM. */
 int render_diff_put_name(const struct render_diff *d, uint32_t frame, const struct table *names,

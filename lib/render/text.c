@@ -244,18 +244,25 @@ static int top_rows(const struct render_input *in, size_t max_rows, struct arena
 	return 0;
 }
 
+int render_count_name(const struct render_input *in, uint32_t frame, struct table *names)
+{
+	uint64_t *count = table_insert(names, in->symbols->frames[frame].name, NULL);
+
+	if (!count)
+		return -ENOMEM;
+	++*count;
+	return 0;
+}
+
 /* How many of the rows have each name. */
 static int count_names(
 	const struct render_input *in, const struct tree_row *rows, size_t n, struct table *ret)
 {
-	for (size_t i = 0; i < n; i++) {
-		uint64_t *count = table_insert(ret, in->symbols->frames[rows[i].frame].name, NULL);
+	int r = 0;
 
-		if (!count)
-			return -ENOMEM;
-		++*count;
-	}
-	return 0;
+	for (size_t i = 0; !r && i < n; i++)
+		r = render_count_name(in, rows[i].frame, ret);
+	return r;
 }
 
 /* The function and its binary; where others have its name, its source and its build too. */

@@ -93,6 +93,10 @@ class Diff(unittest.TestCase):
         d, rows = self.rows('a', '--', 'b', '--per', 'total')
         self.assertEqual(rows['work_5']['self_verdict'], '+')
         self.assertEqual([f for f in FUNCTIONS if f not in FACTOR and rows[f]['self_verdict'] != '~'], [])
+        self.assertEqual(d['unit'], 'nanoseconds')
+        heads = re.findall(r'^[AB]: median ([0-9.]+)(\S+),', self.diff('a', '--', 'b', '--per', 'total'), re.M)
+        for (value, unit), side in zip(heads, (d['a'], d['b']), strict=True):
+            self.assertAlmostEqual(float(value) * {'us': 1e3, 'ms': 1e6, 's': 1e9}[unit], side['median'], delta=side['median'] / 100)
 
     def test_methods(self):
         for method, want in (('welch', '-'), ('none', 'untested'), ('bootstrap', None)):
@@ -269,7 +273,7 @@ class Diff(unittest.TestCase):
             about = json.loads(re.search(r'<script[^>]*id="about"[^>]*>(.*?)</script>', f.read()).group(1))
         self.assertEqual(about['a']['quality'].keys(), {'cut', 'lost', 'frequency_hz'})
         self.assertEqual([round(about['a']['quality'][k], 4) for k in ('cut', 'lost')], [0.1, 0.0476])
-        self.assertEqual(about['b']['quality'].keys(), {'cut', 'frequency_hz'})
+        self.assertEqual(about['b']['quality'].keys(), {'frequency_hz'}, 'no stack says how it ends')
         d, _ = self.rows('clean.pb', 'worth.pb')
         self.assertEqual([d['a'][k] for k in ('unresolved', 'cut', 'lost')], [0, 0, 0])
         self.assertEqual([round(d['b'][k], 4) for k in ('unresolved', 'cut', 'lost')], [0.4, 0.1, 0.0476])
