@@ -248,6 +248,11 @@ void api_reply_json(struct http_request *r, struct json *j, struct bytes *out)
 	http_reply_bytes(r, 200, "application/json", out);
 }
 
+void api_rate_unit(const struct query_type *t, char ret[UNITS_NAME_MAX])
+{
+	units_rate(t->sample_type, t->sample_unit, t->kind != STORE_DELTA, ret);
+}
+
 void api_put_labels(struct json *j, const char *key, const struct labels *l)
 {
 	if (key)

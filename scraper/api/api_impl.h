@@ -4,6 +4,7 @@
  */
 #pragma once
 #include "lib/base/lock.h"
+#include "lib/base/units.h"
 #include "lib/json/write.h"
 #include "scraper/api/answers.h"
 #include "scraper/api/api.h"
@@ -113,6 +114,8 @@ const char *api_error_type(int error);
 void api_reply_error(struct http_request *r, enum api_format format, int error, const char *text);
 void api_json_begin(struct bytes *out, struct json *ret);
 void api_reply_json(struct http_request *r, struct json *j, struct bytes *out);
+/* What an amount of it a second is, for people: units_rate. Of what is no sum over time, the value's own unit. */
+void api_rate_unit(const struct query_type *t, char ret[UNITS_NAME_MAX]);
 void api_put_labels(struct json *j, const char *key, const struct labels *l);
 
 /* ---- handlers, by file ---- */
@@ -162,8 +165,8 @@ struct api_view {
 	struct query_trees merged;
 	struct tree *filtered; /* per group */
 	struct tree functions;
-	int64_t whole, magnitude; /* before `at`; of render_input */
-	char subtitle[512], title[128];
+	int64_t whole, magnitude;		      /* before `at`; of render_input */
+	char comment[512], subtitle[512], title[128]; /* the comment has the profile type too */
 	char file_name
 		[API_FILE_NAME_MAX]; /* what it is of and when it begins: cpu-orders-20260131T140000Z */
 };

@@ -4,7 +4,6 @@
  */
 #include "lib/base/alloc.h"
 #include "lib/base/str.h"
-#include "lib/base/units.h"
 #include "lib/net/url/url.h"
 #include "lib/render/render.h"
 #include "lib/tree/canon.h"
@@ -312,7 +311,7 @@ static int reply_json(const struct diff *d, struct errbuf *eb)
 	char rate[UNITS_NAME_MAX];
 	struct json j;
 
-	units_rate(type->sample_type, type->sample_unit, type->kind != STORE_DELTA, rate);
+	api_rate_unit(type, rate);
 	api_job_json_begin(d->q, &out, &j);
 	json_object_begin(&j);
 	json_kv_string(&j, "profile_type", type->id);
@@ -347,7 +346,7 @@ static int render_pprof(struct diff *d, struct bytes *out, struct errbuf *eb)
 	const struct tree *const trees[] = {d->a.view.filtered, d->b.view.filtered};
 	struct query_trees both = d->b.view.merged;
 	_cleanup_free_ char *comment =
-		xasprintf("difference of %s against %s", d->b.view.subtitle, d->a.view.subtitle);
+		xasprintf("difference of %s against %s", d->b.view.comment, d->a.view.comment);
 	int r;
 
 	if (d->b.params.n_at)

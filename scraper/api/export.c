@@ -188,11 +188,14 @@ static void put_cover(
 	prof_builder_comment(e->b, (const char *)text.data, text.len);
 }
 
-static bool is_program(const char *file)
+static bool is_program(const struct tree_symbols *s, uint32_t file)
 {
-	const char *so = strstr(file, ".so");
+	const char *name = tree_symbols_base_name(s, file);
 
-	return *file && *file != '[' && !(so && (!so[3] || so[3] == '.'));
+	for (const char *so = strstr(name, ".so"); so; so = strstr(so + 1, ".so"))
+		if (!so[3] || so[3] == '.')
+			return false;
+	return *name && *name != '[';
 }
 
 /* `go tool pprof` takes the first mapping for the program: the one that costs most, no library, vDSO or kernel. */
@@ -214,8 +217,7 @@ static int put_program(struct export *e, const struct tree *const *trees)
 				cost[id] += fabs((double)trees[g]->self[i]);
 		}
 	for (size_t i = 0; i < e->s->n_mappings; i++)
-		if (cost[i] > cost[most] &&
-			is_program(tree_symbols_text(e->s, e->s->mappings[i].file, NULL)))
+		if (cost[i] > cost[most] && is_program(e->s, e->s->mappings[i].file))
 			most = i;
 	if (most < e->s->n_mappings)
 		put_mapping(e, (uint32_t)most);

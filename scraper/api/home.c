@@ -161,11 +161,11 @@ static void put_types(struct home *h)
 
 static void put_graph_labels(struct home *h, const struct query_matrix *m, double max, double per)
 {
-	bool is_state = m->type.kind == STORE_INSTANT;
+	bool is_sum = m->type.kind == STORE_DELTA;
 	char text[UNITS_TEXT_MAX], unit[UNITS_NAME_MAX];
 
-	units_rate(m->type.sample_type, m->type.sample_unit, is_state, unit);
-	units_text(is_state ? max : max / per, unit, text);
+	api_rate_unit(&m->type, unit);
+	units_text(is_sum ? max / per : max, unit, text);
 	bytes_printf(&h->out, "<text x=\"6\" y=\"14\" font-size=\"11\" fill=\"#57606a\" "
 			      "font-family=\"sans-serif\">max ");
 	api_page_put(&h->out, text);
@@ -179,12 +179,16 @@ static void draw_graph(struct home *h, const struct query_matrix *m)
 	double max = 0, bar = (double)step / (double)range * GRAPH_WIDTH;
 
 	for (size_t i = 0; i < l->n_points; i++)
-		max = MAX(max, l->points[i].value);
+		if (l->points[i].time_ns >
+			h->q.params.start_ns) /* that one is of the time before */
+			max = MAX(max, l->points[i].value);
 	bytes_printf(&h->out,
 		"<h2>Over time</h2><svg xmlns=\"http://www.w3.org/2000/svg\" "
 		"viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\">\n",
 		GRAPH_WIDTH, GRAPH_HEIGHT, GRAPH_WIDTH, GRAPH_HEIGHT);
 	for (size_t i = 0; i < l->n_points && max > 0; i++) {
+		if (l->points[i].time_ns <= h->q.params.start_ns)
+			continue;
 		double x = (double)(l->points[i].time_ns - step - h->q.params.start_ns) /
 			   (double)range * GRAPH_WIDTH;
 		double height = MAX(l->points[i].value / max, 0) * (GRAPH_HEIGHT - 22);

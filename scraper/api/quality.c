@@ -20,23 +20,26 @@ struct quality {
 
 static const char *const target_labels[] = {"instance", "job"};
 
-/* One point for the whole range. */
+/* One point, at the range's end, for the whole range; all targets. */
 static int ask(struct quality *k, const struct query_selector *s, const char *const *group_by,
 	size_t n, struct query_matrix *ret, struct errbuf *eb)
 {
 	struct query_spec spec = series_spec(&k->q->params);
 
 	spec.selector = s;
-	spec.step_ns = MAX(spec.end_ns - spec.start_ns, INT64_C(1));
+	spec.window_ns = MAX(spec.end_ns - spec.start_ns, INT64_C(1));
+	spec.start_ns = spec.end_ns;
+	spec.step_ns = NS_PER_S;
+	spec.max_groups = UINT32_MAX;
 	spec.group_by = group_by;
 	spec.n_group_by = n;
 	spec.group = true;
 	return query_over_time(&k->q->env, &spec, ret, eb);
 }
 
-static double last_value(const struct query_line *l)
+static double value_of(const struct query_line *l)
 {
-	return l->n_points ? l->points[l->n_points - 1].value : 0;
+	return l->n_points ? l->points[0].value : 0;
 }
 
 static int find_cuts(struct quality *k, struct errbuf *eb)
@@ -47,7 +50,7 @@ static int find_cuts(struct quality *k, struct errbuf *eb)
 
 	for (size_t i = 0; !r && i < m.n_lines; i++) {
 		const char *end = labels_get(&m.lines[i].labels, "stack");
-		double v = fabs(last_value(&m.lines[i]));
+		double v = fabs(value_of(&m.lines[i]));
 
 		k->known += *end ? v : 0;
 		k->cut += str_starts_with(end, "truncated:") ? v : 0;
@@ -95,7 +98,7 @@ static int add_vital(struct quality *k, const char *name, void (*add)(struct qua
 		r = ask(k, &s, target_labels, ARRAY_SIZE(target_labels), &m, eb);
 	for (size_t i = 0; !r && i < m.n_lines; i++)
 		if (table_find(&k->targets, labels_hash(&m.lines[i].labels)))
-			add(k, last_value(&m.lines[i]));
+			add(k, value_of(&m.lines[i]));
 	return r;
 }
 

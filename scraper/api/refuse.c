@@ -3,14 +3,10 @@
  * What no route takes, in the words that the path's clients read: Prometheus's and Grafana's show the error of an envelope and
  * nothing of a text.
  */
+#include "lib/base/str.h"
 #include "lib/json/write.h"
 #include "scraper/api/api_impl.h"
 #include <string.h>
-
-static bool begins(const char *path, const char *prefix)
-{
-	return !strncmp(path, prefix, strlen(prefix));
-}
 
 /* "/package.v1.Service/Method" of Connect. */
 static bool is_service(const char *path)
@@ -29,18 +25,18 @@ void api_refuse(struct http_request *r, unsigned code, const char *text)
 		snprintf(named, sizeof(named), "%.200s is not served here", path);
 		text = named;
 	}
-	if (begins(path, "/api/")) {
+	if (str_starts_with(path, "/api/")) {
 		json_object_begin(&j);
 		json_kv_string(&j, "status", "error");
 		json_kv_string(&j, "errorType", code == 404 ? "not_found" : "bad_data");
-	} else if (begins(path, "/pyroscope/") || is_service(path)) {
+	} else if (str_starts_with(path, "/pyroscope/") || is_service(path)) {
 		json_object_begin(&j);
 		json_kv_string(&j, "code", "unimplemented");
 	} else {
 		http_reply_text(r, code, "%s", code == 404 ? "404 page not found" : text);
 		return;
 	}
-	json_kv_string(&j, begins(path, "/api/") ? "error" : "message", text);
+	json_kv_string(&j, str_starts_with(path, "/api/") ? "error" : "message", text);
 	json_object_end(&j);
 	http_reply_bytes(r, code, "application/json", &out);
 }

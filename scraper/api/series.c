@@ -3,7 +3,6 @@
  * /api/v1/query_series: values over time as Prometheus' matrix or CSV, a line per series or group.
  */
 #include "lib/base/clock.h"
-#include "lib/base/units.h"
 #include "lib/net/url/url.h"
 #include "scraper/api/prometheus.h"
 #include "scraper/api/series.h"
@@ -35,7 +34,7 @@ void series_begin(const struct api_job *q, const struct query_type *type, struct
 {
 	char rate[UNITS_NAME_MAX];
 
-	units_rate(type->sample_type, type->sample_unit, type->kind != STORE_DELTA, rate);
+	api_rate_unit(type, rate);
 	json_object_begin(j);
 	json_kv_string(j, "resultType", "matrix");
 	json_kv_string(j, "profile_type", type->id);

@@ -186,8 +186,12 @@ static void describe(struct api_view *v)
 
 	api_format_time(p->start_ns, from);
 	api_format_time(p->end_ns, to);
-	snprintf(v->title, sizeof(v->title), "%.60s \xc2\xb7 %.60s", v->merged.type.name,
-		v->merged.type.sample_type);
+	if (*v->merged.type.name)
+		snprintf(v->title, sizeof(v->title), "%.60s \xc2\xb7 %.60s", v->merged.type.name,
+			v->merged.type.sample_type);
+	snprintf(v->comment, sizeof(v->comment),
+		"%.300s, %.19sZ to %.19sZ, %" PRIu64 " profiles of %" PRIu64 " series",
+		p->query ? p->query : "", from, to, v->merged.n_profiles, v->merged.n_series);
 	snprintf(v->subtitle, sizeof(v->subtitle),
 		"%.300s, %.19sZ to %.19sZ, %" PRIu64 " profiles of %" PRIu64 " series",
 		matchers ? matchers : "{}", from, to, v->merged.n_profiles, v->merged.n_series);
@@ -281,7 +285,7 @@ static int render(struct api_job *q, struct api_view *v, struct bytes *out)
 	const struct render_svg_options icicle = {.root_on_top = true};
 	struct render_input in = api_view_input(q, v);
 
-	if (q->format == API_SVG || q->format == API_HTML)
+	if ((q->format == API_SVG || q->format == API_HTML) && *v->title)
 		in.title = v->title; /* for people */
 	switch (q->format) {
 	case API_FOLDED: return render_folded(&in, out);
@@ -313,7 +317,7 @@ static int render_pprof(struct api_job *q, struct api_view *v, struct bytes *out
 			r = tree_limit(&v->filtered[i], q->params.max_nodes, &limited[i], eb);
 	}
 	if (!r)
-		r = export_pprof(&v->merged, (const struct tree *const *)list, v->subtitle,
+		r = export_pprof(&v->merged, (const struct tree *const *)list, v->comment,
 			q->env.budget, out, eb);
 	for (size_t i = 0; i < n; i++)
 		tree_done(&limited[i]);

@@ -40,10 +40,11 @@ struct cell {
 	struct buckets b;
 };
 
-/* Of an instant column or gauge. */
+/* Of an instant column or gauge, or when values are of what was watched. */
 struct series {
-	uint32_t *scrapes; /* in each bucket; NULL until touched */
+	uint32_t *scrapes; /* of an instant column or gauge, in each bucket; NULL until touched */
 	uint32_t target;   /* of the coverage, or TREE_NONE */
+	bool is_found;	   /* the target was looked for */
 	bool is_noted;	   /* the target's scrapes, when looking back */
 };
 
@@ -229,11 +230,9 @@ static int series_at(struct over_time *o, const struct scan_hit *hit, struct ser
 		return r;
 	memset(o->series + old, 0, (o->cap_series - old) * sizeof(*o->series));
 	*ret = &o->series[hit->series];
-	if ((*ret)->scrapes)
+	if ((*ret)->is_found)
 		return 0;
-	(*ret)->scrapes = arena_zalloc(&o->arena, o->n_points * sizeof(uint32_t));
-	if (!(*ret)->scrapes)
-		return -ENOMEM;
+	(*ret)->is_found = true;
 	return coverage_find(&o->coverage, p, p->streams[hit->stream].label_set, &(*ret)->target);
 }
 
@@ -243,10 +242,16 @@ static int count_scrapes(struct over_time *o, const struct scan_hit *hit, int64_
 	struct series *series;
 	int r = series_at(o, hit, &series);
 
+	if (r)
+		return r;
+	if (!series->scrapes)
+		series->scrapes = arena_zalloc(&o->arena, o->n_points * sizeof(uint32_t));
+	if (!series->scrapes)
+		return -ENOMEM;
 	points_of(o, time - 1, time, &first, &end);
-	for (int64_t k = first; !r && k < end; k++)
+	for (int64_t k = first; k < end; k++)
 		series->scrapes[k] += MAX(n, 1U);
-	return r;
+	return 0;
 }
 
 /* An average takes profiles whole; a profile that comes in pieces counts once. */
@@ -352,8 +357,10 @@ static int add_profile(
 		r = lookback_note(&o->lookback, hit->series, p->time_ns[i]);
 	if (r)
 		return r;
+	if (by_row && (!o->spec->group || o->view.constant != TREE_NONE))
+		r = note_target(o, hit, line_of_stream(o, hit) * o->n_classes);
 	if (by_row)
-		return hit->no_rows ? 0 : rows_add(&o->ranges, p, i, h);
+		return r || hit->no_rows ? r : rows_add(&o->ranges, p, i, h);
 	return put(o, hit, line_of_stream(o, hit), p->time_ns[i], p->duration_ns[i],
 		is_gauge ? part_f64(total) : (double)total);
 }

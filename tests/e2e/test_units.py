@@ -231,6 +231,15 @@ class Pushed(unittest.TestCase):
             result = drive({'one_number': story}, os.environ.get('SONDE_SCREENSHOTS', d))['one_number']
         self.assertNotIn('error', result, result.get('error'))
 
+    def test_quality_of_the_range_alone(self):
+        at = self.now - 1200
+        for before, instance in ((130, 'early:1'), (10, 'late:1')):
+            self.push('process_cpu', cpu([(['work'], [500, 5 * S], {'stack': 'truncated:no_rows' if before > 100 else 'complete'})], (at - before) * S, 10 * S), job='worth', instance=instance)
+        for start, end, want in ((at - 100, at, (1, 0)), (at - 150, at, (2, 0.5)), (at, at, (1, 0))):
+            q = {'query': CPU + '{job="worth"}', 'start': start, 'end': end}
+            got = self.scraper.get('/api/v1/quality?' + urllib.parse.urlencode(q)).json['data']
+            self.assertEqual((got['n_targets'], got.get('cut')), want, q)
+
     def test_values_over_time_of_what_was_watched(self):
         """Half a core an instance, one watched always and one half the time: values as they were measured, of the service and of an instance."""
         at = self.now - 1200
@@ -251,6 +260,13 @@ class Pushed(unittest.TestCase):
                 self.assertEqual(ask('top_series', matchers, **of), [{want}])
         self.assertEqual(ask(group_by='instance', of='instance'), [{10}, {10}])
         self.assertEqual(ask(of='instance', group_by='', focus='work'), [{10}], 'rows are read')
+        # Who has nothing of what is looked for was watched too: half a core of one of two instances is a quarter each.
+        for i in range(10):
+            for instance, function in (('has:1', 'rare'), ('lacks:1', 'usual')):
+                self.push('process_cpu', cpu([([function, 'main'], [500, 5 * S], {})], (at + 10 * i) * S, 10 * S), job='partly', instance=instance)
+        of_one = {'query': CPU + '{job="partly"}', 'of': 'instance', 'group_by': ''}
+        self.assertEqual(ask(**of_one), [{10}])
+        self.assertEqual(ask(**of_one, focus='rare'), [{5}])
         for path in ('query_series', 'top_series'):
             r = self.scraper.get(f'/api/v1/{path}?' + urllib.parse.urlencode({'query': CPU + '{}', 'of': 'x'}))
             self.assertEqual((r.status, r.json['error']), (400, 'of: "x" is none of instance, service'))
