@@ -501,7 +501,7 @@ static bool same_key(const struct key *a, const struct key *b)
 static void merge_rows(const struct store_scrape *s, const struct key *keys, struct interned *ret)
 {
 	size_t k = s->n_columns;
-	uint32_t n = 0;
+	uint32_t n = 0, row = 0;
 
 	for (size_t i = 0; i < s->n_rows; i++) {
 		const int64_t *v = s->values + (size_t)keys[i].row * k;
@@ -518,9 +518,13 @@ static void merge_rows(const struct store_scrape *s, const struct key *keys, str
 			int64_t *to = &ret->values[c * ret->n + n - 1];
 
 			*to = again ? prof_add(*to, v[c]) : v[c];
-			ret->totals[stream * k + c] = prof_add(ret->totals[stream * k + c], v[c]);
 		}
 	}
+	for (uint32_t i = 0; i < s->n_streams; i++)
+		for (uint32_t end = row + ret->n_rows[i]; row < end; row++)
+			for (size_t c = 0; c < k; c++)
+				ret->totals[i * k + c] = prof_add(
+					ret->totals[i * k + c], ret->values[c * ret->n + row]);
 }
 
 static int check_scrape(const struct store_scrape *s, struct errbuf *eb)
