@@ -19,6 +19,7 @@ static const struct discover_kind *(*const kinds[])(void) = {discover_static, di
 	discover_http, discover_kubernetes, discover_dns, discover_docker, discover_dockerswarm,
 	discover_consul, discover_nomad, discover_ec2};
 enum { N_KINDS = ARRAY_SIZE(kinds), ANSWER_MIB = 64, EVENT_MIB = 8 };
+static const int64_t WORKS_AGAIN_NS = 60 * NS_PER_S; /* without an error */
 
 static const struct discover_kind *kind_at(size_t i)
 {
@@ -307,13 +308,17 @@ static void refresh_providers(struct discover *d, int64_t now_ns)
 	}
 }
 
-/* Each failure once, not at each refresh. */
-static void log_failures(struct discover *d)
+/*
+ * Each failure once, not at each refresh. Of several names or services that a provider asks for one may answer while another fails, which
+ * clears the error for a while.
+ */
+static void log_failures(struct discover *d, int64_t now_ns)
 {
 	for (size_t i = 0; i < d->n_providers; i++) {
 		struct discover_provider *p = d->providers[i];
 
-		if (!strcmp(p->error, p->logged))
+		p->clear_ns = p->error[0] ? 0 : p->clear_ns ? p->clear_ns : now_ns;
+		if (!strcmp(p->error, p->logged) || now_ns - p->clear_ns < WORKS_AGAIN_NS)
 			continue;
 		if (p->error[0])
 			log_write(LOG_WARN, "discovery failed; the last targets stay", "job",
@@ -396,7 +401,7 @@ int64_t discover_run(struct discover *d)
 	if (http_client_run(d->client, 0) < 0)
 		LOG_RATED(LOG_ERROR, "the discovery's HTTP client failed");
 	dns_resolver_run(d->resolver);
-	log_failures(d);
+	log_failures(d, now_ns);
 	client_ms = http_client_next_ms(d->client);
 	resolver_ms = dns_resolver_next_ms(d->resolver);
 	mark_jobs(d);

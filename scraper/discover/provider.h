@@ -57,6 +57,7 @@ struct discover_provider {
 	uint64_t max_answer_bytes, max_event_bytes;
 	char error[512];  /* why the last refresh failed, or "" */
 	char logged[512]; /* the last of them that was logged */
+	int64_t clear_ns; /* since when there is none; 0: there is one */
 	void *state;
 	int *watches; /* inotify watch descriptors that concern this provider */
 	size_t n_watches, cap_watches;
