@@ -10,8 +10,8 @@ enum { UNITS_TEXT_MAX = 64, UNITS_NAME_MAX = 64 };
 
 /*
  * A value with its unit, in three digits: 1234567890 "nanoseconds" is "1.23s", 1536 "bytes" is "1.50KiB", 500000000 "nanocores" is
- * "0.5 cores". Whole counts below 100,000 keep all digits, other counts end in k, M, G or T. "/second" behind a unit ends the text in "/s". Nothing
- * is "0" whatever its scale. An unknown unit is named after the number. The text is ASCII but for a name that is not, without a blank before known suffixes.
+ * "0.5 cores". Whole counts below 100,000 keep all digits, other counts end in k, M, G or T. "/second" behind a unit ends the text in "/s". Zero
+ * is "0" without a suffix, but for "0%" and "0 cores". An unknown unit is named after the number. The text is ASCII but for a name that is not, without a blank before known suffixes.
  */
 void units_text(double value, const char *unit, char ret[UNITS_TEXT_MAX]);
 /* Is a sample type in this unit CPU time? Time spent waiting has the same unit and is none. */

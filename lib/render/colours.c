@@ -156,7 +156,7 @@ static int make_room(struct painter *p)
 	return p->scratch ? 0 : -ENOMEM;
 }
 
-/* Binaries tell a whole machine's stacks apart; those of one program differ by package, or where names have none by function. */
+/* Binaries distinguish a whole machine's stacks; those of one program differ by package, or where names have none by function. */
 static int choose_what(struct painter *p)
 {
 	const struct tree *t = p->in->tree;

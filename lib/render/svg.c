@@ -248,9 +248,14 @@ static void put_style(const struct svg *s)
 	bytes_put_str(s->out, "</style>\n");
 }
 
+static const char *key_name(const struct render_group *g)
+{
+	return *g->name ? g->name : "unknown";
+}
+
 static double key_width(const struct render_group *g)
 {
-	return KEY_GAP + MIN(7.5 * (double)strlen(g->name), KEY_MAX);
+	return KEY_GAP + MIN(7.5 * (double)strlen(key_name(g)), KEY_MAX);
 }
 
 /* The largest groups that there is room for, from the right. */
@@ -264,11 +269,11 @@ static void put_keys(const struct svg *s, unsigned y)
 		room -= key_width(&c->groups[n++]);
 	for (size_t k = n; k-- > 0;) {
 		const struct render_group *g = &c->groups[k];
-		const char *name = *g->name ? g->name : "unknown";
+		const char *name = key_name(g);
 		size_t len = strlen(name);
 		bool cut;
 
-		x -= *g->name ? key_width(g) : KEY_GAP + 7.5 * (double)len;
+		x -= key_width(g);
 		bytes_put_str(s->out, "<rect fill=\"");
 		render_put_hue(s->out, g->hue, 1);
 		bytes_printf(s->out,

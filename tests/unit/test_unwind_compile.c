@@ -317,7 +317,9 @@ static void check_binary(const char *path, bool must_exist)
 		s.n_beyond);
 	assert_true(s.n_same > 1000);
 	assert_true(s.n_go * 1000ULL < s.n_same + 10000ULL);
-	print_message("  %u on purpose, %u by their bytes\n", s.n_go, s.n_by_bytes);
+	print_message("  %u on purpose, %u by their bytes, %u without tables\n", s.n_go,
+		s.n_by_bytes, s.n_bare);
+	assert_true(s.n_bare * 50ULL < s.n_same + 10000ULL);
 	assert_true(s.n_beyond * 1000ULL < s.n_same + 10000ULL);
 	assert_int_equal(s.unwind.info[SYMBOL_UNWIND_N_BAD], 0);
 	assert_int_equal(s.unwind.info[SYMBOL_UNWIND_N_RULES_REFUSED], 0);

@@ -71,7 +71,7 @@ static void test_other_rules_are_none(void **state)
 		r.field = value;                \
 		assert_false(unwind_plain(&r)); \
 	} while (0)
-	for (uint8_t cfa = UNWIND_CFA_DEREF; cfa <= UNWIND_CFA_UNKNOWN; cfa++)
+	for (uint8_t cfa = UNWIND_CFA_DEREF; cfa < UNWIND_N_CFAS; cfa++)
 		REFUSED(cfa, cfa);
 	REFUSED(reg, 0);
 	REFUSED(ra, UNWIND_AT_FP);
