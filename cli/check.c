@@ -285,7 +285,8 @@ static int print_targets(struct config *config, const struct config_job *job, in
 				     .clock = &clock_system,
 				     .update = on_update,
 				     .ctx = &t,
-				     .user_agent = "sonde"},
+				     .user_agent = "sonde",
+				     .is_quiet = true},
 		&d, &eb);
 
 	if (r < 0)

@@ -44,6 +44,7 @@ struct discover {
 	struct http_client *client;
 	struct dns_resolver *resolver;
 	uint64_t max_answer_bytes, max_event_bytes;
+	bool is_quiet;
 	struct discover_provider **providers;
 	size_t n_providers, cap_providers;
 	struct job_state *jobs; /* one per job of cfg, in its order */
@@ -73,6 +74,7 @@ int discover_new(const struct discover_options *o, struct discover **ret, struct
 			o->max_answer_bytes ? o->max_answer_bytes : (uint64_t)ANSWER_MIB << 20,
 		.max_event_bytes =
 			o->max_event_bytes ? o->max_event_bytes : (uint64_t)EVENT_MIB << 20,
+		.is_quiet = o->is_quiet,
 		.inotify_fd = -1,
 		.epoll_fd = -1};
 	d->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -401,7 +403,8 @@ int64_t discover_run(struct discover *d)
 	if (http_client_run(d->client, 0) < 0)
 		LOG_RATED(LOG_ERROR, "the discovery's HTTP client failed");
 	dns_resolver_run(d->resolver);
-	log_failures(d, now_ns);
+	if (!d->is_quiet)
+		log_failures(d, now_ns);
 	client_ms = http_client_next_ms(d->client);
 	resolver_ms = dns_resolver_next_ms(d->resolver);
 	mark_jobs(d);

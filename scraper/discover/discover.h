@@ -35,6 +35,7 @@ struct discover_options {
 	void *ctx;
 	const char *user_agent;			    /* of requests */
 	uint64_t max_answer_bytes, max_event_bytes; /* --discover.…; 0: the defaults */
+	bool is_quiet; /* failures are not logged: the caller prints discover_job_error */
 };
 
 struct discover;
