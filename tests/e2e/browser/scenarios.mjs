@@ -446,6 +446,22 @@ export async function cancels({ page, url }) {
 	await page.unroute('**/api/v1/query_series');
 	await page.locator('.panel-plot').getByRole('button', { name: 'Run again' }).click();
 	await page.locator('.legend-item').waitFor();
+	// Another graph that was cancelled: what changes the looks does not bring back the former one.
+	await open(page, url);
+	await page.route('**/api/v1/flamegraph', () => {});
+	await page.getByRole('button', { name: 'Options' }).click();
+	await page.getByRole('menuitemradio', { name: 'Split by build' }).click();
+	const cancel = page.locator('.panel-flame').getByRole('button', { name: 'Cancel' });
+	await cancel.click();
+	await page.locator('.panel-flame .state-cancelled').waitFor();
+	await page.keyboard.press('i');
+	await waitQuery(page, (p) => p.get('dir') === 'flame');
+	assert.equal(await page.locator('.flame-canvas:visible').count(), 0, 'no graph of the former query');
+	await cancel.click(); // what failed was asked for again
+	await cancel.waitFor({ state: 'hidden' });
+	await page.unroute('**/api/v1/flamegraph');
+	await page.locator('.panel-flame').getByRole('button', { name: 'Run again' }).click();
+	await page.locator('.flame-canvas:visible').waitFor();
 }
 
 export async function empty({ page, url }) {

@@ -40,14 +40,18 @@ export class FlameAnswer {
 
 	constructor(private readonly panel: Panel, private readonly address: FlameAddress, private readonly on: AnswerEvents) {}
 
-	/** True when it is there already. */
+	/** True when it is there already. What failed or was cancelled is asked for again. */
 	ask(source: Source): boolean {
 		const key = JSON.stringify([source.path, source.query, source.options, this.address.params.get('nodes')]);
 		this.source = source;
-		if (key === this.asked && (this.base || this.isLoading)) return Boolean(this.base);
-		this.asked = key;
-		this.load();
+		if (key === this.asked && (this.base || this.isLoading)) return !this.isLoading;
+		this.load(key);
 		return false;
+	}
+
+	/** Else `base` is of a former question. */
+	get isThere(): boolean {
+		return Boolean(this.asked && this.base) && !this.isLoading;
 	}
 
 	forget(): void {
@@ -79,9 +83,10 @@ export class FlameAnswer {
 		return this.source!.text?.(v) ?? value(v, this.base!.tree.unit);
 	}
 
-	private load(): void {
+	private load(key: string): void {
 		const source = this.source!;
 		this.leave();
+		this.asked = key;
 		this.isLoading = true;
 		if (!source.local && !source.side && this.address.mode !== 'flame') this.timer = window.setTimeout(() => this.askFunctions(), BESIDE_MS);
 		void this.panel.run(async (signal, progress) => {
@@ -98,7 +103,8 @@ export class FlameAnswer {
 				performance.mark('sonde-painted');
 			}));
 			this.on.loaded();
-		}, () => this.load(), () => {
+		}, () => this.load(key), () => {
+			this.asked = '';
 			this.isLoading = false;
 			this.leave();
 		});
@@ -106,7 +112,7 @@ export class FlameAnswer {
 
 	/** A subtree of which the limit left something out, by itself: with all nodes that there is room for. */
 	completeBelow(path: string[], of: Tree, node: number, isWholePath: boolean): void {
-		if (!path.length || (isWholePath && !isCutBelow(of, node)) || this.treeFor(path) !== this.base!.tree || !of.cut.size || this.source!.local) return;
+		if (!this.isThere || !path.length || (isWholePath && !isCutBelow(of, node)) || this.treeFor(path) !== this.base!.tree || !of.cut.size || this.source!.local) return;
 		const source = this.source!, query: Query = [...source.query, ['max_nodes', this.address.maxNodes], ...path.map((name): [string, string] => ['at', name])];
 		void this.panel.run((signal) => load(source.path, query, source.options ?? {}, signal), (got) => {
 			if (got.tree.n <= 1) return;

@@ -126,7 +126,7 @@ export class FlamePanel {
 
 	private apply(): void {
 		const { address, answer, picture } = this, { collapsing } = address;
-		if (!(answer.base!.tree.weight[0] > 0)) return;
+		if (!answer.isThere || !(answer.base!.tree.weight[0] > 0)) return;
 		const tree = answer.treeFor(address.path), key = `${address.shapeKey} ${answer.keyOf(tree)}`;
 		if (key === picture.shownKey || key === this.making) {
 			if (key === picture.shownKey) this.arrange(false);
@@ -189,7 +189,7 @@ export class FlamePanel {
 	}
 
 	private repaint(): void {
-		if (!this.shown) return;
+		if (!this.shown || !this.answer.isThere) return; // what it derives would take the place of the load
 		this.picture.repaint();
 		this.drawViews();
 	}
