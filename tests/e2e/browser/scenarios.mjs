@@ -722,6 +722,9 @@ export async function files({ page, url, scratch, profile }) {
 	await page.locator('.panel-flame .panel-body > .facts:not(:empty)').waitFor();
 	assert.ok((await page.locator('.table-row .function').allTextContents()).includes('leaf'));
 	await page.getByRole('button', { name: /^Close/ }).click();
+	await page.locator('.state-empty').waitFor();
+	const find = () => document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'f', ctrlKey: true, bubbles: true, cancelable: true }));
+	assert.ok(await page.evaluate(find), 'without a graph the browser searches the page');
 	await page.setInputFiles('#files', [`${scratch}/a.folded`, `${scratch}/b.folded`]);
 	await waitQuery(page, (p) => p.getAll('file').join() === 'a.folded');
 	await page.getByRole('button', { name: 'B: b.folded' }).click();

@@ -107,6 +107,7 @@ export class FlamePanel {
 	empty(title: string, text: string): void {
 		this.root.classList.remove('is-former');
 		this.answer.forget();
+		this.picture.clear();
 		this.panel.leave();
 		this.toolbar.clear();
 		this.crumbs.replaceChildren();
@@ -119,8 +120,12 @@ export class FlamePanel {
 	private loaded(): void {
 		this.making = '';
 		this.picture.forget();
-		if (this.answer.base!.tree.weight[0] > 0) this.apply();
-		else if (this.answer.source!.local) this.panel.say('empty', 'Nothing to draw', 'All values of this sample type are 0.');
+		if (this.answer.base!.tree.weight[0] > 0) {
+			this.apply();
+			return;
+		}
+		this.picture.clear();
+		if (this.answer.source!.local) this.panel.say('empty', 'Nothing to draw', 'All values of this sample type are 0.');
 		else this.panel.say('empty', 'No profiles here', advice(this.answer.source!.query.find(([name]) => name === 'query')?.[1] ?? ''));
 	}
 
@@ -240,6 +245,7 @@ export class FlamePanel {
 
 	private exports(): (MenuItem | string | null)[] {
 		const { exports, side } = this.answer.source!;
+		if (!this.shown) return exports ?? [];
 		return [...(exports ?? []), null, { label: 'Picture (PNG)', pick: () => void this.savePicture() },
 			{ label: 'Table as shown (CSV)', pick: () => save(`${this.fileName}-functions.csv`, new Blob([(side ?? this.table).csv()], { type: 'text/csv' })) }];
 	}

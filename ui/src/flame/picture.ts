@@ -66,6 +66,13 @@ export class FlamePicture {
 		this.sandwich.forget();
 	}
 
+	/** There is nothing to draw: keys and prints have no tree. */
+	clear(): void {
+		this.forget();
+		this.tree = this.palette = undefined;
+		this.active = this.view;
+	}
+
 	show(t: Tree, key: string): void {
 		this.key = key;
 		this.tree = t;
