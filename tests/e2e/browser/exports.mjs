@@ -64,6 +64,13 @@ export async function exports_one({ page, url, scratch, profiles, html }) {
 		}
 		out[name] = { ...want, saved };
 	}
+	// The mode of a comparison says nothing of one file.
+	await page.goto(`${url}files?mode=relative`);
+	const { saved: _, ...lined } = out['lined.pb.gz'];
+	await open(page, profiles.find((path) => path.endsWith('lined.pb.gz')));
+	const kept = await saveAll(page, `${scratch}/saved-kept`);
+	await page.goto(`${url}files`);
+	assert.deepEqual(await open(page, kept['Page (HTML)'].path), lined);
 	await page.goto(`file://${out['lined.pb.gz'].saved['Page (HTML)'].path}`);
 	await page.locator('.panel-flame canvas').first().waitFor();
 	assert.match(await page.locator('.panel-flame .panel-body > .facts').textContent(), /· cpu · 2025-11-26 \d\d:40:00 UTC\S*, 10\.0\u202fs$/, 'in the form of all pages');

@@ -232,7 +232,7 @@ export class FilesPage implements Page {
 			this.flame.empty('These files cannot be compared', `${a.name} has ${units(a)}; ${b.name} has ${units(b)}. Both are open: click the name of one to see it.`);
 			return;
 		}
-		const path = this.pathOf(files, chosen.columns, b ? mode : ''), saved = this.saved(files, chosen, mode === 'relative', p.get('names') === 'full'), wanted = files.map(({ file }, i) => ({ file, type: chosen.columns[i] }));
+		const path = this.pathOf(files, chosen.columns, b ? mode : ''), saved = this.saved(files, chosen, Boolean(b) && mode === 'relative', p.get('names') === 'full'), wanted = files.map(({ file }, i) => ({ file, type: chosen.columns[i] }));
 		if (!b) {
 			const local = async (signal: AbortSignal) => {
 				if (this.fresh?.path === path) return this.fresh.tree;
