@@ -47,9 +47,12 @@ export function drawNav(name: string, p: URLSearchParams): void {
 	showCurrent();
 }
 
-/** In a narrow window they do not all fit. */
+/** In a narrow window they do not all fit. Only the bar moves: where the page is scrolled to is its reader's choice. */
 function showCurrent(): void {
-	for (const bar of [links, within]) bar.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+	for (const bar of [links, within]) {
+		const box = bar.getBoundingClientRect(), at = bar.querySelector('[aria-current]')?.getBoundingClientRect(), room = parseFloat(getComputedStyle(bar).scrollPaddingInlineEnd) || 0;
+		if (at) bar.scrollLeft += Math.min(at.left - box.left - room, 0) + Math.max(at.right - box.right + room, 0);
+	}
 }
 
 export function watch(): void {

@@ -173,8 +173,15 @@ export async function drops({ page, url }) {
 
 export async function zooms({ page, url }) {
 	await open(page, url);
+	await page.setViewportSize({ width: 1280, height: 600 });
+	await page.evaluate(() => scrollTo(0, 120));
+	const y = await page.evaluate(() => scrollY);
+	assert.ok(y > 0, 'the page is longer than the window');
 	await clickGraph(page, 2, 0.1);
 	await waitQuery(page, (p) => p.getAll('at').length === 2);
+	assert.equal(await page.evaluate(() => scrollY), y, 'the page stays where it is');
+	await page.evaluate(() => scrollTo(0, 0));
+	await page.setViewportSize({ width: 1280, height: 860 });
 	const path = query(page).getAll('at');
 	await settled(page);
 	assert.deepEqual(await page.locator('.crumb').allTextContents(), ['all', ...path]);
