@@ -146,7 +146,9 @@ export class ExplorePage implements Page {
 				return null;
 			}
 			const first = p.get('query') || `${this.types[0].id}{}`;
-			this.overlap = await findOverlap(first, this.rangeQuery(p));
+			const overlap = await findOverlap(first, this.rangeQuery(p));
+			signal.throwIfAborted(); // another query has taken its place
+			this.overlap = overlap;
 			this.bare = this.overlap && !p.get('query') ? withoutOverlap(first, this.overlap) : first;
 			const query = this.query(p);
 			this.draw(p);

@@ -96,7 +96,9 @@ export class FunctionsPage implements Page {
 		void this.panel.run(async (signal) => {
 			this.types = await typesOf(range, signal);
 			const first = p.get('query') || (this.types.length ? `${this.types[0].id}{}` : '');
-			this.overlap = await findOverlap(first, range);
+			const overlap = await findOverlap(first, range);
+			signal.throwIfAborted(); // another query has taken its place
+			this.overlap = overlap;
 			const query = (this.query = this.overlap && !p.get('query') ? withoutOverlap(first, this.overlap) : first);
 			this.bar.update({ query, groupBy: [], filters: readFilters(p), range: () => range }, this.types);
 			return query ? get<Answer>('api/v1/top_series', [['query', query], ...range, ...readFrames(p), ['step', String(stepFor(end - start))], ...askedRates(p), ['by', this.by(p)], ['limit', this.limit(p)]], signal, 'POST') : null;
