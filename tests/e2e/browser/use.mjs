@@ -135,6 +135,16 @@ export async function errors({ page, url, time }) {
 		await page.goBack();
 		await page.locator('.flame-canvas:visible').first().waitFor();
 	}
+	// Of a comparison only the difference fails: its lines have no unit.
+	await page.locator('.panel-plot .u-over').waitFor();
+	await page.route('**/api/v1/diff', (route) => route.fulfill({ status: 500, body: 'disk on fire' }));
+	const lines = page.waitForResponse('**/api/v1/query_series');
+	await page.getByRole('button', { name: 'Earlier' }).last().click();
+	await lines;
+	await page.locator('.panel-totals .state-error').waitFor();
+	await page.locator('.panel-plot .plot').waitFor({ state: 'hidden' });
+	assert.equal(await page.locator('.panel-plot .facts:visible').count(), 0, 'nor a note of the former ones');
+	await page.unroute('**/api/v1/diff');
 }
 
 /** What is typed after a click on the button is the selector, and matchers alone are of the type that is chosen. */

@@ -290,9 +290,10 @@ export class ComparePage implements Page {
 		set({ query_a: p.get('query_b'), query_b: p.get('query_a'), start_a: b.start, end_a: b.end, start_b: a.start, end_b: a.end, at: null });
 	}
 
-	/** Both have to be there: the plot shows what the heads do. */
+	/** Both have to be there: the plot shows what the heads do. Until then there is none, lest it is a former one. */
 	private drawLines(): void {
 		const d = this.answer, { lines } = this;
+		this.plot.root.hidden = this.note.hidden = !d || !lines;
 		if (!d || !lines) return;
 		const { p } = lines, [a, b] = lines.of, ta = this.times(readRange(p, '_a')), tb = this.times(readRange(p, '_b')), shift = tb.start - ta.start;
 		const step = Math.max(a.step, b.step), rate = overTime(d, 'b', step);
