@@ -667,6 +667,9 @@ async function mergesSelected(page, url) {
 	assert.match(await selected.textContent(), /^10 profiles selected.*900.ms together$/);
 	await merged('900\u202fms · ');
 	assert.match(await facts.textContent(), / 10 profiles read /);
+	await page.getByRole('button', { name: 'Export' }).click();
+	assert.match(await page.getByRole('menuitem', { name: /^Folded/ }).getAttribute('download'), /^cpu-20[2-9]\d{5}T\d{6}Z\.folded$/, 'the file is called by when they were');
+	await page.keyboard.press('Escape');
 	const link = await page.locator('.panel-flame').evaluate(() => location.href), { y, height } = await page.locator('.heat-selected').boundingBox();
 	await page.goto(link);
 	await merged('900\u202fms · ');

@@ -401,13 +401,14 @@ export class ProfilesPage implements Page {
 
 	/** Rows are a matcher and a range, which hold whatever number of profiles; values choose one by one. */
 	private queryOf(s: Selection, profiles: Profile[]): { query: Query; left: number } {
-		const p = params(), text = p.get('query') || `${this.answer!.profile_type}{}`, parsed = parse(text), filters = readFilters(p);
+		const p = params(), text = p.get('query') || `${this.answer!.profile_type}{}`, parsed = parse(text), filters = readFilters(p), times = profiles.map((x) => x.time);
+		const range: Query = [['start', String(Math.min(...times) - 0.001)], ['end', String(Math.max(...times) + 0.001)]]; // also names the file
 		if (s.rows && parsed) {
-			const matchers = [...parsed.matchers, { name: this.by, op: '=~' as const, value: s.rows.map(escapeRegexp).join('|') }], times = profiles.map((x) => x.time);
-			return { query: [['query', print({ ...parsed, matchers })], ['start', String(Math.min(...times) - 0.001)], ['end', String(Math.max(...times) + 0.001)], ...filters], left: 0 };
+			const matchers = [...parsed.matchers, { name: this.by, op: '=~' as const, value: s.rows.map(escapeRegexp).join('|') }];
+			return { query: [['query', print({ ...parsed, matchers })], ...range, ...filters], left: 0 };
 		}
 		const chosen = [...profiles].sort((x, y) => y.value - x.value).slice(0, MOST_IDS);
-		return { query: [['query', text], ...filters, ...chosen.map((x): [string, string] => ['profile_id', x.profile_id])], left: profiles.length - chosen.length };
+		return { query: [['query', text], ...range, ...filters, ...chosen.map((x): [string, string] => ['profile_id', x.profile_id])], left: profiles.length - chosen.length };
 	}
 
 	private selects(some: boolean): void {
