@@ -133,6 +133,11 @@ for (const [q, texts] of [
 const { bySize } = await load(process.argv[2], `export { bySize } from './flame/function_table';`);
 assert.deepEqual([500, -20000, 0, -500, 19000].sort((a, b) => -bySize(a, b)), [-20000, 19000, 500, -500, 0]);
 
+/* ---- marks of a difference: of values that were multiplied with their side's scale ---- */
+
+const { MARKS, markOf } = await load(process.argv[2], `export * from './flame/diff_rows';`);
+for (const [a, b, scale, mark] of [[5, 5, [1, 1], 'same'], [5, 6, [1, 1], 'changed'], [100, 50, [1, 2], 'same'], [5, 5, [1, 2], 'changed'], [1, 3, [1 / 10, 1 / 30], 'same'], [0, 5, [1, 1], 'new'], [5, 0, [1, 1], 'gone'], [0, 0, [1, 1], 'same']]) assert.equal(MARKS[markOf(a, b, scale)], mark, `${a} and ${b} times ${scale}`);
+
 /* ---- lines over time: what they are called, and their colours ---- */
 
 const { lineLabel, tellingGroups, groupOf, idOf, othersOf } = await load(process.argv[2], "export * from './pages/group_lines'");

@@ -2,19 +2,10 @@
 //
 // A tree as the scraper answers with it: the arrays of /api/v1/flamegraph and /api/v1/diff in JSON (lib/render/json.c, lib/render/diff.c),
 // and of proto/flamegraph.proto. Nodes are in preorder.
-import { rowsOf } from '../flame/diff_rows';
+import { MARKS, markOf, rowsOf } from '../flame/diff_rows';
 import { Tree, preorderOf } from '../flame/tree';
 import { Shown, Written, Whole } from './format';
 import { Writer } from './protobuf';
-
-export const MARKS = ['same', 'changed', 'new', 'gone'];
-const EQUAL = 1e-9; // of the larger: lib/tree/diff.c
-
-export function markOf(a: number, b: number, scale: [number, number]): number {
-	const [x, y] = [a * scale[0], b * scale[1]];
-	if (!a !== !b) return a ? 3 : 2;
-	return Math.abs(x - y) > EQUAL * Math.max(Math.abs(x), Math.abs(y)) ? 1 : 0;
-}
 
 function preorder(t: Tree) {
 	const order = preorderOf(t.parent), number = new Uint32Array(t.n), pick = (from: ArrayLike<number>) => Array.from(order, (i) => from[i] ?? 0);
@@ -29,7 +20,7 @@ function buildsOf({ name, builds }: Tree['functions']): { build: number[]; build
 
 /** Rows with what changed, the largest change first. */
 function diffRows({ whole: t, scale }: Shown) {
-	const rows = rowsOf(t).map((r) => ({ ...r, delta_self: r.self_b * scale[1] - r.self_a * scale[0], delta_total: r.total_b * scale[1] - r.total_a * scale[0], mark: MARKS[markOf(r.total_a, r.total_b, scale)] }));
+	const rows = rowsOf(t, scale).map((r) => ({ ...r, delta_self: r.self_b * scale[1] - r.self_a * scale[0], delta_total: r.total_b * scale[1] - r.total_a * scale[0] }));
 	return rows.sort((a, b) => Math.abs(b.delta_self) - Math.abs(a.delta_self) || Math.abs(b.delta_total) - Math.abs(a.delta_total));
 }
 

@@ -4,7 +4,7 @@
 // filled in here, and so is what stands there without script.
 import { rowsOf } from '../flame/diff_rows';
 import { percent, value } from '../units';
-import { MARKS, markOf, protobuf } from './arrays';
+import { protobuf } from './arrays';
 import { Shown, Written, titleOf, wholeUnit } from './format';
 import { escape, picture } from './svg';
 
@@ -23,7 +23,7 @@ function about(shown: Shown, scale: [number, number], factor: number): object {
 	const { whole: t, names, time, seconds, isFull } = shown, all = { title: titleOf(shown), subtitle: '', ...(isFull && { names: 'full' }), type: t.type, time, seconds };
 	if (!t.sides) return { kind: 'graph', ...all };
 	const side = (k: number) => ({ label: names[k], scale: scale[k], files: [] }), whole = (v: number) => Math.round(v * factor);
-	const rows = rowsOf(t).map((r) => [r.function, r.mapping, ...[r.self_a, r.self_b, r.total_a, r.total_b].map(whole), MARKS[markOf(r.total_a, r.total_b, scale)]]);
+	const rows = rowsOf(t, scale).map((r) => [r.function, r.mapping, ...[r.self_a, r.self_b, r.total_a, r.total_b].map(whole), r.mark]);
 	return { kind: 'diff', ...all, head: '', panels: false, a: side(0), b: side(1), rows, metrics: [] };
 }
 
@@ -32,7 +32,7 @@ function table({ whole: t, scale, isRelative, names }: Shown): string {
 	const cell = (text: string, kind: string) => `<td class="${kind}">${escape(text)}</td>`, rows = (all: string[][]) => all.slice(0, ROWS).map(([name, mapping, ...numbers]) => `<tr>${numbers.map((n) => cell(n, 'n')).join('')}${cell(name, 'f')}${cell(mapping, 'm')}</tr>\n`).join('');
 	const made = (heads: string[], all: string[][]) => `<h2>Top functions</h2><table><thead><tr>${heads.map((text) => `<th class="n">${escape(text)}</th>`).join('')}<th>Function</th><th>Binary</th></tr></thead><tbody>\n${rows(all)}</tbody></table>\n${all.length > ROWS ? `<p>${all.length - ROWS} more functions are not listed.</p>\n` : ''}`;
 	if (t.sides) {
-		const text = (v: number, k: number) => (isRelative ? percent(v * scale[k]) : value(v, t.unit)), all = rowsOf(t).sort((x, y) => Math.max(y.self_a * scale[0], y.self_b * scale[1]) - Math.max(x.self_a * scale[0], x.self_b * scale[1]));
+		const text = (v: number, k: number) => (isRelative ? percent(v * scale[k]) : value(v, t.unit)), all = rowsOf(t, scale).sort((x, y) => Math.max(y.self_a * scale[0], y.self_b * scale[1]) - Math.max(x.self_a * scale[0], x.self_b * scale[1]));
 		return made([`Self of ${names[0]}`, `Self of ${names[1]}`, `Total of ${names[0]}`, `Total of ${names[1]}`], all.map((r) => [r.function, r.mapping, text(r.self_a, 0), text(r.self_b, 1), text(r.total_a, 0), text(r.total_b, 1)]));
 	}
 	const share = (v: number) => `${((100 * Math.abs(v)) / (t.whole || 1)).toFixed(2)}%`, order = t.functions.name.map((_, f) => f).filter((f) => f && (t.fnSelf[f] || t.fnTotal[f])).sort((x, y) => Math.abs(t.fnSelf[y]) - Math.abs(t.fnSelf[x]) || Math.abs(t.fnTotal[y]) - Math.abs(t.fnTotal[x]));

@@ -29,8 +29,18 @@ export interface DiffRow {
 	total_min_effect?: number | null;
 }
 
+export const MARKS = ['same', 'changed', 'new', 'gone'];
+const EQUAL = 1e-9; // of the larger: lib/tree/diff.c
+
+/** Which of the marks two totals have, each multiplied with its side's scale. */
+export function markOf(a: number, b: number, scale: [number, number]): number {
+	const [x, y] = [a * scale[0], b * scale[1]];
+	if (!a !== !b) return a ? 3 : 2;
+	return Math.abs(x - y) > EQUAL * Math.max(Math.abs(x), Math.abs(y)) ? 1 : 0;
+}
+
 /** The rows of a difference that was made here, or of what lies below a node of one. */
-export function rowsOf(t: Tree, node = 0): DiffRow[] {
+export function rowsOf(t: Tree, scale: [number, number], node = 0): DiffRow[] {
 	const s = t.sides!, rows = new Map<number, DiffRow>();
 	for (const i of nodesBelow(t, node)) {
 		if (!i || t.cut.has(i) || t.kinds[t.kind[i]] === GROUP) continue;
@@ -45,6 +55,6 @@ export function rowsOf(t: Tree, node = 0): DiffRow[] {
 			row.total_b += s.totalB[i];
 		}
 	}
-	for (const r of rows.values()) r.mark = !r.total_a ? 'new' : !r.total_b ? 'gone' : r.self_a === r.self_b && r.total_a === r.total_b ? 'same' : 'changed';
+	for (const r of rows.values()) r.mark = MARKS[markOf(r.total_a, r.total_b, scale)];
 	return [...rows.values()];
 }

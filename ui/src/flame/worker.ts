@@ -112,7 +112,7 @@ async function read({ id, files, isRelative = false, save }: FilesJob): Promise<
 	const began = performance.now(), arrived = Date.now(), profiles: Profile[] = [];
 	for (const { file } of files) profiles.push(await readProfile(new Uint8Array(await file.arrayBuffer())));
 	// Lines of a function are one node for all but pprof, which has them in its locations.
-	const trees = profiles.map((p, i) => p.tree(files[i].type ?? p.main, save?.format === 'pprof')), [a, b] = trees, scale: [number, number] = isRelative && b ? [1 / (a.whole || 1), 1 / (b.whole || 1)] : [1, 1], tree = b ? overlay(a, b, scale, 'union') : a, rows = b && rowsOf(tree);
+	const trees = profiles.map((p, i) => p.tree(files[i].type ?? p.main, save?.format === 'pprof')), [a, b] = trees, scale: [number, number] = isRelative && b ? [1 / (a.whole || 1), 1 / (b.whole || 1)] : [1, 1], tree = b ? overlay(a, b, scale, 'union') : a, rows = b && rowsOf(tree, scale);
 	const facts = profiles.map(({ format, types, main, notes, time = 0, seconds = 0 }): FileFacts => ({ format, types, main, notes, time, seconds }));
 	if (save) {
 		const { format, isFull, ...said } = save, { time, seconds } = b ? { time: 0, seconds: 0 } : facts[0];

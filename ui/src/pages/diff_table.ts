@@ -81,7 +81,7 @@ export class DiffTable implements Side {
 		this.of = p.get('of') === 'total' ? 'total' : 'self';
 		fill(this.head, segmented('Counted', [['self', 'Self'], ['total', 'Total']], this.of, (v) => this.set({ of: v === 'self' ? null : v }, true)),
 			segmented('Rows', [['all', 'All'], ['new', 'New'], ['gone', 'Gone'], ['changed', 'Changed']], mark, (v) => this.set({ mark: v === 'all' ? null : v }, true)));
-		const rows = (node ? rowsOf(of, node) : this.rows).filter((r) => r.kind !== GROUP && (mark === 'all' || r.mark === mark) && (!re || nameMatches(re, r.function)));
+		const rows = (node ? rowsOf(of, this.scale, node) : this.rows).filter((r) => r.kind !== GROUP && (mark === 'all' || r.mark === mark) && (!re || nameMatches(re, r.function)));
 		this.cells.show(rows, of.functions);
 		this.table.show(rows, p.get('sort') ?? '-delta', height - 40, (r) => r.function === this.chosen);
 		this.note.textContent = `Values are ${this.unit}${node ? ', below the frame that is zoomed into' : this.nRows > this.rows.length ? ` · the ${integer(this.rows.length)} functions that changed most, of ${integer(this.nRows)}` : ''}`;
