@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Colours of lines over time. They follow from a line's label, so that neither a refresh nor another rank changes them.
+// Colours of lines over time. They follow from a line's label or id, so that neither a refresh nor another rank changes them.
 import { hash } from './flame/colours';
 
 const HUES = 20, SATURATION = 54;

@@ -12,7 +12,7 @@ import { isUtc } from './zone';
 
 export interface PlotLine {
 	label: string;
-	id?: string; // by which it is hidden; without: the label
+	id?: string; // by which it is hidden and has its colour; without: the label
 	points: [number, number][]; // unix seconds, value
 	colour?: string;
 	mean?: number; // where it is known better than from points, which may be partly filled
@@ -41,6 +41,8 @@ const HEIGHT = 168;
 const NEAR_PX = 16;
 const TIP_LINES = 5, TIP_GAP = 14; // of the box beside the pointer: how many lines it has, pixels from there
 const SEARCHED = 8; // a legend of more lines has a search
+
+const idOf = (l: PlotLine) => l.id ?? l.label;
 
 export function seriesColour(i: number): string {
 	const colours = isDark() ? DARK : LIGHT;
@@ -88,7 +90,7 @@ export class Plot {
 	private values: Map<number, number>[] = []; // of each line, by time
 	private options?: PlotOptions;
 	private hidden = new Set<string>();
-	private readonly isHidden = (l: PlotLine) => this.hidden.has(l.id ?? l.label);
+	private readonly isHidden = (l: PlotLine) => this.hidden.has(idOf(l));
 	private readonly ending = new AbortController();
 	private readonly observer = new ResizeObserver(() => this.u && !isPrinting() && this.u.setSize({ width: this.host.clientWidth, height: this.height }));
 
@@ -137,8 +139,8 @@ export class Plot {
 	}
 
 	private draw(): void {
-		const o = this.options!, free = this.lines.filter((l) => !l.colour).map((l) => l.label), stable = this.lines.length > 1 ? lineColours(free, isDark()) : [seriesColour(0)];
-		this.colours = this.lines.map((l) => l.colour ?? stable[free.indexOf(l.label)]);
+		const o = this.options!, free = this.lines.filter((l) => !l.colour).map(idOf), stable = this.lines.length > 1 ? lineColours(free, isDark()) : [seriesColour(0)];
+		this.colours = this.lines.map((l) => l.colour ?? stable[free.indexOf(idOf(l))]);
 		const colour = (i: number) => this.colours[i];
 		const axis = { stroke: css('--muted'), grid: { stroke: css('--grid'), width: 1 }, ticks: { stroke: css('--grid'), width: 1, size: 4 }, font: '11px system-ui, sans-serif' };
 		const stepped = uPlot.paths.stepped!({ align: -1 });
@@ -224,7 +226,7 @@ export class Plot {
 	}
 
 	private toggle(line: PlotLine): void {
-		const ids = this.lines.filter((l) => this.isHidden(l) !== (l === line)).map((l) => l.id ?? l.label);
+		const ids = this.lines.filter((l) => this.isHidden(l) !== (l === line)).map(idOf);
 		if (this.options?.onHide) this.options.onHide(ids);
 		else this.hide(ids);
 	}

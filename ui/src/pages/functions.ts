@@ -25,6 +25,9 @@ const buildOf = (l: FunctionLine) => l.metric.build?.slice(0, BUILD_DIGITS) ?? '
 /** Builds that are apart have lines of their own. */
 const nameOf = (l: FunctionLine) => [shownName(l.metric.function), buildOf(l)].filter(Boolean).join(' ');
 
+/** Functions of one short name are apart. */
+const idOf = ({ metric: { function: name, mapping, file, build } }: FunctionLine) => [name, mapping, file, build].filter(Boolean).join(' ');
+
 const COUNTS: [string, string][] = [['5', '5'], ['10', '10'], ['20', '20']];
 
 export class FunctionsPage implements Page {
@@ -122,7 +125,7 @@ export class FunctionsPage implements Page {
 		}
 		const isInstant = this.isInstant, rate = rateOf(a, isInstant, a.step), whose = isInstant || ratesOf(p) === 'service' ? '' : ' per instance', isStacked = a.by === 'self';
 		const points = (values: [number, string][]) => values.map(([t, v]): [number, number] => [t, Number(v) * rate.factor]);
-		const lines: PlotLine[] = a.result.map((l) => ({ label: nameOf(l), points: points(l.values) }));
+		const lines: PlotLine[] = a.result.map((l) => ({ label: nameOf(l), id: idOf(l), points: points(l.values) }));
 		// On top: those that are named share a base line.
 		if (isStacked && a.rest.values.length && p.get('others') !== 'hidden') lines.unshift({ label: `${integer(a.rest.n_functions)} others`, id: '(others)', points: points(a.rest.values), colour: '#8a94a3' });
 		this.plot.show(lines, { step: a.step, start, end, text: rate.text, ticks: rate.name === 'cores' ? undefined : ticks(a.unit), stacked: isStacked, zeros: !isInstant, onHide: (ids) => set({ off: ids }, true),
