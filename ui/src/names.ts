@@ -92,8 +92,8 @@ export function shortName(name: string): string {
 
 const known = new Map<string, string>();
 const MOST_KNOWN = 200_000;
-const LABEL = /^(?!operator)[A-Za-z_][\w.]*=/; // a frame of a group: key=value, key=value
-const LABEL_KEYS = /(^|, )[A-Za-z_][\w.]*=/g;
+const LABEL = /^(?!operator)[A-Za-z_][\w.]*=./; // a frame of a group: key=value, key=value; without a value it is a setter's name
+const LABEL_KEYS = /(^|, )[A-Za-z_][\w.]*=(?=.)/g;
 let isFull = false;
 
 /** As the address says; true when that is another choice than before. */

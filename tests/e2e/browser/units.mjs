@@ -70,6 +70,7 @@ for (const line of readFileSync(join(top, 'tests/data/short_names.txt'), 'utf8')
 
 assert.equal(shownName('service_name=a, thread_name=main, worker'), 'a, main, worker', 'a group by its values');
 assert.equal(shownName('operator==<int>'), 'operator==');
+for (const name of ['value=', 'Config.value=']) assert.equal(shownName(name), name, 'a setter is no group');
 
 /* ---- units, by the table that C is tested with too, and ticks that are round in them ---- */
 
