@@ -137,6 +137,8 @@ export async function picks({ page, url, time }) {
 	await page.mouse.click(...at(time - 7, 0.03)); // above the areas: all of them
 	await waitQuery(page, (p) => p.has('point') && !p.has('only'));
 	await page.waitForFunction(() => document.querySelector('.panel-flame .panel-body > .facts').textContent.startsWith('135\u202fms · '));
+	await page.locator('.legend-item', { hasText: 'beta' }).dblclick();
+	await waitQuery(page, (p) => p.get('query')?.endsWith('{service_name="beta"}') && !p.has('point') && !p.has('only'));
 }
 
 /** Files that are dropped on any page are opened, with Shift as a difference. */

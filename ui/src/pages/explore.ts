@@ -49,7 +49,7 @@ function openSpeedscope(title: string, query: Query): void {
 export function overlapNote(o: Overlap, query: string, isCounted: boolean): Node {
 	const jobs = (list: string[]) => list.map((job) => `“${job}”`).join(', ');
 	if (!isCounted) return h('span', {}, ` · without ${jobs(o.own)}: ${jobs(o.machine)} has their processes too`);
-	return h('strong', {}, ` · the CPU of ${jobs(o.own)} is in ${jobs(o.machine)} too, so the sum counts it twice. `, h('button', { type: 'button', class: 'button small', onclick: () => set({ query: withoutOverlap(query, o) }) }, `Only ${jobs(o.machine)}`));
+	return h('strong', {}, ` · the CPU of ${jobs(o.own)} is in ${jobs(o.machine)} too, so the sum counts it twice. `, h('button', { type: 'button', class: 'button small', onclick: () => set({ ...NO_POINT, query: withoutOverlap(query, o) }) }, `Only ${jobs(o.machine)}`));
 }
 
 /** What the graph over time shows. */
@@ -227,7 +227,7 @@ export class ExplorePage implements Page {
 		const rate = rateOf(m, isInstant, m.step), telling = tellingGroups(m.result, groups), query = parse(lines.query);
 		const drawn = m.result.map((l): PlotLine & { of?: Line } => ({
 			of: l, label: lineLabel(l, telling), id: idOf(l, groups), points: l.values.map(([t, v]) => [t, Number(v) * rate.factor]),
-			pick: query && groups.length ? () => set({ query: print(narrowed(query, groupOf(l, groups))), at: null }) : undefined,
+			pick: query && groups.length ? () => set({ ...NO_POINT, query: print(narrowed(query, groupOf(l, groups))), at: null }) : undefined,
 		}));
 		// On top, so that those that are named share a base line.
 		if (isStacked && all) drawn.unshift({ label: `${integer(m.n_series - m.result.length)} others`, id: '(others)', colour: '#8a94a3', points: othersOf(m.result, all).map(([t, v]) => [t, v * rate.factor]) });
