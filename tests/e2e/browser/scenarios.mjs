@@ -221,6 +221,9 @@ export async function searches({ page, url }) {
 	await page.waitForFunction(() => document.querySelector('.found').textContent.includes('as text'));
 	await open(page, `${url}?nodes=3&search=work`);
 	assert.match(await found(page).textContent(), /^≥ [\d.]+%$/, 'what a limit left out may match too');
+	await open(page, `${url}?nodes=3&search=%5Eleaf%24`);
+	await rows(page).filter({ hasText: 'leaf' }).waitFor();
+	assert.equal(await found(page).textContent(), '≥ 0.0%', 'which the table has and the graph has not');
 }
 
 export async function keyboard({ page, url }) {

@@ -6,7 +6,7 @@ import { h } from '../dom';
 import { brief, percent, value } from '../units';
 import type { FlameAddress } from './address';
 import { FunctionCells } from './function_cell';
-import type { Found } from './search';
+import { Found, expression, nameMatches } from './search';
 import type { Place } from './source';
 import { Column, Table, meter } from './table';
 import { GROUP, KINDS, Sums, Tree, below } from './tree';
@@ -20,14 +20,14 @@ export function bySize(a: number, b: number): number {
 	return Math.abs(a) - Math.abs(b) || a - b;
 }
 
-/** `all`: of an answer that a limit cut, in place of those that the tree has. `sums`: of what is shown of the tree. `isSplit`: each build is a function. */
-function rowsOf(t: Tree, all: TopRow[] | undefined, sums: Sums, found: Found | undefined, isSplit: boolean): Row[] {
-	if (all) {
-		const functions = all.filter((r) => r.kind !== GROUP);
-		if (!found) return functions;
-		const names = new Set(t.functions.name.filter((_, f) => found.matched[f]));
-		return functions.filter((r) => names.has(r.function));
-	}
+/** Of an answer that a limit cut, in place of those that the tree has: a search may match what is only here. */
+function rowsOfAll(all: TopRow[], search: string): Row[] {
+	const re = search ? expression(search).re : undefined;
+	return all.filter((r) => r.kind !== GROUP && (!re || nameMatches(re, r.function)));
+}
+
+/** `sums`: of what is shown of the tree. `isSplit`: each build is a function. */
+function rowsOf(t: Tree, sums: Sums, found: Found | undefined, isSplit: boolean): Row[] {
 	const rows: Row[] = [], { builds } = t.functions, label = t.kinds.indexOf(GROUP), isGroup = (f: number) => label >= 0 && !Number.isNaN(t.kindSelf[f * KINDS + label]);
 	for (let f = 0; f < t.functions.name.length; f++) {
 		if (!sums.total[f] || f === t.fn[0] || isGroup(f) || (f === 1 && t.functions.name[1] === '(cut)') || (found && !found.matched[f])) continue;
@@ -51,8 +51,8 @@ export class FunctionTable {
 
 	/** Of what lies below a node, itself included. */
 	show(t: Tree, node: number, all: TopRow[] | undefined, found: Found | undefined, height: number): void {
-		const { chosen } = this.address, sums = this.sumsOf(t, node);
-		const rows = rowsOf(t, node || this.address.collapsing.length ? undefined : all, sums, found, this.address.isSplit);
+		const { chosen, collapsing, isSplit, search } = this.address;
+		const rows = all && !node && !collapsing.length ? rowsOfAll(all, search) : rowsOf(t, this.sumsOf(t, node), found, isSplit);
 		this.cells.show(rows, t.functions);
 		this.tree = t;
 		this.largest = { self: rows.reduce((m, r) => Math.max(m, Math.abs(r.self)), 0) || 1, total: rows.reduce((m, r) => Math.max(m, Math.abs(r.total)), 0) || 1 };
