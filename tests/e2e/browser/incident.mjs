@@ -39,7 +39,7 @@ export async function incident({ page, url, when, scratch }) {
 	await first.getByRole('button', { name: /^More/ }).click();
 	await page.getByRole('menuitem', { name: 'Cost per source line' }).click();
 	await page.locator('.lines .has-cost').waitFor();
-	assert.match(await page.locator('.lines .has-cost').textContent(), /10/);
+	assert.equal(await page.locator('.lines .has-cost .line-number').textContent(), '10');
 	assert.match(await page.locator('.section').textContent(), /\/src\/orders-api\/main\.cc/);
 }
 

@@ -237,8 +237,9 @@ export async function asksOnce({ page, url, time }) {
 		await route.continue();
 	});
 	await page.route('**/api/v1/status/flags', async (route) => route.fulfill({ json: { status: 'success', data: { 'web.speedscope-dir': '/speedscope' } } }));
+	const top = page.waitForRequest('**/api/v1/top');
 	await page.goto(`${url}?start=${time - 300}&end=${time + 300}&query=${TYPE}{}`);
-	await page.waitForRequest('**/api/v1/top'); // before the graph has come
+	await top; // before the graph has come
 	free();
 	await settled(page);
 	await page.getByRole('button', { name: 'Export' }).click();
