@@ -687,6 +687,10 @@ async function mergesSelected(page, url) {
 	await dragHeat(page, [0, 0.6], [1, 0.9]); // alpha's row
 	await waitQuery(page, (p) => p.get('rows') === 'alpha');
 	await merged('450\u202fms · ');
+	await rows(page).filter({ hasText: 'leaf' }).click();
+	await waitQuery(page, (p) => p.get('chosen') === 'leaf');
+	await page.keyboard.press('Escape'); // first the mark, then what is selected
+	await waitQuery(page, (p) => !p.has('chosen') && p.get('rows') === 'alpha');
 	await page.getByRole('button', { name: 'Export' }).click();
 	const exported = await page.getByRole('menuitem', { name: /^Folded/ }).getAttribute('href');
 	assert.match(await (await page.request.get(exported)).text(), /^main;work;leaf \d+$/m);

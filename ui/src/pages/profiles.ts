@@ -60,7 +60,7 @@ const BY_VALUE = 'value', MARK = 6; // the height of a profile by value
 const MOST_IDS = 250; // that the scraper takes
 const DRAGGED_PX = 4;
 const NOTHING_SELECTED = { sel: null, rows: null, values: null };
-const FLAME_KEYS = { at: null, ...NO_SANDWICH };
+const FLAME_KEYS = { at: null, chosen: null, ...NO_SANDWICH };
 
 function readSelection(p: URLSearchParams): Selection | undefined {
 	const [from, to] = (p.get('sel') ?? '').split(',').map(Number), [low, high] = (p.get('values') ?? '').split(',').map(Number);
@@ -136,7 +136,7 @@ export class ProfilesPage implements Page {
 
 	private onKey(e: KeyboardEvent): void {
 		if (this.flame.root.hidden) return;
-		if (e.key === 'Escape' && !e.defaultPrevented && !['at', 'sandwich', 'search'].some((k) => params().has(k))) this.deselect();
+		if (e.key === 'Escape' && !e.defaultPrevented && !['at', 'sandwich', 'search', 'chosen'].some((k) => params().has(k))) this.deselect();
 		else this.flame.onKey(e);
 	}
 
