@@ -40,7 +40,7 @@ export function value(v: number, of: string): string {
 export function percent(share: number): string {
 	if (!Number.isFinite(share)) return '–';
 	const p = share * 100;
-	return `${Math.abs(p) >= 99.95 ? p.toFixed(0) : Math.abs(p) >= 0.0995 || p === 0 ? p.toFixed(1) : p.toPrecision(1)}%`;
+	return `${Math.abs(p) >= 99.95 ? p.toFixed(0) : Math.abs(p) >= 0.0995 || p === 0 ? p.toFixed(1) : digits(Number(p.toPrecision(1)))}%`;
 }
 
 /** Of a text of `value` or `percent` what a column has room for: so many decimals, and what is below them says that it is. */

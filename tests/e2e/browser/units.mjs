@@ -74,7 +74,7 @@ for (const name of ['value=', 'Config.value=']) assert.equal(shownName(name), na
 
 /* ---- units, by the table that C is tested with too, and ticks that are round in them ---- */
 
-const { value, rateUnit, unitName, ticks } = await load(process.argv[2], `export * from './units';`);
+const { value, percent, rateUnit, unitName, ticks } = await load(process.argv[2], `export * from './units';`);
 const checks = {
 	text: ([v, unit, text]) => assert.equal(value(Number(v), unit).replace(/\u202f/g, '~'), text.replace(/(\d|~[TGMk]) (?!cores)/, '$1~'), `${v} ${unit}`),
 	name: ([unit, name]) => assert.equal(unitName(unit), name),
@@ -84,6 +84,7 @@ for (const line of readFileSync(join(top, 'tests/data/units.txt'), 'utf8').split
 	const [kind, ...columns] = line.split('\t');
 	checks[kind](columns);
 }
+for (const [share, text] of [[0.5, '50.0%'], [0.00099, '0.1%'], [0.0004, '0.04%'], [-0.0004, '-0.04%'], [3.2e-9, '0.0000003%'], [0, '0.0%'], [1 / 0, '–']]) assert.equal(percent(share), text, `${share}`);
 // Of an axis of as many ticks as fit into a plot each is round in its own unit: 45 s, 1.25 min, 128 MiB; never 1.33 min or 95.4 MiB.
 for (const unit of ['nanoseconds', 'milliseconds', 'seconds', 'bytes', 'kilobytes']) {
 	const steps = ticks(unit);

@@ -79,7 +79,7 @@ function columnText(d: Diff): { text: (v: number) => string; unit: string } {
 	if (d.mode === 'relative') return { text: percent, unit: 'shares of each side' };
 	if (d.per !== 'second') return { text: (v) => value(v, d.unit), unit: 'sums' };
 	const { factor, name } = rateOfDiff(d), unit = `${d.type_kind === 'instant' ? 'in use' : name === 'cores' ? name : 'per second'}${whose(d) && `, ${whose(d)}`}`;
-	return name === 'cores' ? { text: (v) => (Math.abs(v * factor) < 1e-3 ? String(Number((v * factor).toPrecision(2))) : digits(v * factor)), unit } : { text: (v) => value(v, d.unit), unit };
+	return name === 'cores' ? { text: (v) => digits(Math.abs(v * factor) < 1e-3 ? Number((v * factor).toPrecision(2)) : v * factor), unit } : { text: (v) => value(v, d.unit), unit };
 }
 
 /** What the graph over time shows of a side's values per step, which are of the same as the heads. */
