@@ -189,7 +189,8 @@ export async function prints({ page, url, time, scratch }) {
 	await page.setViewportSize({ width: 1280, height: 500 });
 	await open(page, `${url}?start=${time - 300}&end=${time + 300}&query=memory:inuse_space:bytes:space:bytes{}`);
 	const heights = () => page.evaluate(() => [...document.querySelectorAll('.flame-canvas, .table-scroll, .plot-host canvas')].filter((e) => e.checkVisibility()).map((e) => e.getBoundingClientRect().height));
-	const before = await heights();
+	const before = await heights(), scroller = page.locator('.table-scroll');
+	await scroller.evaluate((e) => (e.scrollTop = 300));
 	await page.evaluate(() => dispatchEvent(new Event('beforeprint')));
 	await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
 	assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), 'rgb(255, 255, 255)');
@@ -200,27 +201,33 @@ export async function prints({ page, url, time, scratch }) {
 	});
 	assert.ok(drawn >= all, `${drawn} of ${all} rows of the graph`);
 	assert.ok(await page.evaluate(() => document.querySelectorAll('.table-row').length === document.querySelector('.panel-flame').flame.table.table.sorted.length), 'all rows of the table');
+	assert.equal(await rows(page).first().getAttribute('aria-rowindex'), '2', 'from the first on, however far it was scrolled');
+	assert.equal(await scroller.evaluate((e) => e.scrollTop), 0);
 	await page.screenshot({ path: `${scratch}/prints.png`, fullPage: true });
 	// Pages without a graph too, and those that draw by themselves.
-	for (const at of ['targets', `profiles?start=${time - 300}&end=${time + 300}&query=${TYPE}{}`]) {
+	for (const at of ['targets', `profiles?start=${time - 300}&end=${time + 300}&query=${TYPE}{}&by=service_name&rows=svc00&sel=${time - 300},${time + 300}`]) {
 		await page.emulateMedia({ media: 'screen', colorScheme: 'dark' });
 		await page.goto(url + at);
 		await page.waitForFunction(() => !document.querySelector('[aria-busy=true]') && document.querySelector('.panel'));
+		if (at !== 'targets') await page.locator('.panel-flame .panel-body > .facts:not(:empty)').waitFor();
 		await page.evaluate(() => dispatchEvent(new Event('beforeprint')));
 		await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
 		assert.equal(await page.evaluate(() => getComputedStyle(document.documentElement).getPropertyValue('--surface')), '#ffffff', at);
 		assert.deepEqual(await page.evaluate(() => [...document.querySelectorAll('.heat-canvas')].map((c) => c.getBoundingClientRect().width < 960)), at === 'targets' ? [] : [true]);
+		assert.ok(await page.evaluate(() => [...document.querySelectorAll('.table-scroll')].every((e) => e.clientHeight === 26 * e.querySelectorAll('.table-row').length)), 'a table is as high as its rows');
 	}
 	await page.emulateMedia({ media: 'screen', colorScheme: 'dark' });
 	await page.goBack();
 	await page.goBack();
 	await settled(page);
+	await scroller.evaluate((e) => (e.scrollTop = 300));
 	await page.evaluate(() => dispatchEvent(new Event('beforeprint')));
 	await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
 	await page.emulateMedia({ media: 'screen', colorScheme: 'dark' });
 	await page.evaluate(() => dispatchEvent(new Event('afterprint')));
 	await settled(page);
 	assert.deepEqual(await heights(), before, 'as before');
+	assert.equal(await scroller.evaluate((e) => e.scrollTop), 300);
 	const pdf = await page.pdf({ preferCSSPageSize: true, path: `${scratch}/prints.pdf` });
 	assert.equal(pdf.subarray(0, 5).toString(), '%PDF-');
 	return wide;

@@ -30,6 +30,7 @@ export class Table<R> {
 	private at = -1;
 	private isMarked: (r: R) => boolean = () => false;
 	private height = 0; // of what scrolls
+	private scrolled?: number; // so far, before a print
 	private marked = -1; // the first row that is
 	private readonly id = `table-${++tables}`;
 	private drawnFrom = -1;
@@ -59,9 +60,13 @@ export class Table<R> {
 		this.sort();
 	}
 
-	/** All rows that a sheet has room for, or as before. */
+	/** The first rows, as many as a sheet has room for, or as before. */
 	print(): void {
-		this.scroller.style.height = `${isPrinting() ? Math.min(this.sorted.length, PRINTED_ROWS) * HEIGHT : this.height}px`;
+		const { scroller } = this, isSheet = isPrinting();
+		if (isSheet) this.scrolled ??= scroller.scrollTop;
+		scroller.style.height = `${isSheet ? Math.min(this.sorted.length, PRINTED_ROWS) * HEIGHT : this.height}px`;
+		scroller.scrollTop = isSheet ? 0 : (this.scrolled ?? scroller.scrollTop);
+		if (!isSheet) this.scrolled = undefined;
 		this.drawRows(true);
 	}
 
@@ -97,10 +102,10 @@ export class Table<R> {
 	}
 
 	private drawRows(anew = false): void {
-		const from = Math.max(Math.floor(this.scroller.scrollTop / HEIGHT) - SPARE, 0);
+		const isSheet = isPrinting(), from = isSheet ? 0 : Math.max(Math.floor(this.scroller.scrollTop / HEIGHT) - SPARE, 0);
 		if (from === this.drawnFrom && !anew) return;
 		this.drawnFrom = from;
-		const to = Math.min(from + Math.ceil(this.scroller.clientHeight / HEIGHT) + 2 * SPARE, this.sorted.length);
+		const to = Math.min(isSheet ? PRINTED_ROWS : from + Math.ceil(this.scroller.clientHeight / HEIGHT) + 2 * SPARE, this.sorted.length);
 		this.rowsBox.style.transform = `translateY(${from * HEIGHT}px)`;
 		fill(this.rowsBox, this.sorted.slice(from, to).map((r, k) => h('div', {
 			class: `table-row${from + k === this.at ? ' is-at' : ''}${this.isMarked(r) ? ' is-marked' : ''}`, role: 'row', id: `${this.id}-${from + k}`, 'aria-selected': from + k === this.at, 'aria-rowindex': from + k + 2,

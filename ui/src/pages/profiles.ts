@@ -119,7 +119,7 @@ export class ProfilesPage implements Page {
 		this.selects(false);
 		this.observer.observe(this.panel.body);
 		this.life.listen(document, 'sonde-theme', this.redraw);
-		onPrint(this.life.signal, this.redraw);
+		onPrint(this.life.signal, () => this.print());
 		this.life.listen<KeyboardEvent>(document, 'keydown', (e) => this.onKey(e));
 		this.listenToPointer();
 		this.canvas.addEventListener('keydown', (e) => this.key(e));
@@ -197,6 +197,14 @@ export class ProfilesPage implements Page {
 		this.largestPanel.hidden = false;
 		const top = [...a.profiles].sort((x, y) => y.value - x.value).slice(0, TABLE);
 		fill(this.table, plainTable([['num', 'End'], ['number', 'Window'], ['number', 'Value'], ['', 'Series'], ['', '']], top.map((x): Child[] => [timeText(x.time), value(x.duration, 'seconds'), value(x.value, a.unit), labelChips(Object.fromEntries(Object.entries(x.labels).filter(([name]) => !name.startsWith('__')))), h('a', { href: this.link(x) }, 'Flame graph')])));
+	}
+
+	/** The graph below prints itself. */
+	private print(): void {
+		if (!this.answer) return;
+		this.layout(this.answer, this.by, this.largest);
+		this.paint(this.largest);
+		this.outline();
 	}
 
 	private layout(a: Answer, by: string, largest: number): void {
