@@ -750,6 +750,7 @@ export async function files({ page, url, scratch, profile }) {
 	await page.locator('.side-head').waitFor();
 	const cells = Object.fromEntries(await page.locator('.table-row').evaluateAll((all) => all.map((r) => [r.children[0].textContent, r.children[4].textContent])));
 	assert.deepEqual(cells, { leaf: '−40.0%', other: '+80.0%', old: 'gone', fresh: 'new', main: '0.0%', work: '0.0%' });
+	assert.match(await page.evaluate(() => document.querySelector('.panel-flame').flame.answer.source.side.csv()), /^"fresh",0,20,20,\r$/m, 'what is new has no percentage');
 }
 
 /** A million frames, none left out: what drawing them costs, in script and canvas, while the picture zooms. */

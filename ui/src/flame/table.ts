@@ -11,7 +11,7 @@ export interface Column<R> {
 	width: string; // of the grid
 	sort: (a: R, b: R) => number; // ascending
 	cell: (r: R) => Node | string;
-	csv: (r: R) => string | number;
+	csv: (r: R) => string | number; // empty where it is no finite number
 	isOptional?: boolean; // not in narrow windows
 }
 
@@ -71,7 +71,7 @@ export class Table<R> {
 	}
 
 	csv(): string {
-		const cell = (v: string | number) => (typeof v === 'number' ? String(v) : `"${v.replace(/"/g, '""')}"`);
+		const cell = (v: string | number) => (typeof v === 'number' ? (Number.isFinite(v) ? String(v) : '') : `"${v.replace(/"/g, '""')}"`);
 		return [this.columns.map((c) => c.key).join(','), ...this.sorted.map((r) => this.columns.map((c) => cell(c.csv(r))).join(','))].join('\r\n') + '\r\n';
 	}
 

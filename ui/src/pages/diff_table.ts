@@ -12,7 +12,7 @@ import { GROUP, Tree } from '../flame/tree';
 import { Changes } from '../router';
 import { brief, integer, percent, signedPercent } from '../units';
 
-const UNTESTED = 2; // sorts behind every q
+const UNTESTED = Infinity; // sorts behind every q
 const VERDICT_NAMES: Record<string, string> = { '~': 'not significant', few: 'too few samples', untested: 'not tested', '+': 'significantly more', '-': 'significantly less', moved: 'moved among siblings' };
 const DECIMALS = 6; // of a value below 1
 const LONGEST_HEAD = 8; // of a column of values
