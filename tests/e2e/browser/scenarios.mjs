@@ -247,6 +247,11 @@ export async function keyboard({ page, url }) {
 	await page.locator('.table').focus();
 	await page.keyboard.press('ArrowDown');
 	const row = await page.locator('.table-row.is-at .function').textContent();
+	for (const isMarked of [true, false]) { // the place stays
+		await page.keyboard.press('Enter');
+		await waitQuery(page, (p, is) => p.has('chosen') === is, isMarked);
+	}
+	assert.equal(await page.locator('.table-row.is-at .function').textContent(), row);
 	assert.equal(await page.evaluate(() => document.getElementById(document.activeElement.getAttribute('aria-activedescendant')).querySelector('.function').textContent), row);
 	await page.keyboard.press('m');
 	assert.equal(await page.locator('.menu-heading').first().textContent(), row);

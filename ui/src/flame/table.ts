@@ -81,9 +81,11 @@ export class Table<R> {
 		this.space.style.height = `${this.sorted.length * HEIGHT}px`;
 		const was = this.marked;
 		this.marked = this.sorted.findIndex(this.isMarked);
-		if (!(this.at >= 0 && this.at < this.sorted.length && this.isMarked(this.sorted[this.at]))) this.at = this.marked;
+		const isOther = this.marked >= 0 && was !== this.marked;
+		this.at = Math.min(this.at, this.sorted.length - 1);
+		if (isOther && !(this.at >= 0 && this.isMarked(this.sorted[this.at]))) this.at = this.marked; // else keys go on where they were
 		this.drawHead();
-		if (this.marked >= 0 && was !== this.marked) this.reveal(this.at);
+		if (isOther) this.reveal(this.at);
 		this.drawRows(true);
 	}
 
@@ -119,6 +121,8 @@ export class Table<R> {
 				this.on.menu(r, { x: e.clientX, y: e.clientY });
 			},
 		}, this.columns.map((c, i) => h('div', { class: `cell ${c.kind}${c.isOptional ? ' optional' : ''}`, role: 'gridcell' }, c.cell(r), i === 0 && this.menuButton(r))))));
+		if (this.at >= 0) this.root.setAttribute('aria-activedescendant', `${this.id}-${this.at}`);
+		else this.root.removeAttribute('aria-activedescendant');
 	}
 
 	/** For who points; keys have m. */
@@ -136,7 +140,6 @@ export class Table<R> {
 			this.at = Math.max(0, Math.min(this.at + step, this.sorted.length - 1));
 			this.reveal(this.at);
 			this.drawRows(true);
-			this.root.setAttribute('aria-activedescendant', `${this.id}-${this.at}`);
 		} else if (e.key === 'Enter' && this.at >= 0) this.on.pick(this.sorted[this.at]);
 		else if ((e.key === 'm' || e.key === 'ContextMenu') && this.at >= 0) {
 			const r = document.getElementById(`${this.id}-${this.at}`)?.getBoundingClientRect();
