@@ -123,10 +123,10 @@ export class LinesPage implements Page {
 	}
 }
 
-/** From the function's first line to its last; nothing where one of them is not known, or the text is another version's. */
+/** From the function's first line to its last. Nothing where one of them is not known, or where costs lie outside: the text is another version's, or the first line another file's. */
 function whole(text: string[], file: string, start: number, costs: number[]): [number, number] {
 	const end = start > 0 && costs.every((n) => n >= start) ? lastLine(text, start, file) : undefined;
-	return end ? [start, end] : [1, 0];
+	return end && costs.every((n) => n <= end) ? [start, end] : [1, 0];
 }
 
 async function source(file: string, signal: AbortSignal): Promise<Source> {
