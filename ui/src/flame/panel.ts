@@ -255,8 +255,9 @@ export class FlamePanel {
 	}
 
 	private async savePicture(): Promise<void> {
-		const { answer } = this, { caption, summary, text } = answer.source!, whole = answer.base!.tree.whole;
-		const blob = await this.picture.png([...(caption?.lines ?? []), text ? summary ?? '' : `${value(whole, this.shown!.unit)} in all`, this.address.path.length ? `zoomed into ${this.address.path.map(shownName).join(' › ')}` : ''].filter(Boolean));
+		const { answer, address: { path, sandwich } } = this, { caption, summary, text } = answer.source!, whole = answer.base!.tree.whole;
+		const part = sandwich !== null ? `callers and callees of ${shownName(sandwich)}` : path.length ? `zoomed into ${path.map(shownName).join(' › ')}` : '';
+		const blob = await this.picture.png([...(caption?.lines ?? []), text ? summary ?? '' : `${value(whole, this.shown!.unit)} in all`, part].filter(Boolean));
 		if (blob) save(`${this.fileName}.png`, blob);
 		else notify('The browser made no picture of the graph');
 	}
