@@ -169,3 +169,12 @@ const nested = build({ unit: 'count', type: 'n', whole: 15, functions: { name: [
 const node = (fn, level) => [...Array(nested.n).keys()].find((i) => nested.fn[i] === fn && i >= nested.level[level] && i < nested.level[level + 1]);
 for (const [i, self, total] of [[0, [0, 5, 10], [15, 7, 14]], [node(1, 1), [0, 5, 2], [0, 7, 6]], [node(2, 2), [0, 4, 2], [0, 4, 6]]]) assert.deepEqual([[...below(nested, i).self], [...below(nested, i).total]], [self, total]);
 assert.deepEqual([[...below(nested, 0).self], [...below(nested, 0).total]], [[...nested.fnSelf], [...nested.fnTotal]], 'below the root it is what the tree says');
+
+/* ---- a picture of a file has the page's colours, and is made without a page ---- */
+
+const { picture } = await load(process.argv[2], "export { picture } from './export/svg'");
+const two = build({ unit: 'count', type: 'n', whole: 12, functions: { name: ['root', 'f', 'g'], file: ['', '', ''], mapping: ['', '/bin/first', '/lib/second'] }, fn: Uint32Array.of(0, 1, 2), parent: Uint32Array.of(0, 0, 1), self: Float64Array.of(0, 5, 7), total: Float64Array.of(12, 12, 7),
+	kind: new Uint8Array(3), line: new Uint32Array(0), kinds: ['native'], verdicts: [], cut: new Map() });
+const drawn = picture({ trees: [two], whole: two, names: ['x'], scale: [1, 1], isRelative: false, time: 0, seconds: 0, subtitle: '', isFull: false });
+assert.deepEqual(drawn.match(/(?<=<text class="l" x="[\d.]+" y="46">)[^<]*/g).slice(1), ['first', 'second'], drawn);
+assert.equal(new Set(drawn.match(/class="c\d+"/g)).size, 3, 'the root and two binaries');

@@ -2,7 +2,7 @@
 //
 // A flame graph as a picture that scales, with the look and the colours of lib/render/svg.c and lib/render/diff_svg.c. Only what is wide
 // enough to see becomes an element, so the size follows the picture and not the profile.
-import { hash } from '../flame/colours';
+import { defaultColours, paint } from '../flame/colours';
 import type { Tree } from '../flame/tree';
 import { shownName } from '../names';
 import { percent, unitName, value } from '../units';
@@ -10,13 +10,7 @@ import { Shown, Written, frameName, titleOf } from './format';
 
 const WIDTH = 1200, SIDE = 10, BAR = 18, HEAD = 34, SUBTITLE = 18, LEGEND = 26, FOOT = 24, MAX_DEPTH = 200; // pixels, and levels
 const CHAR = 7.25; // pixels of the 12 px monospace font
-const SHADES = 4;
-
-/** Hue, saturation and first lightness per kind; shades get lighter in steps of 4 %. */
-const KINDS: Record<string, [hue: number, saturation: number, lightness: number, legend: string]> = {
-	root: [220, 10, 78, ''], native: [205, 62, 66, 'native'], kernel: [32, 88, 62, 'kernel'], jit: [145, 46, 62, 'JIT'], interpreter: [275, 50, 74, 'interpreted'],
-	unknown: [210, 8, 68, 'no name'], label: [50, 75, 72, 'label'], cut: [0, 0, 84, 'cut'], inlined: [186, 52, 72, 'inlined'], truncated: [345, 40, 76, 'truncated'],
-};
+const KEY_GAP = 26, KEY_MAX = 170, TOTAL_MAX = 380; // pixels of the legend: its square and what is between two, a name, the text left of it
 const GREY = 'hsl(210,6%,88%)', LEAST_CHANGE = 0.1; // of the colours' scale, as log2
 
 export function escape(text: string): string {
@@ -38,15 +32,14 @@ interface Look {
 	keys: [fill: string, text: string][];
 }
 
-function kindsLook({ whole: t }: Shown, shown: number[]): Look {
-	const kind = (i: number) => (!i ? 'root' : t.cut.has(i) ? 'cut' : (t.kinds[t.kind[i]] ?? 'unknown')), used = new Set(shown.map(kind)), names = Object.keys(KINDS), share = (v: number) => `${((100 * Math.abs(v)) / (t.whole || 1)).toFixed(2)}%`;
-	const number = (k: string) => Math.max(names.indexOf(k), 0), css = (k: string, s: number) => `.fg .k${number(k)}.s${s}{fill:hsl(${KINDS[k][0]},${KINDS[k][1]}%,${KINDS[k][2] + 4 * s}%)}\n`;
+function coloursLook({ whole: t }: Shown, shown: number[]): Look {
+	const { fills, of, legend: groups } = paint(t, defaultColours(t), false), css = (colour: string) => colour.replace(/ /g, ','), share = (v: number) => `${((100 * Math.abs(v)) / (t.whole || 1)).toFixed(2)}%`;
 	return {
-		style: names.filter((k) => used.has(k)).map((k) => [0, 1, 2, 3].map((s) => css(k, s)).join('')).join(''),
-		fill: (i) => `class="k${number(kind(i))} s${hash(frameName(t, i)) % SHADES}"`,
+		style: [...new Set(shown.map(of))].map((k) => `.fg .c${k}{fill:${css(fills[k])}}\n`).join(''), // with commas, which all readers of SVG know
+		fill: (i) => `class="c${of(i)}"`,
 		note: (i) => `${value(t.total[i], t.unit)}, ${share(t.total[i])}${t.self[i] && t.self[i] !== t.total[i] ? ` (self ${value(t.self[i], t.unit)}, ${share(t.self[i])})` : ''}`,
 		caption: `${t.type || 'value'} in ${unitName(t.unit)}, total ${value(t.total[0], t.unit)}`,
-		keys: names.filter((k) => used.has(k) && KINDS[k][3]).map((k) => [`class="k${number(k)} s1"`, KINDS[k][3]]),
+		keys: groups.filter(([, , self]) => self).map(([text, colour]) => [`fill="${css(colour)}"`, text]),
 	};
 }
 
@@ -70,11 +63,13 @@ function place(t: Tree, i: number): string {
 	return `${mapping && (mapping[0] === '[' ? ` ${mapping}` : ` [${mapping.slice(mapping.lastIndexOf('/') + 1)}]`)}${file && `\n${file}${t.line[i] ? `:${t.line[i]}` : ''}`}`;
 }
 
+/** The first keys that there is room for, from the right. */
 function legend(look: Look, y: number): string {
-	let x = WIDTH - SIDE;
-	const keys = look.keys.slice().reverse().map(([fill, text]) => {
-		x -= 7.5 * text.length + 26;
-		return `<rect ${fill} x="${x}" y="${y + 2}" width="12" height="12" rx="2"/><text class="l" x="${x + 16}" y="${y + 12}">${escape(text)}</text>\n`;
+	const widthOf = (text: string) => KEY_GAP + Math.min(7.5 * text.length, KEY_MAX);
+	let x = WIDTH - SIDE, room = WIDTH - 2 * SIDE - TOTAL_MAX;
+	const n = look.keys.findIndex(([, text]) => (room -= widthOf(text)) < 0), keys = look.keys.slice(0, n < 0 ? undefined : n).reverse().map(([fill, text]) => {
+		x -= widthOf(text);
+		return `<rect ${fill} x="${x}" y="${y + 2}" width="12" height="12" rx="2"/><text class="l" x="${x + 16}" y="${y + 12}">${escape(fit(text, KEY_MAX + 6))}</text>\n`;
 	});
 	return `<text class="l" x="${SIDE}" y="${y + 12}">${escape(look.caption)}</text>\n${keys.join('')}`;
 }
@@ -90,7 +85,7 @@ export function picture(shown: Shown, least = 0.3): string {
 		else nHidden += t.cut.get(i) ?? 1;
 		if (isShown[i]) depth = Math.max(depth, level[i]);
 	}
-	const look = t.sides ? diffLook(shown) : kindsLook(shown, drawn), title = escape(titleOf(shown)), head = HEAD + (subtitle ? SUBTITLE : 0), top = head + LEGEND, foot = top + (depth + 1) * BAR, height = foot + FOOT;
+	const look = t.sides ? diffLook(shown) : coloursLook(shown, drawn), title = escape(titleOf(shown)), head = HEAD + (subtitle ? SUBTITLE : 0), top = head + LEGEND, foot = top + (depth + 1) * BAR, height = foot + FOOT;
 	const bars = drawn.map((i) => {
 		const w = t.weight[i] * scale, x = SIDE + (t.start[i] - t.start[0]) * scale, y = top + level[i] * BAR, name = frameName(t, i), text = fit(i && !t.cut.has(i) ? shownName(name) : name, w);
 		return `<g><title>${escape(`${name}${place(t, i)}\n${look.note(i)}`)}</title><rect ${look.fill(i)} x="${x.toFixed(2)}" y="${y}" width="${(w - (w > 3 ? 0.8 : 0)).toFixed(2)}" height="${BAR - 1}" rx="1.5"/>${text && `<text x="${(x + 3).toFixed(2)}" y="${y + 13}">${escape(text)}</text>`}</g>\n`;

@@ -91,8 +91,8 @@ export function defaultColours(t: Tree): ColourBy {
 	return unknown > t.total[0] / 2 ? 'function' : 'package';
 }
 
-export function paint(t: Tree, by: ColourBy): Palette {
-	const dark = isDark(), p = base(dark), weights = new Map<string, number>(), groups = new Map<number, string>(), { fn, kind, cut, kindSelf } = t;
+export function paint(t: Tree, by: ColourBy, dark = isDark()): Palette {
+	const p = base(dark), weights = new Map<string, number>(), groups = new Map<number, string>(), { fn, kind, cut, kindSelf } = t;
 	for (let key = 0; key < kindSelf.length; key++) if (!Number.isNaN(kindSelf[key])) {
 		const f = Math.floor(key / KINDS), name = t.kinds[key % KINDS] ?? 'unknown';
 		if (name === 'root') continue;
