@@ -49,7 +49,7 @@ static void *read_thread(void *arg)
 {
 	struct shared *x = arg;
 
-	while (!x->stop) {
+	while (!x->stop || !x->reads) {
 		struct store_stats st;
 
 		free(gen_dump_store(x->s, true));
