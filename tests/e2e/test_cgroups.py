@@ -156,11 +156,14 @@ class Cgroups(unittest.TestCase):
                 self.start_in(runtime, command=[leaver, f'{container}/cgroup.procs'])
             # Gone before anybody can ask where they were.
             self.start_in(runtime, command=['sh', '-c', f'while :; do {brief}; done'])
-            r = daemon.get('/debug/pprof/profile?seconds=4')
-            self.assertEqual(r.status, 200, r.text[:200])
-        groups = collections.defaultdict(collections.Counter)
-        for _, values, labels in e2e.Pprof(r.body).samples:
-            groups[labels['comm']][os.path.basename(labels.get('cgroup', ''))] += values[0]
+            groups = collections.defaultdict(collections.Counter)
+            for _ in range(10):  # on a busy machine these run little
+                r = daemon.get('/debug/pprof/profile?seconds=4')
+                self.assertEqual(r.status, 200, r.text[:200])
+                for _, values, labels in e2e.Pprof(r.body).samples:
+                    groups[labels['comm']][os.path.basename(labels.get('cgroup', ''))] += values[0]
+                if groups['brief']['runtime.service'] > 100 and groups['leaver']['container.service'] > 100:
+                    break
         self.assertEqual(set(groups['brief']), {'runtime.service'}, groups)
         self.assertGreater(groups['brief']['runtime.service'], 100)
         self.assertGreater(groups['leaver']['container.service'], 100, groups)
