@@ -70,6 +70,11 @@ export class DiffTable implements Side {
 		return said.join('\n');
 	}
 
+	/** A function of both sides is neither new nor gone, also where only one of them has it at the top of a stack. */
+	private changeText(v: number, r: DiffRow): string {
+		return r.mark === 'gone' && v === -1 ? 'gone' : r.mark !== 'new' && v === Infinity ? 'from 0' : signedPercent(v);
+	}
+
 	private change(r: DiffRow): number {
 		return this.a(r) ? this.b(r) / this.a(r) - 1 : this.b(r) ? Infinity : 0;
 	}
@@ -105,7 +110,7 @@ export class DiffTable implements Side {
 			{ ...number('before', labelA, '74px', (r) => this.a(r), plain, true), sort: (x, y) => bySize(this.a(x), this.a(y)) },
 			{ ...number('after', labelB, '74px', (r) => this.b(r), plain, true), sort: (x, y) => bySize(this.b(x), this.b(y)) },
 			{ ...number('delta', 'Change', '88px', delta, (v, r) => coloured(v, `${v > 0 ? '+' : v < 0 ? '−' : ''}${brief(this.text(Math.abs(v)), DECIMALS)}`, r)), sort: (x, y) => Math.abs(delta(x)) - Math.abs(delta(y)) },
-			number('change', '%', '70px', (r) => this.change(r), (v, r) => coloured(v, r.mark === 'gone' && this.b(r) === 0 ? 'gone' : signedPercent(v), r)),
+			number('change', '%', '70px', (r) => this.change(r), (v, r) => coloured(v, this.changeText(v, r), r)),
 			...(isTested ? [number('q', 'q', '64px', (r) => this.q(r), (v, r) => h('span', { class: 'num muted', title: this.tested(r) }, v === UNTESTED ? '–' : v < 0.001 ? '<0.001' : v.toFixed(3)))] : []),
 		];
 	}
