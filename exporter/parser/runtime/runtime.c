@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of runtimes that are detected.
+ */
+#include "exporter/parser/runtime/runtime.h"
+#include "exporter/parser/runtime/python.h"
+
+static bool (*const detectors[])(const struct elf_file *f, struct runtime_record *ret) = {
+	python_detect,
+};
+
+bool runtime_read(const struct elf_file *f, struct runtime_record *ret)
+{
+	*ret = (struct runtime_record) {0};
+	for (size_t i = 0; i < ARRAY_SIZE(detectors); i++)
+		if (detectors[i](f, ret))
+			return true;
+	return false;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names and sentences of runtimes.
+ */
+#include "exporter/symfile/runtime.h"
+#include "lib/base/cleanup.h"
+
+const char *runtime_name(uint32_t kind)
+{
+	static const char *const names[N_RUNTIMES] = {
+		[RUNTIME_NONE] = "", [RUNTIME_PYTHON] = "python"};
+
+	return kind < N_RUNTIMES ? names[kind] : "";
+}
+
+const char *runtime_refusal_text(uint32_t refusal)
+{
+	static const char *const texts[N_RUNTIME_REFUSALS] = {
+		[RUNTIME_NOT_REFUSED] = "",
+		[RUNTIME_UNKNOWN_VERSION] = "this version is not known",
+		[RUNTIME_UNLIKE_VERSION] =
+			"its structures differ from those of its version, as in debug builds",
+		[RUNTIME_NO_STATE] = "it is stripped of what leads to a thread's state",
+		[RUNTIME_FREE_THREADED] = "free-threaded builds are not read yet",
+	};
+
+	return refusal < N_RUNTIME_REFUSALS ? texts[refusal] : "";
+}

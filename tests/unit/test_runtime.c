@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Runtimes in ELF files: every Python of this machine, and what is refused when a file is not as its version has it. Whether offsets
+ * are right shows test_interp_python.c, in live processes.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include "exporter/parser/elf/elf_image.h"
+#include "exporter/symfile/python.h"
+#include "tests/unit/pythons.h"
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+
+/* 3.N from a name like libpython3.N.so.1.0 or python3.N; 0: there is none. */
+static unsigned minor_of(const char *path)
+{
+	const char *at = strstr(strrchr(path, '/'), "python3.");
+	unsigned minor = 0;
+
+	return at && sscanf(at, "python3.%u", &minor) == 1 ? minor : 0;
+}
+
+static unsigned check_files(const char *pattern)
+{
+	glob_t found = {0};
+	unsigned n = 0;
+
+	if (glob(pattern, GLOB_TILDE, NULL, &found) == 0)
+		for (size_t i = 0; i < found.gl_pathc; i++) {
+			const char *path = found.gl_pathv[i];
+			unsigned minor = minor_of(path);
+			struct runtime_record r;
+
+			if (!runtime_of_file(path, &r))
+				continue; /* a program that links to the library */
+			print_message("%s: %s %u.%u.%u, refused: %u, states %u %#llx, %u %#llx\n",
+				path, runtime_name(r.kind), RUNTIME_MAJOR(r.version),
+				RUNTIME_MINOR(r.version), RUNTIME_PATCH(r.version), r.refusal,
+				r.states[0].by, (unsigned long long)r.states[0].at, r.states[1].by,
+				(unsigned long long)r.states[1].at);
+			assert_int_equal(r.kind, RUNTIME_PYTHON);
+			assert_int_equal(r.refusal, RUNTIME_NOT_REFUSED);
+			assert_int_equal(RUNTIME_MAJOR(r.version), 3);
+			assert_int_equal(RUNTIME_MINOR(r.version), minor);
+			assert_int_equal(r.states[0].by == RUNTIME_BY_KEY, minor < 12);
+			assert_int_equal(r.states[1].by != RUNTIME_BY_NOTHING, minor >= 12);
+			assert_int_not_equal(r.addresses[PYTHON_CODE_TYPE], 0);
+			n++;
+		}
+	globfree(&found);
+	return n;
+}
+
+static void test_pythons(void **state)
+{
+	struct pythons found;
+	unsigned n = check_files("/usr/lib/*/libpython3.[0-9]*.so.1.0") +
+		     check_files("~/.pyenv/versions/*/lib/libpython3.[0-9]*.so.1.0");
+
+	(void)state;
+	pythons_find(&found);
+	for (size_t i = 0; i < found.n; i++)
+		n += check_files(found.programs[i]);
+	pythons_done(&found);
+	assert_true(n > 0);
+}
+
+static void test_no_runtime(void **state)
+{
+	static const char *const paths[] = {"/proc/self/exe", "/bin/sh", "/etc/passwd"};
+	struct runtime_record r = {.kind = RUNTIME_PYTHON};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+		assert_false(runtime_of_file(paths[i], &r));
+	assert_int_equal(runtime_refusal_text(N_RUNTIME_REFUSALS)[0], 0);
+	assert_int_equal(runtime_name(N_RUNTIMES)[0], 0);
+	for (uint32_t i = 1; i < N_RUNTIME_REFUSALS; i++)
+		assert_true(runtime_refusal_text(i)[0]);
+}
+
+static void test_python_2(void **state)
+{
+	glob_t found = {0};
+
+	(void)state;
+	if (glob("~/.pyenv/versions/2.7.*/lib/libpython2.7.so.1.0", GLOB_TILDE, NULL, &found) ==
+		0) {
+		struct runtime_record r;
+
+		assert_true(runtime_of_file(found.gl_pathv[0], &r));
+		assert_int_equal(r.refusal, RUNTIME_UNKNOWN_VERSION);
+	}
+	globfree(&found);
+}
+
+/* A copy of a file that is changed in places. */
+struct copy {
+	struct elf_file f;
+	struct elf_image image;
+	int fd;
+};
+
+static void copy_open(struct copy *c, const char *path)
+{
+	int from = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+
+	c->fd = memfd_create("copy", MFD_CLOEXEC);
+	assert_true(from >= 0 && c->fd >= 0 && fstat(from, &st) == 0);
+	for (off_t done = 0; done < st.st_size;)
+		assert_true(sendfile(c->fd, from, &done, (size_t)(st.st_size - done)) > 0);
+	close(from);
+	assert_int_equal(elf_file_open(c->fd, &c->f, NULL), 0);
+	assert_int_equal(elf_image_open(&c->f, &c->image), 0);
+}
+
+static void copy_close(struct copy *c)
+{
+	elf_image_done(&c->image);
+	elf_file_done(&c->f);
+	close(c->fd);
+}
+
+/* Where an address of the file's memory lies in the file. */
+static off_t offset_of(const struct copy *c, uint64_t vaddr)
+{
+	struct cursor at = elf_image_at(&c->image, vaddr);
+
+	assert_int_equal(at.error, 0);
+	return at.pos - c->image.data;
+}
+
+/* With `n` other bytes at an address: the refusal. What was there comes back. */
+static uint32_t refusal_with(struct copy *c, uint64_t vaddr, const void *bytes, size_t n)
+{
+	off_t off = offset_of(c, vaddr);
+	struct runtime_record r;
+	struct elf_file f;
+	uint8_t before[16];
+
+	assert_true(n <= sizeof(before));
+	assert_int_equal(pread(c->fd, before, n, off), n);
+	assert_int_equal(pwrite(c->fd, bytes, n, off), n);
+	assert_int_equal(elf_file_open(c->fd, &f, NULL), 0);
+	assert_true(runtime_read(&f, &r));
+	elf_file_done(&f);
+	assert_int_equal(pwrite(c->fd, before, n, off), n);
+	return r.refusal;
+}
+
+static uint64_t symbol_of(const struct copy *c, const char *name)
+{
+	GElf_Shdr shdr;
+	GElf_Sym sym;
+	Elf_Data *data = elf_getdata(c->f.dynsym, NULL);
+
+	assert_non_null(gelf_getshdr(c->f.dynsym, &shdr));
+	for (int i = 0; gelf_getsym(data, i, &sym); i++)
+		if (strcmp(elf_strptr(c->f.elf, shdr.sh_link, sym.st_name), name) == 0)
+			return sym.st_value;
+	fail_msg("no symbol %s", name);
+	return 0;
+}
+
+enum {
+	TYPE_BASIC_SIZE_AT = 32,
+	TYPE_MEMBERS_AT = 240,
+	MEMBER_OFFSET_AT = 16,
+	VERSION_AT = 8,
+	FREE_THREADED_AT = 16
+};
+
+static void check_unlike(struct copy *c)
+{
+	uint64_t type = symbol_of(c, "PyCode_Type"),
+		 members = elf_image_pointer(&c->image, type + TYPE_MEMBERS_AT);
+	const uint64_t more = 1000, other = 8;
+	const char name[] = "co_filename";
+
+	assert_int_equal(refusal_with(c, type + TYPE_BASIC_SIZE_AT, &more, sizeof(more)),
+		RUNTIME_UNLIKE_VERSION);
+	for (unsigned i = 0;; i++, members += 40) {
+		uint64_t at = elf_image_pointer(&c->image, members);
+		size_t n;
+		const char *text = at ? elf_image_string(&c->image, at, 64, &n) : NULL;
+
+		assert_non_null(text);
+		if (strcmp(text, name) != 0)
+			continue;
+		assert_int_equal(refusal_with(c, members + MEMBER_OFFSET_AT, &other, sizeof(other)),
+			RUNTIME_UNLIKE_VERSION);
+		return;
+	}
+}
+
+/* Debian's, which says its version in Py_Version. */
+static void test_refusals_of_tables(void **state)
+{
+	const uint32_t unknown = 0x036300f0, python_4 = 0x040b00f0;
+	struct copy c;
+
+	(void)state;
+	if (access("/usr/bin/python3.11", R_OK) != 0)
+		skip();
+	copy_open(&c, "/usr/bin/python3.11");
+	assert_int_equal(refusal_with(&c, symbol_of(&c, "Py_Version"), &unknown, sizeof(unknown)),
+		RUNTIME_UNKNOWN_VERSION);
+	assert_int_equal(refusal_with(&c, symbol_of(&c, "Py_Version"), &python_4, sizeof(python_4)),
+		RUNTIME_UNKNOWN_VERSION);
+	check_unlike(&c);
+	copy_close(&c);
+}
+
+static void test_refusals_of_own_offsets(void **state)
+{
+	const uint64_t unknown = 0x031000f0, yes = 1, too_far = 1 << 20;
+	const uint8_t other_code[4] = {0xcc, 0xcc, 0xcc, 0xcc};
+	uint64_t runtime;
+	glob_t found = {0};
+	struct copy c;
+
+	(void)state;
+	if (glob("~/.pyenv/versions/3.13.*/lib/libpython3.13.so.1.0", GLOB_TILDE, NULL, &found) !=
+		0)
+		skip();
+	copy_open(&c, found.gl_pathv[0]);
+	globfree(&found);
+	runtime = symbol_of(&c, "_PyRuntime");
+	assert_int_equal(refusal_with(&c, runtime + VERSION_AT, &unknown, sizeof(unknown)),
+		RUNTIME_UNKNOWN_VERSION);
+	assert_int_equal(refusal_with(&c, runtime + FREE_THREADED_AT, &yes, sizeof(yes)),
+		RUNTIME_FREE_THREADED);
+	/* thread_state.current_frame */
+	assert_int_equal(
+		refusal_with(&c, runtime + 23 * sizeof(too_far), &too_far, sizeof(too_far)),
+		RUNTIME_UNLIKE_VERSION);
+	check_unlike(&c);
+	/* One getter is enough: with both changed none is left. */
+	assert_int_equal(refusal_with(&c, symbol_of(&c, "_PyThreadState_GetCurrent"), other_code,
+				 sizeof(other_code)),
+		RUNTIME_NOT_REFUSED);
+	assert_int_equal(pwrite(c.fd, other_code, sizeof(other_code),
+				 offset_of(&c, symbol_of(&c, "PyThreadState_GetUnchecked"))),
+		sizeof(other_code));
+	assert_int_equal(refusal_with(&c, symbol_of(&c, "_PyThreadState_GetCurrent"), other_code,
+				 sizeof(other_code)),
+		RUNTIME_NO_STATE);
+	copy_close(&c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_pythons),
+		cmocka_unit_test(test_no_runtime),
+		cmocka_unit_test(test_python_2),
+		cmocka_unit_test(test_refusals_of_tables),
+		cmocka_unit_test(test_refusals_of_own_offsets),
+	};
+
+	return cmocka_run_group_tests_name("runtime", tests, NULL, NULL);
+}
