@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of runtimes.
+ */
+#include "exporter/interp/interp.h"
+#include "exporter/interp/python.h"
+
+static const struct interp_runtime runtimes[] = {
+	{RUNTIME_PYTHON, python_read_code, python_line},
+};
+
+const struct interp_runtime *interp_runtime_of(enum runtime_kind kind)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(runtimes); i++)
+		if (runtimes[i].kind == kind)
+			return &runtimes[i];
+	return NULL;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names and lines of code that is no machine code: objects in the memory of a process, which its runtime describes
+ * (exporter/symfile/runtime.h). The process is hostile: its memory may hold anything and change while it is read, so that all that is
+ * read has a bound, and what changed meanwhile gives no name. Pure but for the reading, which the caller brings.
+ *
+ * One row of a table is one runtime. Any thread; nothing is shared.
+ */
+#pragma once
+#include "exporter/symfile/runtime.h"
+#include "lib/base/cleanup.h"
+#include <stddef.h>
+#include <stdlib.h>
+
+/* A process's memory. */
+struct interp_memory {
+	/* Copies `bytes` bytes at `addr`: 0, or negative when not all of them can be read. */
+	int (*read)(void *arg, uint64_t addr, void *to, size_t bytes);
+	void *arg;
+	uint64_t bias; /* of the runtime's file in this process: address less ELF virtual address */
+};
+
+enum {
+	INTERP_MAX_TEXT_BYTES = 1024,	    /* of a name; what is longer ends in "…" */
+	INTERP_MAX_LINES_BYTES = 256 << 10, /* of a table of lines; a larger one gives none */
+};
+
+/* Positions of an INTERP frame (bpf/abi.h) that are no distance from the code's start. */
+enum {
+	INTERP_AT_START = 0xfffe, /* no instruction has run: the function's own line */
+	INTERP_BEYOND = 0xffff,	  /* further from the start than a word has room for: no line */
+};
+
+/* One code object, copied out of the process; owned by whoever read it. */
+struct interp_code {
+	char *name; /* qualified, where the runtime has that; UTF-8 */
+	char *file;
+	uint32_t first_line; /* 0: not known */
+	uint8_t *lines;	     /* the runtime's own table */
+	size_t lines_bytes;
+	uint16_t lines_format; /* by runtime */
+	uint64_t
+		check; /* of the object's fields: differs when the address has become another object's */
+};
+static inline void interp_code_done(struct interp_code *c)
+{
+	free(c->name);
+	free(c->file);
+	free(c->lines);
+	*c = (struct interp_code) {0};
+}
+#define _cleanup_interp_code_ _cleanup_(interp_code_done)
+
+struct interp_runtime {
+	enum runtime_kind kind;
+	/*
+	 * The code object at `object`. 0; -ENOENT: no code object is there (any more); -EAGAIN: it changed while it was read; -EBADMSG: it
+	 * or its name is malformed; -ENOMEM; else the error of `read`. ret is written on success only.
+	 */
+	int (*read_code)(const struct interp_memory *m, const struct runtime_record *r,
+		uint64_t object, struct interp_code *ret);
+	/* The line of a position in it; 0: it has none. */
+	uint32_t (*line)(const struct interp_code *c, uint32_t position);
+};
+
+/* NULL: no runtime of that kind has code objects. */
+const struct interp_runtime *interp_runtime_of(enum runtime_kind kind);
