@@ -8,7 +8,9 @@
 #include "exporter/parser/elf/elf_toolchain.h"
 #include "exporter/parser/debug/go_lines.h"
 #include "exporter/parser/debug/ocaml_frames.h"
+#include "exporter/parser/runtime/runtime.h"
 #include "exporter/parser/unwind/unwind.h"
+#include "exporter/symfile/symbol_runtime.h"
 #include "lib/base/alloc.h"
 #include "lib/base/bytes.h"
 #include "lib/base/hash.h"
@@ -19,7 +21,7 @@
 enum {
 	OUT_BUFFER_BYTES = 64 << 10,
 	MAX_NAME_BYTES = 64 << 10,
-	N_OWN_SECTIONS = 6,
+	N_OWN_SECTIONS = 7,
 	N_UNWIND_SECTIONS = 4,
 	MAX_SECTIONS_WRITTEN = N_OWN_SECTIONS + DEBUG_N_SECTIONS + N_UNWIND_SECTIONS
 };
@@ -34,6 +36,7 @@ struct inputs {
 	uint32_t n_lacking; /* files that they name, but that were not found */
 	bool rows_only;	    /* no function is listed */
 	struct toolchain toolchain;
+	struct runtime_record runtime;
 };
 
 struct out {
@@ -111,6 +114,7 @@ struct compiled {
 	uint32_t flags; /* enum symbol_flags */
 	uint32_t n_lacking;
 	struct toolchain toolchain;
+	const struct runtime_record *runtime;
 };
 
 /* Without a symbol version. */
@@ -172,6 +176,8 @@ static uint64_t lay_sections(struct compiled *c)
 	lay_section(c, SYMBOL_FUNC_NAMES, 4, c->rows->n * 4, &off);
 	lay_section(c, SYMBOL_STRINGS, 1, c->string_bytes, &off);
 	lay_section(c, SYMBOL_GO_BUILD_ID, 1, strlen(c->f->go_build_id), &off);
+	if (c->runtime->kind != RUNTIME_NONE)
+		lay_section(c, SYMBOL_RUNTIME, SYMBOL_RUNTIME_BYTES, SYMBOL_RUNTIME_BYTES, &off);
 	for (uint32_t i = 0; i < c->debug->n; i++)
 		lay_section(c, c->debug->items[i].kind, c->debug->items[i].item_bytes,
 			c->debug->items[i].data.len, &off);
@@ -304,6 +310,10 @@ static void write_sections(const struct compiled *c, struct out *o)
 	write_strings(c, o);
 	out_align(o);
 	out_put(o, c->f->go_build_id, strlen(c->f->go_build_id));
+	if (c->runtime->kind != RUNTIME_NONE) {
+		out_align(o);
+		symbol_runtime_put(c->runtime, &o->buffer);
+	}
 	for (uint32_t i = 0; i < c->debug->n; i++) {
 		out_align(o);
 		out_put(o, c->debug->items[i].data.data, c->debug->items[i].data.len);
@@ -341,6 +351,7 @@ static int write_file(const struct inputs *in, struct elf_symbols *symbols,
 		.flags = in->flags,
 		.n_lacking = in->n_lacking,
 		.toolchain = in->toolchain,
+		.runtime = &in->runtime,
 	};
 	_cleanup_free_ uint32_t *name_offs = NULL;
 	struct out o = {.fd = out_fd};
@@ -461,6 +472,7 @@ int parser_compile_rows(int in_fd, int debug_fd, int out_fd, struct errbuf *eb)
 	if (r < 0)
 		return r;
 	elf_file_content_id(&in.f, in.content_id);
+	(void)runtime_read(&in.f, &in.runtime);
 	open_debug(&in, debug_fd);
 	r = write_file(&in, &no_symbols, &no_functions, &no_debug, out_fd);
 	return r < 0 ? err_set(eb, r, "unwind rows: %s", strerror(-r)) : 0;
@@ -478,6 +490,7 @@ int parser_compile(const struct parser_inputs *inputs, int out_fd, struct errbuf
 	if (r < 0)
 		return r;
 	elf_file_content_id(&in.f, in.content_id);
+	(void)runtime_read(&in.f, &in.runtime);
 	open_debug(&in, inputs->debug_fd);
 	r = read_symbols(&in, &symbols);
 	if (r == 0)

@@ -4,6 +4,7 @@
  */
 #include "exporter/symfile/symbol_file.h"
 #include "exporter/symfile/symbol_lines.h"
+#include "exporter/symfile/symbol_runtime.h"
 #include "exporter/symfile/symbol_unwind.h"
 #include "lib/base/cursor.h"
 #include "lib/base/hash.h"
@@ -96,6 +97,7 @@ static const struct section_kind section_kinds[] = {
 	[SYMBOL_UNWIND_WORDS] = {offsetof(struct symbol_file, unwind_words), 4},
 	[SYMBOL_UNWIND_INFO] = {offsetof(struct symbol_file, unwind_info),
 		SYMBOL_UNWIND_INFO_BYTES},
+	[SYMBOL_RUNTIME] = {offsetof(struct symbol_file, runtime), SYMBOL_RUNTIME_BYTES},
 };
 
 static int read_section(struct cursor *c, struct symbol_file *s, struct errbuf *eb)
@@ -179,6 +181,8 @@ int symbol_file_parse(const void *data, size_t bytes, struct symbol_file *ret, s
 		r = check_unnamed(&s, eb);
 	if (r == 0)
 		r = symbol_lines_check(&s, eb);
+	if (r == 0)
+		r = symbol_runtime_check(&s, eb);
 	if (r < 0)
 		return r;
 	*ret = s;

@@ -27,6 +27,7 @@ struct symbol_file {
 	struct symbol_range files, line_index, lines, scope_index, scope_ranges, scopes,
 		debug_functions, debug_strings;
 	struct symbol_range unwind_rules, unwind_words, unwind_info; /* symbol_unwind.h */
+	struct symbol_range runtime;				     /* symbol_runtime.h */
 	struct symbol_identity identity;
 	uint64_t text_base, debug_base;
 	uint32_t n_debug_left_out, n_debug_lacking;

@@ -10,7 +10,7 @@
 #define SYMBOL_MAGIC "SONDESYM"
 
 enum {
-	SYMBOL_VERSION = 12,
+	SYMBOL_VERSION = 13,
 	SYMBOL_HEADER_BYTES = 128,
 	SYMBOL_SECTION_BYTES = 24,
 	SYMBOL_MAX_SECTIONS = 32,
@@ -24,6 +24,7 @@ enum {
 	SYMBOL_MAX_NESTING = 4096, /* scopes within each other */
 	SYMBOL_DEBUG_FUNCTION_BYTES = 16,
 	SYMBOL_UNNAMED_BYTES = 8,
+	SYMBOL_RUNTIME_BYTES = 200,
 };
 
 /* Offsets in the header. */
@@ -91,6 +92,8 @@ enum symbol_section {
 	SYMBOL_UNWIND_RULES = 32, /* struct unwind_rule each; number 0 is of no use */
 	SYMBOL_UNWIND_WORDS = 33, /* u32 each: page entries, then rows */
 	SYMBOL_UNWIND_INFO = 34,  /* one, SYMBOL_UNWIND_INFO_BYTES */
+	SYMBOL_RUNTIME =
+		40, /* one struct runtime_record (symbol_runtime.h), SYMBOL_RUNTIME_BYTES */
 };
 
 /* SYMBOL_UNWIND_INFO: u32 each. */

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 #include "exporter/parser/elf/elf_image.h"
 #include "exporter/symfile/python.h"
+#include "exporter/symfile/symbol_runtime.h"
 #include "tests/unit/pythons.h"
 #include <sys/mman.h>
 #include <sys/sendfile.h>
@@ -69,6 +70,43 @@ static void test_pythons(void **state)
 		n += check_files(found.programs[i]);
 	pythons_done(&found);
 	assert_true(n > 0);
+}
+
+/* What a symbol file has of it, one with names and one without. */
+static void check_symbol_file(const char *path, bool rows_only)
+{
+	int in = open(path, O_RDONLY | O_CLOEXEC), out = memfd_create("symbols", MFD_CLOEXEC);
+	const struct parser_inputs inputs = {.fd = in, .debug_fd = -1};
+	struct runtime_record expected, r;
+	struct symbol_file s;
+
+	assert_int_equal(rows_only ? parser_compile_rows(in, -1, out, NULL)
+				   : parser_compile(&inputs, out, NULL),
+		0);
+	assert_int_equal(symbol_file_map(out, &s, NULL), 0);
+	assert_int_equal(symbol_runtime_of(&s, &r), runtime_of_file(path, &expected));
+	assert_int_equal(r.kind, expected.kind);
+	assert_int_equal(r.refusal, expected.refusal);
+	assert_int_equal(r.version, expected.version);
+	for (size_t i = 0; i < RUNTIME_N_STATES; i++) {
+		assert_int_equal(r.states[i].by, expected.states[i].by);
+		assert_int_equal(r.states[i].at, expected.states[i].at);
+	}
+	assert_memory_equal(r.addresses, expected.addresses, sizeof(r.addresses));
+	assert_memory_equal(r.offsets, expected.offsets, sizeof(r.offsets));
+	symbol_file_unmap(&s);
+	close(in);
+	close(out);
+}
+
+static void test_in_symbol_files(void **state)
+{
+	(void)state;
+	for (int rows_only = 0; rows_only < 2; rows_only++) {
+		check_symbol_file("tests/data/fuzz/runtime/new.so", rows_only);
+		check_symbol_file("tests/data/fuzz/runtime/old.so", rows_only);
+		check_symbol_file("/bin/sh", rows_only);
+	}
 }
 
 static void test_no_runtime(void **state)
@@ -259,6 +297,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_pythons),
+		cmocka_unit_test(test_in_symbol_files),
 		cmocka_unit_test(test_no_runtime),
 		cmocka_unit_test(test_python_2),
 		cmocka_unit_test(test_refusals_of_tables),

@@ -3,6 +3,7 @@
  * The reader of symbol files: a file laid out by hand byte by byte as
  * docs/formats/symbol-file.md says, then every way to break it.
  */
+#include "exporter/symfile/symbol_runtime.h"
 #include "exporter/symfile/symbol_lines.h"
 #include "lib/base/bytes.h"
 #include "lib/base/hash.h"
@@ -191,6 +192,76 @@ static void test_every_flipped_bit_and_cut(void **state)
 		assert_true(symbol_file_parse(b.data, n, &s, NULL) < 0);
 }
 
+/* A file of a runtime alone, with one of its numbers changed. */
+static int parse_runtime(size_t off, uint16_t value, size_t bytes, struct runtime_record *ret)
+{
+	const struct runtime_record r = {.kind = RUNTIME_PYTHON,
+		.version = RUNTIME_VERSION(3, 13, 1),
+		.states = {{RUNTIME_BY_TP, (uint64_t)-24}, {RUNTIME_BY_KEY, 0x1234}},
+		.addresses = {1, 2},
+		.offsets = {[0] = 72, [47] = RUNTIME_NO_FIELD}};
+	_cleanup_bytes_ struct bytes b;
+	uint64_t size = 128 + 24 + bytes;
+	struct symbol_file s;
+	int error;
+
+	bytes_init(&b, NULL, 0);
+	bytes_put(&b, "SONDESYM", 8);
+	bytes_put_u32(&b, SYMBOL_VERSION);
+	bytes_put_u32(&b, 1);
+	bytes_put_u64(&b, size);
+	while (b.len < 128)
+		bytes_put_u8(&b, 0);
+	put_section(&b, SYMBOL_RUNTIME, SYMBOL_RUNTIME_BYTES, 128 + 24, bytes);
+	while (b.len < size)
+		symbol_runtime_put(&r, &b);
+	if (bytes)
+		memcpy(b.data + 128 + 24 + off, &value, sizeof(value));
+	seal(&b);
+	error = symbol_file_parse(b.data, b.len, &s, NULL);
+	if (error == 0)
+		assert_int_equal(symbol_runtime_of(&s, ret), bytes > 0);
+	return error;
+}
+
+static void test_runtime(void **state)
+{
+	static const struct {
+		size_t off;
+		uint16_t value;
+		int error;
+	} cases[] = {
+		{0, RUNTIME_PYTHON, 0},
+		{0, RUNTIME_NONE, -EBADMSG},
+		{0, N_RUNTIMES, -EBADMSG},
+		{2, RUNTIME_NO_STATE, 0},
+		{2, N_RUNTIME_REFUSALS, -EBADMSG},
+		{8, RUNTIME_BY_GOT, 0},
+		{8, N_RUNTIME_STATES_BY, -EBADMSG},
+		{24, N_RUNTIME_STATES_BY, -EBADMSG},
+		{198, 7, 0},
+	};
+	struct runtime_record r;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		assert_int_equal(
+			parse_runtime(cases[i].off, cases[i].value, SYMBOL_RUNTIME_BYTES, &r),
+			cases[i].error);
+		if (cases[i].error < 0)
+			continue;
+		assert_int_equal(r.kind, RUNTIME_PYTHON);
+		assert_int_equal(r.version, RUNTIME_VERSION(3, 13, 1));
+		assert_true(r.states[0].at == (uint64_t)-24 && r.states[1].at == 0x1234);
+		assert_int_equal(r.addresses[1], 2);
+		assert_int_equal(r.offsets[0], 72);
+		assert_int_equal(r.offsets[47], cases[i].off == 198 ? 7 : RUNTIME_NO_FIELD);
+	}
+	assert_int_equal(parse_runtime(0, 1, 2 * SYMBOL_RUNTIME_BYTES, &r), -EBADMSG);
+	assert_int_equal(parse_runtime(0, 1, 0, &r), 0);
+	assert_int_equal(r.kind, RUNTIME_NONE);
+}
+
 /* With a checksum that fits, only what is read decides. */
 static void test_sealed_lies(void **state)
 {
@@ -200,7 +271,7 @@ static void test_sealed_lies(void **state)
 		int error;
 		const char *text;
 	} lies[] = {
-		{8, SYMBOL_VERSION + 1, -ENOTSUP, "version 13"},
+		{8, SYMBOL_VERSION + 1, -ENOTSUP, "version 14"},
 		{12, 33, -EBADMSG, "malformed header"},
 		{16, 1, -EBADMSG, "size differs"},
 		{40, 2, -EBADMSG, "differ in length"},
@@ -448,6 +519,7 @@ int main(void)
 		cmocka_unit_test(test_pages_of_segments),
 		cmocka_unit_test(test_beside_a_segment),
 		cmocka_unit_test(test_every_flipped_bit_and_cut),
+		cmocka_unit_test(test_runtime),
 		cmocka_unit_test(test_sealed_lies),
 		cmocka_unit_test(test_map),
 		cmocka_unit_test(test_blocks_that_are_too_long),
