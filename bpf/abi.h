@@ -12,7 +12,7 @@
 #include <linux/types.h> /* the kernel half has them from bpf/core/types.h */
 #endif
 
-#define ABI_VERSION 5
+#define ABI_VERSION 6
 
 #if defined(__TARGET_ARCH_arm64) || (!defined(__bpf__) && defined(__aarch64__))
 #define ABI_ARM64 1
@@ -51,8 +51,16 @@ enum abi_frame_kind {
 #define ABI_BINARY_MAX ((1U << 22) - 1)
 #define ABI_INTERP(object, position) \
 	ABI_FRAME(ABI_FRAME_INTERP, ((__u64)(object) << 16) | ((position)&0xffff))
+/* In a record the object is its address >> 3 in the process image; in the stack tree what exporter/proc made of that. */
 #define ABI_INTERP_OBJECT(f) (ABI_FRAME_VALUE(f) >> 16)
+#define ABI_INTERP_ADDRESS_SHIFT 3
 #define ABI_INTERP_POSITION(f) ((__u32)((f)&0xffff))
+
+/* Positions of an INTERP frame that are no distance from the code's start. */
+enum {
+	ABI_INTERP_AT_START = 0xfffe, /* no instruction has run: the function's own line */
+	ABI_INTERP_BEYOND = 0xffff,   /* further from the start than a word has room for: no line */
+};
 
 /* Is the payload a user address: in a record as it is, in the stack tree as exporter/proc has interned it? */
 static inline int abi_frame_is_address(__u64 f)
@@ -144,6 +152,7 @@ enum abi_record_type {
 	ABI_RECORD_STACK = 2, /* struct abi_stack; the sample that it belongs to follows */
 	ABI_RECORD_PACKED_SAMPLE =
 		3, /* a sample as rings have it: its words are packed (bpf/unwind/frame_pack.h) */
+	ABI_RECORD_CODE = 4, /* struct abi_code; the first sample that has the object follows */
 };
 
 enum abi_record_flags {
@@ -197,6 +206,22 @@ struct abi_stack {
 };
 enum { ABI_MAX_STACK_BYTES = 124 * 1024 };
 
+/*
+ * A code object of a language runtime, at first sight in its process image, and again when another one lies at its address: samples
+ * of that time and later mean the one that this record describes.
+ */
+struct abi_code {
+	__u8 type;   /* ABI_RECORD_CODE */
+	__u8 event;  /* of its sample */
+	__u16 flags; /* 0 */
+	__u32 cpu;
+	__u64 time_ns;	/* of its sample */
+	__u64 start_ns; /* as in the sample's record */
+	__u32 pid, exec_id;
+	__u64 object; /* address >> ABI_INTERP_ADDRESS_SHIFT */
+	__u64 check;  /* of the object's memory, by its runtime (bpf/interp/rows.h: code_check) */
+};
+
 /* Written by user space before load (.rodata). */
 struct abi_config {
 	__u32 version;	     /* ABI_VERSION */
@@ -205,4 +230,6 @@ struct abi_config {
 	__u32 shadow;	   /* one user stack of this many is sent with a copy; 0: none */
 	__u32 file_mask; /* buckets of known files (bpf/unwind/files.h), less one; a power of two */
 	__u32 by_fp;	 /* mappings never known (captures): frame pointers only */
+	__u32 interp;	 /* frames of language runtimes are found too */
+	__u32 reserved;
 };

@@ -4,6 +4,7 @@
  */
 #pragma once
 #include "bpf/core/maps.h"
+#include "bpf/interp/rows.h"
 #include "bpf/process/search.h"
 #include "bpf/unwind/walker.h"
 
@@ -25,6 +26,8 @@ MMAPABLE_ARRAY(unwind_slabs, struct slab);
 MMAPABLE_ARRAY(unwind_rules, struct unwind_rule);
 MMAPABLE_ARRAY(unwind_binaries, struct unwind_binary);
 MMAPABLE_ARRAY(unwind_cache, struct unwind_answer);
+MMAPABLE_ARRAY(interp_layouts, struct interp_layout);
+MMAPABLE_ARRAY(interp_processes, struct interp_bucket);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

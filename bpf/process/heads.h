@@ -37,6 +37,7 @@ enum process_flags {
 	PROCESS_JIT_NO_FP = 1 << 0, /* its JIT code does not keep frame pointers */
 	PROCESS_JIT_FP = 1 << 1,    /* started with frame pointers enabled */
 	PROCESS_JIT_CHAIN = 1 << 2, /* and so it always does: 0 is where a stack ends */
+	PROCESS_INTERP = 1 << 3,    /* it has a row in interp_processes (bpf/interp/rows.h) */
 };
 /* From this bit of the flags up: the number of the publication, which no other of late has. */
 #define PROCESS_SERIAL_SHIFT 8

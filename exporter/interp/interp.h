@@ -7,6 +7,7 @@
  * One row of a table is one runtime. Any thread; nothing is shared.
  */
 #pragma once
+#include "bpf/abi.h"
 #include "exporter/symfile/runtime.h"
 #include "lib/base/cleanup.h"
 #include <stddef.h>
@@ -23,12 +24,6 @@ struct interp_memory {
 enum {
 	INTERP_MAX_TEXT_BYTES = 1024,	    /* of a name; what is longer ends in "…" */
 	INTERP_MAX_LINES_BYTES = 256 << 10, /* of a table of lines; a larger one gives none */
-};
-
-/* Positions of an INTERP frame (bpf/abi.h) that are no distance from the code's start. */
-enum {
-	INTERP_AT_START = 0xfffe, /* no instruction has run: the function's own line */
-	INTERP_BEYOND = 0xffff,	  /* further from the start than a word has room for: no line */
 };
 
 /* One code object, copied out of the process; owned by whoever read it. */

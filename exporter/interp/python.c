@@ -246,9 +246,9 @@ int python_read_code(const struct interp_memory *m, const struct runtime_record 
 
 uint32_t python_line(const struct interp_code *c, uint32_t position)
 {
-	if (position == INTERP_AT_START)
+	if (position == ABI_INTERP_AT_START)
 		return c->first_line;
-	if (position == INTERP_BEYOND)
+	if (position == ABI_INTERP_BEYOND)
 		return 0;
 	return python_lines_find((enum python_lines)c->lines_format, c->lines, c->lines_bytes,
 		c->first_line, position);

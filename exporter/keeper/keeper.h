@@ -99,13 +99,15 @@ struct keeper_missing {
 
 /* BPF maps that main reads and writes in place (mmapable arrays). */
 enum keeper_map {
-	KEEPER_HEADS,	 /* struct process_bucket (bpf/process/heads.h) */
-	KEEPER_WORDS,	 /* u64: runs of mappings */
-	KEEPER_SLABS,	 /* UNWIND_SLAB_WORDS u32 each (bpf/unwind/tables.h) */
-	KEEPER_RULES,	 /* struct unwind_rule */
-	KEEPER_BINARIES, /* struct unwind_binary */
-	KEEPER_CACHE,	 /* u64 */
-	KEEPER_FILES,	 /* struct file_bucket (bpf/unwind/files.h) */
+	KEEPER_HEADS,		 /* struct process_bucket (bpf/process/heads.h) */
+	KEEPER_WORDS,		 /* u64: runs of mappings */
+	KEEPER_SLABS,		 /* UNWIND_SLAB_WORDS u32 each (bpf/unwind/tables.h) */
+	KEEPER_RULES,		 /* struct unwind_rule */
+	KEEPER_BINARIES,	 /* struct unwind_binary */
+	KEEPER_CACHE,		 /* u64 */
+	KEEPER_FILES,		 /* struct file_bucket (bpf/unwind/files.h) */
+	KEEPER_INTERP_LAYOUTS,	 /* struct interp_layout (bpf/interp/rows.h) */
+	KEEPER_INTERP_PROCESSES, /* struct interp_bucket, as many as KEEPER_HEADS */
 	KEEPER_N_MAPS,
 };
 

@@ -4,6 +4,7 @@
  */
 #include "exporter/keeper/load.h"
 #include "bpf/core/slots.h"
+#include "bpf/interp/rows.h"
 #include "bpf/unwind/tables.h"
 #include "exporter/keeper/check.h"
 #include "lib/base/alloc.h"
@@ -169,6 +170,8 @@ static int size_maps(
 		{"unwind_binaries", N_BINARIES},
 		{"unwind_cache", UNWIND_CACHE_ANSWERS},
 		{"known_files", N_FILE_BUCKETS},
+		{"interp_layouts", INTERP_LAYOUTS},
+		{"interp_processes", N_BUCKETS},
 		{"scratch_cpu", preemptible ? SCRATCH_SLOTS : SCRATCH_ATOMIC_SLOTS},
 		{"near_cpu", preemptible ? SCRATCH_KINDS : 1},
 		{"kernel_cpus", preemptible ? SCRATCH_KINDS : 1},
@@ -213,6 +216,8 @@ static void hand_over_maps(const struct loaded *l, struct keeper_setup *ret)
 		[KEEPER_BINARIES] = "unwind_binaries",
 		[KEEPER_CACHE] = "unwind_cache",
 		[KEEPER_FILES] = "known_files",
+		[KEEPER_INTERP_LAYOUTS] = "interp_layouts",
+		[KEEPER_INTERP_PROCESSES] = "interp_processes",
 	};
 
 	for (int i = 0; i < KEEPER_N_MAPS; i++) {

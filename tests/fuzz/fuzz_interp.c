@@ -89,8 +89,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	for (uint32_t i = 0; i < 64; i++)
 		(void)python->line(&code, i);
-	(void)python->line(&code, INTERP_AT_START - 1);
-	if (python->line(&code, INTERP_AT_START) != code.first_line)
+	(void)python->line(&code, ABI_INTERP_AT_START - 1);
+	if (python->line(&code, ABI_INTERP_AT_START) != code.first_line)
 		abort();
 	interp_code_done(&code);
 	return 0;

@@ -54,10 +54,20 @@ static void record_layout(void **state)
 		FIELD(abi_config, shadow, 12, 4),
 		FIELD(abi_config, file_mask, 16, 4),
 		FIELD(abi_config, by_fp, 20, 4),
+		FIELD(abi_config, interp, 24, 4),
+		FIELD(abi_code, type, 0, 1),
+		FIELD(abi_code, event, 1, 1),
+		FIELD(abi_code, cpu, 4, 4),
+		FIELD(abi_code, time_ns, 8, 8),
+		FIELD(abi_code, start_ns, 16, 8),
+		FIELD(abi_code, pid, 24, 4),
+		FIELD(abi_code, exec_id, 28, 4),
+		FIELD(abi_code, object, 32, 8),
+		FIELD(abi_code, check, 40, 8),
 	};
 
 	(void)state;
-	assert_int_equal(ABI_VERSION, 5);
+	assert_int_equal(ABI_VERSION, 6);
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
 		if (fields[i].offset != fields[i].want_offset ||
 			fields[i].size != fields[i].want_size)

@@ -156,8 +156,8 @@ static void check_code(
 	check_hex(line + name_at + 1, code->name);
 	check_hex(line + file_at + 1, code->file);
 	assert_int_equal(code->first_line, first_line);
-	assert_int_equal(python->line(code, INTERP_AT_START), first_line);
-	assert_int_equal(python->line(code, INTERP_BEYOND), 0);
+	assert_int_equal(python->line(code, ABI_INTERP_AT_START), first_line);
+	assert_int_equal(python->line(code, ABI_INTERP_BEYOND), 0);
 	n->n_codes++;
 }
 
@@ -167,7 +167,7 @@ static void check_lines(const char *line, const struct interp_code *code, struct
 	unsigned from, to, expected;
 
 	assert_int_equal(sscanf(line, "L %u %u %u", &from, &to, &expected), 3);
-	for (unsigned i = from; i < to && i < INTERP_AT_START; i++, n->n_lines++)
+	for (unsigned i = from; i < to && i < ABI_INTERP_AT_START; i++, n->n_lines++)
 		if (python->line(code, i) != expected)
 			fail_msg("%s:%s+%u: line %u, expected %u", code->file, code->name, i,
 				python->line(code, i), expected);

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+ *
+ * What the walker knows of a process's language runtime: a row for each process image, beside its head (bpf/process/heads.h), and what
+ * all processes of a version have in common, its layout. Both are mmapable arrays that user space writes (exporter/interp). Compiled for
+ * BPF and for the host. docs/formats/abi.md describes it.
+ *
+ * Invariants:
+ *  1. a row belongs to the image that it names, and counts only while the head of that image has PROCESS_INTERP;
+ *  2. user space writes a row and its layout before it sets the flag, and changes neither while it is set;
+ *  3. a row holds nothing of a single thread, so that fork copies it.
+ */
+#pragma once
+#include "bpf/process/heads.h"
+
+/* How frames of a runtime are found: by what it leaves on the C stack at each entry of its interpreter. */
+enum interp_kind {
+	INTERP_NONE,
+	INTERP_PYTHON_EVALS, /* 3.6 to 3.9: nothing; a native frame of the interpreter's function for each language frame */
+	INTERP_PYTHON_CFRAMES, /* 3.10, 3.11: a C structure, chained on its own */
+	INTERP_PYTHON_SHIMS,   /* from 3.12 on: a frame of the language's chain */
+	INTERP_N_KINDS
+};
+
+enum {
+	INTERP_LAYOUTS = 64,
+	INTERP_N_STATES = 2,
+	INTERP_FRAME_BYTES = 80,   /* of a language frame are read at once, */
+	INTERP_THREAD_BYTES = 160, /* and at most so many of a thread's state */
+};
+/* A field that this version does not have. */
+#define INTERP_NO_FIELD 0xffff
+
+/* Offsets in bytes. Those in a frame end within INTERP_FRAME_BYTES, those in a thread's state within thread_bytes of thread_from. */
+struct interp_layout {
+	__u16 kind;			   /* enum interp_kind; INTERP_NONE: free */
+	__u16 thread_from, thread_bytes;   /* of the state, what holds the fields below */
+	__u16 thread_frame, thread_cframe; /* the innermost one */
+	__u16 thread_id;		   /* pthread_self(), which is the thread pointer */
+	__u16 thread_base_frame;	   /* lies in the state: where the chain ends; from 3.15 */
+	__u16 cframe_frame, cframe_back;   /* in a C structure on the stack */
+	__u16 frame_code, frame_back, frame_position, frame_owner, frame_is_entry;
+	__u16 code_start; /* of the instructions, in a code object */
+	__u16 code_check; /* 8 bytes that differ between most code objects */
+	__u16 tag_mask;	  /* low bits of a pointer to a code object that say something else */
+	__u16 position_bytes; /* of one position: 2; 1 where frame_position is a number of bytes, 0 where it is in use as it is */
+	__u16 interp_generation; /* in the interpreter's state: rises when a code object goes */
+	__u16 thread_interp;	 /* its address in a thread's state */
+	__u16 reserved[12];
+};
+_Static_assert(sizeof(struct interp_layout) == 64, "a cache line");
+
+/* How one comes from a thread to the runtime's state of it. The next way is tried where one gives 0. */
+enum interp_state_by {
+	INTERP_BY_NOTHING,
+	INTERP_BY_TP,  /* the word at the thread pointer + off */
+	INTERP_BY_DTV, /* the word at off in the thread-local block of `module` */
+};
+
+struct interp_process {
+	__u64 image; /* as in the head; 0: no row */
+	struct {
+		__u32 by; /* enum interp_state_by */
+		__u32 module;
+		__s64 off;
+	} states[INTERP_N_STATES];
+	__u32 layout;
+	/* Where the interpreter's function lies (INTERP_PYTHON_EVALS): as in a native frame word. */
+	__u32 eval_binary;
+	__u64 eval_off;
+	__u32 eval_bytes;
+	__u32 reserved;
+};
+_Static_assert(sizeof(struct interp_process) == 64, "a cache line");
+
+/* The rows of the heads in the bucket of the same number. */
+struct interp_bucket {
+	struct interp_process rows[PROCESS_HEADS_PER_BUCKET];
+};
