@@ -128,6 +128,7 @@ static int start_roles(
 		.ask_kernel = strcmp(o->kernel_walk, "kernel") == 0,
 		.by_frame_pointer = o->capture && *o->capture,
 		.state_dirs = {*o->symbols_cache_path ? o->symbols_cache_path : NULL},
+		.copies = true,
 		.attacher = o->java_perfmap,
 		.parser = parser_zygote_run,
 		.fetcher = fetch.n_debuginfod || fetch.pods ? run_fetcher : NULL,

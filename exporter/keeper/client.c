@@ -13,6 +13,7 @@
  */
 #include "exporter/keeper/client.h"
 #include "exporter/keeper/channel.h"
+#include "exporter/keeper/copy.h"
 #include "lib/base/alloc.h"
 #include "lib/base/clock.h"
 #include "lib/base/lock.h"
@@ -121,14 +122,22 @@ static uint32_t count_locked(const struct keeper_client *c, enum line_state stat
 	return n;
 }
 
-static bool may_hang_locked(const struct keeper_client *c, enum keeper_what what)
+/* A process whose memory hangs is not asked for more of it, so that it takes one place. */
+static bool may_hang_locked(const struct keeper_client *c, const struct keeper_hanging *asked)
 {
 	uint32_t n = 0;
 
 	ASSERT_HELD(&c->lock);
-	for (size_t i = 0; i < ARRAY_SIZE(c->lines); i++)
-		n += c->lines[i].state == LINE_HANGING && c->lines[i].asked.what == what;
-	return n < max_hanging(what);
+	for (size_t i = 0; i < ARRAY_SIZE(c->lines); i++) {
+		const struct keeper_hanging *other = &c->lines[i].asked;
+
+		if (c->lines[i].state != LINE_HANGING || other->what != asked->what)
+			continue;
+		if (asked->what == KEEPER_COPY && other->pid == asked->pid)
+			return false;
+		n++;
+	}
+	return n < max_hanging(asked->what);
 }
 
 static struct line *find_locked(struct keeper_client *c, enum line_state state)
@@ -210,10 +219,10 @@ static bool may_start_locked(const struct keeper_client *c)
 }
 
 /* Counts a request that was not tried: as many of its kind hang as may, or the keeper is silent. */
-static void count_refused_locked(struct keeper_client *c, enum keeper_what what)
+static void count_refused_locked(struct keeper_client *c, const struct keeper_hanging *asked)
 {
 	ASSERT_HELD(&c->lock);
-	if (c->own.state == LINE_HANGING && may_hang_locked(c, what))
+	if (c->own.state == LINE_HANGING && may_hang_locked(c, asked))
 		c->stats.silent++;
 	else
 		c->stats.busy++;
@@ -232,7 +241,7 @@ static struct line *take_line(
 	*ret_error = -EBUSY;
 	lock_take(&c->lock);
 	look_at_hanging_locked(c);
-	while (in_time && may_hang_locked(c, asked->what)) {
+	while (in_time && may_hang_locked(c, asked)) {
 		l = find_locked(c, LINE_IDLE);
 		is_new = !l && may_start_locked(c);
 		if (is_new)
@@ -247,7 +256,7 @@ static struct line *take_line(
 		c->n_at_work++;
 	} else {
 		c->stats.requests++;
-		count_refused_locked(c, asked->what);
+		count_refused_locked(c, asked);
 	}
 	lock_release(&c->lock);
 	if (!l || !is_new)
@@ -268,16 +277,18 @@ static struct line *take_line(
 	else
 		c->start_after_ns = clock_monotonic_ns(&clock_system) + START_RETRY_NS;
 	if (sock == -EBUSY)
-		count_refused_locked(c, asked->what);
+		count_refused_locked(c, asked);
 	pthread_cond_broadcast(&c->idle);
 	lock_release(&c->lock);
 	*ret_error = sock;
 	return NULL;
 }
 
-static void give_line_back(struct keeper_client *c, struct line *l, int r)
+/* is_limited: the opener refused to do more in this second. */
+static void give_line_back(struct keeper_client *c, struct line *l, int r, bool is_limited)
 {
 	lock_take(&c->lock);
+	c->stats.limited += is_limited;
 	c->n_at_work--;
 	c->stats.requests++;
 	l->state = LINE_IDLE;
@@ -291,7 +302,8 @@ static void give_line_back(struct keeper_client *c, struct line *l, int r)
 	lock_release(&c->lock);
 }
 
-static int open_by_opener(struct keeper_client *c, struct keeper_request *q, int fd,
+/* The descriptor that an opener answers with, or -errno. */
+static int ask_opener(struct keeper_client *c, struct keeper_request *q, int fd,
 	const struct keeper_hanging *asked)
 {
 	struct keeper_reply reply;
@@ -302,7 +314,7 @@ static int open_by_opener(struct keeper_client *c, struct keeper_request *q, int
 		return r;
 	r = channel_call(&l->channel, q, fd, c->timeout_ms, fds, &reply);
 	/* The peer's errors are about the file; the line's own end it. */
-	give_line_back(c, l, r < 0 && reply.result == r ? 0 : r);
+	give_line_back(c, l, r < 0 && reply.result == r ? 0 : r, r == -EBUSY && reply.result == r);
 	return channel_only_fd(r, fds);
 }
 
@@ -318,7 +330,7 @@ static int client_open(struct keeper *k, uint32_t pid, uint64_t start_ns, enum k
 	const struct keeper_hanging asked = {
 		.what = what, .pid = pid, .since_ns = clock_monotonic_ns(&clock_system)};
 
-	return open_by_opener((struct keeper_client *)k, &q, -1, &asked);
+	return ask_opener((struct keeper_client *)k, &q, -1, &asked);
 }
 
 static int client_open_at(struct keeper *k, int root_fd, const char *path, int flags)
@@ -332,7 +344,27 @@ static int client_open_at(struct keeper *k, int root_fd, const char *path, int f
 	if (root_fd < 0)
 		return -EBADF;
 	snprintf(asked.path, sizeof(asked.path), "%s", path);
-	return open_by_opener((struct keeper_client *)k, &q, root_fd, &asked);
+	return ask_opener((struct keeper_client *)k, &q, root_fd, &asked);
+}
+
+static int client_copy(
+	struct keeper *k, uint32_t pid, uint64_t start_ns, struct keeper_range *ranges, size_t n)
+{
+	uint8_t payload[KEEPER_COPY_RANGES * COPY_RANGE_BYTES];
+	struct keeper_request q = {.op = KEEPER_OP_COPY,
+		.id = pid,
+		.start_ns = start_ns,
+		.payload = payload,
+		.payload_len = (uint32_t)n * COPY_RANGE_BYTES};
+	const struct keeper_hanging asked = {
+		.what = KEEPER_COPY, .pid = pid, .since_ns = clock_monotonic_ns(&clock_system)};
+	_cleanup_close_ int fd = -1;
+
+	if (!copy_ranges_fit(ranges, n))
+		return -EINVAL;
+	copy_put_ranges(ranges, n, payload);
+	fd = ask_opener((struct keeper_client *)k, &q, -1, &asked);
+	return fd < 0 ? fd : copy_from_file(fd, ranges, n);
 }
 
 /* What the keeper attaches: a descriptor, or -errno with its text. */
@@ -416,6 +448,7 @@ struct keeper *keeper_client_new(int sock, int timeout_ms)
 
 	c->keeper = (struct keeper) {.open = client_open,
 		.open_at = client_open_at,
+		.copy = client_copy,
 		.attach = client_attach,
 		.attach_sideband = client_attach_sideband,
 		.attach_file = client_attach_file,
@@ -436,6 +469,12 @@ void keeper_stats(struct keeper *k, struct keeper_stats *ret)
 		k->stats(k, ret);
 }
 
+int keeper_copy(
+	struct keeper *k, uint32_t pid, uint64_t start_ns, struct keeper_range *ranges, size_t n)
+{
+	return k->copy ? k->copy(k, pid, start_ns, ranges, n) : -ENOTSUP;
+}
+
 int64_t keeper_silent_since_ns(const struct keeper *k)
 {
 	return k && k->silent_since_ns ? k->silent_since_ns(k) : 0;
@@ -451,6 +490,7 @@ const char *keeper_what_name(enum keeper_what what)
 	case KEEPER_KALLSYMS: return "kallsyms";
 	case KEEPER_MODULES: return "modules";
 	case KEEPER_EXE: return "executable";
+	case KEEPER_COPY: return "memory";
 	}
 	return "file";
 }

@@ -11,6 +11,7 @@
 #include "bpf/kernel/orc.h"
 #include "lib/base/err.h"
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Bundles hold these numbers too, so 5 and 7, which former versions had, are never reused. */
@@ -22,11 +23,20 @@ enum keeper_what {
 	KEEPER_KALLSYMS = 6, /* /proc/kallsyms; pid ignored */
 	KEEPER_MODULES = 8,  /* /proc/modules; pid ignored */
 	KEEPER_EXE = 9,	     /* where /proc/PID/exe leads to: a file with that text */
+	KEEPER_COPY = 10, /* stands for the operation COPY where requests are counted and shown */
 };
 
 enum keeper_open_at {
 	KEEPER_NO_LINK = 1, /* the path's last part must not be a symbolic link */
 };
+
+/* A piece of a process's memory. */
+struct keeper_range {
+	uint64_t addr;
+	uint32_t bytes, copied; /* copied: fewer where memory ends that can be read */
+	void *to;		/* room for `bytes` */
+};
+enum { KEEPER_COPY_RANGES = 8, KEEPER_COPY_BYTES = 64 << 10 };
 
 /* A file as records and /proc/PID/maps name it. */
 struct keeper_file {
@@ -45,11 +55,12 @@ struct keeper_hanging {
 
 enum { KEEPER_MAX_HANGING = 16 };
 struct keeper_stats {
-	/* Requests to open something that have ended: those that were answered and the next three. */
+	/* Requests to openers that have ended: those that were answered and the next four. */
 	uint64_t requests;
 	uint64_t timeouts;
 	uint64_t busy;	   /* refused at once, since as many of their kind hang as may */
 	uint64_t silent;   /* refused at once, since the keeper itself does not answer */
+	uint64_t limited;  /* COPY refused: its opener copies no more in this second */
 	uint64_t returned; /* requests that hung and have ended since, the keeper's included */
 	int64_t silent_since_ns; /* CLOCK_MONOTONIC, as the keeper does not answer; 0: it does */
 	uint64_t cpu_ns;	 /* of all openers that there were */
@@ -67,6 +78,11 @@ struct keeper {
 		uint64_t start, uint64_t end);
 	/* A regular file below root_fd (RESOLVE_IN_ROOT), read only. flags: enum keeper_open_at. */
 	int (*open_at)(struct keeper *k, int root_fd, const char *path, int flags);
+	/* Copies memory of the process that started then, which must be given, into each range: 0 with `copied` set. -EINVAL: more than
+	 * KEEPER_COPY_RANGES ranges or KEEPER_COPY_BYTES in all, or an empty range; -ESRCH: the process is gone, or another one by now;
+	 * -ENOTSUP: nobody copies here; -EBUSY: not tried, try later; else as `open`. */
+	int (*copy)(struct keeper *k, uint32_t pid, uint64_t start_ns, struct keeper_range *ranges,
+		size_t n);
 	/* The program of an EVENT_PER_CPU to one CPU (start-up, hot-plug): its perf event, enabled at the base rate. -ENODEV when
 	 * the CPU is offline, -ENOENT when no such event is on. */
 	int (*attach)(struct keeper *k, enum abi_event event, uint32_t cpu, struct errbuf *eb);
@@ -87,6 +103,9 @@ struct keeper {
 
 /* By `stats`; zeros without. */
 void keeper_stats(struct keeper *k, struct keeper_stats *ret);
+/* By `copy`; -ENOTSUP without. */
+int keeper_copy(
+	struct keeper *k, uint32_t pid, uint64_t start_ns, struct keeper_range *ranges, size_t n);
 /* By `silent_since_ns`; 0 without. */
 int64_t keeper_silent_since_ns(const struct keeper *k);
 /* What a kind of request is called in metrics and pages; "file" for paths below a root. */

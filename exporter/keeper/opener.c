@@ -32,7 +32,9 @@ static int give_up_privilege(int sock, struct errbuf *eb)
 
 static _Noreturn void run(const struct openers *o, int sock)
 {
-	const struct server server = {.procfs = o->procfs, .opens_files = true};
+	struct copy_limit copies = {0};
+	const struct server server = {
+		.procfs = o->procfs, .opens_files = true, .copies = o->copies ? &copies : NULL};
 	struct errbuf eb = {0};
 	int r;
 

@@ -17,6 +17,7 @@ enum { OPENER_MAX = 16 }; /* alive at once, those that hang included */
 struct openers {
 	const char *procfs;
 	pid_t keeper;
+	bool copies;		/* they copy memory of processes too */
 	pid_t pids[OPENER_MAX]; /* 0: none */
 };
 

@@ -14,6 +14,7 @@ enum keeper_op {
 	KEEPER_OP_ATTACH = 3,
 	KEEPER_OP_OPENER = 5, /* 4 was that of former versions */
 	KEEPER_OP_ATTACH_FILE = 6,
+	KEEPER_OP_COPY = 7,
 };
 /* ATTACH, in place of an event's number. */
 #define KEEPER_SIDEBAND 0xffffU
@@ -32,9 +33,9 @@ struct keeper_request {
 	uint16_t op; /* enum keeper_op */
 	uint16_t
 		what; /* OPEN: enum keeper_what; OPEN_AT: enum keeper_open_at; ATTACH, ATTACH_FILE: enum abi_event */
-	uint32_t id;		       /* OPEN: pid; ATTACH: cpu */
+	uint32_t id;		       /* OPEN, COPY: pid; ATTACH: cpu */
 	uint64_t start_ns, start, end; /* ATTACH_FILE: start is the offset */
-	uint32_t payload_len;	       /* OPEN_AT: path */
+	uint32_t payload_len;	       /* OPEN_AT: path; COPY: ranges */
 	const uint8_t *payload;
 };
 

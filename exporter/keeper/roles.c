@@ -322,7 +322,8 @@ static _Noreturn void run_keeper(const struct role_options *o, struct start *s)
 		.end_ms = END_MS};
 	int status = 1;
 
-	s->openers = (struct openers) {.procfs = o->procfs, .keeper = s->keeper};
+	s->openers =
+		(struct openers) {.procfs = o->procfs, .keeper = s->keeper, .copies = o->copies};
 	prctl(PR_SET_NAME, "sonde-keeper");
 	log_set_component("keeper");
 	if (children.signal_fd >= 0 && keeper_lockdown(s, children.signal_fd) == 0)

@@ -43,6 +43,7 @@ struct role_options {
 		int fd); /* fetcher_run, when something is to be fetched; NULL: there is no such role */
 	const void *fetcher_ctx;
 	uint32_t priority; /* --priority: keeper and main run at this nice value below 0 */
+	bool copies;	   /* openers copy memory of processes */
 	bool attacher;	   /* --jit.java-perfmap: start that role (attach.h) */
 	int (*parser)(
 		int fd); /* parser_zygote_run: serves the socket until it closes; the result is the exit status */

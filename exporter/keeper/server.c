@@ -181,6 +181,29 @@ static int answer_open_at(const struct keeper_request *q, int root_fd, int *ret_
 	return 0;
 }
 
+/* The process is asked for its start once more: what was read belongs to it only as long as it lives. */
+static int answer_copy(const struct server *s, const struct keeper_request *q, int *ret_fd)
+{
+	struct keeper_range ranges[KEEPER_COPY_RANGES];
+	int n = q->start_ns ? copy_get_ranges(q->payload, q->payload_len, ranges) : -EINVAL;
+	_cleanup_close_ int proc_fd = -1, fd = -1;
+	uint64_t bytes = 0;
+	int r;
+
+	for (int i = 0; i < n; i++)
+		bytes += ranges[i].bytes;
+	r = n < 0 ? n : copy_limit_take(s->copies, clock_monotonic_ns(&clock_system), bytes);
+	if (r < 0)
+		return r;
+	proc_fd = server_open_process(s->procfs, q->id, q->start_ns);
+	fd = proc_fd < 0 ? proc_fd : copy_to_file(proc_fd, ranges, (size_t)n);
+	r = fd < 0 ? fd : check_start_time(proc_fd, q->start_ns);
+	if (r < 0)
+		return r;
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
 static int answer_attach(const struct server *s, const struct keeper_request *q, int fd_in,
 	struct keeper_reply *reply, int *ret_fd)
 {
@@ -223,6 +246,8 @@ static int answer(const struct server *s, const struct keeper_request *q, int fd
 		r = answer_open(s, q, &fds[0]);
 	else if (q->op == KEEPER_OP_OPEN_AT && s->opens_files)
 		r = answer_open_at(q, fd_in, &fds[0]);
+	else if (q->op == KEEPER_OP_COPY && s->copies)
+		r = answer_copy(s, q, &fds[0]);
 	if (r == 0)
 		reply->n_fds = 1;
 	return r;

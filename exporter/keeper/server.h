@@ -4,13 +4,15 @@
  * nothing but what the protocol offers.
  */
 #pragma once
+#include "exporter/keeper/copy.h"
 #include "exporter/keeper/keeper.h"
 #include <stddef.h>
 
 /* What it does not do it refuses with -ENOTSUP. */
 struct server {
 	const char *procfs;
-	bool opens_files; /* OPEN and OPEN_AT, which may never end: an opener's */
+	bool opens_files;	   /* OPEN and OPEN_AT, which may never end: an opener's */
+	struct copy_limit *copies; /* COPY, which may never end either; NULL: it does not */
 	void *attach_ctx;
 	/* A descriptor or -errno; `event` may be KEEPER_SIDEBAND. */
 	int (*attach)(void *ctx, uint32_t event, uint32_t cpu, struct errbuf *eb);

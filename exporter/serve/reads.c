@@ -20,12 +20,13 @@ static void write_reads(struct metrics_writer *w, const struct proc_reader_stats
 static void write_keeper(struct metrics_writer *w, const struct keeper_stats *k, int64_t now_ns)
 {
 	metrics_write_family(w, METRIC_COUNTER, "sonde_keeper_requests_total",
-		"Files asked of openers, by how that ended.");
-	metrics_write(w, (double)(k->requests - k->timeouts - k->busy - k->silent), "result",
-		"answered", NULL);
+		"Files and copies of memory asked of openers, by how that ended.");
+	metrics_write(w, (double)(k->requests - k->timeouts - k->busy - k->silent - k->limited),
+		"result", "answered", NULL);
 	metrics_write(w, (double)k->timeouts, "result", "timeout", NULL);
 	metrics_write(w, (double)k->busy, "result", "busy", NULL);
 	metrics_write(w, (double)k->silent, "result", "silent", NULL);
+	metrics_write(w, (double)k->limited, "result", "limited", NULL);
 	metrics_write_family(w, METRIC_GAUGE, "sonde_keeper_openers",
 		"Processes that open files, those that hang included.");
 	metrics_write(w, k->openers, NULL);

@@ -11,6 +11,7 @@
 #include "exporter/sample/sideband.h"
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -40,8 +41,10 @@ static int no_opener(void *ctx, int *ret_sock, uint32_t *ret_pid, struct errbuf 
 /* It does all that keeper and openers do. */
 static void fuzz_server(const uint8_t *data, size_t size)
 {
-	static const struct server server = {.procfs = "/nowhere",
+	struct copy_limit copies = {0};
+	const struct server server = {.procfs = "/nowhere",
 		.opens_files = true,
+		.copies = &copies,
 		.attach = no_attach,
 		.attach_file = no_attach_file,
 		.start_opener = no_opener};
@@ -91,6 +94,22 @@ static void fuzz_client(const uint8_t *data, size_t size)
 	close(sock[0]);
 }
 
+/* The input is what an opener that is not right copied: what is written lies within the ranges. */
+static void fuzz_copies(const uint8_t *data, size_t size)
+{
+	uint8_t room[3][16];
+	struct keeper_range ranges[3] = {{.bytes = 16, .to = room[0]}, {.bytes = 1, .to = room[1]},
+		{.bytes = 16, .to = room[2]}};
+	_cleanup_close_ int fd = memfd_create("copies", MFD_CLOEXEC);
+
+	if (fd < 0 || pwrite(fd, data, size, 0) != (ssize_t)size ||
+		copy_from_file(fd, ranges, ARRAY_SIZE(ranges)) < 0)
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(ranges); i++)
+		if (ranges[i].copied > ranges[i].bytes)
+			__builtin_trap();
+}
+
 static void on_sideband(void *ctx, const struct sideband *e)
 {
 	*(size_t *)ctx += e->path ? strlen(e->path) : 0;
@@ -129,6 +148,8 @@ static void fuzz_replay(const uint8_t *data, size_t size)
 	struct replay *r = NULL;
 	struct clock_virtual clock;
 	struct keeper *k;
+	uint8_t room[64];
+	struct keeper_range range = {.addr = 1, .bytes = sizeof(room), .to = room};
 	int fd;
 
 	clock_virtual_init(&clock, 0);
@@ -137,6 +158,8 @@ static void fuzz_replay(const uint8_t *data, size_t size)
 	while (replay_step(r))
 		;
 	k = replay_keeper(r);
+	if (k->copy(k, 1, 0, &range, 1) == 0 && range.copied > range.bytes)
+		__builtin_trap();
 	fd = k->open(k, 1, 0, KEEPER_MAPS, 0, 0);
 	if (fd >= 0)
 		close(fd);
@@ -148,7 +171,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!size)
 		return 0;
-	switch (data[0] & 3) {
+	switch (data[0] & 7) {
+	case 4: fuzz_copies(data + 1, size - 1); break;
 	case 0: fuzz_server(data + 1, size - 1); break;
 	case 1: fuzz_client(data + 1, size - 1); break;
 	case 2: sideband_parse(data + 1, size - 1, data[0] & 0x80, &s); break;

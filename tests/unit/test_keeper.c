@@ -18,13 +18,13 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include "exporter/keeper/attach.h"
-#include "exporter/keeper/client.h"
 #include "exporter/keeper/programs.h"
 #include "exporter/keeper/protocol.h"
 #include "lib/base/fd_message.h"
 #include "exporter/keeper/server.h"
 #include "lib/base/clock.h"
 #include "lib/base/fs.h"
+#include "tests/unit/keeper_pair.h"
 
 static void messages(void **state)
 {
@@ -76,40 +76,6 @@ static void messages(void **state)
 	}
 }
 
-enum { MAX_OPENERS = 16 };
-
-/* A server in a thread, a client of it; openers are threads too, the first n_dead of which never answer. */
-struct pair {
-	int sock[2];
-	struct server server;
-	pthread_t openers[MAX_OPENERS];
-	int opener_socks[MAX_OPENERS];
-	unsigned n_openers, n_dead;
-	pthread_t thread;
-	struct keeper *keeper;
-	char dir[64];
-};
-
-/* The side-band event can be read from, those of programs have nothing. */
-static int fake_attach(void *ctx, uint32_t event, uint32_t cpu, struct errbuf *eb)
-{
-	(void)ctx;
-	if (cpu == 5)
-		return err_set(eb, -ENODEV, "CPU 5 sleeps");
-	return open(event == KEEPER_SIDEBAND ? "/dev/zero" : "/dev/null", O_RDONLY | O_CLOEXEC);
-}
-
-/* The link is the file itself. */
-static int fake_attach_file(
-	void *ctx, uint32_t event, int file_fd, uint64_t offset, struct errbuf *eb)
-{
-	(void)ctx;
-	if (event != 3 || offset != 0x1234567890)
-		return err_set(
-			eb, -ENOENT, "event %u, offset %#llx", event, (unsigned long long)offset);
-	return fcntl(file_fd, F_DUPFD_CLOEXEC, 0);
-}
-
 /* Main has given many requests up, and their replies fill its socket: the keeper goes on answering. */
 static void replies_that_nobody_reads(void **state)
 {
@@ -132,103 +98,6 @@ static void replies_that_nobody_reads(void **state)
 	close(sock[1]);
 	assert_int_equal(server_answer(&server, sock[0]), -EPIPE);
 	close(sock[0]);
-}
-
-static void *serve(void *arg)
-{
-	struct pair *p = arg;
-
-	for (;;) {
-		fd_set set;
-
-		FD_ZERO(&set);
-		FD_SET(p->sock[0], &set);
-		if (select(p->sock[0] + 1, &set, NULL, NULL, NULL) < 0 ||
-			server_answer(&p->server, p->sock[0]) < 0)
-			return NULL;
-	}
-}
-
-static void *serve_opener(void *arg)
-{
-	const struct server server = {.procfs = "/proc", .opens_files = true};
-	int *sock = arg;
-
-	while (server_wait(*sock) == 0 && server_answer(&server, *sock) == 0)
-		;
-	return NULL;
-}
-
-static int fake_opener(void *ctx, int *ret_sock, uint32_t *ret_pid, struct errbuf *eb)
-{
-	struct pair *p = ctx;
-	unsigned i = p->n_openers;
-	int sock[2];
-
-	if (i == MAX_OPENERS)
-		return err_set(eb, -EBUSY, "all hang");
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock))
-		return -errno;
-	p->opener_socks[i] = sock[0];
-	*ret_sock = sock[1];
-	*ret_pid = (uint32_t)getpid();
-	p->n_openers++;
-	return i < p->n_dead
-		       ? 0
-		       : -pthread_create(&p->openers[i], NULL, serve_opener, &p->opener_socks[i]);
-}
-
-static int setup(void **state)
-{
-	struct pair *p = calloc(1, sizeof(*p));
-
-	p->server = (struct server) {.procfs = "/proc",
-		.attach = fake_attach,
-		.attach_file = fake_attach_file,
-		.opener_ctx = p,
-		.start_opener = fake_opener};
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p->sock) ||
-		pthread_create(&p->thread, NULL, serve, p))
-		return -1;
-	p->keeper = keeper_client_new(p->sock[1], 5000);
-	snprintf(p->dir, sizeof(p->dir), "/tmp/test_keeper.XXXXXX");
-	*state = p;
-	return mkdtemp(p->dir) ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-	struct pair *p = *state;
-
-	p->keeper->close(p->keeper);
-	pthread_join(p->thread, NULL);
-	close(p->sock[0]);
-	for (unsigned i = 0; i < p->n_openers; i++) {
-		if (i >= p->n_dead)
-			pthread_join(p->openers[i], NULL);
-		close(p->opener_socks[i]);
-	}
-	if (fs_remove_all(&fs_system, p->dir) < 0)
-		return -1;
-	free(p);
-	return 0;
-}
-
-/* Field 22 of a process's stat, in ns of CLOCK_BOOTTIME; no name with blanks here. */
-static uint64_t started_ns(pid_t pid)
-{
-	char path[64], buf[1024], *s;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	f = fopen(path, "r");
-	assert_non_null(f);
-	assert_non_null(fgets(buf, sizeof(buf), f));
-	fclose(f);
-	s = strrchr(buf, ')');
-	for (int i = 2; i < 22; i++)
-		s = strchr(s + 1, ' ');
-	return strtoull(s, NULL, 10) * 10000000ULL;
 }
 
 static void expect_file(int fd, const char *start)
@@ -649,10 +518,10 @@ static void openers_that_hang(void **state)
 	assert_true(stats.cpu_ns > 0);
 	/* One answers after all, another ends: their places are free again. */
 	late.result = -EIO;
-	assert_int_equal(fd_message_send(p->opener_socks[0], buf,
+	assert_int_equal(fd_message_send(p->openers[0].sock, buf,
 				 (size_t)protocol_put_reply(&late, buf), NULL, 0, MSG_DONTWAIT),
 		0);
-	shutdown(p->opener_socks[1], SHUT_RDWR);
+	shutdown(p->openers[1].sock, SHUT_RDWR);
 	keeper_stats(k, &stats);
 	assert_int_equal(stats.n_hanging, 1);
 	assert_int_equal(stats.returned, 2);
