@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A process's memory for readers of its runtime: what one request serves, what is read from the process again, and that a bundle gives
+ * back what a process had.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "exporter/interp/reader/memory.h"
+#include "exporter/sample/capture.h"
+#include "exporter/sample/replay.h"
+#include "lib/base/cleanup.h"
+#include <unistd.h>
+
+enum { BASE = 0x10000, BYTES = 100000, PID = 7, START = 99 };
+
+/* A process with memory from BASE on. A byte there is the number of requests that have copied it. */
+struct process {
+	struct keeper keeper;
+	uint8_t memory[BYTES];
+	uint64_t requests, largest;
+	int error;
+};
+
+static int fake_copy(
+	struct keeper *k, uint32_t pid, uint64_t start_ns, struct keeper_range *ranges, size_t n)
+{
+	struct process *p = (struct process *)k;
+
+	assert_int_equal(pid, PID);
+	assert_int_equal(start_ns, START);
+	p->requests++;
+	for (size_t i = 0; i < n && !p->error; i++) {
+		uint64_t off = ranges[i].addr - BASE;
+
+		assert_true(ranges[i].bytes <= KEEPER_COPY_BYTES);
+		p->largest = MAX(p->largest, ranges[i].bytes);
+		ranges[i].copied = off < BYTES ? (uint32_t)MIN(ranges[i].bytes, BYTES - off) : 0;
+		memcpy(ranges[i].to, p->memory + MIN(off, (uint64_t)BYTES), ranges[i].copied);
+		for (uint32_t at = 0; at < ranges[i].copied; at++)
+			p->memory[off + at]++;
+	}
+	return p->error;
+}
+
+static int setup(void **state)
+{
+	struct process *p = calloc(1, sizeof(*p));
+
+	p->keeper.copy = fake_copy;
+	*state = p;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	free(*state);
+	return 0;
+}
+
+/* Reads; all bytes had been copied so often before. */
+static void expect(struct interp_window *w, uint64_t off, size_t n, unsigned copied)
+{
+	uint8_t got[1024];
+
+	assert_int_equal(w->memory.read(w->memory.arg, BASE + off, got, n), 0);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(got[i], copied);
+}
+
+static void what_is_near_costs_no_request(void **state)
+{
+	struct process *p = *state;
+	struct interp_window w;
+
+	interp_window_init(&w, &p->keeper, PID, START, 0x1234);
+	assert_int_equal(w.memory.bias, 0x1234);
+	expect(&w, 1000, 48, 0);
+	expect(&w, 1048, 20, 0);
+	expect(&w, 1000 + INTERP_WINDOW_BYTES - 8, 8, 0);
+	assert_int_equal(p->requests, 1);
+	expect(&w, 1000 + INTERP_WINDOW_BYTES, 8, 0);
+	assert_int_equal(p->requests, 2);
+	assert_int_equal(w.requests, 2);
+	assert_int_equal(w.bytes, 2 * INTERP_WINDOW_BYTES);
+}
+
+static void a_second_reading_is_one_of_the_process(void **state)
+{
+	struct process *p = *state;
+	struct interp_window w;
+
+	interp_window_init(&w, &p->keeper, PID, START, 0);
+	expect(&w, 1000, 48, 0);
+	expect(&w, 1000, 48, 1);
+	expect(&w, 1047, 2, 2); /* in part */
+	/* although another window has brought it meanwhile, unread */
+	expect(&w, 5000, 48, 0);
+	expect(&w, 4800, 48, 0);
+	expect(&w, 5000, 48, 2);
+	assert_int_equal(p->requests, 6);
+}
+
+static void large_pieces_come_by_themselves(void **state)
+{
+	struct process *p = *state;
+	_cleanup_free_ uint8_t *got = calloc(1, BYTES);
+	struct interp_window w;
+
+	interp_window_init(&w, &p->keeper, PID, START, 0);
+	assert_int_equal(w.memory.read(w.memory.arg, BASE, got, BYTES), 0);
+	assert_int_equal(p->requests, 2);
+	assert_int_equal(p->largest, KEEPER_COPY_BYTES);
+	expect(&w, 90000, 8, 1);
+}
+
+static void what_cannot_be_read(void **state)
+{
+	struct process *p = *state;
+	struct interp_window w;
+	uint8_t got[BYTES];
+
+	interp_window_init(&w, &p->keeper, PID, START, 0);
+	/* the end of memory is within the window, behind what was asked for; then within that */
+	expect(&w, BYTES - 48, 48, 0);
+	assert_int_equal(w.memory.read(w.memory.arg, BASE + BYTES - 47, got, 48), -EFAULT);
+	assert_int_equal(w.memory.read(w.memory.arg, BASE + 1, got, BYTES), -EFAULT);
+	assert_int_equal(w.memory.read(w.memory.arg, BASE - 4096, got, 8), -EFAULT);
+	p->error = -ESRCH;
+	assert_int_equal(w.memory.read(w.memory.arg, BASE + 1000, got, 8), -ESRCH);
+	/* nothing of a window is left that could not be filled */
+	assert_int_equal(w.memory.read(w.memory.arg, BASE + 1100, got, 8), -ESRCH);
+	p->keeper.copy = NULL;
+	assert_int_equal(w.memory.read(w.memory.arg, BASE, got, 8), -ENOTSUP);
+}
+
+/* What a process had, at its times; ranges of a replay need not be those of the capture. */
+static void a_bundle_has_what_was_copied(void **state)
+{
+	struct process *p = *state;
+	char path[] = "/tmp/test_interp_memory.XXXXXX";
+	const struct sample_sink sink = {.ctx = NULL};
+	struct capture *c;
+	_cleanup_(replay_freep)
+	struct replay *r = NULL;
+	struct clock_virtual clock;
+	struct interp_window w;
+	uint8_t got[1024];
+	struct keeper *k;
+
+	close(mkstemp(path));
+	c = capture_open(&fs_system, path, 0, NULL);
+	assert_non_null(c);
+	k = capture_keeper(c, &p->keeper);
+	interp_window_init(&w, k, PID, START, 0);
+	expect(&w, 1000, 48, 0);
+	expect(&w, 1000, 48, 1);
+	expect(&w, 1000 + INTERP_WINDOW_BYTES, 48, 0);
+	assert_int_equal(w.memory.read(w.memory.arg, BASE - 4096, got, 8), -EFAULT);
+	p->error = -EPERM;
+	assert_int_equal(w.memory.read(w.memory.arg, BASE + 5000, got, 8), -EPERM);
+	capture_freep(&c);
+	clock_virtual_init(&clock, 0);
+	assert_int_equal(replay_open(&fs_system, path, &sink, &clock, &r, NULL), 0);
+	unlink(path);
+	k = replay_keeper(r);
+	interp_window_init(&w, k, PID, START, 0);
+	expect(&w, 1010, 100, 0);
+	expect(&w, 1000, 48, 1);
+	expect(&w, 1000, 48, 1);
+	/* from one region into the next */
+	assert_int_equal(w.memory.read(w.memory.arg, BASE + 1000, got, 550), 0);
+	assert_int_equal(got[INTERP_WINDOW_BYTES - 1], 1);
+	assert_int_equal(got[INTERP_WINDOW_BYTES], 0);
+	assert_int_equal(w.memory.read(w.memory.arg, BASE + 5000, got, 8), -EFAULT);
+	interp_window_init(&w, k, PID, START + 1, 0);
+	assert_int_equal(w.memory.read(w.memory.arg, BASE + 1000, got, 8), -ESRCH);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(what_is_near_costs_no_request, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			a_second_reading_is_one_of_the_process, setup, teardown),
+		cmocka_unit_test_setup_teardown(large_pieces_come_by_themselves, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_cannot_be_read, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_bundle_has_what_was_copied, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
