@@ -42,6 +42,8 @@ enum python_address {
 	PYTHON_CODE_TYPE, /* PyCode_Type, PyUnicode_Type, PyBytes_Type */
 	PYTHON_STR_TYPE,
 	PYTHON_BYTES_TYPE,
+	PYTHON_EVAL, /* the function that interprets, and its end; up to 3.9, where each call of it is a frame */
+	PYTHON_EVAL_END,
 	N_PYTHON_ADDRESSES
 };
 _Static_assert((int)N_PYTHON_ADDRESSES <= RUNTIME_MAX_ADDRESSES, "addresses fit the record");

@@ -247,6 +247,8 @@ bool python_detect(const struct elf_file *f, struct runtime_record *ret)
 	ret->addresses[PYTHON_CODE_TYPE] = p.symbols[CODE_TYPE].addr;
 	ret->addresses[PYTHON_STR_TYPE] = p.symbols[STR_TYPE].addr;
 	ret->addresses[PYTHON_BYTES_TYPE] = p.symbols[BYTES_TYPE].addr;
+	ret->addresses[PYTHON_EVAL] = p.symbols[EVAL].addr;
+	ret->addresses[PYTHON_EVAL_END] = p.symbols[EVAL].addr + p.symbols[EVAL].bytes;
 	/* Only now: the relocations of a large library take time. */
 	if (elf_image_open(f, &image) < 0)
 		refuse(&p, RUNTIME_NO_STATE);
