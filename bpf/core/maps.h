@@ -7,6 +7,7 @@
 #include "bpf/core/types.h"
 #include <bpf/bpf_helpers.h>
 
+#include "bpf/interp/rows.h"
 #include "bpf/kernel/orc.h"
 #include "bpf/process/heads.h"
 
@@ -41,6 +42,15 @@ struct heads_map {
 };
 struct heads_map heads SEC(".maps") __weak;
 
+struct interp_processes_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct interp_bucket);
+};
+struct interp_processes_map interp_processes SEC(".maps") __weak;
+
 struct kernel_orc_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -66,4 +76,17 @@ static __always_inline struct process_head *head_of(__u32 pid, __u32 bucket_mask
 		return NULL;
 	i = claim ? process_claim(b, pid) : process_find(b, pid);
 	return i < PROCESS_HEADS_PER_BUCKET ? &b->heads[i] : NULL;
+}
+
+/* The place for the row of a language runtime beside the head of a pid, or NULL where that has no head. */
+static __always_inline struct interp_process *interp_row_of(__u32 pid, __u32 bucket_mask)
+{
+	__u32 key = pid & bucket_mask, i;
+	struct process_bucket *heads_there = bpf_map_lookup_elem(&heads, &key);
+	struct interp_bucket *b = bpf_map_lookup_elem(&interp_processes, &key);
+
+	if (!b || !heads_there)
+		return NULL;
+	i = process_find(heads_there, pid);
+	return i < PROCESS_HEADS_PER_BUCKET ? &b->rows[i] : NULL;
 }

@@ -13,6 +13,21 @@ static __always_inline __u64 image_of(struct task_struct *task)
 	return process_image(task->group_leader->start_time, (__u32)task->self_exec_id);
 }
 
+/* The child's threads, and its runtime, are where the parent's were. Without a row it has no flag. */
+static __always_inline void copy_interp(
+	struct process_head *to, struct process_head *from, __u64 image)
+{
+	const struct interp_process *parent = interp_row_of(from->pid, config.bucket_mask);
+	struct interp_process *child = interp_row_of(to->pid, config.bucket_mask);
+
+	if (parent && child && parent->image == from->image) {
+		*child = *parent;
+		child->image = image;
+	} else {
+		to->flags &= ~PROCESS_INTERP;
+	}
+}
+
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child)
 {
@@ -31,6 +46,8 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	image = image_of(child);
 	process_begin(to, image);
 	to->flags = from->flags;
+	if (config.interp && to->flags & PROCESS_INTERP)
+		copy_interp(to, from, image);
 	process_set_run(to, image, run);
 	return 0;
 }

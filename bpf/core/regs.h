@@ -55,6 +55,11 @@ static __always_inline __u64 regs_sp(const struct perf_event_regs *r)
 	return r->sp;
 }
 
+static __always_inline __u64 regs_thread_pointer(const struct task_struct *task)
+{
+	return task->thread.uw.tp_value;
+}
+
 static __always_inline void regs_by_number(__u64 *to, const struct perf_event_regs *from)
 {
 #pragma clang loop unroll(full)
@@ -105,6 +110,11 @@ static __always_inline __u64 regs_pc(const struct perf_event_regs *r)
 static __always_inline __u64 regs_sp(const struct perf_event_regs *r)
 {
 	return r->rsp;
+}
+
+static __always_inline __u64 regs_thread_pointer(const struct task_struct *task)
+{
+	return task->thread.fsbase;
 }
 
 static __always_inline void regs_by_number(__u64 *to, const struct perf_event_regs *from)

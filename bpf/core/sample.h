@@ -39,6 +39,16 @@ static __always_inline void count_steps(struct sampling *g)
 	sampling_count(g, ABI_COUNT_FRAMES_SIGNAL, w->by[UNWIND_BY_SIGNAL]);
 }
 
+/* All kinds of rows are Python's so far. */
+static __always_inline void count_interp(struct sampling *g)
+{
+	const struct interp *in = &g->s->interp;
+
+	sampling_count(g, ABI_COUNT_FRAMES_INTERP, in->n_frames);
+	sampling_count(g, ABI_COUNT_INTERP_MISMATCHES_PYTHON, in->cut == ABI_CUT_INTERP_MISMATCH);
+	sampling_count(g, ABI_COUNT_INTERP_LOST_PYTHON, in->cut == ABI_CUT_INTERP_LOST);
+}
+
 /* Walks from the registers in scratch; returns the number of words. */
 static __always_inline __u32 walk_user(struct sampling *g)
 {
@@ -54,6 +64,8 @@ static __always_inline __u32 walk_user(struct sampling *g)
 	}
 	n = walker_run(s);
 	count_steps(g);
+	if (config.interp && RARE(s->walk.has_interp))
+		count_interp(g);
 	/* The program that called execve is gone by now; its registers are not. */
 	if (RARE(s->walk.cut != ABI_CUT_NONE) && BPF_CORE_READ_BITFIELD(g->task, in_execve)) {
 		s->walk.cut = s->walk.lacks = 0;

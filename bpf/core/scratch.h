@@ -21,6 +21,7 @@ struct scratch {
 	__u32 busy;
 	__u32 near; /* key in near_cpu and kernel_cpus, or SCRATCH_NO_NEAR */
 	struct walk walk;
+	struct interp interp;
 	struct process_place place;
 	struct process_recent recent[PROCESS_RECENT_IMAGES];
 	__u64 image; /* of this process */

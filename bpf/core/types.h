@@ -149,7 +149,19 @@ struct signal_struct {
 	atomic_t live;
 };
 
+/* Where the thread pointer is kept. */
+struct thread_struct {
+#ifdef __TARGET_ARCH_arm64
+	struct {
+		unsigned long tp_value;
+	} uw;
+#else
+	unsigned long fsbase;
+#endif
+};
+
 struct task_struct {
+	struct thread_struct thread;
 	void *stack;
 	unsigned int flags;
 	struct mm_struct *mm;

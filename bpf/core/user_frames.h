@@ -105,6 +105,72 @@ static __always_inline enum unwind_place unwind_locate(struct walk *w, __u64 add
 	return UNWIND_IN_FILE;
 }
 
+struct walking {
+	struct scratch *s;
+};
+
+static long interp_callback(__u32 i, struct walking *k)
+{
+	(void)i;
+	return interp_turn(&k->s->walk, &k->s->interp, k->s->words);
+}
+
+/* Verified once, by itself. */
+UNWIND_ALONE int interp_native_frame(struct scratch *s)
+{
+	struct walking walking = {.s = s};
+	__u32 n;
+
+	if (!s || !interp_is_here(&s->walk, &s->interp))
+		return 0;
+	n = s->interp.n_frames;
+	bpf_loop(INTERP_MAX_TURNS, interp_callback, &walking, 0);
+	return s->walk.is_exact_leaf && s->interp.n_frames != n;
+}
+
+static __always_inline int unwind_interp(struct walk *w, __u64 *words)
+{
+	struct scratch *s = (void *)w - __builtin_offsetof(struct scratch, walk);
+
+	(void)words;
+	return config.interp ? interp_native_frame(s) : 0;
+}
+
+/* What is left of the language's frames. Verified once, by itself. */
+UNWIND_ALONE int interp_rest(struct scratch *s)
+{
+	struct walking walking = {.s = s};
+
+	if (!s)
+		return 0;
+	interp_begin_rest(&s->walk, &s->interp);
+	bpf_loop(INTERP_MAX_TURNS, interp_callback, &walking, 0);
+	interp_end(&s->walk, &s->interp);
+	return 0;
+}
+
+/* The process has a row: takes over what it says. Verified once, by itself. */
+UNWIND_ALONE int interp_take_over(struct scratch *s)
+{
+	const struct interp_process *row;
+	const struct interp_layout *layout;
+	__u32 i;
+
+	if (!s)
+		return 0;
+	row = interp_row_of(record_of(s)->pid, config.bucket_mask);
+	if (!row || row->image != s->image)
+		return 0;
+	s->interp.process = *row;
+	i = row->layout;
+	layout = bpf_map_lookup_elem(&interp_layouts, &i);
+	if (!layout)
+		return 0;
+	s->interp.layout = *layout;
+	interp_begin(&s->walk, &s->interp);
+	return 0;
+}
+
 /* For a walk that is to come; before there are branches, each of which the verifier would follow through it. */
 static __always_inline void walker_ask(enum scratch_kind kind)
 {
@@ -139,11 +205,11 @@ static __always_inline void walker_begin(struct scratch *s, struct task_struct *
 	regs_by_number(s->walk.regs, &s->regs);
 	s->walk.known = UNWIND_ALL_REGS;
 	s->walk.exact = !(r->flags & ABI_FLAG_FIRST_IS_RETURN);
+	if (config.interp && RARE(s->flags & PROCESS_INTERP)) {
+		s->interp.tp = regs_thread_pointer(task);
+		interp_take_over(s);
+	}
 }
-
-struct walking {
-	struct scratch *s;
-};
 
 static long walk_callback(__u32 i, struct walking *k)
 {
@@ -167,6 +233,8 @@ static __always_inline __u32 walker_run(struct scratch *s)
 	bpf_loop(ABI_MAX_STEPS + 1, walk_callback, &walking, 0);
 	if (RARE(s->walk.is_compat))
 		s->walk.cut = ABI_CUT_COMPAT32;
+	if (config.interp && RARE(s->walk.has_interp))
+		interp_rest(s);
 	steps = frames_finish(&s->walk.frames, s->words, s->spare, &copy);
 	if (RARE(steps))
 		bpf_loop(steps, tail_callback, &copy, 0);

@@ -4,7 +4,7 @@
  */
 #pragma once
 #include "bpf/core/maps.h"
-#include "bpf/interp/rows.h"
+#include "bpf/interp/interp.h"
 #include "bpf/process/search.h"
 #include "bpf/unwind/walker.h"
 
@@ -27,7 +27,6 @@ MMAPABLE_ARRAY(unwind_rules, struct unwind_rule);
 MMAPABLE_ARRAY(unwind_binaries, struct unwind_binary);
 MMAPABLE_ARRAY(unwind_cache, struct unwind_answer);
 MMAPABLE_ARRAY(interp_layouts, struct interp_layout);
-MMAPABLE_ARRAY(interp_processes, struct interp_bucket);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -24,20 +24,21 @@ enum interp_kind {
 enum {
 	INTERP_LAYOUTS = 64,
 	INTERP_N_STATES = 2,
-	INTERP_FRAME_BYTES = 80,   /* of a language frame are read at once, */
+	INTERP_FRAME_BYTES =
+		80, /* of a language frame are read at once, 128 where frame_position lies beyond, */
 	INTERP_THREAD_BYTES = 160, /* and at most so many of a thread's state */
 };
 /* A field that this version does not have. */
 #define INTERP_NO_FIELD 0xffff
 
-/* Offsets in bytes. Those in a frame end within INTERP_FRAME_BYTES, those in a thread's state within thread_bytes of thread_from. */
+/* Offsets in bytes. Those in a frame end within what is read of it, those in a thread's state within thread_bytes of thread_from. */
 struct interp_layout {
 	__u16 kind;			   /* enum interp_kind; INTERP_NONE: free */
 	__u16 thread_from, thread_bytes;   /* of the state, what holds the fields below */
 	__u16 thread_frame, thread_cframe; /* the innermost one */
 	__u16 thread_id;		   /* pthread_self(), which is the thread pointer */
-	__u16 thread_base_frame;	   /* lies in the state: where the chain ends; from 3.15 */
-	__u16 cframe_frame, cframe_back;   /* in a C structure on the stack */
+	__u16 thread_base_frame; /* the frame that ends the chain, none of the program's; from 3.15 */
+	__u16 cframe_frame, cframe_back; /* in a C structure on the stack */
 	__u16 frame_code, frame_back, frame_position, frame_owner, frame_is_entry;
 	__u16 code_start; /* of the instructions, in a code object */
 	__u16 code_check; /* 8 bytes that differ between most code objects */

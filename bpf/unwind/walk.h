@@ -79,9 +79,10 @@ struct walk {
 	__u32 is_exact_leaf; /* of a turn: its frame is the first, and no return address */
 	__u32 is_made; /* its return address and frame pointer are an outermost frame's, written there by hand */
 	__u32 scratch;
-	__u32 result;	 /* of a turn */
-	__u32 near;	 /* step of the last answer in unwind_near */
-	__u32 is_compat; /* 32-bit code: by frame pointers of half the width alone */
+	__u32 result;	  /* of a turn */
+	__u32 near;	  /* step of the last answer in unwind_near */
+	__u32 is_compat;  /* 32-bit code: by frame pointers of half the width alone */
+	__u32 has_interp; /* frames of a language are looked for too */
 	struct frames frames;
 	struct unwind_window window;
 };
@@ -92,7 +93,7 @@ UNWIND_FN void walk_init(struct walk *w, __u32 n_kernel)
 	w->fp_at = w->bx_at = 0;
 	w->known = 0;
 	w->exact = 1;
-	w->n_steps = w->lacks = w->lacking = w->near = w->is_compat = 0;
+	w->n_steps = w->lacks = w->lacking = w->near = w->is_compat = w->has_interp = 0;
 	w->place = UNWIND_IN_FILE;
 	w->method = UNWIND_BY_CFI;
 	w->is_made = 0;

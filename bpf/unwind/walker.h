@@ -3,7 +3,7 @@
  * The walker: from the registers of a thread to the frames of its user stack. One source for the kernel half, for walks over copied
  * stacks in user space (exporter/walk/deferred.c) and for tests, on x86-64 and arm64.
  *
- * Whoever walks includes this header and defines the seven functions of bpf/unwind/hooks.h behind it: how memory is read, what an
+ * Whoever walks includes this header and defines the eight functions of bpf/unwind/hooks.h behind it: how memory is read, what an
  * address lies in, where the tables are. Then
  *
  *	walk_init(&w, n_kernel);                 // n_kernel words of kernel frames lie in front
@@ -12,6 +12,7 @@
  *	w.exact = …;                             // 0: pc is a return address
  *	while (!walk_turn(&w, words))
  *		;                                // at most ABI_MAX_STEPS + 1 turns; bpf_loop in the kernel half
+ *	…                                        // where languages have frames, what is left of them (bpf/interp/interp.h)
  *	n = frames_end(&w.frames, words, spare, w.cut);
  *
  * leaves n frame words (bpf/abi.h), leaf first, behind the kernel's in `words`. w.cut says why the stack ends before its root
@@ -84,6 +85,8 @@ UNWIND_FN int walk_turn(struct walk *w, __u64 *words)
 	} else {
 		w->cut = ABI_CUT_DEPTH;
 	}
+	if (RARE(w->has_interp))
+		frame += unwind_interp(w, words);
 	frames_add(&w->frames, words, frame);
 	/* Readers look one byte lower for return addresses: no cycle may have one that is none in it. */
 	if (RARE(UNWIND_ONCE(w->is_exact_leaf)))

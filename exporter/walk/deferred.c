@@ -78,6 +78,13 @@ static struct unwind_near *unwind_near_at(struct walk *w)
 	return NULL;
 }
 
+/* A copy has the stack alone, and frames of languages lie elsewhere. */
+static int unwind_interp(struct walk *w, __u64 *words)
+{
+	(void)w, (void)words;
+	return 0;
+}
+
 static int unwind_read_user(struct walk *w, void *to, __u64 bytes, __u64 from)
 {
 	const struct abi_stack *s = deferred_of(w)->stack;

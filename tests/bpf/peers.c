@@ -2,7 +2,8 @@
  *
  * Runs the perf_event programs of a BPF object (tests/bench/peers.bpf.c) on the CPU clock of every CPU and prints what a run of
  * each took: what our own is measured beside. Needs kernel.bpf_stats_enabled=1. With HZ 0 it only loads the object and prints
- * the CPU time of that, and how many instructions the verifier went through.
+ * the CPU time of that, and how many instructions the verifier went through and the kernel keeps; if SECONDS is 1, those for frames of
+ * language runtimes too.
  *
  * usage: peers OBJECT HZ SECONDS [PID NAME=ID …]     (PID: whose stacks are walked again and again, by the maps of a running
  * exporter, which are given by name and id)
@@ -58,6 +59,21 @@ struct again_row {
 	__u64 ns, walks, frames, pid;
 };
 
+static void configure(struct bpf_object *o, const struct abi_config *config)
+{
+	struct bpf_map *m = bpf_object__find_map_by_name(o, ".rodata.config");
+	/* Each object that was linked has a copy there; all programs read the first. */
+	size_t bytes = bpf_map__value_size(m);
+	struct abi_config *all = calloc(1, bytes);
+
+	if (!all)
+		exit(1);
+	*all = *config;
+	if (bpf_map__set_initial_value(m, all, bytes))
+		exit(1);
+	free(all);
+}
+
 static void use_maps(struct bpf_object *o, char **args, int n)
 {
 	struct abi_config config = {.version = ABI_VERSION};
@@ -79,9 +95,7 @@ static void use_maps(struct bpf_object *o, char **args, int n)
 		if (!strcmp(args[i], "known_files"))
 			config.file_mask = bpf_map__max_entries(m) - 1;
 	}
-	if (bpf_map__set_initial_value(
-		    bpf_object__find_map_by_name(o, ".rodata.config"), &config, sizeof(config)))
-		exit(1);
+	configure(o, &config);
 }
 
 static void set_pid(struct bpf_object *o, const char *pid)
@@ -115,7 +129,10 @@ static void print_load(struct bpf_object *o, double ms)
 	struct bpf_program *p;
 
 	bpf_object__for_each_program(p, o)
+	{
 		printf("%s %u verified\n", bpf_program__name(p), info_of(p).verified_insns);
+		printf("%s %u bytes\n", bpf_program__name(p), info_of(p).xlated_prog_len);
+	}
 	printf("load %.1f ms\n", ms);
 }
 
@@ -128,6 +145,8 @@ int main(int argc, char **argv)
 
 	if (o && argc > 4)
 		use_maps(o, argv + 5, argc - 5);
+	if (o && !hz && strtoul(argv[3], NULL, 10) == 1)
+		configure(o, &(struct abi_config) {.version = ABI_VERSION, .interp = 1});
 	if (!o || bpf_object__load(o))
 		return 1;
 	if (argc > 4)

@@ -10,9 +10,9 @@ import tempfile
 
 from sonde_e2e import build_dir, exporter_env, wait_for
 
-KINDS = {1: 'native', 2: 'kernel', 3: 'raw', 4: 'jit', 6: 'repeat', 7: 'elided', 8: 'truncated'}
+KINDS = {1: 'native', 2: 'kernel', 3: 'raw', 4: 'jit', 5: 'interp', 6: 'repeat', 7: 'elided', 8: 'truncated'}
 CUTS = ['none', 'no_user_regs', 'compat32', 'read_fault', 'fp_insane', 'bad_pc', 'depth', 'no_table', 'bad_rule', 'lost_register',
-        'cfa_insane']
+        'cfa_insane', 'interp_lost', 'interp_mismatch']
 USER_MODE, KTHREAD, COMPAT32, FIRST_IS_RETURN = 1, 2, 4, 8
 
 

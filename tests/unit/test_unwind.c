@@ -53,6 +53,12 @@ static inline const struct unwind_rule *unwind_rule_at(struct walk *w, __u32 rul
 	return NULL;
 }
 
+static inline int unwind_interp(struct walk *w, __u64 *words)
+{
+	(void)w, (void)words;
+	return 0;
+}
+
 static inline struct unwind_near *unwind_near_at(struct walk *w)
 {
 	(void)w;

@@ -65,6 +65,12 @@ static inline const struct unwind_rule *unwind_rule_at(struct walk *w, __u32 i)
 	return i < ARRAY_SIZE(rules) ? &rules[i] : NULL;
 }
 
+static inline int unwind_interp(struct walk *w, __u64 *words)
+{
+	(void)w, (void)words;
+	return 0;
+}
+
 static inline struct unwind_near *unwind_near_at(struct walk *w)
 {
 	(void)w;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The walker on the host with its tables in plain memory: five of its hooks (bpf/unwind/hooks.h). A test defines the two others,
+ * The walker on the host with its tables in plain memory: six of its hooks (bpf/unwind/hooks.h). A test defines the two others,
  * unwind_read_user and unwind_locate: the program that is walked.
  */
 #pragma once
+#include "bpf/interp/interp.h"
 #include "bpf/unwind/walker.h"
 #include "exporter/unwind/tables.h"
 #include "lib/base/alloc.h"
@@ -66,4 +67,28 @@ static inline void host_memory_done(void)
 	free(host_memory.binaries);
 	free(host_memory.cache);
 	host_memory = (struct unwind_memory) {0};
+}
+
+/* A test of languages sets it up (interp_begin); others have none. */
+static struct interp host_interp;
+
+static inline int unwind_interp(struct walk *w, __u64 *words)
+{
+	uint32_t n = host_interp.n_frames;
+
+	if (!interp_is_here(w, &host_interp))
+		return 0;
+	while (!interp_turn(w, &host_interp, words))
+		;
+	return w->is_exact_leaf && host_interp.n_frames != n;
+}
+
+static inline void host_interp_rest(struct walk *w, __u64 *words)
+{
+	if (!w->has_interp)
+		return;
+	interp_begin_rest(w, &host_interp);
+	while (!interp_turn(w, &host_interp, words))
+		;
+	interp_end(w, &host_interp);
 }
