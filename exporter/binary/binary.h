@@ -16,7 +16,8 @@
 #include <stdint.h>
 
 struct binary_registry;
-struct symbol_file; /* exporter/symfile/symbol_file.h: the validated, mapped reader */
+struct runtime_record; /* exporter/symfile/runtime.h */
+struct symbol_file;    /* exporter/symfile/symbol_file.h: the validated, mapped reader */
 
 /* An inode, and what changes when it is written to. */
 struct binary_file {
@@ -147,6 +148,9 @@ struct binary_labels {
 };
 void binary_labels(
 	struct binary_registry *r, uint32_t binary, bool with_build_id, struct binary_labels *ret);
+
+/* The runtime of a language that the file holds, refused or not; false: it holds none, or its symbol file was never made. */
+bool binary_runtime(struct binary_registry *r, uint32_t binary, struct runtime_record *ret);
 
 /* Ids above 0 and below this are in use or free. The bitmap has a bit for each id below n_ids, which is what
  * binary_n_ids said before it was made; ids from there on are kept. Those without a bit may be given to new binaries once they have been unused for a minute, since a response that is being made may

@@ -406,6 +406,7 @@ struct content *binary_content_add_locked(
 	r->entries[id]->content = c;
 	r->entries[id]->state = BINARY_READY;
 	r->entries[id]->toolchain = s->toolchain;
+	binary_note_runtime_locked(r, id, s);
 	(void)evict_locked(r, c, 0);
 	return c;
 }

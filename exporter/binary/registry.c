@@ -40,7 +40,8 @@ struct binary_registry *binary_registry_new(const struct binary_options *o, stru
 
 static uint64_t entry_bytes(const struct entry *e)
 {
-	return sizeof(*e) + (e->path ? strlen(e->path) + 1 : 0);
+	return sizeof(*e) + (e->path ? strlen(e->path) + 1 : 0) +
+	       (e->runtime ? sizeof(*e->runtime) : 0);
 }
 
 static void free_entry(struct binary_registry *r, struct entry *e)
@@ -48,6 +49,7 @@ static void free_entry(struct binary_registry *r, struct entry *e)
 	if (r->o.budget && e->used)
 		budget_release(r->o.budget, entry_bytes(e));
 	binary_inputs_freep(&e->inputs);
+	free(e->runtime);
 	free(e->path);
 	free(e);
 }

@@ -12,6 +12,8 @@
  */
 #pragma once
 #include "exporter/binary/binary.h"
+#include "exporter/binary/fetch.h"
+#include "exporter/symfile/runtime.h"
 #include "exporter/symfile/symbol_file.h"
 #include "lib/base/lock.h"
 #include "lib/base/table.h"
@@ -39,7 +41,6 @@ enum {
 	BINARY_MAX_HUNG = 32,
 	BINARY_MAX_ROOTS = 256, /* two descriptors each */
 	BINARY_MAX_FAILED = 4096,
-	BINARY_MAX_FETCHES = 64,
 	BINARY_PARSE_TIMEOUT_MS = 30000,
 	BINARY_SLOW_BYTES = 4 << 20,		 /* a file from which names take a while */
 	BINARY_MAX_INPUTS = 64,			 /* files kept open for their names */
@@ -87,7 +88,8 @@ struct entry {
 	struct binary_file file;      /* where it was found last */
 	bool has_file, file_reported; /* file_reported: by the hook */
 	int64_t withdrawn_ns;
-	struct toolchain toolchain; /* of its symbol file, also when that is evicted */
+	struct toolchain toolchain;	/* of its symbol file, also when that is evicted */
+	struct runtime_record *runtime; /* likewise; NULL: none is known */
 	/* identity */
 	uint8_t build_id[SYMBOL_BUILD_ID_MAX];
 	uint32_t build_id_len, dev_major, dev_minor;
@@ -112,25 +114,6 @@ struct mount_root {
 struct hung_device {
 	uint32_t dev_major, dev_minor;
 	uint64_t returned; /* of keeper_stats, when that was noticed */
-};
-
-/* Debug information that servers are asked for (fetch.c). */
-struct fetch_item {
-	uint32_t binary;
-	struct symbol_identity id;
-};
-struct fetched {
-	struct symbol_identity id;
-	uint32_t binary; /* that needs it */
-	int fd;
-	int64_t at_ns;
-};
-struct fetch {
-	pthread_cond_t cond;
-	struct fetch_item wanted[BINARY_MAX_FETCHES];
-	struct fetched done[BINARY_MAX_FETCHES];
-	size_t n_wanted, n_done;
-	struct table not_before; /* hash of build id → monotonic ns */
 };
 
 /* Entries by .next. */
@@ -206,6 +189,9 @@ struct binary_link_source {
 };
 /* parser_finder.find for a `struct binary_link_source`. Called without the lock. */
 int binary_open_link(void *source, const struct parser_link *link, uint32_t *ret_next);
+/* runtimes.c: the runtime of the entry's symbol file, if it has one. */
+void binary_note_runtime_locked(
+	struct binary_registry *r, uint32_t id, const struct symbol_file *symbols);
 /* work.c */
 void binary_inputs_freep(struct binary_inputs **in);
 /* entry.c */

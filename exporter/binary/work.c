@@ -275,6 +275,9 @@ static int make_rows(struct binary_registry *r, uint32_t id, const struct entry 
 		return answer;
 	error = map_answer(answer, out, &rows);
 	if (error == 0) {
+		lock_take(&r->lock);
+		binary_note_runtime_locked(r, id, &rows);
+		lock_release(&r->lock);
 		r->o.rows(r->o.hook_ctx, id, &rows);
 		symbol_file_unmap(&rows);
 	}

@@ -86,6 +86,14 @@ void proc_source(struct proc_table *t, struct process *p, const struct proc_plac
 	struct binary_source *ret);
 /* What the walker must know of the process: enum process_flags (bpf/process/heads.h). */
 uint32_t proc_flags(const struct process *p);
+/* The runtime of a language whose frames the kernel half walks in the process: its row is published. False: there is none. */
+struct proc_runtime {
+	uint32_t binary;  /* the file that holds it */
+	uint16_t kind;	  /* enum runtime_kind (exporter/symfile/runtime.h) */
+	uint32_t version; /* RUNTIME_VERSION */
+	uint64_t bias;	  /* of that file in the process: address less ELF virtual address */
+};
+bool proc_runtime(const struct process *p, struct proc_runtime *ret);
 /* A frame that the kernel half resolved: asks for the binary's symbols when they are missing. */
 void proc_note_native(struct proc_table *t, struct process *p, uint64_t word);
 struct proc_address {

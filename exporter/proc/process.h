@@ -18,6 +18,12 @@ struct process_asks {
 	struct process *next[PROC_N_PROCESS_ASKS]; /* in the queue */
 };
 
+/* The runtime of a language that one of its files holds (interp.c). */
+struct process_interp {
+	bool is_published; /* the kernel half has its row */
+	struct proc_runtime runtime;
+};
+
 /* A string that several images share. */
 struct text {
 	uint32_t n_refs;
@@ -47,7 +53,7 @@ struct process {
 	bool has_jvm;		     /* HotSpot is mapped */
 	bool has_jit_code;	     /* executable memory of no file is mapped */
 	bool exe_wanted;	     /* its own file was asked for, for its labels */
-	uint8_t runtime;	     /* enum proc_runtime */
+	uint8_t runtime;	     /* whose JIT code it has (runtime.c) */
 	uint32_t exe_binary;	     /* of `executable`; 0: not known */
 	struct proc_place exe_place; /* a mapping of it, where none has code; start 0: none */
 	bool has_moved_code; /* perhaps: memory of no file lies where code of a file was, since its mappings were read */
@@ -82,4 +88,5 @@ struct process {
 	bool has_head;		     /* the kernel half may have its mappings */
 	bool to_publish;	     /* in the list of those whose mappings changed */
 	struct process *next_publish;
+	struct process_interp interp;
 };
