@@ -3,21 +3,9 @@
  * A record and, where user space is to walk it, its stack, to the ring of the CPU's group.
  */
 #pragma once
-#include "bpf/core/sampling.h"
+#include "bpf/core/codes.h"
 #include "bpf/core/stack_copy.h"
 #include "bpf/unwind/frame_pack.h"
-
-struct ring {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4096);
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, 1); /* rings, set at load */
-	__type(key, __u32);
-	__array(values, struct ring);
-} rings SEC(".maps") __weak;
 
 /* A copy of the stack goes before the sample that it belongs to; `flags` say what it is for. */
 static __always_inline void output_copy(struct sampling *g, void *ring, __u32 flags)

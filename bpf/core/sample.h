@@ -39,14 +39,18 @@ static __always_inline void count_steps(struct sampling *g)
 	sampling_count(g, ABI_COUNT_FRAMES_SIGNAL, w->by[UNWIND_BY_SIGNAL]);
 }
 
-/* All kinds of rows are Python's so far. */
-static __always_inline void count_interp(struct sampling *g)
+/* Of a stack of n words with frames of a language; all kinds of rows are Python's so far. Its code objects go before it. */
+static __always_inline void take_interp(struct sampling *g, __u32 n)
 {
 	const struct interp *in = &g->s->interp;
 
+	record_of(g->s)->n_user = n;
+	codes_tell(g->s);
 	sampling_count(g, ABI_COUNT_FRAMES_INTERP, in->n_frames);
 	sampling_count(g, ABI_COUNT_INTERP_MISMATCHES_PYTHON, in->cut == ABI_CUT_INTERP_MISMATCH);
 	sampling_count(g, ABI_COUNT_INTERP_LOST_PYTHON, in->cut == ABI_CUT_INTERP_LOST);
+	sampling_count(g, ABI_COUNT_INTERP_CODES, in->n_told);
+	sampling_count(g, ABI_COUNT_INTERP_CODES_RING_FULL, in->n_untold);
 }
 
 /* Walks from the registers in scratch; returns the number of words. */
@@ -65,7 +69,7 @@ static __always_inline __u32 walk_user(struct sampling *g)
 	n = walker_run(s);
 	count_steps(g);
 	if (config.interp && RARE(s->walk.has_interp))
-		count_interp(g);
+		take_interp(g, n);
 	/* The program that called execve is gone by now; its registers are not. */
 	if (RARE(s->walk.cut != ABI_CUT_NONE) && BPF_CORE_READ_BITFIELD(g->task, in_execve)) {
 		s->walk.cut = s->walk.lacks = 0;

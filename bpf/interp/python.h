@@ -13,6 +13,19 @@ enum {
 	INTERP_PYTHON_OWNERS = 5,	 /* … and there are no more than these */
 };
 
+/* Two interpreters of a process have numbers of their own. */
+UNWIND_FN __u64 interp_python_generation(struct walk *w, struct interp *in)
+{
+	const struct interp_layout *l = &in->layout;
+	__u64 *pair = in->scratch;
+
+	if (l->interp_generation == INTERP_NO_FIELD ||
+		unwind_read_user(w, &pair[0], sizeof(pair[0]), in->thread + l->thread_interp) ||
+		unwind_read_user(w, &pair[1], sizeof(pair[1]), pair[0] + l->interp_generation))
+		return 0;
+	return (pair[1] ^ pair[0] << 16) + 1;
+}
+
 /* Sets where the chain begins and ends, by the state of the thread. 0, or enum abi_cut. Verified once, by itself. */
 UNWIND_ALONE int interp_python_begin(struct walk *w, struct interp *in)
 {
@@ -39,6 +52,7 @@ UNWIND_ALONE int interp_python_begin(struct walk *w, struct interp *in)
 		return ABI_CUT_INTERP_LOST;
 	if (in->ahead == in->last)
 		in->ahead = 0;
+	in->generation = interp_python_generation(w, in);
 	return ABI_CUT_NONE;
 }
 

@@ -32,6 +32,7 @@ enum {
 	RING_MIN_BYTES = 2048 * 1024,	 /* copies of stacks come in bursts */
 	COST_INTERVAL = 64,
 	N_BUCKETS = 8192,      /* of four processes that are being sampled */
+	N_CODES = 32 << 10,    /* code objects of language runtimes that user space knows */
 	N_WORDS = 256 << 10,   /* 2 MiB: about 4,000 different sets of 20 mappings */
 	N_FILE_BUCKETS = 2048, /* of four files whose binary is known */
 	N_BINARIES = 1 << 16,  /* ids of the registry: BINARY_MAX_ENTRIES */
@@ -172,6 +173,7 @@ static int size_maps(
 		{"known_files", N_FILE_BUCKETS},
 		{"interp_layouts", INTERP_LAYOUTS},
 		{"interp_processes", N_BUCKETS},
+		{"interp_codes", N_CODES},
 		{"scratch_cpu", preemptible ? SCRATCH_SLOTS : SCRATCH_ATOMIC_SLOTS},
 		{"near_cpu", preemptible ? SCRATCH_KINDS : 1},
 		{"kernel_cpus", preemptible ? SCRATCH_KINDS : 1},

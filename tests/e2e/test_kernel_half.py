@@ -366,7 +366,7 @@ class Load(unittest.TestCase):
                 verified = {line[0]: int(line[1]) for line in lines if line[2] == 'verified'}
                 self.assertIn('sample_cpu', verified)
                 self.assertLess(max(verified.values()), limit, verified)
-                self.assertLess(max(int(line[1]) for line in lines if line[2] == 'bytes'), 65536, out)
+                self.assertLess(max(int(line[1]) for line in lines if line[2] == 'bytes'), 70000, out)
 
 
 if __name__ == '__main__':

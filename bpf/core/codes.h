@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+ *
+ * Code objects of language runtimes (struct abi_code): user space hears of each one before the first sample that has it, and again when
+ * another object lies at its address.
+ */
+#pragma once
+#include "bpf/core/sampling.h"
+
+struct ring {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1); /* rings, set at load */
+	__type(key, __u32);
+	__array(values, struct ring);
+} rings SEC(".maps") __weak;
+
+struct code_key {
+	__u64 image, object;
+};
+
+struct code_seen {
+	__u64 check;
+	__u64 generation; /* in which it was read; 0: it is read each time */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1); /* set at load */
+	__type(key, struct code_key);
+	__type(value, struct code_seen);
+} interp_codes SEC(".maps") __weak;
+
+struct code_telling {
+	struct scratch *s;
+	void *ring;
+};
+
+/* To the ring: 0, or negative when it had no room. */
+static __always_inline long code_tell(
+	struct code_telling *t, const struct code_key *key, __u64 check)
+{
+	const struct abi_record *r = record_of(t->s);
+	struct abi_code code = {.type = ABI_RECORD_CODE,
+		.event = r->event,
+		.cpu = r->cpu,
+		.time_ns = r->time_ns,
+		.start_ns = r->start_ns,
+		.pid = r->pid,
+		.exec_id = r->exec_id,
+		.object = key->object,
+		.check = check};
+
+	return bpf_ringbuf_output(t->ring, &code, sizeof(code), BPF_RB_NO_WAKEUP);
+}
+
+/* One word of the stack. What the ring has no room for counts as not seen: the next sample with it tries again. */
+static long code_turn(__u32 i, struct code_telling *t)
+{
+	struct interp *in = &t->s->interp;
+	__u64 word = t->s->words[(record_of(t->s)->n_kernel & UNWIND_BASE_MASK) +
+				 (i & (ABI_MAX_USER_FRAMES - 1))];
+	struct code_key key = {.image = t->s->image, .object = ABI_INTERP_OBJECT(word)};
+	struct code_seen now = {.generation = in->generation}, *seen;
+
+	if (ABI_FRAME_KIND(word) != ABI_FRAME_INTERP)
+		return 0;
+	seen = bpf_map_lookup_elem(&interp_codes, &key);
+	if (USUAL(seen && now.generation && seen->generation == now.generation))
+		return 0;
+	if (bpf_probe_read_user(&now.check, sizeof(now.check),
+		    (void *)((key.object << ABI_INTERP_ADDRESS_SHIFT) + in->layout.code_check)))
+		return 0;
+	if (USUAL(seen && seen->check == now.check)) {
+		seen->generation = now.generation;
+		return 0;
+	}
+	if (code_tell(t, &key, now.check)) {
+		in->n_untold++;
+		return 0;
+	}
+	in->n_told++;
+	bpf_map_update_elem(&interp_codes, &key, &now, BPF_ANY);
+	return 0;
+}
+
+/* Before the record with these words is sent. Verified once, by itself. */
+UNWIND_ALONE int codes_tell(struct scratch *s)
+{
+	struct code_telling t = {.s = s};
+	__u32 group;
+
+	if (!s)
+		return 0;
+	s->interp.n_told = s->interp.n_untold = 0;
+	group = record_of(s)->cpu / ABI_CPUS_PER_RING;
+	t.ring = bpf_map_lookup_elem(&rings, &group);
+	if (!t.ring)
+		return 0;
+	bpf_loop(record_of(s)->n_user, code_turn, &t, 0);
+	/* Its name is read from the process, which may not live long. */
+	if (s->interp.n_told)
+		s->is_first = 1;
+	return 0;
+}
